@@ -1,0 +1,77 @@
+package schema
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// The codes of this package's problems. They are stable: scripts match them.
+const (
+	BadPlaceholder        = "bad-placeholder"
+	BadValue              = "bad-value"
+	DuplicateKey          = "duplicate-key"
+	MissingChoice         = "missing-choice"
+	MissingType           = "missing-type"
+	Pending               = "pending"
+	PlaceholderInKey      = "placeholder-in-key"
+	Required              = "required"
+	TooDeep               = "too-deep"
+	TwoChoices            = "two-choices"
+	TwoTypes              = "two-types"
+	UnknownField          = "unknown-field"
+	UnknownType           = "unknown-type"
+	UnresolvedPlaceholder = "unresolved-placeholder"
+	WrongKind             = "wrong-kind"
+)
+
+// Code is a kind of problem.
+type Code struct {
+	Name string // "unknown-field"
+	Doc  string // one sentence
+}
+
+var codes = struct {
+	mu sync.Mutex
+	by map[string]string
+}{by: map[string]string{
+	BadPlaceholder:        "A ${…} is not closed or names nothing; a literal ${ is written $${.",
+	BadValue:              "A value is of the right kind, but not one that the field can take.",
+	DuplicateKey:          "A mapping has the same key twice; only the first one counts.",
+	MissingChoice:         "A mapping has to pick one of several keys and picks none.",
+	MissingType:           "A component has no type key, so nothing says what it is.",
+	Pending:               "A field is known and checked, but this version does not act on it.",
+	PlaceholderInKey:      "Placeholders are replaced in values only, never in keys.",
+	Required:              "A field without a default is left out.",
+	TooDeep:               "The configuration is nested deeper than flowd reads.",
+	TwoChoices:            "A mapping picks two keys of which only one can hold.",
+	TwoTypes:              "A component has two type keys; it can be one thing only.",
+	UnknownField:          "A key is not known here; keys are never silently ignored.",
+	UnknownType:           "No plugin of this name is part of this flowd.",
+	UnresolvedPlaceholder: "A ${…} names something that is not set or cannot be read.",
+	WrongKind:             "A value is of the wrong kind: a list where text belongs, or the like.",
+}}
+
+// AddCode makes a problem's code known; a package calls it while it is
+// initialised. It panics when the code is taken.
+func AddCode(name, doc string) {
+	codes.mu.Lock()
+	defer codes.mu.Unlock()
+	if _, taken := codes.by[name]; taken {
+		panic(fmt.Sprintf("schema: code %q is added twice", name))
+	}
+	codes.by[name] = doc
+}
+
+// Codes are all codes that a problem may have, sorted by name.
+func Codes() []Code {
+	codes.mu.Lock()
+	defer codes.mu.Unlock()
+	all := make([]Code, 0, len(codes.by))
+	for name, doc := range codes.by {
+		all = append(all, Code{name, doc})
+	}
+	slices.SortFunc(all, func(a, b Code) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}

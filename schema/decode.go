@@ -1,0 +1,263 @@
+package schema
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+// maxDepth is how deep a configuration may be nested. Real ones are under 30;
+// the bound keeps a hostile one off the stack.
+const maxDepth = 200
+
+// Decoder turns nodes into values and collects every problem on the way. One
+// goroutine uses it at a time.
+type Decoder struct {
+	lookup   Lookup
+	problems []Problem
+	errors   int                  // problems that are not just warnings
+	resolved map[*Node]resolved   // so that a placeholder is looked up, and complained about, once
+	hidden   map[string]bool      // texts that never show
+	origins  map[string]Origin    // by path
+	taken    map[string]component // by path
+	short    map[shortForm]bool
+	at       *frame // what is being decoded; nil outside of Decode
+	depth    int
+}
+
+// frame is one value on the way down to what is being decoded.
+type frame struct {
+	key, node *Node // key is nil at the root and in lists
+	path      string
+	field     *field // the struct field that holds the value, or its list or mapping
+	component *shape // the struct around it, whose type key it is; else nil
+	outer     *frame
+}
+
+// NewDecoder makes a decoder; lookup resolves placeholders, nil means [Environment].
+func NewDecoder(lookup Lookup) *Decoder {
+	if lookup == nil {
+		lookup = Environment
+	}
+	return &Decoder{lookup: lookup}
+}
+
+// Decode decodes n into the value that into points to, whose present value is
+// the default. All problems are reported; into then holds what was right, and
+// ok is false when a problem was more than a warning.
+//
+// An [Unmarshaler] calls it for n itself, as another type, or for a part of n,
+// whose path then continues n's.
+func (d *Decoder) Decode(n *Node, into any) (ok bool) {
+	v := reflect.ValueOf(into)
+	if v.Kind() != reflect.Pointer || v.IsNil() {
+		panic(fmt.Sprintf("schema: Decode into %T: give a pointer", into))
+	}
+	return d.decode(n, v.Elem(), describe(v.Elem().Type()))
+}
+
+func (d *Decoder) decode(n *Node, v reflect.Value, s *shape) (ok bool) {
+	if n == nil {
+		n = &Node{}
+	}
+	before := d.errors
+	switch {
+	case d.at == nil:
+		if deep := n.deeperThan(maxDepth); deep != nil {
+			d.Report(deep, Problem{Code: TooDeep, Message: fmt.Sprintf("is nested deeper than %d levels", maxDepth)})
+			return false
+		}
+		d.inside(&frame{node: n}, func() { d.value(n, v, s) })
+	case d.at.node == n:
+		d.value(n, v, s)
+	default:
+		d.inside(&frame{node: n, path: d.pathOf(n), field: d.at.field}, func() { d.value(n, v, s) })
+	}
+	return d.errors == before
+}
+
+// inside runs f while what f describes is being decoded.
+func (d *Decoder) inside(f *frame, run func()) {
+	f.outer = d.at
+	d.at = f
+	run()
+	d.at = f.outer
+}
+
+// value decodes what d.at stands at.
+func (d *Decoder) value(n *Node, v reflect.Value, s *shape) {
+	d.depth++
+	defer func() { d.depth-- }()
+	if d.depth > 5*maxDepth { // a type that decodes itself by itself
+		d.report(n, TooDeep, "is nested too deep", "")
+		return
+	}
+	switch s.kind {
+	case rawKind:
+		v.Set(reflect.ValueOf(n))
+	case customKind:
+		d.note(n)
+		v.Addr().Interface().(Unmarshaler).UnmarshalConfig(d, n)
+	case pointerKind:
+		p := reflect.New(s.elem.rt)
+		if !v.IsNil() {
+			p.Elem().Set(v.Elem())
+		}
+		d.value(n, p.Elem(), s.elem)
+		v.Set(p)
+	case listKind:
+		d.list(n, v, s)
+	case mapKind, orderedKind:
+		d.mapping(n, v, s)
+	case recordKind:
+		d.record(n, v, s)
+	default:
+		d.note(n)
+		d.scalar(n, v, s)
+	}
+}
+
+func (d *Decoder) list(n *Node, v reflect.Value, s *shape) {
+	if n.Kind != ListNode {
+		d.wrong(n, s, asList(n, s))
+		return
+	}
+	items := reflect.MakeSlice(s.rt, len(n.Items), len(n.Items))
+	for i, item := range n.Items {
+		f := &frame{node: item, path: fmt.Sprintf("%s[%d]", d.at.path, i), field: d.at.field}
+		d.inside(f, func() { d.value(item, items.Index(i), s.elem) })
+	}
+	v.Set(items)
+}
+
+func (d *Decoder) mapping(n *Node, v reflect.Value, s *shape) {
+	if n.Kind != MapNode {
+		d.wrong(n, s, asNamed(s))
+		return
+	}
+	var add func(key string, value reflect.Value, pos Pos)
+	if s.kind == orderedKind {
+		m := v.Addr().Interface().(ordered)
+		m.reset(len(n.Keys))
+		add = m.add
+	} else {
+		m := reflect.MakeMapWithSize(s.rt, len(n.Keys))
+		v.Set(m)
+		add = func(key string, value reflect.Value, _ Pos) {
+			m.SetMapIndex(reflect.ValueOf(key).Convert(s.rt.Key()), value)
+		}
+	}
+	for i, key := range d.keys(n) {
+		if key == nil {
+			continue
+		}
+		item, value := n.Items[i], reflect.New(s.elem.rt).Elem()
+		f := &frame{key: key, node: item, path: join(d.at.path, key.Text), field: d.at.field}
+		d.inside(f, func() { d.value(item, value, s.elem) })
+		add(key.Text, value, key.Pos)
+	}
+}
+
+// keys are the keys of a mapping, with nil where one can't be used, which is reported.
+func (d *Decoder) keys(n *Node) []*Node {
+	keys := make([]*Node, min(len(n.Keys), len(n.Items)))
+	first := make(map[string]Pos, len(keys))
+	for i := range keys {
+		k := n.Keys[i]
+		pos, twice := first[k.Text]
+		switch {
+		case k.Kind == ListNode || k.Kind == MapNode:
+			d.report(k, WrongKind, "a key is text, not "+k.Kind.String(), "")
+		case hasPlaceholder(k.Text):
+			d.report(k, PlaceholderInKey, fmt.Sprintf("a placeholder in the key %q is not replaced", k.Text), "placeholders belong in values")
+		case twice:
+			message := fmt.Sprintf("key %q stands here twice", k.Text)
+			if pos.Line > 0 {
+				message += fmt.Sprintf(", first at %d:%d", pos.Line, pos.Col)
+			}
+			d.report(k, DuplicateKey, message, "remove one")
+		default:
+			first[k.Text] = k.Pos
+			keys[i] = k
+		}
+	}
+	return keys
+}
+
+// Tag is a struct tag of the field that is being decoded, d.Tag("scope"), or
+// of the nearest field around it that has the tag.
+func (d *Decoder) Tag(key string) string {
+	for f := d.at; f != nil; f = f.outer {
+		if f.field == nil {
+			continue
+		}
+		if value, ok := f.field.tag.Lookup(key); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// Place is where n stands: the value that is being decoded, or a part of it.
+func (d *Decoder) Place(n *Node) Place {
+	p := Place{Path: d.pathOf(n), Node: n}
+	if n != nil {
+		p.Pos = n.Pos
+	}
+	if d.at != nil && d.at.node == n && d.at.key != nil {
+		p.Pos = d.at.key.Pos
+	}
+	return p
+}
+
+// pathOf is the path of a node in what is being decoded; that of the whole
+// when n is no part of it.
+func (d *Decoder) pathOf(n *Node) string {
+	if d.at == nil {
+		return ""
+	}
+	path, _ := d.at.node.find(n, d.at.path, maxDepth)
+	return path
+}
+
+// find is the path of a node below n, which has the path given.
+func (n *Node) find(wanted *Node, path string, depth int) (string, bool) {
+	if n == wanted || n == nil || depth == 0 {
+		return path, n == wanted
+	}
+	step := func(i int) string {
+		if i < len(n.Keys) {
+			return join(path, n.Keys[i].Text)
+		}
+		return fmt.Sprintf("%s[%d]", path, i)
+	}
+	for i, item := range n.Items { // children first: they are what is asked for
+		if item == wanted || i < len(n.Keys) && n.Keys[i] == wanted {
+			return step(i), true
+		}
+	}
+	for i, item := range n.Items {
+		if len(item.Items) == 0 {
+			continue
+		}
+		if p, ok := item.find(wanted, step(i), depth-1); ok {
+			return p, true
+		}
+	}
+	return path, false
+}
+
+// join appends a key to a path, quoted where it could be misread.
+func join(path, key string) string {
+	if key == "" || strings.ContainsFunc(key, odd) {
+		return fmt.Sprintf("%s[%q]", path, key)
+	}
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+func odd(r rune) bool {
+	return r <= ' ' || strings.ContainsRune(`[]"':`, r) || r == 0x7f || r > 0x7f && !isLetter(r)
+}

@@ -1,0 +1,228 @@
+package schema
+
+import (
+	"fmt"
+	"reflect"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Field is one line of a type's reference.
+type Field struct {
+	Path     string   // "tls.cert"
+	Type     string   // "duration", "list of text"
+	Default  string   // as it would be written; "" is none
+	Doc      string   // sentences
+	Allowed  []string // the only values, if they are few
+	Required bool
+	Main     bool   // the type stands for this field in short
+	Choice   string // the group of fields of which one is written
+	Min, Max string
+	Pending  string // what has to come before it is in force
+}
+
+// Fields are the fields of a struct type and of the structs in it, in order.
+// Components are not opened: their types have references of their own.
+func (t *Type) Fields() []Field {
+	if t.shape == nil {
+		return nil
+	}
+	v := t.value()
+	for v.Kind() == reflect.Pointer && !v.IsNil() {
+		v = v.Elem()
+	}
+	return listed(nil, "", t.shape, v, map[*shape]bool{})
+}
+
+// Text is how docs call a value of the type: "duration", "list of text".
+func (t *Type) Text() string {
+	if t.text != "" {
+		return t.text
+	}
+	return t.shape.text()
+}
+
+// noun is Text in a sentence: "a duration such as 2s".
+func (t *Type) noun() string {
+	if t.text != "" {
+		return t.text
+	}
+	return t.shape.expected()
+}
+
+func listed(all []Field, prefix string, s *shape, v reflect.Value, open map[*shape]bool) []Field {
+	if s.kind == pointerKind {
+		if s = s.elem; v.IsNil() {
+			v = reflect.New(s.rt).Elem()
+		} else {
+			v = v.Elem()
+		}
+	}
+	if s.kind == listKind || s.kind == mapKind || s.kind == orderedKind {
+		prefix += map[bool]string{true: "[]", false: ".NAME"}[s.kind == listKind]
+		s = s.elem
+		v = reflect.New(s.rt).Elem()
+	}
+	if s.kind != recordKind || open[s] || s.variant != nil && len(open) > 0 {
+		return all
+	}
+	open[s] = true
+	defer delete(open, s)
+	for _, f := range s.list {
+		fv := v.FieldByIndex(f.index)
+		path := strings.TrimPrefix(prefix+"."+f.name, ".")
+		all = append(all, Field{
+			Path: path, Type: f.shape.text(), Default: defaultText(f, fv), Doc: f.doc,
+			Allowed: f.check.oneof, Required: f.check.required, Main: s.main == f,
+			Choice: f.group, Min: f.check.min, Max: f.check.max, Pending: f.pending,
+		})
+		all = listed(all, path, f.shape, fv, open)
+	}
+	return all
+}
+
+// text is how docs call a value of this shape.
+func (s *shape) text() string {
+	switch s.kind {
+	case boolKind:
+		return "bool"
+	case intKind, uintKind:
+		return "whole number"
+	case floatKind:
+		return "number"
+	case durationKind:
+		return "duration"
+	case sizeKind:
+		return "size"
+	case secretKind:
+		return "secret"
+	case rawKind:
+		return "any value"
+	case pointerKind:
+		return s.elem.text()
+	case listKind:
+		return "list of " + s.elem.plural()
+	case mapKind, orderedKind:
+		return "mapping of names to " + s.elem.plural()
+	case customKind:
+		if t := s.described(); t != nil {
+			return t.Text()
+		}
+	case recordKind:
+		return s.recordText()
+	}
+	return "text"
+}
+
+func (s *shape) recordText() string {
+	if s.variant != nil {
+		return reflect.New(s.rt).Elem().FieldByIndex(s.variant).Addr().Interface().(Variant).Variants().Kind()
+	}
+	var forms []string
+	for _, g := range s.groups {
+		forms = append(forms, strings.Join(g.names(), ", "))
+	}
+	if s.main != nil {
+		forms = append(forms, s.main.shape.text())
+	}
+	return strings.Join(append(forms, "mapping"), " or ")
+}
+
+// plural is text for several.
+func (s *shape) plural() string {
+	text := s.text()
+	switch {
+	case text == "text" || strings.Contains(text, " "):
+		return strings.Replace(text, "number", "numbers", 1)
+	case strings.HasSuffix(text, "s"):
+		return text
+	}
+	return text + "s"
+}
+
+// defaultText is a field's default as it would be written, or "".
+func defaultText(f *field, v reflect.Value) string {
+	if f.check.required {
+		return ""
+	}
+	if v.IsZero() && f.def != "" {
+		return f.def
+	}
+	return written(f.shape, v)
+}
+
+// written is a value as a configuration would have it, on one line. It is ""
+// for zero values, which stand for "none" more often than for themselves, and
+// for what one line can't hold.
+func written(s *shape, v reflect.Value) string {
+	switch {
+	case s.kind == boolKind:
+		return strconv.FormatBool(v.Bool())
+	case v.IsZero():
+		return ""
+	}
+	switch s.kind {
+	case textKind:
+		return v.String()
+	case intKind:
+		return strconv.FormatInt(v.Int(), 10)
+	case uintKind:
+		return strconv.FormatUint(v.Uint(), 10)
+	case floatKind:
+		return strconv.FormatFloat(v.Float(), 'g', -1, 64)
+	case durationKind:
+		return durationText(time.Duration(v.Int()))
+	case sizeKind:
+		return Size(v.Int()).String()
+	case secretKind:
+		return mask
+	case pointerKind:
+		return written(s.elem, v.Elem())
+	case customKind, textualKind:
+		return printed(v)
+	case listKind:
+		items := make([]string, v.Len())
+		for i := range items {
+			items[i] = written(s.elem, v.Index(i))
+		}
+		return "[" + strings.Join(items, ", ") + "]"
+	case recordKind:
+		for _, f := range s.list {
+			if fv := v.FieldByIndex(f.index); f.group != "" && !fv.IsNil() && f.shape.elem.kind == recordKind {
+				return f.name
+			}
+		}
+	}
+	return ""
+}
+
+// printed is a value of a type of its own, which says itself how it prints.
+func printed(v reflect.Value) string {
+	p := reflect.New(v.Type())
+	p.Elem().Set(v)
+	if s, ok := p.Interface().(fmt.Stringer); ok {
+		return s.String()
+	}
+	switch v.Kind() {
+	case reflect.String, reflect.Bool, reflect.Int, reflect.Int64, reflect.Float64:
+		return fmt.Sprint(v.Interface())
+	case reflect.Slice:
+		if words := reflect.TypeFor[[]string](); v.CanConvert(words) {
+			return "[" + strings.Join(v.Convert(words).Interface().([]string), ", ") + "]"
+		}
+	}
+	return ""
+}
+
+// durationText is a duration without the zero units that Go prints: 1h, not 1h0m0s.
+func durationText(t time.Duration) string {
+	text := t.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}

@@ -1,0 +1,297 @@
+package schema
+
+import (
+	"encoding"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Origin is where a value is from. The zero Origin is a default.
+type Origin struct {
+	Pos    Pos
+	Text   string // "override" and the like, where it is not a file that tells
+	node   *Node  // the value as written
+	secret bool   // read from a file: it does not show
+}
+
+// String is file:line, "override", or "default".
+func (o Origin) String() string {
+	switch {
+	case o.Text != "":
+		return o.Text
+	case o.Pos.File != "":
+		return fmt.Sprintf("%s:%d", o.Pos.File, o.Pos.Line)
+	case o.Pos.Line > 0:
+		return fmt.Sprintf("line %d", o.Pos.Line)
+	}
+	return "default"
+}
+
+// Origins says where the values that were written are from, by path. A path
+// that is missing has its default.
+func (d *Decoder) Origins() map[string]Origin { return d.origins }
+
+// note remembers where the value under way is from.
+func (d *Decoder) note(n *Node) {
+	if n.Pos == (Pos{}) && n.Origin == "" {
+		return
+	}
+	if d.origins == nil {
+		d.origins = map[string]Origin{}
+	}
+	secret := strings.Contains(n.Text, "${file:")
+	d.origins[d.at.path] = Origin{Pos: n.Pos, Text: n.Origin, node: n, secret: secret}
+}
+
+// Dump is a decoded value as it is in force, in YAML, with a comment on each
+// line that says where the value is from. Secrets are masked.
+func (d *Decoder) Dump(v any) string {
+	rv := reflect.ValueOf(v)
+	if !rv.IsValid() {
+		return ""
+	}
+	copied := reflect.New(rv.Type()).Elem() // to have it addressable
+	copied.Set(rv)
+	w := dumper{d: d}
+	w.value(copied, describe(rv.Type()), "", "", "")
+	return w.text()
+}
+
+// component is the type that was picked at a path.
+type component struct {
+	name   string
+	config any
+}
+
+// shortForm is a struct that was written as its main field.
+type shortForm struct {
+	path  string
+	shape *shape
+}
+
+// dumper collects lines, each with its comment.
+type dumper struct {
+	d     *Decoder
+	lines [][2]string
+	lead  string // what the next line begins with: the dash of a list's item
+}
+
+func (w *dumper) line(indent, text, comment string) {
+	if w.lead != "" {
+		indent = w.lead
+		w.lead = ""
+	}
+	w.lines = append(w.lines, [2]string{indent + text, comment})
+}
+
+func (w *dumper) text() string {
+	width := 0
+	for _, l := range w.lines {
+		if n := len([]rune(l[0])); l[1] != "" && n <= 60 {
+			width = max(width, n)
+		}
+	}
+	var b strings.Builder
+	for _, l := range w.lines {
+		if l[1] == "" {
+			b.WriteString(l[0] + "\n")
+			continue
+		}
+		pad := strings.Repeat(" ", max(0, width-len([]rune(l[0]))))
+		b.WriteString(l[0] + pad + "  # " + l[1] + "\n")
+	}
+	return b.String()
+}
+
+// value writes what stands at key: on the key's line if it is one value, else
+// below it. An empty key writes the inside of a mapping.
+func (w *dumper) value(v reflect.Value, s *shape, indent, key, path string) {
+	head := ""
+	if key != "" {
+		head = plainText(key) + ":"
+	}
+	switch s.kind {
+	case pointerKind:
+		if v.IsNil() {
+			return
+		}
+		w.value(v.Elem(), s.elem, indent, key, path)
+	case recordKind:
+		w.open(indent, head, func(below string) { w.record(v, s, below, path) })
+	case mapKind:
+		w.open(indent, head, func(below string) {
+			keys := v.MapKeys()
+			slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+			for _, k := range keys {
+				item := reflect.New(s.elem.rt).Elem()
+				item.Set(v.MapIndex(k))
+				w.value(item, s.elem, below, k.String(), join(path, k.String()))
+			}
+		})
+	case orderedKind:
+		w.open(indent, head, func(below string) {
+			v.Addr().Interface().(ordered).each(func(k string, item reflect.Value) {
+				w.value(item, s.elem, below, k, join(path, k))
+			})
+		})
+	case listKind:
+		w.list(v, s, indent, head, path)
+	case rawKind:
+		if n, _ := v.Interface().(*Node); n != nil {
+			w.node(n, indent, key)
+		}
+	case customKind:
+		if n := w.d.origins[path].node; n != nil && (!n.scalar() || printed(v) == "") {
+			w.node(n, indent, key)
+			return
+		}
+		if v.Kind() == reflect.Slice { // a list that is read in its own way
+			w.list(v, &shape{kind: listKind, elem: describe(v.Type().Elem())}, indent, head, path)
+			return
+		}
+		w.scalar(v, s, indent, head, path)
+	default:
+		w.scalar(v, s, indent, head, path)
+	}
+}
+
+// node writes a value as it was written, for types that only they can read.
+// Placeholders stay as they are.
+func (w *dumper) node(n *Node, indent, key string) {
+	head := ""
+	if key != "" {
+		head = plainText(key) + ":"
+	}
+	switch n.Kind {
+	case MapNode:
+		w.open(indent, head, func(below string) {
+			for i, k := range n.Keys {
+				w.node(n.Items[i], below, k.Text)
+			}
+		})
+	case ListNode:
+		w.open(indent, head, func(below string) {
+			for _, item := range n.Items {
+				w.lead = below + "- "
+				w.node(item, below+"  ", "")
+				w.lead = ""
+			}
+		})
+	default:
+		text := n.Text
+		for _, secret := range w.d.secrets() {
+			text = strings.ReplaceAll(text, secret, mask)
+		}
+		w.line(indent, strings.TrimSpace(head+" "+plainText(text)), Origin{Pos: n.Pos, Text: n.Origin}.String())
+	}
+}
+
+// open writes a mapping's or list's key and what is in it, if there is anything.
+func (w *dumper) open(indent, head string, inside func(below string)) {
+	if head == "" {
+		inside(indent)
+		return
+	}
+	lead, before := w.lead, len(w.lines)
+	w.line(indent, head, "")
+	inside(indent + "  ")
+	if len(w.lines) == before+1 {
+		w.lead, w.lines = lead, w.lines[:before]
+	}
+}
+
+func (w *dumper) list(v reflect.Value, s *shape, indent, head, path string) {
+	if v.Len() == 0 {
+		return
+	}
+	w.open(indent, head, func(below string) {
+		for i := range v.Len() {
+			before := len(w.lines)
+			w.lead = below + "- "
+			w.value(v.Index(i), s.elem, below+"  ", "", fmt.Sprintf("%s[%d]", path, i))
+			if len(w.lines) == before {
+				w.line(below, "{}", "")
+			}
+			w.lead = ""
+		}
+	})
+}
+
+func (w *dumper) record(v reflect.Value, s *shape, indent, path string) {
+	if s.variant != nil {
+		w.variant(indent, path)
+	}
+	for _, f := range s.list {
+		below := join(path, f.name)
+		if s.main == f && w.d.short[shortForm{path, s}] {
+			below = path
+		}
+		fv, before := v.FieldByIndex(f.index), len(w.lines)
+		w.value(fv, f.shape, indent, f.name, below)
+		if f.group != "" && !fv.IsNil() && len(w.lines) == before { // to be there is all it says
+			w.line(indent, f.name+": {}", "")
+		}
+	}
+}
+
+// variant writes the type key and its configuration.
+func (w *dumper) variant(indent, path string) {
+	c, ok := w.d.taken[path]
+	if !ok {
+		return
+	}
+	config := reflect.New(reflect.TypeOf(c.config)).Elem()
+	config.Set(reflect.ValueOf(c.config))
+	before := len(w.lines)
+	w.value(config, describe(config.Type()), indent, c.name, join(path, c.name))
+	if len(w.lines) == before {
+		w.line(indent, c.name+": {}", "")
+	}
+}
+
+func (w *dumper) scalar(v reflect.Value, s *shape, indent, head, path string) {
+	origin := w.d.origins[path]
+	if v.IsZero() && origin == (Origin{}) && s.kind != boolKind {
+		return // nothing is set, and nothing is the default
+	}
+	w.line(indent, strings.TrimSpace(head+" "+shown(v, s, origin)), origin.String())
+}
+
+// shown is the value's text, as far as it may be seen.
+func shown(v reflect.Value, s *shape, origin Origin) string {
+	if origin.secret {
+		return mask
+	}
+	text := written(s, v)
+	switch s.kind {
+	case textKind:
+		return plainText(text)
+	case customKind, textualKind:
+		if m, ok := v.Interface().(encoding.TextMarshaler); ok && text == "" {
+			t, _ := m.MarshalText() // what can't be shown is shown as it was written
+			text = string(t)
+		}
+		if text == "" {
+			return "…"
+		}
+		return plainText(text)
+	}
+	if text == "" { // a zero that was written
+		return fmt.Sprint(v.Interface())
+	}
+	return text
+}
+
+// plainText is a text as YAML takes it: in quotes only where it has to be.
+func plainText(text string) string {
+	odd := text == "" || strings.TrimSpace(text) != text || strings.HasSuffix(text, ":") ||
+		strings.ContainsAny(text[:1], "!&*@%[]{}|>'\"`#,?-") || strings.Contains(text, ": ") || strings.Contains(text, " #") ||
+		strings.ContainsFunc(text, func(r rune) bool { return r < ' ' })
+	if odd {
+		return strconv.Quote(text)
+	}
+	return text
+}

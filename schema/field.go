@@ -1,0 +1,181 @@
+package schema
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+// fields are what a struct has in a configuration, inlined ones among them.
+type fields struct {
+	list     []*field // in order
+	by       map[string]*field
+	main     *field
+	groups   []group
+	variant  []int // index of the Variant, nil: none
+	optional bool  // the variant may be missing
+	places   [][]int
+	inlined  []inlined
+}
+
+// field is one key of a struct.
+type field struct {
+	name    string
+	index   []int // for reflect's FieldByIndex
+	shape   *shape
+	tag     reflect.StructTag
+	doc     string
+	check   check
+	def     string // the tag `default`
+	group   string // of the tag `oneof`
+	pending string
+}
+
+// group is a choice between fields.
+type group struct {
+	name     string
+	optional bool
+	members  []*field
+}
+
+// inlined is a struct whose fields are its outer struct's.
+type inlined struct {
+	index    []int
+	embedded bool // its methods are promoted
+}
+
+func (d describer) record(rt reflect.Type) fields {
+	fs := fields{by: map[string]*field{}}
+	d.collect(&fs, rt, nil)
+	return fs
+}
+
+// collect adds the fields of a struct that stands at index in the outermost one.
+func (d describer) collect(fs *fields, rt reflect.Type, index []int) {
+	for i := range rt.NumField() {
+		sf := rt.Field(i)
+		tag, tagged := sf.Tag.Lookup("yaml")
+		if tag == "-" || !sf.IsExported() && !tagged {
+			continue
+		}
+		bad := func(why string) { panic(fmt.Sprintf("schema: %v.%s: %s", rt, sf.Name, why)) }
+		if !tagged {
+			bad(`has no yaml tag; yaml:"-" leaves it out`)
+		}
+		at := append(append([]int(nil), index...), i)
+		name, options, _ := strings.Cut(tag, ",")
+		switch options {
+		case "inline":
+			if sf.Type.Kind() != reflect.Struct {
+				bad("only structs can be inline")
+			}
+			fs.inlined = append(fs.inlined, inlined{at, sf.Anonymous})
+			d.collect(fs, sf.Type, at)
+			continue
+		case "place":
+			if sf.Type != placeType {
+				bad("a place is a schema.Place")
+			}
+			fs.places = append(fs.places, at)
+			continue
+		case "variant", "variant,optional":
+			if fs.variant != nil || !reflect.PointerTo(sf.Type).Implements(variantType) {
+				bad("a struct has one variant, a schema.Variant")
+			}
+			fs.variant, fs.optional = at, options != "variant"
+			continue
+		case "", "main":
+		default:
+			bad("unknown option " + options)
+		}
+		if !sf.IsExported() || name == "" || fs.by[name] != nil {
+			bad("needs an exported field and a name of its own")
+		}
+		f := &field{
+			name: name, index: at, shape: d.describe(sf.Type), tag: sf.Tag,
+			doc: sf.Tag.Get("doc"), def: sf.Tag.Get("default"), pending: sf.Tag.Get("pending"),
+		}
+		var err error
+		if f.check, err = parseCheck(sf.Tag.Get("check"), f.shape.leaf()); err != nil {
+			bad(err.Error())
+		}
+		if _, scalar := f.shape.scalar(); scalar && f.def != "" && f.shape.kind != customKind {
+			if err := parse(reflect.New(sf.Type).Elem(), f.shape, f.def); err != nil {
+				bad(fmt.Sprintf("default %q %v", f.def, err))
+			}
+		}
+		if options == "main" {
+			if fs.main != nil {
+				bad("a struct has one main field")
+			}
+			fs.main = f
+		}
+		if oneof := sf.Tag.Get("oneof"); oneof != "" {
+			if f.shape.kind != pointerKind {
+				bad("a choice is between pointers")
+			}
+			fs.choose(f, oneof)
+		}
+		fs.list = append(fs.list, f)
+		fs.by[name] = f
+	}
+}
+
+// choose adds f to the group that its tag names.
+func (fs *fields) choose(f *field, tag string) {
+	name, option, _ := strings.Cut(tag, ",")
+	f.group = name
+	for i, g := range fs.groups {
+		if g.name == name {
+			fs.groups[i].members = append(g.members, f)
+			fs.groups[i].optional = g.optional || option == "optional"
+			return
+		}
+	}
+	fs.groups = append(fs.groups, group{name, option == "optional", []*field{f}})
+}
+
+// names are the keys of all fields, in order.
+func (fs *fields) names() []string {
+	names := make([]string, len(fs.list))
+	for i, f := range fs.list {
+		names[i] = f.name
+	}
+	return names
+}
+
+// member is the choice of that name, or nil.
+func (fs *fields) member(name string) *field {
+	if f := fs.by[name]; f != nil && f.group != "" {
+		return f
+	}
+	return nil
+}
+
+// names are the keys to choose from.
+func (g *group) names() []string {
+	names := make([]string, len(g.members))
+	for i, f := range g.members {
+		names[i] = f.name
+	}
+	return names
+}
+
+// words are the remedies for peers' words that a struct knows, those of its
+// inlined structs included.
+func (s *shape) words() map[string]string {
+	all := map[string]string{}
+	for _, in := range s.inlined {
+		if w, ok := reflect.New(s.rt.FieldByIndex(in.index).Type).Interface().(Worder); ok {
+			for word, remedy := range w.Words() {
+				all[word] = remedy
+			}
+		}
+	}
+	if w, ok := reflect.New(s.rt).Interface().(Worder); ok {
+		for word, remedy := range w.Words() {
+			all[word] = remedy
+		}
+	}
+	return all
+}

@@ -1,0 +1,173 @@
+package schema
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sort"
+	"strings"
+	"unicode/utf8"
+)
+
+// maxJSONDepth bounds ParseJSON's own recursion; a [Decoder] refuses far less.
+const maxJSONDepth = 1000
+
+// ParseJSON reads JSON text into a tree with places that keeps the order of
+// keys, for tests and for programs that have no file. The error names the place.
+func ParseJSON(text string) (*Node, error) {
+	p := &jsonParser{text: text, dec: json.NewDecoder(strings.NewReader(text)), lines: lineStarts(text)}
+	p.dec.UseNumber()
+	n, err := p.value(0)
+	if err != nil {
+		return nil, err
+	}
+	at := p.start()
+	if _, err := p.dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, p.bad(at, errors.New("only one value can stand here"))
+	}
+	return n, nil
+}
+
+type jsonParser struct {
+	text  string
+	dec   *json.Decoder
+	lines []int // byte offsets of their starts
+}
+
+// start is the offset of the next token.
+func (p *jsonParser) start() int {
+	i := int(p.dec.InputOffset())
+	for i < len(p.text) && strings.IndexByte(" \t\r\n,:", p.text[i]) >= 0 {
+		i++
+	}
+	return i
+}
+
+func (p *jsonParser) value(depth int) (*Node, error) {
+	at := p.start()
+	if depth > maxJSONDepth {
+		return nil, p.bad(at, errors.New("nested too deep"))
+	}
+	token, err := p.dec.Token()
+	if err != nil {
+		return nil, p.bad(at, err)
+	}
+	end := int(p.dec.InputOffset())
+	n := &Node{Pos: p.pos(at), Excerpt: p.line, Text: p.text[min(at, end):end]}
+	switch t := token.(type) {
+	case nil:
+		n.Kind = NullNode
+	case bool:
+		n.Kind = BoolNode
+	case json.Number:
+		n.Kind = IntNode
+		if strings.ContainsAny(n.Text, ".eE") {
+			n.Kind = FloatNode
+		}
+	case string:
+		n.Kind, n.Offset = TextNode, p.offsets(at) // plain: JSON has no other way to write text
+		n.Text = t
+	case json.Delim:
+		n.Text = ""
+		return n, p.items(n, t, depth)
+	}
+	return n, nil
+}
+
+// items reads what stands in a list or mapping, and its end.
+func (p *jsonParser) items(n *Node, open json.Delim, depth int) error {
+	n.Kind = ListNode
+	if open == '{' {
+		n.Kind = MapNode
+	}
+	for p.dec.More() {
+		if n.Kind == MapNode {
+			key, err := p.value(depth + 1)
+			if err != nil {
+				return err
+			}
+			n.Keys = append(n.Keys, key)
+		}
+		item, err := p.value(depth + 1)
+		if err != nil {
+			return err
+		}
+		n.Items = append(n.Items, item)
+	}
+	at := p.start()
+	if _, err := p.dec.Token(); err != nil {
+		return p.bad(at, err)
+	}
+	return nil
+}
+
+func (p *jsonParser) bad(at int, err error) error {
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return fmt.Errorf("%v: %w", p.pos(at), err)
+}
+
+// pos is the place of a byte.
+func (p *jsonParser) pos(at int) Pos {
+	at = min(at, len(p.text))
+	line := sort.SearchInts(p.lines, at+1)
+	return Pos{Line: line, Col: 1 + utf8.RuneCountInString(p.text[p.lines[line-1]:at])}
+}
+
+// line is the source line at a place.
+func (p *jsonParser) line(at Pos) string {
+	if at.Line < 1 || at.Line > len(p.lines) {
+		return ""
+	}
+	line, _, _ := strings.Cut(p.text[p.lines[at.Line-1]:], "\n")
+	return strings.TrimSuffix(line, "\r")
+}
+
+func lineStarts(text string) []int {
+	starts := []int{0}
+	for i := range len(text) {
+		if text[i] == '\n' {
+			starts = append(starts, i+1)
+		}
+	}
+	return starts
+}
+
+// offsets finds the places of a string's bytes, counted after its escapes were
+// replaced. The string's opening quote stands at.
+func (p *jsonParser) offsets(at int) func(int) Pos {
+	return func(want int) Pos {
+		i := at + 1
+		for decoded := 0; i < len(p.text) && p.text[i] != '"'; {
+			width, raw := utf8.DecodeRuneInString(p.text[i:])
+			size := raw
+			switch {
+			case p.text[i] == '\\' && strings.HasPrefix(p.text[i:], `\u`):
+				raw, size = escape(p.text[i:])
+			case p.text[i] == '\\':
+				raw, size = 2, 1
+			case width == utf8.RuneError:
+				size = utf8.RuneLen(utf8.RuneError)
+			}
+			if decoded += size; decoded > want {
+				break
+			}
+			i += raw
+		}
+		return p.pos(i)
+	}
+}
+
+// escape is the length of the \u escape that text begins with, a pair of
+// surrogates taken as one, and of what it stands for.
+func escape(text string) (raw, size int) {
+	for _, raw := range []int{len(`\ud83d\ude00`), len(`\u0000`)} {
+		var s string
+		if len(text) >= raw && json.Unmarshal([]byte(`"`+text[:raw]+`"`), &s) == nil && utf8.RuneCountInString(s) == 1 {
+			return raw, len(s)
+		}
+	}
+	return min(len(text), len(`\u0000`)), utf8.RuneLen(utf8.RuneError)
+}

@@ -1,0 +1,273 @@
+package schema
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// JSONSchema is a whole JSON Schema document (draft-07) for a type, as editors
+// read it. Equal types give equal bytes.
+func JSONSchema(t *Type, title string) ([]byte, error) {
+	b := &SchemaBuilder{}
+	root := b.Type(t)
+	if ref := root["$ref"]; ref != nil { // draft-07 ignores what stands beside a reference
+		root = map[string]any{"allOf": []any{root}}
+	}
+	root["$schema"] = "http://json-schema.org/draft-07/schema#"
+	root["title"] = title
+	if len(b.definitions) > 0 {
+		root["definitions"] = b.definitions
+	}
+	text, err := json.MarshalIndent(root, "", "  ")
+	if err != nil {
+		return nil, fmt.Errorf("JSON Schema of %s: %w", title, err)
+	}
+	return append(text, '\n'), nil
+}
+
+// SchemaBuilder makes JSON Schema of types and collects the definitions that
+// they share: components with a type key, their types, and recursive types.
+// The zero SchemaBuilder is ready.
+type SchemaBuilder struct {
+	definitions map[string]any
+	names       map[reflect.Type]string
+}
+
+// Definitions are those that the schemas made so far refer to as
+// #/definitions/NAME.
+func (b *SchemaBuilder) Definitions() map[string]any { return b.definitions }
+
+// Type is the schema of a type.
+func (b *SchemaBuilder) Type(t *Type) map[string]any {
+	if t.shape == nil {
+		forms := make([]any, len(t.anyOf))
+		for i, a := range t.anyOf {
+			forms[i] = b.Type(a)
+		}
+		return map[string]any{"anyOf": forms}
+	}
+	if len(t.words) > 0 {
+		return words(textKind, t.words)
+	}
+	return b.value(t.shape, t.value(), nil)
+}
+
+// value is the schema of a shape with its defaults; f is the field that holds
+// it, or nil.
+func (b *SchemaBuilder) value(s *shape, v reflect.Value, f *field) map[string]any {
+	switch s.kind {
+	case pointerKind:
+		if v.IsNil() {
+			return b.value(s.elem, reflect.New(s.elem.rt).Elem(), f)
+		}
+		return b.value(s.elem, v.Elem(), f)
+	case listKind:
+		return map[string]any{"type": "array", "items": b.element(s, f)}
+	case mapKind, orderedKind:
+		return map[string]any{"type": "object", "additionalProperties": b.element(s, f)}
+	case rawKind:
+		return map[string]any{}
+	case customKind:
+		if t := s.described(); t != nil {
+			return b.define(s, func() map[string]any { return b.Type(t) })
+		}
+		return text()
+	case recordKind:
+		if s.recursive() {
+			zero := reflect.New(s.rt).Elem()
+			return b.define(s, func() map[string]any { return b.record(s, zero) })
+		}
+		return b.record(s, v)
+	}
+	return scalar(s.kind, f)
+}
+
+func (b *SchemaBuilder) element(s *shape, f *field) map[string]any {
+	return b.value(s.elem, reflect.New(s.elem.rt).Elem(), f)
+}
+
+// define refers to a definition for a type, made when it is first asked for.
+func (b *SchemaBuilder) define(s *shape, make func() map[string]any) map[string]any {
+	name, ok := b.names[s.rt]
+	if !ok {
+		if b.names == nil {
+			b.names = map[reflect.Type]string{}
+		}
+		name = s.rt.String()
+		for n := 2; b.definitions[name] != nil; n++ { // packages of one name
+			name = fmt.Sprintf("%v_%d", s.rt, n)
+		}
+		b.names[s.rt] = name
+		b.set(name, make)
+	}
+	return ref(name)
+}
+
+// set makes a definition. Its place is taken first, so that it may refer to itself.
+func (b *SchemaBuilder) set(name string, make func() map[string]any) {
+	if b.definitions == nil {
+		b.definitions = map[string]any{}
+	}
+	b.definitions[name] = map[string]any{}
+	b.definitions[name] = make()
+}
+
+func ref(name string) map[string]any {
+	escaped := strings.NewReplacer("~", "~0", "/", "~1", "%", "%25", "[", "%5B", "]", "%5D", "*", "%2A", " ", "%20").Replace(name)
+	return map[string]any{"$ref": "#/definitions/" + escaped}
+}
+
+// record is the schema of a struct: its mapping, or one of its short forms.
+func (b *SchemaBuilder) record(s *shape, v reflect.Value) map[string]any {
+	properties := map[string]any{}
+	var required []string
+	for _, f := range s.list {
+		fv := v.FieldByIndex(f.index)
+		properties[f.name] = b.field(f, fv)
+		if f.check.required {
+			required = append(required, f.name)
+		}
+	}
+	long := map[string]any{"type": "object", "additionalProperties": false}
+	if len(required) > 0 {
+		long["required"] = required
+	}
+	var rules []any
+	for _, g := range s.groups {
+		set := slices.ContainsFunc(g.members, func(f *field) bool { return !v.FieldByIndex(f.index).IsNil() })
+		rules = append(rules, exactlyOne(g.names(), g.optional || set))
+	}
+	if s.variant != nil {
+		variants := reflect.New(s.rt).Elem().FieldByIndex(s.variant).Addr().Interface().(Variant).Variants()
+		maps.Copy(properties, b.variants(variants))
+		rules = append(rules, exactlyOne(variants.Names(), s.optional))
+	}
+	if len(properties) > 0 {
+		long["properties"] = properties
+	}
+	if len(rules) > 0 {
+		long["allOf"] = rules
+	}
+	forms := []any{long}
+	if words := b.words(s); len(words) > 0 {
+		forms = append(forms, map[string]any{"enum": words})
+	}
+	if main := s.main; main != nil {
+		forms = append(forms, b.bare(main, v.FieldByIndex(main.index)))
+	}
+	if len(forms) == 1 {
+		return long
+	}
+	return map[string]any{"anyOf": forms}
+}
+
+// words are the choices that a single word picks.
+func (b *SchemaBuilder) words(s *shape) []any {
+	var words []any
+	for _, f := range s.list {
+		if f.group != "" && f.shape.elem.kind == recordKind {
+			words = append(words, f.name)
+		}
+	}
+	return words
+}
+
+// field is the schema of a field, with its doc and default; null is as if it
+// was left out.
+func (b *SchemaBuilder) field(f *field, v reflect.Value) map[string]any {
+	bare := b.bare(f, v)
+	m := bare
+	if ref := bare["$ref"]; ref != nil {
+		m = map[string]any{"anyOf": []any{bare}}
+	}
+	if f.check.required && f.group == "" {
+		m = maps.Clone(m)
+	} else {
+		m = orNull(m)
+	}
+	doc := f.doc
+	if f.pending != "" {
+		doc = strings.TrimSpace(doc + " Not in force in this version: " + f.pending + " come later.")
+	}
+	if doc != "" {
+		m["description"] = doc
+	}
+	if text := defaultText(f, v); text != "" {
+		m["default"] = native(f.shape.kind, text)
+	}
+	return m
+}
+
+// bare is the schema of a field's value alone.
+func (b *SchemaBuilder) bare(f *field, v reflect.Value) map[string]any {
+	m := b.value(f.shape, v, f)
+	if f.check.nonempty {
+		m = maps.Clone(m)
+		switch f.shape.kind {
+		case listKind:
+			m["minItems"] = 1
+		case mapKind, orderedKind:
+			m["minProperties"] = 1
+		case textKind, secretKind:
+			m["minLength"] = 1
+		}
+	}
+	return m
+}
+
+// variants are the type keys of a kind of component.
+func (b *SchemaBuilder) variants(v Variants) map[string]any {
+	types := map[string]any{}
+	for _, name := range v.Names() {
+		definition := v.Kind() + "." + name
+		if b.definitions[definition] == nil {
+			b.set(definition, func() map[string]any {
+				t := v.Variant(name)
+				if t.lackingWithout(t.value()) || slices.ContainsFunc(t.shape.list, func(f *field) bool { return f.check.required }) {
+					return b.Type(t)
+				}
+				return orNull(b.Type(t))
+			})
+		}
+		types[name] = ref(definition)
+	}
+	return types
+}
+
+// exactlyOne asks for one of some keys, or at most one.
+func exactlyOne(names []string, optional bool) map[string]any {
+	var one, none []any
+	for _, name := range names {
+		one = append(one, map[string]any{"required": []string{name}})
+	}
+	none = append(none, map[string]any{"not": map[string]any{"anyOf": one}})
+	switch {
+	case len(one) == 0:
+		return map[string]any{}
+	case optional:
+		return map[string]any{"oneOf": append(none, one...)}
+	}
+	return map[string]any{"oneOf": one}
+}
+
+// orNull is a schema that takes null too.
+func orNull(m map[string]any) map[string]any {
+	m = maps.Clone(m)
+	if forms, ok := m["anyOf"].([]any); ok {
+		m["anyOf"] = append(slices.Clone(forms), map[string]any{"type": "null"})
+		return m
+	}
+	if len(m) == 0 { // takes anything
+		return m
+	}
+	return map[string]any{"anyOf": []any{m, map[string]any{"type": "null"}}}
+}
+
+// text is a scalar's text, whatever YAML takes it for.
+func text() map[string]any {
+	return map[string]any{"type": []string{"string", "number", "boolean"}}
+}

@@ -1,0 +1,65 @@
+package schema
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+)
+
+// Lookup finds the value of a placeholder's name: an environment variable, or
+// "file:PATH". An error says why a value that may exist can't be had.
+type Lookup func(name string) (value string, ok bool, err error)
+
+// maxFile bounds what ${file:…} reads, in bytes.
+const maxFile = 1 << 20
+
+// Environment looks names up in the environment and reads files: regular ones
+// of at most 1 MiB, without the newline at their end.
+func Environment(name string) (value string, ok bool, err error) {
+	path, isFile := strings.CutPrefix(name, "file:")
+	if !isFile {
+		value, ok = os.LookupEnv(name)
+		return value, ok, nil
+	}
+	value, err = readFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", false, nil
+	}
+	return value, err == nil, err
+}
+
+func readFile(path string) (string, error) {
+	// Look before opening: opening a named pipe would wait for a writer.
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", cause(err)
+	}
+	if !info.Mode().IsRegular() {
+		return "", errors.New("is not a regular file")
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return "", cause(err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return "", cause(err)
+	}
+	if len(data) > maxFile {
+		return "", fmt.Errorf("is larger than %v", Size(maxFile))
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r"), nil
+}
+
+// cause is an error without the path, which the placeholder names already.
+func cause(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}

@@ -1,0 +1,140 @@
+package schema
+
+import (
+	"fmt"
+	"unicode/utf8"
+)
+
+// Pos is a place in a configuration file. Line and Col count from 1, Col in
+// characters. The zero Pos is "nowhere": a value that a program made.
+type Pos struct {
+	File string `json:"file,omitempty"`
+	Line int    `json:"line,omitempty"`
+	Col  int    `json:"col,omitempty"`
+}
+
+// String is file:line:col, as far as it is known.
+func (p Pos) String() string {
+	switch {
+	case p.Line == 0:
+		return p.File
+	case p.File == "":
+		return fmt.Sprintf("%d:%d", p.Line, p.Col)
+	}
+	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Col)
+}
+
+// NodeKind says what a [Node] holds.
+type NodeKind uint8
+
+// The kinds of a node. Scalars keep the kind that YAML's core schema gives them.
+const (
+	NullNode NodeKind = iota
+	BoolNode
+	IntNode
+	FloatNode
+	TextNode
+	ListNode
+	MapNode
+)
+
+// String is how a complaint calls the kind: "a list".
+func (k NodeKind) String() string {
+	switch k {
+	case NullNode:
+		return "nothing"
+	case BoolNode:
+		return "true or false"
+	case IntNode, FloatNode:
+		return "a number"
+	case ListNode:
+		return "a list"
+	case MapNode:
+		return "a mapping"
+	}
+	return "text"
+}
+
+// Style says how a scalar was written.
+type Style uint8
+
+// The styles of a scalar.
+const (
+	Plain Style = iota
+	SingleQuoted
+	DoubleQuoted
+	Literal // |
+	Folded  // >
+)
+
+// Node is one value of a configuration, with its place. It is what a file
+// reader hands to a [Decoder]; nothing here knows YAML.
+type Node struct {
+	Kind   NodeKind
+	Text   string // a scalar's text, before placeholders are replaced
+	Style  Style
+	Tag    string // an explicit tag such as "!paid", else ""
+	Tail   string // the comment behind a scalar on its line, with its "#", else ""
+	Pos    Pos
+	Origin string  // where the value is from when Pos does not tell: "override"
+	Keys   []*Node // of a MapNode, in order; Keys[i] is the key of Items[i]
+	Items  []*Node // of a ListNode or MapNode
+
+	// Offset gives the place of byte i of Text in the file; nil means that Text
+	// stands at Pos as it is.
+	Offset func(i int) Pos
+	// Excerpt is the whole source line at Pos, for the excerpt under a complaint.
+	Excerpt func(p Pos) string
+}
+
+// At is the place of byte i of a scalar's text.
+func (n *Node) At(i int) Pos {
+	if n.Offset != nil {
+		return n.Offset(i)
+	}
+	i = max(0, min(i, len(n.Text)))
+	p := n.Pos
+	if p.Line > 0 {
+		p.Col += utf8.RuneCountInString(n.Text[:i])
+	}
+	return p
+}
+
+// Lookup is the value of a key in a MapNode, or nil.
+func (n *Node) Lookup(key string) *Node {
+	for i, k := range n.Keys {
+		if k.Text == key {
+			return n.Items[i]
+		}
+	}
+	return nil
+}
+
+// keyOf is the key node of a key in a MapNode, or nil.
+func (n *Node) keyOf(key string) *Node {
+	for _, k := range n.Keys {
+		if k.Text == key {
+			return k
+		}
+	}
+	return nil
+}
+
+// scalar says whether n is one value with a text.
+func (n *Node) scalar() bool {
+	return n.Kind != NullNode && n.Kind != ListNode && n.Kind != MapNode
+}
+
+// deeperThan finds a node nested deeper than limit below n. It visits no node
+// below that, so it needs little stack however deep the tree is.
+func (n *Node) deeperThan(limit int) *Node {
+	if limit < 0 {
+		return n
+	}
+	for _, item := range n.Items {
+		if deep := item.deeperThan(limit - 1); deep != nil {
+			return deep
+		}
+	}
+	return nil
+}

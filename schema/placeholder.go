@@ -1,0 +1,236 @@
+package schema
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Piece is a part of a scalar's text.
+type Piece struct {
+	Text        string // literal text, or the placeholder's value
+	Offset      int    // in the node's text
+	Placeholder bool
+	Secret      bool // from a file: must not show in a message
+}
+
+// Text is a scalar's text with placeholders replaced; for a list or mapping it
+// reports a problem and ok is false.
+func (d *Decoder) Text(n *Node) (text string, ok bool) {
+	if n.Kind == ListNode || n.Kind == MapNode {
+		d.Report(n, Problem{Code: WrongKind, Message: "expected text, got " + n.Kind.String()})
+		return "", false
+	}
+	pieces, ok := d.resolve(n)
+	return joined(pieces), ok
+}
+
+// Pieces are the parts of a scalar's text, for a field that must not mistake a
+// placeholder's value for its own language. Unresolved ones are reported and
+// are empty.
+func (d *Decoder) Pieces(n *Node) []Piece {
+	pieces, _ := d.resolve(n)
+	return pieces
+}
+
+// resolve replaces the placeholders in a scalar's text. It is done once per
+// node, however often a field asks.
+func (d *Decoder) resolve(n *Node) (pieces []Piece, ok bool) {
+	tagged := strings.HasPrefix(n.Tag, "!") && !slices.Contains(usualTags, n.Tag)
+	if !tagged && !strings.Contains(n.Text, "${") {
+		return []Piece{{Text: n.Text}}, true
+	}
+	if known, ok := d.resolved[n]; ok {
+		return known.pieces, known.ok
+	}
+	before := d.errors
+	r := resolver{d: d, n: n, text: n.Text}
+	pieces = r.pieces()
+	if tagged {
+		d.Report(n, Problem{Code: WrongKind, Message: fmt.Sprintf("YAML reads %s as a tag", n.Tag), Remedy: "put the whole value into quotes"})
+	}
+	if d.resolved == nil {
+		d.resolved = map[*Node]resolved{}
+	}
+	d.resolved[n] = resolved{pieces, d.errors == before}
+	return pieces, d.errors == before
+}
+
+// usualTags change nothing about a text that a field means anyway.
+var usualTags = []string{"!!str", "!!int", "!!float", "!!bool", "!!null", "!!timestamp"}
+
+// resolved is what became of a scalar's placeholders.
+type resolved struct {
+	pieces []Piece
+	ok     bool
+}
+
+// resolver reads one scalar's text.
+type resolver struct {
+	d    *Decoder
+	n    *Node
+	text string
+}
+
+func (r *resolver) pieces() []Piece {
+	pieces := []Piece{}
+	var literal strings.Builder
+	from := 0
+	flush := func() {
+		if literal.Len() > 0 {
+			pieces = append(pieces, Piece{Text: literal.String(), Offset: from})
+			literal.Reset()
+		}
+	}
+	for i := 0; i < len(r.text); {
+		switch {
+		case strings.HasPrefix(r.text[i:], "$${"):
+			// An escape has a piece of its own, so that an offset into any
+			// piece is an offset into the text.
+			flush()
+			pieces = append(pieces, Piece{Text: "${", Offset: i + 1})
+			i += len("$${")
+			from = i
+		case strings.HasPrefix(r.text[i:], "${"):
+			flush()
+			end := closing(r.text, i)
+			if end < 0 {
+				r.complain(i, BadPlaceholder, "a placeholder is not closed", "add }, or write $${ for a literal ${")
+				return pieces
+			}
+			value, secret := r.value(r.text[i+2:end], i, 0)
+			if secret {
+				r.d.hide(value)
+			}
+			pieces = append(pieces, Piece{Text: value, Offset: i, Placeholder: true, Secret: secret})
+			i = end + 1
+			from = i
+		default:
+			literal.WriteByte(r.text[i])
+			i++
+		}
+	}
+	flush()
+	return pieces
+}
+
+// nested bounds placeholders in the defaults of placeholders.
+const nested = 20
+
+// value is the value of a placeholder, given without its braces, that stands
+// at offset in the text.
+func (r *resolver) value(body string, offset, depth int) (value string, secret bool) {
+	name, op, arg := split(body)
+	if !validName(name) || depth > nested {
+		r.complain(offset, BadPlaceholder, fmt.Sprintf("${%s} names nothing", name), "write ${NAME}, ${file:/path}, or $${ for a literal ${")
+		return "", false
+	}
+	secret = strings.HasPrefix(name, "file:")
+	value, found, err := r.d.lookup(name)
+	switch {
+	case err != nil:
+		r.complain(offset, UnresolvedPlaceholder, fmt.Sprintf("${%s}: %v", name, err), "")
+	case found && (value != "" || op == ""):
+		return value, secret
+	case op == ":-":
+		return r.fallback(arg, offset+len("${")+len(body)-len(arg), depth)
+	case op == ":?" && arg != "":
+		r.complain(offset, UnresolvedPlaceholder, fmt.Sprintf("${%s} is not set: %s", name, arg), "set "+name)
+	case secret:
+		r.complain(offset, UnresolvedPlaceholder, fmt.Sprintf("${%s} does not exist", name), "create the file, or give a default: ${"+name+":-…}")
+	default:
+		r.complain(offset, UnresolvedPlaceholder, fmt.Sprintf("${%s} is not set", name), "set it, or give a default: ${"+name+":-…}")
+	}
+	return "", false
+}
+
+// fallback is a placeholder's default, in which there may be placeholders.
+func (r *resolver) fallback(text string, offset, depth int) (value string, secret bool) {
+	var b strings.Builder
+	for i := 0; i < len(text); {
+		end := -1
+		if strings.HasPrefix(text[i:], "${") {
+			end = closing(text, i)
+		}
+		if end < 0 {
+			b.WriteByte(text[i])
+			i++
+			continue
+		}
+		inner, hidden := r.value(text[i+2:end], offset+i, depth+1)
+		b.WriteString(inner)
+		secret = secret || hidden
+		i = end + 1
+	}
+	return b.String(), secret
+}
+
+func (r *resolver) complain(offset int, code, message, remedy string) {
+	at := r.n.At(offset)
+	r.d.Report(r.n, Problem{Code: code, Message: message, Remedy: remedy, Pos: at, Caret: at})
+}
+
+// closing is the index of the brace that closes the ${ at i, or -1.
+func closing(text string, i int) int {
+	depth := 0
+	for ; i < len(text); i++ {
+		switch {
+		case strings.HasPrefix(text[i:], "${"):
+			depth++
+			i++
+		case text[i] == '}':
+			if depth--; depth == 0 {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+// split parts a placeholder into its name and what to do without a value.
+func split(body string) (name, op, arg string) {
+	best := len(body)
+	for _, o := range []string{":-", ":?"} {
+		if i := strings.Index(body, o); i >= 0 && i < best {
+			best, op = i, o
+		}
+	}
+	return body[:best], op, body[best+len(op):]
+}
+
+func validName(name string) bool {
+	if path, ok := strings.CutPrefix(name, "file:"); ok {
+		return path != "" && !strings.ContainsAny(path, "\x00\n${")
+	}
+	for i, r := range name {
+		if r != '_' && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && (i == 0 || r < '0' || r > '9') {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// hasPlaceholder says whether a text has a ${ that is not escaped.
+func hasPlaceholder(text string) bool {
+	return strings.Contains(strings.ReplaceAll(text, "$${", ""), "${")
+}
+
+func joined(pieces []Piece) string {
+	if len(pieces) == 1 {
+		return pieces[0].Text
+	}
+	var b strings.Builder
+	for _, p := range pieces {
+		b.WriteString(p.Text)
+	}
+	return b.String()
+}
+
+func concealed(pieces []Piece) bool {
+	for _, p := range pieces {
+		if p.Secret {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,318 @@
+package schema
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// record decodes a struct.
+func (d *Decoder) record(n *Node, v reflect.Value, s *shape) {
+	before := d.errors
+	d.fill(v, s)
+	for _, index := range s.places {
+		v.FieldByIndex(index).Set(reflect.ValueOf(d.Place(n)))
+	}
+	r := &recordDecoder{Decoder: d, n: n, v: v, s: s, written: map[*field]*Node{}, meant: map[string]bool{}}
+	switch {
+	case n.Kind == NullNode:
+		r.finish()
+	case n.Kind == MapNode && !r.inShort():
+		r.keys()
+		r.finish()
+	case r.pick():
+		r.finish()
+	case s.main != nil:
+		if d.short == nil {
+			d.short = map[shortForm]bool{}
+		}
+		d.short[shortForm{d.at.path, s}] = true
+		r.assign(s.main, d.at.key, n, d.at.path)
+		r.finish()
+	default:
+		r.refuse()
+	}
+	if d.errors == before {
+		r.check()
+	}
+}
+
+// recordDecoder is the decoding of one struct.
+type recordDecoder struct {
+	*Decoder
+	n       *Node
+	v       reflect.Value
+	s       *shape
+	written map[*field]*Node // the keys that are set; the node itself for a short form
+	meant   map[string]bool  // names that an unknown key was a misspelling of
+	typed   bool             // the type key is there
+}
+
+// inShort says whether a mapping is the struct's main field in short. The
+// struct's own form wins wherever it fits.
+func (r *recordDecoder) inShort() bool {
+	main := r.s.main
+	if main == nil || len(r.n.Keys) == 0 || !main.shape.takesMap() {
+		return false
+	}
+	unknown := func(k *Node) bool { return r.s.by[k.Text] == nil }
+	inner := main.shape
+	for inner.kind == pointerKind {
+		inner = inner.elem
+	}
+	if inner.kind != recordKind {
+		return slices.ContainsFunc(r.n.Keys, unknown)
+	}
+	known := func(k *Node) bool { return r.s.by[k.Text] != nil }
+	return !slices.ContainsFunc(r.n.Keys, known) &&
+		slices.ContainsFunc(r.n.Keys, func(k *Node) bool { return inner.by[k.Text] != nil })
+}
+
+// keys decodes the fields of a mapping.
+func (r *recordDecoder) keys() {
+	var unknown []*Node
+	types := map[*Node]*Node{}
+	for i, key := range r.Decoder.keys(r.n) {
+		if key == nil {
+			continue
+		}
+		item := r.n.Items[i]
+		f := r.s.by[key.Text]
+		switch {
+		case f == nil:
+			unknown = append(unknown, key)
+			types[key] = item
+		case item.Kind == NullNode && f.group == "": // as if left out
+		default:
+			r.assign(f, key, item, join(r.at.path, key.Text))
+		}
+	}
+	if r.s.variant != nil {
+		unknown = r.variant(unknown, types)
+	}
+	if len(unknown) == 0 {
+		return
+	}
+	names, words := r.s.names(), r.s.words()
+	for _, key := range unknown {
+		if r.s.secretive() {
+			r.hideAll(types[key])
+		}
+		r.meant[Nearest(key.Text, names)] = true
+		remedy := cmp.Or(words[key.Text], r.elsewhere(key.Text), didYouMean(key.Text, names), known(names))
+		r.report(key, UnknownField, "unknown field "+strconv.Quote(key.Text), remedy)
+	}
+}
+
+// known lists what may be written, as long as that is short.
+func known(names []string) string {
+	switch {
+	case len(names) == 0:
+		return "nothing is configured here"
+	case len(names) > 12:
+		return ""
+	}
+	return "known here: " + strings.Join(names, ", ")
+}
+
+// pick takes a single word that names a choice: `decode: json`.
+func (r *recordDecoder) pick() bool {
+	if len(r.s.groups) == 0 || !r.n.scalar() {
+		return false
+	}
+	pieces, _ := r.resolve(r.n)
+	f := r.s.member(joined(pieces))
+	if f == nil {
+		return false
+	}
+	nothing := *r.n
+	nothing.Kind, nothing.Text = NullNode, ""
+	r.assign(f, r.at.key, &nothing, r.at.path)
+	return true
+}
+
+// refuse reports a value that is no mapping and no short form of one.
+func (r *recordDecoder) refuse() {
+	if r.n.scalar() && len(r.s.groups) > 0 {
+		if pieces, ok := r.resolve(r.n); ok {
+			r.refuseWord(pieces)
+		}
+		return
+	}
+	r.wrong(r.n, r.s, r.asMapping())
+}
+
+func (r *recordDecoder) refuseWord(pieces []Piece) {
+	var names []string
+	for _, g := range r.s.groups {
+		names = append(names, g.names()...)
+	}
+	remedy, word := "", quoted(r.n, pieces, r.s)
+	switch {
+	case r.s.secretive():
+		r.hideAll(r.n)
+		word, remedy = "the value", fmt.Sprintf("write {%s: …}", names[0])
+	case !concealed(pieces):
+		remedy = didYouMean(joined(pieces), names)
+	}
+	r.report(r.n, BadValue, word+" is none of "+strings.Join(names, ", "), remedy)
+}
+
+// assign decodes one field.
+func (r *recordDecoder) assign(f *field, key, item *Node, path string) {
+	at := key
+	if at == nil {
+		at = item
+	}
+	r.written[f] = at
+	v := r.v.FieldByIndex(f.index)
+	if f.group != "" {
+		r.clear(f)
+	}
+	r.inside(&frame{key: key, node: item, path: path, field: f}, func() {
+		if item.Kind == NullNode && f.group != "" && f.shape.elem.kind != recordKind {
+			r.report(at, WrongKind, fmt.Sprintf("%s needs a value: %s", f.name, f.shape.expected()), fmt.Sprintf("write {%s: …}", f.name))
+			return
+		}
+		before := r.errors
+		r.value(item, v, f.shape)
+		if f.check.nonempty && r.errors == before && empty(v, f.shape) {
+			r.report(item, BadValue, "must not be empty", "")
+		}
+		if f.pending != "" {
+			r.add(Problem{
+				Pos: at.Pos, Path: path, Code: Pending, Warning: true,
+				Message: f.name + " is not in force in this version", Remedy: f.pending + " come later",
+			})
+		}
+	})
+}
+
+// clear unsets the other choices of f's group, one of which may be the default.
+func (r *recordDecoder) clear(f *field) {
+	for _, other := range r.s.list {
+		if other.group == f.group && other != f && r.written[other] == nil {
+			r.v.FieldByIndex(other.index).SetZero()
+		}
+	}
+}
+
+// finish looks at the struct as a whole.
+func (r *recordDecoder) finish() {
+	if r.s.variant != nil && !r.typed && !r.s.optional {
+		r.missingType()
+	}
+	for i := range r.s.groups {
+		r.group(&r.s.groups[i])
+	}
+	for _, f := range r.s.list {
+		if f.check.required && r.written[f] == nil && !r.meant[f.name] {
+			p := Problem{Pos: r.n.Pos, Path: join(r.at.path, f.name), Code: Required, Message: "required", Remedy: "add `" + f.name + ": …`"}
+			if f == r.s.main && r.at.key != nil {
+				p.Remedy = "write `" + r.at.key.Text + ": …`"
+			}
+			switch {
+			case r.n.keyOf(f.name) != nil:
+				p.Pos = r.n.keyOf(f.name).Pos
+			case r.at.key != nil:
+				p.Pos = r.at.key.Pos
+			}
+			r.add(p)
+		}
+	}
+}
+
+// group checks that a choice was made, and once.
+func (r *recordDecoder) group(g *group) {
+	var chosen []*field
+	for _, f := range g.members {
+		if r.written[f] != nil {
+			chosen = append(chosen, f)
+		}
+	}
+	switch {
+	case len(chosen) > 1:
+		slices.SortFunc(chosen, func(a, b *field) int { return r.order(a) - r.order(b) })
+		a, b := chosen[0], chosen[1]
+		r.report(r.written[b], TwoChoices, fmt.Sprintf("%q and %q%s exclude each other", b.name, a.name, lineOf(r.written[a].Pos)), "keep one")
+	case len(chosen) == 1 || g.optional:
+	case slices.ContainsFunc(g.members, func(f *field) bool { return r.meant[f.name] || !r.v.FieldByIndex(f.index).IsNil() }):
+	default:
+		at := r.n
+		if r.at.key != nil {
+			at = r.at.key
+		}
+		r.report(at, MissingChoice, "needs one of "+strings.Join(g.names(), ", "), g.example(r.at.key))
+	}
+}
+
+// order is where a field's key stands among the keys.
+func (r *recordDecoder) order(f *field) int { return slices.Index(r.n.Keys, r.written[f]) }
+
+// lineOf says in a message where something else stands.
+func lineOf(p Pos) string {
+	if p.Line == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%d:%d)", p.Line, p.Col)
+}
+
+// check runs the rules that the struct and its inlined structs have themselves.
+func (r *recordDecoder) check() {
+	report := func(path, message, remedy string) {
+		at, full, below := r.n, r.at.path, r.n
+		if r.at.key != nil {
+			at = r.at.key
+		}
+		for name := range strings.FieldsFuncSeq(path, func(c rune) bool { return c == '.' }) {
+			full = join(full, name)
+			if key := below.keyOf(name); key != nil {
+				at, below = key, below.Lookup(name)
+			}
+		}
+		r.add(Problem{Pos: at.Pos, Path: full, Code: BadValue, Message: message, Remedy: remedy})
+	}
+	called := map[string]bool{}
+	run := func(v reflect.Value, index []int) {
+		if c, ok := v.Addr().Interface().(Checker); ok {
+			c.CheckConfig(report)
+			called[fmt.Sprint(index)] = true
+		}
+	}
+	run(r.v, []int{})
+	for _, in := range r.s.inlined {
+		outer := fmt.Sprint(in.index[:len(in.index)-1])
+		if v := r.v.FieldByIndex(in.index); in.embedded && called[outer] {
+			called[fmt.Sprint(in.index)] = true // promoted, or the outer one's to call
+		} else if v.Addr().CanInterface() {
+			run(v, in.index)
+		}
+	}
+}
+
+// fill gives fields that are zero the default in their tag, in this struct and
+// in those that it holds.
+func (d *Decoder) fill(v reflect.Value, s *shape) {
+	if s.kind != recordKind {
+		return
+	}
+	for _, f := range s.list {
+		fv := v.FieldByIndex(f.index)
+		if f.def == "" {
+			d.fill(fv, f.shape)
+			continue
+		}
+		if !fv.IsZero() {
+			continue
+		}
+		n := &Node{Kind: TextNode, Text: f.def}
+		at := &frame{node: n, path: f.name, field: f}
+		if d.at != nil {
+			at.path = join(d.at.path, f.name)
+		}
+		d.inside(at, func() { d.value(n, fv, f.shape) })
+	}
+}

@@ -1,0 +1,158 @@
+package schema
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// example says what to write for a scalar that is none of its kind: the field's
+// default, or some value. v holds the default.
+func example(f *field, s *shape, v reflect.Value) string {
+	text := ""
+	switch {
+	case s.kind == boolKind:
+		return "write true or false"
+	case f != nil && f.shape == s && defaultText(f, v) != "":
+		return "leave it out for " + defaultText(f, v)
+	case s.kind == intKind || s.kind == uintKind:
+		text = "10"
+	case s.kind == floatKind:
+		text = "0.5"
+	default:
+		return ""
+	}
+	if f != nil && !(&field{shape: s, check: f.check}).takes(text) {
+		text = cmp.Or(f.check.min, f.check.max)
+	}
+	return "write a number such as " + text
+}
+
+// inBounds says what to write for a scalar that is out of bounds.
+func inBounds(f *field, s *shape, v reflect.Value, otherwise string) string {
+	if text := defaultText(f, v); f.shape == s && text != "" {
+		return "leave it out for " + text
+	}
+	return otherwise
+}
+
+// takes says whether a scalar may be what a field holds: of a type that reads
+// itself, it may.
+func (f *field) takes(text string) bool {
+	s := f.shape
+	for s.kind == pointerKind {
+		s = s.elem
+	}
+	switch {
+	case s.kind == customKind:
+		return true
+	case s.kind > textualKind || parse(reflect.New(s.rt).Elem(), s, text) != nil:
+		return false
+	}
+	message, _ := f.check.broken(s.kind, text)
+	return message == ""
+}
+
+// tells says whether a scalar is so surely what a field holds that it is
+// shown there: any text may be a name or a path.
+func (f *field) tells(text string) bool {
+	switch {
+	case f.shape.kind == textKind:
+		return f.check.oneof != nil && f.takes(text)
+	case f.shape.kind > sizeKind:
+		return false
+	}
+	return f.takes(text)
+}
+
+// asMapping is how a scalar may have been meant where a mapping belongs, or "".
+func (r *recordDecoder) asMapping() string {
+	text := r.n.Text
+	switch {
+	case !r.n.scalar():
+		return ""
+	case r.s.variant != nil:
+		return asVariant(r.variants(), text)
+	case len(r.s.list) == 0:
+		return "nothing is configured here"
+	case r.s.list[0].tells(text) && !hasPlaceholder(text):
+		return fmt.Sprintf("write {%s: %s}", r.s.list[0].name, text)
+	}
+	return fmt.Sprintf("write {%s: …}", r.s.list[0].name)
+}
+
+// asVariant is how the name of a type alone, or nearly one, is written.
+func asVariant(variants Variants, text string) string {
+	name := text
+	if variants.Variant(name) == nil {
+		name = Nearest(text, variants.Names())
+	}
+	t := variants.Variant(name)
+	switch {
+	case t == nil:
+		return listTypes(variants)
+	case t.lackingWithout(t.value()) || t.shape.main != nil || slices.ContainsFunc(t.shape.list, func(f *field) bool { return f.check.required }):
+		return "write {" + name + ": …}"
+	}
+	return "write {" + name + ": {}}"
+}
+
+// elsewhere says where an unknown key of this struct belongs: among the fields
+// of the component's type, or beside the type; "" when nobody knows it.
+func (r *recordDecoder) elsewhere(key string) string {
+	if of, ok := r.taken[r.at.path]; ok && r.s.variant != nil {
+		if t := r.variants().Variant(of.name); t.shape != nil && t.shape.by[key] != nil {
+			return fmt.Sprintf("it belongs to the type: write {%s: {%s: …}}", of.name, key)
+		}
+	}
+	if r.at.component != nil && r.at.component.by[key] != nil && r.at.key != nil {
+		return fmt.Sprintf("it belongs beside the type: write {%s: …, %s: …}", r.at.key.Text, key)
+	}
+	return ""
+}
+
+// example is how to choose one of the group at a key, or "".
+func (g *group) example(key *Node) string {
+	f := g.members[0]
+	switch {
+	case key == nil:
+		return ""
+	case f.shape.elem.kind == recordKind:
+		return fmt.Sprintf("such as %s: %s", key.Text, f.name)
+	}
+	return fmt.Sprintf("such as %s: {%s: …}", key.Text, f.name)
+}
+
+// asNamed is what a mapping looks like whose keys are names.
+func asNamed(s *shape) string {
+	if s.elem.kind == customKind {
+		return "write {NAME: " + s.elem.expected() + "}"
+	}
+	return "write {NAME: …}"
+}
+
+// asList is how a value may have been meant where a list belongs, or "".
+func asList(n *Node, s *shape) string {
+	switch {
+	case n.Kind == MapNode && s.elem.takesMap():
+		return "make it an item of a list: begin it with `- `"
+	case n.scalar() && len(n.Text) < 40 && (&field{shape: s.elem}).takes(n.Text):
+		return "write [" + n.Text + "]"
+	case n.scalar() && s.elem.kind == recordKind && s.elem.variant != nil:
+		variants := reflect.New(s.elem.rt).Elem().FieldByIndex(s.elem.variant).Addr().Interface().(Variant).Variants()
+		if remedy, ok := strings.CutPrefix(asVariant(variants, n.Text), "write "); ok {
+			return "write [" + remedy + "]"
+		}
+	}
+	return ""
+}
+
+// article is a noun with its article: "an input".
+func article(noun string) string {
+	if strings.IndexByte("aeiou", noun[0]) >= 0 {
+		return "an " + noun
+	}
+	return "a " + noun
+}

@@ -1,0 +1,112 @@
+package schema
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Report adds a problem. Where they are empty, Pos is filled in (the caret's,
+// else n's), Path, and, for a problem with a Caret, Excerpt.
+func (d *Decoder) Report(n *Node, p Problem) {
+	if p.Pos == (Pos{}) {
+		p.Pos = p.Caret
+	}
+	if n != nil {
+		if p.Pos == (Pos{}) {
+			p.Pos = n.Pos
+		}
+		if p.Path == "" {
+			p.Path = d.pathOf(n)
+		}
+		if p.Excerpt == "" && p.Caret != (Pos{}) && n.Excerpt != nil {
+			p.Excerpt = n.Excerpt(p.Caret)
+		}
+	}
+	d.add(p)
+}
+
+// report adds a problem of what is being decoded that stands at n.
+func (d *Decoder) report(n *Node, code, message, remedy string) {
+	d.add(Problem{Pos: n.Pos, Path: d.at.path, Code: code, Message: message, Remedy: remedy})
+}
+
+func (d *Decoder) add(p Problem) {
+	if !p.Warning {
+		d.errors++
+	}
+	d.problems = append(d.problems, p)
+}
+
+// wrong reports that n is not what a value of this shape looks like.
+func (d *Decoder) wrong(n *Node, s *shape, remedy string) {
+	d.report(n, WrongKind, "expected "+s.expected()+", got "+n.Kind.String(), remedy)
+}
+
+// Problems are all problems so far, in the order found. No secret shows in
+// them, whoever reported them.
+func (d *Decoder) Problems() []Problem {
+	problems := slices.Clone(d.problems)
+	for _, secret := range d.secrets() {
+		for i := range problems {
+			p := &problems[i]
+			p.Message = strings.ReplaceAll(p.Message, secret, mask)
+			p.Remedy = strings.ReplaceAll(p.Remedy, secret, mask)
+		}
+	}
+	for i := range problems {
+		problems[i].Excerpt = d.masked(problems[i].Excerpt)
+	}
+	return problems
+}
+
+// secrets are the texts that never show, the longest first: one may be the
+// beginning of another.
+func (d *Decoder) secrets() []string {
+	return slices.SortedFunc(maps.Keys(d.hidden), func(a, b string) int {
+		return cmp.Or(len(b)-len(a), strings.Compare(a, b))
+	})
+}
+
+// hide keeps a text out of all problems. Very short ones are left to those who
+// make messages: masking them everywhere would only garble texts.
+func (d *Decoder) hide(text string) {
+	if len(text) < 4 {
+		return
+	}
+	if d.hidden == nil {
+		d.hidden = map[string]bool{}
+	}
+	d.hidden[text] = true
+}
+
+// hideAll keeps all texts at and below n out of problems.
+func (d *Decoder) hideAll(n *Node) {
+	d.hide(n.Text)
+	for _, item := range n.Items {
+		d.hideAll(item)
+	}
+}
+
+// Show adds to a problem the source line that it is about, unless it has one;
+// what has to be hidden is masked.
+func (d *Decoder) Show(p Problem, line string) Problem {
+	if p.Excerpt != "" || p.Pos.Line == 0 {
+		return p
+	}
+	p.Excerpt, p.Caret = d.masked(line), p.Pos
+	return p
+}
+
+// masked is a source line without secrets, as wide as it was: carets stay right.
+func (d *Decoder) masked(line string) string {
+	for _, secret := range d.secrets() {
+		line = strings.ReplaceAll(line, secret, strings.Repeat("*", utf8.RuneCountInString(secret)))
+	}
+	return line
+}
+
+func isLetter(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }

@@ -1,0 +1,196 @@
+package schema
+
+import (
+	"cmp"
+	"encoding"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// scalar decodes one value. The field says what the text means, not YAML: a
+// text field takes 017, yes and 1.50 as they were written.
+func (d *Decoder) scalar(n *Node, v reflect.Value, s *shape) {
+	if !n.scalar() {
+		if s.kind == secretKind {
+			d.hideAll(n)
+		}
+		d.wrong(n, s, "")
+		return
+	}
+	pieces, ok := d.resolve(n)
+	text := joined(pieces)
+	if s.kind == secretKind {
+		d.hide(text)
+	}
+	if !ok {
+		return
+	}
+	message, remedy := d.set(v, s, text, concealed(pieces))
+	if message != "" {
+		d.report(n, BadValue, quoted(n, pieces, s)+" "+message, remedy)
+	}
+}
+
+// set gives v the value of a text, or says why not; of a secret text without
+// quoting any of it.
+func (d *Decoder) set(v reflect.Value, s *shape, text string, secret bool) (message, remedy string) {
+	f, old := d.at.field, reflect.New(s.rt).Elem()
+	old.Set(v)
+	err := parse(v, s, text)
+	switch r := (remedied{}); {
+	case err != nil && secret:
+		return "is not " + s.expected(), ""
+	case errors.As(err, &r):
+		return r.message, cmp.Or(r.remedy, example(f, s, old))
+	case err != nil:
+		return err.Error(), ""
+	case f == nil:
+		return "", ""
+	}
+	message, remedy = f.check.broken(s.kind, text)
+	if message != "" && f.check.oneof == nil {
+		remedy = inBounds(f, s, old, remedy)
+	}
+	if secret || s.kind == secretKind {
+		remedy = ""
+	}
+	return message, remedy
+}
+
+// parse reads a text as the kind of value that v is. An error's text continues
+// a sentence that begins with the value.
+func parse(v reflect.Value, s *shape, text string) error {
+	switch s.kind {
+	case textKind:
+		v.SetString(text)
+	case secretKind:
+		v.Set(reflect.ValueOf(Secret{text}))
+	case boolKind:
+		b, err := parseBool(text)
+		if err != nil {
+			return err
+		}
+		v.SetBool(b)
+	case intKind, uintKind:
+		return parseWhole(v, s, text)
+	case floatKind:
+		f, err := parseFloat(text)
+		if err != nil {
+			return err
+		}
+		v.SetFloat(f)
+	case durationKind:
+		t, err := parseDuration(text)
+		if err != nil {
+			return err
+		}
+		v.SetInt(int64(t))
+	case sizeKind:
+		size, err := ParseSize(text)
+		if err != nil {
+			return err
+		}
+		v.SetInt(int64(size))
+	case textualKind:
+		if err := v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(text)); err != nil {
+			return fmt.Errorf("can't be read: %w", err)
+		}
+	}
+	return nil
+}
+
+func parseBool(text string) (bool, error) {
+	switch text {
+	case "true", "True", "TRUE":
+		return true, nil
+	case "false", "False", "FALSE":
+		return false, nil
+	}
+	const message = "is neither true nor false"
+	switch strings.ToLower(text) {
+	case "true", "yes", "on", "y", "t", "1", "enabled":
+		return false, remedied{message, "write true"}
+	case "false", "no", "off", "n", "f", "0", "disabled":
+		return false, remedied{message, "write false"}
+	}
+	return false, remedied{message, ""}
+}
+
+var decimal = regexp.MustCompile(`^[-+]?(0|[1-9][0-9]*)$`)
+
+func parseWhole(v reflect.Value, s *shape, text string) error {
+	if !decimal.MatchString(text) {
+		return remedied{"is not a whole number", asWhole(text)}
+	}
+	bits := s.rt.Bits()
+	if s.kind == uintKind {
+		u, err := strconv.ParseUint(strings.TrimPrefix(text, "+"), 10, bits)
+		if err != nil {
+			return fmt.Errorf("is out of range: 0 to %d", uint64(math.MaxUint64)>>(64-bits))
+		}
+		v.SetUint(u)
+		return nil
+	}
+	i, err := strconv.ParseInt(text, 10, bits)
+	if err != nil {
+		most := int64(math.MaxInt64) >> (64 - bits)
+		return fmt.Errorf("is out of range: %d to %d", -most-1, most)
+	}
+	v.SetInt(i)
+	return nil
+}
+
+// asWhole says how to write a number that was written in a way that readers
+// disagree about, or "".
+func asWhole(text string) string {
+	if plain := strings.TrimLeft(text, "0"); decimal.MatchString(plain) {
+		if octal, err := strconv.ParseInt(text, 8, 64); err == nil {
+			return fmt.Sprintf("write %s, or %d for the octal number", plain, octal)
+		}
+		return "write " + plain
+	}
+	if i, err := strconv.ParseInt(text, 0, 64); err == nil { // 0x1f, 0o17, 1_000
+		return fmt.Sprintf("write %d", i)
+	}
+	if f, err := strconv.ParseFloat(text, 64); err == nil && f == math.Trunc(f) && math.Abs(f) < 1<<53 {
+		return fmt.Sprintf("write %.0f", f)
+	}
+	return ""
+}
+
+var number = regexp.MustCompile(`^[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?$`)
+
+func parseFloat(text string) (float64, error) {
+	if !number.MatchString(text) {
+		return 0, remedied{"is not a number", ""}
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return 0, errors.New("is out of range for a number")
+	}
+	return f, nil
+}
+
+// quoted is how a complaint shows a scalar: its value, and where that is from;
+// the place alone when the value must not show.
+func quoted(n *Node, pieces []Piece, s *shape) string {
+	switch {
+	case s.kind == secretKind && len(pieces) == 1 && !pieces[0].Placeholder:
+		return "the value"
+	case s.kind == secretKind, concealed(pieces):
+		return "the value of " + n.Text
+	}
+	text := joined(pieces)
+	if len(text) > 200 {
+		text = text[:200] + "…"
+	}
+	if text != n.Text && hasPlaceholder(n.Text) {
+		return strconv.Quote(text) + " (from " + n.Text + ")"
+	}
+	return strconv.Quote(text)
+}

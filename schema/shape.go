@@ -1,0 +1,252 @@
+package schema
+
+import (
+	"encoding"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// shape is what a Go type looks like in a configuration. There is one per type,
+// so recursive types have recursive shapes.
+type shape struct {
+	rt     reflect.Type
+	kind   kind
+	elem   *shape // of pointers, lists and mappings
+	fields        // of records
+}
+
+type kind uint8
+
+const (
+	textKind kind = iota
+	boolKind
+	intKind
+	uintKind
+	floatKind
+	durationKind
+	sizeKind
+	secretKind
+	textualKind // an encoding.TextUnmarshaler
+	customKind  // an Unmarshaler
+	rawKind     // a *Node
+	pointerKind
+	listKind
+	mapKind     // a Go map
+	orderedKind // a Map
+	recordKind  // a struct
+)
+
+var (
+	nodeType        = reflect.TypeFor[*Node]()
+	placeType       = reflect.TypeFor[Place]()
+	unmarshalerType = reflect.TypeFor[Unmarshaler]()
+	variantType     = reflect.TypeFor[Variant]()
+	textualType     = reflect.TypeFor[encoding.TextUnmarshaler]()
+	packagePath     = reflect.TypeFor[Type]().PkgPath()
+)
+
+// shapes caches what describe found out. The lock is held for a whole
+// description, so no one sees half of one.
+var shapes = struct {
+	mu sync.Mutex
+	by map[reflect.Type]*shape
+}{by: map[reflect.Type]*shape{}}
+
+// describe reads a type once. It panics when a tag makes no sense.
+func describe(rt reflect.Type) *shape {
+	shapes.mu.Lock()
+	defer shapes.mu.Unlock()
+	fresh := describer{}
+	s := fresh.describe(rt)
+	maps.Copy(shapes.by, fresh) // not reached with a bad type
+	return s
+}
+
+// describer holds the types under description, so that recursion ends.
+type describer map[reflect.Type]*shape
+
+func (d describer) describe(rt reflect.Type) *shape {
+	if s := shapes.by[rt]; s != nil {
+		return s
+	}
+	if s := d[rt]; s != nil {
+		return s
+	}
+	s := &shape{rt: rt, kind: kindOf(rt)}
+	d[rt] = s
+	switch s.kind {
+	case pointerKind, listKind:
+		s.elem = d.describe(rt.Elem())
+	case mapKind:
+		if rt.Key().Kind() != reflect.String {
+			panic(fmt.Sprintf("schema: %v: a mapping's keys are strings", rt))
+		}
+		s.elem = d.describe(rt.Elem())
+	case orderedKind:
+		s.elem = d.describe(reflect.New(rt).Interface().(ordered).elem())
+	case recordKind:
+		s.fields = d.record(rt)
+	}
+	return s
+}
+
+func kindOf(rt reflect.Type) kind {
+	switch {
+	case rt == nodeType:
+		return rawKind
+	case reflect.PointerTo(rt).Implements(unmarshalerType):
+		return customKind
+	case rt == reflect.TypeFor[time.Duration]():
+		return durationKind
+	case rt == reflect.TypeFor[Size]():
+		return sizeKind
+	case rt == reflect.TypeFor[Secret]():
+		return secretKind
+	case rt.PkgPath() == packagePath && strings.HasPrefix(rt.Name(), "Map["):
+		return orderedKind
+	case rt.Kind() == reflect.Pointer:
+		return pointerKind
+	case reflect.PointerTo(rt).Implements(textualType):
+		return textualKind
+	}
+	switch rt.Kind() {
+	case reflect.String:
+		return textKind
+	case reflect.Bool:
+		return boolKind
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return intKind
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return uintKind
+	case reflect.Float32, reflect.Float64:
+		return floatKind
+	case reflect.Slice:
+		return listKind
+	case reflect.Map:
+		return mapKind
+	case reflect.Struct:
+		return recordKind
+	}
+	panic(fmt.Sprintf("schema: %v can't be configuration", rt))
+}
+
+// leaf is the shape of the scalars in s.
+func (s *shape) leaf() *shape {
+	for s.elem != nil {
+		s = s.elem
+	}
+	return s
+}
+
+// scalar is the kind of value that bounds are about. A type that decodes itself
+// and is a number underneath counts as one.
+func (s *shape) scalar() (k kind, ok bool) {
+	k = s.kind
+	if k == customKind {
+		switch s.rt.Kind() {
+		case reflect.Int, reflect.Int64:
+			return intKind, true
+		case reflect.Float64:
+			return floatKind, true
+		case reflect.String:
+			return textKind, true
+		}
+	}
+	return k, k <= secretKind
+}
+
+// recursive says whether a struct holds others of its kind, or components, which
+// may hold anything.
+func (s *shape) recursive() bool {
+	return s.variant != nil || s.reaches(s, map[*shape]bool{})
+}
+
+func (s *shape) reaches(goal *shape, seen map[*shape]bool) bool {
+	next := []*shape{}
+	if s.elem != nil {
+		next = append(next, s.elem)
+	}
+	for _, f := range s.list {
+		next = append(next, f.shape)
+	}
+	for _, n := range next {
+		if n == goal {
+			return true
+		}
+		if !seen[n] {
+			seen[n] = true
+			if n.reaches(goal, seen) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// takesMap says whether a mapping may be a value of this shape.
+func (s *shape) takesMap() bool {
+	switch s.kind {
+	case mapKind, orderedKind, recordKind, rawKind:
+		return true
+	case pointerKind:
+		return s.elem.takesMap()
+	case customKind:
+		t := s.described()
+		return t != nil && t.takesMap()
+	}
+	return false
+}
+
+func (t *Type) takesMap() bool {
+	for _, a := range t.anyOf {
+		if a.takesMap() {
+			return true
+		}
+	}
+	return t.shape != nil && t.shape.kind != customKind && t.shape.takesMap()
+}
+
+// described is what a type says of itself, or nil.
+func (s *shape) described() *Type {
+	if d, ok := reflect.New(s.rt).Interface().(Describer); ok {
+		return d.DescribeConfig()
+	}
+	return nil
+}
+
+// secretive says whether a struct has a field for a secret.
+func (s *shape) secretive() bool {
+	return slices.ContainsFunc(s.list, func(f *field) bool { return f.shape.leaf().kind == secretKind })
+}
+
+// expected is how a complaint calls a value of this shape.
+func (s *shape) expected() string {
+	switch s.kind {
+	case boolKind:
+		return "true or false"
+	case intKind, uintKind:
+		return "a whole number"
+	case floatKind:
+		return "a number"
+	case durationKind:
+		return "a duration such as 2s"
+	case sizeKind:
+		return "a size such as 64KiB"
+	case pointerKind:
+		return s.elem.expected()
+	case listKind:
+		return "a list"
+	case mapKind, orderedKind, recordKind:
+		return "a mapping"
+	case customKind:
+		if t := s.described(); t != nil {
+			return t.noun()
+		}
+	}
+	return "text"
+}

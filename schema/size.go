@@ -1,0 +1,113 @@
+package schema
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
+	"strconv"
+	"strings"
+)
+
+// Size is a number of bytes, written as 64KiB, 5MiB or 1GB; a bare number counts bytes.
+type Size int64
+
+var units = []struct {
+	name  string
+	bytes int64
+}{
+	{"PiB", 1 << 50}, {"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10},
+	{"PB", 1e15}, {"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"KB", 1e3},
+	{"B", 1},
+}
+
+// String is the size in the largest unit that gives a whole number.
+func (s Size) String() string {
+	for _, u := range units {
+		if n := int64(s); n != 0 && n%u.bytes == 0 {
+			return strconv.FormatInt(n/u.bytes, 10) + u.name
+		}
+	}
+	return "0B"
+}
+
+// MarshalText gives String.
+func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// ParseSize reads a size. Units are KiB to PiB (1024) and KB to PB (1000), in
+// this spelling. The error says what to write instead, where that is clear.
+func ParseSize(text string) (Size, error) {
+	number, unit := splitNumber(text)
+	if number == "" {
+		return 0, errors.New("is not a size such as 64KiB")
+	}
+	factor, ok := unitBytes(unit)
+	if !ok {
+		if near := nearUnit(unit); near != "" {
+			return 0, remedied{"is not a size: no unit " + strconv.Quote(strings.TrimSpace(unit)), "write " + number + near}
+		}
+		return 0, remedied{"is not a size such as 64KiB", "units are B, KiB, MiB, GiB, KB, MB, GB"}
+	}
+	n, ok := new(big.Rat).SetString(number)
+	if !ok {
+		return 0, errors.New("is not a size such as 64KiB")
+	}
+	n.Mul(n, new(big.Rat).SetInt64(factor))
+	switch {
+	case !n.IsInt():
+		return 0, errors.New("is not a whole number of bytes")
+	case !n.Num().IsInt64():
+		return 0, fmt.Errorf("is too large, at most %d bytes", int64(math.MaxInt64))
+	}
+	return Size(n.Num().Int64()), nil
+}
+
+// splitNumber parts text behind its leading decimal number. The number is "" when
+// there is none or one longer than any size, which could cost time to read.
+func splitNumber(text string) (number, rest string) {
+	end := 0
+	for end < len(text) && (text[end] >= '0' && text[end] <= '9' || text[end] == '.' && end > 0) {
+		end++
+	}
+	number = text[:end]
+	if len(number) > 40 || strings.Count(number, ".") > 1 || strings.HasSuffix(number, ".") {
+		return "", text
+	}
+	return number, text[end:]
+}
+
+func unitBytes(unit string) (int64, bool) {
+	if unit == "" {
+		return 1, true
+	}
+	for _, u := range units {
+		if u.name == unit {
+			return u.bytes, true
+		}
+	}
+	return 0, false
+}
+
+// nearUnit is the unit that a misspelt one means: kb is KB, m is MiB.
+func nearUnit(unit string) string {
+	unit = strings.ToLower(strings.TrimSpace(unit))
+	switch unit {
+	case "byte", "bytes":
+		return "B"
+	case "k", "m", "g", "t", "p":
+		return strings.ToUpper(unit) + "iB"
+	case "ki", "mi", "gi", "ti", "pi":
+		return strings.ToUpper(unit[:1]) + "iB"
+	}
+	for _, u := range units {
+		if strings.ToLower(u.name) == unit {
+			return u.name
+		}
+	}
+	return ""
+}
+
+// remedied is an error that knows what to write instead.
+type remedied struct{ message, remedy string }
+
+func (r remedied) Error() string { return r.message }

@@ -1,0 +1,85 @@
+package schema
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Nearest is the candidate that a misspelt word most likely means, or "".
+func Nearest(word string, candidates []string) string {
+	best, least := "", limit(word)+1
+	for _, c := range candidates {
+		if plain(c) == plain(word) {
+			return c
+		}
+		if d := distance(word, c); d < least && d < len([]rune(c)) && d <= limit(c) {
+			best, least = c, d
+		}
+	}
+	if best != "" {
+		return best
+	}
+	for _, c := range candidates {
+		if len(c) >= 3 && strings.HasPrefix(word, c+"_") || len(word) >= 3 && strings.HasPrefix(c, word+"_") {
+			return c
+		}
+	}
+	return ""
+}
+
+// didYouMean is the remedy for a misspelt word, or "".
+func didYouMean(word string, candidates []string) string {
+	near := Nearest(word, candidates)
+	if near == "" {
+		return ""
+	}
+	return "did you mean " + strconv.Quote(near) + "?"
+}
+
+// limit is how many slips a word of this length may have and still be meant.
+func limit(word string) int {
+	switch n := len([]rune(word)); {
+	case n <= 4:
+		return 1
+	case n <= 7:
+		return 2
+	default:
+		return 3
+	}
+}
+
+// plain is a word without what spellings differ in: maxInFlight, max-in-flight.
+func plain(word string) string {
+	return strings.ToLower(strings.NewReplacer("_", "", "-", "", " ", "").Replace(word))
+}
+
+// distance is the number of slips between two words: a letter too many, too few
+// or wrong, or two swapped. Words of very different length are just far apart.
+func distance(a, b string) int {
+	s, t := []rune(a), []rune(b)
+	if d := len(s) - len(t); d > 3 || d < -3 || len(s) > 64 {
+		return 64
+	}
+	rows := make([][]int, len(s)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(t)+1)
+		rows[i][0] = i
+	}
+	for j := range rows[0] {
+		rows[0][j] = j
+	}
+	for i := 1; i <= len(s); i++ {
+		for j := 1; j <= len(t); j++ {
+			wrong := 1
+			if s[i-1] == t[j-1] {
+				wrong = 0
+			}
+			d := min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+wrong)
+			if i > 1 && j > 1 && s[i-1] == t[j-2] && s[i-2] == t[j-1] {
+				d = min(d, rows[i-2][j-2]+1)
+			}
+			rows[i][j] = d
+		}
+	}
+	return rows[len(s)][len(t)]
+}
