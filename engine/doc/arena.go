@@ -1,0 +1,72 @@
+package doc
+
+import "slices"
+
+const (
+	chunkSize = 64 << 10 // of text; what is larger than a quarter of it lies alone
+
+	// An index begins with room for the fields of an ordinary document. What it
+	// keeps for the next one is bounded, so that one odd document does not cost
+	// memory forever.
+	minFields, maxFields = 16, 256
+)
+
+// Arena lends documents memory: an index that is recycled at Reset, and text
+// that is never reused, so that bytes read from a document may be kept. One
+// goroutine uses it at a time. A nil *Arena allocates.
+type Arena struct {
+	indexes []*index
+	used    int    // how many of them are lent
+	text    []byte // the chunk being filled
+}
+
+// Reset takes back the index memory of all documents; they must be detached or
+// dead. Text stays valid.
+func (a *Arena) Reset() {
+	for _, x := range a.indexes[:a.used] {
+		x.clear()
+	}
+	a.used = 0
+}
+
+func (a *Arena) newIndex() *index {
+	if a == nil {
+		return &index{fields: make([]field, 0, minFields)}
+	}
+	if a.used == len(a.indexes) {
+		a.indexes = append(a.indexes, &index{fields: make([]field, 0, minFields)})
+	}
+	a.used++
+	return a.indexes[a.used-1]
+}
+
+// dropIndex takes back the index that was lent last.
+func (a *Arena) dropIndex() {
+	if a == nil {
+		return
+	}
+	a.used--
+	a.indexes[a.used].clear()
+}
+
+// spare is empty text to append to, with room for n bytes. What was appended
+// is given to keep before the next call.
+func (a *Arena) spare(n int) []byte {
+	if a == nil || n > chunkSize/4 {
+		return make([]byte, 0, n)
+	}
+	if cap(a.text)-len(a.text) < n {
+		a.text = make([]byte, 0, chunkSize)
+	}
+	return a.text[len(a.text):]
+}
+
+// keep makes text that grew from spare permanent.
+func (a *Arena) keep(text []byte) []byte {
+	if a != nil && len(text) > 0 && len(text) <= cap(a.text)-len(a.text) {
+		if rest := a.text[len(a.text) : len(a.text)+1]; &rest[0] == &text[0] {
+			a.text = a.text[:len(a.text)+len(text)]
+		}
+	}
+	return slices.Clip(text)
+}

@@ -1,0 +1,220 @@
+package doc
+
+import (
+	"bytes"
+	"math"
+	"strconv"
+	"unicode/utf16"
+	"unicode/utf8"
+	"unsafe"
+)
+
+// Number is a JSON number that no Go number holds exactly: an integer beyond
+// int64 (beyond int, where that is smaller). It keeps its spelling.
+type Number string
+
+// Decode decodes a document, which must not change afterwards: strings may lie
+// in it. The error is a *[SyntaxError] or a *[ValueError].
+func Decode(data []byte) (any, error) {
+	start, end, err := check(data, nil)
+	if err != nil {
+		return nil, err
+	}
+	return DecodeRaw(data[start:end])
+}
+
+// DecodeRaw decodes the source text of a value, as from [Doc.Raw].
+func DecodeRaw(raw []byte) (any, error) {
+	d := decoder{data: raw}
+	v := d.value()
+	if d.err != nil {
+		return nil, d.err
+	}
+	return v, nil
+}
+
+// decoder reads checked text.
+type decoder struct {
+	data []byte
+	pos  int
+	err  error // the first; reading goes on behind it
+}
+
+func (d *decoder) value() any {
+	if d.pos >= len(d.data) {
+		return nil
+	}
+	start := d.pos
+	switch d.data[start] {
+	case '"':
+		return d.text()
+	case '{':
+		return d.object()
+	case '[':
+		return d.array()
+	}
+	d.pos = skip(d.data, start)
+	switch d.data[start] {
+	case 't':
+		return true
+	case 'f':
+		return false
+	case 'n':
+		return nil
+	}
+	n, err := ParseNumber(d.data[start:d.pos])
+	if err != nil && d.err == nil {
+		d.err = err
+	}
+	return n
+}
+
+func (d *decoder) text() string {
+	start := d.pos
+	d.pos = skipText(d.data, start+1)
+	return Unquote(d.data[start:d.pos])
+}
+
+func (d *decoder) object() any {
+	m := make(map[string]any)
+	for d.pos = space(d.data, d.pos+1); d.pos < len(d.data) && d.data[d.pos] == '"'; d.pos = next(d.data, d.pos) {
+		key := d.text()
+		d.pos = space(d.data, space(d.data, d.pos)+1)
+		m[key] = d.value()
+	}
+	d.pos++
+	return m
+}
+
+func (d *decoder) array() any {
+	a := make([]any, 0, 4)
+	for d.pos = space(d.data, d.pos+1); d.pos < len(d.data) && d.data[d.pos] != ']'; d.pos = next(d.data, d.pos) {
+		before := d.pos
+		a = append(a, d.value())
+		if d.pos == before {
+			break
+		}
+	}
+	d.pos++
+	return a
+}
+
+// ParseNumber decodes the source text of a number: an int, a [Number] if it is
+// an integer beyond int64, else a float64. Beyond float64 is a *[ValueError].
+func ParseNumber(raw []byte) (any, error) {
+	if n, ok := ParseInt(raw); ok {
+		return n, nil
+	}
+	text := alias(raw)
+	if bytes.IndexByte(raw, '.') < 0 && bytes.IndexByte(raw, 'e') < 0 && bytes.IndexByte(raw, 'E') < 0 {
+		return Number(text), nil
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsInf(f, 0) {
+		return nil, &ValueError{Msg: "the number " + excerpt(text) + " is out of range"}
+	}
+	return f, nil
+}
+
+// ParseInt decodes a number that is spelled as an integer and fits an int.
+func ParseInt(raw []byte) (int, bool) {
+	i, negative := 0, false
+	if len(raw) > 0 && raw[0] == '-' {
+		i, negative = 1, true
+	}
+	if len(raw) == i || len(raw)-i > 19 {
+		return 0, false
+	}
+	var n uint64 // 19 digits always fit
+	for ; i < len(raw); i++ {
+		c := raw[i] - '0'
+		if c > 9 {
+			return 0, false
+		}
+		n = n*10 + uint64(c)
+	}
+	switch {
+	case negative && n <= -math.MinInt:
+		return int(-n), true
+	case !negative && n <= math.MaxInt:
+		return int(n), true
+	}
+	return 0, false
+}
+
+// Unquote decodes the source text of a string; what has no escapes is not
+// copied. A lone surrogate gives U+FFFD.
+func Unquote(raw []byte) string {
+	if len(raw) < 2 {
+		return ""
+	}
+	return unescape(raw[1 : len(raw)-1])
+}
+
+func unescape(inner []byte) string {
+	i := bytes.IndexByte(inner, '\\')
+	if i < 0 {
+		return alias(inner)
+	}
+	out := make([]byte, 0, len(inner))
+	for i >= 0 && i+1 < len(inner) {
+		out = append(out, inner[:i]...)
+		if inner[i+1] == 'u' {
+			r, size := codePoint(inner[i:])
+			out = utf8.AppendRune(out, r)
+			inner = inner[i+size:]
+		} else {
+			out = append(out, escapes[inner[i+1]])
+			inner = inner[i+2:]
+		}
+		i = bytes.IndexByte(inner, '\\')
+	}
+	return alias(append(out, inner...))
+}
+
+// escapes are the characters that letters behind a backslash mean.
+var escapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
+
+// codePoint decodes \uXXXX, or a pair of them, and says how long it is.
+func codePoint(b []byte) (r rune, size int) {
+	r = hex4(b)
+	if !utf16.IsSurrogate(r) {
+		return r, min(6, len(b))
+	}
+	if len(b) >= 12 && b[6] == '\\' && b[7] == 'u' {
+		if pair := utf16.DecodeRune(r, hex4(b[6:])); pair != utf8.RuneError {
+			return pair, 12
+		}
+	}
+	return utf8.RuneError, min(6, len(b))
+}
+
+func hex4(b []byte) (r rune) {
+	if len(b) < 6 {
+		return utf8.RuneError
+	}
+	for _, c := range b[2:6] {
+		r = r<<4 | rune(unhex(c)&15)
+	}
+	return r
+}
+
+// sameKey says whether a key's source text, without quotes, means key.
+func sameKey(inner []byte, key string) bool {
+	if string(inner) == key {
+		return bytes.IndexByte(inner, '\\') < 0
+	}
+	// An escape is longer than what it means.
+	return len(inner) > len(key) && bytes.IndexByte(inner, '\\') >= 0 && unescape(inner) == key
+}
+
+// alias is b as a string without a copy: payloads and arena text never change.
+func alias(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+
+// excerpt is the beginning of a long text.
+func excerpt(s string) string {
+	if len(s) <= 40 {
+		return s
+	}
+	return s[:40] + "…"
+}

@@ -1,0 +1,115 @@
+// Package doc is a lazily parsed JSON document: bytes that are checked once,
+// searched in place, and changed by splicing. Start at [Doc].
+//
+// A document is never decoded as a whole unless [Doc.Value] asks for it. The
+// first use checks all of it and notes where the root object's fields lie;
+// reads search there, edits lie over the notes, and [Doc.Bytes] copies once.
+// What nobody edited keeps its bytes: white space, key order, spelling of
+// numbers.
+package doc
+
+// MaxDepth is how deep arrays and objects may nest, in documents and in values
+// that are encoded.
+const MaxDepth = 512
+
+// Doc is one document: a payload, what was found in it, and edits not yet
+// spliced. The zero value is an empty payload. One goroutine uses it at a time;
+// it may be copied by value after [Doc.Detach].
+type Doc struct {
+	data  []byte
+	arena *Arena
+	index *index       // of data, with the edits; nil: not built yet
+	err   *SyntaxError // why data is no document, once that is known
+}
+
+// Reset makes d hold data, which must not change afterwards. Edits take their
+// memory from a, which may be nil.
+func (d *Doc) Reset(data []byte, a *Arena) { *d = Doc{data: data, arena: a} }
+
+// Arena is the arena that d uses, or nil.
+func (d *Doc) Arena() *Arena { return d.arena }
+
+// Attach gives a detached document an arena.
+func (d *Doc) Attach(a *Arena) {
+	d.Detach()
+	d.arena = a
+}
+
+// Bytes is the payload, with all edits spliced in. It never changes afterwards
+// and may be kept.
+func (d *Doc) Bytes() []byte {
+	if d.index == nil {
+		return d.data
+	}
+	return d.index.bytes(d.arena)
+}
+
+// Detach splices the edits in and lets go of the arena and all memory that its
+// Reset takes back. A payload that was found to be no document stays so.
+func (d *Doc) Detach() { *d = Doc{data: d.Bytes(), err: d.err} }
+
+// Valid checks the payload: RFC 8259, UTF-8, at most [MaxDepth] deep. The error
+// is a *[SyntaxError]. The check is made once.
+func (d *Doc) Valid() error {
+	_, err := d.scanned()
+	return err
+}
+
+// Value is the whole document, decoded. The caller does not change it.
+func (d *Doc) Value() (any, error) { return d.Get(Path{}) }
+
+// SetValue makes v the whole document, whatever the payload was.
+func (d *Doc) SetValue(v any) error { return d.Set(Path{}, v) }
+
+// scanned is the index, built on first use.
+func (d *Doc) scanned() (*index, error) {
+	if d.index != nil {
+		return d.index, nil
+	}
+	if d.err == nil {
+		x := d.arena.newIndex()
+		if d.err = x.scan(d.data); d.err == nil {
+			d.index = x
+			return x, nil
+		}
+		d.arena.dropIndex()
+	}
+	return nil, d.err
+}
+
+// replace makes raw the payload.
+func (d *Doc) replace(raw []byte) { d.Reset(raw, d.arena) }
+
+// Mark is a state of a document that [Doc.Restore] brings back.
+type Mark struct {
+	doc   Doc
+	edits int
+}
+
+// Mark notes the state of d, at no cost. The note holds until the arena is reset.
+func (d *Doc) Mark() Mark {
+	m := Mark{doc: *d}
+	if d.index != nil {
+		m.edits = len(d.index.undo)
+	}
+	return m
+}
+
+// Restore takes back all that was done to d since m was made of it.
+func (d *Doc) Restore(m Mark) {
+	*d = m.doc
+	if d.index != nil {
+		d.index.rollback(m.edits)
+	}
+}
+
+// trim is raw without the white space around it.
+func trim(raw []byte) []byte {
+	for len(raw) > 0 && isSpace(raw[0]) {
+		raw = raw[1:]
+	}
+	for len(raw) > 0 && isSpace(raw[len(raw)-1]) {
+		raw = raw[:len(raw)-1]
+	}
+	return raw
+}

@@ -1,0 +1,243 @@
+package doc
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Set puts a value at p; missing or null parents become objects. The error is a
+// *[SyntaxError] of the payload, or a *[ValueError] when v has no JSON form, a
+// parent is a scalar, or an index is past the end. d is unharmed then.
+func (d *Doc) Set(p Path, v any) error {
+	raw, err := Append(d.arena.spare(64), v)
+	if err != nil {
+		return at(p, err)
+	}
+	return d.SetRaw(p, d.arena.keep(raw))
+}
+
+// SetRaw puts JSON text, which the caller knows to be valid and does not change
+// afterwards, at p. Errors are those of Set.
+func (d *Doc) SetRaw(p Path, raw []byte) error {
+	raw = trim(raw)
+	if len(raw) == 0 {
+		return &ValueError{p.String(), "no text is no JSON value"}
+	}
+	// Two bytes open and close a container, so most values need no counting.
+	if n := len(p.parts); n+len(raw)/2 > MaxDepth && n+depthOf(raw) > MaxDepth {
+		return &ValueError{p.String(), errTooDeep.Msg}
+	}
+	if len(p.parts) == 0 {
+		d.replace(raw)
+		return nil
+	}
+	return d.edit(operation{kind: setting, path: p, raw: raw})
+}
+
+// Unset removes the value at p; a missing one is no error.
+func (d *Doc) Unset(p Path) error {
+	if len(p.parts) == 0 {
+		return &ValueError{"", "the whole document can't be removed"}
+	}
+	return d.edit(operation{kind: unsetting, path: p})
+}
+
+// Rename moves what is at one path to another, in place of what is there. Only
+// the key changes, and the field keeps its place, if both have the same parent.
+// A missing value is no error. Errors are those of Set.
+func (d *Doc) Rename(from, to Path) error {
+	n := len(from.parts)
+	if n == 0 || len(to.parts) == 0 {
+		return &ValueError{"", "the whole document can't be renamed"}
+	}
+	raw, ok, err := d.Raw(from)
+	if err != nil || !ok || from.Equal(to) {
+		return err
+	}
+	last := n - 1
+	if n == len(to.parts) && slices.Equal(from.parts[:last], to.parts[:last]) &&
+		!from.parts[last].elem && !to.parts[last].elem {
+		return d.edit(operation{kind: renaming, path: from, to: to.parts[last].key})
+	}
+	before := d.Mark()
+	if err := d.Unset(from); err != nil {
+		return err
+	}
+	if err := d.SetRaw(to, raw); err != nil {
+		d.Restore(before)
+		return err
+	}
+	return nil
+}
+
+// edit does op to the document, or nothing.
+func (d *Doc) edit(op operation) error {
+	x, err := d.scanned()
+	if err != nil {
+		return err
+	}
+	op.arena = d.arena
+	if x.isObject() {
+		_, err := op.object(x, op.path.parts)
+		return err
+	}
+	raw, changed, err := op.value(x.whole(d.arena), op.path.parts)
+	if changed && err == nil {
+		d.replace(raw)
+	}
+	return err
+}
+
+// operation is one edit. Its methods do it to a value, given the parts of the
+// path from there, and say whether that changed anything.
+type operation struct {
+	kind  opKind
+	path  Path
+	raw   []byte // setting: what to put there
+	to    string // renaming: the new key
+	arena *Arena
+}
+
+type opKind uint8
+
+const (
+	setting opKind = iota
+	unsetting
+	renaming
+)
+
+// fail is an error about the parent of parts, if setting; what isn't there
+// needs no removing.
+func (op *operation) fail(parts []part, msg string, args ...any) error {
+	if op.kind != setting {
+		return nil
+	}
+	parent := op.path.parts[:len(op.path.parts)-len(parts)]
+	name := "the document"
+	if len(parent) > 0 {
+		name = format(parent)
+	}
+	return &ValueError{op.path.String(), name + fmt.Sprintf(msg, args...)}
+}
+
+// object edits the fields of an indexed object.
+func (op *operation) object(x *index, parts []part) (changed bool, err error) {
+	p := &parts[0]
+	if p.elem {
+		return false, op.fail(parts, " is an object, not an array")
+	}
+	i := x.find(p.key)
+	if len(parts) > 1 {
+		var child []byte
+		if i >= 0 {
+			child = x.raw(i)
+		}
+		child, changed, err := op.value(child, parts[1:])
+		if changed && err == nil {
+			x.set(i, p.key, child)
+		}
+		return changed, err
+	}
+	switch {
+	case op.kind == setting:
+		x.set(i, p.key, op.raw)
+	case i < 0:
+		return false, nil
+	case op.kind == unsetting:
+		x.remove(i, p.key)
+	default:
+		x.rename(i, p.key, op.to)
+	}
+	return true, nil
+}
+
+// value edits a value given as text, which may be missing.
+func (op *operation) value(raw []byte, parts []part) (_ []byte, changed bool, err error) {
+	switch k := Kind(raw); k {
+	case Missing, Null:
+		return op.fresh(parts)
+	case Object:
+		x := op.arena.newIndex()
+		defer op.arena.dropIndex()
+		if err := x.scan(raw); err != nil {
+			return nil, false, err
+		}
+		changed, err := op.object(x, parts)
+		if !changed || err != nil {
+			return nil, false, err
+		}
+		return x.splice(op.arena), true, nil
+	case Array:
+		return op.array(raw, parts)
+	default:
+		return nil, false, op.fail(parts, " is %v, not an object", k)
+	}
+}
+
+// fresh makes objects for all parts.
+func (op *operation) fresh(parts []part) (_ []byte, changed bool, err error) {
+	if op.kind != setting {
+		return nil, false, nil
+	}
+	out := op.arena.spare(op.room(parts))
+	for i := range parts {
+		if parts[i].elem {
+			return nil, false, op.fail(parts[i:], " is no array, so nothing can be set by index")
+		}
+		out = append(appendString(append(out, '{'), parts[i].key), ':')
+	}
+	out = append(out, op.raw...)
+	for range parts {
+		out = append(out, '}')
+	}
+	return op.arena.keep(out), true, nil
+}
+
+func (op *operation) room(parts []part) int {
+	n := len(op.raw)
+	for i := range parts {
+		n += len(parts[i].key) + len(`{"":}`)
+	}
+	return n
+}
+
+// array edits one element.
+func (op *operation) array(raw []byte, parts []part) (_ []byte, changed bool, err error) {
+	p := &parts[0]
+	if !p.elem {
+		return nil, false, op.fail(parts, " is an array, not an object")
+	}
+	start, end, n := findSpan(raw, p.index)
+	if start < 0 {
+		if p.index < 0 {
+			return nil, false, op.fail(parts, " has no element %d: indexes begin at 0", p.index)
+		}
+		return nil, false, op.fail(parts, " has no element %d: there are %d", p.index, n)
+	}
+	elem := op.raw
+	switch {
+	case len(parts) > 1:
+		if elem, changed, err = op.value(raw[start:end:end], parts[1:]); !changed || err != nil {
+			return nil, false, err
+		}
+	case op.kind == unsetting:
+		return op.removeElem(raw, p.index, start, end), true, nil
+	}
+	out := append(op.arena.spare(len(raw)+len(elem)), raw[:start]...)
+	out = append(append(out, elem...), raw[end:]...)
+	return op.arena.keep(out), true, nil
+}
+
+// removeElem removes element i with the comma before it, or the first with the
+// comma behind it.
+func (op *operation) removeElem(raw []byte, i, start, end int) []byte {
+	if i > 0 {
+		_, start, _ = findSpan(raw, i-1)
+	} else if second, _, _ := findSpan(raw, 1); second > 0 {
+		end = second
+	} else {
+		start, end = 1, len(raw)-1
+	}
+	out := append(op.arena.spare(len(raw)), raw[:start]...)
+	return op.arena.keep(append(out, raw[end:]...))
+}

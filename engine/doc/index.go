@@ -1,0 +1,192 @@
+package doc
+
+import "slices"
+
+// index notes where the fields of an object lie in its text, and what has been
+// done to them since. Edits only ever append to it, so that they can be undone.
+type index struct {
+	data       []byte
+	start, end int // of the value, without the white space around it
+
+	fields []field // those in data, then those added
+	own    int     // how many are in data
+	odd    bool    // a key has an escape or another name: compare the slow way
+
+	edits []edit
+	undo  []change
+	out   []byte // data with the edits, once somebody asked for it
+}
+
+// field is one field of an object. Offsets are 32 bits to halve what a scan
+// writes; a longer payload is refused.
+type field struct {
+	key, keyEnd uint32 // within the quotes
+	val, valEnd uint32
+	edit        int32 // 0: as in data; n: edits[n-1]; removed
+}
+
+const removed = -1
+
+// edit is what stands in a field's place.
+type edit struct {
+	raw   []byte
+	key   string // its name, if keyed
+	keyed bool   // it was added or renamed
+}
+
+// change is what an edit of one field replaced; old is absent where there was
+// no field.
+type change struct{ field, old int32 }
+
+const absent = -2
+
+func (x *index) edited() bool { return len(x.undo) > 0 }
+
+// bytes is the text with the edits.
+func (x *index) bytes(a *Arena) []byte {
+	if !x.edited() {
+		return x.data
+	}
+	if x.out == nil {
+		x.out = x.splice(a)
+	}
+	return x.out
+}
+
+// whole is the value with the edits, without the white space around it.
+func (x *index) whole(a *Arena) []byte {
+	out := x.bytes(a)
+	end := len(out) - (len(x.data) - x.end)
+	return out[x.start:end:end]
+}
+
+// isObject says whether the indexed value has fields.
+func (x *index) isObject() bool { return x.data[x.start] == '{' }
+
+// clear lets go of all text, and of memory that is beyond the ordinary.
+func (x *index) clear() {
+	clear(x.edits)
+	x.data, x.out, x.odd = nil, nil, false
+	x.fields, x.edits, x.undo = x.fields[:0], x.edits[:0], x.undo[:0]
+	if cap(x.fields) > maxFields {
+		x.fields = nil
+	}
+	if cap(x.undo) > maxFields {
+		x.edits, x.undo = nil, nil
+	}
+}
+
+// find is the number of the field that counts for key, or -1.
+func (x *index) find(key string) int {
+	for i := len(x.fields) - 1; i >= x.own; i-- {
+		if e := x.fields[i].edit; e > 0 && x.edits[e-1].key == key {
+			return i
+		}
+	}
+	if x.odd {
+		return x.findOdd(key, x.own)
+	}
+	own := x.fields[:x.own]
+	for i := len(own) - 1; i >= 0; i-- {
+		f := &own[i]
+		if int(f.keyEnd-f.key) == len(key) && string(x.data[f.key:f.keyEnd]) == key && f.edit != removed {
+			return i
+		}
+	}
+	return -1
+}
+
+// findOdd is find among the first n fields, with edited and escaped names.
+func (x *index) findOdd(key string, n int) int {
+	for i := n - 1; i >= 0; i-- {
+		f := &x.fields[i]
+		switch {
+		case f.edit == removed:
+		case f.edit > 0 && x.edits[f.edit-1].keyed:
+			if x.edits[f.edit-1].key == key {
+				return i
+			}
+		case sameKey(x.data[f.key:f.keyEnd], key):
+			return i
+		}
+	}
+	return -1
+}
+
+// raw is the text of field i's value.
+func (x *index) raw(i int) []byte {
+	f := &x.fields[i]
+	if f.edit > 0 {
+		return x.edits[f.edit-1].raw
+	}
+	return x.data[f.val:f.valEnd:f.valEnd]
+}
+
+// set puts raw into field i, or into a new one where i is negative, and removes
+// other fields of that name.
+func (x *index) set(i int, key string, raw []byte) {
+	if i < 0 {
+		x.edits = append(x.edits, edit{raw, key, true})
+		x.note(change{int32(len(x.fields)), absent})
+		x.fields = append(x.fields, field{edit: int32(len(x.edits))})
+		return
+	}
+	e := edit{raw: raw}
+	if old := x.fields[i].edit; old > 0 {
+		e.key, e.keyed = x.edits[old-1].key, x.edits[old-1].keyed
+	}
+	x.put(i, e)
+	x.removeBefore(i, key)
+}
+
+// remove removes field i and others of that name.
+func (x *index) remove(i int, key string) {
+	x.change(i, removed)
+	x.removeBefore(i, key)
+}
+
+// rename gives field i another name, in its place.
+func (x *index) rename(i int, from, to string) {
+	raw := x.raw(i)
+	x.removeBefore(i, from)
+	if j := x.find(to); j >= 0 {
+		x.remove(j, to)
+	}
+	x.put(i, edit{raw, to, true})
+	x.odd = true
+}
+
+func (x *index) removeBefore(i int, key string) {
+	for i = x.findOdd(key, i); i >= 0; i = x.findOdd(key, i) {
+		x.change(i, removed)
+	}
+}
+
+func (x *index) put(i int, e edit) {
+	x.edits = append(x.edits, e)
+	x.change(i, int32(len(x.edits)))
+}
+
+func (x *index) change(i int, to int32) {
+	x.note(change{int32(i), x.fields[i].edit})
+	x.fields[i].edit = to
+}
+
+func (x *index) note(c change) {
+	x.undo = append(x.undo, c)
+	x.out = nil
+}
+
+// rollback takes back all edits but the first n.
+func (x *index) rollback(n int) {
+	for _, c := range slices.Backward(x.undo[n:]) {
+		if c.old == absent {
+			x.fields = x.fields[:c.field]
+			continue
+		}
+		x.fields[c.field].edit = c.old
+	}
+	if len(x.undo) > n {
+		x.undo, x.out = x.undo[:n], nil
+	}
+}

@@ -1,0 +1,139 @@
+package doc
+
+import "slices"
+
+// Keep removes all but what is at the paths, and its parents, in the document's
+// order. Elements of an array that are not named go too, and those behind them
+// move up. The error is a *[SyntaxError], or a *[ValueError] when the document
+// is a scalar.
+func (d *Doc) Keep(paths []Path) error {
+	x, err := d.scanned()
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(paths, Path.IsZero) {
+		return nil
+	}
+	k := keeper{paths, d.arena}
+	if x.isObject() {
+		k.object(x, nil)
+		return nil
+	}
+	switch kind := Kind(x.data[x.start:]); kind {
+	case Array:
+		raw, _ := k.array(x.whole(d.arena), nil)
+		d.replace(raw)
+	case Null:
+		d.replace([]byte("{}"))
+	default:
+		return &ValueError{"", "the document is " + kind.String() + ", not an object"}
+	}
+	return nil
+}
+
+// keeper cuts values down to what its paths name. A value is known by its place,
+// the first parts of a path.
+type keeper struct {
+	paths []Path
+	arena *Arena
+}
+
+// value is what remains of raw: all of it where a path ends, nothing where no
+// path leads on.
+func (k *keeper) value(raw []byte, place []part) []byte {
+	for _, p := range k.paths {
+		if slices.Equal(p.parts, place) {
+			return raw
+		}
+	}
+	switch Kind(raw) {
+	case Object:
+		x := k.arena.newIndex()
+		defer k.arena.dropIndex()
+		if x.scan(raw) != nil || !k.object(x, place) {
+			return nil
+		}
+		return x.bytes(k.arena)
+	case Array:
+		if raw, any := k.array(raw, place); any {
+			return raw
+		}
+	}
+	return nil
+}
+
+// object removes fields from x and says whether any is left.
+func (k *keeper) object(x *index, place []part) (any bool) {
+	var few [64]bool
+	stays := few[:]
+	if len(x.fields) > len(few) {
+		stays = make([]bool, len(x.fields))
+	}
+	for _, p := range k.paths {
+		if !below(p, place) || p.parts[len(place)].elem {
+			continue
+		}
+		key := p.parts[len(place)].key
+		i := x.find(key)
+		if i < 0 || stays[i] {
+			continue
+		}
+		old := x.raw(i)
+		raw := k.value(old, p.parts[:len(place)+1])
+		if raw == nil {
+			continue
+		}
+		stays[i], any = true, true
+		if len(raw) < len(old) {
+			x.set(i, key, raw)
+		}
+	}
+	for i := range x.fields {
+		if !stays[i] && x.fields[i].edit != removed {
+			x.change(i, removed)
+		}
+	}
+	return any
+}
+
+// array is an array of the elements that remain, and whether there are any.
+func (k *keeper) array(raw []byte, place []part) (_ []byte, any bool) {
+	// A nested array is cut first, because only one text can grow at a time.
+	var remain [][]byte
+	n, size, cut := 0, len("[]"), false
+	for elem := range elems(raw) {
+		old := raw[elem.start:elem.end:elem.end]
+		kept := k.elem(old, place, n)
+		cut = cut || len(kept) < len(old)
+		if n++; kept != nil {
+			remain = append(remain, kept)
+			size += len(kept) + len(",")
+		}
+	}
+	if !cut {
+		return raw, n > 0
+	}
+	out := append(k.arena.spare(size), '[')
+	for i, e := range remain {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(out, e...)
+	}
+	return k.arena.keep(append(out, ']')), len(remain) > 0
+}
+
+// elem is what remains of the n-th element.
+func (k *keeper) elem(raw []byte, place []part, n int) []byte {
+	for _, p := range k.paths {
+		if below(p, place) && p.parts[len(place)] == (part{index: n, elem: true}) {
+			return k.value(raw, p.parts[:len(place)+1])
+		}
+	}
+	return nil
+}
+
+// below says whether p leads on from place.
+func below(p Path, place []part) bool {
+	return len(p.parts) > len(place) && slices.Equal(p.parts[:len(place)], place)
+}

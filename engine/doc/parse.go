@@ -1,0 +1,128 @@
+package doc
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// ParsePath reads a path such as a.b[0]["odd name"]. Names are letters, digits,
+// _ and $, and do not begin with a digit; any other key is quoted. No text at
+// all is the whole document. The error is a *[PathError].
+func ParsePath(s string) (Path, error) {
+	r := pathReader{text: s}
+	for r.pos < len(s) {
+		p, msg := r.part()
+		if msg != "" {
+			return Path{}, &PathError{s, r.pos, msg}
+		}
+		r.parts = append(r.parts, p)
+	}
+	return Path{s, r.parts}, nil
+}
+
+// MustParsePath is ParsePath for constants; it panics at an error.
+func MustParsePath(s string) Path {
+	p, err := ParsePath(s)
+	if err != nil {
+		panic(err)
+	}
+	return p
+}
+
+type pathReader struct {
+	text  string
+	pos   int
+	parts []part
+}
+
+// part reads the next part; at a problem, pos is where it is.
+func (r *pathReader) part() (p part, problem string) {
+	switch {
+	case r.text[r.pos] == '[':
+		return r.bracket()
+	case len(r.parts) == 0:
+		return r.name()
+	case r.text[r.pos] == '.':
+		r.pos++
+		return r.name()
+	}
+	return p, `expected '.' or '[' (quote a key that is no plain name: ["x-y"])`
+}
+
+func (r *pathReader) name() (p part, problem string) {
+	end := r.pos
+	for i, c := range r.text[r.pos:] {
+		if !inName(c, i == 0) {
+			break
+		}
+		end = r.pos + i + utf8.RuneLen(c)
+	}
+	if end == r.pos {
+		return p, `expected a name (quote a key that is none: ["x-y"])`
+	}
+	p.key, r.pos = r.text[r.pos:end], end
+	return p, ""
+}
+
+// bracket reads [0] or ["key"].
+func (r *pathReader) bracket() (p part, problem string) {
+	open := r.pos
+	r.pos++
+	rest := r.text[r.pos:]
+	if rest != "" && (rest[0] == '"' || rest[0] == '\'') {
+		return r.quoted(rest)
+	}
+	digits, _, closed := strings.Cut(rest, "]")
+	if !closed {
+		r.pos = open
+		return p, "'[' is never closed"
+	}
+	n, err := strconv.Atoi(digits)
+	if err != nil || n < 0 || digits[0] == '+' || digits[0] == '-' {
+		return p, "expected an index from 0 or a quoted key"
+	}
+	r.pos += len(digits) + 1
+	return part{index: n, elem: true}, ""
+}
+
+// quoted reads from the quote in rest to behind the bracket.
+func (r *pathReader) quoted(rest string) (p part, problem string) {
+	var key []byte
+	for tail := rest[1:]; tail != ""; {
+		if tail[0] == rest[0] {
+			tail = tail[1:]
+			if !strings.HasPrefix(tail, "]") {
+				r.pos = len(r.text) - len(tail)
+				return p, "expected ']' after a key"
+			}
+			r.pos = len(r.text) - len(tail) + 1
+			return part{key: string(key)}, ""
+		}
+		c, _, next, err := strconv.UnquoteChar(tail, rest[0])
+		if err != nil {
+			r.pos = len(r.text) - len(tail)
+			return p, "unknown escape in a quoted key"
+		}
+		key = utf8.AppendRune(key, c)
+		tail = next
+	}
+	return p, "a quoted key is never closed"
+}
+
+func isName(s string) bool {
+	for i, c := range s {
+		if !inName(c, i == 0) {
+			return false
+		}
+	}
+	return s != ""
+}
+
+func inName(c rune, first bool) bool {
+	if c == '_' || c == '$' || unicode.IsLetter(c) {
+		return true
+	}
+	return !first && (unicode.IsDigit(c) || unicode.IsMark(c))
+}

@@ -1,0 +1,180 @@
+package doc
+
+import "iter"
+
+// The functions here read text that has been checked, and only look for where
+// things end. On other text they may find nonsense but never panic.
+
+// skipText is the offset behind a string, from behind its opening quote.
+func skipText(data []byte, i int) int {
+	for i < len(data) {
+		if i+8 <= len(data) {
+			w := word(data[i:])
+			quote, backslash := w^'"'*ones, w^'\\'*ones
+			found := ((quote-ones)&^quote | (backslash-ones)&^backslash) & highs
+			if found == 0 {
+				i += 8
+				continue
+			}
+			i += first(found)
+		}
+		switch data[i] {
+		case '"':
+			return i + 1
+		case '\\':
+			i++
+		}
+		i++
+	}
+	return len(data)
+}
+
+// skip is the offset behind the value at i.
+func skip(data []byte, i int) int {
+	if i >= len(data) {
+		return len(data)
+	}
+	switch data[i] {
+	case '"':
+		return skipText(data, i+1)
+	case '{', '[':
+		return skipNested(data, i+1)
+	}
+	for i < len(data) && !endsScalar(data[i]) {
+		i++
+	}
+	return i
+}
+
+func endsScalar(c byte) bool { return c == ',' || c == '}' || c == ']' || isSpace(c) }
+
+// skipNested is the offset behind a container, from behind its opening.
+func skipNested(data []byte, i int) int {
+	depth := 1
+	for i < len(data) {
+		if i+8 <= len(data) {
+			w := word(data[i:])
+			quote := w ^ '"'*ones
+			// Setting bit 5 makes brackets braces.
+			lower := w | 0x20*ones
+			opening, closing := lower^'{'*ones, lower^'}'*ones
+			found := ((quote-ones)&^quote | (opening-ones)&^opening | (closing-ones)&^closing) & highs
+			if found == 0 {
+				i += 8
+				continue
+			}
+			i += first(found)
+		}
+		c := data[i]
+		i++
+		switch c {
+		case '"':
+			i = skipText(data, i)
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth == 0 {
+				return i
+			}
+		}
+	}
+	return len(data)
+}
+
+// find is the text of the value that parts lead to within raw, or nil.
+func find(raw []byte, parts []part) []byte {
+	for i := range parts {
+		if len(raw) == 0 {
+			return nil
+		}
+		switch p := &parts[i]; {
+		case !p.elem && raw[0] == '{':
+			raw = findKey(raw, p.key)
+		case p.elem && raw[0] == '[':
+			raw = findElem(raw, p.index)
+		default:
+			return nil
+		}
+	}
+	return raw
+}
+
+// findKey is the last field of an object with that key, or nil.
+func findKey(raw []byte, key string) (val []byte) {
+	for i := space(raw, 1); i < len(raw) && raw[i] == '"'; {
+		name := i + 1
+		i = skipText(raw, name)
+		nameEnd := i - 1
+		i = space(raw, space(raw, i)+1) // the colon
+		end := skip(raw, i)
+		if nameEnd >= name && end > i && sameKey(raw[name:nameEnd], key) {
+			val = raw[i:end:end]
+		}
+		i = next(raw, end)
+	}
+	return val
+}
+
+// findElem is the n-th element of an array, or nil.
+func findElem(raw []byte, n int) []byte {
+	start, end, _ := findSpan(raw, n)
+	if start < 0 {
+		return nil
+	}
+	return raw[start:end:end]
+}
+
+// findSpan is where the n-th element of an array lies. Where there is none,
+// start is negative and count the number of elements.
+func findSpan(raw []byte, n int) (start, end, count int) {
+	for elem := range elems(raw) {
+		if count == n {
+			return elem.start, elem.end, count
+		}
+		count++
+	}
+	return -1, -1, count
+}
+
+// span is where a value lies in a text.
+type span struct{ start, end int }
+
+// elems are the elements of an array.
+func elems(raw []byte) iter.Seq[span] {
+	return func(yield func(span) bool) {
+		for i := space(raw, 1); i < len(raw) && raw[i] != ']'; {
+			end := skip(raw, i)
+			if end == i || !yield(span{i, end}) {
+				return
+			}
+			i = next(raw, end)
+		}
+	}
+}
+
+// next is where the next field or element begins, from behind one, or the end
+// of the container.
+func next(data []byte, i int) int {
+	i = space(data, i)
+	if i < len(data) && data[i] == ',' {
+		i = space(data, i+1)
+	}
+	return i
+}
+
+// depthOf is how deep the containers of a value nest.
+func depthOf(raw []byte) (deepest int) {
+	depth := 0
+	for i := 0; i < len(raw); i++ {
+		switch raw[i] {
+		case '"':
+			i = skipText(raw, i+1) - 1
+		case '{', '[':
+			depth++
+			deepest = max(deepest, depth)
+		case '}', ']':
+			depth--
+		}
+	}
+	return deepest
+}

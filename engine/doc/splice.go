@@ -1,0 +1,87 @@
+package doc
+
+// splice is data with the edits.
+//
+// What remains of data is copied in runs: a removed field goes with the comma
+// before it, or with the one behind it when no field is left before it.
+func (x *index) splice(a *Arena) []byte {
+	size := len(x.data)
+	for i := range x.edits {
+		size += len(x.edits[i].raw) + len(x.edits[i].key) + len(`,"":`)
+	}
+	w := splicer{index: x, out: a.spare(size)}
+	for i := range w.own {
+		switch f := &w.fields[i]; {
+		case f.edit == removed:
+			w.skip(i)
+		case f.edit > 0:
+			w.change(f)
+			w.kept++
+		default:
+			w.kept++
+		}
+	}
+	if w.kept > 0 {
+		w.copyTo(int(w.fields[w.own-1].valEnd))
+	} else {
+		// Nothing between the braces is worth keeping, white space neither.
+		w.copyTo(w.start + 1)
+		w.out, w.pos = w.out[:w.start+1], w.end-1
+	}
+	for i := w.own; i < len(w.fields); i++ {
+		if w.fields[i].edit != removed {
+			w.add(&w.edits[w.fields[i].edit-1])
+		}
+	}
+	w.copyTo(len(w.data))
+	return a.keep(w.out)
+}
+
+type splicer struct {
+	*index
+	out  []byte
+	pos  int // data before it is in out or gone
+	kept int // fields that stay or came
+}
+
+// copyTo copies data up to end.
+func (w *splicer) copyTo(end int) {
+	if end > w.pos {
+		w.out = append(w.out, w.data[w.pos:end]...)
+		w.pos = end
+	}
+}
+
+// skip passes over field i, which is removed.
+func (w *splicer) skip(i int) {
+	switch {
+	case w.kept > 0:
+		w.copyTo(int(w.fields[i-1].valEnd))
+		w.pos = int(w.fields[i].valEnd)
+	case i+1 < w.own:
+		w.copyTo(int(w.fields[0].key) - 1)
+		w.pos = int(w.fields[i+1].key) - 1
+	}
+}
+
+// change passes over a field with another value or name.
+func (w *splicer) change(f *field) {
+	e := &w.edits[f.edit-1]
+	if e.keyed {
+		w.copyTo(int(f.key) - 1)
+		w.out = appendString(w.out, e.key)
+		w.pos = int(f.keyEnd) + 1
+	}
+	w.copyTo(int(f.val))
+	w.out = append(w.out, e.raw...)
+	w.pos = int(f.valEnd)
+}
+
+// add appends a field.
+func (w *splicer) add(e *edit) {
+	if w.kept++; w.kept > 1 {
+		w.out = append(w.out, ',')
+	}
+	w.out = append(appendString(w.out, e.key), ':')
+	w.out = append(w.out, e.raw...)
+}
