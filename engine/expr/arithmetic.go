@@ -1,0 +1,265 @@
+package expr
+
+import (
+	"math"
+	"math/bits"
+	"time"
+)
+
+// What the arithmetic operators take and yield. Integers beyond int64 are not
+// among it: they compare and copy, but nothing is calculated with them.
+var (
+	addTypes = append([]combo{
+		{kText, kText, kText},
+		{kTime, kDuration, kTime}, {kDuration, kTime, kTime}, {kDuration, kDuration, kDuration},
+	}, numberTypes...)
+	subtractTypes = append([]combo{
+		{kTime, kTime, kDuration}, {kTime, kDuration, kTime}, {kDuration, kDuration, kDuration},
+	}, numberTypes...)
+	multiplyTypes = append([]combo{
+		{kDuration, kInt | kFloat, kDuration}, {kInt | kFloat, kDuration, kDuration},
+	}, numberTypes...)
+	divideTypes = []combo{
+		{kInt | kFloat, kInt | kFloat, kFloat}, {kDuration, kDuration, kFloat}, {kDuration, kInt | kFloat, kDuration},
+	}
+	moduloTypes = []combo{{kInt, kInt, kInt}}
+	powerTypes  = []combo{{kInt, kInt, kInt | kFloat}, {kInt, kFloat, kFloat}, {kFloat, kInt | kFloat, kFloat}}
+	numberTypes = []combo{
+		{kInt, kInt, kInt}, {kInt, kFloat, kFloat}, {kFloat, kInt | kFloat, kFloat},
+	}
+)
+
+func add(s *site, a, b any) any {
+	switch x := a.(type) {
+	case int:
+		switch y := b.(type) {
+		case int:
+			sum := x + y
+			if (sum > x) != (y > 0) && y != 0 {
+				s.overflow()
+			}
+			return sum
+		case float64:
+			return s.finite(float64(x) + y)
+		}
+	case float64:
+		if y, ok := float(b); ok {
+			return s.finite(x + y)
+		}
+	case string:
+		if y, ok := b.(string); ok {
+			s.room(len(x) + len(y))
+			return x + y
+		}
+	case time.Time:
+		if y, ok := b.(time.Duration); ok {
+			return x.Add(y)
+		}
+	case time.Duration:
+		switch y := b.(type) {
+		case time.Time:
+			return y.Add(x)
+		case time.Duration:
+			return time.Duration(add(s, int(x), int(y)).(int))
+		}
+	}
+	return s.mismatch(a, b)
+}
+
+func subtract(s *site, a, b any) any {
+	switch x := a.(type) {
+	case int:
+		switch y := b.(type) {
+		case int:
+			diff := x - y
+			if (diff < x) != (y > 0) && y != 0 {
+				s.overflow()
+			}
+			return diff
+		case float64:
+			return s.finite(float64(x) - y)
+		}
+	case float64:
+		if y, ok := float(b); ok {
+			return s.finite(x - y)
+		}
+	case time.Time:
+		switch y := b.(type) {
+		case time.Time:
+			return x.Sub(y)
+		case time.Duration:
+			return x.Add(-y)
+		}
+	case time.Duration:
+		if y, ok := b.(time.Duration); ok {
+			return time.Duration(subtract(s, int(x), int(y)).(int))
+		}
+	}
+	return s.mismatch(a, b)
+}
+
+func multiply(s *site, a, b any) any {
+	switch x := a.(type) {
+	case int:
+		switch y := b.(type) {
+		case int:
+			return s.product(x, y)
+		case float64:
+			return s.finite(float64(x) * y)
+		case time.Duration:
+			return time.Duration(s.product(x, int(y)))
+		}
+	case float64:
+		if y, ok := float(b); ok {
+			return s.finite(x * y)
+		}
+		if y, ok := b.(time.Duration); ok {
+			return s.duration(x * float64(y))
+		}
+	case time.Duration:
+		switch b.(type) {
+		case int, float64:
+			return multiply(s, b, a)
+		}
+	}
+	return s.mismatch(a, b)
+}
+
+func divide(s *site, a, b any) any {
+	if x, ok := a.(time.Duration); ok {
+		switch y := b.(type) {
+		case time.Duration:
+			return s.quotient(float64(x), float64(y))
+		case int, float64:
+			f, _ := float(y)
+			return s.duration(s.quotient(float64(x), f))
+		}
+		return s.mismatch(a, b)
+	}
+	x, xok := float(a)
+	y, yok := float(b)
+	if !xok || !yok {
+		return s.mismatch(a, b)
+	}
+	return s.quotient(x, y)
+}
+
+func modulo(s *site, a, b any) any {
+	x, xok := a.(int)
+	y, yok := b.(int)
+	if !xok || !yok {
+		return s.mismatch(a, b)
+	}
+	if y == 0 {
+		fail(s.offset, "cannot divide by zero")
+	}
+	return x % y
+}
+
+func power(s *site, a, b any) any {
+	if base, ok := a.(int); ok {
+		if n, ok := b.(int); ok && n >= 0 {
+			return s.wholePower(base, n)
+		}
+	}
+	x, xok := float(a)
+	y, yok := float(b)
+	if !xok || !yok {
+		return s.mismatch(a, b)
+	}
+	return s.finite(math.Pow(x, y))
+}
+
+// wholePower is exact, by repeated squaring.
+func (s *site) wholePower(base, n int) int {
+	result := 1
+	for {
+		if n&1 == 1 {
+			result = s.product(result, base)
+		}
+		if n >>= 1; n == 0 {
+			return result
+		}
+		if base != 0 && base != 1 && base != -1 {
+			base = s.product(base, base)
+		}
+	}
+}
+
+func negate(s *site, v any) any {
+	switch v := v.(type) {
+	case int:
+		if v == math.MinInt {
+			s.overflow()
+		}
+		return -v
+	case float64:
+		return -v
+	case time.Duration:
+		return -v
+	}
+	failFor(s.offset, remedyFor(v), "cannot negate %s", s.left(v))
+	return nil
+}
+
+func plus(s *site, v any) any {
+	switch v.(type) {
+	case int, float64, time.Duration:
+		return v
+	}
+	failFor(s.offset, remedyFor(v), "cannot use + on %s", s.left(v))
+	return nil
+}
+
+// float is a number that can be calculated with, as a float.
+func float(v any) (f float64, ok bool) {
+	switch v := v.(type) {
+	case int:
+		return float64(v), true
+	case float64:
+		return v, true
+	}
+	return 0, false
+}
+
+func (s *site) product(x, y int) int {
+	neg := (x < 0) != (y < 0)
+	hi, lo := bits.Mul64(magnitude(x), magnitude(y))
+	if hi != 0 || lo > 1<<63 || lo == 1<<63 && !neg {
+		s.overflow()
+	}
+	return x * y
+}
+
+func magnitude(x int) uint64 {
+	if x < 0 {
+		return -uint64(x)
+	}
+	return uint64(x)
+}
+
+func (s *site) quotient(x, y float64) float64 {
+	if y == 0 {
+		fail(s.offset, "cannot divide by zero")
+	}
+	return s.finite(x / y)
+}
+
+func (s *site) finite(f float64) float64 {
+	if math.IsInf(f, 0) || math.IsNaN(f) {
+		fail(s.offset, "the result of %s is no number that JSON has: it is too large or undefined", s.name)
+	}
+	return f
+}
+
+func (s *site) duration(f float64) time.Duration {
+	if f >= 1<<63 || f < -1<<63 {
+		s.overflow()
+	}
+	return time.Duration(f)
+}
+
+func (s *site) overflow() {
+	failFor(s.offset, "write float(x) to calculate with rounded numbers",
+		"the result of %s does not fit into 64 bits", s.name)
+}

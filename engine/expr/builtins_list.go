@@ -1,0 +1,198 @@
+package expr
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/expr-lang/expr/builtin"
+)
+
+var lists = builtins{
+	{"first(list) any", "The first element, or nil.", func(s *site, args []any) any { return member(args[0], 0) }},
+	{"last(list) any", "The last element, or nil.", func(s *site, args []any) any { return member(args[0], -1) }},
+	{"take(list, int) list", "The first so many elements.", func(s *site, args []any) any {
+		list, n := args[0].([]any), args[1].(int)
+		if n < 0 {
+			fail(s.offset, "take() can't take %d elements", n)
+		}
+		return list[:min(n, len(list))]
+	}},
+	{"reverse(list) list", "The elements from last to first.", func(s *site, args []any) any {
+		list := slices.Clone(args[0].([]any))
+		slices.Reverse(list)
+		return list
+	}},
+	{"uniq(list) list", "The elements without repetitions.", uniq},
+	{"concat(list...) list", "The elements of all lists.", func(s *site, args []any) any {
+		var all []any
+		for _, a := range args {
+			all = append(all, a.([]any)...)
+			s.fits(len(all))
+		}
+		return all
+	}},
+	{"flatten(list) list", "The elements, and in place of inner lists theirs.", func(s *site, args []any) any {
+		return flatten(s, make([]any, 0, len(args[0].([]any))), args[0].([]any), 0)
+	}},
+	{"sort(list, [text]) list", `The elements in order, "asc" or "desc".`, func(s *site, args []any) any {
+		list := slices.Clone(args[0].([]any))
+		sortBy(s, list, args[1:], func(v any) any { return v })
+		return list
+	}},
+	{"min(any...) any", "The smallest number of the arguments and of the lists among them.", extreme(-1)},
+	{"max(any...) any", "The largest number of the arguments and of the lists among them.", extreme(1)},
+	{"mean(any...) float", "The mean of the numbers; 0 without any.", func(s *site, args []any) any {
+		return ofNumbers(s, args, builtin.Builtins[builtin.Index["mean"]].Func)
+	}},
+	{"median(any...) any", "The median of the numbers; 0 without any.", median},
+	{"keys(object) list", "The keys, sorted.", func(s *site, args []any) any {
+		return pairs(args[0], func(k string, _ any) any { return k })
+	}},
+	{"values(object) list", "The values, sorted by key.", func(s *site, args []any) any {
+		return pairs(args[0], func(_ string, v any) any { return v })
+	}},
+	{"toPairs(object) list", "A list [key, value] for each key, sorted.", func(s *site, args []any) any {
+		return pairs(args[0], func(k string, v any) any { return []any{k, v} })
+	}},
+	{"fromPairs(list) object", "The object of a list of lists [key, value].", fromPairs},
+}
+
+func pairs(object any, of func(k string, v any) any) any {
+	m := object.(map[string]any)
+	list := make([]any, 0, len(m))
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		list = append(list, of(k, m[k]))
+	}
+	return list
+}
+
+func fromPairs(s *site, args []any) any {
+	list := args[0].([]any)
+	m := make(map[string]any, len(list))
+	for _, v := range list {
+		pair, ok := v.([]any)
+		if !ok || len(pair) != 2 {
+			fail(s.offset, "fromPairs() needs lists of a key and a value")
+		}
+		key, ok := pair[0].(string)
+		if !ok {
+			fail(s.offset, "fromPairs() needs keys that are text, not %s", s.left(pair[0]))
+		}
+		m[key] = pair[1]
+	}
+	return m
+}
+
+func uniq(s *site, args []any) any {
+	list := args[0].([]any)
+	seen := make(map[string]bool, len(list))
+	var key []byte
+	once := make([]any, 0, len(list))
+	for _, v := range list {
+		key = appendKey(s, key[:0], v)
+		if !seen[string(key)] {
+			seen[string(key)] = true
+			once = append(once, v)
+		}
+	}
+	return once
+}
+
+func flatten(s *site, into, list []any, depth int) []any {
+	if depth > maxDepth {
+		fail(s.offset, "%s(): the list is nested more than %d deep", s.name, maxDepth)
+	}
+	for _, v := range list {
+		if inner, ok := v.([]any); ok {
+			into = flatten(s, into, inner, depth+1)
+		} else {
+			into = append(into, v)
+		}
+		s.fits(len(into))
+	}
+	return into
+}
+
+// sortBy sorts stably by what key gives for each element.
+func sortBy(s *site, list []any, direction []any, key func(v any) any) {
+	sign := 1
+	if len(direction) > 0 {
+		switch direction[0] {
+		case "asc":
+		case "desc":
+			sign = -1
+		default:
+			fail(s.offset, `%s() sorts "asc" or "desc", not %s`, s.name, s.left(direction[0]))
+		}
+	}
+	slices.SortStableFunc(list, func(a, b any) int {
+		x, y := key(a), key(b)
+		c, ok := order(x, y)
+		if !ok {
+			fail(s.offset, "%s() cannot compare %s with %s", s.name, s.left(x), s.left(y))
+		}
+		return sign * c
+	})
+}
+
+// extreme is the largest (sign 1) or smallest number among arguments and lists.
+func extreme(sign int) func(*site, []any) any {
+	return func(s *site, args []any) any {
+		var best any
+		for _, v := range flatten(s, nil, args, 0) {
+			s.number(v)
+			if best == nil || compareNumbers(v, best) == sign {
+				best = v
+			}
+		}
+		return best
+	}
+}
+
+func (s *site) number(v any) {
+	if kindOf(v)&kNumber == 0 {
+		fail(s.offset, "%s() needs numbers, not %s", s.name, s.left(v))
+	}
+}
+
+// median is one of the numbers, as exact as it is, or the mean of the two in the middle.
+func median(s *site, args []any) any {
+	flat := flatten(s, nil, args, 0)
+	for _, v := range flat {
+		s.number(v)
+	}
+	slices.SortFunc(flat, compareNumbers)
+	middle := len(flat) / 2
+	switch {
+	case len(flat) == 0:
+		return 0.0
+	case len(flat)%2 == 1:
+		return flat[middle]
+	}
+	a, b := toFloat(s, flat[middle-1:middle]).(float64), toFloat(s, flat[middle:middle+1]).(float64)
+	return a/2 + b/2
+}
+
+func ofNumbers(s *site, args []any, f func(args ...any) (any, error)) any {
+	flat := flatten(s, nil, args, 0)
+	for i, v := range flat {
+		s.number(v)
+		flat[i] = toFloat(s, []any{v})
+	}
+	v, err := f(flat)
+	if err != nil {
+		fail(s.offset, "%s(): %s", s.name, err)
+	}
+	return s.finite(v.(float64))
+}
+
+var bitwise = builtins{
+	{"bitand(int, int) int", "Bits that are set in both.", upstream("bitand")},
+	{"bitor(int, int) int", "Bits that are set in either.", upstream("bitor")},
+	{"bitxor(int, int) int", "Bits that are set in one of them only.", upstream("bitxor")},
+	{"bitnand(int, int) int", "Bits of the first that are not set in the second.", upstream("bitnand")},
+	{"bitnot(int) int", "All bits inverted.", upstream("bitnot")},
+	{"bitshl(int, int) int", "Bits moved left.", upstream("bitshl")},
+	{"bitshr(int, int) int", "Bits moved right, the sign kept.", upstream("bitshr")},
+	{"bitushr(int, int) int", "Bits moved right, zeros moved in.", upstream("bitushr")},
+}

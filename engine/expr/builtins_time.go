@@ -1,0 +1,90 @@
+package expr
+
+import (
+	"crypto/rand"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/expr-lang/expr/builtin"
+)
+
+var times = builtins{
+	{"date(text|zone, [text], [text], [text]) time", "The time that a text spells; the second text is its form (Go's reference time), the third its time zone.", date},
+	{"duration(text) duration", `The duration that a text spells: "1h30m".`, func(s *site, args []any) any {
+		d, err := time.ParseDuration(args[0].(string))
+		if err != nil {
+			fail(s.offset, "duration(): %s is no duration such as 250ms or 1h30m", s.left(args[0]))
+		}
+		return d
+	}},
+	{"timezone(text) zone", `A time zone by name: "Europe/Zurich".`, func(s *site, args []any) any { return zone(s, args[0].(string)) }},
+	{"format(time, text) text", "The time in a form, as Go's reference time: 2006-01-02 15:04:05.", func(s *site, args []any) any {
+		s.room(len(args[1].(string)) * 4)
+		return args[0].(time.Time).Format(args[1].(string))
+	}},
+	{"unix(time) int", "Seconds since 1970.", func(s *site, args []any) any { return int(args[0].(time.Time).Unix()) }},
+	{"seconds(duration) float", "The duration in seconds.", func(s *site, args []any) any { return args[0].(time.Duration).Seconds() }},
+}
+
+var clocks = builtins{
+	{"now([zone]) time", "The present time.", func(s *site, args []any) any {
+		if len(args) == 1 {
+			return now().In(args[0].(*time.Location))
+		}
+		return now()
+	}},
+	{"uuid() text", "A random UUID, version 4.", func(s *site, args []any) any {
+		var u [16]byte
+		rand.Read(u[:])
+		u[6] = u[6]&0x0f | 0x40
+		u[8] = u[8]&0x3f | 0x80
+		return fmt.Sprintf("%x-%x-%x-%x-%x", u[0:4], u[4:6], u[6:8], u[8:10], u[10:])
+	}},
+}
+
+func date(s *site, args []any) any {
+	texts := args
+	if kindOf(args[0]) == kZone {
+		texts = args[1:]
+	}
+	if len(texts) == 0 || len(texts) > 3 {
+		fail(s.offset, "date() needs a text, and maybe its form and time zone")
+	}
+	in := append([]any(nil), args...)
+	if len(texts) == 3 { // expr would read the zone's file on every call
+		in = []any{zone(s, texts[2].(string)), texts[0], texts[1]}
+	}
+	v, err := builtin.Builtins[builtin.Index["date"]].Func(in...)
+	if err != nil {
+		fail(s.offset, "date(): %s is no date in this form", s.left(texts[0]))
+	}
+	return v
+}
+
+// maxZones bounds the cache of time zones, whose names may come from messages.
+const maxZones = 1000
+
+var zones = struct {
+	sync.RWMutex
+	byName map[string]*time.Location
+}{byName: map[string]*time.Location{}}
+
+func zone(s *site, name string) *time.Location {
+	zones.RLock()
+	z, ok := zones.byName[name]
+	zones.RUnlock()
+	if ok {
+		return z
+	}
+	z, err := time.LoadLocation(name)
+	if err != nil {
+		fail(s.offset, "%s is no time zone such as Europe/Zurich", s.left(name))
+	}
+	zones.Lock()
+	defer zones.Unlock()
+	if len(zones.byName) < maxZones {
+		zones.byName[name] = z
+	}
+	return z
+}

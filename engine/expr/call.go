@@ -1,0 +1,120 @@
+package expr
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/expr-lang/expr/ast"
+
+	"github.com/flowd-io/flowd/engine/doc"
+)
+
+// called compiles f(...), where f is none of expr's own.
+func (c *compiler) called(n *ast.CallNode) node {
+	switch callee := n.Callee.(type) {
+	case *ast.IdentifierNode:
+		return c.function(n, callee.Value, n.Arguments)
+	case *ast.MemberNode:
+		c.method(callee)
+	}
+	fail(c.offset(n), "this cannot be called")
+	return node{}
+}
+
+// function compiles a call by name.
+func (c *compiler) function(n ast.Node, name string, args []ast.Node) node {
+	s := &site{offset: c.offset(n), name: name}
+	if name == "get" && !registered[name] {
+		return c.get(n, s, args)
+	}
+	f := c.find(s, name)
+	nodes, known := make([]node, len(args)), make([]kinds, len(args))
+	for i, a := range args {
+		nodes[i] = c.node(a)
+		known[i] = nodes[i].kinds
+		s.secret[0] = s.secret[0] || nodes[i].secret
+	}
+	f.accept(s.offset, known, func(i int) string { return s.known(0, nodes[i]) })
+	v := c.call(n, f.out(), nodes, f.pure, func(fr *frame, args []any) any { return f.invoke(fr, s, args) })
+	return v
+}
+
+// find is the function of a name, if it can be called here.
+func (c *compiler) find(s *site, name string) *function {
+	f, ok := functions[name]
+	if !ok {
+		failFor(s.offset, meantFunction(name, c.scopes), "there is no function %s()", name)
+	}
+	if f.Scope != "" && !slices.Contains(c.scopes, f.Scope) {
+		fail(s.offset, "%s() cannot be called here, only where there is a %s", name, f.Scope)
+	}
+	return f
+}
+
+// invoke calls f and charges for what it goes through and makes.
+func (f *function) invoke(fr *frame, s *site, args []any) any {
+	f.check(s, args)
+	fr.step(s.offset, 1)
+	for _, a := range args {
+		fr.weigh(s.offset, a)
+	}
+	if f.run == nil {
+		v, err := f.Call(fr.src, args...)
+		if err != nil {
+			panic(&failure{err: err, offset: s.offset, msg: fmt.Sprintf("%s(): %s", f.Name, err)})
+		}
+		return normal(s, v)
+	}
+	v := f.run(s, args)
+	fr.made(s.offset, v)
+	return v
+}
+
+func init() {
+	functions["get"] = &function{Func: Func{
+		Name: "get", Usage: "get(any, text|int) any",
+		Doc: "What is at a path, given as text, or at an index; nil when there is nothing.",
+	}}
+}
+
+// get compiles get(of, path). Of a field, or of this, only that path is read.
+func (c *compiler) get(n ast.Node, s *site, args []ast.Node) node {
+	if len(args) != 2 {
+		failFor(s.offset, functions["get"].Usage, "get() takes 2 arguments, not %d", len(args))
+	}
+	of, key := c.node(args[0]), c.node(args[1])
+	s.secret[0] = key.secret
+	if key.kinds&(kText|kInt) == 0 {
+		fail(s.offset, "get() needs a path as text, not %s", s.known(0, key))
+	}
+	if of.path == nil || len(c.loops) > 0 && !key.konst { // a loop would search the document each time
+		return c.binary(n, kAny, of, key, func(v, key any) any {
+			for _, k := range pathOf(s, key).Keys() {
+				v = member(v, k)
+			}
+			return v
+		})
+	}
+	if key.konst {
+		return c.read(n, s.offset, of.path.Append(pathOf(s, key.value).Keys()...))
+	}
+	return c.unary(n, kAny, key, func(f *frame, v any) any {
+		return f.get(s.offset, of.path.Append(pathOf(s, v).Keys()...))
+	})
+}
+
+// pathOf is a path from a value that a message may have brought.
+func pathOf(s *site, v any) doc.Path {
+	switch v := v.(type) {
+	case int:
+		return doc.MakePath(v)
+	case string:
+		p, err := doc.ParsePath(v)
+		if err != nil {
+			fail(s.offset, "get(): %s is no path such as a.b[0]", s.left(v))
+		}
+		return p
+	}
+	fail(s.offset, "get() needs a path as text, not %s", s.left(v))
+	return doc.Path{}
+}

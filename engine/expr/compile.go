@@ -1,0 +1,365 @@
+package expr
+
+import (
+	"fmt"
+	"slices"
+	"unicode/utf8"
+
+	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/builtin"
+	"github.com/expr-lang/expr/conf"
+
+	"github.com/flowd-io/flowd/engine/doc"
+)
+
+// compiler turns one expression into a program. It walks expr's syntax tree
+// once and resolves every name itself: a bare one is a field of the document
+// unless a let declared it, a called one is a function. Problems end it with a
+// failure.
+type compiler struct {
+	code     string
+	origin   *origin
+	offsets  []int // in bytes, of the characters of code
+	scopes   []string
+	config   *conf.Config   // of expr's parser and compiler
+	frame    *frame         // for calls with constants
+	vmOnly   bool           // tests compare both ways to evaluate
+	vars     []variable     // in scope, the innermost last
+	declared int            // variables of the VM so far
+	nodes    int            // of the syntax tree so far
+	loops    []string       // predicates around the present node, the innermost last
+	slots    map[string]int // of paths that loops read
+	warnings []*Error       // about code that is right but may not mean what it says
+}
+
+// variable is a let.
+type variable struct {
+	name  string
+	inner string // unique, so that it can't meet a name that is special to expr
+	value node
+}
+
+// compile compiles code; the error is an *Error.
+func compile(code string, o *origin, scopes []string, vmOnly bool) (p *program, err error) {
+	c := &compiler{code: code, origin: o, scopes: scopes, vmOnly: vmOnly, config: newConfig(), slots: map[string]int{}}
+	c.frame = &frame{steps: maxSteps, memory: maxMemory}
+	defer func() {
+		if r := recover(); r != nil {
+			f, ok := r.(*failure)
+			if !ok {
+				panic(r)
+			}
+			err = o.errorOf(f)
+		}
+	}()
+	root := c.node(c.parse())
+	return c.program(root), nil
+}
+
+// newConfig tells expr's parser which of its special forms are overridden.
+func newConfig() *conf.Config {
+	config := conf.CreateNew()
+	config.Optimize = false
+	for name := range registered {
+		if _, special := predicates[name]; special {
+			config.Functions[name] = &builtin.Function{Name: name}
+		}
+	}
+	return config
+}
+
+// node compiles a syntax node and what is below it.
+func (c *compiler) node(n ast.Node) node {
+	c.nodes++
+	if keys, root, ok := c.path(n); ok {
+		return c.field(n, root, keys)
+	}
+	switch n := n.(type) {
+	case *ast.NilNode:
+		return c.constant(n, nil)
+	case *ast.BoolNode:
+		return c.constant(n, n.Value)
+	case *ast.IntegerNode:
+		return c.constant(n, n.Value)
+	case *ast.FloatNode:
+		return c.constant(n, n.Value)
+	case *ast.StringNode:
+		return c.text(n, n.Value)
+	case *ast.BytesNode:
+		return c.text(n, string(n.Value))
+	case *ast.IdentifierNode:
+		return c.variable(n)
+	case *ast.PointerNode:
+		return c.pointer(n)
+	case *ast.ChainNode:
+		return c.node(n.Node)
+	case *ast.MemberNode:
+		return c.member(n)
+	case *ast.SliceNode:
+		return c.slice(n)
+	case *ast.UnaryNode:
+		return c.prefix(n)
+	case *ast.BinaryNode:
+		return c.operator(n)
+	case *ast.ConditionalNode:
+		return c.conditional(n)
+	case *ast.CallNode:
+		return c.called(n)
+	case *ast.BuiltinNode:
+		if p, ok := predicates[n.Name]; ok {
+			return c.predicate(n, p)
+		}
+		return c.function(n, n.Name, n.Arguments)
+	case *ast.ArrayNode:
+		return c.list(n)
+	case *ast.MapNode:
+		return c.object(n)
+	case *ast.VariableDeclaratorNode:
+		return c.let(n)
+	case *ast.SequenceNode:
+		return c.sequence(n)
+	}
+	fail(c.offset(n), "this can't be used here")
+	return node{}
+}
+
+func (c *compiler) text(at ast.Node, text string) node {
+	if !utf8.ValidString(text) {
+		fail(c.offset(at), "the escapes in this text do not make UTF-8")
+	}
+	return c.constant(at, text)
+}
+
+// offset is where a node stands in the code, in bytes.
+func (c *compiler) offset(n ast.Node) int { return c.byteOffset(n.Location().From) }
+
+// byteOffset is where the n-th character of the code begins. Looking for it
+// each time would make compiling quadratic.
+func (c *compiler) byteOffset(n int) int {
+	if c.offsets == nil {
+		for i := range c.code {
+			c.offsets = append(c.offsets, i)
+		}
+		c.offsets = append(c.offsets, len(c.code))
+	}
+	return c.offsets[min(max(n, 0), len(c.offsets)-1)]
+}
+
+// secret says whether a placeholder's value is within a node's token.
+func (c *compiler) secret(n ast.Node) bool {
+	if len(c.origin.runs) == 0 {
+		return false
+	}
+	return c.origin.hidden(c.offset(n), c.byteOffset(n.Location().To))
+}
+
+// path finds the longest way by constant keys from the document to n.
+func (c *compiler) path(n ast.Node) (keys []any, root ast.Node, ok bool) {
+	switch n := n.(type) {
+	case *ast.IdentifierNode:
+		if _, declared := c.lookup(n.Value); declared {
+			return nil, nil, false
+		}
+		if n.Value == "this" {
+			return nil, n, true
+		}
+		return []any{n.Value}, n, true
+	case *ast.ChainNode:
+		return c.path(n.Node)
+	case *ast.MemberNode:
+		keys, root, ok = c.path(n.Node)
+		if !ok || n.Method {
+			return nil, nil, false
+		}
+		switch p := n.Property.(type) {
+		case *ast.StringNode:
+			return append(keys, p.Value), root, true
+		case *ast.IntegerNode:
+			return append(keys, p.Value), root, p.Value >= 0
+		}
+	}
+	return nil, nil, false
+}
+
+// field reads the document.
+func (c *compiler) field(n, root ast.Node, keys []any) node {
+	name := root.(*ast.IdentifierNode).Value
+	if len(c.loops) > 0 && name != "this" {
+		c.warn(root, fmt.Sprintf("write .%s for the element's field, this.%s if the document's is meant", name, name),
+			"%s in a predicate is the document's field", name)
+	}
+	if remedy := literals[name]; remedy != "" {
+		c.warn(root, remedy, "%s is read as a field of the document", name)
+	}
+	return c.read(n, c.offset(root), doc.MakePath(keys...))
+}
+
+func (c *compiler) warn(at ast.Node, remedy, format string, args ...any) {
+	f := &failure{offset: c.offset(at), msg: fmt.Sprintf(format, args...), remedy: remedy}
+	e, ok := c.origin.errorOf(f).(*Error)
+	again := func(w *Error) bool { return w.Offset == e.Offset }
+	if ok && !slices.ContainsFunc(c.warnings, again) { // in a < x < b, x is compiled twice
+		c.warnings = append(c.warnings, e)
+	}
+}
+
+func (c *compiler) lookup(name string) (variable, bool) {
+	for _, v := range slices.Backward(c.vars) {
+		if v.name == name {
+			return v, true
+		}
+	}
+	return variable{}, false
+}
+
+// variable reads what a let declared; all other names are paths.
+func (c *compiler) variable(n *ast.IdentifierNode) node {
+	v, _ := c.lookup(n.Value)
+	if v.value.konst {
+		return c.folded(n, v.value.value, v.value)
+	}
+	return node{
+		ast:    vmNode(&ast.IdentifierNode{Value: v.inner}, n),
+		kinds:  v.value.kinds,
+		secret: v.value.secret,
+		offset: c.offset(n),
+	}
+}
+
+func (c *compiler) let(n *ast.VariableDeclaratorNode) node {
+	value := c.node(n.Value)
+	v := variable{name: n.Name, inner: c.unique(), value: value}
+	c.vars = append(c.vars, v)
+	body := c.node(n.Expr)
+	c.vars = c.vars[:len(c.vars)-1]
+	if body.konst {
+		return body
+	}
+	body.ast = vmNode(&ast.VariableDeclaratorNode{Name: v.inner, Value: value.ast, Expr: body.ast}, n)
+	if !value.konst {
+		body.eval, body.test, body.scalar, body.path = nil, nil, nil, nil
+	}
+	return body
+}
+
+// unique is a name for a variable of the VM.
+func (c *compiler) unique() string {
+	c.declared++
+	return fmt.Sprintf("v%d", c.declared)
+}
+
+func (c *compiler) sequence(n *ast.SequenceNode) node {
+	var last node
+	var all []ast.Node
+	for _, s := range n.Nodes {
+		last = c.node(s)
+		all = append(all, last.ast)
+	}
+	last.ast = vmNode(&ast.SequenceNode{Nodes: all}, n)
+	last.eval, last.test, last.scalar, last.path, last.konst = nil, nil, nil, nil, false
+	return last
+}
+
+// member is a key or index that is known only when the message is there.
+func (c *compiler) member(n *ast.MemberNode) node {
+	if n.Method {
+		c.method(n)
+	}
+	of, key := c.node(n.Node), c.node(n.Property)
+	s := &site{offset: c.offset(n), name: "[]", secret: [2]bool{key.secret}}
+	if key.kinds&(kText|kInt|kFloat|kNil) == 0 {
+		fail(s.offset, "a key is text and an index a whole number, not %s", key.kinds)
+	}
+	return c.binary(n, kAny, of, key, func(v, key any) any {
+		switch k := key.(type) {
+		case nil, string, int:
+			return member(v, key)
+		case float64:
+			if i := int(k); float64(i) == k {
+				return member(v, i)
+			}
+		}
+		fail(s.offset, "a key is text and an index a whole number, not %s", s.left(key))
+		return nil
+	})
+}
+
+// method refuses x.f(): an expression has functions only.
+func (c *compiler) method(n *ast.MemberNode) {
+	name := "this"
+	if p, ok := n.Property.(*ast.StringNode); ok {
+		name = p.Value
+	}
+	remedy := ""
+	if slices.Contains(names(c.scopes), name) {
+		remedy = fmt.Sprintf("write %s(%s)", name, n.Node)
+	}
+	failFor(c.offset(n), remedy, "%s cannot be called on a value: there are functions, but no methods", name)
+}
+
+func (c *compiler) slice(n *ast.SliceNode) node {
+	none := &ast.NilNode{}
+	none.SetLocation(n.Location())
+	from, to := ast.Node(none), ast.Node(none)
+	if n.From != nil {
+		from = n.From
+	}
+	if n.To != nil {
+		to = n.To
+	}
+	args := []node{c.node(n.Node), c.node(from), c.node(to)}
+	s := &site{offset: c.offset(n), name: "[:]"}
+	if args[0].kinds&(kText|kList) == 0 {
+		fail(s.offset, "cannot take a part of %s", args[0].kinds)
+	}
+	return c.call(n, args[0].kinds&(kText|kList), args, true, func(f *frame, args []any) any {
+		v := cut(s, args[0], args[1], args[2])
+		f.made(s.offset, v)
+		return v
+	})
+}
+
+func (c *compiler) list(n *ast.ArrayNode) node {
+	elems := make([]node, len(n.Nodes))
+	for i, e := range n.Nodes {
+		elems[i] = c.node(e)
+	}
+	offset := c.offset(n)
+	return c.call(n, kList, elems, true, func(f *frame, args []any) any {
+		v := append(make([]any, 0, len(args)), args...)
+		f.made(offset, v)
+		return v
+	})
+}
+
+func (c *compiler) object(n *ast.MapNode) node {
+	var args []node
+	seen := map[any]bool{}
+	s := &site{offset: c.offset(n), name: "{}"}
+	for _, p := range n.Pairs {
+		pair := p.(*ast.PairNode)
+		key := c.node(pair.Key)
+		if key.kinds&kText == 0 {
+			fail(key.offset, "a key is text, not %s", key.kinds)
+		}
+		if key.konst && seen[key.value] {
+			fail(key.offset, "the key %q is there twice", key.value)
+		}
+		if key.konst {
+			seen[key.value] = true
+		}
+		args = append(args, key, c.node(pair.Value))
+	}
+	return c.call(n, kObject, args, true, func(f *frame, args []any) any {
+		m := make(map[string]any, len(args)/2)
+		for i := 0; i < len(args); i += 2 {
+			key, ok := args[i].(string)
+			if !ok {
+				fail(s.offset, "a key is text, not %s", s.left(args[i]))
+			}
+			m[key] = args[i+1]
+		}
+		f.made(s.offset, m)
+		return m
+	})
+}

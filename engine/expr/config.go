@@ -1,0 +1,149 @@
+package expr
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/flowd-io/flowd/schema"
+)
+
+// problemCode is the stable code of every problem with an expression or template.
+const problemCode = "expression"
+
+func init() {
+	schema.AddCode(problemCode, "An expression or template does not compile, or YAML changed it before it was read.")
+}
+
+// UnmarshalConfig compiles the expression of a configuration. The field's tag
+// scope:"a,b" says which scoped functions it may call.
+func (e *Expr) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
+	*e = Expr{}
+	if compiled, ok := decode(d, n, func(p *program) (Expr, error) { return Expr{p}, nil }); ok {
+		*e = compiled
+	}
+}
+
+// UnmarshalConfig is that of Expr, for a condition.
+func (c *Cond) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
+	*c = Cond{}
+	if compiled, ok := decode(d, n, func(p *program) (Cond, error) { return condOf(Expr{p}, nil) }); ok {
+		*c = compiled
+	}
+}
+
+// decode compiles a node's text. ok is false when the field is left out, or
+// wrong, which has been reported then.
+func decode[T any](d *schema.Decoder, n *schema.Node, finish func(*program) (T, error)) (v T, ok bool) {
+	if t := trapOf(n); t != nil {
+		at := n.At(0)
+		if strings.HasPrefix(n.Tag, "!") && n.Tag != "!!timestamp" {
+			at = n.Pos
+		}
+		d.Report(n, schema.Problem{Code: problemCode, Message: t.problem, Remedy: t.remedy, Caret: at})
+		return v, false
+	}
+	if _, resolved := d.Text(n); !resolved {
+		return v, false // reported; its value would only bring more complaints
+	}
+	coder := newCoder()
+	for _, p := range d.Pieces(n) {
+		if p.Placeholder {
+			coder.placeholder(p)
+		} else {
+			coder.add(p.Text, p.Offset)
+		}
+	}
+	o := &origin{text: n.Text, place: d.Place(n), runs: coder.runs}
+	p, err := compile(string(coder.buf), o, scopesOf(d), false)
+	if err == nil {
+		err = swallowed(n, string(coder.buf), o)
+	}
+	if err != nil {
+		report(d, n, tailed(n, err), false)
+		return v, false
+	}
+	for _, w := range p.warnings {
+		report(d, n, w, true)
+	}
+	warnTail(d, n)
+	v, err = finish(p)
+	if err != nil {
+		report(d, n, err, false)
+	}
+	return v, err == nil
+}
+
+// UnmarshalConfig compiles the template of a configuration. The field's tag
+// scope:"a,b" says which scoped functions its expressions may call.
+func (t *Template) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
+	*t = Template{}
+	switch n.Kind {
+	case schema.ListNode:
+		d.Report(n, schema.Problem{Code: problemCode, Message: "expected text, got a list", Remedy: "put it in quotes"})
+		return
+	case schema.MapNode:
+		d.Report(n, schema.Problem{Code: problemCode, Message: "expected text, got a mapping", Remedy: "write the text itself, without { }, or in quotes"})
+		return
+	case schema.NullNode:
+		d.Report(n, schema.Problem{Code: problemCode, Message: "there is no text here", Remedy: `write "" for an empty one`})
+		return
+	}
+	if _, resolved := d.Text(n); !resolved {
+		return
+	}
+	o := &origin{text: n.Text, place: d.Place(n)}
+	compiled, errs := parseTemplate(d.Pieces(n), o, scopesOf(d))
+	for _, err := range errs {
+		report(d, n, tailed(n, err), false)
+	}
+	if len(errs) > 0 {
+		return
+	}
+	warnTail(d, n)
+	for _, p := range compiled.parts {
+		if p.expr == nil {
+			continue
+		}
+		for _, w := range p.expr.warnings {
+			report(d, n, w, true)
+		}
+	}
+	t.t = compiled
+}
+
+func scopesOf(d *schema.Decoder) []string {
+	tag := d.Tag("scope")
+	if tag == "" {
+		return nil
+	}
+	return strings.Split(tag, ",")
+}
+
+// report reports an error with a caret under its spot in the file.
+func report(d *schema.Decoder, n *schema.Node, err error, warning bool) {
+	var e *Error
+	if !errors.As(err, &e) {
+		e = &Error{Msg: err.Error()}
+	}
+	at := n.At(e.Offset)
+	d.Report(n, schema.Problem{Pos: at, Code: problemCode, Message: e.Msg, Remedy: e.Remedy, Warning: warning, Caret: at})
+}
+
+// DescribeConfig is how docs and JSON Schema see the field: any scalar, since
+// YAML may take an expression for a number.
+func (Expr) DescribeConfig() *schema.Type { return schema.AnyOf("expression", "", 0.0, false) }
+
+// DescribeConfig is like that of Expr.
+func (Cond) DescribeConfig() *schema.Type { return schema.AnyOf("condition", "", false) }
+
+// DescribeConfig is like that of Expr.
+func (Template) DescribeConfig() *schema.Type { return schema.AnyOf("template", "", 0.0, false) }
+
+var (
+	_ schema.Unmarshaler = (*Expr)(nil)
+	_ schema.Unmarshaler = (*Cond)(nil)
+	_ schema.Unmarshaler = (*Template)(nil)
+	_ schema.Describer   = (*Expr)(nil)
+	_ fmt.Stringer       = Expr{}
+)

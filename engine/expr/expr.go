@@ -1,0 +1,152 @@
+// Package expr compiles expressions and templates over a message. Start at
+// [Expr], [Cond] and [Template], which are config fields.
+//
+// The language is that of github.com/expr-lang/expr, whose parser and VM do the
+// work, with other names and stricter types. A bare identifier is a field of the
+// document, whatever it is called, and only what is called is a function. A
+// missing field is nil; nil and wrong types are errors everywhere but at ==, !=,
+// ?? and in.
+package expr
+
+import (
+	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// Source is what an expression reads: a message, or what stands in for one.
+type Source interface {
+	// Document is the document whose fields identifiers name.
+	Document() *doc.Doc
+}
+
+// Expr is a compiled expression of any type, and a config field. The zero Expr
+// is unset. It is safe for concurrent use.
+type Expr struct{ p *program }
+
+// Cond is an expression that yields true or false; anything else is an error.
+type Cond struct{ Expr }
+
+// Compile compiles an expression; scopes are those of scoped functions. The error is an *Error.
+func Compile(src string, scopes ...string) (Expr, error) {
+	p, err := compile(src, &origin{text: src}, scopes, false)
+	return Expr{p}, err
+}
+
+// CompileCond is Compile for a condition.
+func CompileCond(src string, scopes ...string) (Cond, error) {
+	return condOf(Compile(src, scopes...))
+}
+
+// condOf refuses an expression that can't be true or false.
+func condOf(e Expr, err error) (Cond, error) {
+	if err == nil && e.p.kinds&kBool == 0 {
+		err = e.p.origin.errorOf(&failure{
+			offset: e.p.site.offset,
+			msg:    "a condition must be true or false, this is " + e.p.kinds.String(),
+		})
+	}
+	if err != nil {
+		return Cond{}, err
+	}
+	return Cond{e}, nil
+}
+
+// MustCompile is Compile for tests and constants.
+func MustCompile(src string, scopes ...string) Expr { return must(Compile(src, scopes...)) }
+
+// MustCond is CompileCond for tests and constants.
+func MustCond(src string, scopes ...string) Cond { return must(CompileCond(src, scopes...)) }
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// IsZero says whether the field was left out.
+func (e *Expr) IsZero() bool { return e.p == nil }
+
+// String is the source as written, with placeholders in place of their values.
+func (e Expr) String() string {
+	if e.p == nil {
+		return ""
+	}
+	return e.p.origin.text
+}
+
+// Place is where the expression stands in a configuration; zero when a program
+// compiled it.
+func (e *Expr) Place() schema.Place {
+	if e.p == nil {
+		return schema.Place{}
+	}
+	return e.p.origin.place
+}
+
+// Warnings are remarks about code that is right but may not do what it looks
+// like. Decoding a configuration reports them.
+func (e *Expr) Warnings() []*Error {
+	if e.p == nil {
+		return nil
+	}
+	return e.p.warnings
+}
+
+// errUnset is the error of using an expression that was left out.
+var errUnset = &Error{Msg: "there is no expression"}
+
+// Eval is the value: nil, bool, int, float64, doc.Number, string, []any,
+// map[string]any, time.Time or time.Duration. The caller does not change it.
+// Errors are *Error, or *doc.SyntaxError when the document is none.
+func (e *Expr) Eval(s Source) (any, error) {
+	if e.p == nil {
+		return nil, errUnset
+	}
+	if e.p.path != nil {
+		v, err := s.Document().Get(*e.p.path)
+		if err != nil {
+			return nil, e.p.origin.errorOf(&failure{err: err, offset: e.p.site.offset})
+		}
+		return v, nil
+	}
+	v, err := e.p.run(s)
+	if err == nil && kindOf(v) == kZone {
+		return nil, e.p.error("the result is a time zone, which no message can hold")
+	}
+	return v, err
+}
+
+// error is an error about the program's value.
+func (p *program) error(msg string) error {
+	return p.origin.errorOf(&failure{offset: p.site.offset, msg: msg})
+}
+
+// Path is the path of an expression that is nothing but one: user.name.
+func (e *Expr) Path() (doc.Path, bool) {
+	if e.p == nil || e.p.path == nil {
+		return doc.Path{}, false
+	}
+	return *e.p.path, true
+}
+
+// Test is whether the condition holds.
+func (c *Cond) Test(s Source) (bool, error) {
+	if c.p == nil {
+		return false, errUnset
+	}
+	if c.p.test != nil {
+		if v := c.p.test(s.Document()); v != unsure {
+			return v == yes, nil
+		}
+	}
+	v, err := c.p.run(s)
+	if err != nil {
+		return false, err
+	}
+	is, ok := v.(bool)
+	if !ok {
+		return false, c.p.error("a condition must be true or false, this is " + c.p.site.left(v))
+	}
+	return is, nil
+}

@@ -1,0 +1,211 @@
+package expr
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// Func is a function that expressions can call.
+type Func struct {
+	Name  string
+	Doc   string
+	Types []any  // signatures, as new(func(string) any); none: any arguments
+	Usage string // "upper(text) text"; made from Types when empty
+	Scope string // "" is everywhere, else only in fields tagged scope:"..."
+
+	// Call gets the Source that the expression is evaluated on. It may be called
+	// from any goroutine and keeps no args. Its error fails the message.
+	Call func(src Source, args ...any) (any, error)
+}
+
+// function is a Func, ready to be checked and called.
+type function struct {
+	Func
+	sigs []signature
+	pure bool // same arguments, same result: calls with constants are done at load
+
+	// run is a builtin's code; arguments have been checked against sigs. Nil: Call.
+	run func(s *site, args []any) any
+}
+
+// functions are all functions but the predicates, by name. Only init functions
+// write to it.
+var functions = map[string]*function{}
+
+// registered are the names that Register has taken.
+var registered = map[string]bool{}
+
+// Register adds a function, or replaces one of expr's own; it is called from
+// init functions only. It panics when the name is taken: that is a mistake of
+// the program's author, seen at start.
+func Register(f Func) {
+	if f.Name == "" || f.Call == nil {
+		panic("expr: a function needs a name and a Call")
+	}
+	if registered[f.Name] {
+		panic(fmt.Sprintf("expr: function %s is registered twice", f.Name))
+	}
+	registered[f.Name] = true
+	fn := &function{Func: f}
+	for _, t := range f.Types {
+		ft := reflect.TypeOf(t)
+		if ft != nil && ft.Kind() == reflect.Pointer {
+			ft = ft.Elem()
+		}
+		if ft == nil || ft.Kind() != reflect.Func {
+			panic(fmt.Sprintf("expr: function %s: %T is no signature", f.Name, t))
+		}
+		fn.sigs = append(fn.sigs, signatureOf(ft))
+	}
+	functions[f.Name] = fn
+}
+
+// Functions lists what expressions in a field of these scopes can call, by
+// name, for docs and completion.
+func Functions(scopes ...string) []Func {
+	var all []Func
+	for _, f := range functions {
+		if f.Scope == "" || slices.Contains(scopes, f.Scope) {
+			all = append(all, f.described())
+		}
+	}
+	for name, p := range predicates {
+		if !registered[name] {
+			all = append(all, Func{Name: name, Usage: p.usage, Doc: p.doc})
+		}
+	}
+	slices.SortFunc(all, func(a, b Func) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+func (f *function) described() Func {
+	d := f.Func
+	if d.Usage == "" {
+		d.Usage = f.usage()
+	}
+	return d
+}
+
+// usage is a line such as "hash(text) text", for functions that gave Go types.
+func (f *function) usage() string {
+	if len(f.sigs) == 0 {
+		return f.Name + "(...)"
+	}
+	s := f.sigs[0]
+	params := make([]string, len(s.in))
+	for i, k := range s.in {
+		params[i] = strings.ReplaceAll(k.String(), " or ", "|")
+		if s.variadic && i == len(s.in)-1 {
+			params[i] += "..."
+		}
+	}
+	return fmt.Sprintf("%s(%s) %s", f.Name, strings.Join(params, ", "), strings.ReplaceAll(s.out.String(), " or ", "|"))
+}
+
+// out is what the function can return.
+func (f *function) out() kinds {
+	if len(f.sigs) == 0 {
+		return kAny
+	}
+	var k kinds
+	for i := range f.sigs {
+		k |= f.sigs[i].out
+	}
+	return k
+}
+
+// accept checks what is known about arguments; describe says in words what
+// argument i is.
+func (f *function) accept(offset int, args []kinds, describe func(i int) string) {
+	if len(f.sigs) == 0 {
+		return
+	}
+	best := -1 // the signature that got furthest
+	bad := -1
+	for i := range f.sigs {
+		s := &f.sigs[i]
+		if !s.takes(len(args)) {
+			continue
+		}
+		at := s.misfit(args)
+		if at < 0 {
+			return
+		}
+		if at > bad {
+			best, bad = i, at
+		}
+	}
+	if best < 0 {
+		failFor(offset, f.described().Usage, "%s() takes %s, not %d", f.Name, f.sigs[0].count(), len(args))
+	}
+	want, _ := f.sigs[best].param(bad)
+	remedy := ""
+	if args[bad] == kNil {
+		remedy = ifMissing
+	}
+	failFor(offset, remedy, "%s() needs %s, not %s", f.Name, want, describe(bad))
+}
+
+// misfit is the first argument that can't be right, or -1.
+func (s *signature) misfit(args []kinds) int {
+	for i, k := range args {
+		if !s.fits(i, k) {
+			return i
+		}
+	}
+	return -1
+}
+
+// check is accept for the values of a call. It also turns whole floats into
+// integers where the function takes nothing else.
+func (f *function) check(s *site, args []any) {
+	for i := range f.sigs {
+		if f.sigs[i].admit(args) {
+			return
+		}
+	}
+	if len(f.sigs) == 0 {
+		return
+	}
+	known := make([]kinds, len(args))
+	for i, a := range args {
+		known[i] = kindOf(a)
+	}
+	f.accept(s.offset, known, func(i int) string { return s.show(0, args[i]) })
+	fail(s.offset, "%s() needs a whole number", f.Name)
+}
+
+func (s *signature) admit(args []any) bool {
+	if !s.takes(len(args)) {
+		return false
+	}
+	for i, a := range args {
+		want, _ := s.param(i)
+		if kindOf(a)&want != 0 {
+			continue
+		}
+		whole, ok := a.(float64)
+		if want&kInt == 0 || !ok || whole != math.Trunc(whole) || math.Abs(whole) >= 1<<62 {
+			return false
+		}
+		args[i] = int(whole)
+	}
+	return true
+}
+
+// names are the names of all functions that a field of these scopes can call.
+func names(scopes []string) []string {
+	all := slices.Collect(maps.Keys(predicates))
+	for n, f := range functions {
+		if f.Scope == "" || slices.Contains(scopes, f.Scope) {
+			all = append(all, n)
+		}
+	}
+	slices.Sort(all)
+	return all
+}

@@ -1,0 +1,223 @@
+package expr
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/flowd-io/flowd/engine/doc"
+)
+
+var errSource = errors.New("no topic")
+
+// init registers what a plugin might.
+func init() {
+	Register(Func{Name: "test_meta", Doc: "A value of the source.", Types: []any{new(func(string) any)},
+		Call: func(src Source, args ...any) (any, error) {
+			if args[0] == "none" {
+				return nil, errSource
+			}
+			return src.(*message).d.Bytes()[0:1], nil
+		}})
+	Register(Func{Name: "test_batch", Scope: "batch", Types: []any{new(func() int)},
+		Call: func(Source, ...any) (any, error) { return int64(5), nil }})
+	Register(Func{Name: "test_any", Call: func(_ Source, args ...any) (any, error) {
+		switch args[0] {
+		case 0:
+			return uint64(1 << 63), nil
+		case 1:
+			return float32(0.5), nil
+		case 2:
+			return map[string]int{"a": 1}, nil
+		case 3:
+			return []time.Duration{time.Second}, nil
+		case 4:
+			return struct{}{}, nil
+		case 5:
+			return []byte{0xff}, nil
+		case 6:
+			return (*int)(nil), nil
+		}
+		return args[1:], nil
+	}})
+	Register(Func{Name: "test_typed", Types: []any{new(func(int, float64, ...string) bool), new(func(time.Time) string)},
+		Call: func(_ Source, args ...any) (any, error) { return len(args) > 2, nil }})
+}
+
+func TestRegisteredFunctions(t *testing.T) {
+	tests := []struct {
+		name, src string
+		want      any
+		err       string
+	}{
+		{"a call gets the source", `test_meta("topic")`, "{", ""},
+		{"its arguments are checked", `test_meta(status)`, nil, `test_meta() needs text, not number 503`},
+		{"its error fails the message", `test_meta("none")`, nil, `test_meta(): no topic`},
+		{"results are made ordinary: uint64", `test_any(0)`, doc.Number("9223372036854775808"), ""},
+		{"float32", `test_any(1)`, 0.5, ""},
+		{"a map", `test_any(2)`, object{"a": 1}, ""},
+		{"a slice", `test_any(3)`, list{time.Second}, ""},
+		{"a struct is refused", `test_any(4)`, nil, `test_any() gave a struct {}, which no message can hold`},
+		{"bytes that are no text", `test_any(5)`, nil, `test_any() gave bytes that are not text`},
+		{"a nil pointer is nil", `test_any(6)`, nil, ""},
+		{"any arguments", `len(test_any(9, nil, status))`, 2, ""},
+		{"variadic and typed", `test_typed(1, 1, "a", "b")`, true, ""},
+		{"a whole float is an int", `test_typed(whole, 0.5)`, false, ""},
+		{"another signature", `test_typed(now())`, false, ""},
+		{"no signature", `test_typed("a")`, nil, `test_typed() needs time, not text "a"`},
+	}
+	m := msg(sample)
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := runBoth(t, test.src, m)
+			if short(err) != test.err {
+				t.Fatalf("%s: got error %q, want %q", test.src, short(err), test.err)
+			}
+			if diff := cmp.Diff(got, test.want); diff != "" {
+				t.Errorf("%s (-got +want):\n%s", test.src, diff)
+			}
+		})
+	}
+	_, err := runBoth(t, `test_meta("none")`, m)
+	if !errors.Is(err, errSource) {
+		t.Errorf("got %v, want an error that wraps what the function said", err)
+	}
+}
+
+func TestRegisterReplacesExprsOwn(t *testing.T) {
+	for _, name := range []string{"count", "get", "upper"} {
+		own, had := functions[name]
+		Register(Func{Name: name, Types: []any{new(func(string) int)},
+			Call: func(_ Source, args ...any) (any, error) { return len(args[0].(string)), nil }})
+		if v, err := runBoth(t, name+`("abc")`, msg(sample)); v != 3 || err != nil {
+			t.Errorf("%s: got %v, %v, want 3", name, v, err)
+		}
+		if _, err := Compile(name + `(5)`); short(err) != name+`() needs text, not number 5` {
+			t.Errorf("%s: got %v, want an error about its own argument", name, err)
+		}
+		delete(registered, name)
+		delete(functions, name)
+		if had {
+			functions[name] = own
+		}
+	}
+}
+
+func TestScopes(t *testing.T) {
+	e, err := Compile(`test_batch() + 1`, "output", "batch")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, err := e.Eval(msg(sample)); v != 6 || err != nil {
+		t.Errorf("got %v, %v, want 6", v, err)
+	}
+	_, err = Compile(`test_batch()`)
+	if want := `test_batch() cannot be called here, only where there is a batch`; short(err) != want {
+		t.Errorf("got %q, want %q", short(err), want)
+	}
+	_, err = CompileTemplate(`a$(test_batch())`)
+	if want := `test_batch() cannot be called here, only where there is a batch`; short(err) != want {
+		t.Errorf("got %q, want %q", short(err), want)
+	}
+}
+
+func TestRegisterPanicsOnMistakes(t *testing.T) {
+	call := func(Source, ...any) (any, error) { return nil, nil }
+	tests := []struct {
+		name string
+		f    Func
+	}{
+		{"a name that is taken", Func{Name: "test_meta", Call: call}},
+		{"no name", Func{Call: call}},
+		{"no code", Func{Name: "test_new"}},
+		{"a type that is no function", Func{Name: "test_new", Call: call, Types: []any{5}}},
+		{"a type that is nil", Func{Name: "test_new", Call: call, Types: []any{nil}}},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			defer func() {
+				delete(registered, "test_new")
+				if recover() == nil {
+					t.Error("got no panic")
+				}
+			}()
+			Register(test.f)
+		})
+	}
+}
+
+func TestFunctions(t *testing.T) {
+	usage := map[string]string{}
+	last := ""
+	for _, f := range Functions("batch") {
+		if f.Name <= last {
+			t.Errorf("%s comes behind %s", f.Name, last)
+		}
+		last = f.Name
+		usage[f.Name] = f.Usage
+		if !strings.HasPrefix(f.Usage, f.Name+"(") {
+			t.Errorf("usage of %s is %q", f.Name, f.Usage)
+		}
+		if f.Doc == "" && !strings.HasPrefix(f.Name, "test_") {
+			t.Errorf("%s has no docs", f.Name)
+		}
+	}
+	for name, want := range map[string]string{
+		"upper":      "upper(text) text",
+		"filter":     "filter(list, predicate) list",
+		"get":        "get(any, text|int) any",
+		"test_batch": "test_batch() number",
+		"test_typed": "test_typed(number, number, text...) true/false",
+		"test_any":   "test_any(...)",
+	} {
+		if usage[name] != want {
+			t.Errorf("usage of %s is %q, want %q", name, usage[name], want)
+		}
+	}
+	for _, f := range Functions() {
+		if f.Name == "test_batch" {
+			t.Error("a scoped function is listed without its scope")
+		}
+	}
+}
+
+func TestClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := MustCompile(`now()`)
+		before, _ := e.Eval(msg(`{}`))
+		time.Sleep(time.Hour)
+		after, _ := e.Eval(msg(`{}`))
+		if got := after.(time.Time).Sub(before.(time.Time)); got != time.Hour {
+			t.Errorf("an hour later now() is %v later", got)
+		}
+	})
+}
+
+func TestUUIDsDiffer(t *testing.T) {
+	e := MustCompile(`uuid()`)
+	a, _ := e.Eval(msg(`{}`))
+	b, _ := e.Eval(msg(`{}`))
+	if a == b || len(a.(string)) != 36 || a.(string)[14] != '4' {
+		t.Errorf("got %v and %v", a, b)
+	}
+}
+
+func TestBrokenDocuments(t *testing.T) {
+	var syntax *doc.SyntaxError
+	for _, src := range []string{`a`, `a > 1`, `not a`, `any([1], # == this.a)`, `upper(a)`, `this`} {
+		for _, vmOnly := range []bool{false, true} {
+			_, err := evalOnce(src, msg(`{"a": `), vmOnly)
+			if !errors.As(err, &syntax) {
+				t.Errorf("%s: got %v, want a *doc.SyntaxError", src, err)
+			}
+		}
+	}
+	e := MustCompile(`test_any(1)`)
+	if _, err := e.Eval(msg(`no JSON`)); err != nil {
+		t.Errorf("an expression without fields read the document: %v", err)
+	}
+}

@@ -1,0 +1,159 @@
+package expr
+
+import (
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+
+	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// seeds are expressions that between them use all of the language.
+var seeds = []string{
+	`status >= 500`, `status == "503" or ok and not none`, `name startsWith "A" && name contains "n"`, `text in ["503", nil]`,
+	`user.tags[0] ?? missing`, `-status * 2.5 ** 2 % 3`, `items[-1].qty / 0`, `filter(items, .qty > i)`, `sum(map(list, # * #index))`,
+	`reduce(list, #acc + #, 10)`, `sortBy(items, .sku, "desc")`, `groupBy(items, .qty)`, `let a = user; a.name + "x"`,
+	`{a: [1, name], (key): 2}.a[0]`, `name[1:] + word[:2]`, `get(this, "items[0].sku")`, `toJSON(fromJSON("[1, 2.0]"))`,
+	`1..3 == [1, 2, 3]`, `name matches pattern ? 1 : 2`, `if ok { 1 } else { "a" }`, `big > max and ratio < 1`,
+	`any(items, any(list, # > 1))`, `name | upper() | len()`, `max + 1`, `date("2026-01-02") + duration("1h")`,
+	`split(replace(name, "n", "m"), "")`, `1 < i < 3`, `this?.user?.["odd name"]`, "`raw` + 'it''s' + \"\\u00e9\"",
+	`whole == 2 and whole in [2]`, `user == {name: "ann"}`, `user[key] != list[whole]`, `hash([1, 1.0, nil])`, `uniq(mixed)`,
+}
+
+func FuzzCompile(f *testing.F) {
+	for _, s := range seeds {
+		f.Add(s)
+	}
+	for _, s := range []string{"(", "a.", "#", "$(", "\"\\", "/*", "a ? b :", "let", "[:]", "::", "..", "{a", "\xff", "not in", "1e999", "0x", "a?.[", "if {", "|", "b\""} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, src string) {
+		start := time.Now()
+		_, err := Compile(src)
+		var e *Error
+		if err != nil && !errors.As(err, &e) {
+			t.Fatalf("got a %T, want an *Error: %v", err, err)
+		}
+		if e != nil {
+			lines := strings.Count(e.Error(), "\n") + 1
+			if e.Msg == "" || e.Offset < 0 || e.Offset > len(src) || lines > 3 || strings.Contains(e.Msg, "runtime error") {
+				t.Errorf("got an odd error at %d:\n%s", e.Offset, e)
+			}
+		}
+		if took := time.Since(start); took > 5*time.Second {
+			t.Errorf("took %v", took)
+		}
+	})
+}
+
+// FuzzEval compares closures, quick tests and expr's VM on whatever compiles.
+func FuzzEval(f *testing.F) {
+	for _, s := range seeds {
+		f.Add(s, sample)
+		f.Add(s, `{"status": "503", "items": [1, {"qty": 1e400}], "name": null, "list": {"a": 1}, "user": []}`)
+	}
+	f.Fuzz(func(t *testing.T, src, payload string) {
+		if strings.Contains(src, "now") || strings.Contains(src, "uuid") {
+			return // they differ by themselves
+		}
+		agree(t, src, msg(payload))
+	})
+}
+
+// outcome is a value or error as text, and checks that it is one that may leave.
+func outcome(t rapid.TB, p *program, m *message) string {
+	e := Expr{p}
+	v, err := e.Eval(m)
+	var exprErr *Error
+	var syntax *doc.SyntaxError
+	switch {
+	case errors.As(err, &syntax):
+		return err.Error()
+	case errors.As(err, &exprErr):
+		if strings.Contains(exprErr.Msg, "interface conversion") || strings.Contains(exprErr.Msg, "runtime error") || strings.Contains(exprErr.Msg, "cannot evaluate") {
+			t.Errorf("got Go's own error: %v", err)
+		}
+		if strings.Contains(exprErr.Msg, "takes too long") || strings.Contains(exprErr.Msg, "MiB") {
+			return "limit" // where exactly differs by a step
+		}
+		return err.Error()
+	case err != nil:
+		t.Fatalf("got a %T: %v", err, err)
+	}
+	if f, ok := v.(float64); ok && (math.IsInf(f, 0) || math.IsNaN(f)) {
+		t.Errorf("got %v", f)
+	}
+	if kindOf(v) == kAny {
+		t.Errorf("got a %T", v)
+	}
+	key, err := e.p.append(nil, v, appendKey)
+	return string(key) + textOf(err)
+}
+
+func FuzzTemplate(f *testing.F) {
+	for _, s := range []string{"", "a", "$(name)", "$$(", "$(", "a$(len(\")\"))b$(1)", "$(`)`)", "$(a /* ) */)", "$($(a))"} {
+		f.Add(s, "value")
+	}
+	f.Fuzz(func(t *testing.T, src, value string) {
+		tpl, err := CompileTemplate(src)
+		if err == nil {
+			_, _ = tpl.Text(msg(sample))
+			if !strings.Contains(src, "$(") {
+				if text, ok := tpl.Const(); !ok || text != src {
+					t.Errorf("%q: Const() = %q, %v", src, text, ok)
+				}
+			}
+		}
+		// A placeholder's value is never code, wherever it stands.
+		pieces := []schema.Piece{{Text: "a/"}, {Text: value, Offset: 2, Placeholder: true}, {Text: "/$(name)", Offset: 4}}
+		compiled, errs := parseTemplate(pieces, &origin{text: "a/${X}/$(name)"}, nil)
+		if len(errs) > 0 {
+			if len(value) < maxSource-100 {
+				t.Fatal(errs)
+			}
+			return
+		}
+		placed := Template{compiled}
+		if got, err := placed.Text(msg(sample)); err != nil || got != "a/"+value+"/Ann" {
+			t.Errorf("got %q, %v, want the value as it is", got, err)
+		}
+	})
+}
+
+// FuzzPlaceholder puts a value into code: it must come out as that value.
+func FuzzPlaceholder(f *testing.F) {
+	for _, s := range []string{"", "a", `"`, `'`, "`", `\`, "\n", `") + x("`, "1", "-5", "1e5", "true", "null", "$(a)", "//", "/*", "#", "é", "\x00", "\r\n"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, value string) {
+		if !utf8.ValidString(value) || len(value) > 1000 {
+			return
+		}
+		for _, quotes := range []string{`"`, `'`, "`"} {
+			c := newCoder()
+			c.add(quotes, 0)
+			c.placeholder(schema.Piece{Text: value, Offset: 1, Placeholder: true})
+			c.add(quotes, 5)
+			p, err := compile(string(c.buf), &origin{text: quotes + "${X}" + quotes, runs: c.runs}, nil, false)
+			if err != nil {
+				t.Fatalf("in %s: %q: %v", quotes, c.buf, err)
+			}
+			e := Expr{p}
+			if got, err := e.Eval(msg(`{}`)); got != value || err != nil {
+				t.Errorf("in %s: got %q, %v, want %q", quotes, got, err, value)
+			}
+		}
+		c := newCoder()
+		c.placeholder(schema.Piece{Text: value, Placeholder: true})
+		p, err := compile(string(c.buf), &origin{text: "${X}", runs: c.runs}, nil, false)
+		if err == nil && !p.konst {
+			t.Errorf("%q became code: %s", value, c.buf)
+		}
+	})
+}

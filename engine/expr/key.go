@@ -1,0 +1,69 @@
+package expr
+
+import (
+	"bytes"
+
+	"github.com/flowd-io/flowd/engine/doc"
+)
+
+// AppendKey appends a canonical text of the value: equal values, and only
+// those, give equal text. It is JSON: text in quotes, 1 and 1.0 alike, keys
+// sorted. ok is false for nil.
+func (e *Expr) AppendKey(dst []byte, s Source) (key []byte, ok bool, err error) {
+	if e.p == nil {
+		return dst, false, errUnset
+	}
+	if e.p.path != nil {
+		if raw, ok := simple(s, *e.p.path); ok {
+			return append(dst, raw...), true, nil
+		}
+	}
+	v, err := e.Eval(s)
+	if err != nil || v == nil {
+		return dst, false, err
+	}
+	key, err = e.p.append(dst, v, appendKey)
+	return key, err == nil, err
+}
+
+// AppendBody appends the value as a payload: text as it is, all else as JSON.
+func (e *Expr) AppendBody(dst []byte, s Source) ([]byte, error) {
+	v, err := e.Eval(s)
+	if err != nil {
+		return dst, err
+	}
+	return e.p.append(dst, v, appendText)
+}
+
+// append appends v in a form that it may not have.
+func (p *program) append(dst []byte, v any, form func(*site, []byte, any) []byte) (out []byte, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			f, ok := r.(*failure)
+			if !ok {
+				panic(r)
+			}
+			out, err = dst, p.origin.errorOf(f)
+		}
+	}()
+	return form(p.site, dst, v), nil
+}
+
+// simple is the source text of a field whose source is its canonical form:
+// text without escapes, an integer that int64 holds, true, false.
+func simple(s Source, p doc.Path) (raw []byte, ok bool) {
+	raw, ok, err := s.Document().Raw(p)
+	if err != nil || !ok || len(raw) == 0 {
+		return nil, false
+	}
+	switch raw[0] {
+	case '"':
+		return raw, bytes.IndexByte(raw, '\\') < 0
+	case 't', 'f':
+		return raw, true
+	case '[', '{', 'n':
+		return nil, false
+	}
+	n, ok := readNumber(raw)
+	return raw, ok && n.kind == kInt
+}

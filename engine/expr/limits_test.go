@@ -1,0 +1,135 @@
+package expr
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// patience is long beside the tenths of a second that these take, for a machine
+// that is busy or runs the race detector. Without limits they take hours.
+const patience = 30 * time.Second
+
+// Everything here ends in an error soon, whatever the expression and the message try.
+func TestLoadIsBounded(t *testing.T) {
+	many := func(s string, n int) string { return strings.Repeat(s, n) }
+	tests := []struct {
+		name, src, want string
+	}{
+		{"a megabyte of brackets", many("(", 1<<20), "the expression is longer than 64 KiB"},
+		{"as many brackets as fit", many("(", maxSource), "more than 20000 words and signs"},
+		{"nested brackets", many("(", 1000) + "1" + many(")", 1000), "brackets are nested more than 128 deep"},
+		{"nested lists", many("[", 1000) + many("]", 1000), "brackets are nested more than 128 deep"},
+		{"nested calls", many("upper(", 1000) + many(")", 1000), "brackets are nested more than 128 deep"},
+		{"as many signs as fit", many("!", maxSource-1) + "a", "more than 20000 words and signs"},
+		{"many signs", many("!", 19_000) + "a", "the expression has more than 10000 parts"},
+		{"a long sum", "1" + many("+1", 15_000), "more than 20000 words and signs"},
+		{"many conditions", many("a?b:", 4_900) + "c", "the expression has more than 10000 parts"},
+		{"many lets", many("let a=1;", 4_000) + "a", "more than 20000 words and signs"},
+		{"a sum of as many as fit", "a" + many("+1", 4_900), ""},
+		{"as many conditions as fit", many("a==1?2:", 1_600) + "c", ""},
+		{"a long text", `"` + many("a", maxSource) + `"`, "the expression is longer than 64 KiB"},
+		{"predicates within predicates", "any(a, any(a, any(a, any(a, true))))", "predicates are nested more than 3 deep"},
+		{"also behind lets", "let f = 1..10; any(f, any(f, any(f, {let g = f; any(g, true)})))", "predicates are nested more than 3 deep"},
+		{"a large range", "1..100000000", "the range has more than 524288 numbers"},
+		{"the largest range", "-9223372036854775807..9223372036854775807", "the range has more than 524288 numbers"},
+		{"doubling a text", `reduce(1..64, #acc + #acc, "aaaaaaaa") == a`, ""},
+		{"repeating a text", `repeat("abc", 9000000000)`, "repeat would make a text of more than 1048576 bytes"},
+		{"replacing nothing", `replace(repeat("a", 1000), "", repeat("b", 10000))`, "replace would make a text of more than 1048576 bytes"},
+		{"a huge pattern", `a matches "(((a{1,30}){1,30}){1,30}){1,30}"`, "is no regular expression"},
+		{"a large pattern", `a matches "(.{1000})(.{1000})(.{1000})(.{1000})(.{1000})(.{1000})"`, "is too large"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			start := time.Now()
+			_, err := Compile(test.src)
+			if got := short(err); !strings.Contains(got, test.want) || err == nil && test.want != "" {
+				t.Errorf("got error %.200s, want %q", got, test.want)
+			}
+			if took := time.Since(start); took > patience {
+				t.Errorf("took %v", took)
+			}
+		})
+	}
+}
+
+func TestEvalIsBounded(t *testing.T) {
+	thousand := "[" + strings.Repeat("1,", 999) + "1]"
+	long := strings.Repeat("a", 1<<20)
+	m := msg(fmt.Sprintf(`{"thousand": %s, "long": %q, "evil": %q, "lists": [%s]}`,
+		thousand, long, strings.Repeat("(a?){50}", 10), strings.TrimSuffix(strings.Repeat(thousand+",", 50), ",")))
+	tests := []struct {
+		name, src, want string
+	}{
+		{"loops within loops", `any(thousand, any(thousand, any(thousand, false)))`, "takes too long"},
+		{"the same over a range", `let a = 1..1000; count(a, count(a, count(a, # > 0) > 0) > 0)`, "takes too long"},
+		{"empty loops within loops", `let a = 1..500000; count(a, any([], true))`, "takes too long"},
+		{"much code in a loop", `any(1..100000, ` + strings.Repeat("# + 1 > 0 and ", 1000) + `false)`, "takes too long"},
+		{"doubling a text", `reduce(1..64, #acc + #acc, "aaaaaaaa" + long[0:1])`, "would make a text of more than 1048576 bytes"},
+		{"many long texts", `map(1..1000, long[1:] + "b")`, "the expression makes more than 16 MiB"},
+		{"many long lists", `map(1..1000, concat(thousand, thousand))`, "the expression makes more than 16 MiB"},
+		{"many ranges", `map(1..1000, 1..(99999 + #))`, "the expression makes more than 16 MiB"},
+		{"searching a long text in a loop", `count(thousand, count(thousand, long contains "b") > 0)`, "takes too long"},
+		{"comparing long lists in a loop", `count(thousand, count(thousand, lists == lists) > 0)`, "takes too long"},
+		{"calls on a long text in a loop", `count(thousand, count(thousand, len(upper(long)) > 0) > 0)`, "the expression makes more than 16 MiB"},
+		{"searching a long list in a loop", `let a = 1..100000; count(a, # in a)`, "takes too long"},
+		{"searching a constant list in a loop", `count(1..100000, # + 0 in 1..100000)`, "takes too long"},
+		{"a slow pattern on a long text", `long matches "(a?){50}(a?){50}(a?){50}(a?){50}(a?){50}a*b"`, ""},
+		{"a pattern from the message", `long matches evil`, ""},
+		{"a long pattern from the message", `long matches long`, "may have 4096 bytes at most"},
+		{"new patterns all the time", `count(1..100000, "a" matches "a" + string(#))`, "takes too long"},
+		{"splitting into letters, often", `map(1..100, split(long, ""))`, "the expression makes more than 16 MiB"},
+		{"a tower of lists", `toJSON(reduce(1..100000, [#acc], 1))`, "nested"},
+		{"hashing a tower of lists", `hash(reduce(1..100000, [#acc], 1))`, "nested more than 512 deep"},
+		{"comparing towers of lists", `let t = reduce(1..100000, [#acc], 1); t == t`, ""},
+		{"flattening a tower of lists", `flatten(reduce(1..100000, [#acc], 1))`, "nested more than 512 deep"},
+		{"decoding a long list in a loop", `count(1..100000, lists != nil)`, ""},
+		{"decoding it from dynamic paths", `count(1..100000, get(this, "lists[" + string(# % 9) + "]") != nil)`, ""},
+		{"joining long texts", `join(map(1..20, long[0:100000]), "")`, "would make a text of more than 1048576 bytes"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			start := time.Now()
+			e, err := Compile(test.src)
+			if err == nil {
+				_, err = e.Eval(m)
+			}
+			if got := short(err); !strings.Contains(got, test.want) || err == nil && test.want != "" {
+				t.Errorf("got error %q, want %q", got, test.want)
+			}
+			if took := time.Since(start); took > patience {
+				t.Errorf("took %v", took)
+			}
+		})
+	}
+}
+
+func TestAFailureLeavesNothingBehind(t *testing.T) {
+	m := msg(sample)
+	bad := MustCompile(`concat([1], [upper(name), status + name])`)
+	good := MustCompile(`concat([1], [upper(name)])`)
+	for range 3 {
+		if _, err := bad.Eval(m); err == nil {
+			t.Fatal("got no error")
+		}
+		v, err := good.Eval(m)
+		if err != nil || len(v.([]any)) != 2 {
+			t.Fatalf("got %v, %v, want two elements", v, err)
+		}
+	}
+}
+
+func TestRightSidesAreNotRead(t *testing.T) {
+	m := msg(`{"a": 1, "huge": 1e999}`)
+	e := MustCompile(`a == 1 or huge > 1`)
+	if v, err := e.Eval(m); v != true || err != nil {
+		t.Errorf("got %v, %v, want true without reading huge", v, err)
+	}
+	e = MustCompile(`huge > 1`)
+	var want *Error
+	if _, err := e.Eval(m); !errors.As(err, &want) {
+		t.Errorf("got error %v, want an *Error for a number out of range", err)
+	}
+}

@@ -1,0 +1,124 @@
+package expr
+
+import "github.com/expr-lang/expr/ast"
+
+// truth is x as a condition: what is neither true nor false fails.
+func (c *compiler) truth(x node) node {
+	if x.kinds == kBool {
+		return x
+	}
+	if x.kinds&kBool == 0 {
+		fail(x.offset, "a condition must be true or false, this is %s", x.kinds)
+	}
+	s := &site{offset: x.offset, secret: [2]bool{x.secret}}
+	t := node{offset: x.offset, secret: x.secret, kinds: kBool}
+	check := func(_ *frame, v any) any {
+		if _, ok := v.(bool); !ok {
+			remedy := ""
+			if v == nil {
+				remedy = ifMissing
+			}
+			failFor(s.offset, remedy, "a condition must be true or false, this is %s", s.left(v))
+		}
+		return v
+	}
+	t.ast = vmCall(x.ast, func(f, v any) any { return check(nil, v) }, vmFrame(x.ast), x.ast)
+	if x.eval != nil {
+		t.eval = func(f *frame) any { return check(f, x.eval(f)) }
+	}
+	t.test = x.test
+	if x.scalar != nil {
+		t.test = truthTest(x.scalar)
+	}
+	return t
+}
+
+// logic is and, or: the right side is not evaluated when the left one decides.
+func (c *compiler) logic(n *ast.BinaryNode) node {
+	or := n.Operator == "or" || n.Operator == "||"
+	l, r := c.truth(c.node(n.Left)), c.truth(c.node(n.Right))
+	if l.konst {
+		if l.value == or {
+			return l
+		}
+		return r
+	}
+	op := "and"
+	if or {
+		op = "or"
+	}
+	v := node{
+		ast:   vmNode(&ast.BinaryNode{Operator: op, Left: l.ast, Right: r.ast}, n),
+		kinds: kBool, offset: c.offset(n),
+		test: logicTest(or, l.test, r.test),
+	}
+	if l.eval != nil && r.eval != nil {
+		v.eval = func(f *frame) any {
+			if l.eval(f) == or {
+				return or
+			}
+			return r.eval(f)
+		}
+	}
+	return v
+}
+
+// coalesce is ??: the right side stands in for nil.
+func (c *compiler) coalesce(n *ast.BinaryNode) node {
+	l, r := c.node(n.Left), c.node(n.Right)
+	if l.konst {
+		if l.value == nil {
+			return r
+		}
+		return l
+	}
+	v := node{
+		ast:    vmNode(&ast.BinaryNode{Operator: "??", Left: l.ast, Right: r.ast}, n),
+		kinds:  l.kinds&^kNil | r.kinds,
+		offset: l.offset, secret: l.secret || r.secret,
+	}
+	if l.kinds&kNil == 0 {
+		v.kinds = l.kinds
+	}
+	if l.eval != nil && r.eval != nil {
+		v.eval = func(f *frame) any {
+			if x := l.eval(f); x != nil {
+				return x
+			}
+			return r.eval(f)
+		}
+	}
+	v.scalar = coalesceScalar(l.scalar, r.scalar)
+	return v
+}
+
+// conditional is cond ? a : b, and if cond { a } else { b }.
+func (c *compiler) conditional(n *ast.ConditionalNode) node {
+	cond := c.node(n.Cond)
+	elvis := n.Exp1 == n.Cond // a ?: b
+	cond = c.truth(cond)
+	a, b := cond, c.node(n.Exp2)
+	if !elvis {
+		a = c.node(n.Exp1)
+	}
+	if cond.konst {
+		if cond.value == true {
+			return a
+		}
+		return b
+	}
+	v := node{
+		ast:    vmNode(&ast.ConditionalNode{Cond: cond.ast, Exp1: a.ast, Exp2: b.ast}, n),
+		kinds:  a.kinds | b.kinds,
+		offset: cond.offset, secret: a.secret || b.secret,
+	}
+	if cond.eval != nil && a.eval != nil && b.eval != nil {
+		v.eval = func(f *frame) any {
+			if cond.eval(f) == true {
+				return a.eval(f)
+			}
+			return b.eval(f)
+		}
+	}
+	return v
+}

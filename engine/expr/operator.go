@@ -1,0 +1,258 @@
+package expr
+
+import (
+	"strings"
+
+	"github.com/expr-lang/expr/ast"
+)
+
+// binaryOps are the operators of two values, but for logic, ??, matches and ranges.
+var binaryOps = map[string]struct {
+	types []combo
+	run   func(s *site, a, b any) any
+	weigh int // the operand that its time grows with: 0 none, 1 left, 2 right, 3 the shorter
+}{
+	"==": {equalTypes, func(s *site, a, b any) any { return s.equal(a, b) }, 3},
+	"!=": {equalTypes, func(s *site, a, b any) any { return !s.equal(a, b) }, 3},
+	"<":  {orderTypes, func(s *site, a, b any) any { return s.order(a, b) < 0 }, 3},
+	"<=": {orderTypes, func(s *site, a, b any) any { return s.order(a, b) <= 0 }, 3},
+	">":  {orderTypes, func(s *site, a, b any) any { return s.order(a, b) > 0 }, 3},
+	">=": {orderTypes, func(s *site, a, b any) any { return s.order(a, b) >= 0 }, 3},
+	"in": {inTypes, func(s *site, a, b any) any {
+		is, ok := in(a, b)
+		if list, isList := b.([]any); !ok && isList {
+			fail(s.offset, "cannot look for %s in a list of %s", s.left(a), kindsIn(list))
+		}
+		if !ok {
+			s.mismatch(a, b)
+		}
+		return is
+	}, 2},
+	"contains":   {textTypes, textOp(strings.Contains), 1},
+	"startsWith": {textTypes, textOp(strings.HasPrefix), 2},
+	"endsWith":   {textTypes, textOp(strings.HasSuffix), 2},
+	"+":          {addTypes, add, 0},
+	"-":          {subtractTypes, subtract, 0},
+	"*":          {multiplyTypes, multiply, 0},
+	"/":          {divideTypes, divide, 0},
+	"%":          {moduloTypes, modulo, 0},
+	"**":         {powerTypes, power, 0},
+	"^":          {powerTypes, power, 0},
+}
+
+var textTypes = []combo{{kText, kText, kBool}}
+
+func textOp(is func(s, part string) bool) func(s *site, a, b any) any {
+	return func(s *site, a, b any) any {
+		x, xok := a.(string)
+		y, yok := b.(string)
+		if !xok || !yok {
+			return s.mismatch(a, b)
+		}
+		return is(x, y)
+	}
+}
+
+func (s *site) equal(a, b any) bool {
+	eq, ok := equal(a, b)
+	if !ok {
+		s.mismatch(a, b)
+	}
+	return eq
+}
+
+func (s *site) order(a, b any) int {
+	c, ok := order(a, b)
+	if !ok {
+		s.mismatch(a, b)
+	}
+	return c
+}
+
+// operator compiles a binary operator.
+func (c *compiler) operator(n *ast.BinaryNode) node {
+	switch n.Operator {
+	case "and", "&&", "or", "||":
+		return c.logic(n)
+	case "??":
+		return c.coalesce(n)
+	case "matches":
+		return c.matches(n)
+	case "..":
+		return c.span(n)
+	}
+	op, ok := binaryOps[n.Operator]
+	if !ok {
+		fail(c.offset(n), "unknown operator %s", n.Operator)
+	}
+	l, r := c.node(n.Left), c.node(n.Right)
+	s := &site{offset: c.offset(n), name: n.Operator, secret: [2]bool{l.secret, r.secret}}
+	out := result(op.types, l.kinds, r.kinds)
+	if out == 0 && negated(n.Left) {
+		failFor(s.offset, "put brackets around what is negated: not (a > b)", "%s", s.sentence(s.known(0, l), s.known(1, r)))
+	}
+	if out == 0 {
+		s.clash(l.kinds, r.kinds, s.known(0, l), s.known(1, r))
+	}
+	x, y := l, r
+	switch {
+	case op.weigh == 1 && !l.konst, op.weigh == 3 && !l.konst && !r.konst && !fixed(l) && !fixed(r):
+		x = c.weighed(n, l)
+	case op.weigh == 2 && !r.konst:
+		y = c.weighed(n, r)
+	case n.Operator == "in" && !l.konst:
+		x = c.stepped(n, l, weight(r.value, 0)/16)
+	}
+	v := c.binary(n, out, x, y, func(a, b any) any { return op.run(s, a, b) })
+	if v.konst {
+		return v
+	}
+	if n.Operator == "+" && out&kText != 0 {
+		v = c.charged(n, v)
+	}
+	v.test = testOf(n.Operator, l, r)
+	return v
+}
+
+// negated says whether a value is a `not` without brackets around it, which
+// binds closer than a comparison.
+func negated(n ast.Node) bool {
+	u, ok := n.(*ast.UnaryNode)
+	return ok && (u.Operator == "not" || u.Operator == "!")
+}
+
+// kindsIn are the kinds of a list's elements.
+func kindsIn(list []any) kinds {
+	var k kinds
+	for _, v := range list {
+		k |= kindOf(v)
+	}
+	return k
+}
+
+// fixed says whether values have a size that no message chooses.
+func fixed(n node) bool { return n.kinds&(kText|kBig|kList|kObject) == 0 }
+
+// weighed charges for the size of a value that an operation goes through.
+func (c *compiler) weighed(at ast.Node, n node) node {
+	offset := c.offset(at)
+	return c.unary(at, n.kinds, n, func(f *frame, v any) any {
+		f.weigh(offset, v)
+		return v
+	})
+}
+
+// stepped charges a fixed amount.
+func (c *compiler) stepped(at ast.Node, n node, steps int) node {
+	if steps == 0 {
+		return n
+	}
+	offset := c.offset(at)
+	return c.unary(at, n.kinds, n, func(f *frame, v any) any {
+		f.step(offset, steps)
+		return v
+	})
+}
+
+// charged charges for a value that was made.
+func (c *compiler) charged(at ast.Node, n node) node {
+	offset := c.offset(at)
+	return c.unary(at, n.kinds, n, func(f *frame, v any) any {
+		f.made(offset, v)
+		return v
+	})
+}
+
+// known is what can be said about an operand before there is a message.
+func (s *site) known(i int, n node) string {
+	if n.konst {
+		return s.show(i, n.value)
+	}
+	return n.kinds.String()
+}
+
+func (c *compiler) prefix(n *ast.UnaryNode) node {
+	x := c.node(n.Node)
+	s := &site{offset: c.offset(n), name: n.Operator, secret: [2]bool{x.secret}}
+	switch n.Operator {
+	case "not", "!":
+		x = c.truth(x)
+		not := c.unary(n, kBool, x, func(_ *frame, v any) any { return !v.(bool) })
+		not.test = notTest(x.test)
+		return not
+	case "-":
+		return c.unary(n, x.kinds&(kInt|kFloat|kDuration), c.calculable(s, x), func(_ *frame, v any) any { return negate(s, v) })
+	}
+	return c.unary(n, x.kinds&(kInt|kFloat|kDuration), c.calculable(s, x), func(_ *frame, v any) any { return plus(s, v) })
+}
+
+func (c *compiler) calculable(s *site, x node) node {
+	if x.kinds&(kInt|kFloat|kDuration) == 0 {
+		fail(s.offset, "cannot use %s on %s", s.name, s.known(0, x))
+	}
+	return x
+}
+
+// span is a range of integers.
+func (c *compiler) span(n *ast.BinaryNode) node {
+	l, r := c.node(n.Left), c.node(n.Right)
+	s := &site{offset: c.offset(n), name: "..", secret: [2]bool{l.secret, r.secret}}
+	if l.kinds&kInt == 0 || r.kinds&kInt == 0 {
+		s.clash(l.kinds, r.kinds, s.known(0, l), s.known(1, r))
+	}
+	return c.call(n, kList, []node{l, r}, true, func(f *frame, args []any) any {
+		from, ok := args[0].(int)
+		to, ok2 := args[1].(int)
+		if !ok || !ok2 {
+			return s.mismatch(args[0], args[1])
+		}
+		if to < from {
+			return []any{}
+		}
+		n := uint64(to) - uint64(from) // one less than there are
+		if n > maxMemory/elementSize {
+			fail(s.offset, "the range has more than %d numbers", maxMemory/elementSize)
+		}
+		f.alloc(s.offset, int(n+1)*elementSize)
+		f.step(s.offset, int(n>>3))
+		list := make([]any, n+1)
+		for i := range list {
+			list[i] = from + i
+		}
+		return list
+	})
+}
+
+// cut is a part of a text, in characters, or of a list. Like expr's it takes
+// negative positions from the end and never fails on positions out of range.
+func cut(s *site, v, from, to any) any {
+	switch v := v.(type) {
+	case string:
+		runes := []rune(v)
+		a, b := bounds(s, len(runes), from, to)
+		return string(runes[a:b])
+	case []any:
+		a, b := bounds(s, len(v), from, to)
+		return v[a:b:b]
+	}
+	fail(s.offset, "cannot take a part of %s", s.left(v))
+	return nil
+}
+
+func bounds(s *site, n int, from, to any) (a, b int) {
+	position := func(v any, missing int) int {
+		switch v := v.(type) {
+		case nil:
+			return missing
+		case int:
+			if v < 0 {
+				v += n
+			}
+			return min(max(v, 0), n)
+		}
+		fail(s.offset, "a position is a whole number, not %s", s.left(v))
+		return 0
+	}
+	b = position(to, n)
+	return min(position(from, 0), b), b
+}

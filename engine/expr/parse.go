@@ -1,0 +1,154 @@
+package expr
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/conf"
+	"github.com/expr-lang/expr/file"
+	"github.com/expr-lang/expr/parser"
+	"github.com/expr-lang/expr/parser/lexer"
+)
+
+// parse turns code into expr's syntax tree. It looks at length and nesting
+// first: expr's parser recurses, and nothing catches a stack that overflows.
+func (c *compiler) parse() ast.Node {
+	code := c.code
+	if len(code) > maxSource {
+		fail(0, "the expression is longer than %d KiB", maxSource>>10)
+	}
+	if strings.TrimSpace(code) == "" {
+		fail(0, "there is no expression here")
+	}
+	if i := invalidUTF8(code); i >= 0 {
+		fail(i, "the expression is not UTF-8 here")
+	}
+	c.bound()
+	tree, err := parseTree(code, c.config)
+	if err == nil && tree.Node == nil {
+		err = errors.New("there is no expression here")
+	}
+	if err != nil {
+		c.reject(err)
+	}
+	return tree.Node
+}
+
+func invalidUTF8(s string) int {
+	for i, r := range s {
+		if r == utf8.RuneError && !strings.HasPrefix(s[i:], "\uFFFD") {
+			return i
+		}
+	}
+	return -1
+}
+
+// bound refuses code with too many tokens or brackets within brackets.
+func (c *compiler) bound() {
+	code := c.code
+	tokens, err := lexer.Lex(file.NewSource(code))
+	if err != nil {
+		c.reject(err)
+	}
+	if len(tokens) > maxTokens {
+		fail(byteOffset(code, tokens[maxTokens].From), "the expression has more than %d words and signs", maxTokens)
+	}
+	depth := 0
+	for _, t := range tokens {
+		if t.Kind != lexer.Bracket {
+			continue
+		}
+		switch t.Value {
+		case "(", "[", "{":
+			if depth++; depth > maxBrackets {
+				fail(byteOffset(code, t.From), "brackets are nested more than %d deep", maxBrackets)
+			}
+		default:
+			depth--
+		}
+	}
+}
+
+// parseTree is expr's parser; a panic in it is an error of the code.
+func parseTree(code string, config *conf.Config) (tree *parser.Tree, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("cannot read the expression: %v", r)
+		}
+	}()
+	return parser.ParseWithConfig(code, config)
+}
+
+// unexpected is how expr's parser complains about most things.
+var unexpected = regexp.MustCompile(`^unexpected token (\w+)(?:\("(.*)"\))?$`)
+
+var badInteger = regexp.MustCompile(`^invalid integer literal: .*parsing "(\d+)"`)
+
+// reject ends the compilation with expr's complaint in plain words.
+func (c *compiler) reject(err error) {
+	code := c.code
+	offset, msg, remedy := len(code), err.Error(), ""
+	var e *file.Error
+	if errors.As(err, &e) {
+		offset, msg = byteOffset(code, e.From), e.Message
+	}
+	if m := badInteger.FindStringSubmatch(msg); m != nil { // the parser is one token further
+		offset = max(strings.LastIndex(code[:min(offset+1, len(code))], m[1]), 0)
+	}
+	if m := unexpected.FindStringSubmatch(msg); m != nil {
+		if m[2] == "." || m[2] == "#" {
+			c.calls(code[:offset])
+		}
+		msg, remedy = fmt.Sprintf("unexpected %s", m[2]), misplaced(code, m[1], m[2], offset)
+		switch m[1] {
+		case "EOF":
+			code = strings.TrimRight(code, " \t\r\n")
+			msg, offset, remedy = "the expression ends too early", len(code), tooEarly(code, c.scopes)
+		case "String":
+			msg = "unexpected text " + fmt.Sprintf("%q", m[2])
+		}
+	}
+	switch {
+	case strings.HasPrefix(msg, "literal not terminated"):
+		msg, remedy = "a text has no closing quote", `close it; a quote inside is written \"`
+	case strings.HasPrefix(msg, "invalid integer literal"):
+		msg, remedy = "a whole number is beyond 64 bits", `write int("…") to compare with a larger one`
+	case strings.HasPrefix(msg, "invalid float literal"):
+		msg = "a number is too large"
+	case strings.HasPrefix(msg, "invalid char escape"), strings.HasPrefix(msg, "unable to unescape"):
+		msg, remedy = "a backslash in a text begins an escape that does not exist", `write \\ for a backslash, or the text between backticks`
+	case strings.HasPrefix(msg, "unrecognized character"):
+		msg = strings.Replace(msg, "unrecognized character:", "cannot read the character", 1)
+	case strings.Contains(msg, "cannot be mixed"):
+		msg, remedy = "?? beside another operator leaves open which comes first", "put brackets around it: (a ?? 0) + 1"
+	case msg == "expected name":
+		msg, remedy = "the name of a field belongs here", `any other key is written in brackets: this["odd name"]`
+	case strings.Contains(msg, "exceeds maximum allowed nodes"):
+		msg = fmt.Sprintf("the expression has more than %d parts", conf.DefaultMaxNodes)
+	}
+	failFor(offset, remedy, "%s", msg)
+}
+
+// byteOffset is where the n-th character of code begins.
+func byteOffset(code string, n int) int {
+	for i := range code {
+		if n == 0 {
+			return i
+		}
+		n--
+	}
+	return len(code)
+}
+
+// calls ends the compilation when the end of code stands in the brackets of a
+// function that is not there: a predicate is no mistake of its own then.
+func (c *compiler) calls(code string) {
+	name, offset := callBefore(code)
+	if _, known := predicates[name]; name != "" && !known {
+		c.find(&site{offset: offset, name: name}, name)
+	}
+}

@@ -1,0 +1,124 @@
+package expr
+
+import (
+	"errors"
+	"regexp"
+	"regexp/syntax"
+	"sync"
+
+	"github.com/expr-lang/expr/ast"
+)
+
+// pattern is a compiled regular expression. Go's take time linear in the text,
+// times the pattern's size at worst, which is what a match is charged with.
+type pattern struct {
+	re   *regexp.Regexp
+	size int // instructions
+}
+
+// compilePattern compiles text; limit bounds its size before anything of that
+// size is built.
+func compilePattern(s *site, text string, limit int) *pattern {
+	tree, err := syntax.Parse(text, syntax.Perl)
+	if err != nil {
+		s.noPattern(text, err)
+	}
+	n := instructions(tree)
+	if n > limit {
+		fail(s.offset, "matches: the regular expression %s is too large", s.right(text))
+	}
+	re, err := regexp.Compile(text)
+	if err != nil {
+		s.noPattern(text, err)
+	}
+	return &pattern{re, n}
+}
+
+// noPattern ends the evaluation with what is wrong with a regular expression.
+func (s *site) noPattern(text string, err error) {
+	why := ""
+	var bad *syntax.Error
+	if errors.As(err, &bad) {
+		why = ": " + bad.Code.String() // without the part of the text, which may be secret
+	}
+	fail(s.offset, "matches: %s is no regular expression%s", s.right(text), why)
+}
+
+// instructions is about how many instructions a regular expression compiles to:
+// what is repeated counts each time.
+func instructions(re *syntax.Regexp) int {
+	n := 1 + len(re.Rune)
+	for _, sub := range re.Sub {
+		n += instructions(sub)
+	}
+	if re.Op == syntax.OpRepeat {
+		n *= max(re.Min, re.Max, 1)
+	}
+	return n
+}
+
+func (p *pattern) match(f *frame, s *site, text string) bool {
+	f.step(s.offset, len(text)*p.size>>10)
+	return p.re.MatchString(text)
+}
+
+// matches compiles a pattern that is known at load once; others when a message
+// brings them.
+func (c *compiler) matches(n *ast.BinaryNode) node {
+	l, r := c.node(n.Left), c.node(n.Right)
+	s := &site{offset: c.offset(n), name: "matches", secret: [2]bool{l.secret, r.secret}}
+	if result(textTypes, l.kinds, r.kinds) == 0 {
+		s.clash(l.kinds, r.kinds, s.known(0, l), s.known(1, r))
+	}
+	if r.konst {
+		p := compilePattern(s, r.value.(string), maxProgram)
+		m := c.unary(n, kBool, l, func(f *frame, v any) any {
+			text, ok := v.(string)
+			if !ok {
+				return s.mismatch(v, r.value)
+			}
+			return p.match(f, s, text)
+		})
+		return m
+	}
+	return c.call(n, kBool, []node{l, r}, true, func(f *frame, args []any) any {
+		text, ok := args[0].(string)
+		source, ok2 := args[1].(string)
+		if !ok || !ok2 {
+			return s.mismatch(args[0], args[1])
+		}
+		if len(source) > maxPattern {
+			fail(s.offset, "matches: a regular expression from a message may have %d bytes at most", maxPattern)
+		}
+		return patterns.get(f, s, source).match(f, s, text)
+	})
+}
+
+// patterns keeps those that messages brought. When it is full it starts anew:
+// no message can make it large, and patterns in use come back at once.
+var patterns = patternCache{byText: map[string]*pattern{}}
+
+const maxPatterns = 256
+
+type patternCache struct {
+	mu     sync.RWMutex
+	byText map[string]*pattern
+}
+
+func (c *patternCache) get(f *frame, s *site, text string) *pattern {
+	c.mu.RLock()
+	p, ok := c.byText[text]
+	c.mu.RUnlock()
+	if ok {
+		return p
+	}
+	f.step(s.offset, 100+len(text)*4) // compiling takes long
+	p = compilePattern(s, text, maxProgram/5)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.byText) >= maxPatterns {
+		clear(c.byText)
+	}
+	c.byText[text] = p
+	return p
+}

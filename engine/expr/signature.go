@@ -1,0 +1,152 @@
+package expr
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/flowd-io/flowd/engine/doc"
+)
+
+// signature is one way to call a function.
+type signature struct {
+	in       []kinds
+	required int  // the rest of in may be left out
+	variadic bool // the last of in may repeat
+	out      kinds
+}
+
+// words are the kinds as a usage line names them.
+var words = map[string]kinds{
+	"text": kText, "int": kInt, "float": kFloat, "number": kInt | kFloat, "big": kBig, "bool": kBool,
+	"list": kList, "object": kObject, "time": kTime, "duration": kDuration, "zone": kZone,
+	"any": kAny, "value": kAny &^ kNil,
+}
+
+// parseUsage reads a usage line such as "trim(text, [text]) text": what docs
+// show is what is checked.
+func parseUsage(usage string) signature {
+	_, rest, _ := strings.Cut(usage, "(")
+	params, out, _ := strings.Cut(rest, ")")
+	var s signature
+	for _, p := range strings.Split(params, ",") {
+		p = strings.TrimSpace(p)
+		if p == "" {
+			continue
+		}
+		name := strings.Trim(p, "[]")
+		if strings.HasSuffix(name, "...") {
+			s.variadic = true
+			name = strings.TrimSuffix(name, "...")
+		}
+		if p[0] != '[' {
+			s.required++
+		}
+		s.in = append(s.in, union(name))
+	}
+	s.out = union(strings.TrimSpace(out))
+	return s
+}
+
+func union(names string) kinds {
+	var k kinds
+	for _, n := range strings.Split(names, "|") {
+		w, ok := words[n]
+		if !ok {
+			panic("expr: no kind of value is called " + n)
+		}
+		k |= w
+	}
+	return k
+}
+
+// signatureOf reads the type of a Go function.
+func signatureOf(t reflect.Type) signature {
+	s := signature{required: t.NumIn(), variadic: t.IsVariadic(), out: kAny}
+	for i := range t.NumIn() {
+		in := t.In(i)
+		if s.variadic && i == t.NumIn()-1 {
+			in = in.Elem()
+			s.required--
+		}
+		s.in = append(s.in, kindsOf(in))
+	}
+	if t.NumOut() > 0 {
+		s.out = kindsOf(t.Out(0))
+	}
+	return s
+}
+
+// kindsOf is what values of a Go type are in an expression.
+func kindsOf(t reflect.Type) kinds {
+	switch t {
+	case reflect.TypeFor[time.Time]():
+		return kTime
+	case reflect.TypeFor[time.Duration]():
+		return kDuration
+	case reflect.TypeFor[*time.Location]():
+		return kZone
+	case reflect.TypeFor[doc.Number]():
+		return kBig
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return kText
+	case reflect.Bool:
+		return kBool
+	case reflect.Float32, reflect.Float64:
+		return kInt | kFloat
+	case reflect.Slice, reflect.Array:
+		return kList
+	case reflect.Map:
+		return kObject
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		return kInt
+	}
+	return kAny
+}
+
+// param is what the i-th argument may be; ok is false when there are too many.
+func (s *signature) param(i int) (k kinds, ok bool) {
+	if s.variadic && i >= len(s.in) {
+		i = len(s.in) - 1
+	}
+	if i >= len(s.in) {
+		return 0, false
+	}
+	return s.in[i], true
+}
+
+// takes says whether n arguments are neither too many nor too few.
+func (s *signature) takes(n int) bool {
+	return n >= s.required && (n <= len(s.in) || s.variadic)
+}
+
+// count is how many arguments a function takes, in words.
+func (s *signature) count() string {
+	switch {
+	case s.variadic:
+		return fmt.Sprintf("at least %s", plural(s.required))
+	case s.required == len(s.in):
+		return plural(s.required)
+	}
+	return fmt.Sprintf("%d to %s", s.required, plural(len(s.in)))
+}
+
+func plural(n int) string {
+	if n == 1 {
+		return "1 argument"
+	}
+	return fmt.Sprintf("%d arguments", n)
+}
+
+// fits says whether a value of kinds k can be the i-th argument.
+func (s *signature) fits(i int, k kinds) bool {
+	p, ok := s.param(i)
+	if p&kInt != 0 {
+		p |= kFloat // a whole float will do; the value is checked on each call
+	}
+	return ok && p&k != 0
+}

@@ -1,0 +1,93 @@
+package expr
+
+import "fmt"
+
+// Remedies that several complaints share.
+const (
+	ifMissing     = "?? gives a missing field a default"
+	largeIntegers = "integers beyond 64 bits compare and copy only; float(x) rounds"
+)
+
+// site is one operator or call in the code: where errors point, and what they
+// must not show.
+type site struct {
+	offset int
+	name   string
+	secret [2]bool // the left, the right operand holds a placeholder's value
+}
+
+// room ends the evaluation when a text of n bytes would be too long.
+func (s *site) room(n int) {
+	if n > maxText {
+		fail(s.offset, "%s would make a text of more than %d bytes", s.name, maxText)
+	}
+}
+
+// fits ends the evaluation when a list of n elements would be too long.
+func (s *site) fits(n int) {
+	if n > maxMemory/elementSize {
+		fail(s.offset, "%s would make a list of more than %d elements", s.name, maxMemory/elementSize)
+	}
+}
+
+func (s *site) left(v any) string  { return s.show(0, v) }
+func (s *site) right(v any) string { return s.show(1, v) }
+
+func (s *site) show(i int, v any) string {
+	if s.secret[i] {
+		return kindOf(v).String()
+	}
+	return describe(v)
+}
+
+// mismatch ends the evaluation: the operator does not take these two.
+func (s *site) mismatch(a, b any) any {
+	s.clash(kindOf(a), kindOf(b), s.left(a), s.right(b))
+	return nil
+}
+
+// clash ends the evaluation or compilation: the kinds left and right met, which
+// a and b describe.
+func (s *site) clash(left, right kinds, a, b string) {
+	remedy := ""
+	switch both := left | right; {
+	case left == kNil || right == kNil:
+		remedy = ifMissing
+	case both&kBig != 0 && both&^kNumber == 0:
+		remedy = largeIntegers
+	case s.name == "+" && both&kText != 0 && both&kNumber != 0 && both&^(kText|kNumber) == 0:
+		remedy = "string(x) makes a text of a number"
+	}
+	failFor(s.offset, remedy, "%s", s.sentence(a, b))
+}
+
+func (s *site) sentence(a, b string) string {
+	switch s.name {
+	case "==", "!=", "<", "<=", ">", ">=":
+		return fmt.Sprintf("cannot compare %s with %s using %s", a, b, s.name)
+	case "+":
+		return fmt.Sprintf("cannot add %s and %s", a, b)
+	case "-":
+		return fmt.Sprintf("cannot subtract %s from %s", b, a)
+	case "*":
+		return fmt.Sprintf("cannot multiply %s by %s", a, b)
+	case "/":
+		return fmt.Sprintf("cannot divide %s by %s", a, b)
+	case "in":
+		return fmt.Sprintf("cannot look for %s in %s", a, b)
+	case "contains":
+		return fmt.Sprintf("cannot look for %s in %s using contains", b, a)
+	}
+	return fmt.Sprintf("cannot use %s on %s and %s", s.name, a, b)
+}
+
+// remedyFor is what helps against one value that an operation can't take, or "".
+func remedyFor(v any) string {
+	switch kindOf(v) {
+	case kNil:
+		return ifMissing
+	case kBig:
+		return largeIntegers
+	}
+	return ""
+}

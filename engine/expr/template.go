@@ -1,0 +1,234 @@
+package expr
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// Template is text with $(expr) parts, and a config field. The zero Template is
+// unset. It is safe for concurrent use.
+type Template struct{ t *template }
+
+// template is a compiled template.
+type template struct {
+	origin *origin
+	parts  []part
+}
+
+// part is literal text, or an expression.
+type part struct {
+	text string
+	expr *program
+}
+
+// CompileTemplate compiles a template; scopes are those of scoped functions. The error is an *Error.
+func CompileTemplate(src string, scopes ...string) (Template, error) {
+	t, errs := parseTemplate([]schema.Piece{{Text: src}}, &origin{text: src}, scopes)
+	if len(errs) > 0 {
+		return Template{}, errs[0]
+	}
+	return Template{t}, nil
+}
+
+// MustTemplate is CompileTemplate for tests and constants.
+func MustTemplate(src string, scopes ...string) Template {
+	return must(CompileTemplate(src, scopes...))
+}
+
+// IsZero says whether the field was left out.
+func (t *Template) IsZero() bool { return t.t == nil }
+
+// String is the source as written, with placeholders in place of their values.
+func (t Template) String() string {
+	if t.t == nil {
+		return ""
+	}
+	return t.t.origin.text
+}
+
+// Place is where the template stands in a configuration; zero when a program
+// compiled it.
+func (t *Template) Place() schema.Place {
+	if t.t == nil {
+		return schema.Place{}
+	}
+	return t.t.origin.place
+}
+
+// Const is the text of a template without expressions.
+func (t *Template) Const() (string, bool) {
+	if t.t == nil {
+		return "", true
+	}
+	text := t.Prefix()
+	for _, p := range t.t.parts {
+		if p.expr != nil {
+			return "", false
+		}
+	}
+	return text, true
+}
+
+// Prefix is the literal text in front of the first expression.
+func (t *Template) Prefix() string {
+	if t.t == nil || len(t.t.parts) == 0 || t.t.parts[0].expr != nil {
+		return ""
+	}
+	return t.t.parts[0].text
+}
+
+// Text is the text for a message; a nil part is an error, an *Error.
+func (t *Template) Text(s Source) (string, error) {
+	if text, ok := t.Const(); ok {
+		return text, nil
+	}
+	b, err := t.Append(nil, s)
+	return string(b), err
+}
+
+// Append is Text without the allocation. On an error dst is returned as it was.
+func (t *Template) Append(dst []byte, s Source) ([]byte, error) {
+	if t.t == nil {
+		return dst, nil
+	}
+	out := dst
+	for i := range t.t.parts {
+		p := &t.t.parts[i]
+		if p.expr == nil {
+			out = append(out, p.text...)
+			continue
+		}
+		var err error
+		if out, err = p.expr.appendPart(out, s); err != nil {
+			return dst, err
+		}
+	}
+	return out, nil
+}
+
+// appendPart appends the text of an expression in a template.
+func (p *program) appendPart(dst []byte, s Source) ([]byte, error) {
+	if p.path != nil {
+		if text, ok := plain(s, *p.path); ok {
+			return append(dst, text...), nil
+		}
+	}
+	v, err := p.run(s)
+	if err != nil {
+		return dst, err
+	}
+	if v == nil {
+		return dst, p.origin.errorOf(&failure{
+			offset: p.site.offset, msg: "this part of the template is nothing",
+			remedy: ifMissing,
+		})
+	}
+	return p.append(dst, v, appendText)
+}
+
+// plain is the text of a field whose source text shows it.
+func plain(s Source, p doc.Path) (text []byte, ok bool) {
+	raw, ok := simple(s, p)
+	if ok && raw[0] == '"' {
+		return raw[1 : len(raw)-1], true
+	}
+	return raw, ok
+}
+
+// parseTemplate parses the pieces of a template. What a placeholder brought is
+// never code: text outside of $( ), a literal inside.
+func parseTemplate(pieces []schema.Piece, o *origin, scopes []string) (*template, []error) {
+	r := &templateReader{origin: o, scopes: scopes}
+	if n := size(pieces); n > maxSource {
+		r.fail(0, "the template is longer than 64 KiB")
+		return nil, r.errs
+	}
+	for _, p := range pieces {
+		switch {
+		case r.code == nil && p.Placeholder:
+			r.text.WriteString(p.Text)
+		case p.Placeholder:
+			r.code.placeholder(p)
+		default:
+			r.read(p.Text, p.Offset)
+		}
+	}
+	if r.code != nil {
+		r.fail(r.open, "this $( has no )")
+	}
+	r.flush()
+	return &template{o, r.parts}, r.errs
+}
+
+func size(pieces []schema.Piece) int {
+	n := 0
+	for _, p := range pieces {
+		n += len(p.Text)
+	}
+	return n
+}
+
+// templateReader collects the parts of a template.
+type templateReader struct {
+	origin *origin
+	scopes []string
+	text   strings.Builder // literal text not yet a part
+	code   *coder          // of the expression under way, or nil
+	open   int             // where it began
+	parts  []part
+	errs   []error
+}
+
+// read reads literal text, which stands at offset in the source.
+func (r *templateReader) read(text string, offset int) {
+	for i := 0; i < len(text); i++ {
+		rest := text[i:]
+		switch {
+		case r.code != nil && rest[0] == ')' && r.code.scan.depth == 0 && r.code.scan.plain():
+			r.close()
+		case r.code != nil:
+			r.code.add(rest[:1], offset+i)
+		case strings.HasPrefix(rest, "$$("):
+			r.text.WriteString("$(")
+			i += 2
+		case strings.HasPrefix(rest, "$("):
+			r.flush()
+			r.code, r.open = newCoder(), offset+i
+			i++
+		default:
+			r.text.WriteByte(rest[0])
+		}
+	}
+}
+
+func (r *templateReader) flush() {
+	if r.text.Len() > 0 {
+		r.parts = append(r.parts, part{text: r.text.String()})
+		r.text.Reset()
+	}
+}
+
+// close compiles the expression that ends here.
+func (r *templateReader) close() {
+	code := r.code
+	r.code = nil
+	o := &origin{text: r.origin.text, place: r.origin.place, runs: code.runs}
+	if len(bytes.TrimSpace(code.buf)) == 0 {
+		r.fail(r.open, "there is no expression in $( )")
+		return
+	}
+	p, err := compile(string(code.buf), o, r.scopes, false)
+	if err != nil {
+		r.errs = append(r.errs, err)
+		return
+	}
+	r.parts = append(r.parts, part{expr: p})
+}
+
+func (r *templateReader) fail(offset int, msg string) {
+	o := &origin{text: r.origin.text, place: r.origin.place}
+	r.errs = append(r.errs, o.errorOf(&failure{offset: offset, msg: msg}))
+}

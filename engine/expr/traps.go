@@ -1,0 +1,143 @@
+package expr
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/flowd-io/flowd/schema"
+)
+
+// trap is an expression that YAML read as something else.
+type trap struct{ problem, remedy string }
+
+// word is text in which YAML's quotes leave nothing of expr's.
+var word = regexp.MustCompile(`^[\pL_$][\pL\pN_$]*$`)
+
+// trapOf finds what YAML made of an expression before it was read.
+func trapOf(n *schema.Node) *trap {
+	switch {
+	case n.Kind == schema.NullNode:
+		return nothing(n)
+	case n.Tag == "!!timestamp":
+		return &trap{
+			fmt.Sprintf("YAML reads %s as a date", n.Text),
+			fmt.Sprintf("write '%s' for a time, '%s' for text", `date("`+n.Text+`")`, `"`+n.Text+`"`),
+		}
+	case strings.HasPrefix(n.Tag, "!!") && n.Tag != "!!str":
+		return &trap{fmt.Sprintf("the tag %s has no meaning here", n.Tag), "write " + n.Text}
+	case n.Tag != "" && n.Tag != "!!str":
+		return &trap{
+			fmt.Sprintf("YAML reads %s as a tag", n.Tag),
+			"write " + strings.TrimRight(strings.ReplaceAll("not "+n.Tag[1:]+" "+n.Text, "  ", " "), " "),
+		}
+	case n.Kind == schema.ListNode || n.Kind == schema.MapNode:
+		return &trap{
+			fmt.Sprintf("expected an expression, got %s", n.Kind),
+			fmt.Sprintf("quote it: '%s'", strings.ReplaceAll(flow(n, 0), "'", "''")),
+		}
+	case n.Style != schema.SingleQuoted && n.Style != schema.DoubleQuoted:
+		return nil
+	case n.Text == "true" || n.Text == "false" || n.Text == "nil" || !word.MatchString(n.Text):
+		return nil
+	}
+	return &trap{
+		fmt.Sprintf("quoted for YAML, this still reads the field %s", n.Text),
+		fmt.Sprintf(`write %s without quotes for the field, '"%s"' for text`, n.Text, n.Text),
+	}
+}
+
+// nothing is a list's or mapping's value that is left empty, or that YAML takes
+// for nothing. (A field left empty is as if it was not there.)
+func nothing(n *schema.Node) *trap {
+	if n.Text == "" {
+		return &trap{"there is no expression here", "write nil to set nothing"}
+	}
+	return &trap{fmt.Sprintf("YAML reads %s as nothing", n.Text), "write nil"}
+}
+
+// warnTail warns of a comment that looks like a part of the value: people put a
+// blank behind the # of a comment.
+func warnTail(d *schema.Decoder, n *schema.Node) {
+	if n.Style != schema.Plain || len(n.Tail) < 2 || strings.ContainsAny(n.Tail[1:2], " \t#") {
+		return
+	}
+	d.Report(n, schema.Problem{
+		Code: problemCode, Warning: true, Caret: n.At(len(n.Text)),
+		Message: fmt.Sprintf("YAML takes %s for a comment", n.Tail),
+		Remedy:  "put the whole value into quotes if it belongs to it, else a blank behind the #",
+	})
+}
+
+// flow writes a list or mapping as it may have been meant: an expression.
+func flow(n *schema.Node, depth int) string {
+	var items []string
+	for i, item := range n.Items {
+		if depth > 3 || i > 7 {
+			items = append(items, "…")
+			break
+		}
+		text := flow(item, depth+1)
+		if i < len(n.Keys) {
+			text = flow(n.Keys[i], depth+1) + ": " + text
+		}
+		items = append(items, text)
+	}
+	switch n.Kind {
+	case schema.ListNode:
+		return "[" + strings.Join(items, ", ") + "]"
+	case schema.MapNode:
+		return "{" + strings.Join(items, ", ") + "}"
+	case schema.NullNode:
+		return "nil"
+	}
+	if n.Style == schema.SingleQuoted || n.Style == schema.DoubleQuoted {
+		return quoted(n.Text)
+	}
+	return n.Text
+}
+
+// swallowed finds a // comment that YAML, joining lines, let run over the code
+// of the lines behind it.
+func swallowed(n *schema.Node, code string, o *origin) error {
+	if n.Style == schema.Literal {
+		return nil
+	}
+	var s scanner
+	for i := range len(code) {
+		if s.next(code[i]); s.slash != '/' {
+			continue
+		}
+		at := o.at(i - 1)
+		end := max(at, len(strings.TrimRight(n.Text, " \n"))-1)
+		if n.Style != schema.Folded && n.At(at).Line == n.At(end).Line {
+			return nil
+		}
+		return o.errorOf(&failure{
+			offset: i - 1, remedy: "write the text with | in place of >",
+			msg: "YAML joins these lines, so this comment swallows the code behind it",
+		})
+	}
+	return nil
+}
+
+// tailed adds to the error of code that ends too early that YAML cut it off at
+// a blank and a #.
+func tailed(n *schema.Node, err error) error {
+	e, ok := err.(*Error)
+	if !ok || n.Tail == "" || n.Style != schema.Plain || !early(e) {
+		return err
+	}
+	full := strings.ReplaceAll(n.Text+" "+n.Tail, "'", "''")
+	cut := *e
+	cut.Msg = fmt.Sprintf("%s; YAML takes what follows a blank and # for a comment", e.Msg)
+	cut.Remedy = fmt.Sprintf("quote it: '%s'", full)
+	return &cut
+}
+
+// early says that an error stands at the end of the code, or at a bracket, quote
+// or $( that nothing closes: what a cut can cause.
+func early(e *Error) bool {
+	return e.Offset >= len(strings.TrimRight(e.Expr, " \t")) ||
+		strings.Contains(e.Msg, "clos") || strings.Contains(e.Msg, "has no )")
+}

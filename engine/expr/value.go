@@ -1,0 +1,203 @@
+package expr
+
+import (
+	"encoding/json"
+	"math"
+	"math/big"
+	"reflect"
+	"strconv"
+	"time"
+	"unicode/utf8"
+
+	"github.com/flowd-io/flowd/engine/doc"
+)
+
+// normal turns what a function returned into one of the values that expressions
+// work on. A value that has no such form ends the evaluation.
+func normal(s *site, v any) any {
+	switch v := v.(type) {
+	case nil, bool, int, string, doc.Number, []any, map[string]any, time.Time, time.Duration, *time.Location:
+		return v
+	case float64:
+		return s.finite(v)
+	case []byte:
+		if !utf8.Valid(v) {
+			fail(s.offset, "%s() gave bytes that are not text", s.name)
+		}
+		return string(v)
+	case []string:
+		list := make([]any, len(v))
+		for i, e := range v {
+			list[i] = e
+		}
+		return list
+	case json.Number:
+		n, err := doc.Decode([]byte(v))
+		if err != nil {
+			fail(s.offset, "%s() gave %q, which is no number", s.name, string(v))
+		}
+		return n
+	}
+	return reflected(s, reflect.ValueOf(v))
+}
+
+// reflected is normal for the types that only plugins have.
+func reflected(s *site, v reflect.Value) any {
+	switch v.Kind() {
+	case reflect.Bool:
+		return v.Bool()
+	case reflect.String:
+		return v.String()
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
+		return int(v.Int())
+	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
+		if u := v.Uint(); u > math.MaxInt {
+			return doc.Number(strconv.FormatUint(u, 10))
+		}
+		return int(v.Uint())
+	case reflect.Float32, reflect.Float64:
+		return s.finite(v.Float())
+	case reflect.Pointer, reflect.Interface:
+		if v.IsNil() {
+			return nil
+		}
+		return normal(s, v.Elem().Interface())
+	case reflect.Slice, reflect.Array:
+		list := make([]any, v.Len())
+		for i := range list {
+			list[i] = normal(s, v.Index(i).Interface())
+		}
+		return list
+	case reflect.Map:
+		if v.Type().Key().Kind() != reflect.String {
+			break
+		}
+		m := make(map[string]any, v.Len())
+		for it := v.MapRange(); it.Next(); {
+			m[it.Key().String()] = normal(s, it.Value().Interface())
+		}
+		return m
+	}
+	fail(s.offset, "%s() gave a %s, which no message can hold", s.name, v.Type())
+	return nil
+}
+
+// member is an element or a key's value; nil when there is none, whatever v is.
+// A negative index counts from the end.
+func member(v, key any) any {
+	switch key := key.(type) {
+	case string:
+		if m, ok := v.(map[string]any); ok {
+			return m[key]
+		}
+	case int:
+		if list, ok := v.([]any); ok {
+			if key < 0 {
+				key += len(list)
+			}
+			if key >= 0 && key < len(list) {
+				return list[key]
+			}
+		}
+	}
+	return nil
+}
+
+// appendText appends a value as text: text as it is, a time in RFC 3339, all
+// else as JSON.
+func appendText(s *site, dst []byte, v any) []byte {
+	switch v := v.(type) {
+	case string:
+		return append(dst, v...)
+	case time.Time:
+		return v.AppendFormat(dst, time.RFC3339Nano)
+	case time.Duration:
+		return append(dst, v.String()...)
+	}
+	return appendJSON(s, dst, v)
+}
+
+func appendJSON(s *site, dst []byte, v any) []byte {
+	if kindOf(v) == kZone {
+		fail(s.offset, "a time zone is no value that a message can hold")
+	}
+	out, err := doc.Append(dst, v)
+	if err != nil {
+		panic(&failure{err: err, offset: s.offset})
+	}
+	return out
+}
+
+// appendKey appends a text that is equal for equal values, and only for those:
+// JSON with sorted keys, in which 1, 1.0 and 1e0 are one number.
+func appendKey(s *site, dst []byte, v any) []byte {
+	return appendCanonical(s, dst, v, 0)
+}
+
+func appendCanonical(s *site, dst []byte, v any, depth int) []byte {
+	if depth > maxDepth {
+		fail(s.offset, "the value is nested more than %d deep", maxDepth)
+	}
+	switch v := v.(type) {
+	case string:
+		return appendQuoted(dst, v)
+	case int:
+		return strconv.AppendInt(dst, int64(v), 10)
+	case float64:
+		return appendNumberKey(dst, v)
+	case time.Time:
+		return appendQuoted(dst, v.UTC().Format(time.RFC3339Nano))
+	case []any:
+		dst = append(dst, '[')
+		for i, e := range v {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = appendCanonical(s, dst, e, depth+1)
+		}
+		return append(dst, ']')
+	case map[string]any:
+		dst = append(dst, '{')
+		for i, p := range pairs(v, func(k string, v any) any { return []any{k, v} }).([]any) {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			pair := p.([]any)
+			dst = append(appendQuoted(dst, pair[0].(string)), ':')
+			dst = appendCanonical(s, dst, pair[1], depth+1)
+		}
+		return append(dst, '}')
+	}
+	return appendJSON(s, dst, v)
+}
+
+// appendNumberKey spells a float as the integer that it equals, if it is whole.
+func appendNumberKey(dst []byte, f float64) []byte {
+	if f != math.Trunc(f) {
+		return strconv.AppendFloat(dst, f, 'g', -1, 64)
+	}
+	if math.Abs(f) < 1<<63 {
+		return strconv.AppendInt(dst, int64(f), 10)
+	}
+	i, _ := big.NewFloat(f).Int(nil)
+	return i.Append(dst, 10)
+}
+
+// appendQuoted quotes text as JSON does, with as few escapes as possible, so
+// that most text in a document is its own key. Bytes that are no UTF-8 stay,
+// which keeps different texts different.
+func appendQuoted(dst []byte, text string) []byte {
+	const hex = "0123456789abcdef"
+	dst = append(dst, '"')
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c == '"' || c == '\\':
+			dst = append(dst, '\\', c)
+		case c < ' ':
+			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+		default:
+			dst = append(dst, c)
+		}
+	}
+	return append(dst, '"')
+}
