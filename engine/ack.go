@@ -1,0 +1,171 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	ackTries   = 5                      // of one result
+	ackBackoff = 100 * time.Millisecond // before the second try; doubles
+)
+
+// ackLoop tells one acker how its messages ended: one call at a time, all that
+// came meanwhile in the next. Results that fail are tried again beside newer ones.
+// When another connection has taken over, it ends with its last result.
+type ackLoop struct {
+	to    Acker
+	input string
+	log   *slog.Logger
+	done  chan struct{} // closed when the loop has ended
+
+	wake chan struct{} // has room for one
+
+	mu      sync.Mutex // guards the fields below
+	inbox   []ranked
+	owed    int  // results that are still to come
+	closing bool // nothing is added to owed any more
+	closed  bool // the loop ends
+}
+
+func startAcks(ctx context.Context, to Acker, input string, log *slog.Logger) *ackLoop {
+	a := &ackLoop{to: to, input: input, log: log, done: make(chan struct{}), wake: make(chan struct{}, 1)}
+	go a.run(ctx)
+	return a
+}
+
+func (a *ackLoop) put(rs []ranked) {
+	a.mu.Lock()
+	a.inbox = append(a.inbox, rs...)
+	a.mu.Unlock()
+	a.poke()
+}
+
+// owe says that n more results will come; false: the loop has ended.
+func (a *ackLoop) owe(n int) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return false
+	}
+	a.owed += n
+	a.closing = false
+	return true
+}
+
+// close lets the loop end when it has sent all that is owed.
+func (a *ackLoop) close() {
+	a.mu.Lock()
+	a.closing = true
+	a.mu.Unlock()
+	a.poke()
+}
+
+func (a *ackLoop) ended() bool {
+	select {
+	case <-a.done:
+		return true
+	default:
+		return false
+	}
+}
+
+func (a *ackLoop) poke() {
+	select {
+	case a.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take is what has come; closed: nothing has, nothing waits and nothing will come.
+func (a *ackLoop) take(waits bool) (rs []ranked, closed bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	rs, a.inbox = a.inbox, nil
+	a.owed -= len(rs)
+	a.closed = a.closing && a.owed == 0 && len(rs) == 0 && !waits
+	return rs, a.closed
+}
+
+func (a *ackLoop) run(ctx context.Context) {
+	defer close(a.done)
+	var again []ranked // what waits for another try
+	var due time.Time
+	for {
+		rs, closed := a.take(len(again) > 0)
+		if len(again) > 0 && (ctx.Err() != nil || !time.Now().Before(due)) {
+			rs, again = append(again, rs...), nil
+		}
+		switch {
+		case len(rs) > 0:
+			failed := a.lasting(ctx, a.send(ctx, rs))
+			if again = append(again, failed...); len(failed) > 0 {
+				due = time.Now().Add(ackBackoff << (failed[0].tries - 1))
+			}
+		case len(again) > 0:
+			a.pause(ctx, time.Until(due))
+		case closed:
+			return
+		default:
+			<-a.wake
+		}
+	}
+}
+
+// lasting counts a try of what failed, and gives up what has had its tries.
+func (a *ackLoop) lasting(ctx context.Context, failed []ranked) (again []ranked) {
+	for _, r := range failed {
+		if r.tries++; r.tries < ackTries && ctx.Err() == nil {
+			again = append(again, r)
+		}
+	}
+	if lost := len(failed) - len(again); lost > 0 {
+		a.log.Error("acknowledgement given up: the source will deliver these messages again", "input", a.input, "messages", lost)
+	}
+	return again
+}
+
+func (a *ackLoop) send(ctx context.Context, rs []ranked) (again []ranked) {
+	slices.SortFunc(rs, func(x, y ranked) int { return cmp.Compare(x.rank, y.rank) })
+	out := make([]Result, len(rs))
+	for i := range rs {
+		out[i] = rs[i].Result
+	}
+	failed, err := a.call(ctx, out)
+	if err != nil {
+		a.log.Warn("acknowledgement", "input", a.input, "err", err)
+	}
+	if len(failed) == 0 {
+		return nil
+	}
+	at := make(map[uint64]int, len(rs))
+	for i := range rs {
+		at[rs[i].Ref] = i
+	}
+	for _, f := range failed {
+		if i, ok := at[f.Ref]; ok {
+			again = append(again, rs[i])
+		}
+	}
+	return again
+}
+
+func (a *ackLoop) call(ctx context.Context, rs []Result) (again []Result, err error) {
+	defer recovered(&err)
+	return a.to.Ack(ctx, rs)
+}
+
+// pause waits until d is over, something comes, or ctx ends.
+func (a *ackLoop) pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-a.wake:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,199 @@
+package engine
+
+import (
+	"iter"
+	"slices"
+
+	"github.com/flowd-io/flowd/engine/doc"
+)
+
+// Batch is a slab of messages that one goroutine works on, or a batch that a
+// batcher made. What a plugin adds, splits and merges takes effect when its call
+// returns.
+type Batch struct {
+	msgs  []Message
+	sel   []int32    // what All yields, by index; nil: all
+	arena *doc.Arena // of the goroutine that works on the batch, or nil
+	room  int        // how many more messages Add takes
+
+	splits []pendingSplit
+	merges []*Message // just made; they lie apart, for msgs must not move while plugins hold pointers
+
+	// Of a batch that a batcher made.
+	trigger Trigger // why it left; "" before that, and where there is no batcher
+	batcher *batcherPlan
+	size    int    // messages when it left
+	text    []byte // what Move copies into
+
+	bytes    int // payload as it was read or made
+	next     *Batch
+	blockers int
+	chains   []string
+}
+
+type pendingSplit struct {
+	i     int
+	parts iter.Seq2[[]byte, error]
+}
+
+// NewBatch makes a batch with room for n messages, for tests and for running
+// inner steps.
+func NewBatch(n int) *Batch {
+	return &Batch{msgs: make([]Message, 0, n), room: n, arena: new(doc.Arena)}
+}
+
+// Add appends a message, for an Input; body must not change afterwards. Nothing
+// may be added beyond Room.
+func (b *Batch) Add(body []byte) *Message {
+	if b.room <= 0 {
+		panic("engine: a message was added beyond Batch.Room")
+	}
+	b.room--
+	return b.append(body)
+}
+
+func (b *Batch) append(body []byte) *Message {
+	b.msgs = append(b.msgs, Message{})
+	m := &b.msgs[len(b.msgs)-1]
+	m.doc.Reset(body, b.arena)
+	return m
+}
+
+// Room is how many more messages Add takes.
+func (b *Batch) Room() int { return b.room }
+
+// Len is the number of messages that All yields if none has ended.
+func (b *Batch) Len() int {
+	if b.sel != nil {
+		return len(b.sel)
+	}
+	return len(b.msgs)
+}
+
+// All yields the messages that the call is about and that are still live.
+func (b *Batch) All() iter.Seq[*Message] {
+	return func(yield func(*Message) bool) {
+		if b.sel == nil {
+			for i := range b.msgs {
+				if m := &b.msgs[i]; m.state == live && !yield(m) {
+					return
+				}
+			}
+			return
+		}
+		for _, i := range b.sel {
+			if m := &b.msgs[i]; m.state == live && !yield(m) {
+				return
+			}
+		}
+	}
+}
+
+// Ended yields the messages that were dropped or have failed, after [Steps.Run].
+func (b *Batch) Ended() iter.Seq[*Message] {
+	return func(yield func(*Message) bool) {
+		for i := range b.msgs {
+			if m := &b.msgs[i]; (m.state == dropped || m.state == failed) && !yield(m) {
+				return
+			}
+		}
+	}
+}
+
+// Split replaces m by its parts, which are pulled when there is room for them
+// and inherit metadata and order key. No part at all filters m; an error after
+// some parts fails what is left of m.
+func (b *Batch) Split(m *Message, parts iter.Seq2[[]byte, error]) {
+	if m.state != live {
+		return
+	}
+	b.splits = append(b.splits, pendingSplit{b.index(m), parts})
+	m.state = consumed
+}
+
+// Merge replaces the messages of by one with the given body. It ends as they
+// end: if it fails for good, each of them fails, as it was before the merge. A
+// merge of nothing makes nothing.
+func (b *Batch) Merge(body []byte, of iter.Seq[*Message]) *Message {
+	all := slices.Collect(of) // of may panic: then nothing has happened
+	var parts []Message
+	for _, m := range all {
+		if m.state != live {
+			continue
+		}
+		m.doc.Detach()
+		parts = append(parts, *m)
+		m.state = consumed
+	}
+	m := &Message{of: parts, opaque: true}
+	m.doc.Reset(body, b.arena)
+	if len(parts) == 0 {
+		return m
+	}
+	m.Meta, m.batchKey, m.batch, m.pc = parts[0].Meta, parts[0].batchKey, parts[0].batch, parts[0].pc
+	b.merges = append(b.merges, m)
+	return m
+}
+
+// Open makes an empty batch that grows, for a Batcher to move messages into.
+func (b *Batch) Open() *Batch {
+	return &Batch{batcher: b.batcher}
+}
+
+// Move takes m out of the batch in which it lies and appends it to b. What has a
+// batch key may wait beside few of its neighbours, so its bytes are copied out
+// of the block in which they were read.
+func (b *Batch) Move(m *Message) {
+	b.take(m)
+	if in := &b.msgs[len(b.msgs)-1]; in.batchKey != nil && len(in.orig)+in.Size() < blockSize/2 {
+		b.text = copyOut(in, b.text)
+	}
+}
+
+// take is Move without the copy.
+func (b *Batch) take(m *Message) {
+	m.doc.Detach()
+	b.msgs = append(b.msgs, *m)
+	b.msgs[len(b.msgs)-1].doc.Attach(b.arena)
+	b.bytes += m.charge
+	m.state = moved
+}
+
+// like makes an empty batch for messages of b.
+func (b *Batch) like() *Batch {
+	return &Batch{arena: b.arena, trigger: b.trigger, batcher: b.batcher, size: b.size}
+}
+
+// Trigger is why a batch left its batcher, or "".
+func (b *Batch) Trigger() Trigger { return b.trigger }
+
+// index finds m, from the last split on: plugins go through a batch in order.
+func (b *Batch) index(m *Message) int {
+	from := 0
+	if n := len(b.splits); n > 0 {
+		from = b.splits[n-1].i + 1
+	}
+	for n := range b.msgs {
+		if i := (from + n) % len(b.msgs); &b.msgs[i] == m {
+			return i
+		}
+	}
+	panic("engine: the message is of another batch")
+}
+
+// WriteFates says what a Write that returned err made of each message: "safe",
+// "failed" or "parked". It is for tests of outputs.
+func WriteFates(b *Batch, err error) []string {
+	fates := make([]string, len(b.msgs))
+	for i := range b.msgs {
+		switch s := b.msgs[i].state; {
+		case s == parked:
+			fates[i] = "parked"
+		case s == failed || s == live && err != nil:
+			fates[i] = "failed"
+		default:
+			fates[i] = "safe"
+		}
+	}
+	return fates
+}

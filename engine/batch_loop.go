@@ -1,0 +1,207 @@
+package engine
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// batcherRun is a batcher at work. One that regroups has a loop of its own,
+// which alone calls the plugin; one without passes messages on as they come.
+type batcherRun struct {
+	r       *run
+	plan    *batcherPlan
+	outputs []*outRun
+	wake    chan struct{} // has room for one
+	due     time.Time     // when the plugin wants to be called; of the loop
+
+	mu    sync.Mutex // guards the fields below
+	inbox slabList
+	asked int // messages to send under pressure
+	open  int // messages in open batches
+}
+
+func newBatcherRun(r *run, plan *batcherPlan) *batcherRun {
+	b := &batcherRun{r: r, plan: plan, wake: make(chan struct{}, 1)}
+	for _, o := range plan.outputs {
+		b.outputs = append(b.outputs, r.outputs[o])
+	}
+	return b
+}
+
+// push hands over messages, from any lane.
+func (b *batcherRun) push(s *Batch) {
+	s.batcher = b.plan
+	if b.plan.batcher == nil {
+		b.forward(s)
+		return
+	}
+	b.mu.Lock()
+	b.inbox.push(s)
+	b.mu.Unlock()
+	b.poke()
+}
+
+func (b *batcherRun) poke() {
+	select {
+	case b.wake <- struct{}{}:
+	default:
+	}
+}
+
+// relieve asks for the oldest open batches, n messages of them.
+func (b *batcherRun) relieve(n int) {
+	b.mu.Lock()
+	b.asked = n
+	b.mu.Unlock()
+	b.poke()
+}
+
+// loop runs until ctx ends, which is when nothing is in flight any more.
+func (b *batcherRun) loop(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		if err := b.turn(); err != nil {
+			b.r.fail(err)
+			return
+		}
+		if b.due.IsZero() {
+			timer.Stop()
+		} else {
+			timer.Reset(time.Until(b.due))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-b.wake:
+		case <-timer.C:
+		}
+	}
+}
+
+// turn takes in what has come and sends what is due.
+func (b *batcherRun) turn() (err error) {
+	defer recovered(&err)
+	plugin := b.plan.batcher
+	defer func() { b.due = plugin.Due() }()
+	for s := b.take(); s != nil; s = b.take() {
+		n := len(s.msgs)
+		plugin.Add(s, time.Now(), b.emit)
+		b.opened(n)
+		b.leftover(s)
+	}
+	now := time.Now()
+	if due := plugin.Due(); !due.IsZero() && !now.Before(due) {
+		plugin.Flush(now, ByTimeout, 0, b.emit)
+	}
+	if why := b.r.ends(); why != "" {
+		plugin.Flush(now, why, -1, b.emit)
+	}
+	b.mu.Lock()
+	asked := b.asked
+	b.asked = 0
+	b.mu.Unlock()
+	if asked > 0 {
+		plugin.Flush(now, ByPressure, asked, b.emit)
+		return nil
+	}
+	b.r.relieve()
+	return nil
+}
+
+func (b *batcherRun) take() *Batch {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.inbox.head == nil {
+		return nil
+	}
+	return b.inbox.pop(b.inbox.msgs)
+}
+
+func (b *batcherRun) opened(n int) {
+	b.mu.Lock()
+	b.open += n
+	b.mu.Unlock()
+}
+
+// keeps says how many messages lie in open batches, and whether more are coming in.
+func (b *batcherRun) keeps() (open int, incoming bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.open, b.inbox.head != nil || b.asked > 0
+}
+
+// leftover deals with what the plugin did not move: it goes on as it is, or ends
+// when the plugin failed it.
+func (b *batcherRun) leftover(s *Batch) {
+	left := 0
+	for i := range s.msgs {
+		if s.msgs[i].state != moved {
+			left++
+		}
+	}
+	if left == 0 {
+		recycle(s)
+		return
+	}
+	b.opened(-left)
+	if !b.r.enter() {
+		return
+	}
+	defer b.r.leave()
+	t := tally{r: b.r, past: true}
+	rest := s.like()
+	for i := range s.msgs {
+		if m := &s.msgs[i]; m.state == live {
+			rest.take(m)
+		} else {
+			if m.state == failed {
+				m.failAt("batcher "+b.plan.name, m.err)
+			}
+			t.conclude(m, nil)
+		}
+	}
+	recycle(s)
+	t.apply()
+	if len(rest.msgs) > 0 {
+		b.forward(rest)
+	}
+}
+
+// emit sends a batch to its output.
+func (b *batcherRun) emit(s *Batch, why Trigger) {
+	b.opened(-len(s.msgs))
+	if len(s.msgs) == 0 {
+		return
+	}
+	s.trigger, s.batcher, s.size = why, b.plan, len(s.msgs)
+	b.forward(s)
+}
+
+// forward gives s to the outputs: all but the last take copies, and s itself is
+// the last of its copies.
+func (b *batcherRun) forward(s *Batch) {
+	last := len(b.outputs) - 1
+	if last > 0 {
+		n := int64(len(s.msgs))
+		b.r.pieces.count(&[fates]int64{}, n, n)
+	}
+	for _, o := range b.outputs[:last] {
+		o.push(b.duplicate(s))
+	}
+	b.outputs[last].push(s)
+}
+
+// duplicate makes pieces of their own of all messages of s.
+func (b *batcherRun) duplicate(s *Batch) *Batch {
+	t := tally{r: b.r, past: true}
+	c := s.like()
+	for i := range s.msgs {
+		p := t.copy(&s.msgs[i])
+		c.msgs = append(c.msgs, p)
+		t.beyond++
+	}
+	t.apply()
+	return c
+}

@@ -1,0 +1,130 @@
+package engine
+
+import (
+	"context"
+	"slices"
+	"sync"
+)
+
+// credits bound what is under way in a pipeline, in messages and bytes. Readers
+// wait for them in turn; lanes that split wait in front of the readers, and only
+// while something beyond the lanes can give credits back. Nothing else waits.
+type credits struct {
+	starved  func()      // called without the lock when somebody begins to wait
+	upstream func() bool // whether lanes have work, for which a reader that splits can wait
+
+	mu      sync.Mutex // guards the fields below
+	msgs    int        // free; below zero by what was taken on account
+	bytes   int
+	beyond  int // messages that lanes have handed on and that have not ended
+	lanes   []*waiter
+	readers []*waiter
+}
+
+type waiter struct {
+	want, got int
+	reads     bool
+	ready     chan struct{}
+}
+
+// read takes credits for up to want messages; 0 when ctx ends first.
+func (c *credits) read(ctx context.Context, want int) int {
+	c.mu.Lock()
+	if len(c.lanes) == 0 && len(c.readers) == 0 && c.free() {
+		defer c.mu.Unlock()
+		return c.grant(want)
+	}
+	return c.wait(ctx, &waiter{want: want, ready: make(chan struct{})}, &c.readers)
+}
+
+// split takes credits for up to want parts, on account when waiting can't help.
+func (c *credits) split(ctx context.Context, want int, reads bool) int {
+	c.mu.Lock()
+	w := &waiter{want: want, reads: reads, ready: make(chan struct{})}
+	if c.free() {
+		defer c.mu.Unlock()
+		return c.grant(want)
+	}
+	if c.helpless(w) {
+		defer c.mu.Unlock()
+		c.msgs -= want
+		return want
+	}
+	return c.wait(ctx, w, &c.lanes)
+}
+
+// helpless says that nothing will give credits back to w.
+func (c *credits) helpless(w *waiter) bool {
+	return c.beyond == 0 && !(w.reads && c.upstream())
+}
+
+// recheck looks again who can't be helped by waiting.
+func (c *credits) recheck() { c.put(0, 0, 0) }
+
+// wait queues up in a list; c.mu is held and let go.
+func (c *credits) wait(ctx context.Context, w *waiter, in *[]*waiter) int {
+	*in = append(*in, w)
+	c.mu.Unlock()
+	c.starved()
+	select {
+	case <-w.ready:
+	case <-ctx.Done():
+		c.mu.Lock()
+		*in = slices.DeleteFunc(*in, func(x *waiter) bool { return x == w })
+		c.mu.Unlock()
+	}
+	return w.got
+}
+
+func (c *credits) free() bool { return c.msgs > 0 && c.bytes > 0 }
+
+func (c *credits) grant(want int) int {
+	n := min(want, c.msgs)
+	c.msgs -= n
+	return n
+}
+
+// charge takes bytes, and messages beyond those granted; never waits.
+func (c *credits) charge(msgs, bytes int) {
+	c.mu.Lock()
+	c.msgs -= msgs
+	c.bytes -= bytes
+	c.mu.Unlock()
+}
+
+// put gives credits back. beyond is by how much the messages beyond the lanes change.
+func (c *credits) put(msgs, bytes, beyond int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.msgs += msgs
+	c.bytes += bytes
+	c.beyond += beyond
+	for i := 0; i < len(c.lanes); {
+		w := c.lanes[i]
+		switch {
+		case c.free():
+			w.got = c.grant(w.want)
+		case c.helpless(w):
+			c.msgs -= w.want
+			w.got = w.want
+		default:
+			i++
+			continue
+		}
+		c.lanes = slices.Delete(c.lanes, i, i+1)
+		close(w.ready)
+	}
+	for len(c.lanes) == 0 && len(c.readers) > 0 && c.free() {
+		w := c.readers[0]
+		c.readers = c.readers[1:]
+		w.got = c.grant(w.want)
+		close(w.ready)
+	}
+}
+
+// waiting says how many readers and lanes wait.
+func (c *credits) waiting() (readers, lanes int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.readers), len(c.lanes)
+}

@@ -1,0 +1,315 @@
+package engine
+
+import (
+	"fmt"
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// ledger holds the roots of one Read until each has ended. It is apart from the
+// slab, so that one message that stays long keeps neither slab nor block.
+type ledger struct {
+	input string
+	at    time.Time
+	acks  *ackLoop // nil: the source takes nothing back
+	then  then     // what the source can do with a failed message
+	first uint64   // read order of the first root, for acks
+	open  atomic.Int32
+	roots []rootState
+
+	next, prev *ledger // of the run's open ledgers
+
+	mu     sync.Mutex // guards worst and err of roots with several pieces, and the field below
+	stakes []stake
+}
+
+// root is a message's place in its ledger.
+type root struct {
+	led *ledger
+	i   uint32
+}
+
+// rootState counts the pieces of a root that have not ended, and keeps the
+// worst end so far.
+type rootState struct {
+	ref    uint64
+	pieces atomic.Int32
+	worst  Fate
+	err    *Error
+}
+
+type stake struct {
+	root uint32
+	by   Settler
+	ref  uint64
+}
+
+func (l *ledger) stake(i uint32, s Settler, ref uint64) {
+	if !reflect.TypeOf(s).Comparable() {
+		panic(fmt.Sprintf("engine: Stake with a %T: a Settler is told from others by ==, so it must be a pointer", s))
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.stakes = append(l.stakes, stake{i, s, ref})
+}
+
+// add counts n more pieces of a root; the caller holds one.
+func (r root) add(n int) {
+	if r.led != nil {
+		r.led.roots[r.i].pieces.Add(int32(n))
+	}
+}
+
+// end ends one piece of a root and says whether it was the last.
+func (r root) end(f Fate, err *Error) (last bool) {
+	s := &r.led.roots[r.i]
+	if s.pieces.Load() == 1 { // only who holds a piece can add one
+		s.worsen(f, err)
+		s.pieces.Store(0)
+		return true
+	}
+	r.led.mu.Lock()
+	s.worsen(f, err)
+	r.led.mu.Unlock()
+	return s.pieces.Add(-1) == 0
+}
+
+func (s *rootState) worsen(f Fate, err *Error) {
+	if f >= s.worst {
+		s.worst = f
+		if err != nil {
+			s.err = err
+		}
+	}
+}
+
+// tally is what one goroutine has found out about messages since it last told
+// the run: fates, pieces made, credits to give back, results for sources. It is
+// applied once per batch.
+type tally struct {
+	r *run
+
+	pieces, roots  [fates]int64
+	made, consumed int64
+	msgs, bytes    int  // credits
+	beyond         int  // by how much the messages beyond the lanes change
+	past           bool // this goroutine works beyond the lanes
+	results        []results
+	settled        []settlement
+	onward         []sending
+	was            int // bytes of the slab that onward comes from
+}
+
+type results struct {
+	to *ackLoop
+	rs []ranked
+}
+
+// ranked is a result with its place in read order.
+type ranked struct {
+	Result
+	rank  uint64
+	tries int
+}
+
+type settlement struct {
+	by                    Settler
+	committed, rolledBack []uint64
+}
+
+// end ends the piece m.
+func (t *tally) end(m *Message, f Fate) {
+	t.pieces[f]++
+	t.release(m)
+	t.endRoots(m, f, m.err)
+}
+
+// endRoots ends what m stands for: its root's piece, or those of a merge's parts.
+func (t *tally) endRoots(m *Message, f Fate, err *Error) {
+	for i := range m.of {
+		t.release(&m.of[i])
+		t.endRoots(&m.of[i], f, err)
+	}
+	if m.root.led != nil && len(m.of) == 0 && m.root.end(f, err) {
+		t.settle(m.root)
+	}
+}
+
+// settle takes down the result of a root that has ended.
+func (t *tally) settle(r root) {
+	l, s := r.led, &r.led.roots[r.i]
+	t.roots[s.worst]++
+	if s.worst == Returned && t.r.handing.Load() {
+		t.r.handed.Add(1)
+	}
+	if l.acks != nil {
+		res := Result{Ref: s.ref, Fate: s.worst, Err: s.err}
+		if s.worst == Returned && s.err != nil {
+			res.Delay = s.err.Delay
+		}
+		t.result(l.acks, ranked{Result: res, rank: l.first + uint64(r.i)})
+	}
+	l.mu.Lock()
+	for _, k := range l.stakes {
+		if k.root == r.i {
+			t.stake(k, s.worst)
+		}
+	}
+	l.mu.Unlock()
+	if l.open.Add(-1) == 0 {
+		t.r.open.remove(l)
+	}
+}
+
+func (t *tally) result(to *ackLoop, r ranked) {
+	for i := range t.results {
+		if t.results[i].to == to {
+			t.results[i].rs = append(t.results[i].rs, r)
+			return
+		}
+	}
+	t.results = append(t.results, results{to, []ranked{r}})
+}
+
+func (t *tally) stake(k stake, f Fate) {
+	i := 0
+	for i < len(t.settled) && t.settled[i].by != k.by {
+		i++
+	}
+	if i == len(t.settled) {
+		t.settled = append(t.settled, settlement{by: k.by})
+	}
+	if s := &t.settled[i]; f <= DeadLettered {
+		s.committed = append(s.committed, k.ref)
+	} else {
+		s.rolledBack = append(s.rolledBack, k.ref)
+	}
+}
+
+// release gives back the credits that m holds.
+func (t *tally) release(m *Message) {
+	t.msgs += int(m.credits)
+	t.bytes += m.charge
+	if t.past {
+		t.beyond -= int(m.credits)
+	}
+	m.credits, m.charge = 0, 0
+}
+
+// apply tells the run and makes t empty. The run's fence is held for reading
+// by whoever ends messages, see run.enter.
+func (t *tally) apply() {
+	r := t.r
+	r.pieces.count(&t.pieces, t.made, t.consumed)
+	r.roots.count(&t.roots, 0, 0)
+	for i := range t.results {
+		t.results[i].to.put(t.results[i].rs)
+		t.results[i] = results{}
+	}
+	t.results = t.results[:0]
+	if len(t.settled) > 0 {
+		r.settling.put(t.settled)
+		t.settled = nil
+	}
+	if t.msgs != 0 || t.bytes != 0 || t.beyond != 0 {
+		r.credits.put(t.msgs, t.bytes, t.beyond)
+	}
+	t.pieces, t.roots, t.made, t.consumed = [fates]int64{}, [fates]int64{}, 0, 0
+	t.msgs, t.bytes, t.beyond = 0, 0, 0
+	t.handOver()
+	r.quiesce()
+}
+
+// ledgers are the open ones of a run, oldest first.
+type ledgers struct {
+	mu         sync.Mutex
+	head, tail *ledger
+}
+
+func (s *ledgers) add(l *ledger) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l.prev = s.tail
+	if s.tail == nil {
+		s.head = l
+	} else {
+		s.tail.next = l
+	}
+	s.tail = l
+}
+
+func (s *ledgers) remove(l *ledger) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l.prev == nil {
+		s.head = l.next
+	} else {
+		l.prev.next = l.next
+	}
+	if l.next == nil {
+		s.tail = l.prev
+	} else {
+		l.next.prev = l.prev
+	}
+	l.next, l.prev = nil, nil
+}
+
+// returnAll ends every open root as returned.
+func (s *ledgers) returnAll(t *tally, why *Error) {
+	s.mu.Lock()
+	var all []*ledger
+	for l := s.head; l != nil; l = l.next {
+		all = append(all, l)
+	}
+	s.mu.Unlock()
+	for _, l := range all {
+		for i := range l.roots { // no writer is left: the fence is closed
+			if st := &l.roots[i]; st.pieces.Load() > 0 {
+				st.pieces.Store(0)
+				st.worst, st.err = Returned, why
+				t.settle(root{l, uint32(i)})
+			}
+		}
+	}
+}
+
+// law counts messages, of a run's roots or pieces.
+type law struct {
+	received, made, consumed atomic.Int64
+	ended                    [fates]atomic.Int64
+	inFlight                 atomic.Int64
+}
+
+func (c *law) receive(n int) {
+	c.received.Add(int64(n))
+	c.inFlight.Add(int64(n))
+}
+
+func (c *law) count(ended *[fates]int64, made, consumed int64) {
+	change := made - consumed
+	for f, n := range ended {
+		if n > 0 {
+			c.ended[f].Add(n)
+			change -= n
+		}
+	}
+	if made > 0 {
+		c.made.Add(made)
+	}
+	if consumed > 0 {
+		c.consumed.Add(consumed)
+	}
+	if change != 0 {
+		c.inFlight.Add(change)
+	}
+}
+
+func (c *law) read() Counts {
+	n := Counts{Received: c.received.Load(), Made: c.made.Load(), Consumed: c.consumed.Load(), InFlight: c.inFlight.Load()}
+	for f := range c.ended {
+		n.Ended[f] = c.ended[f].Load()
+	}
+	return n
+}

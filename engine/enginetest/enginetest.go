@@ -1,0 +1,112 @@
+// Package enginetest helps to test plugins and pipelines: it builds plugins from
+// configuration, runs them as the engine does, has a scripted [Source] and
+// [Sink], and one conformance suite per kind: [Input], [Processor], [Batcher],
+// [Output].
+package enginetest
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// New builds a plugin from a component written as JSON, such as
+// {"filter": "status >= 500"}, and fails the test on any problem.
+func New[T any](t testing.TB, r *engine.Registry[T], component string) T {
+	t.Helper()
+	plugin, problems := build(t, r, component)
+	for _, p := range problems {
+		t.Fatalf("%s: %s", component, p)
+	}
+	return plugin
+}
+
+// Problems is what decoding and building such a component complains of.
+func Problems[T any](t testing.TB, r *engine.Registry[T], component string) []string {
+	t.Helper()
+	_, problems := build(t, r, component)
+	return problems
+}
+
+// component is one plugin without common keys.
+type component[T any] struct {
+	Use engine.Plugin[T] `yaml:",variant"`
+}
+
+func build[T any](t testing.TB, _ *engine.Registry[T], text string) (plugin T, problems []string) {
+	t.Helper()
+	n, err := schema.ParseJSON(text)
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	d := schema.NewDecoder(nil)
+	var c component[T]
+	d.Decode(n, &c)
+	for _, p := range d.Problems() {
+		problems = append(problems, p.String())
+	}
+	if len(problems) > 0 {
+		return plugin, problems
+	}
+	plugin, err = c.Use.Build(Env())
+	if err != nil {
+		problems = append(problems, err.Error())
+	}
+	return plugin, problems
+}
+
+// Env is an environment for a plugin under test.
+func Env() engine.Env {
+	return engine.Env{Log: slog.New(slog.DiscardHandler), Name: "test", Instances: 1, Shared: &engine.Shared{}}
+}
+
+// Outcome is what became of a message.
+type Outcome struct {
+	Body string
+	Meta map[string]any
+	Fate string        // "live", "dropped" or "failed"
+	Err  *engine.Error // of a failed one
+}
+
+// Apply runs p over one batch of payloads as the engine does, splits and merges
+// carried out, and returns what came of them: live ones in order, then the others.
+func Apply(t testing.TB, p engine.Processor, payloads ...string) []Outcome {
+	t.Helper()
+	b := Batch(payloads...)
+	if err := engine.NewRunner(p).Run(context.Background(), b); err != nil {
+		t.Fatalf("run: %v", err)
+	}
+	var all []Outcome
+	for m := range b.All() {
+		all = append(all, Outcome{string(m.Bytes()), m.Meta.Map(), "live", nil})
+	}
+	for m := range b.Ended() {
+		fate := "dropped"
+		if m.Err() != nil {
+			fate = "failed"
+		}
+		all = append(all, Outcome{string(m.Bytes()), m.Meta.Map(), fate, m.Err()})
+	}
+	return all
+}
+
+// Batch makes a batch of payloads.
+func Batch(payloads ...string) *engine.Batch {
+	b := engine.NewBatch(len(payloads))
+	for _, p := range payloads {
+		b.Add([]byte(p))
+	}
+	return b
+}
+
+// Written runs one Write of the payloads and returns the error and what the
+// write said of each message: "safe", "failed" or "parked".
+func Written(t testing.TB, o engine.Output, payloads ...string) (fates []string, err error) {
+	t.Helper()
+	b := Batch(payloads...)
+	err = o.Write(t.Context(), b)
+	return engine.WriteFates(b, err), err
+}

@@ -1,0 +1,271 @@
+package enginetest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// patience is how long a call may take that is promised to return at once.
+const patience = 10 * time.Second
+
+// Input is the conformance suite of inputs: make is called once per case and
+// gives an input that yields the payloads want, in order, and ends.
+func Input(t *testing.T, make func(t *testing.T) engine.Input, want ...string) {
+	for _, room := range []int{1, 3, 256} {
+		t.Run("it yields everything, never more than there is room for", func(t *testing.T) {
+			defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+			in := make(t)
+			opened(t, in)
+			var kept, copies [][]byte
+			for {
+				b := engine.NewBatch(room)
+				_, err := in.Read(t.Context(), b)
+				for m := range b.All() {
+					kept = append(kept, m.Bytes())
+					copies = append(copies, bytes.Clone(m.Bytes()))
+				}
+				if errors.Is(err, io.EOF) {
+					break
+				}
+				if err != nil {
+					t.Fatalf("read: %v", err)
+				}
+			}
+			closed(t, in)
+			var got []string
+			for i := range kept {
+				if !bytes.Equal(kept[i], copies[i]) {
+					t.Errorf("payload %d changed after its Read", i)
+				}
+				got = append(got, string(kept[i]))
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("read %q, want %q", got, want)
+			}
+		})
+	}
+	t.Run("a Read returns at once when its context ends", func(t *testing.T) {
+		defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+		in := make(t)
+		opened(t, in)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		promptly(t, func() {
+			for range len(want) + 1 { // it may hand out what it has
+				b := engine.NewBatch(256)
+				if _, err := in.Read(ctx, b); err != nil || b.Room() == 256 {
+					return
+				}
+			}
+		})
+		if s, ok := in.(engine.Stopper); ok {
+			promptly(t, func() {
+				if err := s.Stop(t.Context()); err != nil {
+					t.Errorf("stop: %v", err)
+				}
+			})
+		}
+		closed(t, in)
+	})
+	t.Run("a pipeline carries everything", func(t *testing.T) {
+		defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+		in, dst := make(t), &Sink{}
+		rep := Run(t, &engine.Pipeline{
+			Inputs:  Named("in", engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return in, nil })}),
+			Outputs: Named("out", dst.Output()),
+			Engine:  engine.EngineSpec{Workers: 1},
+		}, nil)
+		if rep.Err != nil || !slices.Equal(dst.Bodies(), want) {
+			t.Errorf("err %v, delivered %q, want %q", rep.Err, dst.Bodies(), want)
+		}
+	})
+}
+
+// hostile payloads that no processor or output may panic at.
+var hostile = []string{
+	"", "\x00", "{", "[", `{"a":`, "null", "nul", "\xff\xfe", `"\ud800"`, "1e999", "-", "[[[[", `{"":{"":0}}`,
+	strings.Repeat("[", 5000), strings.Repeat("{\"a\":", 5000), strings.Repeat("a=b ", 2000), "\x1f\x8b\x08\x00", "\x28\xb5\x2f\xfd", strings.Repeat(",\"", 999),
+}
+
+// Processor is the conformance suite of processors; payloads are good ones.
+func Processor(t *testing.T, make func(t *testing.T) engine.Processor, payloads ...string) {
+	t.Run("good payloads do not fail", func(t *testing.T) {
+		p := make(t)
+		opened(t, p)
+		defer closed(t, p)
+		for _, o := range Apply(t, p, payloads...) {
+			if o.Fate == "failed" {
+				t.Errorf("%q failed: %v", o.Body, o.Err)
+			}
+		}
+	})
+	t.Run("hostile payloads fail or pass, and never panic", func(t *testing.T) {
+		p := make(t)
+		opened(t, p)
+		defer closed(t, p)
+		for _, h := range hostile {
+			for _, o := range Apply(t, p, h) {
+				if o.Fate == "failed" && o.Err.Class == engine.Panicked {
+					t.Errorf("%.60q: %v", h, o.Err)
+				}
+			}
+		}
+		for _, o := range Apply(t, p, hostile...) {
+			if o.Fate == "failed" && o.Err.Class == engine.Panicked {
+				t.Errorf("all together: %v", o.Err)
+			}
+		}
+	})
+	t.Run("one instance serves many lanes", func(t *testing.T) {
+		p := make(t)
+		opened(t, p)
+		defer closed(t, p)
+		want := len(Apply(t, p, payloads...))
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				for range 20 {
+					if got := len(Apply(t, p, payloads...)); got != want {
+						t.Errorf("got %d messages, want %d", got, want)
+					}
+				}
+			})
+		}
+		wg.Wait()
+	})
+	t.Run("an ended context ends the call", func(t *testing.T) {
+		p := make(t)
+		opened(t, p)
+		defer closed(t, p)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		promptly(t, func() { _ = engine.NewRunner(p).Run(ctx, Batch(payloads...)) })
+	})
+}
+
+// Batcher is the conformance suite of batchers.
+func Batcher(t *testing.T, make func(t *testing.T) engine.Batcher) {
+	t.Run("every message leaves once, in order", func(t *testing.T) {
+		p := make(t)
+		now := time.Now()
+		var got []string
+		emit := func(b *engine.Batch, why engine.Trigger) {
+			if why == "" {
+				t.Error("a batch left without a trigger")
+			}
+			for m := range b.All() {
+				got = append(got, string(m.Bytes()))
+			}
+		}
+		var want []string
+		for i := range 100 {
+			in := []string{strings.Repeat("x", i), strings.Repeat("y", i)}
+			want = append(want, in...)
+			p.Add(Batch(in...), now, emit)
+			if due := p.Due(); !due.IsZero() && due.Before(now) {
+				t.Fatalf("due %v before now", due)
+			}
+			now = now.Add(time.Millisecond)
+		}
+		p.Flush(now, engine.ByDrain, -1, emit)
+		if !slices.Equal(got, want) {
+			t.Errorf("%d messages left, want %d, in order", len(got), len(want))
+		}
+		if !p.Due().IsZero() {
+			t.Errorf("an empty batcher is due at %v", p.Due())
+		}
+		p.Flush(now, engine.ByEnd, -1, func(*engine.Batch, engine.Trigger) { t.Error("an empty batcher sent a batch") })
+	})
+	t.Run("a flush for room sends no more than it must", func(t *testing.T) {
+		p := make(t)
+		left, batches := 0, 0
+		emit := func(b *engine.Batch, _ engine.Trigger) { left += b.Len(); batches++ }
+		p.Add(Batch("a"), time.Now(), emit)
+		p.Flush(time.Now(), engine.ByPressure, 1, emit)
+		if left != 1 || batches != 1 {
+			t.Errorf("%d messages in %d batches left, want one", left, batches)
+		}
+	})
+}
+
+// Output is the conformance suite of outputs; payloads are good ones.
+func Output(t *testing.T, make func(t *testing.T) engine.Output, payloads ...string) {
+	t.Run("good payloads are safe", func(t *testing.T) {
+		defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+		o := make(t)
+		opened(t, o)
+		fates, err := Written(t, o, payloads...)
+		if err != nil || slices.Contains(fates, "failed") {
+			t.Errorf("err %v, fates %v", err, fates)
+		}
+		closed(t, o)
+	})
+	t.Run("nothing to write is no error", func(t *testing.T) {
+		o := make(t)
+		opened(t, o)
+		defer closed(t, o)
+		if _, err := Written(t, o); err != nil {
+			t.Errorf("err %v", err)
+		}
+	})
+	t.Run("a Write returns at once when its context has ended", func(t *testing.T) {
+		o := make(t)
+		opened(t, o)
+		defer closed(t, o)
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		promptly(t, func() { _ = o.Write(ctx, Batch(payloads...)) })
+	})
+	t.Run("a pipeline delivers everything", func(t *testing.T) {
+		o, src := make(t), &Source{Payloads: payloads, Takes: engine.TakesOne}
+		rep := Run(t, &engine.Pipeline{
+			Inputs:  Named("in", src.Input()),
+			Outputs: schema.MapOf(schema.Entry[engine.OutputSpec]{Key: "out", Value: engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return o, nil })}}),
+		}, nil)
+		if rep.Err != nil || rep.Stats.Roots.Ended[engine.Delivered] != int64(len(payloads)) {
+			t.Errorf("err %v, stats %+v", rep.Err, rep.Stats.Roots)
+		}
+	})
+}
+
+func opened(t *testing.T, x any) {
+	t.Helper()
+	if o, ok := x.(engine.Opener); ok {
+		if err := o.Open(t.Context()); err != nil {
+			t.Fatalf("open: %v", err)
+		}
+	}
+}
+
+func closed(t *testing.T, x any) {
+	t.Helper()
+	if c, ok := x.(engine.Closer); ok {
+		if err := c.Close(context.Background()); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	}
+}
+
+// promptly fails the test when f does not return at once.
+func promptly(t *testing.T, f func()) {
+	t.Helper()
+	done := make(chan struct{})
+	go func() { f(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(patience):
+		t.Fatal("the call did not return")
+	}
+}

@@ -1,0 +1,94 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Class says what kind of failure an [Error] is, and with it what is done about it.
+type Class string
+
+// The classes of failure.
+const (
+	Transient  Class = "transient"  // may work when tried again; what outputs mean by a plain error
+	Permanent  Class = "permanent"  // will never work; what steps mean by a plain error
+	Auth       Class = "auth"       // credentials refused: every message would fail
+	Rejected   Class = "rejected"   // the other side refused this message
+	Expression Class = "expression" // an expression met a type or value it can't work on
+	Decode     Class = "decode"     // the payload is not what it should be
+	Unrouted   Class = "unrouted"   // no batcher takes the message
+	Timeout    Class = "timeout"    // a step or write passed its deadline
+	Late       Class = "late"       // behind its window
+	Panicked   Class = "panic"      // the plugin panicked
+)
+
+// Error is why a message failed: the class that a plugin gave, and where and
+// when, which the engine adds.
+type Error struct {
+	Class       Class
+	Step        string // the step that failed, by name or type
+	Output      string // the output that failed
+	Attempt     int    // of the write or step, from 1
+	FirstFailed time.Time
+	Delay       time.Duration // the server's hint when to try again; 0: none
+	Err         error
+}
+
+// ErrGone is wrapped by an Output's error when its sink will never take a message
+// again: a standard output whose reader has left. The pipeline stops then, as
+// with `then: stop`, whatever on_failure says.
+var ErrGone = errors.New("gone for good")
+
+// Errorf makes an error of a class.
+func Errorf(class Class, format string, args ...any) *Error {
+	return &Error{Class: class, Err: fmt.Errorf(format, args...)}
+}
+
+// WithClass gives err a class; nil stays nil.
+func WithClass(class Class, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &Error{Class: class, Err: err}
+}
+
+// Error is the cause's text.
+func (e *Error) Error() string {
+	if e.Err == nil {
+		return string(e.Class)
+	}
+	return e.Err.Error()
+}
+
+// Unwrap is the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Place names the step or output that failed, or is "".
+func (e *Error) Place() string {
+	switch {
+	case e.Output != "":
+		return "output " + e.Output
+	case e.Step != "":
+		return "step " + e.Step
+	}
+	return ""
+}
+
+// classified finds the *Error in err or makes one: a classifier of its own
+// (a method Class), a deadline, else fallback.
+func classified(err error, fallback Class) *Error {
+	var e *Error
+	if errors.As(err, &e) {
+		c := *e
+		c.Err = err
+		if e == err {
+			c.Err = e.Err
+		}
+		if c.Class == "" {
+			c.Class = fallback
+		}
+		return &c
+	}
+	return &Error{Class: classOf(err, fallback), Err: err}
+}

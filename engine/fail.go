@@ -1,0 +1,93 @@
+package engine
+
+import "errors"
+
+// then is what becomes of a failed message.
+type then uint8
+
+const (
+	thenDefault then = iota // what the source can: return, stop or drop
+	thenDeadLetter
+	thenReturn
+	thenDrop
+	thenStop
+)
+
+var thens = map[string]then{"": thenDefault, "dead_letter": thenDeadLetter, "return": thenReturn, "drop": thenDrop, "stop": thenStop}
+
+// policy is where failed messages go.
+type policy struct {
+	then       then
+	deadLetter *outputPlan
+}
+
+// fail sends a failed message where on_failure says. A merge is undone: each of
+// its parts fails by itself, as it was before.
+func (t *tally) fail(m *Message, out *outRun) {
+	if len(m.of) > 0 && m.part == 0 { // a part of a split merge fails alone
+		t.consumed++
+		t.made += int64(len(m.of))
+		t.release(m)
+		for i := range m.of {
+			p := &m.of[i]
+			e := *m.err
+			p.state, p.err = failed, &e
+			t.fail(p, out)
+		}
+		return
+	}
+	p := t.r.plan.failure
+	if out != nil && out.plan.failure != nil {
+		p = *out.plan.failure
+	}
+	if m.dead { // a dead letter was refused for good: what is left is the default
+		p = policy{}
+	}
+	if p.then == thenDefault {
+		p.then = m.firstRoot().led.then
+	}
+	if errors.Is(m.err, ErrGone) {
+		p.then = thenStop
+	}
+	if t.r.handing.Load() {
+		p.then = thenReturn
+	}
+	switch p.then {
+	case thenDeadLetter:
+		m.bury()
+		t.send(t.r.outputs[p.deadLetter], m)
+	case thenReturn:
+		if !t.r.handing.Load() {
+			t.r.failures.add(m, Returned)
+		}
+		t.end(m, Returned)
+	case thenStop:
+		t.r.failures.add(m, Returned)
+		err := m.err
+		t.end(m, Returned)
+		t.r.fail(err)
+	default:
+		t.r.failures.add(m, Dropped)
+		t.end(m, Dropped)
+	}
+}
+
+// bury makes a dead letter of m: the payload as received or split, the metadata,
+// and error_* beside it.
+func (m *Message) bury() {
+	if m.orig != nil {
+		m.doc.Reset(m.orig, nil)
+	}
+	m.Meta = m.Meta.
+		With("error_class", string(m.err.Class)).
+		With("error_message", m.err.Error()).
+		With("error_step", m.err.Step).
+		With("error_output", m.err.Output).
+		With("error_attempt", m.err.Attempt).
+		With("error_first_failed", m.err.FirstFailed)
+	if m.part > 0 {
+		m.Meta = m.Meta.With("error_part", int(m.part))
+	}
+	m.batchKey, m.batch = nil, nil
+	m.state, m.dead = live, true
+}

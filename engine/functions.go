@@ -1,0 +1,93 @@
+package engine
+
+import (
+	"fmt"
+
+	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/engine/expr"
+)
+
+// The functions of a message: what expressions read beside the document.
+func init() {
+	for _, f := range []struct {
+		name, doc string
+		types     []any
+		call      func(m *Message, args []any) (any, error)
+	}{
+		{"raw", "the payload as text", []any{new(func() string)}, func(m *Message, _ []any) (any, error) { return string(m.Bytes()), nil }},
+		{"size", "the payload's length in bytes", []any{new(func() int)}, func(m *Message, _ []any) (any, error) { return m.Size(), nil }},
+		{"meta", "one metadata value, or nil; without a name all of them", []any{new(func() any), new(func(string) any)}, metaOf},
+		{"error", "nil, or {message, class, step, output, attempt, first_failed_at} of a failed message", []any{new(func() any)}, errorOf},
+		{"input", "the input that the message came from", []any{new(func() string)}, func(m *Message, _ []any) (any, error) { return m.Input(), nil }},
+		{"batcher", "the batcher that took the message, or nil", []any{new(func() any)}, batcherOf},
+		{"attempt", "the delivery attempt, from 1", []any{new(func() int)}, func(m *Message, _ []any) (any, error) { return max(1, m.Attempt), nil }},
+		{"received_at", "when the message was read", []any{new(func() any)}, func(m *Message, _ []any) (any, error) { return m.ReceivedAt(), nil }},
+		{"batch_key", "the value of the batcher's key, or nil", []any{new(func() any)}, batchKeyOf},
+		{"batch_size", "messages in the batch when it left its batcher", []any{new(func() int)}, inBatch(func(b *Batch) (any, error) { return b.size, nil })},
+		{"batch_trigger", "why the batch left: size, bytes, timeout, flush, end, drain, evicted or pressure", []any{new(func() string)}, inBatch(func(b *Batch) (any, error) { return string(b.trigger), nil })},
+		{"messages", "the documents of the batch, as a list", []any{new(func() []any)}, inBatch(documents)},
+		{"window", "{start, end, part} of the batch's window, or nil", []any{new(func() any)}, func(*Message, []any) (any, error) { return nil, nil }},
+	} {
+		expr.Register(expr.Func{Name: f.name, Doc: f.doc, Types: f.types, Call: func(src expr.Source, args ...any) (any, error) {
+			m, ok := src.(*Message)
+			if !ok {
+				return nil, fmt.Errorf("%s() needs a message", f.name)
+			}
+			return f.call(m, args)
+		}})
+	}
+}
+
+func metaOf(m *Message, args []any) (any, error) {
+	if len(args) == 0 {
+		return m.Meta.Map(), nil
+	}
+	v, _ := m.Meta.Get(args[0].(string))
+	return v, nil
+}
+
+func errorOf(m *Message, _ []any) (any, error) {
+	e := m.err
+	if e == nil {
+		return nil, nil
+	}
+	return map[string]any{
+		"message": e.Error(), "class": string(e.Class), "step": e.Step, "output": e.Output,
+		"attempt": e.Attempt, "first_failed_at": e.FirstFailed,
+	}, nil
+}
+
+func batcherOf(m *Message, _ []any) (any, error) {
+	if m.batch == nil || m.batch.batcher == nil || m.batch.batcher.name == "" {
+		return nil, nil
+	}
+	return m.batch.batcher.name, nil
+}
+
+func batchKeyOf(m *Message, _ []any) (any, error) {
+	if m.batchKey == nil {
+		return nil, nil
+	}
+	return doc.Decode(m.batchKey)
+}
+
+func inBatch(f func(b *Batch) (any, error)) func(m *Message, _ []any) (any, error) {
+	return func(m *Message, _ []any) (any, error) {
+		if m.batch == nil {
+			return nil, fmt.Errorf("there is no batch here: write this under `processors` of a batcher, or in its output")
+		}
+		return f(m.batch)
+	}
+}
+
+func documents(b *Batch) (any, error) {
+	all := make([]any, 0, len(b.msgs))
+	for m := range b.All() {
+		v, err := m.Value()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, v)
+	}
+	return all, nil
+}

@@ -1,0 +1,181 @@
+package engine
+
+import (
+	"hash/maphash"
+	"sync"
+)
+
+// laneQueue holds the slabs that wait for lanes. Without order any lane takes
+// the next run; with it each lane has a queue of its own, and what has no key
+// goes to the shortest.
+type laneQueue struct {
+	mu      sync.Mutex // guards the fields below
+	cond    sync.Cond
+	shared  slabList
+	own     []slabList // by lane; nil without order
+	idle    int        // lanes that wait here
+	working int        // lanes that run messages and wait for no credits
+	closed  bool
+	onIdle  func() // called without the lock when a lane begins to wait
+}
+
+// slabList is a queue of slabs, of which the first may be partly taken.
+type slabList struct {
+	head, tail *Batch
+	at         int // messages taken of head
+	msgs       int // messages in all
+}
+
+func (l *slabList) push(b *Batch) {
+	if l.tail == nil {
+		l.head = b
+	} else {
+		l.tail.next = b
+	}
+	l.tail = b
+	l.msgs += len(b.msgs)
+}
+
+// pop takes up to n messages: the first slab itself where it fits, else a part.
+func (l *slabList) pop(n int) *Batch {
+	b := l.head
+	if l.at == 0 && len(b.msgs) <= n {
+		l.shift()
+		l.msgs -= len(b.msgs)
+		return b
+	}
+	out := newSlab(0)
+	out.batcher = b.batcher
+	for ; n > 0 && l.at < len(b.msgs); n-- {
+		out.take(&b.msgs[l.at])
+		l.at++
+	}
+	out.bytes = b.bytes // the blocks that a part keeps are those of the whole
+	l.msgs -= len(out.msgs)
+	if l.at == len(b.msgs) {
+		l.shift()
+		recycle(b)
+	}
+	return out
+}
+
+func (l *slabList) shift() {
+	b := l.head
+	l.head, b.next, l.at = b.next, nil, 0
+	if l.head == nil {
+		l.tail = nil
+	}
+}
+
+func newLaneQueue(lanes int, ordered bool, onIdle func()) *laneQueue {
+	q := &laneQueue{onIdle: onIdle}
+	q.cond.L = &q.mu
+	if ordered {
+		q.own = make([]slabList, lanes)
+	}
+	return q
+}
+
+// push hands a slab to the lanes.
+func (q *laneQueue) push(b *Batch) {
+	if q.own == nil {
+		q.mu.Lock()
+		q.shared.push(b)
+		q.mu.Unlock()
+		q.cond.Signal()
+		return
+	}
+	parts := spread(b, len(q.own))
+	q.mu.Lock()
+	for i, p := range parts {
+		if p != nil {
+			q.own[i].push(p)
+		}
+	}
+	q.mu.Unlock()
+	q.cond.Broadcast()
+}
+
+var keySeed = maphash.MakeSeed()
+
+// spread parts b by order key: equal keys stay together, in order. What has no
+// key goes round.
+func spread(b *Batch, n int) []*Batch {
+	parts := make([]*Batch, n)
+	for i := range b.msgs {
+		m := &b.msgs[i]
+		to := i % n
+		if m.Key != nil {
+			to = int(maphash.Bytes(keySeed, m.Key) % uint64(n))
+		}
+		if parts[to] == nil {
+			parts[to] = newSlab(0)
+			parts[to].batcher = b.batcher
+		}
+		parts[to].take(m)
+	}
+	recycle(b)
+	return parts
+}
+
+// pop waits for up to n messages for a lane; nil when the queue is closed.
+func (q *laneQueue) pop(lane, n int) *Batch {
+	from := &q.shared
+	if q.own != nil {
+		from = &q.own[lane]
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for from.head == nil && !q.closed {
+		q.idle++
+		q.mu.Unlock()
+		q.onIdle()
+		q.mu.Lock()
+		if from.head == nil && !q.closed {
+			q.cond.Wait()
+		}
+		q.idle--
+	}
+	if q.closed {
+		return nil
+	}
+	b := from.pop(n)
+	q.working++
+	if from == &q.shared && from.head != nil {
+		q.cond.Signal() // a push wakes one lane, which leaves the rest to the next
+	}
+	return b
+}
+
+// rest and resume bracket a lane's wait for credits.
+func (q *laneQueue) rest()   { q.work(-1) }
+func (q *laneQueue) resume() { q.work(1) }
+
+func (q *laneQueue) work(by int) {
+	q.mu.Lock()
+	q.working += by
+	q.mu.Unlock()
+}
+
+// stuck says that no lane can move: none works, and what waits is behind lanes
+// that wait for credits.
+func (q *laneQueue) stuck(resting int) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.working > 0 {
+		return false
+	}
+	waiting := q.shared.msgs
+	for i := range q.own {
+		waiting += q.own[i].msgs
+	}
+	return waiting == 0 || resting > 0
+}
+
+// close ends all lanes at their next pop.
+func (q *laneQueue) close() {
+	q.mu.Lock()
+	q.closed = true
+	q.mu.Unlock()
+	q.cond.Broadcast()
+}

@@ -1,0 +1,216 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/engine/expr"
+)
+
+// Message is one payload on its way. It lies in a slab: the pointer is valid
+// until the call that showed it returns. Bytes and strings read from it never
+// change and may be kept.
+type Message struct {
+	Key  []byte // order key; nil is unordered
+	Ref  uint64 // the input's handle: delivery tag, offset, index
+	Meta Meta
+
+	Attempt int // the source's count of deliveries, from 1; 0 is unknown
+
+	doc      doc.Doc
+	orig     []byte // payload as received or split
+	batchKey []byte // canonical text of the batcher's key; nil: none
+	root     root
+	err      *Error
+	of       []Message // a merge's parts, as they were before it
+	parked   *parking
+	batch    *Batch // of a batch that a batcher made
+	pc       int32  // the next instruction of the program
+	part     int32  // its number among the parts of a split, from 1; 0: not a part
+	state    state
+	dead     bool // a dead letter
+	opaque   bool // a merge's body is no document: expressions read its first part
+	credits  int8 // messages of credit it holds
+	charge   int  // bytes of credit it holds
+	fate     Fate // of one that EndAs ended
+}
+
+// state is where a message is within the call that shows it.
+type state uint8
+
+const (
+	live      state = iota
+	dropped         // ended by a step on purpose: filtered
+	discarded       // ended by `on_error: drop`
+	failed          // ended by an error
+	done            // an output: safe
+	parked          // out of the slab, goes on later
+	consumed        // split or merged: its successors carry on
+	moved           // now lies in another slab
+	ended           // its fate is known: see Message.fate
+)
+
+// Document is the document whose fields expressions name.
+func (m *Message) Document() *doc.Doc {
+	if m.opaque && len(m.of) > 0 {
+		return m.of[0].Document()
+	}
+	return &m.doc
+}
+
+// Bytes is the payload with all edits. It never changes and may be kept.
+func (m *Message) Bytes() []byte { return m.doc.Bytes() }
+
+// Size is the length of the payload in bytes.
+func (m *Message) Size() int { return len(m.doc.Bytes()) }
+
+// SetBytes replaces the payload; body must not change afterwards.
+func (m *Message) SetBytes(body []byte) { m.doc.Reset(body, m.doc.Arena()) }
+
+// Get is the value at a path of the document: nil when there is none. The error
+// has class decode when the payload is no document.
+func (m *Message) Get(p doc.Path) (any, error) {
+	v, err := m.Document().Get(p)
+	return v, decodeError(err)
+}
+
+// Set puts a value at a path; missing or null parents become objects.
+func (m *Message) Set(p doc.Path, v any) error { return decodeError(m.doc.Set(p, v)) }
+
+// Unset removes what is at a path.
+func (m *Message) Unset(p doc.Path) error { return decodeError(m.doc.Unset(p)) }
+
+// Value is the whole document, for reading.
+func (m *Message) Value() (any, error) {
+	v, err := m.doc.Value()
+	return v, decodeError(err)
+}
+
+// SetValue makes v the whole document.
+func (m *Message) SetValue(v any) error {
+	if err := m.doc.SetValue(v); err != nil {
+		return WithClass(Permanent, err)
+	}
+	m.opaque = false
+	return nil
+}
+
+// Doc is the document itself, for what Get and Set do not cover; its errors
+// carry no class.
+func (m *Message) Doc() *doc.Doc { return &m.doc }
+
+// Drop ends the message as filtered.
+func (m *Message) Drop() { m.state = dropped }
+
+// Fail ends the message as failed. A plain error is permanent in a step and
+// transient in an output; [Errorf] and [WithClass] say otherwise.
+func (m *Message) Fail(err error) {
+	m.state = failed
+	m.err = classified(err, "")
+}
+
+// Done says, in an output's Write, that this message is safe whatever the write returns.
+func (m *Message) Done() { m.state = done }
+
+// EndAs ends the message with a fate that was decided elsewhere, for what hands
+// messages to another pipeline.
+func (m *Message) EndAs(f Fate) { m.state, m.fate = ended, f }
+
+// Err is why the message failed, or nil. A dead-letter output sees the reason
+// of each message that it writes.
+func (m *Message) Err() *Error { return m.err }
+
+// Dropped says whether a step has dropped the message.
+func (m *Message) Dropped() bool { return m.state == dropped }
+
+// Part is the message's number among the parts of a split, from 1, or 0.
+func (m *Message) Part() int { return int(m.part) }
+
+// BatchKey is a canonical text of the batcher's key: JSON, or nil without a key.
+func (m *Message) BatchKey() []byte { return m.batchKey }
+
+// Input names the input that the message came from.
+func (m *Message) Input() string {
+	if r := m.firstRoot(); r.led != nil {
+		return r.led.input
+	}
+	return ""
+}
+
+// ReceivedAt is when the message was read.
+func (m *Message) ReceivedAt() time.Time {
+	if r := m.firstRoot(); r.led != nil {
+		return r.led.at
+	}
+	return time.Time{}
+}
+
+// eachLeaf yields what a merge was made of, or m itself.
+func (m *Message) eachLeaf(f func(*Message)) {
+	for i := range m.of {
+		m.of[i].eachLeaf(f)
+	}
+	if len(m.of) == 0 {
+		f(m)
+	}
+}
+
+// heirs stand for the roots and order keys of a merge in each part of its split.
+func (m *Message) heirs() (all []Message) {
+	if len(m.of) > 0 {
+		m.eachLeaf(func(p *Message) { all = append(all, Message{root: p.root, Key: p.Key}) })
+	}
+	return all
+}
+
+func (m *Message) firstRoot() root {
+	if m.root.led == nil && len(m.of) > 0 {
+		return m.of[0].firstRoot()
+	}
+	return m.root
+}
+
+// Park takes the message out of the running call: it goes on behind this step
+// (or ends, in an output) when resume is called, once, from any goroutine. edit,
+// which may be nil, sees the message first: what it does counts as this step's
+// work, and its error fails the message.
+func (m *Message) Park() (resume func(edit func(*Message) error)) {
+	p := &parking{}
+	m.state, m.parked = parked, p
+	return p.resume
+}
+
+// Stake asks that s learn how the message's root ended, under the number ref.
+func (m *Message) Stake(s Settler, ref uint64) {
+	for i := range m.of {
+		m.of[i].Stake(s, ref)
+	}
+	if m.root.led != nil {
+		m.root.led.stake(m.root.i, s, ref)
+	}
+}
+
+// decodeError gives the errors of documents their class.
+func decodeError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &Error{Class: classOf(err, Permanent), Err: err}
+}
+
+// classOf is the class that an error has by itself.
+func classOf(err error, fallback Class) Class {
+	var syntax *doc.SyntaxError
+	var failed *expr.Error
+	switch {
+	case errors.As(err, &syntax):
+		return Decode
+	case errors.As(err, &failed):
+		return Expression
+	case errors.Is(err, context.DeadlineExceeded):
+		return Timeout
+	}
+	return fallback
+}

@@ -1,0 +1,161 @@
+package engine
+
+import (
+	"iter"
+	"slices"
+)
+
+// Meta is a message's metadata: names and values beside the payload. It is
+// copied by value and on write, so that many messages share what is equal.
+// Values are nil, bool, int, float64, string, time.Time, []any or map[string]any.
+type Meta struct {
+	shared *metaFields
+	index  int // the value of the field that shared.index names
+}
+
+type metaFields struct {
+	names  []string
+	values []any
+	own    int    // how many of them, the first, are the input's own
+	index  string // its value differs by message and lies in Meta.index
+}
+
+// With is the metadata with one more value, or another. It copies: an input
+// calls it once per file or connection, not per message.
+func (m Meta) With(name string, value any) Meta {
+	f := m.copy()
+	if f.index == name {
+		f.index = ""
+	}
+	if i := slices.Index(f.names, name); i >= f.own {
+		f.values[i] = value
+		return Meta{f, m.index}
+	}
+	f.remove(name)
+	f.names, f.values = append(f.names, name), append(f.values, value)
+	return Meta{f, m.index}
+}
+
+// Own marks all that is there as the input's own: facts about where the message
+// came from, which outputs do not pass on as headers (see [Meta.Added]).
+func (m Meta) Own() Meta {
+	f := m.copy()
+	f.own = len(f.names)
+	return Meta{f, m.index}
+}
+
+// Added yields what is not the input's own: set by steps, or sent along by who
+// made the message.
+func (m Meta) Added() iter.Seq2[string, any] {
+	return func(yield func(string, any) bool) {
+		if m.shared == nil {
+			return
+		}
+		for i := m.shared.own; i < len(m.shared.names); i++ {
+			if !yield(m.shared.names[i], m.shared.values[i]) {
+				return
+			}
+		}
+	}
+}
+
+// WithIndex names a number that [Meta.At] sets per message without a copy: a
+// line number, an offset.
+func (m Meta) WithIndex(name string) Meta {
+	f := m.without(name).copy()
+	f.index = name
+	return Meta{shared: f}
+}
+
+// At is the metadata with the number of [Meta.WithIndex].
+func (m Meta) At(index int) Meta { return Meta{m.shared, index} }
+
+// Without is the metadata without a name.
+func (m Meta) Without(name string) Meta {
+	if _, ok := m.Get(name); !ok {
+		return m
+	}
+	return m.without(name)
+}
+
+func (m Meta) without(name string) Meta {
+	f := m.copy()
+	if f.index == name {
+		f.index = ""
+	}
+	f.remove(name)
+	return Meta{f, m.index}
+}
+
+func (f *metaFields) remove(name string) {
+	i := slices.Index(f.names, name)
+	if i < 0 {
+		return
+	}
+	f.names, f.values = slices.Delete(f.names, i, i+1), slices.Delete(f.values, i, i+1)
+	if i < f.own {
+		f.own--
+	}
+}
+
+// Get is a value and whether there is one.
+func (m Meta) Get(name string) (any, bool) {
+	f := m.shared
+	if f == nil {
+		return nil, false
+	}
+	if f.index == name && name != "" {
+		return m.index, true
+	}
+	for i, n := range f.names {
+		if n == name {
+			return f.values[i], true
+		}
+	}
+	return nil, false
+}
+
+// Len is the number of names.
+func (m Meta) Len() int {
+	if m.shared == nil {
+		return 0
+	}
+	n := len(m.shared.names)
+	if m.shared.index != "" {
+		n++
+	}
+	return n
+}
+
+// All yields names and values in the order in which they were set.
+func (m Meta) All() iter.Seq2[string, any] {
+	return func(yield func(string, any) bool) {
+		if m.shared == nil {
+			return
+		}
+		for i, n := range m.shared.names {
+			if !yield(n, m.shared.values[i]) {
+				return
+			}
+		}
+		if m.shared.index != "" {
+			yield(m.shared.index, m.index)
+		}
+	}
+}
+
+// Map is a copy of all names and values.
+func (m Meta) Map() map[string]any {
+	all := make(map[string]any, m.Len())
+	for n, v := range m.All() {
+		all[n] = v
+	}
+	return all
+}
+
+func (m Meta) copy() *metaFields {
+	if m.shared == nil {
+		return &metaFields{}
+	}
+	return &metaFields{slices.Clone(m.shared.names), slices.Clone(m.shared.values), m.shared.own, m.shared.index}
+}

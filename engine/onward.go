@@ -1,0 +1,73 @@
+package engine
+
+// destination is where messages go next: a batcher, or an output.
+type destination interface{ push(b *Batch) }
+
+// sending is a slab on its way.
+type sending struct {
+	to destination
+	b  *Batch
+}
+
+// send moves m to the slab for a destination.
+func (t *tally) send(to destination, m *Message) {
+	t.leave(m)
+	for i := range t.onward {
+		if s := &t.onward[i]; s.to == to && len(s.b.msgs) < cap(s.b.msgs) {
+			s.b.take(m)
+			return
+		}
+	}
+	b := newSlab(0)
+	b.take(m)
+	t.onward = append(t.onward, sending{to, b})
+}
+
+// pass sends a whole slab of live messages.
+func (t *tally) pass(to destination, b *Batch) {
+	for i := range b.msgs {
+		t.leave(&b.msgs[i])
+	}
+	t.onward = append(t.onward, sending{to, b})
+}
+
+// sweep leaves only the live messages in b, of which there are alive.
+func (b *Batch) sweep(alive int) {
+	if alive < len(b.msgs) {
+		n := 0
+		for i := range b.msgs {
+			if b.msgs[i].state == live {
+				b.msgs[n] = b.msgs[i]
+				n++
+			}
+		}
+		clear(b.msgs[n:])
+		b.msgs = b.msgs[:n]
+	}
+}
+
+// leave counts that m goes beyond the lanes.
+func (t *tally) leave(m *Message) {
+	if !t.past {
+		t.beyond += int(m.credits)
+	}
+}
+
+// handOver gives the slabs away, when all that they count on is counted. Slabs
+// that may wait long keep neither mostly dead blocks nor mostly empty slabs.
+func (t *tally) handOver() {
+	for i, s := range t.onward {
+		compact(s.b, t.was)
+		s.to.push(s.b.fit())
+		t.onward[i] = sending{}
+	}
+	t.onward = t.onward[:0]
+}
+
+// fit is b, or a smaller slab when most of b is empty.
+func (b *Batch) fit() *Batch {
+	if 4*len(b.msgs) > cap(b.msgs) {
+		return b
+	}
+	return b.into(&Batch{msgs: make([]Message, 0, len(b.msgs))})
+}

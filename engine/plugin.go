@@ -1,0 +1,133 @@
+package engine
+
+import (
+	"context"
+	"time"
+)
+
+// Input reads messages from a source.
+//
+// One goroutine calls Read, with credits taken. Read waits for the first
+// message only, adds up to b.Room() messages with b.Add, and returns at once
+// when ctx ends. What was added counts even beside an error. io.EOF ends the
+// input; any other error fails it.
+type Input interface {
+	Read(ctx context.Context, b *Batch) (Acker, error)
+}
+
+// Acker is told how messages ended. There is one per connection (nil where the
+// source takes nothing back); it gets the results of all Reads that returned
+// it, those of one call in read order, each Ref once, one call at a time, until
+// the input is closed. It returns the results worth sending again.
+type Acker interface {
+	Ack(ctx context.Context, results []Result) (again []Result, err error)
+}
+
+// Result is how one message ended.
+type Result struct {
+	Ref   uint64        // what the input gave as Message.Ref
+	Fate  Fate          // never in flight
+	Err   *Error        // why, for DeadLettered, Dropped and Returned
+	Delay time.Duration // of a Returned one: deliver again only after this, where the source can
+}
+
+// Returner is an optional ability of an Input: it says what its source takes
+// back. It is asked before Open. Without it a source takes nothing.
+type Returner interface{ TakesBack() TakesBack }
+
+// Stopper is an optional ability of an Input: no Read follows; it releases
+// what was prefetched. Acks may still come.
+type Stopper interface {
+	Stop(ctx context.Context) error
+}
+
+// Follower is an optional ability of an Input that is fed by outputs of the
+// same process, as `pipe` is: a drain does not stop it, its writers' end does.
+type Follower interface{ Follows() (link string) }
+
+// Leaser is an optional ability of an Acker whose source lends messages for a
+// time: Renew prolongs the lease of refs, says which are lost, and when to come
+// again. The engine does not ask for it yet.
+type Leaser interface {
+	Renew(ctx context.Context, refs []uint64) (lost []uint64, next time.Duration, err error)
+}
+
+// Settler learns how the roots ended on which a step had put a stake with
+// [Message.Stake]. committed were delivered, filtered or dead-lettered.
+// It is called from any goroutine, possibly from several at once.
+type Settler interface {
+	Settle(ctx context.Context, committed, rolledBack []uint64)
+}
+
+// Processor edits messages.
+//
+// Process edits what b.All yields: the live messages for which `when` holds.
+// One instance serves all lanes at once. A message that it does not mention
+// goes on; an error fails all of them.
+type Processor interface {
+	Process(ctx context.Context, b *Batch) error
+}
+
+// ProcessorFunc makes a Processor of a function that edits one message; its
+// error fails that message alone.
+type ProcessorFunc func(ctx context.Context, m *Message) error
+
+// Process calls f for each message.
+func (f ProcessorFunc) Process(ctx context.Context, b *Batch) error {
+	for m := range b.All() {
+		if err := f(ctx, m); err != nil {
+			m.Fail(err)
+		}
+	}
+	return nil
+}
+
+// Middleware wraps every run of steps. The engine does not ask for it yet.
+type Middleware func(next Processor) Processor
+
+// Batcher regroups messages.
+//
+// It has no clock and no goroutine: one loop calls it and tells it the time.
+// Add moves the messages of b into open batches with b.Move; Due is when the
+// next one is due (zero: none). Flush emits the oldest batches until n messages
+// have left, all of them when n < 0; with ByTimeout it emits those that are due.
+// A Batcher serves one batcher of one pipeline.
+type Batcher interface {
+	Add(b *Batch, now time.Time, emit Emit)
+	Due() time.Time
+	Flush(now time.Time, why Trigger, n int, emit Emit)
+}
+
+// Emit sends a batch on. The batcher gives the batch away.
+type Emit func(b *Batch, why Trigger)
+
+// Output writes messages to a sink.
+//
+// Up to `concurrency` Writes run at once. After nil, all messages that the
+// write did not fail are safe; an error fails those that are neither Done nor
+// failed. A message may come again.
+type Output interface {
+	Write(ctx context.Context, b *Batch) error
+}
+
+// Sequential is an optional ability of an Output: when one message of a write
+// fails, it also fails (or does not write) the later ones of the same Key in
+// that write. Without it no write has two messages of one order key.
+type Sequential interface{ Sequential() bool }
+
+// Prober is an optional ability of an Output: Probe says whether a write would
+// work now, without writing. The engine does not ask for it yet.
+type Prober interface {
+	Probe(ctx context.Context) error
+}
+
+// Opener is an optional ability of every kind: called once before the first
+// use, outputs before inputs. Build does no I/O; this is where it starts.
+type Opener interface {
+	Open(ctx context.Context) error
+}
+
+// Closer is an optional ability of every kind: called once after the last use.
+type Closer interface {
+	Close(ctx context.Context) error
+}

@@ -1,0 +1,321 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/flowd-io/flowd/engine/doc"
+)
+
+// runTime is how long a run of messages through the steps should take: slow
+// steps get few messages at a time, so that they spread over the lanes.
+const runTime = time.Millisecond
+
+// lane is one worker: it takes runs of messages, carries them through the
+// pipeline's steps, and hands what is left to batchers and outputs.
+type lane struct {
+	r     *run
+	index int
+	t     tally
+	x     executor
+	allow int // parts that may be made with the credits at hand
+	arena doc.Arena
+	spare []*doc.Arena // for slabs of parts; the first inUse are lent
+	inUse int
+	was   int           // bytes read with the slab under way
+	to    []*batcherRun // where each message of a slab goes
+
+	deliver func(b *Batch) // takes what has gone through the steps
+	reads   bool           // runs an input's own steps, in its reader
+}
+
+func newLane(r *run, index int, prog *program) *lane {
+	l := &lane{r: r, index: index, t: tally{r: r}}
+	l.x = executor{prog: prog, own: l}
+	l.deliver = l.route
+	return l
+}
+
+// loop runs until the queue is closed.
+func (l *lane) loop(ctx context.Context) {
+	cost := runTime // of one message; the first runs are small until it is known
+	for {
+		b := l.r.lanes.pop(l.index, int(max(1, min(runTime/max(cost, 1), slabSize))))
+		if b == nil {
+			return
+		}
+		n, began := len(b.msgs), time.Now()
+		l.process(ctx, b)
+		cost = (cost + time.Since(began)/time.Duration(n)) / 2
+		l.r.lanes.rest()
+		l.r.upstream.Add(int64(-n))
+		l.r.credits.recheck()
+		l.r.quiesce()
+	}
+}
+
+// process runs a slab through the steps and carries on what comes of it.
+func (l *lane) process(ctx context.Context, b *Batch) {
+	l.was = b.bytes
+	l.carry(l.x.exec(ctx, b.adopt(&l.arena), 0))
+	l.arena.Reset()
+	l.takeBack(0)
+	if l.allow > 0 {
+		l.r.credits.put(l.allow, 0, 0)
+		l.allow = 0
+	}
+}
+
+// merge is not for lanes: steps that merge need a batch, which Build checks.
+func (l *lane) merge(m *Message) {
+	account(&l.t, m)
+	m.failAt("", Errorf(Permanent, "a step that merges needs whole batches: write it under `processors` of a batcher or an output"))
+}
+
+// split makes parts a slab at a time and carries each to its queues before the next.
+func (l *lane) split(ctx context.Context, x *executor, b *Batch, pc int32) *Batch {
+	arena := l.partArena()
+	lent := l.inUse
+	last := b.pull(newSlab(0).adopt(arena), &x.prog.ops[pc], func(cur *Batch, part bool) *Batch {
+		if len(cur.msgs) == slabSize || part && l.allow == 0 && len(cur.msgs) > 0 {
+			l.carry(x.exec(ctx, cur, pc+1))
+			l.takeBack(lent)
+			arena.Reset()
+			cur = newSlab(0).adopt(arena)
+		}
+		if part && !l.credit(ctx) {
+			return nil
+		}
+		return cur
+	}, l.part, l.parted)
+	recycle(b)
+	return last
+}
+
+// partArena lends an arena for slabs of parts until the lane is done with the
+// slab that they come from, whose documents the parts may still be drawn from.
+func (l *lane) partArena() *doc.Arena {
+	if l.inUse == len(l.spare) {
+		l.spare = append(l.spare, new(doc.Arena))
+	}
+	l.inUse++
+	return l.spare[l.inUse-1]
+}
+
+// takeBack resets the arenas that were lent beyond the first n.
+func (l *lane) takeBack(n int) {
+	for _, a := range l.spare[n:l.inUse] {
+		a.Reset()
+	}
+	l.inUse = n
+}
+
+// credit makes sure that one more part may be made; false: the run is over.
+func (l *lane) credit(ctx context.Context) bool {
+	switch {
+	case l.allow > 0:
+	case l.r.handing.Load() || ctx.Err() != nil:
+		return false
+	case l.reads:
+		l.allow = l.r.credits.split(l.r.over, slabSize, true)
+	default:
+		l.r.lanes.rest()
+		l.allow = l.r.credits.split(l.r.over, slabSize, false)
+		l.r.lanes.resume()
+	}
+	if l.allow == 0 {
+		return false
+	}
+	l.allow--
+	return true
+}
+
+func (l *lane) part(_, p *Message) {
+	p.credits, p.charge = 1, len(p.orig)
+	l.r.credits.charge(0, p.charge)
+	p.eachRoot(func(r root) { r.add(1) })
+	l.t.made++
+}
+
+func (l *lane) parted(m *Message, _ int) { l.t.consume(m) }
+
+// consume ends the piece m without a fate: its successors carry on.
+func (t *tally) consume(m *Message) {
+	t.consumed++
+	t.release(m)
+	t.endRoots(m, Filtered, nil)
+}
+
+// account counts a merge: one made, its parts consumed. They keep their credits
+// and roots until the merge ends.
+func account(t *tally, m *Message) {
+	t.made++
+	t.consumed += int64(len(m.of))
+	m.charge = m.Size()
+	t.r.credits.charge(0, m.charge)
+}
+
+// carry delivers b, unless the run is over and all of it was handed back.
+func (l *lane) carry(b *Batch) {
+	if !l.r.enter() {
+		return
+	}
+	defer l.r.leave()
+	l.t.was = l.was
+	l.deliver(b)
+}
+
+// route ends what has ended in b and sends the rest to where it belongs.
+func (l *lane) route(b *Batch) {
+	l.to = append(l.to[:0], make([]*batcherRun, len(b.msgs))...)
+	var only *batcherRun
+	same, alive := true, 0
+	for i := range b.msgs {
+		m := &b.msgs[i]
+		var to *batcherRun
+		if m.state == live {
+			to = l.r.route(&l.t, m)
+		}
+		if to == nil {
+			l.t.conclude(m, nil)
+			continue
+		}
+		same = same && (only == nil || only == to)
+		only = to
+		l.to[i] = to
+		alive++
+	}
+	switch {
+	case alive == 0:
+		recycle(b)
+	case same && 2*alive >= len(b.msgs):
+		b.sweep(alive)
+		b.release() // splices here, where lanes share the work
+		l.t.pass(only, b)
+	default:
+		for i := range b.msgs {
+			if l.to[i] != nil {
+				l.t.send(l.to[i], &b.msgs[i])
+			}
+		}
+		recycle(b)
+	}
+	l.t.apply()
+}
+
+// conclude does what a message's state asks for, wherever it was set; out is the
+// output that was writing it, or nil.
+func (t *tally) conclude(m *Message, out *outRun) {
+	switch m.state {
+	case dropped:
+		t.end(m, Filtered)
+	case discarded:
+		t.end(m, Dropped)
+	case failed:
+		if out != nil && m.err.Step == "" {
+			m.err.Output = out.plan.name
+			complete(m.err, Transient)
+		}
+		t.fail(m, out)
+	case ended:
+		if m.dead && m.fate == Delivered {
+			t.r.failures.add(m, DeadLettered)
+			m.fate = DeadLettered
+		}
+		t.end(m, m.fate)
+	case done:
+		if m.dead {
+			t.r.failures.add(m, DeadLettered)
+			t.end(m, DeadLettered)
+		} else {
+			t.end(m, Delivered)
+		}
+	case parked:
+		t.park(m, out)
+	}
+}
+
+// route finds the batcher that takes m and gives it its key there; batchers with
+// `continue` get copies. It returns nil when m has ended instead.
+func (r *run) route(t *tally, m *Message) *batcherRun {
+	took := false
+	for _, b := range r.routes {
+		if b.plan.match != nil {
+			holds, err := b.plan.match.Test(m)
+			if err != nil {
+				m.failAt("match of batcher "+b.plan.name, err)
+				return nil
+			}
+			if !holds {
+				continue
+			}
+		}
+		if !b.plan.goesOn {
+			if !b.plan.giveKey(m) {
+				return nil
+			}
+			if took { // m itself is the last of its copies
+				t.made++
+				t.consumed++
+			}
+			return b
+		}
+		took = true
+		c := t.copy(m)
+		if b.plan.giveKey(&c) {
+			t.send(b, &c)
+		} else {
+			t.conclude(&c, nil)
+		}
+	}
+	if took {
+		m.state = consumed
+		t.consume(m)
+		return nil
+	}
+	m.Fail(Errorf(Unrouted, "no batcher takes this message (there are %s)", r.plan.batcherNames()))
+	complete(m.err, Unrouted)
+	return nil
+}
+
+// giveKey gives m the batch key of a batcher; false when that failed the message.
+func (b *batcherPlan) giveKey(m *Message) bool {
+	m.batchKey = nil
+	if b.key == nil {
+		return true
+	}
+	key, ok, err := b.key.AppendKey(nil, m)
+	if err != nil {
+		m.failAt("key of batcher "+b.name, err)
+		return false
+	}
+	if ok {
+		m.batchKey = key
+	}
+	return true
+}
+
+func (m *Message) failAt(step string, err error) {
+	m.Fail(err)
+	stepError(m.err, &op{name: step})
+}
+
+// copy makes one more piece of m's root, with credits of its own.
+func (t *tally) copy(m *Message) Message {
+	m.doc.Detach()
+	c := *m
+	c.credits, c.charge = 1, len(m.orig)
+	t.r.credits.charge(1, c.charge)
+	c.eachRoot(func(r root) { r.add(1) })
+	t.made++
+	return c
+}
+
+func (m *Message) eachRoot(f func(root)) {
+	for i := range m.of {
+		m.of[i].eachRoot(f)
+	}
+	if len(m.of) == 0 && m.root.led != nil {
+		f(m.root)
+	}
+}

@@ -1,0 +1,316 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/flowd-io/flowd/engine/expr"
+)
+
+// program is a list of steps made flat: a message's place in it is one integer,
+// which only grows. Conditions, cases, named lists and repairs are jumps.
+type program struct {
+	ops []op
+}
+
+// op is one instruction. After it a message goes on at next.
+type op struct {
+	run     Processor // nil: a jump
+	name    string
+	when    *expr.Cond // else the message skips to next
+	cases   []branch   // of a switch: the first that holds says where to go
+	next    int32
+	timeout time.Duration
+	onError onError
+	repair  int32 // with repairs: where the repairing steps begin
+	forget  bool  // the end of a repair: the error is dealt with
+}
+
+type branch struct {
+	when *expr.Cond // nil: always
+	to   int32
+}
+
+type onError uint8
+
+const (
+	fails onError = iota
+	continues
+	drops
+	repairs
+)
+
+// executor runs a program over batches, one at a time.
+type executor struct {
+	prog *program
+	own  owner
+	sel  []int32
+	// before holds messages as a step found them, by index, where its on_error may restore them.
+	before []snapshot
+}
+
+// owner is who keeps account of the messages that an executor runs.
+type owner interface {
+	// split replaces what the step at pc has split in b and returns the batch to go on with behind it.
+	split(ctx context.Context, x *executor, b *Batch, pc int32) *Batch
+	// merge is told of a merge; its parts are in m.of.
+	merge(m *Message)
+}
+
+type snapshot struct {
+	body []byte
+	meta Meta
+}
+
+// exec runs b from an instruction to the end and returns what came of it: b, or
+// another batch where steps have split messages.
+func (x *executor) exec(ctx context.Context, b *Batch, from int32) *Batch {
+	for pc := from; int(pc) < len(x.prog.ops); pc++ {
+		o := &x.prog.ops[pc]
+		sel := x.pick(b, pc, o)
+		switch {
+		case len(sel) == 0:
+			continue
+		case o.run == nil:
+			jump(b, sel, o)
+			continue
+		}
+		b.sel = sel
+		x.call(ctx, b, o)
+		b.sel = nil
+		x.conclude(b, sel, o)
+		for _, m := range b.merges {
+			m.pc = o.next
+			x.own.merge(m)
+			b.msgs = append(b.msgs, *m)
+		}
+		b.merges = nil
+		if len(b.splits) > 0 {
+			b = x.own.split(ctx, x, b, pc)
+		}
+	}
+	return b
+}
+
+// pick selects the messages whose place is pc and for which the condition
+// holds; those that skip the step go on behind it.
+func (x *executor) pick(b *Batch, pc int32, o *op) []int32 {
+	sel := x.sel[:0]
+	for i := range b.msgs {
+		m := &b.msgs[i]
+		if m.pc != pc || m.state != live {
+			continue
+		}
+		if o.when != nil {
+			holds, err := o.when.Test(m)
+			if err != nil {
+				o.failed(m, err, nil)
+				continue
+			}
+			if !holds {
+				m.pc = o.next
+				continue
+			}
+		}
+		sel = append(sel, int32(i))
+	}
+	x.sel = sel
+	return sel
+}
+
+// jump sends messages to where their case says, or to the end of a repair.
+func jump(b *Batch, sel []int32, o *op) {
+	for _, i := range sel {
+		m := &b.msgs[i]
+		if o.forget {
+			m.err = nil
+		}
+		m.pc = o.next
+		for _, c := range o.cases {
+			holds, err := true, error(nil)
+			if c.when != nil {
+				holds, err = c.when.Test(m)
+			}
+			if err != nil {
+				m.Fail(err)
+				stepError(m.err, o)
+			}
+			if err != nil || holds {
+				m.pc = c.to
+				break
+			}
+		}
+	}
+}
+
+// call runs the step; an error, and a panic, fail what is still live.
+func (x *executor) call(ctx context.Context, b *Batch, o *op) {
+	if o.onError == continues || o.onError == repairs {
+		for _, i := range b.sel {
+			m := &b.msgs[i]
+			x.before = append(x.before, snapshot{m.Bytes(), m.Meta})
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	if err := process(ctx, o.run, b); err != nil {
+		for m := range b.All() {
+			m.Fail(err)
+		}
+	}
+}
+
+func process(ctx context.Context, p Processor, b *Batch) (err error) {
+	defer recovered(&err)
+	return p.Process(ctx, b)
+}
+
+// recovered, deferred around a plugin's call, makes an error of its panic.
+func recovered(err *error) {
+	if r := recover(); r != nil {
+		*err = &Error{Class: Panicked, Err: fmt.Errorf("panic: %v\n%s", r, debug.Stack())}
+	}
+}
+
+// conclude moves on what the step has dealt with.
+func (x *executor) conclude(b *Batch, sel []int32, o *op) {
+	for n, i := range sel {
+		m := &b.msgs[i]
+		switch m.state {
+		case live:
+			m.pc = o.next
+		case parked:
+			m.pc, m.parked.step = o.next, o
+			if len(x.before) > 0 {
+				s := x.before[n]
+				m.parked.before = &s
+			}
+		case failed:
+			var s *snapshot
+			if len(x.before) > 0 {
+				s = &x.before[n]
+			}
+			o.failed(m, m.err, s)
+		}
+	}
+	clear(x.before)
+	x.before = x.before[:0]
+}
+
+// failed does what on_error says about a message that the step failed.
+func (o *op) failed(m *Message, err error, before *snapshot) {
+	m.Fail(err)
+	stepError(m.err, o)
+	if before != nil {
+		m.SetBytes(before.body)
+		m.Meta = before.meta
+	}
+	switch o.onError {
+	case continues:
+		m.state, m.err, m.pc = live, nil, o.next
+	case drops:
+		m.state = discarded
+	case repairs:
+		m.state, m.pc = live, o.repair
+	}
+}
+
+// stepError adds to an error what the engine knows of it.
+func stepError(e *Error, o *op) {
+	if e.Step == "" {
+		e.Step = o.name
+	}
+	complete(e, Permanent)
+}
+
+func complete(e *Error, fallback Class) {
+	if e.Class == "" {
+		e.Class = fallback
+	}
+	if e.Attempt == 0 {
+		e.Attempt = 1
+	}
+	if e.FirstFailed.IsZero() {
+		e.FirstFailed = time.Now()
+	}
+}
+
+// pull moves the messages of b to batches of the owner's, parts in the place of
+// what the step o has split, and returns the last of them. room gives the batch
+// for the next part (it may run and carry the present one; nil: the run is over,
+// and what is left is handed back), part is told of each part, and done when all
+// parts of m are made.
+func (b *Batch) pull(cur *Batch, o *op, room func(cur *Batch, part bool) *Batch, part func(of, p *Message), done func(m *Message, parts int)) *Batch {
+	splits := b.splits
+	slices.SortFunc(splits, func(x, y pendingSplit) int { return cmp.Compare(x.i, y.i) })
+	for i := range b.msgs {
+		m := &b.msgs[i]
+		if len(splits) == 0 || splits[0].i != i {
+			if m.state != consumed && m.state != moved {
+				cur = room(cur, false)
+				cur.take(m)
+			}
+			continue
+		}
+		n, s := 0, splits[0]
+		splits = splits[1:]
+		err := s.each(func(body []byte) bool {
+			next := room(cur, true)
+			if next == nil {
+				return false
+			}
+			cur = next
+			n++
+			p := cur.append(body)
+			p.Key, p.Ref, p.Meta, p.root, p.batch, p.batchKey = m.Key, m.Ref, m.Meta, m.root, m.batch, m.batchKey
+			p.orig, p.part, p.pc, p.of = body, int32(n), o.next, m.heirs()
+			part(m, p)
+			return true
+		})
+		switch {
+		case errors.Is(err, errRunOver):
+			return newSlab(0) // cur has been carried
+		case err != nil:
+			o.unsplit(m, n, err)
+		case n == 0:
+			m.state = dropped
+		default:
+			done(m, n)
+			continue
+		}
+		cur = room(cur, false)
+		cur.take(m)
+	}
+	b.splits = b.splits[:0]
+	return cur
+}
+
+// unsplit fails what is left of m after n parts. What the parts already carry
+// can't go on again as a whole.
+func (o *op) unsplit(m *Message, n int, err error) {
+	step := *o
+	if n > 0 && (o.onError == continues || o.onError == repairs) {
+		step.onError = fails
+	}
+	step.failed(m, WithClass(classified(err, Decode).Class, fmt.Errorf("part %d: %w", n+1, err)), nil)
+}
+
+var errRunOver = errors.New("the run is over")
+
+func (s *pendingSplit) each(f func(body []byte) bool) (err error) {
+	defer recovered(&err)
+	for body, err := range s.parts {
+		if err != nil {
+			return err
+		}
+		if !f(body) {
+			return errRunOver
+		}
+	}
+	return nil
+}

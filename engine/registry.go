@@ -1,0 +1,145 @@
+package engine
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/flowd-io/flowd/schema"
+)
+
+// Registry holds the plugins of one kind by name. Plugins are registered from
+// init functions and read ever after.
+type Registry[T any] struct {
+	kind  string
+	words map[string]string // a peer's word: what to write here
+
+	mu      sync.Mutex
+	plugins map[string]*Spec[T]
+}
+
+// The registries, one per kind of plugin.
+var (
+	Inputs     = newRegistry[Input]("input", nil)
+	Processors = newRegistry[Processor]("processor", map[string]string{
+		"mapping": "write `set` or `map`", "bloblang": "write `set` or `map`", "remap": "write `set` or `map`",
+		"unarchive": "write `split`", "catch": "write `on_error` on the step that may fail",
+		"throttle": "write `dedupe` or `rate_limit`", "broker": "write `batchers`", "mutation": "write `set`",
+	})
+	Batchers = newRegistry[Batcher]("batcher", nil)
+	Outputs  = newRegistry[Output]("output", map[string]string{
+		"broker": "write `batchers`", "fan_out": "write `batchers`", "switch": "write `batchers` with `match`",
+		"nack": "write `on_failure: {then: return}`", "reject": "write `on_failure: {then: return}`",
+	})
+)
+
+func newRegistry[T any](kind string, words map[string]string) *Registry[T] {
+	return &Registry[T]{kind: kind, words: words, plugins: map[string]*Spec[T]{}}
+}
+
+// Spec is a registered plugin: its documentation, its configuration, and how it is built.
+type Spec[T any] struct {
+	Name  string
+	Doc   string       // the first sentence is the summary
+	Type  *schema.Type // of its configuration
+	Build func(config any, env Env) (T, error)
+}
+
+// Env is what a plugin gets beside its configuration.
+type Env struct {
+	Log   *slog.Logger // carries pipeline and name
+	Name  string       // of the component in the configuration: "orders"
+	Index int          // of the instance, from 0, where `concurrency` makes several
+	// Instances is how many instances of an input there are; at least 1 in a pipeline.
+	Instances int
+	// Shared holds what the pipelines of one process have in common.
+	Shared *Shared
+
+	builder *builder // of the plan that the plugin is built for; nil in tests
+}
+
+// Register adds a plugin. defaults is its default configuration and, through
+// its field tags, also its decoder, lint rules, schema and docs; build makes an
+// instance without any I/O. It panics when the name is taken.
+func Register[T, C any](r *Registry[T], name, doc string, defaults C, build func(C, Env) (T, error)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, taken := r.plugins[name]; taken {
+		panic(fmt.Sprintf("%s %q is registered twice", r.kind, name))
+	}
+	r.plugins[name] = &Spec[T]{
+		Name:  name,
+		Doc:   strings.TrimSpace(doc),
+		Type:  schema.Of(defaults),
+		Build: func(config any, env Env) (T, error) { return build(config.(C), env) },
+	}
+}
+
+// Lookup is a plugin by name, or nil.
+func (r *Registry[T]) Lookup(name string) *Spec[T] {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.plugins[name]
+}
+
+// Kind is "input", "processor", "batcher" or "output".
+func (r *Registry[T]) Kind() string { return r.kind }
+
+// Names are the names of all plugins, sorted.
+func (r *Registry[T]) Names() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	names := make([]string, 0, len(r.plugins))
+	for n := range r.plugins {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// Variant is the configuration of a plugin, or nil.
+func (r *Registry[T]) Variant(name string) *schema.Type {
+	if s := r.Lookup(name); s != nil {
+		return s.Type
+	}
+	return nil
+}
+
+// Remedy is what to write instead of a word that users of other systems type.
+func (r *Registry[T]) Remedy(name string) string { return r.words[name] }
+
+// Shared holds values by key for all pipelines of one process.
+type Shared struct {
+	mu     sync.Mutex
+	values map[string]any
+}
+
+// Get is the value of a key; the first caller makes it. A nil Shared makes a new one each time.
+func (s *Shared) Get(key string, make func() any) any {
+	if s == nil {
+		return make()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	v, ok := s.values[key]
+	if !ok {
+		v = make()
+		if s.values == nil {
+			s.values = map[string]any{}
+		}
+		s.values[key] = v
+	}
+	return v
+}
+
+// registryOf is the registry of the plugins that are a T.
+func registryOf[T any]() *Registry[T] {
+	for _, r := range []any{Inputs, Processors, Batchers, Outputs} {
+		if r, ok := r.(*Registry[T]); ok {
+			return r
+		}
+	}
+	panic("engine: no such kind of plugin")
+}

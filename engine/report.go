@@ -1,0 +1,168 @@
+package engine
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"unicode/utf8"
+)
+
+// Stats counts messages. Roots are what was read; pieces what became of them.
+type Stats struct {
+	Roots  Counts
+	Pieces Counts
+}
+
+// Counts are the numbers of the conservation law:
+//
+//	Received + Made = Consumed + all that Ended + InFlight
+type Counts struct {
+	Received, Made, Consumed int64
+	Ended                    [fates]int64 // by Fate
+	InFlight                 int64        // counted by itself, never the difference
+}
+
+// Balanced says whether the law holds. It may not while messages move.
+func (c Counts) Balanced() bool {
+	sum := c.Consumed + c.InFlight
+	for _, n := range c.Ended {
+		sum += n
+	}
+	return c.Received+c.Made == sum
+}
+
+// Failure is a failed message as it is reported.
+type Failure struct {
+	Class   Class
+	Place   string // "step check", "output lake"
+	Message string
+	From    string // "input log, path access.log, line 17"
+	Sample  string // the payload's beginning
+}
+
+// FailureGroup counts failures of one class at one place; First is the first of them.
+type FailureGroup struct {
+	Count int64
+	Fate  Fate
+	First Failure
+}
+
+// Report is what a run came to.
+type Report struct {
+	Pipeline   string
+	Stats      Stats
+	Failures   []FailureGroup // failed messages, in order of first appearance
+	HandedBack int64          // roots that a drain returned unfinished
+	Drained    bool           // the run was asked to stop; it did not end by itself
+	Err        error          // the run itself failed: an input, an output that did not open
+}
+
+// Code is the exit code: 0 clean; 1 failed; 3 drained with messages handed back.
+func (r Report) Code() int {
+	failed := r.Err != nil
+	for _, f := range r.Failures {
+		failed = failed || f.Fate == Dropped || f.Fate == Returned && !r.Drained
+	}
+	switch {
+	case failed:
+		return 1
+	case r.HandedBack > 0:
+		return 3
+	}
+	return 0
+}
+
+// failures groups failed messages for the log and the report.
+type failures struct {
+	log *slog.Logger
+
+	mu     sync.Mutex // guards the fields below
+	groups []*FailureGroup
+	index  map[failureKey]*FailureGroup
+}
+
+type failureKey struct {
+	class Class
+	place string
+	fate  Fate
+}
+
+// add takes down a failed message. The 1st, 10th, 100th … of a group is logged.
+func (f *failures) add(m *Message, fate Fate) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	key := failureKey{m.err.Class, m.err.Place(), fate}
+	g := f.index[key]
+	if g == nil {
+		g = &FailureGroup{Fate: fate, First: describe(m)}
+		if f.index == nil {
+			f.index = map[failureKey]*FailureGroup{}
+		}
+		f.index[key] = g
+		f.groups = append(f.groups, g)
+	}
+	if g.Count++; powerOfTen(g.Count) {
+		d := describe(m)
+		line, _, _ := strings.Cut(d.Message, "\n")
+		log := f.log
+		if d.Place != "" {
+			log = log.With("place", d.Place)
+		}
+		log.Warn("message failed: "+line, "class", d.Class, "from", d.From, "fate", fate.String(), "so_far", g.Count, "sample", d.Sample)
+	}
+}
+
+func (f *failures) all() []FailureGroup {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	all := make([]FailureGroup, len(f.groups))
+	for i, g := range f.groups {
+		all[i] = *g
+	}
+	return all
+}
+
+func powerOfTen(n int64) bool {
+	for n%10 == 0 {
+		n /= 10
+	}
+	return n == 1
+}
+
+func describe(m *Message) Failure {
+	from := []string{"input " + m.Input()}
+	for name, v := range m.Meta.All() {
+		if name == "path" || name == "line" || name == "key" || name == "message_id" {
+			from = append(from, fmt.Sprintf("%s %v", name, v))
+		}
+	}
+	if m.part > 0 {
+		from = append(from, fmt.Sprintf("part %d", m.part))
+	}
+	body := m.orig
+	if body == nil {
+		body = m.Bytes()
+	}
+	return Failure{m.err.Class, m.err.Place(), m.err.Error(), strings.Join(from, ", "), sample(body)}
+}
+
+const sampleSize = 80 // bytes of a payload that a report shows
+
+// sample is the beginning of a payload, printable.
+func sample(body []byte) string {
+	cut := ""
+	if len(body) > sampleSize {
+		body, cut = body[:sampleSize], "…"
+		for len(body) > 0 && !utf8.RuneStart(body[len(body)-1]) {
+			body = body[:len(body)-1]
+		}
+	}
+	clean := strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+			return '·'
+		}
+		return r
+	}, strings.ToValidUTF8(string(body), "\uFFFD"))
+	return clean + cut
+}

@@ -1,0 +1,71 @@
+package engine
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+)
+
+// settleLoop tells steps how the roots ended on which they had a stake. It runs
+// apart from the goroutines that end messages, because a Settler may call
+// anything, and resume what waited for it.
+type settleLoop struct {
+	log  *slog.Logger
+	done chan struct{} // closed when the loop has ended
+
+	mu     sync.Mutex // guards the fields below
+	cond   sync.Cond
+	inbox  []settlement
+	closed bool
+}
+
+func startSettling(ctx context.Context, log *slog.Logger) *settleLoop {
+	l := &settleLoop{log: log, done: make(chan struct{})}
+	l.cond.L = &l.mu
+	go l.run(ctx)
+	return l
+}
+
+func (l *settleLoop) put(s []settlement) {
+	l.mu.Lock()
+	l.inbox = append(l.inbox, s...)
+	l.mu.Unlock()
+	l.cond.Signal()
+}
+
+// close lets the loop end when it has settled everything.
+func (l *settleLoop) close() {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	l.cond.Signal()
+}
+
+func (l *settleLoop) take() []settlement {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.inbox) == 0 && !l.closed {
+		l.cond.Wait()
+	}
+	s := l.inbox
+	l.inbox = nil
+	return s
+}
+
+func (l *settleLoop) run(ctx context.Context) {
+	defer close(l.done)
+	for all := l.take(); all != nil; all = l.take() {
+		for _, s := range all {
+			l.settle(ctx, s)
+		}
+	}
+}
+
+func (l *settleLoop) settle(ctx context.Context, s settlement) {
+	defer func() {
+		if p := recover(); p != nil {
+			l.log.Error("settling panicked", "panic", p)
+		}
+	}()
+	s.by.Settle(ctx, s.committed, s.rolledBack)
+}

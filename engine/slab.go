@@ -1,0 +1,96 @@
+package engine
+
+import (
+	"sync"
+
+	"github.com/flowd-io/flowd/engine/doc"
+)
+
+const (
+	slabSize  = 256     // messages in a slab
+	blockSize = 1 << 18 // bytes that inputs read at once
+)
+
+// slabs are recycled when no call can see them any more.
+var slabs = sync.Pool{New: func() any {
+	return &Batch{msgs: make([]Message, 0, slabSize)}
+}}
+
+func newSlab(room int) *Batch {
+	b := slabs.Get().(*Batch)
+	b.room = room
+	return b
+}
+
+// recycle gives a slab back. One that a batcher made, or that grew, is left to
+// the garbage collector.
+func recycle(b *Batch) {
+	if cap(b.msgs) != slabSize {
+		return
+	}
+	clear(b.msgs)
+	*b = Batch{msgs: b.msgs[:0]}
+	slabs.Put(b)
+}
+
+// adopt makes the documents of b take their memory from an arena of the
+// goroutine that is going to work on it.
+func (b *Batch) adopt(a *doc.Arena) *Batch {
+	b.arena = a
+	for i := range b.msgs {
+		b.msgs[i].doc.Attach(a)
+	}
+	return b
+}
+
+// release is the end of adopt: the edits are spliced, the arena may be reset.
+func (b *Batch) release() {
+	b.arena = nil
+	for i := range b.msgs {
+		b.msgs[i].doc.Detach()
+	}
+}
+
+// copyOut moves the bytes of m to the end of text, or to a new chunk when it is
+// full, so that m no longer keeps the block in which it was read.
+func copyOut(m *Message, text []byte) []byte {
+	body, orig := m.Bytes(), m.orig
+	same := len(body) == len(orig) && (len(body) == 0 || &body[0] == &orig[0])
+	need := len(body)
+	if !same {
+		need += len(orig)
+	}
+	if cap(text)-len(text) < need {
+		text = make([]byte, 0, max(need, min(2*cap(text), blockSize/4)))
+	}
+	at := len(text)
+	text = append(text, body...)
+	body = text[at:len(text):len(text)]
+	m.doc.Reset(body, nil)
+	switch {
+	case same:
+		m.orig = body
+	case orig != nil:
+		at = len(text)
+		text = append(text, orig...)
+		m.orig = text[at:len(text):len(text)]
+	}
+	return text
+}
+
+// compact copies messages out of the blocks in which they were read when most
+// of those blocks is dead: was bytes were read with them.
+func compact(b *Batch, was int) {
+	alive := 0
+	for i := range b.msgs {
+		alive += b.msgs[i].charge
+	}
+	b.bytes = alive
+	if 2*alive > was || was < 4096 {
+		return
+	}
+	text := make([]byte, 0, alive)
+	for i := range b.msgs {
+		text = copyOut(&b.msgs[i], text)
+	}
+}

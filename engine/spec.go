@@ -1,0 +1,214 @@
+package engine
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// Pipeline is a pipeline as it is configured. [Build] makes a [Plan] of it.
+type Pipeline struct {
+	Name       string                  `yaml:"name" doc:"Name of the pipeline; the file's base name by default."`
+	Inputs     schema.Map[InputSpec]   `yaml:"inputs" check:"required" doc:"Where messages come from, by name."`
+	Processors Steps                   `yaml:"processors" doc:"Steps that every message goes through, in order."`
+	Batchers   schema.Map[BatcherSpec] `yaml:"batchers" doc:"Where messages go, by name: tried in this order, the first match takes the message."`
+	Outputs    schema.Map[OutputSpec]  `yaml:"outputs" check:"required" doc:"Where messages are written, by name."`
+	Engine     EngineSpec              `yaml:"engine" doc:"Parallelism, order, memory, failures and draining."`
+	Place      schema.Place            `yaml:",place"`
+}
+
+// InputSpec is one entry of `inputs`.
+type InputSpec struct {
+	Use         Plugin[Input] `yaml:",variant"`
+	Concurrency int           `yaml:"concurrency" check:"min=1" default:"1" doc:"Instances of this input that read at once."`
+	Processors  Steps         `yaml:"processors" doc:"Steps for the messages of this input alone, run in reading order."`
+	RateLimit   *RateLimit    `yaml:"rate_limit" pending:"rate limits" doc:"How many messages are read in a time."`
+	Buffer      *schema.Node  `yaml:"buffer" pending:"durable buffers" doc:"A durable local buffer."`
+	Schema      *schema.Node  `yaml:"schema" pending:"schemas" doc:"JSON Schema of the messages."`
+	Place       schema.Place  `yaml:",place"`
+}
+
+// StepSpec is one step of a list.
+type StepSpec struct {
+	Use     Plugin[Processor] `yaml:",variant"`
+	Name    string            `yaml:"name" doc:"Name of the step in errors and metrics; its type by default."`
+	When    expr.Cond         `yaml:"when" doc:"The step is skipped unless this holds."`
+	Timeout time.Duration     `yaml:"timeout" doc:"Time that one run of the step may take; engine.timeout by default."`
+	OnError OnError           `yaml:"on_error" doc:"What becomes of a message that the step failed: fail (default), continue (with the message as it was), drop, or a list of steps that repair it."`
+	Retry   *Retry            `yaml:"retry" pending:"retries" doc:"How a failed step is tried again."`
+	Place   schema.Place      `yaml:",place"`
+}
+
+// BatcherSpec is one entry of `batchers`.
+type BatcherSpec struct {
+	Use         Plugin[Batcher] `yaml:",variant,optional"`
+	Match       expr.Cond       `yaml:"match" doc:"Takes the messages for which this holds; without it the batcher is tried last and takes all."`
+	Continue    bool            `yaml:"continue" doc:"Later batchers see the message too."`
+	Key         expr.Expr       `yaml:"key" doc:"One open batch per value."`
+	Processors  Steps           `yaml:"processors" doc:"Steps for whole batches."`
+	Output      Names           `yaml:"output" check:"required" doc:"The output that takes the batches."`
+	Concurrency int             `yaml:"concurrency" pending:"concurrent batchers" doc:"Batches of this batcher in flight at once."`
+	Place       schema.Place    `yaml:",place"`
+}
+
+// OutputSpec is one entry of `outputs`.
+type OutputSpec struct {
+	Use         Plugin[Output] `yaml:",variant"`
+	Processors  Steps          `yaml:"processors" doc:"Steps for what goes to this output alone."`
+	Concurrency Concurrency    `yaml:"concurrency" default:"1" doc:"Writes in flight at once, or auto."`
+	Timeout     time.Duration  `yaml:"timeout" doc:"Time that one write may take; engine.timeout by default."`
+	OnFailure   *OnFailure     `yaml:"on_failure" doc:"What becomes of messages that this output failed, instead of engine.on_failure."`
+	Retry       *Retry         `yaml:"retry" pending:"retries" doc:"How a failed write is tried again."`
+	RateLimit   *RateLimit     `yaml:"rate_limit" pending:"rate limits" doc:"How many messages are written in a time."`
+	Breaker     *schema.Node   `yaml:"breaker" pending:"breakers" doc:"When to stop writing to an output that fails."`
+	Place       schema.Place   `yaml:",place"`
+}
+
+// EngineSpec is the section `engine`.
+type EngineSpec struct {
+	Workers     int           `yaml:"workers" check:"min=1" doc:"Lanes that run steps at once; the number of CPUs by default."`
+	OrderBy     expr.Expr     `yaml:"order_by" doc:"Messages with equal keys keep their order, end to end."`
+	MaxInFlight MaxInFlight   `yaml:"max_in_flight" doc:"What may be under way at once; readers wait beyond it."`
+	Timeout     time.Duration `yaml:"timeout" default:"30s" check:"min=1ms" doc:"Time that one write, or one run of a step, may take."`
+	OnFailure   EngineFailure `yaml:"on_failure" doc:"What becomes of messages that failed."`
+	Drain       Drain         `yaml:"drain" doc:"How a stop is carried out."`
+	RateLimit   *RateLimit    `yaml:"rate_limit" pending:"rate limits" doc:"One limit over all inputs."`
+	Restart     *schema.Node  `yaml:"restart" pending:"restarts" doc:"How a failed input is started again."`
+	Middleware  []string      `yaml:"middleware" pending:"Go wrappers" doc:"Go wrappers around every run of steps."`
+}
+
+// MaxInFlight bounds what is under way in a pipeline.
+type MaxInFlight struct {
+	Messages int         `yaml:"messages" check:"min=1" default:"10000" doc:"Messages under way at once."`
+	Bytes    schema.Size `yaml:"bytes" check:"min=1" default:"64MiB" doc:"Bytes under way at once."`
+}
+
+// EngineFailure is `engine.on_failure`.
+type EngineFailure struct {
+	OnFailure `yaml:",inline"`
+	Retry     *Retry `yaml:"retry" pending:"retries" doc:"How failed steps and writes are tried again."`
+}
+
+// OnFailure says where failed messages go.
+type OnFailure struct {
+	Then       string       `yaml:"then" check:"oneof=dead_letter|return|drop|stop" doc:"dead_letter (to an output), return (to their source), drop (counted), or stop (the pipeline). By default dead_letter where one is named, else what the source can: return, stop or drop."`
+	DeadLetter string       `yaml:"dead_letter" doc:"The output that takes failed messages, with payload, metadata and error_*."`
+	Place      schema.Place `yaml:",place"`
+}
+
+// Drain is `engine.drain`.
+type Drain struct {
+	Timeout time.Duration `yaml:"timeout" default:"25s" check:"min=1ms" doc:"Time for a whole drain; its last fifth hands back what is unfinished."`
+}
+
+// Retry is how something that failed is tried again.
+type Retry struct {
+	MaxAttempts int             `yaml:"max_attempts" check:"min=0" doc:"Tries in all; 0 is no limit."`
+	Backoff     time.Duration   `yaml:"backoff" doc:"First wait; doubles each time, with full jitter."`
+	MaxBackoff  time.Duration   `yaml:"max_backoff" doc:"Longest wait."`
+	MaxAge      time.Duration   `yaml:"max_age" doc:"Time since the first failure after which no try is made."`
+	Intervals   []time.Duration `yaml:"intervals" doc:"Explicit waits instead; the last one repeats."`
+}
+
+// RateLimit is so many messages in a time.
+type RateLimit struct {
+	Messages int           `yaml:"messages" check:"required,min=1" doc:"Messages in the time."`
+	Per      time.Duration `yaml:"per" check:"required,min=1ms" doc:"The time."`
+}
+
+// Plugin is a type key with its configuration: what is built for a pipeline.
+type Plugin[T any] struct {
+	Name   string // the type key; "" is none
+	Config any
+	Place  schema.Place
+
+	make func(Env) (T, error) // instead of a registered plugin
+}
+
+// Use makes a Plugin of a Go value, for pipelines that a program puts together.
+func Use[T any](make func(Env) (T, error)) Plugin[T] { return Plugin[T]{Name: "go", make: make} }
+
+// Variants are the plugins of T's kind.
+func (p *Plugin[T]) Variants() schema.Variants { return registryOf[T]() }
+
+// SetVariant takes what was decoded.
+func (p *Plugin[T]) SetVariant(name string, config any, at schema.Place) {
+	p.Name, p.Config, p.Place = name, config, at
+}
+
+// Names is one name or a list of names.
+type Names []string
+
+// UnmarshalConfig reads a name or a list of names.
+func (s *Names) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
+	if n.Kind == schema.ListNode {
+		d.Decode(n, (*[]string)(s))
+		return
+	}
+	if text, ok := d.Text(n); ok {
+		*s = Names{text}
+	}
+}
+
+// DescribeConfig is a string or a list of strings.
+func (s *Names) DescribeConfig() *schema.Type {
+	return schema.AnyOf("NAME or list of names", "", []string(nil))
+}
+
+// Concurrency is how many calls run at once.
+type Concurrency int
+
+// UnmarshalConfig reads a number or `auto`.
+func (c *Concurrency) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
+	if n.Kind == schema.TextNode {
+		if text, _ := d.Text(n); text == "auto" {
+			d.Report(n, schema.Problem{Code: schema.Pending, Warning: true, Message: "auto is not in force in this version: 1 is used", Remedy: "give a number"})
+			*c = 1
+			return
+		}
+	}
+	if d.Decode(n, (*int)(c)) && *c < 1 {
+		d.Report(n, schema.Problem{Code: schema.BadValue, Message: "must be at least 1"})
+	}
+}
+
+// DescribeConfig is a number or auto.
+func (c *Concurrency) DescribeConfig() *schema.Type {
+	return schema.AnyOf("number or auto", 1, schema.Words{"auto"})
+}
+
+// Steps is a list of steps, and a config field: `do`.
+type Steps []StepSpec
+
+// OnError is what becomes of a message that a step failed.
+type OnError struct {
+	Then  string // fail, continue, drop; "" is fail
+	Steps Steps  // instead: steps that repair it
+}
+
+// UnmarshalConfig reads a word or a list of steps.
+func (o *OnError) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
+	if n.Kind == schema.ListNode {
+		if d.Decode(n, &o.Steps) && len(o.Steps) == 0 {
+			d.Report(n, schema.Problem{Code: schema.BadValue, Message: "the list of steps is empty", Remedy: "write fail, continue, drop or steps"})
+		}
+		return
+	}
+	text, ok := d.Text(n)
+	if !ok {
+		return
+	}
+	switch text {
+	case "fail", "continue", "drop":
+		o.Then = text
+	default:
+		d.Report(n, schema.Problem{Code: schema.BadValue, Message: fmt.Sprintf("%q is no way to deal with an error", text), Remedy: "write fail, continue, drop or a list of steps"})
+	}
+}
+
+// DescribeConfig is a word or a list of steps.
+func (o *OnError) DescribeConfig() *schema.Type {
+	return schema.AnyOf("fail, continue, drop or list of steps", schema.Words{"fail", "continue", "drop"}, Steps(nil))
+}
