@@ -1,0 +1,249 @@
+package codec
+
+import (
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/flowd-io/flowd/schema"
+)
+
+// CSV reads and writes comma-separated values (RFC 4180).
+type CSV struct {
+	Columns   []string  `yaml:"columns" doc:"Names of the columns, for payloads without a header line: a message is one record then, and decodes to one object. Without them the first line names the columns, and a message decodes to a list of objects."`
+	Delimiter Delimiter `yaml:"delimiter" doc:"The character between values; a comma by default."`
+	Numbers   bool      `yaml:"numbers" doc:"Decoding makes numbers of values that are JSON numbers."`
+}
+
+// Decode gives an object of the one record, or a list of objects.
+func (c *CSV) Decode(dst, payload []byte) ([]byte, error) {
+	r := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(payload, []byte("\ufeff"))))
+	r.Comma, r.ReuseRecord = c.Delimiter.or(','), true
+	if len(c.Columns) > 0 {
+		return c.record(dst, r)
+	}
+	return c.table(dst, r)
+}
+
+// record decodes a payload that is one record.
+func (c *CSV) record(dst []byte, r *csv.Reader) ([]byte, error) {
+	r.FieldsPerRecord = -1
+	values, err := r.Read()
+	switch {
+	case errors.Is(err, io.EOF):
+		return dst, errors.New("csv: the payload is empty")
+	case err != nil:
+		return dst, csvError(err)
+	case len(values) != len(c.Columns):
+		return dst, fmt.Errorf("csv: %d values for %d columns", len(values), len(c.Columns))
+	}
+	dst, err = c.object(dst, c.Columns, values)
+	if err != nil {
+		return dst, err
+	}
+	if _, err := r.Read(); !errors.Is(err, io.EOF) {
+		return dst, errors.New("csv: more than one record (split the lines first, or leave out `columns` and give a header line)")
+	}
+	return dst, nil
+}
+
+// table decodes a payload whose first line is the header.
+func (c *CSV) table(dst []byte, r *csv.Reader) ([]byte, error) {
+	header, err := r.Read()
+	if errors.Is(err, io.EOF) {
+		return dst, errors.New("csv: the payload is empty, without even a header line (name the `columns` if it has none)")
+	}
+	if err != nil {
+		return dst, csvError(err)
+	}
+	header = slices.Clone(header)
+	if twice, ok := duplicate(header); ok {
+		return dst, fmt.Errorf("csv: column %q appears twice in the header line", twice)
+	}
+	start := len(dst)
+	dst = append(dst, '[')
+	for n := 0; ; n++ {
+		values, err := r.Read()
+		if errors.Is(err, io.EOF) {
+			return append(dst, ']'), nil
+		}
+		if err != nil {
+			return dst, csvError(err)
+		}
+		if n > 0 {
+			dst = append(dst, ',')
+		}
+		if dst, err = c.object(dst, header, values); err != nil {
+			return dst, err
+		}
+		// Every record repeats all names: a wide header makes much of little.
+		if err := checkSize(dst, start); err != nil {
+			return dst, fmt.Errorf("csv: %w", err)
+		}
+	}
+}
+
+func (c *CSV) object(dst []byte, names, values []string) ([]byte, error) {
+	o := newObject(dst, c.Numbers)
+	for i, name := range names {
+		if err := o.add(name, values[i]); err != nil {
+			return o.dst, fmt.Errorf("csv: %w", err)
+		}
+	}
+	return o.end(), nil
+}
+
+// csvError drops the package's own prefix and keeps the line.
+func csvError(err error) error {
+	var p *csv.ParseError
+	if errors.As(err, &p) {
+		return fmt.Errorf("csv: line %d, column %d: %w", p.Line, p.Column, p.Err)
+	}
+	return fmt.Errorf("csv: %w", err)
+}
+
+func duplicate(names []string) (string, bool) {
+	seen := make(map[string]bool, len(names))
+	for _, n := range names {
+		if seen[n] {
+			return n, true
+		}
+		seen[n] = true
+	}
+	return "", false
+}
+
+// Encode writes an object as one record of the named columns, and a list of
+// objects as one line each, with a header line where no columns are named.
+func (c *CSV) Encode(dst, json []byte) ([]byte, error) {
+	t := Table{CSV: c}
+	switch {
+	case json[0] == '{' && len(c.Columns) > 0:
+		return t.Append(dst, json)
+	case json[0] == '{':
+		return dst, errors.New("csv: one object needs `columns`, so that every message has the same (or encode a list of objects)")
+	case json[0] != '[':
+		return dst, fmt.Errorf("csv: %s is neither an object nor a list of objects", kind(json))
+	}
+	var err error
+	for element := range Elements(json) {
+		if dst, err = t.Append(dst, element); err != nil {
+			return dst, err
+		}
+	}
+	if t.at == nil && len(c.Columns) == 0 {
+		return dst, errors.New("csv: an empty list has no columns (name them with `columns`)")
+	}
+	return dst, nil
+}
+
+// Table appends objects as lines of one CSV text. Without named columns the
+// first object's keys are the columns and make the header line.
+type Table struct {
+	*CSV
+	names []string
+	at    map[string]int // column of a name
+}
+
+// Append appends one object, which is valid JSON, as a line. A field that has
+// no column is an error, a missing one is empty.
+func (t *Table) Append(dst, object []byte) ([]byte, error) {
+	if object[0] != '{' {
+		return dst, fmt.Errorf("csv: %s is no object", kind(object))
+	}
+	before := dst
+	if t.at == nil {
+		t.columns(object)
+		if len(t.names) == 0 {
+			return dst, errors.New("csv: an object without fields has no columns (name them with `columns`)")
+		}
+		if len(t.Columns) == 0 {
+			dst = appendRecord(dst, t.Delimiter.or(','), t.names)
+		}
+	}
+	values := make([]string, len(t.names))
+	for key, value := range Members(object) {
+		i, ok := t.at[key]
+		if !ok {
+			return before, fmt.Errorf("csv: field %q has no column (name all `columns`, or drop it with `keep`)", key)
+		}
+		values[i] = cell(value)
+	}
+	return appendRecord(dst, t.Delimiter.or(','), values), nil
+}
+
+// columns settles which columns there are.
+func (t *Table) columns(first []byte) {
+	t.names, t.at = nil, map[string]int{}
+	add := func(name string) {
+		if _, ok := t.at[name]; !ok {
+			t.at[name] = len(t.names)
+			t.names = append(t.names, name)
+		}
+	}
+	if len(t.Columns) > 0 {
+		for _, name := range t.Columns {
+			add(name)
+		}
+		return
+	}
+	for name := range Members(first) {
+		add(name)
+	}
+}
+
+// cell is a value as CSV text; null is empty.
+func cell(json []byte) string {
+	if string(json) == "null" {
+		return ""
+	}
+	return text(json)
+}
+
+func appendRecord(dst []byte, comma rune, values []string) []byte {
+	for i, v := range values {
+		if i > 0 {
+			dst = utf8.AppendRune(dst, comma)
+		}
+		if v != "" && !strings.ContainsRune(v, comma) && !strings.ContainsAny(v, "\"\r\n") && v[0] != ' ' || v == "" && len(values) > 1 {
+			dst = append(dst, v...)
+			continue
+		}
+		dst = append(dst, '"')
+		dst = append(dst, strings.ReplaceAll(v, `"`, `""`)...)
+		dst = append(dst, '"')
+	}
+	return append(dst, '\n')
+}
+
+// Delimiter is a config field that holds one character.
+type Delimiter rune
+
+func (d Delimiter) or(fallback rune) rune {
+	if d == 0 {
+		return fallback
+	}
+	return rune(d)
+}
+
+// UnmarshalConfig reads one character.
+func (d *Delimiter) UnmarshalConfig(dec *schema.Decoder, n *schema.Node) {
+	text, ok := dec.Text(n)
+	if !ok {
+		return
+	}
+	r, size := utf8.DecodeRuneInString(text)
+	if size == 0 || size != len(text) || r == utf8.RuneError || strings.ContainsRune("\"\r\n", r) {
+		dec.Report(n, schema.Problem{Code: schema.BadValue, Message: fmt.Sprintf("%q is no delimiter", text), Remedy: `give one character, such as ";" or "\t"`})
+		return
+	}
+	*d = Delimiter(r)
+}
+
+// DescribeConfig is text.
+func (d *Delimiter) DescribeConfig() *schema.Type { return schema.AnyOf("character", "") }

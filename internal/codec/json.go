@@ -1,0 +1,36 @@
+package codec
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"github.com/flowd-io/flowd/engine/doc"
+)
+
+// JSON checks documents, and takes them out of and puts them into text.
+type JSON struct {
+	Indent int `yaml:"indent" check:"min=0,max=16" doc:"Encoding puts each value on its own line, indented by this many spaces a level; 0 leaves the text as it is."`
+}
+
+// Decode checks the payload and gives it as it is.
+func (c *JSON) Decode(dst, payload []byte) ([]byte, error) {
+	var d doc.Doc
+	d.Reset(payload, nil)
+	if err := d.Valid(); err != nil {
+		return dst, fmt.Errorf("json: %w", err)
+	}
+	return append(dst, bytes.TrimSpace(payload)...), nil
+}
+
+// Encode gives the text.
+func (c *JSON) Encode(dst, text []byte) ([]byte, error) {
+	if c.Indent == 0 {
+		return append(dst, text...), nil
+	}
+	b := bytes.NewBuffer(dst)
+	if err := json.Indent(b, text, "", string(bytes.Repeat([]byte(" "), c.Indent))); err != nil {
+		return dst, fmt.Errorf("json: %w", err)
+	}
+	return b.Bytes(), nil
+}

@@ -1,0 +1,234 @@
+package codec
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// KV reads and writes pairs such as `a=b c="d e"`.
+type KV struct {
+	PairSeparator string `yaml:"pair_separator" doc:"What stands between pairs; white space by default."`
+	KeySeparator  string `yaml:"key_separator" doc:"What stands between a key and its value; \"=\" by default."`
+	Numbers       bool   `yaml:"numbers" doc:"Decoding makes numbers of values that are JSON numbers."`
+}
+
+// Decode gives an object of text values. A value that begins with a double
+// quote ends at the next one; a backslash escapes within.
+func (c *KV) Decode(dst, payload []byte) ([]byte, error) {
+	return c.grammar("kv", false).decode(dst, string(payload))
+}
+
+// Encode writes the fields of an object.
+func (c *KV) Encode(dst, json []byte) ([]byte, error) {
+	return c.grammar("kv", false).encode(dst, json)
+}
+
+func (c *KV) grammar(name string, flags bool) *grammar {
+	g := &grammar{name: name, between: c.PairSeparator, equals: c.KeySeparator, numbers: c.Numbers, flags: flags}
+	if g.equals == "" {
+		g.equals = "="
+	}
+	return g
+}
+
+// Logfmt reads and writes lines as many Go services log them: KV, in which a
+// bare key is true.
+type Logfmt struct {
+	Numbers bool `yaml:"numbers" doc:"Decoding makes numbers of values that are JSON numbers."`
+}
+
+// Decode gives an object; a key without value is true.
+func (c *Logfmt) Decode(dst, payload []byte) ([]byte, error) {
+	return (&KV{Numbers: c.Numbers}).grammar("logfmt", true).decode(dst, string(payload))
+}
+
+// Encode writes the fields of an object.
+func (c *Logfmt) Encode(dst, json []byte) ([]byte, error) {
+	return (&KV{}).grammar("logfmt", true).encode(dst, json)
+}
+
+// grammar is how pairs are spelt.
+type grammar struct {
+	name    string
+	between string // "" is white space
+	equals  string
+	numbers bool
+	flags   bool // a key may have no value
+}
+
+type pair struct {
+	key, value string
+	flag       bool // a bare key
+	quoted     bool // is text, whatever it looks like
+}
+
+func (g *grammar) decode(dst []byte, s string) ([]byte, error) {
+	pairs, err := g.parse(s)
+	if err != nil {
+		return dst, fmt.Errorf("%s: %w", g.name, err)
+	}
+	o := newObject(dst, g.numbers)
+	for _, p := range pairs {
+		switch {
+		case p.flag:
+			err = o.addRaw(p.key, "true")
+		case p.quoted:
+			err = o.addText(p.key, p.value)
+		default:
+			err = o.add(p.key, p.value)
+		}
+		if err != nil {
+			return dst, fmt.Errorf("%s: %w", g.name, err)
+		}
+	}
+	return o.end(), nil
+}
+
+// parse reads all pairs; of equal keys the last counts, in the place of the first.
+func (g *grammar) parse(s string) ([]pair, error) {
+	var pairs []pair
+	at := map[string]int{}
+	for rest := g.skip(s); rest != ""; rest = g.skip(rest) {
+		p, tail, err := g.pair(rest)
+		if err != nil {
+			return nil, fmt.Errorf("byte %d: %w", len(s)-len(rest), err)
+		}
+		if i, ok := at[p.key]; ok {
+			pairs[i] = p
+		} else {
+			at[p.key] = len(pairs)
+			pairs = append(pairs, p)
+		}
+		rest = tail
+	}
+	return pairs, nil
+}
+
+// skip goes to the next pair.
+func (g *grammar) skip(s string) string {
+	for {
+		s = strings.TrimLeft(s, " \t\r\n")
+		next := s
+		if g.between != "" {
+			next = strings.TrimPrefix(s, g.between)
+		}
+		if next == s {
+			return s
+		}
+		s = next
+	}
+}
+
+func (g *grammar) pair(s string) (p pair, rest string, err error) {
+	word, rest := g.until(s, g.equals)
+	p.key = strings.TrimRight(word, " \t\r\n")
+	switch {
+	case p.key == "":
+		return p, "", fmt.Errorf("there is no key in front of %q", g.equals)
+	case !strings.HasPrefix(rest, g.equals) && g.flags:
+		p.flag = true
+		return p, rest, nil
+	case !strings.HasPrefix(rest, g.equals):
+		return p, "", fmt.Errorf("%.40q has no %q", p.key, g.equals)
+	}
+	rest = rest[len(g.equals):]
+	if g.between != "" {
+		rest = strings.TrimLeft(rest, " \t")
+	}
+	if !strings.HasPrefix(rest, `"`) {
+		word, rest = g.until(rest, "")
+		p.value = strings.TrimRight(word, " \t\r\n")
+		return p, rest, nil
+	}
+	p.quoted = true
+	p.value, rest, err = unquote(rest)
+	if err == nil && rest != "" && g.skip(rest) == rest {
+		err = fmt.Errorf("there is %.10q right behind the value of %.40q", rest, p.key)
+	}
+	return p, rest, err
+}
+
+// until cuts s at the end of a pair, or at stop if that comes first.
+func (g *grammar) until(s, stop string) (word, rest string) {
+	end := len(s)
+	if g.between == "" {
+		if i := strings.IndexAny(s, " \t\r\n"); i >= 0 {
+			end = i
+		}
+	} else if i := strings.Index(s, g.between); i >= 0 {
+		end = i
+	}
+	if stop != "" {
+		if i := strings.Index(s[:end], stop); i >= 0 {
+			end = i
+		}
+	}
+	return s[:end], s[end:]
+}
+
+// unquote reads the quoted text that s begins with.
+func unquote(s string) (text, rest string, err error) {
+	var b strings.Builder
+	for i := 1; i < len(s); i++ {
+		switch s[i] {
+		case '"':
+			return b.String(), s[i+1:], nil
+		case '\\':
+			if i++; i == len(s) {
+				continue
+			}
+			switch s[i] {
+			case 'n':
+				b.WriteByte('\n')
+			case 't':
+				b.WriteByte('\t')
+			case 'r':
+				b.WriteByte('\r')
+			case '"', '\\', '/':
+				b.WriteByte(s[i])
+			default: // what is no escape keeps its backslash: C:\dir
+				b.WriteByte('\\')
+				b.WriteByte(s[i])
+			}
+		default:
+			b.WriteByte(s[i])
+		}
+	}
+	return "", "", errors.New("a quoted value has no end")
+}
+
+func (g *grammar) encode(dst, json []byte) ([]byte, error) {
+	if json[0] != '{' {
+		return dst, fmt.Errorf("%s: %s is no object", g.name, kind(json))
+	}
+	between := g.between
+	if between == "" {
+		between = " "
+	}
+	start := len(dst)
+	for key, value := range Members(json) {
+		if key == "" || g.needsQuotes(key) {
+			return dst, fmt.Errorf("%s: key %q can't be written without ambiguity (give it another name with `rename`)", g.name, key)
+		}
+		if len(dst) > start {
+			dst = append(dst, between...)
+		}
+		dst = append(dst, key...)
+		dst = append(dst, g.equals...)
+		if t := text(value); !g.needsQuotes(t) {
+			dst = append(dst, t...)
+		} else {
+			dst = append(dst, '"')
+			dst = append(dst, quoteEscapes.Replace(t)...)
+			dst = append(dst, '"')
+		}
+	}
+	return dst, nil
+}
+
+var quoteEscapes = strings.NewReplacer(`"`, `\"`, `\`, `\\`, "\n", `\n`, "\t", `\t`, "\r", `\r`)
+
+func (g *grammar) needsQuotes(s string) bool {
+	return strings.ContainsAny(s, " \t\r\n\"\\") || strings.Contains(s, g.equals) || g.between != "" && strings.Contains(s, g.between)
+}

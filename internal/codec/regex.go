@@ -1,0 +1,88 @@
+package codec
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+
+	"github.com/flowd-io/flowd/schema"
+)
+
+// Regex reads text by the named groups of a pattern. It can't be encoded.
+type Regex struct {
+	Pattern Regexp `yaml:"pattern,main" check:"required" doc:"Regular expression (RE2) with a named group for each field: (?P<status>\\d+)."`
+	Numbers bool   `yaml:"numbers" doc:"Makes numbers of values that are JSON numbers."`
+}
+
+// Decode gives an object of the named groups; one that took no part is null.
+func (c *Regex) Decode(dst, payload []byte) ([]byte, error) {
+	m := c.Pattern.FindSubmatchIndex(payload)
+	if m == nil {
+		return dst, errors.New("regex: the payload does not match the pattern")
+	}
+	o := newObject(dst, c.Numbers)
+	for i, name := range c.Pattern.SubexpNames() {
+		if name == "" {
+			continue
+		}
+		var err error
+		if from, to := m[2*i], m[2*i+1]; from < 0 {
+			err = o.addRaw(name, "null")
+		} else {
+			err = o.add(name, string(payload[from:to]))
+		}
+		if err != nil {
+			return dst, fmt.Errorf("regex: %w", err)
+		}
+	}
+	return o.end(), nil
+}
+
+// Encode is not possible.
+func (c *Regex) Encode(dst, _ []byte) ([]byte, error) {
+	return dst, errors.New("regex: a pattern can't be encoded")
+}
+
+// Regexp is a config field that holds a regular expression with named groups.
+type Regexp struct{ *regexp.Regexp }
+
+// maxPattern bounds the source of a pattern, in bytes, before it is compiled.
+const maxPattern = 16 << 10
+
+// UnmarshalConfig compiles the pattern.
+func (r *Regexp) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
+	text, ok := d.Text(n)
+	if !ok {
+		return
+	}
+	var err error
+	if *r, err = ParseRegexp(text); err != nil {
+		p := schema.Problem{Code: schema.BadValue, Message: err.Error(), Remedy: `write a group such as (?P<status>\d+) for each field`}
+		var bad *syntax.Error
+		if errors.As(err, &bad) {
+			p.Message, p.Remedy = fmt.Sprintf("%q is no regular expression: %s", text, bad.Code), "the syntax is RE2's"
+		}
+		d.Report(n, p)
+	}
+}
+
+// DescribeConfig is text.
+func (r *Regexp) DescribeConfig() *schema.Type { return schema.AnyOf("regular expression", "") }
+
+// ParseRegexp compiles a pattern that has at least one named group, each name once.
+func ParseRegexp(text string) (Regexp, error) {
+	if len(text) > maxPattern {
+		return Regexp{}, fmt.Errorf("the pattern is longer than %d KiB", maxPattern>>10)
+	}
+	re, err := regexp.Compile(text)
+	if err != nil {
+		return Regexp{}, err
+	}
+	for _, name := range re.SubexpNames() {
+		if name != "" {
+			return Regexp{re}, nil
+		}
+	}
+	return Regexp{}, errors.New("the pattern has no named group")
+}

@@ -1,0 +1,226 @@
+package codec
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// XML reads and writes one XML element: {"order": {"-id": "7", "#text": "…"}}.
+// An attribute is a key with a -, text beside attributes or elements is #text,
+// elements of one name are a list, and an element with nothing but text is text.
+type XML struct {
+	Numbers bool `yaml:"numbers" doc:"Decoding makes numbers of text that is a JSON number."`
+}
+
+// element is an element as it is read.
+type element struct {
+	name     string
+	attrs    []xml.Attr
+	children []*element
+	text     strings.Builder
+}
+
+// Decode gives an object with the root element as its only field. Namespaces,
+// comments and processing instructions are left out; entities that a document
+// defines for itself are refused.
+func (c *XML) Decode(dst, payload []byte) ([]byte, error) {
+	root, err := parseXML(xml.NewDecoder(bytes.NewReader(payload)))
+	if err != nil {
+		return dst, xmlError(err)
+	}
+	o := newObject(dst, c.Numbers)
+	if err := o.addRaw(root.name, ""); err != nil {
+		return dst, xmlError(err)
+	}
+	if o.dst, err = c.element(o.dst, root); err != nil {
+		return dst, xmlError(err)
+	}
+	return o.end(), nil
+}
+
+func xmlError(err error) error {
+	var s *xml.SyntaxError
+	switch {
+	case errors.As(err, &s):
+		return fmt.Errorf("xml: line %d: %s", s.Line, s.Msg)
+	case errors.Is(err, io.EOF):
+		return errors.New("xml: there is no element")
+	}
+	return fmt.Errorf("xml: %w", err)
+}
+
+// parseXML reads the one root element.
+func parseXML(r *xml.Decoder) (*element, error) {
+	var root element // holds the document
+	open := []*element{&root}
+	for {
+		token, err := r.Token()
+		if errors.Is(err, io.EOF) && len(root.children) == 1 {
+			return root.children[0], nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		in := open[len(open)-1]
+		switch t := token.(type) {
+		case xml.StartElement:
+			if len(open) > MaxDepth/2 {
+				return nil, errTooDeep
+			}
+			if in == &root && len(root.children) > 0 {
+				return nil, errors.New("there is more than one root element")
+			}
+			e := &element{name: t.Name.Local, attrs: t.Copy().Attr}
+			in.children = append(in.children, e)
+			open = append(open, e)
+		case xml.EndElement:
+			open = open[:len(open)-1]
+		case xml.CharData:
+			in.text.Write(t)
+		}
+	}
+}
+
+func (c *XML) element(dst []byte, e *element) ([]byte, error) {
+	text := strings.TrimSpace(e.text.String())
+	if len(e.attrs) == 0 && len(e.children) == 0 {
+		if c.Numbers && isNumber(text) {
+			return append(dst, text...), nil
+		}
+		return appendText(dst, text)
+	}
+	o := newObject(dst, c.Numbers)
+	for _, a := range e.attrs {
+		if err := o.add("-"+a.Name.Local, a.Value); err != nil {
+			return dst, err
+		}
+	}
+	if text != "" {
+		if err := o.add("#text", text); err != nil {
+			return dst, err
+		}
+	}
+	names, groups := group(e.children)
+	for _, name := range names {
+		same := groups[name]
+		if err := o.addRaw(name, ""); err != nil {
+			return dst, err
+		}
+		if len(same) > 1 {
+			o.dst = append(o.dst, '[')
+		}
+		for i, child := range same {
+			if i > 0 {
+				o.dst = append(o.dst, ',')
+			}
+			var err error
+			if o.dst, err = c.element(o.dst, child); err != nil {
+				return dst, err
+			}
+		}
+		if len(same) > 1 {
+			o.dst = append(o.dst, ']')
+		}
+	}
+	return o.end(), nil
+}
+
+// group puts elements of one name together, names in the order of appearance.
+func group(children []*element) (names []string, groups map[string][]*element) {
+	groups = make(map[string][]*element, len(children))
+	for _, e := range children {
+		if groups[e.name] == nil {
+			names = append(names, e.name)
+		}
+		groups[e.name] = append(groups[e.name], e)
+	}
+	return names, groups
+}
+
+// Encode writes an object with one field as the root element of that name.
+func (c *XML) Encode(dst, json []byte) ([]byte, error) {
+	if json[0] != '{' {
+		return dst, fmt.Errorf("xml: %s is no object with the root element as its only field", kind(json))
+	}
+	b := bytes.NewBuffer(dst)
+	w := xml.NewEncoder(b)
+	roots := 0
+	for name, value := range Members(json) {
+		roots++
+		if roots > 1 || value[0] == '[' {
+			return dst, errors.New("xml: an element needs one root (put the fields under one with `map`)")
+		}
+		if err := encodeXML(w, name, value); err != nil {
+			return dst, xmlError(err)
+		}
+	}
+	if roots == 0 {
+		return dst, errors.New("xml: an empty object has no root element")
+	}
+	if err := w.Close(); err != nil {
+		return dst, xmlError(err)
+	}
+	return b.Bytes(), nil
+}
+
+// encodeXML writes an element, or one for each element of a list.
+func encodeXML(w *xml.Encoder, name string, value []byte) error {
+	if !isXMLName(name) {
+		return fmt.Errorf("%.80q is no name for an element", name)
+	}
+	if value[0] == '[' {
+		for item := range Elements(value) {
+			if item[0] == '[' {
+				return fmt.Errorf("%q is a list of lists, which elements can't say", name)
+			}
+			if err := encodeXML(w, name, item); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	start := xml.StartElement{Name: xml.Name{Local: name}}
+	if value[0] != '{' {
+		return errors.Join(w.EncodeToken(start), w.EncodeToken(xml.CharData(cell(value))), w.EncodeToken(start.End()))
+	}
+	for key, v := range Members(value) {
+		if local, ok := strings.CutPrefix(key, "-"); ok {
+			if !isXMLName(local) {
+				return fmt.Errorf("%.80q is no name for an attribute", local)
+			}
+			start.Attr = append(start.Attr, xml.Attr{Name: xml.Name{Local: local}, Value: cell(v)})
+		}
+	}
+	if err := w.EncodeToken(start); err != nil {
+		return err
+	}
+	for key, v := range Members(value) {
+		var err error
+		switch {
+		case strings.HasPrefix(key, "-"):
+		case key == "#text":
+			err = w.EncodeToken(xml.CharData(cell(v)))
+		default:
+			err = encodeXML(w, key, v)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return w.EncodeToken(start.End())
+}
+
+// isXMLName is stricter than XML: what a key may not smuggle in is markup.
+func isXMLName(s string) bool {
+	for i, r := range s {
+		letter := r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= 0xC0
+		if !letter && (i == 0 || r != '-' && r != '.' && (r < '0' || r > '9')) {
+			return false
+		}
+	}
+	return s != ""
+}

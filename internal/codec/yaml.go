@@ -1,0 +1,191 @@
+package codec
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/flowd-io/flowd/engine/doc"
+)
+
+// YAML reads and writes one YAML document, keys in their order.
+type YAML struct{}
+
+// Decode gives the document. Dates stay text, aliases are written out.
+func (c *YAML) Decode(dst, payload []byte) ([]byte, error) {
+	r := yaml.NewDecoder(bytes.NewReader(payload))
+	var root, more yaml.Node
+	switch err := r.Decode(&root); {
+	case errors.Is(err, io.EOF):
+		return dst, errors.New("yaml: the payload is empty")
+	case err != nil:
+		return dst, yamlError(err)
+	}
+	if err := r.Decode(&more); !errors.Is(err, io.EOF) {
+		return dst, errors.New("yaml: there is more than one document")
+	}
+	// Aliases let a few bytes stand for very many; a document without them
+	// hardly grows.
+	w := yamlReader{dst: dst, limit: len(dst) + min(1<<20+16*len(payload), MaxSize)}
+	if err := w.value(&root, 0); err != nil {
+		return dst, yamlError(err)
+	}
+	return w.dst, nil
+}
+
+// yamlError gives an error of either side the same form.
+func yamlError(err error) error {
+	return fmt.Errorf("yaml: %w", errors.New(string(bytes.TrimPrefix([]byte(err.Error()), []byte("yaml: ")))))
+}
+
+type yamlReader struct {
+	dst   []byte
+	limit int
+}
+
+func (w *yamlReader) value(n *yaml.Node, depth int) error {
+	switch {
+	case depth > MaxDepth:
+		return errTooDeep
+	case len(w.dst) > w.limit:
+		return errTooLarge
+	}
+	switch n.Kind {
+	case yaml.DocumentNode:
+		return w.value(n.Content[0], depth)
+	case yaml.AliasNode:
+		return w.value(n.Alias, depth+1)
+	case yaml.SequenceNode:
+		w.dst = append(w.dst, '[')
+		for i, item := range n.Content {
+			if i > 0 {
+				w.dst = append(w.dst, ',')
+			}
+			if err := w.value(item, depth+1); err != nil {
+				return err
+			}
+		}
+		w.dst = append(w.dst, ']')
+		return nil
+	case yaml.MappingNode:
+		return w.mapping(n, depth)
+	}
+	return w.scalar(n)
+}
+
+func (w *yamlReader) mapping(n *yaml.Node, depth int) error {
+	w.dst = append(w.dst, '{')
+	seen := make(map[string]bool, len(n.Content)/2)
+	for i := 0; i < len(n.Content); i += 2 {
+		k := n.Content[i]
+		if k.Kind == yaml.AliasNode {
+			k = k.Alias
+		}
+		switch {
+		case k.Kind != yaml.ScalarNode:
+			return fmt.Errorf("line %d: a key is a list or mapping", k.Line)
+		case k.ShortTag() == "!!merge":
+			return fmt.Errorf("line %d: merge keys are not read", k.Line)
+		case seen[k.Value]:
+			return fmt.Errorf("line %d: key %.80q stands there twice", k.Line, k.Value)
+		}
+		seen[k.Value] = true
+		if i > 0 {
+			w.dst = append(w.dst, ',')
+		}
+		var err error
+		if w.dst, err = appendText(w.dst, k.Value); err != nil {
+			return fmt.Errorf("line %d: a key %w", k.Line, err)
+		}
+		w.dst = append(w.dst, ':')
+		if err := w.value(n.Content[i+1], depth+1); err != nil {
+			return err
+		}
+	}
+	w.dst = append(w.dst, '}')
+	return nil
+}
+
+func (w *yamlReader) scalar(n *yaml.Node) (err error) {
+	switch n.ShortTag() {
+	case "!!null":
+		w.dst = append(w.dst, "null"...)
+		return nil
+	case "!!bool", "!!int", "!!float":
+		return w.plain(n)
+	}
+	if w.dst, err = appendText(w.dst, n.Value); err != nil {
+		return fmt.Errorf("line %d: text %w", n.Line, err)
+	}
+	return nil
+}
+
+// plain writes a number or bool, as it is spelt if JSON allows.
+func (w *yamlReader) plain(n *yaml.Node) error {
+	if isNumber(n.Value) {
+		w.dst = append(w.dst, n.Value...)
+		return nil
+	}
+	var v any
+	if err := n.Decode(&v); err != nil {
+		return err
+	}
+	if f, ok := v.(float64); ok && (math.IsInf(f, 0) || math.IsNaN(f)) {
+		return fmt.Errorf("line %d: %s is no JSON number", n.Line, n.Value)
+	}
+	out, err := doc.Append(w.dst, v)
+	if err != nil {
+		return fmt.Errorf("line %d: %w", n.Line, err)
+	}
+	w.dst = out
+	return nil
+}
+
+// Encode writes the value as one YAML document.
+func (c *YAML) Encode(dst, json []byte) ([]byte, error) {
+	b := bytes.NewBuffer(dst)
+	w := yaml.NewEncoder(b)
+	w.SetIndent(2)
+	if err := w.Encode(yamlNode(json)); err != nil {
+		return dst, yamlError(err)
+	}
+	if err := w.Close(); err != nil {
+		return dst, yamlError(err)
+	}
+	return b.Bytes(), nil
+}
+
+// yamlNode is a valid JSON value as a node, keys in their order.
+func yamlNode(json []byte) *yaml.Node {
+	switch json[0] {
+	case '{':
+		n := &yaml.Node{Kind: yaml.MappingNode}
+		at := map[string]int{}
+		for key, value := range Members(json) {
+			if i, twice := at[key]; twice { // of duplicates the last counts
+				n.Content[i] = yamlNode(value)
+				continue
+			}
+			at[key] = len(n.Content) + 1
+			n.Content = append(n.Content, yamlText(key), yamlNode(value))
+		}
+		return n
+	case '[':
+		n := &yaml.Node{Kind: yaml.SequenceNode}
+		for element := range Elements(json) {
+			n.Content = append(n.Content, yamlNode(element))
+		}
+		return n
+	case '"':
+		return yamlText(text(json))
+	}
+	return &yaml.Node{Kind: yaml.ScalarNode, Value: string(json)}
+}
+
+func yamlText(s string) *yaml.Node {
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s}
+}

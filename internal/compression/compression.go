@@ -1,0 +1,86 @@
+// Package compression reads and writes compressed streams and payloads with a
+// limit on everything a hostile one could claim. Start at [NewReader] and
+// [NewWriter] for streams, [Decompress] and [Compress] for payloads.
+package compression
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+)
+
+// Format is a way of compressing.
+type Format string
+
+// The formats. Bzip2 can only be read. Snappy and LZ4 are the framed formats,
+// as their command-line tools write them.
+const (
+	None   Format = "none"
+	Gzip   Format = "gzip"
+	Zstd   Format = "zstd"
+	Bzip2  Format = "bzip2"
+	Snappy Format = "snappy"
+	LZ4    Format = "lz4"
+)
+
+// magic is what data in each format begins with.
+var magic = map[Format]string{
+	Gzip: "\x1f\x8b", Zstd: "\x28\xb5\x2f\xfd", Bzip2: "BZh", Snappy: "\xff\x06\x00\x00sNaPpY", LZ4: "\x04\x22\x4d\x18",
+}
+
+// Is says whether data begins as data in a format does.
+func Is(f Format, data []byte) bool {
+	m := magic[f]
+	return m != "" && len(data) >= len(m) && string(data[:len(m)]) == m
+}
+
+// ErrTooLarge is what a reader gives whose data comes out longer than its limit.
+var ErrTooLarge = errors.New("decompressed data is over the limit")
+
+// FromPath is the format that a file's extension names, or None.
+func FromPath(path string) Format {
+	switch strings.ToLower(filepath.Ext(path)) {
+	case ".gz", ".gzip", ".tgz":
+		return Gzip
+	case ".zst", ".zstd", ".tzst":
+		return Zstd
+	case ".bz2", ".bzip2", ".tbz2":
+		return Bzip2
+	case ".sz":
+		return Snappy
+	case ".lz4":
+		return LZ4
+	}
+	return None
+}
+
+// Limit passes on what r gives, up to max bytes; one more is ErrTooLarge.
+func Limit(r io.Reader, max int64) io.Reader { return &limited{r, max} }
+
+type limited struct {
+	r    io.Reader
+	left int64
+}
+
+// Read reads one byte beyond the limit to tell data that just fits from data
+// that does not.
+func (l *limited) Read(p []byte) (int, error) {
+	if l.left < 0 {
+		return 0, ErrTooLarge
+	}
+	if int64(len(p)) > l.left+1 {
+		p = p[:l.left+1]
+	}
+	n, err := l.r.Read(p)
+	l.left -= int64(n)
+	if l.left < 0 {
+		return n - 1, ErrTooLarge
+	}
+	return n, err
+}
+
+func unknown(f Format) error {
+	return fmt.Errorf("unknown compression %q", string(f))
+}

@@ -1,0 +1,59 @@
+package fields
+
+import (
+	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// Lines is a config field that holds `{path: expression}` pairs, in the order
+// in which they were written.
+type Lines []Line
+
+// Line assigns the value of an expression to a path.
+type Line struct {
+	to   doc.Path
+	expr expr.Expr
+	from doc.Path // of an expression that is only a path
+	bare bool     // there is such a path: source text is copied
+}
+
+// Source is what a line reads: a message.
+type Source = expr.Source
+
+// Apply evaluates the line on src and puts the value into d, which may be src's
+// own document. The value of a bare path keeps its source text; a missing one
+// is null.
+func (l *Line) Apply(src Source, d *doc.Doc) error {
+	if !l.bare {
+		v, err := l.expr.Eval(src)
+		if err != nil {
+			return err
+		}
+		return d.Set(l.to, v)
+	}
+	raw, ok, err := src.Document().Raw(l.from)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return d.Set(l.to, nil)
+	}
+	return d.SetRaw(l.to, raw)
+}
+
+// UnmarshalConfig reads a mapping of paths to expressions.
+func (l *Lines) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
+	var m schema.Map[expr.Expr]
+	d.Decode(n, &m)
+	needsLine(d, n, "path: expression")
+	*l = make(Lines, 0, m.Len())
+	for _, e := range m.Entries() {
+		line := Line{to: parse(d, key(n, e.Key), e.Key), expr: e.Value}
+		line.from, line.bare = e.Value.Path()
+		*l = append(*l, line)
+	}
+}
+
+// DescribeConfig is a mapping of expressions.
+func (l *Lines) DescribeConfig() *schema.Type { return schema.Of(schema.Map[expr.Expr]{}) }

@@ -1,0 +1,93 @@
+// Package fields has the config fields that name places in a document. Start
+// at [Path] and [Lines].
+package fields
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// Path is a config field that holds a path: user.name, items[0]. The zero Path
+// is unset.
+type Path struct{ doc.Path }
+
+// UnmarshalConfig reads a path.
+func (p *Path) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
+	if text, ok := d.Text(n); ok && text != "" {
+		p.Path = parse(d, n, text)
+	}
+}
+
+// DescribeConfig is text.
+func (p *Path) DescribeConfig() *schema.Type { return schema.AnyOf("path", "") }
+
+// Paths is a config field that holds a list of paths, or a single one.
+type Paths []doc.Path
+
+// UnmarshalConfig reads a path or a list of paths.
+func (p *Paths) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
+	if n.Kind == schema.MapNode {
+		d.Report(n, schema.Problem{Code: schema.WrongKind, Message: "expected a path or list of paths, got a mapping", Remedy: "write [user.name, items]"})
+		return
+	}
+	items := []*schema.Node{n}
+	if n.Kind == schema.ListNode {
+		items = n.Items
+	}
+	if len(items) == 0 {
+		d.Report(n, schema.Problem{Code: schema.Required, Message: "needs at least one path", Remedy: "write [user.name, items]"})
+	}
+	*p = make(Paths, 0, len(items))
+	for _, item := range items {
+		if text, ok := d.Text(item); ok {
+			*p = append(*p, parse(d, item, text))
+		}
+	}
+}
+
+// DescribeConfig is text or a list of texts.
+func (p *Paths) DescribeConfig() *schema.Type {
+	return schema.AnyOf("path or list of paths", "", []string(nil))
+}
+
+// parse reads the path of a field; the whole document is none.
+func parse(d *schema.Decoder, n *schema.Node, text string) doc.Path {
+	p, err := doc.ParsePath(text)
+	switch {
+	case text == "":
+		d.Report(n, schema.Problem{Code: schema.BadValue, Message: "the path is empty", Remedy: "write a path such as user.name or items[0]"})
+	case err != nil:
+		d.Report(n, schema.Problem{Code: schema.BadValue, Message: fmt.Sprintf("%q is no path", text), Remedy: meant(text)})
+	}
+	return p
+}
+
+// meant is how a path may have been meant that is none.
+func meant(text string) string {
+	if list := strings.Split(text, ","); len(list) > 1 && !slices.ContainsFunc(list, isNoPath) {
+		return "write a list: [" + text + "]"
+	}
+	if strings.ContainsAny(text, ".[]\"'") {
+		return `write a path such as user.name, items[0] or user["odd name"]`
+	}
+	return fmt.Sprintf(`write '["%s"]' for a key of that name, or a path such as user.name`, text)
+}
+
+func isNoPath(text string) bool {
+	_, err := doc.ParsePath(strings.TrimSpace(text))
+	return err != nil
+}
+
+// key is the node of a mapping's key.
+func key(n *schema.Node, text string) *schema.Node {
+	for _, k := range n.Keys {
+		if k.Text == text {
+			return k
+		}
+	}
+	return n
+}

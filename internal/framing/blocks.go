@@ -1,0 +1,187 @@
+package framing
+
+import (
+	"bytes"
+	"io"
+
+	"github.com/flowd-io/flowd/engine"
+)
+
+const (
+	firstBlock = 16 << 10  // a short stream takes no more
+	blockSize  = 256 << 10 // what blocks grow to while reads fill them
+	minRead    = 16 << 10  // a block with less room is left
+	emptyReads = 100       // reads without data or error that are put up with
+)
+
+// splitter finds records in a stream. It may keep state about the record that
+// it is looking for.
+type splitter interface {
+	// scan looks for the end of the record that begins at data[0]; data[:from]
+	// was looked at before. With an end it returns the record's length and where
+	// the next begins, and err if the record is broken. Else it returns -1 and
+	// from where it has to look on: of a record that is too long, what lies in
+	// front of that is then thrown away, and later data begins there.
+	// With eof there is always an end; with eof and no data, err says that
+	// something is missing.
+	scan(data []byte, from int, eof bool) (end, next int, err *engine.Error)
+
+	// record makes a record of what scan found; ok is false if it is none, as
+	// an empty line.
+	record(body []byte) (rec Record, ok bool)
+}
+
+// counting says what Record.Line counts.
+type counting uint8
+
+const (
+	countRecords counting = iota
+	countFound            // what scan found, records or not: lines
+	countLines            // line feeds in front of the record
+)
+
+// blocks is the Reader of all framings that can be found by scanning. It reads
+// into large blocks and slices records out of them; a block of which a record
+// was handed out is never written to again where that record lies.
+type blocks struct {
+	src   io.Reader
+	split splitter
+	max   int
+	count counting
+	whole bool // even an empty stream is a record
+
+	block    []byte
+	pos, end int   // block[pos:end] is read and not handed out
+	seen     int   // of that, what scan has looked at
+	err      error // of src; io.EOF at the end
+	clean    bool  // nothing of the block was handed out
+	line     int
+
+	over *overlong
+}
+
+// overlong is a record that is too long, while its end is looked for.
+type overlong struct {
+	head   []byte
+	line   int
+	length int64 // thrown away so far
+}
+
+func newBlocks(src io.Reader, split splitter, limit int, count counting) *blocks {
+	return &blocks{src: src, split: split, max: limit, count: count, line: 1}
+}
+
+// Next scans what is there and reads on when that is not enough.
+func (r *blocks) Next() (Record, error) {
+	for {
+		data, eof := r.block[r.pos:r.end], r.err == io.EOF
+		if len(data) > 0 || eof {
+			end, next, err := r.split.scan(data, r.seen, eof)
+			switch {
+			case end < 0:
+				r.seen = next
+				r.throwAway()
+			case len(data) > 0 || err != nil || r.over != nil:
+				if rec, ok := r.take(data[:end:end], next, err); ok {
+					return rec, nil
+				}
+				continue
+			case r.whole:
+				r.whole = false
+				return Record{Line: 1}, nil
+			}
+		}
+		if r.err != nil {
+			return Record{}, r.err
+		}
+		r.fill()
+	}
+}
+
+// take hands out the record at the front of the data.
+func (r *blocks) take(body []byte, next int, broken *engine.Error) (Record, bool) {
+	at := r.line
+	r.advance(next)
+	r.seen = 0
+
+	length := int64(len(body))
+	if r.over != nil {
+		length += r.over.length
+		at, body = r.over.line, r.over.head
+		r.over = nil
+	} else if len(body) > r.max {
+		body = body[:r.max:r.max]
+	}
+	r.clean, r.whole = false, false
+
+	var rec Record
+	ok := true
+	switch {
+	case broken != nil:
+		rec = Record{Body: body, Err: broken}
+	case length > int64(r.max):
+		rec = Record{Body: body, Err: tooLong(length, r.max)}
+	default:
+		rec, ok = r.split.record(body)
+	}
+	rec.Line = at
+	if r.count == countFound || r.count == countRecords && ok {
+		r.line++
+	}
+	return rec, ok
+}
+
+// throwAway gives up what has been looked at of a record that is too long; its
+// head is kept.
+func (r *blocks) throwAway() {
+	if r.over == nil {
+		if r.end-r.pos <= r.max+slack {
+			return
+		}
+		head := r.block[r.pos : r.pos+r.max : r.pos+r.max]
+		r.over = &overlong{head: head, line: r.line}
+		r.clean = false
+	}
+	r.over.length += int64(r.seen)
+	r.advance(r.seen)
+	r.seen = 0
+}
+
+// slack is how much longer than a record its scanned text may be: the terminator.
+const slack = 256
+
+func (r *blocks) advance(n int) {
+	if r.count == countLines {
+		r.line += bytes.Count(r.block[r.pos:r.pos+n], []byte{'\n'})
+	}
+	r.pos += n
+}
+
+// fill reads once. A block that is full is left to the messages that lie in it;
+// the beginning of a record at its end moves to the next.
+func (r *blocks) fill() {
+	rest := r.block[r.pos:r.end]
+	if len(r.block)-r.end < minRead {
+		if r.clean && r.pos >= minRead {
+			copy(r.block, rest)
+		} else {
+			size := min(max(2*len(r.block), firstBlock), blockSize)
+			next := make([]byte, max(size, 2*len(rest)))
+			copy(next, rest)
+			r.block, r.clean = next, true
+		}
+		r.pos, r.end = 0, len(rest)
+	}
+	for range emptyReads {
+		n, err := r.src.Read(r.block[r.end:])
+		r.end += n
+		if err != nil {
+			r.err = err
+			return
+		}
+		if n > 0 {
+			return
+		}
+	}
+	r.err = io.ErrNoProgress
+}

@@ -1,0 +1,126 @@
+package framing
+
+import (
+	"io"
+	"regexp"
+
+	"github.com/flowd-io/flowd/internal/compression"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// Config is how an input cuts its stream into records. Inputs have it inline,
+// with [Defaults].
+type Config struct {
+	Framing   Framing     `yaml:"framing" doc:"How records lie in the stream; lines by default."`
+	MaxRecord schema.Size `yaml:"max_record" check:"min=1" doc:"Largest record. A larger one is a failed message of class decode, the stream goes on behind it."`
+}
+
+// Defaults are the defaults of Config.
+var Defaults = Config{MaxRecord: 1 << 20}
+
+// Framing is the choice of a framing. The zero Framing is lines.
+type Framing struct {
+	Lines     *Plain         `yaml:"lines" oneof:"framing,optional" doc:"One record a line. Empty lines are not records."`
+	Whole     *Plain         `yaml:"whole" oneof:"framing,optional" doc:"The whole stream is one record."`
+	JSON      *Plain         `yaml:"json" oneof:"framing,optional" doc:"JSON documents one behind the other, or the elements of one array."`
+	CSV       *CSV           `yaml:"csv" oneof:"framing,optional" doc:"Rows of delimited text, each a JSON object with the names of the header."`
+	Delimiter *string        `yaml:"delimiter" oneof:"framing,optional" doc:"Records end with this text."`
+	Length    *int           `yaml:"length" oneof:"framing,optional" doc:"Records stand behind their length, a big-endian number of so many bytes: 1, 2, 4 or 8."`
+	Start     *regexp.Regexp `yaml:"start" oneof:"framing,optional" doc:"A record begins at each line that matches this regular expression."`
+	Messages  *Plain         `yaml:"messages" oneof:"framing,optional" doc:"Payload and metadata as one JSON line, as outputs with this framing write them."`
+	Tar       *Plain         `yaml:"tar" oneof:"framing,optional" doc:"Each regular file of a tar archive is a record, with metadata name, mode and modified."`
+}
+
+// Plain is a framing without options.
+type Plain struct{}
+
+// CSV are the options of the framing csv.
+type CSV struct {
+	Delimiter string   `yaml:"delimiter" default:"," doc:"The character between fields."`
+	Header    bool     `yaml:"header" default:"true" doc:"The first row names the fields. Without it and without columns a row is an array."`
+	Columns   []string `yaml:"columns" doc:"Names of the fields where no row has them; header is not looked for then."`
+}
+
+// CheckConfig reports what no reader can be made of.
+func (c *CSV) CheckConfig(report func(path, message, remedy string)) {
+	if len(c.Delimiter) != 1 || c.Delimiter == `"` || c.Delimiter == "\n" || c.Delimiter == "\r" {
+		report("delimiter", "must be one ASCII character, not a quote or line end", `write ";" or "\t"`)
+	}
+	for i, name := range c.Columns {
+		for _, other := range c.Columns[:i] {
+			if name == other {
+				report("columns", "two columns are named "+name, "name each once")
+			}
+		}
+	}
+}
+
+// maxDelimiter bounds how much is looked at twice between two reads.
+const maxDelimiter = slack
+
+// CheckConfig reports what no reader can be made of.
+func (f *Framing) CheckConfig(report func(path, message, remedy string)) {
+	if f.Delimiter != nil && (len(*f.Delimiter) == 0 || len(*f.Delimiter) > maxDelimiter) {
+		report("delimiter", "must be 1 to 256 bytes long", `write {delimiter: "\0"}`)
+	}
+	if f.Length != nil && !validPrefix(*f.Length) {
+		report("length", "must be 1, 2, 4 or 8", "write {length: 4}")
+	}
+	if f.Start != nil && f.Start.String() == "" {
+		report("start", "needs a regular expression", `write {start: '^\d{4}-'}`)
+	}
+}
+
+func validPrefix(n int) bool { return n == 1 || n == 2 || n == 4 || n == 8 }
+
+// Reader cuts r into records.
+func (c *Config) Reader(r io.Reader) Reader {
+	limit := int(c.MaxRecord)
+	switch f := &c.Framing; {
+	case f.Tar != nil:
+		return newArchive(r, limit)
+	case f.Messages != nil:
+		return newBlocks(r, messages{max: limit}, 2*limit+64<<10, countFound)
+	case f.Whole != nil:
+		b := newBlocks(r, whole{}, limit, countRecords)
+		b.whole = true
+		return b
+	case f.JSON != nil:
+		return newBlocks(r, &documents{}, limit, countRecords)
+	case f.CSV != nil:
+		return newBlocks(r, newTable(f.CSV.Delimiter[0], f.CSV.Header, f.CSV.Columns), limit, countLines)
+	case f.Delimiter != nil:
+		return newBlocks(r, delimiter(*f.Delimiter), limit, countFound)
+	case f.Length != nil:
+		return newBlocks(r, newLength(*f.Length), limit, countRecords)
+	case f.Start != nil:
+		return newBlocks(r, &start{re: f.Start, max: limit}, limit, countLines)
+	}
+	return newBlocks(r, &textLines{}, limit, countFound)
+}
+
+// Decompressed cuts what r, which is compressed in a format, comes out as.
+func (c *Config) Decompressed(f compression.Format, r io.Reader) (Reader, error) {
+	plain, err := compression.NewReader(f, r)
+	if err != nil {
+		return nil, err
+	}
+	return c.Reader(plain), nil
+}
+
+// Compression is how a stream is compressed. Inputs and outputs have it inline,
+// with "auto".
+type Compression struct {
+	Compression string `yaml:"compression" check:"oneof=auto|none|gzip|zstd|bzip2|snappy|lz4" doc:"auto goes by the file's extension."`
+}
+
+// Auto says whether the file's name decides.
+func (c Compression) Auto() bool { return c.Compression == "auto" || c.Compression == "" }
+
+// Format is the format of a path's file.
+func (c Compression) Format(path string) compression.Format {
+	if c.Auto() {
+		return compression.FromPath(path)
+	}
+	return compression.Format(c.Compression)
+}

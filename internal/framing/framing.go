@@ -1,0 +1,72 @@
+// Package framing cuts streams into records and joins records to streams. Start
+// at [Reader], which [Config.Reader] makes; [Record.AddTo] makes messages of
+// its records, [Pump] does so for a stream whose reads block, and [Writer] is
+// the way back.
+package framing
+
+import (
+	"fmt"
+
+	"github.com/flowd-io/flowd/engine"
+)
+
+// Reader cuts a stream into records. Bytes of a record never change and may be
+// kept. One goroutine uses a Reader at a time.
+type Reader interface {
+	// Next is the next record. A record that is broken, cut off or too long has
+	// Err set, and the stream goes on behind it. An error ends the stream:
+	// io.EOF, or what the underlying reader gave.
+	Next() (Record, error)
+}
+
+// Record is one record of a stream.
+type Record struct {
+	Body []byte
+	Line int           // the line at which it begins, from 1; where lines mean nothing, its number
+	Err  *engine.Error // why it is no good; Body is then its head
+
+	// Meta, if set, is the metadata that the record brings, on top of or
+	// instead of that of the stream.
+	Meta func(base engine.Meta) engine.Meta
+}
+
+// AddTo adds the record to a batch that has room. base is the metadata of the
+// stream, with an index (see [engine.Meta.WithIndex]) for the line.
+func (r *Record) AddTo(b *engine.Batch, base engine.Meta) *engine.Message {
+	m := b.Add(r.Body)
+	m.Meta = base.At(r.Line)
+	if r.Meta != nil {
+		m.Meta = r.Meta(m.Meta)
+	}
+	if r.Err != nil {
+		m.Fail(r.Err)
+	}
+	return m
+}
+
+// Fill adds records to b until it is full or the stream has ended.
+func Fill(r Reader, b *engine.Batch, base engine.Meta) error {
+	for b.Room() > 0 {
+		rec, err := r.Next()
+		if err != nil {
+			return err
+		}
+		rec.AddTo(b, base)
+	}
+	return nil
+}
+
+func tooLong(length int64, limit int) *engine.Error {
+	return engine.Errorf(engine.Decode, "record of %d bytes is longer than max_record (%s)", length, size(limit))
+}
+
+// size writes a number of bytes as a configuration does.
+func size(n int) string {
+	switch {
+	case n >= 1<<20 && n%(1<<20) == 0:
+		return fmt.Sprintf("%dMiB", n>>20)
+	case n >= 1<<10 && n%(1<<10) == 0:
+		return fmt.Sprintf("%dKiB", n>>10)
+	}
+	return fmt.Sprintf("%d bytes", n)
+}

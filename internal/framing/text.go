@@ -1,0 +1,51 @@
+package framing
+
+// arena lends memory for many small records that may be kept: it is left to
+// the garbage collector with the last of them.
+type arena struct{ free []byte }
+
+const arenaBlock = 64 << 10
+
+// room is an empty slice to append to; n is a guess of how much.
+func (a *arena) room(n int) []byte {
+	if cap(a.free) < n {
+		a.free = make([]byte, 0, max(arenaBlock, n))
+	}
+	return a.free[:0]
+}
+
+// keep takes out of the arena what was appended to the room that it gave.
+func (a *arena) keep(b []byte) []byte {
+	if len(b) <= cap(a.free) {
+		a.free = a.free[len(b):cap(a.free)][:0]
+	}
+	return b[:len(b):len(b)]
+}
+
+const hex = "0123456789abcdef"
+
+// appendString appends valid UTF-8 as a JSON string.
+func appendString(dst, s []byte) []byte {
+	dst = append(dst, '"')
+	from := 0
+	for i, c := range s {
+		if c >= ' ' && c != '"' && c != '\\' {
+			continue
+		}
+		dst = append(dst, s[from:i]...)
+		from = i + 1
+		switch c {
+		case '"', '\\':
+			dst = append(dst, '\\', c)
+		case '\n':
+			dst = append(dst, '\\', 'n')
+		case '\r':
+			dst = append(dst, '\\', 'r')
+		case '\t':
+			dst = append(dst, '\\', 't')
+		default:
+			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
+		}
+	}
+	return append(append(dst, s[from:]...), '"')
+}

@@ -1,0 +1,164 @@
+package framing
+
+import (
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/doc"
+)
+
+// OutConfig is how an output joins records to a stream. Outputs have it inline.
+type OutConfig struct {
+	Framing OutFraming `yaml:"framing" doc:"How records lie in what is written; lines by default."`
+}
+
+// OutFraming is the choice of a framing for writing. The zero OutFraming is lines.
+type OutFraming struct {
+	Lines     *Plain  `yaml:"lines" oneof:"framing,optional" doc:"A line feed behind each payload."`
+	Whole     *Plain  `yaml:"whole" oneof:"framing,optional" doc:"Payloads as they are, with nothing between."`
+	CSV       *OutCSV `yaml:"csv" oneof:"framing,optional" doc:"One row of delimited text for each JSON object."`
+	Delimiter *string `yaml:"delimiter" oneof:"framing,optional" doc:"This text behind each payload."`
+	Length    *int    `yaml:"length" oneof:"framing,optional" doc:"Each payload behind its length, a big-endian number of so many bytes: 1, 2, 4 or 8."`
+	Messages  *Plain  `yaml:"messages" oneof:"framing,optional" doc:"Payload and metadata as one JSON line, which inputs with this framing read back."`
+}
+
+// CheckConfig reports what can't be written.
+func (f *OutFraming) CheckConfig(report func(path, message, remedy string)) {
+	if f.Delimiter != nil && *f.Delimiter == "" {
+		report("delimiter", "must not be empty", "write whole for payloads with nothing between")
+	}
+	if f.Length != nil && !validPrefix(*f.Length) {
+		report("length", "must be 1, 2, 4 or 8", "write {length: 4}")
+	}
+}
+
+// OutCSV are the options of the framing csv for writing.
+type OutCSV struct {
+	Columns   []string `yaml:"columns" check:"required,nonempty" doc:"Fields to write, in this order; others are left out, missing ones are empty."`
+	Delimiter string   `yaml:"delimiter" default:"," doc:"The character between fields."`
+	Header    bool     `yaml:"header" default:"true" doc:"New files begin with the names of the columns."`
+}
+
+// CheckConfig reports what can't be written.
+func (c *OutCSV) CheckConfig(report func(path, message, remedy string)) {
+	(&CSV{Delimiter: c.Delimiter, Columns: c.Columns}).CheckConfig(report)
+}
+
+// Writer joins payloads to a stream. It has no state and is safe for concurrent use.
+type Writer struct {
+	Head []byte // begins a new file; nil is nothing
+	Sure bool   // every payload can be written: Append returns no error
+
+	add func(dst []byte, m *engine.Message) ([]byte, error)
+}
+
+// Append appends a message as a record. On an error, which is about this
+// message alone, dst comes back as it was.
+func (w *Writer) Append(dst []byte, m *engine.Message) ([]byte, error) { return w.add(dst, m) }
+
+// Writer makes the writer.
+func (c *OutConfig) Writer() *Writer {
+	switch f := &c.Framing; {
+	case f.Whole != nil:
+		return &Writer{Sure: true, add: func(dst []byte, m *engine.Message) ([]byte, error) { return append(dst, m.Bytes()...), nil }}
+	case f.CSV != nil:
+		return newRows(f.CSV)
+	case f.Delimiter != nil:
+		d := *f.Delimiter
+		return &Writer{Sure: true, add: func(dst []byte, m *engine.Message) ([]byte, error) {
+			return append(append(dst, m.Bytes()...), d...), nil
+		}}
+	case f.Length != nil:
+		prefix := *f.Length
+		return &Writer{add: func(dst []byte, m *engine.Message) ([]byte, error) { return appendLength(dst, m.Bytes(), prefix) }}
+	case f.Messages != nil:
+		return &Writer{Sure: true, add: func(dst []byte, m *engine.Message) ([]byte, error) { return appendMessage(dst, m), nil }}
+	}
+	return &Writer{Sure: true, add: func(dst []byte, m *engine.Message) ([]byte, error) {
+		return appendLine(dst, m.Bytes()), nil
+	}}
+}
+
+// appendLine appends a record and its line end, unless it brings one, as an
+// archive of lines does.
+func appendLine(dst, body []byte) []byte {
+	if n := len(body); n > 0 && body[n-1] == '\n' {
+		return append(dst, body...)
+	}
+	return append(append(dst, body...), '\n')
+}
+
+func appendLength(dst, body []byte, prefix int) ([]byte, error) {
+	n := uint64(len(body))
+	if prefix < 8 && n >= 1<<(8*prefix) {
+		return dst, engine.Errorf(engine.Rejected, "payload of %d bytes is too long for a length of %d bytes (write a larger length)", n, prefix)
+	}
+	for i := prefix - 1; i >= 0; i-- {
+		dst = append(dst, byte(n>>(8*i)))
+	}
+	return append(dst, body...), nil
+}
+
+// newRows writes objects as rows of delimited text (RFC 4180).
+func newRows(c *OutCSV) *Writer {
+	comma := c.Delimiter[0]
+	w := &Writer{}
+	paths := make([]doc.Path, len(c.Columns))
+	for i, name := range c.Columns {
+		paths[i] = doc.MakePath(name)
+		if c.Header {
+			w.Head = appendCell(w.Head, name, comma, i, len(c.Columns))
+		}
+	}
+	w.add = func(dst []byte, m *engine.Message) ([]byte, error) {
+		from := len(dst)
+		for i, p := range paths {
+			v, err := m.Get(p)
+			if err != nil {
+				return dst[:from], err
+			}
+			text, err := cell(v)
+			if err != nil {
+				return dst[:from], engine.Errorf(engine.Rejected, "column %s: %w", c.Columns[i], err)
+			}
+			dst = appendCell(dst, text, comma, i, len(paths))
+		}
+		return dst, nil
+	}
+	return w
+}
+
+// cell is a value as a field of a row: text as it is, nil empty, all else as JSON.
+func cell(v any) (string, error) {
+	switch v := v.(type) {
+	case nil:
+		return "", nil
+	case string:
+		return v, nil
+	}
+	text, err := doc.Append(nil, v)
+	return string(text), err
+}
+
+// appendCell appends field i of n, with what follows it.
+func appendCell(dst []byte, text string, comma byte, i, n int) []byte {
+	quote := n == 1 && text == "" // else an empty line, which is no row
+	for j := 0; j < len(text) && !quote; j++ {
+		c := text[j]
+		quote = c == comma || c == '"' || c == '\n' || c == '\r'
+	}
+	if !quote {
+		dst = append(dst, text...)
+	} else {
+		dst = append(dst, '"')
+		for j := range len(text) {
+			if text[j] == '"' {
+				dst = append(dst, '"')
+			}
+			dst = append(dst, text[j])
+		}
+		dst = append(dst, '"')
+	}
+	if i < n-1 {
+		return append(dst, comma)
+	}
+	return append(dst, '\n')
+}

@@ -1,0 +1,259 @@
+// Package pipe links outputs `pipe` to inputs `pipe` of the same process. Start
+// at [Of]; a [Link] hands messages over by rendezvous: a write ends when the
+// readers have taken all of it.
+package pipe
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/flowd-io/flowd/engine"
+)
+
+// Link connects all writers and readers of one name. It is safe for concurrent use.
+type Link struct {
+	name   string
+	offers chan *offer
+
+	mu      sync.Mutex // guards the fields below
+	writers int        // that were built and not closed
+	readers int
+	ended   chan struct{} // closed when the last writer is
+	gone    chan struct{} // closed when the last reader is
+}
+
+// Of is the link of a name in this process.
+func Of(shared *engine.Shared, name string) *Link {
+	return shared.Get("pipe:"+name, func() any {
+		return &Link{name: name, offers: make(chan *offer), ended: make(chan struct{}), gone: make(chan struct{})}
+	}).(*Link)
+}
+
+// AddWriter and AddReader announce one, when it is built: all of a process are,
+// before the first is opened.
+func (l *Link) AddWriter() { l.count(&l.writers, 1, nil) }
+
+// AddReader is likewise.
+func (l *Link) AddReader() { l.count(&l.readers, 1, nil) }
+
+// EndWriter and EndReader say that one is closed.
+func (l *Link) EndWriter() { l.count(&l.writers, -1, l.ended) }
+
+// EndReader is likewise.
+func (l *Link) EndReader() { l.count(&l.readers, -1, l.gone) }
+
+func (l *Link) count(n *int, by int, last chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	*n += by
+	if by < 0 && *n == 0 {
+		close(last)
+	}
+}
+
+// CheckWriters says that nothing writes to the pipe.
+func (l *Link) CheckWriters() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.writers == 0 {
+		return fmt.Errorf("nothing writes to pipe %q (a pipeline of the same process needs an output pipe: %s)", l.name, l.name)
+	}
+	return nil
+}
+
+// CheckReaders says that nothing reads from the pipe.
+func (l *Link) CheckReaders() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.readers == 0 {
+		return fmt.Errorf("nothing reads from pipe %q (a pipeline of the same process needs an input pipe: %s)", l.name, l.name)
+	}
+	return nil
+}
+
+// item is a message on its way over. resume tells its writer how it ended.
+type item struct {
+	body   []byte
+	meta   engine.Meta
+	key    []byte
+	resume func(edit func(*engine.Message) error)
+}
+
+// offer is a write that waits to be taken.
+type offer struct {
+	taken chan struct{} // closed when nothing is left
+
+	mu    sync.Mutex // guards the fields below
+	items []item     // those left
+}
+
+var errGone = errors.New("the pipeline that reads from it has ended")
+
+// Write offers a batch and waits until readers have taken it, or ctx ends. Its
+// messages are parked until they have their fate.
+func (l *Link) Write(ctx context.Context, b *engine.Batch) {
+	o := &offer{taken: make(chan struct{})}
+	for m := range b.All() {
+		it := item{body: m.Bytes(), meta: m.Meta, key: m.Key}
+		it.resume = m.Park()
+		o.items = append(o.items, it)
+	}
+	if len(o.items) == 0 {
+		return
+	}
+	select {
+	case l.offers <- o:
+	case <-ctx.Done():
+	case <-l.gone:
+	}
+	select {
+	case <-o.taken:
+		return
+	case <-ctx.Done():
+		o.withdraw(fmt.Errorf("pipe %s: not taken in time: %w", l.name, ctx.Err()))
+	case <-l.gone:
+		o.withdraw(engine.Errorf(engine.Transient, "pipe %s: %w", l.name, errGone))
+	}
+}
+
+// take takes up to n items and says whether that was the last.
+func (o *offer) take(n int) (items []item, last bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n = min(n, len(o.items))
+	items, o.items = o.items[:n], o.items[n:]
+	if len(o.items) > 0 {
+		return items, false
+	}
+	if n > 0 { // else it was withdrawn
+		close(o.taken)
+	}
+	return items, true
+}
+
+// withdraw fails what nobody has taken.
+func (o *offer) withdraw(err error) {
+	o.mu.Lock()
+	rest := o.items
+	o.items = nil
+	o.mu.Unlock()
+	for _, it := range rest {
+		it.resume(func(*engine.Message) error { return err })
+	}
+}
+
+// Reader is one reader of a link, and the acker of what it read. One goroutine
+// reads, another may ack.
+type Reader struct {
+	link *Link
+	at   *offer // not yet taken whole
+
+	mu   sync.Mutex // guards the fields below
+	out  []func(edit func(*engine.Message) error)
+	free []uint64 // numbers in out that no message has
+}
+
+// NewReader makes a reader; AddReader has announced it.
+func (l *Link) NewReader() *Reader { return &Reader{link: l} }
+
+// Read waits for an offer and takes what b has room for. io.EOF says that all
+// writers are closed.
+func (r *Reader) Read(ctx context.Context, b *engine.Batch) error {
+	for taken := false; b.Room() > 0; taken = true {
+		if r.at == nil && !r.next(ctx, !taken) {
+			if taken {
+				return nil
+			}
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return io.EOF
+		}
+		items, last := r.at.take(b.Room())
+		if last {
+			r.at = nil
+		}
+		for _, it := range items {
+			m := b.Add(it.body)
+			m.Meta, m.Key, m.Ref = it.meta, it.key, r.number(it.resume)
+		}
+	}
+	return nil
+}
+
+func (r *Reader) next(ctx context.Context, wait bool) bool {
+	if !wait {
+		select {
+		case r.at = <-r.link.offers:
+			return true
+		default:
+			return false
+		}
+	}
+	select {
+	case r.at = <-r.link.offers:
+		return true
+	case <-ctx.Done():
+		return false
+	case <-r.link.ended: // nobody is left who could offer
+		return false
+	}
+}
+
+func (r *Reader) number(resume func(func(*engine.Message) error)) uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if n := len(r.free); n > 0 {
+		i := r.free[n-1]
+		r.free = r.free[:n-1]
+		r.out[i] = resume
+		return i
+	}
+	r.out = append(r.out, resume)
+	return uint64(len(r.out) - 1)
+}
+
+// Ack gives messages in the writing pipeline the fate that they had in this one.
+func (r *Reader) Ack(_ context.Context, results []engine.Result) ([]engine.Result, error) {
+	for _, res := range results {
+		r.mu.Lock()
+		resume := r.out[res.Ref]
+		r.out[res.Ref] = nil
+		r.free = append(r.free, res.Ref)
+		r.mu.Unlock()
+		resume(r.link.fate(res))
+	}
+	return nil, nil
+}
+
+// fate is what a result does to the message in the writing pipeline.
+func (l *Link) fate(res engine.Result) func(*engine.Message) error {
+	switch {
+	case res.Fate == engine.Delivered:
+		return nil
+	case res.Fate == engine.Filtered, res.Fate == engine.DeadLettered, res.Fate == engine.Dropped && res.Err == nil:
+		return func(m *engine.Message) error {
+			m.EndAs(res.Fate)
+			return nil
+		}
+	}
+	err := &engine.Error{Class: engine.Transient, Delay: res.Delay, Err: fmt.Errorf("pipe %s: %s", l.name, res.Fate)}
+	if res.Err != nil {
+		err.Class, err.Err = res.Err.Class, fmt.Errorf("pipe %s: %w", l.name, res.Err.Err)
+		if place := res.Err.Place(); place != "" {
+			err.Err = fmt.Errorf("pipe %s: %s: %w", l.name, place, res.Err.Err)
+		}
+	}
+	return func(*engine.Message) error { return err }
+}
+
+// Close gives back what was offered and not taken.
+func (r *Reader) Close() {
+	if r.at != nil {
+		r.at.withdraw(engine.Errorf(engine.Transient, "pipe %s: %w", r.link.name, errGone))
+		r.at = nil
+	}
+}
