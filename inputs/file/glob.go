@@ -1,0 +1,104 @@
+package file
+
+import (
+	"cmp"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// glob is filepath.Glob with ** for any number of folders. It gives files, not
+// folders, and does not follow links to folders below a **.
+func glob(pattern string) ([]string, error) {
+	before, after, any := strings.Cut(filepath.ToSlash(pattern), "**")
+	if !any {
+		found, err := filepath.Glob(pattern)
+		return slices.DeleteFunc(found, isDir), err
+	}
+	if before != "" && !strings.HasSuffix(before, "/") || after != "" && !strings.HasPrefix(after, "/") {
+		return nil, errors.New("** stands for whole folders (write a/**/*.log)")
+	}
+	after = strings.TrimPrefix(after, "/")
+	if after == "" {
+		after = "*"
+	}
+	if strings.Contains(after, "**") {
+		return nil, errors.New("only one ** is possible")
+	}
+	if _, err := filepath.Match(after, ""); err != nil {
+		return nil, err
+	}
+	roots := []string{"."}
+	if before != "" {
+		var err error
+		if roots, err = filepath.Glob(strings.TrimSuffix(before, "/") + "/"); err != nil {
+			return nil, err
+		}
+	}
+	var found []string
+	depth := strings.Count(after, "/") + 1
+	for _, root := range roots {
+		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			below, err := filepath.Rel(root, path)
+			if err != nil {
+				return err
+			}
+			parts := strings.Split(filepath.ToSlash(below), "/")
+			if len(parts) < depth || d.IsDir() {
+				return nil
+			}
+			tail := strings.Join(parts[len(parts)-depth:], "/")
+			if ok, _ := filepath.Match(after, tail); ok && !isDir(path) {
+				found = append(found, path)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// natural compares paths as people sort them: runs of digits by their value.
+func natural(a, b string) int {
+	x, y := a, b
+	for x != "" && y != "" {
+		if isDigit(x[0]) && isDigit(y[0]) {
+			var m, n string
+			m, x = number(x)
+			n, y = number(y)
+			if c := cmp.Or(cmp.Compare(len(m), len(n)), cmp.Compare(m, n)); c != 0 {
+				return c
+			}
+			continue
+		}
+		if x[0] != y[0] {
+			return cmp.Compare(x[0], y[0])
+		}
+		x, y = x[1:], y[1:]
+	}
+	return cmp.Or(cmp.Compare(len(x), len(y)), cmp.Compare(a, b))
+}
+
+// number takes the digits off the front, without leading zeros.
+func number(s string) (digits, rest string) {
+	i := 0
+	for i < len(s) && isDigit(s[i]) {
+		i++
+	}
+	return strings.TrimLeft(s[:i], "0"), s[i:]
+}
+
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }

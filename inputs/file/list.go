@@ -1,0 +1,128 @@
+package file
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/flowd-io/flowd/schema"
+)
+
+// paths is one path or a list of them.
+type paths []string
+
+// UnmarshalConfig reads a path or a list of paths.
+func (p *paths) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
+	if n.Kind == schema.ListNode {
+		d.Decode(n, (*[]string)(p))
+	} else if text, ok := d.Text(n); ok {
+		*p = paths{text}
+	}
+	if len(*p) == 0 || slices.Contains(*p, "") {
+		d.Report(n, schema.Problem{Code: "bad-value", Message: "a path is empty", Remedy: "name a file or a pattern such as logs/*.log"})
+	}
+}
+
+// DescribeConfig is a path or a list of paths.
+func (p *paths) DescribeConfig() *schema.Type {
+	return schema.AnyOf("PATH or list of paths", "", []string(nil))
+}
+
+// list is the files to read; each goes to the instance that asks first.
+type list struct {
+	patterns []string
+
+	once  sync.Once
+	err   error
+	files []string
+	taken atomic.Int64
+}
+
+func (l *list) open() error {
+	l.once.Do(func() { l.files, l.err = expand(l.patterns) })
+	return l.err
+}
+
+func (l *list) next() (path string, ok bool) {
+	i := l.taken.Add(1) - 1
+	if i >= int64(len(l.files)) {
+		return "", false
+	}
+	return l.files[i], true
+}
+
+// expand finds the files of all patterns, each once. It complains about what
+// can't be read now, before anything is.
+func expand(patterns []string) ([]string, error) {
+	var files []string
+	var errs []error
+	seen := map[string]bool{}
+	for _, pattern := range patterns {
+		found, err := match(pattern)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		for _, path := range found {
+			if seen[path] {
+				continue
+			}
+			seen[path] = true
+			files = append(files, path)
+			errs = append(errs, check(path))
+		}
+	}
+	return files, errors.Join(errs...)
+}
+
+// match is the files that a pattern means, in natural order.
+func match(pattern string) ([]string, error) {
+	if _, err := os.Lstat(pattern); err == nil || !strings.ContainsAny(pattern, `*?[`) {
+		return []string{pattern}, nil
+	}
+	found, err := glob(pattern)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", pattern, err)
+	}
+	if len(found) == 0 {
+		return nil, fmt.Errorf("%s: no file matches (a relative path starts in the working directory)", pattern)
+	}
+	slices.SortFunc(found, natural)
+	return found, nil
+}
+
+// check says why a file can't be read, or nil.
+func check(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return explain(path, err)
+	case info.IsDir():
+		return fmt.Errorf("%s: is a directory (write %s for the files in it)", path, filepath.Join(path, "*"))
+	case !info.Mode().IsRegular():
+		return nil // to open a pipe waits for its writer
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return explain(path, err)
+	}
+	return f.Close()
+}
+
+func explain(path string, err error) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%s: no such file (a relative path starts in the working directory)", path)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%s: permission denied (give the user that runs flowd the right to read it)", path)
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		return fmt.Errorf("%s: too many open files (raise the limit, ulimit -n)", path)
+	}
+	return fmt.Errorf("%s: %w", path, errors.Unwrap(err))
+}

@@ -1,0 +1,85 @@
+package file
+
+import (
+	"io"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+// source is an open file that counts what was read of it. One that is not a
+// regular file is opened by its first read: to open a named pipe waits for its
+// writer.
+type source struct {
+	path  string
+	bytes atomic.Int64
+
+	mu     sync.Mutex
+	file   *os.File // nil: not opened yet
+	closed bool
+}
+
+func (s *source) open() (*os.File, error) {
+	s.mu.Lock()
+	f, closed := s.file, s.closed
+	s.mu.Unlock()
+	if f != nil {
+		return f, nil
+	}
+	if closed {
+		return nil, os.ErrClosed
+	}
+	f, err := os.Open(s.path)
+	if err != nil {
+		return nil, explain(s.path, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		f.Close()
+		return nil, os.ErrClosed
+	}
+	s.file = f
+	return f, nil
+}
+
+// Read is called by one goroutine.
+func (s *source) Read(p []byte) (int, error) {
+	f, err := s.open()
+	if err != nil {
+		return 0, err
+	}
+	n, err := f.Read(p)
+	s.bytes.Add(int64(n))
+	return n, err
+}
+
+// SetReadDeadline ends a read that waits, and the opening of a pipe that has no
+// writer, by being one.
+func (s *source) SetReadDeadline(t time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.file != nil {
+		return s.file.SetReadDeadline(t)
+	}
+	s.closed = true
+	if w, err := os.OpenFile(s.path, os.O_WRONLY|syscall.O_NONBLOCK, 0); err == nil {
+		return w.Close()
+	}
+	return nil
+}
+
+// Close closes the file, if it is open.
+func (s *source) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	if s.file == nil {
+		return nil
+	}
+	return s.file.Close()
+}
+
+var _ io.ReadCloser = (*source)(nil)

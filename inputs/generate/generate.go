@@ -1,0 +1,150 @@
+// Package generate makes messages out of nothing: for tests, benchmarks and
+// timers.
+package generate
+
+import (
+	"context"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/engine/expr"
+)
+
+// Config configures the input.
+type Config struct {
+	Body     expr.Expr `yaml:"body,main" check:"required" scope:"generate" doc:"What a message is; counter(), random() and random_int(min, max) are there for it."`
+	Count    int64     `yaml:"count" check:"min=0" doc:"Messages to make, by each instance; 0 is no end."`
+	Interval schedule  `yaml:"interval" doc:"Time between messages: a duration, or when they are due as a cron expression of five fields (UTC). Without it they are made as fast as they are taken."`
+	Seed     int64     `yaml:"seed" doc:"Makes random() give the same numbers on each run."`
+}
+
+// Words are what users of other systems write.
+func (*Config) Words() map[string]string {
+	return map[string]string{"mapping": "write `body`", "message": "write `body`", "every": "write `interval`"}
+}
+
+const about = `
+Makes messages, as many and as often as you like.
+
+Messages that are due while nothing is taken are made up for, those of the last
+second at most.
+
+    inputs:
+      ticks: {generate: {interval: 1s, body: '{"n": counter()}'}}
+`
+
+func init() {
+	engine.Register(engine.Inputs, "generate", about, Config{}, newInput)
+}
+
+type input struct {
+	cfg      Config
+	constant bool // the body is the same each time
+
+	src  source
+	body []byte // of a constant
+	free []byte // empty; memory for bodies
+	due  time.Time
+}
+
+func newInput(c Config, env engine.Env) (engine.Input, error) {
+	in := &input{
+		cfg: c,
+		// No field has a value here, so what calls nothing never changes.
+		constant: !strings.Contains(c.Body.String(), "("),
+	}
+	in.src.doc.Reset([]byte("{}"), nil)
+	if c.Seed != 0 {
+		in.src.rng = rand.New(rand.NewPCG(uint64(c.Seed), uint64(env.Index)))
+	} else {
+		in.src.rng = rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
+	}
+	return in, nil
+}
+
+// Read makes the messages that are due, and waits for the first of them.
+func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
+	n := b.Room()
+	if in.cfg.Count > 0 {
+		n = int(min(int64(n), in.cfg.Count-in.src.n))
+		if n == 0 {
+			return nil, io.EOF
+		}
+	}
+	if !in.cfg.Interval.IsZero() {
+		n = in.pace(ctx, n)
+	}
+	for range n {
+		in.add(b)
+	}
+	return nil, ctx.Err()
+}
+
+// pace waits for the next message to be due and says how many are, up to most.
+func (in *input) pace(ctx context.Context, most int) int {
+	now := time.Now()
+	if in.due.IsZero() {
+		in.due = in.cfg.Interval.first(now)
+	}
+	if wait := in.due.Sub(now); wait > 0 {
+		t := time.NewTimer(wait)
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return 0
+		}
+		now = time.Now()
+	} else if -wait > time.Second {
+		in.due = in.cfg.Interval.skip(in.due, now.Add(-time.Second))
+	}
+	n := 0
+	for n < most && !in.due.After(now) {
+		in.due = in.cfg.Interval.next(in.due)
+		n++
+	}
+	return n
+}
+
+const (
+	block = 64 << 10
+	small = 4 << 10 // bodies below share blocks
+)
+
+func (in *input) add(b *engine.Batch) {
+	in.src.n++
+	if in.constant && in.body != nil {
+		b.Add(in.body)
+		return
+	}
+	if cap(in.free) < small {
+		in.free = make([]byte, 0, block)
+	}
+	body, err := in.cfg.Body.AppendBody(in.free, &in.src)
+	if err != nil {
+		b.Add(nil).Fail(err)
+		return
+	}
+	if len(body) <= cap(in.free) {
+		in.free = in.free[len(body):cap(in.free)][:0]
+	}
+	body = body[:len(body):len(body)]
+	if in.constant {
+		in.body = body
+	}
+	b.Add(body)
+}
+
+// source is what bodies are made of.
+type source struct {
+	doc doc.Doc
+	n   int64
+	rng *rand.Rand
+}
+
+// Document has no fields.
+func (s *source) Document() *doc.Doc { return &s.doc }

@@ -1,0 +1,197 @@
+package generate
+
+import (
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/enginetest"
+)
+
+func TestInput(t *testing.T) {
+	enginetest.Input(t, func(t *testing.T) engine.Input {
+		return enginetest.New(t, engine.Inputs, `{"generate": {"count": 3, "body": "{n: counter()}"}}`)
+	}, `{"n":1}`, `{"n":2}`, `{"n":3}`)
+}
+
+// read reads n messages.
+func read(t *testing.T, in engine.Input, n int) (bodies []string) {
+	t.Helper()
+	for len(bodies) < n {
+		b := engine.NewBatch(n - len(bodies))
+		if _, err := in.Read(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		for m := range b.All() {
+			bodies = append(bodies, string(m.Bytes()))
+		}
+	}
+	return bodies
+}
+
+func TestBodies(t *testing.T) {
+	tests := []struct{ name, body, want string }{
+		{"text is sent as it is", `'"hi"'`, `"hi" "hi"`},
+		{"a constant object is JSON", "{a: 1}", `{"a":1} {"a":1}`},
+		{"the counter counts", "counter() * 10", "10 20"},
+		{"no field has a value", "missing ?? 7", "7 7"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			in := enginetest.New(t, engine.Inputs, `{"generate": {"body": `+quote(tt.body)+`}}`)
+			if got := strings.Join(read(t, in, 2), " "); got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+func quote(s string) string { return `"` + strings.ReplaceAll(s, `"`, `\"`) + `"` }
+
+func TestASeedRepeats(t *testing.T) {
+	make := func(seed string) engine.Input {
+		return enginetest.New(t, engine.Inputs, `{"generate": {"seed": `+seed+`, "body": "[random(), random_int(1, 6)]"}}`)
+	}
+	first, again, other := read(t, make("5"), 20), read(t, make("5"), 20), read(t, make("6"), 20)
+	if !slices.Equal(first, again) {
+		t.Error("two runs with one seed differ")
+	}
+	if slices.Equal(first, other) {
+		t.Error("two seeds give the same")
+	}
+}
+
+func TestABodyThatFailsIsAFailedMessage(t *testing.T) {
+	in := enginetest.New(t, engine.Inputs, `{"generate": {"count": 1, "body": "random_int(6, 1)"}}`)
+	b := engine.NewBatch(5)
+	if _, err := in.Read(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for m := range b.Ended() {
+		n++
+		if !strings.Contains(m.Err().Error(), "the smaller first") {
+			t.Errorf("got %v", m.Err())
+		}
+	}
+	if n != 1 {
+		t.Errorf("%d failed, want 1", n)
+	}
+	if _, err := in.Read(t.Context(), engine.NewBatch(5)); !errors.Is(err, io.EOF) {
+		t.Errorf("got %v, want the end", err)
+	}
+}
+
+func TestInterval(t *testing.T) {
+	tests := []struct {
+		name, interval string
+		want           time.Duration // of the fourth message
+	}{
+		{"the first message is due at once", "10s", 30 * time.Second},
+		{"short intervals are kept", "250us", 750 * time.Microsecond},
+		// The virtual clock starts at midnight.
+		{"cron names minutes", "*/15 * * * *", time.Hour},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				in := enginetest.New(t, engine.Inputs, `{"generate": {"interval": "`+tt.interval+`", "body": "counter()"}}`)
+				start := time.Now()
+				read(t, in, 4)
+				if got := time.Since(start); got != tt.want {
+					t.Errorf("four messages after %v, want %v", got, tt.want)
+				}
+			})
+		})
+	}
+}
+
+func TestWhatWasMissedIsMadeUpForASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in := enginetest.New(t, engine.Inputs, `{"generate": {"interval": "100ms", "body": "counter()"}}`)
+		read(t, in, 1)
+		time.Sleep(time.Hour)
+		b := engine.NewBatch(1000)
+		if _, err := in.Read(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		if b.Len() < 10 || b.Len() > 11 {
+			t.Errorf("got %d messages after an hour's pause, want those of a second", b.Len())
+		}
+	})
+}
+
+func TestCron(t *testing.T) {
+	at := func(s string) time.Time {
+		v, err := time.Parse("2006-01-02 15:04", s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	tests := []struct{ cron, from, want string }{
+		{"* * * * *", "2026-01-01 00:00", "2026-01-01 00:01"},
+		{"30 2 * * *", "2026-01-01 02:30", "2026-01-02 02:30"},
+		{"0 0 29 2 *", "2026-01-01 00:00", "2028-02-29 00:00"},
+		{"0 9-17/4 * * mon-fri", "2026-01-02 17:00", "2026-01-05 09:00"},
+		{"0 0 1,15 * *", "2026-01-02 00:00", "2026-01-15 00:00"},
+		{"0 0 13 * fri", "2026-02-14 00:00", "2026-02-20 00:00"}, // either is enough
+		{"0 0 * * 7", "2026-01-01 00:00", "2026-01-04 00:00"},
+		{"59 23 31 dec *", "2026-12-31 23:59", "2027-12-31 23:59"},
+	}
+	for _, tt := range tests {
+		c, err := parseCron(tt.cron)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := c.next(at(tt.from)); !got.Equal(at(tt.want)) {
+			t.Errorf("%q after %s: got %v, want %s", tt.cron, tt.from, got, tt.want)
+		}
+	}
+}
+
+func TestConfiguration(t *testing.T) {
+	for interval, want := range map[string]string{
+		"often":       "neither a duration nor a cron expression",
+		"-1s":         "not positive",
+		"60 * * * *":  "is not 0 to 59",
+		"5-1 * * * *": "goes backwards",
+		"*/0 * * * *": "is no step",
+		"0 0 31 2 *":  "names a day that never comes",
+	} {
+		got := strings.Join(enginetest.Problems(t, engine.Inputs, `{"generate": {"body": "1", "interval": "`+interval+`"}}`), "\n")
+		if !strings.Contains(got, want) {
+			t.Errorf("%s: got %q, want %q in it", interval, got, want)
+		}
+	}
+}
+
+func TestConstantsAllocateNothing(t *testing.T) {
+	in := enginetest.New(t, engine.Inputs, `{"generate": {"body": "'hello'"}}`)
+	read(t, in, 1)
+	b := engine.NewBatch(1 << 20)
+	if n := testing.AllocsPerRun(1000, func() { in.(*input).add(b) }); n > 0 {
+		t.Errorf("%v allocations a message", n)
+	}
+}
+
+func FuzzSchedule(f *testing.F) {
+	for _, s := range []string{"1s", "*/5 * * * *", "0 9-17/4 1,2 jan mon-fri", "* * 31 2 *", "1/99999999999 * * * *"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := parseSchedule(text)
+		if err != nil {
+			return
+		}
+		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+		if next := s.next(now); !next.After(now) {
+			t.Errorf("%q: %v is not after %v", text, next, now)
+		}
+	})
+}

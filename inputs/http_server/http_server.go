@@ -1,0 +1,273 @@
+// Package httpserver takes messages as HTTP requests and answers each with its
+// fate. Start at [input]; a request's way through is in request.go, what it is
+// answered in answer.go.
+package httpserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/framing"
+	"github.com/flowd-io/flowd/internal/httpx"
+	"github.com/flowd-io/flowd/internal/tlsconf"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// Config configures the input.
+type Config struct {
+	Listen         string   `yaml:"listen,main" check:"required" doc:"Address to listen on, as 127.0.0.1:8080 or :8080 for all interfaces; port 0 takes a free one."`
+	Path           string   `yaml:"path" doc:"Path that requests must have; one that ends with a slash takes all below it."`
+	Methods        []string `yaml:"methods" check:"nonempty" doc:"Methods that are taken."`
+	framing.Config `yaml:",inline"`
+	MaxBody        schema.Size    `yaml:"max_body" check:"min=1" doc:"Largest request body, compressed or not; a larger one is answered 413."`
+	MaxRequests    int            `yaml:"max_requests" check:"min=1" doc:"Requests that are under way at once; more are answered 503."`
+	MaxWaiting     schema.Size    `yaml:"max_waiting" check:"min=1" doc:"Bytes of requests that the pipeline has not taken yet; more are answered 503."`
+	Timeout        time.Duration  `yaml:"timeout" check:"min=1ms" doc:"Time for a request's messages to reach their fate; then it is answered 504."`
+	Auth           httpx.Auth     `yaml:"auth" doc:"What requests must show; without it all are taken."`
+	TLS            tlsconf.Server `yaml:"tls" doc:"Listen with TLS."`
+}
+
+// CheckConfig reports what can't work.
+func (c *Config) CheckConfig(report func(path, message, remedy string)) {
+	if _, port, err := net.SplitHostPort(c.Listen); err != nil || port == "" {
+		report("listen", fmt.Sprintf("%q is not an address", c.Listen), `write "127.0.0.1:8080" or ":8080"`)
+	}
+	if !strings.HasPrefix(c.Path, "/") {
+		report("path", fmt.Sprintf("%q does not begin with a slash", c.Path), `write "/`+c.Path+`"`)
+	}
+	if c.MaxWaiting < c.MaxBody {
+		report("max_waiting", "is less than max_body: the largest bodies would never be taken", "raise max_waiting, or lower max_body")
+	}
+	for _, m := range c.Methods {
+		if m != strings.ToUpper(m) {
+			report("methods", fmt.Sprintf("%q is no method", m), "write "+strings.ToUpper(m))
+		}
+	}
+}
+
+// Words are what users of other systems write.
+func (*Config) Words() map[string]string {
+	return map[string]string{"address": "write `listen`", "port": "write `listen`", "allowed_verbs": "write `methods`", "method": "write `methods`"}
+}
+
+const about = `
+Takes HTTP requests and answers each when its messages have reached their fate.
+
+A body is one message; with content type application/x-ndjson each line is one,
+with a framing each record. Answers: 200 delivered or filtered, 202
+dead-lettered, 400 not decodable, 422 refused for what it is, 503 not possible
+now, 504 too slow. Several messages get the worst status, and a list by index.
+
+Metadata: http_method, http_path, http_query, http_remote, and headers by their
+names in small letters, but for those with credentials.
+
+    inputs:
+      web: {http_server: {listen: "127.0.0.1:8080", path: /events}}
+`
+
+func init() {
+	engine.Register(engine.Inputs, "http_server", about, Config{
+		Path: "/", Methods: []string{"POST", "PUT"}, Config: framing.Defaults,
+		MaxBody: 10 << 20, MaxRequests: 1000, MaxWaiting: 128 << 20, Timeout: 30 * time.Second,
+	}, newInput)
+}
+
+type input struct {
+	cfg    Config
+	log    *slog.Logger
+	framed bool // a framing is configured
+
+	server  *http.Server
+	serving sync.WaitGroup
+	slots   chan struct{} // one for each request under way
+	waiting atomic.Int64  // bytes of bodies that are not taken
+	arrived chan *request // handed over without a buffer: who is not taken is told at once
+	stopped chan struct{}
+	stop    sync.Once
+	at      *request // has messages that did not fit into a Read
+
+	mu   sync.Mutex // guards the fields below
+	open []*request // by number; nil: the number is free
+	free []uint32
+}
+
+var (
+	_ engine.Opener   = (*input)(nil)
+	_ engine.Closer   = (*input)(nil)
+	_ engine.Stopper  = (*input)(nil)
+	_ engine.Returner = (*input)(nil)
+	_ engine.Acker    = (*input)(nil)
+)
+
+func newInput(c Config, env engine.Env) (engine.Input, error) {
+	if env.Index > 0 {
+		return nil, errors.New("one instance takes all connections (remove concurrency)")
+	}
+	return &input{
+		cfg: c, log: env.Log, framed: c.Framing != framing.Framing{},
+		slots:   make(chan struct{}, c.MaxRequests),
+		arrived: make(chan *request),
+		stopped: make(chan struct{}),
+	}, nil
+}
+
+// TakesBack says that each request is answered by itself.
+func (in *input) TakesBack() engine.TakesBack { return engine.TakesOne }
+
+const (
+	headerTimeout = 10 * time.Second // a client that dribbles headers is cut off
+	bodyTimeout   = time.Minute      // likewise for bodies
+	answerTimeout = 10 * time.Second // and for one that does not take its answer
+	idleTimeout   = 2 * time.Minute
+	maxHeader     = 64 << 10
+)
+
+// Open listens.
+func (in *input) Open(ctx context.Context) error {
+	conf, err := in.cfg.TLS.Config()
+	if err != nil {
+		return err
+	}
+	l, err := new(net.ListenConfig).Listen(ctx, "tcp", in.cfg.Listen)
+	if err != nil {
+		return fmt.Errorf("listen on %s: %w", in.cfg.Listen, err)
+	}
+	in.server = &http.Server{
+		Handler: in, TLSConfig: conf,
+		ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout + bodyTimeout, IdleTimeout: idleTimeout,
+		WriteTimeout:   bodyTimeout + pressure + in.cfg.Timeout + answerTimeout,
+		MaxHeaderBytes: maxHeader,
+		ErrorLog:       slog.NewLogLogger(in.log.Handler(), slog.LevelDebug),
+	}
+	scheme, serve := "http", in.server.Serve
+	if conf != nil {
+		scheme, serve = "https", func(l net.Listener) error { return in.server.ServeTLS(l, "", "") }
+	}
+	in.serving.Go(func() {
+		if err := serve(l); !errors.Is(err, http.ErrServerClosed) {
+			in.log.Error("no longer listening", "err", err)
+		}
+	})
+	in.log.Info(fmt.Sprintf("listening on %s://%s%s", scheme, l.Addr(), in.cfg.Path))
+	return nil
+}
+
+// Read adds the messages of requests that wait.
+func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
+	if in.at == nil {
+		select {
+		case r := <-in.arrived:
+			in.take(r)
+		case <-ctx.Done():
+			return in, ctx.Err()
+		case <-in.stopped:
+			return in, io.EOF
+		}
+	}
+	for {
+		in.add(b)
+		if b.Room() == 0 {
+			return in, nil
+		}
+		select {
+		case r := <-in.arrived:
+			in.take(r)
+		default:
+			return in, nil
+		}
+	}
+}
+
+// add adds messages of the request at hand while there is room.
+func (in *input) add(b *engine.Batch) {
+	r := in.at
+	for b.Room() > 0 && r.read < len(r.records) {
+		m := r.records[r.read].AddTo(b, r.meta)
+		m.Ref = r.ref()
+		r.read++
+	}
+	if r.read == len(r.records) {
+		in.at = nil
+	}
+}
+
+// Ack notes how messages ended and lets requests that are complete be answered.
+func (in *input) Ack(_ context.Context, results []engine.Result) ([]engine.Result, error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for _, res := range results {
+		number := uint32(res.Ref >> 32)
+		r := in.open[number]
+		r.results[uint32(res.Ref)] = verdictOf(res)
+		if r.left--; r.left == 0 {
+			in.open[number] = nil
+			in.free = append(in.free, number)
+			close(r.done)
+		}
+	}
+	return nil, nil
+}
+
+// take gives a request a number, under which its messages are acked.
+func (in *input) take(r *request) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if n := len(in.free); n > 0 {
+		r.number, in.free = in.free[n-1], in.free[:n-1]
+		in.open[r.number] = r
+	} else {
+		r.number = uint32(len(in.open))
+		in.open = append(in.open, r)
+	}
+	in.at = r
+}
+
+// Stop closes the listener and refuses requests that were not read. Those that
+// were are still answered.
+func (in *input) Stop(context.Context) error {
+	in.stop.Do(func() {
+		close(in.stopped)
+		in.handBack()
+		in.serving.Go(func() { _ = in.server.Shutdown(context.Background()) })
+	})
+	return nil
+}
+
+// handBack ends what of a request was not read yet.
+func (in *input) handBack() {
+	r := in.at
+	if r == nil {
+		return
+	}
+	in.at = nil
+	rest := make([]engine.Result, 0, len(r.records)-r.read)
+	for ; r.read < len(r.records); r.read++ {
+		rest = append(rest, engine.Result{Ref: r.ref(), Fate: engine.Returned})
+	}
+	_, _ = in.Ack(context.Background(), rest)
+}
+
+// Close waits for the answers, and cuts off what ctx does not wait for.
+func (in *input) Close(ctx context.Context) error {
+	if in.server == nil {
+		return nil
+	}
+	_ = in.Stop(ctx)
+	unblock := context.AfterFunc(ctx, func() { in.server.Close() })
+	defer unblock()
+	in.serving.Wait()
+	return nil
+}
+
+func (in *input) takes(method string) bool { return slices.Contains(in.cfg.Methods, method) }

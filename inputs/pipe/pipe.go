@@ -1,0 +1,68 @@
+// Package pipe reads what outputs `pipe` of other pipelines in the process write.
+package pipe
+
+import (
+	"context"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/pipe"
+)
+
+// Config configures the input.
+type Config struct {
+	Name string `yaml:"name,main" check:"required,nonempty" doc:"Name of the pipe, as the outputs that write to it have it."`
+}
+
+const about = `
+Reads what outputs pipe of the same name write, in any pipeline of the process.
+
+A message's fate here is its fate there. The input ends when all of its writers
+have.
+
+    inputs:
+      orders: {pipe: orders}
+`
+
+func init() {
+	engine.Register(engine.Inputs, "pipe", about, Config{}, newInput)
+}
+
+type input struct {
+	*pipe.Reader
+	link *pipe.Link
+	name string
+}
+
+var (
+	_ engine.Opener   = (*input)(nil)
+	_ engine.Closer   = (*input)(nil)
+	_ engine.Returner = (*input)(nil)
+	_ engine.Follower = (*input)(nil)
+)
+
+func newInput(c Config, env engine.Env) (engine.Input, error) {
+	link := pipe.Of(env.Shared, c.Name)
+	link.AddReader()
+	return &input{link.NewReader(), link, c.Name}, nil
+}
+
+// Open sees that something writes.
+func (in *input) Open(context.Context) error { return in.link.CheckWriters() }
+
+// Read takes what is offered.
+func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
+	return in.Reader, in.Reader.Read(ctx, b)
+}
+
+// TakesBack says that each message goes back by itself.
+func (in *input) TakesBack() engine.TakesBack { return engine.TakesOne }
+
+// Follows names the pipe: the input ends with its writers.
+func (in *input) Follows() string { return in.name }
+
+// Close gives back what was not taken.
+func (in *input) Close(context.Context) error {
+	in.Reader.Close()
+	in.link.EndReader()
+	return nil
+}

@@ -1,0 +1,45 @@
+package pipe
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/enginetest"
+	"github.com/flowd-io/flowd/internal/pipe"
+)
+
+func TestInput(t *testing.T) {
+	enginetest.Input(t, func(t *testing.T) engine.Input {
+		env := enginetest.Env()
+		in, err := newInput(Config{Name: "x"}, env)
+		if err != nil {
+			t.Fatal(err)
+		}
+		link := pipe.Of(env.Shared, "x")
+		link.AddWriter()
+		go func() {
+			link.Write(context.Background(), enginetest.Batch("a", "b", "c", "d"))
+			link.EndWriter()
+		}()
+		return in
+	}, "a", "b", "c", "d")
+}
+
+func TestAPipeWithoutWritersDoesNotOpen(t *testing.T) {
+	in := enginetest.New(t, engine.Inputs, `{"pipe": "x"}`)
+	if err := in.(engine.Opener).Open(t.Context()); err == nil || !strings.Contains(err.Error(), `nothing writes to pipe "x"`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestItFollowsItsWriters(t *testing.T) {
+	in := enginetest.New(t, engine.Inputs, `{"pipe": "x"}`)
+	if got := in.(engine.Follower).Follows(); got != "x" {
+		t.Errorf("got %q", got)
+	}
+	if got := in.(engine.Returner).TakesBack(); got != engine.TakesOne {
+		t.Errorf("got %v", got)
+	}
+}

@@ -1,0 +1,135 @@
+// Package sequence reads inputs one after the other.
+package sequence
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/flowd-io/flowd/engine"
+)
+
+// Config configures the input.
+type Config struct {
+	Inputs []part `yaml:"inputs,main" check:"required,nonempty" doc:"The inputs, in order."`
+}
+
+type part struct {
+	Use engine.Plugin[engine.Input] `yaml:",variant"`
+}
+
+const about = `
+Reads inputs one after the other: the next begins when the one before has ended.
+
+    inputs:
+      all:
+        sequence:
+          - file: old.ndjson
+          - stdin: {}
+`
+
+func init() {
+	engine.Register(engine.Inputs, "sequence", about, Config{}, newInput)
+}
+
+type input struct {
+	names  []string
+	parts  []engine.Input
+	at     int // the part that is read
+	opened int // how many were opened
+}
+
+var (
+	_ engine.Closer   = (*input)(nil)
+	_ engine.Stopper  = (*input)(nil)
+	_ engine.Returner = (*input)(nil)
+)
+
+func newInput(c Config, env engine.Env) (engine.Input, error) {
+	if env.Index > 0 {
+		return nil, errors.New("several instances would not read one after the other (remove concurrency)")
+	}
+	in := &input{}
+	var errs []error
+	for i, p := range c.Inputs {
+		made, err := p.Use.Build(env)
+		if _, follows := made.(engine.Follower); follows {
+			err = errors.New("it ends with its writers, not before the next input (give it a pipeline of its own)")
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s, number %d: %w", p.Use.Name, i+1, err))
+			continue
+		}
+		in.names, in.parts = append(in.names, p.Use.Name), append(in.parts, made)
+	}
+	return in, errors.Join(errs...)
+}
+
+// TakesBack is what all parts take back, or nothing where they differ.
+func (in *input) TakesBack() engine.TakesBack {
+	takes := func(p engine.Input) engine.TakesBack {
+		if r, ok := p.(engine.Returner); ok {
+			return r.TakesBack()
+		}
+		return engine.TakesNothing
+	}
+	first := takes(in.parts[0])
+	for _, p := range in.parts[1:] {
+		if takes(p) != first {
+			return engine.TakesNothing
+		}
+	}
+	return first
+}
+
+// Read reads the part at hand; the next is opened when it ends.
+func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
+	for in.at < len(in.parts) {
+		part, room := in.parts[in.at], b.Room()
+		if in.opened == in.at {
+			if err := open(ctx, part); err != nil {
+				return nil, fmt.Errorf("%s: %w", in.names[in.at], err)
+			}
+			in.opened++
+		}
+		acker, err := part.Read(ctx, b)
+		if !errors.Is(err, io.EOF) {
+			return acker, err
+		}
+		in.at++
+		if b.Room() < room {
+			return acker, nil
+		}
+	}
+	return nil, io.EOF
+}
+
+func open(ctx context.Context, x any) error {
+	if o, ok := x.(engine.Opener); ok {
+		return o.Open(ctx)
+	}
+	return nil
+}
+
+// Stop stops the part that is read.
+func (in *input) Stop(ctx context.Context) error {
+	if in.at >= in.opened {
+		return nil
+	}
+	if s, ok := in.parts[in.at].(engine.Stopper); ok {
+		return s.Stop(ctx)
+	}
+	return nil
+}
+
+// Close closes all parts that were opened: until now, acks may have come for them.
+func (in *input) Close(ctx context.Context) error {
+	var errs []error
+	for _, p := range in.parts[:in.opened] {
+		if c, ok := p.(engine.Closer); ok {
+			errs = append(errs, c.Close(ctx))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,121 @@
+package sequence
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/enginetest"
+	_ "github.com/flowd-io/flowd/inputs/file"
+	_ "github.com/flowd-io/flowd/inputs/generate"
+	_ "github.com/flowd-io/flowd/inputs/pipe"
+)
+
+func TestInput(t *testing.T) {
+	enginetest.Input(t, func(t *testing.T) engine.Input {
+		return enginetest.New(t, engine.Inputs, `{"sequence": [
+			{"generate": {"count": 2, "body": "counter()"}},
+			{"generate": {"count": 1, "body": "'x'"}}
+		]}`)
+	}, "1", "2", "x")
+}
+
+// fake records what is done to it.
+type fake struct {
+	name  string
+	n     int // messages
+	takes engine.TakesBack
+	fail  error
+	log   *[]string
+}
+
+func (p *fake) note(what string)            { *p.log = append(*p.log, p.name+" "+what) }
+func (p *fake) TakesBack() engine.TakesBack { return p.takes }
+
+func (p *fake) Open(context.Context) error {
+	p.note("open")
+	return p.fail
+}
+
+func (p *fake) Stop(context.Context) error {
+	p.note("stop")
+	return nil
+}
+
+func (p *fake) Close(context.Context) error {
+	p.note("close")
+	return nil
+}
+
+func (p *fake) Ack(context.Context, []engine.Result) ([]engine.Result, error) { return nil, nil }
+
+func (p *fake) Read(_ context.Context, b *engine.Batch) (engine.Acker, error) {
+	if p.n == 0 {
+		return p, io.EOF
+	}
+	p.n--
+	p.note("read")
+	b.Add([]byte(p.name))
+	return p, nil
+}
+
+func of(parts ...*fake) (in *input, log *[]string) {
+	in, log = &input{}, new([]string)
+	for _, p := range parts {
+		p.log = log
+		in.names, in.parts = append(in.names, p.name), append(in.parts, p)
+	}
+	return in, log
+}
+
+func TestPartsAreOpenedInTurnAndClosedTogether(t *testing.T) {
+	in, log := of(&fake{name: "a", n: 1}, &fake{name: "b", n: 1}, &fake{name: "c", n: 1})
+	for range 2 {
+		acker, err := in.Read(t.Context(), engine.NewBatch(1))
+		if err != nil || acker == nil {
+			t.Fatal(acker, err)
+		}
+	}
+	if err := errors.Join(in.Stop(t.Context()), in.Close(t.Context())); err != nil {
+		t.Error(err)
+	}
+	want := []string{"a open", "a read", "b open", "b read", "b stop", "a close", "b close"}
+	if !slices.Equal(*log, want) {
+		t.Errorf("got %q, want %q", *log, want)
+	}
+}
+
+func TestAPartThatDoesNotOpenIsNamed(t *testing.T) {
+	in, _ := of(&fake{name: "a"}, &fake{name: "b", fail: errors.New("no such thing")})
+	if _, err := in.Read(t.Context(), engine.NewBatch(1)); err == nil || err.Error() != "b: no such thing" {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestWhatIsTakenBack(t *testing.T) {
+	one, other := &fake{takes: engine.TakesOne}, &fake{takes: engine.TakesPosition}
+	if in, _ := of(one, one); in.TakesBack() != engine.TakesOne {
+		t.Error("equal parts take back what each does")
+	}
+	if in, _ := of(one, other); in.TakesBack() != engine.TakesNothing {
+		t.Error("unequal parts take back nothing")
+	}
+}
+
+func TestConfiguration(t *testing.T) {
+	for config, want := range map[string]string{
+		`[]`:             "empty",
+		`[{"nope": {}}]`: "nope",
+		`[{"file": {"path": "x", "framing": "bad"}}]`:  "bad",
+		`[{"generate": {"body": "1"}}, {"pipe": "x"}]`: "pipe, number 2: it ends with its writers",
+	} {
+		got := strings.Join(enginetest.Problems(t, engine.Inputs, `{"sequence": `+config+`}`), "\n")
+		if !strings.Contains(got, want) {
+			t.Errorf("%s: got %q, want %q in it", config, got, want)
+		}
+	}
+}

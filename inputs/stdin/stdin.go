@@ -1,0 +1,77 @@
+// Package stdin reads messages from standard input.
+package stdin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/compression"
+	"github.com/flowd-io/flowd/internal/framing"
+)
+
+// Config configures the input.
+type Config struct {
+	framing.Config `yaml:",inline"`
+	Compression    string `yaml:"compression" check:"oneof=none|gzip|zstd|bzip2|snappy|lz4" doc:"How the stream is compressed."`
+}
+
+const about = `
+Reads standard input, one message a line.
+
+A stream that is cut into records in another way has a framing. Metadata: line.
+
+    inputs:
+      log: {stdin: {}}
+`
+
+func init() {
+	engine.Register(engine.Inputs, "stdin", about, Config{Config: framing.Defaults, Compression: "none"}, newInput)
+}
+
+type input struct {
+	cfg  Config
+	file io.Reader
+	meta engine.Meta
+
+	pump *framing.Pump
+}
+
+var (
+	_ engine.Opener = (*input)(nil)
+	_ engine.Closer = (*input)(nil)
+)
+
+func newInput(c Config, env engine.Env) (engine.Input, error) {
+	if env.Index > 0 {
+		return nil, errors.New("standard input has one reader (remove concurrency)")
+	}
+	return &input{cfg: c, file: os.Stdin, meta: engine.Meta{}.WithIndex("line")}, nil
+}
+
+// Open starts to read: what reads standard input is a goroutine of its own,
+// since a read of it can't be called off.
+func (in *input) Open(context.Context) error {
+	in.pump = framing.NewPump(in.file, func(r io.Reader) (framing.Reader, error) {
+		return in.cfg.Decompressed(compression.Format(in.cfg.Compression), r)
+	})
+	return nil
+}
+
+// Read adds the records that have come.
+func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
+	err := in.pump.Fill(ctx, b, in.meta)
+	if err != nil && !errors.Is(err, io.EOF) && ctx.Err() == nil {
+		err = fmt.Errorf("standard input: %w", err)
+	}
+	return nil, err
+}
+
+// Close stops reading.
+func (in *input) Close(context.Context) error {
+	in.pump.Close()
+	return nil
+}
