@@ -1,0 +1,136 @@
+package batch
+
+import (
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+)
+
+// batcher holds the open batches. They share one timeout, so the order of their
+// opening is also the order in which they are due, and a list replaces a heap.
+type batcher struct {
+	Config
+	keyOf  func(*engine.Message) []byte
+	open   map[string]*open // by batch key; "" without one: the text of a key is never empty
+	opened list             // first opened in front
+	used   list             // least recently used in front; kept for MaxKeys only
+}
+
+func newBatcher(c Config, keyOf func(*engine.Message) []byte) *batcher {
+	return &batcher{
+		Config: c,
+		keyOf:  keyOf,
+		open:   map[string]*open{},
+		opened: list{link: byOpening},
+		used:   list{link: byUse},
+	}
+}
+
+// open is a batch that still grows.
+type open struct {
+	key   string
+	batch *engine.Batch
+	n     int
+	bytes int64
+	due   time.Time
+	links [2]link // in batcher.opened and batcher.used
+}
+
+// Add moves each message into the open batch of its key. A message whose flush
+// condition can't be told fails and stays behind.
+func (s *batcher) Add(b *engine.Batch, now time.Time, emit engine.Emit) {
+	for m := range b.All() {
+		last, err := s.completes(m)
+		if err != nil {
+			m.Fail(err)
+			continue
+		}
+		size, key := s.sizeOf(m), s.keyOf(m)
+		o := s.open[string(key)]
+		if o != nil && s.Bytes > 0 && o.bytes+size > int64(s.Bytes) {
+			s.emit(o, engine.ByBytes, emit)
+			o = nil
+		}
+		if o == nil {
+			o = s.start(b, string(key), now, emit)
+		} else if s.MaxKeys > 0 {
+			s.used.remove(o)
+			s.used.append(o)
+		}
+		o.batch.Move(m)
+		o.n++
+		o.bytes += size
+		switch {
+		case last:
+			s.emit(o, engine.ByFlush, emit)
+		case s.Size > 0 && o.n >= s.Size:
+			s.emit(o, engine.BySize, emit)
+		case s.Bytes > 0 && o.bytes >= int64(s.Bytes):
+			s.emit(o, engine.ByBytes, emit)
+		}
+	}
+}
+
+// Due is when the oldest open batch has waited for the timeout.
+func (s *batcher) Due() time.Time {
+	if s.opened.front == nil {
+		return time.Time{}
+	}
+	return s.opened.front.due
+}
+
+// Flush emits open batches, first opened first, until n messages have left, or
+// all that are due.
+func (s *batcher) Flush(now time.Time, why engine.Trigger, n int, emit engine.Emit) {
+	for left := 0; s.opened.front != nil; {
+		o := s.opened.front
+		switch {
+		case why == engine.ByTimeout && now.Before(o.due):
+			return
+		case why != engine.ByTimeout && n >= 0 && left >= n:
+			return
+		}
+		left += o.n
+		s.emit(o, why, emit)
+	}
+}
+
+// start opens a batch for a key. It evicts before it opens, so that there are
+// never more than MaxKeys.
+func (s *batcher) start(b *engine.Batch, key string, now time.Time, emit engine.Emit) *open {
+	if s.MaxKeys > 0 && len(s.open) >= s.MaxKeys {
+		s.emit(s.used.front, engine.ByEvicted, emit)
+	}
+	o := &open{key: key, batch: b.Open(), due: now.Add(s.Timeout)}
+	s.open[key] = o
+	s.opened.append(o)
+	if s.MaxKeys > 0 {
+		s.used.append(o)
+	}
+	return o
+}
+
+func (s *batcher) emit(o *open, why engine.Trigger, emit engine.Emit) {
+	delete(s.open, o.key)
+	s.opened.remove(o)
+	if s.MaxKeys > 0 {
+		s.used.remove(o)
+	}
+	emit(o.batch, why)
+}
+
+// completes says whether m is the last message of its batch.
+func (s *batcher) completes(m *engine.Message) (bool, error) {
+	if s.Config.Flush.IsZero() {
+		return false, nil
+	}
+	return s.Config.Flush.Test(m)
+}
+
+// sizeOf is the payload's size where it counts: asking for it splices edits.
+func (s *batcher) sizeOf(m *engine.Message) int64 {
+	if s.Bytes == 0 {
+		return 0
+	}
+	return int64(m.Size())
+}

@@ -1,0 +1,39 @@
+package batch
+
+import (
+	"strconv"
+	"testing"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/enginetest"
+)
+
+// BenchmarkAdd is one message into a batch of 500, of one key and of a million
+// recurring ones.
+func BenchmarkAdd(b *testing.B) {
+	for _, keys := range []int{1, 1_000_000} {
+		b.Run(strconv.Itoa(keys)+" keys", func(b *testing.B) {
+			names := make([][]byte, keys)
+			for i := range names {
+				names[i] = []byte(`"customer-` + strconv.Itoa(i) + `"`)
+			}
+			next := 0
+			s := newBatcher(defaults, func(*engine.Message) []byte {
+				next++
+				return names[next%keys]
+			})
+			emit := func(*engine.Batch, engine.Trigger) {}
+			payloads := make([]string, 256)
+			for i := range payloads {
+				payloads[i] = `{"customer":"x","status":503}`
+			}
+			b.ReportAllocs()
+			for i := 0; i < b.N; i += len(payloads) {
+				b.StopTimer()
+				in := enginetest.Batch(payloads...)
+				b.StartTimer()
+				s.Add(in, start, emit)
+			}
+		})
+	}
+}

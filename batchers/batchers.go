@@ -1,0 +1,7 @@
+// Package batchers is the list of built-in batchers: importing it registers
+// them all.
+package batchers
+
+import (
+	_ "github.com/flowd-io/flowd/batchers/batch"
+)

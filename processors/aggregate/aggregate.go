@@ -1,0 +1,54 @@
+// Package aggregate is the batch step `aggregate`: it makes one message of a
+// batch. Its config is a mapping of paths to expressions.
+package aggregate
+
+import (
+	"context"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/internal/fields"
+)
+
+const help = `
+Makes one document of a batch: each line is an expression over messages(). Bare
+fields are those of the first message.
+
+    - aggregate:
+        customer: customer.id
+        orders: len(messages())
+        total: sum(messages(), .total)
+`
+
+func init() {
+	engine.Register(engine.Processors, "aggregate", help, fields.Lines{}, build)
+	engine.BatchOnly("aggregate")
+}
+
+func build(lines fields.Lines, _ engine.Env) (engine.Processor, error) {
+	return aggregator(lines), nil
+}
+
+type aggregator fields.Lines
+
+// Process evaluates all lines before it merges: that is the messages' end. An
+// error fails them all.
+func (a aggregator) Process(_ context.Context, b *engine.Batch) error {
+	for first := range b.All() {
+		var d doc.Doc
+		d.Reset([]byte("{}"), nil)
+		for i := range a {
+			if err := a[i].Apply(first, &d); err != nil {
+				return err
+			}
+		}
+		m := b.Merge(nil, b.All())
+		// A document, unlike another body, is what later expressions see.
+		if err := m.SetValue(nil); err != nil {
+			return err
+		}
+		m.SetBytes(d.Bytes())
+		return nil
+	}
+	return nil
+}

@@ -1,0 +1,113 @@
+// Package archive is the batch step `archive`: it makes one message of a batch.
+// Start at [Config]; each format is one function.
+package archive
+
+import (
+	"context"
+	"errors"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/internal/codec"
+)
+
+// Config configures the archive step.
+type Config struct {
+	Lines     *Lines  `yaml:"lines" oneof:"format" doc:"Each payload on a line of its own."`
+	JSONArray *Array  `yaml:"json_array" oneof:"format" doc:"One array of all documents."`
+	CSV       *CSV    `yaml:"csv" oneof:"format" doc:"A header line and a line for each document."`
+	Tar       *Tar    `yaml:"tar" oneof:"format" doc:"A tar archive with a file for each payload."`
+	Concat    *Concat `yaml:"concat" oneof:"format" doc:"All payloads, one behind the other."`
+}
+
+// Lines has no options.
+type Lines struct{}
+
+// Array has no options.
+type Array struct{}
+
+// CSV are the options of csv.
+type CSV struct {
+	Columns   []string        `yaml:"columns" doc:"Names of the columns, for lines without a header; by default the first document's fields, which the header line names."`
+	Delimiter codec.Delimiter `yaml:"delimiter" doc:"The character between values; a comma by default."`
+}
+
+// Tar are the options of tar.
+type Tar struct {
+	Name expr.Template `yaml:"name" doc:"Name of each file; its number by default. It may not lead out of the archive."`
+}
+
+// Concat are the options of concat.
+type Concat struct {
+	Separator string `yaml:"separator" doc:"What stands between two payloads."`
+}
+
+const doc = `
+Makes one message of a batch. A message that can't be part of it fails alone;
+the others are archived.
+
+    - archive: lines
+    - archive: {tar: {name: "$(id).json"}}
+    - archive: {csv: {columns: [id, total]}}
+`
+
+func init() {
+	engine.Register(engine.Processors, "archive", doc, Config{}, build)
+	engine.BatchOnly("archive")
+}
+
+func build(c Config, _ engine.Env) (engine.Processor, error) {
+	switch {
+	case c.Lines != nil:
+		return archiver(func() format { return lines{} }), nil
+	case c.JSONArray != nil:
+		return archiver(func() format { return array{} }), nil
+	case c.CSV != nil:
+		options := codec.CSV{Columns: c.CSV.Columns, Delimiter: c.CSV.Delimiter}
+		return archiver(func() format { return &table{codec.Table{CSV: &options}} }), nil
+	case c.Tar != nil:
+		return archiver(func() format { return newTarball(c.Tar.Name) }), nil
+	case c.Concat != nil:
+		return archiver(func() format { return &concat{separator: c.Concat.Separator} }), nil
+	}
+	return nil, errors.New("archive needs a format, such as `archive: lines`")
+}
+
+// format writes one archive.
+type format interface {
+	// append appends m to the archive; an error means that m is no part of it,
+	// and leaves dst as it was.
+	append(dst []byte, m *engine.Message) ([]byte, error)
+	// end completes the archive.
+	end(dst []byte) ([]byte, error)
+}
+
+// archiver makes a format for each batch.
+type archiver func() format
+
+// Process archives all messages that fit the format.
+func (a archiver) Process(_ context.Context, b *engine.Batch) error {
+	size, live := 0, 0
+	for m := range b.All() {
+		size += m.Size() + 1
+	}
+	f := a()
+	out := make([]byte, 0, size+size/16)
+	for m := range b.All() {
+		var err error
+		if out, err = f.append(out, m); err != nil {
+			m.Fail(err)
+			continue
+		}
+		live++
+	}
+	if live == 0 {
+		return nil
+	}
+	out, err := f.end(out)
+	if err != nil {
+		return err
+	}
+	b.Merge(out, b.All())
+	return nil
+}

@@ -1,0 +1,123 @@
+package archive
+
+import (
+	"archive/tar"
+	"bytes"
+	"errors"
+	"fmt"
+	"path"
+	"path/filepath"
+	"strings"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/internal/codec"
+)
+
+type lines struct{}
+
+// append refuses a payload that would read back as several.
+func (lines) append(dst []byte, m *engine.Message) ([]byte, error) {
+	body := bytes.TrimSuffix(m.Bytes(), []byte("\n"))
+	if bytes.IndexByte(body, '\n') >= 0 {
+		return dst, errors.New("the payload has several lines (archive it as json_array or tar, or as concat if lines may mix)")
+	}
+	return append(append(dst, body...), '\n'), nil
+}
+
+func (lines) end(dst []byte) ([]byte, error) { return dst, nil }
+
+type array struct{}
+
+func (array) append(dst []byte, m *engine.Message) ([]byte, error) {
+	if err := m.Doc().Valid(); err != nil {
+		return dst, err
+	}
+	if len(dst) == 0 {
+		dst = append(dst, '[')
+	} else {
+		dst = append(dst, ',')
+	}
+	return append(dst, bytes.TrimSpace(m.Bytes())...), nil
+}
+
+func (array) end(dst []byte) ([]byte, error) { return append(dst, ']'), nil }
+
+type table struct{ codec.Table }
+
+func (t *table) append(dst []byte, m *engine.Message) ([]byte, error) {
+	if err := m.Doc().Valid(); err != nil {
+		return dst, err
+	}
+	return t.Append(dst, bytes.TrimSpace(m.Bytes()))
+}
+
+func (t *table) end(dst []byte) ([]byte, error) { return dst, nil }
+
+type concat struct {
+	separator string
+	parts     int
+}
+
+func (c *concat) append(dst []byte, m *engine.Message) ([]byte, error) {
+	if c.parts > 0 {
+		dst = append(dst, c.separator...)
+	}
+	c.parts++
+	return append(dst, m.Bytes()...), nil
+}
+
+func (c *concat) end(dst []byte) ([]byte, error) { return dst, nil }
+
+// tarball writes into a buffer of its own: the writer keeps its place there.
+type tarball struct {
+	name  expr.Template
+	buf   bytes.Buffer
+	w     *tar.Writer
+	parts int
+}
+
+func newTarball(name expr.Template) *tarball {
+	t := &tarball{name: name}
+	t.w = tar.NewWriter(&t.buf)
+	return t
+}
+
+func (t *tarball) append(dst []byte, m *engine.Message) ([]byte, error) {
+	t.parts++
+	name := fmt.Sprintf("%06d", t.parts)
+	if !t.name.IsZero() {
+		var err error
+		if name, err = t.name.Text(m); err != nil {
+			return dst, err
+		}
+	}
+	if err := checkName(name); err != nil {
+		return dst, err
+	}
+	body := m.Bytes()
+	header := &tar.Header{Name: name, Mode: 0o600, Size: int64(len(body)), ModTime: m.ReceivedAt(), Format: tar.FormatPAX}
+	if err := t.w.WriteHeader(header); err != nil {
+		return dst, fmt.Errorf("tar entry %q: %w", name, err)
+	}
+	if _, err := t.w.Write(body); err != nil {
+		return dst, fmt.Errorf("tar entry %q: %w", name, err)
+	}
+	return dst, nil
+}
+
+func (t *tarball) end([]byte) ([]byte, error) {
+	if err := t.w.Close(); err != nil {
+		return nil, fmt.Errorf("tar: %w", err)
+	}
+	return t.buf.Bytes(), nil
+}
+
+// checkName refuses names that a careless reader of the archive would write
+// outside of its directory.
+func checkName(name string) error {
+	if name != path.Clean(name) || !filepath.IsLocal(name) || strings.ContainsAny(name, "\x00\\") || name == "." {
+		return fmt.Errorf("%.80q is no safe name for a file in an archive", name)
+	}
+	return nil
+}

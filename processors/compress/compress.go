@@ -1,0 +1,36 @@
+// Package compress is the processor `compress`. Start at [Config].
+package compress
+
+import (
+	"context"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/compression"
+)
+
+// Config configures the compress processor.
+type Config struct {
+	Format compression.Format `yaml:"format,main" check:"required,oneof=gzip|zstd|snappy|lz4" doc:"gzip, zstd, snappy or lz4; the last two framed, as their command-line tools write them."`
+	Level  int                `yaml:"level" check:"min=0" doc:"How hard to try, in the format's own numbers; 0 is its default."`
+}
+
+const doc = `
+Compresses the payload.
+
+    - compress: gzip
+    - compress: {format: zstd, level: 3}
+`
+
+func init() {
+	engine.Register(engine.Processors, "compress", doc, Config{}, build)
+}
+
+func build(c Config, _ engine.Env) (engine.Processor, error) {
+	return engine.ProcessorFunc(func(_ context.Context, m *engine.Message) error {
+		body, err := compression.Compress(c.Format, m.Bytes(), c.Level)
+		if err == nil {
+			m.SetBytes(body)
+		}
+		return err
+	}), nil
+}

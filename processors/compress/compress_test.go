@@ -1,0 +1,42 @@
+package compress_test
+
+import (
+	"testing"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/enginetest"
+	"github.com/flowd-io/flowd/internal/compression"
+	"github.com/flowd-io/flowd/internal/steptest"
+	_ "github.com/flowd-io/flowd/processors/compress"
+)
+
+func TestCompressedPayloadsReadBack(t *testing.T) {
+	for _, format := range []compression.Format{compression.Gzip, compression.Zstd, compression.Snappy, compression.LZ4} {
+		t.Run(string(format), func(t *testing.T) {
+			p := enginetest.New(t, engine.Processors, `{"compress": "`+string(format)+`"}`)
+			for _, o := range enginetest.Apply(t, p, "hello") {
+				if o.Fate != "live" {
+					t.Fatalf("fate %s: %v", o.Fate, o.Err)
+				}
+				back, err := compression.Decompress(format, []byte(o.Body), 1<<20)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got := string(back); got != "hello" {
+					t.Errorf("reads back as %q", got)
+				}
+			}
+		})
+	}
+}
+
+func TestCompressRefuses(t *testing.T) {
+	steptest.RunRefused(t, []steptest.Refused{
+		{Name: "a format that can only be read", Step: `{"compress": "bzip2"}`, Want: "must be one of gzip, zstd, snappy, lz4"},
+		{Name: "no format", Step: `{"compress": null}`, Want: "format"},
+	})
+}
+
+func TestCompressConforms(t *testing.T) {
+	steptest.Conforms(t, `{"compress": {"format": "gzip", "level": 1}}`, "hello", "")
+}

@@ -1,0 +1,27 @@
+// Package keep is the processor `keep`: it removes all fields but some. Its
+// config is a list of paths.
+package keep
+
+import (
+	"context"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/fields"
+)
+
+const doc = `
+Removes every field of the document that is not named. The rest keeps its order
+and its text.
+
+    - keep: [id, customer.id, items]
+`
+
+func init() {
+	engine.Register(engine.Processors, "keep", doc, fields.Paths{}, build)
+}
+
+func build(paths fields.Paths, _ engine.Env) (engine.Processor, error) {
+	return engine.ProcessorFunc(func(_ context.Context, m *engine.Message) error {
+		return m.Doc().Keep(paths)
+	}), nil
+}

@@ -1,0 +1,24 @@
+package keep_test
+
+import (
+	"testing"
+
+	"github.com/flowd-io/flowd/internal/steptest"
+	_ "github.com/flowd-io/flowd/processors/keep"
+)
+
+func TestKeep(t *testing.T) {
+	steptest.Run(t, []steptest.Case{
+		{Name: "what is not named goes", Step: `{"keep": ["b.d", "a"]}`, In: []string{`{"a":1.0,"b":{"c":1,"d":2},"e":3}`}, Want: []string{`{"a":1.0,"b":{"d":2}}`}},
+		{Name: "nothing to keep leaves an empty object", Step: `{"keep": ["x"]}`, In: []string{`{"a":1}`}, Want: []string{`{}`}},
+		{Name: "a payload that is no document fails", Step: `{"keep": ["x"]}`, In: []string{`nope`}, Want: []string{"failed decode: "}},
+	})
+}
+
+func TestKeepRefuses(t *testing.T) {
+	steptest.RunRefused(t, []steptest.Refused{{Name: "no path", Step: `{"keep": []}`, Want: "needs at least one path"}})
+}
+
+func TestKeepConforms(t *testing.T) {
+	steptest.Conforms(t, `{"keep": ["a"]}`, `{"a":1,"b":2}`, `{"b":2}`)
+}

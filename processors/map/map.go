@@ -1,0 +1,99 @@
+// Package mapstep is the processor `map`: it makes a new document. Its config is
+// an expression, or a mapping of paths to expressions.
+package mapstep
+
+import (
+	"context"
+	"errors"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/internal/fields"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// Config is the expression of the new document, or its fields.
+type Config struct {
+	Whole expr.Expr
+	Lines fields.Lines
+}
+
+// UnmarshalConfig reads an expression or a mapping.
+func (c *Config) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
+	if n.Kind == schema.MapNode {
+		d.Decode(n, &c.Lines)
+		return
+	}
+	d.Decode(n, &c.Whole)
+}
+
+// DescribeConfig is an expression or a mapping of paths to expressions.
+func (c *Config) DescribeConfig() *schema.Type {
+	return schema.AnyOf("expression, or {path: expression}", expr.Expr{}, fields.Lines{})
+}
+
+const help = `
+Makes a new document: the value of an expression, or an object of the given
+paths. All expressions see the old document; fields not named are gone.
+
+    - map: payload.order
+    - map:
+        id: order_id
+        total: sum(items, .price)
+`
+
+func init() {
+	engine.Register(engine.Processors, "map", help, Config{}, build)
+}
+
+func build(c Config, _ engine.Env) (engine.Processor, error) {
+	switch {
+	case len(c.Lines) > 0:
+		return engine.ProcessorFunc(c.object), nil
+	case c.Whole.IsZero():
+		return nil, errors.New("map needs an expression or fields, such as `map: {id: order_id}`")
+	}
+	if p, ok := c.Whole.Path(); ok {
+		return move(p), nil
+	}
+	return engine.ProcessorFunc(c.value), nil
+}
+
+var emptyObject = []byte("{}") // never changed
+
+// object builds the new document beside the old one.
+func (c *Config) object(_ context.Context, m *engine.Message) error {
+	var d doc.Doc
+	d.Reset(emptyObject, m.Doc().Arena())
+	for i := range c.Lines {
+		if err := c.Lines[i].Apply(m, &d); err != nil {
+			return err
+		}
+	}
+	m.SetBytes(d.Bytes())
+	return nil
+}
+
+func (c *Config) value(_ context.Context, m *engine.Message) error {
+	v, err := c.Whole.Eval(m)
+	if err != nil {
+		return err
+	}
+	return m.SetValue(v)
+}
+
+// move makes a part of the document the whole, as it is spelt.
+func move(from doc.Path) engine.ProcessorFunc {
+	return func(_ context.Context, m *engine.Message) error {
+		raw, ok, err := m.Document().Raw(from)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return m.SetValue(nil)
+		}
+		m.SetBytes(raw)
+		return nil
+	}
+}

@@ -1,0 +1,32 @@
+// Package rename is the processor `rename`: it gives fields other names. Its
+// config is a mapping of paths to paths.
+package rename
+
+import (
+	"context"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/fields"
+)
+
+const doc = `
+Moves fields to other paths, in the order written. A field that is not there is
+no error; one that stands at the new path is replaced.
+
+    - rename: {msg: message, user.id: customer.id}
+`
+
+func init() {
+	engine.Register(engine.Processors, "rename", doc, fields.Moves{}, build)
+}
+
+func build(moves fields.Moves, _ engine.Env) (engine.Processor, error) {
+	return engine.ProcessorFunc(func(_ context.Context, m *engine.Message) error {
+		for i := range moves {
+			if err := m.Doc().Rename(moves[i].From, moves[i].To); err != nil {
+				return err
+			}
+		}
+		return nil
+	}), nil
+}

@@ -1,0 +1,30 @@
+package rename_test
+
+import (
+	"testing"
+
+	"github.com/flowd-io/flowd/internal/steptest"
+	_ "github.com/flowd-io/flowd/processors/rename"
+)
+
+func TestRename(t *testing.T) {
+	steptest.Run(t, []steptest.Case{
+		{Name: "a field keeps its place and its text", Step: `{"rename": {"msg": "message"}}`, In: []string{`{"msg":1.0,"x":2}`}, Want: []string{`{"message":1.0,"x":2}`}},
+		{Name: "another parent is made", Step: `{"rename": {"id": "customer.id"}}`, In: []string{`{"id":7,"x":2}`}, Want: []string{`{"x":2,"customer":{"id":7}}`}},
+		{Name: "pairs are carried out in order", Step: `{"rename": {"a": "b", "b": "c"}}`, In: []string{`{"a":1}`}, Want: []string{`{"c":1}`}},
+		{Name: "what is not there is no error", Step: `{"rename": {"x": "y"}}`, In: []string{`{"a":1}`}, Want: []string{`{"a":1}`}},
+		{Name: "a payload that is no document fails", Step: `{"rename": {"x": "y"}}`, In: []string{`nope`}, Want: []string{"failed decode: "}},
+	})
+}
+
+func TestRenameRefuses(t *testing.T) {
+	steptest.RunRefused(t, []steptest.Refused{
+		{Name: "no pair", Step: `{"rename": {}}`, Want: "needs at least one line"},
+		{Name: "an empty target", Step: `{"rename": {"a": ""}}`, Want: "the path is empty"},
+		{Name: "a target that is no path", Step: `{"rename": {"a": "b["}}`, Want: "b["},
+	})
+}
+
+func TestRenameConforms(t *testing.T) {
+	steptest.Conforms(t, `{"rename": {"a": "b"}}`, `{"a":1}`, `{"c":2}`)
+}

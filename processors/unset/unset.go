@@ -1,0 +1,31 @@
+// Package unset is the processor `unset`: it removes fields. Its config is a
+// list of paths.
+package unset
+
+import (
+	"context"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/fields"
+)
+
+const doc = `
+Removes fields from the document. A field that is not there is no error.
+
+    - unset: [password, customer.card]
+`
+
+func init() {
+	engine.Register(engine.Processors, "unset", doc, fields.Paths{}, build)
+}
+
+func build(paths fields.Paths, _ engine.Env) (engine.Processor, error) {
+	return engine.ProcessorFunc(func(_ context.Context, m *engine.Message) error {
+		for _, p := range paths {
+			if err := m.Unset(p); err != nil {
+				return err
+			}
+		}
+		return nil
+	}), nil
+}
