@@ -1,0 +1,26 @@
+// Package drop discards messages.
+package drop
+
+import (
+	"context"
+
+	"github.com/flowd-io/flowd/engine"
+)
+
+const about = `
+Discards messages; they count as delivered.
+
+    outputs:
+      nowhere: {drop: {}}
+`
+
+func init() {
+	engine.Register(engine.Outputs, "drop", about, struct{}{}, newOutput)
+}
+
+type output struct{}
+
+func newOutput(struct{}, engine.Env) (engine.Output, error) { return output{}, nil }
+
+// Write does nothing: all messages are safe.
+func (output) Write(context.Context, *engine.Batch) error { return nil }

@@ -1,0 +1,228 @@
+// Package file writes messages to files. Start at [output.Write]; what happens
+// to one file is in stream.go, what data may choose of a path in place.go.
+package file
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/internal/compression"
+	"github.com/flowd-io/flowd/internal/framing"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// Config configures the output.
+type Config struct {
+	Path                expr.Template `yaml:"path,main" check:"required" doc:"File to write. Where it has $(expressions), their values can't lead out of the folder that is written literally in front of them."`
+	framing.OutConfig   `yaml:",inline"`
+	framing.Compression `yaml:",inline"`
+	Append              bool   `yaml:"append" doc:"Keep what is in a file; false empties it when the run first writes to it."`
+	Atomic              bool   `yaml:"atomic" doc:"A file gets its name when it is complete, at the end of the run or when it is rotated, and replaces what had that name. Until then, and after a crash, it is NAME.part."`
+	Fsync               bool   `yaml:"fsync" doc:"Each write waits until the data is on disk."`
+	Rotate              rotate `yaml:"rotate" doc:"When to go on with a new file. The full one gets the time into its name: app-20260102T150405.000.log."`
+}
+
+type rotate struct {
+	Size  schema.Size   `yaml:"size" check:"min=1" doc:"Before a write that would make the file larger than this."`
+	Every time.Duration `yaml:"every" check:"min=1ms" doc:"Before a write to a file that was begun this long ago."`
+}
+
+// Words are what users of other systems write.
+func (*Config) Words() map[string]string {
+	return map[string]string{"codec": "write `framing`", "truncate": "write `append: false`"}
+}
+
+const about = `
+Appends messages to files, one a line.
+
+Folders are made as needed (mode 0700, files 0600). The extension chooses
+compression; each write is then complete in itself, so that a crash never leaves
+a broken file. Payloads that a step has compressed in this way already are
+written as they are.
+
+    outputs:
+      lake: {file: {path: "lake/$(country).ndjson.gz", rotate: {size: 100MiB}}}
+`
+
+func init() {
+	defaults := Config{Append: true, Compression: framing.Compression{Compression: "auto"}}
+	engine.Register(engine.Outputs, "file", about, defaults, newOutput)
+}
+
+type output struct {
+	cfg      Config
+	wr       *framing.Writer
+	constant string // the path; "" where messages have paths of their own
+	place    *place
+
+	mu      sync.Mutex // guards the fields below
+	only    *stream    // of the constant path
+	streams map[string]*stream
+	begun   map[string]bool // paths to which this run has written, where that matters
+	touched []*stream       // by the write at hand
+	writes  uint64
+	text    []byte
+}
+
+var (
+	_ engine.Opener     = (*output)(nil)
+	_ engine.Closer     = (*output)(nil)
+	_ engine.Sequential = (*output)(nil)
+)
+
+func newOutput(c Config, _ engine.Env) (engine.Output, error) {
+	o := &output{cfg: c, wr: c.Writer(), streams: map[string]*stream{}, begun: map[string]bool{}}
+	if path, ok := c.Path.Const(); ok {
+		o.constant, o.place = path, &place{}
+	} else {
+		o.place = below(c.Path.Prefix())
+	}
+	return o, nil
+}
+
+// Open opens a file whose path is known.
+func (o *output) Open(ctx context.Context) error {
+	if err := o.place.open(); err != nil || o.constant == "" {
+		return err
+	}
+	var err error
+	o.only, err = o.stream(ctx, o.constant)
+	return err
+}
+
+// Write writes once to each file that messages of the batch go to.
+func (o *output) Write(ctx context.Context, b *engine.Batch) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.touched = o.touched[:0]
+	for m := range b.All() {
+		if err := o.add(ctx, m); err != nil {
+			m.Fail(err)
+		}
+	}
+	now := time.Now()
+	for _, s := range o.touched {
+		o.settle(ctx, s, now)
+	}
+	return nil
+}
+
+// settle writes what the write at hand has for a file.
+func (o *output) settle(ctx context.Context, s *stream, now time.Time) {
+	if len(s.msgs) == 0 {
+		return
+	}
+	if err := o.flush(ctx, s, now); err != nil {
+		s.fail(err)
+	}
+	s.forget()
+}
+
+// add puts a message into the buffer of its file.
+func (o *output) add(ctx context.Context, m *engine.Message) error {
+	s, err := o.of(ctx, m)
+	if err != nil {
+		return err
+	}
+	packed := o.cfg.Compression.Auto() && compression.Is(s.format, m.Bytes())
+	if packed != s.packed {
+		o.settle(ctx, s, time.Now())
+		s.packed = packed
+	}
+	buf, err := o.frame(s, m)
+	if err != nil {
+		return err
+	}
+	if len(s.msgs) == 0 {
+		o.touched = append(o.touched, s)
+	}
+	s.buf, s.msgs, s.ends = buf, append(s.msgs, m), append(s.ends, len(buf))
+	return nil
+}
+
+// frame appends m to the buffer of its file. What a step has compressed already,
+// as the file's name says, goes there as it is.
+func (o *output) frame(s *stream, m *engine.Message) ([]byte, error) {
+	if s.packed {
+		return append(s.buf, m.Bytes()...), nil
+	}
+	return o.wr.Append(s.buf, m)
+}
+
+// of is the file that a message goes to.
+func (o *output) of(ctx context.Context, m *engine.Message) (*stream, error) {
+	if o.only != nil {
+		return o.only, nil
+	}
+	var err error
+	if o.text, err = o.cfg.Path.Append(o.text[:0], m); err != nil {
+		return nil, err
+	}
+	if s := o.streams[string(o.text)]; s != nil {
+		return s, nil
+	}
+	if err := o.place.allows(string(o.text)); err != nil {
+		return nil, engine.WithClass(engine.Rejected, err)
+	}
+	return o.stream(ctx, string(o.text))
+}
+
+// stream is the open file of a path.
+func (o *output) stream(ctx context.Context, path string) (*stream, error) {
+	if s := o.streams[path]; s != nil {
+		return s, nil
+	}
+	if len(o.streams) >= maxOpen {
+		if err := o.evict(ctx); err != nil {
+			return nil, err
+		}
+	}
+	s := &stream{path: path, format: o.cfg.Format(path)}
+	if err := o.open(s); err != nil {
+		return nil, err
+	}
+	o.streams[path] = s
+	return s, nil
+}
+
+// maxOpen bounds the files that are open at once.
+const maxOpen = 128
+
+// evict closes the file that was not written to for longest. One that the write
+// at hand goes to has to be written first.
+func (o *output) evict(ctx context.Context) error {
+	var oldest *stream
+	for _, s := range o.streams {
+		if oldest == nil || s.used < oldest.used {
+			oldest = s
+		}
+	}
+	o.settle(ctx, oldest, time.Now())
+	delete(o.streams, oldest.path)
+	return oldest.file.Close()
+}
+
+// Sequential holds for one file, unless the framing can refuse a message: a
+// write goes out in its order and ends where it fails.
+func (o *output) Sequential() bool { return o.constant != "" && o.wr.Sure }
+
+// Close closes all files; complete ones get their names.
+func (o *output) Close(context.Context) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var errs []error
+	for _, s := range o.streams {
+		errs = append(errs, s.file.Close())
+	}
+	clear(o.streams)
+	if o.cfg.Atomic {
+		for path := range o.begun {
+			errs = append(errs, o.place.rename(path+partial, path))
+		}
+	}
+	return errors.Join(append(errs, o.place.close())...)
+}

@@ -1,0 +1,115 @@
+package file
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+const (
+	dirMode  = 0o700
+	fileMode = 0o600
+)
+
+// place is where files may be: anywhere for a path that the configuration
+// spells out, below one folder for paths that messages have a part in.
+type place struct {
+	dir  string   // the folder, with a slash at its end; "" is the working directory
+	data bool     // paths are made of data
+	root *os.Root // of dir; it does not follow links that lead out of it
+}
+
+// below is the folder that a template names literally.
+func below(prefix string) *place {
+	return &place{dir: prefix[:strings.LastIndexByte(prefix, '/')+1], data: true}
+}
+
+func (p *place) open() (err error) {
+	if !p.data {
+		return nil
+	}
+	dir := p.dir
+	if dir == "" {
+		dir = "."
+	}
+	if err = os.MkdirAll(dir, dirMode); err != nil {
+		return explain(dir, err)
+	}
+	if p.root, err = os.OpenRoot(dir); err != nil {
+		return explain(dir, err)
+	}
+	return nil
+}
+
+func (p *place) close() error {
+	if p.root == nil {
+		return nil
+	}
+	return p.root.Close()
+}
+
+// allows says why data must not lead to a path.
+func (p *place) allows(path string) error {
+	rest := path[len(p.dir):]
+	switch {
+	case strings.IndexByte(path, 0) >= 0:
+		return fmt.Errorf("path %q has a NUL byte in it", path)
+	case rest == "" || strings.HasSuffix(rest, "/"):
+		return fmt.Errorf("path %q has no file name", path)
+	case strings.HasPrefix(rest, "/"):
+		return fmt.Errorf("path %q is absolute, which data must not make it (write the folder literally in front)", path)
+	}
+	for part := range strings.SplitSeq(rest, "/") {
+		if part == ".." {
+			return fmt.Errorf("path %q leads out of its folder", path)
+		}
+	}
+	return nil
+}
+
+// openFile opens a file, and makes the folders that it lies in.
+func (p *place) openFile(path string, flags int) (*os.File, error) {
+	open := func() (*os.File, error) { return os.OpenFile(path, flags, fileMode) }
+	mkdir := func() error { return os.MkdirAll(filepath.Dir(path), dirMode) }
+	if p.root != nil {
+		name := path[len(p.dir):]
+		open = func() (*os.File, error) { return p.root.OpenFile(name, flags, fileMode) }
+		mkdir = func() error { return p.root.MkdirAll(filepath.Dir(name), dirMode) }
+	}
+	f, err := open()
+	if !errors.Is(err, fs.ErrNotExist) {
+		return f, err
+	}
+	if err := mkdir(); err != nil {
+		return nil, err
+	}
+	return open()
+}
+
+func (p *place) stat(path string) (fs.FileInfo, error) {
+	if p.root != nil {
+		return p.root.Stat(path[len(p.dir):])
+	}
+	return os.Stat(path)
+}
+
+func (p *place) rename(from, to string) error {
+	if p.root != nil {
+		return p.root.Rename(from[len(p.dir):], to[len(p.dir):])
+	}
+	return os.Rename(from, to)
+}
+
+// unused is a name for a full file that no other has.
+func (p *place) unused(path string, now time.Time) string {
+	for n := 0; ; n++ {
+		name := stamped(path, now, n)
+		if _, err := p.stat(name); err != nil {
+			return name
+		}
+	}
+}

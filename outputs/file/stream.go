@@ -1,0 +1,214 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/compression"
+)
+
+// partial ends the name of a file that is not complete yet.
+const partial = ".part"
+
+// stream is an open file and what the write at hand has for it.
+type stream struct {
+	path   string
+	format compression.Format
+	file   *os.File
+	size   int64     // up to the last whole record
+	opened time.Time // when it was begun, as far as this run knows
+	used   uint64    // when it was last written to, in writes
+	plain  bool      // a regular file: it can be cut back and renamed
+
+	packed bool // the payloads at hand are compressed already
+	buf    []byte
+	msgs   []*engine.Message
+	ends   []int // where each message ends in buf
+}
+
+// name is the file's name for now.
+func (o *output) name(s *stream) string {
+	if o.cfg.Atomic && s.plain {
+		return s.path + partial
+	}
+	return s.path
+}
+
+// open opens the file at its end.
+func (o *output) open(s *stream) error {
+	info, err := o.place.stat(s.path)
+	s.plain = err != nil || info.Mode().IsRegular()
+	flags := os.O_WRONLY | os.O_CREATE | os.O_APPEND
+	if !o.cfg.Append && s.plain && !o.begun[s.path] {
+		flags |= os.O_TRUNC
+	}
+	if s.file, err = o.place.openFile(o.name(s), flags); err != nil {
+		return explain(s.path, err)
+	}
+	if info, err = s.file.Stat(); err != nil {
+		return errors.Join(err, s.file.Close())
+	}
+	s.size, s.opened = info.Size(), time.Now()
+	if s.plain && (o.cfg.Atomic || !o.cfg.Append) {
+		o.begun[s.path] = true
+	}
+	return nil
+}
+
+// flush writes what there is for a file. On an error, what did get there of
+// whole records is kept and done, what follows is cut off again.
+func (o *output) flush(ctx context.Context, s *stream, now time.Time) error {
+	o.writes++
+	s.used = o.writes
+	if err := o.rotateIfDue(s, now); err != nil {
+		return err
+	}
+	data, head := s.buf, 0
+	if s.size == 0 && len(o.wr.Head) > 0 && !s.packed {
+		head = len(o.wr.Head)
+		data = append(o.wr.Head[:head:head], s.buf...)
+	}
+	if s.format != compression.None && !s.packed {
+		var err error
+		if data, err = compression.Compress(s.format, data, 0); err != nil {
+			return engine.WithClass(engine.Permanent, fmt.Errorf("%s: %w", s.path, err))
+		}
+	}
+	if !s.plain { // the reader of a pipe may stop reading
+		_ = s.file.SetWriteDeadline(time.Time{})
+		defer context.AfterFunc(ctx, func() { _ = s.file.SetWriteDeadline(time.Unix(1, 0)) })()
+	}
+	n, err := s.file.Write(data)
+	if err == nil && o.cfg.Fsync {
+		if err = s.file.Sync(); err != nil {
+			n = 0 // what the disk has is anyone's guess
+		}
+	}
+	if err == nil {
+		s.size += int64(n)
+		return nil
+	}
+	whole := 0
+	if s.format == compression.None || s.packed {
+		whole = s.done(n - head)
+		if whole > 0 {
+			whole += head
+		}
+	}
+	return errors.Join(explain(s.path, err), s.cutBack(int64(whole), int64(n)))
+}
+
+// done marks the messages that lie within the first n bytes and returns where
+// the last of them ends.
+func (s *stream) done(n int) (end int) {
+	for i, m := range s.msgs {
+		if s.ends[i] > n {
+			break
+		}
+		m.Done()
+		s.msgs[i], end = nil, s.ends[i]
+	}
+	return end
+}
+
+// cutBack leaves whole of the n bytes that a failed write has put at the end.
+func (s *stream) cutBack(whole, n int64) error {
+	if !s.plain {
+		return nil
+	}
+	before := s.size
+	s.size += whole
+	if whole == n {
+		return nil
+	}
+	if info, err := s.file.Stat(); err != nil || info.Size() != before+n {
+		return err // another process has appended: nothing of this is at the end
+	}
+	if err := s.file.Truncate(s.size); err != nil {
+		return fmt.Errorf("%s: half a record is left at its end: %w", s.path, err)
+	}
+	return nil
+}
+
+// fail fails the messages that are not done.
+func (s *stream) fail(err error) {
+	for _, m := range s.msgs {
+		if m != nil {
+			m.Fail(err)
+		}
+	}
+}
+
+// maxKept bounds the buffer that a file keeps between writes.
+const maxKept = 1 << 20
+
+// forget lets go of the write at hand.
+func (s *stream) forget() {
+	clear(s.msgs)
+	s.buf, s.msgs, s.ends = s.buf[:0], s.msgs[:0], s.ends[:0]
+	if cap(s.buf) > maxKept {
+		s.buf = nil
+	}
+}
+
+// rotateIfDue begins a new file when the one at hand is full or old.
+func (o *output) rotateIfDue(s *stream, now time.Time) error {
+	r := o.cfg.Rotate
+	full := r.Size > 0 && s.size+int64(len(s.buf)) > int64(r.Size)
+	old := r.Every > 0 && now.Sub(s.opened) >= r.Every
+	if !s.plain || s.size == 0 || !full && !old {
+		return nil
+	}
+	if err := o.place.rename(o.name(s), o.place.unused(s.path, now)); err != nil {
+		return explain(s.path, err)
+	}
+	err := s.file.Close()
+	return errors.Join(err, o.open(s))
+}
+
+// stamped puts a time into the name of a file: app.log, app-20260102T150405.000.log.
+func stamped(path string, now time.Time, n int) string {
+	dir, base := filepath.Split(path)
+	ext := filepath.Ext(base)
+	if compression.FromPath(base) != compression.None {
+		ext = filepath.Ext(strings.TrimSuffix(base, ext)) + ext
+	}
+	stem := strings.TrimSuffix(base, ext)
+	if stem == "" { // .log
+		stem, ext = base, ""
+	}
+	stamp := now.UTC().Format("20060102T150405.000")
+	if n > 0 {
+		stamp += fmt.Sprintf("-%d", n)
+	}
+	return dir + stem + "-" + stamp + ext
+}
+
+// explain gives an error its class and a remedy; the error names the path.
+func explain(path string, err error) error {
+	cause := err
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		cause = p.Err
+	}
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return engine.Errorf(engine.Permanent, "%s: permission denied (give the user that runs flowd the right to write it): %w", path, cause)
+	case errors.Is(err, syscall.EISDIR):
+		return engine.Errorf(engine.Rejected, "%s: is a directory (name a file in it): %w", path, cause)
+	case errors.Is(err, syscall.EEXIST): // found a file where a folder has to be
+		return engine.Errorf(engine.Rejected, "%s: %w", path, syscall.ENOTDIR)
+	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ENAMETOOLONG), errors.Is(err, syscall.EINVAL), !errors.As(err, new(syscall.Errno)):
+		// What is no error of the system is os.Root's: a link leads out of the folder.
+		return engine.Errorf(engine.Rejected, "%s: %w", path, cause)
+	}
+	return engine.Errorf(engine.Transient, "%s: %w", path, cause)
+}

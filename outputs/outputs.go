@@ -1,0 +1,10 @@
+// Package outputs is the list of built-in outputs.
+package outputs
+
+import (
+	_ "github.com/flowd-io/flowd/outputs/drop"
+	_ "github.com/flowd-io/flowd/outputs/file"
+	_ "github.com/flowd-io/flowd/outputs/http"
+	_ "github.com/flowd-io/flowd/outputs/pipe"
+	_ "github.com/flowd-io/flowd/outputs/stdout"
+)

@@ -1,0 +1,56 @@
+// Package pipe hands messages to inputs `pipe` of other pipelines in the process.
+package pipe
+
+import (
+	"context"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/pipe"
+)
+
+// Config configures the output.
+type Config struct {
+	Name string `yaml:"name,main" check:"required,nonempty" doc:"Name of the pipe, as the input that reads from it has it."`
+}
+
+const about = `
+Hands messages to the input pipe of the same name, in another pipeline of the process.
+
+Payload, metadata and order key go along. A write ends when that pipeline has
+taken the messages; their fate there is their fate here.
+
+    outputs:
+      orders: {pipe: orders}
+`
+
+func init() {
+	engine.Register(engine.Outputs, "pipe", about, Config{}, newOutput)
+}
+
+type output struct{ link *pipe.Link }
+
+var (
+	_ engine.Opener = output{}
+	_ engine.Closer = output{}
+)
+
+func newOutput(c Config, env engine.Env) (engine.Output, error) {
+	link := pipe.Of(env.Shared, c.Name)
+	link.AddWriter()
+	return output{link}, nil
+}
+
+// Open sees that something reads.
+func (o output) Open(context.Context) error { return o.link.CheckReaders() }
+
+// Write waits until the messages are taken; they end when they have their fate.
+func (o output) Write(ctx context.Context, b *engine.Batch) error {
+	o.link.Write(ctx, b)
+	return nil
+}
+
+// Close says that this writer writes no more.
+func (o output) Close(context.Context) error {
+	o.link.EndWriter()
+	return nil
+}

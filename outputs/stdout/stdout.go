@@ -1,0 +1,166 @@
+// Package stdout writes messages to standard output and standard error.
+package stdout
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/framing"
+)
+
+// Config configures the outputs.
+type Config struct {
+	framing.OutConfig `yaml:",inline"`
+}
+
+const aboutStdout = `
+Writes to standard output, one message a line. When its reader leaves, the
+pipeline stops.
+
+    outputs:
+      out: {stdout: {}}
+`
+
+const aboutStderr = `
+Writes to standard error, one message a line.
+
+    outputs:
+      malformed: {stderr: {framing: messages}}
+`
+
+func init() {
+	engine.Register(engine.Outputs, "stdout", aboutStdout, Config{}, func(c Config, _ engine.Env) (engine.Output, error) {
+		return newOutput(c, os.Stdout, "standard output"), nil
+	})
+	engine.Register(engine.Outputs, "stderr", aboutStderr, Config{}, func(c Config, _ engine.Env) (engine.Output, error) {
+		return newOutput(c, os.Stderr, "standard error"), nil
+	})
+}
+
+type output struct {
+	file *os.File
+	name string
+	wr   *framing.Writer
+
+	mu   sync.Mutex // guards the fields below and the file
+	buf  []byte
+	ends []int  // where each message ends in buf
+	head bool   // the head is still to be written
+	debt []byte // the rest of a record that a failed write has begun
+}
+
+var (
+	_ engine.Sequential = (*output)(nil)
+	_ engine.Opener     = (*output)(nil)
+	_ engine.Closer     = (*output)(nil)
+)
+
+func newOutput(c Config, f *os.File, name string) *output {
+	return &output{file: f, name: name, wr: c.Writer(), head: true}
+}
+
+// Open asks for the signal of a closed pipe: else the Go runtime ends the
+// process where a write should return an error.
+func (o *output) Open(context.Context) error {
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
+	return nil
+}
+
+// maxKept bounds the buffer that is kept between writes.
+const maxKept = 1 << 20
+
+// Write writes the batch with one call.
+func (o *output) Write(ctx context.Context, b *engine.Batch) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.buf, o.ends = append(o.buf[:0], o.debt...), o.ends[:0]
+	if o.head {
+		o.buf = append(o.buf, o.wr.Head...)
+	}
+	head := len(o.buf)
+	for m := range b.All() {
+		var err error
+		if o.buf, err = o.wr.Append(o.buf, m); err != nil {
+			m.Fail(err)
+			continue
+		}
+		o.ends = append(o.ends, len(o.buf))
+	}
+	if len(o.buf) == 0 || len(o.ends) == 0 {
+		return nil
+	}
+	deadline, _ := ctx.Deadline()
+	_ = o.file.SetWriteDeadline(deadline) // a terminal or a file has none, and needs none
+	n, err := o.file.Write(o.buf)
+	if err == nil {
+		o.debt = o.debt[:0]
+	} else {
+		o.owe(n, head)
+	}
+	if cap(o.buf) > maxKept {
+		o.buf = nil
+	}
+	o.head = o.head && n == 0
+	if err == nil {
+		return nil
+	}
+	o.markWritten(b, n)
+	return o.explain(err)
+}
+
+// owe keeps the rest of the record that a failed write of n bytes has begun: what
+// comes next must not start in the middle of a line.
+func (o *output) owe(n, head int) {
+	if n == 0 {
+		return
+	}
+	i, _ := slices.BinarySearch(o.ends, n)
+	end := o.ends[i]
+	if n <= head {
+		end = head
+	}
+	o.debt = bytes.Clone(o.buf[n:end])
+}
+
+// markWritten says which messages are out: all that end within the first n bytes.
+func (o *output) markWritten(b *engine.Batch, n int) {
+	i := 0
+	for m := range b.All() {
+		if i == len(o.ends) || o.ends[i] > n {
+			return
+		}
+		m.Done()
+		i++
+	}
+}
+
+func (o *output) explain(err error) error {
+	switch {
+	case errors.Is(err, syscall.EPIPE):
+		return engine.Errorf(engine.Permanent, "%s was closed by its reader: %w", o.name, engine.ErrGone)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return engine.Errorf(engine.Timeout, "%s: its reader does not read: %w", o.name, err)
+	case errors.Is(err, os.ErrClosed), errors.Is(err, syscall.EBADF):
+		return engine.Errorf(engine.Permanent, "%s is closed: %w", o.name, engine.ErrGone)
+	}
+	return fmt.Errorf("%s: %w", o.name, err)
+}
+
+// Sequential holds unless the framing can refuse a message: a write goes out in
+// its order and ends where it fails.
+func (o *output) Sequential() bool { return o.wr.Sure }
+
+// Close lets later writes of the process wait as long as they like.
+func (o *output) Close(context.Context) error {
+	_ = o.file.SetWriteDeadline(time.Time{})
+	return nil
+}
