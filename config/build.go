@@ -1,0 +1,82 @@
+package config
+
+import (
+	"strings"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// build makes the plans. A file with an error has none, but is built all the
+// same, for what its plugins have to say.
+func (l *loader) build() *Set {
+	steps := map[string]engine.Steps{}
+	set := &Set{}
+	for _, f := range l.files {
+		for name, list := range f.spec.Resources.Steps.All() {
+			steps[name] = list
+		}
+		if f.root.Lookup("service") != nil {
+			set.Service = f.spec.Service
+		}
+	}
+	o := engine.Options{Log: l.options.Log, Shared: &engine.Shared{}, Steps: steps}
+	for _, f := range l.files {
+		p := Loaded{File: f.path, Spec: &f.spec.Pipeline, document: f.spec, decoder: f.decoder}
+		if l.failed(f.path) {
+			l.report(l.rehearse(f, o)...)
+		} else {
+			plan, problems := engine.Build(p.Spec, o)
+			p.Plan = plan
+			l.report(problems...)
+		}
+		set.Pipelines = append(set.Pipelines, p)
+	}
+	return set
+}
+
+// failed says whether a file has an error so far; an error without a line, as
+// in an override, concerns all.
+func (l *loader) failed(path string) bool {
+	for _, p := range l.problems {
+		if !p.Warning && (p.Pos.File == path || p.Pos.Line == 0) {
+			return true
+		}
+	}
+	return false
+}
+
+// rehearse builds a file that has errors and returns what that finds at places
+// that nothing has been said about.
+func (l *loader) rehearse(f *file, o engine.Options) (found []schema.Problem) {
+	defer func() {
+		// A build function may trip over a configuration that is known to be
+		// wrong, and has no duty not to.
+		if recover() != nil {
+			found = nil
+		}
+	}()
+	_, problems := engine.Build(&f.spec.Pipeline, o)
+	for _, p := range problems {
+		if p.Path != "outputs" && !l.spokenOf(f.path, p.Path) { // routes are checked here
+			found = append(found, p)
+		}
+	}
+	return found
+}
+
+// spokenOf says whether there is an error at a path, above it or below it.
+func (l *loader) spokenOf(file, path string) bool {
+	for _, p := range l.problems {
+		if !p.Warning && (p.Pos.File == file || p.Pos.Line == 0) && (within(p.Path, path) || within(path, p.Path)) {
+			return true
+		}
+	}
+	return false
+}
+
+// within says whether a path is another one or below it.
+func within(path, outer string) bool {
+	rest, ok := strings.CutPrefix(path, outer)
+	return ok && (rest == "" || outer == "" || rest[0] == '.' || rest[0] == '[')
+}

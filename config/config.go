@@ -1,0 +1,78 @@
+// Package config reads pipeline files into plans, with a position in every
+// complaint. Start at [Load].
+//
+// A file goes through four stages: text to nodes (parse), overrides (Options.Set),
+// nodes to an engine.Pipeline (package schema), and rules about whole files and
+// whole sets of them (check). Each stage goes on behind a mistake as far as it
+// can, so that one pass reports everything.
+package config
+
+import (
+	"log/slog"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// Options say how files are read.
+type Options struct {
+	// Set holds overrides, "path=value": engine.workers=2,
+	// outputs.lake.file.path=/tmp/x, processors[0].filter=true. The value is
+	// YAML. With several files an override applies to each that has the
+	// component it names, and to all when it names none, as engine.workers does.
+	Set    []string
+	Lookup schema.Lookup // of placeholders; nil: the environment and files
+	Log    *slog.Logger
+}
+
+// Set is what some files and directories hold: the pipelines of one process.
+type Set struct {
+	Pipelines []Loaded
+	Service   Service // of the process
+}
+
+// Loaded is one pipeline of a set.
+type Loaded struct {
+	File string
+	Spec *engine.Pipeline
+	Plan *engine.Plan // nil when a problem is an error
+
+	document document
+	decoder  *schema.Decoder // knows where every value is from
+}
+
+// Load reads and builds everything without I/O beyond the files themselves and
+// reports all problems, sorted by place. A file that can't be read or parsed
+// has problems, but is not in the set.
+func Load(paths []string, o Options) (*Set, []schema.Problem) {
+	l := loader{options: o}
+	l.read(paths)
+	l.override()
+	return l.finish()
+}
+
+// loader is one call of Load.
+type loader struct {
+	options  Options
+	files    []*file
+	problems []schema.Problem
+}
+
+// finish goes from nodes to plans.
+func (l *loader) finish() (*Set, []schema.Problem) {
+	for _, f := range l.files {
+		l.decode(f)
+	}
+	l.check()
+	set := l.build()
+	l.improve()
+	l.show()
+	return set, sorted(l.problems)
+}
+
+func (l *loader) report(p ...schema.Problem) { l.problems = append(l.problems, p...) }
+
+// JSONSchema is the schema of a pipeline file for editors (draft-07).
+func JSONSchema() ([]byte, error) {
+	return schema.JSONSchema(schema.Of(document{}), "flowd pipeline")
+}

@@ -1,0 +1,142 @@
+package config
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/flowd-io/flowd/schema"
+)
+
+// Limits of what a file may expand to. A pipeline of a thousand components
+// stays far below them.
+const (
+	maxDepth = 200
+	maxNodes = 100_000
+)
+
+// converter turns the parser's tree into schema nodes, aliases and merge keys
+// expanded, and collects what is wrong with the tree.
+type converter struct {
+	src      *cursor
+	path     string // of the node in hand: "inputs.orders"
+	nodes    int
+	aliased  bool                // some alias was expanded
+	open     map[*yaml.Node]bool // values with an anchor that are being converted
+	problems []schema.Problem
+	full     bool // a limit was passed; nothing more is converted
+}
+
+// convert is the tree of n, a document's content.
+func convert(src *source, n *yaml.Node) (*schema.Node, []schema.Problem) {
+	c := converter{src: &cursor{source: src}, open: map[*yaml.Node]bool{}}
+	root := c.node(n, 0)
+	return root, c.problems
+}
+
+// node converts n and what is below it.
+func (c *converter) node(n *yaml.Node, depth int) *schema.Node {
+	off := c.src.offset(n.Line, n.Column)
+	out := &schema.Node{Pos: c.src.pos(off), Excerpt: c.src.excerpt}
+	if !c.room(off, depth) {
+		return out
+	}
+	if n.Anchor != "" {
+		c.open[n] = true
+		defer delete(c.open, n)
+	}
+	switch n.Kind {
+	case yaml.AliasNode:
+		return c.alias(n, off, depth)
+	case yaml.SequenceNode:
+		out.Kind, out.Tag = schema.ListNode, c.tag(n, off)
+		for i, item := range n.Content {
+			c.at(c.path+"["+strconv.Itoa(i)+"]", func() { out.Items = append(out.Items, c.node(item, depth+1)) })
+		}
+	case yaml.MappingNode:
+		out.Kind, out.Tag = schema.MapNode, c.tag(n, off)
+		c.mapping(out, n, depth)
+	default:
+		s := newScalar(c.src.source, n, off)
+		c.scalar(out, n, s)
+		out.Tail = s.tail()
+	}
+	return out
+}
+
+func (c *converter) scalar(out *schema.Node, n *yaml.Node, s scalar) {
+	out.Kind, out.Tag = kindOf(n)
+	if at := c.src.offset(n.Line, n.Column); out.Tag == "" && strings.HasPrefix(c.src.text[at:], "! ") {
+		out.Tag = "!" // the parser drops it
+	}
+	out.Text, out.Style = n.Value, s.style
+	out.Offset = func(i int) schema.Pos { return s.src.pos(s.offset(i)) }
+}
+
+// room says whether one more node fits, and complains once when it does not.
+func (c *converter) room(off, depth int) bool {
+	c.nodes++
+	switch {
+	case c.full:
+		return false
+	case depth > maxDepth:
+		c.path = "" // too long to help
+		c.report(off, schema.Problem{Code: "yaml-too-deep", Message: fmt.Sprintf("nested more than %d levels deep", maxDepth), Remedy: "a pipeline never needs that: is a bracket or an indent wrong above?"})
+	case c.nodes > maxNodes && c.aliased:
+		c.report(off, schema.Problem{Code: "yaml-alias-bomb", Message: fmt.Sprintf("aliases expand to more than %d values", maxNodes), Remedy: "write the values out, or share steps by `resources.steps`"})
+	case c.nodes > maxNodes:
+		c.report(off, schema.Problem{Code: "yaml-too-large", Message: fmt.Sprintf("more than %d values in one file", maxNodes), Remedy: "split it into several pipelines"})
+	default:
+		return true
+	}
+	c.full = true
+	return false
+}
+
+// tag refuses tags on lists and mappings: nothing here gives them a meaning.
+func (c *converter) tag(n *yaml.Node, off int) string {
+	if n.Style&yaml.TaggedStyle == 0 || n.Tag == "!!map" || n.Tag == "!!seq" {
+		return ""
+	}
+	c.report(off, schema.Problem{Code: "yaml-tag", Message: fmt.Sprintf("the tag %s has no meaning here", n.Tag), Remedy: "remove it"})
+	return n.Tag
+}
+
+func (c *converter) alias(n *yaml.Node, off, depth int) *schema.Node {
+	c.aliased = true
+	if c.open[n.Alias] {
+		c.report(off, schema.Problem{Code: "yaml-alias-cycle", Message: fmt.Sprintf("*%s stands inside the value that it repeats", n.Value), Remedy: "write the value out"})
+		return &schema.Node{Pos: c.src.pos(off), Excerpt: c.src.excerpt}
+	}
+	return c.node(n.Alias, depth)
+}
+
+// in runs f for the value of a key.
+func (c *converter) in(key string, f func()) { c.at(join(c.path, key), f) }
+
+// at runs f for the value with that path.
+func (c *converter) at(path string, f func()) {
+	outer := c.path
+	c.path = path
+	f()
+	c.path = outer
+}
+
+func (c *converter) report(off int, p schema.Problem) {
+	p.Pos, p.Path = c.src.pos(off), c.path
+	p.Excerpt, p.Caret = c.src.excerpt(p.Pos), p.Pos
+	c.problems = append(c.problems, p)
+}
+
+// join appends a key to a path, quoted where it could be misread.
+func join(path, key string) string {
+	if key == "" || strings.ContainsAny(key, " \t\n[]\"':") {
+		return path + "[" + strconv.Quote(key) + "]"
+	}
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}

@@ -1,0 +1,143 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+)
+
+// flow reads a value in brackets or braces, which may reach over several lines.
+// col is the indentation of what it belongs to: a key that stands there shows
+// that the closing bracket is missing.
+func (s *scan) flow(off, col int) *finding {
+	var open []int // where the brackets began that are not closed
+	unclosed := func() *finding {
+		last := open[len(open)-1]
+		return &finding{last, fmt.Sprintf("this %c is not closed", s.text[last]), fmt.Sprintf("close it with %c", closing(s.text[last]))}
+	}
+	fresh, colon := true, false // at the beginning of a value; behind the colon of a pair
+	for i := off; i < len(s.text); i++ {
+		c := s.text[i]
+		blank := i > 0 && endsWord(s.text[i-1:i])
+		switch {
+		case c == '\n' || c == '\r':
+			line := s.rest(i + 1)
+			if n := spaces(line); n <= col && (keyLen(line[n:]) >= 0 || strings.HasPrefix(line[n:], "- ")) {
+				return unclosed()
+			}
+		case c == ' ' || c == '\t':
+		case c == '#' && blank:
+			i += contentLen(s.text[i:]) - 1
+		case c == '[' || c == '{':
+			if !fresh {
+				return inFlow(s.text, i, c)
+			}
+			open = append(open, i)
+			colon = false
+		case c == ']' || c == '}':
+			last := open[len(open)-1]
+			if want := closing(s.text[last]); c != want {
+				return &finding{i, fmt.Sprintf("%c can't close the %c before it", c, s.text[last]), fmt.Sprintf("write %c first", want)}
+			}
+			if open = open[:len(open)-1]; len(open) == 0 {
+				return s.behindFlow(off, i+1)
+			}
+			fresh, colon = false, false
+		case c == ',':
+			fresh, colon = true, false
+		case c == ':' && (endsWord(s.text[i+1:]) || strings.IndexByte(",]}", s.text[i+1]) >= 0):
+			if colon {
+				return &finding{i, "a second colon stands in one pair", "separate pairs by commas; put a value that contains `: ` into quotes"}
+			}
+			fresh, colon = true, true
+		case c == '?' && endsWord(s.text[i+1:]):
+			return inFlow(s.text, i, c)
+		case fresh && (c == '"' || c == '\''):
+			n, bad := quotedLen(s.text[i:])
+			if bad > 0 {
+				return badEscape(s.text, i+bad)
+			}
+			if n < 0 {
+				return unclosedQuote(s.text, i)
+			}
+			i += n - 1
+			next := i + 1 + spaceLen(s.text[i+1:])
+			if next < len(s.text) && strings.IndexByte(",:]}#", s.text[next]) < 0 {
+				return &finding{next, "text stands behind the closing quote", "put the whole value into quotes, or a comma in between"}
+			}
+			fresh = false
+		case fresh && strings.IndexByte("@`%", c) >= 0:
+			return &finding{i, fmt.Sprintf("a value can't begin with %c", c), "put it into quotes"}
+		case fresh && c == '*':
+			name := s.text[i+1 : i+1+strings.IndexAny(s.text[i+1:]+",", ",]} \t\r\n")]
+			if !s.anchors[name] {
+				return &finding{i, fmt.Sprintf("*%s repeats a value that is named &%s, but there is none above", name, name), "put the value into quotes"}
+			}
+			fresh = false
+		default:
+			fresh = false
+		}
+	}
+	return unclosed()
+}
+
+// behindFlow reads what stands behind the last closing bracket.
+func (s *scan) behindFlow(off, end int) *finding {
+	after := uncommented(s.rest(end))
+	if after == "" || after[0] == ':' {
+		s.skipTo(end)
+		return nil
+	}
+	at := end + spaces(s.text[end:])
+	if strings.IndexByte("]}", after[0]) >= 0 {
+		return &finding{at, fmt.Sprintf("%c closes nothing", after[0]), "remove it, or open it before"}
+	}
+	whole := s.text[off : end+contentLen(s.text[end:])]
+	return &finding{at, fmt.Sprintf("text stands behind the closing %c", s.text[end-1]), "put the whole value into quotes: " + inQuotes(uncommented(whole))}
+}
+
+func inFlow(text string, off int, c byte) *finding {
+	return &finding{off, fmt.Sprintf("%c stands in a value inside brackets or braces", c), "put the whole value into quotes" + flowValue(text, off)}
+}
+
+// flowValue shows in quotes the value, or key, that holds the byte at off, in
+// the line of which it is; "" when its ends are not plain to see.
+func flowValue(text string, off int) string {
+	from := strings.LastIndexAny(text[:off], "\n") + 1
+	begin, depth := from, 0
+	for i := off - 1; i >= from; i-- {
+		switch c := text[i]; {
+		case c == ')':
+			depth++
+		case c == '(' && depth > 0:
+			depth--
+		case c == '"' || c == '\'':
+			return ""
+		case depth == 0 && (c == ',' || c == '{' || c == ':' && endsWord(text[i+1:]) || c == '[' && i > from && endsWord(text[i-1:i])):
+			begin, i = i+1, from
+		}
+	}
+	depth = 0
+	for i := off; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '"' || c == '\'' || c == '\n' || c == '\r':
+			return ""
+		case c == '(' || c == '[':
+			depth++
+		case depth > 0 && (c == ')' || c == ']'):
+			depth--
+		case depth == 0 && (c == ',' || c == '}' || c == ']' || c == ':' && text[off] != '?' && endsWord(text[i+1:])):
+			if strings.Count(text[begin:i], "[") != strings.Count(text[begin:i], "]") || strings.Count(text[begin:i], "(") != strings.Count(text[begin:i], ")") {
+				return ""
+			}
+			return ": " + inQuotes(strings.TrimSpace(text[begin:i]))
+		}
+	}
+	return ""
+}
+
+func closing(c byte) byte {
+	if c == '[' {
+		return ']'
+	}
+	return '}'
+}

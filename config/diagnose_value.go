@@ -1,0 +1,185 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+)
+
+// value reads the value that begins at off in the line that ends at end.
+func (s *scan) value(off, end int) *finding {
+	s.whole = off + spaces(s.text[off:end])
+	return s.content(s.whole, end)
+}
+
+// content is value behind tags and anchors.
+func (s *scan) content(off, end int) *finding {
+	rest := s.text[off:end]
+	top := s.top()
+	if top == nil {
+		s.levels = []level{{}}
+		top = s.top()
+	}
+	if rest == "" || rest[0] == '#' {
+		top.open = true
+		return nil
+	}
+	top.open = false
+	quote := "put the whole value into quotes: " + inQuotes(uncommented(s.text[s.whole:end]))
+	switch c := rest[0]; c {
+	case '@', '`', '%':
+		return &finding{off, fmt.Sprintf("a value can't begin with %c", c), quote}
+	case '|', '>':
+		return s.block(off, end, top.col)
+	case '"', '\'':
+		return s.quoted(off, end)
+	case '[', '{':
+		return s.flow(off, top.col)
+	case '*', '&', '!':
+		return s.property(off, end)
+	}
+	switch {
+	case strings.HasPrefix(rest, "- ") || rest == "-":
+		return &finding{off, "a list can't begin on the line of its key", "begin the list on the next line, or write [a, b]"}
+	case strings.HasPrefix(rest, "? "):
+		return &finding{off, "a value can't begin with `? `", quote}
+	}
+	if i := keyLen(rest); i >= 0 {
+		return &finding{off + i, "`: ` in a value without quotes looks like a second key", quote}
+	}
+	top.plain = true
+	return nil
+}
+
+// property reads what may stand in front of a value: *alias, &anchor, !tag.
+func (s *scan) property(off, end int) *finding {
+	rest := s.text[off:end]
+	word := rest[:wordLen(rest)]
+	name := word[1:]
+	quote := "an expression that begins with " + word[:1] + " goes into quotes: " + inQuotes(uncommented(s.text[s.whole:end]))
+	switch word[0] {
+	case '*':
+		if after := uncommented(rest[len(word):]); after != "" {
+			return &finding{off, "a value that begins with * repeats another one, nothing may follow", quote}
+		}
+		if !s.anchors[name] {
+			return &finding{off, fmt.Sprintf("*%s repeats a value that is named &%s, but there is none above", name, name), "put the value into quotes: " + inQuotes(word)}
+		}
+		return nil
+	case '&':
+		if strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-") != "" || name == "" {
+			return &finding{off, "& gives a value a name, and this is none", quote}
+		}
+		s.anchors[name] = true
+	case '!':
+		tag := &finding{off, "! begins a YAML tag, and this is none", "write `not` for !, or put the value into quotes: " + inQuotes(uncommented(s.text[s.whole:end]))}
+		behind := off + len(word) + spaces(s.text[off+len(word):end])
+		if strings.ContainsAny(name, "<>(){}[],&|=") {
+			return tag
+		}
+		f := s.content(behind, end)
+		if f != nil && strings.IndexByte("|>&*", s.text[behind]) >= 0 { // an operator, as in !a || b
+			return tag
+		}
+		return f
+	}
+	off += len(word)
+	return s.content(off+spaces(s.text[off:end]), end)
+}
+
+// block reads a | or > scalar: its header, and the deeper lines below.
+func (s *scan) block(off, end, col int) *finding {
+	header := s.text[off+1 : end]
+	if after := strings.TrimLeft(header, "+-0123456789"); uncommented(after) != "" || after != "" && !endsWord(after) {
+		at := off + 1 + len(header) - len(after)
+		return &finding{at + spaces(after), fmt.Sprintf("text can't stand on the line of %c", s.text[off]), "begin it on the next line, indented; a value that begins with " + s.text[off:off+1] + " goes into quotes"}
+	}
+	for s.at < len(s.text) {
+		line := s.text[s.at : s.at+contentLen(s.text[s.at:])]
+		if n := spaces(line); n < len(line) && n <= col {
+			return nil
+		}
+		s.at += lineLen(s.text[s.at:])
+	}
+	return nil
+}
+
+// quoted reads a quoted value, which may reach over several lines.
+func (s *scan) quoted(off, end int) *finding {
+	n, bad := quotedLen(s.text[off:])
+	switch {
+	case bad > 0:
+		return badEscape(s.text, off+bad)
+	case n < 0:
+		return unclosedQuote(s.text, off)
+	}
+	if after := uncommented(s.rest(off + n)); after != "" {
+		if off+n > end {
+			return unclosedQuote(s.text, off)
+		}
+		at := off + n + spaces(s.text[off+n:])
+		if at == off+n && s.text[off] == '\'' {
+			return &finding{at, "text stands behind the closing quote", "write '' for an apostrophe inside single quotes"}
+		}
+		return &finding{at, "text stands behind the closing quote", "put the whole value into quotes: " + inQuotes(uncommented(s.text[off:end]))}
+	}
+	s.skipTo(off + n)
+	return nil
+}
+
+// rest is the rest of the line at off.
+func (s *scan) rest(off int) string { return s.text[off : off+contentLen(s.text[off:])] }
+
+// skipTo goes on with the line behind off.
+func (s *scan) skipTo(off int) { s.at = max(s.at, off+lineLen(s.text[off:])) }
+
+// quotedLen is the length of the quoted text at the beginning of s, -1 when it
+// is never closed; bad is where it holds an escape that YAML does not know.
+func quotedLen(s string) (n, bad int) {
+	q := s[0]
+	for i := 1; i < len(s); i++ {
+		switch {
+		case q == '"' && s[i] == '\\':
+			if i+1 < len(s) && strings.IndexByte("0abt\tnvfre \"/\\N_LPxuU\r\n", s[i+1]) < 0 {
+				return -1, i
+			}
+			i++
+		case s[i] == q && q == '\'' && i+1 < len(s) && s[i+1] == q:
+			i++
+		case s[i] == q:
+			return i + 1, 0
+		}
+	}
+	return -1, 0
+}
+
+func badEscape(text string, off int) *finding {
+	c := text[off+1 : min(off+2, len(text))]
+	return &finding{off, fmt.Sprintf(`\%s means nothing in double quotes`, c), fmt.Sprintf(`write \\%s, or use single quotes, in which a backslash is one`, c)}
+}
+
+func unclosedQuote(text string, off int) *finding {
+	inside := "a quote inside is written \\\""
+	if text[off] == '\'' {
+		inside = "an apostrophe inside is written ''"
+	}
+	return &finding{off, "this quote is not closed on its line", fmt.Sprintf("close it with %c; %s", text[off], inside)}
+}
+
+// uncommented is s without the comment at its end and the blanks around.
+func uncommented(s string) string {
+	for i := range len(s) {
+		if s[i] == '#' && (i == 0 || s[i-1] == ' ' || s[i-1] == '\t') {
+			s = s[:i]
+			break
+		}
+	}
+	return strings.TrimSpace(s)
+}
+
+// inQuotes is text as YAML reads it back, in the quotes that change it least.
+func inQuotes(text string) string {
+	if strings.Contains(text, "'") && !strings.ContainsAny(text, `"\`) {
+		return `"` + text + `"`
+	}
+	return "'" + strings.ReplaceAll(text, "'", "''") + "'"
+}

@@ -1,0 +1,55 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/flowd-io/flowd/schema"
+)
+
+// Whatever a file holds, loading it ends in a plan or in problems that say
+// where and what.
+func FuzzLoad(f *testing.F) {
+	for _, seed := range []string{
+		"a: b", "a: [1, {b: c}", "- &x |\n  a\n- *x", "a: \"\\u00e4\\\n b\"", "? a\n: b", "<<: [*a]", "a: >2-\n   b\n\n c",
+		"\ufeffa: 'b''c'", "\t- a", "%YAML 1.2\n---\n", "a: !!binary x # y", "\u2028a: \u0085b", "{a, b: *c}", "outputs: {a: &x {b: *x}}",
+	} {
+		f.Add([]byte(seed))
+	}
+	cases, err := filepath.Glob("testdata/*.yaml")
+	if err != nil || len(cases) == 0 {
+		f.Fatal(cases, err)
+	}
+	for _, path := range cases {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		root, problems := parse("f.yaml", data)
+		if root == nil && len(problems) == 0 {
+			t.Error("neither nodes nor a problem")
+		}
+		for _, p := range problems {
+			if p.Remedy == "" {
+				t.Errorf("%v: want a remedy", p)
+			}
+		}
+		if root != nil {
+			each(root, func(n *schema.Node) { n.Excerpt(n.At(len(n.Text) / 2)) })
+			l := loader{options: Options{Lookup: lookup}, files: []*file{{path: "f.yaml", root: root}}}
+			l.report(problems...)
+			var set *Set
+			set, problems = l.finish()
+			set.Pipelines[0].Show()
+		}
+		for _, p := range problems {
+			if p.Pos.Line < 1 || p.Pos.Col < 1 || p.Message == "" || p.Code == "" {
+				t.Errorf("%+v: want a line, a column, a message and a code", p)
+			}
+		}
+	})
+}

@@ -1,0 +1,151 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// improve adds to the decoder's problems what takes a look at the whole file,
+// or at YAML: words of other systems, a space that is missing, a comment that
+// swallowed a value.
+func (l *loader) improve() {
+	at := places{keys: map[schema.Pos]*schema.Node{}, values: map[schema.Pos]*schema.Node{}, empty: map[schema.Pos]*schema.Node{}}
+	for _, f := range l.files {
+		at.collect(f.root)
+	}
+	typed := map[string]bool{} // places of components whose type is a word of another system
+	for i := range l.problems {
+		p := &l.problems[i]
+		key, value := at.keys[p.Pos], at.values[p.Pos]
+		switch {
+		case key != nil && (p.Code == schema.UnknownField || p.Code == schema.UnknownType):
+			if empty := at.empty[p.Pos]; empty != nil {
+				p.Remedy = fmt.Sprintf("does it belong to `%s`, which is empty? then indent it further", empty.Text)
+			}
+			if peerWord(p, key.Text) {
+				typed[p.Pos.File+p.Path] = true
+			}
+		case value != nil && p.Code == schema.WrongKind:
+			wrongKind(p, value)
+		case p.Code == schema.Required:
+			required(p, value)
+		case p.Code == schema.MissingType:
+			nameless(p)
+		case value != nil && p.Code == schema.BadValue:
+			peerValue(p, value)
+		}
+	}
+	l.problems = slices.DeleteFunc(l.problems, func(p schema.Problem) bool {
+		return p.Code == schema.MissingType && typed[p.Pos.File+p.Path]
+	})
+}
+
+// places are the nodes by where they stand. A mapping stands where its first
+// key does; of values in one place, the outermost counts.
+type places struct {
+	keys, values map[schema.Pos]*schema.Node
+	empty        map[schema.Pos]*schema.Node // by key, the one before it, when that has no value
+}
+
+func (at places) collect(n *schema.Node) {
+	if at.values[n.Pos] == nil {
+		at.values[n.Pos] = n
+	}
+	for i, k := range n.Keys {
+		at.keys[k.Pos] = k
+		if i > 0 && n.Items[i-1].Kind == schema.NullNode {
+			at.empty[k.Pos] = n.Keys[i-1]
+		}
+	}
+	for _, item := range n.Items {
+		at.collect(item)
+	}
+}
+
+// peerWord gives an unknown key that is a word of another system its remedy,
+// and says whether it is one for a type.
+func peerWord(p *schema.Problem, word string) (isType bool) {
+	for _, at := range peers {
+		if remedy := at.words[word]; remedy != "" && at.path.MatchString(p.Path) {
+			p.Remedy = remedy
+			return false
+		}
+	}
+	section, _, _ := strings.Cut(p.Path, ".")
+	for name, v := range map[string]schema.Variants{"inputs": engine.Inputs, "outputs": engine.Outputs, "batchers": engine.Batchers} {
+		if remedy := v.Remedy(word); section == name && strings.Count(p.Path, ".") == 1 && remedy != "" {
+			p.Remedy = remedy
+			return true
+		}
+	}
+	return false
+}
+
+// wrongKind explains how a value came to be of the wrong kind.
+func wrongKind(p *schema.Problem, n *schema.Node) {
+	if n.Kind == schema.TextNode && n.Style == schema.Plain {
+		if m := missingSpace.FindStringSubmatch(n.Text); m != nil {
+			first, _, _ := strings.Cut(m[2], "\n")
+			p.Message, p.Remedy = "a space is missing behind the colon, so that this is text", fmt.Sprintf("write `%s: %s`", m[1], first)
+			return
+		}
+	}
+	switch {
+	case strings.HasSuffix(p.Path, ".on_error") && n.Kind == schema.MapNode:
+		p.Message, p.Remedy = "expected fail, continue, drop or a list of steps, got a mapping", "write a list of steps: [{…}]"
+	case p.Path == "processors" && n.Kind == schema.MapNode:
+		p.Remedy = "write each step as an item of a list: `- filter: …`"
+	case (p.Path == "inputs" || p.Path == "outputs" || p.Path == "batchers") && n.Kind == schema.ListNode:
+		p.Remedy = fmt.Sprintf("give each a name: `%s: {NAME: …}`", p.Path)
+	}
+}
+
+// required says what to write for a value that is missing.
+func required(p *schema.Problem, n *schema.Node) {
+	switch {
+	case n != nil && n.Kind == schema.NullNode && n.Tail != "":
+		p.Message = "YAML takes what stands behind # for a comment, so there is no value"
+		p.Remedy = "write it in front of the #; a value that contains ` #` goes into quotes"
+	case p.Path == "inputs":
+		p.Remedy = "say where messages come from: `inputs: {in: {stdin: {}}}`"
+	case p.Path == "outputs":
+		p.Remedy = "say where messages go: `outputs: {out: {stdout: {}}}`"
+	case strings.HasPrefix(p.Path, "batchers.") && strings.HasSuffix(p.Path, ".output"):
+		p.Remedy = "name an output"
+	}
+}
+
+// nameless explains a component without a type that has a type's name: its own
+// name is what is missing.
+func nameless(p *schema.Problem) {
+	section, name, _ := strings.Cut(p.Path, ".")
+	for in, v := range map[string]schema.Variants{"inputs": engine.Inputs, "outputs": engine.Outputs} {
+		if section == in && v.Variant(name) != nil {
+			p.Remedy = fmt.Sprintf("%s is a type: give it a name, as in `%s: {NAME: {%s: …}}`", name, in, name)
+		}
+	}
+}
+
+// peerValue gives a value that is a word of another system its remedy.
+func peerValue(p *schema.Problem, n *schema.Node) {
+	for _, at := range peerValues {
+		if remedy := at.words[n.Text]; remedy != "" && at.path.MatchString(p.Path) {
+			p.Remedy = remedy
+		}
+	}
+}
+
+// show adds the source line to the problems that lack it.
+func (l *loader) show() {
+	for _, f := range l.files {
+		for i, p := range l.problems {
+			if p.Pos.File == f.path && f.root.Excerpt != nil {
+				l.problems[i] = f.decoder.Show(p, f.root.Excerpt(p.Pos))
+			}
+		}
+	}
+}

@@ -1,0 +1,63 @@
+package config
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"gopkg.in/yaml.v3"
+)
+
+func TestEditorsGetASchemaThatAgreesWithTheLinter(t *testing.T) {
+	text, err := JSONSchema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft7)
+	if err := c.AddResource("flowd.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	compiled, err := c.Compile("flowd.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	validate := func(path string) error {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var v any
+		if err := yaml.Unmarshal(data, &v); err != nil {
+			t.Fatal(err)
+		}
+		return compiled.Validate(v)
+	}
+	valid, err := filepath.Glob("testdata/valid-*.yaml")
+	if err != nil || len(valid) == 0 {
+		t.Fatal(valid, err)
+	}
+	for _, path := range append(valid, "testdata/example-smallest.yaml") {
+		if strings.HasSuffix(path, "anchors.yaml") {
+			continue // a validator of editors expands merge keys, this one does not
+		}
+		if err := validate(path); err != nil {
+			t.Errorf("%s is refused: %v", path, err)
+		}
+	}
+	for _, name := range []string{
+		"unknown-section", "unknown-field", "unknown-processor", "unknown-input", "unknown-output-type", "two-types", "no-type", "no-inputs", "no-outputs",
+		"outputs-as-list", "processors-as-map", "bad-then", "zero-workers", "unknown-file-field", "peer-top", "list-at-top",
+	} {
+		if err := validate("testdata/" + name + ".yaml"); err == nil {
+			t.Errorf("%s is taken, and should not be", name)
+		}
+	}
+}

@@ -1,0 +1,266 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"gopkg.in/yaml.v3"
+
+	"github.com/flowd-io/flowd/schema"
+)
+
+const overrideExample = "write it as in -s engine.workers=2, -s outputs.lake.file.path=/tmp/x or -s 'processors[0].filter=status >= 500'"
+
+// override applies Options.Set. One that names a component applies to the files
+// that have it; with a single file it may also make it.
+func (l *loader) override() {
+	for _, text := range l.options.Set {
+		o, problem := parseOverride(text)
+		if problem != nil {
+			l.report(*problem)
+			continue
+		}
+		files := l.files
+		if len(files) > 1 {
+			files = o.concerned(files)
+		}
+		for _, f := range files {
+			value, problems := o.node() // each file has nodes of its own
+			if p := o.apply(f.root, value); p != nil {
+				problems = append(problems, *p)
+			}
+			l.report(problems...)
+		}
+		if len(files) == 0 && len(l.files) > 0 {
+			l.report(o.src.problem(0, schema.Problem{Code: "unknown-override", Message: fmt.Sprintf("none of the %d files has %s", len(l.files), pathOf(o.path[:min(2, len(o.path))])), Remedy: "check the path; `flowd lint --show` prints what there is"}))
+		}
+	}
+}
+
+// override is "path=value".
+type override struct {
+	src   *source // the whole text
+	path  []step
+	value int // where the value begins in the text
+}
+
+// step is one part of a path: a key, or an index.
+type step struct {
+	key   string
+	index int // -1: a key
+	off   int // where it begins in the override's text
+}
+
+// parseOverride takes an override apart.
+func parseOverride(text string) (*override, *schema.Problem) {
+	path, _, ok := strings.Cut(text, "=")
+	// The value may be a secret: it does not become part of every complaint.
+	o := &override{src: newSource("-s "+path, text), value: len(path) + 1}
+	o.src.flat = true
+	bad := func(off int, message string) (*override, *schema.Problem) {
+		p := o.src.problem(off, schema.Problem{Code: "bad-override", Message: message, Remedy: overrideExample})
+		return nil, &p
+	}
+	if !ok {
+		return bad(0, "an override is path=value, and this has no =")
+	}
+	for off, rest := 0, path; ; {
+		n := strings.IndexAny(rest, ".[")
+		if n < 0 {
+			n = len(rest)
+		}
+		if n == 0 {
+			return bad(off, "a name is missing in the path")
+		}
+		o.path = append(o.path, step{key: strings.TrimSpace(rest[:n]), index: -1, off: off})
+		off, rest = off+n, rest[n:]
+		for strings.HasPrefix(rest, "[") {
+			end := strings.IndexByte(rest, ']')
+			index, err := strconv.Atoi(rest[1:max(end, 1)])
+			if err != nil || index < 0 {
+				return bad(off, "an index is a number in brackets, counted from 0")
+			}
+			o.path = append(o.path, step{index: index, off: off})
+			off, rest = off+end+1, rest[end+1:]
+		}
+		if rest == "" {
+			return o, nil
+		}
+		if rest[0] != '.' {
+			return bad(off, "a dot is missing in the path")
+		}
+		off, rest = off+1, rest[1:]
+	}
+}
+
+// node reads the value. Its places are columns of the override's text.
+func (o *override) node() (*schema.Node, []schema.Problem) {
+	// Blanks in the place of the path keep every column right.
+	blanks := utf8.RuneCountInString(o.src.text[:o.value])
+	text := strings.Repeat(" ", blanks) + o.src.text[o.value:]
+	src := newSource(o.src.file, text)
+	src.flat = true
+	root, second, err := documents(text)
+	if err == nil && second != nil {
+		err = fmt.Errorf("yaml: a second document begins in it")
+	}
+	if err != nil {
+		off, p := syntaxProblem(src, err)
+		p.Path = pathOf(o.path)
+		p = src.problem(off, p)
+		p.Excerpt = o.src.text
+		return nil, []schema.Problem{p}
+	}
+	if root == nil {
+		root = &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null", Line: 1, Column: blanks + 1}
+	}
+	n, problems := convert(src, root)
+	o.mark(n)
+	return n, problems
+}
+
+// mark makes n, and what is below it, show where it is from.
+func (o *override) mark(n *schema.Node) {
+	n.Origin, n.Excerpt = "override", o.src.excerpt
+	for _, list := range [][]*schema.Node{n.Keys, n.Items} {
+		for _, item := range list {
+			o.mark(item)
+		}
+	}
+}
+
+// concerned are the files to which the override applies. What belongs to the
+// process goes to the first one if none has it yet.
+func (o *override) concerned(files []*file) []*file {
+	found := slices.DeleteFunc(slices.Clone(files), func(f *file) bool { return !o.concerns(f.root) })
+	if section := o.path[0].key; len(found) == 0 && (section == "service" || section == "resources") {
+		return files[:1]
+	}
+	return found
+}
+
+// concerns says whether a file has the component that the path names.
+func (o *override) concerns(root *schema.Node) bool {
+	switch o.path[0].key {
+	case "inputs", "processors", "batchers", "outputs", "resources", "service", "tests":
+	default:
+		return true
+	}
+	n := root.Lookup(o.path[0].key)
+	if n == nil || len(o.path) == 1 {
+		return n != nil
+	}
+	s := o.path[1]
+	if s.index >= 0 {
+		return n.Kind == schema.ListNode && s.index < len(n.Items)
+	}
+	_, used := longestKey(n, o.path[1:])
+	return used > 0
+}
+
+// apply puts value at the path, making mappings on the way.
+func (o *override) apply(root, value *schema.Node) *schema.Problem {
+	if value == nil {
+		return nil // its problem is reported
+	}
+	n := root
+	for i := 0; i < len(o.path); {
+		at := o.path[:i]
+		used := 1
+		var p *schema.Problem
+		if o.path[i].index >= 0 {
+			n, p = o.index(n, at, o.path[i])
+		} else {
+			n, used, p = o.key(n, at, o.path[i:])
+		}
+		if p != nil {
+			return p
+		}
+		i += used
+	}
+	keep := n.Pos
+	*n = *value
+	if n.Pos == (schema.Pos{}) {
+		n.Pos = keep
+	}
+	return nil
+}
+
+// key finds the value of a key of n, or adds one. A key with dots in it takes
+// several steps.
+func (o *override) key(n *schema.Node, at, rest []step) (item *schema.Node, used int, p *schema.Problem) {
+	if n.Kind == schema.NullNode && n.Text == "" {
+		n.Kind = schema.MapNode
+	}
+	if n.Kind != schema.MapNode {
+		return nil, 0, o.refused(rest[0], fmt.Sprintf("%s is %v, so it has no %q", pathOf(at), n.Kind, rest[0].key))
+	}
+	if i, used := longestKey(n, rest); used > 0 {
+		return n.Items[i], used, nil
+	}
+	pos := o.src.pos(rest[0].off)
+	key := &schema.Node{Kind: schema.TextNode, Text: rest[0].key, Pos: pos, Origin: "override", Excerpt: o.src.excerpt}
+	item = &schema.Node{Pos: pos, Origin: "override", Excerpt: o.src.excerpt}
+	n.Keys, n.Items = append(n.Keys, key), append(n.Items, item)
+	return item, 1, nil
+}
+
+// index finds an item of n, or adds one behind the last.
+func (o *override) index(n *schema.Node, at []step, s step) (*schema.Node, *schema.Problem) {
+	if n.Kind == schema.NullNode && n.Text == "" {
+		n.Kind = schema.ListNode
+	}
+	switch {
+	case n.Kind != schema.ListNode:
+		return nil, o.refused(s, fmt.Sprintf("%s is %v, not a list", pathOf(at), n.Kind))
+	case s.index > len(n.Items):
+		return nil, o.refused(s, fmt.Sprintf("%s has %s, counted from 0", pathOf(at), items(len(n.Items))))
+	case s.index == len(n.Items):
+		n.Items = append(n.Items, &schema.Node{Pos: o.src.pos(s.off), Origin: "override", Excerpt: o.src.excerpt})
+	}
+	return n.Items[s.index], nil
+}
+
+func items(n int) string {
+	if n == 1 {
+		return "1 item"
+	}
+	return fmt.Sprintf("%d items", n)
+}
+
+func (o *override) refused(s step, message string) *schema.Problem {
+	p := o.src.problem(s.off, schema.Problem{Code: "bad-override", Message: message, Remedy: "check the path; `flowd lint --show` prints what there is"})
+	return &p
+}
+
+// longestKey finds the key of n that the most steps spell: customer.name is one
+// key of a `set`.
+func longestKey(n *schema.Node, path []step) (i, used int) {
+	for j, key := range n.Keys {
+		for k := len(path); k > used; k-- {
+			if pathOf(path[:k]) == key.Text {
+				i, used = j, k
+			}
+		}
+	}
+	return i, used
+}
+
+// pathOf spells a path.
+func pathOf(path []step) string {
+	var b strings.Builder
+	for i, s := range path {
+		switch {
+		case s.index >= 0:
+			fmt.Fprintf(&b, "[%d]", s.index)
+		case i > 0:
+			b.WriteString("." + s.key)
+		default:
+			b.WriteString(s.key)
+		}
+	}
+	return b.String()
+}

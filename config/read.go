@@ -1,0 +1,140 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/flowd-io/flowd/schema"
+)
+
+// read finds and parses all files.
+func (l *loader) read(paths []string) {
+	if len(paths) == 0 {
+		l.report(schema.Problem{Code: "no-file", Message: "no pipeline file is given", Remedy: "name one: flowd -c pipeline.yaml"})
+	}
+	seen := map[string]bool{}
+	for _, given := range paths {
+		for _, path := range l.expand(given) {
+			abs, err := filepath.Abs(path)
+			if err != nil || !seen[abs] {
+				l.readFile(path)
+			}
+			seen[abs] = true
+		}
+	}
+}
+
+func (l *loader) readFile(path string) {
+	data, err := readCapped(path, maxFile+1)
+	if err != nil {
+		l.unreadable(path, err)
+		return
+	}
+	root, problems := parse(path, data)
+	l.report(problems...)
+	if root != nil {
+		l.files = append(l.files, &file{path: path, root: root})
+	}
+}
+
+// expand lists the files that a path stands for: itself, or those of a
+// directory, by name, without its subdirectories.
+func (l *loader) expand(path string) []string {
+	info, err := os.Stat(path)
+	switch {
+	case path == "-":
+		l.report(schema.Problem{Pos: schema.Pos{File: path}, Code: "no-file", Message: "a pipeline can't be read from stdin", Remedy: "write it to a file"})
+		return nil
+	case err != nil:
+		l.unreadable(path, err)
+		return nil
+	case !info.IsDir():
+		return []string{path}
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		l.unreadable(path, err)
+		return nil
+	}
+	var files []string
+	for _, e := range entries {
+		name := e.Name()
+		ext := filepath.Ext(name)
+		if strings.HasPrefix(name, ".") || ext != ".yaml" && ext != ".yml" {
+			continue
+		}
+		// A link is what it leads to; a broken one is a file that can't be read.
+		file := filepath.Join(path, name)
+		if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {
+			continue
+		}
+		files = append(files, file)
+	}
+	if len(files) == 0 {
+		l.report(schema.Problem{Pos: schema.Pos{File: path}, Code: "no-file", Message: "the directory holds no pipeline", Remedy: "give it files that end in .yaml or .yml; subdirectories are not searched"})
+	}
+	return files
+}
+
+// unreadable complains about a file that can't be opened or read.
+func (l *loader) unreadable(path string, err error) {
+	p := schema.Problem{Pos: schema.Pos{File: path}, Code: "no-file"}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		p.Message, p.Remedy = "there is no such file", "check the path"
+		if near := neighbour(path); near != "" {
+			p.Remedy = fmt.Sprintf("did you mean %q?", near)
+		}
+	case errors.Is(err, fs.ErrPermission):
+		p.Message, p.Remedy = "the file may not be read", "give this user the right to read it"
+	default:
+		p.Message, p.Remedy = cause(err).Error(), "give a file or a directory that can be read"
+	}
+	l.report(p)
+}
+
+// neighbour is a file that a misspelt path most likely means, or "".
+func neighbour(path string) string {
+	entries, err := os.ReadDir(filepath.Dir(path))
+	if err != nil {
+		return ""
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	base := filepath.Base(path)
+	for _, ext := range []string{".yaml", ".yml"} {
+		if _, err := os.Stat(path + ext); err == nil {
+			return path + ext
+		}
+	}
+	if near := schema.Nearest(base, names); near != "" {
+		return filepath.Join(filepath.Dir(path), near)
+	}
+	return ""
+}
+
+// cause is what a path error says beside the path.
+func cause(err error) error {
+	var e *fs.PathError
+	if errors.As(err, &e) {
+		return e.Err
+	}
+	return err
+}
+
+// readCapped reads at most limit bytes of a file.
+func readCapped(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() // nothing was written
+	return io.ReadAll(io.LimitReader(f, limit))
+}

@@ -1,0 +1,173 @@
+package config
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/flowd-io/flowd/schema"
+)
+
+// source is the text of one file, or of one override, and finds places in it.
+// It is read-only once made.
+type source struct {
+	file  string
+	text  string // without byte order mark
+	lines []int  // where each line begins, as editors count them
+	marks []int  // where each line begins, as the YAML parser counts them
+	flat  bool   // an override: its places have a column but no line
+}
+
+// newSource indexes the lines of text. The parser takes more characters for
+// line breaks than editors do, so that two indexes are kept.
+func newSource(file, text string) *source {
+	s := &source{file: file, text: text, lines: []int{0}, marks: []int{0}}
+	for i := 0; i < len(text); {
+		n := breakLen(text[i:])
+		if n == 0 {
+			i++
+			continue
+		}
+		i += n
+		s.marks = append(s.marks, i)
+		if text[i-1] == '\n' {
+			s.lines = append(s.lines, i)
+		}
+	}
+	return s
+}
+
+// breakLen is the length of the line break at the beginning of s, 0 if there
+// is none: CR, LF, both, and Unicode's NEL, LS and PS, which YAML 1.1 knows.
+func breakLen(s string) int {
+	switch {
+	case s == "":
+		return 0
+	case s[0] == '\n':
+		return 1
+	case s[0] == '\r':
+		if len(s) > 1 && s[1] == '\n' {
+			return 2
+		}
+		return 1
+	case strings.HasPrefix(s, "\u0085"):
+		return 2
+	case strings.HasPrefix(s, "\u2028"), strings.HasPrefix(s, "\u2029"):
+		return 3
+	}
+	return 0
+}
+
+// pos is the place of the byte at off.
+func (s *source) pos(off int) schema.Pos {
+	off = min(max(off, 0), len(s.text))
+	line, found := slices.BinarySearch(s.lines, off)
+	if !found {
+		line--
+	}
+	col := utf8.RuneCountInString(s.text[s.lines[line]:off]) + 1
+	if s.flat {
+		return schema.Pos{File: s.file, Col: col}
+	}
+	return schema.Pos{File: s.file, Line: line + 1, Col: col}
+}
+
+// cursor finds the places of nodes one after another: a file may be one line,
+// which must not be counted through from its beginning for each of them.
+type cursor struct {
+	*source
+	line, col, off int        // the parser's place that was found last, and its byte
+	last           schema.Pos // the place that was found last
+	lastOff        int
+}
+
+// offset is the byte at a parser's place, line and column counted from 1.
+func (c *cursor) offset(line, col int) int {
+	if line < 1 || line > len(c.marks) {
+		return len(c.text)
+	}
+	if c.line != line || c.col > col {
+		c.line, c.col, c.off = line, 1, c.marks[line-1]
+	}
+	for ; c.col < col && c.off < len(c.text); c.col++ {
+		_, n := utf8.DecodeRuneInString(c.text[c.off:])
+		c.off += n
+	}
+	return c.off
+}
+
+// pos is the place of the byte at off.
+func (c *cursor) pos(off int) schema.Pos {
+	if c.lastOff <= off && c.last.Col > 0 && !strings.Contains(c.text[c.lastOff:off], "\n") {
+		c.last.Col += utf8.RuneCountInString(c.text[c.lastOff:off])
+	} else {
+		c.last = c.source.pos(off)
+	}
+	c.lastOff = off
+	return c.last
+}
+
+// line is the text of a line, counted from 1, without its end.
+func (s *source) line(n int) string {
+	if n < 1 || n > len(s.lines) {
+		return ""
+	}
+	end := len(s.text)
+	if n < len(s.lines) {
+		end = s.lines[n] - 1
+	}
+	return strings.TrimSuffix(s.text[s.lines[n-1]:end], "\r")
+}
+
+// excerpt is the source line at p, or the beginning of one that is too long
+// for anybody to look at.
+func (s *source) excerpt(p schema.Pos) string {
+	const longest = 64 << 10
+	line := s.line(max(p.Line, 1))
+	if len(line) <= longest {
+		return line
+	}
+	end := longest
+	for !utf8.RuneStart(line[end]) {
+		end--
+	}
+	return line[:end]
+}
+
+// problem is a complaint about the byte at off.
+func (s *source) problem(off int, p schema.Problem) schema.Problem {
+	p.Pos = s.pos(off)
+	p.Excerpt, p.Caret = s.excerpt(p.Pos), p.Pos
+	return p
+}
+
+// refuse says why bytes can't be a pipeline file at all, if so, and where.
+func refuse(data []byte) (off int, p schema.Problem, bad bool) {
+	if bytes.HasPrefix(data, []byte("\xff\xfe")) || bytes.HasPrefix(data, []byte("\xfe\xff")) {
+		return 0, schema.Problem{Code: "not-utf8", Message: "the file is UTF-16", Remedy: "save it as UTF-8"}, true
+	}
+	for off < len(data) {
+		r, n := utf8.DecodeRune(data[off:])
+		switch {
+		case r == utf8.RuneError && n == 1:
+			return off, schema.Problem{Code: "not-utf8", Message: "the text is not UTF-8 here", Remedy: "save the file as UTF-8; is it a pipeline file at all?"}, true
+		case forbidden(r):
+			return off, schema.Problem{Code: "control-character", Message: fmt.Sprintf("the control character %U is not allowed", r), Remedy: `remove it; where it is meant, write an escape in double quotes: "\x1b"`}, true
+		}
+		off += n
+	}
+	return 0, schema.Problem{}, false
+}
+
+// forbidden are the characters that YAML does not allow anywhere.
+func forbidden(r rune) bool {
+	switch {
+	case r == '\t', r == '\n', r == '\r', r == 0x85:
+		return false
+	case r == 0xfffe, r == 0xffff:
+		return true
+	}
+	return r < ' ' || 0x7f <= r && r < 0xa0
+}

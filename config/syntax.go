@@ -1,0 +1,76 @@
+package config
+
+import (
+	"errors"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/parser"
+
+	"github.com/flowd-io/flowd/schema"
+)
+
+// syntaxProblem says where the text stops being YAML, why, and what to write.
+// The parser that found the error gives no column and often a line too early.
+// So the text is read once more for the usual mistakes; when it holds none of
+// them, a second parser has its say, and then the first one's line.
+func syntaxProblem(src *source, err error) (int, schema.Problem) {
+	if f := diagnose(src.text); f != nil {
+		return f.off, schema.Problem{Code: "yaml-syntax", Message: f.message, Remedy: f.remedy}
+	}
+	const remedy = "look at this line and the one above: quotes, brackets, indentation, a space behind each colon"
+	if off, message, ok := secondOpinion(src); ok {
+		return off, schema.Problem{Code: "yaml-syntax", Message: message, Remedy: remedy}
+	}
+	line, message := parserLine(err)
+	text := src.line(line)
+	off := src.lines[min(line, len(src.lines))-1] + spaces(text)
+	return off, schema.Problem{Code: "yaml-syntax", Message: message, Remedy: remedy}
+}
+
+// secondOpinion asks the other parser, on files of a size that it can manage.
+func secondOpinion(src *source) (off int, message string, ok bool) {
+	defer func() {
+		if recover() != nil { // text that it can't read at all
+			ok = false
+		}
+	}()
+	const manageable = 256 << 10
+	if len(src.text) > manageable {
+		return 0, "", false
+	}
+	_, err := parser.ParseBytes([]byte(src.text), 0)
+	var e *yaml.SyntaxError
+	if !errors.As(err, &e) || e.Token == nil || e.Token.Position == nil {
+		return 0, "", false
+	}
+	p := e.Token.Position
+	if p.Line < 1 || p.Line > len(src.lines) {
+		return 0, "", false
+	}
+	line := src.line(p.Line)
+	for i := range line {
+		if p.Column--; p.Column <= 0 {
+			return src.lines[p.Line-1] + i, e.Message, true
+		}
+	}
+	return src.lines[p.Line-1] + len(line), e.Message, true
+}
+
+var lineNumber = regexp.MustCompile(`^(?:yaml: )?(?:line (\d+): )?`)
+
+// parserLine is the line, 1 when there is none, and the message of an error of
+// the first parser.
+func parserLine(err error) (line int, message string) {
+	m := lineNumber.FindStringSubmatch(err.Error())
+	line, _ = strconv.Atoi(m[1])
+	return max(line, 1), strings.TrimPrefix(err.Error(), m[0])
+}
+
+// finding is a mistake that diagnose knows.
+type finding struct {
+	off             int
+	message, remedy string
+}
