@@ -1,0 +1,92 @@
+// Package cli is the command line of flowd, one file per command. Start at
+// [Main], which a build with plugins of its own calls too.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+)
+
+// Main runs the command that the process was started with and exits with its
+// code: 0 clean; 1 the run failed; 2 invalid configuration or usage; 3 drained,
+// but some messages were handed back unfinished. It blank-imports no plugin:
+// the caller's imports decide which ones there are.
+func Main() {
+	os.Exit(execute(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// The exit codes. Of several pipelines the worst counts, in this order: clean,
+// handedBack, failed, invalid.
+const (
+	clean      = 0
+	failed     = 1
+	invalid    = 2
+	handedBack = 3
+)
+
+// exit ends a command with a code after it has said why.
+type exit int
+
+func (e exit) Error() string { return fmt.Sprintf("exit %d", int(e)) }
+
+// usage is a mistake in the command line that cobra can't see.
+type usage string
+
+func (u usage) Error() string { return string(u) }
+
+// execute runs one command line. When ctx ends, a running command drains.
+func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	root := newRoot(stdout, stderr)
+	root.SetArgs(args)
+	understood := false
+	root.PersistentPreRun = func(*cobra.Command, []string) { understood = true }
+	cmd, err := root.ExecuteContextC(ctx)
+
+	var code exit
+	var wrong usage
+	switch {
+	case err == nil:
+		return clean
+	case errors.As(err, &code):
+		return int(code)
+	case understood && !errors.As(err, &wrong):
+		fmt.Fprintf(stderr, "flowd: %v\n", err)
+		return failed
+	}
+	fmt.Fprintf(stderr, "flowd: %v\nRun '%s --help' for what can be given.\n", err, cmd.CommandPath())
+	return invalid
+}
+
+func newRoot(stdout, stderr io.Writer) *cobra.Command {
+	root := newRun("flowd [-c] FILE...")
+	root.Short = "Run pipelines that are written as YAML files"
+	root.Long = `flowd reads messages, works on them and writes them, as a YAML file says.
+
+Files and directories may be given several times; all their pipelines run in
+this process. SIGTERM or SIGINT drains: what is under way is finished first. A
+second signal stops hard.
+
+Exit codes: 0 clean; 1 the run failed; 2 invalid configuration or usage;
+3 drained, but some messages were handed back unfinished.`
+	root.Example = `  flowd -c orders.yaml                              run a pipeline
+  flowd -c pipelines/ -s engine.workers=4           run a directory, override a value
+  flowd lint orders.yaml                            show every problem at once
+  flowd docs file                                   what can be set for a component`
+	root.Version = version().String()
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.SuggestionsMinimumDistance = 2
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+
+	run := newRun("run [-c] FILE...")
+	run.Short = "Run pipelines: the same as flowd -c FILE..."
+	run.Example = "  flowd run orders.yaml"
+	root.AddCommand(run, newLint(), newList(), newDocs(), newSchema(), newVersion())
+	return root
+}

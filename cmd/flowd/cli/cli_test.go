@@ -1,0 +1,136 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/flowd-io/flowd/engine"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func init() {
+	engine.Register(engine.Inputs, "test_lines", "Yields lines and ends. For tests.", linesConfig{},
+		func(c linesConfig, _ engine.Env) (engine.Input, error) { return &linesInput{c}, nil })
+	engine.Register(engine.Outputs, "test_drop", "Drops all. For tests.", struct{}{},
+		func(struct{}, engine.Env) (engine.Output, error) { return dropOutput{}, nil })
+}
+
+type linesConfig struct {
+	Lines []string `yaml:"lines" doc:"What to yield."`
+	Wait  bool     `yaml:"wait" doc:"Waits for the drain instead of ending."`
+}
+
+type linesInput struct{ linesConfig }
+
+func (in *linesInput) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
+	if len(in.Lines) > 0 {
+		b.Add([]byte(in.Lines[0]))
+		in.Lines = in.Lines[1:]
+		return nil, nil
+	}
+	if in.Wait {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return nil, io.EOF
+}
+
+type dropOutput struct{}
+
+func (dropOutput) Write(context.Context, *engine.Batch) error { return nil }
+
+// flowd runs a command line in this process.
+func flowd(ctx context.Context, args ...string) (stdout, stderr string, code int) {
+	var out, err bytes.Buffer
+	code = execute(ctx, args, &out, &err)
+	return out.String(), err.String(), code
+}
+
+func pipeline(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "p.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestRunEndsWithItsInputs(t *testing.T) {
+	file := pipeline(t, "inputs: {in: {test_lines: {lines: [a, b]}}}\noutputs: {out: {test_drop: {}}}\n")
+	for _, args := range [][]string{{"-c", file}, {file}, {"run", file}, {"run", "-c", file}} {
+		stdout, stderr, code := flowd(t.Context(), args...)
+		if code != clean || stdout != "" || !strings.Contains(stderr, "p: 2 received: 2 delivered in ") {
+			t.Errorf("flowd %q: code %d\nstdout %s\nstderr %s", args, code, stdout, stderr)
+		}
+	}
+}
+
+func TestTheEndOfTheContextDrains(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	file := pipeline(t, "inputs: {in: {test_lines: {wait: true}}}\noutputs: {out: {test_drop: {}}}\n")
+	if _, stderr, code := flowd(ctx, "-c", file); code != clean {
+		t.Errorf("code %d, want %d\n%s", code, clean, stderr)
+	}
+}
+
+func TestUsageErrorsSayWhereHelpIs(t *testing.T) {
+	tests := []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--confg", "x"}, "unknown flag: --confg"},
+		{[]string{"lnit"}, `did you mean "lint"?`},
+		{[]string{"lint"}, "Run 'flowd lint --help'"},
+		{[]string{"list", "colours"}, "inputs, processors, batchers, outputs"},
+		{[]string{"version", "more"}, "Run 'flowd version --help'"},
+		{nil, "Usage:"},
+	}
+	for _, tt := range tests {
+		stdout, stderr, code := flowd(t.Context(), tt.args...)
+		if code != invalid || stdout != "" || !strings.Contains(stderr, tt.want) {
+			t.Errorf("flowd %q: code %d, stdout %q, stderr %q; want code %d and %q", tt.args, code, stdout, stderr, invalid, tt.want)
+		}
+	}
+}
+
+type closedPipe struct{}
+
+func (closedPipe) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+
+func TestAnOutputThatCannotBeWrittenIsNoUsageError(t *testing.T) {
+	var stderr bytes.Buffer
+	if code := execute(t.Context(), []string{"list"}, closedPipe{}, &stderr); code != failed {
+		t.Errorf("code %d, want %d", code, failed)
+	}
+	if got, want := stderr.String(), "flowd: io: read/write on closed pipe\n"; got != want {
+		t.Errorf("stderr %q, want %q", got, want)
+	}
+}
+
+func TestListAsJSONNamesKindAndSummary(t *testing.T) {
+	stdout, _, code := flowd(t.Context(), "list", "outputs", "--json")
+	var got []component
+	if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != clean {
+		t.Fatalf("code %d: %v\n%s", code, err, stdout)
+	}
+	if len(got) != 1 || got[0].Kind != "output" || got[0].Name != "test_drop" || got[0].Summary != "Drops all" {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestEveryCommandHasAnExample(t *testing.T) {
+	for _, cmd := range newRoot(io.Discard, io.Discard).Commands() {
+		if cmd.Name() != "help" && cmd.Name() != "completion" && cmd.Example == "" {
+			t.Errorf("%s has no example", cmd.Name())
+		}
+	}
+}

@@ -1,0 +1,159 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+func newDocs() *cobra.Command {
+	var asMarkdown bool
+	cmd := &cobra.Command{
+		Use:   "docs [KIND] NAME",
+		Short: "Show what can be set for a component, or what a function does",
+		Example: `  flowd docs stdin
+  flowd docs input file               a name that is an input and an output
+  flowd docs function uniq
+  flowd docs --markdown > reference.md`,
+		Args:              cobra.MaximumNArgs(2),
+		ValidArgsFunction: completeNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			out := cmd.OutOrStdout()
+			if asMarkdown && len(args) == 0 {
+				return referenceMarkdown(out)
+			}
+			if asMarkdown || len(args) == 0 {
+				return usage("docs takes a name, or --markdown alone")
+			}
+			found, err := find(args)
+			if err != nil {
+				return err
+			}
+			var b strings.Builder
+			for i, c := range found {
+				if i > 0 {
+					b.WriteString("\n\n")
+				}
+				describe(&b, c, columns(out), colored(out))
+			}
+			_, err = io.WriteString(out, b.String())
+			return err
+		},
+	}
+	cmd.Flags().BoolVar(&asMarkdown, "markdown", false, "write the reference of everything")
+	return cmd
+}
+
+// find are the components of a name, or of a kind and a name.
+func find(args []string) ([]component, error) {
+	all, name := components(), args[0]
+	if len(args) == 2 {
+		kind, err := kindOf(args[0])
+		if err != nil {
+			return nil, err
+		}
+		name = args[1]
+		all = slices.DeleteFunc(all, func(c component) bool { return c.Kind != kind })
+	}
+	var found []component
+	var names []string
+	for _, c := range all {
+		names = append(names, c.Name)
+		if c.Name == name {
+			found = append(found, c)
+		}
+	}
+	if len(found) == 0 {
+		return nil, usage(unknownName(name, names))
+	}
+	return found, nil
+}
+
+// describe writes the reference of a component for a terminal of so many columns.
+func describe(b *strings.Builder, c component, width int, color bool) {
+	b.WriteString(paint(color, bold, c.Kind+" "+c.Name) + "\n\n")
+	b.WriteString(indent(c.doc, "  "))
+	if c.typ == nil {
+		return
+	}
+	describeFields(b, "Fields", fieldsOf(c.typ), c.typ.Text(), width, color)
+	describeFields(b, "Beside the type key", commonKeys(c.Kind), "", width, color)
+}
+
+func describeFields(b *strings.Builder, title string, fields []field, otherwise string, width int, color bool) {
+	if len(fields) == 0 && otherwise == "" {
+		return
+	}
+	b.WriteString("\n" + paint(color, bold, title) + "\n")
+	if len(fields) == 0 {
+		b.WriteString("  " + otherwise + "\n")
+		return
+	}
+	longest := 0
+	for _, f := range fields {
+		longest = max(longest, len(f.Path))
+	}
+	longest = min(longest, 24)
+	for _, f := range fields {
+		fmt.Fprintf(b, "  %-*s  %s\n", longest, f.Path, paint(color, dim, strings.Join(append([]string{f.Type}, f.facts()...), "; ")))
+		if f.Doc != "" {
+			b.WriteString(indent(wrap(f.Doc, width-longest-4), strings.Repeat(" ", longest+4)))
+		}
+	}
+}
+
+// indent puts a margin in front of each line that is not empty.
+func indent(text, margin string) string {
+	var b strings.Builder
+	for line := range strings.Lines(strings.TrimRight(text, "\n") + "\n") {
+		if line != "\n" {
+			b.WriteString(margin)
+		}
+		b.WriteString(line)
+	}
+	return b.String()
+}
+
+// wrap breaks text into lines of at most width columns, where words allow it.
+func wrap(text string, width int) string {
+	var b strings.Builder
+	column := 0
+	for i, word := range strings.Fields(text) {
+		n := len([]rune(word))
+		switch {
+		case i == 0:
+		case column+1+n > width:
+			b.WriteByte('\n')
+			column = 0
+		default:
+			b.WriteByte(' ')
+			column++
+		}
+		b.WriteString(word)
+		column += n
+	}
+	return b.String()
+}
+
+// columns is how wide text for w may be: a terminal's width, within reason.
+func columns(w any) int {
+	if f, ok := w.(*os.File); ok {
+		if n, _, err := term.GetSize(int(f.Fd())); err == nil {
+			return min(max(n, 60), 110)
+		}
+	}
+	return 80
+}
+
+func completeNames(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	var names []string
+	for _, c := range components() {
+		names = append(names, c.Name+"\t"+c.Summary)
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

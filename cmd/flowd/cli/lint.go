@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/flowd-io/flowd/config"
+	"github.com/flowd-io/flowd/schema"
+	"github.com/spf13/cobra"
+)
+
+func newLint() *cobra.Command {
+	var set []string
+	var asJSON, show bool
+	cmd := &cobra.Command{
+		Use:   "lint FILE...",
+		Short: "Show every problem of pipeline files at once",
+		Long: `Lint builds exactly what a run builds, without opening anything, and shows
+every problem at once: place, path, what is wrong, what to do, and a code that
+stays the same between versions. Exit code 2 when there is an error; warnings
+alone give 0.`,
+		Example: `  flowd lint orders.yaml
+  flowd lint pipelines/ --json | jq -r '.[].code'
+  flowd lint orders.yaml --show             every value in force, and where it is from`,
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: completeFiles,
+		RunE: func(cmd *cobra.Command, files []string) error {
+			if asJSON && show {
+				return usage("--json and --show exclude each other")
+			}
+			loaded, problems := config.Load(files, config.Options{Set: set})
+			out, note := cmd.OutOrStdout(), cmd.ErrOrStderr()
+			var err error
+			switch {
+			case asJSON:
+				err = writeJSON(out, jsonProblems(problems))
+			case show:
+				err = errors.Join(printProblems(note, problems), showAll(out, loaded))
+			default:
+				err = printProblems(out, problems)
+			}
+			if err != nil {
+				return err
+			}
+			wrong, doubtful := count(problems)
+			fmt.Fprintf(note, "%s, %s\n", plural(wrong, "error"), plural(doubtful, "warning"))
+			if wrong > 0 {
+				return exit(invalid)
+			}
+			return nil
+		},
+	}
+	addSet(cmd, &set)
+	addJSON(cmd, &asJSON)
+	cmd.Flags().BoolVar(&show, "show", false, "write the configuration in force, with the origin of every value")
+	return cmd
+}
+
+// showAll writes the configuration in force, a YAML document for each pipeline.
+func showAll(w io.Writer, set *config.Set) error {
+	for i, p := range set.Pipelines {
+		separator := ""
+		if i > 0 {
+			separator = "---\n"
+		}
+		if _, err := fmt.Fprintf(w, "%s# %s\n%s", separator, p.File, strings.TrimRight(p.Show(), "\n")+"\n"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// problemJSON is a problem as machines read it.
+type problemJSON struct {
+	Code     string `json:"code"`
+	Severity string `json:"severity"` // "error" or "warning"
+	File     string `json:"file"`
+	Line     int    `json:"line"` // from 1; 0: the file as a whole
+	Col      int    `json:"col"`  // in characters, from 1
+	Path     string `json:"path"`
+	Message  string `json:"message"`
+	Remedy   string `json:"remedy,omitempty"`
+}
+
+func jsonProblems(problems []schema.Problem) []problemJSON {
+	all := make([]problemJSON, 0, len(problems)) // never null
+	for _, p := range problems {
+		severity := "error"
+		if p.Warning {
+			severity = "warning"
+		}
+		all = append(all, problemJSON{p.Code, severity, p.Pos.File, p.Pos.Line, p.Pos.Col, p.Path, p.Message, p.Remedy})
+	}
+	return all
+}
+
+func addJSON(cmd *cobra.Command, asJSON *bool) {
+	cmd.Flags().BoolVar(asJSON, "json", false, "write JSON, for machines")
+}
+
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}

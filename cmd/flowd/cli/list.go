@@ -1,0 +1,135 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/schema"
+	"github.com/spf13/cobra"
+)
+
+func newList() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "list [KIND]",
+		Short: "List the components of this build",
+		Example: `  flowd list                what there is
+  flowd list outputs        of one kind: inputs, processors, batchers, outputs, functions
+  flowd list --json | jq -r '.[].name'`,
+		Args:              cobra.MaximumNArgs(1),
+		ValidArgsFunction: completeKinds,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			all := components()
+			if len(args) == 0 { // what files are made of; functions are too many to show unasked
+				all = slices.DeleteFunc(all, func(c component) bool { return c.Kind == functionKind })
+			} else {
+				kind, err := kindOf(args[0])
+				if err != nil {
+					return err
+				}
+				all = slices.DeleteFunc(all, func(c component) bool { return c.Kind != kind })
+			}
+			if asJSON {
+				return writeJSON(cmd.OutOrStdout(), all)
+			}
+			_, err := fmt.Fprint(cmd.OutOrStdout(), table(all, colored(cmd.OutOrStdout())))
+			return err
+		},
+	}
+	addJSON(cmd, &asJSON)
+	return cmd
+}
+
+// kinds are the kinds of components in the order in which a message meets them.
+var kinds = []string{"input", "processor", "batcher", "output", functionKind}
+
+const functionKind = "function"
+
+// component is a plugin of this build, or a function of expressions.
+type component struct {
+	Kind    string `json:"kind"`
+	Name    string `json:"name"`
+	Summary string `json:"summary"`
+
+	doc string
+	typ *schema.Type // of the configuration; nil: a function
+}
+
+// components are all plugins and functions of this build, by kind and name.
+func components() []component {
+	return slices.Concat(plugins(engine.Inputs), plugins(engine.Processors), plugins(engine.Batchers), plugins(engine.Outputs), functions())
+}
+
+func functions() []component {
+	var all []component
+	for _, f := range expr.Functions() {
+		all = append(all, component{functionKind, f.Name, f.Usage + ": " + summarize(f.Doc), f.Usage + "\n\n" + f.Doc, nil})
+	}
+	return all
+}
+
+func plugins[T any](r *engine.Registry[T]) []component {
+	var all []component
+	for _, name := range r.Names() {
+		p := r.Lookup(name)
+		all = append(all, component{r.Kind(), name, summarize(p.Doc), p.Doc, p.Type})
+	}
+	return all
+}
+
+// summarize is the first sentence of a text, without its full stop.
+func summarize(doc string) string {
+	doc = strings.Join(strings.Fields(doc), " ")
+	if i := strings.Index(doc, ". "); i >= 0 {
+		doc = doc[:i]
+	}
+	return strings.TrimSuffix(doc, ".")
+}
+
+// kindOf reads the name of a kind, in the plural too.
+func kindOf(word string) (string, error) {
+	if kind := strings.TrimSuffix(word, "s"); slices.Contains(kinds, kind) {
+		return kind, nil
+	}
+	return "", usage(fmt.Sprintf("%q is not a kind of component (there are %s)", word, strings.Join(kinds, "s, ")+"s"))
+}
+
+// unknownName says that there is no such component, and which one was meant.
+func unknownName(name string, names []string) string {
+	text := fmt.Sprintf("there is no %q in this build", name)
+	if near := schema.Nearest(name, names); near != "" {
+		text += fmt.Sprintf(" (did you mean %q?)", near)
+	} else {
+		text += " (flowd list shows what there is)"
+	}
+	return text
+}
+
+func completeKinds(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	return kinds, cobra.ShellCompDirectiveNoFileComp
+}
+
+// table groups components under their kinds.
+func table(all []component, color bool) string {
+	if len(all) == 0 {
+		return ""
+	}
+	width := len(slices.MaxFunc(all, func(a, b component) int { return cmp.Compare(len(a.Name), len(b.Name)) }).Name)
+	var b strings.Builder
+	kind := ""
+	for _, c := range all {
+		if c.Kind != kind {
+			if kind != "" {
+				b.WriteByte('\n')
+			}
+			kind = c.Kind
+			b.WriteString(paint(color, bold, kind+"s") + "\n")
+		}
+		fmt.Fprintf(&b, "  %-*s  %s\n", width, c.Name, c.Summary)
+	}
+	return b.String()
+}

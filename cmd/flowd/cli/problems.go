@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/flowd-io/flowd/schema"
+)
+
+// printProblems writes problems as a reader wants them: place, complaint,
+// remedy, and the source line with a caret under the spot.
+func printProblems(w io.Writer, problems []schema.Problem) error {
+	color := colored(w)
+	var b strings.Builder
+	for _, p := range problems {
+		head, source, _ := strings.Cut(printable(strings.TrimRight(p.Render(), "\n")), "\n")
+		place, complaint, found := strings.Cut(head, ": ")
+		if !found || p.Pos.File == "" {
+			place, complaint = "", head
+		}
+		mark := red
+		if p.Warning {
+			mark = yellow
+		}
+		if place != "" {
+			b.WriteString(paint(color, bold, place+":") + " ")
+		}
+		b.WriteString(paint(color, mark, complaint) + "\n")
+		if source != "" {
+			b.WriteString(paint(color, dim, source) + "\n")
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// count tells errors from warnings.
+func count(problems []schema.Problem) (errors, warnings int) {
+	for _, p := range problems {
+		if p.Warning {
+			warnings++
+		} else {
+			errors++
+		}
+	}
+	return errors, warnings
+}
+
+// plural is a number with its noun: "1 error", "2 errors".
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"github.com/flowd-io/flowd/config"
+	"github.com/flowd-io/flowd/engine"
+	"golang.org/x/term"
+)
+
+// progress keeps one line on a terminal that says how far the pipelines are,
+// anew each second, until ctx ends.
+func (c *console) progress(ctx context.Context, pipelines []config.Loaded) {
+	if !c.terminal {
+		return
+	}
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	defer c.status("")
+	var before int64
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		var sum engine.Counts
+		for _, p := range pipelines {
+			add(&sum, p.Plan.Stats().Roots)
+		}
+		c.status(fit(progressLine(sum, sum.Received-before), c.width()))
+		before = sum.Received
+	}
+}
+
+// progressLine says what was received in all, in the last second, and how it ended so far.
+func progressLine(c engine.Counts, lastSecond int64) string {
+	s := amount(c.Received) + " received (" + rate(float64(lastSecond)) + ")"
+	if ends := fates(c); ends != "" {
+		s += ": " + ends
+	}
+	return s
+}
+
+func add(sum *engine.Counts, c engine.Counts) {
+	sum.Received += c.Received
+	sum.InFlight += c.InFlight
+	for f, n := range c.Ended {
+		sum.Ended[f] += n
+	}
+}
+
+// width is the number of columns of the terminal.
+func (c *console) width() int {
+	if f, ok := c.out.(*os.File); ok {
+		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 1 {
+			return w
+		}
+	}
+	return 80
+}
+
+// fit cuts ASCII text, so that it never wraps: only one line can be erased.
+func fit(s string, width int) string {
+	if len(s) >= width {
+		return s[:width-1]
+	}
+	return s
+}

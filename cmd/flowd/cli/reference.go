@@ -1,0 +1,137 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// field is one line of a reference.
+type field struct{ schema.Field }
+
+// facts are what there is to say of a field beside its type and its text.
+func (f field) facts() []string {
+	var all []string
+	add := func(format, value string) {
+		if value != "" {
+			all = append(all, fmt.Sprintf(format, value))
+		}
+	}
+	if f.Required {
+		all = append(all, "required")
+	}
+	if f.Main {
+		all = append(all, "may stand alone")
+	}
+	add("one of the choices of %s", f.Choice)
+	add("default %s", f.Default)
+	add("one of %s", strings.Join(f.Allowed, ", "))
+	add("at least %s", f.Min)
+	add("at most %s", f.Max)
+	return all
+}
+
+// fieldsOf are the fields of a type that are in force.
+func fieldsOf(t *schema.Type) []field {
+	var all []field
+	pending := "."
+	for _, f := range t.Fields() {
+		if strings.HasPrefix(f.Path, pending) {
+			continue
+		}
+		if f.Pending != "" {
+			pending = f.Path + "."
+			continue
+		}
+		all = append(all, field{f})
+	}
+	return all
+}
+
+// commonKeys are the keys beside the type key, by kind of component.
+func commonKeys(kind string) []field {
+	switch kind {
+	case engine.Inputs.Kind():
+		return fieldsOf(schema.Of(engine.InputSpec{}))
+	case engine.Processors.Kind():
+		return fieldsOf(schema.Of(engine.StepSpec{}))
+	case engine.Batchers.Kind():
+		return fieldsOf(schema.Of(engine.BatcherSpec{}))
+	case engine.Outputs.Kind():
+		return fieldsOf(schema.Of(engine.OutputSpec{}))
+	}
+	return nil
+}
+
+// referenceMarkdown writes the reference of everything in this build.
+func referenceMarkdown(w io.Writer) error {
+	var b strings.Builder
+	b.WriteString("# Reference\n\nWritten by `flowd docs --markdown`; do not edit. [language.md](language.md) explains the language.\n\n")
+	byKind := map[string][]component{}
+	links := map[string][]string{}
+	for _, c := range components() {
+		byKind[c.Kind] = append(byKind[c.Kind], c)
+		links[c.Kind] = append(links[c.Kind], fmt.Sprintf("[`%s`](#%s)", c.Name, anchor(c)))
+	}
+	for _, kind := range kinds[:len(kinds)-1] {
+		fmt.Fprintf(&b, "- [%ss](#%ss): %s\n", title(kind), kind, strings.Join(links[kind], ", "))
+	}
+	b.WriteString("- [Functions](#functions)\n- [The section engine](#the-section-engine)\n")
+
+	for _, kind := range kinds {
+		fmt.Fprintf(&b, "\n## %ss\n\n", title(kind))
+		if kind == functionKind {
+			functionTable(&b, byKind[kind])
+			continue
+		}
+		fmt.Fprintf(&b, "Each %s takes these keys beside its type key:\n\n", kind)
+		fieldTable(&b, commonKeys(kind))
+		for _, c := range byKind[kind] {
+			section(&b, c)
+		}
+	}
+	b.WriteString("\n## The section engine\n\n")
+	fieldTable(&b, fieldsOf(schema.Of(engine.EngineSpec{})))
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func section(b *strings.Builder, c component) {
+	fmt.Fprintf(b, "\n<a id=\"%s\"></a>\n\n### %s\n\n%s\n\n", anchor(c), c.Name, strings.TrimSpace(c.doc))
+	if fields := fieldsOf(c.typ); len(fields) > 0 {
+		fieldTable(b, fields)
+		return
+	}
+	fmt.Fprintf(b, "Takes: %s.\n", c.typ.Text())
+}
+
+func functionTable(b *strings.Builder, functions []component) {
+	b.WriteString("| function | meaning |\n|---|---|\n")
+	for _, f := range functions {
+		call, meaning, _ := strings.Cut(f.doc, "\n\n")
+		fmt.Fprintf(b, "| `%s` | %s |\n", strings.ReplaceAll(call, "|", `\|`), cell(meaning))
+	}
+}
+
+func fieldTable(b *strings.Builder, fields []field) {
+	b.WriteString("| field | type | meaning |\n|---|---|---|\n")
+	for _, f := range fields {
+		meaning := cell(f.Doc)
+		if facts := f.facts(); len(facts) > 0 {
+			meaning = strings.TrimSpace(meaning + " _(" + cell(strings.Join(facts, "; ")) + ")_")
+		}
+		fmt.Fprintf(b, "| `%s` | %s | %s |\n", f.Path, cell(f.Type), meaning)
+	}
+}
+
+// cell is text that can't break out of a table.
+func cell(text string) string {
+	return strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;").Replace(text)
+}
+
+func anchor(c component) string { return c.Kind + "-" + c.Name }
+
+func title(word string) string { return strings.ToUpper(word[:1]) + word[1:] }

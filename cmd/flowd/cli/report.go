@@ -1,0 +1,144 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/flowd-io/flowd/engine"
+)
+
+// shownGroups is how many kinds of failure a report lists.
+const shownGroups = 10
+
+// report writes what a run came to: failures first, the summary last.
+func (c *console) report(r engine.Report, took time.Duration) {
+	var b strings.Builder
+	groups := slices.Clone(r.Failures)
+	slices.SortStableFunc(groups, func(a, b engine.FailureGroup) int { return int(b.Count - a.Count) })
+	lost, remedy := false, "name an output in engine.on_failure.dead_letter to keep them"
+	for i, g := range groups {
+		lost = lost || g.Fate == engine.Dropped
+		if g.Fate == engine.DeadLettered {
+			remedy = "the dead letter could not take them, or `then: drop` is in force where they failed"
+		}
+		if i < shownGroups {
+			b.WriteString(paint(c.color, red, r.Pipeline+": ") + failure(g))
+		}
+	}
+	if n := len(groups) - shownGroups; n > 0 {
+		fmt.Fprintf(&b, "%s: and %d more kinds of failure\n", r.Pipeline, n)
+	}
+	if lost {
+		fmt.Fprintf(&b, "%s: failed messages were dropped (%s)\n", r.Pipeline, remedy)
+	}
+	if r.Err != nil {
+		b.WriteString(paint(c.color, red, r.Pipeline+": ") + printable(r.Err.Error()) + "\n")
+	}
+	b.WriteString(summary(r, took))
+	_, _ = c.Write([]byte(b.String()))
+}
+
+// failure is one kind of failed message: how many, why, and where the first came from.
+func failure(g engine.FailureGroup) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s: %s", amount(g.Count), fateName(g.Fate), g.First.Class)
+	if g.First.Place != "" {
+		b.WriteString(" in " + g.First.Place)
+	}
+	b.WriteString(": " + strings.ReplaceAll(printable(g.First.Message), "\n", "\n    ") + "\n")
+	if g.First.From != "" {
+		b.WriteString("    first from " + printable(g.First.From) + "\n")
+	}
+	if g.First.Sample != "" {
+		b.WriteString("    payload " + strings.ReplaceAll(printable(g.First.Sample), "\n", `\n`) + "\n")
+	}
+	return b.String()
+}
+
+// summary is the last line of a run:
+//
+//	orders: 20,000 received: 19,990 delivered, 10 dead-lettered in 1.2s (16.6 k/s)
+func summary(r engine.Report, took time.Duration) string {
+	roots := r.Stats.Roots
+	s := fmt.Sprintf("%s: %s received", r.Pipeline, amount(roots.Received))
+	if ends := fates(roots); ends != "" {
+		s += ": " + ends
+	}
+	s += " in " + seconds(took)
+	if roots.Received > 0 {
+		s += " (" + rate(float64(roots.Received)/max(took.Seconds(), 1e-3)) + ")"
+	}
+	return s + "\n"
+}
+
+// fates lists the counts that are not zero, the good ends first.
+func fates(c engine.Counts) string {
+	var ends []string
+	for _, f := range []engine.Fate{engine.Delivered, engine.Filtered, engine.DeadLettered, engine.Dropped, engine.Returned} {
+		if n := c.Ended[f]; n > 0 {
+			ends = append(ends, amount(n)+" "+fateName(f))
+		}
+	}
+	if c.InFlight > 0 {
+		ends = append(ends, amount(c.InFlight)+" in flight")
+	}
+	return strings.Join(ends, ", ")
+}
+
+func fateName(f engine.Fate) string { return strings.ReplaceAll(f.String(), "_", "-") }
+
+// amount is n with a comma between thousands.
+func amount(n int64) string {
+	s := strconv.FormatInt(n, 10)
+	for i := len(s) - 3; i > 0 && s[i-1] != '-'; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	return s
+}
+
+// rate is a number per second with three digits: 16.6 k/s.
+func rate(perSecond float64) string {
+	for _, u := range []struct {
+		unit string
+		size float64
+	}{{" M/s", 1e6}, {" k/s", 1e3}} {
+		if perSecond >= 0.9995*u.size { // what rounds to 1000 is 1 of the next unit
+			return strconv.FormatFloat(perSecond/u.size, 'g', 3, 64) + u.unit
+		}
+	}
+	return strconv.FormatFloat(perSecond, 'f', 0, 64) + "/s"
+}
+
+func seconds(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return max(d.Round(time.Millisecond), time.Millisecond).String()
+	case d < time.Minute:
+		return d.Round(100 * time.Millisecond).String()
+	}
+	return d.Round(time.Second).String()
+}
+
+// printable shows control characters instead of sending them: text from a
+// message must not steer the terminal.
+func printable(s string) string {
+	if !strings.ContainsFunc(s, func(r rune) bool { return !shown(r) }) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if shown(r) {
+			b.WriteRune(r)
+			continue
+		}
+		q := strconv.QuoteRune(r)
+		b.WriteString(q[1 : len(q)-1])
+	}
+	return b.String()
+}
+
+func shown(r rune) bool { return r == '\n' || unicode.IsPrint(r) }

@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+var errSignal = errors.New("stopped by a signal")
+
+// signals gives two contexts: the first SIGTERM or SIGINT (or the end of ctx)
+// ends stop, a second one ends kill. Until release is called, SIGPIPE only makes
+// the write fail that caused it, so that a closed stdout is an error of the
+// output and what is under way is settled.
+func signals(ctx context.Context, con *console) (stop, kill context.Context, release func()) {
+	stop, endStop := context.WithCancelCause(ctx)
+	kill, endKill := context.WithCancelCause(context.WithoutCancel(ctx))
+	caught := make(chan os.Signal, 2)
+	pipe := make(chan os.Signal, 1)
+	signal.Notify(caught, syscall.SIGTERM, syscall.SIGINT)
+	signal.Notify(pipe, syscall.SIGPIPE) // not Ignore, which child processes would inherit
+
+	ended, quit := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		select {
+		case s := <-caught:
+			fmt.Fprintf(con, "flowd: %v: draining; once more stops hard\n", s)
+			endStop(errSignal)
+		case <-quit:
+			return
+		}
+		select {
+		case s := <-caught:
+			fmt.Fprintf(con, "flowd: %v again: stopping hard\n", s)
+			endKill(errSignal)
+		case <-quit:
+		}
+	}()
+	return stop, kill, func() {
+		signal.Stop(caught)
+		signal.Stop(pipe)
+		close(quit)
+		<-ended
+		endStop(nil)
+		endKill(nil)
+	}
+}
