@@ -1,0 +1,94 @@
+package test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	_ "github.com/flowd-io/flowd/batchers"
+	"github.com/flowd-io/flowd/config"
+	"github.com/flowd-io/flowd/engine"
+	_ "github.com/flowd-io/flowd/inputs"
+	_ "github.com/flowd-io/flowd/outputs"
+	_ "github.com/flowd-io/flowd/processors"
+)
+
+// Every component's documentation has an example, and every example lints.
+func TestDocumentedExamples(t *testing.T) {
+	check(t, engine.Inputs)
+	check(t, engine.Processors)
+	check(t, engine.Batchers)
+	check(t, engine.Outputs)
+}
+
+func check[T any](t *testing.T, r *engine.Registry[T]) {
+	for _, name := range r.Names() {
+		t.Run(r.Kind()+" "+name, func(t *testing.T) {
+			examples := examplesOf(r.Lookup(name).Doc)
+			if len(examples) == 0 {
+				t.Fatal("its documentation has no example")
+			}
+			for _, text := range examples {
+				lint(t, text)
+			}
+		})
+	}
+}
+
+// examplesOf are the parts of a documentation that are set in by four spaces.
+func examplesOf(doc string) (all []string) {
+	var now []string
+	for line := range strings.Lines(doc + "\nend\n") {
+		switch {
+		case strings.HasPrefix(line, "    "), strings.TrimSpace(line) == "" && len(now) > 0:
+			now = append(now, strings.TrimPrefix(line, "    "))
+		case len(now) > 0:
+			all = append(all, strings.Join(now, ""))
+			now = nil
+		}
+	}
+	return all
+}
+
+func indented(text string) (all string) {
+	for line := range strings.Lines(text) {
+		all += "      " + line
+	}
+	return all
+}
+
+var outputNames = regexp.MustCompile(`output: (\w+)`)
+
+// lint completes an example to a whole pipeline and lints it.
+func lint(t *testing.T, text string) {
+	t.Helper()
+	if strings.HasPrefix(text, "- ") { // steps, where all of them are at home
+		text = "batchers:\n  b:\n    output: out\n    processors:\n" + indented(text)
+	}
+	if !strings.Contains(text, "inputs:") {
+		text += "\ninputs: {in: {stdin: {}}}\n"
+	}
+	if !strings.Contains(text, "outputs:") {
+		names := outputNames.FindAllStringSubmatch(text, -1)
+		if names == nil {
+			names = [][]string{{"", "out"}}
+		}
+		text += "\noutputs:\n"
+		for _, n := range names {
+			text += fmt.Sprintf("  %s: {drop: {}}\n", n[1])
+		}
+	}
+	file := filepath.Join(t.TempDir(), "example.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, problems := config.Load([]string{file}, config.Options{})
+	for _, p := range problems {
+		if p.Code != "open-pipe" { // a pipe's other end is in another example
+			t.Errorf("%s\n%s", p, text)
+		}
+	}
+}

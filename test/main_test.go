@@ -1,0 +1,124 @@
+// Package test runs whole pipelines against the built binary. A golden case is
+// one file in testdata: commands, pipeline, input and expected output (see
+// testdata/README.md). What needs timing or signals is Go.
+package test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// repo is the root of the repository; binary the flowd that was built of it.
+var repo, binary string
+
+func TestMain(m *testing.M) {
+	code, err := buildAndRun(m)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = 1
+	}
+	os.Exit(code)
+}
+
+func buildAndRun(m *testing.M) (int, error) {
+	dir, err := os.MkdirTemp("", "flowd")
+	if err != nil {
+		return 1, err
+	}
+	defer os.RemoveAll(dir)
+	if repo, err = filepath.Abs(".."); err != nil {
+		return 1, err
+	}
+	binary = filepath.Join(dir, "flowd")
+	build := exec.Command("go", "build", "-o", binary, "./cmd/flowd")
+	build.Dir = repo
+	if out, err := build.CombinedOutput(); err != nil {
+		return 1, fmt.Errorf("build ./cmd/flowd: %w\n%s", err, out)
+	}
+	return m.Run(), nil
+}
+
+// deadline is how long any one command may take before a test fails.
+const deadline = time.Minute
+
+// result is what a command came to.
+type result struct {
+	stdout, stderr string
+	code           int
+}
+
+// flowd runs the binary in dir and waits for it.
+func flowd(t *testing.T, dir, stdin string, args ...string) result {
+	t.Helper()
+	return command(t, dir, stdin, binary, args...)
+}
+
+func command(t *testing.T, dir, stdin, name string, args ...string) result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), deadline)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.Stdin = dir, strings.NewReader(stdin)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	if ctx.Err() != nil {
+		t.Fatalf("%s %q: not back after %v\n%s%s", name, args, deadline, &stdout, &stderr)
+	}
+	return result{stdout.String(), stderr.String(), exitCode(t, err)}
+}
+
+func exitCode(t *testing.T, err error) int {
+	t.Helper()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	if exit == nil {
+		return 0
+	}
+	return exit.ExitCode()
+}
+
+// want fails the test unless the command ended with code and said each part on stderr.
+func (r result) want(t *testing.T, code int, stderr ...string) {
+	t.Helper()
+	if r.code != code {
+		t.Errorf("exit code %d, want %d\nstdout:\n%s\nstderr:\n%s", r.code, code, r.stdout, r.stderr)
+	}
+	for _, part := range stderr {
+		if !strings.Contains(r.stderr, part) {
+			t.Errorf("stderr lacks %q:\n%s", part, r.stderr)
+		}
+	}
+}
+
+// write makes a file in dir and returns its path.
+func write(t *testing.T, dir, name, text string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func read(t *testing.T, path ...string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(path...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

@@ -1,0 +1,27 @@
+package test
+
+import (
+	"path/filepath"
+	"testing"
+)
+
+// TestThePluginModule builds the module of examples/plugin, as users do with
+// their own, and runs what its README says.
+func TestThePluginModule(t *testing.T) {
+	dir := filepath.Join(repo, "examples", "plugin")
+	custom := filepath.Join(t.TempDir(), "myflowd")
+	build := command(t, dir, "", "go", "build", "-o", custom, ".")
+	build.want(t, 0)
+	if t.Failed() {
+		t.Fatal("if go.mod of the repository has changed: cd examples/plugin && go mod tidy")
+	}
+
+	command(t, dir, "", custom, "lint", "pipeline.yaml").want(t, 0, "0 errors, 0 warnings")
+	got := command(t, dir, "", custom, "-c", "pipeline.yaml")
+	got.want(t, 0, "pipeline: 3 received: 3 delivered")
+	if want := "3\t***\n2\t***\n1\t***\n"; got.stdout != want {
+		t.Errorf("stdout %q, want %q", got.stdout, want)
+	}
+	docs := command(t, dir, "", custom, "docs", "mask")
+	docs.want(t, 0)
+}

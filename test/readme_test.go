@@ -1,0 +1,99 @@
+package test
+
+import (
+	"io/fs"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// block is a fenced block of README.md, and the text in front of it.
+type block struct{ before, language, text string }
+
+var fence = regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```$")
+
+func blocks(text string) []block {
+	var all []block
+	end := 0
+	for _, at := range fence.FindAllStringSubmatchIndex(text, -1) {
+		all = append(all, block{strings.TrimSpace(text[end:at[0]]), text[at[2]:at[3]], text[at[4]:at[5]]})
+		end = at[1]
+	}
+	return all
+}
+
+// fileName finds the file that a block is to be put into.
+var fileName = regexp.MustCompile("`([^`]+)`:$")
+
+// TestREADME does in a copy of the repository what README.md says, verbatim and
+// in order: sh blocks are run, a go block is put into the file that is named in
+// front of it, and a text block behind a command is what that prints.
+func TestREADME(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs go several times")
+	}
+	dir := clone(t)
+	last := result{}
+	for _, b := range blocks(read(t, repo, "README.md")) {
+		switch {
+		case b.text == testCommand+"\n": // this very test
+		case b.language == "sh":
+			last = command(t, dir, "", "bash", "-euo", "pipefail", "-c", b.text)
+			last.want(t, 0)
+		case b.language == "text" && b.before == "":
+			if got, want := lines(last.stdout), lines(b.text); !slices.Equal(got, want) {
+				t.Errorf("stdout\n%s\nREADME.md says\n%s", last.stdout, b.text)
+			}
+		case b.language == "text":
+			if got, want := withoutTimes(last.stderr), withoutTimes(b.text); got != want {
+				t.Errorf("stderr\n%s\nREADME.md says\n%s", got, want)
+			}
+		default:
+			name := fileName.FindStringSubmatch(b.before)
+			if name == nil {
+				t.Fatalf("no file is named in front of the %s block\n%s", b.language, b.text)
+			}
+			write(t, dir, name[1], b.text)
+		}
+	}
+}
+
+// testCommand is what README.md and .ci/run call to run the tests.
+const testCommand = "go test -race ./..."
+
+func TestCIRunsTheTestCommandOfTheREADME(t *testing.T) {
+	if readme := read(t, repo, "README.md"); !strings.Contains(readme, "```sh\n"+testCommand+"\n```") {
+		t.Errorf("README.md has no block with %q", testCommand)
+	}
+	if ci := read(t, repo, ".ci", "run"); !strings.Contains(ci, "\n"+testCommand+"\n") {
+		t.Errorf(".ci/run has no line %q", testCommand)
+	}
+}
+
+var times = regexp.MustCompile(` in \S+ \([^)]*\)`)
+
+func withoutTimes(text string) string { return times.ReplaceAllString(text, "") }
+
+// clone copies the repository without its history.
+func clone(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	err := fs.WalkDir(os.DirFS(repo), ".", func(name string, e fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case e.IsDir() && name == ".git":
+			return fs.SkipDir
+		case !e.Type().IsRegular():
+			return nil
+		}
+		write(t, dir, name, read(t, repo, name))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}

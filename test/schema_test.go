@@ -1,0 +1,91 @@
+package test
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"gopkg.in/yaml.v3"
+)
+
+// TestSchemaTakesTheExamples validates every example as an editor does, by what
+// `flowd schema` prints, and once more for each of its keys misspelt.
+func TestSchemaTakesTheExamples(t *testing.T) {
+	schema := editorSchema(t)
+	examples, err := filepath.Glob(filepath.Join(repo, "examples", "*.yaml"))
+	if err != nil || len(examples) == 0 {
+		t.Fatalf("no examples: %v", err)
+	}
+	for _, path := range examples {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			data, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var pipeline map[string]any
+			if err := yaml.Unmarshal(data, &pipeline); err != nil {
+				t.Fatal(err)
+			}
+			if err := schema.Validate(pipeline); err != nil {
+				t.Errorf("%s is refused: %v", path, err)
+			}
+			misspell(pipeline, "", func(key string) {
+				if schema.Validate(pipeline) == nil {
+					t.Errorf("%s is taken with the key %s misspelt", path, key)
+				}
+			})
+		})
+	}
+}
+
+// editorSchema is what `flowd schema` prints, compiled.
+func editorSchema(t *testing.T) *jsonschema.Schema {
+	t.Helper()
+	got := flowd(t, repo, "", "schema")
+	got.want(t, 0)
+	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(got.stdout))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	c.DefaultDraft(jsonschema.Draft7)
+	if err := c.AddResource("flowd.json", doc); err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Compile("flowd.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// named are the keys whose mappings have names for keys, which nobody can misspell.
+var named = []string{"inputs", "outputs", "batchers", "set", "map", "meta", "rename", "aggregate", "headers", "fields", "steps"}
+
+// misspell calls check with one key at a time misspelt, in v and below it. key
+// is the one that v stands under.
+func misspell(v any, key string, check func(key string)) {
+	switch v := v.(type) {
+	case []any:
+		for _, item := range v {
+			misspell(item, "", check)
+		}
+	case map[string]any:
+		for _, k := range slices.Collect(maps.Keys(v)) {
+			item := v[k]
+			misspell(item, k, check)
+			if slices.Contains(named, key) {
+				continue
+			}
+			delete(v, k)
+			v[k+"x"] = item
+			check(k)
+			delete(v, k+"x")
+			v[k] = item
+		}
+	}
+}

@@ -1,0 +1,73 @@
+package test
+
+import (
+	"syscall"
+	"testing"
+)
+
+const copyLines = `
+inputs:
+  in: {stdin: {}}
+outputs:
+  out: {stdout: {}}
+`
+
+func TestASignalDrains(t *testing.T) {
+	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		t.Run(s.String(), func(t *testing.T) {
+			dir := t.TempDir()
+			p := start(t, dir, "-c", write(t, dir, "copy.yaml", copyLines))
+			p.send("one\n")
+			if got := p.line(); got != "one" {
+				t.Errorf("stdout %q, want one", got)
+			}
+			p.signal(s) // stdin is still open
+			p.wait().want(t, 0, "draining", "copy: 1 received: 1 delivered")
+		})
+	}
+}
+
+const stuck = `
+inputs:
+  in: {stdin: {}}
+processors:
+  - log: arrived
+  - sleep: 1h
+outputs:
+  out: {stdout: {}}
+engine:
+  timeout: 2h
+`
+
+func TestADrainThatTakesTooLongHandsBack(t *testing.T) {
+	dir := t.TempDir()
+	p := start(t, dir, "-c", write(t, dir, "stuck.yaml", stuck), "-s", "engine.drain.timeout=200ms")
+	p.send("one\n")
+	p.says("arrived")
+	p.signal(syscall.SIGTERM)
+	p.wait().want(t, 3, "1 returned")
+}
+
+func TestASecondSignalStopsHard(t *testing.T) {
+	dir := t.TempDir()
+	p := start(t, dir, "-c", write(t, dir, "stuck.yaml", stuck), "-s", "engine.drain.timeout=1h")
+	p.send("one\n")
+	p.says("arrived")
+	p.signal(syscall.SIGTERM)
+	p.says("draining")
+	p.signal(syscall.SIGTERM)
+	p.wait().want(t, 3, "stopping hard")
+}
+
+// The input is still open: a reader that has left ends the run by itself.
+func TestAClosedStdoutEndsTheRun(t *testing.T) {
+	dir := t.TempDir()
+	p := start(t, dir, "-c", write(t, dir, "copy.yaml", copyLines))
+	p.send("one\n")
+	p.line()
+	if err := p.stdout.Close(); err != nil { // as head -1 does
+		t.Fatal(err)
+	}
+	p.send("two\n")
+	p.wait().want(t, 1, "output out", "standard output was closed by its reader")
+}
