@@ -38,7 +38,7 @@ func newLane(r *run, index int, prog *program) *lane {
 
 // loop runs until the queue is closed.
 func (l *lane) loop(ctx context.Context) {
-	cost := runTime // of one message; the first runs are small until it is known
+	cost := runTime / 16 // of one message, until it is known
 	for {
 		b := l.r.lanes.pop(l.index, int(max(1, min(runTime/max(cost, 1), slabSize))))
 		if b == nil {
