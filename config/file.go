@@ -29,7 +29,7 @@ type document struct {
 type Resources struct {
 	Caches     *schema.Node             `yaml:"caches" pending:"caches" doc:"Caches by name."`
 	RateLimits *schema.Node             `yaml:"rate_limits" pending:"rate limits" doc:"Rate limits by name, shared by all who name them."`
-	Steps      schema.Map[engine.Steps] `yaml:"steps" doc:"Lists of steps by name, used by - steps: NAME."`
+	Steps      schema.Map[engine.Steps] `yaml:"steps" scope:"batch" doc:"Lists of steps by name, used by - steps: NAME."`
 }
 
 // Service is the section `service`.

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/flowd-io/flowd/engine/doc"
 	"github.com/flowd-io/flowd/engine/expr"
@@ -28,7 +29,11 @@ func init() {
 		{"messages", "the documents of the batch, as a list", []any{new(func() []any)}, inBatch(documents)},
 		{"window", "{start, end, part} of the batch's window, or nil", []any{new(func() any)}, func(*Message, []any) (any, error) { return nil, nil }},
 	} {
-		expr.Register(expr.Func{Name: f.name, Doc: f.doc, Types: f.types, Call: func(src expr.Source, args ...any) (any, error) {
+		scope := ""
+		if slices.Contains(ofBatches, f.name) {
+			scope = "batch"
+		}
+		expr.Register(expr.Func{Name: f.name, Doc: f.doc, Types: f.types, Scope: scope, Call: func(src expr.Source, args ...any) (any, error) {
 			m, ok := src.(*Message)
 			if !ok {
 				return nil, fmt.Errorf("%s() needs a message", f.name)
@@ -37,6 +42,10 @@ func init() {
 		}})
 	}
 }
+
+// ofBatches are the functions that are only known where a batch has been made: in
+// steps of a batcher or an output, and in an output's own fields.
+var ofBatches = []string{"batch_key", "batch_size", "batch_trigger", "messages", "window"}
 
 func metaOf(m *Message, args []any) (any, error) {
 	if len(args) == 0 {

@@ -14,7 +14,7 @@ type Pipeline struct {
 	Inputs     schema.Map[InputSpec]   `yaml:"inputs" check:"required" doc:"Where messages come from, by name."`
 	Processors Steps                   `yaml:"processors" doc:"Steps that every message goes through, in order."`
 	Batchers   schema.Map[BatcherSpec] `yaml:"batchers" doc:"Where messages go, by name: tried in this order, the first match takes the message."`
-	Outputs    schema.Map[OutputSpec]  `yaml:"outputs" check:"required" doc:"Where messages are written, by name."`
+	Outputs    schema.Map[OutputSpec]  `yaml:"outputs" check:"required" scope:"batch" doc:"Where messages are written, by name."`
 	Engine     EngineSpec              `yaml:"engine" doc:"Parallelism, order, memory, failures and draining."`
 	Place      schema.Place            `yaml:",place"`
 }
@@ -47,7 +47,7 @@ type BatcherSpec struct {
 	Match       expr.Cond       `yaml:"match" doc:"Takes the messages for which this holds; without it the batcher is tried last and takes all."`
 	Continue    bool            `yaml:"continue" doc:"Later batchers see the message too."`
 	Key         expr.Expr       `yaml:"key" doc:"One open batch per value."`
-	Processors  Steps           `yaml:"processors" doc:"Steps for whole batches."`
+	Processors  Steps           `yaml:"processors" scope:"batch" doc:"Steps for whole batches."`
 	Output      Names           `yaml:"output" check:"required" doc:"The output that takes the batches."`
 	Concurrency int             `yaml:"concurrency" pending:"concurrent batchers" doc:"Batches of this batcher in flight at once."`
 	Place       schema.Place    `yaml:",place"`

@@ -65,6 +65,18 @@ func Register(f Func) {
 	functions[f.Name] = fn
 }
 
+// Scopes are all scopes that functions have, sorted.
+func Scopes() []string {
+	var all []string
+	for _, f := range functions {
+		if f.Scope != "" && !slices.Contains(all, f.Scope) {
+			all = append(all, f.Scope)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
 // Functions lists what expressions in a field of these scopes can call, by
 // name, for docs and completion.
 func Functions(scopes ...string) []Func {

@@ -33,13 +33,8 @@ func (p Pipeline) Run(t *testing.T) (bodies, failures []string) {
 		decode(t, p.Steps, &spec.Processors)
 	}
 	if p.Batch != "" {
-		b := engine.BatcherSpec{Output: engine.Names{"out"}}
-		decode(t, p.Batch, &b.Processors)
-		var use struct {
-			Batcher engine.Plugin[engine.Batcher] `yaml:",variant"`
-		}
-		decode(t, `{"batch": {}}`, &use)
-		b.Use = use.Batcher
+		var b engine.BatcherSpec
+		decode(t, `{"batch": {}, "output": "out", "processors": `+p.Batch+`}`, &b)
 		spec.Batchers = enginetest.Named("all", b)
 	}
 	named := map[string]engine.Steps{}

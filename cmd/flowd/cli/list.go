@@ -66,8 +66,12 @@ func components() []component {
 
 func functions() []component {
 	var all []component
-	for _, f := range expr.Functions() {
-		all = append(all, component{functionKind, f.Name, f.Usage + ": " + summarize(f.Doc), f.Usage + "\n\n" + f.Doc, nil})
+	for _, f := range expr.Functions(expr.Scopes()...) {
+		note := ""
+		if f.Scope != "" {
+			note = " (in " + f.Scope + " only)"
+		}
+		all = append(all, component{functionKind, f.Name, f.Usage + ": " + summarize(f.Doc) + note, f.Usage + "\n\n" + f.Doc + note, nil})
 	}
 	return all
 }
