@@ -86,8 +86,9 @@ func TestAClosedPipeEndsThePipeline(t *testing.T) {
 }
 
 func TestAReaderThatDoesNotReadIsATimeout(t *testing.T) {
+	t.Parallel() // it waits for a real pipe
 	o, r := on(t, Config{})
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	big := strings.Repeat("x", 1<<20)
 	b := enginetest.Batch("small", big)
@@ -128,9 +129,10 @@ func TestAWriteAllocatesNothingEach(t *testing.T) {
 }
 
 func TestAWriteThatIsCutOffIsFinishedByTheNext(t *testing.T) {
+	t.Parallel() // it waits for a real pipe
 	o, r := on(t, Config{})
 	long := strings.Repeat("x", 1<<20) // more than a pipe holds
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
 	if err := o.Write(ctx, enginetest.Batch("a", long)); err == nil {
 		t.Fatal("a write into a full pipe did not fail")
