@@ -13,7 +13,6 @@ type laneQueue struct {
 	cond    sync.Cond
 	shared  slabList
 	own     []slabList // by lane; nil without order
-	idle    int        // lanes that wait here
 	working int        // lanes that run messages and wait for no credits
 	closed  bool
 	onIdle  func() // called without the lock when a lane begins to wait
@@ -127,14 +126,12 @@ func (q *laneQueue) pop(lane, n int) *Batch {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for from.head == nil && !q.closed {
-		q.idle++
 		q.mu.Unlock()
 		q.onIdle()
 		q.mu.Lock()
 		if from.head == nil && !q.closed {
 			q.cond.Wait()
 		}
-		q.idle--
 	}
 	if q.closed {
 		return nil
