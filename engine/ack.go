@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -21,7 +22,12 @@ type ackLoop struct {
 	to    Acker
 	input string
 	log   *slog.Logger
-	done  chan struct{} // closed when the loop has ended
+	done  chan struct{}   // closed when the loop has ended
+	over  context.Context // ends with the loop
+	lent  chan struct{}   // closed when no lease is renewed any more; nil: none is
+
+	timeout time.Duration // of a call
+	since   atomic.Int64  // of the call under way, unix nanoseconds; 0: none
 
 	wake chan struct{} // has room for one
 
@@ -32,9 +38,14 @@ type ackLoop struct {
 	closed  bool // the loop ends
 }
 
-func startAcks(ctx context.Context, to Acker, input string, log *slog.Logger) *ackLoop {
-	a := &ackLoop{to: to, input: input, log: log, done: make(chan struct{}), wake: make(chan struct{}, 1)}
-	go a.run(ctx)
+func startAcks(ctx context.Context, to Acker, input string, timeout time.Duration, log *slog.Logger) *ackLoop {
+	a := &ackLoop{to: to, input: input, timeout: timeout, log: log, done: make(chan struct{}), wake: make(chan struct{}, 1)}
+	over, end := context.WithCancel(ctx)
+	a.over = over
+	go func() {
+		defer end()
+		a.run(ctx)
+	}()
 	return a
 }
 
@@ -57,12 +68,27 @@ func (a *ackLoop) owe(n int) bool {
 	return true
 }
 
+// forget says that one result that is owed will not come.
+func (a *ackLoop) forget() {
+	a.mu.Lock()
+	a.owed--
+	a.mu.Unlock()
+	a.poke()
+}
+
 // close lets the loop end when it has sent all that is owed.
 func (a *ackLoop) close() {
 	a.mu.Lock()
 	a.closing = true
 	a.mu.Unlock()
 	a.poke()
+}
+
+// waiting is how many results the source has not been told.
+func (a *ackLoop) waiting() int64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return int64(len(a.inbox))
 }
 
 func (a *ackLoop) ended() bool {
@@ -154,7 +180,14 @@ func (a *ackLoop) send(ctx context.Context, rs []ranked) (again []ranked) {
 	return again
 }
 
+// call tells the acker, within a deadline. All of what a panic has interrupted is
+// sent again.
 func (a *ackLoop) call(ctx context.Context, rs []Result) (again []Result, err error) {
+	ctx, cancel := context.WithTimeout(ctx, a.timeout)
+	defer cancel()
+	again = rs
+	a.since.Store(time.Now().UnixNano())
+	defer a.since.Store(0)
 	defer recovered(&err)
 	return a.to.Ack(ctx, rs)
 }

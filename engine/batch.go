@@ -3,6 +3,7 @@ package engine
 import (
 	"iter"
 	"slices"
+	"time"
 
 	"github.com/flowd-io/flowd/engine/doc"
 )
@@ -18,17 +19,24 @@ type Batch struct {
 
 	splits []pendingSplit
 	merges []*Message // just made; they lie apart, for msgs must not move while plugins hold pointers
+	order  []*Message // what Order asks for
 
 	// Of a batch that a batcher made.
 	trigger Trigger // why it left; "" before that, and where there is no batcher
 	batcher *batcherPlan
 	size    int    // messages when it left
 	text    []byte // what Move copies into
+	window  *Window
+	copies  *tally // takes down what Copy makes; nil outside of a batcher's Add
 
-	bytes    int // payload as it was read or made
-	next     *Batch
-	blockers int
-	chains   []string
+	bytes  int         // payload as it was read or made
+	stage  stage       // of all its messages
+	slot   *batcherRun // that may have only so many batches in flight; nil: no matter
+	out    *outRun     // of one that waits for another try there; nil: in a lane
+	in     *inputPlan  // of one whose messages are in their input's own steps
+	next   *Batch
+	detour bool  // it goes to the next output of a fallback
+	turn   *turn // of one that waits for others with its keys; nil: it has none
 }
 
 type pendingSplit struct {
@@ -130,14 +138,81 @@ func (b *Batch) Merge(body []byte, of iter.Seq[*Message]) *Message {
 	if len(parts) == 0 {
 		return m
 	}
-	m.Meta, m.batchKey, m.batch, m.pc = parts[0].Meta, parts[0].batchKey, parts[0].batch, parts[0].pc
+	m.Meta, m.batchKey, m.batch, m.pc, m.via = parts[0].Meta, parts[0].batchKey, parts[0].batch, parts[0].pc, parts[0].via.bare()
+	m.back, m.groups = parts[0].back, parts[0].groups
+	if parts[0].dead {
+		m.dead, m.err = true, parts[0].err
+	}
 	b.merges = append(b.merges, m)
 	return m
 }
 
+// Order puts messages that All yields into the order of in: they share out the
+// places that they have now, all others stay where they are. It takes effect when
+// the call returns; the last Order of a call counts.
+func (b *Batch) Order(in iter.Seq[*Message]) {
+	own := make(map[*Message]bool, b.Len())
+	for m := range b.All() {
+		own[m] = true
+	}
+	b.order = b.order[:0]
+	for m := range in {
+		first, known := own[m]
+		if !known {
+			panic("engine: Batch.Order is given a message that All does not yield")
+		}
+		if own[m] = false; first {
+			b.order = append(b.order, m)
+		}
+	}
+}
+
+// reorder does what Order has asked for, of what is still live.
+func (b *Batch) reorder() {
+	sorted := make([]Message, 0, len(b.order))
+	for _, m := range b.order {
+		if m.state == live {
+			sorted = append(sorted, *m)
+			m.state = vacant
+		}
+	}
+	b.order = nil
+	for i := range b.msgs {
+		if b.msgs[i].state == vacant {
+			b.msgs[i], sorted = sorted[0], sorted[1:]
+		}
+	}
+}
+
+// Take moves messages of another batch, from a place on, behind those of b, as many
+// as there is room for, and says how many. It is for an Input that reads others.
+func (b *Batch) Take(from *Batch, at int) int {
+	n := min(b.room, len(from.msgs)-at)
+	for i := range n {
+		m := &from.msgs[at+i]
+		m.doc.Detach()
+		b.msgs = append(b.msgs, *m)
+		b.msgs[len(b.msgs)-1].doc.Attach(b.arena)
+		m.state = moved
+	}
+	b.room -= n
+	return n
+}
+
+// Reset makes b what [NewBatch] gives, for an Input that reads others: nothing may
+// hold one of its messages any more. It uses the same memory where that suffices.
+func (b *Batch) Reset(n int) *Batch {
+	if b == nil || cap(b.msgs) < n {
+		return NewBatch(n)
+	}
+	clear(b.msgs)
+	*b = Batch{msgs: b.msgs[:0], room: n, arena: new(doc.Arena)}
+	return b
+}
+
 // Open makes an empty batch that grows, for a Batcher to move messages into.
 func (b *Batch) Open() *Batch {
-	return &Batch{batcher: b.batcher}
+	return &Batch{batcher: b.batcher, copies: b.copies}
 }
 
 // Move takes m out of the batch in which it lies and appends it to b. What has a
@@ -150,6 +225,29 @@ func (b *Batch) Move(m *Message) {
 	}
 }
 
+// Copy appends a copy of m to b: one more piece of its root. m stays where it is,
+// to be copied or moved on. It is for a Batcher, within Add.
+func (b *Batch) Copy(m *Message) {
+	c := *m
+	if b.copies != nil {
+		c = b.copies.copy(m)
+		b.copies.beyond++
+	}
+	b.Move(&c)
+}
+
+// Window is the window that a batch stands for, as window() tells it.
+type Window struct {
+	Start, End time.Time
+	Part       int // from 1; more than 1 when parts of it left before
+}
+
+// SetWindow says what window b stands for.
+func (b *Batch) SetWindow(w Window) { b.window = &w }
+
+// Window is what SetWindow said, or nil.
+func (b *Batch) Window() *Window { return b.window }
+
 // take is Move without the copy.
 func (b *Batch) take(m *Message) {
 	m.doc.Detach()
@@ -161,7 +259,7 @@ func (b *Batch) take(m *Message) {
 
 // like makes an empty batch for messages of b.
 func (b *Batch) like() *Batch {
-	return &Batch{arena: b.arena, trigger: b.trigger, batcher: b.batcher, size: b.size}
+	return &Batch{arena: b.arena, trigger: b.trigger, batcher: b.batcher, size: b.size, window: b.window, stage: b.stage, in: b.in}
 }
 
 // Trigger is why a batch left its batcher, or "".

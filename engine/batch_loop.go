@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -11,20 +12,36 @@ import (
 type batcherRun struct {
 	r       *run
 	plan    *batcherPlan
-	outputs []*outRun
+	outputs []destination
+	leaves  []*outRun     // that are written to
 	wake    chan struct{} // has room for one
 	due     time.Time     // when the plugin wants to be called; of the loop
+	copies  tally         // what Batch.Copy has made and the run does not know yet; of the loop
 
-	mu    sync.Mutex // guards the fields below
-	inbox slabList
-	asked int // messages to send under pressure
-	open  int // messages in open batches
+	mu     sync.Mutex // guards the fields below
+	inbox  slabList
+	asked  int      // messages to send under pressure
+	open   int      // messages in open batches
+	flying int      // batches on their way, where that is limited
+	kept   slabList // those that wait for it
+
+	sends sync.Mutex // held while batches that were kept are sent on, so that they keep their order
+
+	since atomic.Int64 // of the plugin's call under way, unix nanoseconds; 0: none
+	sent  map[Trigger]*atomic.Int64
+	fill  *histogram
 }
 
 func newBatcherRun(r *run, plan *batcherPlan) *batcherRun {
-	b := &batcherRun{r: r, plan: plan, wake: make(chan struct{}, 1)}
+	b := &batcherRun{r: r, plan: plan, wake: make(chan struct{}, 1), fill: newHistogram(fillBounds), sent: map[Trigger]*atomic.Int64{}, copies: tally{r: r, past: true}}
+	for _, t := range triggers {
+		b.sent[t] = new(atomic.Int64)
+	}
 	for _, o := range plan.outputs {
-		b.outputs = append(b.outputs, r.outputs[o])
+		b.outputs = append(b.outputs, r.target(o))
+		for _, leaf := range o.leaves() {
+			b.leaves = append(b.leaves, r.outputs[leaf])
+		}
 	}
 	return b
 }
@@ -83,12 +100,17 @@ func (b *batcherRun) loop(ctx context.Context) {
 // turn takes in what has come and sends what is due.
 func (b *batcherRun) turn() (err error) {
 	defer recovered(&err)
+	b.since.Store(time.Now().UnixNano())
+	defer b.since.Store(0)
 	plugin := b.plan.batcher
 	defer func() { b.due = plugin.Due() }()
 	for s := b.take(); s != nil; s = b.take() {
 		n := len(s.msgs)
-		plugin.Add(s, time.Now(), b.emit)
 		b.opened(n)
+		s.copies = &b.copies
+		plugin.Add(s, time.Now(), b.emit)
+		s.copies = nil
+		b.copied()
 		b.leftover(s)
 	}
 	now := time.Now()
@@ -123,6 +145,17 @@ func (b *batcherRun) opened(n int) {
 	b.mu.Lock()
 	b.open += n
 	b.mu.Unlock()
+}
+
+// copied tells the run of the copies, before any of them can end.
+func (b *batcherRun) copied() {
+	if n := int(b.copies.made); n > 0 {
+		b.opened(n)
+		if b.r.enter() {
+			b.copies.apply()
+			b.r.leave()
+		}
+	}
 }
 
 // keeps says how many messages lie in open batches, and whether more are coming in.
@@ -171,15 +204,68 @@ func (b *batcherRun) leftover(s *Batch) {
 
 // emit sends a batch to its output.
 func (b *batcherRun) emit(s *Batch, why Trigger) {
+	b.copied()
 	b.opened(-len(s.msgs))
+	s.copies = nil
 	if len(s.msgs) == 0 {
 		return
 	}
-	s.trigger, s.batcher, s.size = why, b.plan, len(s.msgs)
-	b.forward(s)
+	s.trigger, s.batcher, s.size, s.copies = why, b.plan, len(s.msgs), nil
+	b.sent[why].Add(1)
+	b.fill.observe(float64(len(s.msgs)))
+	b.r.plan.emitEvent(Event{Kind: EventBatch, Name: b.plan.name, N: len(s.msgs), Reason: string(why)})
+	b.launch(s)
 }
 
-// forward gives s to the outputs: all but the last take copies, and s itself is
+// launch sends a batch on, as soon as the batcher may have one more in flight.
+func (b *batcherRun) launch(s *Batch) {
+	if b.plan.concurrency == 0 {
+		b.sendOn(s)
+		return
+	}
+	s.slot = b
+	b.mu.Lock()
+	b.kept.push(s)
+	b.mu.Unlock()
+	b.fly()
+}
+
+// landed says that an output has written one of this batcher's batches.
+func (b *batcherRun) landed() {
+	b.mu.Lock()
+	b.flying--
+	b.mu.Unlock()
+	b.fly()
+}
+
+// fly sends on as many batches as may be in flight, in order.
+func (b *batcherRun) fly() {
+	b.sends.Lock()
+	defer b.sends.Unlock()
+	for s := b.ready(); s != nil; s = b.ready() {
+		b.sendOn(s)
+	}
+}
+
+// sendOn forwards a batch, unless all has been handed back.
+func (b *batcherRun) sendOn(s *Batch) {
+	if b.r.enter() {
+		b.forward(s)
+		b.r.leave()
+	}
+}
+
+func (b *batcherRun) ready() *Batch {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.kept.head == nil || b.flying+len(b.outputs) > b.plan.concurrency*len(b.outputs) {
+		return nil
+	}
+	b.flying += len(b.outputs)
+	return b.kept.pop(len(b.kept.head.msgs))
+}
+
+// forward, within the run's fence, gives s to the outputs: all but the last take copies, and s itself is
 // the last of its copies.
 func (b *batcherRun) forward(s *Batch) {
 	last := len(b.outputs) - 1
@@ -197,6 +283,7 @@ func (b *batcherRun) forward(s *Batch) {
 func (b *batcherRun) duplicate(s *Batch) *Batch {
 	t := tally{r: b.r, past: true}
 	c := s.like()
+	c.slot = s.slot
 	for i := range s.msgs {
 		p := t.copy(&s.msgs[i])
 		c.msgs = append(c.msgs, p)

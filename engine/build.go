@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/flowd-io/flowd/schema"
@@ -15,14 +16,22 @@ import (
 // Options are what a process gives to all its pipelines.
 type Options struct {
 	Log    *slog.Logger
-	Shared *Shared          // nil: of this pipeline alone
-	Steps  map[string]Steps // resources.steps
+	Shared *Shared                  // nil: of this pipeline alone
+	Steps  map[string]Steps         // resources.steps
+	Caches map[string]Plugin[Cache] // resources.caches
+	Prints map[string]string        // of caches: one with another text is another cache
+	Limits map[string]RateLimit     // resources.rate_limits
+	Hooks  []Hook                   // take the events of all pipelines
+
+	Instead *Plan                        // the plan whose place this one is to take; see Plan.Replace
+	Same    func(kind, name string) bool // whether an "input" or "output" is configured as in that
 }
 
 // The codes of what only building can find; config has those of whole files.
 func init() {
 	schema.AddCode("bad-config", "A plugin can't be built with this configuration.")
 	schema.AddCode("batch-only", "A step that works on whole batches stands where there is none.")
+	schema.AddCode("group-place", "A group stands where its messages can't wait for each other.")
 	schema.AddCode("cannot-return", "Failed messages are to go back to a source that takes nothing back.")
 }
 
@@ -36,7 +45,7 @@ func Build(p *Pipeline, o Options) (*Plan, []schema.Problem) {
 		o.Shared = &Shared{}
 	}
 	b := &builder{spec: p, options: o}
-	b.env = Env{Log: o.Log.With("pipeline", p.Name), Shared: o.Shared, builder: b}
+	b.env = Env{Log: o.Log.With("pipeline", p.Name), Shared: o.Shared, Pipeline: p.Name, builder: b}
 	plan := b.build()
 	for _, p := range b.problems {
 		if !p.Warning {
@@ -48,13 +57,19 @@ func Build(p *Pipeline, o Options) (*Plan, []schema.Problem) {
 
 // builder turns a Pipeline into a Plan and collects what is wrong with it.
 type builder struct {
-	spec     *Pipeline
-	options  Options
-	env      Env
-	plan     *Plan
-	problems []schema.Problem
-	using    []string // the named step lists that are being inlined
-	batch    bool     // the steps at hand get whole batches
+	spec       *Pipeline
+	options    Options
+	env        Env
+	plan       *Plan
+	problems   []schema.Problem
+	using      []string // the named step lists that are being inlined
+	batch      bool     // the steps at hand get whole batches
+	inner      bool     // the steps at hand are inside another
+	lanes      bool     // the steps at hand are the pipeline's own
+	conditions int      // under which the steps at hand run
+
+	returning []*OnFailure // those that say `return`
+	retries   []*Retry     // all that are configured
 }
 
 func (b *builder) report(at schema.Place, code, message, remedy string) {
@@ -64,16 +79,27 @@ func (b *builder) report(at schema.Place, code, message, remedy string) {
 func (b *builder) build() *Plan {
 	e := &b.spec.Engine
 	b.plan = &Plan{
-		Name: b.spec.Name, log: b.env.Log,
+		Name: b.spec.Name, log: b.env.Log, pauses: newPauses(), drained: make(chan struct{}), replaced: make(chan struct{}),
 		workers:     cmp.Or(e.Workers, runtime.GOMAXPROCS(0)),
 		maxMessages: cmp.Or(e.MaxInFlight.Messages, 10_000),
 		maxBytes:    int(cmp.Or(e.MaxInFlight.Bytes, 64<<20)),
 		drain:       cmp.Or(e.Drain.Timeout, 25*time.Second),
 	}
+	if b.options.Instead != nil {
+		b.plan.pauses = b.options.Instead.pauses // paused stays paused
+	}
 	if !e.OrderBy.IsZero() {
 		b.plan.orderBy, b.plan.ordered = &e.OrderBy, true
 	}
+	b.plan.hooks, b.plan.timeout = registered(b.options.Hooks), b.timeout()
+	b.plan.maxReplay = cmp.Or(e.MaxReplay, 10*b.plan.maxMessages)
+	b.plan.restart = e.Restart
+	b.plan.restart.Backoff = cmp.Or(e.Restart.Backoff, time.Second)
+	b.plan.restart.MaxBackoff = max(b.plan.restart.Backoff, cmp.Or(e.Restart.MaxBackoff, 30*time.Second))
+	b.plan.limit = b.limit(e.RateLimit, "engine")
+	b.middleware()
 	b.outputs()
+	b.routes()
 	b.plan.failure = b.policy(&e.OnFailure.OnFailure)
 	for i, o := range b.spec.Outputs.Entries() {
 		if f := o.Value.OnFailure; f != nil && i < len(b.plan.outputs) {
@@ -82,9 +108,40 @@ func (b *builder) build() *Plan {
 		}
 	}
 	b.batchers()
-	b.plan.steps = b.assemble(b.spec.Processors)
+	b.limited(b.plan.limit, "engine", b.own)
 	b.inputs()
+	b.feeds()
+	b.returns()
+	b.intervals()
 	return b.plan
+}
+
+// feeds marks the outputs that take more than dead letters.
+func (b *builder) feeds() {
+	for _, r := range b.plan.batchers {
+		for _, o := range r.outputs {
+			for _, leaf := range o.leaves() {
+				leaf.feeds = true
+			}
+		}
+	}
+}
+
+// middleware resolves engine.middleware.
+func (b *builder) middleware() {
+	for _, name := range b.spec.Engine.Middleware {
+		at := b.spec.Engine.Place
+		spec := Middlewares.Lookup(name)
+		if spec == nil {
+			b.report(at, "unknown-middleware", fmt.Sprintf("no middleware %q is compiled in", name), "compiled in are: "+cmp.Or(strings.Join(Middlewares.Names(), ", "), "none"))
+			continue
+		}
+		m, err := spec.Build(nil, b.named(name))
+		b.failed(at, err)
+		if err == nil {
+			b.plan.middleware = append(b.plan.middleware, m)
+		}
+	}
 }
 
 func (b *builder) outputs() {
@@ -93,17 +150,35 @@ func (b *builder) outputs() {
 		o := &outputPlan{
 			name: e.Key, concurrency: max(1, int(s.Concurrency)),
 			timeout: cmp.Or(s.Timeout, b.timeout()),
+			retry:   b.retry(s.Retry), typ: s.Use.Name,
+			limit: b.limit(s.RateLimit, "output "+e.Key),
 		}
-		out, err := s.Use.Build(b.named(e.Key))
-		b.failed(s.Use.Place, err)
+		if s.Concurrency == Auto {
+			o.concurrency, o.auto = mostAuto, true
+		}
+		o.breaker = *cmp.Or(s.Breaker, &Breaker{Failures: 10})
+		o.breaker.Backoff = cmp.Or(o.breaker.Backoff, time.Second)
+		o.breaker.MaxBackoff = max(o.breaker.Backoff, cmp.Or(o.breaker.MaxBackoff, 30*time.Second))
+		o.rebuild = func() (Output, error) { return s.Use.Build(b.named(e.Key)) }
+		out, same := adopt[Output](b, "output", e.Key, 0)
+		var err error
+		if !same {
+			out, err = s.Use.Build(b.named(e.Key))
+			b.failed(s.Use.Place, err)
+		}
 		if err == nil {
 			o.out = out
+			b.orderly("output", e.Key, s.Place, out)
 			if q, ok := out.(Sequential); ok {
 				o.sequential = q.Sequential()
 			}
-			b.plan.plugins = append(b.plan.plugins, part{"output " + e.Key, out})
+			if c, ok := out.(*compositeOutput); ok {
+				o.route = &routePlan{compositeOutput: *c}
+			} else {
+				b.plan.plugins = append(b.plan.plugins, part{"output " + e.Key, out})
+			}
 		}
-		o.steps = b.assembleBatch(s.Processors)
+		b.limited(o.limit, "output "+e.Key, func(keyed Steps) { o.steps = b.assembleBatch(append(keyed, s.Processors...)) })
 		b.plan.outputs = append(b.plan.outputs, o)
 	}
 }
@@ -129,31 +204,23 @@ func (b *builder) policy(f *OnFailure) policy {
 		p.deadLetter = b.plan.failure.deadLetter
 	}
 	if p.then == thenReturn {
-		for _, in := range b.spec.Inputs.Entries() {
-			b.canReturn(f, in.Key, in.Value)
-		}
+		b.returning = append(b.returning, f)
 	}
 	return p
 }
 
-func (b *builder) canReturn(f *OnFailure, name string, s InputSpec) {
-	in, err := s.Use.Build(b.named(name))
-	if err != nil {
-		return // reported where inputs are built
+// returns checks that sources take back what is to return to them.
+func (b *builder) returns() {
+	for _, f := range b.returning {
+		for _, in := range b.plan.inputs {
+			switch in.takes {
+			case TakesNothing:
+				b.report(f.Place, "cannot-return", fmt.Sprintf("input %s takes nothing back, so failed messages can't return to it", in.name), "write `then: drop`, `stop`, or name a `dead_letter`")
+			case TakesPosition:
+				b.report(f.Place, "cannot-return", fmt.Sprintf("input %s keeps a position, so single messages can't return to it", in.name), "write `then: stop`, or name a `dead_letter`")
+			}
+		}
 	}
-	switch takes(in) {
-	case TakesNothing:
-		b.report(f.Place, "cannot-return", fmt.Sprintf("input %s takes nothing back, so failed messages can't return to it", name), "write `then: drop`, `stop`, or name a `dead_letter`")
-	case TakesPosition:
-		b.report(f.Place, "cannot-return", fmt.Sprintf("input %s keeps a position, so single messages can't return to it", name), "write `then: stop`, or name a `dead_letter`")
-	}
-}
-
-func takes(in Input) TakesBack {
-	if r, ok := in.(Returner); ok {
-		return r.TakesBack()
-	}
-	return TakesNothing
 }
 
 func (p *Plan) output(name string) *outputPlan {
@@ -173,7 +240,7 @@ func (b *builder) batchers() {
 	})
 	for _, e := range specs {
 		s := e.Value
-		p := &batcherPlan{name: e.Key, goesOn: s.Continue, steps: b.assembleBatch(s.Processors)}
+		p := &batcherPlan{name: e.Key, goesOn: s.Continue, concurrency: s.Concurrency, steps: b.assembleBatch(s.Processors)}
 		if !s.Match.IsZero() {
 			p.match = &s.Match
 		}
@@ -216,7 +283,8 @@ func (b *builder) onlyOutput() []*outputPlan {
 			dead[f.DeadLetter] = true
 		}
 	}
-	normal := slices.DeleteFunc(slices.Clone(b.plan.outputs), func(o *outputPlan) bool { return dead[o.name] })
+	members := MembersOf(b.spec.Outputs)
+	normal := slices.DeleteFunc(slices.Clone(b.plan.outputs), func(o *outputPlan) bool { return dead[o.name] || members[o.name] })
 	switch len(normal) {
 	case 1:
 		return normal
@@ -231,21 +299,30 @@ func (b *builder) onlyOutput() []*outputPlan {
 func (b *builder) inputs() {
 	for _, e := range b.spec.Inputs.Entries() {
 		s := e.Value
-		p := &inputPlan{name: e.Key, steps: b.assemble(s.Processors)}
+		p := &inputPlan{name: e.Key, typ: s.Use.Name, limit: b.limit(s.RateLimit, "input "+e.Key)}
+		b.limited(p.limit, "input "+e.Key, func(keyed Steps) { p.steps = b.assemble(append(keyed, s.Processors...)) })
 		env := b.named(e.Key)
 		env.Instances = max(1, s.Concurrency)
 		for env.Index = range env.Instances {
-			in, err := s.Use.Build(env)
-			b.failed(s.Use.Place, err)
-			if err != nil {
+			in, same := adopt[Input](b, "input", e.Key, env.Index)
+			if p.adopted = same; !same {
+				var err error
+				in, err = s.Use.Build(env)
+				b.failed(s.Use.Place, err)
+				if err != nil {
+					break
+				}
+			}
+			if _, lists := in.(Lister); lists {
+				b.report(s.Use.Place, "bad-config", "a pattern names any number of queues, and an input reads one", "name one queue, or make it a source of an input `poll`")
 				break
 			}
 			p.inputs = append(p.inputs, in)
-			p.then = map[TakesBack]then{TakesNothing: thenDrop, TakesOne: thenReturn, TakesPosition: thenStop}[takes(in)]
-			if f, ok := in.(Follower); ok {
-				p.follows = f.Follows() != ""
-			}
+			p.learn(in)
 			b.plan.plugins = append(b.plan.plugins, part{"input " + e.Key, in})
+			if env.Index == 0 {
+				b.orderly("input", e.Key, s.Place, in)
+			}
 		}
 		b.plan.inputs = append(b.plan.inputs, p)
 	}
@@ -253,7 +330,7 @@ func (b *builder) inputs() {
 
 func (b *builder) named(name string) Env {
 	env := b.env
-	env.Name, env.Log = name, env.Log.With("name", name)
+	env.Name, env.Log, env.Pipeline = name, env.Log.With("name", name), b.spec.Name
 	return env
 }
 
@@ -279,6 +356,13 @@ func (b *builder) assemble(steps Steps) *program {
 	return p
 }
 
+// own assembles the pipeline's own steps, behind those of its limits.
+func (b *builder) own(keyed Steps) {
+	b.lanes = true
+	b.plan.steps = b.assemble(append(keyed, b.spec.Processors...))
+	b.lanes = false
+}
+
 func (b *builder) steps(p *program, steps Steps) {
 	for i := range steps {
 		b.step(p, &steps[i])
@@ -292,14 +376,24 @@ func (b *builder) step(p *program, s *StepSpec) {
 		return // the decoder has reported it
 	}
 	at := len(p.ops)
-	o := op{name: cmp.Or(s.Name, s.Use.Name), timeout: cmp.Or(s.Timeout, b.timeout())}
+	o := op{name: cmp.Or(s.Name, s.Use.Name), timeout: cmp.Or(s.Timeout, b.timeout()), at: int32(at)}
+	o.figures = newStepFigures(o.name, s.Use.Name)
+	if !b.inner {
+		o.retry = b.retry(s.Retry)
+	} else if s.Retry != nil {
+		b.report(s.Retry.Place, "inner-retry", "a step inside another can't be tried again by itself", "write `retry` on the step around it, which is tried again as a whole")
+	}
 	if !s.When.IsZero() {
 		o.when = &s.When
+	}
+	if o.when != nil {
+		b.conditions++
+		defer func() { b.conditions-- }()
 	}
 	plugin, err := s.Use.Build(b.named(o.name))
 	b.failed(s.Use.Place, err)
 	if batchOnly[s.Use.Name] && !b.batch {
-		b.report(s.Use.Place, "batch-only", s.Use.Name+" works on whole batches", "write it under `processors` of a batcher or an output")
+		b.report(s.Use.Place, "batch-only", s.Use.Name+" works on whole batches", "write it under `processors` of a batcher or an output, or in a group")
 	}
 	p.ops = append(p.ops, o)
 	switch plugin := plugin.(type) {
@@ -312,15 +406,22 @@ func (b *builder) step(p *program, s *StepSpec) {
 				br.when = &c.When
 			}
 			p.ops[at].cases = append(p.ops[at].cases, br)
+			b.conditions++
 			b.steps(p, c.Do)
+			b.conditions--
 			p.ops = append(p.ops, op{next: -1})
 		}
+	case *groupStep:
+		p.ops[at].group = b.group(s, o.name, b.conditions > 0, plugin.c)
 	case *useStep:
 		b.flat(s)
 		p.ops[at].cases = []branch{{to: int32(at + 1)}}
 		b.inline(p, plugin)
 	default:
 		p.ops[at].run = plugin
+		if w, ok := plugin.(Waiter); ok {
+			p.together = min(max(p.together, w.Together()), slabSize)
+		}
 		if err == nil {
 			b.plan.plugins = append(b.plan.plugins, part{"step " + o.name, plugin})
 		}
@@ -344,7 +445,9 @@ func (b *builder) onError(p *program, at int, s *StepSpec) {
 	switch {
 	case s.OnError.Steps != nil:
 		p.ops[at].onError, p.ops[at].repair = repairs, int32(len(p.ops))
+		b.conditions++
 		b.steps(p, s.OnError.Steps)
+		b.conditions--
 		p.ops = append(p.ops, op{next: -1, forget: true})
 	case s.OnError.Then == "continue":
 		p.ops[at].onError = continues

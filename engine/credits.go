@@ -16,7 +16,10 @@ type credits struct {
 	mu      sync.Mutex // guards the fields below
 	msgs    int        // free; below zero by what was taken on account
 	bytes   int
-	beyond  int // messages that lanes have handed on and that have not ended
+	beyond  int  // messages that lanes have handed on and that have not ended
+	most    int  // messages in all
+	kept    int  // messages that wait beside the queues: for a try, a key, a limit
+	shut    bool // all outputs are held: there is nothing to read for
 	lanes   []*waiter
 	readers []*waiter
 }
@@ -27,13 +30,16 @@ type waiter struct {
 	ready     chan struct{}
 }
 
-// read takes credits for up to want messages; 0 when ctx ends first.
-func (c *credits) read(ctx context.Context, want int) int {
+// read takes credits for up to want messages; 0 when ctx ends first. What waits
+// for them says so while it does.
+func (c *credits) read(ctx context.Context, want int, waits func(yes bool)) int {
 	c.mu.Lock()
-	if len(c.lanes) == 0 && len(c.readers) == 0 && c.free() {
+	if len(c.lanes) == 0 && len(c.readers) == 0 && c.open() {
 		defer c.mu.Unlock()
 		return c.grant(want)
 	}
+	waits(true)
+	defer waits(false)
 	return c.wait(ctx, &waiter{want: want, ready: make(chan struct{})}, &c.readers)
 }
 
@@ -78,6 +84,31 @@ func (c *credits) wait(ctx context.Context, w *waiter, in *[]*waiter) int {
 
 func (c *credits) free() bool { return c.msgs > 0 && c.bytes > 0 }
 
+// open says whether readers may read: they pause while half of the credits are
+// with messages that wait, and while no output works.
+func (c *credits) open() bool { return c.free() && 2*c.kept < c.most && !c.shut }
+
+// keep counts messages that begin, or with n < 0 end, to wait beside the queues.
+func (c *credits) keep(n int) {
+	if n == 0 {
+		return
+	}
+	c.mu.Lock()
+	c.kept += n
+	c.mu.Unlock()
+	if n < 0 {
+		c.recheck()
+	}
+}
+
+// close makes readers pause, or go on.
+func (c *credits) close(shut bool) {
+	c.mu.Lock()
+	c.shut = shut
+	c.mu.Unlock()
+	c.recheck()
+}
+
 func (c *credits) grant(want int) int {
 	n := min(want, c.msgs)
 	c.msgs -= n
@@ -114,12 +145,26 @@ func (c *credits) put(msgs, bytes, beyond int) {
 		c.lanes = slices.Delete(c.lanes, i, i+1)
 		close(w.ready)
 	}
-	for len(c.lanes) == 0 && len(c.readers) > 0 && c.free() {
+	for len(c.lanes) == 0 && len(c.readers) > 0 && c.open() {
 		w := c.readers[0]
 		c.readers = c.readers[1:]
 		w.got = c.grant(w.want)
 		close(w.ready)
 	}
+}
+
+// waits is how many messages wait beside the queues.
+func (c *credits) waits() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.kept
+}
+
+// used is how many bytes of so many are under way.
+func (c *credits) used(bytes int) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return bytes - c.bytes
 }
 
 // waiting says how many readers and lanes wait.

@@ -11,17 +11,21 @@ import (
 // ledger holds the roots of one Read until each has ended. It is apart from the
 // slab, so that one message that stays long keeps neither slab nor block.
 type ledger struct {
-	input string
-	at    time.Time
-	acks  *ackLoop // nil: the source takes nothing back
-	then  then     // what the source can do with a failed message
-	first uint64   // read order of the first root, for acks
-	open  atomic.Int32
-	roots []rootState
+	input    string
+	instance int // of the input
+	takes    TakesBack
+	at       time.Time
+	acks     *ackLoop      // nil: the source takes nothing back
+	then     then          // what the source can do with a failed message
+	first    uint64        // read order of the first root, for acks
+	delays   time.Duration // how long the source can delay one message
+	open     atomic.Int32
+	roots    []rootState
 
 	next, prev *ledger // of the run's open ledgers
+	replay     *replay // of its reader
 
-	mu     sync.Mutex // guards worst and err of roots with several pieces, and the field below
+	mu     sync.Mutex // guards worst and err of roots with several pieces, their payloads, and the field below
 	stakes []stake
 }
 
@@ -36,14 +40,22 @@ type root struct {
 type rootState struct {
 	ref    uint64
 	pieces atomic.Int32
+	lease  atomic.Int32 // of a source that lends; see lease.go
 	worst  Fate
+	stakes int32 // its last one in the ledger's, from 1; 0: none
 	err    *Error
+
+	// As it was read, for the plan that may take this one's place. It goes with the end.
+	body    []byte
+	meta    Meta
+	key     []byte
+	attempt int
 }
 
 type stake struct {
-	root uint32
 	by   Settler
 	ref  uint64
+	next int32 // the root's stake before this, from 1
 }
 
 func (l *ledger) stake(i uint32, s Settler, ref uint64) {
@@ -52,7 +64,8 @@ func (l *ledger) stake(i uint32, s Settler, ref uint64) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.stakes = append(l.stakes, stake{i, s, ref})
+	l.stakes = append(l.stakes, stake{s, ref, l.roots[i].stakes})
+	l.roots[i].stakes = int32(len(l.stakes))
 }
 
 // add counts n more pieces of a root; the caller holds one.
@@ -93,13 +106,16 @@ type tally struct {
 
 	pieces, roots  [fates]int64
 	made, consumed int64
-	msgs, bytes    int  // credits
-	beyond         int  // by how much the messages beyond the lanes change
-	past           bool // this goroutine works beyond the lanes
+	msgs, bytes    int        // credits
+	beyond         int        // by how much the messages beyond the lanes change
+	past           bool       // this goroutine works beyond the lanes
+	in             *inputPlan // in whose own steps the messages are; nil: elsewhere
 	results        []results
 	settled        []settlement
 	onward         []sending
-	was            int // bytes of the slab that onward comes from
+	waiting        []*Batch // slabs of messages that are to be tried again
+	freed          []*claim // where messages held their order keys and no longer do
+	was            int      // bytes of the slab that onward comes from
 }
 
 type results struct {
@@ -116,6 +132,7 @@ type ranked struct {
 
 type settlement struct {
 	by                    Settler
+	worst                 Fate // that counts as committed
 	committed, rolledBack []uint64
 }
 
@@ -123,6 +140,7 @@ type settlement struct {
 func (t *tally) end(m *Message, f Fate) {
 	t.pieces[f]++
 	t.release(m)
+	t.disown(m)
 	t.endRoots(m, f, m.err)
 }
 
@@ -141,25 +159,37 @@ func (t *tally) endRoots(m *Message, f Fate, err *Error) {
 func (t *tally) settle(r root) {
 	l, s := r.led, &r.led.roots[r.i]
 	t.roots[s.worst]++
-	if s.worst == Returned && t.r.handing.Load() {
+	if s.worst == Returned && (t.r.handing.Load() || s.err != nil && s.err.unfinished) {
 		t.r.handed.Add(1)
 	}
-	if l.acks != nil {
+	switch {
+	case l.acks == nil:
+	case !s.lease.CompareAndSwap(leaseOpen, leaseEnded):
+		l.acks.forget()
+		t.r.lost.Add(-1)
+	default:
 		res := Result{Ref: s.ref, Fate: s.worst, Err: s.err}
 		if s.worst == Returned && s.err != nil {
 			res.Delay = s.err.Delay
 		}
 		t.result(l.acks, ranked{Result: res, rank: l.first + uint64(r.i)})
 	}
-	l.mu.Lock()
-	for _, k := range l.stakes {
-		if k.root == r.i {
-			t.stake(k, s.worst)
-		}
-	}
-	l.mu.Unlock()
+	t.unstake(l, r.i, s.worst)
 	if l.open.Add(-1) == 0 {
 		t.r.open.remove(l)
+		if l.replay != nil {
+			l.replay.ended()
+		}
+	}
+}
+
+// unstake tells those that had a stake in a root how it ended.
+func (t *tally) unstake(l *ledger, i uint32, f Fate) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.roots[i].body, l.roots[i].meta, l.roots[i].key = nil, Meta{}, nil
+	for at := l.roots[i].stakes; at > 0; at = l.stakes[at-1].next {
+		t.stake(&l.stakes[at-1], f)
 	}
 }
 
@@ -173,19 +203,32 @@ func (t *tally) result(to *ackLoop, r ranked) {
 	t.results = append(t.results, results{to, []ranked{r}})
 }
 
-func (t *tally) stake(k stake, f Fate) {
+func (t *tally) stake(k *stake, f Fate) {
 	i := 0
 	for i < len(t.settled) && t.settled[i].by != k.by {
 		i++
 	}
 	if i == len(t.settled) {
-		t.settled = append(t.settled, settlement{by: k.by})
+		worst := DeadLettered
+		if d, ok := k.by.(DeliveryOnly); ok && d.DeliveryOnly() {
+			worst = Delivered
+		}
+		t.settled = append(t.settled, settlement{by: k.by, worst: worst})
 	}
-	if s := &t.settled[i]; f <= DeadLettered {
+	if s := &t.settled[i]; f <= s.worst {
 		s.committed = append(s.committed, k.ref)
 	} else {
 		s.rolledBack = append(s.rolledBack, k.ref)
 	}
+}
+
+// weight is how many messages of credit m holds, with the parts of a merge.
+func (m *Message) weight() int {
+	n := int(m.credits)
+	for i := range m.of {
+		n += m.of[i].weight()
+	}
+	return n
 }
 
 // release gives back the credits that m holds.
@@ -219,7 +262,25 @@ func (t *tally) apply() {
 	t.pieces, t.roots, t.made, t.consumed = [fates]int64{}, [fates]int64{}, 0, 0
 	t.msgs, t.bytes, t.beyond = 0, 0, 0
 	t.handOver()
+	t.postpone()
+	if len(t.freed) > 0 {
+		r.holds.free(t.freed)
+		t.freed = t.freed[:0]
+	}
 	r.quiesce()
+}
+
+// disown notes that m no longer holds its order keys.
+func (t *tally) disown(m *Message) {
+	if !t.r.plan.ordered {
+		return
+	}
+	m.eachLeafKey(func(leaf *Message) {
+		if leaf.owns != nil {
+			t.freed = append(t.freed, leaf.owns)
+			leaf.owns = nil
+		}
+	})
 }
 
 // ledgers are the open ones of a run, oldest first.
@@ -256,15 +317,19 @@ func (s *ledgers) remove(l *ledger) {
 	l.next, l.prev = nil, nil
 }
 
-// returnAll ends every open root as returned.
-func (s *ledgers) returnAll(t *tally, why *Error) {
+// list is all open ledgers, oldest first.
+func (s *ledgers) list() (all []*ledger) {
 	s.mu.Lock()
-	var all []*ledger
+	defer s.mu.Unlock()
 	for l := s.head; l != nil; l = l.next {
 		all = append(all, l)
 	}
-	s.mu.Unlock()
-	for _, l := range all {
+	return all
+}
+
+// returnAll ends every open root as returned.
+func (s *ledgers) returnAll(t *tally, why *Error) {
+	for _, l := range s.list() {
 		for i := range l.roots { // no writer is left: the fence is closed
 			if st := &l.roots[i]; st.pieces.Load() > 0 {
 				st.pieces.Store(0)
@@ -280,6 +345,17 @@ type law struct {
 	received, made, consumed atomic.Int64
 	ended                    [fates]atomic.Int64
 	inFlight                 atomic.Int64
+}
+
+// set takes over counts.
+func (c *law) set(n Counts) {
+	c.received.Store(n.Received)
+	c.made.Store(n.Made)
+	c.consumed.Store(n.Consumed)
+	c.inFlight.Store(n.InFlight)
+	for f := range c.ended {
+		c.ended[f].Store(n.Ended[f])
+	}
 }
 
 func (c *law) receive(n int) {

@@ -32,13 +32,21 @@ type Error struct {
 	Attempt     int    // of the write or step, from 1
 	FirstFailed time.Time
 	Delay       time.Duration // the server's hint when to try again; 0: none
+	Holds       bool          // nothing was written, and nothing can be now: the output is held and probed, and no attempt is counted
 	Err         error
+
+	unfinished bool // of a message that a drain handed back
 }
 
 // ErrGone is wrapped by an Output's error when its sink will never take a message
 // again: a standard output whose reader has left. The pipeline stops then, as
 // with `then: stop`, whatever on_failure says.
 var ErrGone = errors.New("gone for good")
+
+// ErrBehind is what a [Sequential] output fails a message with that it did not write
+// because an earlier one of its key failed in the same write. It is no attempt: the
+// message is written after that one.
+var ErrBehind = errors.New("behind a failed message of the same key")
 
 // Errorf makes an error of a class.
 func Errorf(class Class, format string, args ...any) *Error {
@@ -60,6 +68,12 @@ func (e *Error) Error() string {
 	}
 	return e.Err.Error()
 }
+
+// Unfinished says that the message did not fail: a drain or a stop handed it back.
+func (e *Error) Unfinished() bool { return e.unfinished }
+
+// holds says that the output is to be held, and its messages are not to blame.
+func (e *Error) holds() bool { return e.Class == Auth || e.Holds }
 
 // Unwrap is the cause.
 func (e *Error) Unwrap() error { return e.Err }

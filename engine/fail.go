@@ -24,16 +24,14 @@ type policy struct {
 // fail sends a failed message where on_failure says. A merge is undone: each of
 // its parts fails by itself, as it was before.
 func (t *tally) fail(m *Message, out *outRun) {
+	if t.r.passesOn() { // its root goes on in the next plan
+		return
+	}
+	if t.fallBack(m, out) {
+		return
+	}
 	if len(m.of) > 0 && m.part == 0 { // a part of a split merge fails alone
-		t.consumed++
-		t.made += int64(len(m.of))
-		t.release(m)
-		for i := range m.of {
-			p := &m.of[i]
-			e := *m.err
-			p.state, p.err = failed, &e
-			t.fail(p, out)
-		}
+		t.undo(m, func(p *Message) { t.fail(p, out) })
 		return
 	}
 	p := t.r.plan.failure
@@ -55,7 +53,8 @@ func (t *tally) fail(m *Message, out *outRun) {
 	switch p.then {
 	case thenDeadLetter:
 		m.bury()
-		t.send(t.r.outputs[p.deadLetter], m)
+		t.r.plan.emitEvent(Event{Kind: EventDeadLetter, Name: placeOf(m.err), N: 1, Err: m.err})
+		t.send(t.r.target(p.deadLetter), m)
 	case thenReturn:
 		if !t.r.handing.Load() {
 			t.r.failures.add(m, Returned)
@@ -72,12 +71,34 @@ func (t *tally) fail(m *Message, out *outRun) {
 	}
 }
 
+// undo makes the parts of a merge that failed messages again, each failed like it.
+func (t *tally) undo(m *Message, then func(part *Message)) {
+	t.consumed++
+	t.made += int64(len(m.of))
+	t.release(m)
+	for i := range m.of {
+		p := &m.of[i]
+		e := *m.err
+		p.state, p.err = failed, &e
+		p.batch, p.via = m.batch, m.via.bare() // where the merge was, not its parts before it
+		then(p)
+	}
+}
+
 // bury makes a dead letter of m: the payload as received or split, the metadata,
 // and error_* beside it.
 func (m *Message) bury() {
 	if m.orig != nil {
 		m.doc.Reset(m.orig, nil)
 	}
+	m.explain()
+	m.batchKey, m.batch = nil, nil
+	m.trial, m.via = &trial{reason: m.err}, nil
+	m.state, m.stage, m.dead = live, fresh, true
+}
+
+// explain adds to the metadata of m why it failed.
+func (m *Message) explain() {
 	m.Meta = m.Meta.
 		With("error_class", string(m.err.Class)).
 		With("error_message", m.err.Error()).
@@ -88,6 +109,4 @@ func (m *Message) bury() {
 	if m.part > 0 {
 		m.Meta = m.Meta.With("error_part", int(m.part))
 	}
-	m.batchKey, m.batch = nil, nil
-	m.state, m.dead = live, true
 }

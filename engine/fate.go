@@ -47,3 +47,5 @@ const (
 	ByEvicted  Trigger = "evicted"
 	ByPressure Trigger = "pressure"
 )
+
+var triggers = []Trigger{BySize, ByBytes, ByTimeout, ByFlush, ByEnd, ByDrain, ByEvicted, ByPressure}

@@ -24,10 +24,10 @@ func init() {
 		{"attempt", "the delivery attempt, from 1", []any{new(func() int)}, func(m *Message, _ []any) (any, error) { return max(1, m.Attempt), nil }},
 		{"received_at", "when the message was read", []any{new(func() any)}, func(m *Message, _ []any) (any, error) { return m.ReceivedAt(), nil }},
 		{"batch_key", "the value of the batcher's key, or nil", []any{new(func() any)}, batchKeyOf},
-		{"batch_size", "messages in the batch when it left its batcher", []any{new(func() int)}, inBatch(func(b *Batch) (any, error) { return b.size, nil })},
-		{"batch_trigger", "why the batch left: size, bytes, timeout, flush, end, drain, evicted or pressure", []any{new(func() string)}, inBatch(func(b *Batch) (any, error) { return string(b.trigger), nil })},
-		{"messages", "the documents of the batch, as a list", []any{new(func() []any)}, inBatch(documents)},
-		{"window", "{start, end, part} of the batch's window, or nil", []any{new(func() any)}, func(*Message, []any) (any, error) { return nil, nil }},
+		{"batch_size", "messages in the batch when it left its batcher", []any{new(func() int)}, ofBatch(func(b *Batch) (any, error) { return b.size, nil })},
+		{"batch_trigger", "why the batch left: size, bytes, timeout, flush, end, drain, evicted or pressure", []any{new(func() string)}, ofBatch(func(b *Batch) (any, error) { return string(b.trigger), nil })},
+		{"messages", "the documents of the batch, as a list", []any{new(func() []any)}, ofBatch(documents)},
+		{"window", "{start, end, part} of the batch's window, or nil", []any{new(func() any)}, ofBatch(windowOf)},
 	} {
 		scope := ""
 		if slices.Contains(ofBatches, f.name) {
@@ -80,13 +80,20 @@ func batchKeyOf(m *Message, _ []any) (any, error) {
 	return doc.Decode(m.batchKey)
 }
 
-func inBatch(f func(b *Batch) (any, error)) func(m *Message, _ []any) (any, error) {
+func ofBatch(f func(b *Batch) (any, error)) func(m *Message, _ []any) (any, error) {
 	return func(m *Message, _ []any) (any, error) {
 		if m.batch == nil {
-			return nil, fmt.Errorf("there is no batch here: write this under `processors` of a batcher, or in its output")
+			return nil, fmt.Errorf("there is no batch here: write this under `processors` of a batcher or an output, or in a group")
 		}
 		return f(m.batch)
 	}
+}
+
+func windowOf(b *Batch) (any, error) {
+	if b.window == nil {
+		return nil, nil
+	}
+	return map[string]any{"start": b.window.Start, "end": b.window.End, "part": b.window.Part}, nil
 }
 
 func documents(b *Batch) (any, error) {

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"hash/maphash"
+	"slices"
 	"sync"
 )
 
@@ -16,6 +17,7 @@ type laneQueue struct {
 	working int        // lanes that run messages and wait for no credits
 	closed  bool
 	onIdle  func() // called without the lock when a lane begins to wait
+	popped  func(*Batch)
 }
 
 // slabList is a queue of slabs, of which the first may be partly taken.
@@ -44,7 +46,7 @@ func (l *slabList) pop(n int) *Batch {
 		return b
 	}
 	out := newSlab(0)
-	out.batcher = b.batcher
+	out.batcher, out.stage, out.in = b.batcher, b.stage, b.in
 	for ; n > 0 && l.at < len(b.msgs); n-- {
 		out.take(&b.msgs[l.at])
 		l.at++
@@ -100,18 +102,28 @@ var keySeed = maphash.MakeSeed()
 // spread parts b by order key: equal keys stay together, in order. What has no
 // key goes round.
 func spread(b *Batch, n int) []*Batch {
+	if slices.ContainsFunc(b.msgs, func(m Message) bool { return len(m.of) > 0 }) {
+		return []*Batch{b} // a merge has several keys
+	}
 	parts := make([]*Batch, n)
+	to, sizes := make([]int, len(b.msgs)), make([]int, n)
 	for i := range b.msgs {
-		m := &b.msgs[i]
-		to := i % n
-		if m.Key != nil {
-			to = int(maphash.Bytes(keySeed, m.Key) % uint64(n))
+		to[i] = i % n
+		if key := b.msgs[i].Key; key != nil {
+			to[i] = int(maphash.Bytes(keySeed, key) % uint64(n))
 		}
-		if parts[to] == nil {
-			parts[to] = newSlab(0)
-			parts[to].batcher = b.batcher
+		sizes[to[i]]++
+	}
+	if len(b.msgs) > 0 && sizes[to[0]] == len(b.msgs) {
+		parts[to[0]] = b
+		return parts
+	}
+	for i, t := range to {
+		if parts[t] == nil {
+			parts[t] = slabFor(sizes[t])
+			parts[t].batcher, parts[t].stage, parts[t].in = b.batcher, b.stage, b.in
 		}
-		parts[to].take(m)
+		parts[t].take(&b.msgs[i])
 	}
 	recycle(b)
 	return parts
@@ -137,6 +149,7 @@ func (q *laneQueue) pop(lane, n int) *Batch {
 		return nil
 	}
 	b := from.pop(n)
+	q.popped(b)
 	q.working++
 	if from == &q.shared && from.head != nil {
 		q.cond.Signal() // a push wakes one lane, which leaves the rest to the next
@@ -167,6 +180,13 @@ func (q *laneQueue) stuck(resting int) bool {
 		waiting += q.own[i].msgs
 	}
 	return waiting == 0 || resting > 0
+}
+
+// busy is how many lanes have work.
+func (q *laneQueue) busy() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.working
 }
 
 // close ends all lanes at their next pop.

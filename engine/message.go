@@ -26,15 +26,21 @@ type Message struct {
 	err      *Error
 	of       []Message // a merge's parts, as they were before it
 	parked   *parking
+	trial    *trial // of one that is tried again
+	owns     *claim // where it holds its order key; nil: it does not
+	via      *via   // how it came to the output, where that is a composite
 	batch    *Batch // of a batch that a batcher made
 	pc       int32  // the next instruction of the program
+	back     int32  // in a group: where it goes on in the lane
 	part     int32  // its number among the parts of a split, from 1; 0: not a part
 	state    state
-	dead     bool // a dead letter
-	opaque   bool // a merge's body is no document: expressions read its first part
-	credits  int8 // messages of credit it holds
-	charge   int  // bytes of credit it holds
-	fate     Fate // of one that EndAs ended
+	stage    stage // where pc counts
+	dead     bool  // a dead letter
+	opaque   bool  // a merge's body is no document: expressions read its first part
+	credits  int8  // messages of credit it holds
+	groups   int8  // that it has left, or gone by
+	charge   int   // bytes of credit it holds
+	fate     Fate  // of one that EndAs ended
 }
 
 // state is where a message is within the call that shows it.
@@ -49,7 +55,20 @@ const (
 	parked          // out of the slab, goes on later
 	consumed        // split or merged: its successors carry on
 	moved           // now lies in another slab
+	vacant          // its place is for another: see Batch.Order
 	ended           // its fate is known: see Message.fate
+	waits           // to be tried again: see Message.trial
+)
+
+// stage is where a message that goes on takes up again.
+type stage uint8
+
+const (
+	fresh    stage = iota // at the beginning, or, in a lane, at its pc
+	inInput               // in its input's own steps, at its pc
+	inBatch               // in its batcher's steps, at its pc
+	inOutput              // in its output's own steps, at its pc
+	atWrite               // behind all steps
 )
 
 // Document is the document whose fields expressions name.
@@ -160,7 +179,7 @@ func (m *Message) eachLeaf(f func(*Message)) {
 // heirs stand for the roots and order keys of a merge in each part of its split.
 func (m *Message) heirs() (all []Message) {
 	if len(m.of) > 0 {
-		m.eachLeaf(func(p *Message) { all = append(all, Message{root: p.root, Key: p.Key}) })
+		m.eachLeaf(func(p *Message) { all = append(all, Message{root: p.root, Key: p.Key, owns: p.owns}) })
 	}
 	return all
 }
@@ -182,6 +201,13 @@ func (m *Message) Park() (resume func(edit func(*Message) error)) {
 	return p.resume
 }
 
+// Delay takes the message out of the running call: it goes on behind this step
+// after d. It is Park with the engine's own clock, for limits that reserve.
+func (m *Message) Delay(d time.Duration) {
+	m.Park()
+	m.parked.delay = d
+}
+
 // Stake asks that s learn how the message's root ended, under the number ref.
 func (m *Message) Stake(s Settler, ref uint64) {
 	for i := range m.of {
@@ -190,6 +216,28 @@ func (m *Message) Stake(s Settler, ref uint64) {
 	if m.root.led != nil {
 		m.root.led.stake(m.root.i, s, ref)
 	}
+}
+
+// Origin tells the messages of one root from those of others: all parts of a
+// split have the same.
+type Origin struct{ root root }
+
+// Origins appends the origin of m, or those of a merge's parts, to dst; nothing
+// for a message that no input has read. A stake on m is told once for each.
+func (m *Message) Origins(dst []Origin) []Origin {
+	for i := range m.of {
+		dst = m.of[i].Origins(dst)
+	}
+	if len(m.of) == 0 && m.root.led != nil {
+		dst = append(dst, Origin{m.root})
+	}
+	return dst
+}
+
+// Within makes m, in a batch for inner steps, a part of outer: it has its
+// metadata, and its stakes are told how outer's root ended.
+func (m *Message) Within(outer *Message) {
+	m.Meta, m.root, m.of = outer.Meta, outer.root, outer.heirs()
 }
 
 // decodeError gives the errors of documents their class.

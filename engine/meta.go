@@ -20,6 +20,13 @@ type metaFields struct {
 	index  string // its value differs by message and lies in Meta.index
 }
 
+// MetaOf is metadata of many values at once, for inputs whose messages have more
+// than a few of their own. The first own of them are the input's own (see
+// [Meta.Own]). Names differ from each other; both slices must not change afterwards.
+func MetaOf(names []string, values []any, own int) Meta {
+	return Meta{shared: &metaFields{names: names, values: values, own: own}}
+}
+
 // With is the metadata with one more value, or another. It copies: an input
 // calls it once per file or connection, not per message.
 func (m Meta) With(name string, value any) Meta {
@@ -41,6 +48,19 @@ func (m Meta) With(name string, value any) Meta {
 func (m Meta) Own() Meta {
 	f := m.copy()
 	f.own = len(f.names)
+	return Meta{f, m.index}
+}
+
+// WithOwn is [Meta.With] and [Meta.Own] for one name: what is there already, and
+// not the input's own, stays so.
+func (m Meta) WithOwn(name string, value any) Meta {
+	f := m.copy()
+	if f.index == name {
+		f.index = ""
+	}
+	f.remove(name)
+	f.names, f.values = slices.Insert(f.names, f.own, name), slices.Insert(f.values, f.own, value)
+	f.own++
 	return Meta{f, m.index}
 }
 

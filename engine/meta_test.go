@@ -41,3 +41,14 @@ func TestMeta(t *testing.T) {
 		t.Errorf("changes went back to the metadata they were made from:\n%s", diff)
 	}
 }
+
+func TestMetaOf(t *testing.T) {
+	names := []string{"queue", "tenant"}
+	m := engine.MetaOf(names, []any{"q", "t1"}, 1)
+	if diff := cmp.Diff(map[string]any{"tenant": "t1"}, maps.Collect(m.Added())); diff != "" {
+		t.Errorf("added (-want +got):\n%s", diff)
+	}
+	if got := m.With("queue", "x").With("n", 1).Map(); !cmp.Equal(got, map[string]any{"queue": "x", "tenant": "t1", "n": 1}) || m.Len() != 2 || names[0] != "queue" {
+		t.Errorf("with more: %v, before: %v", got, m.Map())
+	}
+}

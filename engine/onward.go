@@ -7,28 +7,36 @@ type destination interface{ push(b *Batch) }
 type sending struct {
 	to destination
 	b  *Batch
+	of *Batch // the batch that it continues; nil: none
 }
 
 // send moves m to the slab for a destination.
 func (t *tally) send(to destination, m *Message) {
 	t.leave(m)
+	t.disown(m)
+	t.put(to, m)
+}
+
+// put is send without the counting.
+func (t *tally) put(to destination, m *Message) {
 	for i := range t.onward {
-		if s := &t.onward[i]; s.to == to && len(s.b.msgs) < cap(s.b.msgs) {
+		if s := &t.onward[i]; s.to == to && s.b.stage == fresh && len(s.b.msgs) < cap(s.b.msgs) {
 			s.b.take(m)
 			return
 		}
 	}
 	b := newSlab(0)
 	b.take(m)
-	t.onward = append(t.onward, sending{to, b})
+	t.onward = append(t.onward, sending{to: to, b: b})
 }
 
 // pass sends a whole slab of live messages.
 func (t *tally) pass(to destination, b *Batch) {
 	for i := range b.msgs {
 		t.leave(&b.msgs[i])
+		t.disown(&b.msgs[i])
 	}
-	t.onward = append(t.onward, sending{to, b})
+	t.onward = append(t.onward, sending{to: to, b: b})
 }
 
 // sweep leaves only the live messages in b, of which there are alive.
@@ -49,7 +57,7 @@ func (b *Batch) sweep(alive int) {
 // leave counts that m goes beyond the lanes.
 func (t *tally) leave(m *Message) {
 	if !t.past {
-		t.beyond += int(m.credits)
+		t.beyond += m.weight()
 	}
 }
 
@@ -69,5 +77,5 @@ func (b *Batch) fit() *Batch {
 	if 4*len(b.msgs) > cap(b.msgs) {
 		return b
 	}
-	return b.into(&Batch{msgs: make([]Message, 0, len(b.msgs))})
+	return b.into(&Batch{msgs: make([]Message, 0, len(b.msgs)), stage: b.stage, in: b.in})
 }

@@ -1,16 +1,22 @@
 package engine
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
 // parking is a message that left the running call to go on later.
 type parking struct {
 	mu      sync.Mutex // guards the fields below
 	r       *run
 	m       Message
-	out     *outRun   // that was writing it; nil: a step
-	step    *op       // that parked it
-	before  *snapshot // what its on_error may restore
-	armed   bool      // m is here
+	in      *inputPlan    // in whose own steps it was; nil: elsewhere
+	out     *outRun       // whose it was; nil: a lane's
+	batch   *Batch        // like that in which it was there; nil: none
+	step    *op           // that parked it; nil: a write
+	before  *original     // what its on_error may restore
+	delay   time.Duration // resumed by the engine after this; 0: by whoever parked it
+	armed   bool          // m is here
 	resumed bool
 	edit    func(*Message) error
 }
@@ -33,15 +39,28 @@ func (p *parking) resume(edit func(*Message) error) {
 func (t *tally) park(m *Message, out *outRun) {
 	p := m.parked
 	t.leave(m)
+	t.own(m, out)
 	m.doc.Detach()
 	p.mu.Lock()
-	p.m, p.r, p.out, p.armed = *m, t.r, out, true
+	p.m, p.r, p.in, p.out, p.armed = *m, t.r, t.in, out, true
 	p.m.parked, p.m.batch = nil, nil
+	if m.batch != nil {
+		p.batch = m.batch.like() // that one may be used again
+		p.batch.arena = nil
+	}
 	ready := p.resumed
 	p.mu.Unlock()
 	m.state = moved
-	if ready {
+	switch {
+	case ready:
 		go p.proceed() // the caller holds the fence
+	case p.delay > 0:
+		n := p.m.weight()
+		t.r.credits.keep(n)
+		t.r.timers.parked(time.Now().Add(p.delay), p, func() {
+			t.r.credits.keep(-n)
+			p.resume(nil)
+		})
 	}
 }
 
@@ -59,23 +78,43 @@ func (p *parking) proceed() {
 		}
 	}
 	if m.state == failed && p.step != nil {
-		p.step.failed(m, m.err, p.before)
+		if p.before != nil {
+			m.SetBytes(p.before.body)
+			m.Meta = p.before.meta
+		}
+		at := m.pc // behind the step; a try begins at it
+		if p.step.failed(m, m.err); m.state == waits {
+			at = p.step.at
+		}
+		if m.state == waits {
+			m.pc = at
+		}
 	}
-	t := tally{r: r, past: true}
+	t := tally{r: r, past: true, in: p.in}
+	m.batch = p.batch
 	switch {
-	case m.state == live && p.out == nil:
-		t.beyond -= int(m.credits)
-		b := newSlab(0)
+	case m.state == live && p.step != nil:
+		m.trial = nil
+		b := p.slab()
 		b.take(m)
-		r.upstream.Add(1)
-		t.apply()
-		r.lanes.push(b)
-		return
+		t.goOn(b, p.out)
 	case m.state == live:
 		m.state = done
+		fallthrough
+	default:
+		t.conclude(m, p.out)
 	}
-	t.conclude(m, p.out)
 	t.apply()
+}
+
+// slab is an empty slab like that from which the message came.
+func (p *parking) slab() *Batch {
+	b := p.batch
+	if b == nil {
+		b = slabFor(1)
+	}
+	b.stage, b.in = p.m.stage, p.in
+	return b
 }
 
 func (p *parking) apply() (err error) {

@@ -46,11 +46,21 @@ type Stopper interface {
 type Follower interface{ Follows() (link string) }
 
 // Leaser is an optional ability of an Acker whose source lends messages for a
-// time: Renew prolongs the lease of refs, says which are lost, and when to come
-// again. The engine does not ask for it yet.
+// time: Renew prolongs the lease of refs, the handles of what has not ended, says
+// which are lost, and when to come again. One goroutine calls it, beside Read and
+// Ack, from the first message to the last Ack, also when there are no refs. A lost
+// message goes into no further step or write, ends as returned, and is not acked.
 type Leaser interface {
 	Renew(ctx context.Context, refs []uint64) (lost []uint64, next time.Duration, err error)
 }
+
+// EarlyAcker is an optional ability of an Input: true says that a source is told
+// of a message at once when it is read, as of a delivered one ("at most once").
+type EarlyAcker interface{ AcksEarly() bool }
+
+// Delayer is an optional ability of an Input whose source can deliver one message
+// again after a delay: Delays is the longest.
+type Delayer interface{ Delays() time.Duration }
 
 // Settler learns how the roots ended on which a step had put a stake with
 // [Message.Stake]. committed were delivered, filtered or dead-lettered.
@@ -58,6 +68,10 @@ type Leaser interface {
 type Settler interface {
 	Settle(ctx context.Context, committed, rolledBack []uint64)
 }
+
+// DeliveryOnly is an optional ability of a Settler: true counts a dead-lettered
+// root among those rolled back. It has failed, and may come again.
+type DeliveryOnly interface{ DeliveryOnly() bool }
 
 // Processor edits messages.
 //
@@ -67,6 +81,12 @@ type Settler interface {
 type Processor interface {
 	Process(ctx context.Context, b *Batch) error
 }
+
+// Waiter is an optional ability of a Processor that waits for others rather than
+// works, for several messages at once. Runs get at least Together messages, where
+// there are as many: else each lane would wait for one at a time, since runs of
+// slow steps are short.
+type Waiter interface{ Together() int }
 
 // ProcessorFunc makes a Processor of a function that edits one message; its
 // error fails that message alone.
@@ -82,7 +102,9 @@ func (f ProcessorFunc) Process(ctx context.Context, b *Batch) error {
 	return nil
 }
 
-// Middleware wraps every run of steps. The engine does not ask for it yet.
+// Middleware wraps every run of steps: of a pipeline, an input, a batcher or an
+// output, the runs of resumed messages included. next carries out the steps; what
+// it is not called for goes on as it is.
 type Middleware func(next Processor) Processor
 
 // Batcher regroups messages.
@@ -111,23 +133,26 @@ type Output interface {
 }
 
 // Sequential is an optional ability of an Output: when one message of a write
-// fails, it also fails (or does not write) the later ones of the same Key in
-// that write. Without it no write has two messages of one order key.
+// fails, it does not write the later ones of the same Key in that write, or simply
+// all later ones, but fails them with [ErrBehind]. Without it no write has two messages of one order key.
 type Sequential interface{ Sequential() bool }
 
 // Prober is an optional ability of an Output: Probe says whether a write would
-// work now, without writing. The engine does not ask for it yet.
+// work now, without writing. It is asked while the breaker is open and after
+// credentials were refused; a Write may run beside it.
 type Prober interface {
 	Probe(ctx context.Context) error
 }
 
 // Opener is an optional ability of every kind: called once before the first
-// use, outputs before inputs. Build does no I/O; this is where it starts.
+// use, outputs before inputs. Build does no I/O; this is where it starts. An input
+// that has failed is opened again after it was closed; it goes on where it was.
 type Opener interface {
 	Open(ctx context.Context) error
 }
 
-// Closer is an optional ability of every kind: called once after the last use.
+// Closer is an optional ability of every kind: called after the last use, once
+// per Open.
 type Closer interface {
 	Close(ctx context.Context) error
 }

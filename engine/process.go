@@ -2,6 +2,8 @@ package engine
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"time"
 
 	"github.com/flowd-io/flowd/engine/doc"
@@ -29,10 +31,9 @@ type lane struct {
 	reads   bool           // runs an input's own steps, in its reader
 }
 
-func newLane(r *run, index int, prog *program) *lane {
+func newLane(r *run, index int) *lane {
 	l := &lane{r: r, index: index, t: tally{r: r}}
-	l.x = executor{prog: prog, own: l}
-	l.deliver = l.route
+	l.x.own, l.x.wrap = l, r.plan.middleware
 	return l
 }
 
@@ -40,7 +41,7 @@ func newLane(r *run, index int, prog *program) *lane {
 func (l *lane) loop(ctx context.Context) {
 	cost := runTime / 16 // of one message, until it is known
 	for {
-		b := l.r.lanes.pop(l.index, int(max(1, min(runTime/max(cost, 1), slabSize))))
+		b := l.r.lanes.pop(l.index, max(1, l.r.plan.steps.together, int(min(runTime/max(cost, 1), slabSize))))
 		if b == nil {
 			return
 		}
@@ -57,7 +58,16 @@ func (l *lane) loop(ctx context.Context) {
 // process runs a slab through the steps and carries on what comes of it.
 func (l *lane) process(ctx context.Context, b *Batch) {
 	l.was = b.bytes
-	l.carry(l.x.exec(ctx, b.adopt(&l.arena), 0))
+	l.x.prog, l.x.stage, l.t.in, l.deliver = l.r.plan.steps, fresh, nil, l.route
+	if b.in == nil && l.r.holds.any.Load() > 0 {
+		for i := range b.msgs {
+			l.r.holds.passesBehind(b.msgs[:i], &b.msgs[i], nil)
+		}
+	}
+	if in := b.in; in != nil {
+		l.x.prog, l.x.stage, l.t.in, l.deliver = in.steps, inInput, in, l.dispatch
+	}
+	l.carry(l.x.run(ctx, b.adopt(&l.arena)))
 	l.arena.Reset()
 	l.takeBack(0)
 	if l.allow > 0 {
@@ -70,6 +80,13 @@ func (l *lane) process(ctx context.Context, b *Batch) {
 func (l *lane) merge(m *Message) {
 	account(&l.t, m)
 	m.failAt("", Errorf(Permanent, "a step that merges needs whole batches: write it under `processors` of a batcher or an output"))
+}
+
+// hold has nothing to do in an input's own steps, where gaps keep order.
+func (l *lane) hold(b *Batch, at stage) {
+	if l.t.in == nil {
+		l.r.holds.behind(b, at, nil)
+	}
 }
 
 // split makes parts a slab at a time and carries each to its queues before the next.
@@ -134,6 +151,7 @@ func (l *lane) part(_, p *Message) {
 	p.credits, p.charge = 1, len(p.orig)
 	l.r.credits.charge(0, p.charge)
 	p.eachRoot(func(r root) { r.add(1) })
+	l.r.holds.share(p)
 	l.t.made++
 }
 
@@ -143,6 +161,7 @@ func (l *lane) parted(m *Message, _ int) { l.t.consume(m) }
 func (t *tally) consume(m *Message) {
 	t.consumed++
 	t.release(m)
+	t.disown(m)
 	t.endRoots(m, Filtered, nil)
 }
 
@@ -174,6 +193,9 @@ func (l *lane) route(b *Batch) {
 		m := &b.msgs[i]
 		var to *batcherRun
 		if m.state == live {
+			if l.r.plan.ordered && !l.r.holds.passesBehind(b.msgs[:i], m, nil) {
+				continue
+			}
 			to = l.r.route(&l.t, m)
 		}
 		if to == nil {
@@ -215,8 +237,17 @@ func (t *tally) conclude(m *Message, out *outRun) {
 		if out != nil && m.err.Step == "" {
 			m.err.Output = out.plan.name
 			complete(m.err, Transient)
+			if errors.Is(m.err, ErrBehind) && t.behind(m, out) {
+				return
+			}
+			if !errors.Is(m.err, errDown) && out.plan.retryOf(m).again(m, time.Now()) {
+				t.await(m, out)
+				return
+			}
 		}
 		t.fail(m, out)
+	case waits:
+		t.await(m, out)
 	case ended:
 		if m.dead && m.fate == Delivered {
 			t.r.failures.add(m, DeadLettered)
@@ -304,11 +335,21 @@ func (m *Message) failAt(step string, err error) {
 func (t *tally) copy(m *Message) Message {
 	m.doc.Detach()
 	c := *m
-	c.credits, c.charge = 1, len(m.orig)
+	c.credits, c.charge, c.trial, c.owns, c.of = 1, len(m.orig), nil, nil, copies(m.of)
 	t.r.credits.charge(1, c.charge)
 	c.eachRoot(func(r root) { r.add(1) })
 	t.made++
 	return c
+}
+
+// copies are parts of a merge for its copy, which gives back no credits for them.
+func copies(of []Message) []Message {
+	all := slices.Clone(of)
+	for i := range all {
+		p := &all[i]
+		p.credits, p.charge, p.owns, p.of = 0, 0, nil, copies(p.of)
+	}
+	return all
 }
 
 func (m *Message) eachRoot(f func(root)) {

@@ -9,13 +9,15 @@ import (
 	"slices"
 	"time"
 
+	"github.com/flowd-io/flowd/engine/doc"
 	"github.com/flowd-io/flowd/engine/expr"
 )
 
 // program is a list of steps made flat: a message's place in it is one integer,
 // which only grows. Conditions, cases, named lists and repairs are jumps.
 type program struct {
-	ops []op
+	ops      []op
+	together int // messages that a run should have at least; see Waiter
 }
 
 // op is one instruction. After it a message goes on at next.
@@ -27,8 +29,12 @@ type op struct {
 	next    int32
 	timeout time.Duration
 	onError onError
-	repair  int32 // with repairs: where the repairing steps begin
-	forget  bool  // the end of a repair: the error is dealt with
+	repair  int32      // with repairs: where the repairing steps begin
+	forget  bool       // the end of a repair: the error is dealt with
+	at      int32      // its own index
+	retry   *retryPlan // nil: nothing is tried again here
+	figures *stepFigures
+	group   *groupPlan // that takes the messages; nil: none
 }
 
 type branch struct {
@@ -47,11 +53,18 @@ const (
 
 // executor runs a program over batches, one at a time.
 type executor struct {
-	prog *program
-	own  owner
-	sel  []int32
-	// before holds messages as a step found them, by index, where its on_error may restore them.
+	prog  *program
+	own   owner
+	stage stage // of messages that are to go on in this program
+	sel   []int32
+	// before holds messages as a step found them, in the order of sel, where a
+	// failure may have to restore them.
 	before []snapshot
+	clock  // of the call that is under way
+
+	wrap    []Middleware // around every run
+	wrapped Processor    // this program in them
+	out     *Batch       // what came of the run at hand
 }
 
 // owner is who keeps account of the messages that an executor runs.
@@ -60,11 +73,60 @@ type owner interface {
 	split(ctx context.Context, x *executor, b *Batch, pc int32) *Batch
 	// merge is told of a merge; its parts are in m.of.
 	merge(m *Message)
+	// hold is told that messages of b have failed or wait.
+	hold(b *Batch, at stage)
+	// gather takes the messages sel of b, which have come to a group.
+	gather(b *Batch, sel []int32, o *op)
 }
 
+// snapshot is a message as a step found it. It holds until the arena is reset.
 type snapshot struct {
+	doc  doc.Mark
+	meta Meta
+}
+
+// kept makes a snapshot hold for good; m goes on as it is.
+func (s snapshot) kept(m *Message) *original {
+	now := m.Bytes()
+	m.doc.Restore(s.doc)
+	o := &original{m.Bytes(), s.meta}
+	m.doc.Reset(now, nil)
+	return o
+}
+
+// original is a message as a step found it, apart from any arena.
+type original struct {
 	body []byte
 	meta Meta
+}
+
+// run is exec from the beginning, within the pipeline's middleware.
+func (x *executor) run(ctx context.Context, b *Batch) *Batch {
+	if len(x.wrap) == 0 || len(x.prog.ops) == 0 {
+		return x.exec(ctx, b, 0)
+	}
+	if x.wrapped == nil {
+		x.wrapped = core{x}
+		for _, m := range slices.Backward(x.wrap) {
+			x.wrapped = m(x.wrapped)
+		}
+	}
+	x.out = b
+	if err := process(ctx, x.wrapped, b); err != nil {
+		for m := range x.out.All() {
+			m.failAt("middleware", err)
+		}
+	}
+	return x.out
+}
+
+// core is what middleware wraps.
+type core struct{ x *executor }
+
+// Process runs the program.
+func (c core) Process(ctx context.Context, b *Batch) error {
+	c.x.out = c.x.exec(ctx, b, 0)
+	return nil
 }
 
 // exec runs b from an instruction to the end and returns what came of it: b, or
@@ -74,6 +136,9 @@ func (x *executor) exec(ctx context.Context, b *Batch, from int32) *Batch {
 		o := &x.prog.ops[pc]
 		sel := x.pick(b, pc, o)
 		switch {
+		case o.group != nil:
+			x.own.gather(b, sel, o)
+			continue
 		case len(sel) == 0:
 			continue
 		case o.run == nil:
@@ -83,7 +148,12 @@ func (x *executor) exec(ctx context.Context, b *Batch, from int32) *Batch {
 		b.sel = sel
 		x.call(ctx, b, o)
 		b.sel = nil
-		x.conclude(b, sel, o)
+		if x.conclude(b, sel, o) {
+			x.own.hold(b, x.stage)
+		}
+		if b.order != nil {
+			b.reorder()
+		}
 		for _, m := range b.merges {
 			m.pc = o.next
 			x.own.merge(m)
@@ -109,7 +179,8 @@ func (x *executor) pick(b *Batch, pc int32, o *op) []int32 {
 		if o.when != nil {
 			holds, err := o.when.Test(m)
 			if err != nil {
-				o.failed(m, err, nil)
+				m.stage = x.stage
+				o.failed(m, err)
 				continue
 			}
 			if !holds {
@@ -150,19 +221,23 @@ func jump(b *Batch, sel []int32, o *op) {
 
 // call runs the step; an error, and a panic, fail what is still live.
 func (x *executor) call(ctx context.Context, b *Batch, o *op) {
-	if o.onError == continues || o.onError == repairs {
+	if o.retry != nil || o.onError == continues || o.onError == repairs {
 		for _, i := range b.sel {
 			m := &b.msgs[i]
-			x.before = append(x.before, snapshot{m.Bytes(), m.Meta})
+			x.before = append(x.before, snapshot{m.doc.Mark(), m.Meta})
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	if err := process(ctx, o.run, b); err != nil {
+	began := x.clock.start(o)
+	err := process(ctx, o.run, b)
+	x.clock.stop()
+	if err != nil {
 		for m := range b.All() {
 			m.Fail(err)
 		}
 	}
+	o.figures.called(len(b.sel), time.Since(began))
 }
 
 func process(ctx context.Context, p Processor, b *Batch) (err error) {
@@ -177,39 +252,47 @@ func recovered(err *error) {
 	}
 }
 
-// conclude moves on what the step has dealt with.
-func (x *executor) conclude(b *Batch, sel []int32, o *op) {
+// conclude moves on what the step has dealt with, and says whether any of it has
+// failed or waits.
+func (x *executor) conclude(b *Batch, sel []int32, o *op) (troubled bool) {
 	for n, i := range sel {
 		m := &b.msgs[i]
 		switch m.state {
 		case live:
-			m.pc = o.next
+			m.pc, m.trial = o.next, nil
 		case parked:
-			m.pc, m.parked.step = o.next, o
+			m.pc, m.stage, m.parked.step = o.next, x.stage, o
 			if len(x.before) > 0 {
-				s := x.before[n]
-				m.parked.before = &s
+				m.parked.before = x.before[n].kept(m)
 			}
+		case consumed:
+			m.stage = x.stage
 		case failed:
-			var s *snapshot
 			if len(x.before) > 0 {
-				s = &x.before[n]
+				m.doc.Restore(x.before[n].doc)
+				m.Meta = x.before[n].meta
 			}
-			o.failed(m, m.err, s)
+			m.stage = x.stage
+			o.failed(m, m.err)
 		}
+		troubled = troubled || m.state == failed || m.state == waits || m.state == parked
 	}
 	clear(x.before)
 	x.before = x.before[:0]
+	return troubled
 }
 
-// failed does what on_error says about a message that the step failed.
-func (o *op) failed(m *Message, err error, before *snapshot) {
+// failed does what is to be done about a message that the step failed, and that
+// is as the step found it: it is tried again, or treated as on_error says.
+func (o *op) failed(m *Message, err error) {
 	m.Fail(err)
 	stepError(m.err, o)
-	if before != nil {
-		m.SetBytes(before.body)
-		m.Meta = before.meta
+	o.figures.failed()
+	if o.retry != nil && o.retry.again(m, time.Now()) {
+		m.state, m.trial.cause = waits, o
+		return
 	}
+	m.trial = nil
 	switch o.onError {
 	case continues:
 		m.state, m.err, m.pc = live, nil, o.next
@@ -267,7 +350,11 @@ func (b *Batch) pull(cur *Batch, o *op, room func(cur *Batch, part bool) *Batch,
 			cur = next
 			n++
 			p := cur.append(body)
-			p.Key, p.Ref, p.Meta, p.root, p.batch, p.batchKey = m.Key, m.Ref, m.Meta, m.root, m.batch, m.batchKey
+			p.Key, p.Ref, p.Meta, p.root, p.batch, p.batchKey, p.via = m.Key, m.Ref, m.Meta, m.root, m.batch, m.batchKey, m.via.bare()
+			p.Attempt, p.dead, p.stage, p.owns, p.back, p.groups = m.Attempt, m.dead, m.stage, m.owns, m.back, m.groups
+			if p.dead {
+				p.err = m.err
+			}
 			p.orig, p.part, p.pc, p.of = body, int32(n), o.next, m.heirs()
 			part(m, p)
 			return true
@@ -294,10 +381,13 @@ func (b *Batch) pull(cur *Batch, o *op, room func(cur *Batch, part bool) *Batch,
 // can't go on again as a whole.
 func (o *op) unsplit(m *Message, n int, err error) {
 	step := *o
-	if n > 0 && (o.onError == continues || o.onError == repairs) {
-		step.onError = fails
+	if n > 0 {
+		step.retry = nil
+		if o.onError == continues || o.onError == repairs {
+			step.onError = fails
+		}
 	}
-	step.failed(m, WithClass(classified(err, Decode).Class, fmt.Errorf("part %d: %w", n+1, err)), nil)
+	step.failed(m, WithClass(classified(err, Decode).Class, fmt.Errorf("part %d: %w", n+1, err)))
 }
 
 var errRunOver = errors.New("the run is over")

@@ -7,95 +7,209 @@ import (
 	"io"
 	"reflect"
 	"runtime"
+	"sync/atomic"
 	"time"
 )
 
 // reader is one instance of an input: it takes credits, reads, and hands what it
 // has read to the lanes.
 type reader struct {
-	r    *run
-	plan *inputPlan
-	in   Input
-	own  *lane // runs the input's own steps, in reading order
-	read uint64
-	acks *ackLoop // of the connection that was read last
+	r       *run
+	plan    *inputPlan
+	in      Input
+	index   int           // among the instances of its input
+	own     *lane         // runs the input's own steps, in reading order
+	read    atomic.Uint64 // messages, with those of the plans before
+	acks    *ackLoop      // of the connection that was read last
+	replay  replay        // of a source that keeps a position
+	turn    readTurn      // that has come and was not used
+	figures readFigures
 }
 
 func newReader(r *run, plan *inputPlan, in Input) *reader {
-	rd := &reader{r: r, plan: plan, in: in, own: newLane(r, 0, plan.steps)}
-	rd.own.deliver, rd.own.reads = rd.dispatch, true
+	rd := &reader{r: r, plan: plan, in: in, own: newLane(r, 0)}
+	rd.own.reads = true
+	rd.replay.moved = make(chan struct{}, 1)
+	rd.figures.is("reading")
 	return rd
 }
 
-// loop reads until the input or ctx ends.
+// loop reads until the input or ctx ends. An input that fails is started again,
+// after a back-off.
 func (rd *reader) loop(ctx, work context.Context) error {
+	failed := 0 // times in a row
+	for {
+		n := rd.read.Load()
+		err := rd.session(ctx, work)
+		if rd.read.Load() > n {
+			failed = 0
+		}
+		for err != nil && ctx.Err() == nil {
+			failed++
+			if rd.gone(err, failed) {
+				return fmt.Errorf("input %s: %w", rd.plan.name, err)
+			}
+			err = rd.restart(ctx, err, failed)
+		}
+		if ctx.Err() != nil || err == nil && !rd.figures.restarting() {
+			return nil
+		}
+		rd.figures.is("reading")
+	}
+}
+
+// gone says whether an error can't be cured by starting the input again.
+func (rd *reader) gone(err error, failed int) bool {
+	most := rd.r.plan.restart.MaxAttempts
+	return errors.Is(err, ErrGone) || classified(err, Transient).Class == Permanent || most > 0 && failed >= most
+}
+
+// restart closes the input and opens it again after a back-off.
+func (rd *reader) restart(ctx context.Context, cause error, failed int) error {
+	p := rd.r.plan
+	wait := jittered(p.restart.Backoff, p.restart.MaxBackoff, failed)
+	rd.figures.restarts.Add(1)
+	rd.figures.lost(cause)
+	if powerOfTen(int64(failed)) {
+		rd.r.log.Error("input failed and is started again", "input", rd.plan.name, "err", firstLine(cause), "in", wait.Round(time.Millisecond), "attempt", failed)
+	}
+	p.emitEvent(Event{Kind: EventLost, Name: rd.plan.name, Err: cause})
+	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.timeout)
+	defer cancel()
+	if c, ok := rd.in.(Closer); ok && p.opens(rd.in, false) {
+		if err := guard(call, c.Close); err != nil {
+			rd.r.log.Debug("close of a failed input", "input", rd.plan.name, "err", err)
+		}
+	}
+	if !pause(ctx, wait) {
+		return nil
+	}
+	open, cancel := context.WithTimeout(ctx, p.timeout)
+	defer cancel()
+	if o, ok := rd.in.(Opener); ok {
+		if err := guard(open, o.Open); err != nil {
+			return err
+		}
+	}
+	p.opens(rd.in, true)
+	p.emitEvent(Event{Kind: EventConnected, Name: rd.plan.name})
+	return nil
+}
+
+// session reads until the input fails or ends, or ctx ends.
+func (rd *reader) session(ctx, work context.Context) error {
+	if rd.r.plan.isShut(rd.in) {
+		return errors.New("it had failed before the reload")
+	}
 	for ctx.Err() == nil {
-		room := rd.r.credits.read(ctx, slabSize)
-		if room == 0 {
-			continue
-		}
-		b := newSlab(room).adopt(&rd.own.arena)
-		acker, err := rd.call(ctx, b)
-		b.room = 0
-		n := len(b.msgs)
-		if n < room {
-			rd.r.credits.put(room-n, 0, 0)
-		}
-		if n > 0 {
-			rd.receive(work, b, acker)
-		} else {
-			recycle(b)
-			runtime.Gosched()
-		}
+		active, done := rd.r.plan.pauses.wait(ctx, &rd.figures)
+		err := rd.step(active, work)
+		paused := active.Err() != nil
+		done()
 		switch {
 		case err == nil:
 		case errors.Is(err, io.EOF):
+			rd.figures.is("ended")
 			return nil
-		case ctx.Err() != nil:
-			return nil
+		case paused:
 		default:
-			return fmt.Errorf("input %s: %w", rd.plan.name, err)
+			return err
 		}
 	}
 	return nil
 }
 
+// step is one Read, with credits and within the limits.
+func (rd *reader) step(ctx, work context.Context) error {
+	room, taken := rd.room(ctx)
+	if room == 0 {
+		return nil
+	}
+	b := newSlab(room).adopt(&rd.own.arena)
+	acker, err := rd.call(ctx, b)
+	b.room = 0
+	n := len(b.msgs)
+	if n < room {
+		rd.r.credits.put(room-n, 0, 0)
+	}
+	rd.spend(taken, n, room-n)
+	if n > 0 {
+		rd.figures.worked()
+		rd.receive(work, b, acker)
+	} else {
+		recycle(b)
+		runtime.Gosched()
+	}
+	return err
+}
+
 func (rd *reader) call(ctx context.Context, b *Batch) (a Acker, err error) {
+	if rd.acks != nil {
+		a = rd.acks.to // of what was added before a panic
+	}
 	defer recovered(&err)
 	a, err = rd.in.Read(ctx, b)
 	if a != nil && !reflect.TypeOf(a).Comparable() {
-		panic(fmt.Sprintf("engine: Read returned a %T: an Acker is told from others by ==, so it must be a pointer", a))
+		return nil, Errorf(Permanent, "Read returned a %T: an Acker is told from others by ==, so it must be a pointer", a)
 	}
 	return a, err
 }
 
-// receive opens a ledger for what was read and starts the messages on their way.
+// receive counts what was read and starts it on its way.
 func (rd *reader) receive(ctx context.Context, b *Batch, acker Acker) {
 	if !rd.r.enter() {
 		return // the run is over, and its source will find out
 	}
 	n := len(b.msgs)
-	led := &ledger{input: rd.plan.name, at: time.Now(), acks: rd.acksOf(acker, n), then: rd.plan.then, first: rd.read, roots: make([]rootState, n)}
+	rd.r.roots.receive(n)
+	rd.r.pieces.receive(n)
+	rd.r.leave()
+	rd.r.plan.emitEvent(Event{Kind: EventDispatch, Name: rd.plan.name, N: n})
+	rd.figures.received.Add(int64(n))
+	rd.take(ctx, b, acker, time.Now())
+}
+
+// take opens a ledger for messages that are counted and starts them on their way.
+func (rd *reader) take(ctx context.Context, b *Batch, acker Acker, at time.Time) {
+	if !rd.r.enter() {
+		return
+	}
+	n := len(b.msgs)
+	led := &ledger{input: rd.plan.name, instance: rd.index, takes: rd.plan.takes, at: at, acks: rd.acksOf(acker, n), then: rd.plan.then, delays: rd.plan.delays, first: rd.read.Load(), roots: make([]rootState, n)}
 	led.open.Store(int32(n))
-	rd.read += uint64(n)
+	rd.read.Add(uint64(n))
 	for i := range b.msgs {
-		m := &b.msgs[i]
-		led.roots[i].ref = m.Ref
-		led.roots[i].pieces.Store(1)
+		m, s := &b.msgs[i], &led.roots[i]
 		m.root = root{led, uint32(i)}
 		m.orig = m.Bytes()
 		m.credits, m.charge = 1, len(m.orig)
 		b.bytes += m.charge
+		s.ref, s.body, s.meta, s.key, s.attempt = m.Ref, m.orig, m.Meta, m.Key, m.Attempt
+		s.pieces.Store(1)
 		if m.state == failed { // a record that the framing refuses
 			complete(m.err, Decode)
 		}
 	}
+	rd.figures.bytes.Add(int64(b.bytes))
+	if rd.plan.early && led.acks != nil {
+		rd.early(led)
+	}
+	rd.replay.add(led)
 	rd.r.open.add(led)
-	rd.r.roots.receive(n)
-	rd.r.pieces.receive(n)
 	rd.r.credits.charge(0, b.bytes)
 	rd.r.leave()
+	b.in = rd.plan
 	rd.own.process(ctx, b)
+}
+
+// early tells the source at once that all of led is delivered.
+func (rd *reader) early(led *ledger) {
+	rs := make([]ranked, len(led.roots))
+	for i := range led.roots {
+		rs[i] = ranked{Result: Result{Ref: led.roots[i].ref, Fate: Delivered}, rank: led.first + uint64(i)}
+	}
+	led.acks.put(rs)
+	led.acks = nil
 }
 
 // acksOf is the loop for an acker that is going to get n results. A new
@@ -113,10 +227,10 @@ func (rd *reader) acksOf(acker Acker, n int) *ackLoop {
 	return rd.acks
 }
 
-// dispatch gives messages their order key and hands them to the lanes.
-func (rd *reader) dispatch(b *Batch) {
-	t, key := &rd.own.t, rd.r.plan.orderBy
-	b.refuseParked("an input's own steps")
+// dispatch gives messages that come from their input's own steps their order key
+// and hands them to the lanes.
+func (l *lane) dispatch(b *Batch) {
+	t, key := &l.t, l.r.plan.orderBy
 	alive := 0
 	for i := range b.msgs {
 		m := &b.msgs[i]
@@ -133,17 +247,25 @@ func (rd *reader) dispatch(b *Batch) {
 			t.conclude(m, nil)
 			continue
 		}
-		m.pc = 0
-		alive++
+		m.pc, m.stage = 0, fresh
+		place := m.owns
+		kept := l.r.plan.ordered && l.r.holds.before(b.msgs[:i], m)
+		if place != nil { // that of a message that has waited in these steps
+			t.freed, m.owns = append(t.freed, place), nil
+		}
+		if !kept {
+			alive++
+		}
 	}
 	if alive == 0 {
 		recycle(b)
 		t.apply()
 		return
 	}
-	rd.r.upstream.Add(int64(alive))
+	l.r.upstream.Add(int64(alive))
 	b.sweep(alive)
 	b.release()
-	t.onward = append(t.onward, sending{rd.r.lanes, b}) // not beyond the lanes
+	b.in = nil
+	t.onward = append(t.onward, sending{to: l.r.lanes, b: b}) // not beyond the lanes
 	t.apply()
 }

@@ -20,6 +20,10 @@ type Registry[T any] struct {
 	plugins map[string]*Spec[T]
 }
 
+// Middlewares are the Go wrappers for `engine.middleware`, which names them: they
+// have no configuration.
+var Middlewares = newRegistry[Middleware]("middleware", nil)
+
 // The registries, one per kind of plugin.
 var (
 	Inputs     = newRegistry[Input]("input", nil)
@@ -57,6 +61,8 @@ type Env struct {
 	// Shared holds what the pipelines of one process have in common.
 	Shared *Shared
 
+	Pipeline string // its name
+
 	builder *builder // of the plan that the plugin is built for; nil in tests
 }
 
@@ -70,10 +76,15 @@ func Register[T, C any](r *Registry[T], name, doc string, defaults C, build func
 		panic(fmt.Sprintf("%s %q is registered twice", r.kind, name))
 	}
 	r.plugins[name] = &Spec[T]{
-		Name:  name,
-		Doc:   strings.TrimSpace(doc),
-		Type:  schema.Of(defaults),
-		Build: func(config any, env Env) (T, error) { return build(config.(C), env) },
+		Name: name,
+		Doc:  strings.TrimSpace(doc),
+		Type: schema.Of(defaults),
+		Build: func(config any, env Env) (T, error) {
+			if config == nil { // of what is only named
+				config = defaults
+			}
+			return build(config.(C), env)
+		},
 	}
 }
 
@@ -136,7 +147,7 @@ func (s *Shared) Get(key string, make func() any) any {
 
 // registryOf is the registry of the plugins that are a T.
 func registryOf[T any]() *Registry[T] {
-	for _, r := range []any{Inputs, Processors, Batchers, Outputs} {
+	for _, r := range []any{Inputs, Processors, Batchers, Outputs, Caches, Middlewares, Strategies} {
 		if r, ok := r.(*Registry[T]); ok {
 			return r
 		}

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -113,6 +112,15 @@ func (f *failures) add(m *Message, fate Fate) {
 	}
 }
 
+// count adds the failures by class.
+func (f *failures) count(by map[Class]int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, g := range f.groups {
+		by[g.First.Class] += g.Count
+	}
+}
+
 func (f *failures) all() []FailureGroup {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -131,20 +139,11 @@ func powerOfTen(n int64) bool {
 }
 
 func describe(m *Message) Failure {
-	from := []string{"input " + m.Input()}
-	for name, v := range m.Meta.All() {
-		if name == "path" || name == "line" || name == "key" || name == "message_id" {
-			from = append(from, fmt.Sprintf("%s %v", name, v))
-		}
-	}
-	if m.part > 0 {
-		from = append(from, fmt.Sprintf("part %d", m.part))
-	}
 	body := m.orig
 	if body == nil {
 		body = m.Bytes()
 	}
-	return Failure{m.err.Class, m.err.Place(), m.err.Error(), strings.Join(from, ", "), sample(body)}
+	return Failure{m.err.Class, m.err.Place(), m.err.Error(), position(m.Input(), m.Meta, m.part), sample(body)}
 }
 
 const sampleSize = 80 // bytes of a payload that a report shows

@@ -14,54 +14,85 @@ import (
 // slab, the lane queue, a lane, a batcher's inbox or open batch, an output's
 // queue, a writer, or parked; open holds the ledger of its root all the while.
 type run struct {
-	plan     *Plan
-	log      *slog.Logger
-	lanes    *laneQueue
-	routes   []*batcherRun
-	outputs  map[*outputPlan]*outRun
-	credits  credits
-	open     ledgers
-	failures failures
+	plan       *Plan
+	log        *slog.Logger
+	lanes      *laneQueue
+	routes     []*batcherRun
+	outputs    map[*outputPlan]*outRun // those of groups among them
+	groups     []*groupRun
+	composites map[*outputPlan]*routeRun
+	holds      *holds
+	timers     *timers
+	credits    credits
+	open       ledgers
+	failures   failures
 
 	roots, pieces law
-	reading       atomic.Int64  // readers that have not ended
-	upstream      atomic.Int64  // messages that lanes have yet to carry
-	draining      atomic.Bool   // the end was asked for, not reached
-	following     atomic.Int64  // readers among them that only their writers' end ends
-	handing       atomic.Bool   // what is unfinished goes back to its source
+	reading       atomic.Int64 // readers that have not ended
+	upstream      atomic.Int64 // messages that lanes and groups have yet to carry
+	grouped       atomic.Int64 // those of them that lie in groups that are open
+	draining      atomic.Bool  // the end was asked for, not reached
+	following     atomic.Int64 // readers among them that only their writers' end ends
+	handing       atomic.Bool  // what is unfinished goes back to its source
+	replacing     atomic.Bool  // another plan is to take this one's place
+	running       atomic.Bool  // everything is open
+	ended         atomic.Bool  // the run is over
+	started       time.Time
 	handed        atomic.Int64  // roots that did
+	lost          atomic.Int64  // roots in flight whose lease is lost
+	replaying     atomic.Int64  // readers that wait for positions to be settled
+	retrying      atomic.Int64  // messages that wait for another try
+	feeds         int64         // outputs that take more than dead letters
+	gates         atomic.Int64  // outputs that are held, of those that take more than dead letters
+	deadline      atomic.Int64  // of the drain, unix nanoseconds; 0: none
 	empty         chan struct{} // has room for one: nothing is in flight, and no reader left
 
 	fence  sync.RWMutex // held for reading while messages end; see handBack
 	closed bool         // guarded by fence: everything has been handed back
 
-	ackCtx   context.Context
-	over     context.Context // ends when all that is unfinished goes back
-	settling *settleLoop
-	mu       sync.Mutex // guards the fields below
-	acks     []*ackLoop
-	err      error
-	failing  chan struct{} // closed with the first error
+	ackCtx    context.Context
+	over      context.Context // ends when all that is unfinished goes back
+	settling  *settleLoop
+	works     context.Context // of steps and writes
+	loops     sync.WaitGroup  // lanes, batchers and writers
+	lanesAt   []*lane
+	readersAt []*reader
+	mu        sync.Mutex // guards the fields below
+	acks      []*ackLoop
+	err       error
+	failing   chan struct{} // closed with the first error
 }
 
 // Run opens everything, runs until all inputs have ended or stop ends, drains,
 // closes everything, and reports. When kill ends, it stops hard: what is
 // unfinished is handed back at once.
 func (p *Plan) Run(stop, kill context.Context) Report {
+	err := p.renew()
 	r := newRun(p)
 	p.current.Store(r)
-	err := p.openUntil(stop, kill)
+	if err == nil {
+		err = p.openUntil(stop, kill)
+	}
 	switch {
 	case err == nil:
+		r.running.Store(true)
+		p.emitEvent(Event{Kind: EventStartup})
 		r.work(stop, kill)
 	case stop.Err() != nil:
 		r.draining.Store(true)
 		err = nil
 	}
+	p.isLast()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(kill), r.closing(kill))
 	defer cancel()
 	r.fail(errors.Join(err, p.close(ctx)))
-	return r.report()
+	r.ended.Store(true)
+	if p.Replaced() {
+		r.bequeath()
+	}
+	rep := r.report()
+	p.emitEvent(Event{Kind: EventStopped, Err: rep.Err})
+	return rep
 }
 
 // closing is the time for Close: after a clean end there is no hurry.
@@ -81,16 +112,28 @@ func (p *Plan) openUntil(stop, kill context.Context) error {
 }
 
 func newRun(p *Plan) *run {
-	r := &run{plan: p, log: p.log, outputs: map[*outputPlan]*outRun{}, empty: make(chan struct{}, 1), failing: make(chan struct{})}
+	r := &run{plan: p, log: p.log, started: time.Now(), outputs: map[*outputPlan]*outRun{}, composites: map[*outputPlan]*routeRun{}, timers: newTimers(), empty: make(chan struct{}, 1), failing: make(chan struct{})}
 	r.failures.log = p.log
-	r.credits = credits{starved: r.relieve, upstream: func() bool { return r.upstream.Load() > 0 }, msgs: p.maxMessages, bytes: p.maxBytes}
+	r.credits = credits{starved: r.relieve, upstream: func() bool { return r.upstream.Load() > 0 }, msgs: p.maxMessages, bytes: p.maxBytes, most: p.maxMessages}
+	r.holds = newHolds(r)
 	r.lanes = newLaneQueue(p.workers, p.ordered, r.relieve)
+	r.lanes.popped = r.takeAway
 	for _, o := range p.outputs {
-		r.outputs[o] = newOutRun(r, o)
+		if o.route == nil {
+			r.outputs[o] = newOutRun(r, o)
+			if o.feeds {
+				r.feeds++
+			}
+		}
+	}
+	for _, g := range p.groups {
+		x := newGroupRun(r, g)
+		r.groups, r.outputs[&g.outputPlan] = append(r.groups, x), x.out
 	}
 	for _, b := range p.batchers {
 		r.routes = append(r.routes, newBatcherRun(r, b))
 	}
+	r.inherit(p.inherited)
 	return r
 }
 
@@ -107,8 +150,9 @@ func (r *run) work(stop, kill context.Context) {
 	defer end()
 	r.ackCtx, r.over, r.settling = acks, over, startSettling(acks, r.log)
 
-	var readers, loops sync.WaitGroup
-	r.start(&loops, works, batches)
+	r.works = works
+	r.start(batches)
+	var readers sync.WaitGroup
 	r.startReaders(&readers, reads, over, works)
 
 	why := r.wait(stop, kill, stopReading)
@@ -126,7 +170,7 @@ func (r *run) work(stop, kill context.Context) {
 	}
 	stopBatches()
 	finished := make(chan struct{})
-	go func() { readers.Wait(); loops.Wait(); close(finished) }()
+	go func() { readers.Wait(); r.loops.Wait(); close(finished) }()
 	r.finish(why, kill, finished, stopWork)
 	r.finishAcks(time.Now().Add(r.rest(kill)), stopAcks)
 }
@@ -143,6 +187,10 @@ func (r *run) finish(why ending, kill context.Context, finished <-chan struct{},
 	}
 	stopWork()
 	until(finished, time.Now().Add(r.rest(kill)), nil)
+	if r.replacing.Load() && why == timeIsUp {
+		r.plan.next.inherited = r.leaves()
+		return
+	}
 	r.handBack()
 }
 
@@ -158,21 +206,36 @@ func (r *run) rest(kill context.Context) time.Duration {
 const killGrace = 250 * time.Millisecond
 
 // start starts writers, batchers and lanes.
-func (r *run) start(loops *sync.WaitGroup, works, batches context.Context) {
-	for _, o := range r.plan.outputs {
-		for range o.concurrency {
-			w := &writer{out: r.outputs[o]}
-			loops.Go(func() { w.loop(works) })
+func (r *run) start(batches context.Context) {
+	for _, o := range r.outputs {
+		for range o.plan.concurrency {
+			o.writers = append(o.writers, newWriter(o))
+		}
+	}
+	for _, o := range r.outputs {
+		for _, w := range o.writers {
+			r.loops.Add(1)
+			go r.write(w)
 		}
 	}
 	for _, b := range r.routes {
 		if b.plan.batcher != nil {
-			loops.Go(func() { b.loop(batches) })
+			r.loops.Go(func() { b.loop(batches) })
 		}
 	}
 	for i := range r.plan.workers {
-		l := newLane(r, i, r.plan.steps)
-		loops.Go(func() { l.loop(works) })
+		l := newLane(r, i)
+		r.lanesAt = append(r.lanesAt, l)
+		r.loops.Go(func() { l.loop(r.works) })
+	}
+	r.loops.Go(func() { r.timers.loop(batches) })
+	r.loops.Go(func() { r.watch(batches) })
+}
+
+// write runs a writer. One whose call was abandoned has left its place to another.
+func (r *run) write(w *writer) {
+	if w.loop(r.works) {
+		r.loops.Done()
 	}
 }
 
@@ -184,15 +247,18 @@ func (r *run) startReaders(readers *sync.WaitGroup, reads, over, works context.C
 		}
 	}
 	for _, in := range r.plan.inputs {
-		for _, instance := range in.inputs {
+		for i, instance := range in.inputs {
 			rd := newReader(r, in, instance)
+			rd.index = i
+			r.readersAt = append(r.readersAt, rd)
 			readers.Go(func() {
+				rd.reenter(works)
 				ctx := reads
 				if in.follows { // its writers' end stops it
 					ctx = over
 				}
 				err := rd.loop(ctx, works)
-				if s, ok := instance.(Stopper); ok && ctx.Err() != nil {
+				if s, ok := instance.(Stopper); ok && ctx.Err() != nil && !r.staysOpen(instance) {
 					err = errors.Join(err, guard(works, s.Stop))
 				}
 				if in.follows {
@@ -202,6 +268,11 @@ func (r *run) startReaders(readers *sync.WaitGroup, reads, over, works context.C
 			})
 		}
 	}
+}
+
+// staysOpen says that the plan that takes this one's place goes on with a plugin.
+func (r *run) staysOpen(plugin any) bool {
+	return r.replacing.Load() && slices.Contains(r.plan.next.adopted, plugin)
 }
 
 // ending is how a run's work came to its end.
@@ -218,18 +289,23 @@ const (
 // ends the run before.
 func (r *run) wait(stop, kill context.Context, stopReading func()) ending {
 	var up <-chan time.Time
-	stopped := stop.Done()
+	stopped, drained, replaced := stop.Done(), r.plan.drained, r.plan.replaced
 	for {
 		select {
 		case <-r.empty:
 			return allEnded
-		case <-stopped:
-			r.draining.Store(true)
+		case <-drained:
+			up, drained = r.drain(stopReading), nil
+		case <-replaced:
 			stopReading()
+			r.replacing.Store(true)
 			r.quiesce()
-			timer := time.NewTimer(r.plan.drain / 5 * 4)
-			defer timer.Stop()
-			up, stopped = timer.C, nil
+			up, replaced = time.After(reloadTime), nil
+		case <-stopped:
+			if up == nil {
+				up = r.drain(stopReading)
+			}
+			stopped, drained = nil, nil
 		case <-r.failing:
 			return stopAsked
 		case <-up:
@@ -238,6 +314,39 @@ func (r *run) wait(stop, kill context.Context, stopReading func()) ending {
 			return killed
 		}
 	}
+}
+
+// drain begins a drain and says when its time is up.
+func (r *run) drain(stopReading func()) <-chan time.Time {
+	r.draining.Store(true)
+	stopReading()
+	r.plan.emitEvent(Event{Kind: EventDrain})
+	r.deadline.Store(time.Now().Add(r.plan.drain / 5 * 4).UnixNano())
+	r.handLate()
+	r.quiesce()
+	return time.After(r.plan.drain / 5 * 4)
+}
+
+// tooLate says that a drain will have ended before a time.
+func (r *run) tooLate(at time.Time) bool {
+	d := r.deadline.Load()
+	return r.handing.Load() || d > 0 && at.UnixNano() > d
+}
+
+// handLate hands back what would be tried again only after the drain's end.
+func (r *run) handLate() {
+	if !r.enter() {
+		return
+	}
+	defer r.leave()
+	t := tally{r: r, past: true}
+	for _, b := range r.timers.beyond(time.Unix(0, r.deadline.Load())) {
+		r.waited(b)
+		for i := range b.msgs {
+			t.hand(&b.msgs[i])
+		}
+	}
+	t.apply()
 }
 
 // until waits for done, a deadline or an interruption.
@@ -258,7 +367,9 @@ func (r *run) handBack() {
 	defer r.fence.Unlock()
 	r.closed = true
 	t := tally{r: r}
-	r.open.returnAll(&t, Errorf(Transient, "the pipeline stopped before this message was finished"))
+	why := Errorf(Transient, "the pipeline stopped before this message was finished")
+	why.unfinished = true
+	r.open.returnAll(&t, why)
 	t.pieces[Returned] = r.pieces.inFlight.Load()
 	t.apply()
 }
@@ -308,68 +419,6 @@ func (r *run) note(err error) {
 	}
 }
 
-// ends is why batchers must send at once what they hold, or "".
-func (r *run) ends() Trigger {
-	switch {
-	case r.upstream.Load() > 0:
-		return ""
-	case r.draining.Load() && r.reading.Load() == r.following.Load():
-		return ByDrain // what follows may wait for what lies here
-	case r.reading.Load() > 0:
-		return ""
-	}
-	return ByEnd
-}
-
-// quiesce looks whether an end has been reached: of what comes to the batchers,
-// or of all.
-func (r *run) quiesce() {
-	if r.ends() == "" {
-		return
-	}
-	for _, b := range r.routes {
-		if open, _ := b.keeps(); open > 0 {
-			b.poke()
-		}
-	}
-	if r.reading.Load() == 0 && r.pieces.inFlight.Load() == 0 {
-		select {
-		case r.empty <- struct{}{}:
-		default:
-		}
-	}
-}
-
-// relieve sends open batches on when readers or lanes wait for credits that
-// nothing else can free: to outputs with an idle writer, the oldest first, a
-// tenth of the credits. It is called whenever one of its conditions may have
-// become true.
-func (r *run) relieve() {
-	readers, lanes := r.credits.waiting()
-	if readers+lanes == 0 || !r.lanes.stuck(lanes) {
-		return
-	}
-	var ask []*batcherRun
-	for _, b := range r.routes {
-		if b.plan.batcher == nil {
-			continue
-		}
-		open, incoming := b.keeps()
-		if incoming {
-			return
-		}
-		for _, o := range b.outputs {
-			if open > 0 && o.hungry() {
-				ask = append(ask, b)
-				break
-			}
-		}
-	}
-	for _, b := range ask {
-		b.relieve(max(1, r.plan.maxMessages/10))
-	}
-}
-
 // acksOf is the loop of an acker: the one at work, so that no two call it at once,
 // or a new one.
 func (r *run) acksOf(to Acker, input string, n int) *ackLoop {
@@ -380,8 +429,9 @@ func (r *run) acksOf(to Acker, input string, n int) *ackLoop {
 			return a
 		}
 	}
-	a := startAcks(r.ackCtx, to, input, r.log)
+	a := startAcks(r.ackCtx, to, input, r.plan.timeout, r.log)
 	a.owe(n)
+	r.lend(a)
 	r.acks = append(slices.DeleteFunc(r.acks, (*ackLoop).ended), a)
 	return a
 }
@@ -399,6 +449,9 @@ func (r *run) finishAcks(deadline time.Time, cancel func()) {
 		r.settling.close()
 		for _, a := range acks {
 			<-a.done
+			if a.lent != nil {
+				<-a.lent
+			}
 		}
 		<-r.settling.done
 		close(done)
@@ -409,7 +462,7 @@ func (r *run) finishAcks(deadline time.Time, cancel func()) {
 
 func (r *run) report() Report {
 	s := Stats{r.roots.read(), r.pieces.read()}
-	if !s.Roots.Balanced() || !s.Pieces.Balanced() || s.Pieces.InFlight != 0 || s.Roots.InFlight != 0 {
+	if left := s.Pieces.InFlight + s.Roots.InFlight; !s.Roots.Balanced() || !s.Pieces.Balanced() || left != 0 && !r.replacing.Load() {
 		r.log.Error("messages are not accounted for: please report this bug", "roots", s.Roots, "pieces", s.Pieces)
 	}
 	rep := Report{Pipeline: r.plan.Name, Stats: s, Failures: r.failures.all(), Drained: r.draining.Load(), HandedBack: r.handed.Load()}

@@ -19,9 +19,12 @@ import (
 func pipe(src *Source, dst *Sink, steps ...engine.StepSpec) *engine.Pipeline {
 	return &engine.Pipeline{
 		Name: "test", Inputs: Named("in", src.Input()), Processors: steps, Outputs: Named("out", dst.Output()),
-		Engine: engine.EngineSpec{Workers: 2},
+		Engine: engine.EngineSpec{Workers: 2, OnFailure: once},
 	}
 }
+
+// once is a policy without retries.
+var once = engine.EngineFailure{Retry: &engine.Retry{MaxAttempts: 1}}
 
 func numbers(n int) []string {
 	all := make([]string, n)
@@ -448,7 +451,7 @@ func TestStopReadsNoMoreAndReturnsTheRest(t *testing.T) {
 
 func TestAnInputThatFailsEndsTheRunWithItsError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src := &Source{Payloads: numbers(10), Fail: errors.New("disk gone")}
+		src := &Source{Payloads: numbers(10), Fail: engine.WithClass(engine.Permanent, errors.New("disk gone"))}
 		dst := &Sink{}
 		rep := Run(t, pipe(src, dst), nil)
 		wantSame(t, dst.Bodies(), src.Payloads)

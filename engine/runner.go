@@ -45,6 +45,10 @@ type inPlace struct{}
 
 func (inPlace) merge(*Message) {}
 
+func (inPlace) hold(*Batch, stage) {}
+
+func (inPlace) gather(*Batch, []int32, *op) {}
+
 func (inPlace) split(_ context.Context, x *executor, b *Batch, pc int32) *Batch {
 	same := func(cur *Batch, _ bool) *Batch { return cur }
 	return b.pull(b.like(), &x.prog.ops[pc], same, func(_, _ *Message) {}, func(*Message, int) {})
@@ -60,8 +64,10 @@ func (s Steps) Build(env Env) (*Runner, error) {
 			b.env.Log = slog.New(slog.DiscardHandler)
 		}
 	}
-	before := len(b.problems)
+	before, inner := len(b.problems), b.inner
+	b.inner = true
 	r := &Runner{prog: b.assemble(s)}
+	b.inner = inner
 	if len(b.problems) == before {
 		return r, nil
 	}
@@ -75,7 +81,7 @@ func (s Steps) Build(env Env) (*Runner, error) {
 func NewRunner(steps ...Processor) *Runner {
 	p := &program{}
 	for i, s := range steps {
-		p.ops = append(p.ops, op{run: s, next: int32(i + 1), timeout: time.Minute})
+		p.ops = append(p.ops, op{run: s, next: int32(i + 1), timeout: time.Minute, figures: newStepFigures("", "")})
 	}
-	return &Runner{p}
+	return &Runner{prog: p}
 }

@@ -22,6 +22,15 @@ func newSlab(room int) *Batch {
 	return b
 }
 
+// slabFor is an empty slab for n messages that may wait long: a whole one would keep
+// mostly nothing where they are few.
+func slabFor(n int) *Batch {
+	if 4*n > slabSize {
+		return newSlab(0)
+	}
+	return &Batch{msgs: make([]Message, 0, n)}
+}
+
 // recycle gives a slab back. One that a batcher made, or that grew, is left to
 // the garbage collector.
 func recycle(b *Batch) {
@@ -67,6 +76,7 @@ func copyOut(m *Message, text []byte) []byte {
 	text = append(text, body...)
 	body = text[at:len(text):len(text)]
 	m.doc.Reset(body, nil)
+	defer m.rootFollows(orig)
 	switch {
 	case same:
 		m.orig = body
@@ -76,6 +86,18 @@ func copyOut(m *Message, text []byte) []byte {
 		m.orig = text[at:len(text):len(text)]
 	}
 	return text
+}
+
+// rootFollows lets the payload that m's root keeps move with it.
+func (m *Message) rootFollows(was []byte) {
+	if m.root.led == nil || m.part > 0 || len(m.orig) == 0 || len(was) == 0 {
+		return
+	}
+	m.root.led.mu.Lock()
+	defer m.root.led.mu.Unlock()
+	if s := &m.root.led.roots[m.root.i]; s.pieces.Load() == 1 && len(s.body) > 0 && &s.body[0] == &was[0] {
+		s.body = m.orig
+	}
 }
 
 // compact copies messages out of the blocks in which they were read when most

@@ -24,7 +24,7 @@ type InputSpec struct {
 	Use         Plugin[Input] `yaml:",variant"`
 	Concurrency int           `yaml:"concurrency" check:"min=1" default:"1" doc:"Instances of this input that read at once."`
 	Processors  Steps         `yaml:"processors" doc:"Steps for the messages of this input alone, run in reading order."`
-	RateLimit   *RateLimit    `yaml:"rate_limit" pending:"rate limits" doc:"How many messages are read in a time."`
+	RateLimit   *RateLimit    `yaml:"rate_limit" doc:"How many messages are read in a time, by all instances together."`
 	Buffer      *schema.Node  `yaml:"buffer" pending:"durable buffers" doc:"A durable local buffer."`
 	Schema      *schema.Node  `yaml:"schema" pending:"schemas" doc:"JSON Schema of the messages."`
 	Place       schema.Place  `yaml:",place"`
@@ -35,9 +35,9 @@ type StepSpec struct {
 	Use     Plugin[Processor] `yaml:",variant"`
 	Name    string            `yaml:"name" doc:"Name of the step in errors and metrics; its type by default."`
 	When    expr.Cond         `yaml:"when" doc:"The step is skipped unless this holds."`
-	Timeout time.Duration     `yaml:"timeout" doc:"Time that one run of the step may take; engine.timeout by default."`
+	Timeout time.Duration     `yaml:"timeout" check:"min=1ms" doc:"Time that one run of the step may take; engine.timeout by default."`
 	OnError OnError           `yaml:"on_error" doc:"What becomes of a message that the step failed: fail (default), continue (with the message as it was), drop, or a list of steps that repair it."`
-	Retry   *Retry            `yaml:"retry" pending:"retries" doc:"How a failed step is tried again."`
+	Retry   *Retry            `yaml:"retry" doc:"How a failed step is tried again; what is left out is as in engine.on_failure.retry."`
 	Place   schema.Place      `yaml:",place"`
 }
 
@@ -49,7 +49,7 @@ type BatcherSpec struct {
 	Key         expr.Expr       `yaml:"key" doc:"One open batch per value."`
 	Processors  Steps           `yaml:"processors" scope:"batch" doc:"Steps for whole batches."`
 	Output      Names           `yaml:"output" check:"required" doc:"The output that takes the batches."`
-	Concurrency int             `yaml:"concurrency" pending:"concurrent batchers" doc:"Batches of this batcher in flight at once."`
+	Concurrency int             `yaml:"concurrency" check:"min=1" doc:"Batches of this batcher in flight at once; no limit of its own by default."`
 	Place       schema.Place    `yaml:",place"`
 }
 
@@ -58,11 +58,11 @@ type OutputSpec struct {
 	Use         Plugin[Output] `yaml:",variant"`
 	Processors  Steps          `yaml:"processors" doc:"Steps for what goes to this output alone."`
 	Concurrency Concurrency    `yaml:"concurrency" default:"1" doc:"Writes in flight at once, or auto."`
-	Timeout     time.Duration  `yaml:"timeout" doc:"Time that one write may take; engine.timeout by default."`
+	Timeout     time.Duration  `yaml:"timeout" check:"min=1ms" doc:"Time that one write may take; engine.timeout by default."`
 	OnFailure   *OnFailure     `yaml:"on_failure" doc:"What becomes of messages that this output failed, instead of engine.on_failure."`
-	Retry       *Retry         `yaml:"retry" pending:"retries" doc:"How a failed write is tried again."`
-	RateLimit   *RateLimit     `yaml:"rate_limit" pending:"rate limits" doc:"How many messages are written in a time."`
-	Breaker     *schema.Node   `yaml:"breaker" pending:"breakers" doc:"When to stop writing to an output that fails."`
+	Retry       *Retry         `yaml:"retry" doc:"How a failed write is tried again; what is left out is as in engine.on_failure.retry."`
+	RateLimit   *RateLimit     `yaml:"rate_limit" doc:"How many messages are written in a time."`
+	Breaker     *Breaker       `yaml:"breaker" doc:"When to stop writing to an output that fails, and how it is tried again."`
 	Place       schema.Place   `yaml:",place"`
 }
 
@@ -74,9 +74,11 @@ type EngineSpec struct {
 	Timeout     time.Duration `yaml:"timeout" default:"30s" check:"min=1ms" doc:"Time that one write, or one run of a step, may take."`
 	OnFailure   EngineFailure `yaml:"on_failure" doc:"What becomes of messages that failed."`
 	Drain       Drain         `yaml:"drain" doc:"How a stop is carried out."`
-	RateLimit   *RateLimit    `yaml:"rate_limit" pending:"rate limits" doc:"One limit over all inputs."`
-	Restart     *schema.Node  `yaml:"restart" pending:"restarts" doc:"How a failed input is started again."`
-	Middleware  []string      `yaml:"middleware" pending:"Go wrappers" doc:"Go wrappers around every run of steps."`
+	RateLimit   *RateLimit    `yaml:"rate_limit" doc:"One limit over all inputs."`
+	Restart     Restart       `yaml:"restart" doc:"How an input that failed is started again."`
+	Middleware  []string      `yaml:"middleware" doc:"Go wrappers around every run of steps, by the names under which they are registered; the first is the outermost."`
+	Place       schema.Place  `yaml:",place"`
+	MaxReplay   int           `yaml:"max_replay" check:"min=1" doc:"Messages from the oldest unsettled to the newest read of an input that keeps a position; its reader waits beyond it. 10 × max_in_flight.messages by default."`
 }
 
 // MaxInFlight bounds what is under way in a pipeline.
@@ -88,7 +90,7 @@ type MaxInFlight struct {
 // EngineFailure is `engine.on_failure`.
 type EngineFailure struct {
 	OnFailure `yaml:",inline"`
-	Retry     *Retry `yaml:"retry" pending:"retries" doc:"How failed steps and writes are tried again."`
+	Retry     *Retry `yaml:"retry" doc:"How failed steps and writes are tried again."`
 }
 
 // OnFailure says where failed messages go.
@@ -103,19 +105,74 @@ type Drain struct {
 	Timeout time.Duration `yaml:"timeout" default:"25s" check:"min=1ms" doc:"Time for a whole drain; its last fifth hands back what is unfinished."`
 }
 
-// Retry is how something that failed is tried again.
+// Retry is how something that failed is tried again: the n-th wait is drawn
+// evenly from 0 to backoff × 2ⁿ⁻¹, at most max_backoff ("full jitter", Brooker,
+// Exponential Backoff And Jitter, 2015), or is the n-th of intervals.
 type Retry struct {
-	MaxAttempts int             `yaml:"max_attempts" check:"min=0" doc:"Tries in all; 0 is no limit."`
-	Backoff     time.Duration   `yaml:"backoff" doc:"First wait; doubles each time, with full jitter."`
-	MaxBackoff  time.Duration   `yaml:"max_backoff" doc:"Longest wait."`
-	MaxAge      time.Duration   `yaml:"max_age" doc:"Time since the first failure after which no try is made."`
-	Intervals   []time.Duration `yaml:"intervals" doc:"Explicit waits instead; the last one repeats."`
+	MaxAttempts int             `yaml:"max_attempts" check:"min=0" default:"5" doc:"Tries in all, the first included; 0 is no limit."`
+	Backoff     time.Duration   `yaml:"backoff" check:"min=1ms" default:"200ms" doc:"Longest first wait; doubles each time. The wait itself is drawn between 0 and that."`
+	MaxBackoff  time.Duration   `yaml:"max_backoff" check:"min=1ms" default:"30s" doc:"Longest wait of all."`
+	MaxAge      time.Duration   `yaml:"max_age" check:"min=0s" doc:"Time since the first failure after which no try is made; no limit by default."`
+	Intervals   []time.Duration `yaml:"intervals" doc:"Explicit waits instead of a back-off; the last one repeats."`
+	Place       schema.Place    `yaml:",place"`
 }
 
-// RateLimit is so many messages in a time.
+// Over is r with what its file leaves out taken from another. The waits are one
+// thing: intervals take no back-off over, and a back-off no intervals.
+func (r Retry) Over(from Retry) Retry {
+	n := r.Place.Node
+	if n == nil || n.Kind != schema.MapNode {
+		return r // made by a program, whole
+	}
+	lacks := func(key string) bool { return n.Lookup(key) == nil }
+	if lacks("max_attempts") {
+		r.MaxAttempts = from.MaxAttempts
+	}
+	if lacks("max_age") {
+		r.MaxAge = from.MaxAge
+	}
+	if !lacks("intervals") {
+		return r
+	}
+	if lacks("backoff") && lacks("max_backoff") {
+		r.Intervals = from.Intervals
+	}
+	if lacks("backoff") {
+		r.Backoff = from.Backoff
+	}
+	if lacks("max_backoff") {
+		r.MaxBackoff = from.MaxBackoff
+	}
+	return r
+}
+
+// defaultRetry is what holds where no retry is configured; its tags say the same.
+var defaultRetry = Retry{MaxAttempts: 5, Backoff: 200 * time.Millisecond, MaxBackoff: 30 * time.Second}
+
+// Breaker stops writing to an output that fails again and again, and probes it.
+type Breaker struct {
+	Failures   int           `yaml:"failures" check:"min=0" default:"10" doc:"Failed writes in a row that open the breaker; 0 is never."`
+	Backoff    time.Duration `yaml:"backoff" check:"min=1ms" default:"1s" doc:"Wait before the first probe; doubles with each that fails."`
+	MaxBackoff time.Duration `yaml:"max_backoff" check:"min=1ms" default:"30s" doc:"Longest wait between probes."`
+}
+
+// Restart is how an input that failed or panicked is started again.
+type Restart struct {
+	Backoff     time.Duration `yaml:"backoff" check:"min=1ms" default:"1s" doc:"Longest first wait; doubles each time, with full jitter."`
+	MaxBackoff  time.Duration `yaml:"max_backoff" check:"min=1ms" default:"30s" doc:"Longest wait of all."`
+	MaxAttempts int           `yaml:"max_attempts" check:"min=0" doc:"Starts in a row that may fail before the input is given up; 0 is no limit."`
+}
+
+// RateLimit is so many messages in a time, or the name of such a limit.
 type RateLimit struct {
-	Messages int           `yaml:"messages" check:"required,min=1" doc:"Messages in the time."`
-	Per      time.Duration `yaml:"per" check:"required,min=1ms" doc:"The time."`
+	Name     string        `yaml:"name,main" doc:"A limit of resources.rate_limits, shared by all who name it, instead of one given here."`
+	Messages int           `yaml:"messages" check:"min=1" doc:"Messages in the time."`
+	Per      time.Duration `yaml:"per" check:"min=1ms" doc:"The time."`
+	Kind     string        `yaml:"kind" check:"oneof=window|bucket" default:"window" doc:"window: the allowance is renewed whole after each time, what is not used lapses. bucket: it grows evenly, up to burst."`
+	Burst    int           `yaml:"burst" check:"min=1" doc:"Messages that a bucket lets pass at once; as many as messages by default."`
+	Key      expr.Expr     `yaml:"key" doc:"One limit per value of this."`
+	MaxKeys  int           `yaml:"max_keys" check:"min=1" default:"100000" doc:"Values of key that have a limit of their own at once; further ones share one."`
+	Place    schema.Place  `yaml:",place"`
 }
 
 // Plugin is a type key with its configuration: what is built for a pipeline.
@@ -160,12 +217,14 @@ func (s *Names) DescribeConfig() *schema.Type {
 // Concurrency is how many calls run at once.
 type Concurrency int
 
+// Auto lets the engine find the number, from measured latency.
+const Auto Concurrency = -1
+
 // UnmarshalConfig reads a number or `auto`.
 func (c *Concurrency) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	if n.Kind == schema.TextNode {
 		if text, _ := d.Text(n); text == "auto" {
-			d.Report(n, schema.Problem{Code: schema.Pending, Warning: true, Message: "auto is not in force in this version: 1 is used", Remedy: "give a number"})
-			*c = 1
+			*c = Auto
 			return
 		}
 	}

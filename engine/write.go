@@ -2,163 +2,12 @@ package engine
 
 import (
 	"context"
-	"sync"
+	"slices"
+	"sync/atomic"
+	"time"
 
 	"github.com/flowd-io/flowd/engine/doc"
 )
-
-// outRun is an output at work: a queue, and writers that take from it.
-type outRun struct {
-	r    *run
-	plan *outputPlan
-
-	mu     sync.Mutex // guards the fields below
-	cond   sync.Cond
-	ready  slabList
-	chains map[string][]*Batch // by key: what is in flight, and what waits behind it
-	idle   int                 // writers that wait
-	closed bool
-}
-
-func newOutRun(r *run, plan *outputPlan) *outRun {
-	o := &outRun{r: r, plan: plan}
-	o.cond.L = &o.mu
-	if plan.concurrency > 1 {
-		o.chains = map[string][]*Batch{}
-	}
-	return o
-}
-
-// push queues a batch, or messages that belong to none.
-func (o *outRun) push(b *Batch) {
-	if o.chains == nil {
-		o.mu.Lock()
-		o.ready.push(b)
-		o.mu.Unlock()
-		o.cond.Signal()
-		return
-	}
-	parts := []*Batch{b}
-	if o.r.plan.ordered && b.trigger == "" {
-		parts = spread(b, o.plan.concurrency)
-	}
-	o.mu.Lock()
-	for _, p := range parts {
-		if p != nil && o.chain(p) {
-			o.ready.push(p)
-		}
-	}
-	o.mu.Unlock()
-	o.cond.Broadcast()
-}
-
-// chain queues b behind what has one of its keys; true when there is nothing.
-// o.mu is held.
-func (o *outRun) chain(b *Batch) bool {
-	if b.trigger != "" && len(b.msgs) > 0 && b.msgs[0].batchKey != nil {
-		o.link(b, "b"+string(b.msgs[0].batchKey))
-	}
-	if o.r.plan.ordered {
-		for i := range b.msgs {
-			if k := b.msgs[i].Key; k != nil {
-				o.link(b, "o"+string(k))
-			}
-		}
-	}
-	return b.blockers == 0
-}
-
-func (o *outRun) link(b *Batch, key string) {
-	chain := o.chains[key]
-	if n := len(chain); n > 0 {
-		if chain[n-1] == b {
-			return
-		}
-		b.blockers++
-	}
-	o.chains[key] = append(chain, b)
-	b.chains = append(b.chains, key)
-}
-
-// pop waits for what one write takes: a batch, or the messages that are there.
-func (o *outRun) pop() *Batch {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for o.ready.head == nil && !o.closed {
-		o.idle++
-		o.mu.Unlock()
-		o.r.relieve()
-		o.mu.Lock()
-		if o.ready.head == nil && !o.closed {
-			o.cond.Wait()
-		}
-		o.idle--
-	}
-	if o.closed {
-		return nil
-	}
-	head := o.ready.head
-	if head.whole() {
-		return o.ready.pop(len(head.msgs))
-	}
-	want := min(slabSize, (o.ready.msgs+o.plan.concurrency-1)/o.plan.concurrency)
-	b := o.ready.pop(want)
-	for next := o.ready.head; next != nil && len(b.msgs) < want && !next.whole() && next.batcher == b.batcher; next = o.ready.head {
-		if cap(b.msgs) < want {
-			b = b.into(newSlab(0))
-		}
-		o.ready.pop(want - len(b.msgs)).into(b)
-	}
-	return b
-}
-
-// into moves all messages of b to another batch of its batcher.
-func (b *Batch) into(to *Batch) *Batch {
-	to.batcher = b.batcher
-	for i := range b.msgs {
-		to.take(&b.msgs[i])
-	}
-	recycle(b)
-	return to
-}
-
-// whole says that b must be written as it is.
-func (b *Batch) whole() bool { return b.trigger != "" || len(b.chains) > 0 }
-
-// done lets go of the keys of a batch.
-func (o *outRun) done(chains []string) {
-	if len(chains) == 0 {
-		return
-	}
-	o.mu.Lock()
-	for _, key := range chains {
-		chain := o.chains[key][1:]
-		if len(chain) == 0 {
-			delete(o.chains, key)
-			continue
-		}
-		o.chains[key] = chain
-		if chain[0].blockers--; chain[0].blockers == 0 {
-			o.ready.push(chain[0])
-		}
-	}
-	o.mu.Unlock()
-	o.cond.Broadcast()
-}
-
-// hungry says whether a writer has nothing to do.
-func (o *outRun) hungry() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.idle > 0 && o.ready.head == nil
-}
-
-func (o *outRun) close() {
-	o.mu.Lock()
-	o.closed = true
-	o.mu.Unlock()
-	o.cond.Broadcast()
-}
 
 // writer is one of an output's concurrent writes.
 type writer struct {
@@ -166,59 +15,153 @@ type writer struct {
 	t     tally
 	x     executor
 	arena doc.Arena
+
+	// Of the call under way, read by who abandons it: see outRun.abandon.
+	state atomic.Int32
+	since atomic.Int64 // unix nanoseconds; 0: none
+	batch *Batch
+	in    []int32 // the messages that the call is about
+	turn  *turn
+	slot  *batcherRun
+
+	troubled map[string]bool // see foresee
 }
 
-func (w *writer) loop(ctx context.Context) {
-	w.t = tally{r: w.out.r, past: true}
-	w.x.own = w
+// The states of a writer.
+const (
+	between   int32 = iota // of calls
+	calling                // the plugin has its messages
+	leftAlone              // the call did not come back: its messages went on without it
+)
+
+func newWriter(o *outRun) *writer {
+	w := &writer{out: o, t: tally{r: o.r, past: true}}
+	w.x.own, w.x.wrap = w, o.r.plan.middleware
+	return w
+}
+
+func (w *writer) abandoned() bool { return w.state.Load() == leftAlone }
+
+// loop runs until the queue is closed; false: its call was abandoned, and another
+// writer has taken its place.
+func (w *writer) loop(ctx context.Context) bool {
+	o := w.out
 	for {
-		b := w.out.pop()
-		if b == nil {
-			return
+		b, probe := o.pop()
+		switch {
+		case b == nil && !probe:
+			return true
+		case b == nil:
+			o.probe(ctx)
+			continue
 		}
-		chains := b.chains
+		w.turn = b.turn
+		n := int64(len(b.msgs))
+		w.slot = b.slot
 		w.t.was = b.bytes
-		b = w.steps(ctx, b.adopt(&w.arena))
-		w.writeAll(ctx, b)
-		w.finish(b)
+		if b.detour {
+			w.passOn(ctx, b.adopt(&w.arena))
+		} else {
+			b = w.steps(ctx, b.adopt(&w.arena))
+			if o.plan.group != nil {
+				w.onward(b)
+			} else if !w.writeAll(ctx, b, probe) {
+				o.returned(w)
+				return false
+			} else {
+				w.finish(b, probe)
+			}
+		}
 		w.arena.Reset()
-		w.out.done(chains)
+		o.done(w.turn, probe)
+		if o.plan.group != nil {
+			o.r.upstream.Add(-n)
+			o.r.quiesce()
+		}
+		if w.slot != nil {
+			w.slot.landed()
+		}
 	}
 }
 
-// steps runs the batcher's and the output's own steps over b.
+// steps runs the batcher's and the output's own steps over b, from where its
+// messages take up again.
 func (w *writer) steps(ctx context.Context, b *Batch) *Batch {
-	if b.batcher != nil {
-		if b.trigger == "" {
-			b.size = len(b.msgs)
+	w.out.r.takeAway(b)
+	at := b.stage
+	b = w.batchSteps(ctx, b)
+	if at <= inOutput {
+		if len(w.out.plan.steps.ops) > 0 {
+			b.remember(at)
 		}
+		b = w.run(ctx, b, w.out.plan.steps, inOutput, at == inOutput)
+	}
+	if w.out.r.plan.ordered {
 		for i := range b.msgs {
-			b.msgs[i].batch = b
+			if m := &b.msgs[i]; m.state == live {
+				m.stage = atWrite
+			}
 		}
 	}
-	if b.batcher != nil && !b.dead() {
-		b = w.run(ctx, b, b.batcher.steps)
-	}
-	return w.run(ctx, b, w.out.plan.steps)
+	return b
 }
 
-func (w *writer) run(ctx context.Context, b *Batch, p *program) *Batch {
+// batchSteps runs the batcher's own steps.
+func (w *writer) batchSteps(ctx context.Context, b *Batch) *Batch {
+	w.catch(b)
+	if b.batcher == nil && w.out.plan.group == nil {
+		return b
+	}
+	if b.trigger == "" {
+		b.size = len(b.msgs)
+	}
+	for i := range b.msgs {
+		b.msgs[i].batch = b
+	}
+	if at := b.stage; b.batcher != nil && !b.dead() && at <= inBatch {
+		b = w.run(ctx, b, b.batcher.steps, inBatch, at == inBatch)
+	}
+	return b
+}
+
+// catch keeps back messages whose order key is held.
+func (w *writer) catch(b *Batch) {
+	h := w.out.r.holds
+	if h.any.Load() == 0 {
+		return
+	}
+	for i := range b.msgs {
+		m := &b.msgs[i]
+		m.stage = b.stage
+		if b.batcher != nil || w.out.plan.group != nil {
+			m.batch = b
+		}
+		h.passesBehind(b.msgs[:i], m, w.out)
+	}
+}
+
+func (w *writer) run(ctx context.Context, b *Batch, p *program, at stage, resumed bool) *Batch {
 	if len(p.ops) == 0 {
 		return b
 	}
-	for i := range b.msgs {
-		b.msgs[i].pc = 0
+	if !resumed {
+		for i := range b.msgs {
+			b.msgs[i].pc = 0
+		}
 	}
-	w.x.prog = p
-	b = w.x.exec(ctx, b, 0)
-	b.refuseParked("the steps of a batcher or an output")
-	return b
+	w.x.prog, w.x.stage = p, at
+	return w.x.run(ctx, b)
 }
 
 // dead says that b holds dead letters, which are never in a batch with others.
 func (b *Batch) dead() bool { return len(b.msgs) > 0 && b.msgs[0].dead }
 
 func (w *writer) merge(m *Message) { account(&w.t, m) }
+
+func (w *writer) hold(b *Batch, at stage) { w.out.r.holds.behind(b, at, w.out) }
+
+// gather is not for writers, which Build checks.
+func (w *writer) gather(*Batch, []int32, *op) {}
 
 func (w *writer) split(_ context.Context, x *executor, b *Batch, pc int32) *Batch {
 	same := func(cur *Batch, _ bool) *Batch { return cur }
@@ -228,6 +171,7 @@ func (w *writer) split(_ context.Context, x *executor, b *Batch, pc int32) *Batc
 		w.out.r.credits.charge(1, p.charge)
 		w.t.beyond++
 		p.eachRoot(func(r root) { r.add(1) })
+		w.out.r.holds.share(p)
 		w.t.made++
 	}, func(m *Message, _ int) { w.t.consume(m) })
 	for i := range out.msgs {
@@ -238,59 +182,185 @@ func (w *writer) split(_ context.Context, x *executor, b *Batch, pc int32) *Batc
 }
 
 // writeAll writes the live messages of b: at once, or, where the output does not
-// keep order within a write, so that no write has an order key twice.
-func (w *writer) writeAll(ctx context.Context, b *Batch) {
+// keep order within a write, so that no write has an order key twice. It is false
+// when a write was abandoned.
+func (w *writer) writeAll(ctx context.Context, b *Batch, probe bool) bool {
 	if !w.out.r.plan.ordered || w.out.plan.sequential {
-		w.write(ctx, b, nil)
-		return
+		if w.out.r.plan.ordered {
+			w.conclude(b)
+		}
+		return w.write(ctx, b, nil, probe)
 	}
+	w.troubled = b.foresee()
 	seen := map[string]bool{}
 	var sel []int32
 	for i := range b.msgs {
 		m := &b.msgs[i]
-		if m.state != live {
-			continue
-		}
-		twice := false
-		m.eachLeaf(func(p *Message) { twice = twice || seen[string(p.Key)] })
-		if twice {
-			w.write(ctx, b, sel)
+		if m.state == live && m.hasOne(seen) {
+			if !w.write(ctx, b, sel, probe) {
+				return false
+			}
 			clear(seen)
+			for _, i := range sel {
+				w.passes(b, int(i))
+			}
 			sel = sel[:0]
 		}
-		m.eachLeaf(func(p *Message) {
-			if p.Key != nil {
-				seen[string(p.Key)] = true
-			}
-		})
-		sel = append(sel, int32(i))
+		if w.passes(b, i) {
+			m.eachLeafKey(func(p *Message) { seen[string(p.Key)] = true })
+			sel = append(sel, int32(i))
+		}
 	}
-	w.write(ctx, b, sel)
+	return len(sel) == 0 || w.write(ctx, b, sel, probe)
 }
 
-// write makes one write and notes in each message what came of it.
-func (w *writer) write(ctx context.Context, b *Batch, sel []int32) {
+// conclude deals with what has ended or waits, in order, so that what waits holds
+// its key before later messages of that key are written.
+func (w *writer) conclude(b *Batch) {
+	w.troubled = b.foresee()
+	for i := range b.msgs {
+		w.passes(b, i)
+	}
+}
+
+// foresee notes the keys of messages that have failed or wait already, and all keys
+// of messages with one of them. What is before such a message, and about to be
+// written, must hold its keys first.
+func (b *Batch) foresee() (troubled map[string]bool) {
+	for i := range b.msgs {
+		if m := &b.msgs[i]; m.state == failed || m.state == waits || m.state == parked {
+			if troubled == nil {
+				troubled = map[string]bool{}
+			}
+			m.eachLeafKey(func(p *Message) { troubled[string(p.Key)] = true })
+		}
+	}
+	for n := -1; n < len(troubled); {
+		n = len(troubled)
+		for i := range b.msgs {
+			if m := &b.msgs[i]; m.state == live && len(m.of) > 0 && m.hasOne(troubled) {
+				m.eachLeafKey(func(p *Message) { troubled[string(p.Key)] = true })
+			}
+		}
+	}
+	return troubled
+}
+
+// hasOne says whether one of the keys of a message has been seen.
+func (m *Message) hasOne(seen map[string]bool) (yes bool) {
+	if len(seen) > 0 {
+		m.eachLeafKey(func(p *Message) { yes = yes || seen[string(p.Key)] })
+	}
+	return yes
+}
+
+// passes says whether a message is to be written now. What failed or waits holds its
+// key from now on; what is behind such a message is kept.
+func (w *writer) passes(b *Batch, i int) bool {
+	m := &b.msgs[i]
+	switch m.state {
+	case live:
+		if !w.out.r.holds.passesBehind(b.msgs[:i], m, w.out) {
+			return false
+		}
+		if m.hasOne(w.troubled) {
+			w.out.r.holds.own(m, w.out)
+		}
+		return true
+	case failed, waits, parked:
+		if w.out.r.enter() {
+			w.t.conclude(m, w.out)
+			m.state = moved
+			w.t.apply() // what has ended must be told before all is handed back
+			w.out.r.leave()
+		}
+	}
+	return false
+}
+
+// write makes one write and notes in each message what came of it. It is false
+// when the write was abandoned.
+func (w *writer) write(ctx context.Context, b *Batch, sel []int32, probe bool) bool {
+	w.in = w.in[:0]
+	w.out.r.takeAway(b)
 	b.sel = sel
 	defer func() { b.sel = nil }()
-	any := false
-	for range b.All() {
-		any = true
-		break
+	edited := len(w.out.plan.steps.ops) > 0 || b.batcher != nil && len(b.batcher.steps.ops) > 0
+	for m, i := range b.indexed() {
+		w.in = append(w.in, i)
+		if edited {
+			m.doc.Splice()
+		}
 	}
-	if !any {
-		return
+	if len(w.in) == 0 {
+		return true
+	}
+	if ctx.Err() != nil || !w.admitted(ctx, len(w.in)) {
+		for m := range b.All() {
+			m.Fail(Errorf(Transient, "the run ended before this message was written"))
+		}
+		return true
 	}
 	ctx, cancel := context.WithTimeout(ctx, w.out.plan.timeout)
 	defer cancel()
-	err := w.call(ctx, b)
+	began := time.Now()
+	err, back := w.call(ctx, b, began)
+	if !back {
+		return false
+	}
 	w.undo(b)
-	for m := range b.All() {
-		if err != nil {
-			m.Fail(err)
-		} else {
-			m.state = done
+	res := written{took: time.Since(began), probe: probe}
+	for _, i := range w.in {
+		m := &b.msgs[i]
+		if m.state == live {
+			if err == nil {
+				m.state = done
+			} else {
+				m.Fail(err)
+			}
+		}
+		res.count(m)
+	}
+	w.out.wrote(res)
+	return true
+}
+
+// indexed yields what All yields, with its index.
+func (b *Batch) indexed() func(yield func(*Message, int32) bool) {
+	return func(yield func(*Message, int32) bool) {
+		if b.sel == nil {
+			for i := range b.msgs {
+				if m := &b.msgs[i]; m.state == live && !yield(m, int32(i)) {
+					return
+				}
+			}
+			return
+		}
+		for _, i := range b.sel {
+			if m := &b.msgs[i]; m.state == live && !yield(m, i) {
+				return
+			}
 		}
 	}
+}
+
+// call calls the plugin; back is false when it came back so late that its
+// messages went on without it.
+func (w *writer) call(ctx context.Context, b *Batch, now time.Time) (err error, back bool) {
+	at := w.out.begin()
+	w.batch = b
+	w.since.Store(now.UnixNano())
+	w.state.Store(calling)
+	err = writeTo(ctx, at.out, b)
+	back = w.state.CompareAndSwap(calling, between)
+	w.since.Store(0)
+	w.out.end(at)
+	return err, back
+}
+
+func writeTo(ctx context.Context, out Output, b *Batch) (err error) {
+	defer recovered(&err)
+	return out.Write(ctx, b)
 }
 
 // undo fails what a write has split or merged: that is for steps.
@@ -302,18 +372,14 @@ func (w *writer) undo(b *Batch) {
 	for _, m := range b.merges {
 		account(&w.t, m)
 		m.Fail(wrong)
+		w.in = append(w.in, int32(len(b.msgs)))
 		b.msgs = append(b.msgs, *m)
 	}
 	b.splits, b.merges = nil, nil
 }
 
-func (w *writer) call(ctx context.Context, b *Batch) (err error) {
-	defer recovered(&err)
-	return w.out.plan.out.Write(ctx, b)
-}
-
 // finish ends the messages of b as the steps and the write have left them.
-func (w *writer) finish(b *Batch) {
+func (w *writer) finish(b *Batch, _ bool) {
 	r := w.out.r
 	if !r.enter() {
 		return
@@ -324,4 +390,29 @@ func (w *writer) finish(b *Batch) {
 	}
 	recycle(b)
 	w.t.apply()
+}
+
+// written is what came of one write.
+type written struct {
+	done, failed int
+	took         time.Duration
+	probe        bool
+	err          *Error // of the first message that failed
+}
+
+func (s *written) count(m *Message) {
+	switch m.state {
+	case failed:
+		s.failed++
+		if s.err == nil {
+			s.err = m.err
+		}
+	default:
+		s.done++
+	}
+}
+
+// faulty says that it was the output that failed, not its messages.
+func (s *written) faulty() bool {
+	return s.done == 0 && s.err != nil && slices.Contains([]Class{Transient, Timeout, Auth, Panicked, Permanent, ""}, s.err.Class)
 }

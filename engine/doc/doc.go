@@ -48,6 +48,17 @@ func (d *Doc) Bytes() []byte {
 // Reset takes back. A payload that was found to be no document stays so.
 func (d *Doc) Detach() { *d = Doc{data: d.Bytes(), err: d.err} }
 
+// Splice makes the edits part of the payload; the arena stays.
+func (d *Doc) Splice() {
+	if d.index != nil && d.index.edited() {
+		*d = Doc{data: d.index.bytes(d.arena), arena: d.arena}
+	}
+}
+
+// Payload is what d was reset to, or last spliced: without later edits. Other
+// goroutines may read it while one uses d.
+func (d *Doc) Payload() []byte { return d.data }
+
 // Valid checks the payload: RFC 8259, UTF-8, at most [MaxDepth] deep. The error
 // is a *[SyntaxError]. The check is made once.
 func (d *Doc) Valid() error {

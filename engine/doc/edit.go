@@ -184,7 +184,7 @@ func (op *operation) fresh(parts []part) (_ []byte, changed bool, err error) {
 		if parts[i].elem {
 			return nil, false, op.fail(parts[i:], " is no array, so nothing can be set by index")
 		}
-		out = append(appendString(append(out, '{'), parts[i].key), ':')
+		out = append(AppendString(append(out, '{'), parts[i].key), ':')
 	}
 	out = append(out, op.raw...)
 	for range parts {

@@ -35,7 +35,7 @@ func appendValue(dst []byte, v any, depth int) ([]byte, error) {
 	case int:
 		return strconv.AppendInt(dst, int64(v), 10), nil
 	case string:
-		return appendString(dst, v), nil
+		return AppendString(dst, v), nil
 	case float64:
 		return appendFloat(dst, v, 64)
 	case []any:
@@ -46,13 +46,13 @@ func appendValue(dst []byte, v any, depth int) ([]byte, error) {
 		return appendNumber(dst, string(v))
 	case []byte:
 		if utf8.Valid(v) {
-			return appendString(dst, alias(v)), nil
+			return AppendString(dst, alias(v)), nil
 		}
-		return appendString(dst, base64.StdEncoding.EncodeToString(v)), nil
+		return AppendString(dst, base64.StdEncoding.EncodeToString(v)), nil
 	case time.Time:
-		return appendString(dst, v.Format(time.RFC3339Nano)), nil
+		return AppendString(dst, v.Format(time.RFC3339Nano)), nil
 	case time.Duration:
-		return appendString(dst, v.String()), nil
+		return AppendString(dst, v.String()), nil
 	case []string:
 		return appendList(dst, v, depth)
 	case map[string]string:
@@ -116,7 +116,7 @@ func appendMap[T any](dst []byte, m map[string]T, depth int) (_ []byte, err erro
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = append(appendString(dst, k), ':')
+		dst = append(AppendString(dst, k), ':')
 		if dst, err = appendValue(dst, m[k], depth+1); err != nil {
 			return nil, within(part{key: k}, err)
 		}
@@ -218,8 +218,8 @@ func appendMarshaled(dst []byte, v any, depth int) ([]byte, error) {
 	return append(dst, raw...), nil
 }
 
-// appendString writes s in quotes; what is not UTF-8 becomes U+FFFD.
-func appendString(dst []byte, s string) []byte {
+// AppendString appends s as a JSON string; what is not UTF-8 becomes U+FFFD.
+func AppendString[T string | []byte](dst []byte, s T) []byte {
 	dst = append(dst, '"')
 	done := 0 // s before it is written
 	for i := 0; i < len(s); {
@@ -234,7 +234,7 @@ func appendString(dst []byte, s string) []byte {
 			done = i
 			continue
 		}
-		r, size := utf8.DecodeRuneInString(s[i:])
+		r, size := utf8.DecodeRuneInString(string(s[i:min(i+utf8.UTFMax, len(s))]))
 		if r == utf8.RuneError && size == 1 {
 			dst = append(append(dst, s[done:i]...), "\ufffd"...)
 			done = i + 1

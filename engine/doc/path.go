@@ -75,7 +75,7 @@ func format(parts []part) string {
 		case p.elem:
 			b.WriteString("[" + strconv.Itoa(p.index) + "]")
 		case !isName(p.key):
-			b.Write(appendString([]byte{'['}, p.key))
+			b.Write(AppendString([]byte{'['}, p.key))
 			b.WriteByte(']')
 		case i > 0:
 			b.WriteString("." + p.key)

@@ -69,7 +69,7 @@ func (w *splicer) change(f *field) {
 	e := &w.edits[f.edit-1]
 	if e.keyed {
 		w.copyTo(int(f.key) - 1)
-		w.out = appendString(w.out, e.key)
+		w.out = AppendString(w.out, e.key)
 		w.pos = int(f.keyEnd) + 1
 	}
 	w.copyTo(int(f.val))
@@ -82,6 +82,6 @@ func (w *splicer) add(e *edit) {
 	if w.kept++; w.kept > 1 {
 		w.out = append(w.out, ',')
 	}
-	w.out = append(appendString(w.out, e.key), ':')
+	w.out = append(AppendString(w.out, e.key), ':')
 	w.out = append(w.out, e.raw...)
 }

@@ -1,0 +1,233 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Pause makes the inputs stop reading; what is under way goes on. It may be called
+// at any time, as may the other methods of control.
+func (p *Plan) Pause() { p.pause(true) }
+
+// Resume makes paused inputs read again.
+func (p *Plan) Resume() { p.pause(false) }
+
+func (p *Plan) pause(paused bool) {
+	if !p.pauses.set(paused) {
+		return
+	}
+	reason := ""
+	if !paused {
+		reason = "resumed"
+	}
+	p.log.Info("reading is " + map[bool]string{true: "paused", false: "resumed"}[paused])
+	p.emitEvent(Event{Kind: EventPaused, Reason: reason})
+}
+
+// Drain finishes what is under way and ends the run, as the end of Run's stop does.
+func (p *Plan) Drain() { p.drainOnce.Do(func() { close(p.drained) }) }
+
+// SetLimit changes the rate limit of a name, as in [LimitState]: at once, or with
+// the next window. burst 0 is as many as messages. The error names those there are.
+func (p *Plan) SetLimit(name string, messages int, per time.Duration, burst int, atOnce bool) error {
+	var names []string
+	for _, l := range p.limits {
+		if l.Name() == name {
+			l.Change(time.Now(), messages, per, burst, atOnce)
+			p.log.Info("rate limit changed", "limit", name, "messages", messages, "per", per)
+			return nil
+		}
+		if !slices.Contains(names, l.Name()) {
+			names = append(names, l.Name())
+		}
+	}
+	if len(names) == 0 {
+		return fmt.Errorf("pipeline %s has no rate limit", p.Name)
+	}
+	return fmt.Errorf("pipeline %s has no rate limit %q (it has %q)", p.Name, name, names)
+}
+
+// Snapshot is the pipeline as it is now. It waits for nothing but short locks.
+func (p *Plan) Snapshot() Snapshot {
+	s := Snapshot{Pipeline: p.Name, State: Starting, MaxMessages: p.maxMessages, MaxBytes: p.maxBytes, Lanes: p.workers, Failed: map[Class]int64{}}
+	r := p.current.Load()
+	if r == nil {
+		return s
+	}
+	s.State, s.Started = r.state(), r.started
+	if s.State == Stopped {
+		s.Err = r.failure()
+	}
+	s.Stats = p.Stats()
+	s.Steps = p.steps.states()
+	s.DeadLettered = s.Stats.Pieces.Ended[DeadLettered]
+	s.Retries, s.Waiting = int(r.retrying.Load()), r.credits.waits()
+	s.Messages, s.Bytes = int(s.Stats.Pieces.InFlight), r.credits.used(p.maxBytes)
+	s.LanesBusy = r.lanes.busy()
+	s.OldestUnsettled, s.OldestAt = r.open.oldest()
+	s.Held = r.timers.held(time.Now())
+	for _, in := range p.inputs {
+		s.Inputs = append(s.Inputs, r.input(in))
+	}
+	for _, b := range r.routes {
+		if b.plan.name != "" {
+			s.Batchers = append(s.Batchers, b.state())
+		}
+	}
+	for _, plan := range p.outputs {
+		if o := r.outputs[plan]; o != nil {
+			st := o.state()
+			s.Outputs = append(s.Outputs, st)
+		}
+	}
+	for _, l := range p.limits {
+		s.Limits = append(s.Limits, l.State())
+	}
+	r.failures.count(s.Failed)
+	s.Stuck = r.stuck(time.Now())
+	return s
+}
+
+func (r *run) state() State {
+	switch {
+	case r.ended.Load():
+		return Stopped
+	case r.draining.Load() || r.handing.Load():
+		return Draining
+	case r.plan.pauses.is():
+		return Paused
+	case !r.running.Load():
+		return Starting
+	}
+	return Running
+}
+
+// failure is why the run has failed, or "".
+func (r *run) failure() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err == nil {
+		return ""
+	}
+	return r.err.Error()
+}
+
+// input sums up the instances of an input.
+func (r *run) input(in *inputPlan) InputState {
+	s := InputState{Name: in.name, Type: in.typ, State: "ended", Steps: in.steps.states()}
+	if in.limit != nil {
+		l := in.limit.State()
+		s.Limit = &l
+	}
+	for _, rd := range r.readersOf(in) {
+		f := &rd.figures
+		s.Received += f.received.Load()
+		s.Bytes += f.bytes.Load()
+		s.Restarts += f.restarts.Load()
+		if state := *f.state.Load(); state != "ended" {
+			s.State = state
+		}
+		if err := f.err.Load(); err != nil {
+			s.Err, s.State = *err, "restarting"
+		}
+	}
+	r.mu.Lock()
+	for _, a := range r.acks {
+		if a.input == in.name {
+			s.Unacked += a.waiting()
+		}
+	}
+	r.mu.Unlock()
+	return s
+}
+
+func (r *run) readersOf(in *inputPlan) (all []*reader) {
+	for _, rd := range r.readersAt {
+		if rd.plan == in {
+			all = append(all, rd)
+		}
+	}
+	return all
+}
+
+func (p *program) states() (all []StepState) {
+	for i := range p.ops {
+		if o := &p.ops[i]; o.run != nil && o.figures != nil {
+			all = append(all, o.figures.read())
+		} else if o.group != nil {
+			all = append(append(all, o.figures.read()), o.group.steps.states()...)
+		}
+	}
+	return all
+}
+
+func (b *batcherRun) state() BatcherState {
+	s := BatcherState{Name: b.plan.name, Batches: map[Trigger]int64{}, Fill: b.fill.read(), Steps: b.plan.steps.states()}
+	for t, n := range b.sent {
+		if n := n.Load(); n > 0 {
+			s.Batches[t] = n
+		}
+	}
+	s.Open, _ = b.keeps()
+	return s
+}
+
+func (o *outRun) state() OutputState {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	f := &o.figures
+	msgs, bytes := o.queued()
+	s := OutputState{
+		Name: o.plan.name, Type: o.plan.typ, DeadLetter: !o.plan.feeds,
+		Queued: msgs, QueuedBytes: bytes, Writing: o.writing, Concurrency: o.most,
+		Written: f.written, Failed: f.failed, Retries: f.retries, Abandoned: f.abandoned,
+		Latency: f.took.read(), Breaker: o.gate.state(), Err: f.err, FailingSince: f.since, Steps: o.plan.steps.states(),
+	}
+	if o.plan.limit != nil {
+		l := o.plan.limit.State()
+		s.Limit = &l
+	}
+	return s
+}
+
+// stuck are the calls that are past their deadlines.
+func (r *run) stuck(now time.Time) (all []Stuck) {
+	add := func(place, what string, since int64, deadline time.Duration) {
+		if at := late(since, deadline, now); !at.IsZero() {
+			all = append(all, Stuck{Place: place, What: what, Since: at})
+		}
+	}
+	step := func(c *clock) {
+		if o := c.of.Load(); o != nil {
+			add("step "+o.name, "step", c.since.Load(), o.timeout+grace)
+		}
+	}
+	for _, l := range r.lanesAt {
+		step(&l.x.clock)
+	}
+	for _, rd := range r.readersAt {
+		step(&rd.own.x.clock)
+	}
+	for _, o := range r.outputs {
+		o.mu.Lock()
+		writers := slices.Clone(o.writers)
+		o.mu.Unlock()
+		for _, w := range writers {
+			add("output "+o.plan.name, "write", w.since.Load(), o.plan.timeout+grace)
+			step(&w.x.clock)
+		}
+	}
+	for _, b := range r.routes {
+		add("batcher "+b.plan.name, "batcher", b.since.Load(), r.plan.timeout)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, a := range r.acks {
+		add("input "+a.input, "ack", a.since.Load(), a.timeout+grace)
+	}
+	return all
+}
+
+// grace is how much later than its deadline a call may come back that heeds it.
+const grace = time.Second

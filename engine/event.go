@@ -1,0 +1,87 @@
+package engine
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// EventKind names what an [Event] is about.
+type EventKind string
+
+// The events of a pipeline.
+const (
+	EventStartup     EventKind = "startup"     // everything is open
+	EventConnected   EventKind = "connected"   // an input or output works again
+	EventLost        EventKind = "lost"        // an input has failed and is started again, or an output's breaker has opened
+	EventDispatch    EventKind = "dispatch"    // an input has handed over N messages
+	EventUtilization EventKind = "utilization" // N of all lanes have work
+	EventBatch       EventKind = "batch"       // a batcher has sent N messages; Reason is the trigger
+	EventRetry       EventKind = "retry"       // N messages wait to be tried again
+	EventDeadLetter  EventKind = "dead_letter" // N messages go to the dead letters
+	EventPaused      EventKind = "paused"      // reading is paused, or (Reason "resumed") goes on
+	EventQuiet       EventKind = "quiet"       // nothing is in flight
+	EventDrain       EventKind = "drain"       // a drain has begun
+	EventStopped     EventKind = "stopped"     // the pipeline has ended
+)
+
+// Event is something that happened in a pipeline.
+type Event struct {
+	Kind     EventKind
+	Pipeline string
+	Name     string // of the input, step, batcher or output; "" is the pipeline
+	At       time.Time
+	N        int
+	Reason   string
+	Err      error
+}
+
+// Hook takes events. It is called from the goroutine in which they happen, at most
+// once per batch, possibly from several at once, and must return quickly.
+type Hook func(Event)
+
+var (
+	hooksMu sync.Mutex
+	hooks   []Hook
+)
+
+// OnEvent has a hook take the events of all pipelines that are built afterwards. It
+// is for init functions of custom builds; programs that build plans themselves
+// have [Options.Hooks].
+func OnEvent(h Hook) {
+	hooksMu.Lock()
+	defer hooksMu.Unlock()
+	hooks = append(hooks, h)
+}
+
+// registered are the hooks of OnEvent, and more.
+func registered(more []Hook) []Hook {
+	hooksMu.Lock()
+	defer hooksMu.Unlock()
+	return append(slices.Clone(hooks), more...)
+}
+
+// emitEvent calls the hooks of the pipeline.
+func (p *Plan) emitEvent(e Event) {
+	if len(p.hooks) == 0 {
+		return
+	}
+	e.Pipeline, e.At = p.Name, time.Now()
+	for _, h := range p.hooks {
+		callHook(h, e)
+	}
+}
+
+// Emit tells the hooks of the pipeline of an event, for a plugin that has parts of
+// its own, such as an input that reads others. Pipeline and At are filled in.
+func (e Env) Emit(ev Event) {
+	if e.builder != nil {
+		e.builder.plan.emitEvent(ev)
+	}
+}
+
+func callHook(h Hook, e Event) {
+	var err error
+	defer recovered(&err) // a hook's panic is its own affair
+	h(e)
+}

@@ -1,0 +1,120 @@
+package engine
+
+import (
+	"math"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// histogram counts observations; it is safe for concurrent use.
+type histogram struct {
+	bounds []float64
+	counts []atomic.Uint64
+	sum    atomic.Uint64 // bits of a float64
+}
+
+// latencyBounds are in seconds, from a step in memory to a write that hangs.
+var latencyBounds = []float64{0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60}
+
+// fillBounds are messages in a batch.
+var fillBounds = []float64{1, 10, 50, 100, 500, 1000, 5000, 10000}
+
+func newHistogram(bounds []float64) *histogram {
+	return &histogram{bounds: bounds, counts: make([]atomic.Uint64, len(bounds)+1)}
+}
+
+func (h *histogram) observe(v float64) {
+	i := 0
+	for i < len(h.bounds) && v > h.bounds[i] {
+		i++
+	}
+	h.counts[i].Add(1)
+	for {
+		old := h.sum.Load()
+		if h.sum.CompareAndSwap(old, math.Float64bits(math.Float64frombits(old)+v)) {
+			return
+		}
+	}
+}
+
+func (h *histogram) read() Histogram {
+	r := Histogram{Bounds: h.bounds, Counts: make([]uint64, len(h.counts)), Sum: math.Float64frombits(h.sum.Load())}
+	for i := range h.counts {
+		r.Counts[i] = h.counts[i].Load()
+		r.Count += r.Counts[i]
+	}
+	return r
+}
+
+// stepFigures count what a step does, once per call.
+type stepFigures struct {
+	name, typ string
+	in        atomic.Int64
+	bad       atomic.Int64
+	retries   atomic.Int64
+	took      *histogram
+}
+
+func newStepFigures(name, typ string) *stepFigures {
+	return &stepFigures{name: name, typ: typ, took: newHistogram(latencyBounds)}
+}
+
+func (f *stepFigures) called(n int, took time.Duration) {
+	f.in.Add(int64(n))
+	f.took.observe(took.Seconds())
+}
+
+func (f *stepFigures) failed() { f.bad.Add(1) }
+
+func (f *stepFigures) read() StepState {
+	return StepState{Name: f.name, Type: f.typ, In: f.in.Load(), Failed: f.bad.Load(), Retries: f.retries.Load(), Latency: f.took.read()}
+}
+
+// outFigures count what an output does; its lock guards them.
+type outFigures struct {
+	written, failed, retries, abandoned int64
+	took                                *histogram
+	err                                 string
+	since                               time.Time // of the failing
+}
+
+func (f *outFigures) wrote(s written) {
+	f.written += int64(s.done)
+	f.failed += int64(s.failed)
+	f.took.observe(s.took.Seconds())
+}
+
+func (f *outFigures) worked() { f.err, f.since = "", time.Time{} }
+
+func (f *outFigures) fails(err *Error) {
+	if f.err == "" {
+		f.since = time.Now()
+	}
+	f.err = err.Error()
+}
+
+// readFigures count what a reader does.
+type readFigures struct {
+	received, bytes, restarts atomic.Int64
+	state                     atomic.Pointer[string]
+	err                       atomic.Pointer[string] // why it is started again; nil: it works
+}
+
+func (f *readFigures) is(state string) { f.state.Store(&state) }
+
+func (f *readFigures) restarting() bool { return *f.state.Load() == "restarting" }
+
+func (f *readFigures) lost(err error) {
+	f.is("restarting")
+	text := firstLine(err)
+	f.err.Store(&text)
+}
+
+func (f *readFigures) worked() { f.err.Store(nil) }
+
+// firstLine is an error without what follows its first line, such as a stack.
+func firstLine(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
+}

@@ -1,0 +1,337 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/flowd-io/flowd/schema"
+)
+
+// GroupConfig configures [Group].
+type GroupConfig struct {
+	Size    int           `yaml:"size" check:"min=1" doc:"Messages in a group. Without size and bytes, timeout alone closes it."`
+	Bytes   schema.Size   `yaml:"bytes" check:"min=1" doc:"Bytes of payload in a group: it closes before the message that would overflow it, and a larger message goes alone."`
+	Timeout time.Duration `yaml:"timeout" check:"min=1ms" doc:"Time since a group's first message after which the steps run over what is there; 1s by default."`
+	Do      Steps         `yaml:"do" check:"required,nonempty" scope:"batch" doc:"Steps that run over the whole group; those for batches work here."`
+}
+
+// Group makes the step whose messages leave the lanes and wait for each other,
+// until its steps run once over all of them. What comes of it goes on in the lanes.
+func Group(c GroupConfig) Processor { return &groupStep{c: c} }
+
+type groupStep struct {
+	composite
+	c GroupConfig
+}
+
+// groupPlan is a group of a plan. To its messages it is an output, which writes
+// them into the lanes again.
+type groupPlan struct {
+	outputPlan
+	index   int8 // among the groups of the pipeline, in the order of its steps
+	skipped bool // a message can come by without entering
+	size    int  // 0: no limit
+	bytes   int  // 0: no limit
+	wait    time.Duration
+}
+
+// group resolves a group.
+func (b *builder) group(s *StepSpec, name string, skipped bool, c GroupConfig) *groupPlan {
+	switch {
+	case !b.lanes || b.batch || b.inner:
+		b.report(s.Use.Place, "group-place", "a group can't stand here: its messages leave the lanes, and wait for others", "write it under the pipeline's own `processors`; those of batchers and outputs get whole batches anyway")
+		return nil
+	case len(b.plan.groups) == mostGroups:
+		b.report(s.Use.Place, "group-place", "a pipeline has at most 100 groups", "use fewer, larger ones")
+		return nil
+	case s.Retry != nil:
+		b.report(s.Retry.Place, "inner-retry", "a group itself can't be tried again: its steps are, each for the messages that failed there", "write `retry` on the steps inside")
+	}
+	b.flat(s)
+	g := &groupPlan{index: int8(len(b.plan.groups)), skipped: skipped, size: c.Size, bytes: int(c.Bytes), wait: cmp.Or(c.Timeout, time.Second)}
+	g.outputPlan = outputPlan{name: name, typ: "group", concurrency: b.plan.workers, timeout: b.timeout(), breaker: Breaker{Failures: 1}, group: g}
+	b.plan.groups = append(b.plan.groups, g)
+	b.lanes = false
+	g.steps = b.assembleBatch(c.Do)
+	b.lanes = true
+	return g
+}
+
+const mostGroups = 100
+
+// groupRun is a group at work: what lies in it, and the queue and writers of an
+// output for what is complete.
+type groupRun struct {
+	r    *run
+	plan *groupPlan
+	out  *outRun
+
+	mu     sync.Mutex      // guards the fields below; held while batches are queued, so that they keep their order
+	open   *Batch          // that grows; nil: none
+	bytes  int             // of payload in it
+	due    time.Time       // when it is to go
+	armed  bool            // a timer will look at it
+	riders *Batch          // that go behind the open batch, since it has messages of their keys; nil: none
+	ridden map[string]bool // those keys
+	keys   map[string]int  // order keys of messages that are on their way into the open batch, or in it; nil: nobody asks
+}
+
+func newGroupRun(r *run, plan *groupPlan) *groupRun {
+	g := &groupRun{r: r, plan: plan, out: newOutRun(r, &plan.outputPlan)}
+	if r.plan.ordered {
+		g.out.chains = map[string][]*turn{}
+		if plan.skipped {
+			g.keys = map[string]int{}
+		}
+	}
+	return g
+}
+
+// gather takes messages out of a lane: those that have come to a group enter it.
+func (l *lane) gather(b *Batch, sel []int32, o *op) {
+	g := l.r.groups[o.group.index]
+	o.figures.called(len(sel), 0)
+	entering := map[string]bool{}
+	if g.keys != nil {
+		for _, i := range sel {
+			b.msgs[i].eachLeafKey(func(leaf *Message) { entering[string(leaf.Key)] = true })
+		}
+	}
+	for i := range b.msgs {
+		m := &b.msgs[i]
+		enters := len(sel) > 0 && sel[0] == int32(i)
+		if enters {
+			sel = sel[1:]
+		}
+		switch {
+		case m.state == failed || m.state == waits || m.state == parked:
+			l.r.holds.own(m, nil) // before later ones of its key go on
+			continue
+		case m.state != live || m.groups > g.plan.index || m.pc < o.at:
+			continue
+		case l.r.plan.ordered && !l.r.holds.passesBehind(b.msgs[:i], m, nil):
+			continue
+		case !enters && !g.inside(m):
+			if l.r.holds.comesBy(m, g.plan.index+1); m.hasOne(entering) {
+				l.r.holds.own(m, nil) // later ones enter, and may be quicker
+			}
+			continue
+		case enters:
+			m.back, m.pc = o.next, 0
+		default:
+			m.back, m.pc, m.groups = m.pc, int32(len(g.plan.steps.ops)), g.plan.index+1
+		}
+		m.stage, m.trial = inOutput, nil
+		g.expect(m)
+		l.t.send(g, m)
+	}
+}
+
+// inside says that a message of one of m's keys is in the group, so that m, which
+// does not enter it, must not overtake that one: m goes through with the others,
+// behind the steps.
+func (g *groupRun) inside(m *Message) (yes bool) {
+	if g.keys == nil {
+		return false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	m.eachLeafKey(func(leaf *Message) { yes = yes || g.keys[string(leaf.Key)] > 0 || g.out.has(leaf.Key) })
+	return yes || g.r.holds.heldAt(m, g.out)
+}
+
+// has says that a message with an order key is queued or being worked on.
+func (o *outRun) has(key []byte) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.chains["o"+string(key)]) > 0
+}
+
+// push takes messages in, from any lane.
+func (g *groupRun) push(b *Batch) {
+	g.out.come(len(b.msgs))
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	p := g.plan
+	for i := range b.msgs {
+		m := &b.msgs[i]
+		g.r.grouped.Add(1)
+		if m.groups > p.index {
+			g.ride(m)
+			continue
+		}
+		size := m.Size()
+		switch {
+		case g.open != nil && p.bytes > 0 && g.bytes+size > p.bytes:
+			g.shut(ByBytes)
+		case m.hasOne(g.ridden):
+			g.shut(ByFlush)
+		}
+		if g.open == nil {
+			g.open = &Batch{stage: inOutput}
+			g.arm(time.Now())
+		}
+		g.open.take(m)
+		if g.bytes += size; len(g.open.msgs) == p.size {
+			g.shut(BySize)
+		}
+	}
+	recycle(b)
+	if g.open == nil && g.riders != nil {
+		g.shut(BySize)
+	}
+}
+
+// ride adds a message that only must not overtake those in the group; g.mu is held.
+func (g *groupRun) ride(m *Message) {
+	if g.riders == nil {
+		g.riders, g.ridden = &Batch{stage: inOutput}, map[string]bool{}
+	}
+	m.eachLeafKey(func(leaf *Message) { g.ridden[string(leaf.Key)] = true })
+	g.riders.take(m)
+}
+
+// arm has the clock look at the open batch when its time is up; g.mu is held.
+func (g *groupRun) arm(now time.Time) {
+	g.due = now.Add(g.plan.wait)
+	if !g.armed {
+		g.armed = true
+		g.r.timers.after(g.due, nil, g.timeUp)
+	}
+}
+
+func (g *groupRun) timeUp() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.armed = false
+	switch {
+	case g.open == nil:
+	case time.Now().Before(g.due):
+		g.armed = true
+		g.r.timers.after(g.due, nil, g.timeUp)
+	default:
+		g.shut(ByTimeout)
+	}
+}
+
+// shut gives the open batch to the writers, and what rides behind it; g.mu is held.
+func (g *groupRun) shut(why Trigger) {
+	open, riders := g.open, g.riders
+	g.open, g.riders, g.ridden, g.bytes = nil, nil, nil, 0
+	if open != nil {
+		g.r.plan.emitEvent(Event{Kind: EventBatch, Name: g.plan.name, N: len(open.msgs), Reason: string(why)})
+		g.queue(open, why)
+	}
+	if riders != nil {
+		g.queue(riders, why)
+	}
+}
+
+// queue hands a batch to the writers; g.mu is held.
+func (g *groupRun) queue(b *Batch, why Trigger) {
+	b.trigger, b.size = why, len(b.msgs)
+	g.r.grouped.Add(int64(-b.size))
+	var keys []string
+	if g.keys != nil {
+		for i := range b.msgs {
+			b.msgs[i].eachLeafKey(func(leaf *Message) { keys = append(keys, string(leaf.Key)) })
+		}
+	}
+	g.out.push(b)
+	for _, k := range keys { // from now on the queue knows them
+		if g.keys[k]--; g.keys[k] == 0 {
+			delete(g.keys, k)
+		}
+	}
+}
+
+// expect notes that m is on its way into the group.
+func (g *groupRun) expect(m *Message) {
+	if g.keys == nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	m.eachLeafKey(func(leaf *Message) { g.keys[string(leaf.Key)]++ })
+}
+
+// flush closes the group if something lies open in it.
+func (g *groupRun) flush(why Trigger) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.open == nil && g.riders == nil {
+		return false
+	}
+	g.shut(why)
+	return true
+}
+
+// closeGroups closes the first group in which something lies, when nothing more
+// will come to it.
+func (r *run) closeGroups() {
+	why := r.inputsEnd()
+	if why == "" || r.upstream.Load() != r.grouped.Load() {
+		return
+	}
+	for _, g := range r.groups {
+		if g.flush(why) {
+			return
+		}
+	}
+}
+
+// relieveGroups closes a group when all else rests: its messages hold the credits.
+func (r *run) relieveGroups() {
+	if !slices.ContainsFunc(r.groups, func(g *groupRun) bool { return !g.out.rests() }) {
+		for _, g := range r.groups {
+			if g.flush(ByPressure) {
+				return
+			}
+		}
+	}
+}
+
+// rests says that nothing is queued or being worked on.
+func (o *outRun) rests() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.writing == 0 && o.ready.head == nil && o.again.head == nil
+}
+
+// onward sends what has gone through a group's steps back to the lanes.
+func (w *writer) onward(b *Batch) {
+	r := w.out.r
+	if r.plan.ordered {
+		w.conclude(b)
+	}
+	if !r.enter() {
+		return
+	}
+	defer r.leave()
+	for i := range b.msgs {
+		m := &b.msgs[i]
+		if m.state != live {
+			w.t.conclude(m, w.out)
+			continue
+		}
+		m.batch, m.batchKey, m.trial = nil, nil, nil
+		m.stage, m.pc, m.groups = fresh, m.back, w.out.plan.group.index+1
+		if r.plan.ordered {
+			w.t.freed = append(w.t.freed, r.holds.goes(m)...)
+		}
+		w.t.beyond -= m.weight()
+		w.t.put(toLanes{r}, m)
+	}
+	recycle(b)
+	w.t.apply()
+}
+
+// toLanes is where messages go that have left a group.
+type toLanes struct{ r *run }
+
+func (l toLanes) push(b *Batch) {
+	l.r.upstream.Add(int64(len(b.msgs)))
+	l.r.lanes.push(b)
+}

@@ -1,0 +1,475 @@
+package engine
+
+import (
+	"bytes"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// holds keep order while messages fail. A message that waits (for another try, a
+// limit, whoever parked it) owns its order key where it is: in the lanes, or at an
+// output. What comes behind it there is kept until it has moved on, and what is
+// read later stays before the lanes.
+type holds struct {
+	r   *run
+	any atomic.Int32 // keys that are held; read without the lock where there is none
+
+	mu   sync.Mutex // guards the fields below, and the order of what is let go
+	keys map[string]*hold
+}
+
+// hold is one key that is held: in lines, or by gaps in what waits before the lanes.
+type hold struct {
+	key    string
+	lines  []*line
+	before []*held // before the lanes, in the order in which it was read
+}
+
+// line is a place where a key is held, the lanes or an output, with its claims in
+// the order of the messages. Only the first may move on.
+type line struct {
+	of     *hold
+	out    *outRun // nil: the lanes
+	claims []*claim
+}
+
+// claim is a message's place in a line: of one that is away, to be tried again or
+// parked, or of one that has come back, or came behind it, and waits.
+type claim struct {
+	of     *hold
+	at     *line // nil: a gap before the lanes
+	refs   int   // messages that have it: the parts of a merge share that of a key
+	groups int8  // that its messages are past, in the lanes
+	x      *held // that waits; nil: it is away, or on its way; the gap itself
+}
+
+// held is a message that waits until it is the first in the lines of all its keys.
+type held struct {
+	m       Message
+	out     *outRun // where it was caught; nil: in or before the lanes
+	batch   *Batch  // like that in which it was caught; nil: none
+	blocked []*line // in which others are before it
+	gap     bool    // the place of a message that is still in its input's own steps
+}
+
+func newHolds(r *run) *holds { return &holds{r: r, keys: map[string]*hold{}} }
+
+// own makes m hold its keys at an output, or, with nil, in the lanes.
+func (h *holds) own(m *Message, out *outRun) {
+	if !h.r.plan.ordered || m.dead {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.claim(m, out)
+}
+
+// claim puts m at the end of the lines of its keys, where it is not in them already,
+// and in front of the other parts of the split from which it came; h.mu is held.
+func (h *holds) claim(m *Message, out *outRun) {
+	m.eachLeafKey(func(leaf *Message) {
+		if leaf.owns != nil {
+			m.setApart(leaf.owns)
+			return
+		}
+		l := h.line(leaf.Key, out)
+		m.eachLeafKey(func(other *Message) {
+			if c := other.owns; c != nil && c.at == l {
+				leaf.owns = c
+			}
+		})
+		if leaf.owns == nil {
+			leaf.owns = &claim{of: l.of, at: l}
+			l.add(leaf.owns, m)
+		}
+		leaf.owns.refs++
+	})
+}
+
+// add puts a claim of m behind all that have come as far as m. What is past a group
+// was read before what is not.
+func (l *line) add(c *claim, m *Message) {
+	if l.out == nil {
+		c.groups = m.groups
+	}
+	at := len(l.claims)
+	for at > 0 && l.claims[at-1].groups < c.groups {
+		at--
+	}
+	l.claims = slices.Insert(l.claims, at, c)
+}
+
+// setApart gives m a claim of its own in front of one that it shares with the parts
+// behind it.
+func (m *Message) setApart(shared *claim) {
+	mine := 0
+	m.eachLeafKey(func(leaf *Message) {
+		if leaf.owns == shared {
+			mine++
+		}
+	})
+	if mine == shared.refs {
+		return
+	}
+	own := &claim{of: shared.of, at: shared.at, refs: mine, groups: shared.groups}
+	shared.refs -= mine
+	if l := shared.at; l != nil {
+		l.claims = slices.Insert(l.claims, slices.Index(l.claims, shared), own)
+	} else {
+		k := shared.of
+		own.x = &held{gap: true}
+		k.before = slices.Insert(k.before, slices.Index(k.before, shared.x), own.x)
+	}
+	m.eachLeafKey(func(leaf *Message) {
+		if leaf.owns == shared {
+			leaf.owns = own
+		}
+	})
+}
+
+// share counts that a part of a split has the claims of what was split.
+func (h *holds) share(part *Message) {
+	if h.any.Load() == 0 {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	part.eachLeafKey(func(leaf *Message) {
+		if leaf.owns != nil {
+			leaf.owns.refs++
+		}
+	})
+}
+
+// line finds or begins the line of a key at a place; h.mu is held.
+func (h *holds) line(key []byte, out *outRun) *line {
+	k := h.hold(key)
+	if l := k.line(out); l != nil {
+		return l
+	}
+	l := &line{of: k, out: out}
+	k.lines = append(k.lines, l)
+	return l
+}
+
+// hold finds or makes the hold of a key; h.mu is held.
+func (h *holds) hold(key []byte) *hold {
+	k := h.keys[string(key)]
+	if k == nil {
+		k = &hold{key: string(key)}
+		h.keys[k.key] = k
+		h.any.Add(1)
+	}
+	return k
+}
+
+// leaveGap keeps the place of a message that waits in its input's own steps, before
+// it has an order key: by the key that it would have as it is.
+func (h *holds) leaveGap(m *Message) {
+	key := h.r.plan.orderBy
+	if key == nil {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if m.owns != nil {
+		m.setApart(m.owns)
+		return
+	}
+	text, ok, err := key.AppendKey(nil, m)
+	if err != nil || !ok {
+		return
+	}
+	k := h.hold(text)
+	gap := &held{gap: true}
+	k.before = append(k.before, gap)
+	m.owns = &claim{of: k, refs: 1, x: gap}
+}
+
+func (k *hold) line(out *outRun) *line {
+	i := slices.IndexFunc(k.lines, func(l *line) bool { return l.out == out })
+	if i < 0 {
+		return nil
+	}
+	return k.lines[i]
+}
+
+// eachLeafKey calls f for each message with a key that m stands for.
+func (m *Message) eachLeafKey(f func(*Message)) {
+	if len(m.of) == 0 {
+		if m.Key != nil || m.owns != nil {
+			f(m)
+		}
+		return
+	}
+	for i := range m.of {
+		m.of[i].eachLeafKey(f)
+	}
+}
+
+// before keeps m, which is about to go to the lanes behind earlier ones, if its key
+// is held anywhere. It goes with one of its key: that one has not arrived yet.
+func (h *holds) before(earlier []Message, m *Message) bool {
+	if h.any.Load() == 0 || m.Key == nil {
+		return false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	k := h.keys[string(m.Key)]
+	if k == nil {
+		return false
+	}
+	if !slices.ContainsFunc(k.before, func(x *held) bool { return x.gap }) &&
+		slices.ContainsFunc(earlier, func(e Message) bool { return e.state == live && bytes.Equal(e.Key, m.Key) }) {
+		return false
+	}
+	at := len(k.before)
+	if c := m.owns; c != nil && c.of == k { // it has its place
+		if at = slices.Index(k.before, c.x); at == 0 && len(k.lines) == 0 {
+			return false
+		}
+	}
+	x := h.keep(m, nil)
+	x.m.owns = nil // who calls ends the claim
+	k.before = slices.Insert(k.before, at, x)
+	return true
+}
+
+// passes says whether m may move on from where it is: out of the lanes, or into a
+// write. Otherwise it is kept, to come here again when it is the first.
+func (h *holds) passes(m *Message, out *outRun) bool {
+	if h.any.Load() == 0 || m.dead {
+		return true
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.ahead(m, out)) == 0 {
+		return true
+	}
+	x := h.keep(m, out)
+	h.claim(&x.m, out)
+	x.blocked = h.ahead(&x.m, out)
+	x.m.eachLeafKey(func(leaf *Message) { leaf.owns.x = x })
+	return false
+}
+
+// passesBehind is passes for a message behind others that are about to be written
+// from the same place. Those get their claims first: when a message with several
+// keys is kept for one of them, it must not come before them in the others' lines.
+func (h *holds) passesBehind(earlier []Message, m *Message, out *outRun) bool {
+	if h.any.Load() == 0 || m.dead {
+		return true
+	}
+	if len(m.of) > 0 {
+		h.claimBefore(earlier, m, out)
+	}
+	return h.passes(m, out)
+}
+
+func (h *holds) claimBefore(earlier []Message, m *Message, out *outRun) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.ahead(m, out)) == 0 {
+		return
+	}
+	for i := range earlier {
+		if earlier[i].state == live && !earlier[i].dead {
+			h.claim(&earlier[i], out)
+		}
+	}
+}
+
+// behind keeps back what is behind messages that have failed or wait in a step, so
+// that no later step merges it, and has what is before them hold its keys first.
+func (h *holds) behind(b *Batch, at stage, out *outRun) {
+	if !h.r.plan.ordered {
+		return
+	}
+	troubled := b.foresee()
+	for i := range b.msgs {
+		m := &b.msgs[i]
+		switch m.state {
+		case live:
+			if !m.hasOne(troubled) {
+				continue
+			}
+			if m.stage = at; h.passesBehind(b.msgs[:i], m, out) {
+				h.own(m, out)
+			}
+		case failed, waits, parked:
+			h.own(m, out)
+		case consumed: // its parts are still to be made
+			if m.hasOne(troubled) && slices.ContainsFunc(b.splits, func(s pendingSplit) bool { return s.i == i }) {
+				h.own(m, out)
+			}
+		}
+	}
+}
+
+// comesBy notes that a message has come by a group.
+func (h *holds) comesBy(m *Message, groups int8) {
+	m.groups = groups
+	if h.any.Load() == 0 {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	m.eachLeafKey(func(leaf *Message) {
+		if c := leaf.owns; c != nil && c.at != nil {
+			m.setApart(c)
+			leaf.owns.groups = groups
+		}
+	})
+}
+
+// goes makes a message that leaves a group hold its keys in the lanes, where it no
+// longer goes by its key, and returns the claims that it had in the group.
+func (h *holds) goes(m *Message) (was []*claim) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	m.eachLeafKey(func(leaf *Message) {
+		if leaf.owns != nil {
+			was = append(was, leaf.owns)
+			leaf.owns = nil
+		}
+	})
+	h.claim(m, nil)
+	return was
+}
+
+// heldAt says whether one of m's keys is held at an output.
+func (h *holds) heldAt(m *Message, out *outRun) (yes bool) {
+	if h.any.Load() == 0 {
+		return false
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	m.eachLeafKey(func(leaf *Message) {
+		if k := h.keys[string(leaf.Key)]; k != nil && k.line(out) != nil {
+			yes = true
+		}
+	})
+	return yes
+}
+
+// ahead are the lines in which others are before m; h.mu is held.
+func (h *holds) ahead(m *Message, out *outRun) (all []*line) {
+	m.eachLeafKey(func(leaf *Message) {
+		k := h.keys[string(leaf.Key)]
+		if k == nil {
+			return
+		}
+		if l := k.line(out); l != nil && !slices.Contains(all, l) && !m.claims(l.claims[0]) && (out != nil || l.claims[0].groups >= m.groups) {
+			all = append(all, l)
+		}
+	})
+	return all
+}
+
+// claims says whether a claim is one of m's.
+func (m *Message) claims(c *claim) (yes bool) {
+	m.eachLeafKey(func(leaf *Message) { yes = yes || leaf.owns == c })
+	return yes
+}
+
+// keep takes m out of its slab.
+func (h *holds) keep(m *Message, out *outRun) *held {
+	m.doc.Detach()
+	x := &held{m: *m, out: out}
+	if m.batch != nil {
+		x.batch = m.batch.like() // that one may be used again
+		x.batch.arena, x.m.batch = nil, nil
+	}
+	copyOut(&x.m, nil)
+	m.state = moved
+	n := x.m.weight()
+	h.r.credits.keep(n)
+	if out != nil { // what waits for a lane to carry its key's owner can't give credits back
+		h.r.credits.put(0, 0, -n)
+	}
+	return x
+}
+
+// free ends claims. The next message of a line may move on; where there is none, so
+// may what is before the lanes.
+func (h *holds) free(claims []*claim) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, c := range claims {
+		if c.refs--; c.refs > 0 {
+			continue
+		}
+		l := c.at
+		if l == nil {
+			c.of.before = slices.DeleteFunc(c.of.before, func(x *held) bool { return x == c.x })
+			h.goOn(c.of)
+			continue
+		}
+		first := l.claims[0] == c
+		l.claims = slices.DeleteFunc(l.claims, func(x *claim) bool { return x == c })
+		switch {
+		case len(l.claims) == 0:
+			h.dissolve(l)
+		case first:
+			h.advance(l)
+		}
+	}
+}
+
+// advance lets the first of a line go on if it waits only for that.
+func (h *holds) advance(l *line) {
+	x := l.claims[0].x
+	if x == nil {
+		return
+	}
+	x.blocked = slices.DeleteFunc(x.blocked, func(b *line) bool { return b == l })
+	if len(x.blocked) == 0 {
+		x.m.eachLeafKey(func(leaf *Message) { leaf.owns.x = nil })
+		h.release(x)
+	}
+}
+
+// dissolve removes a line without claims.
+func (h *holds) dissolve(l *line) {
+	k := l.of
+	k.lines = slices.DeleteFunc(k.lines, func(x *line) bool { return x == l })
+	h.goOn(k)
+}
+
+// goOn lets what is before the lanes go there, up to the first gap, when no line is
+// left.
+func (h *holds) goOn(k *hold) {
+	if len(k.lines) > 0 {
+		return
+	}
+	n := 0
+	for n < len(k.before) && !k.before[n].gap {
+		h.release(k.before[n])
+		n++
+	}
+	if k.before = slices.Delete(k.before, 0, n); len(k.before) == 0 {
+		delete(h.keys, k.key)
+		h.any.Add(-1) // from now on readers pass by: after what was released
+	}
+}
+
+// release lets a message go on.
+func (h *holds) release(x *held) {
+	b := slabFor(1)
+	if x.batch != nil {
+		b = x.batch
+	}
+	b.stage = x.m.stage
+	b.take(&x.m)
+	n := b.msgs[0].weight()
+	h.r.credits.keep(-n)
+	if x.out == nil {
+		h.r.upstream.Add(1)
+		h.r.lanes.push(b)
+		return
+	}
+	h.r.credits.put(0, 0, n)
+	x.out.come(1)
+	x.out.push(b)
+}

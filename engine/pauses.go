@@ -1,0 +1,65 @@
+package engine
+
+import (
+	"context"
+	"sync"
+)
+
+// pauses lets readers be paused and go on.
+type pauses struct {
+	mu      sync.Mutex // guards the fields below
+	paused  bool
+	active  context.Context // ends with the next pause
+	cancel  context.CancelFunc
+	resumed chan struct{} // closed by the next resume
+}
+
+func newPauses() *pauses {
+	p := &pauses{resumed: make(chan struct{})}
+	p.active, p.cancel = context.WithCancel(context.Background())
+	return p
+}
+
+// set pauses or resumes, and says whether that changes anything.
+func (p *pauses) set(paused bool) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.paused == paused {
+		return false
+	}
+	if p.paused = paused; paused {
+		p.cancel()
+		return true
+	}
+	p.active, p.cancel = context.WithCancel(context.Background())
+	close(p.resumed)
+	p.resumed = make(chan struct{})
+	return true
+}
+
+func (p *pauses) is() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.paused
+}
+
+// wait waits while reading is paused. The context that it returns ends with ctx and
+// with the next pause.
+func (p *pauses) wait(ctx context.Context, f *readFigures) (context.Context, func()) {
+	for {
+		p.mu.Lock()
+		paused, active, resumed := p.paused, p.active, p.resumed
+		p.mu.Unlock()
+		if !paused || ctx.Err() != nil {
+			both, cancel := context.WithCancel(ctx)
+			stop := context.AfterFunc(active, cancel)
+			return both, func() { stop(); cancel() }
+		}
+		f.is("paused")
+		select {
+		case <-resumed:
+		case <-ctx.Done():
+		}
+		f.is("reading")
+	}
+}

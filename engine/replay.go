@@ -1,0 +1,72 @@
+package engine
+
+import (
+	"context"
+	"sync"
+)
+
+// replay bounds how far a reader runs ahead of its oldest unsettled message, for
+// sources that keep a position: what lies between is read again after a crash.
+type replay struct {
+	moved chan struct{} // has room for one
+
+	mu   sync.Mutex // guards the field below
+	open []*ledger  // oldest first; those that have ended leave from the front
+}
+
+func (p *replay) add(l *ledger) {
+	p.mu.Lock()
+	p.open = append(p.open, l)
+	p.mu.Unlock()
+	l.replay = p
+}
+
+// ended is told when all of a ledger is settled.
+func (p *replay) ended() {
+	p.mu.Lock()
+	n := 0
+	for n < len(p.open) && p.open[n].open.Load() == 0 {
+		n++
+	}
+	clear(p.open[:n])
+	p.open = p.open[n:]
+	p.mu.Unlock()
+	if n > 0 {
+		select {
+		case p.moved <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// span is how many messages lie between the oldest that may be unsettled and the last read.
+func (p *replay) span(read uint64) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.open) == 0 {
+		return 0
+	}
+	return int(read - p.open[0].first)
+}
+
+// room waits until the reader may go on, and says by how much; 0 when ctx ends.
+func (p *replay) room(ctx context.Context, rd *reader, want int) int {
+	r := rd.r
+	for {
+		if n := min(want, r.plan.maxReplay-p.span(rd.read.Load())); n > 0 {
+			return n
+		}
+		r.replaying.Add(1)
+		rd.figures.is("waiting")
+		r.relieve()
+		select {
+		case <-p.moved:
+		case <-ctx.Done():
+		}
+		rd.figures.is("reading")
+		r.replaying.Add(-1)
+		if ctx.Err() != nil {
+			return 0
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package engine
+
+import "time"
+
+// Snapshot is a pipeline as seen from outside, at one moment. All counts are
+// since the pipeline started; reloads carry them over.
+type Snapshot struct {
+	Pipeline string
+	State    State
+	Err      string // why it has failed, of a stopped one; "" otherwise
+	Stats    Stats
+	Started  time.Time
+
+	Inputs   []InputState
+	Steps    []StepState // of the pipeline's own list, in order; inputs', batchers' and outputs' steps lie there
+	Batchers []BatcherState
+	Outputs  []OutputState
+	Limits   []LimitState // of the pipeline; those of inputs and outputs lie there
+
+	Lanes, LanesBusy      int
+	Messages, MaxMessages int           // under way, and allowed
+	Bytes, MaxBytes       int           // under way, and allowed
+	Waiting               int           // messages that wait for a retry, a key or a limit beside the queues
+	Retries               int           // messages among them that wait for a retry
+	OldestUnsettled       time.Duration // age of the oldest message under way; 0: none
+	OldestAt              string        // where that one lies, in its source's own words: "input log, path access.log, line 17"; may show data
+	Held                  *Held         // the oldest message that waits for a retry or a limit; nil: none does
+	DeadLettered          int64
+	Failed                map[Class]int64 // failures by class, those repaired or tried again included
+
+	// Stuck are loops, steps and writes that are past their own deadline.
+	Stuck []Stuck
+}
+
+// Held is a message that waits beside the queues; later ones of its order key wait
+// for it.
+type Held struct {
+	At  string        // where it lies, in its source's own words; may show data
+	For string        // what it waits for: "a retry of output lake", "the limit of step check"
+	Err string        // why it is to be tried again; may show data
+	Age time.Duration // since it was read
+	Due time.Duration // until it goes on
+}
+
+// State is what a pipeline is doing.
+type State string
+
+// The states of a pipeline.
+const (
+	Starting State = "starting"
+	Running  State = "running"
+	Paused   State = "paused"
+	Draining State = "draining"
+	Stopped  State = "stopped"
+)
+
+// InputState is an input as seen from outside.
+type InputState struct {
+	Name, Type string
+	State      string // reading, waiting (for credits), limited, paused, restarting, ended
+	Received   int64
+	Bytes      int64
+	Restarts   int64
+	Unacked    int64 // results that the source has not been told
+	Err        string
+	Limit      *LimitState
+	Steps      []StepState
+}
+
+// StepState is a step as seen from outside.
+type StepState struct {
+	Name, Type string
+	In, Failed int64 // messages
+	Retries    int64
+	Latency    Histogram // of its calls
+}
+
+// BatcherState is a batcher as seen from outside.
+type BatcherState struct {
+	Name    string
+	Open    int               // messages in open batches
+	Batches map[Trigger]int64 // sent, by trigger
+	Fill    Histogram         // messages in them; the bounds are counts, not seconds
+	Steps   []StepState
+}
+
+// OutputState is an output as seen from outside.
+type OutputState struct {
+	Name, Type   string
+	DeadLetter   bool // takes only dead letters
+	Queued       int  // messages that wait to be written
+	QueuedBytes  int
+	Writing      int // writes under way
+	Concurrency  int // writes allowed at once
+	Written      int64
+	Failed       int64 // messages that a write failed, those tried again included
+	Retries      int64 // messages that were tried again
+	Abandoned    int64 // writes that did not come back
+	Latency      Histogram
+	Breaker      string // closed, open, probing, auth
+	Err          string // of the last attempt or probe that failed; "" when the last one worked
+	FailingSince time.Time
+	Limit        *LimitState
+	Steps        []StepState
+}
+
+// LimitState is a rate limit as seen from outside.
+type LimitState struct {
+	Name     string // of a shared one; else "engine", "input orders", "output lake", "step check"
+	Messages int
+	Per      time.Duration
+	Keys     int   // keys that have a bucket, of a keyed one
+	Limited  int64 // messages that had to wait
+}
+
+// Stuck is a call or a loop past its own deadline.
+type Stuck struct {
+	Place string // "output lake", "step check", "batcher archive", "input orders"
+	What  string // write, step, batcher, ack
+	Since time.Time
+}
+
+// Histogram counts observations by upper bound, in seconds unless it says otherwise.
+type Histogram struct {
+	Bounds []float64
+	Counts []uint64 // one more than Bounds: the last is beyond all of them
+	Sum    float64
+	Count  uint64
+}

@@ -1,0 +1,133 @@
+package engine
+
+import (
+	"container/heap"
+	"context"
+	"sync"
+	"time"
+)
+
+// timers is what a run does later: slabs that wait for another try, messages
+// that wait for a limit, looks at outputs that are held. One loop serves all, so
+// that what waits costs no goroutine and no timer of its own.
+type timers struct {
+	wake chan struct{} // has room for one
+
+	mu   sync.Mutex // guards the field below
+	heap timerHeap
+	seq  uint64
+}
+
+type timer struct {
+	due  time.Time
+	seq  uint64 // the order of equal times
+	fire func()
+	b    *Batch   // that waits; nil: nothing does, or
+	p    *parking // does
+}
+
+func newTimers() *timers { return &timers{wake: make(chan struct{}, 1)} }
+
+// after calls fire in the loop at a time, or never when the run ends before. b
+// are the messages that wait for it.
+func (t *timers) after(due time.Time, b *Batch, fire func()) {
+	t.add(&timer{due: due, fire: fire, b: b})
+}
+
+// parked is after for a message that lies beside the queues.
+func (t *timers) parked(due time.Time, p *parking, fire func()) {
+	t.add(&timer{due: due, fire: fire, p: p})
+}
+
+func (t *timers) add(x *timer) {
+	t.mu.Lock()
+	t.seq++
+	x.seq = t.seq
+	heap.Push(&t.heap, x)
+	first := t.heap[0].seq == t.seq
+	t.mu.Unlock()
+	if first {
+		t.poke()
+	}
+}
+
+func (t *timers) poke() {
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+// loop runs until ctx ends.
+func (t *timers) loop(ctx context.Context) {
+	clock := time.NewTimer(time.Hour)
+	defer clock.Stop()
+	for {
+		next := t.turn(time.Now())
+		if next.IsZero() {
+			clock.Stop()
+		} else {
+			clock.Reset(time.Until(next))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.wake:
+		case <-clock.C:
+		}
+	}
+}
+
+// turn fires what is due and says when the next one is; zero: none.
+func (t *timers) turn(now time.Time) time.Time {
+	for {
+		t.mu.Lock()
+		if len(t.heap) == 0 {
+			t.mu.Unlock()
+			return time.Time{}
+		}
+		if next := t.heap[0].due; next.After(now) {
+			t.mu.Unlock()
+			return next
+		}
+		x := heap.Pop(&t.heap).(*timer)
+		t.mu.Unlock()
+		x.fire()
+	}
+}
+
+// beyond takes out the slabs that would wait until after a time.
+func (t *timers) beyond(deadline time.Time) (late []*Batch) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var rest timerHeap
+	for _, x := range t.heap {
+		if x.b != nil && x.due.After(deadline) {
+			late = append(late, x.b)
+		} else {
+			rest = append(rest, x)
+		}
+	}
+	t.heap = rest
+	heap.Init(&t.heap)
+	return late
+}
+
+type timerHeap []*timer
+
+func (h timerHeap) Len() int { return len(h) }
+func (h timerHeap) Less(i, j int) bool {
+	if !h[i].due.Equal(h[j].due) {
+		return h[i].due.Before(h[j].due)
+	}
+	return h[i].seq < h[j].seq
+}
+func (h timerHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *timerHeap) Push(x any)   { *h = append(*h, x.(*timer)) }
+func (h *timerHeap) Pop() any {
+	old := *h
+	x := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	return x
+}

@@ -1,0 +1,168 @@
+package engine
+
+import "time"
+
+// await takes over a message that is to be tried again. It waits beside the
+// queues, with those that failed together with it.
+func (t *tally) await(m *Message, out *outRun) {
+	r := t.r
+	if r.tooLate(m.trial.due) { // the drain ends before
+		t.hand(m)
+		return
+	}
+	if wait := time.Until(m.trial.due); wait > leftToSource && m.sourceDelays() >= wait && !r.plan.ordered {
+		m.err.Delay = wait
+		t.end(m, Returned)
+		return
+	}
+	if m.trial.cause == nil {
+		m.stage = atWrite
+	}
+	t.own(m, out)
+	t.leave(m)
+	m.doc.Detach()
+	m.state = live
+	for _, b := range t.waiting {
+		first := &b.msgs[0]
+		if b.out == out && b.stage == m.stage && b.in == t.in && len(b.msgs) < slabSize &&
+			first.batch == m.batch && first.trial.cause == m.trial.cause && first.trial.attempts == m.trial.attempts && first.trial.err.Delay == m.trial.err.Delay {
+			m.trial.due = first.trial.due
+			b.take(m)
+			return
+		}
+	}
+	b := &Batch{}
+	if m.batch != nil {
+		b = m.batch.like()
+		b.arena = nil
+	}
+	b.stage, b.in, b.out = m.stage, t.in, out
+	if m.trial.cause == nil {
+		b.stage = atWrite
+	}
+	b.take(m)
+	t.waiting = append(t.waiting, b)
+}
+
+// own makes m hold its keys, or its place, where it is.
+func (t *tally) own(m *Message, out *outRun) {
+	if t.in != nil {
+		t.r.holds.leaveGap(m)
+		return
+	}
+	t.r.holds.own(m, out)
+}
+
+// behind takes over a message that was not written because an earlier one of its
+// key failed: it waits for that one, or goes again where that one has moved on.
+func (t *tally) behind(m *Message, out *outRun) bool {
+	if !t.r.plan.ordered || t.r.handing.Load() {
+		return false
+	}
+	m.state, m.err, m.stage = live, nil, atWrite
+	if m.trial != nil {
+		m.err = m.trial.reason
+	}
+	t.r.holds.own(m, out) // what is queued is later
+	if t.r.holds.passes(m, out) {
+		t.goWith(out, m, atWrite)
+	}
+	return true
+}
+
+// leftToSource is the wait beyond which a source that can delay one message gets
+// it back, with that delay.
+const leftToSource = 10 * time.Second
+
+// sourceDelays is how long m's source can delay it; 0 where m is not all that was
+// read, or its source can't.
+func (m *Message) sourceDelays() time.Duration {
+	if m.root.led == nil || m.part > 0 || len(m.of) > 0 || m.root.led.roots[m.root.i].pieces.Load() != 1 {
+		return 0
+	}
+	return m.root.led.delays
+}
+
+// postpone gives the slabs of messages that are to be tried again to the timers.
+func (t *tally) postpone() {
+	for i, b := range t.waiting {
+		t.waiting[i] = nil
+		n, err := 0, b.msgs[0].trial.err
+		text := []byte(nil)
+		for i := range b.msgs {
+			m := &b.msgs[i]
+			text = copyOut(m, text)
+			n += m.weight()
+			m.batch, m.err = nil, m.trial.reason
+		}
+		t.r.credits.keep(n)
+		t.r.retrying.Add(int64(len(b.msgs)))
+		t.r.plan.emitEvent(Event{Kind: EventRetry, Name: placeOf(err), N: len(b.msgs), Err: err})
+		r := t.r
+		r.timers.after(b.msgs[0].trial.due, b, func() { r.retry(b) })
+	}
+	t.waiting = t.waiting[:0]
+}
+
+// retry lets messages go on that have waited for another try.
+func (r *run) retry(b *Batch) {
+	if !r.enter() {
+		return
+	}
+	defer r.leave()
+	r.waited(b)
+	t := tally{r: r, past: true}
+	t.goOn(b, b.out)
+	t.apply()
+}
+
+// waited counts that the messages of b no longer wait.
+func (r *run) waited(b *Batch) {
+	n := 0
+	for i := range b.msgs {
+		n += b.msgs[i].weight()
+	}
+	r.retrying.Add(int64(-len(b.msgs)))
+	r.credits.keep(-n)
+}
+
+// goOn sends a slab back to where its messages take up again: a lane, or an output.
+func (t *tally) goOn(b *Batch, out *outRun) {
+	if out != nil {
+		b.out = nil
+		out.come(len(b.msgs))
+		out.pushAgain(b)
+		return
+	}
+	for i := range b.msgs {
+		t.beyond -= b.msgs[i].weight()
+	}
+	t.r.upstream.Add(int64(len(b.msgs)))
+	t.r.lanes.push(b)
+}
+
+// hand gives m back to its source because a drain leaves it no time.
+func (t *tally) hand(m *Message) {
+	if t.r.passesOn() {
+		return
+	}
+	if m.trial != nil && m.trial.err != nil {
+		m.err = m.trial.err
+	}
+	m.err = &Error{Class: m.err.Class, Step: m.err.Step, Output: m.err.Output, Err: m.err, unfinished: true}
+	if len(m.of) > 0 && m.part == 0 {
+		t.undo(m, t.hand)
+		return
+	}
+	t.end(m, Returned)
+}
+
+func placeOf(e *Error) string {
+	if e == nil {
+		return ""
+	}
+	if e.Output != "" {
+		return e.Output
+	}
+	return e.Step
+}

@@ -1,0 +1,48 @@
+package engine
+
+// Watermark follows which positions of a source are settled up to where: files,
+// cursors, topics, and acknowledgements of many at once go by it. Positions are
+// numbered by the caller, in read order, without gaps. It is not safe for
+// concurrent use.
+type Watermark struct {
+	low     uint64 // all below are settled
+	next    uint64 // the next position to be read
+	settled []bool // of the positions from low on, a ring
+	head    int    // of low in settled
+}
+
+// Read says that n more positions have been read and returns the first of them.
+func (w *Watermark) Read(n int) (first uint64) {
+	first = w.next
+	w.next += uint64(n)
+	if need := w.Span(); need > len(w.settled) {
+		ring := make([]bool, max(2*len(w.settled), need, 64))
+		for i := range int(first - w.low) {
+			ring[i] = w.settled[(w.head+i)%len(w.settled)]
+		}
+		w.settled, w.head = ring, 0
+	}
+	return first
+}
+
+// Settle says that a position is settled, and whether that raised [Watermark.Low].
+func (w *Watermark) Settle(position uint64) (raised bool) {
+	if position < w.low || position >= w.next {
+		return false
+	}
+	w.settled[(w.head+int(position-w.low))%len(w.settled)] = true
+	for w.low < w.next && w.settled[w.head] {
+		w.settled[w.head] = false
+		w.head = (w.head + 1) % len(w.settled)
+		w.low++
+		raised = true
+	}
+	return raised
+}
+
+// Low is the first position that is not settled: all before it are.
+func (w *Watermark) Low() uint64 { return w.low }
+
+// Span is how many positions lie between the first unsettled and the last read,
+// both included; 0 when all are settled.
+func (w *Watermark) Span() int { return int(w.next - w.low) }
