@@ -3,6 +3,8 @@ package codec
 import (
 	"fmt"
 	"unicode/utf8"
+
+	"github.com/flowd-io/flowd/engine/doc"
 )
 
 // object appends one JSON object, field by field.
@@ -61,37 +63,12 @@ func checkSize(dst []byte, start int) error {
 	return nil
 }
 
-const hexDigits = "0123456789abcdef"
-
 // appendText appends s as a JSON string.
 func appendText(dst []byte, s string) ([]byte, error) {
 	if !utf8.ValidString(s) {
 		return dst, errUTF8
 	}
-	dst = append(dst, '"')
-	from := 0
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		if c >= ' ' && c != '"' && c != '\\' {
-			continue
-		}
-		dst = append(dst, s[from:i]...)
-		from = i + 1
-		switch c {
-		case '"', '\\':
-			dst = append(dst, '\\', c)
-		case '\n':
-			dst = append(dst, '\\', 'n')
-		case '\t':
-			dst = append(dst, '\\', 't')
-		case '\r':
-			dst = append(dst, '\\', 'r')
-		default:
-			dst = append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
-		}
-	}
-	dst = append(dst, s[from:]...)
-	return append(dst, '"'), nil
+	return doc.AppendString(dst, s), nil
 }
 
 // AppendText appends s as a JSON string; bytes that are not UTF-8 are an error.

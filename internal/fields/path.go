@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/doc"
 	"github.com/flowd-io/flowd/schema"
 )
@@ -24,6 +25,17 @@ func (p *Path) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 
 // DescribeConfig is text.
 func (p *Path) DescribeConfig() *schema.Type { return schema.AnyOf("path", "") }
+
+// Wrap makes a document of m, whose payload is none, with one value at the path.
+func (p Path) Wrap(m *engine.Message, value []byte) error {
+	var d doc.Doc
+	d.Reset([]byte("{}"), m.Doc().Arena())
+	if err := d.SetRaw(p.Path, value); err != nil {
+		return err
+	}
+	m.SetBytes(d.Bytes())
+	return nil
+}
 
 // Paths is a config field that holds a list of paths, or a single one.
 type Paths []doc.Path

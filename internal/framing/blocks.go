@@ -56,6 +56,8 @@ type blocks struct {
 	err      error // of src; io.EOF at the end
 	clean    bool  // nothing of the block was handed out
 	line     int
+	base     int64 // of the block in the stream
+	place    Place
 
 	over *overlong
 }
@@ -71,6 +73,9 @@ func newBlocks(src io.Reader, split splitter, limit int, count counting) *blocks
 	return &blocks{src: src, split: split, max: limit, count: count, line: 1}
 }
 
+// Place is behind the last record that was handed out.
+func (r *blocks) Place() Place { return r.place }
+
 // Next scans what is there and reads on when that is not enough.
 func (r *blocks) Next() (Record, error) {
 	for {
@@ -83,6 +88,7 @@ func (r *blocks) Next() (Record, error) {
 				r.throwAway()
 			case len(data) > 0 || err != nil || r.over != nil:
 				if rec, ok := r.take(data[:end:end], next, err); ok {
+					r.place = Place{r.base + int64(r.pos), r.line}
 					return rec, nil
 				}
 				continue
@@ -91,8 +97,11 @@ func (r *blocks) Next() (Record, error) {
 				return Record{Line: 1}, nil
 			}
 		}
-		if r.err != nil {
-			return Record{}, r.err
+		if err := r.err; err != nil {
+			if err == ErrLater {
+				r.err = nil
+			}
+			return Record{}, err
 		}
 		r.fill()
 	}
@@ -170,6 +179,7 @@ func (r *blocks) fill() {
 			copy(next, rest)
 			r.block, r.clean = next, true
 		}
+		r.base += int64(r.pos)
 		r.pos, r.end = 0, len(rest)
 	}
 	for range emptyReads {

@@ -99,6 +99,32 @@ func (c *Config) Reader(r io.Reader) Reader {
 	return newBlocks(r, &textLines{}, limit, countFound)
 }
 
+// Resumes says whether records can be read without what lies before them: the
+// others need the stream's beginning, as a CSV header.
+func (c *Config) Resumes() bool {
+	f := &c.Framing
+	header := f.CSV != nil && f.CSV.Header && f.CSV.Columns == nil
+	return !header && f.Tar == nil && f.Whole == nil && f.JSON == nil
+}
+
+// Resume cuts into records what follows in a stream behind a place, where
+// Resumes allows it.
+func (c *Config) Resume(r io.Reader, from Place) Reader {
+	plain := c.Reader(r)
+	b, ok := plain.(*blocks)
+	if !ok || from.Offset == 0 {
+		return plain
+	}
+	switch s := b.split.(type) {
+	case *textLines:
+		s.begun = true
+	case *table:
+		s.begun = true
+	}
+	b.base, b.line, b.place = from.Offset, max(1, from.Line), from
+	return b
+}
+
 // Decompressed cuts what r, which is compressed in a format, comes out as.
 func (c *Config) Decompressed(f compression.Format, r io.Reader) (Reader, error) {
 	plain, err := compression.NewReader(f, r)

@@ -5,6 +5,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/doc"
 )
 
 // table reads delimited text (RFC 4180) and makes a JSON object of each row,
@@ -29,7 +30,7 @@ type table struct {
 func newTable(comma byte, header bool, columns []string) *table {
 	t := &table{comma: comma, header: header && columns == nil}
 	for _, c := range columns {
-		t.keys = append(t.keys, append(appendString(nil, []byte(c)), ':'))
+		t.keys = append(t.keys, append(doc.AppendString(nil, []byte(c)), ':'))
 	}
 	return t
 }
@@ -167,7 +168,7 @@ func (t *table) setHeader() *engine.Error {
 			return engine.Errorf(engine.Decode, "two columns are named %q", name)
 		}
 		seen[string(name)] = true
-		t.keys = append(t.keys, append(appendString(nil, name), ':'))
+		t.keys = append(t.keys, append(doc.AppendString(nil, name), ':'))
 	}
 	return nil
 }
@@ -199,7 +200,7 @@ func (t *table) object() []byte {
 		if t.keys != nil {
 			dst = append(dst, t.keys[i]...)
 		}
-		dst = appendString(dst, v)
+		dst = doc.AppendString(dst, v)
 		i++
 	}
 	return t.out.keep(append(dst, end))

@@ -5,6 +5,7 @@
 package framing
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/flowd-io/flowd/engine"
@@ -15,8 +16,22 @@ import (
 type Reader interface {
 	// Next is the next record. A record that is broken, cut off or too long has
 	// Err set, and the stream goes on behind it. An error ends the stream:
-	// io.EOF, or what the underlying reader gave.
+	// io.EOF, or what the underlying reader gave. ErrLater alone does not.
 	Next() (Record, error)
+
+	// Place is behind the last record that Next gave.
+	Place() Place
+}
+
+// ErrLater is what the reader under a Reader gives when there is nothing more
+// for now: Next passes it on, and the Next after it reads on. Only uncompressed
+// streams may have it, and tar archives may not.
+var ErrLater = errors.New("nothing more for now")
+
+// Place is where a stream is read on: behind a record, or the zero Place.
+type Place struct {
+	Offset int64 // bytes of the uncompressed stream; in a tar archive, records
+	Line   int   // of what comes next, as Record.Line; 0 is the first
 }
 
 // Record is one record of a stream.

@@ -55,7 +55,7 @@ func appendPayload(dst []byte, m *engine.Message) []byte {
 	}
 	if utf8.Valid(body) {
 		from := len(dst)
-		dst = appendString(append(dst, `{"payload":`...), body)
+		dst = doc.AppendString(append(dst, `{"payload":`...), body)
 		if len(dst)-from <= 2*len(body)+32 {
 			return dst
 		}
@@ -76,7 +76,7 @@ func oneLine(b []byte) bool {
 
 // appendName appends a name; what is no UTF-8 in it is replaced, as JSON asks.
 func appendName(dst []byte, name string) []byte {
-	return append(appendString(dst, []byte(strings.ToValidUTF8(name, "\uFFFD"))), ':')
+	return append(doc.AppendString(dst, name), ':')
 }
 
 func appendMeta(dst []byte, v any) []byte {
@@ -95,7 +95,7 @@ func appendMeta(dst []byte, v any) []byte {
 		if !utf8.ValidString(v) {
 			return append(base64.StdEncoding.AppendEncode(append(dst, `{"$base64":"`...), []byte(v)), '"', '}')
 		}
-		return appendString(dst, []byte(v))
+		return doc.AppendString(dst, []byte(v))
 	case time.Time:
 		return append(v.AppendFormat(append(dst, `{"$time":"`...), time.RFC3339Nano), '"', '}')
 	case []any:
@@ -110,7 +110,7 @@ func appendMeta(dst []byte, v any) []byte {
 	case map[string]any:
 		return appendMap(dst, v)
 	}
-	return appendString(dst, []byte(strings.ToValidUTF8(fmt.Sprint(v), "\uFFFD")))
+	return doc.AppendString(dst, fmt.Sprint(v))
 }
 
 func appendMap(dst []byte, v map[string]any) []byte {

@@ -98,6 +98,11 @@ func (p *Pump) Close() {
 
 func (p *Pump) read(open func(io.Reader) (Reader, error)) {
 	defer close(p.runs)
+	defer func() {
+		if r := recover(); r != nil {
+			p.err = engine.Errorf(engine.Panicked, "panic while the stream was read: %v", r)
+		}
+	}()
 	out := &handover{pump: p, run: <-p.free}
 	r, err := open(out)
 	if err != nil {

@@ -40,6 +40,9 @@ func (s *source) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Place counts records.
+func (a *archive) Place() Place { return Place{Offset: int64(a.n), Line: a.n + 1} }
+
 func (a *archive) Next() (Record, error) {
 	for !a.end {
 		h, err := a.tar.Next()
@@ -78,7 +81,8 @@ func (a *archive) broken(rec Record, err error) (Record, error) {
 		return Record{}, a.src.err
 	}
 	if rec.Line == 0 {
-		rec.Line = a.n + 1
+		a.n++
+		rec.Line = a.n
 	}
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		err = fmt.Errorf("file number %d is cut off", rec.Line)

@@ -21,31 +21,3 @@ func (a *arena) keep(b []byte) []byte {
 	}
 	return b[:len(b):len(b)]
 }
-
-const hex = "0123456789abcdef"
-
-// appendString appends valid UTF-8 as a JSON string.
-func appendString(dst, s []byte) []byte {
-	dst = append(dst, '"')
-	from := 0
-	for i, c := range s {
-		if c >= ' ' && c != '"' && c != '\\' {
-			continue
-		}
-		dst = append(dst, s[from:i]...)
-		from = i + 1
-		switch c {
-		case '"', '\\':
-			dst = append(dst, '\\', c)
-		case '\n':
-			dst = append(dst, '\\', 'n')
-		case '\r':
-			dst = append(dst, '\\', 'r')
-		case '\t':
-			dst = append(dst, '\\', 't')
-		default:
-			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
-		}
-	}
-	return append(append(dst, s[from:]...), '"')
-}

@@ -1,5 +1,5 @@
-// Package httpx is what the HTTP components share: [Auth], and the names that
-// headers have as metadata.
+// Package httpx is what the HTTP components share: [Caller] for those that call,
+// [Auth] for both sides, and the names that headers have as metadata.
 package httpx
 
 import (

@@ -33,25 +33,49 @@ func Of(shared *engine.Shared, name string) *Link {
 }
 
 // AddWriter and AddReader announce one, when it is built: all of a process are,
-// before the first is opened.
-func (l *Link) AddWriter() { l.count(&l.writers, 1, nil) }
+// before the first is opened. It may also be one that comes after the last was closed.
+func (l *Link) AddWriter() { l.add(&l.writers, &l.ended) }
 
 // AddReader is likewise.
-func (l *Link) AddReader() { l.count(&l.readers, 1, nil) }
+func (l *Link) AddReader() { l.add(&l.readers, &l.gone) }
 
-// EndWriter and EndReader say that one is closed.
-func (l *Link) EndWriter() { l.count(&l.writers, -1, l.ended) }
-
-// EndReader is likewise.
-func (l *Link) EndReader() { l.count(&l.readers, -1, l.gone) }
-
-func (l *Link) count(n *int, by int, last chan struct{}) {
+func (l *Link) add(n *int, last *chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	*n += by
-	if by < 0 && *n == 0 {
-		close(last)
+	*n++
+	select {
+	case <-*last:
+		*last = make(chan struct{})
+	default:
 	}
+}
+
+// EndWriter and EndReader say that one is closed.
+func (l *Link) EndWriter() { l.end(&l.writers, &l.ended) }
+
+// EndReader is likewise.
+func (l *Link) EndReader() { l.end(&l.readers, &l.gone) }
+
+func (l *Link) end(n *int, last *chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if *n--; *n == 0 {
+		close(*last)
+	}
+}
+
+// readerless is closed when there is no reader.
+func (l *Link) readerless() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.gone
+}
+
+// writerless is closed when there is no writer.
+func (l *Link) writerless() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.ended
 }
 
 // CheckWriters says that nothing writes to the pipe.
@@ -104,17 +128,18 @@ func (l *Link) Write(ctx context.Context, b *engine.Batch) {
 	if len(o.items) == 0 {
 		return
 	}
+	gone := l.readerless()
 	select {
 	case l.offers <- o:
 	case <-ctx.Done():
-	case <-l.gone:
+	case <-gone:
 	}
 	select {
 	case <-o.taken:
 		return
 	case <-ctx.Done():
 		o.withdraw(fmt.Errorf("pipe %s: not taken in time: %w", l.name, ctx.Err()))
-	case <-l.gone:
+	case <-gone:
 		o.withdraw(engine.Errorf(engine.Transient, "pipe %s: %w", l.name, errGone))
 	}
 }
@@ -198,7 +223,7 @@ func (r *Reader) next(ctx context.Context, wait bool) bool {
 		return true
 	case <-ctx.Done():
 		return false
-	case <-r.link.ended: // nobody is left who could offer
+	case <-r.link.writerless(): // nobody is left who could offer
 		return false
 	}
 }

@@ -1,0 +1,95 @@
+package amqp
+
+import (
+	"context"
+	"strconv"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+)
+
+// Declare is the section `declare` of an input: what is to be there before it consumes.
+type Declare struct {
+	Queue     Queue     `yaml:"queue" doc:"How the queue is made, if it is not there."`
+	Arguments Arguments `yaml:"arguments" doc:"Arguments of the queue, as x-queue-type: quorum, x-dead-letter-exchange or x-message-ttl."`
+	Exchange  *Exchange `yaml:"exchange" doc:"An exchange that is made, too."`
+	Bindings  []Binding `yaml:"bindings" doc:"What the queue gets from exchanges."`
+}
+
+// Queue is how a queue is made.
+type Queue struct {
+	Durable    bool `yaml:"durable" default:"true" doc:"It outlives a restart of the broker."`
+	AutoDelete bool `yaml:"auto_delete" doc:"It goes with its last consumer."`
+	Exclusive  bool `yaml:"exclusive" doc:"It is this connection's alone, and goes with it."`
+}
+
+// Exchange is how an exchange is made.
+type Exchange struct {
+	Name string `yaml:"name" check:"required,nonempty" doc:"Its name."`
+	Kind `yaml:",inline"`
+}
+
+// Kind is what an exchange is.
+type Kind struct {
+	Type       string    `yaml:"type" default:"direct" check:"nonempty" doc:"direct, fanout, topic, headers, or one of a plugin."`
+	Durable    bool      `yaml:"durable" default:"true" doc:"It outlives a restart of the broker."`
+	AutoDelete bool      `yaml:"auto_delete" doc:"It goes with the last that is bound to it."`
+	Internal   bool      `yaml:"internal" doc:"Only other exchanges publish to it."`
+	Arguments  Arguments `yaml:"arguments" doc:"Arguments, as alternate-exchange."`
+}
+
+// Binding has a queue get messages from an exchange.
+type Binding struct {
+	Exchange   string    `yaml:"exchange" doc:"Exchange; that of declare.exchange by default."`
+	RoutingKey string    `yaml:"routing_key" doc:"Routing key, or its pattern."`
+	Arguments  Arguments `yaml:"arguments" doc:"Arguments, for a headers exchange."`
+}
+
+// CheckConfig reports what can't work.
+func (d *Declare) CheckConfig(report func(path, message, remedy string)) {
+	for _, b := range d.Bindings {
+		if b.Exchange == "" && d.Exchange == nil {
+			report("bindings", "a binding names no exchange", "write `exchange` in it, or declare one")
+		}
+	}
+	if kind, _ := d.Arguments["x-queue-type"].(string); (kind == "quorum" || kind == "stream") && (!d.Queue.Durable || d.Queue.Exclusive || d.Queue.AutoDelete) {
+		report("queue", "a "+kind+" queue is always durable, and neither exclusive nor auto_delete", "remove these")
+	}
+}
+
+// Stream says whether the queue is made as a stream.
+func (d *Declare) Stream() bool { return d != nil && d.Arguments["x-queue-type"] == "stream" }
+
+// Do makes what there is to make and gives the queue's name, which the broker chooses
+// for "".
+func (d *Declare) Do(ctx context.Context, c *Conn, ch *amqp091.Channel, queue string) (name string, err error) {
+	if x := d.Exchange; x != nil {
+		if err := x.Kind.Do(ctx, c, ch, x.Name); err != nil {
+			return "", err
+		}
+	}
+	err = c.Within(ctx, "declare queue "+strconv.Quote(queue), func() error {
+		q, err := ch.QueueDeclare(queue, d.Queue.Durable, d.Queue.AutoDelete, d.Queue.Exclusive, false, d.Arguments.Table())
+		name = q.Name
+		return err
+	})
+	for _, b := range d.Bindings {
+		if err != nil {
+			return "", err
+		}
+		exchange := b.Exchange
+		if exchange == "" {
+			exchange = d.Exchange.Name
+		}
+		err = c.Within(ctx, "bind queue "+strconv.Quote(name)+" to exchange "+strconv.Quote(exchange), func() error {
+			return ch.QueueBind(name, b.RoutingKey, exchange, false, b.Arguments.Table())
+		})
+	}
+	return name, err
+}
+
+// Do makes an exchange of this kind.
+func (k *Kind) Do(ctx context.Context, c *Conn, ch *amqp091.Channel, name string) error {
+	return c.Within(ctx, "declare exchange "+strconv.Quote(name), func() error {
+		return ch.ExchangeDeclare(name, k.Type, k.Durable, k.AutoDelete, k.Internal, false, k.Arguments.Table())
+	})
+}

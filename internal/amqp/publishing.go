@@ -1,0 +1,188 @@
+package amqp
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	amqp091 "github.com/rabbitmq/amqp091-go"
+)
+
+// mostHeaders is how many bytes the headers of a message may have: with the other
+// properties they must fit into one frame, of which the smallest that brokers are set
+// to in practice has 128 KiB. One that is larger costs the whole connection.
+const mostHeaders = 96 << 10
+
+// free says whether metadata may set a header: CC and BCC are further routing keys, and
+// no message chooses where it goes.
+func free(name string) bool {
+	return !brokers[name] && name != "CC" && name != "BCC"
+}
+
+// Fill sets the properties and headers of p from metadata: properties by their names
+// wherever they come from, and as headers what is not the input's own. Headers that p
+// has already stay. The error has class rejected.
+func Fill(p *amqp091.Publishing, meta engine.Meta) error {
+	for name, v := range meta.All() {
+		if err := property(p, name, v); err != nil {
+			return err
+		}
+	}
+	for name, v := range meta.Added() {
+		if _, set := p.Headers[name]; set || reserved[name] || !free(name) {
+			continue
+		}
+		if p.Headers == nil {
+			p.Headers = amqp091.Table{}
+		}
+		p.Headers[name] = toTable(v, 0)
+	}
+	return Check(p)
+}
+
+// property sets a property, if name is one that goes along. expiration, user_id and
+// persistent do not: they are for the configuration to say.
+func property(p *amqp091.Publishing, name string, v any) error {
+	var to *string
+	switch name {
+	case "content_type":
+		to = &p.ContentType
+	case "content_encoding":
+		to = &p.ContentEncoding
+	case "correlation_id":
+		to = &p.CorrelationId
+	case "reply_to":
+		to = &p.ReplyTo
+	case "message_id":
+		to = &p.MessageId
+	case "type":
+		to = &p.Type
+	case "app_id":
+		to = &p.AppId
+	case "priority":
+		if n, ok := v.(int); ok && n >= 0 && n <= 255 {
+			p.Priority = uint8(n)
+			return nil
+		}
+		return wrong(name, v, "a number from 0 to 255")
+	case "timestamp":
+		return timestamp(p, v)
+	default:
+		return nil
+	}
+	switch v := v.(type) {
+	case string:
+		*to = v
+	case int:
+		*to = strconv.Itoa(v)
+	case nil:
+	default:
+		return wrong(name, v, "text")
+	}
+	return nil
+}
+
+func timestamp(p *amqp091.Publishing, v any) error {
+	switch v := v.(type) {
+	case time.Time:
+		p.Timestamp = v
+		return nil
+	case int: // seconds, as AMQP counts them
+		p.Timestamp = time.Unix(int64(v), 0)
+		return nil
+	case string:
+		if at, err := time.Parse(time.RFC3339, v); err == nil {
+			p.Timestamp = at
+			return nil
+		}
+	case nil:
+		return nil
+	}
+	return wrong("timestamp", v, "a time")
+}
+
+func wrong(name string, v any, want string) error {
+	return engine.Errorf(engine.Rejected, "metadata %s is %T, but the property has to be %s", name, v, want)
+}
+
+// Check refuses what can't be sent: the client would give up the connection.
+func Check(p *amqp091.Publishing) error {
+	for _, f := range [...]struct{ name, value string }{
+		{"content_type", p.ContentType}, {"content_encoding", p.ContentEncoding}, {"correlation_id", p.CorrelationId}, {"reply_to", p.ReplyTo},
+		{"expiration", p.Expiration}, {"message_id", p.MessageId}, {"type", p.Type}, {"app_id", p.AppId},
+	} {
+		if err := CheckShort(f.name, f.value); err != nil {
+			return err
+		}
+	}
+	size := 0
+	for name, v := range p.Headers {
+		if err := CheckShort(fmt.Sprintf("the name of header %.40q", name), name); err != nil {
+			return err
+		}
+		size += len(name) + sizeOf(v)
+	}
+	if size > mostHeaders {
+		return engine.Errorf(engine.Rejected, "the headers have %d bytes, more than the %d that fit into a frame", size, mostHeaders)
+	}
+	return nil
+}
+
+// CheckShort refuses a text that is longer than the protocol's short strings.
+func CheckShort(what, text string) error {
+	if len(text) > maxShort {
+		return engine.Errorf(engine.Rejected, "%s has %d bytes, more than the 255 that it may have", what, len(text))
+	}
+	return nil
+}
+
+// toTable is metadata as a header's value.
+func toTable(v any, depth int) any {
+	if depth > deepest {
+		return nil
+	}
+	switch v := v.(type) {
+	case nil, bool, string, float64, time.Time:
+		return v
+	case int:
+		return int64(v)
+	case []any:
+		list := make([]any, len(v))
+		for i := range v {
+			list[i] = toTable(v[i], depth+1)
+		}
+		return list
+	case map[string]any:
+		t := make(amqp091.Table, len(v))
+		for name, value := range v {
+			if len(name) <= maxShort {
+				t[name] = toTable(value, depth+1)
+			}
+		}
+		return t
+	}
+	return fmt.Sprint(v)
+}
+
+// sizeOf is how many bytes a value of toTable takes, or a little more.
+func sizeOf(v any) int {
+	const most = 16 // type, length, and a number or time
+	switch v := v.(type) {
+	case string:
+		return most + len(v)
+	case []any:
+		n := most
+		for _, e := range v {
+			n += sizeOf(e)
+		}
+		return n
+	case amqp091.Table:
+		n := most
+		for name, e := range v {
+			n += len(name) + sizeOf(e)
+		}
+		return n
+	}
+	return most
+}

@@ -1,0 +1,61 @@
+package aws
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"path"
+	"regexp"
+	"strings"
+
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+)
+
+const special = `*?[\`
+
+var queuePattern = regexp.MustCompile(`^[][A-Za-z0-9_.*?\\^-]{1,200}$`)
+
+// IsPattern says whether a text is a pattern of names, as of [path.Match], and not a
+// name, URL or ARN: a name has none of the characters that are special in patterns.
+func IsPattern(text string) bool {
+	return strings.ContainsAny(text, special) && !strings.HasPrefix(text, "arn:") && !strings.Contains(text, "://")
+}
+
+// CheckPattern says what is wrong with a pattern.
+func CheckPattern(pattern string) (message, remedy string) {
+	if _, err := path.Match(pattern, ""); err != nil || !queuePattern.MatchString(pattern) {
+		return fmt.Sprintf("%q is no pattern of names of queues", pattern), "write letters, digits, - and _, with * for any of them, ? for one and [a-z] for one of these"
+	}
+	return "", ""
+}
+
+// Queues are the URLs of the caller's queues whose names match a pattern. An error
+// is the last of them.
+func Queues(ctx context.Context, client *sqs.Client, pattern string) iter.Seq2[string, error] {
+	in := &sqs.ListQueuesInput{MaxResults: awssdk.Int32(1000)} // which also asks for pages
+	if prefix := pattern[:firstSpecial(pattern)]; prefix != "" {
+		in.QueueNamePrefix = &prefix
+	}
+	return func(yield func(string, error) bool) {
+		for pages := sqs.NewListQueuesPaginator(client, in); pages.HasMorePages(); {
+			page, err := pages.NextPage(ctx)
+			if err != nil {
+				yield("", Classify(err, "queues"))
+				return
+			}
+			for _, address := range page.QueueUrls {
+				if ok, _ := path.Match(pattern, path.Base(address)); ok && !yield(address, nil) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func firstSpecial(pattern string) int {
+	if i := strings.IndexAny(pattern, special); i >= 0 {
+		return i
+	}
+	return len(pattern)
+}

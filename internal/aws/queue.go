@@ -1,0 +1,110 @@
+package aws
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"path"
+	"regexp"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/arn"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/flowd-io/flowd/engine"
+)
+
+// Queue is a queue as it is configured: by name, URL or ARN.
+type Queue struct {
+	Name    string
+	Account string // that owns it; "" is the caller's
+	Region  string // that it is in; "" is not said
+	URL     string // "" is to be asked for
+}
+
+var (
+	queueName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,80}$`)
+	account   = regexp.MustCompile(`^[0-9]{12}$`)
+	inHost    = regexp.MustCompile(`^(?:sqs\.([a-z0-9-]+)|([a-z0-9-]+)\.queue)\.amazonaws\.com(?:\.cn)?$`)
+)
+
+// ParseQueue reads a name, URL or ARN; the error says what is wrong with it.
+func ParseQueue(text string) (q Queue, err error) {
+	switch {
+	case strings.HasPrefix(text, "arn:"):
+		a, err := arn.Parse(text)
+		if err != nil || a.Service != "sqs" || a.Region == "" || !account.MatchString(a.AccountID) {
+			return q, fmt.Errorf("%q is no ARN of a queue (write arn:aws:sqs:REGION:ACCOUNT:NAME)", text)
+		}
+		q = Queue{Name: a.Resource, Account: a.AccountID, Region: a.Region}
+	case strings.Contains(text, "://"):
+		u, err := url.Parse(text)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.ForceQuery {
+			return q, fmt.Errorf("%q is no URL of a queue (write https://sqs.REGION.amazonaws.com/ACCOUNT/NAME)", redact(text))
+		}
+		q = Queue{Name: path.Base(u.Path), URL: text}
+		if m := inHost.FindStringSubmatch(u.Hostname()); m != nil {
+			q.Region = m[1] + m[2]
+		}
+	default:
+		q = Queue{Name: text}
+	}
+	if strings.ContainsAny(q.Name, special) && q.Name != text {
+		return q, fmt.Errorf("%q is a pattern in an ARN or URL (write the pattern of the names alone, and `region`)", q.Name)
+	}
+	if len(q.Name) > 80 || !queueName.MatchString(strings.TrimSuffix(q.Name, ".fifo")) {
+		return q, fmt.Errorf("%q is no name of a queue (write up to 80 letters, digits, - and _, with .fifo at the end of a FIFO queue's)", q.Name)
+	}
+	return q, nil
+}
+
+// redact keeps a password in a URL out of messages.
+func redact(text string) string {
+	if _, after, found := strings.Cut(text, "@"); found {
+		return "…@" + after
+	}
+	return text
+}
+
+// FIFO says whether the queue keeps the order of its groups: its name tells.
+func (q Queue) FIFO() bool { return strings.HasSuffix(q.Name, ".fifo") }
+
+// String is what messages call it.
+func (q Queue) String() string { return "queue " + q.Name }
+
+// Check reports what is wrong with a queue's place, for CheckConfig.
+func Check(queue string, c *Config, report func(path, message, remedy string)) (q Queue, ok bool) {
+	if queue == "" {
+		return q, false
+	}
+	q, err := ParseQueue(queue)
+	if err != nil {
+		message, remedy, _ := strings.Cut(strings.TrimSuffix(err.Error(), ")"), " (")
+		report("queue", message, remedy)
+		return q, false
+	}
+	if c.Region != "" && q.Region != "" && c.Region != q.Region {
+		report("region", fmt.Sprintf("is %s, but the queue is in %s", c.Region, q.Region), "remove `region`, or correct `queue`")
+	}
+	return q, true
+}
+
+// Find asks for the queue's URL where it is not known.
+func (q Queue) Find(ctx context.Context, client *sqs.Client, region string) (address string, err error) {
+	if q.URL != "" {
+		return q.URL, nil
+	}
+	in := &sqs.GetQueueUrlInput{QueueName: &q.Name}
+	if q.Account != "" {
+		in.QueueOwnerAWSAccountId = &q.Account
+	}
+	out, err := client.GetQueueUrl(ctx, in)
+	switch {
+	case Missing(err):
+		return "", engine.Errorf(engine.Transient, "there is no %s in %s (create it, or correct `queue`, `region` or `endpoint`)", q, region)
+	case err != nil:
+		return "", Classify(err, q.String())
+	}
+	return aws.ToString(out.QueueUrl), nil
+}

@@ -1,0 +1,186 @@
+package aws
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/expr"
+)
+
+// LongestDelay is how long a queue can hold back a message that is sent.
+const LongestDelay = 15 * time.Minute
+
+// SendTimeout is the deadline of one call.
+const SendTimeout = 20 * time.Second
+
+// Outgoing is a message on its way to a queue or topic.
+type Outgoing struct {
+	Body          string
+	Attributes    []Attribute
+	Group, Dedupe string // "" is none
+	Delay         int32  // seconds
+	Entry
+}
+
+// FIFO is what a queue or topic that keeps order asks for.
+type FIFO struct {
+	On      bool // it is one
+	Content bool // it tells equal messages by their content
+}
+
+// Prepare makes an outgoing message of m; what is wrong with it is in its Err. The
+// order key and the group are its lanes.
+func (f FIFO) Prepare(m *engine.Message, group, dedupe *expr.Expr, most int) (o Outgoing) {
+	var size int
+	o.Body, o.Err = Body(m)
+	if o.Err == nil {
+		o.Attributes, size, o.Err = Attributes(m)
+	}
+	if o.Size = len(o.Body) + size; o.Err == nil {
+		o.Err = Fits(o.Size, most)
+	}
+	var err error
+	if o.Group, err = ident("group_id", group, m); err == nil && f.On && o.Group == "" {
+		err = engine.Errorf(engine.Rejected, "group_id is nil, and each message of a FIFO queue or topic needs a group")
+	}
+	o.Err = cmp.Or(o.Err, err)
+	o.Dedupe, err = ident("dedupe_id", dedupe, m)
+	o.Err = cmp.Or(o.Err, err)
+	if f.On && o.Dedupe == "" && !f.Content {
+		o.Dedupe = rand.Text() // equal messages are different ones, unless somebody says otherwise
+	}
+	if m.Key != nil {
+		o.Lanes[0] = "key " + string(m.Key)
+	}
+	if f.On && o.Group != "" {
+		o.Lanes[1] = "group " + o.Group
+	}
+	return o
+}
+
+// ident evaluates a group or deduplication id; "" is none.
+func ident(name string, e *expr.Expr, m *engine.Message) (string, error) {
+	if e.IsZero() {
+		return "", nil
+	}
+	v, err := e.Eval(m)
+	if err != nil || v == nil {
+		return "", err
+	}
+	text, err := e.AppendBody(nil, m)
+	if err != nil {
+		return "", err
+	}
+	if len(text) == 0 || len(text) > 128 {
+		return "", engine.Errorf(engine.Rejected, "%s has %d characters, and may have 1 to 128 (write hash(…) around it)", name, len(text))
+	}
+	for _, c := range text {
+		if c <= ' ' || c > '~' {
+			return "", engine.Errorf(engine.Rejected, "%s has the character %q, and may have letters, digits and punctuation (write hash(…) around it)", name, c)
+		}
+	}
+	return string(text), nil
+}
+
+// Once is for calls that the engine tries again itself.
+func Once(o *sqs.Options) { o.Retryer = aws.NopRetryer{} }
+
+// Send sends messages to a queue, and returns their errors.
+func (r Requests) Send(ctx context.Context, client *sqs.Client, url, what string, all []Outgoing) []error {
+	entries := make([]Entry, len(all))
+	for i := range all {
+		entries[i] = all[i].Entry
+	}
+	return r.Do(ctx, entries, func(ctx context.Context, which []int) ([]error, error) {
+		in := &sqs.SendMessageBatchInput{QueueUrl: &url, Entries: make([]types.SendMessageBatchRequestEntry, len(which))}
+		for n, i := range which {
+			in.Entries[n] = all[i].entry(n)
+		}
+		ctx, cancel := context.WithTimeout(ctx, SendTimeout)
+		defer cancel()
+		out, err := client.SendMessageBatch(ctx, in, Once)
+		if err != nil {
+			return nil, Classify(err, what)
+		}
+		return Failed(len(which), len(out.Successful), out.Failed, what), nil
+	})
+}
+
+func (o *Outgoing) entry(n int) types.SendMessageBatchRequestEntry {
+	e := types.SendMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(n)), MessageBody: &o.Body, DelaySeconds: o.Delay}
+	if o.Group != "" {
+		e.MessageGroupId = &o.Group
+	}
+	if o.Dedupe != "" {
+		e.MessageDeduplicationId = &o.Dedupe
+	}
+	if len(o.Attributes) > 0 {
+		e.MessageAttributes = make(map[string]types.MessageAttributeValue, len(o.Attributes))
+	}
+	for i := range o.Attributes {
+		a := &o.Attributes[i]
+		v := types.MessageAttributeValue{DataType: &a.Type}
+		if a.Binary != nil {
+			v.BinaryValue = a.Binary
+		} else {
+			v.StringValue = &a.Text
+		}
+		e.MessageAttributes[a.Name] = v
+	}
+	return e
+}
+
+// Failed are the errors of the n entries of a call whose ids count from 0.
+func Failed(n, succeeded int, failed []types.BatchResultErrorEntry, what string) []error {
+	if len(failed) == 0 && succeeded == n {
+		return nil
+	}
+	f := make([]Failure, len(failed))
+	for i, e := range failed {
+		f[i] = Failure{e.Id, e.Code, e.Message, e.SenderFault}
+	}
+	return Failures(n, succeeded, f, what)
+}
+
+// Failure is an entry that failed, of any service.
+type Failure struct {
+	ID, Code, Message *string
+	Sender            bool
+}
+
+// Failures is [Failed].
+func Failures(n, succeeded int, failed []Failure, what string) []error {
+	errs := make([]error, n)
+	if succeeded+len(failed) != n {
+		for i := range errs {
+			errs[i] = engine.Errorf(engine.Transient, "%s: the answer is not about all entries", what)
+		}
+	}
+	for _, f := range failed {
+		i, err := strconv.Atoi(aws.ToString(f.ID))
+		if err != nil || i < 0 || i >= n {
+			continue
+		}
+		errs[i] = Answer(aws.ToString(f.Code), aws.ToString(f.Message), what, "", f.Sender)
+	}
+	return errs
+}
+
+// CheckFIFO reports what a FIFO queue or topic needs, and what it can't have.
+func CheckFIFO(fifo bool, kind string, group, dedupe *expr.Expr, report func(path, message, remedy string)) {
+	switch {
+	case fifo && group.IsZero():
+		report("group_id", fmt.Sprintf("required: each message of a FIFO %s belongs to a group", kind), `write group_id: meta("message_group_id"), a field, or '"all"' for one group`)
+	case !fifo && !dedupe.IsZero():
+		report("dedupe_id", fmt.Sprintf("only a FIFO %s removes duplicates", kind), "remove it, or use one whose name ends in .fifo")
+	}
+}

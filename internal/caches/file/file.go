@@ -1,0 +1,209 @@
+// Package file is the cache `file`: it keeps values in a file, over restarts and
+// crashes. Start at [Config].
+package file
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/flowd-io/flowd/engine"
+)
+
+// Config configures the file cache.
+type Config struct {
+	Path    string        `yaml:"path,main" check:"required,nonempty" doc:"The file; it and its directory are made where they are missing. One process uses it at a time."`
+	TTL     time.Duration `yaml:"ttl" check:"min=1ms" doc:"How long a value is kept that comes with no time of its own; no limit by default."`
+	MaxKeys int           `yaml:"max_keys" check:"min=1" default:"1000000" doc:"Keys that are kept; those written first are forgotten first."`
+	Sync    bool          `yaml:"sync" default:"true" doc:"Writes survive a crash of the machine. Without it they are faster and survive only one of flowd: after one of the machine the file may have to be removed."`
+}
+
+// Words are those that users of other systems type.
+func (*Config) Words() map[string]string {
+	return map[string]string{"directory": "write `path`: it is one file", "default_ttl": "write `ttl`"}
+}
+
+const help = `
+Keeps values in a file, over restarts. Writes that come at once are made durable
+together. Space of values that are gone is used again; the file does not shrink.
+
+    processors:
+      - dedupe: {key: id, window: 24h, cache: seen}
+    resources:
+      caches:
+        seen: {file: {path: state/seen.db}}
+`
+
+func init() {
+	engine.Register(engine.Caches, "file", help, Config{}, build)
+}
+
+func build(c Config, _ engine.Env) (engine.Cache, error) { return &file{Config: c}, nil }
+
+var (
+	_ engine.Opener = (*file)(nil)
+	_ engine.Closer = (*file)(nil)
+)
+
+type file struct {
+	Config
+	db   *bbolt.DB
+	wake chan struct{} // has room for one
+	done chan struct{} // closed when the writing loop has ended
+
+	mu     sync.Mutex // guards the fields below
+	next   *group     // takes what is to be written
+	closed bool
+
+	hand []byte // where the sweep goes on, in order; of the loop
+}
+
+// group is what one transaction writes.
+type group struct {
+	ops  []*op
+	done chan struct{} // closed when err is known
+	err  error
+}
+
+type op struct {
+	kind  kind
+	key   string
+	value []byte
+	due   int64 // Unix time in nanoseconds; 0: never
+	added bool
+}
+
+type kind uint8
+
+const (
+	set kind = iota
+	add
+	del
+)
+
+// maxKey leaves room for what is written beside a key.
+const maxKey = bbolt.MaxKeySize - 64
+
+var errClosed = errors.New("the cache is closed")
+
+// Open opens the file, which locks it, and starts the loop that writes.
+func (f *file) Open(context.Context) error {
+	db, err := open(f.Path, f.Sync)
+	if err != nil {
+		return err
+	}
+	f.db, f.hand, f.closed = db, nil, false
+	f.next = &group{done: make(chan struct{})}
+	f.wake, f.done = make(chan struct{}, 1), make(chan struct{})
+	go f.loop()
+	return nil
+}
+
+// Close writes what is still to be written and lets go of the file.
+func (f *file) Close(ctx context.Context) error {
+	f.mu.Lock()
+	if f.closed || f.db == nil {
+		f.mu.Unlock()
+		return nil
+	}
+	f.closed = true
+	f.mu.Unlock()
+	f.poke()
+	select {
+	case <-f.done:
+		return f.db.Close()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (f *file) poke() {
+	select {
+	case f.wake <- struct{}{}:
+	default:
+	}
+}
+
+// loop writes group after group; while one is written the next one fills.
+func (f *file) loop() {
+	defer close(f.done)
+	for range f.wake {
+		f.mu.Lock()
+		g, closed := f.next, f.closed
+		f.next = &group{done: make(chan struct{})}
+		f.mu.Unlock()
+		if len(g.ops) > 0 {
+			g.err = f.commit(g.ops)
+		}
+		close(g.done)
+		if closed {
+			return
+		}
+	}
+}
+
+// write has o written with the next group and waits for that. When ctx ends
+// first, it may have been written or not.
+func (f *file) write(ctx context.Context, o *op) error {
+	switch {
+	case o.key == "":
+		return engine.Errorf(engine.Permanent, "a key of the cache is empty")
+	case len(o.key) > maxKey:
+		return engine.Errorf(engine.Permanent, "a key of %d bytes is too long for a cache of type file, which takes %d (use its hash: `hash(…)`)", len(o.key), maxKey)
+	}
+	f.mu.Lock()
+	if f.closed || f.db == nil {
+		f.mu.Unlock()
+		return errClosed
+	}
+	g := f.next
+	g.ops = append(g.ops, o)
+	f.mu.Unlock()
+	f.poke()
+	select {
+	case <-g.done:
+		return g.err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (f *file) due(ttl time.Duration) int64 {
+	if ttl == 0 {
+		ttl = f.TTL
+	}
+	if ttl == 0 {
+		return 0
+	}
+	return time.Now().Add(ttl).UnixNano()
+}
+
+func (f *file) Set(ctx context.Context, key string, value []byte, ttl time.Duration) error {
+	return f.write(ctx, &op{kind: set, key: key, value: value, due: f.due(ttl)})
+}
+
+func (f *file) Add(ctx context.Context, key string, value []byte, ttl time.Duration) (bool, error) {
+	o := &op{kind: add, key: key, value: value, due: f.due(ttl)}
+	err := f.write(ctx, o)
+	return err == nil && o.added, err
+}
+
+func (f *file) Delete(ctx context.Context, key string) error {
+	return f.write(ctx, &op{kind: del, key: key})
+}
+
+func (f *file) Get(ctx context.Context, key string) (value []byte, ok bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, false, err
+	}
+	err = f.guard(func() error {
+		return f.db.View(func(tx *bbolt.Tx) error {
+			value, ok = get(tx, key)
+			return nil
+		})
+	})
+	return value, ok, err
+}

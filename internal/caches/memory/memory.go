@@ -1,0 +1,138 @@
+// Package memory is the cache `memory`: it keeps values in this process, the most
+// recently used ones. Start at [Config].
+package memory
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// Config configures the memory cache.
+type Config struct {
+	MaxKeys  int           `yaml:"max_keys" check:"min=1" default:"100000" doc:"Keys that are kept; those that were not used for longest are forgotten first."`
+	MaxBytes schema.Size   `yaml:"max_bytes" check:"min=1" default:"64MiB" doc:"What keys and values may take together; a larger one is refused."`
+	TTL      time.Duration `yaml:"ttl" check:"min=1ms" doc:"How long a value is kept that comes with no time of its own; no limit by default."`
+}
+
+// Words are those that users of other systems type.
+func (*Config) Words() map[string]string {
+	return map[string]string{"size": "write `max_keys`", "capacity": "write `max_keys`", "default_ttl": "write `ttl`"}
+}
+
+const help = `
+Keeps values in memory; a restart forgets them. All pipelines of the process that
+name the cache share it.
+
+    processors:
+      - cache: {get: users, key: user_id, into: user}
+    resources:
+      caches:
+        users: {memory: {max_keys: 10000, ttl: 5m}}
+`
+
+func init() {
+	engine.Register(engine.Caches, "memory", help, Config{}, build)
+}
+
+func build(c Config, _ engine.Env) (engine.Cache, error) {
+	m := &memory{max: int(c.MaxBytes), ttl: c.TTL}
+	lru, err := simplelru.NewLRU(c.MaxKeys, func(key string, e entry) { m.bytes -= size(key, e.value) })
+	m.lru = lru
+	return m, err
+}
+
+type memory struct {
+	max int // bytes
+	ttl time.Duration
+
+	mu    sync.Mutex // guards the fields below
+	lru   *simplelru.LRU[string, entry]
+	bytes int
+}
+
+type entry struct {
+	value []byte
+	due   time.Time // zero: never
+}
+
+func size(key string, value []byte) int { return len(key) + len(value) }
+
+func (m *memory) Get(_ context.Context, key string) ([]byte, bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e, ok := m.get(key, time.Now())
+	return e.value, ok, nil
+}
+
+func (m *memory) get(key string, now time.Time) (entry, bool) {
+	e, ok := m.lru.Get(key)
+	if ok && e.past(now) {
+		m.lru.Remove(key)
+		return entry{}, false
+	}
+	return e, ok
+}
+
+func (e entry) past(now time.Time) bool { return !e.due.IsZero() && !now.Before(e.due) }
+
+func (m *memory) Set(_ context.Context, key string, value []byte, ttl time.Duration) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.set(key, value, ttl, time.Now())
+}
+
+func (m *memory) Add(_ context.Context, key string, value []byte, ttl time.Duration) (bool, error) {
+	now := time.Now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if _, ok := m.get(key, now); ok {
+		return false, nil
+	}
+	err := m.set(key, value, ttl, now)
+	return err == nil, err
+}
+
+func (m *memory) set(key string, value []byte, ttl time.Duration, now time.Time) error {
+	if n := size(key, value); n > m.max {
+		return engine.Errorf(engine.Permanent, "a value of %d bytes is larger than the cache (raise its `max_bytes`)", n)
+	}
+	if ttl == 0 {
+		ttl = m.ttl
+	}
+	e := entry{value: value}
+	if ttl > 0 {
+		e.due = now.Add(ttl)
+	}
+	m.lru.Remove(key) // Add would replace the value and not say so
+	m.bytes += size(key, value)
+	m.lru.Add(key, e)
+	for m.bytes > m.max {
+		m.lru.RemoveOldest()
+	}
+	m.sweep(now)
+	return nil
+}
+
+// sweep removes what has expired among the keys that were not used for longest:
+// a few at a time, but more than come in.
+func (m *memory) sweep(now time.Time) {
+	for range 2 {
+		if _, e, ok := m.lru.GetOldest(); !ok || !e.past(now) {
+			return
+		}
+		m.lru.RemoveOldest()
+	}
+}
+
+func (m *memory) Delete(_ context.Context, key string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.lru.Remove(key)
+	return nil
+}

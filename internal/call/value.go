@@ -1,0 +1,50 @@
+package call
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/internal/codec"
+)
+
+// Value is what an answer says, as JSON text: a document as it is, other text as
+// a string, and nothing as null. Without scalars, 12 or true alone is text, too.
+// The error has class decode.
+func Value(body []byte, scalars bool) ([]byte, error) {
+	body = bytes.TrimSpace(body)
+	switch {
+	case len(body) == 0:
+		return []byte("null"), nil
+	case (scalars || body[0] == '{' || body[0] == '[') && Valid(body) == nil:
+		return body, nil
+	}
+	text, err := codec.AppendText(make([]byte, 0, len(body)+2), body)
+	if err != nil {
+		return nil, engine.Errorf(engine.Decode, "the answer is neither JSON nor text (without `into` it becomes the payload as it is)")
+	}
+	return text, nil
+}
+
+// Valid says why a text is no JSON document; the error has class decode.
+func Valid(body []byte) error {
+	var d doc.Doc
+	d.Reset(body, nil)
+	return engine.WithClass(engine.Decode, d.Valid())
+}
+
+// OneLine is a payload without line ends: itself, or a JSON document without its
+// white space. The error has class rejected.
+func OneLine(payload []byte) ([]byte, error) {
+	if !bytes.ContainsAny(payload, "\n\r") {
+		return payload, nil
+	}
+	if err := Valid(payload); err != nil {
+		return nil, engine.Errorf(engine.Rejected, "a payload of several lines that is no JSON can't be sent as one line (write `encode: base64` in front of it): %w", err)
+	}
+	var out bytes.Buffer
+	out.Grow(len(payload))
+	err := json.Compact(&out, payload)
+	return out.Bytes(), err
+}

@@ -1,0 +1,280 @@
+package checkpoint
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+)
+
+type cursor struct {
+	At int64 `json:"at"`
+}
+
+// kept opens a checkpoint whose state is at.
+func kept(t *testing.T, path string, at *atomic.Int64) (*Keeper[cursor], *cursor) {
+	t.Helper()
+	k, saved, err := Open(config(path, at))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k, saved
+}
+
+func config(path string, at *atomic.Int64) Config[cursor] {
+	return Config[cursor]{Path: path, Kind: "test", Owner: "input a", Log: slog.New(slog.DiscardHandler), State: func() cursor { return cursor{at.Load()} }}
+}
+
+func closed(t *testing.T, k *Keeper[cursor]) {
+	t.Helper()
+	if err := k.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAStateIsThereAgain(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	path := filepath.Join(t.TempDir(), "new", "folder", "a.checkpoint")
+	var at atomic.Int64
+	k, saved := kept(t, path, &at)
+	if saved != nil {
+		t.Errorf("there was nothing, got %v", saved)
+	}
+	closed(t, k)
+	k, saved = kept(t, path, &at)
+	if saved != nil {
+		t.Errorf("nothing was saved, got %v", saved)
+	}
+	at.Store(7)
+	k.Changed(1)
+	closed(t, k)
+	k, saved = kept(t, path, &at)
+	defer closed(t, k)
+	if saved == nil || saved.At != 7 {
+		t.Errorf("got %v, want 7", saved)
+	}
+	for p, want := range map[string]os.FileMode{path: 0o600, filepath.Dir(path): 0o700 | os.ModeDir} {
+		if info, err := os.Stat(p); err != nil || info.Mode() != want {
+			t.Errorf("%s has mode %v, want %v (%v)", p, info.Mode(), want, err)
+		}
+	}
+	if _, err := os.Stat(Temporary(path)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the temporary file is left: %v", err)
+	}
+}
+
+func TestAChangeIsSavedAtOnceAndThenOnceASecond(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a")
+	synctest.Test(t, func(t *testing.T) {
+		var at atomic.Int64
+		k, _ := kept(t, path, &at)
+		defer closed(t, k)
+		step := func(name string, messages int, wait time.Duration, want string) {
+			t.Helper()
+			if messages > 0 {
+				at.Add(1)
+				k.Changed(messages)
+			}
+			time.Sleep(wait)
+			synctest.Wait()
+			if text, err := os.ReadFile(path); err != nil || !bytes.Contains(text, []byte(want)) {
+				t.Errorf("%s: got %s, %v, want %s", name, text, err, want)
+			}
+		}
+		step("the first", 1, 0, `"at":1}`)
+		step("the second waits", 1, pause/2, `"at":1}`)
+		step("for a second", 0, pause/2+1, `"at":2}`)
+		step("so does the third", 1, pause/2, `"at":2}`)
+		step("unless there are many", much, 0, `"at":4}`)
+		step("which wait, too", much, shortPause/2, `"at":4}`)
+		step("not so long", 0, shortPause, `"at":5}`)
+		step("after a quiet second", 0, 2*pause, `"at":5}`)
+		step("a change is saved at once", 1, 0, `"at":6}`)
+	})
+}
+
+func TestASaveThatFailsIsMadeGood(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a")
+	synctest.Test(t, func(t *testing.T) {
+		var at atomic.Int64
+		var log bytes.Buffer
+		cfg := config(path, &at)
+		cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
+		k, _, err := Open(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Mkdir(Temporary(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(Temporary(path), "x"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		at.Store(3)
+		k.Changed(1)
+		time.Sleep(5 * pause)
+		synctest.Wait()
+		if n := strings.Count(log.String(), "can't be saved"); n != 1 {
+			t.Errorf("%d complaints, want one: %s", n, &log)
+		}
+		if err := os.RemoveAll(Temporary(path)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * pause)
+		synctest.Wait()
+		if text, _ := os.ReadFile(path); !bytes.Contains(text, []byte(`"at":3}`)) || !strings.Contains(log.String(), "saved again") {
+			t.Errorf("got %s, log %s", text, &log)
+		}
+		closed(t, k)
+	})
+}
+
+func TestOpenRefuses(t *testing.T) {
+	dir := t.TempDir()
+	put := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("empty", "")
+	put("cut", `{"checkpoint_of":"test","version":1,"state":{"a`)
+	put("yaml", "inputs:\n")
+	put("json", `{"a": 1}`)
+	put("other", `{"checkpoint_of":"sql","version":1,"state":{}}`)
+	put("newer", `{"checkpoint_of":"test","version":2,"state":{}}`)
+	put("shape", `{"checkpoint_of":"test","version":1,"state":{"at":"x"}}`)
+	if err := os.Mkdir(filepath.Join(dir, "folder"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"empty":   "is damaged or no checkpoint: unexpected end of JSON input (restore it, or remove it to begin without one)",
+		"cut":     "is damaged or no checkpoint: unexpected end",
+		"yaml":    "is damaged or no checkpoint",
+		"json":    "is no checkpoint (name another file)",
+		"other":   "is a checkpoint of sql, not of test (name another file)",
+		"newer":   "has version 2, this flowd knows 1",
+		"shape":   "is damaged: json: cannot unmarshal string",
+		"folder":  "is no regular file",
+		"pipe":    "is no regular file",
+		"empty/x": "not a directory (a part of the path is a file)",
+	} {
+		path := filepath.Join(dir, name)
+		before, _ := os.ReadFile(filepath.Join(dir, "cut"))
+		_, _, err := Open(config(path, new(atomic.Int64)))
+		if err == nil || !strings.Contains(err.Error(), "checkpoint "+path+": "+want) {
+			t.Errorf("%s: got %v, want %q", name, err, want)
+		}
+		if after, _ := os.ReadFile(filepath.Join(dir, "cut")); !bytes.Equal(before, after) {
+			t.Errorf("%s: a refused file was changed", name)
+		}
+	}
+	if len(claims.owner) > 0 {
+		t.Errorf("claims are left: %v", claims.owner)
+	}
+}
+
+func TestOneCheckpointHasOneOwner(t *testing.T) {
+	dir := t.TempDir()
+	var at atomic.Int64
+	k, _ := kept(t, filepath.Join(dir, "a"), &at)
+	if err := os.Symlink(filepath.Join(dir, "a"), filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(dir)
+	for _, path := range []string{"a", "./x/../a", "link"} {
+		if _, _, err := Open(config(path, &at)); err == nil || !strings.Contains(err.Error(), "is that of input a already") {
+			t.Errorf("%s: got %v", path, err)
+		}
+	}
+	k.Changed(1) // another file has the lock now
+	if err := k.Save(); err != nil {
+		t.Fatal(err)
+	}
+	// Another process is another open file: the lock is what it meets.
+	if _, _, err := openFile[cursor](filepath.Join(dir, "a"), "a", "test"); !errors.Is(err, errInUse) {
+		t.Errorf("got %v", err)
+	}
+	closed(t, k)
+	k, _ = kept(t, "a", &at)
+	closed(t, k)
+}
+
+func TestALinkInPlaceOfTheTemporaryFileIsNotFollowed(t *testing.T) {
+	dir := t.TempDir()
+	victim := filepath.Join(dir, "victim")
+	if err := errors.Join(os.WriteFile(victim, []byte("mine"), 0o600), os.Symlink(victim, Temporary(filepath.Join(dir, "a")))); err != nil {
+		t.Fatal(err)
+	}
+	var at atomic.Int64
+	k, _ := kept(t, filepath.Join(dir, "a"), &at)
+	closed(t, k)
+	if text, _ := os.ReadFile(victim); string(text) != "mine" {
+		t.Errorf("the link was followed: %s", text)
+	}
+}
+
+// TestAProcessThatIsKilledLeavesAWholeCheckpoint kills a process that saves all
+// the time.
+func TestAProcessThatIsKilledLeavesAWholeCheckpoint(t *testing.T) {
+	if path := os.Getenv("CHECKPOINT_TEST_PATH"); path != "" {
+		var at atomic.Int64
+		k, saved := kept(t, path, &at)
+		if saved != nil {
+			at.Store(saved.At)
+		}
+		os.Stdout.WriteString("open\n")
+		for {
+			at.Add(1)
+			k.Changed(1)
+			if err := k.Save(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	path := filepath.Join(t.TempDir(), "a")
+	var last int64
+	for range 5 {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", t.Name())
+		cmd.Env = append(os.Environ(), "CHECKPOINT_TEST_PATH="+path)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := out.Read(make([]byte, 5)); err != nil {
+			t.Fatal(err)
+		}
+		for before, _ := os.ReadFile(path); ; { // until it has saved
+			if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, before) {
+				break
+			}
+		}
+		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait()
+		k, saved := kept(t, path, new(atomic.Int64))
+		if saved == nil || saved.At <= last {
+			t.Fatalf("got %v after %d", saved, last)
+		}
+		last = saved.At
+		closed(t, k)
+	}
+}

@@ -1,0 +1,248 @@
+package httpx
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/internal/tlsconf"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// Calls is what the configuration says of requests. Components have it inline.
+type Calls struct {
+	URL     expr.Template             `yaml:"url,main" check:"required" doc:"Where to send. Scheme and host are written literally; what data adds can't change them."`
+	Headers schema.Map[expr.Template] `yaml:"headers" doc:"Headers by name."`
+	Auth    Auth                      `yaml:"auth" doc:"Credentials to show."`
+	Expect  []int                     `yaml:"expect" check:"min=200,max=599" doc:"Statuses that mean success; 200 to 299 by default."`
+	TLS     tlsconf.Client            `yaml:"tls" doc:"TLS beyond the system's defaults."`
+}
+
+// reserved are the headers that a request sets itself.
+var reserved = []string{"Host", "Content-Length", "Transfer-Encoding", "Connection"}
+
+// CheckConfig reports what can't be sent.
+func (c *Calls) CheckConfig(report func(path, message, remedy string)) {
+	if why := checkURL(&c.URL); why != "" {
+		report("url", why, "write as http://host/path/$(id)")
+	}
+	for name := range c.Headers.All() {
+		switch {
+		case !isToken(name):
+			report("headers", fmt.Sprintf("%q is no name of a header", name), "use letters, digits and -")
+		case slices.Contains(reserved, http.CanonicalHeaderKey(name)):
+			report("headers", name+" is set by the request itself", "remove it")
+		}
+	}
+}
+
+// Free says whether a header of this name may be sent beside those that the
+// configuration sets.
+func (c *Calls) Free(name string) bool {
+	canonical := http.CanonicalHeaderKey(name)
+	if !isToken(name) || slices.Contains(reserved, canonical) || canonical == "Authorization" {
+		return false
+	}
+	for set := range c.Headers.All() {
+		if http.CanonicalHeaderKey(set) == canonical {
+			return false
+		}
+	}
+	return true
+}
+
+// isToken says whether a text can be a header's name.
+func isToken(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", r))
+	})
+}
+
+// Caller makes requests. Between Open and Close it is safe for concurrent use.
+type Caller struct {
+	cfg     *Calls
+	guard   guard
+	secrets []string // what no error shows
+	client  *http.Client
+}
+
+// NewCaller makes a caller; c must not change afterwards.
+func NewCaller(c *Calls) *Caller {
+	return &Caller{cfg: c, guard: newGuard(&c.URL), secrets: secretsOf(c)}
+}
+
+// secretsOf is what a server must not be quoted with: the credentials, and long
+// values in headers and URL that the configuration gives, such as API keys.
+func secretsOf(c *Calls) []string {
+	const long = 8
+	var all []string
+	if c.Auth.Bearer != nil {
+		all = append(all, c.Auth.Bearer.Reveal())
+	}
+	if c.Auth.Basic != nil {
+		all = append(all, c.Auth.Basic.Password.Reveal())
+	}
+	keep := func(text string) {
+		if len(text) >= long {
+			all = append(all, text)
+		}
+	}
+	for name, value := range c.Headers.All() {
+		canonical := http.CanonicalHeaderKey(name)
+		if text, ok := value.Const(); ok && canonical != "Content-Type" && !strings.HasPrefix(canonical, "Accept") {
+			keep(text[strings.LastIndexByte(text, ' ')+1:]) // of "Bearer x", x
+		}
+	}
+	if u, err := url.Parse(c.URL.Prefix()); err == nil {
+		password, _ := u.User.Password()
+		keep(password)
+		for _, values := range u.Query() {
+			for _, v := range values {
+				keep(v)
+			}
+		}
+	}
+	return all
+}
+
+// maxRedirects is how many redirects are followed one after the other.
+const maxRedirects = 5
+
+// Open reads certificates; connections are made by the first call. With follow,
+// redirects that repeat the request at the same origin are followed: others would
+// carry it, with its credentials, to where no one said.
+func (c *Caller) Open(follow bool) error {
+	conf, err := c.cfg.TLS.Config()
+	if err != nil {
+		return err
+	}
+	c.client = &http.Client{
+		Transport: &http.Transport{
+			Proxy:                  http.ProxyFromEnvironment,
+			DialContext:            (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+			TLSClientConfig:        conf,
+			TLSHandshakeTimeout:    10 * time.Second,
+			ForceAttemptHTTP2:      true,
+			MaxIdleConnsPerHost:    64,
+			IdleConnTimeout:        90 * time.Second,
+			MaxResponseHeaderBytes: 64 << 10,
+		},
+		CheckRedirect: func(req *http.Request, via []*http.Request) error {
+			first := via[0]
+			if follow && len(via) <= maxRedirects && req.Method == first.Method && !c.expects(req.Response.StatusCode) &&
+				req.URL.Scheme == first.URL.Scheme && req.URL.Host == first.URL.Host {
+				return nil
+			}
+			return http.ErrUseLastResponse
+		},
+	}
+	return nil
+}
+
+// Close drops idle connections.
+func (c *Caller) Close() { c.client.CloseIdleConnections() }
+
+// Target is the URL and the headers for a message.
+func (c *Caller) Target(m *engine.Message) (string, http.Header, error) {
+	url, err := c.guard.url(m)
+	if err != nil {
+		return "", nil, err
+	}
+	header := make(http.Header, c.cfg.Headers.Len()+2)
+	for name, value := range c.cfg.Headers.All() {
+		text, err := value.Text(m)
+		if err != nil {
+			return "", nil, err
+		}
+		if strings.ContainsFunc(text, isControl) {
+			return "", nil, engine.Errorf(engine.Rejected, "header %s: the value has control characters", name)
+		}
+		header.Set(name, text)
+	}
+	return url, header, nil
+}
+
+func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
+
+// SetHeader sets a header to a value of metadata: text as it is, all else as
+// JSON. What has no such form is left out.
+func SetHeader(header http.Header, name string, v any) {
+	text, ok := v.(string)
+	if !ok {
+		raw, err := doc.Append(nil, v)
+		if err != nil {
+			return
+		}
+		text = string(raw)
+	}
+	header.Set(name, strings.Map(func(r rune) rune {
+		if isControl(r) {
+			return ' '
+		}
+		return r
+	}, text))
+}
+
+// ContentType is what a body most likely is.
+func ContentType(body []byte) string {
+	if len(body) > 0 && (body[0] == '{' || body[0] == '[') {
+		return "application/json"
+	}
+	return "application/octet-stream"
+}
+
+// Do makes a request, once, and returns its answer if that is an expected one.
+// The caller closes the answer's body. An error has a class: transient, timeout
+// when ctx has passed its deadline, or what the status says.
+func (c *Caller) Do(ctx context.Context, method, target string, header http.Header, body []byte) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
+	if err != nil {
+		return nil, engine.Errorf(engine.Rejected, "url %s: %w", c.guard.shown(), cause(err))
+	}
+	req.Header = header
+	c.cfg.Auth.Set(req)
+	res, err := c.client.Do(req)
+	if err != nil {
+		return nil, Lost(ctx, req, err)
+	}
+	if c.expects(res.StatusCode) {
+		return res, nil
+	}
+	defer res.Body.Close()
+	return nil, c.refusal(req, res)
+}
+
+func (c *Caller) expects(status int) bool {
+	if len(c.cfg.Expect) > 0 {
+		return slices.Contains(c.cfg.Expect, status)
+	}
+	return status >= 200 && status < 300
+}
+
+// Lost is the error of a request that got no answer, or not all of it.
+func Lost(ctx context.Context, req *http.Request, err error) error {
+	class := engine.Transient
+	if errors.Is(err, context.DeadlineExceeded) || errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		class = engine.Timeout
+	}
+	return engine.Errorf(class, "%s: %w", shown(req.URL), cause(err))
+}
+
+// cause is an error without the URL, which has whatever secrets are in its query.
+func cause(err error) error {
+	var e *url.Error
+	if errors.As(err, &e) {
+		return e.Err
+	}
+	return err
+}

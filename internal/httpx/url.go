@@ -1,0 +1,198 @@
+package httpx
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/engine/expr"
+)
+
+// checkURL says what is wrong with the literal part of a URL, or "".
+func checkURL(t *expr.Template) string {
+	if t.IsZero() {
+		return ""
+	}
+	text, constant := t.Const()
+	if !constant {
+		text = t.Prefix()
+	}
+	scheme, rest, _ := strings.Cut(text, "://")
+	if scheme != "http" && scheme != "https" {
+		return "must begin with http:// or https://"
+	}
+	host := rest
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		host = rest[:i]
+	} else if !constant {
+		return "data must not choose the host: the slash behind the host has to stand in front of the first $( )"
+	}
+	if host == "" {
+		return "has no host"
+	}
+	if _, err := url.Parse(scheme + "://" + host); err != nil {
+		return fmt.Sprintf("%q is no host", host)
+	}
+	return ""
+}
+
+// guard makes URLs of a template and checks those that have data in them.
+type guard struct {
+	template *expr.Template
+	constant bool
+	prefix   string
+	special  [3]int // how many of specials the configuration writes
+}
+
+// specials divide a URL. Data may not bring any of its own.
+const specials = "?#&"
+
+func newGuard(t *expr.Template) guard {
+	g := guard{template: t, prefix: t.Prefix()}
+	if _, g.constant = t.Const(); g.constant {
+		return g
+	}
+	// Placeholders have their values in the prefix; behind it, the source has to do.
+	tail := ""
+	if i := strings.Index(t.String(), "$("); i >= 0 {
+		tail = literal(t.String()[i:])
+	}
+	for i := range specials {
+		c := specials[i : i+1]
+		g.special[i] = strings.Count(g.prefix, c) + strings.Count(tail, c)
+	}
+	return g
+}
+
+// literal is a template's source without its expressions.
+func literal(src string) string {
+	var b strings.Builder
+	for {
+		before, after, found := strings.Cut(src, "$(")
+		b.WriteString(before)
+		if !found {
+			return b.String()
+		}
+		src = after[expression(after):]
+	}
+}
+
+// expression is the length of an expression and the parenthesis that ends it.
+func expression(src string) int {
+	depth, quote := 1, byte(0)
+	for i := 0; i < len(src); i++ {
+		switch c := src[i]; {
+		case quote != 0 && c == '\\' && quote != '`':
+			i++
+		case quote != 0:
+			if c == quote {
+				quote = 0
+			}
+		case c == '"' || c == '\'' || c == '`':
+			quote = c
+		case c == '(':
+			depth++
+		case c == ')':
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		}
+	}
+	return len(src)
+}
+
+// url is the URL for a message.
+func (g *guard) url(m *engine.Message) (string, error) {
+	text, err := g.template.Text(m)
+	if err != nil {
+		return "", err
+	}
+	if g.constant {
+		return text, nil
+	}
+	u, err := g.check(text)
+	if err != nil {
+		return "", engine.Errorf(engine.Rejected, "url %s: %w", g.shown(), err)
+	}
+	u.RawQuery = sendable(u.RawQuery)
+	return u.String(), nil
+}
+
+// check says why data must not make such a URL. It does not show the URL, whose
+// query may have a secret in it.
+func (g *guard) check(text string) (*url.URL, error) {
+	for i := range specials {
+		if c := specials[i : i+1]; strings.Count(text, c) != g.special[i] {
+			return nil, fmt.Errorf("data brings a %q into it, which would change what is asked for (write $(url_encode(…)))", c)
+		}
+	}
+	if strings.IndexByte(text, '\\') >= 0 {
+		return nil, errors.New("data brings a backslash into it (write $(url_encode(…)))")
+	}
+	u, err := url.Parse(text)
+	if err != nil {
+		var detail *url.Error
+		if errors.As(err, &detail) {
+			err = detail.Err
+		}
+		return nil, err
+	}
+	for part := range strings.SplitSeq(u.Path, "/") {
+		if part == ".." || part == "." {
+			return nil, errors.New("data leads out of its folder")
+		}
+	}
+	return u, nil
+}
+
+// shown is the literal beginning of the URL.
+func (g *guard) shown() string {
+	text, _, _ := strings.Cut(g.prefix, "?")
+	if u, err := url.Parse(text); err == nil {
+		text = shown(u)
+	}
+	return text + "…"
+}
+
+// sendable writes what can't stand in a request's first line as escapes.
+func sendable(query string) string {
+	odd := func(c byte) bool { return c <= ' ' || c >= 0x7f || c == '"' || c == '<' || c == '>' }
+	var b strings.Builder
+	for i := range len(query) {
+		if c := query[i]; odd(c) {
+			fmt.Fprintf(&b, "%%%02X", c)
+		} else {
+			b.WriteByte(c)
+		}
+	}
+	return b.String()
+}
+
+// shown is a URL as errors show it: without what may be secret in it.
+func shown(u *url.URL) string {
+	v := *u
+	v.User, v.RawQuery, v.Fragment = nil, "", ""
+	return v.String()
+}
+
+func init() {
+	expr.Register(expr.Func{
+		Name:  "url_encode",
+		Doc:   "The text, number or truth value as one part of a URL: a segment of the path, or the value of a parameter.",
+		Types: []any{new(func(string) string), new(func(float64) string), new(func(bool) string)},
+		Call: func(_ expr.Source, args ...any) (any, error) {
+			text, ok := args[0].(string)
+			if !ok {
+				raw, err := doc.Append(nil, args[0])
+				if err != nil {
+					return nil, err
+				}
+				text = string(raw)
+			}
+			return strings.ReplaceAll(url.QueryEscape(text), "+", "%20"), nil
+		},
+	})
+}

@@ -1,0 +1,124 @@
+// Package inner runs steps over copies of a step's messages, for steps that have
+// steps inside. Start at [Copy] and [Outcomes].
+package inner
+
+import (
+	"fmt"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/doc"
+)
+
+// few is how many messages do without an arena of their own, whose first chunk of
+// 64 KiB would cost more than all of their edits.
+const few = 32
+
+// Copy makes a batch of copies, for [engine.Runner.Run]. The Ref of a copy is
+// the index of its message in of, plus one. Before several goroutines work on
+// copies of the same messages, [Freeze] is called.
+func Copy(of []*engine.Message) *engine.Batch {
+	b := engine.NewBatch(len(of))
+	for _, m := range of {
+		b.Copy(m)
+	}
+	ref := uint64(0)
+	for m := range b.All() {
+		ref++
+		m.Ref = ref
+		if len(of) < few {
+			m.Doc().Attach(nil)
+		}
+	}
+	return b
+}
+
+// Freeze makes sure that reading the documents of a batch changes nothing in them
+// any more: several goroutines can then read what their copies share.
+func Freeze(b *engine.Batch) {
+	for m := range b.All() {
+		freeze(m.Doc())
+		if Opaque(m) {
+			freeze(m.Document())
+		}
+	}
+}
+
+func freeze(d *doc.Doc) {
+	_ = d.Valid() // whatever it says is remembered
+	_ = d.Bytes() // splices the edits
+}
+
+// Outcome is what steps have made of one copy.
+type Outcome struct {
+	Live    *engine.Message // it goes on; nil: see below
+	Err     error           // it failed
+	Dropped bool            // a step dropped it on purpose, as filtered
+	Gone    bool            // a step's `on_error: drop` did
+}
+
+// Outcomes are what became of n copies after a run, by index. A copy that was
+// split into several or merged has failed: it can't be taken back as one message.
+func Outcomes(b *engine.Batch, n int, step string) []Outcome {
+	all, found, merged := make([]Outcome, n), make([]int, n), false
+	note := func(m *engine.Message, o Outcome) {
+		if m.Ref == 0 { // only what a step has made itself has none
+			merged = true
+			return
+		}
+		i := m.Ref - 1
+		all[i] = o
+		found[i]++
+	}
+	for m := range b.All() {
+		note(m, Outcome{Live: m})
+	}
+	for m := range b.Ended() {
+		if err := m.Err(); err != nil {
+			note(m, Outcome{Err: err})
+		} else {
+			note(m, Outcome{Dropped: true})
+		}
+	}
+	for i := range all {
+		switch {
+		case found[i] > 1:
+			all[i] = Outcome{Err: fmt.Errorf("a step inside %s has made %d messages of one, which can't go on as one (split behind it)", step, found[i])}
+		case found[i] == 0 && merged:
+			all[i] = Outcome{Err: fmt.Errorf("a step inside %s has merged messages, which can't go on by themselves (merge behind it)", step)}
+		case found[i] == 0:
+			all[i] = Outcome{Gone: true}
+		}
+	}
+	return all
+}
+
+// Give makes a message what its copy has become: payload and metadata.
+func Give(to, from *engine.Message) error {
+	if err := GiveBody(to, from, from.Bytes()); err != nil {
+		return err
+	}
+	to.Meta = from.Meta
+	return nil
+}
+
+// GiveBody makes body the payload of a message. from says what it is: a merge's
+// body is no document until a step has made one of it.
+func GiveBody(to, from *engine.Message, body []byte) error {
+	if Opaque(to) && !Opaque(from) {
+		if err := to.SetValue(nil); err != nil {
+			return err
+		}
+	} else if Same(to.Bytes(), body) {
+		return nil // what is known of the document stays known
+	}
+	to.SetBytes(body)
+	return nil
+}
+
+// Opaque says whether expressions see another document than the payload.
+func Opaque(m *engine.Message) bool { return m.Document() != m.Doc() }
+
+// Same says whether two payloads are the same memory: nobody has edited it.
+func Same(a, b []byte) bool {
+	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
+}

@@ -1,0 +1,184 @@
+package metrics
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/flowd-io/flowd/engine"
+)
+
+// Kind is "counter", "gauge" or "histogram".
+type Kind string
+
+// The kinds of a metric.
+const (
+	Counter   Kind = "counter"
+	Gauge     Kind = "gauge"
+	Histogram Kind = "histogram"
+)
+
+// Spec describes a metric. Whoever names the same metric must describe it alike.
+type Spec struct {
+	Name      string
+	Kind      Kind
+	Labels    []string  // names, sorted
+	MaxSeries int       // at least 1
+	Buckets   []float64 // upper bounds of a histogram, ascending; nil: Prometheus' own
+}
+
+var (
+	metricName = regexp.MustCompile(`^[a-zA-Z_:][a-zA-Z0-9_:]*$`)
+	labelName  = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+
+	// reserved are the prefixes of what a process exposes beside its pipelines'
+	// metrics: two of one name would spoil all of them.
+	reserved = []string{"flowd_", "go_", "process_", "promhttp_"}
+
+	// parts are the names under which a histogram shows itself.
+	parts = []string{"_bucket", "_count", "_sum"}
+)
+
+// CheckName is nil for a name that a metric can have.
+func CheckName(name string) error {
+	if !metricName.MatchString(name) {
+		return fmt.Errorf("%q is no metric name (use letters, digits and _, as in orders_total)", clipped(name))
+	}
+	for _, prefix := range reserved {
+		if strings.HasPrefix(name, prefix) {
+			return fmt.Errorf("metrics that begin with %s are flowd's own (put your service's name in front: shop_%s)", prefix, name)
+		}
+	}
+	return nil
+}
+
+// CheckLabel is nil for a name that a label of a metric of this kind can have.
+func CheckLabel(name string, kind Kind) error {
+	switch {
+	case !labelName.MatchString(name):
+		return fmt.Errorf("%q is no label name (use letters, digits and _)", clipped(name))
+	case strings.HasPrefix(name, "__"):
+		return fmt.Errorf("labels that begin with __ are Prometheus' own (write %s)", strings.TrimLeft(name, "_"))
+	case kind == Histogram && name == "le":
+		return errors.New("the label le is the bound of a histogram's buckets (use another name)")
+	}
+	return nil
+}
+
+// CheckBuckets is nil for bounds that a histogram can have.
+func CheckBuckets(bounds []float64) error {
+	for i, b := range bounds {
+		switch {
+		case math.IsNaN(b) || math.IsInf(b, 0):
+			return fmt.Errorf("bucket %v is no bound (the last one is +Inf by itself)", b)
+		case i > 0 && b <= bounds[i-1]:
+			return fmt.Errorf("bucket %v does not follow %v (write the bounds in ascending order)", b, bounds[i-1])
+		}
+	}
+	return nil
+}
+
+func clipped(s string) string {
+	if len(s) > 80 {
+		return s[:80] + "…"
+	}
+	return s
+}
+
+// Declare adds a metric to the registry of a process, or finds the one that has
+// been declared alike. The names in s have passed the checks.
+func Declare(shared *engine.Shared, s Spec) (*Metric, error) {
+	all := of(shared)
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if m := all.byName[s.Name]; m != nil {
+		if err := m.spec.agrees(s); err != nil {
+			return nil, err
+		}
+		return m, nil
+	}
+	if err := all.clash(s); err != nil {
+		return nil, err
+	}
+	m := &Metric{spec: s, series: map[string]Record{}}
+	c := m.collector()
+	if err := all.registry.Register(c); err != nil {
+		return nil, fmt.Errorf("metric %s: %w", s.Name, err)
+	}
+	all.byName[s.Name] = m
+	return m, nil
+}
+
+// collector makes what Prometheus reads, and m.child with it.
+func (m *Metric) collector() prometheus.Collector {
+	s := &m.spec
+	help := "A " + string(s.Kind) + " of a step `metric`."
+	switch s.Kind {
+	case Counter:
+		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: s.Name, Help: help}, s.Labels)
+		m.child = func(labels []string) (Record, error) {
+			c, err := v.GetMetricWithLabelValues(labels...)
+			if err != nil {
+				return nil, err
+			}
+			return c.Add, nil
+		}
+		return v
+	case Gauge:
+		v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: s.Name, Help: help}, s.Labels)
+		m.child = func(labels []string) (Record, error) {
+			g, err := v.GetMetricWithLabelValues(labels...)
+			if err != nil {
+				return nil, err
+			}
+			return g.Set, nil
+		}
+		return v
+	}
+	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: s.Name, Help: help, Buckets: s.Buckets}, s.Labels)
+	m.child = func(labels []string) (Record, error) {
+		h, err := v.GetMetricWithLabelValues(labels...)
+		if err != nil {
+			return nil, err
+		}
+		return h.Observe, nil
+	}
+	return v
+}
+
+// agrees says what is different in another description of the metric.
+func (s *Spec) agrees(o Spec) error {
+	differ := func(what string, here, there any) error {
+		return fmt.Errorf("metric %s has %s %v here and %v in another step (make them agree, or give one another name)", s.Name, what, here, there)
+	}
+	switch {
+	case s.Kind != o.Kind:
+		return fmt.Errorf("metric %s is a %s here and a %s in another step (give one of them another name)", s.Name, o.Kind, s.Kind)
+	case !slices.Equal(s.Labels, o.Labels):
+		return differ("labels", o.Labels, s.Labels)
+	case s.MaxSeries != o.MaxSeries:
+		return differ("max_series", o.MaxSeries, s.MaxSeries)
+	case !slices.Equal(s.Buckets, o.Buckets):
+		return differ("buckets", o.Buckets, s.Buckets)
+	}
+	return nil
+}
+
+// clash refuses a name that is also a part of a histogram: a scrape would fail
+// as a whole.
+func (a *set) clash(s Spec) error {
+	for _, part := range parts {
+		if base, ok := strings.CutSuffix(s.Name, part); ok && a.byName[base] != nil && a.byName[base].spec.Kind == Histogram {
+			return fmt.Errorf("metric %s has a name that belongs to the histogram %s (use another name)", s.Name, base)
+		}
+		if s.Kind == Histogram && a.byName[s.Name+part] != nil {
+			return fmt.Errorf("the histogram %s has a part %s%s, and another step has a metric of that name (use another name)", s.Name, s.Name, part)
+		}
+	}
+	return nil
+}

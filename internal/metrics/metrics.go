@@ -1,0 +1,100 @@
+// Package metrics holds the metrics that pipelines define with steps `metric`.
+// Start at [Registry], which a process exposes; [Declare] adds a metric to it.
+package metrics
+
+import (
+	"log/slog"
+	"strings"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/flowd-io/flowd/engine"
+)
+
+// Registry is the registry of all metrics that the pipelines of a process
+// define. It holds nothing else, and is safe for concurrent use.
+func Registry(shared *engine.Shared) *prometheus.Registry { return of(shared).registry }
+
+// set is the metrics of one process.
+type set struct {
+	registry *prometheus.Registry
+
+	mu     sync.Mutex // guards the field below
+	byName map[string]*Metric
+}
+
+func of(shared *engine.Shared) *set {
+	return shared.Get("metrics", func() any {
+		return &set{registry: prometheus.NewRegistry(), byName: map[string]*Metric{}}
+	}).(*set)
+}
+
+// Record takes one value: a counter adds it, a gauge becomes it, a histogram
+// counts it. It is safe for concurrent use; a counter panics at a negative value.
+type Record func(value float64)
+
+// Metric is one metric with all its series. Any number of steps share it. It is
+// safe for concurrent use.
+type Metric struct {
+	spec  Spec
+	child func(labels []string) (Record, error)
+
+	mu     sync.RWMutex // guards the fields below
+	series map[string]Record
+	rest   Record // of the label sets beyond the limit; nil: there are none
+}
+
+// separator stands between the label values of a key: no UTF-8 text has it.
+const separator = "\xff"
+
+// other is what all labels of the last series say.
+const other = "other"
+
+// Series is where values with these labels go. key is their values, in the order
+// of Spec.Labels, each valid UTF-8, joined with the byte 0xff. Beyond MaxSeries
+// it is one series for all the rest, which is logged once.
+func (m *Metric) Series(key []byte, log *slog.Logger) (Record, error) {
+	m.mu.RLock()
+	r, rest := m.series[string(key)], m.rest
+	m.mu.RUnlock()
+	switch {
+	case r != nil:
+		return r, nil
+	case rest != nil:
+		return rest, nil
+	}
+	return m.add(string(key), log)
+}
+
+func (m *Metric) add(key string, log *slog.Logger) (Record, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if r := m.series[key]; r != nil {
+		return r, nil
+	}
+	if m.rest != nil {
+		return m.rest, nil
+	}
+	var labels []string
+	if n := len(m.spec.Labels); n > 0 {
+		labels = strings.SplitN(key, separator, n)
+	}
+	full := len(m.series) >= m.spec.MaxSeries
+	for i := range labels {
+		if full {
+			labels[i] = other
+		}
+	}
+	r, err := m.child(labels)
+	switch {
+	case err != nil:
+		return nil, err
+	case full:
+		m.rest = r
+		log.Warn("a metric has as many series as it may: other label values count as \"other\"", "metric", m.spec.Name, "max_series", m.spec.MaxSeries)
+	default:
+		m.series[key] = r
+	}
+	return r, nil
+}

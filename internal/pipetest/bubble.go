@@ -1,0 +1,43 @@
+package pipetest
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+)
+
+// errHangs is the error of a bubble in which nothing can happen any more.
+var errHangs = errors.New("the pipeline hangs: all that is left waits for something that never comes")
+
+// bubble runs f in virtual time: the clock begins at 2000-01-01T00:00:00Z and
+// moves on only while everything waits. Goroutines that f leaves behind never
+// run again.
+//
+// Package synctest has no door but through a *testing.T. A zero one will do: it
+// prints nothing and registers no flags. The package's tests see that it stays so.
+func bubble(f func()) (err error) {
+	var done atomic.Bool
+	defer func() {
+		p := recover()
+		switch text := fmt.Sprint(p); {
+		case p == nil || done.Load():
+		case strings.HasPrefix(text, "deadlock:"):
+			err = errHangs
+		default:
+			err = fmt.Errorf("panic: %s", text)
+		}
+	}()
+	synctest.Test(new(testing.T), func(*testing.T) {
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("panic: %v", p)
+			}
+			done.Store(true)
+		}()
+		f()
+	})
+	return err
+}

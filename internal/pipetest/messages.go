@@ -1,0 +1,285 @@
+package pipetest
+
+import (
+	"bytes"
+	"encoding/base64"
+	"fmt"
+	"maps"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/flowd-io/flowd/config"
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/doc"
+)
+
+// output compares what came to one output.
+func output(at string, want config.Expected, writes []Write) []Difference {
+	if want.Batches != nil {
+		return batches(at, *want.Batches, writes, want.AnyOrder)
+	}
+	var messages []config.ExpectedMessage
+	if want.Messages != nil {
+		messages = *want.Messages
+	}
+	var got []Message
+	for _, w := range writes {
+		got = append(got, w.Messages...)
+	}
+	return list(at, messages, got, want.AnyOrder)
+}
+
+func batches(at string, want []config.ExpectedBatch, writes []Write, anyOrder bool) (all []Difference) {
+	same := func(i, j int) bool { return len(batch("", want[i], writes[j])) == 0 }
+	for _, p := range paired(anyOrder)(len(want), len(writes), same) {
+		switch {
+		case p.Got < 0:
+			var texts []string
+			for i := range want[p.Want].Messages {
+				texts = append(texts, expected(&want[p.Want].Messages[i]))
+			}
+			all = append(all, Difference{At: at, Path: fmt.Sprintf("batch %d is missing", p.Want+1), Want: "[" + strings.Join(texts, ", ") + "]"})
+		case p.Want < 0:
+			var texts []string
+			for _, m := range writes[p.Got].Messages {
+				texts = append(texts, payload(m.Body))
+			}
+			all = append(all, Difference{At: at, Path: fmt.Sprintf("batch %d is not expected", p.Got+1), Got: "[" + strings.Join(texts, ", ") + "]"})
+		default:
+			all = append(all, batch(fmt.Sprintf("%s, batch %d", at, p.Want+1), want[p.Want], writes[p.Got])...)
+		}
+	}
+	return all
+}
+
+func batch(at string, want config.ExpectedBatch, got Write) (all []Difference) {
+	if want.Trigger != "" && want.Trigger != string(got.Trigger) {
+		all = append(all, Difference{at, "trigger", want.Trigger, string(got.Trigger)})
+	}
+	if want.Key != nil {
+		var key any
+		if got.Key != nil {
+			key = decoded(got.Key)
+		}
+		all = append(all, values(at, "key", decoded(*want.Key), key)...)
+	}
+	return append(all, list(at, want.Messages, got.Messages, false)...)
+}
+
+// paired is how wants and gots are put beside each other.
+func paired(anyOrder bool) func(n, m int, same func(want, got int) bool) []Pair {
+	if anyOrder {
+		return assign
+	}
+	return Align
+}
+
+// list compares messages.
+func list(at string, want []config.ExpectedMessage, got []Message, anyOrder bool) (all []Difference) {
+	same := func(i, j int) bool { return len(message("", &want[i], got[j])) == 0 }
+	for _, p := range paired(anyOrder)(len(want), len(got), same) {
+		switch {
+		case p.Got < 0:
+			all = append(all, Difference{At: at, Path: fmt.Sprintf("message %d is missing", p.Want+1), Want: expected(&want[p.Want])})
+		case p.Want < 0:
+			all = append(all, Difference{At: at, Path: fmt.Sprintf("message %d is not expected", p.Got+1), Got: payload(got[p.Got].Body)})
+		default:
+			all = append(all, message(fmt.Sprintf("%s, message %d", at, p.Want+1), &want[p.Want], got[p.Got])...)
+		}
+	}
+	return all
+}
+
+// message compares one message.
+func message(at string, want *config.ExpectedMessage, got Message) (all []Difference) {
+	switch {
+	case want.JSON != nil:
+		v, err := doc.Decode(got.Body)
+		if err != nil {
+			all = append(all, Difference{At: at, Want: string(*want.JSON), Got: payload(got.Body)})
+			break
+		}
+		json := decoded(*want.JSON)
+		for _, m := range got.mocked {
+			leaveOut(m, json, v)
+		}
+		all = append(all, values(at, "", json, v)...)
+	case want.Given() && !bytes.Equal(want.Bytes(), got.Body):
+		all = append(all, Difference{At: at, Want: payload(want.Bytes()), Got: payload(got.Body)})
+	}
+	for name, v := range want.Meta.All() {
+		all = append(all, values(at, "meta "+name, decoded(v), plain(got.Meta[name]))...)
+	}
+	if want.Error != nil {
+		all = append(all, reason(at, *want.Error, got.Err)...)
+	}
+	if want.Matches.IsZero() {
+		return all
+	}
+	switch ok, err := want.Matches.Test(again(got)); {
+	case err != nil:
+		all = append(all, Difference{At: at, Want: "matches: " + want.Matches.String(), Got: err.Error()})
+	case !ok:
+		all = append(all, Difference{At: at, Want: "matches: " + want.Matches.String(), Got: payload(got.Body)})
+	}
+	return all
+}
+
+// again makes a message of one that came, for expressions.
+func again(got Message) *engine.Message {
+	m := engine.NewBatch(1).Add(got.Body)
+	for _, name := range slices.Sorted(maps.Keys(got.Meta)) {
+		m.Meta = m.Meta.With(name, got.Meta[name])
+	}
+	if got.Err != nil {
+		e := engine.Errorf(got.Err.Class, "%s", got.Err.Message)
+		if out, ok := strings.CutPrefix(got.Err.Place, "output "); ok {
+			e.Output = out
+		} else {
+			e.Step = strings.TrimPrefix(got.Err.Place, "step ")
+		}
+		m.Fail(e)
+	}
+	return m
+}
+
+// plain is a value of metadata as JSON has it.
+func plain(v any) any {
+	text, err := doc.Append(nil, v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return decoded(text)
+}
+
+// values compares two values field by field.
+func values(at, path string, want, got any) (all []Difference) {
+	switch want := want.(type) {
+	case map[string]any:
+		got, ok := got.(map[string]any)
+		if !ok {
+			break
+		}
+		keys := slices.Sorted(maps.Keys(want))
+		for key := range got {
+			if _, ok := want[key]; !ok {
+				keys = append(keys, key)
+			}
+		}
+		slices.Sort(keys)
+		for _, key := range keys {
+			w, wanted := want[key]
+			g, came := got[key]
+			below := field(path, key)
+			switch {
+			case !came:
+				all = append(all, Difference{at, below, shown(w), ""})
+			case !wanted:
+				all = append(all, Difference{at, below, "", shown(g)})
+			default:
+				all = append(all, values(at, below, w, g)...)
+			}
+		}
+		return all
+	case []any:
+		got, ok := got.([]any)
+		if !ok {
+			break
+		}
+		for i := range max(len(want), len(got)) {
+			below := path + "[" + strconv.Itoa(i) + "]"
+			switch {
+			case i >= len(got):
+				all = append(all, Difference{at, below, shown(want[i]), ""})
+			case i >= len(want):
+				all = append(all, Difference{at, below, "", shown(got[i])})
+			default:
+				all = append(all, values(at, below, want[i], got[i])...)
+			}
+		}
+		return all
+	default:
+		if equal(want, got) {
+			return nil
+		}
+	}
+	return []Difference{{at, path, shown(want), shown(got)}}
+}
+
+func field(path, key string) string {
+	name := doc.MakePath(key).String()
+	if path == "" || strings.HasPrefix(name, "[") {
+		return path + name
+	}
+	return path + "." + name
+}
+
+// equal compares two values that are no objects or lists. JSON has one kind of
+// number: 1 and 1.0 are the same, 9007199254740993 and 9007199254740992 are not.
+func equal(want, got any) bool {
+	a, ok := rational(want)
+	b, also := rational(got)
+	if ok && also {
+		return a.Cmp(b) == 0
+	}
+	switch want.(type) {
+	case nil, bool, string:
+		return want == got
+	}
+	return false
+}
+
+// rational is the exact value of a number.
+func rational(v any) (*big.Rat, bool) {
+	switch v := v.(type) {
+	case int:
+		return new(big.Rat).SetInt64(int64(v)), true
+	case float64:
+		r := new(big.Rat).SetFloat64(v)
+		return r, r != nil
+	case doc.Number:
+		return new(big.Rat).SetString(string(v)) // an integer: no exponent to blow up
+	}
+	return nil, false
+}
+
+// shown is a value on one line.
+func shown(v any) string {
+	text, err := doc.Append(nil, v)
+	if err != nil {
+		return fmt.Sprint(v)
+	}
+	return string(text)
+}
+
+// payload is a body on one line.
+func payload(body []byte) string {
+	switch {
+	case len(body) == 0:
+		return `""`
+	case !utf8.Valid(body):
+		return "base64 " + base64.StdEncoding.EncodeToString(body)
+	case bytes.ContainsFunc(body, func(r rune) bool { return r < ' ' }):
+		if v, err := doc.Decode(body); err == nil {
+			return shown(v)
+		}
+		return strconv.Quote(string(body))
+	}
+	return string(body)
+}
+
+// expected is a message that did not come, on one line.
+func expected(want *config.ExpectedMessage) string {
+	switch {
+	case want.Given():
+		return payload(want.Bytes())
+	case !want.Matches.IsZero():
+		return "matches: " + want.Matches.String()
+	case want.Error != nil:
+		return "error: " + strings.Join(reasons(*want.Error), ", ")
+	}
+	return "a message"
+}

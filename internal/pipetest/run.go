@@ -1,0 +1,217 @@
+// Package pipetest runs the tests of a pipeline file: on the real engine, with
+// inputs and outputs of its own, in virtual time. Start at [Run].
+package pipetest
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/flowd-io/flowd/config"
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// longest is how long a test may take in virtual time, counted from its last message.
+const longest = 24 * time.Hour
+
+// Result is what a test came to.
+type Result struct {
+	Differences []Difference       `json:"differences,omitempty"` // none: the test has passed
+	Came        map[string][]Write `json:"came,omitempty"`        // by output, in order
+	Fates       config.Fates       `json:"fates"`
+	Failures    []CameFailure      `json:"failures,omitempty"`
+	Took        time.Duration      `json:"took"` // virtual
+	Log         string             `json:"log,omitempty"`
+	Problems    []schema.Problem   `json:"problems,omitempty"` // why the pipeline can't be built
+}
+
+// CameFailure is a group of failures as the engine reports it.
+type CameFailure struct {
+	Failure
+	Fate  string `json:"fate"`
+	Count int64  `json:"count"`
+	From  string `json:"from"`
+}
+
+// Run runs one test and changes its rehearsal on the way. A process runs one
+// test: what plugins keep for the next use may belong to the virtual time of the
+// test, and goroutines that they leave behind stay. The error says why the test
+// did not come to an end.
+func Run(r config.Rehearsal) (Result, error) {
+	type outcome struct {
+		res Result
+		err error
+	}
+	out := make(chan outcome, 1)
+	// The bubble may wait for ever for a connection that a plugin keeps open.
+	go func() {
+		if err := bubble(func() { out <- outcome{res: run(r)} }); err != nil {
+			out <- outcome{err: err}
+		}
+	}()
+	o := <-out
+	return o.res, o.err
+}
+
+// stage is a pipeline on which a test is played.
+type stage struct {
+	config.Rehearsal
+	start   time.Time
+	sources map[string]*source
+	sinks   map[string]*sink
+	log     tail
+}
+
+func run(r config.Rehearsal) Result {
+	s := &stage{Rehearsal: r, start: time.Now(), sources: map[string]*source{}, sinks: map[string]*sink{}}
+	s.set()
+	plan, problems := engine.Build(s.Pipeline, engine.Options{
+		Log: slog.New(slog.NewTextHandler(&s.log, &slog.HandlerOptions{ReplaceAttr: s.attr})), Shared: &engine.Shared{}, Steps: s.Steps, Caches: s.Caches, Limits: s.Limits,
+	})
+	if plan == nil {
+		return Result{Problems: problems}
+	}
+
+	feed, stopFeeding := context.WithCancel(context.Background())
+	f := feeder{input: s.Test.Input, sources: s.sources, until: s.Test.Until}
+	limit := longest + s.Test.Until
+	for _, in := range s.Test.Input {
+		limit = max(limit, longest+in.At)
+	}
+	kill, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	var feeding sync.WaitGroup
+	feeding.Go(func() { f.run(feed) })
+	report := plan.Run(context.Background(), kill)
+	stopFeeding()
+	feeding.Wait()
+
+	res := s.result(report)
+	if kill.Err() != nil {
+		res.Differences = append([]Difference{{At: "run", Got: fmt.Sprintf("not over after %v of virtual time: something is tried again and again, or never comes back", limit)}}, res.Differences...)
+	}
+	return res
+}
+
+// attr shortens a log: times count from the start, and there is one pipeline.
+func (s *stage) attr(groups []string, a slog.Attr) slog.Attr {
+	switch {
+	case len(groups) > 0:
+	case a.Key == slog.TimeKey:
+		return slog.Duration("at", a.Value.Time().Sub(s.start))
+	case a.Key == "pipeline":
+		return slog.Attr{}
+	}
+	return a
+}
+
+// set puts sources, sinks, mocks and faults into their places. One worker and
+// one write at a time keep everything in one order.
+func (s *stage) set() {
+	p := s.Pipeline
+	p.Engine.Workers = 1
+	var inputs []schema.Entry[engine.InputSpec]
+	for _, e := range p.Inputs.Entries() {
+		in := newSource(takesBack[s.Test.TakesBack], s.Test.Input)
+		s.sources[e.Key] = in
+		use := engine.Use(func(engine.Env) (engine.Input, error) { return in, nil })
+		use.Place = e.Value.Use.Place
+		e.Value.Use, e.Value.Concurrency = use, 1
+		inputs = append(inputs, e)
+	}
+	p.Inputs = schema.MapOf(inputs...)
+	var outputs []schema.Entry[engine.OutputSpec]
+	for _, e := range p.Outputs.Entries() {
+		if !slices.Contains(config.Routes, e.Value.Use.Name) {
+			out := &sink{start: s.start, fault: s.faultOf(e.Key)}
+			s.sinks[e.Key] = out
+			use := engine.Use(func(engine.Env) (engine.Output, error) { return out, nil })
+			use.Place = e.Value.Use.Place
+			e.Value.Use, e.Value.Concurrency = use, 1
+		}
+		outputs = append(outputs, e)
+	}
+	p.Outputs = schema.MapOf(outputs...)
+	for name, c := range s.Caches {
+		if c.Name != "memory" { // that one has no other place
+			s.Caches[name] = engine.Use(func(engine.Env) (engine.Cache, error) { return newCache(), nil })
+		}
+	}
+	faults := map[string]*fault{}
+	s.EachStep(func(step *engine.StepSpec) {
+		name := config.StepName(step)
+		use := step.Use
+		if m, ok := s.Test.Mocks.Get(name); ok {
+			step.Use = engine.Use(func(engine.Env) (engine.Processor, error) { return mocked(m), nil })
+		}
+		if _, ok := s.Test.Fail.Get(name); ok && s.sinks[name] == nil {
+			if faults[name] == nil {
+				faults[name] = s.faultOf(name)
+			}
+			inner := step.Use
+			step.Use = engine.Use(func(env engine.Env) (engine.Processor, error) {
+				p, err := inner.Build(env)
+				return &faulty{p, faults[name]}, err
+			})
+		}
+		step.Name, step.Use.Place = name, use.Place
+	})
+}
+
+func (s *stage) faultOf(name string) *fault {
+	spec, ok := s.Test.Fail.Get(name)
+	if !ok {
+		return nil
+	}
+	return &fault{spec: spec, start: s.start}
+}
+
+// result gathers what came and compares it with what the test expects.
+func (s *stage) result(report engine.Report) Result {
+	res := Result{Came: map[string][]Write{}, Took: time.Since(s.start), Log: s.log.String()}
+	for name, out := range s.sinks {
+		if len(out.writes) > 0 {
+			res.Came[name] = out.writes
+		}
+	}
+	ended := report.Stats.Roots.Ended
+	res.Fates = config.Fates{
+		Delivered: ended[engine.Delivered], Filtered: ended[engine.Filtered], DeadLettered: ended[engine.DeadLettered],
+		Dropped: ended[engine.Dropped], Returned: ended[engine.Returned],
+	}
+	for _, g := range report.Failures {
+		res.Failures = append(res.Failures, CameFailure{
+			Failure: Failure{g.First.Class, g.First.Place, g.First.Message}, Fate: g.Fate.String(), Count: g.Count, From: g.First.From,
+		})
+	}
+	res.Differences = s.compare(&res, report.Err)
+	return res
+}
+
+// tail keeps the beginning of a log. It may be written to by several goroutines.
+type tail struct {
+	mu  sync.Mutex // guards the field below
+	buf bytes.Buffer
+}
+
+const mostLog = 16 << 10
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if room := mostLog - t.buf.Len(); room > 0 {
+		t.buf.Write(p[:min(len(p), room)])
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.buf.String()
+}

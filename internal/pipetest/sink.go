@@ -1,0 +1,176 @@
+package pipetest
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/flowd-io/flowd/config"
+	"github.com/flowd-io/flowd/engine"
+)
+
+// Message is a message that arrived at an output.
+type Message struct {
+	Body []byte         `json:"body"`
+	Meta map[string]any `json:"-"`
+	Err  *Failure       `json:"error,omitempty"`
+
+	mocked []map[string]any // fields that mocks set; a test need not list them
+}
+
+// Write is what one write brought.
+type Write struct {
+	At       time.Duration  `json:"at"` // since the start
+	Trigger  engine.Trigger `json:"trigger,omitempty"`
+	Key      []byte         `json:"key,omitempty"` // of the batcher, as JSON
+	Messages []Message      `json:"messages"`
+}
+
+// Failure is why a message failed.
+type Failure struct {
+	Class   engine.Class `json:"class"`
+	Place   string       `json:"place"`
+	Message string       `json:"message"`
+}
+
+// sink stands for one output: it keeps what is written.
+type sink struct {
+	start time.Time
+	fault *fault // nil: none
+
+	mu     sync.Mutex // guards the field below
+	writes []Write
+}
+
+// Write keeps the messages that the fault spares.
+func (s *sink) Write(_ context.Context, b *engine.Batch) error {
+	if err := s.fault.write(b); err != nil {
+		return err
+	}
+	w := Write{At: time.Since(s.start), Trigger: b.Trigger()}
+	for m := range b.All() {
+		if w.Messages == nil {
+			w.Key = m.BatchKey()
+		}
+		got := Message{Body: m.Bytes(), Meta: m.Meta.Map()}
+		if e := m.Err(); e != nil {
+			got.Err = &Failure{e.Class, e.Place(), e.Error()}
+		}
+		w.Messages = append(w.Messages, got)
+	}
+	if len(w.Messages) > 0 {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.writes = append(s.writes, w)
+	}
+	return nil
+}
+
+// fault fails messages as a test says. A nil fault fails nothing.
+type fault struct {
+	spec  config.Fault
+	start time.Time
+
+	mu   sync.Mutex // guards the field below
+	used int        // tries that have failed
+}
+
+// active says whether the next try fails.
+func (f *fault) active() bool {
+	switch {
+	case f == nil:
+		return false
+	case f.spec.Times > 0:
+		return f.used < f.spec.Times
+	case f.spec.For > 0:
+		return time.Since(f.start) < f.spec.For
+	}
+	return true
+}
+
+// hits says whether the fault is for m; a condition that can't tell fails m itself.
+func (f *fault) hits(m *engine.Message) bool {
+	if f.spec.Match.IsZero() {
+		return true
+	}
+	ok, err := f.spec.Match.Test(m)
+	if err != nil {
+		m.Fail(err)
+	}
+	return ok
+}
+
+func (f *fault) error() error { return engine.Errorf(engine.Class(f.spec.Class), "%s", f.spec.Message) }
+
+// write fails one write: as a whole, which is what the error says, or the
+// messages that the fault is for.
+func (f *fault) write(b *engine.Batch) error {
+	if f == nil {
+		return nil
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.active() {
+		return nil
+	}
+	var hit []*engine.Message
+	n := 0
+	for m := range b.All() {
+		n++
+		if f.hits(m) {
+			hit = append(hit, m)
+		}
+	}
+	if len(hit) == 0 {
+		return nil
+	}
+	f.used++
+	if len(hit) == n {
+		return f.error()
+	}
+	for _, m := range hit {
+		m.Fail(f.error())
+	}
+	return nil
+}
+
+// faulty is a step that fails as a test says and else does its work.
+type faulty struct {
+	engine.Processor
+	fault *fault
+}
+
+// Process fails messages, each of which counts as a try, and lets the step have the rest.
+func (f *faulty) Process(ctx context.Context, b *engine.Batch) error {
+	left := 0
+	f.fault.mu.Lock()
+	for m := range b.All() {
+		if f.fault.active() && f.fault.hits(m) {
+			f.fault.used++
+			m.Fail(f.fault.error())
+			continue
+		}
+		left++
+	}
+	f.fault.mu.Unlock()
+	if left == 0 {
+		return nil
+	}
+	return f.Processor.Process(ctx, b)
+}
+
+// Open opens the step.
+func (f *faulty) Open(ctx context.Context) error {
+	if o, ok := f.Processor.(engine.Opener); ok {
+		return o.Open(ctx)
+	}
+	return nil
+}
+
+// Close closes the step.
+func (f *faulty) Close(ctx context.Context) error {
+	if c, ok := f.Processor.(engine.Closer); ok {
+		return c.Close(ctx)
+	}
+	return nil
+}

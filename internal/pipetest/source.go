@@ -1,0 +1,173 @@
+package pipetest
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"slices"
+	"sync"
+	"testing/synctest"
+	"time"
+
+	"github.com/flowd-io/flowd/config"
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/doc"
+)
+
+// takesBack are the words of a test for what its inputs take back.
+var takesBack = map[string]engine.TakesBack{"one": engine.TakesOne, "position": engine.TakesPosition, "nothing": engine.TakesNothing}
+
+// source stands for one input: it reads what the feeder puts into it.
+type source struct {
+	takes engine.TakesBack
+	wake  chan struct{} // has room for one
+
+	mu      sync.Mutex // guards the fields below
+	queue   []int      // indexes of input
+	input   []config.TestInput
+	ended   bool
+	results map[int]engine.Result // by index of input
+}
+
+func newSource(takes engine.TakesBack, input []config.TestInput) *source {
+	return &source{takes: takes, input: input, wake: make(chan struct{}, 1), results: map[int]engine.Result{}}
+}
+
+var _ engine.Returner = (*source)(nil)
+
+// Read yields the messages that are there.
+func (s *source) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
+	for {
+		n, err := s.take(b)
+		if n > 0 || err != nil {
+			return s.acker(), err
+		}
+		select {
+		case <-s.wake:
+		case <-ctx.Done():
+			return s.acker(), nil
+		}
+	}
+}
+
+func (s *source) take(b *engine.Batch) (n int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for ; len(s.queue) > 0 && b.Room() > 0; n++ {
+		in := s.input[s.queue[0]]
+		m := b.Add(in.Bytes())
+		m.Ref, m.Attempt, m.Meta = uint64(s.queue[0]), in.Attempt, metaOf(in)
+		s.queue = s.queue[1:]
+	}
+	if n == 0 && s.ended {
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+// metaOf is a message's metadata: the input's own, as none of it was added by a step.
+func metaOf(in config.TestInput) (m engine.Meta) {
+	if in.Meta.Len() == 0 {
+		return m
+	}
+	for name, v := range in.Meta.All() {
+		m = m.With(name, decoded(v))
+	}
+	return m.Own()
+}
+
+// decoded is the value of a JSON text that was checked when it was read.
+func decoded(v config.JSON) any {
+	value, _ := doc.Decode(v)
+	return value
+}
+
+func (s *source) acker() engine.Acker {
+	if s.takes == engine.TakesNothing {
+		return nil
+	}
+	return s
+}
+
+// TakesBack is what the test says.
+func (s *source) TakesBack() engine.TakesBack { return s.takes }
+
+// Ack notes how messages ended.
+func (s *source) Ack(_ context.Context, rs []engine.Result) ([]engine.Result, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range rs {
+		s.results[int(r.Ref)] = r
+	}
+	return nil, nil
+}
+
+func (s *source) put(queue []int, end bool) {
+	s.mu.Lock()
+	s.queue = append(s.queue, queue...)
+	s.ended = s.ended || end
+	s.mu.Unlock()
+	select {
+	case s.wake <- struct{}{}:
+	default:
+	}
+}
+
+// feeder puts the messages of a test into its inputs, each at its time. What is
+// to be read by different inputs at one time is read one after the other, so
+// that every run goes the same way.
+type feeder struct {
+	input   []config.TestInput
+	sources map[string]*source
+	until   time.Duration
+}
+
+// run feeds until all is fed or ctx ends.
+func (f *feeder) run(ctx context.Context) {
+	start := time.Now()
+	order := make([]int, len(f.input))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(f.input[a].At, f.input[b].At) })
+	for len(order) > 0 {
+		first, n := f.input[order[0]], 1
+		for n < len(order) && f.input[order[n]].At == first.At && f.input[order[n]].Input == first.Input {
+			n++
+		}
+		if !sleepUntil(ctx, start.Add(first.At)) {
+			return
+		}
+		synctest.Wait()
+		f.source(first.Input).put(order[:n], false)
+		order = order[n:]
+	}
+	if f.until > 0 && !sleepUntil(ctx, start.Add(f.until)) {
+		return
+	}
+	for _, s := range f.sources {
+		s.put(nil, true)
+	}
+}
+
+// source is that of a name, or the only one.
+func (f *feeder) source(name string) *source {
+	if s := f.sources[name]; s != nil {
+		return s
+	}
+	for _, s := range f.sources {
+		return s
+	}
+	return nil
+}
+
+func sleepUntil(ctx context.Context, at time.Time) bool {
+	t := time.NewTimer(time.Until(at))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}

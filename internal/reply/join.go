@@ -1,0 +1,102 @@
+package reply
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"unicode/utf8"
+)
+
+// Reply is what a message is answered with.
+type Reply struct {
+	Status int // 0: as the message's fate says
+	Header http.Header
+	Body   []byte
+
+	dead bool // it is that of a dead letter
+	part int
+	ref  uint64
+}
+
+// size is about what a reply holds.
+func (r *Reply) size() int {
+	n := len(r.Body) + 100
+	for name, values := range r.Header {
+		n += len(name) + 50
+		for _, v := range values {
+			n += len(v)
+		}
+	}
+	return n
+}
+
+// Type is the content type of a body.
+func Type(body []byte) string {
+	switch {
+	case !utf8.Valid(body):
+		return "application/octet-stream"
+	case json.Valid(body):
+		return "application/json"
+	}
+	return "text/plain; charset=utf-8"
+}
+
+// JSON is a body inside of JSON: what is JSON as it is, all else as text.
+func JSON(body []byte) json.RawMessage {
+	if utf8.Valid(body) && json.Valid(body) {
+		return body
+	}
+	text, err := json.Marshal(string(body))
+	if err != nil { // a string always has a form
+		return json.RawMessage("null")
+	}
+	return text
+}
+
+// join makes one reply of those to one message. What a split has made, or several
+// outputs, is answered with a list, in the order of the parts; its status is the
+// worst, its headers are those of the first.
+func join(all []Reply, dead bool) (Reply, bool) {
+	if dead {
+		all = slices.DeleteFunc(slices.Clone(all), func(r Reply) bool { return !r.dead })
+	}
+	switch {
+	case len(all) == 0:
+		return Reply{}, false
+	case len(all) == 1 && all[0].part == 0:
+		return all[0], true
+	}
+	all = slices.Clone(all)
+	slices.SortStableFunc(all, func(a, b Reply) int { return a.part - b.part })
+	joined := Reply{Header: all[0].Header.Clone(), Body: []byte{'['}}
+	joined.Header.Del("Content-Type") // it was that of a part
+	for i, r := range all {
+		if Severity(r.Status) > Severity(joined.Status) || i == 0 {
+			joined.Status = r.Status
+		}
+		if i > 0 {
+			joined.Body = append(joined.Body, ',')
+		}
+		joined.Body = append(joined.Body, JSON(r.Body)...)
+	}
+	joined.Body = append(joined.Body, ']')
+	return joined, true
+}
+
+// Severity orders statuses from best to worst: what helps when it is sent again
+// is worse than what never will, so that nothing is given up.
+func Severity(status int) int {
+	switch {
+	case status == http.StatusAccepted:
+		return 1
+	case status < 300:
+		return 0
+	case status == http.StatusBadRequest:
+		return 2
+	case status < 500:
+		return 3
+	case status == http.StatusGatewayTimeout:
+		return 4
+	}
+	return 5
+}

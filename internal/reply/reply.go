@@ -1,0 +1,232 @@
+// Package reply links outputs `reply` to the inputs `http_server` of the same
+// process. Start at [Of]: a [Desk] knows the requests that wait, a [Slip] is one
+// of them. Metadata that only the input can make ties a message to its slip.
+package reply
+
+import (
+	"context"
+	"crypto/rand"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/flowd-io/flowd/engine"
+)
+
+// The metadata of a message whose request waits.
+const (
+	handle = "http_request" // which request; nobody can guess it
+	record = "http_record"  // which of its messages, from 0
+)
+
+// Desk is where the requests of a process wait for replies. It is safe for
+// concurrent use.
+type Desk struct {
+	wanted atomic.Bool
+
+	mu    sync.Mutex // guards the field below, all slips and all rooms
+	slips map[string]*Slip
+}
+
+// Of is the desk of this process.
+func Of(shared *engine.Shared) *Desk {
+	return shared.Get("reply", func() any { return &Desk{slips: map[string]*Slip{}} }).(*Desk)
+}
+
+// Want says that there is an output that replies; without one no request needs
+// a slip.
+func (d *Desk) Want() { d.wanted.Store(true) }
+
+// Wanted says whether some output replies.
+func (d *Desk) Wanted() bool { return d.wanted.Load() }
+
+// Room bounds the bytes of replies that are held at once.
+type Room struct {
+	Max  int
+	used int // guarded by the desk
+}
+
+// Slip is a request that waits: replies to its messages are put down here.
+type Slip struct {
+	desk  *Desk
+	token string
+	room  *Room
+	base  engine.Meta // what every message brings
+
+	gone     bool // nobody waits any more
+	held     int  // bytes
+	last     uint64
+	replies  [][]Reply      // by record
+	receipts map[int][]byte // likewise, where there is no reply
+}
+
+// Open makes a slip for a request of n messages with this metadata. It stays on
+// the desk until Close.
+func (d *Desk) Open(meta engine.Meta, n int, room *Room) *Slip {
+	s := &Slip{desk: d, token: rand.Text(), room: room, replies: make([][]Reply, n)}
+	s.base = s.own(meta)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.slips[s.token] = s
+	return s
+}
+
+// own adds the slip's metadata as the input's own.
+func (s *Slip) own(meta engine.Meta) engine.Meta {
+	return meta.With(handle, s.token).Own().WithIndex(record)
+}
+
+// Mark ties the message of a record to the slip. brings says that the record has
+// metadata of its own, which the client wrote: it stands behind the input's.
+func (s *Slip) Mark(m *engine.Message, i int, brings bool) {
+	if !brings {
+		m.Meta = s.base.At(i)
+		return
+	}
+	meta := s.own(engine.Meta{})
+	for name, v := range m.Meta.All() {
+		if name != handle && name != record {
+			meta = meta.With(name, v)
+		}
+	}
+	m.Meta = meta.At(i)
+}
+
+// Answer puts a reply to m down. It is taken away again when the root of m fails,
+// and dropped when its request has gone.
+func (d *Desk) Answer(m *engine.Message, r Reply) error {
+	s, ref, err := d.put(m, r)
+	if ref > 0 {
+		m.Stake(s, ref)
+	}
+	return err
+}
+
+// put is Answer without the stake; ref is 0 when nothing is held.
+func (d *Desk) put(m *engine.Message, r Reply) (s *Slip, ref uint64, err error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	s, i := d.slipOf(m)
+	if s == nil {
+		return nil, 0, engine.Errorf(engine.Permanent, "there is no request to answer: the message did not come from an http_server that waits for a reply")
+	}
+	if s.gone {
+		return nil, 0, nil
+	}
+	if err := s.hold(r.size()); err != nil {
+		return nil, 0, err
+	}
+	s.last++
+	r.ref, r.part, r.dead = s.last, m.Part(), m.Err() != nil
+	s.replies[i] = append(s.replies[i], r)
+	return s, r.ref, nil
+}
+
+// slipOf is the slip of a message and its record; nil: it has none. Metadata
+// that a step has set or a sender brought is no handle.
+func (d *Desk) slipOf(m *engine.Message) (*Slip, int) {
+	for name := range m.Meta.Added() {
+		if name == handle || name == record {
+			return nil, 0
+		}
+	}
+	token, _ := m.Meta.Get(handle)
+	text, _ := token.(string)
+	index, _ := m.Meta.Get(record)
+	i, ok := index.(int)
+	s := d.slips[text]
+	if s == nil || !ok || i < 0 || i >= len(s.replies) {
+		return nil, 0
+	}
+	return s, i
+}
+
+// Receipt is what a message is answered with that succeeds without a reply.
+func (s *Slip) Receipt(i int, body []byte) error {
+	s.desk.mu.Lock()
+	defer s.desk.mu.Unlock()
+	if s.gone {
+		return nil
+	}
+	if err := s.hold(len(body)); err != nil {
+		return err
+	}
+	if s.receipts == nil {
+		s.receipts = map[int][]byte{}
+	}
+	s.receipts[i] = body
+	return nil
+}
+
+// hold takes room for n bytes.
+func (s *Slip) hold(n int) error {
+	switch {
+	case s.held+n > s.room.Max:
+		return engine.Errorf(engine.Rejected, "the replies to this request are longer than max_replies of its http_server")
+	case s.room.used+n > s.room.Max:
+		return engine.Errorf(engine.Transient, "too many bytes of replies wait for their requests to end (see max_replies of the http_server)")
+	}
+	s.release(-n)
+	return nil
+}
+
+func (s *Slip) release(n int) {
+	s.held -= n
+	s.room.used -= n
+}
+
+// Settle takes away the replies of roots that failed after all: their messages
+// may come again.
+func (s *Slip) Settle(_ context.Context, _, rolledBack []uint64) {
+	s.desk.mu.Lock()
+	defer s.desk.mu.Unlock()
+	if len(rolledBack) == 0 {
+		return
+	}
+	for i := range s.replies {
+		s.replies[i] = slices.DeleteFunc(s.replies[i], func(r Reply) bool {
+			taken := slices.Contains(rolledBack, r.ref)
+			if taken {
+				s.release(r.size())
+			}
+			return taken
+		})
+	}
+}
+
+// Take is what one message is answered with: its replies or, when it has become a
+// dead letter, those of dead letters; else its receipt; false when there is none.
+func (s *Slip) Take(i int, dead bool) (Reply, bool) {
+	s.desk.mu.Lock()
+	defer s.desk.mu.Unlock()
+	if r, ok := join(s.replies[i], dead); ok || dead {
+		return r, ok
+	}
+	body, ok := s.receipts[i]
+	return Reply{Body: body}, ok
+}
+
+// Leave says that nobody waits any more: what is held is dropped, and so is what
+// comes.
+func (s *Slip) Leave() {
+	s.desk.mu.Lock()
+	defer s.desk.mu.Unlock()
+	s.gone = true
+	s.release(s.held)
+	clear(s.replies)
+	s.receipts = nil
+}
+
+// Close takes the slip off the desk, when all of its messages have ended.
+func (s *Slip) Close() {
+	s.desk.mu.Lock()
+	defer s.desk.mu.Unlock()
+	delete(s.desk.slips, s.token)
+}
+
+// Waiting is how many slips are on the desk.
+func (d *Desk) Waiting() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.slips)
+}

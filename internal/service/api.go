@@ -1,0 +1,277 @@
+package service
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+)
+
+// maxBody is the largest request body in bytes.
+const maxBody = 64 << 10
+
+// api answers flowd ctl.
+type api struct {
+	process Process
+	log     *slog.Logger
+
+	mu sync.Mutex // one change at a time
+}
+
+// problem is a refusal with its status.
+type problem struct {
+	status int
+	text   string
+}
+
+func (p *problem) Error() string { return p.text }
+
+func problemf(status int, format string, args ...any) error {
+	return &problem{status, fmt.Sprintf(format, args...)}
+}
+
+// done answers a change: what it was made on.
+type done struct {
+	Done []string `json:"done"`
+}
+
+// action answers a request that changes something, and logs it.
+func (a *api) action(name string, do func(*http.Request) ([]string, error)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
+			refuse(w, http.StatusUnsupportedMediaType, "the body must be JSON (send Content-Type: application/json)")
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+		on, err := do(r)
+		log := a.log.With("request", name, "from", r.RemoteAddr)
+		var p *problem
+		switch {
+		case errors.As(err, &p):
+			log.Info("refused what an operator asked for", "error", p.text)
+			refuse(w, p.status, p.text)
+		case err != nil:
+			log.Warn("what an operator asked for failed", "on", on, "error", err)
+			refuse(w, http.StatusConflict, err.Error())
+		default:
+			log.Info("did what an operator asked for", "on", on)
+			respond(w, http.StatusOK, done{on})
+		}
+	})
+}
+
+func (a *api) state(w http.ResponseWriter, _ *http.Request) {
+	respond(w, http.StatusOK, stateOf(a.process.Snapshots()))
+}
+
+// text is a JSON string; null is not one, and never means "all".
+type text string
+
+func (t *text) UnmarshalJSON(b []byte) error {
+	if len(b) == 0 || b[0] != '"' {
+		return fmt.Errorf("a text is wanted, not %s", shorten(string(b)))
+	}
+	return json.Unmarshal(b, (*string)(t))
+}
+
+type onPipeline struct {
+	Pipeline text `json:"pipeline"` // left out or "": all
+}
+
+func (a *api) pause(r *http.Request) ([]string, error)  { return a.each(r, Process.Pause) }
+func (a *api) resume(r *http.Request) ([]string, error) { return a.each(r, Process.Resume) }
+func (a *api) drain(r *http.Request) ([]string, error)  { return a.each(r, Process.Drain) }
+
+// each does something to one pipeline or to all.
+func (a *api) each(r *http.Request, do func(Process, string) error) ([]string, error) {
+	var q onPipeline
+	if err := read(r.Body, &q); err != nil {
+		return nil, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	on, err := choose(a.process.Snapshots(), string(q.Pipeline))
+	if err != nil {
+		return nil, err
+	}
+	return names(on), do(a.process, string(q.Pipeline))
+}
+
+func (a *api) reload(r *http.Request) ([]string, error) {
+	var q struct{}
+	if err := read(r.Body, &q); err != nil {
+		return nil, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err := a.process.Reload(); err != nil {
+		return nil, err
+	}
+	return names(a.process.Snapshots()), nil
+}
+
+type limitRequest struct {
+	Pipeline text `json:"pipeline"` // left out or "": wherever the limit is
+	Name     text `json:"name"`
+	Messages int  `json:"messages"`
+	Per      text `json:"per"`   // "1s"
+	Burst    int  `json:"burst"` // 0: as many as messages
+	Now      bool `json:"now"`   // else with the next window
+}
+
+func (a *api) limit(r *http.Request) ([]string, error) {
+	var q limitRequest
+	if err := read(r.Body, &q); err != nil {
+		return nil, err
+	}
+	per, err := time.ParseDuration(string(q.Per))
+	switch {
+	case err != nil || per < time.Millisecond:
+		return nil, problemf(http.StatusBadRequest, `per: %q is not a time of 1ms or more (write "1s")`, shorten(string(q.Per)))
+	case q.Messages < 1:
+		return nil, problemf(http.StatusBadRequest, "messages: must be at least 1 (pause stops reading altogether)")
+	case q.Burst < 0:
+		return nil, problemf(http.StatusBadRequest, "burst: must be at least 1, or left out")
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	pipeline, err := whose(a.process.Snapshots(), string(q.Pipeline), string(q.Name))
+	if err != nil {
+		return nil, err
+	}
+	on := []string{strings.TrimSpace(pipeline + " " + string(q.Name))}
+	return on, a.process.SetLimit(pipeline, string(q.Name), Limit{q.Messages, per, q.Burst, q.Now})
+}
+
+// choose finds a pipeline; "" is all.
+func choose(all []engine.Snapshot, pipeline string) ([]engine.Snapshot, error) {
+	if pipeline == "" {
+		return all, nil
+	}
+	for i, s := range all {
+		if s.Pipeline == pipeline {
+			return all[i : i+1], nil
+		}
+	}
+	return nil, problemf(http.StatusNotFound, "there is no pipeline %q (%s)", shorten(pipeline), thereAre(names(all)))
+}
+
+// whose is the pipeline in which a limit is to be changed, or "" for a shared
+// one, which is the same everywhere.
+func whose(all []engine.Snapshot, pipeline, limit string) (string, error) {
+	among, err := choose(all, pipeline)
+	if err != nil {
+		return "", err
+	}
+	var have, known []string
+	for _, s := range among {
+		for _, l := range limitsOf(s) {
+			if l.Name == limit {
+				have = append(have, s.Pipeline)
+			}
+			if !slices.Contains(known, l.Name) {
+				known = append(known, l.Name)
+			}
+		}
+	}
+	switch {
+	case len(have) == 0:
+		return "", problemf(http.StatusNotFound, "there is no limit %q (%s)", shorten(limit), thereAre(known))
+	case len(have) > 1 && own(limit):
+		return "", problemf(http.StatusConflict, "several pipelines have a limit %q (name one of them: %s)", limit, strings.Join(have, ", "))
+	case len(have) > 1:
+		return "", nil
+	}
+	return have[0], nil
+}
+
+// own says whether a limit is a pipeline's own; else it is one of resources,
+// which pipelines share.
+func own(limit string) bool {
+	kind, _, _ := strings.Cut(limit, " ")
+	return limit == "engine" || kind != limit && slices.Contains([]string{"input", "output", "step"}, kind)
+}
+
+// limitsOf are the limits of a pipeline, its inputs and its outputs, each name once.
+func limitsOf(s engine.Snapshot) []engine.LimitState {
+	all := slices.Clone(s.Limits)
+	for _, in := range s.Inputs {
+		if in.Limit != nil {
+			all = append(all, *in.Limit)
+		}
+	}
+	for _, out := range s.Outputs {
+		if out.Limit != nil {
+			all = append(all, *out.Limit)
+		}
+	}
+	var once []engine.LimitState
+	for _, l := range all {
+		if i := slices.IndexFunc(once, func(o engine.LimitState) bool { return o.Name == l.Name }); i >= 0 {
+			once[i].Limited = max(once[i].Limited, l.Limited)
+			continue
+		}
+		once = append(once, l)
+	}
+	return once
+}
+
+func names(all []engine.Snapshot) []string {
+	list := make([]string, 0, len(all)) // never null
+	for _, s := range all {
+		list = append(list, s.Pipeline)
+	}
+	return list
+}
+
+func thereAre(names []string) string {
+	switch len(names) {
+	case 0:
+		return "there is none"
+	case 1:
+		return "there is " + names[0]
+	}
+	return "there are " + strings.Join(names, ", ")
+}
+
+// read decodes a body that is one JSON object with known fields.
+func read(body io.Reader, into any) error {
+	raw, err := io.ReadAll(body)
+	var large *http.MaxBytesError
+	switch {
+	case errors.As(err, &large):
+		return problemf(http.StatusRequestEntityTooLarge, "the body is larger than %d bytes", large.Limit)
+	case err != nil:
+		return problemf(http.StatusBadRequest, "the body did not arrive: %v", err)
+	case !bytes.HasPrefix(bytes.TrimLeft(raw, " \t\r\n"), []byte("{")):
+		return problemf(http.StatusBadRequest, "the body is not a JSON object (send {} where nothing is to be said)")
+	}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		return problemf(http.StatusBadRequest, "the body is not what it should be: %s", shorten(strings.TrimPrefix(err.Error(), "json: ")))
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return problemf(http.StatusBadRequest, "something follows the JSON object (send one)")
+	}
+	return nil
+}
+
+// shorten keeps an answer and the log from growing with what was sent.
+func shorten(s string) string {
+	const most = 200
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "") + "…"
+}

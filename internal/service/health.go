@@ -1,0 +1,241 @@
+package service
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+)
+
+// Health is an answer of /live or /ready.
+type Health struct {
+	Status string  `json:"status"`           // ok or fail
+	Checks []Check `json:"checks,omitempty"` // those that fail
+}
+
+// Check is an indicator that has turned red.
+type Check struct {
+	Indicator string    `json:"indicator"`           // a word for machines: output_failing
+	Pipeline  string    `json:"pipeline,omitempty"`  // its name
+	Component string    `json:"component,omitempty"` // "output lake"
+	Impact    string    `json:"impact"`              // what does not happen
+	Cause     string    `json:"cause"`               // why
+	Action    string    `json:"action"`              // what a person can do
+	Error     string    `json:"error,omitempty"`     // may show data, as the next: only for those with the token
+	Position  string    `json:"position,omitempty"`  // where the message lies, in its source's words
+	Since     time.Time `json:"since,omitzero"`
+}
+
+// The indicators.
+const (
+	callStuck          = "call_stuck"
+	outputFailing      = "output_failing"
+	breakerOpen        = "output_breaker_open"
+	credentialsRefused = "output_credentials_refused"
+	inputRestarting    = "input_restarting"
+	messagesHeld       = "messages_held"
+	pipelineStarting   = "pipeline_starting"
+	pipelineDraining   = "pipeline_draining"
+	pipelineFailed     = "pipeline_failed"
+	noPipeline         = "no_pipeline"
+)
+
+// Live fails when a loop, step or write is past its own deadline, and when one of
+// the pipelines has failed while others go on. What it shows a restart can mend.
+func Live(all []engine.Snapshot) Health {
+	var checks []Check
+	for _, s := range all {
+		for _, x := range s.Stuck {
+			checks = append(checks, stuck(s.Pipeline, x))
+		}
+		if s.State == engine.Stopped && s.Err != "" {
+			checks = append(checks, Check{
+				Indicator: pipelineFailed, Pipeline: s.Pipeline, Error: s.Err,
+				Impact: "Nothing is read or written by this pipeline; the others go on.",
+				Cause:  "It has ended with an error.",
+				Action: "Read the log for the error and remove its cause; then reload (`flowd ctl reload`) or restart flowd, which starts the pipeline again.",
+			})
+		}
+	}
+	return NewHealth(checks)
+}
+
+// Ready fails when an output was not writable at its last attempt or probe, when
+// reading can't go on, or when a pipeline is not there yet or not any more.
+// An idle pipeline is ready, and so is one that an operator paused.
+func Ready(all []engine.Snapshot) Health {
+	checks := Live(all).Checks
+	if len(all) == 0 {
+		checks = append(checks, Check{
+			Indicator: noPipeline,
+			Impact:    "No message is processed.",
+			Cause:     "No pipeline runs: the process is starting, or all its pipelines have ended.",
+			Action:    "If this does not pass within a minute, read the log: the last lines say why a pipeline did not start or has ended.",
+		})
+	}
+	for _, s := range all {
+		checks = append(checks, lifecycle(s)...)
+		for _, in := range s.Inputs {
+			checks = append(checks, input(s.Pipeline, in)...)
+		}
+		for _, out := range s.Outputs {
+			checks = append(checks, output(s.Pipeline, out)...)
+		}
+		checks = append(checks, held(s)...)
+	}
+	return NewHealth(checks)
+}
+
+// NewHealth is ok unless there are checks that fail.
+func NewHealth(checks []Check) Health {
+	if len(checks) > 0 {
+		return Health{"fail", checks}
+	}
+	return Health{Status: "ok"}
+}
+
+func stuck(pipeline string, x engine.Stuck) Check {
+	c := Check{Indicator: callStuck, Pipeline: pipeline, Component: x.Place, Since: x.Since}
+	const restart = "Restart flowd if this does not pass: what is unsettled comes from its source again."
+	switch x.What {
+	case "write":
+		c.Impact = "Messages for " + x.Place + " are not written; they are kept, and reading stops when the memory for them is used up."
+		c.Cause = "A write has not come back although its deadline has passed: the system behind the output neither answers nor refuses."
+		c.Action = "Check that this system and the network to it work. " + restart + " If such writes do succeed in the end, raise the output's `timeout`."
+	case "step":
+		c.Impact = "The messages in this call go no further, and one worker is lost to it."
+		c.Cause = "A run of this step has not come back although its deadline has passed."
+		c.Action = "Check what the step calls or computes; `kill -TTIN` with the process id prints what every stage is doing. " + restart + " If such runs do end, raise the step's `timeout`."
+	case "batcher":
+		c.Impact = "No batches leave it, and messages for it wait."
+		c.Cause = "The batcher's loop has not come back from a call although its deadline has passed."
+		c.Action = restart + " If it happens again with the same messages, report it as a bug."
+	case "ack":
+		c.Impact = "Messages that are done are not acknowledged; their source may deliver them again, or stop delivering."
+		c.Cause = "The source has not answered an acknowledgement although its deadline has passed."
+		c.Action = "Check that the source of this input and the network to it work. " + restart
+	default:
+		c.Impact = "What waits for this call goes no further."
+		c.Cause = "A call (" + x.What + ") has not come back although its deadline has passed."
+		c.Action = restart
+	}
+	return c
+}
+
+func lifecycle(s engine.Snapshot) []Check {
+	switch s.State {
+	case engine.Starting:
+		return []Check{{
+			Indicator: pipelineStarting, Pipeline: s.Pipeline,
+			Impact: "The pipeline reads nothing yet.",
+			Cause:  "Its outputs or inputs are not all open.",
+			Action: "If this does not pass within a minute, read the log for the component that does not connect, and check its address and credentials.",
+		}}
+	case engine.Draining:
+		return []Check{{
+			Indicator: pipelineDraining, Pipeline: s.Pipeline,
+			Impact: "The pipeline reads nothing new and finishes what is under way.",
+			Cause:  "The process was asked to stop, or an operator asked for a drain.",
+			Action: "Send nothing more here. It ends by itself, at the latest when engine.drain.timeout has passed.",
+		}}
+	}
+	return nil
+}
+
+func input(pipeline string, in engine.InputState) []Check {
+	if in.State != "restarting" {
+		return nil
+	}
+	return []Check{{
+		Indicator: inputRestarting, Pipeline: pipeline, Component: "input " + in.Name, Error: in.Err,
+		Impact: "Nothing is read from this input; the other inputs go on.",
+		Cause:  fmt.Sprintf("Its connection was lost or can't be made; restarts so far: %d.", in.Restarts),
+		Action: "Check that its source can be reached and takes the credentials; flowd tries again by itself, with growing waits.",
+	}}
+}
+
+// output makes one check of an output, the most telling one.
+func output(pipeline string, out engine.OutputState) []Check {
+	c := Check{Pipeline: pipeline, Component: "output " + out.Name, Error: out.Err, Since: out.FailingSince}
+	c.Impact = "Messages for this output are kept and tried again; reading stops when the memory for them is used up."
+	if out.DeadLetter {
+		c.Impact = "Failed messages can't be put aside: they are kept, and reading stops when the memory for them is used up."
+	}
+	const itself = " flowd tries again by itself; nothing has to be restarted."
+	switch {
+	case out.Breaker == "auth":
+		c.Indicator = credentialsRefused
+		c.Cause = "The system behind the output refuses the credentials. Nothing is discarded."
+		c.Action = "Renew the credentials, or the rights that belong to them, and reload (flowd ctl reload) if the configuration holds them." + itself
+	case out.Breaker != "" && out.Breaker != "closed":
+		c.Indicator = breakerOpen
+		c.Cause = "Write after write failed, so that the output is only probed now and then until one works."
+		c.Action = "Check that the system behind the output works and can be reached." + itself
+	case out.Err != "":
+		c.Indicator = outputFailing
+		c.Cause = "The last write or probe failed."
+		c.Action = "Check that the system behind the output works and can be reached." + itself
+	default:
+		return nil
+	}
+	return []Check{c}
+}
+
+// held looks for messages that wait beside the queues: when they have half of
+// the credits, reading pauses.
+func held(s engine.Snapshot) []Check {
+	if s.MaxMessages <= 0 || s.Waiting*2 < s.MaxMessages {
+		return nil
+	}
+	c := Check{
+		Indicator: messagesHeld, Pipeline: s.Pipeline,
+		Impact: "Reading pauses until some of them go on.",
+		Cause: fmt.Sprintf("%d of at most %d messages wait: %d for a retry, %d for a limit or for an earlier message with the same key. The oldest message under way is %s old.",
+			s.Waiting, s.MaxMessages, s.Retries, s.Waiting-s.Retries, s.OldestUnsettled.Round(time.Second)),
+	}
+	if h := s.Held; h != nil {
+		c.Cause += fmt.Sprintf(" The oldest of those is %s old, waits for %s and goes on in %s.", h.Age.Round(time.Second), h.For, h.Due.Round(time.Second))
+		c.Position, c.Error = h.At, h.Err
+	}
+	var places []string
+	for _, out := range s.Outputs {
+		if out.Err != "" || out.Breaker != "" && out.Breaker != "closed" {
+			places = append(places, "output "+out.Name)
+		}
+	}
+	switch {
+	case len(places) > 0:
+		c.Action = "Mend what they wait for first: " + strings.Join(places, ", ") + "."
+	case s.Retries*2 > s.Waiting:
+		c.Action = "See which step or output fails (failures in flowd ctl state, and the log); mend it, or give up sooner with fewer max_attempts or a max_age under `retry`."
+	case s.Held != nil && strings.HasPrefix(s.Held.For, "a retry"):
+		c.Action = "With order_by, one failing message holds all later ones of its key: mend what it fails at (failures in flowd ctl state, and the log), or give it up sooner with fewer max_attempts or a max_age under `retry`."
+	default:
+		c.Action = "See which limit makes messages wait (flowd ctl state) and raise it with flowd ctl limit; with order_by, a message that waits holds all later ones of its key."
+	}
+	return []Check{c}
+}
+
+// health answers a probe. Without the token, names are shown on loopback alone,
+// and the text of errors, which may hold data, nowhere.
+func (g *guard) health(local bool, p Process, judge func([]engine.Snapshot) Health) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := judge(p.Snapshots())
+		switch {
+		case g.token.shown(r):
+		case local:
+			for i := range h.Checks {
+				h.Checks[i].Error, h.Checks[i].Position = "", ""
+			}
+		default:
+			h.Checks = nil
+		}
+		status := http.StatusOK
+		if h.Status != "ok" {
+			status = http.StatusServiceUnavailable
+		}
+		respond(w, status, h)
+	})
+}

@@ -1,0 +1,259 @@
+package service
+
+import (
+	"log/slog"
+	"net/http"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// metricsHandler answers scrapes: the pipelines, the process, and user's metrics.
+func metricsHandler(cfg Config, p Process, user prometheus.Gatherer, log *slog.Logger) http.Handler {
+	own := prometheus.NewRegistry()
+	own.MustRegister(
+		collector{p.Snapshots, cfg.Version, cfg.Revision},
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+	)
+	all := prometheus.Gatherers{own}
+	if user != nil {
+		all = append(all, user)
+	}
+	return promhttp.HandlerFor(all, promhttp.HandlerOpts{
+		// One bad series of a `metric` step must not hide the others.
+		ErrorHandling:       promhttp.ContinueOnError,
+		ErrorLog:            &onceLog{log: log},
+		MaxRequestsInFlight: 8,
+		Timeout:             readTimeout,
+	})
+}
+
+// onceLog logs what a scrape has to complain of when it changes, not at each scrape.
+type onceLog struct {
+	log *slog.Logger
+
+	mu   sync.Mutex // guards last
+	last string
+}
+
+func (l *onceLog) Println(v ...any) {
+	var parts []string
+	for _, x := range v {
+		switch x := x.(type) {
+		case error:
+			parts = append(parts, x.Error())
+		case string:
+			parts = append(parts, x)
+		}
+	}
+	text := strings.Join(parts, " ")
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if text != l.last {
+		l.last = text
+		l.log.Warn("some metrics can't be shown", "error", shorten(text))
+	}
+}
+
+// collector turns snapshots into metrics at each scrape; what is not in them
+// any more is not in the answer. Labels are names from the configuration or
+// words from fixed lists, so that data can't make series.
+type collector struct {
+	snapshots         func() []engine.Snapshot
+	version, revision string
+}
+
+func (c collector) Describe(ch chan<- *prometheus.Desc) {
+	for _, m := range allMetrics {
+		ch <- m.desc
+	}
+}
+
+func (c collector) Collect(ch chan<- prometheus.Metric) {
+	emitter{ch: ch}.put(buildInfo, 1, c.version, c.revision, runtime.Version())
+	for _, s := range c.snapshots() {
+		e := emitter{ch, []string{s.Pipeline}}
+		e.pipeline(s)
+		e.steps("processors", s.Steps)
+		for _, in := range s.Inputs {
+			e.input(in)
+			e.steps("input "+in.Name, in.Steps)
+		}
+		for _, b := range s.Batchers {
+			e.batcher(b)
+			e.steps("batcher "+b.Name, b.Steps)
+		}
+		for _, out := range s.Outputs {
+			e.output(out)
+			e.steps("output "+out.Name, out.Steps)
+		}
+		for _, l := range limitsOf(s) {
+			e.put(limitMessages, float64(l.Messages), l.Name)
+			e.put(limitPeriod, l.Per.Seconds(), l.Name)
+			e.put(limitKeys, float64(l.Keys), l.Name)
+			e.put(limitWaits, float64(l.Limited), l.Name)
+		}
+	}
+}
+
+// emitter sends the metrics of one pipeline.
+type emitter struct {
+	ch   chan<- prometheus.Metric
+	base []string // label values that all of them have
+}
+
+func (e emitter) pipeline(s engine.Snapshot) {
+	e.oneOf(pipelineState, string(s.State), pipelineStates)
+	if !s.Started.IsZero() {
+		e.put(startTime, float64(s.Started.UnixMilli())/1e3)
+	}
+
+	e.put(received, float64(s.Stats.Roots.Received))
+	e.put(inFlight, float64(s.Stats.Roots.InFlight))
+	e.put(piecesReceived, float64(s.Stats.Pieces.Received))
+	e.put(piecesMade, float64(s.Stats.Pieces.Made))
+	e.put(piecesConsumed, float64(s.Stats.Pieces.Consumed))
+	e.put(piecesInFlight, float64(s.Stats.Pieces.InFlight))
+	for f := range s.Stats.Roots.Ended {
+		fate := engine.Fate(f).String()
+		e.put(ended, float64(s.Stats.Roots.Ended[f]), fate)
+		e.put(piecesEnded, float64(s.Stats.Pieces.Ended[f]), fate)
+	}
+	e.put(deadLetters, float64(s.DeadLettered))
+	counts(e, failures, classes, s.Failed)
+
+	e.put(creditMessages, float64(s.Messages))
+	e.put(creditMessagesMax, float64(s.MaxMessages))
+	e.put(creditBytes, float64(s.Bytes))
+	e.put(creditBytesMax, float64(s.MaxBytes))
+	e.put(lanes, float64(s.Lanes))
+	e.put(lanesBusy, float64(s.LanesBusy))
+	e.put(waiting, float64(s.Waiting))
+	e.put(retrying, float64(s.Retries))
+	e.put(oldest, s.OldestUnsettled.Seconds())
+	if s.Held != nil {
+		e.put(oldestWaiting, s.Held.Age.Seconds())
+	} else {
+		e.put(oldestWaiting, 0)
+	}
+	e.put(stuckCalls, float64(len(s.Stuck)))
+}
+
+func (e emitter) input(in engine.InputState) {
+	e.put(component, 1, "input", in.Name, in.Type)
+	e.oneOf(inputState, in.State, inputStates, in.Name)
+	e.put(inputFailing, truth(in.Err != ""), in.Name)
+	e.put(inputMessages, float64(in.Received), in.Name)
+	e.put(inputBytes, float64(in.Bytes), in.Name)
+	e.put(inputRestarts, float64(in.Restarts), in.Name)
+	e.put(inputUnacked, float64(in.Unacked), in.Name)
+}
+
+// steps sends the metrics of a list of steps. Those of one name, which is the
+// type unless the file gives one, are numbered in their order: filter, filter 2.
+func (e emitter) steps(place string, list []engine.StepState) {
+	taken := map[string]bool{}
+	for _, s := range list {
+		name := s.Name
+		for n := 2; taken[name]; n++ {
+			name = s.Name + " " + strconv.Itoa(n)
+		}
+		taken[name] = true
+		e.put(stepMessages, float64(s.In), place, name)
+		e.put(stepFailed, float64(s.Failed), place, name)
+		e.put(stepRetries, float64(s.Retries), place, name)
+		e.histogram(stepDuration, s.Latency, place, name)
+	}
+}
+
+func (e emitter) batcher(b engine.BatcherState) {
+	e.put(batcherOpen, float64(b.Open), b.Name)
+	counts(e, batches, triggers, b.Batches, b.Name)
+	e.histogram(batchFill, b.Fill, b.Name)
+}
+
+func (e emitter) output(out engine.OutputState) {
+	e.put(component, 1, "output", out.Name, out.Type)
+	e.put(outputFailingNow, truth(out.Err != ""), out.Name)
+	e.oneOf(breaker, out.Breaker, breakerStates, out.Name)
+	e.put(outputQueued, float64(out.Queued), out.Name)
+	e.put(outputQueuedBytes, float64(out.QueuedBytes), out.Name)
+	e.put(outputWriting, float64(out.Writing), out.Name)
+	e.put(outputConcurrency, float64(out.Concurrency), out.Name)
+	e.put(outputWritten, float64(out.Written), out.Name)
+	e.put(outputFailed, float64(out.Failed), out.Name)
+	e.put(outputRetries, float64(out.Retries), out.Name)
+	e.put(outputAbandoned, float64(out.Abandoned), out.Name)
+	e.histogram(outputDuration, out.Latency, out.Name)
+}
+
+func (e emitter) put(m metric, v float64, labels ...string) {
+	got, err := prometheus.NewConstMetric(m.desc, m.kind, v, e.labels(labels)...)
+	e.send(m, got, err)
+}
+
+// oneOf sends 1 for the state that holds and 0 for the others.
+func (e emitter) oneOf(m metric, state string, states []string, labels ...string) {
+	for _, s := range states {
+		e.put(m, truth(s == state), append(slices.Clone(labels), s)...)
+	}
+}
+
+// histogram sends h, whose sum of counts is its count even when messages move.
+func (e emitter) histogram(m metric, h engine.Histogram, labels ...string) {
+	buckets := make(map[float64]uint64, len(h.Bounds))
+	var sum uint64
+	for i, n := range h.Counts {
+		sum += n
+		if i < len(h.Bounds) {
+			buckets[h.Bounds[i]] = sum
+		}
+	}
+	got, err := prometheus.NewConstHistogram(m.desc, sum, h.Sum, buckets, e.labels(labels)...)
+	e.send(m, got, err)
+}
+
+func (e emitter) send(m metric, got prometheus.Metric, err error) {
+	if err != nil {
+		got = prometheus.NewInvalidMetric(m.desc, err)
+	}
+	e.ch <- got
+}
+
+func (e emitter) labels(more []string) []string {
+	all := slices.Concat(e.base, more)
+	for i, l := range all {
+		all[i] = strings.ToValidUTF8(l, "\uFFFD")
+	}
+	return all
+}
+
+// counts sends the counts of known words, and of all others together as
+// "other": plugins choose such words, and could make them of data.
+func counts[K ~string](e emitter, m metric, known []K, n map[K]int64, labels ...string) {
+	var other int64
+	for word, c := range n {
+		if !slices.Contains(known, word) {
+			other += c
+		}
+	}
+	for _, word := range known {
+		e.put(m, float64(n[word]), append(slices.Clone(labels), string(word))...)
+	}
+	e.put(m, float64(other), append(slices.Clone(labels), "other")...)
+}
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,15 @@
+//go:build unix
+
+package service
+
+import (
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// ownedByUs says whether this user, or root, has made a file.
+func ownedByUs(info fs.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	return !ok || st.Uid == 0 || int(st.Uid) == os.Geteuid()
+}

@@ -1,0 +1,212 @@
+package service
+
+import (
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+)
+
+// State is what the process shows of itself: the answer of /api/v1/state. Its
+// JSON is an interface for scripts: fields are added, never changed.
+type State struct {
+	Pipelines []Pipeline `json:"pipelines"`
+	Live      Health     `json:"live"`
+	Ready     Health     `json:"ready"`
+}
+
+// Pipeline is a pipeline in a [State]. Counts are since it started.
+type Pipeline struct {
+	Name     string           `json:"name"`
+	State    string           `json:"state"`
+	Started  time.Time        `json:"started,omitzero"`
+	Messages Counts           `json:"messages"` // as they were read
+	Pieces   Counts           `json:"pieces"`   // what became of them
+	Failures map[string]int64 `json:"failures"` // by class
+
+	Lanes           Share   `json:"lanes"`
+	CreditMessages  Share   `json:"credit_messages"`
+	CreditBytes     Share   `json:"credit_bytes"`
+	Waiting         int     `json:"waiting"` // for a retry, a key or a limit
+	Retrying        int     `json:"retrying"`
+	OldestUnsettled float64 `json:"oldest_unsettled_seconds"`
+	OldestPosition  string  `json:"oldest_position,omitempty"` // of that message, in its source's words
+	Held            *Held   `json:"held,omitempty"`            // the oldest that waits for a retry or a limit
+	DeadLetters     int64   `json:"dead_letters"`
+
+	Inputs   []Input   `json:"inputs"`
+	Steps    []Step    `json:"steps"` // in the order in which messages meet them
+	Batchers []Batcher `json:"batchers"`
+	Outputs  []Output  `json:"outputs"`
+	Limits   []Rate    `json:"limits"`
+	Stuck    []Stuck   `json:"stuck"`
+}
+
+// Held is a message that waits for a retry or a limit.
+type Held struct {
+	Position string  `json:"position"` // in its source's words
+	For      string  `json:"for"`
+	Error    string  `json:"error,omitempty"`
+	Age      float64 `json:"age_seconds"`
+	Due      float64 `json:"due_seconds"` // until it goes on
+}
+
+// Counts are those of the conservation law.
+type Counts struct {
+	Received     int64 `json:"received"`
+	Made         int64 `json:"made"`
+	Consumed     int64 `json:"consumed"`
+	Delivered    int64 `json:"delivered"`
+	Filtered     int64 `json:"filtered"`
+	DeadLettered int64 `json:"dead_lettered"`
+	Dropped      int64 `json:"dropped"`
+	Returned     int64 `json:"returned"`
+	InFlight     int64 `json:"in_flight"`
+}
+
+// Share is how much of something is in use.
+type Share struct {
+	Used int `json:"used"`
+	Max  int `json:"max"`
+}
+
+// Input is an input in a [State].
+type Input struct {
+	Name     string `json:"name"`
+	Type     string `json:"type"`
+	State    string `json:"state"`
+	Received int64  `json:"received"`
+	Bytes    int64  `json:"bytes"`
+	Restarts int64  `json:"restarts"`
+	Unacked  int64  `json:"unacked"`
+	Error    string `json:"error,omitempty"`
+}
+
+// Step is a step in a [State].
+type Step struct {
+	Place    string  `json:"place"` // "processors", "input orders"
+	Name     string  `json:"name"`
+	Type     string  `json:"type"`
+	Received int64   `json:"received"`
+	Failed   int64   `json:"failed"`
+	Retries  int64   `json:"retries"`
+	Mean     float64 `json:"mean_seconds"` // of its calls
+}
+
+// Batcher is a batcher in a [State].
+type Batcher struct {
+	Name    string           `json:"name"`
+	Open    int              `json:"open"`
+	Batches map[string]int64 `json:"batches"`       // by trigger
+	Mean    float64          `json:"mean_messages"` // in a batch
+}
+
+// Output is an output in a [State].
+type Output struct {
+	Name         string    `json:"name"`
+	Type         string    `json:"type"`
+	DeadLetter   bool      `json:"dead_letter"`
+	Queued       int       `json:"queued"`
+	QueuedBytes  int       `json:"queued_bytes"`
+	Writes       Share     `json:"writes"`
+	Written      int64     `json:"written"`
+	Failed       int64     `json:"failed"`
+	Retries      int64     `json:"retries"`
+	Abandoned    int64     `json:"abandoned_writes"`
+	Mean         float64   `json:"mean_seconds"` // of its writes
+	Breaker      string    `json:"breaker"`
+	Error        string    `json:"error,omitempty"`
+	FailingSince time.Time `json:"failing_since,omitzero"`
+}
+
+// Rate is a rate limit in a [State].
+type Rate struct {
+	Name     string  `json:"name"`
+	Messages int     `json:"messages"`
+	Per      float64 `json:"per_seconds"`
+	Keys     int     `json:"keys"`
+	Waited   int64   `json:"waited"` // messages that had to
+}
+
+// Stuck is a call past its own deadline.
+type Stuck struct {
+	Place string    `json:"place"`
+	What  string    `json:"what"`
+	Since time.Time `json:"since"`
+}
+
+func stateOf(all []engine.Snapshot) State {
+	st := State{Pipelines: make([]Pipeline, 0, len(all)), Live: Live(all), Ready: Ready(all)}
+	for _, s := range all {
+		st.Pipelines = append(st.Pipelines, pipelineOf(s))
+	}
+	return st
+}
+
+func pipelineOf(s engine.Snapshot) Pipeline {
+	p := Pipeline{
+		Name: s.Pipeline, State: string(s.State), Started: s.Started,
+		Messages: countsOf(s.Stats.Roots), Pieces: countsOf(s.Stats.Pieces), Failures: words(s.Failed),
+		Lanes:          Share{s.LanesBusy, s.Lanes},
+		CreditMessages: Share{s.Messages, s.MaxMessages}, CreditBytes: Share{s.Bytes, s.MaxBytes},
+		Waiting: s.Waiting, Retrying: s.Retries,
+		OldestUnsettled: s.OldestUnsettled.Seconds(), OldestPosition: s.OldestAt, DeadLetters: s.DeadLettered,
+		// Lists are never null: scripts go through them without a look.
+		Inputs: []Input{}, Steps: []Step{}, Batchers: []Batcher{}, Outputs: []Output{}, Limits: []Rate{}, Stuck: []Stuck{},
+	}
+	if h := s.Held; h != nil {
+		p.Held = &Held{h.At, h.For, h.Err, h.Age.Seconds(), h.Due.Seconds()}
+	}
+	steps := func(place string, list []engine.StepState) {
+		for _, x := range list {
+			p.Steps = append(p.Steps, Step{place, x.Name, x.Type, x.In, x.Failed, x.Retries, mean(x.Latency)})
+		}
+	}
+	for _, x := range s.Inputs {
+		p.Inputs = append(p.Inputs, Input{x.Name, x.Type, x.State, x.Received, x.Bytes, x.Restarts, x.Unacked, x.Err})
+		steps("input "+x.Name, x.Steps)
+	}
+	steps("processors", s.Steps)
+	for _, x := range s.Batchers {
+		p.Batchers = append(p.Batchers, Batcher{x.Name, x.Open, words(x.Batches), mean(x.Fill)})
+		steps("batcher "+x.Name, x.Steps)
+	}
+	for _, x := range s.Outputs {
+		p.Outputs = append(p.Outputs, Output{
+			Name: x.Name, Type: x.Type, DeadLetter: x.DeadLetter,
+			Queued: x.Queued, QueuedBytes: x.QueuedBytes, Writes: Share{x.Writing, x.Concurrency},
+			Written: x.Written, Failed: x.Failed, Retries: x.Retries, Abandoned: x.Abandoned,
+			Mean: mean(x.Latency), Breaker: x.Breaker, Error: x.Err, FailingSince: x.FailingSince,
+		})
+		steps("output "+x.Name, x.Steps)
+	}
+	for _, x := range limitsOf(s) {
+		p.Limits = append(p.Limits, Rate{x.Name, x.Messages, x.Per.Seconds(), x.Keys, x.Limited})
+	}
+	for _, x := range s.Stuck {
+		p.Stuck = append(p.Stuck, Stuck(x))
+	}
+	return p
+}
+
+func countsOf(c engine.Counts) Counts {
+	return Counts{
+		Received: c.Received, Made: c.Made, Consumed: c.Consumed, InFlight: c.InFlight,
+		Delivered: c.Ended[engine.Delivered], Filtered: c.Ended[engine.Filtered],
+		DeadLettered: c.Ended[engine.DeadLettered], Dropped: c.Ended[engine.Dropped], Returned: c.Ended[engine.Returned],
+	}
+}
+
+func words[K ~string](n map[K]int64) map[string]int64 {
+	m := make(map[string]int64, len(n))
+	for k, v := range n {
+		m[string(k)] = v
+	}
+	return m
+}
+
+func mean(h engine.Histogram) float64 {
+	if h.Count == 0 {
+		return 0
+	}
+	return h.Sum / float64(h.Count)
+}

@@ -1,0 +1,121 @@
+package service
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// token is what requests show that change something or see data.
+type token struct {
+	text string
+	file string
+}
+
+// minToken is the fewest characters that a token may have; one that is made here
+// has 43, which are 256 random bits.
+const minToken = 32
+
+// shown says whether a request shows the token, in a time that says nothing of it.
+func (t token) shown(r *http.Request) bool {
+	scheme, got, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	a, b := sha256.Sum256([]byte(got)), sha256.Sum256([]byte(t.text))
+	return subtle.ConstantTimeCompare(a[:], b[:]) == 1 && strings.EqualFold(scheme, "Bearer")
+}
+
+// serverToken reads the token from its file and makes one where there is none.
+func serverToken(file string, at net.Addr) (token, error) {
+	if file == "" {
+		places := tokenPlaces(port(at.String()))
+		if len(places) == 0 {
+			return token{}, errors.New("there is no place for the token: neither XDG_RUNTIME_DIR nor HOME is set (set service.token_file)")
+		}
+		file = places[0]
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			return token{}, fmt.Errorf("service.token_file: %w (set it to a file in a directory that can be written)", err)
+		}
+	}
+	err := createToken(file)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return token{}, fmt.Errorf("service.token_file: %w (set it to a file that exists or can be created)", err)
+	}
+	t, err := readToken(file)
+	if err != nil {
+		return token{}, fmt.Errorf("service.token_file: %w", err)
+	}
+	return t, nil
+}
+
+// tokenPlaces are the files in which the token of a listener is looked for
+// unless one is named: the first is where it is made. The port alone tells
+// listeners apart, so that localhost finds 127.0.0.1.
+func tokenPlaces(port string) []string {
+	var places []string
+	if dir := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
+		places = append(places, filepath.Join(dir, "flowd", "token-"+port))
+	}
+	if dir, err := os.UserConfigDir(); err == nil {
+		places = append(places, filepath.Join(dir, "flowd", "token-"+port))
+	}
+	return places
+}
+
+func createToken(file string) error {
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	var random [32]byte
+	_, _ = rand.Read(random[:]) // never fails
+	_, err = f.WriteString(base64.RawURLEncoding.EncodeToString(random[:]) + "\n")
+	if err = errors.Join(err, f.Close()); err != nil {
+		return errors.Join(err, os.Remove(file))
+	}
+	return nil
+}
+
+// readToken reads a file that nobody else can read or has put there.
+func readToken(file string) (token, error) {
+	if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {
+		return token{}, fmt.Errorf("%s is not a file", file) // to open a named pipe would wait for its writer
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return token{}, err
+	}
+	defer f.Close()
+	info, err := f.Stat() // of what is open: it can't be exchanged any more
+	switch {
+	case err != nil:
+		return token{}, err
+	case runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0:
+		return token{}, fmt.Errorf("others can read or write %s, its mode is %04o (chmod 600 %[1]s)", file, info.Mode().Perm())
+	case !ownedByUs(info):
+		return token{}, fmt.Errorf("%s belongs to another user (make it your own, or name another file)", file)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, 4096))
+	if err != nil {
+		return token{}, err
+	}
+	t := token{strings.TrimSpace(string(text)), file}
+	if len(t.text) < minToken || strings.ContainsFunc(t.text, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return token{}, fmt.Errorf("%s holds no token: at least %d printable ASCII characters (delete it, and one is made)", file, minToken)
+	}
+	return t, nil
+}
+
+func port(addr string) string {
+	_, p, _ := net.SplitHostPort(addr)
+	return p
+}

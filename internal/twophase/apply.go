@@ -1,0 +1,186 @@
+package twophase
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+)
+
+const (
+	// maxBacklog is how many committed writes may be on their way to one cache.
+	maxBacklog = 1 << 16
+	// slow is how long a call may take on average that is not worth a goroutine.
+	slow = 100 * time.Microsecond
+	// wide is how many calls are made at once to a slow cache.
+	wide = 256
+	// tries of a write before it is given up, the first wait doubles.
+	tries   = 4
+	backoff = 100 * time.Millisecond
+)
+
+// start makes what is committed, in a goroutine that ends when there is nothing
+// left. The lock is held.
+func (o *overlay) start() {
+	if !o.busy && len(o.queue) > 0 {
+		o.busy = true
+		go o.work()
+	}
+}
+
+func (o *overlay) work() {
+	for batch := o.take(nil); len(batch) > 0; batch = o.take(batch) {
+		left, lost := batch, failures{}
+		for try := 0; len(left) > 0; try++ {
+			if try > 0 {
+				time.Sleep(backoff << (try - 1))
+			}
+			left = o.make(left, try == tries-1, &lost)
+		}
+		o.made(batch, &lost)
+	}
+}
+
+// failures are the writes of a batch that were given up.
+type failures struct {
+	mu  sync.Mutex
+	n   int
+	err error // of one of them
+}
+
+func (f *failures) add(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.n++
+	f.err = err
+}
+
+// take is what has been committed, but for what a later write makes pointless.
+func (o *overlay) take(reuse []*write) (batch []*write) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	batch = o.queue[:0:len(o.queue)]
+	queue := o.queue
+	o.queue = reuse[:0]
+	skipped := false
+	for _, w := range queue {
+		if w.void {
+			skipped = true
+			o.settled(w)
+		} else {
+			batch = append(batch, w)
+		}
+	}
+	if skipped {
+		o.wake()
+	}
+	if len(batch) == 0 {
+		o.busy = false
+	}
+	return batch
+}
+
+// make makes all writes and returns those that are worth another try.
+func (o *overlay) make(batch []*write, last bool, lost *failures) (again []*write) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience*time.Duration(1+len(batch)/wide))
+	defer cancel()
+	var mu sync.Mutex // guards again
+	o.spread(len(batch), func(i int) {
+		err := o.one(ctx, batch[i])
+		switch {
+		case err == nil:
+		case last || hopeless(err):
+			lost.add(err)
+		default:
+			mu.Lock()
+			defer mu.Unlock()
+			again = append(again, batch[i])
+		}
+	})
+	return again
+}
+
+func hopeless(err error) bool {
+	var e *engine.Error
+	return errors.As(err, &e) && e.Class == engine.Permanent
+}
+
+func (o *overlay) one(ctx context.Context, w *write) (err error) {
+	defer recovered(&err)
+	if w.kind == del {
+		return o.cache.Delete(ctx, w.chain.key)
+	}
+	return o.cache.Set(ctx, w.chain.key, w.value, w.ttl)
+}
+
+// made ends writes that are in the cache, or are given up.
+func (o *overlay) made(batch []*write, lost *failures) {
+	o.mu.Lock()
+	for _, w := range batch {
+		for _, waiter := range w.chain.waiters {
+			waiter.base = w.kind != del && lost.n == 0
+		}
+		o.epoch(w.chain.key).Add(1)
+		o.settled(w)
+	}
+	o.wake()
+	replies := o.review()
+	o.lost += lost.n
+	inAll := o.lost
+	o.mu.Unlock()
+	if lost.n > 0 {
+		o.log.Error("cache writes given up", "cache", o.name, "writes", lost.n, "in_all", inAll, "err", lost.err)
+	}
+	o.answer(context.Background(), replies)
+}
+
+// settled lets go of a committed write.
+func (o *overlay) settled(w *write) {
+	w.by.owing--
+	o.backlog--
+	o.withdraw(w)
+	o.release(w)
+}
+
+// wake lets those look again who wait for committed writes.
+func (o *overlay) wake() {
+	close(o.round)
+	o.round = make(chan struct{})
+}
+
+// spread calls f for 0 to n-1: one after the other while that is quick, many at
+// once when it turns out to be slow.
+func (o *overlay) spread(n int, f func(i int)) {
+	began := time.Now()
+	for i := range n {
+		f(i)
+		if i&(i+1) == 0 && !o.quick && time.Since(began) > slow*time.Duration(i+1) {
+			atOnce(i+1, n, f)
+			return
+		}
+	}
+}
+
+func atOnce(from, to int, f func(i int)) {
+	var wg sync.WaitGroup
+	var next atomic.Int64
+	next.Store(int64(from))
+	for range min(wide, to-from) {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < to; i = int(next.Add(1)) - 1 {
+				f(i)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// recovered, deferred around a call of a cache, makes an error of its panic.
+func recovered(err *error) {
+	if r := recover(); r != nil {
+		*err = engine.Errorf(engine.Panicked, "the cache panicked: %v", r)
+	}
+}

@@ -1,0 +1,195 @@
+// Package twophase holds writes to caches back until the messages that made them
+// have been delivered, and forgets those of messages that were not. The steps of
+// the same pipeline see such pending writes at once. Start at [Join].
+package twophase
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+)
+
+const (
+	// maxPending bounds what the pending writes of one pipeline hold, in bytes.
+	// Those of single messages are bounded by the pipeline's credits; those of
+	// the parts of one endless message are not.
+	maxPending = 256 << 20
+	// overhead is what a pending write takes beside its key and value, in bytes.
+	overhead = 256
+	// keptSlots is how many unused writes a book keeps for later.
+	keptSlots = 1 << 12
+	// epochs is how many counters tell whether a key has moved to the cache.
+	epochs = 1 << 10
+)
+
+// errFull fails messages whose writes find no room.
+var errFull = errors.New("too many cache writes wait for their messages to be delivered (lower `engine.max_in_flight`, or split into fewer parts)")
+
+// errClosed is met by a call that was left behind when its pipeline ended.
+var errClosed = errors.New("the step is closed")
+
+// Store is what keeps the values: an [engine.Cache], or a step's own memory.
+type Store interface {
+	Get(ctx context.Context, key string) (value []byte, ok bool, err error)
+	Set(ctx context.Context, key string, value []byte, ttl time.Duration) error
+	Delete(ctx context.Context, key string) error
+}
+
+// book has the pending writes of one pipeline, to all its caches. They share one
+// lock because messages may wait for each other across caches.
+type book struct {
+	mu      sync.Mutex // guards all state of this package, but for epochs
+	named   map[string]*overlay
+	slots   []*write // by the low half of ref
+	free    []uint32 // of slots
+	stamp   uint64   // the high half of the last ref
+	bytes   int      // of pending writes
+	waiting map[engine.Origin][]*write
+	touched []*chain        // changed since they were reviewed
+	origins []engine.Origin // scratch
+}
+
+// overlay is a cache as the steps of one pipeline see it.
+type overlay struct {
+	*book
+	cache  Store
+	name   string
+	quick  bool // a call never takes long
+	log    *slog.Logger
+	chains map[string]*chain
+	spare  []*chain
+	epochs [epochs]atomic.Uint32 // by hash of key: how many writes have moved to the cache
+
+	queue   []*write      // committed, to be made in this order
+	backlog int           // writes in queue, and those being made
+	busy    bool          // a goroutine makes them
+	round   chan struct{} // closed when it has made some
+	lost    int           // writes that were given up
+}
+
+// Use is one step's use of a cache. All methods may be called at once from any
+// goroutine. It is the [engine.Settler] of the step's writes.
+type Use struct {
+	o      *overlay
+	closed bool
+	owing  int // committed writes that are not made yet
+}
+
+// Join is a use of the cache of a name, or, without a name, of a store in memory
+// that no other step knows.
+func Join(env engine.Env, name string, cache Store) *Use {
+	b := env.Shared.Get("twophase:"+env.Pipeline, func() any {
+		return &book{named: map[string]*overlay{}, waiting: map[engine.Origin][]*write{}}
+	}).(*book)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if o := b.named[name]; o != nil && o.cache == cache {
+		return &Use{o: o}
+	}
+	o := &overlay{
+		book: b, cache: cache, name: cmp.Or(name, env.Name), quick: name == "", log: cmp.Or(env.Log, slog.New(slog.DiscardHandler)),
+		chains: map[string]*chain{}, round: make(chan struct{}),
+	}
+	if name != "" {
+		b.named[name] = o
+	}
+	return &Use{o: o}
+}
+
+// Close forgets what is still pending, for nobody will tell its end any more,
+// and waits until everything that was committed is in the cache.
+func (u *Use) Close(ctx context.Context) error {
+	o := u.o
+	o.mu.Lock()
+	u.closed = true
+	for _, w := range o.slots {
+		if w.by == u && w.state != committed {
+			o.withdraw(w)
+			o.release(w)
+		}
+	}
+	replies := o.review()
+	o.mu.Unlock()
+	o.answer(ctx, replies)
+	for {
+		o.mu.Lock()
+		owing, round := u.owing, o.round
+		o.mu.Unlock()
+		if owing == 0 {
+			return nil
+		}
+		select {
+		case <-round:
+		case <-ctx.Done():
+			return fmt.Errorf("%d writes to cache %s were not made: %w", owing, o.name, ctx.Err())
+		}
+	}
+}
+
+// room waits while too much is on its way to the cache: what is committed holds
+// no credits any more, so nothing else would bound it.
+func (u *Use) room(ctx context.Context) error {
+	for {
+		u.o.mu.Lock()
+		backlog, round, closed := u.o.backlog, u.o.round, u.closed
+		u.o.mu.Unlock()
+		if closed {
+			return errClosed
+		}
+		if backlog < maxBacklog {
+			return nil
+		}
+		select {
+		case <-round:
+		case <-ctx.Done():
+			return engine.Errorf(engine.Timeout, "cache %s is too slow: %d writes wait for it: %w", u.o.name, backlog, ctx.Err())
+		}
+	}
+}
+
+// note takes a free write, or makes one, for a message of these origins.
+func (u *Use) note(k kind, c *chain, value []byte, ttl time.Duration, origins []engine.Origin) *write {
+	b := u.o.book
+	b.stamp++
+	var at uint32
+	if n := len(b.free); n > 0 {
+		at, b.free = b.free[n-1], b.free[:n-1]
+	} else {
+		at = uint32(len(b.slots))
+		b.slots = append(b.slots, &write{})
+	}
+	w := b.slots[at]
+	w.by, w.chain, w.kind, w.value, w.ttl = u, c, k, value, ttl
+	w.ref = b.stamp<<32 | uint64(at)
+	w.origins = append(w.origins[:0], origins...)
+	w.owed = len(origins)
+	w.size = overhead + len(c.key) + len(value)
+	b.bytes += w.size
+	return w
+}
+
+// find is the write of a ref, or nil when it is gone.
+func (b *book) find(ref uint64) *write {
+	if at := uint32(ref); int(at) < len(b.slots) && b.slots[at].ref == ref {
+		return b.slots[at]
+	}
+	return nil
+}
+
+// release gives a write's slot back; nothing refers to it any more.
+func (b *book) release(w *write) {
+	b.bytes -= w.size
+	at := uint32(w.ref)
+	*w = write{origins: w.origins[:0]}
+	b.free = append(b.free, at)
+	if len(b.free) == len(b.slots) && len(b.slots) > keptSlots {
+		b.slots, b.free = nil, nil
+	}
+}

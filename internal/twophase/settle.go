@@ -1,0 +1,158 @@
+package twophase
+
+import (
+	"context"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+)
+
+// patience is how long one call of a cache may take that no step waits for.
+const patience = 10 * time.Second
+
+var (
+	_ engine.Settler      = (*Use)(nil)
+	_ engine.DeliveryOnly = (*Use)(nil)
+)
+
+// DeliveryOnly forgets the writes of dead letters, so that one that is replayed
+// is no duplicate of itself.
+func (u *Use) DeliveryOnly() bool { return true }
+
+// Settle commits the writes of roots that have ended well, forgets the others,
+// and lets go on what waited for either.
+func (u *Use) Settle(ctx context.Context, committed, rolledBack []uint64) {
+	o := u.o
+	o.mu.Lock()
+	for _, ref := range committed {
+		o.tell(ref, true)
+	}
+	for _, ref := range rolledBack {
+		o.tell(ref, false)
+	}
+	replies := o.review()
+	o.start()
+	o.mu.Unlock()
+	o.answer(ctx, replies)
+}
+
+// tell takes down one end; with the last one the write's fate is known.
+func (o *overlay) tell(ref uint64, well bool) {
+	w := o.find(ref)
+	if w == nil {
+		return
+	}
+	w.owed--
+	w.bad = w.bad || !well
+	switch {
+	case w.owed > 0:
+	case w.state == pending && w.passed && !w.bad && !w.void:
+		o.commit(w)
+	default:
+		o.withdraw(w)
+		o.release(w)
+	}
+}
+
+// commit puts w on its way to the cache. It counts over all earlier writes of
+// its key, whatever becomes of them.
+func (o *overlay) commit(w *write) {
+	for _, earlier := range w.chain.writes {
+		if earlier == w {
+			break
+		}
+		earlier.void = true
+	}
+	w.state = committed
+	w.by.owing++
+	o.backlog++
+	o.queue = append(o.queue, w)
+	w.chain.touch()
+}
+
+// reply is what is to be told to a message that waited.
+type reply struct {
+	w      *write
+	ref    uint64 // of w then
+	o      *overlay
+	key    string
+	resume func(func(*engine.Message) error)
+	then   Then
+	added  bool
+	check  bool // the cache was asked long ago, and decides
+	err    error
+}
+
+// review decides on those who wait where something has changed.
+func (b *book) review() (replies []reply) {
+	for len(b.touched) > 0 {
+		c := b.touched[len(b.touched)-1]
+		b.touched = b.touched[:len(b.touched)-1]
+		for i := 0; i < len(c.waiters); {
+			w := c.waiters[i]
+			exists, sure := c.exists(w.origins, w.base)
+			if !sure && !b.circle(c, w.origins) {
+				i++
+				continue
+			}
+			r := reply{w: w, ref: w.ref, o: c.o, key: c.key, resume: w.resume, then: w.then, added: sure && !exists}
+			r.check = r.added && c.last() == nil
+			value := w.value
+			b.withdraw(w)
+			if r.added {
+				w.chain, w.value = c, value
+				c.o.hold(w)
+				i = 0 // it may decide for those before it
+			}
+			replies = append(replies, r)
+		}
+		c.touched = false
+		c.o.tidy(c)
+	}
+	return replies
+}
+
+// answer lets messages go on that waited. It is called without the lock.
+func (b *book) answer(ctx context.Context, replies []reply) {
+	for len(replies) > 0 {
+		r := replies[0]
+		replies = replies[1:]
+		if r.check {
+			replies = append(replies, r.verify(ctx)...)
+		}
+		r.resume(func(m *engine.Message) error {
+			if r.err != nil {
+				return r.err
+			}
+			if r.added {
+				r.o.mu.Lock()
+				if r.w.ref == r.ref {
+					r.w.passed = true
+				}
+				r.o.mu.Unlock()
+			}
+			return r.then(m, r.added)
+		})
+	}
+}
+
+// verify asks the cache once more for a key that comes free after a long wait:
+// another pipeline may have written it.
+func (r *reply) verify(ctx context.Context) (more []reply) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	_, ok, err := r.o.get(ctx, r.key)
+	if err == nil && !ok {
+		return nil
+	}
+	r.added, r.err = false, engine.WithClass(engine.Transient, err)
+	r.o.mu.Lock()
+	defer r.o.mu.Unlock()
+	if c := r.w.chain; r.w.ref == r.ref && r.w.state == pending {
+		for _, w := range c.waiters {
+			w.base = ok
+		}
+		r.o.withdraw(r.w)
+	}
+	return r.o.review()
+}
