@@ -6,6 +6,10 @@ import (
 	_ "github.com/flowd-io/flowd/inputs/generate"
 	_ "github.com/flowd-io/flowd/inputs/http_server"
 	_ "github.com/flowd-io/flowd/inputs/pipe"
+	_ "github.com/flowd-io/flowd/inputs/poll"
+	_ "github.com/flowd-io/flowd/inputs/rabbitmq"
 	_ "github.com/flowd-io/flowd/inputs/sequence"
+	_ "github.com/flowd-io/flowd/inputs/sqs"
 	_ "github.com/flowd-io/flowd/inputs/stdin"
+	_ "github.com/flowd-io/flowd/internal/sqsqueue"
 )

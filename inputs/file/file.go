@@ -1,17 +1,19 @@
-// Package file reads messages from files. Start at [newInput]; the list of
-// files, which all instances of an input share, is in list.go.
+// Package file reads messages from files. Start at [newInput]: an [input] reads
+// files to their end, with the list of files, which all its instances share, in
+// list.go; a [follower] waits for more. How far files were read is in book.go.
 package file
 
 import (
-	"context"
+	"cmp"
 	"errors"
 	"fmt"
-	"io"
-	"os"
+	"log/slog"
+	"path/filepath"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/checkpoint"
+	"github.com/flowd-io/flowd/internal/compression"
 	"github.com/flowd-io/flowd/internal/framing"
-	"github.com/flowd-io/flowd/schema"
 )
 
 // Config configures the input.
@@ -19,133 +21,102 @@ type Config struct {
 	Path                paths `yaml:"path,main" check:"required" doc:"File, pattern (*, ?, [a-z], ** for any folders) or a list of them. Files are read one after the other, sorted as people do: a2 before a10."`
 	framing.Config      `yaml:",inline"`
 	framing.Compression `yaml:",inline"`
-	Follow              *schema.Node `yaml:"follow" pending:"following files" doc:"Wait for what is appended."`
-	Checkpoint          *schema.Node `yaml:"checkpoint" pending:"following files" doc:"Where to remember how far files were read."`
+	Follow              bool   `yaml:"follow" doc:"Go on at the end of the files: wait for what is appended and for new files, through renaming, truncation and deletion. Compressed files are left out."`
+	Start               string `yaml:"start" check:"oneof=beginning|end" default:"beginning" doc:"Where following begins in files that are there at the first start, without a checkpoint yet. From the end on, line counts what is new."`
+	Checkpoint          string `yaml:"checkpoint" doc:"File in which to remember how far files were read, up to the last message before which all are settled. A restart goes on behind it, and reads no finished file again."`
 }
 
 // Words are what users of other systems write.
 func (*Config) Words() map[string]string {
-	return map[string]string{"paths": "write `path`, which takes a list, too", "include": "write `path`, which takes a list, too", "codec": "write `framing`", "scanner": "write `framing`"}
+	return map[string]string{
+		"paths": "write `path`, which takes a list, too", "include": "write `path`, which takes a list, too",
+		"codec": "write `framing`", "scanner": "write `framing`",
+		"read_from": "write `start`", "tail": "write `follow: true`", "data_dir": "write `checkpoint: FILE`",
+	}
+}
+
+// CheckConfig reports what makes no sense together.
+func (c *Config) CheckConfig(report func(path, message, remedy string)) {
+	if c.Start != "beginning" && c.Start != "" && !c.Follow {
+		report("start", "says where following begins", "add follow: true")
+	}
+	if !c.Follow {
+		return
+	}
+	switch {
+	case c.Framing.Whole != nil:
+		report("framing", "a file that is followed has no end, so it is no whole record", "leave follow out, or choose another framing")
+	case c.Framing.Tar != nil:
+		report("framing", "an archive can't be followed", "leave follow out")
+	case !c.Auto() && c.Format("") != compression.None:
+		report("compression", "a compressed file can't be followed", "leave follow out, or follow the file before it is compressed")
+	}
+	for _, p := range c.Path {
+		if c.Auto() && c.Format(p) != compression.None {
+			report("path", p+": a compressed file can't be followed", "leave follow out, or follow the file before it is compressed")
+		}
+	}
 }
 
 const about = `
 Reads files, one message a line, and ends with the last of them.
 
-Files are uncompressed by their extension. With concurrency, several files are
-read at once. Metadata: path, line.
+Files are uncompressed by their extension. With follow the input goes on at the
+end; with a checkpoint it goes on where it was after a restart, at least once.
+With concurrency, several files are read at once. Metadata: path, line.
 
     inputs:
       log: {file: {path: "logs/*.ndjson.gz"}}
+      app: {file: {path: "/var/log/app/*.log", follow: true, checkpoint: app.checkpoint}}
 `
 
 func init() {
-	defaults := Config{Config: framing.Defaults, Compression: framing.Compression{Compression: "auto"}}
+	defaults := Config{Config: framing.Defaults, Compression: framing.Compression{Compression: "auto"}, Start: "beginning"}
 	engine.Register(engine.Inputs, "file", about, defaults, newInput)
 }
 
-type input struct {
-	cfg  Config
-	list *list
-
-	file *source // nil between files
-	meta engine.Meta
-	rows framing.Reader // of a regular file
-	pump *framing.Pump  // of any other, whose reads block
+// shared is what the instances of one input have in common.
+type shared struct {
+	list list
+	book book
 }
-
-var (
-	_ engine.Opener = (*input)(nil)
-	_ engine.Closer = (*input)(nil)
-)
 
 func newInput(c Config, env engine.Env) (engine.Input, error) {
 	if len(c.Path) == 0 {
 		return nil, errors.New("path is missing")
 	}
 	// The instances of one input are built from one configuration.
-	shared := env.Shared.Get(fmt.Sprintf("file %s %p", env.Name, &c.Path[0]), func() any { return &list{patterns: c.Path} })
-	return &input{cfg: c, list: shared.(*list)}, nil
-}
-
-// Open finds the files and sees that they can be read.
-func (in *input) Open(context.Context) error { return in.list.open() }
-
-// Read adds records of one file; the next file is for the next Read.
-func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
-	for ctx.Err() == nil {
-		if in.file == nil {
-			path, ok := in.list.next()
-			if !ok {
-				return nil, io.EOF
-			}
-			if err := in.start(path); err != nil {
-				return nil, err
-			}
+	common := env.Shared.Get(fmt.Sprintf("file %s %p", env.Name, &c.Path[0]), func() any {
+		owner := "input " + env.Name
+		if env.Pipeline != "" {
+			owner += " of pipeline " + env.Pipeline
 		}
-		room := b.Room()
-		err := in.fill(ctx, b)
-		if !errors.Is(err, io.EOF) {
-			return nil, in.explain(ctx, err)
+		return &shared{
+			list: list{patterns: c.Path, checkpoint: c.Checkpoint},
+			book: book{path: c.Checkpoint, owner: owner, log: env.Log, entries: map[id]*entry{}},
 		}
-		if err := in.finish(); err != nil {
-			return nil, err
-		}
-		if b.Room() < room {
-			return nil, nil
-		}
+	}).(*shared)
+	log := cmp.Or(env.Log, slog.New(slog.DiscardHandler))
+	index, instances := env.Index, max(1, env.Instances)
+	if c.Follow {
+		return newFollower(c, log, &common.book, index, instances), nil
 	}
-	return nil, ctx.Err()
+	return &input{
+		cfg: c, log: log, index: index, instances: instances,
+		list: &common.list, book: &common.book, positions: &positions{book: &common.book},
+	}, nil
 }
 
-func (in *input) start(path string) error {
-	info, err := os.Stat(path)
-	if err != nil {
-		return explain(path, err)
+// isCheckpoint says whether a path is that of a checkpoint, which is no input.
+func isCheckpoint(path, of string) bool {
+	if of == "" {
+		return false
 	}
-	in.file = &source{path: path}
-	in.meta = engine.Meta{}.With("path", path).Own().WithIndex("line")
-	records := func(r io.Reader) (framing.Reader, error) { return in.cfg.Decompressed(in.cfg.Format(path), r) }
-	if info.Mode().IsRegular() {
-		in.rows, err = records(in.file)
-		return err
+	base, own := filepath.Base(path), filepath.Base(of)
+	if base != own && base != checkpoint.Temporary(own) {
+		return false
 	}
-	in.pump = framing.NewPump(in.file, records)
-	return nil
-}
-
-func (in *input) fill(ctx context.Context, b *engine.Batch) error {
-	if in.pump != nil {
-		return in.pump.Fill(ctx, b, in.meta)
-	}
-	return framing.Fill(in.rows, b, in.meta)
-}
-
-// explain says where an error happened.
-func (in *input) explain(ctx context.Context, err error) error {
-	if err == nil || ctx.Err() != nil {
-		return err
-	}
-	// The error of a read names the path by itself.
-	var fail *os.PathError
-	if errors.As(err, &fail) {
-		err = fail.Err
-	}
-	return fmt.Errorf("%s: %w (at byte %d of the file)", in.file.path, err, in.file.bytes.Load())
-}
-
-func (in *input) finish() error {
-	if in.pump != nil {
-		in.pump.Close()
-	}
-	err := in.file.Close()
-	in.file, in.rows, in.pump = nil, nil, nil
-	return err
-}
-
-// Close lets go of the file at hand.
-func (in *input) Close(context.Context) error {
-	if in.file == nil {
-		return nil
-	}
-	return in.finish()
+	a, err := filepath.Abs(filepath.Dir(path))
+	b, err2 := filepath.Abs(filepath.Dir(of))
+	return err == nil && err2 == nil && a == b
 }

@@ -162,9 +162,14 @@ func TestConfiguration(t *testing.T) {
 	for component, want := range map[string]string{
 		`{"file": {}}`: "required",
 		`{"file": ""}`: "a path is empty",
-		`{"file": {"path": "x", "framing": "nope"}}`:        "nope",
-		`{"file": {"path": "x", "framing": {"length": 3}}}`: "must be 1, 2, 4 or 8",
-		`{"file": {"path": "x", "follow": true}}`:           "following files",
+		`{"file": {"path": "x", "framing": "nope"}}`:                     "nope",
+		`{"file": {"path": "x", "framing": {"length": 3}}}`:              "must be 1, 2, 4 or 8",
+		`{"file": {"path": "x", "start": "end"}}`:                        "start: says where following begins (add follow: true)",
+		`{"file": {"path": "x", "start": "middle", "follow": true}}`:     "beginning",
+		`{"file": {"path": "x", "follow": true, "framing": "whole"}}`:    "has no end",
+		`{"file": {"path": "x", "follow": true, "framing": "tar"}}`:      "an archive can't be followed",
+		`{"file": {"path": "x", "follow": true, "compression": "gzip"}}`: "a compressed file can't be followed",
+		`{"file": {"path": ["y", "x.log.gz"], "follow": true}}`:          "x.log.gz: a compressed file can't be followed",
 	} {
 		problems := strings.Join(enginetest.Problems(t, engine.Inputs, component), "\n")
 		if !strings.Contains(problems, want) {

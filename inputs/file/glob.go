@@ -34,16 +34,18 @@ func glob(pattern string) ([]string, error) {
 	roots := []string{"."}
 	if before != "" {
 		var err error
-		if roots, err = filepath.Glob(strings.TrimSuffix(before, "/") + "/"); err != nil {
+		if roots, err = globDirs(before); err != nil {
 			return nil, err
 		}
 	}
 	var found []string
+	var failed error
 	depth := strings.Count(after, "/") + 1
 	for _, root := range roots {
 		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-			if err != nil {
-				return err
+			if err != nil { // the rest is found all the same
+				failed = cmp.Or(failed, err)
+				return nil
 			}
 			below, err := filepath.Rel(root, path)
 			if err != nil {
@@ -63,7 +65,23 @@ func glob(pattern string) ([]string, error) {
 			return nil, err
 		}
 	}
-	return found, nil
+	return found, failed
+}
+
+// globDirs finds folders; the pattern and what it finds end with a slash, which
+// leads through links.
+func globDirs(pattern string) ([]string, error) {
+	if pattern == "/" {
+		return []string{"/"}, nil
+	}
+	found, err := filepath.Glob(strings.TrimSuffix(pattern, "/"))
+	var dirs []string
+	for _, dir := range found {
+		if isDir(dir) {
+			dirs = append(dirs, dir+"/")
+		}
+	}
+	return dirs, err
 }
 
 func isDir(path string) bool {
@@ -102,3 +120,27 @@ func number(s string) (digits, rest string) {
 }
 
 func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+// matches says whether one of the patterns means a path.
+func matches(patterns []string, path string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool {
+		if filepath.Clean(p) == filepath.Clean(path) {
+			return true
+		}
+		before, after, any := strings.Cut(filepath.ToSlash(p), "**")
+		if !any {
+			ok, _ := filepath.Match(p, path)
+			return ok
+		}
+		parts := strings.Split(filepath.ToSlash(path), "/")
+		front := strings.Count(before, "/")
+		after = strings.TrimPrefix(after, "/")
+		back := len(parts) - strings.Count(after, "/") - 1
+		if back < front {
+			return false
+		}
+		begins, _ := filepath.Match(strings.TrimSuffix(before, "/"), strings.Join(parts[:front], "/"))
+		ends, _ := filepath.Match(cmp.Or(after, "*"), strings.Join(parts[back:], "/"))
+		return begins && ends
+	})
+}

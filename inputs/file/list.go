@@ -1,6 +1,7 @@
 package file
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,6 +13,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
+	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -37,7 +39,8 @@ func (p *paths) DescribeConfig() *schema.Type {
 
 // list is the files to read; each goes to the instance that asks first.
 type list struct {
-	patterns []string
+	patterns   []string
+	checkpoint string // is none of the files
 
 	once  sync.Once
 	err   error
@@ -46,8 +49,8 @@ type list struct {
 }
 
 func (l *list) open() error {
-	l.once.Do(func() { l.files, l.err = expand(l.patterns) })
-	return l.err
+	l.once.Do(func() { l.files, l.err = expand(l.patterns, l.checkpoint) })
+	return engine.WithClass(engine.Permanent, l.err)
 }
 
 func (l *list) next() (path string, ok bool) {
@@ -60,26 +63,36 @@ func (l *list) next() (path string, ok bool) {
 
 // expand finds the files of all patterns, each once. It complains about what
 // can't be read now, before anything is.
-func expand(patterns []string) ([]string, error) {
+func expand(patterns []string, checkpoint string) ([]string, error) {
 	var files []string
 	var errs []error
 	seen := map[string]bool{}
+	ids := map[id]bool{} // a place in a file is remembered once, whatever its names
 	for _, pattern := range patterns {
 		found, err := match(pattern)
 		if err != nil {
 			errs = append(errs, err)
 		}
 		for _, path := range found {
-			if seen[path] {
+			if seen[path] || isCheckpoint(path, checkpoint) {
 				continue
 			}
 			seen[path] = true
+			if info, err := os.Stat(path); checkpoint != "" && err == nil {
+				key := idOf(path, info)
+				if ids[key] {
+					continue
+				}
+				ids[key] = true
+			}
 			files = append(files, path)
-			errs = append(errs, check(path))
+			errs = append(errs, check(path, checkpoint != ""))
 		}
 	}
 	return files, errors.Join(errs...)
 }
+
+var errNone = errors.New("no file matches")
 
 // match is the files that a pattern means, in natural order.
 func match(pattern string) ([]string, error) {
@@ -87,24 +100,26 @@ func match(pattern string) ([]string, error) {
 		return []string{pattern}, nil
 	}
 	found, err := glob(pattern)
+	slices.SortFunc(found, natural)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", pattern, err)
+		return found, fmt.Errorf("%s: %w", pattern, err)
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("%s: no file matches (a relative path starts in the working directory)", pattern)
+		return nil, fmt.Errorf("%s: %w (a relative path starts in the working directory)", pattern, errNone)
 	}
-	slices.SortFunc(found, natural)
 	return found, nil
 }
 
 // check says why a file can't be read, or nil.
-func check(path string) error {
+func check(path string, remembers bool) error {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:
 		return explain(path, err)
 	case info.IsDir():
 		return fmt.Errorf("%s: is a directory (write %s for the files in it)", path, filepath.Join(path, "*"))
+	case !info.Mode().IsRegular() && remembers:
+		return fmt.Errorf("%s: is no regular file, so there is no place in it to remember (leave checkpoint out)", path)
 	case !info.Mode().IsRegular():
 		return nil // to open a pipe waits for its writer
 	}
@@ -124,5 +139,5 @@ func explain(path string, err error) error {
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 		return fmt.Errorf("%s: too many open files (raise the limit, ulimit -n)", path)
 	}
-	return fmt.Errorf("%s: %w", path, errors.Unwrap(err))
+	return fmt.Errorf("%s: %w", path, cmp.Or(errors.Unwrap(err), err))
 }

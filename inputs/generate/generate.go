@@ -81,6 +81,9 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 	for range n {
 		in.add(b)
 	}
+	if in.cfg.Count > 0 && in.src.n == in.cfg.Count {
+		return nil, io.EOF // at once: another Read may have to wait for a rate limit
+	}
 	return nil, ctx.Err()
 }
 

@@ -1,12 +1,15 @@
 package httpserver
 
 import (
+	"cmp"
 	"encoding/json"
+	"maps"
 	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/reply"
 )
 
 // verdict is how one message ended, as its sender is told.
@@ -16,13 +19,25 @@ type verdict struct {
 	Class  string `json:"class,omitempty"`
 	Error  string `json:"error,omitempty"`
 
+	Reply json.RawMessage `json:"reply,omitempty"`
+
+	fate  engine.Fate
 	delay time.Duration
+	reply *reply.Reply // nil: none
+}
+
+// verdict is how a message is answered: by its fate, or, early, before it has one.
+func (in *input) verdict(res engine.Result) verdict {
+	if in.cfg.EarlyAck && res.Fate == engine.Delivered {
+		return verdict{Status: http.StatusAccepted, Fate: "accepted", fate: res.Fate}
+	}
+	return verdictOf(res)
 }
 
 // verdictOf turns a fate into a status: whether the message is kept, else whose
 // fault that is and whether it helps to send it again.
 func verdictOf(res engine.Result) verdict {
-	v := verdict{Status: http.StatusOK, Fate: res.Fate.String(), delay: res.Delay}
+	v := verdict{Status: http.StatusOK, Fate: res.Fate.String(), fate: res.Fate, delay: res.Delay}
 	switch res.Fate {
 	case engine.Delivered, engine.Filtered:
 		return v
@@ -56,29 +71,18 @@ func statusOf(c engine.Class) int {
 	return http.StatusServiceUnavailable // transient, auth, panic: not the sender's fault
 }
 
-// severity orders statuses from best to worst: what helps when it is sent again
-// is worse than what never will, so that nothing is given up.
-func severity(status int) int {
-	switch status {
-	case http.StatusOK:
-		return 0
-	case http.StatusAccepted:
-		return 1
-	case http.StatusBadRequest:
-		return 2
-	case http.StatusUnprocessableEntity:
-		return 3
-	case http.StatusGatewayTimeout:
-		return 4
-	}
-	return 5
-}
-
 // answer answers a request whose messages have all ended.
-func (r *request) answer(w http.ResponseWriter) {
+func (r *request) answer(w http.ResponseWriter, draining bool) {
+	for i := range r.results {
+		v := &r.results[i]
+		v.take(r.slip, i)
+		if draining && v.fate == engine.Returned && v.Status == http.StatusGatewayTimeout {
+			v.Status = http.StatusServiceUnavailable // there was no time for another try
+		}
+	}
 	worst := r.results[0]
 	for _, v := range r.results[1:] {
-		if severity(v.Status) > severity(worst.Status) {
+		if reply.Severity(v.Status) > reply.Severity(worst.Status) {
 			worst = v
 		}
 	}
@@ -87,12 +91,47 @@ func (r *request) answer(w http.ResponseWriter) {
 	}
 	switch {
 	case len(r.results) > 1:
+		for i := range r.results {
+			r.results[i].listed()
+		}
 		respond(w, worst.Status, map[string]any{"status": worst.Status, "messages": r.results})
+	case worst.reply != nil:
+		send(w, worst.Status, worst.reply)
 	case worst.Status == http.StatusOK:
 		w.WriteHeader(http.StatusOK)
 	default:
 		respond(w, worst.Status, worst)
 	}
+}
+
+// take sets what the message is replied. A message that is not kept is answered
+// by its fate alone.
+func (v *verdict) take(slip *reply.Slip, i int) {
+	if slip == nil || v.Status != http.StatusOK && v.Status != http.StatusAccepted || v.fate == engine.Dropped {
+		return
+	}
+	if r, ok := slip.Take(i, v.fate == engine.DeadLettered); ok {
+		v.reply = &r
+		v.Status = cmp.Or(r.Status, v.Status)
+	}
+}
+
+// listed shows the reply in the list of several.
+func (v *verdict) listed() {
+	if v.reply != nil {
+		v.Reply = reply.JSON(v.reply.Body)
+	}
+}
+
+// send answers with a reply.
+func send(w http.ResponseWriter, status int, r *reply.Reply) {
+	maps.Copy(w.Header(), r.Header)
+	if w.Header().Get("Content-Type") == "" && len(r.Body) > 0 {
+		w.Header().Set("Content-Type", reply.Type(r.Body))
+	}
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = w.Write(r.Body) // a client that is gone by now has nothing to be told
 }
 
 // refuse answers a request of which nothing is kept.

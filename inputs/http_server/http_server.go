@@ -18,8 +18,10 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/expr"
 	"github.com/flowd-io/flowd/internal/framing"
 	"github.com/flowd-io/flowd/internal/httpx"
+	"github.com/flowd-io/flowd/internal/reply"
 	"github.com/flowd-io/flowd/internal/tlsconf"
 	"github.com/flowd-io/flowd/schema"
 )
@@ -33,6 +35,9 @@ type Config struct {
 	MaxBody        schema.Size    `yaml:"max_body" check:"min=1" doc:"Largest request body, compressed or not; a larger one is answered 413."`
 	MaxRequests    int            `yaml:"max_requests" check:"min=1" doc:"Requests that are under way at once; more are answered 503."`
 	MaxWaiting     schema.Size    `yaml:"max_waiting" check:"min=1" doc:"Bytes of requests that the pipeline has not taken yet; more are answered 503."`
+	Reply          expr.Expr      `yaml:"reply" doc:"What a message that succeeded is answered with, computed as it is read: text as it is, all else as JSON."`
+	EarlyAck       bool           `yaml:"early_ack" doc:"Answer 202 as soon as a message is read. It is processed at most once: what fails later, or is lost in a crash, nobody is told of."`
+	MaxReplies     schema.Size    `yaml:"max_replies" check:"min=1KiB" doc:"Bytes of replies that wait for their requests to end; more are tried again."`
 	Timeout        time.Duration  `yaml:"timeout" check:"min=1ms" doc:"Time for a request's messages to reach their fate; then it is answered 504."`
 	Auth           httpx.Auth     `yaml:"auth" doc:"What requests must show; without it all are taken."`
 	TLS            tlsconf.Server `yaml:"tls" doc:"Listen with TLS."`
@@ -56,21 +61,30 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
+// AcksEarly is EarlyAck.
+func (c Config) AcksEarly() bool { return c.EarlyAck }
+
 // Words are what users of other systems write.
 func (*Config) Words() map[string]string {
-	return map[string]string{"address": "write `listen`", "port": "write `listen`", "allowed_verbs": "write `methods`", "method": "write `methods`"}
+	return map[string]string{"address": "write `listen`", "port": "write `listen`", "allowed_verbs": "write `methods`", "method": "write `methods`", "sync_response": "write `reply`, or an output `reply`", "response": "write `reply`"}
 }
 
 const about = `
 Takes HTTP requests and answers each when its messages have reached their fate.
 
 A body is one message; with content type application/x-ndjson each line is one,
-with a framing each record. Answers: 200 delivered or filtered, 202
-dead-lettered, 400 not decodable, 422 refused for what it is, 503 not possible
-now, 504 too slow. Several messages get the worst status, and a list by index.
+with application/json each element of an array, with a framing each record (whole:
+always one). Answers: 200 delivered or filtered, 202
+dead-lettered, 400 not decodable, 422 refused for what it is, 429 over the rate
+limit, 503 not possible now, 504 too slow. Several messages get the worst status, and a list by index.
+
+A success has an empty answer, or that of reply, or of an output reply, which
+comes first. With early_ack all are answered 202 as soon as they are read: at
+most once.
 
 Metadata: http_method, http_path, http_query, http_remote, and headers by their
-names in small letters, but for those with credentials.
+names in small letters, but for those with credentials; where an output reply
+is configured, http_request and http_record, which it goes by.
 
     inputs:
       web: {http_server: {listen: "127.0.0.1:8080", path: /events}}
@@ -79,7 +93,7 @@ names in small letters, but for those with credentials.
 func init() {
 	engine.Register(engine.Inputs, "http_server", about, Config{
 		Path: "/", Methods: []string{"POST", "PUT"}, Config: framing.Defaults,
-		MaxBody: 10 << 20, MaxRequests: 1000, MaxWaiting: 128 << 20, Timeout: 30 * time.Second,
+		MaxBody: 10 << 20, MaxRequests: 1000, MaxWaiting: 128 << 20, MaxReplies: 64 << 20, Timeout: 30 * time.Second,
 	}, newInput)
 }
 
@@ -87,27 +101,51 @@ type input struct {
 	cfg    Config
 	log    *slog.Logger
 	framed bool // a framing is configured
+	desk   *reply.Desk
+	room   reply.Room
 
-	server  *http.Server
+	door    *door
 	serving sync.WaitGroup
 	slots   chan struct{} // one for each request under way
 	waiting atomic.Int64  // bytes of bodies that are not taken
+	limit   limit
 	arrived chan *request // handed over without a buffer: who is not taken is told at once
-	stopped chan struct{}
-	stop    sync.Once
-	at      *request // has messages that did not fit into a Read
+	at      *request      // has messages that did not fit into a Read
 
 	mu   sync.Mutex // guards the fields below
 	open []*request // by number; nil: the number is free
 	free []uint32
 }
 
+// door is one opening of the input.
+type door struct {
+	server   *http.Server // nil: not open
+	listener net.Listener
+	lost     chan error // has room for the one error that ended the listening
+	shut     chan struct{}
+	once     sync.Once // shuts it
+}
+
+func newDoor() *door { return &door{lost: make(chan error, 1), shut: make(chan struct{})} }
+
+func (d *door) isShut() bool {
+	select {
+	case <-d.shut:
+		return true
+	default:
+		return false
+	}
+}
+
 var (
-	_ engine.Opener   = (*input)(nil)
-	_ engine.Closer   = (*input)(nil)
-	_ engine.Stopper  = (*input)(nil)
-	_ engine.Returner = (*input)(nil)
-	_ engine.Acker    = (*input)(nil)
+	_ engine.Opener     = (*input)(nil)
+	_ engine.Closer     = (*input)(nil)
+	_ engine.Stopper    = (*input)(nil)
+	_ engine.Returner   = (*input)(nil)
+	_ engine.Acker      = (*input)(nil)
+	_ engine.EarlyAcker = (*input)(nil)
+	_ engine.Limited    = (*input)(nil)
+	_ engine.Pushed     = (*input)(nil)
 )
 
 func newInput(c Config, env engine.Env) (engine.Input, error) {
@@ -116,14 +154,50 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 	}
 	return &input{
 		cfg: c, log: env.Log, framed: c.Framing != framing.Framing{},
+		desk: reply.Of(env.Shared), room: reply.Room{Max: int(c.MaxReplies)},
 		slots:   make(chan struct{}, c.MaxRequests),
+		limit:   limit{changed: make(chan struct{})},
 		arrived: make(chan *request),
-		stopped: make(chan struct{}),
+		door:    newDoor(),
 	}, nil
 }
 
-// TakesBack says that each request is answered by itself.
-func (in *input) TakesBack() engine.TakesBack { return engine.TakesOne }
+// TakesBack says that each request is answered by itself, or has been already.
+func (in *input) TakesBack() engine.TakesBack {
+	if in.cfg.EarlyAck {
+		return engine.TakesNothing
+	}
+	return engine.TakesOne
+}
+
+// AcksEarly says that requests are answered when they are read.
+func (in *input) AcksEarly() bool { return in.cfg.EarlyAck }
+
+// limit is until when a rate limit keeps requests from being read.
+type limit struct {
+	mu      sync.Mutex // guards the fields below
+	until   time.Time
+	changed chan struct{} // closed when until changes
+}
+
+// Limited makes requests be answered 429 that would have to wait until then.
+func (in *input) Limited(until time.Time) {
+	l := &in.limit
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.until = until
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+func (l *limit) state() (until time.Time, changed <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.until, l.changed
+}
+
+// Pushed says that clients send requests by themselves.
+func (in *input) Pushed() bool { return true }
 
 const (
 	headerTimeout = 10 * time.Second // a client that dribbles headers is cut off
@@ -143,22 +217,25 @@ func (in *input) Open(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listen on %s: %w", in.cfg.Listen, err)
 	}
-	in.server = &http.Server{
-		Handler: in, TLSConfig: conf,
+	d := newDoor()
+	d.listener = l
+	d.server = &http.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { in.serve(d, w, r) }), TLSConfig: conf,
 		ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout + bodyTimeout, IdleTimeout: idleTimeout,
 		WriteTimeout:   bodyTimeout + pressure + in.cfg.Timeout + answerTimeout,
 		MaxHeaderBytes: maxHeader,
 		ErrorLog:       slog.NewLogLogger(in.log.Handler(), slog.LevelDebug),
 	}
-	scheme, serve := "http", in.server.Serve
+	scheme, serve := "http", d.server.Serve
 	if conf != nil {
-		scheme, serve = "https", func(l net.Listener) error { return in.server.ServeTLS(l, "", "") }
+		scheme, serve = "https", func(l net.Listener) error { return d.server.ServeTLS(l, "", "") }
 	}
 	in.serving.Go(func() {
 		if err := serve(l); !errors.Is(err, http.ErrServerClosed) {
-			in.log.Error("no longer listening", "err", err)
+			d.lost <- fmt.Errorf("no longer listening on %s: %w", l.Addr(), err)
 		}
 	})
+	in.door = d
 	in.log.Info(fmt.Sprintf("listening on %s://%s%s", scheme, l.Addr(), in.cfg.Path))
 	return nil
 }
@@ -171,8 +248,10 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 			in.take(r)
 		case <-ctx.Done():
 			return in, ctx.Err()
-		case <-in.stopped:
+		case <-in.door.shut:
 			return in, io.EOF
+		case err := <-in.door.lost:
+			return in, err
 		}
 	}
 	for {
@@ -193,12 +272,30 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 func (in *input) add(b *engine.Batch) {
 	r := in.at
 	for b.Room() > 0 && r.read < len(r.records) {
-		m := r.records[r.read].AddTo(b, r.meta)
+		rec := &r.records[r.read]
+		m := rec.AddTo(b, r.meta)
 		m.Ref = r.ref()
+		if r.tied {
+			r.slip.Mark(m, r.read, rec.Meta != nil)
+		}
+		if rec.Err == nil && !in.cfg.Reply.IsZero() {
+			in.reply(r, m)
+		}
 		r.read++
 	}
 	if r.read == len(r.records) {
 		in.at = nil
+	}
+}
+
+// reply computes what a message is answered with if it succeeds.
+func (in *input) reply(r *request, m *engine.Message) {
+	body, err := in.cfg.Reply.AppendBody(nil, m)
+	if err == nil {
+		err = r.slip.Receipt(r.read, body)
+	}
+	if err != nil {
+		m.Fail(err)
 	}
 }
 
@@ -209,11 +306,14 @@ func (in *input) Ack(_ context.Context, results []engine.Result) ([]engine.Resul
 	for _, res := range results {
 		number := uint32(res.Ref >> 32)
 		r := in.open[number]
-		r.results[uint32(res.Ref)] = verdictOf(res)
+		r.results[uint32(res.Ref)] = in.verdict(res)
 		if r.left--; r.left == 0 {
 			in.open[number] = nil
 			in.free = append(in.free, number)
 			close(r.done)
+			if r.slip != nil {
+				r.slip.Close()
+			}
 		}
 	}
 	return nil, nil
@@ -236,10 +336,13 @@ func (in *input) take(r *request) {
 // Stop closes the listener and refuses requests that were not read. Those that
 // were are still answered.
 func (in *input) Stop(context.Context) error {
-	in.stop.Do(func() {
-		close(in.stopped)
+	d := in.door
+	d.once.Do(func() {
+		close(d.shut)
 		in.handBack()
-		in.serving.Go(func() { _ = in.server.Shutdown(context.Background()) })
+		over, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = d.server.Shutdown(over) // of the listener and idle connections: Close waits for the others
 	})
 	return nil
 }
@@ -260,13 +363,22 @@ func (in *input) handBack() {
 
 // Close waits for the answers, and cuts off what ctx does not wait for.
 func (in *input) Close(ctx context.Context) error {
-	if in.server == nil {
+	d := in.door
+	if d.server == nil {
 		return nil
 	}
 	_ = in.Stop(ctx)
-	unblock := context.AfterFunc(ctx, func() { in.server.Close() })
-	defer unblock()
+	if err := d.server.Shutdown(ctx); err != nil {
+		_ = d.server.Close()
+	}
 	in.serving.Wait()
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for _, r := range in.open { // those whose messages end with the process
+		if r != nil && r.slip != nil {
+			r.slip.Close()
+		}
+	}
 	return nil
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/internal/compression"
+	"github.com/flowd-io/flowd/internal/reply"
 )
 
 // running is an input that listens, and a pipeline behind it that ends each
@@ -210,6 +211,34 @@ func TestFramings(t *testing.T) {
 	}
 }
 
+func TestTheContentTypeSaysHowABodyIsCut(t *testing.T) {
+	const array = " [{\"a\":1},\n2]"
+	tests := []struct {
+		name, config, contentType, body string
+		want                            []string
+		status                          int
+	}{
+		{"a JSON array is several messages", "", "application/json", array, []string{`{"a":1}`, "2"}, 200},
+		{"with parameters too", "", "application/json; charset=utf-8", array, []string{`{"a":1}`, "2"}, 200},
+		{"a document is one", "", "application/json", `{"a":[1]}`, []string{`{"a":[1]}`}, 200},
+		{"an empty array is none", "", "application/json", `[]`, nil, 200},
+		{"an array that is cut off", "", "application/json", `[1, {"a"`, []string{"1"}, 400},
+		{"lines are several messages", "", "application/x-ndjson", "1\n2", []string{"1", "2"}, 200},
+		{"an array among them is one of them", "", "application/x-ndjson", "[1]\n[2]", []string{"[1]", "[2]"}, 200},
+		{"all else is one", "", "text/plain", array, []string{array}, 200},
+		{"a framing comes first", `, "framing": "whole"`, "application/json", array, []string{array}, 200},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := serve(t, `{"listen": "127.0.0.1:0"`+tt.config+`}`)
+			res, answer := do(t, "POST", r.url, tt.body, "Content-Type: "+tt.contentType)
+			if got := r.payloads(); res.StatusCode != tt.status || !slices.Equal(got, tt.want) {
+				t.Errorf("got %d %s, %q, want %d, %q", res.StatusCode, answer, got, tt.status, tt.want)
+			}
+		})
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	zeros, err := compression.Compress(compression.Gzip, make([]byte, 1<<20), 0)
 	if err != nil {
@@ -352,6 +381,81 @@ func TestAFateThatDoesNotComeIsTooSlow(t *testing.T) {
 	}
 }
 
+// TestNoSlipStays: whatever becomes of a request, its place for replies goes.
+func TestNoSlipStays(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	r := start(t, `{"listen": "127.0.0.1:0", "timeout": "20ms", "reply": "raw()"}`)
+	r.desk.Want()
+	// Nobody reads: the pipeline is full.
+	if res, _ := do(t, "POST", r.url, "x"); res.StatusCode != 503 {
+		t.Errorf("got %d", res.StatusCode)
+	}
+	if n := r.desk.Waiting(); n != 0 {
+		t.Errorf("%d slips stay of what was never read", n)
+	}
+	// The fate comes too late.
+	b := engine.NewBatch(1)
+	var wg sync.WaitGroup
+	wg.Go(func() { _, _ = r.Read(context.Background(), b) })
+	if res, _ := do(t, "POST", r.url, "x"); res.StatusCode != 504 {
+		t.Errorf("got %d", res.StatusCode)
+	}
+	wg.Wait()
+	if n := r.desk.Waiting(); n != 1 {
+		t.Errorf("%d slips, want that of the message under way", n)
+	}
+	for m := range b.All() {
+		if err := r.desk.Answer(m, reply.Reply{Body: []byte("late")}); err != nil {
+			t.Errorf("a late reply fails: %v", err)
+		}
+		if _, err := r.Ack(t.Context(), []engine.Result{{Ref: m.Ref, Fate: engine.Delivered}}); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := r.desk.Waiting(); n != 0 {
+		t.Errorf("%d slips stay of what was too slow", n)
+	}
+	// The client goes away; the message never ends.
+	ctx, cancel := context.WithCancel(t.Context())
+	req, _ := http.NewRequestWithContext(ctx, "POST", r.url, strings.NewReader("x"))
+	wg.Go(func() {
+		if _, err := r.Read(context.Background(), engine.NewBatch(1)); err != nil {
+			t.Error(err)
+		}
+		cancel()
+	})
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	if res, err := client.Do(req); err == nil {
+		res.Body.Close()
+	}
+	wg.Wait()
+	if err := r.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if n := r.desk.Waiting(); n != 0 {
+		t.Errorf("%d slips stay of what was cut off", n)
+	}
+}
+
+func TestMessagesAreTiedOnlyWhereSomethingReplies(t *testing.T) {
+	for _, wanted := range []bool{false, true} {
+		for _, early := range []bool{false, true} {
+			r := serve(t, fmt.Sprintf(`{"listen": "127.0.0.1:0", "early_ack": %t, "reply": "raw()"}`, early))
+			if wanted {
+				r.desk.Want()
+			}
+			if res, answer := do(t, "POST", r.url, "x"); answer != "x" || (res.StatusCode == 202) != early {
+				t.Errorf("got %d %s", res.StatusCode, answer)
+			}
+			r.mu.Lock()
+			if _, tied := r.meta["http_request"]; tied != (wanted && !early) {
+				t.Errorf("wanted %t, early %t: metadata %v", wanted, early, r.meta)
+			}
+			r.mu.Unlock()
+		}
+	}
+}
+
 func TestADrainAnswersWhatWasReadAndRefusesTheRest(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	r := start(t, `"127.0.0.1:0"`)
@@ -399,7 +503,7 @@ func TestADrainAnswersWhatWasReadAndRefusesTheRest(t *testing.T) {
 func TestASlowClientIsCutOff(t *testing.T) {
 	r := start(t, `"127.0.0.1:0"`)
 	defer r.Close(t.Context())
-	s := r.server
+	s := r.door.server
 	if s.ReadHeaderTimeout == 0 || s.ReadTimeout == 0 || s.WriteTimeout == 0 || s.IdleTimeout == 0 || s.MaxHeaderBytes == 0 {
 		t.Errorf("a limit is missing: %+v", s)
 	}
@@ -507,4 +611,28 @@ func (b *lockedBuffer) address(t *testing.T) string {
 	}
 	t.Fatal("it does not listen")
 	return ""
+}
+
+func TestOpenedAgainItListens(t *testing.T) {
+	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+	r := start(t, `{"listen": "127.0.0.1:0"}`)
+	r.cfg.Listen = r.door.listener.Addr().String() // the same address again
+	if err := r.door.listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Read(t.Context(), engine.NewBatch(1)); err == nil || !strings.Contains(err.Error(), "no longer listening on 127.0.0.1:") {
+		t.Fatalf("got %v", err)
+	}
+	if err := errors.Join(r.Close(t.Context()), r.Open(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() { r.run(context.Background()) })
+	if res, _ := do(t, "POST", r.url, "x"); res.StatusCode != http.StatusOK {
+		t.Error(res.Status)
+	}
+	if err := errors.Join(r.Stop(t.Context()), r.Close(t.Context()), r.Close(t.Context())); err != nil {
+		t.Error(err)
+	}
+	wg.Wait()
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/flowd-io/flowd/internal/compression"
 	"github.com/flowd-io/flowd/internal/framing"
 	"github.com/flowd-io/flowd/internal/httpx"
+	"github.com/flowd-io/flowd/internal/reply"
 )
 
 // request is a request whose messages are on their way.
@@ -20,6 +21,9 @@ type request struct {
 	records []framing.Record
 	meta    engine.Meta
 	done    chan struct{} // closed when all results are there
+	slip    *reply.Slip   // nil: nothing replies
+	tied    bool          // an output may reply: messages are tied to the slip
+	taken   bool          // a Read has it
 
 	read   int    // records that were handed out
 	number uint32 // given by input.take
@@ -35,12 +39,13 @@ func (r *request) ref() uint64 { return uint64(r.number)<<32 | uint64(r.read) }
 // is full.
 const pressure = time.Second
 
-// ServeHTTP carries one request through.
-func (in *input) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
+// serve carries one request through.
+func (in *input) serve(d *door, w http.ResponseWriter, hr *http.Request) {
 	select {
 	case in.slots <- struct{}{}:
 		defer func() { <-in.slots }()
 	default:
+		in.discard(hr)
 		refuse(w, http.StatusServiceUnavailable, "too many requests are under way")
 		return
 	}
@@ -54,28 +59,78 @@ func (in *input) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 		w.WriteHeader(http.StatusOK)
 		return
 	}
-	wait := time.NewTimer(pressure)
-	defer wait.Stop()
-	select {
-	case in.arrived <- r:
-		held.release() // the pipeline's credits have it now
-	case <-in.stopped:
-		w.Header().Set("Connection", "close")
-		refuse(w, http.StatusServiceUnavailable, "the pipeline is draining")
-		return
-	case <-wait.C:
-		refuse(w, http.StatusServiceUnavailable, "the pipeline is full")
-		return
-	case <-hr.Context().Done():
+	in.await(r)
+	defer r.leave()
+	if !in.hand(d, w, hr, r) {
 		return
 	}
-	wait.Reset(in.cfg.Timeout)
+	held.release() // the pipeline's credits have it now
+	wait := time.NewTimer(in.cfg.Timeout)
+	defer wait.Stop()
 	select {
 	case <-r.done:
-		r.answer(w)
+		r.answer(w, d.isShut())
 	case <-wait.C:
 		refuse(w, http.StatusGatewayTimeout, "the messages have not reached their fate in time")
 	case <-hr.Context().Done():
+	}
+}
+
+// hand gives a request to the reader, or refuses it when that does not take it soon.
+func (in *input) hand(d *door, w http.ResponseWriter, hr *http.Request, r *request) bool {
+	patience := time.Now().Add(pressure)
+	wait := time.NewTimer(pressure)
+	defer wait.Stop()
+	for {
+		until, changed := in.limit.state()
+		if until.After(patience) {
+			limited(w, time.Until(until))
+			return false
+		}
+		select {
+		case in.arrived <- r:
+			r.taken = true
+			return true
+		case <-changed:
+			continue
+		case <-d.shut:
+			w.Header().Set("Connection", "close")
+			refuse(w, http.StatusServiceUnavailable, "the pipeline is draining")
+		case <-wait.C:
+			if left := time.Until(until); left > 0 {
+				limited(w, left)
+			} else {
+				refuse(w, http.StatusServiceUnavailable, "the pipeline is full")
+			}
+		case <-hr.Context().Done():
+		}
+		return false
+	}
+}
+
+// limited refuses a request that a rate limit keeps from being read.
+func limited(w http.ResponseWriter, wait time.Duration) {
+	retryAfter(w, wait)
+	refuse(w, http.StatusTooManyRequests, "the rate limit is used up")
+}
+
+// await makes the slip for what a request may be replied.
+func (in *input) await(r *request) {
+	r.tied = in.desk.Wanted() && !in.cfg.EarlyAck
+	if r.tied || !in.cfg.Reply.IsZero() {
+		r.slip = in.desk.Open(r.meta, len(r.records), &in.room)
+	}
+}
+
+// leave drops what has been replied, now that the request has its answer or has
+// gone.
+func (r *request) leave() {
+	if r.slip == nil {
+		return
+	}
+	r.slip.Leave()
+	if !r.taken {
+		r.slip.Close()
 	}
 }
 
@@ -121,6 +176,7 @@ func (in *input) body(w http.ResponseWriter, hr *http.Request, held *hold) (body
 	case errors.As(err, &tooLarge):
 		return nil, http.StatusRequestEntityTooLarge, errTooLarge
 	case errors.Is(err, errFull):
+		in.discard(hr)
 		return nil, http.StatusServiceUnavailable, err
 	case err != nil:
 		return nil, http.StatusBadRequest, errors.New("the body could not be read to its end")
@@ -147,6 +203,12 @@ func (in *input) body(w http.ResponseWriter, hr *http.Request, held *hold) (body
 		return nil, http.StatusBadRequest, err
 	}
 	return body, 0, nil
+}
+
+// discard reads what is left of a body that is refused for now: a client that is
+// still sending when its connection closes may lose the answer.
+func (in *input) discard(hr *http.Request) {
+	_, _ = io.CopyN(io.Discard, hr.Body, int64(in.cfg.MaxBody))
 }
 
 var (
@@ -188,8 +250,11 @@ func (c *counted) Read(p []byte) (int, error) {
 // records cuts a body into messages.
 func (in *input) records(hr *http.Request, body []byte) []framing.Record {
 	conf := in.cfg.Config
-	if !in.framed && !linesOfJSON(hr.Header.Get("Content-Type")) {
-		return []framing.Record{{Body: body, Line: 1}}
+	if !in.framed {
+		var several bool
+		if conf.Framing, several = framingOf(hr.Header.Get("Content-Type"), body); !several {
+			return []framing.Record{{Body: body, Line: 1}}
+		}
 	}
 	var all []framing.Record
 	for r := conf.Reader(bytes.NewReader(body)); ; {
@@ -204,14 +269,22 @@ func (in *input) records(hr *http.Request, body []byte) []framing.Record {
 	}
 }
 
-func linesOfJSON(contentType string) bool {
-	if contentType == "" || contentType == "application/json" {
-		return false
+// framingOf is how a body is cut that its content type calls lines of JSON, or
+// that is a JSON array; all else is one message.
+func framingOf(contentType string, body []byte) (f framing.Framing, several bool) {
+	if contentType == "" {
+		return f, false
 	}
-	kind, _, _ := mime.ParseMediaType(contentType)
+	kind := "application/json"
+	if contentType != kind {
+		kind, _, _ = mime.ParseMediaType(contentType)
+	}
 	switch kind {
+	case "application/json":
+		f.JSON = &framing.Plain{}
+		return f, bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("["))
 	case "application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines", "application/json-lines":
-		return true
+		return f, true
 	}
-	return false
+	return f, false
 }

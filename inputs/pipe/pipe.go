@@ -29,8 +29,9 @@ func init() {
 
 type input struct {
 	*pipe.Reader
-	link *pipe.Link
-	name string
+	link    *pipe.Link
+	name    string
+	counted bool // among the link's readers
 }
 
 var (
@@ -43,11 +44,17 @@ var (
 func newInput(c Config, env engine.Env) (engine.Input, error) {
 	link := pipe.Of(env.Shared, c.Name)
 	link.AddReader()
-	return &input{link.NewReader(), link, c.Name}, nil
+	return &input{link.NewReader(), link, c.Name, true}, nil
 }
 
 // Open sees that something writes.
-func (in *input) Open(context.Context) error { return in.link.CheckWriters() }
+func (in *input) Open(context.Context) error {
+	if !in.counted { // it was closed
+		in.link.AddReader()
+		in.counted = true
+	}
+	return in.link.CheckWriters()
+}
 
 // Read takes what is offered.
 func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
@@ -63,6 +70,9 @@ func (in *input) Follows() string { return in.name }
 // Close gives back what was not taken.
 func (in *input) Close(context.Context) error {
 	in.Reader.Close()
-	in.link.EndReader()
+	if in.counted {
+		in.link.EndReader()
+		in.counted = false
+	}
 	return nil
 }

@@ -2,6 +2,7 @@ package pipe
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -31,6 +32,33 @@ func TestAPipeWithoutWritersDoesNotOpen(t *testing.T) {
 	in := enginetest.New(t, engine.Inputs, `{"pipe": "x"}`)
 	if err := in.(engine.Opener).Open(t.Context()); err == nil || !strings.Contains(err.Error(), `nothing writes to pipe "x"`) {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestOpenedAgainItIsWrittenTo(t *testing.T) {
+	env := enginetest.Env()
+	made, err := newInput(Config{Name: "x"}, env)
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := made.(*input)
+	link := pipe.Of(env.Shared, "x")
+	link.AddWriter()
+	for range 2 {
+		if err := errors.Join(in.Open(t.Context()), in.Close(t.Context()), in.Close(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		if link.CheckReaders() == nil {
+			t.Error("a reader is left")
+		}
+	}
+	if err := in.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	go link.Write(t.Context(), enginetest.Batch("a"))
+	b := engine.NewBatch(1)
+	if _, err := in.Read(t.Context(), b); err != nil || b.Len() != 1 {
+		t.Errorf("got %d messages and %v", b.Len(), err)
 	}
 }
 

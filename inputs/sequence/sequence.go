@@ -34,13 +34,15 @@ func init() {
 }
 
 type input struct {
-	names  []string
-	parts  []engine.Input
-	at     int // the part that is read
-	opened int // how many were opened
+	names   []string
+	parts   []engine.Input
+	at      int // the part that is read
+	reached int // how many have been opened ever
+	opened  int // how many are open
 }
 
 var (
+	_ engine.Opener   = (*input)(nil)
 	_ engine.Closer   = (*input)(nil)
 	_ engine.Stopper  = (*input)(nil)
 	_ engine.Returner = (*input)(nil)
@@ -56,6 +58,9 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 		made, err := p.Use.Build(env)
 		if _, follows := made.(engine.Follower); follows {
 			err = errors.New("it ends with its writers, not before the next input (give it a pipeline of its own)")
+		}
+		if _, lists := made.(engine.Lister); lists {
+			err = errors.New("a pattern names any number of queues, and an input reads one (name one queue, or make it a source of an input `poll`)")
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s, number %d: %w", p.Use.Name, i+1, err))
@@ -83,15 +88,25 @@ func (in *input) TakesBack() engine.TakesBack {
 	return first
 }
 
+// Open opens the parts again that a Close has closed: acks may still come for
+// those that have ended.
+func (in *input) Open(ctx context.Context) error {
+	for in.opened < in.reached {
+		if err := in.open(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Read reads the part at hand; the next is opened when it ends.
 func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
 	for in.at < len(in.parts) {
 		part, room := in.parts[in.at], b.Room()
 		if in.opened == in.at {
-			if err := open(ctx, part); err != nil {
-				return nil, fmt.Errorf("%s: %w", in.names[in.at], err)
+			if err := in.open(ctx); err != nil {
+				return nil, err
 			}
-			in.opened++
 		}
 		acker, err := part.Read(ctx, b)
 		if !errors.Is(err, io.EOF) {
@@ -105,10 +120,15 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 	return nil, io.EOF
 }
 
-func open(ctx context.Context, x any) error {
-	if o, ok := x.(engine.Opener); ok {
-		return o.Open(ctx)
+// open opens the next part.
+func (in *input) open(ctx context.Context) error {
+	if o, ok := in.parts[in.opened].(engine.Opener); ok {
+		if err := o.Open(ctx); err != nil {
+			return fmt.Errorf("%s: %w", in.names[in.opened], err)
+		}
 	}
+	in.opened++
+	in.reached = max(in.reached, in.opened)
 	return nil
 }
 
@@ -123,7 +143,7 @@ func (in *input) Stop(ctx context.Context) error {
 	return nil
 }
 
-// Close closes all parts that were opened: until now, acks may have come for them.
+// Close closes all parts that are open: until now, acks may have come for them.
 func (in *input) Close(ctx context.Context) error {
 	var errs []error
 	for _, p := range in.parts[:in.opened] {
@@ -131,5 +151,6 @@ func (in *input) Close(ctx context.Context) error {
 			errs = append(errs, c.Close(ctx))
 		}
 	}
+	in.opened = 0
 	return errors.Join(errs...)
 }

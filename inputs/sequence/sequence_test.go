@@ -89,6 +89,28 @@ func TestPartsAreOpenedInTurnAndClosedTogether(t *testing.T) {
 	}
 }
 
+func TestOpenedAgainItGoesOnWhereItWas(t *testing.T) {
+	in, log := of(&fake{name: "a", n: 1}, &fake{name: "b", n: 2})
+	for range 2 {
+		if _, err := in.Read(t.Context(), engine.NewBatch(1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(in.Close(t.Context()), in.Open(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := in.Read(t.Context(), engine.NewBatch(1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(in.Close(t.Context()), in.Close(t.Context())); err != nil {
+		t.Error(err)
+	}
+	want := []string{"a open", "a read", "b open", "b read", "a close", "b close", "a open", "b open", "b read", "a close", "b close"}
+	if !slices.Equal(*log, want) {
+		t.Errorf("got %q, want %q", *log, want)
+	}
+}
+
 func TestAPartThatDoesNotOpenIsNamed(t *testing.T) {
 	in, _ := of(&fake{name: "a"}, &fake{name: "b", fail: errors.New("no such thing")})
 	if _, err := in.Read(t.Context(), engine.NewBatch(1)); err == nil || err.Error() != "b: no such thing" {
@@ -117,5 +139,23 @@ func TestConfiguration(t *testing.T) {
 		if !strings.Contains(got, want) {
 			t.Errorf("%s: got %q, want %q in it", config, got, want)
 		}
+	}
+}
+
+// lister is an input that names queues by a pattern.
+type lister struct{ fake }
+
+func (*lister) List(context.Context) ([]string, error) { return nil, nil }
+func (*lister) Only(string) (engine.Input, error)      { return &fake{}, nil }
+
+func init() {
+	engine.Register(engine.Inputs, "test_pattern", "For tests.", struct{}{}, func(struct{}, engine.Env) (engine.Input, error) { return &lister{}, nil })
+}
+
+func TestAPatternOfQueuesIsNoPart(t *testing.T) {
+	c := Config{Inputs: []part{{engine.Plugin[engine.Input]{Name: "test_pattern"}}}}
+	_, err := newInput(c, enginetest.Env())
+	if err == nil || !strings.Contains(err.Error(), "test_pattern, number 1: a pattern names any number of queues") || !strings.Contains(err.Error(), "input `poll`") {
+		t.Errorf("got %v", err)
 	}
 }

@@ -4,7 +4,6 @@ package stdin
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 
@@ -61,11 +60,12 @@ func (in *input) Open(context.Context) error {
 	return nil
 }
 
-// Read adds the records that have come.
+// Read adds the records that have come. A stream that has failed can't be read
+// again, so its errors are permanent.
 func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
 	err := in.pump.Fill(ctx, b, in.meta)
 	if err != nil && !errors.Is(err, io.EOF) && ctx.Err() == nil {
-		err = fmt.Errorf("standard input: %w", err)
+		err = engine.Errorf(engine.Permanent, "standard input: %w", err)
 	}
 	return nil, err
 }

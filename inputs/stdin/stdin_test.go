@@ -119,6 +119,9 @@ func TestACompressedStream(t *testing.T) {
 			case tt.want != "" && !strings.Contains(err.Error(), tt.want):
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
+			if e := (*engine.Error)(nil); tt.want != "" && (!errors.As(err, &e) || e.Class != engine.Permanent) {
+				t.Errorf("%v is not permanent: the input would be opened again and again", err)
+			}
 		})
 	}
 }

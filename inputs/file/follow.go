@@ -1,0 +1,305 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+
+	"github.com/flowd-io/flowd/engine"
+)
+
+// How often the folders are looked at: events say when there is more, but do
+// not come from every file system.
+const (
+	poll = time.Second
+	gap  = 100 * time.Millisecond // between two scans, whatever happens
+	lazy = 20                     // a scan takes at most one of so many parts of the time
+)
+
+// follower reads files and waits for more. Which files there are is found out
+// in scan.go, what happens to one is in tail.go. A goroutine keeps up with names
+// even while nothing is read: what is renamed meanwhile would not be found again.
+type follower struct {
+	cfg              Config
+	log              *slog.Logger
+	index, instances int // a file is read by one of the instances
+	book             *book
+	positions        *positions
+
+	watch     *fsnotify.Watcher // nil: without events
+	events    <-chan fsnotify.Event
+	failures  <-chan error
+	every     time.Duration // between two looks at the folders
+	now       func() time.Time
+	listener  func() (*fsnotify.Watcher, error)
+	unwatched bool          // without the goroutine, in tests
+	wake      chan struct{} // has room for one: there is something to read
+	stop      context.CancelFunc
+	stopped   sync.WaitGroup
+
+	mu    sync.Mutex // guards the fields below
+	marks []mark     // of the Read at hand
+	tails map[id]*tail
+	names map[string]*tail // by all names that events may have
+	ready []*tail          // those with something to read, in turn
+	files []*tail          // those that are open
+	uses  uint64
+
+	due, stale bool // scan: it is time; names have changed
+	unsaved    bool // the checkpoint lacks a file
+	watched    map[string]bool
+	scanned    time.Time // when the last scan ended
+	took       time.Duration
+	told       map[string]string // complaints that were made, by path
+}
+
+var (
+	_ engine.Opener   = (*follower)(nil)
+	_ engine.Closer   = (*follower)(nil)
+	_ engine.Returner = (*follower)(nil)
+)
+
+func newFollower(c Config, log *slog.Logger, b *book, index, instances int) *follower {
+	return &follower{
+		cfg: c, log: log, index: index, instances: instances, book: b, positions: &positions{book: b},
+		every: poll, now: time.Now, listener: fsnotify.NewWatcher, wake: make(chan struct{}, 1),
+		tails: map[id]*tail{}, names: map[string]*tail{}, told: map[string]string{},
+	}
+}
+
+// TakesBack is a position where there is a checkpoint.
+func (f *follower) TakesBack() engine.TakesBack { return f.book.takesBack() }
+
+// Open finds the files that are there, and fails only for what will never be a
+// file to follow.
+func (f *follower) Open(ctx context.Context) error {
+	if err := f.check(); err != nil {
+		return engine.WithClass(engine.Permanent, err)
+	}
+	if err := f.book.open(); err != nil {
+		return err
+	}
+	w, err := f.listener()
+	if err != nil {
+		f.log.Warn("no events of files: they are looked at once a second", "err", err)
+	} else {
+		f.watch, f.watched, f.events, f.failures = w, map[string]bool{}, w.Events, w.Errors
+	}
+	if err := f.first(ctx); err != nil {
+		return errors.Join(err, f.Close(ctx))
+	}
+	ctx, f.stop = context.WithCancel(context.WithoutCancel(ctx))
+	if !f.unwatched {
+		f.stopped.Go(func() { f.attend(ctx) })
+	}
+	return nil
+}
+
+func (f *follower) first(ctx context.Context) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	first := f.scanned.IsZero()
+	f.scan(ctx)
+	if len(f.tails) == 0 && first && f.index == 0 {
+		f.log.Info("there is no file to follow yet: waiting for one", "path", []string(f.cfg.Path))
+	}
+	f.unsaved = false
+	return errors.Join(ctx.Err(), f.book.save())
+}
+
+// check complains about paths that are there and can't be followed.
+func (f *follower) check() error {
+	var errs []error
+	for _, pattern := range f.cfg.Path {
+		found, err := match(pattern)
+		if err != nil && !errors.Is(err, errNone) {
+			errs = append(errs, err)
+		}
+		if len(found) != 1 || found[0] != pattern {
+			continue
+		}
+		switch info, err := os.Stat(pattern); {
+		case err != nil:
+		case info.IsDir():
+			errs = append(errs, fmt.Errorf("%s: is a directory (write %s for the files in it)", pattern, filepath.Join(pattern, "*")))
+		case !info.Mode().IsRegular():
+			errs = append(errs, fmt.Errorf("%s: is no regular file (leave follow out)", pattern))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Read waits until a file has records and adds what is there.
+func (f *follower) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
+	for room := b.Room(); ctx.Err() == nil; {
+		f.read(ctx, b)
+		if b.Room() < room {
+			return f.acker(), nil
+		}
+		select {
+		case <-f.wake:
+		case <-ctx.Done():
+		}
+	}
+	return f.acker(), ctx.Err()
+}
+
+// read adds records that are there.
+func (f *follower) read(ctx context.Context, b *engine.Batch) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for len(f.ready) > 0 && b.Room() > 0 && ctx.Err() == nil {
+		f.fill(ctx, f.ready[0], b)
+	}
+	f.takeDown()
+}
+
+func (f *follower) acker() engine.Acker {
+	if f.book.path == "" {
+		return nil
+	}
+	return f.positions
+}
+
+// takeDown takes down where the messages of this Read end.
+func (f *follower) takeDown() {
+	if f.book.path != "" {
+		f.positions.read(f.marks)
+	}
+	clear(f.marks)
+	f.marks = f.marks[:0]
+	f.save()
+}
+
+// save saves the checkpoint if it lacks a file.
+func (f *follower) save() {
+	if !f.unsaved {
+		return
+	}
+	f.unsaved = false
+	if err := f.book.save(); err != nil {
+		f.log.Error("checkpoint can't be saved", "err", err)
+	}
+}
+
+// attend keeps up with what happens to files until ctx ends.
+func (f *follower) attend(ctx context.Context) {
+	tick := time.NewTicker(f.every)
+	defer tick.Stop()
+	soon := time.NewTimer(0)
+	defer soon.Stop()
+	for ctx.Err() == nil {
+		if f.keepUp(ctx) {
+			soon.Reset(gap)
+		}
+		select {
+		case <-ctx.Done():
+		case e := <-f.events:
+			f.event(e)
+		case err := <-f.failures:
+			f.failed(err)
+		case <-tick.C:
+			f.mu.Lock()
+			f.due = true
+			f.mu.Unlock()
+		case <-soon.C:
+		}
+	}
+}
+
+// keepUp scans when it is time to, and says whether it soon will be.
+func (f *follower) keepUp(ctx context.Context) (soon bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	since := f.now().Sub(f.scanned)
+	if since >= min(lazy*f.took, time.Minute) && (f.due || f.stale && since >= gap) {
+		f.scan(ctx)
+		f.save()
+	}
+	if len(f.ready) > 0 {
+		select {
+		case f.wake <- struct{}{}:
+		default:
+		}
+	}
+	return f.stale
+}
+
+// event looks at the file that an event names.
+func (f *follower) event(e fsnotify.Event) {
+	name := filepath.Clean(e.Name)
+	if isCheckpoint(name, f.cfg.Checkpoint) {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if e.Op.Has(fsnotify.Create) || e.Op.Has(fsnotify.Remove) || e.Op.Has(fsnotify.Rename) {
+		f.stale = true
+		delete(f.watched, name) // of a folder, it ends with it
+	}
+	t := f.names[name]
+	if t == nil || !e.Op.Has(fsnotify.Write) {
+		return
+	}
+	var info fs.FileInfo
+	var err error
+	if t.file != nil {
+		info, err = t.file.Stat()
+	} else if info, err = os.Stat(t.path); err == nil && idOf(t.path, info) != t.of.id() {
+		err = errOther
+	}
+	if err != nil {
+		f.stale = true
+		return
+	}
+	f.look(t, info)
+}
+
+// failed is told when events were lost: then all is looked at.
+func (f *follower) failed(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.stale = true
+	if !errors.Is(err, fsnotify.ErrEventOverflow) {
+		f.complain("events", err)
+	}
+}
+
+// complain logs what is wrong with a file, once for as long as it is.
+func (f *follower) complain(path string, err error) {
+	if f.told[path] == err.Error() {
+		return
+	}
+	if len(f.told) > 1000 {
+		clear(f.told)
+	}
+	f.told[path] = err.Error()
+	f.log.Warn("file can't be followed now", "path", path, "err", err)
+}
+
+// Close lets go of all files; opened again, the input goes on where it was.
+func (f *follower) Close(context.Context) error {
+	if f.stop != nil {
+		f.stop()
+		f.stopped.Wait()
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for len(f.files) > 0 {
+		f.close(f.files[0])
+	}
+	var err error
+	if f.watch != nil {
+		err = f.watch.Close()
+		f.watch, f.events, f.failures = nil, nil, nil
+	}
+	return errors.Join(err, f.book.close())
+}

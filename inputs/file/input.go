@@ -1,0 +1,220 @@
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/compression"
+	"github.com/flowd-io/flowd/internal/framing"
+)
+
+// input reads files to their end. Nothing that goes wrong with one gets better by
+// itself, so all its errors are permanent.
+type input struct {
+	cfg       Config
+	log       *slog.Logger
+	index     int
+	instances int
+	list      *list
+	book      *book
+	positions *positions
+	marks     []mark // of the Read at hand
+
+	path string        // of the file being read, "" between files
+	from framing.Place // where it goes on when it is opened again
+
+	file *source // nil: not open
+	meta engine.Meta
+	of   *entry
+	rows framing.Reader // of a regular file
+	pump *framing.Pump  // of any other, whose reads block
+}
+
+var (
+	_ engine.Opener   = (*input)(nil)
+	_ engine.Closer   = (*input)(nil)
+	_ engine.Returner = (*input)(nil)
+)
+
+// TakesBack is a position where there is a checkpoint.
+func (in *input) TakesBack() engine.TakesBack { return in.book.takesBack() }
+
+// Open finds the files and sees that they can be read.
+func (in *input) Open(context.Context) error {
+	if err := in.list.open(); err != nil {
+		return err
+	}
+	return in.book.open()
+}
+
+// Read adds records of one file; the next file is for the next Read.
+func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
+	room := b.Room()
+	for ctx.Err() == nil && b.Room() == room {
+		err := in.read(ctx, b)
+		in.positions.read(in.marks)
+		in.marks = in.marks[:0]
+		if errors.Is(err, io.EOF) && in.path != "" {
+			err = in.finish()
+		}
+		if err != nil {
+			return in.acker(), in.explain(ctx, err)
+		}
+	}
+	return in.acker(), ctx.Err()
+}
+
+// acker is nil where nothing is remembered.
+func (in *input) acker() engine.Acker {
+	if in.book.path == "" {
+		return nil
+	}
+	return in.positions
+}
+
+// read adds records of the file at hand, or the next; with io.EOF, it or the
+// list has ended.
+func (in *input) read(ctx context.Context, b *engine.Batch) error {
+	if in.path == "" {
+		path, ok := in.list.next()
+		if !ok {
+			in.book.sawAll(in.index, in.instances)
+			return io.EOF
+		}
+		in.path, in.from = path, framing.Place{}
+	}
+	if in.rows == nil && in.pump == nil {
+		if err := in.start(ctx); err != nil {
+			return errors.Join(err, in.release())
+		}
+	}
+	switch {
+	case in.pump != nil:
+		return in.pump.Fill(ctx, b, in.meta)
+	case in.of == nil:
+		return framing.Fill(in.rows, b, in.meta)
+	}
+	var err error
+	in.marks, err = fill(in.rows, b, in.meta, in.of, in.positions.next, in.marks)
+	return err
+}
+
+// start opens the file at hand where it is to be read on.
+func (in *input) start(ctx context.Context) error {
+	info, err := os.Stat(in.path)
+	if err != nil {
+		return explain(in.path, err)
+	}
+	in.file = &source{path: in.path}
+	in.meta = engine.Meta{}.With("path", in.path).Own().WithIndex("line")
+	format := in.cfg.Format(in.path)
+	if !info.Mode().IsRegular() {
+		in.pump = framing.NewPump(in.file, func(r io.Reader) (framing.Reader, error) { return in.cfg.Decompressed(format, r) })
+		return nil
+	}
+	f, err := in.file.open()
+	if err != nil {
+		return err
+	}
+	if in.book.path != "" && in.of == nil {
+		done, err := in.recall(f, info, format)
+		if err != nil {
+			return err
+		}
+		if done {
+			return io.EOF
+		}
+	}
+	in.rows, err = resume(ctx, &in.cfg, in.file, format, in.from)
+	if !errors.Is(err, errOther) {
+		return err
+	}
+	in.log.Warn("file has changed since it was read: it is read from its beginning", "path", in.path)
+	if err := in.file.Close(); err != nil {
+		return err
+	}
+	in.file, in.from = &source{path: in.path}, framing.Place{}
+	in.rows, err = in.cfg.Decompressed(format, in.file)
+	return err
+}
+
+// recall finds how far the file at hand was read by earlier runs; done: all of it.
+func (in *input) recall(f *os.File, info os.FileInfo, format compression.Format) (done bool, err error) {
+	key := idOf(in.path, info)
+	found, at, other, err := in.book.find(key, in.path, f)
+	if err != nil {
+		return false, explain(in.path, err)
+	}
+	h, err := headOf(f, int(min(info.Size(), headSize)))
+	if err != nil {
+		return false, explain(in.path, err)
+	}
+	plain := format == compression.None && in.cfg.Resumes()
+	switch {
+	case found != nil && found.Done && found.Size == info.Size():
+		return true, nil
+	case found != nil && plain && info.Size() < at.Offset:
+		in.log.Warn("file is shorter than what was read of it: it is read from its beginning", "path", in.path)
+		found = nil
+	case other:
+		in.log.Info("file is another one than was read under its number: it is read from its beginning", "path", in.path)
+	}
+	if in.of, in.from = found, at; found == nil {
+		in.of, in.from = newEntry(in.path, key, h), framing.Place{}
+		in.book.begin(in.of, in.from)
+	}
+	in.book.saw(in.of, h, info.Size())
+	return false, nil
+}
+
+// finish ends the file at hand.
+func (in *input) finish() error {
+	if in.rows != nil && in.of != nil {
+		in.book.saw(in.of, in.of.Head, max(in.of.Size, in.file.bytes.Load()))
+		in.positions.read([]mark{{in.of, in.rows.Place(), true}})
+	}
+	err := in.release()
+	in.path, in.of = "", nil
+	return err
+}
+
+// release closes the file at hand.
+func (in *input) release() error {
+	if in.file == nil {
+		return nil
+	}
+	if in.pump != nil {
+		in.pump.Close()
+	} else if in.rows != nil {
+		in.from = in.rows.Place()
+	}
+	err := in.file.Close()
+	in.file, in.rows, in.pump = nil, nil, nil
+	return err
+}
+
+// explain says where an error happened.
+func (in *input) explain(ctx context.Context, err error) error {
+	if errors.Is(err, io.EOF) && in.path == "" || ctx.Err() != nil {
+		return err
+	}
+	// The error of a read names the path by itself.
+	var fail *os.PathError
+	if errors.As(err, &fail) {
+		err = fail.Err
+	}
+	if in.file != nil && in.rows != nil {
+		err = fmt.Errorf("%s: %w (at byte %d of the file)", in.path, err, in.file.bytes.Load())
+	}
+	return engine.WithClass(engine.Permanent, err)
+}
+
+// Close lets go of the file at hand; opened again, the input goes on in it.
+func (in *input) Close(context.Context) error {
+	return errors.Join(in.release(), in.book.close())
+}

@@ -1,0 +1,166 @@
+package poll
+
+import "time"
+
+// units is how many pieces free slots are dealt out in, at the most.
+const units = 64
+
+// deal gives the slots that are free to sources that could read, one by one as the
+// strategy says, and says when to look again. A read under way counts for as many
+// messages as its source may give, going by the last; one that waits for a first
+// message counts for none. So slots do not lie idle for who has little, and at most
+// one read of each source is held beyond the room.
+func (in *input) deal(now time.Time) (again time.Time) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	again = now.Add(time.Minute)
+	free := in.room
+	in.open = in.open[:0]
+	for _, s := range in.sources {
+		at, open := s.look(now)
+		again = earlier(again, at)
+		if !open {
+			continue
+		}
+		s.polled.Busy = !s.idle()
+		if s.polling {
+			free -= s.expected
+		}
+		if s.held != nil {
+			free -= s.held.left()
+		}
+		in.open = append(in.open, s.polled)
+	}
+	for unit := max(1, free/units); free > 0 && len(in.open) > 0; free -= unit {
+		s := in.known[in.strategy.Next(now, in.open)]
+		if s == nil || !s.idle() {
+			again = earlier(again, now.Add(leastPause)) // it may have its reasons
+			break
+		}
+		s.dealt += min(unit, free)
+	}
+	for _, p := range in.open {
+		if s := in.known[p]; s.dealt > 0 {
+			s.grant(now)
+			again = earlier(again, now.Add(s.patience()))
+		}
+	}
+	return again
+}
+
+// grant lets a source read with what was dealt to it; in.mu is held.
+func (s *source) grant(now time.Time) {
+	slots := s.dealt
+	s.dealt, s.slots, s.polling, s.waits, s.freed, s.since = 0, slots, true, false, false, now
+	if s.expected = slots; s.gives > 0 {
+		s.expected = min(slots, s.gives)
+	}
+	s.grants <- grant{s.in.active, slots} // has room: the source is idle
+}
+
+// earlier is the earlier of two times; b may be none.
+func earlier(a, b time.Time) time.Time {
+	if !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// look says whether a source reads or could, and when that may change by itself.
+func (s *source) look(now time.Time) (again time.Time, open bool) {
+	if s.polling && !s.waits {
+		if again = s.since.Add(s.patience()); now.Before(again) {
+			return again, true
+		}
+		s.waits = true
+		s.in.strategy.Empty(s.polled)
+	}
+	switch {
+	case s.state != reads || s.polling:
+		return time.Time{}, false
+	case now.Before(s.due):
+		return s.due, false
+	}
+	return time.Time{}, true
+}
+
+// patience is how long a read may take before its source counts as empty: a few
+// times what it takes where there is something to be had.
+func (s *source) patience() time.Duration {
+	if s.quick == 0 {
+		return firstPatience
+	}
+	return min(max(4*s.quick, leastPatience), mostPatience)
+}
+
+// learn takes down what a read tells that found n messages: how many there may be
+// in the next, and how long that takes. The quickest of the last ones counts: those
+// that had to wait for a message tell nothing, nor does a single message.
+func (s *source) learn(n int, took time.Duration) {
+	if s.gives = max(s.gives, 2*n); n < s.slots {
+		s.gives = n
+	}
+	took = max(took, time.Microsecond)
+	switch {
+	case took < s.quick:
+		s.quick = took
+	case n > 1 && s.quick == 0:
+		s.quick = took
+	case n > 1:
+		s.quick = min(took, s.quick+s.quick/8+time.Microsecond)
+	}
+}
+
+// idle says that a source could read now.
+func (s *source) idle() bool { return s.state == reads && !s.polling && s.held == nil }
+
+// answered takes down what a read came to; it returns whether the source goes on.
+func (in *input) answered(s *source, r result) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	defer in.poke()
+	now := time.Now()
+	s.polling = false
+	switch {
+	case r.n > 0:
+		s.failures = 0
+		s.learn(r.n, now.Sub(s.since))
+		in.strategy.Found(s.polled, r.n)
+		s.held = &held{batch: r.batch, acker: s.ackerOf(r.acker), of: r.n, taken: make(chan struct{})}
+		in.ready = append(in.ready, s)
+	case r.err == nil && !r.interrupted:
+		if !s.waits {
+			in.strategy.Empty(s.polled)
+		}
+		s.due = now
+		if !s.freed {
+			s.due = now.Add(in.pause)
+		}
+		if least := s.since.Add(leastPause); s.due.Before(least) {
+			s.due = least
+		}
+	}
+	s.waits = false
+	if r.err != nil {
+		s.failed(r.err)
+	}
+}
+
+// settled is told when messages of a source have reached their fate.
+func (in *input) settled(s *source, n int) {
+	if n == 0 {
+		return
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	s.unsettled -= n
+	in.strategy.Done(s.polled, n)
+	if !s.withholds {
+		return
+	}
+	s.freed = true // its key is free: the source may have something now
+	if !s.due.IsZero() {
+		s.due = time.Time{}
+		in.poke()
+	}
+}

@@ -1,0 +1,263 @@
+package poll
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+)
+
+const (
+	// A read that takes longer counts as one of an empty source, so that one that
+	// waits for a first message keeps no slots from others.
+	leastPatience = 20 * time.Millisecond
+	firstPatience = 50 * time.Millisecond // while nothing is known of the source
+	mostPatience  = 250 * time.Millisecond
+	// leastPause is the least time between two reads of a source that has nothing.
+	leastPause = 100 * time.Millisecond
+	// holding is how long messages that were read wait for the pipeline to have room;
+	// then they go back to their source, where it takes them.
+	holding = 10 * time.Second
+)
+
+// input reads from sources. Each has a goroutine that reads when it is given
+// slots; Read of the input gives them and takes what was read.
+type input struct {
+	env       engine.Env
+	log       *slog.Logger
+	pause     time.Duration // of a source that had nothing
+	refresh   time.Duration
+	listings  []*listing
+	abilities abilities
+	wake      chan struct{} // has room for one: something has changed
+
+	life    context.Context // of the goroutines, from Open to Stop or Close
+	end     context.CancelFunc
+	pollers sync.WaitGroup
+
+	mu       sync.Mutex // guards the fields below, and the strategy
+	strategy engine.Strategy
+	sources  []*source // in the order written; those of a listing by name
+	known    map[*engine.Polled]*source
+	ready    []*source // that hold what they have read, oldest first
+	room     int       // of the Read under way
+	active   context.Context
+	rest     context.CancelFunc // ends active
+	open     []*engine.Polled   // of the last deal; its memory is used again
+}
+
+var (
+	_ engine.Opener     = (*input)(nil)
+	_ engine.Closer     = (*input)(nil)
+	_ engine.Stopper    = (*input)(nil)
+	_ engine.Returner   = (*input)(nil)
+	_ engine.EarlyAcker = (*input)(nil)
+	_ engine.Delayer    = (*input)(nil)
+	_ engine.Orderly    = (*input)(nil)
+)
+
+func newPoll(s engine.Strategy, env engine.Env) *input {
+	return &input{strategy: s, env: env, log: env.Log, known: map[*engine.Polled]*source{}, wake: make(chan struct{}, 1)}
+}
+
+// insert puts a source in at a place; in.mu is held, or nothing runs yet.
+func (in *input) insert(at int, s *source) {
+	in.sources = slices.Insert(in.sources, at, s)
+	in.known[s.polled] = s
+}
+
+// Open opens all sources and reports all that do not open. Those of a pattern are
+// opened by their goroutines: there may be many, and one may be gone meanwhile.
+func (in *input) Open(ctx context.Context) error {
+	in.life, in.end = context.WithCancel(context.Background())
+	in.active, in.rest = context.WithCancel(in.life)
+	var errs []error
+	for _, l := range in.listings {
+		errs = append(errs, in.first(ctx, l))
+	}
+	for _, s := range in.sources {
+		errs = append(errs, s.prepare(ctx))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return errors.Join(err, in.Close(ctx))
+	}
+	for _, s := range in.sources {
+		if s.state != retired {
+			in.start(s)
+		}
+	}
+	for _, l := range in.listings {
+		in.pollers.Go(func() { in.watch(in.life, l) })
+	}
+	return nil
+}
+
+func (in *input) start(s *source) {
+	s.life, s.end = context.WithCancel(in.life)
+	s.quit = make(chan struct{})
+	in.pollers.Go(func() {
+		defer close(s.quit)
+		s.loop(s.life)
+	})
+}
+
+// Read gives slots to sources and takes what one of them has read; each batch is
+// of one source, so that its results go to that source's own acker.
+func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
+	in.begin(b.Room())
+	defer in.finish()
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		acker, took, err := in.take(b)
+		if took || err != nil {
+			return acker, err
+		}
+		if ctx.Err() != nil {
+			return in.leave(b)
+		}
+		now := time.Now()
+		timer.Reset(in.deal(now).Sub(now))
+		select {
+		case <-in.wake:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+func (in *input) begin(room int) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.room = room
+	if in.active.Err() != nil && in.life.Err() == nil { // reading was paused
+		in.active, in.rest = context.WithCancel(in.life)
+	}
+}
+
+func (in *input) finish() {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.room = 0
+}
+
+// leave ends the reads under way, because reading pauses or ends, and takes what
+// they still bring.
+func (in *input) leave(b *engine.Batch) (engine.Acker, error) {
+	in.mu.Lock()
+	in.rest()
+	in.mu.Unlock()
+	late := time.NewTimer(time.Second)
+	defer late.Stop()
+	for in.polling() {
+		select {
+		case <-in.wake:
+		case <-late.C:
+			return nil, nil // one does not heed its context
+		}
+	}
+	acker, _, _ := in.take(b)
+	return acker, nil
+}
+
+func (in *input) polling() bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return slices.ContainsFunc(in.sources, func(s *source) bool { return s.polling })
+}
+
+// poke wakes Read.
+func (in *input) poke() {
+	select {
+	case in.wake <- struct{}{}:
+	default:
+	}
+}
+
+// take moves what the first ready source has read; of several where no results go
+// back. An error says that nothing will come any more.
+func (in *input) take(b *engine.Batch) (acker engine.Acker, took bool, err error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for len(in.ready) > 0 && b.Room() > 0 {
+		s := in.ready[0]
+		if took && (acker != nil || s.held.acker != nil) {
+			break
+		}
+		n := b.Take(s.held.batch, s.held.next)
+		if took, acker = true, s.held.acker; acker != nil {
+			s.unsettled += n
+		}
+		if s.held.next += n; s.held.left() == 0 {
+			s.letGo()
+			in.ready = in.ready[1:]
+		}
+	}
+	if took {
+		return acker, true, nil
+	}
+	return nil, false, in.over()
+}
+
+// over says that all sources have ended, and whether well; in.mu is held.
+func (in *input) over() error {
+	if len(in.listings) > 0 {
+		return nil
+	}
+	var errs []error
+	for _, s := range in.sources {
+		if s.state != ended && s.state != gone {
+			return nil
+		}
+		errs = append(errs, s.err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return engine.WithClass(engine.Permanent, err)
+	}
+	return io.EOF
+}
+
+// Stop stops the sources and gives back what no Read has taken.
+func (in *input) Stop(ctx context.Context) error {
+	if in.life == nil {
+		return nil
+	}
+	return errors.Join(in.quit(ctx), in.each(func(s *source) error { return s.stop(ctx) }))
+}
+
+// Close closes the sources; it ends their goroutines where Stop has not.
+func (in *input) Close(ctx context.Context) error {
+	if in.life == nil {
+		return nil
+	}
+	return errors.Join(in.quit(ctx), in.each(func(s *source) error { return s.close(ctx) }))
+}
+
+// quit ends all goroutines.
+func (in *input) quit(ctx context.Context) error {
+	in.end()
+	done := make(chan struct{})
+	go func() { in.pollers.Wait(); close(done) }()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return errors.New("a source does not end when it is told to")
+	}
+}
+
+func (in *input) each(f func(*source) error) error {
+	in.mu.Lock()
+	all := slices.Clone(in.sources)
+	in.mu.Unlock()
+	var errs []error
+	for _, s := range all {
+		errs = append(errs, f(s))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,206 @@
+// Package poll reads from several sources at once and shares out the free slots of
+// the pipeline among them. Start at [input]: deal.go says who may read, source.go
+// is the goroutine of one source, listing.go finds sources by a pattern.
+package poll
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// Config configures the input.
+type Config struct {
+	Strategy   engine.StrategyName    `yaml:"strategy" doc:"Who gets free slots: weighted_round_robin, strict_priority, or one that a Go program registers."`
+	EmptyPause time.Duration          `yaml:"empty_pause" check:"min=0" doc:"Time for which a source is left alone that had nothing. One that answers at once that it has nothing is asked at most ten times a second in any case."`
+	Refresh    time.Duration          `yaml:"refresh" check:"min=1s" doc:"How often sources that name their queues by a pattern look for new ones."`
+	Sources    schema.Map[sourceSpec] `yaml:"sources" check:"required,nonempty" doc:"Where to read, by name: an input and its weight."`
+}
+
+type sourceSpec struct {
+	Use    engine.Plugin[engine.Input] `yaml:",variant"`
+	Weight int                         `yaml:"weight" check:"min=1,max=1000" default:"1" doc:"Share of the slots, or rank, as the strategy has it."`
+}
+
+// Words are what users of other systems write.
+func (*Config) Words() map[string]string {
+	return map[string]string{"queues": "write `sources`", "polling_strategy": "write `strategy`", "delay": "write `empty_pause`", "inputs": "write `sources`"}
+}
+
+// Polling is what of the configuration decides the order.
+func (c Config) Polling() engine.Polling {
+	p := engine.Polling{Strategy: c.Strategy, EmptyPause: c.EmptyPause}
+	for name, s := range c.Sources.All() {
+		p.Sources = append(p.Sources, &engine.Polled{Name: name, Weight: max(1, s.Weight)})
+	}
+	return p
+}
+
+const about = `
+Reads from several sources at once and shares out free slots among them.
+
+Each source has a poller of its own, so one that waits long for a message holds
+up no other. A source reads only when the strategy gives it slots, of those that
+the pipeline has free (engine.max_in_flight): with few free slots the strategy
+decides what is read, with many all sources read as fast as they can.
+
+weighted_round_robin gives slots in turn, smoothly and in proportion to weight:
+with weights 3 and 1 the order is a a b a. strict_priority gives all slots to the
+source of the highest weight that has messages; among equal weights the one
+written first. A source that has had nothing, or has not answered for a few
+times as long as it usually takes (20 to 250ms), holds up no lower one. flowd
+simulate prints the order.
+
+A source that fails is started again by itself, after a back-off; the others go
+on. A source whose input names queues by a pattern stands for all that match;
+new ones are looked for every refresh.
+
+Any input can be a source that is read rather than pushed to. All must take
+messages back in the same way.
+
+Metadata: source, the name of the source, beside what its input gives.
+
+    inputs:
+      work:
+        poll:
+          empty_pause: 10s
+          sources:
+            critical: {weight: 3, file: {path: critical.ndjson, follow: true}}
+            bulk: {weight: 1, file: {path: bulk.ndjson, follow: true}}
+`
+
+func init() {
+	engine.Register(engine.Inputs, "poll", about, Config{Strategy: weighted, Refresh: time.Minute}, newInput)
+}
+
+func newInput(c Config, env engine.Env) (engine.Input, error) {
+	strategy, err := c.Strategy.New(env)
+	if err != nil {
+		return nil, err
+	}
+	in := newPoll(strategy, env)
+	in.pause, in.refresh = c.EmptyPause, cmp.Or(c.Refresh, time.Minute)
+	var errs []error
+	for name, spec := range c.Sources.All() {
+		own := env
+		own.Name = env.Name + "." + name
+		own.Log = env.Log.With("source", name)
+		part, err := spec.Use.Build(own)
+		if err == nil {
+			err = in.add(name, max(1, spec.Weight), part)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("source %s: %w", name, err))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return in, nil
+}
+
+// add takes a source that was built.
+func (in *input) add(name string, weight int, part engine.Input) error {
+	if f, ok := part.(engine.Follower); ok && f.Follows() != "" {
+		return errors.New("it ends with its writers, so it can't be polled (give it an entry of `inputs` of its own)")
+	}
+	if p, ok := part.(engine.Pushed); ok && p.Pushed() {
+		return errors.New("messages are pushed to it, so it can't be polled (give it an entry of `inputs` of its own)")
+	}
+	a := abilitiesOf(part)
+	if first := len(in.sources)+len(in.listings) == 0; first {
+		in.abilities = a
+	}
+	switch {
+	case a.takes != in.abilities.takes:
+		return fmt.Errorf("its source takes back %s, that of the first %s: what becomes of failed messages differs (give it an entry of `inputs` of its own)", taking[a.takes], taking[in.abilities.takes])
+	case a.early != in.abilities.early:
+		return errors.New("it differs from the first source in early_ack (give it an entry of `inputs` of its own)")
+	}
+	in.abilities.delays = min(in.abilities.delays, a.delays)
+	if in.abilities.order == "" {
+		in.abilities.order = a.order
+	}
+	if l, ok := part.(engine.Lister); ok {
+		in.listings = append(in.listings, &listing{name: name, weight: weight, lister: l, at: len(in.sources)})
+		return nil
+	}
+	in.insert(len(in.sources), in.newSource(name, name, weight, part))
+	return nil
+}
+
+// abilities are what the engine asks an input for before it is opened.
+type abilities struct {
+	takes  engine.TakesBack
+	early  bool
+	delays time.Duration
+	order  string
+}
+
+var taking = map[engine.TakesBack]string{engine.TakesNothing: "nothing", engine.TakesOne: "single messages", engine.TakesPosition: "a position"}
+
+func abilitiesOf(part engine.Input) (a abilities) {
+	if r, ok := part.(engine.Returner); ok {
+		a.takes = r.TakesBack()
+	}
+	if e, ok := part.(engine.EarlyAcker); ok {
+		a.early = e.AcksEarly()
+	}
+	if d, ok := part.(engine.Delayer); ok {
+		a.delays = d.Delays()
+	}
+	if o, ok := part.(engine.Orderly); ok {
+		a.order = o.OrderBy()
+	}
+	return a
+}
+
+// TakesBack is what each of the sources takes back.
+func (in *input) TakesBack() engine.TakesBack { return in.abilities.takes }
+
+// AcksEarly is what each of the sources says.
+func (in *input) AcksEarly() bool { return in.abilities.early }
+
+// Delays is the longest delay that all sources can give one message.
+func (in *input) Delays() time.Duration { return in.abilities.delays }
+
+// OrderBy keeps the order of the first source that has one.
+func (in *input) OrderBy() string { return in.abilities.order }
+
+// opened calls Open, where there is one, within a deadline and without a panic.
+func opened(ctx context.Context, part engine.Input) error {
+	o, ok := part.(engine.Opener)
+	if !ok {
+		return nil
+	}
+	return within(ctx, o.Open)
+}
+
+func closed(ctx context.Context, part engine.Input) error {
+	c, ok := part.(engine.Closer)
+	if !ok {
+		return nil
+	}
+	return within(ctx, c.Close)
+}
+
+// callTime is the deadline of a call other than Read.
+const callTime = 30 * time.Second
+
+func within(ctx context.Context, call func(context.Context) error) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	defer recovered(&err)
+	return call(ctx)
+}
+
+func recovered(err *error) {
+	if p := recover(); p != nil {
+		*err = engine.Errorf(engine.Panicked, "panic: %v", p)
+	}
+}

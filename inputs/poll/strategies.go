@@ -1,0 +1,112 @@
+package poll
+
+import (
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+)
+
+const weighted = "weighted_round_robin"
+
+func init() {
+	engine.Register(engine.Strategies, weighted, "Slots in turn, smoothly and in proportion to weight.", struct{}{},
+		func(struct{}, engine.Env) (engine.Strategy, error) { return roundRobin{}, nil })
+	engine.Register(engine.Strategies, "strict_priority", "All slots to the source of the highest weight that has messages.", struct{}{},
+		func(struct{}, engine.Env) (engine.Strategy, error) { return &priority{}, nil })
+}
+
+// roundRobin is nginx's smooth weighted round robin: in each turn every source
+// that is free earns its weight, and the one that has most pays what all have earned. Weights
+// 5, 1, 1 give a a b a c a a. A source that is away for a while earns nothing
+// meanwhile, and has its whole weight when it is back.
+type roundRobin struct{}
+
+type balance struct{ earned int }
+
+func (roundRobin) Next(_ time.Time, open []*engine.Polled) *engine.Polled {
+	var best *engine.Polled
+	most, total := 0, 0
+	for _, s := range open {
+		if s.Busy {
+			continue
+		}
+		b := stateOf[balance](s)
+		b.earned += s.Weight
+		total += s.Weight
+		if best == nil || b.earned > most {
+			best, most = s, b.earned
+		}
+	}
+	if best != nil {
+		stateOf[balance](best).earned -= total
+	}
+	return best
+}
+
+// Empty takes what is saved up: a source that comes back gets its share, no burst.
+func (roundRobin) Empty(s *engine.Polled) {
+	b := stateOf[balance](s)
+	b.earned = min(b.earned, 0)
+}
+
+func (roundRobin) Found(*engine.Polled, int) {}
+func (roundRobin) Done(*engine.Polled, int)  {}
+
+// priority goes through the sources from the highest weight down, those of equal
+// weight in the order written: to the next when one had nothing, back to the top
+// when one had messages or is back from a pause.
+type priority struct {
+	scan  int // its number: counts restarts from the top
+	calls int // of Next
+}
+
+type place struct {
+	passed int // the scan in which it had nothing, from 1
+	seen   int // the call of Next in which it was open last
+}
+
+func (p *priority) Next(_ time.Time, open []*engine.Polled) *engine.Polled {
+	p.calls++
+	for _, s := range open {
+		at := stateOf[place](s)
+		if at.seen != p.calls-1 {
+			p.restart()
+		}
+		at.seen = p.calls
+	}
+	best := p.highest(open)
+	if best == nil {
+		p.restart()
+		best = p.highest(open)
+	}
+	if best != nil && best.Busy {
+		return nil // it may have more: lower ones wait until that is known
+	}
+	return best
+}
+
+// highest is the first of the highest weight that the scan has not passed.
+func (p *priority) highest(open []*engine.Polled) (best *engine.Polled) {
+	for _, s := range open {
+		if stateOf[place](s).passed != p.scan+1 && (best == nil || s.Weight > best.Weight) {
+			best = s
+		}
+	}
+	return best
+}
+
+func (p *priority) restart() { p.scan++ }
+
+func (p *priority) Found(*engine.Polled, int) { p.restart() }
+func (p *priority) Empty(s *engine.Polled)    { stateOf[place](s).passed = p.scan + 1 }
+func (p *priority) Done(*engine.Polled, int)  {}
+
+// stateOf is what a strategy keeps of a source.
+func stateOf[T any](s *engine.Polled) *T {
+	t, ok := s.State.(*T)
+	if !ok {
+		t = new(T)
+		s.State = t
+	}
+	return t
+}

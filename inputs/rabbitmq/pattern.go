@@ -1,0 +1,64 @@
+package rabbitmq
+
+import (
+	"context"
+	"path"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/amqp"
+)
+
+// pattern stands for all queues whose names match; the input poll reads each.
+type pattern struct {
+	cfg Config
+	env engine.Env
+}
+
+var (
+	_ engine.Lister     = (*pattern)(nil)
+	_ engine.Returner   = (*pattern)(nil)
+	_ engine.EarlyAcker = (*pattern)(nil)
+)
+
+// checkPattern reports what can't work with a pattern, or without one.
+func (c *Config) checkPattern(report func(path, message, remedy string)) {
+	if _, isPattern := amqp.Named(c.Queue); !isPattern {
+		if !c.Management.IsZero() {
+			report("management", "is only asked which queues match a pattern, and `queue` is none", "remove it, or write a pattern such as orders-*")
+		}
+		return
+	}
+	if _, err := path.Match(c.Queue, ""); err != nil {
+		report("queue", "is no pattern of names", `close the [, or write \ before what is a character of the name`)
+	}
+	if c.Declare != nil {
+		report("declare", "a pattern stands for queues that are there: there is none to make", `remove it, or name one queue, with \ before * ? and [`)
+	}
+	if !c.Management.IsZero() && amqp.CheckManagement(c.Management.Reveal()) != nil {
+		report("management", "is no URL", "write http://HOST:15672, or https://HOST:15671")
+	}
+}
+
+// TakesBack is that of each of the queues.
+func (p *pattern) TakesBack() engine.TakesBack { return p.cfg.takesBack() }
+
+// AcksEarly is that of each of the queues.
+func (p *pattern) AcksEarly() bool { return p.cfg.EarlyAck }
+
+// Read is not for use: the queues are read.
+func (p *pattern) Read(context.Context, *engine.Batch) (engine.Acker, error) {
+	return nil, engine.Errorf(engine.Permanent, "%q is a pattern, not a queue (make it a source of an input `poll`)", p.cfg.Queue)
+}
+
+// List gives the names of the queues that match.
+func (p *pattern) List(ctx context.Context) ([]string, error) {
+	return p.cfg.Queues(ctx, p.cfg.Management, p.cfg.Queue, p.cfg.stream())
+}
+
+// Only makes an input for one queue.
+func (p *pattern) Only(queue string) (engine.Input, error) {
+	c, env := p.cfg, p.env
+	c.Queue = queue
+	env.Name += "/" + queue
+	return newReader(c, env), nil
+}

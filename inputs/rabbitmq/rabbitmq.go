@@ -1,0 +1,219 @@
+// Package rabbitmq reads a RabbitMQ queue. Start at [input.Read]; a connection and
+// what is acknowledged on it is in session.go, in what form in ledger.go.
+package rabbitmq
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/amqp"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// Config configures the input.
+type Config struct {
+	amqp.Connect `yaml:",inline"`
+	Queue        string        `yaml:"queue" doc:"Queue to consume; in an input poll also a pattern of names, such as orders-*. In a name write \\ before * ? [ and \\. It may only be left out where declare makes an exclusive one: the broker names that."`
+	Management   schema.Secret `yaml:"management" doc:"Where the management interface is, which knows the queues that match a pattern: http://user:password@HOST:15672. By default it is on url's host at port 15672, or 15671 with TLS, with url's user."`
+	Prefetch     int           `yaml:"prefetch" check:"min=1,max=65535" doc:"Messages that are delivered and not acknowledged, at most: what bounds memory, and how large a batch can grow."`
+	Declare      *amqp.Declare `yaml:"declare" doc:"Make the queue, an exchange and bindings if they are not there; without it they must be."`
+	OnReturn     string        `yaml:"on_return" check:"oneof=requeue|requeue_once|reject" doc:"What a message that comes back (then: return) is told: requeue, to be delivered again; requeue_once, reject if it was delivered before; reject, to be dead-lettered by the broker, or dropped where the queue has no dead-letter exchange. What a stop hands back unfinished is requeued in any case."`
+	ReturnDelay  time.Duration `yaml:"return_delay" check:"min=0s,max=10m" doc:"Time for which a message that was delivered before is kept back before it is requeued."`
+	EarlyAck     bool          `yaml:"early_ack" doc:"Acknowledge as soon as a message is read. It is processed at most once: what fails later, or is lost in a crash, is gone."`
+	Consume      consume       `yaml:"consume" doc:"How to consume."`
+}
+
+type consume struct {
+	Tag       string         `yaml:"tag" doc:"Name of the consumer; PIPELINE.INPUT by default."`
+	Exclusive bool           `yaml:"exclusive" doc:"Be the only consumer of the queue."`
+	Arguments amqp.Arguments `yaml:"arguments" doc:"Arguments, as x-priority: 10, or for a stream x-stream-offset: first, last, next, a number or a time."`
+}
+
+const (
+	requeue     = "requeue"
+	requeueOnce = "requeue_once"
+)
+
+// CheckConfig reports what can't work.
+func (c *Config) CheckConfig(report func(path, message, remedy string)) {
+	c.Connect.CheckConfig(report)
+	switch {
+	case c.Queue == "" && c.Declare == nil:
+		report("queue", "required", "name the queue")
+	case c.Queue == "" && !c.Declare.Queue.Exclusive:
+		report("queue", "a queue that the broker names would be another one after each connection", "name it, or write declare: {queue: {exclusive: true}}")
+	case len(c.Queue) > 255:
+		report("queue", "is longer than 255 bytes", "shorten it")
+	}
+	c.checkPattern(report)
+	if len(c.Consume.Tag) > 255 {
+		report("consume.tag", "is longer than 255 bytes", "shorten it")
+	}
+	if c.stream() && c.Consume.Exclusive {
+		report("consume.exclusive", "a stream has no exclusive consumers", "remove it, or use a quorum queue with x-single-active-consumer")
+	}
+}
+
+// AcksEarly is EarlyAck.
+func (c Config) AcksEarly() bool { return c.EarlyAck }
+
+// stream says that the queue is one: it keeps its messages, and takes none back.
+func (c *Config) stream() bool {
+	_, offset := c.Consume.Arguments["x-stream-offset"]
+	return offset || c.Declare.Stream()
+}
+
+// Words are what users of other systems write.
+func (c *Config) Words() map[string]string {
+	words := c.Connect.Words()
+	for word, remedy := range map[string]string{
+		"prefetch_count": "write `prefetch`", "qos": "write `prefetch`", "queue_declare": "write `declare`", "bindings": "write `declare: {bindings: […]}`",
+		"bindings_declare": "write `declare: {bindings: […]}`", "consumer_tag": "write `consume: {tag: …}`", "auto_ack": "write `early_ack`", "no_ack": "write `early_ack`",
+		"on_failure": "write `on_return`", "metadata": "remove it: all is there", "nack_reject_patterns": "write `on_return: reject`",
+	} {
+		words[word] = remedy
+	}
+	return words
+}
+
+const about = `
+Consumes a RabbitMQ queue: classic, quorum or stream.
+
+A message is acknowledged when it has reached its fate. How many may be out at
+once is prefetch; it should be more than a batch takes. What fails for good goes
+where on_failure says; what returns to the queue is treated as on_return says.
+
+A connection that is lost is made again, at the next URL of a list if need be;
+messages that were out are delivered again. A stream goes on behind what was
+settled before, as long as flowd runs; after a restart it begins where
+x-stream-offset says. It can take nothing back, so failures stop the pipeline, or
+go to dead letters.
+
+In an input poll, queue may be a pattern, with * for any text without a /, ? for one
+character and [a-z] for one of these. It stands for all queues of the virtual host that
+match, but for those of one connection alone, and for streams unless x-stream-offset
+is set. Each has a connection and a prefetch of its own. The user needs the tag
+management. A pattern must not match the queues to which dead letters go.
+
+Metadata: queue, exchange, routing_key, redelivered, deaths (how often it was
+dead-lettered), the properties (content_type, content_encoding, correlation_id,
+reply_to, expiration, message_id, timestamp, type, user_id, app_id, priority,
+persistent) and the headers, x-death among them, by their names. attempt() counts
+deliveries.
+
+    inputs:
+      orders: {rabbitmq: {url: "amqp://localhost", queue: orders, prefetch: 500}}
+`
+
+func init() {
+	engine.Register(engine.Inputs, "rabbitmq", about, Config{
+		Connect: amqp.Defaults, Prefetch: 1000, OnReturn: requeue, ReturnDelay: time.Second,
+	}, newInput)
+}
+
+type input struct {
+	cfg    Config
+	log    *slog.Logger
+	tag    string
+	dialer *amqp.Dialer
+
+	opened bool         // once at least
+	failed error        // of the first opening, for Read to report
+	at     *session     // nil: not connected
+	next   atomic.Int64 // stream: the offset behind all that is settled; 0: unknown
+}
+
+var (
+	_ engine.Opener     = (*input)(nil)
+	_ engine.Closer     = (*input)(nil)
+	_ engine.Stopper    = (*input)(nil)
+	_ engine.Returner   = (*input)(nil)
+	_ engine.EarlyAcker = (*input)(nil)
+	_ engine.Acker      = (*session)(nil)
+)
+
+func newInput(c Config, env engine.Env) (engine.Input, error) {
+	queue, isPattern := amqp.Named(c.Queue)
+	if isPattern {
+		return &pattern{cfg: c, env: env}, nil
+	}
+	c.Queue = queue
+	return newReader(c, env), nil
+}
+
+// newReader makes an input for the queue that has exactly this name.
+func newReader(c Config, env engine.Env) *input {
+	name := strings.Trim(env.Pipeline+"."+env.Name, ".")
+	if env.Index > 0 {
+		name = fmt.Sprintf("%s.%d", name, env.Index)
+	}
+	in := &input{cfg: c, log: env.Log, tag: name}
+	if c.Consume.Tag != "" {
+		in.tag = c.Consume.Tag
+	}
+	in.tag = in.tag[:min(len(in.tag), 255)]
+	in.dialer = amqp.NewDialer(&in.cfg.Connect, name)
+	return in
+}
+
+// TakesBack says that a queue takes back each message by itself, and a stream none.
+func (in *input) TakesBack() engine.TakesBack { return in.cfg.takesBack() }
+
+func (c *Config) takesBack() engine.TakesBack {
+	switch {
+	case c.EarlyAck:
+		return engine.TakesNothing
+	case c.stream():
+		return engine.TakesPosition
+	}
+	return engine.TakesOne
+}
+
+// AcksEarly says that messages are acknowledged when they are read.
+func (in *input) AcksEarly() bool { return in.cfg.EarlyAck }
+
+// Open connects and begins to consume. A broker that can't be reached at the start
+// is no mistake of the configuration: it is tried again, as when it is lost later.
+func (in *input) Open(ctx context.Context) error {
+	s, err := in.connect(ctx)
+	if err != nil {
+		if !in.opened && amqp.Unreachable(err) {
+			in.opened, in.failed = true, err
+			return nil
+		}
+		return err
+	}
+	in.opened, in.failed, in.at = true, nil, s
+	in.log.Info("consuming "+s.describe.Queue, "from", s.conn.Address)
+	return nil
+}
+
+// Read adds deliveries.
+func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
+	if in.at == nil {
+		return nil, in.failed
+	}
+	return in.at, in.at.read(ctx, b)
+}
+
+// Stop ends the consumer and gives back what was delivered and not read.
+func (in *input) Stop(ctx context.Context) error {
+	if in.at != nil {
+		in.at.stop(ctx)
+	}
+	return nil
+}
+
+// Close ends the connection; the broker delivers again what is not acknowledged.
+func (in *input) Close(ctx context.Context) error {
+	if in.at != nil {
+		in.at.close(ctx)
+		in.at = nil
+	}
+	return nil
+}

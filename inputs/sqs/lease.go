@@ -1,0 +1,279 @@
+package sqs
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/aws"
+)
+
+// lease is the time for which the queue hides a message from others.
+type lease struct {
+	id       string // the message's
+	handle   string
+	received time.Time
+	until    time.Time
+	receives int
+	settling bool // its end is known: it is not renewed any more
+}
+
+// change is a lease that is to end at another time, seconds from now.
+type change struct {
+	ref     uint64
+	l       *lease
+	seconds int32
+}
+
+const (
+	parallelCalls = 8 // of one Ack or renewal
+	firstBackoff  = time.Second
+	mostBackoff   = 15 * time.Minute // of a message that was returned without a delay
+)
+
+// Renew prolongs the leases of which half the time is over. Those that the queue
+// does not know any more, and those that have run out, are lost.
+func (in *input) Renew(ctx context.Context, refs []uint64) (lost []uint64, next time.Duration, err error) {
+	c := in.conn.Load()
+	next = c.visibility / 4
+	if !in.cfg.Lease.Renew {
+		in.sweep(time.Now())
+		return nil, next, nil
+	}
+	in.changing <- struct{}{} // a renewal must not overtake an Ack's change of the same lease
+	now := time.Now()
+	due := in.due(refs, c.visibility, now)
+	errs := in.hide(ctx, c, due)
+	<-in.changing
+	in.mu.Lock()
+	for i, d := range due {
+		switch e := errs[i]; {
+		case e == nil:
+			d.l.until = now.Add(time.Duration(d.seconds) * time.Second)
+			continue
+		case d.l.settling: // its end was told meanwhile, which may be why it is not in flight
+			continue
+		case !gone(e):
+			err = errors.Join(err, e)
+		}
+		if gone(errs[i]) || !time.Now().Before(d.l.until) {
+			lost = append(lost, d.ref)
+			delete(in.held, d.ref)
+		}
+	}
+	for _, ref := range refs { // at their longest
+		switch l := in.held[ref]; {
+		case l == nil || l.settling:
+		case now.Before(l.until):
+			next = min(next, l.until.Sub(now))
+		default:
+			lost = append(lost, ref)
+			delete(in.held, ref)
+		}
+	}
+	in.mu.Unlock()
+	in.sweep(now)
+	if err != nil {
+		next = c.visibility / 16
+	}
+	return lost, next, first(err)
+}
+
+// first is the first of joined errors: the others say the same.
+func first(err error) error {
+	if all, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // made here
+		return first(all.Unwrap()[0])
+	}
+	return err
+}
+
+// due are the leases to prolong, each to the time that it may have in all.
+func (in *input) due(refs []uint64, visibility time.Duration, now time.Time) (all []change) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for _, ref := range refs {
+		l := in.held[ref]
+		if l == nil || l.settling || l.until.Sub(now) > visibility/2 {
+			continue
+		}
+		until := now.Add(visibility)
+		if most := l.received.Add(in.cfg.Lease.Max); until.After(most) {
+			until = most
+		}
+		seconds := until.Sub(now) / time.Second
+		if now.Add(seconds * time.Second).After(l.until) { // not at its longest
+			all = append(all, change{ref, l, int32(seconds)})
+		}
+	}
+	return all
+}
+
+// sweep forgets messages whose end could not be told while they were hidden: the
+// queue delivers them again.
+func (in *input) sweep(now time.Time) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for ref, l := range in.held {
+		if l.settling && now.After(l.until) {
+			delete(in.held, ref)
+		}
+	}
+}
+
+// Ack deletes what has reached its fate and gives the rest back, ten to a call; what
+// fails for another reason than its own is to come again.
+func (in *input) Ack(ctx context.Context, rs []engine.Result) (again []engine.Result, err error) {
+	c := in.conn.Load()
+	byRef := make(map[uint64]engine.Result, len(rs))
+	var done, back []change
+	select { // a renewal has a deadline, and so has this
+	case in.changing <- struct{}{}:
+	case <-ctx.Done():
+		return rs, ctx.Err()
+	}
+	now := time.Now()
+	in.mu.Lock()
+	for _, r := range rs {
+		l := in.held[r.Ref]
+		switch {
+		case l == nil: // lost
+			continue
+		case r.Fate == engine.Returned:
+			back = append(back, change{r.Ref, l, in.delay(r, l, now)})
+			in.count(r, l)
+		case in.cfg.Delete:
+			done = append(done, change{ref: r.Ref, l: l})
+		default:
+			delete(in.held, r.Ref)
+			continue
+		}
+		l.settling = true
+		in.gave = in.gave || r.Fate == engine.Returned && in.stopped.Load()
+		byRef[r.Ref] = r
+	}
+	in.mu.Unlock()
+	<-in.changing
+
+	late := 0
+	for _, part := range []struct {
+		changes []change
+		errs    []error
+	}{{back, in.hide(ctx, c, back)}, {done, in.remove(ctx, c, done)}} {
+		for i, ch := range part.changes {
+			switch e := part.errs[i]; {
+			case e != nil && !gone(e):
+				again = append(again, byRef[ch.ref])
+				err = e
+				continue
+			case e != nil:
+				late++
+			}
+			in.forget(ch.ref)
+		}
+	}
+	if late > 0 {
+		in.log.Warn("acknowledged too late: the queue delivers these messages again (raise `visibility`, or let leases be renewed)", "queue", in.queue.Name, "messages", late)
+	}
+	return again, err
+}
+
+// count keeps how often a message was tried, where the queue has counted less: it
+// was tried again, after a short interval, without a receive. in.mu is held.
+func (in *input) count(r engine.Result, l *lease) {
+	if r.Delay > 0 && r.Err != nil && r.Err.Attempt > l.receives {
+		in.more.Add(l.id, r.Err.Attempt-l.receives)
+	}
+}
+
+func (in *input) forget(ref uint64) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	delete(in.held, ref)
+}
+
+// delay is for how many seconds a returned message stays hidden. One that failed and
+// has no interval backs off, or it would be read again in a tight loop.
+func (in *input) delay(r engine.Result, l *lease, now time.Time) int32 {
+	d := r.Delay
+	if failed := r.Err != nil && !r.Err.Unfinished() && !in.stopped.Load(); d == 0 && failed {
+		d = min(firstBackoff<<min(l.receives-1, 20), mostBackoff)
+	}
+	return max(0, min(aws.Seconds(d), int32((longest-now.Sub(l.received))/time.Second)-1))
+}
+
+// releaseAll makes everything visible that is held.
+func (in *input) releaseAll(ctx context.Context, c *conn) error {
+	var all []change
+	in.mu.Lock()
+	for ref, l := range in.held {
+		if !l.settling {
+			all = append(all, change{ref: ref, l: l})
+		}
+	}
+	in.held = map[uint64]*lease{}
+	in.gave = in.gave || len(all) > 0
+	in.mu.Unlock()
+	return in.hideAll(ctx, c, all)
+}
+
+// hideAll is hide, with the first error that counts.
+func (in *input) hideAll(ctx context.Context, c *conn, all []change) error {
+	for _, err := range in.hide(ctx, c, all) {
+		if err != nil && !gone(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// gone says that the queue does not know a handle any more.
+func gone(err error) bool {
+	var e *engine.Error
+	return errors.As(err, &e) && e.Class == engine.Rejected
+}
+
+// hide changes when messages become visible.
+func (in *input) hide(ctx context.Context, c *conn, all []change) []error {
+	return calls.Do(ctx, make([]aws.Entry, len(all)), func(ctx context.Context, which []int) ([]error, error) {
+		entries := make([]types.ChangeMessageVisibilityBatchRequestEntry, len(which))
+		for n, i := range which {
+			entries[n] = types.ChangeMessageVisibilityBatchRequestEntry{Id: id(n), ReceiptHandle: &all[i].l.handle, VisibilityTimeout: all[i].seconds}
+		}
+		ctx, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+		out, err := c.client.ChangeMessageVisibilityBatch(ctx, &awssqs.ChangeMessageVisibilityBatchInput{QueueUrl: &c.url, Entries: entries})
+		if err != nil {
+			return nil, aws.Classify(err, in.queue.String())
+		}
+		return aws.Failed(len(which), len(out.Successful), out.Failed, in.queue.String()), nil
+	})
+}
+
+// remove deletes messages.
+func (in *input) remove(ctx context.Context, c *conn, all []change) []error {
+	return calls.Do(ctx, make([]aws.Entry, len(all)), func(ctx context.Context, which []int) ([]error, error) {
+		entries := make([]types.DeleteMessageBatchRequestEntry, len(which))
+		for n, i := range which {
+			entries[n] = types.DeleteMessageBatchRequestEntry{Id: id(n), ReceiptHandle: &all[i].l.handle}
+		}
+		ctx, cancel := context.WithTimeout(ctx, callTimeout)
+		defer cancel()
+		out, err := c.client.DeleteMessageBatch(ctx, &awssqs.DeleteMessageBatchInput{QueueUrl: &c.url, Entries: entries})
+		if err != nil {
+			return nil, aws.Classify(err, in.queue.String())
+		}
+		return aws.Failed(len(which), len(out.Successful), out.Failed, in.queue.String()), nil
+	})
+}
+
+var calls = aws.Requests{Parallel: parallelCalls}
+
+func id(n int) *string {
+	text := strconv.Itoa(n)
+	return &text
+}

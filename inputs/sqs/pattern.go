@@ -1,0 +1,66 @@
+package sqs
+
+import (
+	"context"
+	"net/http"
+	"path"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/aws"
+)
+
+// pattern stands for all queues whose names match; the input poll reads each.
+type pattern struct {
+	cfg  Config
+	env  engine.Env
+	http *http.Client // as of input
+}
+
+var (
+	_ engine.Lister   = (*pattern)(nil)
+	_ engine.Returner = (*pattern)(nil)
+	_ engine.Delayer  = (*pattern)(nil)
+	_ engine.Orderly  = (*pattern)(nil)
+)
+
+// TakesBack is that of each of the queues.
+func (*pattern) TakesBack() engine.TakesBack { return engine.TakesOne }
+
+// Delays is that of each of the queues.
+func (*pattern) Delays() time.Duration { return longest }
+
+// OrderBy keeps the order of groups where all queues are FIFO.
+func (p *pattern) OrderBy() string { return orderBy(p.cfg.Queue) }
+
+// Read is not for use: the queues are read.
+func (p *pattern) Read(context.Context, *engine.Batch) (engine.Acker, error) {
+	return nil, engine.Errorf(engine.Permanent, "%q is a pattern, not a queue (make it a source of an input `poll`)", p.cfg.Queue)
+}
+
+// List gives the names of the queues that match.
+func (p *pattern) List(ctx context.Context) (names []string, err error) {
+	session, err := p.cfg.Open(ctx, "", p.http)
+	if err != nil {
+		return nil, err
+	}
+	defer session.Close()
+	for address, err := range aws.Queues(ctx, session.SQS(), p.cfg.Queue) {
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, path.Base(address))
+	}
+	return names, nil
+}
+
+// Only makes an input for one queue.
+func (p *pattern) Only(queue string) (engine.Input, error) {
+	c := p.cfg
+	c.Queue = queue
+	made, err := newInput(c, p.env)
+	if in, ok := made.(*input); ok {
+		in.http = p.http
+	}
+	return made, err
+}

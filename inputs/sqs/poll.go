@@ -1,0 +1,123 @@
+package sqs
+
+import (
+	"context"
+	"net/http/httptrace"
+	"sync/atomic"
+	"time"
+
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"github.com/flowd-io/flowd/internal/aws"
+)
+
+const (
+	answerTime = time.Second            // for an answer that had begun when the input was closed
+	lastAnswer = 100 * time.Millisecond // for one with what was given back just before
+)
+
+// poll is a receive under way. A call that is given up may still take messages, which
+// nobody would know of until their time is over. So it goes on when its Read is
+// stopped: the next Read takes it up, and what comes while there is none is made
+// visible again at once. Close ends it.
+type poll struct {
+	done  chan struct{} // closed when it has ended, and what nobody wanted is given back
+	end   func()
+	begun atomic.Bool // its answer
+
+	// Set before done is closed.
+	got []types.Message
+	at  time.Time
+	err error
+
+	joined, ended bool // guarded by input.mu: a Read waits for it; it has its answer
+}
+
+// join is the poll under way, or a new one.
+func (in *input) join(ctx context.Context, c *conn, n int) *poll {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.poll == nil || in.poll.ended {
+		p := &poll{done: make(chan struct{})}
+		call, cancel := context.WithTimeout(context.WithoutCancel(ctx), in.cfg.Wait+callTimeout)
+		p.end = cancel
+		in.poll = p
+		go in.receive(call, c, p, int32(n))
+	}
+	in.poll.joined = true
+	return in.poll
+}
+
+// leave says that no Read waits for p any more; false: it has ended, and what came
+// is the Read's.
+func (in *input) leave(p *poll) bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	p.joined = p.ended
+	return !p.ended
+}
+
+func (in *input) receive(ctx context.Context, c *conn, p *poll, n int32) {
+	defer close(p.done)
+	defer p.end()
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		WroteRequest:         func(httptrace.WroteRequestInfo) { p.begun.Store(false) },
+		GotFirstResponseByte: func() { p.begun.Store(true) },
+	})
+	out, err := c.client.ReceiveMessage(traced, &awssqs.ReceiveMessageInput{
+		QueueUrl: &c.url, MaxNumberOfMessages: n, WaitTimeSeconds: aws.Seconds(in.cfg.Wait), VisibilityTimeout: aws.Seconds(c.visibility),
+		MessageAttributeNames: []string{"All"}, MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll},
+	})
+	p.at, p.err = time.Now(), err
+	if out != nil {
+		p.got = out.Messages
+	}
+	in.mu.Lock()
+	p.ended = true
+	wanted := p.joined
+	in.mu.Unlock()
+	if !wanted {
+		if err := in.release(context.WithoutCancel(ctx), c, p.got); err != nil {
+			in.log.Warn("messages that came while reading was stopped stay hidden", "queue", in.queue.Name, "messages", len(p.got), "err", err)
+		}
+	}
+}
+
+// endPoll ends a poll that is still open. A service may hand to it what was given
+// back just before: that is waited for, to be given back again.
+func (in *input) endPoll(ctx context.Context) {
+	in.mu.Lock()
+	p, gave := in.poll, in.gave
+	in.mu.Unlock()
+	if p == nil {
+		return
+	}
+	if gave {
+		wait(ctx, p.done, lastAnswer)
+	}
+	if p.begun.Load() {
+		wait(ctx, p.done, answerTime)
+	}
+	p.end()
+	<-p.done
+}
+
+func wait(ctx context.Context, done <-chan struct{}, d time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+}
+
+// release makes messages visible that are not taken.
+func (in *input) release(ctx context.Context, c *conn, all []types.Message) error {
+	changes := make([]change, len(all))
+	for i := range all {
+		changes[i].l = &lease{handle: awssdk.ToString(all[i].ReceiptHandle)}
+	}
+	return in.hideAll(ctx, c, changes)
+}

@@ -1,0 +1,106 @@
+package sqs
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"time"
+
+	awssdk "github.com/aws/aws-sdk-go-v2/aws"
+	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/aws"
+)
+
+// emptyPause follows an empty receive that did not wait.
+const emptyPause = time.Second
+
+// defaultVisibility is that of SQS, for a queue that hides nothing or does not tell.
+const defaultVisibility = 30 * time.Second
+
+// visibilityOf is how long messages are hidden: as configured, or as the queue says.
+func (in *input) visibilityOf(ctx context.Context, c *conn) (time.Duration, error) {
+	out, err := c.client.GetQueueAttributes(ctx, &awssqs.GetQueueAttributesInput{
+		QueueUrl: &c.url, AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameVisibilityTimeout},
+	})
+	switch {
+	case aws.Denied(err): // it may still be read
+		in.log.Debug("the queue's attributes can't be read", "queue", in.queue.Name)
+		return max(in.cfg.Visibility, defaultVisibility), nil
+	case err != nil:
+		return 0, aws.Classify(err, in.queue.String())
+	case in.cfg.Visibility > 0:
+		return in.cfg.Visibility, nil
+	}
+	seconds, err := strconv.Atoi(out.Attributes["VisibilityTimeout"])
+	if err != nil || seconds <= 0 {
+		in.log.Warn("the queue hides no message from other readers, so 30s are asked for (set its visibility timeout, or `visibility`)", "queue", in.queue.Name)
+		return defaultVisibility, nil
+	}
+	return time.Duration(seconds) * time.Second, nil
+}
+
+// Read receives messages: with one call, or with that which an earlier Read left.
+func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
+	if ctx.Err() != nil {
+		return in, nil
+	}
+	c := in.conn.Load()
+	p := in.join(ctx, c, min(b.Room(), in.cfg.Max))
+	select {
+	case <-p.done:
+	case <-ctx.Done():
+		if in.leave(p) {
+			return in, nil
+		}
+		<-p.done // it has ended at the same time, and is this Read's
+	}
+	if p.err != nil {
+		return in, in.paused(ctx, aws.Classify(p.err, in.queue.String()))
+	}
+	n := min(len(p.got), b.Room()) // the Read that began the call may have had more room
+	for i := range p.got[:n] {
+		in.add(b, c, &p.got[i], p.at)
+	}
+	if in.cfg.Wait == 0 && len(p.got) == 0 {
+		pause(ctx, emptyPause)
+	}
+	return in, in.release(ctx, c, p.got[n:])
+}
+
+// paused honours the time that the service asks for, before the input is started again.
+func (in *input) paused(ctx context.Context, err error) error {
+	var e *engine.Error
+	if errors.As(err, &e) && e.Delay > 0 {
+		pause(ctx, e.Delay)
+	}
+	return err
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// add notes the lease of a message and adds it.
+func (in *input) add(b *engine.Batch, c *conn, w *types.Message, now time.Time) {
+	m := b.Add([]byte(awssdk.ToString(w.Body)))
+	m.Attempt = aws.Receives(w)
+	l := &lease{id: awssdk.ToString(w.MessageId), handle: awssdk.ToString(w.ReceiptHandle), received: now, until: now.Add(c.visibility), receives: max(1, m.Attempt)}
+	in.mu.Lock()
+	in.next++
+	m.Ref = in.next
+	in.held[m.Ref] = l
+	if n, ok := in.more.Peek(l.id); ok {
+		m.Attempt = l.receives + n
+		in.more.Remove(l.id)
+	}
+	in.mu.Unlock()
+	m.Meta = aws.Meta(in.owner, w)
+}

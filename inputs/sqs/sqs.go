@@ -1,0 +1,217 @@
+// Package sqs reads queues of Amazon SQS. Start at [input]; how leases are kept and
+// given up is in lease.go.
+package sqs
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/aws"
+)
+
+// Config configures the input.
+type Config struct {
+	Queue      string `yaml:"queue,main" check:"required,nonempty" doc:"Queue, by name, URL or ARN; in an input poll also a pattern of names, such as orders-*."`
+	aws.Config `yaml:",inline"`
+	Wait       time.Duration `yaml:"wait" check:"min=0s,max=20s" doc:"How long a receive waits for messages (long polling)."`
+	Max        int           `yaml:"max" check:"min=1,max=10" doc:"Messages of a receive at the most."`
+	Visibility time.Duration `yaml:"visibility" check:"min=1s,max=12h" doc:"How long a message is hidden from others before its lease is renewed or it is delivered again; the queue's own by default."`
+	Lease      Lease         `yaml:"lease" doc:"Renewal of the time for which messages are hidden."`
+	Delete     bool          `yaml:"delete" doc:"Delete messages that reached their fate. Without it they are delivered again and again, until something else deletes them."`
+}
+
+// Lease says how long messages are kept from others.
+type Lease struct {
+	Renew bool          `yaml:"renew" doc:"Prolong the visibility timeout while a message is under way."`
+	Max   time.Duration `yaml:"max" check:"min=1s,max=12h" doc:"Longest time in all; then the message is given up, and delivered again."`
+}
+
+// CheckConfig reports what can't work.
+func (c *Config) CheckConfig(report func(path, message, remedy string)) {
+	if !aws.IsPattern(c.Queue) {
+		aws.Check(c.Queue, &c.Config, report)
+	} else if message, remedy := aws.CheckPattern(c.Queue); message != "" {
+		report("queue", message, remedy)
+	}
+	for _, f := range []struct {
+		name string
+		d    time.Duration
+	}{{"wait", c.Wait}, {"visibility", c.Visibility}, {"lease.max", c.Lease.Max}} {
+		if f.d%time.Second != 0 {
+			report(f.name, "has a fraction of a second", "write whole seconds: SQS counts in them")
+		}
+	}
+	if c.Lease.Renew && c.Visibility > c.Lease.Max {
+		report("lease.max", "is less than visibility: nothing would be renewed", "raise it, or write `lease: {renew: false}`")
+	}
+	c.Config.CheckConfig(report)
+}
+
+// Words are what users of other systems write.
+func (*Config) Words() map[string]string { return aws.Words() }
+
+const about = `
+Reads a queue of Amazon SQS.
+
+What was delivered, filtered or dead-lettered is deleted; what is returned becomes
+visible again: at once when the pipeline stops, after the interval of a retry, else
+after 1s, 2s, 4s and so on, by its receive count, so that the queue's own redrive
+policy can end it. Retries that wait more than 10s are left to the queue, up to 12h;
+the attempt is the receive count, and the tries that no receive came before.
+
+Leases are renewed while messages are under way. One that is lost stops its message
+before the next step or write. Several instances (concurrency) receive at once.
+
+In an input poll, queue may be a pattern, with * for any text, ? for one character
+and [a-z] for one of these: all queues of the region that match are read. It must not
+match the queues to which the pipeline sends what it could not process.
+
+Metadata: queue, message_id, receive_count, sent_at, first_received_at, sender_id;
+message_group_id, dedupe_id and sequence_number of a FIFO queue; dead_letter_source;
+and the message attributes by their names: a Number as number, a Binary as text of
+its bytes. One with a name of these is called attribute_NAME.
+
+    inputs:
+      orders: {sqs: {queue: orders, region: eu-central-1}}
+`
+
+func init() {
+	engine.Register(engine.Inputs, "sqs", about, Config{
+		Wait: 20 * time.Second, Max: 10, Delete: true, Lease: Lease{Renew: true, Max: longest},
+	}, newInput)
+}
+
+// longest is how long SQS hides a message in all, from the receive on.
+const longest = 12 * time.Hour
+
+// mostCounted bounds the messages of which more tries are known than the queue counts.
+const mostCounted = 10_000
+
+// callTimeout is the deadline of a call that does not wait for messages.
+const callTimeout = 10 * time.Second
+
+type input struct {
+	cfg   Config
+	queue aws.Queue
+	log   *slog.Logger
+	http  *http.Client // carries the requests in tests; nil: the network
+
+	conn    atomic.Pointer[conn] // acks may come after it was replaced, or closed
+	stopped atomic.Bool          // no Read follows
+	owner   engine.Meta          // that all messages have
+
+	changing chan struct{} // has room for one: who renews leases, or notes ends
+
+	mu   sync.Mutex // guards the fields below
+	next uint64
+	held map[uint64]*lease           // messages that were read and not settled, by Ref
+	more *simplelru.LRU[string, int] // tries beyond the receives of messages that wait in the queue, by id
+	poll *poll                       // the last one; nil: there was none
+	gave bool                        // messages were given back since Stop
+}
+
+// conn is one opening of the input.
+type conn struct {
+	session    *aws.Session
+	client     *awssqs.Client
+	url        string
+	visibility time.Duration
+}
+
+var (
+	_ engine.Opener   = (*input)(nil)
+	_ engine.Closer   = (*input)(nil)
+	_ engine.Stopper  = (*input)(nil)
+	_ engine.Returner = (*input)(nil)
+	_ engine.Delayer  = (*input)(nil)
+	_ engine.Orderly  = (*input)(nil)
+	_ engine.Acker    = (*input)(nil)
+	_ engine.Leaser   = (*input)(nil)
+
+	_ engine.Withholder = (*input)(nil)
+)
+
+func newInput(c Config, env engine.Env) (engine.Input, error) {
+	if aws.IsPattern(c.Queue) {
+		return &pattern{cfg: c, env: env}, nil
+	}
+	q, err := aws.ParseQueue(c.Queue)
+	if err != nil {
+		return nil, err
+	}
+	more, err := simplelru.NewLRU[string, int](mostCounted, nil)
+	if err != nil {
+		return nil, err
+	}
+	return &input{cfg: c, queue: q, log: env.Log, more: more, held: map[uint64]*lease{}, changing: make(chan struct{}, 1), owner: engine.Meta{}.With("queue", q.Name)}, nil
+}
+
+// TakesBack says that each message is deleted, or made visible, by itself.
+func (in *input) TakesBack() engine.TakesBack { return engine.TakesOne }
+
+// Delays is how long a message can be hidden.
+func (in *input) Delays() time.Duration { return longest }
+
+// OrderBy keeps the order of a FIFO queue's groups.
+func (in *input) OrderBy() string { return orderBy(in.queue.Name) }
+
+func orderBy(queue string) string {
+	if (aws.Queue{Name: queue}).FIFO() {
+		return `meta("message_group_id")`
+	}
+	return ""
+}
+
+// Withholds says that a FIFO queue keeps a group's messages back while one is under way.
+func (in *input) Withholds() bool { return in.queue.FIFO() }
+
+// Open finds the queue, and how long it hides messages.
+func (in *input) Open(ctx context.Context) error {
+	session, err := in.cfg.Open(ctx, in.queue.Region, in.http)
+	if err != nil {
+		return err
+	}
+	c := &conn{session: session, client: session.SQS()}
+	if c.url, err = in.queue.Find(ctx, c.client, session.Region()); err == nil {
+		c.visibility, err = in.visibilityOf(ctx, c)
+	}
+	if err != nil {
+		session.Close()
+		return err
+	}
+	in.stopped.Store(false)
+	in.mu.Lock()
+	in.gave = false
+	in.mu.Unlock()
+	in.conn.Store(c)
+	return nil
+}
+
+// Stop says that no Read follows: what is returned from now on is wanted elsewhere.
+func (in *input) Stop(context.Context) error {
+	in.stopped.Store(true)
+	return nil
+}
+
+// Close makes visible what was read and has no end; an input that failed keeps it,
+// to go on.
+func (in *input) Close(ctx context.Context) error {
+	c := in.conn.Load()
+	if c == nil {
+		return nil
+	}
+	defer c.session.Close()
+	defer in.endPoll(ctx)
+	if !in.stopped.Load() {
+		return nil
+	}
+	return in.releaseAll(ctx, c)
+}
