@@ -4,4 +4,5 @@ package batchers
 
 import (
 	_ "github.com/flowd-io/flowd/batchers/batch"
+	_ "github.com/flowd-io/flowd/batchers/window"
 )

@@ -1,26 +1,40 @@
 // Package processors is the list of built-in processors: importing it registers
-// them all.
+// them all, and the caches that some of them use.
 package processors
 
 import (
+	_ "github.com/flowd-io/flowd/internal/caches"
 	_ "github.com/flowd-io/flowd/processors/aggregate"
 	_ "github.com/flowd-io/flowd/processors/archive"
+	_ "github.com/flowd-io/flowd/processors/cache"
 	_ "github.com/flowd-io/flowd/processors/compress"
 	_ "github.com/flowd-io/flowd/processors/decode"
 	_ "github.com/flowd-io/flowd/processors/decompress"
+	_ "github.com/flowd-io/flowd/processors/dedupe"
 	_ "github.com/flowd-io/flowd/processors/each"
 	_ "github.com/flowd-io/flowd/processors/encode"
+	_ "github.com/flowd-io/flowd/processors/exec"
 	_ "github.com/flowd-io/flowd/processors/fail"
 	_ "github.com/flowd-io/flowd/processors/filter"
+	_ "github.com/flowd-io/flowd/processors/group"
+	_ "github.com/flowd-io/flowd/processors/http"
 	_ "github.com/flowd-io/flowd/processors/keep"
+	_ "github.com/flowd-io/flowd/processors/limit"
 	_ "github.com/flowd-io/flowd/processors/log"
 	_ "github.com/flowd-io/flowd/processors/map"
 	_ "github.com/flowd-io/flowd/processors/meta"
+	_ "github.com/flowd-io/flowd/processors/metric"
+	_ "github.com/flowd-io/flowd/processors/parallel"
+	_ "github.com/flowd-io/flowd/processors/rate_limit"
 	_ "github.com/flowd-io/flowd/processors/rename"
+	_ "github.com/flowd-io/flowd/processors/sample"
 	_ "github.com/flowd-io/flowd/processors/set"
 	_ "github.com/flowd-io/flowd/processors/sleep"
+	_ "github.com/flowd-io/flowd/processors/sort"
 	_ "github.com/flowd-io/flowd/processors/split"
 	_ "github.com/flowd-io/flowd/processors/steps"
 	_ "github.com/flowd-io/flowd/processors/switch"
 	_ "github.com/flowd-io/flowd/processors/unset"
+	_ "github.com/flowd-io/flowd/processors/validate"
+	_ "github.com/flowd-io/flowd/processors/while"
 )

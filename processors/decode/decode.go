@@ -8,7 +8,6 @@ import (
 	"fmt"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/engine/doc"
 	"github.com/flowd-io/flowd/internal/codec"
 	"github.com/flowd-io/flowd/internal/fields"
 )
@@ -54,8 +53,6 @@ func build(c Config, _ engine.Env) (engine.Processor, error) {
 	return engine.ProcessorFunc(p.process), nil
 }
 
-var emptyObject = []byte("{}") // never changed
-
 type decoder struct {
 	codec      codec.Codec
 	binary     bool
@@ -83,13 +80,7 @@ func (p *decoder) process(_ context.Context, m *engine.Message) error {
 	if !p.from.IsZero() {
 		return m.Doc().SetRaw(p.into.Path, out)
 	}
-	var d doc.Doc // the payload was text: there is no document yet to put it into
-	d.Reset(emptyObject, m.Doc().Arena())
-	if err := d.SetRaw(p.into.Path, out); err != nil {
-		return err
-	}
-	m.SetBytes(d.Bytes())
-	return nil
+	return p.into.Wrap(m, out)
 }
 
 // source is the text to decode.

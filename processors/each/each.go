@@ -83,7 +83,8 @@ func (e *each) process(ctx context.Context, m *engine.Message) error {
 				break
 			}
 			part := b.Add(element)
-			part.Meta, part.Ref = m.Meta, uint64(n+b.Len()-1)
+			part.Within(m)
+			part.Ref = uint64(n + b.Len() - 1)
 		}
 		if b.Len() == 0 {
 			return m.Doc().SetRaw(e.into, append(out, ']'))

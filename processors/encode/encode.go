@@ -9,7 +9,6 @@ import (
 	"fmt"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/engine/doc"
 	"github.com/flowd-io/flowd/internal/codec"
 	"github.com/flowd-io/flowd/internal/fields"
 )
@@ -46,8 +45,6 @@ func build(c Config, _ engine.Env) (engine.Processor, error) {
 	return engine.ProcessorFunc(p.process), nil
 }
 
-var emptyObject = []byte("{}") // never changed
-
 type encoder struct {
 	codec      codec.Codec
 	binary     bool
@@ -74,13 +71,7 @@ func (p *encoder) process(_ context.Context, m *engine.Message) error {
 	if !p.binary || !p.from.IsZero() {
 		return m.Doc().SetRaw(p.into.Path, text)
 	}
-	var d doc.Doc // the payload was bytes: there is no document yet to put them into
-	d.Reset(emptyObject, m.Doc().Arena())
-	if err := d.SetRaw(p.into.Path, text); err != nil {
-		return err
-	}
-	m.SetBytes(d.Bytes())
-	return nil
+	return p.into.Wrap(m, text)
 }
 
 // source is what is encoded: JSON text, or bytes for a binary codec.

@@ -1,0 +1,168 @@
+package window
+
+import (
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+)
+
+// use is the key of m, whose turn to be evicted is now last. It evicts before a
+// key gets its first window, so that there are never more than MaxKeys.
+func (s *batcher) use(m *engine.Message, emit engine.Emit) *key {
+	text := s.keyOf(m)
+	k := s.keys[string(text)]
+	if k == nil {
+		k = &key{text: string(text)}
+		s.keys[k.text] = k
+	}
+	switch {
+	case s.MaxKeys == 0:
+	case k.open > 0:
+		s.used.remove(k)
+		s.used.append(k)
+	case s.inUse == s.MaxKeys:
+		for _, w := range s.used.front.windows {
+			if w.batch != nil {
+				s.leave(w, engine.ByEvicted, emit)
+			}
+		}
+	}
+	return k
+}
+
+// fixed is the open window of k from start to end.
+func (s *batcher) fixed(b *engine.Batch, k *key, start, end int64) *window {
+	i := len(k.windows)
+	if i > 0 && k.windows[i-1].start >= start { // most events come in order
+		i = k.from(start)
+	}
+	if i == len(k.windows) || k.windows[i].start != start {
+		s.insert(k, i, start, end)
+	}
+	return s.ready(b, k.windows[i])
+}
+
+// insert makes a window of k at its place.
+func (s *batcher) insert(k *key, i int, start, end int64) *window {
+	w := &window{key: k, start: start, end: end, part: max(1, s.floor), at: -1}
+	k.windows = slices.Insert(k.windows, i, w)
+	return w
+}
+
+// ready makes sure that w is open.
+func (s *batcher) ready(b *engine.Batch, w *window) *window {
+	if w.batch != nil {
+		return w
+	}
+	if w.at >= 0 {
+		s.left.remove(w)
+	}
+	s.serial++
+	w.batch, w.opened = b.Open(), s.serial
+	s.closing.push(w, s.closes(w))
+	s.opened.append(w)
+	k := w.key
+	if k.open++; k.open == 1 && s.MaxKeys > 0 {
+		s.inUse++
+		s.used.append(k)
+	}
+	return w
+}
+
+// shut takes the batch out of w. What w gets next is its next part.
+func (s *batcher) shut(w *window) *engine.Batch {
+	batch := w.inOrder()
+	batch.SetWindow(engine.Window{Start: instantOf(w.start), End: instantOf(w.end), Part: w.part})
+	w.batch, w.n, w.arrived, w.mixed = nil, 0, nil, false
+	w.part++
+	s.closing.remove(w)
+	s.opened.remove(w)
+	k := w.key
+	if k.open--; k.open == 0 && s.MaxKeys > 0 {
+		s.inUse--
+		s.used.remove(k)
+	}
+	return batch
+}
+
+// leave emits what w has so far, and keeps w known.
+func (s *batcher) leave(w *window, why engine.Trigger, emit engine.Emit) {
+	batch := s.shut(w)
+	s.left.push(w, s.closes(w))
+	s.warning.count(why)
+	emit(batch, why)
+}
+
+// rest ends a call: it bounds the windows that are only known, and warns.
+func (s *batcher) rest(now time.Time) {
+	for len(s.left) > s.maxLeft {
+		w := s.left.top(s.closes)
+		s.left.remove(w)
+		s.forget(w)
+		s.floor, s.floorUntil = max(s.floor, w.part), max(s.floorUntil, s.closes(w))
+	}
+	s.warning.tell(now)
+}
+
+// forget is the end of a window, and of its key if it was the last.
+func (s *batcher) forget(w *window) {
+	w.key.drop(w)
+	if len(w.key.windows) == 0 {
+		delete(s.keys, w.key.text)
+	}
+}
+
+// drop takes w out of its key. The first one, which closes first, goes at no cost.
+func (k *key) drop(w *window) {
+	i := k.from(w.start)
+	if i == 0 {
+		k.windows[0] = nil
+		k.windows = k.windows[1:]
+		return
+	}
+	k.windows = slices.Delete(k.windows, i, i+1)
+}
+
+// from is the place of the first window that begins at a time or later.
+func (k *key) from(start int64) int {
+	i, _ := slices.BinarySearchFunc(k.windows, start, func(w *window, start int64) int {
+		if w.start < start {
+			return -1
+		}
+		return 1
+	})
+	return i
+}
+
+func instantOf(at int64) time.Time { return time.Unix(0, at).UTC() }
+
+// warning tells the log of windows that leave in parts, at most once a minute.
+type warning struct {
+	log              *slog.Logger
+	last             time.Time
+	pressed, evicted int // windows since then
+}
+
+func (w *warning) count(why engine.Trigger) {
+	switch why {
+	case engine.ByPressure:
+		w.pressed++
+	case engine.ByEvicted:
+		w.evicted++
+	}
+}
+
+func (w *warning) tell(now time.Time) {
+	if w.pressed+w.evicted == 0 || !w.last.IsZero() && now.Sub(w.last) < time.Minute {
+		return
+	}
+	if w.pressed > 0 {
+		w.log.Warn("windows leave in parts: there is no room for all their messages (raise engine.max_in_flight, or make windows shorter)", "windows", w.pressed)
+	}
+	if w.evicted > 0 {
+		w.log.Warn("windows leave in parts: there are more keys than max_keys (raise it)", "windows", w.evicted)
+	}
+	w.last, w.pressed, w.evicted = now, 0, 0
+}

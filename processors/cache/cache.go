@@ -1,0 +1,261 @@
+// Package cache is the processor `cache`: it reads and writes values of a cache.
+// Start at [Config].
+package cache
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/internal/fields"
+	"github.com/flowd-io/flowd/internal/twophase"
+)
+
+// Config configures the cache processor.
+type Config struct {
+	Get    engine.CacheName `yaml:"get" doc:"Cache of resources.caches to read from."`
+	Set    engine.CacheName `yaml:"set" doc:"Instead: cache to write to."`
+	Add    engine.CacheName `yaml:"add" doc:"Instead: cache to write to unless the key has a value."`
+	Delete engine.CacheName `yaml:"delete" doc:"Instead: cache to remove the key from."`
+	Key    expr.Expr        `yaml:"key" check:"required" doc:"The key: text as it is, all else as JSON. nil fails the message."`
+	Value  expr.Expr        `yaml:"value" doc:"What set and add write, as JSON; true by default for add."`
+	TTL    time.Duration    `yaml:"ttl" check:"min=1ms" doc:"How long set and add keep the value; as long as the cache does, by default."`
+	Into   fields.Path      `yaml:"into" doc:"Field that takes the value of get, null where there is none; for add whether the key was new."`
+}
+
+// CheckConfig refuses all but one way to use a cache, and what that has no use for.
+func (c *Config) CheckConfig(report func(path, message, remedy string)) {
+	verbs := c.verbs()
+	switch len(verbs) {
+	case 1:
+	case 0:
+		report("", "names no cache", "write one of `get: CACHE`, `set: CACHE`, `add: CACHE`, `delete: CACHE`")
+		return
+	default:
+		report(verbs[1], "is one way too many, there is "+verbs[0]+" already", "write a step for each")
+		return
+	}
+	verb := verbs[0]
+	writes := verb == "set" || verb == "add"
+	if verb == "set" && c.Value.IsZero() {
+		report("value", "required", "write what is kept, such as `value: this`")
+	}
+	if verb == "get" && c.Into.IsZero() {
+		report("into", "required", "write the field that takes the value, such as `into: user`")
+	}
+	if !writes && !c.Value.IsZero() {
+		report("value", verb+" writes no value", "remove it, or write `set`")
+	}
+	if !writes && c.TTL > 0 {
+		report("ttl", verb+" writes no value that could grow old", "remove it, or write it at the cache")
+	}
+	if (verb == "set" || verb == "delete") && !c.Into.IsZero() {
+		report("into", verb+" has no result", "remove it, or write `get` or `add`")
+	}
+}
+
+func (c *Config) verbs() (found []string) {
+	for _, v := range []struct {
+		name  string
+		cache engine.CacheName
+	}{{"get", c.Get}, {"set", c.Set}, {"add", c.Add}, {"delete", c.Delete}} {
+		if v.cache != "" {
+			found = append(found, v.name)
+		}
+	}
+	return found
+}
+
+// Words are those that users of other systems type.
+func (*Config) Words() map[string]string {
+	return map[string]string{
+		"resource": "write its name after what to do: `get: CACHE`", "operator": "write it as a key: `get: CACHE`", "cache": "write it after what to do: `get: CACHE`",
+		"result_map": "write `into`", "target": "write `into`", "default": "write a step `set` behind this: `{x: x ?? DEFAULT}`",
+	}
+}
+
+const help = `
+Reads or writes a value of a cache. Writes reach the cache when their message has
+been delivered or filtered, and are forgotten when it has failed, into a dead
+letter too; this pipeline's steps see them at once. A key that another message is
+about to add is not new and not known: such a message waits.
+
+Messages go through a step several at a time: a value that a later step sets is
+not seen by one that reads it before, of the next message.
+
+    - cache: {get: users, key: user_id, into: user}
+    - cache: {set: users, key: id, value: this, ttl: 1h}
+    - cache: {add: seen, key: id, into: is_new}
+    - cache: {delete: users, key: id}
+`
+
+func init() {
+	engine.Register(engine.Processors, "cache", help, Config{}, build)
+}
+
+func build(c Config, env engine.Env) (engine.Processor, error) {
+	name := string(c.Get + c.Set + c.Add + c.Delete) // there is one
+	known, err := env.Cache(name)
+	if err != nil {
+		return nil, err
+	}
+	s := &step{Config: c, cache: twophase.Join(env, name, known)}
+	s.from, s.bare = c.Value.Path()
+	switch {
+	case c.Get != "":
+		s.run = s.get
+	case c.Add != "":
+		s.run = s.add
+	default:
+		s.run = s.write
+	}
+	return s, nil
+}
+
+var _ engine.Closer = (*step)(nil)
+
+type step struct {
+	Config
+	cache *twophase.Use
+	from  doc.Path // of a value that is only a path: its text is copied
+	bare  bool
+	run   func(ctx context.Context, all []call)
+}
+
+// call is one message with its key.
+type call struct {
+	m   *engine.Message
+	key string
+}
+
+// Process does for each message what the step is for.
+func (s *step) Process(ctx context.Context, b *engine.Batch) error {
+	all := make([]call, 0, b.Len())
+	for m := range b.All() {
+		key, err := s.key(m)
+		if err != nil {
+			m.Fail(err)
+			continue
+		}
+		all = append(all, call{m, key})
+	}
+	s.run(ctx, all)
+	return nil
+}
+
+func (s *step) key(m *engine.Message) (string, error) {
+	v, err := s.Key.Eval(m)
+	if err != nil {
+		return "", err
+	}
+	switch v := v.(type) {
+	case nil:
+		return "", engine.Errorf(engine.Expression, "the key %s is nil (where that is right, guard the step with `when`)", s.Key.String())
+	case string:
+		if v == "" {
+			return "", engine.Errorf(engine.Expression, "the key %s is empty (where that is right, guard the step with `when`)", s.Key.String())
+		}
+		return v, nil
+	}
+	text, err := doc.Append(nil, v)
+	return string(text), err
+}
+
+func (s *step) get(ctx context.Context, all []call) {
+	keys := make([]string, len(all))
+	for i := range all {
+		keys[i] = all[i].key
+	}
+	type result struct {
+		value []byte
+		ok    bool
+		err   error
+	}
+	results := make([]result, len(all))
+	s.cache.GetAll(ctx, keys, func(i int, value []byte, ok bool, err error) { results[i] = result{value, ok, err} })
+	for i, r := range results {
+		m, err := all[i].m, r.err
+		switch {
+		case err != nil:
+		case !r.ok:
+			err = m.Set(s.Into.Path, nil)
+		default:
+			err = put(m, s.Into.Path, r.value)
+		}
+		if err != nil {
+			m.Fail(err)
+		}
+	}
+}
+
+// put sets a path to a value that may come from another program: what is no
+// JSON is text.
+func put(m *engine.Message, p doc.Path, value []byte) error {
+	var d doc.Doc
+	d.Reset(value, nil)
+	if d.Valid() != nil {
+		return m.Set(p, strings.ToValidUTF8(string(value), "\uFFFD"))
+	}
+	return m.Doc().SetRaw(p, bytes.TrimSpace(value))
+}
+
+func (s *step) write(ctx context.Context, all []call) {
+	writes := make([]twophase.Write, 0, len(all))
+	for _, c := range all {
+		w := twophase.Write{M: c.m, Key: c.key, TTL: s.TTL, Delete: s.Delete != ""}
+		if !w.Delete {
+			var err error
+			if w.Value, err = s.value(c.m); err != nil {
+				c.m.Fail(err)
+				continue
+			}
+		}
+		writes = append(writes, w)
+	}
+	s.cache.Write(ctx, writes)
+}
+
+func (s *step) add(ctx context.Context, all []call) {
+	adds := make([]twophase.Add, 0, len(all))
+	for _, c := range all {
+		value, err := s.value(c.m)
+		if err != nil {
+			c.m.Fail(err)
+			continue
+		}
+		adds = append(adds, twophase.Add{M: c.m, Key: c.key, Value: value, TTL: s.TTL})
+	}
+	s.cache.Add(ctx, adds, func(m *engine.Message, added bool) error {
+		if s.Into.IsZero() {
+			return nil
+		}
+		return m.Set(s.Into.Path, added)
+	})
+}
+
+// value is a text of its own: the message's would keep the block alive in which
+// it was read.
+func (s *step) value(m *engine.Message) ([]byte, error) {
+	if s.Value.IsZero() {
+		return []byte("true"), nil
+	}
+	if !s.bare {
+		v, err := s.Value.Eval(m)
+		if err != nil {
+			return nil, err
+		}
+		return doc.Append(nil, v)
+	}
+	raw, ok, err := m.Document().Raw(s.from)
+	if err != nil || ok {
+		return bytes.Clone(raw), err
+	}
+	return []byte("null"), nil
+}
+
+// Close forgets what belongs to messages that have not been delivered.
+func (s *step) Close(ctx context.Context) error { return s.cache.Close(ctx) }

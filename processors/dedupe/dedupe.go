@@ -1,0 +1,138 @@
+// Package dedupe is the processor `dedupe`: it drops messages whose key has been
+// delivered before. Start at [Config].
+package dedupe
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"sync"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/internal/twophase"
+)
+
+// Config configures the dedupe processor.
+type Config struct {
+	Key     expr.Expr        `yaml:"key,main" check:"required" doc:"What equal messages have in common. A message whose key is nil goes on as it is."`
+	Window  time.Duration    `yaml:"window" check:"min=1ms" default:"10m" doc:"How long a key is remembered, from the delivery of its message."`
+	Cache   engine.CacheName `yaml:"cache" doc:"Cache of resources.caches that remembers the keys, shared by all who name it; by default the step's own memory, which a restart or reload forgets."`
+	MaxKeys int              `yaml:"max_keys" check:"min=1" doc:"Keys that the step's own memory remembers, 1000000 by default, about 80 bytes each; the oldest are forgotten first. A cache has a limit of its own."`
+}
+
+// CheckConfig refuses a limit that nothing would obey.
+func (c *Config) CheckConfig(report func(path, message, remedy string)) {
+	if c.Cache != "" && c.MaxKeys > 0 {
+		report("max_keys", "is the limit of the step's own memory, and there is a cache", "write it at the cache")
+	}
+}
+
+// Words are those that users of other systems type.
+func (*Config) Words() map[string]string {
+	return map[string]string{"ttl": "write `window`", "fields": "write `key`, as [a, b] for several", "id": "write `key`", "drop_on_err": "write `on_error: continue` beside `dedupe`"}
+}
+
+const maxKeys = 1_000_000
+
+const help = `
+Drops messages whose key has come before. A key counts as soon as its message is
+delivered or filtered. One that fails, into a dead letter too, and comes again is no
+duplicate; an equal one that comes meanwhile waits until the first has ended.
+
+    - dedupe: id
+    - dedupe: {key: "[customer, order]", window: 1h}
+    - dedupe: {key: id, window: 24h, cache: seen}
+
+Of messages that make each other wait in a circle, parts of split messages for
+example, one does not wait: it is dropped, the other being under way.
+`
+
+func init() {
+	engine.Register(engine.Processors, "dedupe", help, Config{}, build)
+}
+
+func build(c Config, env engine.Env) (engine.Processor, error) {
+	d := &dedupe{key: c.Key, window: c.Window}
+	if c.Cache == "" {
+		d.own = true
+		d.keys = twophase.Join(env, "", newMemory(cmp.Or(c.MaxKeys, maxKeys)))
+		return d, nil
+	}
+	cache, err := env.Cache(string(c.Cache))
+	if err != nil {
+		return nil, err
+	}
+	d.keys = twophase.Join(env, string(c.Cache), cache)
+	return d, nil
+}
+
+var _ engine.Closer = (*dedupe)(nil)
+
+type dedupe struct {
+	key    expr.Expr
+	window time.Duration
+	keys   *twophase.Use
+	own    bool // keys lie in the step's own memory
+}
+
+// work is what one call needs; calls reuse it.
+type work struct {
+	adds []twophase.Add
+	text []byte
+}
+
+var works = sync.Pool{New: func() any { return new(work) }}
+
+// Process drops the duplicates that are known to be some.
+func (d *dedupe) Process(ctx context.Context, b *engine.Batch) error {
+	w := works.Get().(*work)
+	for m := range b.All() {
+		text, ok, err := d.key.AppendKey(w.text[:0], m)
+		w.text = text
+		switch {
+		case err != nil:
+			m.Fail(err)
+		case ok:
+			w.adds = append(w.adds, twophase.Add{M: m, Key: d.name(text), Value: yes, TTL: d.window})
+		}
+	}
+	if len(w.adds) > 0 {
+		d.keys.Add(ctx, w.adds, keep)
+	}
+	clear(w.adds)
+	w.adds = w.adds[:0]
+	works.Put(w)
+	return nil
+}
+
+// yes is the value of all keys.
+var yes = []byte("true")
+
+func keep(m *engine.Message, added bool) error {
+	if !added {
+		m.Drop()
+	}
+	return nil
+}
+
+// longKey is the length from which a key is known by its hash.
+const longKey = 64
+
+// name is what a key is called in the cache.
+func (d *dedupe) name(text []byte) string {
+	switch {
+	case d.own:
+		f := fingerprintOf(text)
+		return string(f[:])
+	case len(text) <= longKey:
+		return string(text)
+	}
+	sum := sha256.Sum256(text)
+	return "sha256:" + base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// Close forgets the keys of messages that have not been delivered.
+func (d *dedupe) Close(ctx context.Context) error { return d.keys.Close(ctx) }

@@ -1,0 +1,208 @@
+// Package exec is the processor `exec`: it hands messages to a program. Start at
+// [Config]; once.go starts a program for each message, stream.go keeps some
+// running, each of which is a [process].
+package exec
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/call"
+	"github.com/flowd-io/flowd/internal/fields"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// Config configures the exec processor.
+type Config struct {
+	Command     command                   `yaml:"command,main" check:"required" doc:"The program and its arguments, as they are: there is no shell, and no data gets into them. Text is cut at its blanks, but for those between quotes. A name without a slash is looked up in PATH."`
+	Mode        string                    `yaml:"mode" check:"oneof=per_message|stream" doc:"per_message starts the program for each message; stream keeps it running and exchanges lines."`
+	Into        fields.Path               `yaml:"into" doc:"Field that takes the answer; without it the answer replaces the payload."`
+	Env         schema.Map[schema.Secret] `yaml:"env" doc:"Environment variables, beside those of flowd itself."`
+	Dir         string                    `yaml:"dir" doc:"Directory in which the program runs; flowd's own by default."`
+	MaxOutput   schema.Size               `yaml:"max_output" check:"min=1" doc:"Largest answer; with a larger one the program is killed and the message fails."`
+	Concurrency int                       `yaml:"concurrency" check:"min=1" doc:"Programs that run at once; the number of CPUs by default."`
+}
+
+// CheckConfig reports what can't be run.
+func (c *Config) CheckConfig(report func(path, message, remedy string)) {
+	if len(c.Command) > 0 && c.Command[0] == "" {
+		report("command", "the program has no name", "write [program, argument, …]")
+	}
+	for _, arg := range c.Command {
+		if strings.ContainsRune(arg, 0) {
+			report("command", "there is a NUL in it", "remove it")
+		}
+	}
+	for name, value := range c.Env.All() {
+		if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value.Reveal(), 0) {
+			report("env", fmt.Sprintf("%q is no environment variable", name), "write NAME: value")
+		}
+	}
+}
+
+// Words are what users of other systems write.
+func (*Config) Words() map[string]string {
+	return map[string]string{
+		"name": "write `command: [name, argument, …]`", "args": "write `command: [program, argument, …]`", "args_mapping": "arguments are fixed: send data by the payload",
+		"cmd": "write `command`", "max_buffer": "write `max_output`", "environment": "write `env`",
+		"timeout": "write `timeout` on the step, beside `exec`", "retries": "write `retry` on the step, beside `exec`",
+	}
+}
+
+const help = `
+Hands messages to a program, and takes what it writes as the new payload or,
+with into, as a field: a document where it is JSON, else text.
+
+mode: per_message starts the program for each message, with the payload as its
+standard input. A line end behind its text is taken off. An exit status other
+than 0 fails the message for good, with the end of what the program wrote to
+standard error; 75 (EX_TEMPFAIL) says that it may work when tried again, and so
+does a program that was stopped by a signal from outside.
+
+mode: stream keeps the program running. It gets each message as one line, JSON
+of several lines being joined, and writes exactly one line for each, in order.
+It must not hold lines back (python3 -u, jq --unbuffered, sed -u). When it ends,
+the message that it was at fails as transient, and it is started again, after a
+pause that grows; lines behind that message are sent again. What it writes to
+standard error is logged.
+
+A program that takes longer than the step's timeout is killed, with all that it
+has started. flowd's own environment goes to the program, and env beside it. At
+the end its standard input is closed; what still runs 2s later is killed.
+
+    - exec: {command: [exiftool, -json, "-"], into: exif}
+    - exec: {command: [python3, -u, score.py], mode: stream, concurrency: 4}
+      timeout: 5s
+`
+
+const (
+	perMessage = "per_message"
+	stream     = "stream"
+
+	maxQuoted = 400             // bytes of standard error in an error
+	ioDelay   = time.Second     // for output that others still hold open when the program has ended
+	grace     = 2 * time.Second // to end in, at the end
+)
+
+func init() {
+	engine.Register(engine.Processors, "exec", help, Config{Mode: perMessage, MaxOutput: 1 << 20}, build)
+}
+
+func build(c Config, env engine.Env) (engine.Processor, error) {
+	p := program{cfg: c, log: env.Log}
+	if p.cfg.Concurrency == 0 {
+		p.cfg.Concurrency = runtime.GOMAXPROCS(0)
+	}
+	for name, value := range c.Env.All() {
+		p.env = append(p.env, name+"="+value.Reveal())
+		p.secrets = append(p.secrets, value.Reveal())
+	}
+	if c.Mode == stream {
+		return newStream(p), nil
+	}
+	return &once{program: p, slots: make(chan struct{}, p.cfg.Concurrency)}, nil
+}
+
+// program is what is run, and how.
+type program struct {
+	cfg     Config
+	log     *slog.Logger
+	env     []string // beside flowd's own
+	secrets []string // what no error and no log shows
+
+	path string // of the file; set by find
+}
+
+// find looks for the program.
+func (p *program) find() error {
+	name := p.cfg.Command[0]
+	if p.cfg.Dir != "" {
+		if info, err := os.Stat(p.cfg.Dir); err != nil {
+			return fmt.Errorf("dir: %w", err)
+		} else if !info.IsDir() {
+			return fmt.Errorf("dir: %s is no directory", p.cfg.Dir)
+		}
+	}
+	at := name
+	if filepath.Base(name) != name && !filepath.IsAbs(name) {
+		at = filepath.Join(p.cfg.Dir, name) // as the system takes it, which is in the directory already
+	}
+	path, err := exec.LookPath(at)
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
+		return fmt.Errorf("program %q is not in PATH (install it, or write where it is)", name)
+	case err != nil:
+		return fmt.Errorf("program %q: %w", name, cause(err))
+	}
+	p.path, err = filepath.Abs(path)
+	return err
+}
+
+// cause is the error within those that name the program again.
+func cause(err error) error {
+	var e *exec.Error
+	if errors.As(err, &e) {
+		err = e.Err
+	}
+	var at *os.PathError
+	if errors.As(err, &at) {
+		err = at.Err
+	}
+	return err
+}
+
+// prepare completes a command, in a process group of its own so that all of it
+// can be killed.
+func (p *program) prepare(cmd *exec.Cmd) *exec.Cmd {
+	cmd.Args = p.cfg.Command
+	cmd.Env = append(os.Environ(), p.env...)
+	cmd.Dir = p.cfg.Dir
+	cmd.SysProcAttr = ownGroup()
+	cmd.WaitDelay = ioDelay
+	return cmd
+}
+
+// ready says whether a message can take an answer.
+func (p *program) ready(m *engine.Message) error {
+	if p.cfg.Into.IsZero() {
+		return nil
+	}
+	return m.Doc().Valid()
+}
+
+// put puts an answer into a message.
+func (p *program) put(m *engine.Message, answer []byte) error {
+	if p.cfg.Into.IsZero() {
+		m.SetBytes(answer)
+		return nil
+	}
+	raw, err := call.Value(answer, true)
+	if err != nil {
+		return err
+	}
+	return m.Doc().SetRaw(p.cfg.Into.Path, raw)
+}
+
+// described is how a program ended, with the end of what it wrote to standard error.
+func (p *program) described(err error, said *tail) string {
+	text := "exit status 0"
+	if err != nil {
+		text = err.Error()
+	}
+	if quote := call.Tail(said.bytes(), maxQuoted, p.secrets); quote != "" {
+		text += ": " + quote
+	}
+	return text
+}
+
+func (p *program) tooLong() error {
+	return engine.Errorf(engine.Permanent, "the answer is longer than max_output, %s (raise it, if answers may be that long)", p.cfg.MaxOutput)
+}

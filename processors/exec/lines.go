@@ -1,0 +1,101 @@
+package exec
+
+import (
+	"bytes"
+	"errors"
+)
+
+// bounded keeps what is written to it, up to a bound.
+type bounded struct {
+	max  int
+	over func() // called at the bound
+
+	buf  bytes.Buffer
+	full bool
+}
+
+var errFull = errors.New("more than may be")
+
+// Write keeps p.
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.buf.Len()+len(p) > b.max {
+		b.full = true
+		b.over()
+		return 0, errFull
+	}
+	return b.buf.Write(p)
+}
+
+// maxTail is how much of standard error is kept: more than is shown, so that
+// masking sees whole secrets.
+const maxTail = 4 << 10
+
+// tail keeps the end of what is written to it.
+type tail struct{ buf []byte }
+
+// Write keeps the end of p.
+func (t *tail) Write(p []byte) (int, error) {
+	t.buf = append(t.buf, p[max(0, len(p)-maxTail):]...)
+	if len(t.buf) > 2*maxTail {
+		t.buf = append(t.buf[:0], t.buf[len(t.buf)-maxTail:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) bytes() []byte { return t.buf }
+
+// splitter cuts what is written to it into lines.
+type splitter struct {
+	max int
+	// take gets each line, which it does not keep; of one that is longer than max
+	// it gets the beginning. After an error nothing more is taken.
+	take func(line []byte, cut bool) error
+
+	buf  []byte // a line that has begun
+	skip bool   // the rest of a line that was cut
+}
+
+// Write takes the lines in p.
+func (s *splitter) Write(p []byte) (int, error) {
+	n := len(p)
+	for len(p) > 0 {
+		line, rest, ends := bytes.Cut(p, []byte("\n"))
+		p = rest
+		if err := s.add(line, ends); err != nil {
+			return 0, err
+		}
+	}
+	return n, nil
+}
+
+// add adds a piece of a line.
+func (s *splitter) add(piece []byte, ends bool) error {
+	if s.skip {
+		s.skip = !ends
+		return nil
+	}
+	if room := s.max - len(s.buf); len(piece) > room {
+		s.skip = !ends
+		return s.give(append(s.buf, piece[:room]...), true)
+	}
+	if !ends || len(s.buf) > 0 {
+		s.buf = append(s.buf, piece...)
+		piece = s.buf
+	}
+	if !ends {
+		return nil
+	}
+	return s.give(bytes.TrimSuffix(piece, []byte("\r")), false)
+}
+
+func (s *splitter) give(line []byte, cut bool) error {
+	s.buf = s.buf[:0]
+	return s.take(line, cut)
+}
+
+// flush takes a last line that has no end.
+func (s *splitter) flush() {
+	if len(s.buf) > 0 {
+		_ = s.give(s.buf, false)
+	}
+}

@@ -1,0 +1,101 @@
+package exec
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os/exec"
+	"unicode/utf8"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/call"
+)
+
+// once starts the program for each message.
+type once struct {
+	program
+	slots chan struct{} // one for each program that runs
+}
+
+var (
+	_ engine.Opener     = (*once)(nil)
+	_ engine.Waiter     = (*once)(nil)
+	_ call.Asker[*task] = (*once)(nil)
+)
+
+// Open looks for the program.
+func (o *once) Open(context.Context) error { return o.find() }
+
+// Together is how many programs run at once.
+func (o *once) Together() int { return o.cfg.Concurrency }
+
+// Process runs the programs, which end with ctx.
+func (o *once) Process(ctx context.Context, b *engine.Batch) error {
+	call.Each(ctx, b, o.cfg.Concurrency, o)
+	return nil
+}
+
+// task is one run of the program.
+type task struct{ payload, answer []byte }
+
+// Prepare takes the payload.
+func (o *once) Prepare(m *engine.Message) (*task, error) {
+	return &task{payload: m.Bytes()}, o.ready(m)
+}
+
+// Finish puts the answer into the message.
+func (o *once) Finish(m *engine.Message, t *task) error { return o.put(m, t.answer) }
+
+// exTempFail is the exit status that asks to try again (EX_TEMPFAIL of sysexits.h).
+const exTempFail = 75
+
+// Call runs the program to its end.
+func (o *once) Call(ctx context.Context, t *task) error {
+	select {
+	case o.slots <- struct{}{}:
+		defer func() { <-o.slots }()
+	case <-ctx.Done():
+		return late(ctx, "the step's time was over before the program could start")
+	}
+	run, cancel := context.WithCancel(ctx)
+	defer cancel()
+	out, said := &bounded{max: int(o.cfg.MaxOutput), over: cancel}, &tail{}
+	cmd := o.prepare(exec.CommandContext(run, o.path))
+	cmd.Cancel = func() error { return killGroup(cmd.Process) }
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(t.payload), out, said
+	err := cmd.Run()
+	var exit *exec.ExitError
+	switch {
+	case out.full:
+		return o.tooLong()
+	case err == nil:
+		t.answer = withoutLineEnd(out.buf.Bytes())
+		return nil
+	case ctx.Err() != nil:
+		return late(ctx, "the program took longer than the step may, and was killed")
+	case errors.Is(err, exec.ErrWaitDelay):
+		_ = killGroup(cmd.Process)
+		return engine.Errorf(engine.Permanent, "the program has ended, but others that it started kept its output open, and were killed (redirect their output)")
+	case !errors.As(err, &exit):
+		return engine.Errorf(engine.Transient, "program %q: %w", o.cfg.Command[0], cause(err))
+	case exit.ExitCode() == exTempFail || stoppedFromOutside(exit.ProcessState):
+		return engine.Errorf(engine.Transient, "%s", o.described(err, said))
+	}
+	return engine.Errorf(engine.Permanent, "%s", o.described(err, said))
+}
+
+// late is the error of what ctx has cut off.
+func late(ctx context.Context, what string) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return engine.Errorf(engine.Timeout, "%s (raise its `timeout`): %w", what, ctx.Err())
+	}
+	return engine.Errorf(engine.Transient, "the program was cut off: %w", ctx.Err())
+}
+
+// withoutLineEnd takes the line end off a text. Other bytes may end as they like.
+func withoutLineEnd(out []byte) []byte {
+	if !bytes.HasSuffix(out, []byte("\n")) || !utf8.Valid(out) {
+		return out
+	}
+	return bytes.TrimSuffix(out[:len(out)-1], []byte("\r"))
+}

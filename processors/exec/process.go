@@ -1,0 +1,222 @@
+package exec
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"os/exec"
+	"sync"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+)
+
+// process is a program that is kept running. One goroutine at a time exchanges
+// lines with it; what it writes is taken by others, so that neither side ever
+// waits for the other to read.
+type process struct {
+	prog *program
+	cmd  *exec.Cmd
+	in   io.WriteCloser
+	wr   *bufio.Writer // to in; of who exchanges lines
+	said *tail
+	done chan struct{} // closed when it has ended and all that it wrote was taken
+
+	mu      sync.Mutex // guards the fields below
+	owed    int        // answers of the exchange under way
+	answers [][]byte   // those that came
+	full    chan struct{}
+	why     error // it has ended or will end, for this reason
+	ending  bool  // Close has told it to end
+	served  bool  // it has answered something
+}
+
+// start starts the program. ended is called when it has ended, before done is closed.
+func start(p *program, logged *stderrLog, ended func(*process)) (*process, error) {
+	s := &process{prog: p, said: &tail{}, done: make(chan struct{}), cmd: p.prepare(&exec.Cmd{Path: p.path})}
+	errs := logged.writer()
+	s.cmd.Stdout = &splitter{max: int(p.cfg.MaxOutput), take: s.take}
+	s.cmd.Stderr = io.MultiWriter(errs, s.said)
+	in, err := s.cmd.StdinPipe()
+	if err == nil {
+		err = s.cmd.Start()
+	}
+	if err != nil {
+		return nil, engine.Errorf(engine.Transient, "program %q: %w", p.cfg.Command[0], cause(err))
+	}
+	s.in, s.wr = in, bufio.NewWriterSize(in, 64<<10)
+	go func() {
+		s.wait()
+		errs.flush()
+		logged.end()
+		ended(s)
+		close(s.done)
+	}()
+	return s, nil
+}
+
+// wait takes what the program writes until it has ended.
+func (s *process) wait() {
+	err := s.cmd.Wait()
+	if errors.Is(err, exec.ErrWaitDelay) {
+		_ = killGroup(s.cmd.Process) // others hold its output open
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.why == nil {
+		s.why = engine.Errorf(engine.Transient, "the program ended: %s", s.prog.described(err, s.said))
+		if !s.ending {
+			s.prog.log.Warn("the program ended", "reason", s.prog.described(err, s.said))
+		}
+	} else {
+		s.prog.log.Warn("the program was killed", "reason", s.why)
+	}
+}
+
+// take takes one line of output.
+func (s *process) take(line []byte, cut bool) error {
+	s.mu.Lock()
+	var err error
+	switch {
+	case s.owed == len(s.answers):
+		err = engine.Errorf(engine.Transient, "the program wrote a line that no message asked for (it has to write exactly one for each that it reads)")
+	case cut:
+		err = s.prog.tooLong()
+		s.served = true
+	default:
+		s.answers = append(s.answers, bytes.Clone(line))
+		s.served = true
+		if s.owed == len(s.answers) {
+			close(s.full)
+		}
+	}
+	s.mu.Unlock()
+	if err != nil {
+		s.kill(err)
+	}
+	return err
+}
+
+// kill ends the program for a reason.
+func (s *process) kill(why error) {
+	s.mu.Lock()
+	if s.why == nil {
+		s.why = why
+	}
+	s.mu.Unlock()
+	select {
+	case <-s.done:
+	default:
+		_ = killGroup(s.cmd.Process)
+	}
+}
+
+// exchange sends lines and returns the answers to the first of them, and why
+// there are no more. After an error the program is dead, or soon will be.
+func (s *process) exchange(ctx context.Context, lines [][]byte) ([][]byte, error) {
+	full := make(chan struct{})
+	s.mu.Lock()
+	s.owed, s.answers, s.full = len(lines), make([][]byte, 0, len(lines)), full
+	s.mu.Unlock()
+
+	over := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() { // ends a send that waits, too
+		defer close(over)
+		s.kill(s.late(ctx))
+	})
+	if err := s.send(lines); err != nil {
+		select { // it has ended, and is about to say why, or it reads no more
+		case <-full:
+		case <-s.done:
+		case <-ctx.Done():
+		case <-time.After(ioDelay):
+			s.kill(engine.Errorf(engine.Transient, "the program reads no more: %w", cause(err)))
+		}
+	}
+	select {
+	case <-full:
+	case <-s.done:
+	case <-ctx.Done():
+		s.kill(s.late(ctx)) // stop may come before what it stops
+		select {            // answers that were written in time may not have been read
+		case <-s.done:
+		case <-time.After(ioDelay):
+		}
+	}
+	if !stop() {
+		<-over // else it could kill in someone else's exchange
+	}
+
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	answers := s.answers
+	s.owed, s.answers = 0, nil
+	if len(answers) == len(lines) {
+		return answers, nil
+	}
+	return answers, s.why
+}
+
+func (s *process) send(lines [][]byte) error {
+	for _, line := range lines {
+		if _, err := s.wr.Write(line); err != nil {
+			return err
+		}
+		if err := s.wr.WriteByte('\n'); err != nil {
+			return err
+		}
+	}
+	return s.wr.Flush()
+}
+
+// late is the error of an exchange that ctx has cut off.
+func (s *process) late(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	what := "the program did not answer in the step's time, and was killed"
+	if !s.served {
+		what += "; it has never answered, so it may hold lines back (make it flush each one)"
+	}
+	return late(ctx, what)
+}
+
+// dead says whether the program has ended, and whether it did so in good order.
+func (s *process) dead() (is, inOrder bool) {
+	select {
+	case <-s.done:
+		return true, s.cmd.ProcessState.Success() && s.served
+	default:
+		return false, false
+	}
+}
+
+// hasServed says whether the program has answered anything, be it too much.
+func (s *process) hasServed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.served
+}
+
+// end closes the program's input and, when it does not end by that, kills it.
+func (s *process) end(ctx context.Context) {
+	s.mu.Lock()
+	s.ending = true
+	s.mu.Unlock()
+	_ = s.in.Close()
+	wait := time.NewTimer(grace)
+	defer wait.Stop()
+	select {
+	case <-s.done:
+		return
+	case <-wait.C:
+	case <-ctx.Done():
+	}
+	s.kill(errors.New("it did not end when its input was closed"))
+	wait.Reset(grace)
+	select {
+	case <-s.done:
+	case <-wait.C: // not even the system can end it
+	}
+}

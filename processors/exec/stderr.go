@@ -1,0 +1,52 @@
+package exec
+
+import (
+	"log/slog"
+	"sync/atomic"
+
+	"golang.org/x/time/rate"
+
+	"github.com/flowd-io/flowd/internal/call"
+)
+
+// A program that floods its standard error does not flood the log: this much of
+// a line is logged, and so many lines a second.
+const (
+	maxLogged = 2 << 10
+	perSecond = 20
+)
+
+// stderrLog logs what the programs of a step write to standard error.
+type stderrLog struct {
+	log     *slog.Logger
+	secrets []string
+	limit   *rate.Limiter
+	left    atomic.Int64 // lines left out since the last that was logged
+}
+
+func newStderrLog(p *program) *stderrLog {
+	return &stderrLog{log: p.log.With("program", p.cfg.Command[0]), secrets: p.secrets, limit: rate.NewLimiter(perSecond, 5*perSecond)}
+}
+
+// writer takes what one program writes.
+func (l *stderrLog) writer() *splitter { return &splitter{max: maxLogged, take: l.line} }
+
+func (l *stderrLog) line(line []byte, _ bool) error {
+	if len(line) == 0 {
+		return nil
+	}
+	if !l.limit.Allow() {
+		l.left.Add(1)
+		return nil
+	}
+	l.end()
+	l.log.Info(call.Head(line, maxLogged, l.secrets))
+	return nil
+}
+
+// end tells of the lines that were left out.
+func (l *stderrLog) end() {
+	if n := l.left.Swap(0); n > 0 {
+		l.log.Warn("lines of standard error were left out: there were too many at once", "lines", n)
+	}
+}

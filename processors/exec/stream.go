@@ -1,0 +1,204 @@
+package exec
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/call"
+)
+
+// pool keeps programs running: one for each slot, started when it is needed.
+type pool struct {
+	program
+	logged *stderrLog
+	slots  chan *slot // those that no one uses
+
+	mu      sync.Mutex // guards the fields below
+	running map[*process]bool
+	closed  bool
+}
+
+// slot is a place for one program. Who has taken it from pool.slots owns it.
+type slot struct {
+	p      *process  // nil: to be started
+	fails  int       // ends in a row without an answer between them
+	last   error     // of these
+	resume time.Time // not to be started before
+}
+
+var (
+	_ engine.Opener = (*pool)(nil)
+	_ engine.Closer = (*pool)(nil)
+)
+
+func newStream(p program) *pool { return &pool{program: p, logged: newStderrLog(&p)} }
+
+// Open looks for the program; the first message starts it.
+func (s *pool) Open(context.Context) error {
+	if err := s.find(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed, s.running = false, map[*process]bool{}
+	s.slots = make(chan *slot, s.cfg.Concurrency)
+	for range s.cfg.Concurrency {
+		s.slots <- &slot{}
+	}
+	return nil
+}
+
+// Process exchanges lines with one of the programs.
+func (s *pool) Process(ctx context.Context, b *engine.Batch) error {
+	msgs, lines := make([]*engine.Message, 0, b.Len()), make([][]byte, 0, b.Len())
+	for m := range b.All() {
+		err := s.ready(m)
+		var line []byte
+		if err == nil {
+			line, err = call.OneLine(m.Bytes())
+		}
+		if err != nil {
+			m.Fail(err)
+			continue
+		}
+		msgs, lines = append(msgs, m), append(lines, line)
+	}
+	if len(msgs) == 0 {
+		return nil
+	}
+	for len(lines) > 0 {
+		answers, works, err := s.ask(ctx, lines)
+		for i, answer := range answers {
+			if err := s.put(msgs[i], answer); err != nil {
+				msgs[i].Fail(err)
+			}
+		}
+		msgs, lines = msgs[len(answers):], lines[len(answers):]
+		for len(lines) > 0 {
+			msgs[0].Fail(err)
+			msgs, lines = msgs[1:], lines[1:]
+			if works { // what the program was at is to blame; those behind it are sent again
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// ask returns the answers to the first of the lines, and why there are no more.
+// works says that the program would have answered others.
+func (s *pool) ask(ctx context.Context, lines [][]byte) (answers [][]byte, works bool, err error) {
+	if ctx.Err() != nil {
+		return nil, false, late(ctx, "the step's time is over")
+	}
+	var at *slot
+	select {
+	case at = <-s.slots:
+	case <-ctx.Done():
+		return nil, false, late(ctx, fmt.Sprintf("all %d programs were busy for the step's time", s.cfg.Concurrency))
+	}
+	defer func() { s.slots <- at }()
+	if err := s.start(ctx, at); err != nil {
+		return nil, false, err
+	}
+	p := at.p
+	answers, err = p.exchange(ctx, lines)
+	if len(answers) > 0 {
+		at.fails = 0
+	}
+	switch {
+	case err == nil:
+	case ctx.Err() != nil: // it took too long, which cost time enough
+		at.p = nil
+	default:
+		at.failed(err)
+		works = p.hasServed()
+	}
+	return answers, works, err
+}
+
+// start makes sure that a slot's program runs.
+func (s *pool) start(ctx context.Context, at *slot) error {
+	if at.p != nil {
+		dead, inOrder := at.p.dead()
+		switch {
+		case !dead:
+			return nil
+		case inOrder: // as one does that ends after so many lines
+			at.p = nil
+		default:
+			at.failed(at.p.why)
+		}
+	}
+	if err := at.pause(ctx); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return engine.Errorf(engine.Transient, "the step is closed")
+	}
+	p, err := start(&s.program, s.logged, s.ended)
+	if err != nil {
+		at.failed(err)
+		return err
+	}
+	s.running[p], at.p = true, p
+	return nil
+}
+
+func (s *pool) ended(p *process) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.running, p)
+}
+
+// A program that has ended is started again after a pause, which doubles.
+const (
+	firstPause = 100 * time.Millisecond
+	maxPause   = 10 * time.Second
+)
+
+// failed notes that the program has ended, and when it may be started again.
+func (at *slot) failed(err error) {
+	pause := min(firstPause<<min(at.fails, 10), maxPause)
+	pause = pause/2 + rand.N(pause/2) // so that several don't start in step
+	at.p, at.last, at.resume = nil, err, time.Now().Add(pause)
+	at.fails++
+}
+
+// pause waits until the program may be started.
+func (at *slot) pause(ctx context.Context) error {
+	wait := time.Until(at.resume)
+	if wait <= 0 {
+		return nil
+	}
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		e := engine.Errorf(engine.Transient, "the program has failed %d times in a row, the last time: %w", at.fails, at.last)
+		e.Delay = time.Until(at.resume)
+		return e
+	}
+}
+
+// Close ends the programs: their input is closed, and what still runs after the
+// grace is killed, as it is when ctx ends.
+func (s *pool) Close(ctx context.Context) error {
+	s.mu.Lock()
+	s.closed = true
+	var all sync.WaitGroup
+	for p := range s.running {
+		all.Go(func() { p.end(ctx) })
+	}
+	s.mu.Unlock()
+	all.Wait()
+	return nil
+}

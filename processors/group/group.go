@@ -1,0 +1,35 @@
+// Package group is the processor `group`: it runs batch steps over many messages
+// at once, before they are routed. The engine does the work; see [engine.Group].
+package group
+
+import (
+	"errors"
+
+	"github.com/flowd-io/flowd/engine"
+)
+
+const doc = `
+Lets messages wait until there are size of them, bytes of payload, or timeout has
+passed since the first, and runs steps once over all of them. What comes of it goes
+on behind the group: edited, filtered, merged or split. A group also closes at the
+end of the input or of a drain, and early when the pipeline runs out of room
+(engine.max_in_flight). It stands under the pipeline's own processors.
+
+    processors:
+      - group:
+          size: 100
+          timeout: 500ms
+          do:
+            - archive: json_array
+`
+
+func init() {
+	engine.Register(engine.Processors, "group", doc, engine.GroupConfig{}, build)
+}
+
+func build(c engine.GroupConfig, _ engine.Env) (engine.Processor, error) {
+	if c.Size == 0 && c.Bytes == 0 && c.Timeout == 0 {
+		return nil, errors.New("nothing says when a group is complete (give `size`, `bytes` or `timeout`)")
+	}
+	return engine.Group(c), nil
+}

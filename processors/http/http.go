@@ -1,0 +1,227 @@
+// Package http is the processor `http`: it calls a server for each message.
+// Start at [Config]; how a request is made, and what a refusal means, is in
+// internal/httpx.
+package http
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/internal/call"
+	"github.com/flowd-io/flowd/internal/fields"
+	"github.com/flowd-io/flowd/internal/httpx"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// Config configures the http processor.
+type Config struct {
+	httpx.Calls `yaml:",inline"`
+	Method      string      `yaml:"method" check:"oneof=GET|HEAD|POST|PUT|PATCH|DELETE" doc:"Method of the requests; GET without a body and POST with one by default."`
+	Body        expr.Expr   `yaml:"body" doc:"What is sent: text as it is, all else as JSON. Without it requests have no body."`
+	Into        fields.Path `yaml:"into" doc:"Field that takes the answer; without it the answer replaces the payload."`
+	Metadata    []string    `yaml:"metadata" doc:"Headers of the answer that become metadata, by their names in small letters."`
+	Forward     []string    `yaml:"forward" doc:"Metadata that goes along as headers, where a message has it."`
+	Parallel    int         `yaml:"parallel" check:"min=1" doc:"Calls for the messages of one run that are under way at once."`
+	MaxResponse schema.Size `yaml:"max_response" check:"min=1" doc:"Largest answer, uncompressed; a larger one fails its message."`
+}
+
+// CheckConfig reports what can't be sent.
+func (c *Config) CheckConfig(report func(path, message, remedy string)) {
+	c.Calls.CheckConfig(report)
+	for _, name := range c.Forward {
+		if !c.Free(name) {
+			report("forward", fmt.Sprintf("%q can't go along: it is no name of a header, or set already", name), "set it under headers: X-Name: $(meta(\""+name+"\"))")
+		}
+	}
+	if c.Method == http.MethodHead && !c.Body.IsZero() {
+		report("body", "a HEAD request has no body", "remove it, or set another method")
+	}
+}
+
+// Words are what users of other systems write.
+func (*Config) Words() map[string]string {
+	return map[string]string{
+		"verb": "write `method`", "uri": "write `url`", "successful_on": "write `expect`", "result_map": "write `into`",
+		"max_parallel": "write `parallel`", "extract_headers": "write `metadata`", "copy_response_headers": "write `metadata`",
+		"timeout": "write `timeout` on the step, beside `http`", "retries": "write `retry` on the step, beside `http`",
+	}
+}
+
+const help = `
+Calls a server once for each message, and puts its answer into a field.
+
+An answer is a document where its content type says JSON, or where it is a JSON
+object or array; other text is text, and nothing is null. Metadata: http_status,
+and what metadata names.
+
+Statuses decide: 2xx is success; 401 and 403 fail the message with class auth;
+408, 425, 429 and 5xx are transient, with Retry-After honoured; other 4xx are
+rejected. Redirects are followed where they lead to the same scheme, host and
+port with the same method. Data in a URL goes through url_encode() where it may
+have other characters than letters and digits.
+
+    - name: check address
+      http: {url: "http://geo.example/lookup?q=$(url_encode(city))", into: geo}
+      when: country == nil
+      timeout: 2s
+      on_error: continue
+    - http: {url: "https://score.example/v1", body: "{id: id, total: total}", into: score}
+`
+
+func init() {
+	engine.Register(engine.Processors, "http", help, Config{Parallel: 8, MaxResponse: 10 << 20}, build)
+}
+
+type step struct {
+	cfg    Config
+	method string
+	caller *httpx.Caller
+}
+
+var (
+	_ engine.Opener        = (*step)(nil)
+	_ engine.Closer        = (*step)(nil)
+	_ engine.Waiter        = (*step)(nil)
+	_ call.Asker[*request] = (*step)(nil)
+)
+
+func build(c Config, _ engine.Env) (engine.Processor, error) {
+	s := &step{cfg: c, method: c.Method}
+	if s.method == "" {
+		s.method = http.MethodGet
+		if !c.Body.IsZero() {
+			s.method = http.MethodPost
+		}
+	}
+	s.caller = httpx.NewCaller(&s.cfg.Calls)
+	return s, nil
+}
+
+// Open reads certificates; connections are made by the first call.
+func (s *step) Open(context.Context) error { return s.caller.Open(true) }
+
+// Close drops idle connections.
+func (s *step) Close(context.Context) error {
+	s.caller.Close()
+	return nil
+}
+
+// Together is how many calls are under way at once.
+func (s *step) Together() int { return s.cfg.Parallel }
+
+// Process makes the calls, which end with ctx.
+func (s *step) Process(ctx context.Context, b *engine.Batch) error {
+	call.Each(ctx, b, s.cfg.Parallel, s)
+	return nil
+}
+
+// request is a request and its answer.
+type request struct {
+	url    string
+	header http.Header
+	body   []byte
+
+	status int
+	answer []byte
+	got    http.Header
+}
+
+// Prepare evaluates what the request of a message needs.
+func (s *step) Prepare(m *engine.Message) (*request, error) {
+	if !s.cfg.Into.IsZero() {
+		if err := m.Doc().Valid(); err != nil {
+			return nil, err // there is no document to put an answer into
+		}
+	}
+	url, header, err := s.caller.Target(m)
+	if err != nil {
+		return nil, err
+	}
+	c := &request{url: url, header: header}
+	s.forward(header, m.Meta)
+	if s.cfg.Body.IsZero() {
+		return c, nil
+	}
+	if c.body, err = s.cfg.Body.AppendBody(nil, m); err != nil {
+		return nil, err
+	}
+	if header.Get("Content-Type") == "" {
+		header.Set("Content-Type", httpx.ContentType(c.body))
+	}
+	return c, nil
+}
+
+// forward adds the metadata that is to go along.
+func (s *step) forward(header http.Header, meta engine.Meta) {
+	for _, name := range s.cfg.Forward {
+		if v, ok := meta.Get(name); ok {
+			httpx.SetHeader(header, name, v)
+		}
+	}
+}
+
+// Call makes the request and reads its answer.
+func (s *step) Call(ctx context.Context, c *request) error {
+	res, err := s.caller.Do(ctx, s.method, c.url, c.header, c.body)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	limit := int64(s.cfg.MaxResponse)
+	if res.ContentLength > limit && s.method != http.MethodHead {
+		return s.tooLarge()
+	}
+	c.status, c.got = res.StatusCode, res.Header
+	if c.answer, err = io.ReadAll(io.LimitReader(res.Body, limit+1)); err != nil {
+		return httpx.Lost(ctx, res.Request, err)
+	}
+	if int64(len(c.answer)) > limit {
+		return s.tooLarge()
+	}
+	return nil
+}
+
+func (s *step) tooLarge() error {
+	return engine.Errorf(engine.Permanent, "the answer is longer than max_response, %s (raise it, if answers may be that long)", s.cfg.MaxResponse)
+}
+
+// Finish puts the answer where it belongs.
+func (s *step) Finish(m *engine.Message, c *request) error {
+	if s.cfg.Into.IsZero() {
+		m.SetBytes(c.answer)
+	} else if err := s.put(m, c); err != nil {
+		return err
+	}
+	m.Meta = m.Meta.With("http_status", c.status)
+	for _, name := range s.cfg.Metadata {
+		if values := c.got.Values(name); len(values) > 0 {
+			m.Meta = m.Meta.With(strings.ToLower(name), strings.ToValidUTF8(strings.Join(values, ", "), "\uFFFD"))
+		}
+	}
+	return nil
+}
+
+func (s *step) put(m *engine.Message, c *request) error {
+	raw := bytes.TrimSpace(c.answer)
+	var err error
+	if len(raw) > 0 && isJSON(c.got.Get("Content-Type")) {
+		if err = call.Valid(raw); err != nil {
+			return engine.Errorf(engine.Decode, "the answer claims to be JSON: %w", err)
+		}
+	} else if raw, err = call.Value(raw, false); err != nil {
+		return err
+	}
+	return m.Doc().SetRaw(s.cfg.Into.Path, raw)
+}
+
+func isJSON(contentType string) bool {
+	kind, _, _ := mime.ParseMediaType(contentType)
+	return kind == "application/json" || strings.HasSuffix(kind, "+json")
+}

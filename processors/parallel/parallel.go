@@ -1,0 +1,144 @@
+// Package parallel is the processor `parallel`: it runs several lists of steps
+// over a message at the same time and merges what they change. Its config is a
+// mapping of names to lists of steps.
+package parallel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"sync"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/inner"
+	"github.com/flowd-io/flowd/schema"
+)
+
+const help = `
+Runs branches of steps at the same time and merges what they change. Each works on
+a copy of the message; the fields that it has set, replaced or removed, and its
+metadata, are taken over in the order in which the branches are written. It is for
+steps that wait, such as calls.
+
+    - parallel:
+        tax:
+          - set: {tax: total * 0.2}
+        customer:
+          - set: {customer.vip: total > 1000}
+
+Objects are merged field by field, to 32 levels. Where two branches change one
+field, array or scalar, or a payload that is no object, the later one wins.
+A branch that drops the message adds nothing. One that fails it fails the message,
+which stays as it was. No branch can make several messages of one, nor merge them.
+`
+
+func init() {
+	engine.Register(engine.Processors, "parallel", help, schema.Map[engine.Steps]{}, build)
+}
+
+func build(c schema.Map[engine.Steps], env engine.Env) (engine.Processor, error) {
+	if c.Len() == 0 {
+		return nil, errors.New("parallel needs at least one branch (write `parallel: {NAME: [steps]}`)")
+	}
+	p := &parallel{}
+	var failed error
+	for name, steps := range c.All() {
+		if len(steps) == 0 {
+			return nil, fmt.Errorf("branch %q has no steps (give it some, or remove it)", name)
+		}
+		run, err := steps.Build(env)
+		if err != nil {
+			failed = err // the others may have something to say, too
+		}
+		p.branches = append(p.branches, branch{name, run})
+	}
+	return p, failed
+}
+
+type parallel struct{ branches []branch }
+
+type branch struct {
+	name  string
+	steps *engine.Runner
+}
+
+// result is what a branch has made of the messages.
+type result struct {
+	copies   *engine.Batch
+	err      error // of all that are not known to have failed by themselves
+	outcomes []inner.Outcome
+}
+
+// Process runs one goroutine per branch, all of which end before it returns.
+func (p *parallel) Process(ctx context.Context, b *engine.Batch) error {
+	var of []*engine.Message
+	for m := range b.All() {
+		of = append(of, m)
+	}
+	if len(of) == 0 {
+		return nil
+	}
+	inner.Freeze(b)
+	results := make([]result, len(p.branches))
+	for i := range results {
+		results[i].copies = inner.Copy(of)
+	}
+	var wg sync.WaitGroup
+	for i := range p.branches {
+		wg.Go(func() { results[i].run(ctx, p.branches[i].steps, len(of)) })
+	}
+	wg.Wait()
+	for i, m := range of {
+		if err := p.take(m, results, i); err != nil {
+			m.Fail(err)
+		}
+	}
+	return nil
+}
+
+// run runs the steps of a branch. A panic that they let through must not end the
+// process, and nothing above this goroutine would catch it.
+func (r *result) run(ctx context.Context, steps *engine.Runner, n int) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.err = engine.Errorf(engine.Panicked, "panic: %v\n%s", p, debug.Stack())
+			r.outcomes = make([]inner.Outcome, n)
+		}
+	}()
+	r.err = steps.Run(ctx, r.copies)
+	r.outcomes = inner.Outcomes(r.copies, n, "parallel")
+}
+
+// take merges the changes of all branches into the i-th message, or fails before
+// anything is changed.
+func (p *parallel) take(m *engine.Message, results []result, i int) error {
+	for n := range results {
+		err := results[n].outcomes[i].Err
+		if err == nil {
+			err = results[n].err
+		}
+		if err != nil {
+			return fmt.Errorf("branch %s: %w", p.branches[n].name, err)
+		}
+	}
+	body, meta := payloadOf(m), m.Meta
+	now, from := body, (*engine.Message)(nil)
+	for n := range results {
+		live := results[n].outcomes[i].Live
+		if live == nil {
+			continue
+		}
+		if after := payloadOf(live); !inner.Same(body.text, after.text) {
+			now = merge(now, body, after)
+			if from == nil || inner.Opaque(from) {
+				from = live
+			}
+		}
+		m.Meta = mergeMeta(m.Meta, meta, live.Meta)
+	}
+	if from == nil {
+		return nil
+	}
+	return inner.GiveBody(m, from, now.text)
+}

@@ -1,0 +1,33 @@
+// Package ratelimit is the processor `rate_limit`: it lets only so many messages
+// pass in a time. Start at [engine.RateLimit], its configuration.
+package ratelimit
+
+import "github.com/flowd-io/flowd/engine"
+
+const help = `
+Lets only so many messages pass in a time; the others wait, in the order in which
+they came, while those of other keys and other steps go on. None is dropped.
+
+    processors:
+      - rate_limit: {messages: 10, per: 1m, kind: bucket, burst: 3, key: customer}
+      - rate_limit: api
+    resources:
+      rate_limits:
+        api: {messages: 500, per: 1s}
+
+All who name a limit share it, across pipelines too; its key is evaluated here. With
+key there is a limit for each value; messages whose key is nil share one. A key that
+can't be evaluated fails its message. Inputs and outputs have a rate_limit of their own.
+`
+
+func init() {
+	engine.Register(engine.Processors, "rate_limit", help, engine.RateLimit{}, build)
+}
+
+func build(c engine.RateLimit, env engine.Env) (engine.Processor, error) {
+	limit, err := env.Limiter(c)
+	if err != nil {
+		return nil, err
+	}
+	return engine.LimitStep(limit), nil
+}

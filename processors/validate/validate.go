@@ -1,0 +1,126 @@
+// Package validate is the processor `validate`: it fails messages that do not fit
+// a JSON Schema. Start at [Config].
+package validate
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/flowd-io/flowd/engine"
+)
+
+// Config configures the validate processor.
+type Config struct {
+	File   string `yaml:"file" doc:"File of the schema, JSON or YAML. It is read when the pipeline is loaded."`
+	Schema Inline `yaml:"schema,main" doc:"Instead: the schema itself; text is the name of a file."`
+	Draft  string `yaml:"draft" check:"oneof=2020-12|2019-09|7|6|4" doc:"Version of JSON Schema, for a schema that does not name it as $schema."`
+	Format bool   `yaml:"format" doc:"Check the keyword format, too, which is only a remark otherwise (before 2019-09 it is always checked)."`
+}
+
+var defaults = Config{Draft: "2020-12"}
+
+// CheckConfig wants one schema.
+func (c *Config) CheckConfig(report func(path, message, remedy string)) {
+	switch {
+	case c.File == "" && !c.Schema.given:
+		report("", "needs a schema", "write `validate: orders.schema.json`, or the schema itself: {type: object, …}")
+	case c.File != "" && c.Schema.given:
+		report("schema", "there is a file with a schema already", "keep one of them")
+	}
+}
+
+// file is the schema's file, or "".
+func (c *Config) file() string { return cmp.Or(c.File, c.Schema.file) }
+
+const help = `
+Checks the document against a JSON Schema. A message that does not fit fails with
+class rejected; the error says where and why, for the first few places. One that
+fits goes on unchanged.
+
+    - validate:
+        required: [id, total]
+        properties: {total: {type: number, minimum: 0}}
+
+From a file it is ` + "`validate: schemas/order.json`" + `; beside draft and format the
+schema stands under schema. A $ref leads to the schema itself
+or to files in its folder, never to the network. Patterns are Go regular
+expressions. To mark such messages instead, give the step an on_error.
+`
+
+func init() {
+	engine.Register(engine.Processors, "validate", help, defaults, build)
+}
+
+func build(c Config, _ engine.Env) (engine.Processor, error) {
+	s, err := compile(c)
+	if err != nil {
+		return nil, err
+	}
+	v := &validator{s, cmp.Or(c.file(), "the schema")}
+	return engine.ProcessorFunc(v.process), nil
+}
+
+type validator struct {
+	schema *jsonschema.Schema
+	name   string
+}
+
+func (v *validator) process(_ context.Context, m *engine.Message) error {
+	if err := m.Doc().Valid(); err != nil {
+		return err
+	}
+	value, err := read(m.Bytes())
+	if err != nil {
+		return engine.Errorf(engine.Rejected, "does not fit %s: %w", v.name, err)
+	}
+	if err := v.schema.Validate(value); err != nil {
+		return engine.Errorf(engine.Rejected, "does not fit %s: %s", v.name, explain(err, withoutValues))
+	}
+	return nil
+}
+
+// read decodes a valid document as the validator wants it, numbers as written.
+func read(text []byte) (any, error) {
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber()
+	var v any
+	if err := d.Decode(&v); err != nil {
+		return nil, err
+	}
+	return v, bounded(v, nil)
+}
+
+// longest bounds a number's digits and its power of ten: the validator calculates
+// with exact fractions, which a short text can make very long.
+const longest = 1000
+
+func bounded(v any, at []string) error {
+	switch v := v.(type) {
+	case json.Number:
+		digits, power, _ := strings.Cut(strings.ToLower(string(v)), "e")
+		n, err := strconv.Atoi(cmp.Or(power, "0"))
+		if err != nil || len(digits) > longest || n > longest || n < -longest {
+			return fmt.Errorf("%s: a number beyond %d digits can't be checked", pointer(at), longest)
+		}
+	case []any:
+		for i := range v {
+			if err := bounded(v[i], append(at, strconv.Itoa(i))); err != nil {
+				return err
+			}
+		}
+	case map[string]any:
+		for key, item := range v {
+			if err := bounded(item, append(at, key)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

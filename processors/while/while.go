@@ -1,0 +1,148 @@
+// Package while is the processor `while`: it runs steps over a message again and
+// again. Start at [Config].
+package while
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/internal/inner"
+)
+
+// Config configures the while processor.
+type Config struct {
+	When expr.Cond    `yaml:"when" check:"required" doc:"The steps run as long as this holds; it is asked before each round."`
+	Do   engine.Steps `yaml:"do" check:"required,nonempty" doc:"The steps."`
+	Max  int          `yaml:"max" check:"min=1" doc:"Rounds at most: a message for which the condition holds even then has failed."`
+}
+
+var defaults = Config{Max: 100}
+
+const help = `
+Runs steps over a message as long as a condition holds. A message that a step
+drops is dropped, one that a step fails has failed, and so has one that needs
+more than max rounds.
+
+    - while:
+        when: envelope != nil
+        do:
+          - map: envelope
+
+A step inside can't make several messages of one, nor merge them. All rounds
+together have the timeout of the step.
+`
+
+func init() {
+	engine.Register(engine.Processors, "while", help, defaults, build)
+}
+
+func build(c Config, env engine.Env) (engine.Processor, error) {
+	steps, err := c.Do.Build(env)
+	if err != nil {
+		return nil, err
+	}
+	return &while{c, steps}, nil
+}
+
+type while struct {
+	Config
+	steps *engine.Runner
+}
+
+// Process runs each round over all messages that are still in the loop, so that
+// the steps see batches. Edits reach a message when it leaves the loop: one that
+// fails is as it was.
+func (w *while) Process(ctx context.Context, b *engine.Batch) error {
+	l := loop{while: w}
+	inner.Freeze(b) // for a `parallel` inside, whose branches may read messages()
+	for m := range b.All() {
+		holds, err := w.When.Test(m)
+		switch {
+		case err != nil:
+			m.Fail(err)
+		case holds:
+			l.of = append(l.of, m)
+		}
+	}
+	if len(l.of) == 0 {
+		return nil
+	}
+	l.batch = inner.Copy(l.of)
+	for l.next(ctx) {
+	}
+	return nil
+}
+
+// loop is the messages of one call.
+type loop struct {
+	*while
+	of    []*engine.Message // nil: has left the loop
+	batch *engine.Batch     // their copies
+	round int
+}
+
+// refresh is how many rounds one batch of copies serves: documents remember all
+// of their edits.
+const refresh = 64
+
+// next runs one round and says whether another is needed.
+func (l *loop) next(ctx context.Context) bool {
+	l.round++
+	err := l.steps.Run(ctx, l.batch)
+	for i, o := range inner.Outcomes(l.batch, len(l.of), "while") {
+		if l.of[i] != nil && !l.stays(l.of[i], o, err) {
+			l.of[i] = nil
+		}
+	}
+	var stay, copies []*engine.Message
+	for m := range l.batch.All() {
+		if m.Ref == 0 || l.of[m.Ref-1] == nil {
+			m.Drop()
+			continue
+		}
+		stay, copies = append(stay, l.of[m.Ref-1]), append(copies, m)
+	}
+	if 2*len(stay) <= len(l.of) || l.round%refresh == 0 {
+		l.of, l.batch = stay, inner.Copy(copies)
+	}
+	return len(stay) > 0
+}
+
+// stays says whether a message goes into another round; if not, it has got its
+// result. err is the error of the round.
+func (l *loop) stays(m *engine.Message, o inner.Outcome, err error) bool {
+	switch {
+	case o.Err != nil:
+		m.Fail(l.failed(o.Err))
+	case o.Dropped:
+		m.Drop()
+	case o.Gone:
+		m.EndAs(engine.Dropped)
+	default:
+		return l.again(m, o.Live, err)
+	}
+	return false
+}
+
+func (l *loop) again(m, copied *engine.Message, err error) bool {
+	holds, failed := l.When.Test(copied)
+	switch {
+	case failed != nil:
+		m.Fail(l.failed(failed))
+	case !holds:
+		if err := inner.Give(m, copied); err != nil {
+			m.Fail(err)
+		}
+	case err != nil:
+		m.Fail(l.failed(err))
+	case l.round == l.Max:
+		m.Fail(engine.Errorf(engine.Permanent, "%s still holds after %d rounds (raise `max`, or see to it that the steps make it false)", l.When.String(), l.Max))
+	default:
+		return true
+	}
+	return false
+}
+
+func (l *loop) failed(err error) error { return fmt.Errorf("round %d: %w", l.round, err) }
