@@ -3,8 +3,15 @@ package outputs
 
 import (
 	_ "github.com/flowd-io/flowd/outputs/drop"
+	_ "github.com/flowd-io/flowd/outputs/fallback"
 	_ "github.com/flowd-io/flowd/outputs/file"
 	_ "github.com/flowd-io/flowd/outputs/http"
+	_ "github.com/flowd-io/flowd/outputs/partition"
 	_ "github.com/flowd-io/flowd/outputs/pipe"
+	_ "github.com/flowd-io/flowd/outputs/rabbitmq"
+	_ "github.com/flowd-io/flowd/outputs/reply"
+	_ "github.com/flowd-io/flowd/outputs/round_robin"
+	_ "github.com/flowd-io/flowd/outputs/sns"
+	_ "github.com/flowd-io/flowd/outputs/sqs"
 	_ "github.com/flowd-io/flowd/outputs/stdout"
 )

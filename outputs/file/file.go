@@ -5,6 +5,9 @@ package file
 import (
 	"context"
 	"errors"
+	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -58,12 +61,12 @@ type output struct {
 	wr       *framing.Writer
 	constant string // the path; "" where messages have paths of their own
 	place    *place
+	begun    *begun
 
 	mu      sync.Mutex // guards the fields below
 	only    *stream    // of the constant path
 	streams map[string]*stream
-	begun   map[string]bool // paths to which this run has written, where that matters
-	touched []*stream       // by the write at hand
+	touched []*stream // by the write at hand
 	writes  uint64
 	text    []byte
 }
@@ -74,8 +77,19 @@ var (
 	_ engine.Sequential = (*output)(nil)
 )
 
-func newOutput(c Config, _ engine.Env) (engine.Output, error) {
-	o := &output{cfg: c, wr: c.Writer(), streams: map[string]*stream{}, begun: map[string]bool{}}
+// begun are the paths to which this run has written, where that matters. An output
+// that is opened anew, since a write hangs, has them in common with the one before.
+type begun struct {
+	mu     sync.Mutex // guards the fields below
+	paths  map[string]bool
+	newest *output // of those that were opened: at its end the files are complete
+}
+
+func newOutput(c Config, env engine.Env) (engine.Output, error) {
+	o := &output{cfg: c, wr: c.Writer(), streams: map[string]*stream{}}
+	o.begun = env.Shared.Get(fmt.Sprintf("file output %s of %s: %s", env.Name, env.Pipeline, c.Path), func() any {
+		return &begun{paths: map[string]bool{}}
+	}).(*begun)
 	if path, ok := c.Path.Const(); ok {
 		o.constant, o.place = path, &place{}
 	} else {
@@ -84,13 +98,46 @@ func newOutput(c Config, _ engine.Env) (engine.Output, error) {
 	return o, nil
 }
 
+func (b *begun) opened(o *output) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.newest = o
+}
+
+// has says whether the run has written to a path.
+func (b *begun) has(path string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.paths[path]
+}
+
+func (b *begun) add(path string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.paths[path] = true
+}
+
+// complete are the paths of files that are complete when o closes.
+func (b *begun) complete(o *output) (paths []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.newest != o {
+		return nil
+	}
+	paths = slices.Sorted(maps.Keys(b.paths))
+	clear(b.paths)
+	return paths
+}
+
 // Open opens a file whose path is known.
 func (o *output) Open(ctx context.Context) error {
-	if err := o.place.open(); err != nil || o.constant == "" {
-		return err
+	err := o.place.open()
+	if err == nil && o.constant != "" {
+		o.only, err = o.stream(ctx, o.constant)
 	}
-	var err error
-	o.only, err = o.stream(ctx, o.constant)
+	if err == nil {
+		o.begun.opened(o)
+	}
 	return err
 }
 
@@ -220,7 +267,7 @@ func (o *output) Close(context.Context) error {
 	}
 	clear(o.streams)
 	if o.cfg.Atomic {
-		for path := range o.begun {
+		for _, path := range o.begun.complete(o) {
 			errs = append(errs, o.place.rename(path+partial, path))
 		}
 	}

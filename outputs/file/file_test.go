@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/internal/compression"
+	"github.com/flowd-io/flowd/schema"
 )
 
 func make1(t testing.TB, component string) *output {
@@ -419,5 +421,50 @@ func TestAPipeThatNobodyReadsEndsWithTheContext(t *testing.T) {
 	err = o.Write(ctx, b)
 	if fates := engine.WriteFates(b, err); !slices.Equal(fates, []string{"failed"}) {
 		t.Errorf("got %v and %v, want the message to fail", fates, err)
+	}
+}
+
+// TestOpenedAnewItGoesOnInItsFiles replaces an output by another, as the engine
+// does when a write hangs.
+func TestOpenedAnewItGoesOnInItsFiles(t *testing.T) {
+	for _, config := range []string{
+		`{"file": {"path": "all.txt", "append": false}}`,
+		`{"file": {"path": "$('all').txt", "append": false}}`,
+		`{"file": {"path": "all.txt", "append": false, "atomic": true}}`,
+	} {
+		t.Run(config, func(t *testing.T) {
+			t.Chdir(t.TempDir())
+			if err := os.WriteFile("all.txt", []byte("old\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			var spec struct {
+				Use engine.Plugin[engine.Output] `yaml:",variant"`
+			}
+			n, err := schema.ParseJSON(config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			schema.NewDecoder(nil).Decode(n, &spec)
+			env := enginetest.Env()
+			var made []*output
+			for range 2 {
+				built, err := spec.Use.Build(env)
+				if err != nil {
+					t.Fatal(err)
+				}
+				o := built.(*output)
+				if err := o.Open(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				made = append(made, o)
+				write(t, o, fmt.Sprint(len(made)))
+			}
+			done(t, made[0])
+			write(t, made[1], "3")
+			done(t, made[1])
+			if got, want := files(t), map[string]string{"all.txt": "1\n2\n3\n"}; !maps.Equal(got, want) {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		})
 	}
 }

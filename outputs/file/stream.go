@@ -47,7 +47,7 @@ func (o *output) open(s *stream) error {
 	info, err := o.place.stat(s.path)
 	s.plain = err != nil || info.Mode().IsRegular()
 	flags := os.O_WRONLY | os.O_CREATE | os.O_APPEND
-	if !o.cfg.Append && s.plain && !o.begun[s.path] {
+	if !o.cfg.Append && s.plain && !o.begun.has(s.path) {
 		flags |= os.O_TRUNC
 	}
 	if s.file, err = o.place.openFile(o.name(s), flags); err != nil {
@@ -58,7 +58,7 @@ func (o *output) open(s *stream) error {
 	}
 	s.size, s.opened = info.Size(), time.Now()
 	if s.plain && (o.cfg.Atomic || !o.cfg.Append) {
-		o.begun[s.path] = true
+		o.begun.add(s.path)
 	}
 	return nil
 }

@@ -1,57 +1,29 @@
-// Package http writes messages as HTTP requests. Start at [output.Write]; what
-// an answer means is in answer.go, what data may choose of a URL in url.go.
+// Package http writes messages as HTTP requests. Start at [output.Write]; how a
+// request is made, and what its answer means, is in internal/httpx.
 package http
 
 import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"net"
+	"io"
 	"net/http"
-	"net/textproto"
-	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/engine/doc"
 	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/internal/call"
 	"github.com/flowd-io/flowd/internal/httpx"
-	"github.com/flowd-io/flowd/internal/tlsconf"
-	"github.com/flowd-io/flowd/schema"
 )
 
 // Config configures the output.
 type Config struct {
-	URL      expr.Template             `yaml:"url,main" check:"required" doc:"Where to send. Scheme and host are written literally; what data adds can't change them."`
-	Method   string                    `yaml:"method" check:"oneof=POST|PUT|PATCH|DELETE|GET" doc:"Method of the requests."`
-	Headers  schema.Map[expr.Template] `yaml:"headers" doc:"Headers by name."`
-	Body     expr.Template             `yaml:"body" doc:"What is sent of a message; its payload by default."`
-	Batch    string                    `yaml:"batch" check:"oneof=each|array|lines" doc:"each: one request a message; array: the messages of a write as one JSON array; lines: as lines of JSON."`
-	Parallel int                       `yaml:"parallel" check:"min=1" doc:"Requests of one write that are under way at once."`
-	Auth     httpx.Auth                `yaml:"auth" doc:"Credentials to show."`
-	Expect   []int                     `yaml:"expect" check:"min=200,max=599" doc:"Statuses that mean success; 200 to 299 by default."`
-	TLS      tlsconf.Client            `yaml:"tls" doc:"TLS beyond the system's defaults."`
-}
-
-// reserved are the headers that a request sets itself.
-var reserved = []string{"Host", "Content-Length", "Transfer-Encoding", "Connection"}
-
-// CheckConfig reports what can't be sent.
-func (c *Config) CheckConfig(report func(path, message, remedy string)) {
-	if why := checkURL(&c.URL); why != "" {
-		report("url", why, "write as http://host/path/$(id)")
-	}
-	for name := range c.Headers.All() {
-		switch canonical := textproto.CanonicalMIMEHeaderKey(name); {
-		case !isToken(name):
-			report("headers", fmt.Sprintf("%q is no name of a header", name), "use letters, digits and -")
-		case slices.Contains(reserved, canonical):
-			report("headers", name+" is set by the request itself", "remove it")
-		}
-	}
+	httpx.Calls `yaml:",inline"`
+	Method      string        `yaml:"method" check:"oneof=POST|PUT|PATCH|DELETE|GET" doc:"Method of the requests."`
+	Body        expr.Template `yaml:"body" doc:"What is sent of a message; its payload by default."`
+	Batch       string        `yaml:"batch" check:"oneof=each|array|lines" doc:"each: one request a message; array: the messages of a write as one JSON array; lines: as lines of JSON."`
+	Parallel    int           `yaml:"parallel" check:"min=1" doc:"Requests of one write that are under way at once."`
 }
 
 // Words are what users of other systems write.
@@ -77,8 +49,7 @@ func init() {
 
 type output struct {
 	cfg    Config
-	guard  guard
-	client *http.Client
+	caller *httpx.Caller
 }
 
 var (
@@ -87,40 +58,22 @@ var (
 )
 
 func newOutput(c Config, _ engine.Env) (engine.Output, error) {
-	return &output{cfg: c, guard: newGuard(&c.URL)}, nil
+	o := &output{cfg: c}
+	o.caller = httpx.NewCaller(&o.cfg.Calls)
+	return o, nil
 }
 
-// Open reads certificates; connections are made by the first write.
-func (o *output) Open(context.Context) error {
-	conf, err := o.cfg.TLS.Config()
-	if err != nil {
-		return err
-	}
-	o.client = &http.Client{
-		Transport: &http.Transport{
-			Proxy:                  http.ProxyFromEnvironment,
-			DialContext:            (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
-			TLSClientConfig:        conf,
-			TLSHandshakeTimeout:    10 * time.Second,
-			ForceAttemptHTTP2:      true,
-			MaxIdleConnsPerHost:    64,
-			IdleConnTimeout:        90 * time.Second,
-			MaxResponseHeaderBytes: 64 << 10,
-		},
-		// A redirect would carry payload and credentials to where no one said.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}
-	return nil
-}
+// Open reads certificates. Redirects are not followed.
+func (o *output) Open(context.Context) error { return o.caller.Open(false) }
 
 // Close drops idle connections.
 func (o *output) Close(context.Context) error {
-	o.client.CloseIdleConnections()
+	o.caller.Close()
 	return nil
 }
 
-// call is one request and the messages that it carries.
-type call struct {
+// request is one request and the messages that it carries.
+type request struct {
 	url    string
 	header http.Header
 	body   []byte
@@ -136,7 +89,7 @@ func (o *output) Write(ctx context.Context, b *engine.Batch) error {
 		return nil
 	}
 	var wg sync.WaitGroup
-	next := make(chan *call)
+	next := make(chan *request)
 	for range min(o.cfg.Parallel, len(calls)) {
 		wg.Go(func() {
 			for c := range next {
@@ -153,9 +106,9 @@ func (o *output) Write(ctx context.Context, b *engine.Batch) error {
 }
 
 // calls makes requests of the batch; messages of which none can be made fail.
-func (o *output) calls(b *engine.Batch) []*call {
-	var calls []*call
-	same := map[string]*call{} // by URL and headers
+func (o *output) calls(b *engine.Batch) []*request {
+	var calls []*request
+	same := map[string]*request{} // by URL and headers
 	for m := range b.All() {
 		c, err := o.prepare(m)
 		var body []byte
@@ -201,23 +154,21 @@ func separator(batch string, n int) string {
 }
 
 // complete ends the body and names its type, unless the configuration does.
-func (c *call) complete(batch string) {
-	kind := "application/json"
-	switch {
-	case batch == "array":
+func (c *request) complete(batch string) {
+	kind := httpx.ContentType(c.body)
+	switch batch {
+	case "array":
 		c.body = append(c.body, ']')
-	case batch == "lines":
+	case "lines":
 		c.body = append(c.body, '\n')
 		kind = "application/x-ndjson"
-	case len(c.body) == 0 || c.body[0] != '{' && c.body[0] != '[':
-		kind = "application/octet-stream"
 	}
 	if c.header.Get("Content-Type") == "" {
 		c.header.Set("Content-Type", kind)
 	}
 }
 
-func (c *call) key() string {
+func (c *request) key() string {
 	var b strings.Builder
 	b.WriteString(c.url)
 	_ = c.header.Write(&b) // sorted; a Builder takes all
@@ -225,57 +176,25 @@ func (c *call) key() string {
 }
 
 // prepare evaluates URL and headers for a message.
-func (o *output) prepare(m *engine.Message) (*call, error) {
-	url, err := o.cfg.URL.Text(m)
+func (o *output) prepare(m *engine.Message) (*request, error) {
+	url, header, err := o.caller.Target(m)
 	if err != nil {
 		return nil, err
 	}
-	if err := o.guard.check(url); err != nil {
-		return nil, engine.WithClass(engine.Rejected, err)
-	}
-	c := &call{url: url, header: make(http.Header, o.cfg.Headers.Len()+2)}
-	for name, value := range o.cfg.Headers.All() {
-		text, err := value.Text(m)
-		if err != nil {
-			return nil, err
-		}
-		if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
-			return nil, engine.Errorf(engine.Rejected, "header %s: the value has control characters", name)
-		}
-		c.header.Set(name, text)
-	}
 	if o.cfg.Batch == "each" {
-		c.tell(m.Meta)
+		o.tell(header, m.Meta)
 	}
-	return c, nil
+	return &request{url: url, header: header}, nil
 }
 
 // tell adds metadata that is not the input's own as headers, where the
 // configuration has not set them and their names allow it.
-func (c *call) tell(meta engine.Meta) {
+func (o *output) tell(header http.Header, meta engine.Meta) {
 	for name, v := range meta.Added() {
-		canonical := textproto.CanonicalMIMEHeaderKey(name)
-		if _, set := c.header[canonical]; set || !isToken(name) || slices.Contains(reserved, canonical) || canonical == "Authorization" {
-			continue
+		if o.cfg.Free(name) {
+			httpx.SetHeader(header, name, v)
 		}
-		text, ok := v.(string)
-		if !ok {
-			raw, err := doc.Append(nil, v)
-			if err != nil {
-				continue
-			}
-			text = string(raw)
-		}
-		c.header.Set(name, strings.Map(oneLined, text))
 	}
-}
-
-// oneLined replaces what can't stand in a header's value.
-func oneLined(r rune) rune {
-	if r < ' ' && r != '\t' || r == 0x7f {
-		return ' '
-	}
-	return r
 }
 
 // bodyOf is what is sent of a message, in a form that can stand beside others.
@@ -289,19 +208,19 @@ func (o *output) bodyOf(m *engine.Message) ([]byte, error) {
 	}
 	switch o.cfg.Batch {
 	case "array":
-		if err := validJSON(body); err != nil {
+		if err := call.Valid(body); err != nil {
 			return nil, err
 		}
 	case "lines":
 		if bytes.IndexByte(body, '\n') >= 0 {
-			return oneLine(body)
+			return call.OneLine(body)
 		}
 	}
 	return body, nil
 }
 
 // carry sends a request and lets its messages end as it does.
-func (o *output) carry(ctx context.Context, c *call) {
+func (o *output) carry(ctx context.Context, c *request) {
 	err := o.send(ctx, c)
 	for _, m := range c.msgs {
 		if err != nil {
@@ -312,20 +231,15 @@ func (o *output) carry(ctx context.Context, c *call) {
 	}
 }
 
-func (o *output) send(ctx context.Context, c *call) error {
-	req, err := http.NewRequestWithContext(ctx, o.cfg.Method, c.url, bytes.NewReader(c.body))
+func (o *output) send(ctx context.Context, c *request) error {
+	res, err := o.caller.Do(ctx, o.cfg.Method, c.url, c.header, c.body)
 	if err != nil {
-		return engine.WithClass(engine.Rejected, err)
+		return err
 	}
-	req.Header = c.header
-	o.cfg.Auth.Set(req)
-	res, err := o.client.Do(req)
-	if err != nil {
-		// The error's text has the URL, with whatever secrets are in its query.
-		if cause := errors.Unwrap(err); cause != nil {
-			err = cause
-		}
-		return fmt.Errorf("%s: %w", shown(req.URL), err)
+	defer res.Body.Close()
+	// The status came: a body that is cut off changes nothing.
+	if err := httpx.Drain(res); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return httpx.Lost(ctx, res.Request, err)
 	}
-	return o.judge(req, res)
+	return nil
 }

@@ -1,0 +1,35 @@
+// Package fallback is the output `fallback`. The engine does its work: it sends
+// messages to the outputs that it names.
+package fallback
+
+import (
+	"github.com/flowd-io/flowd/engine"
+)
+
+// Config configures the output.
+type Config struct {
+	Outputs engine.Names `yaml:"outputs,main" check:"required,nonempty" doc:"Names of other outputs, in order."`
+}
+
+// Members are the outputs that it consists of.
+func (c Config) Members() engine.Names { return c.Outputs }
+
+const about = `
+Writes to its outputs one after the other: to the next what one has failed for good.
+
+The next gets a message once the retries of the one before are used up: with the
+payload as that one found it, and error_* in the metadata, as a dead letter has.
+What the last one fails, or a step does, goes where on_failure says; on_failure
+of an output counts where it is the last.
+
+    outputs:
+      safe: {fallback: [database, file]}
+      database: {http: "https://db.example/in"}
+      file: {file: spool.ndjson}
+`
+
+func init() {
+	engine.Register(engine.Outputs, "fallback", about, Config{}, func(Config, engine.Env) (engine.Output, error) {
+		return engine.Fallback(), nil
+	})
+}

@@ -1,0 +1,33 @@
+// Package partition is the output `partition`. The engine does its work: it sends
+// messages to the outputs that it names.
+package partition
+
+import (
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/expr"
+)
+
+// Config configures the output.
+type Config struct {
+	Key     expr.Expr    `yaml:"key" check:"required" doc:"Messages with equal values go to the same output."`
+	Outputs engine.Names `yaml:"outputs" check:"required,nonempty" doc:"Names of other outputs."`
+}
+
+// Members are the outputs that it consists of.
+func (c Config) Members() engine.Names { return c.Outputs }
+
+const about = `
+Writes messages with equal keys to the same one of its outputs, as long as the
+process runs. A message without a key goes to the first.
+
+    outputs:
+      shards: {partition: {key: customer.id, outputs: [a, b]}}
+      a: {file: a.ndjson}
+      b: {file: b.ndjson}
+`
+
+func init() {
+	engine.Register(engine.Outputs, "partition", about, Config{}, func(c Config, _ engine.Env) (engine.Output, error) {
+		return engine.Partition(c.Key), nil
+	})
+}

@@ -1,0 +1,330 @@
+// Package rabbitmq publishes messages to a RabbitMQ exchange. Start at
+// [output.Write]; what is published of a
+// message is in compose.go; confirms are the business of internal/amqp.
+package rabbitmq
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/internal/amqp"
+	"github.com/flowd-io/flowd/schema"
+	amqp091 "github.com/rabbitmq/amqp091-go"
+)
+
+// Config configures the output.
+type Config struct {
+	amqp.Connect `yaml:",inline"`
+	Exchange     string                    `yaml:"exchange" doc:"Exchange to publish to; by default the one that brings a message to the queue that routing_key names."`
+	RoutingKey   expr.Template             `yaml:"routing_key" doc:"Routing key."`
+	Headers      schema.Map[expr.Template] `yaml:"headers" doc:"Headers by name, beside those that metadata gives."`
+	Expiration   expr.Expr                 `yaml:"expiration" doc:"Time after which a queue drops the message, or dead-letters it: a duration, \"30s\", or a number of milliseconds. nil is never."`
+	Priority     expr.Expr                 `yaml:"priority" doc:"Priority from 0 to 255, for queues with x-max-priority; metadata priority by default."`
+	Persistent   bool                      `yaml:"persistent" doc:"Durable queues keep the message when the broker restarts."`
+	Mandatory    bool                      `yaml:"mandatory" doc:"A message that no queue gets fails (class rejected); false lets the broker drop it."`
+	Declare      *amqp.Kind                `yaml:"declare" doc:"Make the exchange if it is not there; without it, it must be."`
+}
+
+// CheckConfig reports what can't work.
+func (c *Config) CheckConfig(report func(path, message, remedy string)) {
+	c.Connect.CheckConfig(report)
+	key, constant := c.RoutingKey.Const()
+	switch {
+	case c.Exchange == "" && (c.RoutingKey.IsZero() || constant && key == ""):
+		report("routing_key", "nothing says where messages go", "write `routing_key: QUEUE`, or name an `exchange`")
+	case constant && len(key) > 255:
+		report("routing_key", "is longer than 255 bytes", "shorten it")
+	}
+	if len(c.Exchange) > 255 {
+		report("exchange", "is longer than 255 bytes", "shorten it")
+	}
+	if c.Declare != nil && c.Exchange == "" {
+		report("declare", "the default exchange is always there", "name the `exchange`, or remove declare")
+	}
+	if c.Declare != nil && c.Declare.Internal {
+		report("declare.internal", "nothing can be published to an internal exchange", "remove it")
+	}
+	for name := range c.Headers.All() {
+		if len(name) > 255 || name == "" {
+			report("headers", "a name has 1 to 255 bytes", "write another")
+		}
+	}
+}
+
+// Words are what users of other systems write.
+func (c *Config) Words() map[string]string {
+	words := c.Connect.Words()
+	for word, remedy := range map[string]string{
+		"key": "write `routing_key`", "queue": "write `routing_key: QUEUE`", "ttl": "write `expiration`", "delivery_mode": "write `persistent`",
+		"exchange_declare": "write `declare`", "max_in_flight": "write `concurrency` beside the type", "immediate": "remove it: RabbitMQ knows it no more",
+		"confirm": "remove it: publishes are always confirmed", "content_type": "write a step `meta: {content_type: …}`", "message_id": "write a step `meta: {message_id: …}`",
+	} {
+		words[word] = remedy
+	}
+	return words
+}
+
+const about = `
+Publishes to a RabbitMQ exchange, and waits for the broker to confirm each message.
+
+A write has all its messages under way at once; with concurrency, each write has a
+channel of its own. A message that no queue takes fails alone (class rejected), as
+does one that a queue refuses (transient). While the broker can't be reached, blocks
+publishers, or refuses permissions, the output is held and nothing is lost.
+
+Properties come from metadata: content_type, content_encoding, correlation_id,
+reply_to, message_id, timestamp, type, app_id and priority; what steps set beside
+these, or who made the message sent along, leaves as headers.
+
+    outputs:
+      orders: {rabbitmq: {url: "amqp://localhost", exchange: shop, routing_key: "order.$(country)"}}
+`
+
+func init() {
+	engine.Register(engine.Outputs, "rabbitmq", about, Config{Connect: amqp.Defaults, Persistent: true, Mandatory: true}, newOutput)
+}
+
+type output struct {
+	cfg    Config
+	log    *slog.Logger
+	dialer *amqp.Dialer
+
+	dialing chan struct{}  // has room for one: who may connect
+	closing sync.WaitGroup // channels that are being closed
+
+	mu   sync.Mutex        // guards the fields below
+	conn *amqp.Conn        // nil: none
+	idle []*amqp.Publisher // of conn
+	shut bool
+}
+
+var (
+	_ engine.Opener = (*output)(nil)
+	_ engine.Closer = (*output)(nil)
+)
+
+func newOutput(c Config, env engine.Env) (engine.Output, error) {
+	o := &output{cfg: c, log: env.Log, dialing: make(chan struct{}, 1)}
+	o.dialer = amqp.NewDialer(&o.cfg.Connect, strings.Trim(env.Pipeline+"."+env.Name, "."))
+	return o, nil
+}
+
+// Open connects and looks for the exchange. A broker that can't be reached is no
+// mistake of the configuration: the first write tries again.
+func (o *output) Open(ctx context.Context) error {
+	ch, err := o.acquire(ctx)
+	if err == nil {
+		o.release(ch)
+		return nil
+	}
+	if amqp.Unreachable(err) {
+		o.log.Warn("the broker can't be reached yet", "err", err)
+		return nil
+	}
+	return err
+}
+
+// Write publishes the batch and waits until all of it is confirmed, or has failed.
+func (o *output) Write(ctx context.Context, b *engine.Batch) error {
+	all := o.compose(b)
+	for len(all) > 0 {
+		n := min(len(all), amqp.Window)
+		left, err := o.publish(ctx, all[:n])
+		if amqp.Singly(err) {
+			err = o.singly(ctx, left)
+		}
+		if err != nil {
+			return missing(err) // of what is neither done nor failed
+		}
+		all = all[n:]
+	}
+	return nil
+}
+
+// publish publishes at most a window of messages and tells them how they ended, but
+// for those that are left.
+func (o *output) publish(ctx context.Context, all []*amqp.Outgoing) (left []*amqp.Outgoing, err error) {
+	ch, err := o.acquire(ctx)
+	if err != nil {
+		return all, err
+	}
+	left, err = ch.Publish(ctx, o.cfg.Exchange, o.cfg.Mandatory, all)
+	o.release(ch)
+	for _, c := range all {
+		switch {
+		case !c.Over:
+		case c.Err != nil:
+			c.M.Fail(c.Err)
+		default:
+			c.M.Done()
+		}
+	}
+	return left, err
+}
+
+// singly publishes messages one after the other. One of them has had the broker close
+// the channel, which does not say which one it was.
+func (o *output) singly(ctx context.Context, all []*amqp.Outgoing) error {
+	for i := range all {
+		_, err := o.publish(ctx, all[i:i+1])
+		switch {
+		case err == nil:
+		case amqp.Singly(err):
+			all[i].M.Fail(engine.WithClass(engine.Rejected, err))
+		default:
+			return err
+		}
+	}
+	return nil
+}
+
+// missing has the output held when its exchange was deleted: that is no fault of a
+// message, and is over when someone makes it anew.
+func missing(err error) error {
+	var e *engine.Error
+	if amqp.Code(err) != amqp091.NotFound || !errors.As(err, &e) {
+		return err
+	}
+	held := *e
+	held.Holds = true
+	return &held
+}
+
+// acquire is a channel for one write. Its error holds the output: nothing was
+// written, and no message is to blame.
+func (o *output) acquire(ctx context.Context) (*amqp.Publisher, error) {
+	ch, err := o.channel(ctx)
+	if err == nil {
+		return ch, nil
+	}
+	var e *engine.Error
+	if errors.As(err, &e) {
+		held := *e
+		held.Holds = true
+		return nil, &held
+	}
+	return nil, err
+}
+
+// channel is an idle channel, or a new one.
+func (o *output) channel(ctx context.Context) (*amqp.Publisher, error) {
+	conn, ch, err := o.connection(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if reason, blocked := conn.Blocked(); blocked { // it does not even open a channel
+		if ch != nil {
+			o.release(ch)
+		}
+		return nil, engine.Errorf(engine.Transient, "the broker takes nothing at present: %s (it goes on when it has memory and disk space again)", reason)
+	}
+	if ch != nil {
+		return ch, nil
+	}
+	return amqp.NewPublisher(ctx, conn)
+}
+
+// connection is the connection, made anew if it is lost, and an idle channel of it if
+// there is one.
+func (o *output) connection(ctx context.Context) (*amqp.Conn, *amqp.Publisher, error) {
+	if conn, ch := o.there(); conn != nil {
+		return conn, ch, nil
+	}
+	select {
+	case o.dialing <- struct{}{}:
+		defer func() { <-o.dialing }()
+	case <-ctx.Done():
+		return nil, nil, engine.Errorf(engine.Transient, "connecting takes too long: %w", ctx.Err())
+	}
+	if conn, ch := o.there(); conn != nil { // another write has made it
+		return conn, ch, nil
+	}
+	conn, err := o.dialer.Dial(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := o.prepare(ctx, conn); err != nil {
+		conn.Close(ctx)
+		return nil, nil, err
+	}
+	o.log.Info("publishing", "to", conn.Address, "exchange", o.cfg.Exchange)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.conn = conn
+	return conn, nil, nil
+}
+
+// there is the connection, if it works, and an idle channel.
+func (o *output) there() (*amqp.Conn, *amqp.Publisher) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.conn != nil && o.conn.IsClosed() {
+		o.conn.Kill()
+		o.conn, o.idle = nil, nil
+	}
+	for n := len(o.idle); n > 0; n-- {
+		ch := o.idle[n-1]
+		o.idle = o.idle[:n-1]
+		if !ch.IsClosed() {
+			return o.conn, ch
+		}
+	}
+	return o.conn, nil
+}
+
+// prepare looks for the exchange, or makes it.
+func (o *output) prepare(ctx context.Context, conn *amqp.Conn) error {
+	if o.cfg.Exchange == "" {
+		return nil
+	}
+	ch, err := amqp.NewPublisher(ctx, conn)
+	if err != nil {
+		return err
+	}
+	if o.cfg.Declare != nil {
+		err = o.cfg.Declare.Do(ctx, conn, ch.Channel, o.cfg.Exchange)
+	} else {
+		err = conn.Within(ctx, "look for exchange "+o.cfg.Exchange, func() error {
+			return ch.ExchangeDeclarePassive(o.cfg.Exchange, "direct", true, false, false, false, nil)
+		})
+	}
+	if err == nil {
+		o.mu.Lock()
+		o.idle = append(o.idle[:0], ch)
+		o.mu.Unlock()
+	}
+	return err
+}
+
+// release gives a channel back, or closes it when it does not work any more.
+func (o *output) release(ch *amqp.Publisher) {
+	o.mu.Lock()
+	keep := !o.shut && ch.Usable() && ch.Conn == o.conn
+	if keep {
+		o.idle = append(o.idle, ch)
+	}
+	o.mu.Unlock()
+	if !keep && !ch.IsClosed() {
+		// A broker that takes nothing does not answer this either; the connection's end
+		// is then the channel's.
+		o.closing.Go(func() { _ = ch.Channel.Close() })
+	}
+}
+
+// Close says goodbye. What is not confirmed by now has failed.
+func (o *output) Close(ctx context.Context) error {
+	o.mu.Lock()
+	conn := o.conn
+	o.conn, o.idle, o.shut = nil, nil, true
+	o.mu.Unlock()
+	if conn != nil {
+		conn.Close(ctx)
+	}
+	o.closing.Wait()
+	return nil
+}

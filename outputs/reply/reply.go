@@ -1,0 +1,141 @@
+// Package reply answers the HTTP requests that messages came from.
+package reply
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"net/textproto"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/internal/reply"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// Config configures the output.
+type Config struct {
+	Status  expr.Template             `yaml:"status" doc:"Status, from 200 to 599; by default 200, or 202 for a dead letter."`
+	Headers schema.Map[expr.Template] `yaml:"headers" doc:"Headers by name; Content-Type is JSON, text or bytes, as the body is, unless given here."`
+	Body    expr.Expr                 `yaml:"body" doc:"What is answered: text as it is, all else as JSON; the payload by default."`
+}
+
+// reserved are the headers that an answer sets itself.
+var reserved = []string{"Connection", "Content-Length", "Keep-Alive", "Te", "Trailer", "Transfer-Encoding", "Upgrade"}
+
+// CheckConfig reports what can't be answered.
+func (c *Config) CheckConfig(report func(path, message, remedy string)) {
+	if text, ok := c.Status.Const(); ok && !c.Status.IsZero() {
+		if _, err := statusOf(text); err != nil {
+			report("status", err.Error(), "write as 201")
+		}
+	}
+	for name := range c.Headers.All() {
+		switch {
+		case !isToken(name):
+			report("headers", fmt.Sprintf("%q is no name of a header", name), "use letters, digits and -")
+		case slices.Contains(reserved, textproto.CanonicalMIMEHeaderKey(name)):
+			report("headers", name+" is set by the answer itself", "remove it")
+		}
+	}
+}
+
+// Words are what users of other systems write.
+func (*Config) Words() map[string]string {
+	return map[string]string{"code": "write `status`", "response": "write `body`", "payload": "write `body`"}
+}
+
+const about = `
+Answers the http_server request that a message came from.
+
+The answer is sent when all that became of the message has ended well, in other
+outputs, too; if that fails, its fate is the answer instead. What a split has
+made, or what several outputs reply, is answered as a JSON list, in the order of
+the parts; a request of several messages with the list by index, replies in it.
+A merge has the metadata of its first message and answers that one's request.
+As a dead letter it answers failures. It works behind a pipe, too.
+
+    inputs:
+      web: {http_server: ":8080"}
+    outputs:
+      answer: {reply: {status: 201, body: '{"id": id}'}}
+
+All but the type may be left out: reply: {} answers with the payload.
+`
+
+func init() {
+	engine.Register(engine.Outputs, "reply", about, Config{}, newOutput)
+}
+
+type output struct {
+	cfg  Config
+	desk *reply.Desk
+}
+
+func newOutput(c Config, env engine.Env) (engine.Output, error) {
+	desk := reply.Of(env.Shared)
+	desk.Want()
+	return &output{c, desk}, nil
+}
+
+// Write puts the replies down where the requests wait.
+func (o *output) Write(_ context.Context, b *engine.Batch) error {
+	for m := range b.All() {
+		r, err := o.reply(m)
+		if err == nil {
+			err = o.desk.Answer(m, r)
+		}
+		if err != nil {
+			m.Fail(err)
+		}
+	}
+	return nil
+}
+
+// reply is what a message is answered with.
+func (o *output) reply(m *engine.Message) (r reply.Reply, err error) {
+	if !o.cfg.Status.IsZero() {
+		text, err := o.cfg.Status.Text(m)
+		if err != nil {
+			return r, err
+		}
+		if r.Status, err = statusOf(text); err != nil {
+			return r, err
+		}
+	}
+	r.Header = make(http.Header, o.cfg.Headers.Len())
+	for name, value := range o.cfg.Headers.All() {
+		text, err := value.Text(m)
+		if err != nil {
+			return r, err
+		}
+		if strings.ContainsFunc(text, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }) {
+			return r, engine.Errorf(engine.Rejected, "header %s: the value has control characters", name)
+		}
+		r.Header.Set(name, text)
+	}
+	if o.cfg.Body.IsZero() {
+		r.Body = bytes.Clone(m.Bytes()) // else it would hold on to the block in which it was read
+		return r, nil
+	}
+	r.Body, err = o.cfg.Body.AppendBody(nil, m)
+	return r, err
+}
+
+func statusOf(text string) (int, error) {
+	status, err := strconv.Atoi(text)
+	if err != nil || status < 200 || status > 599 {
+		return 0, engine.Errorf(engine.Rejected, "%q is no status from 200 to 599", text)
+	}
+	return status, nil
+}
+
+func isToken(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", r))
+	})
+}

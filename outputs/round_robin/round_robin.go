@@ -1,0 +1,30 @@
+// Package roundrobin is the output `round_robin`. The engine does its work: it sends
+// messages to the outputs that it names.
+package roundrobin
+
+import (
+	"github.com/flowd-io/flowd/engine"
+)
+
+// Config configures the output.
+type Config struct {
+	Outputs engine.Names `yaml:"outputs,main" check:"required,nonempty" doc:"Names of other outputs, in order."`
+}
+
+// Members are the outputs that it consists of.
+func (c Config) Members() engine.Names { return c.Outputs }
+
+const about = `
+Writes to its outputs in turn: messages one by one, a batch of a batcher as a whole.
+
+    outputs:
+      all: {round_robin: [a, b]}
+      a: {http: "http://a.example/in"}
+      b: {http: "http://b.example/in"}
+`
+
+func init() {
+	engine.Register(engine.Outputs, "round_robin", about, Config{}, func(Config, engine.Env) (engine.Output, error) {
+		return engine.RoundRobin(), nil
+	})
+}
