@@ -9,10 +9,20 @@ import (
 
 // build makes the plans. A file with an error has none, but is built all the
 // same, for what its plugins have to say.
-func (l *loader) build() *Set {
+func (l *loader) build(set *Set) {
 	steps := map[string]engine.Steps{}
-	set := &Set{}
+	caches := map[string]engine.Plugin[engine.Cache]{}
+	limits, prints := map[string]engine.RateLimit{}, map[string]string{}
 	for _, f := range l.files {
+		for name, c := range f.spec.Resources.Caches.All() {
+			caches[name] = c.Use
+			if n := find(f.root, "resources", "caches", name); n != nil {
+				prints[name] = connection(n, f.decoder)
+			}
+		}
+		for name, r := range f.spec.Resources.RateLimits.All() {
+			limits[name] = r
+		}
 		for name, list := range f.spec.Resources.Steps.All() {
 			steps[name] = list
 		}
@@ -20,19 +30,31 @@ func (l *loader) build() *Set {
 			set.Service = f.spec.Service
 		}
 	}
-	o := engine.Options{Log: l.options.Log, Shared: &engine.Shared{}, Steps: steps}
+	set.Shared = l.shared()
+	o := engine.Options{Log: l.options.Log, Shared: set.Shared, Steps: steps, Caches: caches, Prints: prints, Limits: limits, Hooks: l.options.Hooks}
 	for _, f := range l.files {
-		p := Loaded{File: f.path, Spec: &f.spec.Pipeline, document: f.spec, decoder: f.decoder}
+		p := loaded(f)
 		if l.failed(f.path) {
 			l.report(l.rehearse(f, o)...)
 		} else {
-			plan, problems := engine.Build(p.Spec, o)
+			plan, problems := engine.Build(p.Spec, l.instead(f, o))
 			p.Plan = plan
 			l.report(problems...)
 		}
 		set.Pipelines = append(set.Pipelines, p)
 	}
-	return set
+}
+
+// shared is what the pipelines of a process have in common: a reload goes on with it.
+func (l *loader) shared() *engine.Shared {
+	if l.options.instead != nil {
+		return l.options.instead.Shared
+	}
+	return &engine.Shared{}
+}
+
+func loaded(f *file) Loaded {
+	return Loaded{File: f.path, Spec: &f.spec.Pipeline, document: f.spec, decoder: f.decoder, file: f}
 }
 
 // failed says whether a file has an error so far; an error without a line, as
@@ -58,7 +80,7 @@ func (l *loader) rehearse(f *file, o engine.Options) (found []schema.Problem) {
 	}()
 	_, problems := engine.Build(&f.spec.Pipeline, o)
 	for _, p := range problems {
-		if p.Path != "outputs" && !l.spokenOf(f.path, p.Path) { // routes are checked here
+		if p.Path != "outputs" && p.Code != "output-cycle" && !l.spokenOf(f.path, p.Path) { // routes are checked here
 			found = append(found, p)
 		}
 	}

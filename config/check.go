@@ -2,7 +2,9 @@ package config
 
 import (
 	"fmt"
+	"slices"
 
+	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -13,12 +15,22 @@ func (l *loader) check() {
 		c := checker{file: f, report: l.report}
 		c.routes()
 		c.failures()
+		c.retries()
+		c.middleware()
+	}
+	l.checkTests()
+	if l.options.Testing {
+		return // each file is tried by itself
 	}
 	l.checkNames()
 	l.checkProcess("resources")
 	l.checkProcess("service")
 	l.checkSteps()
+	l.checkCaches()
+	l.checkLimits()
 	l.checkPipes()
+	l.checkReplies()
+	l.checkEarly()
 	l.checkStdin()
 }
 
@@ -121,6 +133,19 @@ func (l *loader) checkProcess(section string) {
 		c.complainKey([]string{section}, schema.Problem{Code: "declared-twice",
 			Message: fmt.Sprintf("`%s` belongs to the process and is declared already, at %v", section, first.Pos),
 			Remedy:  "keep it in one file: all pipelines of the process share it"})
+	}
+}
+
+// middleware refuses names under which nothing is registered.
+func (c *checker) middleware() {
+	known := engine.Middlewares.Names()
+	list := find(c.root, "engine", "middleware")
+	for i, name := range c.spec.Engine.Middleware {
+		if name == "" || slices.Contains(known, name) || list == nil || i >= len(list.Items) {
+			continue // known, or the decoder has complained
+		}
+		c.report(problemAt(list.Items[i], schema.Problem{Path: fmt.Sprintf("engine.middleware[%d]", i), Code: "unknown-middleware",
+			Message: fmt.Sprintf("this build has no middleware %q", name), Remedy: didYouMean(name, known, "use a build that registers it")}))
 	}
 }
 

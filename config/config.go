@@ -23,12 +23,22 @@ type Options struct {
 	Set    []string
 	Lookup schema.Lookup // of placeholders; nil: the environment and files
 	Log    *slog.Logger
+	Hooks  []engine.Hook // take the events of all pipelines
+
+	instead *Set // that runs; see Set.Reload
+
+	// Testing reads the files for their tests: each file stands for itself,
+	// no plans are built, and no placeholder has to be set yet. See Set.Rehearse.
+	Testing bool
 }
 
 // Set is what some files and directories hold: the pipelines of one process.
 type Set struct {
 	Pipelines []Loaded
 	Service   Service // of the process
+	Shared    *engine.Shared
+
+	loader *loader
 }
 
 // Loaded is one pipeline of a set.
@@ -39,6 +49,7 @@ type Loaded struct {
 
 	document document
 	decoder  *schema.Decoder // knows where every value is from
+	file     *file
 }
 
 // Load reads and builds everything without I/O beyond the files themselves and
@@ -64,7 +75,12 @@ func (l *loader) finish() (*Set, []schema.Problem) {
 		l.decode(f)
 	}
 	l.check()
-	set := l.build()
+	set := &Set{loader: l}
+	if l.options.Testing {
+		l.toTest(set)
+	} else {
+		l.build(set)
+	}
 	l.improve()
 	l.show()
 	return set, sorted(l.problems)

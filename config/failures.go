@@ -19,14 +19,41 @@ func (c *checker) failures() {
 			}
 		}
 	}
-	dead := c.deadLetters()
+	dead := c.onlyDead()
 	for name, o := range c.spec.Outputs.All() {
-		if dead[name] && o.OnFailure != nil {
+		if _, composed := o.Use.Config.(engine.Composed); dead[name] && o.OnFailure != nil && !composed {
 			c.complainKey([]string{"outputs", name, "on_failure"}, schema.Problem{Code: "dead-letter-on-failure",
 				Message: "a dead letter has no on_failure of its own: what it can't take is tried again for as long as that can help",
 				Remedy:  "remove it"})
 		}
+		if dead[name] && o.Retry != nil && !c.fed(name) {
+			c.endless(name)
+		}
 	}
+}
+
+// endless warns of an end to retries that dead letters do not have.
+func (c *checker) endless(output string) {
+	path := []string{"outputs", output, "retry"}
+	for _, key := range []string{"max_attempts", "max_age"} {
+		if find(c.root, append(path, key)...) != nil {
+			c.complain(append(path, key), schema.Problem{Code: "unused-retry", Warning: true,
+				Message: "dead letters are tried for as long as that can help: nothing is left to do with one that is given up", Remedy: "remove it"})
+		}
+	}
+}
+
+// fed says whether more than dead letters are sent to an output.
+func (c *checker) fed(output string) bool {
+	if engine.MembersOf(c.spec.Outputs)[output] {
+		return true
+	}
+	for _, b := range c.spec.Batchers.All() {
+		if slices.Contains(b.Output, output) {
+			return true
+		}
+	}
+	return false
 }
 
 // onFailure checks one `on_failure`; inherited is the dead letter of the engine's.
@@ -41,6 +68,38 @@ func (c *checker) onFailure(path []string, f engine.OnFailure, inherited string,
 	case f.Then == "dead_letter" && f.DeadLetter == "" && inherited == "":
 		c.complain(at("then"), schema.Problem{Code: "no-dead-letter",
 			Message: "no dead letter is named", Remedy: "add `dead_letter: NAME`, the name of an output"})
+	}
+}
+
+// onlyDead are the dead letters and what those consist of, unless other messages
+// get there, too.
+func (c *checker) onlyDead() map[string]bool {
+	dead, outputs := c.deadLetters(), c.names("outputs")
+	named := map[string]bool{}
+	for _, b := range c.spec.Batchers.All() {
+		for _, o := range b.Output {
+			named[meant(o, outputs)] = true
+		}
+	}
+	for {
+		grown, alive := false, map[string]bool{}
+		for _, o := range outputs {
+			if !dead[o] {
+				for _, m := range c.membersOf(o) {
+					alive[m] = true
+				}
+			}
+		}
+		for _, o := range outputs {
+			for _, m := range c.membersOf(o) {
+				if dead[o] && !dead[m] && !named[m] && !alive[m] {
+					dead[m], grown = true, true
+				}
+			}
+		}
+		if !grown {
+			return dead
+		}
 	}
 }
 

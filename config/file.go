@@ -1,10 +1,14 @@
 package config
 
 import (
+	"fmt"
+	"net"
+	"net/netip"
 	"path/filepath"
 	"strings"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/tlsconf"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -20,25 +24,49 @@ type file struct {
 // document is the whole of a pipeline file.
 type document struct {
 	engine.Pipeline `yaml:",inline"`
-	Resources       Resources    `yaml:"resources" doc:"What pipelines share. It belongs to the process: one file holds it."`
-	Service         Service      `yaml:"service" doc:"The process itself: logs, and the interface for operators. One file holds it."`
-	Tests           *schema.Node `yaml:"tests" doc:"Messages and what has to become of them, for flowd test."`
+	Resources       Resources `yaml:"resources" doc:"What pipelines share. It belongs to the process: one file holds it."`
+	Service         Service   `yaml:"service" doc:"The process itself: logs, and the interface for operators. One file holds it."`
+	Tests           []Test    `yaml:"tests" doc:"Messages and what has to become of them, for flowd test."`
 }
 
 // Resources is the section `resources`.
 type Resources struct {
-	Caches     *schema.Node             `yaml:"caches" pending:"caches" doc:"Caches by name."`
-	RateLimits *schema.Node             `yaml:"rate_limits" pending:"rate limits" doc:"Rate limits by name, shared by all who name them."`
-	Steps      schema.Map[engine.Steps] `yaml:"steps" scope:"batch" doc:"Lists of steps by name, used by - steps: NAME."`
+	Caches     schema.Map[CacheSpec]        `yaml:"caches" doc:"Caches by name."`
+	RateLimits schema.Map[engine.RateLimit] `yaml:"rate_limits" doc:"Rate limits by name, shared by all who name them."`
+	Steps      schema.Map[engine.Steps]     `yaml:"steps" scope:"batch" doc:"Lists of steps by name, used by - steps: NAME."`
+}
+
+// CacheSpec is one entry of `resources.caches`.
+type CacheSpec struct {
+	Use engine.Plugin[engine.Cache] `yaml:",variant"`
 }
 
 // Service is the section `service`.
 type Service struct {
-	Listen  string       `yaml:"listen" pending:"interfaces for operators" doc:"Address of the operators' interface."`
-	Log     Log          `yaml:"log" doc:"What is logged, and how."`
-	Metrics *schema.Node `yaml:"metrics" pending:"metrics" doc:"Where metrics are offered."`
-	Tracing *schema.Node `yaml:"tracing" pending:"tracing" doc:"Where traces are sent."`
-	Cluster *schema.Node `yaml:"cluster" pending:"clusters" doc:"The other processes that share the work."`
+	Listen    string         `yaml:"listen" doc:"Address of the operators' interface, such as 127.0.0.1:9600: metrics, health, and what flowd ctl asks for. Only loopback, unless tls and token_file are set."`
+	TokenFile string         `yaml:"token_file" doc:"File with the token that flowd ctl shows, readable by its owner alone; made if it is missing. By default one of the user's own, named after the port."`
+	TLS       tlsconf.Server `yaml:"tls" doc:"TLS for the operators' interface; needed, with token_file, to listen on another address than loopback."`
+	Log       Log            `yaml:"log" doc:"What is logged, and how."`
+	Metrics   *schema.Node   `yaml:"metrics" pending:"settings of metrics" doc:"How metrics are offered, beyond /metrics at listen."`
+	Tracing   *schema.Node   `yaml:"tracing" pending:"traces" doc:"Where traces are sent."`
+	Cluster   *schema.Node   `yaml:"cluster" pending:"clusters" doc:"The other processes that share the work."`
+}
+
+// CheckConfig reports what can't work.
+func (s *Service) CheckConfig(report func(path, message, remedy string)) {
+	if s.Listen == "" {
+		return
+	}
+	host, port, err := net.SplitHostPort(s.Listen)
+	if err != nil || port == "" {
+		report("listen", fmt.Sprintf("%q is not an address", s.Listen), `write "127.0.0.1:9600"`)
+		return
+	}
+	ip, err := netip.ParseAddr(host)
+	if loopback := strings.EqualFold(host, "localhost") || err == nil && ip.Unmap().IsLoopback(); loopback || s.TLS.Cert != "" && s.TokenFile != "" {
+		return
+	}
+	report("listen", fmt.Sprintf("%q is not a loopback address: others could steer this process", s.Listen), fmt.Sprintf(`write "127.0.0.1:%s", or set tls and token_file beside it`, port))
 }
 
 // Log is `service.log`.

@@ -37,6 +37,8 @@ func (l *loader) improve() {
 			nameless(p)
 		case value != nil && p.Code == schema.BadValue:
 			peerValue(p, value)
+		case p.Remedy == "" && strings.HasPrefix(p.Message, "a condition must be true or false"):
+			p.Remedy = "compare it with something, as in `status == 503`"
 		}
 	}
 	l.problems = slices.DeleteFunc(l.problems, func(p schema.Problem) bool {

@@ -115,7 +115,7 @@ func TestAnOverrideAppliesToTheFilesThatHaveItsComponent(t *testing.T) {
 	if find(a, "engine", "workers") == nil || find(b, "engine", "workers") == nil || len(problems) > 0 {
 		t.Errorf("no component: engine is set in %v and %v, %v, want both", find(a, "engine"), find(b, "engine"), problems)
 	}
-	a, b, problems = load("service.listen=:1")
+	a, b, problems = load("service.listen=127.0.0.1:1")
 	if find(a, "service", "listen") == nil || find(b, "service") != nil || len(problems) > 0 {
 		t.Errorf("what belongs to the process is set in %v and %v, %v, want the first", find(a, "service"), find(b, "service"), problems)
 	}

@@ -18,7 +18,7 @@ var peers = []struct {
 		"workers": "write `engine.workers`", "threads": "write `engine.workers`", "order_by": "write `engine.order_by`",
 		"max_in_flight": "write `engine.max_in_flight`", "on_failure": "write `engine.on_failure`", "dead_letter": "write `engine.on_failure.dead_letter`",
 		"rate_limit": "write `engine.rate_limit`", "retry": "write `engine.on_failure.retry`", "shutdown_timeout": "write `engine.drain.timeout`",
-		"logger": "write `service.log`", "log": "write `service.log`", "http": "write `service.listen`", "metrics": "write `service.metrics`", "tracer": "write `service.tracing`", "tracing": "write `service.tracing`",
+		"logger": "write `service.log`", "log": "write `service.log`", "http": "write `service.listen`", "metrics": "write `service.listen`: metrics are at its /metrics", "tracer": "write `service.tracing`", "tracing": "write `service.tracing`",
 		"cache_resources": "write `resources.caches`", "rate_limit_resources": "write `resources.rate_limits`", "processor_resources": "write `resources.steps`", "caches": "write `resources.caches`",
 		"label": "write `name`", "id": "write `name`", "throttle": "write `engine.rate_limit`",
 	}},

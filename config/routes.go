@@ -23,9 +23,10 @@ func (c *checker) routes() {
 		c.complainKey([]string{"outputs"}, schema.Problem{Code: "no-output", Message: "there is no output", Remedy: "write one, such as `outputs: {out: {stdout: {}}}`"})
 		return
 	}
-	dead := c.deadLetters()
+	c.composites()
+	dead, members := c.deadLetters(), c.members()
 	if len(c.names("batchers")) == 0 {
-		c.withoutBatchers(outputs, dead)
+		c.withoutBatchers(outputs, dead, members)
 		return
 	}
 	used, all := map[string]bool{}, true // all batchers say where they send
@@ -34,7 +35,7 @@ func (c *checker) routes() {
 		all = all && len(b.Output) > 0
 	}
 	for _, o := range outputs {
-		if all && !used[o] && !dead[o] {
+		if all && !used[o] && !dead[o] && !members[o] {
 			c.complainKey([]string{"outputs", o}, schema.Problem{Code: "unused-output", Message: "nothing is ever sent to this output", Remedy: fmt.Sprintf("name it in a batcher (`output: %s`), or remove it", o)})
 		}
 	}
@@ -42,10 +43,13 @@ func (c *checker) routes() {
 }
 
 // withoutBatchers checks that it is clear which output takes the messages.
-func (c *checker) withoutBatchers(outputs []string, dead map[string]bool) {
-	normal := slices.DeleteFunc(slices.Clone(outputs), func(o string) bool { return dead[o] })
+func (c *checker) withoutBatchers(outputs []string, dead, members map[string]bool) {
+	normal := slices.DeleteFunc(slices.Clone(outputs), func(o string) bool { return dead[o] || members[o] })
 	switch len(normal) {
 	case 0:
+		if !slices.ContainsFunc(outputs, func(o string) bool { return dead[o] }) {
+			return // they are members of each other, which has been said
+		}
 		c.complainKey([]string{"outputs"}, schema.Problem{Code: "no-route", Message: "every output is a dead letter, so messages have nowhere to go", Remedy: "add an output, or batchers that name one"})
 	case 1:
 	default:

@@ -124,10 +124,14 @@ func TestShowTellsWhereEveryValueIsFrom(t *testing.T) {
 processors:
   - filter: status >= 500
     timeout: 2s
+    retry: {max_attempts: 7}
+batchers:
+  all: {output: out}
 outputs:
   out: {stdout: {}}
 engine:
   timeout: 5s
+  on_failure: {retry: {max_attempts: 3, intervals: [1s]}}
 `})
 	set, problems := Load([]string{filepath.Join(dir, "q.yaml")}, Options{Set: []string{"engine.workers=3"}})
 	if len(problems) > 0 {
@@ -140,7 +144,12 @@ engine:
 		`timeout: 2s +# q.yaml:4`,
 		`timeout: 5s +# inherited from engine.timeout`,
 		`workers: 3 +# override`,
-		`timeout: 5s +# q.yaml:8`,
+		`timeout: 5s +# q.yaml:11`,
+		`- out +# q.yaml:7`,
+		`max_attempts: 7 +# q.yaml:5`,
+		`max_attempts: 3 +# inherited from engine.on_failure.retry`,
+		`- 1s +# inherited from engine.on_failure.retry`,
+		`- 1s +# q.yaml:12`,
 		`messages: 10000 +# default`,
 	} {
 		if !regexp.MustCompile(want).MatchString(got) {

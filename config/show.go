@@ -3,6 +3,7 @@ package config
 import (
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
@@ -14,7 +15,8 @@ import (
 // masked.
 func (l Loaded) Show() string {
 	d := l.document
-	i := inheritor{origins: l.decoder.Origins(), timeout: d.Engine.Timeout}
+	d.Tests = nil // they are not in force
+	i := inheritor{origins: l.decoder.Origins(), timeout: d.Engine.Timeout, all: d.Engine.OnFailure.Retry}
 	if i.origins["name"] == (schema.Origin{}) {
 		i.note("name", "from the file's name")
 	}
@@ -28,6 +30,9 @@ func (l Loaded) Show() string {
 	d.Outputs = eachEntry(d.Outputs, func(name string, out *engine.OutputSpec) {
 		at := join("outputs", name)
 		i.inherit(&out.Timeout, at+".timeout")
+		if name != d.Engine.OnFailure.DeadLetter { // which is tried without end
+			i.retry(&out.Retry, at+".retry")
+		}
 		out.Processors = i.steps(out.Processors, at+".processors")
 	})
 	return l.decoder.Dump(d)
@@ -37,6 +42,7 @@ func (l Loaded) Show() string {
 type inheritor struct {
 	origins map[string]schema.Origin // by path; nil when nothing was written
 	timeout time.Duration
+	all     *engine.Retry // of all steps and outputs; nil when none is written
 }
 
 func (i inheritor) inherit(d *time.Duration, path string) {
@@ -44,6 +50,28 @@ func (i inheritor) inherit(d *time.Duration, path string) {
 		*d = i.timeout
 		i.note(path, "inherited from engine.timeout")
 	}
+}
+
+// retry fills in what a retry leaves out.
+func (i inheritor) retry(r **engine.Retry, path string) {
+	if i.all == nil {
+		return
+	}
+	full, own := *i.all, (*schema.Node)(nil)
+	if *r != nil {
+		full, own = (*r).Over(*i.all), (*r).Place.Node
+	}
+	keys := []string{"max_attempts", "backoff", "max_backoff", "max_age"}
+	for n := range full.Intervals {
+		keys = append(keys, "intervals["+strconv.Itoa(n)+"]")
+	}
+	for _, key := range keys {
+		field, _, _ := strings.Cut(key, "[")
+		if i.origins["engine.on_failure.retry."+key] != (schema.Origin{}) && (own == nil || own.Lookup(field) == nil) {
+			i.note(path+"."+key, "inherited from engine.on_failure.retry")
+		}
+	}
+	*r = &full
 }
 
 func (i inheritor) note(path, origin string) {
@@ -55,7 +83,9 @@ func (i inheritor) note(path, origin string) {
 func (i inheritor) steps(list engine.Steps, path string) engine.Steps {
 	list = slices.Clone(list)
 	for n := range list {
-		i.inherit(&list[n].Timeout, path+"["+strconv.Itoa(n)+"].timeout")
+		at := path + "[" + strconv.Itoa(n) + "]"
+		i.inherit(&list[n].Timeout, at+".timeout")
+		i.retry(&list[n].Retry, at+".retry")
 	}
 	return list
 }

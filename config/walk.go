@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"reflect"
 
 	"github.com/flowd-io/flowd/engine"
@@ -20,8 +21,8 @@ type use struct {
 // included.
 func uses(v any) []use {
 	var found []use
-	walk(reflect.ValueOf(v), 0, func(x any) {
-		switch p := x.(type) {
+	walk(reflect.ValueOf(v), 0, func(x reflect.Value) {
+		switch p := x.Interface().(type) {
 		case engine.Plugin[engine.Input]:
 			found = append(found, use{"input", p.Name, p.Config, p.Place})
 		case engine.Plugin[engine.Processor]:
@@ -33,14 +34,28 @@ func uses(v any) []use {
 	return found
 }
 
+// eachStep calls f for every step in v, those inside of others included. Steps
+// lie in lists, so that f may change them.
+func eachStep(v any, f func(*engine.StepSpec)) {
+	walk(reflect.ValueOf(v), 0, func(x reflect.Value) {
+		if x.Type() == stepType && x.CanAddr() {
+			f(x.Addr().Interface().(*engine.StepSpec))
+		}
+	})
+}
+
+// stepName is the name of a step in errors and metrics.
+func stepName(s *engine.StepSpec) string { return cmp.Or(s.Name, s.Use.Name) }
+
 var (
+	stepType  = reflect.TypeFor[engine.StepSpec]()
 	placeType = reflect.TypeFor[schema.Place]()
 	nodeType  = reflect.TypeFor[schema.Node]()
 )
 
 // walk calls visit for every struct in v, from the outside in. It reads the
 // exported fields, and the entries of ordered maps.
-func walk(v reflect.Value, depth int, visit func(any)) {
+func walk(v reflect.Value, depth int, visit func(reflect.Value)) {
 	if depth > maxDepth || !v.IsValid() || v.Type() == placeType || v.Type() == nodeType {
 		return
 	}
@@ -61,7 +76,7 @@ func walk(v reflect.Value, depth int, visit func(any)) {
 			walk(it.Value(), depth+1, visit)
 		}
 	case reflect.Struct:
-		visit(v.Interface())
+		visit(v)
 		if entries := v.MethodByName("Entries"); entries.IsValid() && entries.Type().NumIn() == 0 && entries.Type().NumOut() == 1 {
 			walk(entries.Call(nil)[0], depth+1, visit)
 			return

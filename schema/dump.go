@@ -209,9 +209,12 @@ func (w *dumper) list(v reflect.Value, s *shape, indent, head, path string) {
 	}
 	w.open(indent, head, func(below string) {
 		for i := range v.Len() {
-			before := len(w.lines)
+			before, at := len(w.lines), fmt.Sprintf("%s[%d]", path, i)
+			if from, ok := w.d.origins[path]; ok && (from.node == nil || from.node.scalar()) {
+				w.d.origins[at] = from // of a list that was written as its one item, or inherited
+			}
 			w.lead = below + "- "
-			w.value(v.Index(i), s.elem, below+"  ", "", fmt.Sprintf("%s[%d]", path, i))
+			w.value(v.Index(i), s.elem, below+"  ", "", at)
 			if len(w.lines) == before {
 				w.line(below, "{}", "")
 			}

@@ -1,0 +1,127 @@
+package config
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// checkTests checks the names that the tests of all files use.
+func (l *loader) checkTests() {
+	for _, f := range l.files {
+		c := testChecker{checker: checker{file: f, report: l.report}, composite: map[string]bool{}}
+		c.inputs, c.outputs = c.names("inputs"), c.names("outputs")
+		learn := func(s *engine.StepSpec) {
+			c.steps = append(c.steps, stepName(s))
+			c.composite[stepName(s)] = s.Use.Name == "switch" || s.Use.Name == "steps"
+		}
+		eachStep(f.spec.Pipeline, learn)
+		eachStep(l.sharedSteps(f), learn)
+		slices.Sort(c.steps)
+		c.steps = slices.Compact(c.steps)
+		first := map[string]schema.Pos{}
+		for i := range f.spec.Tests {
+			t := &f.spec.Tests[i]
+			if t.Place.Node == nil || t.Place.Node.Kind != schema.MapNode {
+				continue // the decoder has complained
+			}
+			c.test(t, "tests["+strconv.Itoa(i)+"]")
+			if at, twice := first[t.Name]; twice && t.Name != "" {
+				c.at(t.Place.Node.Lookup("name"), "tests["+strconv.Itoa(i)+"].name", schema.Problem{Code: "duplicate-test",
+					Message: fmt.Sprintf("two tests are called %q, the first at %d:%d", t.Name, at.Line, at.Col), Remedy: "give one of them another name"})
+			} else {
+				first[t.Name] = t.Place.Pos
+			}
+		}
+	}
+}
+
+// testChecker checks the tests of one file.
+type testChecker struct {
+	checker
+	inputs, outputs, steps []string
+	composite              map[string]bool // steps that the engine takes apart
+}
+
+func (c *testChecker) at(n *schema.Node, path string, p schema.Problem) {
+	p.Path = path
+	c.report(problemAt(n, p))
+}
+
+func (c *testChecker) test(t *Test, path string) {
+	n := t.Place.Node
+	for i, in := range t.Input {
+		c.input(t, in, join(path, "input")+"["+strconv.Itoa(i)+"]")
+	}
+	for name := range t.Mocks.All() {
+		if !slices.Contains(c.steps, name) {
+			c.at(keyAt(n, []string{"mocks", name}), join(path+".mocks", name), unknownStep(name, c.steps, c.steps))
+		}
+	}
+	for name := range t.Fail.All() {
+		known := append(slices.Clone(c.outputs), c.steps...)
+		at, below := keyAt(n, []string{"fail", name}), join(path+".fail", name)
+		switch {
+		case slices.Contains(c.outputs, name) && slices.Contains(c.steps, name):
+			c.at(at, below, schema.Problem{Code: "unknown-step", Message: fmt.Sprintf("both an output and a step are called %q", name), Remedy: "give one of them another name"})
+		case c.composite[name]:
+			c.at(at, below, schema.Problem{Code: "unknown-step", Message: "this step only holds others: it can't fail by itself", Remedy: "name a step inside it"})
+		case !slices.Contains(known, name):
+			c.at(at, below, unknownStep(name, c.outputs, known))
+		}
+	}
+	if t.Expect != nil {
+		for name := range t.Expect.All() {
+			if !slices.Contains(c.outputs, name) {
+				below := join(path+".expect", name)
+				c.at(keyAt(n, []string{"expect", name}), below, unknownOutput(below, name, c.outputs))
+			}
+		}
+	}
+	if !t.Expects() {
+		at := n
+		if name := n.Lookup("name"); name != nil {
+			at = name
+		}
+		c.at(at, path, schema.Problem{Code: "test-expects-nothing", Warning: true, Message: "the test does not say what becomes of its messages",
+			Remedy: "add `expect: {OUTPUT: [{json: …}]}`; `flowd test --update` writes what comes"})
+	}
+}
+
+// Expects says whether the test expects anything.
+func (t *Test) Expects() bool {
+	return t.Expect != nil || t.Fates != nil || len(t.Failures) > 0 || t.Stops != ""
+}
+
+func (c *testChecker) input(t *Test, in TestInput, path string) {
+	n := in.Place.Node
+	if n == nil || n.Kind != schema.MapNode {
+		return
+	}
+	key := n.Lookup("input")
+	switch {
+	case in.Input == "" && len(c.inputs) > 1:
+		c.at(n, path, schema.Problem{Code: "unknown-input", Message: "there are several inputs, and nothing says which one reads this",
+			Remedy: "add `input: NAME`: " + orList(c.inputs)})
+	case in.Input != "" && !slices.Contains(c.inputs, in.Input):
+		c.at(key, path+".input", schema.Problem{Code: "unknown-input", Message: fmt.Sprintf("there is no input %q", in.Input),
+			Remedy: didYouMean(in.Input, c.inputs, fmt.Sprintf("add %q to `inputs`", in.Input))})
+	}
+	if t.Until > 0 && in.At > t.Until {
+		c.at(n.Lookup("at"), path+".at", schema.Problem{Code: schema.BadValue, Message: fmt.Sprintf("the inputs end at %v, before this", t.Until), Remedy: "let `until` be later"})
+	}
+}
+
+// unknownStep complains about a name that is none of those known; few are those
+// worth listing.
+func unknownStep(name string, few, known []string) schema.Problem {
+	what := "step"
+	if len(few) < len(known) {
+		what = "output or step"
+	}
+	return schema.Problem{Code: "unknown-step", Message: fmt.Sprintf("there is no %s %q", what, name),
+		Remedy: didYouMean(name, known, fmt.Sprintf("give a step `name: %s`", name))}
+}

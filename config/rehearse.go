@@ -1,0 +1,146 @@
+package config
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// Rehearsal is what one test runs: a pipeline and what it uses of resources. It
+// is the caller's own, to be changed as it likes.
+type Rehearsal struct {
+	Pipeline *engine.Pipeline
+	Steps    map[string]engine.Steps
+	Caches   map[string]engine.Plugin[engine.Cache]
+	Limits   map[string]engine.RateLimit
+	Test     Test
+}
+
+// EachStep calls f for every step, those inside of others included.
+func (r *Rehearsal) EachStep(f func(*engine.StepSpec)) {
+	eachStep(r.Pipeline, f)
+	eachStep(r.Steps, f)
+}
+
+// StepName is the name of a step in errors, metrics and tests.
+func StepName(s *engine.StepSpec) string { return stepName(s) }
+
+// Routes are the outputs that only hand on to other outputs: a test leaves them
+// as they are.
+var Routes = []string{"fallback", "round_robin", "partition"}
+
+// Tests are the tests of the file, in order.
+func (l Loaded) Tests() []Test { return l.document.Tests }
+
+// Rehearse decodes a pipeline anew for its i-th test.
+func (s *Set) Rehearse(l Loaded, i int) Rehearsal {
+	own := s.loader.decodeAgain(l.file)
+	r := Rehearsal{
+		Pipeline: &own.spec.Pipeline, Test: own.spec.Tests[i],
+		Steps: map[string]engine.Steps{}, Caches: map[string]engine.Plugin[engine.Cache]{}, Limits: map[string]engine.RateLimit{},
+	}
+	shared := own
+	if other := s.loader.resourcesOf(l.file); other != nil && other != l.file {
+		shared = s.loader.decodeAgain(other)
+	}
+	maps.Insert(r.Steps, shared.spec.Resources.Steps.All())
+	maps.Insert(r.Limits, shared.spec.Resources.RateLimits.All())
+	for name, c := range shared.spec.Resources.Caches.All() {
+		r.Caches[name] = c.Use
+	}
+	return r
+}
+
+// toTest lists the files for their tests. A placeholder without a value is a
+// problem only where a test needs it: not in an input or output, nor in a step
+// that the test mocks.
+func (l *loader) toTest(set *Set) {
+	var unresolved []schema.Problem
+	l.problems = slices.DeleteFunc(l.problems, func(p schema.Problem) bool {
+		if p.Code == schema.UnresolvedPlaceholder {
+			unresolved = append(unresolved, p)
+		}
+		return p.Code == schema.UnresolvedPlaceholder
+	})
+	for _, f := range l.files {
+		set.Pipelines = append(set.Pipelines, loaded(f))
+		if len(unresolved) == 0 {
+			continue
+		}
+		for _, t := range f.spec.Tests {
+			l.report(needed(f, unresolved, t)...)
+			if other := l.resourcesOf(f); other != nil && other != f {
+				l.report(needed(other, unresolved, t)...)
+			}
+		}
+	}
+}
+
+// needed are the placeholders in f that a test can't do without.
+func needed(f *file, unresolved []schema.Problem, t Test) (problems []schema.Problem) {
+	var unused []string // paths
+	for _, in := range f.spec.Inputs.Entries() {
+		unused = append(unused, in.Value.Use.Place.Path)
+	}
+	for _, out := range f.spec.Outputs.Entries() {
+		if !slices.Contains(Routes, out.Value.Use.Name) {
+			unused = append(unused, out.Value.Use.Place.Path)
+		}
+	}
+	for _, c := range f.spec.Resources.Caches.Entries() {
+		unused = append(unused, c.Value.Use.Place.Path)
+	}
+	mocked := func(s *engine.StepSpec) {
+		if _, ok := t.Mocks.Get(stepName(s)); ok {
+			unused = append(unused, s.Use.Place.Path)
+		}
+	}
+	eachStep(f.spec.Pipeline, mocked)
+	eachStep(f.spec.Resources.Steps, mocked)
+
+	for _, p := range unresolved {
+		switch {
+		case p.Pos.File != f.path && p.Pos.Line > 0, within(p.Path, "service"), within(p.Path, "tests") && !within(p.Path, t.Place.Path):
+		case slices.ContainsFunc(unused, func(path string) bool { return path != "" && within(p.Path, path) }):
+		default:
+			p.Remedy += "; or mock the step in the test"
+			problems = append(problems, p)
+		}
+	}
+	return problems
+}
+
+// decodeAgain decodes a file that was decoded before.
+func (l *loader) decodeAgain(f *file) *file {
+	again := &file{path: f.path, root: f.root}
+	again.decoder = schema.NewDecoder(l.options.Lookup)
+	again.decoder.Decode(f.root, &again.spec)
+	if again.spec.Name == "" {
+		again.spec.Name = baseName(f.path)
+	}
+	return again
+}
+
+// resourcesOf is the file whose resources a pipeline uses, or nil: its own or,
+// where it has none, that of all files which has some.
+func (l *loader) resourcesOf(f *file) *file {
+	if f.root.Lookup("resources") != nil {
+		return f
+	}
+	for _, other := range l.files {
+		if other.root.Lookup("resources") != nil {
+			return other
+		}
+	}
+	return nil
+}
+
+// sharedSteps are the named lists of steps that a file may use.
+func (l *loader) sharedSteps(f *file) schema.Map[engine.Steps] {
+	if from := l.resourcesOf(f); from != nil {
+		return from.spec.Resources.Steps
+	}
+	return schema.Map[engine.Steps]{}
+}

@@ -1,0 +1,93 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// Reload is Load for a process that runs a set already: what has not changed is
+// taken over, and the plans are to replace those of the same name. When there is an
+// error among the problems, nothing has been touched.
+func (s *Set) Reload(paths []string, o Options) (*Set, []schema.Problem) {
+	if set, problems := Load(paths, o); failed(problems) {
+		return set, problems // built apart, so that nothing of it is left behind
+	}
+	o.instead = s
+	return Load(paths, o)
+}
+
+func failed(problems []schema.Problem) bool {
+	for _, p := range problems {
+		if !p.Warning {
+			return true
+		}
+	}
+	return false
+}
+
+// before is the loaded pipeline of a name, or nil.
+func (s *Set) before(name string) *Loaded {
+	if s == nil {
+		return nil
+	}
+	for i := range s.Pipelines {
+		if p := &s.Pipelines[i]; p.Spec.Name == name && p.Plan != nil {
+			return p
+		}
+	}
+	return nil
+}
+
+// instead fills in what lets a plan take the place of one that runs.
+func (l *loader) instead(f *file, o engine.Options) engine.Options {
+	old := l.options.instead.before(f.spec.Name)
+	if old == nil {
+		return o
+	}
+	o.Instead = old.Plan
+	o.Same = func(kind, name string) bool {
+		section := kind + "s"
+		was, is := find(old.file.root, section, name), find(f.root, section, name)
+		return was != nil && is != nil && connection(was, old.decoder) == connection(is, f.decoder)
+	}
+	return o
+}
+
+// beside are the keys of a component that don't concern its connection.
+var beside = map[string]bool{
+	"processors": true, "rate_limit": true, "schema": true, "retry": true, "timeout": true, "breaker": true, "on_failure": true,
+}
+
+// connection is a text of all that a component's instance is made of, placeholders
+// filled in; equal texts make equal instances.
+func connection(n *schema.Node, d *schema.Decoder) string {
+	var b strings.Builder
+	var walk func(n *schema.Node, top bool)
+	walk = func(n *schema.Node, top bool) {
+		switch n.Kind {
+		case schema.MapNode:
+			b.WriteByte('{')
+			for i, k := range n.Keys {
+				if !top || !beside[k.Text] {
+					fmt.Fprintf(&b, "%q:", k.Text)
+					walk(n.Items[i], false)
+				}
+			}
+			b.WriteByte('}')
+		case schema.ListNode:
+			b.WriteByte('[')
+			for _, x := range n.Items {
+				walk(x, false)
+			}
+			b.WriteByte(']')
+		default:
+			text, _ := d.Text(n)
+			fmt.Fprintf(&b, "%q,", text)
+		}
+	}
+	walk(n, true)
+	return b.String()
+}

@@ -1,0 +1,166 @@
+package config
+
+import (
+	"encoding/base64"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// Test is one entry of the section `tests`: messages, and what has to become of
+// them. Package pipetest runs it.
+type Test struct {
+	Name      string                `yaml:"name" check:"required,nonempty" doc:"What the pipeline promises, as a sentence. It is unique in the file."`
+	Input     []TestInput           `yaml:"input" check:"required" doc:"The messages that are read, in order."`
+	Until     time.Duration         `yaml:"until" check:"min=0s" doc:"When the inputs end, counted from the start; by default with the last message. Later than that, batches leave by their timeout."`
+	TakesBack string                `yaml:"takes_back" check:"oneof=one|position|nothing" default:"one" doc:"What the inputs take back of a message that failed: one message, a position or nothing. It decides what on_failure.then is by default."`
+	Mocks     schema.Map[Mock]      `yaml:"mocks" doc:"Answers by name of a step (or type, where it has no name): the step is not built, the answer is its work."`
+	Fail      schema.Map[Fault]     `yaml:"fail" doc:"Failures by name of an output or step."`
+	Expect    *schema.Map[Expected] `yaml:"expect" doc:"The messages that arrive, by name of the output. What is not listed must not arrive."`
+	Fates     *Fates                `yaml:"fates" doc:"How the messages that were read ended. What is not given is 0."`
+	Failures  []ExpectedFailure     `yaml:"failures" doc:"The failures of messages that ended, whatever became of them, one entry for each class and place. Without it and without fates, no message may be returned or dropped because it failed."`
+	Stops     string                `yaml:"stops" doc:"The pipeline stops with an error that contains this."`
+	Within    time.Duration         `yaml:"within" check:"min=0s" doc:"Time that the whole run may take, in virtual time."`
+	Place     schema.Place          `yaml:",place"`
+}
+
+// Words are what users of other systems write.
+func (*Test) Words() map[string]string {
+	return map[string]string{
+		"input_batch": "write `input`", "input_batches": "write `input`", "inputs": "write `input`", "given": "write `input`",
+		"output_batches": "write `expect: {OUTPUT: {batches: …}}`", "outputs": "write `expect`", "output": "write `expect`", "then": "write `expect`",
+		"mock": "write `mocks`", "faults": "write `fail`", "inject": "write `fail`", "label": "write `name`", "environment": "set variables where flowd test runs, or give ${NAME:-default}",
+	}
+}
+
+// Body is a payload as a test writes it.
+type Body struct {
+	JSON   *JSON   `yaml:"json" oneof:"body,optional" doc:"The payload as a document."`
+	Text   *string `yaml:"text" oneof:"body,optional" doc:"The payload as it is."`
+	Base64 *string `yaml:"base64" oneof:"body,optional" doc:"The payload in base64, where it is no text."`
+}
+
+// CheckConfig looks into what no type says.
+func (b *Body) CheckConfig(report func(path, message, remedy string)) {
+	if b.Base64 != nil {
+		if _, err := base64.StdEncoding.DecodeString(*b.Base64); err != nil {
+			report("base64", "this is no base64", "write it as `base64 -w0 FILE` prints it")
+		}
+	}
+}
+
+// Given says whether there is a payload.
+func (b *Body) Given() bool { return b.JSON != nil || b.Text != nil || b.Base64 != nil }
+
+// Bytes is the payload.
+func (b *Body) Bytes() []byte {
+	switch {
+	case b.JSON != nil:
+		return *b.JSON
+	case b.Text != nil:
+		return []byte(*b.Text)
+	case b.Base64 != nil:
+		data, _ := base64.StdEncoding.DecodeString(*b.Base64) // checked when it was read
+		return data
+	}
+	return nil
+}
+
+// TestInput is one message that a test lets an input read.
+type TestInput struct {
+	Body    `yaml:",inline"`
+	Meta    schema.Map[JSON] `yaml:"meta" doc:"Metadata, as the input would give it."`
+	Input   string           `yaml:"input" doc:"Name of the input that reads it, where there are several."`
+	At      time.Duration    `yaml:"at" check:"min=0s" doc:"When it can be read, counted from the start."`
+	Attempt int              `yaml:"attempt" check:"min=0" doc:"The source's count of deliveries, from 1."`
+	Place   schema.Place     `yaml:",place"`
+}
+
+// CheckConfig asks for a payload.
+func (in *TestInput) CheckConfig(report func(path, message, remedy string)) {
+	in.Body.CheckConfig(report)
+	if !in.Given() {
+		report("", "the message has no payload", "write json, text or base64: {json: {…}}")
+	}
+}
+
+// Expected is what has to arrive at one output.
+type Expected struct {
+	Messages *[]ExpectedMessage `yaml:"messages,main" oneof:"form,optional" doc:"The messages, in order."`
+	Batches  *[]ExpectedBatch   `yaml:"batches" oneof:"form,optional" doc:"The same, write by write."`
+	AnyOrder bool               `yaml:"any_order" doc:"They may come in any order."`
+	Place    schema.Place       `yaml:",place"`
+}
+
+// Words are for those who leave out the list.
+func (*Expected) Words() map[string]string {
+	const list = "write a list of messages: [{json: …}]"
+	return map[string]string{"json": list, "text": list, "base64": list, "matches": list, "meta": list}
+}
+
+// ExpectedMessage is one message that has to arrive. What is left out may be anything.
+type ExpectedMessage struct {
+	Body    `yaml:",inline"`
+	Meta    schema.Map[JSON] `yaml:"meta" doc:"Metadata that it has, among others."`
+	Matches expr.Cond        `yaml:"matches" doc:"A condition that holds for it."`
+	Error   *ExpectedError   `yaml:"error" doc:"Why it failed: a dead letter's."`
+	Place   schema.Place     `yaml:",place"`
+}
+
+// ExpectedBatch is one write.
+type ExpectedBatch struct {
+	Messages []ExpectedMessage `yaml:"messages,main" check:"required" doc:"The messages of the batch, in order."`
+	Trigger  string            `yaml:"trigger" check:"oneof=size|bytes|timeout|flush|end|drain|evicted|pressure" doc:"Why it left its batcher."`
+	Key      *JSON             `yaml:"key" doc:"The value of the batcher's key."`
+}
+
+// ExpectedError is a failure as a test tells it. What is left out may be anything.
+type ExpectedError struct {
+	Class   string `yaml:"class" check:"oneof=transient|permanent|auth|rejected|expression|decode|unrouted|timeout|late|panic" doc:"Its class."`
+	Place   string `yaml:"place" doc:"Where it happened: step NAME or output NAME."`
+	Message string `yaml:"message" doc:"Text that its message contains."`
+}
+
+// ExpectedFailure is a failure of so many messages.
+type ExpectedFailure struct {
+	ExpectedError `yaml:",inline"`
+	Fate          string       `yaml:"fate" check:"oneof=dead_lettered|dropped|returned" doc:"How they ended."`
+	Count         int64        `yaml:"count" check:"min=1" default:"1" doc:"How many messages."`
+	At            schema.Place `yaml:",place"`
+}
+
+// Fates are numbers of messages by how they ended.
+type Fates struct {
+	Delivered    int64 `yaml:"delivered" check:"min=0" doc:"An output confirmed them."`
+	Filtered     int64 `yaml:"filtered" check:"min=0" doc:"A step dropped them on purpose."`
+	DeadLettered int64 `yaml:"dead_lettered" check:"min=0" doc:"A dead letter took them."`
+	Dropped      int64 `yaml:"dropped" check:"min=0" doc:"They failed and were dropped."`
+	Returned     int64 `yaml:"returned" check:"min=0" doc:"They went back to their source."`
+}
+
+// Of is the number for a fate.
+func (f Fates) Of(fate engine.Fate) int64 {
+	return map[engine.Fate]int64{
+		engine.Delivered: f.Delivered, engine.Filtered: f.Filtered, engine.DeadLettered: f.DeadLettered,
+		engine.Dropped: f.Dropped, engine.Returned: f.Returned,
+	}[fate]
+}
+
+// Fault makes an output or a step fail.
+type Fault struct {
+	Times   int           `yaml:"times,main" check:"min=1" doc:"Tries that fail: writes of an output, messages of a step. Without it and without for, all of them do."`
+	For     time.Duration `yaml:"for" check:"min=1ns" doc:"Tries fail for that long, counted from the start."`
+	Match   expr.Cond     `yaml:"match" doc:"Only messages for which this holds fail."`
+	Class   string        `yaml:"class" check:"oneof=transient|permanent|auth|rejected|expression|decode|timeout|late|panic" default:"transient" doc:"Class of the failure."`
+	Message string        `yaml:"message" default:"failed by the test" doc:"Text of the failure."`
+	Place   schema.Place  `yaml:",place"`
+}
+
+// CheckConfig refuses two ends of one fault.
+func (f *Fault) CheckConfig(report func(path, message, remedy string)) {
+	if f.Times > 0 && f.For > 0 {
+		report("for", "times and for exclude each other", "keep one")
+	}
+}

@@ -1,0 +1,201 @@
+package config
+
+import (
+	"fmt"
+	"math/big"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// JSON is any value, written in YAML or JSON. Its text keeps the order of keys
+// and the spelling of numbers as far as JSON has it.
+type JSON []byte
+
+// UnmarshalConfig reads any value.
+func (v *JSON) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
+	w := jsonWriter{d: d, ok: true}
+	w.value(n)
+	if w.ok {
+		*v = w.out
+	}
+}
+
+// DescribeConfig is any value.
+func (*JSON) DescribeConfig() *schema.Type { return schema.AnyOf("JSON value", (*schema.Node)(nil)) }
+
+// jsonWriter writes nodes as JSON.
+type jsonWriter struct {
+	d   *schema.Decoder
+	out []byte
+	ok  bool
+}
+
+func (w *jsonWriter) value(n *schema.Node) {
+	switch n.Kind {
+	case schema.NullNode:
+		w.out = append(w.out, "null"...)
+	case schema.MapNode:
+		w.out = append(w.out, '{')
+		for i, key := range n.Keys {
+			if i > 0 {
+				w.out = append(w.out, ',')
+			}
+			w.text(key.Text)
+			w.out = append(w.out, ':')
+			w.value(n.Items[i])
+		}
+		w.out = append(w.out, '}')
+	case schema.ListNode:
+		w.out = append(w.out, '[')
+		for i, item := range n.Items {
+			if i > 0 {
+				w.out = append(w.out, ',')
+			}
+			w.value(item)
+		}
+		w.out = append(w.out, ']')
+	default:
+		w.scalar(n)
+	}
+}
+
+func (w *jsonWriter) scalar(n *schema.Node) {
+	text, ok := w.d.Text(n)
+	if !ok {
+		w.ok = false
+		return
+	}
+	switch n.Kind {
+	case schema.BoolNode:
+		w.out = strconv.AppendBool(w.out, strings.EqualFold(text, "true"))
+	case schema.IntNode, schema.FloatNode:
+		number := jsonNumber(text)
+		if number == "" {
+			w.ok = false
+			w.d.Report(n, schema.Problem{Code: schema.BadValue, Message: fmt.Sprintf("JSON has no number %s", text), Remedy: "put it into quotes if it is text"})
+		}
+		w.out = append(w.out, number...)
+	default:
+		w.text(text)
+	}
+}
+
+func (w *jsonWriter) text(s string) {
+	w.out, _ = doc.Append(w.out, s) // a string always has JSON
+}
+
+// jsonNumber spells a number of YAML as JSON does, or is "" for infinity and
+// what is none.
+func jsonNumber(text string) string {
+	text = strings.TrimPrefix(text, "+")
+	digits, negative := strings.CutPrefix(text, "-")
+	sign := ""
+	if negative {
+		sign = "-"
+	}
+	switch {
+	case strings.HasPrefix(digits, "0x"), strings.HasPrefix(digits, "0o"):
+		n, ok := new(big.Int).SetString(digits, 0)
+		if !ok {
+			return ""
+		}
+		return sign + n.String()
+	case strings.HasPrefix(digits, "."):
+		digits = "0" + digits
+	}
+	whole, fraction := digits, ""
+	if i := strings.IndexAny(digits, ".eE"); i >= 0 {
+		whole, fraction = digits[:i], digits[i:]
+	}
+	if whole = strings.TrimLeft(whole, "0"); whole == "" {
+		whole = "0"
+	}
+	if fraction == "." {
+		fraction = ""
+	}
+	fraction = strings.Replace(strings.Replace(fraction, ".e", "e", 1), ".E", "E", 1)
+	var d doc.Doc
+	d.Reset([]byte(sign+whole+fraction), nil)
+	if d.Valid() != nil {
+		return ""
+	}
+	return sign + whole + fraction
+}
+
+// Mock is the work of a step in a test: the first answer whose condition holds.
+type Mock []Answer
+
+// Answer is what a mocked step does with a message.
+type Answer struct {
+	Match expr.Cond        `yaml:"match" doc:"The answer is for messages for which this holds."`
+	Set   *JSON            `yaml:"set" doc:"Fields that the step sets; objects are merged."`
+	JSON  *JSON            `yaml:"json" oneof:"body,optional" doc:"The payload that the step makes, as a document."`
+	Text  *string          `yaml:"text" oneof:"body,optional" doc:"The payload that the step makes, as it is."`
+	Meta  schema.Map[JSON] `yaml:"meta" doc:"Metadata that the step sets."`
+	Drop  bool             `yaml:"drop" doc:"The step drops the message."`
+	Error string           `yaml:"error" doc:"The step fails with this text."`
+	Class string           `yaml:"class" check:"oneof=transient|permanent|auth|rejected|expression|decode|timeout|late|panic" doc:"Class of the failure; permanent by default."`
+}
+
+// CheckConfig refuses what contradicts itself.
+func (a *Answer) CheckConfig(report func(path, message, remedy string)) {
+	switch {
+	case a.Set != nil && (*a.Set)[0] != '{':
+		report("set", "fields are a mapping", "write `set: {FIELD: VALUE}`")
+	case a.Class != "" && a.Error == "":
+		report("class", "is the class of no error", "add `error: TEXT`")
+	case a.Error != "" && a.Drop:
+		report("drop", "a message that failed is not dropped, too", "keep one of error and drop")
+	}
+}
+
+// answerKeys tell an answer written out from the fields of a document.
+var answerKeys = []string{"match", "set", "json", "text", "meta", "drop", "error", "class"}
+
+// UnmarshalConfig reads one answer or a list of them.
+func (m *Mock) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
+	*m = nil
+	answers := []*schema.Node{n}
+	if n.Kind == schema.ListNode {
+		answers = n.Items
+	}
+	for _, item := range answers {
+		*m = append(*m, readAnswer(d, item))
+	}
+}
+
+// readAnswer reads an answer, or in short the fields that it sets.
+func readAnswer(d *schema.Decoder, n *schema.Node) (a Answer) {
+	var own, fields []string
+	for _, k := range n.Keys {
+		if slices.Contains(answerKeys, k.Text) {
+			own = append(own, k.Text)
+		} else {
+			fields = append(fields, k.Text)
+		}
+	}
+	switch {
+	case n.Kind != schema.MapNode:
+		d.Report(n, schema.Problem{Code: schema.WrongKind, Message: "expected a mapping, got " + n.Kind.String(),
+			Remedy: "write the fields that the step sets, {error: TEXT}, {drop: true}, or {} for a step that does nothing"})
+	case len(own) > 0 && len(fields) > 0:
+		d.Report(n, schema.Problem{Code: schema.BadValue, Message: fmt.Sprintf("%q says what the step does, %q is a field of the document", own[0], fields[0]),
+			Remedy: "put all fields of the document into `set: {…}`"})
+	case len(fields) > 0:
+		a.Set = new(JSON)
+		d.Decode(n, a.Set)
+	default:
+		d.Decode(n, &a)
+	}
+	return a
+}
+
+// DescribeConfig is an answer, fields, or a list.
+func (*Mock) DescribeConfig() *schema.Type {
+	return schema.AnyOf("answer or list of answers", Answer{}, map[string]*schema.Node(nil), []*schema.Node(nil))
+}
