@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
+	"github.com/flowd-io/flowd/schema"
 	"github.com/spf13/cobra"
 )
 
@@ -87,6 +89,23 @@ Exit codes: 0 clean; 1 the run failed; 2 invalid configuration or usage;
 	run := newRun("run [-c] FILE...")
 	run.Short = "Run pipelines: the same as flowd -c FILE..."
 	run.Example = "  flowd run orders.yaml"
-	root.AddCommand(run, newLint(), newList(), newDocs(), newSchema(), newVersion())
+	root.AddCommand(run, newLint(), newList(), newTest(), newSimulate(), newQueue(), newDocs(), newSchema(), newCtl(), newVersion())
 	return root
+}
+
+// needsCommand is what a command does that only groups others.
+func needsCommand(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		cmd.SetOut(cmd.ErrOrStderr())
+		_ = cmd.Help()
+		return exit(invalid)
+	}
+	var names []string
+	for _, c := range cmd.Commands() {
+		names = append(names, c.Name())
+	}
+	if near := schema.Nearest(args[0], names); near != "" {
+		return usage(fmt.Sprintf("%s has no command %q (did you mean %q?)", cmd.Name(), args[0], near))
+	}
+	return usage(fmt.Sprintf("%s has no command %q (there are %s)", cmd.Name(), args[0], strings.Join(names, ", ")))
 }

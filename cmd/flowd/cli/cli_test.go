@@ -14,7 +14,12 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "test" { // a test process of flowd test
+		Main()
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func init() {
 	engine.Register(engine.Inputs, "test_lines", "Yields lines and ends. For tests.", linesConfig{},

@@ -28,7 +28,7 @@ func TestProgressIsOnlyForTerminals(t *testing.T) {
 		var out bytes.Buffer
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
-		newConsole(&out).progress(ctx, nil)
+		newConsole(&out).progress(ctx, func() []engine.Snapshot { return nil })
 		if out.Len() > 0 {
 			t.Errorf("%q, want nothing", out.String())
 		}
@@ -42,7 +42,7 @@ func TestProgressSaysTheRateAnewEachSecond(t *testing.T) {
 		c.terminal = true
 		ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
 		defer cancel()
-		c.progress(ctx, nil)
+		c.progress(ctx, func() []engine.Snapshot { return nil })
 		if got, want := out.String(), "0 received (0/s)\r\x1b[K0 received (0/s)\r\x1b[K"; got != want {
 			t.Errorf("%q, want %q", got, want)
 		}

@@ -18,7 +18,7 @@ func newList() *cobra.Command {
 		Use:   "list [KIND]",
 		Short: "List the components of this build",
 		Example: `  flowd list                what there is
-  flowd list outputs        of one kind: inputs, processors, batchers, outputs, functions
+  flowd list outputs        of one kind: inputs, processors, batchers, outputs, caches, functions
   flowd list --json | jq -r '.[].name'`,
 		Args:              cobra.MaximumNArgs(1),
 		ValidArgsFunction: completeKinds,
@@ -45,7 +45,7 @@ func newList() *cobra.Command {
 }
 
 // kinds are the kinds of components in the order in which a message meets them.
-var kinds = []string{"input", "processor", "batcher", "output", functionKind}
+var kinds = []string{"input", "processor", "batcher", "output", "cache", functionKind}
 
 const functionKind = "function"
 
@@ -61,7 +61,7 @@ type component struct {
 
 // components are all plugins and functions of this build, by kind and name.
 func components() []component {
-	return slices.Concat(plugins(engine.Inputs), plugins(engine.Processors), plugins(engine.Batchers), plugins(engine.Outputs), functions())
+	return slices.Concat(plugins(engine.Inputs), plugins(engine.Processors), plugins(engine.Batchers), plugins(engine.Outputs), plugins(engine.Caches), functions())
 }
 
 func functions() []component {

@@ -5,14 +5,13 @@ import (
 	"os"
 	"time"
 
-	"github.com/flowd-io/flowd/config"
 	"github.com/flowd-io/flowd/engine"
 	"golang.org/x/term"
 )
 
 // progress keeps one line on a terminal that says how far the pipelines are,
 // anew each second, until ctx ends.
-func (c *console) progress(ctx context.Context, pipelines []config.Loaded) {
+func (c *console) progress(ctx context.Context, now func() []engine.Snapshot) {
 	if !c.terminal {
 		return
 	}
@@ -27,8 +26,8 @@ func (c *console) progress(ctx context.Context, pipelines []config.Loaded) {
 		case <-tick.C:
 		}
 		var sum engine.Counts
-		for _, p := range pipelines {
-			add(&sum, p.Plan.Stats().Roots)
+		for _, s := range now() {
+			add(&sum, s.Stats.Roots)
 		}
 		c.status(fit(progressLine(sum, sum.Received-before), c.width()))
 		before = sum.Received

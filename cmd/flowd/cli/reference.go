@@ -87,8 +87,12 @@ func referenceMarkdown(w io.Writer) error {
 			functionTable(&b, byKind[kind])
 			continue
 		}
-		fmt.Fprintf(&b, "Each %s takes these keys beside its type key:\n\n", kind)
-		fieldTable(&b, commonKeys(kind))
+		if keys := commonKeys(kind); len(keys) > 0 {
+			fmt.Fprintf(&b, "Each %s takes these keys beside its type key:\n\n", kind)
+			fieldTable(&b, keys)
+		} else {
+			fmt.Fprintf(&b, "They are written under `resources`, by name.\n")
+		}
 		for _, c := range byKind[kind] {
 			section(&b, c)
 		}

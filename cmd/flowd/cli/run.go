@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -9,12 +10,15 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/config"
+	"github.com/flowd-io/flowd/internal/metrics"
+	"github.com/flowd-io/flowd/internal/service"
 	"github.com/spf13/cobra"
 )
 
 // newRun is the command that runs pipelines; it is the root command, too.
 func newRun(use string) *cobra.Command {
 	var files, set []string
+	var watch bool
 	cmd := &cobra.Command{
 		Use:               use,
 		Args:              cobra.ArbitraryArgs,
@@ -28,10 +32,11 @@ func newRun(use string) *cobra.Command {
 				_ = cmd.Help() // it says more than an error would
 				return exit(invalid)
 			}
-			return run(cmd, files, set)
+			return run(cmd, files, set, watch)
 		},
 	}
 	cmd.Flags().StringArrayVarP(&files, "config", "c", nil, "pipeline `FILE` or directory; may repeat")
+	cmd.Flags().BoolVar(&watch, "watch", false, "reload the files when they change")
 	addSet(cmd, &set)
 	return cmd
 }
@@ -61,10 +66,11 @@ func mistyped(root *cobra.Command, args []string) error {
 	return nil
 }
 
-func run(cmd *cobra.Command, files, set []string) error {
+func run(cmd *cobra.Command, files, set []string, watch bool) error {
 	con := newConsole(cmd.ErrOrStderr())
 	logs := newLogging(con)
-	loaded, problems := config.Load(files, config.Options{Set: set, Log: logs.log})
+	o := config.Options{Set: set, Log: logs.log}
+	loaded, problems := config.Load(files, o)
 	if err := printProblems(con, problems); err != nil {
 		return err
 	}
@@ -75,37 +81,46 @@ func run(cmd *cobra.Command, files, set []string) error {
 	logs.configure(loaded.Service.Log)
 	stop, kill, release := signals(cmd.Context(), con)
 	defer release()
-	if code := runAll(stop, kill, loaded.Pipelines, con); code != clean {
+	p := &process{con: con, log: logs.log, files: files, options: o, stop: stop, kill: kill, set: loaded, service: loaded.Service, wake: make(chan struct{}, 1)}
+	code, err := p.serve(watch)
+	if err != nil {
+		return err
+	}
+	if code != clean {
 		return exit(code)
 	}
 	return nil
 }
 
-// runAll runs all pipelines at once, reports each when it ends, and returns the
-// worst of their exit codes.
-func runAll(stop, kill context.Context, pipelines []config.Loaded, con *console) int {
-	progress, done := context.WithCancel(context.Background())
-	var watch, plans sync.WaitGroup
-	if sharesNoTerminal(pipelines) {
-		watch.Go(func() { con.progress(progress, pipelines) })
+// serve runs the pipelines, with all that concerns the process as a whole.
+func (p *process) serve(watch bool) (code int, err error) {
+	if c := p.set.Service; c.Listen != "" {
+		info := version()
+		s, err := service.Start(context.WithoutCancel(p.stop), service.Config{Listen: c.Listen, TokenFile: c.TokenFile, TLS: c.TLS, Version: info.Version, Revision: info.Revision},
+			p, metrics.Registry(p.set.Shared), p.log)
+		if err != nil {
+			return failed, err
+		}
+		defer func() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			defer cancel()
+			err = errors.Join(err, s.Close(ctx))
+		}()
 	}
-
-	var mu sync.Mutex // guards worst
-	worst := clean
-	for _, p := range pipelines {
-		plans.Go(func() {
-			start := time.Now()
-			report := p.Plan.Run(stop, kill)
-			con.report(report, time.Since(start))
-			mu.Lock()
-			defer mu.Unlock()
-			worst = worse(worst, report.Code())
-		})
+	around, done := context.WithCancel(p.stop)
+	var loops sync.WaitGroup
+	defer loops.Wait()
+	defer done()
+	caught := catch()
+	p.start()
+	loops.Go(func() { p.operate(around, caught) })
+	if watch {
+		loops.Go(func() { p.watch(around) })
 	}
-	plans.Wait()
-	done()
-	watch.Wait()
-	return worst
+	if sharesNoTerminal(p.set.Pipelines) {
+		loops.Go(func() { p.con.progress(around, p.Snapshots) })
+	}
+	return p.wait(), nil // what operates the process ends with it
 }
 
 // worse is the exit code that tells more of two.

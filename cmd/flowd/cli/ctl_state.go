@@ -1,0 +1,220 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/service"
+)
+
+// only is the state of one pipeline.
+func only(st service.State, pipeline string) (service.State, error) {
+	var names []string
+	for i, p := range st.Pipelines {
+		if p.Name == pipeline {
+			st.Pipelines = st.Pipelines[i : i+1]
+			others := func(c service.Check) bool { return c.Pipeline != pipeline }
+			st.Live = service.NewHealth(slices.DeleteFunc(st.Live.Checks, others))
+			st.Ready = service.NewHealth(slices.DeleteFunc(st.Ready.Checks, others))
+			return st, nil
+		}
+		names = append(names, p.Name)
+	}
+	if len(names) == 0 {
+		return st, fmt.Errorf("there is no pipeline %q (none runs)", pipeline)
+	}
+	return st, shownError{fmt.Errorf("there is no pipeline %q (there are %s)", pipeline, strings.Join(names, ", "))}
+}
+
+// writeState shows each pipeline with a line per component, and what is wrong last.
+func writeState(w io.Writer, st service.State, now time.Time) error {
+	color := colored(w)
+	var b strings.Builder
+	for _, p := range st.Pipelines {
+		b.WriteString(paint(color, bold, oneLine(p.Name)) + "  " + oneLine(p.State))
+		if !p.Started.IsZero() {
+			b.WriteString(" for " + seconds(now.Sub(p.Started)))
+		}
+		b.WriteString("\n" + pipelineLines(p))
+		t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+		componentRows(p, func(cells ...string) {
+			for i, c := range cells {
+				cells[i] = oneLine(c)
+			}
+			fmt.Fprintln(t, "  "+strings.Join(cells, "\t"))
+		})
+		_ = t.Flush() // to b, which takes all
+		b.WriteByte('\n')
+	}
+	if len(st.Pipelines) == 0 {
+		b.WriteString("no pipeline runs\n\n")
+	}
+	if _, err := io.WriteString(w, b.String()); err != nil {
+		return err
+	}
+	return writeHealth(w, st.Ready) // which holds what live says
+}
+
+// oneLine is printable text that makes neither lines nor columns.
+func oneLine(s string) string { return strings.ReplaceAll(printable(s), "\n", " ") }
+
+// pipelineLines are the numbers of a pipeline as a whole.
+func pipelineLines(p service.Pipeline) string {
+	m := p.Messages
+	roots := engine.Counts{InFlight: m.InFlight}
+	roots.Ended[engine.Delivered], roots.Ended[engine.Filtered] = m.Delivered, m.Filtered
+	roots.Ended[engine.DeadLettered], roots.Ended[engine.Dropped], roots.Ended[engine.Returned] = m.DeadLettered, m.Dropped, m.Returned
+	var b strings.Builder
+	fmt.Fprintf(&b, "  %s received", amount(m.Received))
+	if ends := fates(roots); ends != "" {
+		b.WriteString(": " + ends)
+	}
+	fmt.Fprintf(&b, "\n  %s of %s messages and %s of %s under way, %d of %d lanes busy",
+		amount(int64(p.CreditMessages.Used)), amount(int64(p.CreditMessages.Max)),
+		volume(int64(p.CreditBytes.Used)), volume(int64(p.CreditBytes.Max)), p.Lanes.Used, p.Lanes.Max)
+	if p.Waiting > 0 {
+		fmt.Fprintf(&b, ", %s waiting (%s for a retry)", amount(int64(p.Waiting)), amount(int64(p.Retrying)))
+	}
+	if p.OldestUnsettled > 0 {
+		b.WriteString(", the oldest " + span(p.OldestUnsettled))
+		if p.OldestPosition != "" {
+			b.WriteString(" (" + oneLine(p.OldestPosition) + ")")
+		}
+	}
+	b.WriteByte('\n')
+	if h := p.Held; h != nil {
+		fmt.Fprintf(&b, "  waits longest: %s, %s, for %s, on in %s\n", oneLine(h.Position), span(h.Age), oneLine(h.For), span(h.Due))
+	}
+	if n := counted(p.Failures); n != "" {
+		b.WriteString("  failures: " + oneLine(n) + "\n")
+	}
+	return b.String()
+}
+
+// componentRows gives a row of cells for each component: kind, name, type, and
+// what there is to say.
+func componentRows(p service.Pipeline, row func(...string)) {
+	for _, in := range p.Inputs {
+		row("input", in.Name, in.Type, facts(in.State, amount(in.Received)+" received", volume(in.Bytes),
+			some(in.Unacked, "unacked"), some(in.Restarts, "restarts")))
+	}
+	for _, s := range p.Steps {
+		name := s.Name
+		if s.Place != "processors" {
+			name += " of " + s.Place
+		}
+		row("step", name, s.Type, facts(amount(s.Received)+" received", some(s.Failed, "failed"), some(s.Retries, "retried"), took(s.Mean, "a call")))
+	}
+	for _, x := range p.Batchers {
+		mean := ""
+		if x.Mean > 0 {
+			mean = fmt.Sprintf("%.3g messages in one", x.Mean)
+		}
+		row("batcher", x.Name, "", facts(amount(int64(x.Open))+" in open batches", counted(x.Batches), mean))
+	}
+	for _, x := range p.Outputs {
+		state := ""
+		if x.Breaker != "" && x.Breaker != "closed" {
+			state = "breaker " + x.Breaker
+		}
+		row("output", x.Name, x.Type, facts(state, amount(x.Written)+" written", queued(x),
+			fmt.Sprintf("%d of %d writes", x.Writes.Used, x.Writes.Max), some(x.Failed, "failed"), some(x.Retries, "retried"),
+			some(x.Abandoned, "abandoned"), took(x.Mean, "a write")))
+	}
+	for _, x := range p.Limits {
+		row("limit", x.Name, fmt.Sprintf("%d/%s", x.Messages, time.Duration(x.Per*float64(time.Second))),
+			facts(amount(x.Waited)+" had to wait", some(int64(x.Keys), "keys")))
+	}
+}
+
+// queued is what waits for an output.
+func queued(x service.Output) string {
+	if x.Queued == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s queued (%s)", amount(int64(x.Queued)), volume(int64(x.QueuedBytes)))
+}
+
+// writeHealth says ok, or what is wrong and what to do.
+func writeHealth(w io.Writer, h service.Health) error {
+	color := colored(w)
+	var b strings.Builder
+	if len(h.Checks) == 0 {
+		b.WriteString(oneLine(h.Status) + "\n")
+	}
+	for _, c := range h.Checks {
+		b.WriteString(paint(color, red, oneLine(c.Indicator)))
+		if at := strings.TrimSpace(c.Pipeline + " " + c.Component); at != "" {
+			b.WriteString(" in " + oneLine(at))
+		}
+		if !c.Since.IsZero() {
+			b.WriteString(" since " + c.Since.Local().Format(time.DateTime))
+		}
+		b.WriteByte('\n')
+		for _, line := range [][2]string{{"impact", c.Impact}, {"cause", c.Cause}, {"error", c.Error}, {"where", c.Position}, {"action", c.Action}} {
+			if line[1] != "" {
+				fmt.Fprintf(&b, "  %-7s %s\n", line[0]+":", strings.ReplaceAll(printable(line[1]), "\n", "\n          "))
+			}
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// facts joins those that are not empty.
+func facts(all ...string) string {
+	return strings.Join(slices.DeleteFunc(all, func(s string) bool { return s == "" }), ", ")
+}
+
+// some is a number with its noun, or "" for none.
+func some(n int64, noun string) string {
+	if n == 0 {
+		return ""
+	}
+	return amount(n) + " " + noun
+}
+
+// counted lists numbers by name: 12 size, 3 timeout.
+func counted(n map[string]int64) string {
+	var all []string
+	for _, name := range slices.Sorted(maps.Keys(n)) {
+		all = append(all, some(n[name], name))
+	}
+	return facts(all...)
+}
+
+// volume is a number of bytes with three digits: 1.21MiB.
+func volume(n int64) string {
+	size, unit := float64(n), "B"
+	for _, next := range []string{"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"} {
+		if size < 999.5 { // what rounds to 1000 is less than 1 of the next unit
+			break
+		}
+		size, unit = size/1024, next
+	}
+	return strconv.FormatFloat(size, 'g', 3, 64) + unit
+}
+
+// took is a mean time, or "" for none.
+func took(mean float64, per string) string {
+	if mean <= 0 {
+		return ""
+	}
+	return span(mean) + " " + per
+}
+
+// span is a time in a few digits.
+func span(s float64) string {
+	d := time.Duration(s * float64(time.Second))
+	if d < 10*time.Millisecond {
+		return d.Round(time.Microsecond).String()
+	}
+	return seconds(d)
+}

@@ -1,0 +1,247 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/flowd-io/flowd/config"
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/service"
+)
+
+// process is the pipelines of this process while they run: what signals, the
+// operators' interface and changed files do to them goes through it.
+type process struct {
+	con        *console
+	log        *slog.Logger
+	files      []string
+	options    config.Options
+	stop, kill context.Context
+	service    config.Service // as it was at the start
+
+	wake chan struct{} // has room for one: something has ended
+
+	reloading sync.Mutex // held while a reload is under way
+
+	mu     sync.Mutex // guards the fields below
+	set    *config.Set
+	runs   map[string]*pipelineRun // by name
+	active int                     // runs and reloads that have not ended
+	worst  int
+	stays  bool // drained by an operator: the process goes on without pipelines
+}
+
+// pipelineRun is the run of a plan; ended is closed when it is over.
+type pipelineRun struct {
+	plan    *engine.Plan
+	began   time.Time // with the counts that it goes on with
+	ended   chan struct{}
+	drained bool // an operator asked for it; guarded by process.mu
+}
+
+var _ service.Process = (*process)(nil)
+
+// start runs all pipelines of the set.
+func (p *process) start() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.runs = map[string]*pipelineRun{}
+	for _, l := range p.set.Pipelines {
+		p.run(l.Plan, time.Now())
+	}
+}
+
+// run starts a plan of a pipeline that began at a time; p.mu is held.
+func (p *process) run(plan *engine.Plan, began time.Time) {
+	r := &pipelineRun{plan: plan, began: began, ended: make(chan struct{})}
+	p.runs[plan.Name] = r
+	p.begin()
+	go func() {
+		report := plan.Run(p.stop, p.kill)
+		close(r.ended)
+		if plan.Replaced() {
+			p.end(clean)
+			return
+		}
+		p.con.report(report, time.Since(began))
+		p.end(report.Code())
+	}()
+}
+
+// begin and end count what keeps the process alive: runs, and reloads.
+func (p *process) begin() { p.active++ }
+
+func (p *process) end(code int) {
+	p.mu.Lock()
+	p.active--
+	p.worst = worse(p.worst, code)
+	p.mu.Unlock()
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// wait waits until all pipelines have ended, and, when they were drained to stay,
+// until the process is told to stop. It returns the worst exit code.
+func (p *process) wait() int {
+	for {
+		p.mu.Lock()
+		idle, stays, worst := p.active == 0, p.stays, p.worst
+		p.mu.Unlock()
+		if idle && (!stays || p.stop.Err() != nil) {
+			return worst
+		}
+		if idle {
+			select {
+			case <-p.wake:
+			case <-p.stop.Done():
+			}
+			continue
+		}
+		<-p.wake
+	}
+}
+
+// each calls f for a pipeline, or with "" for all.
+func (p *process) each(pipeline string, f func(*engine.Plan) error) error {
+	p.mu.Lock()
+	var plans []*engine.Plan
+	var names []string
+	for name, r := range p.runs {
+		names = append(names, name)
+		if pipeline == "" || name == pipeline {
+			plans = append(plans, r.plan)
+		}
+	}
+	p.mu.Unlock()
+	if len(plans) == 0 && pipeline != "" {
+		slices.Sort(names)
+		return fmt.Errorf("there is no pipeline %q (there are %s)", pipeline, strings.Join(names, ", "))
+	}
+	var errs []error
+	for _, plan := range plans {
+		errs = append(errs, f(plan))
+	}
+	return errors.Join(errs...)
+}
+
+// Snapshots are the pipelines as they are now.
+func (p *process) Snapshots() (all []engine.Snapshot) {
+	_ = p.each("", func(plan *engine.Plan) error {
+		all = append(all, plan.Snapshot())
+		return nil
+	})
+	slices.SortFunc(all, func(a, b engine.Snapshot) int { return strings.Compare(a.Pipeline, b.Pipeline) })
+	return all
+}
+
+// Pause makes the inputs of a pipeline, or of all, stop reading.
+func (p *process) Pause(pipeline string) error {
+	return p.each(pipeline, func(plan *engine.Plan) error { plan.Pause(); return nil })
+}
+
+// Resume makes them read again. Where one was drained, a new run takes its place,
+// which a reload starts.
+func (p *process) Resume(pipeline string) error {
+	if p.drained(pipeline) {
+		if err := p.Reload(); err != nil {
+			return err
+		}
+	}
+	return p.each(pipeline, func(plan *engine.Plan) error { plan.Resume(); return nil })
+}
+
+// drained says whether an operator has drained a pipeline, or with "" any.
+func (p *process) drained(pipeline string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for name, r := range p.runs {
+		if r.drained && (pipeline == "" || name == pipeline) {
+			return true
+		}
+	}
+	return false
+}
+
+// Drain finishes what is under way in a pipeline, or in all. The process stays.
+func (p *process) Drain(pipeline string) error {
+	p.mu.Lock()
+	p.stays = true
+	for name, r := range p.runs {
+		r.drained = r.drained || pipeline == "" || name == pipeline
+	}
+	p.mu.Unlock()
+	return p.each(pipeline, func(plan *engine.Plan) error { plan.Drain(); return nil })
+}
+
+// SetLimit changes a rate limit.
+func (p *process) SetLimit(pipeline, name string, l service.Limit) error {
+	var errs []error
+	found := false
+	err := p.each(pipeline, func(plan *engine.Plan) error {
+		err := plan.SetLimit(name, l.Messages, l.Per, l.Burst, l.AtOnce)
+		found = found || err == nil
+		errs = append(errs, err)
+		return nil
+	})
+	if err != nil || found {
+		return err
+	}
+	return errors.Join(errs...)
+}
+
+// Reload reads the files again and, if they are valid, lets new plans take the
+// place of those that run. Pipelines that are gone are drained, new ones started.
+func (p *process) Reload() error {
+	p.reloading.Lock()
+	defer p.reloading.Unlock()
+	if p.stop.Err() != nil {
+		return errors.New("the process is draining (a reload comes too late)")
+	}
+	set, problems := p.set.Reload(p.files, p.options)
+	if n, _ := count(problems); n > 0 {
+		_ = printProblems(p.con, problems)
+		return fmt.Errorf("the files have %d errors, so what runs goes on as it was (flowd lint shows them)", n)
+	}
+	p.log.Info("reloading", "pipelines", len(set.Pipelines))
+	if is, was := set.Service, p.service; is.Listen != was.Listen || is.TokenFile != was.TokenFile || is.TLS != was.TLS {
+		p.log.Warn("the section service has changed, but stays as it was at the start (start flowd anew for it)")
+	}
+	p.mu.Lock()
+	p.stays = false
+	p.begin()
+	defer p.end(clean)
+	before := p.runs
+	p.runs, p.set = map[string]*pipelineRun{}, set
+	p.mu.Unlock()
+	var swaps sync.WaitGroup
+	for _, l := range set.Pipelines {
+		old := before[l.Plan.Name]
+		delete(before, l.Plan.Name)
+		swaps.Go(func() {
+			began := time.Now()
+			if old != nil {
+				old.plan.Replace(l.Plan)
+				if <-old.ended; old.plan.Replaced() {
+					began = old.began
+				}
+			}
+			p.mu.Lock()
+			p.run(l.Plan, began)
+			p.mu.Unlock()
+		})
+	}
+	for _, gone := range before {
+		gone.plan.Drain()
+	}
+	swaps.Wait()
+	p.log.Info("reloaded")
+	return nil
+}

@@ -1,0 +1,215 @@
+package cli
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flowd-io/flowd/internal/queue"
+	"github.com/spf13/cobra"
+)
+
+// queueURL is the variable that names the broker where no argument does.
+const queueURL = "FLOWD_QUEUE_URL"
+
+func newQueue() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "queue COMMAND",
+		Short: "Look into the queues of a broker and move what is in them",
+		Long: `Queue works on the queues of a message broker: its URL is the first argument, or
+the value of ` + queueURL + ` (better for passwords: other users see arguments).
+
+A message is removed only when it is confirmed where it went. One that can't be
+sent is listed with the reason and stays where it was. SIGINT stops after what is
+under way and gives back the rest; a second one stops at once.
+
+Exit codes: 0 all is done; 1 something failed, or the answer was no; 2 usage;
+3 interrupted.`,
+		Example: `  flowd queue ls amqp://localhost/ 'orders*'     queues, and how much is in them
+  export ` + queueURL + `=amqp://localhost/
+  flowd queue redrive orders-dead                dead letters, back to where they came from
+  flowd queue dump orders --delete               into a file, and out of the queue`,
+		Args: cobra.ArbitraryArgs,
+		RunE: needsCommand,
+	}
+	cmd.AddCommand(newQueueLs(), newQueueMv(), newQueueRedrive(), newQueueDump(), newQueueLoad(), newQueuePurge())
+	return cmd
+}
+
+// queueCall is one command on a broker.
+type queueCall struct {
+	cmd        *cobra.Command
+	con        *console
+	stop, kill context.Context // of the first and the second signal
+	server     queue.Server
+	secrets    []string // that no message shows
+}
+
+// onQueues runs do with the arguments behind the broker's URL, of which there must
+// be from least to most; names says what they are.
+func onQueues(cmd *cobra.Command, args []string, names string, least, most int, do func(*queueCall, []string) error) (err error) {
+	address, args, err := brokerOf(args)
+	if err != nil {
+		return err
+	}
+	if len(args) < least || len(args) > most {
+		return usage(fmt.Sprintf("%s takes %s behind the broker's URL, not %s", cmd.Name(), names, plural(len(args), "argument")))
+	}
+	if slices.Contains(args, "") { // an unset variable of a script
+		return usage("an argument is empty (" + names + ")")
+	}
+	c := &queueCall{cmd: cmd, con: newConsole(cmd.ErrOrStderr()), secrets: secretsOf(address)}
+	var release func()
+	c.stop, c.kill, release = signals(cmd.Context(), c.con)
+	defer release()
+	c.server, err = queue.Dial(c.stop, address)
+	if err != nil {
+		return c.scrub(err)
+	}
+	defer func() { err = c.scrub(joined(err, c.server.Close())) }()
+	return do(c, args)
+}
+
+// joined is both errors; an exit code stays one.
+func joined(err, more error) error {
+	var code exit
+	if more == nil || errors.As(err, &code) {
+		return err
+	}
+	return errors.Join(err, more)
+}
+
+// brokerOf takes the broker's URL from the arguments or the environment.
+func brokerOf(args []string) (address string, rest []string, err error) {
+	env := os.Getenv(queueURL)
+	if len(args) > 0 {
+		scheme, _, isURL := strings.Cut(args[0], "://")
+		if isURL && (env == "" || slices.Contains(queue.Schemes(), scheme)) {
+			return args[0], args[1:], nil
+		}
+	}
+	switch {
+	case env == "":
+		return "", nil, usage("no broker is given (write its URL, such as amqp://localhost/, or set " + queueURL + ")")
+	case !strings.Contains(env, "://"):
+		return "", nil, usage(queueURL + " is no URL (write one such as amqp://localhost/)")
+	}
+	return env, args, nil
+}
+
+// shortest is the length of a password that is looked for in messages. In place of a
+// shorter one, half of their letters would go, and tell it.
+const shortest = 4
+
+// secretsOf are the forms in which a URL has its password.
+func secretsOf(address string) (all []string) {
+	u, err := url.Parse(address)
+	if err != nil || u.User == nil {
+		return nil
+	}
+	if password, ok := u.User.Password(); ok && password != "" {
+		_, raw, _ := strings.Cut(u.User.String(), ":")
+		all = append(all, password, raw, url.QueryEscape(password), url.PathEscape(password))
+		if _, at, found := strings.Cut(address, "://"); found {
+			if user, _, found := strings.Cut(at, "@"); found {
+				_, asWritten, _ := strings.Cut(user, ":")
+				all = append(all, asWritten)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
+	return slices.DeleteFunc(all, func(s string) bool { return len(s) < shortest })
+}
+
+// scrub takes passwords out of an error.
+func (c *queueCall) scrub(err error) error {
+	var code exit
+	var wrong usage
+	if err == nil || errors.As(err, &code) || errors.As(err, &wrong) {
+		return err
+	}
+	return errors.New(c.hide(err.Error()))
+}
+
+func (c *queueCall) hide(text string) string {
+	for _, s := range c.secrets {
+		text = strings.ReplaceAll(text, s, "xxxxx")
+	}
+	return printable(text)
+}
+
+// confirm asks before something is destroyed. in is where the answer comes from.
+func (c *queueCall) confirm(yes bool, question string) error {
+	if yes {
+		return nil
+	}
+	in := c.cmd.InOrStdin()
+	if !c.con.terminal || !isTerminal(in) {
+		return usage("nobody is there to be asked: " + question + " (add --yes)")
+	}
+	return c.ask(in, question)
+}
+
+// ask reads the answer; a signal counts as no.
+func (c *queueCall) ask(in io.Reader, question string) error {
+	fmt.Fprintf(c.con, "%s [y/N] ", printable(question))
+	answer := make(chan string, 1)
+	go func() { // it ends with the process where nobody answers
+		line, _ := bufio.NewReader(in).ReadString('\n')
+		answer <- strings.ToLower(strings.TrimSpace(line))
+	}()
+	select {
+	case a := <-answer:
+		if a == "y" || a == "yes" {
+			return nil
+		}
+		fmt.Fprintln(c.con, "nothing was done")
+		return exit(failed)
+	case <-c.stop.Done():
+		fmt.Fprintln(c.con, "nothing was done")
+		return exit(handedBack)
+	}
+}
+
+// info is what is known of one queue; counts are -1 where nothing is. It is only
+// for people, so that no error stops what they want done.
+func (c *queueCall) info(name string) queue.Info {
+	none := queue.Info{Name: name, Ready: -1, InFlight: -1, Delayed: -1}
+	ctx, cancel := context.WithTimeout(c.stop, 5*time.Second)
+	defer cancel()
+	all, err := c.server.List(ctx, literally.Replace(name))
+	if err != nil || len(all) != 1 {
+		return none
+	}
+	return all[0]
+}
+
+// literally makes a path.Match pattern of a name.
+var literally = strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`)
+
+// about is a number of messages as a question names it.
+func about(n int64) string {
+	switch {
+	case n < 0:
+		return "all messages"
+	case n == 1:
+		return "1 message"
+	}
+	return amount(n) + " messages"
+}
+
+func addYes(cmd *cobra.Command, yes *bool) {
+	cmd.Flags().BoolVar(yes, "yes", false, "do not ask")
+}
+
+func addLimit(cmd *cobra.Command, n *int64) {
+	cmd.Flags().Int64VarP(n, "number", "n", 0, "at most so many messages")
+}

@@ -1,0 +1,159 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/framing"
+	"github.com/flowd-io/flowd/internal/queue"
+	"github.com/spf13/cobra"
+)
+
+func newQueueDump() *cobra.Command {
+	var n int64
+	var remove, yes bool
+	cmd := &cobra.Command{
+		Use:   "dump [URL] QUEUE [FILE]",
+		Short: "Write the messages of a queue into a file",
+		Long: `Dump writes each message as one JSON line, payload and metadata, as inputs with
+framing messages and flowd queue load read them. FILE is QUEUE-TIME.jsonl by
+default, and - is stdout. It must not be there yet.
+
+The messages stay in the queue, hidden from others until dump has ended; with
+--delete each is removed once it is safe on disk.`,
+		Example: `  flowd queue dump orders
+  flowd queue dump orders saved.jsonl --delete
+  flowd queue dump orders - -n 10 | jq .payload`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if n < 0 {
+				return usage("-n must not be negative")
+			}
+			return onQueues(cmd, args, "QUEUE [FILE]", 1, 2, func(c *queueCall, args []string) error {
+				name, path := args[0], ""
+				if len(args) > 1 {
+					path = args[1]
+				} else {
+					path = fileName(name) + "-" + time.Now().Format("20060102-150405") + ".jsonl"
+				}
+				if remove && path == "-" {
+					return usage("--delete needs a file: nobody knows what becomes of stdout")
+				}
+				ready := c.info(name).Ready
+				if remove {
+					if err := c.confirm(yes, fmt.Sprintf("Remove messages from %s (%s) once they are in %s?", name, about(ready), path)); err != nil {
+						return err
+					}
+				}
+				d, err := newDump(cmd.OutOrStdout(), path)
+				if err != nil {
+					return err
+				}
+				d.sync = remove
+				t := &transfer{queueCall: c, label: name + " → " + path, verb: "written", limit: n, total: ready, remove: remove}
+				err = t.run(name, d.put)
+				return joined(err, d.close())
+			})
+		},
+	}
+	addLimit(cmd, &n)
+	cmd.Flags().BoolVar(&remove, "delete", false, "remove from the queue what is in the file")
+	addYes(cmd, &yes)
+	return cmd
+}
+
+// fileName makes one element of a path of a queue's name or URL.
+func fileName(queue string) string {
+	if _, rest, found := strings.Cut(queue, "://"); found {
+		queue = rest[strings.LastIndexByte(rest, '/')+1:]
+	}
+	name := strings.Map(func(r rune) rune {
+		if r < ' ' || strings.ContainsRune(`/\:*?"<>|`, r) || r == 0x7f {
+			return '_'
+		}
+		return r
+	}, queue)
+	return strings.TrimLeft(name, ".-")
+}
+
+// dump writes messages as lines.
+type dump struct {
+	out  io.Writer
+	file *os.File // nil: stdout
+	at   int64    // bytes that are whole lines
+	sync bool
+	form *framing.Writer
+	text []byte
+}
+
+func newDump(stdout io.Writer, path string) (*dump, error) {
+	form := framing.OutConfig{Framing: framing.OutFraming{Messages: &framing.Plain{}}}
+	d := &dump{out: stdout, form: form.Writer()}
+	if path == "-" {
+		return d, nil
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil, usage(fmt.Sprintf("%s is there already, and is not overwritten (name another file, or move it away)", path))
+	}
+	if err != nil {
+		return nil, err
+	}
+	d.out, d.file = f, f
+	return d, nil
+}
+
+// put writes messages: all of them, or the dump is over.
+func (d *dump) put(_ context.Context, ms []queue.Message) ([]error, error) {
+	b := engine.NewBatch(len(ms))
+	d.text = d.text[:0]
+	for _, m := range ms {
+		line := b.Add(m.Payload)
+		for _, name := range slices.Sorted(maps.Keys(m.Meta)) {
+			line.Meta = line.Meta.With(name, m.Meta[name])
+		}
+		var err error
+		if d.text, err = d.form.Append(d.text, line); err != nil {
+			return nil, err
+		}
+	}
+	if err := d.write(); err != nil {
+		return nil, err
+	}
+	d.at += int64(len(d.text))
+	return nil, nil
+}
+
+func (d *dump) write() error {
+	if _, err := d.out.Write(d.text); err != nil {
+		if d.file != nil { // no half a line stays
+			err = errors.Join(err, d.file.Truncate(d.at))
+			_, _ = d.file.Seek(d.at, io.SeekStart)
+		}
+		return err
+	}
+	if d.file != nil && d.sync {
+		return d.file.Sync()
+	}
+	return nil
+}
+
+// close removes a file that nothing was written to.
+func (d *dump) close() error {
+	if d.file == nil {
+		return nil
+	}
+	err := errors.Join(d.file.Sync(), d.file.Close())
+	if d.at == 0 {
+		err = errors.Join(err, os.Remove(d.file.Name()))
+	}
+	return err
+}

@@ -1,0 +1,207 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/flowd-io/flowd/internal/queue"
+	"github.com/spf13/cobra"
+)
+
+func newQueueMv() *cobra.Command {
+	var n int64
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "mv [URL] FROM TO",
+		Short: "Move messages from one queue to another",
+		Example: `  flowd queue mv orders orders-2
+  flowd queue mv orders orders-2 -n 100 --yes`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if n < 0 {
+				return usage("-n must not be negative")
+			}
+			return onQueues(cmd, args, "FROM and TO", 2, 2, func(c *queueCall, args []string) error {
+				from, to := args[0], args[1]
+				if from == to {
+					return usage("FROM and TO are the same queue")
+				}
+				ready := c.info(from).Ready
+				what := about(ready)
+				if n > 0 && (ready < 0 || n < ready) {
+					what = "at most " + about(n)
+				}
+				if err := c.confirm(yes, fmt.Sprintf("Move %s from %s to %s?", what, from, to)); err != nil {
+					return err
+				}
+				writers := writers{c: c}
+				defer writers.close()
+				if _, err := writers.of(to); err != nil {
+					return err
+				}
+				t := &transfer{queueCall: c, label: from + " → " + to, verb: "moved", limit: n, total: ready, remove: true}
+				return t.run(from, func(ctx context.Context, ms []queue.Message) ([]error, error) { return writers.write(ctx, to, ms), nil })
+			})
+		},
+	}
+	addLimit(cmd, &n)
+	addYes(cmd, &yes)
+	return cmd
+}
+
+func newQueueRedrive() *cobra.Command {
+	var n int64
+	var to string
+	cmd := &cobra.Command{
+		Use:   "redrive [URL] DEAD_LETTERS",
+		Short: "Send dead letters back to the queues they came from",
+		Long: `Redrive sends dead letters back to the queues they came from, or to the one that
+--to names. Those that come back meanwhile are not sent again: it ends with as
+many as there were when it began, where the broker tells.`,
+		Example: `  flowd queue redrive orders-dead
+  flowd queue redrive orders-dead -n 1             try it with one
+  flowd queue redrive orders-dead --to orders-2`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if n < 0 {
+				return usage("-n must not be negative")
+			}
+			return onQueues(cmd, args, "DEAD_LETTERS", 1, 1, func(c *queueCall, args []string) error {
+				dlq := args[0]
+				origin, ok := c.server.(queue.Origin)
+				switch {
+				case to == dlq:
+					return usage("--to is the queue of the dead letters itself")
+				case to == "" && !ok:
+					return usage("this broker does not tell where dead letters came from (add --to QUEUE)")
+				}
+				r := &redrive{writers: writers{c: c}, dlq: dlq, to: to, origin: origin}
+				defer r.close()
+				if to != "" {
+					if _, err := r.of(to); err != nil {
+						return err
+					}
+				}
+				t := &transfer{queueCall: c, label: dlq, verb: "sent back", limit: n, total: c.info(dlq).Ready, remove: true}
+				if t.total > 0 {
+					t.limit = t.expected()
+				}
+				return t.run(dlq, r.put)
+			})
+		},
+	}
+	addLimit(cmd, &n)
+	cmd.Flags().StringVar(&to, "to", "", "`QUEUE` to send all of them to")
+	return cmd
+}
+
+// redrive sends each dead letter to where it came from.
+type redrive struct {
+	writers
+	dlq, to string
+	origin  queue.Origin
+}
+
+// put groups messages by their queue, in which they keep their order.
+func (r *redrive) put(ctx context.Context, ms []queue.Message) ([]error, error) {
+	errs := make([]error, len(ms))
+	var order []string
+	at := map[string][]int{}
+	for i, m := range ms {
+		to, err := r.target(ctx, m)
+		if err != nil {
+			errs[i] = err
+			continue
+		}
+		if at[to] == nil {
+			order = append(order, to)
+		}
+		at[to] = append(at[to], i)
+	}
+	for _, to := range order {
+		group := make([]queue.Message, 0, len(at[to]))
+		for _, i := range at[to] {
+			group = append(group, ms[i])
+		}
+		failed := r.write(ctx, to, group)
+		for j, i := range at[to] {
+			if failed != nil && failed[j] != nil {
+				errs[i] = fmt.Errorf("to %s: %w", to, failed[j])
+			}
+		}
+	}
+	return errs, nil
+}
+
+// target is the queue that a dead letter goes to.
+func (r *redrive) target(ctx context.Context, m queue.Message) (string, error) {
+	if r.to != "" {
+		return r.to, nil
+	}
+	to, err := r.origin.Origin(ctx, r.dlq, m)
+	switch {
+	case err != nil:
+		return "", err
+	case to == "":
+		return "", errors.New("it does not say where it came from (add --to QUEUE)")
+	case to == r.dlq:
+		return "", errors.New("it came from this queue itself (add --to QUEUE)")
+	}
+	return to, nil
+}
+
+// mostWriters bounds the queues that are written to without opening them anew.
+const mostWriters = 64
+
+// writers are the writers in use, by queue.
+type writers struct {
+	c    *queueCall
+	open map[string]queue.Writer
+}
+
+func (w *writers) of(name string) (queue.Writer, error) {
+	if x := w.open[name]; x != nil {
+		return x, nil
+	}
+	if len(w.open) >= mostWriters {
+		w.close()
+	}
+	x, err := w.c.server.Writer(w.c.kill, name)
+	if err != nil {
+		return nil, fmt.Errorf("queue %s: %w", name, err)
+	}
+	if w.open == nil {
+		w.open = map[string]queue.Writer{}
+	}
+	w.open[name] = x
+	return x, nil
+}
+
+// write sends messages to a queue; the errors are one for each, or nil.
+func (w *writers) write(ctx context.Context, name string, ms []queue.Message) []error {
+	x, err := w.of(name)
+	if err != nil {
+		return each(len(ms), err)
+	}
+	errs := x.Write(ctx, ms)
+	if errs != nil && len(errs) != len(ms) {
+		return each(len(ms), errors.New("the broker's answer does not say which messages it took"))
+	}
+	return errs
+}
+
+func each(n int, err error) []error {
+	all := make([]error, n)
+	for i := range all {
+		all[i] = err
+	}
+	return all
+}
+
+func (w *writers) close() {
+	for name, x := range w.open {
+		if err := x.Close(); err != nil { // all that it took is confirmed
+			fmt.Fprintln(w.c.con, w.c.hide(fmt.Sprintf("queue %s: close: %v", name, err)))
+		}
+	}
+	w.open = nil
+}

@@ -1,0 +1,212 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/flowd-io/flowd/internal/queue"
+)
+
+const (
+	mostAtOnce   = 2000    // messages of one read
+	firstAtOnce  = 10      // of the first one, and each may have some times as many as the last
+	bytesAtOnce  = 4 << 20 // of payload in one read, about: by the size of those before
+	mostFailures = 100     // then a transfer gives up
+	showEvery    = 200 * time.Millisecond
+)
+
+// transfer carries messages from a queue to somewhere else, a batch at a time, so
+// that it needs the same memory however many there are.
+type transfer struct {
+	*queueCall
+	label  string // "orders → orders-2"
+	verb   string // "moved"
+	limit  int64  // messages; 0: none
+	total  int64  // that there may be; -1: unknown
+	remove bool   // what is confirmed is removed from the queue
+
+	reads        bool // from a queue
+	began, shown time.Time
+	seen, done   int64
+	failed       int
+	kept         []uint64 // of those that failed: they go back at the end
+	size         int      // of a payload, about
+	asked        int64    // messages of the last read
+}
+
+// put sends messages somewhere.
+type put func(ctx context.Context, ms []queue.Message) (errs []error, err error)
+
+// run reads from a queue until it is empty, the limit is reached, too much has
+// failed, or a signal comes. put sends messages; it gives
+// an error for each, or nil, or one that ends it all.
+func (t *transfer) run(name string, put put) (err error) {
+	t.reads, t.began = true, time.Now()
+	defer t.con.status("")
+	r, err := t.server.Reader(t.stop, name)
+	if err != nil {
+		return t.ended(fmt.Errorf("queue %s: %w", name, err))
+	}
+	defer func() { err = t.ended(joined(err, t.giveBack(r))) }()
+	for t.goesOn() {
+		ms, err := r.Read(t.stop, t.atOnce())
+		if len(ms) > 0 {
+			if t.stop.Err() != nil {
+				return nil // Close gives them back
+			}
+			if err := t.batch(r, ms, put); err != nil {
+				return err
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF), t.stop.Err() != nil:
+			return nil
+		case err != nil:
+			return fmt.Errorf("queue %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// goesOn says whether to read more.
+func (t *transfer) goesOn() bool {
+	return t.stop.Err() == nil && t.failed < mostFailures && (t.limit == 0 || t.seen < t.limit)
+}
+
+// atOnce is how many messages to read now.
+func (t *transfer) atOnce() int {
+	n := int64(firstAtOnce)
+	if t.size > 0 {
+		n = max(1, min(mostAtOnce, 4*t.asked, int64(bytesAtOnce/t.size)))
+	}
+	t.asked = n
+	if t.limit > 0 {
+		n = min(n, t.limit-t.seen)
+	}
+	return int(n)
+}
+
+// batch sends messages, removes those that are confirmed, and lists the others.
+func (t *transfer) batch(r queue.Reader, ms []queue.Message, put put) error {
+	sum := 0
+	for _, m := range ms {
+		sum += len(m.Payload)
+	}
+	t.size = max(1, sum/len(ms))
+	errs, err := put(t.kill, ms)
+	if err != nil {
+		return err // Close gives them back
+	}
+	var safe []uint64
+	for i, m := range ms {
+		t.seen++
+		if errs != nil && errs[i] != nil {
+			t.fails(fmt.Sprintf("message %s%s", amount(t.seen), idOf(m)), errs[i])
+			t.kept = append(t.kept, m.Ref)
+			continue
+		}
+		safe = append(safe, m.Ref)
+	}
+	if t.remove && len(safe) > 0 {
+		if err := r.Done(t.kill, safe); err != nil {
+			t.done += int64(len(safe))
+			return fmt.Errorf("%s were %s, but may still be in the queue, too: %w", plural(len(safe), "message"), t.verb, err)
+		}
+	}
+	t.done += int64(len(safe))
+	t.show()
+	return nil
+}
+
+// fails lists a message that could not be sent.
+func (t *transfer) fails(what string, err error) {
+	if t.failed++; t.failed > mostFailures {
+		return // the rest of those that were sent together
+	}
+	fmt.Fprintln(t.con, t.hide(what+": "+err.Error()))
+}
+
+// idOf names a message by the metadata that brokers have for that.
+func idOf(m queue.Message) string {
+	for _, name := range []string{"message_id", "id"} {
+		if id, ok := m.Meta[name].(string); ok && id != "" {
+			return fmt.Sprintf(" (%s %q)", name, id)
+		}
+	}
+	return ""
+}
+
+// giveBack returns what failed, and with the reader's end all else that was taken.
+func (t *transfer) giveBack(r queue.Reader) error {
+	var err error
+	if len(t.kept) > 0 {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.kill), 10*time.Second)
+		defer cancel()
+		err = r.Return(ctx, t.kept)
+	}
+	return errors.Join(err, r.Close())
+}
+
+// ended sums up and makes an exit code.
+func (t *transfer) ended(err error) error {
+	t.con.status("")
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s %s", t.label, amount(t.done), t.verb)
+	if t.failed > 0 {
+		fmt.Fprintf(&b, ", %s failed", amount(int64(t.failed)))
+	}
+	fmt.Fprintf(&b, " in %s\n", seconds(time.Since(t.began)))
+	fmt.Fprint(t.con, t.hide(b.String()))
+	switch {
+	case t.stop.Err() != nil:
+		if err != nil && !errors.Is(err, context.Canceled) {
+			fmt.Fprintf(t.con, "flowd: %s\n", t.hide(err.Error()))
+		}
+		if t.reads {
+			fmt.Fprintln(t.con, "interrupted: what else was taken is given back")
+		}
+		return exit(handedBack)
+	case err != nil:
+		return err
+	case t.failed >= mostFailures:
+		return fmt.Errorf("gave up after %s that failed", plural(t.failed, "message"))
+	case t.failed > 0:
+		return exit(failed)
+	}
+	return nil
+}
+
+// show draws the progress line, on a terminal.
+func (t *transfer) show() {
+	if now := time.Now(); t.con.terminal && now.Sub(t.shown) >= showEvery {
+		t.shown = now
+		t.con.status(fit(bar(t.seen, t.expected(), now.Sub(t.began)), t.con.width()))
+	}
+}
+
+// expected is how many messages there are to be, or -1.
+func (t *transfer) expected() int64 {
+	if t.limit > 0 && (t.total < 0 || t.limit < t.total) {
+		return t.limit
+	}
+	return t.total
+}
+
+// bar is a progress line: [=====>    ] 1,200 of 2,400 (610/s).
+func bar(done, total int64, took time.Duration) string {
+	speed := rate(float64(done) / max(took.Seconds(), 1e-3))
+	if total <= 0 {
+		return fmt.Sprintf("%s (%s)", amount(done), speed)
+	}
+	const width = 20
+	n := int(min(width, done*width/total))
+	head := ""
+	if n < width {
+		head = ">"
+	}
+	return fmt.Sprintf("[%-*s] %s of %s (%s)", width, strings.Repeat("=", n)+head, amount(done), amount(total), speed)
+}

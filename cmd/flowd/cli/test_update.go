@@ -1,0 +1,175 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/flowd-io/flowd/config"
+	"github.com/flowd-io/flowd/internal/pipetest"
+)
+
+// updateTests writes what came into the files, as what failing tests expect,
+// after it has shown the change. It returns how many tests it has changed.
+func updateTests(con *console, runs []*testRun) (updated int, err error) {
+	for len(runs) > 0 {
+		file, n := runs[0].pipeline.File, 0
+		var updates []config.Update
+		for ; n < len(runs) && runs[n].pipeline.File == file; n++ {
+			if u, ok := updateOf(runs[n]); ok {
+				updates = append(updates, u)
+			} else if runs[n].failed() {
+				fmt.Fprintf(con, "%s: %q can't be updated: its failure is none of what it expects\n", runs[n].place(), runs[n].test.Name)
+			}
+		}
+		if len(updates) > 0 {
+			if err := rewrite(con, runs[0].pipeline, updates); err != nil {
+				return updated, fmt.Errorf("%s: %w", file, err)
+			}
+			updated += len(updates)
+		}
+		runs = runs[n:]
+	}
+	return updated, nil
+}
+
+// updateOf is what has to be written so that a failed test passes, if that is possible.
+func updateOf(t *testRun) (config.Update, bool) {
+	u := config.Update{Test: t.number[1]}
+	if !t.failed() {
+		return u, false
+	}
+	outputs := map[string][]config.Batch{}
+	for _, d := range t.result.Differences {
+		kind, rest, _ := strings.Cut(d.At, " ")
+		switch kind, _, _ := strings.Cut(kind, ","); kind {
+		case "test":
+			for name, writes := range t.result.Came {
+				outputs[name] = batches(writes)
+			}
+			u.Failures = lost(t.result.Failures)
+			u.Outputs = outputs
+		case "output":
+			name := outputNamed(t, rest)
+			outputs[name] = batches(t.result.Came[name])
+			u.Outputs = outputs
+		case "fates":
+			u.Fates = &t.result.Fates
+		case "failures":
+			u.Failures = lost(t.result.Failures)
+			if len(t.test.Failures) > 0 {
+				u.Failures = failures(t.result.Failures)
+			}
+		default:
+			return u, false
+		}
+	}
+	return u, true
+}
+
+// outputNamed is the output that "NAME, message 2" is about: a name may hold a comma.
+func outputNamed(t *testRun, at string) (name string) {
+	for out := range t.pipeline.Spec.Outputs.All() {
+		if (at == out || strings.HasPrefix(at, out+", ")) && len(out) > len(name) {
+			name = out
+		}
+	}
+	return name
+}
+
+func batches(writes []pipetest.Write) []config.Batch {
+	all := []config.Batch{}
+	for _, w := range writes {
+		b := config.Batch{Trigger: string(w.Trigger), Key: w.Key}
+		for _, m := range w.Messages {
+			b.Bodies = append(b.Bodies, m.Body)
+		}
+		all = append(all, b)
+	}
+	return all
+}
+
+func failures(came []pipetest.CameFailure) (all []config.ExpectedFailure) {
+	for _, f := range came {
+		message, _, _ := strings.Cut(f.Message, "\n")
+		all = append(all, config.ExpectedFailure{
+			ExpectedError: config.ExpectedError{Class: string(f.Class), Place: f.Place, Message: message}, Fate: f.Fate, Count: f.Count,
+		})
+	}
+	return all
+}
+
+// lost are the failures if one of them was not dead-lettered: without, a test
+// does not have to speak of them.
+func lost(came []pipetest.CameFailure) []config.ExpectedFailure {
+	for _, f := range came {
+		if f.Fate != "dead_lettered" {
+			return failures(came)
+		}
+	}
+	return nil
+}
+
+// rewrite shows and makes the change of one file.
+func rewrite(con *console, p config.Loaded, updates []config.Update) error {
+	before, after, err := p.Rewrite(updates)
+	if err != nil || before == after {
+		return err
+	}
+	fmt.Fprintf(con, "%s is rewritten:\n%s", p.File, lineDiff(before, after, con.color))
+	return replaceFile(p.File, after)
+}
+
+// lineDiff shows the lines that go and come.
+func lineDiff(before, after string, color bool) string {
+	old, now := strings.Split(before, "\n"), strings.Split(after, "\n")
+	var b strings.Builder
+	show := func(mark, color_ string, line int, text string) {
+		fmt.Fprintf(&b, "%s\n", paint(color, color_, fmt.Sprintf("%5d %s %s", line, mark, printable(strings.TrimSuffix(text, "\r")))))
+	}
+	for _, p := range pipetest.Align(len(old), len(now), func(i, j int) bool { return old[i] == now[j] }) {
+		if p.Want >= 0 && p.Got >= 0 && old[p.Want] == now[p.Got] {
+			continue
+		}
+		if p.Want >= 0 {
+			show("-", red, p.Want+1, old[p.Want])
+		}
+		if p.Got >= 0 {
+			show("+", green, p.Got+1, now[p.Got])
+		}
+	}
+	return b.String()
+}
+
+// replaceFile writes a file at once and whole, with the rights that it has; a
+// link stays one.
+func replaceFile(path, text string) (err error) {
+	if path, err = filepath.EvalSymlinks(path); err != nil {
+		return err
+	}
+	old, err := os.OpenFile(path, os.O_WRONLY, 0) // a file that may not be written is not replaced either
+	if err != nil {
+		return err
+	}
+	info, err := old.Stat()
+	if err := errors.Join(err, old.Close()); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // nothing is left after the rename
+	_, err = f.WriteString(text)
+	for _, then := range []func() error{func() error { return f.Chmod(info.Mode().Perm()) }, f.Sync, f.Close} {
+		if e := then(); err == nil {
+			err = e
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
