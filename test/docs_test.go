@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,6 +23,7 @@ func TestDocumentedExamples(t *testing.T) {
 	check(t, engine.Processors)
 	check(t, engine.Batchers)
 	check(t, engine.Outputs)
+	check(t, engine.Caches)
 }
 
 func check[T any](t *testing.T, r *engine.Registry[T]) {
@@ -60,6 +62,8 @@ func indented(text string) (all string) {
 	return all
 }
 
+var cacheNames = regexp.MustCompile(`(?:get|set|add|delete|cache): (\w+)[,}]`)
+
 var outputNames = regexp.MustCompile(`output: (\w+)`)
 
 // lint completes an example to a whole pipeline and lints it.
@@ -67,6 +71,14 @@ func lint(t *testing.T, text string) {
 	t.Helper()
 	if strings.HasPrefix(text, "- ") { // steps, where all of them are at home
 		text = "batchers:\n  b:\n    output: out\n    processors:\n" + indented(text)
+	}
+	if names := cacheNames.FindAllStringSubmatch(text, -1); names != nil && !strings.Contains(text, "resources:") {
+		text += "\nresources:\n  caches:\n"
+		for i, n := range names {
+			if !slices.ContainsFunc(names[:i], func(o []string) bool { return o[1] == n[1] }) {
+				text += "    " + n[1] + ": {memory: {}}\n"
+			}
+		}
 	}
 	if !strings.Contains(text, "inputs:") {
 		text += "\ninputs: {in: {stdin: {}}}\n"
@@ -77,8 +89,10 @@ func lint(t *testing.T, text string) {
 			names = [][]string{{"", "out"}}
 		}
 		text += "\noutputs:\n"
-		for _, n := range names {
-			text += fmt.Sprintf("  %s: {drop: {}}\n", n[1])
+		for i, n := range names {
+			if !slices.ContainsFunc(names[:i], func(o []string) bool { return o[1] == n[1] }) {
+				text += fmt.Sprintf("  %s: {drop: {}}\n", n[1])
+			}
 		}
 	}
 	file := filepath.Join(t.TempDir(), "example.yaml")

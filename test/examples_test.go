@@ -1,11 +1,15 @@
 package test
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/flowd-io/flowd/engine"
 )
 
 // TestExamplesAreClean lints every example on its own: no error, no warning.
@@ -33,22 +37,46 @@ func TestExamplesRun(t *testing.T) {
 		stdin   string
 		stdout  []string // lines, in any order
 	}{
-		{"stdin-errors.yaml", `{"status":200}` + "\n" + `{"status":503, "path":"/a"}` + "\n", []string{`{"status":503, "path":"/a"}`}},
+		{"stdin-errors.yaml", `{"status":200}` + "\n" + `{"status":503, "path":"/a"}`, []string{`{"status":503, "path":"/a"}`}},
+		{"dead-letter.yaml", `{"total": 25}` + "\nnot json\n" + `{"total": "x"}`, []string{`{"total": 25,"total_eur":23}`}},
+		{"split-each.yaml", `{"id": 7, "items": [{"sku": "a", "qty": 2}, {"sku": "b", "qty": 1}]}`, []string{`{"sku": "A", "qty": 2}`}},
+		{"batch-archive.yaml", `{"country":"SG","n":1}` + "\n" + `{"country":"DE","n":2}` + "\n" + `{"country":"SG","n":3}`, nil},
+		{"order.yaml", `{"customer":"a","price":2,"qty":3}`, []string{`{"customer":"a","price":2,"qty":3,"total":6}`}},
+		{"dedupe.yaml", `{"id": 1}` + "\n" + `{"id": 2}` + "\n" + `{"id": 1}`, []string{`{"id": 1}`, `{"id": 2}`}},
 		{
-			"dead-letter.yaml", `{"total": 25}` + "\nnot json\n" + `{"total": "x"}` + "\n",
-			[]string{`{"total": 25,"total_eur":23}`},
+			"cache.yaml", `{"user": 7, "name": "Kim"}` + "\n" + `{"user": 7, "order": 1}`,
+			[]string{`{"user": 7, "name": "Kim"}`, `{"user": {"user": 7, "name": "Kim"}, "order": 1}`},
 		},
 		{
-			"split-each.yaml", `{"id": 7, "items": [{"sku": "a", "qty": 2}, {"sku": "b", "qty": 1}]}`,
-			[]string{`{"sku": "A", "qty": 2}`},
+			"rate_limit.yaml", `{"customer":"a"}` + "\n" + `{"customer":"a"}` + "\n" + `{"customer":"b"}`,
+			[]string{`{"customer":"a"}`, `{"customer":"a"}`, `{"customer":"b"}`},
 		},
 		{
-			"batch-archive.yaml", `{"country":"SG","n":1}` + "\n" + `{"country":"DE","n":2}` + "\n" + `{"country":"SG","n":3}` + "\n",
-			nil,
+			"csv.yaml", "sku,qty\na-1,3\nb-2,x\n",
+			[]string{`{"sku":"a-1","qty":3}`, `{"sku":"b-2","qty":null,"problem":"int(): text \"x\" is no whole number\n  int(qty)\n  ^"}`},
+		},
+		{"encode.yaml", "H4sIAAAAAAAAA6tWykxRslIw11FQKskvScwBso1rAW6uxCgVAAAA", []string{"7,3"}},
+		{"exec.yaml", `{"name": "Ada Lovelace"}`, []string{`{"name": "Countess Lovelace","bytes":29}`}},
+		{"metric.yaml", `{"country": "SG", "total": 12}` + "\n" + `{"country": "DE", "total": 80}`, []string{`{"country": "DE", "total": 80}`, `{"country": "SG", "total": 12}`}},
+		{"parallel.yaml", `{"ip": "192.0.2.7", "user": {"id": 7}}`, []string{`{"ip": "192.0.2.7", "user": {"id": 7,"plan":"free"},"country":"SG"}`}},
+		{"poll.yaml", "", []string{
+			`{"id":1,"source":"bulk"}`, `{"id":1,"source":"critical"}`, `{"id":2,"source":"bulk"}`, `{"id":2,"source":"critical"}`,
+			`{"id":3,"source":"critical"}`, `{"id":4,"source":"critical"}`, `{"id":5,"source":"critical"}`, `{"id":6,"source":"critical"}`,
+		}},
+		{"sample.yaml", users(20), []string{`{"user":{"id":4}}`}}, // by a hash of the id
+		{"steps.yaml", `{"kind": "admin", "name": " Kim "}` + "\n" + `{"kind": "test"}`, []string{`{"name": "Kim","role":"owner"}`}},
+		{
+			"sort.yaml", `{"country":"SG","total":1}` + "\n" + `{"country":"SG","total":9}` + "\n" + `{"country":"SG","total":5}` + "\n" + `{"country":"SG","total":7}`,
+			[]string{`{"country":"SG","total":5}`, `{"country":"SG","total":7}`, `{"country":"SG","total":9}`},
 		},
 		{
-			"order.yaml", `{"customer":"a","price":2,"qty":3}`,
-			[]string{`{"customer":"a","price":2,"qty":3,"total":6}`},
+			"switch.yaml", `{"type":"click","page":"/","x":1}` + "\n" + `{"type":"order","sum":1200}`,
+			[]string{`{"type":"click","page":"/"}`, `{"type":"order","total":1200,"vip":true}`},
+		},
+		{"while.yaml", `{"via": "a", "message": {"via": "b", "message": {"id": 7}}}`, []string{`{"id": 7,"envelopes":2}`}},
+		{
+			"window.yaml", order("12:00:07", 3) + order("12:00:59", 4) + order("12:01:00", 5) + order("12:05:00", 6) + order("12:01:30", 7), // the last is late
+			[]string{total("12:00", 2, 7), total("12:01", 1, 5), total("12:05", 1, 6)},
 		},
 	}
 	for _, tt := range tests {
@@ -60,6 +88,147 @@ func TestExamplesRun(t *testing.T) {
 			}
 		})
 	}
+}
+
+// users are so many requests, one of each user.
+func users(n int) (all string) {
+	for id := range n {
+		all += fmt.Sprintf(`{"user":{"id":%d}}`+"\n", id+1)
+	}
+	return all
+}
+
+// order is an order at a time of day; total is the sum of those of a minute.
+func order(at string, total int) string {
+	return fmt.Sprintf(`{"customer":"a","total":%d,"created_at":"2026-11-20T%sZ"}`+"\n", total, at)
+}
+
+func total(minute string, orders, sum int) string {
+	return fmt.Sprintf(`{"customer":"a","minute":"2026-11-20T%s:00Z","part":1,"orders":%d,"total":%d}`, minute, orders, sum)
+}
+
+// TestExamplesInTheRepository runs those that read its files, in a copy of them.
+func TestExamplesInTheRepository(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"access.log", "order.schema.json"} {
+		write(t, dir, filepath.Join("examples", "data", name), read(t, repo, "examples", "data", name))
+	}
+	got := flowd(t, dir, `{"id": "a", "total": 3}`+"\n"+`{"id": 7}`, "-c", filepath.Join(repo, "examples", "validate.yaml"))
+	got.want(t, 0, "missing property 'total'", "1 delivered, 1 dead-lettered")
+	if want := `{"id": "a", "total": 3}` + "\n"; got.stdout != want {
+		t.Errorf("validate: stdout %q, want %q", got.stdout, want)
+	}
+
+	got = flowd(t, dir, "the last line\n", "-c", filepath.Join(repo, "examples", "sequence.yaml"))
+	got.want(t, 0)
+	if want := read(t, repo, "examples", "data", "access.log") + "the last line\n"; !slices.Equal(lines(got.stdout), lines(want)) {
+		t.Errorf("sequence: stdout\n%s", got.stdout)
+	}
+}
+
+// TestExamplesSortLargestFirst looks at the order of what sort writes.
+func TestExamplesSortLargestFirst(t *testing.T) {
+	got := flowd(t, t.TempDir(), `{"country":"SG","total":1}`+"\n"+`{"country":"SG","total":9}`+"\n", "-c", filepath.Join(repo, "examples", "sort.yaml"), "-s", "engine.workers=1")
+	got.want(t, 0)
+	if want := `{"country":"SG","total":9}` + "\n" + `{"country":"SG","total":1}` + "\n"; got.stdout != want {
+		t.Errorf("stdout %q, want %q", got.stdout, want)
+	}
+}
+
+// TestExamplesPassTheirTests runs the tests that examples bring along.
+func TestExamplesPassTheirTests(t *testing.T) {
+	examples, err := filepath.Glob(filepath.Join(repo, "examples", "*.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tested := 0
+	for _, e := range examples {
+		if !strings.Contains(read(t, e), "\ntests:\n") {
+			continue
+		}
+		tested++
+		t.Run(filepath.Base(e), func(t *testing.T) {
+			got := flowd(t, repo, "", "test", e)
+			got.want(t, 0, " 0 failed")
+			if got.code != 0 {
+				t.Log(got.stdout)
+			}
+		})
+	}
+	if tested == 0 {
+		t.Error("no example has tests")
+	}
+}
+
+// TestExamplesShowEveryComponent looks for each type of component in the examples.
+func TestExamplesShowEveryComponent(t *testing.T) {
+	examples, err := filepath.Glob(filepath.Join(repo, "examples", "*.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	folders, err := filepath.Glob(filepath.Join(repo, "examples", "*", "pipeline.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples = append(examples, folders...)
+	all := ""
+	for _, e := range examples {
+		all += read(t, e)
+	}
+	for _, names := range [][]string{engine.Inputs.Names(), engine.Processors.Names(), engine.Batchers.Names(), engine.Outputs.Names()} {
+		for _, name := range names {
+			if name == "pipe" { // takes two files
+				continue
+			}
+			if !regexp.MustCompile(`(?m)(^|[ {])` + name + `:`).MatchString(all) {
+				t.Errorf("no example has %s", name)
+			}
+		}
+	}
+}
+
+// TestExamplesOfSeveralOutputs looks at the files that they write.
+func TestExamplesOfSeveralOutputs(t *testing.T) {
+	tests := []struct {
+		example, stdin string
+		files          map[string]string // by name: how it begins
+	}{
+		{"fallback.yaml", `{"id": 1}` + "\n", map[string]string{"rest.ndjson": `{"payload":{"id": 1},"meta":{"error_class":"transient",`}},
+		{"round_robin.yaml", "1\n2\n3\n4\n", map[string]string{"a.txt": "1\n3\n", "b.txt": "2\n4\n"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.example, func(t *testing.T) {
+			dir := t.TempDir()
+			flowd(t, dir, tt.stdin, "-c", filepath.Join(repo, "examples", tt.example)).want(t, 0)
+			for name, want := range tt.files {
+				if got := read(t, filepath.Join(dir, name)); !strings.HasPrefix(got, want) {
+					t.Errorf("%s:\n%s\nwant\n%s", name, got, want)
+				}
+			}
+		})
+	}
+	t.Run("partition.yaml", func(t *testing.T) {
+		dir := t.TempDir()
+		input := ""
+		for i := range 20 {
+			input += fmt.Sprintf(`{"customer": "c%d", "n": 1}`+"\n"+`{"customer": "c%d", "n": 2}`+"\n", i, i)
+		}
+		flowd(t, dir, input, "-c", filepath.Join(repo, "examples", "partition.yaml")).want(t, 0)
+		a, b := read(t, filepath.Join(dir, "a.ndjson")), read(t, filepath.Join(dir, "b.ndjson"))
+		for i := range 20 {
+			first, second := fmt.Sprintf(`{"customer": "c%d", "n": 1}`, i), fmt.Sprintf(`{"customer": "c%d", "n": 2}`, i)
+			shard := a
+			if strings.Contains(b, first) {
+				shard = b
+			}
+			if at, next := strings.Index(shard, first), strings.Index(shard, second); at < 0 || next < at {
+				t.Errorf("c%d is not in order in one file", i)
+			}
+		}
+		if n := strings.Count(a+b, "\n"); n != 40 {
+			t.Errorf("%d lines", n)
+		}
+	})
 }
 
 // lines are the lines of a text, sorted.

@@ -1,10 +1,14 @@
 package test
 
 import (
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 )
@@ -41,4 +45,42 @@ func TestHTTPExample(t *testing.T) {
 	}
 	p.signal(syscall.SIGTERM)
 	p.wait()
+}
+
+// TestAnHTTPOutputIsTriedAgain writes to a server that is down for two requests
+// and does not take one of the messages at all.
+func TestAnHTTPOutputIsTriedAgain(t *testing.T) {
+	var mu sync.Mutex
+	var got []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		body, _ := io.ReadAll(r.Body)
+		got = append(got, string(body))
+		switch {
+		case string(body) == "bad":
+			w.WriteHeader(http.StatusUnprocessableEntity)
+		case len(got) <= 2:
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	defer server.Close()
+	dir := t.TempDir()
+	config := write(t, dir, "p.yaml", `
+inputs: {in: {stdin: {}}}
+outputs:
+  out: {http: "`+server.URL+`", retry: {intervals: [1ms]}}
+  dead: {stdout: {}, processors: [{map: 'raw() + " " + meta("error_class") + " " + string(meta("error_attempt"))'}]}
+engine: {on_failure: {dead_letter: dead}}
+`)
+	r := flowd(t, dir, "good\n", "-c", config)
+	r.want(t, 0, "p: 1 received: 1 delivered in ")
+	if want := []string{"good", "good", "good"}; !slices.Equal(got, want) {
+		t.Errorf("the server got %q, want %q", got, want)
+	}
+	r = flowd(t, dir, "bad\ngood\n", "-c", config)
+	r.want(t, 0, "p: 2 received: 1 delivered, 1 dead-lettered in ")
+	if want := "\"bad rejected 1\"\n"; r.stdout != want {
+		t.Errorf("dead letters %q, want %q", r.stdout, want)
+	}
 }

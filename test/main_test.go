@@ -8,12 +8,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 )
 
 // repo is the root of the repository; binary the flowd that was built of it.
@@ -38,16 +41,33 @@ func buildAndRun(m *testing.M) (int, error) {
 		return 1, err
 	}
 	binary = filepath.Join(dir, "flowd")
+	// Where sources lie does not matter then: what is built of a copy of the
+	// repository, or for a document, takes what this has built.
+	if err := os.Setenv("GOFLAGS", strings.TrimSpace(os.Getenv("GOFLAGS")+" -trimpath")); err != nil {
+		return 1, err
+	}
 	build := exec.Command("go", "build", "-o", binary, "./cmd/flowd")
 	build.Dir = repo
 	if out, err := build.CombinedOutput(); err != nil {
 		return 1, fmt.Errorf("build ./cmd/flowd: %w\n%s", err, out)
 	}
-	return m.Run(), nil
+	code := m.Run()
+	stopEmulator()
+	http.DefaultClient.CloseIdleConnections()
+	if code != 0 { // a test that gives up leaves things behind
+		return code, nil
+	}
+	return 0, goleak.Find(
+		// RabbitMQ lives as long as the tests.
+		goleak.IgnoreAnyFunction("github.com/flowd-io/flowd/internal/brokertest.(*lockedBuffer).read"),
+	)
 }
 
 // deadline is how long any one command may take before a test fails.
 const deadline = time.Minute
+
+// compiling is likewise for one that may have to build everything.
+const compiling = 4 * time.Minute
 
 // result is what a command came to.
 type result struct {
@@ -63,7 +83,12 @@ func flowd(t *testing.T, dir, stdin string, args ...string) result {
 
 func command(t *testing.T, dir, stdin, name string, args ...string) result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), deadline)
+	return within(t, deadline, dir, stdin, name, args...)
+}
+
+func within(t *testing.T, limit time.Duration, dir, stdin, name string, args ...string) result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir, cmd.Stdin = dir, strings.NewReader(stdin)
@@ -71,7 +96,7 @@ func command(t *testing.T, dir, stdin, name string, args ...string) result {
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	err := cmd.Run()
 	if ctx.Err() != nil {
-		t.Fatalf("%s %q: not back after %v\n%s%s", name, args, deadline, &stdout, &stderr)
+		t.Fatalf("%s %q: not back after %v\n%s%s", name, args, limit, &stdout, &stderr)
 	}
 	return result{stdout.String(), stderr.String(), exitCode(t, err)}
 }

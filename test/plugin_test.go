@@ -8,9 +8,10 @@ import (
 // TestThePluginModule builds the module of examples/plugin, as users do with
 // their own, and runs what its README says.
 func TestThePluginModule(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(repo, "examples", "plugin")
 	custom := filepath.Join(t.TempDir(), "myflowd")
-	build := command(t, dir, "", "go", "build", "-o", custom, ".")
+	build := within(t, compiling, dir, "", "go", "build", "-o", custom, ".")
 	build.want(t, 0)
 	if t.Failed() {
 		t.Fatal("if go.mod of the repository has changed: cd examples/plugin && go mod tidy")

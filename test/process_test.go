@@ -25,7 +25,6 @@ type process struct {
 func start(t *testing.T, dir string, args ...string) *process {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
-	t.Cleanup(cancel)
 	p := &process{t: t, cmd: exec.CommandContext(ctx, binary, args...)}
 	p.cmd.Dir = dir
 	var stderr io.ReadCloser
@@ -37,6 +36,12 @@ func start(t *testing.T, dir string, args ...string) *process {
 		t.Fatal(err)
 	}
 	p.stderr = follow(stderr)
+	t.Cleanup(func() { // of one that the test has not waited for
+		cancel()
+		p.stdout.Close()
+		<-p.stderr.ended
+		_ = p.cmd.Wait()
+	})
 	return p
 }
 

@@ -34,13 +34,14 @@ func TestREADME(t *testing.T) {
 	if testing.Short() {
 		t.Skip("runs go several times")
 	}
+	t.Parallel()
 	dir := clone(t)
 	last := result{}
 	for _, b := range blocks(read(t, repo, "README.md")) {
 		switch {
 		case b.text == testCommand+"\n": // this very test
 		case b.language == "sh":
-			last = command(t, dir, "", "bash", "-euo", "pipefail", "-c", b.text)
+			last = within(t, compiling, dir, "", "bash", "-euo", "pipefail", "-c", b.text)
 			last.want(t, 0)
 		case b.language == "text" && b.before == "":
 			if got, want := lines(last.stdout), lines(b.text); !slices.Equal(got, want) {

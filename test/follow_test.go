@@ -1,0 +1,126 @@
+package test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+const followed = `
+inputs:
+  logs: {file: {path: "logs/*.log", follow: true, checkpoint: state/cp}}
+outputs:
+  out: {stdout: {}}
+`
+
+// TestAFollowerThatIsKilledLosesNothing kills flowd again and again while lines
+// are appended and files are rotated: together, the lives have written each line.
+func TestAFollowerThatIsKilledLosesNothing(t *testing.T) {
+	const lives, each = 6, 4000
+	dir := t.TempDir()
+	config := write(t, dir, "p.yaml", followed)
+	log := filepath.Join(dir, "logs", "a.log")
+	write(t, dir, "logs/a.log", "")
+	seen, written := map[string]bool{}, 0
+	add := func(n int) {
+		t.Helper()
+		var text strings.Builder
+		for range n {
+			written++
+			fmt.Fprintf(&text, "line %d\n", written)
+		}
+		appendFile(t, log, text.String())
+	}
+	for life := range lives {
+		p := start(t, dir, "-c", config)
+		add(each / 2)
+		for range each / 4 { // more is under way
+			seen[p.line()] = true
+		}
+		if life%2 == 0 {
+			if err := os.Rename(log, fmt.Sprintf("%s.%d", log, life)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		add(each / 2)
+		p.signal(syscall.SIGKILL)
+		for line := range strings.Lines(p.wait().stdout) {
+			if whole, ok := strings.CutSuffix(line, "\n"); ok { // the last one may be cut off
+				seen[whole] = true
+			}
+		}
+	}
+	p := start(t, dir, "-c", config)
+	add(1)
+	for len(seen) < written {
+		seen[p.line()] = true
+	}
+	p.signal(syscall.SIGTERM)
+	p.wait().want(t, 0, "draining")
+
+	got := flowd(t, dir, "", "-c", write(t, dir, "once.yaml", strings.Replace(followed, "follow: true, ", "", 1)))
+	if got.want(t, 0); got.stdout != "" {
+		t.Errorf("all was read, and %q came again", got.stdout)
+	}
+}
+
+const counted = `
+inputs:
+  in: {file: {path: in.ndjson, checkpoint: cp}}
+processors:
+  - set: {twice: n * 2}
+outputs:
+  out: {stdout: {}}
+`
+
+func TestACheckpointedRunGoesOnBehindWhatWasDelivered(t *testing.T) {
+	dir := t.TempDir()
+	config := write(t, dir, "p.yaml", counted)
+	input := write(t, dir, "in.ndjson", `{"n":1}`+"\n"+`{"n":"x"}`+"\n"+`{"n":3}`+"\n")
+	first := flowd(t, dir, "", "-c", config, "-s", "engine.workers=1")
+	first.want(t, 1, "1 returned") // a source that keeps a position stops at what fails
+	second := flowd(t, dir, "", "-c", config)
+	second.want(t, 1)
+	if all := first.stdout + second.stdout; strings.Count(all, `{"n":1`) != 1 || strings.Contains(all, "x") {
+		t.Errorf("got %q", all)
+	}
+	if err := os.Remove(input); err != nil {
+		t.Fatal(err)
+	}
+	write(t, dir, "in.ndjson", `{"n":5}`+"\n") // another file
+	for _, want := range []string{`{"n":5,"twice":10}` + "\n", ""} {
+		got := flowd(t, dir, "", "-c", config)
+		if got.want(t, 0); got.stdout != want {
+			t.Errorf("got %q, want %q", got.stdout, want)
+		}
+	}
+}
+
+func TestABadCheckpointIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "in.ndjson", `{"n":1}`+"\n")
+	one, two := write(t, dir, "one.yaml", counted), write(t, dir, "two.yaml", counted)
+	flowd(t, dir, "", "-c", one, "-c", two).want(t, 1, "checkpoint cp: is that of input in", "give each input one of its own")
+	write(t, dir, "cp", "{")
+	got := flowd(t, dir, "", "-c", one)
+	if got.want(t, 1, "checkpoint cp: is damaged or no checkpoint", "restore it, or remove it to begin without one"); got.stdout != "" {
+		t.Errorf("got %q", got.stdout)
+	}
+}
+
+func appendFile(t *testing.T, path, text string) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteString(text); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+}

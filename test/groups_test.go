@@ -1,0 +1,71 @@
+package test
+
+import (
+	"net"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestGroups runs several pipelines in one process: what is printed on SIGTTIN shows
+// each with its own lanes, and health is red once one of them has failed.
+func TestGroups(t *testing.T) {
+	dir := t.TempDir()
+	address := freeAddress(t)
+	write(t, dir, "groups/fast.yaml", `
+service: {listen: "`+address+`", token_file: token}
+inputs: {in: {stdin: {}}}
+outputs: {out: {stdout: {}}}
+engine: {workers: 3}
+`)
+	write(t, dir, "groups/slow.yaml", `
+inputs: {in: {poll: {sources: {a: {weight: 2, generate: {interval: 1h, body: "1"}}, b: {generate: {interval: 1h, body: "2"}}}}}}
+outputs: {out: {stdout: {}}}
+engine: {workers: 1}
+`)
+	p := start(t, dir, "-c", "groups")
+	p.send("one\n")
+	got := []string{p.line(), p.line(), p.line()} // in whatever order
+	if slices.Sort(got); !slices.Equal(got, []string{"1", "2", "one"}) {
+		t.Errorf("stdout %q", got)
+	}
+	p.signal(syscall.SIGTTIN)
+	p.says("fast: running, 1 received")
+	p.says("slow: running, 2 received")
+	p.says("slow: lanes: 0 of 1 at work")
+	p.says("fast: lanes: 0 of 3 at work")
+	flowd(t, dir, "", "ctl", "live", "--addr", address, "--token-file", "token").want(t, 0)
+	flowd(t, dir, "", "ctl", "ready", "--addr", address, "--token-file", "token").want(t, 0)
+
+	write(t, dir, "groups/slow.yaml", `
+inputs: {in: {file: {path: nothing-is-there.ndjson}}}
+outputs: {out: {drop: {}}}
+`)
+	p.signal(syscall.SIGHUP)
+	p.says("reloaded")
+	p.says("slow: 2 received: 2 delivered")
+	for _, probe := range []string{"live", "ready"} {
+		got := flowd(t, dir, "", "ctl", probe, "--addr", address, "--token-file", "token")
+		if got.code != 1 || !strings.Contains(got.stdout+got.stderr, "slow") || !strings.Contains(got.stdout+got.stderr, "nothing-is-there.ndjson") {
+			t.Errorf("%s: code %d\n%s%s", probe, got.code, got.stdout, got.stderr)
+		}
+	}
+	p.send("two\n") // the other goes on
+	if got := p.line(); got != "two" {
+		t.Errorf("stdout %s", got)
+	}
+	p.signal(syscall.SIGTERM)
+	p.wait().want(t, 1)
+}
+
+// freeAddress is one that nothing listens on for now.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}

@@ -1,0 +1,84 @@
+package test
+
+import (
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// yamlBlock is a block of YAML in a guide that is a pipeline, a section of one, or
+// steps. One that is something else carries a word behind `yaml`.
+var yamlBlock = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
+
+// TestDocsHaveExamplesThatLint completes each block to a pipeline and lints it.
+func TestDocsHaveExamplesThatLint(t *testing.T) {
+	for name, value := range map[string]string{"PORT": "8080", "COUNTRY": "SG", "ALERTS": "http://127.0.0.1:8080"} {
+		t.Setenv(name, value)
+	}
+	for _, path := range guides(t) {
+		for i, b := range yamlBlock.FindAllStringSubmatch(read(t, path), -1) {
+			t.Run(fmt.Sprintf("%s %d", filepath.Base(path), i+1), func(t *testing.T) { lint(t, b[1]) })
+		}
+	}
+}
+
+var goBlock = regexp.MustCompile("(?ms)^```go\n(.*?)^```$")
+
+// TestDocsHaveProgramsThatBuild builds the programs for Go users.
+func TestDocsHaveProgramsThatBuild(t *testing.T) {
+	if testing.Short() {
+		t.Skip("links whole programs")
+	}
+	t.Parallel()
+	built := 0
+	for _, path := range guides(t) {
+		for _, b := range goBlock.FindAllStringSubmatch(read(t, path), -1) {
+			dir := t.TempDir()
+			within(t, compiling, repo, "", "go", "build", "-o", filepath.Join(dir, "program"), write(t, dir, "main.go", b[1])).want(t, 0)
+			built++
+		}
+	}
+	if built == 0 {
+		t.Error("no document has a program")
+	}
+}
+
+var link = regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
+
+// TestDocsLinkToWhatIsThere follows the links between files.
+func TestDocsLinkToWhatIsThere(t *testing.T) {
+	for _, path := range append(guides(t), filepath.Join(repo, "README.md"), filepath.Join(repo, "CONTRIBUTING.md"), filepath.Join(repo, "CHANGELOG.md")) {
+		for _, m := range link.FindAllStringSubmatch(read(t, path), -1) {
+			if found, err := filepath.Glob(filepath.Join(filepath.Dir(path), m[1])); err != nil || len(found) == 0 {
+				t.Errorf("%s links to %s, which is not there", filepath.Base(path), m[1])
+			}
+		}
+	}
+}
+
+// TestDocsNameEveryGuide looks for each guide in README.md.
+func TestDocsNameEveryGuide(t *testing.T) {
+	readme := read(t, repo, "README.md")
+	for _, path := range guides(t) {
+		if name := "docs/" + filepath.Base(path); !strings.Contains(readme, name) {
+			t.Errorf("README.md does not mention %s", name)
+		}
+	}
+}
+
+// guides are the documents for users that people write.
+func guides(t *testing.T) (all []string) {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(repo, "docs", "*.md"))
+	if err != nil || len(found) == 0 {
+		t.Fatalf("no documents: %v", err)
+	}
+	for _, path := range found {
+		if filepath.Base(path) != "reference.md" {
+			all = append(all, path)
+		}
+	}
+	return all
+}

@@ -1,0 +1,227 @@
+package test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+)
+
+// onSQS has `flowd queue` work on the emulator.
+func onSQS(t *testing.T) *emulator {
+	t.Helper()
+	e := withSQS(t)
+	t.Setenv("FLOWD_QUEUE_URL", "sqs://us-east-1/")
+	return e
+}
+
+// parcels sends n messages with attributes: of types that metadata can tell, and of
+// others when exact.
+func (e *emulator) parcels(t *testing.T, url string, n int, exact bool) {
+	t.Helper()
+	value := func(kind, text string) types.MessageAttributeValue {
+		return types.MessageAttributeValue{DataType: &kind, StringValue: &text}
+	}
+	for from := 0; from < n; from += 10 {
+		in := &sqs.SendMessageBatchInput{QueueUrl: &url}
+		for i := from; i < min(n, from+10); i++ {
+			a := map[string]types.MessageAttributeValue{
+				"n": value("Number", strconv.Itoa(i)), "text": value("String", "é 1"), "raw": {DataType: aws.String("Binary"), BinaryValue: []byte{0, 255}},
+			}
+			if exact {
+				a["long"], a["price"], a["queue"] = value("Number", "1.50"), value("Number.price", "2"), value("String.name", "mine")
+				a["letters"] = types.MessageAttributeValue{DataType: aws.String("Binary"), BinaryValue: []byte("abc")}
+			}
+			in.Entries = append(in.Entries, types.SendMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(i)), MessageBody: aws.String(fmt.Sprintf("<%d>\n\t é", i)), MessageAttributes: a})
+		}
+		if _, err := e.sqs.SendMessageBatch(t.Context(), in); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// drain takes everything and removes it, in the order in which it comes.
+func (e *emulator) drain(t *testing.T, url string) (all []types.Message) {
+	t.Helper()
+	for {
+		out, err := e.sqs.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{
+			QueueUrl: &url, MaxNumberOfMessages: 10, MessageAttributeNames: []string{"All"}, MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(out.Messages) == 0 {
+			return all
+		}
+		in := &sqs.DeleteMessageBatchInput{QueueUrl: &url}
+		for i, m := range out.Messages {
+			all = append(all, m)
+			in.Entries = append(in.Entries, types.DeleteMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(i)), ReceiptHandle: m.ReceiptHandle})
+		}
+		if _, err := e.sqs.DeleteMessageBatch(t.Context(), in); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// spelled is what a message says, in an order of its own.
+func spelled(all []types.Message) (texts []string) {
+	for _, m := range all {
+		var b strings.Builder
+		fmt.Fprintf(&b, "%q", *m.Body)
+		for _, name := range slices.Sorted(maps.Keys(m.MessageAttributes)) {
+			a := m.MessageAttributes[name]
+			fmt.Fprintf(&b, " %s=%s %q%q", name, *a.DataType, aws.ToString(a.StringValue), a.BinaryValue)
+		}
+		texts = append(texts, b.String())
+	}
+	slices.Sort(texts)
+	return texts
+}
+
+func TestQueueOnSQS(t *testing.T) {
+	e := onSQS(t)
+	one, two, original := e.queue(t, "q-one", nil), e.queue(t, "q-two", nil), e.queue(t, "q-original", nil)
+	const n = 510
+	same := func(exact bool) {
+		t.Helper()
+		e.parcels(t, original, n, exact)
+		if got, want := spelled(e.drain(t, two)), spelled(e.drain(t, original)); !slices.Equal(got, want) {
+			t.Errorf("got %d messages, want %d\n%.300q\n%.300q", len(got), len(want), got, want)
+		}
+	}
+	e.parcels(t, one, n, true)
+	queue(t, "mv", "q-one", "q-two", "--yes").want(t, 0, "q-one → q-two: 510 moved in ")
+	same(true)
+
+	file := filepath.Join(t.TempDir(), "saved.jsonl")
+	e.parcels(t, one, n, false)
+	queue(t, "dump", "q-one", file).want(t, 0, ": 510 written in ")
+	e.wantCounts(t, one, n, 0)
+	queue(t, "load", "q-two", file).want(t, 0, ": 510 sent in ")
+	same(false)
+
+	var all []struct {
+		Name     string
+		Ready    int
+		InFlight int `json:"in_flight"`
+	}
+	r := queue(t, "ls", "q-o*", "--json")
+	if err := json.Unmarshal([]byte(r.stdout), &all); err != nil || len(all) != 2 || all[0].Name != "q-one" || all[0].Ready != n || all[0].InFlight != 0 {
+		t.Errorf("%v %+v", err, all)
+	}
+	queue(t, "purge", "q-one").want(t, 2, "Remove 510 messages from q-one for good? (add --yes)")
+	queue(t, "purge", "q-one", "--yes").want(t, 0, "q-one: all messages removed")
+	e.wantCounts(t, one, 0, 0)
+}
+
+func TestQueueKeepsTheOrderOfGroups(t *testing.T) {
+	e := onSQS(t)
+	one, two := e.queue(t, "g-one.fifo", nil), e.queue(t, "g-two.fifo", nil)
+	var bodies []string
+	for i := range 60 {
+		bodies = append(bodies, fmt.Sprintf("%c:%03d", 'a'+i%5, i))
+	}
+	e.put(t, one, bodies...)
+	queue(t, "mv", "g-one.fifo", "g-two.fifo", "--yes").want(t, 0, "60 moved")
+	file := filepath.Join(t.TempDir(), "saved.jsonl")
+	queue(t, "dump", "g-two.fifo", file).want(t, 1, "messages can't be read: a FIFO queue gives the next ones of a group when those before are removed (dump with --delete")
+	queue(t, "dump", "g-two.fifo", file+"2", "--delete", "--yes").want(t, 0, "60 written")
+	queue(t, "load", "g-one.fifo", file+"2").want(t, 0, "60 sent")
+	e.wantCounts(t, two, 0, 0)
+	last := map[string]string{}
+	got := e.drain(t, one)
+	for _, m := range got {
+		group := m.Attributes["MessageGroupId"]
+		if *m.Body <= last[group] || !strings.HasPrefix(*m.Body, group+":") {
+			t.Errorf("%s of group %s comes behind %s", *m.Body, group, last[group])
+		}
+		last[group] = *m.Body
+	}
+	if len(got) != len(bodies) {
+		t.Errorf("%d messages are left of %d", len(got), len(bodies))
+	}
+}
+
+func TestQueueRedriveOnSQS(t *testing.T) {
+	e := onSQS(t)
+	dead := e.queue(t, "r-dead", nil)
+	policy := map[string]string{"RedrivePolicy": `{"deadLetterTargetArn":"arn:aws:sqs:us-east-1:000000000000:r-dead","maxReceiveCount":"1"}`}
+	one := e.queue(t, "r-one", policy)
+	e.put(t, dead, "a", "b", "c")
+	queue(t, "redrive", "r-dead").want(t, 0, "r-dead: 3 sent back in ")
+	e.wantCounts(t, one, 3, 0)
+	e.queue(t, "r-two", policy)
+	e.put(t, dead, "d")
+	queue(t, "redrive", "r-dead").want(t, 1, "the dead letters of several queues come to r-dead: r-one, r-two (say where to: --to QUEUE)", "0 sent back, 1 failed")
+	queue(t, "redrive", "r-dead", "--to", "r-two").want(t, 0, "1 sent back")
+}
+
+func TestAMoveOnSQSThatIsStoppedLosesNothing(t *testing.T) {
+	e := onSQS(t)
+	const n = 3000
+	for _, s := range []syscall.Signal{syscall.SIGKILL, syscall.SIGINT} {
+		one, two := e.queue(t, "k-one", nil), e.queue(t, "k-two", nil)
+		e.parcels(t, one, n, false)
+		p := start(t, t.TempDir(), "queue", "mv", "k-one", "k-two", "--yes")
+		if _, err := e.sqs.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: &two, WaitTimeSeconds: 15, VisibilityTimeout: 1}); err != nil {
+			t.Fatal(err)
+		}
+		p.signal(s)
+		r := p.wait()
+		left, hidden := e.counts(t, one)
+		moved, taken := e.counts(t, two)
+		moved += taken
+		twice := left + hidden + moved - n
+		t.Logf("%v: %d left, %d hidden, %d moved, %d in both", s, left, hidden, moved, twice)
+		if twice < 0 || twice > hidden || moved == 0 || left == 0 {
+			t.Errorf("%v: %d left, %d hidden, %d moved, %d in both", s, left, hidden, moved, twice)
+		}
+		if s == syscall.SIGINT {
+			r.want(t, 3, fmt.Sprintf(": %s moved in ", thousands(moved)), "interrupted: what else was taken is given back")
+			if hidden != 0 || twice != 0 {
+				t.Errorf("%d are hidden, %d in both", hidden, twice)
+			}
+		}
+		for _, url := range []string{one, two} {
+			if _, err := e.sqs.DeleteQueue(t.Context(), &sqs.DeleteQueueInput{QueueUrl: &url}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func TestQueueErrorsOfSQS(t *testing.T) {
+	e := onSQS(t)
+	e.put(t, e.queue(t, "e-one", nil), "a")
+	for _, tt := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"mv", "nope", "e-one", "--yes"}, "there is no queue nope in us-east-1 (create it, or correct"},
+		{[]string{"mv", "e-one", "nope", "--yes"}, "there is no queue nope"},
+		{[]string{"purge", "nope", "--yes"}, "there is no queue nope"},
+		{[]string{"dump", "nope", "-"}, "there is no queue nope"},
+		{[]string{"redrive", "e-one"}, "no queue sends its dead letters to e-one (say where to: --to QUEUE)"},
+		{[]string{"dump", "a b", "-"}, `"a b" is no name of a queue`},
+		{[]string{"ls", "sqs://me:s3cret@us-east-1/"}, "the address has credentials in it (set AWS_ACCESS_KEY_ID"},
+		{[]string{"ls", "sqs://?region=us-east-1&endpoint=http://127.0.0.1:1"}, "127.0.0.1:1"},
+	} {
+		began := time.Now()
+		r := queue(t, tt.args...)
+		r.want(t, 1, tt.says)
+		if took := time.Since(began); strings.Contains(r.stderr, "s3cret") || took > 20*time.Second {
+			t.Errorf("%q takes %v and says\n%s", tt.args, took, r.stderr)
+		}
+	}
+}

@@ -1,0 +1,150 @@
+package test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/enginetest"
+	"github.com/flowd-io/flowd/internal/brokertest"
+	_ "github.com/flowd-io/flowd/outputs/rabbitmq"
+)
+
+func rabbitOutput(t *testing.T, b *brokertest.Broker, more string) engine.Output {
+	t.Helper()
+	return enginetest.New(t, engine.Outputs, fmt.Sprintf(`{"rabbitmq": {"url": %q, %s}}`, b.URL, more))
+}
+
+// openedOutput is an output that is open until the test ends.
+func openedOutput(t *testing.T, b *brokertest.Broker, more string) engine.Output {
+	t.Helper()
+	o := rabbitOutput(t, b, more)
+	if err := o.(engine.Opener).Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := o.(engine.Closer).Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return o
+}
+
+// written is what a write made of each payload: "safe", or the class and the error.
+func written(t *testing.T, o engine.Output, payloads ...string) (fates []string) {
+	t.Helper()
+	b := enginetest.Batch(payloads...)
+	err := o.Write(t.Context(), b)
+	fates = engine.WriteFates(b, err)
+	i := 0
+	for m := range b.Ended() {
+		for fates[i] != "failed" {
+			i++
+		}
+		fates[i] = fmt.Sprintf("%s: %s", m.Err().Class, m.Err())
+	}
+	if err != nil {
+		t.Errorf("write: %v", err)
+	}
+	return fates
+}
+
+func TestRabbitMQOutput(t *testing.T) {
+	b := brokertest.RabbitMQ(t)
+	q := b.Queue(t, nil)
+	payloads := []string{`{"a":1}`, "text", "\x00\xff"}
+	enginetest.Output(t, func(t *testing.T) engine.Output { return rabbitOutput(t, b, `"routing_key": "`+q+`"`) }, payloads...)
+	if got := brokertest.Bodies(b.Take(t, q, 2*len(payloads))); !slices.Equal(got, append(slices.Clone(payloads), payloads...)) {
+		t.Errorf("the queue has %q", got)
+	}
+}
+
+// TestRabbitMQMessagesFailSingly has one bad message among good ones, in ways that the
+// broker tells differently.
+func TestRabbitMQMessagesFailSingly(t *testing.T) {
+	b := brokertest.Own(t)
+	q := b.Queue(t, nil)
+	full := b.Queue(t, amqp091.Table{"x-max-length": int64(1), "x-overflow": "reject-publish"})
+	b.Send(t, full, "it is full")
+	id := func(queue, pad string) string { return fmt.Sprintf(`{"q":%q,"pad":%q}`, queue, pad) }
+	tests := []struct {
+		name, config, bad, want string
+	}{
+		{"no queue takes it", `"routing_key": "$(q)"`, id("nowhere", ""), `rejected: no queue takes it: exchange "" has none for routing key "nowhere"`},
+		{"unless that does not matter", `"routing_key": "$(q)", "mandatory": false`, id("nowhere", ""), "safe"},
+		{"a queue refuses it", `"routing_key": "$(q)"`, id(full, ""), "transient: the broker does not take it"},
+		{"it is larger than the broker allows", `"routing_key": "$(q)"`, id(q, strings.Repeat("x", 1<<20)), "rejected: publish: the broker says 406 PRECONDITION_FAILED"},
+		{"its headers fit into no frame", `"routing_key": "$(q)", "headers": {"pad": "$(pad)"}`, id(q, strings.Repeat("x", 200<<10)), "rejected: the headers have"},
+		{"its key is too long", `"routing_key": "$(q)"`, id(strings.Repeat("x", 256), ""), "rejected: the routing key has 256 bytes"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			o := openedOutput(t, b, tt.config)
+			good := []string{id(q, "1"), id(q, "2"), id(q, "3"), id(q, "4")}
+			got := written(t, o, good[0], good[1], tt.bad, good[2], good[3])
+			for i, want := range []string{"safe", "safe", tt.want, "safe", "safe"} {
+				if !strings.HasPrefix(got[i], want) {
+					t.Errorf("message %d: got %q, want %q", i, got[i], want)
+				}
+			}
+			b.Take(t, q, 4)
+			if again := written(t, o, good...); slices.ContainsFunc(again, func(s string) bool { return s != "safe" }) {
+				t.Errorf("the next write: %q", again)
+			}
+			b.Take(t, q, 4)
+		})
+	}
+	if _, err := b.Channel(t).QueuePurge(q, false); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRabbitMQManyUnroutable has more of a write come back than one channel has under
+// way at once.
+func TestRabbitMQManyUnroutable(t *testing.T) {
+	b := brokertest.RabbitMQ(t)
+	q := b.Queue(t, nil)
+	o := openedOutput(t, b, `"routing_key": "$(q)"`)
+	payloads := make([]string, 2500)
+	for i := range payloads {
+		payloads[i] = fmt.Sprintf(`{"q":%q,"id":%d}`, []string{q, "nowhere"}[i%2], i)
+	}
+	for i, got := range written(t, o, payloads...) {
+		if want := []string{"safe", "rejected: no queue takes it"}[i%2]; !strings.HasPrefix(got, want) {
+			t.Fatalf("message %d: got %q, want %q", i, got, want)
+		}
+	}
+	b.Take(t, q, 1250)
+}
+
+func TestRabbitMQExchanges(t *testing.T) {
+	b := brokertest.RabbitMQ(t)
+	x := b.Name()
+	if err := rabbitOutput(t, b, `"exchange": "`+x+`"`).(engine.Opener).Open(t.Context()); err == nil || !strings.Contains(err.Error(), "look for exchange "+x+": the broker says 404 NOT_FOUND") {
+		t.Errorf("open without the exchange: %v", err)
+	}
+	o := openedOutput(t, b, `"exchange": "`+x+`", "routing_key": "a.b", "declare": {"type": "topic"}`)
+	ch := b.Channel(t)
+	t.Cleanup(func() { _ = ch.ExchangeDelete(x, false, false) })
+	q := b.Queue(t, nil)
+	if err := ch.QueueBind(q, "a.*", x, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := written(t, o, "1"); got[0] != "safe" {
+		t.Error(got)
+	}
+	b.Take(t, q, 1)
+	if err := ch.ExchangeDelete(x, false, false); err != nil {
+		t.Fatal(err)
+	}
+	batch := enginetest.Batch("2")
+	err := o.Write(t.Context(), batch)
+	if e, ok := err.(*engine.Error); !ok || !e.Holds || !strings.Contains(err.Error(), "404 NOT_FOUND") {
+		t.Errorf("a write without the exchange: %v, want one that holds the output", err)
+	}
+}

@@ -1,0 +1,424 @@
+package test
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/flowd-io/flowd/internal/brokertest"
+)
+
+var kills = flag.Int("kills", 3, "how often TestRabbitMQKilled kills flowd")
+
+const rabbitPipeline = `
+name: relay
+inputs:
+  in: {rabbitmq: {url: %q, queue: %q, prefetch: %d, heartbeat: 1s}}
+processors:
+  - set: {seen: "true"}
+outputs:
+  out: {rabbitmq: {url: %[1]q, routing_key: %[4]q, heartbeat: 1s}, timeout: 5s, breaker: {backoff: 200ms, max_backoff: 500ms}}
+engine:
+  restart: {backoff: 100ms, max_backoff: 500ms}
+  drain: {timeout: 10s}
+`
+
+const inFlight = 200
+
+// relay is a flowd between two queues of a broker.
+type relay struct {
+	t       *testing.T
+	b       *brokertest.Broker
+	in, out string
+	dir     string
+	file    string
+	p       *process // the last one
+}
+
+// newRelay makes the queues and a pipeline that reaches the broker at an address.
+func newRelay(t *testing.T, b *brokertest.Broker, address string) *relay {
+	t.Helper()
+	r := &relay{t: t, b: b, in: b.Queue(t, nil), out: b.Queue(t, nil), dir: t.TempDir()}
+	r.file = write(t, r.dir, "relay.yaml", fmt.Sprintf(rabbitPipeline, address, r.in, inFlight, r.out))
+	return r
+}
+
+func (r *relay) start(more ...string) *process {
+	r.t.Helper()
+	r.p = start(r.t, r.dir, append([]string{"-c", r.file}, more...)...)
+	return r.p
+}
+
+// send puts n numbered messages into the first queue.
+func (r *relay) send(n int) {
+	r.t.Helper()
+	payloads := make([]string, n)
+	for i := range n {
+		payloads[i] = fmt.Sprintf(`{"id":%d,"pad":%q}`, i, strings.Repeat("x", 200))
+	}
+	r.b.Send(r.t, r.in, payloads...)
+}
+
+// arrivals counts what comes out, by number.
+type arrivals struct {
+	r *relay
+
+	mu   sync.Mutex // guards the fields below
+	more *sync.Cond
+	by   map[int]int
+	all  int
+	over bool
+}
+
+// watch counts what comes out of the second queue.
+func (r *relay) watch() *arrivals {
+	r.t.Helper()
+	a := &arrivals{r: r, by: map[int]int{}}
+	a.more = sync.NewCond(&a.mu)
+	deliveries, err := r.b.Channel(r.t).Consume(r.out, "", true, false, false, false, nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	go func() {
+		for d := range deliveries {
+			var m struct {
+				ID   int
+				Seen bool
+			}
+			if json.Unmarshal(d.Body, &m) != nil || !m.Seen {
+				m.ID = -1
+			}
+			a.mu.Lock()
+			a.by[m.ID]++
+			a.all++
+			a.more.Broadcast()
+			a.mu.Unlock()
+		}
+		a.end()
+	}()
+	return a
+}
+
+func (a *arrivals) end() {
+	a.mu.Lock()
+	a.over = true
+	a.more.Broadcast()
+	a.mu.Unlock()
+}
+
+// wait waits until n different messages have come.
+func (a *arrivals) wait(t *testing.T, n int) {
+	t.Helper()
+	defer time.AfterFunc(brokertest.Patience, a.end).Stop()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for len(a.by) < n {
+		if a.over {
+			t.Fatalf("%d of %d messages have come; flowd says:\n%.4000s", len(a.by), n, a.r.p.stderr.text())
+		}
+		a.more.Wait()
+	}
+}
+
+// twice is how many copies came beyond the first ones.
+func (a *arrivals) twice() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.all - len(a.by)
+}
+
+// stops ends flowd as an operator does, and looks at how it ended.
+func (r *relay) stops(p *process, code int, says ...string) result {
+	r.t.Helper()
+	p.signal(syscall.SIGTERM)
+	got := p.wait()
+	got.want(r.t, code, says...)
+	if lines := strings.Count(got.stderr, "\n"); lines > 60 {
+		r.t.Errorf("%d lines of log:\n%.4000s", lines, got.stderr)
+	}
+	if n := r.b.Ready(r.t, r.in); n != 0 {
+		r.t.Errorf("%d messages are left", n)
+	}
+	return got
+}
+
+func addressOf(t *testing.T, b *brokertest.Broker) string {
+	t.Helper()
+	u, err := url.Parse(b.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u.Host
+}
+
+// through is the broker's URL by way of a proxy.
+func through(b *brokertest.Broker, t *testing.T, p *proxy) string {
+	return strings.Replace(b.URL, addressOf(t, b), p.addr, 1)
+}
+
+// TestRabbitMQKilled kills flowd in mid-stream, again and again: each message arrives,
+// and no more come twice than were out.
+func TestRabbitMQKilled(t *testing.T) {
+	b := brokertest.RabbitMQ(t)
+	r := newRelay(t, b, b.URL)
+	n := 1000 * (*kills + 1)
+	r.send(n)
+	a := r.watch()
+	for i := range *kills {
+		p := r.start()
+		a.wait(t, 1000*(i+1))
+		p.signal(syscall.SIGKILL)
+		_ = p.cmd.Wait()
+	}
+	p := r.start()
+	a.wait(t, n)
+	r.stops(p, 0)
+	if twice := a.twice(); twice > *kills*inFlight {
+		t.Errorf("%d came twice, more than the %d that were out", twice, *kills*inFlight)
+	}
+	t.Logf("%d messages, %d kills, %d came twice", n, *kills, a.twice())
+}
+
+// TestRabbitMQRestarted stops and starts the broker in mid-stream.
+func TestRabbitMQRestarted(t *testing.T) {
+	b := brokertest.Own(t)
+	r := newRelay(t, b, b.URL)
+	const n = 3000
+	r.send(n)
+	first := r.watch()
+	p := r.start("-s", "engine.rate_limit.messages=100", "-s", "engine.rate_limit.per=50ms")
+	first.wait(t, 500)
+	b.Ctl(t, "stop_app") // whether input or output notices first is open; one that waits for the other says nothing
+	b.Ctl(t, "start_app")
+	b.Ctl(t, "await_startup")
+	second := r.watch()
+	first.mu.Lock()
+	for id := range first.by { // what was taken before must not be waited for
+		second.mu.Lock()
+		second.by[id]++
+		second.all++
+		second.mu.Unlock()
+	}
+	first.mu.Unlock()
+	second.wait(t, n)
+	r.stops(p, 0, "consuming "+r.in)
+}
+
+// TestRabbitMQConnectionsClosed has an operator close the connections.
+func TestRabbitMQConnectionsClosed(t *testing.T) {
+	b := brokertest.Own(t)
+	r := newRelay(t, b, b.URL)
+	const n = 4000
+	r.send(n)
+	a := r.watch()
+	p := r.start("-s", "engine.rate_limit.messages=100", "-s", "engine.rate_limit.per=50ms")
+	for i := range 2 {
+		a.wait(t, 1000*(i+1))
+		if closed := b.CloseConnections(t, "relay."); closed != 2 {
+			t.Errorf("%d connections of that name, want 2", closed)
+		}
+	}
+	a.wait(t, n)
+	r.stops(p, 0, "CONNECTION_FORCED")
+	if twice := a.twice(); twice > 2*2*inFlight {
+		t.Errorf("%d came twice", twice)
+	}
+}
+
+// TestRabbitMQNetwork slows the network, cuts it, and pulls the cable.
+func TestRabbitMQNetwork(t *testing.T) {
+	b := brokertest.RabbitMQ(t)
+	net := startProxy(t, addressOf(t, b))
+	r := newRelay(t, b, through(b, t, net))
+	const n = 4000
+	r.send(n)
+	a := r.watch()
+	p := r.start("-s", "engine.rate_limit.messages=100", "-s", "engine.rate_limit.per=50ms")
+	a.wait(t, 300)
+	net.set(false, 20*time.Millisecond)
+	a.wait(t, 500)
+	net.set(true, 0) // no way in
+	net.cut()
+	p.says("input failed and is started again")
+	net.set(false, 0)
+	a.wait(t, 1500)
+	net.cut()
+	a.wait(t, 2500)
+	net.silence() // no one says so: heartbeats do not come
+	p.says("i/o timeout")
+	net.speak()
+	a.wait(t, n)
+	r.stops(p, 0)
+	if twice := a.twice(); twice > 3*2*inFlight {
+		t.Errorf("%d came twice", twice)
+	}
+}
+
+// TestRabbitMQQueueDeleted deletes the queue and makes it anew.
+func TestRabbitMQQueueDeleted(t *testing.T) {
+	b := brokertest.RabbitMQ(t)
+	r := newRelay(t, b, b.URL)
+	r.send(10)
+	a := r.watch()
+	p := r.start()
+	a.wait(t, 10)
+	ch := b.Channel(t)
+	if _, err := ch.QueueDelete(r.in, false, false, false); err != nil {
+		t.Fatal(err)
+	}
+	p.says("the broker has cancelled the consumer: the queue was deleted")
+	p.says("create it, or write `declare`")
+	if _, err := ch.QueueDeclare(r.in, true, false, false, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	r.send(20)
+	a.wait(t, 20)
+	r.stops(p, 0)
+}
+
+// TestRabbitMQPermissions starts with a user who may not publish, and then may.
+func TestRabbitMQPermissions(t *testing.T) {
+	b := brokertest.Own(t)
+	address := b.User(t, "", "", ".*")
+	u, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRelay(t, b, address)
+	r.send(50)
+	a := r.watch()
+	p := r.start("-s", "outputs.out.breaker.max_backoff=1s")
+	p.says("ACCESS_REFUSED")
+	b.Permit(t, u.User.Username(), "", ".*", ".*")
+	a.wait(t, 50)
+	r.stops(p, 0, "output works again")
+}
+
+func TestRabbitMQBadCredentials(t *testing.T) {
+	b := brokertest.RabbitMQ(t)
+	r := newRelay(t, b, strings.Replace(b.URL, "://guest:", "://guest:s3cret", 1))
+	got := flowd(t, r.dir, "", "-c", r.file)
+	got.want(t, 1, "output out: connect to amqp://127.0.0.1:", "the broker refuses the login (check user and password")
+	if strings.Contains(got.stderr, "s3cret") {
+		t.Errorf("the password is shown:\n%s", got.stderr)
+	}
+}
+
+// TestRabbitMQBlocked has the broker take nothing for a while, as when its memory is
+// used up.
+func TestRabbitMQBlocked(t *testing.T) {
+	b := brokertest.Own(t)
+	r := newRelay(t, b, b.URL)
+	r.send(50)
+	a := r.watch()
+	b.Eval(t, `rabbit_alarm:set_alarm({{resource_limit, memory, node()}, []}).`)
+	p := r.start("-s", "outputs.out.timeout=1s", "-s", "outputs.out.retry.max_attempts=2")
+	p.says("the broker takes nothing at present: low on memory")
+	p.says("output does not work: nothing is written to it until a probe comes through")
+	b.Eval(t, `rabbit_alarm:clear_alarm({resource_limit, memory, node()}).`)
+	a.wait(t, 50)
+	r.stops(p, 0, "output works again")
+}
+
+// TestRabbitMQPoison has one message that always fails: it ends as a dead letter with
+// its history, and all others go on.
+func TestRabbitMQPoison(t *testing.T) {
+	b := brokertest.RabbitMQ(t)
+	in, out, dead := b.Queue(t, nil), b.Queue(t, nil), b.Queue(t, nil)
+	dir := t.TempDir()
+	file := write(t, dir, "p.yaml", fmt.Sprintf(`
+inputs:
+  in: {rabbitmq: {url: %q, queue: %q}}
+processors:
+  - name: check
+    fail: no good
+    when: poison == true
+outputs:
+  out: {rabbitmq: {url: %[1]q, routing_key: %[3]q}}
+  dead: {rabbitmq: {url: %[1]q, routing_key: %[4]q}}
+engine:
+  on_failure: {dead_letter: dead}
+`, b.URL, in, out, dead))
+	b.Publish(t, in,
+		amqp091.Publishing{Body: []byte(`{"id":1}`)},
+		amqp091.Publishing{Body: []byte(`{"id":2,"poison":true}`), MessageId: "m2", Headers: amqp091.Table{"tenant": "t1"}},
+		amqp091.Publishing{Body: []byte(`{"id":3}`)},
+	)
+	p := start(t, dir, "-c", file)
+	b.Take(t, out, 2)
+	d := b.Take(t, dead, 1)[0]
+	p.signal(syscall.SIGTERM)
+	p.wait().want(t, 0, "2 delivered, 1 dead-lettered")
+	if string(d.Body) != `{"id":2,"poison":true}` || d.MessageId != "m2" || d.Headers["tenant"] != "t1" || d.Headers["error_step"] != "check" || d.Headers["error_class"] != "permanent" || d.Headers["error_message"] != "no good" {
+		t.Errorf("the dead letter is %s %+v", d.Body, d.Headers)
+	}
+	if n := b.Ready(t, in); n != 0 {
+		t.Errorf("%d messages are left", n)
+	}
+}
+
+// TestRabbitMQExample lints the example, runs its tests, and runs it.
+func TestRabbitMQExample(t *testing.T) {
+	file := filepath.Join(repo, "examples", "rabbitmq", "pipeline.yaml")
+	flowd(t, repo, "", "lint", file).want(t, 0, "0 errors, 0 warnings")
+	flowd(t, repo, "", "test", file).want(t, 0)
+	b := brokertest.RabbitMQ(t)
+	t.Setenv("AMQP_URL", b.URL)
+	p := start(t, t.TempDir(), "-c", file)
+	p.says("consuming orders")
+	q, ch := b.Queue(t, nil), b.Channel(t)
+	if err := ch.QueueBind(q, "order.large", "shop", false, nil); err != nil {
+		t.Fatal(err)
+	}
+	b.Send(t, "orders", `{"id":1,"total":5}`, `{"id":2,"total":1500}`)
+	if d := b.Take(t, q, 1)[0]; string(d.Body) != `{"id":2,"total":1500,"grade":"large"}` || d.ContentType != "application/json" {
+		t.Errorf("got %s %q", d.Body, d.ContentType)
+	}
+	p.signal(syscall.SIGTERM)
+	p.wait().want(t, 0, "2 received: 2 delivered")
+}
+
+// TestRabbitMQDrained stops flowd in mid-stream: what it has taken arrives once, and
+// all else is there for others.
+func TestRabbitMQDrained(t *testing.T) {
+	b := brokertest.RabbitMQ(t)
+	r := newRelay(t, b, b.URL)
+	const n = 4000
+	r.send(n)
+	a := r.watch()
+	p := r.start("-s", "engine.rate_limit.messages=100", "-s", "engine.rate_limit.per=50ms", "-s", "outputs.out.concurrency=3")
+	a.wait(t, 500)
+	p.signal(syscall.SIGTERM)
+	got := p.wait()
+	got.want(t, 0)
+	var delivered int
+	if _, err := fmt.Sscanf(got.stderr[strings.LastIndex(got.stderr, "relay: "):], "relay: %d received: %d delivered", new(int), &delivered); err != nil {
+		t.Fatalf("%v: %s", err, got.stderr)
+	}
+	ids := map[int]bool{}
+	for _, d := range b.Take(t, r.in, n-delivered) {
+		var m struct{ ID int }
+		if err := json.Unmarshal(d.Body, &m); err != nil {
+			t.Fatal(err)
+		}
+		ids[m.ID] = true
+	}
+	a.wait(t, delivered)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for id := range a.by {
+		ids[id] = true
+	}
+	if a.all != delivered || delivered == n || len(ids) != n {
+		t.Errorf("%d arrived, of %d delivered; with what is left these are %d of %d", a.all, delivered, len(ids), n)
+	}
+}

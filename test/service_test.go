@@ -1,0 +1,285 @@
+package test
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+)
+
+// service is a flowd that answers operators.
+type service struct {
+	*process
+	at  string // of the operators' interface
+	web string // of its http_server input
+}
+
+const served = `
+inputs: {web: {http_server: {listen: "127.0.0.1:0", max_waiting: 16MiB}}}
+processors: [{name: check, filter: 'k != "skip"'}]
+batchers: {all: {batch: {size: 2, timeout: 10ms}, output: out}}
+outputs: {out: %s}
+engine: {drain: {timeout: 5s}, max_in_flight: {messages: 100, bytes: 4MiB}, on_failure: {retry: {backoff: 10ms, max_attempts: 0}}}
+service: {listen: "127.0.0.1:0", token_file: token}
+`
+
+// operate starts flowd with an output.
+func operate(t *testing.T, output string) *service {
+	t.Helper()
+	dir := t.TempDir()
+	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p := start(t, dir, "-c", write(t, dir, "p.yaml", fmt.Sprintf(served, output)))
+	_, at, _ := strings.Cut(p.says("operators' interface listens"), "address=")
+	at, _, _ = strings.Cut(at, " ")
+	web := regexp.MustCompile(`http://[^\s"]+`).FindString(p.says("listening on"))
+	return &service{p, "http://" + at, web}
+}
+
+// get is an answer of the operators' interface.
+func (s *service) get(path string) (status int, body string) {
+	s.t.Helper()
+	res, err := http.Get(s.at + path)
+	if err != nil {
+		s.t.Fatalf("%v\nstderr:\n%s", err, s.stderr.text())
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return res.StatusCode, string(text)
+}
+
+// eventually waits until the process shows something.
+func (s *service) eventually(what string, shows func() bool) {
+	s.t.Helper()
+	for end := time.Now().Add(deadline / 2); !shows(); <-time.After(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			_, state := s.get("/ready")
+			s.t.Fatalf("never: %s\nready: %s\nstderr:\n%s", what, state, s.stderr.text())
+		}
+	}
+}
+
+// post sends a body to the input and counts its answer, when that comes.
+func (s *service) post(wg *sync.WaitGroup, body string) *int {
+	status := new(int)
+	wg.Go(func() {
+		res, err := http.Post(s.web, "application/json", strings.NewReader(body))
+		if err != nil {
+			s.t.Error(err)
+			return
+		}
+		defer res.Body.Close()
+		_, _ = io.Copy(io.Discard, res.Body)
+		*status = res.StatusCode
+	})
+	return status
+}
+
+// memory is a figure of /proc, in MiB.
+func (s *service) memory(name string) int {
+	s.t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
+	if err != nil {
+		s.t.Skip("there is no /proc to read the memory from")
+	}
+	_, rest, _ := strings.Cut(string(text), name+":")
+	n, err := strconv.Atoi(strings.Fields(rest + " 0 ")[0])
+	if err != nil || n == 0 {
+		s.t.Fatalf("%s is not in %s", name, text)
+	}
+	return n >> 10
+}
+
+// indicators are those of a health answer that fails, each once. All say what a
+// person needs to know.
+func (s *service) indicators(path string) []string {
+	s.t.Helper()
+	status, body := s.get(path)
+	var h struct {
+		Status string
+		Checks []struct{ Indicator, Component, Impact, Cause, Action string }
+	}
+	if err := json.Unmarshal([]byte(body), &h); err != nil || (status == 200) != (h.Status == "ok") || (status == 200) != (len(h.Checks) == 0) {
+		s.t.Fatalf("%s: %d %s", path, status, body)
+	}
+	red := map[string]bool{}
+	for _, c := range h.Checks {
+		if c.Impact == "" || c.Cause == "" || c.Action == "" {
+			s.t.Errorf("%s: %+v does not say all", path, c)
+		}
+		red[strings.TrimSpace(c.Indicator+" "+c.Component)] = true
+	}
+	return slices.Sorted(maps.Keys(red))
+}
+
+// silent accepts connections and never answers.
+func silent(t *testing.T) (url string) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var open []net.Conn
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for c, err := l.Accept(); err == nil; c, err = l.Accept() {
+			open = append(open, c)
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		wg.Wait()
+		for _, c := range open {
+			_ = c.Close()
+		}
+	})
+	return "http://" + l.Addr().String()
+}
+
+// TestAnOutputThatDoesNotWork floods pipelines whose output is of no use, with far
+// more than they may hold, and then stops them.
+func TestAnOutputThatDoesNotWork(t *testing.T) {
+	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
+	t.Cleanup(refusing.Close) // when the parallel tests are over
+	tests := []struct {
+		name, output string
+		live, ready  []string
+	}{
+		{
+			"a pipe that nobody reads hangs", `{file: {path: "$(pipe)"}, timeout: 200ms}`,
+			[]string{"call_stuck output out"}, []string{"call_stuck output out", "output_breaker_open output out"},
+		},
+		{
+			"a server that never answers is given up at the deadline", `{http: "` + silent(t) + `", timeout: 200ms}`,
+			nil, []string{"output_breaker_open output out"},
+		},
+		{
+			"a server that answers 503 fails", `{http: "` + refusing.URL + `", timeout: 10s}`,
+			nil, []string{"output_breaker_open output out"},
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := operate(t, tt.output)
+			s.eventually("live and ready are green while it is idle", func() bool { return s.indicators("/live") == nil && s.indicators("/ready") == nil })
+			var posts sync.WaitGroup
+			var answers []*int
+			body := `{"pipe":"pipe","pad":"` + strings.Repeat("x", 256<<10) + `"}`
+			for range 800 { // 200 MiB, of which 4 may be under way
+				answers = append(answers, s.post(&posts, body))
+			}
+			s.eventually("ready is red as it should be", func() bool { return slices.Equal(s.indicators("/ready"), tt.ready) })
+			s.eventually("live is as it should be", func() bool { return slices.Equal(s.indicators("/live"), tt.live) })
+			s.eventually("all credits are used", func() bool { return s.gauge("flowd_credit_bytes") > 3<<20 })
+			if mib := s.memory("VmHWM"); mib > 250 {
+				t.Errorf("%d MiB of memory were used", mib)
+			}
+			began := time.Now()
+			s.signal(syscall.SIGTERM)
+			r := s.wait()
+			if took := time.Since(began); took > 15*time.Second {
+				t.Errorf("the drain took %v, and may take 5s", took)
+			}
+			posts.Wait()
+			for _, status := range answers {
+				if *status != http.StatusServiceUnavailable {
+					t.Errorf("a request was answered %d, want 503", *status)
+				}
+			}
+			r.want(t, 3, "draining")
+			if counts := regexp.MustCompile(`p: (\d+) received: (\d+) returned`).FindStringSubmatch(r.stderr); counts == nil || counts[1] != counts[2] {
+				t.Errorf("not all is returned:\n%s", r.stderr)
+			}
+		})
+	}
+}
+
+// gauge is a metric of the pipeline.
+func (s *service) gauge(name string) float64 {
+	s.t.Helper()
+	f := s.families()[name]
+	if f == nil {
+		s.t.Fatalf("there is no metric %s", name)
+	}
+	return f.GetMetric()[0].GetGauge().GetValue()
+}
+
+func (s *service) families() map[string]*dto.MetricFamily {
+	s.t.Helper()
+	status, text := s.get("/metrics")
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	all, err := parser.TextToMetricFamilies(strings.NewReader(text))
+	if err != nil || status != 200 {
+		s.t.Fatalf("metrics: %d %v", status, err)
+	}
+	return all
+}
+
+// TestMetricsOfAPipeline scrapes a pipeline at work: what there must be is there,
+// and what messages hold is nowhere.
+func TestMetricsOfAPipeline(t *testing.T) {
+	s := operate(t, `{stdout: {}}`)
+	var posts sync.WaitGroup
+	for i, k := range []string{"secretive", "skip", "secretive"} {
+		if status := s.post(&posts, fmt.Sprintf(`{"k":%q,"n":%d}`, k, i)); k != "" {
+			posts.Wait()
+			if *status != 200 {
+				t.Fatalf("answered %d", *status)
+			}
+		}
+	}
+	all := s.families()
+	for what, names := range map[string]string{
+		"fates":                    "messages_received_total messages_total messages_in_flight pieces_total",
+		"counts of stages":         "input_messages_total step_messages_total batcher_batches_total output_messages_total",
+		"latencies":                "step_duration_seconds output_write_duration_seconds",
+		"queues":                   "output_queued_messages output_queued_bytes",
+		"the age of the oldest":    "oldest_unsettled_seconds oldest_waiting_seconds",
+		"credits":                  "credit_messages credit_messages_max credit_bytes credit_bytes_max",
+		"retries and restarts":     "step_retries_total output_retries_total input_restarts_total retrying_messages",
+		"batches":                  "batcher_batch_messages batcher_batches_total",
+		"the utilisation of lanes": "lanes lanes_busy",
+	} {
+		for name := range strings.FieldsSeq(names) {
+			if f := all["flowd_"+name]; f == nil || len(f.GetMetric()) == 0 {
+				t.Errorf("%s: there is no flowd_%s", what, name)
+			}
+		}
+	}
+	// Names of the configuration; all else is of flowd's own lists.
+	named := map[string][]string{
+		"pipeline": {"p"}, "input": {"web"}, "output": {"out"}, "batcher": {"all"}, "step": {"check"}, "place": {"processors"}, "limit": nil, "name": {"web", "out"},
+	}
+	for name, f := range all {
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if names, ok := named[l.GetName()]; ok && !slices.Contains(names, l.GetValue()) || strings.Contains(l.GetValue(), "secretive") {
+					t.Errorf("%s has the label %s=%q, which is no name of the configuration", name, l.GetName(), l.GetValue())
+				}
+			}
+		}
+	}
+	s.signal(syscall.SIGTERM)
+	s.wait().want(t, 0, "3 received: 2 delivered, 1 filtered")
+}
