@@ -76,6 +76,7 @@ func (w *writer) loop(ctx context.Context) bool {
 		o.done(w.turn, probe)
 		if o.plan.group != nil {
 			o.r.upstream.Add(-n)
+			o.r.credits.recheck()
 			o.r.quiesce()
 		}
 		if w.slot != nil {
