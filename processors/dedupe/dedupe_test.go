@@ -154,6 +154,7 @@ func (b *broker) Read(ctx context.Context, into *engine.Batch) (engine.Acker, er
 		b.mu.Unlock()
 		select {
 		case <-b.poke:
+			time.Sleep(time.Nanosecond) // the steps have been told, too
 		case <-ctx.Done():
 			return b, nil
 		}
