@@ -58,5 +58,5 @@ func (w *writer) passOn(ctx context.Context, b *Batch) {
 		rest.arena = nil
 		w.out.pushAgain(rest)
 	}
-	w.finish(b, false)
+	w.finish(b)
 }

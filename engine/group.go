@@ -51,7 +51,7 @@ func (b *builder) group(s *StepSpec, name string, skipped bool, c GroupConfig) *
 	}
 	b.flat(s)
 	g := &groupPlan{index: int8(len(b.plan.groups)), skipped: skipped, size: c.Size, bytes: int(c.Bytes), wait: cmp.Or(c.Timeout, time.Second)}
-	g.outputPlan = outputPlan{name: name, typ: "group", concurrency: b.plan.workers, timeout: b.timeout(), breaker: Breaker{Failures: 1}, group: g}
+	g.outputPlan = outputPlan{name: name, typ: "group", concurrency: b.plan.workers, timeout: b.timeout(), breaker: Breaker{Failures: 1}, sequential: true, group: g}
 	b.plan.groups = append(b.plan.groups, g)
 	b.lanes = false
 	g.steps = b.assembleBatch(c.Do)
@@ -93,8 +93,9 @@ func newGroupRun(r *run, plan *groupPlan) *groupRun {
 func (l *lane) gather(b *Batch, sel []int32, o *op) {
 	g := l.r.groups[o.group.index]
 	o.figures.called(len(sel), 0)
-	entering := map[string]bool{}
+	var entering map[string]bool
 	if g.keys != nil {
+		entering = map[string]bool{}
 		for _, i := range sel {
 			b.msgs[i].eachLeafKey(func(leaf *Message) { entering[string(leaf.Key)] = true })
 		}
@@ -300,32 +301,15 @@ func (o *outRun) rests() bool {
 	return o.writing == 0 && o.ready.head == nil && o.again.head == nil
 }
 
-// onward sends what has gone through a group's steps back to the lanes.
-func (w *writer) onward(b *Batch) {
-	r := w.out.r
-	if r.plan.ordered {
-		w.conclude(b)
+// rejoin sends m, which has gone through a group's steps, back to the lanes.
+func (t *tally) rejoin(m *Message, g *groupPlan) {
+	m.batch, m.batchKey, m.trial = nil, nil, nil
+	m.stage, m.pc, m.groups = fresh, m.back, g.index+1
+	if t.r.plan.ordered {
+		t.freed = append(t.freed, t.r.holds.goes(m)...)
 	}
-	if !r.enter() {
-		return
-	}
-	defer r.leave()
-	for i := range b.msgs {
-		m := &b.msgs[i]
-		if m.state != live {
-			w.t.conclude(m, w.out)
-			continue
-		}
-		m.batch, m.batchKey, m.trial = nil, nil, nil
-		m.stage, m.pc, m.groups = fresh, m.back, w.out.plan.group.index+1
-		if r.plan.ordered {
-			w.t.freed = append(w.t.freed, r.holds.goes(m)...)
-		}
-		w.t.beyond -= m.weight()
-		w.t.put(toLanes{r}, m)
-	}
-	recycle(b)
-	w.t.apply()
+	t.beyond -= m.weight()
+	t.put(toLanes{t.r}, m)
 }
 
 // toLanes is where messages go that have left a group.

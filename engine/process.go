@@ -49,9 +49,7 @@ func (l *lane) loop(ctx context.Context) {
 		l.process(ctx, b)
 		cost = (cost + time.Since(began)/time.Duration(n)) / 2
 		l.r.lanes.rest()
-		l.r.upstream.Add(int64(-n))
-		l.r.credits.recheck()
-		l.r.quiesce()
+		l.r.carried(n)
 	}
 }
 
@@ -229,6 +227,10 @@ func (l *lane) route(b *Batch) {
 // output that was writing it, or nil.
 func (t *tally) conclude(m *Message, out *outRun) {
 	switch m.state {
+	case live: // it has been written: in a group, into the lanes
+		if out != nil && out.plan.group != nil {
+			t.rejoin(m, out.plan.group)
+		}
 	case dropped:
 		t.end(m, Filtered)
 	case discarded:

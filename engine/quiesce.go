@@ -19,6 +19,14 @@ func (r *run) inputsEnd() Trigger {
 	return ByEnd
 }
 
+// carried counts that lanes or groups have dealt with n messages: what waits for
+// that looks again.
+func (r *run) carried(n int) {
+	r.upstream.Add(int64(-n))
+	r.credits.recheck()
+	r.quiesce()
+}
+
 // quiesce looks whether an end has been reached: of what comes to the batchers,
 // or of all.
 func (r *run) quiesce() {

@@ -123,7 +123,7 @@ func (o *outRun) abandon(w *writer, now time.Time) {
 	if len(rest.msgs) > 0 {
 		o.pushAgain(rest)
 	}
-	next.finish(failed, false)
+	next.finish(failed)
 	o.done(w.turn, false)
 	if w.slot != nil {
 		w.slot.landed()

@@ -56,28 +56,23 @@ func (w *writer) loop(ctx context.Context) bool {
 			continue
 		}
 		w.turn = b.turn
-		n := int64(len(b.msgs))
+		n := len(b.msgs)
 		w.slot = b.slot
 		w.t.was = b.bytes
 		if b.detour {
 			w.passOn(ctx, b.adopt(&w.arena))
 		} else {
 			b = w.steps(ctx, b.adopt(&w.arena))
-			if o.plan.group != nil {
-				w.onward(b)
-			} else if !w.writeAll(ctx, b, probe) {
+			if !w.writeAll(ctx, b, probe) {
 				o.returned(w)
 				return false
-			} else {
-				w.finish(b, probe)
 			}
+			w.finish(b)
 		}
 		w.arena.Reset()
 		o.done(w.turn, probe)
 		if o.plan.group != nil {
-			o.r.upstream.Add(-n)
-			o.r.credits.recheck()
-			o.r.quiesce()
+			o.r.carried(n)
 		}
 		if w.slot != nil {
 			w.slot.landed()
@@ -190,7 +185,7 @@ func (w *writer) writeAll(ctx context.Context, b *Batch, probe bool) bool {
 		if w.out.r.plan.ordered {
 			w.conclude(b)
 		}
-		return w.write(ctx, b, nil, probe)
+		return w.out.plan.group != nil || w.write(ctx, b, nil, probe)
 	}
 	w.troubled = b.foresee()
 	seen := map[string]bool{}
@@ -380,7 +375,7 @@ func (w *writer) undo(b *Batch) {
 }
 
 // finish ends the messages of b as the steps and the write have left them.
-func (w *writer) finish(b *Batch, _ bool) {
+func (w *writer) finish(b *Batch) {
 	r := w.out.r
 	if !r.enter() {
 		return
