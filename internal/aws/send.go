@@ -116,27 +116,26 @@ func (r Requests) Send(ctx context.Context, client *sqs.Client, url, what string
 }
 
 func (o *Outgoing) entry(n int) types.SendMessageBatchRequestEntry {
-	e := types.SendMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(n)), MessageBody: &o.Body, DelaySeconds: o.Delay}
-	if o.Group != "" {
-		e.MessageGroupId = &o.Group
-	}
-	if o.Dedupe != "" {
-		e.MessageDeduplicationId = &o.Dedupe
+	e := types.SendMessageBatchRequestEntry{
+		Id: aws.String(strconv.Itoa(n)), MessageBody: &o.Body, DelaySeconds: o.Delay,
+		MessageGroupId: Optional(o.Group), MessageDeduplicationId: Optional(o.Dedupe),
 	}
 	if len(o.Attributes) > 0 {
 		e.MessageAttributes = make(map[string]types.MessageAttributeValue, len(o.Attributes))
 	}
 	for i := range o.Attributes {
 		a := &o.Attributes[i]
-		v := types.MessageAttributeValue{DataType: &a.Type}
-		if a.Binary != nil {
-			v.BinaryValue = a.Binary
-		} else {
-			v.StringValue = &a.Text
-		}
-		e.MessageAttributes[a.Name] = v
+		e.MessageAttributes[a.Name] = types.MessageAttributeValue{DataType: &a.Type, BinaryValue: a.Binary, StringValue: Optional(a.Text)}
 	}
 	return e
+}
+
+// Optional is how requests have a text: not at all instead of empty.
+func Optional(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
 }
 
 // Failed are the errors of the n entries of a call whose ids count from 0.

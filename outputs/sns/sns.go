@@ -150,8 +150,6 @@ func (o *output) Write(ctx context.Context, b *engine.Batch) error {
 	for i, err := range errs {
 		if err != nil {
 			msgs[i].Fail(err)
-		} else {
-			msgs[i].Done()
 		}
 	}
 	return nil
@@ -191,28 +189,16 @@ func (o *output) subject(m *engine.Message) (string, error) {
 }
 
 func entry(n int, x *aws.Outgoing, subject string) types.PublishBatchRequestEntry {
-	e := types.PublishBatchRequestEntry{Id: awssdk.String(strconv.Itoa(n)), Message: &x.Body}
-	if subject != "" {
-		e.Subject = &subject
-	}
-	if x.Group != "" {
-		e.MessageGroupId = &x.Group
-	}
-	if x.Dedupe != "" {
-		e.MessageDeduplicationId = &x.Dedupe
+	e := types.PublishBatchRequestEntry{
+		Id: awssdk.String(strconv.Itoa(n)), Message: &x.Body, Subject: aws.Optional(subject),
+		MessageGroupId: aws.Optional(x.Group), MessageDeduplicationId: aws.Optional(x.Dedupe),
 	}
 	if len(x.Attributes) > 0 {
 		e.MessageAttributes = make(map[string]types.MessageAttributeValue, len(x.Attributes))
 	}
 	for i := range x.Attributes {
 		a := &x.Attributes[i]
-		v := types.MessageAttributeValue{DataType: &a.Type}
-		if a.Binary != nil {
-			v.BinaryValue = a.Binary
-		} else {
-			v.StringValue = &a.Text
-		}
-		e.MessageAttributes[a.Name] = v
+		e.MessageAttributes[a.Name] = types.MessageAttributeValue{DataType: &a.Type, BinaryValue: a.Binary, StringValue: aws.Optional(a.Text)}
 	}
 	return e
 }

@@ -150,8 +150,6 @@ func (o *output) Write(ctx context.Context, b *engine.Batch) error {
 	for i, err := range (aws.Requests{Bytes: aws.MaxMessage, Parallel: o.cfg.Parallel}).Send(ctx, o.client, o.url, o.queue.String(), out) {
 		if err != nil {
 			msgs[i].Fail(err)
-		} else {
-			msgs[i].Done()
 		}
 	}
 	return nil
