@@ -3,7 +3,9 @@ package doc
 import "slices"
 
 const (
-	chunkSize = 64 << 10 // of text; what is larger than a quarter of it lies alone
+	// Chunks of text double, since most lanes of idle pipelines never fill the first;
+	// what is larger than a quarter of the largest lies alone.
+	firstChunk, chunkSize = 1 << 10, 64 << 10
 
 	// An index begins with room for the fields of an ordinary document. What it
 	// keeps for the next one is bounded, so that one odd document does not cost
@@ -18,6 +20,7 @@ type Arena struct {
 	indexes []*index
 	used    int    // how many of them are lent
 	text    []byte // the chunk being filled
+	chunk   int    // its size
 }
 
 // Reset takes back the index memory of all documents; they must be detached or
@@ -56,7 +59,8 @@ func (a *Arena) spare(n int) []byte {
 		return make([]byte, 0, n)
 	}
 	if cap(a.text)-len(a.text) < n {
-		a.text = make([]byte, 0, chunkSize)
+		a.chunk = min(max(2*a.chunk, firstChunk, 4*n), chunkSize)
+		a.text = make([]byte, 0, a.chunk)
 	}
 	return a.text[len(a.text):]
 }

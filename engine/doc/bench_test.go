@@ -200,6 +200,45 @@ func BenchmarkDecode(b *testing.B) {
 	}
 }
 
+// BenchmarkCanonical is decoding and encoding; std is the same by encoding/json.
+func BenchmarkCanonical(b *testing.B) {
+	for _, s := range sizes {
+		b.Run(s.name, func(b *testing.B) {
+			b.SetBytes(int64(len(s.data)))
+			b.ReportAllocs()
+			var out []byte
+			for ok := true; b.Loop(); {
+				if out, ok = doc.Canonical(out[:0], s.data); !ok {
+					b.Fatal("not rewritten")
+				}
+			}
+		})
+		b.Run(s.name+"/decoded", func(b *testing.B) {
+			b.ReportAllocs()
+			var out []byte
+			for b.Loop() {
+				v, err := doc.DecodeRaw(s.data)
+				if err != nil {
+					b.Fatal(err)
+				}
+				out, _ = doc.Append(out[:0], v)
+			}
+		})
+		b.Run(s.name+"/std", func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				var v any
+				if err := json.Unmarshal(s.data, &v); err != nil {
+					b.Fatal(err)
+				}
+				if _, err := json.Marshal(v); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
 func BenchmarkAppend(b *testing.B) {
 	v, err := doc.Decode([]byte(event))
 	if err != nil {

@@ -2,8 +2,7 @@ package doc
 
 import (
 	"bytes"
-	"math"
-	"strconv"
+	"sync"
 	"unicode/utf16"
 	"unicode/utf8"
 	"unsafe"
@@ -25,19 +24,42 @@ func Decode(data []byte) (any, error) {
 
 // DecodeRaw decodes the source text of a value, as from [Doc.Raw].
 func DecodeRaw(raw []byte) (any, error) {
-	d := decoder{data: raw}
-	v := d.value()
+	if k := Kind(raw); k != Array && k != Object {
+		d := decoder{data: raw}
+		return d.result(d.value())
+	}
+	d := decoders.Get().(*decoder)
+	d.data = raw
+	v, err := d.result(d.value())
+	d.release()
+	return v, err
+}
+
+// decoder reads checked text. What is in a container collects on a stack until
+// its number is known: then the container is made in its final size.
+type decoder struct {
+	data   []byte
+	pos    int
+	err    error // the first; reading goes on behind it
+	keys   []string
+	values []any
+}
+
+var decoders = sync.Pool{New: func() any { return new(decoder) }}
+
+// release returns the decoder; its stacks are empty again.
+func (d *decoder) release() {
+	d.data, d.pos, d.err = nil, 0, nil
+	if cap(d.values) <= maxFields {
+		decoders.Put(d)
+	}
+}
+
+func (d *decoder) result(v any) (any, error) {
 	if d.err != nil {
 		return nil, d.err
 	}
 	return v, nil
-}
-
-// decoder reads checked text.
-type decoder struct {
-	data []byte
-	pos  int
-	err  error // the first; reading goes on behind it
 }
 
 func (d *decoder) value() any {
@@ -71,75 +93,51 @@ func (d *decoder) value() any {
 
 func (d *decoder) text() string {
 	start := d.pos
-	d.pos = skipText(d.data, start+1)
-	return Unquote(d.data[start:d.pos])
+	end, escaped := textEnd(d.data, start+1)
+	d.pos = end
+	if escaped {
+		return Unquote(d.data[start:end])
+	}
+	return alias(d.data[start+1 : max(end-1, start+1)])
 }
 
 func (d *decoder) object() any {
-	m := make(map[string]any)
+	keys, values := len(d.keys), len(d.values)
 	for d.pos = space(d.data, d.pos+1); d.pos < len(d.data) && d.data[d.pos] == '"'; d.pos = next(d.data, d.pos) {
-		key := d.text()
+		d.keys = append(d.keys, d.text())
 		d.pos = space(d.data, space(d.data, d.pos)+1)
-		m[key] = d.value()
+		d.values = append(d.values, d.value())
 	}
 	d.pos++
+	m := make(map[string]any, len(d.keys)-keys)
+	for i, key := range d.keys[keys:] {
+		m[key] = d.values[values+i]
+	}
+	clear(d.keys[keys:])
+	d.keys = d.keys[:keys]
+	d.drop(values)
 	return m
 }
 
 func (d *decoder) array() any {
-	a := make([]any, 0, 4)
+	values := len(d.values)
 	for d.pos = space(d.data, d.pos+1); d.pos < len(d.data) && d.data[d.pos] != ']'; d.pos = next(d.data, d.pos) {
 		before := d.pos
-		a = append(a, d.value())
+		d.values = append(d.values, d.value())
 		if d.pos == before {
 			break
 		}
 	}
 	d.pos++
+	a := append(make([]any, 0, len(d.values)-values), d.values[values:]...)
+	d.drop(values)
 	return a
 }
 
-// ParseNumber decodes the source text of a number: an int, a [Number] if it is
-// an integer beyond int64, else a float64. Beyond float64 is a *[ValueError].
-func ParseNumber(raw []byte) (any, error) {
-	if n, ok := ParseInt(raw); ok {
-		return n, nil
-	}
-	text := alias(raw)
-	if bytes.IndexByte(raw, '.') < 0 && bytes.IndexByte(raw, 'e') < 0 && bytes.IndexByte(raw, 'E') < 0 {
-		return Number(text), nil
-	}
-	f, err := strconv.ParseFloat(text, 64)
-	if err != nil || math.IsInf(f, 0) {
-		return nil, &ValueError{Msg: "the number " + excerpt(text) + " is out of range"}
-	}
-	return f, nil
-}
-
-// ParseInt decodes a number that is spelled as an integer and fits an int.
-func ParseInt(raw []byte) (int, bool) {
-	i, negative := 0, false
-	if len(raw) > 0 && raw[0] == '-' {
-		i, negative = 1, true
-	}
-	if len(raw) == i || len(raw)-i > 19 {
-		return 0, false
-	}
-	var n uint64 // 19 digits always fit
-	for ; i < len(raw); i++ {
-		c := raw[i] - '0'
-		if c > 9 {
-			return 0, false
-		}
-		n = n*10 + uint64(c)
-	}
-	switch {
-	case negative && n <= -math.MinInt:
-		return int(-n), true
-	case !negative && n <= math.MaxInt:
-		return int(n), true
-	}
-	return 0, false
+// drop lets go of the values above the first n.
+func (d *decoder) drop(n int) {
+	clear(d.values[n:])
+	d.values = d.values[:n]
 }
 
 // Unquote decodes the source text of a string; what has no escapes is not

@@ -24,7 +24,25 @@ type Doc struct {
 
 // Reset makes d hold data, which must not change afterwards. Edits take their
 // memory from a, which may be nil.
-func (d *Doc) Reset(data []byte, a *Arena) { *d = Doc{data: data, arena: a} }
+func (d *Doc) Reset(data []byte, a *Arena) {
+	// One by one, and only what differs: while the collector marks, each pointer
+	// written costs a barrier.
+	d.data = data
+	if d.arena != a {
+		d.arena = a
+	}
+	d.forget()
+}
+
+// forget lets go of what was found in the payload.
+func (d *Doc) forget() {
+	if d.index != nil {
+		d.index = nil
+	}
+	if d.err != nil {
+		d.err = nil
+	}
+}
 
 // Arena is the arena that d uses, or nil.
 func (d *Doc) Arena() *Arena { return d.arena }
@@ -32,8 +50,14 @@ func (d *Doc) Arena() *Arena { return d.arena }
 // Attach gives a detached document an arena.
 func (d *Doc) Attach(a *Arena) {
 	d.Detach()
-	d.arena = a
+	if d.arena != a {
+		d.arena = a
+	}
 }
+
+// MoveTo is Attach for a document that keeps what is known of it: the arena that it
+// had must not be reset before the document is detached.
+func (d *Doc) MoveTo(a *Arena) { d.arena = a }
 
 // Bytes is the payload, with all edits spliced in. It never changes afterwards
 // and may be kept.
@@ -46,12 +70,20 @@ func (d *Doc) Bytes() []byte {
 
 // Detach splices the edits in and lets go of the arena and all memory that its
 // Reset takes back. A payload that was found to be no document stays so.
-func (d *Doc) Detach() { *d = Doc{data: d.Bytes(), err: d.err} }
+func (d *Doc) Detach() {
+	if d.index != nil {
+		d.data = d.index.bytes(d.arena)
+		d.index = nil
+	}
+	if d.arena != nil {
+		d.arena = nil
+	}
+}
 
 // Splice makes the edits part of the payload; the arena stays.
 func (d *Doc) Splice() {
 	if d.index != nil && d.index.edited() {
-		*d = Doc{data: d.index.bytes(d.arena), arena: d.arena}
+		d.Reset(d.index.bytes(d.arena), d.arena)
 	}
 }
 

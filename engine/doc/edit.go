@@ -13,7 +13,11 @@ func (d *Doc) Set(p Path, v any) error {
 	if err != nil {
 		return at(p, err)
 	}
-	return d.SetRaw(p, d.arena.keep(raw))
+	if raw = d.arena.keep(raw); len(p.parts) == 0 {
+		d.replace(raw)
+		return nil
+	}
+	return d.SetRaw(p, raw)
 }
 
 // SetRaw puts JSON text, which the caller knows to be valid and does not change
@@ -27,8 +31,13 @@ func (d *Doc) SetRaw(p Path, raw []byte) error {
 	if n := len(p.parts); n+len(raw)/2 > MaxDepth && n+depthOf(raw) > MaxDepth {
 		return &ValueError{p.String(), errTooDeep.Msg}
 	}
-	if len(p.parts) == 0 {
+	switch x := d.index; {
+	case len(p.parts) == 0:
 		d.replace(raw)
+		return nil
+	case len(p.parts) == 1 && !p.parts[0].elem && x != nil && x.isObject(): // the shortest way
+		key := p.parts[0].key
+		x.set(x.find(key), key, raw)
 		return nil
 	}
 	return d.edit(operation{kind: setting, path: p, raw: raw})

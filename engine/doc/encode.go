@@ -6,13 +6,18 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"math"
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
+	"unsafe"
 )
+
+// Text is JSON text in the form of Append, not nested too deep: Append copies
+// what a *Text points to. It saves a value that was encoded before it got a place.
+type Text []byte
 
 // Append encodes v: keys sorted, numbers in their shortest form, HTML not
 // escaped. Bytes are text if they are UTF-8, else base64; a time is RFC 3339
@@ -44,6 +49,8 @@ func appendValue(dst []byte, v any, depth int) ([]byte, error) {
 		return appendMap(dst, v, depth)
 	case Number:
 		return appendNumber(dst, string(v))
+	case *Text:
+		return append(dst, *v...), nil
 	case []byte:
 		if utf8.Valid(v) {
 			return AppendString(dst, alias(v)), nil
@@ -105,23 +112,29 @@ func appendMap[T any](dst []byte, m map[string]T, depth int) (_ []byte, err erro
 	if depth >= MaxDepth {
 		return nil, errTooDeep
 	}
-	var few [16]string // keys of an ordinary map need no memory of their own
-	keys := few[:0]
-	for k := range m {
-		keys = append(keys, k)
+	var few [16]member[T] // those of an ordinary map need no memory of their own
+	list := few[:0]
+	for k, v := range m {
+		list = append(list, member[T]{k, v})
 	}
-	slices.Sort(keys)
+	slices.SortFunc(list, func(a, b member[T]) int { return strings.Compare(a.key, b.key) })
 	dst = append(dst, '{')
-	for i, k := range keys {
+	for i := range list {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = append(AppendString(dst, k), ':')
-		if dst, err = appendValue(dst, m[k], depth+1); err != nil {
-			return nil, within(part{key: k}, err)
+		dst = append(AppendString(dst, list[i].key), ':')
+		if dst, err = appendValue(dst, list[i].value, depth+1); err != nil {
+			return nil, within(part{key: list[i].key}, err)
 		}
 	}
 	return append(dst, '}'), nil
+}
+
+// member is a key of a map and its value, which saves looking it up.
+type member[T any] struct {
+	key   string
+	value T
 }
 
 var errTooDeep = &ValueError{Msg: "nested deeper than 512"}
@@ -137,25 +150,6 @@ func within(p part, err error) error {
 		path += "."
 	}
 	return &ValueError{path + e.Path, e.Msg}
-}
-
-func appendFloat(dst []byte, f float64, size int) ([]byte, error) {
-	if math.IsInf(f, 0) || math.IsNaN(f) {
-		return nil, &ValueError{Msg: strconv.FormatFloat(f, 'g', -1, 64) + " is no JSON number"}
-	}
-	// Exponents begin where those of JavaScript do, as in encoding/json.
-	form := byte('f')
-	if abs := math.Abs(f); abs != 0 {
-		if size == 64 && (abs < 1e-6 || abs >= 1e21) || size == 32 && (float32(abs) < 1e-6 || float32(abs) >= 1e21) {
-			form = 'e'
-		}
-	}
-	dst = strconv.AppendFloat(dst, f, form, -1, size)
-	if n := len(dst); form == 'e' && n >= 4 && dst[n-4] == 'e' && dst[n-3] == '-' && dst[n-2] == '0' {
-		dst[n-2] = dst[n-1] // e-09 is e-9
-		dst = dst[:n-1]
-	}
-	return dst, nil
 }
 
 func appendNumber(dst []byte, n string) ([]byte, error) {
@@ -220,26 +214,26 @@ func appendMarshaled(dst []byte, v any, depth int) ([]byte, error) {
 
 // AppendString appends s as a JSON string; what is not UTF-8 becomes U+FFFD.
 func AppendString[T string | []byte](dst []byte, s T) []byte {
+	// Both types begin with the pointer to their bytes, which only are read.
+	return appendText(dst, unsafe.Slice(*(**byte)(unsafe.Pointer(&s)), len(s)))
+}
+
+func appendText(dst, s []byte) []byte {
 	dst = append(dst, '"')
 	done := 0 // s before it is written
-	for i := 0; i < len(s); {
+	for i := plain(s, 0); i < len(s); i = plain(s, i) {
 		c := s[i]
 		if c < utf8.RuneSelf {
-			if c >= ' ' && c != '"' && c != '\\' {
-				i++
-				continue
-			}
 			dst = appendEscape(append(dst, s[done:i]...), c)
 			i++
 			done = i
 			continue
 		}
-		r, size := utf8.DecodeRuneInString(string(s[i:min(i+utf8.UTFMax, len(s))]))
-		if r == utf8.RuneError && size == 1 {
+		if i = beyond(s, i); i < len(s) && s[i] >= utf8.RuneSelf {
 			dst = append(append(dst, s[done:i]...), "\ufffd"...)
-			done = i + 1
+			i++
+			done = i
 		}
-		i += size
 	}
 	return append(append(dst, s[done:]...), '"')
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"math/rand/v2"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -111,5 +113,40 @@ func TestTheDeepestValueThatIsEncodedCanBeRead(t *testing.T) {
 	}
 	if _, err := doc.Decode(raw); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestFloatsAreAsShortAsStrconvMakesThem(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 200_000 {
+		f := math.Float64frombits(r.Uint64())
+		switch r.IntN(4) {
+		case 0:
+			f = float64(r.IntN(1_000_000)) / math.Pow10(r.IntN(8))
+		case 1:
+			f = math.Nextafter(float64(r.Int64N(1<<55))/math.Pow10(r.IntN(8)), float64(r.IntN(2)*1000))
+		case 2:
+			f = float64(r.Int64N(1<<60)) / 1000
+		}
+		if math.IsNaN(f) || math.IsInf(f, 0) {
+			continue
+		}
+		if r.IntN(2) == 0 {
+			f = -f
+		}
+		want, err := json.Marshal(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := doc.Append(nil, f)
+		if err != nil || string(got) != string(want) {
+			t.Fatalf("%v: got %s, %v, want %s", f, got, err, want)
+		}
+		for _, spelling := range []string{string(want), strconv.FormatFloat(f, 'f', 3, 64), strconv.FormatFloat(f, 'e', 4, 64)} {
+			std, err := strconv.ParseFloat(spelling, 64)
+			if got, ok := doc.ParseFloat([]byte(spelling)); ok != (err == nil) || ok && math.Float64bits(got) != math.Float64bits(std) {
+				t.Fatalf("%s reads %v, %v, want %v", spelling, got, ok, std)
+			}
+		}
 	}
 }

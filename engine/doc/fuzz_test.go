@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -121,6 +122,63 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("encoded and decoded again: %#v and %v", v, err)
 		}
 	})
+}
+
+// FuzzCanonical compares a text rewritten with one that is decoded and encoded.
+func FuzzCanonical(f *testing.F) {
+	seed(f, func(s string) { f.Add([]byte(s)) })
+	for _, s := range canonical {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		before := []byte("x")
+		got, ok := doc.Canonical(before, data)
+		if !ok && string(got) != "x" {
+			t.Fatalf("nothing is to be appended, got %q", got)
+		}
+		if open(string(data)).Valid() != nil {
+			return // but it must not panic
+		}
+		v, err := doc.DecodeRaw([]byte(strings.Trim(string(data), " \t\r\n")))
+		if err != nil {
+			if ok {
+				t.Fatalf("got %s, want the decoder's error %v", got, err)
+			}
+			return
+		}
+		want, err := doc.Append(before, v)
+		if ok && (err != nil || string(got) != string(want)) {
+			t.Fatalf("got  %s\nwant %s, %v", got, want, err)
+		}
+	})
+}
+
+// canonical are texts that are not yet in the form that Append gives them.
+var canonical = []string{
+	`{"b":1,"a":{"d":[1.50,-0.0,-0,1e3,1E-7],"c":null},"a":true}`, `{"long key one":1,"long key 0":2,"":3,"k":4}`,
+	`{"\u0061":1,"a":2,"\"":3,"!":4,"é":5}`, ` { "x" : [ ] , "w" : { } } `, `[0.000001,0.0000001,123456789012.345,1234567890123.4567]`,
+	`{"a\u0000":1,"a":2}`, `["\ud83d\ude00","\ud800","\/","a\tb"]`, `[12345678901234567890,1e400]`, `{"a":1e400,"a":1}`,
+	`{"z":1,"y":2,"x":3,"w":4,"v":5,"u":6,"t":7,"s":8,"r":9,"q":0}`,
+}
+
+func TestCanonicalIsWhatAppendMakes(t *testing.T) {
+	texts := append(slices.Clone(canonical), event, string(pretty()), string(large(5<<10)), deep(20), deep(100))
+	for _, text := range texts {
+		got, ok := doc.Canonical(nil, []byte(text))
+		v, err := doc.Decode([]byte(text))
+		want, _ := doc.Append(nil, v)
+		switch odd := err != nil || strings.Contains(text, `\"`) || strings.Contains(text, `\u0000`) || depth([]byte(text)) > 32; {
+		case ok == odd:
+			t.Errorf("%s: got %v, want %v", text, ok, !odd)
+		case ok && string(got) != string(want):
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+}
+
+// deep is a document with n containers within each other, none in order.
+func deep(n int) string {
+	return strings.Repeat(`{"b":`, n) + "1" + strings.Repeat(`,"a":[2]}`, n)
 }
 
 // normal makes whole floats that JSON has no other spelling for integers.

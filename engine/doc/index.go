@@ -40,6 +40,16 @@ type change struct{ field, old int32 }
 
 const absent = -2
 
+// add is one more field, to be filled.
+func (x *index) add() *field {
+	n := len(x.fields)
+	if n == cap(x.fields) {
+		x.fields = slices.Grow(x.fields, max(n, minFields))
+	}
+	x.fields = x.fields[:n+1]
+	return &x.fields[n]
+}
+
 func (x *index) edited() bool { return len(x.undo) > 0 }
 
 // bytes is the text with the edits.
@@ -128,7 +138,7 @@ func (x *index) set(i int, key string, raw []byte) {
 	if i < 0 {
 		x.edits = append(x.edits, edit{raw, key, true})
 		x.note(change{int32(len(x.fields)), absent})
-		x.fields = append(x.fields, field{edit: int32(len(x.edits))})
+		x.add().edit = int32(len(x.edits)) // the offsets count only in fields of data
 		return
 	}
 	e := edit{raw: raw}

@@ -133,7 +133,10 @@ func (s *scanner) object(i, depth int, x *index) int {
 		}
 		key := i + 1
 		s.escaped = false
-		if i = s.text(key); i < 0 {
+		// Most keys end within a word, which is worth saving the call.
+		if w, found := special8(data, key); byteAt(w, found) == '"' {
+			i = key + first(found) + 1
+		} else if i = s.text(key); i < 0 {
 			return i
 		}
 		keyEnd := i - 1
@@ -153,7 +156,11 @@ func (s *scanner) object(i, depth int, x *index) int {
 
 		val := i
 		if i < len(data) && data[i] == '"' {
-			i = s.text(i + 1)
+			if w, found := special8(data, i+1); byteAt(w, found) == '"' {
+				i += first(found) + 2
+			} else {
+				i = s.text(i + 1)
+			}
 		} else {
 			i = s.value(i, depth)
 		}
@@ -161,7 +168,10 @@ func (s *scanner) object(i, depth int, x *index) int {
 			return i
 		}
 		if x != nil {
-			x.fields = append(x.fields, field{uint32(key), uint32(keyEnd), uint32(val), uint32(i), 0})
+			// Written one by one: a struct made elsewhere and copied here would
+			// stall on its own parts, which are not yet in memory.
+			f := x.add()
+			f.key, f.keyEnd, f.val, f.valEnd, f.edit = uint32(key), uint32(keyEnd), uint32(val), uint32(i), 0
 		}
 
 		if i < len(data) && data[i] <= ' ' {
@@ -243,6 +253,15 @@ func (s *scanner) literal(i int, want string) int {
 
 func (s *scanner) number(i int) int {
 	data := s.data
+	if i+8 <= len(data) {
+		w := word(data, i)
+		end := notDigit(w)
+		if n := first(end); n == 1 || n > 1 && byte(w) != '0' && end != 0 {
+			if c := byteAt(w, end); c != '.' && c|0x20 != 'e' {
+				return i + n
+			}
+		}
+	}
 	if data[i] == '-' {
 		i++
 	}
@@ -273,6 +292,12 @@ func (s *scanner) number(i int) int {
 
 // digits passes over digits.
 func digits(data []byte, i int) int {
+	for i+8 <= len(data) {
+		if end := notDigit(word(data, i)); end != 0 {
+			return i + first(end)
+		}
+		i += 8
+	}
 	for i < len(data) && data[i]-'0' <= 9 {
 		i++
 	}

@@ -7,11 +7,15 @@ import "iter"
 
 // skipText is the offset behind a string, from behind its opening quote.
 func skipText(data []byte, i int) int {
+	end, _ := textEnd(data, i)
+	return end
+}
+
+// textEnd is skipText, and says whether the string has escapes.
+func textEnd(data []byte, i int) (end int, escaped bool) {
 	for i < len(data) {
 		if i+8 <= len(data) {
-			w := word(data[i:])
-			quote, backslash := w^'"'*ones, w^'\\'*ones
-			found := ((quote-ones)&^quote | (backslash-ones)&^backslash) & highs
+			found := quoteOrBackslash(word(data, i))
 			if found == 0 {
 				i += 8
 				continue
@@ -20,13 +24,19 @@ func skipText(data []byte, i int) int {
 		}
 		switch data[i] {
 		case '"':
-			return i + 1
+			return i + 1, escaped
 		case '\\':
+			escaped = true
 			i++
 		}
 		i++
 	}
-	return len(data)
+	return len(data), escaped
+}
+
+func quoteOrBackslash(w uint64) uint64 {
+	quote, backslash := w^'"'*ones, w^'\\'*ones
+	return ((quote-ones)&^quote | (backslash-ones)&^backslash) & highs
 }
 
 // skip is the offset behind the value at i.
@@ -51,20 +61,7 @@ func endsScalar(c byte) bool { return c == ',' || c == '}' || c == ']' || isSpac
 // skipNested is the offset behind a container, from behind its opening.
 func skipNested(data []byte, i int) int {
 	depth := 1
-	for i < len(data) {
-		if i+8 <= len(data) {
-			w := word(data[i:])
-			quote := w ^ '"'*ones
-			// Setting bit 5 makes brackets braces.
-			lower := w | 0x20*ones
-			opening, closing := lower^'{'*ones, lower^'}'*ones
-			found := ((quote-ones)&^quote | (opening-ones)&^opening | (closing-ones)&^closing) & highs
-			if found == 0 {
-				i += 8
-				continue
-			}
-			i += first(found)
-		}
+	for i = structure(data, i); i < len(data); i = structure(data, i) {
 		c := data[i]
 		i++
 		switch c {
@@ -72,13 +69,31 @@ func skipNested(data []byte, i int) int {
 			i = skipText(data, i)
 		case '{', '[':
 			depth++
-		case '}', ']':
+		default:
 			if depth--; depth == 0 {
 				return i
 			}
 		}
 	}
 	return len(data)
+}
+
+// structure is where the next quote, brace or bracket stands.
+func structure(data []byte, i int) int {
+	for ; i+8 <= len(data); i += 8 {
+		w := word(data, i)
+		quote := w ^ '"'*ones
+		// Setting bit 5 makes brackets braces.
+		lower := w | 0x20*ones
+		opening, closing := lower^'{'*ones, lower^'}'*ones
+		if found := ((quote-ones)&^quote | (opening-ones)&^opening | (closing-ones)&^closing) & highs; found != 0 {
+			return i + first(found)
+		}
+	}
+	for i < len(data) && data[i] != '"' && data[i]|0x20 != '{' && data[i]|0x20 != '}' {
+		i++
+	}
+	return i
 }
 
 // find is the text of the value that parts lead to within raw, or nil.
@@ -165,14 +180,16 @@ func next(data []byte, i int) int {
 // depthOf is how deep the containers of a value nest.
 func depthOf(raw []byte) (deepest int) {
 	depth := 0
-	for i := 0; i < len(raw); i++ {
-		switch raw[i] {
+	for i := structure(raw, 0); i < len(raw); i = structure(raw, i) {
+		c := raw[i]
+		i++
+		switch c {
 		case '"':
-			i = skipText(raw, i+1) - 1
+			i = skipText(raw, i)
 		case '{', '[':
 			depth++
 			deepest = max(deepest, depth)
-		case '}', ']':
+		default:
 			depth--
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math/bits"
 	"unicode/utf8"
+	"unsafe"
 )
 
 // Eight bytes are looked at in one word: a test leaves the top bit of every
@@ -14,10 +15,23 @@ const (
 	highs = 0x80 * ones
 )
 
-func word(b []byte) uint64 { return binary.LittleEndian.Uint64(b) }
+// word is the eight bytes at i, which the caller knows to be there: the bounds
+// check would cost more than the load.
+func word(data []byte, i int) uint64 {
+	return binary.LittleEndian.Uint64((*[8]byte)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(data)), i))[:])
+}
 
 // first is the number of the byte of the lowest bit.
 func first(found uint64) int { return bits.TrailingZeros64(found) >> 3 }
+
+// notDigit finds what is no digit.
+func notDigit(w uint64) uint64 {
+	d := w ^ '0'*ones // digits become 0 to 9
+	return (d + (0x80-10)*ones | d) & highs
+}
+
+// byteAt is the byte of the lowest bit of found, in the word it was found in.
+func byteAt(w, found uint64) byte { return byte(w >> (bits.TrailingZeros64(found) & 56)) }
 
 // special finds what a string can't hold as it is: quotes, backslashes, control
 // characters; and what must be looked at: bytes beyond ASCII.
@@ -28,36 +42,49 @@ func special(w uint64) uint64 {
 	return (quoteOrControl | backslash | w) & highs
 }
 
-// text checks a string from behind its opening quote.
-func (s *scanner) text(i int) int {
-	data := s.data
-	for i+8 <= len(data) {
-		found := special(word(data[i:]))
-		if found == 0 {
-			i += 8
+// special8 is the word at i and what is special in it; nothing near the end of data.
+func special8(data []byte, i int) (w, found uint64) {
+	if i+8 <= len(data) {
+		w = word(data, i)
+		found = special(w)
+	}
+	return w, found
+}
+
+// plain passes over what a string holds as it is, to the next byte that is special.
+func plain(data []byte, i int) int {
+	for i+16 <= len(data) {
+		first8, second8 := special(word(data, i)), special(word(data, i+8))
+		if first8|second8 == 0 {
+			i += 16
 			continue
 		}
-		i += first(found)
-		if data[i] == '"' {
+		if first8 != 0 {
+			return i + first(first8)
+		}
+		return i + 8 + first(second8)
+	}
+	for i < len(data) && isPlain(data[i]) {
+		i++
+	}
+	return i
+}
+
+func isPlain(c byte) bool { return ' ' <= c && c < utf8.RuneSelf && c != '"' && c != '\\' }
+
+// text checks a string from behind its opening quote.
+func (s *scanner) text(i int) int {
+	for {
+		if i = plain(s.data, i); i >= len(s.data) {
+			return s.fail(i, msgEnd)
+		}
+		if s.data[i] == '"' {
 			return i + 1
 		}
 		if i = s.unusual(i); i < 0 {
 			return i
 		}
 	}
-	for i < len(data) {
-		switch c := data[i]; {
-		case c == '"':
-			return i + 1
-		case c == '\\' || c < ' ' || c >= utf8.RuneSelf:
-			if i = s.unusual(i); i < 0 {
-				return i
-			}
-		default:
-			i++
-		}
-	}
-	return s.fail(i, msgEnd)
 }
 
 // unusual checks an escape or a run beyond ASCII.
@@ -70,10 +97,26 @@ func (s *scanner) unusual(i int) int {
 		s.escaped = true
 		return s.escape(i + 1)
 	}
+	if i = beyond(data, i); i < len(data) && data[i] >= utf8.RuneSelf {
+		return s.fail(i, "invalid UTF-8")
+	}
+	return i
+}
+
+// beyond passes over characters beyond ASCII, to one of ASCII or what is none.
+func beyond(data []byte, i int) int {
 	for i < len(data) && data[i] >= utf8.RuneSelf {
+		// Most characters have two or three bytes of which no pair is forbidden.
+		if c := data[i]; 0xc2 <= c && c < 0xe0 && i+1 < len(data) && data[i+1]&0xc0 == 0x80 {
+			i += 2
+			continue
+		} else if 0xe0 < c && c < 0xf0 && c != 0xed && i+2 < len(data) && data[i+1]&0xc0 == 0x80 && data[i+2]&0xc0 == 0x80 {
+			i += 3
+			continue
+		}
 		r, size := utf8.DecodeRune(data[i:])
 		if r == utf8.RuneError && size == 1 {
-			return s.fail(i, "invalid UTF-8")
+			return i
 		}
 		i += size
 	}

@@ -127,7 +127,7 @@ func toInt(s *site, args []any) any {
 		if i, err := strconv.Atoi(v); err == nil {
 			return i
 		}
-		if integer.MatchString(v) {
+		if integer(v) {
 			s.room(len(v))
 			return bigNumber(v)
 		}

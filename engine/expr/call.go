@@ -36,6 +36,9 @@ func (c *compiler) function(n ast.Node, name string, args []ast.Node) node {
 	}
 	f.accept(s.offset, known, func(i int) string { return s.known(0, nodes[i]) })
 	v := c.call(n, f.out(), nodes, f.pure, func(fr *frame, args []any) any { return f.invoke(fr, s, args) })
+	if name == "len" && !registered[name] && !v.konst {
+		v.scalar = lengthScalar(nodes[0].scalar)
+	}
 	return v
 }
 

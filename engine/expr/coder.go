@@ -3,6 +3,7 @@ package expr
 import (
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/flowd-io/flowd/schema"
 )
@@ -45,10 +46,15 @@ func (c *coder) placeholder(p schema.Piece) {
 	}
 }
 
-var (
-	jsonNumber = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
-	integer    = regexp.MustCompile(`^-?[0-9]+$`)
-)
+var jsonNumber = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
+})
+
+// integer says whether text has digits only, behind a minus or not.
+func integer(text string) bool {
+	digits := strings.TrimPrefix(text, "-")
+	return digits != "" && strings.TrimLeft(digits, "0123456789") == ""
+}
 
 // literal spells a placeholder's value as code: a number, true, false, nil, or
 // else a text. It is one word whatever stands beside it: with a bare -5, "a ${X}"
@@ -61,9 +67,9 @@ func literal(value string) string {
 		return "nil"
 	}
 	switch {
-	case !jsonNumber.MatchString(value):
+	case !jsonNumber().MatchString(value):
 		return quoted(value)
-	case integer.MatchString(value) && (value[0] == '-' || len(value) > 18):
+	case integer(value) && (value[0] == '-' || len(value) > 18):
 		return "int(" + quoted(value) + ")"
 	case value[0] == '-' || len(value) > 18:
 		return "float(" + quoted(value) + ")"

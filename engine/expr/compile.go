@@ -237,7 +237,7 @@ func (c *compiler) let(n *ast.VariableDeclaratorNode) node {
 	}
 	body.ast = vmNode(&ast.VariableDeclaratorNode{Name: v.inner, Value: value.ast, Expr: body.ast}, n)
 	if !value.konst {
-		body.eval, body.test, body.scalar, body.path = nil, nil, nil, nil
+		body.eval, body.test, body.scalar, body.write, body.path = nil, nil, nil, nil, nil
 	}
 	return body
 }
@@ -256,7 +256,7 @@ func (c *compiler) sequence(n *ast.SequenceNode) node {
 		all = append(all, last.ast)
 	}
 	last.ast = vmNode(&ast.SequenceNode{Nodes: all}, n)
-	last.eval, last.test, last.scalar, last.path, last.konst = nil, nil, nil, nil, false
+	last.eval, last.test, last.scalar, last.write, last.path, last.konst = nil, nil, nil, nil, nil, false
 	return last
 }
 
@@ -325,11 +325,15 @@ func (c *compiler) list(n *ast.ArrayNode) node {
 		elems[i] = c.node(e)
 	}
 	offset := c.offset(n)
-	return c.call(n, kList, elems, true, func(f *frame, args []any) any {
+	list := c.call(n, kList, elems, true, func(f *frame, args []any) any {
 		v := append(make([]any, 0, len(args)), args...)
 		f.made(offset, v)
 		return v
 	})
+	if !list.konst {
+		list.write = listWrite(offset, elems)
+	}
+	return list
 }
 
 func (c *compiler) object(n *ast.MapNode) node {
@@ -350,7 +354,7 @@ func (c *compiler) object(n *ast.MapNode) node {
 		}
 		args = append(args, key, c.node(pair.Value))
 	}
-	return c.call(n, kObject, args, true, func(f *frame, args []any) any {
+	object := c.call(n, kObject, args, true, func(f *frame, args []any) any {
 		m := make(map[string]any, len(args)/2)
 		for i := 0; i < len(args); i += 2 {
 			key, ok := args[i].(string)
@@ -362,4 +366,8 @@ func (c *compiler) object(n *ast.MapNode) node {
 		f.made(s.offset, m)
 		return m
 	})
+	if !object.konst {
+		object.write = objectWrite(s.offset, args)
+	}
+	return object
 }

@@ -110,6 +110,11 @@ func (e *Expr) Eval(s Source) (any, error) {
 		}
 		return v, nil
 	}
+	if e.p.scalar != nil {
+		if v, ok := e.p.scalar(s.Document()); ok {
+			return v.value(), nil
+		}
+	}
 	v, err := e.p.run(s)
 	if err == nil && kindOf(v) == kZone {
 		return nil, e.p.error("the result is a time zone, which no message can hold")

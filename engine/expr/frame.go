@@ -19,6 +19,7 @@ type frame struct {
 	args   []any // of the calls under way, as a stack
 	slots  []slotValue
 	vm     vm.VM
+	text   doc.Text // written by an Encode
 }
 
 var frames = sync.Pool{New: func() any { return new(frame) }}
@@ -39,7 +40,9 @@ func (f *frame) release() {
 	f.args = f.args[:0]
 	clear(f.slots)
 	f.slots = f.slots[:0]
-	f.src = nil
+	if f.src = nil; cap(f.text) > maxKept {
+		f.text = nil
+	}
 	frames.Put(f)
 }
 
@@ -138,12 +141,20 @@ func (f *frame) made(offset int, v any) {
 		f.step(offset, len(v)>>10)
 		f.alloc(offset, len(v))
 	case []any:
-		f.step(offset, len(v)>>4)
-		f.alloc(offset, len(v)*elementSize)
+		f.madeList(offset, len(v))
 	case map[string]any:
-		f.step(offset, len(v)>>2)
-		f.alloc(offset, len(v)*3*elementSize)
+		f.madeObject(offset, len(v))
 	}
+}
+
+func (f *frame) madeList(offset, n int) {
+	f.step(offset, n>>4)
+	f.alloc(offset, n*elementSize)
+}
+
+func (f *frame) madeObject(offset, n int) {
+	f.step(offset, n>>2)
+	f.alloc(offset, n*3*elementSize)
 }
 
 // now is the clock of expressions; testing/synctest makes it virtual.

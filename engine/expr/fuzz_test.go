@@ -23,6 +23,7 @@ var seeds = []string{
 	`1..3 == [1, 2, 3]`, `name matches pattern ? 1 : 2`, `if ok { 1 } else { "a" }`, `big > max and ratio < 1`,
 	`any(items, any(list, # > 1))`, `name | upper() | len()`, `max + 1`, `date("2026-01-02") + duration("1h")`,
 	`split(replace(name, "n", "m"), "")`, `1 < i < 3`, `this?.user?.["odd name"]`, "`raw` + 'it''s' + \"\\u00e9\"",
+	`{c: this, a: [user, 1.50], b: none ?? items, d: ok ? "x" : name}`, `len(name) * 2 - -i / ratio % 3`, `one(items, .qty > 2) ? find(items, .qty > 2).sku : findIndex(list, # == 2)`,
 	`whole == 2 and whole in [2]`, `user == {name: "ann"}`, `user[key] != list[whole]`, `hash([1, 1.0, nil])`, `uniq(mixed)`,
 }
 

@@ -2,9 +2,9 @@ package expr
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/flowd-io/flowd/schema"
 )
@@ -77,18 +77,26 @@ func operandMissing(code string) bool {
 	return code == "" || strings.HasSuffix(code, "(") || strings.HasSuffix(code, ",")
 }
 
-var (
-	lastWord = regexp.MustCompile(`[\pL_$][\pL\pN_$]*$`)
-	pipeEnd  = regexp.MustCompile(`\|\s*([\pL_$][\pL\pN_$]*)$`)
-)
+// lastWord is the identifier with which code ends, or "".
+func lastWord(code string) string {
+	front := strings.TrimRightFunc(code, func(r rune) bool {
+		return unicode.IsLetter(r) || unicode.IsNumber(r) || r == '_' || r == '$'
+	})
+	return strings.TrimLeftFunc(code[len(front):], unicode.IsNumber)
+}
+
+// piped says whether code ends with | and word.
+func piped(code, word string) bool {
+	return word != "" && strings.HasSuffix(strings.TrimRight(strings.TrimSuffix(code, word), " \t\n\f\r"), "|")
+}
 
 // tooEarly is the remedy for code that lacks its end, or "".
 func tooEarly(code string, scopes []string) string {
-	open, word := openBracket(code), lastWord.FindString(code)
-	switch pipe := pipeEnd.FindStringSubmatch(code); {
-	case pipe != nil && slices.Contains(names(scopes), pipe[1]):
-		return fmt.Sprintf("write | %s()", pipe[1])
-	case pipe != nil:
+	open, word := openBracket(code), lastWord(code)
+	switch pipe := piped(code, word); {
+	case pipe && slices.Contains(names(scopes), word):
+		return fmt.Sprintf("write | %s()", word)
+	case pipe:
 		return "write or, or bitor(a, b); | hands a value to a function"
 	case word == code && slices.Contains(reserved, word):
 		return fmt.Sprintf("a field of this name is written this.%s", word)
@@ -133,7 +141,7 @@ func openAt(code string) int {
 // where its name begins; "" when there is none.
 func callBefore(code string) (name string, offset int) {
 	for at := openAt(code); at >= 0; at = openAt(code[:at]) {
-		if name = lastWord.FindString(code[:at]); code[at] == '(' && name != "" {
+		if name = lastWord(code[:at]); code[at] == '(' && name != "" {
 			return name, at - len(name)
 		}
 	}

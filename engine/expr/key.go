@@ -64,6 +64,6 @@ func simple(s Source, p doc.Path) (raw []byte, ok bool) {
 	case '[', '{', 'n':
 		return nil, false
 	}
-	n, ok := readNumber(raw)
-	return raw, ok && n.kind == kInt
+	_, ok = doc.ParseInt(raw)
+	return raw, ok && string(raw) != "-0"
 }

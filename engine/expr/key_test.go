@@ -111,12 +111,14 @@ func TestHotPathsDoNotAllocate(t *testing.T) {
 	text := make([]byte, 0, 64)
 	cond := MustCond(`status >= 500 and path startsWith "/api" and user.plan in ["enterprise"] and ok and (missing ?? 1) < 2`)
 	plan := MustCompile(`user.plan`)
-	name := MustTemplate(`logs/$(user.plan)/$(status).ndjson`)
+	name := MustTemplate(`logs/$(user.plan)/$(total * rate - len(path)).ndjson`)
+	sum := MustCond(`total * rate + 1.5 > 10 ? path matches "^/api" : -total == 1`)
 	tests := []struct {
 		name string
 		run  func()
 	}{
 		{"a condition", func() { _, _ = cond.Test(m) }},
+		{"a calculation", func() { _, _ = sum.Test(m) }},
 		{"a key", func() { key, _, _ = plan.AppendKey(key[:0], m) }},
 		{"a template of fields", func() { text, _ = name.Append(text[:0], m) }},
 	}

@@ -14,6 +14,8 @@ const (
 	maxPattern  = 4 << 10   // bytes of a regular expression that a message brings
 	maxProgram  = 5_000     // instructions of a compiled regular expression
 
+	maxKept = 64 << 10 // bytes of encoded text that a frame keeps room for
+
 	elementSize = 32 // bytes that an element of a list is charged with
 	loopSteps   = 16 // steps that a predicate costs before its first element
 )

@@ -5,6 +5,9 @@ import "github.com/expr-lang/expr/ast"
 // truth is x as a condition: what is neither true nor false fails.
 func (c *compiler) truth(x node) node {
 	if x.kinds == kBool {
+		if x.test == nil && x.scalar != nil && !x.konst {
+			x.test = truthTest(x.scalar)
+		}
 		return x
 	}
 	if x.kinds&kBool == 0 {
@@ -52,6 +55,7 @@ func (c *compiler) logic(n *ast.BinaryNode) node {
 		kinds: kBool, offset: c.offset(n),
 		test: logicTest(or, l.test, r.test),
 	}
+	v.scalar = testScalar(v.test)
 	if l.eval != nil && r.eval != nil {
 		v.eval = func(f *frame) any {
 			if l.eval(f) == or {
@@ -89,6 +93,7 @@ func (c *compiler) coalesce(n *ast.BinaryNode) node {
 		}
 	}
 	v.scalar = coalesceScalar(l.scalar, r.scalar)
+	v.write = coalesceWrite(l, r)
 	return v
 }
 
@@ -120,5 +125,7 @@ func (c *compiler) conditional(n *ast.ConditionalNode) node {
 			return b.eval(f)
 		}
 	}
+	v.scalar = choiceScalar(cond.test, a.scalar, b.scalar)
+	v.write = choiceWrite(cond.test, a, b)
 	return v
 }

@@ -17,7 +17,8 @@ type node struct {
 	ast    ast.Node
 	eval   func(*frame) any // nil: only the VM can, there is a predicate or a let inside
 	test   func(*doc.Doc) verdict
-	scalar func(*doc.Doc) (scalar, bool)
+	scalar scalarFunc
+	write  writeFunc
 
 	kinds  kinds // what its value can be
 	offset int   // in the code, where errors about its value point
@@ -143,6 +144,7 @@ func (c *compiler) read(at ast.Node, offset int, p doc.Path) node {
 		ast:    vmCall(at, func(f any) any { return fn(f.(*frame)) }, vmFrame(at)),
 		eval:   fn,
 		scalar: func(d *doc.Doc) (scalar, bool) { return readScalar(d, p) },
+		write:  readWrite(offset, p),
 		kinds:  kField,
 		offset: offset,
 		path:   &p,

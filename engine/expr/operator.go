@@ -110,7 +110,11 @@ func (c *compiler) operator(n *ast.BinaryNode) node {
 	if n.Operator == "+" && out&kText != 0 {
 		v = c.charged(n, v)
 	}
-	v.test = testOf(n.Operator, l, r)
+	if v.test = testOf(n.Operator, l, r); v.test != nil {
+		v.scalar = testScalar(v.test)
+	} else {
+		v.scalar = calculationOf(n.Operator, l, r)
+	}
 	return v
 }
 
@@ -178,10 +182,16 @@ func (c *compiler) prefix(n *ast.UnaryNode) node {
 	case "not", "!":
 		x = c.truth(x)
 		not := c.unary(n, kBool, x, func(_ *frame, v any) any { return !v.(bool) })
-		not.test = notTest(x.test)
+		if not.test = notTest(x.test); !not.konst {
+			not.scalar = testScalar(not.test)
+		}
 		return not
 	case "-":
-		return c.unary(n, x.kinds&(kInt|kFloat|kDuration), c.calculable(s, x), func(_ *frame, v any) any { return negate(s, v) })
+		v := c.unary(n, x.kinds&(kInt|kFloat|kDuration), c.calculable(s, x), func(_ *frame, v any) any { return negate(s, v) })
+		if !v.konst {
+			v.scalar = negatedScalar(x.scalar)
+		}
+		return v
 	}
 	return c.unary(n, x.kinds&(kInt|kFloat|kDuration), c.calculable(s, x), func(_ *frame, v any) any { return plus(s, v) })
 }

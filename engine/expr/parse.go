@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/expr-lang/expr/ast"
@@ -83,10 +84,16 @@ func parseTree(code string, config *conf.Config) (tree *parser.Tree, err error) 
 	return parser.ParseWithConfig(code, config)
 }
 
-// unexpected is how expr's parser complains about most things.
-var unexpected = regexp.MustCompile(`^unexpected token (\w+)(?:\("(.*)"\))?$`)
-
-var badInteger = regexp.MustCompile(`^invalid integer literal: .*parsing "(\d+)"`)
+// Regular expressions for complaints are compiled with the first one.
+var (
+	// unexpected is how expr's parser complains about most things.
+	unexpected = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^unexpected token (\w+)(?:\("(.*)"\))?$`)
+	})
+	badInteger = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^invalid integer literal: .*parsing "(\d+)"`)
+	})
+)
 
 // reject ends the compilation with expr's complaint in plain words.
 func (c *compiler) reject(err error) {
@@ -96,10 +103,10 @@ func (c *compiler) reject(err error) {
 	if errors.As(err, &e) {
 		offset, msg = byteOffset(code, e.From), e.Message
 	}
-	if m := badInteger.FindStringSubmatch(msg); m != nil { // the parser is one token further
+	if m := badInteger().FindStringSubmatch(msg); m != nil { // the parser is one token further
 		offset = max(strings.LastIndex(code[:min(offset+1, len(code))], m[1]), 0)
 	}
-	if m := unexpected.FindStringSubmatch(msg); m != nil {
+	if m := unexpected().FindStringSubmatch(msg); m != nil {
 		if m[2] == "." || m[2] == "#" {
 			c.calls(code[:offset])
 		}

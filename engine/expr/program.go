@@ -21,6 +21,8 @@ type program struct {
 	konst    bool
 	path     *doc.Path
 	test     func(*doc.Doc) verdict // may decide without a frame; nil: there is none
+	scalar   scalarFunc             // like test, of any value
+	write    writeFunc              // like test, of the encoded value
 	eval     func(*frame) any
 	vm       *vm.Program // when eval is nil
 	warnings []*Error
@@ -38,10 +40,16 @@ func (c *compiler) program(root node) *program {
 	if root.scalar != nil && root.test == nil && !root.konst {
 		p.test = truthTest(root.scalar)
 	}
+	if !root.konst && root.path == nil {
+		p.scalar = root.scalar
+	}
+	if root.write != nil || root.scalar != nil || root.konst {
+		p.write = root.writer()
+	}
 	if p.eval != nil && !c.vmOnly {
 		return p
 	}
-	p.eval, p.test = nil, nil
+	p.eval, p.test, p.scalar, p.write = nil, nil, nil, nil
 	tree := &parser.Tree{Node: root.ast, Source: file.NewSource(c.code)}
 	vmProgram, err := vmcompiler.Compile(tree, c.config)
 	if err != nil {

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"github.com/flowd-io/flowd/engine/doc"
 )
 
 // grammar makes random expressions of the whole language, most of which fail
@@ -55,7 +57,7 @@ func (g *grammar) compound(depth int) string {
 	case 1:
 		return "[" + g.expr(depth-1) + ", " + g.expr(depth-1) + "][" + g.expr(depth-1) + "]"
 	case 2:
-		return "{a: " + g.expr(depth-1) + "}.a"
+		return g.pick("{a: "+g.expr(depth-1)+"}.a", "{c: "+g.expr(depth-1)+", a: this, b: ["+g.expr(depth-1)+", items]}")
 	case 3:
 		return "(" + g.expr(depth-1) + ")[1:]"
 	}
@@ -82,6 +84,11 @@ func agree(t rapid.TB, src string, m *message) (compiled bool) {
 	if got, want := outcome(t, direct, m), outcome(t, onVM, m); got != want {
 		t.Fatalf("%s\nclosures: %s\nVM:       %s", src, got, want)
 	}
+	for form, write := range map[string]func(*program, *message) string{"encoded": encoded, "in a template": inTemplate} {
+		if got, want := write(direct, m), write(onVM, m); got != want {
+			t.Fatalf("%s, %s\nclosures: %s\nVM:       %s", src, form, got, want)
+		}
+	}
 	if direct.kinds&kBool == 0 {
 		return true
 	}
@@ -92,6 +99,29 @@ func agree(t rapid.TB, src string, m *message) (compiled bool) {
 		t.Fatalf("%s\nTest: %v %v\nVM:   %v %v", src, is, err, was, vmErr)
 	}
 	return true
+}
+
+// encoded is what Encode makes of a value, or the error.
+func encoded(p *program, m *message) string {
+	e, out := Expr{p}, []byte(nil)
+	err := e.Encode(m, func(v any) (err error) {
+		out, err = doc.Append(nil, v)
+		return err
+	})
+	return string(out) + limitless(err)
+}
+
+func inTemplate(p *program, m *message) string {
+	out, err := p.appendPart(nil, m)
+	return string(out) + limitless(err)
+}
+
+// limitless is an error, without where exactly a limit was: that differs by a step.
+func limitless(err error) string {
+	if text := textOf(err); !strings.Contains(text, "takes too long") && !strings.Contains(text, "MiB") {
+		return text
+	}
+	return "limit"
 }
 
 // Every operator meets every pair of kinds, as fields and as constants.

@@ -7,6 +7,8 @@ import (
 	"sync"
 
 	"github.com/expr-lang/expr/ast"
+
+	"github.com/flowd-io/flowd/engine/doc"
 )
 
 // pattern is a compiled regular expression. Go's take time linear in the text,
@@ -62,6 +64,23 @@ func (p *pattern) match(f *frame, s *site, text string) bool {
 	return p.re.MatchString(text)
 }
 
+// test decides about a text that is too short to be worth charging for.
+func (p *pattern) test(x scalarFunc) func(*doc.Doc) verdict {
+	if x == nil {
+		return nil
+	}
+	return func(d *doc.Doc) verdict {
+		s, ok := x(d)
+		if !ok || s.kind != kText || len(s.text)*p.size > freeMatch {
+			return unsure
+		}
+		return verdictOf(p.re.MatchString(s.text))
+	}
+}
+
+// freeMatch is what a match may cost, in bytes times instructions, without a charge.
+const freeMatch = 1 << 20
+
 // matches compiles a pattern that is known at load once; others when a message
 // brings them.
 func (c *compiler) matches(n *ast.BinaryNode) node {
@@ -79,6 +98,10 @@ func (c *compiler) matches(n *ast.BinaryNode) node {
 			}
 			return p.match(f, s, text)
 		})
+		if !m.konst {
+			m.test = p.test(l.scalar)
+			m.scalar = testScalar(m.test)
+		}
 		return m
 	}
 	return c.call(n, kBool, []node{l, r}, true, func(f *frame, args []any) any {

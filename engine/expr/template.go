@@ -116,6 +116,11 @@ func (p *program) appendPart(dst []byte, s Source) ([]byte, error) {
 			return append(dst, text...), nil
 		}
 	}
+	if p.scalar != nil {
+		if v, ok := p.scalar(s.Document()); ok && v.kind != kNil {
+			return v.appendText(dst), nil
+		}
+	}
 	v, err := p.run(s)
 	if err != nil {
 		return dst, err

@@ -2,7 +2,6 @@ package expr
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
 	"github.com/flowd-io/flowd/schema"
@@ -10,9 +9,6 @@ import (
 
 // trap is an expression that YAML read as something else.
 type trap struct{ problem, remedy string }
-
-// word is text in which YAML's quotes leave nothing of expr's.
-var word = regexp.MustCompile(`^[\pL_$][\pL\pN_$]*$`)
 
 // trapOf finds what YAML made of an expression before it was read.
 func trapOf(n *schema.Node) *trap {
@@ -38,7 +34,7 @@ func trapOf(n *schema.Node) *trap {
 		}
 	case n.Style != schema.SingleQuoted && n.Style != schema.DoubleQuoted:
 		return nil
-	case n.Text == "true" || n.Text == "false" || n.Text == "nil" || !word.MatchString(n.Text):
+	case n.Text == "true" || n.Text == "false" || n.Text == "nil" || lastWord(n.Text) != n.Text || n.Text == "":
 		return nil
 	}
 	return &trap{

@@ -26,11 +26,7 @@ type Source = expr.Source
 // is null.
 func (l *Line) Apply(src Source, d *doc.Doc) error {
 	if !l.bare {
-		v, err := l.expr.Eval(src)
-		if err != nil {
-			return err
-		}
-		return d.Set(l.to, v)
+		return l.expr.Encode(src, func(v any) error { return d.Set(l.to, v) })
 	}
 	raw, ok, err := src.Document().Raw(l.from)
 	if err != nil {

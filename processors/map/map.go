@@ -76,11 +76,7 @@ func (c *Config) object(_ context.Context, m *engine.Message) error {
 }
 
 func (c *Config) value(_ context.Context, m *engine.Message) error {
-	v, err := c.Whole.Eval(m)
-	if err != nil {
-		return err
-	}
-	return m.SetValue(v)
+	return c.Whole.Encode(m, m.SetValue)
 }
 
 // move makes a part of the document the whole, as it is spelt.

@@ -1,0 +1,270 @@
+package expr
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+	"unsafe"
+
+	"github.com/flowd-io/flowd/engine/doc"
+)
+
+// scalar is a value as its source text has it, without allocation. It is small
+// enough to travel in registers.
+type scalar struct {
+	kind kinds
+	bits uint64 // of a bool, an int or a float64
+	text string
+}
+
+// scalarFunc computes a scalar; ok is false when it takes the evaluation proper,
+// for a rare value or an error.
+type scalarFunc func(*doc.Doc) (s scalar, ok bool)
+
+func intScalar(n int) scalar       { return scalar{kind: kInt, bits: uint64(n)} }
+func floatScalar(f float64) scalar { return scalar{kind: kFloat, bits: math.Float64bits(f)} }
+func textScalar(s string) scalar   { return scalar{kind: kText, text: s} }
+
+func boolScalar(is bool) scalar {
+	if is {
+		return scalar{kind: kBool, bits: 1}
+	}
+	return scalar{kind: kBool}
+}
+
+func (s scalar) is() bool       { return s.bits != 0 }
+func (s scalar) int() int       { return int(s.bits) }
+func (s scalar) float() float64 { return math.Float64frombits(s.bits) }
+
+// number is a scalar to calculate with, as a float.
+func (s scalar) number() (f float64, ok bool) {
+	if s.kind == kInt {
+		return float64(s.int()), true
+	}
+	return s.float(), s.kind == kFloat
+}
+
+// readScalar reads the value at a path.
+func readScalar(d *doc.Doc, p doc.Path) (s scalar, ok bool) {
+	raw, there, err := d.Raw(p)
+	if err != nil {
+		return s, false
+	}
+	if !there || len(raw) == 0 {
+		return scalar{kind: kNil}, true
+	}
+	switch raw[0] {
+	case 'n':
+		return scalar{kind: kNil}, true
+	case 't', 'f':
+		return boolScalar(raw[0] == 't'), true
+	case '"':
+		// What was edited or searched is text that never changes.
+		text := unsafe.String(unsafe.SliceData(raw[1:]), max(0, len(raw)-2))
+		return textScalar(text), strings.IndexByte(text, '\\') < 0
+	case '[', '{':
+		return s, false
+	}
+	if n, ok := doc.ParseInt(raw); ok {
+		return intScalar(n), true
+	}
+	return readFloat(raw)
+}
+
+// readFloat reads a number that a float64 holds. An integer beyond int64 is none.
+func readFloat(raw []byte) (s scalar, ok bool) {
+	for _, c := range raw {
+		if c == '.' || c|0x20 == 'e' {
+			f, ok := doc.ParseFloat(raw)
+			return floatScalar(f), ok
+		}
+	}
+	return s, false
+}
+
+// constantScalar gives a constant to tests; nil when it is no scalar.
+func constantScalar(v any) scalarFunc {
+	var s scalar
+	switch v := v.(type) {
+	case nil:
+		s.kind = kNil
+	case bool:
+		s = boolScalar(v)
+	case int:
+		s = intScalar(v)
+	case float64:
+		s = floatScalar(v)
+	case string:
+		s = textScalar(v)
+	default:
+		return nil
+	}
+	return func(*doc.Doc) (scalar, bool) { return s, true }
+}
+
+func coalesceScalar(l, r scalarFunc) scalarFunc {
+	if l == nil || r == nil {
+		return nil
+	}
+	return func(d *doc.Doc) (scalar, bool) {
+		if s, ok := l(d); !ok || s.kind != kNil {
+			return s, ok
+		}
+		return r(d)
+	}
+}
+
+// choiceScalar is cond ? a : b.
+func choiceScalar(cond func(*doc.Doc) verdict, a, b scalarFunc) scalarFunc {
+	if cond == nil || a == nil || b == nil {
+		return nil
+	}
+	return func(d *doc.Doc) (scalar, bool) {
+		switch cond(d) {
+		case yes:
+			return a(d)
+		case no:
+			return b(d)
+		}
+		return scalar{}, false
+	}
+}
+
+// testScalar is what a test says, as a value.
+func testScalar(test func(*doc.Doc) verdict) scalarFunc {
+	if test == nil {
+		return nil
+	}
+	return func(d *doc.Doc) (scalar, bool) {
+		v := test(d)
+		return boolScalar(v == yes), v != unsure
+	}
+}
+
+// calculations are the operators on two numbers. What is not ok, such as an
+// overflow, is an error of the operator itself.
+var calculations = map[string]func(a, b scalar) (s scalar, ok bool){
+	"+": func(a, b scalar) (scalar, bool) {
+		if a.kind == kInt && b.kind == kInt {
+			sum := a.int() + b.int()
+			return intScalar(sum), (sum > a.int()) == (b.int() > 0)
+		}
+		return calculated(a, b, func(x, y float64) float64 { return x + y })
+	},
+	"-": func(a, b scalar) (scalar, bool) {
+		if a.kind == kInt && b.kind == kInt {
+			diff := a.int() - b.int()
+			return intScalar(diff), (diff < a.int()) == (b.int() > 0)
+		}
+		return calculated(a, b, func(x, y float64) float64 { return x - y })
+	},
+	"*": func(a, b scalar) (scalar, bool) {
+		if a.kind == kInt && b.kind == kInt {
+			const half = 1 << 31 // products of what is smaller always fit
+			x, y := a.int(), b.int()
+			return intScalar(x * y), -half < x && x < half && -half < y && y < half
+		}
+		return calculated(a, b, func(x, y float64) float64 { return x * y })
+	},
+	"/": func(a, b scalar) (scalar, bool) {
+		return calculated(a, b, func(x, y float64) float64 { return x / y })
+	},
+	"%": func(a, b scalar) (scalar, bool) {
+		if a.kind != kInt || b.kind != kInt || b.int() == 0 {
+			return scalar{}, false
+		}
+		return intScalar(a.int() % b.int()), true
+	},
+}
+
+func calculated(a, b scalar, op func(x, y float64) float64) (s scalar, ok bool) {
+	x, xok := a.number()
+	y, yok := b.number()
+	f := op(x, y)
+	return floatScalar(f), xok && yok && f-f == 0 // neither infinite nor undefined
+}
+
+// calculationOf is the scalar of an operator, if both sides are scalars.
+func calculationOf(op string, l, r node) scalarFunc {
+	run := calculations[op]
+	if run == nil || l.scalar == nil || r.scalar == nil {
+		return nil
+	}
+	return func(d *doc.Doc) (scalar, bool) {
+		a, ok := l.scalar(d)
+		if !ok {
+			return a, false
+		}
+		b, ok := r.scalar(d)
+		if !ok {
+			return b, false
+		}
+		return run(a, b)
+	}
+}
+
+// negated is -x.
+func negatedScalar(x scalarFunc) scalarFunc {
+	if x == nil {
+		return nil
+	}
+	return func(d *doc.Doc) (scalar, bool) {
+		switch s, ok := x(d); {
+		case ok && s.kind == kInt && s.int() != math.MinInt:
+			return intScalar(-s.int()), true
+		case ok && s.kind == kFloat:
+			return floatScalar(-s.float()), true
+		}
+		return scalar{}, false
+	}
+}
+
+// lengthScalar is len(x) of a text.
+func lengthScalar(x scalarFunc) scalarFunc {
+	if x == nil {
+		return nil
+	}
+	return func(d *doc.Doc) (scalar, bool) {
+		s, ok := x(d)
+		return intScalar(utf8.RuneCountInString(s.text)), ok && s.kind == kText
+	}
+}
+
+// append appends the scalar as JSON, as doc.Append does.
+func (s scalar) append(dst []byte) []byte {
+	switch s.kind {
+	case kBool:
+		return strconv.AppendBool(dst, s.is())
+	case kInt:
+		return strconv.AppendInt(dst, int64(s.int()), 10)
+	case kFloat:
+		return doc.AppendFloat(dst, s.float())
+	case kText:
+		return doc.AppendString(dst, s.text)
+	}
+	return append(dst, "null"...)
+}
+
+// appendText appends the scalar as appendText does its value.
+func (s scalar) appendText(dst []byte) []byte {
+	if s.kind == kText {
+		return append(dst, s.text...)
+	}
+	return s.append(dst)
+}
+
+// value is the scalar as evaluations have it.
+func (s scalar) value() any {
+	switch s.kind {
+	case kBool:
+		return s.is()
+	case kInt:
+		return s.int()
+	case kFloat:
+		return s.float()
+	case kText:
+		return s.text
+	}
+	return nil
+}
