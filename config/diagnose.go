@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"sync"
 )
 
 // diagnose reads text that is not YAML line by line and returns the first of
@@ -42,10 +43,16 @@ type level struct {
 }
 
 var (
-	missingSpace = regexp.MustCompile(`^([\w.-]+):([^\s:/].*)$`)
-	equalsSign   = regexp.MustCompile(`^([\w.-]+)\s*=\s*(\S.*)$`)
-	missingColon = regexp.MustCompile(`^([\w.-]+)(?:\s+(\S.*))?$`)
+	missingSpace = onMistake(`^([\w.-]+):([^\s:/].*)$`)
+	equalsSign   = onMistake(`^([\w.-]+)\s*=\s*(\S.*)$`)
+	missingColon = onMistake(`^([\w.-]+)(?:\s+(\S.*))?$`)
 )
+
+// onMistake is a regular expression that only files with mistakes need: it is
+// compiled on first use.
+func onMistake(text string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
+}
 
 // line reads the line at s.at, and the following ones as far as a value of it
 // reaches.
@@ -116,7 +123,7 @@ func (s *scan) entry(off, end int, behindDash bool) *finding {
 // of an open key above, or a key that lacks its colon.
 func (s *scan) bare(off, end, col int) *finding {
 	rest := strings.TrimRight(s.text[off:end], " \t")
-	m := missingSpace.FindStringSubmatch(rest)
+	m := missingSpace().FindStringSubmatch(rest)
 	if m != nil {
 		return &finding{off + len(m[1]), "a space is missing behind the colon", fmt.Sprintf("write `%s: %s`", m[1], m[2])}
 	}
@@ -126,10 +133,10 @@ func (s *scan) bare(off, end, col int) *finding {
 	if top := s.top(); top == nil || top.open && top.col < col {
 		return s.value(off, end)
 	}
-	if m := equalsSign.FindStringSubmatch(rest); m != nil {
+	if m := equalsSign().FindStringSubmatch(rest); m != nil {
 		return &finding{off, "a key ends with a colon, not with an equals sign", fmt.Sprintf("write `%s: %s`", m[1], m[2])}
 	}
-	if m := missingColon.FindStringSubmatch(rest); m != nil {
+	if m := missingColon().FindStringSubmatch(rest); m != nil {
 		return &finding{off, fmt.Sprintf("a colon is missing behind %q", m[1]), "write `" + strings.TrimRight(m[1]+": "+m[2], " ") + "`"}
 	}
 	return &finding{off, "this line is neither `key: value` nor a list item", "write `key: value`, or indent it below the value that it continues"}

@@ -71,7 +71,7 @@ func (at places) collect(n *schema.Node) {
 // peerWord gives an unknown key that is a word of another system its remedy,
 // and says whether it is one for a type.
 func peerWord(p *schema.Problem, word string) (isType bool) {
-	for _, at := range peers {
+	for _, at := range peers() {
 		if remedy := at.words[word]; remedy != "" && at.path.MatchString(p.Path) {
 			p.Remedy = remedy
 			return false
@@ -90,7 +90,7 @@ func peerWord(p *schema.Problem, word string) (isType bool) {
 // wrongKind explains how a value came to be of the wrong kind.
 func wrongKind(p *schema.Problem, n *schema.Node) {
 	if n.Kind == schema.TextNode && n.Style == schema.Plain {
-		if m := missingSpace.FindStringSubmatch(n.Text); m != nil {
+		if m := missingSpace().FindStringSubmatch(n.Text); m != nil {
 			first, _, _ := strings.Cut(m[2], "\n")
 			p.Message, p.Remedy = "a space is missing behind the colon, so that this is text", fmt.Sprintf("write `%s: %s`", m[1], first)
 			return
@@ -134,7 +134,7 @@ func nameless(p *schema.Problem) {
 
 // peerValue gives a value that is a word of another system its remedy.
 func peerValue(p *schema.Problem, n *schema.Node) {
-	for _, at := range peerValues {
+	for _, at := range peerValues() {
 		if remedy := at.words[n.Text]; remedy != "" && at.path.MatchString(p.Path) {
 			p.Remedy = remedy
 		}

@@ -1,20 +1,21 @@
 package config
 
 import (
+	"errors"
 	"regexp"
+	"strconv"
+	"strings"
+	"sync"
 
 	"gopkg.in/yaml.v3"
 
 	"github.com/flowd-io/flowd/schema"
 )
 
-// The plain scalars that YAML's core schema takes for more than text, and the
-// dates that YAML 1.1 knew: people still expect those to be special.
-var (
-	intText   = regexp.MustCompile(`^(?:[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)$`)
-	floatText = regexp.MustCompile(`^(?:[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$`)
-	dateText  = regexp.MustCompile(`^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:[Tt \t].*)?$`)
-)
+// dateText is a date that YAML 1.1 knew: people still expect it to be special.
+var dateText = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:[Tt \t].*)?$`)
+})
 
 // kindOf is the kind of a scalar, and the tag that says more than the kind:
 // an explicit one, or !!timestamp for a plain date.
@@ -26,12 +27,13 @@ func kindOf(n *yaml.Node) (kind schema.NodeKind, tag string) {
 		return schema.TextNode, ""
 	}
 	kind = plainKind(n.Value)
-	if kind == schema.TextNode && dateText.MatchString(n.Value) {
+	if kind == schema.TextNode && len(n.Value) > 4 && n.Value[4] == '-' && dateText().MatchString(n.Value) {
 		tag = "!!timestamp"
 	}
 	return kind, tag
 }
 
+// plainKind is what YAML's core schema takes a plain scalar for.
 func plainKind(text string) schema.NodeKind {
 	switch text {
 	case "", "~", "null", "Null", "NULL":
@@ -40,12 +42,44 @@ func plainKind(text string) schema.NodeKind {
 		return schema.BoolNode
 	}
 	switch {
-	case intText.MatchString(text):
+	case isInt(text):
 		return schema.IntNode
-	case floatText.MatchString(text):
+	case isFloat(text):
 		return schema.FloatNode
 	}
 	return schema.TextNode
+}
+
+func isInt(text string) bool {
+	digits := "0123456789"
+	switch {
+	case strings.HasPrefix(text, "0o"):
+		text, digits = text[2:], "01234567"
+	case strings.HasPrefix(text, "0x"):
+		text, digits = text[2:], "0123456789abcdefABCDEF"
+	case text != "" && (text[0] == '-' || text[0] == '+'):
+		text = text[1:]
+	}
+	return text != "" && strings.TrimLeft(text, digits) == ""
+}
+
+func isFloat(text string) bool {
+	switch text {
+	case ".nan", ".NaN", ".NAN":
+		return true
+	}
+	if text != "" && (text[0] == '-' || text[0] == '+') {
+		text = text[1:]
+	}
+	switch text {
+	case ".inf", ".Inf", ".INF":
+		return true
+	case "":
+		return false
+	}
+	// Go reads 0x1p-2 and Inf, too, and a second sign nowhere.
+	_, err := strconv.ParseFloat(text, 64)
+	return !errors.Is(err, strconv.ErrSyntax) && strings.TrimLeft(text[:1], "0123456789.") == "" && strings.TrimLeft(text, "0123456789.eE+-") == ""
 }
 
 func taggedKind(tag string) schema.NodeKind {

@@ -24,9 +24,12 @@ func (l *loader) checkLimits() {
 	for _, f := range l.files {
 		for _, in := range []any{f.spec.Pipeline, f.spec.Resources.Steps} {
 			walk(reflect.ValueOf(in), 0, func(v reflect.Value) {
-				r, ok := v.Interface().(engine.RateLimit)
+				if v.Type() != limitType {
+					return
+				}
+				r := v.Interface().(engine.RateLimit)
 				switch {
-				case !ok || r.Place.Node == nil:
+				case r.Place.Node == nil:
 				case r.Name == "":
 					l.limit(r)
 				default:

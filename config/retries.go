@@ -15,7 +15,8 @@ import (
 func (c *checker) retries() {
 	for _, in := range []any{c.spec.Pipeline, c.spec.Resources.Steps} {
 		walk(reflect.ValueOf(in), 0, func(v reflect.Value) {
-			if r, ok := v.Interface().(engine.Retry); ok {
+			if v.Type() == retryType {
+				r := v.Interface().(engine.Retry)
 				if all := c.spec.Engine.OnFailure.Retry; all != nil {
 					r = r.Over(*all)
 				}

@@ -2,7 +2,6 @@ package config
 
 import (
 	"errors"
-	"regexp"
 	"strconv"
 	"strings"
 
@@ -59,12 +58,12 @@ func secondOpinion(src *source) (off int, message string, ok bool) {
 	return src.lines[p.Line-1] + len(line), e.Message, true
 }
 
-var lineNumber = regexp.MustCompile(`^(?:yaml: )?(?:line (\d+): )?`)
+var lineNumber = onMistake(`^(?:yaml: )?(?:line (\d+): )?`)
 
 // parserLine is the line, 1 when there is none, and the message of an error of
 // the first parser.
 func parserLine(err error) (line int, message string) {
-	m := lineNumber.FindStringSubmatch(err.Error())
+	m := lineNumber().FindStringSubmatch(err.Error())
 	line, _ = strconv.Atoi(m[1])
 	return max(line, 1), strings.TrimPrefix(err.Error(), m[0])
 }

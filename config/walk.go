@@ -3,6 +3,7 @@ package config
 import (
 	"cmp"
 	"reflect"
+	"sync"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/schema"
@@ -22,6 +23,9 @@ type use struct {
 func uses(v any) []use {
 	var found []use
 	walk(reflect.ValueOf(v), 0, func(x reflect.Value) {
+		if !isComponent[x.Type()] {
+			return // Interface makes a copy
+		}
 		switch p := x.Interface().(type) {
 		case engine.Plugin[engine.Input]:
 			found = append(found, use{"input", p.Name, p.Config, p.Place})
@@ -32,6 +36,12 @@ func uses(v any) []use {
 		}
 	})
 	return found
+}
+
+var isComponent = map[reflect.Type]bool{
+	reflect.TypeFor[engine.Plugin[engine.Input]]():     true,
+	reflect.TypeFor[engine.Plugin[engine.Processor]](): true,
+	reflect.TypeFor[engine.Plugin[engine.Output]]():    true,
 }
 
 // eachStep calls f for every step in v, those inside of others included. Steps
@@ -49,6 +59,8 @@ func stepName(s *engine.StepSpec) string { return cmp.Or(s.Name, s.Use.Name) }
 
 var (
 	stepType  = reflect.TypeFor[engine.StepSpec]()
+	limitType = reflect.TypeFor[engine.RateLimit]()
+	retryType = reflect.TypeFor[engine.Retry]()
 	placeType = reflect.TypeFor[schema.Place]()
 	nodeType  = reflect.TypeFor[schema.Node]()
 )
@@ -65,33 +77,71 @@ func walk(v reflect.Value, depth int, visit func(reflect.Value)) {
 			walk(v.Elem(), depth+1, visit)
 		}
 	case reflect.Slice, reflect.Array:
-		if holdsNothing(v.Type().Elem().Kind()) {
+		if holdsNothing(v.Type().Elem()) {
 			return
 		}
 		for i := range v.Len() {
 			walk(v.Index(i), depth+1, visit)
 		}
 	case reflect.Map:
+		if holdsNothing(v.Type().Elem()) {
+			return
+		}
 		for it := v.MapRange(); it.Next(); {
 			walk(it.Value(), depth+1, visit)
 		}
 	case reflect.Struct:
 		visit(v)
-		if entries := v.MethodByName("Entries"); entries.IsValid() && entries.Type().NumIn() == 0 && entries.Type().NumOut() == 1 {
-			walk(entries.Call(nil)[0], depth+1, visit)
+		w := wayInto(v.Type())
+		if w.entries >= 0 {
+			walk(v.Method(w.entries).Call(nil)[0], depth+1, visit)
 			return
 		}
-		for i := range v.NumField() {
-			if v.Type().Field(i).IsExported() {
-				walk(v.Field(i), depth+1, visit)
-			}
+		for _, i := range w.fields {
+			walk(v.Field(i), depth+1, visit)
 		}
 	}
 }
 
-// holdsNothing says whether values of a kind have no components inside.
-func holdsNothing(k reflect.Kind) bool {
-	return k != reflect.Struct && k != reflect.Pointer && k != reflect.Interface && k != reflect.Slice && k != reflect.Map && k != reflect.Array
+// way is how walk goes on from a struct.
+type way struct {
+	entries int   // the method Entries of an ordered map, or -1
+	fields  []int // that may hold structs
+}
+
+// ways are kept by type: every file has the same types, and is walked many times.
+var ways sync.Map
+
+func wayInto(t reflect.Type) way {
+	if w, known := ways.Load(t); known {
+		return w.(way)
+	}
+	w := way{entries: -1}
+	if m, ok := t.MethodByName("Entries"); ok && m.Type.NumIn() == 1 && m.Type.NumOut() == 1 {
+		w.entries = m.Index
+	}
+	for i := range t.NumField() {
+		if f := t.Field(i); f.IsExported() && !holdsNothing(f.Type) {
+			w.fields = append(w.fields, i)
+		}
+	}
+	ways.Store(t, w)
+	return w
+}
+
+// holdsNothing says whether values of a type have no structs inside that walk visits.
+func holdsNothing(t reflect.Type) bool {
+	for range maxDepth {
+		switch t.Kind() {
+		case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map:
+			t = t.Elem()
+		case reflect.Struct:
+			return t == placeType || t == nodeType
+		default:
+			return t.Kind() != reflect.Interface
+		}
+	}
+	return false
 }
 
 // name is what a component's configuration names: it is text, or a struct with

@@ -407,7 +407,7 @@ func TestOfRefusesMistakes(t *testing.T) {
 					t.Errorf("panic is %q, want %q in it", got, test.want)
 				}
 			}()
-			schema.Of(test.defaults)
+			schema.Of(test.defaults).New()
 		})
 	}
 }

@@ -25,14 +25,14 @@ type Field struct {
 // Fields are the fields of a struct type and of the structs in it, in order.
 // Components are not opened: their types have references of their own.
 func (t *Type) Fields() []Field {
-	if t.shape == nil {
+	if t.shape() == nil {
 		return nil
 	}
 	v := t.value()
 	for v.Kind() == reflect.Pointer && !v.IsNil() {
 		v = v.Elem()
 	}
-	return listed(nil, "", t.shape, v, map[*shape]bool{})
+	return listed(nil, "", t.shape(), v, map[*shape]bool{})
 }
 
 // Text is how docs call a value of the type: "duration", "list of text".
@@ -40,7 +40,7 @@ func (t *Type) Text() string {
 	if t.text != "" {
 		return t.text
 	}
-	return t.shape.text()
+	return t.shape().text()
 }
 
 // noun is Text in a sentence: "a duration such as 2s".
@@ -48,7 +48,7 @@ func (t *Type) noun() string {
 	if t.text != "" {
 		return t.text
 	}
-	return t.shape.expected()
+	return t.shape().expected()
 }
 
 func listed(all []Field, prefix string, s *shape, v reflect.Value, open map[*shape]bool) []Field {

@@ -43,7 +43,7 @@ func (b *SchemaBuilder) Definitions() map[string]any { return b.definitions }
 
 // Type is the schema of a type.
 func (b *SchemaBuilder) Type(t *Type) map[string]any {
-	if t.shape == nil {
+	if t.shape() == nil {
 		forms := make([]any, len(t.anyOf))
 		for i, a := range t.anyOf {
 			forms[i] = b.Type(a)
@@ -53,7 +53,7 @@ func (b *SchemaBuilder) Type(t *Type) map[string]any {
 	if len(t.words) > 0 {
 		return words(textKind, t.words)
 	}
-	return b.value(t.shape, t.value(), nil)
+	return b.value(t.shape(), t.value(), nil)
 }
 
 // value is the schema of a shape with its defaults; f is the field that holds
@@ -227,7 +227,7 @@ func (b *SchemaBuilder) variants(v Variants) map[string]any {
 		if b.definitions[definition] == nil {
 			b.set(definition, func() map[string]any {
 				t := v.Variant(name)
-				if t.lackingWithout(t.value()) || slices.ContainsFunc(t.shape.list, func(f *field) bool { return f.check.required }) {
+				if t.lackingWithout(t.value()) || slices.ContainsFunc(t.shape().list, func(f *field) bool { return f.check.required }) {
 					return b.Type(t)
 				}
 				return orNull(b.Type(t))

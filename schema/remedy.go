@@ -93,7 +93,7 @@ func asVariant(variants Variants, text string) string {
 	switch {
 	case t == nil:
 		return listTypes(variants)
-	case t.lackingWithout(t.value()) || t.shape.main != nil || slices.ContainsFunc(t.shape.list, func(f *field) bool { return f.check.required }):
+	case t.lackingWithout(t.value()) || t.shape().main != nil || slices.ContainsFunc(t.shape().list, func(f *field) bool { return f.check.required }):
 		return "write {" + name + ": …}"
 	}
 	return "write {" + name + ": {}}"
@@ -103,7 +103,7 @@ func asVariant(variants Variants, text string) string {
 // of the component's type, or beside the type; "" when nobody knows it.
 func (r *recordDecoder) elsewhere(key string) string {
 	if of, ok := r.taken[r.at.path]; ok && r.s.variant != nil {
-		if t := r.variants().Variant(of.name); t.shape != nil && t.shape.by[key] != nil {
+		if t := r.variants().Variant(of.name); t.shape() != nil && t.shape().by[key] != nil {
 			return fmt.Sprintf("it belongs to the type: write {%s: {%s: …}}", of.name, key)
 		}
 	}

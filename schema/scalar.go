@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"reflect"
-	"regexp"
 	"strconv"
 	"strings"
 )
@@ -121,10 +120,16 @@ func parseBool(text string) (bool, error) {
 	return false, remedied{message, ""}
 }
 
-var decimal = regexp.MustCompile(`^[-+]?(0|[1-9][0-9]*)$`)
+// decimal says whether text is a whole number that all readers read alike.
+func decimal(text string) bool {
+	if text != "" && (text[0] == '-' || text[0] == '+') {
+		text = text[1:]
+	}
+	return text == "0" || text != "" && text[0] != '0' && strings.TrimLeft(text, "0123456789") == ""
+}
 
 func parseWhole(v reflect.Value, s *shape, text string) error {
-	if !decimal.MatchString(text) {
+	if !decimal(text) {
 		return remedied{"is not a whole number", asWhole(text)}
 	}
 	bits := s.rt.Bits()
@@ -148,7 +153,7 @@ func parseWhole(v reflect.Value, s *shape, text string) error {
 // asWhole says how to write a number that was written in a way that readers
 // disagree about, or "".
 func asWhole(text string) string {
-	if plain := strings.TrimLeft(text, "0"); decimal.MatchString(plain) {
+	if plain := strings.TrimLeft(text, "0"); decimal(plain) {
 		if octal, err := strconv.ParseInt(text, 8, 64); err == nil {
 			return fmt.Sprintf("write %s, or %d for the octal number", plain, octal)
 		}
@@ -163,13 +168,11 @@ func asWhole(text string) string {
 	return ""
 }
 
-var number = regexp.MustCompile(`^[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][-+]?[0-9]+)?$`)
-
 func parseFloat(text string) (float64, error) {
-	if !number.MatchString(text) {
+	f, err := strconv.ParseFloat(text, 64) // which takes 0x1p-2 and Inf, too
+	if errors.Is(err, strconv.ErrSyntax) || strings.TrimLeft(text, "0123456789.eE+-") != "" {
 		return 0, remedied{"is not a number", ""}
 	}
-	f, err := strconv.ParseFloat(text, 64)
 	if err != nil {
 		return 0, errors.New("is out of range for a number")
 	}

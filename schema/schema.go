@@ -22,29 +22,45 @@
 // the field's type, which reads it with [Decoder.Tag].
 package schema
 
-import "reflect"
+import (
+	"reflect"
+	"sync"
+)
 
 // Type describes a configuration value: what a decoder, a linter, an editor and
 // a reader of the docs need to know. It is safe for concurrent use.
 type Type struct {
 	defaults reflect.Value
-	shape    *shape
 	text     string  // of AnyOf
 	anyOf    []*Type // of AnyOf
 	words    []string
+
+	once sync.Once
+	of   *shape // of the defaults: see shape
 }
 
 // Words are an example of [AnyOf] for text that is one of a few words.
 type Words []string
 
-// Of reads the config value that holds a plugin's defaults. It panics when a
-// tag makes no sense: that is a mistake of the plugin's author, seen at start.
+// Of takes the config value that holds a plugin's defaults. Its tags are read on
+// first use, for a program starts with many plugins and uses few. That panics when a
+// tag makes no sense: a mistake of the plugin's author.
 func Of(defaults any) *Type {
 	v := reflect.ValueOf(defaults)
 	if !v.IsValid() {
 		panic("schema: Of(nil): give a config value, such as struct{}{}")
 	}
-	return &Type{defaults: v, shape: describe(v.Type())}
+	return &Type{defaults: v}
+}
+
+// shape is what the tags say, or nil: that of AnyOf.
+func (t *Type) shape() *shape {
+	t.once.Do(func() {
+		if t.defaults.IsValid() {
+			t.of = describe(t.defaults.Type())
+		}
+	})
+	return t.of
 }
 
 // AnyOf describes a value that may have the type of any of the examples; text
@@ -54,7 +70,7 @@ func AnyOf(text string, examples ...any) *Type {
 	for _, e := range examples {
 		a := Of(e)
 		if words, ok := e.(Words); ok {
-			a = &Type{shape: describe(reflect.TypeFor[string]()), defaults: reflect.ValueOf(""), words: words}
+			a = &Type{defaults: reflect.ValueOf(""), words: words}
 		}
 		t.anyOf = append(t.anyOf, a)
 	}
@@ -65,7 +81,7 @@ func AnyOf(text string, examples ...any) *Type {
 func (t *Type) New() any {
 	d := NewDecoder(func(string) (string, bool, error) { return "", false, nil })
 	v := t.value()
-	d.fill(v, t.shape)
+	d.fill(v, t.shape())
 	return v.Interface()
 }
 
@@ -74,10 +90,10 @@ func (t *Type) New() any {
 func (t *Type) Decode(d *Decoder, n *Node) any {
 	v := t.value()
 	if n.Kind == NullNode && t.lackingWithout(v) {
-		d.Report(n, Problem{Code: Required, Message: "needs a value: " + t.shape.expected(), Remedy: "write it behind the colon"})
+		d.Report(n, Problem{Code: Required, Message: "needs a value: " + t.shape().expected(), Remedy: "write it behind the colon"})
 		return v.Interface()
 	}
-	d.decode(n, v, t.shape)
+	d.decode(n, v, t.shape())
 	return v.Interface()
 }
 
@@ -92,7 +108,7 @@ func (t *Type) value() reflect.Value {
 // lackingWithout says whether a configuration can't be left out: it is one
 // value, and that has no default.
 func (t *Type) lackingWithout(v reflect.Value) bool {
-	switch t.shape.kind {
+	switch t.shape().kind {
 	case recordKind, pointerKind, rawKind, boolKind:
 		return false
 	}

@@ -208,7 +208,7 @@ func (t *Type) takesMap() bool {
 			return true
 		}
 	}
-	return t.shape != nil && t.shape.kind != customKind && t.shape.takesMap()
+	return t.shape() != nil && t.shape().kind != customKind && t.shape().takesMap()
 }
 
 // described is what a type says of itself, or nil.

@@ -49,9 +49,9 @@ func limit(word string) int {
 }
 
 // plain is a word without what spellings differ in: maxInFlight, max-in-flight.
-func plain(word string) string {
-	return strings.ToLower(strings.NewReplacer("_", "", "-", "", " ", "").Replace(word))
-}
+func plain(word string) string { return strings.ToLower(separators.Replace(word)) }
+
+var separators = strings.NewReplacer("_", "", "-", "", " ", "")
 
 // distance is the number of slips between two words: a letter too many, too few
 // or wrong, or two swapped. Words of very different length are just far apart.

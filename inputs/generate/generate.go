@@ -47,8 +47,11 @@ type input struct {
 
 	src  source
 	body []byte // of a constant
-	free []byte // empty; memory for bodies
 	due  time.Time
+
+	free  []byte // empty; memory for bodies
+	block int    // size of the last such block
+	need  int    // what must be free for the next body
 }
 
 func newInput(c Config, env engine.Env) (engine.Input, error) {
@@ -114,8 +117,9 @@ func (in *input) pace(ctx context.Context, most int) int {
 }
 
 const (
-	block = 64 << 10
-	small = 4 << 10 // bodies below share blocks
+	firstBlock = 1 << 10 // one that makes a message a day takes no more
+	block      = 64 << 10
+	small      = 4 << 10 // bodies below share blocks
 )
 
 func (in *input) add(b *engine.Batch) {
@@ -124,14 +128,16 @@ func (in *input) add(b *engine.Batch) {
 		b.Add(in.body)
 		return
 	}
-	if cap(in.free) < small {
-		in.free = make([]byte, 0, block)
+	if cap(in.free) < in.need {
+		in.block = min(max(2*in.block, firstBlock), block)
+		in.free = make([]byte, 0, in.block)
 	}
 	body, err := in.cfg.Body.AppendBody(in.free, &in.src)
 	if err != nil {
 		b.Add(nil).Fail(err)
 		return
 	}
+	in.need = min(len(body), small)
 	if len(body) <= cap(in.free) {
 		in.free = in.free[len(body):cap(in.free)][:0]
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -157,10 +156,8 @@ func withoutErrors(all []Attribute) []Attribute {
 	return all
 }
 
-var nameForm = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
-
 func attributeName(name string) bool {
-	if len(name) > 256 || !nameForm.MatchString(name) {
+	if !only(name, inNames+".", 256) || name[0] == '.' || name[len(name)-1] == '.' || strings.Contains(name, "..") {
 		return false
 	}
 	low := strings.ToLower(name)

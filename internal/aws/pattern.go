@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"iter"
 	"path"
-	"regexp"
 	"strings"
 
 	awssdk "github.com/aws/aws-sdk-go-v2/aws"
@@ -14,7 +13,8 @@ import (
 
 const special = `*?[\`
 
-var queuePattern = regexp.MustCompile(`^[][A-Za-z0-9_.*?\\^-]{1,200}$`)
+// inPatterns are the characters of patterns: those of names, and the special ones.
+const inPatterns = inNames + special + ".]^"
 
 // IsPattern says whether a text is a pattern of names, as of [path.Match], and not a
 // name, URL or ARN: a name has none of the characters that are special in patterns.
@@ -24,7 +24,7 @@ func IsPattern(text string) bool {
 
 // CheckPattern says what is wrong with a pattern.
 func CheckPattern(pattern string) (message, remedy string) {
-	if _, err := path.Match(pattern, ""); err != nil || !queuePattern.MatchString(pattern) {
+	if _, err := path.Match(pattern, ""); err != nil || !only(pattern, inPatterns, 200) {
 		return fmt.Sprintf("%q is no pattern of names of queues", pattern), "write letters, digits, - and _, with * for any of them, ? for one and [a-z] for one of these"
 	}
 	return "", ""

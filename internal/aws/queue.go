@@ -7,6 +7,7 @@ import (
 	"path"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/aws/arn"
@@ -23,18 +24,25 @@ type Queue struct {
 	URL     string // "" is to be asked for
 }
 
-var (
-	queueName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,80}$`)
-	account   = regexp.MustCompile(`^[0-9]{12}$`)
-	inHost    = regexp.MustCompile(`^(?:sqs\.([a-z0-9-]+)|([a-z0-9-]+)\.queue)\.amazonaws\.com(?:\.cn)?$`)
-)
+// inNames are the characters of names of queues and, beside dots, of attributes.
+const inNames = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
+
+// only says whether text has 1 to most characters, of these only.
+func only(text, these string, most int) bool {
+	return text != "" && len(text) <= most && strings.TrimLeft(text, these) == ""
+}
+
+// inHost finds the region in the name of a host.
+var inHost = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^(?:sqs\.([a-z0-9-]+)|([a-z0-9-]+)\.queue)\.amazonaws\.com(?:\.cn)?$`)
+})
 
 // ParseQueue reads a name, URL or ARN; the error says what is wrong with it.
 func ParseQueue(text string) (q Queue, err error) {
 	switch {
 	case strings.HasPrefix(text, "arn:"):
 		a, err := arn.Parse(text)
-		if err != nil || a.Service != "sqs" || a.Region == "" || !account.MatchString(a.AccountID) {
+		if err != nil || a.Service != "sqs" || a.Region == "" || len(a.AccountID) != 12 || !only(a.AccountID, "0123456789", 12) {
 			return q, fmt.Errorf("%q is no ARN of a queue (write arn:aws:sqs:REGION:ACCOUNT:NAME)", text)
 		}
 		q = Queue{Name: a.Resource, Account: a.AccountID, Region: a.Region}
@@ -44,7 +52,7 @@ func ParseQueue(text string) (q Queue, err error) {
 			return q, fmt.Errorf("%q is no URL of a queue (write https://sqs.REGION.amazonaws.com/ACCOUNT/NAME)", redact(text))
 		}
 		q = Queue{Name: path.Base(u.Path), URL: text}
-		if m := inHost.FindStringSubmatch(u.Hostname()); m != nil {
+		if m := inHost().FindStringSubmatch(u.Hostname()); m != nil {
 			q.Region = m[1] + m[2]
 		}
 	default:
@@ -53,7 +61,7 @@ func ParseQueue(text string) (q Queue, err error) {
 	if strings.ContainsAny(q.Name, special) && q.Name != text {
 		return q, fmt.Errorf("%q is a pattern in an ARN or URL (write the pattern of the names alone, and `region`)", q.Name)
 	}
-	if len(q.Name) > 80 || !queueName.MatchString(strings.TrimSuffix(q.Name, ".fifo")) {
+	if len(q.Name) > 80 || !only(strings.TrimSuffix(q.Name, ".fifo"), inNames, 80) {
 		return q, fmt.Errorf("%q is no name of a queue (write up to 80 letters, digits, - and _, with .fifo at the end of a FIFO queue's)", q.Name)
 	}
 	return q, nil

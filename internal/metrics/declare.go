@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -33,9 +32,6 @@ type Spec struct {
 }
 
 var (
-	metricName = regexp.MustCompile(`^[a-zA-Z_:][a-zA-Z0-9_:]*$`)
-	labelName  = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
-
 	// reserved are the prefixes of what a process exposes beside its pipelines'
 	// metrics: two of one name would spoil all of them.
 	reserved = []string{"flowd_", "go_", "process_", "promhttp_"}
@@ -44,9 +40,16 @@ var (
 	parts = []string{"_bucket", "_count", "_sum"}
 )
 
+// letters are those with which names begin; digits may follow.
+const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_"
+
+func named(name, letters string) bool {
+	return name != "" && strings.Contains(letters, name[:1]) && strings.TrimLeft(name, letters+"0123456789") == ""
+}
+
 // CheckName is nil for a name that a metric can have.
 func CheckName(name string) error {
-	if !metricName.MatchString(name) {
+	if !named(name, letters+":") {
 		return fmt.Errorf("%q is no metric name (use letters, digits and _, as in orders_total)", clipped(name))
 	}
 	for _, prefix := range reserved {
@@ -60,7 +63,7 @@ func CheckName(name string) error {
 // CheckLabel is nil for a name that a label of a metric of this kind can have.
 func CheckLabel(name string, kind Kind) error {
 	switch {
-	case !labelName.MatchString(name):
+	case !named(name, letters):
 		return fmt.Errorf("%q is no label name (use letters, digits and _)", clipped(name))
 	case strings.HasPrefix(name, "__"):
 		return fmt.Errorf("labels that begin with __ are Prometheus' own (write %s)", strings.TrimLeft(name, "_"))
