@@ -134,6 +134,35 @@ func send(w http.ResponseWriter, status int, r *reply.Reply) {
 	_, _ = w.Write(r.Body) // a client that is gone by now has nothing to be told
 }
 
+// refusal is why a request is not kept, or nothing can be said about it.
+type refusal struct {
+	status int
+	why    string
+	wait   time.Duration // until it helps to come again
+	close  bool          // the connection, too
+}
+
+var (
+	draining = &refusal{status: http.StatusServiceUnavailable, why: "the pipeline is draining", close: true}
+	full     = &refusal{status: http.StatusServiceUnavailable, why: "the pipeline is full"}
+	tooSlow  = &refusal{status: http.StatusGatewayTimeout, why: "the messages have not reached their fate in time"}
+)
+
+// limited refuses a request that a rate limit keeps from being read.
+func limited(wait time.Duration) *refusal {
+	return &refusal{status: http.StatusTooManyRequests, why: "the rate limit is used up", wait: wait}
+}
+
+func (f *refusal) answer(w http.ResponseWriter) {
+	if f.close {
+		w.Header().Set("Connection", "close")
+	}
+	if f.status == http.StatusTooManyRequests {
+		retryAfter(w, f.wait)
+	}
+	refuse(w, f.status, f.why)
+}
+
 // refuse answers a request of which nothing is kept.
 func refuse(w http.ResponseWriter, status int, why string) {
 	if status == http.StatusServiceUnavailable {

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -108,13 +109,15 @@ type input struct {
 	serving sync.WaitGroup
 	slots   chan struct{} // one for each request under way
 	waiting atomic.Int64  // bytes of bodies that are not taken
-	limit   limit
-	arrived chan *request // handed over without a buffer: who is not taken is told at once
-	at      *request      // has messages that did not fit into a Read
+	came    chan struct{} // has room for one: requests wait
+	reading []*request    // taken, from at on not read to their ends
+	at      int
 
-	mu   sync.Mutex // guards the fields below
-	open []*request // by number; nil: the number is free
-	free []uint32
+	mu    sync.Mutex // guards the fields below
+	queue []*request // that wait to be taken, oldest first
+	until time.Time  // when the rate limit lets go; in the past: it does not hold
+	open  []*request // taken, by number; nil: the number is free
+	free  []uint32
 }
 
 // door is one opening of the input.
@@ -155,10 +158,9 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 	return &input{
 		cfg: c, log: env.Log, framed: c.Framing != framing.Framing{},
 		desk: reply.Of(env.Shared), room: reply.Room{Max: int(c.MaxReplies)},
-		slots:   make(chan struct{}, c.MaxRequests),
-		limit:   limit{changed: make(chan struct{})},
-		arrived: make(chan *request),
-		door:    newDoor(),
+		slots: make(chan struct{}, c.MaxRequests),
+		came:  make(chan struct{}, 1),
+		door:  newDoor(),
 	}, nil
 }
 
@@ -172,29 +174,6 @@ func (in *input) TakesBack() engine.TakesBack {
 
 // AcksEarly says that requests are answered when they are read.
 func (in *input) AcksEarly() bool { return in.cfg.EarlyAck }
-
-// limit is until when a rate limit keeps requests from being read.
-type limit struct {
-	mu      sync.Mutex // guards the fields below
-	until   time.Time
-	changed chan struct{} // closed when until changes
-}
-
-// Limited makes requests be answered 429 that would have to wait until then.
-func (in *input) Limited(until time.Time) {
-	l := &in.limit
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.until = until
-	close(l.changed)
-	l.changed = make(chan struct{})
-}
-
-func (l *limit) state() (until time.Time, changed <-chan struct{}) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.until, l.changed
-}
 
 // Pushed says that clients send requests by themselves.
 func (in *input) Pushed() bool { return true }
@@ -224,7 +203,10 @@ func (in *input) Open(ctx context.Context) error {
 		ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout + bodyTimeout, IdleTimeout: idleTimeout,
 		WriteTimeout:   bodyTimeout + pressure + in.cfg.Timeout + answerTimeout,
 		MaxHeaderBytes: maxHeader,
-		ErrorLog:       slog.NewLogLogger(in.log.Handler(), slog.LevelDebug),
+		ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
+			return context.WithValue(ctx, connection{}, new(httpx.Metas))
+		},
+		ErrorLog: slog.NewLogLogger(in.log.Handler(), slog.LevelDebug),
 	}
 	scheme, serve := "http", d.server.Serve
 	if conf != nil {
@@ -240,12 +222,18 @@ func (in *input) Open(ctx context.Context) error {
 	return nil
 }
 
+// connection is where the context of a request has what its connection keeps.
+type connection struct{}
+
 // Read adds the messages of requests that wait.
 func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
-	if in.at == nil {
+	for len(in.reading) == 0 {
 		select {
-		case r := <-in.arrived:
-			in.take(r)
+		case <-in.came:
+			// Others that are about to come, and would have a Read of their own
+			// right after this one, come first.
+			runtime.Gosched()
+			in.take(b.Room())
 		case <-ctx.Done():
 			return in, ctx.Err()
 		case <-in.door.shut:
@@ -254,38 +242,41 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 			return in, err
 		}
 	}
-	for {
+	in.add(b)
+	if b.Room() > 0 {
+		in.take(b.Room())
 		in.add(b)
-		if b.Room() == 0 {
-			return in, nil
-		}
-		select {
-		case r := <-in.arrived:
-			in.take(r)
-		default:
-			return in, nil
-		}
 	}
+	return in, nil
 }
 
-// add adds messages of the request at hand while there is room.
+// add adds messages of the requests at hand while there is room.
 func (in *input) add(b *engine.Batch) {
-	r := in.at
-	for b.Room() > 0 && r.read < len(r.records) {
-		rec := &r.records[r.read]
-		m := rec.AddTo(b, r.meta)
-		m.Ref = r.ref()
-		if r.tied {
-			r.slip.Mark(m, r.read, rec.Meta != nil)
+	for ; in.at < len(in.reading); in.at++ {
+		r := in.reading[in.at]
+		for r.read < len(r.records) {
+			if b.Room() == 0 {
+				return
+			}
+			in.message(b, r)
 		}
-		if rec.Err == nil && !in.cfg.Reply.IsZero() {
-			in.reply(r, m)
-		}
-		r.read++
 	}
-	if r.read == len(r.records) {
-		in.at = nil
+	clear(in.reading)
+	in.reading, in.at = in.reading[:0], 0
+}
+
+// message adds the next message of a request.
+func (in *input) message(b *engine.Batch, r *request) {
+	rec := &r.records[r.read]
+	m := rec.AddTo(b, r.meta)
+	m.Ref = r.ref()
+	if r.tied {
+		r.slip.Mark(m, r.read, rec.Meta != nil)
 	}
+	if rec.Err == nil && !in.cfg.Reply.IsZero() {
+		in.reply(r, m)
+	}
+	r.read++
 }
 
 // reply computes what a message is answered with if it succeeds.
@@ -310,27 +301,13 @@ func (in *input) Ack(_ context.Context, results []engine.Result) ([]engine.Resul
 		if r.left--; r.left == 0 {
 			in.open[number] = nil
 			in.free = append(in.free, number)
-			close(r.done)
 			if r.slip != nil {
 				r.slip.Close()
 			}
+			r.ends()
 		}
 	}
 	return nil, nil
-}
-
-// take gives a request a number, under which its messages are acked.
-func (in *input) take(r *request) {
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if n := len(in.free); n > 0 {
-		r.number, in.free = in.free[n-1], in.free[:n-1]
-		in.open[r.number] = r
-	} else {
-		r.number = uint32(len(in.open))
-		in.open = append(in.open, r)
-	}
-	in.at = r
 }
 
 // Stop closes the listener and refuses requests that were not read. Those that
@@ -338,7 +315,7 @@ func (in *input) take(r *request) {
 func (in *input) Stop(context.Context) error {
 	d := in.door
 	d.once.Do(func() {
-		close(d.shut)
+		in.shut(d)
 		in.handBack()
 		over, cancel := context.WithCancel(context.Background())
 		cancel()
@@ -347,17 +324,18 @@ func (in *input) Stop(context.Context) error {
 	return nil
 }
 
-// handBack ends what of a request was not read yet.
+// handBack ends what of requests was not read yet.
 func (in *input) handBack() {
-	r := in.at
-	if r == nil {
+	if len(in.reading) == 0 {
 		return
 	}
-	in.at = nil
-	rest := make([]engine.Result, 0, len(r.records)-r.read)
-	for ; r.read < len(r.records); r.read++ {
-		rest = append(rest, engine.Result{Ref: r.ref(), Fate: engine.Returned})
+	var rest []engine.Result
+	for _, r := range in.reading[in.at:] {
+		for ; r.read < len(r.records); r.read++ {
+			rest = append(rest, engine.Result{Ref: r.ref(), Fate: engine.Returned})
+		}
 	}
+	in.reading, in.at = nil, 0
 	_, _ = in.Ack(context.Background(), rest)
 }
 

@@ -363,6 +363,80 @@ func TestTooManyBytesWait(t *testing.T) {
 	}
 }
 
+// TestReadsTakeAllThatWait: what has come together goes on together, as far as
+// there is room, and oldest first.
+func TestReadsTakeAllThatWait(t *testing.T) {
+	r := start(t, `"127.0.0.1:0"`)
+	var wg sync.WaitGroup
+	for i := range 5 {
+		wg.Go(func() {
+			if res, answer := do(t, "POST", r.url, fmt.Sprint(i)); res.StatusCode != 200 {
+				t.Errorf("got %d %s", res.StatusCode, answer)
+			}
+		})
+		for waits := 0; waits <= i; {
+			runtime.Gosched()
+			r.input.mu.Lock()
+			waits = len(r.queue)
+			r.input.mu.Unlock()
+		}
+	}
+	for _, want := range []string{"012", "34"} {
+		b := engine.NewBatch(3)
+		acker, err := r.Read(t.Context(), b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got string
+		var results []engine.Result
+		for m := range b.All() {
+			got += string(m.Bytes())
+			results = append(results, engine.Result{Ref: m.Ref})
+		}
+		if got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		if _, err := acker.Ack(t.Context(), results); err != nil {
+			t.Error(err)
+		}
+	}
+	wg.Wait()
+	if err := r.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAClientThatLeavesIsNotReadAnyMore: it takes no room in the queue, and its
+// message is nobody's.
+func TestAClientThatLeavesIsNotReadAnyMore(t *testing.T) {
+	r := start(t, `"127.0.0.1:0"`)
+	c, err := net.Dial("tcp", r.door.listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(c, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\nx"); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []int{1, 0} {
+		for waits := -1; waits != want; {
+			runtime.Gosched()
+			r.input.mu.Lock()
+			waits = len(r.queue)
+			r.input.mu.Unlock()
+		}
+		c.Close()
+	}
+	if n := r.waiting.Load(); n > 1 { // its handler may be about to let go
+		t.Errorf("%d bytes are counted", n)
+	}
+	if err := r.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if n := r.waiting.Load(); n != 0 {
+		t.Errorf("%d bytes are still counted", n)
+	}
+}
+
 func TestAFateThatDoesNotComeIsTooSlow(t *testing.T) {
 	r := start(t, `{"listen": "127.0.0.1:0", "timeout": "20ms"}`)
 	defer r.Close(t.Context())

@@ -7,6 +7,7 @@ import (
 	"mime"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
@@ -20,24 +21,65 @@ import (
 type request struct {
 	records []framing.Record
 	meta    engine.Meta
-	done    chan struct{} // closed when all results are there
+	held    hold
 	slip    *reply.Slip   // nil: nothing replies
 	tied    bool          // an output may reply: messages are tied to the slip
-	taken   bool          // a Read has it
+	done    chan struct{} // has room for the one word that it has ended
+	timer   *time.Timer
+	shared  bool // others have it, too: it can't be used for the next
 
 	read   int    // records that were handed out
-	number uint32 // given by input.take
+	number uint32 // given by input.number
 
-	left    int       // results still to come; guarded by input.mu
-	results []verdict // by record; likewise, until done is closed
+	// Guarded by input.mu until done says that it has ended.
+	patience time.Time // it waits no longer to be taken
+	taken    time.Time // by a Read; zero: it waits
+	refused  *refusal  // nil: it is answered by its results
+	left     int       // results still to come
+	results  []verdict // by record
+
+	record [1]framing.Record // of most requests
+	result [1]verdict
+}
+
+// requests are used again: most of what one needs is for its waiting.
+var requests = sync.Pool{New: func() any {
+	r := &request{done: make(chan struct{}, 1), timer: time.NewTimer(time.Hour)}
+	r.timer.Stop()
+	return r
+}}
+
+func newRequest(in *input) *request {
+	r := requests.Get().(*request)
+	r.held.in = in
+	return r
+}
+
+// leave drops what a request still has, now that it has its answer or has gone.
+func (r *request) leave() {
+	r.held.release()
+	if r.slip != nil {
+		r.slip.Leave()
+		if r.taken.IsZero() {
+			r.slip.Close()
+		}
+	}
+	if !r.shared {
+		*r = request{done: r.done, timer: r.timer}
+		requests.Put(r)
+	}
 }
 
 // ref is the handle of the message that is read next.
 func (r *request) ref() uint64 { return uint64(r.number)<<32 | uint64(r.read) }
 
-// pressure is how long a request may wait to be read: longer, and the pipeline
-// is full.
-const pressure = time.Second
+// ends says that the results are there, or that it is refused.
+func (r *request) ends() { r.done <- struct{}{} }
+
+func (r *request) refuse(why *refusal) {
+	r.refused = why
+	r.ends()
+}
 
 // serve carries one request through.
 func (in *input) serve(d *door, w http.ResponseWriter, hr *http.Request) {
@@ -49,115 +91,93 @@ func (in *input) serve(d *door, w http.ResponseWriter, hr *http.Request) {
 		refuse(w, http.StatusServiceUnavailable, "too many requests are under way")
 		return
 	}
-	held := &hold{in: in}
-	defer held.release()
-	r := in.accept(w, hr, held)
-	if r == nil {
+	r := newRequest(in)
+	defer r.leave()
+	if !in.accept(w, hr, r) {
 		return
 	}
 	if len(r.records) == 0 {
 		w.WriteHeader(http.StatusOK)
 		return
 	}
-	in.await(r)
-	defer r.leave()
-	if !in.hand(d, w, hr, r) {
-		return
-	}
-	held.release() // the pipeline's credits have it now
-	wait := time.NewTimer(in.cfg.Timeout)
-	defer wait.Stop()
-	select {
-	case <-r.done:
-		r.answer(w, d.isShut())
-	case <-wait.C:
-		refuse(w, http.StatusGatewayTimeout, "the messages have not reached their fate in time")
-	case <-hr.Context().Done():
-	}
+	in.expect(r)
+	r.shared = true
+	in.push(d, r)
+	in.await(d, w, hr, r)
 }
 
-// hand gives a request to the reader, or refuses it when that does not take it soon.
-func (in *input) hand(d *door, w http.ResponseWriter, hr *http.Request, r *request) bool {
-	patience := time.Now().Add(pressure)
-	wait := time.NewTimer(pressure)
-	defer wait.Stop()
+// soon is when most requests have their answers: it pays to look only then
+// whether a client has gone.
+const soon = 10 * time.Millisecond
+
+// await answers a request when it has ended, or has waited for too long.
+func (in *input) await(d *door, w http.ResponseWriter, hr *http.Request, r *request) {
+	r.timer.Reset(min(soon, in.cfg.Timeout))
+	defer r.timer.Stop()
+	var gone <-chan struct{}
 	for {
-		until, changed := in.limit.state()
-		if until.After(patience) {
-			limited(w, time.Until(until))
-			return false
-		}
 		select {
-		case in.arrived <- r:
-			r.taken = true
-			return true
-		case <-changed:
-			continue
-		case <-d.shut:
-			w.Header().Set("Connection", "close")
-			refuse(w, http.StatusServiceUnavailable, "the pipeline is draining")
-		case <-wait.C:
-			if left := time.Until(until); left > 0 {
-				limited(w, left)
+		case <-r.done:
+			r.shared = false
+			if r.refused != nil {
+				r.refused.answer(w)
 			} else {
-				refuse(w, http.StatusServiceUnavailable, "the pipeline is full")
+				r.answer(w, d.isShut())
 			}
-		case <-hr.Context().Done():
+			return
+		case <-r.timer.C:
+			wait, why := in.late(r)
+			if why != nil {
+				why.answer(w)
+				return
+			}
+			r.timer.Reset(wait)
+			gone = hr.Context().Done()
+		case <-gone:
+			r.shared = !in.withdraw(r)
+			return
 		}
-		return false
 	}
 }
 
-// limited refuses a request that a rate limit keeps from being read.
-func limited(w http.ResponseWriter, wait time.Duration) {
-	retryAfter(w, wait)
-	refuse(w, http.StatusTooManyRequests, "the rate limit is used up")
-}
-
-// await makes the slip for what a request may be replied.
-func (in *input) await(r *request) {
+// expect makes the slip for what a request may be replied.
+func (in *input) expect(r *request) {
 	r.tied = in.desk.Wanted() && !in.cfg.EarlyAck
 	if r.tied || !in.cfg.Reply.IsZero() {
 		r.slip = in.desk.Open(r.meta, len(r.records), &in.room)
 	}
 }
 
-// leave drops what has been replied, now that the request has its answer or has
-// gone.
-func (r *request) leave() {
-	if r.slip == nil {
-		return
-	}
-	r.slip.Leave()
-	if !r.taken {
-		r.slip.Close()
-	}
-}
-
-// accept checks a request and reads its body; nil is one that was refused.
-func (in *input) accept(w http.ResponseWriter, hr *http.Request, held *hold) *request {
+// accept checks a request and reads its body; false: it was refused.
+func (in *input) accept(w http.ResponseWriter, hr *http.Request, r *request) bool {
 	path := hr.URL.Path
 	switch {
 	case path != in.cfg.Path && !(strings.HasSuffix(in.cfg.Path, "/") && strings.HasPrefix(path, in.cfg.Path)):
 		refuse(w, http.StatusNotFound, "nothing is taken at this path")
-		return nil
+		return false
 	case !in.cfg.Auth.Allows(hr):
 		w.Header().Set("WWW-Authenticate", in.cfg.Auth.Challenge())
 		refuse(w, http.StatusUnauthorized, "credentials are missing or wrong")
-		return nil
+		return false
 	case !in.takes(hr.Method):
 		w.Header().Set("Allow", strings.Join(in.cfg.Methods, ", "))
 		refuse(w, http.StatusMethodNotAllowed, "this method is not taken")
-		return nil
+		return false
 	}
-	body, status, err := in.body(w, hr, held)
+	body, status, err := in.body(w, hr, &r.held)
 	if err != nil {
 		refuse(w, status, err.Error())
-		return nil
+		return false
 	}
-	r := &request{records: in.records(hr, body), meta: httpx.Meta(hr), done: make(chan struct{})}
-	r.left, r.results = len(r.records), make([]verdict, len(r.records))
-	return r
+	r.meta = hr.Context().Value(connection{}).(*httpx.Metas).Of(hr)
+	r.records = in.records(hr, body, r.record[:0])
+	r.left = len(r.records)
+	if r.left == 1 {
+		r.results = r.result[:]
+	} else {
+		r.results = make([]verdict, r.left)
+	}
+	return true
 }
 
 // body reads the body, uncompressed, or says with which status to refuse it.
@@ -167,24 +187,30 @@ func (in *input) body(w http.ResponseWriter, hr *http.Request, held *hold) (body
 		w.Header().Set("Connection", "close")
 		return nil, http.StatusRequestEntityTooLarge, errTooLarge
 	}
-	var buf bytes.Buffer
 	// What a client says of the length is believed for a small body only.
-	buf.Grow(int(min(max(hr.ContentLength, 0), 64<<10)) + bytes.MinRead)
-	_, err = buf.ReadFrom(&counted{http.MaxBytesReader(w, hr.Body, limit), held})
+	if n := hr.ContentLength; n >= 0 && n <= maxBelieved {
+		body, err = held.readAll(hr.Body, n)
+	} else {
+		var buf bytes.Buffer
+		buf.Grow(int(min(max(n, 0), maxBelieved)) + bytes.MinRead)
+		_, err = buf.ReadFrom(&counted{http.MaxBytesReader(w, hr.Body, limit), held})
+		body = buf.Bytes()
+	}
 	var tooLarge *http.MaxBytesError
 	switch {
+	case err == nil:
 	case errors.As(err, &tooLarge):
 		return nil, http.StatusRequestEntityTooLarge, errTooLarge
 	case errors.Is(err, errFull):
 		in.discard(hr)
 		return nil, http.StatusServiceUnavailable, err
-	case err != nil:
+	default:
 		return nil, http.StatusBadRequest, errors.New("the body could not be read to its end")
 	}
 	format := compression.None
 	switch encoding := strings.ToLower(strings.TrimSpace(hr.Header.Get("Content-Encoding"))); encoding {
 	case "", "identity":
-		return buf.Bytes(), 0, nil
+		return body, 0, nil
 	case "gzip", "x-gzip":
 		format = compression.Gzip
 	case "zstd":
@@ -195,7 +221,7 @@ func (in *input) body(w http.ResponseWriter, hr *http.Request, held *hold) (body
 	if !held.take(limit) { // what it could come out as
 		return nil, http.StatusServiceUnavailable, errFull
 	}
-	body, err = compression.Decompress(format, buf.Bytes(), limit)
+	body, err = compression.Decompress(format, body, limit)
 	switch {
 	case errors.Is(err, compression.ErrTooLarge):
 		return nil, http.StatusRequestEntityTooLarge, errTooLarge
@@ -229,8 +255,32 @@ func (h *hold) take(n int64) bool {
 }
 
 func (h *hold) release() {
-	h.in.waiting.Add(-h.bytes)
+	if h.bytes != 0 {
+		h.in.waiting.Add(-h.bytes)
+	}
 	h.bytes = 0
+}
+
+// maxBelieved is the longest body for which memory is made before it has come.
+const maxBelieved = 64 << 10
+
+// readAll reads a body of n bytes, and takes room for what it reads.
+func (h *hold) readAll(from io.Reader, n int64) ([]byte, error) {
+	body := make([]byte, 0, n+1) // one more, for the end to be seen
+	for len(body) < cap(body) {
+		k, err := from.Read(body[len(body):cap(body)])
+		body = body[:len(body)+k]
+		if !h.take(int64(k)) {
+			return nil, errFull
+		}
+		if errors.Is(err, io.EOF) {
+			return body, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return nil, errors.New("the body is longer than it said")
 }
 
 // counted takes room for what it reads.
@@ -247,16 +297,16 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// records cuts a body into messages.
-func (in *input) records(hr *http.Request, body []byte) []framing.Record {
+// records cuts a body into messages, and appends them to dst.
+func (in *input) records(hr *http.Request, body []byte, dst []framing.Record) []framing.Record {
 	conf := in.cfg.Config
 	if !in.framed {
 		var several bool
 		if conf.Framing, several = framingOf(hr.Header.Get("Content-Type"), body); !several {
-			return []framing.Record{{Body: body, Line: 1}}
+			return append(dst, framing.Record{Body: body, Line: 1})
 		}
 	}
-	var all []framing.Record
+	all := dst
 	for r := conf.Reader(bytes.NewReader(body)); ; {
 		rec, err := r.Next()
 		if errors.Is(err, io.EOF) {

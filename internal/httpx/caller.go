@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net"
 	"net/http"
 	"net/url"
@@ -133,7 +134,7 @@ func (c *Caller) Open(follow bool) error {
 			TLSClientConfig:        conf,
 			TLSHandshakeTimeout:    10 * time.Second,
 			ForceAttemptHTTP2:      true,
-			MaxIdleConnsPerHost:    64,
+			MaxIdleConnsPerHost:    math.MaxInt, // as many as were busy at once are kept
 			IdleConnTimeout:        90 * time.Second,
 			MaxResponseHeaderBytes: 64 << 10,
 		},

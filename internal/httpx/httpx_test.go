@@ -1,7 +1,10 @@
 package httpx
 
 import (
+	"net/http"
 	"net/http/httptest"
+	"reflect"
+	"strings"
 	"testing"
 
 	"github.com/flowd-io/flowd/schema"
@@ -58,7 +61,7 @@ func TestMetaLeavesCredentialsOut(t *testing.T) {
 	r.Header.Set("Cookie", "x")
 	r.Header["Http_path"] = []string{"posing"}
 	r.Header.Set("X-Trace", "1")
-	got := Meta(r).Map()
+	got := new(Metas).Of(r).Map()
 	want := map[string]any{"http_method": "POST", "http_path": "/a", "http_query": "b", "http_remote": "192.0.2.1:1234", "x-trace": "1"}
 	if len(got) != len(want) {
 		t.Errorf("got %v", got)
@@ -67,5 +70,50 @@ func TestMetaLeavesCredentialsOut(t *testing.T) {
 		if got[k] != v {
 			t.Errorf("%s: got %v, want %v", k, got[k], v)
 		}
+	}
+}
+
+func TestRequestsOfAConnectionShareMetadata(t *testing.T) {
+	long := strings.Repeat("x", maxKept)
+	tests := []struct {
+		name   string
+		before func(*http.Request) // what the first request has; nil: as the second
+		after  func(*http.Request)
+		shared bool
+	}{
+		{"the same", nil, nil, true},
+		{"what is no metadata changes", nil, func(r *http.Request) { r.Header.Set("Content-Length", "7"); r.Header.Set("Cookie", "c") }, true},
+		{"another method", nil, func(r *http.Request) { r.Method = "PUT" }, false},
+		{"another path", nil, func(r *http.Request) { r.URL.Path = "/b" }, false},
+		{"another query", nil, func(r *http.Request) { r.URL.RawQuery = "c" }, false},
+		{"another client", nil, func(r *http.Request) { r.RemoteAddr = "192.0.2.2:1" }, false},
+		{"another value", nil, func(r *http.Request) { r.Header.Set("X-Trace", "2") }, false},
+		{"one more value", nil, func(r *http.Request) { r.Header.Add("X-Trace", "2") }, false},
+		{"one header more", nil, func(r *http.Request) { r.Header.Set("X-More", "1") }, false},
+		{"one header less", nil, func(r *http.Request) { r.Header.Del("X-Trace") }, false},
+		{"another header", nil, func(r *http.Request) { r.Header.Del("X-Trace"); r.Header.Set("X-More", "1") }, false},
+		{"much", func(r *http.Request) { r.Header.Set("X-Trace", long) }, func(r *http.Request) { r.Header.Set("X-Trace", long) }, false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			request := func(with func(*http.Request)) *http.Request {
+				r := httptest.NewRequest("POST", "/a?b", nil)
+				r.Header.Set("X-Trace", "1")
+				r.Header.Set("Content-Type", "text/plain")
+				if with != nil {
+					with(r)
+				}
+				return r
+			}
+			var c Metas
+			first, r := c.Of(request(tt.before)), request(tt.after)
+			got := c.Of(r)
+			if (got == first) != tt.shared {
+				t.Errorf("shared: %v", got == first)
+			}
+			if want := new(Metas).Of(r).Map(); !reflect.DeepEqual(got.Map(), want) {
+				t.Errorf("got %v, want %v", got.Map(), want)
+			}
+		})
 	}
 }

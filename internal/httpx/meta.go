@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/flowd-io/flowd/engine"
 )
@@ -17,27 +18,82 @@ var left = map[string]bool{
 	"Keep-Alive": true, "Te": true, "Trailer": true, "Transfer-Encoding": true, "Upgrade": true,
 }
 
-// Meta is the metadata of a request. Names of headers have no underscore, since
+// becomes says whether a header becomes metadata. Names have no underscore, since
 // one with an underscore is left out; so a client can't pose as ours.
-func Meta(r *http.Request) engine.Meta {
-	m := engine.Meta{}.
-		With("http_method", r.Method).
-		With("http_path", text(r.URL.Path)).
-		With("http_remote", r.RemoteAddr)
-	if r.URL.RawQuery != "" {
-		m = m.With("http_query", text(r.URL.RawQuery))
+func becomes(name string) bool { return !left[name] && !strings.Contains(name, "_") }
+
+// Metas makes the metadata of the requests of one connection. Most requests say of
+// themselves what the one before said: they share it. It is safe for concurrent use.
+type Metas struct{ last atomic.Pointer[told] }
+
+// maxKept bounds what a connection keeps of a request's metadata, in bytes.
+const maxKept = 4 << 10
+
+// told is what a request said, and the metadata that it became.
+type told struct {
+	method, path, query, remote string
+	names, values               []string // of headers, as they were sent
+	meta                        engine.Meta
+}
+
+// Of is the metadata of a request.
+func (c *Metas) Of(r *http.Request) engine.Meta {
+	if t := c.last.Load(); t != nil && t.again(r) {
+		return t.meta
 	}
-	names := make([]string, 0, len(r.Header))
-	for name := range r.Header {
-		if !left[name] && !strings.Contains(name, "_") {
-			names = append(names, name)
+	t, size := tell(r)
+	if size <= maxKept {
+		c.last.Store(t)
+	}
+	return t.meta
+}
+
+// again says whether a request says the same.
+func (t *told) again(r *http.Request) bool {
+	if r.Method != t.method || r.URL.Path != t.path || r.URL.RawQuery != t.query || r.RemoteAddr != t.remote {
+		return false
+	}
+	n := 0
+	for name, values := range r.Header {
+		switch i := slices.Index(t.names, name); {
+		case i >= 0 && len(values) == 1 && values[0] == t.values[i]:
+			n++
+		case i >= 0 || becomes(name):
+			return false
 		}
 	}
-	slices.Sort(names)
-	for _, name := range names {
-		m = m.With(strings.ToLower(name), text(strings.Join(r.Header[name], ", ")))
+	return n == len(t.names)
+}
+
+// tell makes the metadata of a request; size is about how many bytes it holds.
+func tell(r *http.Request) (t *told, size int) {
+	t = &told{method: r.Method, path: r.URL.Path, query: r.URL.RawQuery, remote: r.RemoteAddr}
+	t.names = make([]string, 0, len(r.Header))
+	for name := range r.Header {
+		if becomes(name) {
+			t.names = append(t.names, name)
+		}
 	}
-	return m.Own()
+	slices.Sort(t.names)
+	t.values = make([]string, len(t.names))
+	names, values := make([]string, 0, len(t.names)+4), make([]any, 0, len(t.names)+4)
+	size = len(r.RequestURI) // of which the path may be a small part
+	add := func(name, value string) {
+		size += 64 + len(name) + len(value)
+		names, values = append(names, name), append(values, text(value))
+	}
+	add("http_method", r.Method)
+	add("http_path", r.URL.Path)
+	add("http_remote", r.RemoteAddr)
+	if r.URL.RawQuery != "" {
+		add("http_query", r.URL.RawQuery)
+	}
+	for i, name := range t.names {
+		t.values[i] = strings.Join(r.Header[name], ", ")
+		add(strings.ToLower(name), t.values[i])
+	}
+	t.meta = engine.MetaOf(names, values, len(names))
+	return t, size
 }
 
 // text makes valid UTF-8 of what a client sent.

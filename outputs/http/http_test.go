@@ -7,13 +7,16 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -172,6 +175,40 @@ func TestMessagesFailSingly(t *testing.T) {
 	err := make1(t, s, `{"http": "URL/$(k)"}`).Write(t.Context(), b)
 	if got, want := engine.WriteFates(b, err), []string{"safe", "failed", "failed", "safe"}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %v, %v, want %v", got, err, want)
+	}
+}
+
+// TestConnectionsAreKept: a second write needs no new ones.
+func TestConnectionsAreKept(t *testing.T) {
+	const parallel = 100
+	var made atomic.Int64
+	here := make(chan struct{}, parallel)
+	s := &server{}
+	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		here <- struct{}{}
+		for len(here) < parallel { // all of a write are under way at once
+			runtime.Gosched()
+		}
+	}))
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			made.Add(1)
+		}
+	}
+	s.Start()
+	t.Cleanup(s.Close)
+	o := make1(t, s, fmt.Sprintf(`{"http": {"url": "URL", "parallel": %d}}`, parallel))
+	payloads := strings.Split(strings.Repeat("x", parallel), "")
+	for range 2 {
+		if failed := write(t, o, payloads...); len(failed) > 0 {
+			t.Fatal(failed)
+		}
+		for range parallel {
+			<-here
+		}
+	}
+	if n := made.Load(); n != parallel {
+		t.Errorf("%d connections were made, want %d", n, parallel)
 	}
 }
 
