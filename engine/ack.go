@@ -31,6 +31,8 @@ type ackLoop struct {
 
 	wake chan struct{} // has room for one
 
+	spare []ranked // what was sent last, emptied; of the loop
+
 	mu      sync.Mutex // guards the fields below
 	inbox   []ranked
 	owed    int  // results that are still to come
@@ -111,7 +113,8 @@ func (a *ackLoop) poke() {
 func (a *ackLoop) take(waits bool) (rs []ranked, closed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	rs, a.inbox = a.inbox, nil
+	rs, a.inbox = a.inbox, a.spare
+	a.spare = nil
 	a.owed -= len(rs)
 	a.closed = a.closing && a.owed == 0 && len(rs) == 0 && !waits
 	return rs, a.closed
@@ -131,6 +134,10 @@ func (a *ackLoop) run(ctx context.Context) {
 			failed := a.lasting(ctx, a.send(ctx, rs))
 			if again = append(again, failed...); len(failed) > 0 {
 				due = time.Now().Add(ackBackoff << (failed[0].tries - 1))
+			}
+			if cap(rs) <= 16*slabSize {
+				clear(rs)
+				a.spare = rs[:0]
 			}
 		case len(again) > 0:
 			a.pause(ctx, time.Until(due))

@@ -13,9 +13,12 @@ import (
 // returns.
 type Batch struct {
 	msgs  []Message
-	sel   []int32    // what All yields, by index; nil: all
-	arena *doc.Arena // of the goroutine that works on the batch, or nil
-	room  int        // how many more messages Add takes
+	sel   []int32      // what All yields, by index; nil: all
+	arena *doc.Arena   // of the goroutine that works on the batch, or nil
+	lent  []*lentArena // others that its documents need until they are detached
+	room  int          // how many more messages Add takes
+
+	restores bool // a ProcessorFunc is to leave what fails or parks as it was
 
 	splits []pendingSplit
 	merges []*Message // just made; they lie apart, for msgs must not move while plugins hold pointers
@@ -61,8 +64,12 @@ func (b *Batch) Add(body []byte) *Message {
 }
 
 func (b *Batch) append(body []byte) *Message {
-	b.msgs = append(b.msgs, Message{})
-	m := &b.msgs[len(b.msgs)-1]
+	n := len(b.msgs)
+	if n == cap(b.msgs) {
+		b.msgs = slices.Grow(b.msgs, 1)
+	}
+	b.msgs = b.msgs[:n+1] // what lies beyond the end is cleared, see recycle
+	m := &b.msgs[n]
 	m.doc.Reset(body, b.arena)
 	return m
 }
@@ -76,6 +83,14 @@ func (b *Batch) Len() int {
 		return len(b.sel)
 	}
 	return len(b.msgs)
+}
+
+// nth is one of the messages that the call is about, whatever its state.
+func (b *Batch) nth(i int) *Message {
+	if b.sel != nil {
+		return &b.msgs[b.sel[i]]
+	}
+	return &b.msgs[i]
 }
 
 // All yields the messages that the call is about and that are still live.

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"math"
 	"reflect"
 	"sync"
 	"sync/atomic"
@@ -21,6 +22,9 @@ type ledger struct {
 	delays   time.Duration // how long the source can delay one message
 	open     atomic.Int32
 	roots    []rootState
+	meta     *metaFields                  // of all roots, where metas is nil
+	metas    []atomic.Pointer[metaFields] // by root; looked at from outside, see oldest
+	keys     [][]byte                     // by root, that their input gave them; nil: none
 
 	next, prev *ledger // of the run's open ledgers
 	replay     *replay // of its reader
@@ -45,11 +49,62 @@ type rootState struct {
 	stakes int32 // its last one in the ledger's, from 1; 0: none
 	err    *Error
 
-	// As it was read, for the plan that may take this one's place. It goes with the end.
+	// As it was read, for the plan that may take this one's place. The body goes with
+	// the end, as do what the ledger has of its metadata and key.
+	attempt int32
+	index   int // of its metadata
 	body    []byte
-	meta    Meta
-	key     []byte
-	attempt int
+}
+
+// keep takes down m as it was read.
+func (l *ledger) keep(i int, m *Message) {
+	s := &l.roots[i]
+	s.ref, s.body, s.index, s.attempt = m.Ref, m.orig, m.Meta.index, int32(min(m.Attempt, math.MaxInt32))
+	switch {
+	case i == 0:
+		l.meta = m.Meta.shared
+	case l.metas == nil && m.Meta.shared != l.meta:
+		l.metas = make([]atomic.Pointer[metaFields], len(l.roots))
+		for before := range i {
+			l.metas[before].Store(l.meta)
+		}
+	}
+	if l.metas != nil {
+		l.metas[i].Store(m.Meta.shared)
+	}
+	if m.Key != nil {
+		if l.keys == nil {
+			l.keys = make([][]byte, len(l.roots))
+		}
+		l.keys[i] = m.Key
+	}
+}
+
+// letGo lets go of the payload of a root that has ended: others of the ledger may stay long.
+func (l *ledger) letGo(i uint32) {
+	l.roots[i].body = nil
+	if l.metas != nil {
+		l.metas[i].Store(nil)
+	}
+	if l.keys != nil {
+		l.keys[i] = nil
+	}
+}
+
+// metaOf is the metadata that a root was read with, until it ends.
+func (l *ledger) metaOf(i int) Meta {
+	if l.metas == nil {
+		return Meta{l.meta, l.roots[i].index}
+	}
+	return Meta{l.metas[i].Load(), l.roots[i].index}
+}
+
+// key is the order key that its input gave a root, or nil.
+func (l *ledger) key(i int) []byte {
+	if l.keys == nil {
+		return nil
+	}
+	return l.keys[i]
 }
 
 type stake struct {
@@ -185,10 +240,14 @@ func (t *tally) settle(r root) {
 
 // unstake tells those that had a stake in a root how it ended.
 func (t *tally) unstake(l *ledger, i uint32, f Fate) {
+	l.letGo(i)
+	s := &l.roots[i]
+	if s.stakes == 0 { // only who holds a piece can change that
+		return
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.roots[i].body, l.roots[i].meta, l.roots[i].key = nil, Meta{}, nil
-	for at := l.roots[i].stakes; at > 0; at = l.stakes[at-1].next {
+	for at := s.stakes; at > 0; at = l.stakes[at-1].next {
 		t.stake(&l.stakes[at-1], f)
 	}
 }
@@ -201,6 +260,18 @@ func (t *tally) result(to *ackLoop, r ranked) {
 		}
 	}
 	t.results = append(t.results, results{to, []ranked{r}})
+}
+
+// reuse makes all empty; the memory of a sole source's results is kept, since its
+// next ones are as many.
+func reuse(all []results) []results {
+	if len(all) == 1 && len(all[0].rs) > 0 && cap(all[0].rs) <= 2*slabSize {
+		clear(all[0].rs)
+		all[0].rs = all[0].rs[:0]
+		return all
+	}
+	clear(all)
+	return all[:0]
 }
 
 func (t *tally) stake(k *stake, f Fate) {
@@ -249,9 +320,8 @@ func (t *tally) apply() {
 	r.roots.count(&t.roots, 0, 0)
 	for i := range t.results {
 		t.results[i].to.put(t.results[i].rs)
-		t.results[i] = results{}
 	}
-	t.results = t.results[:0]
+	t.results = reuse(t.results)
 	if len(t.settled) > 0 {
 		r.settling.put(t.settled)
 		t.settled = nil

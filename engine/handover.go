@@ -146,7 +146,7 @@ func (r *run) leaves() *Handover {
 			}
 			if r.inherits(l) && s.lease.Load() != leaseLost {
 				l.mu.Lock()
-				h.roots = append(h.roots, heir{l.input, l.instance, s.ref, s.body, s.meta, s.key, s.attempt, l.first + uint64(i), l.at, l.acker()})
+				h.roots = append(h.roots, heir{l.input, l.instance, s.ref, s.body, l.metaOf(i), l.key(i), int(s.attempt), l.first + uint64(i), l.at, l.acker()})
 				l.mu.Unlock()
 				t.forget(l, uint32(i))
 				continue
@@ -253,7 +253,7 @@ func (rd *reader) reenter(ctx context.Context) {
 		for n < len(mine) && n < slabSize && mine[n].to == mine[0].to && mine[n].rank == mine[0].rank+uint64(n) {
 			n++
 		}
-		b := newSlab(n).adopt(&rd.own.arena)
+		b := newSlab(n)
 		for _, x := range mine[:n] {
 			m := b.Add(x.body)
 			m.Ref, m.Meta, m.Key, m.Attempt = x.ref, x.meta, x.key, x.attempt

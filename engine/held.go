@@ -38,11 +38,9 @@ func (s *ledgers) oldest() (age time.Duration, at string) {
 
 // oldest is the metadata of the first root that is open.
 func (l *ledger) oldest() (meta Meta, ok bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	for i := range l.roots {
-		if s := &l.roots[i]; s.pieces.Load() > 0 {
-			return s.meta, true
+		if meta = l.metaOf(i); l.roots[i].pieces.Load() > 0 { // it is let go after the last
+			return meta, true
 		}
 	}
 	return Meta{}, false

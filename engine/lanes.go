@@ -2,7 +2,6 @@ package engine
 
 import (
 	"hash/maphash"
-	"slices"
 	"sync"
 )
 
@@ -14,7 +13,8 @@ type laneQueue struct {
 	cond    sync.Cond
 	shared  slabList
 	own     []slabList // by lane; nil without order
-	working int        // lanes that run messages and wait for no credits
+	lanes   int
+	working int // lanes that run messages and wait for no credits
 	closed  bool
 	onIdle  func() // called without the lock when a lane begins to wait
 	popped  func(*Batch)
@@ -25,16 +25,35 @@ type slabList struct {
 	head, tail *Batch
 	at         int // messages taken of head
 	msgs       int // messages in all
+	bytes      int // that they keep, about
 }
 
+// push appends a slab, or its messages to the last one: many small slabs would be
+// mostly empty.
 func (l *slabList) push(b *Batch) {
+	if t := l.tail; t != nil && t.admits(b) {
+		l.msgs += len(b.msgs)
+		bytes := t.bytes + b.bytes // the blocks that they keep
+		l.bytes += b.bytes
+		for i := range b.msgs {
+			t.take(&b.msgs[i])
+		}
+		t.bytes = bytes
+		recycle(b)
+		return
+	}
+	l.msgs += len(b.msgs)
+	l.link(b)
+}
+
+func (l *slabList) link(b *Batch) {
 	if l.tail == nil {
 		l.head = b
 	} else {
 		l.tail.next = b
 	}
 	l.tail = b
-	l.msgs += len(b.msgs)
+	l.bytes += b.bytes
 }
 
 // pop takes up to n messages: the first slab itself where it fits, else a part.
@@ -60,8 +79,15 @@ func (l *slabList) pop(n int) *Batch {
 	return out
 }
 
+// admits says that the messages of another slab may go on in b, which has room.
+func (b *Batch) admits(other *Batch) bool {
+	return cap(b.msgs) == slabSize && len(b.msgs)+len(other.msgs) <= slabSize && b.likewise(other) &&
+		!b.whole() && !other.whole() && !b.detour && !other.detour && b.slot == other.slot && b.out == other.out
+}
+
 func (l *slabList) shift() {
 	b := l.head
+	l.bytes -= b.bytes
 	l.head, b.next, l.at = b.next, nil, 0
 	if l.head == nil {
 		l.tail = nil
@@ -69,7 +95,7 @@ func (l *slabList) shift() {
 }
 
 func newLaneQueue(lanes int, ordered bool, onIdle func()) *laneQueue {
-	q := &laneQueue{onIdle: onIdle}
+	q := &laneQueue{lanes: lanes, onIdle: onIdle}
 	q.cond.L = &q.mu
 	if ordered {
 		q.own = make([]slabList, lanes)
@@ -86,15 +112,61 @@ func (q *laneQueue) push(b *Batch) {
 		q.cond.Signal()
 		return
 	}
-	parts := spread(b, len(q.own))
 	q.mu.Lock()
-	for i, p := range parts {
-		if p != nil {
-			q.own[i].push(p)
-		}
+	if severalKeys(b) {
+		q.own[0].push(b)
+	} else {
+		q.deal(b)
 	}
 	q.mu.Unlock()
 	q.cond.Broadcast()
+}
+
+// deal gives each message of b to the lane of its key, into the slab that waits there
+// last if it has room; what has no key goes round. q.mu is held.
+func (q *laneQueue) deal(b *Batch) {
+	for i := range b.msgs {
+		m := &b.msgs[i]
+		l := &q.own[laneOf(m.Key, i, len(q.own))]
+		s := l.tail
+		if s == nil || len(s.msgs) == cap(s.msgs) || cap(s.msgs) != slabSize || !s.likewise(b) {
+			s = newSlab(0)
+			s.batcher, s.stage, s.in = b.batcher, b.stage, b.in
+			l.link(s)
+		}
+		s.msgs = append(s.msgs, *m)
+		s.bytes += m.charge
+		l.bytes += m.charge
+		m.state = moved
+		l.msgs++
+		for _, a := range b.lent {
+			s.borrow(a)
+		}
+	}
+	recycle(b)
+}
+
+// likewise says that messages of both batches go on in the same way.
+func (b *Batch) likewise(other *Batch) bool {
+	return b.batcher == other.batcher && b.stage == other.stage && b.in == other.in
+}
+
+// laneOf is where the i-th message of a slab goes, of n places.
+func laneOf(key []byte, i, n int) int {
+	if key == nil {
+		return i % n
+	}
+	return int(maphash.Bytes(keySeed, key) % uint64(n))
+}
+
+// severalKeys says that b has a merge, which must not be told from others by its key.
+func severalKeys(b *Batch) bool {
+	for i := range b.msgs {
+		if len(b.msgs[i].of) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 var keySeed = maphash.MakeSeed()
@@ -102,16 +174,13 @@ var keySeed = maphash.MakeSeed()
 // spread parts b by order key: equal keys stay together, in order. What has no
 // key goes round.
 func spread(b *Batch, n int) []*Batch {
-	if slices.ContainsFunc(b.msgs, func(m Message) bool { return len(m.of) > 0 }) {
-		return []*Batch{b} // a merge has several keys
+	if severalKeys(b) {
+		return []*Batch{b}
 	}
 	parts := make([]*Batch, n)
 	to, sizes := make([]int, len(b.msgs)), make([]int, n)
 	for i := range b.msgs {
-		to[i] = i % n
-		if key := b.msgs[i].Key; key != nil {
-			to[i] = int(maphash.Bytes(keySeed, key) % uint64(n))
-		}
+		to[i] = laneOf(b.msgs[i].Key, i, n)
 		sizes[to[i]]++
 	}
 	if len(b.msgs) > 0 && sizes[to[0]] == len(b.msgs) {

@@ -34,9 +34,21 @@ func (t *tally) put(to destination, m *Message) {
 func (t *tally) pass(to destination, b *Batch) {
 	for i := range b.msgs {
 		t.leave(&b.msgs[i])
-		t.disown(&b.msgs[i])
+		if t.r.plan.ordered {
+			t.disown(&b.msgs[i])
+		}
 	}
 	t.onward = append(t.onward, sending{to: to, b: b})
+}
+
+// allLive says that nothing of b has ended or waits.
+func (b *Batch) allLive() bool {
+	for i := range b.msgs {
+		if b.msgs[i].state != live {
+			return false
+		}
+	}
+	return true
 }
 
 // sweep leaves only the live messages in b, of which there are alive.
@@ -62,20 +74,12 @@ func (t *tally) leave(m *Message) {
 }
 
 // handOver gives the slabs away, when all that they count on is counted. Slabs
-// that may wait long keep neither mostly dead blocks nor mostly empty slabs.
+// that may wait long keep no mostly dead blocks.
 func (t *tally) handOver() {
 	for i, s := range t.onward {
 		compact(s.b, t.was)
-		s.to.push(s.b.fit())
+		s.to.push(s.b)
 		t.onward[i] = sending{}
 	}
 	t.onward = t.onward[:0]
-}
-
-// fit is b, or a smaller slab when most of b is empty.
-func (b *Batch) fit() *Batch {
-	if 4*len(b.msgs) > cap(b.msgs) {
-		return b
-	}
-	return b.into(&Batch{msgs: make([]Message, 0, len(b.msgs)), stage: b.stage, in: b.in})
 }

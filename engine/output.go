@@ -159,7 +159,7 @@ func (o *outRun) pop() (b *Batch, probe bool) {
 	defer o.mu.Unlock()
 	for !o.closed {
 		if b, probe = o.next(); b != nil || probe {
-			o.writing++
+			o.begins()
 			return b, probe
 		}
 		o.idle++
@@ -168,7 +168,7 @@ func (o *outRun) pop() (b *Batch, probe bool) {
 		o.mu.Lock()
 		if b, probe = o.next(); b != nil || probe {
 			o.idle--
-			o.writing++
+			o.begins()
 			return b, probe
 		}
 		if !o.closed {
@@ -177,6 +177,13 @@ func (o *outRun) pop() (b *Batch, probe bool) {
 		o.idle--
 	}
 	return nil, false
+}
+
+// begins counts a write, and leaves the rest of what waits to the next writer.
+func (o *outRun) begins() {
+	if o.writing++; o.ready.head != nil {
+		o.cond.Signal()
+	}
 }
 
 // next is what a writer may do now; o.mu is held.

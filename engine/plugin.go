@@ -89,15 +89,13 @@ type Processor interface {
 type Waiter interface{ Together() int }
 
 // ProcessorFunc makes a Processor of a function that edits one message; its
-// error fails that message alone.
+// error, and its panic, fail that message alone.
 type ProcessorFunc func(ctx context.Context, m *Message) error
 
 // Process calls f for each message.
 func (f ProcessorFunc) Process(ctx context.Context, b *Batch) error {
-	for m := range b.All() {
-		if err := f(ctx, m); err != nil {
-			m.Fail(err)
-		}
+	for at := 0; at < b.Len(); {
+		at = f.each(ctx, b, at)
 	}
 	return nil
 }

@@ -24,11 +24,14 @@ type lane struct {
 	arena doc.Arena
 	spare []*doc.Arena // for slabs of parts; the first inUse are lent
 	inUse int
+	keys  []byte        // of messages that it has read, with room for more
 	was   int           // bytes read with the slab under way
 	to    []*batcherRun // where each message of a slab goes
 
 	deliver func(b *Batch) // takes what has gone through the steps
 	reads   bool           // runs an input's own steps, in its reader
+	keeps   bool           // what it finds in documents is kept for the lanes
+	lent    *lentArena     // where it is kept; nil: nowhere
 }
 
 func newLane(r *run, index int) *lane {
@@ -39,12 +42,13 @@ func newLane(r *run, index int) *lane {
 
 // loop runs until the queue is closed.
 func (l *lane) loop(ctx context.Context) {
-	cost := runTime / 16 // of one message, until it is known
+	cost := runTime // of one message: while it is not known, others may have to share what waits
 	for {
 		b := l.r.lanes.pop(l.index, max(1, l.r.plan.steps.together, int(min(runTime/max(cost, 1), slabSize))))
 		if b == nil {
 			return
 		}
+		l.r.ease()
 		n, began := len(b.msgs), time.Now()
 		l.process(ctx, b)
 		cost = (cost + time.Since(began)/time.Duration(n)) / 2
@@ -56,6 +60,7 @@ func (l *lane) loop(ctx context.Context) {
 // process runs a slab through the steps and carries on what comes of it.
 func (l *lane) process(ctx context.Context, b *Batch) {
 	l.was = b.bytes
+	defer giveBack(b.lent) // when all is detached
 	l.x.prog, l.x.stage, l.t.in, l.deliver = l.r.plan.steps, fresh, nil, l.route
 	if b.in == nil && l.r.holds.any.Load() > 0 {
 		for i := range b.msgs {
@@ -65,8 +70,18 @@ func (l *lane) process(ctx context.Context, b *Batch) {
 	if in := b.in; in != nil {
 		l.x.prog, l.x.stage, l.t.in, l.deliver = in.steps, inInput, in, l.dispatch
 	}
-	l.carry(l.x.run(ctx, b.adopt(&l.arena)))
-	l.arena.Reset()
+	arena := &l.arena
+	if l.keeps {
+		l.lent = lend()
+		arena = &l.lent.Arena
+	}
+	l.carry(l.x.run(ctx, b.adopt(arena)))
+	if l.keeps {
+		l.lent.release()
+		l.lent = nil
+	} else {
+		l.arena.Reset()
+	}
 	l.takeBack(0)
 	if l.allow > 0 {
 		l.r.credits.put(l.allow, 0, 0)
@@ -184,6 +199,12 @@ func (l *lane) carry(b *Batch) {
 
 // route ends what has ended in b and sends the rest to where it belongs.
 func (l *lane) route(b *Batch) {
+	if to := l.r.sole; to != nil && !l.r.plan.ordered && b.allLive() {
+		b.release()
+		l.t.pass(to, b)
+		l.t.apply()
+		return
+	}
 	l.to = append(l.to[:0], make([]*batcherRun, len(b.msgs))...)
 	var only *batcherRun
 	same, alive := true, 0
@@ -208,7 +229,7 @@ func (l *lane) route(b *Batch) {
 	switch {
 	case alive == 0:
 		recycle(b)
-	case same && 2*alive >= len(b.msgs):
+	case same && 4*alive > len(b.msgs):
 		b.sweep(alive)
 		b.release() // splices here, where lanes share the work
 		l.t.pass(only, b)

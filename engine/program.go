@@ -85,6 +85,54 @@ type snapshot struct {
 	meta Meta
 }
 
+func snapshotOf(m *Message) snapshot { return snapshot{m.doc.Mark(), m.Meta} }
+
+func (s *snapshot) restore(m *Message) {
+	m.doc.Restore(s.doc)
+	m.Meta = s.meta
+}
+
+// each calls f for the messages from a place on, until it panics, and returns the
+// place behind them. Who works on one message at a time needs to remember only one.
+func (f ProcessorFunc) each(ctx context.Context, b *Batch, at int) (next int) {
+	var m *Message
+	var before snapshot
+	defer func() {
+		if r := recover(); r != nil {
+			if b.restores {
+				before.restore(m)
+			}
+			m.Fail(panicked(r))
+			next = at + 1
+		}
+	}()
+	for ; at < b.Len(); at++ {
+		if m = b.nth(at); m.state != live {
+			continue
+		}
+		if b.restores {
+			before = snapshotOf(m)
+		}
+		if err := f(ctx, m); err != nil {
+			m.Fail(err)
+		}
+		if b.restores && m.state != live {
+			before.ends(m)
+		}
+	}
+	return at
+}
+
+// ends is told that a message has failed, waits or has ended.
+func (s *snapshot) ends(m *Message) {
+	switch m.state {
+	case failed:
+		s.restore(m)
+	case parked:
+		m.parked.before = s.kept(m)
+	}
+}
+
 // kept makes a snapshot hold for good; m goes on as it is.
 func (s snapshot) kept(m *Message) *original {
 	now := m.Bytes()
@@ -221,10 +269,14 @@ func jump(b *Batch, sel []int32, o *op) {
 
 // call runs the step; an error, and a panic, fail what is still live.
 func (x *executor) call(ctx context.Context, b *Batch, o *op) {
-	if o.retry != nil || o.onError == continues || o.onError == repairs {
-		for _, i := range b.sel {
-			m := &b.msgs[i]
-			x.before = append(x.before, snapshot{m.doc.Mark(), m.Meta})
+	if restores := o.retry != nil || o.onError == continues || o.onError == repairs; restores {
+		if _, alone := o.run.(ProcessorFunc); alone {
+			b.restores = true
+			defer func() { b.restores = false }()
+		} else {
+			for _, i := range b.sel {
+				x.before = append(x.before, snapshotOf(&b.msgs[i]))
+			}
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
@@ -248,8 +300,12 @@ func process(ctx context.Context, p Processor, b *Batch) (err error) {
 // recovered, deferred around a plugin's call, makes an error of its panic.
 func recovered(err *error) {
 	if r := recover(); r != nil {
-		*err = &Error{Class: Panicked, Err: fmt.Errorf("panic: %v\n%s", r, debug.Stack())}
+		*err = panicked(r)
 	}
+}
+
+func panicked(r any) *Error {
+	return &Error{Class: Panicked, Err: fmt.Errorf("panic: %v\n%s", r, debug.Stack())}
 }
 
 // conclude moves on what the step has dealt with, and says whether any of it has
@@ -269,8 +325,7 @@ func (x *executor) conclude(b *Batch, sel []int32, o *op) (troubled bool) {
 			m.stage = x.stage
 		case failed:
 			if len(x.before) > 0 {
-				m.doc.Restore(x.before[n].doc)
-				m.Meta = x.before[n].meta
+				x.before[n].restore(m)
 			}
 			m.stage = x.stage
 			o.failed(m, m.err)

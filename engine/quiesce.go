@@ -54,6 +54,7 @@ func (r *run) quiesce() {
 // tenth of the credits. It is called whenever one of its conditions may have
 // become true.
 func (r *run) relieve() {
+	r.ease()
 	readers, lanes := r.credits.waiting()
 	readers += int(r.replaying.Load())
 	if readers+lanes == 0 || !r.lanes.stuck(lanes) {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"reflect"
 	"runtime"
+	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -23,12 +24,16 @@ type reader struct {
 	acks    *ackLoop      // of the connection that was read last
 	replay  replay        // of a source that keeps a position
 	turn    readTurn      // that has come and was not used
+	mean    int           // bytes of a message in the last Read; 0: there was none
+	began   bool          // there was a Read
 	figures readFigures
+	plain   bool // what it reads goes to the lanes as it is: nothing looks at it before
 }
 
 func newReader(r *run, plan *inputPlan, in Input) *reader {
 	rd := &reader{r: r, plan: plan, in: in, own: newLane(r, 0)}
-	rd.own.reads = true
+	rd.own.reads, rd.own.keeps = true, r.plan.orderBy != nil
+	rd.plain = len(plan.steps.ops) == 0 && !r.plan.ordered && len(r.plan.middleware) == 0
 	rd.replay.moved = make(chan struct{}, 1)
 	rd.figures.is("reading")
 	return rd
@@ -121,11 +126,12 @@ func (rd *reader) session(ctx, work context.Context) error {
 
 // step is one Read, with credits and within the limits.
 func (rd *reader) step(ctx, work context.Context) error {
+	rd.keepPace(ctx)
 	room, taken := rd.room(ctx)
 	if room == 0 {
 		return nil
 	}
-	b := newSlab(room).adopt(&rd.own.arena)
+	b := newSlab(room)
 	acker, err := rd.call(ctx, b)
 	b.room = 0
 	n := len(b.msgs)
@@ -177,6 +183,7 @@ func (rd *reader) take(ctx context.Context, b *Batch, acker Acker, at time.Time)
 	n := len(b.msgs)
 	led := &ledger{input: rd.plan.name, instance: rd.index, takes: rd.plan.takes, at: at, acks: rd.acksOf(acker, n), then: rd.plan.then, delays: rd.plan.delays, first: rd.read.Load(), roots: make([]rootState, n)}
 	led.open.Store(int32(n))
+	bad := false
 	rd.read.Add(uint64(n))
 	for i := range b.msgs {
 		m, s := &b.msgs[i], &led.roots[i]
@@ -184,19 +191,29 @@ func (rd *reader) take(ctx context.Context, b *Batch, acker Acker, at time.Time)
 		m.orig = m.Bytes()
 		m.credits, m.charge = 1, len(m.orig)
 		b.bytes += m.charge
-		s.ref, s.body, s.meta, s.key, s.attempt = m.Ref, m.orig, m.Meta, m.Key, m.Attempt
+		led.keep(i, m)
 		s.pieces.Store(1)
+		if m.state != live {
+			bad = true
+		}
 		if m.state == failed { // a record that the framing refuses
 			complete(m.err, Decode)
 		}
 	}
 	rd.figures.bytes.Add(int64(b.bytes))
+	rd.mean = max(b.bytes/n, 1)
 	if rd.plan.early && led.acks != nil {
 		rd.early(led)
 	}
 	rd.replay.add(led)
 	rd.r.open.add(led)
 	rd.r.credits.charge(0, b.bytes)
+	if rd.plain && !bad {
+		rd.r.upstream.Add(int64(n))
+		rd.r.lanes.push(b)
+		rd.r.leave()
+		return
+	}
 	rd.r.leave()
 	b.in = rd.plan
 	rd.own.process(ctx, b)
@@ -227,6 +244,22 @@ func (rd *reader) acksOf(acker Acker, n int) *ackLoop {
 	return rd.acks
 }
 
+// keysSize is how many bytes of keys lie together: few, for one may stay long.
+const keysSize = 1 << 10
+
+// keep makes a key that was appended behind l.keys permanent.
+func (l *lane) keep(key []byte) []byte {
+	if len(key) > cap(l.keys)-len(l.keys) { // it lies elsewhere
+		if len(key) < keysSize/4 {
+			l.keys = append(make([]byte, 0, keysSize), key...)
+			return slices.Clip(l.keys)
+		}
+		return key
+	}
+	l.keys = l.keys[:len(l.keys)+len(key)]
+	return slices.Clip(key)
+}
+
 // dispatch gives messages that come from their input's own steps their order key
 // and hands them to the lanes.
 func (l *lane) dispatch(b *Batch) {
@@ -235,12 +268,12 @@ func (l *lane) dispatch(b *Batch) {
 	for i := range b.msgs {
 		m := &b.msgs[i]
 		if m.state == live && key != nil {
-			k, ok, err := key.AppendKey(nil, m)
+			k, ok, err := key.AppendKey(l.keys[len(l.keys):], m)
 			switch {
 			case err != nil:
 				m.failAt("order_by", err)
 			case ok:
-				m.Key = k
+				m.Key = l.keep(k)
 			}
 		}
 		if m.state != live {
@@ -264,7 +297,15 @@ func (l *lane) dispatch(b *Batch) {
 	}
 	l.r.upstream.Add(int64(alive))
 	b.sweep(alive)
-	b.release()
+	if l.lent != nil && b.arena == &l.lent.Arena {
+		for i := range b.msgs {
+			b.msgs[i].doc.Splice()
+		}
+		b.arena = nil
+		b.borrow(l.lent)
+	} else {
+		b.release()
+	}
 	b.in = nil
 	t.onward = append(t.onward, sending{to: l.r.lanes, b: b}) // not beyond the lanes
 	t.apply()

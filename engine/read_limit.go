@@ -29,7 +29,7 @@ func (rd *reader) waits(yes bool) {
 // is the time at which limits gave them.
 func (rd *reader) room(ctx context.Context) (n int, taken time.Time) {
 	for ctx.Err() == nil {
-		want := slabSize
+		want := rd.want()
 		if rd.plan.takes == TakesPosition {
 			if want = rd.replay.room(ctx, rd, want); want == 0 {
 				return 0, taken
@@ -56,6 +56,21 @@ func (rd *reader) room(ctx context.Context) (n int, taken time.Time) {
 		rd.await(ctx, readTurn{got, taken.Add(wait)}, places)
 	}
 	return 0, taken
+}
+
+// readBytes is about how much one Read brings: as many messages as the last ones were
+// long, since credits for bytes are charged when the messages are there.
+const readBytes = 4 << 20
+
+func (rd *reader) want() int {
+	switch {
+	case rd.mean > 0:
+		return min(max(readBytes/rd.mean, 1), slabSize)
+	case rd.began:
+		return slabSize
+	}
+	rd.began = true
+	return slabSize / 16 // to learn how long they are
 }
 
 // free takes what of n may pass beside the one whose turn it is.

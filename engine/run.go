@@ -18,12 +18,14 @@ type run struct {
 	log        *slog.Logger
 	lanes      *laneQueue
 	routes     []*batcherRun
+	sole       *batcherRun             // that takes all messages, without a key; nil: they differ
 	outputs    map[*outputPlan]*outRun // those of groups among them
 	groups     []*groupRun
 	composites map[*outputPlan]*routeRun
 	holds      *holds
 	timers     *timers
 	credits    credits
+	pace       pace
 	open       ledgers
 	failures   failures
 
@@ -132,6 +134,9 @@ func newRun(p *Plan) *run {
 	}
 	for _, b := range p.batchers {
 		r.routes = append(r.routes, newBatcherRun(r, b))
+	}
+	if len(r.routes) == 1 && p.batchers[0].match == nil && p.batchers[0].key == nil && !p.batchers[0].goesOn {
+		r.sole = r.routes[0]
 	}
 	r.inherit(p.inherited)
 	return r

@@ -18,6 +18,7 @@ var slabs = sync.Pool{New: func() any {
 
 func newSlab(room int) *Batch {
 	b := slabs.Get().(*Batch)
+	b.unscribble()
 	b.room = room
 	return b
 }
@@ -34,11 +35,14 @@ func slabFor(n int) *Batch {
 // recycle gives a slab back. One that a batcher made, or that grew, is left to
 // the garbage collector.
 func recycle(b *Batch) {
+	giveBack(b.lent)
 	if cap(b.msgs) != slabSize {
 		return
 	}
+	n := len(b.msgs)
 	clear(b.msgs)
 	*b = Batch{msgs: b.msgs[:0]}
+	b.scribble(n)
 	slabs.Put(b)
 }
 
@@ -47,8 +51,13 @@ func recycle(b *Batch) {
 func (b *Batch) adopt(a *doc.Arena) *Batch {
 	b.arena = a
 	for i := range b.msgs {
-		b.msgs[i].doc.Attach(a)
+		if len(b.lent) > 0 {
+			b.msgs[i].doc.MoveTo(a)
+		} else {
+			b.msgs[i].doc.Attach(a)
+		}
 	}
+	b.lent = nil
 	return b
 }
 

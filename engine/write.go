@@ -48,6 +48,7 @@ func (w *writer) loop(ctx context.Context) bool {
 	o := w.out
 	for {
 		b, probe := o.pop()
+		o.r.ease()
 		switch {
 		case b == nil && !probe:
 			return true

@@ -46,7 +46,7 @@ func buildAndRun(m *testing.M) (int, error) {
 	if err := os.Setenv("GOFLAGS", strings.TrimSpace(os.Getenv("GOFLAGS")+" -trimpath")); err != nil {
 		return 1, err
 	}
-	build := exec.Command("go", "build", "-o", binary, "./cmd/flowd")
+	build := exec.Command("go", "build", "-tags", "scribble", "-o", binary, "./cmd/flowd")
 	build.Dir = repo
 	if out, err := build.CombinedOutput(); err != nil {
 		return 1, fmt.Errorf("build ./cmd/flowd: %w\n%s", err, out)

@@ -107,6 +107,35 @@ func (r *blocks) Next() (Record, error) {
 	}
 }
 
+// addLines adds the lines that lie in the block as a whole, which most do: the
+// rest is for Next.
+func (r *blocks) addLines(b *engine.Batch, base engine.Meta) {
+	if l, ok := r.split.(*textLines); !ok || !l.begun || r.over != nil {
+		return
+	}
+	room := b.Room()
+	for b.Room() > 0 {
+		data := r.block[r.pos:r.end]
+		n := bytes.IndexByte(data, '\n')
+		if n <= 0 || n > r.max {
+			break
+		}
+		next := n + 1
+		if data[n-1] == '\r' {
+			if n--; n == 0 {
+				break
+			}
+		}
+		b.Add(data[:n:n]).Meta = base.At(r.line)
+		r.pos += next
+		r.line++
+		r.seen, r.clean, r.whole = 0, false, false
+	}
+	if b.Room() < room {
+		r.place = Place{r.base + int64(r.pos), r.line}
+	}
+}
+
 // take hands out the record at the front of the data.
 func (r *blocks) take(body []byte, next int, broken *engine.Error) (Record, bool) {
 	at := r.line

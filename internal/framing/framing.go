@@ -61,7 +61,13 @@ func (r *Record) AddTo(b *engine.Batch, base engine.Meta) *engine.Message {
 
 // Fill adds records to b until it is full or the stream has ended.
 func Fill(r Reader, b *engine.Batch, base engine.Meta) error {
+	text, _ := r.(*blocks)
 	for b.Room() > 0 {
+		if text != nil {
+			if text.addLines(b, base); b.Room() == 0 {
+				break
+			}
+		}
 		rec, err := r.Next()
 		if err != nil {
 			return err

@@ -22,5 +22,8 @@ type output struct{}
 
 func newOutput(struct{}, engine.Env) (engine.Output, error) { return output{}, nil }
 
+// Sequential is true, as no message fails.
+func (output) Sequential() bool { return true }
+
 // Write does nothing: all messages are safe.
 func (output) Write(context.Context, *engine.Batch) error { return nil }
