@@ -67,6 +67,7 @@ func mistyped(root *cobra.Command, args []string) error {
 }
 
 func run(cmd *cobra.Command, files, set []string, watch bool) error {
+	defer leaveHeadroom()()
 	con := newConsole(cmd.ErrOrStderr())
 	logs := newLogging(con)
 	o := config.Options{Set: set, Log: logs.log}

@@ -1,0 +1,28 @@
+package cli
+
+import (
+	"os"
+	"runtime"
+	"runtime/debug"
+)
+
+// Between two collections the heap may grow by headroom and half of its own size.
+// Messages are short-lived and few at a time: of a heap that only doubled there would be
+// a hundred collections a second. A large one, full of messages that wait, would grow
+// beyond what a machine has for it.
+const (
+	headroom = 12 << 20 // bytes
+	growth   = 50       // percent
+)
+
+// leaveHeadroom keeps memory that is never touched, and so takes none of the
+// machine's, but that the collector counts as in use. Who sets GOGC or GOMEMLIMIT
+// has decided otherwise.
+func leaveHeadroom() (release func()) {
+	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
+		return func() {}
+	}
+	debug.SetGCPercent(growth)
+	untouched := make([]byte, headroom*100/growth)
+	return func() { runtime.KeepAlive(untouched) }
+}
