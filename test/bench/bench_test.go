@@ -1,226 +1,369 @@
-// Package bench measures the built flowd against small hand-written Go programs
-// that do the same work. Run it with
-//
-//	go test -bench . -benchtime 3x ./test/bench
-//
-// Ratios are taken in one run, since machines drift; every result is checked, as
-// a wrong answer has no speed.
-package bench
+package main
 
 import (
-	"bufio"
-	"context"
+	"bytes"
 	"encoding/json"
+	"encoding/xml"
+	"errors"
 	"fmt"
 	"io"
-	"log/slog"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"reflect"
-	"runtime"
+	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
-
-	_ "github.com/flowd-io/flowd/batchers"
-	"github.com/flowd-io/flowd/config"
-	_ "github.com/flowd-io/flowd/inputs"
-	_ "github.com/flowd-io/flowd/outputs"
-	_ "github.com/flowd-io/flowd/processors"
 )
 
-const (
-	messages = 400_000 // of about 330 bytes
-	checked  = 20_000  // compared one by one with the baseline's
-)
+// built has flowd and this command, without the race detector: baselines and counts of
+// objects are those of a run.
+var built string
 
-const pipeline = `
-inputs:
-  events: {file: {path: %q}}
-processors:
-  - filter: status >= 500
-  - set:
-      severity: '"critical"'
-      total_eur: total * 2
-outputs:
-  out: {file: {path: %q, append: false}}
-`
-
-// BenchmarkFileToFile is `filter` plus two `set` from file to file; a third of
-// the messages pass. x_encoding_json is how many times faster flowd is than a
-// loop around encoding/json, which runs beside it.
-func BenchmarkFileToFile(b *testing.B) {
-	dir := b.TempDir()
-	flowd := buildFlowd(b, dir)
-	in, out, file := filepath.Join(dir, "in.ndjson"), filepath.Join(dir, "out.ndjson"), filepath.Join(dir, "p.yaml")
-	size := writeEvents(b, in, messages)
-	writeFile(b, file, fmt.Sprintf(pipeline, in, out))
-	var base, spent time.Duration
-	var peak int64
-	for b.Loop() {
-		began := time.Now()
-		byHand(b, in, filepath.Join(dir, "base.ndjson"))
-		base += time.Since(began)
-		began = time.Now()
-		peak = max(peak, run(b, flowd, "-c", file))
-		spent += time.Since(began)
-	}
-	same(b, out, filepath.Join(dir, "base.ndjson"))
-	n := float64(b.N)
-	b.ReportMetric(n*messages/spent.Seconds(), "messages/s")
-	b.ReportMetric(n*float64(size)/1e6/spent.Seconds(), "MB/s")
-	b.ReportMetric(base.Seconds()/spent.Seconds(), "x_encoding_json")
-	b.ReportMetric(float64(peak)/1024, "peak_MiB")
-	b.ReportMetric(allocations(b, file), "allocs/message")
-	b.ReportMetric(0, "ns/op")
-}
-
-// BenchmarkStart is from start to exit with nothing to do.
-func BenchmarkStart(b *testing.B) {
-	dir := b.TempDir()
-	flowd, file, in := buildFlowd(b, dir), filepath.Join(dir, "p.yaml"), filepath.Join(dir, "in.ndjson")
-	writeEvents(b, in, 1)
-	writeFile(b, file, fmt.Sprintf(pipeline, in, filepath.Join(dir, "out.ndjson")))
-	for b.Loop() {
-		run(b, flowd, "-c", file)
-	}
-	b.ReportMetric(float64(b.Elapsed().Milliseconds())/float64(b.N), "ms/start")
-}
-
-// allocations counts heap objects per message of the whole pipeline in this process.
-func allocations(b *testing.B, file string) float64 {
-	set, problems := config.Load([]string{file}, config.Options{Log: slog.New(slog.DiscardHandler)})
-	for _, p := range problems {
-		b.Fatal(p)
-	}
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	rep := set.Pipelines[0].Plan.Run(context.Background(), context.Background())
-	runtime.ReadMemStats(&after)
-	if rep.Code() != 0 {
-		b.Fatalf("run: %+v", rep)
-	}
-	return float64(after.Mallocs-before.Mallocs) / messages
-}
-
-// byHand does the pipeline's work with bufio and encoding/json.
-func byHand(b *testing.B, in, out string) {
-	src, err := os.Open(in)
-	check(b, err)
-	defer src.Close()
-	dst, err := os.Create(out)
-	check(b, err)
-	defer dst.Close()
-	w := bufio.NewWriterSize(dst, 1<<18)
-	lines := bufio.NewReaderSize(src, 1<<18)
-	for {
-		line, err := lines.ReadBytes('\n')
-		if err == io.EOF {
-			break
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "flowd-bench-test")
+	if err == nil {
+		built = dir
+		out, failed := exec.Command("go", "build", "-o", dir+string(filepath.Separator), "github.com/flowd-io/flowd/cmd/flowd", ".").CombinedOutput()
+		if failed != nil {
+			err = fmt.Errorf("%w\n%s", failed, out)
 		}
-		check(b, err)
-		var event map[string]any
-		check(b, json.Unmarshal(line, &event))
-		if event["status"].(float64) < 500 {
-			continue
-		}
-		event["severity"] = "critical"
-		event["total_eur"] = event["total"].(float64) * 2
-		body, err := json.Marshal(event)
-		check(b, err)
-		w.Write(body)
-		w.WriteByte('\n')
 	}
-	check(b, w.Flush())
-}
-
-// same compares two outputs: how many documents there are, and the first one by one.
-func same(b *testing.B, got, want string) {
-	events, n := map[float64]map[string]any{}, 0
-	eachLine(b, want, func(line []byte) {
-		if n++; n <= checked {
-			e := decoded(b, line)
-			events[e["id"].(float64)] = e
-		}
-	})
-	eachLine(b, got, func(line []byte) {
-		n--
-		if len(events) == 0 {
-			return
-		}
-		e := decoded(b, line)
-		id := e["id"].(float64)
-		if want, ok := events[id]; ok && !reflect.DeepEqual(e, want) {
-			b.Fatalf("got %v, want %v", e, want)
-		}
-		delete(events, id)
-	})
-	if n != 0 || len(events) > 0 {
-		b.Fatalf("%d messages too few came out, %d of those that were looked for", n, len(events))
-	}
-}
-
-func decoded(b *testing.B, line []byte) (e map[string]any) {
-	check(b, json.Unmarshal(line, &e))
-	return e
-}
-
-func eachLine(b *testing.B, path string, f func(line []byte)) {
-	file, err := os.Open(path)
-	check(b, err)
-	defer file.Close()
-	lines := bufio.NewScanner(file)
-	for lines.Scan() {
-		f(lines.Bytes())
-	}
-	check(b, lines.Err())
-}
-
-func buildFlowd(b *testing.B, dir string) string {
-	bin := filepath.Join(dir, "flowd")
-	if out, err := exec.Command("go", "build", "-o", bin, "github.com/flowd-io/flowd/cmd/flowd").CombinedOutput(); err != nil {
-		b.Fatalf("build: %v\n%s", err, out)
-	}
-	return bin
-}
-
-// run runs flowd and returns its peak memory in KiB. Linux counts the memory of
-// this process at the fork, too, so it is kept small.
-func run(b *testing.B, flowd string, args ...string) int64 {
-	cmd := exec.Command(flowd, args...)
-	var errs strings.Builder
-	cmd.Stderr = &errs
-	if err := cmd.Run(); err != nil {
-		b.Fatalf("flowd: %v\n%s", err, errs.String())
-	}
-	return cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss
-}
-
-// writeEvents writes n events and returns their size in bytes.
-func writeEvents(b *testing.B, path string, n int) (size int) {
-	file, err := os.Create(path)
-	check(b, err)
-	defer file.Close()
-	w := bufio.NewWriter(file)
-	for i := range n {
-		status := []int{200, 404, 503}[i%3]
-		wrote, _ := fmt.Fprintf(w, `{"id":%d,"status":%d,"method":"GET","path":"/api/v1/orders/%d","total":%d.%02d,`+
-			`"customer":{"id":%d,"name":"Customer %d","plan":"enterprise"},"agent":"Mozilla/5.0 (X11; Linux x86_64; rv:115.0) Gecko/20100101 Firefox/115.0",`+
-			`"tags":["checkout","web","eu-west"],"duration_ms":%d,"trace":"4bf92f3577b34da6a3ce929d0e0e4736"}`+"\n",
-			i, status, i%9973, i%500, i%100, i%997, i%997, i%350)
-		size += wrote
-	}
-	check(b, w.Flush())
-	return size
-}
-
-func writeFile(b *testing.B, path, text string) { check(b, os.WriteFile(path, []byte(text), 0o600)) }
-
-func check(b *testing.B, err error) {
+	code := 1
 	if err != nil {
-		b.Helper()
-		b.Fatal(err)
+		fmt.Fprintln(os.Stderr, "build:", err)
+	} else {
+		code = m.Run()
+	}
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// testWorld is a world in which rows are run, not measured.
+func testWorld(t *testing.T) *world {
+	t.Helper()
+	w, err := newWorld(t.Context(), filepath.Join(built, "flowd"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := w.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	w.vars["self"] = filepath.Join(built, "bench")
+	w.rounds, w.messages, w.checked, w.turn = 1, 400, 100, time.Millisecond
+	return w
+}
+
+func TestEveryRowRunsAndItsAnswerIsRight(t *testing.T) {
+	for i := range rows {
+		r := &rows[i]
+		t.Run(r.name, func(t *testing.T) {
+			t.Parallel()
+			w := testWorld(t)
+			res := w.measure(r)
+			if len(w.wrong) > 0 {
+				t.Fatal(strings.Join(w.wrong, "\n"))
+			}
+			if res.Skipped != "" {
+				t.Skip(res.Skipped)
+			}
+			for _, s := range res.Scores {
+				if _, _, _, ok := w.command(command(r, s.Name), nil); ok && len(s.Rounds) != 1 {
+					t.Errorf("%s has %d rounds, want 1 (%s)", s.Name, len(s.Rounds), s.Skipped)
+				}
+			}
+			if flowd := res.Scores[0].Rounds[0]; r.metric.of(flowd) <= 0 {
+				t.Errorf("flowd has no %s: %+v", r.metric.name, flowd)
+			}
+			if len(res.Goals) == 0 {
+				t.Error("nothing is expected of flowd")
+			}
+		})
+	}
+}
+
+func command(r *row, contestant string) string {
+	for _, c := range r.contestants {
+		if c.name == contestant {
+			return c.command
+		}
+	}
+	return ""
+}
+
+func TestEveryCurveRuns(t *testing.T) {
+	for _, c := range curves {
+		t.Run(c.Name, func(t *testing.T) {
+			t.Parallel()
+			w := testWorld(t)
+			c.xs = []int{c.xs[0], c.xs[len(c.xs)-1]}
+			if c.Name == "pipelines" {
+				c.xs[1] = 10
+			}
+			got := w.trace(c)
+			if len(w.wrong) > 0 {
+				t.Fatal(strings.Join(w.wrong, "\n"))
+			}
+			for _, p := range got.Points {
+				if p.Cost <= 0 || p.X == 0 {
+					t.Errorf("a point without a cost: %+v", p)
+				}
+			}
+		})
+	}
+}
+
+// A contestant that does other work than its row has no figures, and the run fails.
+func TestAWrongAnswerHasNoSpeed(t *testing.T) {
+	t.Parallel()
+	w := testWorld(t)
+	r := row{
+		name: "filter", does: "what copies all does not filter", metric: rate, run: files, data: events, check: becomes(graded, failed),
+		contestants: []contestant{
+			{name: "flowd", command: "$flowd -c $conf/filter.flowd.yaml"},
+			{name: "line copy", command: "$self baseline copy $in $out", limit: true},
+		},
+		goals: []goal{{than: "line copy", atLeast: 1}},
+	}
+	res := w.measure(&r)
+	if s := res.Scores[1]; s.Skipped == "" || len(s.Rounds) > 0 {
+		t.Errorf("the wrong one has figures: %+v", s)
+	}
+	if len(res.Scores[0].Rounds) != 1 || res.Goals[0].Judged {
+		t.Errorf("the right one: %+v, goals %+v", res.Scores[0], res.Goals)
+	}
+	if err := (report{Wrong: w.wrong}).verdict(); err == nil {
+		t.Error("the run does not fail")
+	}
+}
+
+func TestChecks(t *testing.T) {
+	const n = 9
+	edited := func(i int) string { // as an event leaves filter and two fields
+		d, err := decode(event(nil, i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(graded(d))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text) + "\n"
+	}
+	all := func() (s string) {
+		for i := range n {
+			s += string(event(nil, i)) + "\n"
+		}
+		return s
+	}
+	tests := []struct {
+		name  string
+		check check
+		out   string
+		right bool
+	}{
+		{"all that pass", becomes(graded, failed), edited(2) + edited(5) + edited(8), true},
+		{"in another order", becomes(graded, failed), edited(8) + edited(5) + edited(2), true},
+		{"one is missing", becomes(graded, failed), edited(2) + edited(8), false},
+		{"one came twice", becomes(graded, failed), edited(2) + edited(2) + edited(5) + edited(8), false},
+		{"one that does not pass", becomes(graded, failed), edited(2) + edited(4) + edited(5) + edited(8), false},
+		{"a changed value", becomes(graded, failed), edited(2) + edited(5) + strings.Replace(edited(8), "critical", "harmless", 1), false},
+		{"a field of one is missing", becomes(graded, failed), edited(2) + edited(5) + string(event(nil, 8)) + "\n", false},
+		{"what is no JSON", becomes(graded, failed), edited(2) + edited(5) + "{\"id\":8\n", false},
+		{"what has no id", becomes(graded, failed), edited(2) + edited(5) + "\n", false},
+		{"order kept", inOrder(becomes(graded, failed)), edited(2) + edited(5) + edited(8), true},
+		{"a copy", copied, all(), true},
+		{"a copy that is short", copied, all()[:len(all())/2], false},
+		{"a copy with a wrong byte", copied, strings.Replace(all(), "GET", "PUT", 1), false},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			o := output{data: events, n: n, all: true, in: filepath.Join(dir, "in"), out: filepath.Join(dir, "out")}
+			if err := errors.Join(os.WriteFile(o.in, []byte(all()), 0o600), os.WriteFile(o.out, []byte(test.out), 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			if err := test.check(o); (err == nil) != test.right {
+				t.Errorf("got %v, want right: %v", err, test.right)
+			}
+		})
+	}
+}
+
+func TestWhatIsCounted(t *testing.T) {
+	for stderr, right := range map[string]bool{
+		"p: 1,200 received: 1,200 delivered in 2ms (1 k/s)":             true,
+		"p: 1,200 received: 1,199 delivered in 2ms (1 k/s)":             false,
+		"p: 1,200 received: 1,199 delivered, 1 dropped in 2ms (1 k/s)":  false,
+		"p: 1,200 received: 1,199 delivered, 1 filtered in 2ms (1 k/s)": false,
+		"": false,
+	} {
+		if err := counted(output{n: 1200, stderr: stderr, flowd: true}); (err == nil) != right {
+			t.Errorf("%q: got %v, want right: %v", stderr, err, right)
+		}
+	}
+	if err := counted(output{n: 1200, stderr: "1199"}); err == nil {
+		t.Error("a baseline that counts too few is right")
+	}
+}
+
+// Messages of one customer that change places are noticed, those of others are not.
+func TestOrderIsCheckedByKey(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "out")
+	none := func(output) error { return nil }
+	for text, right := range map[string]bool{
+		`{"id":2}` + "\n" + `{"id":1}` + "\n" + `{"id":999}` + "\n": true,
+		`{"id":999}` + "\n" + `{"id":2}` + "\n":                     false,
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := inOrder(none)(output{out: path}); (err == nil) != right {
+			t.Errorf("%q: got %v, want right: %v", text, err, right)
+		}
+	}
+}
+
+// sampleReport is a run of two rows and a curve, with names that need escapes.
+func sampleReport() report {
+	fast, slow := sample{Messages: 1e6, Bytes: 330e6, Wall: time.Second, CPU: time.Second, Peak: 40 << 20}, sample{Messages: 1e5, Wall: time.Second, CPU: 2 * time.Second, Peak: 30 << 20}
+	a := result{Name: "a & b", Does: "in → <out>", Metric: rate.name, Unit: rate.unit, metric: rate}
+	r := row{metric: rate, goals: []goal{{atLeast: 900}, {than: "slow", atLeast: 20}, {than: "absent", atLeast: 2}}}
+	a.judge(&r, []score{{Name: "flowd", Rounds: []sample{fast, fast}}, {Name: "slow", Limit: true, Rounds: []sample{slow, slow}}, {Name: "absent", Skipped: "not on PATH"}, {Name: again, Rounds: []sample{fast, fast}}})
+	b := result{Name: "no broker", Does: "nothing", Skipped: "there is none", metric: rate}
+	c := curve{Name: "c", Does: "d", Of: "steps", Want: linear, Points: []point{{1, 2, 3}, {10, 20, 3}, {100, 200, 3}}, Is: "linear", Met: true}
+	return report{Rounds: 2, Rows: []result{a, b}, Curves: []curve{c}}
+}
+
+func TestTheReportPrints(t *testing.T) {
+	rep := sampleReport()
+	var b bytes.Buffer
+	rep.head(&b)
+	for _, r := range rep.Rows {
+		r.print(&b)
+	}
+	for _, c := range rep.Curves {
+		c.print(&b)
+	}
+	rep.foot(&b)
+	for _, want := range []string{"a & b: in → <out>", "1000", "slow (limit)", "10.0×", "20.0×", "goal rate ≥ 900 k/s: met, 1000", "goal ≥ 20.0 × slow: MISSED, 10.0",
+		"absent                 SKIPPED: not on PATH", "not judged", "SKIPPED: there is none", "A/A:", "1 of 2 goals met", "20.0 µs/message"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("the table lacks %q:\n%s", want, b.String())
+		}
+	}
+	text := string(markdown(rep))
+	for _, want := range []string{figuresBegin, figuresEnd, "| a & b | 1000 k/s | slow: 100 | 10.0× |", "| no broker | skipped: there is none |", "1: 2, 10: 20.0, 100: 200"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the block lacks %q:\n%s", want, text)
+		}
+	}
+}
+
+func TestPicturesAreWellFormed(t *testing.T) {
+	rep := sampleReport()
+	for name, text := range map[string][]byte{"bars": bars(rep), "curves": drawCurves(rep.Curves), "no row": bars(report{}), "no curve": drawCurves(nil)} {
+		if bytes.Contains(text, []byte("NaN")) || bytes.Contains(text, []byte("Inf")) {
+			t.Errorf("%s has no number somewhere:\n%s", name, text)
+		}
+		for d := xml.NewDecoder(bytes.NewReader(text)); ; {
+			_, err := d.Token()
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				t.Fatalf("%s: %v\n%s", name, err, text)
+			}
+		}
+	}
+}
+
+// The whole command, with the smallest of all rows.
+func TestTheCommandWritesWhatItIsAskedFor(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file, picture := filepath.Join(dir, "f.json"), filepath.Join(dir, "f.svg")
+	cmd := exec.CommandContext(t.Context(), filepath.Join(built, "bench"), "--flowd", filepath.Join(built, "flowd"), "--rows", "^(drop|workers)$",
+		"--rounds", "1", "--messages", "100", "--curves", "--json", file, "--svg", picture, "--markdown")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	block, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, &stderr)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rep report
+	if err := json.Unmarshal(text, &rep); err != nil {
+		t.Fatal(err)
+	}
+	if len(rep.Rows) != 1 || rep.Rows[0].Name != "drop" || len(rep.Curves) != 1 || rep.Rows[0].Scores[0].Rounds[0].Messages == 0 {
+		t.Errorf("got %+v", rep)
+	}
+	if !strings.HasPrefix(string(block), figuresBegin) {
+		t.Errorf("stdout has no block:\n%s", block)
+	}
+	for _, path := range []string{picture, filepath.Join(dir, "f-curves.svg")} {
+		if _, err := os.Stat(path); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestUsageIsChecked(t *testing.T) {
+	for _, args := range [][]string{{"rows"}, {"--rounds", "-1"}, {"--rows", "("}, {"--nothing"}} {
+		if err := run(t.Context(), args, io.Discard, io.Discard); err == nil {
+			t.Errorf("%q is taken", args)
+		}
+	}
+	if err := baseline([]string{"nothing"}); err == nil {
+		t.Error("a baseline that does not exist runs")
+	}
+}
+
+// What is kept beside our pipelines is used by a row, and rows find what they name.
+func TestConfigurationsAreUsed(t *testing.T) {
+	var used []string
+	for _, r := range rows {
+		for _, c := range r.contestants {
+			used = append(used, regexp.MustCompile(`\$conf/(\S+)`).ReplaceAllString(c.command, " configs/$1 "))
+		}
+	}
+	text := strings.Join(used, " ") + " "
+	err := fs.WalkDir(configs, "configs", func(path string, e fs.DirEntry, err error) error {
+		if err == nil && !e.IsDir() && !strings.Contains(text, " "+path+" ") {
+			t.Errorf("no row uses %s", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestTheGuideNamesEveryRow(t *testing.T) {
+	text, err := os.ReadFile("../../docs/performance.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, block, found := strings.Cut(string(text), figuresBegin)
+	block, _, ended := strings.Cut(block, figuresEnd)
+	if !found || !ended {
+		t.Fatal("docs/performance.md has no block of figures")
+	}
+	for _, r := range rows {
+		if !strings.Contains(block, "\n| "+r.name+" |") {
+			t.Errorf("its figures lack row %s", r.name)
+		}
+	}
+	for _, c := range curves {
+		if !strings.Contains(block, "\n| "+c.Name+" |") {
+			t.Errorf("its figures lack curve %s", c.Name)
+		}
 	}
 }

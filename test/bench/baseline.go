@@ -1,0 +1,272 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+)
+
+// baselines are the programs that flowd is measured against: each does a row's work
+// and nothing else. They run as `bench baseline NAME ARGS`, in a process of their own,
+// so that they cost what a process costs.
+var baselines = map[string]func(args []string) error{
+	"split":       func(a []string) error { return withFiles(a, os.DevNull, split) },
+	"copy":        func(a []string) error { return withFiles(a, "-", copyLines) },
+	"splice":      func(a []string) error { return withFiles(a, "-", splice) },
+	"json":        func(a []string) error { return withFiles(a, "-", decodeAndEncode) },
+	"json-wrap":   func(a []string) error { return withFiles(a, "-", wrap) },
+	"generate":    generate,
+	"http-echo":   httpEcho,
+	"http-relay":  httpRelay,
+	"amqp-relay":  amqpRelay,
+	"identity":    identity,
+	"flowd-alloc": allocations,
+}
+
+func baseline(args []string) error {
+	if len(args) == 0 || baselines[args[0]] == nil {
+		return fmt.Errorf("baseline %q: there is none of this name", args)
+	}
+	return baselines[args[0]](args[1:])
+}
+
+const block = 256 << 10 // bytes that are read and written at once
+
+// withFiles runs f from the files that the pattern args[0] matches to args[1]; "-" and
+// what is left out is standard input, or what out names.
+func withFiles(args []string, out string, f func(*bufio.Reader, *bufio.Writer) error) (err error) {
+	src, dst := io.Reader(os.Stdin), os.Stdout
+	if len(args) > 0 && args[0] != "-" {
+		paths, err := filepath.Glob(args[0])
+		if err != nil {
+			return err
+		}
+		var all []io.Reader
+		for _, path := range paths {
+			file, err := os.Open(path)
+			if err != nil {
+				return err
+			}
+			defer file.Close()
+			all = append(all, file)
+		}
+		src = io.MultiReader(all...)
+	}
+	if len(args) > 1 {
+		out = args[1]
+	}
+	if out != "-" {
+		if dst, err = os.Create(out); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, dst.Close()) }()
+	}
+	w := bufio.NewWriterSize(dst, block)
+	if err := f(bufio.NewReaderSize(src, block), w); err != nil {
+		return err
+	}
+	return w.Flush()
+}
+
+// eachOf calls f with each line, its line feed included. What was written goes out
+// whenever nothing more is there to read.
+func eachOf(r *bufio.Reader, w *bufio.Writer, f func(line []byte) error) error {
+	for {
+		line, err := r.ReadSlice('\n')
+		if err == io.EOF && len(line) == 0 {
+			return nil
+		}
+		if errors.Is(err, bufio.ErrBufferFull) { // longer than a block
+			long := bytes.Clone(line)
+			line, err = r.ReadBytes('\n')
+			line = append(long, line...)
+		}
+		if err != nil {
+			return err
+		}
+		if err := f(line); err != nil {
+			return err
+		}
+		if r.Buffered() == 0 {
+			if err := w.Flush(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// split counts lines.
+func split(r *bufio.Reader, w *bufio.Writer) error {
+	n := 0
+	err := eachOf(r, w, func([]byte) error { n++; return nil })
+	fmt.Fprintln(os.Stderr, n)
+	return err
+}
+
+func copyLines(r *bufio.Reader, w *bufio.Writer) error {
+	return eachOf(r, w, func(line []byte) error {
+		_, err := w.Write(line)
+		return err
+	})
+}
+
+// splice does filter and two fields with one scan of the line, and leaves all else as
+// it is.
+func splice(r *bufio.Reader, w *bufio.Writer) error {
+	var buf []byte
+	return eachOf(r, w, func(line []byte) error {
+		status, total, end, err := scan(line)
+		if err != nil {
+			return err
+		}
+		code, err := strconv.Atoi(string(status))
+		if err != nil || code < 500 {
+			return err
+		}
+		amount, err := strconv.ParseFloat(string(total), 64)
+		if err != nil {
+			return err
+		}
+		buf = append(buf[:0], line[:end]...)
+		buf = append(buf, `,"severity":"critical","total_eur":`...)
+		buf = strconv.AppendFloat(buf, amount*2, 'f', -1, 64)
+		buf = append(buf, line[end:]...)
+		_, err = w.Write(buf)
+		return err
+	})
+}
+
+var errNoObject = errors.New("a line is no JSON object")
+
+// scan finds the fields status and total of a document, and its last brace. It steps
+// over every value once, and trusts that they are well formed.
+func scan(line []byte) (status, total []byte, end int, err error) {
+	i := 0
+	if len(line) == 0 || line[0] != '{' {
+		return nil, nil, 0, errNoObject
+	}
+	for i++; i < len(line) && line[i] == '"'; i++ {
+		key := i + 1
+		i = text(line, i)
+		name := line[key : i-1]
+		i++ // the colon
+		from := i
+		i = value(line, i)
+		switch string(name) {
+		case "status":
+			status = line[from:i]
+		case "total":
+			total = line[from:i]
+		}
+		if i >= len(line) {
+			break
+		}
+		if line[i] == '}' {
+			return status, total, i, nil
+		}
+	}
+	return nil, nil, 0, errNoObject
+}
+
+// text is where a string that begins at i has ended.
+func text(line []byte, i int) int {
+	for i++; i < len(line) && line[i] != '"'; i++ {
+		if line[i] == '\\' {
+			i++
+		}
+	}
+	return i + 1
+}
+
+// value is where a value that begins at i has ended.
+func value(line []byte, i int) int {
+	depth := 0
+	for i < len(line) {
+		switch line[i] {
+		case '"':
+			i = text(line, i)
+			continue
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth == 0 {
+				return i
+			}
+			depth--
+		case ',':
+			if depth == 0 {
+				return i
+			}
+		}
+		i++
+	}
+	return i
+}
+
+// decodeAndEncode does filter and two fields with encoding/json.
+func decodeAndEncode(r *bufio.Reader, w *bufio.Writer) error {
+	return eachOf(r, w, func(line []byte) error {
+		var event map[string]any
+		if err := json.Unmarshal(line, &event); err != nil {
+			return err
+		}
+		if status, _ := event["status"].(float64); status < 500 {
+			return nil
+		}
+		total, _ := event["total"].(float64)
+		event["severity"], event["total_eur"] = "critical", total*2
+		return encode(w, event)
+	})
+}
+
+// wrap puts a document around each one, with encoding/json.
+func wrap(r *bufio.Reader, w *bufio.Writer) error {
+	return eachOf(r, w, func(line []byte) error {
+		var event map[string]any
+		if err := json.Unmarshal(line, &event); err != nil {
+			return err
+		}
+		return encode(w, map[string]any{"event": event})
+	})
+}
+
+func encode(w *bufio.Writer, v any) error {
+	body, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	w.Write(body) // an error stays until Flush
+	return w.WriteByte('\n')
+}
+
+// generate makes args[0] messages, reads a field of each and splices one in.
+func generate(args []string) error {
+	n, err := strconv.Atoi(args[0])
+	if err != nil {
+		return err
+	}
+	var buf []byte
+	made := 0
+	for i := range n {
+		buf = append(buf[:0], `{"id":`...)
+		buf = strconv.AppendInt(buf, int64(i+1), 10)
+		buf = append(buf, `,"status":503,"total":12.5}`...)
+		status, _, end, err := scan(buf)
+		if err != nil {
+			return err
+		}
+		if string(status) < "500" {
+			continue
+		}
+		buf = append(buf[:end], `,"severity":"critical"}`...)
+		made++
+	}
+	fmt.Fprintln(os.Stderr, made)
+	return nil
+}

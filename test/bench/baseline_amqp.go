@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/signal"
+	"syscall"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+)
+
+// amqpRelay consumes on one channel and publishes on another, of two connections, and
+// acknowledges what is confirmed, several at a time where it can: args are the URL and
+// two queues.
+func amqpRelay(args []string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	url, in, out := args[0], args[1], args[2]
+	from, err := amqp091.Dial(url)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	to, err := amqp091.Dial(url)
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	source, err := from.Channel()
+	if err != nil {
+		return err
+	}
+	sink, err := to.Channel()
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(source.Qos(1000, 0, false), sink.Confirm(false)); err != nil {
+		return err
+	}
+	deliveries, err := source.ConsumeWithContext(ctx, in, "", false, false, false, false, nil)
+	if err != nil {
+		return err
+	}
+	published := make(chan pending, 1000)
+	acked := make(chan error, 1)
+	go func() { acked <- acknowledge(source, published) }()
+	err = publish(deliveries, sink, out, published)
+	close(published)
+	return errors.Join(err, <-acked)
+}
+
+type pending struct {
+	confirm *amqp091.DeferredConfirmation
+	tag     uint64
+}
+
+func publish(deliveries <-chan amqp091.Delivery, sink *amqp091.Channel, out string, published chan<- pending) error {
+	for d := range deliveries {
+		var m map[string]any
+		if err := json.Unmarshal(d.Body, &m); err != nil {
+			return err
+		}
+		m["severity"] = "critical"
+		body, err := json.Marshal(m)
+		if err != nil {
+			return err
+		}
+		confirm, err := sink.PublishWithDeferredConfirm("", out, true, false, amqp091.Publishing{DeliveryMode: amqp091.Persistent, Body: body})
+		if err != nil {
+			return err
+		}
+		published <- pending{confirm, d.DeliveryTag}
+	}
+	return nil
+}
+
+func acknowledge(source *amqp091.Channel, published <-chan pending) error {
+	n := 0
+	for p := range published {
+		if !p.confirm.Wait() {
+			return errors.New("a message was not confirmed")
+		}
+		if n++; n >= 100 || len(published) == 0 {
+			if err := source.Ack(p.tag, true); err != nil {
+				return err
+			}
+			n = 0
+		}
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"runtime"
+	"strconv"
+
+	_ "github.com/flowd-io/flowd/batchers"
+	"github.com/flowd-io/flowd/config"
+	"github.com/flowd-io/flowd/engine"
+	_ "github.com/flowd-io/flowd/inputs"
+	_ "github.com/flowd-io/flowd/outputs"
+	_ "github.com/flowd-io/flowd/processors"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// shared is an input whose messages share their bytes, and an output, so that nothing
+// but the engine costs anything.
+type shared struct{ left int }
+
+var payload = []byte(`{"n":1}`)
+
+func (s *shared) Read(_ context.Context, b *engine.Batch) (engine.Acker, error) {
+	if s.left == 0 {
+		return s, io.EOF
+	}
+	for ; s.left > 0 && b.Room() > 0; s.left-- {
+		b.Add(payload)
+	}
+	return s, nil
+}
+
+func (s *shared) TakesBack() engine.TakesBack { return engine.TakesOne }
+
+func (s *shared) Ack(context.Context, []engine.Result) ([]engine.Result, error) { return nil, nil }
+
+func (s *shared) Write(context.Context, *engine.Batch) error { return nil }
+
+// identity runs args[0] messages through an engine with one step that does nothing,
+// and acks. It prints how many came out, and the CPU time in nanoseconds that this took.
+func identity(args []string) error {
+	n, err := strconv.Atoi(args[0])
+	if err != nil {
+		return err
+	}
+	s := &shared{n}
+	plan, problems := engine.Build(&engine.Pipeline{
+		Inputs:  schema.MapOf(schema.Entry[engine.InputSpec]{Key: "in", Value: engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return s, nil })}}),
+		Outputs: schema.MapOf(schema.Entry[engine.OutputSpec]{Key: "out", Value: engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return s, nil })}}),
+		Processors: engine.Steps{{Name: "identity", Use: engine.Use(func(engine.Env) (engine.Processor, error) {
+			return engine.ProcessorFunc(func(context.Context, *engine.Message) error { return nil }), nil
+		})}},
+	}, engine.Options{Log: slog.New(slog.DiscardHandler)})
+	if plan == nil {
+		return fmt.Errorf("%v", problems)
+	}
+	began := ownCPU()
+	rep := plan.Run(context.Background(), context.Background())
+	fmt.Fprintln(os.Stderr, rep.Stats.Roots.Ended[engine.Delivered], (ownCPU() - began).Nanoseconds())
+	return nil
+}
+
+// allocations runs the pipeline file args[0] in this process and prints how many heap
+// objects that took.
+func allocations(args []string) error {
+	set, problems := config.Load(args[:1], config.Options{Log: slog.New(slog.DiscardHandler)})
+	for _, p := range problems {
+		return fmt.Errorf("%v", p)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	rep := set.Pipelines[0].Plan.Run(context.Background(), context.Background())
+	runtime.ReadMemStats(&after)
+	if rep.Code() != 0 {
+		return fmt.Errorf("run: %+v", rep)
+	}
+	fmt.Fprintln(os.Stderr, after.Mallocs-before.Mallocs)
+	return nil
+}

@@ -1,0 +1,1 @@
+select(.status >= 500) | .severity = "critical" | .total_eur = .total * 2

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// load is n requests, each of which ask makes over a connection of its worker.
+type load struct {
+	n     int
+	conns int
+	rate  float64 // a second; 0 is as fast as answers come
+	ask   func(c *client, i int) error
+}
+
+// run makes the requests over HTTP and gives the latency of each. With a rate it is an
+// open loop: a request is due at its instant whether or not others have been answered,
+// and its latency counts from there, so a server that stops for a while can't hide it.
+func (l load) run(address string) (all []time.Duration, took time.Duration, err error) {
+	all = make([]time.Duration, l.n)
+	errs := make([]error, l.conns)
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	began := time.Now()
+	for k := range l.conns {
+		workers.Go(func() {
+			c, err := dial(address)
+			if err != nil {
+				errs[k] = err
+				return
+			}
+			defer c.conn.Close()
+			for i := int(next.Add(1)) - 1; i < l.n; i = int(next.Add(1)) - 1 {
+				due := time.Now()
+				if l.rate > 0 {
+					due = began.Add(time.Duration(float64(i) / l.rate * 1e9))
+					time.Sleep(time.Until(due))
+				}
+				if err := l.ask(c, i); err != nil {
+					errs[k] = err
+					next.Store(int64(l.n)) // the others need not go on
+					return
+				}
+				all[i] = time.Since(due)
+			}
+		})
+	}
+	workers.Wait()
+	return all, time.Since(began), errors.Join(errs...)
+}
+
+// client is one connection to a server of HTTP/1.1. It does as little as it can, since
+// it takes its time from the cores that are measured.
+type client struct {
+	conn     net.Conn
+	answers  *bufio.Reader
+	request  []byte
+	body     []byte
+	received []byte
+}
+
+func dial(address string) (*client, error) {
+	conn, err := net.DialTimeout("tcp", address, 5*time.Second)
+	if err != nil {
+		return nil, err
+	}
+	return &client{conn: conn, answers: bufio.NewReaderSize(conn, 16<<10)}, nil
+}
+
+// post sends body and returns what was answered, valid until the next one.
+func (c *client) post(body []byte) ([]byte, error) {
+	c.request = append(c.request[:0], "POST /events HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: "...)
+	c.request = strconv.AppendInt(c.request, int64(len(body)), 10)
+	c.request = append(c.request, "\r\n\r\n"...)
+	c.request = append(c.request, body...)
+	if err := c.conn.SetDeadline(time.Now().Add(30 * time.Second)); err != nil {
+		return nil, err
+	}
+	if _, err := c.conn.Write(c.request); err != nil {
+		return nil, err
+	}
+	return c.answer()
+}
+
+var length = []byte("content-length:")
+
+func (c *client) answer() ([]byte, error) {
+	status, err := c.answers.ReadSlice('\n')
+	if err != nil {
+		return nil, err
+	}
+	if len(status) < 12 || status[9] != '2' {
+		return nil, fmt.Errorf("answered %q", status)
+	}
+	n := -1
+	for {
+		line, err := c.answers.ReadSlice('\n')
+		if err != nil {
+			return nil, err
+		}
+		if len(line) <= 2 {
+			break
+		}
+		if len(line) > len(length) && bytes.EqualFold(line[:len(length)], length) {
+			if n, err = strconv.Atoi(string(bytes.TrimSpace(line[len(length):]))); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if n < 0 {
+		return nil, errors.New("answered without a length")
+	}
+	if cap(c.received) < n {
+		c.received = make([]byte, n)
+	}
+	c.received = c.received[:n]
+	_, err = io.ReadFull(c.answers, c.received)
+	return c.received, err
+}

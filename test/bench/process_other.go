@@ -1,0 +1,16 @@
+//go:build !unix
+
+package main
+
+import (
+	"os"
+	"time"
+)
+
+// Memory and the cost of the engine alone are not measured here.
+
+func maxRSS(*os.ProcessState) int64 { return 0 }
+func highWater(string) int64        { return 0 }
+func resident(string) int64         { return 0 }
+func cpuOf(string) time.Duration    { return 0 }
+func ownCPU() time.Duration         { return 0 }

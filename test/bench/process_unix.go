@@ -1,0 +1,69 @@
+//go:build unix
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// maxRSS is the most memory that a process had, in bytes.
+func maxRSS(s *os.ProcessState) int64 {
+	u, ok := s.SysUsage().(*syscall.Rusage)
+	if !ok {
+		return 0
+	}
+	if runtime.GOOS == "darwin" {
+		return int64(u.Maxrss) // bytes there, KiB elsewhere
+	}
+	return int64(u.Maxrss) << 10
+}
+
+// highWater is the most memory that a process of Linux had so far; else 0.
+func highWater(pid string) int64 { return status(pid, "VmHWM:") }
+
+// resident is the memory that a process of Linux has; else 0.
+func resident(pid string) int64 { return status(pid, "VmRSS:") }
+
+func status(pid, field string) int64 {
+	text, err := os.ReadFile("/proc/" + pid + "/status")
+	if err != nil {
+		return 0
+	}
+	_, rest, found := bytes.Cut(text, []byte(field))
+	if !found {
+		return 0
+	}
+	kib, _ := strconv.ParseInt(string(bytes.Fields(rest)[0]), 10, 64)
+	return kib << 10
+}
+
+// cpuOf is the CPU time that a process of Linux has used, in steps of 10 ms.
+func cpuOf(pid string) time.Duration {
+	text, err := os.ReadFile("/proc/" + pid + "/stat")
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(text), ") ") // a name may hold blanks
+	fields := strings.Fields(rest)
+	if len(fields) < 13 {
+		return 0
+	}
+	user, _ := strconv.ParseInt(fields[11], 10, 64)
+	system, _ := strconv.ParseInt(fields[12], 10, 64)
+	return time.Duration(user+system) * 10 * time.Millisecond
+}
+
+// ownCPU is the CPU time that this process has used.
+func ownCPU() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

@@ -1,0 +1,264 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	amqp091 "github.com/rabbitmq/amqp091-go"
+
+	"github.com/flowd-io/flowd/internal/brokertest"
+	"github.com/flowd-io/flowd/internal/fakesqs"
+)
+
+var brokerRows = []row{
+	rabbit("classic"),
+	rabbit("quorum"),
+	{
+		name: "sqs", does: "SQS that answers after 1 ms, one request at a time: ten messages a request against one", data: small, run: toSQS, fixed: 500,
+		contestants: []contestant{
+			{name: "flowd", command: "$flowd -c $conf/sqs.flowd.yaml"},
+			{name: "one by one", command: "$flowd -c $conf/sqs-single.flowd.yaml", limit: true},
+		},
+		goals: []goal{{than: "one by one", atLeast: 5}},
+	},
+}
+
+var small = data{"small", func(to []byte, i int) []byte { return fmt.Appendf(to, `{"id":%d,"name":"Customer %d"}`, i, i) }}
+
+// padded are messages of about 500 bytes.
+var padded = data{"padded", func(to []byte, i int) []byte {
+	return fmt.Appendf(to, `{"id":%d,"status":503,"pad":%q}`, i, strings.Repeat("x", 460))
+}}
+
+func rabbit(kind string) row {
+	return row{
+		name: "rabbitmq-" + kind, does: kind + " queue → set → " + kind + " queue, persistent, confirmed", data: padded, needs: rabbitmq, cap: 16_000,
+		run: func(w *world, r *row, c *contestant, n int, all bool) (sample, error) { return relay(w, r, c, n, kind) },
+		contestants: []contestant{
+			{name: "flowd", command: "$flowd -c $conf/rabbitmq.flowd.yaml"},
+			{name: "Go relay", command: "$self baseline amqp-relay $url $from $to", limit: true},
+		},
+		goals: []goal{{atLeast: 12}, {than: "Go relay", atLeast: 1.14}},
+	}
+}
+
+// tb is as much of a test as brokertest needs to start a broker or say why not.
+type tb struct {
+	testing.TB
+	why string
+}
+
+func (t *tb) Helper()      {}
+func (t *tb) Name() string { return "bench" }
+
+func (t *tb) Skip(args ...any) {
+	t.why = fmt.Sprint(args...)
+	runtime.Goexit()
+}
+
+// rabbitmq starts the broker with the first row that needs it; it ends with this process.
+func rabbitmq(w *world) error {
+	if w.broker != nil {
+		return nil
+	}
+	var t tb
+	done := make(chan struct{})
+	go func() { // Skip ends it
+		defer close(done)
+		w.broker = brokertest.RabbitMQ(&t)
+	}()
+	<-done
+	if w.broker == nil {
+		return errors.New(t.why)
+	}
+	conn, err := amqp091.Dial(w.broker.URL) // one of others' may be down
+	if err != nil {
+		w.broker = nil
+		return fmt.Errorf("RabbitMQ does not answer: %w (look at %s)", err, brokertest.Variable)
+	}
+	return conn.Close()
+}
+
+// relay is the runner of rows that move n messages from one queue to another. What is
+// measured is the time from the first one to the last one there.
+func relay(w *world, r *row, c *contestant, n int, kind string) (s sample, err error) {
+	conn, err := amqp091.Dial(w.broker.URL)
+	if err != nil {
+		return s, err
+	}
+	defer conn.Close()
+	ch, err := conn.Channel()
+	if err != nil {
+		return s, err
+	}
+	if err := ch.Confirm(false); err != nil {
+		return s, err
+	}
+	from, to := w.broker.Name(), w.broker.Name()
+	for _, q := range []string{from, to} {
+		if _, err := ch.QueueDeclare(q, true, false, false, false, amqp091.Table{"x-queue-type": kind}); err != nil {
+			return s, err
+		}
+		defer ch.QueueDelete(q, false, false, false) //nolint:errcheck // the broker may be gone
+	}
+	if err := fill(ch, from, r.data, n); err != nil {
+		return s, err
+	}
+	p, err := w.start(c.command, map[string]string{"url": w.broker.URL, "from": from, "to": to}, nil, nil)
+	if err != nil {
+		return s, err
+	}
+	defer p.kill()
+	took, err := arrive(p, ch, to, n)
+	if err != nil {
+		return s, err
+	}
+	used, err := p.stop()
+	if err != nil {
+		return s, err
+	}
+	s = sample{Messages: n, Bytes: int64(n * len(r.data.line(nil, 0))), Wall: took, CPU: used.cpu, Peak: used.peak}
+	return s, emptied(ch, to, r.data, n)
+}
+
+// fill puts n messages into a queue and waits until they are there.
+func fill(ch *amqp091.Channel, queue string, d data, n int) error {
+	var last *amqp091.DeferredConfirmation
+	for i := range n {
+		var err error
+		last, err = ch.PublishWithDeferredConfirm("", queue, true, false, amqp091.Publishing{DeliveryMode: amqp091.Persistent, Body: d.line(nil, i)})
+		if err != nil {
+			return err
+		}
+		if i%1000 == 999 {
+			last.Wait()
+		}
+	}
+	last.Wait()
+	return holds(ch, queue, n, nil)
+}
+
+const patience = time.Minute // for messages that are on their way
+
+// holds waits until a queue has n messages, and calls seen each time it looks.
+func holds(ch *amqp091.Channel, queue string, n int, seen func(now int) error) error {
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for late := time.Now().Add(patience); ; <-tick.C {
+		q, err := ch.QueueDeclarePassive(queue, true, false, false, false, nil)
+		if err != nil {
+			return err
+		}
+		if seen != nil {
+			if err := seen(q.Messages); err != nil {
+				return err
+			}
+		}
+		if q.Messages >= n {
+			return nil
+		}
+		if time.Now().After(late) {
+			return fmt.Errorf("%d of %d messages came to %s", q.Messages, n, queue)
+		}
+	}
+}
+
+func arrive(p *process, ch *amqp091.Channel, queue string, n int) (took time.Duration, err error) {
+	var began time.Time
+	err = holds(ch, queue, n, func(now int) error {
+		if now > 0 && began.IsZero() {
+			began = time.Now()
+		}
+		select {
+		case <-p.ended:
+			return fmt.Errorf("it ended: %s", p.used.stderr)
+		default:
+			return nil
+		}
+	})
+	return max(time.Since(began), time.Millisecond), err
+}
+
+// emptied takes what came to a queue, which must be n messages with one field more.
+func emptied(ch *amqp091.Channel, queue string, d data, n int) error {
+	deliveries, err := ch.Consume(queue, "", true, false, false, false, nil)
+	if err != nil {
+		return err
+	}
+	seen, late := make([]bool, n), time.After(patience)
+	for range n {
+		select {
+		case m, ok := <-deliveries:
+			if !ok {
+				return errors.New("the broker closed the channel")
+			}
+			id, err := idOf(m.Body)
+			if err != nil {
+				return err
+			}
+			if id >= n || seen[id] {
+				return fmt.Errorf("message %d came out twice", id)
+			}
+			seen[id] = true
+			if err := same(m.Body, d.line(nil, id), critical); err != nil {
+				return err
+			}
+			if m.DeliveryMode != amqp091.Persistent {
+				return fmt.Errorf("message %d came out transient", id)
+			}
+		case <-late:
+			return fmt.Errorf("not all of %d messages can be taken from %s", n, queue)
+		}
+	}
+	return nil
+}
+
+func critical(d document) document {
+	d["severity"] = "critical"
+	return d
+}
+
+// toSQS is the runner of the row that sends to a service in this process.
+func toSQS(w *world, r *row, c *contestant, n int, _ bool) (s sample, err error) {
+	vars, err := w.prepare(r, c, n)
+	if err != nil {
+		return s, err
+	}
+	service := fakesqs.New()
+	defer service.Close()
+	service.Create("orders", fakesqs.Queue{})
+	for _, op := range []string{"SendMessage", "SendMessageBatch"} {
+		service.Fault(op, fakesqs.Fault{Times: -1, Delay: time.Millisecond})
+	}
+	for name, value := range map[string]string{
+		"aws_endpoint_url": service.Listen(), "aws_region": "us-east-1", "aws_access_key_id": "bench", "aws_secret_access_key": "bench",
+		"aws_config_file": os.DevNull, "aws_shared_credentials_file": os.DevNull, "aws_profile": "",
+	} {
+		vars[name] = value
+	}
+	used, err := w.do(c.command, vars)
+	if err != nil {
+		return s, err
+	}
+	seen := make([]bool, n)
+	came := service.Messages("orders")
+	for i := range came {
+		id, err := idOf([]byte(came[i].Body))
+		if err != nil {
+			return s, err
+		}
+		if id >= n || seen[id] {
+			return s, fmt.Errorf("message %d arrived twice", id)
+		}
+		seen[id] = true
+	}
+	if len(came) != n {
+		return s, fmt.Errorf("%d messages arrived of %d", len(came), n)
+	}
+	return sample{Messages: n, Wall: used.wall, CPU: used.cpu, Peak: used.peak}, nil
+}

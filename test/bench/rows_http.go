@@ -1,0 +1,212 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"time"
+)
+
+var httpRows = []row{
+	{
+		name: "http", does: "HTTP POST, one message a request, 32 connections, as fast as they are answered", data: events, run: posts(32, sink),
+		contestants: []contestant{
+			{name: "flowd", command: "$flowd -c $conf/http.flowd.yaml"},
+			{name: "net/http echo", command: "$self baseline http-echo $listen", limit: true},
+			{name: "benthos", command: "$benthos -c $conf/http.benthos.yaml"},
+		},
+		goals: []goal{{atLeast: 40}, {than: "net/http echo", atLeast: 0.77}, {than: "benthos", atLeast: 2}, {metric: p99, atMost: 5}},
+	},
+	{
+		name: "latency-reply", does: "HTTP and back with the payload as reply, open loop at 20 % load", data: events, metric: p99, run: posts(64, reply), open: true,
+		contestants: []contestant{
+			{name: "flowd", command: "$flowd -c $conf/reply.flowd.yaml"},
+			{name: "net/http echo", command: "$self baseline http-echo $listen", limit: true},
+			{name: "benthos", command: "$benthos -c $conf/reply.benthos.yaml"},
+		},
+		goals: []goal{{atMost: 5}},
+	},
+	{
+		name: "latency-http", does: "HTTP → HTTP, answered when the other has answered, open loop at 20 % load", data: events, metric: p99, run: posts(64, relayed), open: true,
+		contestants: []contestant{
+			{name: "flowd", command: "$flowd -c $conf/relay.flowd.yaml"},
+			{name: "net/http relay", command: "$self baseline http-relay $listen $target", limit: true},
+			{name: "benthos", command: "$benthos -c $conf/relay.benthos.yaml"},
+		},
+		goals: []goal{{atMost: 5}},
+	},
+}
+
+// end is what becomes of what a server is sent.
+type end int
+
+const (
+	sink    end = iota // taken
+	reply              // answered with what was sent
+	relayed            // sent on to another server
+)
+
+// posts is the runner of rows whose contestants are servers: each gets n messages over
+// so many connections.
+func posts(conns int, to end) runner {
+	return func(w *world, r *row, c *contestant, n int, _ bool) (s sample, err error) {
+		other, err := newBackend()
+		if err != nil {
+			return s, err
+		}
+		defer func() { err = errors.Join(err, other.close()) }()
+		address, err := freeAddress()
+		if err != nil {
+			return s, err
+		}
+		p, err := w.start(c.command, map[string]string{"listen": address, "target": other.address}, nil, nil)
+		if err != nil {
+			return s, err
+		}
+		defer p.kill() // where it has not ended before
+		if err := p.listens(address); err != nil {
+			return s, err
+		}
+		l := load{n: n, conns: min(conns, n), rate: c.load, ask: func(cl *client, i int) error {
+			cl.body = r.data.line(cl.body[:0], i)
+			answer, err := cl.post(cl.body)
+			if err == nil && to == reply && !bytes.Equal(answer, cl.body) {
+				err = fmt.Errorf("sent %s, got %s", cl.body, answer)
+			}
+			return err
+		}}
+		all, took, err := l.run(address)
+		if err != nil {
+			return s, err
+		}
+		used, err := p.stop()
+		if err != nil {
+			return s, err
+		}
+		s = sample{Messages: n, Bytes: int64(n * len(r.data.line(nil, 0))), Wall: took, CPU: used.cpu, Peak: used.peak, Load: c.load}
+		s.quantiles(all)
+		if got := int(other.got.Load()); to == relayed && got != n {
+			return s, fmt.Errorf("%d messages arrived of %d", got, n)
+		}
+		if c.program() == "$flowd" { // it tells what it has delivered, too
+			return s, counted(output{n: n, stderr: used.stderr, flowd: true})
+		}
+		return s, nil
+	}
+}
+
+// listens waits until a server takes connections.
+func (p *process) listens(address string) error {
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for late := time.After(20 * time.Second); ; {
+		if c, err := net.Dial("tcp", address); err == nil {
+			return c.Close()
+		}
+		select {
+		case <-tick.C:
+		case <-p.ended:
+			return fmt.Errorf("%s ended: %s", filepath.Base(p.cmd.Path), p.used.stderr)
+		case <-late:
+			return fmt.Errorf("%s does not listen: %s", filepath.Base(p.cmd.Path), p.stderr.String())
+		}
+	}
+}
+
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+// backend is the server that messages are sent on to.
+type backend struct {
+	address string
+	got     atomic.Int64 // messages
+	server  *http.Server
+	served  chan error
+}
+
+func newBackend() (*backend, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	t := &backend{address: l.Addr().String(), served: make(chan error, 1)}
+	t.server = &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if body, err := io.ReadAll(r.Body); err == nil {
+			if _, err := idOf(body); err == nil {
+				t.got.Add(1)
+			}
+		}
+	})}
+	go func() { t.served <- t.server.Serve(l) }()
+	return t, nil
+}
+
+func (t *backend) close() error {
+	err := t.server.Close()
+	<-t.served
+	return err
+}
+
+// httpEcho listens on args[0] and answers with what it is sent.
+func httpEcho(args []string) error {
+	return serve(args[0], func(w http.ResponseWriter, body []byte) error {
+		_, err := w.Write(body)
+		return err
+	})
+}
+
+// httpRelay listens on args[0] and sends on to args[1].
+func httpRelay(args []string) error {
+	send := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: 30 * time.Second}
+	url := "http://" + args[1] + "/events"
+	return serve(args[0], func(_ http.ResponseWriter, body []byte) error {
+		res, err := send.Post(url, "application/json", bytes.NewReader(body))
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(io.Discard, res.Body)
+		if res.StatusCode >= 300 {
+			err = errors.Join(err, errors.New(res.Status))
+		}
+		return errors.Join(err, res.Body.Close())
+	})
+}
+
+// serve answers requests until it is interrupted.
+func serve(address string, handle func(w http.ResponseWriter, body []byte) error) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	s := &http.Server{Addr: address, ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err == nil {
+			err = handle(w, body)
+		}
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+		}
+	})}
+	failed := make(chan error, 1)
+	go func() { failed <- s.ListenAndServe() }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+		err := s.Close()
+		<-failed
+		return err
+	}
+}

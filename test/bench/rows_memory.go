@@ -1,0 +1,215 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// memoryRows are compared by memory, at its most or at rest, and by the time to the
+// first message. Limits of the design are absolute here.
+var memoryRows = []row{
+	{
+		name: "memory-file", does: "the most memory for a file of any size: against one of an eighth", metric: peak, check: counted, data: events, times: 8,
+		contestants: []contestant{
+			{name: "flowd", command: "$flowd -c $conf/edit.flowd.yaml"},
+			{name: "an eighth of it", command: "$flowd -c $conf/edit.flowd.yaml", part: 8, limit: true},
+			{name: "benthos", command: "$benthos -c $conf/edit.benthos.yaml"},
+		},
+		goals: []goal{{atMost: 60}, {than: "an eighth of it", atLeast: 0.8}},
+	},
+	{
+		name: "memory-keys", does: "the most memory for a million batch keys of one message each", metric: peak, check: counted, data: keyed(1_000_000), fixed: 1_000_000,
+		contestants: []contestant{{name: "flowd", command: "$flowd -c $conf/keyed.flowd.yaml"}},
+		goals:       []goal{{atMost: 150}},
+	},
+	{
+		name: "memory-stalled", does: "the most memory behind an output that takes nothing, messages of 64 KiB", metric: peak, data: sized(64 << 10), fixed: 4000, run: stalled, needs: procfs,
+		contestants: []contestant{
+			{name: "flowd", command: "$flowd -c $conf/stalled.flowd.yaml"},
+			{name: "benthos", command: "$benthos -c $conf/stalled.benthos.yaml"},
+		},
+		goals: []goal{{atMost: 150}},
+	},
+	{
+		name: "memory-pipelines", does: "1,000 idle pipelines in one process", metric: peak, fixed: 1000, run: idlePipelines, needs: procfs,
+		contestants: []contestant{{name: "flowd", command: "$flowd -c $pipelines"}},
+		goals:       []goal{{atMost: 200}},
+	},
+	{
+		name: "memory-idle", does: "memory at rest", metric: peak, fixed: 1, run: idle, data: events, needs: procfs,
+		contestants: starters,
+		goals:       []goal{{atMost: 25}},
+	},
+	{
+		name: "start", does: "from the start of the process to the first message on stdout", metric: wall, fixed: 9, run: firstMessage, data: events,
+		contestants: starters,
+		goals:       []goal{{atMost: 25}},
+	},
+}
+
+var starters = []contestant{
+	{name: "flowd", command: "$flowd -c $conf/pipe.flowd.yaml"},
+	{name: "benthos", command: "$benthos -c $conf/pipe.benthos.yaml"},
+	{name: "jq", command: "$jq -c --unbuffered ."},
+}
+
+// procfs says why memory can't be looked at while a process runs.
+func procfs(*world) error {
+	if highWater("self") == 0 {
+		return fmt.Errorf("memory of a running process is read from /proc, which %s does not have", runtime.GOOS)
+	}
+	return nil
+}
+
+// rest waits until a process has used no CPU time for a while.
+func (p *process) rest() error {
+	const still = 300 * time.Millisecond
+	pid := strconv.Itoa(p.cmd.Process.Pid)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	last, since := cpuOf(pid), time.Now()
+	for time.Since(since) < still {
+		select {
+		case <-p.ended:
+			return fmt.Errorf("%s ended: %s", filepath.Base(p.cmd.Path), p.used.stderr)
+		case <-tick.C:
+		}
+		if now := cpuOf(pid); now != last {
+			last, since = now, time.Now()
+		}
+	}
+	return nil
+}
+
+// stalled is the runner of a row whose contestants write to a pipe that nobody reads,
+// until they have come to rest. Then it is read, and all must be there.
+func stalled(w *world, r *row, c *contestant, n int, all bool) (s sample, err error) {
+	vars, err := w.prepare(r, c, n)
+	if err != nil {
+		return s, err
+	}
+	from, to, err := os.Pipe()
+	if err != nil {
+		return s, err
+	}
+	defer from.Close()
+	p, err := w.start(c.command, vars, nil, to)
+	to.Close() // the process has its own
+	if err != nil {
+		return s, err
+	}
+	defer p.kill()
+	if err := p.rest(); err != nil {
+		return s, err
+	}
+	s.Peak = highWater(strconv.Itoa(p.cmd.Process.Pid))
+	out, err := os.Create(vars["out"])
+	if err != nil {
+		return s, err
+	}
+	if _, err := io.Copy(out, from); err != nil {
+		return s, errors.Join(err, out.Close())
+	}
+	if err := out.Close(); err != nil {
+		return s, err
+	}
+	used, err := p.wait()
+	if err != nil {
+		return s, err
+	}
+	s.Messages, s.CPU = n, used.cpu
+	return s, copied(output{n: n, in: vars["in"], out: vars["out"], all: all})
+}
+
+// idlePipelines starts n pipelines in one process and waits until it is at rest.
+func idlePipelines(w *world, r *row, c *contestant, n int, _ bool) (s sample, err error) {
+	dir := filepath.Join(w.dir, fmt.Sprintf("pipelines-%d", n))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return s, err
+	}
+	for i := range n {
+		const text = "inputs: {in: {generate: {interval: 1h, body: '{}'}}}\noutputs: {out: {drop: {}}}\n"
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("p%d.yaml", i)), []byte(text), 0o600); err != nil {
+			return s, err
+		}
+	}
+	p, err := w.start(c.command, map[string]string{"pipelines": dir}, nil, nil)
+	if err != nil {
+		return s, err
+	}
+	defer p.kill()
+	if err := p.rest(); err != nil {
+		return s, err
+	}
+	s.Peak = resident(strconv.Itoa(p.cmd.Process.Pid))
+	used, err := p.stop()
+	s.CPU, s.Messages = used.cpu, n
+	if told := len(delivered.FindAllString(used.stderr, -1)); err == nil && told == 0 {
+		err = fmt.Errorf("no pipeline reported: %s", used.stderr)
+	}
+	return s, err
+}
+
+// idle starts a contestant, has one message through it, and looks at its memory when it
+// is at rest.
+func idle(w *world, r *row, c *contestant, _ int, _ bool) (s sample, err error) {
+	err = w.first(r, c, func(p *process, _ time.Duration) error {
+		err := p.rest()
+		s.Peak = resident(strconv.Itoa(p.cmd.Process.Pid))
+		return err
+	})
+	return s, err
+}
+
+// firstMessage is the time from start to first message: the median of n starts, since
+// one has more to do with the machine than with the program.
+func firstMessage(w *world, r *row, c *contestant, n int, _ bool) (s sample, err error) {
+	var all []time.Duration
+	for range n {
+		err := w.first(r, c, func(_ *process, took time.Duration) error {
+			all = append(all, took)
+			return nil
+		})
+		if err != nil {
+			return s, err
+		}
+	}
+	slices.Sort(all)
+	s.Wall = all[len(all)/2]
+	return s, nil
+}
+
+// first calls then when the first message has come through.
+func (w *world) first(r *row, c *contestant, then func(p *process, took time.Duration) error) error {
+	p, to, from, err := w.piped(c.command)
+	if err != nil {
+		return err
+	}
+	defer p.kill()
+	defer to.Close()
+	defer from.Close()
+	if _, err := to.Write(append(r.data.line(nil, 0), '\n')); err != nil {
+		return err
+	}
+	line, err := bufio.NewReader(from).ReadSlice('\n')
+	took := time.Since(p.began)
+	if err != nil {
+		return fmt.Errorf("nothing comes out: %w: %s", err, p.stderr.String())
+	}
+	if err := same(line, r.data.line(nil, 0), func(d document) document { return d }); err != nil {
+		return err
+	}
+	if err := then(p, took); err != nil {
+		return err
+	}
+	_, err = finish(p, to, from)
+	return err
+}
