@@ -228,10 +228,12 @@ func (b *book) missing() (all []*entry) {
 	return all
 }
 
-// saw takes down what a file looks like.
+// saw takes down what a file looks like. One that has grown is not done any more,
+// also if nothing of what is new is ever settled.
 func (b *book) saw(e *entry, h head, size int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	e.Done = e.Done && e.Size == size
 	e.Head, e.Size, e.live = h, size, true
 }
 
