@@ -28,6 +28,14 @@ func (e *Expr) AppendKey(dst []byte, s Source) (key []byte, ok bool, err error) 
 
 // AppendBody appends the value as a payload: text as it is, all else as JSON.
 func (e *Expr) AppendBody(dst []byte, s Source) ([]byte, error) {
+	if e.p != nil && e.p.write != nil && e.p.kinds&^(kObject|kList) == 0 {
+		f := newFrame(s)
+		out, ok := e.p.encode(f, dst)
+		f.release()
+		if ok {
+			return out, nil
+		}
+	}
 	v, err := e.Eval(s)
 	if err != nil {
 		return dst, err

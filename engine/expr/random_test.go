@@ -84,7 +84,7 @@ func agree(t rapid.TB, src string, m *message) (compiled bool) {
 	if got, want := outcome(t, direct, m), outcome(t, onVM, m); got != want {
 		t.Fatalf("%s\nclosures: %s\nVM:       %s", src, got, want)
 	}
-	for form, write := range map[string]func(*program, *message) string{"encoded": encoded, "in a template": inTemplate} {
+	for form, write := range map[string]func(*program, *message) string{"encoded": encoded, "in a template": inTemplate, "as a body": asBody} {
 		if got, want := write(direct, m), write(onVM, m); got != want {
 			t.Fatalf("%s, %s\nclosures: %s\nVM:       %s", src, form, got, want)
 		}
@@ -108,6 +108,12 @@ func encoded(p *program, m *message) string {
 		out, err = doc.Append(nil, v)
 		return err
 	})
+	return string(out) + limitless(err)
+}
+
+func asBody(p *program, m *message) string {
+	e := Expr{p}
+	out, err := e.AppendBody([]byte("before "), m)
 	return string(out) + limitless(err)
 }
 

@@ -159,7 +159,9 @@ func objectWrite(offset int, args []node) writeFunc {
 func (e *Expr) Encode(s Source, put func(v any) error) error {
 	if e.p != nil && e.p.write != nil {
 		f := newFrame(s)
-		if e.p.encode(f) {
+		out, ok := e.p.encode(f, f.text[:0])
+		f.text = out
+		if ok {
 			err := put(&f.text)
 			f.release()
 			return err
@@ -173,17 +175,15 @@ func (e *Expr) Encode(s Source, put func(v any) error) error {
 	return put(v)
 }
 
-// encode writes the value to the frame. A failure is left to Eval, which tells it.
-func (p *program) encode(f *frame) (ok bool) {
+// encode appends the value to dst. A failure is left to Eval, which tells it.
+func (p *program) encode(f *frame, dst []byte) (out []byte, ok bool) {
 	defer func() {
 		if r := recover(); r != nil {
 			if _, failed := r.(*failure); !failed {
 				panic(r)
 			}
-			ok = false
+			out, ok = dst, false
 		}
 	}()
-	out, ok := p.write(f, f.text[:0])
-	f.text = out
-	return ok
+	return p.write(f, dst)
 }
