@@ -23,7 +23,7 @@ type Update struct {
 // Batch is what one write brought.
 type Batch struct {
 	Trigger string
-	Key     []byte // as JSON; nil: none
+	Key     string // as JSON; "": none
 	Bodies  [][]byte
 }
 

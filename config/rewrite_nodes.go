@@ -139,8 +139,8 @@ func outputNode(old *yaml.Node, writes []Batch) (*yaml.Node, error) {
 		if w.Trigger != "" {
 			batch.Content = append(batch.Content, textNode("trigger"), textNode(w.Trigger))
 		}
-		if w.Key != nil {
-			key, err := jsonNode(w.Key)
+		if w.Key != "" {
+			key, err := jsonNode([]byte(w.Key))
 			if err != nil {
 				return nil, err
 			}

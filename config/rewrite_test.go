@@ -79,7 +79,7 @@ func TestRewriteReplacesWhatATestExpectsAndNothingElse(t *testing.T) {
 
 func TestRewriteWritesBatchesFatesAndFailures(t *testing.T) {
 	_, after, err := rewritten(t, rewriteHead+"tests:\n  - name: a\n    input: [{text: x}]\n    expect: {out: {batches: []}, lake: [{}]}\n    failures:\n    - class: auth\n    - class: late\n", Update{
-		Outputs: map[string][]Batch{"out": {{Trigger: "size", Key: []byte(`"SG"`), Bodies: [][]byte{{0xff, 0}, []byte("1")}}}, "lake": {}},
+		Outputs: map[string][]Batch{"out": {{Trigger: "size", Key: `"SG"`, Bodies: [][]byte{{0xff, 0}, []byte("1")}}}, "lake": {}},
 		Fates:   &Fates{Delivered: 2, Returned: 1}, Failures: []ExpectedFailure{{ExpectedError: ExpectedError{Class: "decode", Place: "step set", Message: "no: ${X}"}, Fate: "returned", Count: 2}},
 	})
 	want := rewriteHead + "tests:\n  - name: a\n    input: [{text: x}]\n    expect:\n      out:\n        batches:\n          - trigger: size\n            key: SG\n            messages:\n              - {base64: /wA=}\n              - {text: \"1\"}\n" +

@@ -190,13 +190,14 @@ func (a *ackLoop) send(ctx context.Context, rs []ranked) (again []ranked) {
 // call tells the acker, within a deadline. All of what a panic has interrupted is
 // sent again.
 func (a *ackLoop) call(ctx context.Context, rs []Result) (again []Result, err error) {
-	ctx, cancel := context.WithTimeout(ctx, a.timeout)
-	defer cancel()
+	now := time.Now()
+	within := &deadline{parent: ctx, at: now.Add(a.timeout)}
+	defer within.end()
 	again = rs
-	a.since.Store(time.Now().UnixNano())
+	a.since.Store(now.UnixNano())
 	defer a.since.Store(0)
 	defer recovered(&err)
-	return a.to.Ack(ctx, rs)
+	return a.to.Ack(within, rs)
 }
 
 // pause waits until d is over, something comes, or ctx ends.

@@ -38,8 +38,9 @@ type Batch struct {
 	out    *outRun     // of one that waits for another try there; nil: in a lane
 	in     *inputPlan  // of one whose messages are in their input's own steps
 	next   *Batch
-	detour bool  // it goes to the next output of a fallback
-	turn   *turn // of one that waits for others with its keys; nil: it has none
+	detour bool   // it goes to the next output of a fallback
+	turn   *turn  // of one that waits for others with its keys; nil: it has none
+	place  uint64 // among those that lanes give their order keys, as they were read; 0: none
 }
 
 type pendingSplit struct {
@@ -227,7 +228,10 @@ func (b *Batch) Reset(n int) *Batch {
 
 // Open makes an empty batch that grows, for a Batcher to move messages into.
 func (b *Batch) Open() *Batch {
-	return &Batch{batcher: b.batcher, copies: b.copies}
+	o := fews.Get().(*Batch)
+	o.unscribble()
+	o.batcher, o.copies = b.batcher, b.copies
+	return o
 }
 
 // Move takes m out of the batch in which it lies and appends it to b. What has a
@@ -235,7 +239,7 @@ func (b *Batch) Open() *Batch {
 // of the block in which they were read.
 func (b *Batch) Move(m *Message) {
 	b.take(m)
-	if in := &b.msgs[len(b.msgs)-1]; in.batchKey != nil && len(in.orig)+in.Size() < blockSize/2 {
+	if in := &b.msgs[len(b.msgs)-1]; in.batchKey != "" && len(in.orig)+in.Size() < blockSize/2 {
 		b.text = copyOut(in, b.text)
 	}
 }

@@ -171,6 +171,7 @@ type tally struct {
 	waiting        []*Batch // slabs of messages that are to be tried again
 	freed          []*claim // where messages held their order keys and no longer do
 	was            int      // bytes of the slab that onward comes from
+	keys           keyring  // order and batch keys that it has given to messages
 }
 
 type results struct {

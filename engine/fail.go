@@ -92,7 +92,7 @@ func (m *Message) bury() {
 		m.doc.Reset(m.orig, nil)
 	}
 	m.explain()
-	m.batchKey, m.batch = nil, nil
+	m.batchKey, m.batch = "", nil
 	m.trial, m.via = &trial{reason: m.err}, nil
 	m.state, m.stage, m.dead = live, fresh, true
 }

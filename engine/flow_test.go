@@ -260,7 +260,7 @@ func TestBatchesOfOneKeyNeverOverlap(t *testing.T) {
 		out := outputFunc{true, func(_ context.Context, b *engine.Batch) error {
 			var key string
 			for m := range b.All() {
-				key = string(m.BatchKey())
+				key = m.BatchKey()
 			}
 			mu.Lock()
 			if under[key] {

@@ -74,10 +74,10 @@ func batcherOf(m *Message, _ []any) (any, error) {
 }
 
 func batchKeyOf(m *Message, _ []any) (any, error) {
-	if m.batchKey == nil {
+	if m.batchKey == "" {
 		return nil, nil
 	}
-	return doc.Decode(m.batchKey)
+	return doc.Decode([]byte(m.batchKey))
 }
 
 func ofBatch(f func(b *Batch) (any, error)) func(m *Message, _ []any) (any, error) {

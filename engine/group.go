@@ -303,7 +303,7 @@ func (o *outRun) rests() bool {
 
 // rejoin sends m, which has gone through a group's steps, back to the lanes.
 func (t *tally) rejoin(m *Message, g *groupPlan) {
-	m.batch, m.batchKey, m.trial = nil, nil, nil
+	m.batch, m.batchKey, m.trial = nil, "", nil
 	m.stage, m.pc, m.groups = fresh, m.back, g.index+1
 	if t.r.plan.ordered {
 		t.freed = append(t.freed, t.r.holds.goes(m)...)

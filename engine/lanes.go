@@ -13,11 +13,17 @@ type laneQueue struct {
 	cond    sync.Cond
 	shared  slabList
 	own     []slabList // by lane; nil without order
+	raw     slabList   // as it was read, still without order keys: any lane gives them
+	places  uint64     // of raw that were given to lanes
 	lanes   int
 	working int // lanes that run messages and wait for no credits
 	closed  bool
 	onIdle  func() // called without the lock when a lane begins to wait
 	popped  func(*Batch)
+
+	turns sync.Mutex        // guards the fields below; held while keyed slabs are handed on
+	next  uint64            // the place whose turn it is
+	early map[uint64]*Batch // keyed before their turn, by place
 }
 
 // slabList is a queue of slabs, of which the first may be partly taken.
@@ -31,7 +37,7 @@ type slabList struct {
 // push appends a slab, or its messages to the last one: many small slabs would be
 // mostly empty.
 func (l *slabList) push(b *Batch) {
-	if t := l.tail; t != nil && t.admits(b) {
+	if t := l.tail; t != nil && t.admits(b, len(b.msgs)) {
 		l.msgs += len(b.msgs)
 		bytes := t.bytes + b.bytes // the blocks that they keep
 		l.bytes += b.bytes
@@ -64,8 +70,7 @@ func (l *slabList) pop(n int) *Batch {
 		l.msgs -= len(b.msgs)
 		return b
 	}
-	out := newSlab(0)
-	out.batcher, out.stage, out.in = b.batcher, b.stage, b.in
+	out := newSlab(0).follows(b)
 	for ; n > 0 && l.at < len(b.msgs); n-- {
 		out.take(&b.msgs[l.at])
 		l.at++
@@ -79,10 +84,21 @@ func (l *slabList) pop(n int) *Batch {
 	return out
 }
 
-// admits says that the messages of another slab may go on in b, which has room.
-func (b *Batch) admits(other *Batch) bool {
-	return cap(b.msgs) == slabSize && len(b.msgs)+len(other.msgs) <= slabSize && b.likewise(other) &&
+// admits says that n messages of another slab may go on in b, which has room.
+func (b *Batch) admits(other *Batch, n int) bool {
+	return cap(b.msgs) == slabSize && len(b.msgs)+n <= slabSize && b.likewise(other) &&
 		!b.whole() && !other.whole() && !b.detour && !other.detour && b.slot == other.slot && b.out == other.out
+}
+
+// likewise says that messages of both batches go on in the same way.
+func (b *Batch) likewise(other *Batch) bool {
+	return b.batcher == other.batcher && b.stage == other.stage && b.in == other.in
+}
+
+// follows makes an empty slab one whose messages go on as those of another.
+func (b *Batch) follows(other *Batch) *Batch {
+	b.batcher, b.stage, b.in = other.batcher, other.stage, other.in
+	return b
 }
 
 func (l *slabList) shift() {
@@ -95,7 +111,7 @@ func (l *slabList) shift() {
 }
 
 func newLaneQueue(lanes int, ordered bool, onIdle func()) *laneQueue {
-	q := &laneQueue{lanes: lanes, onIdle: onIdle}
+	q := &laneQueue{lanes: lanes, onIdle: onIdle, next: 1, early: map[uint64]*Batch{}}
 	q.cond.L = &q.mu
 	if ordered {
 		q.own = make([]slabList, lanes)
@@ -122,6 +138,29 @@ func (q *laneQueue) push(b *Batch) {
 	q.cond.Broadcast()
 }
 
+// pushRaw hands over what one of the lanes is to give order keys: readers that looked
+// into all documents themselves would keep the lanes waiting.
+func (q *laneQueue) pushRaw(b *Batch) {
+	q.mu.Lock()
+	q.raw.push(b)
+	q.mu.Unlock()
+	q.cond.Signal()
+}
+
+// inTurn hands on a raw slab that has its keys when all that was read before it has
+// been handed on, and what comes behind it and was earlier.
+func (q *laneQueue) inTurn(b *Batch, hand func(*Batch)) {
+	q.turns.Lock()
+	defer q.turns.Unlock()
+	q.early[b.place] = b
+	for b = q.early[q.next]; b != nil; b = q.early[q.next] {
+		delete(q.early, q.next)
+		q.next++
+		b.place = 0
+		hand(b)
+	}
+}
+
 // deal gives each message of b to the lane of its key, into the slab that waits there
 // last if it has room; what has no key goes round. q.mu is held.
 func (q *laneQueue) deal(b *Batch) {
@@ -129,9 +168,8 @@ func (q *laneQueue) deal(b *Batch) {
 		m := &b.msgs[i]
 		l := &q.own[laneOf(m.Key, i, len(q.own))]
 		s := l.tail
-		if s == nil || len(s.msgs) == cap(s.msgs) || cap(s.msgs) != slabSize || !s.likewise(b) {
-			s = newSlab(0)
-			s.batcher, s.stage, s.in = b.batcher, b.stage, b.in
+		if s == nil || !s.admits(b, 1) {
+			s = newSlab(0).follows(b)
 			l.link(s)
 		}
 		s.msgs = append(s.msgs, *m)
@@ -144,11 +182,6 @@ func (q *laneQueue) deal(b *Batch) {
 		}
 	}
 	recycle(b)
-}
-
-// likewise says that messages of both batches go on in the same way.
-func (b *Batch) likewise(other *Batch) bool {
-	return b.batcher == other.batcher && b.stage == other.stage && b.in == other.in
 }
 
 // laneOf is where the i-th message of a slab goes, of n places.
@@ -189,8 +222,7 @@ func spread(b *Batch, n int) []*Batch {
 	}
 	for i, t := range to {
 		if parts[t] == nil {
-			parts[t] = slabFor(sizes[t])
-			parts[t].batcher, parts[t].stage, parts[t].in = b.batcher, b.stage, b.in
+			parts[t] = slabFor(sizes[t]).follows(b)
 		}
 		parts[t].take(&b.msgs[i])
 	}
@@ -206,21 +238,29 @@ func (q *laneQueue) pop(lane, n int) *Batch {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for from.head == nil && !q.closed {
+	for from.head == nil && q.raw.head == nil && !q.closed {
 		q.mu.Unlock()
 		q.onIdle()
 		q.mu.Lock()
-		if from.head == nil && !q.closed {
+		if from.head == nil && q.raw.head == nil && !q.closed {
 			q.cond.Wait()
 		}
 	}
 	if q.closed {
 		return nil
 	}
+	raw := from.head == nil
+	if raw {
+		from, n = &q.raw, slabSize
+	}
 	b := from.pop(n)
 	q.popped(b)
 	q.working++
-	if from == &q.shared && from.head != nil {
+	if raw {
+		q.places++
+		b.place = q.places
+	}
+	if (raw || q.own == nil) && from.head != nil {
 		q.cond.Signal() // a push wakes one lane, which leaves the rest to the next
 	}
 	return b
@@ -244,7 +284,7 @@ func (q *laneQueue) stuck(resting int) bool {
 	if q.working > 0 {
 		return false
 	}
-	waiting := q.shared.msgs
+	waiting := q.shared.msgs + q.raw.msgs
 	for i := range q.own {
 		waiting += q.own[i].msgs
 	}

@@ -63,7 +63,9 @@ func TestLeasesAreRenewedWhileWorkRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &lender{Source: Source{Payloads: numbers(3)}, every: 10 * time.Second}
 		began := time.Now()
-		Run(t, lent(l, &Sink{Delay: 25 * time.Second}), nil)
+		p := lent(l, &Sink{Delay: 25 * time.Second})
+		p.Batchers = Named("b", batched(t, `{"size": 3}`, "out")) // one write
+		Run(t, p, nil)
 		var got [][]uint64
 		for i, refs := range l.calls() {
 			if l.at[i].After(began) {
@@ -83,7 +85,9 @@ func TestLeasesAreRenewedWhileWorkRuns(t *testing.T) {
 func TestAFailingRenewalIsTriedAgainAndHarmsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &lender{Source: Source{Payloads: numbers(2)}, fail: errors.New("throttled")}
-		rep := Run(t, lent(l, &Sink{Delay: 10 * time.Second}), nil)
+		p := lent(l, &Sink{Delay: 10 * time.Second})
+		p.Batchers = Named("b", batched(t, `{"size": 2}`, "out")) // one write
+		rep := Run(t, p, nil)
 		if n := len(l.calls()); n < 10 || n > 12 {
 			t.Errorf("asked %d times in 10s, want about once a second", n)
 		}

@@ -21,7 +21,7 @@ type Message struct {
 
 	doc      doc.Doc
 	orig     []byte // payload as received or split
-	batchKey []byte // canonical text of the batcher's key; nil: none
+	batchKey string // canonical text of the batcher's key; "": none
 	root     root
 	err      *Error
 	of       []Message // a merge's parts, as they were before it
@@ -147,8 +147,8 @@ func (m *Message) Dropped() bool { return m.state == dropped }
 // Part is the message's number among the parts of a split, from 1, or 0.
 func (m *Message) Part() int { return int(m.part) }
 
-// BatchKey is a canonical text of the batcher's key: JSON, or nil without a key.
-func (m *Message) BatchKey() []byte { return m.batchKey }
+// BatchKey is a canonical text of the batcher's key: JSON, or "" without a key.
+func (m *Message) BatchKey() string { return m.batchKey }
 
 // Input names the input that the message came from.
 func (m *Message) Input() string {

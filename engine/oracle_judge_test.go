@@ -497,7 +497,7 @@ func (j *judge) look(b *engine.Batch) *write {
 	wr := &write{keys: map[string]bool{}}
 	for m := range b.All() {
 		if b.Trigger() != "" {
-			wr.batchKey = string(m.BatchKey())
+			wr.batchKey = m.BatchKey()
 		}
 		if _, marked := m.Meta.Get("marked"); j.w.repaired != marked {
 			j.w.t.Errorf("output %s: %s skipped a step", j.name, m.Bytes())

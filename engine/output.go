@@ -92,8 +92,8 @@ type turn struct {
 // o.mu is held.
 func (o *outRun) chain(b *Batch) bool {
 	t := &turn{b: b}
-	if b.trigger != "" && len(b.msgs) > 0 && b.msgs[0].batchKey != nil {
-		o.link(t, "b"+string(b.msgs[0].batchKey))
+	if b.trigger != "" && len(b.msgs) > 0 && b.msgs[0].batchKey != "" {
+		o.link(t, "b"+b.msgs[0].batchKey)
 	}
 	if o.r.plan.ordered {
 		for i := range b.msgs {
@@ -257,7 +257,7 @@ func (o *outRun) take(from *slabList, limit int) *Batch {
 		want = limit // one write is one token
 	}
 	b := from.pop(want)
-	for next := from.head; next != nil && len(b.msgs) < want && next.like1(b); next = from.head {
+	for next := from.head; next != nil && len(b.msgs) < want && !next.whole() && next.likewise(b); next = from.head {
 		if cap(b.msgs) < want {
 			b = b.into(newSlab(0))
 		}
@@ -266,14 +266,9 @@ func (o *outRun) take(from *slabList, limit int) *Batch {
 	return b
 }
 
-// like1 says that b may be written together with another batch of its kind.
-func (b *Batch) like1(other *Batch) bool {
-	return !b.whole() && b.batcher == other.batcher && b.stage == other.stage
-}
-
 // into moves all messages of b to another batch of its batcher.
 func (b *Batch) into(to *Batch) *Batch {
-	to.batcher, to.stage, to.in = b.batcher, b.stage, b.in
+	to.follows(b)
 	for i := range b.msgs {
 		to.take(&b.msgs[i])
 	}

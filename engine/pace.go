@@ -11,7 +11,7 @@ import (
 // queues has left the processor's caches when its turn comes, and the garbage
 // collector walks over it again and again.
 const (
-	ahead      = 4 * slabSize // messages
+	ahead      = 2 * slabSize // messages
 	aheadBytes = 8 << 20
 	slowRun    = 16 // messages that a lane has before it at least
 )
@@ -85,6 +85,9 @@ func (q *laneQueue) crowded(msgs, bytes int) bool {
 	defer q.mu.Unlock()
 	if q.own == nil {
 		return q.shared.crowded(msgs*q.lanes, bytes)
+	}
+	if q.raw.crowded(min(msgs*q.lanes, slabSize), bytes) {
+		return true
 	}
 	for i := range q.own {
 		if !q.own[i].crowded(msgs, bytes/q.lanes) {

@@ -24,13 +24,11 @@ type lane struct {
 	arena doc.Arena
 	spare []*doc.Arena // for slabs of parts; the first inUse are lent
 	inUse int
-	keys  []byte        // of messages that it has read, with room for more
 	was   int           // bytes read with the slab under way
 	to    []*batcherRun // where each message of a slab goes
 
 	deliver func(b *Batch) // takes what has gone through the steps
 	reads   bool           // runs an input's own steps, in its reader
-	keeps   bool           // what it finds in documents is kept for the lanes
 	lent    *lentArena     // where it is kept; nil: nowhere
 }
 
@@ -49,9 +47,11 @@ func (l *lane) loop(ctx context.Context) {
 			return
 		}
 		l.r.ease()
-		n, began := len(b.msgs), time.Now()
+		n, began, raw := len(b.msgs), time.Now(), b.place > 0
 		l.process(ctx, b)
-		cost = (cost + time.Since(began)/time.Duration(n)) / 2
+		if !raw {
+			cost = (cost + time.Since(began)/time.Duration(n)) / 2
+		}
 		l.r.lanes.rest()
 		l.r.carried(n)
 	}
@@ -71,12 +71,13 @@ func (l *lane) process(ctx context.Context, b *Batch) {
 		l.x.prog, l.x.stage, l.t.in, l.deliver = in.steps, inInput, in, l.dispatch
 	}
 	arena := &l.arena
-	if l.keeps {
+	keeps := b.in != nil && l.r.plan.orderBy != nil // what it finds in documents, for the lanes
+	if keeps {
 		l.lent = lend()
 		arena = &l.lent.Arena
 	}
 	l.carry(l.x.run(ctx, b.adopt(arena)))
-	if l.keeps {
+	if keeps {
 		l.lent.release()
 		l.lent = nil
 	} else {
@@ -305,7 +306,7 @@ func (r *run) route(t *tally, m *Message) *batcherRun {
 			}
 		}
 		if !b.plan.goesOn {
-			if !b.plan.giveKey(m) {
+			if !b.plan.giveKey(m, &t.keys) {
 				return nil
 			}
 			if took { // m itself is the last of its copies
@@ -316,7 +317,7 @@ func (r *run) route(t *tally, m *Message) *batcherRun {
 		}
 		took = true
 		c := t.copy(m)
-		if b.plan.giveKey(&c) {
+		if b.plan.giveKey(&c, &t.keys) {
 			t.send(b, &c)
 		} else {
 			t.conclude(&c, nil)
@@ -333,18 +334,18 @@ func (r *run) route(t *tally, m *Message) *batcherRun {
 }
 
 // giveKey gives m the batch key of a batcher; false when that failed the message.
-func (b *batcherPlan) giveKey(m *Message) bool {
-	m.batchKey = nil
+func (b *batcherPlan) giveKey(m *Message, keys *keyring) bool {
+	m.batchKey = ""
 	if b.key == nil {
 		return true
 	}
-	key, ok, err := b.key.AppendKey(nil, m)
+	key, ok, err := b.key.AppendKey(keys.room(), m)
 	if err != nil {
 		m.failAt("key of batcher "+b.name, err)
 		return false
 	}
 	if ok {
-		m.batchKey = key
+		m.batchKey = keys.text(key)
 	}
 	return true
 }

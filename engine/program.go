@@ -279,10 +279,10 @@ func (x *executor) call(ctx context.Context, b *Batch, o *op) {
 			}
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, o.timeout)
-	defer cancel()
 	began := x.clock.start(o)
-	err := process(ctx, o.run, b)
+	within := &deadline{parent: ctx, at: began.Add(o.timeout)}
+	defer within.end()
+	err := process(within, o.run, b)
 	x.clock.stop()
 	if err != nil {
 		for m := range b.All() {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"reflect"
 	"runtime"
-	"slices"
 	"sync/atomic"
 	"time"
 )
@@ -27,13 +26,13 @@ type reader struct {
 	mean    int           // bytes of a message in the last Read; 0: there was none
 	began   bool          // there was a Read
 	figures readFigures
-	plain   bool // what it reads goes to the lanes as it is: nothing looks at it before
+	plain   bool // what it reads goes to the lanes as it is: there are no steps before
 }
 
 func newReader(r *run, plan *inputPlan, in Input) *reader {
 	rd := &reader{r: r, plan: plan, in: in, own: newLane(r, 0)}
-	rd.own.reads, rd.own.keeps = true, r.plan.orderBy != nil
-	rd.plain = len(plan.steps.ops) == 0 && !r.plan.ordered && len(r.plan.middleware) == 0
+	rd.own.reads = true
+	rd.plain = len(plan.steps.ops) == 0 && (!r.plan.ordered || r.plan.orderBy != nil) && len(r.plan.middleware) == 0
 	rd.replay.moved = make(chan struct{}, 1)
 	rd.figures.is("reading")
 	return rd
@@ -208,7 +207,14 @@ func (rd *reader) take(ctx context.Context, b *Batch, acker Acker, at time.Time)
 	rd.replay.add(led)
 	rd.r.open.add(led)
 	rd.r.credits.charge(0, b.bytes)
-	if rd.plain && !bad {
+	switch {
+	case rd.plain && rd.r.plan.orderBy != nil:
+		b.in = rd.plan
+		rd.r.upstream.Add(int64(n))
+		rd.r.lanes.pushRaw(b)
+		rd.r.leave()
+		return
+	case rd.plain && !bad:
 		rd.r.upstream.Add(int64(n))
 		rd.r.lanes.push(b)
 		rd.r.leave()
@@ -244,36 +250,20 @@ func (rd *reader) acksOf(acker Acker, n int) *ackLoop {
 	return rd.acks
 }
 
-// keysSize is how many bytes of keys lie together: few, for one may stay long.
-const keysSize = 1 << 10
-
-// keep makes a key that was appended behind l.keys permanent.
-func (l *lane) keep(key []byte) []byte {
-	if len(key) > cap(l.keys)-len(l.keys) { // it lies elsewhere
-		if len(key) < keysSize/4 {
-			l.keys = append(make([]byte, 0, keysSize), key...)
-			return slices.Clip(l.keys)
-		}
-		return key
-	}
-	l.keys = l.keys[:len(l.keys)+len(key)]
-	return slices.Clip(key)
-}
-
 // dispatch gives messages that come from their input's own steps their order key
-// and hands them to the lanes.
+// and hands them to the lanes: raw ones when it is their turn.
 func (l *lane) dispatch(b *Batch) {
-	t, key := &l.t, l.r.plan.orderBy
+	t, key, raw := &l.t, l.r.plan.orderBy, b.place > 0
 	alive := 0
 	for i := range b.msgs {
 		m := &b.msgs[i]
 		if m.state == live && key != nil {
-			k, ok, err := key.AppendKey(l.keys[len(l.keys):], m)
+			k, ok, err := key.AppendKey(t.keys.room(), m)
 			switch {
 			case err != nil:
 				m.failAt("order_by", err)
 			case ok:
-				m.Key = l.keep(k)
+				m.Key = t.keys.keep(k)
 			}
 		}
 		if m.state != live {
@@ -281,19 +271,9 @@ func (l *lane) dispatch(b *Batch) {
 			continue
 		}
 		m.pc, m.stage = 0, fresh
-		place := m.owns
-		kept := l.r.plan.ordered && l.r.holds.before(b.msgs[:i], m)
-		if place != nil { // that of a message that has waited in these steps
-			t.freed, m.owns = append(t.freed, place), nil
-		}
-		if !kept {
+		if raw || l.goesOn(b, i) {
 			alive++
 		}
-	}
-	if alive == 0 {
-		recycle(b)
-		t.apply()
-		return
 	}
 	l.r.upstream.Add(int64(alive))
 	b.sweep(alive)
@@ -307,6 +287,44 @@ func (l *lane) dispatch(b *Batch) {
 		b.release()
 	}
 	b.in = nil
-	t.onward = append(t.onward, sending{to: l.r.lanes, b: b}) // not beyond the lanes
-	t.apply()
+	if raw {
+		compact(b, t.was)
+		t.apply()
+		l.r.lanes.inTurn(b, l.inTurn)
+	} else {
+		l.toLanes(b)
+	}
+}
+
+// goesOn says that the i-th message of b is not kept behind earlier ones of its key.
+func (l *lane) goesOn(b *Batch, i int) bool {
+	m := &b.msgs[i]
+	place := m.owns
+	kept := l.r.plan.ordered && l.r.holds.before(b.msgs[:i], m)
+	if place != nil { // that of a message that has waited in these steps
+		l.t.freed, m.owns = append(l.t.freed, place), nil
+	}
+	return !kept
+}
+
+// inTurn goes on with a raw slab.
+func (l *lane) inTurn(b *Batch) {
+	alive := 0
+	for i := range b.msgs {
+		if l.goesOn(b, i) {
+			alive++
+		}
+	}
+	l.r.upstream.Add(int64(alive - len(b.msgs)))
+	b.sweep(alive)
+	l.toLanes(b)
+}
+
+func (l *lane) toLanes(b *Batch) {
+	if len(b.msgs) == 0 {
+		recycle(b)
+	} else {
+		l.t.onward = append(l.t.onward, sending{to: l.r.lanes, b: b}) // not beyond the lanes
+	}
+	l.t.apply()
 }

@@ -38,7 +38,7 @@ func (b *Batch) unscribble() {
 func (m *Message) untouched() bool {
 	return m.state == released && m.stage == nonsense.stage && m.fate == nonsense.fate &&
 		m.Ref == nonsense.Ref && m.Attempt == -1 && m.pc == -1 && m.back == -1 && m.part == -1 && m.charge == -1 && m.credits == 0 &&
-		string(m.Key) == string(nonsense.Key) && string(m.doc.Payload()) == string(nonsense.Key) && m.orig == nil && m.batchKey == nil && m.of == nil &&
+		string(m.Key) == string(nonsense.Key) && string(m.doc.Payload()) == string(nonsense.Key) && m.orig == nil && m.batchKey == "" && m.of == nil &&
 		m.Meta == Meta{} && m.root == root{} &&
 		m.err == nil && m.parked == nil && m.trial == nil && m.owns == nil && m.via == nil && m.batch == nil
 }

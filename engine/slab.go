@@ -32,18 +32,40 @@ func slabFor(n int) *Batch {
 	return &Batch{msgs: make([]Message, 0, n)}
 }
 
+// few is how many messages fit into a batch of which another may be made. Where keys
+// are many, most batches hold no more.
+const few = 4
+
+// fews are batches of few messages for batchers.
+var fews = sync.Pool{New: func() any {
+	return &Batch{msgs: make([]Message, 0, 1)}
+}}
+
 // recycle gives a slab back. One that a batcher made, or that grew, is left to
 // the garbage collector.
 func recycle(b *Batch) {
 	giveBack(b.lent)
-	if cap(b.msgs) != slabSize {
+	if cap(b.msgs) == slabSize {
+		b.putInto(&slabs)
+	}
+}
+
+// recycleBatch is recycle for a batch of which no message goes on anywhere.
+func recycleBatch(b *Batch) {
+	if cap(b.msgs) > few {
+		recycle(b)
 		return
 	}
+	giveBack(b.lent)
+	b.putInto(&fews)
+}
+
+func (b *Batch) putInto(pool *sync.Pool) {
 	n := len(b.msgs)
 	clear(b.msgs)
 	*b = Batch{msgs: b.msgs[:0]}
 	b.scribble(n)
-	slabs.Put(b)
+	pool.Put(b)
 }
 
 // adopt makes the documents of b take their memory from an arena of the

@@ -298,10 +298,10 @@ func (w *writer) write(ctx context.Context, b *Batch, sel []int32, probe bool) b
 		}
 		return true
 	}
-	ctx, cancel := context.WithTimeout(ctx, w.out.plan.timeout)
-	defer cancel()
 	began := time.Now()
-	err, back := w.call(ctx, b, began)
+	within := &deadline{parent: ctx, at: began.Add(w.out.plan.timeout)}
+	defer within.end()
+	err, back := w.call(within, b, began)
 	if !back {
 		return false
 	}
@@ -362,6 +362,9 @@ func writeTo(ctx context.Context, out Output, b *Batch) (err error) {
 
 // undo fails what a write has split or merged: that is for steps.
 func (w *writer) undo(b *Batch) {
+	if len(b.splits)+len(b.merges) == 0 {
+		return
+	}
 	wrong := Errorf(Permanent, "an output can't split or merge messages")
 	for _, s := range b.splits {
 		b.msgs[s.i].Fail(wrong)
@@ -382,10 +385,17 @@ func (w *writer) finish(b *Batch) {
 		return
 	}
 	defer r.leave()
+	over := b.batcher != nil
 	for i := range b.msgs {
-		w.t.conclude(&b.msgs[i], w.out)
+		m := &b.msgs[i]
+		over = over && m.state == done
+		w.t.conclude(m, w.out)
 	}
-	recycle(b)
+	if over {
+		recycleBatch(b)
+	} else {
+		recycle(b)
+	}
 	w.t.apply()
 }
 

@@ -10,13 +10,13 @@ import (
 // opening is also the order in which they are due, and a list replaces a heap.
 type batcher struct {
 	Config
-	keyOf  func(*engine.Message) []byte
-	open   map[string]*open // by batch key; "" without one: the text of a key is never empty
+	keyOf  func(*engine.Message) string
+	open   map[string]*open // by batch key; "" without one
 	opened list             // first opened in front
 	used   list             // least recently used in front; kept for MaxKeys only
 }
 
-func newBatcher(c Config, keyOf func(*engine.Message) []byte) *batcher {
+func newBatcher(c Config, keyOf func(*engine.Message) string) *batcher {
 	return &batcher{
 		Config: c,
 		keyOf:  keyOf,
@@ -46,13 +46,13 @@ func (s *batcher) Add(b *engine.Batch, now time.Time, emit engine.Emit) {
 			continue
 		}
 		size, key := s.sizeOf(m), s.keyOf(m)
-		o := s.open[string(key)]
+		o := s.open[key]
 		if o != nil && s.Bytes > 0 && o.bytes+size > int64(s.Bytes) {
 			s.emit(o, engine.ByBytes, emit)
 			o = nil
 		}
 		if o == nil {
-			o = s.start(b, string(key), now, emit)
+			o = s.start(b, key, now, emit)
 		} else if s.MaxKeys > 0 {
 			s.used.remove(o)
 			s.used.append(o)

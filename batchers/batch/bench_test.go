@@ -13,12 +13,12 @@ import (
 func BenchmarkAdd(b *testing.B) {
 	for _, keys := range []int{1, 1_000_000} {
 		b.Run(strconv.Itoa(keys)+" keys", func(b *testing.B) {
-			names := make([][]byte, keys)
+			names := make([]string, keys)
 			for i := range names {
-				names[i] = []byte(`"customer-` + strconv.Itoa(i) + `"`)
+				names[i] = `"customer-` + strconv.Itoa(i) + `"`
 			}
 			next := 0
-			s := newBatcher(defaults, func(*engine.Message) []byte {
+			s := newBatcher(defaults, func(*engine.Message) string {
 				next++
 				return names[next%keys]
 			})

@@ -13,7 +13,7 @@ import (
 type batcher struct {
 	Config
 	timed bool // windows close by the events' time, else by the clock
-	keyOf func(*engine.Message) []byte
+	keyOf func(*engine.Message) string
 	keys  map[string]*key // by batch key; "" without one: the text of a key is never empty
 	seen  int64           // the latest event's time, or the clock's
 
@@ -59,7 +59,7 @@ type window struct {
 // maxLeft bounds the windows that are known for their parts alone.
 const maxLeft = 1 << 16
 
-func newBatcher(c Config, keyOf func(*engine.Message) []byte, log *slog.Logger) *batcher {
+func newBatcher(c Config, keyOf func(*engine.Message) string, log *slog.Logger) *batcher {
 	return &batcher{
 		Config:  c,
 		timed:   !c.Time.IsZero(),

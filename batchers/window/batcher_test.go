@@ -33,12 +33,12 @@ func message(m *engine.Message) string {
 
 var field = expr.MustCompile("k")
 
-func keyOf(m *engine.Message) []byte {
+func keyOf(m *engine.Message) string {
 	key, _, err := field.AppendKey(nil, m)
 	if err != nil {
 		panic(err)
 	}
-	return key
+	return string(key)
 }
 
 var byEvent = expr.MustCompile("t")

@@ -23,12 +23,12 @@ func BenchmarkAdd(b *testing.B) {
 	} {
 		for _, keys := range []int{1, 1_000_000} {
 			b.Run(fmt.Sprintf("%s, %d keys", bb.name, keys), func(b *testing.B) {
-				names := make([][]byte, keys)
+				names := make([]string, keys)
 				for i := range names {
-					names[i] = fmt.Appendf(nil, `"customer-%d"`, i)
+					names[i] = fmt.Sprintf(`"customer-%d"`, i)
 				}
 				next := 0
-				s := newBatcher(bb.c, func(*engine.Message) []byte {
+				s := newBatcher(bb.c, func(*engine.Message) string {
 					next++
 					return names[next%keys]
 				}, slog.New(slog.DiscardHandler))
@@ -57,12 +57,12 @@ func BenchmarkAdd(b *testing.B) {
 // BenchmarkClose is one of a million windows that close at once.
 func BenchmarkClose(b *testing.B) {
 	const keys = 1_000_000
-	names := make([][]byte, keys)
+	names := make([]string, keys)
 	for i := range names {
-		names[i] = fmt.Appendf(nil, `"customer-%d"`, i)
+		names[i] = fmt.Sprintf(`"customer-%d"`, i)
 	}
 	next := 0
-	s := newBatcher(Config{Every: time.Hour}, func(*engine.Message) []byte { next++; return names[next%keys] }, slog.New(slog.DiscardHandler))
+	s := newBatcher(Config{Every: time.Hour}, func(*engine.Message) string { next++; return names[next%keys] }, slog.New(slog.DiscardHandler))
 	payloads := make([]string, 256)
 	for i := range payloads {
 		payloads[i] = "x"

@@ -3,6 +3,7 @@ package window
 import (
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
@@ -12,9 +13,9 @@ import (
 // key gets its first window, so that there are never more than MaxKeys.
 func (s *batcher) use(m *engine.Message, emit engine.Emit) *key {
 	text := s.keyOf(m)
-	k := s.keys[string(text)]
+	k := s.keys[text]
 	if k == nil {
-		k = &key{text: string(text)}
+		k = &key{text: strings.Clone(text)} // it outlives m and its neighbours
 		s.keys[k.text] = k
 	}
 	switch {

@@ -13,7 +13,7 @@ func (s *batcher) addToSession(b *engine.Batch, m *engine.Message, at int64, emi
 	end := at + int64(s.Session)
 	var known []*window
 	var i int
-	if k := s.keys[string(s.keyOf(m))]; k != nil {
+	if k := s.keys[s.keyOf(m)]; k != nil {
 		i, known = k.around(at, end)
 	}
 	if len(known) == 0 && s.closed(end) {

@@ -41,7 +41,7 @@ func (l *textLines) record(body []byte) (Record, bool) {
 		l.begun = true
 		body = bytes.TrimPrefix(body, utf8BOM)
 	}
-	return Record{Body: body}, len(body) > 0
+	return l.lines.record(body)
 }
 
 // delimiter cuts at a text of the user's; what is empty between two of them is

@@ -61,8 +61,8 @@ func batch(at string, want config.ExpectedBatch, got Write) (all []Difference) {
 	}
 	if want.Key != nil {
 		var key any
-		if got.Key != nil {
-			key = decoded(got.Key)
+		if got.Key != "" {
+			key = decoded([]byte(got.Key))
 		}
 		all = append(all, values(at, "key", decoded(*want.Key), key)...)
 	}

@@ -22,7 +22,7 @@ type Message struct {
 type Write struct {
 	At       time.Duration  `json:"at"` // since the start
 	Trigger  engine.Trigger `json:"trigger,omitempty"`
-	Key      []byte         `json:"key,omitempty"` // of the batcher, as JSON
+	Key      string         `json:"key,omitempty"` // of the batcher, as JSON
 	Messages []Message      `json:"messages"`
 }
 
