@@ -13,6 +13,7 @@ import (
 	"github.com/flowd-io/flowd/config"
 	"github.com/flowd-io/flowd/engine"
 	_ "github.com/flowd-io/flowd/inputs"
+	"github.com/flowd-io/flowd/internal/headroom"
 	_ "github.com/flowd-io/flowd/outputs"
 	_ "github.com/flowd-io/flowd/processors"
 	"github.com/flowd-io/flowd/schema"
@@ -47,6 +48,7 @@ func identity(args []string) error {
 	if err != nil {
 		return err
 	}
+	defer headroom.Leave()() // as the flowd command does
 	s := &shared{n}
 	plan, problems := engine.Build(&engine.Pipeline{
 		Inputs:  schema.MapOf(schema.Entry[engine.InputSpec]{Key: "in", Value: engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return s, nil })}}),

@@ -98,8 +98,9 @@ func drawCurves(all []curve) []byte {
 	open(&b, across*wide, (len(all)+across-1)/across*high, "how the cost of a message grows")
 	for i, c := range all {
 		x0, y0 := i%across*wide+left, i/across*high+top
-		write(&b, x0-40, y0-30, "head", "start", c.Name+": "+c.Is)
-		write(&b, x0-40, y0-14, "soft", "start", "CPU µs a message, by "+c.Of)
+		write(&b, x0-40, y0-30, "head", "start", c.Name)
+		write(&b, x0+50, y0-30, "soft", "start", "CPU µs a message, by "+c.Of)
+		write(&b, x0-40, y0-14, "soft", "start", c.Is)
 		if len(c.Points) == 0 {
 			continue
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/config"
+	"github.com/flowd-io/flowd/internal/headroom"
 	"github.com/flowd-io/flowd/internal/metrics"
 	"github.com/flowd-io/flowd/internal/service"
 	"github.com/spf13/cobra"
@@ -67,7 +68,7 @@ func mistyped(root *cobra.Command, args []string) error {
 }
 
 func run(cmd *cobra.Command, files, set []string, watch bool) error {
-	defer leaveHeadroom()()
+	defer headroom.Leave()()
 	con := newConsole(cmd.ErrOrStderr())
 	logs := newLogging(con)
 	o := config.Options{Set: set, Log: logs.log}

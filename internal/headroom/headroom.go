@@ -1,4 +1,6 @@
-package cli
+// Package headroom gives the heap of a process that runs pipelines room to grow
+// between two collections.
+package headroom
 
 import (
 	"os"
@@ -15,10 +17,10 @@ const (
 	growth   = 50       // percent
 )
 
-// leaveHeadroom keeps memory that is never touched, and so takes none of the
-// machine's, but that the collector counts as in use. Who sets GOGC or GOMEMLIMIT
+// Leave keeps memory until it is released that is never touched, and so takes none of
+// the machine's, but that the collector counts as in use. Who sets GOGC or GOMEMLIMIT
 // has decided otherwise.
-func leaveHeadroom() (release func()) {
+func Leave() (release func()) {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return func() {}
 	}
