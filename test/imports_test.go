@@ -42,7 +42,7 @@ var house = []struct {
 	{"internal/*test", append([]string{"engine/enginetest"}, plugin...)},
 	{"internal/*", plugin},
 
-	{"cmd/flowd/cli", []string{"config", "engine", "engine/doc", "engine/expr", "internal/framing", "internal/metrics", "internal/pipetest", "internal/queue", "internal/service", "schema"}},
+	{"cmd/flowd/cli", []string{"config", "engine", "engine/doc", "engine/expr", "internal/framing", "internal/headroom", "internal/metrics", "internal/pipetest", "internal/queue", "internal/service", "schema"}},
 	{"cmd/flowd", []string{"cmd/flowd/cli", "inputs", "processors", "batchers", "outputs"}},
 	{"test", nil},
 	{"test/*", []string{"*", "*/*"}},

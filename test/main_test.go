@@ -41,12 +41,13 @@ func buildAndRun(m *testing.M) (int, error) {
 		return 1, err
 	}
 	binary = filepath.Join(dir, "flowd")
-	// Where sources lie does not matter then: what is built of a copy of the
-	// repository, or for a document, takes what this has built.
-	if err := os.Setenv("GOFLAGS", strings.TrimSpace(os.Getenv("GOFLAGS")+" -trimpath")); err != nil {
+	// Slabs that are given back are written over. Where sources lie does not matter:
+	// what is built of a copy of the repository, or for a document, takes what this
+	// has built.
+	if err := os.Setenv("GOFLAGS", strings.TrimSpace(os.Getenv("GOFLAGS")+" -trimpath -tags=scribble")); err != nil {
 		return 1, err
 	}
-	build := exec.Command("go", "build", "-tags", "scribble", "-o", binary, "./cmd/flowd")
+	build := exec.Command("go", "build", "-o", binary, "./cmd/flowd")
 	build.Dir = repo
 	if out, err := build.CombinedOutput(); err != nil {
 		return 1, fmt.Errorf("build ./cmd/flowd: %w\n%s", err, out)

@@ -94,9 +94,7 @@ outputs:
   out: {drop: {}}
 engine: {workers: 4, max_in_flight: {messages: 30}, timeout: 2h, drain: {timeout: 1s}}
 `))
-	for range 4 {
-		p.says("arrived back-a 0")
-	}
+	p.says("arrived back-")
 	p.signal(syscall.SIGTERM)
 	p.wait().want(t, 3, "returned")
 	for _, url := range urls {

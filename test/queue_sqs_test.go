@@ -50,18 +50,25 @@ func (e *emulator) parcels(t *testing.T, url string, n int, exact bool) {
 	}
 }
 
-// drain takes everything and removes it, in the order in which it comes.
+// drain takes everything and removes it, in the order in which it comes. A request
+// that the client tries again leaves messages hidden for half a minute.
 func (e *emulator) drain(t *testing.T, url string) (all []types.Message) {
 	t.Helper()
-	for {
+	for wait := int32(0); ; {
 		out, err := e.sqs.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{
-			QueueUrl: &url, MaxNumberOfMessages: 10, MessageAttributeNames: []string{"All"}, MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll},
+			QueueUrl: &url, MaxNumberOfMessages: 10, WaitTimeSeconds: wait, MessageAttributeNames: []string{"All"}, MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if len(out.Messages) == 0 {
-			return all
+			visible, hidden := e.counts(t, url)
+			if visible+hidden == 0 {
+				return all
+			}
+			t.Logf("%d messages are visible and %d hidden behind the last of %d", visible, hidden, len(all))
+			wait = 20
+			continue
 		}
 		in := &sqs.DeleteMessageBatchInput{QueueUrl: &url}
 		for i, m := range out.Messages {

@@ -58,12 +58,12 @@ func (r *relay) start(more ...string) *process {
 	return r.p
 }
 
-// send puts n numbered messages into the first queue.
-func (r *relay) send(n int) {
+// send puts n messages into the first queue, numbered from from.
+func (r *relay) send(from, n int) {
 	r.t.Helper()
 	payloads := make([]string, n)
 	for i := range n {
-		payloads[i] = fmt.Sprintf(`{"id":%d,"pad":%q}`, i, strings.Repeat("x", 200))
+		payloads[i] = fmt.Sprintf(`{"id":%d,"pad":%q}`, from+i, strings.Repeat("x", 200))
 	}
 	r.b.Send(r.t, r.in, payloads...)
 }
@@ -171,7 +171,7 @@ func TestRabbitMQKilled(t *testing.T) {
 	b := brokertest.RabbitMQ(t)
 	r := newRelay(t, b, b.URL)
 	n := 1000 * (*kills + 1)
-	r.send(n)
+	r.send(0, n)
 	a := r.watch()
 	for i := range *kills {
 		p := r.start()
@@ -193,7 +193,7 @@ func TestRabbitMQRestarted(t *testing.T) {
 	b := brokertest.Own(t)
 	r := newRelay(t, b, b.URL)
 	const n = 3000
-	r.send(n)
+	r.send(0, n)
 	first := r.watch()
 	p := r.start("-s", "engine.rate_limit.messages=100", "-s", "engine.rate_limit.per=50ms")
 	first.wait(t, 500)
@@ -217,17 +217,17 @@ func TestRabbitMQRestarted(t *testing.T) {
 func TestRabbitMQConnectionsClosed(t *testing.T) {
 	b := brokertest.Own(t)
 	r := newRelay(t, b, b.URL)
-	const n = 4000
-	r.send(n)
+	const n = 2000
 	a := r.watch()
 	p := r.start("-s", "engine.rate_limit.messages=100", "-s", "engine.rate_limit.per=50ms")
 	for i := range 2 {
-		a.wait(t, 1000*(i+1))
+		r.send(i*n, n)
+		a.wait(t, i*n+n/4) // what is new has come, so both are connected
 		if closed := b.CloseConnections(t, "relay."); closed != 2 {
 			t.Errorf("%d connections of that name, want 2", closed)
 		}
+		a.wait(t, (i+1)*n)
 	}
-	a.wait(t, n)
 	r.stops(p, 0, "CONNECTION_FORCED")
 	if twice := a.twice(); twice > 2*2*inFlight {
 		t.Errorf("%d came twice", twice)
@@ -240,7 +240,7 @@ func TestRabbitMQNetwork(t *testing.T) {
 	net := startProxy(t, addressOf(t, b))
 	r := newRelay(t, b, through(b, t, net))
 	const n = 4000
-	r.send(n)
+	r.send(0, n)
 	a := r.watch()
 	p := r.start("-s", "engine.rate_limit.messages=100", "-s", "engine.rate_limit.per=50ms")
 	a.wait(t, 300)
@@ -267,7 +267,7 @@ func TestRabbitMQNetwork(t *testing.T) {
 func TestRabbitMQQueueDeleted(t *testing.T) {
 	b := brokertest.RabbitMQ(t)
 	r := newRelay(t, b, b.URL)
-	r.send(10)
+	r.send(0, 10)
 	a := r.watch()
 	p := r.start()
 	a.wait(t, 10)
@@ -280,7 +280,7 @@ func TestRabbitMQQueueDeleted(t *testing.T) {
 	if _, err := ch.QueueDeclare(r.in, true, false, false, false, nil); err != nil {
 		t.Fatal(err)
 	}
-	r.send(20)
+	r.send(0, 20)
 	a.wait(t, 20)
 	r.stops(p, 0)
 }
@@ -294,7 +294,7 @@ func TestRabbitMQPermissions(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := newRelay(t, b, address)
-	r.send(50)
+	r.send(0, 50)
 	a := r.watch()
 	p := r.start("-s", "outputs.out.breaker.max_backoff=1s")
 	p.says("ACCESS_REFUSED")
@@ -318,7 +318,7 @@ func TestRabbitMQBadCredentials(t *testing.T) {
 func TestRabbitMQBlocked(t *testing.T) {
 	b := brokertest.Own(t)
 	r := newRelay(t, b, b.URL)
-	r.send(50)
+	r.send(0, 50)
 	a := r.watch()
 	b.Eval(t, `rabbit_alarm:set_alarm({{resource_limit, memory, node()}, []}).`)
 	p := r.start("-s", "outputs.out.timeout=1s", "-s", "outputs.out.retry.max_attempts=2")
@@ -393,7 +393,7 @@ func TestRabbitMQDrained(t *testing.T) {
 	b := brokertest.RabbitMQ(t)
 	r := newRelay(t, b, b.URL)
 	const n = 4000
-	r.send(n)
+	r.send(0, n)
 	a := r.watch()
 	p := r.start("-s", "engine.rate_limit.messages=100", "-s", "engine.rate_limit.per=50ms", "-s", "outputs.out.concurrency=3")
 	a.wait(t, 500)

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -29,6 +30,8 @@ type service struct {
 	*process
 	at  string // of the operators' interface
 	web string // of its http_server input
+
+	connecting sync.WaitGroup // posts without a connection yet
 }
 
 const served = `
@@ -51,7 +54,7 @@ func operate(t *testing.T, output string) *service {
 	_, at, _ := strings.Cut(p.says("operators' interface listens"), "address=")
 	at, _, _ = strings.Cut(at, " ")
 	web := regexp.MustCompile(`http://[^\s"]+`).FindString(p.says("listening on"))
-	return &service{p, "http://" + at, web}
+	return &service{process: p, at: "http://" + at, web: web}
 }
 
 // get is an answer of the operators' interface.
@@ -83,8 +86,18 @@ func (s *service) eventually(what string, shows func() bool) {
 // post sends a body to the input and counts its answer, when that comes.
 func (s *service) post(wg *sync.WaitGroup, body string) *int {
 	status := new(int)
+	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.web, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	s.connecting.Add(1)
+	var once sync.Once
+	connected := func() { once.Do(s.connecting.Done) }
+	req = req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected() }}))
 	wg.Go(func() {
-		res, err := http.Post(s.web, "application/json", strings.NewReader(body))
+		defer connected()
+		res, err := http.DefaultClient.Do(req)
 		if err != nil {
 			s.t.Error(err)
 			return
@@ -94,6 +107,18 @@ func (s *service) post(wg *sync.WaitGroup, body string) *int {
 		*status = res.StatusCode
 	})
 	return status
+}
+
+// accepted waits until the process has accepted the connections of all posts. Those
+// that still wait for that when the listener closes are reset.
+func (s *service) accepted() {
+	s.t.Helper()
+	s.connecting.Wait()
+	res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Get(s.web + "nowhere") // is accepted behind them
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	_ = res.Body.Close()
 }
 
 // memory is a figure of /proc, in MiB.
@@ -195,6 +220,7 @@ func TestAnOutputThatDoesNotWork(t *testing.T) {
 			if mib := s.memory("VmHWM"); mib > 250 {
 				t.Errorf("%d MiB of memory were used", mib)
 			}
+			s.accepted()
 			began := time.Now()
 			s.signal(syscall.SIGTERM)
 			r := s.wait()

@@ -65,7 +65,7 @@ func heap() uint64 {
 }
 
 func TestKeysAreCompact(t *testing.T) {
-	const n = 200_000
+	const n = 50_000
 	before := heap()
 	plan := (&numbers{n: n}).run(t, `{"dedupe": "id"}`)
 	per := float64(heap()-before) / n

@@ -156,7 +156,7 @@ func TestDeepObjectsAreMergedInTime(t *testing.T) {
 	nested := func(value string) []byte {
 		return []byte(strings.Repeat(`{"a":`, 500) + value + strings.Repeat("}", 500))
 	}
-	long := `"` + strings.Repeat("x", 1<<20)
+	long := `"` + strings.Repeat("x", 1<<18)
 	before, a, b := nested(long+`0"`), nested(long+`1"`), nested(long+`2"`)
 	got := mergeObject(mergeObject(before, before, a, depth), before, b, depth)
 	if !bytes.Equal(got, b) {
