@@ -73,7 +73,7 @@ func asSent(t *testing.T, got []amqp091.Delivery, want []amqp091.Publishing) {
 			}
 		}
 		if delete(p.Headers, "x-delivery-count"); !reflect.DeepEqual(p, w) {
-			t.Fatalf("message %d\ngot  %#v\nwant %#v", i, p, w)
+			t.Fatalf("message %d is that with id %s, redelivered %t\ngot  %#v\nwant %#v", i, p.MessageId, d.Redelivered, p, w)
 		}
 	}
 }
