@@ -1,18 +1,19 @@
 package engine
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 
 	"github.com/flowd-io/flowd/engine/doc"
 )
 
-// lentArena is the memory of what a reader has found in the documents of one slab. It
-// goes with them to the lanes, so that these need not look again, and is reset when
-// the last of them is done.
+// lentArena is the memory of what was found in the documents of one slab while they got
+// their order keys. It goes with them to their lanes, so that these need not look again,
+// and is reset when the last of them is done.
 type lentArena struct {
 	doc.Arena
-	users atomic.Int32 // the reader, and slabs
+	users atomic.Int32 // who gives the keys, and slabs
 }
 
 var lentArenas = sync.Pool{New: func() any { return new(lentArena) }}
@@ -30,9 +31,9 @@ func (a *lentArena) release() {
 	}
 }
 
-// borrow makes b one of the users of an arena.
+// borrow makes b one of the users of an arena, mostly of the one that it borrowed last.
 func (b *Batch) borrow(a *lentArena) {
-	for _, have := range b.lent {
+	for _, have := range slices.Backward(b.lent) {
 		if have == a {
 			return
 		}

@@ -207,16 +207,14 @@ func (rd *reader) take(ctx context.Context, b *Batch, acker Acker, at time.Time)
 	rd.replay.add(led)
 	rd.r.open.add(led)
 	rd.r.credits.charge(0, b.bytes)
-	switch {
-	case rd.plain && rd.r.plan.orderBy != nil:
-		b.in = rd.plan
+	if raw := rd.r.plan.orderBy != nil; rd.plain && (raw || !bad) {
 		rd.r.upstream.Add(int64(n))
-		rd.r.lanes.pushRaw(b)
-		rd.r.leave()
-		return
-	case rd.plain && !bad:
-		rd.r.upstream.Add(int64(n))
-		rd.r.lanes.push(b)
+		if raw {
+			b.in = rd.plan
+			rd.r.lanes.pushRaw(b)
+		} else {
+			rd.r.lanes.push(b)
+		}
 		rd.r.leave()
 		return
 	}
@@ -271,7 +269,12 @@ func (l *lane) dispatch(b *Batch) {
 			continue
 		}
 		m.pc, m.stage = 0, fresh
-		if raw || l.goesOn(b, i) {
+		place := m.owns
+		kept := !raw && l.r.plan.ordered && l.r.holds.before(b.msgs[:i], m) // raw ones: see inTurn
+		if place != nil {                                                   // that of a message that has waited in these steps
+			t.freed, m.owns = append(t.freed, place), nil
+		}
+		if !kept {
 			alive++
 		}
 	}
@@ -287,44 +290,34 @@ func (l *lane) dispatch(b *Batch) {
 		b.release()
 	}
 	b.in = nil
-	if raw {
+	switch {
+	case raw:
 		compact(b, t.was)
 		t.apply()
-		l.r.lanes.inTurn(b, l.inTurn)
-	} else {
-		l.toLanes(b)
+		l.r.lanes.inTurn(b, l.r.inTurn)
+		return
+	case alive == 0:
+		recycle(b)
+	default:
+		t.onward = append(t.onward, sending{to: l.r.lanes, b: b}) // not beyond the lanes
 	}
+	t.apply()
 }
 
-// goesOn says that the i-th message of b is not kept behind earlier ones of its key.
-func (l *lane) goesOn(b *Batch, i int) bool {
-	m := &b.msgs[i]
-	place := m.owns
-	kept := l.r.plan.ordered && l.r.holds.before(b.msgs[:i], m)
-	if place != nil { // that of a message that has waited in these steps
-		l.t.freed, m.owns = append(l.t.freed, place), nil
-	}
-	return !kept
-}
-
-// inTurn goes on with a raw slab.
-func (l *lane) inTurn(b *Batch) {
+// inTurn goes on with a raw slab whose messages have their keys, behind all that was
+// read before it. What has to wait for earlier ones of its key is kept.
+func (r *run) inTurn(b *Batch) {
 	alive := 0
 	for i := range b.msgs {
-		if l.goesOn(b, i) {
+		if !r.holds.before(b.msgs[:i], &b.msgs[i]) {
 			alive++
 		}
 	}
-	l.r.upstream.Add(int64(alive - len(b.msgs)))
+	r.upstream.Add(int64(alive - len(b.msgs)))
 	b.sweep(alive)
-	l.toLanes(b)
-}
-
-func (l *lane) toLanes(b *Batch) {
-	if len(b.msgs) == 0 {
+	if alive == 0 {
 		recycle(b)
 	} else {
-		l.t.onward = append(l.t.onward, sending{to: l.r.lanes, b: b}) // not beyond the lanes
+		r.lanes.push(b)
 	}
-	l.t.apply()
 }

@@ -11,7 +11,7 @@ import (
 type batcher struct {
 	Config
 	keyOf  func(*engine.Message) string
-	open   map[string]*open // by batch key; "" without one
+	open   map[string]*open // by batch key; "" without one: the text of a key is never empty
 	opened list             // first opened in front
 	used   list             // least recently used in front; kept for MaxKeys only
 }
