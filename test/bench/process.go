@@ -74,6 +74,25 @@ func (w *world) command(text string, vars map[string]string) (cmd *exec.Cmd, in,
 	return cmd, in, out, true
 }
 
+// intoPipe prepares a run of a contestant and starts it with a pipe as stdout, of which
+// the caller gets the other end, to close. The process is the caller's to end.
+func (w *world) intoPipe(r *row, c *contestant, n int) (vars map[string]string, p *process, from *os.File, err error) {
+	if vars, err = w.prepare(r, c, n); err != nil {
+		return nil, nil, nil, err
+	}
+	from, to, err := os.Pipe()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	p, err = w.start(c.command, vars, nil, to)
+	to.Close() // the process has its own
+	if err != nil {
+		from.Close()
+		return nil, nil, nil, err
+	}
+	return vars, p, from, nil
+}
+
 // start starts a command of the table. stdin and stdout may be nil.
 func (w *world) start(text string, vars map[string]string, stdin io.Reader, stdout io.Writer) (*process, error) {
 	cmd, in, out, ok := w.command(text, vars)

@@ -92,20 +92,11 @@ func (p *process) rest() error {
 // stalled is the runner of a row whose contestants write to a pipe that nobody reads,
 // until they have come to rest. Then it is read, and all must be there.
 func stalled(w *world, r *row, c *contestant, n int, all bool) (s sample, err error) {
-	vars, err := w.prepare(r, c, n)
-	if err != nil {
-		return s, err
-	}
-	from, to, err := os.Pipe()
+	vars, p, from, err := w.intoPipe(r, c, n)
 	if err != nil {
 		return s, err
 	}
 	defer from.Close()
-	p, err := w.start(c.command, vars, nil, to)
-	to.Close() // the process has its own
-	if err != nil {
-		return s, err
-	}
 	defer p.kill()
 	if err := p.rest(); err != nil {
 		return s, err

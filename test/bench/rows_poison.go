@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
 )
 
@@ -23,20 +22,11 @@ var poisonRows = []row{
 // others measures how long it takes until all messages are out but those that fail.
 // When every message is looked at, the end of the process is, too: it reports failures.
 func others(w *world, r *row, c *contestant, n int, all bool) (s sample, err error) {
-	vars, err := w.prepare(r, c, n)
-	if err != nil {
-		return s, err
-	}
-	from, to, err := os.Pipe()
+	vars, p, from, err := w.intoPipe(r, c, n)
 	if err != nil {
 		return s, err
 	}
 	defer from.Close()
-	p, err := w.start(c.command, vars, nil, to)
-	to.Close() // the process has its own
-	if err != nil {
-		return s, err
-	}
 	defer p.kill()
 	bad := func(id int) bool { return vars["bad"] == "777" && id%20_000 == 777 }
 	want := 0
