@@ -96,6 +96,8 @@ func spelled(all []types.Message) (texts []string) {
 	return texts
 }
 
+// TestQueueOnSQS takes what is in a queue as the service says: a request that the
+// client makes twice because its answer was cut off doubles or hides ten messages.
 func TestQueueOnSQS(t *testing.T) {
 	e := onSQS(t)
 	one, two, original := e.queue(t, "q-one", nil), e.queue(t, "q-two", nil), e.queue(t, "q-original", nil)
@@ -114,7 +116,10 @@ func TestQueueOnSQS(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "saved.jsonl")
 	e.parcels(t, one, n, false)
 	queue(t, "dump", "q-one", file).want(t, 0, ": 510 written in ")
-	e.wantCounts(t, one, n, 0)
+	visible, hidden := e.counts(t, one)
+	if visible < n {
+		t.Errorf("%d messages are visible and %d hidden after a dump, want %d", visible, hidden, n)
+	}
 	queue(t, "load", "q-two", file).want(t, 0, ": 510 sent in ")
 	same(false)
 
@@ -124,10 +129,10 @@ func TestQueueOnSQS(t *testing.T) {
 		InFlight int `json:"in_flight"`
 	}
 	r := queue(t, "ls", "q-o*", "--json")
-	if err := json.Unmarshal([]byte(r.stdout), &all); err != nil || len(all) != 2 || all[0].Name != "q-one" || all[0].Ready != n || all[0].InFlight != 0 {
+	if err := json.Unmarshal([]byte(r.stdout), &all); err != nil || len(all) != 2 || all[0].Name != "q-one" || all[0].Ready != visible || all[0].InFlight != hidden {
 		t.Errorf("%v %+v", err, all)
 	}
-	queue(t, "purge", "q-one").want(t, 2, "Remove 510 messages from q-one for good? (add --yes)")
+	queue(t, "purge", "q-one").want(t, 2, fmt.Sprintf("Remove %d messages from q-one for good? (add --yes)", visible))
 	queue(t, "purge", "q-one", "--yes").want(t, 0, "q-one: all messages removed")
 	e.wantCounts(t, one, 0, 0)
 }
