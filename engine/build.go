@@ -32,6 +32,7 @@ func init() {
 	schema.AddCode("bad-config", "A plugin can't be built with this configuration.")
 	schema.AddCode("batch-only", "A step that works on whole batches stands where there is none.")
 	schema.AddCode("group-place", "A group stands where its messages can't wait for each other.")
+	schema.AddCode("own-timeout", "A timeout stands beside a step that has one of its own.")
 	schema.AddCode("cannot-return", "Failed messages are to go back to a source that takes nothing back.")
 }
 
@@ -66,6 +67,7 @@ type builder struct {
 	batch      bool     // the steps at hand get whole batches
 	inner      bool     // the steps at hand are inside another
 	lanes      bool     // the steps at hand are the pipeline's own
+	built      []string // the types of all steps so far
 	conditions int      // under which the steps at hand run
 
 	returning []*OnFailure // those that say `return`
@@ -378,8 +380,16 @@ func (b *builder) step(p *program, s *StepSpec) {
 	at := len(p.ops)
 	o := op{name: cmp.Or(s.Name, s.Use.Name), timeout: cmp.Or(s.Timeout, b.timeout()), at: int32(at)}
 	o.figures = newStepFigures(o.name, s.Use.Name)
+	env := b.named(o.name)
+	env.Whole, env.Inside, env.Timeout = b.batch, b.inner, b.timeout()
+	b.built = append(b.built, s.Use.Name)
+	plugin, err := s.Use.Build(env)
+	b.failed(s.Use.Place, err)
+	patient := b.patient(s, plugin, &o)
 	if !b.inner {
-		o.retry = b.retry(s.Retry)
+		if !patient || s.Retry != nil {
+			o.retry = b.retry(s.Retry)
+		}
 	} else if s.Retry != nil {
 		b.report(s.Retry.Place, "inner-retry", "a step inside another can't be tried again by itself", "write `retry` on the step around it, which is tried again as a whole")
 	}
@@ -390,8 +400,6 @@ func (b *builder) step(p *program, s *StepSpec) {
 		b.conditions++
 		defer func() { b.conditions-- }()
 	}
-	plugin, err := s.Use.Build(b.named(o.name))
-	b.failed(s.Use.Place, err)
 	if batchOnly[s.Use.Name] && !b.batch {
 		b.report(s.Use.Place, "batch-only", s.Use.Name+" works on whole batches", "write it under `processors` of a batcher or an output, or in a group")
 	}

@@ -186,6 +186,48 @@ func TestAReloadCarriesOverWhatIsUnsettled(t *testing.T) {
 	}
 }
 
+// A stop that comes during a reload ends what the plan before has left, too.
+func TestAStopDuringAReloadEndsWhatIsUnsettled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &opened{Source: &Source{Payloads: numbers(60), Takes: engine.TakesOne, PerRead: 10, Every: time.Second}}
+		stuck, dst := &Sink{Block: make(chan struct{})}, &Sink{}
+		defer close(stuck.Block)
+		p := pipe(src.Source, stuck)
+		p.Inputs = Named("in", src.spec())
+		old := Build(t, p)
+		done := make2(old)
+		time.Sleep(3500 * time.Millisecond)
+		q := pipe(src.Source, dst, engine.StepSpec{Use: engine.Use(func(engine.Env) (engine.Processor, error) { return connects{}, nil })})
+		q.Inputs = Named("in", src.spec())
+		next := replaced(t, q, old, "input in")
+		old.Replace(next)
+		<-done
+		stop, end := context.WithCancel(context.Background())
+		end()
+		rep := next.Run(stop, context.Background())
+		if c := rep.Stats.Roots; !c.Balanced() || c.Received != 30 || c.InFlight != 0 {
+			t.Errorf("roots %+v", c)
+		}
+		if len(src.Results()) != 30 {
+			t.Errorf("the source was told of %d", len(src.Results()))
+		}
+	})
+}
+
+// connects is a step that takes a while to be opened.
+type connects struct{}
+
+func (connects) Open(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(time.Second):
+		return nil
+	}
+}
+
+func (connects) Process(context.Context, *engine.Batch) error { return nil }
+
 // An input that is another now gets back what is unsettled.
 func TestAReloadHandsBackToAnInputThatHasChanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

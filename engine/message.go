@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -166,20 +167,19 @@ func (m *Message) ReceivedAt() time.Time {
 	return time.Time{}
 }
 
-// eachLeaf yields what a merge was made of, or m itself.
-func (m *Message) eachLeaf(f func(*Message)) {
-	for i := range m.of {
-		m.of[i].eachLeaf(f)
-	}
-	if len(m.of) == 0 {
-		f(m)
-	}
-}
-
-// heirs stand for the roots and order keys of a merge in each part of its split.
+// heirs stand for the roots and order keys of a merge in each part of its split, with
+// the Refs that Parts yields.
 func (m *Message) heirs() (all []Message) {
-	if len(m.of) > 0 {
-		m.eachLeaf(func(p *Message) { all = append(all, Message{root: p.root, Key: p.Key, owns: p.owns}) })
+	for i := range m.of {
+		p := &m.of[i]
+		from := p.heirs()
+		if len(p.of) == 0 {
+			from = []Message{{root: p.root, Key: p.Key, owns: p.owns, Ref: p.Ref}}
+		}
+		for _, h := range from {
+			h.Ref = cmp.Or(m.Ref, h.Ref)
+			all = append(all, h)
+		}
 	}
 	return all
 }

@@ -88,6 +88,12 @@ type Processor interface {
 // slow steps are short.
 type Waiter interface{ Together() int }
 
+// Trier is an optional ability of a Processor that tries what failed again by itself,
+// with a timeout for each try: engine.on_failure.retry and engine.timeout are not
+// for it, only a retry and a timeout that are written on the step. Its configuration
+// says so, too.
+type Trier interface{ TriesItself() bool }
+
 // ProcessorFunc makes a Processor of a function that edits one message; its
 // error, and its panic, fail that message alone.
 type ProcessorFunc func(ctx context.Context, m *Message) error

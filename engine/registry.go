@@ -3,9 +3,11 @@ package engine
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/flowd-io/flowd/schema"
 )
@@ -63,6 +65,12 @@ type Env struct {
 
 	Pipeline string // its name
 
+	// Whole says of a step that it gets whole batches, Inside that it runs inside
+	// another, where nothing can park, and Timeout how long a step may take that has
+	// no timeout of its own.
+	Whole, Inside bool
+	Timeout       time.Duration
+
 	builder *builder // of the plan that the plugin is built for; nil in tests
 }
 
@@ -93,6 +101,28 @@ func (r *Registry[T]) Lookup(name string) *Spec[T] {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.plugins[name]
+}
+
+// Only forgets all plugins but those named, for a process that may use no others.
+// why is what to do about it. An unknown name is an error.
+func (r *Registry[T]) Only(names []string, why string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, name := range names {
+		if r.plugins[name] == nil {
+			return fmt.Errorf("there is no %s %q", r.kind, name)
+		}
+	}
+	words := map[string]string{}
+	maps.Copy(words, r.words)
+	for name := range r.plugins {
+		if !slices.Contains(names, name) {
+			delete(r.plugins, name)
+			words[name] = why
+		}
+	}
+	r.words = words
+	return nil
 }
 
 // Kind is "input", "processor", "batcher" or "output".

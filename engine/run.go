@@ -105,10 +105,16 @@ func (r *run) closing(kill context.Context) time.Duration {
 	return r.plan.drain
 }
 
-// openUntil opens everything; a stop interrupts it.
+// openUntil opens everything; a stop interrupts it, unless a plan before has left
+// messages: to end them, and be it to hand them back, takes what is open.
 func (p *Plan) openUntil(stop, kill context.Context) error {
 	ctx, cancel := context.WithCancel(kill)
 	defer cancel()
+	if h := p.inherited; h != nil && len(h.roots) > 0 {
+		ctx, cancel := context.WithTimeout(ctx, p.drain)
+		defer cancel()
+		return p.open(ctx)
+	}
 	defer context.AfterFunc(stop, cancel)()
 	return p.open(ctx)
 }

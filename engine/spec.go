@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/flowd-io/flowd/engine/expr"
@@ -219,6 +220,14 @@ type Concurrency int
 
 // Auto lets the engine find the number, from measured latency.
 const Auto Concurrency = -1
+
+// MarshalText is how the number is written.
+func (c Concurrency) MarshalText() ([]byte, error) {
+	if c == Auto {
+		return []byte("auto"), nil
+	}
+	return strconv.AppendInt(nil, int64(c), 10), nil
+}
 
 // UnmarshalConfig reads a number or `auto`.
 func (c *Concurrency) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {

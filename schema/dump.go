@@ -30,6 +30,9 @@ func (o Origin) String() string {
 	return "default"
 }
 
+// Lookup is what resolves placeholders.
+func (d *Decoder) Lookup() Lookup { return d.lookup }
+
 // Origins says where the values that were written are from, by path. A path
 // that is missing has its default.
 func (d *Decoder) Origins() map[string]Origin { return d.origins }
@@ -273,7 +276,7 @@ func shown(v reflect.Value, s *shape, origin Origin) string {
 	case textKind:
 		return plainText(text)
 	case customKind, textualKind:
-		if m, ok := v.Interface().(encoding.TextMarshaler); ok && text == "" {
+		if m, ok := v.Interface().(encoding.TextMarshaler); ok && (text == "" || v.Kind() == reflect.Int) {
 			t, _ := m.MarshalText() // what can't be shown is shown as it was written
 			text = string(t)
 		}
