@@ -1,0 +1,169 @@
+package cluster
+
+import (
+	"encoding/json"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Protocol is the version of what hub and workers tell each other.
+const Protocol = 1
+
+// Subjects of NATS. A hub's own have its id.
+//
+//	flowd.jobs.POOL.HUB-N  jobs of the hub's pool N, stored by JetStream for whoever is free
+//	flowd.join.POOL        workers ask for the pool's configuration
+//	flowd.hub.HUB.*        what workers tell one hub: taken, returned, answer, stage
+//	flowd.beat.POOL        what workers tell all hubs of a pool
+//	flowd.down.POOL        what hubs tell all workers of a pool
+//	flowd.ls               asks all hubs for their pools
+const (
+	joinPrefix = "flowd.join."
+	beatPrefix = "flowd.beat."
+	downPrefix = "flowd.down."
+	jobPrefix  = "flowd.jobs."
+	hubPrefix  = "flowd.hub."
+	List       = "flowd.ls"
+)
+
+// JoinOf is the subject on which a pool is joined; the others are alike.
+func JoinOf(pool string) string { return joinPrefix + pool }
+
+// BeatOf is the subject of the beats of a pool's workers.
+func BeatOf(pool string) string { return beatPrefix + pool }
+
+// DownOf is the subject of what a pool's workers are told.
+func DownOf(pool string) string { return downPrefix + pool }
+
+// JobsOf is the subject of the jobs of a hub's pool with a number, which tells it from
+// others of its name there.
+func JobsOf(pool, hub string, n int) string {
+	return jobPrefix + pool + "." + hub + "-" + strconv.Itoa(n)
+}
+
+// AllJobsOf are the subjects of a pool's jobs.
+func AllJobsOf(pool string) string { return jobPrefix + pool + ".*" }
+
+// ToHub is the subject of what a hub is told; "*" is all.
+func ToHub(hub, what string) string { return hubPrefix + hub + "." + what }
+
+// StreamOf is the name of a pool's stream.
+func StreamOf(pool string) string { return "flowd-" + pool }
+
+// ConsumerOf is the name of the consumer of a pool's stream that was made at a time.
+// Leases are named after it: those of a stream before mean nothing in this one.
+func ConsumerOf(made time.Time) string { return "workers-" + strconv.FormatInt(made.UnixNano(), 36) }
+
+// PullFrom is the subject on which slots ask for a job.
+func PullFrom(pool, consumer string) string {
+	return "$JS.API.CONSUMER.MSG.NEXT." + StreamOf(pool) + "." + consumer
+}
+
+// Inbox is the prefix of the subjects on which a connection gets answers. The id is
+// known to nobody else: it is the last word of the connection's name.
+func Inbox(id string) string { return "_INBOX." + id }
+
+// HubOf is the hub of a job's subject.
+func HubOf(subject string) string {
+	hub, _, _ := strings.Cut(subject[strings.LastIndexByte(subject, '.')+1:], "-")
+	return hub
+}
+
+// GoodName says whether a text can be the name of a pool, which is part of subjects.
+func GoodName(name string) bool {
+	for _, r := range name {
+		if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '_' && r != '-' {
+			return false
+		}
+	}
+	return name != "" && len(name) <= 100
+}
+
+// Join is what a worker asks a hub; Welcome is the answer.
+type Join struct {
+	Protocol int
+	Version  string
+	Worker   string
+}
+
+// Welcome is a hub's answer to Join. Without a hub: there is no such pool here.
+type Welcome struct {
+	Refused  string `json:",omitempty"` // why; the rest is empty then
+	Hub      string
+	Consumer string // of the pool's stream
+	Hash     string
+	Stage    json.RawMessage
+}
+
+// Try names a try of a call, for cancel, taken and returned.
+type Try struct {
+	Pool   int // among those of the hub
+	ID     uint64
+	Try    int
+	Worker string `json:",omitempty"`
+}
+
+// Awaited is what a hub answers to a worker that asks whether to begin with a try that
+// another has had; anything else is no.
+const Awaited = "awaited"
+
+// Down is what hubs tell workers.
+type Down struct {
+	Hub    string
+	Hello  bool `json:",omitempty"` // it has begun to serve the pool
+	Cancel *Try `json:",omitempty"`
+}
+
+// Beat is what a worker tells of itself, every [BeatEvery], and when that changes.
+type Beat struct {
+	Worker  string // its id
+	Name    string // host and process, for people
+	Version string
+	Slots   int           // 0: it leaves
+	Busy    []Busy        `json:",omitempty"`
+	Refused string        `json:",omitempty"` // why it takes nothing
+	Lease   time.Duration // since it was renewed, of the oldest
+}
+
+// Busy is a slot that has a job.
+type Busy struct {
+	Hub   string
+	ID    uint64
+	Since time.Time
+}
+
+// BeatEvery is how often the workers of a pool with a lease tell of themselves. One
+// that has not for three times that long has gone.
+func BeatEvery(lease time.Duration) time.Duration { return min(time.Second, lease/3) }
+
+// Pools is what a hub answers to List.
+type Pools struct {
+	Hub     string      `json:"hub"`
+	Host    string      `json:"host"`
+	Version string      `json:"version"`
+	Pools   []PoolState `json:"pools"`
+}
+
+// PoolState is a pool as its hub sees it.
+type PoolState struct {
+	Name     string        `json:"name"`
+	Pipeline string        `json:"pipeline"`
+	Hash     string        `json:"config"`
+	Lease    time.Duration `json:"lease_ns"`
+	Waiting  int           `json:"waiting"`
+	InFlight int           `json:"in_flight"`
+	Members  []Member      `json:"members"`
+}
+
+// Member is a worker of a pool.
+type Member struct {
+	Worker   string        `json:"worker"`
+	Name     string        `json:"name"`
+	Version  string        `json:"version"`
+	Slots    int           `json:"slots"`
+	Busy     int           `json:"busy"`
+	LeaseAge time.Duration `json:"lease_age_ns"` // since its oldest job's lease was renewed
+	Heard    time.Duration `json:"heard_ns"`     // ago
+	Refused  string        `json:"refused,omitempty"`
+}

@@ -1,0 +1,259 @@
+package hub
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/flowd-io/flowd/internal/cluster"
+)
+
+// member is a worker of a pool.
+type member struct {
+	cluster.Beat
+	heard time.Time
+}
+
+// Handlers of what workers tell; each subject has one goroutine. What is not
+// understood is of a program that is no flowd, and is dropped.
+
+// join gives a worker the configuration of a pool.
+func (h *Hub) join(msg *nats.Msg) {
+	var j cluster.Join
+	name := msg.Subject[len(cluster.JoinOf("")):]
+	if json.Unmarshal(msg.Data, &j) != nil {
+		return
+	}
+	for _, r := range h.all() {
+		if r.name == name {
+			respond(msg, r.welcome(&j))
+			return
+		}
+	}
+	if h.conf.URL.IsZero() { // nobody else could have it
+		respond(msg, cluster.Welcome{})
+	}
+}
+
+func (r *remote) welcome(j *cluster.Join) cluster.Welcome {
+	r.mu.Lock()
+	consumer := cluster.ConsumerOf(r.made)
+	r.mu.Unlock()
+	w := cluster.Welcome{Hub: r.hub.id, Consumer: consumer, Hash: r.hash, Stage: r.text}
+	if v := cluster.Version(); j.Version != v || j.Protocol != cluster.Protocol {
+		w = cluster.Welcome{Refused: fmt.Sprintf("the hub runs flowd %s, and this worker %s (install the same version)", v, j.Version)}
+		r.log.Warn("a worker of another version was refused", "pool", r.name, "worker", j.Worker, "its", j.Version, "ours", v)
+	}
+	return w
+}
+
+func respond(msg *nats.Msg, answer any) {
+	text, err := json.Marshal(answer)
+	if err == nil {
+		_ = msg.Respond(text) // who asked has gone
+	}
+}
+
+// stage gives a worker the configuration with a hash.
+func (h *Hub) stage(msg *nats.Msg) {
+	for _, r := range h.all() {
+		if r.hash == string(msg.Data) {
+			_ = msg.Respond(r.text)
+			return
+		}
+	}
+	_ = msg.Respond(nil)
+}
+
+// told takes what workers tell this hub, in the order in which each of them does.
+func (h *Hub) told(msg *nats.Msg) {
+	switch msg.Subject[strings.LastIndexByte(msg.Subject, '.')+1:] {
+	case "taken":
+		h.taken(msg)
+	case "returned":
+		h.returned(msg)
+	case "answer":
+		h.answer(msg)
+	case "stage":
+		h.stage(msg)
+	}
+}
+
+func (h *Hub) taken(msg *nats.Msg) {
+	var t cluster.Try
+	if json.Unmarshal(msg.Data, &t) != nil {
+		return
+	}
+	r := h.poolAt(t.Pool)
+	awaited := r != nil && r.pool.Taken(t.ID, t.Try)
+	switch {
+	case awaited:
+		r.takenBy(t)
+		_ = msg.Respond([]byte(cluster.Awaited)) // where it waits for that
+	case msg.Reply != "":
+		_ = msg.Respond(nil)
+	case r != nil:
+		r.down(cluster.Down{Cancel: &t})
+	}
+}
+
+// takenBy takes note of which worker has a try.
+func (r *remote) takenBy(t cluster.Try) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if p := r.sent[t.ID]; p != nil && p.try == t.Try {
+		p.by = t.Worker
+	}
+}
+
+func (h *Hub) returned(msg *nats.Msg) {
+	var t cluster.Try
+	if json.Unmarshal(msg.Data, &t) != nil {
+		return
+	}
+	if r := h.poolAt(t.Pool); r != nil {
+		r.pool.Returned(t.ID, t.Try)
+	}
+}
+
+// answer takes what came of a try, and confirms that, also where nobody awaits it.
+func (h *Hub) answer(msg *nats.Msg) {
+	worker := msg.Header.Get("Flowd-Worker")
+	t, result, failure, err := cluster.DecodeAnswer(msg.Data, worker)
+	if err != nil {
+		h.log.Warn("an answer of a worker can't be read", "worker", worker, "err", err)
+		_ = msg.Respond(nil)
+		return
+	}
+	if r := h.poolAt(t.Pool); r != nil {
+		r.answered(t)
+		r.pool.Answer(t.ID, t.Try, result, failure)
+	}
+	_ = msg.Respond(nil)
+}
+
+// beat takes note of a worker.
+func (h *Hub) beat(msg *nats.Msg) {
+	var b cluster.Beat
+	name := msg.Subject[len(cluster.BeatOf("")):]
+	if json.Unmarshal(msg.Data, &b) != nil || b.Worker == "" {
+		return
+	}
+	for _, r := range h.all() {
+		if r.name == name {
+			r.heard(b)
+		}
+	}
+}
+
+func (r *remote) heard(b cluster.Beat) {
+	r.mu.Lock()
+	known := r.members[b.Worker]
+	delete(r.absent, b.Worker)
+	if b.Slots == 0 {
+		delete(r.members, b.Worker)
+	} else {
+		r.members[b.Worker] = &member{b, time.Now()}
+	}
+	n := r.able()
+	r.mu.Unlock()
+	switch {
+	case b.Refused != "" && (known == nil || known.Refused != b.Refused):
+		r.log.Warn("a worker takes no jobs of the pool", "pool", r.name, "worker", b.Name, "reason", b.Refused)
+	case b.Slots == 0 && known != nil:
+		r.log.Info("a worker has left the pool", "pool", r.name, "worker", b.Name)
+	case b.Slots > 0 && known == nil && b.Refused == "":
+		r.log.Info("a worker has joined the pool", "pool", r.name, "worker", b.Name, "slots", b.Slots)
+	}
+	r.pool.Members(n)
+}
+
+// able is the number of workers that take jobs; r.mu is held.
+func (r *remote) able() (n int) {
+	for _, m := range r.members {
+		if m.Refused == "" {
+			n++
+		}
+	}
+	return n
+}
+
+// expire forgets workers that are not heard of any more, gives up their jobs with the
+// lease, and says when jobs wait for the first worker.
+func (r *remote) expire() {
+	_, waiting := r.pool.Counts()
+	every := cluster.BeatEvery(r.lease)
+	r.mu.Lock()
+	var gone []string
+	for id, m := range r.members {
+		if time.Since(m.heard) > 3*every {
+			delete(r.members, id)
+			r.absent[id] = m.heard
+			gone = append(gone, m.Name)
+		}
+	}
+	lost := r.overdue()
+	n := r.able()
+	alone := n == 0 && waiting > 0
+	told := r.alone
+	if r.alone = alone; !r.closed {
+		r.watch.Reset(every)
+	}
+	r.mu.Unlock()
+	for _, t := range lost {
+		r.pool.Lost(t.ID, t.Try)
+	}
+	for _, name := range gone {
+		r.log.Warn("a worker of the pool is not heard of any more", "pool", r.name, "worker", name)
+	}
+	if alone && !told {
+		r.log.Warn("jobs wait, and the pool has no workers", "pool", r.name, "jobs", waiting, "remedy", "flowd worker --join HOST:PORT --pool "+r.name)
+	}
+	r.pool.Members(n)
+}
+
+// overdue are the tries of workers that have been gone for a lease; r.mu is held.
+// JetStream gives them to others, where there are any.
+func (r *remote) overdue() (lost []cluster.Try) {
+	for id, heard := range r.absent {
+		if time.Since(heard) <= r.lease {
+			continue
+		}
+		delete(r.absent, id)
+		for call, p := range r.sent {
+			if p.by == id {
+				p.by = ""
+				lost = append(lost, cluster.Try{ID: call, Try: p.try})
+			}
+		}
+	}
+	return lost
+}
+
+// list tells of all pools.
+func (h *Hub) list(msg *nats.Msg) {
+	answer := cluster.Pools{Hub: h.id, Host: cluster.Name(), Version: cluster.Version()}
+	for _, r := range h.all() {
+		answer.Pools = append(answer.Pools, r.state())
+	}
+	respond(msg, answer)
+}
+
+func (r *remote) state() cluster.PoolState {
+	s := cluster.PoolState{Name: r.name, Pipeline: r.pipeline, Hash: r.hash[:12], Lease: r.lease, Members: []cluster.Member{}}
+	s.InFlight, s.Waiting = r.pool.Counts()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, m := range r.members {
+		s.Members = append(s.Members, cluster.Member{
+			Worker: m.Worker, Name: m.Name, Version: m.Version, Slots: m.Slots, Busy: len(m.Busy),
+			LeaseAge: m.Lease, Heard: time.Since(m.heard), Refused: m.Refused,
+		})
+	}
+	slices.SortFunc(s.Members, func(a, b cluster.Member) int { return strings.Compare(a.Name+a.Worker, b.Name+b.Worker) })
+	return s
+}

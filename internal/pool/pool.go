@@ -1,0 +1,386 @@
+// Package pool keeps account of jobs that are carried out elsewhere: on slots of this
+// process (see [Local]) or of others. Start at [Pool].
+//
+// A [Call] is one job until it has its one answer. A try of it is handed to a
+// [Transport], taken by a slot, and answered, lost with its worker, handed back, or
+// too slow; what happened decides whether there is another try. What is no longer
+// awaited, a late answer or a second one, is dropped.
+package pool
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+)
+
+// Policy is how a pool deals with its jobs.
+type Policy struct {
+	Name       string
+	Timeout    time.Duration // of one try, from when a slot takes it; while there is no worker at all, from the start
+	Retries    int           // tries beyond the first; -1 is no limit
+	RetryOn    []string      // of Lost, TimedOut, Failed
+	MaxPending int           // calls handed to the transport at once; further ones wait here
+}
+
+// What may go wrong with a try.
+const (
+	Lost     = "lost"    // its worker has gone
+	TimedOut = "timeout" // it took too long
+	Failed   = "error"   // a step failed a message
+)
+
+// Reasons are all of them.
+var Reasons = []string{Lost, TimedOut, Failed}
+
+// Transport hands tries to slots. Its methods return soon, and are not called with a
+// lock held. It reports with Taken, Returned, Lost and Answer.
+type Transport interface {
+	Launch(c *Call, try int)
+	Revoke(c *Call, try int) // it has not been answered, and nobody awaits it any more; whoever has it stops
+}
+
+// Call is a job on its way.
+type Call struct {
+	ID   uint64
+	Jobs *engine.Batch // what the steps work on copies of; read only
+	Data any           // the transport's own
+
+	done   func(*Result, error) // called once
+	try    int                  // the current one, from 1; 0: not handed over yet
+	taken  bool                 // a slot has it
+	failed int                  // tries
+	timer  *time.Timer          // of the try, or of the pause before it
+	clock  int                  // counts its timers: one that was stopped too late is of no account
+	pauses bool                 // before the try
+	ended  bool
+}
+
+// Pool is the account of one pool.
+type Pool struct {
+	Policy
+	transport Transport
+
+	mu      sync.Mutex // guards all below
+	last    uint64
+	pending map[uint64]*Call
+	waiting []*Call // for room in pending, oldest first
+	members int     // workers there are
+	closed  bool
+}
+
+// New makes a pool with so many workers; transport is made for it.
+func New(p Policy, workers int, transport func(*Pool) Transport) *Pool {
+	pool := &Pool{Policy: p, pending: map[uint64]*Call{}, members: workers}
+	pool.transport = transport(pool)
+	return pool
+}
+
+var errClosed = engine.Errorf(engine.Transient, "the pool is closed")
+
+// Submit starts a call. done is called once, from any goroutine, with what became of
+// it; jobs must not change any more.
+func (p *Pool) Submit(jobs *engine.Batch, done func(*Result, error)) *Call {
+	p.mu.Lock()
+	p.last++
+	c := &Call{ID: p.last, Jobs: jobs, done: done}
+	switch {
+	case p.closed:
+		c.ended = true
+		p.mu.Unlock()
+		done(nil, errClosed)
+	case len(p.pending) >= p.MaxPending:
+		p.waiting = append(p.waiting, c)
+		p.mu.Unlock()
+	default:
+		p.begin(c)
+		p.mu.Unlock()
+		p.transport.Launch(c, 1)
+	}
+	return c
+}
+
+// begin makes room for a call; p.mu is held, and Launch follows.
+func (p *Pool) begin(c *Call) {
+	p.pending[c.ID] = c
+	c.try = 1
+	p.arm(c)
+}
+
+// arm starts the clock of a try where it runs.
+func (p *Pool) arm(c *Call) {
+	c.stop()
+	if c.pauses = false; !c.taken && p.members > 0 {
+		return // it waits for its turn, which is nobody's fault
+	}
+	clock := c.clock
+	c.timer = time.AfterFunc(p.Timeout, func() { p.expired(c, clock) })
+}
+
+func (c *Call) stop() {
+	c.clock++
+	if c.timer != nil {
+		c.timer.Stop()
+		c.timer = nil
+	}
+}
+
+// current is the call whose try that is, or nil.
+func (p *Pool) current(id uint64, try int) *Call {
+	if c := p.pending[id]; c != nil && c.try == try {
+		return c
+	}
+	return nil
+}
+
+// Awaits says whether a try is still the one that is awaited, for a Transport that
+// was slow to hand it over.
+func (p *Pool) Awaits(c *Call, try int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.current(c.ID, try) != nil
+}
+
+// Taken says that a slot has begun with a try. It is false where nobody awaits that:
+// the slot stops then.
+func (p *Pool) Taken(id uint64, try int) bool {
+	p.mu.Lock()
+	c := p.current(id, try)
+	if c == nil {
+		p.mu.Unlock()
+		return false
+	}
+	if c.taken && !p.again(c, Lost) { // by one that has gone since
+		p.giveUpLost(c)
+		return false
+	}
+	c.taken = true
+	p.arm(c)
+	p.mu.Unlock()
+	return true
+}
+
+// Lost says that the slot has gone that had a try. Another may take it.
+func (p *Pool) Lost(id uint64, try int) {
+	p.mu.Lock()
+	c := p.current(id, try)
+	if c == nil || !c.taken {
+		p.mu.Unlock()
+		return
+	}
+	if c.taken = false; !p.again(c, Lost) {
+		p.giveUpLost(c)
+		return
+	}
+	p.arm(c)
+	p.mu.Unlock()
+}
+
+// giveUpLost ends a call whose slots have gone too often, and unlocks p.mu.
+func (p *Pool) giveUpLost(c *Call) {
+	err := engine.Errorf(engine.Transient, "pool %s: the worker that had the job is gone%s", p.Name, tries(c))
+	p.mu.Unlock()
+	p.end(c, 0, nil, err)
+}
+
+// Returned says that a slot has handed a try back: it counts for nothing.
+func (p *Pool) Returned(id uint64, try int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c := p.current(id, try); c != nil && c.taken {
+		c.taken = false
+		p.arm(c)
+	}
+}
+
+// Answer says what came of a try.
+func (p *Pool) Answer(id uint64, try int, r *Result, err error) {
+	p.mu.Lock()
+	c := p.pending[id]
+	if c != nil && err == nil && !r.fits(c.Jobs.Len()) {
+		r, err = nil, engine.Errorf(engine.Permanent, "pool %s: the worker's answer does not fit its job", p.Name)
+	}
+	failure := cmp.Or(err, r.failure())
+	if c == nil || failure != nil && c.try != try { // late, of a try that was given up
+		p.mu.Unlock()
+		return
+	}
+	if failure != nil && p.asked(Failed) && p.again(c, Failed) {
+		c.taken = false
+		c.try++
+		c.stop()
+		c.pauses = true
+		clock := c.clock
+		c.timer = time.AfterFunc(pause(c.failed), func() { p.relaunch(c, clock) })
+		p.mu.Unlock()
+		return
+	}
+	p.mu.Unlock()
+	p.end(c, try, r, err)
+}
+
+// pause is the wait before a job whose steps have failed is tried again: what hurt
+// it may take a while to go.
+func pause(n int) time.Duration {
+	const first, most = 200 * time.Millisecond, 30 * time.Second
+	return rand.N(min(most, first<<min(n-1, 10)))
+}
+
+func (p *Pool) relaunch(c *Call, clock int) {
+	p.mu.Lock()
+	here, try := c.clock == clock, c.try
+	if here {
+		p.arm(c)
+	}
+	p.mu.Unlock()
+	if here {
+		p.transport.Launch(c, try)
+	}
+}
+
+// expired is called when a try has had its time.
+func (p *Pool) expired(c *Call, clock int) {
+	p.mu.Lock()
+	if c.clock != clock {
+		p.mu.Unlock()
+		return
+	}
+	try, taken := c.try, c.taken
+	if !p.again(c, TimedOut) {
+		err := engine.Errorf(engine.Timeout, "pool %s: no answer within %v%s", p.Name, p.Timeout, tries(c))
+		if !taken {
+			err = engine.Errorf(engine.Timeout, "pool %s: there was no worker within %v%s (flowd worker --pool %s starts one)", p.Name, p.Timeout, tries(c), p.Name)
+		}
+		p.mu.Unlock()
+		p.end(c, 0, nil, err)
+		return
+	}
+	if taken { // else it waits on where it is
+		c.taken = false
+		c.try++
+	}
+	p.arm(c)
+	p.mu.Unlock()
+	if taken {
+		p.transport.Revoke(c, try)
+		p.transport.Launch(c, try+1)
+	}
+}
+
+func (p *Pool) asked(reason string) bool { return slices.Contains(p.RetryOn, reason) }
+
+// again says whether there is another try, and counts the one that failed.
+func (p *Pool) again(c *Call, reason string) bool {
+	c.failed++
+	return p.asked(reason) && (p.Retries < 0 || c.failed <= p.Retries)
+}
+
+func tries(c *Call) string {
+	if c.failed < 2 {
+		return ""
+	}
+	return fmt.Sprintf(", after %d tries", c.failed)
+}
+
+// end gives a call its answer, and another its place. answered is the try that the
+// answer came from, or 0.
+func (p *Pool) end(c *Call, answered int, r *Result, err error) {
+	p.mu.Lock()
+	if c.ended {
+		p.mu.Unlock()
+		return
+	}
+	c.ended = true
+	c.stop()
+	try := c.try
+	delete(p.pending, c.ID)
+	if try == 0 {
+		p.waiting = slices.DeleteFunc(p.waiting, func(w *Call) bool { return w == c })
+	}
+	var next *Call
+	if len(p.waiting) > 0 && len(p.pending) < p.MaxPending {
+		next = p.waiting[0]
+		p.waiting[0] = nil
+		p.waiting = p.waiting[1:]
+		p.begin(next)
+	}
+	p.mu.Unlock()
+	if try > 0 && try != answered {
+		p.transport.Revoke(c, try)
+	}
+	if next != nil {
+		p.transport.Launch(next, 1)
+	}
+	c.done(r, err)
+}
+
+// Cancel ends a call that nobody awaits any more.
+func (p *Pool) Cancel(c *Call, why error) { p.end(c, 0, nil, why) }
+
+// Members says how many workers there are now.
+func (p *Pool) Members(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	changed := (n > 0) != (p.members > 0)
+	p.members = n
+	if !changed {
+		return
+	}
+	for _, c := range p.pending {
+		if !c.taken && !c.pauses {
+			p.arm(c)
+		}
+	}
+}
+
+// Relaunch hands all calls to the transport once more, where it may have forgotten them.
+func (p *Pool) Relaunch() {
+	p.mu.Lock()
+	all := make(map[*Call]int, len(p.pending))
+	for _, c := range p.pending {
+		c.taken = false
+		c.try++
+		p.arm(c)
+		all[c] = c.try
+	}
+	p.mu.Unlock()
+	for c, try := range all {
+		p.transport.Revoke(c, try-1)
+		p.transport.Launch(c, try)
+	}
+}
+
+// Counts are the calls that slots have, and those that wait for one.
+func (p *Pool) Counts() (taken, waiting int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.pending {
+		if c.taken {
+			taken++
+		}
+	}
+	return taken, len(p.pending) + len(p.waiting) - taken
+}
+
+// Close ends all calls.
+func (p *Pool) Close() {
+	p.mu.Lock()
+	p.closed = true
+	all := p.waiting
+	p.waiting = nil
+	for _, c := range p.pending {
+		all = append(all, c)
+	}
+	p.mu.Unlock()
+	for _, c := range all {
+		p.end(c, 0, nil, errClosed)
+	}
+}
+
+// ErrRevoked is why a slot's steps are stopped whose answer nobody awaits.
+var ErrRevoked = errors.New("nobody awaits the answer any more")

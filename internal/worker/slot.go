@@ -1,0 +1,355 @@
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/cluster"
+	"github.com/flowd-io/flowd/internal/pool"
+)
+
+// job is a try that a slot has.
+type job struct {
+	*cluster.Job
+	m      *member
+	hub    string
+	msg    *nats.Msg
+	since  time.Time
+	cancel context.CancelCauseFunc
+
+	done    bool // and answered, but not confirmed; guarded by member.mu
+	once    sync.Once
+	revoked chan struct{} // closed when nobody awaits the answer
+}
+
+// Answers to JetStream.
+const (
+	acked      = "+ACK"
+	handedBack = "-NAK"
+	inProgress = "+WPI"
+	noMore     = "+TERM"
+)
+
+func (j *job) ack(what string) { _ = j.m.link.nc.Publish(j.msg.Reply, []byte(what)) } // one that is lost comes with the lease
+
+func (j *job) key() key {
+	t := j.Try
+	t.Worker = ""
+	return key{j.hub, t}
+}
+
+// revoke stops the job without an answer.
+func (j *job) revoke() {
+	j.once.Do(func() {
+		close(j.revoked)
+		j.ack(noMore)
+		j.cancel(pool.ErrRevoked)
+	})
+}
+
+// tell says something about the job to its hub.
+func (j *job) tell(what string) {
+	t := j.Try
+	t.Worker = j.m.id
+	text, _ := json.Marshal(t)
+	_ = j.m.link.nc.Publish(cluster.ToHub(j.hub, what), text)
+}
+
+// pullFor is how long one pull waits at the server.
+const pullFor = 30 * time.Second
+
+// slot takes one job after the other, until stop ends.
+func (m *member) slot(stop context.Context) {
+	for stop.Err() == nil {
+		if _, fatal := m.link.state(); fatal != nil {
+			return
+		}
+		m.pulls(stop)
+	}
+}
+
+// pulls takes jobs until stop ends, or the connection is made anew: what the server
+// still gives for a pull of before then comes to nobody, or is handed back.
+func (m *member) pulls(stop context.Context) {
+	again, _ := m.link.state()
+	inbox := m.link.nc.NewInbox()
+	got := make(chan *nats.Msg, 16)
+	sub, err := m.link.nc.ChanSubscribe(inbox, got)
+	if err != nil {
+		m.pauses(stop, again)
+		return
+	}
+	defer m.end(sub, got)
+	pull, _ := json.Marshal(map[string]any{"batch": 1, "expires": pullFor})
+	for stop.Err() == nil {
+		m.mu.Lock()
+		refused, from := m.refused != "", cluster.PullFrom(m.pool, m.consumer)
+		m.mu.Unlock()
+		if refused {
+			m.pauses(stop, again)
+			continue
+		}
+		_ = m.link.nc.PublishRequest(from, inbox, pull)
+		select {
+		case <-stop.Done():
+		case <-again:
+			return
+		case <-time.After(pullFor + 5*time.Second):
+			return
+		case msg := <-got:
+			if status := msg.Header.Get("Status"); status == "" {
+				m.work(msg)
+			} else if status != "408" { // the pool is not there, or not any more
+				m.joinAgain()
+				m.pauses(stop, again)
+			}
+		}
+		select {
+		case <-again:
+			return
+		default:
+		}
+	}
+}
+
+func (m *member) isRefused() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.refused != ""
+}
+
+func (m *member) pauses(stop context.Context, again <-chan struct{}) {
+	select {
+	case <-stop.Done():
+	case <-again:
+	case <-time.After(300 * time.Millisecond):
+	}
+}
+
+// end takes no more, and hands back what came meanwhile.
+func (m *member) end(sub *nats.Subscription, got chan *nats.Msg) {
+	if !m.link.nc.IsConnected() || sub.Drain() != nil {
+		return
+	}
+	for deadline := time.Now().Add(2 * time.Second); sub.IsValid() && time.Now().Before(deadline); {
+		select {
+		case msg := <-got:
+			m.giveBack(msg)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	for {
+		select {
+		case msg := <-got:
+			m.giveBack(msg)
+		default:
+			return
+		}
+	}
+}
+
+// giveBack lets another worker have a job that was not begun.
+func (m *member) giveBack(msg *nats.Msg) {
+	if msg.Header.Get("Status") == "" {
+		_ = m.link.nc.Publish(msg.Reply, []byte(handedBack))
+	}
+}
+
+// work does a job. It returns when the slot is free again.
+func (m *member) work(msg *nats.Msg) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	decoded, err := cluster.DecodeJob(msg.Data)
+	if err != nil { // of a program that is no flowd, or another version
+		m.log.Error("a job can't be read", "err", err)
+		m.giveBack(msg) // another may know its version
+		cancel(nil)
+		m.pauses(m.stop, nil)
+		return
+	}
+	j := &job{Job: decoded, m: m, hub: cluster.HubOf(msg.Subject), msg: msg, since: time.Now(), cancel: cancel, revoked: make(chan struct{})}
+	m.mu.Lock()
+	m.running[j.key()] = j
+	m.mu.Unlock()
+	if !j.begins(ctx) {
+		return
+	}
+	back := make(chan struct{})
+	var s *stage
+	if s, err = m.stageOf(ctx, j.hub, j.Hash); err != nil {
+		j.tell("returned")
+		j.ack(handedBack)
+		m.forget(j)
+		if !m.isRefused() {
+			m.pauses(ctx, nil)
+		}
+		return
+	}
+	m.use(s, 1)
+	go func() {
+		defer close(back)
+		defer m.use(s, -1)
+		j.run(ctx, s)
+	}()
+	select {
+	case <-back:
+		return
+	case <-ctx.Done():
+	}
+	patience := s.Timeout
+	if context.Cause(ctx) == errHandedBack {
+		patience = min(patience, handingBack)
+	}
+	select {
+	case <-back:
+	case <-time.After(patience):
+		m.log.Warn("a job does not end that nobody awaits any more; its slot goes on without it")
+		m.forget(j)
+	}
+}
+
+// begins tells the hub that the job is taken. One that another has had may be awaited
+// no more: only the hub knows.
+func (j *job) begins(ctx context.Context) bool {
+	if about, err := j.msg.Metadata(); err == nil && about.NumDelivered == 1 {
+		j.tell("taken")
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, confirmWithin)
+	defer cancel()
+	t := j.Try
+	t.Worker = j.m.id
+	text, _ := json.Marshal(t)
+	answer, err := j.m.link.nc.RequestWithContext(ctx, cluster.ToHub(j.hub, "taken"), text)
+	if err == nil && string(answer.Data) == cluster.Awaited {
+		return true
+	}
+	if err == nil {
+		j.ack(noMore)
+	} else { // the hub may be back later
+		j.ack(handedBack)
+		j.m.pauses(ctx, nil)
+	}
+	j.m.forget(j)
+	return false
+}
+
+// handingBack is how long a job that is handed back may take to end.
+const handingBack = 2 * time.Second
+
+func (m *member) use(s *stage, n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s.uses += n
+}
+
+func (m *member) forget(j *job) {
+	j.cancel(nil)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.running[j.key()] == j {
+		delete(m.running, j.key())
+	}
+}
+
+// run carries the job out and sends the answer.
+func (j *job) run(ctx context.Context, s *stage) {
+	result, err := j.result(ctx, s)
+	switch context.Cause(ctx) {
+	case pool.ErrRevoked:
+		j.m.forget(j)
+		return
+	case errHandedBack:
+		if err != nil || ended(result) {
+			j.tell("returned")
+			j.ack(handedBack)
+			j.m.forget(j)
+			return
+		}
+	}
+	answer := cluster.EncodeAnswer(j.Try, result, err)
+	if most := j.m.link.nc.MaxPayload(); most > 0 && int64(len(answer)) > most-512 {
+		err = engine.Errorf(engine.Rejected, "the answer has %d bytes with its metadata, and the cluster carries %d (raise service.cluster.max_payload of the hub)", len(answer), most-512)
+		answer = cluster.EncodeAnswer(j.Try, nil, err)
+	}
+	j.m.unconfirmed <- struct{}{}
+	j.m.mu.Lock()
+	j.done = true
+	j.m.mu.Unlock()
+	j.m.late.Go(func() {
+		j.answer(answer)
+		<-j.m.unconfirmed
+	})
+}
+
+// ended says whether something has failed, which may be for the want of time.
+func ended(r *pool.Result) bool {
+	for _, e := range r.Ends {
+		if e.Err != nil {
+			return true
+		}
+	}
+	return false
+}
+
+func (j *job) result(ctx context.Context, s *stage) (*pool.Result, error) {
+	b, err := j.Messages()
+	if err != nil {
+		return nil, err
+	}
+	return pool.Run(ctx, s.steps.Runner, pool.Messages(b))
+}
+
+const (
+	confirmWithin = 2 * time.Second  // of an answer, before it is sent once more
+	keepAnswers   = 15 * time.Second // for a hub that is not there
+)
+
+// answer sends the answer again and again until the hub confirms it, its lease being
+// renewed. The slot goes on meanwhile.
+func (j *job) answer(answer []byte) {
+	ended := j.m.stop.Done()
+	for gone := time.Now().Add(keepAnswers); ; {
+		err := j.send(answer)
+		if err == nil {
+			break
+		}
+		select {
+		case <-ended:
+			ended = nil
+			if soon := time.Now().Add(confirmWithin); soon.Before(gone) {
+				gone = soon
+			}
+		default:
+		}
+		if errors.Is(err, nats.ErrConnectionClosed) || time.Now().After(gone) {
+			j.m.log.Warn("an answer is dropped: its hub is not there", "err", err)
+			j.ack(noMore)
+			break
+		}
+		select {
+		case <-j.revoked:
+			j.m.forget(j)
+			return
+		case <-time.After(300 * time.Millisecond):
+		}
+	}
+	j.m.forget(j)
+}
+
+// send sends the answer once and, when the hub confirms it, ends the lease.
+func (j *job) send(answer []byte) error {
+	ctx, cancel := context.WithTimeout(context.Background(), confirmWithin)
+	defer cancel()
+	msg := &nats.Msg{Subject: cluster.ToHub(j.hub, "answer"), Data: answer, Header: nats.Header{"Flowd-Worker": {cluster.Name()}}}
+	if _, err := j.m.link.nc.RequestMsgWithContext(ctx, msg); err != nil {
+		return err
+	}
+	j.ack(acked)
+	return nil
+}
