@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/cluster"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -31,6 +32,7 @@ func (l *loader) build(set *Set) {
 		}
 	}
 	set.Shared = l.shared()
+	set.Shared.Get(cluster.Shared, func() any { return set.Service.Cluster })
 	o := engine.Options{Log: l.options.Log, Shared: set.Shared, Steps: steps, Caches: caches, Prints: prints, Limits: limits, Hooks: l.options.Hooks}
 	for _, f := range l.files {
 		p := loaded(f)

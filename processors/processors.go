@@ -25,6 +25,7 @@ import (
 	_ "github.com/flowd-io/flowd/processors/meta"
 	_ "github.com/flowd-io/flowd/processors/metric"
 	_ "github.com/flowd-io/flowd/processors/parallel"
+	_ "github.com/flowd-io/flowd/processors/pool"
 	_ "github.com/flowd-io/flowd/processors/rate_limit"
 	_ "github.com/flowd-io/flowd/processors/rename"
 	_ "github.com/flowd-io/flowd/processors/sample"

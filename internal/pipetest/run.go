@@ -13,6 +13,7 @@ import (
 
 	"github.com/flowd-io/flowd/config"
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/cluster"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -67,11 +68,18 @@ type stage struct {
 	log     tail
 }
 
+// shared has workers elsewhere be replaced by slots of this process.
+func shared() *engine.Shared {
+	s := &engine.Shared{}
+	s.Get(cluster.Shared, func() any { return cluster.Rehearsal })
+	return s
+}
+
 func run(r config.Rehearsal) Result {
 	s := &stage{Rehearsal: r, start: time.Now(), sources: map[string]*source{}, sinks: map[string]*sink{}}
 	s.set()
 	plan, problems := engine.Build(s.Pipeline, engine.Options{
-		Log: slog.New(slog.NewTextHandler(&s.log, &slog.HandlerOptions{ReplaceAttr: s.attr})), Shared: &engine.Shared{}, Steps: s.Steps, Caches: s.Caches, Limits: s.Limits,
+		Log: slog.New(slog.NewTextHandler(&s.log, &slog.HandlerOptions{ReplaceAttr: s.attr})), Shared: shared(), Steps: s.Steps, Caches: s.Caches, Limits: s.Limits,
 	})
 	if plan == nil {
 		return Result{Problems: problems}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -211,7 +212,7 @@ func (p *process) Reload() error {
 		return fmt.Errorf("the files have %d errors, so what runs goes on as it was (flowd lint shows them)", n)
 	}
 	p.log.Info("reloading", "pipelines", len(set.Pipelines))
-	if is, was := set.Service, p.service; is.Listen != was.Listen || is.TokenFile != was.TokenFile || is.TLS != was.TLS {
+	if is, was := set.Service, p.service; is.Listen != was.Listen || is.TokenFile != was.TokenFile || is.TLS != was.TLS || !reflect.DeepEqual(is.Cluster, was.Cluster) {
 		p.log.Warn("the section service has changed, but stays as it was at the start (start flowd anew for it)")
 	}
 	p.mu.Lock()

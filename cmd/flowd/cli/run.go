@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowd-io/flowd/config"
 	"github.com/flowd-io/flowd/internal/headroom"
+	"github.com/flowd-io/flowd/internal/hub"
 	"github.com/flowd-io/flowd/internal/metrics"
 	"github.com/flowd-io/flowd/internal/service"
 	"github.com/spf13/cobra"
@@ -108,6 +109,13 @@ func (p *process) serve(watch bool) (code int, err error) {
 			defer cancel()
 			err = errors.Join(err, s.Close(ctx))
 		}()
+	}
+	if c := p.set.Service.Cluster; c != nil {
+		release, err := hub.Of(p.set.Shared, c).Hold(p.stop, p.log)
+		if err != nil {
+			return failed, err
+		}
+		defer release()
 	}
 	around, done := context.WithCancel(p.stop)
 	var loops sync.WaitGroup

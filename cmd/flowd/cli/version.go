@@ -3,8 +3,8 @@ package cli
 import (
 	"fmt"
 	"runtime"
-	"runtime/debug"
 
+	"github.com/flowd-io/flowd/internal/cluster"
 	"github.com/spf13/cobra"
 )
 
@@ -44,31 +44,8 @@ func (v versionJSON) String() string {
 	return line + " " + v.Go + " " + v.Platform
 }
 
-// flowdModule is the module whose version counts: a custom build's own module
-// has another.
-const flowdModule = "github.com/flowd-io/flowd"
-
 func version() versionJSON {
-	v := versionJSON{Version: "(devel)", Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return v
-	}
-	for _, m := range append(info.Deps, &info.Main) {
-		if m.Path == flowdModule && m.Version != "" {
-			v.Version = m.Version
-		}
-	}
-	if info.Main.Path != flowdModule {
-		return v
-	}
-	for _, s := range info.Settings {
-		switch s.Key {
-		case "vcs.revision":
-			v.Revision = s.Value
-		case "vcs.modified":
-			v.Modified = s.Value == "true"
-		}
-	}
+	v := versionJSON{Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	v.Version, v.Revision, v.Modified = cluster.Build()
 	return v
 }

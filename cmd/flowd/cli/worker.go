@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/cluster"
+	"github.com/flowd-io/flowd/internal/headroom"
+	"github.com/flowd-io/flowd/internal/natsconn"
+	"github.com/flowd-io/flowd/internal/tlsconf"
+	"github.com/flowd-io/flowd/internal/worker"
+	"github.com/flowd-io/flowd/schema"
+	"github.com/spf13/cobra"
+)
+
+// joining is how a command reaches hubs.
+type joining struct {
+	join        []string
+	tokenFile   string
+	credentials string
+	ca          string
+	cert, key   string
+}
+
+func (j *joining) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringArrayVar(&j.join, "join", []string{"127.0.0.1:" + cluster.Port}, "`ADDRESS` of a hub (service.cluster.listen) or a NATS server (nats://…, tls://…); may repeat")
+	f.StringVar(&j.tokenFile, "token-file", "", "`FILE` with the token, instead of the variable FLOWD_TOKEN")
+	f.StringVar(&j.credentials, "credentials", "", "`FILE` with NATS credentials")
+	f.StringVar(&j.ca, "ca", "", "PEM `FILE` of the certificates to trust instead of the system's; asks for TLS")
+	f.StringVar(&j.cert, "cert", "", "PEM `FILE` of the certificate to show")
+	f.StringVar(&j.key, "key", "", "PEM `FILE` of its private key")
+}
+
+// targets are the hubs, and the secret that no text may show.
+func (j *joining) targets() ([]natsconn.Target, error) {
+	t := natsconn.Target{Token: os.Getenv("FLOWD_TOKEN"), Credentials: j.credentials}
+	if j.tokenFile != "" {
+		text, err := os.ReadFile(j.tokenFile)
+		if err != nil {
+			return nil, usage(err.Error())
+		}
+		t.Token = string(bytes.TrimSpace(text))
+	}
+	if j.ca != "" || j.cert != "" {
+		var err error
+		if t.TLS, err = (&tlsconf.Client{CA: j.ca, Cert: j.cert, Key: schema.NewSecret(j.key)}).Config(); err != nil {
+			return nil, usage(err.Error())
+		}
+	}
+	var all []natsconn.Target
+	for _, url := range j.join {
+		if t.URL = url; url == "" {
+			return nil, usage("--join is empty (give HOST:" + cluster.Port + ")")
+		}
+		all = append(all, t)
+	}
+	return all, nil
+}
+
+// newWorker is the command that runs steps for pools of other processes.
+func newWorker() *cobra.Command {
+	var to joining
+	var allow []string
+	c := worker.Config{}
+	cmd := &cobra.Command{
+		Use:   "worker --join ADDRESS --pool NAME",
+		Short: "Run the steps of pools for flowds elsewhere",
+		Long: `Worker joins pools: steps "pool" with workers: remote, of a flowd that runs with
+service.cluster set. It gets the steps from there, needs no file of its own, and
+reaches back whenever it is away. Each of its slots does one job at a time.
+
+The token is in the variable FLOWD_TOKEN or in --token-file, never an argument.
+Whoever has it can have this worker run any step that --allow permits, such as
+exec: name the types that the pool needs where you do not trust the hub.
+
+A signal ends it: it takes no more jobs, finishes those it has, and hands back what
+is left after --grace, or at a second signal.`,
+		Example: `  flowd worker --join hub:5019 --pool embed --slots 4
+  flowd worker --join hub:5019 --pool embed --allow http,set --slots 50`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if c.Join, err = to.targets(); err != nil {
+				return err
+			}
+			if c.Slots < 1 {
+				return usage("--slots must be at least 1")
+			}
+			for _, name := range c.Pools {
+				if !cluster.GoodName(name) {
+					return usage(fmt.Sprintf("%q is no name of a pool (give letters, digits, _ and -)", name))
+				}
+			}
+			if len(c.Pools) == 0 {
+				return usage("nothing says which pool to join (give --pool NAME)")
+			}
+			if len(allow) > 0 {
+				if err := engine.Processors.Only(allow, "this worker was started with --allow and without this type"); err != nil {
+					return usage("--allow: " + err.Error())
+				}
+			}
+			defer headroom.Leave()()
+			con := newConsole(cmd.ErrOrStderr())
+			c.Log = newLogging(con).log
+			stop, kill, release := signals(cmd.Context(), con)
+			defer release()
+			return worker.Run(stop, kill, c)
+		},
+	}
+	to.flags(cmd)
+	f := cmd.Flags()
+	f.StringArrayVar(&c.Pools, "pool", nil, "`NAME` of the pool to join; may repeat")
+	f.IntVar(&c.Slots, "slots", runtime.GOMAXPROCS(0), "jobs of each pool at a time")
+	f.StringSliceVar(&allow, "allow", nil, "`TYPES` of steps that may run here, with commas between; all by default")
+	f.DurationVar(&c.Grace, "grace", 25*time.Second, "time to finish jobs in, at the end")
+	return cmd
+}

@@ -1,0 +1,290 @@
+// Package pool is the processor `pool`: it runs steps on a pool of workers, in this
+// process or elsewhere. What becomes of a job is in internal/pool; internal/hub and
+// internal/worker carry jobs to other processes.
+package pool
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/cluster"
+	"github.com/flowd-io/flowd/internal/hub"
+	"github.com/flowd-io/flowd/internal/inner"
+	"github.com/flowd-io/flowd/internal/pool"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// Config configures the pool processor.
+type Config struct {
+	Name       string        `yaml:"name" check:"required" doc:"Name of the pool: letters, digits, _ and -. Workers join it by its name."`
+	Workers    workers       `yaml:"workers" check:"required" doc:"Slots in this process, or remote."`
+	Lease      time.Duration `yaml:"lease" check:"min=100ms" doc:"Time after which a remote worker that is not heard of has lost its jobs; slots in this process need none."`
+	Timeout    time.Duration `yaml:"timeout" check:"min=1ms" doc:"Time that one try of a job may take, from when a worker takes it, and that jobs wait while there is no worker at all; engine.timeout by default."`
+	Retries    int           `yaml:"retries" check:"min=-1" doc:"Tries beyond the first; -1 is no limit."`
+	RetryOn    []string      `yaml:"retry_on" check:"oneof=lost|timeout|error" doc:"What is tried again: lost (the worker has gone), timeout, error (a step failed the message)."`
+	MaxPending int           `yaml:"max_pending" check:"min=1" doc:"Jobs that wait for workers or are with them at once; further messages wait in this process."`
+	Do         cluster.Steps `yaml:"do" check:"required" doc:"The steps."`
+}
+
+// workers is how many slots there are here; 0: they are elsewhere.
+type workers int
+
+// UnmarshalConfig reads a number or `remote`.
+func (w *workers) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
+	if n.Kind == schema.TextNode {
+		switch text, ok := d.Text(n); {
+		case !ok:
+			return
+		case text == "remote":
+			*w = remote
+			return
+		case strings.Trim(text, "0123456789") != "":
+			d.Report(n, schema.Problem{Code: schema.BadValue, Message: fmt.Sprintf("%q is no number of workers", text), Remedy: "write a number, for slots in this process, or remote"})
+			return
+		}
+	}
+	if d.Decode(n, (*int)(w)) && *w < 1 {
+		d.Report(n, schema.Problem{Code: schema.BadValue, Message: "must be at least 1"})
+	}
+}
+
+const remote workers = -1
+
+// MarshalText is how the number is written.
+func (w workers) MarshalText() ([]byte, error) {
+	if w == remote {
+		return []byte("remote"), nil
+	}
+	return strconv.AppendInt(nil, int64(w), 10), nil
+}
+
+// DescribeConfig is a number or remote.
+func (w *workers) DescribeConfig() *schema.Type {
+	return schema.AnyOf("number or remote", 1, schema.Words{"remote"})
+}
+
+// TriesItself is true: see step.
+func (Config) TriesItself() bool { return true }
+
+// CheckConfig reports what can't work.
+func (c *Config) CheckConfig(report func(path, message, remedy string)) {
+	if !cluster.GoodName(c.Name) {
+		report("name", fmt.Sprintf("%q is no name of a pool", c.Name), "write letters, digits, _ and -")
+	}
+}
+
+// Words are what users of other systems write.
+func (*Config) Words() map[string]string {
+	return map[string]string{"size": "write `workers`", "slots": "write `workers`", "concurrency": "write `workers`", "steps": "write `do`", "processors": "write `do`", "max_attempts": "write `retries`, which does not count the first try", "retry": "write `retries` and `retry_on`; or `retry` on the step, beside `pool`"}
+}
+
+const help = `
+Runs steps on a pool of workers: so many slots in this process, or, with workers:
+remote, other processes that join it, on this machine or others. It is for steps
+that take long; the other steps go on meanwhile.
+
+    processors:
+      - pool:
+          name: embed
+          workers: remote
+          timeout: 30s
+          do:
+            - exec: {command: [./model]}
+
+    service:
+      cluster: {listen: "127.0.0.1:5019"}
+
+Elsewhere: flowd worker --join HOST:5019 --pool embed --slots 4. Workers get the
+steps from this process, and need no file of their own. Each free slot takes one
+job: a message, or in batch steps and groups a whole batch. It comes back edited,
+filtered or failed, with its metadata; a batch also split or merged.
+
+A job whose worker is not heard of for a lease is given to another. retries says
+how often a job is tried again, for what retry_on names; an error of a step comes
+back as it is, with its class. What is given up fails the message as any step does.
+A retry written on the step, beside pool, begins all over.
+
+Order keys hold: the next message of a key waits for the one before.
+
+Steps that keep something between messages or use resources can't run remote:
+cache, dedupe, metric, rate_limit, steps. So can't expressions with functions that
+only this build has; workers must be the same version of flowd.
+`
+
+var defaults = Config{Lease: 3 * time.Second, Retries: 2, RetryOn: []string{pool.Lost, pool.TimedOut}, MaxPending: 4096}
+
+func init() { engine.Register(engine.Processors, "pool", help, defaults, build) }
+
+// notRemote says what to do with steps that mean nothing in another process.
+var notRemote = map[string]string{
+	"pool": "write one pool behind the other", "steps": "write the steps themselves",
+	"cache": "write it beside the pool", "dedupe": "write it before the pool",
+	"metric": "write it behind the pool", "rate_limit": "write it before the pool",
+}
+
+func build(c Config, env engine.Env) (engine.Processor, error) {
+	s := &step{whole: env.Whole, waits: env.Whole || env.Inside}
+	policy := pool.Policy{Name: c.Name, Timeout: c.Timeout, Retries: c.Retries, RetryOn: c.RetryOn, MaxPending: c.MaxPending}
+	if policy.Timeout == 0 {
+		policy.Timeout = max(env.Timeout, time.Millisecond)
+	}
+	conf := env.Shared.Get(cluster.Shared, func() any { return (*cluster.Config)(nil) }).(*cluster.Config)
+	if c.Workers == remote && conf != cluster.Rehearsal {
+		used, err := c.Do.Steps.Check(env)
+		if err != nil {
+			return nil, err
+		}
+		for _, name := range used {
+			if remedy := notRemote[name]; remedy != "" {
+				return nil, fmt.Errorf("%s can't run in another process (%s)", name, remedy)
+			}
+		}
+		if conf == nil {
+			return nil, errors.New("nothing says where workers join (write `service: {cluster: {listen: 127.0.0.1:" + cluster.Port + "}}`)")
+		}
+		stage, err := c.Do.Stage(env.Whole, env.Timeout)
+		if err != nil {
+			return nil, err
+		}
+		stage.Lease, stage.Timeout = c.Lease, policy.Timeout
+		s.hub = hub.Of(env.Shared, conf)
+		s.start = func(ctx context.Context) (err error) {
+			s.pool, err = s.hub.Open(ctx, policy, stage, env)
+			return err
+		}
+		return s, nil
+	}
+	slots := int(c.Workers)
+	if c.Workers == remote {
+		slots = 1
+	}
+	steps, used, err := c.Do.Steps.BuildNamed(env)
+	if err != nil {
+		return nil, err
+	}
+	if c.Retries != 0 && slices.Contains(used, "dedupe") {
+		return nil, errors.New("dedupe would take the second try of a message for a duplicate (write it before the pool, or `retries: 0`)")
+	}
+	s.start = func(context.Context) error {
+		s.pool = pool.New(policy, slots, func(p *pool.Pool) pool.Transport { return pool.NewLocal(p, steps, slots) })
+		return nil
+	}
+	return s, nil
+}
+
+type step struct {
+	whole bool // jobs are whole batches
+	waits bool // Process waits for the answers, where nothing can park
+	start func(context.Context) error
+	hub   *hub.Hub
+	pool  *pool.Pool
+}
+
+var (
+	_ engine.Opener = (*step)(nil)
+	_ engine.Closer = (*step)(nil)
+	_ engine.Trier  = (*step)(nil)
+)
+
+// TriesItself is true: timeout and retries are the pool's.
+func (*step) TriesItself() bool { return true }
+
+// Open makes the pool, and where it is the first remote one, starts to listen.
+func (s *step) Open(ctx context.Context) error { return s.start(ctx) }
+
+// Close ends what nobody awaits any more.
+func (s *step) Close(ctx context.Context) error {
+	if s.hub != nil {
+		return s.hub.Close(ctx, s.pool)
+	}
+	s.pool.Close()
+	return nil
+}
+
+// Process hands messages to the pool. Where they can't park it waits for them.
+func (s *step) Process(ctx context.Context, b *engine.Batch) error {
+	var of []*engine.Message
+	for m := range b.All() {
+		of = append(of, m)
+	}
+	switch {
+	case len(of) == 0:
+	case s.whole:
+		r, err := s.wait(ctx, s.submit(of))
+		if err != nil {
+			return err
+		}
+		r.All(b, of)
+	case s.waits:
+		var answers []*answer
+		for i := range of {
+			answers = append(answers, s.submit(of[i:i+1]))
+		}
+		for i, a := range answers {
+			if r, err := s.wait(ctx, a); err != nil {
+				of[i].Fail(err)
+			} else if err := r.One(of[i]); err != nil {
+				of[i].Fail(err)
+			}
+		}
+	default:
+		for i := range of {
+			s.park(of[i : i+1])
+		}
+	}
+	return nil
+}
+
+// park has the only message of a job go on when it is done.
+func (s *step) park(of []*engine.Message) {
+	jobs := frozen(of)
+	resume := of[0].Park()
+	s.pool.Submit(jobs, func(r *pool.Result, err error) {
+		resume(func(m *engine.Message) error {
+			if err != nil {
+				return err
+			}
+			return r.One(m)
+		})
+	})
+}
+
+// answer is what a call will have come to.
+type answer struct {
+	call *pool.Call
+	done chan struct{}
+	r    *pool.Result
+	err  error
+}
+
+func (s *step) submit(of []*engine.Message) *answer {
+	a := &answer{done: make(chan struct{})}
+	a.call = s.pool.Submit(frozen(of), func(r *pool.Result, err error) {
+		a.r, a.err = r, err
+		close(a.done)
+	})
+	return a
+}
+
+func (s *step) wait(ctx context.Context, a *answer) (*pool.Result, error) {
+	select {
+	case <-ctx.Done():
+		s.pool.Cancel(a.call, context.Cause(ctx))
+	case <-a.done:
+	}
+	<-a.done
+	return a.r, a.err
+}
+
+// frozen is a batch of copies that nothing changes.
+func frozen(of []*engine.Message) *engine.Batch {
+	b := inner.Copy(of)
+	inner.Freeze(b)
+	return b
+}
