@@ -24,7 +24,7 @@ var house = []struct {
 	{"engine/expr", []string{"engine/doc", "schema"}},
 	{"engine", []string{"engine/doc", "engine/expr", "schema"}},
 	{"engine/enginetest", []string{"config", "engine", "engine/doc", "engine/expr", "schema"}},
-	{"config", []string{"engine", "engine/doc", "engine/expr", "schema", "internal/tlsconf"}},
+	{"config", []string{"engine", "engine/doc", "engine/expr", "schema", "internal/cluster", "internal/tlsconf"}},
 
 	// A root lists the plugins of its kind; a plugin never knows a sibling.
 	{"inputs", []string{"inputs/*", "internal/sqsqueue"}},
@@ -38,11 +38,11 @@ var house = []struct {
 	{"internal/caches", []string{"internal/caches/*"}},
 	{"internal/caches/*", plugin},
 	{"internal/queue/queuetest", []string{"internal/queue"}},
-	{"internal/pipetest", []string{"config", "engine", "engine/doc", "engine/expr", "schema"}}, // of flowd test, not of plugins
+	{"internal/pipetest", []string{"config", "engine", "engine/doc", "engine/expr", "internal/cluster", "schema"}}, // of flowd test, not of plugins
 	{"internal/*test", append([]string{"engine/enginetest"}, plugin...)},
 	{"internal/*", plugin},
 
-	{"cmd/flowd/cli", []string{"config", "engine", "engine/doc", "engine/expr", "internal/framing", "internal/headroom", "internal/metrics", "internal/pipetest", "internal/queue", "internal/service", "schema"}},
+	{"cmd/flowd/cli", []string{"config", "engine", "engine/doc", "engine/expr", "internal/cluster", "internal/framing", "internal/headroom", "internal/hub", "internal/metrics", "internal/natsconn", "internal/pipetest", "internal/queue", "internal/service", "internal/tlsconf", "internal/worker", "schema"}},
 	{"cmd/flowd", []string{"cmd/flowd/cli", "inputs", "processors", "batchers", "outputs"}},
 	{"test", nil},
 	{"test/*", []string{"*", "*/*"}},

@@ -24,8 +24,14 @@ type process struct {
 // start runs the binary in dir. It is killed when the test hangs.
 func start(t *testing.T, dir string, args ...string) *process {
 	t.Helper()
+	return startAs(t, dir, binary, args...)
+}
+
+// startAs is start for a program that becomes the binary, or is another.
+func startAs(t *testing.T, dir, name string, args ...string) *process {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), deadline)
-	p := &process{t: t, cmd: exec.CommandContext(ctx, binary, args...)}
+	p := &process{t: t, cmd: exec.CommandContext(ctx, name, args...)}
 	p.cmd.Dir = dir
 	var stderr io.ReadCloser
 	var errs [3]error

@@ -1,0 +1,478 @@
+package test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// where the slots of a pool are.
+type where int
+
+const (
+	inProcess  where = 1 << iota // workers: 4
+	onLoopback                   // four processes
+	inSpaces                     // four processes, each in a network namespace
+	elsewhere  = onLoopback | inSpaces
+	everywhere = inProcess | elsewhere
+)
+
+func (w where) String() string {
+	return map[where]string{inProcess: "in process", onLoopback: "loopback", inSpaces: "namespaces"}[w]
+}
+
+// fleet is a hub and its workers.
+type fleet struct {
+	t       *testing.T
+	where   where
+	dir     string
+	addr    string // at which the hub listens
+	hub     *process
+	workers []*process
+	proxies []*proxy // of the workers; empty: they reach the hub directly
+	proxied bool
+	spaces  *spaces
+}
+
+const poolToken = "of-the-pool"
+
+// jobScript is the program of most jobs. Its parent is the worker. It notes that it
+// runs, waits while a file holds it, and answers what it was given.
+const jobScript = `
+read -r m
+echo "$PPID $m" >> ran
+while [ -e hold ] || [ -e "hold.$m" ] || [ -e "hold.$PPID" ]; do sleep 0.05; done
+echo "$m"
+`
+
+// job is the step that runs the script.
+const job = `{exec: {command: [sh, job.sh], concurrency: 64}}`
+
+// newFleet is one without processes so far.
+func newFleet(t *testing.T, w where) *fleet {
+	f := &fleet{t: t, where: w, dir: t.TempDir(), addr: "127.0.0.1:0"}
+	write(t, f.dir, "job.sh", jobScript)
+	write(t, f.dir, "ran", "")
+	write(t, f.dir, "token", poolToken+"\n")
+	if w == inSpaces {
+		f.spaces = newSpaces(t)
+		f.addr = f.spaces.hubAddr
+	}
+	return f
+}
+
+func (f *fleet) remote() bool { return f.where != inProcess }
+
+// pipeline is a file with one pool, called embed.
+type pipeline struct {
+	input   string // stdin by default
+	before  string // steps, as the items of a list
+	pool    string // options
+	slots   int    // in process; 4 by default
+	do      string // steps in the pool
+	behind  string // steps
+	batch   string // options of a batcher: the pool is in it
+	rest    string // of the file
+	cluster string // options
+}
+
+// file writes the pipeline.
+func (f *fleet) file(p pipeline) string {
+	f.t.Helper()
+	or := func(text, otherwise string) string {
+		if text == "" {
+			return otherwise
+		}
+		return text
+	}
+	options := "workers: remote"
+	if !f.remote() {
+		options = fmt.Sprint("workers: ", max(p.slots, 1))
+		if p.slots == 0 {
+			options = "workers: 4"
+		}
+	}
+	for option := range strings.SplitSeq(p.pool, ", ") {
+		if option != "" && (f.remote() || !strings.HasPrefix(option, "lease")) {
+			options += ", " + option
+		}
+	}
+	if !strings.Contains(options, "timeout:") {
+		options += ", timeout: 10m"
+	}
+	pool := fmt.Sprintf("{name: far, pool: {name: embed, %s, do: [%s]}}", options, or(p.do, job))
+	steps := strings.Trim(p.before+", "+pool+", "+p.behind, ", ")
+	text := "inputs: {in: " + or(p.input, "{stdin: {}}") + "}\n"
+	if p.batch == "" {
+		text += "processors: [" + steps + "]\n"
+	} else {
+		text += "batchers: {all: {" + p.batch + ", processors: [" + steps + "], output: out}}\n"
+	}
+	text += or(p.rest, "outputs: {out: {stdout: {}}, dead: {file: {path: dead.ndjson, framing: messages}}}\nengine: {on_failure: {dead_letter: dead}}\n")
+	if !strings.Contains(text, "batchers:") {
+		text += "batchers: {all: {batch: {timeout: 5ms}, output: out}}\n"
+	}
+	if f.remote() {
+		cluster := "listen: \"" + f.addr + "\", token: " + poolToken
+		text += "service: {cluster: {" + strings.TrimSuffix(cluster+", "+p.cluster, ", ") + "}}\n"
+	}
+	return write(f.t, f.dir, "p.yaml", text)
+}
+
+// serve starts the hub, with an address that stays the same.
+func (f *fleet) serve(p pipeline) {
+	f.t.Helper()
+	f.again(f.file(p))
+}
+
+// again starts the hub with a file.
+func (f *fleet) again(file string) {
+	f.t.Helper()
+	args := []string{binary, "-c", file}
+	if f.spaces != nil {
+		args = f.spaces.inHub(args)
+	}
+	f.hub = startAs(f.t, f.dir, args[0], args[1:]...)
+	if f.remote() {
+		_, addr, _ := strings.Cut(f.hub.says("workers may join"), "addr=")
+		f.addr, _, _ = strings.Cut(addr, " ")
+	}
+}
+
+// runs starts the hub and n workers, where there are any.
+func (f *fleet) runs(n int, p pipeline, args ...string) {
+	f.t.Helper()
+	f.serve(p)
+	f.join(n, args...)
+}
+
+// join starts n workers and waits until the hub knows them.
+func (f *fleet) join(n int, args ...string) {
+	f.t.Helper()
+	if !f.remote() {
+		return
+	}
+	from := len(f.workers)
+	for range n {
+		f.worker(args...)
+	}
+	for _, w := range f.workers[from:] {
+		f.joined(w)
+	}
+}
+
+// joined waits until the hub knows a worker.
+func (f *fleet) joined(w *process) {
+	f.t.Helper()
+	f.hub.says(fmt.Sprintf("worker=%s slots=", f.name(w)))
+}
+
+// name is that of a process in messages.
+func (f *fleet) name(p *process) string {
+	host, err := os.Hostname()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return fmt.Sprintf("%s/%d", host, p.cmd.Process.Pid)
+}
+
+// worker starts one more, with one slot unless args say otherwise.
+func (f *fleet) worker(args ...string) *process {
+	f.t.Helper()
+	to := f.addr
+	if f.proxied && f.spaces == nil {
+		f.proxies = append(f.proxies, startProxy(f.t, f.addr))
+		to = f.proxies[len(f.proxies)-1].addr
+	}
+	line := []string{binary, "worker", "--join", to, "--pool", "embed", "--token-file", "token"}
+	if !slices.Contains(args, "--slots") {
+		line = append(line, "--slots", "1")
+	}
+	line = append(line, args...)
+	if f.spaces != nil {
+		line = f.spaces.inWorker(len(f.workers), line)
+	}
+	w := startAs(f.t, f.dir, line[0], line[1:]...)
+	f.workers = append(f.workers, w)
+	return w
+}
+
+// ran is one run of a job.
+type ran struct {
+	pid int
+	job string
+}
+
+// log are the runs so far.
+func (f *fleet) log() (all []ran) {
+	f.t.Helper()
+	for line := range strings.Lines(read(f.t, f.dir, "ran")) {
+		pid, job, _ := strings.Cut(strings.TrimSpace(line), " ")
+		n, err := strconv.Atoi(pid)
+		if err != nil {
+			f.t.Fatalf("%q is no run", line)
+		}
+		all = append(all, ran{n, job})
+	}
+	return all
+}
+
+// ran waits for n runs.
+func (f *fleet) ran(n int) []ran {
+	f.t.Helper()
+	f.eventually(fmt.Sprintf("%d runs", n), func() bool { return len(f.log()) >= n })
+	return f.log()
+}
+
+// counts are how often each job ran.
+func (f *fleet) counts() map[string]int {
+	f.t.Helper()
+	n := map[string]int{}
+	for _, r := range f.log() {
+		n[r.job]++
+	}
+	return n
+}
+
+// wantRuns fails the test unless the jobs 1 to n ran once each, but for those in other.
+func (f *fleet) wantRuns(n int, other map[string]int) {
+	f.t.Helper()
+	got := f.counts()
+	for i := range n {
+		job := strconv.Itoa(i + 1)
+		want := 1
+		if m, ok := other[job]; ok {
+			want = m
+		}
+		if got[job] != want {
+			f.t.Errorf("job %s ran %d times, want %d: %v", job, got[job], want, f.log())
+		}
+	}
+}
+
+// of is the worker that has a process id.
+func (f *fleet) of(pid int) (i int) {
+	f.t.Helper()
+	i = slices.IndexFunc(f.workers, func(w *process) bool { return w.cmd.Process.Pid == pid })
+	if i < 0 {
+		f.t.Fatalf("no worker has the process id %d", pid)
+	}
+	return i
+}
+
+// eventually waits until something can be seen.
+func (f *fleet) eventually(what string, shows func() bool) {
+	f.t.Helper()
+	for end := time.Now().Add(deadline / 2); !shows(); <-time.After(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			f.t.Fatalf("never: %s\nran: %v\n%s", what, f.log(), f.transcripts())
+		}
+	}
+}
+
+// transcripts are what all processes have written to stderr.
+func (f *fleet) transcripts() string {
+	var b strings.Builder
+	if f.hub != nil {
+		fmt.Fprintf(&b, "hub:\n%s\n", f.hub.stderr.text())
+	}
+	for _, w := range f.workers {
+		fmt.Fprintf(&b, "worker %d:\n%s\n", w.cmd.Process.Pid, w.stderr.text())
+	}
+	return b.String()
+}
+
+// hold makes jobs wait: all, or those of one name or worker.
+func (f *fleet) hold(names ...string) {
+	for _, name := range names {
+		write(f.t, f.dir, strings.TrimSuffix("hold."+name, "."), "")
+	}
+}
+
+// release lets them go on.
+func (f *fleet) release(names ...string) {
+	f.t.Helper()
+	for _, name := range names {
+		if err := os.Remove(filepath.Join(f.dir, strings.TrimSuffix("hold."+name, "."))); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+}
+
+// numbers are the lines from to to.
+func numbers(from, to int) string {
+	var b strings.Builder
+	for i := from; i <= to; i++ {
+		fmt.Fprintln(&b, i)
+	}
+	return b.String()
+}
+
+// lines are the next n lines of the hub's stdout, sorted as numbers are.
+func (f *fleet) lines(n int) []string {
+	f.t.Helper()
+	var all []string
+	for range n {
+		all = append(all, f.hub.line())
+	}
+	slices.SortFunc(all, byNumber)
+	return all
+}
+
+func byNumber(a, b string) int {
+	if n := len(a) - len(b); n != 0 {
+		return n
+	}
+	return strings.Compare(a, b)
+}
+
+// ends closes the hub's stdin, and fails the test unless the rest of the output are
+// the numbers from to to, and it exits with code.
+func (f *fleet) ends(code, from, to int) result {
+	f.t.Helper()
+	f.hub.stdin.Close()
+	r := f.hub.wait()
+	r.want(f.t, code)
+	got := strings.Fields(r.stdout)
+	slices.SortFunc(got, byNumber)
+	if want := strings.Fields(numbers(from, to)); !slices.Equal(got, want) {
+		f.t.Errorf("stdout has %q, want %q\n%s", got, want, f.transcripts())
+	}
+	return r
+}
+
+// finish waits for the output, which is the numbers from to to, and ends workers and
+// then the hub, all of which exit with 0.
+func (f *fleet) finish(from, to int, workers ...*process) {
+	f.t.Helper()
+	if got, want := f.lines(max(0, to-from+1)), strings.Fields(numbers(from, to)); !slices.Equal(got, want) {
+		f.t.Errorf("stdout has %q, want %q\n%s", got, want, f.transcripts())
+	}
+	f.leave(workers...)
+	f.ends(0, 1, 0)
+}
+
+// leave ends workers and fails the test unless they exit with 0.
+func (f *fleet) leave(workers ...*process) {
+	f.t.Helper()
+	for _, w := range workers {
+		w.signal(syscall.SIGTERM)
+	}
+	for _, w := range workers {
+		w.wait().want(f.t, 0)
+	}
+}
+
+// kill ends a worker as a crash does.
+func (f *fleet) kill(w *process) {
+	f.t.Helper()
+	w.signal(syscall.SIGKILL)
+	w.wait()
+}
+
+// letter is a dead letter.
+type letter struct {
+	Payload string
+	Meta    struct {
+		Class   string `json:"error_class"`
+		Message string `json:"error_message"`
+		Step    string `json:"error_step"`
+	}
+}
+
+// letters are the dead letters by payload.
+func (f *fleet) letters() map[string]letter {
+	f.t.Helper()
+	all := map[string]letter{}
+	text, err := os.ReadFile(filepath.Join(f.dir, "dead.ndjson"))
+	if err != nil && !os.IsNotExist(err) {
+		f.t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		var raw struct {
+			Payload json.RawMessage
+			letter
+		}
+		if err := json.Unmarshal([]byte(line), &raw); err != nil {
+			f.t.Fatalf("%s: %v", line, err)
+		}
+		l := letter{Meta: raw.Meta}
+		if json.Unmarshal(raw.Payload, &l.Payload) != nil {
+			l.Payload = string(raw.Payload)
+		}
+		if _, twice := all[l.Payload]; twice {
+			f.t.Errorf("there are two dead letters of %s", l.Payload)
+		}
+		all[l.Payload] = l
+	}
+	return all
+}
+
+// wantLetter fails the test unless there is a dead letter of a class with each text.
+func (f *fleet) wantLetter(payload, class string, parts ...string) {
+	f.t.Helper()
+	l, ok := f.letters()[payload]
+	if !ok || l.Meta.Class != class {
+		f.t.Errorf("%s: the dead letter is %+v, want one of class %s\n%s", payload, l, class, f.transcripts())
+		return
+	}
+	for _, part := range parts {
+		if !strings.Contains(l.Meta.Step+": "+l.Meta.Message, part) {
+			f.t.Errorf("%s: the dead letter says %+v, want %q in it", payload, l.Meta, part)
+		}
+	}
+}
+
+// hubState is what `flowd pool ls --json` says of one hub.
+type hubState struct {
+	Pools []struct {
+		Name     string
+		Waiting  int
+		InFlight int `json:"in_flight"`
+		Members  []struct {
+			Name, Version string
+			Slots, Busy   int
+		}
+	}
+}
+
+// ls asks the hub for its pool; further arguments go to `flowd pool ls`.
+func (f *fleet) ls(args ...string) result {
+	f.t.Helper()
+	line := append([]string{binary, "pool", "ls", "--join", f.addr, "--token-file", "token"}, args...)
+	if f.spaces != nil {
+		line = f.spaces.inHub(line)
+	}
+	return command(f.t, f.dir, "", line[0], line[1:]...)
+}
+
+// state is that of the hub.
+func (f *fleet) state() (s hubState) {
+	f.t.Helper()
+	r := f.ls("--json")
+	r.want(f.t, 0)
+	var all []hubState
+	if err := json.Unmarshal([]byte(r.stdout), &all); err != nil || len(all) != 1 || len(all[0].Pools) != 1 {
+		f.t.Fatalf("flowd pool ls --json says %s%s: %v", r.stdout, r.stderr, err)
+	}
+	return all[0]
+}
+
+// shows waits until so many jobs wait and are with workers, where one can ask for that.
+func (f *fleet) shows(waiting, inFlight int) {
+	f.t.Helper()
+	if !f.remote() {
+		return
+	}
+	f.eventually(fmt.Sprintf("%d waiting and %d in flight", waiting, inFlight), func() bool {
+		p := f.state().Pools[0]
+		return p.Waiting == waiting && p.InFlight == inFlight
+	})
+}

@@ -1,0 +1,318 @@
+package test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func (f *fleet) edits() {
+	f.runs(4, pipeline{
+		before: `{meta: {from: n, at: received_at(), gone: "1"}}`,
+		do: `{filter: n != 3}, {set: {twice: n * 2, from: 'meta("from")', src: input(), same: 'meta("at") == received_at()'}},
+			{meta: {back: n + 100, gone: nil}}`,
+		behind: `{set: {back: 'meta("back")', kept: 'meta("from")', gone: 'meta("gone")', at: 'meta("at") == received_at()'}}`,
+	})
+	var want []string
+	for n := 1; n <= 40; n++ {
+		f.hub.send(fmt.Sprintf("{\"n\":%d}\n", n))
+		if n != 3 {
+			want = append(want, fmt.Sprintf(`{"n":%d,"twice":%d,"from":%[1]d,"src":"in","same":true,"back":%[3]d,"kept":%[1]d,"gone":null,"at":true}`, n, 2*n, 100+n))
+		}
+	}
+	f.hub.stdin.Close()
+	r := f.hub.wait()
+	r.want(f.t, 0, "40 received: 39 delivered, 1 filtered")
+	got := strings.Split(strings.TrimSpace(r.stdout), "\n")
+	slices.SortFunc(got, func(a, b string) int { return number(f.t, a, "n") - number(f.t, b, "n") })
+	if !slices.Equal(got, want) {
+		f.t.Errorf("stdout has\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// number is a field of a document.
+func number(t *testing.T, text, name string) int {
+	t.Helper()
+	var doc map[string]any
+	if err := json.Unmarshal([]byte(text), &doc); err != nil {
+		t.Fatalf("%q: %v", text, err)
+	}
+	n, ok := doc[name].(float64)
+	if !ok {
+		t.Fatalf("%q has no number %s", text, name)
+	}
+	return int(n)
+}
+
+// atOnce: each of four slots has a job at the same time, and four jobs wait.
+func (f *fleet) atOnce() {
+	f.hold("")
+	f.runs(4, pipeline{})
+	f.hub.send(numbers(1, 8))
+	f.ran(4)
+	f.shows(4, 4)
+	busy := map[int]bool{}
+	for _, r := range f.log() {
+		busy[r.pid] = true
+	}
+	if want := map[bool]int{true: 4, false: 1}[f.remote()]; len(busy) != want || len(f.log()) != 4 {
+		f.t.Errorf("%v run, want 4 in %d processes", f.log(), want)
+	}
+	f.release("")
+	f.ends(0, 1, 8)
+	f.wantRuns(8, nil)
+}
+
+func (f *fleet) asLongAsOne() {
+	f.runs(4, pipeline{do: `{sleep: 700ms}`})
+	time1 := f.times(1)
+	if time4 := f.times(4); time4 > 2*time1 {
+		f.t.Errorf("four at once took %v, and one %v", time4, time1)
+	}
+	if time8 := f.times(8); time8 < time1*3/2 {
+		f.t.Errorf("eight on four slots took %v, and one %v", time8, time1)
+	}
+	f.ends(0, 1, 0)
+}
+
+// times is how long n jobs take.
+func (f *fleet) times(n int) time.Duration {
+	f.t.Helper()
+	began := time.Now()
+	f.hub.send(numbers(1, n))
+	if got := f.lines(n); !slices.Equal(got, strings.Fields(numbers(1, n))) {
+		f.t.Errorf("stdout has %q", got)
+	}
+	return time.Since(began)
+}
+
+// failing fails messages in one way each.
+const failing = job + `,
+	{when: n == 1, fail: "not $(n)"},
+	{when: n == 2, set: {x: n + "a"}},
+	{when: n == 3, exec: {command: [sh, -c, "echo no good >&2; exit 3"]}},
+	{set: {done: true}}`
+
+func (f *fleet) failures() {
+	f.runs(1, pipeline{do: failing, slots: 1})
+	for n := range 4 {
+		f.hub.send(fmt.Sprintf("{\"n\":%d}\n", n+1))
+	}
+	if got, want := f.hub.line(), `{"n":4,"done":true}`; got != want {
+		f.t.Errorf("stdout has %s, want %s", got, want)
+	}
+	f.hub.send("{\"n\":5}\n") // by the same worker
+	if got, want := f.hub.line(), `{"n":5,"done":true}`; got != want {
+		f.t.Errorf("stdout has %s, want %s", got, want)
+	}
+	f.hub.stdin.Close()
+	f.hub.wait().want(f.t, 0, "5 received: 2 delivered, 3 dead-lettered")
+	var on []string
+	if f.remote() {
+		on = []string{f.name(f.workers[0])}
+	}
+	f.wantLetter(`{"n":1}`, "permanent", append(on, "not 1", "fail")...)
+	f.wantLetter(`{"n":2}`, "expression", append(on, "set")...)
+	f.wantLetter(`{"n":3}`, "permanent", append(on, "exec", "no good", "3")...)
+	if n := len(f.log()); n != 5 {
+		f.t.Errorf("%d runs of 5 jobs: %v", n, f.log())
+	}
+}
+
+func (f *fleet) failuresAgain() {
+	f.runs(1, pipeline{do: failing, slots: 1, pool: "retries: 2, retry_on: [error]"})
+	f.hub.send("{\"n\":1}\n{\"n\":4}\n")
+	if got, want := f.hub.line(), `{"n":4,"done":true}`; got != want {
+		f.t.Errorf("stdout has %s, want %s", got, want)
+	}
+	f.hub.stdin.Close()
+	f.hub.wait().want(f.t, 0)
+	f.wantLetter(`{"n":1}`, "permanent", "not 1")
+	if got := f.counts(); got[`{"n":1}`] != 3 || got[`{"n":4}`] != 1 {
+		f.t.Errorf("runs: %v, want 3 of what failed", got)
+	}
+}
+
+func (f *fleet) tooLong() {
+	f.hold("1")
+	f.runs(1, pipeline{slots: 1, pool: "timeout: 1500ms, retries: 1"})
+	f.hub.send("1\n")
+	f.ran(2)
+	f.eventually("a dead letter", func() bool { return len(f.letters()) == 1 })
+	f.hub.send("2\n") // its slot is free
+	f.ends(0, 2, 2)
+	f.wantLetter("1", "timeout", "1.5s", "2 tries")
+	f.wantRuns(2, map[string]int{"1": 2})
+	f.release("1")
+}
+
+// order: keys are interleaved, and later messages of a key take less time.
+func (f *fleet) order() {
+	f.runs(4, pipeline{
+		do:   `{sleep: "$((n * 7919) % 23)ms"}, {set: {done: true}}`,
+		rest: "outputs: {out: {stdout: {}}}\nengine: {order_by: n % 5, workers: 4}\n",
+	})
+	const all = 200
+	for n := range all {
+		f.hub.send(fmt.Sprintf("{\"n\":%d}\n", n))
+	}
+	last := map[int]int{}
+	for range all {
+		n := number(f.t, f.hub.line(), "n")
+		if before, ok := last[n%5]; ok && n != before+5 || !ok && n != n%5 {
+			f.t.Errorf("%d came behind %d", n, before)
+		}
+		last[n%5] = n
+	}
+	f.ends(0, 1, 0)
+}
+
+func (f *fleet) merged() {
+	f.runs(4, pipeline{
+		batch: "batch: {size: 5, timeout: 1h}", do: job + `, {archive: lines}, {meta: {sum: 'sum(map(split(trim(raw()), "\n"), int(#)))'}}`,
+		behind: `{map: {sum: 'meta("sum")', lines: 'split(trim(raw()), "\n")'}}`,
+	})
+	f.hub.send(numbers(1, 20))
+	var all []string
+	for _, line := range f.lines(4) {
+		var m struct {
+			Sum   int
+			Lines []string
+		}
+		if err := json.Unmarshal([]byte(line), &m); err != nil || len(m.Lines) != 5 {
+			f.t.Fatalf("%s is no batch of 5: %v", line, err)
+		}
+		for _, l := range m.Lines {
+			n, _ := strconv.Atoi(l)
+			m.Sum -= n
+		}
+		if m.Sum != 0 {
+			f.t.Errorf("%s is a batch with the metadata of another", line)
+		}
+		all = append(all, m.Lines...)
+	}
+	if slices.SortFunc(all, byNumber); !slices.Equal(all, strings.Fields(numbers(1, 20))) {
+		f.t.Errorf("the batches have %q", all)
+	}
+	f.ends(0, 1, 0)
+	f.wantRuns(20, nil)
+}
+
+func (f *fleet) split() {
+	f.runs(4, pipeline{batch: "batch: {size: 3, timeout: 1h}", do: `{split: this.of}, {set: {k: 'meta("k")'}}`, before: `{meta: {k: k}}`})
+	f.hub.send(`{"k":1,"of":[{"n":1},{"n":2}]}` + "\n" + `{"k":2,"of":[]}` + "\n" + `{"k":3,"of":[{"n":3},{"n":4},{"n":5}]}` + "\n")
+	f.hub.stdin.Close()
+	r := f.hub.wait()
+	r.want(f.t, 0, "3 received: 2 delivered, 1 filtered")
+	got := strings.Fields(r.stdout)
+	slices.SortFunc(got, func(a, b string) int { return number(f.t, a, "n") - number(f.t, b, "n") })
+	if want := []string{`{"n":1,"k":1}`, `{"n":2,"k":1}`, `{"n":3,"k":3}`, `{"n":4,"k":3}`, `{"n":5,"k":3}`}; !slices.Equal(got, want) {
+		f.t.Errorf("stdout has %q, want %q", got, want)
+	}
+}
+
+func (f *fleet) maxPending() {
+	f.hold("")
+	f.runs(4, pipeline{pool: "max_pending: 2"})
+	f.hub.send(numbers(1, 50))
+	f.ran(2)
+	f.shows(48, 2)
+	if n := len(f.log()); n != 2 {
+		f.t.Errorf("%d jobs run, and 2 may", n)
+	}
+	f.release("")
+	f.ends(0, 1, 50)
+	f.wantRuns(50, nil)
+}
+
+func (f *fleet) tooLarge() {
+	long := strings.Repeat("x", 2<<20)
+	p := pipeline{
+		input:  "{stdin: {max_record: 8MiB}}",
+		do:     `{when: x != nil, set: {x: len(x)}}, {when: n == 3, set: {y: '[repeat("y", 800000), repeat("y", 800000)]'}}`,
+		behind: `{when: y != nil, set: {y: "len(y[0]) + len(y[1])"}}`,
+	}
+	messages := fmt.Sprintf("{\"n\":1,\"x\":%q}\n{\"n\":2}\n{\"n\":3}\n{\"n\":4}\n", long)
+	f.runs(1, p)
+	f.hub.send(messages)
+	f.hub.stdin.Close()
+	r := f.hub.wait()
+	r.want(f.t, 0, "4 received: 2 delivered, 2 dead-lettered")
+	if got := strings.Fields(r.stdout); len(got) != 2 || !slices.Contains(got, `{"n":2}`) || !slices.Contains(got, `{"n":4}`) {
+		f.t.Errorf("stdout has %q", got)
+	}
+	f.wantLetter(fmt.Sprintf(`{"n":1,"x":%q}`, long), "rejected", "2097", "raise service.cluster.max_payload")
+	f.wantLetter(`{"n":3}`, "rejected", "1600", "raise service.cluster.max_payload")
+
+	p.cluster = "max_payload: 8MiB"
+	f.serve(p)
+	f.joined(f.workers[0]) // has come back
+	f.hub.send(messages)
+	f.hub.stdin.Close()
+	r = f.hub.wait()
+	r.want(f.t, 0, "4 received: 4 delivered")
+	for _, want := range []string{`{"n":1,"x":2097152}`, `{"n":3,"y":1600000}`} {
+		if !strings.Contains(r.stdout, want) {
+			f.t.Errorf("stdout lacks %s: %.200s", want, r.stdout)
+		}
+	}
+}
+
+func (f *fleet) listed() {
+	f.hold("")
+	f.serve(pipeline{pool: "lease: 3s"})
+	f.ls().want(f.t, 0)
+	if out := f.ls().stdout; !strings.Contains(out, "embed of p") || !strings.Contains(out, "no workers") {
+		f.t.Errorf("pool ls says %s", out)
+	}
+	f.join(1, "--slots", "3")
+	f.join(1)
+	f.hub.send(numbers(1, 6))
+	f.ran(4)
+	f.shows(2, 4)
+	f.eventually("both workers are busy", func() bool {
+		m := f.state().Pools[0].Members
+		slots := map[string]int{}
+		for _, m := range m {
+			if m.Slots != m.Busy || m.Version == "" {
+				return false
+			}
+			slots[m.Name] = m.Slots
+		}
+		return len(m) == 2 && slots[f.name(f.workers[0])] == 3 && slots[f.name(f.workers[1])] == 1
+	})
+	r := f.ls()
+	r.want(f.t, 0)
+	for _, part := range []string{"2 waiting, 4 in flight", "lease 3s", "SLOTS", "BUSY", "LEASE AGE", "VERSION", f.name(f.workers[0]), f.name(f.workers[1])} {
+		if !strings.Contains(r.stdout, part) {
+			f.t.Errorf("pool ls lacks %q:\n%s", part, r.stdout)
+		}
+	}
+	f.release("")
+	f.lines(6)
+	f.leave(f.workers[1])
+	f.eventually("one worker is left", func() bool { return len(f.state().Pools[0].Members) == 1 })
+	f.ends(0, 1, 0)
+}
+
+// changed: workers get the steps from the hub, also new ones, while they run.
+func (f *fleet) changed() {
+	f.runs(2, pipeline{do: "{set: {by: n + 10}}"})
+	f.hub.send("{\"n\":1}\n{\"n\":2}\n")
+	if got, want := f.lines(2), []string{`{"n":1,"by":11}`, `{"n":2,"by":12}`}; !slices.Equal(got, want) {
+		f.t.Errorf("stdout has %s, want %s", got, want)
+	}
+	f.file(pipeline{do: "{set: {by: n + 20}}"})
+	f.hub.signal(syscall.SIGHUP)
+	f.hub.says("reloaded")
+	f.hub.send("{\"n\":3}\n{\"n\":4}\n")
+	if got, want := f.lines(2), []string{`{"n":3,"by":23}`, `{"n":4,"by":24}`}; !slices.Equal(got, want) {
+		f.t.Errorf("stdout has %s, want %s", got, want)
+	}
+	f.finish(1, 0, f.workers...)
+}

@@ -1,0 +1,441 @@
+package test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func (f *fleet) noWorker() {
+	f.serve(pipeline{pool: "timeout: 100ms, retries: 0"})
+	f.hub.send("1\n")
+	f.hub.stdin.Close()
+	f.hub.wait().want(f.t, 0, "1 dead-lettered")
+	f.wantLetter("1", "timeout", "no worker", "flowd worker --pool embed")
+}
+
+func (f *fleet) workerAppears() {
+	f.serve(pipeline{do: "{set: {done: true}}", pool: "timeout: 50ms, retries: -1"})
+	f.hub.send("{\"n\":1}\n")
+	f.shows(1, 0)
+	f.join(1)
+	if got, want := f.hub.line(), `{"n":1,"done":true}`; got != want {
+		f.t.Errorf("stdout has %s, want %s", got, want)
+	}
+	f.ends(0, 1, 0)
+}
+
+func (f *fleet) workersFirst() {
+	if f.spaces == nil {
+		f.addr = freeAddress(f.t)
+	}
+	for range 2 {
+		f.worker().says("there is no connection to the hub")
+	}
+	f.serve(pipeline{})
+	f.hub.send(numbers(1, 4))
+	f.finish(1, 4, f.workers...)
+}
+
+// redelivered is a pipeline whose input goes on where its checkpoint says.
+func (f *fleet) redelivered(n int) pipeline {
+	write(f.t, f.dir, "in", numbers(1, n))
+	return pipeline{
+		input: "{file: {path: in, checkpoint: checkpoint}}", do: "{sleep: 20ms}",
+		rest: "outputs: {out: {file: {path: out}}}\nengine: {max_in_flight: {messages: 16}}\n",
+	}
+}
+
+// delivered are the lines of the output file.
+func (f *fleet) delivered() []string {
+	f.t.Helper()
+	found, err := filepath.Glob(filepath.Join(f.dir, "out"))
+	if err != nil || len(found) == 0 {
+		return nil
+	}
+	return strings.Fields(read(f.t, found[0]))
+}
+
+func (f *fleet) hubKilled() { f.hubRestarts(syscall.SIGKILL) }
+func (f *fleet) hubEnds()   { f.hubRestarts(syscall.SIGTERM) }
+
+// hubRestarts ends the hub twice in the midst of a run, while workers stay.
+func (f *fleet) hubRestarts(s syscall.Signal) {
+	const n = 300
+	f.runs(4, f.redelivered(n))
+	for round := range 2 {
+		f.eventually("some are done", func() bool { return len(f.delivered()) > 60*(round+1) })
+		f.hub.signal(s)
+		r := f.hub.wait()
+		if s == syscall.SIGTERM {
+			r.want(f.t, 0, "draining")
+		}
+		f.serve(f.redelivered(n)) // at the same address
+	}
+	f.hub.wait().want(f.t, 0)
+	got := f.delivered()
+	slices.SortFunc(got, byNumber)
+	if s == syscall.SIGKILL {
+		got = slices.Compact(got) // at least once
+	}
+	if want := strings.Fields(numbers(1, n)); !slices.Equal(got, want) {
+		f.t.Errorf("delivered: %q", got)
+	}
+	f.leave(f.workers...)
+}
+
+func (f *fleet) hubKilledDuringJob() {
+	f.hold("1")
+	p := pipeline{pool: "lease: 500ms"}
+	f.runs(1, p)
+	f.hub.send("1\n")
+	f.ran(1)
+	f.hub.signal(syscall.SIGKILL)
+	f.hub.wait()
+	f.serve(p)
+	f.joined(f.workers[0])
+	f.hub.send("2\n") // waits for the slot
+	f.shows(1, 0)
+	f.release("1")
+	if got := f.hub.line(); got != "2" {
+		f.t.Errorf("stdout has %q, want 2", got)
+	}
+	f.finish(1, 0, f.workers[0])
+	f.wantRuns(2, nil)
+}
+
+// jobOfADeadHub: a worker is busy for a hub that is gone. What it says of that job
+// must not be taken for one of the next hub's, which another worker loses.
+func (f *fleet) jobOfADeadHub() {
+	f.hold("1", "2")
+	p := pipeline{pool: "lease: 500ms"}
+	f.runs(1, p)
+	f.hub.send("1\n")
+	f.ran(1)
+	f.hub.signal(syscall.SIGKILL)
+	f.hub.wait()
+	f.serve(p)
+	f.joined(f.workers[0])
+	f.join(1)
+	f.hub.send("2\n")
+	f.ran(2)
+	f.kill(f.workers[1])
+	f.join(1)
+	f.ran(3) // by the third worker, after the lease
+	f.release("2")
+	f.ends(0, 2, 2)
+	f.release("1")
+	f.wantRuns(2, map[string]int{"2": 2})
+}
+
+func (f *fleet) idleDies() {
+	f.runs(4, pipeline{pool: "lease: 1h"}) // a job that it is given comes back never
+	f.hub.send(numbers(1, 4))
+	f.lines(4)
+	f.kill(f.workers[0])
+	f.hub.says("not heard of any more")
+	f.hub.send(numbers(5, 12))
+	f.finish(5, 12, f.workers[1:]...)
+	f.wantRuns(12, nil)
+}
+
+func (f *fleet) busyDies() {
+	f.hold("1", "2", "3", "4")
+	f.runs(4, pipeline{pool: "lease: 500ms"})
+	f.hub.send(numbers(1, 4))
+	runs := f.ran(4)
+	i := slices.IndexFunc(runs, func(r ran) bool { return r.job == "1" })
+	dead := f.of(runs[i].pid)
+	f.kill(f.workers[dead])
+	f.release("2")
+	if again := f.ran(5)[4]; again.job != "1" || again.pid == runs[i].pid {
+		f.t.Errorf("the job of the dead worker is not with another: %v", f.log())
+	}
+	f.release("1", "3", "4")
+	f.finish(1, 4, slices.Delete(f.workers, dead, dead+1)...)
+	f.wantRuns(4, map[string]int{"1": 2})
+}
+
+func (f *fleet) onlyOneDies() {
+	f.hold("1")
+	f.runs(1, pipeline{pool: "lease: 500ms"})
+	f.hub.send("1\n")
+	f.ran(1)
+	f.kill(f.workers[0])
+	f.hub.says("not heard of any more")
+	f.join(1)
+	f.ran(2)
+	f.release("1")
+	f.finish(1, 1, f.workers[1])
+	f.wantRuns(1, map[string]int{"1": 2})
+}
+
+func (f *fleet) lostForGood() {
+	f.hold("1")
+	f.runs(1, pipeline{pool: "lease: 500ms, retries: 0"})
+	f.hub.send("1\n")
+	f.ran(1)
+	f.join(1)
+	f.kill(f.workers[0])
+	f.eventually("a dead letter", func() bool { return len(f.letters()) == 1 })
+	f.wantLetter("1", "transient", "embed", "gone")
+	f.hub.send("2\n")
+	f.finish(2, 2, f.workers[1])
+	f.wantRuns(2, nil)
+	f.release("1")
+}
+
+// lostAlone: there is no other worker to whom the lost job could be given.
+func (f *fleet) lostAlone() {
+	f.hold("1")
+	f.runs(1, pipeline{pool: "lease: 500ms, retries: 0"})
+	f.hub.send("1\n")
+	f.ran(1)
+	f.kill(f.workers[0])
+	f.eventually("a dead letter", func() bool { return len(f.letters()) == 1 })
+	f.ends(0, 1, 0)
+	f.wantLetter("1", "transient", "embed", "gone")
+	f.release("1")
+}
+
+func (f *fleet) busyEnds() {
+	f.hold("1")
+	f.runs(1, pipeline{pool: "lease: 500ms, retries: 0"})
+	f.hub.send("1\n")
+	f.ran(1)
+	w := f.workers[0]
+	w.signal(syscall.SIGTERM)
+	w.says("draining")
+	f.release("1")
+	w.wait().want(f.t, 0)
+	f.ends(0, 1, 1)
+	f.wantRuns(1, nil)
+}
+
+// handsBack: what a worker can't finish in its grace is not lost, nor a try.
+func (f *fleet) handsBack() {
+	f.serve(pipeline{pool: "retries: 0, lease: 1h"})
+	w := f.worker("--slots", "4", "--grace", "100ms")
+	f.joined(w)
+	f.hold("")
+	f.hub.send(numbers(1, 4))
+	f.ran(4)
+	f.join(1, "--slots", "4")
+	w.signal(syscall.SIGTERM)
+	w.wait().want(f.t, 0)
+	f.ran(8)
+	f.release("")
+	f.finish(1, 4, f.workers[1])
+	f.wantRuns(4, map[string]int{"1": 2, "2": 2, "3": 2, "4": 2})
+}
+
+func (f *fleet) endsBeforeOthers() {
+	f.hold("1")
+	f.runs(1, pipeline{pool: "retries: 0"})
+	f.hub.send("1\n")
+	f.ran(1)
+	f.hub.send(numbers(2, 4))
+	f.shows(3, 1)
+	w := f.workers[0]
+	w.signal(syscall.SIGTERM)
+	w.says("draining")
+	f.join(1)
+	if got := f.lines(3); !slices.Equal(got, []string{"2", "3", "4"}) {
+		f.t.Errorf("stdout has %q", got)
+	}
+	f.release("1")
+	w.wait().want(f.t, 0)
+	f.finish(1, 1, f.workers[1])
+	f.wantRuns(4, nil)
+}
+
+// comeAndGo: no job may be tried twice, so none may be lost.
+func (f *fleet) comeAndGo() {
+	const n = 400
+	f.runs(2, pipeline{pool: "retries: 0", do: job + ", {sleep: 10ms}"})
+	f.hub.send(numbers(1, n))
+	for i := range 6 {
+		f.ran(50 * (i + 1))
+		f.join(1)
+		f.leave(f.workers[i])
+	}
+	f.finish(1, n, f.workers[6:]...)
+	f.wantRuns(n, nil)
+}
+
+// severalHubs: one worker takes part in the pools of two hubs.
+func (f *fleet) severalHubs() {
+	other := newFleet(f.t, onLoopback)
+	f.serve(pipeline{do: "{set: {by: 1}}"})
+	other.serve(pipeline{do: "{set: {by: 2}}"})
+	w := f.worker("--join", other.addr, "--pool", "unknown")
+	for _, h := range []*fleet{f, other} {
+		h.joined(w)
+	}
+	for i, h := range []*fleet{f, other, f, other} {
+		h.hub.send("{}\n")
+		if got, want := h.hub.line(), fmt.Sprintf(`{"by":%d}`, i%2+1); got != want {
+			f.t.Errorf("stdout has %s, want %s", got, want)
+		}
+	}
+	f.leave(w)
+	f.ends(0, 1, 0)
+	other.ends(0, 1, 0)
+}
+
+func (f *fleet) longCut() {
+	f.proxied = true
+	f.hold("1")
+	f.runs(2, pipeline{pool: "lease: 500ms"})
+	f.hub.send("1\n")
+	cut := f.of(f.ran(1)[0].pid)
+	f.unplug(cut)
+	if second := f.of(f.ran(2)[1].pid); second == cut {
+		f.t.Error("the worker that is cut off got the job again")
+	}
+	f.release("1")
+	if got := f.hub.line(); got != "1" {
+		f.t.Errorf("stdout has %q", got)
+	}
+	f.plug(cut)
+	f.allAtWork(2, 2) // the one that was cut off, too
+	f.finish(1, 0, f.workers...)
+	f.wantRuns(1, map[string]int{"1": 2})
+}
+
+// allAtWork sends as many jobs as there are workers, from a number, and waits until
+// each has one and all are done.
+func (f *fleet) allAtWork(from, workers int) {
+	f.t.Helper()
+	before := len(f.log())
+	f.hold("")
+	f.hub.send(numbers(from, from+workers-1))
+	runs := f.ran(before + workers)[before:]
+	f.release("")
+	at := map[int]bool{}
+	for _, r := range runs {
+		at[r.pid] = true
+	}
+	if got := f.lines(workers); !slices.Equal(got, strings.Fields(numbers(from, from+workers-1))) || len(at) != workers {
+		f.t.Errorf("stdout has %q by %v", got, runs)
+	}
+}
+
+// shortCut: the worker keeps its job.
+func (f *fleet) shortCut() {
+	f.proxied = true
+	f.hold("1")
+	f.runs(2, pipeline{pool: "lease: 20s, retries: 0"})
+	f.hub.send("1\n")
+	cut := f.of(f.ran(1)[0].pid)
+	f.unplug(cut)
+	f.release("1") // the answer finds no way
+	f.hub.says("not heard of any more")
+	f.plug(cut)
+	if got := f.hub.line(); got != "1" {
+		f.t.Errorf("stdout has %q", got)
+	}
+	f.allAtWork(2, 2)
+	f.finish(1, 0, f.workers...)
+	f.wantRuns(3, nil)
+}
+
+func (f *fleet) resets() {
+	f.proxied = true
+	f.hold("1", "2")
+	f.runs(2, pipeline{pool: "lease: 20s, retries: 0"})
+	f.hub.send(numbers(1, 2))
+	f.ran(2)
+	for i, p := range f.proxies {
+		p.cut()
+		f.workers[i].says("there is no connection to the hub")
+	}
+	f.release("1", "2")
+	if got := f.lines(2); !slices.Equal(got, []string{"1", "2"}) {
+		f.t.Errorf("stdout has %q", got)
+	}
+	f.allAtWork(3, 2)
+	f.finish(1, 0, f.workers...)
+	f.wantRuns(4, nil)
+}
+
+func (f *fleet) slowLinks() {
+	f.proxied = true
+	f.runs(4, pipeline{pool: "lease: 2s, retries: 0"})
+	for i := range f.workers {
+		f.slow(i)
+	}
+	f.hub.send(numbers(1, 20))
+	f.finish(1, 20, f.workers...)
+	f.wantRuns(20, nil)
+}
+
+// lateAnswer: the first worker can't hear that nobody awaits its answer any more.
+func (f *fleet) lateAnswer() {
+	f.proxied = true
+	f.hold("1")
+	f.runs(2, pipeline{pool: "lease: 1h, timeout: 1s, retries: 5"})
+	f.hub.send("1\n")
+	first := f.of(f.ran(1)[0].pid)
+	f.unplug(first)
+	f.ran(2) // by the other, or by the first one's pull that is still open
+	f.release("1")
+	if got := f.hub.line(); got != "1" {
+		f.t.Errorf("stdout has %q", got)
+	}
+	f.plug(first)
+	f.allAtWork(2, 2)
+	f.finish(1, 0, f.workers...)
+}
+
+// storm: ten thousand jobs on sixteen slots, and a random worker is killed and
+// replaced every second.
+func (f *fleet) storm() {
+	const n = 10_000
+	f.runs(4, pipeline{
+		input: fmt.Sprintf("{generate: {count: %d, body: '{n: counter()}'}}", n), do: "{sleep: 20ms}, {set: {twice: n * 2}}",
+		pool: "retries: -1, lease: 1s", rest: "outputs: {out: {file: {path: out}}}\n",
+	}, "--slots", "4")
+	ended := make(chan result, 1)
+	go func() { ended <- f.hub.wait() }()
+	killed := 0
+	for every := time.NewTicker(time.Second); ; {
+		select {
+		case <-every.C:
+			i := rand.IntN(4)
+			f.kill(f.workers[i])
+			killed++
+			w := f.worker("--slots", "4") // takes the place of the dead one
+			f.workers[i], f.workers = w, f.workers[:4]
+			continue
+		case r := <-ended:
+			every.Stop()
+			r.want(f.t, 0, "10,000 received: 10,000 delivered")
+		}
+		break
+	}
+	if killed < 3 {
+		f.t.Errorf("%d workers were killed", killed)
+	}
+	seen := map[int]int{}
+	for _, line := range f.delivered() {
+		seen[number(f.t, line, "n")]++
+		if number(f.t, line, "twice") != 2*number(f.t, line, "n") {
+			f.t.Fatalf("stdout has %s", line)
+		}
+	}
+	for i, times := range seen {
+		if times != 1 {
+			f.t.Errorf("%s was delivered %d times", strconv.Itoa(i), times)
+		}
+	}
+	if len(seen) != n {
+		f.t.Errorf("%d of %d messages were delivered", len(seen), n)
+	}
+	f.leave(f.workers...)
+}

@@ -1,0 +1,321 @@
+package test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// serving is a hub on loopback, with a job to do.
+func serving(t *testing.T, p pipeline) *fleet {
+	t.Helper()
+	f := newFleet(t, onLoopback)
+	f.serve(p)
+	return f
+}
+
+// lets waits for a worker and has it do a job.
+func (f *fleet) lets(w *process) {
+	f.t.Helper()
+	f.joined(w)
+	f.hub.send("1\n")
+	if got := f.hub.line(); got != "1" {
+		f.t.Errorf("stdout has %q, want 1", got)
+	}
+	f.leave(w)
+}
+
+func TestPoolTokens(t *testing.T) {
+	t.Parallel()
+	f := serving(t, pipeline{})
+	worker := []string{"worker", "--join", f.addr, "--pool", "embed"}
+	t.Run("wrong", func(t *testing.T) {
+		path := write(t, f.dir, "wrong", "guessed")
+		r := flowd(t, f.dir, "", append(worker, "--token-file", path)...)
+		r.want(t, 1, f.addr+" refuses this worker", "FLOWD_TOKEN", "--token-file")
+		flowd(t, f.dir, "", "pool", "ls", "--join", f.addr, "--token-file", path).want(t, 1, "uthorization", "token")
+	})
+	t.Run("none", func(t *testing.T) {
+		flowd(t, f.dir, "", worker...).want(t, 1, f.addr+" refuses this worker", "FLOWD_TOKEN")
+	})
+	t.Run("an argument", func(t *testing.T) {
+		flowd(t, f.dir, "", append(worker, "--token", poolToken)...).want(t, 2, "unknown flag: --token")
+	})
+	t.Run("a file that is not there", func(t *testing.T) {
+		flowd(t, f.dir, "", append(worker, "--token-file", "nowhere")...).want(t, 2, "nowhere")
+	})
+	t.Run("from a file", func(*testing.T) {
+		f.lets(startAs(f.t, f.dir, binary, append(worker, "--token-file", "token")...))
+	})
+	t.Run("from the environment", func(*testing.T) {
+		f.lets(startAs(f.t, f.dir, "env", append([]string{"FLOWD_TOKEN=" + poolToken, binary}, worker...)...))
+	})
+	f.ends(0, 1, 0)
+	if strings.Contains(f.hub.stderr.text(), poolToken) {
+		t.Errorf("the token is in what the hub logs:\n%s", f.hub.stderr.text())
+	}
+}
+
+func TestPoolListensOnLoopbackOnly(t *testing.T) {
+	t.Parallel()
+	for _, listen := range []string{"0.0.0.0:5019", ":5019", "[::]:5019"} {
+		dir := t.TempDir()
+		path := write(t, dir, "p.yaml", `
+inputs: {in: {stdin: {}}}
+processors: [{pool: {name: embed, workers: remote, do: [{set: {a: 1}}]}}]
+outputs: {out: {stdout: {}}}
+service: {cluster: {listen: "`+listen+`"}}
+`)
+		for _, args := range [][]string{{"lint", path}, {"-c", path}} {
+			if r := flowd(t, dir, "", args...); r.code == 0 || !strings.Contains(r.stdout+r.stderr, "is not a loopback address") || !strings.Contains(r.stdout+r.stderr, "set token") {
+				t.Errorf("%s: %q ends with %d:\n%s%s", listen, args, r.code, r.stdout, r.stderr)
+			}
+		}
+	}
+}
+
+func TestPoolAllowList(t *testing.T) {
+	t.Parallel()
+	f := serving(t, pipeline{do: job + ", {set: {a: 1}}"})
+	args := []string{"worker", "--join", f.addr, "--pool", "embed", "--token-file", "token", "--allow"}
+	flowd(t, f.dir, "", append(args, "set")...).want(t, 1, "pool embed", "exec", "--allow")
+	flowd(t, f.dir, "", append(args, "nonsense")...).want(t, 2, "--allow", `no processor "nonsense"`)
+	w := startAs(t, f.dir, binary, append(args, "set,exec")...)
+	f.joined(w)
+	f.leave(w)
+	if n := len(f.log()); n != 0 {
+		t.Errorf("%d jobs ran", n)
+	}
+	f.ends(0, 1, 0)
+}
+
+// TestPoolAllowListWhenStepsChange: a worker that has joined does not run what it
+// does not allow either, and the hub shows why.
+func TestPoolAllowListWhenStepsChange(t *testing.T) {
+	t.Parallel()
+	f := serving(t, pipeline{do: "{set: {a: 1}}"})
+	f.join(1, "--allow", "set")
+	f.file(pipeline{do: job, pool: "timeout: 300ms, retries: 0"})
+	f.hub.signal(syscall.SIGHUP)
+	f.hub.says("reloaded")
+	f.workers[0].says("takes no more jobs")
+	f.eventually("pool ls says why", func() bool { return strings.Contains(f.ls().stdout, "takes nothing: ") })
+	f.hub.send("1\n")
+	f.ends(0, 1, 0)
+	f.wantLetter("1", "timeout", "no worker")
+	if n := len(f.log()); n != 0 {
+		t.Errorf("%d jobs ran", n)
+	}
+	f.leave(f.workers[0])
+}
+
+// TestPoolRefusedJobsGoToOthers: a worker that does not allow the new steps is still
+// given jobs that it has asked for before. It hands them back, which is no try.
+func TestPoolRefusedJobsGoToOthers(t *testing.T) {
+	t.Parallel()
+	f := serving(t, pipeline{do: "{set: {a: 1}}"})
+	f.join(1, "--allow", "set", "--slots", "32")
+	f.file(pipeline{do: "{meta: {a: n}}, {set: {b: n}}", pool: "retries: 0"})
+	f.hub.signal(syscall.SIGHUP)
+	f.workers[0].says("takes no more jobs")
+	f.join(1)
+	for n := range 64 {
+		f.hub.send(fmt.Sprintf("{\"n\":%d}\n", n))
+	}
+	f.hub.stdin.Close()
+	f.hub.wait().want(t, 0, "64 received: 64 delivered")
+	for payload, l := range f.letters() {
+		t.Errorf("%s failed: %+v", payload, l.Meta)
+	}
+}
+
+// authority makes a certificate of its own and one for loopback that it has signed.
+func authority(t *testing.T, dir string) (ca, cert, key string) {
+	t.Helper()
+	file := func(name, kind string, der []byte) string {
+		return write(t, dir, name, string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})))
+	}
+	made := func(template, parent *x509.Certificate, by *ecdsa.PrivateKey) ([]byte, *ecdsa.PrivateKey) {
+		private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if by == nil {
+			by = private
+		}
+		der, err := x509.CreateCertificate(rand.Reader, template, parent, private.Public(), by)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return der, private
+	}
+	root := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	rootDER, rootKey := made(root, root, nil)
+	leaf := &x509.Certificate{SerialNumber: big.NewInt(2), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	leafDER, leafKey := made(leaf, root, rootKey)
+	keyDER, err := x509.MarshalPKCS8PrivateKey(leafKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file("ca.pem", "CERTIFICATE", rootDER), file("cert.pem", "CERTIFICATE", leafDER), file("key.pem", "PRIVATE KEY", keyDER)
+}
+
+func TestPoolTLS(t *testing.T) {
+	t.Parallel()
+	ca, cert, key := authority(t, t.TempDir())
+	other, _, _ := authority(t, t.TempDir())
+	f := serving(t, pipeline{cluster: "tls: {cert: \"" + cert + "\", key: \"" + key + "\"}"})
+	f.lets(f.worker("--ca", ca))
+	for what, args := range map[string][]string{"another authority": {"--ca", other}, "the system's authorities": nil} {
+		w := f.worker(args...)
+		line := w.says("certificate")
+		if !strings.Contains(line, "unknown authority") {
+			t.Errorf("%s: %s", what, line)
+		}
+		w.signal(syscall.SIGTERM)
+		w.wait()
+	}
+	f.ends(0, 1, 0)
+	if n := strings.Count(f.hub.stderr.text(), "has joined the pool"); n != 1 {
+		t.Errorf("%d workers joined, want 1:\n%s", n, f.hub.stderr.text())
+	}
+}
+
+func TestPoolSurvivesGarbage(t *testing.T) {
+	t.Parallel()
+	f := serving(t, pipeline{})
+	f.join(1)
+	for _, garbage := range []string{
+		"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", strings.Repeat("\x00\xff", 1<<20),
+		"CONNECT {\"auth_token\":\"", "CONNECT " + strings.Repeat("{", 1<<20) + "\r\n", "PUB flowd.jobs.embed.x 99999999999999\r\n", "SUB > 1\r\nPING\r\n",
+	} {
+		c, err := net.Dial("tcp", f.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = c.Write([]byte(garbage)) // the hub may hang up in the midst of it
+		_ = c.SetReadDeadline(time.Now().Add(deadline))
+		for buf := make([]byte, 4096); err == nil; _, err = c.Read(buf) { // until it does
+		}
+		if errors.Is(err, syscall.ETIMEDOUT) || strings.Contains(err.Error(), "timeout") {
+			t.Errorf("%.20q: the hub does not hang up", garbage)
+		}
+		c.Close()
+	}
+	f.hub.send(numbers(1, 3))
+	f.finish(1, 3, f.workers[0])
+}
+
+// intruder is a client with the token that is no worker.
+func (f *fleet) intruder() (*nats.Conn, <-chan error) {
+	f.t.Helper()
+	told := make(chan error, 64)
+	const id = "0123456789abcdef" // by which a connection has inboxes
+	nc, err := nats.Connect("nats://"+f.addr, nats.Token(poolToken), nats.Name("intruder "+id), nats.CustomInboxPrefix("_INBOX."+id), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { told <- err }))
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(nc.Close)
+	return nc, told
+}
+
+func TestPoolPermissions(t *testing.T) {
+	t.Parallel()
+	f := serving(t, pipeline{})
+	nc, told := f.intruder()
+	refused := func(what string, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case err := <-told:
+			if !errors.Is(err, nats.ErrPermissionViolation) {
+				t.Errorf("%s: %v", what, err)
+			}
+		case <-time.After(deadline / 4):
+			t.Errorf("%s is allowed", what)
+		}
+	}
+	for _, subject := range []string{
+		"flowd.jobs.embed.any", "flowd.down.embed", "$JS.API.STREAM.DELETE.flowd-embed", "$JS.API.STREAM.PURGE.flowd-embed",
+		"$JS.API.STREAM.MSG.GET.flowd-embed", "$JS.API.DIRECT.GET.flowd-embed", "$JS.API.CONSUMER.DELETE.flowd-embed.workers",
+		"$JS.API.CONSUMER.CREATE.flowd-embed.mine", "$SYS.REQ.SERVER.PING", "_INBOX.any.one",
+	} {
+		refused("publishing to "+subject, nc.Publish(subject, []byte("{}")))
+	}
+	for _, subject := range []string{"flowd.hub.>", "flowd.jobs.>", "flowd.beat.*", "flowd.join.*", ">", "$JS.>", "$JS.ACK.>", "$SYS.>"} {
+		_, err := nc.SubscribeSync(subject)
+		refused("subscribing to "+subject, err)
+	}
+	f.join(1)
+	f.hub.send("1\n")
+	f.finish(1, 1, f.workers[0])
+}
+
+// TestPoolJobsAreForOneWorker: who has the token does not see what others are given.
+func TestPoolJobsAreForOneWorker(t *testing.T) {
+	t.Parallel()
+	f := serving(t, pipeline{})
+	nc, told := f.intruder()
+	var seen atomic.Int64
+	if _, err := nc.Subscribe("_INBOX.>", func(m *nats.Msg) {
+		if strings.Contains(string(m.Data), "confidential") {
+			seen.Add(1)
+		}
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := nc.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	f.join(1)
+	f.hub.send("confidential\n")
+	if got := f.hub.line(); got != "confidential" {
+		t.Errorf("stdout has %q", got)
+	}
+	if err := nc.Flush(); err != nil { // behind all that it was sent
+		t.Fatal(err)
+	}
+	if seen.Load() > 0 {
+		t.Error("a client that subscribes to _INBOX.> sees the jobs of workers")
+	}
+	select {
+	case err := <-told:
+		t.Log("refused:", err)
+	default:
+	}
+	f.finish(1, 0, f.workers[0])
+}
+
+// TestPoolVersions: a worker of another version is refused, and told what to do.
+func TestPoolVersions(t *testing.T) {
+	t.Parallel()
+	f := serving(t, pipeline{})
+	f.join(1)
+	nc, _ := f.intruder()
+	m, err := nc.Request("flowd.join.embed", []byte(`{"Protocol":1,"Version":"v0.0.1","Worker":"old/1"}`), deadline/4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := string(m.Data); !strings.Contains(s, "v0.0.1") || !strings.Contains(s, "install the same version") || strings.Contains(s, "job.sh") {
+		t.Errorf("the hub says %s", s)
+	}
+	f.finish(1, 0, f.workers[0])
+	if !strings.Contains(f.hub.stderr.text(), "another version") {
+		t.Errorf("the hub does not tell:\n%s", f.hub.stderr.text())
+	}
+}
