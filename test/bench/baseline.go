@@ -25,6 +25,7 @@ var baselines = map[string]func(args []string) error{
 	"http-echo":   httpEcho,
 	"http-relay":  httpRelay,
 	"amqp-relay":  amqpRelay,
+	"sleepers":    sleepers,
 	"identity":    identity,
 	"flowd-alloc": allocations,
 }

@@ -184,13 +184,16 @@ func (w *world) size(r *row, c *contestant) (n int, each time.Duration, err erro
 	if r.cap > 0 {
 		most = min(most, r.cap)
 	}
+	if c.part > 0 {
+		most = max(most/c.part, 1)
+	}
 	if r.fixed > 0 {
 		n = min(r.fixed, most)
 		_, err := r.run(w, r, c, min(n, w.checked), true)
 		return n, 1, err
 	}
 	var start time.Duration
-	for n = min(w.messages, w.checked); ; n = w.whole(min(4*n, most)) {
+	for n = min(w.messages, w.checked, most); ; n = w.whole(min(4*n, most)) {
 		s, err := r.run(w, r, c, n, n <= w.checked)
 		if err != nil || n >= most {
 			return n, max(s.Wall/time.Duration(n), 1), err

@@ -180,7 +180,7 @@ func firstMessage(w *world, r *row, c *contestant, n int, _ bool) (s sample, err
 
 // first calls then when the first message has come through.
 func (w *world) first(r *row, c *contestant, then func(p *process, took time.Duration) error) error {
-	p, to, from, err := w.piped(c.command)
+	p, to, from, err := w.piped(c.command, nil)
 	if err != nil {
 		return err
 	}

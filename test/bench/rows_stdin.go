@@ -25,13 +25,33 @@ var stdinRows = []row{
 // pipes is the runner of rows whose contestants read a pipe and write another, each
 // message as soon as it can be.
 func pipes(w *world, r *row, c *contestant, n int, _ bool) (s sample, err error) {
-	p, to, from, err := w.piped(c.command)
+	return w.flow(r, c, n, stream{})
+}
+
+// stream is what messages pass from one pipe to another.
+type stream struct {
+	vars  map[string]string
+	ready func(p *process) error  // waits for what the process needs before there is a message
+	done  func() error            // ends that when the last message has come
+	wave  int                     // messages whose end starts the clock; else it starts with the first
+	want  func(document) document // what becomes of a message that is looked at
+	all   bool                    // are looked at
+}
+
+// flow has n messages pass through a contestant.
+func (w *world) flow(r *row, c *contestant, n int, through stream) (s sample, err error) {
+	p, to, from, err := w.piped(c.command, through.vars)
 	if err != nil {
 		return s, err
 	}
 	defer p.kill()
 	defer to.Close()
 	defer from.Close()
+	if through.ready != nil {
+		if err := through.ready(p); err != nil {
+			return s, err
+		}
+	}
 	lines := bufio.NewReaderSize(from, 1<<18)
 	// What starts late is not late with every message.
 	if _, err := to.Write(append(r.data.line(nil, 0), '\n')); err != nil {
@@ -44,7 +64,7 @@ func pipes(w *world, r *row, c *contestant, n int, _ bool) (s sample, err error)
 	sent := make(chan error, 1)
 	go func() { sent <- c.send(to, r.data, n, began) }()
 	all, seen := make([]time.Duration, 0, n), make([]bool, n)
-	now := time.Now()
+	now, waved := time.Now(), began
 	for len(all) < n {
 		read := lines.Buffered() == 0
 		line, err := lines.ReadSlice('\n')
@@ -62,17 +82,33 @@ func pipes(w *world, r *row, c *contestant, n int, _ bool) (s sample, err error)
 			return s, fmt.Errorf("message %d came out twice", id)
 		}
 		seen[id] = true
+		if through.want != nil && (through.all || len(all) == 0) {
+			if err := same(line, r.data.line(nil, id), through.want); err != nil {
+				return s, err
+			}
+		}
 		all = append(all, now.Sub(c.due(began, id)))
+		if len(all) == through.wave {
+			waved = now
+		}
 	}
-	took := time.Since(began)
+	took, counted := time.Since(began), n
+	if through.wave > 0 {
+		took, counted = max(now.Sub(waved), time.Millisecond), max(n-through.wave, 1)
+	}
 	if err := <-sent; err != nil {
 		return s, err
+	}
+	if through.done != nil {
+		if err := through.done(); err != nil {
+			return s, err
+		}
 	}
 	used, err := finish(p, to, from)
 	if err != nil {
 		return s, err
 	}
-	s = sample{Messages: n, Bytes: int64(n * len(r.data.line(nil, 0))), Wall: took, CPU: used.cpu, Peak: used.peak, Load: c.load}
+	s = sample{Messages: counted, Bytes: int64(counted * len(r.data.line(nil, 0))), Wall: took, CPU: used.cpu, Peak: used.peak, Load: c.load}
 	if c.load > 0 {
 		s.quantiles(all)
 	}
@@ -80,7 +116,7 @@ func pipes(w *world, r *row, c *contestant, n int, _ bool) (s sample, err error)
 }
 
 // piped starts a command with a pipe to it and one from it.
-func (w *world) piped(text string) (p *process, to, from *os.File, err error) {
+func (w *world) piped(text string, vars map[string]string) (p *process, to, from *os.File, err error) {
 	inR, inW, err := os.Pipe()
 	if err != nil {
 		return nil, nil, nil, err
@@ -92,7 +128,7 @@ func (w *world) piped(text string) (p *process, to, from *os.File, err error) {
 		return nil, nil, nil, err
 	}
 	defer outW.Close()
-	if p, err = w.start(text, nil, inR, outW); err != nil {
+	if p, err = w.start(text, vars, inR, outW); err != nil {
 		inW.Close()
 		outR.Close()
 		return nil, nil, nil, err
