@@ -59,6 +59,7 @@ func TestExamplesRun(t *testing.T) {
 		{"exec.yaml", `{"name": "Ada Lovelace"}`, []string{`{"name": "Countess Lovelace","bytes":29}`}},
 		{"metric.yaml", `{"country": "SG", "total": 12}` + "\n" + `{"country": "DE", "total": 80}`, []string{`{"country": "DE", "total": 80}`, `{"country": "SG", "total": 12}`}},
 		{"parallel.yaml", `{"ip": "192.0.2.7", "user": {"id": 7}}`, []string{`{"ip": "192.0.2.7", "user": {"id": 7,"plan":"free"},"country":"SG"}`}},
+		{"pool.yaml", `{"name": "Ada Lovelace"}` + "\n" + `{"name": "Augusta Ada King, Countess of Lovelace"}`, []string{`{"name": "Ada Lovelace","bytes":24,"long":false}`, `{"name": "Augusta Ada King, Countess of Lovelace","bytes":50,"long":true}`}},
 		{"poll.yaml", "", []string{
 			`{"id":1,"source":"bulk"}`, `{"id":1,"source":"critical"}`, `{"id":2,"source":"bulk"}`, `{"id":2,"source":"critical"}`,
 			`{"id":3,"source":"critical"}`, `{"id":4,"source":"critical"}`, `{"id":5,"source":"critical"}`, `{"id":6,"source":"critical"}`,
