@@ -50,6 +50,7 @@ func TestPool(t *testing.T) {
 	}
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
 			for _, w := range []where{inProcess, onLoopback, inSpaces} {
 				if row.where&w == 0 {
 					continue
