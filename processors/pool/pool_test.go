@@ -248,7 +248,8 @@ func TestBatchesAreSplitAndMergedInAPool(t *testing.T) {
 	} {
 		t.Run(r.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				l := line{batch: r.batch, src: &enginetest.Source{Payloads: r.in, Takes: engine.TakesOne}}
+				// One lane: two may pass each other on the way to the batcher.
+				l := line{batch: r.batch, settings: `{"workers": 1}`, src: &enginetest.Source{Payloads: r.in, Takes: engine.TakesOne}}
 				bodies, failures := l.run(t)
 				want(t, "delivered", bodies, r.want...)
 				want(t, "failed", failures, r.failed...)
