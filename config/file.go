@@ -3,7 +3,6 @@ package config
 import (
 	"fmt"
 	"net"
-	"net/netip"
 	"path/filepath"
 	"strings"
 
@@ -63,8 +62,7 @@ func (s *Service) CheckConfig(report func(path, message, remedy string)) {
 		report("listen", fmt.Sprintf("%q is not an address", s.Listen), `write "127.0.0.1:9600"`)
 		return
 	}
-	ip, err := netip.ParseAddr(host)
-	if loopback := strings.EqualFold(host, "localhost") || err == nil && ip.Unmap().IsLoopback(); loopback || s.TLS.Cert != "" && s.TokenFile != "" {
+	if tlsconf.Loopback(host) || s.TLS.Cert != "" && s.TokenFile != "" {
 		return
 	}
 	report("listen", fmt.Sprintf("%q is not a loopback address: others could steer this process", s.Listen), fmt.Sprintf(`write "127.0.0.1:%s", or set tls and token_file beside it`, port))

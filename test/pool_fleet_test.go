@@ -257,6 +257,15 @@ func (f *fleet) wantRuns(n int, other map[string]int) {
 	}
 }
 
+// busy starts a hub and n workers, and is the worker that is held in job 1.
+func (f *fleet) busy(n int, pool string) (i int) {
+	f.t.Helper()
+	f.hold("1")
+	f.runs(n, pipeline{pool: pool})
+	f.hub.send("1\n")
+	return f.of(f.ran(1)[0].pid)
+}
+
 // of is the worker that has a process id.
 func (f *fleet) of(pid int) (i int) {
 	f.t.Helper()

@@ -162,10 +162,7 @@ func (f *fleet) busyDies() {
 }
 
 func (f *fleet) onlyOneDies() {
-	f.hold("1")
-	f.runs(1, pipeline{pool: "lease: 500ms"})
-	f.hub.send("1\n")
-	f.ran(1)
+	f.busy(1, "lease: 500ms")
 	f.kill(f.workers[0])
 	f.hub.says("not heard of any more")
 	f.join(1)
@@ -176,10 +173,7 @@ func (f *fleet) onlyOneDies() {
 }
 
 func (f *fleet) lostForGood() {
-	f.hold("1")
-	f.runs(1, pipeline{pool: "lease: 500ms, retries: 0"})
-	f.hub.send("1\n")
-	f.ran(1)
+	f.busy(1, "lease: 500ms, retries: 0")
 	f.join(1)
 	f.kill(f.workers[0])
 	f.eventually("a dead letter", func() bool { return len(f.letters()) == 1 })
@@ -192,10 +186,7 @@ func (f *fleet) lostForGood() {
 
 // lostAlone: there is no other worker to whom the lost job could be given.
 func (f *fleet) lostAlone() {
-	f.hold("1")
-	f.runs(1, pipeline{pool: "lease: 500ms, retries: 0"})
-	f.hub.send("1\n")
-	f.ran(1)
+	f.busy(1, "lease: 500ms, retries: 0")
 	f.kill(f.workers[0])
 	f.eventually("a dead letter", func() bool { return len(f.letters()) == 1 })
 	f.ends(0, 1, 0)
@@ -204,10 +195,7 @@ func (f *fleet) lostAlone() {
 }
 
 func (f *fleet) busyEnds() {
-	f.hold("1")
-	f.runs(1, pipeline{pool: "lease: 500ms, retries: 0"})
-	f.hub.send("1\n")
-	f.ran(1)
+	f.busy(1, "lease: 500ms, retries: 0")
 	w := f.workers[0]
 	w.signal(syscall.SIGTERM)
 	w.says("draining")
@@ -235,10 +223,7 @@ func (f *fleet) handsBack() {
 }
 
 func (f *fleet) endsBeforeOthers() {
-	f.hold("1")
-	f.runs(1, pipeline{pool: "retries: 0"})
-	f.hub.send("1\n")
-	f.ran(1)
+	f.busy(1, "retries: 0")
 	f.hub.send(numbers(2, 4))
 	f.shows(3, 1)
 	w := f.workers[0]
@@ -290,10 +275,7 @@ func (f *fleet) severalHubs() {
 
 func (f *fleet) longCut() {
 	f.proxied = true
-	f.hold("1")
-	f.runs(2, pipeline{pool: "lease: 500ms"})
-	f.hub.send("1\n")
-	cut := f.of(f.ran(1)[0].pid)
+	cut := f.busy(2, "lease: 500ms")
 	f.unplug(cut)
 	if second := f.of(f.ran(2)[1].pid); second == cut {
 		f.t.Error("the worker that is cut off got the job again")
@@ -329,10 +311,7 @@ func (f *fleet) allAtWork(from, workers int) {
 // shortCut: the worker keeps its job.
 func (f *fleet) shortCut() {
 	f.proxied = true
-	f.hold("1")
-	f.runs(2, pipeline{pool: "lease: 20s, retries: 0"})
-	f.hub.send("1\n")
-	cut := f.of(f.ran(1)[0].pid)
+	cut := f.busy(2, "lease: 20s, retries: 0")
 	f.unplug(cut)
 	f.release("1") // the answer finds no way
 	f.hub.says("not heard of any more")
@@ -378,10 +357,7 @@ func (f *fleet) slowLinks() {
 // lateAnswer: the first worker can't hear that nobody awaits its answer any more.
 func (f *fleet) lateAnswer() {
 	f.proxied = true
-	f.hold("1")
-	f.runs(2, pipeline{pool: "lease: 1h, timeout: 1s, retries: 5"})
-	f.hub.send("1\n")
-	first := f.of(f.ran(1)[0].pid)
+	first := f.busy(2, "lease: 1h, timeout: 1s, retries: 5")
 	f.unplug(first)
 	f.ran(2) // by the other, or by the first one's pull that is still open
 	f.release("1")

@@ -6,7 +6,6 @@ package cluster
 import (
 	"fmt"
 	"net"
-	"net/netip"
 	"strings"
 
 	"github.com/flowd-io/flowd/internal/tlsconf"
@@ -58,8 +57,7 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 		report("listen", fmt.Sprintf("%q is not an address", c.Listen), `write "127.0.0.1:`+Port+`"`)
 		return
 	}
-	ip, err := netip.ParseAddr(host)
-	if loopback := strings.EqualFold(host, "localhost") || err == nil && ip.Unmap().IsLoopback(); !loopback && c.Token.IsZero() {
+	if !tlsconf.Loopback(host) && c.Token.IsZero() {
 		report("listen", fmt.Sprintf("%q is not a loopback address: anyone could take jobs", c.Listen), fmt.Sprintf(`set token beside it (and tls, where others can listen in), or write "127.0.0.1:%s"`, port))
 	}
 }

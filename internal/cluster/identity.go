@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"sync"
 )
 
 // NewID is a name that no other process has.
@@ -16,23 +17,23 @@ func NewID() string {
 }
 
 // Name is this process for people.
-func Name() string {
+var Name = sync.OnceValue(func() string {
 	host, err := os.Hostname()
 	if err != nil {
 		host = "localhost"
 	}
 	return fmt.Sprintf("%s/%d", host, os.Getpid())
-}
+})
 
 // Version is the version of flowd in this process, with the revision where it was
 // built from a repository.
-func Version() string {
+var Version = sync.OnceValue(func() string {
 	version, revision, _ := Build()
 	if revision != "" {
 		version += " " + revision[:min(12, len(revision))]
 	}
 	return version
-}
+})
 
 // Build says of what this flowd was built: its version, and in a repository the
 // revision, and whether there were changes.

@@ -45,6 +45,20 @@ func JobsOf(pool, hub string, n int) string {
 // AllJobsOf are the subjects of a pool's jobs.
 func AllJobsOf(pool string) string { return jobPrefix + pool + ".*" }
 
+// What a hub is told.
+const (
+	Taken    = "taken"
+	Returned = "returned"
+	Answer   = "answer"
+	GetStage = "stage"
+)
+
+// WorkerHeader names the worker that an answer is from.
+const WorkerHeader = "Flowd-Worker"
+
+// HeaderRoom is for what goes along with a job or an answer, in bytes.
+const HeaderRoom = 512
+
 // ToHub is the subject of what a hub is told; "*" is all.
 func ToHub(hub, what string) string { return hubPrefix + hub + "." + what }
 
@@ -121,16 +135,9 @@ type Beat struct {
 	Name    string // host and process, for people
 	Version string
 	Slots   int           // 0: it leaves
-	Busy    []Busy        `json:",omitempty"`
+	Busy    int           // slots that have a job
 	Refused string        `json:",omitempty"` // why it takes nothing
 	Lease   time.Duration // since it was renewed, of the oldest
-}
-
-// Busy is a slot that has a job.
-type Busy struct {
-	Hub   string
-	ID    uint64
-	Since time.Time
 }
 
 // BeatEvery is how often the workers of a pool with a lease tell of themselves. One

@@ -44,11 +44,11 @@ func TestAJobIsTheSameOnTheOtherSide(t *testing.T) {
 	for i, body := range []string{`{"a":1}`, "", "\x00\xff"} {
 		b.AddFrom([]byte(body), from[i])
 	}
-	j, got := sent(t, pool.Messages(b))
+	j, got := sent(t, slices.Collect(b.All()))
 	if j.Hash != "h" || j.Try != (Try{Pool: 3, ID: math.MaxUint64, Try: 7}) {
 		t.Errorf("got %+v", j)
 	}
-	there, here := pool.Messages(got), pool.Messages(b)
+	there, here := slices.Collect(got.All()), slices.Collect(b.All())
 	if len(there) != len(here) {
 		t.Fatalf("%d messages", len(there))
 	}
@@ -72,7 +72,7 @@ func TestAJobIsTheSameOnTheOtherSide(t *testing.T) {
 func TestAJobWithoutABatchHasNone(t *testing.T) {
 	b := engine.NewBatch(1)
 	b.Add([]byte("x"))
-	_, got := sent(t, pool.Messages(b))
+	_, got := sent(t, slices.Collect(b.All()))
 	for m := range got.All() {
 		if o := m.Provenance(); o.Batch != nil || o.Err != nil || o.Input != "" || !o.ReceivedAt.IsZero() {
 			t.Errorf("got %+v", o)
@@ -96,8 +96,8 @@ func TestMetadataTravels(t *testing.T) {
 	for i := range 4 {
 		b.Add([]byte("x")).Meta = m.At(i / 2)
 	}
-	_, got := sent(t, pool.Messages(b))
-	there := pool.Messages(got)
+	_, got := sent(t, slices.Collect(b.All()))
+	there := slices.Collect(got.All())
 	for i, x := range there {
 		want := m.At(i / 2).Map()
 		if !reflect.DeepEqual(x.Meta.Map(), want) {
@@ -119,7 +119,7 @@ func TestMetadataTravels(t *testing.T) {
 func TestWhatMetadataMustNotHaveIsText(t *testing.T) {
 	b := engine.NewBatch(1)
 	b.Add(nil).Meta = engine.Meta{}.With("x", uint8(3)).With("d", time.Second)
-	_, got := sent(t, pool.Messages(b))
+	_, got := sent(t, slices.Collect(b.All()))
 	for m := range got.All() {
 		if text := fmt.Sprintf("%#v", m.Meta.Map()); text != `map[string]interface {}{"d":"1s", "x":"3"}` {
 			t.Error(text)
@@ -278,7 +278,7 @@ func TestDeepValuesAreRefused(t *testing.T) {
 	}
 	b := engine.NewBatch(1)
 	b.Add(nil).Meta = engine.Meta{}.With("deep", v)
-	j, err := DecodeJob((&Job{}).Encode(Pack(pool.Messages(b))))
+	j, err := DecodeJob((&Job{}).Encode(Pack(slices.Collect(b.All()))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -292,7 +292,7 @@ func jobSeeds() (all [][]byte) {
 	b := engine.NewBatch(2)
 	b.AddFrom([]byte(`{"a":1}`), engine.Provenance{Input: "in", ReceivedAt: at, BatchKey: "1", Batch: &engine.Likeness{Batcher: "b", Window: &engine.Window{Start: at}}}).Meta = engine.Meta{}.With("a", []any{1, 0.5, "x", map[string]any{"t": at}}).Own().With("b", []byte("x"))
 	b.AddFrom(nil, engine.Provenance{Err: engine.Errorf(engine.Late, "late"), Batch: &engine.Likeness{}})
-	for _, of := range [][]*engine.Message{nil, pool.Messages(b)} {
+	for _, of := range [][]*engine.Message{nil, slices.Collect(b.All())} {
 		all = append(all, (&Job{Hash: "h", Try: Try{Pool: 1, ID: 2, Try: 3}}).Encode(Pack(of)))
 	}
 	return all
@@ -316,7 +316,7 @@ func FuzzDecodeJob(f *testing.F) {
 			return
 		}
 		// What is read is written so that it is read again.
-		again, err := DecodeJob((&Job{}).Encode(Pack(pool.Messages(b))))
+		again, err := DecodeJob((&Job{}).Encode(Pack(slices.Collect(b.All()))))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -71,16 +71,6 @@ func (h *Hub) Hold(ctx context.Context, log *slog.Logger) (release func(), err e
 	}), nil
 }
 
-// Addr is where the hub listens, or "".
-func (h *Hub) Addr() string {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.srv == nil || h.srv.Addr() == nil {
-		return ""
-	}
-	return h.srv.Addr().String()
-}
-
 func (h *Hub) start(ctx context.Context) (err error) {
 	options := []nats.Option{nats.DisconnectErrHandler(h.disconnected), nats.ReconnectHandler(h.reconnected), nats.ReconnectBufSize(64 << 20)}
 	to := natsconn.Target{URL: "nats://127.0.0.1"}
@@ -230,7 +220,7 @@ func (h *Hub) all() []*remote {
 	return slices.DeleteFunc(slices.Clone(h.pools), func(r *remote) bool { return r == nil })
 }
 
-// pool is a pool by its index, or nil.
+// poolAt is a pool by its index, or nil.
 func (h *Hub) poolAt(i int) *remote {
 	h.poolsMu.RLock()
 	defer h.poolsMu.RUnlock()

@@ -192,8 +192,8 @@ func TestWorkersAnswer(t *testing.T) {
 		_, end := call(s.pool, fmt.Sprintf("a%03d", i))
 		ends = append(ends, end)
 	}
-	s.work(s.hub.Addr(), 2)
-	s.work(s.hub.Addr(), 3)
+	s.work(s.hub.srv.Addr().String(), 2)
+	s.work(s.hub.srv.Addr().String(), 3)
 	for i, end := range ends {
 		want(t, end, fmt.Sprintf("A%03d", i))
 	}
@@ -208,7 +208,7 @@ func TestWorkersAnswer(t *testing.T) {
 func TestAWrongTokenIsRefused(t *testing.T) {
 	s := newSite(t, cluster.Config{Token: schema.NewSecret("hush")}, pool.Policy{})
 	for _, token := range []string{"", "other-secret"} {
-		err := worker.Run(t.Context(), t.Context(), worker.Config{Join: []natsconn.Target{{URL: s.hub.Addr(), Token: token}}, Pools: []string{"p"}, Slots: 1, Log: slog.New(slog.DiscardHandler)})
+		err := worker.Run(t.Context(), t.Context(), worker.Config{Join: []natsconn.Target{{URL: s.hub.srv.Addr().String(), Token: token}}, Pools: []string{"p"}, Slots: 1, Log: slog.New(slog.DiscardHandler)})
 		if err == nil || !strings.Contains(err.Error(), "refuses this worker") || strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "hush") {
 			t.Errorf("got %v", err)
 		}
@@ -218,11 +218,11 @@ func TestAWrongTokenIsRefused(t *testing.T) {
 func TestAJobThatIsHandedBackGoesToAnother(t *testing.T) {
 	s := newSite(t, cluster.Config{}, pool.Policy{Retries: 0})
 	opens := holdUp(t, "back")
-	_, kill := s.work(s.hub.Addr(), 1)
+	_, kill := s.work(s.hub.srv.Addr().String(), 1)
 	_, end := call(s.pool, "back")
 	comes(t, "back")
 	kill()
-	s.work(s.hub.Addr(), 1)
+	s.work(s.hub.srv.Addr().String(), 1)
 	comes(t, "back")
 	opens()
 	want(t, end, "BACK")
@@ -232,7 +232,7 @@ func TestAJobThatIsHandedBackGoesToAnother(t *testing.T) {
 func TestAWorkerThatStopsFinishes(t *testing.T) {
 	s := newSite(t, cluster.Config{}, pool.Policy{})
 	opens := holdUp(t, "last")
-	stop, _ := s.work(s.hub.Addr(), 1)
+	stop, _ := s.work(s.hub.srv.Addr().String(), 1)
 	_, end := call(s.pool, "last")
 	_, other := call(s.pool, "other")
 	comes(t, "last")
@@ -241,7 +241,7 @@ func TestAWorkerThatStopsFinishes(t *testing.T) {
 	opens()
 	<-stopped
 	want(t, end, "LAST")
-	s.work(s.hub.Addr(), 1)
+	s.work(s.hub.srv.Addr().String(), 1)
 	want(t, other, "OTHER")
 	s.wantNothingLeft()
 }
@@ -300,7 +300,7 @@ func (w *wire) cut() {
 
 func TestAWorkerWhoseConnectionIsCutAnswers(t *testing.T) {
 	s := newSite(t, cluster.Config{}, pool.Policy{Retries: -1, RetryOn: pool.Reasons})
-	w := newWire(t, s.hub.Addr())
+	w := newWire(t, s.hub.srv.Addr().String())
 	opens := holdUp(t, "cut")
 	s.work(w.Addr().String(), 1)
 	for range 3 {
@@ -318,7 +318,7 @@ func TestAWorkerWhoseConnectionIsCutAnswers(t *testing.T) {
 func TestAHubThatClosesEndsItsCalls(t *testing.T) {
 	s := newSite(t, cluster.Config{}, pool.Policy{})
 	opens := holdUp(t, "busy")
-	stop, _ := s.work(s.hub.Addr(), 1)
+	stop, _ := s.work(s.hub.srv.Addr().String(), 1)
 	_, busy := call(s.pool, "busy")
 	comes(t, "busy")
 	_, waits := call(s.pool, "waits")
@@ -333,7 +333,7 @@ func TestAHubThatClosesEndsItsCalls(t *testing.T) {
 
 func TestAWorkerGoesOnWithANewHub(t *testing.T) {
 	s := newSite(t, cluster.Config{}, pool.Policy{})
-	addr := s.hub.Addr()
+	addr := s.hub.srv.Addr().String()
 	s.work(addr, 1)
 	_, first := call(s.pool, "first")
 	want(t, first, "FIRST")
@@ -362,7 +362,7 @@ func TestPoolsOfOneNameDoNotDisturbEachOther(t *testing.T) {
 	}
 	s.pool = other
 	want(t, mine, "closed")
-	s.work(s.hub.Addr(), 1)
+	s.work(s.hub.srv.Addr().String(), 1)
 	want(t, theirs, "THEIRS")
 	s.wantNothingLeft()
 }
@@ -381,7 +381,7 @@ func TestTriesThatCrossAreNotLost(t *testing.T) {
 		t.Errorf("the present try is not remembered: %+v", p)
 	}
 	r.mu.Unlock()
-	s.work(s.hub.Addr(), 1)
+	s.work(s.hub.srv.Addr().String(), 1)
 	want(t, end, "X")
 	gone, end := call(s.pool, "gone")
 	s.pool.Cancel(gone, errors.New("enough"))
@@ -398,7 +398,7 @@ func TestATryThatIsCancelledLeavesTheQueue(t *testing.T) {
 	s.wantNothingLeft()
 	opens := holdUp(t, "running")
 	defer opens()
-	s.work(s.hub.Addr(), 1)
+	s.work(s.hub.srv.Addr().String(), 1)
 	c, end = call(s.pool, "running")
 	comes(t, "running")
 	s.pool.Cancel(c, errors.New("enough"))
@@ -417,7 +417,7 @@ func TestWhatIsTooLargeIsRejected(t *testing.T) {
 
 func TestGarbageIsDropped(t *testing.T) {
 	s := newSite(t, cluster.Config{}, pool.Policy{})
-	nc, err := nats.Connect("nats://" + s.hub.Addr())
+	nc, err := nats.Connect("nats://" + s.hub.srv.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -433,7 +433,7 @@ func TestGarbageIsDropped(t *testing.T) {
 	if err := nc.FlushTimeout(time.Minute); err != nil {
 		t.Fatal(err)
 	}
-	s.work(s.hub.Addr(), 1)
+	s.work(s.hub.srv.Addr().String(), 1)
 	_, end := call(s.pool, "x")
 	want(t, end, "X")
 	// What workers may not do.
@@ -447,7 +447,7 @@ func TestGarbageIsDropped(t *testing.T) {
 			t.Errorf("%s: %v", subject, err)
 		}
 	}
-	if _, err := worker.List(t.Context(), natsconn.Target{URL: s.hub.Addr()}); err != nil {
+	if _, err := worker.List(t.Context(), natsconn.Target{URL: s.hub.srv.Addr().String()}); err != nil {
 		t.Error(err)
 	}
 }

@@ -72,23 +72,27 @@ func (h *Hub) stage(msg *nats.Msg) {
 // told takes what workers tell this hub, in the order in which each of them does.
 func (h *Hub) told(msg *nats.Msg) {
 	switch msg.Subject[strings.LastIndexByte(msg.Subject, '.')+1:] {
-	case "taken":
+	case cluster.Taken:
 		h.taken(msg)
-	case "returned":
+	case cluster.Returned:
 		h.returned(msg)
-	case "answer":
+	case cluster.Answer:
 		h.answer(msg)
-	case "stage":
+	case cluster.GetStage:
 		h.stage(msg)
 	}
 }
 
-func (h *Hub) taken(msg *nats.Msg) {
-	var t cluster.Try
+// about is the try that a worker tells of, and its pool: nil where there is none.
+func (h *Hub) about(msg *nats.Msg) (t cluster.Try, r *remote) {
 	if json.Unmarshal(msg.Data, &t) != nil {
-		return
+		return t, nil
 	}
-	r := h.poolAt(t.Pool)
+	return t, h.poolAt(t.Pool)
+}
+
+func (h *Hub) taken(msg *nats.Msg) {
+	t, r := h.about(msg)
 	awaited := r != nil && r.pool.Taken(t.ID, t.Try)
 	switch {
 	case awaited:
@@ -111,18 +115,14 @@ func (r *remote) takenBy(t cluster.Try) {
 }
 
 func (h *Hub) returned(msg *nats.Msg) {
-	var t cluster.Try
-	if json.Unmarshal(msg.Data, &t) != nil {
-		return
-	}
-	if r := h.poolAt(t.Pool); r != nil {
+	if t, r := h.about(msg); r != nil {
 		r.pool.Returned(t.ID, t.Try)
 	}
 }
 
 // answer takes what came of a try, and confirms that, also where nobody awaits it.
 func (h *Hub) answer(msg *nats.Msg) {
-	worker := msg.Header.Get("Flowd-Worker")
+	worker := msg.Header.Get(cluster.WorkerHeader)
 	t, result, failure, err := cluster.DecodeAnswer(msg.Data, worker)
 	if err != nil {
 		h.log.Warn("an answer of a worker can't be read", "worker", worker, "err", err)
@@ -250,7 +250,7 @@ func (r *remote) state() cluster.PoolState {
 	defer r.mu.Unlock()
 	for _, m := range r.members {
 		s.Members = append(s.Members, cluster.Member{
-			Worker: m.Worker, Name: m.Name, Version: m.Version, Slots: m.Slots, Busy: len(m.Busy),
+			Worker: m.Worker, Name: m.Name, Version: m.Version, Slots: m.Slots, Busy: m.Busy,
 			LeaseAge: m.Lease, Heard: time.Since(m.heard), Refused: m.Refused,
 		})
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -88,7 +89,7 @@ func (r *remote) restore(lost bool) {
 		r.mu.Lock()
 		over := r.closed
 		if err == nil {
-			lost = lost || made != r.made
+			lost = lost || !made.Equal(r.made)
 			r.made = made
 		}
 		r.mu.Unlock()
@@ -144,7 +145,7 @@ func (r *remote) silent(ctx context.Context, subject string) bool {
 	if hub == r.hub.id {
 		return false
 	}
-	_, err := r.nc.RequestWithContext(ctx, cluster.ToHub(hub, "stage"), nil)
+	_, err := r.nc.RequestWithContext(ctx, cluster.ToHub(hub, cluster.GetStage), nil)
 	return errors.Is(err, nats.ErrNoResponders)
 }
 
@@ -168,15 +169,15 @@ func (r *remote) Launch(c *pool.Call, try int) {
 		return
 	}
 	if c.Data == nil {
-		c.Data = cluster.Pack(pool.Messages(c.Jobs))
+		c.Data = cluster.Pack(slices.Collect(c.Jobs.All()))
 	}
 	packed := c.Data.([]byte)
 	r.sent[c.ID] = &parcel{call: c, try: try}
 	r.mu.Unlock()
 	job := cluster.Job{Hash: r.hash, Try: cluster.Try{Pool: r.index, ID: c.ID, Try: try}}
 	data := job.Encode(packed)
-	if most := r.nc.MaxPayload(); int64(len(data)) > most-headerRoom {
-		r.pool.Cancel(c, engine.Errorf(engine.Rejected, "pool %s: the job has %d bytes with its metadata, and the cluster carries %d (raise %s)", r.name, len(data), most-headerRoom, r.raise()))
+	if most := r.nc.MaxPayload(); int64(len(data)) > most-cluster.HeaderRoom {
+		r.pool.Cancel(c, engine.Errorf(engine.Rejected, "pool %s: the job has %d bytes with its metadata, and the cluster carries %d (raise %s)", r.name, len(data), most-cluster.HeaderRoom, r.raise()))
 		return
 	}
 	msg := &nats.Msg{Subject: cluster.JobsOf(r.name, r.hub.id, r.index), Data: data, Header: nats.Header{tryHeader: {
@@ -186,9 +187,6 @@ func (r *remote) Launch(c *pool.Call, try int) {
 		r.notStored(job.Try, err)
 	}
 }
-
-// headerRoom is for what JetStream adds to a job, in bytes.
-const headerRoom = 512
 
 // raise says where more than the cluster carries is allowed.
 func (r *remote) raise() string {

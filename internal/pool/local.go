@@ -3,6 +3,7 @@ package pool
 import (
 	"context"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -61,7 +62,7 @@ func (l *Local) pump() {
 
 func (l *Local) work(ctx context.Context, t task, r *run) {
 	if l.pool.Taken(t.c.ID, t.try) {
-		result, err := Run(ctx, l.steps, Messages(t.c.Jobs))
+		result, err := Run(ctx, l.steps, slices.Collect(t.c.Jobs.All()))
 		l.pool.Answer(t.c.ID, t.try, result, err)
 	}
 	r.cancel(nil)
@@ -99,15 +100,6 @@ func (l *Local) Revoke(c *Call, try int) {
 			l.pump()
 		}
 	})
-}
-
-// Messages are the messages of a job.
-func Messages(jobs *engine.Batch) []*engine.Message {
-	all := make([]*engine.Message, 0, jobs.Len())
-	for m := range jobs.All() {
-		all = append(all, m)
-	}
-	return all
 }
 
 // Run runs steps over copies of messages. A panic that the steps let through is an

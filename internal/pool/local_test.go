@@ -3,6 +3,7 @@ package pool
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -145,7 +146,7 @@ func TestRunSaysThatItWasCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(ErrRevoked)
 	steps := engine.NewRunner(engine.ProcessorFunc(func(context.Context, *engine.Message) error { return nil }))
-	if r, err := Run(ctx, steps, Messages(jobsOf("a"))); r != nil || !errors.Is(err, context.Canceled) {
+	if r, err := Run(ctx, steps, slices.Collect(jobsOf("a").All())); r != nil || !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, %v", r, err)
 	}
 }

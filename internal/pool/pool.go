@@ -210,7 +210,7 @@ func (p *Pool) Answer(id uint64, try int, r *Result, err error) {
 		p.mu.Unlock()
 		return
 	}
-	if failure != nil && p.asked(Failed) && p.again(c, Failed) {
+	if failure != nil && p.again(c, Failed) {
 		c.taken = false
 		c.try++
 		c.stop()
@@ -272,12 +272,10 @@ func (p *Pool) expired(c *Call, clock int) {
 	}
 }
 
-func (p *Pool) asked(reason string) bool { return slices.Contains(p.RetryOn, reason) }
-
 // again says whether there is another try, and counts the one that failed.
 func (p *Pool) again(c *Call, reason string) bool {
 	c.failed++
-	return p.asked(reason) && (p.Retries < 0 || c.failed <= p.Retries)
+	return slices.Contains(p.RetryOn, reason) && (p.Retries < 0 || c.failed <= p.Retries)
 }
 
 func tries(c *Call) string {

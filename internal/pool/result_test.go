@@ -72,10 +72,10 @@ func edit(b *engine.Batch) error {
 func through(t *testing.T, b *engine.Batch, steps ...engine.Processor) string {
 	t.Helper()
 	taken := engine.NewRunner(do(func(b *engine.Batch) error {
-		of := Messages(b)
+		of := slices.Collect(b.All())
 		jobs := inner.Copy(of)
 		inner.Freeze(jobs)
-		r, err := Run(t.Context(), engine.NewRunner(steps...), Messages(jobs))
+		r, err := Run(t.Context(), engine.NewRunner(steps...), slices.Collect(jobs.All()))
 		if err != nil {
 			return err
 		}
@@ -153,7 +153,7 @@ func dropEmpty(b *engine.Batch) error {
 }
 
 func moveFirstBack(b *engine.Batch) error {
-	all := Messages(b)
+	all := slices.Collect(b.All())
 	b.Order(slices.Values(append(all[1:], all[0])))
 	return nil
 }
@@ -214,14 +214,14 @@ func TestAPartWithTheWholeBodyIsCarried(t *testing.T) {
 		}
 		return nil
 	})
-	of := Messages(jobsOf("all"))
+	of := slices.Collect(jobsOf("all").All())
 	r, err := Run(t.Context(), engine.NewRunner(whole), of)
 	if err != nil || len(r.Made) != 2 || !r.Made[0].SameBody {
 		t.Fatalf("got %+v, %v", r, err)
 	}
 	r.Made[0].Body = nil // as it travels
 	b := jobsOf("all")
-	if err := engine.NewRunner(do(func(b *engine.Batch) error { r.All(b, Messages(b)); return nil })).Run(t.Context(), b); err != nil {
+	if err := engine.NewRunner(do(func(b *engine.Batch) error { r.All(b, slices.Collect(b.All())); return nil })).Run(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
 	if got := shown(b); got != "all | more" {
@@ -242,7 +242,7 @@ func TestOneMessageComesBack(t *testing.T) {
 	} {
 		b := jobsOf(r.in)
 		err := engine.NewRunner(do(func(b *engine.Batch) error {
-			of := Messages(b)
+			of := slices.Collect(b.All())
 			got, err := Run(t.Context(), engine.NewRunner(splitAt(","), do(edit)), of)
 			if err != nil {
 				return err

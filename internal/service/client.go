@@ -11,7 +11,6 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strings"
 	"syscall"
@@ -73,15 +72,10 @@ func parseAddr(addr string) (url.URL, error) {
 	if host == "" {
 		host = "127.0.0.1"
 	}
-	if scheme == "http" && !localName(host) {
+	if scheme == "http" && !tlsconf.Loopback(host) {
 		return url.URL{}, fmt.Errorf("the token would be sent to %s in clear text (write https://%s)", host, net.JoinHostPort(host, port))
 	}
 	return url.URL{Scheme: scheme, Host: net.JoinHostPort(host, port)}, nil
-}
-
-func localName(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return strings.EqualFold(host, "localhost") || err == nil && ip.Unmap().IsLoopback()
 }
 
 func clientToken(file, port string) (token, error) {

@@ -25,8 +25,7 @@ type member struct {
 	log   *slog.Logger
 	id    string
 	stop  context.Context // ends when no more jobs are to be taken
-	down  *nats.Subscription
-	late  sync.WaitGroup // answers that their hub has not confirmed yet
+	late  sync.WaitGroup  // answers that their hub has not confirmed yet
 
 	unconfirmed chan struct{} // has room for as many of them as there may be
 
@@ -73,8 +72,8 @@ func newMember(l *link, pool string, c Config) *member {
 }
 
 // run takes part until stop ends. An error says that the first hub has refused.
-func (m *member) run(stop, kill context.Context) (err error) {
-	if m.down, err = m.link.nc.Subscribe(cluster.DownOf(m.pool), m.told); err != nil {
+func (m *member) run(stop, kill context.Context) error {
+	if _, err := m.link.nc.Subscribe(cluster.DownOf(m.pool), m.told); err != nil {
 		return err
 	}
 	m.stop = stop
@@ -272,7 +271,7 @@ func (m *member) stageOf(ctx context.Context, hub, hash string) (*stage, error) 
 	if s == nil {
 		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 		defer cancel()
-		msg, err := m.link.nc.RequestWithContext(ctx, cluster.ToHub(hub, "stage"), []byte(hash))
+		msg, err := m.link.nc.RequestWithContext(ctx, cluster.ToHub(hub, cluster.GetStage), []byte(hash))
 		if err != nil || len(msg.Data) == 0 {
 			return nil, fmt.Errorf("the hub does not give the pool's configuration: %w", cmp.Or(err, errGone))
 		}
@@ -333,11 +332,10 @@ func (m *member) tell() {
 	if len(m.running) > 0 {
 		b.Lease = time.Since(m.renewed)
 	}
-	for k, j := range m.running {
-		if j.done {
-			continue
+	for _, j := range m.running {
+		if !j.done {
+			b.Busy++
 		}
-		b.Busy = append(b.Busy, cluster.Busy{Hub: k.hub, ID: k.try.ID, Since: j.since})
 	}
 	m.mu.Unlock()
 	m.beat(b)

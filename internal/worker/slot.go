@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,7 +21,6 @@ type job struct {
 	m      *member
 	hub    string
 	msg    *nats.Msg
-	since  time.Time
 	cancel context.CancelCauseFunc
 
 	done    bool // and answered, but not confirmed; guarded by member.mu
@@ -38,11 +38,7 @@ const (
 
 func (j *job) ack(what string) { _ = j.m.link.nc.Publish(j.msg.Reply, []byte(what)) } // one that is lost comes with the lease
 
-func (j *job) key() key {
-	t := j.Try
-	t.Worker = ""
-	return key{j.hub, t}
-}
+func (j *job) key() key { return key{j.hub, j.Try} }
 
 // revoke stops the job without an answer.
 func (j *job) revoke() {
@@ -54,11 +50,14 @@ func (j *job) revoke() {
 }
 
 // tell says something about the job to its hub.
-func (j *job) tell(what string) {
+func (j *job) tell(what string) { _ = j.m.link.nc.Publish(cluster.ToHub(j.hub, what), j.named()) }
+
+// named names the try, and this worker.
+func (j *job) named() []byte {
 	t := j.Try
 	t.Worker = j.m.id
 	text, _ := json.Marshal(t)
-	_ = j.m.link.nc.Publish(cluster.ToHub(j.hub, what), text)
+	return text
 }
 
 // pullFor is how long one pull waits at the server.
@@ -172,7 +171,7 @@ func (m *member) work(msg *nats.Msg) {
 		m.pauses(m.stop, nil)
 		return
 	}
-	j := &job{Job: decoded, m: m, hub: cluster.HubOf(msg.Subject), msg: msg, since: time.Now(), cancel: cancel, revoked: make(chan struct{})}
+	j := &job{Job: decoded, m: m, hub: cluster.HubOf(msg.Subject), msg: msg, cancel: cancel, revoked: make(chan struct{})}
 	m.mu.Lock()
 	m.running[j.key()] = j
 	m.mu.Unlock()
@@ -182,7 +181,7 @@ func (m *member) work(msg *nats.Msg) {
 	back := make(chan struct{})
 	var s *stage
 	if s, err = m.stageOf(ctx, j.hub, j.Hash); err != nil {
-		j.tell("returned")
+		j.tell(cluster.Returned)
 		j.ack(handedBack)
 		m.forget(j)
 		if !m.isRefused() {
@@ -217,15 +216,12 @@ func (m *member) work(msg *nats.Msg) {
 // no more: only the hub knows.
 func (j *job) begins(ctx context.Context) bool {
 	if about, err := j.msg.Metadata(); err == nil && about.NumDelivered == 1 {
-		j.tell("taken")
+		j.tell(cluster.Taken)
 		return true
 	}
 	ctx, cancel := context.WithTimeout(ctx, confirmWithin)
 	defer cancel()
-	t := j.Try
-	t.Worker = j.m.id
-	text, _ := json.Marshal(t)
-	answer, err := j.m.link.nc.RequestWithContext(ctx, cluster.ToHub(j.hub, "taken"), text)
+	answer, err := j.m.link.nc.RequestWithContext(ctx, cluster.ToHub(j.hub, cluster.Taken), j.named())
 	if err == nil && string(answer.Data) == cluster.Awaited {
 		return true
 	}
@@ -266,15 +262,15 @@ func (j *job) run(ctx context.Context, s *stage) {
 		return
 	case errHandedBack:
 		if err != nil || ended(result) {
-			j.tell("returned")
+			j.tell(cluster.Returned)
 			j.ack(handedBack)
 			j.m.forget(j)
 			return
 		}
 	}
 	answer := cluster.EncodeAnswer(j.Try, result, err)
-	if most := j.m.link.nc.MaxPayload(); most > 0 && int64(len(answer)) > most-512 {
-		err = engine.Errorf(engine.Rejected, "the answer has %d bytes with its metadata, and the cluster carries %d (raise service.cluster.max_payload of the hub)", len(answer), most-512)
+	if most := j.m.link.nc.MaxPayload(); most > 0 && int64(len(answer)) > most-cluster.HeaderRoom {
+		err = engine.Errorf(engine.Rejected, "the answer has %d bytes with its metadata, and the cluster carries %d (raise service.cluster.max_payload of the hub)", len(answer), most-cluster.HeaderRoom)
 		answer = cluster.EncodeAnswer(j.Try, nil, err)
 	}
 	j.m.unconfirmed <- struct{}{}
@@ -302,7 +298,7 @@ func (j *job) result(ctx context.Context, s *stage) (*pool.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return pool.Run(ctx, s.steps.Runner, pool.Messages(b))
+	return pool.Run(ctx, s.steps.Runner, slices.Collect(b.All()))
 }
 
 const (
@@ -346,7 +342,7 @@ func (j *job) answer(answer []byte) {
 func (j *job) send(answer []byte) error {
 	ctx, cancel := context.WithTimeout(context.Background(), confirmWithin)
 	defer cancel()
-	msg := &nats.Msg{Subject: cluster.ToHub(j.hub, "answer"), Data: answer, Header: nats.Header{"Flowd-Worker": {cluster.Name()}}}
+	msg := &nats.Msg{Subject: cluster.ToHub(j.hub, cluster.Answer), Data: answer, Header: nats.Header{cluster.WorkerHeader: {cluster.Name()}}}
 	if _, err := j.m.link.nc.RequestMsgWithContext(ctx, msg); err != nil {
 		return err
 	}

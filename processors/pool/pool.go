@@ -209,10 +209,7 @@ func (s *step) Close(ctx context.Context) error {
 
 // Process hands messages to the pool. Where they can't park it waits for them.
 func (s *step) Process(ctx context.Context, b *engine.Batch) error {
-	var of []*engine.Message
-	for m := range b.All() {
-		of = append(of, m)
-	}
+	of := slices.Collect(b.All())
 	switch {
 	case len(of) == 0:
 	case s.whole:

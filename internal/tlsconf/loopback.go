@@ -1,0 +1,13 @@
+package tlsconf
+
+import (
+	"net/netip"
+	"strings"
+)
+
+// Loopback says whether a host is reached from this machine alone, so that nobody
+// can listen in: localhost, or an address of the loopback interface.
+func Loopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && ip.Unmap().IsLoopback()
+}
