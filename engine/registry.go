@@ -76,7 +76,7 @@ type Env struct {
 
 // Register adds a plugin. defaults is its default configuration and, through
 // its field tags, also its decoder, lint rules, schema and docs; build makes an
-// instance without any I/O. It panics when the name is taken.
+// instance without any I/O. It panics when the name is taken or a tag makes no sense.
 func Register[T, C any](r *Registry[T], name, doc string, defaults C, build func(C, Env) (T, error)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

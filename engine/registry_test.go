@@ -1,6 +1,10 @@
 package engine
 
-import "testing"
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
 
 func TestOnlyForgetsAllOthers(t *testing.T) {
 	words := map[string]string{"old": "write `a`"}
@@ -34,4 +38,16 @@ func TestOnlyOfARegistryWithoutWords(t *testing.T) {
 	if err := r.Only(nil, "why"); err != nil || r.Remedy("a") != "why" {
 		t.Errorf("got %v, %q", err, r.Remedy("a"))
 	}
+}
+
+func TestABadTagFailsWhereAPluginIsRegistered(t *testing.T) {
+	defer func() {
+		if got := fmt.Sprint(recover()); !strings.Contains(got, `.Size: unknown check "minimum=1"`) {
+			t.Errorf("panic is %q", got)
+		}
+	}()
+	type config = struct {
+		Size int `yaml:"size" check:"minimum=1"`
+	}
+	Register(newRegistry[Processor]("processor", nil), "a", "Does nothing.", config{}, func(config, Env) (Processor, error) { return nil, nil })
 }

@@ -397,7 +397,10 @@ func TestOfRefusesMistakes(t *testing.T) {
 		}{}, "a choice is between pointers"},
 		{"a type that no text gives", struct {
 			A chan int `yaml:"a"`
-		}{}, "can't be configuration"},
+		}{}, ".A: chan int can't be configuration"},
+		{"a type inside another that no text gives", struct {
+			A []map[int]string `yaml:"a"`
+		}{}, ".A: map[int]string: a mapping's keys are strings"},
 		{"nothing", nil, "Of(nil)"},
 	}
 	for _, test := range tests {
@@ -407,7 +410,7 @@ func TestOfRefusesMistakes(t *testing.T) {
 					t.Errorf("panic is %q, want %q in it", got, test.want)
 				}
 			}()
-			schema.Of(test.defaults).New()
+			schema.Of(test.defaults)
 		})
 	}
 }

@@ -44,25 +44,27 @@ type inlined struct {
 	embedded bool // its methods are promoted
 }
 
-func (d describer) record(rt reflect.Type) fields {
+func (d *describer) record(rt reflect.Type) fields {
 	fs := fields{by: map[string]*field{}}
 	d.collect(&fs, rt, nil)
 	return fs
 }
 
 // collect adds the fields of a struct that stands at index in the outermost one.
-func (d describer) collect(fs *fields, rt reflect.Type, index []int) {
+func (d *describer) collect(fs *fields, rt reflect.Type, index []int) {
 	for i := range rt.NumField() {
 		sf := rt.Field(i)
 		tag, tagged := sf.Tag.Lookup("yaml")
 		if tag == "-" || !sf.IsExported() && !tagged {
 			continue
 		}
-		bad := func(why string) { panic(fmt.Sprintf("schema: %v.%s: %s", rt, sf.Name, why)) }
+		place := rt.String() + "." + sf.Name + ": "
+		bad := func(why string) { panic("schema: " + place + why) }
 		if !tagged {
 			bad(`has no yaml tag; yaml:"-" leaves it out`)
 		}
 		at := append(append([]int(nil), index...), i)
+		d.field = place
 		name, options, _ := strings.Cut(tag, ",")
 		switch options {
 		case "inline":

@@ -61,30 +61,33 @@ var shapes = struct {
 func describe(rt reflect.Type) *shape {
 	shapes.mu.Lock()
 	defer shapes.mu.Unlock()
-	fresh := describer{}
-	s := fresh.describe(rt)
-	maps.Copy(shapes.by, fresh) // not reached with a bad type
+	d := describer{fresh: map[reflect.Type]*shape{}}
+	s := d.describe(rt)
+	maps.Copy(shapes.by, d.fresh) // not reached with a bad type
 	return s
 }
 
 // describer holds the types under description, so that recursion ends.
-type describer map[reflect.Type]*shape
+type describer struct {
+	fresh map[reflect.Type]*shape
+	field string // whose type is being described, for messages: "pkg.Config.Field: "
+}
 
-func (d describer) describe(rt reflect.Type) *shape {
+func (d *describer) describe(rt reflect.Type) *shape {
 	if s := shapes.by[rt]; s != nil {
 		return s
 	}
-	if s := d[rt]; s != nil {
+	if s := d.fresh[rt]; s != nil {
 		return s
 	}
-	s := &shape{rt: rt, kind: kindOf(rt)}
-	d[rt] = s
+	s := &shape{rt: rt, kind: d.kindOf(rt)}
+	d.fresh[rt] = s
 	switch s.kind {
 	case pointerKind, listKind:
 		s.elem = d.describe(rt.Elem())
 	case mapKind:
 		if rt.Key().Kind() != reflect.String {
-			panic(fmt.Sprintf("schema: %v: a mapping's keys are strings", rt))
+			panic(fmt.Sprintf("schema: %s%v: a mapping's keys are strings", d.field, rt))
 		}
 		s.elem = d.describe(rt.Elem())
 	case orderedKind:
@@ -95,7 +98,7 @@ func (d describer) describe(rt reflect.Type) *shape {
 	return s
 }
 
-func kindOf(rt reflect.Type) kind {
+func (d *describer) kindOf(rt reflect.Type) kind {
 	switch {
 	case rt == nodeType:
 		return rawKind
@@ -132,7 +135,7 @@ func kindOf(rt reflect.Type) kind {
 	case reflect.Struct:
 		return recordKind
 	}
-	panic(fmt.Sprintf("schema: %v can't be configuration", rt))
+	panic(fmt.Sprintf("schema: %s%v can't be configuration", d.field, rt))
 }
 
 // leaf is the shape of the scalars in s.
