@@ -155,10 +155,10 @@ func (r *blocks) take(body []byte, next int, broken *engine.Error) (Record, bool
 	var rec Record
 	ok := true
 	switch {
+	case length > int64(r.max):
+		rec = cut(body, length, r.max, broken)
 	case broken != nil:
 		rec = Record{Body: body, Err: broken}
-	case length > int64(r.max):
-		rec = Record{Body: body, Err: tooLong(length, r.max)}
 	default:
 		rec, ok = r.split.record(body)
 	}

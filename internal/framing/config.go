@@ -12,7 +12,7 @@ import (
 // with [Defaults].
 type Config struct {
 	Framing   Framing     `yaml:"framing" doc:"How records lie in the stream; lines by default."`
-	MaxRecord schema.Size `yaml:"max_record" check:"min=1" doc:"Largest record. A larger one is a failed message of class decode, the stream goes on behind it."`
+	MaxRecord schema.Size `yaml:"max_record" check:"min=1" doc:"Largest record. A larger one is a failed message of class decode with the beginning of the record, marked by the metadata truncated and original_size; the stream goes on behind it."`
 }
 
 // Defaults are the defaults of Config.

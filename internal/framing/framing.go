@@ -38,7 +38,8 @@ type Place struct {
 type Record struct {
 	Body []byte
 	Line int           // the line at which it begins, from 1; where lines mean nothing, its number
-	Err  *engine.Error // why it is no good; Body is then its head
+	Err  *engine.Error // why it is no good
+	Size int64         // of the whole record in bytes, where Body is only its beginning; else 0
 
 	// Meta, if set, is the metadata that the record brings, on top of or
 	// instead of that of the stream.
@@ -53,11 +54,21 @@ func (r *Record) AddTo(b *engine.Batch, base engine.Meta) *engine.Message {
 	if r.Meta != nil {
 		m.Meta = r.Meta(m.Meta)
 	}
+	if r.Size > 0 {
+		m.Meta = m.Meta.With(truncated, true).With(originalSize, int(r.Size))
+	}
 	if r.Err != nil {
 		m.Fail(r.Err)
 	}
 	return m
 }
+
+// The metadata of a message that is only the beginning of its record, so that
+// nobody takes its dead letter for the whole.
+const (
+	truncated    = "truncated"
+	originalSize = "original_size" // in bytes
+)
 
 // Fill adds records to b until it is full or the stream has ended.
 func Fill(r Reader, b *engine.Batch, base engine.Meta) error {
@@ -77,8 +88,13 @@ func Fill(r Reader, b *engine.Batch, base engine.Meta) error {
 	return nil
 }
 
-func tooLong(length int64, limit int) *engine.Error {
-	return engine.Errorf(engine.Decode, "record of %d bytes is longer than max_record (%s)", length, size(limit))
+// cut is the beginning of a record of length bytes; err, which may be nil, is what
+// else is wrong with it.
+func cut(head []byte, length int64, limit int, err *engine.Error) Record {
+	if err == nil {
+		err = engine.Errorf(engine.Decode, "record of %d bytes is longer than max_record (%s)", length, size(limit))
+	}
+	return Record{Body: head, Size: length, Err: err}
 }
 
 // size writes a number of bytes as a configuration does.

@@ -43,6 +43,9 @@ func readAll(t testing.TB, c *Config, r io.Reader) (records []string, lines []in
 		if rec.Err != nil && rec.Err.Class != engine.Decode {
 			t.Errorf("class %q, want decode", rec.Err.Class)
 		}
+		if long := rec.Err != nil && strings.Contains(rec.Err.Error(), "longer than max_record"); long != (rec.Size > int64(len(rec.Body))) {
+			t.Errorf("%s: size %d", show(rec), rec.Size)
+		}
 		records, lines = append(records, show(rec)), append(lines, rec.Line)
 	}
 }

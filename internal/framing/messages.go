@@ -164,9 +164,13 @@ func (s messages) record(line []byte) (Record, bool) {
 	rec, err := readMessage(line)
 	switch {
 	case err != nil:
-		return Record{Body: line[:min(len(line), s.max)], Err: engine.Errorf(engine.Decode, "not a message as framing messages writes it: %w", err)}, true
+		bad := engine.Errorf(engine.Decode, "not a message as framing messages writes it: %w", err)
+		if len(line) > s.max {
+			return cut(line[:s.max], int64(len(line)), s.max, bad), true
+		}
+		return Record{Body: line, Err: bad}, true
 	case len(rec.Body) > s.max:
-		return Record{Body: rec.Body[:s.max], Err: tooLong(int64(len(rec.Body)), s.max)}, true
+		return cut(rec.Body[:s.max], int64(len(rec.Body)), s.max, nil), true
 	}
 	return rec, true
 }
@@ -198,7 +202,12 @@ func readMessage(line []byte) (Record, error) {
 	if err != nil {
 		return Record{}, fmt.Errorf("meta: %w", err)
 	}
-	return Record{Body: body, Meta: func(engine.Meta) engine.Meta { return meta }}, nil
+	rec := Record{Body: body, Meta: func(engine.Meta) engine.Meta { return meta }}
+	if yes, _ := meta.Get(truncated); yes == true {
+		whole, _ := meta.Get(originalSize)
+		rec.Err = engine.Errorf(engine.Decode, "this is only the beginning, %d of %v bytes, of a record that was longer than max_record when it was read: read it again from where it came, with a larger max_record", len(body), whole)
+	}
+	return rec, nil
 }
 
 // readMeta reads an object in its order.

@@ -67,7 +67,8 @@ func (a *archive) Next() (Record, error) {
 			return a.broken(rec, err)
 		}
 		if h.Size > int64(a.max) {
-			rec.Err = tooLong(h.Size, a.max)
+			long := cut(rec.Body, h.Size, a.max, nil)
+			rec.Size, rec.Err = long.Size, long.Err
 		}
 		return rec, nil
 	}
