@@ -24,7 +24,7 @@ type Config struct {
 
 const aboutStdout = `
 Writes to standard output, one message a line. When its reader leaves, the
-pipeline stops.
+pipeline stops; where it is closed from the start, the pipeline does not begin.
 
     outputs:
       out: {stdout: {}}
@@ -68,9 +68,12 @@ func newOutput(c Config, f *os.File, name string) *output {
 	return &output{file: f, name: name, wr: c.Writer(), head: true}
 }
 
-// Open asks for the signal of a closed pipe: else the Go runtime ends the
-// process where a write should return an error.
+// Open refuses a stream that is closed, and asks for the signal of a closed pipe: else
+// the Go runtime ends the process where a write should return an error.
 func (o *output) Open(context.Context) error {
+	if wasClosed(o.file) {
+		return engine.Errorf(engine.Permanent, "%s is closed, or it is %s opened for reading and writing, which looks the same: nobody would get what is written (redirect it, or use the output `drop`)", o.name, os.DevNull)
+	}
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	return nil
 }

@@ -1,0 +1,7 @@
+//go:build !unix
+
+package stdout
+
+import "os"
+
+func wasClosed(*os.File) bool { return false }
