@@ -33,29 +33,15 @@ func (o *overlay) start() {
 
 func (o *overlay) work() {
 	for batch := o.take(nil); len(batch) > 0; batch = o.take(batch) {
-		left, lost := batch, failures{}
+		left := batch
 		for try := 0; len(left) > 0; try++ {
 			if try > 0 {
 				time.Sleep(backoff << (try - 1))
 			}
-			left = o.make(left, try == tries-1, &lost)
+			left = o.make(left, try == tries-1)
 		}
-		o.made(batch, &lost)
+		o.made(batch)
 	}
-}
-
-// failures are the writes of a batch that were given up.
-type failures struct {
-	mu  sync.Mutex
-	n   int
-	err error // of one of them
-}
-
-func (f *failures) add(err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.n++
-	f.err = err
 }
 
 // take is what has been committed, but for what a later write makes pointless.
@@ -84,7 +70,7 @@ func (o *overlay) take(reuse []*write) (batch []*write) {
 }
 
 // make makes all writes and returns those that are worth another try.
-func (o *overlay) make(batch []*write, last bool, lost *failures) (again []*write) {
+func (o *overlay) make(batch []*write, last bool) (again []*write) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience*time.Duration(1+len(batch)/wide))
 	defer cancel()
 	var mu sync.Mutex // guards again
@@ -93,7 +79,7 @@ func (o *overlay) make(batch []*write, last bool, lost *failures) (again []*writ
 		switch {
 		case err == nil:
 		case last || hopeless(err):
-			lost.add(err)
+			batch[i].lost = err
 		default:
 			mu.Lock()
 			defer mu.Unlock()
@@ -117,22 +103,28 @@ func (o *overlay) one(ctx context.Context, w *write) (err error) {
 }
 
 // made ends writes that are in the cache, or are given up.
-func (o *overlay) made(batch []*write, lost *failures) {
+func (o *overlay) made(batch []*write) {
 	o.mu.Lock()
+	var lost error
+	before := o.lost
 	for _, w := range batch {
+		if w.lost != nil {
+			lost = w.lost
+			o.lost++
+			w.by.lost, w.by.why = w.by.lost+1, w.lost
+		}
 		for _, waiter := range w.chain.waiters {
-			waiter.base = w.kind != del && lost.n == 0
+			waiter.base = w.kind != del && w.lost == nil
 		}
 		o.epoch(w.chain.key).Add(1)
 		o.settled(w)
 	}
 	o.wake()
 	replies := o.review()
-	o.lost += lost.n
 	inAll := o.lost
 	o.mu.Unlock()
-	if lost.n > 0 {
-		o.log.Error("cache writes given up", "cache", o.name, "writes", lost.n, "in_all", inAll, "err", lost.err)
+	if lost != nil {
+		o.log.Error("cache writes given up", "cache", o.name, "writes", inAll-before, "in_all", inAll, "err", lost)
 	}
 	o.answer(context.Background(), replies)
 }

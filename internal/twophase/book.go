@@ -79,7 +79,9 @@ type overlay struct {
 type Use struct {
 	o      *overlay
 	closed bool
-	owing  int // committed writes that are not made yet
+	owing  int   // committed writes that are not made yet
+	lost   int   // that were given up
+	why    error // of the last of them
 }
 
 // Join is a use of the cache of a name, or, without a name, of a store in memory
@@ -104,7 +106,8 @@ func Join(env engine.Env, name string, cache Store) *Use {
 }
 
 // Close forgets what is still pending, for nobody will tell its end any more,
-// and waits until everything that was committed is in the cache.
+// and waits until everything that was committed is in the cache. It is an error that
+// something is not.
 func (u *Use) Close(ctx context.Context) error {
 	o := u.o
 	o.mu.Lock()
@@ -120,9 +123,13 @@ func (u *Use) Close(ctx context.Context) error {
 	o.answer(ctx, replies)
 	for {
 		o.mu.Lock()
-		owing, round := u.owing, o.round
+		owing, round, lost, why := u.owing, o.round, u.lost, u.why
 		o.mu.Unlock()
-		if owing == 0 {
+		switch {
+		case owing > 0:
+		case lost > 0:
+			return fmt.Errorf("cache %s: writes given up whose messages are done: %d: %w", o.name, lost, why)
+		default:
 			return nil
 		}
 		select {

@@ -15,11 +15,12 @@ type write struct {
 	ref     uint64
 	kind    kind
 	state   state
-	bad     bool // a root of the message was returned or dropped
-	void    bool // a later write of the same key was committed before
-	passed  bool // the message has gone on behind its step
-	base    bool // of a waiting one: whether the cache has the key
-	owed    int  // ends that are still to be told
+	bad     bool  // a root of the message was returned or dropped
+	void    bool  // a later write of the same key was committed before
+	passed  bool  // the message has gone on behind its step
+	base    bool  // of a waiting one: whether the cache has the key
+	owed    int   // ends that are still to be told
+	lost    error // why the cache does not have it: it was given up
 	size    int
 	value   []byte
 	ttl     time.Duration

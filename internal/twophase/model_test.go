@@ -80,9 +80,10 @@ type script struct {
 
 // world is a pipeline of gate, step, gate, step, gate: a test opens the gates.
 type world struct {
-	t     *testing.T
-	store *store
-	use   *twophase.Use // one for both steps, so that a root is settled in one go, as in the model
+	t       *testing.T
+	store   *store
+	use     *twophase.Use // one for both steps, so that a root is settled in one go, as in the model
+	closing string        // the error that Close is to give; "": none
 
 	mu     sync.Mutex
 	resume map[int]func(func(*engine.Message) error) // at a gate

@@ -1,6 +1,7 @@
 package twophase_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
@@ -26,8 +27,8 @@ func in(t *testing.T, scripts []script, f func(t *testing.T, w *world)) {
 		f(t, w)
 		w.cancel()
 		<-w.done
-		if err := w.use.Close(t.Context()); err != nil {
-			t.Error(err)
+		if err := w.use.Close(t.Context()); fmt.Sprint(err) != cmp.Or(w.closing, "<nil>") {
+			t.Errorf("Close gave %v, want %q", err, w.closing)
 		}
 	})
 }
@@ -36,10 +37,10 @@ func (w *world) want(saw map[string]string, cache map[string]string) {
 	w.t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if diff := cmp.Diff(saw, w.saw); diff != "" {
+	if diff := gocmp.Diff(saw, w.saw); diff != "" {
 		w.t.Errorf("results (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff(cache, w.store.all()); diff != "" {
+	if diff := gocmp.Diff(cache, w.store.all()); diff != "" {
 		w.t.Errorf("cache (-want +got):\n%s", diff)
 	}
 }
@@ -110,6 +111,7 @@ func TestAWriteThatFailsIsTriedAgainAndThenGivenUp(t *testing.T) {
 				w.open(1, nil)
 				w.open(1, nil)
 				w.want(map[string]string{"1.0": "none", "1.1": "true"}, map[string]string{})
+				w.closing = "cache c: writes given up whose messages are done: 1: " + tt.err.Error()
 			})
 		})
 	}
@@ -142,8 +144,8 @@ func TestCloseWaitsForWhatIsCommittedAndForgetsTheRest(t *testing.T) {
 		if err := w.use.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a Close that is not given the time: %v", err)
 		}
-		if err := w.use.Close(t.Context()); err != nil {
-			t.Error(err)
+		if err := w.use.Close(t.Context()); fmt.Sprint(err) != cmp.Or(w.closing, "<nil>") {
+			t.Errorf("Close gave %v, want %q", err, w.closing)
 		}
 		w.open(1, nil)
 		w.open(1, nil) // its root ends well, but nobody listens any more
@@ -180,7 +182,7 @@ func TestWritesOfNoMessageAreMadeAtOnce(t *testing.T) {
 	if err := use.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(map[string]string{"k": "v"}, s.all()); diff != "" {
+	if diff := gocmp.Diff(map[string]string{"k": "v"}, s.all()); diff != "" {
 		t.Error(diff)
 	}
 }
