@@ -206,7 +206,13 @@ func (t *tally) endRoots(m *Message, f Fate, err *Error) {
 		t.release(&m.of[i])
 		t.endRoots(&m.of[i], f, err)
 	}
-	if m.root.led != nil && len(m.of) == 0 && m.root.end(f, err) {
+	if m.root.led == nil || len(m.of) > 0 {
+		return
+	}
+	if f == Returned && m.root.led.takes == TakesNothing { // merged with what a source takes back
+		f = Dropped
+	}
+	if m.root.end(f, err) {
 		t.settle(m.root)
 	}
 }
@@ -398,17 +404,32 @@ func (s *ledgers) list() (all []*ledger) {
 	return all
 }
 
-// returnAll ends every open root as returned.
-func (s *ledgers) returnAll(t *tally, why *Error) {
+// returnAll ends every open root as returned, or as lost, and says how many pieces
+// are lost.
+func (s *ledgers) returnAll(t *tally, why *Error) (lost int64) {
 	for _, l := range s.list() {
-		for i := range l.roots { // no writer is left: the fence is closed
-			if st := &l.roots[i]; st.pieces.Load() > 0 {
-				st.pieces.Store(0)
-				st.worst, st.err = Returned, why
-				t.settle(root{l, uint32(i)})
+		for i := range l.roots {
+			if n := l.roots[i].pieces.Load(); n > 0 && t.giveUp(root{l, uint32(i)}, why) {
+				lost += int64(n)
 			}
 		}
 	}
+	return lost
+}
+
+// giveUp ends a root whatever its pieces are doing: nothing is at work any more, for
+// the fence is closed. It is lost where its source takes nothing back.
+func (t *tally) giveUp(r root, why *Error) (lost bool) {
+	l, s := r.led, &r.led.roots[r.i]
+	f := Returned
+	if l.takes == TakesNothing {
+		f, why = Dropped, lostWith(nil)
+		t.r.failures.add(&Message{root: r, orig: s.body, Meta: l.metaOf(int(r.i)), err: why}, f)
+	}
+	s.pieces.Store(0)
+	s.worsen(f, why)
+	t.settle(r)
+	return f == Dropped
 }
 
 // law counts messages, of a run's roots or pieces.

@@ -1,6 +1,9 @@
 package engine
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+)
 
 // then is what becomes of a failed message.
 type then uint8
@@ -56,19 +59,49 @@ func (t *tally) fail(m *Message, out *outRun) {
 		t.r.plan.emitEvent(Event{Kind: EventDeadLetter, Name: placeOf(m.err), N: 1, Err: m.err})
 		t.send(t.r.target(p.deadLetter), m)
 	case thenReturn:
-		if !t.r.handing.Load() {
-			t.r.failures.add(m, Returned)
-		}
-		t.end(m, Returned)
+		t.giveBack(m, !t.r.handing.Load())
 	case thenStop:
-		t.r.failures.add(m, Returned)
 		err := m.err
-		t.end(m, Returned)
+		t.giveBack(m, true)
 		t.r.fail(err)
 	default:
 		t.r.failures.add(m, Dropped)
 		t.end(m, Dropped)
 	}
+}
+
+// giveBack hands m back to its source, because it has failed or is unfinished. What no
+// source takes back is lost: it ends as dropped, and is reported in either case.
+func (t *tally) giveBack(m *Message, failed bool) {
+	f := Returned
+	if !m.returnable() {
+		f = Dropped
+		if !failed {
+			m.err = lostWith(m.err)
+		}
+	}
+	if failed || f == Dropped {
+		t.r.failures.add(m, f)
+	}
+	t.end(m, f)
+}
+
+// lostWith is why a message is lost that had not ended when the pipeline stopped;
+// cause is what interrupted it or what it waited for, or nil.
+func lostWith(cause *Error) *Error {
+	const why = "the pipeline stopped before this message was finished, and its source takes nothing back"
+	if cause == nil {
+		e := Errorf(Transient, why)
+		e.unfinished = true
+		return e
+	}
+	return &Error{Class: cause.Class, Step: cause.Step, Output: cause.Output, Err: fmt.Errorf(why+": %w", cause), unfinished: true}
+}
+
+// returnable says whether a source takes back something of m.
+func (m *Message) returnable() (yes bool) {
+	m.eachRoot(func(r root) { yes = yes || r.led.takes != TakesNothing })
+	return yes
 }
 
 // undo makes the parts of a merge that failed messages again, each failed like it.

@@ -151,13 +151,11 @@ func (r *run) leaves() *Handover {
 				t.forget(l, uint32(i))
 				continue
 			}
-			s.pieces.Store(0)
-			s.worst, s.err = Returned, why
-			t.settle(root{l, uint32(i)})
+			t.giveUp(root{l, uint32(i)}, why)
 		}
 	}
-	t.pieces[Returned] += t.roots[Returned] // as one piece each, like those that go on
-	more := t.roots[Returned] + int64(len(h.roots)) - r.pieces.inFlight.Load()
+	t.pieces = t.roots // as one piece each, like those that go on
+	more := t.roots[Returned] + t.roots[Dropped] + int64(len(h.roots)) - r.pieces.inFlight.Load()
 	t.made, t.consumed = t.made+max(more, 0), t.consumed+max(-more, 0) // merges are undone, parts are consumed
 	t.apply()
 	h.law = [2]Counts{r.roots.read(), r.pieces.read()}

@@ -101,13 +101,19 @@ func (w *world) obligations() {
 	if rep.Err != nil {
 		t.Errorf("the run failed: %v", rep.Err)
 	}
-	taken := 0
+	taken, returnable := 0, 0
 	for in, s := range w.sources {
 		taken += s.Taken()
+		if s.Takes != engine.TakesNothing {
+			returnable += s.Taken()
+		}
 		if !stopped && s.Taken() != len(s.Payloads) {
 			t.Errorf("input %d: read %d of %d", in, s.Taken(), len(s.Payloads))
 		}
 		w.told(in, s, stopped)
+	}
+	if got := int(rep.Stats.Roots.Ended[engine.Returned]); got > returnable {
+		t.Errorf("%d returned, but sources take only %d back", got, returnable)
 	}
 	if got := int(rep.Stats.Roots.Received); got != taken {
 		t.Errorf("received %d, want %d", got, taken)

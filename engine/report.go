@@ -38,6 +38,8 @@ type Failure struct {
 	Message string
 	From    string // "input log, path access.log, line 17"
 	Sample  string // the payload's beginning
+
+	Unfinished bool // it did not fail: the pipeline stopped, and its source takes nothing back
 }
 
 // FailureGroup counts failures of one class at one place; First is the first of them.
@@ -85,13 +87,14 @@ type failureKey struct {
 	class Class
 	place string
 	fate  Fate
+	late  bool // unfinished
 }
 
 // add takes down a failed message. The 1st, 10th, 100th … of a group is logged.
 func (f *failures) add(m *Message, fate Fate) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	key := failureKey{m.err.Class, m.err.Place(), fate}
+	key := failureKey{m.err.Class, m.err.Place(), fate, m.err.unfinished}
 	g := f.index[key]
 	if g == nil {
 		g = &FailureGroup{Fate: fate, First: describe(m)}
@@ -108,7 +111,11 @@ func (f *failures) add(m *Message, fate Fate) {
 		if d.Place != "" {
 			log = log.With("place", d.Place)
 		}
-		log.Warn("message failed: "+line, "class", d.Class, "from", d.From, "fate", fate.String(), "so_far", g.Count, "sample", d.Sample)
+		what := "message failed: "
+		if d.Unfinished {
+			what = "message lost: "
+		}
+		log.Warn(what+line, "class", d.Class, "from", d.From, "fate", fate.String(), "so_far", g.Count, "sample", d.Sample)
 	}
 }
 
@@ -143,7 +150,7 @@ func describe(m *Message) Failure {
 	if body == nil {
 		body = m.Bytes()
 	}
-	return Failure{m.err.Class, m.err.Place(), m.err.Error(), position(m.Input(), m.Meta, m.part), sample(body)}
+	return Failure{m.err.Class, m.err.Place(), m.err.Error(), position(m.Input(), m.Meta, m.part), sample(body), m.err.unfinished}
 }
 
 const sampleSize = 80 // bytes of a payload that a report shows

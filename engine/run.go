@@ -371,8 +371,8 @@ func until(done <-chan struct{}, deadline time.Time, interrupted <-chan struct{}
 	}
 }
 
-// handBack ends everything that is still open as returned. Who comes too late
-// with a message finds the fence closed.
+// handBack ends everything that is still open as returned, or as lost where a source
+// takes nothing back. Who comes too late with a message finds the fence closed.
 func (r *run) handBack() {
 	r.fence.Lock()
 	defer r.fence.Unlock()
@@ -380,8 +380,9 @@ func (r *run) handBack() {
 	t := tally{r: r}
 	why := Errorf(Transient, "the pipeline stopped before this message was finished")
 	why.unfinished = true
-	r.open.returnAll(&t, why)
-	t.pieces[Returned] = r.pieces.inFlight.Load()
+	left := r.pieces.inFlight.Load()
+	t.pieces[Dropped] = min(r.open.returnAll(&t, why), left) // a merge is one piece of several roots
+	t.pieces[Returned] = left - t.pieces[Dropped]
 	t.apply()
 }
 

@@ -154,7 +154,7 @@ func (t *tally) hand(m *Message) {
 		t.undo(m, t.hand)
 		return
 	}
-	t.end(m, Returned)
+	t.giveBack(m, false)
 }
 
 func placeOf(e *Error) string {

@@ -19,9 +19,10 @@ func (c *console) report(r engine.Report, took time.Duration) {
 	var b strings.Builder
 	groups := slices.Clone(r.Failures)
 	slices.SortStableFunc(groups, func(a, b engine.FailureGroup) int { return int(b.Count - a.Count) })
-	lost, remedy := false, "name an output in engine.on_failure.dead_letter to keep them"
+	lost, late, remedy := false, false, "name an output in engine.on_failure.dead_letter to keep them"
 	for i, g := range groups {
-		lost = lost || g.Fate == engine.Dropped
+		lost = lost || g.Fate == engine.Dropped && !g.First.Unfinished
+		late = late || g.Fate == engine.Dropped && g.First.Unfinished
 		if g.Fate == engine.DeadLettered {
 			remedy = "the dead letter could not take them, or `then: drop` is in force where they failed"
 		}
@@ -34,6 +35,9 @@ func (c *console) report(r engine.Report, took time.Duration) {
 	}
 	if lost {
 		fmt.Fprintf(&b, "%s: failed messages were dropped (%s)\n", r.Pipeline, remedy)
+	}
+	if late {
+		fmt.Fprintf(&b, "%s: unfinished messages were lost (a longer engine.drain.timeout finishes more)\n", r.Pipeline)
 	}
 	if r.Err != nil {
 		b.WriteString(paint(c.color, red, r.Pipeline+": ") + printable(r.Err.Error()) + "\n")
