@@ -15,6 +15,8 @@ const reloadTime = 5 * time.Second
 type Handover struct {
 	roots  []heir
 	law    [2]Counts
+	failed []FailureGroup
+	err    error              // of closing: what was promised and is not kept, such as writes to a cache
 	broken []string           // outputs in which a call has not come back
 	read   map[reading]uint64 // messages read so far
 }
@@ -169,13 +171,14 @@ func (r *run) leaves() *Handover {
 	return h
 }
 
-// bequeath leaves to the next plan what has nothing to do with messages: the counts,
-// and which of its inputs failed and are closed.
-func (r *run) bequeath() {
+// bequeath leaves to the next plan what has nothing to do with messages under way: the
+// counts, what failed, the error of closing, and which of its inputs failed and are closed.
+func (r *run) bequeath(closing error) {
 	next := r.plan.next
 	if next.inherited == nil {
 		next.inherited = &Handover{law: [2]Counts{r.roots.read(), r.pieces.read()}}
 	}
+	next.inherited.failed, next.inherited.err = r.failures.all(), closing
 	next.inherited.read = map[reading]uint64{}
 	for _, rd := range r.readersAt {
 		next.inherited.read[reading{rd.plan.name, rd.index}] = rd.read.Load()
@@ -224,6 +227,8 @@ func (r *run) inherit(h *Handover) {
 	}
 	r.roots.set(h.law[0])
 	r.pieces.set(h.law[1])
+	r.failures.set(h.failed)
+	r.err = h.err
 	for _, name := range h.broken {
 		for _, o := range r.outputs {
 			if o.plan.name == name && o.plan.group == nil {

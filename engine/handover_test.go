@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -247,4 +248,51 @@ func TestAReloadHandsBackToAnInputThatHasChanged(t *testing.T) {
 		next.Run(context.Background(), context.Background())
 		wantSame(t, dst.Bodies(), other.Payloads)
 	})
+}
+
+// sour is a step that may not close well.
+type sour struct {
+	engine.Processor
+	close error
+}
+
+func (s *sour) Close(context.Context) error { return s.close }
+
+// What was lost before a reload is still lost when the run ends.
+func TestAReloadForgetsNoFailure(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		fails int64
+		close error
+	}{{"messages that failed", 10, nil}, {"a step that did not close well", 0, errors.New("writes are missing")}} {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				src, dst := &Source{Payloads: numbers(40), PerRead: 1, Every: time.Second}, &Sink{}
+				steps := func(fails int64, err error) engine.StepSpec {
+					n := int64(0)
+					each := engine.ProcessorFunc(func(context.Context, *engine.Message) error {
+						if n++; n <= fails {
+							return errors.New("no")
+						}
+						return nil
+					})
+					return engine.StepSpec{Name: "sour", Use: Processing(&sour{each, err})}
+				}
+				old := Build(t, pipe(src, dst, steps(tt.fails, tt.close)))
+				done := make2(old)
+				time.Sleep(20500 * time.Millisecond)
+				next := replaced(t, pipe(src, dst, steps(0, nil)), old, "input in", "output out")
+				old.Replace(next)
+				<-done
+				rep := next.Run(context.Background(), context.Background())
+				failed := int64(0)
+				for _, f := range rep.Failures {
+					failed += f.Count
+				}
+				if rep.Code() != 1 || failed != tt.fails || rep.Stats.Roots.Ended[engine.Dropped] != tt.fails || !errors.Is(rep.Err, tt.close) {
+					t.Errorf("code %d, %d failures, roots %+v, error %v", rep.Code(), failed, rep.Stats.Roots, rep.Err)
+				}
+			})
+		})
+	}
 }

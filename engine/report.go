@@ -90,6 +90,15 @@ type failureKey struct {
 	late  bool // unfinished
 }
 
+// set takes over the failures of the plan before.
+func (f *failures) set(all []FailureGroup) {
+	f.index = map[failureKey]*FailureGroup{}
+	for _, g := range all {
+		f.groups = append(f.groups, &g)
+		f.index[failureKey{g.First.Class, g.First.Place, g.Fate, g.First.Unfinished}] = &g
+	}
+}
+
 // add takes down a failed message. The 1st, 10th, 100th … of a group is logged.
 func (f *failures) add(m *Message, fate Fate) {
 	f.mu.Lock()

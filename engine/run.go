@@ -87,10 +87,11 @@ func (p *Plan) Run(stop, kill context.Context) Report {
 	p.isLast()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(kill), r.closing(kill))
 	defer cancel()
-	r.fail(errors.Join(err, p.close(ctx)))
+	closing := p.close(ctx)
+	r.fail(errors.Join(err, closing))
 	r.ended.Store(true)
 	if p.Replaced() {
-		r.bequeath()
+		r.bequeath(closing)
 	}
 	rep := r.report()
 	p.emitEvent(Event{Kind: EventStopped, Err: rep.Err})
