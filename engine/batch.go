@@ -149,7 +149,7 @@ func (b *Batch) Merge(body []byte, of iter.Seq[*Message]) *Message {
 		parts = append(parts, *m)
 		m.state = consumed
 	}
-	m := &Message{of: parts, opaque: true}
+	m := &Message{of: parts}
 	m.doc.Reset(body, b.arena)
 	if len(parts) == 0 {
 		return m

@@ -37,7 +37,6 @@ type Message struct {
 	state    state
 	stage    stage // where pc counts
 	dead     bool  // a dead letter
-	opaque   bool  // a merge's body is no document: expressions read its first part
 	credits  int8  // messages of credit it holds
 	groups   int8  // that it has left, or gone by
 	charge   int   // bytes of credit it holds
@@ -72,13 +71,9 @@ const (
 	atWrite               // behind all steps
 )
 
-// Document is the document whose fields expressions name.
-func (m *Message) Document() *doc.Doc {
-	if m.opaque && len(m.of) > 0 {
-		return m.of[0].Document()
-	}
-	return &m.doc
-}
+// Document is the document whose fields expressions name: after a merge that of the
+// merged payload.
+func (m *Message) Document() *doc.Doc { return &m.doc }
 
 // Bytes is the payload with all edits. It never changes and may be kept.
 func (m *Message) Bytes() []byte { return m.doc.Bytes() }
@@ -92,7 +87,7 @@ func (m *Message) SetBytes(body []byte) { m.doc.Reset(body, m.doc.Arena()) }
 // Get is the value at a path of the document: nil when there is none. The error
 // has class decode when the payload is no document.
 func (m *Message) Get(p doc.Path) (any, error) {
-	v, err := m.Document().Get(p)
+	v, err := m.doc.Get(p)
 	return v, decodeError(err)
 }
 
@@ -113,7 +108,6 @@ func (m *Message) SetValue(v any) error {
 	if err := m.doc.SetValue(v); err != nil {
 		return WithClass(Permanent, err)
 	}
-	m.opaque = false
 	return nil
 }
 

@@ -103,7 +103,7 @@ func (w *world) ms(least, most int) time.Duration {
 func (w *world) limit() *engine.RateLimit {
 	l := &engine.RateLimit{Messages: w.one(1, 7, 50, 300), Per: w.ms(1, 50), Kind: []string{"window", "bucket"}[w.r.IntN(2)]}
 	if w.maybe(2) {
-		l.Key = expr.MustCompile([]string{"k", "id % 3"}[w.r.IntN(2)])
+		l.Key = expr.MustCompile([]string{`meta("k")`, `meta("id") % 3`}[w.r.IntN(2)])
 	}
 	return l
 }
@@ -127,16 +127,20 @@ func (w *world) inputs() {
 	}
 	for in := range 1 + w.r.IntN(3) {
 		var payloads []string
+		var keys []int
 		for id := range 1 + w.r.IntN(250) {
 			do := deeds[w.r.IntN(len(deeds))]
 			if (do == "split400" || do == "panic") && w.r.IntN(20) > 0 {
 				do = "pass"
 			}
 			w.panics = w.panics || do == "panic"
-			payloads = append(payloads, fmt.Sprintf(`{"in":%d,"id":%d,"k":%d,"do":%q}`, in, id, w.r.IntN(5), do))
+			keys = append(keys, w.r.IntN(5))
+			payloads = append(payloads, fmt.Sprintf(`{"in":%d,"id":%d,"k":%d,"do":%q}`, in, id, keys[id], do))
 		}
 		src := &origin{w: w, Source: Source{Payloads: payloads, Takes: engine.TakesOne, PerRead: w.r.IntN(60)}, flaky: w.maybe(3), tried: map[uint64]int{}, faults: map[int]int{}}
-		src.Prepare = func(i int, m *engine.Message) { m.Meta = m.Meta.With("root", in<<20|i) }
+		src.Prepare = func(i int, m *engine.Message) { // what a merge has, too: that of its first part
+			m.Meta = m.Meta.With("root", in<<20|i).With("id", i).With("k", keys[i])
+		}
 		if w.maybe(3) {
 			src.Every = time.Duration(w.r.IntN(30)) * time.Millisecond
 		}
@@ -237,7 +241,7 @@ func (w *world) groups() {
 		}
 		g := group(engine.GroupConfig{Size: 1 + w.r.IntN(30), Timeout: []time.Duration{1000 * time.Hour, 10 * time.Millisecond}[w.r.IntN(2)], Do: do})
 		if w.maybe(2) {
-			g.When = expr.MustCond(fmt.Sprintf("id %% %d != 0", 2+w.r.IntN(3)))
+			g.When = expr.MustCond(fmt.Sprintf(`meta("id") %% %d != 0`, 2+w.r.IntN(3)))
 		}
 		if merges {
 			w.merges = true
@@ -275,7 +279,7 @@ func (w *world) outputs() {
 			fates = fates[len(fates)-1:]
 		}
 		use := engine.Use(func(engine.Env) (engine.Output, error) {
-			return []engine.Output{engine.Fallback(), engine.RoundRobin(), engine.Partition(expr.MustCompile("k"))}[kind], nil
+			return []engine.Output{engine.Fallback(), engine.RoundRobin(), engine.Partition(expr.MustCompile(`meta("k")`))}[kind], nil
 		})
 		use.Config = members
 		w.refused = append(w.refused, fates)
@@ -396,7 +400,7 @@ func (w *world) batcher(to engine.Names) (b engine.BatcherSpec) {
 	if b = (engine.BatcherSpec{Output: to}); !w.maybe(3) {
 		b = batched(w.t, fmt.Sprintf(`{"size": %d, "timeout": "%s", "max_keys": %d}`, w.r.IntN(50), []string{"1000h", "10ms"}[w.r.IntN(2)], w.r.IntN(4)), to...)
 		if w.maybe(2) {
-			b.Key = expr.MustCompile([]string{"k", "k % 2", "id % 7"}[w.r.IntN(3)])
+			b.Key = expr.MustCompile([]string{`meta("k")`, `meta("k") % 2`, `meta("id") % 7`}[w.r.IntN(3)])
 		}
 		if w.maybe(4) {
 			b.Concurrency = 1 + w.r.IntN(3)

@@ -157,7 +157,6 @@ const (
 
 	madeSameBody = 1
 	madeSameMeta = 2
-	madeOpaque   = 4
 )
 
 // EncodeAnswer is what came of a try as it travels: a result, or an error of all.
@@ -205,9 +204,6 @@ func (w *writer) made(d *pool.Made, metas *metaTable) {
 	}
 	if d.SameMeta {
 		flags |= madeSameMeta
-	}
-	if d.Opaque {
-		flags |= madeOpaque
 	}
 	w.flags(flags)
 	if !d.SameBody {
@@ -264,7 +260,7 @@ func (r *reader) made(d *pool.Made, n int) {
 		d.Of = append(d.Of, i)
 	}
 	flags := r.flags()
-	d.SameBody, d.SameMeta, d.Opaque = flags&madeSameBody != 0, flags&madeSameMeta != 0, flags&madeOpaque != 0
+	d.SameBody, d.SameMeta = flags&madeSameBody != 0, flags&madeSameMeta != 0
 	if len(d.Of) == 0 || len(d.Of) > 1 && (d.SameBody || d.SameMeta) {
 		r.fail()
 	}

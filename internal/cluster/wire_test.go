@@ -134,7 +134,7 @@ func TestAnAnswerIsTheSameOnTheOtherSide(t *testing.T) {
 		Made: []pool.Made{
 			{Of: []int{0}, SameBody: true, SameMeta: true},
 			{Of: []int{0}, Body: []byte("x"), Meta: shared},
-			{Of: []int{0, 4}, Body: []byte{}, Meta: shared, Opaque: true},
+			{Of: []int{0, 4}, Body: []byte{}, Meta: shared},
 		},
 	}
 	try, got, failure, err := DecodeAnswer(EncodeAnswer(Try{Pool: 1, ID: 2, Try: 3, Worker: "w"}, want, nil), "host/1")
@@ -302,7 +302,7 @@ func answerSeeds() [][]byte {
 	m := engine.Meta{}.With("a", 1).Own().With("b", nil)
 	return [][]byte{
 		EncodeAnswer(Try{Pool: 1, ID: 2, Try: 3}, nil, engine.Errorf(engine.Timeout, "slow")),
-		EncodeAnswer(Try{}, &pool.Result{Ends: []pool.End{{}, {Dropped: true}, {Gone: true}, {Err: errors.New("x")}}, Made: []pool.Made{{Of: []int{0}, Body: []byte("x"), Meta: m}, {Of: []int{0, 1}, Meta: m, Opaque: true}}}, nil),
+		EncodeAnswer(Try{}, &pool.Result{Ends: []pool.End{{}, {Dropped: true}, {Gone: true}, {Err: errors.New("x")}}, Made: []pool.Made{{Of: []int{0}, Body: []byte("x"), Meta: m}, {Of: []int{0, 1}, Meta: m}}}, nil),
 	}
 }
 

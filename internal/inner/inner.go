@@ -37,9 +37,6 @@ func Copy(of []*engine.Message) *engine.Batch {
 func Freeze(b *engine.Batch) {
 	for m := range b.All() {
 		freeze(m.Doc())
-		if Opaque(m) {
-			freeze(m.Document())
-		}
 	}
 }
 
@@ -93,30 +90,18 @@ func Outcomes(b *engine.Batch, n int, step string) []Outcome {
 }
 
 // Give makes a message what its copy has become: payload and metadata.
-func Give(to, from *engine.Message) error {
-	if err := GiveBody(to, from, from.Bytes()); err != nil {
-		return err
-	}
+func Give(to, from *engine.Message) {
+	GiveBody(to, from.Bytes())
 	to.Meta = from.Meta
-	return nil
 }
 
-// GiveBody makes body the payload of a message. from says what it is: a merge's
-// body is no document until a step has made one of it.
-func GiveBody(to, from *engine.Message, body []byte) error {
-	if Opaque(to) && !Opaque(from) {
-		if err := to.SetValue(nil); err != nil {
-			return err
-		}
-	} else if Same(to.Bytes(), body) {
-		return nil // what is known of the document stays known
+// GiveBody makes body the payload of a message. What is known of the document stays
+// known if it is the same.
+func GiveBody(to *engine.Message, body []byte) {
+	if !Same(to.Bytes(), body) {
+		to.SetBytes(body)
 	}
-	to.SetBytes(body)
-	return nil
 }
-
-// Opaque says whether expressions see another document than the payload.
-func Opaque(m *engine.Message) bool { return m.Document() != m.Doc() }
 
 // Same says whether two payloads are the same memory: nobody has edited it.
 func Same(a, b []byte) bool {

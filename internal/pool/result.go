@@ -29,7 +29,6 @@ type Made struct {
 	SameBody bool // as that of the one message it was made of; Body is nil then
 	Meta     engine.Meta
 	SameMeta bool
-	Opaque   bool // a merge's body that is no document yet
 }
 
 // failure is the first error in it.
@@ -60,7 +59,7 @@ func Gather(b *engine.Batch, of []*engine.Message) *Result {
 	}
 	goes := make([]bool, len(of))
 	for m := range b.All() {
-		made := Made{Of: parts(m), Body: m.Bytes(), Meta: m.Meta, Opaque: inner.Opaque(m)}
+		made := Made{Of: parts(m), Body: m.Bytes(), Meta: m.Meta}
 		if len(made.Of) == 0 {
 			continue // a merge of nothing
 		}
@@ -68,7 +67,7 @@ func Gather(b *engine.Batch, of []*engine.Message) *Result {
 			goes[i] = true
 		}
 		if from := of[made.Of[0]]; len(made.Of) == 1 {
-			made.SameBody = inner.Same(from.Bytes(), made.Body) && inner.Opaque(from) == made.Opaque
+			made.SameBody = inner.Same(from.Bytes(), made.Body)
 			made.SameMeta = from.Meta == made.Meta
 		}
 		r.Made = append(r.Made, made)
@@ -127,7 +126,8 @@ func (r *Result) One(m *engine.Message) error {
 	if len(r.Made) != 1 || len(r.Made[0].Of) != 1 {
 		return fmt.Errorf("the steps of the pool have made %d messages of one, which can't come back as one (split behind the pool)", len(r.Made))
 	}
-	return r.Made[0].give(m)
+	r.Made[0].give(m)
+	return nil
 }
 
 // ended ends a message that does not go on.
@@ -146,19 +146,13 @@ func (r *Result) ended(m *engine.Message, i int) bool {
 }
 
 // give makes a message what was made of it.
-func (d *Made) give(m *engine.Message) error {
+func (d *Made) give(m *engine.Message) {
 	if !d.SameBody {
-		if inner.Opaque(m) && !d.Opaque {
-			if err := m.SetValue(nil); err != nil {
-				return err
-			}
-		}
 		m.SetBytes(d.Body)
 	}
 	if !d.SameMeta {
 		m.Meta = d.Meta
 	}
-	return nil
 }
 
 // All applies the result to the messages of the job, which are those of a batch that
@@ -192,9 +186,7 @@ func (r *Result) All(b *engine.Batch, of []*engine.Message) {
 		case len(d.Of) > 1:
 			r.merge(b, d, of, count)
 		case count[d.Of[0]] == 1:
-			if err := d.give(m); err != nil {
-				m.Fail(err)
-			}
+			d.give(m)
 		default:
 			n := i + 1
 			for n < len(r.Made) && len(r.Made[n].Of) == 1 && r.Made[n].Of[0] == d.Of[0] {
@@ -236,11 +228,7 @@ func (r *Result) merge(b *engine.Batch, d *Made, of []*engine.Message, count []i
 			}
 		}
 	})
-	if m.Meta = d.Meta; !d.Opaque {
-		if err := m.SetValue(nil); err == nil {
-			m.SetBytes(d.Body)
-		}
-	}
+	m.Meta = d.Meta
 }
 
 // split makes several messages of one.

@@ -12,7 +12,7 @@ import (
 
 const help = `
 Makes one document of a batch: each line is an expression over messages(). Bare
-fields are those of the first message.
+fields are those of the first message; later steps and the output see the new document.
 
     - aggregate:
         customer: customer.id
@@ -42,12 +42,7 @@ func (a aggregator) Process(_ context.Context, b *engine.Batch) error {
 				return err
 			}
 		}
-		m := b.Merge(nil, b.All())
-		// A document, unlike another body, is what later expressions see.
-		if err := m.SetValue(nil); err != nil {
-			return err
-		}
-		m.SetBytes(d.Bytes())
+		b.Merge(d.Bytes(), b.All())
 		return nil
 	}
 	return nil

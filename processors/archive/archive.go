@@ -44,7 +44,8 @@ type Concat struct {
 
 const doc = `
 Makes one message of a batch. A message that can't be part of it fails alone;
-the others are archived.
+the others are archived. Later steps and the output see the archive: its fields where
+it is a JSON document, raw(), the first message's metadata, and batch_key().
 
     - archive: lines
     - archive: {tar: {name: "$(id).json"}}

@@ -123,7 +123,7 @@ func (p *parallel) take(m *engine.Message, results []result, i int) error {
 		}
 	}
 	body, meta := payloadOf(m), m.Meta
-	now, from := body, (*engine.Message)(nil)
+	now := body
 	for n := range results {
 		live := results[n].outcomes[i].Live
 		if live == nil {
@@ -131,14 +131,9 @@ func (p *parallel) take(m *engine.Message, results []result, i int) error {
 		}
 		if after := payloadOf(live); !inner.Same(body.text, after.text) {
 			now = merge(now, body, after)
-			if from == nil || inner.Opaque(from) {
-				from = live
-			}
 		}
 		m.Meta = mergeMeta(m.Meta, meta, live.Meta)
 	}
-	if from == nil {
-		return nil
-	}
-	return inner.GiveBody(m, from, now.text)
+	inner.GiveBody(m, now.text)
+	return nil
 }

@@ -153,12 +153,12 @@ func TestBranchesOfABatchStepReadTheBatchAtTheSameTime(t *testing.T) {
 	}
 }
 
-func TestBranchesBehindAMergeReadItsFirstPart(t *testing.T) {
+func TestBranchesBehindAMergeReadWhatWasMerged(t *testing.T) {
 	bodies, failures := steptest.Pipeline{
-		Batch: `[{"archive": "lines"}, {"parallel": {"a": [{"meta": {"a": "n"}}], "b": [{"meta": {"b": "n"}}], "c": [{"map": "{c: n}"}]}}, {"set": {"d": "c", "a": "meta(\"a\")"}}]`,
+		Batch: `[{"archive": "json_array"}, {"parallel": {"a": [{"meta": {"a": "len(this)"}}], "b": [{"meta": {"b": "1"}}], "c": [{"map": "{c: this[1].n}"}]}}, {"set": {"d": "c", "a": "meta(\"a\")"}}]`,
 		In:    []string{`{"n":1}`, `{"n":2}`},
 	}.Run(t)
-	if fmt.Sprint(bodies) != `[{"c":1,"d":1,"a":1}]` || failures != nil {
+	if fmt.Sprint(bodies) != `[{"c":2,"d":2,"a":2}]` || failures != nil {
 		t.Errorf("got %v, failures %v", bodies, failures)
 	}
 }

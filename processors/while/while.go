@@ -132,9 +132,7 @@ func (l *loop) again(m, copied *engine.Message, err error) bool {
 	case failed != nil:
 		m.Fail(l.failed(failed))
 	case !holds:
-		if err := inner.Give(m, copied); err != nil {
-			m.Fail(err)
-		}
+		inner.Give(m, copied)
 	case err != nil:
 		m.Fail(l.failed(err))
 	case l.round == l.Max:

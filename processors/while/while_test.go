@@ -94,10 +94,10 @@ func TestMergedMessagesCantGoOnByThemselves(t *testing.T) {
 
 func TestADocumentMadeOfAMergeIsOne(t *testing.T) {
 	bodies, failures := steptest.Pipeline{
-		Batch: `[{"archive": "lines"}, {"while": {"when": "n != nil", "do": [{"map": "{x: n}"}]}}, {"set": {"y": "x"}}]`,
+		Batch: `[{"archive": "json_array"}, {"while": {"when": "this[0] != nil", "do": [{"map": "{x: len(this)}"}]}}, {"set": {"y": "x"}}]`,
 		In:    []string{`{"n":1}`, `{"n":2}`},
 	}.Run(t)
-	if fmt.Sprint(bodies) != `[{"x":1,"y":1}]` || failures != nil {
+	if fmt.Sprint(bodies) != `[{"x":2,"y":2}]` || failures != nil {
 		t.Errorf("got %v, failures %v", bodies, failures)
 	}
 }
