@@ -100,6 +100,19 @@ func (l *lane) gather(b *Batch, sel []int32, o *op) {
 			b.msgs[i].eachLeafKey(func(leaf *Message) { entering[string(leaf.Key)] = true })
 		}
 	}
+	comes := func(m *Message) bool { return m.state == live && m.groups <= g.plan.index && m.pc >= o.at }
+	if l.r.plan.ordered {
+		l.r.holds.admit(b, nil, func(_ int, m *Message) role {
+			switch {
+			case comes(m):
+				return asks
+			case m.state == failed || m.state == waits || m.state == parked:
+				return owns // before later ones of its key go on
+			}
+			return 0
+		})
+	}
+	by := l.by[:0]
 	for i := range b.msgs {
 		m := &b.msgs[i]
 		enters := len(sel) > 0 && sel[0] == int32(i)
@@ -107,17 +120,11 @@ func (l *lane) gather(b *Batch, sel []int32, o *op) {
 			sel = sel[1:]
 		}
 		switch {
-		case m.state == failed || m.state == waits || m.state == parked:
-			l.r.holds.own(m, nil) // before later ones of its key go on
-			continue
-		case m.state != live || m.groups > g.plan.index || m.pc < o.at:
-			continue
-		case l.r.plan.ordered && !l.r.holds.passesBehind(b.msgs[:i], m, nil):
+		case !comes(m):
 			continue
 		case !enters && !g.inside(m):
-			if l.r.holds.comesBy(m, g.plan.index+1); m.hasOne(entering) {
-				l.r.holds.own(m, nil) // later ones enter, and may be quicker
-			}
+			l.t.freed = append(l.t.freed, l.r.holds.comesBy(m, g.plan.index+1)...)
+			by = append(by, int32(i))
 			continue
 		case enters:
 			m.back, m.pc = o.next, 0
@@ -128,6 +135,19 @@ func (l *lane) gather(b *Batch, sel []int32, o *op) {
 		g.expect(m)
 		l.t.send(g, m)
 	}
+	l.by = by
+	if len(by) == 0 || !l.r.plan.ordered {
+		return
+	}
+	l.r.holds.admit(b, nil, func(i int, m *Message) role { // behind those that have left the group
+		if _, is := slices.BinarySearch(by, int32(i)); !is {
+			return 0
+		}
+		if m.hasOne(entering) { // later ones enter, and may be quicker
+			return asks | owns
+		}
+		return asks
+	})
 }
 
 // inside says that a message of one of m's keys is in the group, so that m, which
@@ -305,9 +325,6 @@ func (o *outRun) rests() bool {
 func (t *tally) rejoin(m *Message, g *groupPlan) {
 	m.batch, m.batchKey, m.trial = nil, "", nil
 	m.stage, m.pc, m.groups = fresh, m.back, g.index+1
-	if t.r.plan.ordered {
-		t.freed = append(t.freed, t.r.holds.goes(m)...)
-	}
 	t.beyond -= m.weight()
 	t.put(toLanes{t.r}, m)
 }

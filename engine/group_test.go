@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/doc"
 	. "github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/engine/expr"
 	"github.com/flowd-io/flowd/schema"
@@ -190,6 +192,36 @@ func TestMessagesOfOneKeyFillAGroup(t *testing.T) {
 			t.Errorf("groups of %v", sizes)
 		}
 	})
+}
+
+func TestAGroupKeepsTheOrderOfEveryKey(t *testing.T) {
+	const n, keys = 20_000, 20
+	payloads := make([]string, n)
+	for i := range payloads {
+		payloads[i] = fmt.Sprintf(`{"n":%d,"k":%d}`, i, rand.IntN(keys))
+	}
+	for _, size := range []int{1, 9, 256} {
+		src, dst := &Source{Payloads: payloads, Takes: engine.TakesOne}, &Sink{}
+		set := Step("set", func(_ context.Context, m *engine.Message) error { return m.Set(doc.Path{}.Append("z"), 1) })
+		p := pipe(src, dst, group(engine.GroupConfig{Size: size, Timeout: time.Hour, Do: engine.Steps{set}}))
+		p.Engine.Workers, p.Engine.OrderBy = 4, expr.MustCompile("k")
+		Run(t, p, nil)
+		var last [keys]int
+		broken := 0
+		for _, body := range dst.Bodies() {
+			var at, k int
+			if _, err := fmt.Sscanf(body, `{"n":%d,"k":%d`, &at, &k); err != nil {
+				t.Fatal(err)
+			}
+			if at < last[k] {
+				broken++
+			}
+			last[k] = at
+		}
+		if got := len(dst.Bodies()); broken > 0 || got != n {
+			t.Errorf("groups of %d: %d of %d messages came, %d of them too late", size, got, n, broken)
+		}
+	}
 }
 
 func TestNothingOvertakesAMessageInAGroup(t *testing.T) {

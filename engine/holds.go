@@ -17,6 +17,7 @@ type holds struct {
 
 	mu   sync.Mutex // guards the fields below, and the order of what is let go
 	keys map[string]*hold
+	runs uint64 // that have been decided on, see admit
 }
 
 // hold is one key that is held: in lines, or by gaps in what waits before the lanes.
@@ -27,21 +28,26 @@ type hold struct {
 }
 
 // line is a place where a key is held, the lanes or an output, with its claims in
-// the order of the messages. Only the first may move on.
+// the order of the messages. Only the first may move on, with those behind it that are
+// in its run.
 type line struct {
 	of     *hold
 	out    *outRun // nil: the lanes
+	groups int8    // in the lanes: those that its messages are past
 	claims []*claim
+
+	run  uint64 // that was decided on last
+	runs int    // of the claims, from the first: those that move on with it
 }
 
 // claim is a message's place in a line: of one that is away, to be tried again or
 // parked, or of one that has come back, or came behind it, and waits.
 type claim struct {
-	of     *hold
-	at     *line // nil: a gap before the lanes
-	refs   int   // messages that have it: the parts of a merge share that of a key
-	groups int8  // that its messages are past, in the lanes
-	x      *held // that waits; nil: it is away, or on its way; the gap itself
+	of   *hold
+	at   *line  // nil: a gap before the lanes
+	refs int    // messages that have it: the parts of a merge share that of a key
+	run  uint64 // with which it moved on last
+	x    *held  // that waits; nil: it is away, or on its way; the gap itself
 }
 
 // held is a message that waits until it is the first in the lines of all its keys.
@@ -73,7 +79,7 @@ func (h *holds) claim(m *Message, out *outRun) {
 			m.setApart(leaf.owns)
 			return
 		}
-		l := h.line(leaf.Key, out)
+		l := h.line(leaf.Key, out, m.level(out))
 		m.eachLeafKey(func(other *Message) {
 			if c := other.owns; c != nil && c.at == l {
 				leaf.owns = c
@@ -81,23 +87,19 @@ func (h *holds) claim(m *Message, out *outRun) {
 		})
 		if leaf.owns == nil {
 			leaf.owns = &claim{of: l.of, at: l}
-			l.add(leaf.owns, m)
+			l.claims = append(l.claims, leaf.owns)
 		}
 		leaf.owns.refs++
 	})
 }
 
-// add puts a claim of m behind all that have come as far as m. What is past a group
-// was read before what is not.
-func (l *line) add(c *claim, m *Message) {
-	if l.out == nil {
-		c.groups = m.groups
+// level is how far m has come in the lanes: what is past a group does not wait for what
+// is not, nor the other way round.
+func (m *Message) level(out *outRun) int8 {
+	if out != nil {
+		return 0
 	}
-	at := len(l.claims)
-	for at > 0 && l.claims[at-1].groups < c.groups {
-		at--
-	}
-	l.claims = slices.Insert(l.claims, at, c)
+	return m.groups
 }
 
 // setApart gives m a claim of its own in front of one that it shares with the parts
@@ -112,10 +114,12 @@ func (m *Message) setApart(shared *claim) {
 	if mine == shared.refs {
 		return
 	}
-	own := &claim{of: shared.of, at: shared.at, refs: mine, groups: shared.groups}
+	own := &claim{of: shared.of, at: shared.at, refs: mine}
 	shared.refs -= mine
 	if l := shared.at; l != nil {
-		l.claims = slices.Insert(l.claims, slices.Index(l.claims, shared), own)
+		at := slices.Index(l.claims, shared)
+		l.claims = slices.Insert(l.claims, at, own)
+		l.runs, shared.run = min(l.runs, at), 0
 	} else {
 		k := shared.of
 		own.x = &held{gap: true}
@@ -143,12 +147,12 @@ func (h *holds) share(part *Message) {
 }
 
 // line finds or begins the line of a key at a place; h.mu is held.
-func (h *holds) line(key []byte, out *outRun) *line {
+func (h *holds) line(key []byte, out *outRun, groups int8) *line {
 	k := h.hold(key)
-	if l := k.line(out); l != nil {
+	if l := k.line(out, groups); l != nil {
 		return l
 	}
-	l := &line{of: k, out: out}
+	l := &line{of: k, out: out, groups: groups}
 	k.lines = append(k.lines, l)
 	return l
 }
@@ -187,8 +191,8 @@ func (h *holds) leaveGap(m *Message) {
 	m.owns = &claim{of: k, refs: 1, x: gap}
 }
 
-func (k *hold) line(out *outRun) *line {
-	i := slices.IndexFunc(k.lines, func(l *line) bool { return l.out == out })
+func (k *hold) line(out *outRun, groups int8) *line {
+	i := slices.IndexFunc(k.lines, func(l *line) bool { return l.out == out && l.groups == groups })
 	if i < 0 {
 		return nil
 	}
@@ -236,48 +240,92 @@ func (h *holds) before(earlier []Message, m *Message) bool {
 	return true
 }
 
-// passes says whether m may move on from where it is: out of the lanes, or into a
-// write. Otherwise it is kept, to come here again when it is the first.
-func (h *holds) passes(m *Message, out *outRun) bool {
-	if h.any.Load() == 0 || m.dead {
-		return true
-	}
+// role is what a message of a run has to do with the decision on it: see admit.
+type role uint8
+
+const (
+	asks role = 1 << iota // it moves on, or is kept
+	owns                  // it holds its keys from now on
+)
+
+// admit decides which messages of a run may move on from where they are, out of the
+// lanes or into a write, and has others hold their keys. What may not is kept, to come
+// here again when it is the first. All of that is one decision: a message that leaves a
+// group meanwhile is before all of the run, or none.
+func (h *holds) admit(b *Batch, out *outRun, does func(i int, m *Message) role) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.ahead(m, out)) == 0 {
-		return true
+	h.runs++
+	for i := range b.msgs {
+		m := &b.msgs[i]
+		if m.dead {
+			continue
+		}
+		p := does(i, m)
+		if p&asks != 0 && len(h.ahead(m, out)) > 0 {
+			h.stay(b.msgs[:i], m, out)
+			continue
+		}
+		if p&owns != 0 {
+			h.claim(m, out)
+		}
+		if p&asks != 0 {
+			h.move(m)
+		}
+	}
+}
+
+// stay keeps a message of a run. When one with several keys is kept for one of them, it
+// must not come before earlier ones, which move on, in the others' lines.
+func (h *holds) stay(earlier []Message, m *Message, out *outRun) {
+	for i := range earlier {
+		if e := &earlier[i]; len(m.of) > 0 && e.state == live && !e.dead {
+			h.claim(e, out)
+			h.move(e)
+		}
 	}
 	x := h.keep(m, out)
 	h.claim(&x.m, out)
 	x.blocked = h.ahead(&x.m, out)
 	x.m.eachLeafKey(func(leaf *Message) { leaf.owns.x = x })
-	return false
 }
 
-// passesBehind is passes for a message behind others that are about to be written
-// from the same place. Those get their claims first: when a message with several
-// keys is kept for one of them, it must not come before them in the others' lines.
-func (h *holds) passesBehind(earlier []Message, m *Message, out *outRun) bool {
+// move notes that m moves on with the run at hand.
+func (h *holds) move(m *Message) {
+	m.eachLeafKey(func(leaf *Message) {
+		c := leaf.owns
+		if c == nil || c.at == nil || c.run == h.runs {
+			return
+		}
+		if l := c.at; l.moved(h.runs) < len(l.claims) && l.claims[l.runs] == c {
+			c.run = h.runs
+			l.runs++
+		}
+	})
+}
+
+// moved is how many of the first claims move on with a run.
+func (l *line) moved(run uint64) int {
+	if l.run != run {
+		l.run, l.runs = run, 0
+	}
+	return l.runs
+}
+
+// passes is admit for a message that is alone, or is decided on by itself behind others
+// that are about to be written from the same place.
+func (h *holds) passes(earlier []Message, m *Message, out *outRun) bool {
 	if h.any.Load() == 0 || m.dead {
 		return true
 	}
-	if len(m.of) > 0 {
-		h.claimBefore(earlier, m, out)
-	}
-	return h.passes(m, out)
-}
-
-func (h *holds) claimBefore(earlier []Message, m *Message, out *outRun) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.runs++
 	if len(h.ahead(m, out)) == 0 {
-		return
+		return true
 	}
-	for i := range earlier {
-		if earlier[i].state == live && !earlier[i].dead {
-			h.claim(&earlier[i], out)
-		}
-	}
+	h.stay(earlier, m, out)
+	return false
 }
 
 // behind keeps back what is behind messages that have failed or wait in a step, so
@@ -287,55 +335,64 @@ func (h *holds) behind(b *Batch, at stage, out *outRun) {
 		return
 	}
 	troubled := b.foresee()
-	for i := range b.msgs {
-		m := &b.msgs[i]
+	h.admit(b, out, func(i int, m *Message) role {
 		switch m.state {
 		case live:
-			if !m.hasOne(troubled) {
-				continue
-			}
-			if m.stage = at; h.passesBehind(b.msgs[:i], m, out) {
-				h.own(m, out)
+			if m.hasOne(troubled) {
+				m.stage = at
+				return asks | owns
 			}
 		case failed, waits, parked:
-			h.own(m, out)
+			return owns
 		case consumed: // its parts are still to be made
 			if m.hasOne(troubled) && slices.ContainsFunc(b.splits, func(s pendingSplit) bool { return s.i == i }) {
-				h.own(m, out)
+				return owns
 			}
 		}
-	}
+		return 0
+	})
 }
 
-// comesBy notes that a message has come by a group.
-func (h *holds) comesBy(m *Message, groups int8) {
+// comesBy notes that a message has come by a group. What it holds in the lanes it holds
+// behind those that have left the group.
+func (h *holds) comesBy(m *Message, groups int8) (was []*claim) {
 	m.groups = groups
 	if h.any.Load() == 0 {
-		return
+		return nil
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	m.eachLeafKey(func(leaf *Message) {
-		if c := leaf.owns; c != nil && c.at != nil {
-			m.setApart(c)
-			leaf.owns.groups = groups
-		}
-	})
+	if m.eachLeafKey(func(leaf *Message) { was = h.take(was, leaf) }); len(was) > 0 {
+		h.claim(m, nil)
+	}
+	return was
 }
 
-// goes makes a message that leaves a group hold its keys in the lanes, where it no
-// longer goes by its key, and returns the claims that it had in the group.
-func (h *holds) goes(m *Message) (was []*claim) {
+// rejoin has messages that leave a group for the lanes hold their keys there, where
+// they no longer go by them, and returns the claims that they had in the group.
+func (h *holds) rejoin(b *Batch, groups int8) (was []*claim) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	m.eachLeafKey(func(leaf *Message) {
-		if leaf.owns != nil {
-			was = append(was, leaf.owns)
-			leaf.owns = nil
+	for i := range b.msgs {
+		m := &b.msgs[i]
+		if m.state != live {
+			continue
 		}
-	})
-	h.claim(m, nil)
+		m.groups = groups
+		m.eachLeafKey(func(leaf *Message) { was = h.take(was, leaf) })
+		h.claim(m, nil)
+	}
 	return was
+}
+
+// take takes the claim of one message, to be freed.
+func (*holds) take(all []*claim, leaf *Message) []*claim {
+	if leaf.owns == nil {
+		return all
+	}
+	all = append(all, leaf.owns)
+	leaf.owns = nil
+	return all
 }
 
 // heldAt says whether one of m's keys is held at an output.
@@ -346,23 +403,26 @@ func (h *holds) heldAt(m *Message, out *outRun) (yes bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	m.eachLeafKey(func(leaf *Message) {
-		if k := h.keys[string(leaf.Key)]; k != nil && k.line(out) != nil {
+		if k := h.keys[string(leaf.Key)]; k != nil && k.line(out, 0) != nil {
 			yes = true
 		}
 	})
 	return yes
 }
 
-// ahead are the lines in which others are before m; h.mu is held.
+// ahead are the lines in which others are before m that do not move on with the run at
+// hand; h.mu is held.
 func (h *holds) ahead(m *Message, out *outRun) (all []*line) {
 	m.eachLeafKey(func(leaf *Message) {
 		k := h.keys[string(leaf.Key)]
-		if k == nil {
+		if k == nil || leaf.owns != nil && leaf.owns.run == h.runs {
 			return
 		}
-		if l := k.line(out); l != nil && !slices.Contains(all, l) && !m.claims(l.claims[0]) && (out != nil || l.claims[0].groups >= m.groups) {
-			all = append(all, l)
+		l := k.line(out, m.level(out))
+		if l == nil || l.moved(h.runs) == len(l.claims) || slices.Contains(all, l) || m.claims(l.claims[l.runs]) {
+			return
 		}
+		all = append(all, l)
 	})
 	return all
 }
@@ -406,25 +466,29 @@ func (h *holds) free(claims []*claim) {
 			h.goOn(c.of)
 			continue
 		}
-		first := l.claims[0] == c
-		l.claims = slices.DeleteFunc(l.claims, func(x *claim) bool { return x == c })
+		at := slices.Index(l.claims, c)
+		l.claims = slices.Delete(l.claims, at, at+1)
 		switch {
 		case len(l.claims) == 0:
 			h.dissolve(l)
-		case first:
+		case at == 0:
 			h.advance(l)
 		}
 	}
 }
 
-// advance lets the first of a line go on if it waits only for that.
+// advance lets the first of a line go on if it waits only for that, and so those behind
+// it, which may come into one run.
 func (h *holds) advance(l *line) {
-	x := l.claims[0].x
-	if x == nil {
-		return
-	}
-	x.blocked = slices.DeleteFunc(x.blocked, func(b *line) bool { return b == l })
-	if len(x.blocked) == 0 {
+	for _, c := range l.claims {
+		x := c.x
+		if x == nil {
+			return
+		}
+		x.blocked = slices.DeleteFunc(x.blocked, func(b *line) bool { return b == l })
+		if len(x.blocked) > 0 {
+			return
+		}
 		x.m.eachLeafKey(func(leaf *Message) { leaf.owns.x = nil })
 		h.release(x)
 	}

@@ -46,6 +46,7 @@ type world struct {
 	tries     int // of an output, where it says nothing
 	repaired  bool
 	ordered   bool
+	crowded   bool // many messages go through groups at once, and nothing goes wrong
 	merges    bool // a message may share the fate of its neighbours
 	panics    bool // likewise
 	twins     bool // an input makes two pieces of some roots
@@ -67,16 +68,20 @@ func newWorld(t *testing.T, seed uint64) *world {
 	if w.ordered {
 		w.p.Engine.OrderBy = expr.MustCompile("k")
 	}
+	w.then, w.tries = engine.Returned, 5
+	if w.crowded = w.ordered && w.maybe(4); w.crowded {
+		w.crowd()
+		return w
+	}
 	if w.maybe(4) {
 		w.p.Engine.Middleware = []string{"around"}
 	}
 	if w.maybe(6) {
 		w.p.Engine.RateLimit = w.limit()
 	}
-	if w.then = engine.Returned; w.maybe(2) {
+	if w.maybe(2) {
 		w.then, w.p.Engine.OnFailure.DeadLetter = engine.DeadLettered, "dlq"
 	}
-	w.tries = 5
 	if w.maybe(2) {
 		w.p.Engine.OnFailure.Retry, w.tries = w.retry(1, 2, 3, 5, 6)
 	}
@@ -88,6 +93,30 @@ func newWorld(t *testing.T, seed uint64) *world {
 		w.reloads = !slices.ContainsFunc(w.outs, func(j *judge) bool { return j.faults.hang > 0 || j.faults.reopen })
 	}
 	return w
+}
+
+// crowd makes a pipeline whose order only its own loops can break: what leaves groups
+// meets what comes to them, in lanes that never rest.
+func (w *world) crowd() {
+	w.p.Engine.Workers, w.p.Engine.MaxInFlight = 2+w.r.IntN(3), engine.MaxInFlight{}
+	keys := w.one(3, 20)
+	src := &origin{w: w, Source: Source{Takes: engine.TakesOne}, tried: map[uint64]int{}}
+	for id := range 8000 {
+		src.Payloads = append(src.Payloads, fmt.Sprintf(`{"in":0,"id":%d,"k":%d,"do":"pass"}`, id, w.r.IntN(keys)))
+	}
+	src.acker, w.sources = src, []*origin{src}
+	w.p.Inputs = Named("in0", engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return src, nil })})
+	for range 1 + w.r.IntN(2) {
+		g := group(engine.GroupConfig{Size: w.one(1, 9, 256), Timeout: time.Hour, Do: engine.Steps{Step("nothing", func(context.Context, *engine.Message) error { return nil })}})
+		if w.maybe(3) {
+			g.When = expr.MustCond("id % 3 != 0")
+		}
+		w.p.Processors = append(w.p.Processors, g)
+	}
+	out := w.judge("out0")
+	out.sequential, out.delay = true, 0
+	w.p.Outputs = Named("out0", engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return out.instance(), nil })})
+	w.refused = [][]engine.Fate{{engine.Returned}}
 }
 
 // one picks.
@@ -320,11 +349,7 @@ func (w *world) deadLetters() *Sink {
 
 // output is one that is written to, and the fate of what it refuses.
 func (w *world) output(name string, all *[]schema.Entry[engine.OutputSpec]) (engine.OutputSpec, engine.Fate) {
-	j := &judge{
-		w: w, name: name, sequential: w.maybe(2), delay: w.r.IntN(4), most: w.tries, timeout: w.ms(20, 200), r: rand.New(rand.NewPCG(w.r.Uint64(), 1)),
-		last: map[string]place{}, under: map[string]int{}, keys: map[string]int{}, failed: map[string]int{}, shaken: map[string]int{}, parked: map[string]int{}, dead: map[string]int{},
-	}
-	w.outs = append(w.outs, j)
+	j := w.judge(name)
 	spec := engine.OutputSpec{
 		Concurrency: engine.Concurrency(w.one(1, 1, 2, 3, 4, int(engine.Auto))),
 		Use:         engine.Use(func(engine.Env) (engine.Output, error) { return j.instance(), nil }),
@@ -354,6 +379,15 @@ func (w *world) output(name string, all *[]schema.Entry[engine.OutputSpec]) (eng
 		}
 	}
 	return spec, fate
+}
+
+func (w *world) judge(name string) *judge {
+	j := &judge{
+		w: w, name: name, sequential: w.maybe(2), delay: w.r.IntN(4), most: w.tries, timeout: w.ms(20, 200), r: rand.New(rand.NewPCG(w.r.Uint64(), 1)),
+		last: map[string]place{}, under: map[string]int{}, keys: map[string]int{}, failed: map[string]int{}, shaken: map[string]int{}, parked: map[string]int{}, dead: map[string]int{},
+	}
+	w.outs = append(w.outs, j)
+	return j
 }
 
 // break1 says how an output fails. What is down for a while only loses nothing

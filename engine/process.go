@@ -25,6 +25,7 @@ type lane struct {
 	spare []*doc.Arena // for slabs of parts; the first inUse are lent
 	inUse int
 	was   int           // bytes read with the slab under way
+	by    []int32       // messages of a slab that come by a group
 	to    []*batcherRun // where each message of a slab goes
 
 	deliver func(b *Batch) // takes what has gone through the steps
@@ -63,9 +64,7 @@ func (l *lane) process(ctx context.Context, b *Batch) {
 	defer giveBack(b.lent) // when all is detached
 	l.x.prog, l.x.stage, l.t.in, l.deliver = l.r.plan.steps, fresh, nil, l.route
 	if b.in == nil && l.r.holds.any.Load() > 0 {
-		for i := range b.msgs {
-			l.r.holds.passesBehind(b.msgs[:i], &b.msgs[i], nil)
-		}
+		l.r.holds.admit(b, nil, func(int, *Message) role { return asks })
 	}
 	if in := b.in; in != nil {
 		l.x.prog, l.x.stage, l.t.in, l.deliver = in.steps, inInput, in, l.dispatch
@@ -206,6 +205,17 @@ func (l *lane) route(b *Batch) {
 		l.t.apply()
 		return
 	}
+	if l.r.plan.ordered && (l.r.holds.any.Load() > 0 || !b.allLive()) {
+		l.r.holds.admit(b, nil, func(_ int, m *Message) role {
+			switch m.state {
+			case live:
+				return asks
+			case waits, parked:
+				return owns // before later ones of its key go on
+			}
+			return 0
+		})
+	}
 	l.to = append(l.to[:0], make([]*batcherRun, len(b.msgs))...)
 	var only *batcherRun
 	same, alive := true, 0
@@ -213,9 +223,6 @@ func (l *lane) route(b *Batch) {
 		m := &b.msgs[i]
 		var to *batcherRun
 		if m.state == live {
-			if l.r.plan.ordered && !l.r.holds.passesBehind(b.msgs[:i], m, nil) {
-				continue
-			}
 			to = l.r.route(&l.t, m)
 		}
 		if to == nil {

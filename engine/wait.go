@@ -64,7 +64,7 @@ func (t *tally) behind(m *Message, out *outRun) bool {
 		m.err = m.trial.reason
 	}
 	t.r.holds.own(m, out) // what is queued is later
-	if t.r.holds.passes(m, out) {
+	if t.r.holds.passes(nil, m, out) {
 		t.goWith(out, m, atWrite)
 	}
 	return true

@@ -127,14 +127,13 @@ func (w *writer) catch(b *Batch) {
 	if h.any.Load() == 0 {
 		return
 	}
-	for i := range b.msgs {
-		m := &b.msgs[i]
+	h.admit(b, w.out, func(_ int, m *Message) role {
 		m.stage = b.stage
 		if b.batcher != nil || w.out.plan.group != nil {
 			m.batch = b
 		}
-		h.passesBehind(b.msgs[:i], m, w.out)
-	}
+		return asks
+	})
 }
 
 func (w *writer) run(ctx context.Context, b *Batch, p *program, at stage, resumed bool) *Batch {
@@ -257,7 +256,7 @@ func (w *writer) passes(b *Batch, i int) bool {
 	m := &b.msgs[i]
 	switch m.state {
 	case live:
-		if !w.out.r.holds.passesBehind(b.msgs[:i], m, w.out) {
+		if !w.out.r.holds.passes(b.msgs[:i], m, w.out) {
 			return false
 		}
 		if m.hasOne(w.troubled) {
@@ -385,6 +384,9 @@ func (w *writer) finish(b *Batch) {
 		return
 	}
 	defer r.leave()
+	if g := w.out.plan.group; g != nil && r.plan.ordered {
+		w.t.freed = append(w.t.freed, r.holds.rejoin(b, g.index+1)...)
+	}
 	over := b.batcher != nil
 	for i := range b.msgs {
 		m := &b.msgs[i]
