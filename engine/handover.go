@@ -264,7 +264,8 @@ func (rd *reader) reenter(ctx context.Context) {
 		b.room = 0
 		rd.r.credits.charge(n, 0)
 		rd.read.Store(mine[0].rank)
-		rd.take(ctx, b, mine[0].to, mine[0].at)
+		rd.take(b, mine[0].to, mine[0].at)
+		rd.send(ctx, b)
 		mine = mine[n:]
 	}
 	rd.read.Store(max(rd.read.Load(), h.read[reading{rd.plan.name, rd.index}]))

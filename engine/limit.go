@@ -4,33 +4,36 @@ import (
 	"cmp"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/flowd-io/flowd/engine/expr"
 )
 
-// Limiter is a rate limit: a fixed window or a token bucket, one for all messages
-// or one for each value of a key. It neither waits nor asks for the time. It is safe
-// for concurrent use, and never lets more pass than it is told to, even when callers
+// Limiter is a rate limit: a window or a token bucket, one for all messages or one for
+// each value of a key. It neither waits nor asks for the time. It is safe for
+// concurrent use, and never lets more pass than it is told to, even when callers
 // disagree a little about the time or a clock is set back.
 //
-// Windows lie end to end from the first use on, at the same times for all keys.
+// A window slides: in no stretch of its length do more messages pass than it allows.
 type Limiter struct {
-	name string
-	spec RateLimit // kind, key and max_keys are in force; the rest lies in rate
+	name   string
+	number uint64    // in which order several limits are locked
+	spec   RateLimit // kind, key and max_keys are in force; the rest lies in rate
 
 	mu      sync.Mutex // guards the fields below
 	rate    rate
 	next    *rate // in force from turn on; nil: none
 	turn    int64
 	clock   limitClock
-	zero    int64      // when the window 0 began
 	all     allowance  // of messages without a key
 	keys    *keyLimits // nil: not keyed
 	limited int64
-	booked  uint64        // bookings of the unkeyed limit so far
+	booked  uint64        // calls so far that took or booked some of the unkeyed limit
 	changed chan struct{} // closed by the next Change
 }
+
+var limiters atomic.Uint64
 
 // rate is how much may pass.
 type rate struct {
@@ -41,9 +44,9 @@ type rate struct {
 
 // allowance is what one limit has given away. The zero allowance is untouched.
 type allowance struct {
-	at   int64   // when used was right: the number of a window, or a time
-	used float64 // messages; those beyond rate.most are booked ahead
-	back float64 // given back while some were booked ahead: they may pass now
+	at     int64   // of a bucket: when used was right
+	used   float64 // of a bucket: messages; those beyond rate.most are booked ahead
+	passes passes  // of a window
 }
 
 // crumb is what rounding may do to a count of messages.
@@ -54,7 +57,7 @@ const longestWait = 100 * 365 * 24 * time.Hour
 
 // NewLimiter makes a limit. Its name is for operators; spec.Name is not looked up.
 func NewLimiter(name string, spec RateLimit) *Limiter {
-	l := &Limiter{name: name, spec: spec, changed: make(chan struct{})}
+	l := &Limiter{name: name, number: limiters.Add(1), spec: spec, changed: make(chan struct{})}
 	l.rate = l.rateOf(spec.Messages, spec.Per, spec.Burst)
 	if !spec.Key.IsZero() {
 		l.keys = newKeyLimits(cmp.Or(spec.MaxKeys, 100_000))
@@ -95,135 +98,52 @@ func (l *Limiter) AppendKey(dst []byte, src expr.Source) (key []byte, ok bool, e
 	return l.spec.Key.AppendKey(dst, src)
 }
 
-// Take takes up to n messages that may pass now, of the unkeyed limit. When it got
-// none, asking again is in vain before wait has passed. It never books ahead, so who
-// takes gets only what others have not reserved; who must not be passed by for ever
-// calls [Limiter.Turn].
-func (l *Limiter) Take(now time.Time, n int) (got int, wait time.Duration) {
+// Free is how many messages may pass now, of the unkeyed limit. When there are none,
+// one that was booked now would pass after wait.
+func (l *Limiter) Free(now time.Time) (n int, wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if got = l.take(now, n); got > 0 || n <= 0 {
-		return got, 0
-	}
-	l.limited++
-	return 0, l.wait(l.all.used + 1 - l.rate.most)
-}
-
-// Turn is Take for who waits in line. Where none may pass now, it books one, behind
-// all that is booked already: it may pass after wait, with what is free then. place is
-// for [Limiter.Leave].
-func (l *Limiter) Turn(now time.Time, n int) (got int, wait time.Duration, place uint64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if got = l.take(now, n); got > 0 || n <= 0 {
-		return got, 0, l.booked
-	}
-	l.all.used++
-	l.limited++
-	l.booked++
-	return 1, l.wait(l.all.used - l.rate.most), l.booked
-}
-
-// Leave gives back n of what Turn has booked and has not come to pass. Nothing comes
-// of it when others have booked behind: they have their times already.
-func (l *Limiter) Leave(place uint64, n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if place == l.booked {
-		l.all.used = max(0, l.all.used-float64(n))
-	}
-}
-
-// Spend says that n of what was given at a time pass only now, as when a source had
-// nothing to read: they count from now.
-func (l *Limiter) Spend(given, now time.Time, n int) {
-	if n <= 0 || !now.After(given) {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	at := l.clock.of(given)
 	l.ask(now)
 	l.renew(&l.all)
-	switch {
-	case l.bucket(): // as if it had grown no further than to be whole without them
-		l.all.used = max(l.all.used, float64(n))
-	case at < l.zero+l.window()*l.rate.per:
-		l.all.used += float64(n)
+	if n = l.free(&l.all); n > 0 {
+		return n, 0
 	}
+	if !l.bucket() {
+		return 0, time.Duration(l.all.passes.next(l.clock.last, &l.rate) - l.clock.last)
+	}
+	return 0, l.grows(l.all.used + 1 - l.rate.most)
 }
 
-// Pass is Take for messages that are at hand: those that it does not let pass are
-// to be reserved for.
-func (l *Limiter) Pass(now time.Time, n int) (got int) {
+// Take takes up to n messages that may pass now, of the unkeyed limit. It never books
+// ahead, so who takes gets only what others have not reserved.
+func (l *Limiter) Take(now time.Time, n int) (got int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.take(now, n)
-}
-
-func (l *Limiter) take(now time.Time, n int) (got int) {
 	l.ask(now)
 	l.renew(&l.all)
-	free := math.Floor(l.rate.most - l.all.used + crumb)
-	got = int(max(0, min(free, float64(n))))
-	l.all.used += float64(got)
-	again := max(0, int(min(math.Floor(l.all.back+crumb), float64(n-got))))
-	l.all.back -= float64(again)
-	return got + again
+	got = max(0, min(n, l.free(&l.all)))
+	l.take(got)
+	return got
 }
 
-// Put gives back n of what Take gave at a time and was not used. Nothing comes of it
-// once that window is over, and what a bucket has grown by since is not given twice.
-// What others have booked ahead keeps its time.
-func (l *Limiter) Put(taken time.Time, n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	at, back := l.clock.of(taken), float64(n)
-	if at > l.clock.last { // a turn has come since the limit was last asked
-		l.ask(taken)
-	}
-	l.renew(&l.all)
-	switch {
-	case l.bucket():
-		back -= float64(max(0, l.clock.last-at)) * l.rate.messages / float64(l.rate.per)
-	case at < l.zero+l.window()*l.rate.per:
-		return
-	}
-	if back = max(0, back); l.all.used > l.rate.most+crumb {
-		l.all.back = min(l.rate.most, l.all.back+back)
-		return
-	}
-	l.all.used = max(0, l.all.used-back)
-}
-
-// Reserve books n messages of a key, in the order of the calls, and says how long
-// they must wait before all of them may pass. A nil key is that of the unkeyed limit.
-func (l *Limiter) Reserve(now time.Time, key []byte, n int) (wait time.Duration) {
-	if n <= 0 {
-		return 0
-	}
+// Reserve books one message of a key, in the order of the calls, and says how long it
+// must wait before it may pass. A nil key is that of the unkeyed limit.
+func (l *Limiter) Reserve(now time.Time, key []byte) (wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.ask(now)
 	a := &l.all
 	if l.keys != nil && key != nil {
-		a = l.keys.get(key, l.renew)
+		a = l.keys.get(key, l.idle)
 	}
 	l.renew(a)
-	a.used += float64(n)
-	if a == &l.all {
-		l.booked++
-	}
-	if wait = l.wait(a.used - l.rate.most); wait > 0 {
-		l.limited += int64(n)
-	}
-	return wait
+	return l.book(a)
 }
 
 // Change sets a new rate, for all keys. It holds at once, as if nothing had passed
-// yet, or, for windows, from the next one on; for a bucket what has passed counts
-// then. Messages that are booked ahead keep their times and count against the new rate.
-// burst 0 is as many as messages.
+// yet, or, for windows, after one more of the old ones; for a bucket what has passed
+// counts then. Messages that are booked ahead keep their times and count against the
+// new rate. burst 0 is as many as messages.
 func (l *Limiter) Change(now time.Time, messages int, per time.Duration, burst int, atOnce bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -233,16 +153,16 @@ func (l *Limiter) Change(now time.Time, messages int, per time.Duration, burst i
 	l.changed = make(chan struct{})
 	r := l.rateOf(messages, per, burst)
 	switch {
-	case l.bucket() && !atOnce:
+	case l.bucket():
 		l.each(l.renew)
+		if atOnce {
+			l.each(func(a *allowance) { a.used = max(0, a.used-l.rate.most) })
+		}
 		l.rate = r
 	case atOnce || fresh:
-		l.adopt(r, l.clock.last, func(a *allowance) {
-			l.renew(a)
-			a.used -= l.rate.most
-		})
+		l.adopt(r, l.clock.last, true)
 	default:
-		l.next, l.turn = &r, l.zero+(l.window()+1)*l.rate.per
+		l.next, l.turn = &r, l.clock.last+l.rate.per
 	}
 }
 
@@ -266,23 +186,15 @@ func (l *Limiter) State() LimitState {
 
 // ask tells the clock what the caller's says, and adopts a rate whose time has come.
 func (l *Limiter) ask(now time.Time) {
-	if l.clock.ask(now); l.next == nil || l.clock.last < l.turn {
-		return
+	if l.clock.ask(now); l.next != nil && l.clock.last >= l.turn {
+		l.adopt(*l.next, l.turn, false)
 	}
-	turn := (l.turn - l.zero) / l.rate.per
-	l.adopt(*l.next, l.turn, func(a *allowance) { a.renewWindow(turn, l.rate) })
 }
 
-// adopt makes r the rate from a time on; keep leaves of each allowance what is
-// booked beyond that.
-func (l *Limiter) adopt(r rate, from int64, keep func(*allowance)) {
-	l.each(keep)
-	l.rate, l.zero, l.next = r, from, nil
-	at := int64(0) // the window that begins
-	if l.bucket() {
-		at = from
-	}
-	l.each(func(a *allowance) { a.at, a.used, a.back = at, max(0, a.used), 0 })
+// adopt makes r the rate of a window from a time on.
+func (l *Limiter) adopt(r rate, from int64, anew bool) {
+	l.each(func(a *allowance) { a.passes.adopt(&l.rate, &r, from, anew) })
+	l.rate, l.next = r, nil
 }
 
 func (l *Limiter) each(f func(*allowance)) {
@@ -292,44 +204,80 @@ func (l *Limiter) each(f func(*allowance)) {
 	}
 }
 
-// window is the number of the window at hand.
-func (l *Limiter) window() int64 { return (l.clock.last - l.zero) / l.rate.per }
-
 // renew gives back to a what time has renewed.
 func (l *Limiter) renew(a *allowance) {
-	if l.bucket() {
-		a.used = max(0, a.used-float64(l.clock.last-a.at)*l.rate.messages/float64(l.rate.per))
-		a.at = l.clock.last
-		if a.used <= l.rate.most {
-			a.used, a.back = max(0, a.used-a.back), 0
-		}
+	if !l.bucket() {
+		a.passes.renew(l.clock.last, l.rate.per)
 		return
 	}
-	a.renewWindow(l.window(), l.rate)
+	a.used = max(0, a.used-float64(l.clock.last-a.at)*l.rate.messages/float64(l.rate.per))
+	a.at = l.clock.last
 }
 
-func (a *allowance) renewWindow(number int64, r rate) {
-	if number > a.at { // what was given back was of the window before
-		a.back = 0
+// idle renews a and says whether it is whole again.
+func (l *Limiter) idle(a *allowance) bool {
+	l.renew(a)
+	return a.used == 0 && a.passes.empty()
+}
+
+// free is how many may pass now of an allowance that is renewed.
+func (l *Limiter) free(a *allowance) int {
+	if l.bucket() {
+		return int(max(0, min(math.Floor(l.rate.most-a.used+crumb), math.MaxInt32)))
 	}
-	a.used = max(0, a.used-float64(number-a.at)*r.messages)
-	a.at = number
+	return a.passes.free(l.clock.last, &l.rate)
 }
 
-// wait is the time until so many messages beyond what may pass now are renewed.
-func (l *Limiter) wait(over float64) time.Duration {
+// take lets n pass of the unkeyed limit, which has as many free.
+func (l *Limiter) take(n int) {
+	if n == 0 {
+		return
+	}
+	l.booked++
+	if l.bucket() {
+		l.all.used += float64(n)
+		return
+	}
+	l.all.passes.put(l.clock.last, n, &l.rate)
+}
+
+// book books one message of an allowance that is renewed, behind all others, and says
+// how long it waits.
+func (l *Limiter) book(a *allowance) (wait time.Duration) {
+	if l.bucket() {
+		a.used++
+		wait = l.grows(a.used - l.rate.most)
+	} else {
+		wait = time.Duration(a.passes.book(l.clock.last, &l.rate) - l.clock.last)
+	}
+	if wait > 0 {
+		l.limited++
+	}
+	if a == &l.all {
+		l.booked++
+	}
+	return wait
+}
+
+// leave gives back what was booked last. Nothing comes of it when others have booked
+// behind: they have their times already.
+func (l *Limiter) leave(place uint64) {
+	if place != l.booked {
+		return
+	}
+	if l.bucket() {
+		l.all.used = max(0, l.all.used-1)
+		return
+	}
+	l.all.passes.leave()
+}
+
+// grows is the time in which a bucket grows by so many messages.
+func (l *Limiter) grows(over float64) time.Duration {
 	if over <= crumb {
 		return 0
 	}
-	per := float64(l.rate.per)
-	if l.bucket() {
-		return time.Duration(min(math.Ceil(over*per/l.rate.messages-crumb), float64(longestWait)))
-	}
-	windows := math.Ceil((over - crumb) / l.rate.messages)
-	if windows*per > float64(longestWait) {
-		return longestWait
-	}
-	return time.Duration(int64(windows)*l.rate.per - (l.clock.last-l.zero)%l.rate.per)
+	return time.Duration(min(math.Ceil(over*float64(l.rate.per)/l.rate.messages-crumb), float64(longestWait)))
 }
 
 // limitClock counts nanoseconds from the first time it is told, and never back.

@@ -123,7 +123,7 @@ func (s limitStep) Process(_ context.Context, b *Batch) error {
 		for range b.All() {
 			pass++
 		}
-		pass = s.limit.Pass(now, pass)
+		pass = s.limit.Take(now, pass)
 	}
 	var buf []byte
 	for m := range b.All() {
@@ -140,21 +140,11 @@ func (s limitStep) Process(_ context.Context, b *Batch) error {
 		if !ok {
 			key = nil
 		}
-		if wait := s.limit.Reserve(now, key, 1); wait > 0 {
+		if wait := s.limit.Reserve(now, key); wait > 0 {
 			m.Delay(wait)
 		}
 	}
 	return nil
-}
-
-// admitted waits until an output's rate limit lets n messages pass; false: the
-// run ended before.
-func (w *writer) admitted(ctx context.Context, n int) bool {
-	l := w.out.plan.limit
-	if l == nil || l.Keyed() {
-		return true
-	}
-	return pause(ctx, l.Reserve(time.Now(), nil, n))
 }
 
 // pause waits for d; false: ctx ended before.

@@ -24,12 +24,12 @@ func newKeyLimits(most int) *keyLimits {
 
 func (k *keyLimits) len() int { return k.lru.Len() }
 
-func (k *keyLimits) get(key []byte, renew func(*allowance)) *allowance {
+func (k *keyLimits) get(key []byte, idle func(*allowance) bool) *allowance {
 	id := maphash.Bytes(k.seed, key)
 	if a, ok := k.lru.Get(id); ok {
 		return a
 	}
-	if k.lru.Len() >= k.most && !k.evict(renew) {
+	if k.lru.Len() >= k.most && !k.evict(idle) {
 		return &k.spill
 	}
 	// What the key may have booked in the spill is not held against it: the bookings
@@ -41,11 +41,10 @@ func (k *keyLimits) get(key []byte, renew func(*allowance)) *allowance {
 
 // evict drops a key whose allowance is whole again, which it has back at once if it
 // returns. It looks at few; the next call looks at others.
-func (k *keyLimits) evict(renew func(*allowance)) bool {
+func (k *keyLimits) evict(idle func(*allowance) bool) bool {
 	for range 4 {
 		id, a, _ := k.lru.GetOldest()
-		renew(a)
-		if a.used == 0 {
+		if idle(a) {
 			return k.lru.Remove(id)
 		}
 		k.lru.Get(id)

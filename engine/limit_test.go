@@ -25,44 +25,38 @@ var (
 	tenKeyed  = RateLimit{Messages: 10, Per: time.Second, Key: expr.MustCompile("id")}
 )
 
-// TestLimiter plays calls: "take 3", "put 2" (of what was taken now), "reserve 1" or
-// "reserve 1 KEY", "change 5 1s" (at once) and "next 5 1s", "at 1.5s" since noon.
+// TestLimiter plays calls: "take 3", "reserve 1" or "reserve 1 KEY" (one by one), "ask 5 A"
+// (who stands in line as A), "quit A", "change 5 1s" (at once) and "next 5 1s", "at 1.5s"
+// since noon.
 func TestLimiter(t *testing.T) {
 	tests := []struct {
 		name string
 		spec RateLimit
 		play string // a call per line, and what came of it
 	}{
-		{"a window is spent and renewed whole", tenWindow, `
+		{"what has passed makes room a window later", tenWindow, `
 			take 4: 4
 			at 0.9s: take 100: 6
 			at 0.9s: take 1: 0, wait 100ms
-			at 1s: take 100: 10
-			at 1.2s: take 1: 0, wait 800ms`},
-		{"windows lie end to end from the first use", tenWindow, `
-			at 0.3s: take 10: 10
-			at 1.2s: take 1: 0, wait 100ms
-			at 1.3s: take 10: 10
-			at 2.2s: take 1: 0, wait 100ms`},
-		{"what a window did not use lapses", tenWindow, `
+			at 1s: take 100: 4
+			at 1.2s: take 1: 0, wait 700ms
+			at 1.9s: take 100: 6`},
+		{"what was not used lapses", tenWindow, `
 			take 1: 1
 			at 5s: take 100: 10
 			at 5.5s: take 1: 0, wait 500ms`},
-		{"a limit of one lets the second wait for the next window", RateLimit{Messages: 1, Per: time.Minute}, `
+		{"a limit of one", RateLimit{Messages: 1, Per: time.Minute}, `
 			reserve 1: 0s
 			at 1s: reserve 1: 59s
 			at 2s: reserve 1: 1m58s`},
-		{"bookings fill later windows in order", tenWindow, `
+		{"bookings pass when there is room, in order", tenWindow, `
 			reserve 9: 0s
-			reserve 1: 0s
+			at 0.4s: reserve 1: 0s
 			at 0.4s: reserve 1: 600ms
-			at 0.4s: reserve 9: 600ms
+			at 0.4s: reserve 8: 600ms
+			at 0.4s: reserve 1: 1s
 			at 0.4s: reserve 1: 1.6s
 			at 2.5s: take 100: 9`},
-		{"more than a window may have spans several", tenWindow, `
-			reserve 35: 3s
-			at 1s: reserve 5: 2s
-			at 1s: reserve 1: 3s`},
 		{"taking gets nothing before all that is booked", tenWindow, `
 			reserve 25: 2s
 			at 0.1s: take 1: 0, wait 1.9s
@@ -71,69 +65,64 @@ func TestLimiter(t *testing.T) {
 		{"asking for none is free", tenWindow, `
 			reserve 20: 1s
 			take 0: 0
-			take -1: 0
-			reserve 0: 0s
-			reserve -1: 0s`},
-		{"a turn takes what may pass now", tenWindow, `
-			turn 4: 4, in 0s
-			turn 100: 6, in 0s`},
-		{"a turn stands behind what is booked, and is not passed by", tenWindow, `
+			take -1: 0`},
+		{"who stands in line takes what may pass now", tenWindow, `
+			ask 4 a: 4
+			ask 100 a: 6
+			ask 100 a: 0, wait 1s
+			ask 100 a: 0, wait 1s
+			at 0.5s: ask 100 a: 0, wait 500ms
+			at 1s: ask 100 a: 10`},
+		{"who stands in line is not passed by", tenWindow, `
 			reserve 25: 2s
-			turn 100: 1, in 2s
+			ask 100 a: 0, wait 2s
 			reserve 4: 2s
-			at 1.9s: reserve 1: 1.1s
+			reserve 1: 3s
+			at 2s: ask 100 a: 1
 			at 2s: take 1: 0, wait 1s`},
-		{"a turn is one", tenBucket, `
-			turn 100: 10, in 0s
-			turn 100: 1, in 100ms
-			turn 100: 1, in 200ms`},
-		{"what is given back passes now, whatever is booked ahead", tenWindow, `
+		{"several stand in line for one each, and then take what there is", tenWindow, `
 			take 10: 10
-			reserve 3: 1s
-			put 7 of 0s: ok
-			take 9: 7
-			take 1: 0, wait 1s
-			put 4 of 0s: ok
-			at 1s: take 100: 7`},
+			ask 100 a: 0, wait 1s
+			ask 100 b: 0, wait 1s
+			at 1s: ask 3 b: 3
+			at 1s: ask 100 a: 7
+			at 1s: ask 100 a: 0, wait 1s`},
+		{"a turn of a bucket is one", tenBucket, `
+			ask 100 a: 10
+			ask 100 a: 0, wait 100ms
+			ask 100 b: 0, wait 200ms
+			at 0.1s: ask 100 a: 1
+			at 0.1s: ask 100 a: 0, wait 200ms`},
 		{"the last who leaves gives back", tenWindow, `
-			reserve 10: 0s
-			turn 100: 1, in 1s
-			leave 1: ok
-			reserve 9: 1s
-			turn 2: 1, in 1s
-			reserve 8: 2s
-			desert 1: ok
-			reserve 3: 3s`},
-		{"what a window gave counts in the one in which it passes", tenWindow, `
 			take 10: 10
-			at 5.5s: spend 8 of 0s: ok
-			at 5.5s: take 100: 2
-			at 5.6s: spend 2 of 5.5s: ok
-			at 6s: take 100: 10`},
-		{"what a bucket gave fills it no further than when it passes", tenBucket, `
+			ask 1 a: 0, wait 1s
+			reserve 8: 1s
+			ask 1 b: 0, wait 1s
+			reserve 1: 2s
+			quit a: ok
+			ask 1 c: 0, wait 2s
+			quit c: ok
+			reserve 9: 2s
+			reserve 1: 3s`},
+		{"who leaves takes nothing from what has passed", tenWindow, `
 			take 10: 10
-			at 5s: spend 8 of 0s: ok
-			at 5s: take 100: 2
-			at 5.1s: spend 1 of 5s: ok
-			at 5.1s: take 100: 1`},
-		{"what is put back may be taken again", tenWindow, `
+			at 0.5s: ask 1 a: 0, wait 500ms
+			at 0.5s: quit a: ok
+			at 0.5s: take 1: 0, wait 500ms
+			at 1s: take 100: 10`},
+		{"who leaves a bucket gives back", tenBucket, `
 			take 10: 10
-			put 4: ok
-			take 100: 4`},
-		{"what is put back late has lapsed", tenWindow, `
-			take 10: 10
-			at 1s: take 3: 3
-			put 10 of 0s: ok
-			take 100: 7`},
-		{"what is put back behind a booking has lapsed", tenWindow, `
-			take 10: 10
-			reserve 10: 1s
-			put 5: ok
-			reserve 1: 2s`},
-		{"putting back more than was taken gives no more than there is", tenWindow, `
-			take 3: 3
-			put 100: ok
-			take 100: 10`},
+			ask 1 a: 0, wait 100ms
+			quit a: ok
+			ask 1 b: 0, wait 100ms`},
+		{"many that pass one by one share a time with some after them", RateLimit{Messages: 1280, Per: 1280 * time.Millisecond}, `
+			take 1: 1
+			at 1ms: take 1: 1
+			at 9ms: take 1: 1
+			at 10ms: take 5000: 1277
+			at 1280ms: take 1: 0, wait 9ms
+			at 1289ms: take 5000: 3
+			at 1290ms: take 5000: 1277`},
 
 		{"a full bucket lets its burst pass, then grows evenly", tenBucket, `
 			take 100: 10
@@ -154,15 +143,6 @@ func TestLimiter(t *testing.T) {
 			reserve 1: 200ms
 			reserve 20: 2.2s
 			take 1: 0, wait 2.3s`},
-		{"a bucket takes back what it gave", tenBucket, `
-			take 10: 10
-			put 10: ok
-			take 100: 10`},
-		{"a bucket takes back nothing that it has grown by since", tenBucket, `
-			take 10: 10
-			at 0.4s: put 10 of 0s: ok
-			at 0.4s: take 100: 10
-			at 0.4s: take 1: 0, wait 100ms`},
 
 		{"each key has a limit of its own", tenKeyed, `
 			reserve 10 a: 0s
@@ -175,23 +155,26 @@ func TestLimiter(t *testing.T) {
 			reserve 10 a: 0s
 			reserve 1 b: 1s`},
 
-		{"a change at once begins a fresh window", tenWindow, `
+		{"a change at once begins anew", tenWindow, `
 			at 0s: take 10: 10
 			at 0.5s: change 3 1m: ok
 			at 0.5s: take 100: 3
 			at 0.5s: take 1: 0, wait 1m0s`},
-		{"a change at the next window leaves this one alone", tenWindow, `
+		{"a change at the next window leaves one more as it is", tenWindow, `
 			take 5: 5
 			at 0.5s: next 3 1m: ok
 			at 0.5s: take 100: 5
 			at 0.5s: take 1: 0, wait 500ms
-			at 1s: take 100: 3
-			at 1s: take 1: 0, wait 1m0s`},
+			at 1s: take 2: 2
+			at 1.5s: take 100: 1
+			at 1.5s: take 1: 0, wait 500ms
+			at 2s: take 100: 2
+			at 2s: take 1: 0, wait 59.5s`},
 		{"the next window has begun long ago", tenWindow, `
 			take 5: 5
 			next 3 10s: ok
 			at 15s: take 100: 3
-			at 15s: take 1: 0, wait 6s`},
+			at 15s: take 1: 0, wait 10s`},
 		{"the last of two changes counts", tenWindow, `
 			take 1: 1
 			next 3 1s: ok
@@ -202,19 +185,19 @@ func TestLimiter(t *testing.T) {
 			next 3 1s: ok
 			change 4 10s: ok
 			at 9s: take 100: 4
-			at 9s: take 1: 0, wait 1s`},
+			at 9s: take 1: 0, wait 10s`},
 		{"a change before the first use holds from it on", tenWindow, `
 			next 3 1m: ok
 			take 100: 3`},
-		{"a faster limit works off what was booked at its own pace", RateLimit{Messages: 1, Per: time.Hour}, `
+		{"a faster limit does not wait for what was booked", RateLimit{Messages: 1, Per: time.Hour}, `
 			reserve 101: 100h0m0s
 			change 100 1s: ok
-			take 1: 0, wait 1s
+			take 1000: 98
 			at 1s: take 1000: 100`},
 		{"a slower limit counts what was booked", tenWindow, `
-			reserve 30: 2s
-			at 0.5s: next 5 1s: ok
-			at 1s: reserve 1: 4s`},
+			reserve 20: 1s
+			at 0.5s: change 5 1s: ok
+			at 0.5s: reserve 1: 2s`},
 		{"a change holds for all keys", tenKeyed, `
 			reserve 20 a: 1s
 			reserve 5 b: 0s
@@ -255,28 +238,31 @@ func TestLimiter(t *testing.T) {
 			at 0.1s: take 10: 1`},
 		{"the longest time", RateLimit{Messages: 1, Per: math.MaxInt64}, `
 			reserve 1: 0s
-			reserve 1: 876000h0m0s
-			at 1h: reserve 9223372036854775807: 876000h0m0s
+			reserve 5: 876000h0m0s
+			at 1h: reserve 1: 876000h0m0s
 			take 1: 0, wait 876000h0m0s`},
 		{"the longest time of a bucket", RateLimit{Messages: 1, Per: math.MaxInt64, Kind: "bucket"}, `
 			reserve 1: 0s
-			reserve 9223372036854775807: 876000h0m0s`},
+			reserve 5: 876000h0m0s`},
 		{"the greatest rate", RateLimit{Messages: math.MaxInt64, Per: 1, Kind: "bucket"}, `
-			reserve 9223372036854775807: 0s
-			reserve 9223372036854775807: 1ns`},
+			reserve 1000: 0s
+			take 1000: 1000`},
+		{"the greatest rate of a window", RateLimit{Messages: math.MaxInt64, Per: 1}, `
+			reserve 1000: 0s
+			take 1000: 1000`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			l, now := NewLimiter("orders", tt.spec), noon
+			p, now := &player{t: t, limit: NewLimiter("orders", tt.spec), lines: map[string]*waitLine{}}, noon
 			var got []string
 			for line := range strings.Lines(strings.TrimSpace(tt.play)) {
 				call, _, _ := cutLast(strings.TrimSpace(line), ": ")
 				if at, rest, ok := strings.Cut(call, ": "); ok {
 					now, call = noon.Add(duration(t, strings.TrimPrefix(at, "at "))), rest
-					got = append(got, fmt.Sprintf("%s: %s: %s", at, call, play(t, l, now, call)))
+					got = append(got, fmt.Sprintf("%s: %s: %s", at, call, p.play(now, call)))
 					continue
 				}
-				got = append(got, fmt.Sprintf("%s: %s", call, play(t, l, now, call)))
+				got = append(got, fmt.Sprintf("%s: %s", call, p.play(now, call)))
 			}
 			var want []string
 			for line := range strings.Lines(strings.TrimSpace(tt.play)) {
@@ -305,186 +291,185 @@ func duration(t *testing.T, s string) time.Duration {
 	return d
 }
 
+// player makes calls, for some who stand in line.
+type player struct {
+	t     *testing.T
+	limit *Limiter
+	lines map[string]*waitLine
+}
+
+func (p *player) line(name string) *waitLine {
+	if p.lines[name] == nil {
+		l := newLine(p.limit)
+		p.lines[name] = &l
+	}
+	return p.lines[name]
+}
+
 // play makes one call and returns what came of it.
-func play(t *testing.T, l *Limiter, now time.Time, call string) string {
-	t.Helper()
+func (p *player) play(now time.Time, call string) string {
+	p.t.Helper()
 	f := append(strings.Fields(call), "", "", "")
+	if f[0] == "quit" {
+		p.line(f[1]).quit()
+		return "ok"
+	}
 	n := 0
 	if _, err := fmt.Sscan(f[1], &n); err != nil {
-		t.Fatalf("%s: %v", call, err)
+		p.t.Fatalf("%s: %v", call, err)
 	}
 	switch f[0] {
 	case "take":
-		got, wait := l.Take(now, n)
-		if wait > 0 {
-			return fmt.Sprintf("%d, wait %v", got, wait)
+		got := p.limit.Take(now, n)
+		if _, wait := p.limit.Free(now); n > 0 && got == 0 {
+			return fmt.Sprintf("0, wait %v", wait)
 		}
 		return fmt.Sprint(got)
-	case "put":
-		if f[2] == "of" {
-			now = noon.Add(duration(t, f[3]))
-		}
-		l.Put(now, n)
-		return "ok"
 	case "reserve":
 		var key []byte
 		if f[2] != "" {
 			key = []byte(f[2])
 		}
-		return l.Reserve(now, key, n).String()
-	case "turn":
-		got, wait, _ := l.Turn(now, n)
-		return fmt.Sprintf("%d, in %v", got, wait)
-	case "leave", "desert": // the last place, or another
-		place := l.booked
-		if f[0] == "desert" {
-			place--
+		wait := time.Duration(0)
+		for range n {
+			wait = p.limit.Reserve(now, key)
 		}
-		l.Leave(place, n)
-		return "ok"
-	case "spend":
-		l.Spend(noon.Add(duration(t, f[3])), now, n)
-		return "ok"
+		return wait.String()
+	case "ask":
+		got, wait, _ := p.line(f[2]).ask(now, n)
+		if got == 0 {
+			return fmt.Sprintf("0, wait %v", wait)
+		}
+		return fmt.Sprint(got)
 	case "change", "next":
-		l.Change(now, n, duration(t, f[2]), 0, f[0] == "change")
+		p.limit.Change(now, n, duration(p.t, f[2]), 0, f[0] == "change")
 		return "ok"
 	}
-	t.Fatalf("no such call: %s", call)
+	p.t.Fatalf("no such call: %s", call)
 	return ""
 }
 
-// TestLimitHolds plays random traffic of callers whose clocks differ a little. It
-// knows when every message passed, and counts them.
+// TestLimitHolds plays random traffic of callers whose clocks differ a little and who
+// stand in line at one or two limits. It knows when every message passed, and counts
+// them in every stretch of a window's length.
 func TestLimitHolds(t *testing.T) {
 	for _, kind := range []string{"window", "bucket"} {
 		t.Run(kind, func(t *testing.T) { rapid.Check(t, func(t *rapid.T) { checkLimit(t, kind) }) })
 	}
 }
 
-func checkLimit(t *rapid.T, kind string) {
-	spec := RateLimit{
-		Messages: rapid.IntRange(1, 7).Draw(t, "messages"),
+// watched is a limit and when messages passed it, in nanoseconds since noon.
+type watched struct {
+	*Limiter
+	spec   RateLimit
+	passed map[time.Duration]int
+}
+
+func (w *watched) draw(t *rapid.T, kind string) *watched {
+	w.spec = RateLimit{
+		Messages: rapid.OneOf(rapid.IntRange(1, 7), rapid.IntRange(200, 300)).Draw(t, "messages"),
 		Per:      time.Duration(rapid.IntRange(1, 50).Draw(t, "per")) * time.Millisecond,
 		Kind:     kind,
 	}
 	if kind == "bucket" {
-		spec.Burst = rapid.IntRange(0, 12).Draw(t, "burst")
+		w.spec.Burst = rapid.IntRange(0, 12).Draw(t, "burst")
 	}
-	l, now := NewLimiter("", spec), noon
-	latest := now
-	passed := map[time.Duration]int{} // since noon
-	passed[l.Reserve(now, nil, 1)]++
-	lost := 0                 // places that nobody has
-	ahead := func() (n int) { // what passes in this window or later
-		n = lost
-		for at, count := range passed {
-			if at >= latest.Sub(noon)/spec.Per*spec.Per {
-				n += count
-			}
-		}
-		return n
-	}
+	w.Limiter, w.passed = NewLimiter("", w.spec), map[time.Duration]int{}
+	w.passed[w.Reserve(noon, nil)]++
+	return w
+}
+
+func checkLimit(t *rapid.T, kind string) {
+	own, shared := new(watched).draw(t, kind), new(watched).draw(t, rapid.SampledFrom([]string{"window", "bucket"}).Draw(t, "other kind"))
+	one, both, other := newLine(shared.Limiter), newLine(own.Limiter, shared.Limiter), newLine(shared.Limiter, own.Limiter)
+	lines, due := []*waitLine{&one, &both, &other}, map[*waitLine]time.Time{}
+	now, latest := noon, noon
 	for range rapid.IntRange(1, 60).Draw(t, "calls") {
 		now = now.Add(time.Duration(rapid.IntRange(-3, 20).Draw(t, "step")) * time.Millisecond)
 		if now.Before(noon) {
 			now = noon
 		}
+		if at := due[rapid.SampledFrom(lines).Draw(t, "on time")]; at.After(latest) {
+			now = at
+		}
 		if now.After(latest) {
 			latest = now
 		}
-		n := rapid.IntRange(1, 9).Draw(t, "n")
-		if rapid.Bool().Draw(t, "reserve") {
-			for range n {
-				longest := time.Duration(ahead()/spec.Messages+1) * spec.Per
-				wait := l.Reserve(now, nil, 1)
-				if wait > longest {
-					t.Fatalf("a wait of %v, want at most %v", wait, longest)
-				}
-				passed[latest.Add(wait).Sub(noon)]++
+		for _, q := range lines {
+			if due[q].Before(latest) { // it has given up
+				q.quit()
 			}
-			continue
 		}
-		if rapid.Bool().Draw(t, "turn") {
-			longest := time.Duration((ahead()+n)/spec.Messages+1) * spec.Per
-			got, wait, place := l.Turn(now, n)
-			switch {
-			case got < 1 || got > n || wait > longest:
-				t.Fatalf("a turn of %d of %d after %v, want at most %v", got, n, wait, longest)
-			case wait > 0 && rapid.Bool().Draw(t, "leave"):
-				if rapid.Bool().Draw(t, "behind") {
-					passed[latest.Add(l.Reserve(now, nil, 1)).Sub(noon)]++
-					lost += got
-				}
-				l.Leave(place, got)
-			default:
-				passed[latest.Add(wait).Sub(noon)] += got
+		n := rapid.SampledFrom([]int{1, 2, 5, 9, 100}).Draw(t, "n")
+		w := rapid.SampledFrom([]*watched{own, shared}).Draw(t, "limit")
+		own.Free(latest) // both have heard of the time
+		shared.Free(latest)
+		switch rapid.IntRange(0, 3).Draw(t, "call") {
+		case 0:
+			for range min(n, 9) {
+				w.passed[latest.Add(w.Reserve(latest, nil)).Sub(noon)]++
 			}
-			continue
-		}
-		got, wait := l.Take(now, n)
-		if got == 0 {
-			if wait <= 0 {
-				t.Fatal("nothing to take, and nothing to wait for")
+		case 1:
+			checkTake(t, w, latest, n)
+		case 2:
+			rapid.SampledFrom(lines).Draw(t, "who").quit()
+		default:
+			q := rapid.SampledFrom(lines).Draw(t, "who")
+			got, wait, _ := q.ask(now, n)
+			due[q] = latest.Add(wait)
+			if (got == 0) == (wait <= 0) {
+				t.Fatalf("%d may pass after %v", got, wait)
 			}
-			if again, _ := clone(l).Take(latest.Add(wait-wait/1000-1), 1); again > 0 {
-				t.Fatalf("a wait of %v is too long", wait)
+			if shared.passed[latest.Sub(noon)] += got; q != &one {
+				own.passed[latest.Sub(noon)] += got
 			}
-			if again, _ := clone(l).Take(latest.Add(wait), 1); again == 0 {
-				t.Fatalf("a wait of %v is not enough", wait)
-			}
-			continue
-		}
-		taken := latest
-		passed[taken.Sub(noon)] += got
-		if rapid.Bool().Draw(t, "put") {
-			back := rapid.IntRange(1, got).Draw(t, "back")
-			passed[taken.Sub(noon)] -= back
-			if rapid.Bool().Draw(t, "late") {
-				now = now.Add(time.Duration(rapid.IntRange(0, 60).Draw(t, "later")) * time.Millisecond)
-				latest = latestOf(latest, now)
-				if got, _ := l.Take(now, 9); got > 0 {
-					passed[latest.Sub(noon)] += got
-				}
-			}
-			l.Put(taken, back)
 		}
 	}
-	checkPassed(t, l, spec, passed)
+	checkPassed(t, own)
+	checkPassed(t, shared)
 }
 
-func latestOf(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
+// checkTake takes, and what there is no room for could pass after the wait, no sooner.
+func checkTake(t *rapid.T, w *watched, now time.Time, n int) {
+	got := w.Take(now, n)
+	w.passed[now.Sub(noon)] += got
+	free, wait := w.Free(now)
+	switch {
+	case got < n && free > 0:
+		t.Fatalf("%d of %d were taken, and %d left", got, n, free)
+	case free > 0:
+	case wait <= 0:
+		t.Fatal("nothing to take, and nothing to wait for")
+	default:
+		if again := clone(w.Limiter).Take(now.Add(wait-wait/1000-1), 1); again > 0 {
+			t.Fatalf("a wait of %v is too long", wait)
+		}
+		if again := clone(w.Limiter).Take(now.Add(wait), 1); again == 0 {
+			t.Fatalf("a wait of %v is not enough", wait)
+		}
 	}
-	return b
 }
 
 // clone is a copy of an unkeyed limit.
 func clone(l *Limiter) *Limiter {
-	return &Limiter{spec: l.spec, rate: l.rate, clock: l.clock, zero: l.zero, all: l.all, changed: make(chan struct{})}
+	c := &Limiter{spec: l.spec, rate: l.rate, clock: l.clock, all: l.all, changed: make(chan struct{})}
+	c.all.passes.runs = slices.Clone(l.all.passes.runs)
+	return c
 }
 
-func checkPassed(t *rapid.T, l *Limiter, spec RateLimit, passed map[time.Duration]int) {
-	if spec.Kind == "window" {
-		windows := map[time.Duration]int{}
-		for at, n := range passed {
-			windows[at/spec.Per] += n
-		}
-		for w, n := range windows {
-			if n > spec.Messages {
-				t.Fatalf("%d messages in window %d, want at most %d", n, w, spec.Messages)
-			}
-		}
-		return
-	}
-	times := slices.Sorted(maps.Keys(passed))
+func checkPassed(t *rapid.T, w *watched) {
+	times := slices.Sorted(maps.Keys(w.passed))
 	for i, from := range times {
 		n := 0
 		for _, to := range times[i:] {
-			n += passed[to]
-			most := l.rate.most + float64(to-from)*float64(spec.Messages)/float64(spec.Per)
-			if float64(n) > most+0.001 {
-				t.Fatalf("%d messages from %v to %v, want at most %.3f", n, from, to, most)
+			most := float64(w.spec.Messages)
+			if w.spec.Kind == "bucket" {
+				most = w.rate.most + float64(to-from)*float64(w.spec.Messages)/float64(w.spec.Per)
+			} else if to-from >= w.spec.Per {
+				break
+			}
+			if n += w.passed[to]; float64(n) > most+0.001 {
+				t.Fatalf("%s: %d messages from %v to %v, want at most %.3f", w.spec.Kind, n, from, to, most)
 			}
 		}
 	}
@@ -498,7 +483,7 @@ func TestKeysThatDoNotFit(t *testing.T) {
 	var before, after runtime.MemStats
 	for i := range uint64(1_000_000) {
 		binary.LittleEndian.PutUint64(key[:], i)
-		if l.Reserve(noon, key[:], 1) > 0 {
+		if l.Reserve(noon, key[:]) > 0 {
 			waited++
 		}
 		if i == 10_000 {
@@ -524,8 +509,10 @@ func TestKeysThatAreIdleMakeRoom(t *testing.T) {
 		l := NewLimiter("", RateLimit{Messages: 5, Per: time.Second, Kind: kind, Key: expr.MustCompile("id"), MaxKeys: 3})
 		for i := range 100 {
 			now := noon.Add(time.Duration(i) * time.Second)
-			if wait := l.Reserve(now, fmt.Append(nil, i), 5); wait != 0 {
-				t.Fatalf("%s: key %d waits %v, want 0", kind, i, wait)
+			for range 5 {
+				if wait := l.Reserve(now, fmt.Append(nil, i)); wait != 0 {
+					t.Fatalf("%s: key %d waits %v, want 0", kind, i, wait)
+				}
 			}
 		}
 		if got := l.State().Keys; got != 3 {
@@ -541,11 +528,13 @@ func TestBusyKeysDoNotHideIdleOnes(t *testing.T) {
 		if i < 15 { // the oldest are busy for long
 			n = 1000
 		}
-		l.Reserve(noon, fmt.Append(nil, "old", i), n)
+		for range n {
+			l.Reserve(noon, fmt.Append(nil, "old", i))
+		}
 	}
 	later := noon.Add(2 * time.Second)
 	for i := range 8 {
-		l.Reserve(later, fmt.Append(nil, "new", i), 1)
+		l.Reserve(later, fmt.Append(nil, "new", i))
 	}
 	if got := l.keys.spill.used; got > 4 {
 		t.Errorf("%v new keys found no room, want 4 at most before the idle ones are found", got)
@@ -556,14 +545,14 @@ func TestBusyKeysDoNotHideIdleOnes(t *testing.T) {
 // when there is.
 func TestAKeyThatFindsRoomBeginsAnew(t *testing.T) {
 	l := NewLimiter("", RateLimit{Messages: 1, Per: time.Second, Key: expr.MustCompile("id"), MaxKeys: 1})
-	l.Reserve(noon, []byte("a"), 1)
+	l.Reserve(noon, []byte("a"))
 	for want := range 5 {
-		if got := l.Reserve(noon, fmt.Append(nil, "b", want%2), 1); got != time.Duration(want)*time.Second {
+		if got := l.Reserve(noon, fmt.Append(nil, "b", want%2)); got != time.Duration(want)*time.Second {
 			t.Fatalf("wait %v, want %ds", got, want)
 		}
 	}
 	for want := range 5 {
-		if got := l.Reserve(noon.Add(time.Second), []byte("b1"), 1); got != time.Duration(want)*time.Second {
+		if got := l.Reserve(noon.Add(time.Second), []byte("b1")); got != time.Duration(want)*time.Second {
 			t.Errorf("wait %v, want %ds: others hinder it no longer", got, want)
 		}
 	}
@@ -605,12 +594,16 @@ func TestKeysComeFromTheMessage(t *testing.T) {
 
 func TestLimitState(t *testing.T) {
 	l := NewLimiter("api", tenKeyed)
-	l.Reserve(noon, []byte("a"), 12)
-	l.Reserve(noon, []byte("b"), 10)
-	l.Reserve(noon, []byte("b"), 3)
+	for i := range 25 {
+		l.Reserve(noon, []byte("ab"[i%2:][:1]))
+	}
 	l.Take(noon, 10)
 	l.Take(noon, 10)
-	want := LimitState{Name: "api", Messages: 10, Per: time.Second, Keys: 2, Limited: 16}
+	q := newLine(l)
+	for range 3 { // keyed limits are kept by steps
+		q.ask(noon, 1)
+	}
+	want := LimitState{Name: "api", Messages: 10, Per: time.Second, Keys: 2, Limited: 5}
 	if diff := cmp.Diff(want, l.State()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -628,14 +621,13 @@ func TestManyCallersGetNoMoreThanOne(t *testing.T) {
 			for i := range 500 {
 				switch i % 3 {
 				case 0:
-					got, _ := l.Take(noon, 3)
-					mine += got
+					mine += l.Take(noon, 3)
 				case 1:
-					if l.Reserve(noon, nil, 1) == 0 {
+					if l.Reserve(noon, nil) == 0 {
 						mine++
 					}
 				default:
-					l.Reserve(noon, []byte{byte(i)}, 1)
+					l.Reserve(noon, []byte{byte(i)})
 					l.State()
 				}
 			}
@@ -650,25 +642,12 @@ func TestManyCallersGetNoMoreThanOne(t *testing.T) {
 	}
 }
 
-func TestPassTellsNobodyToWait(t *testing.T) {
-	l := NewLimiter("", tenWindow)
-	for _, want := range []int{7, 3, 0} {
-		if got := l.Pass(noon, 7); got != want {
-			t.Errorf("%d pass, want %d", got, want)
-		}
-	}
-	if got := l.State().Limited; got != 0 {
-		t.Errorf("%d limited, want 0", got)
-	}
-}
-
 func TestLimitsDoNotAllocate(t *testing.T) {
 	l, now, key := NewLimiter("", tenKeyed), noon, []byte("a")
 	if n := testing.AllocsPerRun(100, func() {
 		now = now.Add(time.Millisecond)
-		l.Reserve(now, key, 1)
+		l.Reserve(now, key)
 		l.Take(now, 1)
-		l.Put(now, 1)
 	}); n > 0 {
 		t.Errorf("%v allocations, want 0", n)
 	}
@@ -693,7 +672,7 @@ func BenchmarkReserveKeys(b *testing.B) {
 	var key [8]byte
 	for i := range uint64(keys) {
 		binary.LittleEndian.PutUint64(key[:], i)
-		l.Reserve(now, key[:], 1)
+		l.Reserve(now, key[:])
 	}
 	runtime.GC()
 	runtime.ReadMemStats(&after)
@@ -701,7 +680,7 @@ func BenchmarkReserveKeys(b *testing.B) {
 	for i := uint64(0); b.Loop(); i++ {
 		now = now.Add(time.Microsecond)
 		binary.LittleEndian.PutUint64(key[:], i%keys)
-		l.Reserve(now, key[:], 1)
+		l.Reserve(now, key[:])
 	}
 	b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/keys, "B/key")
 }

@@ -22,7 +22,7 @@ type reader struct {
 	read    atomic.Uint64 // messages, with those of the plans before
 	acks    *ackLoop      // of the connection that was read last
 	replay  replay        // of a source that keeps a position
-	turn    readTurn      // that has come and was not used
+	line    waitLine      // at the limits that hold for it
 	mean    int           // bytes of a message in the last Read; 0: there was none
 	began   bool          // there was a Read
 	figures readFigures
@@ -30,7 +30,7 @@ type reader struct {
 }
 
 func newReader(r *run, plan *inputPlan, in Input) *reader {
-	rd := &reader{r: r, plan: plan, in: in, own: newLane(r, 0)}
+	rd := &reader{r: r, plan: plan, in: in, own: newLane(r, 0), line: newLine(plan.limit, r.plan.limit)}
 	rd.own.reads = true
 	rd.plain = len(plan.steps.ops) == 0 && (!r.plan.ordered || r.plan.orderBy != nil) && len(r.plan.middleware) == 0
 	rd.replay.moved = make(chan struct{}, 1)
@@ -107,7 +107,7 @@ func (rd *reader) session(ctx, work context.Context) error {
 	}
 	for ctx.Err() == nil {
 		active, done := rd.r.plan.pauses.wait(ctx, &rd.figures)
-		err := rd.step(active, work)
+		err := rd.step(active, ctx, work)
 		paused := active.Err() != nil
 		done()
 		switch {
@@ -123,24 +123,23 @@ func (rd *reader) session(ctx, work context.Context) error {
 	return nil
 }
 
-// step is one Read, with credits and within the limits.
-func (rd *reader) step(ctx, work context.Context) error {
-	rd.keepPace(ctx)
-	room, taken := rd.room(ctx)
+// step is one Read, with credits and within the limits. active is ctx until the next pause.
+func (rd *reader) step(active, ctx, work context.Context) error {
+	rd.keepPace(active)
+	room := rd.room(active)
 	if room == 0 {
 		return nil
 	}
 	b := newSlab(room)
-	acker, err := rd.call(ctx, b)
+	acker, err := rd.call(active, b)
 	b.room = 0
 	n := len(b.msgs)
 	if n < room {
 		rd.r.credits.put(room-n, 0, 0)
 	}
-	rd.spend(taken, n, room-n)
 	if n > 0 {
 		rd.figures.worked()
-		rd.receive(work, b, acker)
+		rd.receive(ctx, work, b, acker)
 	} else {
 		recycle(b)
 		runtime.Gosched()
@@ -160,8 +159,8 @@ func (rd *reader) call(ctx context.Context, b *Batch) (a Acker, err error) {
 	return a, err
 }
 
-// receive counts what was read and starts it on its way.
-func (rd *reader) receive(ctx context.Context, b *Batch, acker Acker) {
+// receive counts what was read and starts it on its way, as fast as limits let it.
+func (rd *reader) receive(ctx, work context.Context, b *Batch, acker Acker) {
 	if !rd.r.enter() {
 		return // the run is over, and its source will find out
 	}
@@ -171,18 +170,19 @@ func (rd *reader) receive(ctx context.Context, b *Batch, acker Acker) {
 	rd.r.leave()
 	rd.r.plan.emitEvent(Event{Kind: EventDispatch, Name: rd.plan.name, N: n})
 	rd.figures.received.Add(int64(n))
-	rd.take(ctx, b, acker, time.Now())
+	rd.take(b, acker, time.Now())
+	rd.admit(ctx, work, b)
 }
 
-// take opens a ledger for messages that are counted and starts them on their way.
-func (rd *reader) take(ctx context.Context, b *Batch, acker Acker, at time.Time) {
+// take opens a ledger for messages that are counted.
+func (rd *reader) take(b *Batch, acker Acker, at time.Time) {
 	if !rd.r.enter() {
 		return
 	}
+	defer rd.r.leave()
 	n := len(b.msgs)
 	led := &ledger{input: rd.plan.name, instance: rd.index, takes: rd.plan.takes, at: at, acks: rd.acksOf(acker, n), then: rd.plan.then, delays: rd.plan.delays, first: rd.read.Load(), roots: make([]rootState, n)}
 	led.open.Store(int32(n))
-	bad := false
 	rd.read.Add(uint64(n))
 	for i := range b.msgs {
 		m, s := &b.msgs[i], &led.roots[i]
@@ -192,9 +192,6 @@ func (rd *reader) take(ctx context.Context, b *Batch, acker Acker, at time.Time)
 		b.bytes += m.charge
 		led.keep(i, m)
 		s.pieces.Store(1)
-		if m.state != live {
-			bad = true
-		}
 		if m.state == failed { // a record that the framing refuses
 			complete(m.err, Decode)
 		}
@@ -207,8 +204,15 @@ func (rd *reader) take(ctx context.Context, b *Batch, acker Acker, at time.Time)
 	rd.replay.add(led)
 	rd.r.open.add(led)
 	rd.r.credits.charge(0, b.bytes)
-	if raw := rd.r.plan.orderBy != nil; rd.plain && (raw || !bad) {
-		rd.r.upstream.Add(int64(n))
+}
+
+// send starts messages on their way.
+func (rd *reader) send(ctx context.Context, b *Batch) {
+	if !rd.r.enter() {
+		return
+	}
+	if raw := rd.r.plan.orderBy != nil; rd.plain && (raw || b.allLive()) {
+		rd.r.upstream.Add(int64(len(b.msgs)))
 		if raw {
 			b.in = rd.plan
 			rd.r.lanes.pushRaw(b)

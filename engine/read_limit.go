@@ -10,12 +10,6 @@ import (
 // what comes meanwhile, and the zero time when the wait is over.
 type Limited interface{ Limited(until time.Time) }
 
-// readTurn is a reader's turn at its limits: that many messages pass from a time on.
-type readTurn struct {
-	n  int
-	at time.Time
-}
-
 // waits shows whether the reader waits for credits.
 func (rd *reader) waits(yes bool) {
 	if yes {
@@ -25,37 +19,23 @@ func (rd *reader) waits(yes bool) {
 	}
 }
 
-// room is how many messages may be read now; 0 when ctx ended before any may. taken
-// is the time at which limits gave them.
-func (rd *reader) room(ctx context.Context) (n int, taken time.Time) {
+// room is how many messages may be read now; 0 when ctx ended before any may. What
+// limits let pass is counted when it was read: a reader whose source is slow takes
+// nothing from others.
+func (rd *reader) room(ctx context.Context) (n int) {
 	for ctx.Err() == nil {
-		want := rd.want()
-		if rd.plan.takes == TakesPosition {
-			if want = rd.replay.room(ctx, rd, want); want == 0 {
-				return 0, taken
-			}
+		want := min(rd.want(), rd.mayPass(ctx))
+		if want > 0 && rd.plan.takes == TakesPosition {
+			want = rd.replay.room(ctx, rd, want)
 		}
-		n := rd.r.credits.read(ctx, want, rd.waits)
-		if n == 0 {
-			continue
+		if want == 0 {
+			return 0
 		}
-		taken = time.Now()
-		if t := rd.turn; t.n > 0 {
-			rd.turn = readTurn{}
-			rd.spend(t.at, t.n, 0)
-			got := t.n + rd.free(n-t.n, taken)
-			rd.r.credits.put(n-got, 0, 0)
-			return got, taken
+		if n = rd.r.credits.read(ctx, want, rd.waits); n > 0 {
+			return n
 		}
-		got, wait, places := rd.ask(n, taken)
-		if wait <= 0 {
-			rd.r.credits.put(n-got, 0, 0)
-			return got, taken
-		}
-		rd.r.credits.put(n, 0, 0) // others may use them meanwhile
-		rd.await(ctx, readTurn{got, taken.Add(wait)}, places)
 	}
-	return 0, taken
+	return 0
 }
 
 // readBytes is about how much one Read brings: as many messages as the last ones were
@@ -73,101 +53,85 @@ func (rd *reader) want() int {
 	return slabSize / 16 // to learn how long they are
 }
 
-// free takes what of n may pass beside the one whose turn it is.
-func (rd *reader) free(n int, now time.Time) (got int) {
-	got = n
-	var asked []*Limiter
-	rd.limits(func(l *Limiter) {
-		m := l.Pass(now, got)
-		for _, other := range asked {
-			other.Put(now, got-m)
+// mayPass waits until a message that was there now would have passed the limits, and
+// says how many may be read: one at least, since only what is at hand stands in line.
+func (rd *reader) mayPass(ctx context.Context) int {
+	for ctx.Err() == nil {
+		n, wait, changed := rd.line.free(time.Now())
+		if n > 0 {
+			return n
 		}
-		got, asked = m, append(asked, l)
-	})
-	return got
-}
-
-// place is where a reader stands in the line of a limit.
-type place struct {
-	in      *Limiter
-	number  uint64
-	due     time.Time       // of what was booked, or the time at which it was given
-	changed <-chan struct{} // closed when the limit changes
-}
-
-// ask is how many of n messages the limits let pass, and after what wait: a reader
-// stands in line with all who wait for its limits.
-func (rd *reader) ask(n int, now time.Time) (got int, wait time.Duration, places []place) {
-	got = n
-	rd.limits(func(l *Limiter) {
-		p := place{in: l, changed: l.Changed()}
-		m, w, number := l.Turn(now, got)
-		for _, other := range places {
-			other.leave(now, got-m)
+		over := rd.limited(time.Now().Add(wait))
+		t := time.NewTimer(wait)
+		select {
+		case <-t.C:
+			over()
+			n, _, _ := rd.line.free(time.Now())
+			return max(1, n)
+		case <-changed[0]:
+		case <-changed[1]:
+		case <-ctx.Done():
 		}
-		got, wait = m, max(wait, w)
-		p.number, p.due = number, now.Add(w)
-		places = append(places, p)
-	})
-	return got, wait, places
-}
-
-// leave gives back n of what a limit has given or promised.
-func (p *place) leave(now time.Time, n int) {
-	if now.Before(p.due) {
-		p.in.Leave(p.number, n)
-		return
+		t.Stop()
+		over()
 	}
-	p.in.Put(p.due, n)
+	return 0
 }
 
-// await waits until a turn has come. It gives it back when ctx ends before, or a
-// limit changes.
-func (rd *reader) await(ctx context.Context, t readTurn, places []place) {
+// limited shows that the reader waits for a limit, until over is called.
+func (rd *reader) limited(until time.Time) (over func()) {
 	rd.figures.is("limited")
-	defer rd.figures.is("reading")
-	if in, ok := rd.in.(Limited); ok {
-		in.Limited(t.at)
-		defer in.Limited(time.Time{})
+	in, told := rd.in.(Limited)
+	if told {
+		in.Limited(until)
 	}
-	var changed [2]<-chan struct{} // a reader has no more limits
-	for i, p := range places {
-		changed[i] = p.changed
-	}
-	come := time.NewTimer(time.Until(t.at))
-	defer come.Stop()
-	select {
-	case <-come.C:
-		t.at = time.Now()
-		for _, p := range places {
-			p.in.Spend(p.due, t.at, t.n)
+	return func() {
+		rd.figures.is("reading")
+		if told {
+			in.Limited(time.Time{})
 		}
-		rd.turn = t
+	}
+}
+
+// admit sends on what was read, as the limits let it pass. When reading has ended, as
+// ctx says, what can't pass in time goes back, or to the next plan.
+func (rd *reader) admit(ctx, work context.Context, b *Batch) {
+	r := rd.r
+	var hand slabList
+	for hand.push(b); hand.head != nil; {
+		n, wait, changed := rd.line.ask(time.Now(), hand.msgs)
+		if n > 0 {
+			rd.send(work, hand.pop(n))
+			continue
+		}
+		done := ctx.Done()
+		if ctx.Err() != nil {
+			if done = r.over.Done(); r.replacing.Load() || r.tooLate(time.Now().Add(wait)) {
+				rd.line.quit()
+				rd.handBack(hand.pop(hand.msgs))
+				return
+			}
+		}
+		over := rd.limited(time.Now().Add(wait))
+		rd.line.stands(wait, changed, done)
+		over()
+	}
+}
+
+// handBack ends what had no time to pass, unless the next plan goes on with it.
+func (rd *reader) handBack(b *Batch) {
+	if rd.r.replacing.Load() || !rd.r.enter() {
 		return
-	case <-changed[0]:
-	case <-changed[1]:
-	case <-ctx.Done():
 	}
-	for _, p := range places {
-		p.leave(time.Now(), t.n)
-	}
-}
-
-// limits calls f for each limit that holds for this reader.
-func (rd *reader) limits(f func(*Limiter)) {
-	for _, l := range []*Limiter{rd.r.plan.limit, rd.plan.limit} {
-		if l != nil && !l.Keyed() {
-			f(l)
+	defer rd.r.leave()
+	t := tally{r: rd.r}
+	for i := range b.msgs {
+		m := &b.msgs[i]
+		if m.err == nil {
+			m.err = Errorf(Transient, "the pipeline stopped before a rate limit let this message pass")
 		}
+		t.hand(m)
 	}
-}
-
-// spend tells the limits what came of messages that they let pass at a time.
-func (rd *reader) spend(given time.Time, read, unread int) {
-	rd.limits(func(l *Limiter) {
-		if unread > 0 {
-			l.Put(given, unread)
-		}
-		l.Spend(given, time.Now(), read)
-	})
+	t.apply()
+	recycle(b)
 }

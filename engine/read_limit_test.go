@@ -92,7 +92,7 @@ func TestLimitsOfAReader(t *testing.T) {
 		{name: "two limits: the slower holds", src: &Source{Payloads: numbers(6)},
 			input: &engine.RateLimit{Messages: 3, Per: s}, engine: &engine.RateLimit{Messages: 2, Per: 2 * s}, want: map[time.Duration]int{0: 2, 2 * s: 2, 4 * s: 2}},
 		{name: "what was waited for counts when it is there", src: &Source{Payloads: numbers(20), Every: 2500 * time.Millisecond},
-			input: &engine.RateLimit{Messages: 10, Per: 5 * s}, want: map[time.Duration]int{2500 * time.Millisecond: 10, 7500 * time.Millisecond: 10}},
+			input: &engine.RateLimit{Messages: 10, Per: 5 * s}, want: map[time.Duration]int{2500 * time.Millisecond: 10, 10 * s: 10}},
 		{name: "a limit that is raised at once lets the reader go on", src: &Source{Payloads: numbers(30)},
 			input: &engine.RateLimit{Messages: 10, Per: time.Hour},
 			during: func(p *engine.Plan) {
@@ -156,4 +156,41 @@ func TestAnInputIsToldThatItIsLimited(t *testing.T) {
 			t.Errorf("limited until %v, want %v", src.until, want)
 		}
 	})
+}
+
+// A shared limit is used up as long as one of its readers has something to read, however
+// slowly the others read.
+func TestASlowReaderLeavesItsLimitToOthers(t *testing.T) {
+	tests := []struct {
+		name  string
+		slow  time.Duration // between its messages
+		limit engine.RateLimit
+	}{
+		{"a window", 150 * time.Millisecond, engine.RateLimit{Messages: 100, Per: time.Second}},
+		{"a window of one", 150 * time.Millisecond, engine.RateLimit{Messages: 1, Per: time.Second}},
+		{"a reader slower than the window", 2500 * time.Millisecond, engine.RateLimit{Messages: 100, Per: time.Second}},
+		{"a reader that has nothing at all", time.Hour, engine.RateLimit{Messages: 1, Per: time.Second}},
+		{"a bucket", 150 * time.Millisecond, engine.RateLimit{Messages: 100, Per: time.Second, Kind: "bucket"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				slow, fast, dst := &Source{Payloads: numbers(1000), PerRead: 1, Every: tt.slow}, &Source{Payloads: numbers(10_000)}, &Sink{}
+				p := pipe(slow, dst)
+				p.Inputs = schema.MapOf(entry("slow", slow.Input()), entry("fast", fast.Input()))
+				p.Engine.RateLimit = &tt.limit
+				stop, cancel := context.WithTimeout(t.Context(), 9500*time.Millisecond)
+				defer cancel()
+				began := time.Now()
+				Run(t, p, stop)
+				all := arrivals(dst, began)
+				if why := tooMany(tt.limit, all); why != "" {
+					t.Error(why)
+				}
+				if got, want := len(dst.Bodies()), 10*tt.limit.Messages; got < want {
+					t.Errorf("%d messages have passed in 9.5 s, want %d: %v", got, want, all)
+				}
+			})
+		})
+	}
 }

@@ -309,8 +309,8 @@ func (r *run) wait(stop, kill context.Context, stopReading func()) ending {
 		case <-drained:
 			up, drained = r.drain(stopReading), nil
 		case <-replaced:
+			r.replacing.Store(true) // readers look when they are told to stop
 			stopReading()
-			r.replacing.Store(true)
 			r.quiesce()
 			up, replaced = time.After(reloadTime), nil
 		case <-stopped:
@@ -331,9 +331,9 @@ func (r *run) wait(stop, kill context.Context, stopReading func()) ending {
 // drain begins a drain and says when its time is up.
 func (r *run) drain(stopReading func()) <-chan time.Time {
 	r.draining.Store(true)
+	r.deadline.Store(time.Now().Add(r.plan.drain / 5 * 4).UnixNano())
 	stopReading()
 	r.plan.emitEvent(Event{Kind: EventDrain})
-	r.deadline.Store(time.Now().Add(r.plan.drain / 5 * 4).UnixNano())
 	r.handLate()
 	r.quiesce()
 	return time.After(r.plan.drain / 5 * 4)

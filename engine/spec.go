@@ -169,7 +169,7 @@ type RateLimit struct {
 	Name     string        `yaml:"name,main" doc:"A limit of resources.rate_limits, shared by all who name it, instead of one given here."`
 	Messages int           `yaml:"messages" check:"min=1" doc:"Messages in the time."`
 	Per      time.Duration `yaml:"per" check:"min=1ms" doc:"The time."`
-	Kind     string        `yaml:"kind" check:"oneof=window|bucket" default:"window" doc:"window: the allowance is renewed whole after each time, what is not used lapses. bucket: it grows evenly, up to burst."`
+	Kind     string        `yaml:"kind" check:"oneof=window|bucket" default:"window" doc:"window: no stretch of this time has more, wherever it begins. bucket: the allowance grows evenly, up to burst."`
 	Burst    int           `yaml:"burst" check:"min=1" doc:"Messages that a bucket lets pass at once; as many as messages by default."`
 	Key      expr.Expr     `yaml:"key" doc:"One limit per value of this."`
 	MaxKeys  int           `yaml:"max_keys" check:"min=1" default:"100000" doc:"Values of key that have a limit of their own at once; further ones share one."`

@@ -25,6 +25,8 @@ type writer struct {
 	slot  *batcherRun
 
 	troubled map[string]bool // see foresee
+	line     waitLine        // at the output's limit
+	let      []int32         // messages that are to be written as the limit lets them
 }
 
 // The states of a writer.
@@ -35,7 +37,7 @@ const (
 )
 
 func newWriter(o *outRun) *writer {
-	w := &writer{out: o, t: tally{r: o.r, past: true}}
+	w := &writer{out: o, t: tally{r: o.r, past: true}, line: newLine(o.plan.limit)}
 	w.x.own, w.x.wrap = w, o.r.plan.middleware
 	return w
 }
@@ -185,7 +187,7 @@ func (w *writer) writeAll(ctx context.Context, b *Batch, probe bool) bool {
 		if w.out.r.plan.ordered {
 			w.conclude(b)
 		}
-		return w.out.plan.group != nil || w.write(ctx, b, nil, probe)
+		return w.out.plan.group != nil || w.admit(ctx, b, nil, probe)
 	}
 	w.troubled = b.foresee()
 	seen := map[string]bool{}
@@ -193,7 +195,7 @@ func (w *writer) writeAll(ctx context.Context, b *Batch, probe bool) bool {
 	for i := range b.msgs {
 		m := &b.msgs[i]
 		if m.state == live && m.hasOne(seen) {
-			if !w.write(ctx, b, sel, probe) {
+			if !w.admit(ctx, b, sel, probe) {
 				return false
 			}
 			clear(seen)
@@ -207,7 +209,58 @@ func (w *writer) writeAll(ctx context.Context, b *Batch, probe bool) bool {
 			sel = append(sel, int32(i))
 		}
 	}
-	return len(sel) == 0 || w.write(ctx, b, sel, probe)
+	return len(sel) == 0 || w.admit(ctx, b, sel, probe)
+}
+
+// admit writes what is live of b, or of sel, in as many writes as the output's rate limit
+// makes of it. What has been written ends before the rest waits. It is false when a write
+// was abandoned.
+func (w *writer) admit(ctx context.Context, b *Batch, sel []int32, probe bool) bool {
+	if len(w.line.limits) == 0 {
+		return w.write(ctx, b, sel, probe)
+	}
+	b.sel, w.let = sel, w.let[:0]
+	for _, i := range b.indexed() {
+		w.let = append(w.let, i)
+	}
+	b.sel = nil
+	for rest := w.let; len(rest) > 0; {
+		n, wait, changed := w.line.ask(time.Now(), len(rest))
+		switch {
+		case ctx.Err() != nil:
+			w.line.quit()
+			return w.write(ctx, b, rest, probe) // which fails them
+		case n == 0:
+			w.line.stands(wait, changed, ctx.Done())
+			continue
+		}
+		if !w.write(ctx, b, rest[:n], probe) {
+			return false
+		}
+		if rest = rest[n:]; len(rest) > 0 {
+			rest = w.goOn(b, rest)
+		}
+	}
+	return true
+}
+
+// goOn ends what a write was about, and keeps of the rest what is behind messages that
+// failed.
+func (w *writer) goOn(b *Batch, rest []int32) []int32 {
+	if !w.out.r.enter() {
+		return rest
+	}
+	for _, i := range w.in {
+		m := &b.msgs[i]
+		w.t.conclude(m, w.out)
+		m.state = moved
+	}
+	w.t.apply()
+	w.out.r.leave()
+	if !w.out.r.plan.ordered {
+		return rest
+	}
+	return slices.DeleteFunc(rest, func(i int32) bool { return !w.passes(b, int(i)) })
 }
 
 // conclude deals with what has ended or waits, in order, so that what waits holds
@@ -291,7 +344,7 @@ func (w *writer) write(ctx context.Context, b *Batch, sel []int32, probe bool) b
 	if len(w.in) == 0 {
 		return true
 	}
-	if ctx.Err() != nil || !w.admitted(ctx, len(w.in)) {
+	if ctx.Err() != nil {
 		for m := range b.All() {
 			m.Fail(Errorf(Transient, "the run ended before this message was written"))
 		}

@@ -121,7 +121,7 @@ func TestMessagesPassAtTheRate(t *testing.T) {
 	}{
 		{"a window", `[{"rate_limit": {"messages": 100, "per": "1s"}}]`, 250, map[time.Duration]int{0: 100, time.Second: 100, 2 * time.Second: 50}},
 		{"a bucket", `[{"rate_limit": {"messages": 1, "per": "1s", "kind": "bucket", "burst": 3}}]`, 5, map[time.Duration]int{0: 3, time.Second: 1, 2 * time.Second: 1}},
-		{"two limits, one after the other", `[{"rate_limit": {"messages": 4, "per": "1s"}}, {"rate_limit": {"messages": 6, "per": "2s"}}]`, 12, map[time.Duration]int{0: 4, time.Second: 2, 2 * time.Second: 6}},
+		{"two limits, one after the other", `[{"rate_limit": {"messages": 4, "per": "1s"}}, {"rate_limit": {"messages": 6, "per": "2s"}}]`, 12, map[time.Duration]int{0: 4, time.Second: 2, 2 * time.Second: 4, 3 * time.Second: 2}},
 		{"a step that a condition skips", `[{"rate_limit": {"messages": 1, "per": "1s"}, "when": "n >= 3"}]`, 5, map[time.Duration]int{0: 4, time.Second: 1}},
 	}
 	for _, tt := range tests {
