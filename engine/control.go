@@ -128,7 +128,7 @@ func (r *run) input(in *inputPlan) InputState {
 		if state := *f.state.Load(); state != "ended" {
 			s.State = state
 		}
-		if err := f.err.Load(); err != nil {
+		if err := f.err.Load(); err != nil && !f.stands() {
 			s.Err, s.State = *err, "restarting"
 		}
 	}

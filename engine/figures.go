@@ -98,7 +98,8 @@ func (f *outFigures) fails(err *Error) {
 type readFigures struct {
 	received, bytes, restarts atomic.Int64
 	state                     atomic.Pointer[string]
-	err                       atomic.Pointer[string] // why it is started again; nil: it works
+	err                       atomic.Pointer[string]    // why it was started again last; nil: it never was
+	since                     atomic.Pointer[time.Time] // when it was opened; nil: it is not open
 }
 
 func (f *readFigures) is(state string) { f.state.Store(&state) }
@@ -109,9 +110,19 @@ func (f *readFigures) lost(err error) {
 	f.is("restarting")
 	text := firstLine(err)
 	f.err.Store(&text)
+	f.since.Store(nil)
 }
 
-func (f *readFigures) worked() { f.err.Store(nil) }
+func (f *readFigures) connects() {
+	now := time.Now()
+	f.since.Store(&now)
+}
+
+// stands says whether the connection at hand has stood for long enough.
+func (f *readFigures) stands() bool {
+	since := f.since.Load()
+	return since != nil && time.Since(*since) >= standing
+}
 
 // firstLine is an error without what follows its first line, such as a stack.
 func firstLine(err error) string {

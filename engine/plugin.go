@@ -150,7 +150,9 @@ type Prober interface {
 
 // Opener is an optional ability of every kind: called once before the first
 // use, outputs before inputs. Build does no I/O; this is where it starts. An input
-// that has failed is opened again after it was closed; it goes on where it was.
+// that has failed is opened again after it was closed; it goes on where it was. It
+// counts as recovered when Read has not failed for a second after Open: Open should
+// fail where there is no connection, so that Read need not.
 type Opener interface {
 	Open(ctx context.Context) error
 }

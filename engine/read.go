@@ -38,14 +38,18 @@ func newReader(r *run, plan *inputPlan, in Input) *reader {
 	return rd
 }
 
+// standing is how long a connection must stand before its input counts as recovered.
+const standing = time.Second
+
 // loop reads until the input or ctx ends. An input that fails is started again,
-// after a back-off.
+// after a back-off. It begins anew when a connection has stood, whether or not a message
+// came: a queue may be quiet, and one message proves little.
 func (rd *reader) loop(ctx, work context.Context) error {
 	failed := 0 // times in a row
 	for {
-		n := rd.read.Load()
+		rd.figures.connects()
 		err := rd.session(ctx, work)
-		if rd.read.Load() > n {
+		if rd.figures.stands() {
 			failed = 0
 		}
 		for err != nil && ctx.Err() == nil {
@@ -138,7 +142,6 @@ func (rd *reader) step(active, ctx, work context.Context) error {
 		rd.r.credits.put(room-n, 0, 0)
 	}
 	if n > 0 {
-		rd.figures.worked()
 		rd.receive(ctx, work, b, acker)
 	} else {
 		recycle(b)

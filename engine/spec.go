@@ -161,7 +161,7 @@ type Breaker struct {
 type Restart struct {
 	Backoff     time.Duration `yaml:"backoff" check:"min=1ms" default:"1s" doc:"Longest first wait; doubles each time, with full jitter."`
 	MaxBackoff  time.Duration `yaml:"max_backoff" check:"min=1ms" default:"30s" doc:"Longest wait of all."`
-	MaxAttempts int           `yaml:"max_attempts" check:"min=0" doc:"Starts in a row that may fail before the input is given up; 0 is no limit."`
+	MaxAttempts int           `yaml:"max_attempts" check:"min=0" doc:"Failures in a row before the input is given up; 0 is no limit. The row ends when a connection has stood for a second."`
 }
 
 // RateLimit is so many messages in a time, or the name of such a limit.

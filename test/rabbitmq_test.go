@@ -263,6 +263,34 @@ func TestRabbitMQNetwork(t *testing.T) {
 	}
 }
 
+// TestRabbitMQCutWhileQuiet cuts the connection of a queue without traffic more often
+// than it may fail in a row: a connection that has stood, as /ready shows, has recovered.
+func TestRabbitMQCutWhileQuiet(t *testing.T) {
+	b := brokertest.RabbitMQ(t)
+	net := startProxy(t, addressOf(t, b))
+	r := newRelay(t, b, through(b, t, net))
+	a := r.watch()
+	s := &service{process: r.start("-s", "engine.restart.max_attempts=3", "-s", "service.listen=127.0.0.1:0")}
+	_, at, _ := strings.Cut(s.says("operators' interface listens"), "address=")
+	at, _, _ = strings.Cut(at, " ")
+	s.at = "http://" + at
+	stands := func(cuts int) {
+		t.Helper()
+		s.eventually("the input is back", func() bool {
+			restarts := s.families()["flowd_input_restarts_total"]
+			return restarts != nil && restarts.GetMetric()[0].GetCounter().GetValue() == float64(cuts) && s.indicators("/ready") == nil
+		})
+	}
+	for cuts := range 5 {
+		stands(cuts)
+		net.cut()
+	}
+	stands(5)
+	r.send(0, 10)
+	a.wait(t, 10)
+	r.stops(s.process, 0)
+}
+
 // TestRabbitMQQueueDeleted deletes the queue and makes it anew.
 func TestRabbitMQQueueDeleted(t *testing.T) {
 	b := brokertest.RabbitMQ(t)

@@ -123,7 +123,6 @@ func (in *input) answered(s *source, r result) {
 	s.polling = false
 	switch {
 	case r.n > 0:
-		s.failures = 0
 		s.learn(r.n, now.Sub(s.since))
 		in.strategy.Found(s.polled, r.n)
 		s.held = &held{batch: r.batch, acker: s.ackerOf(r.acker), of: r.n, taken: make(chan struct{})}
@@ -142,6 +141,9 @@ func (in *input) answered(s *source, r result) {
 	}
 	s.waits = false
 	if r.err != nil {
+		if now.Sub(s.connected) >= standing { // message or not
+			s.failures = 0
+		}
 		s.failed(r.err)
 	}
 }

@@ -655,3 +655,56 @@ func TestConfiguration(t *testing.T) {
 		t.Errorf("the shortest: %q", got)
 	}
 }
+
+// A source whose connection stands for a second has recovered, message or not.
+func TestAQuietSourceThatIsCutNowAndThenIsBackAtOnce(t *testing.T) {
+	tests := []struct {
+		name   string
+		stands time.Duration
+		longer bool // waits grow
+	}{
+		{"a second", time.Second, false},
+		{"not so long", 900 * time.Millisecond, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				a := &cutOff{queue: newQueue("a"), stands: tt.stands}
+				in := polling(t, weighted, 0, weights{{a.queue, 1}})
+				in.sources[0].part = a
+				running(t, in)
+				stop, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+				defer cancel()
+				if _, err := in.Read(stop, engine.NewBatch(5)); err != nil {
+					t.Fatal(err)
+				}
+				if longest := slices.Max(a.down); (longest > firstBackoff) != tt.longer {
+					t.Errorf("closed for %v, longer than %v: want %v", a.down, firstBackoff, tt.longer)
+				}
+			})
+		})
+	}
+}
+
+// cutOff is a queue without messages whose connection is cut so long after it was opened.
+type cutOff struct {
+	*queue
+	stands       time.Duration
+	opened, lost time.Time
+	down         []time.Duration
+}
+
+func (c *cutOff) Open(context.Context) error {
+	if c.opened = time.Now(); !c.lost.IsZero() {
+		c.down = append(c.down, time.Since(c.lost))
+	}
+	return nil
+}
+
+func (c *cutOff) Read(ctx context.Context, _ *engine.Batch) (engine.Acker, error) {
+	if !pause(ctx, time.Until(c.opened.Add(c.stands))) {
+		return nil, nil
+	}
+	c.lost = time.Now()
+	return nil, errors.New("connection reset")
+}

@@ -16,6 +16,8 @@ import (
 const (
 	firstBackoff = time.Second
 	mostBackoff  = 30 * time.Second
+	// standing is how long a connection must stand before the back-off begins anew.
+	standing = time.Second
 )
 
 // state is what becomes of a source's next read.
@@ -65,6 +67,7 @@ type source struct {
 	quick     time.Duration // a read takes that need not wait; 0: not known
 	due       time.Time     // not to be read before
 	failures  int           // in a row
+	connected time.Time     // when it was opened
 	unsettled int           // messages that are under way
 	held      *held         // what it has read and no Read has taken; nil: nothing
 }
@@ -119,7 +122,7 @@ func (s *source) prepare(ctx context.Context) error {
 	if err := opened(ctx, s.part); err != nil {
 		return fmt.Errorf("source %s: %w", s.polled.Name, err)
 	}
-	s.opened = true
+	s.opened, s.connected = true, time.Now()
 	return nil
 }
 
@@ -296,7 +299,7 @@ func (s *source) restart(ctx context.Context) bool {
 		case err != nil:
 			s.failed(err)
 		case s.state != retired:
-			s.opened, s.state = true, reads
+			s.opened, s.connected, s.state = true, time.Now(), reads
 		default:
 			s.opened = true
 		}
