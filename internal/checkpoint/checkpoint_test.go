@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/flowd-io/flowd/internal/flock"
 )
 
 type cursor struct {
@@ -206,7 +208,7 @@ func TestOneCheckpointHasOneOwner(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Another process is another open file: the lock is what it meets.
-	if _, _, err := openFile[cursor](filepath.Join(dir, "a"), "a", "test"); !errors.Is(err, errInUse) {
+	if _, _, err := openFile[cursor](filepath.Join(dir, "a"), "a", "test"); !errors.Is(err, flock.ErrHeld) {
 		t.Errorf("got %v", err)
 	}
 	closed(t, k)

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"github.com/flowd-io/flowd/internal/flock"
 )
 
 const (
@@ -78,7 +80,7 @@ func (f *file) open() (text []byte, err error) {
 		case info.Size() > largest:
 			err = fmt.Errorf("is no checkpoint: it has %d bytes (name another file)", info.Size())
 		default:
-			err = lock(in)
+			err = flock.Lock(in)
 		}
 		if err != nil {
 			f.close()
@@ -141,7 +143,7 @@ func (f *file) save(state any) error {
 func (f *file) replace(text []byte) error {
 	tmp := Temporary(f.path)
 	next, err := f.write(tmp, text)
-	if !locks { // such systems do not rename open files
+	if !flock.Works { // such systems do not rename open files
 		next.Close()
 		f.close()
 	}
@@ -167,7 +169,7 @@ func (f *file) write(path string, text []byte) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = lock(out); err == nil {
+	if err = flock.Lock(out); err == nil {
 		_, err = out.Write(text)
 	}
 	if err == nil {
@@ -196,9 +198,6 @@ func syncDir(dir string) error {
 	return d.Close()
 }
 
-// errInUse says that another process holds the lock.
-var errInUse = errors.New("is in use by another flowd (stop it, or give each a checkpoint of its own)")
-
 // explain names the checkpoint and, where it can, the remedy.
 func (f *file) explain(err error) error {
 	if err == nil {
@@ -213,6 +212,8 @@ func (f *file) explain(err error) error {
 		cause = l.Err
 	}
 	switch {
+	case errors.Is(err, flock.ErrHeld):
+		cause = fmt.Errorf("%w (stop the other flowd, or give each a checkpoint of its own)", cause)
 	case errors.Is(err, fs.ErrPermission):
 		cause = fmt.Errorf("%w (give the user that runs flowd the right to read and write it, and its folder)", cause)
 	case errors.Is(err, syscall.ENOTDIR):
