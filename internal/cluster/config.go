@@ -23,7 +23,7 @@ type Config struct {
 	Credentials string         `yaml:"credentials" doc:"File with NATS credentials (a JWT and its seed), with url."`
 	TLS         tlsconf.Client `yaml:"tls" doc:"TLS. With listen: cert and key of this process, and ca where workers must show certificates. With url: as of any client."`
 	Store       string         `yaml:"store" check:"oneof=memory|file" default:"memory" doc:"Where jobs lie that wait for a worker: in memory, or in files, which is for many large ones. Neither outlives this process: its inputs deliver again what was not done."`
-	Dir         string         `yaml:"dir" doc:"Directory for store: file; a temporary one by default."`
+	Dir         string         `yaml:"dir" doc:"Directory for store: file, of this process alone; a temporary one by default."`
 	MaxPayload  schema.Size    `yaml:"max_payload" check:"min=1024,max=67108864" default:"1MiB" doc:"Largest job, and largest answer: payload and metadata of a message or, in batch steps, of a batch. At most 64MiB. With url the server's own limit holds."`
 }
 

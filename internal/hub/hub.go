@@ -49,14 +49,14 @@ func Of(shared *engine.Shared, conf *cluster.Config) *Hub {
 	return shared.Get("hub", func() any { return &Hub{conf: conf, id: cluster.NewID()} }).(*Hub)
 }
 
-// Hold starts the hub where nobody holds it yet. release lets it go: the last one
-// that does stops it.
-func (h *Hub) Hold(ctx context.Context, log *slog.Logger) (release func(), err error) {
+// Hold starts the hub where nobody holds it yet; owner names it to other processes that
+// want what it has. release lets it go: the last one that does stops it.
+func (h *Hub) Hold(ctx context.Context, owner string, log *slog.Logger) (release func(), err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.holds == 0 {
 		h.log = log
-		if err := h.start(ctx); err != nil {
+		if err := h.start(ctx, owner); err != nil {
 			h.stop()
 			return nil, fmt.Errorf("service.cluster: %w", err)
 		}
@@ -71,11 +71,11 @@ func (h *Hub) Hold(ctx context.Context, log *slog.Logger) (release func(), err e
 	}), nil
 }
 
-func (h *Hub) start(ctx context.Context) (err error) {
+func (h *Hub) start(ctx context.Context, owner string) (err error) {
 	options := []nats.Option{nats.DisconnectErrHandler(h.disconnected), nats.ReconnectHandler(h.reconnected), nats.ReconnectBufSize(64 << 20)}
 	to := natsconn.Target{URL: "nats://127.0.0.1"}
 	if h.conf.URL.IsZero() {
-		if h.srv, err = startServer(h.conf); err != nil {
+		if h.srv, err = startServer(h.conf, owner); err != nil {
 			return err
 		}
 		options = append(options, nats.InProcessServer(h.srv))

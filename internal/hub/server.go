@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -20,11 +18,12 @@ import (
 // embedded is a NATS server of this process.
 type embedded struct {
 	*server.Server
-	dir string // to be removed
+	store *store
 }
 
-// startServer makes this process a NATS server with JetStream, at c.Listen.
-func startServer(c *cluster.Config) (*embedded, error) {
+// startServer makes this process a NATS server with JetStream, at c.Listen. owner names
+// the process to others.
+func startServer(c *cluster.Config, owner string) (*embedded, error) {
 	host, portText, err := net.SplitHostPort(c.Listen)
 	if err != nil {
 		return nil, err
@@ -53,16 +52,10 @@ func startServer(c *cluster.Config) (*embedded, error) {
 		o.TLSConfig.ServerName = ""
 	}
 	e := &embedded{}
-	if o.StoreDir = filepath.Join(c.Dir, "flowd-jobs"); c.Dir == "" || c.Store != "file" {
-		if e.dir, err = os.MkdirTemp("", "flowd-cluster-"); err != nil {
-			return nil, err
-		}
-		o.StoreDir = e.dir
-	} else if err := os.RemoveAll(o.StoreDir); err != nil { // of a run before
-		return nil, err
-	} else if err := os.MkdirAll(o.StoreDir, 0o700); err != nil {
+	if e.store, err = openStore(c, owner); err != nil {
 		return nil, err
 	}
+	o.StoreDir = e.store.dir
 	if err := e.start(o); err != nil {
 		e.stop()
 		return nil, err
@@ -71,23 +64,23 @@ func startServer(c *cluster.Config) (*embedded, error) {
 }
 
 func (e *embedded) start(o *server.Options) (err error) {
-	// The server ends the process where it can't listen: it is tried before.
-	if o.Port > 0 {
-		l, err := net.Listen("tcp", net.JoinHostPort(o.Host, strconv.Itoa(o.Port)))
-		if err != nil {
-			return err
-		}
-		l.Close()
-	}
 	if e.Server, err = server.NewServer(o); err != nil {
 		return err
 	}
-	e.Server.SetLogger(quiet{}, false, false)
+	fatal := make(chan error, 1)
+	e.Server.SetLogger(quiet{fatal}, false, false)
 	go e.Server.Start()
-	if !e.Server.ReadyForConnections(10 * time.Second) {
-		return errors.New("the server of the cluster did not start within 10s")
+	ready := make(chan bool, 1)
+	go func() { ready <- e.Server.ReadyForConnections(10 * time.Second) }()
+	select {
+	case err := <-fatal: // it can't listen
+		return err
+	case ok := <-ready:
+		if !ok {
+			return errors.New("the server of the cluster did not start within 10s")
+		}
+		return nil
 	}
-	return nil
 }
 
 func (e *embedded) stop() {
@@ -95,17 +88,28 @@ func (e *embedded) stop() {
 		e.Server.Shutdown()
 		e.Server.WaitForShutdown()
 	}
-	if e.dir != "" {
-		_ = os.RemoveAll(e.dir)
-	}
+	e.store.close()
 }
 
-// quiet drops what the server logs: the hub's own log says what matters.
-type quiet struct{}
+// quiet drops what the server logs, but for why it can't start: the hub's own log says
+// what matters.
+type quiet struct{ fatal chan<- error }
 
+// Fatalf takes the error alone, which says it all.
+func (q quiet) Fatalf(format string, v ...any) {
+	err := fmt.Errorf(format, v...)
+	for _, a := range v {
+		if cause, ok := a.(error); ok {
+			err = cause
+		}
+	}
+	select {
+	case q.fatal <- err:
+	default:
+	}
+}
 func (quiet) Noticef(string, ...any) {}
 func (quiet) Warnf(string, ...any)   {}
-func (quiet) Fatalf(string, ...any)  {}
 func (quiet) Errorf(string, ...any)  {}
 func (quiet) Debugf(string, ...any)  {}
 func (quiet) Tracef(string, ...any)  {}

@@ -111,7 +111,11 @@ func (p *process) serve(watch bool) (code int, err error) {
 		}()
 	}
 	if c := p.set.Service.Cluster; c != nil {
-		release, err := hub.Of(p.set.Shared, c).Hold(p.stop, p.log)
+		var names []string
+		for _, l := range p.set.Pipelines {
+			names = append(names, l.Plan.Name)
+		}
+		release, err := hub.Of(p.set.Shared, c).Hold(p.stop, "pipeline "+strings.Join(names, ", "), p.log)
 		if err != nil {
 			return failed, err
 		}
