@@ -86,7 +86,26 @@ func (p *Plan) Snapshot() Snapshot {
 	}
 	r.failures.count(s.Failed)
 	s.Stuck = r.stuck(time.Now())
+	if r.running.Load() { // everything is open
+		s.Troubles = p.troubles()
+	}
 	return s
+}
+
+// troubles are what plugins say of themselves.
+func (p *Plan) troubles() (all []Trouble) {
+	p.swaps.Lock()
+	parts := slices.Clone(p.plugins)
+	p.swaps.Unlock()
+	for _, x := range parts {
+		if of, ok := x.plugin.(Troubled); ok {
+			if t := of.Trouble(); t != nil {
+				t.Place = x.name
+				all = append(all, *t)
+			}
+		}
+	}
+	return all
 }
 
 func (r *run) state() State {

@@ -162,3 +162,10 @@ type Opener interface {
 type Closer interface {
 	Close(ctx context.Context) error
 }
+
+// Troubled is an optional ability of every kind: Trouble says what keeps the plugin
+// from its work although no call of it fails, such as a system behind it that takes
+// work and does not do it; nil is nothing. The pipeline is not ready then. It is called
+// from any goroutine, once the plugin is open, also beside and after Close, and
+// returns at once.
+type Troubled interface{ Trouble() *Trouble }

@@ -30,6 +30,19 @@ type Snapshot struct {
 
 	// Stuck are loops, steps and writes that are past their own deadline.
 	Stuck []Stuck
+
+	// Troubles are what plugins say of themselves.
+	Troubles []Trouble
+}
+
+// Trouble is what keeps a plugin from its work; see [Troubled].
+type Trouble struct {
+	Place     string // whose it is: "step score"; the engine sets it
+	Indicator string // a word for machines: pool_stalled
+	Impact    string // what does not happen
+	Cause     string // why
+	Action    string // what a person can do
+	Since     time.Time
 }
 
 // Held is a message that waits beside the queues; later ones of its order key wait

@@ -24,6 +24,10 @@ import (
 var repo, binary string
 
 func TestMain(m *testing.M) {
+	if addr := os.Getenv(natsAddress); addr != "" { // this process is a NATS server
+		serveNATS(addr)
+		return
+	}
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue { // most wait for processes, and compute nothing
 		_ = f.Value.Set("4")

@@ -39,6 +39,7 @@ type fleet struct {
 	proxies []*proxy // of the workers; empty: they reach the hub directly
 	proxied bool
 	spaces  *spaces
+	nats    *process // nil: the hub has a server itself
 }
 
 const poolToken = "of-the-pool"
@@ -81,6 +82,7 @@ type pipeline struct {
 	batch   string // options of a batcher: the pool is in it
 	rest    string // of the file
 	cluster string // options
+	service string // options of service beside cluster
 }
 
 // file writes the pipeline.
@@ -121,7 +123,11 @@ func (f *fleet) file(p pipeline) string {
 	}
 	if f.remote() {
 		cluster := "listen: \"" + f.addr + "\", token: " + poolToken
-		text += "service: {cluster: {" + strings.TrimSuffix(cluster+", "+p.cluster, ", ") + "}}\n"
+		if f.nats != nil {
+			cluster = "url: \"" + f.addr + "\""
+		}
+		service := "cluster: {" + strings.TrimSuffix(cluster+", "+p.cluster, ", ") + "}"
+		text += "service: {" + strings.TrimSuffix(service+", "+p.service, ", ") + "}\n"
 	}
 	return write(f.t, f.dir, "p.yaml", text)
 }
@@ -140,7 +146,7 @@ func (f *fleet) again(file string) {
 		args = f.spaces.inHub(args)
 	}
 	f.hub = startAs(f.t, f.dir, args[0], args[1:]...)
-	if f.remote() {
+	if f.remote() && f.nats == nil {
 		_, addr, _ := strings.Cut(f.hub.says("workers may join"), "addr=")
 		f.addr, _, _ = strings.Cut(addr, " ")
 	}

@@ -62,15 +62,23 @@ func TestAGoodNameIsPartOfASubject(t *testing.T) {
 	}
 }
 
-func TestSubjectsTellHubsAndPoolsApart(t *testing.T) {
+func TestSubjectsTellTriesApart(t *testing.T) {
 	id := NewID()
-	if got := HubOf(JobsOf("my-pool", id, 12)); got != id {
-		t.Errorf("got %s, want %s", got, id)
+	want := Try{Pool: 12, ID: 1 << 63, Try: 3}
+	if hub, got, ok := TryOf(JobOf("my-pool", id, want)); hub != id || got != want || !ok {
+		t.Errorf("got %s %+v, want %s %+v", hub, got, id, want)
+	}
+	for _, all := range []string{JobsOf("my-pool", id, 12), JobsOfHub("my-pool", id), AllJobsOf("my-pool")} {
+		if one := JobOf("my-pool", id, want); !strings.HasPrefix(one, strings.TrimSuffix(all, ">")) {
+			t.Errorf("%s is not among %s", one, all)
+		}
 	}
 	if JobsOf("p", id, 1) == JobsOf("p", id, 2) {
-		t.Error("two pools of a hub have the same subject")
+		t.Error("two pools of a hub have the same subjects")
 	}
-	for _, odd := range []string{"", "x", ".", "-", "a.b-c-d"} {
-		_ = HubOf(odd)
+	for _, odd := range []string{"", "x", "......", "flowd.jobs.p.h.x.1.1", "flowd.jobs.p.h.1.-1.1", "flowd.jobs.p.h.1.1", "flowd.jobs.p.h.1.1.1.1"} {
+		if _, _, ok := TryOf(odd); ok {
+			t.Errorf("%q is taken for the subject of a job", odd)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"encoding/json"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -12,12 +13,12 @@ const Protocol = 1
 
 // Subjects of NATS. A hub's own have its id.
 //
-//	flowd.jobs.POOL.HUB-N  jobs of the hub's pool N, stored by JetStream for whoever is free
-//	flowd.join.POOL        workers ask for the pool's configuration
-//	flowd.hub.HUB.*        what workers tell one hub: taken, returned, answer, stage
-//	flowd.beat.POOL        what workers tell all hubs of a pool
-//	flowd.down.POOL        what hubs tell all workers of a pool
-//	flowd.ls               asks all hubs for their pools
+//	flowd.jobs.POOL.HUB.N.ID.TRY  a job of the hub's pool N, stored by JetStream for whoever is free
+//	flowd.join.POOL               workers ask for the pool's configuration
+//	flowd.hub.HUB.*               what workers tell one hub: taken, returned, answer, stage
+//	flowd.beat.POOL               what workers tell all hubs of a pool
+//	flowd.down.POOL               what hubs tell all workers of a pool
+//	flowd.ls                      asks all hubs for their pools
 const (
 	joinPrefix = "flowd.join."
 	beatPrefix = "flowd.beat."
@@ -36,14 +37,41 @@ func BeatOf(pool string) string { return beatPrefix + pool }
 // DownOf is the subject of what a pool's workers are told.
 func DownOf(pool string) string { return downPrefix + pool }
 
-// JobsOf is the subject of the jobs of a hub's pool with a number, which tells it from
-// others of its name there.
-func JobsOf(pool, hub string, n int) string {
-	return jobPrefix + pool + "." + hub + "-" + strconv.Itoa(n)
+// JobOf is the subject of a try: its copy in the stream is known by nothing else, as
+// sequence numbers begin anew with each stream.
+func JobOf(pool, hub string, t Try) string {
+	b := make([]byte, 0, 80)
+	b = append(append(append(append(b, jobPrefix...), pool...), '.'), hub...)
+	b = strconv.AppendInt(append(b, '.'), int64(t.Pool), 10)
+	b = strconv.AppendUint(append(b, '.'), t.ID, 10)
+	b = strconv.AppendInt(append(b, '.'), int64(t.Try), 10)
+	return string(b)
 }
 
+// JobsOf are the subjects of the jobs of a hub's pool with a number, which tells it
+// from others of its name there.
+func JobsOf(pool, hub string, n int) string {
+	return jobPrefix + pool + "." + hub + "." + strconv.Itoa(n) + ".>"
+}
+
+// JobsOfHub are the subjects of all jobs of a hub.
+func JobsOfHub(pool, hub string) string { return jobPrefix + pool + "." + hub + ".>" }
+
 // AllJobsOf are the subjects of a pool's jobs.
-func AllJobsOf(pool string) string { return jobPrefix + pool + ".*" }
+func AllJobsOf(pool string) string { return jobPrefix + pool + ".>" }
+
+// TryOf is the hub and the try of a job's subject.
+func TryOf(subject string) (hub string, t Try, ok bool) {
+	parts := strings.Split(subject, ".")
+	if len(parts) != 7 {
+		return "", t, false
+	}
+	var errs [3]error
+	t.Pool, errs[0] = strconv.Atoi(parts[4])
+	t.ID, errs[1] = strconv.ParseUint(parts[5], 10, 64)
+	t.Try, errs[2] = strconv.Atoi(parts[6])
+	return parts[3], t, errors.Join(errs[:]...) == nil
+}
 
 // What a hub is told.
 const (
@@ -77,12 +105,6 @@ func PullFrom(pool, consumer string) string {
 // Inbox is the prefix of the subjects on which a connection gets answers. The id is
 // known to nobody else: it is the last word of the connection's name.
 func Inbox(id string) string { return "_INBOX." + id }
-
-// HubOf is the hub of a job's subject.
-func HubOf(subject string) string {
-	hub, _, _ := strings.Cut(subject[strings.LastIndexByte(subject, '.')+1:], "-")
-	return hub
-}
 
 // GoodName says whether a text can be the name of a pool, which is part of subjects.
 func GoodName(name string) bool {

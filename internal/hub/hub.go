@@ -161,25 +161,29 @@ func (h *Hub) reconnected(*nats.Conn) {
 	long := time.Since(time.Unix(0, h.lost.Load())) > longOutage
 	h.log.Info("the NATS server is back")
 	for _, r := range h.all() {
-		go r.restore(long)
+		r.mu.Lock()
+		r.deaf = r.deaf || long
+		r.mu.Unlock()
+		r.hello()
+		r.doubt()
 	}
 }
 
 // Open makes a pool whose slots are elsewhere.
 func (h *Hub) Open(ctx context.Context, policy pool.Policy, stage *cluster.Stage, env engine.Env) (*pool.Pool, error) {
-	release, err := h.Hold(ctx, env.Log)
+	release, err := h.Hold(ctx, "pipeline "+env.Pipeline, env.Log)
 	if err != nil {
 		return nil, err
 	}
 	h.mu.Lock()
-	r := &remote{hub: h, nc: h.nc, js: h.js, name: policy.Name, pipeline: env.Pipeline, lease: stage.Lease, log: env.Log, release: release, sent: map[uint64]*parcel{}, members: map[string]*member{}, absent: map[string]time.Time{}}
+	r := &remote{hub: h, nc: h.nc, js: h.js, name: policy.Name, pipeline: env.Pipeline, lease: stage.Lease, log: env.Log, release: release, suspect: make(chan struct{}, 1), sent: map[uint64]*parcel{}, members: map[string]*member{}, absent: map[string]time.Time{}}
 	h.mu.Unlock()
 	r.text, r.hash = stage.Sealed()
 	if most := int(r.nc.MaxPayload()); len(r.text) > most/2 {
 		release()
 		return nil, fmt.Errorf("the steps of pool %s have %d bytes, which are too many for jobs of %d (raise service.cluster.max_payload)", r.name, len(r.text), most)
 	}
-	if r.made, err = r.makeQueue(ctx); err != nil {
+	if err = r.makeQueue(ctx); err != nil {
 		release()
 		return nil, fmt.Errorf("pool %s: %w", r.name, err)
 	}
@@ -189,9 +193,13 @@ func (h *Hub) Open(ctx context.Context, policy pool.Policy, stage *cluster.Stage
 	h.pools = append(h.pools, r)
 	h.poolsMu.Unlock()
 	r.hello()
+	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var wg sync.WaitGroup
+	wg.Go(func() { r.keep(background) })
 	if !h.conf.URL.IsZero() {
-		go r.purgeDead()
+		wg.Go(func() { r.purgeDead(background) })
 	}
+	r.end = func() { cancel(); wg.Wait() }
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.watch = time.AfterFunc(cluster.BeatEvery(r.lease), r.expire)
@@ -209,6 +217,16 @@ func (h *Hub) Close(ctx context.Context, p *pool.Pool) error {
 		h.pools[r.index] = nil
 		h.poolsMu.Unlock()
 		r.close(ctx)
+	}
+	return nil
+}
+
+// Trouble is what keeps jobs of a pool from its workers, or nil.
+func (h *Hub) Trouble(p *pool.Pool) *engine.Trouble {
+	for _, r := range h.all() {
+		if r.pool == p {
+			return r.trouble()
+		}
 	}
 	return nil
 }

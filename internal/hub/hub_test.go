@@ -185,6 +185,18 @@ func (s *site) wantNothingLeft() {
 	}
 }
 
+// stored waits until all jobs of a pool lie in the queue.
+func (s *site) stored(index int) {
+	for r, all := s.hub.all()[index], false; !all; {
+		r.mu.Lock()
+		all = len(r.sent) > 0
+		for _, p := range r.sent {
+			all = all && !p.kept.IsZero()
+		}
+		r.mu.Unlock()
+	}
+}
+
 func TestWorkersAnswer(t *testing.T) {
 	s := newSite(t, cluster.Config{Token: schema.NewSecret("hush")}, pool.Policy{MaxPending: 100})
 	var ends []<-chan string
@@ -349,14 +361,7 @@ func TestPoolsOfOneNameDoNotDisturbEachOther(t *testing.T) {
 	other := s.open(pool.Policy{})
 	_, mine := call(s.pool, "mine")
 	_, theirs := call(other, "theirs")
-	for seq := uint64(0); seq == 0; { // until both are stored
-		r := s.hub.all()[1]
-		r.mu.Lock()
-		for _, p := range r.sent {
-			seq = p.seq
-		}
-		r.mu.Unlock()
-	}
+	s.stored(1)
 	if err := s.hub.Close(t.Context(), s.pool); err != nil {
 		t.Fatal(err)
 	}
@@ -373,7 +378,7 @@ func TestTriesThatCrossAreNotLost(t *testing.T) {
 	s := newSite(t, cluster.Config{}, pool.Policy{})
 	r := s.hub.all()[0]
 	c, end := call(s.pool, "x")
-	s.pool.Relaunch()
+	s.pool.Vanished(c.ID, 1, false)
 	r.Launch(c, 1)
 	r.Revoke(c, 1)
 	r.mu.Lock()
@@ -388,6 +393,131 @@ func TestTriesThatCrossAreNotLost(t *testing.T) {
 	r.Launch(gone, 1)
 	want(t, end, "enough")
 	s.wantNothingLeft()
+}
+
+func TestJobsThatVanishArePutAgain(t *testing.T) {
+	for name, hurt := range map[string]func(context.Context, *remote) error{
+		"a purge":   func(ctx context.Context, r *remote) error { return r.stream.Purge(ctx) },
+		"no stream": func(ctx context.Context, r *remote) error { return r.js.DeleteStream(ctx, cluster.StreamOf("p")) },
+		"no consumer": func(ctx context.Context, r *remote) error {
+			return r.stream.DeleteConsumer(ctx, cluster.ConsumerOf(r.made))
+		},
+		"nothing but doubt": func(context.Context, *remote) error { return nil },
+		"another stream": func(ctx context.Context, r *remote) error {
+			config := r.stream.CachedInfo().Config
+			err := r.js.DeleteStream(ctx, config.Name)
+			if err == nil {
+				_, err = r.js.CreateStream(ctx, config)
+			}
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, cluster.Config{}, pool.Policy{})
+			var ends []<-chan string
+			for range 20 {
+				_, end := call(s.pool, "x")
+				ends = append(ends, end)
+			}
+			s.stored(0)
+			r := s.hub.all()[0]
+			if err := hurt(t.Context(), r); err != nil {
+				t.Fatal(err)
+			}
+			r.doubt()
+			s.work(s.hub.srv.Addr().String(), 3)
+			for _, end := range ends {
+				want(t, end, "X")
+			}
+			s.wantNothingLeft()
+		})
+	}
+}
+
+// TestAJobThatASlotHasStaysThere: its copy is gone, but not its answer, unless the
+// hub has been cut off.
+func TestAJobThatASlotHasStaysThere(t *testing.T) {
+	for _, deaf := range []bool{false, true} {
+		s := newSite(t, cluster.Config{}, pool.Policy{})
+		opens := holdUp(t, "runs")
+		s.work(s.hub.srv.Addr().String(), 1)
+		_, end := call(s.pool, "runs")
+		comes(t, "runs")
+		r := s.hub.all()[0]
+		s.stored(0)
+		for taken := 0; taken == 0; taken, _ = s.pool.Counts() { // the worker's word for it is under way
+		}
+		if err := r.stream.Purge(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		r.mu.Lock()
+		r.deaf = deaf
+		r.mu.Unlock()
+		if err := r.audit(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if deaf {
+			comes(t, "runs")
+		} else if len(entered) > 0 {
+			t.Error("the job runs twice")
+		}
+		opens()
+		want(t, end, "RUNS")
+		s.wantNothingLeft()
+	}
+}
+
+func TestJobsThatNobodyTakesAreTrouble(t *testing.T) {
+	s := newSite(t, cluster.Config{}, pool.Policy{})
+	r := s.hub.all()[0]
+	for r.mu.Lock(); !r.watch.Stop(); r.mu.Lock() { // time is this test's
+		r.mu.Unlock()
+	}
+	r.mu.Unlock()
+	now := time.Now()
+	at := func(after time.Duration) string {
+		r.mu.Lock()
+		_, tell := r.stalls(now.Add(after))
+		r.mu.Unlock()
+		trouble := s.hub.Trouble(s.pool)
+		if tell && trouble == nil {
+			t.Error("it is told, and not shown")
+		}
+		if trouble == nil {
+			return ""
+		}
+		return trouble.Cause
+	}
+	tick := func(what string, first, then time.Duration, want string) {
+		t.Helper()
+		at(first)
+		if got := at(then); (got == "") != (want == "") || !strings.Contains(got, want) {
+			t.Errorf("%s: got %q, want %q", what, got, want)
+		}
+	}
+	tick("no jobs", 0, time.Hour, "")
+	_, end := call(s.pool, "x")
+	s.stored(0)
+	tick("no workers", 0, time.Hour, "")
+	r.heard(cluster.Beat{Worker: "w", Name: "w", Slots: 1, Busy: 1})
+	tick("no free worker", 0, time.Hour, "")
+	r.heard(cluster.Beat{Worker: "w", Name: "w", Slots: 1, Refused: "no"})
+	tick("a worker that refuses", 0, time.Hour, "")
+	r.heard(cluster.Beat{Worker: "w", Name: "w", Slots: 2, Busy: 1})
+	tick("not yet", 0, 10*time.Second, "")
+	tick("a free worker", 0, time.Minute, "does not give them to the workers")
+	r.takenBy(cluster.Try{ID: 1, Try: 2})
+	tick("something was taken", time.Hour, time.Hour, "")
+	r.fails(errors.New("no room"))
+	r.heard(cluster.Beat{Worker: "w", Name: "w"})
+	tick("it can't be stored", 2*time.Hour, 3*time.Hour, "no room")
+	r.works()
+	tick("it can", 4*time.Hour, 5*time.Hour, "")
+	s.close()
+	want(t, end, "closed")
+	if s.hub.Trouble(s.pool) != nil {
+		t.Error("a closed pool has trouble")
+	}
 }
 
 func TestATryThatIsCancelledLeavesTheQueue(t *testing.T) {
@@ -439,7 +569,7 @@ func TestGarbageIsDropped(t *testing.T) {
 	// What workers may not do.
 	errs := make(chan error, 10)
 	nc.SetErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { errs <- err })
-	for _, subject := range []string{cluster.JobsOf("p", id, 0), cluster.DownOf("p"), "$JS.API.STREAM.DELETE." + cluster.StreamOf("p")} {
+	for _, subject := range []string{cluster.JobOf("p", id, cluster.Try{ID: 1, Try: 1}), cluster.DownOf("p"), "$JS.API.STREAM.DELETE." + cluster.StreamOf("p")} {
 		if err := nc.Publish(subject, nil); err != nil {
 			t.Fatal(err)
 		}

@@ -40,15 +40,14 @@ func (h *Hub) join(msg *nats.Msg) {
 }
 
 func (r *remote) welcome(j *cluster.Join) cluster.Welcome {
-	r.mu.Lock()
-	consumer := cluster.ConsumerOf(r.made)
-	r.mu.Unlock()
-	w := cluster.Welcome{Hub: r.hub.id, Consumer: consumer, Hash: r.hash, Stage: r.text}
 	if v := cluster.Version(); j.Version != v || j.Protocol != cluster.Protocol {
-		w = cluster.Welcome{Refused: fmt.Sprintf("the hub runs flowd %s, and this worker %s (install the same version)", v, j.Version)}
 		r.log.Warn("a worker of another version was refused", "pool", r.name, "worker", j.Worker, "its", j.Version, "ours", v)
+		return cluster.Welcome{Refused: fmt.Sprintf("the hub runs flowd %s, and this worker %s (install the same version)", v, j.Version)}
 	}
-	return w
+	r.doubt() // a worker asks again, too, where it gets no jobs from the queue
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return cluster.Welcome{Hub: r.hub.id, Consumer: cluster.ConsumerOf(r.made), Hash: r.hash, Stage: r.text}
 }
 
 func respond(msg *nats.Msg, answer any) {
@@ -109,6 +108,7 @@ func (h *Hub) taken(msg *nats.Msg) {
 func (r *remote) takenBy(t cluster.Try) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.takes++
 	if p := r.sent[t.ID]; p != nil && p.try == t.Try {
 		p.by = t.Worker
 	}
@@ -117,6 +117,11 @@ func (r *remote) takenBy(t cluster.Try) {
 func (h *Hub) returned(msg *nats.Msg) {
 	if t, r := h.about(msg); r != nil {
 		r.pool.Returned(t.ID, t.Try)
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if p := r.sent[t.ID]; p != nil && p.try == t.Try {
+			p.by = ""
+		}
 	}
 }
 
@@ -183,10 +188,10 @@ func (r *remote) able() (n int) {
 }
 
 // expire forgets workers that are not heard of any more, gives up their jobs with the
-// lease, and says when jobs wait for the first worker.
+// lease, and says when jobs wait for the first worker, or for any other reason.
 func (r *remote) expire() {
 	_, waiting := r.pool.Counts()
-	every := cluster.BeatEvery(r.lease)
+	every, now := cluster.BeatEvery(r.lease), time.Now()
 	r.mu.Lock()
 	var gone []string
 	for id, m := range r.members {
@@ -200,6 +205,8 @@ func (r *remote) expire() {
 	n := r.able()
 	alone := n == 0 && waiting > 0
 	told := r.alone
+	stuck, tell := r.stalls(now)
+	cause := r.cause()
 	if r.alone = alone; !r.closed {
 		r.watch.Reset(every)
 	}
@@ -212,6 +219,9 @@ func (r *remote) expire() {
 	}
 	if alone && !told {
 		r.log.Warn("jobs wait, and the pool has no workers", "pool", r.name, "jobs", waiting, "remedy", "flowd worker --join HOST:PORT --pool "+r.name)
+	}
+	if tell {
+		r.log.Warn("jobs wait, though workers of the pool are free", "pool", r.name, "jobs", stuck, "cause", cause)
 	}
 	r.pool.Members(n)
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -32,6 +31,8 @@ type remote struct {
 	pool     *pool.Pool
 	log      *slog.Logger
 	release  func()
+	suspect  chan struct{} // has room for one: something is wrong with the queue
+	end      func()        // stops what runs in the background, and waits for it
 
 	mu      sync.Mutex         // guards the fields below
 	watch   *time.Timer        // of members that are not heard of
@@ -40,114 +41,23 @@ type remote struct {
 	closed  bool
 	absent  map[string]time.Time // workers that have gone with jobs: when they were heard of last
 	alone   bool                 // jobs wait, and there is no worker
-	made    time.Time            // when the queue was
-	refused bool                 // what was last put into it
+	stream  jetstream.Stream
+	made    time.Time // when the stream was
+	deaf    bool      // answers may have been lost
+	problem string    // why jobs can't be put into the queue, or ""
+	takes   int       // tries that slots have begun with
+	stall   stall
 }
 
 // parcel is a call's present try in the work queue.
 type parcel struct {
 	call *pool.Call
 	try  int
-	by   string // the worker that has it
-	seq  uint64 // in the stream; 0: not stored yet
+	by   string    // the worker that has it
+	kept time.Time // since when its copy is in the stream; zero: not yet
 }
 
 var _ pool.Transport = (*remote)(nil)
-
-// makeQueue makes the work queue, and says when that was.
-func (r *remote) makeQueue(ctx context.Context) (made time.Time, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	storage := jetstream.MemoryStorage
-	if r.hub.conf.Store == "file" {
-		storage = jetstream.FileStorage
-	}
-	stream, err := r.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
-		Name: cluster.StreamOf(r.name), Description: "jobs of a pool of flowd", Subjects: []string{cluster.AllJobsOf(r.name)},
-		Retention: jetstream.WorkQueuePolicy, Storage: storage, Duplicates: 100 * time.Millisecond,
-	})
-	if err != nil {
-		return made, fmt.Errorf("its queue can't be made: %w", err)
-	}
-	_, err = stream.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
-		Durable: cluster.ConsumerOf(stream.CachedInfo().Created), AckPolicy: jetstream.AckExplicitPolicy, AckWait: r.lease,
-		MaxDeliver: -1, MaxAckPending: -1, MaxWaiting: 1 << 16, MaxRequestBatch: 1, MemoryStorage: storage == jetstream.MemoryStorage,
-	})
-	if err != nil {
-		return made, fmt.Errorf("its queue can't be made: %w", err)
-	}
-	return stream.CachedInfo().Created, nil
-}
-
-// restore makes sure, after the connection was lost, that the queue is there; all that
-// was in one that is gone is put into it again, and so is all when answers may be lost.
-func (r *remote) restore(lost bool) {
-	for {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		made, err := r.makeQueue(ctx)
-		cancel()
-		r.mu.Lock()
-		over := r.closed
-		if err == nil {
-			lost = lost || !made.Equal(r.made)
-			r.made = made
-		}
-		r.mu.Unlock()
-		switch {
-		case over || r.nc.IsClosed():
-			return
-		case err == nil:
-			if r.hello(); lost {
-				r.pool.Relaunch()
-			}
-			return
-		}
-		time.Sleep(again)
-	}
-}
-
-// purgeDead removes the jobs of hubs that are gone: those that do not answer, and not
-// after a long outage either.
-func (r *remote) purgeDead() {
-	ctx, cancel := context.WithTimeout(context.Background(), longOutage)
-	defer cancel()
-	stream, err := r.js.Stream(ctx, cluster.StreamOf(r.name))
-	if err != nil {
-		return // nothing is lost: what such jobs come to is dropped
-	}
-	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(cluster.AllJobsOf(r.name)))
-	if err != nil {
-		return
-	}
-	var dead []string
-	for subject := range info.State.Subjects {
-		if r.silent(ctx, subject) {
-			dead = append(dead, subject)
-		}
-	}
-	if len(dead) == 0 {
-		return
-	}
-	time.AfterFunc(longOutage, func() {
-		ctx, cancel := context.WithTimeout(context.Background(), longOutage)
-		defer cancel()
-		for _, subject := range dead {
-			if r.silent(ctx, subject) {
-				_ = stream.Purge(ctx, jetstream.WithPurgeSubject(subject))
-			}
-		}
-	})
-}
-
-// silent says whether the hub of a subject does not answer.
-func (r *remote) silent(ctx context.Context, subject string) bool {
-	hub := cluster.HubOf(subject)
-	if hub == r.hub.id {
-		return false
-	}
-	_, err := r.nc.RequestWithContext(ctx, cluster.ToHub(hub, cluster.GetStage), nil)
-	return errors.Is(err, nats.ErrNoResponders)
-}
 
 // hello has workers tell of themselves at once.
 func (r *remote) hello() { r.down(cluster.Down{Hello: true}) }
@@ -157,9 +67,6 @@ func (r *remote) down(d cluster.Down) {
 	text, _ := json.Marshal(d)
 	_ = r.nc.Publish(cluster.DownOf(r.name), text) // one that is closed has nobody to tell
 }
-
-// tryHeader names a try in what JetStream is given.
-const tryHeader = "Flowd-Try"
 
 // Launch puts a try into the work queue.
 func (r *remote) Launch(c *pool.Call, try int) {
@@ -180,13 +87,15 @@ func (r *remote) Launch(c *pool.Call, try int) {
 		r.pool.Cancel(c, engine.Errorf(engine.Rejected, "pool %s: the job has %d bytes with its metadata, and the cluster carries %d (raise %s)", r.name, len(data), most-cluster.HeaderRoom, r.raise()))
 		return
 	}
-	msg := &nats.Msg{Subject: cluster.JobsOf(r.name, r.hub.id, r.index), Data: data, Header: nats.Header{tryHeader: {
-		fmt.Sprint(r.index, c.ID, try),
-	}}}
+	msg := &nats.Msg{Subject: cluster.JobOf(r.name, r.hub.id, job.Try), Data: data, Header: once}
 	if _, err := r.js.PublishMsgAsync(msg); err != nil {
 		r.notStored(job.Try, err)
 	}
 }
+
+// once has the stream take a try only where it has no copy of it yet: which of two was
+// lost, the first or its confirmation, can't be known.
+var once = nats.Header{jetstream.ExpectedLastSubjSeqHeader: {"0"}}
 
 // raise says where more than the cluster carries is allowed.
 func (r *remote) raise() string {
@@ -198,14 +107,15 @@ func (r *remote) raise() string {
 
 // tried is the try that a message for JetStream is about, and its pool.
 func (h *Hub) tried(msg *nats.Msg) (t cluster.Try, r *remote) {
-	if _, err := fmt.Sscan(msg.Header.Get(tryHeader), &t.Pool, &t.ID, &t.Try); err != nil {
+	_, t, ok := cluster.TryOf(msg.Subject)
+	if !ok {
 		return t, nil
 	}
 	return t, h.poolAt(t.Pool)
 }
 
-// stored takes note of where a try lies.
-func (h *Hub) stored(_ jetstream.JetStream, msg *nats.Msg, ack *jetstream.PubAck) {
+// stored takes note that a try lies in the stream.
+func (h *Hub) stored(_ jetstream.JetStream, msg *nats.Msg, _ *jetstream.PubAck) {
 	t, r := h.tried(msg)
 	if r == nil {
 		return
@@ -214,33 +124,33 @@ func (h *Hub) stored(_ jetstream.JetStream, msg *nats.Msg, ack *jetstream.PubAck
 	p := r.sent[t.ID]
 	here := p != nil && p.try == t.Try
 	if here {
-		p.seq = ack.Sequence
+		p.kept = time.Now()
 	}
-	r.refused = false
+	r.problem = ""
 	r.mu.Unlock()
 	if !here {
-		r.remove(ack.Sequence) // in vain where it is answered already
+		r.remove(t) // in vain where it is answered already
 	}
 }
 
-// notStored is told that a try could not be put into the queue.
-func (h *Hub) notStored(_ jetstream.JetStream, msg *nats.Msg, err error) {
+// notStored is told that a try could not be put into the queue, or is in it already.
+func (h *Hub) notStored(js jetstream.JetStream, msg *nats.Msg, err error) {
+	var api *jetstream.APIError
+	if errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant) {
+		h.stored(js, msg, nil)
+		return
+	}
 	if t, r := h.tried(msg); r != nil {
 		r.notStored(t, err)
 	}
 }
 
-// again is the pause before a job that could not be stored is put there again.
+// again is the pause before something that did not work is tried again.
 const again = 500 * time.Millisecond
 
 func (r *remote) notStored(t cluster.Try, err error) {
-	r.mu.Lock()
-	told := r.refused
-	r.refused = true
-	r.mu.Unlock()
-	if !told {
-		r.log.Warn("jobs can't be put into the queue of their pool; it is tried again and again", "pool", r.name, "err", err)
-	}
+	r.fails(err)
+	r.doubt()
 	time.AfterFunc(again, func() {
 		r.mu.Lock()
 		p := r.sent[t.ID]
@@ -254,23 +164,24 @@ func (r *remote) notStored(t cluster.Try, err error) {
 
 // Revoke takes a try out of the queue, or stops the worker that has it.
 func (r *remote) Revoke(c *pool.Call, try int) {
+	t := cluster.Try{Pool: r.index, ID: c.ID, Try: try}
 	r.mu.Lock()
-	seq := uint64(0)
+	kept := false
 	if p := r.sent[c.ID]; p != nil && p.try == try {
-		seq = p.seq
+		kept = !p.kept.IsZero()
 		delete(r.sent, c.ID)
 	}
 	r.mu.Unlock()
-	if seq > 0 {
-		r.remove(seq)
+	if kept {
+		r.remove(t)
 	}
-	r.down(cluster.Down{Cancel: &cluster.Try{Pool: r.index, ID: c.ID, Try: try}})
+	r.down(cluster.Down{Cancel: &t})
 }
 
-// remove deletes a message of the stream, which may be gone already.
-func (r *remote) remove(seq uint64) {
-	request, _ := json.Marshal(map[string]any{"seq": seq, "no_erase": true})
-	_ = r.nc.PublishRequest("$JS.API.STREAM.MSG.DELETE."+cluster.StreamOf(r.name), r.nc.NewInbox(), request)
+// remove takes a try out of the stream, where it may be gone already.
+func (r *remote) remove(t cluster.Try) {
+	request, _ := json.Marshal(map[string]any{"filter": cluster.JobOf(r.name, r.hub.id, t)})
+	_ = r.nc.PublishRequest("$JS.API.STREAM.PURGE."+cluster.StreamOf(r.name), r.nc.NewInbox(), request)
 }
 
 // answered takes note that a try needs no more care.
@@ -288,10 +199,9 @@ func (r *remote) close(ctx context.Context) {
 	r.closed = true
 	r.watch.Stop()
 	r.mu.Unlock()
+	r.end()
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	if stream, err := r.js.Stream(ctx, cluster.StreamOf(r.name)); err == nil {
-		_ = stream.Purge(ctx, jetstream.WithPurgeSubject(cluster.JobsOf(r.name, r.hub.id, r.index)))
-	}
+	_ = r.stream.Purge(ctx, jetstream.WithPurgeSubject(cluster.JobsOf(r.name, r.hub.id, r.index)))
 	r.release()
 }

@@ -39,7 +39,7 @@ const (
 var Reasons = []string{Lost, TimedOut, Failed}
 
 // Transport hands tries to slots. Its methods return soon, and are not called with a
-// lock held. It reports with Taken, Returned, Lost and Answer.
+// lock held. It reports with Taken, Returned, Lost, Vanished and Answer.
 type Transport interface {
 	Launch(c *Call, try int)
 	Revoke(c *Call, try int) // it has not been answered, and nobody awaits it any more; whoever has it stops
@@ -336,21 +336,23 @@ func (p *Pool) Members(n int) {
 	}
 }
 
-// Relaunch hands all calls to the transport once more, where it may have forgotten them.
-func (p *Pool) Relaunch() {
+// Vanished says that the transport has lost its copy of a try, and says whether it is
+// handed over once more, as another try, which counts for nothing. One that a slot has
+// stays there, unless its answer may be lost as well.
+func (p *Pool) Vanished(id uint64, try int, answer bool) bool {
 	p.mu.Lock()
-	all := make(map[*Call]int, len(p.pending))
-	for _, c := range p.pending {
-		c.taken = false
-		c.try++
-		p.arm(c)
-		all[c] = c.try
+	c := p.current(id, try)
+	if c == nil || c.pauses || c.taken && !answer {
+		p.mu.Unlock()
+		return false
 	}
+	c.taken = false
+	c.try++
+	p.arm(c)
 	p.mu.Unlock()
-	for c, try := range all {
-		p.transport.Revoke(c, try-1)
-		p.transport.Launch(c, try)
-	}
+	p.transport.Revoke(c, try)
+	p.transport.Launch(c, try+1)
+	return true
 }
 
 // Counts are the calls that slots have, and those that wait for one.

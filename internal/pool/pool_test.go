@@ -413,7 +413,7 @@ func TestCancelAndCloseEndCallsOnce(t *testing.T) {
 		late := w.submit()
 		w.Cancel(late, errors.New("enough"))
 		w.Cancel(waits, errors.New("enough"))
-		w.Relaunch()
+		w.Vanished(pauses.ID, 2, true)
 		w.Members(0)
 		time.Sleep(time.Hour)
 		w.wantEnds(map[uint64]string{1: "enough", 2: "the pool is closed", 3: "the pool is closed", 4: "the pool is closed"})
@@ -423,26 +423,52 @@ func TestCancelAndCloseEndCallsOnce(t *testing.T) {
 	})
 }
 
-func TestRelaunchHandsAllOverOnceMore(t *testing.T) {
+func TestATryThatVanishedIsHandedOverOnceMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, Policy{Retries: 1, RetryOn: Reasons}, 1)
 		c := w.submit()
-		w.Taken(c.ID, 1)
-		w.Relaunch()
+		if !w.Vanished(c.ID, 1, false) || w.Vanished(c.ID, 1, false) || w.Vanished(7, 1, true) {
+			t.Error("other than the present try has vanished")
+		}
 		w.wantTold("launch 1.1", "revoke 1.1", "launch 1.2")
 		time.Sleep(time.Hour) // it waits for its turn
 		if w.Taken(c.ID, 1) || !w.Awaits(c, 2) || w.Awaits(c, 1) {
 			t.Error("the try before is still awaited")
 		}
 		w.Taken(c.ID, 2)
-		w.Answer(c.ID, 2, failedWith("no"), nil) // the first that counts
-		w.Relaunch()                             // in its pause
-		time.Sleep(time.Hour)
-		w.wantTold("revoke 1.3", "launch 1.4") // and no 1.3 behind it
+		if w.Vanished(c.ID, 2, false) {
+			t.Error("a slot has it, and will answer")
+		}
+		w.wantTold()
+		if !w.Vanished(c.ID, 2, true) {
+			t.Error("its answer is lost")
+		}
+		w.Taken(c.ID, 3)
+		w.Lost(c.ID, 3) // the first that counts
+		if !w.Vanished(c.ID, 3, false) {
+			t.Error("the slot that had it is gone")
+		}
+		w.wantTold("revoke 1.2", "launch 1.3", "revoke 1.3", "launch 1.4")
 		w.Taken(c.ID, 4)
 		w.Answer(c.ID, 4, made("y"), nil)
 		w.wantEnds(map[uint64]string{1: "y"})
 		w.wantEmpty()
+	})
+}
+
+func TestATryThatIsStillToBeHandedOverHasNotVanished(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, Policy{Retries: 1, RetryOn: Reasons}, 1)
+		c := w.submit()
+		w.Taken(c.ID, 1)
+		w.Answer(c.ID, 1, failedWith("no"), nil)
+		if w.Vanished(c.ID, 2, true) {
+			t.Error("it was never there")
+		}
+		time.Sleep(time.Hour)
+		w.wantTold("launch 1.1", "launch 1.2")
+		w.Close()
+		w.wantEnds(map[uint64]string{1: "closed"})
 	})
 }
 

@@ -2,6 +2,7 @@ package pool
 
 import (
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -9,10 +10,11 @@ import (
 	"time"
 )
 
-// launched are tries that a Transport has been given and that have not been revoked.
+// launched is a Transport that loses what it is given: copies vanish from it.
 type launched struct {
-	mu   sync.Mutex // guards the field below
-	here []try
+	mu     sync.Mutex // guards the fields below
+	here   []try      // all that were launched
+	copies map[try]bool
 }
 
 type try struct {
@@ -24,6 +26,42 @@ func (l *launched) Launch(c *Call, n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.here = append(l.here, try{c.ID, n})
+	l.copies[try{c.ID, n}] = true
+}
+
+// vanish loses some copies, or all of them.
+func (l *launched) vanish(r *rand.Rand) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := r.IntN(3) == 0
+	maps.DeleteFunc(l.copies, func(try, bool) bool { return all || r.IntN(4) == 0 })
+}
+
+// has says whether there is a copy of a try.
+func (l *launched) has(one try) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.copies[one]
+}
+
+// audit reports what has vanished of the present tries.
+func (l *launched) audit(p *Pool, answers bool) {
+	for one := range present(p) {
+		if !l.has(one) {
+			p.Vanished(one.id, one.n, answers)
+		}
+	}
+}
+
+// present are the tries that are awaited, but for those that are still to be launched.
+func present(p *Pool) map[try]bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := map[try]bool{}
+	for id, c := range p.pending {
+		now[try{id, c.try}] = true
+	}
+	return now
 }
 
 func (l *launched) Revoke(*Call, int) {} // it comes too late, always
@@ -48,7 +86,7 @@ func TestEveryCallEndsOnce(t *testing.T) {
 
 func happen(t *testing.T, seed uint64) {
 	r := rand.New(rand.NewPCG(seed, 1))
-	via := &launched{}
+	via := &launched{copies: map[try]bool{}}
 	policy := Policy{Name: "p", Timeout: time.Second, Retries: r.IntN(4) - 1, MaxPending: 1 + r.IntN(5)}
 	for _, reason := range Reasons {
 		if r.IntN(2) == 0 {
@@ -69,7 +107,7 @@ func happen(t *testing.T, seed uint64) {
 	}
 	for range 300 {
 		one, ok := via.some(r)
-		switch n := r.IntN(20); {
+		switch n := r.IntN(22); {
 		case n < 4 || !ok:
 			submit()
 		case n < 8:
@@ -87,7 +125,11 @@ func happen(t *testing.T, seed uint64) {
 		case n == 16:
 			p.Cancel(calls[r.IntN(len(calls))], errors.New("enough"))
 		case n == 17:
-			p.Relaunch()
+			via.audit(p, r.IntN(2) == 0)
+		case n == 18:
+			via.vanish(r)
+		case n == 19:
+			p.Lost(one.id, one.n)
 		default:
 			time.Sleep(rand.N(900 * time.Millisecond))
 		}
@@ -101,20 +143,16 @@ func happen(t *testing.T, seed uint64) {
 			t.Errorf("seed %d: %d calls pend, at most %d may, and %d wait", seed, pending, policy.MaxPending, waiting)
 		}
 	}
-	// From now on there is a worker that does what it gets.
+	// From now on there is a worker that does what it gets, and nothing vanishes any
+	// more. Slots that have begun before never answer.
 	p.Members(1)
 	if r.IntN(4) == 0 {
 		p.Close()
 	}
 	for range 40 * len(calls) {
-		p.mu.Lock()
-		now := map[try]bool{}
-		for id, c := range p.pending {
-			now[try{id, c.try}] = true
-		}
-		p.mu.Unlock()
-		for one := range now {
-			if p.Taken(one.id, one.n) {
+		via.audit(p, true)
+		for one := range present(p) {
+			if via.has(one) && p.Taken(one.id, one.n) {
 				p.Answer(one.id, one.n, made("y"), nil)
 			}
 		}

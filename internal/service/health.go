@@ -84,6 +84,9 @@ func Ready(all []engine.Snapshot) Health {
 			checks = append(checks, output(s.Pipeline, out)...)
 		}
 		checks = append(checks, held(s)...)
+		for _, t := range s.Troubles {
+			checks = append(checks, Check{Indicator: t.Indicator, Pipeline: s.Pipeline, Component: t.Place, Impact: t.Impact, Cause: t.Cause, Action: t.Action, Since: t.Since})
+		}
 	}
 	return NewHealth(checks)
 }

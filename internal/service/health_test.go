@@ -54,6 +54,9 @@ func TestHealth(t *testing.T) {
 		{"an unknown allowance holds nothing", running(func(s *engine.Snapshot) { s.MaxMessages = 0 }), "", ""},
 		{"a starting pipeline is not ready", running(func(s *engine.Snapshot) { s.State = engine.Starting }), "", "pipeline_starting"},
 		{"a draining pipeline is not ready", running(func(s *engine.Snapshot) { s.State = engine.Draining }), "", "pipeline_draining"},
+		{"a plugin in trouble is not ready", running(func(s *engine.Snapshot) {
+			s.Troubles = []engine.Trouble{{Place: "step score", Indicator: "pool_stalled", Impact: "i", Cause: "c", Action: "a"}}
+		}), "", "pool_stalled step score"},
 		{"no pipeline is not ready", nil, "", "no_pipeline"},
 		{"one of two", append(running(func(*engine.Snapshot) {}), running(func(s *engine.Snapshot) {
 			s.Outputs[0].Err, s.Inputs[0].State = "x", "restarting"

@@ -171,7 +171,8 @@ func (m *member) work(msg *nats.Msg) {
 		m.pauses(m.stop, nil)
 		return
 	}
-	j := &job{Job: decoded, m: m, hub: cluster.HubOf(msg.Subject), msg: msg, cancel: cancel, revoked: make(chan struct{})}
+	hub, _, _ := cluster.TryOf(msg.Subject)
+	j := &job{Job: decoded, m: m, hub: hub, msg: msg, cancel: cancel, revoked: make(chan struct{})}
 	m.mu.Lock()
 	m.running[j.key()] = j
 	m.mu.Unlock()

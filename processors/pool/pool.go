@@ -190,10 +190,20 @@ var (
 	_ engine.Opener = (*step)(nil)
 	_ engine.Closer = (*step)(nil)
 	_ engine.Trier  = (*step)(nil)
+
+	_ engine.Troubled = (*step)(nil)
 )
 
 // TriesItself is true: timeout and retries are the pool's.
 func (*step) TriesItself() bool { return true }
+
+// Trouble is that of a pool whose workers don't get its jobs.
+func (s *step) Trouble() *engine.Trouble {
+	if s.hub == nil {
+		return nil
+	}
+	return s.hub.Trouble(s.pool)
+}
 
 // Open makes the pool, and where it is the first remote one, starts to listen.
 func (s *step) Open(ctx context.Context) error { return s.start(ctx) }

@@ -1,0 +1,205 @@
+package test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// natsAddress is a variable that makes the test binary a NATS server at an address,
+// with its files in the current directory.
+const natsAddress = "FLOWD_TEST_NATS"
+
+// serveNATS is a NATS server with JetStream, as people run it, until a signal comes.
+func serveNATS(addr string) {
+	host, text, _ := net.SplitHostPort(addr)
+	port, err := strconv.Atoi(text)
+	if err != nil {
+		panic(err)
+	}
+	s, err := server.NewServer(&server.Options{Host: host, Port: port, JetStream: true, StoreDir: "nats", NoSigs: true, NoLog: true})
+	if err != nil {
+		panic(err)
+	}
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM)
+	s.Start()
+	if s.ReadyForConnections(deadline) {
+		fmt.Fprintln(os.Stderr, "ready")
+	}
+	<-signals
+	s.Shutdown()
+	s.WaitForShutdown()
+}
+
+// onNATS is a fleet whose jobs lie in a NATS server of its own.
+func onNATS(t *testing.T) *fleet {
+	t.Helper()
+	f := newFleet(t, onLoopback)
+	f.addr = "nats://" + freeAddress(t)
+	f.startNATS()
+	return f
+}
+
+func (f *fleet) startNATS() {
+	f.t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.nats = startAs(f.t, f.dir, "env", natsAddress+"="+strings.TrimPrefix(f.addr, "nats://"), self)
+	f.nats.says("ready")
+}
+
+// queue is the stream of the pool.
+func (f *fleet) queue() (jetstream.JetStream, jetstream.Stream) {
+	f.t.Helper()
+	nc, err := nats.Connect(f.addr)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	f.t.Cleanup(nc.Close)
+	js, err := jetstream.New(nc)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	stream, err := js.Stream(f.t.Context(), "flowd-embed")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return js, stream
+}
+
+// holds waits until so many jobs lie in the queue.
+func (f *fleet) holds(s jetstream.Stream, jobs uint64) {
+	f.t.Helper()
+	f.eventually(fmt.Sprintf("%d jobs in the queue", jobs), func() bool {
+		info, err := s.Info(f.t.Context())
+		return err == nil && info.State.Msgs == jobs
+	})
+}
+
+// TestPoolOnNATS is what users see of a pool whose jobs lie in a NATS server elsewhere.
+func TestPoolOnNATS(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		test func(*fleet)
+	}{
+		{"the server is killed, and has forgotten all", func(f *fleet) { f.natsRestarts("memory", syscall.SIGKILL) }},
+		{"the server ends, and has forgotten all", func(f *fleet) { f.natsRestarts("memory", syscall.SIGTERM) }},
+		{"the server is killed, and has its files", func(f *fleet) { f.natsRestarts("file", syscall.SIGKILL) }},
+		{"the stream is purged", func(f *fleet) {
+			f.hurt(func(ctx context.Context, _ jetstream.JetStream, s jetstream.Stream) error { return s.Purge(ctx) })
+		}},
+		{"the stream is deleted", func(f *fleet) {
+			f.hurt(func(ctx context.Context, js jetstream.JetStream, _ jetstream.Stream) error {
+				return js.DeleteStream(ctx, "flowd-embed")
+			})
+		}},
+		{"the server gives no jobs to workers", (*fleet).natsStalls},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
+			row.test(onNATS(t))
+		})
+	}
+}
+
+// natsRestarts: the server goes and comes back thrice amid jobs.
+func (f *fleet) natsRestarts(store string, s syscall.Signal) {
+	const n = 3000
+	f.runs(2, pipeline{
+		input: fmt.Sprintf("{generate: {count: %d, body: '{n: counter()}'}}", n), do: "{sleep: 5ms}",
+		pool: "lease: 1s, retries: -1, max_pending: 1000", cluster: "store: " + store, rest: "outputs: {out: {file: {path: out}}}\n",
+	}, "--slots", "4")
+	for round := range 3 {
+		f.eventually("some are done", func() bool { return len(f.delivered()) > n/4*(round+1) })
+		f.nats.signal(s)
+		f.nats.wait()
+		f.startNATS()
+	}
+	f.hub.wait().want(f.t, 0, "3,000 received: 3,000 delivered")
+	got := f.delivered()
+	slices.Sort(got)
+	if once := len(slices.Compact(got)); once != n || len(got) != n {
+		f.t.Errorf("%d messages were delivered, %d of them once", len(got), once)
+	}
+	f.leave(f.workers...)
+}
+
+// hurt does something to the queue while jobs wait in it, and once more while none do.
+func (f *fleet) hurt(do func(context.Context, jetstream.JetStream, jetstream.Stream) error) {
+	f.serve(pipeline{pool: "retries: 0"})
+	f.eventually("a queue", func() bool { return strings.Contains(f.ls().stdout, "embed of p") })
+	js, stream := f.queue()
+	f.hub.send(numbers(1, 20))
+	f.holds(stream, 20)
+	if err := do(f.t.Context(), js, stream); err != nil {
+		f.t.Fatal(err)
+	}
+	f.join(1, "--slots", "4")
+	f.lines(20)
+	if err := do(f.t.Context(), js, stream); err != nil {
+		f.t.Fatal(err)
+	}
+	f.hub.send(numbers(21, 24))
+	f.finish(21, 24, f.workers...)
+	f.wantRuns(24, nil)
+}
+
+// natsStalls: jobs lie in the queue, and workers that are free do not get them.
+func (f *fleet) natsStalls() {
+	f.runs(1, pipeline{service: "listen: \"127.0.0.1:0\""})
+	_, at, _ := strings.Cut(f.hub.says("interface listens"), "address=")
+	at, _, _ = strings.Cut(at, " ")
+	ready := func() (code int, text string) {
+		r, err := http.Get("http://" + at + "/ready")
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		defer r.Body.Close()
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		return r.StatusCode, string(body)
+	}
+	_, stream := f.queue()
+	for name := range stream.ConsumerNames(f.t.Context()).Name() {
+		if _, err := stream.PauseConsumer(f.t.Context(), name, time.Now().Add(time.Hour)); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	f.hub.send("1\n")
+	if code, text := ready(); code != http.StatusOK {
+		f.t.Errorf("it is not ready at once: %s", text)
+	}
+	f.eventually("it is not ready", func() bool { code, _ := ready(); return code == http.StatusServiceUnavailable })
+	if _, text := ready(); !strings.Contains(text, "pool_stalled") || !strings.Contains(text, "step far") || !strings.Contains(text, "does not give them to the workers") {
+		f.t.Errorf("it says %s", text)
+	}
+	f.hub.says("jobs wait, though workers of the pool are free")
+	for name := range stream.ConsumerNames(f.t.Context()).Name() {
+		if _, err := stream.ResumeConsumer(f.t.Context(), name); err != nil {
+			f.t.Fatal(err)
+		}
+	}
+	f.hub.send("2\n") // the server looks at what waits when something comes
+	f.lines(2)
+	f.eventually("it is ready again", func() bool { code, _ := ready(); return code == http.StatusOK })
+	f.finish(1, 0, f.workers...)
+}
