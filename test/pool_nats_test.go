@@ -93,6 +93,15 @@ func (f *fleet) holds(s jetstream.Stream, jobs uint64) {
 	})
 }
 
+// beside is another hub at the same server, with the same pool.
+func (f *fleet) beside(p pipeline) *fleet {
+	f.t.Helper()
+	other := newFleet(f.t, onLoopback)
+	other.addr, other.nats = f.addr, f.nats
+	other.serve(p)
+	return other
+}
+
 // TestPoolOnNATS is what users see of a pool whose jobs lie in a NATS server elsewhere.
 func TestPoolOnNATS(t *testing.T) {
 	for _, row := range []struct {
@@ -111,6 +120,9 @@ func TestPoolOnNATS(t *testing.T) {
 			})
 		}},
 		{"the server gives no jobs to workers", (*fleet).natsStalls},
+		{"a hub is killed beside another", (*fleet).hubDiesBesideAnother},
+		{"a hub is killed during a job that never ends", (*fleet).hubDiesDuringAJob},
+		{"a hub is silent for longer than its lease", (*fleet).hubSilent},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
@@ -201,5 +213,53 @@ func (f *fleet) natsStalls() {
 	f.hub.send("2\n") // the server looks at what waits when something comes
 	f.lines(2)
 	f.eventually("it is ready again", func() bool { code, _ := ready(); return code == http.StatusOK })
+	f.finish(1, 0, f.workers...)
+}
+
+// hubDiesBesideAnother: while its lease lasts, too, its jobs are in nobody's way.
+func (f *fleet) hubDiesBesideAnother() {
+	f.runs(1, pipeline{pool: "lease: 1h", do: "{sleep: 5ms}"}, "--slots", "2")
+	other := f.beside(pipeline{pool: "lease: 1h", do: "{sleep: 5ms}"})
+	other.joined(f.workers[0])
+	f.hub.send(numbers(1, 1000))
+	f.lines(50)
+	f.kill(f.hub)
+	other.hub.send(numbers(1, 50))
+	other.finish(1, 50)
+	f.leave(f.workers...)
+}
+
+// hubDiesDuringAJob: nobody is there to say that the job takes too long.
+func (f *fleet) hubDiesDuringAJob() {
+	f.busy(1, "timeout: 500ms, retries: -1")
+	f.kill(f.hub)
+	other := f.beside(pipeline{do: "{set: {done: true}}"})
+	other.joined(f.workers[0])
+	other.hub.send("{}\n")
+	if got, want := other.hub.line(), `{"done":true}`; got != want {
+		f.t.Errorf("stdout has %s, want %s", got, want)
+	}
+	other.ends(0, 1, 0)
+	f.leave(f.workers...)
+}
+
+// hubSilent: what was set aside of a hub is done when it is back.
+func (f *fleet) hubSilent() {
+	f.runs(1, pipeline{pool: "lease: 500ms, retries: 0", do: "{sleep: 10ms}"}, "--slots", "2")
+	_, stream := f.queue()
+	f.hub.send(numbers(1, 500))
+	got := f.lines(50)
+	f.hub.signal(syscall.SIGSTOP)
+	f.workers[0].says("its jobs are set aside")
+	f.eventually("they are gone", func() bool {
+		info, err := stream.Info(f.t.Context())
+		return err == nil && info.State.Msgs < 20 // some answers are kept for it
+	})
+	f.hub.signal(syscall.SIGCONT)
+	got = append(got, f.lines(450)...)
+	slices.SortFunc(got, byNumber)
+	if want := strings.Fields(numbers(1, 500)); !slices.Equal(got, want) {
+		f.t.Errorf("stdout has %q", got)
+	}
 	f.finish(1, 0, f.workers...)
 }

@@ -144,11 +144,12 @@ type Try struct {
 // another has had; anything else is no.
 const Awaited = "awaited"
 
-// Down is what hubs tell workers.
+// Down is what hubs tell workers, every [BeatEvery] at least.
 type Down struct {
 	Hub    string
-	Hello  bool `json:",omitempty"` // it has begun to serve the pool
-	Cancel *Try `json:",omitempty"`
+	Host   string // host and process, for people
+	Hello  bool   `json:",omitempty"` // it has begun to serve the pool
+	Cancel *Try   `json:",omitempty"`
 }
 
 // Beat is what a worker tells of itself, every [BeatEvery], and when that changes.
@@ -162,8 +163,8 @@ type Beat struct {
 	Lease   time.Duration // since it was renewed, of the oldest
 }
 
-// BeatEvery is how often the workers of a pool with a lease tell of themselves. One
-// that has not for three times that long has gone.
+// BeatEvery is how often the workers and hubs of a pool with a lease tell of themselves.
+// A worker that has not for three times that long has gone.
 func BeatEvery(lease time.Duration) time.Duration { return min(time.Second, lease/3) }
 
 // Pools is what a hub answers to List.

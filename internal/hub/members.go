@@ -188,11 +188,17 @@ func (r *remote) able() (n int) {
 }
 
 // expire forgets workers that are not heard of any more, gives up their jobs with the
-// lease, and says when jobs wait for the first worker, or for any other reason.
+// lease, and says when jobs wait for the first worker, or for any other reason. It is
+// also when workers hear of this hub.
 func (r *remote) expire() {
+	r.down(cluster.Down{})
 	_, waiting := r.pool.Counts()
 	every, now := cluster.BeatEvery(r.lease), time.Now()
 	r.mu.Lock()
+	if !r.ticked.IsZero() && now.Sub(r.ticked) > max(r.lease, 2*every) { // this process stood still: workers have taken it for gone
+		r.doubt()
+	}
+	r.ticked = now
 	var gone []string
 	for id, m := range r.members {
 		if time.Since(m.heard) > 3*every {

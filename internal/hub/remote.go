@@ -47,6 +47,7 @@ type remote struct {
 	problem string    // why jobs can't be put into the queue, or ""
 	takes   int       // tries that slots have begun with
 	stall   stall
+	ticked  time.Time // when it was looked at all this last
 }
 
 // parcel is a call's present try in the work queue.
@@ -63,7 +64,7 @@ var _ pool.Transport = (*remote)(nil)
 func (r *remote) hello() { r.down(cluster.Down{Hello: true}) }
 
 func (r *remote) down(d cluster.Down) {
-	d.Hub = r.hub.id
+	d.Hub, d.Host = r.hub.id, cluster.Name()
 	text, _ := json.Marshal(d)
 	_ = r.nc.Publish(cluster.DownOf(r.name), text) // one that is closed has nobody to tell
 }

@@ -34,9 +34,10 @@ type member struct {
 	mu      sync.Mutex // guards the fields below
 	stages  map[string]*stage
 	running map[key]*job
-	refused string // why it takes nothing
-	refusal string // the last one that was logged
-	hash    string // of the configuration that the hub has
+	hubs    map[string]*presence // by id
+	refused string               // why it takes nothing
+	refusal string               // the last one that was logged
+	hash    string               // of the configuration that the hub has
 
 	consumer string // from which slots pull
 	joined   bool
@@ -67,7 +68,7 @@ const mostStages = 8
 func newMember(l *link, pool string, c Config) *member {
 	return &member{
 		link: l, pool: pool, slots: c.Slots, grace: c.Grace, log: c.Log.With("pool", pool), id: cluster.NewID(),
-		stages: map[string]*stage{}, running: map[key]*job{}, lease: 3 * time.Second, hello: make(chan struct{}, 1), unconfirmed: make(chan struct{}, 2*c.Slots),
+		stages: map[string]*stage{}, running: map[key]*job{}, hubs: map[string]*presence{}, lease: 3 * time.Second, hello: make(chan struct{}, 1), unconfirmed: make(chan struct{}, 2*c.Slots),
 	}
 }
 
@@ -124,6 +125,7 @@ func (m *member) join(stop context.Context) error {
 		case err == nil && w.Refused != "":
 			return fmt.Errorf("pool %s at %s: %s", m.pool, &m.link.to, w.Refused)
 		case err == nil && w.Hub != "":
+			m.hears(w.Hub, "")
 			s := m.prepare(stop, w.Hash, w.Stage)
 			if s.err != nil {
 				return fmt.Errorf("pool %s at %s: %w", m.pool, &m.link.to, s.err)
@@ -269,9 +271,7 @@ func (m *member) stageOf(ctx context.Context, hub, hash string) (*stage, error) 
 	}
 	m.mu.Unlock()
 	if s == nil {
-		ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-		defer cancel()
-		msg, err := m.link.nc.RequestWithContext(ctx, cluster.ToHub(hub, cluster.GetStage), []byte(hash))
+		msg, err := m.asks(ctx, 5*time.Second, hub, &nats.Msg{Subject: cluster.ToHub(hub, cluster.GetStage), Data: []byte(hash)})
 		if err != nil || len(msg.Data) == 0 {
 			return nil, fmt.Errorf("the hub does not give the pool's configuration: %w", cmp.Or(err, errGone))
 		}
@@ -292,6 +292,7 @@ func (m *member) told(msg *nats.Msg) {
 	if json.Unmarshal(msg.Data, &d) != nil {
 		return
 	}
+	m.hears(d.Hub, d.Host)
 	if d.Hello {
 		m.joinAgain()
 	}

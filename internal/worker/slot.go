@@ -196,44 +196,40 @@ func (m *member) work(msg *nats.Msg) {
 		defer m.use(s, -1)
 		j.run(ctx, s)
 	}()
+	late := time.NewTimer(s.Timeout + patience)
+	defer late.Stop()
 	select {
 	case <-back:
 		return
+	case <-late.C: // its hub has given it up, and could not say so
+		j.revoke()
 	case <-ctx.Done():
 	}
-	patience := s.Timeout
+	most := s.Timeout
 	if context.Cause(ctx) == errHandedBack {
-		patience = min(patience, handingBack)
+		most = min(most, handingBack)
 	}
 	select {
 	case <-back:
-	case <-time.After(patience):
+	case <-time.After(most):
 		m.log.Warn("a job does not end that nobody awaits any more; its slot goes on without it")
 		m.forget(j)
 	}
 }
 
 // begins tells the hub that the job is taken. One that another has had may be awaited
-// no more: only the hub knows.
+// no more: only the hub knows, where it is there.
 func (j *job) begins(ctx context.Context) bool {
-	if about, err := j.msg.Metadata(); err == nil && about.NumDelivered == 1 {
+	since, known := j.m.silence(j.hub)
+	if !since.IsZero() {
+		j.setAside(since)
+		return false
+	}
+	if about, err := j.msg.Metadata(); known && err == nil && about.NumDelivered == 1 {
 		j.tell(cluster.Taken)
 		return true
 	}
-	ctx, cancel := context.WithTimeout(ctx, confirmWithin)
-	defer cancel()
-	answer, err := j.m.link.nc.RequestWithContext(ctx, cluster.ToHub(j.hub, cluster.Taken), j.named())
-	if err == nil && string(answer.Data) == cluster.Awaited {
-		return true
-	}
-	if err == nil {
-		j.ack(noMore)
-	} else { // the hub may be back later
-		j.ack(handedBack)
-		j.m.pauses(ctx, nil)
-	}
-	j.m.forget(j)
-	return false
+	return j.isAwaited(ctx, known)
 }
 
 // handingBack is how long a job that is handed back may take to end.
@@ -278,10 +274,7 @@ func (j *job) run(ctx context.Context, s *stage) {
 	j.m.mu.Lock()
 	j.done = true
 	j.m.mu.Unlock()
-	j.m.late.Go(func() {
-		j.answer(answer)
-		<-j.m.unconfirmed
-	})
+	j.m.late.Go(func() { j.answer(answer, sync.OnceFunc(func() { <-j.m.unconfirmed })) })
 }
 
 // ended says whether something has failed, which may be for the want of time.
@@ -308,13 +301,18 @@ const (
 )
 
 // answer sends the answer again and again until the hub confirms it, its lease being
-// renewed. The slot goes on meanwhile.
-func (j *job) answer(answer []byte) {
+// renewed. The slot goes on meanwhile, and while the hub is not there, so do further
+// ones: release is called then, or at the end.
+func (j *job) answer(answer []byte, release func()) {
+	defer release()
 	ended := j.m.stop.Done()
 	for gone := time.Now().Add(keepAnswers); ; {
 		err := j.send(answer)
 		if err == nil {
 			break
+		}
+		if since, _ := j.m.silence(j.hub); !since.IsZero() {
+			release()
 		}
 		select {
 		case <-ended:
@@ -341,10 +339,8 @@ func (j *job) answer(answer []byte) {
 
 // send sends the answer once and, when the hub confirms it, ends the lease.
 func (j *job) send(answer []byte) error {
-	ctx, cancel := context.WithTimeout(context.Background(), confirmWithin)
-	defer cancel()
 	msg := &nats.Msg{Subject: cluster.ToHub(j.hub, cluster.Answer), Data: answer, Header: nats.Header{cluster.WorkerHeader: {cluster.Name()}}}
-	if _, err := j.m.link.nc.RequestMsgWithContext(ctx, msg); err != nil {
+	if _, err := j.m.asks(context.Background(), confirmWithin, j.hub, msg); err != nil {
 		return err
 	}
 	j.ack(acked)

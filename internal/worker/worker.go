@@ -78,6 +78,7 @@ type link struct {
 	again chan struct{} // closed, and made anew, when the connection is
 	fatal error         // the hub refuses us
 	told  bool          // that the connection is not there
+	made  time.Time     // when the connection was, last
 }
 
 func (l *link) connect() (err error) {
@@ -97,7 +98,7 @@ func (l *link) connect() (err error) {
 func (l *link) connected() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.told = false
+	l.told, l.made = false, time.Now()
 	close(l.again)
 	l.again = make(chan struct{})
 	l.log.Info("connected", "hub", l.to.String())
@@ -133,6 +134,13 @@ func refusal(to *natsconn.Target, err error) error {
 		return fmt.Errorf("%s: nobody answers there (flowd does, where service.cluster.listen is set)", to)
 	}
 	return fmt.Errorf("%s: %w", to, err)
+}
+
+// since is when the connection was made.
+func (l *link) since() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.made
 }
 
 // state is what ends when the connection is made anew, and why it never will be.
