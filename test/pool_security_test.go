@@ -319,3 +319,20 @@ func TestPoolVersions(t *testing.T) {
 		t.Errorf("the hub does not tell:\n%s", f.hub.stderr.text())
 	}
 }
+
+// TestPoolRefusalsAreToldOnce: a worker of another version asks again and again.
+func TestPoolRefusalsAreToldOnce(t *testing.T) {
+	t.Parallel()
+	f := serving(t, pipeline{})
+	nc, _ := f.intruder()
+	for i := range 40 {
+		ask := fmt.Sprintf(`{"Protocol":1,"Version":"v0.0.1","Worker":"old/%d"}`, i%2)
+		if _, err := nc.Request("flowd.join.embed", []byte(ask), deadline/4); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := f.ends(0, 1, 0)
+	if n := strings.Count(r.stderr, "a worker of another version was refused"); n != 2 {
+		t.Errorf("it is told %d times of two workers:\n%s", n, r.stderr)
+	}
+}

@@ -176,7 +176,7 @@ func (h *Hub) Open(ctx context.Context, policy pool.Policy, stage *cluster.Stage
 		return nil, err
 	}
 	h.mu.Lock()
-	r := &remote{hub: h, nc: h.nc, js: h.js, name: policy.Name, pipeline: env.Pipeline, lease: stage.Lease, log: env.Log, release: release, suspect: make(chan struct{}, 1), sent: map[uint64]*parcel{}, members: map[string]*member{}, absent: map[string]time.Time{}}
+	r := &remote{hub: h, nc: h.nc, js: h.js, name: policy.Name, pipeline: env.Pipeline, lease: stage.Lease, log: env.Log, release: release, suspect: make(chan struct{}, 1), sent: map[uint64]*parcel{}, refused: map[string]*refusal{}, members: map[string]*member{}, absent: map[string]time.Time{}}
 	h.mu.Unlock()
 	r.text, r.hash = stage.Sealed()
 	if most := int(r.nc.MaxPayload()); len(r.text) > most/2 {

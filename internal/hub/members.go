@@ -41,7 +41,7 @@ func (h *Hub) join(msg *nats.Msg) {
 
 func (r *remote) welcome(j *cluster.Join) cluster.Welcome {
 	if v := cluster.Version(); j.Version != v || j.Protocol != cluster.Protocol {
-		r.log.Warn("a worker of another version was refused", "pool", r.name, "worker", j.Worker, "its", j.Version, "ours", v)
+		r.refuse(j, time.Now())
 		return cluster.Welcome{Refused: fmt.Sprintf("the hub runs flowd %s, and this worker %s (install the same version)", v, j.Version)}
 	}
 	r.doubt() // a worker asks again, too, where it gets no jobs from the queue
