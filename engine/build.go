@@ -355,6 +355,9 @@ func (b *builder) assembleBatch(steps Steps) *program {
 func (b *builder) assemble(steps Steps) *program {
 	p := &program{}
 	b.steps(p, steps)
+	for i := range p.ops {
+		p.ops[i].in, p.ops[i].at = p, int32(i)
+	}
 	return p
 }
 
@@ -378,7 +381,7 @@ func (b *builder) step(p *program, s *StepSpec) {
 		return // the decoder has reported it
 	}
 	at := len(p.ops)
-	o := op{name: cmp.Or(s.Name, s.Use.Name), timeout: cmp.Or(s.Timeout, b.timeout()), at: int32(at)}
+	o := op{name: cmp.Or(s.Name, s.Use.Name), timeout: cmp.Or(s.Timeout, b.timeout()), next: -1}
 	o.figures = newStepFigures(o.name, s.Use.Name)
 	env := b.named(o.name)
 	env.Whole, env.Inside, env.Timeout = b.batch, b.inner, b.timeout()
@@ -386,8 +389,9 @@ func (b *builder) step(p *program, s *StepSpec) {
 	plugin, err := s.Use.Build(env)
 	b.failed(s.Use.Place, err)
 	patient := b.patient(s, plugin, &o)
+	_, block := plugin.(interface{ isBlock() })
 	if !b.inner {
-		if !patient || s.Retry != nil {
+		if !patient && !block || s.Retry != nil {
 			o.retry = b.retry(s.Retry)
 		}
 	} else if s.Retry != nil {
@@ -403,10 +407,11 @@ func (b *builder) step(p *program, s *StepSpec) {
 	if batchOnly[s.Use.Name] && !b.batch {
 		b.report(s.Use.Place, "batch-only", s.Use.Name+" works on whole batches", "write it under `processors` of a batcher or an output, or in a group")
 	}
+	o.enters = block && (o.retry != nil || s.OnError.Steps != nil || s.OnError.Then == "continue" || s.OnError.Then == "drop")
+	groups := len(b.plan.groups)
 	p.ops = append(p.ops, o)
 	switch plugin := plugin.(type) {
 	case *switchStep:
-		b.flat(s)
 		for i := range plugin.cases {
 			c := &plugin.cases[i]
 			br := branch{to: int32(len(p.ops))}
@@ -422,7 +427,6 @@ func (b *builder) step(p *program, s *StepSpec) {
 	case *groupStep:
 		p.ops[at].group = b.group(s, o.name, b.conditions > 0, plugin.c)
 	case *useStep:
-		b.flat(s)
 		p.ops[at].cases = []branch{{to: int32(at + 1)}}
 		b.inline(p, plugin)
 	default:
@@ -433,19 +437,24 @@ func (b *builder) step(p *program, s *StepSpec) {
 		if err == nil {
 			b.plan.plugins = append(b.plan.plugins, part{"step " + o.name, plugin})
 		}
-		b.onError(p, at, s)
 	}
-	for i := at; i < len(p.ops); i++ { // the end is known now
-		if o := &p.ops[i]; i == at || o.next < 0 {
-			o.next = int32(len(p.ops))
+	if o.enters {
+		p.endAt(at)
+		p.ops = append(p.ops, op{next: -1, leaves: true, block: int32(at)})
+		if s.Retry != nil && p.ops[at].group == nil && len(b.plan.groups) > groups {
+			b.report(s.Retry.Place, "inner-retry", "steps can't be tried again as a whole where a group is among them: its messages have left", "write `retry` on the steps inside")
 		}
 	}
+	b.onError(p, at, s)
+	p.endAt(at)
 }
 
-// flat refuses what makes no sense on a step that is only a place for others.
-func (b *builder) flat(s *StepSpec) {
-	if s.OnError.Then != "" || s.OnError.Steps != nil {
-		b.report(s.Place, "bad-value", fmt.Sprintf("`on_error` of %s would never be asked: the steps inside fail, not %s", s.Use.Name, s.Use.Name), "write it on the steps inside")
+// endAt lets the instructions from one on, whose end was not known, go on at the end.
+func (p *program) endAt(from int) {
+	for i := from; i < len(p.ops); i++ {
+		if p.ops[i].next < 0 {
+			p.ops[i].next = int32(len(p.ops))
+		}
 	}
 }
 

@@ -39,8 +39,10 @@ var batchOnly = map[string]bool{}
 // it gets whole batches.
 func BatchOnly(name string) { batchOnly[name] = true }
 
-// composite is a step that only exists in a plan.
+// composite is a step that only exists in a plan: a block of others.
 type composite struct{}
+
+func (composite) isBlock() {}
 
 func (composite) Process(context.Context, *Batch) error {
 	return Errorf(Permanent, "this step only runs inside a pipeline")

@@ -30,7 +30,7 @@ func (t *tally) fail(m *Message, out *outRun) {
 	if t.r.passesOn() { // its root goes on in the next plan
 		return
 	}
-	if t.fallBack(m, out) {
+	if t.rescue(m, out) || t.fallBack(m, out) {
 		return
 	}
 	if len(m.of) > 0 && m.part == 0 { // a part of a split merge fails alone
@@ -114,6 +114,7 @@ func (t *tally) undo(m *Message, then func(part *Message)) {
 		e := *m.err
 		p.state, p.err = failed, &e
 		p.batch, p.via = m.batch, m.via.bare() // where the merge was, not its parts before it
+		p.stage, p.groups = m.stage, m.groups
 		then(p)
 	}
 }
@@ -126,7 +127,7 @@ func (m *Message) bury() {
 	}
 	m.explain()
 	m.batchKey, m.batch = "", nil
-	m.trial, m.via = &trial{reason: m.err}, nil
+	m.trial, m.via, m.block = &trial{reason: m.err}, nil, nil
 	m.state, m.stage, m.dead = live, fresh, true
 }
 

@@ -49,7 +49,6 @@ func (b *builder) group(s *StepSpec, name string, skipped bool, c GroupConfig) *
 	case s.Retry != nil:
 		b.report(s.Retry.Place, "inner-retry", "a group itself can't be tried again: its steps are, each for the messages that failed there", "write `retry` on the steps inside")
 	}
-	b.flat(s)
 	g := &groupPlan{index: int8(len(b.plan.groups)), skipped: skipped, size: c.Size, bytes: int(c.Bytes), wait: cmp.Or(c.Timeout, time.Second)}
 	g.outputPlan = outputPlan{name: name, typ: "group", concurrency: b.plan.workers, timeout: b.timeout(), breaker: Breaker{Failures: 1}, sequential: true, group: g}
 	b.plan.groups = append(b.plan.groups, g)
@@ -127,6 +126,9 @@ func (l *lane) gather(b *Batch, sel []int32, o *op) {
 			by = append(by, int32(i))
 			continue
 		case enters:
+			if o.enters {
+				m.enter(o)
+			}
 			m.back, m.pc = o.next, 0
 		default:
 			m.back, m.pc, m.groups = m.pc, int32(len(g.plan.steps.ops)), g.plan.index+1

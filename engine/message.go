@@ -28,6 +28,7 @@ type Message struct {
 	of       []Message // a merge's parts, as they were before it
 	parked   *parking
 	trial    *trial // of one that is tried again
+	block    *frame // that it is in; nil: none
 	owns     *claim // where it holds its order key; nil: it does not
 	via      *via   // how it came to the output, where that is a composite
 	batch    *Batch // of a batch that a batcher made

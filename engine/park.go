@@ -82,13 +82,7 @@ func (p *parking) proceed() {
 			m.SetBytes(p.before.body)
 			m.Meta = p.before.meta
 		}
-		at := m.pc // behind the step; a try begins at it
-		if p.step.failed(m, m.err); m.state == waits {
-			at = p.step.at
-		}
-		if m.state == waits {
-			m.pc = at
-		}
+		p.step.failed(m, m.err)
 	}
 	t := tally{r: r, past: true, in: p.in}
 	m.batch = p.batch

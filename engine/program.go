@@ -31,7 +31,11 @@ type op struct {
 	onError onError
 	repair  int32      // with repairs: where the repairing steps begin
 	forget  bool       // the end of a repair: the error is dealt with
+	enters  bool       // a block begins whose failures are dealt with as a whole; see frame
+	leaves  bool       // such a block ends, the one that begins at block
+	block   int32      // see leaves
 	at      int32      // its own index
+	in      *program   // that it is an instruction of
 	retry   *retryPlan // nil: nothing is tried again here
 	figures *stepFigures
 	group   *groupPlan // that takes the messages; nil: none
@@ -190,7 +194,7 @@ func (x *executor) exec(ctx context.Context, b *Batch, from int32) *Batch {
 		case len(sel) == 0:
 			continue
 		case o.run == nil:
-			jump(b, sel, o)
+			x.jump(b, sel, o)
 			continue
 		}
 		b.sel = sel
@@ -242,12 +246,17 @@ func (x *executor) pick(b *Batch, pc int32, o *op) []int32 {
 	return sel
 }
 
-// jump sends messages to where their case says, or to the end of a repair.
-func jump(b *Batch, sel []int32, o *op) {
+// jump sends messages to where their case says, or to the end of a block or a repair.
+func (x *executor) jump(b *Batch, sel []int32, o *op) {
 	for _, i := range sel {
 		m := &b.msgs[i]
-		if o.forget {
+		switch {
+		case o.forget:
 			m.err = nil
+		case o.enters:
+			m.enter(o)
+		case o.leaves:
+			m.leave(&x.prog.ops[o.block])
 		}
 		m.pc = o.next
 		for _, c := range o.cases {
@@ -256,10 +265,13 @@ func jump(b *Batch, sel []int32, o *op) {
 				holds, err = c.when.Test(m)
 			}
 			if err != nil {
+				m.stage = x.stage
 				m.Fail(err)
 				stepError(m.err, o)
+				m.rescue(o.in)
+				break
 			}
-			if err != nil || holds {
+			if holds {
 				m.pc = c.to
 				break
 			}
@@ -344,7 +356,7 @@ func (o *op) failed(m *Message, err error) {
 	stepError(m.err, o)
 	o.figures.failed()
 	if o.retry != nil && o.retry.again(m, time.Now()) {
-		m.state, m.trial.cause = waits, o
+		m.state, m.pc, m.trial.cause = waits, o.at, o
 		return
 	}
 	m.trial = nil
@@ -355,6 +367,8 @@ func (o *op) failed(m *Message, err error) {
 		m.state = discarded
 	case repairs:
 		m.state, m.pc = live, o.repair
+	default:
+		m.rescue(o.in)
 	}
 }
 
@@ -411,6 +425,7 @@ func (b *Batch) pull(cur *Batch, o *op, room func(cur *Batch, part bool) *Batch,
 				p.err = m.err
 			}
 			p.orig, p.part, p.pc, p.of = body, int32(n), o.next, m.heirs()
+			p.block = m.block.as(isPart, p)
 			part(m, p)
 			return true
 		})
@@ -435,12 +450,9 @@ func (b *Batch) pull(cur *Batch, o *op, room func(cur *Batch, part bool) *Batch,
 // unsplit fails what is left of m after n parts. What the parts already carry
 // can't go on again as a whole.
 func (o *op) unsplit(m *Message, n int, err error) {
-	step := *o
+	step := o
 	if n > 0 {
-		step.retry = nil
-		if o.onError == continues || o.onError == repairs {
-			step.onError = fails
-		}
+		step, m.block = o.onlyEnds(), m.block.as(isSpent, m)
 	}
 	step.failed(m, WithClass(classified(err, Decode).Class, fmt.Errorf("part %d: %w", n+1, err)))
 }

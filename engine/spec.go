@@ -37,7 +37,7 @@ type StepSpec struct {
 	Name    string            `yaml:"name" doc:"Name of the step in errors and metrics; its type by default."`
 	When    expr.Cond         `yaml:"when" doc:"The step is skipped unless this holds."`
 	Timeout time.Duration     `yaml:"timeout" check:"min=1ms" doc:"Time that one run of the step may take; engine.timeout by default."`
-	OnError OnError           `yaml:"on_error" doc:"What becomes of a message that the step failed: fail (default), continue (with the message as it was), drop, or a list of steps that repair it."`
+	OnError OnError           `yaml:"on_error" doc:"What becomes of a message that the step, or a step inside it, has failed: fail (default), continue (with the message as it came to the step), drop, or a list of steps that repair it."`
 	Retry   *Retry            `yaml:"retry" doc:"How a failed step is tried again; what is left out is as in engine.on_failure.retry."`
 	Place   schema.Place      `yaml:",place"`
 }

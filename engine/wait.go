@@ -130,8 +130,7 @@ func (r *run) waited(b *Batch) {
 func (t *tally) goOn(b *Batch, out *outRun) {
 	if out != nil {
 		b.out = nil
-		out.come(len(b.msgs))
-		out.pushAgain(b)
+		again{out}.push(b)
 		return
 	}
 	for i := range b.msgs {

@@ -1,0 +1,123 @@
+package engine
+
+// frame is a block of steps that a message is in, one whose failures are dealt with
+// as a whole: a `switch`, named steps or a group with `on_error` or `retry`. A
+// message has frames only there.
+type frame struct {
+	of     *op // where the block begins
+	kind   frameKind
+	before original // what came to the block
+	trial  *trial   // of the block, when it is tried again
+	outer  *frame   // around it; nil: none
+}
+
+type frameKind uint8
+
+const (
+	isWhole  frameKind = iota
+	isPart             // of a split in the block: it leaves as it was split off, and the block is not tried again
+	isSpent            // the rest of a split that broke off: its parts go on, so it can only end
+	isMerged           // in the block: who ends it undoes the merge first, see tally.fail
+)
+
+// enter notes m as it comes to a block.
+func (m *Message) enter(o *op) {
+	m.block = &frame{of: o, before: original{m.Bytes(), m.Meta}, outer: m.block}
+	if m.trial != nil && m.trial.cause == o {
+		m.block.trial, m.trial = m.trial, nil
+	}
+}
+
+// leave is told that m, with the parts of a merge, has come through a block.
+func (m *Message) leave(o *op) {
+	if m.block != nil && m.block.of == o {
+		m.block = m.block.outer
+	}
+	for i := range m.of {
+		m.of[i].leave(o)
+	}
+}
+
+// as are the frames, from f outwards, of what the block has made: m.
+func (f *frame) as(kind frameKind, m *Message) *frame {
+	if f == nil {
+		return nil
+	}
+	return &frame{of: f.of, kind: kind, before: original{m.Bytes(), m.Meta}, outer: f.outer.as(kind, m)}
+}
+
+// rescue takes a message that has failed out of the block in which it is, as it came
+// to it, and does what that block's on_error says, as far as the block is in the
+// program that runs the message.
+func (m *Message) rescue(in *program) {
+	f := m.block
+	if f == nil || f.of.in != in || f.kind == isMerged {
+		return
+	}
+	m.SetBytes(f.before.body)
+	m.Meta, m.trial, m.block = f.before.meta, f.trial, f.outer
+	o := f.of
+	switch f.kind {
+	case isPart:
+		again := *o
+		again.retry = nil
+		o = &again
+	case isSpent:
+		o = o.onlyEnds()
+	}
+	o.failed(m, m.err)
+}
+
+// onlyEnds is o for a message that can't go on.
+func (o *op) onlyEnds() *op {
+	end := *o
+	end.retry = nil
+	if o.onError == continues || o.onError == repairs {
+		end.onError = fails
+	}
+	return &end
+}
+
+// rescue lets a message go on that has failed in a block, but not where the block's
+// own steps run: in a group inside, or as a part of a merge that is undone.
+func (t *tally) rescue(m *Message, out *outRun) bool {
+	if t.r.handing.Load() {
+		return false
+	}
+	var in *program
+	for m.state == failed && m.block != nil && m.block.kind != isMerged {
+		in = m.block.of.in
+		m.rescue(in)
+	}
+	switch m.state {
+	case live:
+		if out != nil && out.plan.group != nil && in != out.plan.steps { // it goes through the group, behind its steps
+			m.back, m.pc = m.pc, int32(len(out.plan.steps.ops))
+		}
+		t.own(m, out)
+		if out != nil {
+			t.goWith(again{out}, m, m.stage)
+			return true
+		}
+		if t.past {
+			t.beyond -= m.weight()
+		}
+		m.batch = nil
+		t.put(toLanes{t.r}, m)
+	case waits:
+		t.await(m, out)
+	case discarded:
+		t.end(m, Dropped)
+	default:
+		return false
+	}
+	return true
+}
+
+// again is an output, or a group, to which messages come back.
+type again struct{ out *outRun }
+
+func (a again) push(b *Batch) {
+	a.out.come(len(b.msgs))
+	a.out.pushAgain(b)
+}
