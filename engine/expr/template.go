@@ -22,6 +22,8 @@ type template struct {
 type part struct {
 	text string
 	expr *program
+	from int // where the $( of an expression stands in the source
+	to   int // behind its )
 }
 
 // CompileTemplate compiles a template; scopes are those of scoped functions. The error is an *Error.
@@ -193,7 +195,7 @@ func (r *templateReader) read(text string, offset int) {
 		rest := text[i:]
 		switch {
 		case r.code != nil && rest[0] == ')' && r.code.scan.depth == 0 && r.code.scan.plain():
-			r.close()
+			r.close(offset + i)
 		case r.code != nil:
 			r.code.add(rest[:1], offset+i)
 		case strings.HasPrefix(rest, "$$("):
@@ -216,8 +218,8 @@ func (r *templateReader) flush() {
 	}
 }
 
-// close compiles the expression that ends here.
-func (r *templateReader) close() {
+// close compiles the expression that ends at the bracket at an offset.
+func (r *templateReader) close(at int) {
 	code := r.code
 	r.code = nil
 	o := &origin{text: r.origin.text, place: r.origin.place, runs: code.runs}
@@ -230,7 +232,7 @@ func (r *templateReader) close() {
 		r.errs = append(r.errs, err)
 		return
 	}
-	r.parts = append(r.parts, part{expr: p})
+	r.parts = append(r.parts, part{expr: p, from: r.open, to: at + 1})
 }
 
 func (r *templateReader) fail(offset int, msg string) {

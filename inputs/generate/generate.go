@@ -16,7 +16,7 @@ import (
 
 // Config configures the input.
 type Config struct {
-	Body     expr.Expr `yaml:"body,main" check:"required" scope:"generate" doc:"What a message is; counter(), random() and random_int(min, max) are there for it."`
+	Body     expr.Body `yaml:"body,main" check:"required" scope:"generate" doc:"What a message is; counter(), random() and random_int(min, max) are there for it."`
 	Count    int64     `yaml:"count" check:"min=0" doc:"Messages to make, by each instance; 0 is no end."`
 	Interval schedule  `yaml:"interval" doc:"Time between messages: a duration, or when they are due as a cron expression of five fields (UTC). Without it they are made as fast as they are taken."`
 	Seed     int64     `yaml:"seed" doc:"Makes random() give the same numbers on each run."`

@@ -20,10 +20,10 @@ import (
 // Config configures the output.
 type Config struct {
 	httpx.Calls `yaml:",inline"`
-	Method      string        `yaml:"method" check:"oneof=POST|PUT|PATCH|DELETE|GET" doc:"Method of the requests."`
-	Body        expr.Template `yaml:"body" doc:"What is sent of a message; its payload by default."`
-	Batch       string        `yaml:"batch" check:"oneof=each|array|lines" doc:"each: one request a message; array: the messages of a write as one JSON array; lines: as lines of JSON."`
-	Parallel    int           `yaml:"parallel" check:"min=1" doc:"Requests of one write that are under way at once."`
+	Method      string    `yaml:"method" check:"oneof=POST|PUT|PATCH|DELETE|GET" doc:"Method of the requests."`
+	Body        expr.Body `yaml:"body" doc:"What is sent of a message: text as it is, all else as JSON; the payload by default."`
+	Batch       string    `yaml:"batch" check:"oneof=each|array|lines" doc:"each: one request a message; array: the messages of a write as one JSON array; lines: as lines of JSON."`
+	Parallel    int       `yaml:"parallel" check:"min=1" doc:"Requests of one write that are under way at once."`
 }
 
 // Words are what users of other systems write.
@@ -202,7 +202,7 @@ func (o *output) bodyOf(m *engine.Message) ([]byte, error) {
 	body := m.Bytes()
 	if !o.cfg.Body.IsZero() {
 		var err error
-		if body, err = o.cfg.Body.Append(nil, m); err != nil {
+		if body, err = o.cfg.Body.AppendBody(nil, m); err != nil {
 			return nil, err
 		}
 	}

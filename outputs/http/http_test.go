@@ -97,8 +97,12 @@ func TestRequests(t *testing.T) {
 			[]string{"POST / application/x-ndjson: {\"a\":1}\n{\"b\":2}\n"}},
 		{"one request for each URL", `{"http": {"url": "URL/$(k)", "batch": "array", "method": "PUT"}}`, []string{`{"k":1}`, `{"k":2}`, `{"k":1}`},
 			[]string{`PUT /1 application/json: [{"k":1},{"k":1}]`, `PUT /2 application/json: [{"k":2}]`}},
-		{"a body and headers of data", `{"http": {"url": "URL/?q=$(k)", "body": "<$(k)>", "headers": {"Content-Type": "text/$(t)"}}}`, []string{`{"k":1,"t":"xml"}`},
+		{"a body and headers of data", `{"http": {"url": "URL/?q=$(k)", "body": "'<' + string(k) + '>'", "headers": {"Content-Type": "text/$(t)"}}}`, []string{`{"k":1,"t":"xml"}`},
 			[]string{`POST /?q=1 text/xml: <1>`}},
+		{"a body of fields is JSON", `{"http": {"url": "URL", "body": "{k: k, of: [raw()]}"}}`, []string{`{"k":1,"t":2}`},
+			[]string{`POST / application/json: {"k":1,"of":["{\"k\":1,\"t\":2}"]}`}},
+		{"a body of bytes", `{"http": {"url": "URL", "body": "raw()"}}`, []string{"\xff\x00"}, []string{"POST / application/octet-stream: \xff\x00"}},
+		{"bodies in an array", `{"http": {"url": "URL", "batch": "array", "body": "{k: k}"}}`, []string{`{"k":1,"t":2}`, `{"k":"x"}`}, []string{`POST / application/json: [{"k":1},{"k":"x"}]`}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 type Config struct {
 	Status  expr.Template             `yaml:"status" doc:"Status, from 200 to 599; by default 200, or 202 for a dead letter."`
 	Headers schema.Map[expr.Template] `yaml:"headers" doc:"Headers by name; Content-Type is JSON, text or bytes, as the body is, unless given here."`
-	Body    expr.Expr                 `yaml:"body" doc:"What is answered: text as it is, all else as JSON; the payload by default."`
+	Body    expr.Body                 `yaml:"body" doc:"What is answered: text as it is, all else as JSON; the payload by default."`
 }
 
 // reserved are the headers that an answer sets itself.

@@ -24,7 +24,7 @@ import (
 type Config struct {
 	httpx.Calls `yaml:",inline"`
 	Method      string      `yaml:"method" check:"oneof=GET|HEAD|POST|PUT|PATCH|DELETE" doc:"Method of the requests; GET without a body and POST with one by default."`
-	Body        expr.Expr   `yaml:"body" doc:"What is sent: text as it is, all else as JSON. Without it requests have no body."`
+	Body        expr.Body   `yaml:"body" doc:"What is sent: text as it is, all else as JSON. Without it requests have no body."`
 	Into        fields.Path `yaml:"into" doc:"Field that takes the answer; without it the answer replaces the payload."`
 	Metadata    []string    `yaml:"metadata" doc:"Headers of the answer that become metadata, by their names in small letters."`
 	Forward     []string    `yaml:"forward" doc:"Metadata that goes along as headers, where a message has it."`
