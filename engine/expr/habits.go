@@ -47,7 +47,16 @@ var foreign = map[string]string{
 	"exists": "write x != nil", "defined": "write x != nil", "isnull": "write x == nil", "isnil": "write x == nil",
 	"coalesce": "write a ?? b", "default": "write a ?? b", "ifnull": "write a ?? b",
 	"env": "write ${NAME}", "pow": "write a ** b", "timestamp": "write now()", "sha256": "write hash(x)", "md5": "write hash(x)",
-	"match": "write text matches \"…\"", "regex": "write text matches \"…\"", "includes": "write value in list, or text contains \"…\"",
+	"throw": "write a step, `- fail: why`, with `when`", "raise": "write a step, `- fail: why`, with `when`",
+	"deleted": "write a step: `unset: [field]` for a field, `filter: condition` for messages", "del": "write a step: `unset: [field]`",
+	"content": "write raw()", "strftime": `write format(time, "2006-01-02 15:04:05")`, "formattime": `write format(time, "2006-01-02 15:04:05")`,
+	"file": "write ${file:/path}, which is read once, at the start", "readfile": "write ${file:/path}, which is read once, at the start",
+	"hostname": "write ${HOSTNAME}, from the environment", "merge": "write fromPairs(concat(toPairs(a), toPairs(b)))", "assign": "write fromPairs(concat(toPairs(a), toPairs(b)))",
+	"range": "write 1..n", "sqrt": "write x ** 0.5",
+	"regexreplace": `there is no replacement by pattern; write replace(text, "old", "new") for plain text`,
+	"resub":        `there is no replacement by pattern; write replace(text, "old", "new") for plain text`,
+	"urldecode":    "there is only url_encode(x); a step such as `exec` can decode",
+	"match":        "write text matches \"…\"", "regex": "write text matches \"…\"", "includes": "write value in list, or text contains \"…\"",
 }
 
 // misplaced is the remedy for a token that does not fit at offset, or "".

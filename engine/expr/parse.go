@@ -78,7 +78,7 @@ func (c *compiler) bound() {
 func parseTree(code string, config *conf.Config) (tree *parser.Tree, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("cannot read the expression: %v", r)
+			err = errors.New("the expression can't be read")
 		}
 	}()
 	return parser.ParseWithConfig(code, config)
@@ -88,7 +88,10 @@ func parseTree(code string, config *conf.Config) (tree *parser.Tree, err error) 
 var (
 	// unexpected is how expr's parser complains about most things.
 	unexpected = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^unexpected token (\w+)(?:\("(.*)"\))?$`)
+		return regexp.MustCompile(`(?s)^(.*)\bunexpected token (\w+)(?:\("(.*)"\))?`)
+	})
+	badLiteral = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(?:invalid \w+ literal: .*parsing|bad number syntax:) ("[^"]*")`)
 	})
 	badInteger = sync.OnceValue(func() *regexp.Regexp {
 		return regexp.MustCompile(`^invalid integer literal: .*parsing "(\d+)"`)
@@ -107,16 +110,19 @@ func (c *compiler) reject(err error) {
 		offset = max(strings.LastIndex(code[:min(offset+1, len(code))], m[1]), 0)
 	}
 	if m := unexpected().FindStringSubmatch(msg); m != nil {
-		if m[2] == "." || m[2] == "#" {
+		kind, token := m[2], m[3]
+		if token == "." || token == "#" {
 			c.calls(code[:offset])
 		}
-		msg, remedy = fmt.Sprintf("unexpected %s", m[2]), misplaced(code, m[1], m[2], offset)
-		switch m[1] {
-		case "EOF":
+		msg, remedy = fmt.Sprintf("unexpected %s", token), misplaced(code, kind, token, offset)
+		switch {
+		case kind == "EOF":
 			code = strings.TrimRight(code, " \t\r\n")
 			msg, offset, remedy = "the expression ends too early", len(code), tooEarly(code, c.scopes)
-		case "String":
-			msg = "unexpected text " + fmt.Sprintf("%q", m[2])
+		case strings.HasPrefix(m[1], "a map key"):
+			msg, remedy = fmt.Sprintf("a key belongs here, not %s", token), `a key is a name, a text in quotes, or an expression in brackets: {name: 1, "odd name": 2, (field): 3}`
+		case kind == "String":
+			msg = "unexpected text " + fmt.Sprintf("%q", token)
 		}
 	}
 	switch {
@@ -124,12 +130,25 @@ func (c *compiler) reject(err error) {
 		msg, remedy = "a text has no closing quote", `close it; a quote inside is written \"`
 	case strings.HasPrefix(msg, "invalid integer literal"):
 		msg, remedy = "a whole number is beyond 64 bits", `write int("…") to compare with a larger one`
-	case strings.HasPrefix(msg, "invalid float literal"):
+	case badLiteral().MatchString(msg) && !strings.Contains(msg, "out of range"):
+		msg = badLiteral().FindStringSubmatch(msg)[1] + " is not a number"
+	case badLiteral().MatchString(msg), msg == "integer literal is too large", msg == "float literal is too large":
 		msg = "a number is too large"
+	case msg == "unclosed comment":
+		msg, remedy = "a comment is not closed", "close it with */"
+	case msg == "too large string":
+		msg = "a text is too long"
+	case msg == "unexpected end of expression":
+		msg, remedy = "the expression ends too early", tooEarly(code, c.scopes)
+	case strings.HasPrefix(msg, "wrap predicate"):
+		msg, remedy = "a predicate is not in brackets", "put brackets around it: filter(items, (# > 1))"
 	case strings.HasPrefix(msg, "invalid char escape"), strings.HasPrefix(msg, "unable to unescape"):
 		msg, remedy = "a backslash in a text begins an escape that does not exist", `write \\ for a backslash, or the text between backticks`
 	case strings.HasPrefix(msg, "unrecognized character"):
 		msg = strings.Replace(msg, "unrecognized character:", "cannot read the character", 1)
+		if strings.HasSuffix(msg, "'~'") && strings.HasSuffix(code[:offset], "=") {
+			remedy = `write text matches "…"`
+		}
 	case strings.Contains(msg, "cannot be mixed"):
 		msg, remedy = "?? beside another operator leaves open which comes first", "put brackets around it: (a ?? 0) + 1"
 	case msg == "expected name":
