@@ -59,8 +59,8 @@ func (d *Doc) Rename(from, to Path) error {
 	if n == 0 || len(to.parts) == 0 {
 		return &ValueError{"", "the whole document can't be renamed"}
 	}
-	raw, ok, err := d.Raw(from)
-	if err != nil || !ok || from.Equal(to) {
+	raw, err := d.raw(from.parts)
+	if err != nil || raw == nil || from.Equal(to) {
 		return err
 	}
 	last := n - 1

@@ -7,15 +7,19 @@ import (
 	"unicode/utf8"
 )
 
-// ParsePath reads a path such as a.b[0]["odd name"]. Names are letters, digits,
-// _ and $, and do not begin with a digit; any other key is quoted. No text at
-// all is the whole document. The error is a *[PathError].
+// ParsePath reads a path as expressions write it: a.b[0]["odd name"]. Names are
+// letters, digits, _ and $, and do not begin with a digit; any other key is
+// quoted. A leading this is the document, so this.a is a, and a field of that name
+// is this.this; no text at all is the whole document too. The error is a *[PathError].
 func ParsePath(s string) (Path, error) {
 	r := pathReader{text: s}
 	for r.pos < len(s) {
 		p, msg := r.part()
 		if msg != "" {
 			return Path{}, &PathError{s, r.pos, msg}
+		}
+		if r.pos == len(document) && s[:r.pos] == document {
+			continue
 		}
 		r.parts = append(r.parts, p)
 	}
@@ -31,6 +35,9 @@ func MustParsePath(s string) Path {
 	return p
 }
 
+// document is how a path may begin that counts from the document.
+const document = "this"
+
 type pathReader struct {
 	text  string
 	pos   int
@@ -42,7 +49,7 @@ func (r *pathReader) part() (p part, problem string) {
 	switch {
 	case r.text[r.pos] == '[':
 		return r.bracket()
-	case len(r.parts) == 0:
+	case r.pos == 0:
 		return r.name()
 	case r.text[r.pos] == '.':
 		r.pos++

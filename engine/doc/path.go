@@ -79,6 +79,8 @@ func format(parts []part) string {
 			b.WriteByte(']')
 		case i > 0:
 			b.WriteString("." + p.key)
+		case p.key == document:
+			b.WriteString(document + "." + p.key)
 		default:
 			b.WriteString(p.key)
 		}

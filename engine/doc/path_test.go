@@ -106,3 +106,62 @@ func FuzzParsePath(f *testing.F) {
 		}
 	})
 }
+
+func TestAPathMayBeginWithThis(t *testing.T) {
+	tests := []struct {
+		text string
+		want []any
+	}{
+		{`this`, []any{}},
+		{`this.a[0].b`, []any{"a", 0, "b"}},
+		{`this["odd name"]`, []any{"odd name"}},
+		{`this[0]`, []any{0}},
+		{`this.this`, []any{"this"}},
+		{`this["this"].x`, []any{"this", "x"}},
+		{`["this"]`, []any{"this"}},
+		{`a.this`, []any{"a", "this"}},
+		{`this.this.this`, []any{"this", "this"}},
+		{`thistle`, []any{"thistle"}},
+		{`a.bc`, []any{"a", "bc"}},
+	}
+	for _, tt := range tests {
+		p, err := doc.ParsePath(tt.text)
+		if err != nil || !reflect.DeepEqual(p.Keys(), tt.want) {
+			t.Errorf("%s: got %q and %v, want %q", tt.text, p.Keys(), err, tt.want)
+		}
+		made := doc.MakePath(tt.want...)
+		if q, err := doc.ParsePath(made.String()); err != nil || !q.Equal(p) {
+			t.Errorf("%s: written as %s and read again gives %s and %v", tt.text, made, q, err)
+		}
+	}
+	for _, text := range []string{`this.`, `this..a`, `this a`} {
+		if p, err := doc.ParsePath(text); err == nil {
+			t.Errorf("%s: got %q, want an error", text, p.Keys())
+		}
+	}
+}
+
+func TestAnIndexIntoATextIsItsCharacter(t *testing.T) {
+	const text = `{"s": "aé\n\ud83d\ude00\"", "l": ["xy"], "e": "", "n": 12}`
+	for path, want := range map[string]string{
+		`s[0]`: `"a"`, `s[1]`: `"é"`, `s[2]`: `"\n"`, `s[3]`: `"😀"`, `s[4]`: `"\""`, `s[5]`: ``, `s[0][0]`: `"a"`, `s[0][1]`: ``,
+		`l[0][1]`: `"y"`, `e[0]`: ``, `n[0]`: ``, `missing[0]`: ``, `s[0].x`: ``,
+	} {
+		var d doc.Doc
+		d.Reset([]byte(text), nil)
+		raw, ok, err := d.Raw(doc.MustParsePath(path))
+		if string(raw) != want || ok != (want != "") || err != nil {
+			t.Errorf("%s: got %s, %v, %v, want %s", path, raw, ok, err, want)
+		}
+	}
+	var whole doc.Doc
+	whole.Reset([]byte(` "xy" `), nil)
+	if v, err := whole.Get(doc.MustParsePath("this[1]")); v != "y" || err != nil {
+		t.Errorf("of a text document: got %v, %v, want y", v, err)
+	}
+	var d doc.Doc
+	d.Reset([]byte(text), nil)
+	if err := d.Rename(doc.MustParsePath("s[0]"), doc.MustParsePath("first")); err != nil || string(d.Bytes()) != text {
+		t.Errorf("a character can't move: got %s, %v", d.Bytes(), err)
+	}
+}

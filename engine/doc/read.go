@@ -3,6 +3,7 @@ package doc
 import (
 	"errors"
 	"iter"
+	"unicode/utf8"
 )
 
 // Get is the value at p, decoded: nil (also for a missing one), bool, int,
@@ -33,32 +34,65 @@ func at(p Path, err error) error {
 	return &ValueError{p.String() + sep + e.Path, e.Msg}
 }
 
-// Raw is the source text of the value at p, and whether there is one. It never
-// changes and may be kept.
+// Raw is the source text of the value at p, and whether there is one. An index
+// into a text gives its character, a code point. It never changes and may be kept.
 func (d *Doc) Raw(p Path) ([]byte, bool, error) {
+	raw, err := d.raw(p.parts)
+	if raw == nil && err == nil {
+		raw = d.character(p.parts)
+	}
+	return raw, raw != nil, err
+}
+
+// raw is the source text of what lies at parts, or nil.
+func (d *Doc) raw(parts []part) ([]byte, error) {
 	x, err := d.scanned()
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	if len(p.parts) == 0 {
-		return x.whole(d.arena), true, nil
+	if len(parts) == 0 {
+		return x.whole(d.arena), nil
 	}
 	if !x.isObject() {
-		raw := find(x.whole(d.arena), p.parts)
-		return raw, raw != nil, nil
+		return find(x.whole(d.arena), parts), nil
 	}
-	if p.parts[0].elem {
-		return nil, false, nil
+	if parts[0].elem {
+		return nil, nil
 	}
-	i := x.find(p.parts[0].key)
+	i := x.find(parts[0].key)
 	if i < 0 {
-		return nil, false, nil
+		return nil, nil
 	}
 	raw := x.raw(i)
-	if len(p.parts) > 1 {
-		raw = find(raw, p.parts[1:])
+	if len(parts) > 1 {
+		raw = find(raw, parts[1:])
 	}
-	return raw, raw != nil, nil
+	return raw, nil
+}
+
+// character is the character that parts lead to, as a text, if their end is an
+// index into a text. Else it is nil.
+func (d *Doc) character(parts []part) []byte {
+	n := len(parts) - 1
+	if n < 0 || !parts[n].elem {
+		return nil
+	}
+	of, _ := d.raw(parts[:n])
+	if of == nil {
+		of = d.character(parts[:n])
+	}
+	if Kind(of) != String {
+		return nil
+	}
+	text := Unquote(of)
+	for at := parts[n].index; text != ""; at-- {
+		_, size := utf8.DecodeRuneInString(text)
+		if at == 0 {
+			return AppendString(make([]byte, 0, 8), text[:size])
+		}
+		text = text[size:]
+	}
+	return nil
 }
 
 // Each yields the source text of the elements of the array at p. It yields one

@@ -19,17 +19,17 @@ func (m *Moves) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	needsLine(d, n, "old.path: new.path")
 	*m = make(Moves, 0, to.Len())
 	for _, e := range to.Entries() {
-		*m = append(*m, Move{From: parse(d, key(n, e.Key), e.Key), To: e.Value.Path})
+		*m = append(*m, Move{From: inside(d, key(n, e.Key), e.Key), To: e.Value.Path})
 	}
 }
 
-// target is a path that may not be empty.
+// target is the path of a part of the document.
 type target struct{ doc.Path }
 
 // UnmarshalConfig reads a path.
 func (t *target) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	if text, ok := d.Text(n); ok {
-		t.Path = parse(d, n, text)
+		t.Path = inside(d, n, text)
 	}
 }
 

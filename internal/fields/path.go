@@ -12,9 +12,12 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Path is a config field that holds a path: user.name, items[0]. The zero Path
-// is unset.
+// Path is a config field that holds a path: user.name, items[0], or this for the
+// whole document. The zero Path is unset.
 type Path struct{ doc.Path }
+
+// IsZero says whether the path was left out: this is not.
+func (p Path) IsZero() bool { return p.String() == "" }
 
 // UnmarshalConfig reads a path.
 func (p *Path) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
@@ -37,7 +40,8 @@ func (p Path) Wrap(m *engine.Message, value []byte) error {
 	return nil
 }
 
-// Paths is a config field that holds a list of paths, or a single one.
+// Paths is a config field that holds a list of paths to parts of the document, or
+// a single one.
 type Paths []doc.Path
 
 // UnmarshalConfig reads a path or a list of paths.
@@ -56,7 +60,7 @@ func (p *Paths) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	*p = make(Paths, 0, len(items))
 	for _, item := range items {
 		if text, ok := d.Text(item); ok {
-			*p = append(*p, parse(d, item, text))
+			*p = append(*p, inside(d, item, text))
 		}
 	}
 }
@@ -66,7 +70,16 @@ func (p *Paths) DescribeConfig() *schema.Type {
 	return schema.AnyOf("path or list of paths", "", []string(nil))
 }
 
-// parse reads the path of a field; the whole document is none.
+// inside reads the path of a part of the document.
+func inside(d *schema.Decoder, n *schema.Node, text string) doc.Path {
+	p := parse(d, n, text)
+	if p.IsZero() && p.String() != "" {
+		d.Report(n, schema.Problem{Code: schema.BadValue, Message: fmt.Sprintf("%s is the whole document, and a part of it belongs here", text), Remedy: "write a path such as user.name or items[0]; for a field of this name this.this"})
+	}
+	return p
+}
+
+// parse reads a path.
 func parse(d *schema.Decoder, n *schema.Node, text string) doc.Path {
 	p, err := doc.ParsePath(text)
 	switch {

@@ -113,6 +113,11 @@ func TestCache(t *testing.T) {
 			[]string{`{"id":"a","v":{"n": 1.10},"got":{"n": 1.10}}`},
 		},
 		{
+			"a value may become the document",
+			rig{steps: `[{"cache": {"set": "c", "key": "id", "value": "v"}}, {"cache": {"get": "c", "key": "id", "into": "this"}}]`, in: []string{`{"id":"a","v":{"n": 1.10}}`}},
+			[]string{`{"n": 1.10}`},
+		},
+		{
 			"the value of nothing is null",
 			rig{steps: `[{"cache": {"get": "c", "key": "id", "into": "got"}}]`, in: []string{`{"id":"a"}`}},
 			[]string{`{"id":"a","got":null}`},

@@ -68,7 +68,7 @@ func (p *decoder) process(_ context.Context, m *engine.Message) error {
 	if err != nil {
 		return engine.WithClass(engine.Decode, err)
 	}
-	if p.into.IsZero() {
+	if p.into.Path.IsZero() {
 		m.SetBytes(out)
 		return nil
 	}
@@ -77,7 +77,7 @@ func (p *decoder) process(_ context.Context, m *engine.Message) error {
 			return engine.Errorf(engine.Decode, "what %s decodes to %w", p.from, err)
 		}
 	}
-	if !p.from.IsZero() {
+	if !p.from.Path.IsZero() {
 		return m.Doc().SetRaw(p.into.Path, out)
 	}
 	return p.into.Wrap(m, out)
@@ -85,7 +85,7 @@ func (p *decoder) process(_ context.Context, m *engine.Message) error {
 
 // source is the text to decode.
 func (p *decoder) source(m *engine.Message) ([]byte, error) {
-	if p.from.IsZero() {
+	if p.from.Path.IsZero() {
 		return m.Bytes(), nil
 	}
 	raw, ok, err := m.Document().Raw(p.from.Path)

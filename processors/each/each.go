@@ -46,9 +46,9 @@ func build(c Config, env engine.Env) (engine.Processor, error) {
 	e := &each{in: c.In, into: c.Into.Path, steps: steps}
 	e.from, e.bare = c.In.Path()
 	switch {
-	case e.into.IsZero() && !e.bare:
+	case c.Into.IsZero() && !e.bare:
 		return nil, fmt.Errorf("in is no path, so nothing says where the results of %q go (give a path as `into`)", c.In.String())
-	case e.into.IsZero():
+	case c.Into.IsZero():
 		e.into = e.from
 	}
 	return engine.ProcessorFunc(e.process), nil

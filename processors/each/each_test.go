@@ -17,6 +17,8 @@ func TestEach(t *testing.T) {
 	steptest.Run(t, []steptest.Case{
 		{Name: "steps see each element as a document", Step: `{"each": {"in": "this.items", "do": [{"set": {"t": "q * p"}}]}}`, In: []string{`{"id":1,"items":[{"q":2,"p":3},{"q":1,"p":1.5}]}`}, Want: []string{`{"id":1,"items":[{"q":2,"p":3,"t":6},{"q":1,"p":1.5,"t":1.5}]}`}},
 		{Name: "a dropped element is gone", Step: `{"each": {"in": "this.items", "do": [{"filter": "q > 0"}]}}`, In: []string{`{"items":[{"q":0},{"q":1}]}`}, Want: []string{`{"items":[{"q":1}]}`}},
+		{Name: "into may begin with this", Step: `{"each": {"in": "items ?? []", "into": "this.out", "do": [{"set": {"this.t": "1"}}]}}`, In: []string{`{"items":[{}]}`}, Want: []string{`{"items":[{}],"out":[{"t":1}]}`}},
+		{Name: "the results become the document", Step: `{"each": {"in": "this.items", "into": "this", "do": [{"filter": "q > 0"}]}}`, In: []string{`{"items":[{"q":0},{"q":1}]}`}, Want: []string{`[{"q":1}]`}},
 		{Name: "a split element is several", Step: `{"each": {"in": "this.items", "do": [{"split": {}}]}}`, In: []string{`{"items":[[1,2],[],[3]]}`}, Want: []string{`{"items":[1,2,3]}`}},
 		{Name: "an empty array stays one", Step: `{"each": {"in": "this.items", "do": [{"filter": "q > 0"}]}}`, In: []string{`{"items":[]}`}, Want: []string{`{"items":[]}`}},
 		{Name: "the results of an expression need a place", Step: `{"each": {"in": "filter(items, .q > 0)", "into": "some", "do": [{"set": {"x": "1"}}]}}`, In: []string{`{"items":[{"q":0},{"q":1}]}`}, Want: []string{`{"items":[{"q":0},{"q":1}],"some":[{"q":1,"x":1}]}`}},

@@ -60,7 +60,7 @@ func (p *encoder) process(_ context.Context, m *engine.Message) error {
 	if err != nil {
 		return err
 	}
-	if p.into.IsZero() {
+	if p.into.Path.IsZero() {
 		m.SetBytes(out)
 		return nil
 	}
@@ -68,7 +68,7 @@ func (p *encoder) process(_ context.Context, m *engine.Message) error {
 	if err != nil {
 		return fmt.Errorf("the text for %s %w", p.into, err)
 	}
-	if !p.binary || !p.from.IsZero() {
+	if !p.binary || !p.from.Path.IsZero() {
 		return m.Doc().SetRaw(p.into.Path, text)
 	}
 	return p.into.Wrap(m, text)
@@ -76,7 +76,7 @@ func (p *encoder) process(_ context.Context, m *engine.Message) error {
 
 // source is what is encoded: JSON text, or bytes for a binary codec.
 func (p *encoder) source(m *engine.Message) ([]byte, error) {
-	if p.from.IsZero() {
+	if p.from.Path.IsZero() {
 		if p.binary {
 			return m.Bytes(), nil
 		}

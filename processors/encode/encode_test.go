@@ -13,6 +13,8 @@ func TestEncode(t *testing.T) {
 		{Name: "the payload's bytes", Step: `{"encode": "base64"}`, In: []string{"hi"}, Want: []string{"aGk="}},
 		{Name: "a field", Step: `{"encode": {"json": {}, "from": "p"}}`, In: []string{`{"p":{"a":1.0},"q":1}`}, Want: []string{`{"p":"{\"a\":1.0}","q":1}`}},
 		{Name: "a field's text", Step: `{"encode": {"hex": {}, "from": "p", "into": "q"}}`, In: []string{`{"p":"hi"}`}, Want: []string{`{"p":"hi","q":"6869"}`}},
+		{Name: "paths may begin with this", Step: `{"encode": {"hex": {}, "from": "this.p", "into": "this.q"}}`, In: []string{`{"p":"hi"}`}, Want: []string{`{"p":"hi","q":"6869"}`}},
+		{Name: "a field's text becomes the payload", Step: `{"encode": {"hex": {}, "from": "p", "into": "this"}}`, In: []string{`{"p":"hi"}`}, Want: []string{`6869`}},
 		{Name: "the document into one of its fields", Step: `{"encode": {"logfmt": {}, "into": "line"}}`, In: []string{`{"a":1}`}, Want: []string{`{"a":1,"line":"a=1"}`}},
 		{Name: "bytes into a new document", Step: `{"encode": {"base64": {}, "into": "data"}}`, In: []string{"hi"}, Want: []string{`{"data":"aGk="}`}},
 

@@ -172,7 +172,7 @@ func (p *program) prepare(cmd *exec.Cmd) *exec.Cmd {
 
 // ready says whether a message can take an answer.
 func (p *program) ready(m *engine.Message) error {
-	if p.cfg.Into.IsZero() {
+	if p.cfg.Into.Path.IsZero() {
 		return nil
 	}
 	return m.Doc().Valid()

@@ -32,6 +32,7 @@ func TestEachMessageIsARun(t *testing.T) {
 		{"its own environment, and flowd's", "once", `env:"A_B": "x y";`, []string{"env A_B"}, []string{"x y true"}},
 		{"a directory", "once", `, "dir": "` + dir + `"`, []string{"dir"}, []string{dir}},
 		{"a document goes into a field", "once", `, "into": "a.b"`, []string{`{"json":1}`}, []string{`{"json":1,"a":{"b":{"JSON":1}}}`}},
+		{"a document becomes the document", "once", `, "into": "this"`, []string{`{"json":1}`}, []string{`{"JSON":1}`}},
 		{"a field needs a document", "once", `, "into": "a"`, []string{`text`}, []string{"decode: …"}},
 		{"input that it does not read", "idle", "", []string{strings.Repeat("x", 1<<20)}, []string{""}},
 		{"nothing is null", "idle", `, "into": "a"`, []string{"{}"}, []string{`{"a":null}`}},

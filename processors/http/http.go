@@ -135,7 +135,7 @@ type request struct {
 
 // Prepare evaluates what the request of a message needs.
 func (s *step) Prepare(m *engine.Message) (*request, error) {
-	if !s.cfg.Into.IsZero() {
+	if !s.cfg.Into.Path.IsZero() {
 		if err := m.Doc().Valid(); err != nil {
 			return nil, err // there is no document to put an answer into
 		}

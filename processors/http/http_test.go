@@ -127,6 +127,8 @@ func TestAnswersBecomeValues(t *testing.T) {
 		{"the payload, whatever it is", "", "", "\xff\x00", "\xff\x00"},
 		{"a document", `, "into": "geo"`, "application/json", ` {"x": 1.0} `, `{"k":1,"geo":{"x": 1.0}}`},
 		{"a scalar by its type", `, "into": "geo"`, "application/problem+json; charset=utf-8", `12`, `{"k":1,"geo":12}`},
+		{"the document", `, "into": "this"`, "application/json", ` {"x": 1.0} `, `{"x": 1.0}`},
+		{"text as the document", `, "into": "this"`, "text/plain", "12\n", `"12"`},
 		{"a document by its look", `, "into": "geo"`, "text/plain", `[1]`, `{"k":1,"geo":[1]}`},
 		{"text", `, "into": "geo"`, "text/plain", "12\n", `{"k":1,"geo":"12"}`},
 		{"what only looks like a document", `, "into": "geo"`, "", `{"x": "y`, `{"k":1,"geo":"{\"x\": \"y"}`},
