@@ -139,7 +139,7 @@ func (m *Message) explain() {
 		With("error_step", m.err.Step).
 		With("error_output", m.err.Output).
 		With("error_attempt", m.err.Attempt).
-		With("error_first_failed", m.err.FirstFailed)
+		With("error_first_failed", m.err.FirstFailed.UTC())
 	if m.part > 0 {
 		m.Meta = m.Meta.With("error_part", int(m.part))
 	}

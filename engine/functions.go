@@ -62,7 +62,7 @@ func errorOf(m *Message, _ []any) (any, error) {
 	}
 	return map[string]any{
 		"message": e.Error(), "class": string(e.Class), "step": e.Step, "output": e.Output,
-		"attempt": e.Attempt, "first_failed_at": e.FirstFailed,
+		"attempt": e.Attempt, "first_failed_at": e.FirstFailed.UTC(),
 	}, nil
 }
 
@@ -93,7 +93,7 @@ func windowOf(b *Batch) (any, error) {
 	if b.window == nil {
 		return nil, nil
 	}
-	return map[string]any{"start": b.window.Start, "end": b.window.End, "part": b.window.Part}, nil
+	return map[string]any{"start": b.window.Start.UTC(), "end": b.window.End.UTC(), "part": b.window.Part}, nil
 }
 
 func documents(b *Batch) (any, error) {

@@ -3,14 +3,13 @@ package expr
 import (
 	"crypto/rand"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
-
-	"github.com/expr-lang/expr/builtin"
 )
 
 var times = builtins{
-	{"date(text|zone, [text], [text], [text]) time", "The time that a text spells; the second text is its form (Go's reference time), the third its time zone.", date},
+	{"date(text|zone, [text], [text], [text]) time", "The time that a text spells; the second text is its form (Go's reference time), the third its time zone, UTC by default. An abbreviation such as EST, of which there are several, needs that zone.", date},
 	{"duration(text) duration", `The duration that a text spells: "1h30m".`, func(s *site, args []any) any {
 		d, err := time.ParseDuration(args[0].(string))
 		if err != nil {
@@ -28,11 +27,11 @@ var times = builtins{
 }
 
 var clocks = builtins{
-	{"now([zone]) time", "The present time.", func(s *site, args []any) any {
+	{"now([zone]) time", "The present time, in UTC unless a zone is given.", func(s *site, args []any) any {
 		if len(args) == 1 {
 			return now().In(args[0].(*time.Location))
 		}
-		return now()
+		return now().UTC()
 	}},
 	{"uuid() text", "A random UUID, version 4.", func(s *site, args []any) any {
 		var u [16]byte
@@ -51,15 +50,41 @@ func date(s *site, args []any) any {
 	if len(texts) == 0 || len(texts) > 3 {
 		fail(s.offset, "date() needs a text, and maybe its form and time zone")
 	}
-	in := append([]any(nil), args...)
-	if len(texts) == 3 { // expr would read the zone's file on every call
-		in = []any{zone(s, texts[2].(string)), texts[0], texts[1]}
+	in := time.UTC
+	switch {
+	case len(texts) < len(args):
+		in = args[0].(*time.Location)
+	case len(texts) == 3:
+		in = zone(s, texts[2].(string))
 	}
-	v, err := builtin.Builtins[builtin.Index["date"]].Func(in...)
-	if err != nil {
-		fail(s.offset, "date(): %s is no date in this form", s.left(texts[0]))
+	text, forms := texts[0].(string), dateForms
+	if len(texts) > 1 {
+		forms = []string{texts[1].(string)}
 	}
-	return v
+	for _, form := range forms {
+		if t, err := time.ParseInLocation(form, text, in); err == nil {
+			return known(s, t, form, in)
+		}
+	}
+	fail(s.offset, "date(): %s is no date in this form", s.left(text))
+	return nil
+}
+
+// dateForms are those of a date whose form is not given.
+var dateForms = []string{
+	time.DateOnly, time.TimeOnly, time.DateTime, time.RFC3339, time.RFC822, time.RFC850, time.RFC1123,
+}
+
+// known is t, unless the text names its zone by an abbreviation that the zone in
+// does not have: package time makes one up then, with the clock of UTC.
+func known(s *site, t time.Time, form string, in *time.Location) time.Time {
+	name, offset := t.Zone()
+	made := t.Location() != in && t.Location() != time.UTC && offset == 0 && name != "GMT"
+	if made && strings.Contains(form, "MST") && !strings.Contains(form, "-07") && !strings.Contains(form, "Z07") {
+		failFor(s.offset, `name its zone: date(text, form, "America/New_York")`,
+			"date(): %s is no abbreviation of a time zone that %s has", s.left(name), in)
+	}
+	return t
 }
 
 // maxZones bounds the cache of time zones, whose names may come from messages.

@@ -1,8 +1,10 @@
 package expr
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/expr-lang/expr/ast"
@@ -184,12 +186,20 @@ func (c *compiler) path(n ast.Node) (keys []any, root ast.Node, ok bool) {
 // field reads the document.
 func (c *compiler) field(n, root ast.Node, keys []any) node {
 	name := root.(*ast.IdentifierNode).Value
+	if bare, ok := strings.CutPrefix(name, "$"); ok {
+		failFor(c.offset(root), fmt.Sprintf("write %s for a field, or this[%q] where the $ is part of its name", cmp.Or(bare, "name"), name),
+			"there are no variables, so %s means nothing", name)
+	}
 	if len(c.loops) > 0 && name != "this" {
 		c.warn(root, fmt.Sprintf("write .%s for the element's field, this.%s if the document's is meant", name, name),
 			"%s in a predicate is the document's field", name)
 	}
 	if remedy := literals[name]; remedy != "" {
 		c.warn(root, remedy, "%s is read as a field of the document", name)
+	}
+	if meant := switches[strings.ToLower(name)]; meant != "" && n == root {
+		c.warn(root, fmt.Sprintf("write %s, or this.%s for a field of this name", meant, name),
+			"%s is read as a field of the document", name)
 	}
 	return c.read(n, c.offset(root), doc.MakePath(keys...))
 }

@@ -116,6 +116,8 @@ func TestEvalFails(t *testing.T) {
 		{"fromBase64 of a word", `fromBase64(word)`, `fromBase64(): text "héllo" is not base64`, `fromBase64`},
 		{"fromBase64 of bytes", `fromBase64("/////w==" + empty)`, `fromBase64(): what it stands for is not text`, `fromBase64`},
 		{"duration of a word", `duration(name)`, `duration(): text "Ann" is no duration such as 250ms or 1h30m`, `duration`},
+		{"a zone that several have", `date("02 Jan 26 15:04 EST")`, `date(): text "EST" is no abbreviation of a time zone that UTC has (name its zone: date(text, form, "America/New_York"))`, `date`},
+		{"a zone that another has", `date("15:04 EST", "15:04 MST", "Europe/Zurich")`, `date(): text "EST" is no abbreviation of a time zone that Europe/Zurich has (name its zone: date(text, form, "America/New_York"))`, `date`},
 		{"date of a word", `date(name)`, `date(): text "Ann" is no date in this form`, `date`},
 		{"a zone of a word", `timezone(name)`, `text "Ann" is no time zone such as Europe/Zurich`, `timezone`},
 		{"a zone is no file", `timezone("../../etc/passwd" + empty)`, `text "../../etc/passwd" is no time zone such as Europe/Zurich`, `timezone`},

@@ -31,6 +31,9 @@ var literals = map[string]string{
 	"True": "write true", "TRUE": "write true", "False": "write false", "FALSE": "write false",
 }
 
+// switches are the words that some YAML readers take for true and false.
+var switches = map[string]string{"yes": "true", "on": "true", "no": "false", "off": "false"}
+
 // infix are the words that stand between two values where other languages have
 // functions.
 var infix = []string{"contains", "endsWith", "in", "matches", "startsWith"}

@@ -13,6 +13,9 @@ func TestCompileFails(t *testing.T) {
 		want string
 		at   string // where the caret points
 	}{
+		{"a variable", `status == $code`, "there are no variables, so $code means nothing (write code for a field, or this[\"$code\"] where the $ is part of its name)", `$code`},
+		{"a field of a variable", `$user.name`, "there are no variables, so $user means nothing (write user for a field, or this[\"$user\"] where the $ is part of its name)", `$user`},
+		{"a dollar", `$ + 1`, "there are no variables, so $ means nothing (write name for a field, or this[\"$\"] where the $ is part of its name)", `$ + 1`},
 		{"nothing", ``, `there is no expression here`, ``},
 		{"blanks", " \n", `there is no expression here`, " \n"},
 		{"only a comment", `// x`, `the expression ends too early`, ``},
@@ -188,6 +191,13 @@ func TestWarnings(t *testing.T) {
 		{`filter(items, {let q = .qty; q > 1})`, nil},
 		{`filter(items, 1 < qty < 5)`, []string{"qty in a predicate is the document's field (write .qty for the element's field, this.qty if the document's is meant)"}},
 		{`country == null`, []string{"null is read as a field of the document (write nil for no value)"}},
+		{`yes`, []string{"yes is read as a field of the document (write true, or this.yes for a field of this name)"}},
+		{`a == On ? off : no`, []string{
+			"On is read as a field of the document (write true, or this.On for a field of this name)",
+			"no is read as a field of the document (write false, or this.no for a field of this name)",
+			"off is read as a field of the document (write false, or this.off for a field of this name)",
+		}},
+		{`this.yes and on.tap and (let no = 1; no > 0)`, nil},
 		{`items`, nil},
 	}
 	for _, test := range tests {

@@ -2,6 +2,7 @@ package expr
 
 import (
 	"strings"
+	"unicode/utf8"
 
 	"github.com/expr-lang/expr/ast"
 )
@@ -238,9 +239,9 @@ func (c *compiler) span(n *ast.BinaryNode) node {
 func cut(s *site, v, from, to any) any {
 	switch v := v.(type) {
 	case string:
-		runes := []rune(v)
-		a, b := bounds(s, len(runes), from, to)
-		return string(runes[a:b])
+		a, b := bounds(s, utf8.RuneCountInString(v), from, to)
+		v = v[bytesOf(v, a):]
+		return v[:bytesOf(v, b-a)]
 	case []any:
 		a, b := bounds(s, len(v), from, to)
 		return v[a:b:b]

@@ -16,7 +16,12 @@ import (
 // work on. A value that has no such form ends the evaluation.
 func normal(s *site, v any) any {
 	switch v := v.(type) {
-	case nil, bool, int, string, doc.Number, []any, map[string]any, time.Time, time.Duration, *time.Location:
+	case nil, bool, int, string, doc.Number, []any, map[string]any, time.Duration, *time.Location:
+		return v
+	case time.Time:
+		if v.Location() == time.Local { // no message depends on where flowd runs
+			return v.UTC()
+		}
 		return v
 	case float64:
 		return s.finite(v)
@@ -82,8 +87,8 @@ func reflected(s *site, v reflect.Value) any {
 	return nil
 }
 
-// member is an element or a key's value; nil when there is none, whatever v is.
-// A negative index counts from the end.
+// member is an element, a character or a key's value; nil when there is none,
+// whatever v is. A negative index counts from the end.
 func member(v, key any) any {
 	switch key := key.(type) {
 	case string:
@@ -99,8 +104,35 @@ func member(v, key any) any {
 				return list[key]
 			}
 		}
+		if text, ok := v.(string); ok {
+			return character(text, key)
+		}
 	}
 	return nil
+}
+
+// character is a character of a text, a code point, or nil.
+func character(text string, at int) any {
+	if at < 0 {
+		at += utf8.RuneCountInString(text)
+	}
+	if at < 0 {
+		return nil
+	}
+	if text = text[bytesOf(text, at):]; text == "" {
+		return nil
+	}
+	return text[:bytesOf(text, 1)]
+}
+
+// bytesOf is how many bytes the first n characters of a text take.
+func bytesOf(text string, n int) int {
+	at := 0
+	for ; n > 0 && at < len(text); n-- {
+		_, size := utf8.DecodeRuneInString(text[at:])
+		at += size
+	}
+	return at
 }
 
 // appendText appends a value as text: text as it is, a time in RFC 3339, all
