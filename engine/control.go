@@ -147,7 +147,7 @@ func (r *run) input(in *inputPlan) InputState {
 		if state := *f.state.Load(); state != "ended" {
 			s.State = state
 		}
-		if err := f.err.Load(); err != nil && !f.stands() {
+		if err := f.err.Load(); err != nil && !f.stands(time.Now()) {
 			s.Err, s.State = *err, "restarting"
 		}
 	}

@@ -89,6 +89,16 @@ func (e *Error) Place() string {
 	return ""
 }
 
+// FailedSince is when what err tells of began: the FirstFailed that an input has set
+// because the call that failed was under way for long, else now.
+func FailedSince(err error) time.Time {
+	var e *Error
+	if errors.As(err, &e) && !e.FirstFailed.IsZero() {
+		return e.FirstFailed
+	}
+	return time.Now()
+}
+
 // classified finds the *Error in err or makes one: a classifier of its own
 // (a method Class), a deadline, else fallback.
 func classified(err error, fallback Class) *Error {

@@ -118,10 +118,10 @@ func (f *readFigures) connects() {
 	f.since.Store(&now)
 }
 
-// stands says whether the connection at hand has stood for long enough.
-func (f *readFigures) stands() bool {
+// stands says whether the connection at hand has stood for long enough at a time.
+func (f *readFigures) stands(at time.Time) bool {
 	since := f.since.Load()
-	return since != nil && time.Since(*since) >= standing
+	return since != nil && at.Sub(*since) >= standing
 }
 
 // firstLine is an error without what follows its first line, such as a stack.

@@ -152,7 +152,8 @@ type Prober interface {
 // use, outputs before inputs. Build does no I/O; this is where it starts. An input
 // that has failed is opened again after it was closed; it goes on where it was. It
 // counts as recovered when Read has not failed for a second after Open: Open should
-// fail where there is no connection, so that Read need not.
+// fail where there is no connection, so that Read need not. The error of a Read that has
+// tried for a while says since when, in FirstFailed.
 type Opener interface {
 	Open(ctx context.Context) error
 }

@@ -49,7 +49,7 @@ func (rd *reader) loop(ctx, work context.Context) error {
 	for {
 		rd.figures.connects()
 		err := rd.session(ctx, work)
-		if rd.figures.stands() {
+		if rd.figures.stands(FailedSince(err)) {
 			failed = 0
 		}
 		for err != nil && ctx.Err() == nil {

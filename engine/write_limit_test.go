@@ -110,7 +110,7 @@ func TestAnOutputWritesWhatItsLimitGives(t *testing.T) {
 					t.Error(why)
 				}
 				if !p.Engine.OrderBy.IsZero() {
-					wantOrder(t, dst.Bodies())
+					wantInOrder(t, dst.Bodies())
 				}
 			})
 		})
@@ -131,7 +131,7 @@ func mergeAll(_ context.Context, b *engine.Batch) error {
 }
 
 // wantOrder checks that messages with the same n % 3 came in order.
-func wantOrder(t *testing.T, bodies []string) {
+func wantInOrder(t *testing.T, bodies []string) {
 	t.Helper()
 	last := map[int]int{}
 	for _, body := range bodies {
@@ -167,7 +167,7 @@ func TestAMessageThatFailsHoldsItsKeyInTheNextWrite(t *testing.T) {
 				if len(dst.Bodies()) != 30 {
 					t.Errorf("%d written, want 30", len(dst.Bodies()))
 				}
-				wantOrder(t, dst.Bodies())
+				wantInOrder(t, dst.Bodies())
 			})
 		})
 	}

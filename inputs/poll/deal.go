@@ -1,6 +1,10 @@
 package poll
 
-import "time"
+import (
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+)
 
 // units is how many pieces free slots are dealt out in, at the most.
 const units = 64
@@ -141,7 +145,7 @@ func (in *input) answered(s *source, r result) {
 	}
 	s.waits = false
 	if r.err != nil {
-		if now.Sub(s.connected) >= standing { // message or not
+		if engine.FailedSince(r.err).Sub(s.connected) >= standing { // message or not
 			s.failures = 0
 		}
 		s.failed(r.err)

@@ -25,6 +25,7 @@ const (
 type poll struct {
 	done  chan struct{} // closed when it has ended, and what nobody wanted is given back
 	end   func()
+	since time.Time   // when it began
 	begun atomic.Bool // its answer
 
 	// Set before done is closed.
@@ -40,7 +41,7 @@ func (in *input) join(ctx context.Context, c *conn, n int) *poll {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.poll == nil || in.poll.ended {
-		p := &poll{done: make(chan struct{})}
+		p := &poll{done: make(chan struct{}), since: time.Now()}
 		call, cancel := context.WithTimeout(context.WithoutCancel(ctx), in.cfg.Wait+callTimeout)
 		p.end = cancel
 		in.poll = p

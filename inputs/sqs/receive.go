@@ -58,7 +58,7 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 		<-p.done // it has ended at the same time, and is this Read's
 	}
 	if p.err != nil {
-		return in, in.paused(ctx, aws.Classify(p.err, in.queue.String()))
+		return in, in.paused(ctx, p.since, aws.Classify(p.err, in.queue.String()))
 	}
 	n := min(len(p.got), b.Room()) // the Read that began the call may have had more room
 	for i := range p.got[:n] {
@@ -71,9 +71,15 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 }
 
 // paused honours the time that the service asks for, before the input is started again.
-func (in *input) paused(ctx context.Context, err error) error {
+// The call that failed has tried for a while, which is no sign of a working queue.
+func (in *input) paused(ctx context.Context, since time.Time, err error) error {
 	var e *engine.Error
-	if errors.As(err, &e) && e.Delay > 0 {
+	if !errors.As(err, &e) {
+		e = &engine.Error{Class: engine.Transient, Err: err}
+		err = e
+	}
+	e.FirstFailed = since
+	if e.Delay > 0 {
 		pause(ctx, e.Delay)
 	}
 	return err
