@@ -8,6 +8,7 @@ func init() {
 		"bad-limit":              "A rate limit lacks something, or says what does not go together.",
 		"at-most-once":           "A source is told of messages before they are delivered: what fails later is lost.",
 		"bad-override":           "An override -s path=value can't be read or does not fit the file.",
+		"cache-order":            "Steps read and write a cache, and nothing orders the messages between which that matters.",
 		"composite-key":          "An output that consists of others has a key that belongs to those.",
 		"control-character":      "A file holds a character that no text has.",
 		"dead-letter-on-failure": "A dead-letter output has an on_failure of its own.",

@@ -69,6 +69,7 @@ type builder struct {
 	lanes      bool     // the steps at hand are the pipeline's own
 	built      []string // the types of all steps so far
 	conditions int      // under which the steps at hand run
+	states     []stateful
 
 	returning []*OnFailure // those that say `return`
 	retries   []*Retry     // all that are configured
@@ -115,6 +116,7 @@ func (b *builder) build() *Plan {
 	b.feeds()
 	b.returns()
 	b.intervals()
+	b.serial()
 	return b.plan
 }
 
@@ -388,6 +390,7 @@ func (b *builder) step(p *program, s *StepSpec) {
 	b.built = append(b.built, s.Use.Name)
 	plugin, err := s.Use.Build(env)
 	b.failed(s.Use.Place, err)
+	b.keeps(s.Use.Place, plugin)
 	patient := b.patient(s, plugin, &o)
 	_, block := plugin.(interface{ isBlock() })
 	if !b.inner {

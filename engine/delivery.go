@@ -187,6 +187,7 @@ type ranked struct {
 }
 
 type settlement struct {
+	then                  func() // is called instead, behind those before it; nil: not
 	by                    Settler
 	worst                 Fate // that counts as committed
 	committed, rolledBack []uint64
@@ -245,6 +246,40 @@ func (t *tally) settle(r root) {
 	}
 }
 
+// forfeit tells steps that what a failed message has written does not count, before its
+// dead letter is written. Where later ones of its key are to see that, they wait for it.
+func (t *tally) forfeit(m *Message, out *outRun) {
+	if m.dead {
+		return
+	}
+	m.eachRoot(func(r root) {
+		l := r.led
+		if s := &l.roots[r.i]; s.stakes == 0 || s.pieces.Load() > 1 { // only who holds a piece can change that
+			return
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		last := &l.roots[r.i].stakes
+		for at := *last; at > 0; at = l.stakes[at-1].next {
+			k := &l.stakes[at-1]
+			if !deliveryOnly(k.by) {
+				last = &k.next
+				continue
+			}
+			t.stake(k, Returned)
+			*last = k.next
+		}
+	})
+	if t.r.plan.serial && out == nil && t.in == nil && len(t.settled) > 0 {
+		t.r.holds.own(m, nil)
+	}
+}
+
+func deliveryOnly(s Settler) bool {
+	d, ok := s.(DeliveryOnly)
+	return ok && d.DeliveryOnly()
+}
+
 // unstake tells those that had a stake in a root how it ended.
 func (t *tally) unstake(l *ledger, i uint32, f Fate) {
 	l.letGo(i)
@@ -288,7 +323,7 @@ func (t *tally) stake(k *stake, f Fate) {
 	}
 	if i == len(t.settled) {
 		worst := DeadLettered
-		if d, ok := k.by.(DeliveryOnly); ok && d.DeliveryOnly() {
+		if deliveryOnly(k.by) {
 			worst = Delivered
 		}
 		t.settled = append(t.settled, settlement{by: k.by, worst: worst})
@@ -330,6 +365,10 @@ func (t *tally) apply() {
 	}
 	t.results = reuse(t.results)
 	if len(t.settled) > 0 {
+		if len(t.freed) > 0 && r.plan.serial { // who is let go sees what is settled
+			freed := t.freed
+			t.settled, t.freed = append(t.settled, settlement{then: func() { r.letGo(freed) }}), nil
+		}
 		r.settling.put(t.settled)
 		t.settled = nil
 	}

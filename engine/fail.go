@@ -37,6 +37,7 @@ func (t *tally) fail(m *Message, out *outRun) {
 		t.undo(m, func(p *Message) { t.fail(p, out) })
 		return
 	}
+	t.forfeit(m, out)
 	p := t.r.plan.failure
 	if out != nil && out.plan.failure != nil {
 		p = *out.plan.failure

@@ -451,6 +451,14 @@ func (h *holds) keep(m *Message, out *outRun) *held {
 	return x
 }
 
+// letGo frees claims from outside of the loops.
+func (r *run) letGo(claims []*claim) {
+	if r.enter() {
+		r.holds.free(claims)
+		r.leave()
+	}
+}
+
 // free ends claims. The next message of a line may move on; where there is none, so
 // may what is before the lanes.
 func (h *holds) free(claims []*claim) {

@@ -30,6 +30,7 @@ type Plan struct {
 	workers     int
 	orderBy     *expr.Expr
 	ordered     bool
+	serial      bool // messages of a key go through the pipeline's own steps one by one
 	maxMessages int
 	maxBytes    int
 	drain       time.Duration

@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"time"
+
+	"github.com/flowd-io/flowd/engine/expr"
 )
 
 // Input reads messages from a source.
@@ -70,7 +72,8 @@ type Settler interface {
 }
 
 // DeliveryOnly is an optional ability of a Settler: true counts a dead-lettered
-// root among those rolled back. It has failed, and may come again.
+// root among those rolled back. It has failed, and may come again. The Settler is
+// told when it fails, not when its dead letter is written, unless it has other pieces.
 type DeliveryOnly interface{ DeliveryOnly() bool }
 
 // Processor edits messages.
@@ -87,6 +90,18 @@ type Processor interface {
 // there are as many: else each lane would wait for one at a time, since runs of
 // slow steps are short.
 type Waiter interface{ Together() int }
+
+// Stateful is an optional ability of a Processor that keeps values which other steps
+// see. Messages with equal order keys go through a pipeline's own steps one by one where
+// one of these reads what another writes, and lint says where they do not.
+type Stateful interface{ Keeps() Keeping }
+
+// Keeping is what a Stateful step does: it reads or writes values of a cache, by a key.
+type Keeping struct {
+	Name          string // of the cache; "": no other step sees it
+	Key           *expr.Expr
+	Reads, Writes bool
+}
 
 // Trier is an optional ability of a Processor that tries what failed again by itself,
 // with a timeout for each try: engine.on_failure.retry and engine.timeout are not

@@ -24,8 +24,9 @@ type lane struct {
 	arena doc.Arena
 	spare []*doc.Arena // for slabs of parts; the first inUse are lent
 	inUse int
-	was   int           // bytes read with the slab under way
-	by    []int32       // messages of a slab that come by a group
+	was   int     // bytes read with the slab under way
+	by    []int32 // messages of a slab that come by a group
+	seen  map[string]bool
 	to    []*batcherRun // where each message of a slab goes
 
 	deliver func(b *Batch) // takes what has gone through the steps
@@ -34,7 +35,7 @@ type lane struct {
 }
 
 func newLane(r *run, index int) *lane {
-	l := &lane{r: r, index: index, t: tally{r: r}}
+	l := &lane{r: r, index: index, t: tally{r: r}, seen: map[string]bool{}}
 	l.x.own, l.x.wrap = l, r.plan.middleware
 	return l
 }
@@ -60,12 +61,22 @@ func (l *lane) loop(ctx context.Context) {
 
 // process runs a slab through the steps and carries on what comes of it.
 func (l *lane) process(ctx context.Context, b *Batch) {
+	if !l.r.plan.serial || b.in != nil || !b.repeats(l.seen) {
+		l.through(ctx, b)
+		return
+	}
+	for len(b.msgs) > 0 {
+		l.through(ctx, b.wave(l.seen))
+	}
+	recycle(b)
+}
+
+// through is process for messages that go through the steps together.
+func (l *lane) through(ctx context.Context, b *Batch) {
 	l.was = b.bytes
 	defer giveBack(b.lent) // when all is detached
 	l.x.prog, l.x.stage, l.t.in, l.deliver = l.r.plan.steps, fresh, nil, l.route
-	if b.in == nil && l.r.holds.any.Load() > 0 {
-		l.r.holds.admit(b, nil, func(int, *Message) role { return asks })
-	}
+	l.admit(b)
 	if in := b.in; in != nil {
 		l.x.prog, l.x.stage, l.t.in, l.deliver = in.steps, inInput, in, l.dispatch
 	}
@@ -89,6 +100,18 @@ func (l *lane) process(ctx context.Context, b *Batch) {
 	}
 }
 
+// admit keeps what others of its key are before.
+func (l *lane) admit(b *Batch) {
+	if b.in == nil && l.r.holds.any.Load() > 0 {
+		l.r.holds.admit(b, nil, func(_ int, m *Message) role {
+			if m.state == live {
+				return asks
+			}
+			return 0
+		})
+	}
+}
+
 // merge is not for lanes: steps that merge need a batch, which Build checks.
 func (l *lane) merge(m *Message) {
 	account(&l.t, m)
@@ -103,11 +126,16 @@ func (l *lane) hold(b *Batch, at stage) {
 }
 
 // split makes parts a slab at a time and carries each to its queues before the next.
+// Parts whose steps see what those before them have written go one by one.
 func (l *lane) split(ctx context.Context, x *executor, b *Batch, pc int32) *Batch {
 	arena := l.partArena()
 	lent := l.inUse
+	alone := l.r.plan.serial && l.t.in == nil
 	last := b.pull(newSlab(0).adopt(arena), &x.prog.ops[pc], func(cur *Batch, part bool) *Batch {
-		if len(cur.msgs) == slabSize || part && l.allow == 0 && len(cur.msgs) > 0 {
+		if n := len(cur.msgs); n == slabSize || part && n > 0 && (alone || l.allow == 0) {
+			if alone {
+				l.admit(cur)
+			}
 			l.carry(x.exec(ctx, cur, pc+1))
 			l.takeBack(lent)
 			arena.Reset()
@@ -119,6 +147,9 @@ func (l *lane) split(ctx context.Context, x *executor, b *Batch, pc int32) *Batc
 		return cur
 	}, l.part, l.parted)
 	recycle(b)
+	if alone {
+		l.admit(last)
+	}
 	return last
 }
 
@@ -263,6 +294,7 @@ func (t *tally) conclude(m *Message, out *outRun) {
 	case dropped:
 		t.end(m, Filtered)
 	case discarded:
+		t.forfeit(m, out)
 		t.end(m, Dropped)
 	case failed:
 		if out != nil && m.err.Step == "" {

@@ -67,5 +67,9 @@ func (l *settleLoop) settle(ctx context.Context, s settlement) {
 			l.log.Error("settling panicked", "panic", p)
 		}
 	}()
+	if s.then != nil {
+		s.then()
+		return
+	}
 	s.by.Settle(ctx, s.committed, s.rolledBack)
 }

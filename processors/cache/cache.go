@@ -84,8 +84,10 @@ been delivered or filtered, and are forgotten when it has failed, into a dead
 letter too; this pipeline's steps see them at once. A key that another message is
 about to add is not new and not known: such a message waits.
 
-Messages go through a step several at a time: a value that a later step sets is
-not seen by one that reads it before, of the next message.
+With engine.order_by, a step sees what the messages before it with the same order key
+have written; those go through the steps one by one then, and wait for one that is
+tried again. Messages of other keys, and those of a batch or group, go through a step
+together: a value that a later step sets is not seen by one that reads it before.
 
     - cache: {get: users, key: user_id, into: user}
     - cache: {set: users, key: id, value: this, ttl: 1h}
@@ -116,7 +118,10 @@ func build(c Config, env engine.Env) (engine.Processor, error) {
 	return s, nil
 }
 
-var _ engine.Closer = (*step)(nil)
+var (
+	_ engine.Closer   = (*step)(nil)
+	_ engine.Stateful = (*step)(nil)
+)
 
 type step struct {
 	Config
@@ -255,6 +260,11 @@ func (s *step) value(m *engine.Message) ([]byte, error) {
 		return bytes.Clone(raw), err
 	}
 	return []byte("null"), nil
+}
+
+// Keeps says what the step does with its cache.
+func (s *step) Keeps() engine.Keeping {
+	return engine.Keeping{Name: string(s.Get + s.Set + s.Add + s.Delete), Key: &s.Key, Reads: s.Get != "" || s.Add != "", Writes: s.Get == ""}
 }
 
 // Close forgets what belongs to messages that have not been delivered.

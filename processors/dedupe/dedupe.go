@@ -55,7 +55,7 @@ func init() {
 }
 
 func build(c Config, env engine.Env) (engine.Processor, error) {
-	d := &dedupe{key: c.Key, window: c.Window}
+	d := &dedupe{key: c.Key, window: c.Window, cache: string(c.Cache)}
 	if c.Cache == "" {
 		d.own = true
 		d.keys = twophase.Join(env, "", newMemory(cmp.Or(c.MaxKeys, maxKeys)))
@@ -69,13 +69,22 @@ func build(c Config, env engine.Env) (engine.Processor, error) {
 	return d, nil
 }
 
-var _ engine.Closer = (*dedupe)(nil)
+var (
+	_ engine.Closer   = (*dedupe)(nil)
+	_ engine.Stateful = (*dedupe)(nil)
+)
 
 type dedupe struct {
 	key    expr.Expr
 	window time.Duration
 	keys   *twophase.Use
 	own    bool // keys lie in the step's own memory
+	cache  string
+}
+
+// Keeps says that keys are added to a cache.
+func (d *dedupe) Keeps() engine.Keeping {
+	return engine.Keeping{Name: d.cache, Key: &d.key, Reads: true, Writes: true}
 }
 
 // work is what one call needs; calls reuse it.

@@ -1,0 +1,98 @@
+package engine
+
+import (
+	"fmt"
+
+	"github.com/flowd-io/flowd/schema"
+)
+
+// stateful is a step of a pipeline that keeps state.
+type stateful struct {
+	Keeping
+	place schema.Place
+	lane  bool // it is one of the pipeline's own steps: messages of a key come to it one after the other
+}
+
+// keeps takes down that a step keeps state.
+func (b *builder) keeps(at schema.Place, plugin Processor) {
+	if s, ok := plugin.(Stateful); ok && s.Keeps().Name != "" {
+		b.states = append(b.states, stateful{s.Keeps(), at, b.lanes && !b.batch})
+	}
+}
+
+// together says whether what one of two steps writes the other reads.
+func (s *stateful) together(other *stateful) bool {
+	return s != other && s.Name == other.Name && (s.Reads && other.Writes || s.Writes && other.Reads)
+}
+
+// serial finds out whether messages of a key must go through the pipeline's own steps
+// one by one, so that each sees what those before it have written, and warns where that
+// is not enough.
+func (b *builder) serial() {
+	order, warned := b.plan.orderBy, map[string]bool{}
+	for i := range b.states {
+		s := &b.states[i]
+		shared := false
+		for j := range b.states {
+			if other := &b.states[j]; s.together(other) {
+				shared = true
+				b.plan.serial = b.plan.serial || b.plan.ordered && s.lane && other.lane
+			}
+		}
+		switch {
+		case !shared:
+		case !b.plan.ordered && !warned[s.Name]:
+			warned[s.Name] = true
+			b.unordered(s.place, fmt.Sprintf("steps read and write cache %s, and nothing orders messages with equal keys: one may read before an earlier one has written", s.Name),
+				fmt.Sprintf("write `engine: {order_by: '%s'}` where that matters", s.Key.String()))
+		case b.plan.ordered && !s.lane:
+			b.unordered(s.place, fmt.Sprintf("several messages go through each step together here: one may read cache %s before an earlier one has written", s.Name),
+				"write the steps that read and write it under the pipeline's own `processors`, outside of a `group`, where that matters")
+		case order != nil && order.String() != s.Key.String():
+			b.unordered(s.Key.Place(), fmt.Sprintf("messages with equal keys here may differ in `order_by` (%s): one may read cache %s before an earlier one has written", order.String(), s.Name),
+				"use the same expression for both where that matters")
+		}
+	}
+}
+
+func (b *builder) unordered(at schema.Place, message, remedy string) {
+	b.problems = append(b.problems, schema.Problem{Pos: at.Pos, Path: at.Path, Code: "cache-order", Warning: true, Message: message, Remedy: remedy})
+}
+
+// repeats says whether messages of b have a key in common.
+func (b *Batch) repeats(seen map[string]bool) bool {
+	clear(seen)
+	for i := range b.msgs {
+		if b.msgs[i].hasOne(seen) {
+			return true
+		}
+		b.msgs[i].eachLeafKey(func(leaf *Message) { seen[string(leaf.Key)] = true })
+	}
+	return false
+}
+
+// wave takes out of a run the first message of each key. What is left goes through the
+// steps when those have, so that it sees what they have written.
+func (b *Batch) wave(seen map[string]bool) *Batch {
+	clear(seen)
+	first := newSlab(0).follows(b)
+	n := 0
+	for i := range b.msgs {
+		m := &b.msgs[i]
+		later := m.hasOne(seen)
+		m.eachLeafKey(func(leaf *Message) { seen[string(leaf.Key)] = true })
+		if later {
+			b.msgs[n] = *m
+			n++
+		} else {
+			first.msgs = append(first.msgs, *m)
+		}
+	}
+	clear(b.msgs[n:])
+	b.msgs = b.msgs[:n]
+	first.bytes = b.bytes // the blocks that a part keeps are those of the whole
+	for _, a := range b.lent {
+		first.borrow(a)
+	}
+	return first
+}
