@@ -1,6 +1,7 @@
 package poll
 
 import (
+	"context"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
@@ -35,6 +36,11 @@ func (in *input) deal(now time.Time) (again time.Time) {
 		}
 		in.open = append(in.open, s.polled)
 	}
+	for _, s := range in.sources {
+		if s.waits && 2*s.slots <= free { // it began when little was free
+			s.cancel()
+		}
+	}
 	for unit := max(1, free/units); free > 0 && len(in.open) > 0; free -= unit {
 		s := in.known[in.strategy.Next(now, in.open)]
 		if s == nil || !s.idle() {
@@ -59,7 +65,9 @@ func (s *source) grant(now time.Time) {
 	if s.expected = slots; s.gives > 0 {
 		s.expected = min(slots, s.gives)
 	}
-	s.grants <- grant{s.in.active, slots} // has room: the source is idle
+	ctx, cancel := context.WithCancel(s.in.active)
+	s.cancel = cancel
+	s.grants <- grant{ctx, slots} // has room: the source is idle
 }
 
 // earlier is the earlier of two times; b may be none.
@@ -125,6 +133,7 @@ func (in *input) answered(s *source, r result) {
 	defer in.poke()
 	now := time.Now()
 	s.polling = false
+	s.cancel()
 	switch {
 	case r.n > 0:
 		s.learn(r.n, now.Sub(s.since))

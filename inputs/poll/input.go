@@ -20,6 +20,9 @@ const (
 	mostPatience  = 250 * time.Millisecond
 	// leastPause is the least time between two reads of a source that has nothing.
 	leastPause = 100 * time.Millisecond
+	// idling is how long a Read with little room waits for sources that have nothing. The
+	// next one has the room that there is by then.
+	idling = time.Second
 	// holding is how long messages that were read wait for the pipeline to have room;
 	// then they go back to their source, where it takes them.
 	holding = 10 * time.Second
@@ -46,6 +49,7 @@ type input struct {
 	known    map[*engine.Polled]*source
 	ready    []*source // that hold what they have read, oldest first
 	room     int       // of the Read under way
+	most     int       // the largest so far
 	active   context.Context
 	rest     context.CancelFunc // ends active
 	open     []*engine.Polled   // of the last deal; its memory is used again
@@ -109,7 +113,7 @@ func (in *input) start(s *source) {
 // Read gives slots to sources and takes what one of them has read; each batch is
 // of one source, so that its results go to that source's own acker.
 func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
-	in.begin(b.Room())
+	until := in.begin(b.Room())
 	defer in.finish()
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
@@ -122,7 +126,10 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 			return in.leave(b)
 		}
 		now := time.Now()
-		timer.Reset(in.deal(now).Sub(now))
+		if !until.IsZero() && !now.Before(until) {
+			return nil, nil
+		}
+		timer.Reset(earlier(in.deal(now), until).Sub(now))
 		select {
 		case <-in.wake:
 		case <-timer.C:
@@ -131,13 +138,18 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 	}
 }
 
-func (in *input) begin(room int) {
+// begin takes down the room of a Read, and says until when it is to wait: zero is for ever.
+func (in *input) begin(room int) (until time.Time) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.room = room
+	if in.most = max(in.most, room); room < in.most {
+		until = time.Now().Add(idling)
+	}
 	if in.active.Err() != nil && in.life.Err() == nil { // reading was paused
 		in.active, in.rest = context.WithCancel(in.life)
 	}
+	return until
 }
 
 func (in *input) finish() {

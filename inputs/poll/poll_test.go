@@ -708,3 +708,26 @@ func (c *cutOff) Read(ctx context.Context, _ *engine.Batch) (engine.Acker, error
 	c.lost = time.Now()
 	return nil, errors.New("connection reset")
 }
+
+// A source that has been idle since there was little room takes what there is by now.
+func TestAnIdleSourceTakesWhatIsFree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, b := newQueue("a", "a0"), newQueue("b", "b0")
+		a.wait, b.wait = time.Hour, time.Hour
+		in := running(t, polling(t, weighted, 0, weights{{a, 1}, {b, 1}}))
+		read(t, in, 40)
+		read(t, in, 40) // both have been read
+		stop, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		for room := 1; stop.Err() == nil; room = 40 {
+			if _, err := in.Read(stop, engine.NewBatch(room)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, q := range []*queue{a, b} {
+			if rooms := q.reads(); rooms[len(rooms)-1] != 10 || len(rooms) > 4 {
+				t.Errorf("%s was read with room for %v, want 10 in the end, and few reads", q.name, rooms)
+			}
+		}
+	})
+}

@@ -206,6 +206,23 @@ func TestMessagesWakeALongPoll(t *testing.T) {
 	})
 }
 
+// The pause behind an empty receive is part of that which a caller makes, as poll does.
+func TestAnEmptyReadThatDoesNotWaitReturnsAtOnce(t *testing.T) {
+	virtual(t, fakesqs.Queue{}, func(c *Config) { c.Wait = 0 }, func(t *testing.T, b *bench) {
+		b.open(t)
+		began := time.Now()
+		for _, at := range []time.Duration{0, 3 * time.Second, 6 * time.Second} {
+			time.Sleep(time.Until(began.Add(at)))
+			if got := b.read(t, 10); len(bodies(got)) > 0 || time.Since(began).Round(time.Millisecond) != at {
+				t.Errorf("got %q after %v, want nothing after %v", bodies(got), time.Since(began), at)
+			}
+		}
+		if b.read(t, 10); time.Since(began).Round(time.Millisecond) != 7*time.Second {
+			t.Errorf("the next receive is after %v, want 7s", time.Since(began))
+		}
+	})
+}
+
 func TestWithoutLongPollingAnEmptyQueueIsAskedOnceASecond(t *testing.T) {
 	virtual(t, fakesqs.Queue{}, func(c *Config) { c.Wait = 0 }, func(t *testing.T, b *bench) {
 		b.run(t, b.pipeline(&enginetest.Sink{}), 10*time.Second)

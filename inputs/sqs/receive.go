@@ -14,7 +14,8 @@ import (
 	"github.com/flowd-io/flowd/internal/aws"
 )
 
-// emptyPause follows an empty receive that did not wait.
+// emptyPause is the least time between an empty receive that did not wait and the next.
+// It is the next Read that waits, so that it is part of a pause that a caller makes.
 const emptyPause = time.Second
 
 // defaultVisibility is that of SQS, for a queue that hides nothing or does not tell.
@@ -44,6 +45,9 @@ func (in *input) visibilityOf(ctx context.Context, c *conn) (time.Duration, erro
 
 // Read receives messages: with one call, or with that which an earlier Read left.
 func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
+	if !in.empty.IsZero() {
+		pause(ctx, time.Until(in.empty.Add(emptyPause)))
+	}
 	if ctx.Err() != nil {
 		return in, nil
 	}
@@ -64,8 +68,8 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 	for i := range p.got[:n] {
 		in.add(b, c, &p.got[i], p.at)
 	}
-	if in.cfg.Wait == 0 && len(p.got) == 0 {
-		pause(ctx, emptyPause)
+	if in.empty = (time.Time{}); in.cfg.Wait == 0 && len(p.got) == 0 {
+		in.empty = p.at
 	}
 	return in, in.release(ctx, c, p.got[n:])
 }

@@ -108,6 +108,7 @@ type input struct {
 	stopped atomic.Bool          // no Read follows
 	owner   engine.Meta          // that all messages have
 
+	empty    time.Time     // of the last receive, if it found nothing and did not wait; of Read
 	changing chan struct{} // has room for one: who renews leases, or notes ends
 
 	mu   sync.Mutex // guards the fields below
