@@ -33,11 +33,16 @@ type origin struct {
 	oldest         uint64 // not told of
 	opens          int
 	opened, closed int
+
+	quiet            map[int]int // by messages taken: how often the connection is cut before the next
+	standing         time.Duration
+	connected, cutAt time.Time
 }
 
 func (o *origin) Open(context.Context) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.reopens()
 	if o.opens++; o.opens%3 == 2 {
 		return errors.New("not yet")
 	}
@@ -55,6 +60,9 @@ func (o *origin) Close(context.Context) error {
 func (o *origin) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
 	if !o.w.crowded {
 		time.Sleep(time.Nanosecond) // all that has ended is told
+	}
+	if err := o.cut(ctx); err != nil || ctx.Err() != nil {
+		return nil, err
 	}
 	how, faulty := o.faults[o.Taken()]
 	delete(o.faults, o.Taken())
@@ -251,6 +259,7 @@ type judge struct {
 	most       int // tries of a message; 0: no limit
 	timeout    time.Duration
 	faults     outFaults
+	limited    *passages // nil: it is not
 	r          *rand.Rand
 
 	mu        sync.Mutex
@@ -510,6 +519,9 @@ func (j *judge) look(b *engine.Batch) *write {
 		wr.all = append(wr.all, m)
 		wr.pieces = append(wr.pieces, strings.Split(string(m.Bytes()), "+"))
 		j.see(wr, len(wr.all)-1)
+	}
+	if j.limited != nil {
+		j.limited.pass(len(wr.all))
 	}
 	return wr
 }

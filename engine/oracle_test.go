@@ -122,6 +122,11 @@ func (w *world) obligations() {
 		w.confirmed(rep.Stats.Pieces.Ended)
 	}
 	w.lives(stopped)
+	if !plan.Replaced() && w.successor == nil { // another plan has limits of its own
+		for _, l := range w.limits {
+			l.held(t)
+		}
+	}
 }
 
 // next builds the plan that takes the place of another one: the same pipeline, with

@@ -40,6 +40,7 @@ type world struct {
 	sources   []*origin
 	outs      []*judge
 	dlqs      []*Sink
+	limits    []*passages
 	then      engine.Fate // of what a step fails
 	onError   string
 	stepTries int // 0: no limit
@@ -63,7 +64,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	w.p = &engine.Pipeline{Name: "seed", Engine: engine.EngineSpec{
 		Workers:     1 + w.r.IntN(4),
 		MaxInFlight: engine.MaxInFlight{Messages: 1 + w.r.IntN(600), Bytes: schema.Size(w.one(64<<20, 1, 5000))},
-		Restart:     engine.Restart{Backoff: w.ms(1, 20), MaxBackoff: w.ms(20, 50)},
+		Restart:     engine.Restart{Backoff: w.ms(1, 20), MaxBackoff: w.ms(20, 50), MaxAttempts: restarts},
 	}}
 	if w.ordered {
 		w.p.Engine.OrderBy = expr.MustCompile("k")
@@ -119,6 +120,9 @@ func (w *world) crowd() {
 	w.refused = [][]engine.Fate{{engine.Returned}}
 }
 
+// restarts is more than the faults of an input in a row, and less than its cuts.
+const restarts = 12
+
 // one picks.
 func (w *world) one(of ...int) int { return of[w.r.IntN(len(of))] }
 
@@ -151,6 +155,7 @@ func (w *world) retry(tries ...int) (*engine.Retry, int) {
 
 func (w *world) inputs() {
 	var all []schema.Entry[engine.InputSpec]
+	overall := w.watched("the engine", w.p.Engine.RateLimit)
 	if w.maybe(4) {
 		w.p.Engine.MaxReplay = 1 + w.r.IntN(100)
 	}
@@ -182,10 +187,17 @@ func (w *world) inputs() {
 		for range w.one(0, 0, 3) {
 			src.faults[w.r.IntN(len(payloads))] = w.r.IntN(4)
 		}
+		if src.standing = time.Second + w.ms(0, w.one(0, 5000)); w.maybe(4) {
+			src.quiet = map[int]int{w.r.IntN(len(payloads)): restarts + 3}
+		}
 		w.sources = append(w.sources, src)
 		spec := engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return src, nil })}
 		if w.maybe(6) {
 			spec.RateLimit = w.limit()
+		}
+		l := w.watched(fmt.Sprint("input ", in), spec.RateLimit)
+		if keyed := spec.RateLimit != nil && l == nil; !keyed && (l != nil || overall != nil) { // that is a step before
+			spec.Processors = append(spec.Processors, enters(l, overall))
 		}
 		if w.maybe(4) {
 			spec.Processors = append(spec.Processors, w.stumble("own"))
@@ -361,6 +373,7 @@ func (w *world) output(name string, all *[]schema.Entry[engine.OutputSpec]) (eng
 	}
 	if w.maybe(6) {
 		spec.RateLimit = w.limit()
+		j.limited = w.watched("output "+name, spec.RateLimit)
 	}
 	if w.maybe(5) {
 		spec.Processors = engine.Steps{w.stumble("own")}

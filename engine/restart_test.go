@@ -103,16 +103,22 @@ func TestAQuietInputIsHealthyAgain(t *testing.T) {
 		plan := Build(t, p)
 		stop, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		var got []string
-		for _, at := range []time.Duration{time.Second, time.Minute + 500*time.Millisecond, time.Minute + 1500*time.Millisecond} {
-			time.AfterFunc(at, func() { s := plan.Snapshot().Inputs[0]; got = append(got, s.State+": "+s.Err) })
-		}
-		plan.Run(stop, context.Background())
-		want := []string{"reading: ", "restarting: connection reset", "reading: "}
-		for i := range want {
-			if got[i] != want[i] {
-				t.Errorf("state %d is %q, want %q", i, got[i], want[i])
+		go func() {
+			began := time.Now()
+			for _, tt := range []struct {
+				at   time.Duration
+				want string
+			}{
+				{time.Second, "reading: "},
+				{time.Minute + 500*time.Millisecond, "restarting: connection reset"},
+				{time.Minute + 1500*time.Millisecond, "reading: "},
+			} {
+				time.Sleep(time.Until(began.Add(tt.at)))
+				if s := plan.Snapshot().Inputs[0]; s.State+": "+s.Err != tt.want {
+					t.Errorf("after %v it is %q, want %q", tt.at, s.State+": "+s.Err, tt.want)
+				}
 			}
-		}
+		}()
+		plan.Run(stop, context.Background())
 	})
 }
