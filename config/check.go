@@ -19,8 +19,8 @@ func (l *loader) check() {
 		c.middleware()
 	}
 	l.checkTests()
-	if l.options.Testing {
-		return // each file is tried by itself
+	if l.options.Testing || len(l.parts) > 0 {
+		return // each file is tried by itself; of a part nobody knows what it lacks
 	}
 	l.checkNames()
 	l.checkProcess("resources")

@@ -18,6 +18,7 @@ func init() {
 		"empty-file":             "A file holds no pipeline.",
 		"file-too-large":         "A file is larger than any pipeline file is.",
 		"inner-retry":            "A step inside another has a retry of its own.",
+		"literal-secret":         "A password, token or key stands in the file itself.",
 		"never-matches":          "A batcher's condition is constant and false.",
 		"no-batchers":            "There are several outputs, and nothing says which message goes where.",
 		"no-catch-all":           "A message that no batcher matches fails; there is no batcher for the rest.",

@@ -9,6 +9,7 @@ package config
 
 import (
 	"log/slog"
+	"slices"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/schema"
@@ -66,12 +67,13 @@ func Load(paths []string, o Options) (*Set, []schema.Problem) {
 type loader struct {
 	options  Options
 	files    []*file
+	parts    []*file // what can be read of those that are not YAML; only looked at
 	problems []schema.Problem
 }
 
 // finish goes from nodes to plans.
 func (l *loader) finish() (*Set, []schema.Problem) {
-	for _, f := range l.files {
+	for _, f := range slices.Concat(l.files, l.parts) {
 		l.decode(f)
 	}
 	l.check()
@@ -90,5 +92,5 @@ func (l *loader) report(p ...schema.Problem) { l.problems = append(l.problems, p
 
 // JSONSchema is the schema of a pipeline file for editors (draft-07).
 func JSONSchema() ([]byte, error) {
-	return schema.JSONSchema(schema.Of(document{}), "flowd pipeline")
+	return schema.JSONSchema(schema.Of(document{}), "flowd pipeline", "^x-")
 }

@@ -130,7 +130,8 @@ func (s *scan) bare(off, end, col int) *finding {
 	for top := s.top(); top != nil && top.col > col; top = s.top() {
 		s.levels = s.levels[:len(s.levels)-1]
 	}
-	if top := s.top(); top == nil || top.open && top.col < col {
+	more := strings.TrimSpace(s.text[s.at:]) != ""
+	if top := s.top(); top == nil && (col > 0 || !more) || top != nil && top.open && top.col < col {
 		return s.value(off, end)
 	}
 	if m := equalsSign().FindStringSubmatch(rest); m != nil {

@@ -67,6 +67,10 @@ func (s *scan) flow(off, col int) *finding {
 			fresh = false
 		case fresh && strings.IndexByte("@`%", c) >= 0:
 			return &finding{i, fmt.Sprintf("a value can't begin with %c", c), "put it into quotes"}
+		case fresh && c == '&': // the value is still to come
+			name := s.text[i+1 : i+1+strings.IndexAny(s.text[i+1:]+",", ",]} \t\r\n")]
+			s.anchors[name] = true
+			i += len(name)
 		case fresh && c == '*':
 			name := s.text[i+1 : i+1+strings.IndexAny(s.text[i+1:]+",", ",]} \t\r\n")]
 			if !s.anchors[name] {
@@ -121,9 +125,9 @@ func flowValue(text string, off int) string {
 		switch c := text[i]; {
 		case c == '"' || c == '\'' || c == '\n' || c == '\r':
 			return ""
-		case c == '(' || c == '[':
+		case c == '(' || c == '[' || c == '{':
 			depth++
-		case depth > 0 && (c == ')' || c == ']'):
+		case depth > 0 && (c == ')' || c == ']' || c == '}'):
 			depth--
 		case depth == 0 && (c == ',' || c == '}' || c == ']' || c == ':' && text[off] != '?' && endsWord(text[i+1:])):
 			if strings.Count(text[begin:i], "[") != strings.Count(text[begin:i], "]") || strings.Count(text[begin:i], "(") != strings.Count(text[begin:i], ")") {

@@ -17,6 +17,7 @@ type file struct {
 	path string // as given, or found in a directory that was given
 	root *schema.Node
 	spec document
+	cuts []lines // that could not be read
 
 	decoder *schema.Decoder // of spec
 }
@@ -77,8 +78,10 @@ type Log struct {
 // decode turns a file's nodes into its spec.
 func (l *loader) decode(f *file) {
 	f.decoder = schema.NewDecoder(l.options.Lookup)
+	l.top(f)
+	l.secrets(f)
 	f.decoder.Decode(f.root, &f.spec)
-	l.report(f.decoder.Problems()...)
+	l.report(without(f.decoder.Problems(), f.cuts)...)
 	if f.spec.Name == "" {
 		f.spec.Name = baseName(f.path)
 	}

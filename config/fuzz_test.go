@@ -3,6 +3,7 @@ package config
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/flowd-io/flowd/schema"
@@ -29,22 +30,22 @@ func FuzzLoad(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		root, problems := parse("f.yaml", data)
-		if root == nil && len(problems) == 0 {
+		l := loader{options: Options{Lookup: lookup}}
+		l.take("f.yaml", data)
+		if len(l.files) == 0 && len(l.problems) == 0 {
 			t.Error("neither nodes nor a problem")
 		}
-		for _, p := range problems {
+		for _, p := range l.problems {
 			if p.Remedy == "" {
 				t.Errorf("%v: want a remedy", p)
 			}
 		}
-		if root != nil {
-			each(root, func(n *schema.Node) { n.Excerpt(n.At(len(n.Text) / 2)) })
-			l := loader{options: Options{Lookup: lookup}, files: []*file{{path: "f.yaml", root: root}}}
-			l.report(problems...)
-			var set *Set
-			set, problems = l.finish()
-			set.Pipelines[0].Show()
+		for _, f := range slices.Concat(l.files, l.parts) {
+			each(f.root, func(n *schema.Node) { n.Excerpt(n.At(len(n.Text) / 2)) })
+		}
+		set, problems := l.finish()
+		for _, p := range set.Pipelines {
+			p.Show()
 		}
 		for _, p := range problems {
 			if p.Pos.Line < 1 || p.Pos.Col < 1 || p.Message == "" || p.Code == "" {

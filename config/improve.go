@@ -14,7 +14,7 @@ import (
 // swallowed a value.
 func (l *loader) improve() {
 	at := places{keys: map[schema.Pos]*schema.Node{}, values: map[schema.Pos]*schema.Node{}, empty: map[schema.Pos]*schema.Node{}}
-	for _, f := range l.files {
+	for _, f := range slices.Concat(l.files, l.parts) {
 		at.collect(f.root)
 	}
 	typed := map[string]bool{} // places of components whose type is a word of another system
@@ -143,7 +143,7 @@ func peerValue(p *schema.Problem, n *schema.Node) {
 
 // show adds the source line to the problems that lack it.
 func (l *loader) show() {
-	for _, f := range l.files {
+	for _, f := range slices.Concat(l.files, l.parts) {
 		for i, p := range l.problems {
 			if p.Pos.File == f.path && f.root.Excerpt != nil {
 				l.problems[i] = f.decoder.Show(p, f.root.Excerpt(p.Pos))

@@ -12,7 +12,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-const overrideExample = "write it as in -s engine.workers=2, -s outputs.lake.file.path=/tmp/x or -s 'processors[0].filter=status >= 500'"
+const overrideExample = "write it as in -s engine.workers=2, -s outputs.lake.file.path=/tmp/x, -s 'processors[0].filter=status >= 500' or, by the step's name, -s processors.NAME.timeout=5s"
 
 // override applies Options.Set. One that names a component applies to the files
 // that have it; with a single file it may also make it.
@@ -29,7 +29,7 @@ func (l *loader) override() {
 		}
 		for _, f := range files {
 			value, problems := o.node() // each file has nodes of its own
-			if p := o.apply(f.root, value); p != nil {
+			if p := o.apply(f.root, value, l.shorts(f.root)); p != nil {
 				problems = append(problems, *p)
 			}
 			l.report(problems...)
@@ -38,6 +38,13 @@ func (l *loader) override() {
 			l.report(o.src.problem(0, schema.Problem{Code: "unknown-override", Message: fmt.Sprintf("none of the %d files has %s", len(l.files), pathOf(o.path[:min(2, len(o.path))])), Remedy: "check the path; `flowd lint --show` prints what there is"}))
 		}
 	}
+}
+
+// shorts says what is written in short in a file: only decoding tells.
+func (l *loader) shorts(root *schema.Node) func(path string) (schema.Short, bool) {
+	d := schema.NewDecoder(l.options.Lookup)
+	d.Decode(root, new(document))
+	return d.ShortAt
 }
 
 // override is "path=value".
@@ -161,20 +168,29 @@ func (o *override) concerns(root *schema.Node) bool {
 	return used > 0
 }
 
-// apply puts value at the path, making mappings on the way.
-func (o *override) apply(root, value *schema.Node) *schema.Problem {
+// apply puts value at the path, making mappings on the way; what is written in short
+// on the way is written out.
+func (o *override) apply(root, value *schema.Node, shortAt func(path string) (schema.Short, bool)) *schema.Problem {
 	if value == nil {
 		return nil // its problem is reported
 	}
-	n := root
+	n, path := root, ""
 	for i := 0; i < len(o.path); {
-		at := o.path[:i]
-		used := 1
+		at, used := o.path[:i], 1
 		var p *schema.Problem
-		if o.path[i].index >= 0 {
-			n, p = o.index(n, at, o.path[i])
-		} else {
+		switch s := o.path[i]; {
+		case s.index >= 0:
+			n, p = o.index(n, at, s)
+			path += "[" + strconv.Itoa(s.index) + "]"
+		case n.Kind == schema.ListNode && named(n, s.key) >= 0:
+			path += "[" + strconv.Itoa(named(n, s.key)) + "]"
+			n = n.Items[named(n, s.key)]
+		default:
+			if short, ok := shortAt(path); ok && n.Kind != schema.MapNode {
+				o.writeOut(n, short)
+			}
 			n, used, p = o.key(n, at, o.path[i:])
+			path = join(path, strings.TrimPrefix(pathOf(o.path[i:i+used]), "."))
 		}
 		if p != nil {
 			return p
@@ -187,6 +203,24 @@ func (o *override) apply(root, value *schema.Node) *schema.Problem {
 		n.Pos = keep
 	}
 	return nil
+}
+
+// named is the item of a list with a name, -1 when there is none.
+func named(n *schema.Node, name string) int {
+	return slices.IndexFunc(n.Items, func(item *schema.Node) bool {
+		is := item.Kind == schema.MapNode && item.Lookup("name") != nil
+		return is && item.Lookup("name").Text == name
+	})
+}
+
+// writeOut makes a value that is written in short the mapping for which it stands.
+func (o *override) writeOut(n *schema.Node, s schema.Short) {
+	value := *n
+	if s.Word {
+		value.Kind, value.Text = schema.NullNode, ""
+	}
+	key := &schema.Node{Kind: schema.TextNode, Text: s.Field, Pos: n.Pos, Excerpt: n.Excerpt, Origin: n.Origin}
+	*n = schema.Node{Kind: schema.MapNode, Pos: n.Pos, Excerpt: n.Excerpt, Origin: n.Origin, Keys: []*schema.Node{key}, Items: []*schema.Node{&value}}
 }
 
 // key finds the value of a key of n, or adds one. A key with dots in it takes
@@ -212,6 +246,10 @@ func (o *override) key(n *schema.Node, at, rest []step) (item *schema.Node, used
 func (o *override) index(n *schema.Node, at []step, s step) (*schema.Node, *schema.Problem) {
 	if n.Kind == schema.NullNode && n.Text == "" {
 		n.Kind = schema.ListNode
+	}
+	if n.Kind == schema.TextNode { // one item in place of a list
+		item := *n
+		*n = schema.Node{Kind: schema.ListNode, Pos: n.Pos, Excerpt: n.Excerpt, Origin: n.Origin, Items: []*schema.Node{&item}}
 	}
 	switch {
 	case n.Kind != schema.ListNode:

@@ -1,6 +1,9 @@
 package config
 
 import (
+	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -67,6 +70,46 @@ func TestAnOverrideReplacesOrAddsAValue(t *testing.T) {
 				t.Errorf("its text begins at column %d of %q", n.At(0).Col, tt.set)
 			}
 		})
+	}
+}
+
+// What --show prints can be overridden by the path at which it stands there, however
+// it is written in the file.
+func TestAnOverrideAddressesWhatShowPrints(t *testing.T) {
+	const text = `
+inputs: {in: {file: x.txt}}
+processors:
+  - filter: a > 1
+  - {name: clean, unset: a}
+  - decode: json
+batchers: {all: {output: out}}
+outputs: {out: {http: "http://h/"}}
+`
+	comments := regexp.MustCompile(` +#.*`)
+	tests := []struct{ set, want string }{
+		{"inputs.in.file.path=y", "path:\n        - y"},
+		{"inputs.in.file.path[0]=y", "path:\n        - y"},
+		{"inputs.in.file.framing=whole", "whole: {}"},
+		{"processors.clean.unset[0]=b", "unset:\n      - b"},
+		{"processors.clean.timeout=7s", "timeout: 7s"},
+		{"processors[2].decode.json.indent=3", "indent: 3"},
+		{"batchers.all.output[0]=out", "- out"},
+		{"outputs.out.http.url=http://other/", "url: http://other/"},
+		{"outputs.out.http.method=PUT", "method: PUT"},
+	}
+	for _, tt := range tests {
+		path := filepath.Join(t.TempDir(), "f.yaml")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		set, problems := Load([]string{path}, Options{Set: []string{tt.set}})
+		if len(problems) > 0 {
+			t.Errorf("-s %s: %v", tt.set, problems)
+			continue
+		}
+		if shown := comments.ReplaceAllString(set.Pipelines[0].Show(), ""); !strings.Contains(shown, tt.want) {
+			t.Errorf("-s %s shows\n%s\nwant %s", tt.set, shown, tt.want)
+		}
 	}
 }
 

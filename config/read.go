@@ -35,10 +35,23 @@ func (l *loader) readFile(path string) {
 		l.unreadable(path, err)
 		return
 	}
+	l.take(path, data)
+}
+
+// take parses a file.
+func (l *loader) take(path string, data []byte) {
 	root, problems := parse(path, data)
 	l.report(problems...)
 	if root != nil {
 		l.files = append(l.files, &file{path: path, root: root})
+		return
+	}
+	if p := problems[0]; p.Code == "yaml-syntax" {
+		root, cuts, more := salvage(path, strings.TrimPrefix(string(data), "\ufeff"), p.Pos.Line)
+		l.report(more...)
+		if root != nil {
+			l.parts = append(l.parts, &file{path: path, root: root, cuts: cuts})
+		}
 	}
 }
 

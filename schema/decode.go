@@ -21,7 +21,8 @@ type Decoder struct {
 	origins  map[string]Origin    // by path
 	taken    map[string]component // by path
 	short    map[shortForm]bool
-	at       *frame // what is being decoded; nil outside of Decode
+	shorts   map[string]Short // by path; the outermost, where a short form stands for another
+	at       *frame           // what is being decoded; nil outside of Decode
 	depth    int
 }
 

@@ -98,7 +98,11 @@ func (w *dumper) text() string {
 		}
 	}
 	var b strings.Builder
+	secrets := w.d.secrets()
 	for _, l := range w.lines {
+		for _, secret := range secrets {
+			l[0] = strings.ReplaceAll(l[0], secret, mask)
+		}
 		if l[1] == "" {
 			b.WriteString(l[0] + "\n")
 			continue

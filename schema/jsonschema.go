@@ -10,8 +10,9 @@ import (
 )
 
 // JSONSchema is a whole JSON Schema document (draft-07) for a type, as editors
-// read it. Equal types give equal bytes.
-func JSONSchema(t *Type, title string) ([]byte, error) {
+// read it. Equal types give equal bytes. Keys at the top that match one of the
+// ignored patterns may hold anything.
+func JSONSchema(t *Type, title string, ignored ...string) ([]byte, error) {
 	b := &SchemaBuilder{}
 	root := b.Type(t)
 	if ref := root["$ref"]; ref != nil { // draft-07 ignores what stands beside a reference
@@ -19,6 +20,9 @@ func JSONSchema(t *Type, title string) ([]byte, error) {
 	}
 	root["$schema"] = "http://json-schema.org/draft-07/schema#"
 	root["title"] = title
+	if len(ignored) > 0 {
+		root["patternProperties"] = map[string]any{strings.Join(ignored, "|"): map[string]any{}}
+	}
 	if len(b.definitions) > 0 {
 		root["definitions"] = b.definitions
 	}

@@ -95,7 +95,7 @@ func (r *resolver) pieces() []Piece {
 			flush()
 			end := closing(r.text, i)
 			if end < 0 {
-				r.complain(i, BadPlaceholder, "a placeholder is not closed", "add }, or write $${ for a literal ${")
+				r.complain(i, BadPlaceholder, "a placeholder is not closed", "write "+closed(r.text[i:])+", or $${ for a literal ${")
 				return pieces
 			}
 			value, secret := r.value(r.text[i+2:end], i, 0)
@@ -112,6 +112,21 @@ func (r *resolver) pieces() []Piece {
 	}
 	flush()
 	return pieces
+}
+
+// closed is the placeholder that text begins, with the brace that it lacks: behind
+// its name, or, where it has a default or is a file, as far as the word reaches.
+func closed(text string) string {
+	end := len("${")
+	for end < len(text) && validName(text[len("${"):end+1]) {
+		end++
+	}
+	if rest := text[end:]; strings.HasPrefix(rest, ":-") || strings.HasPrefix(rest, ":?") || strings.HasPrefix(text, "${file:") {
+		if end = strings.IndexAny(text, " \t\n\"',)]"); end < 0 {
+			end = len(text)
+		}
+	}
+	return text[:end] + "}"
 }
 
 // nested bounds placeholders in the defaults of placeholders.

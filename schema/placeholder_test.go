@@ -66,7 +66,7 @@ func TestPlaceholderProblems(t *testing.T) {
 		{"empty where it must not be", `{"text": "${EMPTY:?give a name}"}`, `1:11: text: ${EMPTY} is not set: give a name (set EMPTY) [unresolved-placeholder]`},
 		{"no such file", `{"text": "${file:/none}"}`, `1:11: text: ${file:/none} does not exist (create the file, or give a default: ${file:/none:-…}) [unresolved-placeholder]`},
 		{"a file that can't be read", `{"text": "${file:/locked}"}`, `1:11: text: ${file:/locked}: permission denied [unresolved-placeholder]`},
-		{"not closed", `{"text": "a ${NAME"}`, `1:13: text: a placeholder is not closed (add }, or write $${ for a literal ${) [bad-placeholder]`},
+		{"not closed", `{"text": "a ${NAME"}`, `1:13: text: a placeholder is not closed (write ${NAME}, or $${ for a literal ${) [bad-placeholder]`},
 		{"no name", `{"text": "${1}"}`, `1:11: text: ${1} names nothing (write ${NAME}, ${file:/path}, or $${ for a literal ${) [bad-placeholder]`},
 		{"a value of a wrong type", `{"count": "${NAME}"}`, `1:11: count: "orders" (from ${NAME}) is not a whole number (write a number such as 10) [bad-value]`},
 		{"a file's value of a wrong type", `{"count": "${file:/run/pw}"}`, `1:11: count: the value of ${file:/run/pw} is not a whole number [bad-value]`},

@@ -30,6 +30,7 @@ func (d *Decoder) record(n *Node, v reflect.Value, s *shape) {
 			d.short = map[shortForm]bool{}
 		}
 		d.short[shortForm{d.at.path, s}] = true
+		d.noteShort(Short{Field: s.main.name})
 		r.assign(s.main, d.at.key, n, d.at.path)
 		r.finish()
 	default:
@@ -37,6 +38,27 @@ func (d *Decoder) record(n *Node, v reflect.Value, s *shape) {
 	}
 	if d.errors == before {
 		r.check()
+	}
+}
+
+// Short is what a value that was written in short stands for.
+type Short struct {
+	Field string // of which it is the value
+	Word  bool   // it only names the field: `decode: json`
+}
+
+// ShortAt says what was written in short at a path, by what was decoded so far.
+func (d *Decoder) ShortAt(path string) (Short, bool) {
+	s, ok := d.shorts[path]
+	return s, ok
+}
+
+func (d *Decoder) noteShort(s Short) {
+	if d.shorts == nil {
+		d.shorts = map[string]Short{}
+	}
+	if _, outer := d.shorts[d.at.path]; !outer {
+		d.shorts[d.at.path] = s
 	}
 }
 
@@ -128,6 +150,7 @@ func (r *recordDecoder) pick() bool {
 	if f == nil {
 		return false
 	}
+	r.noteShort(Short{Field: f.name, Word: true})
 	nothing := *r.n
 	nothing.Kind, nothing.Text = NullNode, ""
 	r.assign(f, r.at.key, &nothing, r.at.path)

@@ -83,6 +83,9 @@ func (d *Decoder) hide(text string) {
 	d.hidden[text] = true
 }
 
+// Conceal keeps a text out of all problems, and out of Dump.
+func (d *Decoder) Conceal(text string) { d.hide(text) }
+
 // hideAll keeps all texts at and below n out of problems.
 func (d *Decoder) hideAll(n *Node) {
 	d.hide(n.Text)
@@ -95,6 +98,7 @@ func (d *Decoder) hideAll(n *Node) {
 // what has to be hidden is masked.
 func (d *Decoder) Show(p Problem, line string) Problem {
 	if p.Excerpt != "" || p.Pos.Line == 0 {
+		p.Excerpt = d.masked(p.Excerpt)
 		return p
 	}
 	p.Excerpt, p.Caret = d.masked(line), p.Pos

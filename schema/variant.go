@@ -2,6 +2,7 @@ package schema
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -36,8 +37,16 @@ func (r *recordDecoder) variant(keys []*Node, items map[*Node]*Node) (unknown []
 	fields, names := r.s.names(), variants.Names()
 	all := append(append([]string{}, fields...), names...)
 	words := r.s.words()
+	if !r.typed && len(strange) > 0 {
+		i := meantAsType(strange, items, variants)
+		strange[0], strange[i] = strange[i], strange[0]
+	}
+	lost := false // the type is unknown, and with it what belongs to it
 	for _, key := range strange {
 		near := Nearest(key.Text, all)
+		if lost && near == "" && words[key.Text] == "" && r.elsewhere(key.Text) == "" {
+			continue
+		}
 		if words[key.Text] != "" || r.s.by[near] != nil || r.elsewhere(key.Text) != "" || r.typed && near == "" && variants.Remedy(key.Text) == "" {
 			unknown = append(unknown, key)
 			continue
@@ -50,9 +59,24 @@ func (r *recordDecoder) variant(keys []*Node, items map[*Node]*Node) (unknown []
 			remedy = listTypes(variants)
 		}
 		r.report(key, UnknownType, fmt.Sprintf("unknown %s type %q", variants.Kind(), key.Text), remedy)
-		r.typed = true // it was meant as one
+		r.typed, lost = true, true // it was meant as one
 	}
 	return unknown
+}
+
+// meantAsType is the first of the keys that looks most like a type: a word that is
+// known for one, a misspelt one, one with a mapping.
+func meantAsType(keys []*Node, items map[*Node]*Node, variants Variants) int {
+	for _, like := range []func(*Node) bool{
+		func(k *Node) bool { return variants.Remedy(k.Text) != "" },
+		func(k *Node) bool { return Nearest(k.Text, variants.Names()) != "" },
+		func(k *Node) bool { return items[k].Kind == MapNode },
+	} {
+		if i := slices.IndexFunc(keys, like); i >= 0 {
+			return i
+		}
+	}
+	return 0
 }
 
 // take decodes the configuration of the type that a key names.

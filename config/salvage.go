@@ -1,0 +1,136 @@
+package config
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/flowd-io/flowd/schema"
+)
+
+// salvage reads what can be read of text that is not YAML: entries in which a mistake
+// lies are cut out, one after another, until the rest parses. The nodes keep their
+// places. It returns nil when nothing sensible is left; more are the mistakes in other
+// sections than the first, which stands in line at.
+func salvage(file, text string, at int) (root *schema.Node, cuts []lines, more []schema.Problem) {
+	const mistakes, longest = 20, 256 << 10 // bytes; each try parses all of it
+	if len(text) > longest {
+		return nil, nil, nil
+	}
+	t := newCutter(text)
+	for range mistakes {
+		var problems []schema.Problem
+		ok := false
+		for _, region := range t.regions(at) {
+			was := slices.Clone(t.lines)
+			t.cut(region)
+			root, problems = parse(file, []byte(t.text()))
+			if ok = root != nil || len(problems) == 1 && problems[0].Code == "yaml-syntax" && !region.has(problems[0].Pos.Line); ok {
+				cuts = append(cuts, region)
+				break
+			}
+			t.lines = was
+		}
+		switch {
+		case !ok:
+			return nil, nil, more
+		case root != nil:
+			return root, cuts, append(more, problems...)
+		}
+		at = problems[0].Pos.Line
+		alias := strings.Contains(problems[0].Message, "repeats a value") // that was cut out
+		if !alias && !slices.ContainsFunc(cuts, func(c lines) bool { return t.section(c.from) == t.section(at) }) {
+			more = append(more, problems[0]) // in the same section it may follow from the first
+		}
+	}
+	return nil, nil, more
+}
+
+// lines are those from one to another, both included, counted from 1.
+type lines struct{ from, to int }
+
+func (l lines) has(line int) bool { return l.from <= line && line <= l.to }
+
+// cutter is a file's text by lines, without their ends.
+type cutter struct {
+	whole []string // as it was
+	lines []string // what is left
+}
+
+func newCutter(text string) *cutter {
+	all := strings.Split(text, "\n")
+	return &cutter{all, slices.Clone(all)}
+}
+
+func (t *cutter) text() string { return strings.Join(t.lines, "\n") }
+
+// regions are what may be cut out for a mistake in a line, the smallest first: the
+// entry of a section, and the section.
+func (t *cutter) regions(at int) []lines {
+	section := t.section(at)
+	all := []lines{section}
+	for i := section.from + 1; i <= section.to; i++ {
+		if line := t.whole[i-1]; hasContent(line) {
+			if entry := t.around(at, spaces(line), true, section); entry.from > section.from {
+				all = []lines{entry, section}
+			}
+			break
+		}
+	}
+	return all
+}
+
+// section is the part of the file under a key at the top that holds a line.
+func (t *cutter) section(at int) lines {
+	return t.around(at, 0, false, lines{1, len(t.whole)})
+}
+
+// around are the lines within others from the last one before at that is indented by
+// so much to the next. At the top, an item begins none: it belongs to the key above.
+func (t *cutter) around(at, indent int, items bool, within lines) lines {
+	begins := func(i int) bool {
+		line := t.whole[i-1]
+		return hasContent(line) && spaces(line) <= indent && (items || !strings.HasPrefix(line, "-"))
+	}
+	from := at
+	for from > within.from && !begins(from) {
+		from--
+	}
+	to := at
+	for to < within.to && !begins(to+1) {
+		to++
+	}
+	return lines{from, to}
+}
+
+// hasContent says whether a line has more than blanks and a comment.
+func hasContent(line string) bool {
+	line = strings.TrimLeft(line, " \t\r")
+	return line != "" && line[0] != '#'
+}
+
+// cut empties lines, but for the key or the dash with which they begin, so that what
+// is left keeps its names and numbers.
+func (t *cutter) cut(l lines) {
+	first := t.whole[l.from-1]
+	indent := spaces(first)
+	clear(t.lines[l.from-1 : l.to])
+	switch rest := first[indent:]; {
+	case strings.HasPrefix(rest, "- "):
+		t.lines[l.from-1] = first[:indent+1]
+	default:
+		if colon := keyLen(rest); colon >= 0 {
+			t.lines[l.from-1] = first[:indent+colon+1]
+		}
+	}
+}
+
+// without are the problems that do not come from what was cut out.
+func without(problems []schema.Problem, cuts []lines) []schema.Problem {
+	if len(cuts) == 0 {
+		return problems
+	}
+	return slices.DeleteFunc(problems, func(p schema.Problem) bool {
+		top := p.Code == schema.Required && !strings.Contains(p.Path, ".")
+		return top || slices.ContainsFunc(cuts, func(c lines) bool { return c.has(p.Pos.Line) })
+	})
+}

@@ -1,0 +1,97 @@
+package config
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/flowd-io/flowd/schema"
+)
+
+// secrets warns of passwords, tokens and keys that stand in the file itself, and keeps
+// them out of all that is shown.
+func (l *loader) secrets(f *file) {
+	for i, key := range f.root.Keys {
+		if key.Text != "tests" { // made-up messages
+			l.secretsIn(f, f.root.Items[i], key.Text, key.Text, false)
+		}
+	}
+}
+
+// secretsIn looks at a value under a key, and below it; code says that what stands
+// there are expressions.
+func (l *loader) secretsIn(f *file, n *schema.Node, key, path string, code bool) {
+	switch n.Kind {
+	case schema.MapNode:
+		for i, k := range n.Keys {
+			l.secretsIn(f, n.Items[i], k.Text, join(path, k.Text), code || slices.Contains(ofExpressions, key))
+		}
+		return
+	case schema.ListNode:
+		for i, item := range n.Items {
+			l.secretsIn(f, item, key, path+"["+strconv.Itoa(i)+"]", code)
+		}
+		return
+	case schema.TextNode, schema.IntNode, schema.FloatNode:
+	default:
+		return
+	}
+	secret := secretOf(key, n.Text, code || slices.Contains(ofExpressions, key))
+	if secret == "" || n.Origin != "" {
+		return
+	}
+	f.decoder.Conceal(secret)
+	l.report(schema.Problem{Pos: n.Pos, Path: path, Code: "literal-secret", Warning: true, Message: "a secret stands in the file", Remedy: "write ${file:/run/secrets/NAME} or ${NAME} in its place"})
+}
+
+// ofExpressions are keys whose values, or all values below them, are expressions.
+var ofExpressions = []string{"set", "map", "meta", "rename", "aggregate", "fields", "labels", "log", "when", "filter", "match", "body", "key"}
+
+type secretPatterns struct{ name, notName, header, url, query, scheme, text *regexp.Regexp }
+
+var secretPattern = sync.OnceValue(func() secretPatterns {
+	return secretPatterns{
+		name:    regexp.MustCompile(`(?i)^(.*[_-])?(password|passwd|passphrase|secret|token|bearer|api[_-]?key|credential)$|_key$`),
+		notName: regexp.MustCompile(`(?i)^(routing|order|partition|batch|sort|group|primary|foreign|message|dedupe|cache|object|public)_key$`),
+		header:  regexp.MustCompile(`(?i)^(proxy-)?authorization$|^cookie$|^x-.*(token|key|secret)$`),
+		url:     regexp.MustCompile(`[a-zA-Z][a-zA-Z0-9+.-]*://[^/\s:@]*:([^/\s@]+)@`),
+		query:   regexp.MustCompile(`(?i)[?&](?:(?:access_|auth_)?token|api_?key|secret|password|sig)=([^&\s"']+)`),
+		scheme:  regexp.MustCompile(`(?i)^["']?(?:Bearer|Basic|Token)\s+([^\s"']{4,})["']?$`),
+		text:    regexp.MustCompile("^\\s*(?:\"([^\"]*)\"|'([^']*)'|`([^`]*)`)\\s*$"),
+	}
+})
+
+// secretOf is the part of a value that is a secret, "" when none is to be seen. What a
+// placeholder or an expression brings is none.
+func secretOf(key, text string, code bool) string {
+	p := secretPattern()
+	for _, found := range []*regexp.Regexp{p.url, p.query, p.scheme} {
+		if m := found.FindStringSubmatch(text); m != nil {
+			return bareText(m[1])
+		}
+	}
+	named := p.name.MatchString(key) && !p.notName.MatchString(key) || p.header.MatchString(key)
+	if !named {
+		return ""
+	}
+	if code {
+		m := p.text.FindStringSubmatch(text)
+		if m == nil {
+			return ""
+		}
+		text = m[1] + m[2] + m[3]
+	}
+	return bareText(text)
+}
+
+// bareText is text that is no placeholder, no expression of a template, and not the
+// password that every new RabbitMQ has.
+func bareText(text string) string {
+	text = strings.TrimSpace(text)
+	if strings.Contains(text, "${") || strings.Contains(text, "$(") || text == "guest" || strings.Trim(text, "*x.…") == "" {
+		return ""
+	}
+	return text
+}

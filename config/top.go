@@ -1,0 +1,56 @@
+package config
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/flowd-io/flowd/schema"
+)
+
+// sections are the keys at the top of a file.
+func sections() []string {
+	var names []string
+	for _, f := range schema.Of(document{}).Fields() {
+		if !strings.ContainsAny(f.Path, ".[") {
+			names = append(names, f.Path)
+		}
+	}
+	return names
+}
+
+// sectionWords are what other systems call a section of the same shape.
+var sectionWords = map[string]string{
+	"input": "inputs", "source": "inputs", "sources": "inputs", "output": "outputs", "sink": "outputs", "sinks": "outputs",
+	"processor": "processors", "transforms": "processors", "steps": "processors", "batcher": "batchers",
+}
+
+// top leaves out the keys at the top that are there for anchors, x-NAME, and reads a
+// section whose name is misspelt as the one that is meant, so that what is in it is
+// looked at, too.
+func (l *loader) top(f *file) {
+	n := f.root
+	if n.Kind != schema.MapNode {
+		return
+	}
+	for i := len(n.Keys) - 1; i >= 0; i-- {
+		if strings.HasPrefix(n.Keys[i].Text, "x-") {
+			n.Keys, n.Items = slices.Delete(n.Keys, i, i+1), slices.Delete(n.Items, i, i+1)
+		}
+	}
+	known := sections()
+	for _, key := range n.Keys {
+		if slices.Contains(known, key.Text) {
+			continue
+		}
+		meant := cmp.Or(sectionWords[key.Text], schema.Nearest(key.Text, known))
+		if meant == "" || keyIndex(n, meant) >= 0 {
+			continue // the decoder complains
+		}
+		p := schema.Problem{Code: schema.UnknownField, Message: fmt.Sprintf("unknown field %q", key.Text), Remedy: fmt.Sprintf("did you mean %q?", meant)}
+		peerWord(&p, key.Text)
+		l.report(problemAt(key, p))
+		key.Text = meant
+	}
+}
