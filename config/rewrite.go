@@ -22,9 +22,15 @@ type Update struct {
 
 // Batch is what one write brought.
 type Batch struct {
-	Trigger string
-	Key     string // as JSON; "": none
-	Bodies  [][]byte
+	Trigger  string
+	Key      string // as JSON; "": none
+	Messages []Came
+}
+
+// Came is a message that came to an output.
+type Came struct {
+	Body []byte
+	Err  *ExpectedError // of a dead letter
 }
 
 // Rewrite is the file with what its tests expect replaced, all else as it

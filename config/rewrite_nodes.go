@@ -125,10 +125,13 @@ func outputNode(old *yaml.Node, writes []Batch) (*yaml.Node, error) {
 		if inBatches {
 			messages = &yaml.Node{Kind: yaml.SequenceNode}
 		}
-		for _, body := range w.Bodies {
-			m, err := messageNode(body)
+		for _, came := range w.Messages {
+			m, err := messageNode(came.Body)
 			if err != nil {
 				return nil, err
+			}
+			if came.Err != nil {
+				m.Content = append(m.Content, textNode("error"), mapNode(reasonPairs(*came.Err)...))
 			}
 			messages.Content = append(messages.Content, m)
 		}
@@ -225,14 +228,22 @@ func fatesNode(f Fates) *yaml.Node {
 	return n
 }
 
+// reasonPairs are the keys and values of why something failed.
+func reasonPairs(e ExpectedError) (pairs []*yaml.Node) {
+	for _, pair := range [][2]string{{"class", e.Class}, {"place", e.Place}, {"message", e.Message}} {
+		if pair[1] != "" {
+			pairs = append(pairs, textNode(pair[0]), literal(pair[1]))
+		}
+	}
+	return pairs
+}
+
 func failuresNode(failures []ExpectedFailure) *yaml.Node {
 	list := &yaml.Node{Kind: yaml.SequenceNode}
 	for _, f := range failures {
-		n := mapNode()
-		for _, pair := range [][2]string{{"class", f.Class}, {"place", f.Place}, {"message", f.Message}, {"fate", f.Fate}} {
-			if pair[1] != "" {
-				n.Content = append(n.Content, textNode(pair[0]), literal(pair[1]))
-			}
+		n := mapNode(reasonPairs(f.ExpectedError)...)
+		if f.Fate != "" {
+			n.Content = append(n.Content, textNode("fate"), literal(f.Fate))
 		}
 		if f.Count > 1 {
 			n.Content = append(n.Content, textNode("count"), numberNode(f.Count))

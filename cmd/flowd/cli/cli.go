@@ -90,7 +90,51 @@ Exit codes: 0 clean; 1 the run failed; 2 invalid configuration or usage;
 	run.Short = "Run pipelines: the same as flowd -c FILE..."
 	run.Example = "  flowd run orders.yaml"
 	root.AddCommand(run, newLint(), newList(), newTest(), newSimulate(), newQueue(), newDocs(), newSchema(), newCtl(), newWorker(), newPool(), newVersion())
+	root.SetHelpCommand(newHelp())
+	complete(root)
 	return root
+}
+
+// newHelp is `flowd help`, which says what a misspelt command was meant to be.
+func newHelp() *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND]",
+		Short: "Show what a command does and takes",
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
+			if of, rest, _ := cmd.Root().Find(args); len(rest) == 0 {
+				for _, c := range of.Commands() {
+					if c.IsAvailableCommand() {
+						names = append(names, c.Name()+"\t"+c.Short)
+					}
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			of, rest, _ := cmd.Root().Find(args)
+			if len(rest) > 0 {
+				return needsCommand(of, rest)
+			}
+			of.InitDefaultHelpFlag()
+			return of.Help()
+		},
+	}
+}
+
+// complete has shells complete the names of files only where files are meant.
+func complete(cmd *cobra.Command) {
+	if cmd.ValidArgsFunction == nil && !strings.Contains(cmd.Use, "FILE") {
+		cmd.ValidArgsFunction = cobra.NoFileCompletions
+	}
+	if cmd.Flags().Lookup("config") != nil {
+		_ = cmd.MarkFlagFilename("config", "yaml", "yml") // it is there
+	}
+	if cmd.Flags().Lookup("set") != nil {
+		_ = cmd.RegisterFlagCompletionFunc("set", cobra.NoFileCompletions)
+	}
+	for _, c := range cmd.Commands() {
+		complete(c)
+	}
 }
 
 // needsCommand is what a command does that only groups others.

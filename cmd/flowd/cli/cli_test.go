@@ -94,6 +94,10 @@ func TestUsageErrorsSayWhereHelpIs(t *testing.T) {
 	}{
 		{[]string{"--confg", "x"}, "unknown flag: --confg"},
 		{[]string{"lnit"}, `did you mean "lint"?`},
+		{[]string{"help", "lnt"}, `did you mean "lint"?`},
+		{[]string{"help", "queue", "prge"}, `did you mean "purge"?`},
+		{[]string{"docs", "expresions"}, `did you mean "expressions"?`},
+		{[]string{"docs", "--markdown", "x"}, "or --markdown alone"},
 		{[]string{"lint"}, "Run 'flowd lint --help'"},
 		{[]string{"list", "colours"}, "inputs, processors, batchers, outputs"},
 		{[]string{"version", "more"}, "Run 'flowd version --help'"},
@@ -129,6 +133,67 @@ func TestListAsJSONNamesKindAndSummary(t *testing.T) {
 	}
 	if len(got) != 1 || got[0].Kind != "output" || got[0].Name != "test_drop" || got[0].Summary != "Drops all" {
 		t.Errorf("%+v", got)
+	}
+}
+
+func TestDocsKnowsSectionsGuidesAndCodes(t *testing.T) {
+	for name, want := range map[string][]string{
+		"":              {"expressions", "engine", "tests", "failures", "test_drop", "uniq"},
+		"expressions":   {"An identifier is a field of the message's document", "uniq(list) list"},
+		"engine":        {"order_by", "on_failure.dead_letter"},
+		"tests":         {"expect", "until"},
+		"testing":       {"# Testing pipelines"},
+		"unknown-field": {"A key is not known here"},
+		"codes":         {"unknown-field", "literal-secret"},
+		"test_drop":     {"Drops all."},
+	} {
+		args := []string{"docs"}
+		if name != "" {
+			args = append(args, name)
+		}
+		stdout, stderr, code := flowd(t.Context(), args...)
+		for _, w := range want {
+			if code != clean || !strings.Contains(stdout, w) {
+				t.Errorf("flowd docs %s: code %d, %s\nlacks %q in\n%s", name, code, stderr, w, stdout)
+			}
+		}
+	}
+}
+
+func TestHelpOfACommand(t *testing.T) {
+	for _, args := range [][]string{{"help", "lint"}, {"help", "queue", "purge"}, {"help"}} {
+		if stdout, stderr, code := flowd(t.Context(), args...); code != clean || !strings.Contains(stdout, "Usage:") {
+			t.Errorf("flowd %q: code %d, stdout %s, stderr %s", args, code, stdout, stderr)
+		}
+	}
+}
+
+func TestShellsCompleteWhatFits(t *testing.T) {
+	tests := []struct {
+		args      []string
+		want, not string
+		directive string // ":4" no files, ":8" files of these extensions
+	}{
+		{[]string{"docs", "test_d"}, "test_drop", "", ":4"},
+		{[]string{"docs", "unknown-"}, "unknown-field", "", ":4"},
+		{[]string{"docs", "output", ""}, "test_drop", "test_lines", ":4"},
+		{[]string{"docs", "output", "file", ""}, "", "test_drop", ":4"},
+		{[]string{"list", ""}, "output", "", ":4"},
+		{[]string{"help", "l"}, "lint", "", ":4"},
+		{[]string{"lint", ""}, "yaml", "", ":8"},
+		{[]string{"-c", ""}, "yaml", "", ":8"},
+		{[]string{"test", "-c", ""}, "yaml", "", ":8"},
+		{[]string{"lint", "a.yaml", "-s", ""}, "", "yaml", ":4"},
+		{[]string{"pool", "ls", ""}, "", "yaml", ":4"},
+		{[]string{"queue", "purge", ""}, "", "yaml", ":4"},
+		{[]string{"version", ""}, "", "yaml", ":4"},
+		{[]string{"queue", "load", ""}, "", "yaml", ":0"},
+	}
+	for _, tt := range tests {
+		stdout, _, code := flowd(t.Context(), append([]string{"__complete"}, tt.args...)...)
+		if code != clean || !strings.Contains(stdout, tt.want) || tt.not != "" && strings.Contains(stdout, tt.not) || !strings.HasSuffix(strings.TrimSpace(stdout), tt.directive) {
+			t.Errorf("%q completes to %q, want %q and %s", tt.args, stdout, tt.want, tt.directive)
+		}
 	}
 }
 

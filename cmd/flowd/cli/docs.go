@@ -14,11 +14,14 @@ import (
 func newDocs() *cobra.Command {
 	var asMarkdown bool
 	cmd := &cobra.Command{
-		Use:   "docs [KIND] NAME",
-		Short: "Show what can be set for a component, or what a function does",
-		Example: `  flowd docs stdin
+		Use:   "docs [[KIND] NAME]",
+		Short: "Show what can be set for a component, what a function does, or what a code means",
+		Example: `  flowd docs                          all there is something to say about
+  flowd docs stdin
   flowd docs input file               a name that is an input and an output
   flowd docs function uniq
+  flowd docs expressions              also engine, tests, codes and the guides
+  flowd docs unknown-field            a code of flowd lint
   flowd docs --markdown > reference.md`,
 		Args:              cobra.MaximumNArgs(2),
 		ValidArgsFunction: completeNames,
@@ -27,14 +30,24 @@ func newDocs() *cobra.Command {
 			if asMarkdown && len(args) == 0 {
 				return referenceMarkdown(out)
 			}
-			if asMarkdown || len(args) == 0 {
+			var b strings.Builder
+			switch {
+			case asMarkdown:
 				return usage("docs takes a name, or --markdown alone")
+			case len(args) == 0:
+				_, err := io.WriteString(out, topicTable(colored(out))+"\n"+table(components(), colored(out)))
+				return err
 			}
 			found, err := find(args)
 			if err != nil {
 				return err
 			}
-			var b strings.Builder
+			if text, ok := lookupTopic(args[len(args)-1], columns(out), colored(out)); ok && len(args) == 1 {
+				b.WriteString(text)
+				if len(found) > 0 {
+					b.WriteString("\n")
+				}
+			}
 			for i, c := range found {
 				if i > 0 {
 					b.WriteString("\n\n")
@@ -49,7 +62,8 @@ func newDocs() *cobra.Command {
 	return cmd
 }
 
-// find are the components of a name, or of a kind and a name.
+// find are the components of a name, or of a kind and a name: none where a single name
+// is that of a topic or code.
 func find(args []string) ([]component, error) {
 	all, name := components(), args[0]
 	if len(args) == 2 {
@@ -68,7 +82,13 @@ func find(args []string) ([]component, error) {
 			found = append(found, c)
 		}
 	}
-	if len(found) == 0 {
+	if len(args) == 1 {
+		for _, t := range topicNames() {
+			topic, _, _ := strings.Cut(t, "\t")
+			names = append(names, topic)
+		}
+	}
+	if len(found) == 0 && (len(args) == 2 || !slices.Contains(names, name)) {
 		return nil, usage(unknownName(name, names))
 	}
 	return found, nil
@@ -150,10 +170,22 @@ func columns(w any) int {
 	return 80
 }
 
-func completeNames(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+// completeNames completes names, behind a kind those of that kind.
+func completeNames(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	var names []string
-	for _, c := range components() {
-		names = append(names, c.Name+"\t"+c.Summary)
+	switch len(args) {
+	case 0:
+		names = topicNames()
+		for _, c := range components() {
+			names = append(names, c.Name+"\t"+c.Summary)
+		}
+	case 1:
+		kind, _ := kindOf(args[0]) // "": none of them
+		for _, c := range components() {
+			if c.Kind == kind {
+				names = append(names, c.Name+"\t"+c.Summary)
+			}
+		}
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
 }

@@ -113,7 +113,10 @@ func unknownName(name string, names []string) string {
 	return text
 }
 
-func completeKinds(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+func completeKinds(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
 	return kinds, cobra.ShellCompDirectiveNoFileComp
 }
 

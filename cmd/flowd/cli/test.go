@@ -20,6 +20,7 @@ type testOptions struct {
 	json       bool
 	junit      string
 	update     bool
+	allowEmpty bool
 	timeout    time.Duration
 	worker     string // "" or the test that this process runs, "file:test"
 }
@@ -33,7 +34,8 @@ func newTest() *cobra.Command {
 Inputs and outputs are not built and nothing is sent anywhere but by steps that
 no test mocks; placeholders that only inputs and outputs use need no value.
 
-Exit codes: 0 all passed; 1 a test failed; 2 invalid configuration or usage.`,
+Exit codes: 0 all passed; 1 a test failed; 2 invalid configuration or usage, or
+there is no test.`,
 		Example: `  flowd test orders.yaml
   flowd test pipelines/ --run 'errors' --junit report.xml
   flowd test orders.yaml --update           write what came as what is expected`,
@@ -55,6 +57,7 @@ Exit codes: 0 all passed; 1 a test failed; 2 invalid configuration or usage.`,
 	addJSON(cmd, &o.json)
 	f.StringVar(&o.junit, "junit", "", "write a report in JUnit's XML to `FILE`")
 	f.BoolVar(&o.update, "update", false, "write what came into the files, as what failing tests expect")
+	f.BoolVar(&o.allowEmpty, "allow-empty", false, "pass when there is no test at all")
 	f.DurationVar(&o.timeout, "timeout", time.Minute, "real time that one test may take")
 	f.StringVar(&o.worker, "worker", "", "")
 	_ = f.MarkHidden("worker")
@@ -104,7 +107,11 @@ func test(cmd *cobra.Command, o testOptions) error {
 			fmt.Fprintf(con, "%s: no tests\n", p.File)
 		}
 	}
-	if tests > 0 && len(runs) == 0 {
+	switch {
+	case tests == 0 && !o.allowEmpty:
+		fmt.Fprintf(con, "there is no test to run (write the section `tests`: flowd docs testing; or give --allow-empty)\n")
+		return exit(invalid)
+	case tests > 0 && len(runs) == 0:
 		return usage(fmt.Sprintf("--run: none of the %s is called like that", plural(tests, "test")))
 	}
 

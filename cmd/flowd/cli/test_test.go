@@ -87,6 +87,39 @@ tests:
 	}
 }
 
+func TestAFileWithoutTestsIsNotAPassedOne(t *testing.T) {
+	file := pipeline(t, "inputs: {in: {test_lines: {}}}\noutputs: {out: {test_drop: {}}}\n")
+	if _, stderr, code := flowd(t.Context(), "test", file); code != invalid || !strings.Contains(stderr, file+": no tests") || !strings.Contains(stderr, "--allow-empty") {
+		t.Errorf("exit code %d\n%s", code, stderr)
+	}
+	if _, stderr, code := flowd(t.Context(), "test", file, "--allow-empty"); code != clean || !strings.Contains(stderr, "no tests") {
+		t.Errorf("with --allow-empty: exit code %d\n%s", code, stderr)
+	}
+}
+
+func TestAnUpdateWritesWhyADeadLetterFailed(t *testing.T) {
+	file := pipeline(t, `
+inputs: {in: {test_lines: {}}}
+processors: [{name: p, test_misbehave: none, when: a > 1}]
+outputs: {out: {test_drop: {}}, dead: {test_drop: {}}}
+engine: {on_failure: {dead_letter: dead}}
+tests:
+  - name: fails
+    input: [{json: {a: x}}]
+    expect: {}
+`)
+	if _, stderr, code := flowd(t.Context(), "test", file, "--update"); code != clean {
+		t.Errorf("exit code %d\n%s", code, stderr)
+	}
+	text, _ := os.ReadFile(file)
+	if !strings.Contains(string(text), "error: {class: expression, place: step p, message: ") {
+		t.Errorf("the file is now\n%s", text)
+	}
+	if stdout, stderr, code := flowd(t.Context(), "test", file); code != clean {
+		t.Errorf("it does not pass: exit code %d\n%s%s", code, stdout, stderr)
+	}
+}
+
 func TestAnInterruptedTestRunEnds(t *testing.T) {
 	file := pipeline(t, `
 inputs: {in: {test_lines: {}}}

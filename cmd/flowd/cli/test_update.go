@@ -84,7 +84,12 @@ func batches(writes []pipetest.Write) []config.Batch {
 	for _, w := range writes {
 		b := config.Batch{Trigger: string(w.Trigger), Key: w.Key}
 		for _, m := range w.Messages {
-			b.Bodies = append(b.Bodies, m.Body)
+			came := config.Came{Body: m.Body}
+			if m.Err != nil {
+				e := expectedError(*m.Err)
+				came.Err = &e
+			}
+			b.Messages = append(b.Messages, came)
 		}
 		all = append(all, b)
 	}
@@ -93,12 +98,14 @@ func batches(writes []pipetest.Write) []config.Batch {
 
 func failures(came []pipetest.CameFailure) (all []config.ExpectedFailure) {
 	for _, f := range came {
-		message, _, _ := strings.Cut(f.Message, "\n")
-		all = append(all, config.ExpectedFailure{
-			ExpectedError: config.ExpectedError{Class: string(f.Class), Place: f.Place, Message: message}, Fate: f.Fate, Count: f.Count,
-		})
+		all = append(all, config.ExpectedFailure{ExpectedError: expectedError(f.Failure), Fate: f.Fate, Count: f.Count})
 	}
 	return all
+}
+
+func expectedError(f pipetest.Failure) config.ExpectedError {
+	message, _, _ := strings.Cut(f.Message, "\n")
+	return config.ExpectedError{Class: string(f.Class), Place: f.Place, Message: message}
 }
 
 // lost are the failures if one of them was not dead-lettered: without, a test
