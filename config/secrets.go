@@ -54,8 +54,8 @@ type secretPatterns struct{ name, notName, header, url, query, scheme, text *reg
 var secretPattern = sync.OnceValue(func() secretPatterns {
 	return secretPatterns{
 		name:    regexp.MustCompile(`(?i)^(.*[_-])?(password|passwd|passphrase|secret|token|bearer|api[_-]?key|credential)$|_key$`),
-		notName: regexp.MustCompile(`(?i)^(routing|order|partition|batch|sort|group|primary|foreign|message|dedupe|cache|object|public)_key$`),
-		header:  regexp.MustCompile(`(?i)^(proxy-)?authorization$|^cookie$|^x-.*(token|key|secret)$`),
+		notName: regexp.MustCompile(`(?i)(^|[_-])(routing|order|partition|batch|sort|group|primary|foreign|message|dedupe|cache|object|public)[_-]key$`),
+		header:  regexp.MustCompile(`(?i)^(proxy-)?authorization$|^cookie$|^x-(.*-)?(token|key|secret)$`),
 		url:     regexp.MustCompile(`[a-zA-Z][a-zA-Z0-9+.-]*://[^/\s:@]*:([^/\s@]+)@`),
 		query:   regexp.MustCompile(`(?i)[?&](?:(?:access_|auth_)?token|api_?key|secret|password|sig)=([^&\s"']+)`),
 		scheme:  regexp.MustCompile(`(?i)^["']?(?:Bearer|Basic|Token)\s+([^\s"']{4,})["']?$`),
@@ -72,8 +72,8 @@ func secretOf(key, text string, code bool) string {
 			return bareText(m[1])
 		}
 	}
-	named := p.name.MatchString(key) && !p.notName.MatchString(key) || p.header.MatchString(key)
-	if !named {
+	named := p.name.MatchString(key) || p.header.MatchString(key)
+	if !named || p.notName.MatchString(key) {
 		return ""
 	}
 	if code {

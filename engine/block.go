@@ -20,6 +20,25 @@ const (
 	isMerged           // in the block: who ends it undoes the merge first, see tally.fail
 )
 
+// endBlock appends the end of the block that began at an instruction: all that goes on
+// inside comes to it.
+func (b *builder) endBlock(p *program, at int, s *StepSpec, hasGroup bool) {
+	p.endAt(at)
+	p.ops = append(p.ops, op{next: -1, leaves: true, block: int32(at)})
+	if s.Retry != nil && p.ops[at].group == nil && hasGroup {
+		b.report(s.Retry.Place, "inner-retry", "steps can't be tried again as a whole where a group is among them: its messages have left", "write `retry` on the steps inside")
+	}
+}
+
+// endAt lets the instructions from one on, whose end was not known, go on at the end.
+func (p *program) endAt(from int) {
+	for i := from; i < len(p.ops); i++ {
+		if p.ops[i].next < 0 {
+			p.ops[i].next = int32(len(p.ops))
+		}
+	}
+}
+
 // enter notes m as it comes to a block.
 func (m *Message) enter(o *op) {
 	m.block = &frame{of: o, before: original{m.Bytes(), m.Meta}, outer: m.block}

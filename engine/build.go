@@ -442,23 +442,10 @@ func (b *builder) step(p *program, s *StepSpec) {
 		}
 	}
 	if o.enters {
-		p.endAt(at)
-		p.ops = append(p.ops, op{next: -1, leaves: true, block: int32(at)})
-		if s.Retry != nil && p.ops[at].group == nil && len(b.plan.groups) > groups {
-			b.report(s.Retry.Place, "inner-retry", "steps can't be tried again as a whole where a group is among them: its messages have left", "write `retry` on the steps inside")
-		}
+		b.endBlock(p, at, s, len(b.plan.groups) > groups)
 	}
 	b.onError(p, at, s)
 	p.endAt(at)
-}
-
-// endAt lets the instructions from one on, whose end was not known, go on at the end.
-func (p *program) endAt(from int) {
-	for i := from; i < len(p.ops); i++ {
-		if p.ops[i].next < 0 {
-			p.ops[i].next = int32(len(p.ops))
-		}
-	}
 }
 
 func (b *builder) onError(p *program, at int, s *StepSpec) {
