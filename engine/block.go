@@ -100,7 +100,7 @@ func (o *op) onlyEnds() *op {
 // rescue lets a message go on that has failed in a block, but not where the block's
 // own steps run: in a group inside, or as a part of a merge that is undone.
 func (t *tally) rescue(m *Message, out *outRun) bool {
-	if t.r.handing.Load() {
+	if m.block == nil || t.r.handing.Load() {
 		return false
 	}
 	var in *program
