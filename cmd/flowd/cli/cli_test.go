@@ -160,6 +160,19 @@ func TestDocsKnowsSectionsGuidesAndCodes(t *testing.T) {
 	}
 }
 
+func TestEveryGuideIsBuiltIn(t *testing.T) {
+	guides, err := filepath.Glob("../../../docs/*.md")
+	if err != nil || len(guides) == 0 {
+		t.Fatal(guides, err)
+	}
+	for _, path := range guides {
+		name := strings.TrimSuffix(filepath.Base(path), ".md")
+		if name != "reference" && name != "performance" && guide(name) == "" { // that is of one machine
+			t.Errorf("%s is not in docs/docs.go", name)
+		}
+	}
+}
+
 func TestHelpOfACommand(t *testing.T) {
 	for _, args := range [][]string{{"help", "lint"}, {"help", "queue", "purge"}, {"help"}} {
 		if stdout, stderr, code := flowd(t.Context(), args...); code != clean || !strings.Contains(stdout, "Usage:") {
