@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/expr"
 	"github.com/flowd-io/flowd/internal/cluster"
 	"github.com/flowd-io/flowd/internal/tlsconf"
 	"github.com/flowd-io/flowd/schema"
@@ -80,8 +81,14 @@ func (l *loader) decode(f *file) {
 	f.decoder = schema.NewDecoder(l.options.Lookup)
 	l.top(f)
 	l.secrets(f)
-	f.decoder.Decode(f.root, &f.spec)
+	f.read()
 	l.report(without(f.decoder.Problems(), f.cuts)...)
+}
+
+// read decodes the file's nodes with its decoder.
+func (f *file) read() {
+	f.decoder.Decode(f.root, &f.spec)
+	*schema.Shared[expr.Limits](f.decoder) = f.spec.Engine.Limits.Expression
 	if f.spec.Name == "" {
 		f.spec.Name = baseName(f.path)
 	}

@@ -116,10 +116,7 @@ func needed(f *file, unresolved []schema.Problem, t Test) (problems []schema.Pro
 func (l *loader) decodeAgain(f *file) *file {
 	again := &file{path: f.path, root: f.root}
 	again.decoder = schema.NewDecoder(l.options.Lookup)
-	again.decoder.Decode(f.root, &again.spec)
-	if again.spec.Name == "" {
-		again.spec.Name = baseName(f.path)
-	}
+	again.read()
 	return again
 }
 

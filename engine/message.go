@@ -76,6 +76,15 @@ const (
 // merged payload.
 func (m *Message) Document() *doc.Doc { return &m.doc }
 
+// Interrupted is why work on the message should end, or nil: the call that it is part
+// of is over. Expressions ask.
+func (m *Message) Interrupted() error {
+	if a := m.doc.Arena(); a != nil && a.Call != nil {
+		return a.Call.Err()
+	}
+	return nil
+}
+
 // Bytes is the payload with all edits. It never changes and may be kept.
 func (m *Message) Bytes() []byte { return m.doc.Bytes() }
 
@@ -250,10 +259,10 @@ func classOf(err error, fallback Class) Class {
 	switch {
 	case errors.As(err, &syntax):
 		return Decode
-	case errors.As(err, &failed):
-		return Expression
 	case errors.Is(err, context.DeadlineExceeded):
 		return Timeout
+	case errors.As(err, &failed):
+		return Expression
 	}
 	return fallback
 }

@@ -294,6 +294,11 @@ func (x *executor) call(ctx context.Context, b *Batch, o *op) {
 	began := x.clock.start(o)
 	within := &deadline{parent: ctx, at: began.Add(o.timeout)}
 	defer within.end()
+	if a := b.arena; a != nil {
+		outer := a.Call
+		a.Call = within
+		defer func() { a.Call = outer }()
+	}
 	err := process(within, o.run, b)
 	x.clock.stop()
 	if err != nil {

@@ -73,6 +73,7 @@ type EngineSpec struct {
 	OrderBy     expr.Expr     `yaml:"order_by" doc:"Messages with equal keys keep their order, end to end."`
 	MaxInFlight MaxInFlight   `yaml:"max_in_flight" doc:"What may be under way at once; readers wait beyond it."`
 	Timeout     time.Duration `yaml:"timeout" default:"30s" check:"min=1ms" doc:"Time that one write, or one run of a step, may take."`
+	Limits      Limits        `yaml:"limits" doc:"What work on one message may take."`
 	OnFailure   EngineFailure `yaml:"on_failure" doc:"What becomes of messages that failed."`
 	Drain       Drain         `yaml:"drain" doc:"How a stop is carried out."`
 	RateLimit   *RateLimit    `yaml:"rate_limit" doc:"One limit over all inputs."`
@@ -80,6 +81,12 @@ type EngineSpec struct {
 	Middleware  []string      `yaml:"middleware" doc:"Go wrappers around every run of steps, by the names under which they are registered; the first is the outermost."`
 	Place       schema.Place  `yaml:",place"`
 	MaxReplay   int           `yaml:"max_replay" check:"min=1" doc:"Messages from the oldest unsettled to the newest read of an input that keeps a position; its reader waits beyond it. 10 × max_in_flight.messages by default."`
+}
+
+// Limits is `engine.limits`. What reads a pipeline hands it to the expressions, with
+// [schema.Shared].
+type Limits struct {
+	Expression expr.Limits `yaml:"expression" doc:"What one evaluation of an expression or a template may take; the message fails beyond it."`
 }
 
 // MaxInFlight bounds what is under way in a pipeline.

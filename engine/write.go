@@ -353,10 +353,12 @@ func (w *writer) write(ctx context.Context, b *Batch, sel []int32, probe bool) b
 	began := time.Now()
 	within := &deadline{parent: ctx, at: began.Add(w.out.plan.timeout)}
 	defer within.end()
+	w.arena.Call = within
 	err, back := w.call(within, b, began)
 	if !back {
 		return false
 	}
+	w.arena.Call = nil
 	w.undo(b)
 	res := written{took: time.Since(began), probe: probe}
 	for _, i := range w.in {

@@ -24,6 +24,7 @@ type Decoder struct {
 	shorts   map[string]Short // by path; the outermost, where a short form stands for another
 	at       *frame           // what is being decoded; nil outside of Decode
 	depth    int
+	shared   map[reflect.Type]any // one of each type
 }
 
 // frame is one value on the way down to what is being decoded.
@@ -41,6 +42,22 @@ func NewDecoder(lookup Lookup) *Decoder {
 		lookup = Environment
 	}
 	return &Decoder{lookup: lookup}
+}
+
+// Shared is what all that d decodes has in common: one value of each type, zero until
+// somebody sets it. What stands in one part of a file and counts for the others is set
+// behind Decode, and read later.
+func Shared[T any](d *Decoder) *T {
+	t := reflect.TypeFor[T]()
+	if d.shared == nil {
+		d.shared = map[reflect.Type]any{}
+	}
+	v, ok := d.shared[t].(*T)
+	if !ok {
+		v = new(T)
+		d.shared[t] = v
+	}
+	return v
 }
 
 // Decode decodes n into the value that into points to, whose present value is

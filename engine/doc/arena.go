@@ -17,6 +17,10 @@ const (
 // that is never reused, so that bytes read from a document may be kept. One
 // goroutine uses it at a time. A nil *Arena allocates.
 type Arena struct {
+	// Call is the call that the goroutine works on, or nil: a context, whose end is
+	// the end of what takes long.
+	Call interface{ Err() error }
+
 	indexes []*index
 	used    int    // how many of them are lent
 	text    []byte // the chunk being filled

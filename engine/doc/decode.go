@@ -2,6 +2,8 @@ package doc
 
 import (
 	"bytes"
+	"errors"
+	"math"
 	"sync"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -24,23 +26,44 @@ func Decode(data []byte) (any, error) {
 
 // DecodeRaw decodes the source text of a value, as from [Doc.Raw].
 func DecodeRaw(raw []byte) (any, error) {
-	if k := Kind(raw); k != Array && k != Object {
-		d := decoder{data: raw}
-		return d.result(d.value())
-	}
-	d := decoders.Get().(*decoder)
-	d.data = raw
-	v, err := d.result(d.value())
-	d.release()
+	v, _, err := DecodeWithin(raw, math.MaxInt)
 	return v, err
 }
+
+// ErrLarge is what [DecodeWithin] says of a value that takes too much memory.
+var ErrLarge = errors.New("the value is too large")
+
+// DecodeWithin is DecodeRaw that ends with [ErrLarge] before lists and objects take
+// more than so many bytes of memory, roughly; left is what the value left of them.
+func DecodeWithin(raw []byte, bytes int) (v any, left int, err error) {
+	if k := Kind(raw); k != Array && k != Object {
+		d := decoder{data: raw}
+		v, err = d.result(d.value())
+		return v, bytes, err
+	}
+	d := decoders.Get().(*decoder)
+	d.data, d.left = raw, bytes
+	v, err = d.result(d.value())
+	left = d.left
+	d.release()
+	return v, left, err
+}
+
+// What lists and objects take for each element, and objects for each key and beside
+// that, in bytes: roughly, for a small object takes two or three times as much.
+const (
+	ElementSize = 32
+	KeySize     = 24
+	ObjectSize  = 96
+)
 
 // decoder reads checked text. What is in a container collects on a stack until
 // its number is known: then the container is made in its final size.
 type decoder struct {
 	data   []byte
 	pos    int
-	err    error // the first; reading goes on behind it
+	err    error // the first; reading goes on behind it, but for ErrLarge
+	left   int   // bytes of memory that what follows may take
 	keys   []string
 	values []any
 }
@@ -52,6 +75,13 @@ func (d *decoder) release() {
 	d.data, d.pos, d.err = nil, 0, nil
 	if cap(d.values) <= maxFields {
 		decoders.Put(d)
+	}
+}
+
+// take charges for a part of a container. It ends the reading when that is too much.
+func (d *decoder) take(bytes int) {
+	if d.left -= bytes; d.left < 0 {
+		d.err, d.pos = ErrLarge, len(d.data)
 	}
 }
 
@@ -103,10 +133,12 @@ func (d *decoder) text() string {
 
 func (d *decoder) object() any {
 	keys, values := len(d.keys), len(d.values)
+	d.take(ObjectSize)
 	for d.pos = space(d.data, d.pos+1); d.pos < len(d.data) && d.data[d.pos] == '"'; d.pos = next(d.data, d.pos) {
 		d.keys = append(d.keys, d.text())
 		d.pos = space(d.data, space(d.data, d.pos)+1)
 		d.values = append(d.values, d.value())
+		d.take(KeySize + ElementSize)
 	}
 	d.pos++
 	m := make(map[string]any, len(d.keys)-keys)
@@ -124,6 +156,7 @@ func (d *decoder) array() any {
 	for d.pos = space(d.data, d.pos+1); d.pos < len(d.data) && d.data[d.pos] != ']'; d.pos = next(d.data, d.pos) {
 		before := d.pos
 		d.values = append(d.values, d.value())
+		d.take(ElementSize)
 		if d.pos == before {
 			break
 		}

@@ -274,8 +274,9 @@ func modelHas(v any, keys []any) bool {
 		there := false
 		switch of := v.(type) {
 		case map[string]any:
-			name, _ := key.(string)
+			name, isName := key.(string)
 			v, there = of[name]
+			there = there && isName
 		case []any:
 			i, isIndex := key.(int)
 			if there = isIndex && i < len(of); there {

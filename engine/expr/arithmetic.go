@@ -48,7 +48,6 @@ func add(s *site, a, b any) any {
 		}
 	case string:
 		if y, ok := b.(string); ok {
-			s.room(len(x) + len(y))
 			return x + y
 		}
 	case time.Time:

@@ -2,6 +2,7 @@ package expr
 
 import (
 	"encoding/hex"
+	"errors"
 	"hash/fnv"
 	"math"
 	"strconv"
@@ -19,7 +20,7 @@ import (
 type builtins []struct {
 	usage string
 	doc   string
-	run   func(s *site, args []any) any
+	run   func(f *frame, s *site, args []any) any
 }
 
 func (bs builtins) declare(pure bool) {
@@ -41,12 +42,15 @@ func init() {
 	bitwise.declare(true)
 	times.declare(true)
 	clocks.declare(false)
+	for _, name := range []string{"len", "type", "first", "last", "take"} {
+		functions[name].shallow = true
+	}
 }
 
 // upstream is expr's own implementation of a function.
-func upstream(name string) func(s *site, args []any) any {
+func upstream(name string) func(f *frame, s *site, args []any) any {
 	f := builtin.Builtins[builtin.Index[name]]
-	return func(s *site, args []any) any {
+	return func(_ *frame, s *site, args []any) any {
 		if f.Fast != nil {
 			return normal(s, f.Fast(args[0]))
 		}
@@ -59,7 +63,7 @@ func upstream(name string) func(s *site, args []any) any {
 }
 
 var values = builtins{
-	{"len(text|list|object) int", "Number of characters, elements or keys.", func(s *site, args []any) any {
+	{"len(text|list|object) int", "Number of characters, elements or keys.", func(f *frame, s *site, args []any) any {
 		switch v := args[0].(type) {
 		case string:
 			return utf8.RuneCountInString(v)
@@ -69,13 +73,13 @@ var values = builtins{
 			return len(v.(map[string]any))
 		}
 	}},
-	{"type(any) text", "Name of the value's type: nil, bool, int, float, string, array, map.", func(s *site, args []any) any {
+	{"type(any) text", "Name of the value's type: nil, bool, int, float, string, array, map.", func(f *frame, s *site, args []any) any {
 		if kindOf(args[0]) == kBig {
 			return "int"
 		}
 		return builtin.Type(args[0])
 	}},
-	{"abs(number) number", "The number without its sign.", func(s *site, args []any) any {
+	{"abs(number) number", "The number without its sign.", func(f *frame, s *site, args []any) any {
 		if args[0] == math.MinInt {
 			s.overflow()
 		}
@@ -86,29 +90,47 @@ var values = builtins{
 	{"round(number) number", "The nearest whole number; halves go away from zero.", whole(math.Round)},
 	{"int(number|big|text) int|big", "The number without its fraction, or the integer that a text spells.", toInt},
 	{"float(number|big|text) float", "The number with a fraction, rounded if need be, or the number that a text spells.", toFloat},
-	{"string(value) text", "Text as it is, a time in RFC 3339, all else as JSON.", func(s *site, args []any) any {
+	{"string(value) text", "Text as it is, a time in RFC 3339, all else as JSON.", func(f *frame, s *site, args []any) any {
+		f.encode(s.offset, args[0])
 		return string(appendText(s, nil, args[0]))
 	}},
-	{"toJSON(any) text", "The value as JSON, on one line, keys sorted.", func(s *site, args []any) any {
+	{"toJSON(any) text", "The value as JSON, on one line, keys sorted.", func(f *frame, s *site, args []any) any {
+		f.encode(s.offset, args[0])
 		return string(appendJSON(s, nil, args[0]))
 	}},
-	{"fromJSON(text) any", "The value that a JSON text spells.", func(s *site, args []any) any {
-		v, err := doc.Decode([]byte(args[0].(string)))
-		if err != nil {
-			fail(s.offset, "fromJSON(): the text is not JSON: %s", err)
-		}
-		return v
+	{"fromJSON(text) any", "The value that a JSON text spells.", func(f *frame, s *site, args []any) any {
+		return f.decode(s, []byte(args[0].(string)))
 	}},
-	{"hash(value) text", "A stable hash of the value, 16 hexadecimal digits (FNV-1a); equal values have equal hashes.", func(s *site, args []any) any {
+	{"hash(value) text", "A stable hash of the value, 16 hexadecimal digits (FNV-1a); equal values have equal hashes.", func(f *frame, s *site, args []any) any {
+		f.encode(s.offset, args[0])
 		h := fnv.New64a()
 		h.Write(appendKey(s, nil, args[0]))
 		return hex.EncodeToString(h.Sum(nil))
 	}},
 }
 
+// decode decodes a text that may not be JSON.
+func (f *frame) decode(s *site, text []byte) any {
+	f.alloc(s.offset, len(text))
+	var d doc.Doc
+	d.Reset(text, nil)
+	raw, _, err := d.Raw(doc.Path{})
+	if err == nil {
+		var v any
+		if v, f.memory, err = doc.DecodeWithin(raw, f.memory); err == nil {
+			return v
+		}
+	}
+	if errors.Is(err, doc.ErrLarge) {
+		f.tooMuch(s.offset)
+	}
+	fail(s.offset, "fromJSON(): the text is not JSON: %s", err)
+	return nil
+}
+
 // whole rounds floats; integers are exact as they are.
-func whole(round func(float64) float64) func(s *site, args []any) any {
-	return func(_ *site, args []any) any {
+func whole(round func(float64) float64) func(f *frame, s *site, args []any) any {
+	return func(_ *frame, _ *site, args []any) any {
 		if f, ok := args[0].(float64); ok {
 			return round(f)
 		}
@@ -116,7 +138,7 @@ func whole(round func(float64) float64) func(s *site, args []any) any {
 	}
 }
 
-func toInt(s *site, args []any) any {
+func toInt(_ *frame, s *site, args []any) any {
 	switch v := args[0].(type) {
 	case float64:
 		if v >= 1<<63 || v < -1<<63 {
@@ -128,7 +150,6 @@ func toInt(s *site, args []any) any {
 			return i
 		}
 		if integer(v) {
-			s.room(len(v))
 			return bigNumber(v)
 		}
 		fail(s.offset, "int(): %s is no whole number", s.left(v))
@@ -146,7 +167,7 @@ func bigNumber(text string) doc.Number {
 	return doc.Number(digits)
 }
 
-func toFloat(s *site, args []any) any {
+func toFloat(_ *frame, s *site, args []any) any {
 	var text string
 	switch v := args[0].(type) {
 	case int:
@@ -158,9 +179,9 @@ func toFloat(s *site, args []any) any {
 	default:
 		return v
 	}
-	f, err := strconv.ParseFloat(text, 64)
+	n, err := strconv.ParseFloat(text, 64)
 	if err != nil || strings.Trim(text, "+-.0123456789eE") != "" {
 		fail(s.offset, "float(): %s is no number", s.left(args[0]))
 	}
-	return s.finite(f)
+	return s.finite(n)
 }

@@ -8,50 +8,55 @@ import (
 )
 
 var lists = builtins{
-	{"first(list) any", "The first element, or nil.", func(s *site, args []any) any { return member(args[0], 0) }},
-	{"last(list) any", "The last element, or nil.", func(s *site, args []any) any { return member(args[0], -1) }},
-	{"take(list, int) list", "The first so many elements.", func(s *site, args []any) any {
+	{"first(list) any", "The first element, or nil.", func(f *frame, s *site, args []any) any { return member(args[0], 0) }},
+	{"last(list) any", "The last element, or nil.", func(f *frame, s *site, args []any) any { return member(args[0], -1) }},
+	{"take(list, int) list", "The first so many elements.", func(f *frame, s *site, args []any) any {
 		list, n := args[0].([]any), args[1].(int)
 		if n < 0 {
 			fail(s.offset, "take() can't take %d elements", n)
 		}
 		return list[:min(n, len(list))]
 	}},
-	{"reverse(list) list", "The elements from last to first.", func(s *site, args []any) any {
+	{"reverse(list) list", "The elements from last to first.", func(f *frame, s *site, args []any) any {
 		list := slices.Clone(args[0].([]any))
 		slices.Reverse(list)
 		return list
 	}},
 	{"uniq(list) list", "The elements without repetitions.", uniq},
-	{"concat(list...) list", "The elements of all lists.", func(s *site, args []any) any {
-		var all []any
+	{"concat(list...) list", "The elements of all lists.", func(f *frame, s *site, args []any) any {
+		n := 0
+		for _, a := range args {
+			n += len(a.([]any))
+		}
+		f.room(s.offset, n*elementSize)
+		all := make([]any, 0, n)
 		for _, a := range args {
 			all = append(all, a.([]any)...)
-			s.fits(len(all))
 		}
 		return all
 	}},
-	{"flatten(list) list", "The elements, and in place of inner lists theirs.", func(s *site, args []any) any {
-		return flatten(s, make([]any, 0, len(args[0].([]any))), args[0].([]any), 0)
+	{"flatten(list) list", "The elements, and in place of inner lists theirs.", func(f *frame, s *site, args []any) any {
+		return flatten(f, s, nil, args[0].([]any), 0)
 	}},
-	{"sort(list, [text]) list", `The elements in order, "asc" or "desc".`, func(s *site, args []any) any {
+	{"sort(list, [text]) list", `The elements in order, "asc" or "desc".`, func(f *frame, s *site, args []any) any {
 		list := slices.Clone(args[0].([]any))
-		sortBy(s, list, args[1:], func(v any) any { return v })
+		sortBy(f, s, list, args[1:], func(v any) any { return v })
 		return list
 	}},
 	{"min(any...) any", "The smallest number of the arguments and of the lists among them.", extreme(-1)},
 	{"max(any...) any", "The largest number of the arguments and of the lists among them.", extreme(1)},
-	{"mean(any...) float", "The mean of the numbers; 0 without any.", func(s *site, args []any) any {
-		return ofNumbers(s, args, builtin.Builtins[builtin.Index["mean"]].Func)
+	{"mean(any...) float", "The mean of the numbers; 0 without any.", func(f *frame, s *site, args []any) any {
+		return ofNumbers(f, s, args, builtin.Builtins[builtin.Index["mean"]].Func)
 	}},
 	{"median(any...) any", "The median of the numbers; 0 without any.", median},
-	{"keys(object) list", "The keys, sorted.", func(s *site, args []any) any {
+	{"keys(object) list", "The keys, sorted.", func(f *frame, s *site, args []any) any {
 		return pairs(args[0], func(k string, _ any) any { return k })
 	}},
-	{"values(object) list", "The values, sorted by key.", func(s *site, args []any) any {
+	{"values(object) list", "The values, sorted by key.", func(f *frame, s *site, args []any) any {
 		return pairs(args[0], func(_ string, v any) any { return v })
 	}},
-	{"toPairs(object) list", "A list [key, value] for each key, sorted.", func(s *site, args []any) any {
+	{"toPairs(object) list", "A list [key, value] for each key, sorted.", func(f *frame, s *site, args []any) any {
+		f.alloc(s.offset, len(args[0].(map[string]any))*2*elementSize)
 		return pairs(args[0], func(k string, v any) any { return []any{k, v} })
 	}},
 	{"fromPairs(list) object", "The object of a list of lists [key, value].", fromPairs},
@@ -66,7 +71,7 @@ func pairs(object any, of func(k string, v any) any) any {
 	return list
 }
 
-func fromPairs(s *site, args []any) any {
+func fromPairs(f *frame, s *site, args []any) any {
 	list := args[0].([]any)
 	m := make(map[string]any, len(list))
 	for _, v := range list {
@@ -83,8 +88,10 @@ func fromPairs(s *site, args []any) any {
 	return m
 }
 
-func uniq(s *site, args []any) any {
+func uniq(f *frame, s *site, args []any) any {
 	list := args[0].([]any)
+	f.encode(s.offset, list)
+	f.alloc(s.offset, len(list)*2*elementSize)
 	seen := make(map[string]bool, len(list))
 	var key []byte
 	once := make([]any, 0, len(list))
@@ -98,23 +105,24 @@ func uniq(s *site, args []any) any {
 	return once
 }
 
-func flatten(s *site, into, list []any, depth int) []any {
+func flatten(f *frame, s *site, into, list []any, depth int) []any {
 	if depth > maxDepth {
 		fail(s.offset, "%s(): the list is nested more than %d deep", s.name, maxDepth)
 	}
+	f.step(s.offset, len(list))
 	for _, v := range list {
 		if inner, ok := v.([]any); ok {
-			into = flatten(s, into, inner, depth+1)
+			into = flatten(f, s, into, inner, depth+1)
 		} else {
 			into = append(into, v)
+			f.alloc(s.offset, elementSize)
 		}
-		s.fits(len(into))
 	}
 	return into
 }
 
 // sortBy sorts stably by what key gives for each element.
-func sortBy(s *site, list []any, direction []any, key func(v any) any) {
+func sortBy(f *frame, s *site, list []any, direction []any, key func(v any) any) {
 	sign := 1
 	if len(direction) > 0 {
 		switch direction[0] {
@@ -127,6 +135,10 @@ func sortBy(s *site, list []any, direction []any, key func(v any) any) {
 	}
 	slices.SortStableFunc(list, func(a, b any) int {
 		x, y := key(a), key(b)
+		f.step(s.offset, 1)
+		if text, ok := x.(string); ok {
+			f.step(s.offset, len(text)>>7)
+		}
 		c, ok := order(x, y)
 		if !ok {
 			fail(s.offset, "%s() cannot compare %s with %s", s.name, s.left(x), s.left(y))
@@ -136,10 +148,10 @@ func sortBy(s *site, list []any, direction []any, key func(v any) any) {
 }
 
 // extreme is the largest (sign 1) or smallest number among arguments and lists.
-func extreme(sign int) func(*site, []any) any {
-	return func(s *site, args []any) any {
+func extreme(sign int) func(*frame, *site, []any) any {
+	return func(f *frame, s *site, args []any) any {
 		var best any
-		for _, v := range flatten(s, nil, args, 0) {
+		for _, v := range flatten(f, s, nil, args, 0) {
 			s.number(v)
 			if best == nil || compareNumbers(v, best) == sign {
 				best = v
@@ -156,11 +168,12 @@ func (s *site) number(v any) {
 }
 
 // median is one of the numbers, as exact as it is, or the mean of the two in the middle.
-func median(s *site, args []any) any {
-	flat := flatten(s, nil, args, 0)
+func median(f *frame, s *site, args []any) any {
+	flat := flatten(f, s, nil, args, 0)
 	for _, v := range flat {
 		s.number(v)
 	}
+	f.step(s.offset, 4*len(flat))
 	slices.SortFunc(flat, compareNumbers)
 	middle := len(flat) / 2
 	switch {
@@ -169,17 +182,17 @@ func median(s *site, args []any) any {
 	case len(flat)%2 == 1:
 		return flat[middle]
 	}
-	a, b := toFloat(s, flat[middle-1:middle]).(float64), toFloat(s, flat[middle:middle+1]).(float64)
+	a, b := toFloat(f, s, flat[middle-1:middle]).(float64), toFloat(f, s, flat[middle:middle+1]).(float64)
 	return a/2 + b/2
 }
 
-func ofNumbers(s *site, args []any, f func(args ...any) (any, error)) any {
-	flat := flatten(s, nil, args, 0)
+func ofNumbers(f *frame, s *site, args []any, calculate func(args ...any) (any, error)) any {
+	flat := flatten(f, s, nil, args, 0)
 	for i, v := range flat {
 		s.number(v)
-		flat[i] = toFloat(s, []any{v})
+		flat[i] = toFloat(f, s, []any{v})
 	}
-	v, err := f(flat)
+	v, err := calculate(flat)
 	if err != nil {
 		fail(s.offset, "%s(): %s", s.name, err)
 	}

@@ -14,31 +14,31 @@ var texts = builtins{
 	{"trimSuffix(text, [text]) text", "The text without a suffix.", upstream("trimSuffix")},
 	{"hasPrefix(text, text) bool", "Whether the first text begins with the second.", upstream("hasPrefix")},
 	{"hasSuffix(text, text) bool", "Whether the first text ends with the second.", upstream("hasSuffix")},
-	{"indexOf(text, text) int", "Where the second text first stands in the first, in characters from 0, or -1.", func(s *site, args []any) any {
+	{"indexOf(text, text) int", "Where the second text first stands in the first, in characters from 0, or -1.", func(f *frame, s *site, args []any) any {
 		return characters(args[0].(string), strings.Index(args[0].(string), args[1].(string)))
 	}},
-	{"lastIndexOf(text, text) int", "Where the second text last stands in the first, in characters from 0, or -1.", func(s *site, args []any) any {
+	{"lastIndexOf(text, text) int", "Where the second text last stands in the first, in characters from 0, or -1.", func(f *frame, s *site, args []any) any {
 		return characters(args[0].(string), strings.LastIndex(args[0].(string), args[1].(string)))
 	}},
 	{"split(text, text, [int]) list", "The parts between separators; at most so many.", splitter(strings.SplitN)},
 	{"splitAfter(text, text, [int]) list", "The parts, each with its separator; at most so many.", splitter(strings.SplitAfterN)},
 	{"join(list, [text]) text", "The texts of a list, with a separator between them.", join},
 	{"replace(text, text, text, [int]) text", "The first text with the second replaced by the third; at most so many times.", replace},
-	{"repeat(text, int) text", "The text so many times.", func(s *site, args []any) any {
+	{"repeat(text, int) text", "The text so many times.", func(f *frame, s *site, args []any) any {
 		text, n := args[0].(string), args[1].(int)
 		if n < 0 {
 			fail(s.offset, "repeat() can't repeat a text %d times", n)
 		}
-		if len(text) > 0 && n > maxText/len(text) {
-			s.room(maxText + 1)
+		if len(text) > 0 && n > f.memory/len(text) {
+			f.tooMuch(s.offset)
 		}
 		return strings.Repeat(text, n)
 	}},
-	{"toBase64(text) text", "The text in base64.", func(s *site, args []any) any {
-		s.room(base64.StdEncoding.EncodedLen(len(args[0].(string))))
+	{"toBase64(text) text", "The text in base64.", func(f *frame, s *site, args []any) any {
+		f.room(s.offset, base64.StdEncoding.EncodedLen(len(args[0].(string))))
 		return base64.StdEncoding.EncodeToString([]byte(args[0].(string)))
 	}},
-	{"fromBase64(text) text", "The text that base64 stands for.", func(s *site, args []any) any {
+	{"fromBase64(text) text", "The text that base64 stands for.", func(f *frame, s *site, args []any) any {
 		b, err := base64.StdEncoding.DecodeString(args[0].(string))
 		if err != nil {
 			fail(s.offset, "fromBase64(): %s is not base64", s.left(args[0]))
@@ -58,17 +58,22 @@ func characters(text string, at int) int {
 	return utf8.RuneCountInString(text[:at])
 }
 
-func splitter(split func(text, sep string, n int) []string) func(*site, []any) any {
-	return func(s *site, args []any) any {
+func splitter(split func(text, sep string, n int) []string) func(*frame, *site, []any) any {
+	return func(f *frame, s *site, args []any) any {
 		n := -1
 		if len(args) == 3 {
 			n = args[2].(int)
 		}
-		return normal(s, split(args[0].(string), args[1].(string), n))
+		text, sep := args[0].(string), args[1].(string)
+		if n < 0 || n > len(text) {
+			// Beside the list, there is the one that package strings makes.
+			f.room(s.offset, 2*elementSize*(strings.Count(text, sep)+1))
+		}
+		return normal(s, split(text, sep, n))
 	}
 }
 
-func join(s *site, args []any) any {
+func join(f *frame, s *site, args []any) any {
 	sep := ""
 	if len(args) == 2 {
 		sep = args[1].(string)
@@ -82,7 +87,7 @@ func join(s *site, args []any) any {
 		}
 		size += len(text)
 	}
-	s.room(size)
+	f.room(s.offset, size)
 	var b strings.Builder
 	b.Grow(size)
 	for i, v := range list {
@@ -94,12 +99,12 @@ func join(s *site, args []any) any {
 	return b.String()
 }
 
-func replace(s *site, args []any) any {
+func replace(f *frame, s *site, args []any) any {
 	text, from, to := args[0].(string), args[1].(string), args[2].(string)
 	n := strings.Count(text, from)
 	if len(args) == 4 && args[3].(int) >= 0 {
 		n = min(n, args[3].(int))
 	}
-	s.room(len(text) + n*max(len(to)-len(from), 0))
+	f.room(s.offset, len(text)+n*max(len(to)-len(from), 0))
 	return strings.Replace(text, from, to, n)
 }

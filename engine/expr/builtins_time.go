@@ -10,30 +10,30 @@ import (
 
 var times = builtins{
 	{"date(text|zone, [text], [text], [text]) time", "The time that a text spells; the second text is its form (Go's reference time), the third its time zone, UTC by default. An abbreviation such as EST, of which there are several, needs that zone.", date},
-	{"duration(text) duration", `The duration that a text spells: "1h30m".`, func(s *site, args []any) any {
+	{"duration(text) duration", `The duration that a text spells: "1h30m".`, func(f *frame, s *site, args []any) any {
 		d, err := time.ParseDuration(args[0].(string))
 		if err != nil {
 			fail(s.offset, "duration(): %s is no duration such as 250ms or 1h30m", s.left(args[0]))
 		}
 		return d
 	}},
-	{"timezone(text) zone", `A time zone by name: "Europe/Zurich".`, func(s *site, args []any) any { return zone(s, args[0].(string)) }},
-	{"format(time, text) text", "The time in a form, as Go's reference time: 2006-01-02 15:04:05.", func(s *site, args []any) any {
-		s.room(len(args[1].(string)) * 4)
+	{"timezone(text) zone", `A time zone by name: "Europe/Zurich".`, func(f *frame, s *site, args []any) any { return zone(s, args[0].(string)) }},
+	{"format(time, text) text", "The time in a form, as Go's reference time: 2006-01-02 15:04:05.", func(f *frame, s *site, args []any) any {
+		f.room(s.offset, len(args[1].(string))*4)
 		return args[0].(time.Time).Format(args[1].(string))
 	}},
-	{"unix(time) int", "Seconds since 1970.", func(s *site, args []any) any { return int(args[0].(time.Time).Unix()) }},
-	{"seconds(duration) float", "The duration in seconds.", func(s *site, args []any) any { return args[0].(time.Duration).Seconds() }},
+	{"unix(time) int", "Seconds since 1970.", func(f *frame, s *site, args []any) any { return int(args[0].(time.Time).Unix()) }},
+	{"seconds(duration) float", "The duration in seconds.", func(f *frame, s *site, args []any) any { return args[0].(time.Duration).Seconds() }},
 }
 
 var clocks = builtins{
-	{"now([zone]) time", "The present time, in UTC unless a zone is given.", func(s *site, args []any) any {
+	{"now([zone]) time", "The present time, in UTC unless a zone is given.", func(f *frame, s *site, args []any) any {
 		if len(args) == 1 {
 			return now().In(args[0].(*time.Location))
 		}
 		return now().UTC()
 	}},
-	{"uuid() text", "A random UUID, version 4.", func(s *site, args []any) any {
+	{"uuid() text", "A random UUID, version 4.", func(f *frame, s *site, args []any) any {
 		var u [16]byte
 		rand.Read(u[:])
 		u[6] = u[6]&0x0f | 0x40
@@ -42,7 +42,7 @@ var clocks = builtins{
 	}},
 }
 
-func date(s *site, args []any) any {
+func date(_ *frame, s *site, args []any) any {
 	texts := args
 	if kindOf(args[0]) == kZone {
 		texts = args[1:]

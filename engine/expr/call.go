@@ -59,17 +59,27 @@ func (f *function) invoke(fr *frame, s *site, args []any) any {
 	f.check(s, args)
 	fr.step(s.offset, 1)
 	for _, a := range args {
-		fr.weigh(s.offset, a)
+		if text, ok := a.(string); ok {
+			fr.step(s.offset, len(text)>>4) // some go by characters, and make others of them
+			continue
+		}
+		if !f.shallow {
+			fr.weigh(s.offset, a)
+		}
 	}
 	if f.run == nil {
 		v, err := f.Call(fr.src, args...)
 		if err != nil {
 			panic(&failure{err: err, offset: s.offset, msg: fmt.Sprintf("%s(): %s", f.Name, err)})
 		}
-		return normal(s, v)
+		v = normal(s, v)
+		fr.walk(s.offset, v, elementSize, 0)
+		return v
 	}
-	v := f.run(s, args)
-	fr.made(s.offset, v)
+	v := f.run(fr, s, args)
+	if !f.shallow {
+		fr.made(s.offset, v)
+	}
 	return v
 }
 
@@ -87,6 +97,9 @@ func (c *compiler) get(n ast.Node, s *site, args []ast.Node) node {
 	}
 	of, key := c.node(args[0]), c.node(args[1])
 	s.secret[0] = key.secret
+	if !key.konst {
+		key = c.parsed(n, key)
+	}
 	if key.kinds&(kText|kInt) == 0 {
 		fail(s.offset, "get() needs a path as text, not %s", s.known(0, key))
 	}
@@ -103,6 +116,18 @@ func (c *compiler) get(n ast.Node, s *site, args []ast.Node) node {
 	}
 	return c.unary(n, kAny, key, func(f *frame, v any) any {
 		return f.get(s.offset, of.path.Append(pathOf(s, v).Keys()...))
+	})
+}
+
+// parsed charges for reading a path from a text.
+func (c *compiler) parsed(at ast.Node, key node) node {
+	offset := c.offset(at)
+	return c.unary(at, key.kinds, key, func(f *frame, v any) any {
+		if text, ok := v.(string); ok {
+			f.step(offset, len(text))
+			f.alloc(offset, len(text)*elementSize)
+		}
+		return v
 	})
 }
 

@@ -44,7 +44,8 @@ type variable struct {
 // compile compiles code; the error is an *Error.
 func compile(code string, o *origin, scopes []string, vmOnly bool) (p *program, err error) {
 	c := &compiler{code: code, origin: o, scopes: scopes, vmOnly: vmOnly, config: newConfig(), slots: map[string]int{}}
-	c.frame = &frame{steps: maxSteps, memory: maxMemory}
+	c.frame = new(frame)
+	c.frame.begin(nil, new(Limits))
 	defer func() {
 		if r := recover(); r != nil {
 			f, ok := r.(*failure)
@@ -280,6 +281,9 @@ func (c *compiler) member(n *ast.MemberNode) node {
 	if key.kinds&(kText|kInt|kFloat|kNil) == 0 {
 		fail(s.offset, "a key is text and an index a whole number, not %s", key.kinds)
 	}
+	if of.kinds&kText != 0 && key.kinds&(kInt|kFloat) != 0 {
+		of = c.searched(n, of)
+	}
 	return c.binary(n, kAny, of, key, func(v, key any) any {
 		switch k := key.(type) {
 		case nil, string, int:
@@ -291,6 +295,17 @@ func (c *compiler) member(n *ast.MemberNode) node {
 		}
 		fail(s.offset, "a key is text and an index a whole number, not %s", s.left(key))
 		return nil
+	})
+}
+
+// searched charges for a text whose characters are counted.
+func (c *compiler) searched(at ast.Node, n node) node {
+	offset := c.offset(at)
+	return c.unary(at, n.kinds, n, func(f *frame, v any) any {
+		if text, ok := v.(string); ok {
+			f.characters(offset, len(text))
+		}
+		return v
 	})
 }
 
@@ -323,6 +338,9 @@ func (c *compiler) slice(n *ast.SliceNode) node {
 		fail(s.offset, "cannot take a part of %s", args[0].kinds)
 	}
 	return c.call(n, args[0].kinds&(kText|kList), args, true, func(f *frame, args []any) any {
+		if text, ok := args[0].(string); ok {
+			f.characters(s.offset, len(text))
+		}
 		v := cut(s, args[0], args[1], args[2])
 		f.made(s.offset, v)
 		return v

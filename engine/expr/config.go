@@ -57,6 +57,7 @@ func decode[T any](d *schema.Decoder, n *schema.Node, finish func(*program) (T, 
 	o := &origin{text: n.Text, place: d.Place(n), runs: coder.runs}
 	p, err := compile(string(coder.buf), o, scopesOf(d), false)
 	if err == nil {
+		p.limits = schema.Shared[Limits](d)
 		err = swallowed(n, string(coder.buf), o)
 	}
 	if err != nil {
@@ -105,6 +106,7 @@ func (t *Template) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 		if p.expr == nil {
 			continue
 		}
+		p.expr.limits = schema.Shared[Limits](d)
 		for _, w := range p.expr.warnings {
 			report(d, n, w, true)
 		}

@@ -1,19 +1,24 @@
 package expr
 
 import (
+	"context"
+	"errors"
 	"sync"
 	"time"
 
 	"github.com/expr-lang/expr/vm"
 
 	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/schema"
 )
 
 // frame is one evaluation under way. Frames are pooled: an evaluation neither
 // allocates its VM nor its arguments.
 type frame struct {
 	src    Source
-	steps  int   // left
+	limits *Limits
+	steps  int   // left of the present stretch
+	later  int   // left behind it
 	memory int   // left, in bytes
 	loops  int   // begun by the VM
 	args   []any // of the calls under way, as a stack
@@ -24,22 +29,36 @@ type frame struct {
 
 var frames = sync.Pool{New: func() any { return new(frame) }}
 
-func newFrame(src Source) *frame {
+func newFrame(src Source, limits *Limits) *frame {
 	f := frames.Get().(*frame)
-	f.src, f.steps, f.memory = src, maxSteps, maxMemory
+	f.begin(src, limits)
 	return f
 }
 
-// release returns the frame. The VM keeps a scope for each loop that it ever
-// began, so one that began many is dropped.
-func (f *frame) release() {
-	if f.loops > 64 {
+// begin gives the frame a whole budget.
+func (f *frame) begin(src Source, limits *Limits) {
+	f.src, f.limits = src, limits
+	f.memory, f.later = limits.memory(), limits.steps()
+	f.steps = min(f.later, stretch)
+	f.later -= f.steps
+}
+
+// reset makes the frame ready for another program with what is left of the budget.
+// The VM keeps a scope for each loop that it ever began and the largest stack, so one
+// that grew is dropped.
+func (f *frame) reset() {
+	if f.loops > 64 || cap(f.vm.Stack) > keptStack {
 		f.vm, f.loops = vm.VM{}, 0
 	}
 	clear(f.args[:cap(f.args)])
 	f.args = f.args[:0]
 	clear(f.slots)
 	f.slots = f.slots[:0]
+}
+
+// release returns the frame.
+func (f *frame) release() {
+	f.reset()
 	if f.src = nil; cap(f.text) > maxKept {
 		f.text = nil
 	}
@@ -55,9 +74,13 @@ func (f *frame) get(offset int, p doc.Path) any {
 	}
 	f.step(offset, len(raw)>>7)
 	if err == nil {
-		v, err := doc.DecodeRaw(raw)
+		v, left, err := doc.DecodeWithin(raw, f.memory)
 		if err == nil {
+			f.memory = left
 			return v
+		}
+		if errors.Is(err, doc.ErrLarge) {
+			f.tooMuch(offset)
 		}
 	}
 	_, err = d.Get(p) // whose error names the path
@@ -83,55 +106,106 @@ type slotValue struct {
 	read  bool
 }
 
-// step charges work: about 100 ns each.
+// step charges work.
 func (f *frame) step(offset, n int) {
 	if f.steps -= n; f.steps < 0 {
-		fail(offset, "the expression takes too long on this message: over %d steps", maxSteps)
+		f.goOn(offset)
+	}
+}
+
+// goOn begins another stretch of steps, unless the budget or the call is at its end.
+func (f *frame) goOn(offset int) {
+	if f.later += f.steps; f.later < 0 {
+		failFor(offset, "give it less to go through, or raise engine.limits.expression.steps",
+			"the expression takes more than %d steps%s", f.limits.steps(), f.where())
+	}
+	f.steps = min(f.later, stretch)
+	f.later -= f.steps
+	if src, ok := f.src.(Interrupted); ok {
+		if err := src.Interrupted(); err != nil {
+			f := &failure{err: err, offset: offset, msg: "the evaluation was interrupted: " + err.Error()}
+			if errors.Is(err, context.DeadlineExceeded) {
+				f.msg, f.remedy = "the evaluation took longer than the timeout", "give it less to go through, or raise `timeout`"
+			}
+			panic(f)
+		}
 	}
 }
 
 // alloc charges memory, in bytes.
 func (f *frame) alloc(offset, n int) {
 	if f.memory -= n; f.memory < 0 {
-		fail(offset, "the expression makes more than %d MiB on this message", maxMemory>>20)
+		f.tooMuch(offset)
 	}
 }
 
-// weigh charges for a value that an operation in a predicate works on: the
-// operation's time grows with it.
-func (f *frame) weigh(offset int, v any) {
-	switch v := v.(type) {
-	case string:
-		f.step(offset, len(v)>>7)
-	case doc.Number:
-		f.step(offset, len(v)>>7)
-	case []any:
-		f.step(offset, weight(v, 0))
-	case map[string]any:
-		f.step(offset, weight(v, 0))
+// room ends the evaluation before something is made that takes n bytes and cannot be
+// paid: it is charged once it is made.
+func (f *frame) room(offset, n int) {
+	if n > f.memory {
+		f.tooMuch(offset)
 	}
 }
 
-// weight is about how many steps it takes to walk a value.
-func weight(v any, depth int) int {
+func (f *frame) tooMuch(offset int) {
+	failFor(offset, "make less of it, or raise engine.limits.expression.memory",
+		"the expression takes more than %s of memory%s", schema.Size(f.limits.memory()), f.where())
+}
+
+// where tells a message from the constants of an expression, which have none.
+func (f *frame) where() string {
+	if f.src == nil {
+		return ""
+	}
+	return " on this message"
+}
+
+// weigh charges for a value that an operation goes through: its time grows with it.
+func (f *frame) weigh(offset int, v any) { f.walk(offset, v, 0, 0) }
+
+// encode charges for a value as text, before it is one.
+func (f *frame) encode(offset int, v any) { f.walk(offset, v, len(`0,`), 0) }
+
+// walk charges a step for each value within v and for its text, and memory: so much
+// for each value, and texts by their length, unless that is 0. What is shared
+// counts each time, and the walk itself ends with the budget.
+func (f *frame) walk(offset int, v any, size, depth int) {
 	if depth > maxDepth {
-		return 0 // equal and Append go no deeper either
+		return // whatever goes through values goes no deeper either
 	}
-	n := 1
 	switch v := v.(type) {
 	case string:
-		n += len(v) >> 7
+		f.bytes(offset, len(v), size)
+	case doc.Number:
+		f.bytes(offset, len(v), size)
 	case []any:
+		f.step(offset, 1+len(v))
+		f.alloc(offset, size*len(v))
 		for _, e := range v {
-			n += weight(e, depth+1)
+			f.walk(offset, e, size, depth+1)
 		}
 	case map[string]any:
-		for _, e := range v {
-			n += weight(e, depth+1)
+		f.step(offset, 1+len(v))
+		f.alloc(offset, size*len(v))
+		for k, e := range v {
+			f.bytes(offset, len(k), size)
+			f.walk(offset, e, size, depth+1)
 		}
 	}
-	return n
 }
+
+// bytes charges for n bytes of text that are gone through, and copied unless size is 0.
+func (f *frame) bytes(offset, n, size int) {
+	if size == 0 {
+		f.step(offset, n>>7)
+		return
+	}
+	f.step(offset, n>>6)
+	f.alloc(offset, n)
+}
+
+// characters charges for n bytes of text that are gone through character by character.
+func (f *frame) characters(offset, n int) { f.step(offset, n>>5) }
 
 // made charges for a value that was just made, by its own size alone: what it
 // is made of was charged before.
@@ -148,13 +222,13 @@ func (f *frame) made(offset int, v any) {
 }
 
 func (f *frame) madeList(offset, n int) {
-	f.step(offset, n>>4)
+	f.step(offset, n>>2)
 	f.alloc(offset, n*elementSize)
 }
 
 func (f *frame) madeObject(offset, n int) {
-	f.step(offset, n>>2)
-	f.alloc(offset, n*3*elementSize)
+	f.step(offset, n)
+	f.alloc(offset, doc.ObjectSize+n*(doc.KeySize+elementSize))
 }
 
 // now is the clock of expressions; testing/synctest makes it virtual.

@@ -29,8 +29,10 @@ type function struct {
 	sigs []signature
 	pure bool // same arguments, same result: calls with constants are done at load
 
+	shallow bool // neither goes through a list or object nor makes one
+
 	// run is a builtin's code; arguments have been checked against sigs. Nil: Call.
-	run func(s *site, args []any) any
+	run func(f *frame, s *site, args []any) any
 }
 
 // functions are all functions but the predicates, by name. Only init functions

@@ -29,7 +29,7 @@ func (e *Expr) AppendKey(dst []byte, s Source) (key []byte, ok bool, err error) 
 // AppendBody appends the value as a payload: text as it is, all else as JSON.
 func (e *Expr) AppendBody(dst []byte, s Source) ([]byte, error) {
 	if e.p != nil && e.p.write != nil && e.p.kinds&^(kObject|kList) == 0 {
-		f := newFrame(s)
+		f := newFrame(s, e.p.limits)
 		out, ok := e.p.encode(f, dst)
 		f.release()
 		if ok {

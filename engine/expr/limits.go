@@ -1,21 +1,48 @@
 package expr
 
-// Every expression is bounded, at load and on each message. Within these limits
-// an evaluation ends in about a second at the very worst, on hostile data and a
-// careless expression; ordinary ones use a thousandth of it.
+import (
+	"cmp"
+
+	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// Limits are what one evaluation may take; zero fields have their defaults. A step is
+// one operation, or the way through an element or a piece of text: 100 ns at most, more
+// or less.
+type Limits struct {
+	Memory schema.Size `yaml:"memory" default:"64MiB" check:"min=64KiB" doc:"Bytes that one evaluation may make, roughly: what it decodes and copies, its result, and that as JSON."`
+	Steps  int         `yaml:"steps" default:"10000000" check:"min=1000" doc:"Steps that one evaluation may take: an operation, an element gone through, or a piece of text. A million take a tenth of a second at most."`
+}
+
+func (l *Limits) memory() int { return int(cmp.Or(l.Memory, 64<<20)) }
+func (l *Limits) steps() int  { return cmp.Or(l.Steps, 10_000_000) }
+
+// Interrupted is a Source whose evaluations may have to end early.
+type Interrupted interface {
+	Source
+	// Interrupted is why, or nil. It is asked about once in a millisecond.
+	Interrupted() error
+}
+
+// What is bounded at load, whatever the configuration says. Constants are worked out
+// within the default limits.
 const (
-	maxSource   = 64 << 10  // bytes of an expression or template, checked before any parsing
-	maxTokens   = 20_000    // of one expression: bounds the recursion of the parser
-	maxBrackets = 128       // brackets within brackets
-	maxNested   = 3         // predicates within predicates
-	maxText     = 1 << 20   // bytes of a text that an expression makes
-	maxMemory   = 16 << 20  // bytes that one evaluation makes, roughly
-	maxSteps    = 1_000_000 // of one evaluation; a step is about 100 ns
-	maxPattern  = 4 << 10   // bytes of a regular expression that a message brings
-	maxProgram  = 5_000     // instructions of a compiled regular expression
+	maxSource   = 64 << 10 // bytes of an expression or template, checked before any parsing
+	maxTokens   = 20_000   // of one expression: bounds the recursion of the parser
+	maxBrackets = 128      // brackets within brackets
+	maxNested   = 3        // predicates within predicates
+	maxPattern  = 4 << 10  // bytes of a regular expression that a message brings
+	maxProgram  = 5_000    // instructions of a compiled regular expression
+)
 
-	maxKept = 64 << 10 // bytes of encoded text that a frame keeps room for
+// How evaluations are charged, and what frames keep for the next one.
+const (
+	maxKept   = 64 << 10 // bytes of encoded text that a frame keeps room for
+	keptStack = 4 << 10  // values on the VM's stack
 
-	elementSize = 32 // bytes that an element of a list is charged with
-	loopSteps   = 16 // steps that a predicate costs before its first element
+	elementSize = doc.ElementSize // bytes of an element of a list
+	loopSize    = 160             // bytes that the VM keeps for each loop that it began
+	loopSteps   = 16              // steps that a loop costs before its first element
+	stretch     = 8 << 10         // steps between looks at whether to go on
 )

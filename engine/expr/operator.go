@@ -102,14 +102,13 @@ func (c *compiler) operator(n *ast.BinaryNode) node {
 	case op.weigh == 2 && !r.konst:
 		y = c.weighed(n, r)
 	case n.Operator == "in" && !l.konst:
-		x = c.stepped(n, l, weight(r.value, 0)/16)
+		x = c.stepped(n, l, sizeOf(r.value))
+	case n.Operator == "+" && out&kText != 0:
+		x, y = c.added(n, l), c.added(n, r)
 	}
 	v := c.binary(n, out, x, y, func(a, b any) any { return op.run(s, a, b) })
 	if v.konst {
 		return v
-	}
-	if n.Operator == "+" && out&kText != 0 {
-		v = c.charged(n, v)
 	}
 	if v.test = testOf(n.Operator, l, r); v.test != nil {
 		v.scalar = testScalar(v.test)
@@ -159,13 +158,24 @@ func (c *compiler) stepped(at ast.Node, n node, steps int) node {
 	})
 }
 
-// charged charges for a value that was made.
-func (c *compiler) charged(at ast.Node, n node) node {
+// added charges for a text that another is added to, before they are copied.
+func (c *compiler) added(at ast.Node, n node) node {
 	offset := c.offset(at)
+	if n.konst || n.kinds&kText == 0 {
+		return n
+	}
 	return c.unary(at, n.kinds, n, func(f *frame, v any) any {
-		f.made(offset, v)
+		if text, ok := v.(string); ok {
+			f.bytes(offset, len(text), 1)
+		}
 		return v
 	})
+}
+
+// sizeOf is how many elements a constant has that is looked through.
+func sizeOf(v any) int {
+	list, _ := v.([]any)
+	return len(list)
 }
 
 // known is what can be said about an operand before there is a message.
@@ -221,8 +231,8 @@ func (c *compiler) span(n *ast.BinaryNode) node {
 			return []any{}
 		}
 		n := uint64(to) - uint64(from) // one less than there are
-		if n > maxMemory/elementSize {
-			fail(s.offset, "the range has more than %d numbers", maxMemory/elementSize)
+		if n >= uint64(f.memory)/elementSize {
+			f.tooMuch(s.offset)
 		}
 		f.alloc(s.offset, int(n+1)*elementSize)
 		f.step(s.offset, int(n>>3))
@@ -239,7 +249,11 @@ func (c *compiler) span(n *ast.BinaryNode) node {
 func cut(s *site, v, from, to any) any {
 	switch v := v.(type) {
 	case string:
-		a, b := bounds(s, utf8.RuneCountInString(v), from, to)
+		n := utf8.RuneCountInString(v)
+		a, b := bounds(s, n, from, to)
+		if n == len(v) {
+			return v[a:b]
+		}
 		v = v[bytesOf(v, a):]
 		return v[:bytesOf(v, b-a)]
 	case []any:

@@ -53,8 +53,8 @@ func (c *compiler) predicate(n *ast.BuiltinNode, p predicate) node {
 	case "groupBy":
 		keyed := c.loop(n, "map", list, c.keyed(n, body))
 		return c.unary(n, p.out, keyed, func(f *frame, v any) any {
-			groups := groupBy(s, v.([]any))
-			f.made(s.offset, v)
+			groups := groupBy(f, s, v.([]any))
+			f.made(s.offset, groups)
 			return groups
 		})
 	case "sortBy":
@@ -74,10 +74,17 @@ func (c *compiler) predicate(n *ast.BuiltinNode, p predicate) node {
 }
 
 // elements checks that there is a list, and charges for going through it.
-func (c *compiler) elements(n ast.Node, s *site, list node) node {
+func (c *compiler) elements(n *ast.BuiltinNode, s *site, list node) node {
 	s.secret[0] = list.secret
 	if list.kinds&kList == 0 {
 		fail(s.offset, "%s() needs a list, not %s", s.name, s.known(0, list))
+	}
+	makes := 0
+	switch n.Name {
+	case "map", "filter", "sum":
+		makes = elementSize
+	case "groupBy", "sortBy": // of pairs
+		makes = 4 * elementSize
 	}
 	list.konst = false // a loop is charged for on every message
 	return c.unary(n, kList, list, func(f *frame, v any) any {
@@ -91,6 +98,7 @@ func (c *compiler) elements(n ast.Node, s *site, list node) node {
 		}
 		f.loops++
 		f.step(s.offset, loopSteps+len(l)>>2)
+		f.alloc(s.offset, loopSize+makes*len(l))
 		return v
 	})
 }
@@ -111,7 +119,8 @@ func (c *compiler) body(n *ast.BuiltinNode, s *site, truth bool) node {
 	if truth {
 		body = c.truth(body)
 	}
-	steps := 1 + (c.nodes-before)/8
+	steps := 1 + c.nodes - before
+	body.konst = false
 	return c.unary(at, body.kinds, body, func(f *frame, v any) any {
 		f.step(s.offset, steps)
 		return v
@@ -174,7 +183,7 @@ func sum(s *site, list any) any {
 	return total
 }
 
-func groupBy(s *site, keyed []any) any {
+func groupBy(f *frame, s *site, keyed []any) any {
 	groups := map[string]any{}
 	for _, v := range keyed {
 		pair := v.([]any)
@@ -183,6 +192,7 @@ func groupBy(s *site, keyed []any) any {
 		case kText:
 			name = pair[1].(string)
 		case kBool, kInt, kFloat, kBig:
+			f.encode(s.offset, pair[1])
 			name = string(appendKey(s, nil, pair[1]))
 		default:
 			fail(s.offset, "groupBy() needs keys that are text, numbers, true or false, not %s", s.left(pair[1]))
@@ -195,7 +205,7 @@ func groupBy(s *site, keyed []any) any {
 
 func sortKeyed(f *frame, s *site, args []any) any {
 	keyed := append([]any(nil), args[0].([]any)...)
-	sortBy(s, keyed, args[1:], func(v any) any { return v.([]any)[1] })
+	sortBy(f, s, keyed, args[1:], func(v any) any { return v.([]any)[1] })
 	for i, v := range keyed {
 		keyed[i] = v.([]any)[0]
 	}

@@ -2,6 +2,7 @@ package expr
 
 import (
 	"errors"
+	"math"
 	"strings"
 
 	vmcompiler "github.com/expr-lang/expr/compiler"
@@ -25,6 +26,7 @@ type program struct {
 	write    writeFunc              // like test, of the encoded value
 	eval     func(*frame) any
 	vm       *vm.Program // when eval is nil
+	limits   *Limits
 	warnings []*Error
 }
 
@@ -35,7 +37,7 @@ func (c *compiler) program(root node) *program {
 		kinds: root.kinds, konst: root.konst, path: root.path,
 		test: root.test, eval: root.eval,
 		site:     &site{offset: root.offset, name: "the expression", secret: [2]bool{root.secret, root.secret}},
-		warnings: c.warnings,
+		warnings: c.warnings, limits: new(Limits),
 	}
 	if root.scalar != nil && root.test == nil && !root.konst {
 		p.test = truthTest(root.scalar)
@@ -61,16 +63,16 @@ func (c *compiler) program(root node) *program {
 }
 
 // run evaluates the program; the error is what users see.
-func (p *program) run(src Source) (v any, err error) {
-	f := newFrame(src)
-	if p.vm != nil {
-		v, err = f.vm.Run(p.vm, f)
-		f.release()
-		if err != nil {
-			return nil, p.origin.errorOf(p.vmFailure(err))
-		}
-		return v, nil
-	}
+func (p *program) run(src Source) (any, error) {
+	f := newFrame(src, p.limits)
+	v, err := p.runIn(f)
+	f.release()
+	return v, err
+}
+
+// runIn is run within what is left of a frame's budget. What a loop made is charged for
+// as text, which is what becomes of most values: it may have the same part many times.
+func (p *program) runIn(f *frame) (v any, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			failed, ok := r.(*failure)
@@ -79,9 +81,16 @@ func (p *program) run(src Source) (v any, err error) {
 			}
 			v, err = nil, p.origin.errorOf(failed)
 		}
-		f.release()
 	}()
-	return p.eval(f), nil
+	if p.vm == nil {
+		return p.eval(f), nil
+	}
+	f.vm.MemoryBudget = math.MaxUint // frames have a better one
+	if v, err = f.vm.Run(p.vm, f); err != nil {
+		return nil, p.origin.errorOf(p.vmFailure(err))
+	}
+	f.encode(p.site.offset, v)
+	return v, nil
 }
 
 // vmFailure is what expr's VM made of a failure, or a limit of its own.
@@ -95,11 +104,8 @@ func (p *program) vmFailure(err error) *failure {
 		return &failure{offset: p.site.offset, msg: err.Error()}
 	}
 	f := &failure{offset: byteOffset(p.code, e.From), msg: "cannot evaluate this: " + e.Message}
-	switch {
-	case strings.HasPrefix(e.Message, "reduce of empty"):
+	if strings.HasPrefix(e.Message, "reduce of empty") {
 		f.msg, f.remedy = "reduce() of an empty list has no value", "give it a third argument to begin with"
-	case strings.Contains(e.Message, "memory budget"):
-		f.msg = "the expression makes lists of more than 1000000 elements on this message"
 	}
 	return f
 }

@@ -118,13 +118,13 @@ func asBody(p *program, m *message) string {
 }
 
 func inTemplate(p *program, m *message) string {
-	out, err := p.appendPart(nil, m)
+	out, err := p.appendPart(nil, m, new(*frame))
 	return string(out) + limitless(err)
 }
 
 // limitless is an error, without where exactly a limit was: that differs by a step.
 func limitless(err error) string {
-	if text := textOf(err); !strings.Contains(text, "takes too long") && !strings.Contains(text, "MiB") {
+	if text := textOf(err); !strings.Contains(text, "engine.limits.expression") {
 		return text
 	}
 	return "limit"

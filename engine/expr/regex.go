@@ -60,7 +60,7 @@ func instructions(re *syntax.Regexp) int {
 }
 
 func (p *pattern) match(f *frame, s *site, text string) bool {
-	f.step(s.offset, len(text)*p.size>>10)
+	f.step(s.offset, len(text)*p.size>>4)
 	return p.re.MatchString(text)
 }
 
@@ -79,7 +79,7 @@ func (p *pattern) test(x scalarFunc) func(*doc.Doc) verdict {
 }
 
 // freeMatch is what a match may cost, in bytes times instructions, without a charge.
-const freeMatch = 1 << 20
+const freeMatch = 1 << 16
 
 // matches compiles a pattern that is known at load once; others when a message
 // brings them.
@@ -137,6 +137,7 @@ func (c *patternCache) get(f *frame, s *site, text string) *pattern {
 	}
 	f.step(s.offset, 100+len(text)*4) // compiling takes long
 	p = compilePattern(s, text, maxProgram/5)
+	f.step(s.offset, p.size*8)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.byText) >= maxPatterns {

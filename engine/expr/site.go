@@ -16,20 +16,6 @@ type site struct {
 	secret [2]bool // the left, the right operand holds a placeholder's value
 }
 
-// room ends the evaluation when a text of n bytes would be too long.
-func (s *site) room(n int) {
-	if n > maxText {
-		fail(s.offset, "%s would make a text of more than %d bytes", s.name, maxText)
-	}
-}
-
-// fits ends the evaluation when a list of n elements would be too long.
-func (s *site) fits(n int) {
-	if n > maxMemory/elementSize {
-		fail(s.offset, "%s would make a list of more than %d elements", s.name, maxMemory/elementSize)
-	}
-}
-
 func (s *site) left(v any) string  { return s.show(0, v) }
 func (s *site) right(v any) string { return s.show(1, v) }
 

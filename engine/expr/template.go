@@ -97,6 +97,12 @@ func (t *Template) Append(dst []byte, s Source) ([]byte, error) {
 		return dst, nil
 	}
 	out := dst
+	var f *frame // of all parts that need one: they have one budget
+	defer func() {
+		if f != nil {
+			f.release()
+		}
+	}()
 	for i := range t.t.parts {
 		p := &t.t.parts[i]
 		if p.expr == nil {
@@ -104,7 +110,7 @@ func (t *Template) Append(dst []byte, s Source) ([]byte, error) {
 			continue
 		}
 		var err error
-		if out, err = p.expr.appendPart(out, s); err != nil {
+		if out, err = p.expr.appendPart(out, s, &f); err != nil {
 			return dst, err
 		}
 	}
@@ -112,7 +118,7 @@ func (t *Template) Append(dst []byte, s Source) ([]byte, error) {
 }
 
 // appendPart appends the text of an expression in a template.
-func (p *program) appendPart(dst []byte, s Source) ([]byte, error) {
+func (p *program) appendPart(dst []byte, s Source, frame **frame) ([]byte, error) {
 	if p.path != nil {
 		if text, ok := plain(s, *p.path); ok {
 			return append(dst, text...), nil
@@ -123,7 +129,11 @@ func (p *program) appendPart(dst []byte, s Source) ([]byte, error) {
 			return v.appendText(dst), nil
 		}
 	}
-	v, err := p.run(s)
+	if *frame == nil {
+		*frame = newFrame(s, p.limits)
+	}
+	v, err := p.runIn(*frame)
+	(*frame).reset()
 	if err != nil {
 		return dst, err
 	}

@@ -113,16 +113,22 @@ func member(v, key any) any {
 
 // character is a character of a text, a code point, or nil.
 func character(text string, at int) any {
-	if at < 0 {
-		at += utf8.RuneCountInString(text)
+	for ; at < -1 && text != ""; at++ {
+		_, size := utf8.DecodeLastRuneInString(text)
+		text = text[:len(text)-size]
 	}
+	size := 0
 	if at < 0 {
+		_, size = utf8.DecodeLastRuneInString(text)
+		text = text[len(text)-size:]
+	} else {
+		text = text[bytesOf(text, at):]
+		_, size = utf8.DecodeRuneInString(text)
+	}
+	if text == "" {
 		return nil
 	}
-	if text = text[bytesOf(text, at):]; text == "" {
-		return nil
-	}
-	return text[:bytesOf(text, 1)]
+	return text[:size]
 }
 
 // bytesOf is how many bytes the first n characters of a text take.

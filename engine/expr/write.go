@@ -57,7 +57,7 @@ func readWrite(offset int, p doc.Path) writeFunc {
 		if !there {
 			return append(dst, "null"...), true
 		}
-		f.step(offset, len(raw)>>7)
+		f.bytes(offset, len(raw), 1)
 		return doc.Canonical(dst, raw)
 	}
 }
@@ -158,7 +158,7 @@ func objectWrite(offset int, args []node) writeFunc {
 // be called in another order, and once more before an error.
 func (e *Expr) Encode(s Source, put func(v any) error) error {
 	if e.p != nil && e.p.write != nil {
-		f := newFrame(s)
+		f := newFrame(s, e.p.limits)
 		out, ok := e.p.encode(f, f.text[:0])
 		f.text = out
 		if ok {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/expr"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -19,6 +20,7 @@ type Steps struct {
 
 	node   *schema.Node
 	lookup schema.Lookup
+	limits *expr.Limits // of its pipeline
 }
 
 // UnmarshalConfig reads a list of steps.
@@ -26,7 +28,7 @@ func (s *Steps) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	if d.Decode(n, &s.Steps) && len(s.Steps) == 0 {
 		d.Report(n, schema.Problem{Code: schema.BadValue, Message: "the list of steps is empty"})
 	}
-	s.node, s.lookup = n, d.Lookup()
+	s.node, s.lookup, s.limits = n, d.Lookup(), schema.Shared[expr.Limits](d)
 }
 
 // DescribeConfig is a list of steps.
@@ -41,6 +43,8 @@ type Stage struct {
 	Values      map[string][]byte `json:",omitempty"` // of placeholders, which need not be UTF-8
 	Whole       bool              // jobs are whole batches
 	StepTimeout time.Duration     // of steps that have none of their own
+	ExprMemory  int64             `json:",omitempty"` // limits of an evaluation, see expr.Limits
+	ExprSteps   int               `json:",omitempty"`
 	Timeout     time.Duration     // of a try
 	Lease       time.Duration
 }
@@ -62,6 +66,7 @@ func (s *Steps) Stage(whole bool, timeout time.Duration) (*Stage, error) {
 		return nil, fmt.Errorf("only steps from a file can be sent to another process")
 	}
 	stage := &Stage{Steps: packed(s.node), Whole: whole, StepTimeout: timeout, Values: map[string][]byte{}}
+	stage.ExprMemory, stage.ExprSteps = int64(s.limits.Memory), s.limits.Steps
 	d := schema.NewDecoder(func(name string) (string, bool, error) {
 		value, ok, err := s.lookup(name)
 		if ok {
@@ -153,6 +158,7 @@ func (s *Stage) Build(pool string, log *slog.Logger) (*engine.Apart, error) {
 		value, ok := s.Values[name]
 		return string(value), ok, nil
 	})
+	*schema.Shared[expr.Limits](d) = expr.Limits{Memory: schema.Size(s.ExprMemory), Steps: s.ExprSteps}
 	steps := s.decode(d, s.Steps.unpacked())
 	problems := d.Problems()
 	var a *engine.Apart
