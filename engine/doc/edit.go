@@ -59,11 +59,16 @@ func (d *Doc) Rename(from, to Path) error {
 	if n == 0 || len(to.parts) == 0 {
 		return &ValueError{"", "the whole document can't be renamed"}
 	}
-	raw, err := d.raw(from.parts)
-	if err != nil || raw == nil || from.Equal(to) {
+	raw, ok, err := d.Raw(from)
+	if err != nil || !ok || from.Equal(to) {
 		return err
 	}
 	last := n - 1
+	if from.parts[last].elem {
+		if of, _, _ := d.Raw(Path{parts: from.parts[:last]}); Kind(of) == String {
+			return nil // a character is part of its text
+		}
+	}
 	if n == len(to.parts) && slices.Equal(from.parts[:last], to.parts[:last]) &&
 		!from.parts[last].elem && !to.parts[last].elem {
 		return d.edit(operation{kind: renaming, path: from, to: to.parts[last].key})

@@ -37,57 +37,40 @@ func at(p Path, err error) error {
 // Raw is the source text of the value at p, and whether there is one. An index
 // into a text gives its character, a code point. It never changes and may be kept.
 func (d *Doc) Raw(p Path) ([]byte, bool, error) {
-	raw, err := d.raw(p.parts)
-	if raw == nil && err == nil {
-		raw = d.character(p.parts)
-	}
-	return raw, raw != nil, err
-}
-
-// raw is the source text of what lies at parts, or nil.
-func (d *Doc) raw(parts []part) ([]byte, error) {
 	x, err := d.scanned()
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	if len(parts) == 0 {
-		return x.whole(d.arena), nil
+	if len(p.parts) == 0 {
+		return x.whole(d.arena), true, nil
 	}
+	var raw []byte
 	if !x.isObject() {
-		return find(x.whole(d.arena), parts), nil
+		raw = find(x.whole(d.arena), p.parts)
+	} else if !p.parts[0].elem {
+		i := x.find(p.parts[0].key)
+		if i < 0 {
+			return nil, false, nil
+		}
+		if raw = x.raw(i); len(p.parts) > 1 {
+			raw = find(raw, p.parts[1:])
+		}
 	}
-	if parts[0].elem {
-		return nil, nil
+	if last := len(p.parts) - 1; raw == nil && p.parts[last].elem {
+		raw = d.character(p.parts[:last], p.parts[last].index)
 	}
-	i := x.find(parts[0].key)
-	if i < 0 {
-		return nil, nil
-	}
-	raw := x.raw(i)
-	if len(parts) > 1 {
-		raw = find(raw, parts[1:])
-	}
-	return raw, nil
+	return raw, raw != nil, nil
 }
 
-// character is the character that parts lead to, as a text, if their end is an
-// index into a text. Else it is nil.
-func (d *Doc) character(parts []part) []byte {
-	n := len(parts) - 1
-	if n < 0 || !parts[n].elem {
+// character is the n-th character of a text, as a text; nil if there is none.
+func (d *Doc) character(of []part, n int) []byte {
+	raw, _, _ := d.Raw(Path{parts: of})
+	if Kind(raw) != String {
 		return nil
 	}
-	of, _ := d.raw(parts[:n])
-	if of == nil {
-		of = d.character(parts[:n])
-	}
-	if Kind(of) != String {
-		return nil
-	}
-	text := Unquote(of)
-	for at := parts[n].index; text != ""; at-- {
+	for text := Unquote(raw); text != ""; n-- {
 		_, size := utf8.DecodeRuneInString(text)
-		if at == 0 {
+		if n == 0 {
 			return AppendString(make([]byte, 0, 8), text[:size])
 		}
 		text = text[size:]
