@@ -15,7 +15,7 @@ import (
 
 const (
 	auditEvery = 5 * time.Second  // of what the queue holds, where tries wait for longer
-	callLimit  = 10 * time.Second // for what NATS is asked
+	callLimit  = 5 * time.Second  // for what NATS is asked
 	stalled    = 10 * time.Second // without a job taken, though slots are free: the pool is not ready
 )
 
@@ -42,6 +42,9 @@ func (r *remote) keep(ctx context.Context) {
 			if !r.lingers() {
 				continue
 			}
+		}
+		if !r.nc.IsConnected() { // it is looked at when that is so again
+			continue
 		}
 		switch err := r.audit(ctx); {
 		case err == nil && failed:
@@ -154,7 +157,7 @@ func (r *remote) look(ctx context.Context) (map[string]uint64, error) {
 
 // makeQueue makes the work queue where it is not there.
 func (r *remote) makeQueue(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	ctx, cancel := context.WithTimeout(ctx, 2*callLimit)
 	defer cancel()
 	storage := jetstream.MemoryStorage
 	if r.hub.conf.Store == "file" {

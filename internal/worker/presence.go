@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -65,7 +66,7 @@ func (m *member) misses(hub string) {
 func (m *member) silences(hub string, h *presence) {
 	if h.silent.IsZero() {
 		h.silent = time.Now()
-		m.log.Warn("a hub of the pool is not there; its jobs are set aside", "hub", h.name, "id", hub)
+		m.log.Warn("a hub of the pool is not there; its jobs are set aside", "hub", cmp.Or(h.name, "unknown"), "id", hub)
 	}
 }
 

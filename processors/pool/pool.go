@@ -24,7 +24,7 @@ import (
 type Config struct {
 	Name       string        `yaml:"name" check:"required" doc:"Name of the pool: letters, digits, _ and -. Workers join it by its name."`
 	Workers    workers       `yaml:"workers" check:"required" doc:"Slots in this process, or remote."`
-	Lease      time.Duration `yaml:"lease" check:"min=100ms" doc:"Time after which a remote worker that is not heard of has lost its jobs; slots in this process need none."`
+	Lease      time.Duration `yaml:"lease" check:"min=100ms" doc:"Time after which a remote worker that is not heard of has lost its jobs, and workers drop those of a hub that is not heard of; slots in this process need none."`
 	Timeout    time.Duration `yaml:"timeout" check:"min=1ms" doc:"Time that one try of a job may take, from when a worker takes it, and that jobs wait while there is no worker at all; engine.timeout by default."`
 	Retries    int           `yaml:"retries" check:"min=-1" doc:"Tries beyond the first; -1 is no limit."`
 	RetryOn    []string      `yaml:"retry_on" check:"oneof=lost|timeout|error" doc:"What is tried again: lost (the worker has gone), timeout, error (a step failed the message)."`
