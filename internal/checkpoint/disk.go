@@ -80,7 +80,7 @@ func (f *file) open() (text []byte, err error) {
 		case info.Size() > largest:
 			err = fmt.Errorf("is no checkpoint: it has %d bytes (name another file)", info.Size())
 		default:
-			err = flock.Lock(in)
+			_, err = flock.Lock(in)
 		}
 		if err != nil {
 			f.close()
@@ -169,7 +169,7 @@ func (f *file) write(path string, text []byte) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err = flock.Lock(out); err == nil {
+	if _, err = flock.Lock(out); err == nil {
 		_, err = out.Write(text)
 	}
 	if err == nil {

@@ -11,11 +11,12 @@ import (
 // Works says that there are locks, and that an open file is a locked one.
 const Works = true
 
-// Lock locks an open file until it is closed, or the process ends. A file system
-// without locks does without.
-func Lock(f *os.File) error {
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
-		return ErrHeld
+// Lock locks an open file until it is closed, or the process ends. The error is
+// [ErrHeld] or nil: a file system without locks does without, and locked is false.
+func Lock(f *os.File) (locked bool, err error) {
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return false, ErrHeld
 	}
-	return nil
+	return err == nil, nil
 }

@@ -8,4 +8,4 @@ import "os"
 const Works = false
 
 // Lock does nothing where there are no such locks.
-func Lock(*os.File) error { return nil }
+func Lock(*os.File) (locked bool, err error) { return false, nil }

@@ -47,7 +47,7 @@ type remote struct {
 	problem string    // why jobs can't be put into the queue, or ""
 	takes   int       // tries that slots have begun with
 	stall   stall
-	ticked  time.Time           // when it was looked at all this last
+	ticked  time.Time           // when expire ran last
 	refused map[string]*refusal // workers of another version, by name
 }
 

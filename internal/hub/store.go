@@ -66,7 +66,7 @@ func temporaryStore(owner string) (*store, error) {
 // be removed is somebody else's.
 func removeDead() {
 	all, err := filepath.Glob(filepath.Join(os.TempDir(), temporary+"*"))
-	if err != nil || !flock.Works {
+	if err != nil {
 		return
 	}
 	for _, dir := range all {
@@ -74,7 +74,7 @@ func removeDead() {
 		if err != nil {
 			continue
 		}
-		if flock.Lock(f) == nil {
+		if dead, _ := flock.Lock(f); dead {
 			_ = os.RemoveAll(dir)
 		}
 		f.Close()
@@ -92,7 +92,7 @@ func (s *store) take(owner string) error {
 	if err != nil {
 		return err
 	}
-	err = flock.Lock(f)
+	_, err = flock.Lock(f)
 	if held := errors.Is(err, flock.ErrHeld); held && !s.temporary {
 		err = fmt.Errorf("%s belongs to %s (stop that one, or give each a dir of its own)", s.dir, holder(f))
 	} else if err == nil {
@@ -144,10 +144,9 @@ func (s *store) empty() error {
 
 // close removes what is in the folder, and lets go of it.
 func (s *store) close() {
+	_ = s.empty()
+	s.lock.Close()
 	if s.temporary {
 		_ = os.RemoveAll(s.dir)
-	} else {
-		_ = s.empty()
 	}
-	s.lock.Close()
 }

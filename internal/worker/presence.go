@@ -71,20 +71,20 @@ func (m *member) silences(hub string, h *presence) {
 }
 
 // silence says since when a hub is taken for gone (zero: it is not), and whether
-// anything is known of it. While this worker itself was cut off, hubs were not silent.
+// anything is known of it: nothing is where this worker was cut off itself since.
 func (m *member) silence(hub string) (since time.Time, known bool) {
-	connected := m.link.since()
+	connected, up := m.link.since()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	h := m.hubs[hub]
-	if h == nil {
+	if h != nil && h.heard.Before(connected) && h.silent.Before(connected) {
+		delete(m.hubs, hub)
+		h = nil
+	}
+	if h == nil || !up {
 		return time.Time{}, false
 	}
-	heard := h.heard
-	if connected.After(heard) {
-		heard = connected
-	}
-	if time.Since(heard) > max(m.lease, patience) {
+	if time.Since(h.heard) > max(m.lease, patience) {
 		m.silences(hub, h)
 	}
 	return h.silent, true

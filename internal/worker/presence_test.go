@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"errors"
 	"log/slog"
 	"strings"
 	"testing"
@@ -38,12 +39,12 @@ func TestAHubIsSilentWhenNothingIsHeardOfIt(t *testing.T) {
 		want("nobody listens", "h", time.Second, true)
 		m.hears("h", "host/1")
 		time.Sleep(time.Hour)
+		l.disconnected(errors.New("cut"))
+		want("this worker is cut off itself", "h", -1, false)
 		l.connected()
-		want("this worker was cut off itself", "h", -1, true)
-		time.Sleep(m.lease)
-		want("and is there for a lease", "h", -1, true)
-		time.Sleep(time.Millisecond)
-		want("and for longer", "h", 0, true)
+		want("and was until now", "h", -1, false)
+		m.misses("h")
+		want("and then nobody listens", "h", 0, true)
 		m.lease = 100 * time.Millisecond
 		m.hears("h", "")
 		time.Sleep(patience)

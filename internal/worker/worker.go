@@ -136,11 +136,11 @@ func refusal(to *natsconn.Target, err error) error {
 	return fmt.Errorf("%s: %w", to, err)
 }
 
-// since is when the connection was made.
-func (l *link) since() time.Time {
+// since is when the connection was made, and whether it is there.
+func (l *link) since() (made time.Time, up bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.made
+	return l.made, !l.told
 }
 
 // state is what ends when the connection is made anew, and why it never will be.
