@@ -245,7 +245,7 @@ func (f *fleet) hubDiesDuringAJob() {
 
 // hubSilent: what was set aside of a hub is done when it is back.
 func (f *fleet) hubSilent() {
-	f.runs(1, pipeline{pool: "lease: 500ms, retries: 0", do: "{sleep: 10ms}"}, "--slots", "2")
+	f.runs(1, pipeline{pool: "lease: 500ms, retries: -1", do: "{sleep: 10ms}"}, "--slots", "2")
 	_, stream := f.queue()
 	f.hub.send(numbers(1, 500))
 	got := f.lines(50)

@@ -467,6 +467,26 @@ func TestAJobThatASlotHasStaysThere(t *testing.T) {
 	}
 }
 
+func TestAHubThatStoodStillDoesNotTakeWorkersForGone(t *testing.T) {
+	s := newSite(t, cluster.Config{}, pool.Policy{})
+	r := s.hub.all()[0]
+	r.heard(cluster.Beat{Worker: "w", Name: "w", Slots: 1})
+	for _, still := range []bool{true, false} {
+		r.mu.Lock()
+		r.members["w"].heard, r.ticked = time.Now().Add(-time.Hour), time.Now().Add(time.Hour) // however slow this test is
+		if still {
+			r.ticked = r.members["w"].heard
+		}
+		r.mu.Unlock()
+		r.expire()
+		r.mu.Lock()
+		if n := r.able(); (n == 1) != still {
+			t.Errorf("it stood still: %v, and has %d workers", still, n)
+		}
+		r.mu.Unlock()
+	}
+}
+
 func TestJobsThatNobodyTakesAreTrouble(t *testing.T) {
 	s := newSite(t, cluster.Config{}, pool.Policy{})
 	r := s.hub.all()[0]

@@ -195,10 +195,7 @@ func (r *remote) expire() {
 	_, waiting := r.pool.Counts()
 	every, now := cluster.BeatEvery(r.lease), time.Now()
 	r.mu.Lock()
-	if !r.ticked.IsZero() && now.Sub(r.ticked) > max(r.lease, 2*every) { // this process stood still: workers have taken it for gone
-		r.doubt()
-	}
-	r.ticked = now
+	r.awakes(now, every)
 	var gone []string
 	for id, m := range r.members {
 		if time.Since(m.heard) > 3*every {
@@ -230,6 +227,24 @@ func (r *remote) expire() {
 		r.log.Warn("jobs wait, though workers of the pool are free", "pool", r.name, "jobs", stuck, "cause", cause)
 	}
 	r.pool.Members(n)
+}
+
+// awakes deals with what this hub could not hear: where it stood still, or is cut off,
+// it is not the workers that are silent, and they have taken it for gone; r.mu is held.
+func (r *remote) awakes(now time.Time, every time.Duration) {
+	late := !r.ticked.IsZero() && now.Sub(r.ticked) > max(r.lease, 2*every)
+	if r.ticked = now; late {
+		r.doubt()
+	}
+	if !late && r.nc.IsConnected() {
+		return
+	}
+	for _, m := range r.members {
+		m.heard = now
+	}
+	for id := range r.absent {
+		r.absent[id] = now
+	}
 }
 
 // overdue are the tries of workers that have been gone for a lease; r.mu is held.
