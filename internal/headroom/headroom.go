@@ -8,13 +8,13 @@ import (
 	"runtime/debug"
 )
 
-// Between two collections the heap may grow by headroom and half of its own size.
+// Between two collections the heap may grow by headroom and a quarter of its own size.
 // Messages are short-lived and few at a time: of a heap that only doubled there would be
 // a hundred collections a second. A large one, full of messages that wait, would grow
 // beyond what a machine has for it.
 const (
 	headroom = 12 << 20 // bytes
-	growth   = 50       // percent
+	growth   = 25       // percent
 )
 
 // Leave keeps memory until it is released that is never touched, and so takes none of
