@@ -247,10 +247,13 @@ func (b *Batch) Move(m *Message) {
 // Copy appends a copy of m to b: one more piece of its root. m stays where it is,
 // to be copied or moved on. It is for a Batcher, within Add.
 func (b *Batch) Copy(m *Message) {
+	metered(b.arena, m)
 	c := *m
 	if b.copies != nil {
 		c = b.copies.copy(m)
 		b.copies.beyond++
+	} else {
+		c.doc = m.doc.Fork()
 	}
 	b.Move(&c)
 }

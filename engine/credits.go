@@ -7,8 +7,9 @@ import (
 )
 
 // credits bound what is under way in a pipeline, in messages and bytes. Readers
-// wait for them in turn; lanes that split wait in front of the readers, and only
-// while something beyond the lanes can give credits back. Nothing else waits.
+// wait for them in turn; in front of them messages that steps have no bytes for, and
+// lanes that split, which wait only while something beyond the lanes can give credits
+// back. Nothing else waits.
 type credits struct {
 	starved  func()      // called without the lock when somebody begins to wait
 	upstream func() bool // whether lanes have work, for which a reader that splits can wait
@@ -21,7 +22,16 @@ type credits struct {
 	kept    int  // messages that wait beside the queues: for a try, a key, a limit
 	shut    bool // all outputs are held: there is nothing to read for
 	lanes   []*waiter
+	line    []*inLine // messages that wait for bytes, see growth.go
+	given   bool      // something was given back since stalls was asked
 	readers []*waiter
+}
+
+// inLine is a message that waits until so many bytes are free.
+type inLine struct {
+	bytes, msgs int
+	grown       int             // bytes that earlier steps have added to it
+	goOn        func(bytes int) // called under the lock
 }
 
 type waiter struct {
@@ -34,7 +44,7 @@ type waiter struct {
 // for them says so while it does.
 func (c *credits) read(ctx context.Context, want int, waits func(yes bool)) int {
 	c.mu.Lock()
-	if len(c.lanes) == 0 && len(c.readers) == 0 && c.open() {
+	if len(c.lanes) == 0 && len(c.line) == 0 && len(c.readers) == 0 && c.open() {
 		defer c.mu.Unlock()
 		return c.grant(want)
 	}
@@ -130,6 +140,7 @@ func (c *credits) put(msgs, bytes, beyond int) {
 	c.msgs += msgs
 	c.bytes += bytes
 	c.beyond += beyond
+	c.given = c.given || bytes > 0
 	for i := 0; i < len(c.lanes); {
 		w := c.lanes[i]
 		switch {
@@ -145,12 +156,63 @@ func (c *credits) put(msgs, bytes, beyond int) {
 		c.lanes = slices.Delete(c.lanes, i, i+1)
 		close(w.ready)
 	}
-	for len(c.lanes) == 0 && len(c.readers) > 0 && c.open() {
+	for len(c.line) > 0 && (c.bytes >= c.line[0].bytes || c.beyond == 0 && !c.upstream()) {
+		c.first()
+	}
+	for len(c.lanes) == 0 && len(c.line) == 0 && len(c.readers) > 0 && c.open() {
 		w := c.readers[0]
 		c.readers = c.readers[1:]
 		w.got = c.grant(w.want)
 		close(w.ready)
 	}
+}
+
+// take takes bytes if so many are free.
+func (c *credits) take(bytes int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.bytes < bytes {
+		return false
+	}
+	c.bytes -= bytes
+	return true
+}
+
+// lineUp has a message, counted beyond the lanes, wait for bytes in front of the readers. Who
+// has most comes first: with it, most comes back, and what went on on account and waits
+// again is not overtaken by another that would.
+func (c *credits) lineUp(w *inLine) {
+	c.mu.Lock()
+	at, _ := slices.BinarySearchFunc(c.line, w, func(x, w *inLine) int {
+		if x.grown >= w.grown {
+			return -1
+		}
+		return 1
+	})
+	c.line = slices.Insert(c.line, at, w)
+	c.mu.Unlock()
+	c.put(0, 0, -w.msgs)
+	c.starved()
+}
+
+// first lets the first in the line go on; c.mu is held.
+func (c *credits) first() {
+	w := c.line[0]
+	c.line = slices.Delete(c.line, 0, 1)
+	c.bytes -= w.bytes
+	c.beyond += w.msgs
+	w.goOn(w.bytes)
+}
+
+// stalls lets the first in the line go on if it is not known why nothing was given back
+// since the last call. What is on account then ends before it happens again.
+func (c *credits) stalls() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.line) > 0 && !c.given && c.bytes >= 0 {
+		c.first()
+	}
+	c.given = false
 }
 
 // waits is how many messages wait beside the queues.
@@ -167,9 +229,9 @@ func (c *credits) used(bytes int) int {
 	return bytes - c.bytes
 }
 
-// waiting says how many readers and lanes wait.
+// waiting says how many readers, with messages in the line, and lanes wait.
 func (c *credits) waiting() (readers, lanes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return len(c.readers), len(c.lanes)
+	return len(c.readers) + len(c.line), len(c.lanes)
 }

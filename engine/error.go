@@ -20,6 +20,7 @@ const (
 	Unrouted   Class = "unrouted"   // no batcher takes the message
 	Timeout    Class = "timeout"    // a step or write passed its deadline
 	Late       Class = "late"       // behind its window
+	TooLarge   Class = "too_large"  // would grow beyond what may be under way at once
 	Panicked   Class = "panic"      // the plugin panicked
 )
 

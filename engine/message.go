@@ -92,7 +92,11 @@ func (m *Message) Bytes() []byte { return m.doc.Bytes() }
 func (m *Message) Size() int { return len(m.doc.Bytes()) }
 
 // SetBytes replaces the payload; body must not change afterwards.
-func (m *Message) SetBytes(body []byte) { m.doc.Reset(body, m.doc.Arena()) }
+func (m *Message) SetBytes(body []byte) {
+	a := m.doc.Arena()
+	a.Spend(len(body))
+	m.doc.Reset(body, a)
+}
 
 // Get is the value at a path of the document: nil when there is none. The error
 // has class decode when the payload is no document.
@@ -242,6 +246,7 @@ func (m *Message) Origins(dst []Origin) []Origin {
 // metadata, and its stakes are told how outer's root ended.
 func (m *Message) Within(outer *Message) {
 	m.Meta, m.root, m.of = outer.Meta, outer.root, outer.heirs()
+	metered(m.doc.Arena(), outer)
 }
 
 // decodeError gives the errors of documents their class.

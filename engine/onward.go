@@ -66,8 +66,10 @@ func (b *Batch) sweep(alive int) {
 	}
 }
 
-// leave counts that m goes beyond the lanes.
+// leave counts that m goes beyond the lanes, with what it has become.
 func (t *tally) leave(m *Message) {
+	m.doc.Detach()
+	t.recharge(m)
 	if !t.past {
 		t.beyond += m.weight()
 	}

@@ -98,6 +98,9 @@ func (w *world) obligations() {
 			t.Errorf("not accounted for: %+v", c)
 		}
 	}
+	if used := plan.Snapshot().Bytes; used != 0 && !stopped {
+		t.Errorf("%d bytes are charged for nothing", used)
+	}
 	if rep.Err != nil {
 		t.Errorf("the run failed: %v", rep.Err)
 	}

@@ -7,11 +7,13 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/doc"
 	. "github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/engine/expr"
 	"github.com/flowd-io/flowd/schema"
@@ -50,6 +52,7 @@ type world struct {
 	crowded   bool // many messages go through groups at once, and nothing goes wrong
 	merges    bool // a message may share the fate of its neighbours
 	panics    bool // likewise
+	swells    bool // steps make messages longer for a while
 	twins     bool // an input makes two pieces of some roots
 	refused   [][]engine.Fate
 	stakes    *ledgerOfStakes
@@ -257,9 +260,39 @@ func (w *world) steps() {
 		}))
 		w.repaired = true
 	}
+	w.p.Processors = w.swell(w.p.Processors)
 	if w.maybe(3) {
 		w.groups()
 	}
+}
+
+// swell adds steps between which messages are longer than they were. Some of those that
+// are in it together need more bytes than there are.
+func (w *world) swell(steps engine.Steps) engine.Steps {
+	if w.p.Engine.MaxInFlight.Bytes < 5000 || !w.maybe(3) {
+		return steps
+	}
+	pad, most := doc.MustParsePath("pad"), 1100+w.r.IntN(3000)
+	grow := Step("swell", func(_ context.Context, m *engine.Message) error {
+		if m.Doc().Valid() != nil { // "half", or a merge
+			return nil
+		}
+		if most%2 == 0 {
+			if err := m.Grow(most); err != nil {
+				return err
+			}
+		}
+		return m.Set(pad, strings.Repeat("x", most))
+	})
+	nap := Step("nap", func(context.Context, *engine.Message) error { time.Sleep(time.Millisecond); return nil })
+	shrink := Step("shrink", func(_ context.Context, m *engine.Message) error {
+		if m.Doc().Valid() != nil {
+			return nil
+		}
+		return m.Unset(pad)
+	})
+	w.swells = true
+	return append(engine.Steps{grow, nap, shrink}, steps...)
 }
 
 // groups puts some before and behind the scripted step.
@@ -280,6 +313,7 @@ func (w *world) groups() {
 		if w.maybe(2) {
 			do = append(do, Step("nap", func(context.Context, *engine.Message) error { time.Sleep(time.Millisecond); return nil }))
 		}
+		do = w.swell(do)
 		g := group(engine.GroupConfig{Size: 1 + w.r.IntN(30), Timeout: []time.Duration{1000 * time.Hour, 10 * time.Millisecond}[w.r.IntN(2)], Do: do})
 		if w.maybe(2) {
 			g.When = expr.MustCond(fmt.Sprintf(`meta("id") %% %d != 0`, 2+w.r.IntN(3)))
@@ -378,6 +412,7 @@ func (w *world) output(name string, all *[]schema.Entry[engine.OutputSpec]) (eng
 	if w.maybe(5) {
 		spec.Processors = engine.Steps{w.stumble("own")}
 	}
+	spec.Processors = w.swell(spec.Processors)
 	j.probes = w.maybe(2)
 	w.break1(&j.faults, j.most == 0)
 	fate := w.then
@@ -456,6 +491,7 @@ func (w *world) batcher(to engine.Names) (b engine.BatcherSpec) {
 	if w.maybe(5) {
 		b.Processors = append(b.Processors, w.stumble("before"))
 	}
+	b.Processors = w.swell(b.Processors)
 	switch w.r.IntN(4) {
 	case 0:
 		b.Processors = append(b.Processors, proc("pairs", pairs))

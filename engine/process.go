@@ -13,6 +13,9 @@ import (
 // steps get few messages at a time, so that they spread over the lanes.
 const runTime = time.Millisecond
 
+// partBytes is how much a slab of parts may hold, about.
+const partBytes = 1 << 20
+
 // lane is one worker: it takes runs of messages, carries them through the
 // pipeline's steps, and hands what is left to batchers and outputs.
 type lane struct {
@@ -21,6 +24,7 @@ type lane struct {
 	t     tally
 	x     executor
 	allow int // parts that may be made with the credits at hand
+	parts int // bytes of those made with them
 	arena doc.Arena
 	spare []*doc.Arena // for slabs of parts; the first inUse are lent
 	inUse int
@@ -36,7 +40,8 @@ type lane struct {
 
 func newLane(r *run, index int) *lane {
 	l := &lane{r: r, index: index, t: tally{r: r}, seen: map[string]bool{}}
-	l.x.own, l.x.wrap = l, r.plan.middleware
+	l.x.own, l.x.wrap, l.x.room = l, r.plan.middleware, &room{r: r}
+	l.arena.Owner = l.x.room
 	return l
 }
 
@@ -85,6 +90,7 @@ func (l *lane) through(ctx context.Context, b *Batch) {
 	if keeps {
 		l.lent = lend()
 		arena = &l.lent.Arena
+		arena.Owner = l.x.room
 	}
 	l.carry(l.x.run(ctx, b.adopt(arena)))
 	if keeps {
@@ -132,6 +138,10 @@ func (l *lane) split(ctx context.Context, x *executor, b *Batch, pc int32) *Batc
 	lent := l.inUse
 	alone := l.r.plan.serial && l.t.in == nil
 	last := b.pull(newSlab(0).adopt(arena), &x.prog.ops[pc], func(cur *Batch, part bool) *Batch {
+		if l.parts > partBytes { // others may need what is left
+			l.r.credits.put(l.allow, 0, 0)
+			l.allow, l.parts = 0, 0
+		}
 		if n := len(cur.msgs); n == slabSize || part && n > 0 && (alone || l.allow == 0) {
 			if alone {
 				l.admit(cur)
@@ -157,7 +167,7 @@ func (l *lane) split(ctx context.Context, x *executor, b *Batch, pc int32) *Batc
 // slab that they come from, whose documents the parts may still be drawn from.
 func (l *lane) partArena() *doc.Arena {
 	if l.inUse == len(l.spare) {
-		l.spare = append(l.spare, new(doc.Arena))
+		l.spare = append(l.spare, &doc.Arena{Owner: l.x.room})
 	}
 	l.inUse++
 	return l.spare[l.inUse-1]
@@ -193,6 +203,7 @@ func (l *lane) credit(ctx context.Context) bool {
 
 func (l *lane) part(_, p *Message) {
 	p.credits, p.charge = 1, len(p.orig)
+	l.parts += p.charge
 	l.r.credits.charge(0, p.charge)
 	p.eachRoot(func(r root) { r.add(1) })
 	l.r.holds.share(p)

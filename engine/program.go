@@ -64,7 +64,8 @@ type executor struct {
 	// before holds messages as a step found them, in the order of sel, where a
 	// failure may have to restore them.
 	before []snapshot
-	clock  // of the call that is under way
+	clock        // of the call that is under way
+	room   *room // for what steps add; nil: those of another step know
 
 	wrap    []Middleware // around every run
 	wrapped Processor    // this program in them
@@ -101,6 +102,7 @@ func (s *snapshot) restore(m *Message) {
 func (f ProcessorFunc) each(ctx context.Context, b *Batch, at int) (next int) {
 	var m *Message
 	var before snapshot
+	own := ownerOf(b.arena)
 	defer func() {
 		if r := recover(); r != nil {
 			if b.restores {
@@ -114,13 +116,22 @@ func (f ProcessorFunc) each(ctx context.Context, b *Batch, at int) (next int) {
 		if m = b.nth(at); m.state != live {
 			continue
 		}
-		if b.restores {
+		if own != nil && m.charge > len(m.orig)+slack {
+			m.regain(own)
+		}
+		if b.restores || own != nil {
 			before = snapshotOf(m)
 		}
+		spent := b.arena.Spent()
 		if err := f(ctx, m); err != nil {
 			m.Fail(err)
 		}
-		if b.restores && m.state != live {
+		if spent = b.arena.Spent() - spent; spent > slack && own != nil && m.state == live {
+			if err := own.settle(m, spent); err != nil {
+				m.Fail(err)
+			}
+		}
+		if m.state != live && (b.restores || m.state == failed && lacks(m.err) > 0) {
 			before.ends(m)
 		}
 	}
@@ -291,6 +302,7 @@ func (x *executor) call(ctx context.Context, b *Batch, o *op) {
 			}
 		}
 	}
+	spent := b.arena.Spent()
 	began := x.clock.start(o)
 	within := &deadline{parent: ctx, at: began.Add(o.timeout)}
 	defer within.end()
@@ -304,6 +316,12 @@ func (x *executor) call(ctx context.Context, b *Batch, o *op) {
 	if err != nil {
 		for m := range b.All() {
 			m.Fail(err)
+		}
+	}
+	if x.room != nil {
+		x.room.leaveInside()
+		if _, alone := o.run.(ProcessorFunc); !alone && b.arena.Spent()-spent > slack {
+			x.room.account(b)
 		}
 	}
 	o.figures.called(len(b.sel), time.Since(began))
@@ -345,7 +363,11 @@ func (x *executor) conclude(b *Batch, sel []int32, o *op) (troubled bool) {
 				x.before[n].restore(m)
 			}
 			m.stage = x.stage
-			o.failed(m, m.err)
+			if n := lacks(m.err); n > 0 && x.room != nil {
+				x.waitsForRoom(m, o, n)
+			} else {
+				o.failed(m, m.err)
+			}
 		}
 		troubled = troubled || m.state == failed || m.state == waits || m.state == parked
 	}
@@ -359,6 +381,9 @@ func (x *executor) conclude(b *Batch, sel []int32, o *op) (troubled bool) {
 func (o *op) failed(m *Message, err error) {
 	m.Fail(err)
 	stepError(m.err, o)
+	if lacks(err) > 0 { // the step outside, with all that is inside, is tried again
+		return
+	}
 	o.figures.failed()
 	if o.retry != nil && o.retry.again(m, time.Now()) {
 		m.state, m.pc, m.trial.cause = waits, o.at, o

@@ -275,6 +275,7 @@ func (l *lane) dispatch(b *Batch) {
 			t.conclude(m, nil)
 			continue
 		}
+		t.recharge(m)
 		m.pc, m.stage = 0, fresh
 		place := m.owns
 		kept := !raw && l.r.plan.ordered && l.r.holds.before(b.msgs[:i], m) // raw ones: see inTurn

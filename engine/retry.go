@@ -42,6 +42,8 @@ type trial struct {
 	err      *Error    // of the last one
 	cause    *op       // the step that is tried again; nil: a write
 	reason   *Error    // why a dead letter is one
+	lacked   int       // bytes that there was no room for, see growth.go
+	room     int       // of those, what it has got since and not used
 }
 
 // retryable says whether trying again may help.

@@ -71,7 +71,7 @@ type OutputSpec struct {
 type EngineSpec struct {
 	Workers     int           `yaml:"workers" check:"min=1" doc:"Lanes that run steps at once; the number of CPUs by default."`
 	OrderBy     expr.Expr     `yaml:"order_by" doc:"Messages with equal keys keep their order, end to end."`
-	MaxInFlight MaxInFlight   `yaml:"max_in_flight" doc:"What may be under way at once; readers wait beyond it."`
+	MaxInFlight MaxInFlight   `yaml:"max_in_flight" doc:"What may be under way at once; readers, and messages that steps make longer, wait beyond it."`
 	Timeout     time.Duration `yaml:"timeout" default:"30s" check:"min=1ms" doc:"Time that one write, or one run of a step, may take."`
 	Limits      Limits        `yaml:"limits" doc:"What work on one message may take."`
 	OnFailure   EngineFailure `yaml:"on_failure" doc:"What becomes of messages that failed."`
@@ -92,7 +92,7 @@ type Limits struct {
 // MaxInFlight bounds what is under way in a pipeline.
 type MaxInFlight struct {
 	Messages int         `yaml:"messages" check:"min=1" default:"10000" doc:"Messages under way at once."`
-	Bytes    schema.Size `yaml:"bytes" check:"min=1" default:"64MiB" doc:"Bytes under way at once."`
+	Bytes    schema.Size `yaml:"bytes" check:"min=1" default:"64MiB" doc:"Bytes under way at once: as they were read, and what steps have made of them. A message that a step would make longer than that fails with class too_large."`
 }
 
 // EngineFailure is `engine.on_failure`.

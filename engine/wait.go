@@ -6,7 +6,8 @@ import "time"
 // queues, with those that failed together with it.
 func (t *tally) await(m *Message, out *outRun) {
 	r := t.r
-	if r.tooLate(m.trial.due) { // the drain ends before
+	room := m.trial.forRoom()
+	if r.handing.Load() || !room && r.tooLate(m.trial.due) { // the drain ends before
 		t.hand(m)
 		return
 	}
@@ -20,11 +21,10 @@ func (t *tally) await(m *Message, out *outRun) {
 	}
 	t.own(m, out)
 	t.leave(m)
-	m.doc.Detach()
 	m.state = live
 	for _, b := range t.waiting {
 		first := &b.msgs[0]
-		if b.out == out && b.stage == m.stage && b.in == t.in && len(b.msgs) < slabSize &&
+		if !room && !first.trial.forRoom() && b.out == out && b.stage == m.stage && b.in == t.in && len(b.msgs) < slabSize &&
 			first.batch == m.batch && first.trial.cause == m.trial.cause && first.trial.attempts == m.trial.attempts && first.trial.err.Delay == m.trial.err.Delay {
 			m.trial.due = first.trial.due
 			b.take(m)
@@ -97,6 +97,10 @@ func (t *tally) postpone() {
 		}
 		t.r.credits.keep(n)
 		t.r.retrying.Add(int64(len(b.msgs)))
+		if b.msgs[0].trial.forRoom() {
+			t.r.lineUp(b)
+			continue
+		}
 		t.r.plan.emitEvent(Event{Kind: EventRetry, Name: placeOf(err), N: len(b.msgs), Err: err})
 		r := t.r
 		r.timers.after(b.msgs[0].trial.due, b, func() { r.retry(b) })
@@ -130,7 +134,12 @@ func (r *run) waited(b *Batch) {
 func (t *tally) goOn(b *Batch, out *outRun) {
 	if out != nil {
 		b.out = nil
-		again{out}.push(b)
+		if !b.msgs[0].trial.forRoom() {
+			again{out}.push(b)
+		} else { // no other has failed, that a budget could be for
+			out.come(len(b.msgs))
+			out.push(b)
+		}
 		return
 	}
 	for i := range b.msgs {

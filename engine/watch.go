@@ -24,6 +24,7 @@ func (r *run) watch(ctx context.Context) {
 					o.abandon(w, now)
 				}
 			}
+			r.credits.stalls()
 			quietAt = r.observe(quietAt)
 		}
 	}

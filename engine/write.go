@@ -38,7 +38,8 @@ const (
 
 func newWriter(o *outRun) *writer {
 	w := &writer{out: o, t: tally{r: o.r, past: true}, line: newLine(o.plan.limit)}
-	w.x.own, w.x.wrap = w, o.r.plan.middleware
+	w.x.own, w.x.wrap, w.x.room = w, o.r.plan.middleware, &room{r: o.r}
+	w.arena.Owner = w.x.room
 	return w
 }
 
@@ -95,9 +96,10 @@ func (w *writer) steps(ctx context.Context, b *Batch) *Batch {
 		}
 		b = w.run(ctx, b, w.out.plan.steps, inOutput, at == inOutput)
 	}
-	if w.out.r.plan.ordered {
-		for i := range b.msgs {
-			if m := &b.msgs[i]; m.state == live {
+	for i := range b.msgs {
+		if m := &b.msgs[i]; m.state == live {
+			w.t.recharge(m)
+			if w.out.r.plan.ordered {
 				m.stage = atWrite
 			}
 		}
@@ -403,7 +405,9 @@ func (w *writer) call(ctx context.Context, b *Batch, now time.Time) (err error, 
 	w.since.Store(now.UnixNano())
 	w.state.Store(calling)
 	err = writeTo(ctx, at.out, b)
-	back = w.state.CompareAndSwap(calling, between)
+	if back = w.state.CompareAndSwap(calling, between); back {
+		w.batch = nil // a large one must not stay until the next
+	}
 	w.since.Store(0)
 	w.out.end(at)
 	return err, back

@@ -21,6 +21,9 @@ type Arena struct {
 	// the end of what takes long.
 	Call interface{ Err() error }
 
+	Owner any // who lends it; the arena does not look at it
+
+	spent   int // bytes of text lent, all in all
 	indexes []*index
 	used    int    // how many of them are lent
 	text    []byte // the chunk being filled
@@ -34,6 +37,21 @@ func (a *Arena) Reset() {
 		x.clear()
 	}
 	a.used = 0
+}
+
+// Spent is how many bytes of text the arena has lent, all in all.
+func (a *Arena) Spent() int {
+	if a == nil {
+		return 0
+	}
+	return a.spent
+}
+
+// Spend counts text that a document got from elsewhere.
+func (a *Arena) Spend(n int) {
+	if a != nil {
+		a.spent += n
+	}
 }
 
 func (a *Arena) newIndex() *index {
@@ -71,6 +89,7 @@ func (a *Arena) spare(n int) []byte {
 
 // keep makes text that grew from spare permanent.
 func (a *Arena) keep(text []byte) []byte {
+	a.Spend(len(text))
 	if a != nil && len(text) > 0 && len(text) <= cap(a.text)-len(a.text) {
 		if rest := a.text[len(a.text) : len(a.text)+1]; &rest[0] == &text[0] {
 			a.text = a.text[:len(a.text)+len(text)]

@@ -71,20 +71,37 @@ func (d *Doc) Bytes() []byte {
 // Detach splices the edits in and lets go of the arena and all memory that its
 // Reset takes back. A payload that was found to be no document stays so.
 func (d *Doc) Detach() {
-	if d.index != nil {
-		d.data = d.index.bytes(d.arena)
+	if x := d.index; x != nil {
+		d.data = x.bytes(d.arena)
 		d.index = nil
+		x.forget()
 	}
 	if d.arena != nil {
 		d.arena = nil
 	}
 }
 
+// Fork is a copy of d that shares nothing with it but its payload. d stays as it is.
+func (d *Doc) Fork() Doc { return Doc{data: d.Bytes(), err: d.err} }
+
 // Splice makes the edits part of the payload; the arena stays.
 func (d *Doc) Splice() {
-	if d.index != nil && d.index.edited() {
-		d.Reset(d.index.bytes(d.arena), d.arena)
+	if x := d.index; x != nil && x.edited() {
+		d.Reset(x.bytes(d.arena), d.arena)
+		x.forget()
 	}
+}
+
+// Weight is about how many bytes of text d keeps: its payload, and edits that have
+// not been spliced into it.
+func (d *Doc) Weight() int {
+	n := len(d.data)
+	if d.index != nil {
+		for i := range d.index.edits {
+			n += len(d.index.edits[i].raw) + len(d.index.edits[i].key)
+		}
+	}
+	return n
 }
 
 // Payload is what d was reset to, or last spliced: without later edits. Other
@@ -125,24 +142,27 @@ func (d *Doc) replace(raw []byte) { d.Reset(raw, d.arena) }
 
 // Mark is a state of a document that [Doc.Restore] brings back.
 type Mark struct {
-	doc   Doc
-	edits int
+	doc         Doc
+	undo, edits int
 }
 
 // Mark notes the state of d, at no cost. The note holds until the arena is reset.
 func (d *Doc) Mark() Mark {
 	m := Mark{doc: *d}
 	if d.index != nil {
-		m.edits = len(d.index.undo)
+		m.undo, m.edits = len(d.index.undo), len(d.index.edits)
 	}
 	return m
 }
 
 // Restore takes back all that was done to d since m was made of it.
 func (d *Doc) Restore(m Mark) {
+	if x := d.index; x != nil && x != m.doc.index {
+		x.forget()
+	}
 	*d = m.doc
 	if d.index != nil {
-		d.index.rollback(m.edits)
+		d.index.rollback(m.undo, m.edits)
 	}
 }
 

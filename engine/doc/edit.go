@@ -24,6 +24,7 @@ func (d *Doc) Set(p Path, v any) error {
 // afterwards, at p. Errors are those of Set.
 func (d *Doc) SetRaw(p Path, raw []byte) error {
 	raw = trim(raw)
+	d.arena.Spend(len(raw))
 	if len(raw) == 0 {
 		return &ValueError{p.String(), "no text is no JSON value"}
 	}

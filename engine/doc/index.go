@@ -73,6 +73,14 @@ func (x *index) whole(a *Arena) []byte {
 // isObject says whether the indexed value has fields.
 func (x *index) isObject() bool { return x.data[x.start] == '{' }
 
+// forget lets go of the text of edits that nobody needs any more, which would else stay
+// until the arena is reset.
+func (x *index) forget() {
+	if x.edited() {
+		x.clear()
+	}
+}
+
 // clear lets go of all text, and of memory that is beyond the ordinary.
 func (x *index) clear() {
 	clear(x.edits)
@@ -187,8 +195,10 @@ func (x *index) note(c change) {
 	x.out = nil
 }
 
-// rollback takes back all edits but the first n.
-func (x *index) rollback(n int) {
+// rollback takes back all edits but the first n changes, which came of so many edits.
+func (x *index) rollback(n, edits int) {
+	clear(x.edits[min(edits, len(x.edits)):])
+	x.edits = x.edits[:min(edits, len(x.edits))]
 	for _, c := range slices.Backward(x.undo[n:]) {
 		if c.old == absent {
 			x.fields = x.fields[:c.field]

@@ -63,7 +63,7 @@ func statusOf(c engine.Class) int {
 	switch c {
 	case engine.Decode:
 		return http.StatusBadRequest
-	case engine.Permanent, engine.Rejected, engine.Expression, engine.Unrouted, engine.Late:
+	case engine.Permanent, engine.Rejected, engine.Expression, engine.Unrouted, engine.Late, engine.TooLarge:
 		return http.StatusUnprocessableEntity
 	case engine.Timeout:
 		return http.StatusGatewayTimeout

@@ -25,6 +25,19 @@ type Binary interface {
 	Binary()
 }
 
+// Expanding is a Codec that can make very much of a small payload.
+type Expanding interface {
+	Codec
+	// DecodeWithin is Decode for a result of up to limit bytes, about. A longer one is
+	// ErrLimit, if a higher limit may help.
+	DecodeWithin(dst, payload []byte, limit int) ([]byte, error)
+	// Working is about how much memory it takes to decode so many bytes, beside the result.
+	Working(payload int) int
+}
+
+// ErrLimit is what DecodeWithin gives for a result over its limit.
+var ErrLimit = errors.New("the result is over the limit")
+
 // Limits of what is decoded: a small payload can't claim much memory, or nest
 // deeper than a document may.
 const (

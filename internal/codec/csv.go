@@ -22,12 +22,20 @@ type CSV struct {
 
 // Decode gives an object of the one record, or a list of objects.
 func (c *CSV) Decode(dst, payload []byte) ([]byte, error) {
+	return c.DecodeWithin(dst, payload, MaxSize)
+}
+
+// Working is next to nothing: rows are read one by one.
+func (c *CSV) Working(int) int { return 0 }
+
+// DecodeWithin is Decode. Every record repeats all names: a wide header makes much of little.
+func (c *CSV) DecodeWithin(dst, payload []byte, limit int) ([]byte, error) {
 	r := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(payload, []byte("\ufeff"))))
 	r.Comma, r.ReuseRecord = c.Delimiter.or(','), true
 	if len(c.Columns) > 0 {
 		return c.record(dst, r)
 	}
-	return c.table(dst, r)
+	return c.table(dst, r, limit)
 }
 
 // record decodes a payload that is one record.
@@ -53,7 +61,7 @@ func (c *CSV) record(dst []byte, r *csv.Reader) ([]byte, error) {
 }
 
 // table decodes a payload whose first line is the header.
-func (c *CSV) table(dst []byte, r *csv.Reader) ([]byte, error) {
+func (c *CSV) table(dst []byte, r *csv.Reader, limit int) ([]byte, error) {
 	header, err := r.Read()
 	if errors.Is(err, io.EOF) {
 		return dst, errors.New("csv: the payload is empty, without even a header line (name the `columns` if it has none)")
@@ -81,8 +89,7 @@ func (c *CSV) table(dst []byte, r *csv.Reader) ([]byte, error) {
 		if dst, err = c.object(dst, header, values); err != nil {
 			return dst, err
 		}
-		// Every record repeats all names: a wide header makes much of little.
-		if err := checkSize(dst, start); err != nil {
+		if err := checkSize(dst, start, limit); err != nil {
 			return dst, fmt.Errorf("csv: %w", err)
 		}
 	}

@@ -36,7 +36,7 @@ func (o *object) addText(key, value string) error {
 	if o.dst, err = appendText(o.dst, value); err != nil {
 		return fmt.Errorf("field %q %w", key, err)
 	}
-	return checkSize(o.dst, o.start)
+	return checkSize(o.dst, o.start, MaxSize)
 }
 
 // addRaw appends a field whose value is JSON text.
@@ -56,9 +56,12 @@ func (o *object) addRaw(key, json string) error {
 
 func (o *object) end() []byte { return append(o.dst, '}') }
 
-func checkSize(dst []byte, start int) error {
-	if len(dst)-start > MaxSize {
+func checkSize(dst []byte, start, limit int) error {
+	switch n := len(dst) - start; {
+	case n > MaxSize:
 		return errTooLarge
+	case n > limit:
+		return ErrLimit
 	}
 	return nil
 }

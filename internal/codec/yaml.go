@@ -17,6 +17,14 @@ type YAML struct{}
 
 // Decode gives the document. Dates stay text, aliases are written out.
 func (c *YAML) Decode(dst, payload []byte) ([]byte, error) {
+	return c.DecodeWithin(dst, payload, MaxSize)
+}
+
+// Working is a tree of nodes, each of which may stand for two bytes.
+func (c *YAML) Working(payload int) int { return 64 * payload }
+
+// DecodeWithin is Decode.
+func (c *YAML) DecodeWithin(dst, payload []byte, limit int) ([]byte, error) {
 	r := yaml.NewDecoder(bytes.NewReader(payload))
 	var root, more yaml.Node
 	switch err := r.Decode(&root); {
@@ -30,8 +38,12 @@ func (c *YAML) Decode(dst, payload []byte) ([]byte, error) {
 	}
 	// Aliases let a few bytes stand for very many; a document without them
 	// hardly grows.
-	w := yamlReader{dst: dst, limit: len(dst) + min(1<<20+16*len(payload), MaxSize)}
-	if err := w.value(&root, 0); err != nil {
+	most := min(1<<20+16*len(payload), MaxSize)
+	w := yamlReader{dst: dst, limit: len(dst) + min(most, limit)}
+	switch err := w.value(&root, 0); {
+	case errors.Is(err, errTooLarge) && limit < most:
+		return dst, ErrLimit
+	case err != nil:
 		return dst, yamlError(err)
 	}
 	return w.dst, nil

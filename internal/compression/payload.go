@@ -15,6 +15,12 @@ const payloadWindow = 8 << 20
 // Decompress gives the data that src, one whole stream, comes out as. Data
 // longer than max bytes is ErrTooLarge. It is safe for concurrent use.
 func Decompress(f Format, src []byte, max int64) ([]byte, error) {
+	return DecompressWithin(f, src, max, func(int) error { return nil })
+}
+
+// DecompressWithin is Decompress that asks grow, before it takes the memory, whether there
+// is room for what src comes out as: no more than that is taken. The error is grow's.
+func DecompressWithin(f Format, src []byte, max int64, grow func(n int) error) ([]byte, error) {
 	d, _ := decoders.Get().(*decoder)
 	if d == nil || d.format != f {
 		if d != nil {
@@ -27,7 +33,7 @@ func Decompress(f Format, src []byte, max int64) ([]byte, error) {
 		}
 		d.r = r
 	}
-	out, err := d.decode(src, max)
+	out, err := d.decode(src, max, grow)
 	if err != nil {
 		// What a decoder remembers of broken data is not worth knowing.
 		d.r.Close()
@@ -45,23 +51,64 @@ type decoder struct {
 	format Format
 	src    bytes.Reader
 	r      io.ReadCloser
+	head   []byte // what is not longer is decompressed once
 }
 
-func (d *decoder) decode(src []byte, max int64) ([]byte, error) {
+const headSize = 32 << 10
+
+// decode decompresses twice what does not fit into head: only then it is known how long
+// it is, and a buffer that grows with it would take twice its memory meanwhile.
+func (d *decoder) decode(src []byte, max int64, grow func(n int) error) ([]byte, error) {
+	if d.head == nil {
+		d.head = make([]byte, headSize)
+	}
+	r := d.begin(src, max)
+	n, err := fill(d.head, r)
+	head := n
+	for err == nil {
+		more := 0
+		more, err = fill(d.head, r)
+		n += more
+	}
+	switch {
+	case errors.Is(err, ErrTooLarge):
+		return nil, fmt.Errorf("%s: %w of %d bytes", d.format, ErrTooLarge, max)
+	case !errors.Is(err, io.EOF):
+		return nil, err
+	case len(src) == 0 && d.format != None:
+		return nil, fmt.Errorf("%s data: empty", d.format)
+	}
+	if err := grow(n); err != nil {
+		return nil, err
+	}
+	out := make([]byte, n)
+	if head == n && n < headSize {
+		copy(out, d.head)
+		return out, nil
+	}
+	if n, err = fill(out, d.begin(src, max)); n < len(out) {
+		return nil, fmt.Errorf("%s: it came out as %d bytes, and then as %d: %w", d.format, len(out), n, err)
+	}
+	return out, nil
+}
+
+// begin reads src from its beginning.
+func (d *decoder) begin(src []byte, max int64) io.Reader {
 	d.src.Reset(src)
 	if r, ok := d.r.(*reader); ok {
 		r.r = nil // opens again, on the new source
 	}
-	var out bytes.Buffer
-	out.Grow(int(min(int64(len(src))*4, max, 1<<20)) + bytes.MinRead)
-	_, err := out.ReadFrom(Limit(d.r, max))
-	if errors.Is(err, ErrTooLarge) {
-		return nil, fmt.Errorf("%s: %w of %d bytes", d.format, ErrTooLarge, max)
+	return Limit(d.r, max)
+}
+
+// fill reads into all of p. n is less with an error only.
+func fill(p []byte, r io.Reader) (n int, err error) {
+	for n < len(p) && err == nil {
+		more := 0
+		more, err = r.Read(p[n:])
+		n += more
 	}
-	if err == nil && len(src) == 0 && d.format != None {
-		return nil, fmt.Errorf("%s data: empty", d.format)
-	}
-	return out.Bytes(), err
+	return n, err
 }
 
 // Compress gives src as one whole stream, at a level as in NewWriter. It is

@@ -9,10 +9,6 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 )
 
-// few is how many messages do without an arena of their own, whose first chunk of
-// 64 KiB would cost more than all of their edits.
-const few = 32
-
 // Copy makes a batch of copies, for [engine.Runner.Run]. The Ref of a copy is
 // the index of its message in of, plus one. Before several goroutines work on
 // copies of the same messages, [Freeze] is called.
@@ -25,9 +21,6 @@ func Copy(of []*engine.Message) *engine.Batch {
 	for m := range b.All() {
 		ref++
 		m.Ref = ref
-		if len(of) < few {
-			m.Doc().Attach(nil)
-		}
 	}
 	return b
 }

@@ -121,7 +121,7 @@ var (
 
 	classes = []engine.Class{
 		engine.Transient, engine.Permanent, engine.Auth, engine.Rejected, engine.Expression,
-		engine.Decode, engine.Unrouted, engine.Timeout, engine.Late, engine.Panicked,
+		engine.Decode, engine.Unrouted, engine.Timeout, engine.Late, engine.TooLarge, engine.Panicked,
 	}
 	triggers = []engine.Trigger{
 		engine.BySize, engine.ByBytes, engine.ByTimeout, engine.ByFlush,

@@ -64,9 +64,9 @@ func (p *decoder) process(_ context.Context, m *engine.Message) error {
 	if err != nil {
 		return err
 	}
-	out, err := p.codec.Decode(make([]byte, 0, len(text)+len(text)/2), text)
+	out, err := p.decode(m, text)
 	if err != nil {
-		return engine.WithClass(engine.Decode, err)
+		return err
 	}
 	if p.into.Path.IsZero() {
 		m.SetBytes(out)
@@ -81,6 +81,33 @@ func (p *decoder) process(_ context.Context, m *engine.Message) error {
 		return m.Doc().SetRaw(p.into.Path, out)
 	}
 	return p.into.Wrap(m, out)
+}
+
+// decode asks for the memory before it takes it where little may become much.
+func (p *decoder) decode(m *engine.Message, text []byte) ([]byte, error) {
+	dst := make([]byte, 0, len(text)+len(text)/2)
+	c, expands := p.codec.(codec.Expanding)
+	if !expands {
+		out, err := p.codec.Decode(dst, text)
+		return out, engine.WithClass(engine.Decode, err)
+	}
+	if err := m.Grow(min(c.Working(len(text)), m.MayGrow()/2)); err != nil {
+		return nil, err
+	}
+	for limit, has := 4*len(text)+1<<10, 0; ; limit *= 4 {
+		more := min(limit, codec.MaxSize) - has
+		if most := m.MayGrow(); most > 0 {
+			more = min(more, most)
+		}
+		if err := m.Grow(more); err != nil {
+			return nil, err
+		}
+		has += more
+		out, err := c.DecodeWithin(dst, text, has)
+		if !errors.Is(err, codec.ErrLimit) {
+			return out, engine.WithClass(engine.Decode, err)
+		}
+	}
 }
 
 // source is the text to decode.

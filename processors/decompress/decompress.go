@@ -21,7 +21,9 @@ var defaults = Config{MaxSize: 64 << 20}
 
 const doc = `
 Decompresses the payload. Data that is broken, or longer than max_size when
-decompressed, fails the message with class decode.
+decompressed, fails the message with class decode. The result counts against
+engine.max_in_flight.bytes before there is any memory for it: a message for which there
+is no room waits.
 
     - decompress: gzip
     - decompress: {format: zstd, max_size: 1GiB}
@@ -33,11 +35,18 @@ func init() {
 
 func build(c Config, _ engine.Env) (engine.Processor, error) {
 	return engine.ProcessorFunc(func(_ context.Context, m *engine.Message) error {
-		body, err := compression.Decompress(c.Format, m.Bytes(), int64(c.MaxSize))
+		var full error
+		body, err := compression.DecompressWithin(c.Format, m.Bytes(), int64(c.MaxSize), func(n int) error {
+			full = m.Grow(n)
+			return full
+		})
 		if errors.Is(err, compression.ErrTooLarge) {
 			err = fmt.Errorf("%w (if that is expected, raise `max_size`)", err)
 		}
-		if err != nil {
+		switch {
+		case full != nil:
+			return full
+		case err != nil:
 			return engine.WithClass(engine.Decode, err)
 		}
 		m.SetBytes(body)

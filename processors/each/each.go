@@ -92,9 +92,14 @@ func (e *each) process(ctx context.Context, m *engine.Message) error {
 		if err := e.steps.Run(ctx, b); err != nil {
 			return err
 		}
+		had := len(out)
 		if out, err = collect(out, b); err != nil {
 			return err
 		}
+		if err := m.Grow(len(out) - had); err != nil {
+			return err
+		}
+		b.Free()
 	}
 }
 

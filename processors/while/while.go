@@ -105,7 +105,9 @@ func (l *loop) next(ctx context.Context) bool {
 		stay, copies = append(stay, l.of[m.Ref-1]), append(copies, m)
 	}
 	if 2*len(stay) <= len(l.of) || l.round%refresh == 0 {
+		last := l.batch
 		l.of, l.batch = stay, inner.Copy(copies)
+		last.Free()
 	}
 	return len(stay) > 0
 }

@@ -1,0 +1,294 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/flowd-io/flowd/engine/doc"
+)
+
+// Growth is what steps add to messages. It is charged to the credits like what was
+// read: by each step before it makes much (see Message.Grow), by the engine behind each
+// message that a step has made much larger, and the rest of a slab when it moves on.
+//
+// What does not fit waits, and never in a call: the message is put back as the step
+// found it and waits beside the queues, like one that is tried again, until the bytes
+// that it lacked are free. Its lane or writer goes on with the others. So who waits
+// holds no more than it was read with, no lane and no writer, and the circles that could
+// close are those of a retry:
+//
+//   - Bytes that messages beyond the lanes hold come back by themselves, however long
+//     an output takes; those in open batches by `pressure`, for which the line counts as
+//     a reader that waits.
+//   - What can't move before a message in the line does waits behind its order key. It
+//     counts neither as beyond the lanes nor as in them (holds.keep). So does the line.
+//   - When nothing else is left in the lanes or beyond them, nobody can give bytes back,
+//     and the first in the line goes on, on account: the one to which steps have added
+//     most. It counts as beyond the lanes from then on, so no other does before it has ended
+//     or waits again, and then it is still the first, or has given bytes back. As it may not
+//     grow beyond max_in_flight.bytes, no more than twice those bytes are under way, beside
+//     what each reader has read last.
+//   - A step may make messages wait for others in ways that the engine does not see. So the
+//     first in the line also goes on account when nothing was given back for a while and
+//     nothing is on account: see credits.stalls.
+//
+// A message that alone would be larger than max_in_flight.bytes fails, with class too_large.
+
+// slack is what a step may add to a message without being asked: it is charged when
+// the slab moves on.
+const slack = 1 << 10
+
+// meter is who bounds what messages of an arena grow by: its Owner.
+type meter interface {
+	// grow takes credits for n bytes that a step is about to add to m.
+	grow(m *Message, n int) error
+	// most is how many bytes m can grow by at all.
+	most(m *Message) int
+	// settle compares what m keeps with its credits, when a step has worked on it.
+	settle(m *Message, spent int) error
+	// inside is the meter for messages that a step makes of m for steps of its own.
+	inside(of *trial) meter
+}
+
+// Grow is to be called by a step that is about to make n bytes for m, beyond what it is, before
+// it makes them: what a few bytes can become very many by, such as decompression. The
+// error is to be returned, with m as the step found it: m is tried again when there is room, or
+// fails where there never will be. Several goroutines may call it for messages of one call.
+func (m *Message) Grow(n int) error {
+	if own := ownerOf(m.doc.Arena()); own != nil {
+		return own.grow(m, n)
+	}
+	return nil
+}
+
+// MayGrow is how many bytes m can grow by at all: beyond them Grow fails for good.
+func (m *Message) MayGrow() int {
+	if own := ownerOf(m.doc.Arena()); own != nil {
+		return own.most(m)
+	}
+	return math.MaxInt
+}
+
+// Free says that nothing needs any more what inner steps have made of b, a batch of copies
+// or of parts.
+func (b *Batch) Free() {
+	if i, ok := ownerOf(b.arena).(*inside); ok {
+		i.free()
+	}
+}
+
+func ownerOf(a *doc.Arena) meter {
+	if a == nil || a.Owner == nil {
+		return nil
+	}
+	return a.Owner.(meter)
+}
+
+// metered has a batch for inner steps grow at the cost of the message that is outside.
+func metered(a *doc.Arena, outer *Message) {
+	own := ownerOf(outer.doc.Arena())
+	if a != nil && own != nil && (a.Owner == nil || outer.trial != nil) {
+		a.Owner = own.inside(outer.trial)
+	}
+}
+
+// noRoom is the cause of an error of a message that has to wait for bytes.
+type noRoom struct{ bytes int }
+
+func (e *noRoom) Error() string {
+	return fmt.Sprintf("there is no room for %d more bytes now (engine.max_in_flight.bytes)", e.bytes)
+}
+
+// lacks is how many bytes a message has failed for; 0: it has failed for good.
+func lacks(err error) int {
+	var e *noRoom
+	if errors.As(err, &e) {
+		return e.bytes
+	}
+	return 0
+}
+
+// bytes is what m keeps in memory: the payload as it was read, and as it is.
+func (m *Message) bytes() int {
+	n, body := len(m.orig), m.doc.Payload()
+	w := m.doc.Weight()
+	if w == len(body) && w == n && (n == 0 || &body[0] == &m.orig[0]) {
+		return n
+	}
+	return n + w
+}
+
+// recharge makes m hold credits for what it keeps, neither more nor less.
+func (t *tally) recharge(m *Message) {
+	now := m.bytes()
+	t.bytes += m.charge - now
+	m.charge = now
+}
+
+// room is the meter of a lane or writer.
+type room struct {
+	r *run
+
+	mu    sync.Mutex // guards the field below, and messages: a step may use several goroutines
+	inner int        // bytes for what the step at hand makes for steps of its own
+}
+
+func (x *room) grow(m *Message, n int) error {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	n, err := x.r.take(m.charge, n, m.trial)
+	m.charge += n
+	return err
+}
+
+func (x *room) most(m *Message) int { return max(0, x.r.plan.maxBytes-m.charge) }
+
+func (x *room) settle(m *Message, _ int) error {
+	x.leaveInside()
+	now := m.bytes()
+	if m.trial != nil {
+		m.trial.room = 0
+	}
+	if m.state == live && now > m.charge {
+		n, err := x.r.take(m.charge, now-m.charge, nil)
+		m.charge += n
+		return err
+	}
+	x.r.credits.put(0, m.charge-now, 0)
+	m.charge = now
+	return nil
+}
+
+// regain gives back what m, to which steps have added much, no longer needs, before it
+// enters another.
+func (m *Message) regain(own meter) {
+	if m.trial != nil && m.trial.room > 0 {
+		return // it is to be used now
+	}
+	m.doc.Splice()
+	_ = own.settle(m, 0) // m holds credits for more than it is
+}
+
+// account is settle, on account, for what a step has made of messages of b together.
+func (x *room) account(b *Batch) {
+	change := 0
+	for m := range b.All() { // what is merged lies elsewhere
+		now := m.bytes()
+		change += m.charge - now
+		m.charge = now
+	}
+	x.r.credits.put(0, change, 0)
+}
+
+func (x *room) inside(of *trial) meter { return &inside{x: x, of: of} }
+
+// leaveInside gives back what inner steps took: the step has made of it what it made.
+func (x *room) leaveInside() {
+	if x.inner > 0 {
+		x.r.credits.put(0, x.inner, 0)
+		x.inner = 0
+	}
+}
+
+// inside is the meter for messages that a step makes for steps of its own. What they take
+// is given back when that step has ended. One goroutine uses it.
+type inside struct {
+	x     *room
+	of    *trial // of the message that they are made of
+	taken int    // since settle
+	held  int    // in all
+}
+
+func (i *inside) most(*Message) int {
+	i.x.mu.Lock()
+	defer i.x.mu.Unlock()
+	return max(0, i.x.r.plan.maxBytes-i.x.inner)
+}
+
+func (i *inside) free() {
+	i.x.mu.Lock()
+	defer i.x.mu.Unlock()
+	i.x.r.credits.put(0, i.held, 0)
+	i.x.inner -= i.held
+	i.held = 0
+}
+
+func (i *inside) grow(_ *Message, n int) error {
+	i.x.mu.Lock()
+	defer i.x.mu.Unlock()
+	i.taken += n
+	got, err := i.x.r.take(i.x.inner, n, i.of)
+	i.x.inner += got
+	i.held += got
+	var short *noRoom
+	if errors.As(err, &short) {
+		short.bytes += i.x.inner
+	}
+	return err
+}
+
+func (i *inside) settle(m *Message, spent int) error {
+	n := spent - i.taken
+	i.taken = 0
+	if n <= slack || m.state != live {
+		return nil
+	}
+	err := i.grow(m, n)
+	i.taken = 0
+	return err
+}
+
+func (i *inside) inside(*trial) meter { return &inside{x: i.x, of: i.of} }
+
+// take takes n bytes for what holds so many already, and says how many more it holds
+// then. What has waited for some has them.
+func (r *run) take(holds, n int, waited *trial) (more int, err error) {
+	if waited != nil && waited.room > 0 {
+		has := min(n, waited.room)
+		waited.room -= has
+		n -= has
+	}
+	switch {
+	case n <= slack:
+		return 0, nil
+	case holds+n > r.plan.maxBytes:
+		return 0, Errorf(TooLarge, "the message grows beyond %d bytes, all that may be under way at once (raise `engine.max_in_flight.bytes`)", r.plan.maxBytes)
+	case !r.credits.take(n):
+		return 0, &Error{Class: TooLarge, Err: &noRoom{n}}
+	}
+	return n, nil
+}
+
+// waitsForRoom makes m wait before a step until the bytes are free that it lacks there.
+func (x *executor) waitsForRoom(m *Message, o *op, lacks int) {
+	held := m.charge
+	m.charge = m.bytes() // it is as the step found it
+	x.room.r.credits.put(0, held-m.charge, 0)
+	tr := m.trial
+	if tr == nil {
+		tr = &trial{attempts: m.tried()}
+		m.trial = tr
+	}
+	need := max(held-m.charge+lacks, 2*tr.lacked) // who learns only as it goes should not come often
+	tr.lacked = min(need, max(x.room.r.plan.maxBytes-m.charge, lacks))
+	stepError(m.err, o)
+	tr.cause, tr.err, tr.due, tr.room = o, m.err, time.Time{}, 0
+	m.state = waits
+}
+
+// forRoom says that it is bytes that a message waits for.
+func (t *trial) forRoom() bool { return t != nil && t.err != nil && lacks(t.err) > 0 }
+
+// lineUp has a message wait for the bytes that it lacks, and then go on.
+func (r *run) lineUp(b *Batch) {
+	m := &b.msgs[0]
+	r.credits.lineUp(&inLine{bytes: m.trial.lacked, msgs: m.weight(), grown: m.charge - len(m.orig), goOn: func(bytes int) {
+		m.charge += bytes
+		b.bytes += bytes
+		m.trial.room = bytes
+		r.timers.after(time.Now(), b, func() { r.retry(b) })
+	}})
+}
