@@ -193,6 +193,15 @@ func (b *batcherRun) state() BatcherState {
 }
 
 func (o *outRun) state() OutputState {
+	s, at := o.stateOf()
+	if x, ok := at.(Staller); ok {
+		s.Stalled = x.Stalled()
+	}
+	return s
+}
+
+// stateOf is the state as the engine knows it, and the instance to ask for the rest.
+func (o *outRun) stateOf() (OutputState, Output) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	f := &o.figures
@@ -202,12 +211,13 @@ func (o *outRun) state() OutputState {
 		Queued: msgs, QueuedBytes: bytes, Writing: o.writing, Concurrency: o.most,
 		Written: f.written, Failed: f.failed, Retries: f.retries, Abandoned: f.abandoned,
 		Latency: f.took.read(), Breaker: o.gate.state(), Err: f.err, FailingSince: f.since, Steps: o.plan.steps.states(),
+		Refused: f.refused, Refusal: f.refusal,
 	}
 	if o.plan.limit != nil {
 		l := o.plan.limit.State()
 		s.Limit = &l
 	}
-	return s
+	return s, o.at.out
 }
 
 // stuck are the calls that are past their deadlines.

@@ -10,10 +10,12 @@ import (
 var errDown = errors.New("nothing is written to it for now")
 
 // detour takes messages that another output of a fallback can take, while this one
-// does not work: they wait neither for a probe nor for the budget. o.mu is held.
+// does not work: they wait neither for a probe nor for the budget. So do those that
+// have waited as long as they may. o.mu is held.
 func (o *outRun) detour() *Batch {
+	now := time.Now()
 	for _, from := range []*slabList{&o.again, &o.ready} {
-		if head := from.head; head != nil && len(head.msgs) > 0 && head.msgs[0].via.next() != nil {
+		if head := from.head; head != nil && len(head.msgs) > 0 && (head.msgs[0].via.next() != nil || o.tooOld(&head.msgs[from.at], now)) {
 			b := from.pop(len(head.msgs))
 			b.detour = true
 			return b
@@ -22,24 +24,44 @@ func (o *outRun) detour() *Batch {
 	return nil
 }
 
+// tooOld says that a message has been tried, and waits, for longer than it may.
+func (o *outRun) tooOld(m *Message, now time.Time) bool {
+	most := o.plan.retryOf(m).MaxAge
+	return most > 0 && m.trial != nil && m.trial.err != nil && !m.trial.first.IsZero() && now.Sub(m.trial.first) > most
+}
+
+// expires has an output that is held looked at when the messages of b have waited for
+// as long as they may.
+func (o *outRun) expires(b *Batch) {
+	m := &b.msgs[0]
+	if most := o.plan.retryOf(m).MaxAge; most > 0 && m.trial.err.holds() {
+		o.r.timers.after(m.trial.first.Add(most+time.Millisecond), nil, o.cond.Broadcast)
+	}
+}
+
 // down is why a message makes a detour.
 func (o *outRun) down() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return Errorf(Transient, "%w: %s", errDown, o.figures.err)
+	if o.gate.err == nil { // the plan before has left it so
+		return Errorf(Transient, "%w", errDown)
+	}
+	return Errorf(Transient, "%w: %s", errDown, o.gate.err.Error())
 }
 
 // passOn sends messages on that make a detour, once their batcher's steps have run.
 func (w *writer) passOn(ctx context.Context, b *Batch) {
 	was := b.stage
 	b = w.batchSteps(ctx, b)
-	why := w.out.down()
+	why, now := w.out.down(), time.Now()
 	rest := b.like()
 	rest.stage = max(was, inOutput)
 	for i := range b.msgs {
 		m := &b.msgs[i]
 		switch {
 		case m.state != live:
+		case w.out.tooOld(m, now):
+			m.Fail(m.trial.err)
 		case m.via.next() == nil:
 			if was < inOutput {
 				m.pc = 0
@@ -48,7 +70,7 @@ func (w *writer) passOn(ctx context.Context, b *Batch) {
 			rest.take(m)
 		default:
 			m.Fail(why)
-			m.err.FirstFailed = time.Now()
+			m.err.FirstFailed = now
 			if tr := m.trial; tr != nil {
 				m.err.Attempt, m.err.FirstFailed = tr.attempts, tr.first
 			}

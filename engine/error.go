@@ -33,7 +33,7 @@ type Error struct {
 	Attempt     int    // of the write or step, from 1
 	FirstFailed time.Time
 	Delay       time.Duration // the server's hint when to try again; 0: none
-	Holds       bool          // nothing was written, and nothing can be now: the output is held and probed, and no attempt is counted
+	Holds       bool          // nothing was written, and nothing can be now: the output is held and probed, and no attempt is counted; see retryPlan.again for steps
 	Err         error
 
 	unfinished bool // of a message that a drain handed back

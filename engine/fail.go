@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 )
@@ -43,7 +44,7 @@ func (t *tally) fail(m *Message, out *outRun) {
 		p = *out.plan.failure
 	}
 	if m.dead { // a dead letter was refused for good: what is left is the default
-		p = policy{}
+		p, m.err = policy{}, m.unburied()
 	}
 	if p.then == thenDefault {
 		p.then = m.firstRoot().led.then
@@ -130,6 +131,17 @@ func (m *Message) bury() {
 	m.batchKey, m.batch = "", nil
 	m.trial, m.via, m.block = &trial{reason: m.err}, nil, nil
 	m.state, m.stage, m.dead = live, fresh, true
+}
+
+// unburied is why a message failed whose dead letter was refused: first why it was to
+// be one.
+func (m *Message) unburied() *Error {
+	if m.trial == nil || m.trial.reason == nil {
+		return m.err
+	}
+	e := *m.trial.reason
+	e.Delay, e.Err = m.err.Delay, fmt.Errorf("%w; its dead letter can't be written: %s: %w", m.trial.reason, cmp.Or(m.err.Place(), "the step before it"), m.err)
+	return &e
 }
 
 // explain adds to the metadata of m why it failed.

@@ -77,12 +77,20 @@ type outFigures struct {
 	took                                *histogram
 	err                                 string
 	since                               time.Time // of the failing
+	refused                             int64     // messages in a row that it has failed for good
+	refusal                             string    // of the last of them
 }
 
 func (f *outFigures) wrote(s written) {
 	f.written += int64(s.done)
 	f.failed += int64(s.failed)
 	f.took.observe(s.took.Seconds())
+	switch {
+	case s.done > 0:
+		f.refused, f.refusal = 0, ""
+	case s.refused > 0:
+		f.refused, f.refusal = f.refused+int64(s.refused), s.err.Error()
+	}
 }
 
 func (f *outFigures) worked() { f.err, f.since = "", time.Time{} }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"math"
 	"sync"
 	"time"
 )
@@ -199,13 +200,15 @@ func (o *outRun) next() (b *Batch, probe bool) {
 		if o.gate.reopen && o.stuck() >= mostStuck {
 			return nil, false // one that comes back has the writers look again
 		}
-		if _, can := o.at.out.(Prober); can || o.gate.reopen {
+		if _, can := o.at.out.(Prober); can && !o.gate.half || o.gate.reopen {
 			o.gate.probing = true
 			return nil, true
 		}
 		limit, probe = 1, true
 	}
 	switch {
+	case probe && o.leastTried() > 0 && o.ready.head != nil:
+		b = o.take(&o.ready, limit)
 	case o.again.head != nil && o.pays(probe):
 		b = o.take(&o.again, limit)
 	case o.ready.head != nil:
@@ -215,6 +218,22 @@ func (o *outRun) next() (b *Batch, probe bool) {
 	}
 	o.gate.probing = probe
 	return b, probe
+}
+
+// leastTried brings what has been tried least to the front of what is to be tried
+// again, and says how often: a long outage is not to use up the attempts of those that
+// happen to be the probes. o.mu is held.
+func (o *outRun) leastTried() int {
+	least, at, slabs := math.MaxInt, o.again.at, 0
+	for b := o.again.head; b != nil; b = b.next {
+		least = min(least, b.msgs[at].trial.tries())
+		at = 0
+		slabs++
+	}
+	for ; slabs > 0 && o.again.head.msgs[o.again.at].trial.tries() > least; slabs-- {
+		o.again.push(o.again.pop(len(o.again.head.msgs) - o.again.at))
+	}
+	return least
 }
 
 // pays says whether the budget lets another try pass; if not, it is asked again

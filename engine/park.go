@@ -88,7 +88,7 @@ func (p *parking) proceed() {
 	m.batch = p.batch
 	switch {
 	case m.state == live && p.step != nil:
-		m.trial = nil
+		m.trial = m.trial.over()
 		b := p.slab()
 		b.take(m)
 		t.goOn(b, p.out)

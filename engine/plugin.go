@@ -156,12 +156,18 @@ type Output interface {
 // all later ones, but fails them with [ErrBehind]. Without it no write has two messages of one order key.
 type Sequential interface{ Sequential() bool }
 
-// Prober is an optional ability of an Output: Probe says whether a write would
-// work now, without writing. It is asked while the breaker is open and after
-// credentials were refused; a Write may run beside it.
+// Prober is an optional ability of an Output: Probe says whether a write has a chance
+// now, without writing. It is asked while the breaker is open and after credentials
+// were refused; a Write may run beside it. When it returns nil, one message is written
+// before the others: only that proves that the output works.
 type Prober interface {
 	Probe(ctx context.Context) error
 }
+
+// Staller is an optional ability of an Output: Stalled says why the system behind it
+// takes nothing at present, in that system's words, or "". It is asked at any time,
+// from any goroutine, and must not wait for anything.
+type Staller interface{ Stalled() (why string) }
 
 // Opener is an optional ability of every kind: called once before the first
 // use, outputs before inputs. Build does no I/O; this is where it starts. An input

@@ -314,7 +314,7 @@ func (t *tally) conclude(m *Message, out *outRun) {
 			if errors.Is(m.err, ErrBehind) && t.behind(m, out) {
 				return
 			}
-			if !errors.Is(m.err, errDown) && out.plan.retryOf(m).again(m, time.Now()) {
+			if !errors.Is(m.err, errDown) && out.plan.retryOf(m).again(m, time.Now(), nil) {
 				t.await(m, out)
 				return
 			}

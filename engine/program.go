@@ -350,7 +350,7 @@ func (x *executor) conclude(b *Batch, sel []int32, o *op) (troubled bool) {
 		m := &b.msgs[i]
 		switch m.state {
 		case live:
-			m.pc, m.trial = o.next, nil
+			m.pc, m.trial = o.next, m.trial.over()
 		case parked:
 			m.pc, m.stage, m.parked.step = o.next, x.stage, o
 			if len(x.before) > 0 {
@@ -385,11 +385,11 @@ func (o *op) failed(m *Message, err error) {
 		return
 	}
 	o.figures.failed()
-	if o.retry != nil && o.retry.again(m, time.Now()) {
+	if o.retry != nil && o.retry.again(m, time.Now(), o) {
 		m.state, m.pc, m.trial.cause = waits, o.at, o
 		return
 	}
-	m.trial = nil
+	m.trial = m.trial.over()
 	switch o.onError {
 	case continues:
 		m.state, m.err, m.pc = live, nil, o.next

@@ -26,7 +26,8 @@ type reader struct {
 	mean    int           // bytes of a message in the last Read; 0: there was none
 	began   bool          // there was a Read
 	figures readFigures
-	plain   bool // what it reads goes to the lanes as it is: there are no steps before
+	causes  causes // that the log has named since it worked
+	plain   bool   // what it reads goes to the lanes as it is: there are no steps before
 }
 
 func newReader(r *run, plan *inputPlan, in Input) *reader {
@@ -78,7 +79,10 @@ func (rd *reader) restart(ctx context.Context, cause error, failed int) error {
 	wait := jittered(p.restart.Backoff, p.restart.MaxBackoff, failed)
 	rd.figures.restarts.Add(1)
 	rd.figures.lost(cause)
-	if powerOfTen(int64(failed)) {
+	if failed == 1 {
+		rd.causes = causes{}
+	}
+	if news := rd.causes.news(cause); news || powerOfTen(int64(failed)) {
 		rd.r.log.Error("input failed and is started again", "input", rd.plan.name, "err", firstLine(cause), "in", wait.Round(time.Millisecond), "attempt", failed)
 	}
 	p.emitEvent(Event{Kind: EventLost, Name: rd.plan.name, Err: cause})

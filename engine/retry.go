@@ -37,6 +37,7 @@ func (p *retryPlan) forever() *retryPlan {
 // trial is a message that has failed and is tried again.
 type trial struct {
 	attempts int       // tries made where it is
+	unmade   int       // tries of a step that did not reach anyone
 	first    time.Time // when it failed first
 	due      time.Time // of the next try
 	err      *Error    // of the last one
@@ -46,12 +47,31 @@ type trial struct {
 	room     int       // of those, what it has got since and not used
 }
 
+// tries is how many attempts were made.
+func (t *trial) tries() int {
+	if t == nil {
+		return 0
+	}
+	return t.attempts
+}
+
+// over is what is left of a trial when its step, or write, is over: why a dead letter
+// is one.
+func (t *trial) over() *trial {
+	if t == nil || t.reason == nil {
+		return nil
+	}
+	return &trial{reason: t.reason}
+}
+
 // retryable says whether trying again may help.
 func (c Class) retryable() bool { return c == Transient || c == Timeout }
 
 // again decides whether a message that has just failed with m.err is tried again,
-// and notes when. It counts the attempt in either case.
-func (p *retryPlan) again(m *Message, now time.Time) bool {
+// and notes when. It counts the attempt, if it was one: nothing that holds an output
+// is, and no call of a step that reached nobody, unless on_error says what to do then.
+// A step is not held; its messages wait with back-off, each by itself.
+func (p *retryPlan) again(m *Message, now time.Time, step *op) bool {
 	tr := m.trial
 	if tr == nil {
 		tr = &trial{attempts: m.tried()}
@@ -61,21 +81,28 @@ func (p *retryPlan) again(m *Message, now time.Time) bool {
 		tr.first = now
 	}
 	tr.err, m.err.FirstFailed = m.err, tr.first
-	if !m.err.holds() { // a refused credential is no fault of the message
+	free, n := m.err.holds(), 0 // a refused credential is no fault of the message
+	if step != nil {
+		free = m.err.Holds && step.onError == fails
+	}
+	if free {
+		tr.unmade++
+		n = tr.unmade
+	} else {
 		tr.attempts++
+		n = tr.attempts
 	}
 	m.err.Attempt = max(1, tr.attempts)
-	if !m.err.Class.retryable() && !m.err.holds() || errors.Is(m.err, ErrGone) {
+	if !m.err.Class.retryable() && !free || errors.Is(m.err, ErrGone) {
 		return false
 	}
-	if !m.err.holds() && p.MaxAttempts > 0 && tr.attempts >= p.MaxAttempts {
+	if !free && p.MaxAttempts > 0 && tr.attempts >= p.MaxAttempts {
 		return false
 	}
-	wait := max(p.wait(tr.attempts), m.err.Delay)
-	if m.err.holds() {
-		wait = 0 // the output is held as a whole
+	tr.due = now
+	if !free || step != nil { // else the output is held as a whole
+		tr.due = now.Add(max(p.wait(n), m.err.Delay))
 	}
-	tr.due = now.Add(wait)
 	return p.MaxAge == 0 || tr.due.Sub(tr.first) <= p.MaxAge
 }
 

@@ -17,10 +17,12 @@ func (o *outRun) wrote(s written) {
 		o.most = o.auto.limit()
 	}
 	switch {
+	case s.stays != nil && s.done == 0:
+		o.fails(s.stays, true, s.probe)
 	case !s.faulty():
 		o.works()
 	case s.err.Class != Permanent:
-		o.fails(s.err, s.probe)
+		o.fails(s.err, s.err.holds(), s.probe)
 	}
 }
 
@@ -36,24 +38,30 @@ func (o *outRun) works() {
 	o.feed(true)
 }
 
-// fails may shut the gate after a write or a probe; o.mu is held.
-func (o *outRun) fails(err *Error, probe bool) {
+// fails may shut the gate after a write or a probe, at once where holds says so; o.mu
+// is held.
+func (o *outRun) fails(err *Error, holds, probe bool) {
 	was := o.gate.shut
 	o.figures.fails(err)
-	if shuts, wait := o.gate.failed(err, probe); shuts {
+	if shuts, wait := o.gate.failed(err, holds, probe); shuts {
 		o.shuts(was, wait, "output does not work: nothing is written to it until a probe comes through", err)
 	}
 }
 
-// shuts says that the gate is shut and has it looked at again; o.mu is held.
+// shuts says that the gate is shut, with each cause once, and has it looked at again;
+// o.mu is held.
 func (o *outRun) shuts(was bool, wait time.Duration, why string, err error) {
 	o.r.timers.after(time.Now().Add(wait), nil, o.wake)
 	o.feed(false)
-	if was {
+	if news := o.gate.named.news(err); was && news {
+		why = "output does not work, now for another reason"
+	} else if was {
 		return
 	}
 	o.r.log.Error(why, "output", o.plan.name, "err", err, "next_probe_in", wait.Round(time.Millisecond))
-	o.r.plan.emitEvent(Event{Kind: EventLost, Name: o.plan.name, Err: err})
+	if !was {
+		o.r.plan.emitEvent(Event{Kind: EventLost, Name: o.plan.name, Err: err})
+	}
 }
 
 // feed says whether the output may be fed. While no output may, readers pause.
@@ -88,13 +96,20 @@ func (o *outRun) probe(ctx context.Context) {
 	o.writing--
 	switch {
 	case err != nil:
-		o.fails(classified(err, Transient), true)
+		failed := classified(err, Transient)
+		o.fails(failed, failed.holds(), true)
+		return
 	case reopen: // whether it works, a write shows
 		o.gate.probing, o.gate.until = false, time.Time{}
-		o.cond.Broadcast()
 	default:
-		o.works()
+		if o.gate.probed(); o.gate.reached() {
+			o.figures.worked()
+		}
+		if o.ready.head == nil && o.again.head == nil {
+			o.feed(true) // what it reads is the probe
+		}
 	}
+	o.cond.Broadcast()
 }
 
 // mostStuck is how many calls of an output may be left behind: each costs a
@@ -118,7 +133,7 @@ func (o *outRun) abandon(w *writer, now time.Time) {
 	o.figures.fails(err)
 	o.writers = append(o.writers, next)
 	was := o.gate.shut
-	o.shuts(was, o.gate.hangs(), "a write hangs: the output is opened anew", err)
+	o.shuts(was, o.gate.hangs(err), "a write hangs: the output is opened anew", err)
 	o.mu.Unlock()
 	if len(rest.msgs) > 0 {
 		o.pushAgain(rest)

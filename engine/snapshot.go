@@ -113,6 +113,9 @@ type OutputState struct {
 	Breaker      string // closed, open, probing, auth
 	Err          string // of the last attempt or probe that failed; "" when the last one worked
 	FailingSince time.Time
+	Refused      int64  // messages in a row that it has failed for good, with none written between
+	Refusal      string // why it failed the last of them; may show data
+	Stalled      string // why the system behind it takes nothing at present, as that says itself; "": it does
 	Limit        *LimitState
 	Steps        []StepState
 }

@@ -103,6 +103,9 @@ func (t *tally) postpone() {
 		}
 		t.r.plan.emitEvent(Event{Kind: EventRetry, Name: placeOf(err), N: len(b.msgs), Err: err})
 		r := t.r
+		if b.out != nil && b.stage == atWrite {
+			b.out.expires(b)
+		}
 		r.timers.after(b.msgs[0].trial.due, b, func() { r.retry(b) })
 	}
 	t.waiting = t.waiting[:0]

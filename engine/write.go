@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -184,19 +185,33 @@ func (w *writer) split(_ context.Context, x *executor, b *Batch, pc int32) *Batc
 // writeAll writes the live messages of b: at once, or, where the output does not
 // keep order within a write, so that no write has an order key twice. It is false
 // when a write was abandoned.
+//
+// With probe the first message is written alone, and the others only when that has
+// shown that the output works.
 func (w *writer) writeAll(ctx context.Context, b *Batch, probe bool) bool {
 	if !w.out.r.plan.ordered || w.out.plan.sequential {
 		if w.out.r.plan.ordered {
 			w.conclude(b)
 		}
-		return w.out.plan.group != nil || w.admit(ctx, b, nil, probe)
+		if probe {
+			if !w.admit(ctx, b, b.first(), true) {
+				return false
+			}
+			if w.spared(b) {
+				return true
+			}
+			if w.out.r.plan.ordered {
+				w.conclude(b)
+			}
+		}
+		return w.out.plan.group != nil || w.admit(ctx, b, nil, false)
 	}
 	w.troubled = b.foresee()
 	seen := map[string]bool{}
 	var sel []int32
 	for i := range b.msgs {
 		m := &b.msgs[i]
-		if m.state == live && m.hasOne(seen) {
+		if m.state == live && (m.hasOne(seen) || probe && len(sel) > 0) {
 			if !w.admit(ctx, b, sel, probe) {
 				return false
 			}
@@ -205,6 +220,10 @@ func (w *writer) writeAll(ctx context.Context, b *Batch, probe bool) bool {
 				w.passes(b, int(i))
 			}
 			sel = sel[:0]
+			if probe && w.spared(b) {
+				return true
+			}
+			probe = false
 		}
 		if w.passes(b, i) {
 			m.eachLeafKey(func(p *Message) { seen[string(p.Key)] = true })
@@ -263,6 +282,30 @@ func (w *writer) goOn(b *Batch, rest []int32) []int32 {
 		return rest
 	}
 	return slices.DeleteFunc(rest, func(i int32) bool { return !w.passes(b, int(i)) })
+}
+
+// first selects the first message that is to be written.
+func (b *Batch) first() []int32 {
+	for _, i := range b.indexed() {
+		return []int32{i}
+	}
+	return nil
+}
+
+// spared says that a probe has failed. The rest of its batch is not written then: it
+// waits, which is no attempt.
+func (w *writer) spared(b *Batch) bool {
+	o := w.out
+	o.mu.Lock()
+	shut, cause := o.gate.shut, o.gate.err
+	o.mu.Unlock()
+	if !shut || cause == nil {
+		return false
+	}
+	for m := range b.All() {
+		m.Fail(&Error{Class: cause.Class, Holds: true, Err: cause})
+	}
+	return true
 }
 
 // conclude deals with what has ended or waits, in order, so that what waits holds
@@ -466,6 +509,8 @@ type written struct {
 	took         time.Duration
 	probe        bool
 	err          *Error // of the first message that failed
+	stays        *Error // of a dead letter that is refused for good, and would come again at once
+	refused      int    // messages that are not to be tried again
 }
 
 func (s *written) count(m *Message) {
@@ -474,6 +519,13 @@ func (s *written) count(m *Message) {
 		s.failed++
 		if s.err == nil {
 			s.err = m.err
+		}
+		if m.err.Class == "" || m.err.Class.retryable() || m.err.holds() || errors.Is(m.err, ErrBehind) {
+			return
+		}
+		s.refused++
+		if m.dead && m.via.next() == nil && m.firstRoot().led.then == thenReturn {
+			s.stays = m.err
 		}
 	default:
 		s.done++
