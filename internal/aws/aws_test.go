@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -222,6 +223,28 @@ func TestDelayIsWhatTheExpressionSays(t *testing.T) {
 	for _, tt := range tests {
 		if got, err := Delay(tt.in, now, LongestDelay); got != tt.want || err != nil != tt.bad {
 			t.Errorf("%v: got %v, %v", tt.in, got, err)
+		}
+	}
+}
+
+// refusing is a network on which nobody answers.
+type refusing struct{}
+
+func (refusing) RoundTrip(*http.Request) (*http.Response, error) {
+	return nil, &net.OpError{Op: "dial", Err: errors.New("connection refused")}
+}
+
+func TestACallThatReachedNobodyHolds(t *testing.T) {
+	c := Config{Region: "eu-central-1", Endpoint: "http://sqs.example", Credentials: &Credentials{AccessKeyID: "id", SecretAccessKey: schema.NewSecret("key")}}
+	s, err := c.Open(t.Context(), "", &http.Client{Transport: refusing{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := []Outgoing{{Body: "a"}, {Body: "b"}}
+	for i, err := range (Requests{Bytes: MaxMessage, Parallel: 1}).Send(t.Context(), s.SQS(), "http://sqs.example/1/orders", "queue orders", out) {
+		var e *engine.Error
+		if !errors.As(err, &e) || !e.Holds || e.Class != engine.Transient || !strings.HasPrefix(err.Error(), "queue orders: can't be reached: dial") {
+			t.Errorf("message %d: %v, want an error that holds", i, err)
 		}
 	}
 }

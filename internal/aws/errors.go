@@ -3,7 +3,6 @@ package aws
 import (
 	"context"
 	"errors"
-	"net"
 	"net/http"
 	"slices"
 	"strconv"
@@ -15,6 +14,7 @@ import (
 	smithyhttp "github.com/aws/smithy-go/transport/http"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/httpx"
 )
 
 // The codes that are told apart, without the prefixes of older protocols.
@@ -36,7 +36,13 @@ func Classify(err error, what string) error {
 		return nil
 	}
 	var known *engine.Error
-	if errors.As(err, &known) || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+	if errors.As(err, &known) {
+		return err
+	}
+	if httpx.IsUnsent(err) {
+		return unsent(err, what)
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err
 	}
 	operation := ""
@@ -58,15 +64,24 @@ func Classify(err error, what string) error {
 	if strings.Contains(err.Error(), "get identity:") || strings.Contains(err.Error(), "get credentials:") {
 		return credentialsError(err)
 	}
-	var dial *net.OpError
-	if errors.As(err, &dial) && dial.Op == "dial" {
-		return engine.Errorf(engine.Transient, "%s: can't be reached: %w (check `endpoint` and `region`, and the network)", what, dial)
-	}
 	var send *smithyhttp.RequestSendError
 	if errors.As(err, &send) {
 		return engine.Errorf(engine.Transient, "%s: %w", what, send.Err)
 	}
 	return engine.Errorf(engine.Transient, "%s: %w", what, err)
+}
+
+// unsent is the error of a call of which nothing was sent.
+func unsent(err error, what string) *engine.Error {
+	class := engine.Transient
+	if errors.Is(err, context.DeadlineExceeded) {
+		class = engine.Timeout
+	}
+	var cause *httpx.Unsent
+	errors.As(err, &cause)
+	e := engine.Errorf(class, "%s: can't be reached: %w (check `endpoint` and `region`, and the network)", what, cause)
+	e.Holds = true
+	return e
 }
 
 // Answer is the error that a code of a service means, of a call or of one of its entries.

@@ -166,7 +166,7 @@ func (d *dispatch) send(ctx context.Context, which []int) {
 			d.errs[i] = errs[n]
 		}
 	}
-	if e != nil && (e.Class == engine.Auth || e.Delay > 0) {
+	if e != nil && (e.Class == engine.Auth || e.Delay > 0 || e.Holds) {
 		d.mu.Lock()
 		d.stop = err
 		d.mu.Unlock()

@@ -23,6 +23,7 @@ import (
 	"github.com/aws/smithy-go/logging"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/httpx"
 	"github.com/flowd-io/flowd/internal/tlsconf"
 	"github.com/flowd-io/flowd/schema"
 )
@@ -118,6 +119,7 @@ func (c *Config) Open(ctx context.Context, region string, over *http.Client) (*S
 	if s.http == nil {
 		s.http, s.own = direct(s.cfg.HTTPClient), true
 	}
+	s.http = telling(s.http)
 	s.cfg.HTTPClient = s.http
 	if s.cfg.Region == "" {
 		if c.Endpoint == "" {
@@ -147,6 +149,16 @@ func direct(client aws.HTTPClient) *http.Client {
 		d.Transport = b.GetTransport()
 	}
 	return d
+}
+
+// telling is a client whose errors tell requests of which nothing was sent.
+func telling(client *http.Client) *http.Client {
+	c := *client
+	if c.Transport == nil {
+		c.Transport = http.DefaultTransport
+	}
+	c.Transport = httpx.Transport{RoundTripper: c.Transport}
+	return &c
 }
 
 // Region is where the session's services are.

@@ -74,6 +74,7 @@ type Caller struct {
 	cfg     *Calls
 	guard   guard
 	secrets []string // what no error shows
+	network *http.Transport
 	client  *http.Client
 }
 
@@ -127,17 +128,18 @@ func (c *Caller) Open(follow bool) error {
 	if err != nil {
 		return err
 	}
+	c.network = &http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		DialContext:            (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+		TLSClientConfig:        conf,
+		TLSHandshakeTimeout:    10 * time.Second,
+		ForceAttemptHTTP2:      true,
+		MaxIdleConnsPerHost:    math.MaxInt, // as many as were busy at once are kept
+		IdleConnTimeout:        90 * time.Second,
+		MaxResponseHeaderBytes: 64 << 10,
+	}
 	c.client = &http.Client{
-		Transport: &http.Transport{
-			Proxy:                  http.ProxyFromEnvironment,
-			DialContext:            (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
-			TLSClientConfig:        conf,
-			TLSHandshakeTimeout:    10 * time.Second,
-			ForceAttemptHTTP2:      true,
-			MaxIdleConnsPerHost:    math.MaxInt, // as many as were busy at once are kept
-			IdleConnTimeout:        90 * time.Second,
-			MaxResponseHeaderBytes: 64 << 10,
-		},
+		Transport: Transport{c.network},
 		CheckRedirect: func(req *http.Request, via []*http.Request) error {
 			first := via[0]
 			if follow && len(via) <= maxRedirects && req.Method == first.Method && !c.expects(req.Response.StatusCode) &&
@@ -204,7 +206,8 @@ func ContentType(body []byte) string {
 
 // Do makes a request, once, and returns its answer if that is an expected one.
 // The caller closes the answer's body. An error has a class: transient, timeout
-// when ctx has passed its deadline, or what the status says.
+// when ctx has passed its deadline, or what the status says; it holds where nothing
+// was sent.
 func (c *Caller) Do(ctx context.Context, method, target string, header http.Header, body []byte) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
 	if err != nil {
@@ -236,7 +239,9 @@ func Lost(ctx context.Context, req *http.Request, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		class = engine.Timeout
 	}
-	return engine.Errorf(class, "%s: %w", shown(req.URL), cause(err))
+	e := engine.Errorf(class, "%s: %w", shown(req.URL), cause(err))
+	e.Holds = IsUnsent(err)
+	return e
 }
 
 // cause is an error without the URL, which has whatever secrets are in its query.

@@ -39,6 +39,10 @@ and 5xx are transient, with Retry-After honoured; other 4xx reject the message.
 Redirects are not followed. With one request a message, metadata that steps have
 set goes along as headers.
 
+Where nothing was sent, as the server can't be reached, its name is not known or TLS
+fails, the output is held: no attempt counts. Now and then flowd connects, without
+a request; when that works, it sends one message, and when that is taken, the rest.
+
     outputs:
       pager: {http: {url: "https://pager.example/notify/$(id)", headers: {X-Team: ops}}}
 `
@@ -55,6 +59,7 @@ type output struct {
 var (
 	_ engine.Opener = (*output)(nil)
 	_ engine.Closer = (*output)(nil)
+	_ engine.Prober = (*output)(nil)
 )
 
 func newOutput(c Config, _ engine.Env) (engine.Output, error) {
@@ -65,6 +70,10 @@ func newOutput(c Config, _ engine.Env) (engine.Output, error) {
 
 // Open reads certificates. Redirects are not followed.
 func (o *output) Open(context.Context) error { return o.caller.Open(false) }
+
+// Probe connects to the server, with TLS where the URL says so, and sends nothing: any
+// request would be a message. What the server makes of one, the next message shows.
+func (o *output) Probe(ctx context.Context) error { return o.caller.Reach(ctx) }
 
 // Close drops idle connections.
 func (o *output) Close(context.Context) error {
