@@ -195,6 +195,7 @@ type Conn struct {
 	mu      sync.Mutex // guards the fields below
 	reason  string     // why the broker takes nothing that is published; "": it does
 	blocked bool
+	told    func(reason string, blocked bool) // nil: nobody
 }
 
 // watch follows whether the broker blocks publishers, until the connection is closed.
@@ -202,8 +203,20 @@ func (c *Conn) watch(blocks <-chan amqp091.Blocking) {
 	for b := range blocks {
 		c.mu.Lock()
 		c.blocked, c.reason = b.Active, b.Reason
+		told := c.told
 		c.mu.Unlock()
+		if told != nil {
+			told(b.Reason, b.Active)
+		}
 	}
+}
+
+// OnBlocked has a function called whenever the broker blocks publishers, and when it
+// does no more.
+func (c *Conn) OnBlocked(told func(reason string, blocked bool)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.told = told
 }
 
 // Blocked says whether the broker takes nothing that is published at present, and why.

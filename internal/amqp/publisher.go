@@ -3,6 +3,7 @@ package amqp
 import (
 	"bytes"
 	"context"
+	"errors"
 	"reflect"
 	"time"
 
@@ -70,7 +71,7 @@ func (c *Publisher) Publish(ctx context.Context, exchange string, mandatory bool
 		case o.confirm == nil || !confirmed(o.confirm):
 			left = append(left, o)
 		case back.has(o):
-			o.Over, o.Err = true, engine.Errorf(engine.Rejected, "no queue takes it: exchange %q has none for routing key %q (bind one, or write mandatory: false)", exchange, o.Key)
+			o.Over, o.Err = true, unroutable(exchange, o.Key)
 		case o.confirm.Acked():
 			o.Over = true
 		case c.IsClosed(): // the client says so of all that it has not heard of
@@ -83,6 +84,17 @@ func (c *Publisher) Publish(ctx context.Context, exchange string, mandatory bool
 		return nil, nil
 	}
 	return left, c.why(ctx, err)
+}
+
+// ErrNoQueue is wrapped by the error of a message for a queue that is not there.
+var ErrNoQueue = errors.New("there is no such queue")
+
+// unroutable is the error of a message that no queue takes.
+func unroutable(exchange, key string) error {
+	if exchange == "" {
+		return engine.Errorf(engine.Rejected, "queue %q: %w (create the queue, or correct routing_key)", key, ErrNoQueue)
+	}
+	return engine.Errorf(engine.Rejected, "no queue takes it: exchange %q has none for routing key %q (bind one, or write mandatory: false)", exchange, key)
 }
 
 // wait waits for all confirms, or until ctx ends. A channel that is lost ends them.
@@ -128,7 +140,9 @@ func (c *Publisher) why(ctx context.Context, err error) error {
 		return Explain(err, "publish")
 	}
 	if reason, blocked := c.Conn.Blocked(); blocked {
-		return engine.Errorf(engine.Timeout, "not confirmed in time: the broker takes nothing at present: %s", reason)
+		e := engine.Errorf(engine.Timeout, "not confirmed in time: the broker takes nothing at present: %s", reason)
+		e.Holds = true
+		return e
 	}
 	return engine.Errorf(engine.Timeout, "not confirmed in time: %w", context.Cause(ctx))
 }

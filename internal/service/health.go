@@ -32,6 +32,8 @@ type Check struct {
 const (
 	callStuck          = "call_stuck"
 	outputFailing      = "output_failing"
+	outputRefusing     = "output_refusing"
+	outputStalled      = "output_stalled"
 	breakerOpen        = "output_breaker_open"
 	credentialsRefused = "output_credentials_refused"
 	inputRestarting    = "input_restarting"
@@ -180,11 +182,24 @@ func output(pipeline string, out engine.OutputState) []Check {
 		c.Indicator = outputFailing
 		c.Cause = "The last write or probe failed."
 		c.Action = "Check that the system behind the output works and can be reached." + itself
+	case out.Stalled != "":
+		c.Indicator, c.Error = outputStalled, out.Stalled
+		c.Cause = "The system behind the output says that it takes nothing at present, as a message broker does that is short of memory or disk space."
+		c.Action = "Free memory and disk space there, or let consumers take what waits there." + itself
+	case out.Refused >= manyRefused:
+		c.Indicator, c.Error = outputRefusing, out.Refusal
+		c.Impact = "Messages for this output fail for good and go where on_failure says."
+		c.Cause = fmt.Sprintf("It has refused the last %d messages, and taken none between.", out.Refused)
+		c.Action = "See why in the log, and correct the output's configuration, what it writes to, or the messages. The next message that is taken clears this."
 	default:
 		return nil
 	}
 	return []Check{c}
 }
+
+// manyRefused is how many messages an output refuses in a row before the fault is
+// taken for its own and not the messages'.
+const manyRefused = 10
 
 // held looks for messages that wait beside the queues: when they have half of
 // the credits, reading pauses.

@@ -75,7 +75,8 @@ Publishes to a RabbitMQ exchange, and waits for the broker to confirm each messa
 A write has all its messages under way at once; with concurrency, each write has a
 channel of its own. A message that no queue takes fails alone (class rejected), as
 does one that a queue refuses (transient). While the broker can't be reached, blocks
-publishers, or refuses permissions, the output is held and nothing is lost.
+publishers, or refuses permissions, or while the one queue to which all messages go
+does not exist, the output is held and nothing is lost.
 
 Properties come from metadata: content_type, content_encoding, correlation_id,
 reply_to, message_id, timestamp, type, app_id and priority; what steps set beside
@@ -93,6 +94,7 @@ type output struct {
 	cfg    Config
 	log    *slog.Logger
 	dialer *amqp.Dialer
+	queue  string // the one to which all goes; "": there are others, or none is known
 
 	dialing chan struct{}  // has room for one: who may connect
 	closing sync.WaitGroup // channels that are being closed
@@ -104,12 +106,16 @@ type output struct {
 }
 
 var (
-	_ engine.Opener = (*output)(nil)
-	_ engine.Closer = (*output)(nil)
+	_ engine.Opener  = (*output)(nil)
+	_ engine.Closer  = (*output)(nil)
+	_ engine.Staller = (*output)(nil)
 )
 
 func newOutput(c Config, env engine.Env) (engine.Output, error) {
 	o := &output{cfg: c, log: env.Log, dialing: make(chan struct{}, 1)}
+	if key, constant := c.RoutingKey.Const(); constant && c.Exchange == "" {
+		o.queue = key
+	}
 	o.dialer = amqp.NewDialer(&o.cfg.Connect, strings.Trim(env.Pipeline+"."+env.Name, "."))
 	return o, nil
 }
@@ -159,12 +165,46 @@ func (o *output) publish(ctx context.Context, all []*amqp.Outgoing) (left []*amq
 		switch {
 		case !c.Over:
 		case c.Err != nil:
-			c.M.Fail(c.Err)
+			c.M.Fail(o.fault(c.Err))
 		default:
 			c.M.Done()
 		}
 	}
 	return left, err
+}
+
+// fault is a message's error, unless it is not the message's: without the one queue to
+// which all goes none could be written, so that the output is held.
+func (o *output) fault(err error) error {
+	if o.queue == "" || !errors.Is(err, amqp.ErrNoQueue) {
+		return err
+	}
+	return &engine.Error{Class: engine.Transient, Holds: true, Err: err}
+}
+
+// Stalled says why the broker takes nothing at present. It says so itself, long before a
+// write that waits for its confirm is given up.
+func (o *output) Stalled() string {
+	o.mu.Lock()
+	conn := o.conn
+	o.mu.Unlock()
+	if conn == nil {
+		return ""
+	}
+	reason, blocked := conn.Blocked()
+	if blocked && reason == "" {
+		reason = "the broker does not say why"
+	}
+	return reason
+}
+
+// blocked tells the log whether the broker takes what is published.
+func (o *output) blocked(reason string, blocked bool) {
+	if blocked {
+		o.log.Warn("the broker takes nothing at present: it goes on when it has memory and disk space again", "reason", reason)
+	} else {
+		o.log.Info("the broker takes messages again")
+	}
 }
 
 // singly publishes messages one after the other. One of them has had the broker close
@@ -248,6 +288,7 @@ func (o *output) connection(ctx context.Context) (*amqp.Conn, *amqp.Publisher, e
 	if err != nil {
 		return nil, nil, err
 	}
+	conn.OnBlocked(o.blocked)
 	if err := o.prepare(ctx, conn); err != nil {
 		conn.Close(ctx)
 		return nil, nil, err
