@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	. "github.com/flowd-io/flowd/engine/enginetest"
+	"github.com/flowd-io/flowd/internal/httpx"
 )
 
 // origin is a source whose acks fail once each, where it is flaky, and whose reads
@@ -244,8 +246,8 @@ func (w window) now(began time.Time) bool {
 // outFaults is how an output fails: one in so many writes (0: none), or for a while.
 type outFaults struct {
 	transient, hang, slow int
-	auth, down            window
-	reopen                bool // the first attempt to open a new instance fails
+	auth, down, away      window // away: out of reach, so that nothing is written
+	reopen                bool   // the first attempt to open a new instance fails
 }
 
 // judge is an output: it fails as it says and as the messages say, and watches
@@ -273,6 +275,7 @@ type judge struct {
 	shaken    map[string]int   // of these, those that its script asked for
 	parked    map[string]int   // likewise
 	dead      map[string]int   // refusals for good
+	heldAt    time.Time        // since when it has been out of reach and taken nothing; zero: it is not
 }
 
 // place is where a message stood in its input, and among its parts.
@@ -286,14 +289,33 @@ type instanceOf struct {
 
 type probed struct{ *instanceOf }
 
-func (p probed) Probe(context.Context) error {
+func (p probed) Probe(ctx context.Context) error {
 	switch {
 	case p.faults.auth.now(p.w.began):
 		return engine.Errorf(engine.Auth, "still refused")
 	case p.faults.down.now(p.w.began):
 		return errors.New("still down")
+	case p.faults.away.now(p.w.began):
+		return away(ctx)
 	}
 	return nil
+}
+
+// away is what a component says whose server is out of reach.
+func away(ctx context.Context) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://away.example", http.NoBody)
+	if err != nil {
+		return err
+	}
+	_, err = (&http.Client{Transport: httpx.Transport{RoundTripper: refuses{}}}).Do(req) //nolint:bodyclose // there is no answer
+	return httpx.Lost(ctx, req, err)
+}
+
+// refuses is a network on which nobody answers.
+type refuses struct{}
+
+func (refuses) RoundTrip(*http.Request) (*http.Response, error) {
+	return nil, errors.New("connection refused")
 }
 
 func (j *judge) instance() engine.Output {
@@ -341,6 +363,9 @@ func (i *instanceOf) Write(ctx context.Context, b *engine.Batch) error {
 		j.w.t.Errorf("output %s: a write to an instance that is not open: opened %d times, closed %d times", j.name, i.opened, i.closed)
 	}
 	wr := j.look(b)
+	if n := len(wr.all); n > 1 && !j.heldAt.IsZero() && time.Now().After(j.heldAt) {
+		j.w.t.Errorf("output %s: out of reach, and probed with %d messages", j.name, n)
+	}
 	switch {
 	case j.faults.auth.now(j.w.began):
 		j.mu.Unlock()
@@ -348,6 +373,12 @@ func (i *instanceOf) Write(ctx context.Context, b *engine.Batch) error {
 	case j.faults.down.now(j.w.began):
 		j.mu.Unlock()
 		return errors.New("down")
+	case j.faults.away.now(j.w.began):
+		if j.heldAt.IsZero() {
+			j.heldAt = time.Now()
+		}
+		j.mu.Unlock()
+		return away(ctx)
 	case j.hits(j.faults.hang) && j.mayFail(wr): // without heed to the context
 		j.late++
 		j.mu.Unlock()
@@ -370,6 +401,7 @@ func (i *instanceOf) Write(ctx context.Context, b *engine.Batch) error {
 	time.Sleep(time.Duration(j.delay) * time.Millisecond)
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	j.heldAt = time.Time{} // also where this write began before
 	j.leave(wr)
 	return nil
 }

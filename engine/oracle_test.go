@@ -160,6 +160,7 @@ func (w *world) replayed(roots int64) {
 		clear(j.last)
 		clear(j.failed)
 		clear(j.dead)
+		j.heldAt = time.Time{}
 		j.mu.Unlock()
 	}
 }

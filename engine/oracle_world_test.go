@@ -453,6 +453,9 @@ func (w *world) break1(f *outFaults, unlimited bool) {
 	if unlimited && w.maybe(2) {
 		f.down = window{w.ms(0, 50), w.ms(0, 2000)}
 	}
+	if w.maybe(3) { // no attempt is made, so that there may be any number
+		f.away = window{w.ms(0, 50), w.ms(0, 2000)}
+	}
 	f.reopen = w.maybe(3)
 }
 

@@ -292,8 +292,8 @@ func (b *Batch) first() []int32 {
 	return nil
 }
 
-// spared says that a probe has failed. The rest of its batch is not written then: it
-// waits, which is no attempt.
+// spared says that nothing is to be written now, since a probe has failed, or another
+// write. What was about to be written waits, which is no attempt.
 func (w *writer) spared(b *Batch) bool {
 	o := w.out
 	o.mu.Lock()
@@ -393,6 +393,9 @@ func (w *writer) write(ctx context.Context, b *Batch, sel []int32, probe bool) b
 		for m := range b.All() {
 			m.Fail(Errorf(Transient, "the run ended before this message was written"))
 		}
+		return true
+	}
+	if !probe && w.spared(b) { // steps and limits take time, in which it was shut
 		return true
 	}
 	began := time.Now()
