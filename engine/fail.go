@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 )
@@ -133,15 +132,27 @@ func (m *Message) bury() {
 	m.state, m.stage, m.dead = live, fresh, true
 }
 
-// unburied is why a message failed whose dead letter was refused: first why it was to
-// be one.
+// unburied is why a message failed whose dead letter was refused.
 func (m *Message) unburied() *Error {
 	if m.trial == nil || m.trial.reason == nil {
 		return m.err
 	}
 	e := *m.trial.reason
-	e.Delay, e.Err = m.err.Delay, fmt.Errorf("%w; its dead letter can't be written: %s: %w", m.trial.reason, cmp.Or(m.err.Place(), "the step before it"), m.err)
+	e.Delay, e.Err = m.err.Delay, m.bothReasons()
 	return &e
+}
+
+// bothReasons is what the write of m failed with. For a dead letter it says first why
+// m is one.
+func (m *Message) bothReasons() error {
+	if !m.dead || m.trial == nil || m.trial.reason == nil {
+		return m.err
+	}
+	what := "its dead letter can't be written"
+	if place := m.err.Place(); place != "" {
+		what += ": " + place
+	}
+	return fmt.Errorf("%w; %s: %w", m.trial.reason, what, m.err)
 }
 
 // explain adds to the metadata of m why it failed.

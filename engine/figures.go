@@ -95,7 +95,7 @@ func (f *outFigures) wrote(s written) {
 
 func (f *outFigures) worked() { f.err, f.since = "", time.Time{} }
 
-func (f *outFigures) fails(err *Error) {
+func (f *outFigures) fails(err error) {
 	if f.err == "" {
 		f.since = time.Now()
 	}

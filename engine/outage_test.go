@@ -234,6 +234,31 @@ func TestADeadLetterThatIsRefusedDoesNotGoInCircles(t *testing.T) {
 	}
 }
 
+// TestAHeldDeadLetterShowsBothReasons has dead letters whose output is out of reach.
+func TestAHeldDeadLetterShowsBothReasons(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dead := newOutage(time.Minute, 0, false)
+		var log bytes.Buffer
+		p := &engine.Pipeline{
+			Inputs:     Named("in", (&Source{Payloads: numbers(3), Takes: engine.TakesOne}).Input()),
+			Outputs:    schema.MapOf(entry("out", (&Sink{}).Output()), entry("dead", dead.Output())),
+			Processors: engine.Steps{Step("check", func(context.Context, *engine.Message) error { return engine.Errorf(engine.Permanent, "no id") })},
+		}
+		p.Engine.OnFailure.DeadLetter = "dead"
+		plan, problems := engine.Build(p, engine.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+		if plan == nil {
+			t.Fatal(problems)
+		}
+		rep := plan.Run(t.Context(), t.Context())
+		if got := rep.Stats.Roots.Ended[engine.DeadLettered]; got != 3 {
+			t.Errorf("%d dead letters", got)
+		}
+		if n := strings.Count(log.String(), `err="no id; its dead letter can't be written: refused"`); n != 1 {
+			t.Errorf("%d lines with both reasons:\n%s", n, &log)
+		}
+	})
+}
+
 // TestALogNamesEachCauseOnce has an output, or an input, whose trouble changes.
 func TestALogNamesEachCauseOnce(t *testing.T) {
 	for _, place := range []string{"output=out", "input=in"} {

@@ -18,11 +18,11 @@ func (o *outRun) wrote(s written) {
 	}
 	switch {
 	case s.stays != nil && s.done == 0:
-		o.fails(s.stays, true, s.probe)
+		o.fails(s.stays, s.said, true, s.probe)
 	case !s.faulty():
 		o.works()
 	case s.err.Class != Permanent:
-		o.fails(s.err, s.err.holds(), s.probe)
+		o.fails(s.err, s.said, s.err.holds(), s.probe)
 	}
 }
 
@@ -38,13 +38,13 @@ func (o *outRun) works() {
 	o.feed(true)
 }
 
-// fails may shut the gate after a write or a probe, at once where holds says so; o.mu
-// is held.
-func (o *outRun) fails(err *Error, holds, probe bool) {
+// fails may shut the gate after a write or a probe, at once where holds says so. What
+// is said of it may be more than err. o.mu is held.
+func (o *outRun) fails(err *Error, said error, holds, probe bool) {
 	was := o.gate.shut
-	o.figures.fails(err)
+	o.figures.fails(said)
 	if shuts, wait := o.gate.failed(err, holds, probe); shuts {
-		o.shuts(was, wait, "output does not work: nothing is written to it until a probe comes through", err)
+		o.shuts(was, wait, "output does not work: nothing is written to it until a probe comes through", said)
 	}
 }
 
@@ -53,7 +53,7 @@ func (o *outRun) fails(err *Error, holds, probe bool) {
 func (o *outRun) shuts(was bool, wait time.Duration, why string, err error) {
 	o.r.timers.after(time.Now().Add(wait), nil, o.wake)
 	o.feed(false)
-	if news := o.gate.named.news(err); was && news {
+	if news := o.gate.named.news(o.gate.err); was && news {
 		why = "output does not work, now for another reason"
 	} else if was {
 		return
@@ -97,7 +97,7 @@ func (o *outRun) probe(ctx context.Context) {
 	switch {
 	case err != nil:
 		failed := classified(err, Transient)
-		o.fails(failed, failed.holds(), true)
+		o.fails(failed, failed, failed.holds(), true)
 		return
 	case reopen: // whether it works, a write shows
 		o.gate.probing, o.gate.until = false, time.Time{}

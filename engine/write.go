@@ -512,6 +512,7 @@ type written struct {
 	took         time.Duration
 	probe        bool
 	err          *Error // of the first message that failed
+	said         error  // err as it is shown
 	stays        *Error // of a dead letter that is refused for good, and would come again at once
 	refused      int    // messages that are not to be tried again
 }
@@ -521,14 +522,14 @@ func (s *written) count(m *Message) {
 	case failed:
 		s.failed++
 		if s.err == nil {
-			s.err = m.err
+			s.err, s.said = m.err, m.bothReasons()
 		}
 		if m.err.Class == "" || m.err.Class.retryable() || m.err.holds() || errors.Is(m.err, ErrBehind) {
 			return
 		}
 		s.refused++
 		if m.dead && m.via.next() == nil && m.firstRoot().led.then == thenReturn {
-			s.stays = m.err
+			s.stays, s.said = m.err, m.bothReasons()
 		}
 	default:
 		s.done++
