@@ -75,7 +75,7 @@ func TestRabbitMQMessagesFailSingly(t *testing.T) {
 	tests := []struct {
 		name, config, bad, want string
 	}{
-		{"no queue takes it", `"routing_key": "$(q)"`, id("nowhere", ""), `rejected: no queue takes it: exchange "" has none for routing key "nowhere"`},
+		{"no queue takes it", `"routing_key": "$(q)"`, id("nowhere", ""), `rejected: queue "nowhere": there is no such queue (create the queue`},
 		{"unless that does not matter", `"routing_key": "$(q)", "mandatory": false`, id("nowhere", ""), "safe"},
 		{"a queue refuses it", `"routing_key": "$(q)"`, id(full, ""), "transient: the broker does not take it"},
 		{"it is larger than the broker allows", `"routing_key": "$(q)"`, id(q, strings.Repeat("x", 1<<20)), "rejected: publish: the broker says 406 PRECONDITION_FAILED"},
@@ -115,7 +115,7 @@ func TestRabbitMQManyUnroutable(t *testing.T) {
 		payloads[i] = fmt.Sprintf(`{"q":%q,"id":%d}`, []string{q, "nowhere"}[i%2], i)
 	}
 	for i, got := range written(t, o, payloads...) {
-		if want := []string{"safe", "rejected: no queue takes it"}[i%2]; !strings.HasPrefix(got, want) {
+		if want := []string{"safe", `rejected: queue "nowhere": there is no such queue`}[i%2]; !strings.HasPrefix(got, want) {
 			t.Fatalf("message %d: got %q, want %q", i, got, want)
 		}
 	}

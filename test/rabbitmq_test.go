@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -355,6 +356,70 @@ func TestRabbitMQBlocked(t *testing.T) {
 	b.Eval(t, `rabbit_alarm:clear_alarm({resource_limit, memory, node()}).`)
 	a.wait(t, 50)
 	r.stops(p, 0, "output works again")
+}
+
+// TestRabbitMQBlockedIsToldAtOnce has a write wait for a broker that takes nothing, long
+// before it is given up.
+func TestRabbitMQBlockedIsToldAtOnce(t *testing.T) {
+	b := brokertest.Own(t)
+	r := newRelay(t, b, b.URL)
+	r.send(0, 50)
+	a := r.watch()
+	b.Eval(t, `rabbit_alarm:set_alarm({{resource_limit, memory, node()}, []}).`)
+	p := r.start("-s", "outputs.out.timeout=5m", "-s", "service.listen=127.0.0.1:0")
+	_, at, _ := strings.Cut(p.says("operators' interface listens"), "address=")
+	at, _, _ = strings.Cut(at, " ")
+	p.says(`the broker takes nothing at present: it goes on when it has memory and disk space again" pipeline=relay output=out reason="low on memory"`)
+	svc := &service{process: p, at: "http://" + at}
+	if got := svc.indicators("/ready"); !slices.Equal(got, []string{"output_stalled"}) {
+		t.Errorf("ready fails with %q", got)
+	}
+	b.Eval(t, `rabbit_alarm:clear_alarm({resource_limit, memory, node()}).`)
+	a.wait(t, 50)
+	svc.eventually("ready is green again", func() bool { return svc.indicators("/ready") == nil })
+	r.stops(p, 0, "the broker takes messages again")
+}
+
+// TestRabbitMQMissingQueue has neither the queue to which messages go nor that of dead
+// letters: both outputs are held until someone creates them.
+func TestRabbitMQMissingQueue(t *testing.T) {
+	b := brokertest.RabbitMQ(t)
+	in, out, dead := b.Queue(t, nil), b.Name(), b.Name()
+	dir := t.TempDir()
+	file := write(t, dir, "p.yaml", fmt.Sprintf(`
+inputs:
+  in: {rabbitmq: {url: %q, queue: %q, return_delay: 0s}}
+processors:
+  - name: check
+    fail: no good
+    when: poison == true
+outputs:
+  out: {rabbitmq: {url: %[1]q, routing_key: %[3]q}, breaker: {backoff: 200ms, max_backoff: 1s}}
+  dead: {rabbitmq: {url: %[1]q, routing_key: %[4]q}, breaker: {backoff: 200ms, max_backoff: 1s}}
+engine:
+  on_failure: {dead_letter: dead}
+`, b.URL, in, out, dead))
+	b.Send(t, in, `{"id":1}`, `{"id":2,"poison":true}`, `{"id":3}`)
+	p := start(t, dir, "-c", file)
+	p.says(fmt.Sprintf(`err="queue \"%s\": there is no such queue (create the queue, or correct routing_key)"`, out))
+	p.says(fmt.Sprintf(`err="no good; its dead letter can't be written: queue \"%s\": there is no such queue (create the queue, or correct routing_key)"`, dead))
+	ch := b.Channel(t)
+	for _, name := range []string{out, dead} {
+		if _, err := ch.QueueDeclare(name, true, false, false, false, nil); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _, _ = ch.QueueDelete(name, false, false, false) })
+	}
+	b.Take(t, out, 2)
+	if d := b.Take(t, dead, 1)[0]; d.Headers["error_message"] != "no good" {
+		t.Errorf("the dead letter says %+v", d.Headers)
+	}
+	p.signal(syscall.SIGTERM)
+	got := p.wait()
+	got.want(t, 0, "2 delivered, 1 dead-lettered")
+	if strings.Contains(got.stderr, "mandatory") || strings.Count(got.stderr, "\n") > 20 {
+		t.Errorf("the log says:\n%s", got.stderr)
+	}
 }
 
 // TestRabbitMQPoison has one message that always fails: it ends as a dead letter with
