@@ -65,6 +65,16 @@ func (f *frame) as(kind frameKind, m *Message) *frame {
 	return &frame{of: f.of, kind: kind, before: original{m.Bytes(), m.Meta}, outer: f.outer.as(kind, m)}
 }
 
+// rescues says whether an on_error around a step takes what it fails.
+func (f *frame) rescues() bool {
+	for ; f != nil; f = f.outer {
+		if f.of.onError != fails {
+			return true
+		}
+	}
+	return false
+}
+
 // rescue takes a message that has failed out of the block in which it is, as it came
 // to it, and does what that block's on_error says, as far as the block is in the
 // program that runs the message.

@@ -83,7 +83,7 @@ func (p *retryPlan) again(m *Message, now time.Time, step *op) bool {
 	tr.err, m.err.FirstFailed = m.err, tr.first
 	free, n := m.err.holds(), 0 // a refused credential is no fault of the message
 	if step != nil {
-		free = m.err.Holds && step.onError == fails
+		free = m.err.Holds && step.onError == fails && !m.block.rescues()
 	}
 	if free {
 		tr.unmade++
