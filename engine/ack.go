@@ -11,8 +11,9 @@ import (
 )
 
 const (
-	ackTries   = 5                      // of one result
-	ackBackoff = 100 * time.Millisecond // before the second try; doubles
+	ackTries   = 40                     // of one result, over seven minutes
+	ackBackoff = 100 * time.Millisecond // before the second try
+	ackDoubles = 7                      // times that it doubles
 )
 
 // ackLoop tells one acker how its messages ended: one call at a time, all that
@@ -26,12 +27,15 @@ type ackLoop struct {
 	over  context.Context // ends with the loop
 	lent  chan struct{}   // closed when no lease is renewed any more; nil: none is
 
+	withholds bool // see Withholder
+
 	timeout time.Duration // of a call
 	since   atomic.Int64  // of the call under way, unix nanoseconds; 0: none
 
 	wake chan struct{} // has room for one
 
-	spare []ranked // what was sent last, emptied; of the loop
+	spare  []ranked // what was sent last, emptied; of the loop
+	failed int64    // calls in a row; of the loop
 
 	mu      sync.Mutex // guards the fields below
 	inbox   []ranked
@@ -44,6 +48,9 @@ func startAcks(ctx context.Context, to Acker, input string, timeout time.Duratio
 	a := &ackLoop{to: to, input: input, timeout: timeout, log: log, done: make(chan struct{}), wake: make(chan struct{}, 1)}
 	over, end := context.WithCancel(ctx)
 	a.over = over
+	if w, ok := to.(Withholder); ok {
+		a.withholds = w.Withholds()
+	}
 	go func() {
 		defer end()
 		a.run(ctx)
@@ -133,7 +140,7 @@ func (a *ackLoop) run(ctx context.Context) {
 		case len(rs) > 0:
 			failed := a.lasting(ctx, a.send(ctx, rs))
 			if again = append(again, failed...); len(failed) > 0 {
-				due = time.Now().Add(ackBackoff << (failed[0].tries - 1))
+				due = time.Now().Add(ackBackoff << min(failed[0].tries-1, ackDoubles))
 			}
 			if cap(rs) <= 16*slabSize {
 				clear(rs)
@@ -169,8 +176,10 @@ func (a *ackLoop) send(ctx context.Context, rs []ranked) (again []ranked) {
 		out[i] = rs[i].Result
 	}
 	failed, err := a.call(ctx, out)
-	if err != nil {
-		a.log.Warn("acknowledgement", "input", a.input, "err", err)
+	if err == nil {
+		a.failed = 0
+	} else if a.failed++; powerOfTen(a.failed) {
+		a.log.Warn("acknowledgement", "input", a.input, "err", err, "times", a.failed)
 	}
 	if len(failed) == 0 {
 		return nil

@@ -29,8 +29,10 @@ type ledger struct {
 	next, prev *ledger // of the run's open ledgers
 	replay     *replay // of its reader
 
-	mu     sync.Mutex // guards worst and err of roots with several pieces, their payloads, and the field below
+	mu     sync.Mutex // guards worst and err of roots with several pieces, their payloads, and the fields below
 	stakes []stake
+
+	recalled map[string]uint32 // order keys, and from which root on they are to go back; see recall.go
 }
 
 // root is a message's place in its ledger.
@@ -210,8 +212,11 @@ func (t *tally) endRoots(m *Message, f Fate, err *Error) {
 	if m.root.led == nil || len(m.of) > 0 {
 		return
 	}
-	if f == Returned && m.root.led.takes == TakesNothing { // merged with what a source takes back
-		f = Dropped
+	if f == Returned {
+		if m.root.led.takes == TakesNothing { // merged with what a source takes back
+			f = Dropped
+		}
+		t.r.recall(m)
 	}
 	if m.root.end(f, err) {
 		t.settle(m.root)
@@ -240,6 +245,7 @@ func (t *tally) settle(r root) {
 	t.unstake(l, r.i, s.worst)
 	if l.open.Add(-1) == 0 {
 		t.r.open.remove(l)
+		t.r.recalls.Add(-int64(l.recalls()))
 		if l.replay != nil {
 			l.replay.ended()
 		}

@@ -99,16 +99,21 @@ func (r *run) lose(a *ackLoop, refs []uint64) {
 	}
 }
 
-// takeAway ends what is still to be worked on in b and whose lease is lost. Pieces
-// that wait elsewhere end when they come here.
+// takeAway ends what is still to be worked on in b and whose lease is lost, or which
+// was recalled. Pieces that wait elsewhere end when they come here.
 func (r *run) takeAway(b *Batch) {
-	if b == nil || r.lost.Load() == 0 {
+	if b == nil || r.lost.Load() == 0 && r.recalls.Load() == 0 {
 		return
 	}
 	for i := range b.msgs {
-		if m := &b.msgs[i]; m.state == live && m.lost() {
+		switch m := &b.msgs[i]; {
+		case m.state != live:
+		case m.lost():
 			m.EndAs(Returned)
 			m.err = Errorf(Transient, "the lease of this message was lost (give the source a longer visibility, or speed up what is slow)")
+		case r.recalls.Load() > 0 && !m.dead && m.recalled():
+			m.EndAs(Returned)
+			m.err = &Error{Class: Transient, Err: ErrBehind}
 		}
 	}
 }

@@ -56,6 +56,12 @@ type Leaser interface {
 	Renew(ctx context.Context, refs []uint64) (lost []uint64, next time.Duration, err error)
 }
 
+// Withholder is an optional ability of an Input and its Acker: true says that the
+// source holds messages back while earlier ones of their key are under way, as a FIFO
+// queue does. So when one goes back, the later ones of its order key go back behind it,
+// with [ErrBehind]; and a source that had nothing may have something when one is settled.
+type Withholder interface{ Withholds() bool }
+
 // EarlyAcker is an optional ability of an Input: true says that a source is told
 // of a message at once when it is read, as of a delivered one ("at most once").
 type EarlyAcker interface{ AcksEarly() bool }

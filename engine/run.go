@@ -42,6 +42,7 @@ type run struct {
 	started       time.Time
 	handed        atomic.Int64  // roots that did
 	lost          atomic.Int64  // roots in flight whose lease is lost
+	recalls       atomic.Int64  // order keys in open ledgers of which messages are to go back
 	replaying     atomic.Int64  // readers that wait for positions to be settled
 	retrying      atomic.Int64  // messages that wait for another try
 	feeds         int64         // outputs that take more than dead letters

@@ -100,8 +100,3 @@ type Lister interface {
 // Pushed is an optional ability of an Input: true says that others push messages
 // to it, so that reading less often only makes them wait.
 type Pushed interface{ Pushed() bool }
-
-// Withholder is an optional ability of an Input: true says that its source holds
-// messages back while earlier ones of their key are under way, as a FIFO queue
-// does, so that a source that had nothing may have something when one is settled.
-type Withholder interface{ Withholds() bool }

@@ -55,6 +55,9 @@ func (l *leaser) Renew(ctx context.Context, refs []uint64) (lost []uint64, next 
 	return l.to.(engine.Leaser).Renew(ctx, refs)
 }
 
+// Withholds is what the source says.
+func (a *acker) Withholds() bool { return a.src.withholds }
+
 // giveBack returns what no Read has taken of h to a source that takes single
 // messages; others give it again by themselves, or can't.
 func (s *source) giveBack(h *held) {

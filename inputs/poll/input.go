@@ -205,8 +205,12 @@ func (in *input) take(b *engine.Batch) (acker engine.Acker, took bool, err error
 		if took, acker = true, s.held.acker; acker != nil {
 			s.unsettled += n
 		}
-		if s.held.next += n; s.held.left() == 0 {
+		switch s.held.next += n; {
+		case s.held.left() == 0:
 			s.letGo()
+			in.ready = in.ready[1:]
+		case s.withholds: // what goes back behind others has to come in one Read with them
+			close(s.held.cut)
 			in.ready = in.ready[1:]
 		}
 	}

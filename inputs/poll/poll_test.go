@@ -536,6 +536,36 @@ func TestLeasesOfTheSourceCanBeRenewed(t *testing.T) {
 	}
 }
 
+func TestWhatAFIFOQueueGaveAtOnceComesInOneRead(t *testing.T) {
+	for _, fifo := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			q, quick := numbered("a", 5), newQueue("b", "x")
+			q.fifo, q.takes, quick.wait = fifo, time.Second, time.Minute
+			in := running(t, polling(t, weighted, 0, weights{{q, 1}, {quick, 1}}))
+			if got := read(t, in, 20); !slices.Equal(got, []string{"x"}) {
+				t.Fatalf("got %q", got)
+			}
+			b := engine.NewBatch(2)
+			acker, err := in.Read(t.Context(), b)
+			if err != nil || b.Len() != 2 {
+				t.Fatalf("%v, %d messages", err, b.Len())
+			}
+			synctest.Wait()
+			q.mu.Lock()
+			defer q.mu.Unlock()
+			back := 0
+			for _, f := range q.results {
+				if f == engine.Returned {
+					back++
+				}
+			}
+			if want := map[bool]int{false: 0, true: 3}[fifo]; back != want || acker.(engine.Withholder).Withholds() != fifo {
+				t.Errorf("FIFO %v: %d went back at once, want %d", fifo, back, want)
+			}
+		})
+	}
+}
+
 // lender is a queue that lends messages.
 type lender struct{ *queue }
 

@@ -86,6 +86,7 @@ type held struct {
 	next  int // the first message that was not taken
 	of    int
 	taken chan struct{}
+	cut   chan struct{} // closed when the rest is to go back
 }
 
 func (h *held) left() int { return h.of - h.next }
@@ -222,6 +223,7 @@ func (s *source) hold(ctx context.Context) {
 	select {
 	case <-h.taken:
 		return
+	case <-h.cut:
 	case <-late:
 	case <-ctx.Done():
 	}

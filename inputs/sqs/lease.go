@@ -3,6 +3,7 @@ package sqs
 import (
 	"context"
 	"errors"
+	"maps"
 	"strconv"
 	"time"
 
@@ -16,11 +17,13 @@ import (
 // lease is the time for which the queue hides a message from others.
 type lease struct {
 	id       string // the message's
+	group    string // in a FIFO queue; else ""
 	handle   string
 	received time.Time
 	until    time.Time
 	receives int
-	settling bool // its end is known: it is not renewed any more
+	settling bool      // its end is known: it is renewed only while it can't be deleted
+	deleting time.Time // when that was tried last; zero: it was not
 }
 
 // change is a lease that is to end at another time, seconds from now.
@@ -34,6 +37,7 @@ const (
 	parallelCalls = 8 // of one Ack or renewal
 	firstBackoff  = time.Second
 	mostBackoff   = 15 * time.Minute // of a message that was returned without a delay
+	givenUp       = 2 * time.Minute  // after the last try a delete is not tried any more
 )
 
 // Renew prolongs the leases of which half the time is over. Those that the queue
@@ -47,7 +51,7 @@ func (in *input) Renew(ctx context.Context, refs []uint64) (lost []uint64, next 
 	}
 	in.changing <- struct{}{} // a renewal must not overtake an Ack's change of the same lease
 	now := time.Now()
-	due := in.due(refs, c.visibility, now)
+	due := in.due(append(in.undeleted(now), refs...), c.visibility, now)
 	errs := in.hide(ctx, c, due)
 	<-in.changing
 	in.mu.Lock()
@@ -84,6 +88,19 @@ func (in *input) Renew(ctx context.Context, refs []uint64) (lost []uint64, next 
 	return lost, next, first(err)
 }
 
+// undeleted are the messages whose delete has failed and is to be tried again: until
+// then nobody else is to get them.
+func (in *input) undeleted(now time.Time) (refs []uint64) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for ref, l := range in.held {
+		if !l.deleting.IsZero() && now.Sub(l.deleting) < givenUp {
+			refs = append(refs, ref)
+		}
+	}
+	return refs
+}
+
 // first is the first of joined errors: the others say the same.
 func first(err error) error {
 	if all, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // made here
@@ -98,7 +115,7 @@ func (in *input) due(refs []uint64, visibility time.Duration, now time.Time) (al
 	defer in.mu.Unlock()
 	for _, ref := range refs {
 		l := in.held[ref]
-		if l == nil || l.settling || l.until.Sub(now) > visibility/2 {
+		if l == nil || l.settling && l.deleting.IsZero() || l.until.Sub(now) > visibility/2 {
 			continue
 		}
 		until := now.Add(visibility)
@@ -113,8 +130,8 @@ func (in *input) due(refs []uint64, visibility time.Duration, now time.Time) (al
 	return all
 }
 
-// sweep forgets messages whose end could not be told while they were hidden: the
-// queue delivers them again.
+// sweep forgets messages whose end could not be told while they were hidden, for the
+// queue delivers them again, and groups that are not hidden any more.
 func (in *input) sweep(now time.Time) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -123,6 +140,7 @@ func (in *input) sweep(now time.Time) {
 			delete(in.held, ref)
 		}
 	}
+	maps.DeleteFunc(in.hidden, func(_ string, until time.Time) bool { return now.After(until) })
 }
 
 // Ack deletes what has reached its fate and gives the rest back, ten to a call; what
@@ -148,6 +166,7 @@ func (in *input) Ack(ctx context.Context, rs []engine.Result) (again []engine.Re
 			in.count(r, l)
 		case in.cfg.Delete:
 			done = append(done, change{ref: r.Ref, l: l})
+			l.deleting = now
 		default:
 			delete(in.held, r.Ref)
 			continue
@@ -197,11 +216,18 @@ func (in *input) forget(ref uint64) {
 }
 
 // delay is for how many seconds a returned message stays hidden. One that failed and
-// has no interval backs off, or it would be read again in a tight loop.
+// has no interval backs off, or it would be read again in a tight loop. What goes back
+// behind it is hidden no shorter. in.mu is held.
 func (in *input) delay(r engine.Result, l *lease, now time.Time) int32 {
 	d := r.Delay
-	if failed := r.Err != nil && !r.Err.Unfinished() && !in.stopped.Load(); d == 0 && failed {
+	switch failed := r.Err != nil && !r.Err.Unfinished() && !in.stopped.Load(); {
+	case failed && errors.Is(r.Err, engine.ErrBehind):
+		d = in.hidden[l.group].Sub(now)
+	case d == 0 && failed:
 		d = min(firstBackoff<<min(l.receives-1, 20), mostBackoff)
+	}
+	if until := now.Add(d); l.group != "" && until.After(in.hidden[l.group]) {
+		in.hidden[l.group] = until
 	}
 	return max(0, min(aws.Seconds(d), int32((longest-now.Sub(l.received))/time.Second)-1))
 }

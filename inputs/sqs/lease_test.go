@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	_ "github.com/flowd-io/flowd/batchers/batch"
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/engine/expr"
@@ -63,13 +64,65 @@ func TestOnlyTheEntriesThatFailedAreDeletedAgain(t *testing.T) {
 	virtual(t, fakesqs.Queue{}, nil, func(t *testing.T, b *bench) {
 		b.Put("orders", numbers(10)...)
 		b.Fault("DeleteMessageBatch", fakesqs.Fault{Code: "InternalError", Entry: func(body string) bool { return body == "m3" || body == "m7" }})
-		b.run(t, b.pipeline(&enginetest.Sink{}), time.Minute)
+		p := b.pipeline(&enginetest.Sink{})
+		p.Batchers = enginetest.Named("all", tens(t)) // else as many calls delete them as chance has it
+		b.run(t, p, time.Minute)
 		if left := b.Bodies("orders"); len(left) != 0 {
 			t.Errorf("left: %q", left)
 		}
 		calls := b.Calls("DeleteMessageBatch")
-		if n := calls[len(calls)-1].Entries; n != 2 {
-			t.Errorf("the last call deletes %d, want the two that had failed", n)
+		if n := calls[len(calls)-1].Entries; n != 2 || len(calls) != 2 {
+			t.Errorf("the last of %d calls deletes %d, want two calls, and in the last the two that had failed", len(calls), n)
+		}
+	})
+}
+
+// tens is a batcher: what is written together is told together.
+func tens(t *testing.T) engine.BatcherSpec {
+	return engine.BatcherSpec{
+		Use: engine.Use(func(engine.Env) (engine.Batcher, error) {
+			return enginetest.New(t, engine.Batchers, `{"batch": {"size": 10}}`), nil
+		}),
+		Output: engine.Names{"out"},
+	}
+}
+
+func TestWhatCanNotBeDeletedYetIsKeptFromOthers(t *testing.T) {
+	tests := []struct {
+		name  string
+		fault fakesqs.Fault
+	}{
+		{"throttled for minutes", fakesqs.Fault{Code: "RequestThrottled", Times: -1}},
+		{"it does not answer", fakesqs.Fault{Delay: time.Hour, Times: -1}},
+		{"one entry fails", fakesqs.Fault{Code: "InternalError", Times: -1, Entry: func(body string) bool { return body == "m3" }}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			virtual(t, fakesqs.Queue{}, nil, func(t *testing.T, b *bench) {
+				b.Put("orders", numbers(5)...)
+				b.Fault("DeleteMessageBatch", tt.fault)
+				time.AfterFunc(5*time.Minute, b.Heal)
+				dst := &enginetest.Sink{}
+				b.run(t, b.pipeline(dst), 10*time.Minute)
+				if got, left := len(dst.Bodies()), b.Bodies("orders"); got != 5 || len(left) != 0 {
+					t.Errorf("%d delivered, left %q; want each once, and deleted when that works again", got, left)
+				}
+				if n := b.log.lines(); n > 15 {
+					t.Errorf("%d log lines:\n%s", n, b.log.String())
+				}
+			})
+		})
+	}
+}
+
+func TestADeleteThatIsGivenUpIsNotRenewed(t *testing.T) {
+	virtual(t, fakesqs.Queue{}, nil, func(t *testing.T, b *bench) {
+		b.Put("orders", "a")
+		b.Fault("DeleteMessageBatch", fakesqs.Fault{Code: "InternalError", Status: 500, Times: -1})
+		dst := &enginetest.Sink{}
+		b.run(t, b.pipeline(dst), 30*time.Minute)
+		if n := len(dst.Bodies()); n < 2 || n > 5 {
+			t.Errorf("delivered %d times in half an hour, want again when its delete was given up", n)
 		}
 	})
 }
@@ -353,6 +406,64 @@ func TestAFIFOQueueIsReadInOrderAndInParallel(t *testing.T) {
 		}
 		if writes := dst.Writes(); len(dst.Bodies()) != 40 || writes[len(writes)-1].At.Sub(began) > 35*time.Second {
 			t.Errorf("%d delivered in %v: 40 steps of a second, four groups at once", len(dst.Bodies()), writes[len(writes)-1].At.Sub(began))
+		}
+	})
+}
+
+func TestAGroupKeepsItsOrderWhenAMessageIsReturned(t *testing.T) {
+	virtual(t, fakesqs.Queue{}, func(c *Config) { c.Queue = "orders.fifo" }, func(t *testing.T, b *bench) {
+		var all []string
+		for i := range 20 {
+			for _, g := range []string{"a", "b", "c"} {
+				all = append(all, fmt.Sprintf("%s:%d", g, i))
+			}
+		}
+		b.Put("orders.fifo", all...)
+		dst := &enginetest.Sink{}
+		var mu sync.Mutex
+		tries := map[string]int{}
+		p := b.pipeline(dst, enginetest.Step("check", func(_ context.Context, m *engine.Message) error {
+			mu.Lock()
+			defer mu.Unlock()
+			body := string(m.Bytes())
+			if tries[body]++; tries[body] <= 2 && strings.HasSuffix(body, "3") {
+				return errBad
+			}
+			return nil
+		}))
+		p.Engine.OrderBy, p.Engine.OnFailure.Then = expr.MustCompile(`meta("message_group_id")`), "return"
+		b.run(t, p, 5*time.Minute)
+		next := map[string]int{}
+		for _, body := range dst.Bodies() {
+			group, _, _ := strings.Cut(body, ":")
+			if want := fmt.Sprintf("%s:%d", group, next[group]); body != want {
+				t.Errorf("delivered %s, want %s", body, want)
+			}
+			next[group]++
+		}
+		if len(dst.Bodies()) != 60 || len(b.Messages("orders.fifo")) != 0 {
+			t.Errorf("delivered %d, left %q", len(dst.Bodies()), b.Bodies("orders.fifo"))
+		}
+	})
+}
+
+func TestAServiceThatDoesNotLockGroupsIsGivenBackWhatIsBehindAReturnedMessage(t *testing.T) {
+	virtual(t, fakesqs.Queue{Unlocked: true}, func(c *Config) { c.Queue = "orders.fifo"; c.Wait = 10 * time.Second }, func(t *testing.T, b *bench) {
+		b.Put("orders.fifo", "a:0", "a:1", "a:2", "b:0")
+		b.open(t)
+		first := b.read(t, 2)
+		results := []engine.Result{
+			{Ref: first[0].Ref, Fate: engine.Returned, Err: engine.Errorf(engine.Permanent, "no"), Delay: 5 * time.Second},
+			{Ref: first[1].Ref, Fate: engine.Returned, Err: engine.Errorf(engine.Transient, "%w", engine.ErrBehind)},
+		}
+		if again, err := b.in.Ack(t.Context(), results); err != nil || len(again) > 0 {
+			t.Fatal(again, err)
+		}
+		if got := bodies(b.read(t, 10)); !slices.Equal(got, []string{"b:0"}) {
+			t.Errorf("read %q beside the hidden group", got)
+		}
+		if got := bodies(b.read(t, 10)); len(got) == 0 || got[0] != "a:0" {
+			t.Errorf("read %q when the group is visible again", got)
 		}
 	})
 }

@@ -70,6 +70,7 @@ func (in *input) receive(ctx context.Context, c *conn, p *poll, n int32) {
 	out, err := c.client.ReceiveMessage(traced, &awssqs.ReceiveMessageInput{
 		QueueUrl: &c.url, MaxNumberOfMessages: n, WaitTimeSeconds: aws.Seconds(in.cfg.Wait), VisibilityTimeout: aws.Seconds(c.visibility),
 		MessageAttributeNames: []string{"All"}, MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll},
+		AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameAll}, //nolint:staticcheck // all that older services of this protocol know
 	})
 	p.at, p.err = time.Now(), err
 	if out != nil {

@@ -64,14 +64,33 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 	if p.err != nil {
 		return in, in.paused(ctx, p.since, aws.Classify(p.err, in.queue.String()))
 	}
-	n := min(len(p.got), b.Room()) // the Read that began the call may have had more room
-	for i := range p.got[:n] {
-		in.add(b, c, &p.got[i], p.at)
+	var back []change
+	for i := range p.got {
+		w := &p.got[i]
+		wait := in.withheld(w, p.at)
+		if b.Room() == 0 || wait > 0 { // the Read that began the call may have had more room
+			back = append(back, change{l: &lease{handle: awssdk.ToString(w.ReceiptHandle)}, seconds: wait})
+			continue
+		}
+		in.add(b, c, w, p.at)
 	}
 	if in.empty = (time.Time{}); in.cfg.Wait == 0 && len(p.got) == 0 {
 		in.empty = p.at
 	}
-	return in, in.release(ctx, c, p.got[n:])
+	return in, in.hideAll(ctx, c, back)
+}
+
+// withheld is for how many seconds a message is to stay behind one of its group that is
+// hidden. SQS itself keeps it back that long; not every service that speaks its protocol does.
+func (in *input) withheld(w *types.Message, now time.Time) int32 {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return aws.Seconds(in.hidden[group(w)].Sub(now))
+}
+
+// group is that of a message in a FIFO queue, or "".
+func group(w *types.Message) string {
+	return w.Attributes[string(types.MessageSystemAttributeNameMessageGroupId)]
 }
 
 // paused honours the time that the service asks for, before the input is started again.
@@ -102,7 +121,7 @@ func pause(ctx context.Context, d time.Duration) {
 func (in *input) add(b *engine.Batch, c *conn, w *types.Message, now time.Time) {
 	m := b.Add([]byte(awssdk.ToString(w.Body)))
 	m.Attempt = aws.Receives(w)
-	l := &lease{id: awssdk.ToString(w.MessageId), handle: awssdk.ToString(w.ReceiptHandle), received: now, until: now.Add(c.visibility), receives: max(1, m.Attempt)}
+	l := &lease{id: awssdk.ToString(w.MessageId), group: group(w), handle: awssdk.ToString(w.ReceiptHandle), received: now, until: now.Add(c.visibility), receives: max(1, m.Attempt)}
 	in.mu.Lock()
 	in.next++
 	m.Ref = in.next

@@ -67,6 +67,9 @@ after 1s, 2s, 4s and so on, by its receive count, so that the queue's own redriv
 policy can end it. Retries that wait more than 10s are left to the queue, up to 12h;
 the attempt is the receive count, and the tries that no receive came before.
 
+In a FIFO queue, with order_by: meta("message_group_id"), a message that is returned
+takes with it what is behind it in its group, so that it comes first again.
+
 Leases are renewed while messages are under way. One that is lost stops its message
 before the next step or write. Several instances (concurrency) receive at once.
 
@@ -111,12 +114,13 @@ type input struct {
 	empty    time.Time     // of the last receive, if it found nothing and did not wait; of Read
 	changing chan struct{} // has room for one: who renews leases, or notes ends
 
-	mu   sync.Mutex // guards the fields below
-	next uint64
-	held map[uint64]*lease           // messages that were read and not settled, by Ref
-	more *simplelru.LRU[string, int] // tries beyond the receives of messages that wait in the queue, by id
-	poll *poll                       // the last one; nil: there was none
-	gave bool                        // messages were given back since Stop
+	mu     sync.Mutex // guards the fields below
+	next   uint64
+	held   map[uint64]*lease           // messages that were read and not settled, by Ref
+	hidden map[string]time.Time        // groups of which a message was returned, and until when it is hidden
+	more   *simplelru.LRU[string, int] // tries beyond the receives of messages that wait in the queue, by id
+	poll   *poll                       // the last one; nil: there was none
+	gave   bool                        // messages were given back since Stop
 }
 
 // conn is one opening of the input.
@@ -152,7 +156,7 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &input{cfg: c, queue: q, log: env.Log, more: more, held: map[uint64]*lease{}, changing: make(chan struct{}, 1), owner: engine.Meta{}.With("queue", q.Name)}, nil
+	return &input{cfg: c, queue: q, log: env.Log, more: more, held: map[uint64]*lease{}, hidden: map[string]time.Time{}, changing: make(chan struct{}, 1), owner: engine.Meta{}.With("queue", q.Name)}, nil
 }
 
 // TakesBack says that each message is deleted, or made visible, by itself.

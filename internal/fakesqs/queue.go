@@ -16,6 +16,7 @@ type Queue struct {
 	DeadLetters   string        // a queue that takes what was received MaxReceives times
 	MaxReceives   int
 	ContentDedupe bool
+	Unlocked      bool // of a FIFO queue: a group goes on beside messages in flight, as with some emulators
 }
 
 // queue is FIFO if its name says so. The server's lock guards it.
@@ -162,7 +163,7 @@ func (q *queue) send(r *request, now time.Time) (object, error) {
 	return out, nil
 }
 
-// take receives messages: of a group in flight none.
+// take receives messages: of a group in flight none, of another as many as there are.
 func (q *queue) take(r *request, f Fault, now time.Time) (all []object) {
 	visibility := max(0, q.Visibility)
 	if r.VisibilityTimeout != nil {
@@ -170,7 +171,7 @@ func (q *queue) take(r *request, f Fault, now time.Time) (all []object) {
 	}
 	shut := map[string]bool{}
 	for _, m := range q.messages {
-		if q.fifo && now.Before(m.Visible) {
+		if q.fifo && !q.Unlocked && now.Before(m.Visible) {
 			shut[m.Group] = true
 		}
 	}
