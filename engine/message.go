@@ -40,8 +40,9 @@ type Message struct {
 	dead     bool  // a dead letter
 	credits  int8  // messages of credit it holds
 	groups   int8  // that it has left, or gone by
-	charge   int   // bytes of credit it holds
 	fate     Fate  // of one that EndAs ended
+	serial   uint32
+	charge   int // bytes of credit it holds
 }
 
 // state is where a message is within the call that shows it.
@@ -158,6 +159,11 @@ func (m *Message) Part() int { return int(m.part) }
 
 // BatchKey is a canonical text of the batcher's key: JSON, or "" without a key.
 func (m *Message) BatchKey() string { return m.batchKey }
+
+// Serial is, in an Output's Write, a number that the message keeps at every attempt, and
+// that no other of this process has within the next four billion, its own copies and
+// parts included. Else it is 0.
+func (m *Message) Serial() uint32 { return m.serial }
 
 // Input names the input that the message came from.
 func (m *Message) Input() string {

@@ -409,7 +409,7 @@ func (m *Message) failAt(step string, err error) {
 func (t *tally) copy(m *Message) Message {
 	m.doc.Detach()
 	c := *m
-	c.credits, c.charge, c.trial, c.owns, c.of = 1, len(m.orig), nil, nil, copies(m.of)
+	c.credits, c.charge, c.trial, c.owns, c.of, c.serial = 1, len(m.orig), nil, nil, copies(m.of), 0
 	t.r.credits.charge(1, c.charge)
 	c.eachRoot(func(r root) { r.add(1) })
 	t.made++

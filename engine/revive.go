@@ -168,7 +168,7 @@ func (w *writer) salvage(err *Error) (failing, rest *Batch) {
 		if _, written := slices.BinarySearch(w.in, int32(i)); written {
 			c := Message{
 				Key: m.Key, Ref: m.Ref, Meta: m.Meta, Attempt: m.Attempt, orig: m.orig, batchKey: m.batchKey,
-				root: m.root, of: m.of, batch: failing, part: m.part, dead: m.dead,
+				root: m.root, of: m.of, batch: failing, part: m.part, serial: m.serial, dead: m.dead,
 				credits: m.credits, charge: m.charge, trial: m.trial, via: m.via, owns: m.owns, stage: atWrite,
 			}
 			c.doc.Reset(m.doc.Payload(), nil)

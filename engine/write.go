@@ -28,6 +28,9 @@ type writer struct {
 	troubled map[string]bool // see foresee
 	line     waitLine        // at the output's limit
 	let      []int32         // messages that are to be written as the limit lets them
+
+	serial  uint32 // that the last message got
+	serials uint32 // how many more may get one
 }
 
 // The states of a writer.
@@ -382,6 +385,9 @@ func (w *writer) write(ctx context.Context, b *Batch, sel []int32, probe bool) b
 	edited := len(w.out.plan.steps.ops) > 0 || b.batcher != nil && len(b.batcher.steps.ops) > 0
 	for m, i := range b.indexed() {
 		w.in = append(w.in, i)
+		if m.serial == 0 {
+			m.serial = w.nextSerial()
+		}
 		if edited {
 			m.doc.Splice()
 		}
@@ -422,6 +428,21 @@ func (w *writer) write(ctx context.Context, b *Batch, sel []int32, probe bool) b
 	}
 	w.out.wrote(res)
 	return true
+}
+
+// serialBlock is how many serials a writer takes at once.
+const serialBlock = 1 << 10
+
+var serialBlocks atomic.Uint32
+
+// nextSerial is one that no other writer gives.
+func (w *writer) nextSerial() uint32 {
+	if w.serials == 0 {
+		w.serial, w.serials = (serialBlocks.Add(1)-1)*serialBlock, serialBlock-1 // the first of a block is spared: it may be 0
+	}
+	w.serial++
+	w.serials--
+	return w.serial
 }
 
 // indexed yields what All yields, with its index.

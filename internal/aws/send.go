@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -56,7 +57,7 @@ func (f FIFO) Prepare(m *engine.Message, group, dedupe *expr.Expr, most int) (o 
 	o.Dedupe, err = ident("dedupe_id", dedupe, m)
 	o.Err = cmp.Or(o.Err, err)
 	if f.On && o.Dedupe == "" && !f.Content {
-		o.Dedupe = rand.Text() // equal messages are different ones, unless somebody says otherwise
+		o.Dedupe = newID(m) // equal messages are different ones, unless somebody says otherwise
 	}
 	if m.Key != nil {
 		o.Lanes[0] = "key " + string(m.Key)
@@ -65,6 +66,18 @@ func (f FIFO) Prepare(m *engine.Message, group, dedupe *expr.Expr, most int) (o 
 		o.Lanes[1] = "group " + o.Group
 	}
 	return o
+}
+
+// thisProcess tells its messages from those of others.
+var thisProcess = sync.OnceValue(rand.Text)
+
+// newID is an id of a message that it keeps at every attempt: one that was sent before a
+// timeout is not taken twice.
+func newID(m *engine.Message) string {
+	if m.Serial() == 0 { // it is not the engine that writes
+		return rand.Text()
+	}
+	return thisProcess() + "-" + strconv.FormatUint(uint64(m.Serial()), 10)
 }
 
 // ident evaluates a group or deduplication id; "" is none.

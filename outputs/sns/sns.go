@@ -24,7 +24,7 @@ type Config struct {
 	aws.Config `yaml:",inline"`
 	Subject    expr.Template `yaml:"subject" doc:"Subject, for subscribers by mail."`
 	GroupID    expr.Expr     `yaml:"group_id" doc:"Group of the message; required for a FIFO topic, which keeps the order of each."`
-	DedupeID   expr.Expr     `yaml:"dedupe_id" doc:"What tells a message from another in a FIFO topic: of those with an equal one within 5 minutes only the first is taken. Without it all are different, unless the topic goes by their content."`
+	DedupeID   expr.Expr     `yaml:"dedupe_id" doc:"What tells a message from another in a FIFO topic: of those with an equal one within 5 minutes only the first is taken. Without it each message has one of its own, the same at every attempt, unless the topic goes by their content."`
 	Parallel   int           `yaml:"parallel" check:"min=1" doc:"Requests of one write that are under way at once."`
 }
 

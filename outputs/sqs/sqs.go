@@ -20,7 +20,7 @@ type Config struct {
 	Queue      string `yaml:"queue,main" check:"required,nonempty" doc:"Queue, by name, URL or ARN."`
 	aws.Config `yaml:",inline"`
 	GroupID    expr.Expr `yaml:"group_id" doc:"Group of the message; required for a FIFO queue, which keeps the order of each."`
-	DedupeID   expr.Expr `yaml:"dedupe_id" doc:"What tells a message from another in a FIFO queue: of those with an equal one within 5 minutes only the first is taken. Without it all are different, unless the queue goes by their content."`
+	DedupeID   expr.Expr `yaml:"dedupe_id" doc:"What tells a message from another in a FIFO queue: of those with an equal one within 5 minutes only the first is taken. Without it each message has one of its own, the same at every attempt, unless the queue goes by their content."`
 	Delay      expr.Expr `yaml:"delay" doc:"How long the queue holds back the message, up to 15m: a duration such as '\"90s\"', a number of seconds, or a time; nil is not at all. Not for FIFO queues."`
 	Parallel   int       `yaml:"parallel" check:"min=1" doc:"Requests of one write that are under way at once."`
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	_ "github.com/flowd-io/flowd/batchers/batch"
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/engine/expr"
@@ -432,6 +433,56 @@ func TestEqualMessagesAreSentUnlessAnIDSaysOtherwise(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+func TestWhatIsSentAgainAfterATimeoutIsTakenOnce(t *testing.T) {
+	virtual(t, fakesqs.Queue{}, fifo, func(t *testing.T, s *fakesqs.Server, o *output) {
+		s.Fault("SendMessageBatch", fakesqs.Fault{Cut: true, Times: 5}) // it is carried out, and nobody knows
+		sent := slices.Repeat([]string{`{"g":"a"}`, `{"g":"b"}`, `{"g":"c"}`}, 10)
+		src := &enginetest.Source{Payloads: sent, Takes: engine.TakesOne}
+		p := &engine.Pipeline{
+			Inputs:   enginetest.Named("in", src.Input()),
+			Outputs:  enginetest.Named("out", engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return o, nil })}),
+			Batchers: enginetest.Named("all", batches(t)),
+			Engine:   engine.EngineSpec{Workers: 4, OrderBy: expr.MustCompile("g")},
+		}
+		p.Engine.OnFailure.Retry = &engine.Retry{MaxAttempts: 100}
+		rep := enginetest.Run(t, p, nil)
+		ids := map[string]bool{}
+		for _, m := range s.Messages("orders.fifo") {
+			ids[m.Dedupe] = true
+		}
+		if n := len(s.Messages("orders.fifo")); n != 30 || len(ids) != 30 || rep.Stats.Roots.Ended[engine.Delivered] != 30 {
+			t.Errorf("%d messages with %d ids, want 30: %+v", n, len(ids), rep.Stats.Roots)
+		}
+	})
+}
+
+func TestABatchGoesInOneRequestForEachTenGroups(t *testing.T) {
+	virtual(t, fakesqs.Queue{}, fifo, func(t *testing.T, s *fakesqs.Server, o *output) {
+		src := &enginetest.Source{Payloads: groups(3, strings.Split("abcdefghij", "")...), Takes: engine.TakesOne}
+		p := &engine.Pipeline{
+			Inputs:   enginetest.Named("in", src.Input()),
+			Outputs:  enginetest.Named("out", engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return o, nil })}),
+			Batchers: enginetest.Named("all", batches(t)),
+			Engine:   engine.EngineSpec{Workers: 4, OrderBy: expr.MustCompile("g")},
+		}
+		enginetest.Run(t, p, nil)
+		if n := len(s.Calls("SendMessageBatch")); n != 3 || len(s.Messages("orders.fifo")) != 30 {
+			t.Errorf("%d requests for three messages of each of ten groups", n)
+		}
+		wantOrder(t, s.Messages("orders.fifo"), 30)
+	})
+}
+
+// batches is a batcher whose batches wait for nothing but the end.
+func batches(t *testing.T) engine.BatcherSpec {
+	return engine.BatcherSpec{
+		Use: engine.Use(func(engine.Env) (engine.Batcher, error) {
+			return enginetest.New(t, engine.Batchers, `{"batch": {"size": 30}}`), nil
+		}),
+		Output: engine.Names{"out"},
 	}
 }
 
