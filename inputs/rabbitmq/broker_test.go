@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -272,6 +273,24 @@ func TestAStreamGoesOnBehindWhatIsSettled(t *testing.T) {
 		}
 		if again := bodies(read(t, in, 3)); !slices.Equal(again, []string{"c", "d", "e"}) {
 			t.Errorf("it went on with %q", again)
+		}
+	}
+}
+
+func TestAStreamBeginsWhereItIsAskedTo(t *testing.T) {
+	b := brokertest.RabbitMQ(t)
+	q := b.Queue(t, amqp091.Table{"x-queue-type": "stream"})
+	b.Send(t, q, "a", "b", "c")
+	yesterday := time.Now().Add(-24 * time.Hour)
+	for _, from := range []string{
+		strconv.Quote(yesterday.Format(time.RFC3339)), strconv.Quote(yesterday.Format(time.RFC3339Nano)), strconv.Quote(yesterday.Format(time.DateOnly)), `"2h"`, "0", `"first"`,
+	} {
+		in := opened(t, b, q, `, "consume": {"arguments": {"x-stream-offset": `+from+`}}`)
+		if got := bodies(read(t, in, 3)); !slices.Equal(got, []string{"a", "b", "c"}) {
+			t.Errorf("from %s: %q", from, got)
+		}
+		if err := in.Close(t.Context()); err != nil {
+			t.Error(err)
 		}
 	}
 }

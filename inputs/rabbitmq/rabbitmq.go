@@ -31,7 +31,7 @@ type Config struct {
 type consume struct {
 	Tag       string         `yaml:"tag" doc:"Name of the consumer; PIPELINE.INPUT by default."`
 	Exclusive bool           `yaml:"exclusive" doc:"Be the only consumer of the queue."`
-	Arguments amqp.Arguments `yaml:"arguments" doc:"Arguments, as x-priority: 10, or for a stream x-stream-offset: first, last, next, a number or a time."`
+	Arguments amqp.Arguments `yaml:"arguments" doc:"Arguments, as x-priority: 10, or for a stream x-stream-offset: first, last, next, a number, a time such as 2026-01-31T12:00:00Z, or an interval such as 2h before now."`
 }
 
 const (
@@ -54,6 +54,11 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	if len(c.Consume.Tag) > 255 {
 		report("consume.tag", "is longer than 255 bytes", "shorten it")
 	}
+	if v, ok := c.Consume.Arguments[offsetArgument]; ok {
+		if _, err := offset(v); err != nil {
+			report("consume.arguments", offsetArgument+": "+err.Error(), "write first, last, next, a number from 0 on, a time such as 2026-01-31T12:00:00Z, or an interval such as 2h, with Y, M, D, h, m or s")
+		}
+	}
 	if c.stream() && c.Consume.Exclusive {
 		report("consume.exclusive", "a stream has no exclusive consumers", "remove it, or use a quorum queue with x-single-active-consumer")
 	}
@@ -64,7 +69,7 @@ func (c Config) AcksEarly() bool { return c.EarlyAck }
 
 // stream says that the queue is one: it keeps its messages, and takes none back.
 func (c *Config) stream() bool {
-	_, offset := c.Consume.Arguments["x-stream-offset"]
+	_, offset := c.Consume.Arguments[offsetArgument]
 	return offset || c.Declare.Stream()
 }
 

@@ -75,11 +75,14 @@ func (s *session) begin(ctx context.Context) error {
 // arguments are those of the consumer. A stream goes on where it was.
 func (s *session) arguments() amqp091.Table {
 	args := s.in.cfg.Consume.Arguments.Table()
+	if v, ok := args[offsetArgument]; ok {
+		args[offsetArgument], _ = offset(v) // it was checked with the configuration
+	}
 	if next := s.in.next.Load(); next > 0 && s.in.cfg.stream() {
 		if args == nil {
 			args = amqp091.Table{}
 		}
-		args["x-stream-offset"] = next
+		args[offsetArgument] = next
 	}
 	return args
 }
