@@ -16,6 +16,7 @@ func (l *loader) check() {
 		c.routes()
 		c.failures()
 		c.retries()
+		c.fill()
 		c.middleware()
 	}
 	l.checkTests()

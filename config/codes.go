@@ -19,6 +19,7 @@ func init() {
 		"file-too-large":         "A file is larger than any pipeline file is.",
 		"inner-retry":            "A step inside another has a retry of its own.",
 		"literal-secret":         "A password, token or key stands in the file itself.",
+		"never-full":             "A batch or group is larger than what may be under way at once.",
 		"never-matches":          "A batcher's condition is constant and false.",
 		"no-batchers":            "There are several outputs, and nothing says which message goes where.",
 		"no-catch-all":           "A message that no batcher matches fails; there is no batcher for the rest.",

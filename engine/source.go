@@ -11,6 +11,15 @@ import (
 // between, "" where this one keeps none. Lint warns where a pipeline has no order.
 type Orderly interface{ OrderBy() string }
 
+// Sized is an optional ability of a Batcher's configuration: Wants is how many messages
+// a batch is to have; 0 is any number.
+type Sized interface{ Wants() int }
+
+// Bounded is an optional ability of an Input's configuration: Unsettled is how many
+// messages its source gives before the first of them are settled. Without it, or with
+// math.MaxInt, there is no such bound.
+type Bounded interface{ Unsettled() int }
+
 func init() {
 	schema.AddCode("order-lost", "A source or sink keeps an order that the pipeline does not.")
 	schema.AddCode("long-interval", "An interval between two tries is longer than the source can wait.")

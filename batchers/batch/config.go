@@ -19,6 +19,9 @@ type Config struct {
 	MaxKeys int           `yaml:"max_keys" check:"min=0" doc:"Open batches at once; beyond it the least recently used one leaves. 0: only engine.max_in_flight bounds them."`
 }
 
+// Wants is the size.
+func (c Config) Wants() int { return c.Size }
+
 // Words are what peers call the fields.
 func (c *Config) Words() map[string]string {
 	return map[string]string{

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
@@ -30,6 +31,18 @@ type sourceSpec struct {
 // Words are what users of other systems write.
 func (*Config) Words() map[string]string {
 	return map[string]string{"queues": "write `sources`", "polling_strategy": "write `strategy`", "delay": "write `empty_pause`", "inputs": "write `sources`"}
+}
+
+// Unsettled is what all sources give together.
+func (c Config) Unsettled() (n int) {
+	for _, s := range c.Sources.All() {
+		b, ok := s.Use.Config.(engine.Bounded)
+		if !ok || b.Unsettled() == math.MaxInt {
+			return math.MaxInt
+		}
+		n += b.Unsettled()
+	}
+	return n
 }
 
 // Polling is what of the configuration decides the order.

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -66,6 +67,14 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 
 // AcksEarly is EarlyAck.
 func (c Config) AcksEarly() bool { return c.EarlyAck }
+
+// Unsettled is what is prefetched, of each queue that matches a pattern.
+func (c Config) Unsettled() int {
+	if _, isPattern := amqp.Named(c.Queue); isPattern || c.EarlyAck {
+		return math.MaxInt
+	}
+	return c.Prefetch
+}
 
 // stream says that the queue is one: it keeps its messages, and takes none back.
 func (c *Config) stream() bool {
