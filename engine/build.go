@@ -306,7 +306,8 @@ func (b *builder) inputs() {
 		p := &inputPlan{name: e.Key, typ: s.Use.Name, limit: b.limit(s.RateLimit, "input "+e.Key)}
 		b.limited(p.limit, "input "+e.Key, func(keyed Steps) { p.steps = b.assemble(append(keyed, s.Processors...)) })
 		env := b.named(e.Key)
-		env.Instances = max(1, s.Concurrency)
+		env.Instances, env.Hands = max(1, s.Concurrency), b.hands()
+		b.counted(&s, env)
 		for env.Index = range env.Instances {
 			in, same := adopt[Input](b, "input", e.Key, env.Index)
 			if p.adopted = same; !same {

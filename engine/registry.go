@@ -60,6 +60,9 @@ type Env struct {
 	Index int          // of the instance, from 0, where `concurrency` makes several
 	// Instances is how many instances of an input there are; at least 1 in a pipeline.
 	Instances int
+	// Hands is how many messages the pipeline of an input has in hand at once: those of
+	// its workers, and of the batches that its outputs write and gather meanwhile.
+	Hands int
 	// Shared holds what the pipelines of one process have in common.
 	Shared *Shared
 

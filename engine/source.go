@@ -20,8 +20,14 @@ type Sized interface{ Wants() int }
 // math.MaxInt, there is no such bound.
 type Bounded interface{ Unsettled() int }
 
+// Counted is an optional ability of an Input's configuration whose source counts how
+// often it gives out a message, also what comes back unread, up to a limit (0: none);
+// most is how many a stop may hand back, 0 where the input sees to that itself.
+type Counted interface{ HandsBack() (limit, most int) }
+
 func init() {
 	schema.AddCode("order-lost", "A source or sink keeps an order that the pipeline does not.")
+	schema.AddCode("delivery-limit", "More is read ahead than a source with a limit of deliveries can take back.")
 	schema.AddCode("long-interval", "An interval between two tries is longer than the source can wait.")
 }
 
@@ -36,6 +42,41 @@ func (b *builder) orderly(kind, name string, at schema.Place, plugin any) {
 		Message: fmt.Sprintf("%s %s keeps an order, which is lost in a pipeline without `order_by`", kind, name),
 		Remedy:  fmt.Sprintf("write `engine: {order_by: '%s'}`", o.OrderBy()),
 	})
+}
+
+// hands is how many messages a pipeline has in hand at once.
+func (b *builder) hands() int {
+	n := max(b.plan.workers, b.plan.workers*b.plan.steps.together)
+	writes := 1
+	for _, o := range b.spec.Outputs.All() {
+		writes = max(writes, int(o.Concurrency))
+	}
+	for _, s := range b.spec.Batchers.All() {
+		if c, ok := s.Use.Config.(Sized); ok {
+			n += c.Wants() * (writes + 1)
+		}
+	}
+	for _, s := range b.spec.Processors {
+		if g, ok := s.Use.Config.(GroupConfig); ok {
+			n += g.Size
+		}
+	}
+	return min(n+writes, b.plan.maxMessages)
+}
+
+// counted warns of more messages read ahead than a limit of deliveries allows.
+func (b *builder) counted(s *InputSpec, env Env) {
+	c, ok := s.Use.Config.(Counted)
+	if !ok {
+		return
+	}
+	limit, most := c.HandsBack()
+	if n := env.Hands * limit; limit == 0 || most*env.Instances <= n {
+		return
+	}
+	b.problems = append(b.problems, schema.Problem{Pos: s.Place.Pos, Path: s.Place.Path, Code: "delivery-limit", Warning: true,
+		Message: fmt.Sprintf("the queue dead-letters what was delivered more than %d times, and counts up to %d messages that a stop hands back unread", limit, most),
+		Remedy:  fmt.Sprintf("leave `prefetch` out, or write `prefetch: %d` or less", max(1, env.Hands*limit/env.Instances))})
 }
 
 // intervals refuses waits that no source of this pipeline that delays messages

@@ -2,7 +2,11 @@ package rabbitmq
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -292,6 +296,64 @@ func TestAStreamBeginsWhereItIsAskedTo(t *testing.T) {
 		if err := in.Close(t.Context()); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+func TestRestartsDeadLetterNothingOfAQueueWithADeliveryLimit(t *testing.T) {
+	b := brokertest.Own(t)
+	limit := amqp091.Table{"x-queue-type": "quorum", "x-dead-letter-exchange": "", "x-delivery-limit": int64(2)}
+	plain := amqp091.Table{"x-queue-type": "quorum", "x-dead-letter-exchange": ""}
+	management := fmt.Sprintf(`, "management": %q`, b.Management)
+	tests := []struct {
+		name   string
+		args   amqp091.Table
+		policy bool
+		more   string
+		left   bool // what is prefetched, as without a limit
+	}{
+		{"the argument, as the management interface tells it", limit, false, management, false},
+		{"the argument, as it is declared", limit, false, "declared", false},
+		{"a policy", plain, true, management, false},
+		{"no limit", plain, false, management, true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			dead := b.Queue(t, nil)
+			args := amqp091.Table{"x-dead-letter-routing-key": dead}
+			maps.Copy(args, tt.args)
+			q := b.Queue(t, args)
+			if tt.policy {
+				b.API(t, "PUT", "policies/%2F/"+q, fmt.Sprintf(`{"pattern": "^%s$", "definition": {"delivery-limit": 2}, "apply-to": "queues"}`, regexp.QuoteMeta(q)), nil)
+				b.Knows(t, q, "delivery-limit")
+			}
+			more := tt.more
+			if more == "declared" {
+				text, err := json.Marshal(args)
+				if err != nil {
+					t.Fatal(err)
+				}
+				more = fmt.Sprintf(`, "management": "http://127.0.0.1:1", "declare": {"arguments": %s}`, text)
+			}
+			b.Send(t, q, slices.Repeat([]string{"x"}, 200)...)
+			for range 6 {
+				in := enginetest.New(t, engine.Inputs, fmt.Sprintf(`{"rabbitmq": {"url": %q, "queue": %q%s}}`, b.URL, q, more)).(*input)
+				in.hands = 5
+				if err := in.Open(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				end(t, engine.Delivered, nil, read(t, in, 5)...)
+				if err := errors.Join(in.Stop(t.Context()), in.Close(t.Context())); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if n := b.Ready(t, dead); n != 0 {
+				t.Errorf("%d of 200 messages are dead letters after six restarts", n)
+			}
+			newest := b.Take(t, q, 170)[169]
+			if _, redelivered := newest.Headers["x-delivery-count"]; redelivered != tt.left {
+				t.Errorf("the newest message was prefetched: %v", redelivered)
+			}
+		})
 	}
 }
 

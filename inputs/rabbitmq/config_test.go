@@ -43,7 +43,7 @@ func TestConfig(t *testing.T) {
 		{"a name like a pattern", `{"url": "amqp://h", "queue": "what\\?", "declare": {}}`, ""},
 		{"a pattern that is not closed", `{"url": "amqp://h", "queue": "orders-["}`, "queue: is no pattern of names"},
 		{"a pattern to be made", `{"url": "amqp://h", "queue": "orders-*", "declare": {}}`, "a pattern stands for queues that are there"},
-		{"management without a pattern", `{"url": "amqp://h", "queue": "orders", "management": "http://h:15672"}`, "remove it, or write a pattern such as orders-*"},
+		{"management without a pattern, for the delivery limit", `{"url": "amqp://h", "queue": "orders", "management": "http://h:15672"}`, ""},
 		{"management that is nowhere", `{"url": "amqp://h", "queue": "orders-*", "management": "cret:15672"}`, "management: is no URL (write http://HOST:15672"},
 		{"words of others", `{"url": "amqp://h", "queue": "q", "prefetch_count": 5}`, "write `prefetch`"},
 	}

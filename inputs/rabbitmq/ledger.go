@@ -7,6 +7,7 @@ const (
 	open verdict = iota // nothing yet
 	accept
 	sendBack // to its queue
+	retry    // likewise: it has failed
 	refuse   // to the dead letters of its queue, or away
 	told
 )
@@ -83,7 +84,7 @@ func (l *ledger) front(orders []order) []order {
 		if e.verdict == told {
 			continue
 		}
-		if e.verdict != run.what {
+		if e.verdict != run.what || e.verdict == retry { // that has no frame for several
 			end()
 		}
 		run.tag, run.what = l.first+uint64(n), e.verdict

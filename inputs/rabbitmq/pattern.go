@@ -22,10 +22,10 @@ var (
 
 // checkPattern reports what can't work with a pattern, or without one.
 func (c *Config) checkPattern(report func(path, message, remedy string)) {
+	if !c.Management.IsZero() && amqp.CheckManagement(c.Management.Reveal()) != nil {
+		report("management", "is no URL", "write http://HOST:15672, or https://HOST:15671")
+	}
 	if _, isPattern := amqp.Named(c.Queue); !isPattern {
-		if !c.Management.IsZero() {
-			report("management", "is only asked which queues match a pattern, and `queue` is none", "remove it, or write a pattern such as orders-*")
-		}
 		return
 	}
 	if _, err := path.Match(c.Queue, ""); err != nil {
@@ -33,9 +33,6 @@ func (c *Config) checkPattern(report func(path, message, remedy string)) {
 	}
 	if c.Declare != nil {
 		report("declare", "a pattern stands for queues that are there: there is none to make", `remove it, or name one queue, with \ before * ? and [`)
-	}
-	if !c.Management.IsZero() && amqp.CheckManagement(c.Management.Reveal()) != nil {
-		report("management", "is no URL", "write http://HOST:15672, or https://HOST:15671")
 	}
 }
 

@@ -3,6 +3,7 @@
 package rabbitmq
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -20,8 +21,8 @@ import (
 type Config struct {
 	amqp.Connect `yaml:",inline"`
 	Queue        string        `yaml:"queue" doc:"Queue to consume; in an input poll also a pattern of names, such as orders-*. In a name write \\ before * ? [ and \\. It may only be left out where declare makes an exclusive one: the broker names that."`
-	Management   schema.Secret `yaml:"management" doc:"Where the management interface is, which knows the queues that match a pattern: http://user:password@HOST:15672. By default it is on url's host at port 15672, or 15671 with TLS, with url's user."`
-	Prefetch     int           `yaml:"prefetch" check:"min=1,max=65535" doc:"Messages that are delivered and not acknowledged, at most: what bounds memory, and how large a batch can grow."`
+	Management   schema.Secret `yaml:"management" doc:"Where the management interface is, which knows the queues that match a pattern, and delivery limits: http://user:password@HOST:15672. By default it is on url's host at port 15672, or 15671 with TLS, with url's user."`
+	Prefetch     int           `yaml:"prefetch" check:"min=1,max=65535" doc:"Messages that are delivered and not acknowledged, at most: what bounds memory, and how large a batch can grow. By default 1000; of a queue with a delivery limit, what workers and batches need."`
 	Declare      *amqp.Declare `yaml:"declare" doc:"Make the queue, an exchange and bindings if they are not there; without it they must be."`
 	OnReturn     string        `yaml:"on_return" check:"oneof=requeue|requeue_once|reject" doc:"What a message that comes back (then: return) is told: requeue, to be delivered again; requeue_once, reject if it was delivered before; reject, to be dead-lettered by the broker, or dropped where the queue has no dead-letter exchange. What a stop hands back unfinished is requeued in any case."`
 	ReturnDelay  time.Duration `yaml:"return_delay" check:"min=0s,max=10m" doc:"Time for which a message that was delivered before is kept back before it is requeued."`
@@ -73,7 +74,13 @@ func (c Config) Unsettled() int {
 	if _, isPattern := amqp.Named(c.Queue); isPattern || c.EarlyAck {
 		return math.MaxInt
 	}
-	return c.Prefetch
+	return cmp.Or(c.Prefetch, mostPrefetch)
+}
+
+// HandsBack is the delivery limit that the queue is declared with, and how many messages
+// a stop may hand back.
+func (c Config) HandsBack() (limit, most int) {
+	return c.Declare.DeliveryLimit(), c.Prefetch
 }
 
 // stream says that the queue is one: it keeps its messages, and takes none back.
@@ -99,7 +106,10 @@ const about = `
 Consumes a RabbitMQ queue: classic, quorum or stream.
 
 A message is acknowledged when it has reached its fate. How many may be out at
-once is prefetch; it should be more than a batch takes. What fails for good goes
+once is prefetch; it should be more than a batch takes. A quorum queue with a delivery
+limit (RabbitMQ 4 gives each one of 20) counts what a stop hands back as delivered, up
+to RabbitMQ 4.2: less is prefetched then, unless prefetch is written. The limit is what
+declare says, or the management interface, if it answers this user. What fails for good goes
 where on_failure says; what returns to the queue is treated as on_return says.
 
 A connection that is lost is made again, at the next URL of a list if need be;
@@ -126,12 +136,16 @@ deliveries.
 
 func init() {
 	engine.Register(engine.Inputs, "rabbitmq", about, Config{
-		Connect: amqp.Defaults, Prefetch: 1000, OnReturn: requeue, ReturnDelay: time.Second,
+		Connect: amqp.Defaults, OnReturn: requeue, ReturnDelay: time.Second,
 	}, newInput)
 }
 
+// mostPrefetch is the prefetch that is not configured.
+const mostPrefetch = 1000
+
 type input struct {
 	cfg    Config
+	hands  int // messages that the pipeline has in hand at once
 	log    *slog.Logger
 	tag    string
 	dialer *amqp.Dialer
@@ -166,7 +180,7 @@ func newReader(c Config, env engine.Env) *input {
 	if env.Index > 0 {
 		name = fmt.Sprintf("%s.%d", name, env.Index)
 	}
-	in := &input{cfg: c, log: env.Log, tag: name}
+	in := &input{cfg: c, hands: max(1, env.Hands/max(1, env.Instances)), log: env.Log, tag: name}
 	if c.Consume.Tag != "" {
 		in.tag = c.Consume.Tag
 	}

@@ -57,19 +57,43 @@ func (s *session) begin(ctx context.Context) error {
 	}
 	s.closed = s.ch.NotifyClose(make(chan *amqp091.Error, 1))
 	s.cancelled = s.ch.NotifyCancel(make(chan string, 1))
-	err = s.conn.Within(ctx, "set prefetch", func() error { return s.ch.Qos(c.Prefetch, 0, false) })
-	if err != nil {
-		return err
-	}
 	if s.describe.Queue = c.Queue; c.Declare != nil {
 		if s.describe.Queue, err = c.Declare.Do(ctx, s.conn, s.ch, c.Queue); err != nil {
 			return err
 		}
 	}
+	prefetch := s.prefetch(ctx)
+	err = s.conn.Within(ctx, "set prefetch", func() error { return s.ch.Qos(prefetch, 0, false) })
+	if err != nil {
+		return err
+	}
 	return s.conn.Within(ctx, "consume queue "+s.describe.Queue, func() (err error) {
 		s.deliver, err = s.ch.Consume(s.describe.Queue, s.in.tag, false, c.Consume.Exclusive, false, false, s.arguments())
 		return err
 	})
+}
+
+// prefetch is what is configured, or as much as there is use for. What a stop finds
+// prefetched goes back, which a queue with a delivery limit counts. As each run finishes
+// what it has in hand, a message goes back that often at most before it is its turn.
+func (s *session) prefetch(ctx context.Context) int {
+	in := s.in
+	if in.cfg.Prefetch > 0 {
+		return in.cfg.Prefetch
+	}
+	if in.cfg.stream() || in.cfg.EarlyAck {
+		return mostPrefetch
+	}
+	limit, err := in.dialer.DeliveryLimit(ctx, s.conn, in.cfg.Management, in.cfg.Declare, s.describe.Queue)
+	if err != nil {
+		in.log.Debug("whether the queue has a delivery limit is not known", "err", err)
+	}
+	if limit == 0 {
+		return mostPrefetch
+	}
+	n := min(max(in.hands, in.hands*limit/2), mostPrefetch)
+	in.log.Info("the queue has a delivery limit, and counts what a stop hands back: less is prefetched (`prefetch` says otherwise)", "queue", s.describe.Queue, "limit", limit, "prefetch", n)
+	return n
 }
 
 // arguments are those of the consumer. A stream goes on where it was.
@@ -185,7 +209,9 @@ func (s *session) judge(r *engine.Result) {
 		e.verdict = refuse
 		return
 	}
-	e.verdict = sendBack
+	if e.verdict = sendBack; !unfinished {
+		e.verdict = retry
+	}
 	wait := r.Delay
 	if e.redelivered {
 		wait = max(wait, s.in.cfg.ReturnDelay)
@@ -209,7 +235,7 @@ func (s *session) keep(tag uint64, wait time.Duration) {
 		defer s.mu.Unlock()
 		delete(s.timers, tag)
 		if e := s.out.at(tag); e != nil && e.verdict == open && !s.over {
-			e.verdict = sendBack
+			e.verdict = retry
 			s.tags = append(s.tags[:0], tag)
 			s.tell()
 		}
@@ -228,9 +254,12 @@ func (s *session) tell() {
 	s.conn.Hold()
 	var err error
 	for _, o := range s.orders {
-		if o.what == accept {
+		switch o.what {
+		case accept:
 			err = s.ch.Ack(o.tag, o.multiple)
-		} else {
+		case retry: // a broker may count this one as a failure, and not the others
+			err = s.ch.Reject(o.tag, true)
+		default:
 			err = s.ch.Nack(o.tag, o.multiple, o.what == sendBack)
 		}
 		if err != nil {
@@ -272,6 +301,9 @@ func (s *session) close(ctx context.Context) {
 	s.over = true
 	for _, t := range s.timers {
 		t.Stop()
+	}
+	if !s.in.cfg.stream() {
+		_ = s.ch.Nack(0, true, true) // all that is out: a broker may count what a channel takes with it as failed
 	}
 	s.mu.Unlock()
 	s.conn.Close(ctx)

@@ -59,6 +59,16 @@ func (d *Declare) CheckConfig(report func(path, message, remedy string)) {
 // Stream says whether the queue is made as a stream.
 func (d *Declare) Stream() bool { return d != nil && d.Arguments["x-queue-type"] == "stream" }
 
+// DeliveryLimit is that of the queue as it is declared; 0: it has none.
+func (d *Declare) DeliveryLimit() int {
+	if d == nil {
+		return 0
+	}
+	kind, _ := d.Arguments["x-queue-type"].(string)
+	l := listed{Type: kind, Arguments: d.Arguments}
+	return l.limit(false)
+}
+
 // Do makes what there is to make and gives the queue's name, which the broker chooses
 // for "".
 func (d *Declare) Do(ctx context.Context, c *Conn, ch *amqp091.Channel, queue string) (name string, err error) {

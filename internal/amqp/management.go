@@ -116,12 +116,8 @@ func (d *directory) ask(ctx context.Context, query url.Values) (all []listed, er
 	}
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	if d.tls != nil {
-		transport.TLSClientConfig = d.tls.Clone()
-	}
-	defer transport.CloseIdleConnections()
-	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := d.client()
+	defer client.CloseIdleConnections()
 	if query == nil {
 		query = url.Values{}
 	}

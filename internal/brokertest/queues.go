@@ -170,6 +170,28 @@ func (b *Broker) API(t testing.TB, method, path string, body string, v any) {
 	}
 }
 
+// Knows waits until the management interface knows of a definition of the policies of a
+// queue: it learns of them some seconds after they are in force.
+func (b *Broker) Knows(t testing.TB, queue, definition string) {
+	t.Helper()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for late := time.After(Patience); ; {
+		var q struct {
+			Policy map[string]any `json:"effective_policy_definition"`
+		}
+		b.API(t, "GET", "queues/%2F/"+url.PathEscape(queue), "", &q)
+		if _, known := q.Policy[definition]; known {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatalf("the management interface knows no %s of queue %s", definition, queue)
+		}
+	}
+}
+
 // User makes a user with permissions, each a regular expression, and gives the URL
 // under which it logs in.
 func (b *Broker) User(t testing.TB, configure, write, read string) (address string) {

@@ -1,0 +1,109 @@
+package amqp
+
+import (
+	"context"
+	"math"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/flowd-io/flowd/schema"
+)
+
+// defaultLimit is the delivery limit that a quorum queue has in RabbitMQ 4.
+const defaultLimit = 20
+
+// asking is how long a question is worth that the management interface may not answer.
+const asking = 2 * time.Second
+
+// DeliveryLimit is how often a queue gives out a message before it dead-letters it, where
+// it also counts what goes back unread; 0: no limit is known. AMQP does not tell it: it is
+// what was declared, or what the management interface says, if it answers.
+func (d *Dialer) DeliveryLimit(ctx context.Context, c *Conn, management schema.Secret, declared *Declare, queue string) (int, error) {
+	version, _ := c.Properties["version"].(string)
+	counts, always := counting(version)
+	if !counts {
+		return 0, nil
+	}
+	limit := declared.DeliveryLimit()
+	at, err := d.directory(management)
+	if err != nil {
+		return limit, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, asking)
+	defer cancel()
+	var answer listed
+	if err := at.queue(ctx, queue, &answer); err != nil {
+		return limit, err
+	}
+	return answer.limit(always), nil
+}
+
+// counting says whether a broker of a version counts a message that goes back unread
+// towards the limit (4.3 does no longer), and whether every quorum queue has one.
+func counting(version string) (yes, always bool) {
+	parts := strings.SplitN(version, ".", 3)
+	major, err := strconv.Atoi(parts[0])
+	if err != nil || len(parts) < 2 {
+		return true, false
+	}
+	minor, _ := strconv.Atoi(parts[1])
+	return major < 4 || major == 4 && minor < 3, major >= 4
+}
+
+// limit is the delivery limit of a quorum queue, 0 where there is none.
+func (l *listed) limit(always bool) int {
+	if l.Type != "quorum" {
+		return 0
+	}
+	least := math.MaxInt
+	for _, v := range []any{l.Arguments["x-delivery-limit"], l.Policy["delivery-limit"]} {
+		switch n := v.(type) {
+		case float64: // of JSON
+			least = min(least, int(n))
+		case int64:
+			least = min(least, int(n))
+		}
+	}
+	switch {
+	case least == math.MaxInt && always:
+		return defaultLimit
+	case least == math.MaxInt, least < 0:
+		return 0
+	}
+	return max(1, least)
+}
+
+// directory is the management interface beside the URL that worked last.
+func (d *Dialer) directory(management schema.Secret) (*directory, error) {
+	uri, err := parse(d.cfg.URL[d.at].Reveal())
+	if err != nil {
+		return nil, err
+	}
+	return &directory{d.cfg.with(uri), management.Reveal(), d.tls}, nil
+}
+
+// queue asks about one queue.
+func (d *directory) queue(ctx context.Context, name string, v *listed) error {
+	base, err := d.base()
+	if err != nil {
+		return err
+	}
+	client := d.client()
+	defer client.CloseIdleConnections()
+	u := *base
+	u.User = nil
+	u = *u.JoinPath("api", "queues", url.PathEscape(d.uri.Vhost), url.PathEscape(name))
+	return d.get(ctx, client, base, u.String(), v)
+}
+
+// client is one for a few questions.
+func (d *directory) client() *http.Client {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	if d.tls != nil {
+		transport.TLSClientConfig = d.tls.Clone()
+	}
+	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
