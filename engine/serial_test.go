@@ -13,15 +13,15 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// counting notes the serials with which payloads come.
-type counting struct {
+// numbering notes the serials with which payloads come.
+type numbering struct {
 	mu      sync.Mutex // guards the fields below
 	seen    map[string][]uint32
 	hang    string // hangs at its first attempt
 	hanging chan struct{}
 }
 
-func (c *counting) Write(_ context.Context, b *engine.Batch) error {
+func (c *numbering) Write(_ context.Context, b *engine.Batch) error {
 	c.mu.Lock()
 	hangs := false
 	for m := range b.All() {
@@ -42,7 +42,7 @@ func (c *counting) Write(_ context.Context, b *engine.Batch) error {
 
 func TestAMessageKeepsItsSerialAtEveryAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		out := &counting{seen: map[string][]uint32{}, hang: "late", hanging: make(chan struct{})}
+		out := &numbering{seen: map[string][]uint32{}, hang: "late", hanging: make(chan struct{})}
 		defer close(out.hanging)
 		src := &Source{Payloads: []string{"a", "bad", "late", "b"}, Takes: engine.TakesOne}
 		p := pipe(src, &Sink{})
