@@ -260,7 +260,7 @@ func (t *tally) forfeit(m *Message, out *outRun) {
 	}
 	m.eachRoot(func(r root) {
 		l := r.led
-		if s := &l.roots[r.i]; s.stakes == 0 || s.pieces.Load() > 1 { // only who holds a piece can change that
+		if s := &l.roots[r.i]; s.pieces.Load() > 1 || s.stakes == 0 { // who holds the last piece is alone with it
 			return
 		}
 		l.mu.Lock()

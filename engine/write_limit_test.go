@@ -63,8 +63,9 @@ func TestAnOutputWritesWhatItsLimitGives(t *testing.T) {
 		{name: "several writers", n: 60, limit: window, want: sixty, edit: func(_ *testing.T, p *engine.Pipeline, _ *Sink) {
 			at(p, func(o *engine.OutputSpec) { o.Concurrency = 4 })
 		}},
-		{name: "writes that take long", n: 30, limit: window, want: map[time.Duration]int{700 * ms: 10, 1700 * ms: 10, 2700 * ms: 10}, edit: func(_ *testing.T, p *engine.Pipeline, dst *Sink) {
+		{name: "writes that take long", n: 30, limit: window, want: map[time.Duration]int{700 * ms: 10, 1700 * ms: 10, 2700 * ms: 10}, edit: func(t *testing.T, p *engine.Pipeline, dst *Sink) {
 			dst.Delay = 700 * ms
+			p.Batchers = Named("all", batched(t, `{"size": 30, "timeout": "1h"}`, "out"))
 		}},
 		{name: "what comes in the middle of a window waits for what has passed before", n: 20, limit: window, want: map[time.Duration]int{0: 4, 900 * ms: 6, s: 4, 1900 * ms: 6}, edit: func(_ *testing.T, p *engine.Pipeline, _ *Sink) {
 			p.Processors = engine.Steps{Step("late", func(_ context.Context, m *engine.Message) error {

@@ -37,10 +37,11 @@ func (in *input) deal(now time.Time) (again time.Time) {
 		in.open = append(in.open, s.polled)
 	}
 	for _, s := range in.sources {
-		if s.waits && 2*s.slots <= free { // it began when little was free
+		if s.waits && 2*s.offered <= free { // it began when little was free
 			s.cancel()
 		}
 	}
+	offered := free
 	for unit := max(1, free/units); free > 0 && len(in.open) > 0; free -= unit {
 		s := in.known[in.strategy.Next(now, in.open)]
 		if s == nil || !s.idle() {
@@ -51,6 +52,7 @@ func (in *input) deal(now time.Time) (again time.Time) {
 	}
 	for _, p := range in.open {
 		if s := in.known[p]; s.dealt > 0 {
+			s.offered = offered
 			s.grant(now)
 			again = earlier(again, now.Add(s.patience()))
 		}

@@ -540,7 +540,7 @@ func TestWhatAFIFOQueueGaveAtOnceComesInOneRead(t *testing.T) {
 	for _, fifo := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			q, quick := numbered("a", 5), newQueue("b", "x")
-			q.fifo, q.takes, quick.wait = fifo, time.Second, time.Minute
+			q.fifo, q.takes, quick.wait = fifo, 500*time.Millisecond, time.Minute
 			in := running(t, polling(t, weighted, 0, weights{{q, 1}, {quick, 1}}))
 			if got := read(t, in, 20); !slices.Equal(got, []string{"x"}) {
 				t.Fatalf("got %q", got)

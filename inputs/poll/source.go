@@ -64,6 +64,7 @@ type source struct {
 	expected  int           // messages that the read under way may bring
 	gives     int           // messages that a read brings at the most, going by the last; 0: not known
 	slots     int           // granted to the read under way
+	offered   int           // that were free for all sources then
 	cancel    func()        // ends the read under way
 	quick     time.Duration // a read takes that need not wait; 0: not known
 	due       time.Time     // not to be read before
