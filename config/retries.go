@@ -42,8 +42,8 @@ func (c *checker) retry(r engine.Retry) {
 	wrong := func(key, message, remedy string) {
 		c.report(under(r.Place, key, schema.Problem{Code: "retry-contradiction", Message: message, Remedy: remedy}))
 	}
-	if r.MaxAttempts == 1 {
-		for _, key := range []string{"backoff", "max_backoff", "max_age", "intervals"} {
+	if r.MaxAttempts == 1 { // max_age bounds the wait for an output that can't be reached, too
+		for _, key := range []string{"backoff", "max_backoff", "intervals"} {
 			if n.Lookup(key) != nil {
 				wrong(key, "there is no second try to wait for, as `max_attempts` is 1: the first try counts", "allow more attempts, or remove this")
 				return
@@ -57,7 +57,7 @@ func (c *checker) retry(r engine.Retry) {
 	switch {
 	case r.Backoff > r.MaxBackoff && n.Lookup("max_backoff") != nil:
 		wrong("max_backoff", fmt.Sprintf("the longest wait, %s, is shorter than the first, %s", short(r.MaxBackoff), short(r.Backoff)), fmt.Sprintf("write `backoff: %s` or less, or a longer max_backoff", short(r.MaxBackoff)))
-	case r.MaxAge > 0 && r.MaxAge < r.Backoff:
+	case r.MaxAge > 0 && r.MaxAge < r.Backoff && r.MaxAttempts != 1:
 		wrong("max_age", fmt.Sprintf("%s is shorter than the first wait, which may take %s: whether there is a second try is left to chance", short(r.MaxAge), short(r.Backoff)), fmt.Sprintf("write `backoff: %s` or less, or a longer max_age", short(r.MaxAge)))
 	}
 }

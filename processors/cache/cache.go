@@ -90,9 +90,9 @@ tried again. Messages of other keys, and those of a batch or group, go through a
 together: a value that a later step sets is not seen by one that reads it before.
 
     - cache: {get: users, key: user_id, into: user}
-    - cache: {set: users, key: id, value: this, ttl: 1h}
+    - cache: {set: last, key: id, value: this, ttl: 1h}
     - cache: {add: seen, key: id, into: is_new}
-    - cache: {delete: users, key: id}
+    - cache: {delete: gone, key: id}
 `
 
 func init() {
