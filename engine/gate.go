@@ -38,7 +38,7 @@ func (g *gate) worked() (opens bool) {
 // be held.
 func (g *gate) failed(err *Error, holds, probe bool) (shuts bool, wait time.Duration) {
 	g.failures++
-	g.err = err
+	g.blame(err)
 	if probe {
 		g.probing, g.half = false, false
 	}
@@ -58,9 +58,17 @@ func (g *gate) probed() { g.probing, g.half, g.until = false, true, time.Time{} 
 // reached, and can be.
 func (g *gate) reached() bool { return g.half && g.err != nil && g.err.Holds && g.err.Class != Auth }
 
+// blame notes why a write or probe failed. It is a copy: more is written to the error of
+// a message when that goes on.
+func (g *gate) blame(err *Error) {
+	e := *err
+	g.err = &e
+}
+
 // hangs shuts the gate because a write does not come back.
 func (g *gate) hangs(err *Error) time.Duration {
-	g.reopen, g.probing, g.half, g.err = true, false, false, err
+	g.reopen, g.probing, g.half = true, false, false
+	g.blame(err)
 	return g.close()
 }
 

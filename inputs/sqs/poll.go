@@ -70,7 +70,8 @@ func (in *input) receive(ctx context.Context, c *conn, p *poll, n int32) {
 	out, err := c.client.ReceiveMessage(traced, &awssqs.ReceiveMessageInput{
 		QueueUrl: &c.url, MaxNumberOfMessages: n, WaitTimeSeconds: aws.Seconds(in.cfg.Wait), VisibilityTimeout: aws.Seconds(c.visibility),
 		MessageAttributeNames: []string{"All"}, MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll},
-		AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameAll}, //nolint:staticcheck // all that older services of this protocol know
+		//lint:ignore SA1019 it is all that older services of this protocol know
+		AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameAll},
 	})
 	p.at, p.err = time.Now(), err
 	if out != nil {
