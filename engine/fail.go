@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"time"
 )
 
 // then is what becomes of a failed message.
@@ -166,5 +167,25 @@ func (m *Message) explain() {
 		With("error_first_failed", m.err.FirstFailed.UTC())
 	if m.part > 0 {
 		m.Meta = m.Meta.With("error_part", int(m.part))
+	}
+}
+
+// stepError adds to an error what the engine knows of it.
+func stepError(e *Error, o *op) {
+	if e.Step == "" {
+		e.Step = o.name
+	}
+	complete(e, Permanent)
+}
+
+func complete(e *Error, fallback Class) {
+	if e.Class == "" {
+		e.Class = fallback
+	}
+	if e.Attempt == 0 {
+		e.Attempt = 1
+	}
+	if e.FirstFailed.IsZero() {
+		e.FirstFailed = time.Now()
 	}
 }

@@ -402,26 +402,6 @@ func (o *op) failed(m *Message, err error) {
 	}
 }
 
-// stepError adds to an error what the engine knows of it.
-func stepError(e *Error, o *op) {
-	if e.Step == "" {
-		e.Step = o.name
-	}
-	complete(e, Permanent)
-}
-
-func complete(e *Error, fallback Class) {
-	if e.Class == "" {
-		e.Class = fallback
-	}
-	if e.Attempt == 0 {
-		e.Attempt = 1
-	}
-	if e.FirstFailed.IsZero() {
-		e.FirstFailed = time.Now()
-	}
-}
-
 // pull moves the messages of b to batches of the owner's, parts in the place of
 // what the step o has split, and returns the last of them. room gives the batch
 // for the next part (it may run and carry the present one; nil: the run is over,

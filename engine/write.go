@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -320,37 +319,6 @@ func (w *writer) conclude(b *Batch) {
 	}
 }
 
-// foresee notes the keys of messages that have failed or wait already, and all keys
-// of messages with one of them. What is before such a message, and about to be
-// written, must hold its keys first.
-func (b *Batch) foresee() (troubled map[string]bool) {
-	for i := range b.msgs {
-		if m := &b.msgs[i]; m.state == failed || m.state == waits || m.state == parked {
-			if troubled == nil {
-				troubled = map[string]bool{}
-			}
-			m.eachLeafKey(func(p *Message) { troubled[string(p.Key)] = true })
-		}
-	}
-	for n := -1; n < len(troubled); {
-		n = len(troubled)
-		for i := range b.msgs {
-			if m := &b.msgs[i]; m.state == live && len(m.of) > 0 && m.hasOne(troubled) {
-				m.eachLeafKey(func(p *Message) { troubled[string(p.Key)] = true })
-			}
-		}
-	}
-	return troubled
-}
-
-// hasOne says whether one of the keys of a message has been seen.
-func (m *Message) hasOne(seen map[string]bool) (yes bool) {
-	if len(seen) > 0 {
-		m.eachLeafKey(func(p *Message) { yes = yes || seen[string(p.Key)] })
-	}
-	return yes
-}
-
 // passes says whether a message is to be written now. What failed or waits holds its
 // key from now on; what is behind such a message is kept.
 func (w *writer) passes(b *Batch, i int) bool {
@@ -428,21 +396,6 @@ func (w *writer) write(ctx context.Context, b *Batch, sel []int32, probe bool) b
 	}
 	w.out.wrote(res)
 	return true
-}
-
-// serialBlock is how many serials a writer takes at once.
-const serialBlock = 1 << 10
-
-var serialBlocks atomic.Uint32
-
-// nextSerial is one that no other writer gives.
-func (w *writer) nextSerial() uint32 {
-	if w.serials == 0 {
-		w.serial, w.serials = (serialBlocks.Add(1)-1)*serialBlock, serialBlock-1 // the first of a block is spared: it may be 0
-	}
-	w.serial++
-	w.serials--
-	return w.serial
 }
 
 // indexed yields what All yields, with its index.
@@ -525,39 +478,4 @@ func (w *writer) finish(b *Batch) {
 		recycle(b)
 	}
 	w.t.apply()
-}
-
-// written is what came of one write.
-type written struct {
-	done, failed int
-	took         time.Duration
-	probe        bool
-	err          *Error // of the first message that failed
-	said         error  // err as it is shown
-	stays        *Error // of a dead letter that is refused for good, and would come again at once
-	refused      int    // messages that are not to be tried again
-}
-
-func (s *written) count(m *Message) {
-	switch m.state {
-	case failed:
-		s.failed++
-		if s.err == nil {
-			s.err, s.said = m.err, m.bothReasons()
-		}
-		if m.err.Class == "" || m.err.Class.retryable() || m.err.holds() || errors.Is(m.err, ErrBehind) {
-			return
-		}
-		s.refused++
-		if m.dead && m.via.next() == nil && m.firstRoot().led.then == thenReturn {
-			s.stays, s.said = m.err, m.bothReasons()
-		}
-	default:
-		s.done++
-	}
-}
-
-// faulty says that it was the output that failed, not its messages.
-func (s *written) faulty() bool {
-	return s.done == 0 && s.err != nil && slices.Contains([]Class{Transient, Timeout, Auth, Panicked, Permanent, ""}, s.err.Class)
 }

@@ -324,6 +324,7 @@ func TestPoolVersions(t *testing.T) {
 func TestPoolRefusalsAreToldOnce(t *testing.T) {
 	t.Parallel()
 	f := serving(t, pipeline{})
+	f.join(1) // the pool is known
 	nc, _ := f.intruder()
 	for i := range 40 {
 		ask := fmt.Sprintf(`{"Protocol":1,"Version":"v0.0.1","Worker":"old/%d"}`, i%2)
@@ -331,6 +332,7 @@ func TestPoolRefusalsAreToldOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	f.leave(f.workers[0])
 	r := f.ends(0, 1, 0)
 	if n := strings.Count(r.stderr, "a worker of another version was refused"); n != 2 {
 		t.Errorf("it is told %d times of two workers:\n%s", n, r.stderr)

@@ -1,0 +1,147 @@
+package engine
+
+import "slices"
+
+// role is what a message of a run has to do with the decision on it: see admit.
+type role uint8
+
+const (
+	asks role = 1 << iota // it moves on, or is kept
+	owns                  // it holds its keys from now on
+)
+
+// admit decides which messages of a run may move on from where they are, out of the
+// lanes or into a write, and has others hold their keys. What may not is kept, to come
+// here again when it is the first. All of that is one decision: a message that leaves a
+// group meanwhile is before all of the run, or none.
+func (h *holds) admit(b *Batch, out *outRun, does func(i int, m *Message) role) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.runs++
+	for i := range b.msgs {
+		m := &b.msgs[i]
+		if m.dead {
+			continue
+		}
+		p := does(i, m)
+		if p&asks != 0 && len(h.ahead(m, out)) > 0 {
+			h.stay(b.msgs[:i], m, out)
+			continue
+		}
+		if p&owns != 0 {
+			h.claim(m, out)
+		}
+		if p&asks != 0 {
+			h.move(m)
+		}
+	}
+}
+
+// stay keeps a message of a run. When one with several keys is kept for one of them, it
+// must not come before earlier ones, which move on, in the others' lines.
+func (h *holds) stay(earlier []Message, m *Message, out *outRun) {
+	for i := range earlier {
+		if e := &earlier[i]; len(m.of) > 0 && e.state == live && !e.dead {
+			h.claim(e, out)
+			h.move(e)
+		}
+	}
+	x := h.keep(m, out)
+	h.claim(&x.m, out)
+	x.blocked = h.ahead(&x.m, out)
+	x.m.eachLeafKey(func(leaf *Message) { leaf.owns.x = x })
+}
+
+// move notes that m moves on with the run at hand.
+func (h *holds) move(m *Message) {
+	m.eachLeafKey(func(leaf *Message) {
+		c := leaf.owns
+		if c == nil || c.at == nil || c.run == h.runs {
+			return
+		}
+		if l := c.at; l.moved(h.runs) < len(l.claims) && l.claims[l.runs] == c {
+			c.run = h.runs
+			l.runs++
+		}
+	})
+}
+
+// moved is how many of the first claims move on with a run.
+func (l *line) moved(run uint64) int {
+	if l.run != run {
+		l.run, l.runs = run, 0
+	}
+	return l.runs
+}
+
+// passes is admit for a message that is alone, or is decided on by itself behind others
+// that are about to be written from the same place.
+func (h *holds) passes(earlier []Message, m *Message, out *outRun) bool {
+	if h.any.Load() == 0 || m.dead {
+		return true
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.runs++
+	if len(h.ahead(m, out)) == 0 {
+		return true
+	}
+	h.stay(earlier, m, out)
+	return false
+}
+
+// behind keeps back what is behind messages that have failed or wait in a step, so
+// that no later step merges it, and has what is before them hold its keys first.
+func (h *holds) behind(b *Batch, at stage, out *outRun) {
+	if !h.r.plan.ordered {
+		return
+	}
+	troubled := b.foresee()
+	h.admit(b, out, func(i int, m *Message) role {
+		switch m.state {
+		case live:
+			if m.hasOne(troubled) {
+				m.stage = at
+				return asks | owns
+			}
+		case failed, waits, parked:
+			return owns
+		case consumed: // its parts are still to be made
+			if m.hasOne(troubled) && slices.ContainsFunc(b.splits, func(s pendingSplit) bool { return s.i == i }) {
+				return owns
+			}
+		}
+		return 0
+	})
+}
+
+// foresee notes the keys of messages that have failed or wait already, and all keys
+// of messages with one of them. What is before such a message, and about to be
+// written, must hold its keys first.
+func (b *Batch) foresee() (troubled map[string]bool) {
+	for i := range b.msgs {
+		if m := &b.msgs[i]; m.state == failed || m.state == waits || m.state == parked {
+			if troubled == nil {
+				troubled = map[string]bool{}
+			}
+			m.eachLeafKey(func(p *Message) { troubled[string(p.Key)] = true })
+		}
+	}
+	for n := -1; n < len(troubled); {
+		n = len(troubled)
+		for i := range b.msgs {
+			if m := &b.msgs[i]; m.state == live && len(m.of) > 0 && m.hasOne(troubled) {
+				m.eachLeafKey(func(p *Message) { troubled[string(p.Key)] = true })
+			}
+		}
+	}
+	return troubled
+}
+
+// hasOne says whether one of the keys of a message has been seen.
+func (m *Message) hasOne(seen map[string]bool) (yes bool) {
+	if len(seen) > 0 {
+		m.eachLeafKey(func(p *Message) { yes = yes || seen[string(p.Key)] })
+	}
+	return yes
+}
