@@ -17,7 +17,6 @@ const (
 func (h *holds) admit(b *Batch, out *outRun, does func(i int, m *Message) role) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.runs++
 	for i := range b.msgs {
 		m := &b.msgs[i]
 		if m.dead {
@@ -31,9 +30,6 @@ func (h *holds) admit(b *Batch, out *outRun, does func(i int, m *Message) role) 
 		if p&owns != 0 {
 			h.claim(m, out)
 		}
-		if p&asks != 0 {
-			h.move(m)
-		}
 	}
 }
 
@@ -43,35 +39,12 @@ func (h *holds) stay(earlier []Message, m *Message, out *outRun) {
 	for i := range earlier {
 		if e := &earlier[i]; len(m.of) > 0 && e.state == live && !e.dead {
 			h.claim(e, out)
-			h.move(e)
 		}
 	}
 	x := h.keep(m, out)
 	h.claim(&x.m, out)
 	x.blocked = h.ahead(&x.m, out)
 	x.m.eachLeafKey(func(leaf *Message) { leaf.owns.x = x })
-}
-
-// move notes that m moves on with the run at hand.
-func (h *holds) move(m *Message) {
-	m.eachLeafKey(func(leaf *Message) {
-		c := leaf.owns
-		if c == nil || c.at == nil || c.run == h.runs {
-			return
-		}
-		if l := c.at; l.moved(h.runs) < len(l.claims) && l.claims[l.runs] == c {
-			c.run = h.runs
-			l.runs++
-		}
-	})
-}
-
-// moved is how many of the first claims move on with a run.
-func (l *line) moved(run uint64) int {
-	if l.run != run {
-		l.run, l.runs = run, 0
-	}
-	return l.runs
 }
 
 // passes is admit for a message that is alone, or is decided on by itself behind others
@@ -82,7 +55,6 @@ func (h *holds) passes(earlier []Message, m *Message, out *outRun) bool {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.runs++
 	if len(h.ahead(m, out)) == 0 {
 		return true
 	}

@@ -17,7 +17,6 @@ type holds struct {
 
 	mu   sync.Mutex // guards the fields below, and the order of what is let go
 	keys map[string]*hold
-	runs uint64 // that have been decided on, see admit
 }
 
 // hold is one key that is held: in lines, or by gaps in what waits before the lanes.
@@ -28,26 +27,21 @@ type hold struct {
 }
 
 // line is a place where a key is held, the lanes or an output, with its claims in
-// the order of the messages. Only the first may move on, with those behind it that are
-// in its run.
+// the order of the messages. Only the first may move on.
 type line struct {
 	of     *hold
 	out    *outRun // nil: the lanes
 	groups int8    // in the lanes: those that its messages are past
 	claims []*claim
-
-	run  uint64 // that was decided on last
-	runs int    // of the claims, from the first: those that move on with it
 }
 
 // claim is a message's place in a line: of one that is away, to be tried again or
 // parked, or of one that has come back, or came behind it, and waits.
 type claim struct {
 	of   *hold
-	at   *line  // nil: a gap before the lanes
-	refs int    // messages that have it: the parts of a merge share that of a key
-	run  uint64 // with which it moved on last
-	x    *held  // that waits; nil: it is away, or on its way; the gap itself
+	at   *line // nil: a gap before the lanes
+	refs int   // messages that have it: the parts of a merge share that of a key
+	x    *held // that waits; nil: it is away, or on its way; the gap itself
 }
 
 // held is a message that waits until it is the first in the lines of all its keys.
@@ -119,7 +113,6 @@ func (m *Message) setApart(shared *claim) {
 	if l := shared.at; l != nil {
 		at := slices.Index(l.claims, shared)
 		l.claims = slices.Insert(l.claims, at, own)
-		l.runs, shared.run = min(l.runs, at), 0
 	} else {
 		k := shared.of
 		own.x = &held{gap: true}
@@ -297,19 +290,16 @@ func (h *holds) heldAt(m *Message, out *outRun) (yes bool) {
 	return yes
 }
 
-// ahead are the lines in which others are before m that do not move on with the run at
-// hand; h.mu is held.
+// ahead are the lines in which others are before m; h.mu is held.
 func (h *holds) ahead(m *Message, out *outRun) (all []*line) {
 	m.eachLeafKey(func(leaf *Message) {
 		k := h.keys[string(leaf.Key)]
-		if k == nil || leaf.owns != nil && leaf.owns.run == h.runs {
+		if k == nil {
 			return
 		}
-		l := k.line(out, m.level(out))
-		if l == nil || l.moved(h.runs) == len(l.claims) || slices.Contains(all, l) || m.claims(l.claims[l.runs]) {
-			return
+		if l := k.line(out, m.level(out)); l != nil && !slices.Contains(all, l) && !m.claims(l.claims[0]) {
+			all = append(all, l)
 		}
-		all = append(all, l)
 	})
 	return all
 }
@@ -372,18 +362,14 @@ func (h *holds) free(claims []*claim) {
 	}
 }
 
-// advance lets the first of a line go on if it waits only for that, and so those behind
-// it, which may come into one run.
+// advance lets the first of a line go on if it waits only for that.
 func (h *holds) advance(l *line) {
-	for _, c := range l.claims {
-		x := c.x
-		if x == nil {
-			return
-		}
-		x.blocked = slices.DeleteFunc(x.blocked, func(b *line) bool { return b == l })
-		if len(x.blocked) > 0 {
-			return
-		}
+	x := l.claims[0].x
+	if x == nil {
+		return
+	}
+	x.blocked = slices.DeleteFunc(x.blocked, func(b *line) bool { return b == l })
+	if len(x.blocked) == 0 {
 		x.m.eachLeafKey(func(leaf *Message) { leaf.owns.x = nil })
 		h.release(x)
 	}

@@ -148,8 +148,10 @@ func (w *writer) run(ctx context.Context, b *Batch, p *program, at stage, resume
 		return b
 	}
 	if !resumed {
-		for i := range b.msgs {
-			b.msgs[i].pc = 0
+		for i := range b.msgs { // what waits keeps its place in the steps before
+			if m := &b.msgs[i]; m.state == live {
+				m.pc = 0
+			}
 		}
 	}
 	w.x.prog, w.x.stage = p, at
