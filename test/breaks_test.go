@@ -37,16 +37,16 @@ func TestBreakingTheQuickstart(t *testing.T) {
 			}
 			file := write(t, t.TempDir(), "quickstart.yaml", broken)
 			got := flowd(t, repo, "", "-c", file)
-			if got.code == 0 {
-				t.Errorf("exit code 0\nstderr:\n%s", got.stderr)
+			if got.Code == 0 {
+				t.Errorf("exit code 0\nstderr:\n%s", got.Stderr)
 			}
-			for line := range strings.Lines(got.stderr) {
+			for line := range strings.Lines(got.Stderr) {
 				if containsAll(line, tt.want) {
 					t.Logf("%s", strings.TrimPrefix(line, filepath.Dir(file)+"/"))
 					return
 				}
 			}
-			t.Errorf("no line says %q:\n%s", tt.want, got.stderr)
+			t.Errorf("no line says %q:\n%s", tt.want, got.Stderr)
 		})
 	}
 }
@@ -62,8 +62,8 @@ func containsAll(s string, parts []string) bool {
 
 func TestTheQuickstartRuns(t *testing.T) {
 	got := flowd(t, repo, "", "-c", "examples/quickstart.yaml")
-	got.want(t, 0, "quickstart: 200 received", "3 dead-lettered")
-	if !strings.Contains(got.stdout, `"errors":`) || !strings.Contains(got.stdout, `"severity":"warning"`) {
-		t.Errorf("stdout lacks summaries or lines:\n%s", got.stdout)
+	got.Want(t, 0, "quickstart: 200 received", "3 dead-lettered")
+	if !strings.Contains(got.Stdout, `"errors":`) || !strings.Contains(got.Stdout, `"severity":"warning"`) {
+		t.Errorf("stdout lacks summaries or lines:\n%s", got.Stdout)
 	}
 }

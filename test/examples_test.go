@@ -21,9 +21,9 @@ func TestExamplesAreClean(t *testing.T) {
 	for _, e := range examples {
 		t.Run(filepath.Base(e), func(t *testing.T) {
 			got := flowd(t, repo, "", "lint", e)
-			got.want(t, 0, "0 errors, 0 warnings")
-			if got.stdout != "" {
-				t.Error(got.stdout)
+			got.Want(t, 0, "0 errors, 0 warnings")
+			if got.Stdout != "" {
+				t.Error(got.Stdout)
 			}
 		})
 	}
@@ -83,9 +83,9 @@ func TestExamplesRun(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.example, func(t *testing.T) {
 			got := flowd(t, t.TempDir(), tt.stdin, "-c", filepath.Join(repo, "examples", tt.example))
-			got.want(t, 0)
-			if lines := lines(got.stdout); !slices.Equal(lines, tt.stdout) {
-				t.Errorf("stdout\n%s\nwant\n%s", got.stdout, strings.Join(tt.stdout, "\n"))
+			got.Want(t, 0)
+			if lines := lines(got.Stdout); !slices.Equal(lines, tt.stdout) {
+				t.Errorf("stdout\n%s\nwant\n%s", got.Stdout, strings.Join(tt.stdout, "\n"))
 			}
 		})
 	}
@@ -115,24 +115,24 @@ func TestExamplesInTheRepository(t *testing.T) {
 		write(t, dir, filepath.Join("examples", "data", name), read(t, repo, "examples", "data", name))
 	}
 	got := flowd(t, dir, `{"id": "a", "total": 3}`+"\n"+`{"id": 7}`, "-c", filepath.Join(repo, "examples", "validate.yaml"))
-	got.want(t, 0, "missing property 'total'", "1 delivered, 1 dead-lettered")
-	if want := `{"id": "a", "total": 3}` + "\n"; got.stdout != want {
-		t.Errorf("validate: stdout %q, want %q", got.stdout, want)
+	got.Want(t, 0, "missing property 'total'", "1 delivered, 1 dead-lettered")
+	if want := `{"id": "a", "total": 3}` + "\n"; got.Stdout != want {
+		t.Errorf("validate: stdout %q, want %q", got.Stdout, want)
 	}
 
 	got = flowd(t, dir, "the last line\n", "-c", filepath.Join(repo, "examples", "sequence.yaml"))
-	got.want(t, 0)
-	if want := read(t, repo, "examples", "data", "access.log") + "the last line\n"; !slices.Equal(lines(got.stdout), lines(want)) {
-		t.Errorf("sequence: stdout\n%s", got.stdout)
+	got.Want(t, 0)
+	if want := read(t, repo, "examples", "data", "access.log") + "the last line\n"; !slices.Equal(lines(got.Stdout), lines(want)) {
+		t.Errorf("sequence: stdout\n%s", got.Stdout)
 	}
 }
 
 // TestExamplesSortLargestFirst looks at the order of what sort writes.
 func TestExamplesSortLargestFirst(t *testing.T) {
 	got := flowd(t, t.TempDir(), `{"country":"SG","total":1}`+"\n"+`{"country":"SG","total":9}`+"\n", "-c", filepath.Join(repo, "examples", "sort.yaml"), "-s", "engine.workers=1")
-	got.want(t, 0)
-	if want := `{"country":"SG","total":9}` + "\n" + `{"country":"SG","total":1}` + "\n"; got.stdout != want {
-		t.Errorf("stdout %q, want %q", got.stdout, want)
+	got.Want(t, 0)
+	if want := `{"country":"SG","total":9}` + "\n" + `{"country":"SG","total":1}` + "\n"; got.Stdout != want {
+		t.Errorf("stdout %q, want %q", got.Stdout, want)
 	}
 }
 
@@ -150,9 +150,9 @@ func TestExamplesPassTheirTests(t *testing.T) {
 		tested++
 		t.Run(filepath.Base(e), func(t *testing.T) {
 			got := flowd(t, repo, "", "test", e)
-			got.want(t, 0, " 0 failed")
-			if got.code != 0 {
-				t.Log(got.stdout)
+			got.Want(t, 0, " 0 failed")
+			if got.Code != 0 {
+				t.Log(got.Stdout)
 			}
 		})
 	}
@@ -200,7 +200,7 @@ func TestExamplesOfSeveralOutputs(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.example, func(t *testing.T) {
 			dir := t.TempDir()
-			flowd(t, dir, tt.stdin, "-c", filepath.Join(repo, "examples", tt.example)).want(t, 0)
+			flowd(t, dir, tt.stdin, "-c", filepath.Join(repo, "examples", tt.example)).Want(t, 0)
 			for name, want := range tt.files {
 				if got := read(t, filepath.Join(dir, name)); !strings.HasPrefix(got, want) {
 					t.Errorf("%s:\n%s\nwant\n%s", name, got, want)
@@ -214,7 +214,7 @@ func TestExamplesOfSeveralOutputs(t *testing.T) {
 		for i := range 20 {
 			input += fmt.Sprintf(`{"customer": "c%d", "n": 1}`+"\n"+`{"customer": "c%d", "n": 2}`+"\n", i, i)
 		}
-		flowd(t, dir, input, "-c", filepath.Join(repo, "examples", "partition.yaml")).want(t, 0)
+		flowd(t, dir, input, "-c", filepath.Join(repo, "examples", "partition.yaml")).Want(t, 0)
 		a, b := read(t, filepath.Join(dir, "a.ndjson")), read(t, filepath.Join(dir, "b.ndjson"))
 		for i := range 20 {
 			first, second := fmt.Sprintf(`{"customer": "c%d", "n": 1}`, i), fmt.Sprintf(`{"customer": "c%d", "n": 2}`, i)
@@ -245,7 +245,7 @@ func lines(text string) []string {
 func TestArchiveExampleWritesOneFilePerCountry(t *testing.T) {
 	dir := t.TempDir()
 	input := `{"country":"SG","n":1}` + "\n" + `{"country":"DE","n":2}` + "\n" + `{"country":"SG","n":3}` + "\n"
-	flowd(t, dir, input, "-c", filepath.Join(repo, "examples", "batch-archive.yaml")).want(t, 0)
+	flowd(t, dir, input, "-c", filepath.Join(repo, "examples", "batch-archive.yaml")).Want(t, 0)
 
 	files, err := os.ReadDir(filepath.Join(dir, "lake"))
 	if err != nil {
@@ -254,7 +254,7 @@ func TestArchiveExampleWritesOneFilePerCountry(t *testing.T) {
 	got := map[string]string{}
 	for _, f := range files {
 		country, _, _ := strings.Cut(f.Name(), "-")
-		got[country] += command(t, dir, "", "gzip", "-dc", filepath.Join("lake", f.Name())).stdout
+		got[country] += command(t, dir, "", "gzip", "-dc", filepath.Join("lake", f.Name())).Stdout
 	}
 	lines := slices.Sorted(strings.Lines(got["SG"])) // without order_by they come in any order
 	if want := []string{`{"country":"SG","n":1}` + "\n", `{"country":"SG","n":3}` + "\n"}; !slices.Equal(lines, want) {

@@ -38,7 +38,7 @@ func TestAFollowerThatIsKilledLosesNothing(t *testing.T) {
 		p := start(t, dir, "-c", config)
 		add(each / 2)
 		for range each / 4 { // more is under way
-			seen[p.line()] = true
+			seen[p.Line()] = true
 		}
 		if life%2 == 0 {
 			if err := os.Rename(log, fmt.Sprintf("%s.%d", log, life)); err != nil {
@@ -46,8 +46,8 @@ func TestAFollowerThatIsKilledLosesNothing(t *testing.T) {
 			}
 		}
 		add(each / 2)
-		p.signal(syscall.SIGKILL)
-		for line := range strings.Lines(p.wait().stdout) {
+		p.Signal(syscall.SIGKILL)
+		for line := range strings.Lines(p.Wait().Stdout) {
 			if whole, ok := strings.CutSuffix(line, "\n"); ok { // the last one may be cut off
 				seen[whole] = true
 			}
@@ -56,14 +56,14 @@ func TestAFollowerThatIsKilledLosesNothing(t *testing.T) {
 	p := start(t, dir, "-c", config)
 	add(1)
 	for len(seen) < written {
-		seen[p.line()] = true
+		seen[p.Line()] = true
 	}
-	p.signal(syscall.SIGTERM)
-	p.wait().want(t, 0, "draining")
+	p.Signal(syscall.SIGTERM)
+	p.Wait().Want(t, 0, "draining")
 
 	got := flowd(t, dir, "", "-c", write(t, dir, "once.yaml", strings.Replace(followed, "follow: true, ", "", 1)))
-	if got.want(t, 0); got.stdout != "" {
-		t.Errorf("all was read, and %q came again", got.stdout)
+	if got.Want(t, 0); got.Stdout != "" {
+		t.Errorf("all was read, and %q came again", got.Stdout)
 	}
 }
 
@@ -80,14 +80,14 @@ func TestACheckpointedRunGoesOnBehindWhatWasDelivered(t *testing.T) {
 	dir := t.TempDir()
 	config := write(t, dir, "p.yaml", counted)
 	write(t, dir, "in.ndjson", `{"n":1}`+"\n")
-	if got := flowd(t, dir, "", "-c", config); got.stdout != `{"n":1,"twice":2}`+"\n" {
-		t.Errorf("got %q", got.stdout)
+	if got := flowd(t, dir, "", "-c", config); got.Stdout != `{"n":1,"twice":2}`+"\n" {
+		t.Errorf("got %q", got.Stdout)
 	}
 	input := write(t, dir, "in.ndjson", `{"n":1}`+"\n"+`{"n":"x"}`+"\n"+`{"n":3}`+"\n")
 	for range 2 { // a source that keeps a position stops at what fails, and begins there again
 		got := flowd(t, dir, "", "-c", config)
-		if got.want(t, 1, "in.ndjson, line 2", " returned"); strings.Contains(got.stdout, `"n":1`) || strings.Contains(got.stdout, "x") {
-			t.Errorf("got %q", got.stdout)
+		if got.Want(t, 1, "in.ndjson, line 2", " returned"); strings.Contains(got.Stdout, `"n":1`) || strings.Contains(got.Stdout, "x") {
+			t.Errorf("got %q", got.Stdout)
 		}
 	}
 	if err := os.Remove(input); err != nil {
@@ -96,8 +96,8 @@ func TestACheckpointedRunGoesOnBehindWhatWasDelivered(t *testing.T) {
 	write(t, dir, "in.ndjson", `{"n":5}`+"\n") // another file
 	for _, want := range []string{`{"n":5,"twice":10}` + "\n", ""} {
 		got := flowd(t, dir, "", "-c", config)
-		if got.want(t, 0); got.stdout != want {
-			t.Errorf("got %q, want %q", got.stdout, want)
+		if got.Want(t, 0); got.Stdout != want {
+			t.Errorf("got %q, want %q", got.Stdout, want)
 		}
 	}
 }
@@ -106,11 +106,11 @@ func TestABadCheckpointIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "in.ndjson", `{"n":1}`+"\n")
 	one, two := write(t, dir, "one.yaml", counted), write(t, dir, "two.yaml", counted)
-	flowd(t, dir, "", "-c", one, "-c", two).want(t, 1, "checkpoint cp: is that of input in", "give each input one of its own")
+	flowd(t, dir, "", "-c", one, "-c", two).Want(t, 1, "checkpoint cp: is that of input in", "give each input one of its own")
 	write(t, dir, "cp", "{")
 	got := flowd(t, dir, "", "-c", one)
-	if got.want(t, 1, "checkpoint cp: is damaged or no checkpoint", "restore it, or remove it to begin without one"); got.stdout != "" {
-		t.Errorf("got %q", got.stdout)
+	if got.Want(t, 1, "checkpoint cp: is damaged or no checkpoint", "restore it, or remove it to begin without one"); got.Stdout != "" {
+		t.Errorf("got %q", got.Stdout)
 	}
 }
 

@@ -25,38 +25,38 @@ outputs: {out: {stdout: {}}}
 engine: {workers: 1}
 `)
 	p := start(t, dir, "-c", "groups")
-	p.send("one\n")
-	got := []string{p.line(), p.line(), p.line()} // in whatever order
+	p.Send("one\n")
+	got := []string{p.Line(), p.Line(), p.Line()} // in whatever order
 	if slices.Sort(got); !slices.Equal(got, []string{"1", "2", "one"}) {
 		t.Errorf("stdout %q", got)
 	}
-	p.signal(syscall.SIGTTIN)
-	p.says("fast: running, 1 received")
-	p.says("slow: running, 2 received")
-	p.says("slow: lanes: 0 of 1 at work")
-	p.says("fast: lanes: 0 of 3 at work")
-	flowd(t, dir, "", "ctl", "live", "--addr", address, "--token-file", "token").want(t, 0)
-	flowd(t, dir, "", "ctl", "ready", "--addr", address, "--token-file", "token").want(t, 0)
+	p.Signal(syscall.SIGTTIN)
+	p.Says("fast: running, 1 received")
+	p.Says("slow: running, 2 received")
+	p.Says("slow: lanes: 0 of 1 at work")
+	p.Says("fast: lanes: 0 of 3 at work")
+	flowd(t, dir, "", "ctl", "live", "--addr", address, "--token-file", "token").Want(t, 0)
+	flowd(t, dir, "", "ctl", "ready", "--addr", address, "--token-file", "token").Want(t, 0)
 
 	write(t, dir, "groups/slow.yaml", `
 inputs: {in: {file: {path: nothing-is-there.ndjson}}}
 outputs: {out: {drop: {}}}
 `)
-	p.signal(syscall.SIGHUP)
-	p.says("reloaded")
-	p.says("slow: 2 received: 2 delivered")
+	p.Signal(syscall.SIGHUP)
+	p.Says("reloaded")
+	p.Says("slow: 2 received: 2 delivered")
 	for _, probe := range []string{"live", "ready"} {
 		got := flowd(t, dir, "", "ctl", probe, "--addr", address, "--token-file", "token")
-		if got.code != 1 || !strings.Contains(got.stdout+got.stderr, "slow") || !strings.Contains(got.stdout+got.stderr, "nothing-is-there.ndjson") {
-			t.Errorf("%s: code %d\n%s%s", probe, got.code, got.stdout, got.stderr)
+		if got.Code != 1 || !strings.Contains(got.Stdout+got.Stderr, "slow") || !strings.Contains(got.Stdout+got.Stderr, "nothing-is-there.ndjson") {
+			t.Errorf("%s: code %d\n%s%s", probe, got.Code, got.Stdout, got.Stderr)
 		}
 	}
-	p.send("two\n") // the other goes on
-	if got := p.line(); got != "two" {
+	p.Send("two\n") // the other goes on
+	if got := p.Line(); got != "two" {
 		t.Errorf("stdout %s", got)
 	}
-	p.signal(syscall.SIGTERM)
-	p.wait().want(t, 1)
+	p.Signal(syscall.SIGTERM)
+	p.Wait().Want(t, 1)
 }
 
 // freeAddress is one that nothing listens on for now.

@@ -36,7 +36,7 @@ func TestDocsHaveProgramsThatBuild(t *testing.T) {
 	for _, path := range guides(t) {
 		for _, b := range goBlock.FindAllStringSubmatch(read(t, path), -1) {
 			dir := t.TempDir()
-			within(t, compiling, repo, "", "go", "build", "-o", filepath.Join(dir, "program"), write(t, dir, "main.go", b[1])).want(t, 0)
+			within(t, compiling, repo, "", "go", "build", "-o", filepath.Join(dir, "program"), write(t, dir, "main.go", b[1])).Want(t, 0)
 			built++
 		}
 	}

@@ -18,7 +18,7 @@ import (
 func TestHTTPExample(t *testing.T) {
 	dir := t.TempDir()
 	p := start(t, dir, "-c", filepath.Join(repo, "examples", "http-to-file.yaml"), "-s", "inputs.web.http_server.listen=127.0.0.1:0")
-	url := regexp.MustCompile(`http://[^\s"]+`).FindString(p.says("listening on"))
+	url := regexp.MustCompile(`http://[^\s"]+`).FindString(p.Says("listening on"))
 	for _, tt := range []struct {
 		body   string
 		status int
@@ -43,8 +43,8 @@ func TestHTTPExample(t *testing.T) {
 	if got, want := read(t, files[0]), `{"kind": "click", "page": "/cart","at":"`; !strings.HasPrefix(got, want) {
 		t.Errorf("file has %q, want it to begin with %q", got, want)
 	}
-	p.signal(syscall.SIGTERM)
-	p.wait()
+	p.Signal(syscall.SIGTERM)
+	p.Wait()
 }
 
 // TestAnHTTPOutputIsTriedAgain writes to a server that is down for two requests
@@ -74,13 +74,13 @@ outputs:
 engine: {on_failure: {dead_letter: dead}}
 `)
 	r := flowd(t, dir, "good\n", "-c", config)
-	r.want(t, 0, "p: 1 received: 1 delivered in ")
+	r.Want(t, 0, "p: 1 received: 1 delivered in ")
 	if want := []string{"good", "good", "good"}; !slices.Equal(got, want) {
 		t.Errorf("the server got %q, want %q", got, want)
 	}
 	r = flowd(t, dir, "bad\ngood\n", "-c", config)
-	r.want(t, 0, "p: 2 received: 1 delivered, 1 dead-lettered in ")
-	if want := "\"bad rejected 1\"\n"; r.stdout != want {
-		t.Errorf("dead letters %q, want %q", r.stdout, want)
+	r.Want(t, 0, "p: 2 received: 1 delivered, 1 dead-lettered in ")
+	if want := "\"bad rejected 1\"\n"; r.Stdout != want {
+		t.Errorf("dead letters %q, want %q", r.Stdout, want)
 	}
 }

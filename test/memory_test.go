@@ -53,12 +53,12 @@ batchers: {b: {batch: {size: 400, timeout: 1h}, output: out, processors: [{archi
 			write(t, dir, "in.jsonl", tt.input)
 			write(t, dir, "p.yaml", "inputs: {in: {file: {path: in.jsonl}}}\noutputs: {out: {drop: {}}}\n"+tt.config)
 			p := start(t, dir, "-c", "p.yaml")
-			r := p.wait()
-			r.want(t, 0)
-			if !strings.Contains(strings.ReplaceAll(r.stderr, ",", ""), fmt.Sprintf("%d delivered", tt.n)) {
-				t.Errorf("not all of %d delivered:\n%s", tt.n, r.stderr)
+			r := p.Wait()
+			r.Want(t, 0)
+			if !strings.Contains(strings.ReplaceAll(r.Stderr, ",", ""), fmt.Sprintf("%d delivered", tt.n)) {
+				t.Errorf("not all of %d delivered:\n%s", tt.n, r.Stderr)
 			}
-			usage, ok := p.cmd.ProcessState.SysUsage().(*syscall.Rusage)
+			usage, ok := p.Cmd.ProcessState.SysUsage().(*syscall.Rusage)
 			if !ok {
 				t.Fatal("there is no usage of the process")
 			}
@@ -85,7 +85,7 @@ func TestManyBombsAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "p.yaml", "inputs: {in: {http_server: {listen: 127.0.0.1:0, timeout: 2m}}}\nprocessors: [{decompress: gzip}]\noutputs: {out: {drop: {}}}\nengine: {timeout: 1m}\n")
 	p := start(t, dir, "-c", "p.yaml")
-	said := p.says("listening on ")
+	said := p.Says("listening on ")
 	_, rest, _ := strings.Cut(said, "listening on ")
 	url, _, _ := strings.Cut(rest, `"`)
 	var posts sync.WaitGroup
@@ -113,7 +113,7 @@ func TestManyBombsAtOnce(t *testing.T) {
 	if ok.Load() == 0 || ok.Load()+refused.Load() != 24 {
 		t.Errorf("%d accepted, %d refused", ok.Load(), refused.Load())
 	}
-	status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.cmd.Process.Pid), "status"))
+	status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(p.Cmd.Process.Pid), "status"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,6 +126,6 @@ func TestManyBombsAtOnce(t *testing.T) {
 	if kib>>10 > mostMemory {
 		t.Errorf("%d MiB of memory were used", kib>>10)
 	}
-	p.signal(syscall.SIGTERM)
-	p.wait()
+	p.Signal(syscall.SIGTERM)
+	p.Wait()
 }

@@ -12,17 +12,17 @@ func TestThePluginModule(t *testing.T) {
 	dir := filepath.Join(repo, "examples", "plugin")
 	custom := filepath.Join(t.TempDir(), "myflowd")
 	build := within(t, compiling, dir, "", "go", "build", "-o", custom, ".")
-	build.want(t, 0)
+	build.Want(t, 0)
 	if t.Failed() {
 		t.Fatal("if go.mod of the repository has changed: cd examples/plugin && go mod tidy")
 	}
 
-	command(t, dir, "", custom, "lint", "pipeline.yaml").want(t, 0, "0 errors, 0 warnings")
+	command(t, dir, "", custom, "lint", "pipeline.yaml").Want(t, 0, "0 errors, 0 warnings")
 	got := command(t, dir, "", custom, "-c", "pipeline.yaml")
-	got.want(t, 0, "pipeline: 3 received: 3 delivered")
-	if want := "3\t***\n2\t***\n1\t***\n"; got.stdout != want {
-		t.Errorf("stdout %q, want %q", got.stdout, want)
+	got.Want(t, 0, "pipeline: 3 received: 3 delivered")
+	if want := "3\t***\n2\t***\n1\t***\n"; got.Stdout != want {
+		t.Errorf("stdout %q, want %q", got.Stdout, want)
 	}
 	docs := command(t, dir, "", custom, "docs", "mask")
-	docs.want(t, 0)
+	docs.Want(t, 0)
 }

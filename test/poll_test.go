@@ -13,11 +13,11 @@ import (
 	"github.com/flowd-io/flowd/internal/brokertest"
 )
 
-// lines are the next n lines of a process, sorted.
-func (p *process) lines(n int) (all []string) {
-	p.t.Helper()
+// firstLines are the next n lines of a process, sorted.
+func firstLines(p *process, n int) (all []string) {
+	p.T.Helper()
 	for range n {
-		all = append(all, p.line())
+		all = append(all, p.Line())
 	}
 	slices.Sort(all)
 	return all
@@ -45,24 +45,24 @@ processors:
 outputs:
   out: {stdout: {}}
 `))
-	if got, want := p.lines(3), []string{`"a0 of found-a by all"`, `"a1 of found-a by all"`, `"b0 of found-b by all"`}; !slices.Equal(got, want) {
+	if got, want := firstLines(p, 3), []string{`"a0 of found-a by all"`, `"a1 of found-a by all"`, `"b0 of found-b by all"`}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	c := e.queue(t, "found-c", nil)
 	e.put(t, c, "c0")
-	if got := p.line(); got != `"c0 of found-c by all"` {
+	if got := p.Line(); got != `"c0 of found-c by all"` {
 		t.Errorf("of a new queue: %q", got)
 	}
 	if _, err := e.sqs.DeleteQueue(t.Context(), &sqs.DeleteQueueInput{QueueUrl: &b}); err != nil {
 		t.Fatal(err)
 	}
-	p.says("a queue is there no more")
+	p.Says("a queue is there no more")
 	e.put(t, a, "a2")
-	if got := p.line(); got != `"a2 of found-a by all"` {
+	if got := p.Line(); got != `"a2 of found-a by all"` {
 		t.Errorf("beside one that is gone: %q", got)
 	}
-	p.signal(syscall.SIGTERM)
-	p.wait().want(t, 0, "5 received: 5 delivered")
+	p.Signal(syscall.SIGTERM)
+	p.Wait().Want(t, 0, "5 received: 5 delivered")
 	e.wantCounts(t, a, 0, 0)
 	e.wantCounts(t, c, 0, 0)
 }
@@ -94,9 +94,9 @@ outputs:
   out: {drop: {}}
 engine: {workers: 4, max_in_flight: {messages: 30}, timeout: 2h, drain: {timeout: 1s}}
 `))
-	p.says("arrived back-")
-	p.signal(syscall.SIGTERM)
-	p.wait().want(t, 3, "returned")
+	p.Says("arrived back-")
+	p.Signal(syscall.SIGTERM)
+	p.Wait().Want(t, 3, "returned")
 	for _, url := range urls {
 		e.wantCounts(t, url, 50, 0)
 	}
@@ -132,27 +132,27 @@ outputs:
   out: {stdout: {}}
 `, b.URL, b.Management, base)))
 	says := func(body, queue string) string { return fmt.Sprintf(`"%s of %s by all"`, body, queue) }
-	if got, want := p.lines(3), []string{says("a0", one), says("a1", one), says("b0", two)}; !slices.Equal(got, want) {
+	if got, want := firstLines(p, 3), []string{says("a0", one), says("a1", one), says("b0", two)}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	three := declare(base+"-3", nil)
 	b.Send(t, three, "c0")
-	if got := p.line(); got != says("c0", three) {
+	if got := p.Line(); got != says("c0", three) {
 		t.Errorf("of a new queue: %q", got)
 	}
 	if _, err := ch.QueueDelete(two, false, false, false); err != nil {
 		t.Fatal(err)
 	}
-	p.says("a queue is there no more")
+	p.Says("a queue is there no more")
 	b.Send(t, one, "a2")
-	if got := p.line(); got != says("a2", one) {
+	if got := p.Line(); got != says("a2", one) {
 		t.Errorf("beside one that is gone: %q", got)
 	}
-	p.signal(syscall.SIGTERM)
-	got := p.wait()
-	got.want(t, 0, "5 received: 5 delivered")
-	if u, _, _ := strings.Cut(strings.TrimPrefix(b.Management, "http://"), "@"); strings.Contains(got.stderr, u) {
-		t.Errorf("a password shows: %s", got.stderr)
+	p.Signal(syscall.SIGTERM)
+	got := p.Wait()
+	got.Want(t, 0, "5 received: 5 delivered")
+	if u, _, _ := strings.Cut(strings.TrimPrefix(b.Management, "http://"), "@"); strings.Contains(got.Stderr, u) {
+		t.Errorf("a password shows: %s", got.Stderr)
 	}
 	for _, q := range []string{one, three} {
 		if n := b.Ready(t, q); n != 0 {
@@ -187,15 +187,15 @@ outputs:
 engine:
   on_failure: {retry: {intervals: [10ms, 20ms], max_attempts: 3}, then: return}
 `, b.URL, in, other)))
-	if got := p.lines(2); !slices.Equal(got, []string{`{"id":1}`, `{"id":3}`}) {
+	if got := firstLines(p, 2); !slices.Equal(got, []string{`{"id":1}`, `{"id":3}`}) {
 		t.Errorf("delivered %q", got)
 	}
 	d := b.Take(t, dead, 1)[0]
-	p.signal(syscall.SIGTERM)
-	got := p.wait()
-	got.want(t, 0, "3 received: 2 delivered, 1 returned")
+	p.Signal(syscall.SIGTERM)
+	got := p.Wait()
+	got.Want(t, 0, "3 received: 2 delivered, 1 returned")
 	if n := strings.Count(read(t, dir, "tries"), "once"); n != 3 {
-		t.Errorf("tried %d times, want 3:\n%s", n, got.stderr)
+		t.Errorf("tried %d times, want 3:\n%s", n, got.Stderr)
 	}
 	history, _ := d.Headers["x-death"].([]any)
 	if len(history) != 1 || d.MessageId != "m2" || d.Headers["tenant"] != "t1" {

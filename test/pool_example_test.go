@@ -20,11 +20,11 @@ const suspicious = `{"client":"198.51.100.201","method":"GET","path":"/search?q=
 func TestPoolExampleIsClean(t *testing.T) {
 	file := filepath.Join("examples", "pool", "pipeline.yaml")
 	got := flowd(t, repo, "", "lint", file)
-	got.want(t, 0, "0 errors, 0 warnings")
-	if got.stdout != "" {
-		t.Error(got.stdout)
+	got.Want(t, 0, "0 errors, 0 warnings")
+	if got.Stdout != "" {
+		t.Error(got.Stdout)
 	}
-	flowd(t, repo, "", "test", file).want(t, 0, " 0 failed")
+	flowd(t, repo, "", "test", file).Want(t, 0, " 0 failed")
 }
 
 // TestPoolExampleOnTwoTerminals runs the commands of its README.md, the ones for one
@@ -50,11 +50,11 @@ func TestPoolExampleOnTwoTerminals(t *testing.T) {
 		hub := start(t, repo, words(t, readme[0].text)...)
 		at := joinedAt(hub)
 		t.Setenv("FLOWD_TOKEN", "wrong")
-		flowd(t, repo, "", at(words(t, readme[1].text))...).want(t, 1, "refuses this worker", "FLOWD_TOKEN")
-		hub.signal(syscall.SIGTERM)
-		hub.says("draining")
-		hub.signal(syscall.SIGTERM) // nobody does what it has handed out
-		hub.wait()
+		flowd(t, repo, "", at(words(t, readme[1].text))...).Want(t, 1, "refuses this worker", "FLOWD_TOKEN")
+		hub.Signal(syscall.SIGTERM)
+		hub.Says("draining")
+		hub.Signal(syscall.SIGTERM) // nobody does what it has handed out
+		hub.Wait()
 	})
 }
 
@@ -71,9 +71,9 @@ func TestPoolExampleInContainers(t *testing.T) {
 	}
 	pipeline := "inputs: {in: {file: {path: examples/pool/compose.yaml, framing: whole}}}\nprocessors: [{decode: yaml}]\noutputs: {out: {stdout: {}}}\n"
 	got := flowd(t, repo, "", "-c", write(t, t.TempDir(), "compose.yaml", pipeline))
-	got.want(t, 0)
-	if err := json.Unmarshal([]byte(got.stdout), &compose); err != nil {
-		t.Fatalf("%v: %s", err, got.stdout)
+	got.Want(t, 0)
+	if err := json.Unmarshal([]byte(got.Stdout), &compose); err != nil {
+		t.Fatalf("%v: %s", err, got.Stdout)
 	}
 	hub, worker := compose.Services["hub"], compose.Services["worker"]
 	for name, s := range compose.Services {
@@ -101,19 +101,19 @@ func runPool(t *testing.T, listen string, hubArgs, workerArgs, ls []string) {
 	hub := start(t, repo, hubArgs...)
 	at := joinedAt(hub)
 	list := flowd(t, repo, "", at(ls)...)
-	list.want(t, 0)
-	if !strings.HasPrefix(list.stdout, "score of pipeline at ") || !strings.HasSuffix(list.stdout, "\n  no workers\n") {
-		t.Errorf("pool ls says\n%s", list.stdout)
+	list.Want(t, 0)
+	if !strings.HasPrefix(list.Stdout, "score of pipeline at ") || !strings.HasSuffix(list.Stdout, "\n  no workers\n") {
+		t.Errorf("pool ls says\n%s", list.Stdout)
 	}
 	worker := start(t, repo, at(workerArgs)...)
-	hub.says("a worker has joined the pool")
-	got := hub.wait()
-	got.want(t, 0, "200 received: 26 delivered, 171 filtered, 3 dead-lettered")
-	if lines := lines(got.stdout); len(lines) != 26 || !slices.Contains(lines, suspicious) {
-		t.Errorf("%d lines, want 26 and among them %s\n%s", len(lines), suspicious, got.stdout)
+	hub.Says("a worker has joined the pool")
+	got := hub.Wait()
+	got.Want(t, 0, "200 received: 26 delivered, 171 filtered, 3 dead-lettered")
+	if lines := lines(got.Stdout); len(lines) != 26 || !slices.Contains(lines, suspicious) {
+		t.Errorf("%d lines, want 26 and among them %s\n%s", len(lines), suspicious, got.Stdout)
 	}
-	worker.signal(syscall.SIGTERM)
-	worker.wait().want(t, 0)
+	worker.Signal(syscall.SIGTERM)
+	worker.Wait().Want(t, 0)
 }
 
 var hubPort = regexp.MustCompile(`workers may join.* addr=\S+:(\d+) `)
@@ -121,11 +121,11 @@ var hubPort = regexp.MustCompile(`workers may join.* addr=\S+:(\d+) `)
 // joinedAt waits until a hub listens. It gives arguments of commands that join it
 // where the documented ones name another place.
 func joinedAt(hub *process) func(args []string) []string {
-	hub.t.Helper()
-	line := hub.says("workers may join")
+	hub.T.Helper()
+	line := hub.Says("workers may join")
 	m := hubPort.FindStringSubmatch(line)
 	if m == nil {
-		hub.t.Fatalf("no port in %s", line)
+		hub.T.Fatalf("no port in %s", line)
 	}
 	return func(args []string) []string {
 		args = slices.Clone(args)

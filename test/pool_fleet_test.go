@@ -147,7 +147,7 @@ func (f *fleet) again(file string) {
 	}
 	f.hub = startAs(f.t, f.dir, args[0], args[1:]...)
 	if f.remote() && f.nats == nil {
-		_, addr, _ := strings.Cut(f.hub.says("workers may join"), "addr=")
+		_, addr, _ := strings.Cut(f.hub.Says("workers may join"), "addr=")
 		f.addr, _, _ = strings.Cut(addr, " ")
 	}
 }
@@ -177,7 +177,7 @@ func (f *fleet) join(n int, args ...string) {
 // joined waits until the hub knows a worker.
 func (f *fleet) joined(w *process) {
 	f.t.Helper()
-	f.hub.says(fmt.Sprintf("worker=%s slots=", f.name(w)))
+	f.hub.Says(fmt.Sprintf("worker=%s slots=", f.name(w)))
 }
 
 // name is that of a process in messages.
@@ -186,7 +186,7 @@ func (f *fleet) name(p *process) string {
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	return fmt.Sprintf("%s/%d", host, p.cmd.Process.Pid)
+	return fmt.Sprintf("%s/%d", host, p.Cmd.Process.Pid)
 }
 
 // worker starts one more, with one slot unless args say otherwise.
@@ -268,14 +268,14 @@ func (f *fleet) busy(n int, pool string) (i int) {
 	f.t.Helper()
 	f.hold("1")
 	f.runs(n, pipeline{pool: pool})
-	f.hub.send("1\n")
+	f.hub.Send("1\n")
 	return f.of(f.ran(1)[0].pid)
 }
 
 // of is the worker that has a process id.
 func (f *fleet) of(pid int) (i int) {
 	f.t.Helper()
-	i = slices.IndexFunc(f.workers, func(w *process) bool { return w.cmd.Process.Pid == pid })
+	i = slices.IndexFunc(f.workers, func(w *process) bool { return w.Cmd.Process.Pid == pid })
 	if i < 0 {
 		f.t.Fatalf("no worker has the process id %d", pid)
 	}
@@ -296,10 +296,10 @@ func (f *fleet) eventually(what string, shows func() bool) {
 func (f *fleet) transcripts() string {
 	var b strings.Builder
 	if f.hub != nil {
-		fmt.Fprintf(&b, "hub:\n%s\n", f.hub.stderr.text())
+		fmt.Fprintf(&b, "hub:\n%s\n", f.hub.Stderr.Text())
 	}
 	for _, w := range f.workers {
-		fmt.Fprintf(&b, "worker %d:\n%s\n", w.cmd.Process.Pid, w.stderr.text())
+		fmt.Fprintf(&b, "worker %d:\n%s\n", w.Cmd.Process.Pid, w.Stderr.Text())
 	}
 	return b.String()
 }
@@ -335,7 +335,7 @@ func (f *fleet) lines(n int) []string {
 	f.t.Helper()
 	var all []string
 	for range n {
-		all = append(all, f.hub.line())
+		all = append(all, f.hub.Line())
 	}
 	slices.SortFunc(all, byNumber)
 	return all
@@ -352,10 +352,10 @@ func byNumber(a, b string) int {
 // the numbers from to to, and it exits with code.
 func (f *fleet) ends(code, from, to int) result {
 	f.t.Helper()
-	f.hub.stdin.Close()
-	r := f.hub.wait()
-	r.want(f.t, code)
-	got := strings.Fields(r.stdout)
+	f.hub.Stdin.Close()
+	r := f.hub.Wait()
+	r.Want(f.t, code)
+	got := strings.Fields(r.Stdout)
 	slices.SortFunc(got, byNumber)
 	if want := strings.Fields(numbers(from, to)); !slices.Equal(got, want) {
 		f.t.Errorf("stdout has %q, want %q\n%s", got, want, f.transcripts())
@@ -378,18 +378,18 @@ func (f *fleet) finish(from, to int, workers ...*process) {
 func (f *fleet) leave(workers ...*process) {
 	f.t.Helper()
 	for _, w := range workers {
-		w.signal(syscall.SIGTERM)
+		w.Signal(syscall.SIGTERM)
 	}
 	for _, w := range workers {
-		w.wait().want(f.t, 0)
+		w.Wait().Want(f.t, 0)
 	}
 }
 
 // kill ends a worker as a crash does.
 func (f *fleet) kill(w *process) {
 	f.t.Helper()
-	w.signal(syscall.SIGKILL)
-	w.wait()
+	w.Signal(syscall.SIGKILL)
+	w.Wait()
 }
 
 // letter is a dead letter.
@@ -472,10 +472,10 @@ func (f *fleet) ls(args ...string) result {
 func (f *fleet) state() (s hubState) {
 	f.t.Helper()
 	r := f.ls("--json")
-	r.want(f.t, 0)
+	r.Want(f.t, 0)
 	var all []hubState
-	if err := json.Unmarshal([]byte(r.stdout), &all); err != nil || len(all) != 1 || len(all[0].Pools) != 1 {
-		f.t.Fatalf("flowd pool ls --json says %s%s: %v", r.stdout, r.stderr, err)
+	if err := json.Unmarshal([]byte(r.Stdout), &all); err != nil || len(all) != 1 || len(all[0].Pools) != 1 {
+		f.t.Fatalf("flowd pool ls --json says %s%s: %v", r.Stdout, r.Stderr, err)
 	}
 	return all[0]
 }

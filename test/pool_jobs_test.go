@@ -20,15 +20,15 @@ func (f *fleet) edits() {
 	})
 	var want []string
 	for n := 1; n <= 40; n++ {
-		f.hub.send(fmt.Sprintf("{\"n\":%d}\n", n))
+		f.hub.Send(fmt.Sprintf("{\"n\":%d}\n", n))
 		if n != 3 {
 			want = append(want, fmt.Sprintf(`{"n":%d,"twice":%d,"from":%[1]d,"src":"in","same":true,"back":%[3]d,"kept":%[1]d,"gone":null,"at":true}`, n, 2*n, 100+n))
 		}
 	}
-	f.hub.stdin.Close()
-	r := f.hub.wait()
-	r.want(f.t, 0, "40 received: 39 delivered, 1 filtered")
-	got := strings.Split(strings.TrimSpace(r.stdout), "\n")
+	f.hub.Stdin.Close()
+	r := f.hub.Wait()
+	r.Want(f.t, 0, "40 received: 39 delivered, 1 filtered")
+	got := strings.Split(strings.TrimSpace(r.Stdout), "\n")
 	slices.SortFunc(got, func(a, b string) int { return number(f.t, a, "n") - number(f.t, b, "n") })
 	if !slices.Equal(got, want) {
 		f.t.Errorf("stdout has\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
@@ -53,7 +53,7 @@ func number(t *testing.T, text, name string) int {
 func (f *fleet) atOnce() {
 	f.hold("")
 	f.runs(4, pipeline{})
-	f.hub.send(numbers(1, 8))
+	f.hub.Send(numbers(1, 8))
 	f.ran(4)
 	f.shows(4, 4)
 	busy := map[int]bool{}
@@ -84,7 +84,7 @@ func (f *fleet) asLongAsOne() {
 func (f *fleet) times(n int) time.Duration {
 	f.t.Helper()
 	began := time.Now()
-	f.hub.send(numbers(1, n))
+	f.hub.Send(numbers(1, n))
 	if got := f.lines(n); !slices.Equal(got, strings.Fields(numbers(1, n))) {
 		f.t.Errorf("stdout has %q", got)
 	}
@@ -101,17 +101,17 @@ const failing = job + `,
 func (f *fleet) failures() {
 	f.runs(1, pipeline{do: failing, slots: 1})
 	for n := range 4 {
-		f.hub.send(fmt.Sprintf("{\"n\":%d}\n", n+1))
+		f.hub.Send(fmt.Sprintf("{\"n\":%d}\n", n+1))
 	}
-	if got, want := f.hub.line(), `{"n":4,"done":true}`; got != want {
+	if got, want := f.hub.Line(), `{"n":4,"done":true}`; got != want {
 		f.t.Errorf("stdout has %s, want %s", got, want)
 	}
-	f.hub.send("{\"n\":5}\n") // by the same worker
-	if got, want := f.hub.line(), `{"n":5,"done":true}`; got != want {
+	f.hub.Send("{\"n\":5}\n") // by the same worker
+	if got, want := f.hub.Line(), `{"n":5,"done":true}`; got != want {
 		f.t.Errorf("stdout has %s, want %s", got, want)
 	}
-	f.hub.stdin.Close()
-	f.hub.wait().want(f.t, 0, "5 received: 2 delivered, 3 dead-lettered")
+	f.hub.Stdin.Close()
+	f.hub.Wait().Want(f.t, 0, "5 received: 2 delivered, 3 dead-lettered")
 	var on []string
 	if f.remote() {
 		on = []string{f.name(f.workers[0])}
@@ -126,12 +126,12 @@ func (f *fleet) failures() {
 
 func (f *fleet) failuresAgain() {
 	f.runs(1, pipeline{do: failing, slots: 1, pool: "retries: 2, retry_on: [error]"})
-	f.hub.send("{\"n\":1}\n{\"n\":4}\n")
-	if got, want := f.hub.line(), `{"n":4,"done":true}`; got != want {
+	f.hub.Send("{\"n\":1}\n{\"n\":4}\n")
+	if got, want := f.hub.Line(), `{"n":4,"done":true}`; got != want {
 		f.t.Errorf("stdout has %s, want %s", got, want)
 	}
-	f.hub.stdin.Close()
-	f.hub.wait().want(f.t, 0)
+	f.hub.Stdin.Close()
+	f.hub.Wait().Want(f.t, 0)
 	f.wantLetter(`{"n":1}`, "permanent", "not 1")
 	if got := f.counts(); got[`{"n":1}`] != 3 || got[`{"n":4}`] != 1 {
 		f.t.Errorf("runs: %v, want 3 of what failed", got)
@@ -141,10 +141,10 @@ func (f *fleet) failuresAgain() {
 func (f *fleet) tooLong() {
 	f.hold("1")
 	f.runs(1, pipeline{slots: 1, pool: "timeout: 1500ms, retries: 1"})
-	f.hub.send("1\n")
+	f.hub.Send("1\n")
 	f.ran(2)
 	f.eventually("a dead letter", func() bool { return len(f.letters()) == 1 })
-	f.hub.send("2\n") // its slot is free
+	f.hub.Send("2\n") // its slot is free
 	f.ends(0, 2, 2)
 	f.wantLetter("1", "timeout", "1.5s", "2 tries")
 	f.wantRuns(2, map[string]int{"1": 2})
@@ -159,11 +159,11 @@ func (f *fleet) order() {
 	})
 	const all = 200
 	for n := range all {
-		f.hub.send(fmt.Sprintf("{\"n\":%d}\n", n))
+		f.hub.Send(fmt.Sprintf("{\"n\":%d}\n", n))
 	}
 	last := map[int]int{}
 	for range all {
-		n := number(f.t, f.hub.line(), "n")
+		n := number(f.t, f.hub.Line(), "n")
 		if before, ok := last[n%5]; ok && n != before+5 || !ok && n != n%5 {
 			f.t.Errorf("%d came behind %d", n, before)
 		}
@@ -177,7 +177,7 @@ func (f *fleet) merged() {
 		batch: "batch: {size: 5, timeout: 1h}", do: job + `, {archive: lines}, {meta: {sum: 'sum(map(split(trim(raw()), "\n"), int(#)))'}}`,
 		behind: `{map: {sum: 'meta("sum")', lines: 'split(trim(raw()), "\n")'}}`,
 	})
-	f.hub.send(numbers(1, 20))
+	f.hub.Send(numbers(1, 20))
 	var all []string
 	for _, line := range f.lines(4) {
 		var m struct {
@@ -205,11 +205,11 @@ func (f *fleet) merged() {
 
 func (f *fleet) split() {
 	f.runs(4, pipeline{batch: "batch: {size: 3, timeout: 1h}", do: `{split: this.of}, {set: {k: 'meta("k")'}}`, before: `{meta: {k: k}}`})
-	f.hub.send(`{"k":1,"of":[{"n":1},{"n":2}]}` + "\n" + `{"k":2,"of":[]}` + "\n" + `{"k":3,"of":[{"n":3},{"n":4},{"n":5}]}` + "\n")
-	f.hub.stdin.Close()
-	r := f.hub.wait()
-	r.want(f.t, 0, "3 received: 2 delivered, 1 filtered")
-	got := strings.Fields(r.stdout)
+	f.hub.Send(`{"k":1,"of":[{"n":1},{"n":2}]}` + "\n" + `{"k":2,"of":[]}` + "\n" + `{"k":3,"of":[{"n":3},{"n":4},{"n":5}]}` + "\n")
+	f.hub.Stdin.Close()
+	r := f.hub.Wait()
+	r.Want(f.t, 0, "3 received: 2 delivered, 1 filtered")
+	got := strings.Fields(r.Stdout)
 	slices.SortFunc(got, func(a, b string) int { return number(f.t, a, "n") - number(f.t, b, "n") })
 	if want := []string{`{"n":1,"k":1}`, `{"n":2,"k":1}`, `{"n":3,"k":3}`, `{"n":4,"k":3}`, `{"n":5,"k":3}`}; !slices.Equal(got, want) {
 		f.t.Errorf("stdout has %q, want %q", got, want)
@@ -219,7 +219,7 @@ func (f *fleet) split() {
 func (f *fleet) maxPending() {
 	f.hold("")
 	f.runs(4, pipeline{pool: "max_pending: 2"})
-	f.hub.send(numbers(1, 50))
+	f.hub.Send(numbers(1, 50))
 	f.ran(2)
 	f.shows(48, 2)
 	if n := len(f.log()); n != 2 {
@@ -239,11 +239,11 @@ func (f *fleet) tooLarge() {
 	}
 	messages := fmt.Sprintf("{\"n\":1,\"x\":%q}\n{\"n\":2}\n{\"n\":3}\n{\"n\":4}\n", long)
 	f.runs(1, p)
-	f.hub.send(messages)
-	f.hub.stdin.Close()
-	r := f.hub.wait()
-	r.want(f.t, 0, "4 received: 2 delivered, 2 dead-lettered")
-	if got := strings.Fields(r.stdout); len(got) != 2 || !slices.Contains(got, `{"n":2}`) || !slices.Contains(got, `{"n":4}`) {
+	f.hub.Send(messages)
+	f.hub.Stdin.Close()
+	r := f.hub.Wait()
+	r.Want(f.t, 0, "4 received: 2 delivered, 2 dead-lettered")
+	if got := strings.Fields(r.Stdout); len(got) != 2 || !slices.Contains(got, `{"n":2}`) || !slices.Contains(got, `{"n":4}`) {
 		f.t.Errorf("stdout has %q", got)
 	}
 	f.wantLetter(fmt.Sprintf(`{"n":1,"x":%q}`, long), "rejected", "2097", "raise service.cluster.max_payload")
@@ -252,13 +252,13 @@ func (f *fleet) tooLarge() {
 	p.cluster = "max_payload: 8MiB"
 	f.serve(p)
 	f.joined(f.workers[0]) // has come back
-	f.hub.send(messages)
-	f.hub.stdin.Close()
-	r = f.hub.wait()
-	r.want(f.t, 0, "4 received: 4 delivered")
+	f.hub.Send(messages)
+	f.hub.Stdin.Close()
+	r = f.hub.Wait()
+	r.Want(f.t, 0, "4 received: 4 delivered")
 	for _, want := range []string{`{"n":1,"x":2097152}`, `{"n":3,"y":1600000}`} {
-		if !strings.Contains(r.stdout, want) {
-			f.t.Errorf("stdout lacks %s: %.200s", want, r.stdout)
+		if !strings.Contains(r.Stdout, want) {
+			f.t.Errorf("stdout lacks %s: %.200s", want, r.Stdout)
 		}
 	}
 }
@@ -266,13 +266,13 @@ func (f *fleet) tooLarge() {
 func (f *fleet) listed() {
 	f.hold("")
 	f.serve(pipeline{pool: "lease: 3s"})
-	f.ls().want(f.t, 0)
-	if out := f.ls().stdout; !strings.Contains(out, "embed of p") || !strings.Contains(out, "no workers") {
+	f.ls().Want(f.t, 0)
+	if out := f.ls().Stdout; !strings.Contains(out, "embed of p") || !strings.Contains(out, "no workers") {
 		f.t.Errorf("pool ls says %s", out)
 	}
 	f.join(1, "--slots", "3")
 	f.join(1)
-	f.hub.send(numbers(1, 6))
+	f.hub.Send(numbers(1, 6))
 	f.ran(4)
 	f.shows(2, 4)
 	f.eventually("both workers are busy", func() bool {
@@ -287,10 +287,10 @@ func (f *fleet) listed() {
 		return len(m) == 2 && slots[f.name(f.workers[0])] == 3 && slots[f.name(f.workers[1])] == 1
 	})
 	r := f.ls()
-	r.want(f.t, 0)
+	r.Want(f.t, 0)
 	for _, part := range []string{"2 waiting, 4 in flight", "lease 3s", "SLOTS", "BUSY", "LEASE AGE", "VERSION", f.name(f.workers[0]), f.name(f.workers[1])} {
-		if !strings.Contains(r.stdout, part) {
-			f.t.Errorf("pool ls lacks %q:\n%s", part, r.stdout)
+		if !strings.Contains(r.Stdout, part) {
+			f.t.Errorf("pool ls lacks %q:\n%s", part, r.Stdout)
 		}
 	}
 	f.release("")
@@ -303,14 +303,14 @@ func (f *fleet) listed() {
 // changed: workers get the steps from the hub, also new ones, while they run.
 func (f *fleet) changed() {
 	f.runs(2, pipeline{do: "{set: {by: n + 10}}"})
-	f.hub.send("{\"n\":1}\n{\"n\":2}\n")
+	f.hub.Send("{\"n\":1}\n{\"n\":2}\n")
 	if got, want := f.lines(2), []string{`{"n":1,"by":11}`, `{"n":2,"by":12}`}; !slices.Equal(got, want) {
 		f.t.Errorf("stdout has %s, want %s", got, want)
 	}
 	f.file(pipeline{do: "{set: {by: n + 20}}"})
-	f.hub.signal(syscall.SIGHUP)
-	f.hub.says("reloaded")
-	f.hub.send("{\"n\":3}\n{\"n\":4}\n")
+	f.hub.Signal(syscall.SIGHUP)
+	f.hub.Says("reloaded")
+	f.hub.Send("{\"n\":3}\n{\"n\":4}\n")
 	if got, want := f.lines(2), []string{`{"n":3,"by":23}`, `{"n":4,"by":24}`}; !slices.Equal(got, want) {
 		f.t.Errorf("stdout has %s, want %s", got, want)
 	}

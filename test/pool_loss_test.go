@@ -13,18 +13,18 @@ import (
 
 func (f *fleet) noWorker() {
 	f.serve(pipeline{pool: "timeout: 100ms, retries: 0"})
-	f.hub.send("1\n")
-	f.hub.stdin.Close()
-	f.hub.wait().want(f.t, 0, "1 dead-lettered")
+	f.hub.Send("1\n")
+	f.hub.Stdin.Close()
+	f.hub.Wait().Want(f.t, 0, "1 dead-lettered")
 	f.wantLetter("1", "timeout", "no worker", "flowd worker --pool embed")
 }
 
 func (f *fleet) workerAppears() {
 	f.serve(pipeline{do: "{set: {done: true}}", pool: "timeout: 50ms, retries: -1"})
-	f.hub.send("{\"n\":1}\n")
+	f.hub.Send("{\"n\":1}\n")
 	f.shows(1, 0)
 	f.join(1)
-	if got, want := f.hub.line(), `{"n":1,"done":true}`; got != want {
+	if got, want := f.hub.Line(), `{"n":1,"done":true}`; got != want {
 		f.t.Errorf("stdout has %s, want %s", got, want)
 	}
 	f.ends(0, 1, 0)
@@ -35,10 +35,10 @@ func (f *fleet) workersFirst() {
 		f.addr = freeAddress(f.t)
 	}
 	for range 2 {
-		f.worker().says("there is no connection to the hub")
+		f.worker().Says("there is no connection to the hub")
 	}
 	f.serve(pipeline{})
-	f.hub.send(numbers(1, 4))
+	f.hub.Send(numbers(1, 4))
 	f.finish(1, 4, f.workers...)
 }
 
@@ -70,14 +70,14 @@ func (f *fleet) hubRestarts(s syscall.Signal) {
 	f.runs(4, f.redelivered(n))
 	for round := range 2 {
 		f.eventually("some are done", func() bool { return len(f.delivered()) > 60*(round+1) })
-		f.hub.signal(s)
-		r := f.hub.wait()
+		f.hub.Signal(s)
+		r := f.hub.Wait()
 		if s == syscall.SIGTERM {
-			r.want(f.t, 0, "draining")
+			r.Want(f.t, 0, "draining")
 		}
 		f.serve(f.redelivered(n)) // at the same address
 	}
-	f.hub.wait().want(f.t, 0)
+	f.hub.Wait().Want(f.t, 0)
 	got := f.delivered()
 	slices.SortFunc(got, byNumber)
 	if s == syscall.SIGKILL {
@@ -93,16 +93,16 @@ func (f *fleet) hubKilledDuringJob() {
 	f.hold("1")
 	p := pipeline{pool: "lease: 500ms"}
 	f.runs(1, p)
-	f.hub.send("1\n")
+	f.hub.Send("1\n")
 	f.ran(1)
-	f.hub.signal(syscall.SIGKILL)
-	f.hub.wait()
+	f.hub.Signal(syscall.SIGKILL)
+	f.hub.Wait()
 	f.serve(p)
 	f.joined(f.workers[0])
-	f.hub.send("2\n") // waits for the slot
+	f.hub.Send("2\n") // waits for the slot
 	f.shows(1, 0)
 	f.release("1")
-	if got := f.hub.line(); got != "2" {
+	if got := f.hub.Line(); got != "2" {
 		f.t.Errorf("stdout has %q, want 2", got)
 	}
 	f.finish(1, 0, f.workers[0])
@@ -115,14 +115,14 @@ func (f *fleet) jobOfADeadHub() {
 	f.hold("1", "2")
 	p := pipeline{pool: "lease: 500ms"}
 	f.runs(1, p)
-	f.hub.send("1\n")
+	f.hub.Send("1\n")
 	f.ran(1)
-	f.hub.signal(syscall.SIGKILL)
-	f.hub.wait()
+	f.hub.Signal(syscall.SIGKILL)
+	f.hub.Wait()
 	f.serve(p)
 	f.joined(f.workers[0])
 	f.join(1)
-	f.hub.send("2\n")
+	f.hub.Send("2\n")
 	f.ran(2)
 	f.kill(f.workers[1])
 	f.join(1)
@@ -135,11 +135,11 @@ func (f *fleet) jobOfADeadHub() {
 
 func (f *fleet) idleDies() {
 	f.runs(4, pipeline{pool: "lease: 1h"}) // a job that it is given comes back never
-	f.hub.send(numbers(1, 4))
+	f.hub.Send(numbers(1, 4))
 	f.lines(4)
 	f.kill(f.workers[0])
-	f.hub.says("not heard of any more")
-	f.hub.send(numbers(5, 12))
+	f.hub.Says("not heard of any more")
+	f.hub.Send(numbers(5, 12))
 	f.finish(5, 12, f.workers[1:]...)
 	f.wantRuns(12, nil)
 }
@@ -147,7 +147,7 @@ func (f *fleet) idleDies() {
 func (f *fleet) busyDies() {
 	f.hold("1", "2", "3", "4")
 	f.runs(4, pipeline{pool: "lease: 500ms"})
-	f.hub.send(numbers(1, 4))
+	f.hub.Send(numbers(1, 4))
 	runs := f.ran(4)
 	i := slices.IndexFunc(runs, func(r ran) bool { return r.job == "1" })
 	dead := f.of(runs[i].pid)
@@ -164,7 +164,7 @@ func (f *fleet) busyDies() {
 func (f *fleet) onlyOneDies() {
 	f.busy(1, "lease: 500ms")
 	f.kill(f.workers[0])
-	f.hub.says("not heard of any more")
+	f.hub.Says("not heard of any more")
 	f.join(1)
 	f.ran(2)
 	f.release("1")
@@ -178,7 +178,7 @@ func (f *fleet) lostForGood() {
 	f.kill(f.workers[0])
 	f.eventually("a dead letter", func() bool { return len(f.letters()) == 1 })
 	f.wantLetter("1", "transient", "embed", "gone")
-	f.hub.send("2\n")
+	f.hub.Send("2\n")
 	f.finish(2, 2, f.workers[1])
 	f.wantRuns(2, nil)
 	f.release("1")
@@ -197,10 +197,10 @@ func (f *fleet) lostAlone() {
 func (f *fleet) busyEnds() {
 	f.busy(1, "lease: 500ms, retries: 0")
 	w := f.workers[0]
-	w.signal(syscall.SIGTERM)
-	w.says("draining")
+	w.Signal(syscall.SIGTERM)
+	w.Says("draining")
 	f.release("1")
-	w.wait().want(f.t, 0)
+	w.Wait().Want(f.t, 0)
 	f.ends(0, 1, 1)
 	f.wantRuns(1, nil)
 }
@@ -211,11 +211,11 @@ func (f *fleet) handsBack() {
 	w := f.worker("--slots", "4", "--grace", "100ms")
 	f.joined(w)
 	f.hold("")
-	f.hub.send(numbers(1, 4))
+	f.hub.Send(numbers(1, 4))
 	f.ran(4)
 	f.join(1, "--slots", "4")
-	w.signal(syscall.SIGTERM)
-	w.wait().want(f.t, 0)
+	w.Signal(syscall.SIGTERM)
+	w.Wait().Want(f.t, 0)
 	f.ran(8)
 	f.release("")
 	f.finish(1, 4, f.workers[1])
@@ -224,17 +224,17 @@ func (f *fleet) handsBack() {
 
 func (f *fleet) endsBeforeOthers() {
 	f.busy(1, "retries: 0")
-	f.hub.send(numbers(2, 4))
+	f.hub.Send(numbers(2, 4))
 	f.shows(3, 1)
 	w := f.workers[0]
-	w.signal(syscall.SIGTERM)
-	w.says("draining")
+	w.Signal(syscall.SIGTERM)
+	w.Says("draining")
 	f.join(1)
 	if got := f.lines(3); !slices.Equal(got, []string{"2", "3", "4"}) {
 		f.t.Errorf("stdout has %q", got)
 	}
 	f.release("1")
-	w.wait().want(f.t, 0)
+	w.Wait().Want(f.t, 0)
 	f.finish(1, 1, f.workers[1])
 	f.wantRuns(4, nil)
 }
@@ -243,7 +243,7 @@ func (f *fleet) endsBeforeOthers() {
 func (f *fleet) comeAndGo() {
 	const n = 400
 	f.runs(2, pipeline{pool: "retries: 0", do: job + ", {sleep: 10ms}"})
-	f.hub.send(numbers(1, n))
+	f.hub.Send(numbers(1, n))
 	for i := range 6 {
 		f.ran(50 * (i + 1))
 		f.join(1)
@@ -263,8 +263,8 @@ func (f *fleet) severalHubs() {
 		h.joined(w)
 	}
 	for i, h := range []*fleet{f, other, f, other} {
-		h.hub.send("{}\n")
-		if got, want := h.hub.line(), fmt.Sprintf(`{"by":%d}`, i%2+1); got != want {
+		h.hub.Send("{}\n")
+		if got, want := h.hub.Line(), fmt.Sprintf(`{"by":%d}`, i%2+1); got != want {
 			f.t.Errorf("stdout has %s, want %s", got, want)
 		}
 	}
@@ -281,7 +281,7 @@ func (f *fleet) longCut() {
 		f.t.Error("the worker that is cut off got the job again")
 	}
 	f.release("1")
-	if got := f.hub.line(); got != "1" {
+	if got := f.hub.Line(); got != "1" {
 		f.t.Errorf("stdout has %q", got)
 	}
 	f.plug(cut)
@@ -296,7 +296,7 @@ func (f *fleet) allAtWork(from, workers int) {
 	f.t.Helper()
 	before := len(f.log())
 	f.hold("")
-	f.hub.send(numbers(from, from+workers-1))
+	f.hub.Send(numbers(from, from+workers-1))
 	runs := f.ran(before + workers)[before:]
 	f.release("")
 	at := map[int]bool{}
@@ -314,9 +314,9 @@ func (f *fleet) shortCut() {
 	cut := f.busy(2, "lease: 20s, retries: 0")
 	f.unplug(cut)
 	f.release("1") // the answer finds no way
-	f.hub.says("not heard of any more")
+	f.hub.Says("not heard of any more")
 	f.plug(cut)
-	if got := f.hub.line(); got != "1" {
+	if got := f.hub.Line(); got != "1" {
 		f.t.Errorf("stdout has %q", got)
 	}
 	f.allAtWork(2, 2)
@@ -328,11 +328,11 @@ func (f *fleet) resets() {
 	f.proxied = true
 	f.hold("1", "2")
 	f.runs(2, pipeline{pool: "lease: 20s, retries: 0"})
-	f.hub.send(numbers(1, 2))
+	f.hub.Send(numbers(1, 2))
 	f.ran(2)
 	for i, p := range f.proxies {
 		p.cut()
-		f.workers[i].says("there is no connection to the hub")
+		f.workers[i].Says("there is no connection to the hub")
 	}
 	f.release("1", "2")
 	if got := f.lines(2); !slices.Equal(got, []string{"1", "2"}) {
@@ -349,7 +349,7 @@ func (f *fleet) slowLinks() {
 	for i := range f.workers {
 		f.slow(i)
 	}
-	f.hub.send(numbers(1, 20))
+	f.hub.Send(numbers(1, 20))
 	f.finish(1, 20, f.workers...)
 	f.wantRuns(20, nil)
 }
@@ -361,7 +361,7 @@ func (f *fleet) lateAnswer() {
 	f.unplug(first)
 	f.ran(2) // by the other, or by the first one's pull that is still open
 	f.release("1")
-	if got := f.hub.line(); got != "1" {
+	if got := f.hub.Line(); got != "1" {
 		f.t.Errorf("stdout has %q", got)
 	}
 	f.plug(first)
@@ -381,7 +381,7 @@ func (f *fleet) storm() {
 		pool: "retries: -1, lease: 1s", rest: "outputs: {out: {file: {path: out}}}\n",
 	}, "--slots", "4")
 	ended := make(chan result, 1)
-	go func() { ended <- f.hub.wait() }()
+	go func() { ended <- f.hub.Wait() }()
 	killed := 0
 	for every := time.NewTicker(time.Second); ; {
 		select {
@@ -395,7 +395,7 @@ func (f *fleet) storm() {
 		case r := <-ended:
 			every.Stop()
 			all := fmt.Sprintf("%d,000", n/1000)
-			r.want(f.t, 0, all+" received: "+all+" delivered")
+			r.Want(f.t, 0, all+" received: "+all+" delivered")
 		}
 		break
 	}

@@ -62,7 +62,7 @@ func (f *fleet) startNATS() {
 		f.t.Fatal(err)
 	}
 	f.nats = startAs(f.t, f.dir, "env", natsAddress+"="+strings.TrimPrefix(f.addr, "nats://"), self)
-	f.nats.says("ready")
+	f.nats.Says("ready")
 }
 
 // queue is the stream of the pool.
@@ -140,11 +140,11 @@ func (f *fleet) natsRestarts(store string, s syscall.Signal) {
 	}, "--slots", "4")
 	for round := range 3 {
 		f.eventually("some are done", func() bool { return len(f.delivered()) > n/4*(round+1) })
-		f.nats.signal(s)
-		f.nats.wait()
+		f.nats.Signal(s)
+		f.nats.Wait()
 		f.startNATS()
 	}
-	f.hub.wait().want(f.t, 0, "3,000 received: 3,000 delivered")
+	f.hub.Wait().Want(f.t, 0, "3,000 received: 3,000 delivered")
 	got := f.delivered()
 	slices.Sort(got)
 	if once := len(slices.Compact(got)); once != n || len(got) != n {
@@ -156,9 +156,9 @@ func (f *fleet) natsRestarts(store string, s syscall.Signal) {
 // hurt does something to the queue while jobs wait in it, and once more while none do.
 func (f *fleet) hurt(do func(context.Context, jetstream.JetStream, jetstream.Stream) error) {
 	f.serve(pipeline{pool: "retries: 0"})
-	f.eventually("a queue", func() bool { return strings.Contains(f.ls().stdout, "embed of p") })
+	f.eventually("a queue", func() bool { return strings.Contains(f.ls().Stdout, "embed of p") })
 	js, stream := f.queue()
-	f.hub.send(numbers(1, 20))
+	f.hub.Send(numbers(1, 20))
 	f.holds(stream, 20)
 	if err := do(f.t.Context(), js, stream); err != nil {
 		f.t.Fatal(err)
@@ -168,7 +168,7 @@ func (f *fleet) hurt(do func(context.Context, jetstream.JetStream, jetstream.Str
 	if err := do(f.t.Context(), js, stream); err != nil {
 		f.t.Fatal(err)
 	}
-	f.hub.send(numbers(21, 24))
+	f.hub.Send(numbers(21, 24))
 	f.finish(21, 24, f.workers...)
 	f.wantRuns(24, nil)
 }
@@ -176,7 +176,7 @@ func (f *fleet) hurt(do func(context.Context, jetstream.JetStream, jetstream.Str
 // natsStalls: jobs lie in the queue, and workers that are free do not get them.
 func (f *fleet) natsStalls() {
 	f.runs(1, pipeline{service: "listen: \"127.0.0.1:0\""})
-	_, at, _ := strings.Cut(f.hub.says("interface listens"), "address=")
+	_, at, _ := strings.Cut(f.hub.Says("interface listens"), "address=")
 	at, _, _ = strings.Cut(at, " ")
 	ready := func() (code int, text string) {
 		r, err := http.Get("http://" + at + "/ready")
@@ -196,7 +196,7 @@ func (f *fleet) natsStalls() {
 			f.t.Fatal(err)
 		}
 	}
-	f.hub.send("1\n")
+	f.hub.Send("1\n")
 	if code, text := ready(); code != http.StatusOK {
 		f.t.Errorf("it is not ready at once: %s", text)
 	}
@@ -204,13 +204,13 @@ func (f *fleet) natsStalls() {
 	if _, text := ready(); !strings.Contains(text, "pool_stalled") || !strings.Contains(text, "step far") || !strings.Contains(text, "does not give them to the workers") {
 		f.t.Errorf("it says %s", text)
 	}
-	f.hub.says("jobs wait, though workers of the pool are free")
+	f.hub.Says("jobs wait, though workers of the pool are free")
 	for name := range stream.ConsumerNames(f.t.Context()).Name() {
 		if _, err := stream.ResumeConsumer(f.t.Context(), name); err != nil {
 			f.t.Fatal(err)
 		}
 	}
-	f.hub.send("2\n") // the server looks at what waits when something comes
+	f.hub.Send("2\n") // the server looks at what waits when something comes
 	f.lines(2)
 	f.eventually("it is ready again", func() bool { code, _ := ready(); return code == http.StatusOK })
 	f.finish(1, 0, f.workers...)
@@ -221,10 +221,10 @@ func (f *fleet) hubDiesBesideAnother() {
 	f.runs(1, pipeline{pool: "lease: 1h", do: "{sleep: 5ms}"}, "--slots", "2")
 	other := f.beside(pipeline{pool: "lease: 1h", do: "{sleep: 5ms}"})
 	other.joined(f.workers[0])
-	f.hub.send(numbers(1, 1000))
+	f.hub.Send(numbers(1, 1000))
 	f.lines(50)
 	f.kill(f.hub)
-	other.hub.send(numbers(1, 50))
+	other.hub.Send(numbers(1, 50))
 	other.finish(1, 50)
 	f.leave(f.workers...)
 }
@@ -235,8 +235,8 @@ func (f *fleet) hubDiesDuringAJob() {
 	f.kill(f.hub)
 	other := f.beside(pipeline{do: "{set: {done: true}}"})
 	other.joined(f.workers[0])
-	other.hub.send("{}\n")
-	if got, want := other.hub.line(), `{"done":true}`; got != want {
+	other.hub.Send("{}\n")
+	if got, want := other.hub.Line(), `{"done":true}`; got != want {
 		f.t.Errorf("stdout has %s, want %s", got, want)
 	}
 	other.ends(0, 1, 0)
@@ -247,15 +247,15 @@ func (f *fleet) hubDiesDuringAJob() {
 func (f *fleet) hubSilent() {
 	f.runs(1, pipeline{pool: "lease: 500ms, retries: -1", do: "{sleep: 10ms}"}, "--slots", "2")
 	_, stream := f.queue()
-	f.hub.send(numbers(1, 500))
+	f.hub.Send(numbers(1, 500))
 	got := f.lines(50)
-	f.hub.signal(syscall.SIGSTOP)
-	f.workers[0].says("its jobs are set aside")
+	f.hub.Signal(syscall.SIGSTOP)
+	f.workers[0].Says("its jobs are set aside")
 	f.eventually("they are gone", func() bool {
 		info, err := stream.Info(f.t.Context())
 		return err == nil && info.State.Msgs < 20 // some answers are kept for it
 	})
-	f.hub.signal(syscall.SIGCONT)
+	f.hub.Signal(syscall.SIGCONT)
 	got = append(got, f.lines(450)...)
 	slices.SortFunc(got, byNumber)
 	if want := strings.Fields(numbers(1, 500)); !slices.Equal(got, want) {

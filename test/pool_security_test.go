@@ -31,8 +31,8 @@ func serving(t *testing.T, p pipeline) *fleet {
 func (f *fleet) lets(w *process) {
 	f.t.Helper()
 	f.joined(w)
-	f.hub.send("1\n")
-	if got := f.hub.line(); got != "1" {
+	f.hub.Send("1\n")
+	if got := f.hub.Line(); got != "1" {
 		f.t.Errorf("stdout has %q, want 1", got)
 	}
 	f.leave(w)
@@ -45,17 +45,17 @@ func TestPoolTokens(t *testing.T) {
 	t.Run("wrong", func(t *testing.T) {
 		path := write(t, f.dir, "wrong", "guessed")
 		r := flowd(t, f.dir, "", append(worker, "--token-file", path)...)
-		r.want(t, 1, f.addr+" refuses this worker", "FLOWD_TOKEN", "--token-file")
-		flowd(t, f.dir, "", "pool", "ls", "--join", f.addr, "--token-file", path).want(t, 1, "uthorization", "token")
+		r.Want(t, 1, f.addr+" refuses this worker", "FLOWD_TOKEN", "--token-file")
+		flowd(t, f.dir, "", "pool", "ls", "--join", f.addr, "--token-file", path).Want(t, 1, "uthorization", "token")
 	})
 	t.Run("none", func(t *testing.T) {
-		flowd(t, f.dir, "", worker...).want(t, 1, f.addr+" refuses this worker", "FLOWD_TOKEN")
+		flowd(t, f.dir, "", worker...).Want(t, 1, f.addr+" refuses this worker", "FLOWD_TOKEN")
 	})
 	t.Run("an argument", func(t *testing.T) {
-		flowd(t, f.dir, "", append(worker, "--token", poolToken)...).want(t, 2, "unknown flag: --token")
+		flowd(t, f.dir, "", append(worker, "--token", poolToken)...).Want(t, 2, "unknown flag: --token")
 	})
 	t.Run("a file that is not there", func(t *testing.T) {
-		flowd(t, f.dir, "", append(worker, "--token-file", "nowhere")...).want(t, 2, "nowhere")
+		flowd(t, f.dir, "", append(worker, "--token-file", "nowhere")...).Want(t, 2, "nowhere")
 	})
 	t.Run("from a file", func(*testing.T) {
 		f.lets(startAs(f.t, f.dir, binary, append(worker, "--token-file", "token")...))
@@ -64,8 +64,8 @@ func TestPoolTokens(t *testing.T) {
 		f.lets(startAs(f.t, f.dir, "env", append([]string{"FLOWD_TOKEN=" + poolToken, binary}, worker...)...))
 	})
 	f.ends(0, 1, 0)
-	if strings.Contains(f.hub.stderr.text(), poolToken) {
-		t.Errorf("the token is in what the hub logs:\n%s", f.hub.stderr.text())
+	if strings.Contains(f.hub.Stderr.Text(), poolToken) {
+		t.Errorf("the token is in what the hub logs:\n%s", f.hub.Stderr.Text())
 	}
 }
 
@@ -80,8 +80,8 @@ outputs: {out: {stdout: {}}}
 service: {cluster: {listen: "`+listen+`"}}
 `)
 		for _, args := range [][]string{{"lint", path}, {"-c", path}} {
-			if r := flowd(t, dir, "", args...); r.code == 0 || !strings.Contains(r.stdout+r.stderr, "is not a loopback address") || !strings.Contains(r.stdout+r.stderr, "set token") {
-				t.Errorf("%s: %q ends with %d:\n%s%s", listen, args, r.code, r.stdout, r.stderr)
+			if r := flowd(t, dir, "", args...); r.Code == 0 || !strings.Contains(r.Stdout+r.Stderr, "is not a loopback address") || !strings.Contains(r.Stdout+r.Stderr, "set token") {
+				t.Errorf("%s: %q ends with %d:\n%s%s", listen, args, r.Code, r.Stdout, r.Stderr)
 			}
 		}
 	}
@@ -91,8 +91,8 @@ func TestPoolAllowList(t *testing.T) {
 	t.Parallel()
 	f := serving(t, pipeline{do: job + ", {set: {a: 1}}"})
 	args := []string{"worker", "--join", f.addr, "--pool", "embed", "--token-file", "token", "--allow"}
-	flowd(t, f.dir, "", append(args, "set")...).want(t, 1, "pool embed", "exec", "--allow")
-	flowd(t, f.dir, "", append(args, "nonsense")...).want(t, 2, "--allow", `no processor "nonsense"`)
+	flowd(t, f.dir, "", append(args, "set")...).Want(t, 1, "pool embed", "exec", "--allow")
+	flowd(t, f.dir, "", append(args, "nonsense")...).Want(t, 2, "--allow", `no processor "nonsense"`)
 	w := startAs(t, f.dir, binary, append(args, "set,exec")...)
 	f.joined(w)
 	f.leave(w)
@@ -109,11 +109,11 @@ func TestPoolAllowListWhenStepsChange(t *testing.T) {
 	f := serving(t, pipeline{do: "{set: {a: 1}}"})
 	f.join(1, "--allow", "set")
 	f.file(pipeline{do: job, pool: "timeout: 300ms, retries: 0"})
-	f.hub.signal(syscall.SIGHUP)
-	f.hub.says("reloaded")
-	f.workers[0].says("takes no more jobs")
-	f.eventually("pool ls says why", func() bool { return strings.Contains(f.ls().stdout, "takes nothing: ") })
-	f.hub.send("1\n")
+	f.hub.Signal(syscall.SIGHUP)
+	f.hub.Says("reloaded")
+	f.workers[0].Says("takes no more jobs")
+	f.eventually("pool ls says why", func() bool { return strings.Contains(f.ls().Stdout, "takes nothing: ") })
+	f.hub.Send("1\n")
 	f.ends(0, 1, 0)
 	f.wantLetter("1", "timeout", "no worker")
 	if n := len(f.log()); n != 0 {
@@ -129,14 +129,14 @@ func TestPoolRefusedJobsGoToOthers(t *testing.T) {
 	f := serving(t, pipeline{do: "{set: {a: 1}}"})
 	f.join(1, "--allow", "set", "--slots", "32")
 	f.file(pipeline{do: "{meta: {a: n}}, {set: {b: n}}", pool: "retries: 0"})
-	f.hub.signal(syscall.SIGHUP)
-	f.workers[0].says("takes no more jobs")
+	f.hub.Signal(syscall.SIGHUP)
+	f.workers[0].Says("takes no more jobs")
 	f.join(1)
 	for n := range 64 {
-		f.hub.send(fmt.Sprintf("{\"n\":%d}\n", n))
+		f.hub.Send(fmt.Sprintf("{\"n\":%d}\n", n))
 	}
-	f.hub.stdin.Close()
-	f.hub.wait().want(t, 0, "64 received: 64 delivered")
+	f.hub.Stdin.Close()
+	f.hub.Wait().Want(t, 0, "64 received: 64 delivered")
 	for payload, l := range f.letters() {
 		t.Errorf("%s failed: %+v", payload, l.Meta)
 	}
@@ -181,16 +181,16 @@ func TestPoolTLS(t *testing.T) {
 	f.lets(f.worker("--ca", ca))
 	for what, args := range map[string][]string{"another authority": {"--ca", other}, "the system's authorities": nil} {
 		w := f.worker(args...)
-		line := w.says("certificate")
+		line := w.Says("certificate")
 		if !strings.Contains(line, "unknown authority") {
 			t.Errorf("%s: %s", what, line)
 		}
-		w.signal(syscall.SIGTERM)
-		w.wait()
+		w.Signal(syscall.SIGTERM)
+		w.Wait()
 	}
 	f.ends(0, 1, 0)
-	if n := strings.Count(f.hub.stderr.text(), "has joined the pool"); n != 1 {
-		t.Errorf("%d workers joined, want 1:\n%s", n, f.hub.stderr.text())
+	if n := strings.Count(f.hub.Stderr.Text(), "has joined the pool"); n != 1 {
+		t.Errorf("%d workers joined, want 1:\n%s", n, f.hub.Stderr.Text())
 	}
 }
 
@@ -215,7 +215,7 @@ func TestPoolSurvivesGarbage(t *testing.T) {
 		}
 		c.Close()
 	}
-	f.hub.send(numbers(1, 3))
+	f.hub.Send(numbers(1, 3))
 	f.finish(1, 3, f.workers[0])
 }
 
@@ -262,7 +262,7 @@ func TestPoolPermissions(t *testing.T) {
 		refused("subscribing to "+subject, err)
 	}
 	f.join(1)
-	f.hub.send("1\n")
+	f.hub.Send("1\n")
 	f.finish(1, 1, f.workers[0])
 }
 
@@ -283,8 +283,8 @@ func TestPoolJobsAreForOneWorker(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.join(1)
-	f.hub.send("confidential\n")
-	if got := f.hub.line(); got != "confidential" {
+	f.hub.Send("confidential\n")
+	if got := f.hub.Line(); got != "confidential" {
 		t.Errorf("stdout has %q", got)
 	}
 	if err := nc.Flush(); err != nil { // behind all that it was sent
@@ -315,8 +315,8 @@ func TestPoolVersions(t *testing.T) {
 		t.Errorf("the hub says %s", s)
 	}
 	f.finish(1, 0, f.workers[0])
-	if !strings.Contains(f.hub.stderr.text(), "another version") {
-		t.Errorf("the hub does not tell:\n%s", f.hub.stderr.text())
+	if !strings.Contains(f.hub.Stderr.Text(), "another version") {
+		t.Errorf("the hub does not tell:\n%s", f.hub.Stderr.Text())
 	}
 }
 
@@ -334,7 +334,7 @@ func TestPoolRefusalsAreToldOnce(t *testing.T) {
 	}
 	f.leave(f.workers[0])
 	r := f.ends(0, 1, 0)
-	if n := strings.Count(r.stderr, "a worker of another version was refused"); n != 2 {
-		t.Errorf("it is told %d times of two workers:\n%s", n, r.stderr)
+	if n := strings.Count(r.Stderr, "a worker of another version was refused"); n != 2 {
+		t.Errorf("it is told %d times of two workers:\n%s", n, r.Stderr)
 	}
 }

@@ -77,7 +77,7 @@ func (s *spaces) ip(in, commands string) {
 	if in != "" {
 		args = append([]string{"-n", in}, args...)
 	}
-	command(s.t, "", commands, "ip", args...).want(s.t, 0)
+	command(s.t, "", commands, "ip", args...).Want(s.t, 0)
 }
 
 // inHub is a command line in the hub's namespace.
@@ -97,8 +97,8 @@ func (s *spaces) slow(i int) {
 		s.t.Skip("NOT TESTED: a slow link between network namespaces: there is no tc(8) (install iproute2)")
 	}
 	r := command(s.t, "", "", "tc", "-n", s.worker(i), "qdisc", "add", "dev", "eth0", "root", "netem", "delay", "100ms")
-	if r.code != 0 {
-		s.t.Skip("NOT TESTED: a slow link between network namespaces: " + r.stderr)
+	if r.Code != 0 {
+		s.t.Skip("NOT TESTED: a slow link between network namespaces: " + r.Stderr)
 	}
 }
 

@@ -29,18 +29,18 @@ func TestPoolStoreHasOneOwner(t *testing.T) {
 			p := pipeline{cluster: where}
 			serve := func() {
 				f.hub = startAs(t, f.dir, "env", "TMPDIR="+temp, binary, "-c", f.file(p))
-				_, addr, _ := strings.Cut(f.hub.says("workers may join"), "addr=")
+				_, addr, _ := strings.Cut(f.hub.Says("workers may join"), "addr=")
 				f.addr, _, _ = strings.Cut(addr, " ")
 			}
 			serve()
-			f.hub.send(numbers(1, 20))
+			f.hub.Send(numbers(1, 20))
 			f.shows(20, 0)
 			before := folders()
 			r := command(t, f.dir, "", "env", "TMPDIR="+temp, binary, "-c", f.file(p))
-			if r.want(t, 1, "service.cluster: "); strings.Contains(where, "dir") {
-				r.want(t, 1, "jobs/flowd-jobs belongs to another flowd", fmt.Sprintf("process %d, pipeline p", f.hub.cmd.Process.Pid))
+			if r.Want(t, 1, "service.cluster: "); strings.Contains(where, "dir") {
+				r.Want(t, 1, "jobs/flowd-jobs belongs to another flowd", fmt.Sprintf("process %d, pipeline p", f.hub.Cmd.Process.Pid))
 			} else {
-				r.want(t, 1, "address already in use")
+				r.Want(t, 1, "address already in use")
 			}
 			if after := folders(); len(before) != 1 || !slices.Equal(after, before) {
 				t.Errorf("there were the folders %q, and then %q", before, after)
@@ -53,7 +53,7 @@ func TestPoolStoreHasOneOwner(t *testing.T) {
 				t.Errorf("a hub that was killed leaves %q", after)
 			}
 			f.joined(f.workers[0])
-			f.hub.send("1\n")
+			f.hub.Send("1\n")
 			f.finish(1, 1, f.workers...)
 			if after := folders(); len(after) == 1 && f.size(after[0]) > 1000 || len(after) > 1 {
 				t.Errorf("a hub that has ended leaves %q", after)

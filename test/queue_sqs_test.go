@@ -110,17 +110,17 @@ func TestQueueOnSQS(t *testing.T) {
 		}
 	}
 	e.parcels(t, one, n, true)
-	queue(t, "mv", "q-one", "q-two", "--yes").want(t, 0, "q-one → q-two: 510 moved in ")
+	queue(t, "mv", "q-one", "q-two", "--yes").Want(t, 0, "q-one → q-two: 510 moved in ")
 	same(true)
 
 	file := filepath.Join(t.TempDir(), "saved.jsonl")
 	e.parcels(t, one, n, false)
-	queue(t, "dump", "q-one", file).want(t, 0, ": 510 written in ")
+	queue(t, "dump", "q-one", file).Want(t, 0, ": 510 written in ")
 	visible, hidden := e.counts(t, one)
 	if visible < n {
 		t.Errorf("%d messages are visible and %d hidden after a dump, want %d", visible, hidden, n)
 	}
-	queue(t, "load", "q-two", file).want(t, 0, ": 510 sent in ")
+	queue(t, "load", "q-two", file).Want(t, 0, ": 510 sent in ")
 	same(false)
 
 	var all []struct {
@@ -129,11 +129,11 @@ func TestQueueOnSQS(t *testing.T) {
 		InFlight int `json:"in_flight"`
 	}
 	r := queue(t, "ls", "q-o*", "--json")
-	if err := json.Unmarshal([]byte(r.stdout), &all); err != nil || len(all) != 2 || all[0].Name != "q-one" || all[0].Ready != visible || all[0].InFlight != hidden {
+	if err := json.Unmarshal([]byte(r.Stdout), &all); err != nil || len(all) != 2 || all[0].Name != "q-one" || all[0].Ready != visible || all[0].InFlight != hidden {
 		t.Errorf("%v %+v", err, all)
 	}
-	queue(t, "purge", "q-one").want(t, 2, fmt.Sprintf("Remove %d messages from q-one for good? (add --yes)", visible))
-	queue(t, "purge", "q-one", "--yes").want(t, 0, "q-one: all messages removed")
+	queue(t, "purge", "q-one").Want(t, 2, fmt.Sprintf("Remove %d messages from q-one for good? (add --yes)", visible))
+	queue(t, "purge", "q-one", "--yes").Want(t, 0, "q-one: all messages removed")
 	e.wantCounts(t, one, 0, 0)
 }
 
@@ -145,11 +145,11 @@ func TestQueueKeepsTheOrderOfGroups(t *testing.T) {
 		bodies = append(bodies, fmt.Sprintf("%c:%03d", 'a'+i%5, i))
 	}
 	e.put(t, one, bodies...)
-	queue(t, "mv", "g-one.fifo", "g-two.fifo", "--yes").want(t, 0, "60 moved")
+	queue(t, "mv", "g-one.fifo", "g-two.fifo", "--yes").Want(t, 0, "60 moved")
 	file := filepath.Join(t.TempDir(), "saved.jsonl")
-	queue(t, "dump", "g-two.fifo", file).want(t, 1, "messages can't be read: a FIFO queue gives the next ones of a group when those before are removed (dump with --delete")
-	queue(t, "dump", "g-two.fifo", file+"2", "--delete", "--yes").want(t, 0, "60 written")
-	queue(t, "load", "g-one.fifo", file+"2").want(t, 0, "60 sent")
+	queue(t, "dump", "g-two.fifo", file).Want(t, 1, "messages can't be read: a FIFO queue gives the next ones of a group when those before are removed (dump with --delete")
+	queue(t, "dump", "g-two.fifo", file+"2", "--delete", "--yes").Want(t, 0, "60 written")
+	queue(t, "load", "g-one.fifo", file+"2").Want(t, 0, "60 sent")
 	e.wantCounts(t, two, 0, 0)
 	last := map[string]string{}
 	got := e.drain(t, one)
@@ -171,12 +171,12 @@ func TestQueueRedriveOnSQS(t *testing.T) {
 	policy := map[string]string{"RedrivePolicy": `{"deadLetterTargetArn":"arn:aws:sqs:us-east-1:000000000000:r-dead","maxReceiveCount":"1"}`}
 	one := e.queue(t, "r-one", policy)
 	e.put(t, dead, "a", "b", "c")
-	queue(t, "redrive", "r-dead").want(t, 0, "r-dead: 3 sent back in ")
+	queue(t, "redrive", "r-dead").Want(t, 0, "r-dead: 3 sent back in ")
 	e.wantCounts(t, one, 3, 0)
 	e.queue(t, "r-two", policy)
 	e.put(t, dead, "d")
-	queue(t, "redrive", "r-dead").want(t, 1, "the dead letters of several queues come to r-dead: r-one, r-two (say where to: --to QUEUE)", "0 sent back, 1 failed")
-	queue(t, "redrive", "r-dead", "--to", "r-two").want(t, 0, "1 sent back")
+	queue(t, "redrive", "r-dead").Want(t, 1, "the dead letters of several queues come to r-dead: r-one, r-two (say where to: --to QUEUE)", "0 sent back, 1 failed")
+	queue(t, "redrive", "r-dead", "--to", "r-two").Want(t, 0, "1 sent back")
 }
 
 func TestAMoveOnSQSThatIsStoppedLosesNothing(t *testing.T) {
@@ -189,8 +189,8 @@ func TestAMoveOnSQSThatIsStoppedLosesNothing(t *testing.T) {
 		if _, err := e.sqs.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: &two, WaitTimeSeconds: 15, VisibilityTimeout: 1}); err != nil {
 			t.Fatal(err)
 		}
-		p.signal(s)
-		r := p.wait()
+		p.Signal(s)
+		r := p.Wait()
 		left, hidden := e.counts(t, one)
 		moved, taken := e.counts(t, two)
 		moved += taken
@@ -200,7 +200,7 @@ func TestAMoveOnSQSThatIsStoppedLosesNothing(t *testing.T) {
 			t.Errorf("%v: %d left, %d hidden, %d moved, %d in both", s, left, hidden, moved, twice)
 		}
 		if s == syscall.SIGINT {
-			r.want(t, 3, fmt.Sprintf(": %s moved in ", thousands(moved)), "interrupted: what else was taken is given back")
+			r.Want(t, 3, fmt.Sprintf(": %s moved in ", thousands(moved)), "interrupted: what else was taken is given back")
 			if hidden != 0 || twice != 0 {
 				t.Errorf("%d are hidden, %d in both", hidden, twice)
 			}
@@ -231,9 +231,9 @@ func TestQueueErrorsOfSQS(t *testing.T) {
 	} {
 		began := time.Now()
 		r := queue(t, tt.args...)
-		r.want(t, 1, tt.says)
-		if took := time.Since(began); strings.Contains(r.stderr, "s3cret") || took > 20*time.Second {
-			t.Errorf("%q takes %v and says\n%s", tt.args, took, r.stderr)
+		r.Want(t, 1, tt.says)
+		if took := time.Since(began); strings.Contains(r.Stderr, "s3cret") || took > 20*time.Second {
+			t.Errorf("%q takes %v and says\n%s", tt.args, took, r.Stderr)
 		}
 	}
 }

@@ -89,19 +89,19 @@ func TestQueueOnRabbitMQ(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "saved.jsonl")
 
 			b.Publish(t, one, exact(letters(n))...)
-			queue(t, "mv", one, two, "--yes").want(t, 0, ": 1,100 moved in ")
+			queue(t, "mv", one, two, "--yes").Want(t, 0, ": 1,100 moved in ")
 			asSent(t, b.Take(t, two, n), exact(letters(n)))
 
 			b.Publish(t, one, letters(n)...)
-			queue(t, "dump", one, file).want(t, 0, ": 1,100 written in ")
-			queue(t, "load", two, file).want(t, 0, ": 1,100 sent in ")
+			queue(t, "dump", one, file).Want(t, 0, ": 1,100 written in ")
+			queue(t, "load", two, file).Want(t, 0, ": 1,100 sent in ")
 			asSent(t, b.Take(t, two, n), letters(n))
 			asSent(t, b.Take(t, one, n), letters(n))
 
 			b.Send(t, three, "a", "b", "c")
-			queue(t, "mv", three, two, "--yes", "-n", "1").want(t, 0, ": 1 moved in ")
-			queue(t, "purge", three).want(t, 2, "Remove 2 messages from "+three+" for good? (add --yes)")
-			queue(t, "purge", three, "--yes").want(t, 0, three+": 2 messages removed")
+			queue(t, "mv", three, two, "--yes", "-n", "1").Want(t, 0, ": 1 moved in ")
+			queue(t, "purge", three).Want(t, 2, "Remove 2 messages from "+three+" for good? (add --yes)")
+			queue(t, "purge", three, "--yes").Want(t, 0, three+": 2 messages removed")
 			if got := brokertest.Bodies(b.Take(t, two, 1)); got[0] != "a" || b.Ready(t, three) != 0 {
 				t.Errorf("moved %q, and %d are left", got, b.Ready(t, three))
 			}
@@ -121,7 +121,7 @@ func TestQueueLsOnRabbitMQ(t *testing.T) {
 		DeadLetters string `json:"dead_letters"`
 	}
 	r := queue(t, "ls", q[:len(q)-1]+"*", "--json")
-	if err := json.Unmarshal([]byte(r.stdout), &all); err != nil {
+	if err := json.Unmarshal([]byte(r.Stdout), &all); err != nil {
 		t.Fatal(err, r)
 	}
 	for _, one := range all {
@@ -129,8 +129,8 @@ func TestQueueLsOnRabbitMQ(t *testing.T) {
 			t.Errorf("got %+v", one)
 		}
 	}
-	if !strings.Contains(r.stdout, q) {
-		t.Errorf("%s is not listed: %s", q, r.stdout)
+	if !strings.Contains(r.Stdout, q) {
+		t.Errorf("%s is not listed: %s", q, r.Stdout)
 	}
 }
 
@@ -152,8 +152,8 @@ func TestQueueRedriveOnRabbitMQ(t *testing.T) {
 	}
 	b.Take(t, dead, 1) // all are there by now
 	b.Send(t, dead, "of nowhere")
-	queue(t, "redrive", dead, "-n", "10").want(t, 0, dead+": 10 sent back in ")
-	queue(t, "redrive", dead).want(t, 1, "message 290: it has no x-death header", dead+": 289 sent back, 1 failed in ")
+	queue(t, "redrive", dead, "-n", "10").Want(t, 0, dead+": 10 sent back in ")
+	queue(t, "redrive", dead).Want(t, 1, "message 290: it has no x-death header", dead+": 289 sent back, 1 failed in ")
 	back := b.Take(t, one, 149)
 	if got := append(brokertest.Bodies(back), brokertest.Bodies(b.Take(t, two, 150))...); len(slices.Compact(got)) != 299 {
 		t.Errorf("%d came back", len(got))
@@ -161,7 +161,7 @@ func TestQueueRedriveOnRabbitMQ(t *testing.T) {
 	if back[0].MessageId != "1" || back[148].Headers["n"] != int64(149) || back[0].Headers["x-death"] == nil {
 		t.Errorf("came back %+v and %+v", back[0], back[148])
 	}
-	queue(t, "redrive", dead, "--to", two).want(t, 0, dead+": 1 sent back in ")
+	queue(t, "redrive", dead, "--to", two).Want(t, 0, dead+": 1 sent back in ")
 }
 
 // stopMove moves n messages and sends a signal to the command when some have arrived.
@@ -184,9 +184,9 @@ func stopMove(t *testing.T, b *brokertest.Broker, s os.Signal, n int) (from, to 
 	case <-time.After(brokertest.Patience):
 		t.Fatal("nothing is moved")
 	}
-	p.signal(s)
+	p.Signal(s)
 	ch.Close() // gives it back
-	return from, to, p.wait()
+	return from, to, p.Wait()
 }
 
 // whereabouts counts n messages in two queues, and how many of them are in both.
@@ -226,8 +226,8 @@ func TestAMoveThatIsKilledLosesNothing(t *testing.T) {
 	for range 2 {
 		from, to, r := stopMove(t, b, syscall.SIGKILL, n)
 		left, moved, twice := whereabouts(t, b, from, to, n)
-		if r.code != -1 || left == 0 || twice > 2000 { // which is what is sent at once
-			t.Errorf("%d left, %d moved, %d in both\n%s", left, moved, twice, r.stderr)
+		if r.Code != -1 || left == 0 || twice > 2000 { // which is what is sent at once
+			t.Errorf("%d left, %d moved, %d in both\n%s", left, moved, twice, r.Stderr)
 		}
 		t.Logf("%d left, %d moved, %d in both", left, moved, twice)
 	}
@@ -239,7 +239,7 @@ func TestAMoveThatIsInterruptedGivesBackWhatItTook(t *testing.T) {
 	const n = 10000
 	from, to, r := stopMove(t, b, syscall.SIGINT, n)
 	left, moved, twice := whereabouts(t, b, from, to, n)
-	r.want(t, 3, fmt.Sprintf(": %s moved in ", thousands(moved)), "interrupted: what else was taken is given back")
+	r.Want(t, 3, fmt.Sprintf(": %s moved in ", thousands(moved)), "interrupted: what else was taken is given back")
 	if left == 0 || twice != 0 {
 		t.Errorf("%d left, %d moved, %d in both", left, moved, twice)
 	}
@@ -283,9 +283,9 @@ func TestQueueErrorsOfRabbitMQ(t *testing.T) {
 			args = append([]string{args[0], tt.broker}, args[1:]...)
 		}
 		r := queue(t, args...)
-		r.want(t, 1, tt.says)
-		if strings.Contains(r.stderr, "s3cr") || strings.Count(r.stderr, "\n") > 2 {
-			t.Errorf("%q says\n%s", args, r.stderr)
+		r.Want(t, 1, tt.says)
+		if strings.Contains(r.Stderr, "s3cr") || strings.Count(r.Stderr, "\n") > 2 {
+			t.Errorf("%q says\n%s", args, r.Stderr)
 		}
 	}
 	if n := b.Ready(t, q); n != 1 {
@@ -311,7 +311,7 @@ func TestPurgeAsksOnATerminal(t *testing.T) {
 	} {
 		dir := t.TempDir()
 		r := command(t, dir, tt.answer, script, "-q", "-e", "-c", binary+" queue purge "+q, filepath.Join(dir, "typescript"))
-		if r.code != tt.code || !strings.Contains(r.stdout, "Remove 2 messages from "+q+" for good? [y/N]") || !strings.Contains(r.stdout, tt.says) {
+		if r.Code != tt.code || !strings.Contains(r.Stdout, "Remove 2 messages from "+q+" for good? [y/N]") || !strings.Contains(r.Stdout, tt.says) {
 			t.Errorf("%q: %+v", tt.answer, r)
 		}
 		if left := b.Ready(t, q); left != tt.left {

@@ -124,7 +124,7 @@ func (a *arrivals) wait(t *testing.T, n int) {
 	defer a.mu.Unlock()
 	for len(a.by) < n {
 		if a.over {
-			t.Fatalf("%d of %d messages have come; flowd says:\n%.4000s", len(a.by), n, a.r.p.stderr.text())
+			t.Fatalf("%d of %d messages have come; flowd says:\n%.4000s", len(a.by), n, a.r.p.Stderr.Text())
 		}
 		a.more.Wait()
 	}
@@ -140,11 +140,11 @@ func (a *arrivals) twice() int {
 // stops ends flowd as an operator does, and looks at how it ended.
 func (r *relay) stops(p *process, code int, says ...string) result {
 	r.t.Helper()
-	p.signal(syscall.SIGTERM)
-	got := p.wait()
-	got.want(r.t, code, says...)
-	if lines := strings.Count(got.stderr, "\n"); lines > 60 {
-		r.t.Errorf("%d lines of log:\n%.4000s", lines, got.stderr)
+	p.Signal(syscall.SIGTERM)
+	got := p.Wait()
+	got.Want(r.t, code, says...)
+	if lines := strings.Count(got.Stderr, "\n"); lines > 60 {
+		r.t.Errorf("%d lines of log:\n%.4000s", lines, got.Stderr)
 	}
 	if n := r.b.Ready(r.t, r.in); n != 0 {
 		r.t.Errorf("%d messages are left", n)
@@ -177,8 +177,8 @@ func TestRabbitMQKilled(t *testing.T) {
 	for i := range *kills {
 		p := r.start()
 		a.wait(t, 1000*(i+1))
-		p.signal(syscall.SIGKILL)
-		_ = p.cmd.Wait()
+		p.Signal(syscall.SIGKILL)
+		_ = p.Cmd.Wait()
 	}
 	p := r.start()
 	a.wait(t, n)
@@ -249,13 +249,13 @@ func TestRabbitMQNetwork(t *testing.T) {
 	a.wait(t, 500)
 	net.set(true, 0) // no way in
 	net.cut()
-	p.says("input failed and is started again")
+	p.Says("input failed and is started again")
 	net.set(false, 0)
 	a.wait(t, 1500)
 	net.cut()
 	a.wait(t, 2500)
 	net.silence() // no one says so: heartbeats do not come
-	p.says("i/o timeout")
+	p.Says("i/o timeout")
 	net.speak()
 	a.wait(t, n)
 	r.stops(p, 0)
@@ -272,7 +272,7 @@ func TestRabbitMQCutWhileQuiet(t *testing.T) {
 	r := newRelay(t, b, through(b, t, net))
 	a := r.watch()
 	s := &service{process: r.start("-s", "engine.restart.max_attempts=3", "-s", "service.listen=127.0.0.1:0")}
-	_, at, _ := strings.Cut(s.says("operators' interface listens"), "address=")
+	_, at, _ := strings.Cut(s.Says("operators' interface listens"), "address=")
 	at, _, _ = strings.Cut(at, " ")
 	s.at = "http://" + at
 	stands := func(cuts int) {
@@ -304,8 +304,8 @@ func TestRabbitMQQueueDeleted(t *testing.T) {
 	if _, err := ch.QueueDelete(r.in, false, false, false); err != nil {
 		t.Fatal(err)
 	}
-	p.says("the broker has cancelled the consumer: the queue was deleted")
-	p.says("create it, or write `declare`")
+	p.Says("the broker has cancelled the consumer: the queue was deleted")
+	p.Says("create it, or write `declare`")
 	if _, err := ch.QueueDeclare(r.in, true, false, false, false, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -326,7 +326,7 @@ func TestRabbitMQPermissions(t *testing.T) {
 	r.send(0, 50)
 	a := r.watch()
 	p := r.start("-s", "outputs.out.breaker.max_backoff=1s")
-	p.says("ACCESS_REFUSED")
+	p.Says("ACCESS_REFUSED")
 	b.Permit(t, u.User.Username(), "", ".*", ".*")
 	a.wait(t, 50)
 	r.stops(p, 0, "output works again")
@@ -336,9 +336,9 @@ func TestRabbitMQBadCredentials(t *testing.T) {
 	b := brokertest.RabbitMQ(t)
 	r := newRelay(t, b, strings.Replace(b.URL, "://guest:", "://guest:s3cret", 1))
 	got := flowd(t, r.dir, "", "-c", r.file)
-	got.want(t, 1, "output out: connect to amqp://127.0.0.1:", "the broker refuses the login (check user and password")
-	if strings.Contains(got.stderr, "s3cret") {
-		t.Errorf("the password is shown:\n%s", got.stderr)
+	got.Want(t, 1, "output out: connect to amqp://127.0.0.1:", "the broker refuses the login (check user and password")
+	if strings.Contains(got.Stderr, "s3cret") {
+		t.Errorf("the password is shown:\n%s", got.Stderr)
 	}
 }
 
@@ -351,8 +351,8 @@ func TestRabbitMQBlocked(t *testing.T) {
 	a := r.watch()
 	b.Eval(t, `rabbit_alarm:set_alarm({{resource_limit, memory, node()}, []}).`)
 	p := r.start("-s", "outputs.out.timeout=1s", "-s", "outputs.out.retry.max_attempts=2")
-	p.says("the broker takes nothing at present: low on memory")
-	p.says("output does not work: nothing is written to it until a probe comes through")
+	p.Says("the broker takes nothing at present: low on memory")
+	p.Says("output does not work: nothing is written to it until a probe comes through")
 	b.Eval(t, `rabbit_alarm:clear_alarm({resource_limit, memory, node()}).`)
 	a.wait(t, 50)
 	r.stops(p, 0, "output works again")
@@ -367,9 +367,9 @@ func TestRabbitMQBlockedIsToldAtOnce(t *testing.T) {
 	a := r.watch()
 	b.Eval(t, `rabbit_alarm:set_alarm({{resource_limit, memory, node()}, []}).`)
 	p := r.start("-s", "outputs.out.timeout=5m", "-s", "service.listen=127.0.0.1:0")
-	_, at, _ := strings.Cut(p.says("operators' interface listens"), "address=")
+	_, at, _ := strings.Cut(p.Says("operators' interface listens"), "address=")
 	at, _, _ = strings.Cut(at, " ")
-	p.says(`the broker takes nothing at present: it goes on when it has memory and disk space again" pipeline=relay name=out reason="low on memory"`)
+	p.Says(`the broker takes nothing at present: it goes on when it has memory and disk space again" pipeline=relay name=out reason="low on memory"`)
 	svc := &service{process: p, at: "http://" + at}
 	// A write that has not begun finds the broker so, and the output is held.
 	if got := svc.indicators("/ready"); !slices.Equal(got, []string{"output_stalled output out"}) && !slices.Equal(got, []string{"output_breaker_open output out"}) {
@@ -402,8 +402,8 @@ engine:
 `, b.URL, in, out, dead))
 	b.Send(t, in, `{"id":1}`, `{"id":2,"poison":true}`, `{"id":3}`)
 	p := start(t, dir, "-c", file)
-	p.says(fmt.Sprintf(`err="queue \"%s\": there is no such queue (create the queue, or correct routing_key)"`, out))
-	p.says(fmt.Sprintf(`err="no good; its dead letter can't be written: queue \"%s\": there is no such queue (create the queue, or correct routing_key)"`, dead))
+	p.Says(fmt.Sprintf(`err="queue \"%s\": there is no such queue (create the queue, or correct routing_key)"`, out))
+	p.Says(fmt.Sprintf(`err="no good; its dead letter can't be written: queue \"%s\": there is no such queue (create the queue, or correct routing_key)"`, dead))
 	ch := b.Channel(t)
 	for _, name := range []string{out, dead} {
 		if _, err := ch.QueueDeclare(name, true, false, false, false, nil); err != nil {
@@ -415,11 +415,11 @@ engine:
 	if d := b.Take(t, dead, 1)[0]; d.Headers["error_message"] != "no good" {
 		t.Errorf("the dead letter says %+v", d.Headers)
 	}
-	p.signal(syscall.SIGTERM)
-	got := p.wait()
-	got.want(t, 0, "2 delivered, 1 dead-lettered")
-	if strings.Contains(got.stderr, "mandatory") || strings.Count(got.stderr, "\n") > 20 {
-		t.Errorf("the log says:\n%s", got.stderr)
+	p.Signal(syscall.SIGTERM)
+	got := p.Wait()
+	got.Want(t, 0, "2 delivered, 1 dead-lettered")
+	if strings.Contains(got.Stderr, "mandatory") || strings.Count(got.Stderr, "\n") > 20 {
+		t.Errorf("the log says:\n%s", got.Stderr)
 	}
 }
 
@@ -450,8 +450,8 @@ engine:
 	p := start(t, dir, "-c", file)
 	b.Take(t, out, 2)
 	d := b.Take(t, dead, 1)[0]
-	p.signal(syscall.SIGTERM)
-	p.wait().want(t, 0, "2 delivered, 1 dead-lettered")
+	p.Signal(syscall.SIGTERM)
+	p.Wait().Want(t, 0, "2 delivered, 1 dead-lettered")
 	if string(d.Body) != `{"id":2,"poison":true}` || d.MessageId != "m2" || d.Headers["tenant"] != "t1" || d.Headers["error_step"] != "check" || d.Headers["error_class"] != "permanent" || d.Headers["error_message"] != "no good" {
 		t.Errorf("the dead letter is %s %+v", d.Body, d.Headers)
 	}
@@ -463,12 +463,12 @@ engine:
 // TestRabbitMQExample lints the example, runs its tests, and runs it.
 func TestRabbitMQExample(t *testing.T) {
 	file := filepath.Join(repo, "examples", "rabbitmq", "pipeline.yaml")
-	flowd(t, repo, "", "lint", file).want(t, 0, "0 errors, 0 warnings")
-	flowd(t, repo, "", "test", file).want(t, 0)
+	flowd(t, repo, "", "lint", file).Want(t, 0, "0 errors, 0 warnings")
+	flowd(t, repo, "", "test", file).Want(t, 0)
 	b := brokertest.RabbitMQ(t)
 	t.Setenv("AMQP_URL", b.URL)
 	p := start(t, t.TempDir(), "-c", file)
-	p.says("consuming orders")
+	p.Says("consuming orders")
 	q, ch := b.Queue(t, nil), b.Channel(t)
 	if err := ch.QueueBind(q, "order.large", "shop", false, nil); err != nil {
 		t.Fatal(err)
@@ -477,8 +477,8 @@ func TestRabbitMQExample(t *testing.T) {
 	if d := b.Take(t, q, 1)[0]; string(d.Body) != `{"id":2,"total":1500,"grade":"large"}` || d.ContentType != "application/json" {
 		t.Errorf("got %s %q", d.Body, d.ContentType)
 	}
-	p.signal(syscall.SIGTERM)
-	p.wait().want(t, 0, "2 received: 2 delivered")
+	p.Signal(syscall.SIGTERM)
+	p.Wait().Want(t, 0, "2 received: 2 delivered")
 }
 
 // TestRabbitMQDrained stops flowd in mid-stream: what it has taken arrives once, and
@@ -491,12 +491,12 @@ func TestRabbitMQDrained(t *testing.T) {
 	a := r.watch()
 	p := r.start("-s", "engine.rate_limit.messages=100", "-s", "engine.rate_limit.per=50ms", "-s", "outputs.out.concurrency=3")
 	a.wait(t, 500)
-	p.signal(syscall.SIGTERM)
-	got := p.wait()
-	got.want(t, 0)
+	p.Signal(syscall.SIGTERM)
+	got := p.Wait()
+	got.Want(t, 0)
 	var delivered int
-	if _, err := fmt.Sscanf(got.stderr[strings.LastIndex(got.stderr, "relay: "):], "relay: %d received: %d delivered", new(int), &delivered); err != nil {
-		t.Fatalf("%v: %s", err, got.stderr)
+	if _, err := fmt.Sscanf(got.Stderr[strings.LastIndex(got.Stderr, "relay: "):], "relay: %d received: %d delivered", new(int), &delivered); err != nil {
+		t.Fatalf("%v: %s", err, got.Stderr)
 	}
 	ids := map[int]bool{}
 	for _, d := range b.Take(t, r.in, n-delivered) {

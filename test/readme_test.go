@@ -42,13 +42,13 @@ func TestREADME(t *testing.T) {
 		case b.text == testCommand+"\n": // this very test
 		case b.language == "sh":
 			last = within(t, compiling, dir, "", "bash", "-euo", "pipefail", "-c", b.text)
-			last.want(t, 0)
+			last.Want(t, 0)
 		case b.language == "text" && b.before == "":
-			if got, want := lines(last.stdout), lines(b.text); !slices.Equal(got, want) {
-				t.Errorf("stdout\n%s\nREADME.md says\n%s", last.stdout, b.text)
+			if got, want := lines(last.Stdout), lines(b.text); !slices.Equal(got, want) {
+				t.Errorf("stdout\n%s\nREADME.md says\n%s", last.Stdout, b.text)
 			}
 		case b.language == "text":
-			if got, want := withoutTimes(last.stderr), withoutTimes(b.text); got != want {
+			if got, want := withoutTimes(last.Stderr), withoutTimes(b.text); got != want {
 				t.Errorf("stderr\n%s\nREADME.md says\n%s", got, want)
 			}
 		default:

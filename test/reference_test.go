@@ -6,8 +6,8 @@ import "testing"
 // say of themselves.
 func TestTheReferenceIsFresh(t *testing.T) {
 	got := flowd(t, repo, "", "docs", "--markdown")
-	got.want(t, 0)
-	if got.stdout != read(t, repo, "docs", "reference.md") {
+	got.Want(t, 0)
+	if got.Stdout != read(t, repo, "docs", "reference.md") {
 		t.Error("docs/reference.md is stale: run make reference")
 	}
 }

@@ -25,25 +25,25 @@ func TestSIGHUPReloads(t *testing.T) {
 	p := start(t, dir, "-c", file)
 	step := func(send, want string) {
 		t.Helper()
-		p.send(send + "\n")
-		if got := p.line(); got != want {
+		p.Send(send + "\n")
+		if got := p.Line(); got != want {
 			t.Errorf("stdout %s, want %s", got, want)
 		}
 	}
 	step(`{"n":1}`, `{"n":1,"by":"first"}`)
 
 	write(t, dir, "mark.yaml", strings.Replace(mark, "first", "second", 1))
-	p.signal(syscall.SIGHUP)
-	p.says("reloaded")
+	p.Signal(syscall.SIGHUP)
+	p.Says("reloaded")
 	step(`{"n":2}`, `{"n":2,"by":"second"}`)
 
 	write(t, dir, "mark.yaml", strings.Replace(mark, "set:", "sett:", 1))
-	p.signal(syscall.SIGHUP)
-	p.says("what runs goes on as it was")
+	p.Signal(syscall.SIGHUP)
+	p.Says("what runs goes on as it was")
 	step(`{"n":3}`, `{"n":3,"by":"second"}`)
 
-	p.signal(syscall.SIGTERM)
-	p.wait().want(t, 0, "mark: 3 received: 3 delivered", "unknown processor")
+	p.Signal(syscall.SIGTERM)
+	p.Wait().Want(t, 0, "mark: 3 received: 3 delivered", "unknown processor")
 }
 
 // Kubernetes mounts a file as a link to a link to a directory, and swaps the
@@ -69,45 +69,45 @@ func TestWatchSeesASwappedLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := start(t, dir, "--watch", "-c", filepath.Join(mount, "mark.yaml"))
-	p.send("{}\n")
-	if got := p.line(); got != `{"by":"first"}` {
+	p.Send("{}\n")
+	if got := p.Line(); got != `{"by":"first"}` {
 		t.Errorf("stdout %s", got)
 	}
 	version("..2", strings.Replace(mark, "first", "second", 1))
-	p.says("reloaded")
-	p.send("{}\n")
-	if got := p.line(); got != `{"by":"second"}` {
+	p.Says("reloaded")
+	p.Send("{}\n")
+	if got := p.Line(); got != `{"by":"second"}` {
 		t.Errorf("stdout %s", got)
 	}
-	p.signal(syscall.SIGTERM)
-	p.wait().want(t, 0, "mark: 2 received: 2 delivered")
+	p.Signal(syscall.SIGTERM)
+	p.Wait().Want(t, 0, "mark: 2 received: 2 delivered")
 }
 
 func TestSIGUSR1DrainsAndStays(t *testing.T) {
 	dir := t.TempDir()
 	p := start(t, dir, "-c", write(t, dir, "copy.yaml", copyLines))
-	p.send("one\n")
-	p.line()
-	p.signal(syscall.SIGUSR1)
-	p.says("copy: 1 received: 1 delivered")
-	p.signal(syscall.SIGTTIN)
-	p.says("copy: stopped, 1 received")
-	p.signal(syscall.SIGTERM)
-	p.wait().want(t, 0)
+	p.Send("one\n")
+	p.Line()
+	p.Signal(syscall.SIGUSR1)
+	p.Says("copy: 1 received: 1 delivered")
+	p.Signal(syscall.SIGTTIN)
+	p.Says("copy: stopped, 1 received")
+	p.Signal(syscall.SIGTERM)
+	p.Wait().Want(t, 0)
 }
 
 func TestAReloadSaysWhatItLeaves(t *testing.T) {
 	dir := t.TempDir()
 	file := write(t, dir, "copy.yaml", copyLines)
 	p := start(t, dir, "-c", file)
-	p.send("one\n")
-	p.line()
+	p.Send("one\n")
+	p.Line()
 	write(t, dir, "copy.yaml", copyLines+"service: {listen: 127.0.0.1:9600}\n")
-	p.signal(syscall.SIGHUP)
-	p.says("the section service has changed")
-	p.says("reloaded")
-	p.signal(syscall.SIGTERM)
-	p.wait().want(t, 0, "copy: 1 received: 1 delivered")
+	p.Signal(syscall.SIGHUP)
+	p.Says("the section service has changed")
+	p.Says("reloaded")
+	p.Signal(syscall.SIGTERM)
+	p.Wait().Want(t, 0, "copy: 1 received: 1 delivered")
 }
 
 // Its output was closed: what is written then is written by a new one.
@@ -120,19 +120,19 @@ inputs: {in: {generate: {interval: 10ms, body: "{n: counter()}"}}}
 outputs: {file: {file: out.ndjson}, console: {stdout: {}}}
 batchers: {both: {output: [file, console]}}
 `))
-			p.line()
-			p.signal(syscall.SIGUSR1)
-			p.says("count: ")
+			p.Line()
+			p.Signal(syscall.SIGUSR1)
+			p.Says("count: ")
 			lines := strings.Count(read(t, dir, "out.ndjson"), "\n")
 			for range lines - 1 {
-				p.line()
+				p.Line()
 			}
-			p.signal(by)
-			if got, want := p.line(), fmt.Sprintf(`{"n":%d}`, lines+1); got != want {
+			p.Signal(by)
+			if got, want := p.Line(), fmt.Sprintf(`{"n":%d}`, lines+1); got != want {
 				t.Errorf("it goes on with %s, want %s", got, want)
 			}
-			p.signal(syscall.SIGTERM)
-			p.wait().want(t, 0)
+			p.Signal(syscall.SIGTERM)
+			p.Wait().Want(t, 0)
 		})
 	}
 }
@@ -146,39 +146,39 @@ outputs: {out: {pipe: link}}
 `)
 	write(t, dir, "b.yaml", "inputs: {in: {pipe: link}}\noutputs: {out: {stdout: {}}}\n")
 	p := start(t, dir, "-c", dir)
-	p.line()
-	p.signal(syscall.SIGUSR1)
-	p.says("a: ")
-	n, _, _ := strings.Cut(strings.TrimPrefix(p.says("b: "), "b: "), " ")
+	p.Line()
+	p.Signal(syscall.SIGUSR1)
+	p.Says("a: ")
+	n, _, _ := strings.Cut(strings.TrimPrefix(p.Says("b: "), "b: "), " ")
 	lines, err := strconv.Atoi(n)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range lines - 1 {
-		p.line()
+		p.Line()
 	}
-	p.signal(syscall.SIGCONT)
-	if got, want := p.line(), fmt.Sprintf(`{"n":%d}`, lines+1); got != want {
+	p.Signal(syscall.SIGCONT)
+	if got, want := p.Line(), fmt.Sprintf(`{"n":%d}`, lines+1); got != want {
 		t.Errorf("it goes on with %s, want %s", got, want)
 	}
-	p.signal(syscall.SIGTERM)
-	p.wait().want(t, 0)
+	p.Signal(syscall.SIGTERM)
+	p.Wait().Want(t, 0)
 }
 
 func TestSIGTSTPPausesAndSIGCONTResumes(t *testing.T) {
 	dir := t.TempDir()
 	p := start(t, dir, "-c", write(t, dir, "copy.yaml", copyLines))
-	p.send("one\n")
-	p.line()
-	p.signal(syscall.SIGTSTP)
-	p.says("reading is paused")
-	p.send("two\n")
-	p.signal(syscall.SIGTTIN)
-	p.says("copy: paused, 1 received")
-	p.signal(syscall.SIGCONT)
-	if got := p.line(); got != "two" {
+	p.Send("one\n")
+	p.Line()
+	p.Signal(syscall.SIGTSTP)
+	p.Says("reading is paused")
+	p.Send("two\n")
+	p.Signal(syscall.SIGTTIN)
+	p.Says("copy: paused, 1 received")
+	p.Signal(syscall.SIGCONT)
+	if got := p.Line(); got != "two" {
 		t.Errorf("stdout %s", got)
 	}
-	p.signal(syscall.SIGTERM)
-	p.wait().want(t, 0, "copy: 2 received: 2 delivered")
+	p.Signal(syscall.SIGTERM)
+	p.Wait().Want(t, 0, "copy: 2 received: 2 delivered")
 }

@@ -26,14 +26,14 @@ func serve(t *testing.T, pipelines ...string) (*process, string) {
 		args = append(args, "-c", name)
 	}
 	p := start(t, dir, args...)
-	return p, regexp.MustCompile(`http://[^\s"]+`).FindString(p.says("listening on"))
+	return p, regexp.MustCompile(`http://[^\s"]+`).FindString(p.Says("listening on"))
 }
 
 // end drains the process and wants it to end well.
-func (p *process) end() {
-	p.t.Helper()
-	p.signal(syscall.SIGTERM)
-	p.wait()
+func end(p *process) {
+	p.T.Helper()
+	p.Signal(syscall.SIGTERM)
+	p.Wait()
 }
 
 const ndjson = "Content-Type: application/x-ndjson"
@@ -198,7 +198,7 @@ outputs: {out: {reply: {body: "repeat(raw(), 600)"}}}`},
 					t.Errorf("%s:\ngot  %s\nwant %s", r.body, got, r.want)
 				}
 			}
-			p.end()
+			end(p)
 		})
 	}
 }
@@ -206,14 +206,14 @@ outputs: {out: {reply: {body: "repeat(raw(), 600)"}}}`},
 // TestTheReplyExample runs it on another port.
 func TestTheReplyExample(t *testing.T) {
 	p := start(t, t.TempDir(), "-c", filepath.Join(repo, "examples", "http_reply.yaml"), "-s", "inputs.web.http_server.listen=127.0.0.1:0")
-	url := regexp.MustCompile(`http://[^\s"]+`).FindString(p.says("listening on"))
+	url := regexp.MustCompile(`http://[^\s"]+`).FindString(p.Says("listening on"))
 	if got, h := post(t, url, `{"text": "hello"}`); got != `200 application/json {"text": "HELLO"}` || h.Get("X-Content-Type-Options") != "nosniff" {
 		t.Errorf("got %s, %v", got, h)
 	}
 	if got, _ := post(t, url, `{}`); !strings.HasPrefix(got, `422 application/json {"problem":"upper() needs text`) {
 		t.Errorf("got %s", got)
 	}
-	p.end()
+	end(p)
 }
 
 // TestManyClientsGetTheirOwnReplies through batches, two pipelines and a fallback.
@@ -241,7 +241,7 @@ outputs:
 		})
 	}
 	clients.Wait()
-	p.end()
+	end(p)
 }
 
 // TestAReplyThatComesTooLateIsDropped: the client was told 504, and the next one
@@ -257,9 +257,9 @@ engine: {workers: 1}`)
 			t.Errorf("got %s", got)
 		}
 	}
-	p.signal(syscall.SIGTERM)
-	p.wait()
-	if text := p.stderr.text(); !strings.Contains(text, "4 received: 4 delivered") {
+	p.Signal(syscall.SIGTERM)
+	p.Wait()
+	if text := p.Stderr.Text(); !strings.Contains(text, "4 received: 4 delivered") {
 		t.Error(text)
 	}
 }

@@ -46,8 +46,8 @@ func TestSchemaTakesTheExamples(t *testing.T) {
 func editorSchema(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	got := flowd(t, repo, "", "schema")
-	got.want(t, 0)
-	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(got.stdout))
+	got.Want(t, 0)
+	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(got.Stdout))
 	if err != nil {
 		t.Fatal(err)
 	}

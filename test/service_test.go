@@ -51,34 +51,34 @@ func operate(t *testing.T, output string) *service {
 		t.Fatal(err)
 	}
 	p := start(t, dir, "-c", write(t, dir, "p.yaml", fmt.Sprintf(served, output)))
-	_, at, _ := strings.Cut(p.says("operators' interface listens"), "address=")
+	_, at, _ := strings.Cut(p.Says("operators' interface listens"), "address=")
 	at, _, _ = strings.Cut(at, " ")
-	web := regexp.MustCompile(`http://[^\s"]+`).FindString(p.says("listening on"))
+	web := regexp.MustCompile(`http://[^\s"]+`).FindString(p.Says("listening on"))
 	return &service{process: p, at: "http://" + at, web: web}
 }
 
 // get is an answer of the operators' interface.
 func (s *service) get(path string) (status int, body string) {
-	s.t.Helper()
+	s.T.Helper()
 	res, err := http.Get(s.at + path)
 	if err != nil {
-		s.t.Fatalf("%v\nstderr:\n%s", err, s.stderr.text())
+		s.T.Fatalf("%v\nstderr:\n%s", err, s.Stderr.Text())
 	}
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	return res.StatusCode, string(text)
 }
 
 // eventually waits until the process shows something.
 func (s *service) eventually(what string, shows func() bool) {
-	s.t.Helper()
+	s.T.Helper()
 	for end := time.Now().Add(deadline / 2); !shows(); <-time.After(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			_, state := s.get("/ready")
-			s.t.Fatalf("never: %s\nready: %s\nstderr:\n%s", what, state, s.stderr.text())
+			s.T.Fatalf("never: %s\nready: %s\nstderr:\n%s", what, state, s.Stderr.Text())
 		}
 	}
 }
@@ -86,9 +86,9 @@ func (s *service) eventually(what string, shows func() bool) {
 // post sends a body to the input and counts its answer, when that comes.
 func (s *service) post(wg *sync.WaitGroup, body string) *int {
 	status := new(int)
-	req, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.web, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(s.T.Context(), http.MethodPost, s.web, strings.NewReader(body))
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	s.connecting.Add(1)
@@ -99,7 +99,7 @@ func (s *service) post(wg *sync.WaitGroup, body string) *int {
 		defer connected()
 		res, err := http.DefaultClient.Do(req)
 		if err != nil {
-			s.t.Error(err)
+			s.T.Error(err)
 			return
 		}
 		defer res.Body.Close()
@@ -112,26 +112,26 @@ func (s *service) post(wg *sync.WaitGroup, body string) *int {
 // accepted waits until the process has accepted the connections of all posts. Those
 // that still wait for that when the listener closes are reset.
 func (s *service) accepted() {
-	s.t.Helper()
+	s.T.Helper()
 	s.connecting.Wait()
 	res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Get(s.web + "nowhere") // is accepted behind them
 	if err != nil {
-		s.t.Fatal(err)
+		s.T.Fatal(err)
 	}
 	_ = res.Body.Close()
 }
 
 // memory is a figure of /proc, in MiB.
 func (s *service) memory(name string) int {
-	s.t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
+	s.T.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.Cmd.Process.Pid))
 	if err != nil {
-		s.t.Skip("there is no /proc to read the memory from")
+		s.T.Skip("there is no /proc to read the memory from")
 	}
 	_, rest, _ := strings.Cut(string(text), name+":")
 	n, err := strconv.Atoi(strings.Fields(rest + " 0 ")[0])
 	if err != nil || n == 0 {
-		s.t.Fatalf("%s is not in %s", name, text)
+		s.T.Fatalf("%s is not in %s", name, text)
 	}
 	return n >> 10
 }
@@ -139,19 +139,19 @@ func (s *service) memory(name string) int {
 // indicators are those of a health answer that fails, each once. All say what a
 // person needs to know.
 func (s *service) indicators(path string) []string {
-	s.t.Helper()
+	s.T.Helper()
 	status, body := s.get(path)
 	var h struct {
 		Status string
 		Checks []struct{ Indicator, Component, Impact, Cause, Action string }
 	}
 	if err := json.Unmarshal([]byte(body), &h); err != nil || (status == 200) != (h.Status == "ok") || (status == 200) != (len(h.Checks) == 0) {
-		s.t.Fatalf("%s: %d %s", path, status, body)
+		s.T.Fatalf("%s: %d %s", path, status, body)
 	}
 	red := map[string]bool{}
 	for _, c := range h.Checks {
 		if c.Impact == "" || c.Cause == "" || c.Action == "" {
-			s.t.Errorf("%s: %+v does not say all", path, c)
+			s.T.Errorf("%s: %+v does not say all", path, c)
 		}
 		red[strings.TrimSpace(c.Indicator+" "+c.Component)] = true
 	}
@@ -225,8 +225,8 @@ func TestAnOutputThatDoesNotWork(t *testing.T) {
 			}
 			s.accepted()
 			began := time.Now()
-			s.signal(syscall.SIGTERM)
-			r := s.wait()
+			s.Signal(syscall.SIGTERM)
+			r := s.Wait()
 			if took := time.Since(began); took > 15*time.Second {
 				t.Errorf("the drain took %v, and may take 5s", took)
 			}
@@ -236,9 +236,9 @@ func TestAnOutputThatDoesNotWork(t *testing.T) {
 					t.Errorf("a request was answered %d, want 503", *status)
 				}
 			}
-			r.want(t, 3, "draining")
-			if counts := regexp.MustCompile(`p: (\d+) received: (\d+) returned`).FindStringSubmatch(r.stderr); counts == nil || counts[1] != counts[2] {
-				t.Errorf("not all is returned:\n%s", r.stderr)
+			r.Want(t, 3, "draining")
+			if counts := regexp.MustCompile(`p: (\d+) received: (\d+) returned`).FindStringSubmatch(r.Stderr); counts == nil || counts[1] != counts[2] {
+				t.Errorf("not all is returned:\n%s", r.Stderr)
 			}
 		})
 	}
@@ -246,21 +246,21 @@ func TestAnOutputThatDoesNotWork(t *testing.T) {
 
 // gauge is a metric of the pipeline.
 func (s *service) gauge(name string) float64 {
-	s.t.Helper()
+	s.T.Helper()
 	f := s.families()[name]
 	if f == nil {
-		s.t.Fatalf("there is no metric %s", name)
+		s.T.Fatalf("there is no metric %s", name)
 	}
 	return f.GetMetric()[0].GetGauge().GetValue()
 }
 
 func (s *service) families() map[string]*dto.MetricFamily {
-	s.t.Helper()
+	s.T.Helper()
 	status, text := s.get("/metrics")
 	parser := expfmt.NewTextParser(model.UTF8Validation)
 	all, err := parser.TextToMetricFamilies(strings.NewReader(text))
 	if err != nil || status != 200 {
-		s.t.Fatalf("metrics: %d %v", status, err)
+		s.T.Fatalf("metrics: %d %v", status, err)
 	}
 	return all
 }
@@ -309,6 +309,6 @@ func TestMetricsOfAPipeline(t *testing.T) {
 			}
 		}
 	}
-	s.signal(syscall.SIGTERM)
-	s.wait().want(t, 0, "3 received: 2 delivered, 1 filtered")
+	s.Signal(syscall.SIGTERM)
+	s.Wait().Want(t, 0, "3 received: 2 delivered, 1 filtered")
 }

@@ -17,12 +17,12 @@ func TestASignalDrains(t *testing.T) {
 		t.Run(s.String(), func(t *testing.T) {
 			dir := t.TempDir()
 			p := start(t, dir, "-c", write(t, dir, "copy.yaml", copyLines))
-			p.send("one\n")
-			if got := p.line(); got != "one" {
+			p.Send("one\n")
+			if got := p.Line(); got != "one" {
 				t.Errorf("stdout %q, want one", got)
 			}
-			p.signal(s) // stdin is still open
-			p.wait().want(t, 0, "draining", "copy: 1 received: 1 delivered")
+			p.Signal(s) // stdin is still open
+			p.Wait().Want(t, 0, "draining", "copy: 1 received: 1 delivered")
 		})
 	}
 }
@@ -43,32 +43,32 @@ engine:
 func TestADrainThatTakesTooLongLosesWhatStdinGave(t *testing.T) {
 	dir := t.TempDir()
 	p := start(t, dir, "-c", write(t, dir, "stuck.yaml", stuck), "-s", "engine.drain.timeout=200ms")
-	p.send("one\n")
-	p.says("arrived")
-	p.signal(syscall.SIGTERM)
-	p.wait().want(t, 1, "the pipeline stopped before this message was finished, and its source takes nothing back", "unfinished messages were lost", "1 received: 1 dropped")
+	p.Send("one\n")
+	p.Says("arrived")
+	p.Signal(syscall.SIGTERM)
+	p.Wait().Want(t, 1, "the pipeline stopped before this message was finished, and its source takes nothing back", "unfinished messages were lost", "1 received: 1 dropped")
 }
 
 func TestASecondSignalStopsHard(t *testing.T) {
 	dir := t.TempDir()
 	p := start(t, dir, "-c", write(t, dir, "stuck.yaml", stuck), "-s", "engine.drain.timeout=1h")
-	p.send("one\n")
-	p.says("arrived")
-	p.signal(syscall.SIGTERM)
-	p.says("draining")
-	p.signal(syscall.SIGTERM)
-	p.wait().want(t, 1, "stopping hard", "1 received: 1 dropped")
+	p.Send("one\n")
+	p.Says("arrived")
+	p.Signal(syscall.SIGTERM)
+	p.Says("draining")
+	p.Signal(syscall.SIGTERM)
+	p.Wait().Want(t, 1, "stopping hard", "1 received: 1 dropped")
 }
 
 // The input is still open: a reader that has left ends the run by itself.
 func TestAClosedStdoutEndsTheRun(t *testing.T) {
 	dir := t.TempDir()
 	p := start(t, dir, "-c", write(t, dir, "copy.yaml", copyLines))
-	p.send("one\n")
-	p.line()
-	if err := p.stdout.Close(); err != nil { // as head -1 does
+	p.Send("one\n")
+	p.Line()
+	if err := p.Stdout.Close(); err != nil { // as head -1 does
 		t.Fatal(err)
 	}
-	p.send("two\n")
-	p.wait().want(t, 1, "output out", "standard output was closed by its reader")
+	p.Send("two\n")
+	p.Wait().Want(t, 1, "output out", "standard output was closed by its reader")
 }

@@ -252,10 +252,10 @@ batchers:
   two: {output: seen}
 `))
 	for range bodies {
-		p.line()
+		p.Line()
 	}
-	p.signal(syscall.SIGTERM)
-	p.wait().want(t, 0, "200 received")
+	p.Signal(syscall.SIGTERM)
+	p.Wait().Want(t, 0, "200 received")
 	e.wantCounts(t, from, 0, 0)
 	e.wantCounts(t, to, 200, 0)
 	var doc struct{ N int }
@@ -285,11 +285,11 @@ outputs:
 engine: {workers: 3, timeout: 2h, drain: {timeout: 1s}}
 `))
 	for _, body := range []string{"a", "b", "c"} {
-		p.says("arrived " + body)
+		p.Says("arrived " + body)
 	}
 	e.wantCounts(t, q, 0, 3)
-	p.signal(syscall.SIGTERM)
-	p.wait().want(t, 3, "3 returned")
+	p.Signal(syscall.SIGTERM)
+	p.Wait().Want(t, 3, "3 returned")
 	e.wantCounts(t, q, 3, 0)
 }
 
@@ -306,11 +306,11 @@ processors:
 outputs:
   out: {stdout: {}}
 `))
-	if got := p.line(); got != "a" {
+	if got := p.Line(); got != "a" {
 		t.Errorf("got %q", got)
 	}
-	p.signal(syscall.SIGTERM)
-	p.wait().want(t, 0, "1 received: 1 delivered")
+	p.Signal(syscall.SIGTERM)
+	p.Wait().Want(t, 0, "1 received: 1 delivered")
 	e.wantCounts(t, q, 0, 0)
 }
 
@@ -334,8 +334,8 @@ engine:
 	if len(m) != 1 {
 		t.Fatalf("%d dead letters", len(m))
 	}
-	p.signal(syscall.SIGTERM)
-	p.wait().want(t, 0, "1 dead-lettered")
+	p.Signal(syscall.SIGTERM)
+	p.Wait().Want(t, 0, "1 dead-lettered")
 	if got := m[0]; *got.Body != `{"ok":1}` || *got.MessageAttributes["error_class"].StringValue != "expression" || *got.MessageAttributes["error_attempt"].DataType != "Number" {
 		t.Errorf("dead letter %s with %v", *got.Body, got.MessageAttributes)
 	}
@@ -359,8 +359,8 @@ engine:
   on_failure: {then: return}
 `))
 	m := e.take(t, dead)
-	p.signal(syscall.SIGTERM)
-	p.wait().want(t, 0, "2 received: 2 returned")
+	p.Signal(syscall.SIGTERM)
+	p.Wait().Want(t, 0, "2 received: 2 returned")
 	if len(m) != 1 || *m[0].Body != "not json" {
 		t.Errorf("got %v", m)
 	}
@@ -401,8 +401,8 @@ engine: {order_by: 'meta("message_group_id")'}
 			t.Fatalf("only %d of %d came", n, len(bodies))
 		}
 	}
-	p.signal(syscall.SIGTERM)
-	p.wait().want(t, 0, "45 received: 45 delivered")
+	p.Signal(syscall.SIGTERM)
+	p.Wait().Want(t, 0, "45 received: 45 delivered")
 }
 
 func TestSQSMissingQueue(t *testing.T) {
@@ -414,12 +414,12 @@ inputs:
 outputs:
   out: {drop: {}}
 `))
-	got.want(t, 1, "there is no queue nowhere in us-east-1 (create it, or correct `queue`, `region` or `endpoint`)")
+	got.Want(t, 1, "there is no queue nowhere in us-east-1 (create it, or correct `queue`, `region` or `endpoint`)")
 }
 
 func TestSQSExample(t *testing.T) {
 	example := filepath.Join(repo, "examples", "sqs", "pipeline.yaml")
-	flowd(t, t.TempDir(), "", "lint", example).want(t, 0, "0 errors, 0 warnings")
+	flowd(t, t.TempDir(), "", "lint", example).Want(t, 0, "0 errors, 0 warnings")
 	e := withSQS(t)
 	orders, reviews, refused := e.queue(t, "orders.fifo", nil), e.queue(t, "reviews.fifo", nil), e.queue(t, "orders-refused", nil)
 	if _, err := e.sns.CreateTopic(t.Context(), &sns.CreateTopicInput{Name: aws.String("events")}); err != nil {
@@ -429,8 +429,8 @@ func TestSQSExample(t *testing.T) {
 	p := start(t, t.TempDir(), "-c", example)
 	review := e.take(t, reviews)
 	bad := e.take(t, refused)
-	p.signal(syscall.SIGTERM)
-	p.wait().want(t, 0, "3 received")
+	p.Signal(syscall.SIGTERM)
+	p.Wait().Want(t, 0, "3 received")
 	if len(review) != 1 || !strings.Contains(*review[0].Body, `"id":2`) || review[0].Attributes["MessageGroupId"] != "7" {
 		t.Errorf("reviews: %v", review)
 	}
@@ -466,7 +466,7 @@ outputs:
   out: {sns: {topic: %q}}
 batchers:
   all: {output: out, batch: {size: 25}}
-`, *topic.TopicArn))).want(t, 0, "25 received: 25 delivered")
+`, *topic.TopicArn))).Want(t, 0, "25 received: 25 delivered")
 	e.wantCounts(t, q, 25, 0)
 	if m := e.take(t, q)[0]; aws.ToString(m.MessageAttributes["kind"].StringValue) != "x" {
 		t.Errorf("attributes %v", m.MessageAttributes)

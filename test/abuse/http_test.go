@@ -1,0 +1,3 @@
+package abuse
+
+var httpClients = []attack{}

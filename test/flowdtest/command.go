@@ -1,0 +1,135 @@
+// Package flowdtest runs the built binary for tests: commands that end, and processes
+// that a test talks to.
+package flowdtest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Repo is the root of the repository; Binary the flowd that Build made of it.
+var Repo, Binary string
+
+// Build compiles flowd for the tests of a package; remove deletes it. What it sets
+// in the environment holds for all that the tests compile.
+func Build() (remove func(), err error) {
+	dir, err := os.MkdirTemp("", "flowd")
+	if err != nil {
+		return nil, err
+	}
+	remove = func() { os.RemoveAll(dir) }
+	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
+	if err != nil {
+		return remove, fmt.Errorf("go list -m: %w", err)
+	}
+	Repo, Binary = strings.TrimSpace(string(root)), filepath.Join(dir, "flowd")
+	// Slabs that are given back are written over. Where sources lie does not matter:
+	// what is built of a copy of the repository, or for a document, takes what this
+	// has built.
+	if err := os.Setenv("GOFLAGS", strings.TrimSpace(os.Getenv("GOFLAGS")+" -trimpath -tags=scribble")); err != nil {
+		return remove, err
+	}
+	build := exec.Command("go", "build", "-o", Binary, "./cmd/flowd")
+	build.Dir = Repo
+	if out, err := build.CombinedOutput(); err != nil {
+		return remove, fmt.Errorf("build ./cmd/flowd: %w\n%s", err, out)
+	}
+	return remove, nil
+}
+
+// Deadline is how long any one command may take before a test fails.
+const Deadline = time.Minute
+
+// Compiling is likewise for one that may have to build everything.
+const Compiling = 4 * time.Minute
+
+// Result is what a command came to.
+type Result struct {
+	Stdout, Stderr string
+	Code           int
+}
+
+// Run runs the binary in dir and waits for it.
+func Run(t *testing.T, dir, stdin string, args ...string) Result {
+	t.Helper()
+	return Command(t, dir, stdin, Binary, args...)
+}
+
+// Command is Run for any program.
+func Command(t *testing.T, dir, stdin, name string, args ...string) Result {
+	t.Helper()
+	return Within(t, Deadline, dir, stdin, name, args...)
+}
+
+// Within is Command with a limit of its own.
+func Within(t *testing.T, limit time.Duration, dir, stdin, name string, args ...string) Result {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.Stdin = dir, strings.NewReader(stdin)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err := cmd.Run()
+	if ctx.Err() != nil {
+		t.Fatalf("%s %q: not back after %v\n%s%s", name, args, limit, &stdout, &stderr)
+	}
+	return Result{stdout.String(), stderr.String(), exitCode(t, err)}
+}
+
+// exitCode is the code that a program ended with, given the error of its Wait.
+func exitCode(t *testing.T, err error) int {
+	t.Helper()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	if exit == nil {
+		return 0
+	}
+	return exit.ExitCode()
+}
+
+// Want fails the test unless the command ended with code and said each part on stderr.
+func (r Result) Want(t *testing.T, code int, stderr ...string) {
+	t.Helper()
+	if r.Code != code {
+		t.Errorf("exit code %d, want %d\nstdout:\n%s\nstderr:\n%s", r.Code, code, r.Stdout, r.Stderr)
+	}
+	for _, part := range stderr {
+		if !strings.Contains(r.Stderr, part) {
+			t.Errorf("stderr lacks %q:\n%s", part, r.Stderr)
+		}
+	}
+}
+
+// Write makes a file in dir and returns its path.
+func Write(t *testing.T, dir, name, text string) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Read is the text of a file.
+func Read(t *testing.T, path ...string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(path...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

@@ -1,0 +1,161 @@
+package flowdtest
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// Process is a flowd that is still running; a test talks to it through pipes.
+type Process struct {
+	T      *testing.T // fails when something goes wrong
+	Cmd    *exec.Cmd
+	Stdin  io.WriteCloser
+	Stdout io.ReadCloser
+	Stderr *Transcript
+}
+
+// Start runs the binary in dir. It is killed when the test hangs.
+func Start(t *testing.T, dir string, args ...string) *Process {
+	t.Helper()
+	return StartAs(t, dir, Binary, args...)
+}
+
+// StartAs is Start for a program that becomes the binary, or is another.
+func StartAs(t *testing.T, dir, name string, args ...string) *Process {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), Deadline)
+	p := &Process{T: t, Cmd: exec.CommandContext(ctx, name, args...)}
+	p.Cmd.Dir = dir
+	var stderr io.ReadCloser
+	var errs [3]error
+	p.Stdin, errs[0] = p.Cmd.StdinPipe()
+	p.Stdout, errs[1] = p.Cmd.StdoutPipe()
+	stderr, errs[2] = p.Cmd.StderrPipe()
+	if err := errors.Join(append(errs[:], p.Cmd.Start())...); err != nil {
+		t.Fatal(err)
+	}
+	p.Stderr = follow(stderr)
+	t.Cleanup(func() { // of one that the test has not waited for
+		cancel()
+		p.Stdout.Close()
+		<-p.Stderr.Ended
+		_ = p.Cmd.Wait()
+	})
+	return p
+}
+
+// Send writes to the process's stdin and leaves it open.
+func (p *Process) Send(text string) {
+	p.T.Helper()
+	if _, err := io.WriteString(p.Stdin, text); err != nil {
+		p.T.Fatal(err)
+	}
+}
+
+// Line is the next line of its stdout.
+func (p *Process) Line() string {
+	p.T.Helper()
+	var line []byte
+	for b := make([]byte, 1); ; line = append(line, b[0]) {
+		if _, err := p.Stdout.Read(b); err != nil {
+			p.T.Fatalf("stdout: %v\nstderr:\n%s", err, p.Stderr.Text())
+		}
+		if b[0] == '\n' {
+			return string(line)
+		}
+	}
+}
+
+// Signal sends the process a signal.
+func (p *Process) Signal(s os.Signal) {
+	p.T.Helper()
+	if err := p.Cmd.Process.Signal(s); err != nil {
+		p.T.Fatal(err)
+	}
+}
+
+// Says waits for a line of stderr that contains part, and returns it.
+func (p *Process) Says(part string) string {
+	p.T.Helper()
+	line, ok := p.Stderr.WaitFor(part)
+	if !ok {
+		p.T.Fatalf("stderr lacks %q:\n%s", part, p.Stderr.Text())
+	}
+	return line
+}
+
+// Wait is the result, with what of stdout was not read before.
+func (p *Process) Wait() Result {
+	p.T.Helper()
+	rest, err := io.ReadAll(p.Stdout)
+	if err != nil && !errors.Is(err, os.ErrClosed) {
+		p.T.Fatal(err)
+	}
+	<-p.Stderr.Ended
+	return Result{string(rest), p.Stderr.Text(), exitCode(p.T, p.Cmd.Wait())}
+}
+
+// Transcript is what a process has written so far.
+type Transcript struct {
+	Ended chan struct{} // closed behind the last line
+
+	mu    sync.Mutex // guards the fields below
+	more  *sync.Cond
+	lines []string
+	done  bool
+}
+
+// follow reads lines until r ends.
+func follow(r io.Reader) *Transcript {
+	tr := &Transcript{Ended: make(chan struct{})}
+	tr.more = sync.NewCond(&tr.mu)
+	go func() {
+		defer close(tr.Ended)
+		for s := bufio.NewScanner(r); s.Scan(); {
+			tr.add(s.Text(), false)
+		}
+		tr.add("", true)
+	}()
+	return tr
+}
+
+func (tr *Transcript) add(line string, done bool) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	if done {
+		tr.done = true
+	} else {
+		tr.lines = append(tr.lines, line)
+	}
+	tr.more.Broadcast()
+}
+
+// Text is what has been written so far.
+func (tr *Transcript) Text() string {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	return strings.Join(tr.lines, "\n")
+}
+
+// WaitFor is the first line with part; ok is false when none came before the end.
+func (tr *Transcript) WaitFor(part string) (line string, ok bool) {
+	tr.mu.Lock()
+	defer tr.mu.Unlock()
+	for seen := 0; ; tr.more.Wait() {
+		for ; seen < len(tr.lines); seen++ {
+			if strings.Contains(tr.lines[seen], part) {
+				return tr.lines[seen], true
+			}
+		}
+		if tr.done {
+			return "", false
+		}
+	}
+}
