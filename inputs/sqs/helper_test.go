@@ -1,11 +1,8 @@
 package sqs
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
-	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,27 +17,8 @@ import (
 type bench struct {
 	*fakesqs.Server
 	in  *input
-	log lockedBuffer
+	log enginetest.Transcript
 }
-
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
-}
-
-func (b *lockedBuffer) lines() int { return strings.Count(b.String(), "\n") }
 
 // virtual runs a test in a bubble, with an input on a queue "orders", or another.
 func virtual(t *testing.T, queue fakesqs.Queue, edit func(*Config), f func(t *testing.T, b *bench)) {

@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/internal/flock"
 )
 
@@ -110,7 +111,7 @@ func TestASaveThatFailsIsMadeGood(t *testing.T) {
 	path := filepath.Join(dir, "a")
 	synctest.Test(t, func(t *testing.T) {
 		var at atomic.Int64
-		var log bytes.Buffer
+		var log enginetest.Transcript
 		cfg := config(path, &at)
 		cfg.Log = slog.New(slog.NewTextHandler(&log, nil))
 		k, _, err := Open(cfg)
