@@ -183,6 +183,7 @@ func TestProblems(t *testing.T) {
 		{"a comment in a text with lines", scalarNode("cond", "a > 1 // first\nand b > 1\n", style(schema.Literal)), ``},
 		{"slashes in a text", scalarNode("expr", `"http://" + host`, style(schema.Folded)), ``},
 		{"a quoted word", scalarNode("expr", `prod`, style(schema.DoubleQuoted)), `p.yaml:7:11: expr: quoted for YAML, this still reads the field prod (write prod without quotes for the field, '"prod"' for text) [expression]`},
+		{"a quoted variable", scalarNode("expr", `$prod`, style(schema.DoubleQuoted)), `p.yaml:7:11: expr: there are no variables, so $prod means nothing (write prod for a field, or this["$prod"] where the $ is part of its name) [expression]`},
 		{"a quoted true", scalarNode("cond", `true`, style(schema.SingleQuoted)), ``},
 		{"a quoted expression", scalarNode("expr", `a.b`, style(schema.SingleQuoted)), ``},
 		{"a quoted text", scalarNode("expr", `"prod"`, style(schema.SingleQuoted)), ``},

@@ -34,7 +34,7 @@ func trapOf(n *schema.Node) *trap {
 		}
 	case n.Style != schema.SingleQuoted && n.Style != schema.DoubleQuoted:
 		return nil
-	case n.Text == "true" || n.Text == "false" || n.Text == "nil" || lastWord(n.Text) != n.Text || n.Text == "":
+	case n.Text == "true" || n.Text == "false" || n.Text == "nil" || lastWord(n.Text) != n.Text || n.Text == "" || n.Text[0] == '$': // the last is no field
 		return nil
 	}
 	return &trap{
