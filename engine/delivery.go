@@ -125,6 +125,10 @@ func (l *ledger) stake(i uint32, s Settler, ref uint64) {
 	l.roots[i].stakes = int32(len(l.stakes))
 }
 
+// givenUp is how many pieces a root has that has ended without them: what is still at work
+// on some, behind the fence, never brings it to an end again.
+const givenUp = math.MinInt32 / 2
+
 // add counts n more pieces of a root; the caller holds one.
 func (r root) add(n int) {
 	if r.led != nil {
@@ -471,7 +475,7 @@ func (t *tally) giveUp(r root, why *Error) (lost bool) {
 		f, why = Dropped, lostWith(nil)
 		t.r.failures.add(&Message{root: r, orig: s.body, Meta: l.metaOf(int(r.i)), err: why}, f)
 	}
-	s.pieces.Store(0)
+	s.pieces.Store(givenUp)
 	s.worsen(f, why)
 	t.settle(r)
 	return f == Dropped

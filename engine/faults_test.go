@@ -250,6 +250,45 @@ func TestASplitEndsWithTheRun(t *testing.T) {
 	})
 }
 
+// A batch's step that comes back when the run is over, and has split a message that was
+// handed back meanwhile, brings no root to a second end: loops that owe its result end.
+func TestAStepThatComesBackTooLateEndsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src, dst := &Source{Payloads: []string{"x"}, Takes: engine.TakesOne, Endless: true}, &Sink{}
+		p := pipe(src, dst)
+		p.Inputs = Named("in", engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return &slowlyTold{src}, nil })})
+		p.Batchers = Named("b", engine.BatcherSpec{Output: engine.Names{"out"}, Processors: engine.Steps{
+			proc("late", func(_ context.Context, b *engine.Batch) error {
+				time.Sleep(2900 * time.Millisecond) // when the source is being told, from 2.8 s on
+				for m := range b.All() {
+					b.Split(m, func(yield func([]byte, error) bool) { yield([]byte("part"), nil) })
+				}
+				return nil
+			})}})
+		p.Engine.Drain.Timeout = 2 * time.Second
+		stop, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Second, cancel)
+		rep := Run(t, p, stop)
+		if got := rep.Stats.Roots.Ended[engine.Returned]; got != int64(src.Taken()) {
+			t.Errorf("%d of %d messages were returned: %+v", got, src.Taken(), rep.Stats.Roots)
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
+// slowlyTold is a source that takes its time over results.
+type slowlyTold struct{ *Source }
+
+func (s *slowlyTold) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
+	_, err := s.Source.Read(ctx, b)
+	return s, err
+}
+
+func (s *slowlyTold) Ack(ctx context.Context, rs []engine.Result) ([]engine.Result, error) {
+	time.Sleep(200 * time.Millisecond)
+	return s.Source.Ack(ctx, rs)
+}
+
 type resumer struct {
 	mu     sync.Mutex
 	parked []func(func(*engine.Message) error)

@@ -143,7 +143,7 @@ func (r *run) leaves() *Handover {
 	for _, l := range r.open.list() {
 		for i := range l.roots {
 			s := &l.roots[i]
-			if s.pieces.Load() == 0 {
+			if s.pieces.Load() <= 0 {
 				continue
 			}
 			if r.inherits(l) && s.lease.Load() != leaseLost {
@@ -206,7 +206,7 @@ func (r *run) inherits(l *ledger) bool {
 // forget ends a root without an end: its steps' stakes are rolled back, and its
 // source is told by the next plan.
 func (t *tally) forget(l *ledger, i uint32) {
-	l.roots[i].pieces.Store(0)
+	l.roots[i].pieces.Store(givenUp)
 	if l.acks != nil {
 		l.acks.forget()
 	}

@@ -152,6 +152,11 @@ func (w *world) replayed(roots int64) {
 		s.before = len(s.told)
 		s.mu.Unlock()
 	}
+	for _, j := range w.outs { // a new plan finds out anew
+		j.mu.Lock()
+		j.heldAt = time.Time{}
+		j.mu.Unlock()
+	}
 	if w.replays = roots; roots == 0 {
 		return
 	}
@@ -160,7 +165,6 @@ func (w *world) replayed(roots int64) {
 		clear(j.last)
 		clear(j.failed)
 		clear(j.dead)
-		j.heldAt = time.Time{}
 		j.mu.Unlock()
 	}
 }
