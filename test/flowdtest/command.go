@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -78,11 +79,25 @@ func Within(t *testing.T, limit time.Duration, dir, stdin, name string, args ...
 	cmd.Dir, cmd.Stdin = dir, strings.NewReader(stdin)
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	err := cmd.Run()
+	err := startLimited(cmd)
+	if err == nil {
+		err = cmd.Wait()
+	}
 	if ctx.Err() != nil {
 		t.Fatalf("%s %q: not back after %v\n%s%s", name, args, limit, &stdout, &stderr)
 	}
 	return Result{stdout.String(), stderr.String(), exitCode(t, err)}
+}
+
+// startLimited starts a program; flowd with a limit of memory.
+func startLimited(cmd *exec.Cmd) error {
+	if err := cmd.Start(); err != nil || cmd.Path != Binary {
+		return err
+	}
+	if err := limitMemory(cmd.Process); err != nil && !errors.Is(err, os.ErrProcessDone) && !errors.Is(err, syscall.ESRCH) {
+		return fmt.Errorf("limit the memory of flowd: %w", err)
+	}
+	return nil
 }
 
 // exitCode is the code that a program ended with, given the error of its Wait.

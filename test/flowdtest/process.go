@@ -38,7 +38,7 @@ func StartAs(t *testing.T, dir, name string, args ...string) *Process {
 	p.Stdin, errs[0] = p.Cmd.StdinPipe()
 	p.Stdout, errs[1] = p.Cmd.StdoutPipe()
 	stderr, errs[2] = p.Cmd.StderrPipe()
-	if err := errors.Join(append(errs[:], p.Cmd.Start())...); err != nil {
+	if err := errors.Join(append(errs[:], startLimited(p.Cmd))...); err != nil {
 		t.Fatal(err)
 	}
 	p.Stderr = follow(stderr)
