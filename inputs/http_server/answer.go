@@ -3,6 +3,7 @@ package httpserver
 import (
 	"cmp"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/http"
 	"strconv"
@@ -31,7 +32,12 @@ func (in *input) verdict(res engine.Result) verdict {
 	if in.cfg.EarlyAck && res.Fate == engine.Delivered {
 		return verdict{Status: http.StatusAccepted, Fate: "accepted", fate: res.Fate}
 	}
-	return verdictOf(res)
+	v := verdictOf(res)
+	if res.Err != nil {
+		v.Class = string(res.Err.Class)
+		v.Error = res.Err.Error()
+	}
+	return v
 }
 
 // verdictOf turns a fate into a status: whether the message is kept, else whose
@@ -53,9 +59,6 @@ func verdictOf(res engine.Result) verdict {
 			v.Status = statusOf(res.Err.Class)
 		}
 	}
-	if res.Err != nil {
-		v.Class, v.Error = string(res.Err.Class), res.Err.Error()
-	}
 	return v
 }
 
@@ -72,13 +75,15 @@ func statusOf(c engine.Class) int {
 }
 
 // answer answers a request whose messages have all ended.
-func (r *request) answer(w http.ResponseWriter, draining bool) {
+func (in *input) answer(w http.ResponseWriter, r *request, draining bool) {
+	if r.results == nil {
+		in.answerSums(w, r, draining)
+		return
+	}
 	for i := range r.results {
 		v := &r.results[i]
 		v.take(r.slip, i)
-		if draining && v.fate == engine.Returned && v.Status == http.StatusGatewayTimeout {
-			v.Status = http.StatusServiceUnavailable // there was no time for another try
-		}
+		v.settle(draining)
 	}
 	worst := r.results[0]
 	for _, v := range r.results[1:] {
@@ -94,13 +99,20 @@ func (r *request) answer(w http.ResponseWriter, draining bool) {
 		for i := range r.results {
 			r.results[i].listed()
 		}
-		respond(w, worst.Status, map[string]any{"status": worst.Status, "messages": r.results})
+		in.respond(w, worst.Status, map[string]any{"status": worst.Status, "messages": r.results})
 	case worst.reply != nil:
-		send(w, worst.Status, worst.reply)
+		in.send(w, worst.Status, worst.reply)
 	case worst.Status == http.StatusOK:
 		w.WriteHeader(http.StatusOK)
 	default:
 		respond(w, worst.Status, worst)
+	}
+}
+
+// settle makes of what was not tried again for a drain what helps when it is sent again.
+func (v *verdict) settle(draining bool) {
+	if draining && v.fate == engine.Returned && v.Status == http.StatusGatewayTimeout {
+		v.Status = http.StatusServiceUnavailable // there was no time for another try
 	}
 }
 
@@ -124,14 +136,26 @@ func (v *verdict) listed() {
 }
 
 // send answers with a reply.
-func send(w http.ResponseWriter, status int, r *reply.Reply) {
+func (in *input) send(w http.ResponseWriter, status int, r *reply.Reply) {
 	maps.Copy(w.Header(), r.Header)
 	if w.Header().Get("Content-Type") == "" && len(r.Body) > 0 {
 		w.Header().Set("Content-Type", reply.Type(r.Body))
 	}
 	w.Header().Set("X-Content-Type-Options", "nosniff")
+	in.wait(w, len(r.Body))
 	w.WriteHeader(status)
 	_, _ = w.Write(r.Body) // a client that is gone by now has nothing to be told
+}
+
+// buffered is how much of an answer a connection takes by itself.
+const buffered = 64 << 10
+
+// wait gives a client that takes a long answer time for n bytes, as slow a one as may
+// send them.
+func (in *input) wait(w http.ResponseWriter, n int) {
+	if n > buffered {
+		in.due(w, time.Duration(float64(n)/float64(in.cfg.MinRate)*float64(time.Second)))
+	}
 }
 
 // refusal is why a request is not kept, or nothing can be said about it.
@@ -145,8 +169,21 @@ type refusal struct {
 var (
 	draining = &refusal{status: http.StatusServiceUnavailable, why: "the pipeline is draining", close: true}
 	full     = &refusal{status: http.StatusServiceUnavailable, why: "the pipeline is full"}
+	crowded  = &refusal{status: http.StatusServiceUnavailable, why: "too many requests are under way"}
+	overfull = &refusal{status: http.StatusServiceUnavailable, why: "too many bytes wait for the pipeline"}
 	tooSlow  = &refusal{status: http.StatusGatewayTimeout, why: "the messages have not reached their fate in time"}
+
+	tooLarge   = &refusal{status: http.StatusRequestEntityTooLarge, why: "the body is longer than max_body"}
+	endless    = &refusal{status: http.StatusRequestEntityTooLarge, why: "the body is longer than max_body", close: true}
+	tooLong    = &refusal{status: http.StatusRequestTimeout, why: "the body came too slowly", close: true}
+	unreadable = &refusal{status: http.StatusBadRequest, why: "the body could not be read to its end"}
+	encoded    = &refusal{status: http.StatusUnsupportedMediaType, why: "of content encodings, gzip and zstd are understood"}
 )
+
+// tooMany refuses a request for the number of its messages.
+func (in *input) tooMany() *refusal {
+	return &refusal{status: http.StatusRequestEntityTooLarge, why: fmt.Sprintf("the body has more than %d messages (max_messages)", in.cfg.MaxMessages)}
+}
 
 // limited refuses a request that a rate limit keeps from being read.
 func limited(wait time.Duration) *refusal {
@@ -174,6 +211,17 @@ func refuse(w http.ResponseWriter, status int, why string) {
 func retryAfter(w http.ResponseWriter, delay time.Duration) {
 	seconds := max(1, int((delay+time.Second-1)/time.Second))
 	w.Header().Set("Retry-After", strconv.Itoa(seconds))
+}
+
+// respond is for answers that may be long.
+func (in *input) respond(w http.ResponseWriter, status int, body any) {
+	text, err := json.Marshal(body)
+	if err != nil { // of what is always valid
+		refuse(w, http.StatusInternalServerError, "the answer has no form")
+		return
+	}
+	in.wait(w, len(text))
+	respond(w, status, json.RawMessage(text))
 }
 
 func respond(w http.ResponseWriter, status int, body any) {

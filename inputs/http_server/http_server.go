@@ -33,15 +33,17 @@ type Config struct {
 	Path           string   `yaml:"path" doc:"Path that requests must have; one that ends with a slash takes all below it."`
 	Methods        []string `yaml:"methods" check:"nonempty" doc:"Methods that are taken."`
 	framing.Config `yaml:",inline"`
-	MaxBody        schema.Size    `yaml:"max_body" check:"min=1" doc:"Largest request body, compressed or not; a larger one is answered 413."`
-	MaxRequests    int            `yaml:"max_requests" check:"min=1" doc:"Requests that are under way at once; more are answered 503."`
-	MaxWaiting     schema.Size    `yaml:"max_waiting" check:"min=1" doc:"Bytes of requests that the pipeline has not taken yet; more are answered 503."`
-	Reply          expr.Expr      `yaml:"reply" doc:"What a message that succeeded is answered with, computed as it is read: text as it is, all else as JSON."`
-	EarlyAck       bool           `yaml:"early_ack" doc:"Answer 202 as soon as a message is read. It is processed at most once: what fails later, or is lost in a crash, nobody is told of."`
-	MaxReplies     schema.Size    `yaml:"max_replies" check:"min=1KiB" doc:"Bytes of replies that wait for their requests to end; more are tried again."`
-	Timeout        time.Duration  `yaml:"timeout" check:"min=1ms" doc:"Time for a request's messages to reach their fate; then it is answered 504."`
-	Auth           httpx.Auth     `yaml:"auth" doc:"What requests must show; without it all are taken."`
-	TLS            tlsconf.Server `yaml:"tls" doc:"Listen with TLS."`
+	MaxBody        schema.Size      `yaml:"max_body" check:"min=1" doc:"Largest request body, compressed or not, and most that a framing may make of it; a larger one is answered 413."`
+	MaxMessages    int              `yaml:"max_messages" check:"min=1" doc:"Messages that one request may bring; more are answered 413."`
+	MinRate        schema.Size      `yaml:"min_rate" check:"min=1" doc:"Bytes a second at which a body must come, but for 20s in all; a slower one is answered 408."`
+	MaxRequests    int              `yaml:"max_requests" check:"min=1" doc:"Requests that have come whole and are under way at once; more are answered 503."`
+	MaxWaiting     schema.Size      `yaml:"max_waiting" check:"min=1" doc:"Bytes of requests that the pipeline has not taken yet, as they come and as records are made of them; more are answered 503."`
+	Reply          expr.Expr        `yaml:"reply" doc:"What a message that succeeded is answered with, computed as it is read: text as it is, all else as JSON."`
+	EarlyAck       bool             `yaml:"early_ack" doc:"Answer 202 as soon as a message is read. It is processed at most once: what fails later, or is lost in a crash, nobody is told of."`
+	MaxReplies     schema.Size      `yaml:"max_replies" check:"min=1KiB" doc:"Bytes of replies that wait for their requests to end; more are tried again."`
+	Timeout        time.Duration    `yaml:"timeout" check:"min=1ms" doc:"Time for a request's messages to reach their fate; then it is answered 504."`
+	Auth           httpx.Auth `yaml:"auth" doc:"What requests must show; without it all are taken."`
+	TLS            tlsconf.Server   `yaml:"tls" doc:"Listen with TLS."`
 }
 
 // CheckConfig reports what can't work.
@@ -75,9 +77,13 @@ Takes HTTP requests and answers each when its messages have reached their fate.
 
 A body is one message; with content type application/x-ndjson each line is one,
 with application/json each element of an array, with a framing each record (whole:
-always one). Answers: 200 delivered or filtered, 202
-dead-lettered, 400 not decodable, 422 refused for what it is, 429 over the rate
-limit, 503 not possible now, 504 too slow. Several messages get the worst status, and a list by index.
+always one). Answers: 200 delivered or filtered, 202 dead-lettered, 400 not
+decodable, 408 sent too slowly, 413 too long or too many messages, 422 refused for
+what it is, 429 over the rate limit, 503 not possible now, 504 too slow.
+
+Several messages get the worst status, and a list by index. More than 100 without
+replies are summed up: how many ended alike, and the indexes (at) of the first 100
+that did not succeed.
 
 A success has an empty answer, or that of reply, or of an output reply, which
 comes first. With early_ack all are answered 202 as soon as they are read: at
@@ -94,7 +100,7 @@ is configured, http_request and http_record, which it goes by.
 func init() {
 	engine.Register(engine.Inputs, "http_server", about, Config{
 		Path: "/", Methods: []string{"POST", "PUT"}, Config: framing.Defaults,
-		MaxBody: 10 << 20, MaxRequests: 1000, MaxWaiting: 128 << 20, MaxReplies: 64 << 20, Timeout: 30 * time.Second,
+		MaxBody: 10 << 20, MaxMessages: 10_000, MinRate: 16 << 10, MaxRequests: 1000, MaxWaiting: 128 << 20, MaxReplies: 64 << 20, Timeout: 30 * time.Second,
 	}, newInput)
 }
 
@@ -180,7 +186,7 @@ func (in *input) Pushed() bool { return true }
 
 const (
 	headerTimeout = 10 * time.Second // a client that dribbles headers is cut off
-	bodyTimeout   = time.Minute      // likewise for bodies
+	bodyTimeout   = 20 * time.Second // likewise for bodies, beside what min_rate gives them
 	answerTimeout = 10 * time.Second // and for one that does not take its answer
 	idleTimeout   = 2 * time.Minute
 	maxHeader     = 64 << 10
@@ -200,7 +206,7 @@ func (in *input) Open(ctx context.Context) error {
 	d.listener = l
 	d.server = &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { in.serve(d, w, r) }), TLSConfig: conf,
-		ReadHeaderTimeout: headerTimeout, ReadTimeout: headerTimeout + bodyTimeout, IdleTimeout: idleTimeout,
+		ReadHeaderTimeout: headerTimeout, ReadTimeout: bodyTimeout, IdleTimeout: idleTimeout,
 		WriteTimeout:   bodyTimeout + pressure + in.cfg.Timeout + answerTimeout,
 		MaxHeaderBytes: maxHeader,
 		ConnContext: func(ctx context.Context, _ net.Conn) context.Context {
@@ -276,7 +282,11 @@ func (in *input) message(b *engine.Batch, r *request) {
 	if rec.Err == nil && !in.cfg.Reply.IsZero() {
 		in.reply(r, m)
 	}
-	r.read++
+	if r.read++; r.read == len(r.records) { // credits have all of it now
+		clear(r.records)
+		r.records = nil
+		r.held.release()
+	}
 }
 
 // reply computes what a message is answered with if it succeeds.
@@ -297,8 +307,15 @@ func (in *input) Ack(_ context.Context, results []engine.Result) ([]engine.Resul
 	for _, res := range results {
 		number := uint32(res.Ref >> 32)
 		r := in.open[number]
-		r.results[uint32(res.Ref)] = in.verdict(res)
+		if v := in.verdict(res); r.results != nil {
+			r.results[uint32(res.Ref)] = v
+		} else {
+			r.sums.add(v, int(uint32(res.Ref)))
+		}
 		if r.left--; r.left == 0 {
+			if r.gone {
+				r.held.drop()
+			}
 			in.open[number] = nil
 			in.free = append(in.free, number)
 			if r.slip != nil {

@@ -144,7 +144,7 @@ func do(t *testing.T, method, url, body string, headers ...string) (*http.Respon
 }
 
 func TestTheStatusIsTheFate(t *testing.T) {
-	r := serve(t, `"127.0.0.1:0"`)
+	r := serve(t, `{"listen": "127.0.0.1:0"}`)
 	tests := []struct {
 		body, answer string
 		status       int
@@ -177,7 +177,7 @@ func TestTheStatusIsTheFate(t *testing.T) {
 }
 
 func TestSeveralMessagesGetTheWorstStatusAndAList(t *testing.T) {
-	r := serve(t, `"127.0.0.1:0"`)
+	r := serve(t, `{"listen": "127.0.0.1:0"}`)
 	res, answer := do(t, "POST", r.url, "a\ndead-lettered\ndecode\nfiltered\nb\n", "Content-Type: application/x-ndjson; charset=utf-8")
 	want := `{"messages":[{"status":200,"fate":"delivered"},{"status":202,"fate":"dead_lettered","class":"rejected","error":"no"},` +
 		`{"status":400,"fate":"returned","class":"decode","error":"because"},{"status":200,"fate":"filtered"},{"status":200,"fate":"delivered"}],"status":400}`
@@ -669,6 +669,12 @@ func (b *lockedBuffer) Write(p []byte) (int, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
 }
 
 // address waits for the line that has it.

@@ -45,7 +45,6 @@ func (in *input) take(room int) {
 	for ; n < len(in.queue) && room > 0; n++ {
 		r := in.queue[n]
 		r.taken = now
-		r.held.release() // the pipeline's credits have it now
 		in.number(r)
 		in.reading = append(in.reading, r)
 		room -= len(r.records)

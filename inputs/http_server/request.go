@@ -9,9 +9,9 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unsafe"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/compression"
 	"github.com/flowd-io/flowd/internal/framing"
 	"github.com/flowd-io/flowd/internal/httpx"
 	"github.com/flowd-io/flowd/internal/reply"
@@ -36,7 +36,9 @@ type request struct {
 	taken    time.Time // by a Read; zero: it waits
 	refused  *refusal  // nil: it is answered by its results
 	left     int       // results still to come
-	results  []verdict // by record
+	results  []verdict // by record; nil: they are summed up
+	sums     sums
+	gone     bool // nobody waits for its results: what it holds ends with the last
 
 	record [1]framing.Record // of most requests
 	result [1]verdict
@@ -57,7 +59,9 @@ func newRequest(in *input) *request {
 
 // leave drops what a request still has, now that it has its answer or has gone.
 func (r *request) leave() {
-	r.held.release()
+	if !r.shared || !r.abandon() {
+		r.held.drop()
+	}
 	if r.slip != nil {
 		r.slip.Leave()
 		if r.taken.IsZero() {
@@ -68,6 +72,15 @@ func (r *request) leave() {
 		*r = request{done: r.done, timer: r.timer}
 		requests.Put(r)
 	}
+}
+
+// abandon leaves a request to its messages; false: none of them is under way.
+func (r *request) abandon() bool {
+	in := r.held.in
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	r.gone = !r.taken.IsZero() && r.left > 0
+	return r.gone
 }
 
 // ref is the handle of the message that is read next.
@@ -81,26 +94,39 @@ func (r *request) refuse(why *refusal) {
 	r.ends()
 }
 
-// serve carries one request through.
+// serve carries one request through. It takes a slot when its body is there: what sends
+// nothing holds none.
 func (in *input) serve(d *door, w http.ResponseWriter, hr *http.Request) {
+	r := newRequest(in)
+	defer r.leave()
+	if !in.welcome(w, hr) {
+		return
+	}
+	body, why := in.receive(w, hr, &r.held)
+	if why != nil {
+		why.answer(w)
+		return
+	}
 	select {
 	case in.slots <- struct{}{}:
 		defer func() { <-in.slots }()
 	default:
-		in.discard(hr)
-		refuse(w, http.StatusServiceUnavailable, "too many requests are under way")
+		crowded.answer(w)
 		return
 	}
-	r := newRequest(in)
-	defer r.leave()
-	if !in.accept(w, hr, r) {
+	if why := in.cut(hr, r, body); why != nil {
+		why.answer(w)
 		return
 	}
 	if len(r.records) == 0 {
 		w.WriteHeader(http.StatusOK)
 		return
 	}
-	in.expect(r)
+	r.meta = hr.Context().Value(connection{}).(*httpx.Metas).Of(hr)
+	if !in.expect(r) {
+		overfull.answer(w)
+		return
+	}
 	r.shared = true
 	in.push(d, r)
 	in.await(d, w, hr, r)
@@ -122,7 +148,7 @@ func (in *input) await(d *door, w http.ResponseWriter, hr *http.Request, r *requ
 			if r.refused != nil {
 				r.refused.answer(w)
 			} else {
-				r.answer(w, d.isShut())
+				in.answer(w, r, d.isShut())
 			}
 			return
 		case <-r.timer.C:
@@ -140,182 +166,96 @@ func (in *input) await(d *door, w http.ResponseWriter, hr *http.Request, r *requ
 	}
 }
 
-// expect makes the slip for what a request may be replied.
-func (in *input) expect(r *request) {
+// expect makes the slip for what a request may be replied, and a place for its results.
+func (in *input) expect(r *request) bool {
+	r.left = len(r.records)
 	r.tied = in.desk.Wanted() && !in.cfg.EarlyAck
 	if r.tied || !in.cfg.Reply.IsZero() {
-		r.slip = in.desk.Open(r.meta, len(r.records), &in.room)
+		r.slip = in.desk.Open(r.meta, r.left, &in.room)
 	}
-}
-
-// accept checks a request and reads its body; false: it was refused.
-func (in *input) accept(w http.ResponseWriter, hr *http.Request, r *request) bool {
-	path := hr.URL.Path
 	switch {
-	case path != in.cfg.Path && !(strings.HasSuffix(in.cfg.Path, "/") && strings.HasPrefix(path, in.cfg.Path)):
-		refuse(w, http.StatusNotFound, "nothing is taken at this path")
-		return false
-	case !in.cfg.Auth.Allows(hr):
-		w.Header().Set("WWW-Authenticate", in.cfg.Auth.Challenge())
-		refuse(w, http.StatusUnauthorized, "credentials are missing or wrong")
-		return false
-	case !in.takes(hr.Method):
-		w.Header().Set("Allow", strings.Join(in.cfg.Methods, ", "))
-		refuse(w, http.StatusMethodNotAllowed, "this method is not taken")
-		return false
-	}
-	body, status, err := in.body(w, hr, &r.held)
-	if err != nil {
-		refuse(w, status, err.Error())
-		return false
-	}
-	r.meta = hr.Context().Value(connection{}).(*httpx.Metas).Of(hr)
-	r.records = in.records(hr, body, r.record[:0])
-	r.left = len(r.records)
-	if r.left == 1 {
+	case r.left == 1:
 		r.results = r.result[:]
-	} else {
+	case r.left <= mostListed:
+		r.results = make([]verdict, r.left)
+	case r.slip != nil: // replies are not summed up
+		if !r.held.keep(int64(r.left) * resultSize) {
+			return false
+		}
 		r.results = make([]verdict, r.left)
 	}
 	return true
 }
 
-// body reads the body, uncompressed, or says with which status to refuse it.
-func (in *input) body(w http.ResponseWriter, hr *http.Request, held *hold) (body []byte, status int, err error) {
-	limit := int64(in.cfg.MaxBody)
-	if hr.ContentLength > limit {
-		w.Header().Set("Connection", "close")
-		return nil, http.StatusRequestEntityTooLarge, errTooLarge
+// welcome says whether a request is one that is taken, by its headers; else it was
+// refused.
+func (in *input) welcome(w http.ResponseWriter, hr *http.Request) bool {
+	path := hr.URL.Path
+	switch {
+	case path != in.cfg.Path && !(strings.HasSuffix(in.cfg.Path, "/") && strings.HasPrefix(path, in.cfg.Path)):
+		refuse(w, http.StatusNotFound, "nothing is taken at this path")
+	case !in.cfg.Auth.Allows(hr):
+		w.Header().Set("WWW-Authenticate", in.cfg.Auth.Challenge())
+		refuse(w, http.StatusUnauthorized, "credentials are missing or wrong")
+	case !in.takes(hr.Method):
+		w.Header().Set("Allow", strings.Join(in.cfg.Methods, ", "))
+		refuse(w, http.StatusMethodNotAllowed, "this method is not taken")
+	default:
+		return true
 	}
-	// What a client says of the length is believed for a small body only.
-	if n := hr.ContentLength; n >= 0 && n <= maxBelieved {
-		body, err = held.readAll(hr.Body, n)
+	return false
+}
+
+// cut makes records of a body, and says why it refuses it.
+func (in *input) cut(hr *http.Request, r *request, body []byte) *refusal {
+	conf, several := in.cfg.Config, true
+	if !in.framed {
+		conf.Framing, several = framingOf(hr.Header.Get("Content-Type"), body)
+	}
+	if several {
+		if why := in.records(r, conf.Reader(bytes.NewReader(body)), len(body)); why != nil {
+			return why
+		}
 	} else {
-		var buf bytes.Buffer
-		buf.Grow(int(min(max(n, 0), maxBelieved)) + bytes.MinRead)
-		_, err = buf.ReadFrom(&counted{http.MaxBytesReader(w, hr.Body, limit), held})
-		body = buf.Bytes()
+		r.records = append(r.record[:0], framing.Record{Body: body, Line: 1})
 	}
-	var tooLarge *http.MaxBytesError
-	switch {
-	case err == nil:
-	case errors.As(err, &tooLarge):
-		return nil, http.StatusRequestEntityTooLarge, errTooLarge
-	case errors.Is(err, errFull):
-		in.discard(hr)
-		return nil, http.StatusServiceUnavailable, err
-	default:
-		return nil, http.StatusBadRequest, errors.New("the body could not be read to its end")
-	}
-	format := compression.None
-	switch encoding := strings.ToLower(strings.TrimSpace(hr.Header.Get("Content-Encoding"))); encoding {
-	case "", "identity":
-		return body, 0, nil
-	case "gzip", "x-gzip":
-		format = compression.Gzip
-	case "zstd":
-		format = compression.Zstd
-	default:
-		return nil, http.StatusUnsupportedMediaType, errors.New("of content encodings, gzip and zstd are understood")
-	}
-	if !held.take(limit) { // what it could come out as
-		return nil, http.StatusServiceUnavailable, errFull
-	}
-	body, err = compression.Decompress(format, body, limit)
-	switch {
-	case errors.Is(err, compression.ErrTooLarge):
-		return nil, http.StatusRequestEntityTooLarge, errTooLarge
-	case err != nil:
-		return nil, http.StatusBadRequest, err
-	}
-	return body, 0, nil
+	return nil
 }
 
-// discard reads what is left of a body that is refused for now: a client that is
-// still sending when its connection closes may lose the answer.
-func (in *input) discard(hr *http.Request) {
-	_, _ = io.CopyN(io.Discard, hr.Body, int64(in.cfg.MaxBody))
-}
-
-var (
-	errTooLarge = errors.New("the body is longer than max_body")
-	errFull     = errors.New("too many bytes wait for the pipeline")
+// What one record, and one result that waits for the others, takes in memory.
+const (
+	recordSize = int64(unsafe.Sizeof(framing.Record{}))
+	resultSize = int64(unsafe.Sizeof(verdict{})) + 64 // with its place in a slip
 )
 
-// hold is what a request has of the bytes that may wait.
-type hold struct {
-	in    *input
-	bytes int64
-}
-
-// take is false when too much waits.
-func (h *hold) take(n int64) bool {
-	h.bytes += n
-	return h.in.waiting.Add(n) <= int64(h.in.cfg.MaxWaiting)
-}
-
-func (h *hold) release() {
-	if h.bytes != 0 {
-		h.in.waiting.Add(-h.bytes)
+// records reads the records of a body of so many bytes, and takes room for them as they
+// come: they are copies, and some framings make more of a record than it was.
+func (in *input) records(r *request, from framing.Reader, size int) *refusal {
+	if !r.held.take(int64(size)) {
+		return overfull
 	}
-	h.bytes = 0
-}
-
-// maxBelieved is the longest body for which memory is made before it has come.
-const maxBelieved = 64 << 10
-
-// readAll reads a body of n bytes, and takes room for what it reads.
-func (h *hold) readAll(from io.Reader, n int64) ([]byte, error) {
-	body := make([]byte, 0, n+1) // one more, for the end to be seen
-	for len(body) < cap(body) {
-		k, err := from.Read(body[len(body):cap(body)])
-		body = body[:len(body)+k]
-		if !h.take(int64(k)) {
-			return nil, errFull
+	defer r.held.give(int64(size)) // of the body itself
+	for made := 0; ; {
+		rec, err := from.Next()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil: // not of a reader of memory
+			rec = framing.Record{Line: len(r.records) + 1, Err: &engine.Error{Class: engine.Decode, Err: err}}
+			r.records = append(r.records, rec)
+			return nil
+		case len(r.records) == in.cfg.MaxMessages:
+			return in.tooMany()
 		}
-		if errors.Is(err, io.EOF) {
-			return body, nil
+		before := max(made, size)
+		made += len(rec.Body)
+		if made > max(size, int(in.cfg.MaxBody)) {
+			return tooLarge
 		}
-		if err != nil {
-			return nil, err
+		if !r.held.take(int64(max(made, size)-before) + recordSize) {
+			return overfull
 		}
-	}
-	return nil, errors.New("the body is longer than it said")
-}
-
-// counted takes room for what it reads.
-type counted struct {
-	io.Reader
-	held *hold
-}
-
-func (c *counted) Read(p []byte) (int, error) {
-	n, err := c.Reader.Read(p)
-	if !c.held.take(int64(n)) {
-		return n, errFull
-	}
-	return n, err
-}
-
-// records cuts a body into messages, and appends them to dst.
-func (in *input) records(hr *http.Request, body []byte, dst []framing.Record) []framing.Record {
-	conf := in.cfg.Config
-	if !in.framed {
-		var several bool
-		if conf.Framing, several = framingOf(hr.Header.Get("Content-Type"), body); !several {
-			return append(dst, framing.Record{Body: body, Line: 1})
-		}
-	}
-	all := dst
-	for r := conf.Reader(bytes.NewReader(body)); ; {
-		rec, err := r.Next()
-		if errors.Is(err, io.EOF) {
-			return all
-		}
-		if err != nil { // not of a reader of memory
-			return append(all, framing.Record{Line: len(all) + 1, Err: &engine.Error{Class: engine.Decode, Err: err}})
-		}
-		all = append(all, rec)
+		r.records = append(r.records, rec)
 	}
 }
 

@@ -1,3 +1,417 @@
 package abuse
 
-var httpClients = []attack{}
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/flowd-io/flowd/test/flowdtest"
+)
+
+var httpClients = []attack{
+	{"small gzip bodies of millions of lines", millionsOfLines},
+	{"many bodies, each within its limits", manyWithinLimits},
+	{"rows that a framing makes long", longRows},
+	{"gzip bombs, and bombs in bombs", gzipBombs},
+	{"silent and slow bodies in place of all requests", silentBodies},
+	{"declared lengths far above the body", declaredLengths},
+	{"chunked bodies without end", endlessChunks},
+	{"two requests in one, and headers in headers", smuggling},
+	{"9,000 idle connections", idleConnections},
+}
+
+// web is a flowd with an http_server.
+type web struct {
+	*flowdtest.Process
+	dir, url, address string
+}
+
+// serveHTTP runs a pipeline with the input web, whose fields are given; rest are its
+// other sections.
+func serveHTTP(t *testing.T, fields, rest string) *web {
+	t.Helper()
+	dir := t.TempDir()
+	flowdtest.Write(t, dir, "p.yaml", "inputs: {web: {http_server: {listen: \"127.0.0.1:0\", "+fields+"}}}\n"+rest)
+	p := flowdtest.Start(t, dir, "-c", "p.yaml")
+	url := regexp.MustCompile(`http://[^\s"]+`).FindString(p.Says("listening on "))
+	return &web{p, dir, url, strings.TrimSuffix(strings.TrimPrefix(url, "http://"), "/")}
+}
+
+const dropped = "outputs: {out: {drop: {}}}\n"
+
+// answer is what a client gets.
+type answer struct {
+	status int
+	body   string
+	header http.Header
+}
+
+// post sends a body; headers are "Name: value".
+func (w *web) post(body []byte, headers ...string) answer {
+	w.T.Helper()
+	req, err := http.NewRequestWithContext(w.T.Context(), http.MethodPost, w.url, bytes.NewReader(body))
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		req.Header.Set(name, value)
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: flowdtest.Deadline}
+	res, err := client.Do(req)
+	if err != nil {
+		w.T.Error(err)
+		return answer{}
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		w.T.Error(err)
+	}
+	return answer{res.StatusCode, strings.TrimSpace(string(text)), res.Header}
+}
+
+// dial connects, and says first.
+func (w *web) dial(first string) net.Conn {
+	w.T.Helper()
+	c, err := net.Dial("tcp", w.address)
+	if err == nil {
+		w.T.Cleanup(func() { c.Close() })
+		err = c.SetDeadline(time.Now().Add(flowdtest.Deadline))
+	}
+	if err == nil {
+		_, err = io.WriteString(c, first)
+	}
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return c
+}
+
+// works sends what a good client sends.
+func (w *web) works() {
+	w.T.Helper()
+	if a := w.post([]byte(`{"good": 1}`)); a.status != http.StatusOK {
+		w.T.Errorf("a good client is answered %d %s\n%s", a.status, a.body, w.Stderr.Text())
+	}
+}
+
+// took fails the test if the process has had more memory than that, in MiB.
+func (w *web) took(most int) {
+	w.T.Helper()
+	if runtime.GOOS != "linux" {
+		w.T.Log("NOT CHECKED: memory of a running process is read from /proc")
+		return
+	}
+	status := flowdtest.Read(w.T, "/proc", strconv.Itoa(w.Cmd.Process.Pid), "status")
+	_, peak, _ := strings.Cut(status, "VmHWM:")
+	kib, err := strconv.Atoi(strings.Fields(peak)[0])
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	w.T.Logf("%d MiB", kib>>10)
+	if kib>>10 > most {
+		w.T.Errorf("%d MiB of memory were used, want at most %d", kib>>10, most)
+	}
+}
+
+// ends stops the process and gives what it has said.
+func (w *web) ends() flowdtest.Result {
+	w.Signal(syscall.SIGTERM)
+	return w.Wait()
+}
+
+func packed(t *testing.T, data []byte) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if _, err := z.Write(data); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+const (
+	isLines = "Content-Type: application/x-ndjson"
+	isGzip  = "Content-Encoding: gzip"
+)
+
+func millionsOfLines(t *testing.T) {
+	w := serveHTTP(t, "", dropped)
+	body := packed(t, bytes.Repeat([]byte("1\n"), 5_200_000))
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			a := w.post(body, isLines, isGzip)
+			if want := `{"error":"the body has more than 10000 messages (max_messages)","status":413}`; a.status != 413 || a.body != want {
+				t.Errorf("got %d and %d bytes: %.200s", a.status, len(a.body), a.body)
+			}
+		})
+	}
+	all.Wait()
+	w.works()
+	w.took(200)
+}
+
+// manyWithinLimits sends more requests at once than wait or are under way, each of as
+// many messages as may be.
+func manyWithinLimits(t *testing.T) {
+	w := serveHTTP(t, "max_waiting: 16MiB", "processors: [{filter: raw() != \"2\" and this != nil}]\n"+dropped)
+	body := packed(t, bytes.Repeat([]byte("1\n2\n{\n"), 3333))
+	var all sync.WaitGroup
+	var taken atomic.Int64
+	for range 60 {
+		all.Go(func() {
+			a := w.post(body, isLines, isGzip)
+			switch a.status {
+			case http.StatusBadRequest: // one line of three is not JSON
+				taken.Add(1)
+				if !strings.Contains(a.body, `"count":9999`) || !strings.Contains(a.body, `"fate":"filtered"`) || len(a.body) > 4<<10 {
+					t.Errorf("the answer has %d bytes: %.300s", len(a.body), a.body)
+				}
+			case http.StatusServiceUnavailable:
+			default:
+				t.Errorf("got %d %.200s", a.status, a.body)
+			}
+		})
+	}
+	all.Wait()
+	if taken.Load() == 0 {
+		t.Error("no request was taken")
+	}
+	w.works()
+	w.took(250)
+}
+
+// longRows has rows of commas become objects with all names of a header.
+func longRows(t *testing.T) {
+	w := serveHTTP(t, "framing: csv", dropped)
+	var names []string
+	for i := range 1000 {
+		names = append(names, fmt.Sprintf("%0500d", i))
+	}
+	row := strings.Repeat(",", len(names)-1) + "\n"
+	body := []byte(strings.Join(names, ",") + "\n" + strings.Repeat(row, 5000))
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			if a := w.post(packed(t, body), isGzip); a.status != 413 {
+				t.Errorf("got %d %.200s", a.status, a.body)
+			}
+		})
+	}
+	all.Wait()
+	w.took(250)
+}
+
+// gzipBombs sends a body that comes out as a thousand times its size, alone and inside
+// another, which a step unpacks.
+func gzipBombs(t *testing.T) {
+	w := serveHTTP(t, "timeout: 1m", "processors: [{decompress: gzip, when: 'meta(\"unpack\") != nil'}]\n"+dropped)
+	outer, inner := packed(t, make([]byte, 9<<20)), packed(t, packed(t, make([]byte, 100<<20)))
+	beyond := packed(t, make([]byte, 11<<20))
+	if a := w.post(beyond, isGzip); a.status != 413 {
+		t.Errorf("a bomb: got %d %s", a.status, a.body)
+	}
+	if a := w.post(outer, "Content-Encoding: gzip, gzip"); a.status != 415 {
+		t.Errorf("a body that is packed twice: got %d %s", a.status, a.body)
+	}
+	var all sync.WaitGroup
+	for range 40 {
+		all.Go(func() {
+			if a := w.post(outer, isGzip); a.status != 200 && a.status != 503 {
+				t.Errorf("got %d %s", a.status, a.body)
+			}
+		})
+	}
+	all.Go(func() {
+		if a := w.post(inner, isGzip, "unpack: 1"); a.status != 400 || !strings.Contains(a.body, `"class":"decode"`) {
+			t.Errorf("a bomb in a bomb: got %d %s", a.status, a.body)
+		}
+	})
+	all.Wait()
+	w.works()
+	w.took(400)
+}
+
+const silentHead = "POST / HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\n"
+
+// silentBodies has clients that send nothing, or a byte now and then, while there is room
+// for one request only.
+func silentBodies(t *testing.T) {
+	w := serveHTTP(t, "max_requests: 1, max_waiting: 1KiB, max_body: 1KiB", dropped)
+	var conns []net.Conn
+	for range 200 {
+		conns = append(conns, w.dial(silentHead+"Content-Length: 1000\r\n\r\n"))
+	}
+	slow := w.dial(silentHead + "Content-Length: 1000\r\n\r\n")
+	var drips sync.WaitGroup
+	drips.Go(func() {
+		tick := time.NewTicker(100 * time.Millisecond)
+		defer tick.Stop()
+		for n := 0; n < 999; n++ {
+			if _, err := io.WriteString(slow, "1"); err != nil {
+				return
+			}
+			<-tick.C
+		}
+	})
+	for range 5 {
+		w.works()
+	}
+	for _, c := range append(conns, slow) {
+		res, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatalf("a silent client is not answered: %v", err)
+		}
+		res.Body.Close()
+		if res.StatusCode != http.StatusRequestTimeout || !res.Close {
+			t.Fatalf("a silent client is answered %s, close %t", res.Status, res.Close)
+		}
+		c.Close()
+	}
+	drips.Wait()
+	w.works()
+}
+
+func declaredLengths(t *testing.T) {
+	w := serveHTTP(t, "", dropped)
+	for range 2000 {
+		w.dial(silentHead + "Content-Length: 10485760\r\n\r\n1")
+	}
+	w.works()
+	w.took(120)
+	if a := w.post(nil); a.status != 200 {
+		t.Errorf("an empty body: got %d %s", a.status, a.body)
+	}
+	c := w.dial(silentHead + "Content-Length: 10485761\r\n\r\n1")
+	res, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	if res.StatusCode != 413 || !res.Close {
+		t.Errorf("a length above max_body: got %s, close %t", res.Status, res.Close)
+	}
+}
+
+func endlessChunks(t *testing.T) {
+	w := serveHTTP(t, "", dropped)
+	c := w.dial(silentHead + "Transfer-Encoding: chunked\r\n\r\n")
+	var sender sync.WaitGroup
+	sender.Go(func() {
+		chunk := "10000\r\n" + strings.Repeat("x", 1<<16) + "\r\n"
+		for range 1000 {
+			if _, err := io.WriteString(c, chunk); err != nil {
+				return // cut off
+			}
+		}
+		t.Error("64 MiB were taken")
+	})
+	res, err := http.ReadResponse(bufio.NewReader(c), nil)
+	switch {
+	case errors.Is(err, syscall.ECONNRESET): // it was cut off while it was still sending
+	case err != nil:
+		t.Error(err)
+	default:
+		res.Body.Close()
+		if res.StatusCode != 413 || !res.Close {
+			t.Errorf("got %s, close %t", res.Status, res.Close)
+		}
+	}
+	c.Close()
+	sender.Wait()
+	w.works()
+	w.took(150)
+}
+
+// smuggling sends what one server may take for one request and another for two.
+func smuggling(t *testing.T) {
+	w := serveHTTP(t, "path: /in", "processors: [{set: {path: meta(\"http_path\"), evil: 'meta(\"evil\") ?? meta(\"http_remote_user\")'}}]\noutputs: {out: {file: {path: out.ndjson}}}\n")
+	w.address, _, _ = strings.Cut(w.address, "/")
+	second := "POST /in HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\n{\"bad\":1}"
+	tests := []struct {
+		name, head, body string
+		refused          bool
+	}{
+		{"two lengths", "Content-Length: 2\r\nContent-Length: 90\r\n", "{}" + second, true},
+		{"a signed length", "Content-Length: +2\r\n", "{}" + second, true},
+		{"another coding", "Transfer-Encoding: xchunked\r\n", "0\r\n\r\n" + second, true},
+		{"two codings", "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n", "0\r\n\r\n" + second, true},
+		{"a space in front of the colon", "Transfer-Encoding : chunked\r\nContent-Length: 2\r\n", "{}" + second, true},
+		{"a chunk's line that ends early", "Transfer-Encoding: chunked\r\n", "2\n{}\r\n0\r\n\r\n" + second, true},
+		{"a return in a header", "X-A: a\rEvil: b\r\nContent-Length: 2\r\n", "{}", true},
+		{"a zero byte in a header", "X-A: a\x00\r\nContent-Length: 2\r\n", "{}", true},
+		{"a header on two lines", "X-A: a\r\n Evil: b\r\nContent-Length: 2\r\n", "{}", false},
+		{"a header that poses as ours", "http_path: /evil\r\nhttp_remote_user: evil\r\nContent-Length: 2\r\n", "{}", false},
+	}
+	good := 0
+	for _, tt := range tests {
+		c := w.dial("POST /in HTTP/1.1\r\nHost: h\r\n" + tt.head + "\r\n" + tt.body)
+		r := bufio.NewReader(c)
+		res, err := http.ReadResponse(r, nil)
+		if err != nil {
+			t.Fatalf("%s: %v", tt.name, err)
+		}
+		_, _ = io.Copy(io.Discard, res.Body)
+		res.Body.Close()
+		switch {
+		case tt.refused:
+			if res.StatusCode < 400 {
+				t.Errorf("%s: got %s", tt.name, res.Status)
+			}
+			if res, err := http.ReadResponse(r, nil); err == nil {
+				res.Body.Close()
+				t.Errorf("%s: the rest is answered %s", tt.name, res.Status)
+			}
+		default:
+			if good++; res.StatusCode != 200 {
+				t.Errorf("%s: got %s", tt.name, res.Status)
+			}
+		}
+		c.Close()
+	}
+	w.ends()
+	got := flowdtest.Read(t, w.dir, "out.ndjson")
+	if want := strings.Repeat(`{"path":"/in","evil":null}`+"\n", good); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// idleConnections holds as many connections as a busy server has, of which each has sent
+// nothing.
+func idleConnections(t *testing.T) {
+	const conns = 9000
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	n := min(conns, int(limit.Cur)-500) //nolint:gosec // a number of files
+	if n < conns {
+		t.Logf("ONLY %d CONNECTIONS: there are %d file descriptors", n, limit.Cur)
+	}
+	w := serveHTTP(t, "", dropped)
+	for range n {
+		w.dial("")
+	}
+	w.works()
+	w.took(120)
+	w.ends()
+}

@@ -1,0 +1,161 @@
+package httpserver
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/flowd-io/flowd/internal/compression"
+)
+
+// hold is what a request has of the bytes that may wait.
+type hold struct {
+	in    *input
+	bytes int64
+	kept  int64 // of these, until the request has its answer
+}
+
+// take is false when too much waits. A request that waits alone always fits: limits of
+// its own bound it.
+func (h *hold) take(n int64) bool {
+	h.bytes += n
+	all := h.in.waiting.Add(n)
+	return all <= int64(h.in.cfg.MaxWaiting) || all == h.bytes
+}
+
+// keep is take for what stays until the request has its answer.
+func (h *hold) keep(n int64) bool {
+	h.kept += n
+	return h.take(n)
+}
+
+func (h *hold) give(n int64) {
+	if n != 0 {
+		h.bytes -= n
+		h.in.waiting.Add(-n)
+	}
+}
+
+// release gives back what the pipeline's credits have now.
+func (h *hold) release() { h.give(h.bytes - h.kept) }
+
+// drop gives all back.
+func (h *hold) drop() {
+	h.give(h.bytes)
+	h.kept = 0
+}
+
+// firstRead is how much memory is made before anything of a body has come, whatever a
+// client says of its length.
+const firstRead = 4 << 10
+
+// receive reads a body and decompresses it, or says why it is
+// refused.
+func (in *input) receive(w http.ResponseWriter, hr *http.Request, held *hold) ([]byte, *refusal) {
+	if hr.ContentLength > int64(in.cfg.MaxBody) {
+		return nil, endless
+	}
+	body, err := in.read(w, hr, held)
+	switch {
+	case err == nil:
+	case errors.Is(err, errTooLarge):
+		return nil, endless
+	case errors.Is(err, errFull):
+		in.discard(hr)
+		return nil, overfull
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, tooLong
+	default:
+		return nil, unreadable
+	}
+	format := compression.None
+	switch encoding := strings.ToLower(strings.TrimSpace(hr.Header.Get("Content-Encoding"))); encoding {
+	case "", "identity":
+		return body, nil
+	case "gzip", "x-gzip":
+		format = compression.Gzip
+	case "zstd":
+		format = compression.Zstd
+	default:
+		return nil, encoded
+	}
+	packed := int64(len(body))
+	body, err = compression.DecompressWithin(format, body, int64(in.cfg.MaxBody), func(n int) error {
+		if !held.take(int64(n)) {
+			return errFull
+		}
+		return nil
+	})
+	switch {
+	case errors.Is(err, compression.ErrTooLarge):
+		return nil, tooLarge
+	case errors.Is(err, errFull):
+		return nil, overfull
+	case err != nil:
+		return nil, &refusal{status: http.StatusBadRequest, why: err.Error()}
+	}
+	held.give(packed)
+	return body, nil
+}
+
+var (
+	errFull     = errors.New("too much waits")
+	errTooLarge = errors.New("too large")
+)
+
+// read reads a body as it was sent, and takes room for what has come.
+func (in *input) read(w http.ResponseWriter, hr *http.Request, held *hold) ([]byte, error) {
+	began, paid := time.Now(), 0
+	size := int(in.cfg.MaxBody)
+	if hr.ContentLength >= 0 {
+		size = int(hr.ContentLength)
+	}
+	body := make([]byte, 0, min(size, firstRead)+1) // one more, for the end to be seen
+	for {
+		if len(body) == cap(body) {
+			body = append(make([]byte, 0, min(size+1, larger(cap(body)))), body...)
+		}
+		n, err := hr.Body.Read(body[len(body):cap(body)])
+		body = body[:len(body)+n]
+		switch {
+		case !held.take(int64(n)):
+			return nil, errFull
+		case len(body) > size:
+			return nil, errTooLarge
+		case errors.Is(err, io.EOF):
+			if time.Since(began) > bodyTimeout { // the answer has its time, whatever the body took
+				in.due(w, in.cfg.Timeout+pressure)
+			}
+			return body, nil
+		case err != nil:
+			return nil, err
+		}
+		if rate := int(in.cfg.MinRate); len(body)-paid >= rate {
+			paid = len(body)
+			deadline := began.Add(bodyTimeout + time.Duration(float64(paid)/float64(rate)*float64(time.Second)))
+			_ = http.NewResponseController(w).SetReadDeadline(deadline) // of a connection that is gone: the next Read says so
+		}
+	}
+}
+
+// larger is the next size of a buffer: never many times what has come.
+func larger(n int) int {
+	if n < 64<<10 {
+		return 4 * n
+	}
+	return 2 * n
+}
+
+// due gives a client the time after which its answer must have been taken.
+func (in *input) due(w http.ResponseWriter, after time.Duration) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(after + answerTimeout))
+}
+
+// discard reads what is left of a body that is refused for now: a client that is
+// still sending when its connection closes may lose the answer.
+func (in *input) discard(hr *http.Request) {
+	_, _ = io.CopyN(io.Discard, hr.Body, int64(in.cfg.MaxBody))
+}
