@@ -24,6 +24,13 @@ const (
 	Panicked   Class = "panic"      // the plugin panicked
 )
 
+// Fault is what is wrong with a message itself, in words for whoever sent it: without
+// names, places and values of the pipeline. An input that answers tells its client no
+// more of an error than the Fault that it wraps.
+type Fault string
+
+func (f Fault) Error() string { return string(f) }
+
 // Error is why a message failed: the class that a plugin gave, and where and
 // when, which the engine adds.
 type Error struct {

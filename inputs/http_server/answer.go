@@ -3,6 +3,7 @@ package httpserver
 import (
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/doc"
 	"github.com/flowd-io/flowd/internal/reply"
 )
 
@@ -18,7 +20,8 @@ type verdict struct {
 	Status int    `json:"status"`
 	Fate   string `json:"fate"`
 	Class  string `json:"class,omitempty"`
-	Error  string `json:"error,omitempty"`
+	Error  string `json:"error,omitempty"` // as far as its sender may know
+	Ref    string `json:"ref,omitempty"`   // under which the log has the rest
 
 	Reply json.RawMessage `json:"reply,omitempty"`
 
@@ -35,9 +38,25 @@ func (in *input) verdict(res engine.Result) verdict {
 	v := verdictOf(res)
 	if res.Err != nil {
 		v.Class = string(res.Err.Class)
-		v.Error = res.Err.Error()
+		v.Error, v.Ref = in.tell(res.Err)
 	}
 	return v
+}
+
+// tell is what a client may know of an error: what is wrong with its own message, else
+// the reference by which the log has it.
+func (in *input) tell(err *engine.Error) (text, ref string) {
+	var fault engine.Fault
+	var syntax *doc.SyntaxError
+	switch {
+	case in.cfg.ExposeErrors:
+		return err.Error(), ""
+	case errors.As(err, &fault):
+		return fault.Error(), ""
+	case err.Class == engine.Decode && errors.As(err, &syntax):
+		return syntax.Error(), ""
+	}
+	return "", in.refs.of(err)
 }
 
 // verdictOf turns a fate into a status: whether the message is kept, else whose

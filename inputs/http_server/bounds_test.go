@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -102,6 +104,7 @@ func TestManyResultsAreSummedUp(t *testing.T) {
 	r := serve(t, `"127.0.0.1:0"`)
 	body := strings.Repeat("a\nfiltered\n", 200) + "returned\n" + strings.Repeat("dropped\ndead-lettered\n", 60)
 	res, answer := do(t, "POST", r.url, body, isLines)
+	ref := regexp.MustCompile(`"ref":"\w+"`)
 	var got struct {
 		Status, Count int
 		Summary       []struct {
@@ -113,7 +116,7 @@ func TestManyResultsAreSummedUp(t *testing.T) {
 	if err := json.Unmarshal([]byte(answer), &got); err != nil {
 		t.Fatalf("%v: %s", err, answer)
 	}
-	if res.StatusCode != 503 || got.Status != 503 || got.Count != 521 || res.Header.Get("Retry-After") == "" {
+	if res.StatusCode != 503 || got.Status != 503 || got.Count != 521 || res.Header.Get("Retry-After") == "" || !ref.MatchString(answer) {
 		t.Errorf("got %d %s", res.StatusCode, answer)
 	}
 	var sums []string
@@ -218,4 +221,73 @@ func TestABodyThatDoesNotComeIsRefused(t *testing.T) {
 	if n := in.waiting.Load(); n != 0 {
 		t.Errorf("%d bytes are still counted", n)
 	}
+}
+
+// TestWhatClientsAreTold has errors of which only some are the client's own.
+func TestWhatClientsAreTold(t *testing.T) {
+	var said lockedBuffer
+	in := enginetest.New(t, engine.Inputs, `{"http_server": ":0"}`).(*input)
+	in.refs.log = slog.New(slog.NewTextHandler(&said, nil))
+	defer in.refs.sumUp()
+	whole := enginetest.New(t, engine.Inputs, `{"http_server": {"listen": ":0", "expose_errors": true}}`).(*input)
+	_, bad := engine.NewBatch(1).Add([]byte(`{"a":`)).Value()
+	inner := engine.Errorf(engine.Permanent, "exit status 1: password=x")
+	tests := []struct {
+		name string
+		err  *engine.Error
+		told string // "": a reference
+	}{
+		{"of a command", inner, ""},
+		{"the same again", inner, ""},
+		{"what a reply's length is", engine.Errorf(engine.Rejected, "the replies are too long"), ""},
+		{"bad JSON", &engine.Error{Class: engine.Decode, Err: fmt.Errorf("status >= 500: %w", bad)}, "not a JSON document: unexpected end of document at byte 5"},
+		{"what is wrong with the message", engine.Errorf(engine.Rejected, "does not fit /srv/order.json: %w", engine.Fault("/total: is missing")), "/total: is missing"},
+	}
+	refs := map[string]bool{}
+	for _, tt := range tests {
+		v := in.verdict(engine.Result{Fate: engine.Returned, Err: tt.err})
+		if v.Error != tt.told || (v.Ref == "") != (tt.told != "") || v.Class != string(tt.err.Class) {
+			t.Errorf("%s: got %+v, want %q", tt.name, v, tt.told)
+		}
+		if v.Ref != "" {
+			refs[v.Ref] = true
+			if !regexp.MustCompile("ref=" + v.Ref + ".*" + regexp.QuoteMeta(tt.err.Error())).MatchString(said.String()) {
+				t.Errorf("%s: %s is not in the log: %s", tt.name, v.Ref, said.String())
+			}
+		}
+		if v := whole.verdict(engine.Result{Fate: engine.Returned, Err: tt.err}); v.Error != tt.err.Error() || v.Ref != "" {
+			t.Errorf("%s, exposed: got %+v", tt.name, v)
+		}
+	}
+	if len(refs) != 2 {
+		t.Errorf("%d references, want 2: equal errors have one", len(refs))
+	}
+}
+
+func TestReferencesDoNotFillTheLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var said lockedBuffer
+		f := references{log: slog.New(slog.NewTextHandler(&said, nil))}
+		given := map[string]bool{}
+		for i := range 3000 {
+			given[f.of(engine.Errorf(engine.Permanent, "error %d", i%300))] = true
+		}
+		if n := strings.Count(said.String(), "\n"); n != mostReferences+1 || len(given) != n {
+			t.Errorf("%d lines, %d references", n, len(given))
+		}
+		for ref := range given {
+			if !strings.Contains(said.String(), "ref="+ref) {
+				t.Errorf("%s was given out and is not in the log", ref)
+			}
+		}
+		time.Sleep(referencesFor) // virtual
+		synctest.Wait()
+		if !strings.Contains(said.String(), "times=10\n") || !strings.Contains(said.String(), "times=2000\n") {
+			t.Errorf("nothing is summed up: %s", said.String())
+		}
+		if ref := f.of(engine.Errorf(engine.Permanent, "error 1")); given[ref] {
+			t.Error("a reference is used again, far from its line in the log")
+		}
+		f.sumUp()
+	})
 }

@@ -33,17 +33,18 @@ type Config struct {
 	Path           string   `yaml:"path" doc:"Path that requests must have; one that ends with a slash takes all below it."`
 	Methods        []string `yaml:"methods" check:"nonempty" doc:"Methods that are taken."`
 	framing.Config `yaml:",inline"`
-	MaxBody        schema.Size      `yaml:"max_body" check:"min=1" doc:"Largest request body, compressed or not, and most that a framing may make of it; a larger one is answered 413."`
-	MaxMessages    int              `yaml:"max_messages" check:"min=1" doc:"Messages that one request may bring; more are answered 413."`
-	MinRate        schema.Size      `yaml:"min_rate" check:"min=1" doc:"Bytes a second at which a body must come, but for 20s in all; a slower one is answered 408."`
-	MaxRequests    int              `yaml:"max_requests" check:"min=1" doc:"Requests that have come whole and are under way at once; more are answered 503."`
-	MaxWaiting     schema.Size      `yaml:"max_waiting" check:"min=1" doc:"Bytes of requests that the pipeline has not taken yet, as they come and as records are made of them; more are answered 503."`
-	Reply          expr.Expr        `yaml:"reply" doc:"What a message that succeeded is answered with, computed as it is read: text as it is, all else as JSON."`
-	EarlyAck       bool             `yaml:"early_ack" doc:"Answer 202 as soon as a message is read. It is processed at most once: what fails later, or is lost in a crash, nobody is told of."`
-	MaxReplies     schema.Size      `yaml:"max_replies" check:"min=1KiB" doc:"Bytes of replies that wait for their requests to end; more are tried again."`
-	Timeout        time.Duration    `yaml:"timeout" check:"min=1ms" doc:"Time for a request's messages to reach their fate; then it is answered 504."`
-	Auth           httpx.Auth `yaml:"auth" doc:"What requests must show; without it all are taken."`
-	TLS            tlsconf.Server   `yaml:"tls" doc:"Listen with TLS."`
+	MaxBody        schema.Size    `yaml:"max_body" check:"min=1" doc:"Largest request body, compressed or not, and most that a framing may make of it; a larger one is answered 413."`
+	MaxMessages    int            `yaml:"max_messages" check:"min=1" doc:"Messages that one request may bring; more are answered 413."`
+	MinRate        schema.Size    `yaml:"min_rate" check:"min=1" doc:"Bytes a second at which a body must come, but for 20s in all; a slower one is answered 408."`
+	MaxRequests    int            `yaml:"max_requests" check:"min=1" doc:"Requests that have come whole and are under way at once; more are answered 503."`
+	MaxWaiting     schema.Size    `yaml:"max_waiting" check:"min=1" doc:"Bytes of requests that the pipeline has not taken yet, as they come and as records are made of them; more are answered 503."`
+	Reply          expr.Expr      `yaml:"reply" doc:"What a message that succeeded is answered with, computed as it is read: text as it is, all else as JSON."`
+	EarlyAck       bool           `yaml:"early_ack" doc:"Answer 202 as soon as a message is read. It is processed at most once: what fails later, or is lost in a crash, nobody is told of."`
+	MaxReplies     schema.Size    `yaml:"max_replies" check:"min=1KiB" doc:"Bytes of replies that wait for their requests to end; more are tried again."`
+	Timeout        time.Duration  `yaml:"timeout" check:"min=1ms" doc:"Time for a request's messages to reach their fate; then it is answered 504."`
+	ExposeErrors   bool           `yaml:"expose_errors" doc:"Tell clients whole errors, which may name files, commands, expressions and other systems. Else they get the class and a reference, which the log has, too."`
+	Auth           httpx.Auth     `yaml:"auth" doc:"What requests must show; without it all are taken."`
+	TLS            tlsconf.Server `yaml:"tls" doc:"Listen with TLS."`
 }
 
 // CheckConfig reports what can't work.
@@ -85,6 +86,10 @@ Several messages get the worst status, and a list by index. More than 100 withou
 replies are summed up: how many ended alike, and the indexes (at) of the first 100
 that did not succeed.
 
+A client is told what is wrong with its own message: bad JSON, a record that is too
+long, what validate says. Of any other error it gets the class and a reference
+(ref), under which the log has the error; expose_errors tells it all.
+
 A success has an empty answer, or that of reply, or of an output reply, which
 comes first. With early_ack all are answered 202 as soon as they are read: at
 most once.
@@ -110,6 +115,7 @@ type input struct {
 	framed bool // a framing is configured
 	desk   *reply.Desk
 	room   reply.Room
+	refs   references
 
 	door    *door
 	serving sync.WaitGroup
@@ -164,6 +170,7 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 	return &input{
 		cfg: c, log: env.Log, framed: c.Framing != framing.Framing{},
 		desk: reply.Of(env.Shared), room: reply.Room{Max: int(c.MaxReplies)},
+		refs:  references{log: env.Log},
 		slots: make(chan struct{}, c.MaxRequests),
 		came:  make(chan struct{}, 1),
 		door:  newDoor(),
@@ -367,6 +374,7 @@ func (in *input) Close(ctx context.Context) error {
 		_ = d.server.Close()
 	}
 	in.serving.Wait()
+	in.refs.sumUp()
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	for _, r := range in.open { // those whose messages end with the process

@@ -144,7 +144,7 @@ func do(t *testing.T, method, url, body string, headers ...string) (*http.Respon
 }
 
 func TestTheStatusIsTheFate(t *testing.T) {
-	r := serve(t, `{"listen": "127.0.0.1:0"}`)
+	r := serve(t, `{"listen": "127.0.0.1:0", "expose_errors": true}`)
 	tests := []struct {
 		body, answer string
 		status       int
@@ -177,7 +177,7 @@ func TestTheStatusIsTheFate(t *testing.T) {
 }
 
 func TestSeveralMessagesGetTheWorstStatusAndAList(t *testing.T) {
-	r := serve(t, `{"listen": "127.0.0.1:0"}`)
+	r := serve(t, `{"listen": "127.0.0.1:0", "expose_errors": true}`)
 	res, answer := do(t, "POST", r.url, "a\ndead-lettered\ndecode\nfiltered\nb\n", "Content-Type: application/x-ndjson; charset=utf-8")
 	want := `{"messages":[{"status":200,"fate":"delivered"},{"status":202,"fate":"dead_lettered","class":"rejected","error":"no"},` +
 		`{"status":400,"fate":"returned","class":"decode","error":"because"},{"status":200,"fate":"filtered"},{"status":200,"fate":"delivered"}],"status":400}`

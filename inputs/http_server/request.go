@@ -247,6 +247,9 @@ func (in *input) records(r *request, from framing.Reader, size int) *refusal {
 		case len(r.records) == in.cfg.MaxMessages:
 			return in.tooMany()
 		}
+		if rec.Err != nil { // it says what is wrong with the body
+			rec.Err.Err = engine.Fault(rec.Err.Error())
+		}
 		before := max(made, size)
 		made += len(rec.Body)
 		if made > max(size, int(in.cfg.MaxBody)) {

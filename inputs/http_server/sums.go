@@ -41,7 +41,7 @@ func (s *sums) add(v verdict, index int) {
 func (s *sums) of(v verdict) *sum {
 	alike := func(x *sum) bool { return x.Status == v.Status && x.fate == v.fate && x.Class == v.Class }
 	for i := range s.all {
-		if x := &s.all[i]; alike(x) && x.Error == v.Error {
+		if x := &s.all[i]; alike(x) && x.Error == v.Error && x.Ref == v.Ref {
 			return x
 		}
 	}

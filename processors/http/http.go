@@ -213,7 +213,7 @@ func (s *step) put(m *engine.Message, c *request) error {
 	var err error
 	if len(raw) > 0 && isJSON(c.got.Get("Content-Type")) {
 		if err = call.Valid(raw); err != nil {
-			return engine.Errorf(engine.Decode, "the answer claims to be JSON: %w", err)
+			return engine.Errorf(engine.Decode, "the answer claims to be JSON: %v", err) // not an error of the message's own bytes
 		}
 	} else if raw, err = call.Value(raw, false); err != nil {
 		return err

@@ -78,10 +78,10 @@ func (v *validator) process(_ context.Context, m *engine.Message) error {
 	}
 	value, err := read(m.Bytes())
 	if err != nil {
-		return engine.Errorf(engine.Rejected, "does not fit %s: %w", v.name, err)
+		return engine.Errorf(engine.Rejected, "does not fit %s: %w", v.name, engine.Fault(err.Error()))
 	}
 	if err := v.schema.Validate(value); err != nil {
-		return engine.Errorf(engine.Rejected, "does not fit %s: %s", v.name, explain(err, withoutValues))
+		return engine.Errorf(engine.Rejected, "does not fit %s: %w", v.name, engine.Fault(explain(err, withoutValues)))
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"runtime"
 	"strconv"
@@ -31,6 +32,8 @@ var httpClients = []attack{
 	{"declared lengths far above the body", declaredLengths},
 	{"chunked bodies without end", endlessChunks},
 	{"two requests in one, and headers in headers", smuggling},
+	{"errors that tell of the inside", internalErrors},
+	{"errors made to fill the log", manyErrors},
 	{"9,000 idle connections", idleConnections},
 }
 
@@ -392,6 +395,74 @@ func smuggling(t *testing.T) {
 	got := flowdtest.Read(t, w.dir, "out.ndjson")
 	if want := strings.Repeat(`{"path":"/in","evil":null}`+"\n", good); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// internalErrors has steps fail in ways of which only operators should know.
+func internalErrors(t *testing.T) {
+	other := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, "password=hunter2", http.StatusBadRequest)
+	}))
+	defer other.Close()
+	rest := `
+processors:
+  - exec: {command: [sh, -c, "echo password=hunter2 at /srv/secret >&2; exit 1"]}
+    when: kind == "command"
+  - set: {n: internal_field + 1}
+    when: kind == "expression"
+  - validate: {properties: {total: {type: number}}}
+outputs: {out: {http: {url: "` + other.URL + `/internal"}}}
+`
+	inside := regexp.MustCompile(`hunter2|/srv|internal|exit status|refused`)
+	ref := regexp.MustCompile(`"ref":"(\w+)"`)
+	tests := []struct {
+		body, told string
+		status     int
+	}{
+		{`{"kind": "command"}`, `"class":"permanent"`, 422},
+		{`{"kind": "expression", "internal_field": "x"}`, `"class":"expression"`, 422},
+		{`{"kind": "write"}`, `"class":"rejected"`, 422},
+		{`{"kind": "total", "total": "x"}`, `"error":"/total: `, 422},
+		{`{"kind": `, `"error":"not a JSON document: unexpected end of document at byte 9"`, 400},
+	}
+	hides, shows := serveHTTP(t, "", rest), serveHTTP(t, "expose_errors: true", rest)
+	for _, tt := range tests {
+		for _, list := range []bool{false, true} {
+			body, headers := tt.body, []string{}
+			if list {
+				body, headers = tt.body+"\n"+tt.body, []string{isLines}
+			}
+			a := hides.post([]byte(body), headers...)
+			if !strings.Contains(a.body, tt.told) || a.status != tt.status || inside.MatchString(a.body) {
+				t.Errorf("%s: got %d %s, want %d and %s", tt.body, a.status, a.body, tt.status, tt.told)
+			}
+			if m := ref.FindStringSubmatch(a.body); m != nil {
+				if line := hides.Says("ref=" + m[1]); !inside.MatchString(line) {
+					t.Errorf("%s: the log has of %s no more than: %s", tt.body, m[1], line)
+				}
+			} else if !strings.Contains(a.body, `"error"`) {
+				t.Errorf("%s: neither an error nor a reference: %s", tt.body, a.body)
+			}
+			if a := shows.post([]byte(body), headers...); ref.MatchString(a.body) || !strings.Contains(a.body, `"error"`) {
+				t.Errorf("%s with expose_errors: got %s", tt.body, a.body)
+			}
+		}
+	}
+}
+
+// manyErrors makes a thousand different errors.
+func manyErrors(t *testing.T) {
+	w := serveHTTP(t, "", "processors: [{fail: 'no $(raw())'}]\n"+dropped)
+	var body strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(&body, "%d\n", i)
+	}
+	a := w.post([]byte(body.String()), isLines)
+	if a.status != 422 || !strings.Contains(a.body, `"count":1000`) || len(a.body) > 8<<10 {
+		t.Errorf("got %d and %d bytes: %.300s", a.status, len(a.body), a.body)
+	}
+	if lines := strings.Count(w.ends().Stderr, "\n"); lines > 150 {
+		t.Errorf("the log has %d lines", lines)
 	}
 }
 

@@ -1,0 +1,77 @@
+package httpserver
+
+import (
+	"crypto/rand"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+)
+
+// references stand for errors that clients are not told. Each that was given out is in
+// the log with its error. Equal errors share one for a while, and so do all others when
+// there are many: a client can't fill the log.
+type references struct {
+	log *slog.Logger
+
+	mu    sync.Mutex // guards the fields below
+	known map[cause]*reference
+	ends  *time.Timer // of the while; nil: none is known
+}
+
+const (
+	referencesFor  = 10 * time.Second
+	mostReferences = 100
+	causeText      = 1 << 10 // bytes of an error that tell it from others
+)
+
+type cause struct {
+	class       engine.Class
+	place, text string
+}
+
+type reference struct {
+	id    string
+	times int
+}
+
+// of is the reference of an error.
+func (f *references) of(err *engine.Error) string {
+	text := err.Error()
+	c := cause{err.Class, err.Place(), text[:min(len(text), causeText)]}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.known == nil {
+		f.known = map[cause]*reference{}
+		f.ends = time.AfterFunc(referencesFor, f.sumUp)
+	}
+	what := "a client was told of an error by reference"
+	if f.known[c] == nil && len(f.known) >= mostReferences {
+		c = cause{}
+		what = "clients were told of errors by reference: of many different ones, the first"
+	}
+	x := f.known[c]
+	if x == nil {
+		x = &reference{id: rand.Text()[:10]}
+		f.known[c] = x
+		f.log.Warn(what, "ref", x.id, "class", err.Class, "place", err.Place(), "err", text)
+	}
+	x.times++
+	return x.id
+}
+
+// sumUp logs how often references were given out, and forgets them.
+func (f *references) sumUp() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, x := range f.known {
+		if x.times > 1 {
+			f.log.Warn("clients were told of an error by reference", "ref", x.id, "times", x.times)
+		}
+	}
+	if f.ends != nil {
+		f.ends.Stop()
+	}
+	f.known, f.ends = nil, nil
+}
