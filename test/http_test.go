@@ -47,6 +47,44 @@ func TestHTTPExample(t *testing.T) {
 	p.Wait()
 }
 
+// TestWebhooksExample signs as its comment does.
+func TestWebhooksExample(t *testing.T) {
+	t.Setenv("GITHUB_SECRET", "It's a Secret to Everybody")
+	dir := t.TempDir()
+	p := start(t, dir, "-c", filepath.Join(repo, "examples", "webhooks.yaml"), "-s", "inputs.github.http_server.listen=127.0.0.1:0")
+	url := regexp.MustCompile(`http://[^\s"]+`).FindString(p.Says("listening on"))
+	const sum = "757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17" // as GitHub's documentation has it
+	for _, tt := range []struct {
+		body, sum string
+		status    int
+	}{
+		{"Hello, World!", sum, http.StatusOK},
+		{"Hello, World!", sum, http.StatusOK}, // again
+		{"Hello, world!", sum, http.StatusUnauthorized},
+		{"Hello, World!", sum[1:], http.StatusUnauthorized},
+	} {
+		req, err := http.NewRequest(http.MethodPost, url, strings.NewReader(tt.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("X-Hub-Signature-256", "sha256="+tt.sum)
+		req.Header.Set("X-Github-Delivery", "1")
+		answer, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = answer.Body.Close()
+		if answer.StatusCode != tt.status {
+			t.Errorf("%s: %s, want %d", tt.body, answer.Status, tt.status)
+		}
+	}
+	p.Signal(syscall.SIGTERM)
+	p.Wait()
+	if got := read(t, dir, "github.ndjson"); got != "Hello, World!\n" {
+		t.Errorf("file has %q", got)
+	}
+}
+
 // TestAnHTTPOutputIsTriedAgain writes to a server that is down for two requests
 // and does not take one of the messages at all.
 func TestAnHTTPOutputIsTriedAgain(t *testing.T) {

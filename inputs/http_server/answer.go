@@ -197,6 +197,7 @@ var (
 	tooLong    = &refusal{status: http.StatusRequestTimeout, why: "the body came too slowly", close: true}
 	unreadable = &refusal{status: http.StatusBadRequest, why: "the body could not be read to its end"}
 	encoded    = &refusal{status: http.StatusUnsupportedMediaType, why: "of content encodings, gzip and zstd are understood"}
+	forged     = &refusal{status: http.StatusUnauthorized, why: "the signature does not fit the body"}
 )
 
 // tooMany refuses a request for the number of its messages.

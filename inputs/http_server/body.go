@@ -52,7 +52,7 @@ func (h *hold) drop() {
 // client says of its length.
 const firstRead = 4 << 10
 
-// receive reads a body and decompresses it, or says why it is
+// receive reads a body, checks its signature, and decompresses it, or says why it is
 // refused.
 func (in *input) receive(w http.ResponseWriter, hr *http.Request, held *hold) ([]byte, *refusal) {
 	if hr.ContentLength > int64(in.cfg.MaxBody) {
@@ -70,6 +70,9 @@ func (in *input) receive(w http.ResponseWriter, hr *http.Request, held *hold) ([
 		return nil, tooLong
 	default:
 		return nil, unreadable
+	}
+	if !in.cfg.Auth.Signed(hr, body) {
+		return nil, forged
 	}
 	format := compression.None
 	switch encoding := strings.ToLower(strings.TrimSpace(hr.Header.Get("Content-Encoding"))); encoding {

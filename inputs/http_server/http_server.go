@@ -33,18 +33,18 @@ type Config struct {
 	Path           string   `yaml:"path" doc:"Path that requests must have; one that ends with a slash takes all below it."`
 	Methods        []string `yaml:"methods" check:"nonempty" doc:"Methods that are taken."`
 	framing.Config `yaml:",inline"`
-	MaxBody        schema.Size    `yaml:"max_body" check:"min=1" doc:"Largest request body, compressed or not, and most that a framing may make of it; a larger one is answered 413."`
-	MaxMessages    int            `yaml:"max_messages" check:"min=1" doc:"Messages that one request may bring; more are answered 413."`
-	MinRate        schema.Size    `yaml:"min_rate" check:"min=1" doc:"Bytes a second at which a body must come, but for 20s in all; a slower one is answered 408."`
-	MaxRequests    int            `yaml:"max_requests" check:"min=1" doc:"Requests that have come whole and are under way at once; more are answered 503."`
-	MaxWaiting     schema.Size    `yaml:"max_waiting" check:"min=1" doc:"Bytes of requests that the pipeline has not taken yet, as they come and as records are made of them; more are answered 503."`
-	Reply          expr.Expr      `yaml:"reply" doc:"What a message that succeeded is answered with, computed as it is read: text as it is, all else as JSON."`
-	EarlyAck       bool           `yaml:"early_ack" doc:"Answer 202 as soon as a message is read. It is processed at most once: what fails later, or is lost in a crash, nobody is told of."`
-	MaxReplies     schema.Size    `yaml:"max_replies" check:"min=1KiB" doc:"Bytes of replies that wait for their requests to end; more are tried again."`
-	Timeout        time.Duration  `yaml:"timeout" check:"min=1ms" doc:"Time for a request's messages to reach their fate; then it is answered 504."`
-	ExposeErrors   bool           `yaml:"expose_errors" doc:"Tell clients whole errors, which may name files, commands, expressions and other systems. Else they get the class and a reference, which the log has, too."`
-	Auth           httpx.Auth     `yaml:"auth" doc:"What requests must show; without it all are taken."`
-	TLS            tlsconf.Server `yaml:"tls" doc:"Listen with TLS."`
+	MaxBody        schema.Size      `yaml:"max_body" check:"min=1" doc:"Largest request body, compressed or not, and most that a framing may make of it; a larger one is answered 413."`
+	MaxMessages    int              `yaml:"max_messages" check:"min=1" doc:"Messages that one request may bring; more are answered 413."`
+	MinRate        schema.Size      `yaml:"min_rate" check:"min=1" doc:"Bytes a second at which a body must come, but for 20s in all; a slower one is answered 408."`
+	MaxRequests    int              `yaml:"max_requests" check:"min=1" doc:"Requests that have come whole and are under way at once; more are answered 503."`
+	MaxWaiting     schema.Size      `yaml:"max_waiting" check:"min=1" doc:"Bytes of requests that the pipeline has not taken yet, as they come and as records are made of them; more are answered 503."`
+	Reply          expr.Expr        `yaml:"reply" doc:"What a message that succeeded is answered with, computed as it is read: text as it is, all else as JSON."`
+	EarlyAck       bool             `yaml:"early_ack" doc:"Answer 202 as soon as a message is read. It is processed at most once: what fails later, or is lost in a crash, nobody is told of."`
+	MaxReplies     schema.Size      `yaml:"max_replies" check:"min=1KiB" doc:"Bytes of replies that wait for their requests to end; more are tried again."`
+	Timeout        time.Duration    `yaml:"timeout" check:"min=1ms" doc:"Time for a request's messages to reach their fate; then it is answered 504."`
+	ExposeErrors   bool             `yaml:"expose_errors" doc:"Tell clients whole errors, which may name files, commands, expressions and other systems. Else they get the class and a reference, which the log has, too."`
+	Auth           httpx.ServerAuth `yaml:"auth" doc:"What requests must show; without it all are taken."`
+	TLS            tlsconf.Server   `yaml:"tls" doc:"Listen with TLS."`
 }
 
 // CheckConfig reports what can't work.
@@ -93,6 +93,17 @@ long, what validate says. Of any other error it gets the class and a reference
 A success has an empty answer, or that of reply, or of an output reply, which
 comes first. With early_ack all are answered 202 as soon as they are read: at
 most once.
+
+Webhooks that sign what they send are checked by auth.hmac. As GitHub, Slack and
+Stripe do it:
+
+    hmac: {header: X-Hub-Signature-256, prefix: "sha256=", secret: "${GITHUB_SECRET}"}
+    hmac: {header: X-Slack-Signature, prefix: "v0=", secret: "${SLACK_SECRET}",
+           timestamp: {header: X-Slack-Request-Timestamp, signed: "v0:{timestamp}:{body}"}}
+    hmac: {header: Stripe-Signature, prefix: "v1=", secret: "${STRIPE_SECRET}", timestamp: {field: t}}
+
+A timestamp bounds how long a request that somebody has listened in to can be sent
+again; a dedupe step on the sender's event id keeps it from counting twice.
 
 Metadata: http_method, http_path, http_query, http_remote, and headers by their
 names in small letters, but for those with credentials; where an output reply

@@ -4,12 +4,16 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"strconv"
@@ -34,6 +38,7 @@ var httpClients = []attack{
 	{"two requests in one, and headers in headers", smuggling},
 	{"errors that tell of the inside", internalErrors},
 	{"errors made to fill the log", manyErrors},
+	{"webhooks forged, replayed and moved", forgedWebhooks},
 	{"9,000 idle connections", idleConnections},
 }
 
@@ -463,6 +468,48 @@ func manyErrors(t *testing.T) {
 	}
 	if lines := strings.Count(w.ends().Stderr, "\n"); lines > 150 {
 		t.Errorf("the log has %d lines", lines)
+	}
+}
+
+// forgedWebhooks signs as Stripe does.
+func forgedWebhooks(t *testing.T) {
+	w := serveHTTP(t, `auth: {hmac: {header: Stripe-Signature, secret: "${SECRET:-whsec}", prefix: "v1=", timestamp: {field: t}}}`, "outputs: {out: {file: {path: out.ndjson}}}\n")
+	now, sign := time.Now().Unix(), func(at int64, body, secret string) string {
+		mac := hmac.New(sha256.New, []byte(secret))
+		fmt.Fprintf(mac, "%d.%s", at, body)
+		return hex.EncodeToString(mac.Sum(nil))
+	}
+	const body = `{"paid":1}`
+	whole := func(at int64, signature string) string {
+		return fmt.Sprintf("Stripe-Signature: t=%d,v1=%s", at, signature)
+	}
+	tests := []struct {
+		name, header string
+		status       int
+	}{
+		{"none", "X: y", 401},
+		{"nothing in it", "Stripe-Signature: ", 401},
+		{"without a time", "Stripe-Signature: v1=" + sign(now, body, "whsec"), 401},
+		{"without a signature", fmt.Sprintf("Stripe-Signature: t=%d", now), 401},
+		{"an empty signature", whole(now, ""), 401},
+		{"another secret", whole(now, sign(now, body, "other")), 401},
+		{"another body", whole(now, sign(now, `{"paid":2}`, "whsec")), 401},
+		{"a part of it", whole(now, sign(now, body, "whsec")[:32]), 401},
+		{"replayed an hour later", whole(now-3600, sign(now-3600, body, "whsec")), 401},
+		{"replayed under a new time", whole(now, sign(now-3600, body, "whsec")), 401},
+		{"from the future", whole(now+3600, sign(now+3600, body, "whsec")), 401},
+		{"two times", fmt.Sprintf("Stripe-Signature: t=%d,t=%d,v1=%s", now-3600, now, sign(now, body, "whsec")), 401},
+		{"right", whole(now, sign(now, body, "whsec")), 200},
+		{"right beside another", fmt.Sprintf("Stripe-Signature: t=%d,v1=%s,v0=1,v1=%s", now, sign(now, body, "old"), sign(now, body, "whsec")), 200},
+	}
+	for _, tt := range tests {
+		if a := w.post([]byte(body), tt.header); a.status != tt.status {
+			t.Errorf("%s: got %d %s, want %d", tt.name, a.status, a.body, tt.status)
+		}
+	}
+	w.ends()
+	if got := flowdtest.Read(t, filepath.Join(w.dir, "out.ndjson")); got != body+"\n"+body+"\n" {
+		t.Errorf("what was taken: %s", got)
 	}
 }
 

@@ -1,0 +1,146 @@
+package httpx
+
+import (
+	"crypto/hmac"
+	"crypto/sha1" //nolint:gosec // HMAC with it is not broken, and older webhooks have nothing else
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"hash"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/flowd-io/flowd/schema"
+)
+
+// ServerAuth is the section `auth` of a server.
+type ServerAuth struct {
+	Auth `yaml:",inline"`
+	HMAC *HMAC `yaml:"hmac" oneof:"auth,optional" doc:"A signature of the body as it was sent, as webhooks have it."`
+}
+
+// HMAC is how webhooks are signed.
+type HMAC struct {
+	Header    string        `yaml:"header" check:"required,nonempty" doc:"Header with the signature."`
+	Secret    schema.Secret `yaml:"secret" check:"required,nonempty" doc:"The secret that both sides know."`
+	Algorithm string        `yaml:"algorithm" check:"oneof=sha256|sha512|sha1" default:"sha256" doc:"Hash function; sha1 only for those who sign with nothing better."`
+	Encoding  string        `yaml:"encoding" check:"oneof=hex|base64" default:"hex" doc:"How the signature is written."`
+	Prefix    string        `yaml:"prefix" doc:"What stands in front of the signature, as sha256=."`
+	Timestamp *Timestamp    `yaml:"timestamp" doc:"When the request was signed. Without it a request that somebody has listened in to can be sent again at any time."`
+}
+
+// Timestamp is how a signature says when it was made.
+type Timestamp struct {
+	Header string        `yaml:"header" doc:"Header with the time, in seconds since 1970."`
+	Field  string        `yaml:"field" doc:"Instead of a header: the name that the time has in that of the signature, as t in t=1,v1=2. Every field with the prefix is a signature then, and one of them must fit."`
+	Signed string        `yaml:"signed" default:"{timestamp}.{body}" doc:"The text that is signed."`
+	Window time.Duration `yaml:"window" default:"5m" check:"min=1s" doc:"How far the time may be from that of this machine."`
+}
+
+// CheckConfig reports what can't work.
+func (t *Timestamp) CheckConfig(report func(path, message, remedy string)) {
+	if (t.Header == "") == (t.Field == "") {
+		report("header", "a timestamp stands in a header, or in a field of the signature's", "set either header or field")
+	}
+	if strings.Count(t.Signed, timeMark) != 1 || strings.Count(t.Signed, bodyMark) != 1 {
+		report("signed", "must have {timestamp} and {body} in it, each once: what is not signed can be forged", `write "{timestamp}.{body}"`)
+	}
+}
+
+const (
+	timeMark = "{timestamp}"
+	bodyMark = "{body}"
+)
+
+var hashes = map[string]func() hash.Hash{"sha1": sha1.New, "sha256": sha256.New, "sha512": sha512.New}
+
+// IsZero says that nothing is asked for.
+func (a *ServerAuth) IsZero() bool { return a.Bearer == nil && a.Basic == nil && a.HMAC == nil }
+
+// Allows says whether a request shows the credentials. Where these are a signature, it
+// says no more than whether there is one that is not too old: see [ServerAuth.Signed].
+func (a *ServerAuth) Allows(r *http.Request) bool {
+	if a.HMAC == nil {
+		return a.Auth.Allows(r)
+	}
+	signatures, _, ok := a.HMAC.read(r, time.Now())
+	return ok && len(signatures) > 0
+}
+
+// Signed says whether a body, as it was sent, has the signature that the request shows,
+// where one is asked for.
+func (a *ServerAuth) Signed(r *http.Request, body []byte) bool {
+	if a.HMAC == nil {
+		return true
+	}
+	signatures, at, ok := a.HMAC.read(r, time.Now())
+	if !ok {
+		return false
+	}
+	want, fits := a.HMAC.sum(at, body), false
+	for _, s := range signatures {
+		fits = hmac.Equal(s, want) || fits
+	}
+	return fits
+}
+
+// Challenge is the WWW-Authenticate header of a refusal.
+func (a *ServerAuth) Challenge() string {
+	if a.HMAC != nil {
+		return fmt.Sprintf("HMAC header=%q", a.HMAC.Header)
+	}
+	return a.Auth.Challenge()
+}
+
+// sum is the signature of a body that was signed at a time.
+func (h *HMAC) sum(at string, body []byte) []byte {
+	mac := hmac.New(hashes[h.Algorithm], []byte(h.Secret.Reveal()))
+	before, after := "", ""
+	if h.Timestamp != nil {
+		before, after, _ = strings.Cut(h.Timestamp.Signed, bodyMark)
+	}
+	_, _ = mac.Write([]byte(strings.ReplaceAll(before, timeMark, at))) // a hash takes all
+	_, _ = mac.Write(body)
+	_, _ = mac.Write([]byte(strings.ReplaceAll(after, timeMark, at)))
+	return mac.Sum(nil)
+}
+
+// read finds the signatures of a request, and when they were made; ok is false when that
+// is not now, or can't be told.
+func (h *HMAC) read(r *http.Request, now time.Time) (signatures [][]byte, at string, ok bool) {
+	shown := []string{r.Header.Get(h.Header)}
+	if t := h.Timestamp; t != nil {
+		at = r.Header.Get(t.Header)
+		if t.Field != "" {
+			shown = strings.Split(shown[0], ",")
+			at = ""
+			for _, s := range shown {
+				if name, value, _ := strings.Cut(strings.TrimSpace(s), "="); name == t.Field && at == "" {
+					at = value
+				}
+			}
+		}
+		seconds, err := strconv.ParseInt(at, 10, 64)
+		if off := now.Sub(time.Unix(seconds, 0)); err != nil || off > t.Window || off < -t.Window {
+			return nil, at, false
+		}
+	}
+	for _, s := range shown {
+		text, found := strings.CutPrefix(strings.TrimSpace(s), h.Prefix)
+		if b, err := h.decode(text); found && err == nil && len(b) > 0 {
+			signatures = append(signatures, b)
+		}
+	}
+	return signatures, at, true
+}
+
+func (h *HMAC) decode(text string) ([]byte, error) {
+	if h.Encoding == "base64" {
+		return base64.StdEncoding.DecodeString(text)
+	}
+	return hex.DecodeString(text)
+}
