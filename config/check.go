@@ -32,6 +32,7 @@ func (l *loader) check() {
 	l.checkPipes()
 	l.checkReplies()
 	l.checkEarly()
+	l.checkListeners()
 	l.checkStdin()
 }
 

@@ -31,6 +31,7 @@ func init() {
 		"no-route":               "Every output is a dead letter: messages that do not fail have nowhere to go.",
 		"not-a-pipeline":         "A file is a list or text; a pipeline is a mapping.",
 		"not-utf8":               "A file is not UTF-8 text.",
+		"open-listener":          "An input listens beyond this machine and takes messages of anybody.",
 		"open-pipe":              "A pipe has no pipeline at its other end.",
 		"order-parted":           "A batch key parts messages that order_by holds together.",
 		"output-cycle":           "An output consists of itself.",

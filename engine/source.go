@@ -25,6 +25,10 @@ type Bounded interface{ Unsettled() int }
 // most is how many a stop may hand back, 0 where the input sees to that itself.
 type Counted interface{ HandsBack() (limit, most int) }
 
+// Exposed is an optional ability of an Input's configuration: true says that anybody on
+// the network may send it messages, without showing who they are.
+type Exposed interface{ Exposed() bool }
+
 func init() {
 	schema.AddCode("order-lost", "A source or sink keeps an order that the pipeline does not.")
 	schema.AddCode("delivery-limit", "More is read ahead than a source with a limit of deliveries can take back.")

@@ -68,6 +68,12 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 // AcksEarly is EarlyAck.
 func (c Config) AcksEarly() bool { return c.EarlyAck }
 
+// Exposed says whether clients on other machines need no credentials.
+func (c Config) Exposed() bool {
+	host, _, err := net.SplitHostPort(c.Listen)
+	return err == nil && !tlsconf.Loopback(host) && c.Auth.IsZero()
+}
+
 // Words are what users of other systems write.
 func (*Config) Words() map[string]string {
 	return map[string]string{"address": "write `listen`", "port": "write `listen`", "allowed_verbs": "write `methods`", "method": "write `methods`", "sync_response": "write `reply`, or an output `reply`", "response": "write `reply`"}

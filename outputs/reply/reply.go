@@ -60,7 +60,7 @@ A merge has the metadata of its first message and answers that one's request.
 As a dead letter it answers failures. It works behind a pipe, too.
 
     inputs:
-      web: {http_server: ":8080"}
+      web: {http_server: "127.0.0.1:8080"}
     outputs:
       answer: {reply: {status: 201, body: '{"id": id}'}}
 
