@@ -196,7 +196,7 @@ var (
 	endless    = &refusal{status: http.StatusRequestEntityTooLarge, why: "the body is longer than max_body", close: true}
 	tooLong    = &refusal{status: http.StatusRequestTimeout, why: "the body came too slowly", close: true}
 	unreadable = &refusal{status: http.StatusBadRequest, why: "the body could not be read to its end"}
-	encoded    = &refusal{status: http.StatusUnsupportedMediaType, why: "of content encodings, gzip and zstd are understood"}
+	unknown    = &refusal{status: http.StatusUnsupportedMediaType, why: "of content encodings, gzip and zstd are understood"}
 	forged     = &refusal{status: http.StatusUnauthorized, why: "the signature does not fit the body"}
 )
 
@@ -235,19 +235,25 @@ func retryAfter(w http.ResponseWriter, delay time.Duration) {
 
 // respond is for answers that may be long.
 func (in *input) respond(w http.ResponseWriter, status int, body any) {
-	text, err := json.Marshal(body)
-	if err != nil { // of what is always valid
-		refuse(w, http.StatusInternalServerError, "the answer has no form")
-		return
-	}
+	text := encoded(body)
 	in.wait(w, len(text))
-	respond(w, status, json.RawMessage(text))
+	write(w, status, text)
 }
 
-func respond(w http.ResponseWriter, status int, body any) {
+func respond(w http.ResponseWriter, status int, body any) { write(w, status, encoded(body)) }
+
+// encoded is an answer as a line of JSON.
+func encoded(body any) []byte {
+	text, err := json.Marshal(body)
+	if err != nil { // no answer of ours
+		panic(err)
+	}
+	return append(text, '\n')
+}
+
+func write(w http.ResponseWriter, status int, text []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	// A client that is gone by now has nothing to be told.
-	_ = json.NewEncoder(w).Encode(body)
+	_, _ = w.Write(text) // a client that is gone by now has nothing to be told
 }

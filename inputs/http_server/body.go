@@ -83,7 +83,7 @@ func (in *input) receive(w http.ResponseWriter, hr *http.Request, held *hold) ([
 	case "zstd":
 		format = compression.Zstd
 	default:
-		return nil, encoded
+		return nil, unknown
 	}
 	packed := int64(len(body))
 	body, err = compression.DecompressWithin(format, body, int64(in.cfg.MaxBody), func(n int) error {

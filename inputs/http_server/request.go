@@ -228,6 +228,9 @@ const (
 	resultSize = int64(unsafe.Sizeof(verdict{})) + 64 // with its place in a slip
 )
 
+// atOnce is how many bytes of records are charged together.
+const atOnce = 64 << 10
+
 // records reads the records of a body of so many bytes, and takes room for them as they
 // come: they are copies, and some framings make more of a record than it was.
 func (in *input) records(r *request, from framing.Reader, size int) *refusal {
@@ -235,10 +238,14 @@ func (in *input) records(r *request, from framing.Reader, size int) *refusal {
 		return overfull
 	}
 	defer r.held.give(int64(size)) // of the body itself
-	for made := 0; ; {
+	most := max(size, int(in.cfg.MaxBody))
+	for made, due := 0, int64(0); ; {
 		rec, err := from.Next()
 		switch {
 		case errors.Is(err, io.EOF):
+			if !r.held.take(due) {
+				return overfull
+			}
 			return nil
 		case err != nil: // not of a reader of memory
 			rec = framing.Record{Line: len(r.records) + 1, Err: &engine.Error{Class: engine.Decode, Err: err}}
@@ -251,12 +258,14 @@ func (in *input) records(r *request, from framing.Reader, size int) *refusal {
 			rec.Err.Err = engine.Fault(rec.Err.Error())
 		}
 		before := max(made, size)
-		made += len(rec.Body)
-		if made > max(size, int(in.cfg.MaxBody)) {
+		if made += len(rec.Body); made > most {
 			return tooLarge
 		}
-		if !r.held.take(int64(max(made, size)-before) + recordSize) {
-			return overfull
+		if due += int64(max(made, size)-before) + recordSize; due >= atOnce {
+			if !r.held.take(due) {
+				return overfull
+			}
+			due = 0
 		}
 		r.records = append(r.records, rec)
 	}

@@ -127,9 +127,9 @@ func (w *web) took(most int) {
 	}
 	status := flowdtest.Read(w.T, "/proc", strconv.Itoa(w.Cmd.Process.Pid), "status")
 	_, peak, _ := strings.Cut(status, "VmHWM:")
-	kib, err := strconv.Atoi(strings.Fields(peak)[0])
-	if err != nil {
-		w.T.Fatal(err)
+	var kib int
+	if _, err := fmt.Sscanf(peak, "%d kB", &kib); err != nil { // it has ended
+		w.T.Fatalf("its memory is not known: %v\n%s", err, w.Stderr.Text())
 	}
 	w.T.Logf("%d MiB", kib>>10)
 	if kib>>10 > most {
