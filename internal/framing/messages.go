@@ -220,11 +220,15 @@ func readMeta(text []byte) (meta engine.Meta, err error) {
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
 		return meta, errors.New("not an object")
 	}
+	var names []string
+	var values []any
+	at := map[string]int{}
 	for d.More() {
-		name, err := d.Token()
+		t, err := d.Token()
 		if err != nil {
 			return meta, err
 		}
+		name := t.(string)
 		var v any
 		if err := d.Decode(&v); err != nil {
 			return meta, err
@@ -232,9 +236,14 @@ func readMeta(text []byte) (meta engine.Meta, err error) {
 		if v, err = plain(v); err != nil {
 			return meta, fmt.Errorf("%s: %w", name, err)
 		}
-		meta = meta.With(name.(string), v)
+		if i, again := at[name]; again {
+			values[i] = v
+			continue
+		}
+		at[name] = len(names)
+		names, values = append(names, name), append(values, v)
 	}
-	return meta, nil
+	return engine.MetaOf(names, values, 0), nil
 }
 
 // plain makes metadata of what JSON can hold.

@@ -83,13 +83,13 @@ func (s *Slip) Mark(m *engine.Message, i int, brings bool) {
 		m.Meta = s.base.At(i)
 		return
 	}
-	meta := s.own(engine.Meta{})
+	names, values := []string{handle}, []any{s.token}
 	for name, v := range m.Meta.All() {
 		if name != handle && name != record {
-			meta = meta.With(name, v)
+			names, values = append(names, name), append(values, v)
 		}
 	}
-	m.Meta = meta.At(i)
+	m.Meta = engine.MetaOf(names, values, 1).WithIndex(record).At(i)
 }
 
 // Answer puts a reply to m down. It is taken away again when the root of m fails,

@@ -31,6 +31,7 @@ var httpClients = []attack{
 	{"small gzip bodies of millions of lines", millionsOfLines},
 	{"many bodies, each within its limits", manyWithinLimits},
 	{"rows that a framing makes long", longRows},
+	{"metadata of very many names", manyNames},
 	{"gzip bombs, and bombs in bombs", gzipBombs},
 	{"silent and slow bodies in place of all requests", silentBodies},
 	{"declared lengths far above the body", declaredLengths},
@@ -229,6 +230,20 @@ func longRows(t *testing.T) {
 	w.took(250)
 }
 
+// manyNames sends messages with as much metadata as fits, where clients may bring it.
+func manyNames(t *testing.T) {
+	w := serveHTTP(t, "framing: messages, reply: raw()", dropped)
+	var meta strings.Builder
+	for i := range 80_000 {
+		fmt.Fprintf(&meta, `"a%d":1,`, i)
+	}
+	line := `{"payload":{},"meta":{` + strings.TrimSuffix(meta.String(), ",") + "}}\n"
+	if a := w.post([]byte(strings.Repeat(line, 8))); a.status != 200 {
+		t.Errorf("got %d %.200s", a.status, a.body)
+	}
+	w.took(250)
+}
+
 // gzipBombs sends a body that comes out as a thousand times its size, alone and inside
 // another, which a step unpacks.
 func gzipBombs(t *testing.T) {
@@ -301,7 +316,7 @@ func silentBodies(t *testing.T) {
 
 func declaredLengths(t *testing.T) {
 	w := serveHTTP(t, "", dropped)
-	for range 2000 {
+	for range connections(t, 2000) {
 		w.dial(silentHead + "Content-Length: 10485760\r\n\r\n1")
 	}
 	w.works()
@@ -513,18 +528,24 @@ func forgedWebhooks(t *testing.T) {
 	}
 }
 
-// idleConnections holds as many connections as a busy server has, of which each has sent
-// nothing.
-func idleConnections(t *testing.T) {
-	const conns = 9000
+// connections is how many of n connections the descriptors of this process suffice for.
+func connections(t *testing.T, n int) int {
+	t.Helper()
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		t.Fatal(err)
 	}
-	n := min(conns, int(limit.Cur)-500) //nolint:gosec // a number of files
-	if n < conns {
-		t.Logf("ONLY %d CONNECTIONS: there are %d file descriptors", n, limit.Cur)
+	if most := (int(limit.Cur) - 500) / 2; n > most { //nolint:gosec // a number of files
+		t.Logf("ONLY %d CONNECTIONS INSTEAD OF %d: there are %d file descriptors", most, n, limit.Cur)
+		return most
 	}
+	return n
+}
+
+// idleConnections holds as many connections as a busy server has, of which each has sent
+// nothing.
+func idleConnections(t *testing.T) {
+	n := connections(t, 9000)
 	w := serveHTTP(t, "", dropped)
 	for range n {
 		w.dial("")
