@@ -64,7 +64,7 @@ func post(t *testing.T, url, body string, headers ...string) (string, http.Heade
 }
 
 func TestReplies(t *testing.T) {
-	const web = "inputs: {web: {http_server: {listen: \"127.0.0.1:0\"}}}\n"
+	const web = "inputs: {web: {http_server: {listen: \"127.0.0.1:0\", expose_errors: true}}}\n"
 	type request struct{ body, header, want string }
 	tests := []struct {
 		name      string
@@ -147,12 +147,12 @@ outputs:
 			[]request{{"[1,2,3]", "", "200 application/json [1,2,3]"}}},
 		{"a message of another input has no request", []string{`
 inputs:
-  web: {http_server: {listen: "127.0.0.1:0"}}
+  web: {http_server: {listen: "127.0.0.1:0", expose_errors: true}}
   other: {generate: {count: 1, body: '"x"'}}
 outputs: {out: {reply: {}}}`},
 			[]request{{"y", "", "200 text/plain y"}}},
 		{"metadata that a client brings is no handle", []string{`
-inputs: {web: {http_server: {listen: "127.0.0.1:0", framing: messages}}}
+inputs: {web: {http_server: {listen: "127.0.0.1:0", expose_errors: true, framing: messages}}}
 outputs: {out: {reply: {body: '{"is": raw(), "note": meta("note"), "index": meta("http_record"), "tied": meta("http_request") != "stolen"}'}}}`},
 			[]request{{`{"payload":"a","meta":{"http_request":"stolen","http_record":7,"note":"n"}}` + "\n" + `{"payload":"b"}`, "http_request: stolen",
 				`200 application/json {"messages":[{"status":200,"fate":"delivered","reply":{"index":0,"is":"a","note":"n","tied":true}},{"status":200,"fate":"delivered","reply":{"index":1,"is":"b","note":null,"tied":true}}],"status":200}`}}},
@@ -161,7 +161,7 @@ processors: [meta: {http_record: 0}]
 outputs: {out: {reply: {}}}`},
 			[]request{{"x", "", `422 application/json {"status":422,"fate":"returned","class":"permanent","error":"there is no request to answer`}}},
 		{"the input's own reply", []string{`
-inputs: {web: {http_server: {listen: "127.0.0.1:0", reply: '{"got": id}'}}}
+inputs: {web: {http_server: {listen: "127.0.0.1:0", expose_errors: true, reply: '{"got": id}'}}}
 processors: [filter: id > 0, set: {id: "id / (id - 5)"}]
 outputs: {out: {drop: {}}}`},
 			[]request{
@@ -172,17 +172,17 @@ outputs: {out: {drop: {}}}`},
 				{`{"id": 5}`, "", `422 application/json {"status":422,"fate":"returned","class":"expression"`},
 			}},
 		{"an output's reply comes before the input's", []string{`
-inputs: {web: {http_server: {listen: "127.0.0.1:0", reply: '"received"'}}}
+inputs: {web: {http_server: {listen: "127.0.0.1:0", expose_errors: true, reply: '"received"'}}}
 batchers: {a: {match: ask, output: answer}, b: {output: none}}
 outputs: {answer: {reply: {body: '"answered"'}}, none: {drop: {}}}`},
 			[]request{{`{"ask": true}`, "", "200 text/plain answered"}, {`{"ask": false}`, "", "200 text/plain received"}}},
 		{"early", []string{`
-inputs: {web: {http_server: {listen: "127.0.0.1:0", early_ack: true, reply: '"got " + raw()'}}}
+inputs: {web: {http_server: {listen: "127.0.0.1:0", expose_errors: true, early_ack: true, reply: '"got " + raw()'}}}
 processors: [fail: '"later"']
 outputs: {out: {drop: {}}}`},
 			[]request{{"x", "", "202 text/plain got x"}, {"a\nb", ndjson, `202 application/json {"messages":[{"status":202,"fate":"accepted","reply":"got a"},{"status":202,"fate":"accepted","reply":"got b"}],"status":202}`}}},
 		{"too long a reply", []string{`
-inputs: {web: {http_server: {listen: "127.0.0.1:0", max_replies: 1KiB}}}
+inputs: {web: {http_server: {listen: "127.0.0.1:0", expose_errors: true, max_replies: 1KiB}}}
 outputs: {out: {reply: {body: "repeat(raw(), 600)"}}}`},
 			[]request{{"xx", "", `422 application/json {"status":422,"fate":"returned","class":"rejected","error":"the replies to this request are longer than max_replies`}, {"x", "", "200 text/plain " + strings.Repeat("x", 600)}}},
 	}
@@ -210,7 +210,7 @@ func TestTheReplyExample(t *testing.T) {
 	if got, h := post(t, url, `{"text": "hello"}`); got != `200 application/json {"text": "HELLO"}` || h.Get("X-Content-Type-Options") != "nosniff" {
 		t.Errorf("got %s, %v", got, h)
 	}
-	if got, _ := post(t, url, `{}`); !strings.HasPrefix(got, `422 application/json {"problem":"upper() needs text`) {
+	if got, _ := post(t, url, `{}`); !strings.HasPrefix(got, `422 application/json {"problem":"expression"}`) {
 		t.Errorf("got %s", got)
 	}
 	end(p)

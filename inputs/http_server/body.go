@@ -72,6 +72,7 @@ func (in *input) receive(w http.ResponseWriter, hr *http.Request, held *hold) ([
 		return nil, unreadable
 	}
 	if !in.cfg.Auth.Signed(hr, body) {
+		w.Header().Set("WWW-Authenticate", in.cfg.Auth.Challenge())
 		return nil, forged
 	}
 	format := compression.None

@@ -238,7 +238,6 @@ func (in *input) records(r *request, from framing.Reader, size int) *refusal {
 		return overfull
 	}
 	defer r.held.give(int64(size)) // of the body itself
-	most := max(size, int(in.cfg.MaxBody))
 	for made, due := 0, int64(0); ; {
 		rec, err := from.Next()
 		switch {
@@ -258,7 +257,7 @@ func (in *input) records(r *request, from framing.Reader, size int) *refusal {
 			rec.Err.Err = engine.Fault(rec.Err.Error())
 		}
 		before := max(made, size)
-		if made += len(rec.Body); made > most {
+		if made += len(rec.Body); made > int(in.cfg.MaxBody) {
 			return tooLarge
 		}
 		if due += int64(max(made, size)-before) + recordSize; due >= atOnce {

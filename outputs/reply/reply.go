@@ -57,7 +57,9 @@ outputs, too; if that fails, its fate is the answer instead. What a split has
 made, or what several outputs reply, is answered as a JSON list, in the order of
 the parts; a request of several messages with the list by index, replies in it.
 A merge has the metadata of its first message and answers that one's request.
-As a dead letter it answers failures. It works behind a pipe, too.
+As a dead letter it answers failures. The client then sees what body and headers
+take from error(): its class tells nothing of the inside, its message may name
+files, commands and expressions. It works behind a pipe, too.
 
     inputs:
       web: {http_server: "127.0.0.1:8080"}
