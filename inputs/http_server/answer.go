@@ -1,6 +1,7 @@
 package httpserver
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -244,11 +245,11 @@ func respond(w http.ResponseWriter, status int, body any) { write(w, status, enc
 
 // encoded is an answer as a line of JSON.
 func encoded(body any) []byte {
-	text, err := json.Marshal(body)
-	if err != nil { // no answer of ours
+	var text bytes.Buffer
+	if err := json.NewEncoder(&text).Encode(body); err != nil { // no answer of ours
 		panic(err)
 	}
-	return append(text, '\n')
+	return text.Bytes()
 }
 
 func write(w http.ResponseWriter, status int, text []byte) {
