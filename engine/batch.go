@@ -17,6 +17,7 @@ type Batch struct {
 	arena *doc.Arena   // of the goroutine that works on the batch, or nil
 	lent  []*lentArena // others that its documents need until they are detached
 	room  int          // how many more messages Add takes
+	fits  int          // bytes that Add should still be given; below zero: none. See Room
 
 	restores bool // a ProcessorFunc is to leave what fails or parks as it was
 
@@ -51,16 +52,17 @@ type pendingSplit struct {
 // NewBatch makes a batch with room for n messages, for tests and for running
 // inner steps.
 func NewBatch(n int) *Batch {
-	return &Batch{msgs: make([]Message, 0, n), room: n, arena: new(doc.Arena)}
+	return &Batch{msgs: make([]Message, 0, n), room: n, fits: readBytes, arena: new(doc.Arena)}
 }
 
-// Add appends a message, for an Input; body must not change afterwards. Nothing
-// may be added beyond Room.
+// Add appends a message, for an Input; body must not change afterwards. No more may be
+// added than Room was before the first.
 func (b *Batch) Add(body []byte) *Message {
 	if b.room <= 0 {
 		panic("engine: a message was added beyond Batch.Room")
 	}
 	b.room--
+	b.fits -= len(body)
 	return b.append(body)
 }
 
@@ -75,8 +77,14 @@ func (b *Batch) append(body []byte) *Message {
 	return m
 }
 
-// Room is how many more messages Add takes.
-func (b *Batch) Room() int { return b.room }
+// Room is how many more messages Add takes. It is 0 as soon as those that were added have
+// more bytes than one Read should bring: they are charged when it returns.
+func (b *Batch) Room() int {
+	if b.fits < 0 {
+		return 0
+	}
+	return b.room
+}
 
 // Len is the number of messages that All yields if none has ended.
 func (b *Batch) Len() int {
@@ -222,7 +230,7 @@ func (b *Batch) Reset(n int) *Batch {
 		return NewBatch(n)
 	}
 	clear(b.msgs)
-	*b = Batch{msgs: b.msgs[:0], room: n, arena: new(doc.Arena)}
+	*b = Batch{msgs: b.msgs[:0], room: n, fits: readBytes, arena: new(doc.Arena)}
 	return b
 }
 

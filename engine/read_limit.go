@@ -38,8 +38,9 @@ func (rd *reader) room(ctx context.Context) (n int) {
 	return 0
 }
 
-// readBytes is about how much one Read brings: as many messages as the last ones were
-// long, since credits for bytes are charged when the messages are there.
+// readBytes is about how much one Read brings, since credits for bytes are charged when
+// the messages are there: as many messages as the last ones were long, and one beyond it
+// at most where these are longer (see Batch.Room).
 const readBytes = 4 << 20
 
 func (rd *reader) want() int {

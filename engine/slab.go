@@ -19,7 +19,7 @@ var slabs = sync.Pool{New: func() any {
 func newSlab(room int) *Batch {
 	b := slabs.Get().(*Batch)
 	b.unscribble()
-	b.room = room
+	b.room, b.fits = room, readBytes
 	return b
 }
 

@@ -79,3 +79,19 @@ func TestMetadataOfTheInputsOwn(t *testing.T) {
 		t.Errorf("with an index: %v", got)
 	}
 }
+
+// The bytes of a Read are charged when it returns, so it must not bring very many.
+func TestLongMessagesLeaveNoRoomForMore(t *testing.T) {
+	for _, b := range []*engine.Batch{engine.NewBatch(256), engine.NewBatch(256).Reset(256)} {
+		for range 100 {
+			b.Add([]byte("short"))
+		}
+		n := 0
+		for ; b.Room() > 0; n++ {
+			b.Add(make([]byte, 1<<20))
+		}
+		if n > 5 || b.Len() != 100+n {
+			t.Errorf("%d messages of 1 MiB, %d in all", n, b.Len())
+		}
+	}
+}

@@ -172,7 +172,7 @@ func (s *source) read(g grant) (r result) {
 	defer cancel()
 	defer context.AfterFunc(s.life, cancel)()
 	r.acker, r.err = s.call(ctx, s.batch)
-	r.batch, r.n, r.interrupted = s.batch, g.slots-s.batch.Room(), ctx.Err() != nil
+	r.batch, r.n, r.interrupted = s.batch, s.batch.Len(), ctx.Err() != nil
 	for m := range s.batch.All() {
 		m.Meta = s.meta.of(m.Meta, s.label)
 	}

@@ -9,8 +9,11 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// pumpRun is how many records are handed over at once at most.
-const pumpRun = 256
+// Bounds of what is handed over at once: long records go one by one.
+const (
+	pumpRun   = 256 // records
+	pumpBytes = blockSize
+)
 
 // Pump cuts a stream whose reads block into records, in a goroutine of its own,
 // so that whoever waits for them can stop waiting. What has been found is
@@ -109,6 +112,7 @@ func (p *Pump) read(open func(io.Reader) (Reader, error)) {
 		p.err = err
 		return
 	}
+	defer r.Close()
 	for {
 		rec, err := r.Next()
 		if err != nil {
@@ -117,7 +121,8 @@ func (p *Pump) read(open func(io.Reader) (Reader, error)) {
 			return
 		}
 		out.run = append(out.run, rec)
-		if len(out.run) == pumpRun && !out.flush() {
+		out.bytes += len(rec.Body)
+		if (len(out.run) == pumpRun || out.bytes >= pumpBytes) && !out.flush() {
 			return
 		}
 	}
@@ -126,8 +131,9 @@ func (p *Pump) read(open func(io.Reader) (Reader, error)) {
 // handover is the stream as the reader of records sees it: each read of it
 // hands over first what was found before.
 type handover struct {
-	pump *Pump
-	run  []Record
+	pump  *Pump
+	run   []Record
+	bytes int // of the run
 }
 
 func (h *handover) Read(p []byte) (int, error) {
@@ -147,6 +153,7 @@ func (h *handover) flush() bool {
 		}
 		select {
 		case h.run = <-h.pump.free:
+			h.bytes = 0
 		case <-h.pump.stop:
 			return false
 		}

@@ -75,7 +75,7 @@ func (e *each) process(ctx context.Context, m *engine.Message) error {
 	defer stop()
 	out := append(make([]byte, 0, len(array)+len(array)/4), '[')
 	room := atMost(run, array)
-	for n := 0; ; n += room {
+	for n := 0; ; {
 		b := engine.NewBatch(room)
 		for b.Room() > 0 {
 			element, ok := next()
@@ -99,6 +99,7 @@ func (e *each) process(ctx context.Context, m *engine.Message) error {
 		if err := m.Grow(len(out) - had); err != nil {
 			return err
 		}
+		n += b.Len()
 		b.Free()
 	}
 }
