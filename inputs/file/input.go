@@ -59,14 +59,30 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 		err := in.read(ctx, b)
 		in.positions.read(in.marks)
 		in.marks = in.marks[:0]
-		if errors.Is(err, io.EOF) && in.path != "" {
+		var busy *compression.BusyError
+		switch {
+		case errors.Is(err, io.EOF) && in.path != "":
 			err = in.finish()
+		case errors.As(err, &busy) && b.Room() < room:
+			err = nil // it comes again
+		case errors.As(err, &busy):
+			err = in.await(ctx, busy)
 		}
 		if err != nil {
 			return in.acker(), in.explain(ctx, err)
 		}
 	}
 	return in.acker(), ctx.Err()
+}
+
+// await waits until the file at hand may be read on, which is opened anew then.
+func (in *input) await(ctx context.Context, busy *compression.BusyError) error {
+	err := in.release()
+	select {
+	case <-busy.Freed:
+	case <-ctx.Done():
+	}
+	return err
 }
 
 // acker is nil where nothing is remembered.
@@ -188,12 +204,14 @@ func (in *input) release() error {
 	if in.file == nil {
 		return nil
 	}
+	var err error
 	if in.pump != nil {
 		in.pump.Close()
 	} else if in.rows != nil {
 		in.from = in.rows.Place()
+		err = in.rows.Close()
 	}
-	err := in.file.Close()
+	err = errors.Join(err, in.file.Close())
 	in.file, in.rows, in.pump = nil, nil, nil
 	return err
 }

@@ -32,37 +32,53 @@ func resume(ctx context.Context, cfg *Config, src io.ReadSeeker, format compress
 		}
 		return cfg.Resume(src, at), nil
 	}
-	plain, err := compression.NewReader(format, src)
+	plain, err := compression.NewReader(format, src, nil)
 	if err != nil {
 		return nil, err
 	}
-	for left := at.Offset; left > 0; left -= skipped {
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		if _, err := io.CopyN(io.Discard, plain, min(left, skipped)); errors.Is(err, io.EOF) {
-			return nil, errOther
-		} else if err != nil {
-			return nil, err
-		}
+	if err := skip(ctx, plain, at.Offset); err != nil {
+		plain.Close()
+		return nil, err
 	}
 	return cfg.Resume(plain, at), nil
+}
+
+// skip reads over n bytes.
+func skip(ctx context.Context, r io.Reader, n int64) error {
+	for left := n; left > 0; left -= skipped {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if _, err := io.CopyN(io.Discard, r, min(left, skipped)); errors.Is(err, io.EOF) {
+			return errOther
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // reread reads the records that lie before a place once more.
 func reread(ctx context.Context, cfg *Config, src io.Reader, format compression.Format, at framing.Place) (framing.Reader, error) {
 	rows, err := cfg.Decompressed(format, src)
+	if err != nil {
+		return nil, err
+	}
 	for n := 0; err == nil && rows.Place().Offset < at.Offset; n++ {
 		if n%1024 == 0 && ctx.Err() != nil {
-			return nil, ctx.Err()
+			err = ctx.Err()
+			break
 		}
 		_, err = rows.Next()
 	}
-	switch {
-	case errors.Is(err, io.EOF), errors.Is(err, framing.ErrLater), err == nil && rows.Place().Offset != at.Offset:
-		return nil, errOther
+	if errors.Is(err, io.EOF) || errors.Is(err, framing.ErrLater) || err == nil && rows.Place().Offset != at.Offset {
+		err = errOther
 	}
-	return rows, err
+	if err != nil {
+		rows.Close()
+		return nil, err
+	}
+	return rows, nil
 }
 
 // fill adds records as framing.Fill does, and takes down where they end.

@@ -68,7 +68,7 @@ func TestTruncatedDataIsAnError(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := NewReader(f, bytes.NewReader(packed[:len(packed)/2]))
+		r, err := NewReader(f, bytes.NewReader(packed[:len(packed)/2]), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -19,8 +19,11 @@ func Decompress(f Format, src []byte, max int64) ([]byte, error) {
 }
 
 // DecompressWithin is Decompress that asks grow, before it takes the memory, whether there
-// is room for what src comes out as: no more than that is taken. The error is grow's.
+// is room for what src comes out as: no more than that is taken. The error is grow's, which
+// must not wait: only so many payloads are decompressed at once.
 func DecompressWithin(f Format, src []byte, max int64, grow func(n int) error) ([]byte, error) {
+	slots <- struct{}{}
+	defer func() { <-slots }()
 	d, _ := decoders.Get().(*decoder)
 	if d == nil || d.format != f {
 		if d != nil {

@@ -18,9 +18,31 @@ import (
 const maxWindow = 128 << 20
 
 // NewReader decompresses r. It reads nothing before the first Read, starts no
-// goroutine, and its errors name the format. Closing it does not close r.
-func NewReader(f Format, r io.Reader) (io.ReadCloser, error) {
-	return newReader(f, r, maxWindow)
+// goroutine, and its errors name the format. Closing it does not close r, but gives back
+// what the process has for the windows of all streams. Where others have that, Read waits
+// until stop is closed or, with a nil stop, gives a [BusyError].
+func NewReader(f Format, r io.Reader, stop <-chan struct{}) (io.ReadCloser, error) {
+	if f != Zstd {
+		return newReader(f, r, 0)
+	}
+	in := &frames{in: bufio.NewReaderSize(r, 16<<10), stop: stop}
+	d, err := newReader(f, in, maxWindow)
+	if err != nil {
+		return nil, err
+	}
+	return &Stream{d, in}, nil
+}
+
+// Stream is a zstd stream that is decompressed.
+type Stream struct {
+	io.ReadCloser
+	in *frames
+}
+
+// Close frees the memory.
+func (s *Stream) Close() error {
+	s.in.release()
+	return s.ReadCloser.Close()
 }
 
 func newReader(f Format, r io.Reader, window uint64) (io.ReadCloser, error) {

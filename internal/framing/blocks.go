@@ -76,6 +76,9 @@ func newBlocks(src io.Reader, split splitter, limit int, count counting) *blocks
 // Place is behind the last record that was handed out.
 func (r *blocks) Place() Place { return r.place }
 
+// Close frees what decompression takes.
+func (r *blocks) Close() error { return closeDecoder(r.src) }
+
 // Next scans what is there and reads on when that is not enough.
 func (r *blocks) Next() (Record, error) {
 	for {

@@ -125,9 +125,14 @@ func (c *Config) Resume(r io.Reader, from Place) Reader {
 	return b
 }
 
-// Decompressed cuts what r, which is compressed in a format, comes out as.
+// Decompressed cuts what r, which is compressed in a format, comes out as. In a [Pump] it
+// waits for memory that other streams have; elsewhere Next gives a [compression.BusyError].
 func (c *Config) Decompressed(f compression.Format, r io.Reader) (Reader, error) {
-	plain, err := compression.NewReader(f, r)
+	var stop <-chan struct{}
+	if h, ok := r.(*handover); ok {
+		stop = h.pump.stop
+	}
+	plain, err := compression.NewReader(f, r, stop)
 	if err != nil {
 		return nil, err
 	}

@@ -7,8 +7,10 @@ package framing
 import (
 	"errors"
 	"fmt"
+	"io"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/compression"
 )
 
 // Reader cuts a stream into records. Bytes of a record never change and may be
@@ -21,6 +23,10 @@ type Reader interface {
 
 	// Place is behind the last record that Next gave.
 	Place() Place
+
+	// Close frees what decompression takes. The underlying reader stays open. It is
+	// for streams that may be compressed.
+	Close() error
 }
 
 // ErrLater is what the reader under a Reader gives when there is nothing more
@@ -69,6 +75,14 @@ const (
 	truncated    = "truncated"
 	originalSize = "original_size" // in bytes
 )
+
+// closeDecoder is Close of a Reader of src.
+func closeDecoder(src io.Reader) error {
+	if s, ok := src.(*compression.Stream); ok {
+		return s.Close()
+	}
+	return nil
+}
 
 // Fill adds records to b until it is full or the stream has ended.
 func Fill(r Reader, b *engine.Batch, base engine.Meta) error {

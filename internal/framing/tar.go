@@ -43,6 +43,9 @@ func (s *source) Read(p []byte) (int, error) {
 // Place counts records.
 func (a *archive) Place() Place { return Place{Offset: int64(a.n), Line: a.n + 1} }
 
+// Close frees what decompression takes.
+func (a *archive) Close() error { return closeDecoder(a.src.r) }
+
 func (a *archive) Next() (Record, error) {
 	for !a.end {
 		h, err := a.tar.Next()
