@@ -31,8 +31,8 @@ type Expanding interface {
 	// DecodeWithin is Decode for a result of up to limit bytes, about. A longer one is
 	// ErrLimit, if a higher limit may help.
 	DecodeWithin(dst, payload []byte, limit int) ([]byte, error)
-	// Working is about how much memory it takes to decode so many bytes, beside the result.
-	Working(payload int) int
+	// Working is how much memory it takes to decode a payload, at most, beside the result.
+	Working(payload []byte) int
 }
 
 // ErrLimit is what DecodeWithin gives for a result over its limit.

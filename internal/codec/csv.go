@@ -26,7 +26,7 @@ func (c *CSV) Decode(dst, payload []byte) ([]byte, error) {
 }
 
 // Working is next to nothing: rows are read one by one.
-func (c *CSV) Working(int) int { return 0 }
+func (c *CSV) Working([]byte) int { return 0 }
 
 // DecodeWithin is Decode. Every record repeats all names: a wide header makes much of little.
 func (c *CSV) DecodeWithin(dst, payload []byte, limit int) ([]byte, error) {

@@ -42,8 +42,11 @@ func (c *XML) Decode(dst, payload []byte) ([]byte, error) {
 	return o.end(), nil
 }
 
-// Working is a tree of elements, each of which may stand for four bytes.
-func (c *XML) Working(payload int) int { return 32 * payload }
+// Working is the text, and a tree of elements and attributes.
+func (c *XML) Working(payload []byte) int {
+	elements := bytes.Count(payload, []byte("<")) - bytes.Count(payload, []byte("</"))
+	return 260*elements + 180*bytes.Count(payload, []byte("=")) + 3*len(payload)
+}
 
 // DecodeWithin is Decode: what comes out is hardly longer than what goes in.
 func (c *XML) DecodeWithin(dst, payload []byte, _ int) ([]byte, error) { return c.Decode(dst, payload) }

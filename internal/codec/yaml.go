@@ -20,8 +20,15 @@ func (c *YAML) Decode(dst, payload []byte) ([]byte, error) {
 	return c.DecodeWithin(dst, payload, MaxSize)
 }
 
-// Working is a tree of nodes, each of which may stand for two bytes.
-func (c *YAML) Working(payload int) int { return 64 * payload }
+// Working is a tree of nodes: no more than two of 140 bytes for each character that may
+// separate them.
+func (c *YAML) Working(payload []byte) int {
+	n := 1
+	for _, separator := range []byte(",:[{\n") {
+		n += bytes.Count(payload, []byte{separator})
+	}
+	return 280*n + len(payload)
+}
 
 // DecodeWithin is Decode.
 func (c *YAML) DecodeWithin(dst, payload []byte, limit int) ([]byte, error) {

@@ -91,7 +91,7 @@ func (p *decoder) decode(m *engine.Message, text []byte) ([]byte, error) {
 		out, err := p.codec.Decode(dst, text)
 		return out, engine.WithClass(engine.Decode, err)
 	}
-	if err := m.Grow(min(c.Working(len(text)), m.MayGrow()/2)); err != nil {
+	if err := m.Grow(c.Working(text)); err != nil {
 		return nil, err
 	}
 	for limit, has := 4*len(text)+1<<10, 0; ; limit *= 4 {

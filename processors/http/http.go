@@ -6,8 +6,8 @@ package http
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"strings"
@@ -67,6 +67,9 @@ rejected. Redirects are followed where they lead to the same scheme, host and
 port with the same method. Data in a URL goes through url_encode() where it may
 have other characters than letters and digits.
 
+An answer counts against engine.max_in_flight.bytes as it comes. Where a long one has no
+room, its message waits, and the call is made again when there is some.
+
     - name: check address
       http: {url: "http://geo.example/lookup?q=$(url_encode(city))", into: geo}
       when: country == nil
@@ -124,6 +127,7 @@ func (s *step) Process(ctx context.Context, b *engine.Batch) error {
 
 // request is a request and its answer.
 type request struct {
+	m      *engine.Message // whose room its answer takes
 	url    string
 	header http.Header
 	body   []byte
@@ -144,7 +148,7 @@ func (s *step) Prepare(m *engine.Message) (*request, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &request{url: url, header: header}
+	c := &request{m: m, url: url, header: header}
 	s.forward(header, m.Meta)
 	if s.cfg.Body.IsZero() {
 		return c, nil
@@ -179,7 +183,11 @@ func (s *step) Call(ctx context.Context, c *request) error {
 		return s.tooLarge()
 	}
 	c.status, c.got = res.StatusCode, res.Header
-	if c.answer, err = io.ReadAll(io.LimitReader(res.Body, limit+1)); err != nil {
+	var full *engine.Error
+	switch c.answer, err = call.ReadAll(c.m, res.Body, limit); {
+	case errors.As(err, &full):
+		return err
+	case err != nil:
 		return httpx.Lost(ctx, res.Request, err)
 	}
 	if int64(len(c.answer)) > limit {
