@@ -37,6 +37,7 @@ var house = []struct {
 	{"outputs/*", plugin},
 	{"internal/caches", []string{"internal/caches/*"}},
 	{"internal/caches/*", plugin},
+	{"internal/notice", nil}, // a program that writes NOTICE
 	{"internal/queue/queuetest", []string{"internal/queue"}},
 	{"internal/pipetest", []string{"config", "engine", "engine/doc", "engine/expr", "internal/cluster", "schema"}}, // of flowd test, not of plugins
 	{"internal/*test", append([]string{"engine/enginetest"}, plugin...)},
