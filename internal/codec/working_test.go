@@ -1,6 +1,8 @@
 package codec
 
 import (
+	"bytes"
+	"errors"
 	"runtime"
 	"strings"
 	"testing"
@@ -41,4 +43,28 @@ func TestWorkingIsHonest(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A limit that is raised until the result fits changes nothing of the result.
+func FuzzWithin(f *testing.F) {
+	for i, s := range []string{"a,b\n1,2\n", strings.Repeat("h", 3000) + "\n1\n2\n", "a: &a [x, x]\nb: [*a, *a, *a]", "&a [*a]", "[" + strings.Repeat("[", 600), "<a b='c'>d</a>", "<!DOCTYPE a [<!ENTITY b 'bbbb'>]><a>&b;</a>"} {
+		f.Add(i, []byte(s))
+	}
+	f.Fuzz(func(t *testing.T, i int, payload []byte) {
+		codec := []Expanding{new(CSV), new(YAML), new(XML)}[uint(i)%3]
+		want, wantErr := codec.DecodeWithin(nil, payload, MaxSize)
+		if codec.Working(payload) < 0 {
+			t.Fatal("it takes less than no memory")
+		}
+		for limit := 16; ; limit *= 4 {
+			got, err := codec.DecodeWithin(nil, payload, limit)
+			if errors.Is(err, ErrLimit) && limit < MaxSize {
+				continue
+			}
+			if !bytes.Equal(got, want) && wantErr == nil || (err == nil) != (wantErr == nil) {
+				t.Fatalf("within %d: %q and %v, want %q and %v", limit, got, err, want, wantErr)
+			}
+			return
+		}
+	})
 }

@@ -1,0 +1,98 @@
+package test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// fuzzed are the fuzz targets of what reads data of others, or files, by package.
+var fuzzed = map[string][]string{
+	"batchers/window":      {"FuzzInstantsAreInBoundsOrRefused"},
+	"config":               {"FuzzLoad", "FuzzRewrite"},
+	"engine/doc":           {"FuzzCanonical", "FuzzDecode", "FuzzEdit", "FuzzParsePath", "FuzzSearch", "FuzzString"},
+	"engine/expr":          {"FuzzCompile", "FuzzEval", "FuzzPlaceholder", "FuzzTemplate"},
+	"inputs/generate":      {"FuzzSchedule"},
+	"internal/amqp":        {"FuzzParse"},
+	"internal/aws":         {"FuzzParseQueue"},
+	"internal/call":        {"FuzzValue"},
+	"internal/checkpoint":  {"FuzzOpen"},
+	"internal/cluster":     {"FuzzDecodeAnswer", "FuzzDecodeJob", "FuzzUnseal"},
+	"internal/codec":       {"FuzzBinaryAndPatterns", "FuzzCSV", "FuzzKV", "FuzzWithin", "FuzzXML", "FuzzYAML"},
+	"internal/compression": {"FuzzDecompress", "FuzzFrames"},
+	"internal/framing":     {"FuzzCSV", "FuzzJSON", "FuzzLines", "FuzzMessages", "FuzzPlace", "FuzzReader"},
+	"internal/httpx":       {"FuzzRetryAfter", "FuzzURL"},
+	"internal/service":     {"FuzzRead"},
+	"schema":               {"FuzzDecode", "FuzzScalars"},
+}
+
+// notFuzzed are packages with such functions and no target of their own.
+var notFuzzed = map[string]string{
+	"cmd/flowd/cli":       "what its own user types",
+	"engine":              "lists of names, decoded by schema",
+	"inputs/file":         "paths of the configuration, decoded by schema",
+	"internal/fields":     "paths, parsed by engine/doc",
+	"internal/pipetest":   "what config has decoded",
+	"internal/steptest":   "what a test writes",
+	"processors/decode":   "internal/codec",
+	"processors/exec":     "the configuration, decoded by schema",
+	"processors/map":      "the configuration, decoded by schema",
+	"processors/pool":     "the configuration, decoded by schema",
+	"processors/sleep":    "a duration, parsed by schema",
+	"processors/steps":    "the configuration, decoded by schema",
+	"processors/validate": "the configuration, decoded by schema",
+}
+
+var reads = regexp.MustCompile(`^([dD]ecode|[dD]ecompress|[pP]arse|[uU]nmarshal|[uU]nseal)`)
+
+func TestEveryDecoderHasAFuzzTarget(t *testing.T) {
+	found, decodes := map[string][]string{}, map[string]string{}
+	err := filepath.WalkDir("..", func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() || filepath.Ext(path) != ".go" {
+			return err
+		}
+		pkg := filepath.ToSlash(strings.TrimPrefix(filepath.Dir(path), ".."+string(filepath.Separator)))
+		if pkg == "test" || strings.HasPrefix(pkg, "test/") || strings.HasPrefix(pkg, "examples/") {
+			return nil
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		for _, d := range file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			switch isTest := strings.HasSuffix(path, "_test.go"); {
+			case !ok:
+			case isTest && strings.HasPrefix(f.Name.Name, "Fuzz"):
+				found[pkg] = append(found[pkg], f.Name.Name)
+			case !isTest && reads.MatchString(f.Name.Name):
+				decodes[pkg] = f.Name.Name
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pkg, name := range decodes {
+		if fuzzed[pkg] == nil && notFuzzed[pkg] == "" {
+			t.Errorf("%s.%s has no fuzz target (write one, or say in notFuzzed why it needs none)", pkg, name)
+		}
+	}
+	for pkg, targets := range fuzzed {
+		if slices.Sort(found[pkg]); !slices.Equal(found[pkg], targets) {
+			t.Errorf("%s has the fuzz targets %v, the table %v", pkg, found[pkg], targets)
+		}
+	}
+	for pkg := range found {
+		if fuzzed[pkg] == nil {
+			t.Errorf("%s has fuzz targets that the table does not have: %v", pkg, found[pkg])
+		}
+	}
+}
