@@ -277,14 +277,16 @@ func FuzzKV(f *testing.F) {
 }
 
 func FuzzYAML(f *testing.F) {
-	for _, s := range []string{"a: 1", "- x\n- &y [*y]", "a: &b {c: 1}\nd: *b", "? [x]\n: y", "!!binary x", "\"\\xff\"", "0o17", "1_000", "~"} {
+	for _, s := range []string{"a: 1", "- x\n- &y [*y]", "a: &b {c: 1}\nd: *b", "? [x]\n: y", "!!binary x", "\"\\xff\"", "0o17", "1_000", "~",
+		"a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\nd: [*c, *c]", strings.Repeat("[", 600), strings.Repeat("- ", 600), "&a {a: *a}", "{" + strings.Repeat("a,", 600) + "}"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, payload []byte) { decodedIsJSON(t, &codec.YAML{}, payload) })
 }
 
 func FuzzXML(f *testing.F) {
-	for _, s := range []string{"<a/>", `<a b="c">d<e/>f</a>`, "<a><a><a/></a></a>", "<?xml version='1.0'?><!-- x --><a>&lt;</a>", "<a:b xmlns:a='x'/>"} {
+	for _, s := range []string{"<a/>", `<a b="c">d<e/>f</a>`, "<a><a><a/></a></a>", "<?xml version='1.0'?><!-- x --><a>&lt;</a>", "<a:b xmlns:a='x'/>",
+		"<!DOCTYPE a [<!ENTITY b 'bb'><!ENTITY c '&b;&b;'>]><a>&c;</a>", strings.Repeat("<a>", 600), "<a " + strings.Repeat("b='' ", 600) + "/>"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, payload []byte) { decodedIsJSON(t, &codec.XML{Numbers: true}, payload) })

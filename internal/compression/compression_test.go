@@ -107,6 +107,16 @@ func FuzzDecompress(f *testing.F) {
 		f.Add(i, packed)
 	}
 	f.Add(5, []byte("BZh91AY&SY"))
+	for i, format := range writable { // bombs, one in another
+		inner, _ := Compress(format, make([]byte, 1<<20), 0)
+		outer, _ := Compress(format, inner, 0)
+		f.Add(i, inner)
+		f.Add(i, outer)
+	}
+	f.Add(2, claim(0x88))
+	f.Add(2, []byte("\x28\xb5\x2f\xfd\xe0\xff\xff\xff\xff\xff\xff\xff\x7f"))
+	f.Add(3, []byte("\xff\x06\x00\x00sNaPpY\x00\x09\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff\x0f"))
+	f.Add(4, []byte("\x04\x22\x4d\x18\x68\x70\xff\xff\xff\xff\xff\xff\xff\x7f\x00\xff\xff\xff\x7f"))
 	f.Fuzz(func(t *testing.T, i int, data []byte) {
 		formats := []Format{None, Gzip, Zstd, Snappy, LZ4, Bzip2}
 		out, err := Decompress(formats[uint(i)%6], data, 1<<16)

@@ -33,6 +33,14 @@ func FuzzReader(f *testing.F) {
 	f.Add(7, 50, []byte(`{"payload":"x","meta":{"a":{"$time":"2026-01-02T03:04:05Z"}}}`))
 	f.Add(8, 5, tarOf(tarFile{"a.txt", "hello world"}, tarFile{"b", ""}))
 	f.Add(9, 50, []byte("1;\"2\";3\n\"\n"))
+	f.Add(0, 5, bytes.Repeat([]byte("x"), 5000))
+	f.Add(2, 999, bytes.Repeat([]byte("["), 5000))
+	f.Add(2, 999, bytes.Repeat([]byte("{}]"), 500))
+	f.Add(3, 999, []byte("a,b\n\"x"+strings.Repeat("\n", 5000)))
+	f.Add(3, 999, []byte(strings.Repeat("h", 500)+"\n"+strings.Repeat("1\n", 500)))
+	f.Add(5, 999, []byte("\xff\xff"+strings.Repeat("x", 5000)))
+	f.Add(7, 999, []byte(`{"payload":`+strings.Repeat("[", 5000)))
+	f.Add(8, 999, tarOf(tarFile{"../../etc/passwd", strings.Repeat("x", 5000)})[:700])
 	f.Fuzz(func(t *testing.T, kind, limit int, data []byte) {
 		framing := framings[uint(kind)%uint(len(framings))]
 		limit = 1 + int(uint(limit)%1000)
