@@ -20,9 +20,9 @@ reference: ## docs/reference.md, from the components themselves
 notice: ## NOTICE, from the licences of what is linked
 	go run ./internal/notice > NOTICE.new && mv NOTICE.new NOTICE
 
+# Rules that are left out, and single findings, have their reasons in SECURITY.md.
 audit: ## gosec, and govulncheck where its database can be reached
-	go tool -modfile=tools.mod gosec -quiet -exclude-generated -exclude-dir=examples ./...
-	@status=0; go tool -modfile=tools.mod govulncheck ./... >.govulncheck 2>&1 || status=$$?; cat .govulncheck; \
-	if grep -qE 'fetching vulnerabilities|dial tcp|no such host|Forbidden' .govulncheck; then \
-		echo 'SKIPPED: the vulnerability database could not be reached: nothing is known about known vulnerabilities' >&2; status=0; fi; \
-	rm -f .govulncheck; exit $$status
+	go tool -modfile=tools.mod gosec -quiet -exclude=G103,G104,G204,G304,G404 -exclude-dir=examples -exclude-dir=test ./...
+	@out=$$(go tool -modfile=tools.mod govulncheck ./cmd/flowd 2>&1); status=$$?; echo "$$out"; \
+	case "$$out" in *"fetching vulnerabilities"*) \
+		echo 'SKIPPED: without its database, govulncheck knows no vulnerabilities' >&2; exit 0;; esac; exit $$status

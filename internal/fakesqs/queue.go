@@ -1,7 +1,7 @@
 package fakesqs
 
 import (
-	"crypto/md5" //nolint:gosec // the protocol's checksum
+	"crypto/md5" // #nosec G501 -- the protocol's checksum
 	"encoding/hex"
 	"fmt"
 	"slices"
@@ -279,6 +279,6 @@ func (q *queue) attributes(now time.Time) map[string]string {
 }
 
 func sum(text string) string {
-	h := md5.Sum([]byte(text)) //nolint:gosec // the protocol's checksum
+	h := md5.Sum([]byte(text)) // #nosec G401 -- the protocol's checksum
 	return hex.EncodeToString(h[:])
 }

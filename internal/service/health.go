@@ -35,7 +35,7 @@ const (
 	outputRefusing     = "output_refusing"
 	outputStalled      = "output_stalled"
 	breakerOpen        = "output_breaker_open"
-	credentialsRefused = "output_credentials_refused"
+	credentialsRefused = "output_credentials_refused" // #nosec G101 -- the name of an indicator
 	inputRestarting    = "input_restarting"
 	messagesHeld       = "messages_held"
 	pipelineStarting   = "pipeline_starting"
