@@ -139,12 +139,13 @@ func (f *frames) header() error {
 	return nil
 }
 
-// claim has the budget give a frame its window instead of the one before it.
+// claim has the budget give a frame its window. One that is larger than the last one's
+// gives that back first: who waits holds nothing.
 func (f *frames) claim(window uint64) error {
-	f.release()
-	if window > maxWindow {
-		return nil // the decoder refuses it
+	if window <= uint64(f.held) || window > maxWindow { // which the decoder refuses
+		return nil
 	}
+	f.release()
 	for {
 		busy := windows.take(int(window))
 		switch {
