@@ -33,7 +33,7 @@ func (l *loader) build(set *Set) {
 	}
 	set.Shared = l.shared()
 	set.Shared.Get(cluster.Shared, func() any { return set.Service.Cluster })
-	o := engine.Options{Log: l.options.Log, Shared: set.Shared, Steps: steps, Caches: caches, Prints: prints, Limits: limits, Hooks: l.options.Hooks}
+	o := engine.Options{Log: l.options.Log, Shared: set.Shared, Steps: steps, Caches: caches, Prints: prints, Limits: limits, Hooks: l.options.Hooks, Secrets: l.options.Secrets}
 	for _, f := range l.files {
 		p := loaded(f)
 		if l.failed(f.path) {

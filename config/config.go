@@ -26,6 +26,10 @@ type Options struct {
 	Log    *slog.Logger
 	Hooks  []engine.Hook // take the events of all pipelines
 
+	// Secrets takes what must not show of all that is read. It may be read from while
+	// pipelines run; nil is one that nobody else has.
+	Secrets *schema.Secrets
+
 	instead *Set // that runs; see Set.Reload
 
 	// Testing reads the files for their tests: each file stands for itself,
@@ -73,6 +77,9 @@ type loader struct {
 
 // finish goes from nodes to plans.
 func (l *loader) finish() (*Set, []schema.Problem) {
+	if l.options.Secrets == nil {
+		l.options.Secrets = &schema.Secrets{}
+	}
 	for _, f := range slices.Concat(l.files, l.parts) {
 		l.decode(f)
 	}
@@ -85,6 +92,10 @@ func (l *loader) finish() (*Set, []schema.Problem) {
 	}
 	l.improve()
 	l.show()
+	for i := range l.problems { // those of who knows no secrets, too
+		p := &l.problems[i]
+		p.Message, p.Remedy = l.options.Secrets.Mask(p.Message), l.options.Secrets.Mask(p.Remedy)
+	}
 	return set, sorted(l.problems)
 }
 

@@ -78,11 +78,18 @@ type Log struct {
 
 // decode turns a file's nodes into its spec.
 func (l *loader) decode(f *file) {
-	f.decoder = schema.NewDecoder(l.options.Lookup)
+	f.decoder = l.decoder()
 	l.top(f)
 	l.secrets(f)
 	f.read()
 	l.report(without(f.decoder.Problems(), f.cuts)...)
+}
+
+// decoder makes a decoder for a file: what is secret in one is in all of a process.
+func (l *loader) decoder() *schema.Decoder {
+	d := schema.NewDecoder(l.options.Lookup)
+	d.Hide(l.options.Secrets)
+	return d
 }
 
 // read decodes the file's nodes with its decoder.

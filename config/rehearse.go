@@ -16,6 +16,7 @@ type Rehearsal struct {
 	Caches   map[string]engine.Plugin[engine.Cache]
 	Limits   map[string]engine.RateLimit
 	Test     Test
+	Secrets  *schema.Secrets // that no error and no log shows
 }
 
 // EachStep calls f for every step, those inside of others included.
@@ -38,7 +39,7 @@ func (l Loaded) Tests() []Test { return l.document.Tests }
 func (s *Set) Rehearse(l Loaded, i int) Rehearsal {
 	own := s.loader.decodeAgain(l.file)
 	r := Rehearsal{
-		Pipeline: &own.spec.Pipeline, Test: own.spec.Tests[i],
+		Pipeline: &own.spec.Pipeline, Test: own.spec.Tests[i], Secrets: s.loader.options.Secrets,
 		Steps: map[string]engine.Steps{}, Caches: map[string]engine.Plugin[engine.Cache]{}, Limits: map[string]engine.RateLimit{},
 	}
 	shared := own
@@ -115,7 +116,7 @@ func needed(f *file, unresolved []schema.Problem, t Test) (problems []schema.Pro
 // decodeAgain decodes a file that was decoded before.
 func (l *loader) decodeAgain(f *file) *file {
 	again := &file{path: f.path, root: f.root}
-	again.decoder = schema.NewDecoder(l.options.Lookup)
+	again.decoder = l.decoder()
 	again.read()
 	return again
 }

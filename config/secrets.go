@@ -10,8 +10,8 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// secrets warns of passwords, tokens and keys that stand in the file itself, and keeps
-// them out of all that is shown.
+// secrets finds passwords, tokens and keys, wherever they are from, and keeps them out of
+// all that is shown. It warns of those that stand in the file itself.
 func (l *loader) secrets(f *file) {
 	for i, key := range f.root.Keys {
 		if key.Text != "tests" { // made-up messages
@@ -25,6 +25,7 @@ func (l *loader) secrets(f *file) {
 func (l *loader) secretsIn(f *file, n *schema.Node, key, path string, code bool) {
 	switch n.Kind {
 	case schema.MapNode:
+		concealPair(f.decoder, n)
 		for i, k := range n.Keys {
 			l.secretsIn(f, n.Items[i], k.Text, join(path, k.Text), code || slices.Contains(ofExpressions, key))
 		}
@@ -38,12 +39,77 @@ func (l *loader) secretsIn(f *file, n *schema.Node, key, path string, code bool)
 	default:
 		return
 	}
-	secret := secretOf(key, n.Text, code || slices.Contains(ofExpressions, key))
-	if secret == "" || n.Origin != "" {
+	code = code || slices.Contains(ofExpressions, key)
+	conceal(f.decoder, n, key, code)
+	if secretOf(key, n.Text, code) == "" || n.Origin != "" {
 		return
 	}
-	f.decoder.Conceal(secret)
 	l.report(schema.Problem{Pos: n.Pos, Path: path, Code: "literal-secret", Warning: true, Message: "a secret stands in the file", Remedy: "write ${file:/run/secrets/NAME} or ${NAME} in its place"})
+}
+
+// conceal keeps what is secret in a value out of all that is shown: what it says itself,
+// and what placeholders bring.
+func conceal(d *schema.Decoder, n *schema.Node, key string, code bool) {
+	p, secrets := secretPattern(), d.Secrets()
+	if secret := secretOf(key, n.Text, code); secret != "" {
+		secrets.Add(secret)
+	}
+	var text strings.Builder
+	for _, piece := range d.Glance(n) {
+		text.WriteString(piece.Text)
+		if !piece.Placeholder {
+			continue
+		}
+		name := placeholderName(n.Text[piece.Offset:])
+		if p.isName(key) || p.header.MatchString(key) || p.isName(name) {
+			secrets.Add(piece.Text)
+		}
+	}
+	for _, url := range p.url.FindAllString(text.String(), -1) {
+		secrets.AddURL(url)
+	}
+	for _, m := range p.query.FindAllStringSubmatch(text.String(), -1) {
+		if secret := bareText(m[1]); secret != "" {
+			secrets.Add(secret)
+		}
+	}
+	if m := p.scheme.FindStringSubmatch(text.String()); m != nil && bareText(m[1]) != "" {
+		secrets.Add(m[1])
+	}
+}
+
+// concealPair keeps a name and the password beside it out of all that is shown, in the
+// form in which basic authentication sends them.
+func concealPair(d *schema.Decoder, n *schema.Node) {
+	text := func(keys ...string) string {
+		var b strings.Builder
+		for _, key := range keys {
+			if item := n.Lookup(key); item != nil && item.Kind != schema.MapNode && item.Kind != schema.ListNode {
+				for _, piece := range d.Glance(item) {
+					b.WriteString(piece.Text)
+				}
+				break
+			}
+		}
+		return b.String()
+	}
+	if user, password := text("user", "username"), bareText(text("password")); user != "" && password != "" {
+		d.Secrets().AddPair(user, password)
+	}
+}
+
+// placeholderName is the name in the placeholder that a text begins with.
+func placeholderName(text string) string {
+	text = strings.TrimPrefix(text, "${")
+	if end := strings.IndexAny(text, ":}"); end >= 0 {
+		text = text[:end]
+	}
+	return text
+}
+
+// isName says whether a name is one for secrets.
+func (p *secretPatterns) isName(name string) bool {
+	return p.name.MatchString(name) && !p.notName.MatchString(name)
 }
 
 // ofExpressions are keys whose values, or all values below them, are expressions.

@@ -23,6 +23,8 @@ type Options struct {
 	Limits map[string]RateLimit     // resources.rate_limits
 	Hooks  []Hook                   // take the events of all pipelines
 
+	Secrets *schema.Secrets // what no error shows
+
 	Instead *Plan                        // the plan whose place this one is to take; see Plan.Replace
 	Same    func(kind, name string) bool // whether an "input" or "output" is configured as in that
 }
@@ -46,7 +48,7 @@ func Build(p *Pipeline, o Options) (*Plan, []schema.Problem) {
 		o.Shared = &Shared{}
 	}
 	b := &builder{spec: p, options: o}
-	b.env = Env{Log: o.Log.With("pipeline", p.Name), Shared: o.Shared, Pipeline: p.Name, builder: b}
+	b.env = Env{Log: o.Log.With("pipeline", p.Name), Shared: o.Shared, Secrets: o.Secrets, Pipeline: p.Name, builder: b}
 	plan := b.build()
 	for _, p := range b.problems {
 		if !p.Warning {
@@ -82,7 +84,7 @@ func (b *builder) report(at schema.Place, code, message, remedy string) {
 func (b *builder) build() *Plan {
 	e := &b.spec.Engine
 	b.plan = &Plan{
-		Name: b.spec.Name, log: b.env.Log, pauses: newPauses(), drained: make(chan struct{}), replaced: make(chan struct{}),
+		Name: b.spec.Name, log: b.env.Log, secrets: b.options.Secrets, pauses: newPauses(), drained: make(chan struct{}), replaced: make(chan struct{}),
 		workers:     cmp.Or(e.Workers, runtime.GOMAXPROCS(0)),
 		maxMessages: cmp.Or(e.MaxInFlight.Messages, 10_000),
 		maxBytes:    int(cmp.Or(e.MaxInFlight.Bytes, 64<<20)),
@@ -356,7 +358,7 @@ func (b *builder) assembleBatch(steps Steps) *program {
 }
 
 func (b *builder) assemble(steps Steps) *program {
-	p := &program{}
+	p := &program{secrets: b.options.Secrets}
 	b.steps(p, steps)
 	for i := range p.ops {
 		p.ops[i].in, p.ops[i].at = p, int32(i)

@@ -100,7 +100,7 @@ func (p *Plan) troubles() (all []Trouble) {
 	for _, x := range parts {
 		if of, ok := x.plugin.(Troubled); ok {
 			if t := of.Trouble(); t != nil {
-				t.Place = x.name
+				t.Place, t.Cause = x.name, p.secrets.Mask(t.Cause)
 				all = append(all, *t)
 			}
 		}
@@ -195,7 +195,7 @@ func (b *batcherRun) state() BatcherState {
 func (o *outRun) state() OutputState {
 	s, at := o.stateOf()
 	if x, ok := at.(Staller); ok {
-		s.Stalled = x.Stalled()
+		s.Stalled = o.r.plan.secrets.Mask(x.Stalled())
 	}
 	return s
 }

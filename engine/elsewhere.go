@@ -126,7 +126,7 @@ type Apart struct {
 func (s Steps) Apart(env Env, whole bool, timeout time.Duration) (*Apart, []schema.Problem) {
 	b := &builder{spec: &Pipeline{Engine: EngineSpec{Timeout: timeout}}, plan: &Plan{replaced: make(chan struct{})}, inner: true, batch: whole}
 	env.builder, env.Log = b, cmp.Or(env.Log, slog.New(slog.DiscardHandler))
-	b.env, b.options = env, Options{Log: env.Log, Shared: env.Shared}
+	b.env, b.options = env, Options{Log: env.Log, Shared: env.Shared, Secrets: env.Secrets}
 	a := &Apart{&Runner{prog: b.assemble(s)}, b.plan}
 	return a, b.problems
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/flowd-io/flowd/schema"
 )
 
 // Class says what kind of failure an [Error] is, and with it what is done about it.
@@ -43,7 +45,8 @@ type Error struct {
 	Holds       bool          // nothing was written, and nothing can be now: the output is held and probed, and no attempt is counted; see retryPlan.again for steps
 	Err         error
 
-	unfinished bool // of a message that a drain handed back
+	unfinished bool            // of a message that a drain handed back
+	secrets    *schema.Secrets // that its text does not show
 }
 
 // ErrGone is wrapped by an Output's error when its sink will never take a message
@@ -70,12 +73,22 @@ func WithClass(class Class, err error) error {
 	return &Error{Class: class, Err: err}
 }
 
-// Error is the cause's text.
+// Error is the cause's text. Of an error that the engine knows of, it shows no secret.
 func (e *Error) Error() string {
 	if e.Err == nil {
 		return string(e.Class)
 	}
-	return e.Err.Error()
+	return e.secrets.Mask(e.Err.Error())
+}
+
+// without is err, whose text then shows none of some secrets; nil stays nil.
+func without(s *schema.Secrets, err error) error {
+	if err == nil {
+		return nil
+	}
+	e := classified(err, "")
+	e.secrets = s
+	return e
 }
 
 // Unfinished says that the message did not fail: a drain or a stop handed it back.

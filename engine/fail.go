@@ -31,6 +31,7 @@ func (t *tally) fail(m *Message, out *outRun) {
 	if t.r.passesOn() { // its root goes on in the next plan
 		return
 	}
+	m.err.secrets = t.r.plan.secrets
 	if t.rescue(m, out) || t.fallBack(m, out) {
 		return
 	}
@@ -174,6 +175,9 @@ func (m *Message) explain() {
 func stepError(e *Error, o *op) {
 	if e.Step == "" {
 		e.Step = o.name
+	}
+	if o.in != nil {
+		e.secrets = o.in.secrets
 	}
 	complete(e, Permanent)
 }

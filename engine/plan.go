@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/schema"
 )
 
 // Plan is a pipeline that is built and checked, and has done no I/O. It runs once;
@@ -20,6 +21,7 @@ type Plan struct {
 	Name string
 
 	log         *slog.Logger
+	secrets     *schema.Secrets // that nothing shows
 	inputs      []*inputPlan
 	steps       *program
 	groups      []*groupPlan   // among the steps

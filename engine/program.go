@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine/doc"
 	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/schema"
 )
 
 // program is a list of steps made flat: a message's place in it is one integer,
@@ -18,6 +19,7 @@ import (
 type program struct {
 	ops      []op
 	together int // messages that a run should have at least; see Waiter
+	secrets  *schema.Secrets
 }
 
 // op is one instruction. After it a message goes on at next.

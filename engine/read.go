@@ -76,6 +76,7 @@ func (rd *reader) gone(err error, failed int) bool {
 // restart closes the input and opens it again after a back-off.
 func (rd *reader) restart(ctx context.Context, cause error, failed int) error {
 	p := rd.r.plan
+	cause = without(p.secrets, cause)
 	wait := jittered(p.restart.Backoff, p.restart.MaxBackoff, failed)
 	rd.figures.restarts.Add(1)
 	rd.figures.lost(cause)

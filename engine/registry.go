@@ -65,6 +65,9 @@ type Env struct {
 	Hands int
 	// Shared holds what the pipelines of one process have in common.
 	Shared *Shared
+	// Secrets is what must not show. The engine masks it in errors and in the log; who
+	// cuts what another side said masks it before.
+	Secrets *schema.Secrets
 
 	Pipeline string // its name
 

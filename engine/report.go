@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync"
 	"unicode/utf8"
+
+	"github.com/flowd-io/flowd/schema"
 )
 
 // Stats counts messages. Roots are what was read; pieces what became of them.
@@ -76,7 +78,8 @@ func (r Report) Code() int {
 
 // failures groups failed messages for the log and the report.
 type failures struct {
-	log *slog.Logger
+	log     *slog.Logger
+	secrets *schema.Secrets
 
 	mu     sync.Mutex // guards the fields below
 	groups []*FailureGroup
@@ -106,7 +109,7 @@ func (f *failures) add(m *Message, fate Fate) {
 	key := failureKey{m.err.Class, m.err.Place(), fate, m.err.unfinished}
 	g := f.index[key]
 	if g == nil {
-		g = &FailureGroup{Fate: fate, First: describe(m)}
+		g = &FailureGroup{Fate: fate, First: f.describe(m)}
 		if f.index == nil {
 			f.index = map[failureKey]*FailureGroup{}
 		}
@@ -114,7 +117,7 @@ func (f *failures) add(m *Message, fate Fate) {
 		f.groups = append(f.groups, g)
 	}
 	if g.Count++; powerOfTen(g.Count) {
-		d := describe(m)
+		d := f.describe(m)
 		line, _, _ := strings.Cut(d.Message, "\n")
 		log := f.log
 		if d.Place != "" {
@@ -154,23 +157,27 @@ func powerOfTen(n int64) bool {
 	return n == 1
 }
 
-func describe(m *Message) Failure {
+func (f *failures) describe(m *Message) Failure {
 	body := m.orig
 	if body == nil {
 		body = m.Bytes()
 	}
-	return Failure{m.err.Class, m.err.Place(), m.err.Error(), position(m.Input(), m.Meta, m.part), sample(body), m.err.unfinished}
+	from := f.secrets.Mask(position(m.Input(), m.Meta, m.part))
+	return Failure{m.err.Class, m.err.Place(), m.err.Error(), from, sample(f.secrets, body), m.err.unfinished}
 }
 
-const sampleSize = 80 // bytes of a payload that a report shows
+const (
+	sampleSize = 80      // bytes of a payload that a report shows
+	looked     = 4 << 10 // that are looked through for secrets, so that none is cut
+)
 
-// sample is the beginning of a payload, printable.
-func sample(body []byte) string {
-	cut := ""
-	if len(body) > sampleSize {
-		body, cut = body[:sampleSize], "…"
-		for len(body) > 0 && !utf8.RuneStart(body[len(body)-1]) {
-			body = body[:len(body)-1]
+// sample is the beginning of a payload, printable and without secrets.
+func sample(secrets *schema.Secrets, body []byte) string {
+	text, cut := secrets.Mask(string(body[:min(len(body), looked)])), ""
+	if len(text) > sampleSize {
+		text, cut = text[:sampleSize], "…"
+		for len(text) > 0 && !utf8.RuneStart(text[len(text)-1]) {
+			text = text[:len(text)-1]
 		}
 	}
 	clean := strings.Map(func(r rune) rune {
@@ -178,6 +185,6 @@ func sample(body []byte) string {
 			return '·'
 		}
 		return r
-	}, strings.ToValidUTF8(string(body), "\uFFFD"))
+	}, strings.ToValidUTF8(text, "\uFFFD"))
 	return clean + cut
 }

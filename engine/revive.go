@@ -97,6 +97,7 @@ func (o *outRun) probe(ctx context.Context) {
 	switch {
 	case err != nil:
 		failed := classified(err, Transient)
+		failed.secrets = o.r.plan.secrets
 		o.fails(failed, failed, failed.holds(), true)
 		return
 	case reopen: // whether it works, a write shows

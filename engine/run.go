@@ -123,7 +123,7 @@ func (p *Plan) openUntil(stop, kill context.Context) error {
 
 func newRun(p *Plan) *run {
 	r := &run{plan: p, log: p.log, started: time.Now(), outputs: map[*outputPlan]*outRun{}, composites: map[*outputPlan]*routeRun{}, timers: newTimers(), empty: make(chan struct{}, 1), failing: make(chan struct{})}
-	r.failures.log = p.log
+	r.failures.log, r.failures.secrets = p.log, p.secrets
 	r.credits = credits{starved: r.relieve, upstream: func() bool { return r.upstream.Load() > 0 }, msgs: p.maxMessages, bytes: p.maxBytes, most: p.maxMessages}
 	r.holds = newHolds(r)
 	r.lanes = newLaneQueue(p.workers, p.ordered, r.relieve)
@@ -429,7 +429,7 @@ func (r *run) note(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.err == nil {
-		r.err = err
+		r.err = without(r.plan.secrets, err)
 	}
 }
 

@@ -394,6 +394,9 @@ func (w *writer) write(ctx context.Context, b *Batch, sel []int32, probe bool) b
 				m.Fail(err)
 			}
 		}
+		if m.state == failed {
+			m.err.secrets = w.out.r.plan.secrets
+		}
 		res.count(m)
 	}
 	w.out.wrote(res)

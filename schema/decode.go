@@ -15,9 +15,9 @@ const maxDepth = 200
 type Decoder struct {
 	lookup   Lookup
 	problems []Problem
-	errors   int                  // problems that are not just warnings
-	resolved map[*Node]resolved   // so that a placeholder is looked up, and complained about, once
-	hidden   map[string]bool      // texts that never show
+	errors   int                // problems that are not just warnings
+	resolved map[*Node]resolved // so that a placeholder is looked up, and complained about, once
+	secrets  *Secrets
 	origins  map[string]Origin    // by path
 	taken    map[string]component // by path
 	short    map[shortForm]bool
@@ -41,7 +41,7 @@ func NewDecoder(lookup Lookup) *Decoder {
 	if lookup == nil {
 		lookup = Environment
 	}
-	return &Decoder{lookup: lookup}
+	return &Decoder{lookup: lookup, secrets: &Secrets{}}
 }
 
 // Shared is what all that d decodes has in common: one value of each type, zero until

@@ -98,11 +98,8 @@ func (w *dumper) text() string {
 		}
 	}
 	var b strings.Builder
-	secrets := w.d.secrets()
 	for _, l := range w.lines {
-		for _, secret := range secrets {
-			l[0] = strings.ReplaceAll(l[0], secret, mask)
-		}
+		l[0] = w.d.secrets.Mask(l[0])
 		if l[1] == "" {
 			b.WriteString(l[0] + "\n")
 			continue
@@ -188,11 +185,7 @@ func (w *dumper) node(n *Node, indent, key string) {
 			}
 		})
 	default:
-		text := n.Text
-		for _, secret := range w.d.secrets() {
-			text = strings.ReplaceAll(text, secret, mask)
-		}
-		w.line(indent, strings.TrimSpace(head+" "+plainText(text)), Origin{Pos: n.Pos, Text: n.Origin}.String())
+		w.line(indent, strings.TrimSpace(head+" "+plainText(n.Text)), Origin{Pos: n.Pos, Text: n.Origin}.String())
 	}
 }
 

@@ -33,6 +33,17 @@ func (d *Decoder) Pieces(n *Node) []Piece {
 	return pieces
 }
 
+// Glance is Pieces for who only looks: nothing is reported.
+func (d *Decoder) Glance(n *Node) []Piece {
+	problems, errors := d.problems, d.errors
+	pieces, ok := d.resolve(n)
+	if !ok {
+		delete(d.resolved, n)
+	}
+	d.problems, d.errors = problems, errors
+	return pieces
+}
+
 // resolve replaces the placeholders in a scalar's text. It is done once per
 // node, however often a field asks.
 func (d *Decoder) resolve(n *Node) (pieces []Piece, ok bool) {
@@ -100,7 +111,7 @@ func (r *resolver) pieces() []Piece {
 			}
 			value, secret := r.value(r.text[i+2:end], i, 0)
 			if secret {
-				r.d.hide(value)
+				r.d.secrets.Add(value)
 			}
 			pieces = append(pieces, Piece{Text: value, Offset: i, Placeholder: true, Secret: secret})
 			i = end + 1

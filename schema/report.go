@@ -2,7 +2,6 @@ package schema
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strings"
 	"unicode"
@@ -50,45 +49,27 @@ func (d *Decoder) wrong(n *Node, s *shape, remedy string) {
 // them, whoever reported them.
 func (d *Decoder) Problems() []Problem {
 	problems := slices.Clone(d.problems)
-	for _, secret := range d.secrets() {
-		for i := range problems {
-			p := &problems[i]
-			p.Message = strings.ReplaceAll(p.Message, secret, mask)
-			p.Remedy = strings.ReplaceAll(p.Remedy, secret, mask)
-		}
-	}
 	for i := range problems {
-		problems[i].Excerpt = d.masked(problems[i].Excerpt)
+		p := &problems[i]
+		p.Message, p.Remedy = d.secrets.Mask(p.Message), d.secrets.Mask(p.Remedy)
+		p.Excerpt = d.masked(p.Excerpt)
 	}
 	return problems
 }
 
-// secrets are the texts that never show, the longest first: one may be the
-// beginning of another.
-func (d *Decoder) secrets() []string {
-	return slices.SortedFunc(maps.Keys(d.hidden), func(a, b string) int {
-		return cmp.Or(len(b)-len(a), strings.Compare(a, b))
-	})
-}
+// Secrets are the texts that d keeps out of all problems, and out of Dump. They may be
+// added to.
+func (d *Decoder) Secrets() *Secrets { return d.secrets }
 
-// hide keeps a text out of all problems. Very short ones are left to those who
-// make messages: masking them everywhere would only garble texts.
-func (d *Decoder) hide(text string) {
-	if len(text) < 4 {
-		return
-	}
-	if d.hidden == nil {
-		d.hidden = map[string]bool{}
-	}
-	d.hidden[text] = true
-}
+// Hide has d add the secrets that it meets to s, unless that is nil. It is called before
+// anything is decoded.
+func (d *Decoder) Hide(s *Secrets) { d.secrets = cmp.Or(s, d.secrets) }
 
-// Conceal keeps a text out of all problems, and out of Dump.
-func (d *Decoder) Conceal(text string) { d.hide(text) }
-
-// hideAll keeps all texts at and below n out of problems.
+// hideAll keeps all texts at and below n out of problems, as far as they may be secrets.
 func (d *Decoder) hideAll(n *Node) {
-	d.hide(n.Text)
+	if len(n.Text) >= shortSecret {
+		d.secrets.Add(n.Text)
+	}
 	for _, item := range n.Items {
 		d.hideAll(item)
 	}
@@ -107,10 +88,7 @@ func (d *Decoder) Show(p Problem, line string) Problem {
 
 // masked is a source line without secrets, as wide as it was: carets stay right.
 func (d *Decoder) masked(line string) string {
-	for _, secret := range d.secrets() {
-		line = strings.ReplaceAll(line, secret, strings.Repeat("*", utf8.RuneCountInString(secret)))
-	}
-	return line
+	return d.secrets.replace(line, func(secret string) string { return strings.Repeat("*", utf8.RuneCountInString(secret)) })
 }
 
 func isLetter(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }

@@ -24,7 +24,7 @@ func (d *Decoder) scalar(n *Node, v reflect.Value, s *shape) {
 	pieces, ok := d.resolve(n)
 	text := joined(pieces)
 	if s.kind == secretKind {
-		d.hide(text)
+		d.secrets.Add(text)
 	}
 	if !ok {
 		return

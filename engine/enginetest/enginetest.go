@@ -51,7 +51,9 @@ func build[T any](t testing.TB, _ *engine.Registry[T], text string) (plugin T, p
 	if len(problems) > 0 {
 		return plugin, problems
 	}
-	plugin, err = c.Use.Build(Env())
+	env := Env()
+	env.Secrets = d.Secrets()
+	plugin, err = c.Use.Build(env)
 	if err != nil {
 		problems = append(problems, err.Error())
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
+	"github.com/flowd-io/flowd/schema"
 )
 
 // asker makes calls that do what the payload says.
@@ -180,10 +181,10 @@ func TestExcerpts(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := Head([]byte(tt.in), tt.max, tt.secrets); got != tt.head {
+			if got := Head([]byte(tt.in), tt.max, (*schema.Secrets)(nil).With(tt.secrets...)); got != tt.head {
 				t.Errorf("head: got %q, want %q", got, tt.head)
 			}
-			if got := Tail([]byte(tt.in), tt.max, tt.secrets); got != tt.tail {
+			if got := Tail([]byte(tt.in), tt.max, (*schema.Secrets)(nil).With(tt.secrets...)); got != tt.tail {
 				t.Errorf("tail: got %q, want %q", got, tt.tail)
 			}
 		})

@@ -4,16 +4,14 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
-)
 
-// shortest is the length from which on a secret is masked: shorter ones stand in
-// any text.
-const shortest = 4
+	"github.com/flowd-io/flowd/schema"
+)
 
 // Head is the beginning of what another side said, at most max bytes, safe for
 // an error or a log: one line, nothing that a terminal would act upon, *** for
 // the secrets.
-func Head(said []byte, max int, secrets []string) string {
+func Head(said []byte, max int, secrets *schema.Secrets) string {
 	text := clean(said, secrets)
 	if len(text) <= max {
 		return text
@@ -25,7 +23,7 @@ func Head(said []byte, max int, secrets []string) string {
 }
 
 // Tail is Head for the end.
-func Tail(said []byte, max int, secrets []string) string {
+func Tail(said []byte, max int, secrets *schema.Secrets) string {
 	text := clean(said, secrets)
 	if len(text) <= max {
 		return text
@@ -37,13 +35,8 @@ func Tail(said []byte, max int, secrets []string) string {
 	return "…" + text[from:]
 }
 
-func clean(said []byte, secrets []string) string {
-	text := strings.ToValidUTF8(string(said), "")
-	for _, s := range secrets {
-		if len(s) >= shortest {
-			text = strings.ReplaceAll(text, s, "***")
-		}
-	}
+func clean(said []byte, secrets *schema.Secrets) string {
+	text := secrets.Mask(strings.ToValidUTF8(string(said), ""))
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
 			return ' '

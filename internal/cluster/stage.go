@@ -152,18 +152,19 @@ func Unseal(text []byte, hash string) (*Stage, error) {
 	return s, nil
 }
 
-// Build makes the steps, which are still to be opened.
-func (s *Stage) Build(pool string, log *slog.Logger) (*engine.Apart, error) {
+// Build makes the steps, which are still to be opened, and adds what is secret in them.
+func (s *Stage) Build(pool string, log *slog.Logger, secrets *schema.Secrets) (*engine.Apart, error) {
 	d := schema.NewDecoder(func(name string) (string, bool, error) {
 		value, ok := s.Values[name]
 		return string(value), ok, nil
 	})
+	d.Hide(secrets)
 	*schema.Shared[expr.Limits](d) = expr.Limits{Memory: schema.Size(s.ExprMemory), Steps: s.ExprSteps}
 	steps := s.decode(d, s.Steps.unpacked())
 	problems := d.Problems()
 	var a *engine.Apart
 	if !failed(problems) {
-		env := engine.Env{Log: log, Pipeline: pool, Shared: &engine.Shared{}}
+		env := engine.Env{Log: log, Pipeline: pool, Shared: &engine.Shared{}, Secrets: d.Secrets()}
 		var more []schema.Problem
 		a, more = steps.Apart(env, s.Whole, s.StepTimeout)
 		problems = append(problems, more...)

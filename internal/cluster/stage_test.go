@@ -59,7 +59,7 @@ func there(t testing.TB, s *cluster.Stage) *engine.Apart {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, err := stage.Build("p", slog.New(slog.DiscardHandler))
+	a, err := stage.Build("p", slog.New(slog.DiscardHandler), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func TestAWorkerLooksUpNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := sealed.Build("p", slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "UNSET") {
+	if _, err := sealed.Build("p", slog.New(slog.DiscardHandler), nil); err == nil || !strings.Contains(err.Error(), "UNSET") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -191,7 +191,7 @@ func FuzzUnseal(f *testing.F) {
 		if err != nil {
 			return
 		}
-		a, err := s.Build("p", slog.New(slog.DiscardHandler))
+		a, err := s.Build("p", slog.New(slog.DiscardHandler), nil)
 		if err != nil {
 			return
 		}

@@ -73,27 +73,25 @@ func isToken(s string) bool {
 type Caller struct {
 	cfg     *Calls
 	guard   guard
-	secrets []string // what no error shows
+	secrets *schema.Secrets // what no error shows
 	network *http.Transport
 	client  *http.Client
 }
 
-// NewCaller makes a caller; c must not change afterwards.
-func NewCaller(c *Calls) *Caller {
-	return &Caller{cfg: c, guard: newGuard(&c.URL), secrets: secretsOf(c)}
+// NewCaller makes a caller; c must not change afterwards. No error shows secrets.
+func NewCaller(c *Calls, secrets *schema.Secrets) *Caller {
+	secrets = secrets.With(unquoted(c)...)
+	secrets.AddURL(c.URL.Prefix())
+	if b := c.Auth.Basic; b != nil {
+		secrets.AddPair(b.User, b.Password.Reveal())
+	}
+	return &Caller{cfg: c, guard: newGuard(&c.URL), secrets: secrets}
 }
 
-// secretsOf is what a server must not be quoted with: the credentials, and long
-// values in headers and URL that the configuration gives, such as API keys.
-func secretsOf(c *Calls) []string {
+// unquoted is what a server must not be quoted with, beside what is known as secret:
+// long values in headers and URL that the configuration gives, such as API keys.
+func unquoted(c *Calls) (all []string) {
 	const long = 8
-	var all []string
-	if c.Auth.Bearer != nil {
-		all = append(all, c.Auth.Bearer.Reveal())
-	}
-	if c.Auth.Basic != nil {
-		all = append(all, c.Auth.Basic.Password.Reveal())
-	}
 	keep := func(text string) {
 		if len(text) >= long {
 			all = append(all, text)
@@ -106,8 +104,6 @@ func secretsOf(c *Calls) []string {
 		}
 	}
 	if u, err := url.Parse(c.URL.Prefix()); err == nil {
-		password, _ := u.User.Password()
-		keep(password)
 		for _, values := range u.Query() {
 			for _, v := range values {
 				keep(v)

@@ -19,7 +19,7 @@ import (
 // caller is open for a URL.
 func caller(t *testing.T, url string) *Caller {
 	t.Helper()
-	c := NewCaller(&Calls{URL: expr.MustTemplate(url)})
+	c := NewCaller(&Calls{URL: expr.MustTemplate(url)}, nil)
 	if err := c.Open(false); err != nil {
 		t.Fatal(err)
 	}

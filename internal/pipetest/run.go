@@ -79,7 +79,7 @@ func run(r config.Rehearsal) Result {
 	s := &stage{Rehearsal: r, start: time.Now(), sources: map[string]*source{}, sinks: map[string]*sink{}}
 	s.set()
 	plan, problems := engine.Build(s.Pipeline, engine.Options{
-		Log: slog.New(slog.NewTextHandler(&s.log, &slog.HandlerOptions{ReplaceAttr: s.attr})), Shared: shared(), Steps: s.Steps, Caches: s.Caches, Limits: s.Limits,
+		Log: slog.New(slog.NewTextHandler(&s.log, &slog.HandlerOptions{ReplaceAttr: s.attr})), Shared: shared(), Steps: s.Steps, Caches: s.Caches, Limits: s.Limits, Secrets: s.Secrets,
 	})
 	if plan == nil {
 		return Result{Problems: problems}

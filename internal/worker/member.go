@@ -14,6 +14,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/cluster"
+	"github.com/flowd-io/flowd/schema"
 )
 
 // member is a worker's part in a pool.
@@ -23,6 +24,7 @@ type member struct {
 	slots int
 	grace time.Duration
 	log   *slog.Logger
+	known *schema.Secrets // what log does not show
 	id    string
 	stop  context.Context // ends when no more jobs are to be taken
 	late  sync.WaitGroup  // answers that their hub has not confirmed yet
@@ -67,7 +69,7 @@ const mostStages = 8
 
 func newMember(l *link, pool string, c Config) *member {
 	return &member{
-		link: l, pool: pool, slots: c.Slots, grace: c.Grace, log: c.Log.With("pool", pool), id: cluster.NewID(),
+		link: l, pool: pool, slots: c.Slots, grace: c.Grace, log: c.Log.With("pool", pool), known: c.Secrets, id: cluster.NewID(),
 		stages: map[string]*stage{}, running: map[key]*job{}, hubs: map[string]*presence{}, lease: 3 * time.Second, hello: make(chan struct{}, 1), unconfirmed: make(chan struct{}, 2*c.Slots),
 	}
 }
@@ -216,7 +218,7 @@ func (m *member) prepare(ctx context.Context, hash string, text []byte) *stage {
 	m.mu.Unlock()
 	defer close(s.ready)
 	if s.Stage, s.err = cluster.Unseal(text, hash); s.err == nil {
-		if s.steps, s.err = s.Build(m.pool, m.log); s.err == nil {
+		if s.steps, s.err = s.Build(m.pool, m.log, m.known); s.err == nil {
 			s.err = s.steps.Open(context.WithoutCancel(ctx))
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/flowd-io/flowd/internal/cluster"
 	"github.com/flowd-io/flowd/internal/natsconn"
+	"github.com/flowd-io/flowd/schema"
 )
 
 // Config is what a worker does.
@@ -24,6 +25,8 @@ type Config struct {
 	Slots int           // of each pool at each hub
 	Grace time.Duration // to finish jobs in, at the end
 	Log   *slog.Logger
+
+	Secrets *schema.Secrets // takes those of the steps: Log shows none of them
 }
 
 // Run works until stop ends, and then finishes its jobs; what is unfinished when kill

@@ -62,9 +62,9 @@ var (
 	_ engine.Prober = (*output)(nil)
 )
 
-func newOutput(c Config, _ engine.Env) (engine.Output, error) {
+func newOutput(c Config, env engine.Env) (engine.Output, error) {
 	o := &output{cfg: c}
-	o.caller = httpx.NewCaller(&o.cfg.Calls)
+	o.caller = httpx.NewCaller(&o.cfg.Calls, env.Secrets)
 	return o, nil
 }
 

@@ -97,13 +97,12 @@ func init() {
 }
 
 func build(c Config, env engine.Env) (engine.Processor, error) {
-	p := program{cfg: c, log: env.Log}
+	p := program{cfg: c, log: env.Log, secrets: env.Secrets}
 	if p.cfg.Concurrency == 0 {
 		p.cfg.Concurrency = runtime.GOMAXPROCS(0)
 	}
 	for name, value := range c.Env.All() {
 		p.env = append(p.env, name+"="+value.Reveal())
-		p.secrets = append(p.secrets, value.Reveal())
 	}
 	if c.Mode == stream {
 		return newStream(p), nil
@@ -115,8 +114,8 @@ func build(c Config, env engine.Env) (engine.Processor, error) {
 type program struct {
 	cfg     Config
 	log     *slog.Logger
-	env     []string // beside flowd's own
-	secrets []string // what no error and no log shows
+	env     []string        // beside flowd's own
+	secrets *schema.Secrets // what no error and no log shows
 
 	path string // of the file; set by find
 }

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/flowd-io/flowd/internal/call"
+	"github.com/flowd-io/flowd/schema"
 )
 
 // A program that floods its standard error does not flood the log: this much of
@@ -19,7 +20,7 @@ const (
 // stderrLog logs what the programs of a step write to standard error.
 type stderrLog struct {
 	log     *slog.Logger
-	secrets []string
+	secrets *schema.Secrets
 	limit   *rate.Limiter
 	left    atomic.Int64 // lines left out since the last that was logged
 }

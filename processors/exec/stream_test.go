@@ -214,7 +214,7 @@ func TestStandardErrorIsLogged(t *testing.T) {
 	p := opened(t, component("stream", `, "concurrency": 1`)).(*pool)
 	var log logged
 	p.logged.log = slog.New(slog.NewTextHandler(&log, nil))
-	p.logged.secrets = []string{"s3cret"}
+	p.logged.secrets = p.logged.secrets.With("s3cret")
 	in := []string{"say with s3cret \x1b[31m", "say " + strings.Repeat("long ", 1<<10)}
 	for i := range 500 {
 		in = append(in, fmt.Sprint("say ", i))

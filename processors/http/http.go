@@ -95,7 +95,7 @@ var (
 	_ call.Asker[*request] = (*step)(nil)
 )
 
-func build(c Config, _ engine.Env) (engine.Processor, error) {
+func build(c Config, env engine.Env) (engine.Processor, error) {
 	s := &step{cfg: c, method: c.Method}
 	if s.method == "" {
 		s.method = http.MethodGet
@@ -103,7 +103,7 @@ func build(c Config, _ engine.Env) (engine.Processor, error) {
 			s.method = http.MethodPost
 		}
 	}
-	s.caller = httpx.NewCaller(&s.cfg.Calls)
+	s.caller = httpx.NewCaller(&s.cfg.Calls, env.Secrets)
 	return s, nil
 }
 

@@ -1,0 +1,376 @@
+package schema
+
+import (
+	"cmp"
+	"encoding/base64"
+	"html"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// Secrets are texts that must not show. Whatever shows text to people, or writes an
+// error's text beside a message, passes it through [Secrets.Mask] before it cuts or
+// quotes it. A nil *Secrets has none; all methods are safe for concurrent use.
+type Secrets struct {
+	outer *Secrets // whose secrets these are, too
+
+	mu      sync.RWMutex // guards the fields below
+	known   map[string]bool
+	needles []needle // only ever appended to: who looks for them holds no lock
+}
+
+// needle is one form in which a secret may show.
+type needle struct {
+	text   string
+	base64 bool             // all of the word around it is hidden
+	values []*regexp.Regexp // of a short secret: where it is a value; text is not looked for by itself
+}
+
+// shortSecret is the length from which on a secret is hidden wherever it stands. A
+// shorter one stands in any text, and stars in the place of half its letters would
+// tell it: it is hidden where it can only be a value.
+const shortSecret = 4
+
+// maxEncoded bounds the secrets that are looked for in base64, in bytes.
+const maxEncoded = 4 << 10
+
+// With are these secrets and some more, which are kept apart.
+func (s *Secrets) With(texts ...string) *Secrets {
+	w := &Secrets{outer: s}
+	for _, text := range texts {
+		w.Add(text)
+	}
+	return w
+}
+
+// Add adds a secret, which is UTF-8: with it, the password in a URL, the token behind a word such as
+// Bearer, and the lines of a longer text.
+func (s *Secrets) Add(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.add(text)
+}
+
+// AddPair adds what basic authentication makes of a name and a password.
+func (s *Secrets) AddPair(user, password string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pair(user, password)
+}
+
+// AddURL adds what is secret in a URL: its password.
+func (s *Secrets) AddURL(text string) {
+	if user, password, ok := userinfo(text); ok {
+		s.AddPair(user, password)
+	}
+}
+
+func (s *Secrets) add(text string) {
+	text = strings.TrimSpace(text)
+	if s.known[text] || public(text) || !utf8.ValidString(text) {
+		return
+	}
+	if s.known == nil {
+		s.known = map[string]bool{}
+	}
+	s.known[text] = true
+	if len(text) < shortSecret {
+		s.put(needle{text: text, values: valuesOf(text)})
+		return
+	}
+	s.put(needle{text: text})
+	if escaped := html.EscapeString(text); escaped != text {
+		s.put(needle{text: escaped})
+	}
+	if strings.Contains(text, " ") {
+		s.put(needle{text: strings.ReplaceAll(text, " ", "+")}) // as in a query
+	}
+	if len(text) <= maxEncoded {
+		for _, form := range inBase64(text) {
+			s.put(needle{text: form, base64: true})
+		}
+	}
+	s.parts(text)
+}
+
+// public says whether a text is no secret, whoever takes it for one: the password of
+// every new RabbitMQ, words for nothing, and what stands for a secret.
+func public(text string) bool {
+	return slices.Contains([]string{"guest", "none", "null", "nil", "true", "false"}, text) || strings.Trim(text, "*x.…") == ""
+}
+
+var schemed = regexp.MustCompile(`^[A-Za-z]+ +(\S+)$`)
+
+// parts adds what is a secret inside of another.
+func (s *Secrets) parts(text string) {
+	if user, password, ok := userinfo(text); ok {
+		s.pair(user, password)
+	} else if m := schemed.FindStringSubmatch(text); m != nil { // Bearer x
+		s.add(m[1])
+	} else if basic, err := base64.StdEncoding.DecodeString(text); err == nil && utf8.Valid(basic) {
+		if user, password, ok := strings.Cut(string(basic), ":"); ok {
+			s.pair(user, password)
+		}
+	}
+	if strings.Contains(text, "\n") {
+		for line := range strings.SplitSeq(text, "\n") {
+			if line = strings.TrimSpace(line); len(line) >= 2*shortSecret && !strings.HasPrefix(line, "-----") {
+				s.add(line)
+			}
+		}
+	}
+}
+
+// pair adds a name and a password as they travel together.
+func (s *Secrets) pair(user, password string) {
+	s.add(password)
+	both := user + ":" + password
+	if public(password) || password == "" || s.known[both] {
+		return
+	}
+	s.known[both] = true
+	s.put(needle{text: both})
+	s.put(needle{text: base64.RawStdEncoding.EncodeToString([]byte(both)), base64: true})
+	s.put(needle{text: base64.RawURLEncoding.EncodeToString([]byte(both)), base64: true})
+}
+
+func (s *Secrets) put(n needle) { s.needles = append(s.needles, n) }
+
+// userinfo is the name and the password in a URL.
+func userinfo(text string) (user, password string, ok bool) {
+	scheme, rest, found := strings.Cut(text, "://")
+	if !found || strings.ContainsAny(scheme, " \t\n/") {
+		return "", "", false
+	}
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		rest = rest[:i]
+	}
+	at := strings.LastIndexByte(rest, '@')
+	if at < 0 {
+		return "", "", false
+	}
+	user, password, ok = strings.Cut(rest[:at], ":")
+	return unescaped(user), unescaped(password), ok
+}
+
+func unescaped(text string) string {
+	if plain, err := url.PathUnescape(text); err == nil {
+		return plain
+	}
+	return text
+}
+
+// inBase64 is what base64 makes of a text that stands anywhere in another: the letters
+// that depend on nothing but the text, for each of the places in a group of three bytes
+// where it may begin.
+func inBase64(text string) (forms []string) {
+	for _, e := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+		for before := range 3 {
+			all := e.EncodeToString(append(make([]byte, before), text...))
+			form := all[(before*8+5)/6 : (before+len(text))*8/6]
+			if len(form) > shortSecret && !slices.Contains(forms, form) {
+				forms = append(forms, form)
+			}
+		}
+	}
+	return forms
+}
+
+// valuesOf finds a short text where it can only be a value: all that stands between
+// quotes, or behind a = or colon, or what follows a word for a credential.
+func valuesOf(text string) []*regexp.Regexp {
+	if text == "" {
+		return nil
+	}
+	quoted := regexp.QuoteMeta(text)
+	return []*regexp.Regexp{
+		regexp.MustCompile(`(?:[=:] ?|["'])(` + quoted + `)(?:$|["',;&@)}\]<\r\n])`),
+		regexp.MustCompile(`(?i:password|passwd|passphrase|secret|token|bearer|basic|key|credentials?|authorization)["']?\s*[=:]?\s*["']?(` + quoted + `)(?:$|[^\pL\pN_])`),
+	}
+}
+
+// Mask is text with *** in the place of each secret: as it is, percent-encoded, with
+// the escapes of JSON, or in base64, by itself or as part of more.
+func (s *Secrets) Mask(text string) string {
+	return s.replace(text, func(string) string { return mask })
+}
+
+// replace is text with something else in the place of each secret.
+func (s *Secrets) replace(text string, by func(secret string) string) string {
+	found := s.find(text)
+	if len(found) == 0 {
+		return text
+	}
+	var b strings.Builder
+	done := 0
+	for _, f := range found {
+		b.WriteString(text[done:f.from])
+		b.WriteString(by(text[f.from:f.to]))
+		done = f.to
+	}
+	b.WriteString(text[done:])
+	return b.String()
+}
+
+// span is a part of a text, in bytes.
+type span struct{ from, to int }
+
+// find is where secrets stand in a text, in order; no two of them overlap.
+func (s *Secrets) find(text string) (all []span) {
+	for ; s != nil; s = s.outer {
+		s.mu.RLock()
+		needles := s.needles
+		s.mu.RUnlock()
+		if len(needles) == 0 {
+			continue
+		}
+		for _, v := range viewsOf(text) {
+			for i := range needles {
+				all = needles[i].find(v, all)
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b span) int { return cmp.Or(a.from-b.from, b.to-a.to) })
+	apart := all[:0]
+	for _, f := range all {
+		if last := len(apart) - 1; last >= 0 && f.from < apart[last].to {
+			apart[last].to = max(apart[last].to, f.to)
+		} else {
+			apart = append(apart, f)
+		}
+	}
+	return apart
+}
+
+func (n *needle) find(v view, all []span) []span {
+	for _, re := range n.values {
+		for _, m := range re.FindAllStringSubmatchIndex(v.text, -1) {
+			all = append(all, v.span(m[2], m[3]))
+		}
+	}
+	if n.values != nil || n.text == "" {
+		return all
+	}
+	for from := 0; ; {
+		i := strings.Index(v.text[from:], n.text)
+		if i < 0 {
+			return all
+		}
+		i += from
+		from = i + len(n.text)
+		to := from
+		if n.base64 {
+			for i > 0 && isBase64(v.text[i-1]) {
+				i--
+			}
+			for to < len(v.text) && (isBase64(v.text[to]) || v.text[to] == '=') {
+				to++
+			}
+			from = to
+		}
+		all = append(all, v.span(i, to))
+	}
+}
+
+func isBase64(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '+' || c == '/' || c == '-' || c == '_'
+}
+
+// view is a text with escapes resolved; at says where each byte of it was, and where
+// the whole ended. Without it, nothing has changed.
+type view struct {
+	text string
+	at   []int
+}
+
+func (v view) span(from, to int) span {
+	if v.at == nil {
+		return span{from, to}
+	}
+	return span{v.at[from], v.at[to]}
+}
+
+// viewsOf are the readings of a text: as it is, and without the escapes of JSON, of
+// URLs, and of both.
+func viewsOf(text string) []view {
+	all := append(make([]view, 0, 4), view{text: text})
+	if strings.Contains(text, `\`) {
+		all = append(all, all[0].resolve('\\', backslashed))
+	}
+	for _, v := range all {
+		if strings.Contains(v.text, "%") {
+			all = append(all, v.resolve('%', percented))
+		}
+	}
+	return all
+}
+
+// resolve replaces escapes, which begin with lead: read gives the text of the one at
+// the beginning of rest, and its length there, or 0 where there is none.
+func (v view) resolve(lead byte, read func(rest string) (plain string, n int)) view {
+	r := view{at: make([]int, 0, len(v.text)+1)}
+	var b strings.Builder
+	for i := 0; i < len(v.text); {
+		plain, n := v.text[i:i+1], 1
+		if v.text[i] == lead {
+			if p, used := read(v.text[i:]); used > 0 {
+				plain, n = p, used
+			}
+		}
+		for range len(plain) {
+			r.at = append(r.at, v.span(i, i).from)
+		}
+		b.WriteString(plain)
+		i += n
+	}
+	r.text, r.at = b.String(), append(r.at, v.span(len(v.text), len(v.text)).to)
+	return r
+}
+
+func percented(rest string) (string, int) {
+	if len(rest) < 3 {
+		return "", 0
+	}
+	c, err := strconv.ParseUint(rest[1:3], 16, 8)
+	if err != nil {
+		return "", 0
+	}
+	return string([]byte{byte(c)}), 3
+}
+
+// backslashed reads what JSON, and Go's quotes, write with a backslash.
+func backslashed(rest string) (string, int) {
+	if len(rest) < 2 {
+		return "", 0
+	}
+	if i := strings.IndexByte(`"\/'bfnrt`, rest[1]); i >= 0 {
+		return "\"\\/'\b\f\n\r\t"[i : i+1], 2
+	}
+	digits := map[byte]int{'x': 2, 'u': 4, 'U': 8}[rest[1]]
+	c, ok := hex(rest, 2, digits)
+	switch {
+	case !ok:
+		return "", 0
+	case rest[1] == 'x':
+		return string([]byte{byte(c)}), 4
+	case utf16.IsSurrogate(c) && strings.HasPrefix(rest[6:], `\u`):
+		if low, ok := hex(rest, 8, 4); ok {
+			return string(utf16.DecodeRune(c, low)), 12
+		}
+	}
+	return string(c), 2 + digits
+}
+
+func hex(text string, from, digits int) (rune, bool) {
+	if digits == 0 || len(text) < from+digits {
+		return 0, false
+	}
+	c, err := strconv.ParseUint(text[from:from+digits], 16, 32)
+	return rune(c), err == nil
+}
