@@ -43,7 +43,10 @@ func (u usage) Error() string { return string(u) }
 
 // execute runs one command line. When ctx ends, a running command drains.
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
-	root := newRoot(stdout, stderr)
+	out, errs := newScreen(stdout), newScreen(stderr)
+	defer out.Close()
+	defer errs.Close()
+	root := newRoot(out, errs)
 	root.SetArgs(args)
 	understood := false
 	root.PersistentPreRun = func(*cobra.Command, []string) { understood = true }
@@ -57,10 +60,10 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case errors.As(err, &code):
 		return int(code)
 	case understood && !errors.As(err, &wrong):
-		fmt.Fprintf(stderr, "flowd: %v\n", err)
+		fmt.Fprintf(errs, "flowd: %v\n", err)
 		return failed
 	}
-	fmt.Fprintf(stderr, "flowd: %v\nRun '%s --help' for what can be given.\n", err, cmd.CommandPath())
+	fmt.Fprintf(errs, "flowd: %v\nRun '%s --help' for what can be given.\n", err, cmd.CommandPath())
 	return invalid
 }
 

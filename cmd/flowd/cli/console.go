@@ -3,10 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
-	"os"
 	"sync"
-
-	"golang.org/x/term"
 )
 
 // console is stderr: log, problems, summaries and the progress line share it.
@@ -16,12 +13,12 @@ type console struct {
 	color    bool
 
 	mu   sync.Mutex // guards the fields below and keeps writes whole
-	out  io.Writer
+	out  *screen
 	line bool // a progress line is on the screen
 }
 
 func newConsole(w io.Writer) *console {
-	return &console{out: w, terminal: isTerminal(w), color: colored(w)}
+	return &console{out: newScreen(w), terminal: isTerminal(w), color: colored(w)}
 }
 
 // Write erases the progress line and writes p.
@@ -45,38 +42,7 @@ func (c *console) status(text string) {
 
 func (c *console) erase() {
 	if c.line {
-		fmt.Fprint(c.out, "\r\x1b[K")
+		fmt.Fprint(c.out, ink+"\r"+ink+"K")
 		c.line = false
 	}
-}
-
-// isTerminal says whether w is a terminal, or a console on one.
-func isTerminal(w any) bool {
-	if c, ok := w.(*console); ok {
-		return c.terminal
-	}
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
-}
-
-// colored says whether to write colours to w: a terminal that knows them, whose
-// user has not set NO_COLOR.
-func colored(w any) bool {
-	return isTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
-}
-
-// The colours in use.
-const (
-	bold   = "1"
-	dim    = "2"
-	red    = "31"
-	yellow = "33"
-)
-
-// paint puts text in a colour when on.
-func paint(on bool, color, text string) string {
-	if !on || text == "" {
-		return text
-	}
-	return "\x1b[" + color + "m" + text + "\x1b[0m"
 }

@@ -67,7 +67,7 @@ func TestNoColourWhereNobodyLooks(t *testing.T) {
 	if got := paint(false, red, "x"); got != "x" {
 		t.Errorf("%q, want x", got)
 	}
-	if got, want := paint(true, red, "x"), "\x1b[31mx\x1b[0m"; got != want {
+	if got, want := string(shownBytes(nil, []byte(paint(true, red, "x")))), "\x1b[31mx\x1b[0m"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

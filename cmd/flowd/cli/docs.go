@@ -3,12 +3,10 @@ package cli
 import (
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 )
 
 func newDocs() *cobra.Command {
@@ -162,10 +160,8 @@ func wrap(text string, width int) string {
 
 // columns is how wide text for w may be: a terminal's width, within reason.
 func columns(w any) int {
-	if f, ok := w.(*os.File); ok {
-		if n, _, err := term.GetSize(int(f.Fd())); err == nil {
-			return min(max(n, 60), 110)
-		}
+	if n := width(w); n > 0 {
+		return min(max(n, 60), 110)
 	}
 	return 80
 }

@@ -1,12 +1,17 @@
 package cli
 
 import (
+	"bytes"
 	"context"
+	"fmt"
+	"io"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/flowd-io/flowd/config"
+	"github.com/flowd-io/flowd/schema"
 	"github.com/lmittmann/tint"
 )
 
@@ -18,16 +23,86 @@ type logging struct {
 	log   *slog.Logger
 }
 
-func newLogging(con *console) *logging {
+// newLogging makes a log that shows no secret.
+func newLogging(con *console, secrets *schema.Secrets) *logging {
 	l := &logging{}
-	h := eitherHandler{json: &l.json, asJSON: slog.NewJSONHandler(con, &slog.HandlerOptions{Level: &l.level})}
+	h := eitherHandler{json: &l.json, asJSON: editor{slog.NewJSONHandler(con, &slog.HandlerOptions{Level: &l.level}), secrets.Mask}}
 	if con.terminal {
-		h.asText = tint.NewTextHandler(con, &tint.Options{Level: &l.level, TimeFormat: time.TimeOnly, NoColor: !con.color})
+		h.asText = editor{tint.NewTextHandler(painter{con}, &tint.Options{Level: &l.level, TimeFormat: time.TimeOnly, NoColor: !con.color}),
+			func(text string) string { return plain(secrets.Mask(text)) }}
 	} else {
-		h.asText = slog.NewTextHandler(con, &slog.HandlerOptions{Level: &l.level})
+		h.asText = editor{slog.NewTextHandler(con, &slog.HandlerOptions{Level: &l.level}), secrets.Mask}
 	}
 	l.log = slog.New(h)
 	return l
+}
+
+// painter is a screen for tint, whose every escape sequence is its own: see plain.
+type painter struct{ to io.Writer }
+
+func (p painter) Write(text []byte) (int, error) {
+	if _, err := p.to.Write(bytes.ReplaceAll(text, []byte("\x1b["), []byte(ink))); err != nil {
+		return 0, err
+	}
+	return len(text), nil
+}
+
+// plain is text without what tint would hand to the terminal: control characters, and
+// \x1b, which it takes for its own quoting of one.
+func plain(text string) string {
+	return strings.ReplaceAll(string(shownBytes(nil, []byte(text))), `\x1b`, `\u001b`)
+}
+
+// editor edits all text of a log that comes from elsewhere, before it is quoted.
+type editor struct {
+	slog.Handler
+	edit func(string) string
+}
+
+// Handle hands on what the record became.
+func (h editor) Handle(ctx context.Context, r slog.Record) error {
+	edited := slog.NewRecord(r.Time, r.Level, h.edit(r.Message), r.PC)
+	r.Attrs(func(a slog.Attr) bool {
+		edited.AddAttrs(h.attr(a))
+		return true
+	})
+	return h.Handler.Handle(ctx, edited)
+}
+
+// WithAttrs edits what all records have.
+func (h editor) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return editor{h.Handler.WithAttrs(h.attrs(attrs)), h.edit}
+}
+
+// WithGroup edits what is in the group, too.
+func (h editor) WithGroup(name string) slog.Handler { return editor{h.Handler.WithGroup(name), h.edit} }
+
+func (h editor) attrs(attrs []slog.Attr) []slog.Attr {
+	edited := make([]slog.Attr, len(attrs))
+	for i, a := range attrs {
+		edited[i] = h.attr(a)
+	}
+	return edited
+}
+
+func (h editor) attr(a slog.Attr) slog.Attr {
+	a.Key, a.Value = h.edit(a.Key), a.Value.Resolve()
+	switch a.Value.Kind() {
+	case slog.KindString:
+		text := h.edit(a.Value.String())
+		if after, found := strings.CutPrefix(h.edit(a.Key+"="+text), a.Key+"="); found {
+			text = after // what only is a secret behind such a key
+		}
+		a.Value = slog.StringValue(text)
+	case slog.KindGroup:
+		a.Value = slog.GroupValue(h.attrs(a.Value.Group())...)
+	case slog.KindAny: // as it is, with all that a handler knows of it, where nothing is to be edited
+		text := fmt.Sprintf("%+v", a.Value.Any())
+		if edited := h.edit(text); edited != text {
+			a.Value = slog.StringValue(edited)
+		}
+	}
+	return a
 }
 
 // configure does what the section service.log says.

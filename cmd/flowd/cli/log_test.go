@@ -21,7 +21,7 @@ func TestLogFollowsTheConfigurationReadLater(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var out bytes.Buffer
-			l := newLogging(newConsole(&out))
+			l := newLogging(newConsole(&out), nil)
 			component := l.log.With("pipeline", "orders")
 			l.configure(tt.set)
 			component.Info("started")

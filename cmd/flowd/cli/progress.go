@@ -2,11 +2,9 @@ package cli
 
 import (
 	"context"
-	"os"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"golang.org/x/term"
 )
 
 // progress keeps one line on a terminal that says how far the pipelines are,
@@ -53,10 +51,8 @@ func add(sum *engine.Counts, c engine.Counts) {
 
 // width is the number of columns of the terminal.
 func (c *console) width() int {
-	if f, ok := c.out.(*os.File); ok {
-		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 1 {
-			return w
-		}
+	if w := width(c.out); w > 1 {
+		return w
 	}
 	return 80
 }

@@ -2,18 +2,17 @@ package cli
 
 import (
 	"bufio"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/flowd-io/flowd/internal/queue"
+	"github.com/flowd-io/flowd/schema"
 	"github.com/spf13/cobra"
 )
 
@@ -50,7 +49,7 @@ type queueCall struct {
 	con        *console
 	stop, kill context.Context // of the first and the second signal
 	server     queue.Server
-	secrets    []string // that no message shows
+	secrets    *schema.Secrets // that no message shows
 }
 
 // onQueues runs do with the arguments behind the broker's URL, of which there must
@@ -66,7 +65,8 @@ func onQueues(cmd *cobra.Command, args []string, names string, least, most int, 
 	if slices.Contains(args, "") { // an unset variable of a script
 		return usage("an argument is empty (" + names + ")")
 	}
-	c := &queueCall{cmd: cmd, con: newConsole(cmd.ErrOrStderr()), secrets: secretsOf(address)}
+	c := &queueCall{cmd: cmd, con: newConsole(cmd.ErrOrStderr()), secrets: &schema.Secrets{}}
+	c.secrets.AddURL(address)
 	var release func()
 	c.stop, c.kill, release = signals(cmd.Context(), c.con)
 	defer release()
@@ -105,30 +105,6 @@ func brokerOf(args []string) (address string, rest []string, err error) {
 	return env, args, nil
 }
 
-// shortest is the length of a password that is looked for in messages. In place of a
-// shorter one, half of their letters would go, and tell it.
-const shortest = 4
-
-// secretsOf are the forms in which a URL has its password.
-func secretsOf(address string) (all []string) {
-	u, err := url.Parse(address)
-	if err != nil || u.User == nil {
-		return nil
-	}
-	if password, ok := u.User.Password(); ok && password != "" {
-		_, raw, _ := strings.Cut(u.User.String(), ":")
-		all = append(all, password, raw, url.QueryEscape(password), url.PathEscape(password))
-		if _, at, found := strings.Cut(address, "://"); found {
-			if user, _, found := strings.Cut(at, "@"); found {
-				_, asWritten, _ := strings.Cut(user, ":")
-				all = append(all, asWritten)
-			}
-		}
-	}
-	slices.SortFunc(all, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
-	return slices.DeleteFunc(all, func(s string) bool { return len(s) < shortest })
-}
-
 // scrub takes passwords out of an error.
 func (c *queueCall) scrub(err error) error {
 	var code exit
@@ -140,10 +116,7 @@ func (c *queueCall) scrub(err error) error {
 }
 
 func (c *queueCall) hide(text string) string {
-	for _, s := range c.secrets {
-		text = strings.ReplaceAll(text, s, "xxxxx")
-	}
-	return printable(text)
+	return printable(c.secrets.Mask(text))
 }
 
 // confirm asks before something is destroyed. in is where the answer comes from.

@@ -53,7 +53,7 @@ The messages stay in the queue, hidden from others until dump has ended; with
 						return err
 					}
 				}
-				d, err := newDump(cmd.OutOrStdout(), path)
+				d, err := newDump(messages(cmd.OutOrStdout()), path)
 				if err != nil {
 					return err
 				}

@@ -108,7 +108,7 @@ func TestQueueURLs(t *testing.T) {
 	t.Setenv(queueURL, "")
 	queues(t, invalid, "set FLOWD_QUEUE_URL", "ls")
 	queues(t, failed, `no broker is known for "nope://"`, "ls", "nope://host/")
-	queues(t, failed, "user:xxxxx@nowhere", "ls", "fake://user:"+url.QueryEscape(secret)+"@nowhere/")
+	queues(t, failed, "***@nowhere", "ls", "fake://user:"+url.QueryEscape(secret)+"@nowhere/")
 	queues(t, failed, "is no URL", "ls", "fake://user:s3cr/et@no where:port/")
 	queues(t, invalid, `did you mean "redrive"?`, "redriv")
 	queues(t, invalid, "there are dump, load, ls, mv, purge, redrive", "frobnicate")
@@ -161,10 +161,10 @@ func TestWhatCannotBeSentIsListedAndStays(t *testing.T) {
 		return nil
 	}
 	_, stderr, code := flowd(t.Context(), "queue", "mv", "a", "b", "--yes")
-	want := `message 77: too large for xxxxx
-message 177: too large for xxxxx
-message 277: too large for xxxxx
-message 301 (message_id "id-9"): too large for xxxxx
+	want := `message 77: too large for ***
+message 177: too large for ***
+message 277: too large for ***
+message 301 (message_id "id-9"): too large for ***
 a → b: 297 moved, 4 failed in `
 	if code != failed || !strings.HasPrefix(stderr, want) {
 		t.Errorf("code %d\n%s", code, stderr)
@@ -528,7 +528,7 @@ func TestWhereNobodyCanBeAskedNothingIsDone(t *testing.T) {
 func TestTheAnswerCounts(t *testing.T) {
 	for answer, want := range map[string]int{"y\n": clean, "YES\n": clean, "n\n": failed, "\n": failed, "": failed, "yep\n": failed} {
 		var out bytes.Buffer
-		c := &queueCall{con: &console{out: &out}, stop: t.Context()}
+		c := &queueCall{con: &console{out: newScreen(&out)}, stop: t.Context()}
 		err := c.ask(strings.NewReader(answer), "Sure?")
 		var code exit
 		if errors.As(err, &code); int(code) != want {
@@ -542,7 +542,7 @@ func TestTheAnswerCounts(t *testing.T) {
 	cancel()
 	wait, end := io.Pipe()
 	defer end.Close()
-	c := &queueCall{con: &console{out: io.Discard}, stop: stop}
+	c := &queueCall{con: &console{out: newScreen(io.Discard)}, stop: stop}
 	if err := c.ask(wait, "Sure?"); !errors.Is(err, exit(handedBack)) {
 		t.Errorf("a signal: %v", err)
 	}
@@ -565,7 +565,7 @@ func TestTheProgressLine(t *testing.T) {
 		}
 	}
 	var out bytes.Buffer
-	tr := &transfer{queueCall: &queueCall{con: &console{out: &out, terminal: true}}, seen: 5, total: 10}
+	tr := &transfer{queueCall: &queueCall{con: &console{out: newScreen(&out), terminal: true}}, seen: 5, total: 10}
 	tr.show()
 	tr.show()
 	if n := strings.Count(out.String(), "5 of 10"); n != 1 {

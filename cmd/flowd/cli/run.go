@@ -14,6 +14,7 @@ import (
 	"github.com/flowd-io/flowd/internal/hub"
 	"github.com/flowd-io/flowd/internal/metrics"
 	"github.com/flowd-io/flowd/internal/service"
+	"github.com/flowd-io/flowd/schema"
 	"github.com/spf13/cobra"
 )
 
@@ -71,8 +72,9 @@ func mistyped(root *cobra.Command, args []string) error {
 func run(cmd *cobra.Command, files, set []string, watch bool) error {
 	defer headroom.Leave()()
 	con := newConsole(cmd.ErrOrStderr())
-	logs := newLogging(con)
-	o := config.Options{Set: set, Log: logs.log}
+	secrets := &schema.Secrets{}
+	logs := newLogging(con, secrets)
+	o := config.Options{Set: set, Log: logs.log, Secrets: secrets}
 	loaded, problems := config.Load(files, o)
 	if err := printProblems(con, problems); err != nil {
 		return err

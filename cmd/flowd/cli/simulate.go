@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowd-io/flowd/config"
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/schema"
 	"github.com/spf13/cobra"
 )
 
@@ -81,7 +82,8 @@ func (s *simulation) run(cmd *cobra.Command) error {
 	case s.every < 0:
 		return usage("--every must not be negative")
 	}
-	loaded, problems := config.Load(s.files, config.Options{Set: s.set})
+	secrets := &schema.Secrets{}
+	loaded, problems := config.Load(s.files, config.Options{Set: s.set, Secrets: secrets})
 	if err := printProblems(cmd.ErrOrStderr(), problems); err != nil {
 		return err
 	}
@@ -102,12 +104,15 @@ func (s *simulation) run(cmd *cobra.Command) error {
 			return err
 		}
 		if all = append(all, choices...); !s.json {
-			if err := writeChoices(cmd.OutOrStdout(), p, choices, i > 0); err != nil {
+			if err := writeChoices(cmd.OutOrStdout(), p, choices, i > 0, secrets); err != nil {
 				return err
 			}
 		}
 	}
 	if s.json {
+		for i := range all {
+			all[i].Source = secrets.Mask(all[i].Source) // a queue may be named by a URL
+		}
 		return writeJSON(cmd.OutOrStdout(), all)
 	}
 	return nil
@@ -198,7 +203,7 @@ func (s *simulation) choices(p polled) ([]choice, error) {
 }
 
 // writeChoices writes one poll's choices as a table, and how often each came.
-func writeChoices(w io.Writer, p polled, choices []choice, more bool) error {
+func writeChoices(w io.Writer, p polled, choices []choice, more bool, secrets *schema.Secrets) error {
 	var b strings.Builder
 	if more {
 		b.WriteByte('\n')
@@ -223,6 +228,6 @@ func writeChoices(w io.Writer, p polled, choices []choice, more bool) error {
 	for _, src := range p.Sources {
 		fmt.Fprintf(&b, "%-*s  weight %d: %d of %d\n", width, src.Name, src.Weight, times[src.Name], len(choices))
 	}
-	_, err := io.WriteString(w, printable(b.String()))
+	_, err := io.WriteString(w, printable(secrets.Mask(b.String())))
 	return err
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowd-io/flowd/config"
 	"github.com/flowd-io/flowd/internal/pipetest"
+	"github.com/flowd-io/flowd/schema"
 	"github.com/spf13/cobra"
 )
 
@@ -87,7 +88,8 @@ func test(cmd *cobra.Command, o testOptions) error {
 	case o.timeout <= 0:
 		return usage("--timeout must be more than 0")
 	}
-	loaded, problems := config.Load(o.files, config.Options{Set: o.set, Testing: true})
+	secrets := &schema.Secrets{}
+	loaded, problems := config.Load(o.files, config.Options{Set: o.set, Testing: true, Secrets: secrets})
 	if err := printProblems(con, problems); err != nil {
 		return err
 	}
@@ -116,7 +118,7 @@ func test(cmd *cobra.Command, o testOptions) error {
 	}
 
 	began := time.Now()
-	wait := startTests(cmd.Context(), runs, o)
+	wait := startTests(cmd.Context(), runs, o, secrets)
 	defer wait()
 	r := testReport{out: cmd.OutOrStdout(), color: colored(cmd.OutOrStdout()), quiet: o.json}
 	for _, t := range runs {
@@ -147,7 +149,7 @@ func conclude(con *console, r testReport, o testOptions) error {
 
 // startTests runs each test in a process of its own, as many at once as there
 // are processors. wait waits until all are over.
-func startTests(ctx context.Context, runs []*testRun, o testOptions) (wait func()) {
+func startTests(ctx context.Context, runs []*testRun, o testOptions, secrets *schema.Secrets) (wait func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	next := make(chan *testRun)
 	over := make(chan struct{}, runtime.NumCPU())
@@ -155,7 +157,7 @@ func startTests(ctx context.Context, runs []*testRun, o testOptions) (wait func(
 		go func() {
 			for t := range next {
 				began := time.Now()
-				t.result = runWorker(ctx, t, o)
+				t.result = masked(runWorker(ctx, t, o), secrets)
 				t.took = time.Since(began)
 				close(t.done)
 			}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/internal/pipetest"
+	"github.com/flowd-io/flowd/schema"
 )
 
 const green = "32"
@@ -52,6 +53,17 @@ func (r *testReport) add(t *testRun) error {
 	}
 	_, err := io.WriteString(r.out, b.String())
 	return err
+}
+
+// masked is a result that shows no secret; what came stays as it is, to be written to
+// the file.
+func masked(r pipetest.Result, secrets *schema.Secrets) pipetest.Result {
+	for i := range r.Differences {
+		d := &r.Differences[i]
+		d.Want, d.Got = secrets.Mask(d.Want), secrets.Mask(d.Got)
+	}
+	r.Log = secrets.Mask(r.Log)
+	return r
 }
 
 func (t *testRun) place() string {

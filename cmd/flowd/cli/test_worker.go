@@ -83,7 +83,7 @@ func testWorker(cmd *cobra.Command, o testOptions) error {
 	if _, err := fmt.Sscanf(o.worker, "%d:%d", &pipeline, &number); err != nil {
 		return usage("--worker is for flowd itself")
 	}
-	answer := cmd.OutOrStdout()
+	answer := messages(cmd.OutOrStdout())
 	os.Stdout = os.Stderr // what a step prints is no answer
 	runtime.GOMAXPROCS(1) // goroutines take turns in the same order each time
 

@@ -106,7 +106,12 @@ is left after --grace, or at a second signal.`,
 			}
 			defer headroom.Leave()()
 			con := newConsole(cmd.ErrOrStderr())
-			c.Log = newLogging(con).log
+			c.Secrets = &schema.Secrets{}
+			for _, t := range c.Join {
+				c.Secrets.Add(t.Token)
+				c.Secrets.AddURL(t.URL)
+			}
+			c.Log = newLogging(con, c.Secrets).log
 			stop, kill, release := signals(cmd.Context(), con)
 			defer release()
 			return worker.Run(stop, kill, c)
