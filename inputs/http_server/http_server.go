@@ -218,7 +218,7 @@ const (
 
 // Open listens.
 func (in *input) Open(ctx context.Context) error {
-	conf, err := in.cfg.TLS.Config()
+	conf, err := in.cfg.TLS.Config(in.log)
 	if err != nil {
 		return err
 	}

@@ -75,7 +75,7 @@ func (h *Hub) start(ctx context.Context, owner string) (err error) {
 	options := []nats.Option{nats.DisconnectErrHandler(h.disconnected), nats.ReconnectHandler(h.reconnected), nats.ReconnectBufSize(64 << 20)}
 	to := natsconn.Target{URL: "nats://127.0.0.1"}
 	if h.conf.URL.IsZero() {
-		if h.srv, err = startServer(h.conf, owner); err != nil {
+		if h.srv, err = startServer(h.conf, owner, h.log); err != nil {
 			return err
 		}
 		options = append(options, nats.InProcessServer(h.srv))

@@ -2,9 +2,9 @@ package hub
 
 import (
 	"crypto/subtle"
-	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"strconv"
 	"strings"
@@ -13,6 +13,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/flowd-io/flowd/internal/cluster"
+	"github.com/flowd-io/flowd/internal/tlsconf"
 )
 
 // embedded is a NATS server of this process.
@@ -23,7 +24,7 @@ type embedded struct {
 
 // startServer makes this process a NATS server with JetStream, at c.Listen. owner names
 // the process to others.
-func startServer(c *cluster.Config, owner string) (*embedded, error) {
+func startServer(c *cluster.Config, owner string, log *slog.Logger) (*embedded, error) {
 	host, portText, err := net.SplitHostPort(c.Listen)
 	if err != nil {
 		return nil, err
@@ -43,13 +44,10 @@ func startServer(c *cluster.Config, owner string) (*embedded, error) {
 	}
 	o.MaxPending, o.WriteDeadline = max(server.MAX_PENDING_SIZE, 16*int64(c.MaxPayload)), time.Minute // of a worker over a slow link
 	if c.TLS.Cert != "" {
-		if o.TLSConfig, err = c.TLS.Config(); err != nil {
+		shown := tlsconf.Server{Cert: c.TLS.Cert, Key: c.TLS.Key, ClientCA: c.TLS.CA}
+		if o.TLSConfig, err = shown.Config(log); err != nil {
 			return nil, err
 		}
-		if o.TLSConfig.ClientCAs = o.TLSConfig.RootCAs; o.TLSConfig.ClientCAs != nil {
-			o.TLSConfig.ClientAuth = tls.RequireAndVerifyClientCert
-		}
-		o.TLSConfig.ServerName = ""
 	}
 	e := &embedded{}
 	if e.store, err = openStore(c, owner); err != nil {

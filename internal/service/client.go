@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/internal/tlsconf"
+	"github.com/flowd-io/flowd/schema"
 )
 
 // Client asks a listener that [Start] made.
@@ -32,6 +33,7 @@ type Target struct {
 	Addr      string // HOST:PORT, or https://HOST:PORT for one with TLS
 	TokenFile string // "": where a listener of this user makes it
 	CA        string // PEM file of certificates to trust instead of the system's
+	Cert, Key string // PEM files of the certificate to show, or ""
 }
 
 // NewClient makes a client without any request. A token that can't be read is
@@ -41,9 +43,9 @@ func NewClient(t Target) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	conf, err := (&tlsconf.Client{CA: t.CA}).Config()
+	conf, err := (&tlsconf.Client{CA: t.CA, Cert: t.Cert, Key: schema.NewSecret(t.Key)}).Config()
 	if err != nil {
-		return nil, errors.New(strings.Replace(err.Error(), "tls.ca", "--ca", 1))
+		return nil, errors.New(strings.NewReplacer("tls.ca", "--ca", "tls.cert", "--cert", "tls.key", "--key").Replace(err.Error()))
 	}
 	c := &Client{url: u, http: httpClient(conf)}
 	c.token, c.lack = clientToken(t.TokenFile, u.Port())

@@ -2,7 +2,6 @@ package service
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"log/slog"
 	"net"
@@ -10,6 +9,8 @@ import (
 	"net/netip"
 	"runtime/debug"
 	"strings"
+
+	"github.com/flowd-io/flowd/internal/tlsconf"
 )
 
 // guard refuses what a page in a browser of this machine could send: requests
@@ -91,12 +92,8 @@ func (g *guard) tokenOnly(next http.Handler) http.Handler {
 // trustedNames are the host that is configured and those of the certificate.
 func trustedNames(listen string, conf *tls.Config) func(string) bool {
 	configured := hostOf(listen)
-	var leaf *x509.Certificate
-	if conf != nil {
-		leaf = conf.Certificates[0].Leaf
-	}
 	return func(host string) bool {
-		return configured != "" && strings.EqualFold(host, configured) || leaf != nil && leaf.VerifyHostname(host) == nil
+		return configured != "" && strings.EqualFold(host, configured) || conf != nil && tlsconf.Shown(conf).VerifyHostname(host) == nil
 	}
 }
 

@@ -79,7 +79,7 @@ const (
 // Start listens and answers until Close; ctx bounds the start alone. user are
 // the metrics of `metric` steps, or nil.
 func Start(ctx context.Context, cfg Config, p Process, user prometheus.Gatherer, log *slog.Logger) (*Server, error) {
-	conf, err := cfg.TLS.Config()
+	conf, err := cfg.TLS.Config(log)
 	if err != nil {
 		return nil, fmt.Errorf("service.%w", err)
 	}

@@ -7,7 +7,9 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
+	"time"
 
 	"github.com/flowd-io/flowd/schema"
 )
@@ -27,51 +29,116 @@ func (c *Client) CheckConfig(report func(path, message, remedy string)) {
 	checkPair(c.Cert, c.Key, report)
 }
 
-// Config reads the files and makes a configuration.
+// Config reads the files and makes a configuration. The certificate to show is read
+// again, at a handshake, when its files have changed; what can't be used does not take
+// the place of what can, as long as that is valid.
 func (c *Client) Config() (*tls.Config, error) {
 	conf := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: c.ServerName, InsecureSkipVerify: c.SkipVerify} // #nosec G402 -- the user asked for it by name
+	var err error
 	if c.CA != "" {
-		pem, err := os.ReadFile(c.CA)
-		if err != nil {
-			return nil, fmt.Errorf("tls.ca: %w", err)
-		}
-		conf.RootCAs = x509.NewCertPool()
-		if !conf.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("tls.ca: %s has no PEM certificate in it", c.CA)
+		if conf.RootCAs, err = pool("tls.ca", c.CA); err != nil {
+			return nil, err
 		}
 	}
 	if c.Cert != "" {
-		pair, err := load(c.Cert, c.Key)
+		pair, err := watchPair(c.Cert, c.Key, nil)
 		if err != nil {
 			return nil, err
 		}
-		conf.Certificates = []tls.Certificate{pair}
+		conf.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			shown, err := pair.now()
+			if err != nil && inForce(shown, time.Now()) == nil {
+				err = nil
+			}
+			return shown, err
+		}
 	}
 	return conf, nil
 }
 
 // Server configures the listening side of TLS. The zero Server listens without.
 type Server struct {
-	Cert string        `yaml:"cert" doc:"PEM file of the certificate, with those between it and its root."`
-	Key  schema.Secret `yaml:"key" doc:"PEM file of its private key, or the key itself."`
+	Cert     string        `yaml:"cert" doc:"PEM file of the certificate, with those between it and its root. It is read again when it, or key, has changed."`
+	Key      schema.Secret `yaml:"key" doc:"PEM file of its private key, or the key itself."`
+	ClientCA string        `yaml:"client_ca" doc:"PEM file of authorities: clients must show a certificate that one of them has signed. It is read again when it has changed."`
 }
 
 // CheckConfig reports what can't work.
 func (s *Server) CheckConfig(report func(path, message, remedy string)) {
 	checkPair(s.Cert, s.Key, report)
+	if s.ClientCA != "" && s.Cert == "" {
+		report("client_ca", "clients show certificates only where there is TLS", "set cert and key, too")
+	}
 }
 
-// Config reads the files and makes a configuration; nil without TLS.
-func (s *Server) Config() (*tls.Config, error) {
+// Config reads the files and makes a configuration; nil without TLS. Files that have
+// changed are read again at a handshake. What can't be used does not take the place of
+// what can, and log is told, once for each cause.
+func (s *Server) Config(log *slog.Logger) (*tls.Config, error) {
 	if s.Cert == "" {
 		return nil, nil
 	}
-	pair, err := load(s.Cert, s.Key)
+	pair, err := watchPair(s.Cert, s.Key, log)
 	if err != nil {
 		return nil, err
 	}
-	return &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}, nil
+	conf := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+		shown, _ := pair.now() // what can't be used has been told
+		return shown, nil
+	}}
+	if s.ClientCA != "" {
+		trusted, err := watch("the authorities of clients", log, func() (*x509.CertPool, error) { return pool("tls.client_ca", s.ClientCA) }, s.ClientCA)
+		if err != nil {
+			return nil, err
+		}
+		// A pool in the configuration would stay as it is. So the certificate is checked
+		// here, of connections that are resumed, too.
+		conf.ClientAuth = tls.RequireAnyClientCert
+		conf.VerifyConnection = func(c tls.ConnectionState) error {
+			pool, _ := trusted.now()
+			return verified(c.PeerCertificates, pool)
+		}
+	}
+	return conf, nil
 }
+
+// Shown is the certificate that a listener with a configuration of [Server.Config] shows
+// at present.
+func Shown(conf *tls.Config) *x509.Certificate {
+	pair, _ := conf.GetCertificate(nil)
+	return pair.Leaf
+}
+
+func watchPair(cert string, key schema.Secret, log *slog.Logger) (*watched[*tls.Certificate], error) {
+	files := []string{cert}
+	if text := key.Reveal(); !isKey(text) {
+		files = append(files, text)
+	}
+	first := true
+	return watch("the certificate", log, func() (*tls.Certificate, error) {
+		pair, err := load(cert, key)
+		if err == nil && !first { // one that is of no use is no reason to give up another
+			err = inForce(&pair, time.Now())
+		}
+		first = false
+		return &pair, err
+	}, files...)
+}
+
+func pool(name, file string) (*x509.CertPool, error) {
+	pem, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	p := x509.NewCertPool()
+	if !p.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("%s: %s has no PEM certificate in it", name, file)
+	}
+	return p, nil
+}
+
+// isKey tells a key from the name of its file.
+func isKey(text string) bool { return text != "" && text[0] == '-' }
 
 func checkPair(cert string, key schema.Secret, report func(path, message, remedy string)) {
 	switch {
@@ -88,7 +155,7 @@ func load(cert string, key schema.Secret) (tls.Certificate, error) {
 		return tls.Certificate{}, fmt.Errorf("tls.cert: %w", err)
 	}
 	keyPEM := []byte(key.Reveal())
-	if len(keyPEM) == 0 || keyPEM[0] != '-' {
+	if !isKey(key.Reveal()) {
 		if keyPEM, err = os.ReadFile(key.Reveal()); err != nil {
 			// The error's text has the name that was tried, which could be a key.
 			var at *os.PathError

@@ -32,6 +32,8 @@ read; for that user ctl finds it by the port.`,
 	f.StringVar(&to.Addr, "addr", "127.0.0.1:9600", "`ADDRESS` of service.listen; with https:// in front if it has TLS")
 	f.StringVar(&to.TokenFile, "token-file", "", "`FILE` with the token, if service.token_file is set")
 	f.StringVar(&to.CA, "ca", "", "PEM `FILE` of the certificates to trust instead of the system's")
+	f.StringVar(&to.Cert, "cert", "", "PEM `FILE` of the certificate to show, if service.tls.client_ca is set")
+	f.StringVar(&to.Key, "key", "", "PEM `FILE` of its private key")
 	cmd.AddCommand(
 		newCtlState(&to),
 		newCtlHealth(&to, "live", "Say whether all loops, steps and writes keep to their deadlines"),
