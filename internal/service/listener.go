@@ -1,50 +1,90 @@
 package service
 
 import (
+	"crypto/tls"
 	"net"
+	"net/http"
 	"sync"
 )
 
-// limitConnections lets at most n connections be open at once; further ones
-// wait in the system's queue until one is closed.
-func limitConnections(ln net.Listener, n int) net.Listener {
-	return &limitedListener{Listener: ln, slots: make(chan struct{}, n), done: make(chan struct{})}
-}
-
-type limitedListener struct {
+// crowd is a listener of which at most so many connections are open at once. A further
+// one takes the place of the one that is missed least: the one that has been idle for
+// longest, else the one that has been longest without a whole request, else the one
+// whose request takes longest. So nobody can keep others out by staying.
+type crowd struct {
 	net.Listener
-	slots chan struct{} // one for each open connection
-	close sync.Once
-	done  chan struct{}
+	most int
+
+	mu   sync.Mutex // guards the fields below, and all seats
+	open map[*seat]bool
+	now  int // counts changes of state
 }
 
-func (l *limitedListener) Accept() (net.Conn, error) {
-	select {
-	case l.slots <- struct{}{}:
-	case <-l.done:
-		return nil, net.ErrClosed
-	}
+func newCrowd(ln net.Listener, most int) *crowd {
+	return &crowd{Listener: ln, most: most, open: map[*seat]bool{}}
+}
+
+// seat is an open connection.
+type seat struct {
+	net.Conn
+	in    *crowd
+	state http.ConnState
+	since int
+}
+
+func (l *crowd) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
-		<-l.slots
 		return nil, err
 	}
-	return &slotConn{Conn: c, free: sync.OnceFunc(func() { <-l.slots })}, nil
+	l.mu.Lock()
+	var gone *seat
+	if len(l.open) >= l.most {
+		gone = l.least()
+		delete(l.open, gone)
+	}
+	l.now++
+	s := &seat{Conn: c, in: l, since: l.now}
+	l.open[s] = true
+	l.mu.Unlock()
+	if gone != nil {
+		_ = gone.Conn.Close() // who reads from it or writes to it is told
+	}
+	return s, nil
 }
 
-func (l *limitedListener) Close() error {
-	l.close.Do(func() { close(l.done) })
-	return l.Listener.Close()
+// least is the connection that is missed least; l.mu is held.
+func (l *crowd) least() (least *seat) {
+	rank := map[http.ConnState]int{http.StateIdle: 0, http.StateNew: 1, http.StateActive: 2}
+	for s := range l.open {
+		if least == nil || rank[s.state] < rank[least.state] || s.state == least.state && s.since < least.since {
+			least = s
+		}
+	}
+	return least
 }
 
-type slotConn struct {
-	net.Conn
-	free func()
+// changed takes down what a server says of a connection.
+func (l *crowd) changed(c net.Conn, state http.ConnState) {
+	if t, ok := c.(*tls.Conn); ok {
+		c = t.NetConn()
+	}
+	s, ok := c.(*seat)
+	if !ok {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.now++
+	s.state, s.since = state, l.now
 }
 
-func (c *slotConn) Close() error {
-	defer c.free()
-	return c.Conn.Close()
+// Close frees the place.
+func (s *seat) Close() error {
+	s.in.mu.Lock()
+	delete(s.in.open, s)
+	s.in.mu.Unlock()
+	return s.Conn.Close()
 }
 
 // loopback says whether an address is reached from this machine alone.

@@ -84,44 +84,53 @@ func TestWhoDribblesIsCutOff(t *testing.T) {
 	}
 }
 
-func TestConnectionsAreBounded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		inner := newPipes()
-		ln := limitConnections(inner, 2)
-		accepted := make(chan net.Conn, 10)
-		ended := make(chan error, 1)
-		go func() {
-			for {
+func TestAFurtherConnectionTakesThePlaceOfTheOneMissedLeast(t *testing.T) {
+	const fresh, idle, active = http.StateNew, http.StateIdle, http.StateActive
+	tests := []struct {
+		name   string
+		states []http.ConnState // in the order in which they got them
+		gone   int
+	}{
+		{"the one idle for longest", []http.ConnState{active, fresh, idle, idle}, 2},
+		{"else the one silent for longest", []http.ConnState{active, fresh, fresh, active}, 1},
+		{"else the one whose request takes longest", []http.ConnState{active, active}, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			inner := newPipes()
+			ln := newCrowd(inner, len(tt.states))
+			var clients, servers []net.Conn
+			accept := func() {
+				t.Helper()
+				clients = append(clients, inner.dial())
 				c, err := ln.Accept()
 				if err != nil {
-					ended <- err
-					return
+					t.Fatal(err)
 				}
-				accepted <- c
+				servers = append(servers, c)
 			}
-		}()
-		for range 4 {
-			defer inner.dial().Close()
-		}
-		synctest.Wait()
-		if len(accepted) != 2 {
-			t.Fatalf("%d connections are open, want 2", len(accepted))
-		}
-		first := <-accepted
-		for range 2 { // a second Close frees no second slot
-			_ = first.Close()
-		}
-		synctest.Wait()
-		if len(accepted) != 2 { // one of the first two, and one more
-			t.Errorf("%d more connections, want 2", len(accepted))
-		}
-		if err := ln.Close(); err != nil {
-			t.Error(err)
-		}
-		if err := <-ended; !errors.Is(err, net.ErrClosed) {
-			t.Errorf("got %v", err)
-		}
-	})
+			for _, state := range tt.states {
+				accept()
+				ln.changed(servers[len(servers)-1], state)
+			}
+			accept()
+			for i, c := range servers {
+				_ = c.SetDeadline(time.Unix(0, 1)) // long over
+				if _, err := c.Read(nil); errors.Is(err, io.ErrClosedPipe) != (i == tt.gone) {
+					t.Errorf("connection %d: %v, and %d was to go", i, err, tt.gone)
+				}
+			}
+			for range 2 { // a second Close frees no second place
+				_ = servers[len(servers)-1].Close()
+			}
+			if n := len(ln.open); n != len(tt.states)-1 {
+				t.Errorf("%d places are taken, want %d", n, len(tt.states)-1)
+			}
+			for _, c := range clients {
+				c.Close()
+			}
+		})
+	}
 }
 
 func TestAHugeHeaderIsRefused(t *testing.T) {

@@ -92,7 +92,8 @@ func Start(ctx context.Context, cfg Config, p Process, user prometheus.Gatherer,
 	if err != nil {
 		return nil, errors.Join(err, ln.Close())
 	}
-	ln = limitConnections(ln, maxConnections)
+	open := newCrowd(ln, maxConnections)
+	ln, s.http.ConnState = open, open.changed
 	if conf != nil {
 		ln = tls.NewListener(ln, conf)
 	}
