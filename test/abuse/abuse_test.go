@@ -51,6 +51,7 @@ func TestAbuse(t *testing.T) {
 		{"cluster", cluster},
 		{"what others learn", disclosures},
 		{"terminal and log", logs},
+		{"terminal", terminal},
 	}
 	for _, g := range groups {
 		t.Run(g.name, func(t *testing.T) {
