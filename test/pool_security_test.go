@@ -307,7 +307,7 @@ func TestPoolVersions(t *testing.T) {
 	f := serving(t, pipeline{})
 	f.join(1)
 	nc, _ := f.intruder()
-	m, err := nc.Request("flowd.join.embed", []byte(`{"Protocol":1,"Version":"v0.0.1","Worker":"old/1"}`), deadline/4)
+	m, err := nc.Request("flowd.join.embed.0123456789abcdef", []byte(`{"Protocol":2,"Version":"v0.0.1","Worker":"old/1"}`), deadline/4)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -327,8 +327,8 @@ func TestPoolRefusalsAreToldOnce(t *testing.T) {
 	f.join(1) // the pool is known
 	nc, _ := f.intruder()
 	for i := range 40 {
-		ask := fmt.Sprintf(`{"Protocol":1,"Version":"v0.0.1","Worker":"old/%d"}`, i%2)
-		if _, err := nc.Request("flowd.join.embed", []byte(ask), deadline/4); err != nil {
+		ask := fmt.Sprintf(`{"Protocol":2,"Version":"v0.0.1","Worker":"old/%d"}`, i%2)
+		if _, err := nc.Request("flowd.join.embed.0123456789abcdef", []byte(ask), deadline/4); err != nil {
 			t.Fatal(err)
 		}
 	}

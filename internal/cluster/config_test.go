@@ -82,3 +82,15 @@ func TestSubjectsTellTriesApart(t *testing.T) {
 		}
 	}
 }
+
+func TestAnswersGoToWhoAsksAlone(t *testing.T) {
+	for reply, want := range map[string]bool{
+		"_INBOX.me.x": true, "_INBOX.me.x.1": true,
+		"": false, "_INBOX.me": false, "_INBOX.you.x": false, "_INBOX.mean.x": false, "$JS.API.STREAM.DELETE.flowd-p": false, "flowd.jobs.p.h.0.1.1": false,
+	} {
+		from, answer := Asker(ListOf("me"), reply)
+		if from != "me" || (answer == reply && reply != "") != want {
+			t.Errorf("%q of %s is answered at %q", reply, from, answer)
+		}
+	}
+}

@@ -10,7 +10,7 @@ import (
 // Job is a try on its way to a worker.
 type Job struct {
 	Hash string // of the stage that it is for
-	Try  Try
+	Try  Try    // by the subject
 
 	of []byte // its messages, packed
 }
@@ -94,9 +94,6 @@ func (j *Job) Encode(packed []byte) []byte {
 	w := &writer{b: make([]byte, 0, len(packed)+len(j.Hash)+64)}
 	w.flags(Protocol)
 	w.text(j.Hash)
-	w.uint(j.Try.Pool)
-	w.id(j.Try.ID)
-	w.uint(j.Try.Try)
 	w.b = append(w.b, packed...)
 	return w.b
 }
@@ -107,7 +104,7 @@ func DecodeJob(b []byte) (*Job, error) {
 	if v := r.flags(); v != Protocol {
 		return nil, fmt.Errorf("the job has version %d of the protocol, and this flowd knows %d", v, Protocol)
 	}
-	j := &Job{Hash: r.text(), Try: Try{Pool: r.small(), ID: r.id(), Try: r.small()}}
+	j := &Job{Hash: r.text()}
 	j.of = r.b
 	return j, r.err
 }
@@ -166,6 +163,7 @@ func EncodeAnswer(t Try, result *pool.Result, err error) []byte {
 	w.uint(t.Pool)
 	w.id(t.ID)
 	w.uint(t.Try)
+	w.text(t.Key)
 	w.flags(map[bool]byte{true: 1}[err != nil])
 	if err != nil {
 		w.err(err)
@@ -220,7 +218,7 @@ func DecodeAnswer(b []byte, worker string) (t Try, result *pool.Result, failure 
 	if v := r.flags(); v != Protocol {
 		return t, nil, nil, fmt.Errorf("the answer has version %d of the protocol, and this flowd knows %d", v, Protocol)
 	}
-	t = Try{Pool: r.small(), ID: r.id(), Try: r.small()}
+	t = Try{Pool: r.small(), ID: r.id(), Try: r.small(), Key: r.text()}
 	if r.flags() == 1 {
 		failure = remote(r.failure(), worker)
 		return t, nil, failure, r.err

@@ -9,30 +9,50 @@ import (
 )
 
 // Protocol is the version of what hub and workers tell each other.
-const Protocol = 1
+const Protocol = 2
 
-// Subjects of NATS. A hub's own have its id.
+// Subjects of NATS. A hub's own have its id. FROM is the id of the connection that tells
+// or asks: a hub's own server lets each use no other, and a hub answers to the inboxes of
+// that connection alone, see [Asker].
 //
 //	flowd.jobs.POOL.HUB.N.ID.TRY  a job of the hub's pool N, stored by JetStream for whoever is free
-//	flowd.join.POOL               workers ask for the pool's configuration
-//	flowd.hub.HUB.*               what workers tell one hub: taken, returned, answer, stage
-//	flowd.beat.POOL               what workers tell all hubs of a pool
+//	flowd.join.POOL.FROM          workers ask for the pool's configuration
+//	flowd.hub.HUB.WHAT.FROM       what workers tell one hub: taken, returned, answer, stage
+//	flowd.beat.POOL.FROM          what workers tell all hubs of a pool
 //	flowd.down.POOL               what hubs tell all workers of a pool
-//	flowd.ls                      asks all hubs for their pools
+//	flowd.ls.FROM                 asks all hubs for their pools
 const (
 	joinPrefix = "flowd.join."
 	beatPrefix = "flowd.beat."
 	downPrefix = "flowd.down."
 	jobPrefix  = "flowd.jobs."
+	putPrefix  = "flowd.put-"
 	hubPrefix  = "flowd.hub."
-	List       = "flowd.ls"
+	listPrefix = "flowd.ls."
 )
 
-// JoinOf is the subject on which a pool is joined; the others are alike.
-func JoinOf(pool string) string { return joinPrefix + pool }
+// JoinOf is the subject on which a pool is joined; the others are alike. "*" is all.
+func JoinOf(pool, from string) string { return joinPrefix + pool + "." + from }
 
 // BeatOf is the subject of the beats of a pool's workers.
-func BeatOf(pool string) string { return beatPrefix + pool }
+func BeatOf(pool, from string) string { return beatPrefix + pool + "." + from }
+
+// ListOf is the subject that asks for pools.
+func ListOf(from string) string { return listPrefix + from }
+
+// PoolOf is the pool of a subject of JoinOf or BeatOf.
+func PoolOf(subject string) string { return strings.Split(subject, ".")[2] }
+
+// Asker is the connection that a message for a hub is from, and where it may be answered:
+// "" where the answer would go elsewhere than to an inbox of that connection, which may
+// want it to be a request to the server in the hub's name.
+func Asker(subject, reply string) (from, answer string) {
+	from = subject[strings.LastIndexByte(subject, '.')+1:]
+	if !strings.HasPrefix(reply, Inbox(from)+".") {
+		reply = ""
+	}
+	return from, reply
+}
 
 // DownOf is the subject of what a pool's workers are told.
 func DownOf(pool string) string { return downPrefix + pool }
@@ -40,8 +60,21 @@ func DownOf(pool string) string { return downPrefix + pool }
 // JobOf is the subject of a try: its copy in the stream is known by nothing else, as
 // sequence numbers begin anew with each stream.
 func JobOf(pool, hub string, t Try) string {
+	return jobPrefix + jobAt(pool, hub, t)
+}
+
+// PutOf is the subject on which a job is put into the stream of a hub's own server: it
+// has a secret in it, so that nothing else that the server sends there is a job.
+func PutOf(secret, pool, hub string, t Try) string {
+	return putPrefix + secret + "." + jobAt(pool, hub, t)
+}
+
+// AllPutsOf are these subjects of a pool.
+func AllPutsOf(secret, pool string) string { return putPrefix + secret + "." + pool + ".>" }
+
+func jobAt(pool, hub string, t Try) string {
 	b := make([]byte, 0, 80)
-	b = append(append(append(append(b, jobPrefix...), pool...), '.'), hub...)
+	b = append(append(append(b, pool...), '.'), hub...)
 	b = strconv.AppendInt(append(b, '.'), int64(t.Pool), 10)
 	b = strconv.AppendUint(append(b, '.'), t.ID, 10)
 	b = strconv.AppendInt(append(b, '.'), int64(t.Try), 10)
@@ -81,14 +114,20 @@ const (
 	GetStage = "stage"
 )
 
-// WorkerHeader names the worker that an answer is from.
-const WorkerHeader = "Flowd-Worker"
+// WorkerHeader names the worker that an answer is from; KeyHeader has the key of a job.
+const (
+	WorkerHeader = "Flowd-Worker"
+	KeyHeader    = "Flowd-Key"
+)
 
 // HeaderRoom is for what goes along with a job or an answer, in bytes.
 const HeaderRoom = 512
 
-// ToHub is the subject of what a hub is told; "*" is all.
-func ToHub(hub, what string) string { return hubPrefix + hub + "." + what }
+// ToHub is the subject of what a hub is told.
+func ToHub(hub, what, from string) string { return hubPrefix + hub + "." + what + "." + from }
+
+// What is the third of these words.
+func What(subject string) string { return strings.Split(subject, ".")[3] }
 
 // StreamOf is the name of a pool's stream.
 func StreamOf(pool string) string { return "flowd-" + pool }
@@ -134,10 +173,16 @@ type Welcome struct {
 
 // Try names a try of a call, for cancel, taken and returned.
 type Try struct {
-	Pool   int // among those of the hub
-	ID     uint64
-	Try    int
-	Worker string `json:",omitempty"`
+	Pool int // among those of the hub
+	ID   uint64
+	Try  int
+	Key  string `json:",omitempty"` // shows that a worker was given the job; "" in a cancel
+}
+
+// Named is the try alone.
+func (t Try) Named() Try {
+	t.Key = ""
+	return t
 }
 
 // Awaited is what a hub answers to a worker that asks whether to begin with a try that
@@ -154,7 +199,6 @@ type Down struct {
 
 // Beat is what a worker tells of itself, every [BeatEvery], and when that changes.
 type Beat struct {
-	Worker  string // its id
 	Name    string // host and process, for people
 	Version string
 	Slots   int           // 0: it leaves

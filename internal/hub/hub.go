@@ -30,11 +30,13 @@ import (
 type Hub struct {
 	conf *cluster.Config
 	id   string
+	keys keys
 
 	mu    sync.Mutex // guards all below; held while it is started and stopped
 	holds int
 	srv   *embedded // nil: there is a server elsewhere
-	nc    *nats.Conn
+	nc    *natsconn.Conn
+	voice *nats.Conn // for answers: with a server of this process, it may do nothing else
 	js    jetstream.JetStream
 	log   *slog.Logger
 
@@ -46,7 +48,7 @@ type Hub struct {
 
 // Of is the hub of a process.
 func Of(shared *engine.Shared, conf *cluster.Config) *Hub {
-	return shared.Get("hub", func() any { return &Hub{conf: conf, id: cluster.NewID()} }).(*Hub)
+	return shared.Get("hub", func() any { return &Hub{conf: conf, id: cluster.NewID(), keys: newKeys()} }).(*Hub)
 }
 
 // Hold starts the hub where nobody holds it yet; owner names it to other processes that
@@ -72,7 +74,7 @@ func (h *Hub) Hold(ctx context.Context, owner string, log *slog.Logger) (release
 }
 
 func (h *Hub) start(ctx context.Context, owner string) (err error) {
-	options := []nats.Option{nats.DisconnectErrHandler(h.disconnected), nats.ReconnectHandler(h.reconnected), nats.ReconnectBufSize(64 << 20)}
+	options := []nats.Option{h.complaints(), nats.DisconnectErrHandler(h.disconnected), nats.ReconnectHandler(h.reconnected), nats.ReconnectBufSize(64 << 20)}
 	to := natsconn.Target{URL: "nats://127.0.0.1"}
 	if h.conf.URL.IsZero() {
 		if h.srv, err = startServer(h.conf, owner, h.log); err != nil {
@@ -93,23 +95,51 @@ func (h *Hub) start(ctx context.Context, owner string) (err error) {
 	if err := h.connected(ctx); err != nil {
 		return err
 	}
-	if h.js, err = jetstream.New(h.nc, jetstream.WithPublishAsyncMaxPending(1<<20), jetstream.WithPublishAsyncTimeout(10*time.Second),
+	h.voice = h.nc.Conn
+	if h.srv != nil {
+		voice, err := to.Connect(voiceName, nats.InProcessServer(h.srv), h.complaints())
+		if err != nil {
+			return fmt.Errorf("%s: %w", &to, err)
+		}
+		h.voice = voice.Conn
+	}
+	if h.js, err = jetstream.New(h.nc.Conn, jetstream.WithPublishAsyncMaxPending(1<<20), jetstream.WithPublishAsyncTimeout(10*time.Second),
 		jetstream.WithPublishAsyncAckHandler(h.stored), jetstream.WithPublishAsyncErrHandler(h.notStored)); err != nil {
 		return err
 	}
 	for subject, do := range map[string]nats.MsgHandler{
-		cluster.ToHub(h.id, "*"): h.told, cluster.JoinOf("*"): h.join, cluster.BeatOf("*"): h.beat, cluster.List: h.list,
+		cluster.ToHub(h.id, "*", "*"): h.told, cluster.JoinOf("*", "*"): h.join, cluster.BeatOf("*", "*"): h.beat, cluster.ListOf("*"): h.list,
 	} {
 		sub, err := h.nc.Subscribe(subject, do)
 		if err != nil {
 			return err
 		}
-		_ = sub.SetPendingLimits(-1, -1) // what may be under way is limited
+		if err := sub.SetPendingLimits(mostUnread, max(unreadBytes, 4*int(h.conf.MaxPayload))); err != nil {
+			return err
+		}
 	}
 	if h.srv != nil {
 		h.log.Info("workers may join", "addr", h.srv.Addr().String(), "tls", h.conf.TLS.Cert != "")
 	}
 	return h.nc.FlushTimeout(10 * time.Second)
+}
+
+// What waits to be read is bounded: of a flood the rest is dropped. Workers send answers
+// again until they are confirmed, beats come again, and leases end by themselves.
+const (
+	mostUnread  = 1 << 16
+	unreadBytes = 64 << 20
+)
+
+// complaints logs what a connection reports by itself, such as that it can't keep up.
+func (h *Hub) complaints() nats.Option {
+	return nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {
+		on := ""
+		if sub != nil {
+			on = sub.Subject
+		}
+		h.log.Warn("the connection of the cluster reports an error", "on", on, "err", err)
+	})
 }
 
 // connected waits until the server elsewhere is reached.
@@ -136,13 +166,16 @@ func (h *Hub) connected(ctx context.Context) error {
 }
 
 func (h *Hub) stop() {
+	if h.voice != nil {
+		h.voice.Close()
+	}
 	if h.nc != nil {
 		h.nc.Close()
 	}
 	if h.srv != nil {
 		h.srv.stop()
 	}
-	h.nc, h.srv, h.js = nil, nil, nil
+	h.nc, h.voice, h.srv, h.js = nil, nil, nil, nil
 }
 
 func (h *Hub) disconnected(_ *nats.Conn, err error) {
@@ -176,7 +209,7 @@ func (h *Hub) Open(ctx context.Context, policy pool.Policy, stage *cluster.Stage
 		return nil, err
 	}
 	h.mu.Lock()
-	r := &remote{hub: h, nc: h.nc, js: h.js, name: policy.Name, pipeline: env.Pipeline, lease: stage.Lease, log: env.Log, release: release, suspect: make(chan struct{}, 1), sent: map[uint64]*parcel{}, refused: map[string]*refusal{}, members: map[string]*member{}, absent: map[string]time.Time{}}
+	r := &remote{hub: h, nc: h.nc, js: h.js, name: policy.Name, secret: h.secret(), pipeline: env.Pipeline, lease: stage.Lease, log: env.Log, release: release, suspect: make(chan struct{}, 1), sent: map[uint64]*parcel{}, refused: map[string]*refusal{}, members: map[string]*member{}, absent: map[string]time.Time{}}
 	h.mu.Unlock()
 	r.text, r.hash = stage.Sealed()
 	if most := int(r.nc.MaxPayload()); len(r.text) > most/2 {

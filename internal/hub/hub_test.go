@@ -470,7 +470,7 @@ func TestAJobThatASlotHasStaysThere(t *testing.T) {
 func TestAHubThatStoodStillDoesNotTakeWorkersForGone(t *testing.T) {
 	s := newSite(t, cluster.Config{}, pool.Policy{})
 	r := s.hub.all()[0]
-	r.heard(cluster.Beat{Worker: "w", Name: "w", Slots: 1})
+	r.heard("w", cluster.Beat{Name: "w", Slots: 1})
 	for _, still := range []bool{true, false} {
 		r.mu.Lock()
 		r.members["w"].heard, r.ticked = time.Now().Add(-time.Hour), time.Now().Add(time.Hour) // however slow this test is
@@ -519,17 +519,17 @@ func TestJobsThatNobodyTakesAreTrouble(t *testing.T) {
 	_, end := call(s.pool, "x")
 	s.stored(0)
 	tick("no workers", 0, time.Hour, "")
-	r.heard(cluster.Beat{Worker: "w", Name: "w", Slots: 1, Busy: 1})
+	r.heard("w", cluster.Beat{Name: "w", Slots: 1, Busy: 1})
 	tick("no free worker", 0, time.Hour, "")
-	r.heard(cluster.Beat{Worker: "w", Name: "w", Slots: 1, Refused: "no"})
+	r.heard("w", cluster.Beat{Name: "w", Slots: 1, Refused: "no"})
 	tick("a worker that refuses", 0, time.Hour, "")
-	r.heard(cluster.Beat{Worker: "w", Name: "w", Slots: 2, Busy: 1})
+	r.heard("w", cluster.Beat{Name: "w", Slots: 2, Busy: 1})
 	tick("not yet", 0, 10*time.Second, "")
 	tick("a free worker", 0, time.Minute, "does not give them to the workers")
-	r.takenBy(cluster.Try{ID: 1, Try: 2})
+	r.takenBy(cluster.Try{ID: 1, Try: 2}, "w")
 	tick("something was taken", time.Hour, time.Hour, "")
 	r.fails(errors.New("no room"))
-	r.heard(cluster.Beat{Worker: "w", Name: "w"})
+	r.heard("w", cluster.Beat{Name: "w"})
 	tick("it can't be stored", 2*time.Hour, 3*time.Hour, "no room")
 	r.works()
 	tick("it can", 4*time.Hour, 5*time.Hour, "")
@@ -573,8 +573,8 @@ func TestGarbageIsDropped(t *testing.T) {
 	}
 	defer nc.Close()
 	id := s.hub.id
-	for _, text := range []string{"", "{}", "null", "[]", `{"Pool":-1}`, `{"Pool":99999999,"ID":1,"Try":-5}`, `{"Pool":0,"ID":99,"Try":1}`, `{"Slots":-3,"Worker":"w"}`, `{"Slots":1,"Worker":"` + strings.Repeat("w", 1<<14) + `"}`, "\x01", "\x01\x00\x63\x01\x00\x00\x00", "\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"} {
-		for _, subject := range []string{cluster.ToHub(id, "taken"), cluster.ToHub(id, "returned"), cluster.ToHub(id, "answer"), cluster.ToHub(id, "stage"), cluster.ToHub(id, "other"), cluster.JoinOf("p"), cluster.JoinOf("q"), cluster.BeatOf("p"), cluster.List} {
+	for _, text := range []string{"", "{}", "null", "[]", `{"Pool":-1}`, `{"Pool":99999999,"ID":1,"Try":-5}`, `{"Pool":0,"ID":99,"Try":1}`, `{"Slots":-3,"Name":"w"}`, `{"Slots":1,"Name":"` + strings.Repeat("w", 1<<14) + `"}`, "\x01", "\x01\x00\x63\x01\x00\x00\x00", "\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"} {
+		for _, subject := range []string{cluster.ToHub(id, "taken", "none"), cluster.ToHub(id, "returned", "none"), cluster.ToHub(id, "answer", "none"), cluster.ToHub(id, "stage", "none"), cluster.ToHub(id, "other", "none"), cluster.JoinOf("p", "none"), cluster.JoinOf("q", "none"), cluster.BeatOf("p", "none"), cluster.ListOf("none")} {
 			if err := nc.Publish(subject, []byte(text)); err != nil {
 				t.Fatal(err)
 			}

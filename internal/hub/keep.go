@@ -93,6 +93,7 @@ func (r *remote) audit(ctx context.Context) error {
 	there, err := r.look(ctx)
 	if errors.Is(err, errNoQueue) {
 		if err = r.makeQueue(ctx); err == nil {
+			r.log.Warn("the queue of the pool was gone, and is made again", "pool", r.name)
 			r.hello()
 			there, err = r.look(ctx)
 		}
@@ -163,10 +164,15 @@ func (r *remote) makeQueue(ctx context.Context) error {
 	if r.hub.conf.Store == "file" {
 		storage = jetstream.FileStorage
 	}
-	stream, err := r.js.CreateOrUpdateStream(ctx, jetstream.StreamConfig{
+	config := jetstream.StreamConfig{
 		Name: cluster.StreamOf(r.name), Description: "jobs of a pool of flowd", Subjects: []string{cluster.AllJobsOf(r.name)},
 		Retention: jetstream.WorkQueuePolicy, Storage: storage, Duplicates: 100 * time.Millisecond,
-	})
+	}
+	if r.secret != "" { // what a client has the server send to a job's own subject is none
+		config.Subjects = []string{cluster.AllPutsOf(r.secret, r.name)}
+		config.SubjectTransform = &jetstream.SubjectTransformConfig{Source: config.Subjects[0], Destination: cluster.AllJobsOf(r.name)}
+	}
+	stream, err := r.js.CreateOrUpdateStream(ctx, config)
 	if err != nil {
 		return fmt.Errorf("its queue can't be made: %w", err)
 	}
@@ -305,6 +311,6 @@ func (r *remote) silent(ctx context.Context, hub string) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
-	_, err := r.nc.RequestWithContext(ctx, cluster.ToHub(hub, cluster.GetStage), nil)
+	_, err := r.nc.RequestWithContext(ctx, cluster.ToHub(hub, cluster.GetStage, r.nc.ID), nil)
 	return errors.Is(err, nats.ErrNoResponders)
 }

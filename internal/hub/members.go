@@ -21,22 +21,55 @@ type member struct {
 // Handlers of what workers tell; each subject has one goroutine. What is not
 // understood is of a program that is no flowd, and is dropped.
 
+// answers sends what a client has asked for to its own inbox, and nowhere else.
+func (h *Hub) answers(msg *nats.Msg, text []byte) {
+	_, to := cluster.Asker(msg.Subject, msg.Reply)
+	if to != "" {
+		_ = h.voice.Publish(to, text) // who asked has gone
+	} else if msg.Reply != "" {
+		h.log.Warn("a client wants an answer sent elsewhere than to itself; it gets none")
+	}
+}
+
+func (h *Hub) respond(msg *nats.Msg, answer any) {
+	if text, err := json.Marshal(answer); err == nil {
+		h.answers(msg, text)
+	}
+}
+
 // join gives a worker the configuration of a pool.
 func (h *Hub) join(msg *nats.Msg) {
 	var j cluster.Join
-	name := msg.Subject[len(cluster.JoinOf("")):]
+	name := cluster.PoolOf(msg.Subject)
 	if json.Unmarshal(msg.Data, &j) != nil {
 		return
 	}
+	j.Worker, j.Version = brief(j.Worker), brief(j.Version)
 	for _, r := range h.all() {
 		if r.name == name {
-			respond(msg, r.welcome(&j))
+			h.respond(msg, r.welcome(&j))
 			return
 		}
 	}
 	if h.conf.URL.IsZero() { // nobody else could have it
-		respond(msg, cluster.Welcome{})
+		h.respond(msg, cluster.Welcome{})
 	}
+}
+
+// What workers tell of themselves is kept and shown: so much of it.
+const (
+	longestName   = 200  // bytes
+	longestReason = 1000 // bytes
+	mostSlots     = 1 << 20
+)
+
+func brief(name string) string { return cut(name, longestName) }
+
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
 }
 
 func (r *remote) welcome(j *cluster.Join) cluster.Welcome {
@@ -50,27 +83,20 @@ func (r *remote) welcome(j *cluster.Join) cluster.Welcome {
 	return cluster.Welcome{Hub: r.hub.id, Consumer: cluster.ConsumerOf(r.made), Hash: r.hash, Stage: r.text}
 }
 
-func respond(msg *nats.Msg, answer any) {
-	text, err := json.Marshal(answer)
-	if err == nil {
-		_ = msg.Respond(text) // who asked has gone
-	}
-}
-
 // stage gives a worker the configuration with a hash.
 func (h *Hub) stage(msg *nats.Msg) {
 	for _, r := range h.all() {
 		if r.hash == string(msg.Data) {
-			_ = msg.Respond(r.text)
+			h.answers(msg, r.text)
 			return
 		}
 	}
-	_ = msg.Respond(nil)
+	h.answers(msg, nil)
 }
 
 // told takes what workers tell this hub, in the order in which each of them does.
 func (h *Hub) told(msg *nats.Msg) {
-	switch msg.Subject[strings.LastIndexByte(msg.Subject, '.')+1:] {
+	switch cluster.What(msg.Subject) {
 	case cluster.Taken:
 		h.taken(msg)
 	case cluster.Returned:
@@ -84,7 +110,7 @@ func (h *Hub) told(msg *nats.Msg) {
 
 // about is the try that a worker tells of, and its pool: nil where there is none.
 func (h *Hub) about(msg *nats.Msg) (t cluster.Try, r *remote) {
-	if json.Unmarshal(msg.Data, &t) != nil {
+	if json.Unmarshal(msg.Data, &t) != nil || !h.given(msg, t) {
 		return t, nil
 	}
 	return t, h.poolAt(t.Pool)
@@ -95,22 +121,24 @@ func (h *Hub) taken(msg *nats.Msg) {
 	awaited := r != nil && r.pool.Taken(t.ID, t.Try)
 	switch {
 	case awaited:
-		r.takenBy(t)
-		_ = msg.Respond([]byte(cluster.Awaited)) // where it waits for that
+		from, _ := cluster.Asker(msg.Subject, "")
+		r.takenBy(t, from)
+		h.answers(msg, []byte(cluster.Awaited)) // where it waits for that
 	case msg.Reply != "":
-		_ = msg.Respond(nil)
+		h.answers(msg, nil)
 	case r != nil:
+		t = t.Named()
 		r.down(cluster.Down{Cancel: &t})
 	}
 }
 
 // takenBy takes note of which worker has a try.
-func (r *remote) takenBy(t cluster.Try) {
+func (r *remote) takenBy(t cluster.Try, worker string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.takes++
 	if p := r.sent[t.ID]; p != nil && p.try == t.Try {
-		p.by = t.Worker
+		p.by = worker
 	}
 }
 
@@ -127,42 +155,53 @@ func (h *Hub) returned(msg *nats.Msg) {
 
 // answer takes what came of a try, and confirms that, also where nobody awaits it.
 func (h *Hub) answer(msg *nats.Msg) {
-	worker := msg.Header.Get(cluster.WorkerHeader)
+	worker := brief(msg.Header.Get(cluster.WorkerHeader))
 	t, result, failure, err := cluster.DecodeAnswer(msg.Data, worker)
 	if err != nil {
 		h.log.Warn("an answer of a worker can't be read", "worker", worker, "err", err)
-		_ = msg.Respond(nil)
+		h.answers(msg, nil)
+		return
+	}
+	if !h.given(msg, t) {
 		return
 	}
 	if r := h.poolAt(t.Pool); r != nil {
 		r.answered(t)
 		r.pool.Answer(t.ID, t.Try, result, failure)
 	}
-	_ = msg.Respond(nil)
+	h.answers(msg, nil)
 }
 
 // beat takes note of a worker.
 func (h *Hub) beat(msg *nats.Msg) {
 	var b cluster.Beat
-	name := msg.Subject[len(cluster.BeatOf("")):]
-	if json.Unmarshal(msg.Data, &b) != nil || b.Worker == "" {
+	name := cluster.PoolOf(msg.Subject)
+	if json.Unmarshal(msg.Data, &b) != nil || b.Slots < 0 || b.Slots > mostSlots || b.Busy < 0 || b.Busy > b.Slots || b.Lease < 0 {
 		return
 	}
+	b.Name, b.Version, b.Refused = brief(b.Name), brief(b.Version), cut(b.Refused, longestReason)
+	from, _ := cluster.Asker(msg.Subject, "")
 	for _, r := range h.all() {
 		if r.name == name {
-			r.heard(b)
+			r.heard(from, b)
 		}
 	}
 }
 
-func (r *remote) heard(b cluster.Beat) {
+// heard takes note of the beat of a connection, which is one worker of the pool. A
+// server of this process has no more connections than may be noted.
+func (r *remote) heard(from string, b cluster.Beat) {
 	r.mu.Lock()
-	known := r.members[b.Worker]
-	delete(r.absent, b.Worker)
+	known := r.members[from]
+	if known == nil && len(r.members) >= mostConnections {
+		r.mu.Unlock()
+		return
+	}
+	delete(r.absent, from)
 	if b.Slots == 0 {
-		delete(r.members, b.Worker)
+		delete(r.members, from)
 	} else {
-		r.members[b.Worker] = &member{b, time.Now()}
+		r.members[from] = &member{b, time.Now()}
 	}
 	n := r.able()
 	r.mu.Unlock()
@@ -271,7 +310,7 @@ func (h *Hub) list(msg *nats.Msg) {
 	for _, r := range h.all() {
 		answer.Pools = append(answer.Pools, r.state())
 	}
-	respond(msg, answer)
+	h.respond(msg, answer)
 }
 
 func (r *remote) state() cluster.PoolState {
@@ -279,9 +318,9 @@ func (r *remote) state() cluster.PoolState {
 	s.InFlight, s.Waiting = r.pool.Counts()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, m := range r.members {
+	for id, m := range r.members {
 		s.Members = append(s.Members, cluster.Member{
-			Worker: m.Worker, Name: m.Name, Version: m.Version, Slots: m.Slots, Busy: m.Busy,
+			Worker: r.hub.keys.alias(id), Name: m.Name, Version: m.Version, Slots: m.Slots, Busy: m.Busy,
 			LeaseAge: m.Lease, Heard: time.Since(m.heard), Refused: m.Refused,
 		})
 	}

@@ -14,16 +14,18 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/cluster"
+	"github.com/flowd-io/flowd/internal/natsconn"
 	"github.com/flowd-io/flowd/internal/pool"
 )
 
 // remote is the transport of one pool to slots elsewhere.
 type remote struct {
 	hub      *Hub
-	nc       *nats.Conn
+	nc       *natsconn.Conn
 	js       jetstream.JetStream
 	index    int // among the hub's pools
 	name     string
+	secret   string // in the subjects on which jobs are put into the stream; "" with a server elsewhere
 	pipeline string
 	lease    time.Duration
 	text     []byte // the stage
@@ -37,7 +39,7 @@ type remote struct {
 	mu      sync.Mutex         // guards the fields below
 	watch   *time.Timer        // of members that are not heard of
 	sent    map[uint64]*parcel // by call
-	members map[string]*member
+	members map[string]*member // by connection
 	closed  bool
 	absent  map[string]time.Time // workers that have gone with jobs: when they were heard of last
 	alone   bool                 // jobs wait, and there is no worker
@@ -55,7 +57,7 @@ type remote struct {
 type parcel struct {
 	call *pool.Call
 	try  int
-	by   string    // the worker that has it
+	by   string    // the connection of the worker that has it
 	kept time.Time // since when its copy is in the stream; zero: not yet
 }
 
@@ -89,7 +91,7 @@ func (r *remote) Launch(c *pool.Call, try int) {
 		r.pool.Cancel(c, engine.Errorf(engine.Rejected, "pool %s: the job has %d bytes with its metadata, and the cluster carries %d (raise %s)", r.name, len(data), most-cluster.HeaderRoom, r.raise()))
 		return
 	}
-	msg := &nats.Msg{Subject: cluster.JobOf(r.name, r.hub.id, job.Try), Data: data, Header: once}
+	msg := &nats.Msg{Subject: r.put(job.Try), Data: data, Header: nats.Header{once: {"0"}, cluster.KeyHeader: {r.hub.keys.of(job.Try)}}}
 	if _, err := r.js.PublishMsgAsync(msg); err != nil {
 		r.notStored(job.Try, err)
 	}
@@ -97,7 +99,15 @@ func (r *remote) Launch(c *pool.Call, try int) {
 
 // once has the stream take a try only where it has no copy of it yet: which of two was
 // lost, the first or its confirmation, can't be known.
-var once = nats.Header{jetstream.ExpectedLastSubjSeqHeader: {"0"}}
+const once = jetstream.ExpectedLastSubjSeqHeader
+
+// put is the subject on which a try gets into the stream.
+func (r *remote) put(t cluster.Try) string {
+	if r.secret == "" {
+		return cluster.JobOf(r.name, r.hub.id, t)
+	}
+	return cluster.PutOf(r.secret, r.name, r.hub.id, t)
+}
 
 // raise says where more than the cluster carries is allowed.
 func (r *remote) raise() string {

@@ -19,7 +19,8 @@ import (
 // embedded is a NATS server of this process.
 type embedded struct {
 	*server.Server
-	store *store
+	store  *store
+	secret string // in the subjects on which jobs are put into streams
 }
 
 // startServer makes this process a NATS server with JetStream, at c.Listen. owner names
@@ -38,7 +39,7 @@ func startServer(c *cluster.Config, owner string, log *slog.Logger) (*embedded, 
 	}
 	o := &server.Options{
 		ServerName: "flowd-" + cluster.NewID(), Host: host, Port: port, NoLog: true, NoSigs: true,
-		MaxPayload: int32(c.MaxPayload), PingInterval: time.Second, MaxPingsOut: 2, AuthTimeout: 3, TLSTimeout: 3, MaxConn: 10_000,
+		MaxPayload: int32(c.MaxPayload), PingInterval: time.Second, MaxPingsOut: 2, AuthTimeout: 3, TLSTimeout: 3, MaxConn: mostConnections,
 		JetStream: true, JetStreamMaxMemory: 1 << 40, JetStreamMaxStore: 1 << 40, // what is under way is limited by each pipeline
 		CustomClientAuthentication: &gate{token: c.Token.Reveal()},
 	}
@@ -49,7 +50,7 @@ func startServer(c *cluster.Config, owner string, log *slog.Logger) (*embedded, 
 			return nil, err
 		}
 	}
-	e := &embedded{}
+	e := &embedded{secret: cluster.NewID()}
 	if e.store, err = openStore(c, owner); err != nil {
 		return nil, err
 	}
@@ -112,25 +113,35 @@ func (quiet) Errorf(string, ...any)  {}
 func (quiet) Debugf(string, ...any)  {}
 func (quiet) Tracef(string, ...any)  {}
 
-// gate lets clients in: this process may do all, workers only what workers do.
+// voiceName begins the name of the connection that answers clients.
+const voiceName = "flowd voice"
+
+// gate lets clients in: this process may do all, but that answers go to inboxes alone;
+// workers only what workers do, and none in the name of another.
 type gate struct{ token string }
 
 // Check says whether a client may connect, and as whom.
 func (g *gate) Check(c server.ClientAuthentication) bool {
-	if a := c.RemoteAddress(); a != nil && a.Network() == "pipe" {
-		return true // this process
+	name := c.GetOpts().Name
+	if a := c.RemoteAddress(); a != nil && a.Network() == "pipe" { // this process
+		if strings.HasPrefix(name, voiceName) {
+			c.RegisterUser(&server.User{Username: "voice", Permissions: &server.Permissions{
+				Publish:   &server.SubjectPermission{Allow: []string{cluster.Inbox("*") + ".>"}},
+				Subscribe: &server.SubjectPermission{Deny: []string{">"}},
+			}})
+		}
+		return true
 	}
 	if g.token != "" && subtle.ConstantTimeCompare([]byte(c.GetOpts().Token), []byte(g.token)) != 1 {
 		return false
 	}
-	name := c.GetOpts().Name
 	id := name[strings.LastIndexByte(name, ' ')+1:]
 	if len(id) != idLength || strings.Trim(id, "0123456789abcdef") != "" {
 		id = "none" // of a program that is no flowd
 	}
 	c.RegisterUser(&server.User{Username: "worker", Permissions: &server.Permissions{
 		Publish: &server.SubjectPermission{Allow: []string{
-			cluster.JoinOf("*"), cluster.BeatOf("*"), cluster.ToHub("*", "*"), cluster.List,
+			cluster.JoinOf("*", id), cluster.BeatOf("*", id), cluster.ToHub("*", "*", id), cluster.ListOf(id),
 			"$JS.API.CONSUMER.MSG.NEXT.*.*", "$JS.ACK.>",
 		}},
 		Subscribe: &server.SubjectPermission{Allow: []string{cluster.Inbox(id) + ".>", cluster.DownOf("*")}},
@@ -138,4 +149,7 @@ func (g *gate) Check(c server.ClientAuthentication) bool {
 	return true
 }
 
-const idLength = 16 // of cluster.NewID
+const (
+	idLength        = 16 // of cluster.NewID
+	mostConnections = 10_000
+)

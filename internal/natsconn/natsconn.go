@@ -51,9 +51,15 @@ func (t *Target) String() string {
 	return strings.Join(all, ",")
 }
 
+// Conn is a connection, with the id by which it is known: see [cluster.Asker].
+type Conn struct {
+	*nats.Conn
+	ID string
+}
+
 // Connect connects, and reconnects for ever. A server that can't be reached yet is
 // waited for; a token that it refuses is an error.
-func (t *Target) Connect(name string, more ...nats.Option) (*nats.Conn, error) {
+func (t *Target) Connect(name string, more ...nats.Option) (*Conn, error) {
 	id := cluster.NewID()
 	options := append([]nats.Option{
 		nats.Name(name + " " + id), nats.CustomInboxPrefix(cluster.Inbox(id)), nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true),
@@ -75,5 +81,8 @@ func (t *Target) Connect(name string, more ...nats.Option) (*nats.Conn, error) {
 	if errors.As(err, &bad) { // whose text has the address
 		err = errors.New("that is no address")
 	}
-	return nc, err
+	if err != nil {
+		return nil, err
+	}
+	return &Conn{nc, id}, nil
 }

@@ -28,7 +28,7 @@ func List(ctx context.Context, to natsconn.Target) ([]cluster.Pools, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := nc.PublishRequest(cluster.List, inbox, nil); err != nil {
+	if err := nc.PublishRequest(cluster.ListOf(nc.ID), inbox, nil); err != nil {
 		return nil, err
 	}
 	all := []cluster.Pools{}

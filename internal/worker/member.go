@@ -25,7 +25,6 @@ type member struct {
 	grace time.Duration
 	log   *slog.Logger
 	known *schema.Secrets // what log does not show
-	id    string
 	stop  context.Context // ends when no more jobs are to be taken
 	late  sync.WaitGroup  // answers that their hub has not confirmed yet
 
@@ -69,7 +68,7 @@ const mostStages = 8
 
 func newMember(l *link, pool string, c Config) *member {
 	return &member{
-		link: l, pool: pool, slots: c.Slots, grace: c.Grace, log: c.Log.With("pool", pool), known: c.Secrets, id: cluster.NewID(),
+		link: l, pool: pool, slots: c.Slots, grace: c.Grace, log: c.Log.With("pool", pool), known: c.Secrets,
 		stages: map[string]*stage{}, running: map[key]*job{}, hubs: map[string]*presence{}, lease: 3 * time.Second, hello: make(chan struct{}, 1), unconfirmed: make(chan struct{}, 2*c.Slots),
 	}
 }
@@ -117,7 +116,7 @@ func (m *member) join(stop context.Context) error {
 			return fatal
 		}
 		ctx, cancel := context.WithTimeout(stop, 2*time.Second)
-		msg, err := m.link.nc.RequestWithContext(ctx, cluster.JoinOf(m.pool), ask)
+		msg, err := m.link.nc.RequestWithContext(ctx, cluster.JoinOf(m.pool, m.link.nc.ID), ask)
 		cancel()
 		var w cluster.Welcome
 		if err == nil {
@@ -273,7 +272,7 @@ func (m *member) stageOf(ctx context.Context, hub, hash string) (*stage, error) 
 	}
 	m.mu.Unlock()
 	if s == nil {
-		msg, err := m.asks(ctx, 5*time.Second, hub, &nats.Msg{Subject: cluster.ToHub(hub, cluster.GetStage), Data: []byte(hash)})
+		msg, err := m.asks(ctx, 5*time.Second, hub, &nats.Msg{Subject: cluster.ToHub(hub, cluster.GetStage, m.link.nc.ID), Data: []byte(hash)})
 		if err != nil || len(msg.Data) == 0 {
 			return nil, fmt.Errorf("the hub does not give the pool's configuration: %w", cmp.Or(err, errGone))
 		}
@@ -299,9 +298,8 @@ func (m *member) told(msg *nats.Msg) {
 		m.joinAgain()
 	}
 	if t := d.Cancel; t != nil {
-		t.Worker = ""
 		m.mu.Lock()
-		j := m.running[key{d.Hub, *t}]
+		j := m.running[key{d.Hub, t.Named()}]
 		m.mu.Unlock()
 		if j != nil {
 			j.revoke()
@@ -331,7 +329,7 @@ func (m *member) tell() {
 		m.mu.Unlock()
 		return
 	}
-	b := cluster.Beat{Worker: m.id, Name: cluster.Name(), Version: cluster.Version(), Slots: m.slots, Refused: m.refused}
+	b := cluster.Beat{Name: cluster.Name(), Version: cluster.Version(), Slots: m.slots, Refused: m.refused}
 	if len(m.running) > 0 {
 		b.Lease = time.Since(m.renewed)
 	}
@@ -346,7 +344,7 @@ func (m *member) tell() {
 
 func (m *member) beat(b cluster.Beat) {
 	text, _ := json.Marshal(b)
-	_ = m.link.nc.Publish(cluster.BeatOf(m.pool), text) // the next one comes
+	_ = m.link.nc.Publish(cluster.BeatOf(m.pool, m.link.nc.ID), text) // the next one comes
 }
 
 // renews prolongs the leases of all jobs.
@@ -394,7 +392,7 @@ func (m *member) leave() {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	if m.link.nc.IsConnected() {
-		m.beat(cluster.Beat{Worker: m.id, Name: cluster.Name()})
+		m.beat(cluster.Beat{Name: cluster.Name()})
 		_ = m.link.nc.FlushWithContext(ctx)
 	}
 	m.mu.Lock()

@@ -3,7 +3,6 @@ package worker
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -100,8 +99,7 @@ func (j *job) setAside(since time.Time) {
 	if left < 0 {
 		j.ack(noMore)
 	} else {
-		delay, _ := json.Marshal(map[string]time.Duration{"delay": max(left, 100*time.Millisecond)})
-		j.ack(handedBack + " " + string(delay))
+		j.later(max(left, 100*time.Millisecond))
 	}
 	j.m.forget(j)
 }
@@ -123,7 +121,7 @@ func (m *member) asks(ctx context.Context, within time.Duration, hub string, msg
 // isAwaited has the hub say whether to begin with the job. Where it does not answer,
 // the job is set aside.
 func (j *job) isAwaited(ctx context.Context, known bool) bool {
-	answer, err := j.m.asks(ctx, confirmWithin, j.hub, &nats.Msg{Subject: cluster.ToHub(j.hub, cluster.Taken), Data: j.named()})
+	answer, err := j.m.asks(ctx, confirmWithin, j.hub, &nats.Msg{Subject: cluster.ToHub(j.hub, cluster.Taken, j.m.link.nc.ID), Data: j.named()})
 	if err == nil && string(answer.Data) == cluster.Awaited {
 		return true
 	}

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -38,7 +39,7 @@ const (
 
 func (j *job) ack(what string) { _ = j.m.link.nc.Publish(j.msg.Reply, []byte(what)) } // one that is lost comes with the lease
 
-func (j *job) key() key { return key{j.hub, j.Try} }
+func (j *job) key() key { return key{j.hub, j.Try.Named()} }
 
 // revoke stops the job without an answer.
 func (j *job) revoke() {
@@ -50,13 +51,13 @@ func (j *job) revoke() {
 }
 
 // tell says something about the job to its hub.
-func (j *job) tell(what string) { _ = j.m.link.nc.Publish(cluster.ToHub(j.hub, what), j.named()) }
+func (j *job) tell(what string) {
+	_ = j.m.link.nc.Publish(cluster.ToHub(j.hub, what, j.m.link.nc.ID), j.named())
+}
 
-// named names the try, and this worker.
+// named names the try.
 func (j *job) named() []byte {
-	t := j.Try
-	t.Worker = j.m.id
-	text, _ := json.Marshal(t)
+	text, _ := json.Marshal(j.Try)
 	return text
 }
 
@@ -163,15 +164,14 @@ func (m *member) giveBack(msg *nats.Msg) {
 // work does a job. It returns when the slot is free again.
 func (m *member) work(msg *nats.Msg) {
 	ctx, cancel := context.WithCancelCause(context.Background())
+	hub, try, ok := cluster.TryOf(msg.Subject)
 	decoded, err := cluster.DecodeJob(msg.Data)
-	if err != nil { // of a program that is no flowd, or another version
-		m.log.Error("a job can't be read", "err", err)
-		m.giveBack(msg) // another may know its version
+	if try.Key = msg.Header.Get(cluster.KeyHeader); !ok || err != nil {
+		m.unreadable(msg, hub, try, cmp.Or(err, errNoJob))
 		cancel(nil)
-		m.pauses(m.stop, nil)
 		return
 	}
-	hub, _, _ := cluster.TryOf(msg.Subject)
+	decoded.Try = try
 	j := &job{Job: decoded, m: m, hub: hub, msg: msg, cancel: cancel, revoked: make(chan struct{})}
 	m.mu.Lock()
 	m.running[j.key()] = j
@@ -215,6 +215,37 @@ func (m *member) work(msg *nats.Msg) {
 		m.log.Warn("a job does not end that nobody awaits any more; its slot goes on without it")
 		m.forget(j)
 	}
+}
+
+var errNoJob = errors.New("it is not from a hub")
+
+const (
+	unreadableTries = 3               // by this worker or others, one of which may know the job's version
+	unreadableDelay = 2 * time.Second // between them
+)
+
+// unreadable gets a job out of the way of others that this worker can't read: of a
+// program that is no flowd, or another version. It comes again, a few times; then its
+// hub is told, where there is one, and it is removed.
+func (m *member) unreadable(msg *nats.Msg, hub string, t cluster.Try, why error) {
+	j := &job{m: m, hub: hub, msg: msg, Job: &cluster.Job{Try: t}}
+	if about, err := msg.Metadata(); err == nil && about.NumDelivered < unreadableTries {
+		m.log.Warn("a job can't be read; it is set aside", "hub", hub, "err", why)
+		j.later(unreadableDelay)
+		return
+	}
+	m.log.Error("a job can't be read; it is removed from the queue", "hub", hub, "err", why)
+	if t.Key != "" {
+		answer := cluster.EncodeAnswer(t, nil, engine.Errorf(engine.Decode, "the job can't be read: %w", why))
+		_, _ = m.asks(context.Background(), confirmWithin, hub, j.answering(answer)) // a hub that does not hear it sees that the job is gone
+	}
+	j.ack(noMore)
+}
+
+// later has a job come again after a pause.
+func (j *job) later(pause time.Duration) {
+	delay, _ := json.Marshal(map[string]time.Duration{"delay": pause})
+	j.ack(handedBack + " " + string(delay))
 }
 
 // begins tells the hub that the job is taken. One that another has had may be awaited
@@ -339,10 +370,14 @@ func (j *job) answer(answer []byte, release func()) {
 
 // send sends the answer once and, when the hub confirms it, ends the lease.
 func (j *job) send(answer []byte) error {
-	msg := &nats.Msg{Subject: cluster.ToHub(j.hub, cluster.Answer), Data: answer, Header: nats.Header{cluster.WorkerHeader: {cluster.Name()}}}
-	if _, err := j.m.asks(context.Background(), confirmWithin, j.hub, msg); err != nil {
+	if _, err := j.m.asks(context.Background(), confirmWithin, j.hub, j.answering(answer)); err != nil {
 		return err
 	}
 	j.ack(acked)
 	return nil
+}
+
+// answering is the message that has an answer.
+func (j *job) answering(answer []byte) *nats.Msg {
+	return &nats.Msg{Subject: cluster.ToHub(j.hub, cluster.Answer, j.m.link.nc.ID), Data: answer, Header: nats.Header{cluster.WorkerHeader: {cluster.Name()}}}
 }

@@ -75,7 +75,7 @@ func Run(stop, kill context.Context, c Config) error {
 type link struct {
 	to  natsconn.Target
 	log *slog.Logger
-	nc  *nats.Conn
+	nc  *natsconn.Conn
 
 	mu    sync.Mutex
 	again chan struct{} // closed, and made anew, when the connection is

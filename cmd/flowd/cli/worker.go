@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
@@ -95,6 +96,9 @@ is left after --grace, or at a second signal.`,
 				if !cluster.GoodName(name) {
 					return usage(fmt.Sprintf("%q is no name of a pool (give letters, digits, _ and -)", name))
 				}
+			}
+			if slices.Sort(c.Pools); len(slices.Compact(slices.Clone(c.Pools))) < len(c.Pools) {
+				return usage("--pool names a pool twice (raise --slots for more jobs at a time)")
 			}
 			if len(c.Pools) == 0 {
 				return usage("nothing says which pool to join (give --pool NAME)")
