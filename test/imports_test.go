@@ -44,7 +44,7 @@ var house = []struct {
 	{"internal/*", plugin},
 
 	{"docs", nil},
-	{"cmd/flowd/cli", []string{"config", "docs", "engine", "engine/doc", "engine/expr", "internal/cluster", "internal/framing", "internal/headroom", "internal/hub", "internal/metrics", "internal/natsconn", "internal/pipetest", "internal/queue", "internal/service", "internal/tlsconf", "internal/worker", "schema"}},
+	{"cmd/flowd/cli", []string{"config", "docs", "engine", "engine/doc", "engine/expr", "internal/cluster", "internal/framing", "internal/headroom", "internal/hub", "internal/logsum", "internal/metrics", "internal/natsconn", "internal/pipetest", "internal/queue", "internal/service", "internal/tlsconf", "internal/worker", "schema"}},
 	{"cmd/flowd", []string{"cmd/flowd/cli", "inputs", "processors", "batchers", "outputs"}},
 	{"test", nil},
 	{"test/*", []string{"*", "*/*"}},

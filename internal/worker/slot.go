@@ -219,19 +219,18 @@ func (m *member) work(msg *nats.Msg) {
 
 var errNoJob = errors.New("it is not from a hub")
 
-const (
-	unreadableTries = 3               // by this worker or others, one of which may know the job's version
-	unreadableDelay = 2 * time.Second // between them
-)
+// unreadableTries of a job are made, by this worker or others, one of which may know its version.
+const unreadableTries = 10
 
 // unreadable gets a job out of the way of others that this worker can't read: of a
-// program that is no flowd, or another version. It comes again, a few times; then its
-// hub is told, where there is one, and it is removed.
+// program that is no flowd, or another version. It comes again at once, a few times, as
+// workers that know it may be there; then its hub is told, where there is one, and it
+// is removed.
 func (m *member) unreadable(msg *nats.Msg, hub string, t cluster.Try, why error) {
 	j := &job{m: m, hub: hub, msg: msg, Job: &cluster.Job{Try: t}}
 	if about, err := msg.Metadata(); err == nil && about.NumDelivered < unreadableTries {
-		m.log.Warn("a job can't be read; it is set aside", "hub", hub, "err", why)
-		j.later(unreadableDelay)
+		m.log.Warn("a job can't be read; it is handed back", "hub", hub, "err", why)
+		m.giveBack(msg)
 		return
 	}
 	m.log.Error("a job can't be read; it is removed from the queue", "hub", hub, "err", why)

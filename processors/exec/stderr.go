@@ -7,6 +7,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/flowd-io/flowd/internal/call"
+	"github.com/flowd-io/flowd/internal/logsum"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -41,7 +42,7 @@ func (l *stderrLog) line(line []byte, _ bool) error {
 		return nil
 	}
 	l.end()
-	l.log.Info(call.Head(line, maxLogged, l.secrets))
+	l.log.InfoContext(logsum.Each, call.Head(line, maxLogged, l.secrets))
 	return nil
 }
 

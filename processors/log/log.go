@@ -12,6 +12,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/doc"
 	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/internal/logsum"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -61,7 +62,7 @@ func build(c Config, env engine.Env) (engine.Processor, error) {
 			}
 			attrs = append(attrs, slog.Any(name, plain(v)))
 		}
-		env.Log.LogAttrs(ctx, level, printable(text), attrs...)
+		env.Log.LogAttrs(logsum.Each, level, printable(text), attrs...)
 		return nil
 	}), nil
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/config"
+	"github.com/flowd-io/flowd/internal/logsum"
 	"github.com/flowd-io/flowd/schema"
 	"github.com/lmittmann/tint"
 )
@@ -20,6 +21,7 @@ import (
 type logging struct {
 	level slog.LevelVar
 	json  atomic.Bool
+	sums  *logsum.Handler
 	log   *slog.Logger
 }
 
@@ -33,7 +35,8 @@ func newLogging(con *console, secrets *schema.Secrets) *logging {
 	} else {
 		h.asText = editor{slog.NewTextHandler(con, &slog.HandlerOptions{Level: &l.level}), secrets.Mask}
 	}
-	l.log = slog.New(h)
+	l.sums = logsum.New(h)
+	l.log = slog.New(l.sums)
 	return l
 }
 

@@ -74,6 +74,7 @@ func run(cmd *cobra.Command, files, set []string, watch bool) error {
 	con := newConsole(cmd.ErrOrStderr())
 	secrets := &schema.Secrets{}
 	logs := newLogging(con, secrets)
+	defer logs.sums.Flush()
 	o := config.Options{Set: set, Log: logs.log, Secrets: secrets}
 	loaded, problems := config.Load(files, o)
 	if err := printProblems(con, problems); err != nil {

@@ -115,7 +115,9 @@ is left after --grace, or at a second signal.`,
 				c.Secrets.Add(t.Token)
 				c.Secrets.AddURL(t.URL)
 			}
-			c.Log = newLogging(con, c.Secrets).log
+			logs := newLogging(con, c.Secrets)
+			defer logs.sums.Flush()
+			c.Log = logs.log
 			stop, kill, release := signals(cmd.Context(), con)
 			defer release()
 			return worker.Run(stop, kill, c)
