@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
@@ -77,6 +78,13 @@ standard error is logged.
 A program that takes longer than the step's timeout is killed, with all that it
 has started. flowd's own environment goes to the program, and env beside it. At
 the end its standard input is closed; what still runs 2s later is killed.
+
+On Linux whatever a program has started ends with it, in the background and in
+sessions of their own, too: flowd adopts it, and knows it by the variable
+FLOWD_PROGRAM or the process group. Only what leaves the group with another
+environment escapes, and what another user owns. On other Unix systems that is
+so for the process group of a program that is killed, and elsewhere for the
+program alone.
 
     - exec: {command: [exiftool, -json, "-"], into: exif}
     - exec: {command: [python3, -u, score.py], mode: stream, concurrency: 4}
@@ -158,15 +166,20 @@ func cause(err error) error {
 	return err
 }
 
-// prepare completes a command, in a process group of its own so that all of it
-// can be killed.
-func (p *program) prepare(cmd *exec.Cmd) *exec.Cmd {
+// started counts the programs of this process; their marks have the number.
+var started atomic.Uint64
+
+// prepare completes a command, in a process group of its own so that all of it can be
+// killed, and with a mark in its environment, by which what leaves the group is found.
+func (p *program) prepare(cmd *exec.Cmd) (mark string) {
+	adopt()
+	mark = fmt.Sprintf("FLOWD_PROGRAM=%d.%d;", os.Getpid(), started.Add(1))
 	cmd.Args = p.cfg.Command
-	cmd.Env = append(os.Environ(), p.env...)
+	cmd.Env = append(append(os.Environ(), p.env...), mark)
 	cmd.Dir = p.cfg.Dir
 	cmd.SysProcAttr = ownGroup()
 	cmd.WaitDelay = ioDelay
-	return cmd
+	return mark
 }
 
 // ready says whether a message can take an answer.

@@ -60,10 +60,14 @@ func (o *once) Call(ctx context.Context, t *task) error {
 	run, cancel := context.WithCancel(ctx)
 	defer cancel()
 	out, said := &bounded{max: int(o.cfg.MaxOutput), over: cancel}, &tail{}
-	cmd := o.prepare(exec.CommandContext(run, o.path))
+	cmd := exec.CommandContext(run, o.path)
+	mark := o.prepare(cmd)
 	cmd.Cancel = func() error { return killGroup(cmd.Process) }
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(t.payload), out, said
 	err := cmd.Run()
+	if cmd.Process != nil {
+		endFamily(cmd.Process.Pid, mark)
+	}
 	var exit *exec.ExitError
 	switch {
 	case out.full:

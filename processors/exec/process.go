@@ -35,7 +35,8 @@ type process struct {
 
 // start starts the program. ended is called when it has ended, before done is closed.
 func start(p *program, logged *stderrLog, ended func(*process)) (*process, error) {
-	s := &process{prog: p, said: &tail{}, done: make(chan struct{}), cmd: p.prepare(&exec.Cmd{Path: p.path})}
+	s := &process{prog: p, said: &tail{}, done: make(chan struct{}), cmd: &exec.Cmd{Path: p.path}}
+	mark := p.prepare(s.cmd)
 	errs := logged.writer()
 	s.cmd.Stdout = &splitter{max: int(p.cfg.MaxOutput), take: s.take}
 	s.cmd.Stderr = io.MultiWriter(errs, s.said)
@@ -48,13 +49,34 @@ func start(p *program, logged *stderrLog, ended func(*process)) (*process, error
 	}
 	s.in, s.wr = in, bufio.NewWriterSize(in, 64<<10)
 	go func() {
+		stop := reaping(s.cmd.Process.Pid)
 		s.wait()
+		stop()
+		endFamily(s.cmd.Process.Pid, mark)
 		errs.flush()
 		logged.end()
 		ended(s)
 		close(s.done)
 	}()
 	return s, nil
+}
+
+// reaping waits now and then for what a program has left to flowd, until stop is called.
+func reaping(pid int) (stop func()) {
+	const every = 10 * time.Second
+	end, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			select {
+			case <-end:
+				return
+			case <-time.After(every):
+				reapFamily(pid)
+			}
+		}
+	}()
+	return func() { close(end); <-ended }
 }
 
 // wait takes what the program writes until it has ended.
