@@ -27,6 +27,7 @@ type Calls struct {
 	Auth    Auth                      `yaml:"auth" doc:"Credentials to show."`
 	Expect  []int                     `yaml:"expect" check:"min=200,max=599" doc:"Statuses that mean success; 200 to 299 by default."`
 	TLS     tlsconf.Client            `yaml:"tls" doc:"TLS beyond the system's defaults."`
+	Refuse  Refused                   `yaml:"refuse_addresses" doc:"Addresses that are not called, whatever name leads there: link_local, loopback, metadata (of clouds), private, and addresses or networks such as 10.0.0.0/8. Behind a proxy (HTTP_PROXY) only an address in the URL itself is checked."`
 }
 
 // reserved are the headers that a request sets itself.
@@ -124,9 +125,13 @@ func (c *Caller) Open(follow bool) error {
 	if err != nil {
 		return err
 	}
+	dialer, err := c.cfg.Refuse.dialer(&net.Dialer{Timeout: 10 * time.Second}, http.ProxyFromEnvironment, c.guard.prefix)
+	if err != nil {
+		return err
+	}
 	c.network = &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
-		DialContext:            (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+		DialContext:            dialer.DialContext,
 		TLSClientConfig:        conf,
 		TLSHandshakeTimeout:    10 * time.Second,
 		ForceAttemptHTTP2:      true,
@@ -229,14 +234,19 @@ func (c *Caller) expects(status int) bool {
 	return status >= 200 && status < 300
 }
 
-// Lost is the error of a request that got no answer, or not all of it.
+// Lost is the error of a request that got no answer, or not all of it. One to a refused
+// address is rejected: to wait for another would hold up the rest for ever.
 func Lost(ctx context.Context, req *http.Request, err error) error {
 	class := engine.Transient
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		class = engine.Timeout
 	}
+	refused := errors.Is(err, errRefused)
+	if refused {
+		class = engine.Rejected
+	}
 	e := engine.Errorf(class, "%s: %w", shown(req.URL), cause(err))
-	e.Holds = IsUnsent(err)
+	e.Holds = IsUnsent(err) && !refused
 	return e
 }
 

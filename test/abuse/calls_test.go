@@ -1,3 +1,171 @@
 package abuse
 
-var callingOut = []attack{}
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/flowd-io/flowd/test/flowdtest"
+)
+
+var callingOut = []attack{
+	{"a refused address, under any name", refusedAddresses},
+	{"a refused address behind a proxy", refusedBehindAProxy},
+	{"a redirect to another origin", redirectElsewhere},
+	{"a grandchild in a session of its own, of a program that is killed", func(t *testing.T) { grandchild(t, "; sleep 600") }},
+	{"a grandchild in a session of its own, of a program that ends", func(t *testing.T) { grandchild(t, "; cat") }},
+}
+
+// listener counts the requests that reach it, and those of them with credentials.
+func listener(t *testing.T, answer http.HandlerFunc) (port string, reached, credentials *atomic.Int64) {
+	t.Helper()
+	reached, credentials = new(atomic.Int64), new(atomic.Int64)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		reached.Add(1)
+		if r.Header.Get("Authorization") != "" || r.Header.Get("X-Key") != "" {
+			credentials.Add(1)
+		}
+		answer(w, r)
+	}))
+	t.Cleanup(s.Close)
+	_, port, err := net.SplitHostPort(s.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port, reached, credentials
+}
+
+// calls runs a message through a step http.
+func calls(t *testing.T, url, more string, env ...string) (flowdtest.Result, string) {
+	t.Helper()
+	dir := t.TempDir()
+	file := flowdtest.Write(t, dir, "p.yaml", `
+inputs: {in: {stdin: {}}}
+processors: [{http: {url: "`+url+`", into: got`+more+`}, timeout: 10s, retry: {max_attempts: 1}}]
+outputs: {out: {stdout: {}}, dead: {file: {path: dead.ndjson, framing: messages}}}
+engine: {on_failure: {dead_letter: dead}}
+`)
+	r := flowdtest.Command(t, dir, "{\"a\":1}\n", "env", append(env, flowdtest.Binary, "-c", file)...)
+	dead, err := os.ReadFile(dir + "/dead.ndjson")
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	return r, string(dead)
+}
+
+func refusedAddresses(t *testing.T) {
+	port, reached, _ := listener(t, func(http.ResponseWriter, *http.Request) {})
+	for _, host := range []string{"127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "[64:ff9b::7f00:1]", "0.0.0.0"} {
+		r, dead := calls(t, "http://"+host+":"+port+"/$(a)", `, refuse_addresses: [loopback, metadata, link_local]`)
+		if !strings.Contains(r.Stderr, "1 received: 1 dead-lettered") {
+			t.Errorf("%s: %s", host, r.Stderr)
+		}
+		if !strings.Contains(dead, "refuse_addresses") || !strings.Contains(dead, "loopback") {
+			t.Errorf("%s: %s", host, dead)
+		}
+	}
+	if n := reached.Load(); n > 0 {
+		t.Errorf("%d requests came through", n)
+	}
+	if r, dead := calls(t, "http://localhost:"+port+"/$(a)", `, refuse_addresses: [169.254.0.0/16]`); r.Code != 0 || reached.Load() != 1 {
+		t.Errorf("what is not refused does not come through: %s%s", r.Stderr, dead)
+	}
+	dir := t.TempDir()
+	file := flowdtest.Write(t, dir, "p.yaml", `
+inputs: {in: {stdin: {}}}
+outputs: {out: {http: {url: "http://a/", refuse_addresses: [metadata, nonsense, 10.0.0.0/99]}}}
+`)
+	if r := flowdtest.Run(t, dir, "", "lint", file); r.Code != 2 || strings.Count(r.Stdout+r.Stderr, "neither a group of addresses nor an address") != 2 {
+		t.Errorf("lint says %d\n%s%s", r.Code, r.Stdout, r.Stderr)
+	}
+}
+
+func refusedBehindAProxy(t *testing.T) {
+	port, reached, _ := listener(t, func(http.ResponseWriter, *http.Request) {})
+	proxy := "HTTP_PROXY=http://127.0.0.1:" + port
+	r, _ := calls(t, "http://169.254.169.254/$(a)", `, refuse_addresses: [metadata, loopback]`, proxy)
+	if r.Code == 0 || !strings.Contains(r.Stderr, "refuse_addresses") || reached.Load() != 0 {
+		t.Errorf("%d requests: %s", reached.Load(), r.Stderr)
+	}
+	if r, dead := calls(t, "http://name.invalid/$(a)", `, refuse_addresses: [metadata, loopback]`, proxy); r.Code != 0 || reached.Load() != 1 {
+		t.Errorf("the proxy itself is refused: %s%s", r.Stderr, dead)
+	}
+}
+
+func redirectElsewhere(t *testing.T) {
+	elsewhere, reached, credentials := listener(t, func(http.ResponseWriter, *http.Request) {})
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		home, _, shown := listener(t, func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://localhost:"+elsewhere+"/", status)
+		})
+		r, dead := calls(t, "http://127.0.0.1:"+home+"/", `, auth: {bearer: of-the-server}, headers: {X-Key: of-the-server}`)
+		if !strings.Contains(r.Stderr, "1 dead-lettered") || !strings.Contains(dead, "not followed") {
+			t.Errorf("%d: %s%s", status, r.Stderr, dead)
+		}
+		if shown.Load() != 1 || strings.Contains(dead, "of-the-server") {
+			t.Errorf("%d: the server saw %d credentials; %s", status, shown.Load(), dead)
+		}
+	}
+	if reached.Load()+credentials.Load() > 0 {
+		t.Errorf("%d requests went elsewhere, %d with credentials", reached.Load(), credentials.Load())
+	}
+}
+
+// grandchild has a program start another in a session of its own, twice removed.
+func grandchild(t *testing.T, then string) {
+	if runtime.GOOS != "linux" {
+		t.Skip("WHAT LEAVES ITS PROCESS GROUP CAN'T BE FOUND ON " + runtime.GOOS)
+	}
+	setsid, err := exec.LookPath("setsid")
+	if err != nil {
+		t.Skip("THERE IS NO PROGRAM setsid, WITH WHICH THIS IS TRIED")
+	}
+	for _, mode := range []string{"per_message", "stream"} {
+		dir := t.TempDir()
+		if err := syscall.Mkfifo(dir+"/pids", 0o600); err != nil {
+			t.Fatal(err)
+		}
+		script := fmt.Sprintf(`(%s sh -c 'echo $$ > pids; exec sleep 600' >/dev/null 2>&1 </dev/null &) %s`, setsid, then)
+		file := flowdtest.Write(t, dir, "p.yaml", `
+inputs: {in: {stdin: {}}}
+processors: [{exec: {command: [sh, -c, "`+script+`"], mode: `+mode+`}, timeout: 2s, retry: {max_attempts: 1}, on_error: drop}]
+outputs: {out: {stdout: {}}}
+`)
+		p := flowdtest.Start(t, dir, "-c", file)
+		p.Send("1\n")
+		pids, err := os.Open(dir + "/pids")
+		if err != nil {
+			t.Fatal(err)
+		}
+		line, err := bufio.NewReader(pids).ReadString('\n')
+		pids.Close()
+		pid, bad := strconv.Atoi(strings.TrimSpace(line))
+		if err != nil || bad != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		if mode == "stream" {
+			p.Stdin.Close() // which a program sees that has not been killed
+		}
+		for deadline := time.Now().Add(flowdtest.Deadline / 2); syscall.Kill(pid, 0) == nil; time.Sleep(10 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+				t.Fatalf("%s: process %d lives on", mode, pid)
+			}
+		}
+		if mode != "stream" {
+			p.Stdin.Close()
+		}
+		p.Wait().Want(t, 0)
+	}
+}

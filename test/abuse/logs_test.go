@@ -1,3 +1,78 @@
 package abuse
 
-var logs = []attack{}
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/flowd-io/flowd/test/flowdtest"
+)
+
+var logs = []attack{
+	{"a flood of messages that fail", func(t *testing.T) { failsAll(t, "fail: 'no $(n)'", 50_000) }},
+	{"a flood of messages that can't be decoded", func(t *testing.T) { failsAll(t, "decode: {json: {}, from: t}", 50_000) }},
+	{"a flood of programs that fail", func(t *testing.T) { failsAll(t, "exec: {command: [sh, -c, 'cat >&2; exit 1']}", 300) }},
+	{"a flood of requests that are refused, and of none", refusedRequests},
+}
+
+// failsAll has messages fail, each with a text of its own, and looks at what is logged.
+func failsAll(t *testing.T, step string, n int) {
+	dir := t.TempDir()
+	file := flowdtest.Write(t, dir, "p.yaml", fmt.Sprintf(`
+inputs: {in: {generate: {count: %d, body: '{n: counter(), t: "{" + string(counter()) + repeat("x", 1000)}'}}}
+processors: [{%s, retry: {max_attempts: 1}}]
+outputs: {out: {drop: {}}, dead: {drop: {}}}
+engine: {on_failure: {dead_letter: dead}}
+`, n, step))
+	r := flowdtest.Run(t, dir, "", "-c", file)
+	if r.Code != 0 || !strings.Contains(r.Stderr, "dead-lettered") {
+		t.Errorf("it ends with %d:\n%.4000s", r.Code, r.Stderr)
+	}
+	if size := len(r.Stderr); size > 200_000 {
+		t.Errorf("the log has %d bytes:\n%.4000s", size, r.Stderr)
+	}
+}
+
+// refusedRequests looks at all that is logged, down to what is for those who look for faults.
+func refusedRequests(t *testing.T) {
+	dir := t.TempDir()
+	file := flowdtest.Write(t, dir, "p.yaml", `
+inputs: {in: {http_server: {listen: "127.0.0.1:0", path: /, auth: {bearer: "${TOKEN:-of-the-server}"}}}}
+outputs: {out: {drop: {}}}
+service: {log: {level: debug}}
+`)
+	p := flowdtest.Start(t, dir, "-c", file)
+	_, url, _ := strings.Cut(p.Says("listening on"), "listening on ")
+	url, _, _ = strings.Cut(url, `"`)
+	addr := strings.TrimSuffix(strings.TrimPrefix(url, "http://"), "/")
+	for range 2000 {
+		res, err := http.Post("http://"+addr+"/", "text/plain", strings.NewReader("x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, res.Body)
+		res.Body.Close()
+		if res.StatusCode != http.StatusUnauthorized {
+			t.Fatal(res.Status)
+		}
+	}
+	for i := range 500 {
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(c, "\x16\x03\x01 %d\r\n\r\n", i) // of TLS, and of no one
+		_, _ = io.Copy(io.Discard, c)
+		c.Close()
+	}
+	p.Signal(syscall.SIGTERM)
+	r := p.Wait()
+	r.Want(t, 0)
+	if size := len(r.Stderr); size > 100_000 {
+		t.Errorf("the log has %d bytes:\n%.4000s", size, r.Stderr)
+	}
+}
