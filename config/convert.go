@@ -15,6 +15,13 @@ import (
 const (
 	maxDepth = 200
 	maxNodes = 100_000
+	maxMarks = 4 * maxNodes // see codec.Crowded; text within values has some, too
+	maxText  = maxFile      // bytes of all values, aliases written out
+)
+
+var (
+	tooDeep  = schema.Problem{Code: "yaml-too-deep", Message: fmt.Sprintf("nested more than %d levels deep", maxDepth), Remedy: "a pipeline never needs that: is a bracket or an indent wrong above?"}
+	tooLarge = schema.Problem{Code: "yaml-too-large", Message: fmt.Sprintf("more than %d values in one file", maxNodes), Remedy: "split it into several pipelines"}
 )
 
 // converter turns the parser's tree into schema nodes, aliases and merge keys
@@ -23,6 +30,7 @@ type converter struct {
 	src      *cursor
 	path     string // of the node in hand: "inputs.orders"
 	nodes    int
+	text     int                 // bytes of the values so far
 	aliased  bool                // some alias was expanded
 	open     map[*yaml.Node]bool // values with an anchor that are being converted
 	problems []schema.Problem
@@ -67,6 +75,7 @@ func (c *converter) node(n *yaml.Node, depth int) *schema.Node {
 }
 
 func (c *converter) scalar(out *schema.Node, n *yaml.Node, s scalar) {
+	c.text += len(n.Value)
 	out.Kind, out.Tag = kindOf(n)
 	if at := c.src.offset(n.Line, n.Column); out.Tag == "" && strings.HasPrefix(c.src.text[at:], "! ") {
 		out.Tag = "!" // the parser drops it
@@ -78,16 +87,19 @@ func (c *converter) scalar(out *schema.Node, n *yaml.Node, s scalar) {
 // room says whether one more node fits, and complains once when it does not.
 func (c *converter) room(off, depth int) bool {
 	c.nodes++
+	const share = "write the values out, or share steps by `resources.steps`"
 	switch {
 	case c.full:
 		return false
 	case depth > maxDepth:
 		c.path = "" // too long to help
-		c.report(off, schema.Problem{Code: "yaml-too-deep", Message: fmt.Sprintf("nested more than %d levels deep", maxDepth), Remedy: "a pipeline never needs that: is a bracket or an indent wrong above?"})
+		c.report(off, tooDeep)
 	case c.nodes > maxNodes && c.aliased:
-		c.report(off, schema.Problem{Code: "yaml-alias-bomb", Message: fmt.Sprintf("aliases expand to more than %d values", maxNodes), Remedy: "write the values out, or share steps by `resources.steps`"})
+		c.report(off, schema.Problem{Code: "yaml-alias-bomb", Message: fmt.Sprintf("aliases expand to more than %d values", maxNodes), Remedy: share})
+	case c.text > maxText:
+		c.report(off, schema.Problem{Code: "yaml-alias-bomb", Message: fmt.Sprintf("aliases expand to more than %d MiB", maxText>>20), Remedy: share})
 	case c.nodes > maxNodes:
-		c.report(off, schema.Problem{Code: "yaml-too-large", Message: fmt.Sprintf("more than %d values in one file", maxNodes), Remedy: "split it into several pipelines"})
+		c.report(off, tooLarge)
 	default:
 		return true
 	}

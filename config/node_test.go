@@ -163,6 +163,13 @@ func TestWhatIsNoPipelineFileIsRefused(t *testing.T) {
 		{"a tag at a mapping", "a: !x {b: 1}\n", "f.yaml:1:4: a: the tag !x has no meaning here"},
 		{"a merge of text", "a:\n  <<: b\n", "f.yaml:2:7: a: << takes a mapping"},
 		{"a comma that ends a value in braces", "a: {when: f(b, c), d: 1}\n", `f.yaml:1:16: a.when: YAML reads "c)" as a key of its own`},
+		{"brackets by the ten thousand", "a: " + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000), "f.yaml:1:1: nested more than 200 levels deep"},
+		{"brackets behind a mistake", "a: b c: d\ne: " + strings.Repeat("[", 30_000) + strings.Repeat("]", 30_000), "f.yaml:1:7: "},
+		{"dashes by the ten thousand", "a: 1\nb:\n  " + strings.Repeat("- ", 100_000) + "c", "nested more than 200 levels deep"},
+		{"a list of millions", "a: [" + strings.Repeat("1,", 2_000_000) + "1]", "more than 100000 values in one file"},
+		{"millions of comments", strings.Repeat("#\n", 2_000_000) + "a: 1", "more than 100000 values in one file"},
+		{"directives that the parser compares with each other", strings.Repeat("%TAG !a! b\n", 1_000) + "---\na: 1", "more than 100000 values in one file"},
+		{"a long text by its alias", "a: &a |\n  " + strings.Repeat("x", 100_000) + "\nb: [" + strings.Repeat("*a,", 200) + "]", "aliases expand to more than 16 MiB"},
 		{"too large", strings.Repeat("#", maxFile+1), "f.yaml:1:1: the file has more than 16 MiB"},
 	}
 	for _, tt := range tests {

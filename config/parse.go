@@ -8,6 +8,7 @@ import (
 
 	"gopkg.in/yaml.v3"
 
+	"github.com/flowd-io/flowd/internal/codec"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -17,6 +18,10 @@ const maxFile = 16 << 20 // bytes of one pipeline file
 // root is nil, for there is nothing to say about the rest.
 func parse(file string, data []byte) (*schema.Node, []schema.Problem) {
 	text := strings.TrimPrefix(string(data), "\ufeff")
+	crowded := codec.Crowded(text, maxMarks)
+	if crowded >= 0 {
+		text = text[:crowded] // the rest isn't even indexed
+	}
 	src := newSource(file, text)
 	one := func(off int, p schema.Problem) (*schema.Node, []schema.Problem) {
 		return nil, []schema.Problem{src.problem(off, p)}
@@ -27,6 +32,9 @@ func parse(file string, data []byte) (*schema.Node, []schema.Problem) {
 	}
 	if off, p, bad := refuse([]byte(text)); bad {
 		return one(off, p)
+	}
+	if crowded >= 0 {
+		return one(crowded, tooLarge)
 	}
 	root, second, err := documents(text)
 	switch {

@@ -16,6 +16,11 @@ import (
 // So the text is read once more for the usual mistakes; when it holds none of
 // them, a second parser has its say, and then the first one's line.
 func syntaxProblem(src *source, err error) (int, schema.Problem) {
+	line, message := parserLine(err)
+	at := src.lines[min(line, len(src.lines))-1] + spaces(src.line(line))
+	if strings.Contains(message, "exceeded max depth") { // of the parser, far beyond maxDepth
+		return at, tooDeep
+	}
 	if f := diagnose(src.text); f != nil {
 		return f.off, schema.Problem{Code: "yaml-syntax", Message: f.message, Remedy: f.remedy}
 	}
@@ -23,21 +28,32 @@ func syntaxProblem(src *source, err error) (int, schema.Problem) {
 	if off, message, ok := secondOpinion(src); ok {
 		return off, schema.Problem{Code: "yaml-syntax", Message: message, Remedy: remedy}
 	}
-	line, message := parserLine(err)
-	text := src.line(line)
-	off := src.lines[min(line, len(src.lines))-1] + spaces(text)
-	return off, schema.Problem{Code: "yaml-syntax", Message: message, Remedy: remedy}
+	return at, schema.Problem{Code: "yaml-syntax", Message: message, Remedy: remedy}
 }
 
-// secondOpinion asks the other parser, on files of a size that it can manage.
+// manageable says whether the other parser can read a text in little time and memory:
+// both grow with the square of how deep it nests.
+func manageable(text string) bool {
+	const longest, brackets = 64 << 10, 5_000
+	if len(text) > longest || strings.Count(text, "[")+strings.Count(text, "{") > brackets {
+		return false
+	}
+	for line := range strings.Lines(text) {
+		if strings.Count(line, "- ")+strings.Count(line, "? ") > maxDepth {
+			return false
+		}
+	}
+	return true
+}
+
+// secondOpinion asks the other parser.
 func secondOpinion(src *source) (off int, message string, ok bool) {
 	defer func() {
 		if recover() != nil { // text that it can't read at all
 			ok = false
 		}
 	}()
-	const manageable = 256 << 10
-	if len(src.text) > manageable {
+	if !manageable(src.text) {
 		return 0, "", false
 	}
 	_, err := parser.ParseBytes([]byte(src.text), 0)

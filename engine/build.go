@@ -35,6 +35,7 @@ func init() {
 	schema.AddCode("batch-only", "A step that works on whole batches stands where there is none.")
 	schema.AddCode("group-place", "A group stands where its messages can't wait for each other.")
 	schema.AddCode("own-timeout", "A timeout stands beside a step that has one of its own.")
+	schema.AddCode("steps-expand", "Named steps that use named steps come to more than a pipeline can have.")
 	schema.AddCode("cannot-return", "Failed messages are to go back to a source that takes nothing back.")
 }
 
@@ -70,6 +71,7 @@ type builder struct {
 	inner      bool     // the steps at hand are inside another
 	lanes      bool     // the steps at hand are the pipeline's own
 	built      []string // the types of all steps so far
+	full       bool     // the uses of named lists come to too much
 	conditions int      // under which the steps at hand run
 	states     []stateful
 
@@ -466,11 +468,19 @@ func (b *builder) onError(p *program, at int, s *StepSpec) {
 	}
 }
 
+// maxBuilt bounds the steps of a pipeline in which named lists are written out: lists
+// in lists multiply.
+const maxBuilt = 10_000
+
 func (b *builder) inline(p *program, use *useStep) {
 	steps, ok := b.options.Steps[use.name]
 	switch {
 	case !ok:
 		b.report(use.at, "unknown-steps", fmt.Sprintf("there are no steps named %q", use.name), "define them under `resources.steps`")
+	case b.full:
+	case len(b.built) > maxBuilt:
+		b.full = true
+		b.report(use.at, "steps-expand", fmt.Sprintf("these steps, those of named lists written out, are more than %d", maxBuilt), "lists that use lists multiply: let fewer of them use others")
 	case slices.Contains(b.using, use.name):
 		b.report(use.at, "steps-cycle", fmt.Sprintf("steps %q contain themselves", use.name), "break the cycle")
 	default:

@@ -24,7 +24,7 @@ var house = []struct {
 	{"engine/expr", []string{"engine/doc", "schema"}},
 	{"engine", []string{"engine/doc", "engine/expr", "schema"}},
 	{"engine/enginetest", []string{"config", "engine", "engine/doc", "engine/expr", "schema"}},
-	{"config", []string{"engine", "engine/doc", "engine/expr", "schema", "internal/cluster", "internal/tlsconf"}},
+	{"config", []string{"engine", "engine/doc", "engine/expr", "schema", "internal/cluster", "internal/codec", "internal/tlsconf"}},
 
 	// A root lists the plugins of its kind; a plugin never knows a sibling.
 	{"inputs", []string{"inputs/*", "internal/sqsqueue"}},

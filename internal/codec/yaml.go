@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
 
@@ -59,6 +60,36 @@ func (c *YAML) DecodeWithin(dst, payload []byte, limit int) ([]byte, error) {
 // yamlError gives an error of either side the same form.
 func yamlError(err error) error {
 	return fmt.Errorf("yaml: %w", errors.New(string(bytes.TrimPrefix([]byte(err.Error()), []byte("yaml: ")))))
+}
+
+// Crowded is the place of the mark in YAML text with which there are more than most,
+// -1 when there are not. A value, a key and a comment's line each need a mark of their
+// own, so that this bounds what a parser makes of the text before there is one: a tree
+// takes hundreds of bytes for two of text. Marks within quotes and comments count, too.
+// A directive counts as many, since the parser compares each with all before it.
+func Crowded(text string, most int) int {
+	const directive = 1000
+	for i := range len(text) {
+		weight := 1
+		switch text[i] {
+		case '-', '?':
+			if i+1 < len(text) && text[i+1] > ' ' {
+				continue
+			}
+		case '%':
+			if i > 0 && text[i-1] >= ' ' && text[i-1] < utf8.RuneSelf { // not at the beginning of a line
+				continue
+			}
+			weight = directive
+		case ',', ':', '[', '{', '\n', '\r':
+		default:
+			continue
+		}
+		if most -= weight; most < 0 {
+			return i
+		}
+	}
+	return -1
 }
 
 type yamlReader struct {

@@ -93,8 +93,10 @@ func (f folder) Load(address string) (any, error) {
 	return load(root.Stat, func(name string) (fs.File, error) { return root.Open(name) }, name)
 }
 
-// largest is how long a schema's file may be.
-const largest = 4 << 20
+const (
+	largest   = 4 << 20 // bytes of a schema's file
+	mostMarks = 400_000 // of one in YAML, see codec.Crowded
+)
 
 // load reads a file of JSON or YAML.
 func load(stat func(string) (fs.FileInfo, error), open func(string) (fs.File, error), name string) (any, error) {
@@ -120,6 +122,9 @@ func load(stat func(string) (fs.FileInfo, error), open func(string) (fs.File, er
 		return nil, err
 	}
 	if ext := filepath.Ext(name); ext == ".yaml" || ext == ".yml" {
+		if at := codec.Crowded(string(text), mostMarks); at >= 0 {
+			return nil, fmt.Errorf("%s holds more than %d values (split it, and refer to the parts by $ref)", name, mostMarks)
+		}
 		if text, err = (&codec.YAML{}).Decode(nil, text); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}

@@ -1,3 +1,122 @@
 package abuse
 
-var configurations = []attack{}
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/flowd-io/flowd/test/flowdtest"
+)
+
+// ends is what all files here have: a way in and a way out.
+const ends = "inputs: {in: {stdin: {}}}\noutputs: {out: {stdout: {}}}\n"
+
+var configurations = []attack{
+	{"closed brackets nest 100,000 deep", refused(ends+"x-a: "+strings.Repeat("[", 100_000)+strings.Repeat("]", 100_000), "yaml-too-deep")},
+	{"open brackets nest 200,000 deep", refused(ends+"x-a: "+strings.Repeat("[", 200_000), "p.yaml:3:")},
+	{"dashes nest 100,000 deep", refused(ends+"x-a:\n  "+strings.Repeat("- ", 100_000)+"x", "yaml-too-deep")},
+	{"brackets nest deep behind a mistake", refused(ends+"x-b: a b: c\nx-a: "+strings.Repeat("[", 30_000)+strings.Repeat("]", 30_000), "p.yaml:3:9", "yaml-syntax")},
+	{"a list of 14 MB", refused(ends+"x-a: ["+strings.Repeat("1,", 7_000_000)+"1]", "p.yaml:3:", "yaml-too-large")},
+	{"14 MB of comments", refused(ends+strings.Repeat("#\n", 7_000_000), "yaml-too-large")},
+	{"directives that are compared with each other", refused(manyDirectives(150_000)+"---\n"+ends, "yaml-too-large")},
+	{"aliases of aliases", refused(ends+aliasBomb(), "yaml-alias-bomb")},
+	{"merge keys of merge keys", refused(ends+mergeBomb(), "yaml-alias-bomb")},
+	{"an alias inside itself", refused(ends+"x-a: &a [b, *a]\n", "p.yaml:3:13", "yaml-alias-cycle")},
+	{"a long text by its alias", refused(ends+"x-a: &a '"+strings.Repeat("x", 200_000)+"'\nx-b: ["+strings.Repeat("*a,", 1000)+"]\n", "yaml-alias-bomb")},
+	{"named steps that use named steps come to a billion", refused(ends+stepBomb(), "resources.steps.s1", "steps-expand")},
+	{"named steps that use themselves", refused(ends+"processors: [{steps: a}]\nresources: {steps: {a: [{steps: b}], b: [{steps: a}]}}\n", "steps-cycle")},
+	{"a key twice", refused(ends+"name: a\nname: b\n", "p.yaml:4:1", "stands here twice")},
+	{"a tag that asks for an object", refused(ends+"name: !!python/object/apply:os.system [reboot]\n", "p.yaml:3:7", "yaml-tag")},
+	{"a placeholder as a key", refused("inputs: {in: {stdin: {}}}\noutputs: {out: {\"${NAME}\": {}}}\n", "p.yaml:2:")},
+	{"a placeholder that nothing fills", refused(ends+"name: ${ABUSE_UNSET}\n", "ABUSE_UNSET")},
+	{"an override that nests deep", func(t *testing.T) {
+		dir := t.TempDir()
+		flowdtest.Write(t, dir, "p.yaml", ends)
+		lints(t, dir, 2, []string{"-s", "name=" + strings.Repeat("[", 50_000) + strings.Repeat("]", 50_000), "p.yaml"}, "-s name", "yaml-too-deep")
+	}},
+	{"a schema in YAML with a list of 4 MB", func(t *testing.T) {
+		dir := t.TempDir()
+		flowdtest.Write(t, dir, "s.yaml", "enum: ["+strings.Repeat("1,", 2_000_000)+"1]\n")
+		flowdtest.Write(t, dir, "p.yaml", ends+"processors: [{validate: {file: s.yaml}}]\n")
+		lints(t, dir, 2, []string{"p.yaml"}, "p.yaml:3:", "values")
+	}},
+	{"a secret file that never ends", refused(ends+"name: ${file:/dev/zero}\n", "not a regular file")},
+	{"a value with structure in it", func(t *testing.T) {
+		// The value has lines that would be YAML, and text that would be code.
+		dir := t.TempDir()
+		flowdtest.Write(t, dir, "value", "x\"\noutputs: {evil: {file: {path: evil}}}\n|| true")
+		flowdtest.Write(t, dir, "p.yaml", ends+"processors: [{filter: 'a == \"${file:value}\"'}]\n")
+		r := flowdtest.Run(t, dir, `{"a":""}`+"\n"+`{"a":"x"}`+"\n", "-c", "p.yaml")
+		r.Want(t, 0)
+		if files, _ := filepath.Glob(filepath.Join(dir, "evil*")); len(files) > 0 || r.Stdout != "" {
+			t.Errorf("the value was taken for more than text: files %v, stdout %q", files, r.Stdout)
+		}
+	}},
+	{"a secret of which a complaint would quote the line", func(t *testing.T) {
+		dir := t.TempDir()
+		flowdtest.Write(t, dir, "p.yaml", "inputs: {in: {rabbitmq: {url: 'amqp://u:hunter2secret@localhost/', queue: q, no: 1}}}\noutputs: {out: {stdout: {}}}\n")
+		r := lints(t, dir, 2, []string{"p.yaml"}, "literal-secret", `unknown field "no"`)
+		if strings.Contains(r.Stdout+r.Stderr, "hunter2secret") {
+			t.Errorf("the secret shows:\n%s%s", r.Stdout, r.Stderr)
+		}
+	}},
+}
+
+// refused is a file that lint refuses, with those parts in what it says, in little
+// memory.
+func refused(text string, parts ...string) func(*testing.T) {
+	return func(t *testing.T) {
+		dir := t.TempDir()
+		flowdtest.Write(t, dir, "p.yaml", text)
+		lints(t, dir, 2, []string{"p.yaml"}, parts...)
+	}
+}
+
+// lints runs lint, which has to end with code, say some parts, and need little memory.
+func lints(t *testing.T, dir string, code int, args []string, parts ...string) flowdtest.Result {
+	t.Helper()
+	p := flowdtest.Start(t, dir, append([]string{"lint"}, args...)...)
+	p.Stdin.Close()
+	r := p.Wait()
+	r.Stderr += r.Stdout // problems are what lint has to say
+	r.Want(t, code, parts...)
+	const most = 300 << 10
+	if kib := p.Cmd.ProcessState.SysUsage().(*syscall.Rusage).Maxrss; kib > most {
+		t.Errorf("lint took %d KiB at its peak, want at most %d", kib, most)
+	}
+	return r
+}
+
+func manyDirectives(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "%%TAG !%d! t\n", i)
+	}
+	return b.String()
+}
+
+func aliasBomb() string {
+	text := "x-0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
+	for i := range 9 {
+		text += fmt.Sprintf("x-%d: &a%d [%s]\n", i+1, i+1, strings.Repeat(fmt.Sprintf("*a%d, ", i), 10))
+	}
+	return text
+}
+
+func mergeBomb() string {
+	text := "x-0: &m0 {a: 1}\n"
+	for i := range 9 {
+		text += fmt.Sprintf("x-%d: &m%d {<<: [%s], k%d: 1}\n", i+1, i+1, strings.Repeat(fmt.Sprintf("*m%d, ", i), 10), i)
+	}
+	return text
+}
+
+func stepBomb() string {
+	text := "processors: [{steps: s9}]\nresources:\n  steps:\n    s0: [{unset: a}]\n"
+	for i := range 9 {
+		text += fmt.Sprintf("    s%d: [%s]\n", i+1, strings.Repeat(fmt.Sprintf("{steps: s%d}, ", i), 10))
+	}
+	return text
+}
