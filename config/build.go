@@ -33,7 +33,10 @@ func (l *loader) build(set *Set) {
 	}
 	set.Shared = l.shared()
 	set.Shared.Get(cluster.Shared, func() any { return set.Service.Cluster })
-	o := engine.Options{Log: l.options.Log, Shared: set.Shared, Steps: steps, Caches: caches, Prints: prints, Limits: limits, Hooks: l.options.Hooks, Secrets: l.options.Secrets}
+	for _, f := range l.files {
+		l.readsAlso(f.spec)
+	}
+	o := engine.Options{Reads: engine.ReadFrom(l.reads), Log: l.options.Log, Shared: set.Shared, Steps: steps, Caches: caches, Prints: prints, Limits: limits, Hooks: l.options.Hooks, Secrets: l.options.Secrets}
 	for _, f := range l.files {
 		p := loaded(f)
 		if l.failed(f.path) {

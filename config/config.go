@@ -62,6 +62,7 @@ type Loaded struct {
 // has problems, but is not in the set.
 func Load(paths []string, o Options) (*Set, []schema.Problem) {
 	l := loader{options: o}
+	l.options.Lookup = l.notedLookup(o.Lookup)
 	l.read(paths)
 	l.override()
 	return l.finish()
@@ -71,7 +72,8 @@ func Load(paths []string, o Options) (*Set, []schema.Problem) {
 type loader struct {
 	options  Options
 	files    []*file
-	parts    []*file // what can be read of those that are not YAML; only looked at
+	parts    []*file  // what can be read of those that are not YAML; only looked at
+	reads    []string // files and directories that are configuration
 	problems []schema.Problem
 }
 

@@ -54,6 +54,9 @@ type Service struct {
 	Cluster   *cluster.Config `yaml:"cluster" doc:"Where workers of pools join this process."`
 }
 
+// ConfigFiles are the files that are read.
+func (s Service) ConfigFiles() []string { return []string{s.TokenFile} }
+
 // CheckConfig reports what can't work.
 func (s *Service) CheckConfig(report func(path, message, remedy string)) {
 	if s.Listen == "" {

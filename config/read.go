@@ -19,9 +19,11 @@ func (l *loader) read(paths []string) {
 	}
 	seen := map[string]bool{}
 	for _, given := range paths {
+		l.readsGiven(given)
 		for _, path := range l.expand(given) {
 			abs, err := filepath.Abs(path)
 			if err != nil || !seen[abs] {
+				l.readsGiven(path) // a link in a directory leads out of it
 				l.readFile(path)
 			}
 			seen[abs] = true

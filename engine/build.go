@@ -22,6 +22,7 @@ type Options struct {
 	Prints map[string]string        // of caches: one with another text is another cache
 	Limits map[string]RateLimit     // resources.rate_limits
 	Hooks  []Hook                   // take the events of all pipelines
+	Reads  *Reads                   // of the process
 
 	Secrets *schema.Secrets // what no error shows
 
@@ -49,7 +50,7 @@ func Build(p *Pipeline, o Options) (*Plan, []schema.Problem) {
 		o.Shared = &Shared{}
 	}
 	b := &builder{spec: p, options: o}
-	b.env = Env{Log: o.Log.With("pipeline", p.Name), Shared: o.Shared, Secrets: o.Secrets, Pipeline: p.Name, builder: b}
+	b.env = Env{Log: o.Log.With("pipeline", p.Name), Shared: o.Shared, Secrets: o.Secrets, Pipeline: p.Name, Reads: o.Reads, builder: b}
 	plan := b.build()
 	for _, p := range b.problems {
 		if !p.Warning {

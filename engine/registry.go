@@ -71,6 +71,9 @@ type Env struct {
 
 	Pipeline string // its name
 
+	// Reads are places to which messages must not choose to write.
+	Reads *Reads
+
 	// Whole says of a step that it gets whole batches, Inside that it runs inside
 	// another, where nothing can park, and Timeout how long a step may take that has
 	// no timeout of its own.

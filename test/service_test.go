@@ -2,6 +2,7 @@ package test
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -47,7 +48,7 @@ service: {listen: "127.0.0.1:0", token_file: token}
 func operate(t *testing.T, output string) *service {
 	t.Helper()
 	dir := t.TempDir()
-	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "pipes"), 0o700), syscall.Mkfifo(filepath.Join(dir, "pipes", "pipe"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	p := start(t, dir, "-c", write(t, dir, "p.yaml", fmt.Sprintf(served, output)))
@@ -191,7 +192,7 @@ func TestAnOutputThatDoesNotWork(t *testing.T) {
 		live, ready  []string
 	}{
 		{
-			"a pipe that nobody reads hangs", `{file: {path: "$(pipe)"}, timeout: 200ms}`,
+			"a pipe that nobody reads hangs", `{file: {path: "pipes/$(pipe)"}, timeout: 200ms}`,
 			[]string{"call_stuck output out"}, []string{"call_stuck output out", "output_breaker_open output out"},
 		},
 		{

@@ -24,6 +24,19 @@ type Client struct {
 	SkipVerify bool          `yaml:"skip_verify" doc:"Trust any certificate: for tests only, it lets anyone listen in."`
 }
 
+// ConfigFiles are the files that are read.
+func (c Client) ConfigFiles() []string { return append(pairFiles(c.Cert, c.Key), c.CA) }
+
+// ConfigFiles are the files that are read.
+func (s Server) ConfigFiles() []string { return pairFiles(s.Cert, s.Key) }
+
+func pairFiles(cert string, key schema.Secret) []string {
+	if _, err := os.Stat(key.Reveal()); err != nil { // the key itself
+		return []string{cert}
+	}
+	return []string{cert, key.Reveal()}
+}
+
 // CheckConfig reports what can't work.
 func (c *Client) CheckConfig(report func(path, message, remedy string)) {
 	checkPair(c.Cert, c.Key, report)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -20,13 +21,20 @@ import (
 
 // Config configures the output.
 type Config struct {
-	Path                expr.Template `yaml:"path,main" check:"required" doc:"File to write. Where it has $(expressions), their values can't lead out of the folder that is written literally in front of them."`
+	Path                expr.Template `yaml:"path,main" check:"required" doc:"File to write. Where it has $(expressions), a folder has to stand in front of them, from which flowd reads no configuration; their values can't lead out of it, nor more than 32 folders deep."`
 	framing.OutConfig   `yaml:",inline"`
 	framing.Compression `yaml:",inline"`
 	Append              bool   `yaml:"append" doc:"Keep what is in a file; false empties it when the run first writes to it."`
 	Atomic              bool   `yaml:"atomic" doc:"A file gets its name when it is complete, at the end of the run or when it is rotated, and replaces what had that name. Until then, and after a crash, it is NAME.part."`
 	Fsync               bool   `yaml:"fsync" doc:"Each write waits until the data is on disk."`
 	Rotate              rotate `yaml:"rotate" doc:"When to go on with a new file. The full one gets the time into its name: app-20260102T150405.000.log."`
+}
+
+// CheckConfig reports what can't be written.
+func (c *Config) CheckConfig(report func(path, message, remedy string)) {
+	if _, constant := c.Path.Const(); !constant && !strings.Contains(c.Path.Prefix(), "/") {
+		report("path", "data must not choose the folder", "write one in front of the first $( ), as in out/$(country).ndjson")
+	}
 }
 
 type rotate struct {
@@ -90,12 +98,9 @@ func newOutput(c Config, env engine.Env) (engine.Output, error) {
 	o.begun = env.Shared.Get(fmt.Sprintf("file output %s of %s: %s", env.Name, env.Pipeline, c.Path), func() any {
 		return &begun{paths: map[string]bool{}}
 	}).(*begun)
-	if path, ok := c.Path.Const(); ok {
-		o.constant, o.place = path, &place{}
-	} else {
-		o.place = below(c.Path.Prefix())
-	}
-	return o, nil
+	o.constant, _ = c.Path.Const()
+	o.place = newPlace(&o.cfg.Path, env.Reads)
+	return o, o.place.meets()
 }
 
 func (b *begun) opened(o *output) {

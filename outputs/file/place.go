@@ -8,6 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/expr"
 )
 
 const (
@@ -18,31 +21,40 @@ const (
 // place is where files may be: anywhere for a path that the configuration
 // spells out, below one folder for paths that messages have a part in.
 type place struct {
-	dir  string   // the folder, with a slash at its end; "" is the working directory
-	data bool     // paths are made of data
-	root *os.Root // of dir; it does not follow links that lead out of it
+	literal string // all of the path, or what stands in front of data
+	dir     string // the folder of that, with a slash at its end
+	data    bool   // paths are made of data
+	reads   *engine.Reads
+	root    *os.Root // of dir; it does not follow links that lead out of it
 }
 
-// below is the folder that a template names literally.
-func below(prefix string) *place {
-	return &place{dir: prefix[:strings.LastIndexByte(prefix, '/')+1], data: true}
+func newPlace(path *expr.Template, reads *engine.Reads) *place {
+	literal, constant := path.Const()
+	if !constant {
+		literal = path.Prefix()
+	}
+	return &place{literal: literal, dir: literal[:strings.LastIndexByte(literal, '/')+1], data: !constant, reads: reads}
+}
+
+// meets is an error if a path may lead to what flowd reads its configuration from: then
+// messages would say what it does.
+func (p *place) meets() error {
+	if name, ok := p.reads.Meet(p.literal, !p.data); ok {
+		return engine.Errorf(engine.Permanent, "path: messages could change %s, from which flowd reads its configuration (write to a folder of its own)", name)
+	}
+	return nil
 }
 
 func (p *place) open() (err error) {
-	if !p.data {
-		return nil
+	if p.data {
+		if err = os.MkdirAll(p.dir, dirMode); err != nil {
+			return explain(p.dir, err)
+		}
+		if p.root, err = os.OpenRoot(p.dir); err != nil {
+			return explain(p.dir, err)
+		}
 	}
-	dir := p.dir
-	if dir == "" {
-		dir = "."
-	}
-	if err = os.MkdirAll(dir, dirMode); err != nil {
-		return explain(dir, err)
-	}
-	if p.root, err = os.OpenRoot(dir); err != nil {
-		return explain(dir, err)
-	}
-	return nil
+	return p.meets() // links may be others than when it was built
 }
 
 func (p *place) close() error {
@@ -52,10 +64,15 @@ func (p *place) close() error {
 	return p.root.Close()
 }
 
+// maxFolders is how many folders below the literal one data may name.
+const maxFolders = 32
+
 // allows says why data must not lead to a path.
 func (p *place) allows(path string) error {
 	rest := path[len(p.dir):]
 	switch {
+	case strings.Count(rest, "/") > maxFolders:
+		return fmt.Errorf("path %q… has %d folders behind %q, and data may name %d", path[:len(p.dir)+min(len(rest), 64)], strings.Count(rest, "/"), p.dir, maxFolders)
 	case strings.IndexByte(path, 0) >= 0:
 		return fmt.Errorf("path %q has a NUL byte in it", path)
 	case rest == "" || strings.HasSuffix(rest, "/"):

@@ -1,6 +1,7 @@
 package exec
 
 import (
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -10,6 +11,17 @@ import (
 
 // command is a program and its arguments.
 type command []string
+
+// ConfigFiles is the program, where it has a path of its own.
+func (c Config) ConfigFiles() []string {
+	if len(c.Command) == 0 || !strings.Contains(c.Command[0], "/") {
+		return nil
+	}
+	if filepath.IsAbs(c.Command[0]) {
+		return c.Command[:1]
+	}
+	return []string{filepath.Join(c.Dir, c.Command[0])}
+}
 
 // UnmarshalConfig reads a list, or a text of words.
 func (c *command) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {

@@ -8,6 +8,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -34,6 +35,15 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	case c.File != "" && c.Schema.given:
 		report("schema", "there is a file with a schema already", "keep one of them")
 	}
+}
+
+// ConfigFiles are the files that are read: the schema, and those to which it refers.
+func (c Config) ConfigFiles() []string {
+	file := c.file()
+	if file == "" {
+		return nil
+	}
+	return []string{file, filepath.Dir(file) + "/"}
 }
 
 // file is the schema's file, or "".

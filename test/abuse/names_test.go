@@ -1,3 +1,131 @@
 package abuse
 
-var names = []attack{}
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/flowd-io/flowd/test/flowdtest"
+)
+
+var names = []attack{
+	{"a path that leads up", escape("../../x", "leads out of its folder")},
+	{"a path that leads up from the middle", escape("a/../../x", "leads out of its folder")},
+	{"an absolute path", escape("/tmp/x", "is absolute")},
+	{"a path with a NUL", escape(`a\u0000b`, "NUL byte")},
+	{"a path that ends with a slash", escape("a/", "no file name")},
+	{"a name of 5,000 bytes", escape(strings.Repeat("x", 5000), "name too long")},
+	{"a path through a link that leads out", escape("link/x", "path escapes")},
+	{"a path that is a link to a file outside", escape("passwd", "path escapes")},
+	{"a path of 2,001 folders", escape(strings.Repeat("a/", 2001)+"x", "2001 folders")},
+	{"a templated path without a folder", unwritable("$(k)", "must not choose the folder")},
+	{"a templated path beside the pipeline", unwritable("./$(k)", "p.yaml")},
+	{"a templated path that is the pipeline's with another end", unwritable("./p.$(k)", "p.yaml")},
+	{"a templated path beside a secret", unwritable("secrets/$(k)", "secrets/token")},
+	{"a templated path beside a schema", unwritable("schemas/$(k)", "schemas/s.json")},
+	{"a templated path beside a program", unwritable("bin/$(k)", "bin/run")},
+	{"a templated path below a link to the pipeline's folder", unwritable("alias/$(k)", "p.yaml")},
+	{"a templated path from the root", unwritable("/$(k)", "p.yaml")},
+	{"a message that becomes a pipeline", func(t *testing.T) {
+		dir := t.TempDir()
+		flowdtest.Write(t, dir, "conf/p.yaml", "inputs: {in: {stdin: {}}}\noutputs: {out: {file: {path: 'conf/$(k)'}}}\n")
+		r := flowdtest.Run(t, dir, `{"k":"q.yaml"}`+"\n", "-c", "conf", "--watch")
+		r.Want(t, 2, "conf/", "reads its configuration")
+		if _, err := os.Stat(filepath.Join(dir, "conf", "q.yaml")); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("the message has become conf/q.yaml: %v", err)
+		}
+	}},
+	{"a URL with another host, path or query", func(t *testing.T) {
+		asked := requests(t, `{http: {url: "URL/in/$(k)"}}`, "fine", "../admin", "x?admin=1", "x#y", "x&admin=1", `x\\y`, "@evil/", "//evil/", "%2e%2e/admin")
+		for _, r := range asked {
+			if !strings.HasPrefix(r.URL.Path, "/in/") || r.URL.RawQuery != "" || strings.Contains(r.URL.Path, "..") || strings.HasPrefix(r.Host, "evil") {
+				t.Errorf("data made the request %s%s", r.Host, r.URL)
+			}
+		}
+		if !slices.ContainsFunc(asked, func(r *http.Request) bool { return r.URL.Path == "/in/fine" }) {
+			t.Error("the message that is fine was not sent")
+		}
+	}},
+	{"a header with a line break", func(t *testing.T) {
+		for _, r := range requests(t, `{http: {url: "URL/", headers: {X-K: "$(k)"}}}`, "fine", `a\r\nX-Admin: 1`, `a\nX-Admin: 1`, `a\u0000`) {
+			if r.Header.Get("X-Admin") != "" || r.Header.Get("X-K") != "fine" {
+				t.Errorf("data made the headers %v", r.Header)
+			}
+		}
+	}},
+}
+
+// escape writes to a path that data has made, next to one that is fine. It has to be
+// refused for the reason, and to leave nothing outside of its folder.
+func escape(k, why string) func(*testing.T) {
+	return func(t *testing.T) {
+		dir := t.TempDir()
+		work := filepath.Join(dir, "work")
+		flowdtest.Write(t, dir, "outside/f", "")
+		flowdtest.Write(t, work, "p.yaml", "inputs: {in: {stdin: {}}}\noutputs: {out: {file: 'data/$(k)'}}\n")
+		if err := errors.Join(os.Mkdir(filepath.Join(work, "data"), 0o700), os.Symlink("../../outside", filepath.Join(work, "data", "link")), os.Symlink("../../outside/f", filepath.Join(work, "data", "passwd"))); err != nil {
+			t.Fatal(err)
+		}
+		flowdtest.Run(t, work, fmt.Sprintf("{\"k\":\"fine\"}\n{\"k\":\"%s\"}\n", k), "-c", "p.yaml").Want(t, 1, "rejected", why)
+		var found []string
+		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if rel, _ := filepath.Rel(dir, path); !d.IsDir() || strings.HasPrefix(rel, "work/data/") {
+				found = append(found, rel)
+			}
+			return err
+		})
+		if want := []string{"outside/f", "work/data/fine", "work/data/link", "work/data/passwd", "work/p.yaml"}; err != nil || !slices.Equal(found, want) {
+			t.Errorf("there are %q (%v), want %q", found, err, want)
+		}
+		if got := flowdtest.Read(t, dir, "outside", "f"); got != "" {
+			t.Errorf("the file outside has %q in it", got)
+		}
+	}
+}
+
+// unwritable is a template that lint refuses since it could lead to the file that it names.
+func unwritable(path, part string) func(*testing.T) {
+	return func(t *testing.T) {
+		dir := t.TempDir()
+		flowdtest.Write(t, dir, "secrets/token", "t")
+		flowdtest.Write(t, dir, "schemas/s.json", "{}")
+		flowdtest.Write(t, dir, "bin/run", "#!/bin/sh\ncat\n")
+		if err := os.Symlink(".", filepath.Join(dir, "alias")); err != nil {
+			t.Fatal(err)
+		}
+		flowdtest.Write(t, dir, "p.yaml", "inputs: {in: {stdin: {}}}\nprocessors: [{validate: {file: schemas/s.json}}, {set: {a: '\"${file:secrets/token}\"'}}, {exec: {command: ./bin/run}}]\noutputs: {out: {file: {path: \""+path+"\"}}}\n")
+		lints(t, dir, 2, []string{"p.yaml"}, "p.yaml:3:", part)
+	}
+}
+
+// requests are those that an output makes of messages with a field k; URL stands for
+// the server's.
+func requests(t *testing.T, output string, ks ...string) []*http.Request {
+	t.Helper()
+	var mu sync.Mutex
+	var all []*http.Request
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		all = append(all, r)
+	}))
+	defer server.Close()
+	dir := t.TempDir()
+	flowdtest.Write(t, dir, "p.yaml", "inputs: {in: {stdin: {}}}\noutputs: {out: "+strings.ReplaceAll(output, "URL", server.URL)+"}\n")
+	var lines strings.Builder
+	for _, k := range ks {
+		fmt.Fprintf(&lines, "{\"k\":\"%s\"}\n", k)
+	}
+	flowdtest.Run(t, dir, lines.String(), "-c", "p.yaml").Want(t, 1, "rejected")
+	mu.Lock()
+	defer mu.Unlock()
+	return all
+}

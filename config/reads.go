@@ -1,0 +1,50 @@
+package config
+
+import (
+	"os"
+	"reflect"
+	"strings"
+
+	"github.com/flowd-io/flowd/schema"
+)
+
+// configFiles is a config struct that names files which say what a pipeline does, or
+// hold its secrets: schemas, certificates, programs.
+type configFiles interface{ ConfigFiles() []string }
+
+var configFilesType = reflect.TypeFor[configFiles]()
+
+// notedLookup is the lookup of placeholders; it takes down the files that they name.
+func (l *loader) notedLookup(lookup schema.Lookup) schema.Lookup {
+	if lookup == nil {
+		lookup = schema.Environment
+	}
+	return func(name string) (string, bool, error) {
+		if path, ok := strings.CutPrefix(name, "file:"); ok {
+			l.reads = append(l.reads, path)
+		}
+		return lookup(name)
+	}
+}
+
+// readsAlso takes down the files that are named in v.
+func (l *loader) readsAlso(v any) {
+	walk(reflect.ValueOf(v), 0, func(x reflect.Value) {
+		if !x.Type().Implements(configFilesType) {
+			return
+		}
+		for _, path := range x.Interface().(configFiles).ConfigFiles() {
+			if path != "" {
+				l.reads = append(l.reads, path)
+			}
+		}
+	})
+}
+
+// readsGiven takes down a path that was given for pipelines.
+func (l *loader) readsGiven(path string) {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		path = strings.TrimSuffix(path, "/") + "/"
+	}
+	l.reads = append(l.reads, path)
+}
