@@ -16,6 +16,7 @@ import (
 	"github.com/flowd-io/flowd/engine/expr"
 	"github.com/flowd-io/flowd/internal/compression"
 	"github.com/flowd-io/flowd/internal/framing"
+	"github.com/flowd-io/flowd/internal/openfiles"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -70,6 +71,7 @@ type output struct {
 	constant string // the path; "" where messages have paths of their own
 	place    *place
 	begun    *begun
+	share    *openfiles.Share // of the files that may be open
 
 	mu      sync.Mutex // guards the fields below
 	only    *stream    // of the constant path
@@ -136,14 +138,19 @@ func (b *begun) complete(o *output) (paths []string) {
 
 // Open opens a file whose path is known.
 func (o *output) Open(ctx context.Context) error {
-	err := o.place.open()
-	if err == nil && o.constant != "" {
-		o.only, err = o.stream(ctx, o.constant)
+	if err := o.place.open(); err != nil {
+		return err
 	}
-	if err == nil {
-		o.begun.opened(o)
+	o.share = openfiles.Process().Join(o.giveUp)
+	if o.constant != "" {
+		var err error
+		if o.only, err = o.stream(ctx, o.constant); err != nil {
+			o.share.Leave()
+			return err
+		}
 	}
-	return err
+	o.begun.opened(o)
+	return nil
 }
 
 // Write writes once to each file that messages of the batch go to.
@@ -228,34 +235,79 @@ func (o *output) stream(ctx context.Context, path string) (*stream, error) {
 	if s := o.streams[path]; s != nil {
 		return s, nil
 	}
-	if len(o.streams) >= maxOpen {
-		if err := o.evict(ctx); err != nil {
+	for o.share.Full() {
+		if made, err := o.makeRoom(ctx); err != nil {
 			return nil, err
+		} else if !made {
+			break // one file is always allowed
 		}
 	}
 	s := &stream{path: path, format: o.cfg.Format(path)}
-	if err := o.open(s); err != nil {
+	if err := o.openSpared(ctx, s); err != nil {
 		return nil, err
 	}
 	o.streams[path] = s
 	return s, nil
 }
 
-// maxOpen bounds the files that are open at once.
-const maxOpen = 128
+// openSpared opens a file. Where there are no more descriptors, others are closed for it.
+func (o *output) openSpared(ctx context.Context, s *stream) error {
+	for {
+		err := o.open(s)
+		if !openfiles.IsExhausted(err) {
+			return err
+		}
+		if made, closing := o.makeRoom(ctx); !made || closing != nil {
+			return errors.Join(err, closing)
+		}
+	}
+}
 
-// evict closes the file that was not written to for longest. One that the write
-// at hand goes to has to be written first.
-func (o *output) evict(ctx context.Context) error {
-	var oldest *stream
+// makeRoom closes a file that is kept open, here or in another output.
+func (o *output) makeRoom(ctx context.Context) (bool, error) {
+	if o.share.Relieve() {
+		return true, nil
+	}
+	oldest := o.oldest()
+	if oldest == nil {
+		return false, nil
+	}
+	o.settle(ctx, oldest, time.Now()) // it may have to be written to
+	return true, o.drop(oldest)
+}
+
+// giveUp closes a file for the sake of another output, unless a write is under way.
+func (o *output) giveUp() bool {
+	if !o.mu.TryLock() {
+		return false
+	}
+	defer o.mu.Unlock()
+	oldest := o.oldest()
+	if oldest == nil || o.only != nil {
+		return false
+	}
+	_ = o.drop(oldest) // its writes have succeeded
+	return true
+}
+
+// oldest is the open file that was not written to for longest.
+func (o *output) oldest() (oldest *stream) {
 	for _, s := range o.streams {
-		if oldest == nil || s.used < oldest.used {
+		if s.file != nil && (oldest == nil || s.used < oldest.used) {
 			oldest = s
 		}
 	}
-	o.settle(ctx, oldest, time.Now())
-	delete(o.streams, oldest.path)
-	return oldest.file.Close()
+	return oldest
+}
+
+// drop closes a file.
+func (o *output) drop(s *stream) error {
+	delete(o.streams, s.path)
+	if s.file == nil {
+		return nil
+	}
+	o.share.Closed()
+	return s.file.Close()
 }
 
 // Sequential holds for one file, unless the framing can refuse a message: a
@@ -268,9 +320,11 @@ func (o *output) Close(context.Context) error {
 	defer o.mu.Unlock()
 	var errs []error
 	for _, s := range o.streams {
-		errs = append(errs, s.file.Close())
+		errs = append(errs, o.drop(s))
 	}
-	clear(o.streams)
+	if o.share != nil {
+		o.share.Leave()
+	}
 	if o.cfg.Atomic {
 		for _, path := range o.begun.complete(o) {
 			errs = append(errs, o.place.rename(path+partial, path))

@@ -18,6 +18,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/internal/compression"
+	"github.com/flowd-io/flowd/internal/openfiles"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -195,11 +196,14 @@ func TestMorePathsThanOpenFiles(t *testing.T) {
 	for _, component := range []string{`{"file": "d/$(k)"}`, `{"file": {"path": "d/$(k)", "append": false}}`, `{"file": {"path": "d/$(k)", "atomic": true}}`} {
 		t.Run(component, func(t *testing.T) {
 			t.Chdir(t.TempDir())
+			const most = 8
 			o := make1(t, component)
+			o.share.Leave()
+			o.share = openfiles.NewBudget(most).Join(o.giveUp)
 			want := map[string]string{}
 			for range 2 {
 				var batch []string
-				for i := range 3 * maxOpen {
+				for i := range 3 * most {
 					path := fmt.Sprintf("d/f%d", i)
 					batch = append(batch, fmt.Sprintf(`{"k":"f%d"}`, i))
 					want[path] += batch[i] + "\n"
@@ -207,13 +211,57 @@ func TestMorePathsThanOpenFiles(t *testing.T) {
 				if failed := write(t, o, batch...); failed != nil {
 					t.Fatal(failed)
 				}
-				if len(o.streams) > maxOpen {
+				if len(o.streams) > most {
 					t.Errorf("%d files are open", len(o.streams))
 				}
 			}
 			done(t, o)
 			wantFiles(t, want)
 		})
+	}
+}
+
+func TestOutputsShareTheFilesThatMayBeOpen(t *testing.T) {
+	t.Chdir(t.TempDir())
+	budget := openfiles.NewBudget(6)
+	outputs := []*output{make1(t, `{"file": "a/$(k)"}`), make1(t, `{"file": "b/$(k)"}`), make1(t, `{"file": "c"}`)}
+	open := func() (n []int) {
+		for _, o := range outputs {
+			n = append(n, len(o.streams))
+		}
+		return n
+	}
+	var keys []string
+	for i := range 10 {
+		keys = append(keys, fmt.Sprintf(`{"k":"%d"}`, i))
+	}
+	for _, o := range outputs {
+		o.share.Leave()
+		o.share = budget.Join(o.giveUp)
+		for range o.streams {
+			o.share.Opened()
+		}
+	}
+	for i, want := range [][]int{{5, 0, 1}, {2, 3, 1}} {
+		if failed := write(t, outputs[i], keys...); failed != nil {
+			t.Fatal(failed)
+		}
+		if got := open(); !slices.Equal(got, want) {
+			t.Errorf("behind output %d: %v files are open, want %v", i, got, want)
+		}
+	}
+	for range 3 {
+		for _, o := range outputs[:2] {
+			if failed := write(t, o, keys...); failed != nil {
+				t.Fatal(failed)
+			}
+		}
+	}
+	for i, o := range outputs {
+		done(t, o)
+		if got := files(t)["a/9"]; i == 2 && got != strings.Repeat(keys[9]+"\n", 4) {
+			t.Errorf("a/9 is %q", got)
+		}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/compression"
+	"github.com/flowd-io/flowd/internal/openfiles"
 )
 
 // partial ends the name of a file that is not complete yet.
@@ -54,8 +55,11 @@ func (o *output) open(s *stream) error {
 		return explain(s.path, err)
 	}
 	if info, err = s.file.Stat(); err != nil {
-		return errors.Join(err, s.file.Close())
+		err = errors.Join(err, s.file.Close())
+		s.file = nil
+		return err
 	}
+	o.share.Opened()
 	s.size, s.opened = info.Size(), time.Now()
 	if s.plain && (o.cfg.Atomic || !o.cfg.Append) {
 		o.begun.add(s.path)
@@ -68,7 +72,12 @@ func (o *output) open(s *stream) error {
 func (o *output) flush(ctx context.Context, s *stream, now time.Time) error {
 	o.writes++
 	s.used = o.writes
-	if err := o.rotateIfDue(s, now); err != nil {
+	if s.file == nil { // it could not be opened behind a rotation
+		if err := o.openSpared(ctx, s); err != nil {
+			return err
+		}
+	}
+	if err := o.rotateIfDue(ctx, s, now); err != nil {
 		return err
 	}
 	data, head := s.buf, 0
@@ -160,7 +169,7 @@ func (s *stream) forget() {
 }
 
 // rotateIfDue begins a new file when the one at hand is full or old.
-func (o *output) rotateIfDue(s *stream, now time.Time) error {
+func (o *output) rotateIfDue(ctx context.Context, s *stream, now time.Time) error {
 	r := o.cfg.Rotate
 	full := r.Size > 0 && s.size+int64(len(s.buf)) > int64(r.Size)
 	old := r.Every > 0 && now.Sub(s.opened) >= r.Every
@@ -171,7 +180,9 @@ func (o *output) rotateIfDue(s *stream, now time.Time) error {
 		return explain(s.path, err)
 	}
 	err := s.file.Close()
-	return errors.Join(err, o.open(s))
+	s.file = nil
+	o.share.Closed()
+	return errors.Join(err, o.openSpared(ctx, s))
 }
 
 // stamped puts a time into the name of a file: app.log, app-20260102T150405.000.log.
@@ -200,6 +211,8 @@ func explain(path string, err error) error {
 		cause = p.Err
 	}
 	switch {
+	case openfiles.IsExhausted(err): // nothing was written
+		return &engine.Error{Class: engine.Transient, Holds: true, Err: fmt.Errorf("%s: %w (raise the limit, ulimit -n)", path, cause)}
 	case errors.Is(err, fs.ErrPermission):
 		return engine.Errorf(engine.Permanent, "%s: permission denied (give the user that runs flowd the right to write it): %w", path, cause)
 	case errors.Is(err, syscall.EISDIR):
