@@ -106,7 +106,7 @@ func (b *book) load(saved *pages) error {
 	}
 	for i, e := range saved.Files {
 		if e == nil || e.Offset < 0 || e.Line < 0 || e.Head.Bytes < 0 || e.Head.Bytes > headSize {
-			return fmt.Errorf("is damaged at file %d (restore it, or remove it to begin without one)", i+1)
+			return fmt.Errorf("is damaged at file %d (restore it, or remove it: everything is then read again, as at the first start)", i+1)
 		}
 		b.entries[e.id()] = e
 	}

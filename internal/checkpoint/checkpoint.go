@@ -144,7 +144,7 @@ func (k *Keeper[T]) Save() error {
 	if !dirty {
 		return nil
 	}
-	err := k.file.save(envelope[T]{Kind: k.cfg.Kind, Version: version, State: k.cfg.State()})
+	err := save(k.file, envelope[T]{Kind: k.cfg.Kind, Version: version, State: k.cfg.State()})
 	if err != nil {
 		k.mu.Lock()
 		k.dirty = true

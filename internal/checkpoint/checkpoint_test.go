@@ -156,7 +156,12 @@ func TestOpenRefuses(t *testing.T) {
 	put("yaml", "inputs:\n")
 	put("json", `{"a": 1}`)
 	put("other", `{"checkpoint_of":"sql","version":1,"state":{}}`)
-	put("newer", `{"checkpoint_of":"test","version":2,"state":{}}`)
+	newer, err := sealed(envelope[struct{}]{Kind: "test", Version: version + 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put("newer", string(newer))
+	put("unsummed", `{"checkpoint_of":"test","version":2,"state":{}}`)
 	put("shape", `{"checkpoint_of":"test","version":1,"state":{"at":"x"}}`)
 	if err := os.Mkdir(filepath.Join(dir, "folder"), 0o700); err != nil {
 		t.Fatal(err)
@@ -165,16 +170,17 @@ func TestOpenRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
-		"empty":   "is damaged or no checkpoint: unexpected end of JSON input (restore it, or remove it to begin without one)",
-		"cut":     "is damaged or no checkpoint: unexpected end",
-		"yaml":    "is damaged or no checkpoint",
-		"json":    "is no checkpoint (name another file)",
-		"other":   "is a checkpoint of sql, not of test (name another file)",
-		"newer":   "has version 2, this flowd knows 1",
-		"shape":   "is damaged: json: cannot unmarshal string",
-		"folder":  "is no regular file",
-		"pipe":    "is no regular file",
-		"empty/x": "not a directory (a part of the path is a file)",
+		"empty":    "is damaged or no checkpoint: unexpected end of JSON input (restore it, or remove it: its input then reads everything again",
+		"cut":      "is damaged or no checkpoint: unexpected end",
+		"yaml":     "is damaged or no checkpoint",
+		"json":     "is no checkpoint (name another file)",
+		"other":    "is a checkpoint of sql, not of test (name another file)",
+		"newer":    "has version 3, this flowd knows 2",
+		"unsummed": "is damaged: it has another sum",
+		"shape":    "is damaged: json: cannot unmarshal string",
+		"folder":   "is no regular file",
+		"pipe":     "is no regular file",
+		"empty/x":  "not a directory (a part of the path is a file)",
 	} {
 		path := filepath.Join(dir, name)
 		before, _ := os.ReadFile(filepath.Join(dir, "cut"))
@@ -188,6 +194,45 @@ func TestOpenRefuses(t *testing.T) {
 	}
 	if len(claims.owner) > 0 {
 		t.Errorf("claims are left: %v", claims.owner)
+	}
+}
+
+// No flipped bit and no lost end is taken for a state: not for another one, and not for
+// that of an input which has read nothing yet.
+func TestDamageIsFound(t *testing.T) {
+	for name, e := range map[string]envelope[any]{
+		"saved":       {Kind: "test", Version: version, State: map[string]int{"at": 1234}},
+		"never saved": {Kind: "test", Version: version},
+	} {
+		text, err := sealed(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := parse[map[string]int](text, "test"); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for bit := range 8 * len(text) {
+			damaged := bytes.Clone(text)
+			damaged[bit/8] ^= 1 << (bit % 8)
+			if saved, err := parse[map[string]int](damaged, "test"); err == nil {
+				t.Errorf("%s: with bit %d flipped, %q is taken for %v", name, bit, damaged, saved)
+			}
+		}
+		for n := range text {
+			if saved, err := parse[map[string]int](text[:n], "test"); err == nil {
+				t.Errorf("%s: cut to %d bytes, %q is taken for %v", name, n, text[:n], saved)
+			}
+		}
+	}
+}
+
+func TestCheckpointsWithoutASumAreRead(t *testing.T) {
+	saved, err := parse[map[string]int]([]byte(`{"checkpoint_of":"test","version":1,"state":{"at":3}}`+"\n"), "test")
+	if err != nil || (*saved)["at"] != 3 {
+		t.Errorf("got %v, %v, want 3", saved, err)
+	}
+	if saved, err := parse[map[string]int]([]byte(`{"checkpoint_of":"test","version":0,"state":{}}`), "test"); saved != nil || err != nil {
+		t.Errorf("one that was never saved: got %v, %v", saved, err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"io/fs"
 	"os"
@@ -14,15 +15,36 @@ import (
 )
 
 const (
-	version = 1
-	largest = 256 << 20 // of a checkpoint
+	version  = 2
+	unsummed = 1         // the version before: without a sum
+	largest  = 256 << 20 // of a checkpoint
 )
 
-// envelope is what lies in a file.
+// envelope is what lies in a file; behind the state comes a sum of all before it.
 type envelope[T any] struct {
 	Kind    string `json:"checkpoint_of"`
 	Version int    `json:"version"`
 	State   T      `json:"state"`
+}
+
+const sumFormat = `,"crc32c":"%08x"}` + "\n"
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// sealed is the text of a file.
+func sealed[T any](e envelope[T]) ([]byte, error) {
+	text, err := json.Marshal(e)
+	if err != nil {
+		return nil, err
+	}
+	text = text[:len(text)-1] // the brace comes behind the sum
+	return fmt.Appendf(text, sumFormat, crc32.Checksum(text, castagnoli)), nil
+}
+
+// whole says whether a text has its sum.
+func whole(text []byte) bool {
+	n := len(text) - len(fmt.Sprintf(sumFormat, 0))
+	return n > 0 && string(text[n:]) == fmt.Sprintf(sumFormat, crc32.Checksum(text[:n], castagnoli))
 }
 
 // file is a checkpoint on the disk. Whoever has it holds a lock on it: another
@@ -47,7 +69,7 @@ func openFile[T any](path, name, kind string) (*file, *T, error) {
 	}
 	var saved *T
 	if text == nil {
-		text, err = json.Marshal(envelope[struct{}]{Kind: kind})
+		text, err = sealed(envelope[*struct{}]{Kind: kind, Version: version})
 	} else if saved, err = parse[T](text, kind); err != nil {
 		err = fmt.Errorf("checkpoint %s: %w", name, err)
 	}
@@ -107,7 +129,7 @@ func parse[T any](text []byte, kind string) (*T, error) {
 		Version int             `json:"version"`
 		State   json.RawMessage `json:"state"`
 	}
-	const remedy = "restore it, or remove it to begin without one"
+	const remedy = "restore it, or remove it: its input then reads everything again, as at its first start"
 	err := json.Unmarshal(text, &head)
 	switch {
 	case errors.As(err, new(*json.UnmarshalTypeError)):
@@ -118,10 +140,14 @@ func parse[T any](text []byte, kind string) (*T, error) {
 		return nil, errors.New("is no checkpoint (name another file)")
 	case head.Kind != kind:
 		return nil, fmt.Errorf("is a checkpoint of %s, not of %s (name another file)", head.Kind, kind)
-	case head.Version == 0:
-		return nil, nil
-	case head.Version != version:
+	case head.Version < 0 || head.Version > version && whole(text):
 		return nil, fmt.Errorf("has version %d, this flowd knows %d (use the flowd that wrote it, or remove it to begin without one)", head.Version, version)
+	case head.Version == 0 && string(text) == fmt.Sprintf(`{"checkpoint_of":%q,"version":0,"state":{}}`, kind): // never saved, without a sum
+		return nil, nil
+	case head.Version != unsummed && !whole(text):
+		return nil, fmt.Errorf("is damaged: it has another sum than it was written with (%s)", remedy)
+	case string(head.State) == "null":
+		return nil, nil
 	}
 	saved := new(T)
 	if err := json.Unmarshal(head.State, saved); err != nil {
@@ -132,12 +158,12 @@ func parse[T any](text []byte, kind string) (*T, error) {
 
 // save puts a new file in the place of the old one: whenever it is interrupted,
 // one of the two is there, whole.
-func (f *file) save(state any) error {
-	text, err := json.Marshal(state)
+func save[T any](f *file, state envelope[T]) error {
+	text, err := sealed(state)
 	if err != nil {
 		return fmt.Errorf("checkpoint %s: %w", f.name, err)
 	}
-	return f.replace(append(text, '\n'))
+	return f.replace(text)
 }
 
 func (f *file) replace(text []byte) error {
