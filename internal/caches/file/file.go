@@ -5,6 +5,7 @@ package file
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -41,7 +42,9 @@ func init() {
 	engine.Register(engine.Caches, "file", help, Config{}, build)
 }
 
-func build(c Config, _ engine.Env) (engine.Cache, error) { return &file{Config: c}, nil }
+func build(c Config, env engine.Env) (engine.Cache, error) {
+	return &file{Config: c, log: env.Log}, nil
+}
 
 var (
 	_ engine.Opener = (*file)(nil)
@@ -50,6 +53,7 @@ var (
 
 type file struct {
 	Config
+	log  *slog.Logger
 	db   *bbolt.DB
 	wake chan struct{} // has room for one
 	done chan struct{} // closed when the writing loop has ended
@@ -91,9 +95,12 @@ var errClosed = errors.New("the cache is closed")
 
 // Open opens the file, which locks it, and starts the loop that writes.
 func (f *file) Open(context.Context) error {
-	db, err := open(f.Path, f.Sync)
+	db, lost, err := open(f.Path, f.Sync)
 	if err != nil {
 		return err
+	}
+	if lost && f.log != nil {
+		f.log.Warn("the cache's file was damaged: what was written to it last may be lost, and its keys are new again", "path", f.Path)
 	}
 	f.db, f.hand, f.closed = db, nil, false
 	f.next = &group{done: make(chan struct{})}
@@ -201,8 +208,8 @@ func (f *file) Get(ctx context.Context, key string) (value []byte, ok bool, err 
 	}
 	err = f.guard(func() error {
 		return f.db.View(func(tx *bbolt.Tx) error {
-			value, ok = get(tx, key)
-			return nil
+			value, ok, err = get(tx, key)
+			return err
 		})
 	})
 	return value, ok, err

@@ -2,8 +2,12 @@ package file_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"encoding/binary"
+	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,11 +17,13 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/bbolt"
+
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/internal/cachetest"
 
-	_ "github.com/flowd-io/flowd/internal/caches/file"
+	"github.com/flowd-io/flowd/internal/caches/file"
 )
 
 // component is a cache in a file, as JSON; more are further fields.
@@ -211,6 +217,122 @@ func TestAFailedOpeningLetsGoOfTheFile(t *testing.T) {
 	for range 2 {
 		if got := fail(t, path); !strings.Contains(got, "damaged") {
 			t.Error(got)
+		}
+	}
+}
+
+// A flipped bit is an error, or a warning of what is lost, or changes nothing: no key is
+// taken for one that is not there, and no value for another, without a word.
+func TestAFlippedBitIsFound(t *testing.T) {
+	path := newPath(t)
+	c := cachetest.New(t, component(path, `, "sync": false`))
+	want := map[string]string{}
+	for i := range 200 {
+		key, value := fmt.Sprint("key ", i), strings.Repeat(fmt.Sprint(i), 30)
+		cachetest.Set(t, c, key, value, time.Hour)
+		want[key] = value
+	}
+	cachetest.Close(t, c)
+	whole, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rnd := rand.New(rand.NewPCG(1, 1))
+	found := 0
+	dir := t.TempDir()
+	for i := range 400 {
+		path := filepath.Join(dir, fmt.Sprint(i)) // the database keeps its lock where it panics
+		bit := rnd.IntN(8 * len(whole))
+		damaged := bytes.Clone(whole)
+		damaged[bit/8] ^= 1 << (bit % 8)
+		if err := os.WriteFile(path, damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		again := enginetest.New(t, engine.Caches, component(path, `, "sync": false`))
+		warned := file.Warned(again)
+		if err := again.(engine.Opener).Open(t.Context()); err != nil {
+			if !strings.Contains(err.Error(), "is damaged, or no file of a cache") {
+				t.Errorf("bit %d of byte %d: %v", bit%8, bit/8, err)
+			}
+			found++
+			continue
+		}
+		for key, value := range want {
+			if strings.Contains(warned.String(), "may be lost") {
+				found++
+				break
+			}
+			if got, ok, err := again.Get(t.Context(), key); err == nil && (!ok || string(got) != value) {
+				t.Errorf("bit %d of byte %d (%d): %q is %q, %v", bit%8, bit/8, len(whole), key, got, ok)
+				break
+			}
+		}
+		cachetest.Close(t, again)
+	}
+	if found == 0 {
+		t.Error("no damage was found")
+	}
+}
+
+func TestAFileWithoutSumsKeepsItsValues(t *testing.T) {
+	path := newPath(t)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	db, err := bbolt.Open(path, 0o600, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const n = 25_000
+	err = db.Update(func(tx *bbolt.Tx) error {
+		keys, errs := tx.CreateBucket([]byte("flowd.cache.keys"))
+		order, err := tx.CreateBucket([]byte("flowd.cache.order"))
+		info, err2 := tx.CreateBucket([]byte("flowd.cache.info"))
+		if err := errors.Join(errs, err, err2, info.Put([]byte("count"), binary.BigEndian.AppendUint64(nil, n))); err != nil {
+			return err
+		}
+		for i := range n {
+			seq, _ := order.NextSequence()
+			at, due, key := binary.BigEndian.AppendUint64(nil, seq), make([]byte, 8), fmt.Appendf(nil, "k%06d", i)
+			if err := errors.Join(keys.Put(key, append(append(at[:8:8], due...), "x"...)), order.Put(at, append(due, key...))); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		c := cachetest.New(t, component(path, ""))
+		for i := 0; i < n; i += 997 {
+			if got := cachetest.Get(t, c, fmt.Sprintf("k%06d", i)); got != "x" {
+				t.Fatalf("k%06d is %q", i, got)
+			}
+		}
+		cachetest.Set(t, c, "k000000", "x", 0)
+		cachetest.Close(t, c)
+	}
+}
+
+// A clock that was ahead and jumps back would keep a key for as long as it was ahead.
+func TestAKeyFromTheFutureExpiresByTheClockThatIs(t *testing.T) {
+	path := newPath(t)
+	c := cachetest.New(t, component(path, ""))
+	cachetest.Set(t, c, "old", "x", time.Hour)
+	cachetest.Close(t, c)
+	file.Age(t, path, -1000*time.Hour)
+	again := cachetest.New(t, component(path, ""))
+	if got := cachetest.Get(t, again, "old"); got != "x" {
+		t.Errorf("the key is %q before its time is over", got)
+	}
+	cachetest.Set(t, again, "new", "y", 0) // sweeps
+	cachetest.Close(t, again)
+	file.Age(t, path, 2*time.Hour)
+	last := cachetest.New(t, component(path, ""))
+	for key, want := range map[string]string{"old": "none", "new": "y"} {
+		if got := cachetest.Get(t, last, key); got != want {
+			t.Errorf("%s is %q two hours later, want %q", key, got, want)
 		}
 	}
 }

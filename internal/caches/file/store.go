@@ -1,6 +1,7 @@
 package file
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -14,45 +15,52 @@ import (
 	bolt "go.etcd.io/bbolt/errors"
 )
 
-// The file has three buckets: keys holds sequence number, time of expiry and
-// value by key; order holds time of expiry and key by sequence number; info holds
-// the number of keys.
+// The file has three buckets: records holds them by key; order holds time of expiry and
+// key by sequence number; info holds the number of keys.
 var (
-	keysBucket  = []byte("flowd.cache.keys")
-	orderBucket = []byte("flowd.cache.order")
-	infoBucket  = []byte("flowd.cache.info")
-	countKey    = []byte("count")
+	recordsBucket = []byte("flowd.cache.records")
+	orderBucket   = []byte("flowd.cache.order")
+	infoBucket    = []byte("flowd.cache.info")
+	countKey      = []byte("count")
 )
 
-const (
-	lockWait = time.Second
-	head     = 16 // bytes before a value: sequence number and time of expiry
-)
+const lockWait = time.Second
 
 // open opens or makes the file.
-func open(path string, sync bool) (db *bbolt.DB, err error) {
+func open(path string, sync bool) (db *bbolt.DB, lost bool, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, fmt.Errorf("directory of %s: %w", path, err)
+		return nil, false, fmt.Errorf("directory of %s: %w", path, err)
 	}
 	o := &bbolt.Options{Timeout: lockWait, NoSync: !sync, NoGrowSync: !sync, FreelistType: bbolt.FreelistMapType}
 	err = faultless(func() error {
 		if db, err = bbolt.Open(path, 0o600, o); err != nil {
 			return err
 		}
-		if err = db.Update(prepare); err != nil {
-			return errors.Join(err, db.Close())
+		lost = lastLost(db) // before a write covers it up
+		err = db.Update(prepare)
+		if err == nil {
+			err = migrate(db)
 		}
-		return nil
+		if err == nil {
+			err = db.View(verify)
+		}
+		return err
 	})
-	if err != nil {
-		return nil, explain(path, err)
+	if err != nil && db != nil { // also where damage made it panic: the file is locked
+		err = errors.Join(err, faultless(db.Close))
 	}
-	return db, nil
+	if err != nil {
+		return nil, false, explain(path, err)
+	}
+	return db, lost, nil
 }
 
 var (
 	errTruncated = errors.New("it is shorter than it was")
 	errForeign   = errors.New("it belongs to another program")
+	errParts     = errors.New("parts of it are missing")
+	errSum       = errors.New("a value has another sum than it was written with")
+	errCount     = errors.New("it has not the values that it says it has")
 )
 
 // prepare checks the file and makes what a new one lacks.
@@ -68,8 +76,10 @@ func prepare(tx *bbolt.Tx) error {
 		if name, _ := tx.Cursor().First(); name != nil {
 			return errForeign
 		}
+	} else if tx.Bucket(orderBucket) == nil || tx.Bucket(recordsBucket) == nil && tx.Bucket(unsummedBucket) == nil {
+		return errParts
 	}
-	for _, name := range [][]byte{keysBucket, orderBucket, infoBucket} {
+	for _, name := range [][]byte{recordsBucket, orderBucket, infoBucket} {
 		if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 			return err
 		}
@@ -83,8 +93,8 @@ func explain(path string, err error) error {
 	switch {
 	case errors.Is(err, bolt.ErrTimeout):
 		return fmt.Errorf("%s is in use by another process, or another cache of this one (give each a `path` of its own)", path)
-	case errors.As(err, &panicked), errors.Is(err, bolt.ErrInvalid), errors.Is(err, bolt.ErrChecksum), errors.Is(err, bolt.ErrVersionMismatch), errors.Is(err, bolt.ErrInvalidMapping), errors.Is(err, errTruncated):
-		return fmt.Errorf("%s is damaged, or no file of a cache: %w (remove it, which forgets its values, or write another `path`)", path, err)
+	case errors.As(err, &panicked), errors.Is(err, bolt.ErrInvalid), errors.Is(err, bolt.ErrChecksum), errors.Is(err, bolt.ErrVersionMismatch), errors.Is(err, bolt.ErrInvalidMapping), errors.Is(err, errTruncated), errors.Is(err, errParts), errors.Is(err, errSum), errors.Is(err, errCount):
+		return fmt.Errorf("%s is damaged, or no file of a cache: %w (remove it, which forgets its values: what dedupe has seen is new again; or write another `path`)", path, err)
 	case errors.Is(err, errForeign):
 		return fmt.Errorf("%s is no file of a cache: %w (write another `path`)", path, err)
 	case errors.Is(err, fs.ErrPermission):
@@ -125,25 +135,11 @@ func (f *file) guard(call func() error) error {
 	return nil
 }
 
-func get(tx *bbolt.Tx, key string) (value []byte, ok bool) {
-	rec := tx.Bucket(keysBucket).Get([]byte(key))
-	if len(rec) < head || past(rec[8:], time.Now()) {
-		return nil, false
-	}
-	return append([]byte{}, rec[head:]...), true // the file's memory is only lent
-}
-
-// past says whether a time of expiry is over.
-func past(due []byte, now time.Time) bool {
-	t := int64(binary.BigEndian.Uint64(due))
-	return t != 0 && t <= now.UnixNano()
-}
-
 // edit is one transaction that writes.
 type edit struct {
-	keys, order *bbolt.Bucket
-	count       uint64
-	now         time.Time
+	records, order *bbolt.Bucket
+	count          uint64
+	now            int64 // Unix time in nanoseconds
 }
 
 // commit makes all ops in one transaction, and some cleaning up.
@@ -151,7 +147,7 @@ func (f *file) commit(ops []*op) error {
 	return f.guard(func() error {
 		return f.db.Update(func(tx *bbolt.Tx) error {
 			info := tx.Bucket(infoBucket)
-			e := edit{keys: tx.Bucket(keysBucket), order: tx.Bucket(orderBucket), now: time.Now()}
+			e := edit{records: tx.Bucket(recordsBucket), order: tx.Bucket(orderBucket), now: time.Now().UnixNano()}
 			e.order.FillPercent = 0.9 // its keys only grow
 			if n := info.Get(countKey); len(n) == 8 {
 				e.count = binary.BigEndian.Uint64(n)
@@ -174,32 +170,37 @@ func (f *file) commit(ops []*op) error {
 
 func (e *edit) apply(o *op) error {
 	key := []byte(o.key)
-	rec := e.keys.Get(key)
-	if len(rec) >= head {
-		if o.kind == add && !past(rec[8:], e.now) {
+	old, err := find(e.records, key)
+	if err != nil {
+		return err
+	}
+	if old != nil {
+		if o.kind == add && !old.over(e.now) {
 			return nil
 		}
-		if err := e.remove(rec[:8:8], key); err != nil {
+		if err := e.remove(old.seq(), key); err != nil {
 			return err
 		}
 	}
 	if o.kind == del {
 		return nil
 	}
+	o.added = true
+	return e.put(key, o.due, o.value)
+}
+
+// put writes a value under a key that is not there.
+func (e *edit) put(key []byte, due int64, value []byte) error {
 	n, err := e.order.NextSequence()
 	if err != nil {
 		return err
 	}
-	seq := binary.BigEndian.AppendUint64(nil, n)
-	due := binary.BigEndian.AppendUint64(nil, uint64(o.due))
-	rec = make([]byte, 0, head+len(o.value))
-	rec = append(append(append(rec, seq...), due...), o.value...)
-	if err := e.keys.Put(key, rec); err != nil {
+	r := newRecord(key, n, due, e.now, value)
+	if err := e.records.Put(key, r); err != nil {
 		return err
 	}
-	o.added = true
 	e.count++
-	return e.order.Put(seq, append(due, key...))
+	return e.order.Put(r.seq(), append(binary.BigEndian.AppendUint64(nil, uint64(due)), key...))
 }
 
 func (e *edit) remove(seq, key []byte) error {
@@ -209,23 +210,38 @@ func (e *edit) remove(seq, key []byte) error {
 	if e.count > 0 {
 		e.count--
 	}
-	return e.keys.Delete(key)
+	return e.records.Delete(key)
 }
 
-// sweep looks at the next n keys, round and round, and removes what has expired.
+// sweep looks at the next n keys, round and round, removes what has expired, and has
+// what a clock wrote that was ahead expire by the one that is.
 func (e *edit) sweep(hand *[]byte, n int) error {
 	var seqs, keys [][]byte
 	c := e.order.Cursor()
-	seq, rec := c.Seek(*hand)
+	seq, entry := c.Seek(*hand)
 	for ; seq != nil && n > 0; n-- {
-		if len(rec) >= 8 && past(rec, e.now) {
-			seqs, keys = append(seqs, seq), append(keys, rec[8:])
+		if len(entry) >= 8 {
+			seqs, keys = append(seqs, bytes.Clone(seq)), append(keys, bytes.Clone(entry[8:]))
 		}
-		seq, rec = c.Next()
+		seq, entry = c.Next()
 	}
 	*hand = append((*hand)[:0], seq...)
-	for i := range seqs {
-		if err := e.remove(append([]byte{}, seqs[i]...), append([]byte{}, keys[i]...)); err != nil {
+	for i, key := range keys {
+		r, err := find(e.records, key)
+		switch {
+		case err != nil:
+			return err
+		case r == nil || !bytes.Equal(r.seq(), seqs[i]):
+			err = e.order.Delete(seqs[i])
+		case r.over(e.now):
+			err = e.remove(seqs[i], key)
+		case r.ahead(e.now):
+			value, left := bytes.Clone(r.value()), r.due()-r.written()
+			if err = e.remove(seqs[i], key); err == nil {
+				err = e.put(key, e.now+left, value)
+			}
+		}
+		if err != nil {
 			return err
 		}
 	}
