@@ -87,8 +87,10 @@ func TestAHeldMessageMayGrowTooOld(t *testing.T) {
 		if got := rep.Stats.Roots.Ended[engine.DeadLettered]; got != 100 {
 			t.Fatalf("%d dead letters", got)
 		}
-		if took := time.Since(began); took < 3*time.Minute || took > 3*time.Minute+time.Second {
-			t.Errorf("took %v", took)
+		for _, w := range dead.Writes() { // the run itself may end with the next probe, when its input is read again
+			if took := w.At.Sub(began); took < 3*time.Minute || took > 3*time.Minute+time.Second {
+				t.Errorf("took %v", took)
+			}
 		}
 		if why := dead.Writes()[0].Metas[0]["error_message"]; why != "refused" {
 			t.Errorf("the dead letters say %q", why)

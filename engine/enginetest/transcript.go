@@ -25,3 +25,10 @@ func (t *Transcript) String() string {
 	defer t.mu.Unlock()
 	return t.text.String()
 }
+
+// Reset forgets what has been written so far.
+func (t *Transcript) Reset() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text.Reset()
+}

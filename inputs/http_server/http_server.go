@@ -71,7 +71,7 @@ func (c Config) AcksEarly() bool { return c.EarlyAck }
 // Exposed says whether clients on other machines need no credentials.
 func (c Config) Exposed() bool {
 	host, _, err := net.SplitHostPort(c.Listen)
-	return err == nil && !tlsconf.Loopback(host) && c.Auth.IsZero()
+	return err == nil && !tlsconf.Loopback(host) && c.Auth.IsZero() && c.TLS.ClientCA == ""
 }
 
 // Words are what users of other systems write.

@@ -45,7 +45,7 @@ func (c *XML) Decode(dst, payload []byte) ([]byte, error) {
 // Working is the text, and a tree of elements and attributes.
 func (c *XML) Working(payload []byte) int {
 	elements := bytes.Count(payload, []byte("<")) - bytes.Count(payload, []byte("</"))
-	return 260*elements + 180*bytes.Count(payload, []byte("=")) + 3*len(payload)
+	return 260*elements + 180*bytes.Count(payload, []byte("=")) + 4*len(payload)
 }
 
 // DecodeWithin is Decode: what comes out is hardly longer than what goes in.

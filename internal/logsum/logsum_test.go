@@ -1,7 +1,6 @@
 package logsum
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -11,10 +10,12 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/flowd-io/flowd/engine/enginetest"
 )
 
 // logTo makes a logger whose lines have no time.
-func logTo(out *bytes.Buffer) (*slog.Logger, *Handler) {
+func logTo(out *enginetest.Transcript) (*slog.Logger, *Handler) {
 	h := New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelInfo, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
 		if a.Key == slog.TimeKey {
 			return slog.Attr{}
@@ -24,7 +25,7 @@ func logTo(out *bytes.Buffer) (*slog.Logger, *Handler) {
 	return slog.New(h), h
 }
 
-func lines(out *bytes.Buffer) []string {
+func lines(out *enginetest.Transcript) []string {
 	text := strings.TrimSuffix(out.String(), "\n")
 	out.Reset()
 	if text == "" {
@@ -38,7 +39,7 @@ func no(log *slog.Logger, who string) { log.Warn("no", "who", who, "err", errors
 
 func TestWhatRepeatsIsSummedUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
+		var out enginetest.Transcript
 		log, _ := logTo(&out)
 		say := func(who string) { no(log, who) }
 		want := func(what string, want ...string) {
@@ -75,7 +76,7 @@ func TestWhatRepeatsIsSummedUp(t *testing.T) {
 
 func TestKindsAreToldApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
+		var out enginetest.Transcript
 		log, h := logTo(&out)
 		one, other := log.With("pipeline", "one"), log.WithGroup("g").With("pipeline", "other")
 		flood := func(l *slog.Logger, n int) {
@@ -104,7 +105,7 @@ func TestKindsAreToldApart(t *testing.T) {
 }
 
 func TestLinesThatAreWantedAllCome(t *testing.T) {
-	var out bytes.Buffer
+	var out enginetest.Transcript
 	log, _ := logTo(&out)
 	for range 1000 {
 		log.InfoContext(Each, "wanted")
@@ -118,7 +119,7 @@ func TestLinesThatAreWantedAllCome(t *testing.T) {
 // TestAMillionCausesTakeNoMemory, nor a log.
 func TestAMillionCausesTakeNoMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var out bytes.Buffer
+		var out enginetest.Transcript
 		log, h := logTo(&out)
 		long := strings.Repeat("x", 1<<20)
 		var before, after runtime.MemStats
@@ -137,8 +138,8 @@ func TestAMillionCausesTakeNoMemory(t *testing.T) {
 		if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 8<<20 {
 			t.Errorf("%d bytes are kept", grown)
 		}
-		if out.Len() > 1<<20 {
-			t.Errorf("the log has %d bytes", out.Len())
+		if len(out.String()) > 1<<20 {
+			t.Errorf("the log has %d bytes", len(out.String()))
 		}
 		for range 3 { // what is known now is told, and forgotten
 			time.Sleep(every)
