@@ -21,6 +21,7 @@ var fuzzed = map[string][]string{
 	"inputs/generate":      {"FuzzSchedule"},
 	"internal/amqp":        {"FuzzParse"},
 	"internal/aws":         {"FuzzParseQueue"},
+	"internal/caches/file": {"FuzzOpen"},
 	"internal/call":        {"FuzzValue"},
 	"internal/checkpoint":  {"FuzzOpen"},
 	"internal/cluster":     {"FuzzDecodeAnswer", "FuzzDecodeJob", "FuzzUnseal"},
@@ -29,7 +30,7 @@ var fuzzed = map[string][]string{
 	"internal/framing":     {"FuzzCSV", "FuzzJSON", "FuzzLines", "FuzzMessages", "FuzzPlace", "FuzzReader"},
 	"internal/httpx":       {"FuzzRetryAfter", "FuzzURL"},
 	"internal/service":     {"FuzzRead"},
-	"schema":               {"FuzzDecode", "FuzzScalars"},
+	"schema":               {"FuzzDecode", "FuzzMask", "FuzzScalars"},
 }
 
 // notFuzzed are packages with such functions and no target of their own.

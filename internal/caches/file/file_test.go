@@ -31,7 +31,7 @@ func component(path, more string) string {
 	return fmt.Sprintf(`{"file": {"path": %q%s}}`, path, more)
 }
 
-func newPath(t *testing.T) string { return filepath.Join(t.TempDir(), "new", "cache.db") }
+func newPath(t testing.TB) string { return filepath.Join(t.TempDir(), "new", "cache.db") }
 
 func TestFileConforms(t *testing.T) {
 	cachetest.Run(t, func(t *testing.T) engine.Cache { return cachetest.New(t, component(newPath(t), "")) })
@@ -221,57 +221,88 @@ func TestAFailedOpeningLetsGoOfTheFile(t *testing.T) {
 	}
 }
 
-// A flipped bit is an error, or a warning of what is lost, or changes nothing: no key is
-// taken for one that is not there, and no value for another, without a word.
-func TestAFlippedBitIsFound(t *testing.T) {
+// written is a file of a cache, and what is in it.
+func written(t testing.TB, n int) (whole []byte, values map[string]string) {
+	t.Helper()
 	path := newPath(t)
 	c := cachetest.New(t, component(path, `, "sync": false`))
-	want := map[string]string{}
-	for i := range 200 {
+	values = map[string]string{}
+	for i := range n {
 		key, value := fmt.Sprint("key ", i), strings.Repeat(fmt.Sprint(i), 30)
 		cachetest.Set(t, c, key, value, time.Hour)
-		want[key] = value
+		values[key] = value
 	}
 	cachetest.Close(t, c)
 	whole, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return whole, values
+}
+
+// tells opens a damaged file and says whether the damage was told. Else it changes nothing:
+// no key is taken for one that is not there, and no value for another, without a word.
+func tells(t testing.TB, damaged []byte, values map[string]string) bool {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "damaged") // the database keeps its lock where it panics
+	if err := os.WriteFile(path, damaged, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := enginetest.New(t, engine.Caches, component(path, `, "sync": false`))
+	warned := file.Warned(c)
+	if err := c.(engine.Opener).Open(context.Background()); err != nil {
+		if !strings.Contains(err.Error(), "is damaged, or no file of a cache") {
+			t.Error(err)
+		}
+		return true
+	}
+	defer cachetest.Close(t, c)
+	if strings.Contains(warned.String(), "may be lost") {
+		return true
+	}
+	for key, value := range values {
+		if got, ok, err := c.Get(context.Background(), key); err == nil && (!ok || string(got) != value) {
+			t.Errorf("%q is %q, %v", key, got, ok)
+		}
+	}
+	return false
+}
+
+func TestAFlippedBitIsFound(t *testing.T) {
+	whole, values := written(t, 200)
 	rnd := rand.New(rand.NewPCG(1, 1))
 	found := 0
-	dir := t.TempDir()
-	for i := range 400 {
-		path := filepath.Join(dir, fmt.Sprint(i)) // the database keeps its lock where it panics
+	for range 400 {
 		bit := rnd.IntN(8 * len(whole))
 		damaged := bytes.Clone(whole)
 		damaged[bit/8] ^= 1 << (bit % 8)
-		if err := os.WriteFile(path, damaged, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		again := enginetest.New(t, engine.Caches, component(path, `, "sync": false`))
-		warned := file.Warned(again)
-		if err := again.(engine.Opener).Open(t.Context()); err != nil {
-			if !strings.Contains(err.Error(), "is damaged, or no file of a cache") {
-				t.Errorf("bit %d of byte %d: %v", bit%8, bit/8, err)
-			}
+		if tells(t, damaged, values) {
 			found++
-			continue
 		}
-		for key, value := range want {
-			if strings.Contains(warned.String(), "may be lost") {
-				found++
-				break
-			}
-			if got, ok, err := again.Get(t.Context(), key); err == nil && (!ok || string(got) != value) {
-				t.Errorf("bit %d of byte %d (%d): %q is %q, %v", bit%8, bit/8, len(whole), key, got, ok)
-				break
-			}
+		if t.Failed() {
+			t.Fatalf("bit %d of byte %d of %d", bit%8, bit/8, len(whole))
 		}
-		cachetest.Close(t, again)
 	}
 	if found == 0 {
 		t.Error("no damage was found")
 	}
+}
+
+// FuzzOpen writes over a part of a file, and cuts it off.
+func FuzzOpen(f *testing.F) {
+	whole, values := written(f, 20)
+	f.Add(uint32(0), []byte{1}, uint32(len(whole)))
+	f.Add(uint32(16), []byte("\xed\xda\x0c\xed"), uint32(len(whole)))
+	f.Add(uint32(4096), bytes.Repeat([]byte{0xff}, 64), uint32(len(whole)))
+	f.Add(uint32(3*4096), bytes.Repeat([]byte{0}, 4096), uint32(2*4096))
+	f.Fuzz(func(t *testing.T, at uint32, over []byte, length uint32) {
+		damaged := bytes.Clone(whole)
+		copy(damaged[int(at)%len(whole):], over)
+		damaged = damaged[:min(int(length), len(whole))]
+		if len(damaged) > 0 { // an empty file is a new one
+			tells(t, damaged, values)
+		}
+	})
 }
 
 func TestAFileWithoutSumsKeepsItsValues(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"syscall"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -34,7 +35,12 @@ func open(path string, sync bool) (db *bbolt.DB, lost bool, err error) {
 	o := &bbolt.Options{Timeout: lockWait, NoSync: !sync, NoGrowSync: !sync, FreelistType: bbolt.FreelistMapType}
 	err = faultless(func() error {
 		if db, err = bbolt.Open(path, 0o600, o); err != nil {
-			return err
+			var system *fs.PathError
+			var number syscall.Errno
+			if errors.Is(err, bolt.ErrTimeout) || errors.As(err, &system) || errors.As(err, &number) {
+				return err
+			}
+			return &fault{err} // some of its errors have no name
 		}
 		lost = lastLost(db) // before a write covers it up
 		err = db.Update(prepare)
@@ -103,7 +109,7 @@ func explain(path string, err error) error {
 	return err
 }
 
-// fault is a panic within the database, which it answers damage with.
+// fault is a panic within the database, or an error, with which it answers damage.
 type fault struct{ cause any }
 
 func (f *fault) Error() string { return fmt.Sprint(f.cause) }
