@@ -109,7 +109,7 @@ func TestABadCheckpointIsRefused(t *testing.T) {
 	flowd(t, dir, "", "-c", one, "-c", two).Want(t, 1, "checkpoint cp: is that of input in", "give each input one of its own")
 	write(t, dir, "cp", "{")
 	got := flowd(t, dir, "", "-c", one)
-	if got.Want(t, 1, "checkpoint cp: is damaged or no checkpoint", "restore it, or remove it to begin without one"); got.Stdout != "" {
+	if got.Want(t, 1, "checkpoint cp: is damaged or no checkpoint", "restore it, or remove it: its input then reads everything again"); got.Stdout != "" {
 		t.Errorf("got %q", got.Stdout)
 	}
 }

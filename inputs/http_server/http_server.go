@@ -100,16 +100,15 @@ A success has an empty answer, or that of reply, or of an output reply, which
 comes first. With early_ack all are answered 202 as soon as they are read: at
 most once.
 
-Webhooks that sign what they send are checked by auth.hmac. As GitHub, Slack and
-Stripe do it:
+Webhooks that sign what they send are checked by auth.hmac, beside its secret:
 
-    hmac: {header: X-Hub-Signature-256, prefix: "sha256=", secret: "${GITHUB_SECRET}"}
-    hmac: {header: X-Slack-Signature, prefix: "v0=", secret: "${SLACK_SECRET}",
-           timestamp: {header: X-Slack-Request-Timestamp, signed: "v0:{timestamp}:{body}"}}
-    hmac: {header: Stripe-Signature, prefix: "v1=", secret: "${STRIPE_SECRET}", timestamp: {field: t}}
+  GitHub  header: X-Hub-Signature-256, prefix: "sha256="
+  Slack   header: X-Slack-Signature, prefix: "v0=", timestamp:
+  {header: X-Slack-Request-Timestamp, signed: "v0:{timestamp}:{body}"}
+  Stripe  header: Stripe-Signature, prefix: "v1=", timestamp: {field: t}
 
-A timestamp bounds how long a request that somebody has listened in to can be sent
-again; a dedupe step on the sender's event id keeps it from counting twice.
+A timestamp bounds how long a request that somebody has overheard can be sent again;
+a dedupe step on the sender's event id keeps it from counting twice.
 
 Metadata: http_method, http_path, http_query, http_remote, and headers by their
 names in small letters, but for those with credentials; where an output reply

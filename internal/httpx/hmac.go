@@ -30,7 +30,7 @@ type HMAC struct {
 	Algorithm string        `yaml:"algorithm" check:"oneof=sha256|sha512|sha1" default:"sha256" doc:"Hash function; sha1 only for those who sign with nothing better."`
 	Encoding  string        `yaml:"encoding" check:"oneof=hex|base64" default:"hex" doc:"How the signature is written."`
 	Prefix    string        `yaml:"prefix" doc:"What stands in front of the signature, as sha256=."`
-	Timestamp *Timestamp    `yaml:"timestamp" doc:"When the request was signed. Without it a request that somebody has listened in to can be sent again at any time."`
+	Timestamp *Timestamp    `yaml:"timestamp" doc:"When the request was signed. Without it, a request that somebody has overheard can be sent again at any time."`
 }
 
 // Timestamp is how a signature says when it was made.

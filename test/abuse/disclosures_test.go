@@ -20,6 +20,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -135,7 +136,9 @@ var admin = []attack{
 			dir := t.TempDir()
 			file := flowdtest.Write(t, dir, "p.yaml", "inputs: {in: {generate: {count: 1}}}\noutputs: {out: {drop: {}}}\nservice: "+service+"\n")
 			for _, args := range [][]string{{"lint", file}, {"-c", file}} {
-				flowdtest.Run(t, dir, "", args...).Want(t, 2, "is not a loopback address: others could steer this process")
+				r := flowdtest.Run(t, dir, "", args...)
+				r.Stderr += r.Stdout // problems are what lint has to say
+				r.Want(t, 2, "is not a loopback address: others could steer this process")
 			}
 		}
 	}},
@@ -144,11 +147,17 @@ var admin = []attack{
 		certificate(t, dir, time.Now().Add(time.Hour))
 		p := flowdtest.Start(t, dir, "-c", flowdtest.Write(t, dir, "p.yaml", `
 inputs: {in: {http_server: {listen: "127.0.0.1:0"}}}
-processors: [{metric: {name: seen, counter: {}, labels: {who: user}}}]
+processors: [{metric: {counter: seen_total, labels: {who: user}}}]
 outputs: {out: {drop: {}}}
 service: {listen: "0.0.0.0:0", token_file: token, tls: {cert: here.pem, key: here.key}}
 `))
 		_, port, _ := net.SplitHostPort(address(p))
+		web := regexp.MustCompile(`http://[^\s"]+`).FindString(p.Says("listening on "))
+		if res, err := http.Post(web, "application/json", strings.NewReader(`{"user":"somebody"}`)); err != nil || res.StatusCode != 200 {
+			t.Fatal(res, err)
+		} else {
+			res.Body.Close()
+		}
 		client := &http.Client{Transport: &http.Transport{TLSClientConfig: trusting(t, dir)}}
 		token := strings.TrimSpace(flowdtest.Read(t, dir, "token"))
 		for auth, want := range map[string]int{"": 401, "Bearer wrong": 401, "Bearer " + token: 200} {
@@ -158,9 +167,10 @@ service: {listen: "0.0.0.0:0", token_file: token, tls: {cert: here.pem, key: her
 			if err != nil {
 				t.Fatal(err)
 			}
+			text, _ := io.ReadAll(res.Body)
 			res.Body.Close()
-			if res.StatusCode != want {
-				t.Errorf("with %q: got %s, want %d", auth, res.Status, want)
+			if res.StatusCode != want || strings.Contains(string(text), "somebody") != (want == 200) {
+				t.Errorf("with %q: got %s, want %d\n%s", auth, res.Status, want, text)
 			}
 		}
 	}},
@@ -299,33 +309,31 @@ service: {listen: "127.0.0.1:0", token_file: token, tls: {cert: here.pem, key: h
 		_, web, _ := strings.Cut(p.Says("listening on https://"), "https://")
 		web, _, _ = strings.Cut(web, "/")
 		// A listener looks at its files once a second: until then it shows what it had.
-		until := func(what string, ok func(error) bool) {
+		until := func(what string, ok func(err error, listener int) bool) {
 			t.Helper()
-			for _, at := range []string{operators, web} {
+			for i, at := range []string{operators, web} {
 				for end := time.Now().Add(30 * time.Second); ; {
 					c, err := tls.Dial("tcp", at, trusting(t, dir))
 					if err == nil {
 						c.Close()
 					}
-					if ok(err) {
+					if ok(err, i) {
 						break
 					}
 					if time.Now().After(end) {
-						t.Fatalf("%s: %v", what, err)
+						t.Fatalf("%s: %v\n%s", what, err, p.Stderr.Text())
 					}
 				}
 			}
 		}
-		until("the first", func(err error) bool { return err == nil })
+		until("the first", func(err error, _ int) bool { return err == nil })
 		certificate(t, dir, time.Now().Add(2*time.Hour))
-		until("the renewed one", func(err error) bool { return err == nil })
+		until("the renewed one", func(err error, _ int) bool { return err == nil })
 		good := trusting(t, dir)
 		certificate(t, dir, time.Now().Add(-time.Hour)) // has expired
-		for range 2 {
-			until("one that can't be used", func(error) bool {
-				return strings.Count(p.Stderr.Text(), "the certificate has expired at") == 2 // each listener once
-			})
-		}
+		until("one that can't be used", func(_ error, i int) bool { // each listener says so once
+			return strings.Count(p.Stderr.Text(), "the certificate has expired at") == i+1
+		})
 		for _, at := range []string{operators, web} {
 			c, err := tls.Dial("tcp", at, good)
 			if err != nil {
@@ -390,7 +398,7 @@ service: {listen: "127.0.0.1:0", token_file: token, tls: {cert: here.pem, key: h
 			conf *tls.Config
 			want string
 		}{
-			{"localhost", &tls.Config{Certificates: []tls.Certificate{pair}}, "doesn't contain any"},
+			{"localhost", &tls.Config{Certificates: []tls.Certificate{pair}}, "certificate is not valid for any names"},
 			{"127.0.0.1", &tls.Config{Certificates: []tls.Certificate{old}}, "certificate has expired"},
 			{"127.0.0.1", &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}, "protocol version"},
 			{"127.0.0.1", &tls.Config{Certificates: []tls.Certificate{pair}}, "which is not followed"},
