@@ -330,7 +330,7 @@ service: {listen: "127.0.0.1:0", token_file: token, tls: {cert: here.pem, key: h
 		certificate(t, dir, time.Now().Add(2*time.Hour))
 		until("the renewed one", func(err error, _ int) bool { return err == nil })
 		good := trusting(t, dir)
-		certificate(t, dir, time.Now().Add(-time.Hour)) // has expired
+		certificate(t, dir, time.Now().Add(-time.Hour))             // has expired
 		until("one that can't be used", func(_ error, i int) bool { // each listener says so once
 			return strings.Count(p.Stderr.Text(), "the certificate has expired at") == i+1
 		})
