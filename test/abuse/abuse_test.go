@@ -50,7 +50,7 @@ func TestAbuse(t *testing.T) {
 		{"files and machine", machine},
 		{"cluster", cluster},
 		{"what others learn", disclosures},
-		{"terminal and log", logs},
+		{"log", logs},
 		{"terminal", terminal},
 	}
 	for _, g := range groups {

@@ -1,7 +1,6 @@
 package abuse
 
 import (
-	"bufio"
 	"fmt"
 	"net"
 	"net/http"
@@ -133,26 +132,24 @@ func grandchild(t *testing.T, then string) {
 	}
 	for _, mode := range []string{"per_message", "stream"} {
 		dir := t.TempDir()
-		if err := syscall.Mkfifo(dir+"/pids", 0o600); err != nil {
-			t.Fatal(err)
-		}
-		script := fmt.Sprintf(`(%s sh -c 'echo $$ > pids; exec sleep 600' >/dev/null 2>&1 </dev/null &) %s`, setsid, then)
+		// The program goes on once the other has told its number: else it might be ended before.
+		script := fmt.Sprintf(`(%s sh -c 'echo $$ > told; mv told pid; exec sleep 600' >/dev/null 2>&1 </dev/null &); until [ -e pid ]; do sleep 0.01; done %s`, setsid, then)
 		file := flowdtest.Write(t, dir, "p.yaml", `
 inputs: {in: {stdin: {}}}
-processors: [{exec: {command: [sh, -c, "`+script+`"], mode: `+mode+`}, timeout: 2s, retry: {max_attempts: 1}, on_error: drop}]
+processors: [{exec: {command: [sh, -c, "`+script+`"], mode: `+mode+`}, timeout: 5s, retry: {max_attempts: 1}, on_error: drop}]
 outputs: {out: {stdout: {}}}
 `)
 		p := flowdtest.Start(t, dir, "-c", file)
 		p.Send("1\n")
-		pids, err := os.Open(dir + "/pids")
+		var told []byte
+		for deadline := time.Now().Add(flowdtest.Deadline / 2); told == nil; time.Sleep(10 * time.Millisecond) {
+			if told, _ = os.ReadFile(dir + "/pid"); time.Now().After(deadline) {
+				t.Fatalf("%s: no process was started\n%s", mode, p.Stderr.Text())
+			}
+		}
+		pid, err := strconv.Atoi(strings.TrimSpace(string(told)))
 		if err != nil {
 			t.Fatal(err)
-		}
-		line, err := bufio.NewReader(pids).ReadString('\n')
-		pids.Close()
-		pid, bad := strconv.Atoi(strings.TrimSpace(line))
-		if err != nil || bad != nil {
-			t.Fatalf("%q: %v", line, err)
 		}
 		if mode == "stream" {
 			p.Stdin.Close() // which a program sees that has not been killed
