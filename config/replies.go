@@ -70,17 +70,11 @@ func (s *sources) look(f *file) {
 
 // checkEarly warns of inputs that tell their source too early.
 func (l *loader) checkEarly() {
-	for _, f := range l.files {
-		for _, u := range uses(f.spec.Pipeline) {
-			if early, ok := u.config.(engine.EarlyAcker); !ok || !early.AcksEarly() {
-				continue
-			}
-			if n := find(u.place.Node, "early_ack"); n != nil {
-				u.place = schema.Place{Pos: n.Pos, Path: join(u.place.Path, "early_ack"), Node: n}
-			}
-			l.report(u.complaint(schema.Problem{Code: "at-most-once", Warning: true,
-				Message: "the source is told of a message when it is read: one that fails later, or is lost in a crash, does not come again",
-				Remedy:  "remove it where every message counts"}))
-		}
+	early := func(config any) bool {
+		c, ok := config.(engine.EarlyAcker)
+		return ok && c.AcksEarly()
 	}
+	l.warnWhere(early, "early_ack", schema.Problem{Code: "at-most-once",
+		Message: "the source is told of a message when it is read: one that fails later, or is lost in a crash, does not come again",
+		Remedy:  "remove it where every message counts"})
 }

@@ -38,6 +38,23 @@ func uses(v any) []use {
 	return found
 }
 
+// warnWhere warns of each component whose configuration has a trait: at a field of it,
+// where that is written.
+func (l *loader) warnWhere(has func(config any) bool, field string, warning schema.Problem) {
+	warning.Warning = true
+	for _, f := range l.files {
+		for _, u := range uses(f.spec.Pipeline) {
+			if !has(u.config) {
+				continue
+			}
+			if n := find(u.place.Node, field); n != nil {
+				u.place = schema.Place{Pos: n.Pos, Path: join(u.place.Path, field), Node: n}
+			}
+			l.report(u.complaint(warning))
+		}
+	}
+}
+
 var isComponent = map[reflect.Type]bool{
 	reflect.TypeFor[engine.Plugin[engine.Input]]():     true,
 	reflect.TypeFor[engine.Plugin[engine.Processor]](): true,

@@ -139,3 +139,14 @@ func (r Refused) dialer(d *net.Dialer, proxy func(*http.Request) (*url.URL, erro
 	}
 	return d, nil
 }
+
+// AboutProxies is what the docs of components that make requests say of proxies and of
+// refused addresses.
+const AboutProxies = `Requests go through a proxy where the environment names one: HTTP_PROXY and HTTPS_PROXY
+(or in lower case), but for hosts in NO_PROXY and this machine. With refuse_addresses
+some addresses are not called, whatever name leads there: each connection is checked when
+it is made, so that no name server and no redirect gets around it, nor an address in
+another form (IPv4 in IPv6, NAT64). A request to one is rejected. Behind a proxy, which
+may be called in any case, names are looked up there: what they lead to is for the proxy
+to refuse, and flowd checks a URL that has an address in it, no more.
+`

@@ -28,10 +28,11 @@ type Client struct {
 func (c Client) ConfigFiles() []string { return append(pairFiles(c.Cert, c.Key), c.CA) }
 
 // ConfigFiles are the files that are read.
-func (s Server) ConfigFiles() []string { return pairFiles(s.Cert, s.Key) }
+func (s Server) ConfigFiles() []string { return append(pairFiles(s.Cert, s.Key), s.ClientCA) }
 
+// pairFiles are the files of a pair; its key may stand in the configuration itself.
 func pairFiles(cert string, key schema.Secret) []string {
-	if _, err := os.Stat(key.Reveal()); err != nil { // the key itself
+	if isKey(key.Reveal()) {
 		return []string{cert}
 	}
 	return []string{cert, key.Reveal()}
@@ -123,10 +124,6 @@ func Shown(conf *tls.Config) *x509.Certificate {
 }
 
 func watchPair(cert string, key schema.Secret, log *slog.Logger) (*watched[*tls.Certificate], error) {
-	files := []string{cert}
-	if text := key.Reveal(); !isKey(text) {
-		files = append(files, text)
-	}
 	first := true
 	return watch("the certificate", log, func() (*tls.Certificate, error) {
 		pair, err := load(cert, key)
@@ -135,7 +132,7 @@ func watchPair(cert string, key schema.Secret, log *slog.Logger) (*watched[*tls.
 		}
 		first = false
 		return &pair, err
-	}, files...)
+	}, pairFiles(cert, key)...)
 }
 
 func pool(name, file string) (*x509.CertPool, error) {

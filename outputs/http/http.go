@@ -43,14 +43,7 @@ Where nothing was sent, as the server can't be reached, its name is not known or
 fails, the output is held: no attempt counts. Now and then flowd connects, without
 a request; when that works, it sends one message, and when that is taken, the rest.
 
-Requests go through a proxy where the environment names one: HTTP_PROXY and HTTPS_PROXY
-(or in lower case), but for hosts in NO_PROXY and this machine. With refuse_addresses
-some addresses are not called, whatever name leads there: each connection is checked when
-it is made, so that no name server and no redirect gets around it, nor an address in
-another form (IPv4 in IPv6, NAT64). A request to one is rejected. Behind a proxy, which
-may be called in any case, names are looked up there: what they lead to is for the proxy
-to refuse, and flowd checks a URL that has an address in it, no more.
-
+` + httpx.AboutProxies + `
     outputs:
       pager: {http: {url: "https://pager.example/notify/$(id)", headers: {X-Team: ops}}}
 `

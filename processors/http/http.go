@@ -70,14 +70,7 @@ have other characters than letters and digits.
 An answer counts against engine.max_in_flight.bytes as it comes. Where a long one has no
 room, its message waits, and the call is made again when there is some.
 
-Requests go through a proxy where the environment names one: HTTP_PROXY and HTTPS_PROXY
-(or in lower case), but for hosts in NO_PROXY and this machine. With refuse_addresses
-some addresses are not called, whatever name leads there: each connection is checked when
-it is made, so that no name server and no redirect gets around it, nor an address in
-another form (IPv4 in IPv6, NAT64). A request to one is rejected. Behind a proxy, which
-may be called in any case, names are looked up there: what they lead to is for the proxy
-to refuse, and flowd checks a URL that has an address in it, no more.
-
+` + httpx.AboutProxies + `
     - name: check address
       http: {url: "http://geo.example/lookup?q=$(url_encode(city))", into: geo}
       when: country == nil

@@ -32,6 +32,7 @@ var names = []attack{
 	{"a templated path beside a secret", unwritable("secrets/$(k)", "secrets/token")},
 	{"a templated path beside a schema", unwritable("schemas/$(k)", "schemas/s.json")},
 	{"a templated path beside a program", unwritable("bin/$(k)", "bin/run")},
+	{"a templated path beside the authorities of clients", unwritable("trust/$(k)", "trust/clients.pem")},
 	{"a templated path below a link to the pipeline's folder", unwritable("alias/$(k)", "p.yaml")},
 	{"a templated path from the root", unwritable("/$(k)", "p.yaml")},
 	{"a message that becomes a pipeline", func(t *testing.T) {
@@ -101,7 +102,7 @@ func unwritable(path, part string) func(*testing.T) {
 		if err := os.Symlink(".", filepath.Join(dir, "alias")); err != nil {
 			t.Fatal(err)
 		}
-		flowdtest.Write(t, dir, "p.yaml", "inputs: {in: {stdin: {}}}\nprocessors: [{validate: {file: schemas/s.json}}, {set: {a: '\"${file:secrets/token}\"'}}, {exec: {command: ./bin/run}}]\noutputs: {out: {file: {path: \""+path+"\"}}}\n")
+		flowdtest.Write(t, dir, "p.yaml", "inputs: {in: {http_server: {listen: '127.0.0.1:0', tls: {cert: tls/cert, key: tls/key, client_ca: trust/clients.pem}}}}\nprocessors: [{validate: {file: schemas/s.json}}, {set: {a: '\"${file:secrets/token}\"'}}, {exec: {command: ./bin/run}}]\noutputs: {out: {file: {path: \""+path+"\"}}}\n")
 		lints(t, dir, 2, []string{"p.yaml"}, "p.yaml:3:", part)
 	}
 }
