@@ -13,11 +13,10 @@ import (
 // returns.
 type Batch struct {
 	msgs  []Message
-	sel   []int32      // what All yields, by index; nil: all
-	arena *doc.Arena   // of the goroutine that works on the batch, or nil
-	lent  []*lentArena // others that its documents need until they are detached
-	room  int          // how many more messages Add takes
-	fits  int          // bytes that Add should still be given; below zero: none. See Room
+	sel   []int32    // what All yields, by index; nil: all
+	arena *doc.Arena // of the goroutine that works on the batch, or nil
+	room  int        // how many more messages Add takes
+	fits  int        // bytes that Add should still be given; below zero: none. See Room
 
 	restores bool // a ProcessorFunc is to leave what fails or parks as it was
 
@@ -39,9 +38,8 @@ type Batch struct {
 	out    *outRun     // of one that waits for another try there; nil: in a lane
 	in     *inputPlan  // of one whose messages are in their input's own steps
 	next   *Batch
-	detour bool   // it goes to the next output of a fallback
-	turn   *turn  // of one that waits for others with its keys; nil: it has none
-	place  uint64 // among those that lanes give their order keys, as they were read; 0: none
+	detour bool  // it goes to the next output of a fallback
+	turn   *turn // of one that waits for others with its keys; nil: it has none
 }
 
 type pendingSplit struct {

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -82,7 +83,7 @@ func TestWhatGrowsWaitsForRoom(t *testing.T) {
 				p.Engine.MaxInFlight.Bytes, p.Engine.Workers, p.Engine.OnFailure = room, 4, engine.EngineFailure{}
 				tt.build(p)
 				plan = Build(t, p)
-				stuck := time.AfterFunc(time.Hour, func() { plan.Debug(); panic("stuck") })
+				stuck := time.AfterFunc(time.Hour, func() { panic(fmt.Sprintf("stuck: %+v", plan.Snapshot())) })
 				defer stuck.Stop()
 				rep := plan.Run(t.Context(), t.Context())
 				var got []string

@@ -13,17 +13,11 @@ type laneQueue struct {
 	cond    sync.Cond
 	shared  slabList
 	own     []slabList // by lane; nil without order
-	raw     slabList   // as it was read, still without order keys: any lane gives them
-	places  uint64     // of raw that were given to lanes
 	lanes   int
 	working int // lanes that run messages and wait for no credits
 	closed  bool
 	onIdle  func() // called without the lock when a lane begins to wait
 	popped  func(*Batch)
-
-	turns sync.Mutex        // guards the fields below; held while keyed slabs are handed on
-	next  uint64            // the place whose turn it is
-	early map[uint64]*Batch // keyed before their turn, by place
 }
 
 // slabList is a queue of slabs, of which the first may be partly taken.
@@ -111,7 +105,7 @@ func (l *slabList) shift() {
 }
 
 func newLaneQueue(lanes int, ordered bool, onIdle func()) *laneQueue {
-	q := &laneQueue{lanes: lanes, onIdle: onIdle, next: 1, early: map[uint64]*Batch{}}
+	q := &laneQueue{lanes: lanes, onIdle: onIdle}
 	q.cond.L = &q.mu
 	if ordered {
 		q.own = make([]slabList, lanes)
@@ -138,29 +132,6 @@ func (q *laneQueue) push(b *Batch) {
 	q.cond.Broadcast()
 }
 
-// pushRaw hands over what one of the lanes is to give order keys: readers that looked
-// into all documents themselves would keep the lanes waiting.
-func (q *laneQueue) pushRaw(b *Batch) {
-	q.mu.Lock()
-	q.raw.push(b)
-	q.mu.Unlock()
-	q.cond.Signal()
-}
-
-// inTurn hands on a raw slab that has its keys when all that was read before it has
-// been handed on, and what comes behind it and was earlier.
-func (q *laneQueue) inTurn(b *Batch, hand func(*Batch)) {
-	q.turns.Lock()
-	defer q.turns.Unlock()
-	q.early[b.place] = b
-	for b = q.early[q.next]; b != nil; b = q.early[q.next] {
-		delete(q.early, q.next)
-		q.next++
-		b.place = 0
-		hand(b)
-	}
-}
-
 // deal gives each message of b to the lane of its key, into the slab that waits there
 // last if it has room; what has no key goes round. q.mu is held.
 func (q *laneQueue) deal(b *Batch) {
@@ -177,9 +148,6 @@ func (q *laneQueue) deal(b *Batch) {
 		l.bytes += m.charge
 		m.state = moved
 		l.msgs++
-		for _, a := range b.lent {
-			s.borrow(a)
-		}
 	}
 	recycle(b)
 }
@@ -238,29 +206,21 @@ func (q *laneQueue) pop(lane, n int) *Batch {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for from.head == nil && q.raw.head == nil && !q.closed {
+	for from.head == nil && !q.closed {
 		q.mu.Unlock()
 		q.onIdle()
 		q.mu.Lock()
-		if from.head == nil && q.raw.head == nil && !q.closed {
+		if from.head == nil && !q.closed {
 			q.cond.Wait()
 		}
 	}
 	if q.closed {
 		return nil
 	}
-	raw := from.head == nil
-	if raw {
-		from, n = &q.raw, slabSize
-	}
 	b := from.pop(n)
 	q.popped(b)
 	q.working++
-	if raw {
-		q.places++
-		b.place = q.places
-	}
-	if (raw || q.own == nil) && from.head != nil {
+	if q.own == nil && from.head != nil {
 		q.cond.Signal() // a push wakes one lane, which leaves the rest to the next
 	}
 	return b
@@ -284,7 +244,7 @@ func (q *laneQueue) stuck(resting int) bool {
 	if q.working > 0 {
 		return false
 	}
-	waiting := q.shared.msgs + q.raw.msgs
+	waiting := q.shared.msgs
 	for i := range q.own {
 		waiting += q.own[i].msgs
 	}

@@ -75,7 +75,7 @@ func (w *world) obligations() {
 		w.describe()
 	}
 	plan := Build(t, w.p)
-	stuck := time.AfterFunc(4*time.Hour, func() { plan.Debug(); panic("stuck") })
+	stuck := time.AfterFunc(4*time.Hour, func() { panic(fmt.Sprintf("stuck: %+v", plan.Snapshot())) })
 	reload := func() {}
 	if w.reloads {
 		at := time.AfterFunc(time.Duration(w.r.IntN(w.one(20, 100, 1000)))*time.Millisecond, func() { plan.Replace(w.next(plan)) })

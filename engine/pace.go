@@ -86,9 +86,6 @@ func (q *laneQueue) crowded(msgs, bytes int) bool {
 	if q.own == nil {
 		return q.shared.crowded(msgs*q.lanes, bytes)
 	}
-	if q.raw.crowded(min(msgs*q.lanes, slabSize), bytes) {
-		return true
-	}
 	for i := range q.own {
 		if !q.own[i].crowded(msgs, bytes/q.lanes) {
 			return false

@@ -35,7 +35,6 @@ type lane struct {
 
 	deliver func(b *Batch) // takes what has gone through the steps
 	reads   bool           // runs an input's own steps, in its reader
-	lent    *lentArena     // where it is kept; nil: nowhere
 }
 
 func newLane(r *run, index int) *lane {
@@ -54,11 +53,9 @@ func (l *lane) loop(ctx context.Context) {
 			return
 		}
 		l.r.ease()
-		n, began, raw := len(b.msgs), time.Now(), b.place > 0
+		n, began := len(b.msgs), time.Now()
 		l.process(ctx, b)
-		if !raw {
-			cost = (cost + time.Since(began)/time.Duration(n)) / 2
-		}
+		cost = (cost + time.Since(began)/time.Duration(n)) / 2
 		l.r.lanes.rest()
 		l.r.carried(n)
 	}
@@ -79,26 +76,13 @@ func (l *lane) process(ctx context.Context, b *Batch) {
 // through is process for messages that go through the steps together.
 func (l *lane) through(ctx context.Context, b *Batch) {
 	l.was = b.bytes
-	defer giveBack(b.lent) // when all is detached
 	l.x.prog, l.x.stage, l.t.in, l.deliver = l.r.plan.steps, fresh, nil, l.route
 	l.admit(b)
 	if in := b.in; in != nil {
 		l.x.prog, l.x.stage, l.t.in, l.deliver = in.steps, inInput, in, l.dispatch
 	}
-	arena := &l.arena
-	keeps := b.in != nil && l.r.plan.orderBy != nil // what it finds in documents, for the lanes
-	if keeps {
-		l.lent = lend()
-		arena = &l.lent.Arena
-		arena.Owner = l.x.room
-	}
-	l.carry(l.x.run(ctx, b.adopt(arena)))
-	if keeps {
-		l.lent.release()
-		l.lent = nil
-	} else {
-		l.arena.Reset()
-	}
+	l.carry(l.x.run(ctx, b.adopt(&l.arena)))
+	l.arena.Reset()
 	l.takeBack(0)
 	if l.allow > 0 {
 		l.r.credits.put(l.allow, 0, 0)

@@ -27,13 +27,13 @@ type reader struct {
 	began   bool          // there was a Read
 	figures readFigures
 	causes  causes // that the log has named since it worked
-	plain   bool   // what it reads goes to the lanes as it is: there are no steps before
+	plain   bool   // what it reads goes to the lanes as it is: there are neither steps nor keys before
 }
 
 func newReader(r *run, plan *inputPlan, in Input) *reader {
 	rd := &reader{r: r, plan: plan, in: in, own: newLane(r, 0), line: newLine(plan.limit, r.plan.limit)}
 	rd.own.reads = true
-	rd.plain = len(plan.steps.ops) == 0 && (!r.plan.ordered || r.plan.orderBy != nil) && len(r.plan.middleware) == 0
+	rd.plain = len(plan.steps.ops) == 0 && !r.plan.ordered && len(r.plan.middleware) == 0
 	rd.replay.moved = make(chan struct{}, 1)
 	rd.figures.is("reading")
 	return rd
@@ -219,14 +219,9 @@ func (rd *reader) send(ctx context.Context, b *Batch) {
 	if !rd.r.enter() {
 		return
 	}
-	if raw := rd.r.plan.orderBy != nil; rd.plain && (raw || b.allLive()) {
+	if rd.plain && b.allLive() {
 		rd.r.upstream.Add(int64(len(b.msgs)))
-		if raw {
-			b.in = rd.plan
-			rd.r.lanes.pushRaw(b)
-		} else {
-			rd.r.lanes.push(b)
-		}
+		rd.r.lanes.push(b)
 		rd.r.leave()
 		return
 	}
@@ -261,9 +256,9 @@ func (rd *reader) acksOf(acker Acker, n int) *ackLoop {
 }
 
 // dispatch gives messages that come from their input's own steps their order key
-// and hands them to the lanes: raw ones when it is their turn.
+// and hands them to the lanes.
 func (l *lane) dispatch(b *Batch) {
-	t, key, raw := &l.t, l.r.plan.orderBy, b.place > 0
+	t, key := &l.t, l.r.plan.orderBy
 	alive := 0
 	for i := range b.msgs {
 		m := &b.msgs[i]
@@ -283,8 +278,8 @@ func (l *lane) dispatch(b *Batch) {
 		t.recharge(m)
 		m.pc, m.stage = 0, fresh
 		place := m.owns
-		kept := !raw && l.r.plan.ordered && l.r.holds.before(b.msgs[:i], m) // raw ones: see inTurn
-		if place != nil {                                                   // that of a message that has waited in these steps
+		kept := l.r.plan.ordered && l.r.holds.before(b.msgs[:i], m)
+		if place != nil { // that of a message that has waited in these steps
 			t.freed, m.owns = append(t.freed, place), nil
 		}
 		if !kept {
@@ -293,44 +288,12 @@ func (l *lane) dispatch(b *Batch) {
 	}
 	l.r.upstream.Add(int64(alive))
 	b.sweep(alive)
-	if l.lent != nil && b.arena == &l.lent.Arena {
-		for i := range b.msgs {
-			b.msgs[i].doc.Splice()
-		}
-		b.arena = nil
-		b.borrow(l.lent)
-	} else {
-		b.release()
-	}
+	b.release()
 	b.in = nil
-	switch {
-	case raw:
-		compact(b, t.was)
-		t.apply()
-		l.r.lanes.inTurn(b, l.r.inTurn)
-		return
-	case alive == 0:
-		recycle(b)
-	default:
-		t.onward = append(t.onward, sending{to: l.r.lanes, b: b}) // not beyond the lanes
-	}
-	t.apply()
-}
-
-// inTurn goes on with a raw slab whose messages have their keys, behind all that was
-// read before it. What has to wait for earlier ones of its key is kept.
-func (r *run) inTurn(b *Batch) {
-	alive := 0
-	for i := range b.msgs {
-		if !r.holds.before(b.msgs[:i], &b.msgs[i]) {
-			alive++
-		}
-	}
-	r.upstream.Add(int64(alive - len(b.msgs)))
-	b.sweep(alive)
 	if alive == 0 {
 		recycle(b)
 	} else {
-		r.lanes.push(b)
+		t.onward = append(t.onward, sending{to: l.r.lanes, b: b}) // not beyond the lanes
 	}
+	t.apply()
 }

@@ -44,7 +44,6 @@ var fews = sync.Pool{New: func() any {
 // recycle gives a slab back. One that a batcher made, or that grew, is left to
 // the garbage collector.
 func recycle(b *Batch) {
-	giveBack(b.lent)
 	if cap(b.msgs) == slabSize {
 		b.putInto(&slabs)
 	}
@@ -56,7 +55,6 @@ func recycleBatch(b *Batch) {
 		recycle(b)
 		return
 	}
-	giveBack(b.lent)
 	b.putInto(&fews)
 }
 
@@ -73,13 +71,8 @@ func (b *Batch) putInto(pool *sync.Pool) {
 func (b *Batch) adopt(a *doc.Arena) *Batch {
 	b.arena = a
 	for i := range b.msgs {
-		if len(b.lent) > 0 {
-			b.msgs[i].doc.MoveTo(a)
-		} else {
-			b.msgs[i].doc.Attach(a)
-		}
+		b.msgs[i].doc.Attach(a)
 	}
-	b.lent = nil
 	return b
 }
 

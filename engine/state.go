@@ -91,8 +91,5 @@ func (b *Batch) wave(seen map[string]bool) *Batch {
 	clear(b.msgs[n:])
 	b.msgs = b.msgs[:n]
 	first.bytes = b.bytes // the blocks that a part keeps are those of the whole
-	for _, a := range b.lent {
-		first.borrow(a)
-	}
 	return first
 }

@@ -55,10 +55,6 @@ func (d *Doc) Attach(a *Arena) {
 	}
 }
 
-// MoveTo is Attach for a document that keeps what is known of it: the arena that it
-// had must not be reset before the document is detached.
-func (d *Doc) MoveTo(a *Arena) { d.arena = a }
-
 // Bytes is the payload, with all edits spliced in. It never changes afterwards
 // and may be kept.
 func (d *Doc) Bytes() []byte {
