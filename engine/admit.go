@@ -44,7 +44,7 @@ func (h *holds) stay(earlier []Message, m *Message, out *outRun) {
 	x := h.keep(m, out)
 	h.claim(&x.m, out)
 	x.blocked = h.ahead(&x.m, out)
-	x.m.eachLeafKey(func(leaf *Message) { leaf.owns.x = x })
+	x.m.eachLeafKey(func(leaf *Message) { claimOf(leaf).x = x })
 }
 
 // passes is admit for a message that is alone, or is decided on by itself behind others

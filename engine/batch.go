@@ -160,11 +160,8 @@ func (b *Batch) Merge(body []byte, of iter.Seq[*Message]) *Message {
 	if len(parts) == 0 {
 		return m
 	}
-	m.Meta, m.batchKey, m.batch, m.pc, m.via = parts[0].Meta, parts[0].batchKey, parts[0].batch, parts[0].pc, parts[0].via.bare()
-	m.back, m.groups, m.block = parts[0].back, parts[0].groups, parts[0].block.as(isMerged, m)
-	if parts[0].dead {
-		m.dead, m.err = true, parts[0].err
-	}
+	m.inherit(&parts[0])
+	m.root, m.pc, m.stage = root{}, parts[0].pc, fresh
 	b.merges = append(b.merges, m)
 	return m
 }

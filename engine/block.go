@@ -20,6 +20,24 @@ const (
 	isMerged           // in the block: who ends it undoes the merge first, see tally.fail
 )
 
+// blockOf is the innermost block that m is in, or nil.
+func blockOf(m *Message) *frame {
+	if m.rare == nil {
+		return nil
+	}
+	f, _ := m.rare.block.(*frame)
+	return f
+}
+
+func setBlock(m *Message, f *frame) {
+	if m.rare != nil || f != nil {
+		m.setRare(func(r *rare) { r.block = slot(f) })
+	}
+}
+
+// inBlocks puts m, which steps have made inside of blocks, into them as what it is.
+func (m *Message) inBlocks(kind frameKind) { setBlock(m, blockOf(m).as(kind, m)) }
+
 // endBlock appends the end of the block that began at an instruction: all that goes on
 // inside comes to it.
 func (b *builder) endBlock(p *program, at int, s *StepSpec, hasGroup bool) {
@@ -41,16 +59,18 @@ func (p *program) endAt(from int) {
 
 // enter notes m as it comes to a block.
 func (m *Message) enter(o *op) {
-	m.block = &frame{of: o, before: original{m.Bytes(), m.Meta}, outer: m.block}
-	if m.trial != nil && m.trial.cause == o {
-		m.block.trial, m.trial = m.trial, nil
+	f := &frame{of: o, before: original{m.Bytes(), m.Meta}, outer: blockOf(m)}
+	if tr := trialOf(m); tr != nil && tr.cause == o {
+		f.trial = tr
+		setTrial(m, nil)
 	}
+	setBlock(m, f)
 }
 
 // leave is told that m, with the parts of a merge, has come through a block.
 func (m *Message) leave(o *op) {
-	if m.block != nil && m.block.of == o {
-		m.block = m.block.outer
+	if f := blockOf(m); f != nil && f.of == o {
+		setBlock(m, f.outer)
 	}
 	for i := range m.of {
 		m.of[i].leave(o)
@@ -79,12 +99,14 @@ func (f *frame) rescues() bool {
 // to it, and does what that block's on_error says, as far as the block is in the
 // program that runs the message.
 func (m *Message) rescue(in *program) {
-	f := m.block
+	f := blockOf(m)
 	if f == nil || f.of.in != in || f.kind == isMerged {
 		return
 	}
 	m.SetBytes(f.before.body)
-	m.Meta, m.trial, m.block = f.before.meta, f.trial, f.outer
+	m.Meta = f.before.meta
+	setTrial(m, f.trial)
+	setBlock(m, f.outer)
 	o := f.of
 	switch f.kind {
 	case isPart:
@@ -110,12 +132,12 @@ func (o *op) onlyEnds() *op {
 // rescue lets a message go on that has failed in a block, but not where the block's
 // own steps run: in a group inside, or as a part of a merge that is undone.
 func (t *tally) rescue(m *Message, out *outRun) bool {
-	if m.block == nil || t.r.handing.Load() {
+	if blockOf(m) == nil || t.r.handing.Load() {
 		return false
 	}
 	var in *program
-	for m.state == failed && m.block != nil && m.block.kind != isMerged {
-		in = m.block.of.in
+	for m.state == failed && blockOf(m) != nil && blockOf(m).kind != isMerged {
+		in = blockOf(m).of.in
 		m.rescue(in)
 	}
 	switch m.state {

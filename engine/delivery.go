@@ -402,9 +402,9 @@ func (t *tally) disown(m *Message) {
 		return
 	}
 	m.eachLeafKey(func(leaf *Message) {
-		if leaf.owns != nil {
-			t.freed = append(t.freed, leaf.owns)
-			leaf.owns = nil
+		if c := claimOf(leaf); c != nil {
+			t.freed = append(t.freed, c)
+			setClaim(leaf, nil)
 		}
 	})
 }

@@ -15,7 +15,7 @@ var errDown = errors.New("nothing is written to it for now")
 func (o *outRun) detour() *Batch {
 	now := time.Now()
 	for _, from := range []*slabList{&o.again, &o.ready} {
-		if head := from.head; head != nil && len(head.msgs) > 0 && (head.msgs[0].via.next() != nil || o.tooOld(&head.msgs[from.at], now)) {
+		if head := from.head; head != nil && len(head.msgs) > 0 && (viaOf(&head.msgs[0]).next() != nil || o.tooOld(&head.msgs[from.at], now)) {
 			b := from.pop(len(head.msgs))
 			b.detour = true
 			return b
@@ -27,15 +27,15 @@ func (o *outRun) detour() *Batch {
 // tooOld says that a message has been tried, and waits, for longer than it may.
 func (o *outRun) tooOld(m *Message, now time.Time) bool {
 	most := o.plan.retryOf(m).MaxAge
-	return most > 0 && m.trial != nil && m.trial.err != nil && !m.trial.first.IsZero() && now.Sub(m.trial.first) > most
+	return most > 0 && trialOf(m) != nil && trialOf(m).err != nil && !trialOf(m).first.IsZero() && now.Sub(trialOf(m).first) > most
 }
 
 // expires has an output that is held looked at when the messages of b have waited for
 // as long as they may.
 func (o *outRun) expires(b *Batch) {
 	m := &b.msgs[0]
-	if most := o.plan.retryOf(m).MaxAge; most > 0 && m.trial.err.holds() {
-		o.r.timers.after(m.trial.first.Add(most+time.Millisecond), nil, o.cond.Broadcast)
+	if most := o.plan.retryOf(m).MaxAge; most > 0 && trialOf(m).err.holds() {
+		o.r.timers.after(trialOf(m).first.Add(most+time.Millisecond), nil, o.cond.Broadcast)
 	}
 }
 
@@ -61,8 +61,8 @@ func (w *writer) passOn(ctx context.Context, b *Batch) {
 		switch {
 		case m.state != live:
 		case w.out.tooOld(m, now):
-			m.Fail(m.trial.err)
-		case m.via.next() == nil:
+			m.Fail(trialOf(m).err)
+		case viaOf(m).next() == nil:
 			if was < inOutput {
 				m.pc = 0
 			}
@@ -71,7 +71,7 @@ func (w *writer) passOn(ctx context.Context, b *Batch) {
 		default:
 			m.Fail(why)
 			m.err.FirstFailed = now
-			if tr := m.trial; tr != nil {
+			if tr := trialOf(m); tr != nil {
 				m.err.Attempt, m.err.FirstFailed = tr.attempts, tr.first
 			}
 		}

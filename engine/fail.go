@@ -116,7 +116,8 @@ func (t *tally) undo(m *Message, then func(part *Message)) {
 		p := &m.of[i]
 		e := *m.err
 		p.state, p.err = failed, &e
-		p.batch, p.via = m.batch, m.via.bare() // where the merge was, not its parts before it
+		p.batch = m.batch
+		setVia(p, viaOf(m).bare()) // where the merge was, not its parts before it
 		p.stage, p.groups = m.stage, m.groups
 		then(p)
 	}
@@ -130,16 +131,18 @@ func (m *Message) bury() {
 	}
 	m.explain()
 	m.batchKey, m.batch = "", nil
-	m.trial, m.via, m.block = &trial{reason: m.err}, nil, nil
+	setTrial(m, &trial{reason: m.err})
+	setVia(m, nil)
+	setBlock(m, nil)
 	m.state, m.stage, m.dead = live, fresh, true
 }
 
 // unburied is why a message failed whose dead letter was refused.
 func (m *Message) unburied() *Error {
-	if m.trial == nil || m.trial.reason == nil {
+	if trialOf(m) == nil || trialOf(m).reason == nil {
 		return m.err
 	}
-	e := *m.trial.reason
+	e := *trialOf(m).reason
 	e.Delay, e.Err = m.err.Delay, m.bothReasons()
 	return &e
 }
@@ -147,14 +150,14 @@ func (m *Message) unburied() *Error {
 // bothReasons is what the write of m failed with. For a dead letter it says first why
 // m is one.
 func (m *Message) bothReasons() error {
-	if !m.dead || m.trial == nil || m.trial.reason == nil {
+	if !m.dead || trialOf(m) == nil || trialOf(m).reason == nil {
 		return m.err
 	}
 	what := "its dead letter can't be written"
 	if place := m.err.Place(); place != "" {
 		what += ": " + place
 	}
-	return fmt.Errorf("%w; %s: %w", m.trial.reason, what, m.err)
+	return fmt.Errorf("%w; %s: %w", trialOf(m).reason, what, m.err)
 }
 
 // explain adds to the metadata of m why it failed.

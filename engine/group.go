@@ -133,7 +133,8 @@ func (l *lane) gather(b *Batch, sel []int32, o *op) {
 		default:
 			m.back, m.pc, m.groups = m.pc, int32(len(g.plan.steps.ops)), g.plan.index+1
 		}
-		m.stage, m.trial = inOutput, nil
+		m.stage = inOutput
+		setTrial(m, nil)
 		g.expect(m)
 		l.t.send(g, m)
 	}
@@ -325,7 +326,8 @@ func (o *outRun) rests() bool {
 
 // rejoin sends m, which has gone through a group's steps, back to the lanes.
 func (t *tally) rejoin(m *Message, g *groupPlan) {
-	m.batch, m.batchKey, m.trial = nil, "", nil
+	m.batch, m.batchKey = nil, ""
+	setTrial(m, nil)
 	m.stage, m.pc, m.groups = fresh, m.back, g.index+1
 	t.beyond -= m.weight()
 	t.put(toLanes{t.r}, m)

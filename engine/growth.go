@@ -90,8 +90,8 @@ func ownerOf(a *doc.Arena) meter {
 // metered has a batch for inner steps grow at the cost of the message that is outside.
 func metered(a *doc.Arena, outer *Message) {
 	own := ownerOf(outer.doc.Arena())
-	if a != nil && own != nil && (a.Owner == nil || outer.trial != nil) {
-		a.Owner = own.inside(outer.trial)
+	if a != nil && own != nil && (a.Owner == nil || trialOf(outer) != nil) {
+		a.Owner = own.inside(trialOf(outer))
 	}
 }
 
@@ -139,7 +139,7 @@ type room struct {
 func (x *room) grow(m *Message, n int) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	n, err := x.r.take(m.charge, n, m.trial)
+	n, err := x.r.take(m.charge, n, trialOf(m))
 	m.charge += n
 	return err
 }
@@ -149,8 +149,8 @@ func (x *room) most(m *Message) int { return max(0, x.r.plan.maxBytes-m.charge) 
 func (x *room) settle(m *Message, _ int) error {
 	x.leaveInside()
 	now := m.bytes()
-	if m.trial != nil {
-		m.trial.room = 0
+	if trialOf(m) != nil {
+		trialOf(m).room = 0
 	}
 	if m.state == live && now > m.charge {
 		n, err := x.r.take(m.charge, now-m.charge, nil)
@@ -165,7 +165,7 @@ func (x *room) settle(m *Message, _ int) error {
 // regain gives back what m, to which steps have added much, no longer needs, before it
 // enters another.
 func (m *Message) regain(own meter) {
-	if m.trial != nil && m.trial.room > 0 {
+	if trialOf(m) != nil && trialOf(m).room > 0 {
 		return // it is to be used now
 	}
 	m.doc.Splice()
@@ -267,10 +267,10 @@ func (x *executor) waitsForRoom(m *Message, o *op, lacks int) {
 	held := m.charge
 	m.charge = m.bytes() // it is as the step found it
 	x.room.r.credits.put(0, held-m.charge, 0)
-	tr := m.trial
+	tr := trialOf(m)
 	if tr == nil {
 		tr = &trial{attempts: m.tried()}
-		m.trial = tr
+		setTrial(m, tr)
 	}
 	need := max(held-m.charge+lacks, 2*tr.lacked) // who learns only as it goes should not come often
 	tr.lacked = min(need, max(x.room.r.plan.maxBytes-m.charge, lacks))
@@ -285,10 +285,10 @@ func (t *trial) forRoom() bool { return t != nil && t.err != nil && lacks(t.err)
 // lineUp has a message wait for the bytes that it lacks, and then go on.
 func (r *run) lineUp(b *Batch) {
 	m := &b.msgs[0]
-	r.credits.lineUp(&inLine{bytes: m.trial.lacked, msgs: m.weight(), grown: m.charge - len(m.orig), goOn: func(bytes int) {
+	r.credits.lineUp(&inLine{bytes: trialOf(m).lacked, msgs: m.weight(), grown: m.charge - len(m.orig), goOn: func(bytes int) {
 		m.charge += bytes
 		b.bytes += bytes
-		m.trial.room = bytes
+		trialOf(m).room = bytes
 		r.timers.after(time.Now(), b, func() { r.retry(b) })
 	}})
 }

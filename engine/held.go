@@ -64,7 +64,7 @@ func (t *timers) held(now time.Time) (oldest *Held) {
 		case x.b != nil:
 			for i := range x.b.msgs {
 				m := &x.b.msgs[i]
-				look(m, x, func() (string, string) { return m.trial.awaits() })
+				look(m, x, func() (string, string) { return trialOf(m).awaits() })
 			}
 		case x.p != nil:
 			look(&x.p.m, x, x.p.awaits)

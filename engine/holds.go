@@ -53,6 +53,21 @@ type held struct {
 	gap     bool    // the place of a message that is still in its input's own steps
 }
 
+// claimOf is m's claim, or nil.
+func claimOf(m *Message) *claim {
+	if m.rare == nil {
+		return nil
+	}
+	c, _ := m.rare.claim.(*claim)
+	return c
+}
+
+func setClaim(m *Message, c *claim) {
+	if m.rare != nil || c != nil {
+		m.setRare(func(r *rare) { r.claim = slot(c) })
+	}
+}
+
 func newHolds(r *run) *holds { return &holds{r: r, keys: map[string]*hold{}} }
 
 // own makes m hold its keys at an output, or, with nil, in the lanes.
@@ -69,21 +84,22 @@ func (h *holds) own(m *Message, out *outRun) {
 // and in front of the other parts of the split from which it came; h.mu is held.
 func (h *holds) claim(m *Message, out *outRun) {
 	m.eachLeafKey(func(leaf *Message) {
-		if leaf.owns != nil {
-			m.setApart(leaf.owns)
+		if claimOf(leaf) != nil {
+			m.setApart(claimOf(leaf))
 			return
 		}
 		l := h.line(leaf.Key, out, m.level(out))
 		m.eachLeafKey(func(other *Message) {
-			if c := other.owns; c != nil && c.at == l {
-				leaf.owns = c
+			if c := claimOf(other); c != nil && c.at == l {
+				setClaim(leaf, c)
 			}
 		})
-		if leaf.owns == nil {
-			leaf.owns = &claim{of: l.of, at: l}
-			l.claims = append(l.claims, leaf.owns)
+		if claimOf(leaf) == nil {
+			c := &claim{of: l.of, at: l}
+			setClaim(leaf, c)
+			l.claims = append(l.claims, c)
 		}
-		leaf.owns.refs++
+		claimOf(leaf).refs++
 	})
 }
 
@@ -101,7 +117,7 @@ func (m *Message) level(out *outRun) int8 {
 func (m *Message) setApart(shared *claim) {
 	mine := 0
 	m.eachLeafKey(func(leaf *Message) {
-		if leaf.owns == shared {
+		if claimOf(leaf) == shared {
 			mine++
 		}
 	})
@@ -119,8 +135,8 @@ func (m *Message) setApart(shared *claim) {
 		k.before = slices.Insert(k.before, slices.Index(k.before, shared.x), own.x)
 	}
 	m.eachLeafKey(func(leaf *Message) {
-		if leaf.owns == shared {
-			leaf.owns = own
+		if claimOf(leaf) == shared {
+			setClaim(leaf, own)
 		}
 	})
 }
@@ -133,8 +149,8 @@ func (h *holds) share(part *Message) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	part.eachLeafKey(func(leaf *Message) {
-		if leaf.owns != nil {
-			leaf.owns.refs++
+		if claimOf(leaf) != nil {
+			claimOf(leaf).refs++
 		}
 	})
 }
@@ -170,8 +186,8 @@ func (h *holds) leaveGap(m *Message) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if m.owns != nil {
-		m.setApart(m.owns)
+	if claimOf(m) != nil {
+		m.setApart(claimOf(m))
 		return
 	}
 	text, ok, err := key.AppendKey(nil, m)
@@ -181,7 +197,7 @@ func (h *holds) leaveGap(m *Message) {
 	k := h.hold(text)
 	gap := &held{gap: true}
 	k.before = append(k.before, gap)
-	m.owns = &claim{of: k, refs: 1, x: gap}
+	setClaim(m, &claim{of: k, refs: 1, x: gap})
 }
 
 func (k *hold) line(out *outRun, groups int8) *line {
@@ -195,7 +211,7 @@ func (k *hold) line(out *outRun, groups int8) *line {
 // eachLeafKey calls f for each message with a key that m stands for.
 func (m *Message) eachLeafKey(f func(*Message)) {
 	if len(m.of) == 0 {
-		if m.Key != nil || m.owns != nil {
+		if m.Key != nil || claimOf(m) != nil {
 			f(m)
 		}
 		return
@@ -222,13 +238,13 @@ func (h *holds) before(earlier []Message, m *Message) bool {
 		return false
 	}
 	at := len(k.before)
-	if c := m.owns; c != nil && c.of == k { // it has its place
+	if c := claimOf(m); c != nil && c.of == k { // it has its place
 		if at = slices.Index(k.before, c.x); at == 0 && len(k.lines) == 0 {
 			return false
 		}
 	}
 	x := h.keep(m, nil)
-	x.m.owns = nil // who calls ends the claim
+	setClaim(&x.m, nil) // who calls ends the claim
 	k.before = slices.Insert(k.before, at, x)
 	return true
 }
@@ -267,11 +283,11 @@ func (h *holds) rejoin(b *Batch, groups int8) (was []*claim) {
 
 // take takes the claim of one message, to be freed.
 func (*holds) take(all []*claim, leaf *Message) []*claim {
-	if leaf.owns == nil {
+	if claimOf(leaf) == nil {
 		return all
 	}
-	all = append(all, leaf.owns)
-	leaf.owns = nil
+	all = append(all, claimOf(leaf))
+	setClaim(leaf, nil)
 	return all
 }
 
@@ -306,7 +322,7 @@ func (h *holds) ahead(m *Message, out *outRun) (all []*line) {
 
 // claims says whether a claim is one of m's.
 func (m *Message) claims(c *claim) (yes bool) {
-	m.eachLeafKey(func(leaf *Message) { yes = yes || leaf.owns == c })
+	m.eachLeafKey(func(leaf *Message) { yes = yes || claimOf(leaf) == c })
 	return yes
 }
 
@@ -370,7 +386,7 @@ func (h *holds) advance(l *line) {
 	}
 	x.blocked = slices.DeleteFunc(x.blocked, func(b *line) bool { return b == l })
 	if len(x.blocked) == 0 {
-		x.m.eachLeafKey(func(leaf *Message) { leaf.owns.x = nil })
+		x.m.eachLeafKey(func(leaf *Message) { claimOf(leaf).x = nil })
 		h.release(x)
 	}
 }

@@ -26,11 +26,8 @@ type Message struct {
 	root     root
 	err      *Error
 	of       []Message // a merge's parts, as they were before it
-	parked   *parking
-	trial    *trial // of one that is tried again
-	block    *frame // that it is in; nil: none
-	owns     *claim // where it holds its order key; nil: it does not
-	via      *via   // how it came to the output, where that is a composite
+	rare     *rare     // nil: nothing
+	parking  *parking
 	batch    *Batch // of a batch that a batcher made
 	pc       int32  // the next instruction of the program
 	back     int32  // in a group: where it goes on in the lane
@@ -59,7 +56,7 @@ const (
 	moved           // now lies in another slab
 	vacant          // its place is for another: see Batch.Order
 	ended           // its fate is known: see Message.fate
-	waits           // to be tried again: see Message.trial
+	waits           // to be tried again: see trialOf(Message)
 )
 
 // stage is where a message that goes on takes up again.
@@ -181,6 +178,59 @@ func (m *Message) ReceivedAt() time.Time {
 	return time.Time{}
 }
 
+// rare is what few messages carry. It never changes, so that copies of a message share it.
+type rare struct {
+	trial any // of one that is tried again; see retry.Trial
+	block any // of steps that it is in; see steps.Frame
+	claim any // where it holds its order key; see order.Claim
+	via   any // how it came to the output, where that is a composite; see stage.Via
+}
+
+// setRare changes what m carries.
+func (m *Message) setRare(change func(*rare)) {
+	r := rare{}
+	if m.rare != nil {
+		r = *m.rare
+	}
+	change(&r)
+	switch {
+	case r == rare{}:
+		m.rare = nil
+	case m.rare == nil || *m.rare != r:
+		m.rare = &r
+	}
+}
+
+// slot is a pointer as a field of rare: nil stays nil.
+func slot[T any](p *T) any {
+	if p == nil {
+		return nil
+	}
+	return p
+}
+
+// inherit makes m, new in a batch, the successor of another message in all but its payload.
+func (m *Message) inherit(from *Message) {
+	m.Meta, m.root, m.batch, m.batchKey = from.Meta, from.root, from.batch, from.batchKey
+	m.back, m.groups, m.stage = from.back, from.groups, from.stage
+	if from.dead {
+		m.dead, m.err = true, from.err
+	}
+	if from.rare != nil {
+		m.setRare(func(r *rare) { r.block, r.via = from.rare.block, from.rare.via })
+	}
+}
+
+// heir stands for the root and the order key of m.
+func (m *Message) heir() Message {
+	h := Message{Key: m.Key, Ref: m.Ref}
+	h.root = m.root
+	if m.rare != nil {
+		h.setRare(func(r *rare) { r.claim = m.rare.claim })
+	}
+	return h
+}
+
 // heirs stand for the roots and order keys of a merge in each part of its split, with
 // the Refs that Parts yields.
 func (m *Message) heirs() (all []Message) {
@@ -188,7 +238,7 @@ func (m *Message) heirs() (all []Message) {
 		p := &m.of[i]
 		from := p.heirs()
 		if len(p.of) == 0 {
-			from = []Message{{root: p.root, Key: p.Key, owns: p.owns, Ref: p.Ref}}
+			from = []Message{p.heir()}
 		}
 		for _, h := range from {
 			h.Ref = cmp.Or(m.Ref, h.Ref)
@@ -211,7 +261,7 @@ func (m *Message) firstRoot() root {
 // work, and its error fails the message.
 func (m *Message) Park() (resume func(edit func(*Message) error)) {
 	p := &parking{}
-	m.state, m.parked = parked, p
+	m.state, m.parking = parked, p
 	return p.resume
 }
 
@@ -219,7 +269,7 @@ func (m *Message) Park() (resume func(edit func(*Message) error)) {
 // after d. It is Park with the engine's own clock, for limits that reserve.
 func (m *Message) Delay(d time.Duration) {
 	m.Park()
-	m.parked.delay = d
+	m.parking.delay = d
 }
 
 // Stake asks that s learn how the message's root ended, under the number ref.

@@ -226,11 +226,11 @@ func (o *outRun) next() (b *Batch, probe bool) {
 func (o *outRun) leastTried() int {
 	least, at, slabs := math.MaxInt, o.again.at, 0
 	for b := o.again.head; b != nil; b = b.next {
-		least = min(least, b.msgs[at].trial.tries())
+		least = min(least, trialOf(&b.msgs[at]).tries())
 		at = 0
 		slabs++
 	}
-	for ; slabs > 0 && o.again.head.msgs[o.again.at].trial.tries() > least; slabs-- {
+	for ; slabs > 0 && trialOf(&o.again.head.msgs[o.again.at]).tries() > least; slabs-- {
 		o.again.push(o.again.pop(len(o.again.head.msgs) - o.again.at))
 	}
 	return least

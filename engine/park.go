@@ -37,13 +37,13 @@ func (p *parking) resume(edit func(*Message) error) {
 
 // park takes m over from its slab.
 func (t *tally) park(m *Message, out *outRun) {
-	p := m.parked
+	p := m.parking
 	t.leave(m)
 	t.own(m, out)
 	m.doc.Detach()
 	p.mu.Lock()
 	p.m, p.r, p.in, p.out, p.armed = *m, t.r, t.in, out, true
-	p.m.parked, p.m.batch = nil, nil
+	p.m.batch, p.m.parking = nil, nil
 	if m.batch != nil {
 		p.batch = m.batch.like() // that one may be used again
 		p.batch.arena = nil
@@ -88,7 +88,7 @@ func (p *parking) proceed() {
 	m.batch = p.batch
 	switch {
 	case m.state == live && p.step != nil:
-		m.trial = m.trial.over()
+		setTrial(m, trialOf(m).over())
 		b := p.slab()
 		b.take(m)
 		t.goOn(b, p.out)

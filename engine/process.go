@@ -393,7 +393,9 @@ func (m *Message) failAt(step string, err error) {
 func (t *tally) copy(m *Message) Message {
 	m.doc.Detach()
 	c := *m
-	c.credits, c.charge, c.trial, c.owns, c.of, c.serial = 1, len(m.orig), nil, nil, copies(m.of), 0
+	c.credits, c.charge, c.of, c.serial = 1, len(m.orig), copies(m.of), 0
+	setTrial(&c, nil)
+	setClaim(&c, nil)
 	t.r.credits.charge(1, c.charge)
 	c.eachRoot(func(r root) { r.add(1) })
 	t.made++
@@ -405,7 +407,8 @@ func copies(of []Message) []Message {
 	all := slices.Clone(of)
 	for i := range all {
 		p := &all[i]
-		p.credits, p.charge, p.owns, p.of = 0, 0, nil, copies(p.of)
+		p.credits, p.charge, p.of = 0, 0, copies(p.of)
+		setClaim(p, nil)
 	}
 	return all
 }

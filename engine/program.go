@@ -146,7 +146,7 @@ func (s *snapshot) ends(m *Message) {
 	case failed:
 		s.restore(m)
 	case parked:
-		m.parked.before = s.kept(m)
+		m.parking.before = s.kept(m)
 	}
 }
 
@@ -221,6 +221,7 @@ func (x *executor) exec(ctx context.Context, b *Batch, from int32) *Batch {
 		}
 		for _, m := range b.merges {
 			m.pc = o.next
+			m.inBlocks(isMerged)
 			x.own.merge(m)
 			b.msgs = append(b.msgs, *m)
 		}
@@ -352,11 +353,13 @@ func (x *executor) conclude(b *Batch, sel []int32, o *op) (troubled bool) {
 		m := &b.msgs[i]
 		switch m.state {
 		case live:
-			m.pc, m.trial = o.next, m.trial.over()
+			if m.pc = o.next; m.rare != nil {
+				setTrial(m, trialOf(m).over())
+			}
 		case parked:
-			m.pc, m.stage, m.parked.step = o.next, x.stage, o
+			m.pc, m.stage, m.parking.step = o.next, x.stage, o
 			if len(x.before) > 0 {
-				m.parked.before = x.before[n].kept(m)
+				m.parking.before = x.before[n].kept(m)
 			}
 		case consumed:
 			m.stage = x.stage
@@ -388,10 +391,10 @@ func (o *op) failed(m *Message, err error) {
 	}
 	o.figures.failed()
 	if o.retry != nil && o.retry.again(m, time.Now(), o) {
-		m.state, m.pc, m.trial.cause = waits, o.at, o
+		m.state, m.pc, trialOf(m).cause = waits, o.at, o
 		return
 	}
-	m.trial = m.trial.over()
+	setTrial(m, trialOf(m).over())
 	switch o.onError {
 	case continues:
 		m.state, m.err, m.pc = live, nil, o.next
@@ -431,13 +434,11 @@ func (b *Batch) pull(cur *Batch, o *op, room func(cur *Batch, part bool) *Batch,
 			cur = next
 			n++
 			p := cur.append(body)
-			p.Key, p.Ref, p.Meta, p.root, p.batch, p.batchKey, p.via = m.Key, m.Ref, m.Meta, m.root, m.batch, m.batchKey, m.via.bare()
-			p.Attempt, p.dead, p.stage, p.owns, p.back, p.groups = m.Attempt, m.dead, m.stage, m.owns, m.back, m.groups
-			if p.dead {
-				p.err = m.err
-			}
+			p.inherit(m)
+			p.Key, p.Ref, p.Attempt = m.Key, m.Ref, m.Attempt
 			p.orig, p.part, p.pc, p.of = body, int32(n), o.next, m.heirs()
-			p.block = m.block.as(isPart, p)
+			setClaim(p, claimOf(m))
+			p.inBlocks(isPart)
 			part(m, p)
 			return true
 		})
@@ -464,7 +465,8 @@ func (b *Batch) pull(cur *Batch, o *op, room func(cur *Batch, part bool) *Batch,
 func (o *op) unsplit(m *Message, n int, err error) {
 	step := o
 	if n > 0 {
-		step, m.block = o.onlyEnds(), m.block.as(isSpent, m)
+		step = o.onlyEnds()
+		m.inBlocks(isSpent)
 	}
 	step.failed(m, WithClass(classified(err, Decode).Class, fmt.Errorf("part %d: %w", n+1, err)))
 }

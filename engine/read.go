@@ -277,10 +277,11 @@ func (l *lane) dispatch(b *Batch) {
 		}
 		t.recharge(m)
 		m.pc, m.stage = 0, fresh
-		place := m.owns
+		place := claimOf(m)
 		kept := l.r.plan.ordered && l.r.holds.before(b.msgs[:i], m)
 		if place != nil { // that of a message that has waited in these steps
-			t.freed, m.owns = append(t.freed, place), nil
+			t.freed = append(t.freed, place)
+			setClaim(m, nil)
 		}
 		if !kept {
 			alive++

@@ -47,6 +47,22 @@ type trial struct {
 	room     int       // of those, what it has got since and not used
 }
 
+// trialOf is m's trial, or nil.
+func trialOf(m *Message) *trial {
+	if m.rare == nil {
+		return nil
+	}
+	t, _ := m.rare.trial.(*trial)
+	return t
+}
+
+// setTrial gives m a trial; nil takes it away.
+func setTrial(m *Message, t *trial) {
+	if m.rare != nil || t != nil {
+		m.setRare(func(r *rare) { r.trial = slot(t) })
+	}
+}
+
 // tries is how many attempts were made.
 func (t *trial) tries() int {
 	if t == nil {
@@ -72,10 +88,10 @@ func (c Class) retryable() bool { return c == Transient || c == Timeout }
 // is, and no call of a step that reached nobody, unless on_error says what to do then.
 // A step is not held; its messages wait with back-off, each by itself.
 func (p *retryPlan) again(m *Message, now time.Time, step *op) bool {
-	tr := m.trial
+	tr := trialOf(m)
 	if tr == nil {
 		tr = &trial{attempts: m.tried()}
-		m.trial = tr
+		setTrial(m, tr)
 	}
 	if tr.first.IsZero() {
 		tr.first = now
@@ -83,7 +99,7 @@ func (p *retryPlan) again(m *Message, now time.Time, step *op) bool {
 	tr.err, m.err.FirstFailed = m.err, tr.first
 	free, n := m.err.holds(), 0 // a refused credential is no fault of the message
 	if step != nil {
-		free = m.err.Holds && step.onError == fails && !m.block.rescues()
+		free = m.err.Holds && step.onError == fails && !blockOf(m).rescues()
 	}
 	if free {
 		tr.unmade++

@@ -167,11 +167,9 @@ func (w *writer) salvage(err *Error) (failing, rest *Batch) {
 	for i := range b.msgs {
 		m := &b.msgs[i]
 		if _, written := slices.BinarySearch(w.in, int32(i)); written {
-			c := Message{
-				Key: m.Key, Ref: m.Ref, Meta: m.Meta, Attempt: m.Attempt, orig: m.orig, batchKey: m.batchKey,
-				root: m.root, of: m.of, batch: failing, part: m.part, serial: m.serial, dead: m.dead,
-				credits: m.credits, charge: m.charge, trial: m.trial, via: m.via, owns: m.owns, stage: atWrite,
-			}
+			c := m.heir()
+			c.rare, c.Attempt, c.Meta, c.orig, c.batchKey, c.of = m.rare, m.Attempt, m.Meta, m.orig, m.batchKey, m.of
+			c.batch, c.part, c.serial, c.dead, c.credits, c.charge, c.stage = failing, m.part, m.serial, m.dead, m.credits, m.charge, atWrite
 			c.doc.Reset(m.doc.Payload(), nil)
 			e := *err
 			c.Fail(&e)

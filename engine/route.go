@@ -139,6 +139,24 @@ type via struct {
 	found *original // the message as the output's own steps found it
 }
 
+// viaOf is how m came to the output at hand, or nil.
+func viaOf(m *Message) *via {
+	if m.rare == nil {
+		return nil
+	}
+	v, _ := m.rare.via.(*via)
+	return v
+}
+
+func setVia(m *Message, v *via) {
+	if m.rare != nil || v != nil {
+		m.setRare(func(r *rare) { r.via = slot(v) })
+	}
+}
+
+// forget makes m, which an output's own steps have made, one that came as they did.
+func forgetFound(m *Message) { setVia(m, viaOf(m).bare()) }
+
 // bare is the place without a message.
 func (v *via) bare() *via {
 	if v == nil || v.found == nil {
@@ -151,8 +169,8 @@ func (v *via) bare() *via {
 func (b *Batch) remember(at stage) {
 	for i := range b.msgs {
 		m := &b.msgs[i]
-		if v := m.via; v != nil && v.found == nil && m.state == live && (at < inOutput || m.pc == 0) {
-			m.via = &via{of: v.of, i: v.i, outer: v.outer, found: &original{m.Bytes(), m.Meta}}
+		if v := viaOf(m); v != nil && v.found == nil && m.state == live && (at < inOutput || m.pc == 0) {
+			setVia(m, &via{of: v.of, i: v.i, outer: v.outer, found: &original{m.Bytes(), m.Meta}})
 		}
 	}
 }
@@ -198,10 +216,10 @@ func (x *routeRun) push(b *Batch) {
 func (x *routeRun) mark(b *Batch, i int) {
 	for n := range b.msgs {
 		m := &b.msgs[n]
-		if m.via == nil {
-			m.via = x.vias[i]
+		if v := viaOf(m); v == nil {
+			setVia(m, x.vias[i])
 		} else {
-			m.via = &via{of: x, i: i, outer: m.via}
+			setVia(m, &via{of: x, i: i, outer: v})
 		}
 	}
 }
@@ -271,31 +289,32 @@ func (x *routeRun) end(all []Message) {
 // fallBack sends a message that an output has failed for good to the next member
 // of the fallback by which it came. The payload is as that output found it.
 func (t *tally) fallBack(m *Message, out *outRun) bool {
-	if out == nil || m.err.Output == "" || m.via == nil || t.r.handing.Load() {
+	if out == nil || m.err.Output == "" || viaOf(m) == nil || t.r.handing.Load() {
 		return false
 	}
-	if len(m.of) > 0 && m.part == 0 && m.of[0].via != nil && m.of[0].via.found != nil {
+	if len(m.of) > 0 && m.part == 0 && viaOf(&m.of[0]) != nil && viaOf(&m.of[0]).found != nil {
 		return false // merged by the output's own steps, which the next one does not share
 	}
-	v := m.via.next()
+	v := viaOf(m).next()
 	if v == nil {
 		return false
 	}
-	if m.via.found != nil {
-		m.doc.Reset(m.via.found.body, nil)
-		m.Meta = m.via.found.meta
+	if viaOf(m).found != nil {
+		m.doc.Reset(viaOf(m).found.body, nil)
+		m.Meta = viaOf(m).found.meta
 	}
 	v.of.passed(m, v.i)
 	var tr *trial
 	if m.dead { // it goes on saying why it is one
-		m.err = m.trial.reason
+		m.err = trialOf(m).reason
 		tr = &trial{reason: m.err}
 	} else {
 		m.explain()
 	}
-	m.state, m.stage, m.pc, m.trial = live, inOutput, 0, tr
-	if m.via = v.of.vias[v.i+1]; v.outer != nil {
-		m.via = &via{of: v.of, i: v.i + 1, outer: v.outer}
+	m.state, m.stage, m.pc = live, inOutput, 0
+	setTrial(m, tr)
+	if setVia(m, v.of.vias[v.i+1]); v.outer != nil {
+		setVia(m, &via{of: v.of, i: v.i + 1, outer: v.outer})
 	}
 	t.disown(m)
 	t.goWith(v.of.members[v.i+1], m, inOutput)

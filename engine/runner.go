@@ -34,7 +34,7 @@ func (r *Runner) Run(ctx context.Context, b *Batch) error {
 func (b *Batch) refuseParked(where string) {
 	for i := range b.msgs {
 		if m := &b.msgs[i]; m.state == parked {
-			m.parked = nil
+			m.parking = nil
 			m.failAt("", Errorf(Permanent, "a step that lets messages wait can't stand inside %s: write it under the pipeline's `processors`", where))
 		}
 	}

@@ -40,5 +40,5 @@ func (m *Message) untouched() bool {
 		m.Ref == nonsense.Ref && m.Attempt == -1 && m.pc == -1 && m.back == -1 && m.part == -1 && m.charge == -1 && m.credits == 0 &&
 		string(m.Key) == string(nonsense.Key) && string(m.doc.Payload()) == string(nonsense.Key) && m.orig == nil && m.batchKey == "" && m.of == nil &&
 		m.Meta == Meta{} && m.root == root{} &&
-		m.err == nil && m.parked == nil && m.trial == nil && m.block == nil && m.owns == nil && m.via == nil && m.batch == nil
+		m.err == nil && m.rare == nil && m.parking == nil && m.batch == nil
 }

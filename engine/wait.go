@@ -6,17 +6,17 @@ import "time"
 // queues, with those that failed together with it.
 func (t *tally) await(m *Message, out *outRun) {
 	r := t.r
-	room := m.trial.forRoom()
-	if r.handing.Load() || !room && r.tooLate(m.trial.due) { // the drain ends before
+	room := trialOf(m).forRoom()
+	if r.handing.Load() || !room && r.tooLate(trialOf(m).due) { // the drain ends before
 		t.hand(m)
 		return
 	}
-	if wait := time.Until(m.trial.due); wait > leftToSource && m.sourceDelays() >= wait && !r.plan.ordered {
+	if wait := time.Until(trialOf(m).due); wait > leftToSource && m.sourceDelays() >= wait && !r.plan.ordered {
 		m.err.Delay = wait
 		t.end(m, Returned)
 		return
 	}
-	if m.trial.cause == nil {
+	if trialOf(m).cause == nil {
 		m.stage = atWrite
 	}
 	t.own(m, out)
@@ -24,9 +24,9 @@ func (t *tally) await(m *Message, out *outRun) {
 	m.state = live
 	for _, b := range t.waiting {
 		first := &b.msgs[0]
-		if !room && !first.trial.forRoom() && b.out == out && b.stage == m.stage && b.in == t.in && len(b.msgs) < slabSize &&
-			first.batch == m.batch && first.trial.cause == m.trial.cause && first.trial.attempts == m.trial.attempts && first.trial.err.Delay == m.trial.err.Delay {
-			m.trial.due = first.trial.due
+		if !room && !trialOf(first).forRoom() && b.out == out && b.stage == m.stage && b.in == t.in && len(b.msgs) < slabSize &&
+			first.batch == m.batch && trialOf(first).cause == trialOf(m).cause && trialOf(first).attempts == trialOf(m).attempts && trialOf(first).err.Delay == trialOf(m).err.Delay {
+			trialOf(m).due = trialOf(first).due
 			b.take(m)
 			return
 		}
@@ -37,7 +37,7 @@ func (t *tally) await(m *Message, out *outRun) {
 		b.arena = nil
 	}
 	b.stage, b.in, b.out = m.stage, t.in, out
-	if m.trial.cause == nil {
+	if trialOf(m).cause == nil {
 		b.stage = atWrite
 	}
 	b.take(m)
@@ -60,8 +60,8 @@ func (t *tally) behind(m *Message, out *outRun) bool {
 		return false
 	}
 	m.state, m.err, m.stage = live, nil, atWrite
-	if m.trial != nil {
-		m.err = m.trial.reason
+	if trialOf(m) != nil {
+		m.err = trialOf(m).reason
 	}
 	t.r.holds.own(m, out) // what is queued is later
 	if t.r.holds.passes(nil, m, out) {
@@ -87,17 +87,17 @@ func (m *Message) sourceDelays() time.Duration {
 func (t *tally) postpone() {
 	for i, b := range t.waiting {
 		t.waiting[i] = nil
-		n, err := 0, b.msgs[0].trial.err
+		n, err := 0, trialOf(&b.msgs[0]).err
 		text := []byte(nil)
 		for i := range b.msgs {
 			m := &b.msgs[i]
 			text = copyOut(m, text)
 			n += m.weight()
-			m.batch, m.err = nil, m.trial.reason
+			m.batch, m.err = nil, trialOf(m).reason
 		}
 		t.r.credits.keep(n)
 		t.r.retrying.Add(int64(len(b.msgs)))
-		if b.msgs[0].trial.forRoom() {
+		if trialOf(&b.msgs[0]).forRoom() {
 			t.r.lineUp(b)
 			continue
 		}
@@ -106,7 +106,7 @@ func (t *tally) postpone() {
 		if b.out != nil && b.stage == atWrite {
 			b.out.expires(b)
 		}
-		r.timers.after(b.msgs[0].trial.due, b, func() { r.retry(b) })
+		r.timers.after(trialOf(&b.msgs[0]).due, b, func() { r.retry(b) })
 	}
 	t.waiting = t.waiting[:0]
 }
@@ -137,7 +137,7 @@ func (r *run) waited(b *Batch) {
 func (t *tally) goOn(b *Batch, out *outRun) {
 	if out != nil {
 		b.out = nil
-		if !b.msgs[0].trial.forRoom() {
+		if !trialOf(&b.msgs[0]).forRoom() {
 			again{out}.push(b)
 		} else { // no other has failed, that a budget could be for
 			out.come(len(b.msgs))
@@ -157,8 +157,8 @@ func (t *tally) hand(m *Message) {
 	if t.r.passesOn() {
 		return
 	}
-	if m.trial != nil && m.trial.err != nil {
-		m.err = m.trial.err
+	if trialOf(m) != nil && trialOf(m).err != nil {
+		m.err = trialOf(m).err
 	}
 	m.err = &Error{Class: m.err.Class, Step: m.err.Step, Output: m.err.Output, Err: m.err, unfinished: true}
 	if len(m.of) > 0 && m.part == 0 {

@@ -161,7 +161,10 @@ func (w *writer) run(ctx context.Context, b *Batch, p *program, at stage, resume
 // dead says that b holds dead letters, which are never in a batch with others.
 func (b *Batch) dead() bool { return len(b.msgs) > 0 && b.msgs[0].dead }
 
-func (w *writer) merge(m *Message) { account(&w.t, m) }
+func (w *writer) merge(m *Message) {
+	forgetFound(m)
+	account(&w.t, m)
+}
 
 func (w *writer) hold(b *Batch, at stage) { w.out.r.holds.behind(b, at, w.out) }
 
@@ -172,6 +175,7 @@ func (w *writer) split(_ context.Context, x *executor, b *Batch, pc int32) *Batc
 	same := func(cur *Batch, _ bool) *Batch { return cur }
 	out := b.like()
 	b.pull(out, &x.prog.ops[pc], same, func(_, p *Message) {
+		forgetFound(p)
 		p.credits, p.charge = 1, len(p.orig)
 		w.out.r.credits.charge(1, p.charge)
 		w.t.beyond++
@@ -453,7 +457,7 @@ func (w *writer) undo(b *Batch) {
 		b.msgs[s.i].Fail(wrong)
 	}
 	for _, m := range b.merges {
-		account(&w.t, m)
+		w.merge(m)
 		m.Fail(wrong)
 		w.in = append(w.in, int32(len(b.msgs)))
 		b.msgs = append(b.msgs, *m)
