@@ -26,20 +26,26 @@ type Batch struct {
 
 	// Of a batch that a batcher made.
 	trigger Trigger // why it left; "" before that, and where there is no batcher
-	batcher *batcherPlan
-	size    int    // messages when it left
-	text    []byte // what Move copies into
+	from    string  // the batcher; "": none
+	size    int     // messages when it left
+	text    []byte  // what Move copies into
 	window  *Window
-	copies  *tally // takes down what Copy makes; nil outside of a batcher's Add
+	copy    func(*Message) Message // makes what Copy does; nil outside of a batcher's Add
 
-	bytes  int         // payload as it was read or made
-	stage  stage       // of all its messages
-	slot   *batcherRun // that may have only so many batches in flight; nil: no matter
-	out    *outRun     // of one that waits for another try there; nil: in a lane
-	in     *inputPlan  // of one whose messages are in their input's own steps
-	next   *Batch
-	detour bool  // it goes to the next output of a fallback
-	turn   *turn // of one that waits for others with its keys; nil: it has none
+	bytes int   // payload as it was read or made
+	stage stage // of all its messages
+	way   way   // where it is on its way
+	next  *Batch
+}
+
+// way is where a batch is on its way through a pipeline, in the words of its stages.
+type way struct {
+	batcher any  // that it goes through, or has gone through
+	slot    any  // the batcher that may have only so many batches in flight; nil: no matter
+	out     any  // the output or group where it waits for another try; nil: in a lane
+	in      any  // the input in whose own steps its messages are
+	turn    any  // it waits for others with its keys; nil: it has none
+	detour  bool // it goes to the next output of a fallback
 }
 
 type pendingSplit struct {
@@ -161,7 +167,7 @@ func (b *Batch) Merge(body []byte, of iter.Seq[*Message]) *Message {
 		return m
 	}
 	m.inherit(&parts[0])
-	m.root, m.pc, m.stage = root{}, parts[0].pc, fresh
+	m.origin, m.pc, m.stage = Origin{}, parts[0].pc, fresh
 	b.merges = append(b.merges, m)
 	return m
 }
@@ -233,7 +239,7 @@ func (b *Batch) Reset(n int) *Batch {
 func (b *Batch) Open() *Batch {
 	o := fews.Get().(*Batch)
 	o.unscribble()
-	o.batcher, o.copies = b.batcher, b.copies
+	o.from, o.way, o.copy = b.from, way{batcher: b.way.batcher}, b.copy
 	return o
 }
 
@@ -252,9 +258,8 @@ func (b *Batch) Move(m *Message) {
 func (b *Batch) Copy(m *Message) {
 	metered(b.arena, m)
 	c := *m
-	if b.copies != nil {
-		c = b.copies.copy(m)
-		b.copies.beyond++
+	if b.copy != nil {
+		c = b.copy(m)
 	} else {
 		c.doc = m.doc.Fork()
 	}
@@ -284,7 +289,7 @@ func (b *Batch) take(m *Message) {
 
 // like makes an empty batch for messages of b.
 func (b *Batch) like() *Batch {
-	return &Batch{arena: b.arena, trigger: b.trigger, batcher: b.batcher, size: b.size, window: b.window, stage: b.stage, in: b.in}
+	return &Batch{arena: b.arena, trigger: b.trigger, from: b.from, size: b.size, window: b.window, stage: b.stage, way: way{batcher: b.way.batcher, in: b.way.in}}
 }
 
 // Trigger is why a batch left its batcher, or "".

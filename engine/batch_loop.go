@@ -48,7 +48,7 @@ func newBatcherRun(r *run, plan *batcherPlan) *batcherRun {
 
 // push hands over messages, from any lane.
 func (b *batcherRun) push(s *Batch) {
-	s.batcher = b.plan
+	s.from, s.way.batcher = b.plan.name, b.plan
 	if b.plan.batcher == nil {
 		b.forward(s)
 		return
@@ -107,9 +107,9 @@ func (b *batcherRun) turn() (err error) {
 	for s := b.take(); s != nil; s = b.take() {
 		n := len(s.msgs)
 		b.opened(n)
-		s.copies = &b.copies
+		s.copy = b.copyOf
 		plugin.Add(s, time.Now(), b.emit)
-		s.copies = nil
+		s.copy = nil
 		b.copied()
 		b.leftover(s)
 	}
@@ -145,6 +145,12 @@ func (b *batcherRun) opened(n int) {
 	b.mu.Lock()
 	b.open += n
 	b.mu.Unlock()
+}
+
+// copyOf makes what Batch.Copy does.
+func (b *batcherRun) copyOf(m *Message) Message {
+	b.copies.beyond++
+	return b.copies.copy(m)
 }
 
 // copied tells the run of the copies, before any of them can end.
@@ -206,11 +212,11 @@ func (b *batcherRun) leftover(s *Batch) {
 func (b *batcherRun) emit(s *Batch, why Trigger) {
 	b.copied()
 	b.opened(-len(s.msgs))
-	s.copies = nil
+	s.copy = nil
 	if len(s.msgs) == 0 {
 		return
 	}
-	s.trigger, s.batcher, s.size, s.copies = why, b.plan, len(s.msgs), nil
+	s.trigger, s.size, s.from, s.way.batcher = why, len(s.msgs), b.plan.name, b.plan
 	b.sent[why].Add(1)
 	b.fill.observe(float64(len(s.msgs)))
 	b.r.plan.emitEvent(Event{Kind: EventBatch, Name: b.plan.name, N: len(s.msgs), Reason: string(why)})
@@ -223,7 +229,7 @@ func (b *batcherRun) launch(s *Batch) {
 		b.sendOn(s)
 		return
 	}
-	s.slot = b
+	s.way.slot = b
 	b.mu.Lock()
 	b.kept.push(s)
 	b.mu.Unlock()
@@ -283,7 +289,7 @@ func (b *batcherRun) forward(s *Batch) {
 func (b *batcherRun) duplicate(s *Batch) *Batch {
 	t := tally{r: b.r, past: true}
 	c := s.like()
-	c.slot = s.slot
+	c.way.slot = s.way.slot
 	for i := range s.msgs {
 		p := t.copy(&s.msgs[i])
 		c.msgs = append(c.msgs, p)

@@ -22,9 +22,9 @@ type ledger struct {
 	delays   time.Duration // how long the source can delay one message
 	open     atomic.Int32
 	roots    []rootState
-	meta     *metaFields                  // of all roots, where metas is nil
-	metas    []atomic.Pointer[metaFields] // by root; looked at from outside, see oldest
-	keys     [][]byte                     // by root, that their input gave them; nil: none
+	meta     Meta     // of all roots but for its index, where metas is nil
+	metas    []Meta   // by root; mu guards those of published ledgers, see oldest
+	keys     [][]byte // by root, that their input gave them; nil: none
 
 	next, prev *ledger // of the run's open ledgers
 	replay     *replay // of its reader
@@ -39,6 +39,30 @@ type ledger struct {
 type root struct {
 	led *ledger
 	i   uint32
+}
+
+// rootOf is the root that m stands for; none for a merge, or what no input of this process has read.
+func rootOf(m *Message) root {
+	led, _ := m.origin.read.(*ledger)
+	return root{led, m.origin.i}
+}
+
+// firstRoot is the root of m, or of the first part of a merge.
+func firstRoot(m *Message) root {
+	o := m.first()
+	led, _ := o.read.(*ledger)
+	return root{led, o.i}
+}
+
+// Input names the input that has read l.
+func (l *ledger) Input() string { return l.input }
+
+// At is when l was read.
+func (l *ledger) At() time.Time { return l.at }
+
+// asRead is a root's message as it was read, with why it ends.
+func (l *ledger) asRead(i uint32, why *Error) *Message {
+	return &Message{origin: Origin{l, i}, orig: l.roots[i].body, Meta: l.metaOf(int(i)), err: why}
 }
 
 // rootState counts the pieces of a root that have not ended, and keeps the
@@ -61,18 +85,19 @@ type rootState struct {
 // keep takes down m as it was read.
 func (l *ledger) keep(i int, m *Message) {
 	s := &l.roots[i]
-	s.ref, s.body, s.index, s.attempt = m.Ref, m.orig, m.Meta.index, int32(min(m.Attempt, math.MaxInt32))
+	meta, index := m.Meta.At(0), m.Meta.Index()
+	s.ref, s.body, s.index, s.attempt = m.Ref, m.orig, index, int32(min(m.Attempt, math.MaxInt32))
 	switch {
 	case i == 0:
-		l.meta = m.Meta.shared
-	case l.metas == nil && m.Meta.shared != l.meta:
-		l.metas = make([]atomic.Pointer[metaFields], len(l.roots))
+		l.meta = meta
+	case l.metas == nil && meta != l.meta:
+		l.metas = make([]Meta, len(l.roots))
 		for before := range i {
-			l.metas[before].Store(l.meta)
+			l.metas[before] = l.meta
 		}
 	}
 	if l.metas != nil {
-		l.metas[i].Store(m.Meta.shared)
+		l.metas[i] = meta
 	}
 	if m.Key != nil {
 		if l.keys == nil {
@@ -86,7 +111,9 @@ func (l *ledger) keep(i int, m *Message) {
 func (l *ledger) letGo(i uint32) {
 	l.roots[i].body = nil
 	if l.metas != nil {
-		l.metas[i].Store(nil)
+		l.mu.Lock()
+		l.metas[i] = Meta{}
+		l.mu.Unlock()
 	}
 	if l.keys != nil {
 		l.keys[i] = nil
@@ -96,9 +123,11 @@ func (l *ledger) letGo(i uint32) {
 // metaOf is the metadata that a root was read with, until it ends.
 func (l *ledger) metaOf(i int) Meta {
 	if l.metas == nil {
-		return Meta{l.meta, l.roots[i].index}
+		return l.meta.At(l.roots[i].index)
 	}
-	return Meta{l.metas[i].Load(), l.roots[i].index}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.metas[i].At(l.roots[i].index)
 }
 
 // key is the order key that its input gave a root, or nil.
@@ -115,7 +144,8 @@ type stake struct {
 	next int32 // the root's stake before this, from 1
 }
 
-func (l *ledger) stake(i uint32, s Settler, ref uint64) {
+// Stake notes that s is to learn how a root ends.
+func (l *ledger) Stake(i uint32, s Settler, ref uint64) {
 	if !reflect.TypeOf(s).Comparable() {
 		panic(fmt.Sprintf("engine: Stake with a %T: a Settler is told from others by ==, so it must be a pointer", s))
 	}
@@ -213,17 +243,18 @@ func (t *tally) endRoots(m *Message, f Fate, err *Error) {
 		t.release(&m.of[i])
 		t.endRoots(&m.of[i], f, err)
 	}
-	if m.root.led == nil || len(m.of) > 0 {
+	r := rootOf(m)
+	if r.led == nil || len(m.of) > 0 {
 		return
 	}
 	if f == Returned {
-		if m.root.led.takes == TakesNothing { // merged with what a source takes back
+		if r.led.takes == TakesNothing { // merged with what a source takes back
 			f = Dropped
 		}
 		t.r.recall(m)
 	}
-	if m.root.end(f, err) {
-		t.settle(m.root)
+	if r.end(f, err) {
+		t.settle(r)
 	}
 }
 
@@ -473,7 +504,7 @@ func (t *tally) giveUp(r root, why *Error) (lost bool) {
 	f := Returned
 	if l.takes == TakesNothing {
 		f, why = Dropped, lostWith(nil)
-		t.r.failures.add(&Message{root: r, orig: s.body, Meta: l.metaOf(int(r.i)), err: why}, f)
+		t.r.failures.add(l.asRead(r.i, why), f)
 	}
 	s.pieces.Store(givenUp)
 	s.worsen(f, why)

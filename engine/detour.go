@@ -17,7 +17,7 @@ func (o *outRun) detour() *Batch {
 	for _, from := range []*slabList{&o.again, &o.ready} {
 		if head := from.head; head != nil && len(head.msgs) > 0 && (viaOf(&head.msgs[0]).next() != nil || o.tooOld(&head.msgs[from.at], now)) {
 			b := from.pop(len(head.msgs))
-			b.detour = true
+			b.way.detour = true
 			return b
 		}
 	}

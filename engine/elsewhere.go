@@ -35,10 +35,7 @@ type Likeness struct {
 func (m *Message) Provenance() Provenance {
 	o := Provenance{Input: m.Input(), ReceivedAt: m.ReceivedAt(), Attempt: m.Attempt, BatchKey: m.batchKey, Err: m.err}
 	if b := m.batch; b != nil {
-		o.Batch = &Likeness{Trigger: b.trigger, Size: b.size, Window: b.window}
-		if b.batcher != nil {
-			o.Batch.Batcher = b.batcher.name
-		}
+		o.Batch = &Likeness{Batcher: b.from, Trigger: b.trigger, Size: b.size, Window: b.window}
 	}
 	return o
 }
@@ -47,13 +44,23 @@ func (m *Message) Provenance() Provenance {
 func (b *Batch) AddFrom(body []byte, o Provenance) *Message {
 	m := b.Add(body)
 	m.Attempt, m.batchKey, m.err = o.Attempt, o.BatchKey, o.Err
-	m.root.led = &ledger{input: o.Input, at: o.ReceivedAt}
+	m.origin.read = elsewhere{o.Input, o.ReceivedAt}
 	if l := o.Batch; l != nil {
-		b.trigger, b.size, b.window, b.batcher = l.Trigger, l.Size, l.Window, &batcherPlan{name: l.Batcher}
+		b.from, b.trigger, b.size, b.window = l.Batcher, l.Trigger, l.Size, l.Window
 		m.batch = b
 	}
 	return m
 }
+
+// elsewhere is a Read of another process.
+type elsewhere struct {
+	input string
+	at    time.Time
+}
+
+func (e elsewhere) Input() string               { return e.input }
+func (e elsewhere) At() time.Time               { return e.at }
+func (elsewhere) Stake(uint32, Settler, uint64) {} // the other process has told nobody of the end
 
 // Parts yields the Refs of the messages of a batch for inner steps that m was made
 // of, or its own: what the steps have merged has Ref 0, what was merged before them

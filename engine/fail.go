@@ -48,7 +48,7 @@ func (t *tally) fail(m *Message, out *outRun) {
 		p, m.err = policy{}, m.unburied()
 	}
 	if p.then == thenDefault {
-		p.then = m.firstRoot().led.then
+		p.then = firstRoot(m).led.then
 	}
 	if errors.Is(m.err, ErrGone) {
 		p.then = thenStop

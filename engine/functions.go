@@ -20,7 +20,7 @@ func init() {
 		{"meta", "one metadata value, or nil; without a name all of them", []any{new(func() any), new(func(string) any)}, metaOf},
 		{"error", "nil, or {message, class, step, output, attempt, first_failed_at} of a failed message", []any{new(func() any)}, errorOf},
 		{"input", "the input that the message came from", []any{new(func() string)}, func(m *Message, _ []any) (any, error) { return m.Input(), nil }},
-		{"batcher", "the batcher that took the message, or nil", []any{new(func() any)}, batcherOf},
+		{"batcher", "the batcher that took the message, or nil", []any{new(func() any)}, batcherName},
 		{"attempt", "the delivery attempt, from 1", []any{new(func() int)}, func(m *Message, _ []any) (any, error) { return max(1, m.Attempt), nil }},
 		{"received_at", "when the message was read", []any{new(func() any)}, func(m *Message, _ []any) (any, error) { return m.ReceivedAt(), nil }},
 		{"batch_key", "the value of the batcher's key, or nil", []any{new(func() any)}, batchKeyOf},
@@ -66,11 +66,11 @@ func errorOf(m *Message, _ []any) (any, error) {
 	}, nil
 }
 
-func batcherOf(m *Message, _ []any) (any, error) {
-	if m.batch == nil || m.batch.batcher == nil || m.batch.batcher.name == "" {
+func batcherName(m *Message, _ []any) (any, error) {
+	if m.batch == nil || m.batch.from == "" {
 		return nil, nil
 	}
-	return m.batch.batcher.name, nil
+	return m.batch.from, nil
 }
 
 func batchKeyOf(m *Message, _ []any) (any, error) {

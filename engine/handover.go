@@ -147,8 +147,9 @@ func (r *run) leaves() *Handover {
 				continue
 			}
 			if r.inherits(l) && s.lease.Load() != leaseLost {
+				meta := l.metaOf(i)
 				l.mu.Lock()
-				h.roots = append(h.roots, heir{l.input, l.instance, s.ref, s.body, l.metaOf(i), l.key(i), int(s.attempt), l.first + uint64(i), l.at, l.acker()})
+				h.roots = append(h.roots, heir{l.input, l.instance, s.ref, s.body, meta, l.key(i), int(s.attempt), l.first + uint64(i), l.at, l.acker()})
 				l.mu.Unlock()
 				t.forget(l, uint32(i))
 				continue

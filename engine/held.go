@@ -52,7 +52,7 @@ func (t *timers) held(now time.Time) (oldest *Held) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	look := func(m *Message, x *timer, why func() (place, err string)) {
-		led := m.firstRoot().led
+		led := firstRoot(m).led
 		if led == nil || oldest != nil && now.Sub(led.at) <= oldest.Age {
 			return
 		}

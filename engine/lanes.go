@@ -81,17 +81,17 @@ func (l *slabList) pop(n int) *Batch {
 // admits says that n messages of another slab may go on in b, which has room.
 func (b *Batch) admits(other *Batch, n int) bool {
 	return cap(b.msgs) == slabSize && len(b.msgs)+n <= slabSize && b.likewise(other) &&
-		!b.whole() && !other.whole() && !b.detour && !other.detour && b.slot == other.slot && b.out == other.out
+		!b.whole() && !other.whole() && !b.way.detour && !other.way.detour && b.way.slot == other.way.slot && b.way.out == other.way.out
 }
 
 // likewise says that messages of both batches go on in the same way.
 func (b *Batch) likewise(other *Batch) bool {
-	return b.batcher == other.batcher && b.stage == other.stage && b.in == other.in
+	return b.way.batcher == other.way.batcher && b.stage == other.stage && b.way.in == other.way.in
 }
 
 // follows makes an empty slab one whose messages go on as those of another.
 func (b *Batch) follows(other *Batch) *Batch {
-	b.batcher, b.stage, b.in = other.batcher, other.stage, other.in
+	b.from, b.stage, b.way.batcher, b.way.in = other.from, other.stage, other.way.batcher, other.way.in
 	return b
 }
 

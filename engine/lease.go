@@ -129,5 +129,6 @@ func (m *Message) lost() bool {
 	if len(m.of) > 0 {
 		return true
 	}
-	return m.root.led != nil && m.root.led.roots[m.root.i].lease.Load() == leaseLost
+	r := rootOf(m)
+	return r.led != nil && r.led.roots[r.i].lease.Load() == leaseLost
 }

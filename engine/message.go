@@ -23,7 +23,7 @@ type Message struct {
 	doc      doc.Doc
 	orig     []byte // payload as received or split
 	batchKey string // canonical text of the batcher's key; "": none
-	root     root
+	origin   Origin
 	err      *Error
 	of       []Message // a merge's parts, as they were before it
 	rare     *rare     // nil: nothing
@@ -164,16 +164,16 @@ func (m *Message) Serial() uint32 { return m.serial }
 
 // Input names the input that the message came from.
 func (m *Message) Input() string {
-	if r := m.firstRoot(); r.led != nil {
-		return r.led.input
+	if o := m.first(); o.read != nil {
+		return o.read.Input()
 	}
 	return ""
 }
 
 // ReceivedAt is when the message was read.
 func (m *Message) ReceivedAt() time.Time {
-	if r := m.firstRoot(); r.led != nil {
-		return r.led.at
+	if o := m.first(); o.read != nil {
+		return o.read.At()
 	}
 	return time.Time{}
 }
@@ -211,7 +211,7 @@ func slot[T any](p *T) any {
 
 // inherit makes m, new in a batch, the successor of another message in all but its payload.
 func (m *Message) inherit(from *Message) {
-	m.Meta, m.root, m.batch, m.batchKey = from.Meta, from.root, from.batch, from.batchKey
+	m.Meta, m.origin, m.batch, m.batchKey = from.Meta, from.origin, from.batch, from.batchKey
 	m.back, m.groups, m.stage = from.back, from.groups, from.stage
 	if from.dead {
 		m.dead, m.err = true, from.err
@@ -224,7 +224,7 @@ func (m *Message) inherit(from *Message) {
 // heir stands for the root and the order key of m.
 func (m *Message) heir() Message {
 	h := Message{Key: m.Key, Ref: m.Ref}
-	h.root = m.root
+	h.origin = m.origin
 	if m.rare != nil {
 		h.setRare(func(r *rare) { r.claim = m.rare.claim })
 	}
@@ -248,11 +248,12 @@ func (m *Message) heirs() (all []Message) {
 	return all
 }
 
-func (m *Message) firstRoot() root {
-	if m.root.led == nil && len(m.of) > 0 {
-		return m.of[0].firstRoot()
+// first is the origin of m, or that of the first part of a merge.
+func (m *Message) first() Origin {
+	if m.origin.read == nil && len(m.of) > 0 {
+		return m.of[0].first()
 	}
-	return m.root
+	return m.origin
 }
 
 // Park takes the message out of the running call: it goes on behind this step
@@ -277,14 +278,24 @@ func (m *Message) Stake(s Settler, ref uint64) {
 	for i := range m.of {
 		m.of[i].Stake(s, ref)
 	}
-	if m.root.led != nil {
-		m.root.led.stake(m.root.i, s, ref)
+	if m.origin.read != nil {
+		m.origin.read.Stake(m.origin.i, s, ref)
 	}
 }
 
 // Origin tells the messages of one root from those of others: all parts of a
 // split have the same.
-type Origin struct{ root root }
+type Origin struct {
+	read Read // nil: no input has read it
+	i    uint32
+}
+
+// Read is a call of an Input's Read, to its messages.
+type Read interface {
+	Input() string // by name
+	At() time.Time
+	Stake(i uint32, s Settler, ref uint64) // on the i-th message
+}
 
 // Origins appends the origin of m, or those of a merge's parts, to dst; nothing
 // for a message that no input has read. A stake on m is told once for each.
@@ -292,8 +303,8 @@ func (m *Message) Origins(dst []Origin) []Origin {
 	for i := range m.of {
 		dst = m.of[i].Origins(dst)
 	}
-	if len(m.of) == 0 && m.root.led != nil {
-		dst = append(dst, Origin{m.root})
+	if len(m.of) == 0 && m.origin.read != nil {
+		dst = append(dst, m.origin)
 	}
 	return dst
 }
@@ -301,7 +312,7 @@ func (m *Message) Origins(dst []Origin) []Origin {
 // Within makes m, in a batch for inner steps, a part of outer: it has its
 // metadata, and its stakes are told how outer's root ended.
 func (m *Message) Within(outer *Message) {
-	m.Meta, m.root, m.of = outer.Meta, outer.root, outer.heirs()
+	m.Meta, m.origin, m.of = outer.Meta, outer.origin, outer.heirs()
 	metered(m.doc.Arena(), outer)
 }
 

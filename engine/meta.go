@@ -90,6 +90,9 @@ func (m Meta) WithIndex(name string) Meta {
 // At is the metadata with the number of [Meta.WithIndex].
 func (m Meta) At(index int) Meta { return Meta{m.shared, index} }
 
+// Index is the number of [Meta.At].
+func (m Meta) Index() int { return m.index }
+
 // Without is the metadata without a name.
 func (m Meta) Without(name string) Meta {
 	if _, ok := m.Get(name); !ok {

@@ -102,7 +102,7 @@ func (o *outRun) chain(b *Batch) bool {
 		}
 	}
 	if len(t.keys) > 0 {
-		b.turn = t
+		b.way.turn = t
 	}
 	return t.blockers == 0
 }
@@ -296,7 +296,7 @@ func (b *Batch) into(to *Batch) *Batch {
 }
 
 // whole says that b must be written as it is.
-func (b *Batch) whole() bool { return b.trigger != "" || b.turn != nil }
+func (b *Batch) whole() bool { return b.trigger != "" || b.way.turn != nil }
 
 // come counts messages that come to a group: they will go on to the lanes.
 func (o *outRun) come(n int) {

@@ -107,7 +107,8 @@ func (p *parking) slab() *Batch {
 	if b == nil {
 		b = slabFor(1)
 	}
-	b.stage, b.in = p.m.stage, p.in
+	b.stage = p.m.stage
+	setInput(b, p.in)
 	return b
 }
 

@@ -63,7 +63,7 @@ func (l *lane) loop(ctx context.Context) {
 
 // process runs a slab through the steps and carries on what comes of it.
 func (l *lane) process(ctx context.Context, b *Batch) {
-	if !l.r.plan.serial || b.in != nil || !b.repeats(l.seen) {
+	if !l.r.plan.serial || b.way.in != nil || !b.repeats(l.seen) {
 		l.through(ctx, b)
 		return
 	}
@@ -78,7 +78,7 @@ func (l *lane) through(ctx context.Context, b *Batch) {
 	l.was = b.bytes
 	l.x.prog, l.x.stage, l.t.in, l.deliver = l.r.plan.steps, fresh, nil, l.route
 	l.admit(b)
-	if in := b.in; in != nil {
+	if in := inputOf(b); in != nil {
 		l.x.prog, l.x.stage, l.t.in, l.deliver = in.steps, inInput, in, l.dispatch
 	}
 	l.carry(l.x.run(ctx, b.adopt(&l.arena)))
@@ -92,7 +92,7 @@ func (l *lane) through(ctx context.Context, b *Batch) {
 
 // admit keeps what others of its key are before.
 func (l *lane) admit(b *Batch) {
-	if b.in == nil && l.r.holds.any.Load() > 0 {
+	if b.way.in == nil && l.r.holds.any.Load() > 0 {
 		l.r.holds.admit(b, nil, func(_ int, m *Message) role {
 			if m.state == live {
 				return asks
@@ -417,7 +417,7 @@ func (m *Message) eachRoot(f func(root)) {
 	for i := range m.of {
 		m.of[i].eachRoot(f)
 	}
-	if len(m.of) == 0 && m.root.led != nil {
-		f(m.root)
+	if r := rootOf(m); len(m.of) == 0 && r.led != nil {
+		f(r)
 	}
 }

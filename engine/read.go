@@ -194,7 +194,7 @@ func (rd *reader) take(b *Batch, acker Acker, at time.Time) {
 	rd.read.Add(uint64(n))
 	for i := range b.msgs {
 		m, s := &b.msgs[i], &led.roots[i]
-		m.root = root{led, uint32(i)}
+		m.origin = Origin{led, uint32(i)}
 		m.orig = m.Bytes()
 		m.credits, m.charge = 1, len(m.orig)
 		b.bytes += m.charge
@@ -226,7 +226,7 @@ func (rd *reader) send(ctx context.Context, b *Batch) {
 		return
 	}
 	rd.r.leave()
-	b.in = rd.plan
+	setInput(b, rd.plan)
 	rd.own.process(ctx, b)
 }
 
@@ -290,7 +290,7 @@ func (l *lane) dispatch(b *Batch) {
 	l.r.upstream.Add(int64(alive))
 	b.sweep(alive)
 	b.release()
-	b.in = nil
+	b.way.in = nil
 	if alive == 0 {
 		recycle(b)
 	} else {

@@ -4,14 +4,15 @@ package engine
 // before what is behind it, all that was read later with its order key goes back, too:
 // else it would be delivered first.
 func (r *run) recall(m *Message) {
-	first := m.root.led
+	at := rootOf(m)
+	first := at.led
 	if m.Key == nil || first.acks == nil || !first.acks.withholds || r.handing.Load() {
 		return
 	}
 	for _, l := range r.open.list() {
 		switch {
 		case l == first:
-			r.recalls.Add(l.recall(m.Key, m.root.i+1))
+			r.recalls.Add(l.recall(m.Key, at.i+1))
 		case l.acks == first.acks && l.first > first.first:
 			r.recalls.Add(l.recall(m.Key, 0))
 		}
@@ -50,12 +51,13 @@ func (m *Message) recalled() bool {
 			return true
 		}
 	}
-	l := m.root.led
+	r := rootOf(m)
+	l := r.led
 	if len(m.of) > 0 || l == nil || m.Key == nil {
 		return false
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	from, marked := l.recalled[string(m.Key)]
-	return marked && m.root.i >= from
+	return marked && r.i >= from
 }

@@ -125,7 +125,7 @@ func (p *retryPlan) again(m *Message, now time.Time, step *op) bool {
 // tried is how often a message was tried before it was read: its source counts
 // where it delays messages itself.
 func (m *Message) tried() int {
-	if led := m.firstRoot().led; led != nil && led.delays > 0 {
+	if led := firstRoot(m).led; led != nil && led.delays > 0 {
 		return max(0, m.Attempt-1)
 	}
 	return 0

@@ -262,8 +262,8 @@ func (x *routeRun) part(b *Batch, to []int) {
 	if len(bad) > 0 {
 		go x.end(bad) // the caller may hold the fence
 	}
-	if b.slot != nil {
-		go b.slot.landed() // which may be sending this batch
+	if slot := slotOf(b); slot != nil {
+		go slot.landed() // which may be sending this batch
 	}
 	recycle(b)
 	for i, p := range parts {

@@ -39,6 +39,6 @@ func (m *Message) untouched() bool {
 	return m.state == released && m.stage == nonsense.stage && m.fate == nonsense.fate &&
 		m.Ref == nonsense.Ref && m.Attempt == -1 && m.pc == -1 && m.back == -1 && m.part == -1 && m.charge == -1 && m.credits == 0 &&
 		string(m.Key) == string(nonsense.Key) && string(m.doc.Payload()) == string(nonsense.Key) && m.orig == nil && m.batchKey == "" && m.of == nil &&
-		m.Meta == Meta{} && m.root == root{} &&
+		m.Meta == Meta{} && m.origin == Origin{} &&
 		m.err == nil && m.rare == nil && m.parking == nil && m.batch == nil
 }

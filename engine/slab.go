@@ -114,12 +114,13 @@ func copyOut(m *Message, text []byte) []byte {
 
 // rootFollows lets the payload that m's root keeps move with it.
 func (m *Message) rootFollows(was []byte) {
-	if m.root.led == nil || m.part > 0 || len(m.orig) == 0 || len(was) == 0 {
+	r := rootOf(m)
+	if r.led == nil || m.part > 0 || len(m.orig) == 0 || len(was) == 0 {
 		return
 	}
-	m.root.led.mu.Lock()
-	defer m.root.led.mu.Unlock()
-	if s := &m.root.led.roots[m.root.i]; s.pieces.Load() == 1 && len(s.body) > 0 && &s.body[0] == &was[0] {
+	r.led.mu.Lock()
+	defer r.led.mu.Unlock()
+	if s := &r.led.roots[r.i]; s.pieces.Load() == 1 && len(s.body) > 0 && &s.body[0] == &was[0] {
 		s.body = m.orig
 	}
 }

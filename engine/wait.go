@@ -24,7 +24,7 @@ func (t *tally) await(m *Message, out *outRun) {
 	m.state = live
 	for _, b := range t.waiting {
 		first := &b.msgs[0]
-		if !room && !trialOf(first).forRoom() && b.out == out && b.stage == m.stage && b.in == t.in && len(b.msgs) < slabSize &&
+		if !room && !trialOf(first).forRoom() && outOf(b) == out && b.stage == m.stage && inputOf(b) == t.in && len(b.msgs) < slabSize &&
 			first.batch == m.batch && trialOf(first).cause == trialOf(m).cause && trialOf(first).attempts == trialOf(m).attempts && trialOf(first).err.Delay == trialOf(m).err.Delay {
 			trialOf(m).due = trialOf(first).due
 			b.take(m)
@@ -36,7 +36,9 @@ func (t *tally) await(m *Message, out *outRun) {
 		b = m.batch.like()
 		b.arena = nil
 	}
-	b.stage, b.in, b.out = m.stage, t.in, out
+	b.stage = m.stage
+	setInput(b, t.in)
+	setOut(b, out)
 	if trialOf(m).cause == nil {
 		b.stage = atWrite
 	}
@@ -77,10 +79,11 @@ const leftToSource = 10 * time.Second
 // sourceDelays is how long m's source can delay it; 0 where m is not all that was
 // read, or its source can't.
 func (m *Message) sourceDelays() time.Duration {
-	if m.root.led == nil || m.part > 0 || len(m.of) > 0 || m.root.led.roots[m.root.i].pieces.Load() != 1 {
+	r := rootOf(m)
+	if r.led == nil || m.part > 0 || len(m.of) > 0 || r.led.roots[r.i].pieces.Load() != 1 {
 		return 0
 	}
-	return m.root.led.delays
+	return r.led.delays
 }
 
 // postpone gives the slabs of messages that are to be tried again to the timers.
@@ -103,8 +106,8 @@ func (t *tally) postpone() {
 		}
 		t.r.plan.emitEvent(Event{Kind: EventRetry, Name: placeOf(err), N: len(b.msgs), Err: err})
 		r := t.r
-		if b.out != nil && b.stage == atWrite {
-			b.out.expires(b)
+		if out := outOf(b); out != nil && b.stage == atWrite {
+			out.expires(b)
 		}
 		r.timers.after(trialOf(&b.msgs[0]).due, b, func() { r.retry(b) })
 	}
@@ -119,7 +122,7 @@ func (r *run) retry(b *Batch) {
 	defer r.leave()
 	r.waited(b)
 	t := tally{r: r, past: true}
-	t.goOn(b, b.out)
+	t.goOn(b, outOf(b))
 	t.apply()
 }
 
@@ -136,7 +139,7 @@ func (r *run) waited(b *Batch) {
 // goOn sends a slab back to where its messages take up again: a lane, or an output.
 func (t *tally) goOn(b *Batch, out *outRun) {
 	if out != nil {
-		b.out = nil
+		b.way.out = nil
 		if !trialOf(&b.msgs[0]).forRoom() {
 			again{out}.push(b)
 		} else { // no other has failed, that a budget could be for

@@ -62,11 +62,11 @@ func (w *writer) loop(ctx context.Context) bool {
 			o.probe(ctx)
 			continue
 		}
-		w.turn = b.turn
+		w.turn, _ = b.way.turn.(*turn)
 		n := len(b.msgs)
-		w.slot = b.slot
+		w.slot = slotOf(b)
 		w.t.was = b.bytes
-		if b.detour {
+		if b.way.detour {
 			w.passOn(ctx, b.adopt(&w.arena))
 		} else {
 			b = w.steps(ctx, b.adopt(&w.arena))
@@ -113,7 +113,7 @@ func (w *writer) steps(ctx context.Context, b *Batch) *Batch {
 // batchSteps runs the batcher's own steps.
 func (w *writer) batchSteps(ctx context.Context, b *Batch) *Batch {
 	w.catch(b)
-	if b.batcher == nil && w.out.plan.group == nil {
+	if b.way.batcher == nil && w.out.plan.group == nil {
 		return b
 	}
 	if b.trigger == "" {
@@ -122,8 +122,8 @@ func (w *writer) batchSteps(ctx context.Context, b *Batch) *Batch {
 	for i := range b.msgs {
 		b.msgs[i].batch = b
 	}
-	if at := b.stage; b.batcher != nil && !b.dead() && at <= inBatch {
-		b = w.run(ctx, b, b.batcher.steps, inBatch, at == inBatch)
+	if at, of := b.stage, batcherOf(b); of != nil && !b.dead() && at <= inBatch {
+		b = w.run(ctx, b, of.steps, inBatch, at == inBatch)
 	}
 	return b
 }
@@ -136,7 +136,7 @@ func (w *writer) catch(b *Batch) {
 	}
 	h.admit(b, w.out, func(_ int, m *Message) role {
 		m.stage = b.stage
-		if b.batcher != nil || w.out.plan.group != nil {
+		if b.way.batcher != nil || w.out.plan.group != nil {
 			m.batch = b
 		}
 		return asks
@@ -356,7 +356,8 @@ func (w *writer) write(ctx context.Context, b *Batch, sel []int32, probe bool) b
 	w.out.r.takeAway(b)
 	b.sel = sel
 	defer func() { b.sel = nil }()
-	edited := len(w.out.plan.steps.ops) > 0 || b.batcher != nil && len(b.batcher.steps.ops) > 0
+	of := batcherOf(b)
+	edited := len(w.out.plan.steps.ops) > 0 || of != nil && len(of.steps.ops) > 0
 	for m, i := range b.indexed() {
 		w.in = append(w.in, i)
 		if m.serial == 0 {
@@ -475,7 +476,7 @@ func (w *writer) finish(b *Batch) {
 	if g := w.out.plan.group; g != nil && r.plan.ordered {
 		w.t.freed = append(w.t.freed, r.holds.rejoin(b, g.index+1)...)
 	}
-	over := b.batcher != nil
+	over := b.way.batcher != nil
 	for i := range b.msgs {
 		m := &b.msgs[i]
 		over = over && m.state == done

@@ -28,7 +28,7 @@ func (s *written) count(m *Message) {
 			return
 		}
 		s.refused++
-		if m.dead && viaOf(m).next() == nil && m.firstRoot().led.then == thenReturn {
+		if m.dead && viaOf(m).next() == nil && firstRoot(m).led.then == thenReturn {
 			s.stays, s.said = m.err, m.bothReasons()
 		}
 	default:
