@@ -17,14 +17,14 @@ const (
 func (h *holds) admit(b *Batch, out *outRun, does func(i int, m *Message) role) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for i := range b.msgs {
-		m := &b.msgs[i]
-		if m.dead {
+	for i := range b.in.Msgs {
+		m := &b.in.Msgs[i]
+		if m.in.Dead {
 			continue
 		}
 		p := does(i, m)
 		if p&asks != 0 && len(h.ahead(m, out)) > 0 {
-			h.stay(b.msgs[:i], m, out)
+			h.stay(b.in.Msgs[:i], m, out)
 			continue
 		}
 		if p&owns != 0 {
@@ -37,7 +37,7 @@ func (h *holds) admit(b *Batch, out *outRun, does func(i int, m *Message) role) 
 // must not come before earlier ones, which move on, in the others' lines.
 func (h *holds) stay(earlier []Message, m *Message, out *outRun) {
 	for i := range earlier {
-		if e := &earlier[i]; len(m.of) > 0 && e.state == live && !e.dead {
+		if e := &earlier[i]; len(m.in.Of) > 0 && e.in.State == live && !e.in.Dead {
 			h.claim(e, out)
 		}
 	}
@@ -50,7 +50,7 @@ func (h *holds) stay(earlier []Message, m *Message, out *outRun) {
 // passes is admit for a message that is alone, or is decided on by itself behind others
 // that are about to be written from the same place.
 func (h *holds) passes(earlier []Message, m *Message, out *outRun) bool {
-	if h.any.Load() == 0 || m.dead {
+	if h.any.Load() == 0 || m.in.Dead {
 		return true
 	}
 	h.mu.Lock()
@@ -70,16 +70,16 @@ func (h *holds) behind(b *Batch, at stage, out *outRun) {
 	}
 	troubled := b.foresee()
 	h.admit(b, out, func(i int, m *Message) role {
-		switch m.state {
+		switch m.in.State {
 		case live:
 			if m.hasOne(troubled) {
-				m.stage = at
+				m.in.Stage = at
 				return asks | owns
 			}
 		case failed, waits, parked:
 			return owns
 		case consumed: // its parts are still to be made
-			if m.hasOne(troubled) && slices.ContainsFunc(b.splits, func(s pendingSplit) bool { return s.i == i }) {
+			if m.hasOne(troubled) && slices.ContainsFunc(b.in.Splits, func(s pendingSplit) bool { return s.i == i }) {
 				return owns
 			}
 		}
@@ -91,8 +91,8 @@ func (h *holds) behind(b *Batch, at stage, out *outRun) {
 // of messages with one of them. What is before such a message, and about to be
 // written, must hold its keys first.
 func (b *Batch) foresee() (troubled map[string]bool) {
-	for i := range b.msgs {
-		if m := &b.msgs[i]; m.state == failed || m.state == waits || m.state == parked {
+	for i := range b.in.Msgs {
+		if m := &b.in.Msgs[i]; m.in.State == failed || m.in.State == waits || m.in.State == parked {
 			if troubled == nil {
 				troubled = map[string]bool{}
 			}
@@ -101,8 +101,8 @@ func (b *Batch) foresee() (troubled map[string]bool) {
 	}
 	for n := -1; n < len(troubled); {
 		n = len(troubled)
-		for i := range b.msgs {
-			if m := &b.msgs[i]; m.state == live && len(m.of) > 0 && m.hasOne(troubled) {
+		for i := range b.in.Msgs {
+			if m := &b.in.Msgs[i]; m.in.State == live && len(m.in.Of) > 0 && m.hasOne(troubled) {
 				m.eachLeafKey(func(p *Message) { troubled[string(p.Key)] = true })
 			}
 		}

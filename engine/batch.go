@@ -11,114 +11,74 @@ import (
 // Batch is a slab of messages that one goroutine works on, or a batch that a
 // batcher made. What a plugin adds, splits and merges takes effect when its call
 // returns.
-type Batch struct {
-	msgs  []Message
-	sel   []int32    // what All yields, by index; nil: all
-	arena *doc.Arena // of the goroutine that works on the batch, or nil
-	room  int        // how many more messages Add takes
-	fits  int        // bytes that Add should still be given; below zero: none. See Room
-
-	restores bool // a ProcessorFunc is to leave what fails or parks as it was
-
-	splits []pendingSplit
-	merges []*Message // just made; they lie apart, for msgs must not move while plugins hold pointers
-	order  []*Message // what Order asks for
-
-	// Of a batch that a batcher made.
-	trigger Trigger // why it left; "" before that, and where there is no batcher
-	from    string  // the batcher; "": none
-	size    int     // messages when it left
-	text    []byte  // what Move copies into
-	window  *Window
-	copy    func(*Message) Message // makes what Copy does; nil outside of a batcher's Add
-
-	bytes int   // payload as it was read or made
-	stage stage // of all its messages
-	way   way   // where it is on its way
-	next  *Batch
-}
-
-// way is where a batch is on its way through a pipeline, in the words of its stages.
-type way struct {
-	batcher any  // that it goes through, or has gone through
-	slot    any  // the batcher that may have only so many batches in flight; nil: no matter
-	out     any  // the output or group where it waits for another try; nil: in a lane
-	in      any  // the input in whose own steps its messages are
-	turn    any  // it waits for others with its keys; nil: it has none
-	detour  bool // it goes to the next output of a fallback
-}
-
-type pendingSplit struct {
-	i     int
-	parts iter.Seq2[[]byte, error]
-}
+type Batch struct{ in Slab }
 
 // NewBatch makes a batch with room for n messages, for tests and for running
 // inner steps.
 func NewBatch(n int) *Batch {
-	return &Batch{msgs: make([]Message, 0, n), room: n, fits: readBytes, arena: new(doc.Arena)}
+	return &Batch{in: Slab{Msgs: make([]Message, 0, n), Room: n, Fits: readBytes, Arena: new(doc.Arena)}}
 }
 
 // Add appends a message, for an Input; body must not change afterwards. No more may be
 // added than Room was before the first.
 func (b *Batch) Add(body []byte) *Message {
-	if b.room <= 0 {
+	if b.in.Room <= 0 {
 		panic("engine: a message was added beyond Batch.Room")
 	}
-	b.room--
-	b.fits -= len(body)
+	b.in.Room--
+	b.in.Fits -= len(body)
 	return b.append(body)
 }
 
 func (b *Batch) append(body []byte) *Message {
-	n := len(b.msgs)
-	if n == cap(b.msgs) {
-		b.msgs = slices.Grow(b.msgs, 1)
+	n := len(b.in.Msgs)
+	if n == cap(b.in.Msgs) {
+		b.in.Msgs = slices.Grow(b.in.Msgs, 1)
 	}
-	b.msgs = b.msgs[:n+1] // what lies beyond the end is cleared, see recycle
-	m := &b.msgs[n]
-	m.doc.Reset(body, b.arena)
+	b.in.Msgs = b.in.Msgs[:n+1] // what lies beyond the end is cleared, see recycle
+	m := &b.in.Msgs[n]
+	m.in.Doc.Reset(body, b.in.Arena)
 	return m
 }
 
 // Room is how many more messages Add takes. It is 0 as soon as those that were added have
 // more bytes than one Read should bring: they are charged when it returns.
 func (b *Batch) Room() int {
-	if b.fits < 0 {
+	if b.in.Fits < 0 {
 		return 0
 	}
-	return b.room
+	return b.in.Room
 }
 
 // Len is the number of messages that All yields if none has ended.
 func (b *Batch) Len() int {
-	if b.sel != nil {
-		return len(b.sel)
+	if b.in.Sel != nil {
+		return len(b.in.Sel)
 	}
-	return len(b.msgs)
+	return len(b.in.Msgs)
 }
 
 // nth is one of the messages that the call is about, whatever its state.
 func (b *Batch) nth(i int) *Message {
-	if b.sel != nil {
-		return &b.msgs[b.sel[i]]
+	if b.in.Sel != nil {
+		return &b.in.Msgs[b.in.Sel[i]]
 	}
-	return &b.msgs[i]
+	return &b.in.Msgs[i]
 }
 
 // All yields the messages that the call is about and that are still live.
 func (b *Batch) All() iter.Seq[*Message] {
 	return func(yield func(*Message) bool) {
-		if b.sel == nil {
-			for i := range b.msgs {
-				if m := &b.msgs[i]; m.state == live && !yield(m) {
+		if b.in.Sel == nil {
+			for i := range b.in.Msgs {
+				if m := &b.in.Msgs[i]; m.in.State == live && !yield(m) {
 					return
 				}
 			}
 			return
 		}
-		for _, i := range b.sel {
-			if m := &b.msgs[i]; m.state == live && !yield(m) {
+		for _, i := range b.in.Sel {
+			if m := &b.in.Msgs[i]; m.in.State == live && !yield(m) {
 				return
 			}
 		}
@@ -128,8 +88,8 @@ func (b *Batch) All() iter.Seq[*Message] {
 // Ended yields the messages that were dropped or have failed, after [Steps.Run].
 func (b *Batch) Ended() iter.Seq[*Message] {
 	return func(yield func(*Message) bool) {
-		for i := range b.msgs {
-			if m := &b.msgs[i]; (m.state == dropped || m.state == failed) && !yield(m) {
+		for i := range b.in.Msgs {
+			if m := &b.in.Msgs[i]; (m.in.State == dropped || m.in.State == failed) && !yield(m) {
 				return
 			}
 		}
@@ -140,11 +100,11 @@ func (b *Batch) Ended() iter.Seq[*Message] {
 // and inherit metadata and order key. No part at all filters m; an error after
 // some parts fails what is left of m.
 func (b *Batch) Split(m *Message, parts iter.Seq2[[]byte, error]) {
-	if m.state != live {
+	if m.in.State != live {
 		return
 	}
-	b.splits = append(b.splits, pendingSplit{b.index(m), parts})
-	m.state = consumed
+	b.in.Splits = append(b.in.Splits, pendingSplit{b.index(m), parts})
+	m.in.State = consumed
 }
 
 // Merge replaces the messages of by one with the given body. It ends as they
@@ -154,21 +114,21 @@ func (b *Batch) Merge(body []byte, of iter.Seq[*Message]) *Message {
 	all := slices.Collect(of) // of may panic: then nothing has happened
 	var parts []Message
 	for _, m := range all {
-		if m.state != live {
+		if m.in.State != live {
 			continue
 		}
-		m.doc.Detach()
+		m.in.Doc.Detach()
 		parts = append(parts, *m)
-		m.state = consumed
+		m.in.State = consumed
 	}
-	m := &Message{of: parts}
-	m.doc.Reset(body, b.arena)
+	m := &Message{in: Cell{Of: parts}}
+	m.in.Doc.Reset(body, b.in.Arena)
 	if len(parts) == 0 {
 		return m
 	}
 	m.inherit(&parts[0])
-	m.origin, m.pc, m.stage = Origin{}, parts[0].pc, fresh
-	b.merges = append(b.merges, m)
+	m.in.Origin, m.in.PC, m.in.Stage = Origin{}, parts[0].in.PC, fresh
+	b.in.Merges = append(b.in.Merges, m)
 	return m
 }
 
@@ -180,31 +140,31 @@ func (b *Batch) Order(in iter.Seq[*Message]) {
 	for m := range b.All() {
 		own[m] = true
 	}
-	b.order = b.order[:0]
+	b.in.Order = b.in.Order[:0]
 	for m := range in {
 		first, known := own[m]
 		if !known {
 			panic("engine: Batch.Order is given a message that All does not yield")
 		}
 		if own[m] = false; first {
-			b.order = append(b.order, m)
+			b.in.Order = append(b.in.Order, m)
 		}
 	}
 }
 
 // reorder does what Order has asked for, of what is still live.
 func (b *Batch) reorder() {
-	sorted := make([]Message, 0, len(b.order))
-	for _, m := range b.order {
-		if m.state == live {
+	sorted := make([]Message, 0, len(b.in.Order))
+	for _, m := range b.in.Order {
+		if m.in.State == live {
 			sorted = append(sorted, *m)
-			m.state = vacant
+			m.in.State = vacant
 		}
 	}
-	b.order = nil
-	for i := range b.msgs {
-		if b.msgs[i].state == vacant {
-			b.msgs[i], sorted = sorted[0], sorted[1:]
+	b.in.Order = nil
+	for i := range b.in.Msgs {
+		if b.in.Msgs[i].in.State == vacant {
+			b.in.Msgs[i], sorted = sorted[0], sorted[1:]
 		}
 	}
 }
@@ -212,26 +172,26 @@ func (b *Batch) reorder() {
 // Take moves messages of another batch, from a place on, behind those of b, as many
 // as there is room for, and says how many. It is for an Input that reads others.
 func (b *Batch) Take(from *Batch, at int) int {
-	n := min(b.room, len(from.msgs)-at)
+	n := min(b.in.Room, len(from.in.Msgs)-at)
 	for i := range n {
-		m := &from.msgs[at+i]
-		m.doc.Detach()
-		b.msgs = append(b.msgs, *m)
-		b.msgs[len(b.msgs)-1].doc.Attach(b.arena)
-		m.state = moved
+		m := &from.in.Msgs[at+i]
+		m.in.Doc.Detach()
+		b.in.Msgs = append(b.in.Msgs, *m)
+		b.in.Msgs[len(b.in.Msgs)-1].in.Doc.Attach(b.in.Arena)
+		m.in.State = moved
 	}
-	b.room -= n
+	b.in.Room -= n
 	return n
 }
 
 // Reset makes b what [NewBatch] gives, for an Input that reads others: nothing may
 // hold one of its messages any more. It uses the same memory where that suffices.
 func (b *Batch) Reset(n int) *Batch {
-	if b == nil || cap(b.msgs) < n {
+	if b == nil || cap(b.in.Msgs) < n {
 		return NewBatch(n)
 	}
-	clear(b.msgs)
-	*b = Batch{msgs: b.msgs[:0], room: n, fits: readBytes, arena: new(doc.Arena)}
+	clear(b.in.Msgs)
+	b.in = Slab{Msgs: b.in.Msgs[:0], Room: n, Fits: readBytes, Arena: new(doc.Arena)}
 	return b
 }
 
@@ -239,7 +199,7 @@ func (b *Batch) Reset(n int) *Batch {
 func (b *Batch) Open() *Batch {
 	o := fews.Get().(*Batch)
 	o.unscribble()
-	o.from, o.way, o.copy = b.from, way{batcher: b.way.batcher}, b.copy
+	o.in.From, o.in.Way, o.in.Copy = b.in.From, way{batcher: b.in.Way.batcher}, b.in.Copy
 	return o
 }
 
@@ -248,20 +208,20 @@ func (b *Batch) Open() *Batch {
 // of the block in which they were read.
 func (b *Batch) Move(m *Message) {
 	b.take(m)
-	if in := &b.msgs[len(b.msgs)-1]; in.batchKey != "" && len(in.orig)+in.Size() < blockSize/2 {
-		b.text = copyOut(in, b.text)
+	if in := &b.in.Msgs[len(b.in.Msgs)-1]; in.in.BatchKey != "" && len(in.in.Orig)+in.Size() < blockSize/2 {
+		b.in.Text = copyOut(in, b.in.Text)
 	}
 }
 
 // Copy appends a copy of m to b: one more piece of its root. m stays where it is,
 // to be copied or moved on. It is for a Batcher, within Add.
 func (b *Batch) Copy(m *Message) {
-	metered(b.arena, m)
+	metered(b.in.Arena, m)
 	c := *m
-	if b.copy != nil {
-		c = b.copy(m)
+	if b.in.Copy != nil {
+		c = b.in.Copy(m)
 	} else {
-		c.doc = m.doc.Fork()
+		c.in.Doc = m.in.Doc.Fork()
 	}
 	b.Move(&c)
 }
@@ -273,36 +233,36 @@ type Window struct {
 }
 
 // SetWindow says what window b stands for.
-func (b *Batch) SetWindow(w Window) { b.window = &w }
+func (b *Batch) SetWindow(w Window) { b.in.Window = &w }
 
 // Window is what SetWindow said, or nil.
-func (b *Batch) Window() *Window { return b.window }
+func (b *Batch) Window() *Window { return b.in.Window }
 
 // take is Move without the copy.
 func (b *Batch) take(m *Message) {
-	m.doc.Detach()
-	b.msgs = append(b.msgs, *m)
-	b.msgs[len(b.msgs)-1].doc.Attach(b.arena)
-	b.bytes += m.charge
-	m.state = moved
+	m.in.Doc.Detach()
+	b.in.Msgs = append(b.in.Msgs, *m)
+	b.in.Msgs[len(b.in.Msgs)-1].in.Doc.Attach(b.in.Arena)
+	b.in.Bytes += m.in.Charge
+	m.in.State = moved
 }
 
 // like makes an empty batch for messages of b.
 func (b *Batch) like() *Batch {
-	return &Batch{arena: b.arena, trigger: b.trigger, from: b.from, size: b.size, window: b.window, stage: b.stage, way: way{batcher: b.way.batcher, in: b.way.in}}
+	return batchOf(Slab{Arena: b.in.Arena, Trigger: b.in.Trigger, From: b.in.From, Size: b.in.Size, Window: b.in.Window, Stage: b.in.Stage, Way: way{batcher: b.in.Way.batcher, in: b.in.Way.in}})
 }
 
 // Trigger is why a batch left its batcher, or "".
-func (b *Batch) Trigger() Trigger { return b.trigger }
+func (b *Batch) Trigger() Trigger { return b.in.Trigger }
 
 // index finds m, from the last split on: plugins go through a batch in order.
 func (b *Batch) index(m *Message) int {
 	from := 0
-	if n := len(b.splits); n > 0 {
-		from = b.splits[n-1].i + 1
+	if n := len(b.in.Splits); n > 0 {
+		from = b.in.Splits[n-1].i + 1
 	}
-	for n := range b.msgs {
-		if i := (from + n) % len(b.msgs); &b.msgs[i] == m {
+	for n := range b.in.Msgs {
+		if i := (from + n) % len(b.in.Msgs); &b.in.Msgs[i] == m {
 			return i
 		}
 	}
@@ -312,9 +272,9 @@ func (b *Batch) index(m *Message) int {
 // WriteFates says what a Write that returned err made of each message: "safe",
 // "failed" or "parked". It is for tests of outputs.
 func WriteFates(b *Batch, err error) []string {
-	fates := make([]string, len(b.msgs))
-	for i := range b.msgs {
-		switch s := b.msgs[i].state; {
+	fates := make([]string, len(b.in.Msgs))
+	for i := range b.in.Msgs {
+		switch s := b.in.Msgs[i].in.State; {
 		case s == parked:
 			fates[i] = "parked"
 		case s == failed || s == live && err != nil:

@@ -48,7 +48,7 @@ func newBatcherRun(r *run, plan *batcherPlan) *batcherRun {
 
 // push hands over messages, from any lane.
 func (b *batcherRun) push(s *Batch) {
-	s.from, s.way.batcher = b.plan.name, b.plan
+	s.in.From, s.in.Way.batcher = b.plan.name, b.plan
 	if b.plan.batcher == nil {
 		b.forward(s)
 		return
@@ -105,11 +105,11 @@ func (b *batcherRun) turn() (err error) {
 	plugin := b.plan.batcher
 	defer func() { b.due = plugin.Due() }()
 	for s := b.take(); s != nil; s = b.take() {
-		n := len(s.msgs)
+		n := len(s.in.Msgs)
 		b.opened(n)
-		s.copy = b.copyOf
+		s.in.Copy = b.copyOf
 		plugin.Add(s, time.Now(), b.emit)
-		s.copy = nil
+		s.in.Copy = nil
 		b.copied()
 		b.leftover(s)
 	}
@@ -175,8 +175,8 @@ func (b *batcherRun) keeps() (open int, incoming bool) {
 // when the plugin failed it.
 func (b *batcherRun) leftover(s *Batch) {
 	left := 0
-	for i := range s.msgs {
-		if s.msgs[i].state != moved {
+	for i := range s.in.Msgs {
+		if s.in.Msgs[i].in.State != moved {
 			left++
 		}
 	}
@@ -191,19 +191,19 @@ func (b *batcherRun) leftover(s *Batch) {
 	defer b.r.leave()
 	t := tally{r: b.r, past: true}
 	rest := s.like()
-	for i := range s.msgs {
-		if m := &s.msgs[i]; m.state == live {
+	for i := range s.in.Msgs {
+		if m := &s.in.Msgs[i]; m.in.State == live {
 			rest.take(m)
 		} else {
-			if m.state == failed {
-				m.failAt("batcher "+b.plan.name, m.err)
+			if m.in.State == failed {
+				m.failAt("batcher "+b.plan.name, m.in.Err)
 			}
 			t.conclude(m, nil)
 		}
 	}
 	recycle(s)
 	t.apply()
-	if len(rest.msgs) > 0 {
+	if len(rest.in.Msgs) > 0 {
 		b.forward(rest)
 	}
 }
@@ -211,15 +211,15 @@ func (b *batcherRun) leftover(s *Batch) {
 // emit sends a batch to its output.
 func (b *batcherRun) emit(s *Batch, why Trigger) {
 	b.copied()
-	b.opened(-len(s.msgs))
-	s.copy = nil
-	if len(s.msgs) == 0 {
+	b.opened(-len(s.in.Msgs))
+	s.in.Copy = nil
+	if len(s.in.Msgs) == 0 {
 		return
 	}
-	s.trigger, s.size, s.from, s.way.batcher = why, len(s.msgs), b.plan.name, b.plan
+	s.in.Trigger, s.in.Size, s.in.From, s.in.Way.batcher = why, len(s.in.Msgs), b.plan.name, b.plan
 	b.sent[why].Add(1)
-	b.fill.observe(float64(len(s.msgs)))
-	b.r.plan.emitEvent(Event{Kind: EventBatch, Name: b.plan.name, N: len(s.msgs), Reason: string(why)})
+	b.fill.observe(float64(len(s.in.Msgs)))
+	b.r.plan.emitEvent(Event{Kind: EventBatch, Name: b.plan.name, N: len(s.in.Msgs), Reason: string(why)})
 	b.launch(s)
 }
 
@@ -229,7 +229,7 @@ func (b *batcherRun) launch(s *Batch) {
 		b.sendOn(s)
 		return
 	}
-	s.way.slot = b
+	s.in.Way.slot = b
 	b.mu.Lock()
 	b.kept.push(s)
 	b.mu.Unlock()
@@ -268,7 +268,7 @@ func (b *batcherRun) ready() *Batch {
 		return nil
 	}
 	b.flying += len(b.outputs)
-	return b.kept.pop(len(b.kept.head.msgs))
+	return b.kept.pop(len(b.kept.head.in.Msgs))
 }
 
 // forward, within the run's fence, gives s to the outputs: all but the last take copies, and s itself is
@@ -276,7 +276,7 @@ func (b *batcherRun) ready() *Batch {
 func (b *batcherRun) forward(s *Batch) {
 	last := len(b.outputs) - 1
 	if last > 0 {
-		n := int64(len(s.msgs))
+		n := int64(len(s.in.Msgs))
 		b.r.pieces.count(&[fates]int64{}, n, n)
 	}
 	for _, o := range b.outputs[:last] {
@@ -289,10 +289,10 @@ func (b *batcherRun) forward(s *Batch) {
 func (b *batcherRun) duplicate(s *Batch) *Batch {
 	t := tally{r: b.r, past: true}
 	c := s.like()
-	c.way.slot = s.way.slot
-	for i := range s.msgs {
-		p := t.copy(&s.msgs[i])
-		c.msgs = append(c.msgs, p)
+	c.in.Way.slot = s.in.Way.slot
+	for i := range s.in.Msgs {
+		p := t.copy(&s.in.Msgs[i])
+		c.in.Msgs = append(c.in.Msgs, p)
 		t.beyond++
 	}
 	t.apply()

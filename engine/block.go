@@ -22,15 +22,15 @@ const (
 
 // blockOf is the innermost block that m is in, or nil.
 func blockOf(m *Message) *frame {
-	if m.rare == nil {
+	if m.in.Rare == nil {
 		return nil
 	}
-	f, _ := m.rare.block.(*frame)
+	f, _ := m.in.Rare.block.(*frame)
 	return f
 }
 
 func setBlock(m *Message, f *frame) {
-	if m.rare != nil || f != nil {
+	if m.in.Rare != nil || f != nil {
 		m.setRare(func(r *rare) { r.block = slot(f) })
 	}
 }
@@ -72,8 +72,8 @@ func (m *Message) leave(o *op) {
 	if f := blockOf(m); f != nil && f.of == o {
 		setBlock(m, f.outer)
 	}
-	for i := range m.of {
-		m.of[i].leave(o)
+	for i := range m.in.Of {
+		m.in.Of[i].leave(o)
 	}
 }
 
@@ -116,7 +116,7 @@ func (m *Message) rescue(in *program) {
 	case isSpent:
 		o = o.onlyEnds()
 	}
-	o.failed(m, m.err)
+	o.failed(m, m.in.Err)
 }
 
 // onlyEnds is o for a message that can't go on.
@@ -136,24 +136,24 @@ func (t *tally) rescue(m *Message, out *outRun) bool {
 		return false
 	}
 	var in *program
-	for m.state == failed && blockOf(m) != nil && blockOf(m).kind != isMerged {
+	for m.in.State == failed && blockOf(m) != nil && blockOf(m).kind != isMerged {
 		in = blockOf(m).of.in
 		m.rescue(in)
 	}
-	switch m.state {
+	switch m.in.State {
 	case live:
 		if out != nil && out.plan.group != nil && in != out.plan.steps { // it goes through the group, behind its steps
-			m.back, m.pc = m.pc, int32(len(out.plan.steps.ops))
+			m.in.Back, m.in.PC = m.in.PC, int32(len(out.plan.steps.ops))
 		}
 		t.own(m, out)
 		if out != nil {
-			t.goWith(again{out}, m, m.stage)
+			t.goWith(again{out}, m, m.in.Stage)
 			return true
 		}
 		if t.past {
 			t.beyond -= m.weight()
 		}
-		m.batch = nil
+		m.in.Batch = nil
 		t.put(toLanes{t.r}, m)
 	case waits:
 		t.await(m, out)
@@ -169,6 +169,6 @@ func (t *tally) rescue(m *Message, out *outRun) bool {
 type again struct{ out *outRun }
 
 func (a again) push(b *Batch) {
-	a.out.come(len(b.msgs))
+	a.out.come(len(b.in.Msgs))
 	a.out.pushAgain(b)
 }

@@ -43,8 +43,8 @@ type root struct {
 
 // rootOf is the root that m stands for; none for a merge, or what no input of this process has read.
 func rootOf(m *Message) root {
-	led, _ := m.origin.read.(*ledger)
-	return root{led, m.origin.i}
+	led, _ := m.in.Origin.read.(*ledger)
+	return root{led, m.in.Origin.i}
 }
 
 // firstRoot is the root of m, or of the first part of a merge.
@@ -62,7 +62,9 @@ func (l *ledger) At() time.Time { return l.at }
 
 // asRead is a root's message as it was read, with why it ends.
 func (l *ledger) asRead(i uint32, why *Error) *Message {
-	return &Message{origin: Origin{l, i}, orig: l.roots[i].body, Meta: l.metaOf(int(i)), err: why}
+	m := &Message{Meta: l.metaOf(int(i))}
+	m.in.Origin, m.in.Orig, m.in.Err = Origin{l, i}, l.roots[i].body, why
+	return m
 }
 
 // rootState counts the pieces of a root that have not ended, and keeps the
@@ -86,7 +88,7 @@ type rootState struct {
 func (l *ledger) keep(i int, m *Message) {
 	s := &l.roots[i]
 	meta, index := m.Meta.At(0), m.Meta.Index()
-	s.ref, s.body, s.index, s.attempt = m.Ref, m.orig, index, int32(min(m.Attempt, math.MaxInt32))
+	s.ref, s.body, s.index, s.attempt = m.Ref, m.in.Orig, index, int32(min(m.Attempt, math.MaxInt32))
 	switch {
 	case i == 0:
 		l.meta = meta
@@ -234,17 +236,17 @@ func (t *tally) end(m *Message, f Fate) {
 	t.pieces[f]++
 	t.release(m)
 	t.disown(m)
-	t.endRoots(m, f, m.err)
+	t.endRoots(m, f, m.in.Err)
 }
 
 // endRoots ends what m stands for: its root's piece, or those of a merge's parts.
 func (t *tally) endRoots(m *Message, f Fate, err *Error) {
-	for i := range m.of {
-		t.release(&m.of[i])
-		t.endRoots(&m.of[i], f, err)
+	for i := range m.in.Of {
+		t.release(&m.in.Of[i])
+		t.endRoots(&m.in.Of[i], f, err)
 	}
 	r := rootOf(m)
-	if r.led == nil || len(m.of) > 0 {
+	if r.led == nil || len(m.in.Of) > 0 {
 		return
 	}
 	if f == Returned {
@@ -290,7 +292,7 @@ func (t *tally) settle(r root) {
 // forfeit tells steps that what a failed message has written does not count, before its
 // dead letter is written. Where later ones of its key are to see that, they wait for it.
 func (t *tally) forfeit(m *Message, out *outRun) {
-	if m.dead {
+	if m.in.Dead {
 		return
 	}
 	m.eachRoot(func(r root) {
@@ -378,21 +380,21 @@ func (t *tally) stake(k *stake, f Fate) {
 
 // weight is how many messages of credit m holds, with the parts of a merge.
 func (m *Message) weight() int {
-	n := int(m.credits)
-	for i := range m.of {
-		n += m.of[i].weight()
+	n := int(m.in.Credits)
+	for i := range m.in.Of {
+		n += m.in.Of[i].weight()
 	}
 	return n
 }
 
 // release gives back the credits that m holds.
 func (t *tally) release(m *Message) {
-	t.msgs += int(m.credits)
-	t.bytes += m.charge
+	t.msgs += int(m.in.Credits)
+	t.bytes += m.in.Charge
 	if t.past {
-		t.beyond -= int(m.credits)
+		t.beyond -= int(m.in.Credits)
 	}
-	m.credits, m.charge = 0, 0
+	m.in.Credits, m.in.Charge = 0, 0
 }
 
 // apply tells the run and makes t empty. The run's fence is held for reading

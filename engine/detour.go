@@ -15,9 +15,9 @@ var errDown = errors.New("nothing is written to it for now")
 func (o *outRun) detour() *Batch {
 	now := time.Now()
 	for _, from := range []*slabList{&o.again, &o.ready} {
-		if head := from.head; head != nil && len(head.msgs) > 0 && (viaOf(&head.msgs[0]).next() != nil || o.tooOld(&head.msgs[from.at], now)) {
-			b := from.pop(len(head.msgs))
-			b.way.detour = true
+		if head := from.head; head != nil && len(head.in.Msgs) > 0 && (viaOf(&head.in.Msgs[0]).next() != nil || o.tooOld(&head.in.Msgs[from.at], now)) {
+			b := from.pop(len(head.in.Msgs))
+			b.in.Way.detour = true
 			return b
 		}
 	}
@@ -33,7 +33,7 @@ func (o *outRun) tooOld(m *Message, now time.Time) bool {
 // expires has an output that is held looked at when the messages of b have waited for
 // as long as they may.
 func (o *outRun) expires(b *Batch) {
-	m := &b.msgs[0]
+	m := &b.in.Msgs[0]
 	if most := o.plan.retryOf(m).MaxAge; most > 0 && trialOf(m).err.holds() {
 		o.r.timers.after(trialOf(m).first.Add(most+time.Millisecond), nil, o.cond.Broadcast)
 	}
@@ -51,33 +51,33 @@ func (o *outRun) down() error {
 
 // passOn sends messages on that make a detour, once their batcher's steps have run.
 func (w *writer) passOn(ctx context.Context, b *Batch) {
-	was := b.stage
+	was := b.in.Stage
 	b = w.batchSteps(ctx, b)
 	why, now := w.out.down(), time.Now()
 	rest := b.like()
-	rest.stage = max(was, inOutput)
-	for i := range b.msgs {
-		m := &b.msgs[i]
+	rest.in.Stage = max(was, inOutput)
+	for i := range b.in.Msgs {
+		m := &b.in.Msgs[i]
 		switch {
-		case m.state != live:
+		case m.in.State != live:
 		case w.out.tooOld(m, now):
 			m.Fail(trialOf(m).err)
 		case viaOf(m).next() == nil:
 			if was < inOutput {
-				m.pc = 0
+				m.in.PC = 0
 			}
-			m.stage = rest.stage
+			m.in.Stage = rest.in.Stage
 			rest.take(m)
 		default:
 			m.Fail(why)
-			m.err.FirstFailed = now
+			m.in.Err.FirstFailed = now
 			if tr := trialOf(m); tr != nil {
-				m.err.Attempt, m.err.FirstFailed = tr.attempts, tr.first
+				m.in.Err.Attempt, m.in.Err.FirstFailed = tr.attempts, tr.first
 			}
 		}
 	}
-	if len(rest.msgs) > 0 {
-		rest.arena = nil
+	if len(rest.in.Msgs) > 0 {
+		rest.in.Arena = nil
 		w.out.pushAgain(rest)
 	}
 	w.finish(b)

@@ -33,9 +33,9 @@ type Likeness struct {
 
 // Provenance says where m is from.
 func (m *Message) Provenance() Provenance {
-	o := Provenance{Input: m.Input(), ReceivedAt: m.ReceivedAt(), Attempt: m.Attempt, BatchKey: m.batchKey, Err: m.err}
-	if b := m.batch; b != nil {
-		o.Batch = &Likeness{Batcher: b.from, Trigger: b.trigger, Size: b.size, Window: b.window}
+	o := Provenance{Input: m.Input(), ReceivedAt: m.ReceivedAt(), Attempt: m.Attempt, BatchKey: m.in.BatchKey, Err: m.in.Err}
+	if b := m.in.Batch; b != nil {
+		o.Batch = &Likeness{Batcher: b.in.From, Trigger: b.in.Trigger, Size: b.in.Size, Window: b.in.Window}
 	}
 	return o
 }
@@ -43,11 +43,11 @@ func (m *Message) Provenance() Provenance {
 // AddFrom is Add for a message that comes from elsewhere, to a batch for inner steps.
 func (b *Batch) AddFrom(body []byte, o Provenance) *Message {
 	m := b.Add(body)
-	m.Attempt, m.batchKey, m.err = o.Attempt, o.BatchKey, o.Err
-	m.origin.read = elsewhere{o.Input, o.ReceivedAt}
+	m.Attempt, m.in.BatchKey, m.in.Err = o.Attempt, o.BatchKey, o.Err
+	m.in.Origin.read = elsewhere{o.Input, o.ReceivedAt}
 	if l := o.Batch; l != nil {
-		b.from, b.trigger, b.size, b.window = l.Batcher, l.Trigger, l.Size, l.Window
-		m.batch = b
+		b.in.From, b.in.Trigger, b.in.Size, b.in.Window = l.Batcher, l.Trigger, l.Size, l.Window
+		m.in.Batch = b
 	}
 	return m
 }
@@ -70,11 +70,11 @@ func (m *Message) Parts() iter.Seq[uint64] {
 }
 
 func (m *Message) eachPart(yield func(uint64) bool) bool {
-	if m.Ref != 0 || len(m.of) == 0 {
+	if m.Ref != 0 || len(m.in.Of) == 0 {
 		return yield(m.Ref)
 	}
-	for i := range m.of {
-		if !m.of[i].eachPart(yield) {
+	for i := range m.in.Of {
+		if !m.in.Of[i].eachPart(yield) {
 			return false
 		}
 	}

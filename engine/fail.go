@@ -31,11 +31,11 @@ func (t *tally) fail(m *Message, out *outRun) {
 	if t.r.passesOn() { // its root goes on in the next plan
 		return
 	}
-	m.err.secrets = t.r.plan.secrets
+	m.in.Err.secrets = t.r.plan.secrets
 	if t.rescue(m, out) || t.fallBack(m, out) {
 		return
 	}
-	if len(m.of) > 0 && m.part == 0 { // a part of a split merge fails alone
+	if len(m.in.Of) > 0 && m.in.Part == 0 { // a part of a split merge fails alone
 		t.undo(m, func(p *Message) { t.fail(p, out) })
 		return
 	}
@@ -44,13 +44,13 @@ func (t *tally) fail(m *Message, out *outRun) {
 	if out != nil && out.plan.failure != nil {
 		p = *out.plan.failure
 	}
-	if m.dead { // a dead letter was refused for good: what is left is the default
-		p, m.err = policy{}, m.unburied()
+	if m.in.Dead { // a dead letter was refused for good: what is left is the default
+		p, m.in.Err = policy{}, m.unburied()
 	}
 	if p.then == thenDefault {
 		p.then = firstRoot(m).led.then
 	}
-	if errors.Is(m.err, ErrGone) {
+	if errors.Is(m.in.Err, ErrGone) {
 		p.then = thenStop
 	}
 	if t.r.handing.Load() {
@@ -59,12 +59,12 @@ func (t *tally) fail(m *Message, out *outRun) {
 	switch p.then {
 	case thenDeadLetter:
 		m.bury()
-		t.r.plan.emitEvent(Event{Kind: EventDeadLetter, Name: placeOf(m.err), N: 1, Err: m.err})
+		t.r.plan.emitEvent(Event{Kind: EventDeadLetter, Name: placeOf(m.in.Err), N: 1, Err: m.in.Err})
 		t.send(t.r.target(p.deadLetter), m)
 	case thenReturn:
 		t.giveBack(m, !t.r.handing.Load())
 	case thenStop:
-		err := m.err
+		err := m.in.Err
 		t.giveBack(m, true)
 		t.r.fail(err)
 	default:
@@ -80,7 +80,7 @@ func (t *tally) giveBack(m *Message, failed bool) {
 	if !m.returnable() {
 		f = Dropped
 		if !failed {
-			m.err = lostWith(m.err)
+			m.in.Err = lostWith(m.in.Err)
 		}
 	}
 	if failed || f == Dropped {
@@ -110,15 +110,15 @@ func (m *Message) returnable() (yes bool) {
 // undo makes the parts of a merge that failed messages again, each failed like it.
 func (t *tally) undo(m *Message, then func(part *Message)) {
 	t.consumed++
-	t.made += int64(len(m.of))
+	t.made += int64(len(m.in.Of))
 	t.release(m)
-	for i := range m.of {
-		p := &m.of[i]
-		e := *m.err
-		p.state, p.err = failed, &e
-		p.batch = m.batch
+	for i := range m.in.Of {
+		p := &m.in.Of[i]
+		e := *m.in.Err
+		p.in.State, p.in.Err = failed, &e
+		p.in.Batch = m.in.Batch
 		setVia(p, viaOf(m).bare()) // where the merge was, not its parts before it
-		p.stage, p.groups = m.stage, m.groups
+		p.in.Stage, p.in.Groups = m.in.Stage, m.in.Groups
 		then(p)
 	}
 }
@@ -126,51 +126,51 @@ func (t *tally) undo(m *Message, then func(part *Message)) {
 // bury makes a dead letter of m: the payload as received or split, the metadata,
 // and error_* beside it.
 func (m *Message) bury() {
-	if m.orig != nil {
-		m.doc.Reset(m.orig, nil)
+	if m.in.Orig != nil {
+		m.in.Doc.Reset(m.in.Orig, nil)
 	}
 	m.explain()
-	m.batchKey, m.batch = "", nil
-	setTrial(m, &trial{reason: m.err})
+	m.in.BatchKey, m.in.Batch = "", nil
+	setTrial(m, &trial{reason: m.in.Err})
 	setVia(m, nil)
 	setBlock(m, nil)
-	m.state, m.stage, m.dead = live, fresh, true
+	m.in.State, m.in.Stage, m.in.Dead = live, fresh, true
 }
 
 // unburied is why a message failed whose dead letter was refused.
 func (m *Message) unburied() *Error {
 	if trialOf(m) == nil || trialOf(m).reason == nil {
-		return m.err
+		return m.in.Err
 	}
 	e := *trialOf(m).reason
-	e.Delay, e.Err = m.err.Delay, m.bothReasons()
+	e.Delay, e.Err = m.in.Err.Delay, m.bothReasons()
 	return &e
 }
 
 // bothReasons is what the write of m failed with. For a dead letter it says first why
 // m is one.
 func (m *Message) bothReasons() error {
-	if !m.dead || trialOf(m) == nil || trialOf(m).reason == nil {
-		return m.err
+	if !m.in.Dead || trialOf(m) == nil || trialOf(m).reason == nil {
+		return m.in.Err
 	}
 	what := "its dead letter can't be written"
-	if place := m.err.Place(); place != "" {
+	if place := m.in.Err.Place(); place != "" {
 		what += ": " + place
 	}
-	return fmt.Errorf("%w; %s: %w", trialOf(m).reason, what, m.err)
+	return fmt.Errorf("%w; %s: %w", trialOf(m).reason, what, m.in.Err)
 }
 
 // explain adds to the metadata of m why it failed.
 func (m *Message) explain() {
 	m.Meta = m.Meta.
-		With("error_class", string(m.err.Class)).
-		With("error_message", m.err.Error()).
-		With("error_step", m.err.Step).
-		With("error_output", m.err.Output).
-		With("error_attempt", m.err.Attempt).
-		With("error_first_failed", m.err.FirstFailed.UTC())
-	if m.part > 0 {
-		m.Meta = m.Meta.With("error_part", int(m.part))
+		With("error_class", string(m.in.Err.Class)).
+		With("error_message", m.in.Err.Error()).
+		With("error_step", m.in.Err.Step).
+		With("error_output", m.in.Err.Output).
+		With("error_attempt", m.in.Err.Attempt).
+		With("error_first_failed", m.in.Err.FirstFailed.UTC())
+	if m.in.Part > 0 {
+		m.Meta = m.Meta.With("error_part", int(m.in.Part))
 	}
 }
 

@@ -96,24 +96,24 @@ func (l *lane) gather(b *Batch, sel []int32, o *op) {
 	if g.keys != nil {
 		entering = map[string]bool{}
 		for _, i := range sel {
-			b.msgs[i].eachLeafKey(func(leaf *Message) { entering[string(leaf.Key)] = true })
+			b.in.Msgs[i].eachLeafKey(func(leaf *Message) { entering[string(leaf.Key)] = true })
 		}
 	}
-	comes := func(m *Message) bool { return m.state == live && m.groups <= g.plan.index && m.pc >= o.at }
+	comes := func(m *Message) bool { return m.in.State == live && m.in.Groups <= g.plan.index && m.in.PC >= o.at }
 	if l.r.plan.ordered {
 		l.r.holds.admit(b, nil, func(_ int, m *Message) role {
 			switch {
 			case comes(m):
 				return asks
-			case m.state == failed || m.state == waits || m.state == parked:
+			case m.in.State == failed || m.in.State == waits || m.in.State == parked:
 				return owns // before later ones of its key go on
 			}
 			return 0
 		})
 	}
 	by := l.by[:0]
-	for i := range b.msgs {
-		m := &b.msgs[i]
+	for i := range b.in.Msgs {
+		m := &b.in.Msgs[i]
 		enters := len(sel) > 0 && sel[0] == int32(i)
 		if enters {
 			sel = sel[1:]
@@ -129,11 +129,11 @@ func (l *lane) gather(b *Batch, sel []int32, o *op) {
 			if o.enters {
 				m.enter(o)
 			}
-			m.back, m.pc = o.next, 0
+			m.in.Back, m.in.PC = o.next, 0
 		default:
-			m.back, m.pc, m.groups = m.pc, int32(len(g.plan.steps.ops)), g.plan.index+1
+			m.in.Back, m.in.PC, m.in.Groups = m.in.PC, int32(len(g.plan.steps.ops)), g.plan.index+1
 		}
-		m.stage = inOutput
+		m.in.Stage = inOutput
 		setTrial(m, nil)
 		g.expect(m)
 		l.t.send(g, m)
@@ -175,14 +175,14 @@ func (o *outRun) has(key []byte) bool {
 
 // push takes messages in, from any lane.
 func (g *groupRun) push(b *Batch) {
-	g.out.come(len(b.msgs))
+	g.out.come(len(b.in.Msgs))
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	p := g.plan
-	for i := range b.msgs {
-		m := &b.msgs[i]
+	for i := range b.in.Msgs {
+		m := &b.in.Msgs[i]
 		g.r.grouped.Add(1)
-		if m.groups > p.index {
+		if m.in.Groups > p.index {
 			g.ride(m)
 			continue
 		}
@@ -194,11 +194,11 @@ func (g *groupRun) push(b *Batch) {
 			g.shut(ByFlush)
 		}
 		if g.open == nil {
-			g.open = &Batch{stage: inOutput}
+			g.open = batchOf(Slab{Stage: inOutput})
 			g.arm(time.Now())
 		}
 		g.open.take(m)
-		if g.bytes += size; len(g.open.msgs) == p.size {
+		if g.bytes += size; len(g.open.in.Msgs) == p.size {
 			g.shut(BySize)
 		}
 	}
@@ -211,7 +211,7 @@ func (g *groupRun) push(b *Batch) {
 // ride adds a message that only must not overtake those in the group; g.mu is held.
 func (g *groupRun) ride(m *Message) {
 	if g.riders == nil {
-		g.riders, g.ridden = &Batch{stage: inOutput}, map[string]bool{}
+		g.riders, g.ridden = batchOf(Slab{Stage: inOutput}), map[string]bool{}
 	}
 	m.eachLeafKey(func(leaf *Message) { g.ridden[string(leaf.Key)] = true })
 	g.riders.take(m)
@@ -245,7 +245,7 @@ func (g *groupRun) shut(why Trigger) {
 	open, riders := g.open, g.riders
 	g.open, g.riders, g.ridden, g.bytes = nil, nil, nil, 0
 	if open != nil {
-		g.r.plan.emitEvent(Event{Kind: EventBatch, Name: g.plan.name, N: len(open.msgs), Reason: string(why)})
+		g.r.plan.emitEvent(Event{Kind: EventBatch, Name: g.plan.name, N: len(open.in.Msgs), Reason: string(why)})
 		g.queue(open, why)
 	}
 	if riders != nil {
@@ -255,12 +255,12 @@ func (g *groupRun) shut(why Trigger) {
 
 // queue hands a batch to the writers; g.mu is held.
 func (g *groupRun) queue(b *Batch, why Trigger) {
-	b.trigger, b.size = why, len(b.msgs)
-	g.r.grouped.Add(int64(-b.size))
+	b.in.Trigger, b.in.Size = why, len(b.in.Msgs)
+	g.r.grouped.Add(int64(-b.in.Size))
 	var keys []string
 	if g.keys != nil {
-		for i := range b.msgs {
-			b.msgs[i].eachLeafKey(func(leaf *Message) { keys = append(keys, string(leaf.Key)) })
+		for i := range b.in.Msgs {
+			b.in.Msgs[i].eachLeafKey(func(leaf *Message) { keys = append(keys, string(leaf.Key)) })
 		}
 	}
 	g.out.push(b)
@@ -326,9 +326,9 @@ func (o *outRun) rests() bool {
 
 // rejoin sends m, which has gone through a group's steps, back to the lanes.
 func (t *tally) rejoin(m *Message, g *groupPlan) {
-	m.batch, m.batchKey = nil, ""
+	m.in.Batch, m.in.BatchKey = nil, ""
 	setTrial(m, nil)
-	m.stage, m.pc, m.groups = fresh, m.back, g.index+1
+	m.in.Stage, m.in.PC, m.in.Groups = fresh, m.in.Back, g.index+1
 	t.beyond -= m.weight()
 	t.put(toLanes{t.r}, m)
 }
@@ -337,6 +337,6 @@ func (t *tally) rejoin(m *Message, g *groupPlan) {
 type toLanes struct{ r *run }
 
 func (l toLanes) push(b *Batch) {
-	l.r.upstream.Add(int64(len(b.msgs)))
+	l.r.upstream.Add(int64(len(b.in.Msgs)))
 	l.r.lanes.push(b)
 }

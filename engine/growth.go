@@ -58,7 +58,7 @@ type meter interface {
 // error is to be returned, with m as the step found it: m is tried again when there is room, or
 // fails where there never will be. Several goroutines may call it for messages of one call.
 func (m *Message) Grow(n int) error {
-	if own := ownerOf(m.doc.Arena()); own != nil {
+	if own := ownerOf(m.in.Doc.Arena()); own != nil {
 		return own.grow(m, n)
 	}
 	return nil
@@ -66,7 +66,7 @@ func (m *Message) Grow(n int) error {
 
 // MayGrow is how many bytes m can grow by at all: beyond them Grow fails for good.
 func (m *Message) MayGrow() int {
-	if own := ownerOf(m.doc.Arena()); own != nil {
+	if own := ownerOf(m.in.Doc.Arena()); own != nil {
 		return own.most(m)
 	}
 	return math.MaxInt
@@ -75,7 +75,7 @@ func (m *Message) MayGrow() int {
 // Free says that nothing needs any more what inner steps have made of b, a batch of copies
 // or of parts.
 func (b *Batch) Free() {
-	if i, ok := ownerOf(b.arena).(*inside); ok {
+	if i, ok := ownerOf(b.in.Arena).(*inside); ok {
 		i.free()
 	}
 }
@@ -89,7 +89,7 @@ func ownerOf(a *doc.Arena) meter {
 
 // metered has a batch for inner steps grow at the cost of the message that is outside.
 func metered(a *doc.Arena, outer *Message) {
-	own := ownerOf(outer.doc.Arena())
+	own := ownerOf(outer.in.Doc.Arena())
 	if a != nil && own != nil && (a.Owner == nil || trialOf(outer) != nil) {
 		a.Owner = own.inside(trialOf(outer))
 	}
@@ -113,9 +113,9 @@ func lacks(err error) int {
 
 // bytes is what m keeps in memory: the payload as it was read, and as it is.
 func (m *Message) bytes() int {
-	n, body := len(m.orig), m.doc.Payload()
-	w := m.doc.Weight()
-	if w == len(body) && w == n && (n == 0 || &body[0] == &m.orig[0]) {
+	n, body := len(m.in.Orig), m.in.Doc.Payload()
+	w := m.in.Doc.Weight()
+	if w == len(body) && w == n && (n == 0 || &body[0] == &m.in.Orig[0]) {
 		return n
 	}
 	return n + w
@@ -124,8 +124,8 @@ func (m *Message) bytes() int {
 // recharge makes m hold credits for what it keeps, neither more nor less.
 func (t *tally) recharge(m *Message) {
 	now := m.bytes()
-	t.bytes += m.charge - now
-	m.charge = now
+	t.bytes += m.in.Charge - now
+	m.in.Charge = now
 }
 
 // room is the meter of a lane or writer.
@@ -139,12 +139,12 @@ type room struct {
 func (x *room) grow(m *Message, n int) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	n, err := x.r.take(m.charge, n, trialOf(m))
-	m.charge += n
+	n, err := x.r.take(m.in.Charge, n, trialOf(m))
+	m.in.Charge += n
 	return err
 }
 
-func (x *room) most(m *Message) int { return max(0, x.r.plan.maxBytes-m.charge) }
+func (x *room) most(m *Message) int { return max(0, x.r.plan.maxBytes-m.in.Charge) }
 
 func (x *room) settle(m *Message, _ int) error {
 	x.leaveInside()
@@ -152,13 +152,13 @@ func (x *room) settle(m *Message, _ int) error {
 	if trialOf(m) != nil {
 		trialOf(m).room = 0
 	}
-	if m.state == live && now > m.charge {
-		n, err := x.r.take(m.charge, now-m.charge, nil)
-		m.charge += n
+	if m.in.State == live && now > m.in.Charge {
+		n, err := x.r.take(m.in.Charge, now-m.in.Charge, nil)
+		m.in.Charge += n
 		return err
 	}
-	x.r.credits.put(0, m.charge-now, 0)
-	m.charge = now
+	x.r.credits.put(0, m.in.Charge-now, 0)
+	m.in.Charge = now
 	return nil
 }
 
@@ -168,7 +168,7 @@ func (m *Message) regain(own meter) {
 	if trialOf(m) != nil && trialOf(m).room > 0 {
 		return // it is to be used now
 	}
-	m.doc.Splice()
+	m.in.Doc.Splice()
 	_ = own.settle(m, 0) // m holds credits for more than it is
 }
 
@@ -177,8 +177,8 @@ func (x *room) account(b *Batch) {
 	change := 0
 	for m := range b.All() { // what is merged lies elsewhere
 		now := m.bytes()
-		change += m.charge - now
-		m.charge = now
+		change += m.in.Charge - now
+		m.in.Charge = now
 	}
 	x.r.credits.put(0, change, 0)
 }
@@ -233,7 +233,7 @@ func (i *inside) grow(_ *Message, n int) error {
 func (i *inside) settle(m *Message, spent int) error {
 	n := spent - i.taken
 	i.taken = 0
-	if n <= slack || m.state != live {
+	if n <= slack || m.in.State != live {
 		return nil
 	}
 	err := i.grow(m, n)
@@ -264,19 +264,19 @@ func (r *run) take(holds, n int, waited *trial) (more int, err error) {
 
 // waitsForRoom makes m wait before a step until the bytes are free that it lacks there.
 func (x *executor) waitsForRoom(m *Message, o *op, lacks int) {
-	held := m.charge
-	m.charge = m.bytes() // it is as the step found it
-	x.room.r.credits.put(0, held-m.charge, 0)
+	held := m.in.Charge
+	m.in.Charge = m.bytes() // it is as the step found it
+	x.room.r.credits.put(0, held-m.in.Charge, 0)
 	tr := trialOf(m)
 	if tr == nil {
 		tr = &trial{attempts: m.tried()}
 		setTrial(m, tr)
 	}
-	need := max(held-m.charge+lacks, 2*tr.lacked) // who learns only as it goes should not come often
-	tr.lacked = min(need, max(x.room.r.plan.maxBytes-m.charge, lacks))
-	stepError(m.err, o)
-	tr.cause, tr.err, tr.due, tr.room = o, m.err, time.Time{}, 0
-	m.state = waits
+	need := max(held-m.in.Charge+lacks, 2*tr.lacked) // who learns only as it goes should not come often
+	tr.lacked = min(need, max(x.room.r.plan.maxBytes-m.in.Charge, lacks))
+	stepError(m.in.Err, o)
+	tr.cause, tr.err, tr.due, tr.room = o, m.in.Err, time.Time{}, 0
+	m.in.State = waits
 }
 
 // forRoom says that it is bytes that a message waits for.
@@ -284,10 +284,10 @@ func (t *trial) forRoom() bool { return t != nil && t.err != nil && lacks(t.err)
 
 // lineUp has a message wait for the bytes that it lacks, and then go on.
 func (r *run) lineUp(b *Batch) {
-	m := &b.msgs[0]
-	r.credits.lineUp(&inLine{bytes: trialOf(m).lacked, msgs: m.weight(), grown: m.charge - len(m.orig), goOn: func(bytes int) {
-		m.charge += bytes
-		b.bytes += bytes
+	m := &b.in.Msgs[0]
+	r.credits.lineUp(&inLine{bytes: trialOf(m).lacked, msgs: m.weight(), grown: m.in.Charge - len(m.in.Orig), goOn: func(bytes int) {
+		m.in.Charge += bytes
+		b.in.Bytes += bytes
 		trialOf(m).room = bytes
 		r.timers.after(time.Now(), b, func() { r.retry(b) })
 	}})

@@ -262,7 +262,7 @@ func (rd *reader) reenter(ctx context.Context) {
 			m := b.Add(x.body)
 			m.Ref, m.Meta, m.Key, m.Attempt = x.ref, x.meta, x.key, x.attempt
 		}
-		b.room = 0
+		b.in.Room = 0
 		rd.r.credits.charge(n, 0)
 		rd.read.Store(mine[0].rank)
 		rd.take(b, mine[0].to, mine[0].at)

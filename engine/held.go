@@ -56,14 +56,14 @@ func (t *timers) held(now time.Time) (oldest *Held) {
 		if led == nil || oldest != nil && now.Sub(led.at) <= oldest.Age {
 			return
 		}
-		oldest = &Held{At: position(led.input, m.Meta, m.part), Age: now.Sub(led.at), Due: max(0, x.due.Sub(now))}
+		oldest = &Held{At: position(led.input, m.Meta, m.in.Part), Age: now.Sub(led.at), Due: max(0, x.due.Sub(now))}
 		oldest.For, oldest.Err = why()
 	}
 	for _, x := range t.heap {
 		switch {
 		case x.b != nil:
-			for i := range x.b.msgs {
-				m := &x.b.msgs[i]
+			for i := range x.b.in.Msgs {
+				m := &x.b.in.Msgs[i]
 				look(m, x, func() (string, string) { return trialOf(m).awaits() })
 			}
 		case x.p != nil:
@@ -97,17 +97,17 @@ func (p *parking) awaits() (place, err string) {
 func (o *outRun) queued() (msgs, bytes int) {
 	for _, l := range []*slabList{&o.ready, &o.again} {
 		at := l.at
-		for b := l.head; b != nil; b = b.next {
-			msgs += len(b.msgs) - at
-			bytes += charged(b.msgs[at:])
+		for b := l.head; b != nil; b = b.in.Next {
+			msgs += len(b.in.Msgs) - at
+			bytes += charged(b.in.Msgs[at:])
 			at = 0
 		}
 	}
 	for key, chain := range o.chains {
 		for _, t := range chain { // those without blockers are in the lists, or being written
 			if t.blockers > 0 && t.keys[0] == key {
-				msgs += len(t.b.msgs)
-				bytes += charged(t.b.msgs)
+				msgs += len(t.b.in.Msgs)
+				bytes += charged(t.b.in.Msgs)
 			}
 		}
 	}
@@ -116,7 +116,7 @@ func (o *outRun) queued() (msgs, bytes int) {
 
 func charged(msgs []Message) (bytes int) {
 	for i := range msgs {
-		bytes += msgs[i].charge
+		bytes += msgs[i].in.Charge
 	}
 	return bytes
 }

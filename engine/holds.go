@@ -55,15 +55,15 @@ type held struct {
 
 // claimOf is m's claim, or nil.
 func claimOf(m *Message) *claim {
-	if m.rare == nil {
+	if m.in.Rare == nil {
 		return nil
 	}
-	c, _ := m.rare.claim.(*claim)
+	c, _ := m.in.Rare.claim.(*claim)
 	return c
 }
 
 func setClaim(m *Message, c *claim) {
-	if m.rare != nil || c != nil {
+	if m.in.Rare != nil || c != nil {
 		m.setRare(func(r *rare) { r.claim = slot(c) })
 	}
 }
@@ -72,7 +72,7 @@ func newHolds(r *run) *holds { return &holds{r: r, keys: map[string]*hold{}} }
 
 // own makes m hold its keys at an output, or, with nil, in the lanes.
 func (h *holds) own(m *Message, out *outRun) {
-	if !h.r.plan.ordered || m.dead {
+	if !h.r.plan.ordered || m.in.Dead {
 		return
 	}
 	h.mu.Lock()
@@ -109,7 +109,7 @@ func (m *Message) level(out *outRun) int8 {
 	if out != nil {
 		return 0
 	}
-	return m.groups
+	return m.in.Groups
 }
 
 // setApart gives m a claim of its own in front of one that it shares with the parts
@@ -210,14 +210,14 @@ func (k *hold) line(out *outRun, groups int8) *line {
 
 // eachLeafKey calls f for each message with a key that m stands for.
 func (m *Message) eachLeafKey(f func(*Message)) {
-	if len(m.of) == 0 {
+	if len(m.in.Of) == 0 {
 		if m.Key != nil || claimOf(m) != nil {
 			f(m)
 		}
 		return
 	}
-	for i := range m.of {
-		m.of[i].eachLeafKey(f)
+	for i := range m.in.Of {
+		m.in.Of[i].eachLeafKey(f)
 	}
 }
 
@@ -234,7 +234,7 @@ func (h *holds) before(earlier []Message, m *Message) bool {
 		return false
 	}
 	if !slices.ContainsFunc(k.before, func(x *held) bool { return x.gap }) &&
-		slices.ContainsFunc(earlier, func(e Message) bool { return e.state == live && bytes.Equal(e.Key, m.Key) }) {
+		slices.ContainsFunc(earlier, func(e Message) bool { return e.in.State == live && bytes.Equal(e.Key, m.Key) }) {
 		return false
 	}
 	at := len(k.before)
@@ -252,7 +252,7 @@ func (h *holds) before(earlier []Message, m *Message) bool {
 // comesBy notes that a message has come by a group. What it holds in the lanes it holds
 // behind those that have left the group.
 func (h *holds) comesBy(m *Message, groups int8) (was []*claim) {
-	m.groups = groups
+	m.in.Groups = groups
 	if h.any.Load() == 0 {
 		return nil
 	}
@@ -269,12 +269,12 @@ func (h *holds) comesBy(m *Message, groups int8) (was []*claim) {
 func (h *holds) rejoin(b *Batch, groups int8) (was []*claim) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for i := range b.msgs {
-		m := &b.msgs[i]
-		if m.state != live {
+	for i := range b.in.Msgs {
+		m := &b.in.Msgs[i]
+		if m.in.State != live {
 			continue
 		}
-		m.groups = groups
+		m.in.Groups = groups
 		m.eachLeafKey(func(leaf *Message) { was = h.take(was, leaf) })
 		h.claim(m, nil)
 	}
@@ -328,14 +328,14 @@ func (m *Message) claims(c *claim) (yes bool) {
 
 // keep takes m out of its slab.
 func (h *holds) keep(m *Message, out *outRun) *held {
-	m.doc.Detach()
+	m.in.Doc.Detach()
 	x := &held{m: *m, out: out}
-	if m.batch != nil {
-		x.batch = m.batch.like() // that one may be used again
-		x.batch.arena, x.m.batch = nil, nil
+	if m.in.Batch != nil {
+		x.batch = m.in.Batch.like() // that one may be used again
+		x.batch.in.Arena, x.m.in.Batch = nil, nil
 	}
 	copyOut(&x.m, nil)
-	m.state = moved
+	m.in.State = moved
 	n := x.m.weight()
 	h.r.credits.keep(n)
 	if out != nil { // what waits for a lane to carry its key's owner can't give credits back
@@ -421,9 +421,9 @@ func (h *holds) release(x *held) {
 	if x.batch != nil {
 		b = x.batch
 	}
-	b.stage = x.m.stage
+	b.in.Stage = x.m.in.Stage
 	b.take(&x.m)
-	n := b.msgs[0].weight()
+	n := b.in.Msgs[0].weight()
 	h.r.credits.keep(-n)
 	if x.out == nil {
 		h.r.upstream.Add(1)

@@ -31,18 +31,18 @@ type slabList struct {
 // push appends a slab, or its messages to the last one: many small slabs would be
 // mostly empty.
 func (l *slabList) push(b *Batch) {
-	if t := l.tail; t != nil && t.admits(b, len(b.msgs)) {
-		l.msgs += len(b.msgs)
-		bytes := t.bytes + b.bytes // the blocks that they keep
-		l.bytes += b.bytes
-		for i := range b.msgs {
-			t.take(&b.msgs[i])
+	if t := l.tail; t != nil && t.admits(b, len(b.in.Msgs)) {
+		l.msgs += len(b.in.Msgs)
+		bytes := t.in.Bytes + b.in.Bytes // the blocks that they keep
+		l.bytes += b.in.Bytes
+		for i := range b.in.Msgs {
+			t.take(&b.in.Msgs[i])
 		}
-		t.bytes = bytes
+		t.in.Bytes = bytes
 		recycle(b)
 		return
 	}
-	l.msgs += len(b.msgs)
+	l.msgs += len(b.in.Msgs)
 	l.link(b)
 }
 
@@ -50,28 +50,28 @@ func (l *slabList) link(b *Batch) {
 	if l.tail == nil {
 		l.head = b
 	} else {
-		l.tail.next = b
+		l.tail.in.Next = b
 	}
 	l.tail = b
-	l.bytes += b.bytes
+	l.bytes += b.in.Bytes
 }
 
 // pop takes up to n messages: the first slab itself where it fits, else a part.
 func (l *slabList) pop(n int) *Batch {
 	b := l.head
-	if l.at == 0 && len(b.msgs) <= n {
+	if l.at == 0 && len(b.in.Msgs) <= n {
 		l.shift()
-		l.msgs -= len(b.msgs)
+		l.msgs -= len(b.in.Msgs)
 		return b
 	}
 	out := newSlab(0).follows(b)
-	for ; n > 0 && l.at < len(b.msgs); n-- {
-		out.take(&b.msgs[l.at])
+	for ; n > 0 && l.at < len(b.in.Msgs); n-- {
+		out.take(&b.in.Msgs[l.at])
 		l.at++
 	}
-	out.bytes = b.bytes // the blocks that a part keeps are those of the whole
-	l.msgs -= len(out.msgs)
-	if l.at == len(b.msgs) {
+	out.in.Bytes = b.in.Bytes // the blocks that a part keeps are those of the whole
+	l.msgs -= len(out.in.Msgs)
+	if l.at == len(b.in.Msgs) {
 		l.shift()
 		recycle(b)
 	}
@@ -80,25 +80,25 @@ func (l *slabList) pop(n int) *Batch {
 
 // admits says that n messages of another slab may go on in b, which has room.
 func (b *Batch) admits(other *Batch, n int) bool {
-	return cap(b.msgs) == slabSize && len(b.msgs)+n <= slabSize && b.likewise(other) &&
-		!b.whole() && !other.whole() && !b.way.detour && !other.way.detour && b.way.slot == other.way.slot && b.way.out == other.way.out
+	return cap(b.in.Msgs) == slabSize && len(b.in.Msgs)+n <= slabSize && b.likewise(other) &&
+		!b.whole() && !other.whole() && !b.in.Way.detour && !other.in.Way.detour && b.in.Way.slot == other.in.Way.slot && b.in.Way.out == other.in.Way.out
 }
 
 // likewise says that messages of both batches go on in the same way.
 func (b *Batch) likewise(other *Batch) bool {
-	return b.way.batcher == other.way.batcher && b.stage == other.stage && b.way.in == other.way.in
+	return b.in.Way.batcher == other.in.Way.batcher && b.in.Stage == other.in.Stage && b.in.Way.in == other.in.Way.in
 }
 
 // follows makes an empty slab one whose messages go on as those of another.
 func (b *Batch) follows(other *Batch) *Batch {
-	b.from, b.stage, b.way.batcher, b.way.in = other.from, other.stage, other.way.batcher, other.way.in
+	b.in.From, b.in.Stage, b.in.Way.batcher, b.in.Way.in = other.in.From, other.in.Stage, other.in.Way.batcher, other.in.Way.in
 	return b
 }
 
 func (l *slabList) shift() {
 	b := l.head
-	l.bytes -= b.bytes
-	l.head, b.next, l.at = b.next, nil, 0
+	l.bytes -= b.in.Bytes
+	l.head, b.in.Next, l.at = b.in.Next, nil, 0
 	if l.head == nil {
 		l.tail = nil
 	}
@@ -135,18 +135,18 @@ func (q *laneQueue) push(b *Batch) {
 // deal gives each message of b to the lane of its key, into the slab that waits there
 // last if it has room; what has no key goes round. q.mu is held.
 func (q *laneQueue) deal(b *Batch) {
-	for i := range b.msgs {
-		m := &b.msgs[i]
+	for i := range b.in.Msgs {
+		m := &b.in.Msgs[i]
 		l := &q.own[laneOf(m.Key, i, len(q.own))]
 		s := l.tail
 		if s == nil || !s.admits(b, 1) {
 			s = newSlab(0).follows(b)
 			l.link(s)
 		}
-		s.msgs = append(s.msgs, *m)
-		s.bytes += m.charge
-		l.bytes += m.charge
-		m.state = moved
+		s.in.Msgs = append(s.in.Msgs, *m)
+		s.in.Bytes += m.in.Charge
+		l.bytes += m.in.Charge
+		m.in.State = moved
 		l.msgs++
 	}
 	recycle(b)
@@ -162,8 +162,8 @@ func laneOf(key []byte, i, n int) int {
 
 // severalKeys says that b has a merge, which must not be told from others by its key.
 func severalKeys(b *Batch) bool {
-	for i := range b.msgs {
-		if len(b.msgs[i].of) > 0 {
+	for i := range b.in.Msgs {
+		if len(b.in.Msgs[i].in.Of) > 0 {
 			return true
 		}
 	}
@@ -179,12 +179,12 @@ func spread(b *Batch, n int) []*Batch {
 		return []*Batch{b}
 	}
 	parts := make([]*Batch, n)
-	to, sizes := make([]int, len(b.msgs)), make([]int, n)
-	for i := range b.msgs {
-		to[i] = laneOf(b.msgs[i].Key, i, n)
+	to, sizes := make([]int, len(b.in.Msgs)), make([]int, n)
+	for i := range b.in.Msgs {
+		to[i] = laneOf(b.in.Msgs[i].Key, i, n)
 		sizes[to[i]]++
 	}
-	if len(b.msgs) > 0 && sizes[to[0]] == len(b.msgs) {
+	if len(b.in.Msgs) > 0 && sizes[to[0]] == len(b.in.Msgs) {
 		parts[to[0]] = b
 		return parts
 	}
@@ -192,7 +192,7 @@ func spread(b *Batch, n int) []*Batch {
 		if parts[t] == nil {
 			parts[t] = slabFor(sizes[t]).follows(b)
 		}
-		parts[t].take(&b.msgs[i])
+		parts[t].take(&b.in.Msgs[i])
 	}
 	recycle(b)
 	return parts

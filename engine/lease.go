@@ -105,15 +105,15 @@ func (r *run) takeAway(b *Batch) {
 	if b == nil || r.lost.Load() == 0 && r.recalls.Load() == 0 {
 		return
 	}
-	for i := range b.msgs {
-		switch m := &b.msgs[i]; {
-		case m.state != live:
+	for i := range b.in.Msgs {
+		switch m := &b.in.Msgs[i]; {
+		case m.in.State != live:
 		case m.lost():
 			m.EndAs(Returned)
-			m.err = Errorf(Transient, "the lease of this message was lost (give the source a longer visibility, or speed up what is slow)")
-		case r.recalls.Load() > 0 && !m.dead && m.recalled():
+			m.in.Err = Errorf(Transient, "the lease of this message was lost (give the source a longer visibility, or speed up what is slow)")
+		case r.recalls.Load() > 0 && !m.in.Dead && m.recalled():
 			m.EndAs(Returned)
-			m.err = &Error{Class: Transient, Err: ErrBehind}
+			m.in.Err = &Error{Class: Transient, Err: ErrBehind}
 		}
 	}
 }
@@ -121,12 +121,12 @@ func (r *run) takeAway(b *Batch) {
 // lost says that everything that m stands for was taken away: a merge of which only
 // a part was goes on.
 func (m *Message) lost() bool {
-	for i := range m.of {
-		if !m.of[i].lost() {
+	for i := range m.in.Of {
+		if !m.in.Of[i].lost() {
 			return false
 		}
 	}
-	if len(m.of) > 0 {
+	if len(m.in.Of) > 0 {
 		return true
 	}
 	r := rootOf(m)

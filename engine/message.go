@@ -20,104 +20,57 @@ type Message struct {
 
 	Attempt int // the source's count of deliveries, from 1; 0 is unknown
 
-	doc      doc.Doc
-	orig     []byte // payload as received or split
-	batchKey string // canonical text of the batcher's key; "": none
-	origin   Origin
-	err      *Error
-	of       []Message // a merge's parts, as they were before it
-	rare     *rare     // nil: nothing
-	parking  *parking
-	batch    *Batch // of a batch that a batcher made
-	pc       int32  // the next instruction of the program
-	back     int32  // in a group: where it goes on in the lane
-	part     int32  // its number among the parts of a split, from 1; 0: not a part
-	state    state
-	stage    stage // where pc counts
-	dead     bool  // a dead letter
-	credits  int8  // messages of credit it holds
-	groups   int8  // that it has left, or gone by
-	fate     Fate  // of one that EndAs ended
-	serial   uint32
-	charge   int // bytes of credit it holds
+	in Cell
 }
-
-// state is where a message is within the call that shows it.
-type state uint8
-
-const (
-	live      state = iota
-	dropped         // ended by a step on purpose: filtered
-	discarded       // ended by `on_error: drop`
-	failed          // ended by an error
-	done            // an output: safe
-	parked          // out of the slab, goes on later
-	consumed        // split or merged: its successors carry on
-	moved           // now lies in another slab
-	vacant          // its place is for another: see Batch.Order
-	ended           // its fate is known: see Message.fate
-	waits           // to be tried again: see trialOf(Message)
-)
-
-// stage is where a message that goes on takes up again.
-type stage uint8
-
-const (
-	fresh    stage = iota // at the beginning, or, in a lane, at its pc
-	inInput               // in its input's own steps, at its pc
-	inBatch               // in its batcher's steps, at its pc
-	inOutput              // in its output's own steps, at its pc
-	atWrite               // behind all steps
-)
 
 // Document is the document whose fields expressions name: after a merge that of the
 // merged payload.
-func (m *Message) Document() *doc.Doc { return &m.doc }
+func (m *Message) Document() *doc.Doc { return &m.in.Doc }
 
 // Interrupted is why work on the message should end, or nil: the call that it is part
 // of is over. Expressions ask.
 func (m *Message) Interrupted() error {
-	if a := m.doc.Arena(); a != nil && a.Call != nil {
+	if a := m.in.Doc.Arena(); a != nil && a.Call != nil {
 		return a.Call.Err()
 	}
 	return nil
 }
 
 // Bytes is the payload with all edits. It never changes and may be kept.
-func (m *Message) Bytes() []byte { return m.doc.Bytes() }
+func (m *Message) Bytes() []byte { return m.in.Doc.Bytes() }
 
 // Size is the length of the payload in bytes.
-func (m *Message) Size() int { return len(m.doc.Bytes()) }
+func (m *Message) Size() int { return len(m.in.Doc.Bytes()) }
 
 // SetBytes replaces the payload; body must not change afterwards.
 func (m *Message) SetBytes(body []byte) {
-	a := m.doc.Arena()
+	a := m.in.Doc.Arena()
 	a.Spend(len(body))
-	m.doc.Reset(body, a)
+	m.in.Doc.Reset(body, a)
 }
 
 // Get is the value at a path of the document: nil when there is none. The error
 // has class decode when the payload is no document.
 func (m *Message) Get(p doc.Path) (any, error) {
-	v, err := m.doc.Get(p)
+	v, err := m.in.Doc.Get(p)
 	return v, decodeError(err)
 }
 
 // Set puts a value at a path; missing or null parents become objects.
-func (m *Message) Set(p doc.Path, v any) error { return decodeError(m.doc.Set(p, v)) }
+func (m *Message) Set(p doc.Path, v any) error { return decodeError(m.in.Doc.Set(p, v)) }
 
 // Unset removes what is at a path.
-func (m *Message) Unset(p doc.Path) error { return decodeError(m.doc.Unset(p)) }
+func (m *Message) Unset(p doc.Path) error { return decodeError(m.in.Doc.Unset(p)) }
 
 // Value is the whole document, for reading.
 func (m *Message) Value() (any, error) {
-	v, err := m.doc.Value()
+	v, err := m.in.Doc.Value()
 	return v, decodeError(err)
 }
 
 // SetValue makes v the whole document.
 func (m *Message) SetValue(v any) error {
-	if err := m.doc.SetValue(v); err != nil {
+	if err := m.in.Doc.SetValue(v); err != nil {
 		return WithClass(Permanent, err)
 	}
 	return nil
@@ -125,42 +78,42 @@ func (m *Message) SetValue(v any) error {
 
 // Doc is the document itself, for what Get and Set do not cover; its errors
 // carry no class.
-func (m *Message) Doc() *doc.Doc { return &m.doc }
+func (m *Message) Doc() *doc.Doc { return &m.in.Doc }
 
 // Drop ends the message as filtered.
-func (m *Message) Drop() { m.state = dropped }
+func (m *Message) Drop() { m.in.State = dropped }
 
 // Fail ends the message as failed. A plain error is permanent in a step and
 // transient in an output; [Errorf] and [WithClass] say otherwise.
 func (m *Message) Fail(err error) {
-	m.state = failed
-	m.err = classified(err, "")
+	m.in.State = failed
+	m.in.Err = classified(err, "")
 }
 
 // Done says, in an output's Write, that this message is safe whatever the write returns.
-func (m *Message) Done() { m.state = done }
+func (m *Message) Done() { m.in.State = done }
 
 // EndAs ends the message with a fate that was decided elsewhere, for what hands
 // messages to another pipeline.
-func (m *Message) EndAs(f Fate) { m.state, m.fate = ended, f }
+func (m *Message) EndAs(f Fate) { m.in.State, m.in.Fate = ended, f }
 
 // Err is why the message failed, or nil. A dead-letter output sees the reason
 // of each message that it writes.
-func (m *Message) Err() *Error { return m.err }
+func (m *Message) Err() *Error { return m.in.Err }
 
 // Dropped says whether a step has dropped the message.
-func (m *Message) Dropped() bool { return m.state == dropped }
+func (m *Message) Dropped() bool { return m.in.State == dropped }
 
 // Part is the message's number among the parts of a split, from 1, or 0.
-func (m *Message) Part() int { return int(m.part) }
+func (m *Message) Part() int { return int(m.in.Part) }
 
 // BatchKey is a canonical text of the batcher's key: JSON, or "" without a key.
-func (m *Message) BatchKey() string { return m.batchKey }
+func (m *Message) BatchKey() string { return m.in.BatchKey }
 
 // Serial is, in an Output's Write, a number that the message keeps at every attempt, and
 // that no other of this process has within the next four billion, its own copies and
 // parts included. Else it is 0.
-func (m *Message) Serial() uint32 { return m.serial }
+func (m *Message) Serial() uint32 { return m.in.Serial }
 
 // Input names the input that the message came from.
 func (m *Message) Input() string {
@@ -178,55 +131,24 @@ func (m *Message) ReceivedAt() time.Time {
 	return time.Time{}
 }
 
-// rare is what few messages carry. It never changes, so that copies of a message share it.
-type rare struct {
-	trial any // of one that is tried again; see retry.Trial
-	block any // of steps that it is in; see steps.Frame
-	claim any // where it holds its order key; see order.Claim
-	via   any // how it came to the output, where that is a composite; see stage.Via
-}
-
-// setRare changes what m carries.
-func (m *Message) setRare(change func(*rare)) {
-	r := rare{}
-	if m.rare != nil {
-		r = *m.rare
-	}
-	change(&r)
-	switch {
-	case r == rare{}:
-		m.rare = nil
-	case m.rare == nil || *m.rare != r:
-		m.rare = &r
-	}
-}
-
-// slot is a pointer as a field of rare: nil stays nil.
-func slot[T any](p *T) any {
-	if p == nil {
-		return nil
-	}
-	return p
-}
-
 // inherit makes m, new in a batch, the successor of another message in all but its payload.
 func (m *Message) inherit(from *Message) {
-	m.Meta, m.origin, m.batch, m.batchKey = from.Meta, from.origin, from.batch, from.batchKey
-	m.back, m.groups, m.stage = from.back, from.groups, from.stage
-	if from.dead {
-		m.dead, m.err = true, from.err
+	m.Meta, m.in.Origin, m.in.Batch, m.in.BatchKey = from.Meta, from.in.Origin, from.in.Batch, from.in.BatchKey
+	m.in.Back, m.in.Groups, m.in.Stage = from.in.Back, from.in.Groups, from.in.Stage
+	if from.in.Dead {
+		m.in.Dead, m.in.Err = true, from.in.Err
 	}
-	if from.rare != nil {
-		m.setRare(func(r *rare) { r.block, r.via = from.rare.block, from.rare.via })
+	if from.in.Rare != nil {
+		m.setRare(func(r *rare) { r.block, r.via = from.in.Rare.block, from.in.Rare.via })
 	}
 }
 
 // heir stands for the root and the order key of m.
 func (m *Message) heir() Message {
 	h := Message{Key: m.Key, Ref: m.Ref}
-	h.origin = m.origin
-	if m.rare != nil {
-		h.setRare(func(r *rare) { r.claim = m.rare.claim })
+	h.in.Origin = m.in.Origin
+	if m.in.Rare != nil {
+		h.setRare(func(r *rare) { r.claim = m.in.Rare.claim })
 	}
 	return h
 }
@@ -234,10 +156,10 @@ func (m *Message) heir() Message {
 // heirs stand for the roots and order keys of a merge in each part of its split, with
 // the Refs that Parts yields.
 func (m *Message) heirs() (all []Message) {
-	for i := range m.of {
-		p := &m.of[i]
+	for i := range m.in.Of {
+		p := &m.in.Of[i]
 		from := p.heirs()
-		if len(p.of) == 0 {
+		if len(p.in.Of) == 0 {
 			from = []Message{p.heir()}
 		}
 		for _, h := range from {
@@ -250,10 +172,10 @@ func (m *Message) heirs() (all []Message) {
 
 // first is the origin of m, or that of the first part of a merge.
 func (m *Message) first() Origin {
-	if m.origin.read == nil && len(m.of) > 0 {
-		return m.of[0].first()
+	if m.in.Origin.read == nil && len(m.in.Of) > 0 {
+		return m.in.Of[0].first()
 	}
-	return m.origin
+	return m.in.Origin
 }
 
 // Park takes the message out of the running call: it goes on behind this step
@@ -262,7 +184,7 @@ func (m *Message) first() Origin {
 // work, and its error fails the message.
 func (m *Message) Park() (resume func(edit func(*Message) error)) {
 	p := &parking{}
-	m.state, m.parking = parked, p
+	m.in.State, m.in.Parking = parked, p
 	return p.resume
 }
 
@@ -270,16 +192,16 @@ func (m *Message) Park() (resume func(edit func(*Message) error)) {
 // after d. It is Park with the engine's own clock, for limits that reserve.
 func (m *Message) Delay(d time.Duration) {
 	m.Park()
-	m.parking.delay = d
+	m.in.Parking.delay = d
 }
 
 // Stake asks that s learn how the message's root ended, under the number ref.
 func (m *Message) Stake(s Settler, ref uint64) {
-	for i := range m.of {
-		m.of[i].Stake(s, ref)
+	for i := range m.in.Of {
+		m.in.Of[i].Stake(s, ref)
 	}
-	if m.origin.read != nil {
-		m.origin.read.Stake(m.origin.i, s, ref)
+	if m.in.Origin.read != nil {
+		m.in.Origin.read.Stake(m.in.Origin.i, s, ref)
 	}
 }
 
@@ -300,11 +222,11 @@ type Read interface {
 // Origins appends the origin of m, or those of a merge's parts, to dst; nothing
 // for a message that no input has read. A stake on m is told once for each.
 func (m *Message) Origins(dst []Origin) []Origin {
-	for i := range m.of {
-		dst = m.of[i].Origins(dst)
+	for i := range m.in.Of {
+		dst = m.in.Of[i].Origins(dst)
 	}
-	if len(m.of) == 0 && m.origin.read != nil {
-		dst = append(dst, m.origin)
+	if len(m.in.Of) == 0 && m.in.Origin.read != nil {
+		dst = append(dst, m.in.Origin)
 	}
 	return dst
 }
@@ -312,8 +234,8 @@ func (m *Message) Origins(dst []Origin) []Origin {
 // Within makes m, in a batch for inner steps, a part of outer: it has its
 // metadata, and its stakes are told how outer's root ended.
 func (m *Message) Within(outer *Message) {
-	m.Meta, m.origin, m.of = outer.Meta, outer.origin, outer.heirs()
-	metered(m.doc.Arena(), outer)
+	m.Meta, m.in.Origin, m.in.Of = outer.Meta, outer.in.Origin, outer.heirs()
+	metered(m.in.Doc.Arena(), outer)
 }
 
 // decodeError gives the errors of documents their class.

@@ -20,7 +20,7 @@ func (t *tally) send(to destination, m *Message) {
 // put is send without the counting.
 func (t *tally) put(to destination, m *Message) {
 	for i := range t.onward {
-		if s := &t.onward[i]; s.to == to && s.b.stage == fresh && len(s.b.msgs) < cap(s.b.msgs) {
+		if s := &t.onward[i]; s.to == to && s.b.in.Stage == fresh && len(s.b.in.Msgs) < cap(s.b.in.Msgs) {
 			s.b.take(m)
 			return
 		}
@@ -32,10 +32,10 @@ func (t *tally) put(to destination, m *Message) {
 
 // pass sends a whole slab of live messages.
 func (t *tally) pass(to destination, b *Batch) {
-	for i := range b.msgs {
-		t.leave(&b.msgs[i])
+	for i := range b.in.Msgs {
+		t.leave(&b.in.Msgs[i])
 		if t.r.plan.ordered {
-			t.disown(&b.msgs[i])
+			t.disown(&b.in.Msgs[i])
 		}
 	}
 	t.onward = append(t.onward, sending{to: to, b: b})
@@ -43,8 +43,8 @@ func (t *tally) pass(to destination, b *Batch) {
 
 // allLive says that nothing of b has ended or waits.
 func (b *Batch) allLive() bool {
-	for i := range b.msgs {
-		if b.msgs[i].state != live {
+	for i := range b.in.Msgs {
+		if b.in.Msgs[i].in.State != live {
 			return false
 		}
 	}
@@ -53,22 +53,22 @@ func (b *Batch) allLive() bool {
 
 // sweep leaves only the live messages in b, of which there are alive.
 func (b *Batch) sweep(alive int) {
-	if alive < len(b.msgs) {
+	if alive < len(b.in.Msgs) {
 		n := 0
-		for i := range b.msgs {
-			if b.msgs[i].state == live {
-				b.msgs[n] = b.msgs[i]
+		for i := range b.in.Msgs {
+			if b.in.Msgs[i].in.State == live {
+				b.in.Msgs[n] = b.in.Msgs[i]
 				n++
 			}
 		}
-		clear(b.msgs[n:])
-		b.msgs = b.msgs[:n]
+		clear(b.in.Msgs[n:])
+		b.in.Msgs = b.in.Msgs[:n]
 	}
 }
 
 // leave counts that m goes beyond the lanes, with what it has become.
 func (t *tally) leave(m *Message) {
-	m.doc.Detach()
+	m.in.Doc.Detach()
 	t.recharge(m)
 	if !t.past {
 		t.beyond += m.weight()

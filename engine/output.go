@@ -69,7 +69,7 @@ func (o *outRun) queue(b *Batch, in *slabList) {
 		return
 	}
 	parts := []*Batch{b}
-	if o.r.plan.ordered && b.trigger == "" {
+	if o.r.plan.ordered && b.in.Trigger == "" {
 		parts = spread(b, o.plan.concurrency)
 	}
 	o.mu.Lock()
@@ -93,16 +93,16 @@ type turn struct {
 // o.mu is held.
 func (o *outRun) chain(b *Batch) bool {
 	t := &turn{b: b}
-	if b.trigger != "" && len(b.msgs) > 0 && b.msgs[0].batchKey != "" {
-		o.link(t, "b"+b.msgs[0].batchKey)
+	if b.in.Trigger != "" && len(b.in.Msgs) > 0 && b.in.Msgs[0].in.BatchKey != "" {
+		o.link(t, "b"+b.in.Msgs[0].in.BatchKey)
 	}
 	if o.r.plan.ordered {
-		for i := range b.msgs {
-			b.msgs[i].eachLeafKey(func(leaf *Message) { o.link(t, "o"+string(leaf.Key)) })
+		for i := range b.in.Msgs {
+			b.in.Msgs[i].eachLeafKey(func(leaf *Message) { o.link(t, "o"+string(leaf.Key)) })
 		}
 	}
 	if len(t.keys) > 0 {
-		b.way.turn = t
+		b.in.Way.turn = t
 	}
 	return t.blockers == 0
 }
@@ -225,13 +225,13 @@ func (o *outRun) next() (b *Batch, probe bool) {
 // happen to be the probes. o.mu is held.
 func (o *outRun) leastTried() int {
 	least, at, slabs := math.MaxInt, o.again.at, 0
-	for b := o.again.head; b != nil; b = b.next {
-		least = min(least, trialOf(&b.msgs[at]).tries())
+	for b := o.again.head; b != nil; b = b.in.Next {
+		least = min(least, trialOf(&b.in.Msgs[at]).tries())
 		at = 0
 		slabs++
 	}
-	for ; slabs > 0 && trialOf(&o.again.head.msgs[o.again.at]).tries() > least; slabs-- {
-		o.again.push(o.again.pop(len(o.again.head.msgs) - o.again.at))
+	for ; slabs > 0 && trialOf(&o.again.head.in.Msgs[o.again.at]).tries() > least; slabs-- {
+		o.again.push(o.again.pop(len(o.again.head.in.Msgs) - o.again.at))
 	}
 	return least
 }
@@ -269,18 +269,18 @@ func (o *outRun) wake() {
 func (o *outRun) take(from *slabList, limit int) *Batch {
 	head := from.head
 	if head.whole() {
-		return from.pop(len(head.msgs))
+		return from.pop(len(head.in.Msgs))
 	}
 	want := min(limit, (from.msgs+o.most-1)/o.most)
 	if from == &o.again {
 		want = limit // one write is one token
 	}
 	b := from.pop(want)
-	for next := from.head; next != nil && len(b.msgs) < want && !next.whole() && next.likewise(b); next = from.head {
-		if cap(b.msgs) < want {
+	for next := from.head; next != nil && len(b.in.Msgs) < want && !next.whole() && next.likewise(b); next = from.head {
+		if cap(b.in.Msgs) < want {
 			b = b.into(newSlab(0))
 		}
-		from.pop(want - len(b.msgs)).into(b)
+		from.pop(want - len(b.in.Msgs)).into(b)
 	}
 	return b
 }
@@ -288,15 +288,15 @@ func (o *outRun) take(from *slabList, limit int) *Batch {
 // into moves all messages of b to another batch of its batcher.
 func (b *Batch) into(to *Batch) *Batch {
 	to.follows(b)
-	for i := range b.msgs {
-		to.take(&b.msgs[i])
+	for i := range b.in.Msgs {
+		to.take(&b.in.Msgs[i])
 	}
 	recycle(b)
 	return to
 }
 
 // whole says that b must be written as it is.
-func (b *Batch) whole() bool { return b.trigger != "" || b.way.turn != nil }
+func (b *Batch) whole() bool { return b.in.Trigger != "" || b.in.Way.turn != nil }
 
 // come counts messages that come to a group: they will go on to the lanes.
 func (o *outRun) come(n int) {

@@ -37,20 +37,20 @@ func (p *parking) resume(edit func(*Message) error) {
 
 // park takes m over from its slab.
 func (t *tally) park(m *Message, out *outRun) {
-	p := m.parking
+	p := m.in.Parking
 	t.leave(m)
 	t.own(m, out)
-	m.doc.Detach()
+	m.in.Doc.Detach()
 	p.mu.Lock()
 	p.m, p.r, p.in, p.out, p.armed = *m, t.r, t.in, out, true
-	p.m.batch, p.m.parking = nil, nil
-	if m.batch != nil {
-		p.batch = m.batch.like() // that one may be used again
-		p.batch.arena = nil
+	p.m.in.Batch, p.m.in.Parking = nil, nil
+	if m.in.Batch != nil {
+		p.batch = m.in.Batch.like() // that one may be used again
+		p.batch.in.Arena = nil
 	}
 	ready := p.resumed
 	p.mu.Unlock()
-	m.state = moved
+	m.in.State = moved
 	switch {
 	case ready:
 		go p.proceed() // the caller holds the fence
@@ -71,29 +71,29 @@ func (p *parking) proceed() {
 		return
 	}
 	defer r.leave()
-	m.state = live
+	m.in.State = live
 	if p.edit != nil {
 		if err := p.apply(); err != nil {
 			m.Fail(err)
 		}
 	}
-	if m.state == failed && p.step != nil {
+	if m.in.State == failed && p.step != nil {
 		if p.before != nil {
 			m.SetBytes(p.before.body)
 			m.Meta = p.before.meta
 		}
-		p.step.failed(m, m.err)
+		p.step.failed(m, m.in.Err)
 	}
 	t := tally{r: r, past: true, in: p.in}
-	m.batch = p.batch
+	m.in.Batch = p.batch
 	switch {
-	case m.state == live && p.step != nil:
+	case m.in.State == live && p.step != nil:
 		setTrial(m, trialOf(m).over())
 		b := p.slab()
 		b.take(m)
 		t.goOn(b, p.out)
-	case m.state == live:
-		m.state = done
+	case m.in.State == live:
+		m.in.State = done
 		fallthrough
 	default:
 		t.conclude(m, p.out)
@@ -107,7 +107,7 @@ func (p *parking) slab() *Batch {
 	if b == nil {
 		b = slabFor(1)
 	}
-	b.stage = p.m.stage
+	b.in.Stage = p.m.in.Stage
 	setInput(b, p.in)
 	return b
 }

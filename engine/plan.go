@@ -191,7 +191,7 @@ func (p *Plan) watchEvery() time.Duration {
 // retryOf is how a message that this output failed is tried again: a dead letter
 // without limit, unless another output of a fallback can take it.
 func (o *outputPlan) retryOf(m *Message) *retryPlan {
-	if m.dead && viaOf(m).next() == nil {
+	if m.in.Dead && viaOf(m).next() == nil {
 		return o.retry.forever()
 	}
 	return o.retry

@@ -53,7 +53,7 @@ func (l *lane) loop(ctx context.Context) {
 			return
 		}
 		l.r.ease()
-		n, began := len(b.msgs), time.Now()
+		n, began := len(b.in.Msgs), time.Now()
 		l.process(ctx, b)
 		cost = (cost + time.Since(began)/time.Duration(n)) / 2
 		l.r.lanes.rest()
@@ -63,11 +63,11 @@ func (l *lane) loop(ctx context.Context) {
 
 // process runs a slab through the steps and carries on what comes of it.
 func (l *lane) process(ctx context.Context, b *Batch) {
-	if !l.r.plan.serial || b.way.in != nil || !b.repeats(l.seen) {
+	if !l.r.plan.serial || b.in.Way.in != nil || !b.repeats(l.seen) {
 		l.through(ctx, b)
 		return
 	}
-	for len(b.msgs) > 0 {
+	for len(b.in.Msgs) > 0 {
 		l.through(ctx, b.wave(l.seen))
 	}
 	recycle(b)
@@ -75,7 +75,7 @@ func (l *lane) process(ctx context.Context, b *Batch) {
 
 // through is process for messages that go through the steps together.
 func (l *lane) through(ctx context.Context, b *Batch) {
-	l.was = b.bytes
+	l.was = b.in.Bytes
 	l.x.prog, l.x.stage, l.t.in, l.deliver = l.r.plan.steps, fresh, nil, l.route
 	l.admit(b)
 	if in := inputOf(b); in != nil {
@@ -92,9 +92,9 @@ func (l *lane) through(ctx context.Context, b *Batch) {
 
 // admit keeps what others of its key are before.
 func (l *lane) admit(b *Batch) {
-	if b.way.in == nil && l.r.holds.any.Load() > 0 {
+	if b.in.Way.in == nil && l.r.holds.any.Load() > 0 {
 		l.r.holds.admit(b, nil, func(_ int, m *Message) role {
-			if m.state == live {
+			if m.in.State == live {
 				return asks
 			}
 			return 0
@@ -126,7 +126,7 @@ func (l *lane) split(ctx context.Context, x *executor, b *Batch, pc int32) *Batc
 			l.r.credits.put(l.allow, 0, 0)
 			l.allow, l.parts = 0, 0
 		}
-		if n := len(cur.msgs); n == slabSize || part && n > 0 && (alone || l.allow == 0) {
+		if n := len(cur.in.Msgs); n == slabSize || part && n > 0 && (alone || l.allow == 0) {
 			if alone {
 				l.admit(cur)
 			}
@@ -186,9 +186,9 @@ func (l *lane) credit(ctx context.Context) bool {
 }
 
 func (l *lane) part(_, p *Message) {
-	p.credits, p.charge = 1, len(p.orig)
-	l.parts += p.charge
-	l.r.credits.charge(0, p.charge)
+	p.in.Credits, p.in.Charge = 1, len(p.in.Orig)
+	l.parts += p.in.Charge
+	l.r.credits.charge(0, p.in.Charge)
 	p.eachRoot(func(r root) { r.add(1) })
 	l.r.holds.share(p)
 	l.t.made++
@@ -208,9 +208,9 @@ func (t *tally) consume(m *Message) {
 // and roots until the merge ends.
 func account(t *tally, m *Message) {
 	t.made++
-	t.consumed += int64(len(m.of))
-	m.charge = m.Size()
-	t.r.credits.charge(0, m.charge)
+	t.consumed += int64(len(m.in.Of))
+	m.in.Charge = m.Size()
+	t.r.credits.charge(0, m.in.Charge)
 }
 
 // carry delivers b, unless the run is over and all of it was handed back.
@@ -233,7 +233,7 @@ func (l *lane) route(b *Batch) {
 	}
 	if l.r.plan.ordered && (l.r.holds.any.Load() > 0 || !b.allLive()) {
 		l.r.holds.admit(b, nil, func(_ int, m *Message) role {
-			switch m.state {
+			switch m.in.State {
 			case live:
 				return asks
 			case waits, parked:
@@ -242,13 +242,13 @@ func (l *lane) route(b *Batch) {
 			return 0
 		})
 	}
-	l.to = append(l.to[:0], make([]*batcherRun, len(b.msgs))...)
+	l.to = append(l.to[:0], make([]*batcherRun, len(b.in.Msgs))...)
 	var only *batcherRun
 	same, alive := true, 0
-	for i := range b.msgs {
-		m := &b.msgs[i]
+	for i := range b.in.Msgs {
+		m := &b.in.Msgs[i]
 		var to *batcherRun
-		if m.state == live {
+		if m.in.State == live {
 			to = l.r.route(&l.t, m)
 		}
 		if to == nil {
@@ -263,14 +263,14 @@ func (l *lane) route(b *Batch) {
 	switch {
 	case alive == 0:
 		recycle(b)
-	case same && 4*alive > len(b.msgs):
+	case same && 4*alive > len(b.in.Msgs):
 		b.sweep(alive)
 		b.release() // splices here, where lanes share the work
 		l.t.pass(only, b)
 	default:
-		for i := range b.msgs {
+		for i := range b.in.Msgs {
 			if l.to[i] != nil {
-				l.t.send(l.to[i], &b.msgs[i])
+				l.t.send(l.to[i], &b.in.Msgs[i])
 			}
 		}
 		recycle(b)
@@ -281,7 +281,7 @@ func (l *lane) route(b *Batch) {
 // conclude does what a message's state asks for, wherever it was set; out is the
 // output that was writing it, or nil.
 func (t *tally) conclude(m *Message, out *outRun) {
-	switch m.state {
+	switch m.in.State {
 	case live: // it has been written: in a group, into the lanes
 		if out != nil && out.plan.group != nil {
 			t.rejoin(m, out.plan.group)
@@ -292,13 +292,13 @@ func (t *tally) conclude(m *Message, out *outRun) {
 		t.forfeit(m, out)
 		t.end(m, Dropped)
 	case failed:
-		if out != nil && m.err.Step == "" {
-			m.err.Output = out.plan.name
-			complete(m.err, Transient)
-			if errors.Is(m.err, ErrBehind) && t.behind(m, out) {
+		if out != nil && m.in.Err.Step == "" {
+			m.in.Err.Output = out.plan.name
+			complete(m.in.Err, Transient)
+			if errors.Is(m.in.Err, ErrBehind) && t.behind(m, out) {
 				return
 			}
-			if !errors.Is(m.err, errDown) && out.plan.retryOf(m).again(m, time.Now(), nil) {
+			if !errors.Is(m.in.Err, errDown) && out.plan.retryOf(m).again(m, time.Now(), nil) {
 				t.await(m, out)
 				return
 			}
@@ -307,13 +307,13 @@ func (t *tally) conclude(m *Message, out *outRun) {
 	case waits:
 		t.await(m, out)
 	case ended:
-		if m.dead && m.fate == Delivered {
+		if m.in.Dead && m.in.Fate == Delivered {
 			t.r.failures.add(m, DeadLettered)
-			m.fate = DeadLettered
+			m.in.Fate = DeadLettered
 		}
-		t.end(m, m.fate)
+		t.end(m, m.in.Fate)
 	case done:
-		if m.dead {
+		if m.in.Dead {
 			t.r.failures.add(m, DeadLettered)
 			t.end(m, DeadLettered)
 		} else {
@@ -358,18 +358,18 @@ func (r *run) route(t *tally, m *Message) *batcherRun {
 		}
 	}
 	if took {
-		m.state = consumed
+		m.in.State = consumed
 		t.consume(m)
 		return nil
 	}
 	m.Fail(Errorf(Unrouted, "no batcher takes this message (there are %s)", r.plan.batcherNames()))
-	complete(m.err, Unrouted)
+	complete(m.in.Err, Unrouted)
 	return nil
 }
 
 // giveKey gives m the batch key of a batcher; false when that failed the message.
 func (b *batcherPlan) giveKey(m *Message, keys *keyring) bool {
-	m.batchKey = ""
+	m.in.BatchKey = ""
 	if b.key == nil {
 		return true
 	}
@@ -379,24 +379,24 @@ func (b *batcherPlan) giveKey(m *Message, keys *keyring) bool {
 		return false
 	}
 	if ok {
-		m.batchKey = keys.text(key)
+		m.in.BatchKey = keys.text(key)
 	}
 	return true
 }
 
 func (m *Message) failAt(step string, err error) {
 	m.Fail(err)
-	stepError(m.err, &op{name: step})
+	stepError(m.in.Err, &op{name: step})
 }
 
 // copy makes one more piece of m's root, with credits of its own.
 func (t *tally) copy(m *Message) Message {
-	m.doc.Detach()
+	m.in.Doc.Detach()
 	c := *m
-	c.credits, c.charge, c.of, c.serial = 1, len(m.orig), copies(m.of), 0
+	c.in.Credits, c.in.Charge, c.in.Of, c.in.Serial = 1, len(m.in.Orig), copies(m.in.Of), 0
 	setTrial(&c, nil)
 	setClaim(&c, nil)
-	t.r.credits.charge(1, c.charge)
+	t.r.credits.charge(1, c.in.Charge)
 	c.eachRoot(func(r root) { r.add(1) })
 	t.made++
 	return c
@@ -407,17 +407,17 @@ func copies(of []Message) []Message {
 	all := slices.Clone(of)
 	for i := range all {
 		p := &all[i]
-		p.credits, p.charge, p.of = 0, 0, copies(p.of)
+		p.in.Credits, p.in.Charge, p.in.Of = 0, 0, copies(p.in.Of)
 		setClaim(p, nil)
 	}
 	return all
 }
 
 func (m *Message) eachRoot(f func(root)) {
-	for i := range m.of {
-		m.of[i].eachRoot(f)
+	for i := range m.in.Of {
+		m.in.Of[i].eachRoot(f)
 	}
-	if r := rootOf(m); len(m.of) == 0 && r.led != nil {
+	if r := rootOf(m); len(m.in.Of) == 0 && r.led != nil {
 		f(r)
 	}
 }

@@ -92,10 +92,10 @@ type snapshot struct {
 	meta Meta
 }
 
-func snapshotOf(m *Message) snapshot { return snapshot{m.doc.Mark(), m.Meta} }
+func snapshotOf(m *Message) snapshot { return snapshot{m.in.Doc.Mark(), m.Meta} }
 
 func (s *snapshot) restore(m *Message) {
-	m.doc.Restore(s.doc)
+	m.in.Doc.Restore(s.doc)
 	m.Meta = s.meta
 }
 
@@ -104,10 +104,10 @@ func (s *snapshot) restore(m *Message) {
 func (f ProcessorFunc) each(ctx context.Context, b *Batch, at int) (next int) {
 	var m *Message
 	var before snapshot
-	own := ownerOf(b.arena)
+	own := ownerOf(b.in.Arena)
 	defer func() {
 		if r := recover(); r != nil {
-			if b.restores {
+			if b.in.Restores {
 				before.restore(m)
 			}
 			m.Fail(panicked(r))
@@ -115,25 +115,25 @@ func (f ProcessorFunc) each(ctx context.Context, b *Batch, at int) (next int) {
 		}
 	}()
 	for ; at < b.Len(); at++ {
-		if m = b.nth(at); m.state != live {
+		if m = b.nth(at); m.in.State != live {
 			continue
 		}
-		if own != nil && m.charge > len(m.orig)+slack {
+		if own != nil && m.in.Charge > len(m.in.Orig)+slack {
 			m.regain(own)
 		}
-		if b.restores || own != nil {
+		if b.in.Restores || own != nil {
 			before = snapshotOf(m)
 		}
-		spent := b.arena.Spent()
+		spent := b.in.Arena.Spent()
 		if err := f(ctx, m); err != nil {
 			m.Fail(err)
 		}
-		if spent = b.arena.Spent() - spent; spent > slack && own != nil && m.state == live {
+		if spent = b.in.Arena.Spent() - spent; spent > slack && own != nil && m.in.State == live {
 			if err := own.settle(m, spent); err != nil {
 				m.Fail(err)
 			}
 		}
-		if m.state != live && (b.restores || m.state == failed && lacks(m.err) > 0) {
+		if m.in.State != live && (b.in.Restores || m.in.State == failed && lacks(m.in.Err) > 0) {
 			before.ends(m)
 		}
 	}
@@ -142,20 +142,20 @@ func (f ProcessorFunc) each(ctx context.Context, b *Batch, at int) (next int) {
 
 // ends is told that a message has failed, waits or has ended.
 func (s *snapshot) ends(m *Message) {
-	switch m.state {
+	switch m.in.State {
 	case failed:
 		s.restore(m)
 	case parked:
-		m.parking.before = s.kept(m)
+		m.in.Parking.before = s.kept(m)
 	}
 }
 
 // kept makes a snapshot hold for good; m goes on as it is.
 func (s snapshot) kept(m *Message) *original {
 	now := m.Bytes()
-	m.doc.Restore(s.doc)
+	m.in.Doc.Restore(s.doc)
 	o := &original{m.Bytes(), s.meta}
-	m.doc.Reset(now, nil)
+	m.in.Doc.Reset(now, nil)
 	return o
 }
 
@@ -210,23 +210,23 @@ func (x *executor) exec(ctx context.Context, b *Batch, from int32) *Batch {
 			x.jump(b, sel, o)
 			continue
 		}
-		b.sel = sel
+		b.in.Sel = sel
 		x.call(ctx, b, o)
-		b.sel = nil
+		b.in.Sel = nil
 		if x.conclude(b, sel, o) {
 			x.own.hold(b, x.stage)
 		}
-		if b.order != nil {
+		if b.in.Order != nil {
 			b.reorder()
 		}
-		for _, m := range b.merges {
-			m.pc = o.next
+		for _, m := range b.in.Merges {
+			m.in.PC = o.next
 			m.inBlocks(isMerged)
 			x.own.merge(m)
-			b.msgs = append(b.msgs, *m)
+			b.in.Msgs = append(b.in.Msgs, *m)
 		}
-		b.merges = nil
-		if len(b.splits) > 0 {
+		b.in.Merges = nil
+		if len(b.in.Splits) > 0 {
 			b = x.own.split(ctx, x, b, pc)
 		}
 	}
@@ -237,20 +237,20 @@ func (x *executor) exec(ctx context.Context, b *Batch, from int32) *Batch {
 // holds; those that skip the step go on behind it.
 func (x *executor) pick(b *Batch, pc int32, o *op) []int32 {
 	sel := x.sel[:0]
-	for i := range b.msgs {
-		m := &b.msgs[i]
-		if m.pc != pc || m.state != live {
+	for i := range b.in.Msgs {
+		m := &b.in.Msgs[i]
+		if m.in.PC != pc || m.in.State != live {
 			continue
 		}
 		if o.when != nil {
 			holds, err := o.when.Test(m)
 			if err != nil {
-				m.stage = x.stage
+				m.in.Stage = x.stage
 				o.failed(m, err)
 				continue
 			}
 			if !holds {
-				m.pc = o.next
+				m.in.PC = o.next
 				continue
 			}
 		}
@@ -263,30 +263,30 @@ func (x *executor) pick(b *Batch, pc int32, o *op) []int32 {
 // jump sends messages to where their case says, or to the end of a block or a repair.
 func (x *executor) jump(b *Batch, sel []int32, o *op) {
 	for _, i := range sel {
-		m := &b.msgs[i]
+		m := &b.in.Msgs[i]
 		switch {
 		case o.forget:
-			m.err = nil
+			m.in.Err = nil
 		case o.enters:
 			m.enter(o)
 		case o.leaves:
 			m.leave(&x.prog.ops[o.block])
 		}
-		m.pc = o.next
+		m.in.PC = o.next
 		for _, c := range o.cases {
 			holds, err := true, error(nil)
 			if c.when != nil {
 				holds, err = c.when.Test(m)
 			}
 			if err != nil {
-				m.stage = x.stage
+				m.in.Stage = x.stage
 				m.Fail(err)
-				stepError(m.err, o)
+				stepError(m.in.Err, o)
 				m.rescue(o.in)
 				break
 			}
 			if holds {
-				m.pc = c.to
+				m.in.PC = c.to
 				break
 			}
 		}
@@ -297,19 +297,19 @@ func (x *executor) jump(b *Batch, sel []int32, o *op) {
 func (x *executor) call(ctx context.Context, b *Batch, o *op) {
 	if restores := o.retry != nil || o.onError == continues || o.onError == repairs; restores {
 		if _, alone := o.run.(ProcessorFunc); alone {
-			b.restores = true
-			defer func() { b.restores = false }()
+			b.in.Restores = true
+			defer func() { b.in.Restores = false }()
 		} else {
-			for _, i := range b.sel {
-				x.before = append(x.before, snapshotOf(&b.msgs[i]))
+			for _, i := range b.in.Sel {
+				x.before = append(x.before, snapshotOf(&b.in.Msgs[i]))
 			}
 		}
 	}
-	spent := b.arena.Spent()
+	spent := b.in.Arena.Spent()
 	began := x.clock.start(o)
 	within := &deadline{parent: ctx, at: began.Add(o.timeout)}
 	defer within.end()
-	if a := b.arena; a != nil {
+	if a := b.in.Arena; a != nil {
 		outer := a.Call
 		a.Call = within
 		defer func() { a.Call = outer }()
@@ -323,11 +323,11 @@ func (x *executor) call(ctx context.Context, b *Batch, o *op) {
 	}
 	if x.room != nil {
 		x.room.leaveInside()
-		if _, alone := o.run.(ProcessorFunc); !alone && b.arena.Spent()-spent > slack {
+		if _, alone := o.run.(ProcessorFunc); !alone && b.in.Arena.Spent()-spent > slack {
 			x.room.account(b)
 		}
 	}
-	o.figures.called(len(b.sel), time.Since(began))
+	o.figures.called(len(b.in.Sel), time.Since(began))
 }
 
 func process(ctx context.Context, p Processor, b *Batch) (err error) {
@@ -350,31 +350,31 @@ func panicked(r any) *Error {
 // failed or waits.
 func (x *executor) conclude(b *Batch, sel []int32, o *op) (troubled bool) {
 	for n, i := range sel {
-		m := &b.msgs[i]
-		switch m.state {
+		m := &b.in.Msgs[i]
+		switch m.in.State {
 		case live:
-			if m.pc = o.next; m.rare != nil {
+			if m.in.PC = o.next; m.in.Rare != nil {
 				setTrial(m, trialOf(m).over())
 			}
 		case parked:
-			m.pc, m.stage, m.parking.step = o.next, x.stage, o
+			m.in.PC, m.in.Stage, m.in.Parking.step = o.next, x.stage, o
 			if len(x.before) > 0 {
-				m.parking.before = x.before[n].kept(m)
+				m.in.Parking.before = x.before[n].kept(m)
 			}
 		case consumed:
-			m.stage = x.stage
+			m.in.Stage = x.stage
 		case failed:
 			if len(x.before) > 0 {
 				x.before[n].restore(m)
 			}
-			m.stage = x.stage
-			if n := lacks(m.err); n > 0 && x.room != nil {
+			m.in.Stage = x.stage
+			if n := lacks(m.in.Err); n > 0 && x.room != nil {
 				x.waitsForRoom(m, o, n)
 			} else {
-				o.failed(m, m.err)
+				o.failed(m, m.in.Err)
 			}
 		}
-		troubled = troubled || m.state == failed || m.state == waits || m.state == parked
+		troubled = troubled || m.in.State == failed || m.in.State == waits || m.in.State == parked
 	}
 	clear(x.before)
 	x.before = x.before[:0]
@@ -385,23 +385,23 @@ func (x *executor) conclude(b *Batch, sel []int32, o *op) (troubled bool) {
 // is as the step found it: it is tried again, or treated as on_error says.
 func (o *op) failed(m *Message, err error) {
 	m.Fail(err)
-	stepError(m.err, o)
+	stepError(m.in.Err, o)
 	if lacks(err) > 0 { // the step outside, with all that is inside, is tried again
 		return
 	}
 	o.figures.failed()
 	if o.retry != nil && o.retry.again(m, time.Now(), o) {
-		m.state, m.pc, trialOf(m).cause = waits, o.at, o
+		m.in.State, m.in.PC, trialOf(m).cause = waits, o.at, o
 		return
 	}
 	setTrial(m, trialOf(m).over())
 	switch o.onError {
 	case continues:
-		m.state, m.err, m.pc = live, nil, o.next
+		m.in.State, m.in.Err, m.in.PC = live, nil, o.next
 	case drops:
-		m.state = discarded
+		m.in.State = discarded
 	case repairs:
-		m.state, m.pc = live, o.repair
+		m.in.State, m.in.PC = live, o.repair
 	default:
 		m.rescue(o.in)
 	}
@@ -413,12 +413,12 @@ func (o *op) failed(m *Message, err error) {
 // and what is left is handed back), part is told of each part, and done when all
 // parts of m are made.
 func (b *Batch) pull(cur *Batch, o *op, room func(cur *Batch, part bool) *Batch, part func(of, p *Message), done func(m *Message, parts int)) *Batch {
-	splits := b.splits
+	splits := b.in.Splits
 	slices.SortFunc(splits, func(x, y pendingSplit) int { return cmp.Compare(x.i, y.i) })
-	for i := range b.msgs {
-		m := &b.msgs[i]
+	for i := range b.in.Msgs {
+		m := &b.in.Msgs[i]
 		if len(splits) == 0 || splits[0].i != i {
-			if m.state != consumed && m.state != moved {
+			if m.in.State != consumed && m.in.State != moved {
 				cur = room(cur, false)
 				cur.take(m)
 			}
@@ -436,7 +436,7 @@ func (b *Batch) pull(cur *Batch, o *op, room func(cur *Batch, part bool) *Batch,
 			p := cur.append(body)
 			p.inherit(m)
 			p.Key, p.Ref, p.Attempt = m.Key, m.Ref, m.Attempt
-			p.orig, p.part, p.pc, p.of = body, int32(n), o.next, m.heirs()
+			p.in.Orig, p.in.Part, p.in.PC, p.in.Of = body, int32(n), o.next, m.heirs()
 			setClaim(p, claimOf(m))
 			p.inBlocks(isPart)
 			part(m, p)
@@ -448,7 +448,7 @@ func (b *Batch) pull(cur *Batch, o *op, room func(cur *Batch, part bool) *Batch,
 		case err != nil:
 			o.unsplit(m, n, err)
 		case n == 0:
-			m.state = dropped
+			m.in.State = dropped
 		default:
 			done(m, n)
 			continue
@@ -456,7 +456,7 @@ func (b *Batch) pull(cur *Batch, o *op, room func(cur *Batch, part bool) *Batch,
 		cur = room(cur, false)
 		cur.take(m)
 	}
-	b.splits = b.splits[:0]
+	b.in.Splits = b.in.Splits[:0]
 	return cur
 }
 

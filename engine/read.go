@@ -141,8 +141,8 @@ func (rd *reader) step(active, ctx, work context.Context) error {
 	}
 	b := newSlab(room)
 	acker, err := rd.call(active, b)
-	b.room = 0
-	n := len(b.msgs)
+	b.in.Room = 0
+	n := len(b.in.Msgs)
 	if n < room {
 		rd.r.credits.put(room-n, 0, 0)
 	}
@@ -172,7 +172,7 @@ func (rd *reader) receive(ctx, work context.Context, b *Batch, acker Acker) {
 	if !rd.r.enter() {
 		return // the run is over, and its source will find out
 	}
-	n := len(b.msgs)
+	n := len(b.in.Msgs)
 	rd.r.roots.receive(n)
 	rd.r.pieces.receive(n)
 	rd.r.leave()
@@ -188,30 +188,30 @@ func (rd *reader) take(b *Batch, acker Acker, at time.Time) {
 		return
 	}
 	defer rd.r.leave()
-	n := len(b.msgs)
+	n := len(b.in.Msgs)
 	led := &ledger{input: rd.plan.name, instance: rd.index, takes: rd.plan.takes, at: at, acks: rd.acksOf(acker, n), then: rd.plan.then, delays: rd.plan.delays, first: rd.read.Load(), roots: make([]rootState, n)}
 	led.open.Store(int32(n))
 	rd.read.Add(uint64(n))
-	for i := range b.msgs {
-		m, s := &b.msgs[i], &led.roots[i]
-		m.origin = Origin{led, uint32(i)}
-		m.orig = m.Bytes()
-		m.credits, m.charge = 1, len(m.orig)
-		b.bytes += m.charge
+	for i := range b.in.Msgs {
+		m, s := &b.in.Msgs[i], &led.roots[i]
+		m.in.Origin = Origin{led, uint32(i)}
+		m.in.Orig = m.Bytes()
+		m.in.Credits, m.in.Charge = 1, len(m.in.Orig)
+		b.in.Bytes += m.in.Charge
 		led.keep(i, m)
 		s.pieces.Store(1)
-		if m.state == failed { // a record that the framing refuses
-			complete(m.err, Decode)
+		if m.in.State == failed { // a record that the framing refuses
+			complete(m.in.Err, Decode)
 		}
 	}
-	rd.figures.bytes.Add(int64(b.bytes))
-	rd.mean = max(b.bytes/n, 1)
+	rd.figures.bytes.Add(int64(b.in.Bytes))
+	rd.mean = max(b.in.Bytes/n, 1)
 	if rd.plan.early && led.acks != nil {
 		rd.early(led)
 	}
 	rd.replay.add(led)
 	rd.r.open.add(led)
-	rd.r.credits.charge(0, b.bytes)
+	rd.r.credits.charge(0, b.in.Bytes)
 }
 
 // send starts messages on their way.
@@ -220,7 +220,7 @@ func (rd *reader) send(ctx context.Context, b *Batch) {
 		return
 	}
 	if rd.plain && b.allLive() {
-		rd.r.upstream.Add(int64(len(b.msgs)))
+		rd.r.upstream.Add(int64(len(b.in.Msgs)))
 		rd.r.lanes.push(b)
 		rd.r.leave()
 		return
@@ -260,9 +260,9 @@ func (rd *reader) acksOf(acker Acker, n int) *ackLoop {
 func (l *lane) dispatch(b *Batch) {
 	t, key := &l.t, l.r.plan.orderBy
 	alive := 0
-	for i := range b.msgs {
-		m := &b.msgs[i]
-		if m.state == live && key != nil {
+	for i := range b.in.Msgs {
+		m := &b.in.Msgs[i]
+		if m.in.State == live && key != nil {
 			k, ok, err := key.AppendKey(t.keys.room(), m)
 			switch {
 			case err != nil:
@@ -271,14 +271,14 @@ func (l *lane) dispatch(b *Batch) {
 				m.Key = t.keys.keep(k)
 			}
 		}
-		if m.state != live {
+		if m.in.State != live {
 			t.conclude(m, nil)
 			continue
 		}
 		t.recharge(m)
-		m.pc, m.stage = 0, fresh
+		m.in.PC, m.in.Stage = 0, fresh
 		place := claimOf(m)
-		kept := l.r.plan.ordered && l.r.holds.before(b.msgs[:i], m)
+		kept := l.r.plan.ordered && l.r.holds.before(b.in.Msgs[:i], m)
 		if place != nil { // that of a message that has waited in these steps
 			t.freed = append(t.freed, place)
 			setClaim(m, nil)
@@ -290,7 +290,7 @@ func (l *lane) dispatch(b *Batch) {
 	l.r.upstream.Add(int64(alive))
 	b.sweep(alive)
 	b.release()
-	b.way.in = nil
+	b.in.Way.in = nil
 	if alive == 0 {
 		recycle(b)
 	} else {

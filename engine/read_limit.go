@@ -126,10 +126,10 @@ func (rd *reader) handBack(b *Batch) {
 	}
 	defer rd.r.leave()
 	t := tally{r: rd.r}
-	for i := range b.msgs {
-		m := &b.msgs[i]
-		if m.err == nil {
-			m.err = Errorf(Transient, "the pipeline stopped before a rate limit let this message pass")
+	for i := range b.in.Msgs {
+		m := &b.in.Msgs[i]
+		if m.in.Err == nil {
+			m.in.Err = Errorf(Transient, "the pipeline stopped before a rate limit let this message pass")
 		}
 		t.hand(m)
 	}

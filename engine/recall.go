@@ -46,14 +46,14 @@ func (l *ledger) recalls() int {
 
 // recalled says whether m is to go back. A merge does as soon as one of its parts is to.
 func (m *Message) recalled() bool {
-	for i := range m.of {
-		if m.of[i].recalled() {
+	for i := range m.in.Of {
+		if m.in.Of[i].recalled() {
 			return true
 		}
 	}
 	r := rootOf(m)
 	l := r.led
-	if len(m.of) > 0 || l == nil || m.Key == nil {
+	if len(m.in.Of) > 0 || l == nil || m.Key == nil {
 		return false
 	}
 	l.mu.Lock()

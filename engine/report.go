@@ -106,7 +106,7 @@ func (f *failures) set(all []FailureGroup) {
 func (f *failures) add(m *Message, fate Fate) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	key := failureKey{m.err.Class, m.err.Place(), fate, m.err.unfinished}
+	key := failureKey{m.in.Err.Class, m.in.Err.Place(), fate, m.in.Err.unfinished}
 	g := f.index[key]
 	if g == nil {
 		g = &FailureGroup{Fate: fate, First: f.describe(m)}
@@ -158,12 +158,12 @@ func powerOfTen(n int64) bool {
 }
 
 func (f *failures) describe(m *Message) Failure {
-	body := m.orig
+	body := m.in.Orig
 	if body == nil {
 		body = m.Bytes()
 	}
-	from := f.secrets.Mask(position(m.Input(), m.Meta, m.part))
-	return Failure{m.err.Class, m.err.Place(), m.err.Error(), from, sample(f.secrets, body), m.err.unfinished}
+	from := f.secrets.Mask(position(m.Input(), m.Meta, m.in.Part))
+	return Failure{m.in.Err.Class, m.in.Err.Place(), m.in.Err.Error(), from, sample(f.secrets, body), m.in.Err.unfinished}
 }
 
 const (

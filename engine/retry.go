@@ -49,16 +49,16 @@ type trial struct {
 
 // trialOf is m's trial, or nil.
 func trialOf(m *Message) *trial {
-	if m.rare == nil {
+	if m.in.Rare == nil {
 		return nil
 	}
-	t, _ := m.rare.trial.(*trial)
+	t, _ := m.in.Rare.trial.(*trial)
 	return t
 }
 
 // setTrial gives m a trial; nil takes it away.
 func setTrial(m *Message, t *trial) {
-	if m.rare != nil || t != nil {
+	if m.in.Rare != nil || t != nil {
 		m.setRare(func(r *rare) { r.trial = slot(t) })
 	}
 }
@@ -96,10 +96,10 @@ func (p *retryPlan) again(m *Message, now time.Time, step *op) bool {
 	if tr.first.IsZero() {
 		tr.first = now
 	}
-	tr.err, m.err.FirstFailed = m.err, tr.first
-	free, n := m.err.holds(), 0 // a refused credential is no fault of the message
+	tr.err, m.in.Err.FirstFailed = m.in.Err, tr.first
+	free, n := m.in.Err.holds(), 0 // a refused credential is no fault of the message
 	if step != nil {
-		free = m.err.Holds && step.onError == fails && !blockOf(m).rescues()
+		free = m.in.Err.Holds && step.onError == fails && !blockOf(m).rescues()
 	}
 	if free {
 		tr.unmade++
@@ -108,8 +108,8 @@ func (p *retryPlan) again(m *Message, now time.Time, step *op) bool {
 		tr.attempts++
 		n = tr.attempts
 	}
-	m.err.Attempt = max(1, tr.attempts)
-	if !m.err.Class.retryable() && !free || errors.Is(m.err, ErrGone) {
+	m.in.Err.Attempt = max(1, tr.attempts)
+	if !m.in.Err.Class.retryable() && !free || errors.Is(m.in.Err, ErrGone) {
 		return false
 	}
 	if !free && p.MaxAttempts > 0 && tr.attempts >= p.MaxAttempts {
@@ -117,7 +117,7 @@ func (p *retryPlan) again(m *Message, now time.Time, step *op) bool {
 	}
 	tr.due = now
 	if !free || step != nil { // else the output is held as a whole
-		tr.due = now.Add(max(p.wait(n), m.err.Delay))
+		tr.due = now.Add(max(p.wait(n), m.in.Err.Delay))
 	}
 	return p.MaxAge == 0 || tr.due.Sub(tr.first) <= p.MaxAge
 }

@@ -136,7 +136,7 @@ func (o *outRun) abandon(w *writer, now time.Time) {
 	was := o.gate.shut
 	o.shuts(was, o.gate.hangs(err), "a write hangs: the output is opened anew", err)
 	o.mu.Unlock()
-	if len(rest.msgs) > 0 {
+	if len(rest.in.Msgs) > 0 {
 		o.pushAgain(rest)
 	}
 	next.finish(failed)
@@ -163,31 +163,31 @@ func (o *outRun) retire(plugin any) bool {
 func (w *writer) salvage(err *Error) (failing, rest *Batch) {
 	b := w.batch
 	failing, rest = b.like(), b.like()
-	failing.arena, rest.arena, rest.stage = nil, nil, atWrite
-	for i := range b.msgs {
-		m := &b.msgs[i]
+	failing.in.Arena, rest.in.Arena, rest.in.Stage = nil, nil, atWrite
+	for i := range b.in.Msgs {
+		m := &b.in.Msgs[i]
 		if _, written := slices.BinarySearch(w.in, int32(i)); written {
 			c := m.heir()
-			c.rare, c.Attempt, c.Meta, c.orig, c.batchKey, c.of = m.rare, m.Attempt, m.Meta, m.orig, m.batchKey, m.of
-			c.batch, c.part, c.serial, c.dead, c.credits, c.charge, c.stage = failing, m.part, m.serial, m.dead, m.credits, m.charge, atWrite
-			c.doc.Reset(m.doc.Payload(), nil)
+			c.in.Rare, c.Attempt, c.Meta, c.in.Orig, c.in.BatchKey, c.in.Of = m.in.Rare, m.Attempt, m.Meta, m.in.Orig, m.in.BatchKey, m.in.Of
+			c.in.Batch, c.in.Part, c.in.Serial, c.in.Dead, c.in.Credits, c.in.Charge, c.in.Stage = failing, m.in.Part, m.in.Serial, m.in.Dead, m.in.Credits, m.in.Charge, atWrite
+			c.in.Doc.Reset(m.in.Doc.Payload(), nil)
 			e := *err
 			c.Fail(&e)
 			w.out.r.holds.own(&c, w.out)
-			failing.msgs = append(failing.msgs, c)
+			failing.in.Msgs = append(failing.in.Msgs, c)
 			continue
 		}
-		m.doc.Detach()
-		if m.state != moved && m.state != consumed { // in order with those that fail
+		m.in.Doc.Detach()
+		if m.in.State != moved && m.in.State != consumed { // in order with those that fail
 			w.out.r.holds.own(m, w.out)
 		}
-		switch m.state {
+		switch m.in.State {
 		case moved, consumed:
 		case live:
-			m.stage = atWrite
-			rest.msgs = append(rest.msgs, *m)
+			m.in.Stage = atWrite
+			rest.in.Msgs = append(rest.in.Msgs, *m)
 		default:
-			failing.msgs = append(failing.msgs, *m)
+			failing.in.Msgs = append(failing.in.Msgs, *m)
 		}
 	}
 	return failing, rest

@@ -127,7 +127,7 @@ type routeRun struct {
 // passed logs the 1st, 10th, 100th … message that goes on to the next member.
 func (x *routeRun) passed(m *Message, i int) {
 	if n := x.failed.Add(1); powerOfTen(n) {
-		x.r.log.Warn("message goes to the next output of a fallback", "output", x.plan.name, "from", x.plan.route.members[i].name, "to", x.plan.route.members[i+1].name, "err", m.err, "so_far", n)
+		x.r.log.Warn("message goes to the next output of a fallback", "output", x.plan.name, "from", x.plan.route.members[i].name, "to", x.plan.route.members[i+1].name, "err", m.in.Err, "so_far", n)
 	}
 }
 
@@ -141,15 +141,15 @@ type via struct {
 
 // viaOf is how m came to the output at hand, or nil.
 func viaOf(m *Message) *via {
-	if m.rare == nil {
+	if m.in.Rare == nil {
 		return nil
 	}
-	v, _ := m.rare.via.(*via)
+	v, _ := m.in.Rare.via.(*via)
 	return v
 }
 
 func setVia(m *Message, v *via) {
-	if m.rare != nil || v != nil {
+	if m.in.Rare != nil || v != nil {
 		m.setRare(func(r *rare) { r.via = slot(v) })
 	}
 }
@@ -167,9 +167,9 @@ func (v *via) bare() *via {
 
 // remember keeps messages as an output's own steps find them.
 func (b *Batch) remember(at stage) {
-	for i := range b.msgs {
-		m := &b.msgs[i]
-		if v := viaOf(m); v != nil && v.found == nil && m.state == live && (at < inOutput || m.pc == 0) {
+	for i := range b.in.Msgs {
+		m := &b.in.Msgs[i]
+		if v := viaOf(m); v != nil && v.found == nil && m.in.State == live && (at < inOutput || m.in.PC == 0) {
 			setVia(m, &via{of: v.of, i: v.i, outer: v.outer, found: &original{m.Bytes(), m.Meta}})
 		}
 	}
@@ -200,11 +200,11 @@ func (x *routeRun) push(b *Batch) {
 		x.members[0].push(b)
 	case kind == partition:
 		x.part(b, x.keyed(b))
-	case b.trigger != "": // a batch stays whole
+	case b.in.Trigger != "": // a batch stays whole
 		x.members[(x.turn.Add(1)-1)%uint64(len(x.members))].push(b)
 	default:
-		first := x.turn.Add(uint64(len(b.msgs))) - uint64(len(b.msgs))
-		to := make([]int, len(b.msgs))
+		first := x.turn.Add(uint64(len(b.in.Msgs))) - uint64(len(b.in.Msgs))
+		to := make([]int, len(b.in.Msgs))
 		for i := range to {
 			to[i] = int((first + uint64(i)) % uint64(len(x.members)))
 		}
@@ -214,8 +214,8 @@ func (x *routeRun) push(b *Batch) {
 
 // mark notes in messages that they are on their way to the i-th member.
 func (x *routeRun) mark(b *Batch, i int) {
-	for n := range b.msgs {
-		m := &b.msgs[n]
+	for n := range b.in.Msgs {
+		m := &b.in.Msgs[n]
 		if v := viaOf(m); v == nil {
 			setVia(m, x.vias[i])
 		} else {
@@ -226,9 +226,9 @@ func (x *routeRun) mark(b *Batch, i int) {
 
 // keyed chooses members by key. What has no key, or fails, is at -1.
 func (x *routeRun) keyed(b *Batch) []int {
-	to := make([]int, len(b.msgs))
-	for i := range b.msgs {
-		m := &b.msgs[i]
+	to := make([]int, len(b.in.Msgs))
+	for i := range b.in.Msgs {
+		m := &b.in.Msgs[i]
 		key, ok, err := x.plan.route.key.AppendKey(nil, m)
 		switch {
 		case err != nil:
@@ -245,16 +245,16 @@ func (x *routeRun) keyed(b *Batch) []int {
 func (x *routeRun) part(b *Batch, to []int) {
 	parts := make([]*Batch, len(x.members))
 	var bad []Message
-	for i := range b.msgs {
-		m := &b.msgs[i]
+	for i := range b.in.Msgs {
+		m := &b.in.Msgs[i]
 		if to[i] < 0 {
-			m.doc.Detach()
+			m.in.Doc.Detach()
 			bad = append(bad, *m)
 			continue
 		}
 		if parts[to[i]] == nil {
 			p := b.like()
-			p.arena = nil
+			p.in.Arena = nil
 			parts[to[i]] = p
 		}
 		parts[to[i]].take(m)
@@ -289,10 +289,10 @@ func (x *routeRun) end(all []Message) {
 // fallBack sends a message that an output has failed for good to the next member
 // of the fallback by which it came. The payload is as that output found it.
 func (t *tally) fallBack(m *Message, out *outRun) bool {
-	if out == nil || m.err.Output == "" || viaOf(m) == nil || t.r.handing.Load() {
+	if out == nil || m.in.Err.Output == "" || viaOf(m) == nil || t.r.handing.Load() {
 		return false
 	}
-	if len(m.of) > 0 && m.part == 0 && viaOf(&m.of[0]) != nil && viaOf(&m.of[0]).found != nil {
+	if len(m.in.Of) > 0 && m.in.Part == 0 && viaOf(&m.in.Of[0]) != nil && viaOf(&m.in.Of[0]).found != nil {
 		return false // merged by the output's own steps, which the next one does not share
 	}
 	v := viaOf(m).next()
@@ -300,18 +300,18 @@ func (t *tally) fallBack(m *Message, out *outRun) bool {
 		return false
 	}
 	if viaOf(m).found != nil {
-		m.doc.Reset(viaOf(m).found.body, nil)
+		m.in.Doc.Reset(viaOf(m).found.body, nil)
 		m.Meta = viaOf(m).found.meta
 	}
 	v.of.passed(m, v.i)
 	var tr *trial
-	if m.dead { // it goes on saying why it is one
-		m.err = trialOf(m).reason
-		tr = &trial{reason: m.err}
+	if m.in.Dead { // it goes on saying why it is one
+		m.in.Err = trialOf(m).reason
+		tr = &trial{reason: m.in.Err}
 	} else {
 		m.explain()
 	}
-	m.state, m.stage, m.pc = live, inOutput, 0
+	m.in.State, m.in.Stage, m.in.PC = live, inOutput, 0
 	setTrial(m, tr)
 	if setVia(m, v.of.vias[v.i+1]); v.outer != nil {
 		setVia(m, &via{of: v.of, i: v.i + 1, outer: v.outer})
@@ -332,9 +332,9 @@ func (v *via) next() *via {
 // goWith sends m on to an output in the batch in which it is, to take up there at
 // a stage.
 func (t *tally) goWith(to destination, m *Message, at stage) {
-	of := m.batch
+	of := m.in.Batch
 	for i := range t.onward {
-		if s := &t.onward[i]; s.to == to && s.of == of && s.b.stage == at && of != nil {
+		if s := &t.onward[i]; s.to == to && s.of == of && s.b.in.Stage == at && of != nil {
 			s.b.take(m)
 			return
 		}
@@ -342,9 +342,9 @@ func (t *tally) goWith(to destination, m *Message, at stage) {
 	b := newSlab(0)
 	if of != nil {
 		b = of.like()
-		b.arena = nil
+		b.in.Arena = nil
 	}
-	b.stage = at
+	b.in.Stage = at
 	b.take(m)
 	t.onward = append(t.onward, sending{to: to, b: b, of: of})
 }

@@ -355,8 +355,8 @@ func (r *run) handLate() {
 	t := tally{r: r, past: true}
 	for _, b := range r.timers.beyond(time.Unix(0, r.deadline.Load())) {
 		r.waited(b)
-		for i := range b.msgs {
-			t.hand(&b.msgs[i])
+		for i := range b.in.Msgs {
+			t.hand(&b.in.Msgs[i])
 		}
 	}
 	t.apply()

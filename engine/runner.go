@@ -16,12 +16,12 @@ type Runner struct{ prog *program }
 // order, and b.Ended what was dropped or has failed. A step that parks a message
 // fails it. The error is that of ctx.
 func (r *Runner) Run(ctx context.Context, b *Batch) error {
-	if b.sel != nil {
+	if b.in.Sel != nil {
 		panic("engine: Runner.Run needs a batch of its own, made with NewBatch")
 	}
 	x := executor{prog: r.prog, own: inPlace{}}
-	for i := range b.msgs {
-		b.msgs[i].pc = 0
+	for i := range b.in.Msgs {
+		b.in.Msgs[i].in.PC = 0
 	}
 	if out := x.exec(ctx, b, 0); out != b {
 		*b = *out
@@ -32,9 +32,9 @@ func (r *Runner) Run(ctx context.Context, b *Batch) error {
 
 // refuseParked fails what a step has parked where nothing could resume it.
 func (b *Batch) refuseParked(where string) {
-	for i := range b.msgs {
-		if m := &b.msgs[i]; m.state == parked {
-			m.parking = nil
+	for i := range b.in.Msgs {
+		if m := &b.in.Msgs[i]; m.in.State == parked {
+			m.in.Parking = nil
 			m.failAt("", Errorf(Permanent, "a step that lets messages wait can't stand inside %s: write it under the pipeline's `processors`", where))
 		}
 	}

@@ -8,25 +8,26 @@ package engine
 
 const released state = 0xEE
 
-var nonsense = Message{
-	Key: []byte("of a slab that was given back"), Ref: 0xDEADDEADDEADDEAD, Attempt: -1,
-	pc: -1, back: -1, part: -1, charge: -1, state: released, stage: 0xEE, fate: 0xEE,
-}
+var nonsense = func() (m Message) {
+	m.Key, m.Ref, m.Attempt = []byte("of a slab that was given back"), 0xDEADDEADDEADDEAD, -1
+	m.in = Cell{PC: -1, Back: -1, Part: -1, Charge: -1, State: released, Stage: 0xEE, Fate: 0xEE}
+	return m
+}()
 
 // scribble is told of a slab of n messages that nobody may use any more.
 func (b *Batch) scribble(n int) {
-	b.size = n
-	all := b.msgs[:n]
+	b.in.Size = n
+	all := b.in.Msgs[:n]
 	for i := range all {
 		all[i] = nonsense
-		all[i].doc.Reset(nonsense.Key, nil)
+		all[i].in.Doc.Reset(nonsense.Key, nil)
 	}
 }
 
 // unscribble makes a slab from the pool usable again.
 func (b *Batch) unscribble() {
-	all := b.msgs[:b.size]
-	b.size = 0
+	all := b.in.Msgs[:b.in.Size]
+	b.in.Size = 0
 	for i := range all {
 		if m := &all[i]; !m.untouched() {
 			panic("engine: a message was changed after its slab was given back (please report this bug)")
@@ -36,9 +37,9 @@ func (b *Batch) unscribble() {
 }
 
 func (m *Message) untouched() bool {
-	return m.state == released && m.stage == nonsense.stage && m.fate == nonsense.fate &&
-		m.Ref == nonsense.Ref && m.Attempt == -1 && m.pc == -1 && m.back == -1 && m.part == -1 && m.charge == -1 && m.credits == 0 &&
-		string(m.Key) == string(nonsense.Key) && string(m.doc.Payload()) == string(nonsense.Key) && m.orig == nil && m.batchKey == "" && m.of == nil &&
-		m.Meta == Meta{} && m.origin == Origin{} &&
-		m.err == nil && m.rare == nil && m.parking == nil && m.batch == nil
+	return m.in.State == released && m.in.Stage == nonsense.in.Stage && m.in.Fate == nonsense.in.Fate &&
+		m.Ref == nonsense.Ref && m.Attempt == -1 && m.in.PC == -1 && m.in.Back == -1 && m.in.Part == -1 && m.in.Charge == -1 && m.in.Credits == 0 &&
+		string(m.Key) == string(nonsense.Key) && string(m.in.Doc.Payload()) == string(nonsense.Key) && m.in.Orig == nil && m.in.BatchKey == "" && m.in.Of == nil &&
+		m.Meta == Meta{} && m.in.Origin == Origin{} &&
+		m.in.Err == nil && m.in.Rare == nil && m.in.Parking == nil && m.in.Batch == nil
 }

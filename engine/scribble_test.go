@@ -11,16 +11,16 @@ import (
 func TestAMessageThatIsUsedAfterItsSlabWasGivenBackIsFound(t *testing.T) {
 	edits := map[string]func(m *Message){
 		"its state":    func(m *Message) { m.Done() },
-		"an error":     func(m *Message) { m.err = &Error{} },
+		"an error":     func(m *Message) { m.in.Err = &Error{} },
 		"its payload":  func(m *Message) { m.SetBytes([]byte("x")) },
 		"its metadata": func(m *Message) { m.Meta = m.Meta.With("a", 1) },
 		"nothing":      nil,
 	}
 	for name, edit := range edits {
 		t.Run(name, func(t *testing.T) {
-			b := &Batch{msgs: make([]Message, 0, slabSize)}
+			b := batchOf(Slab{Msgs: make([]Message, 0, slabSize)})
 			m := b.append([]byte("payload"))
-			b.msgs = b.msgs[:0]
+			b.in.Msgs = b.in.Msgs[:0]
 			b.scribble(1)
 			if strings.Contains(string(m.Bytes()), "payload") {
 				t.Error("the payload can still be read")

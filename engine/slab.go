@@ -13,13 +13,20 @@ const (
 
 // slabs are recycled when no call can see them any more.
 var slabs = sync.Pool{New: func() any {
-	return &Batch{msgs: make([]Message, 0, slabSize)}
+	return batchOf(Slab{Msgs: make([]Message, 0, slabSize)})
 }}
 
 func newSlab(room int) *Batch {
 	b := slabs.Get().(*Batch)
 	b.unscribble()
-	b.room, b.fits = room, readBytes
+	b.in.Room, b.in.Fits = room, readBytes
+	return b
+}
+
+// batchOf is a batch with what a room puts into it.
+func batchOf(s Slab) *Batch {
+	b := new(Batch)
+	b.in = s
 	return b
 }
 
@@ -29,7 +36,7 @@ func slabFor(n int) *Batch {
 	if 4*n > slabSize {
 		return newSlab(0)
 	}
-	return &Batch{msgs: make([]Message, 0, n)}
+	return batchOf(Slab{Msgs: make([]Message, 0, n)})
 }
 
 // few is how many messages fit into a batch of which another may be made. Where keys
@@ -38,20 +45,20 @@ const few = 4
 
 // fews are batches of few messages for batchers.
 var fews = sync.Pool{New: func() any {
-	return &Batch{msgs: make([]Message, 0, 1)}
+	return batchOf(Slab{Msgs: make([]Message, 0, 1)})
 }}
 
 // recycle gives a slab back. One that a batcher made, or that grew, is left to
 // the garbage collector.
 func recycle(b *Batch) {
-	if cap(b.msgs) == slabSize {
+	if cap(b.in.Msgs) == slabSize {
 		b.putInto(&slabs)
 	}
 }
 
 // recycleBatch is recycle for a batch of which no message goes on anywhere.
 func recycleBatch(b *Batch) {
-	if cap(b.msgs) > few {
+	if cap(b.in.Msgs) > few {
 		recycle(b)
 		return
 	}
@@ -59,9 +66,9 @@ func recycleBatch(b *Batch) {
 }
 
 func (b *Batch) putInto(pool *sync.Pool) {
-	n := len(b.msgs)
-	clear(b.msgs)
-	*b = Batch{msgs: b.msgs[:0]}
+	n := len(b.in.Msgs)
+	clear(b.in.Msgs)
+	b.in = Slab{Msgs: b.in.Msgs[:0]}
 	b.scribble(n)
 	pool.Put(b)
 }
@@ -69,25 +76,25 @@ func (b *Batch) putInto(pool *sync.Pool) {
 // adopt makes the documents of b take their memory from an arena of the
 // goroutine that is going to work on it.
 func (b *Batch) adopt(a *doc.Arena) *Batch {
-	b.arena = a
-	for i := range b.msgs {
-		b.msgs[i].doc.Attach(a)
+	b.in.Arena = a
+	for i := range b.in.Msgs {
+		b.in.Msgs[i].in.Doc.Attach(a)
 	}
 	return b
 }
 
 // release is the end of adopt: the edits are spliced, the arena may be reset.
 func (b *Batch) release() {
-	b.arena = nil
-	for i := range b.msgs {
-		b.msgs[i].doc.Detach()
+	b.in.Arena = nil
+	for i := range b.in.Msgs {
+		b.in.Msgs[i].in.Doc.Detach()
 	}
 }
 
 // copyOut moves the bytes of m to the end of text, or to a new chunk when it is
 // full, so that m no longer keeps the block in which it was read.
 func copyOut(m *Message, text []byte) []byte {
-	body, orig := m.Bytes(), m.orig
+	body, orig := m.Bytes(), m.in.Orig
 	same := len(body) == len(orig) && (len(body) == 0 || &body[0] == &orig[0])
 	need := len(body)
 	if !same {
@@ -99,15 +106,15 @@ func copyOut(m *Message, text []byte) []byte {
 	at := len(text)
 	text = append(text, body...)
 	body = text[at:len(text):len(text)]
-	m.doc.Reset(body, nil)
+	m.in.Doc.Reset(body, nil)
 	defer m.rootFollows(orig)
 	switch {
 	case same:
-		m.orig = body
+		m.in.Orig = body
 	case orig != nil:
 		at = len(text)
 		text = append(text, orig...)
-		m.orig = text[at:len(text):len(text)]
+		m.in.Orig = text[at:len(text):len(text)]
 	}
 	return text
 }
@@ -115,13 +122,13 @@ func copyOut(m *Message, text []byte) []byte {
 // rootFollows lets the payload that m's root keeps move with it.
 func (m *Message) rootFollows(was []byte) {
 	r := rootOf(m)
-	if r.led == nil || m.part > 0 || len(m.orig) == 0 || len(was) == 0 {
+	if r.led == nil || m.in.Part > 0 || len(m.in.Orig) == 0 || len(was) == 0 {
 		return
 	}
 	r.led.mu.Lock()
 	defer r.led.mu.Unlock()
 	if s := &r.led.roots[r.i]; s.pieces.Load() == 1 && len(s.body) > 0 && &s.body[0] == &was[0] {
-		s.body = m.orig
+		s.body = m.in.Orig
 	}
 }
 
@@ -129,15 +136,15 @@ func (m *Message) rootFollows(was []byte) {
 // of those blocks is dead: was bytes were read with them.
 func compact(b *Batch, was int) {
 	alive := 0
-	for i := range b.msgs {
-		alive += b.msgs[i].charge
+	for i := range b.in.Msgs {
+		alive += b.in.Msgs[i].in.Charge
 	}
-	b.bytes = alive
+	b.in.Bytes = alive
 	if 2*alive > was || was < 4096 {
 		return
 	}
 	text := make([]byte, 0, alive)
-	for i := range b.msgs {
-		text = copyOut(&b.msgs[i], text)
+	for i := range b.in.Msgs {
+		text = copyOut(&b.in.Msgs[i], text)
 	}
 }

@@ -62,11 +62,11 @@ func (b *builder) unordered(at schema.Place, message, remedy string) {
 // repeats says whether messages of b have a key in common.
 func (b *Batch) repeats(seen map[string]bool) bool {
 	clear(seen)
-	for i := range b.msgs {
-		if b.msgs[i].hasOne(seen) {
+	for i := range b.in.Msgs {
+		if b.in.Msgs[i].hasOne(seen) {
 			return true
 		}
-		b.msgs[i].eachLeafKey(func(leaf *Message) { seen[string(leaf.Key)] = true })
+		b.in.Msgs[i].eachLeafKey(func(leaf *Message) { seen[string(leaf.Key)] = true })
 	}
 	return false
 }
@@ -77,19 +77,19 @@ func (b *Batch) wave(seen map[string]bool) *Batch {
 	clear(seen)
 	first := newSlab(0).follows(b)
 	n := 0
-	for i := range b.msgs {
-		m := &b.msgs[i]
+	for i := range b.in.Msgs {
+		m := &b.in.Msgs[i]
 		later := m.hasOne(seen)
 		m.eachLeafKey(func(leaf *Message) { seen[string(leaf.Key)] = true })
 		if later {
-			b.msgs[n] = *m
+			b.in.Msgs[n] = *m
 			n++
 		} else {
-			first.msgs = append(first.msgs, *m)
+			first.in.Msgs = append(first.in.Msgs, *m)
 		}
 	}
-	clear(b.msgs[n:])
-	b.msgs = b.msgs[:n]
-	first.bytes = b.bytes // the blocks that a part keeps are those of the whole
+	clear(b.in.Msgs[n:])
+	b.in.Msgs = b.in.Msgs[:n]
+	first.in.Bytes = b.in.Bytes // the blocks that a part keeps are those of the whole
 	return first
 }

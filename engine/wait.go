@@ -12,35 +12,35 @@ func (t *tally) await(m *Message, out *outRun) {
 		return
 	}
 	if wait := time.Until(trialOf(m).due); wait > leftToSource && m.sourceDelays() >= wait && !r.plan.ordered {
-		m.err.Delay = wait
+		m.in.Err.Delay = wait
 		t.end(m, Returned)
 		return
 	}
 	if trialOf(m).cause == nil {
-		m.stage = atWrite
+		m.in.Stage = atWrite
 	}
 	t.own(m, out)
 	t.leave(m)
-	m.state = live
+	m.in.State = live
 	for _, b := range t.waiting {
-		first := &b.msgs[0]
-		if !room && !trialOf(first).forRoom() && outOf(b) == out && b.stage == m.stage && inputOf(b) == t.in && len(b.msgs) < slabSize &&
-			first.batch == m.batch && trialOf(first).cause == trialOf(m).cause && trialOf(first).attempts == trialOf(m).attempts && trialOf(first).err.Delay == trialOf(m).err.Delay {
+		first := &b.in.Msgs[0]
+		if !room && !trialOf(first).forRoom() && outOf(b) == out && b.in.Stage == m.in.Stage && inputOf(b) == t.in && len(b.in.Msgs) < slabSize &&
+			first.in.Batch == m.in.Batch && trialOf(first).cause == trialOf(m).cause && trialOf(first).attempts == trialOf(m).attempts && trialOf(first).err.Delay == trialOf(m).err.Delay {
 			trialOf(m).due = trialOf(first).due
 			b.take(m)
 			return
 		}
 	}
-	b := &Batch{}
-	if m.batch != nil {
-		b = m.batch.like()
-		b.arena = nil
+	b := new(Batch)
+	if m.in.Batch != nil {
+		b = m.in.Batch.like()
+		b.in.Arena = nil
 	}
-	b.stage = m.stage
+	b.in.Stage = m.in.Stage
 	setInput(b, t.in)
 	setOut(b, out)
 	if trialOf(m).cause == nil {
-		b.stage = atWrite
+		b.in.Stage = atWrite
 	}
 	b.take(m)
 	t.waiting = append(t.waiting, b)
@@ -61,9 +61,9 @@ func (t *tally) behind(m *Message, out *outRun) bool {
 	if !t.r.plan.ordered || t.r.handing.Load() {
 		return false
 	}
-	m.state, m.err, m.stage = live, nil, atWrite
+	m.in.State, m.in.Err, m.in.Stage = live, nil, atWrite
 	if trialOf(m) != nil {
-		m.err = trialOf(m).reason
+		m.in.Err = trialOf(m).reason
 	}
 	t.r.holds.own(m, out) // what is queued is later
 	if t.r.holds.passes(nil, m, out) {
@@ -80,7 +80,7 @@ const leftToSource = 10 * time.Second
 // read, or its source can't.
 func (m *Message) sourceDelays() time.Duration {
 	r := rootOf(m)
-	if r.led == nil || m.part > 0 || len(m.of) > 0 || r.led.roots[r.i].pieces.Load() != 1 {
+	if r.led == nil || m.in.Part > 0 || len(m.in.Of) > 0 || r.led.roots[r.i].pieces.Load() != 1 {
 		return 0
 	}
 	return r.led.delays
@@ -90,26 +90,26 @@ func (m *Message) sourceDelays() time.Duration {
 func (t *tally) postpone() {
 	for i, b := range t.waiting {
 		t.waiting[i] = nil
-		n, err := 0, trialOf(&b.msgs[0]).err
+		n, err := 0, trialOf(&b.in.Msgs[0]).err
 		text := []byte(nil)
-		for i := range b.msgs {
-			m := &b.msgs[i]
+		for i := range b.in.Msgs {
+			m := &b.in.Msgs[i]
 			text = copyOut(m, text)
 			n += m.weight()
-			m.batch, m.err = nil, trialOf(m).reason
+			m.in.Batch, m.in.Err = nil, trialOf(m).reason
 		}
 		t.r.credits.keep(n)
-		t.r.retrying.Add(int64(len(b.msgs)))
-		if trialOf(&b.msgs[0]).forRoom() {
+		t.r.retrying.Add(int64(len(b.in.Msgs)))
+		if trialOf(&b.in.Msgs[0]).forRoom() {
 			t.r.lineUp(b)
 			continue
 		}
-		t.r.plan.emitEvent(Event{Kind: EventRetry, Name: placeOf(err), N: len(b.msgs), Err: err})
+		t.r.plan.emitEvent(Event{Kind: EventRetry, Name: placeOf(err), N: len(b.in.Msgs), Err: err})
 		r := t.r
-		if out := outOf(b); out != nil && b.stage == atWrite {
+		if out := outOf(b); out != nil && b.in.Stage == atWrite {
 			out.expires(b)
 		}
-		r.timers.after(trialOf(&b.msgs[0]).due, b, func() { r.retry(b) })
+		r.timers.after(trialOf(&b.in.Msgs[0]).due, b, func() { r.retry(b) })
 	}
 	t.waiting = t.waiting[:0]
 }
@@ -129,29 +129,29 @@ func (r *run) retry(b *Batch) {
 // waited counts that the messages of b no longer wait.
 func (r *run) waited(b *Batch) {
 	n := 0
-	for i := range b.msgs {
-		n += b.msgs[i].weight()
+	for i := range b.in.Msgs {
+		n += b.in.Msgs[i].weight()
 	}
-	r.retrying.Add(int64(-len(b.msgs)))
+	r.retrying.Add(int64(-len(b.in.Msgs)))
 	r.credits.keep(-n)
 }
 
 // goOn sends a slab back to where its messages take up again: a lane, or an output.
 func (t *tally) goOn(b *Batch, out *outRun) {
 	if out != nil {
-		b.way.out = nil
-		if !trialOf(&b.msgs[0]).forRoom() {
+		b.in.Way.out = nil
+		if !trialOf(&b.in.Msgs[0]).forRoom() {
 			again{out}.push(b)
 		} else { // no other has failed, that a budget could be for
-			out.come(len(b.msgs))
+			out.come(len(b.in.Msgs))
 			out.push(b)
 		}
 		return
 	}
-	for i := range b.msgs {
-		t.beyond -= b.msgs[i].weight()
+	for i := range b.in.Msgs {
+		t.beyond -= b.in.Msgs[i].weight()
 	}
-	t.r.upstream.Add(int64(len(b.msgs)))
+	t.r.upstream.Add(int64(len(b.in.Msgs)))
 	t.r.lanes.push(b)
 }
 
@@ -161,10 +161,10 @@ func (t *tally) hand(m *Message) {
 		return
 	}
 	if trialOf(m) != nil && trialOf(m).err != nil {
-		m.err = trialOf(m).err
+		m.in.Err = trialOf(m).err
 	}
-	m.err = &Error{Class: m.err.Class, Step: m.err.Step, Output: m.err.Output, Err: m.err, unfinished: true}
-	if len(m.of) > 0 && m.part == 0 {
+	m.in.Err = &Error{Class: m.in.Err.Class, Step: m.in.Err.Step, Output: m.in.Err.Output, Err: m.in.Err, unfinished: true}
+	if len(m.in.Of) > 0 && m.in.Part == 0 {
 		t.undo(m, t.hand)
 		return
 	}

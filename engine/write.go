@@ -62,11 +62,11 @@ func (w *writer) loop(ctx context.Context) bool {
 			o.probe(ctx)
 			continue
 		}
-		w.turn, _ = b.way.turn.(*turn)
-		n := len(b.msgs)
+		w.turn, _ = b.in.Way.turn.(*turn)
+		n := len(b.in.Msgs)
 		w.slot = slotOf(b)
-		w.t.was = b.bytes
-		if b.way.detour {
+		w.t.was = b.in.Bytes
+		if b.in.Way.detour {
 			w.passOn(ctx, b.adopt(&w.arena))
 		} else {
 			b = w.steps(ctx, b.adopt(&w.arena))
@@ -91,7 +91,7 @@ func (w *writer) loop(ctx context.Context) bool {
 // messages take up again.
 func (w *writer) steps(ctx context.Context, b *Batch) *Batch {
 	w.out.r.takeAway(b)
-	at := b.stage
+	at := b.in.Stage
 	b = w.batchSteps(ctx, b)
 	if at <= inOutput {
 		if len(w.out.plan.steps.ops) > 0 {
@@ -99,11 +99,11 @@ func (w *writer) steps(ctx context.Context, b *Batch) *Batch {
 		}
 		b = w.run(ctx, b, w.out.plan.steps, inOutput, at == inOutput)
 	}
-	for i := range b.msgs {
-		if m := &b.msgs[i]; m.state == live {
+	for i := range b.in.Msgs {
+		if m := &b.in.Msgs[i]; m.in.State == live {
 			w.t.recharge(m)
 			if w.out.r.plan.ordered {
-				m.stage = atWrite
+				m.in.Stage = atWrite
 			}
 		}
 	}
@@ -113,16 +113,16 @@ func (w *writer) steps(ctx context.Context, b *Batch) *Batch {
 // batchSteps runs the batcher's own steps.
 func (w *writer) batchSteps(ctx context.Context, b *Batch) *Batch {
 	w.catch(b)
-	if b.way.batcher == nil && w.out.plan.group == nil {
+	if b.in.Way.batcher == nil && w.out.plan.group == nil {
 		return b
 	}
-	if b.trigger == "" {
-		b.size = len(b.msgs)
+	if b.in.Trigger == "" {
+		b.in.Size = len(b.in.Msgs)
 	}
-	for i := range b.msgs {
-		b.msgs[i].batch = b
+	for i := range b.in.Msgs {
+		b.in.Msgs[i].in.Batch = b
 	}
-	if at, of := b.stage, batcherOf(b); of != nil && !b.dead() && at <= inBatch {
+	if at, of := b.in.Stage, batcherOf(b); of != nil && !b.dead() && at <= inBatch {
 		b = w.run(ctx, b, of.steps, inBatch, at == inBatch)
 	}
 	return b
@@ -135,9 +135,9 @@ func (w *writer) catch(b *Batch) {
 		return
 	}
 	h.admit(b, w.out, func(_ int, m *Message) role {
-		m.stage = b.stage
-		if b.way.batcher != nil || w.out.plan.group != nil {
-			m.batch = b
+		m.in.Stage = b.in.Stage
+		if b.in.Way.batcher != nil || w.out.plan.group != nil {
+			m.in.Batch = b
 		}
 		return asks
 	})
@@ -148,9 +148,9 @@ func (w *writer) run(ctx context.Context, b *Batch, p *program, at stage, resume
 		return b
 	}
 	if !resumed {
-		for i := range b.msgs { // what waits keeps its place in the steps before
-			if m := &b.msgs[i]; m.state == live {
-				m.pc = 0
+		for i := range b.in.Msgs { // what waits keeps its place in the steps before
+			if m := &b.in.Msgs[i]; m.in.State == live {
+				m.in.PC = 0
 			}
 		}
 	}
@@ -159,7 +159,7 @@ func (w *writer) run(ctx context.Context, b *Batch, p *program, at stage, resume
 }
 
 // dead says that b holds dead letters, which are never in a batch with others.
-func (b *Batch) dead() bool { return len(b.msgs) > 0 && b.msgs[0].dead }
+func (b *Batch) dead() bool { return len(b.in.Msgs) > 0 && b.in.Msgs[0].in.Dead }
 
 func (w *writer) merge(m *Message) {
 	forgetFound(m)
@@ -176,15 +176,15 @@ func (w *writer) split(_ context.Context, x *executor, b *Batch, pc int32) *Batc
 	out := b.like()
 	b.pull(out, &x.prog.ops[pc], same, func(_, p *Message) {
 		forgetFound(p)
-		p.credits, p.charge = 1, len(p.orig)
-		w.out.r.credits.charge(1, p.charge)
+		p.in.Credits, p.in.Charge = 1, len(p.in.Orig)
+		w.out.r.credits.charge(1, p.in.Charge)
 		w.t.beyond++
 		p.eachRoot(func(r root) { r.add(1) })
 		w.out.r.holds.share(p)
 		w.t.made++
 	}, func(m *Message, _ int) { w.t.consume(m) })
-	for i := range out.msgs {
-		out.msgs[i].batch = out
+	for i := range out.in.Msgs {
+		out.in.Msgs[i].in.Batch = out
 	}
 	recycle(b)
 	return out
@@ -217,9 +217,9 @@ func (w *writer) writeAll(ctx context.Context, b *Batch, probe bool) bool {
 	w.troubled = b.foresee()
 	seen := map[string]bool{}
 	var sel []int32
-	for i := range b.msgs {
-		m := &b.msgs[i]
-		if m.state == live && (m.hasOne(seen) || probe && len(sel) > 0) {
+	for i := range b.in.Msgs {
+		m := &b.in.Msgs[i]
+		if m.in.State == live && (m.hasOne(seen) || probe && len(sel) > 0) {
 			if !w.admit(ctx, b, sel, probe) {
 				return false
 			}
@@ -248,11 +248,11 @@ func (w *writer) admit(ctx context.Context, b *Batch, sel []int32, probe bool) b
 	if len(w.line.limits) == 0 {
 		return w.write(ctx, b, sel, probe)
 	}
-	b.sel, w.let = sel, w.let[:0]
+	b.in.Sel, w.let = sel, w.let[:0]
 	for _, i := range b.indexed() {
 		w.let = append(w.let, i)
 	}
-	b.sel = nil
+	b.in.Sel = nil
 	for rest := w.let; len(rest) > 0; {
 		n, wait, changed := w.line.ask(time.Now(), len(rest))
 		switch {
@@ -280,9 +280,9 @@ func (w *writer) goOn(b *Batch, rest []int32) []int32 {
 		return rest
 	}
 	for _, i := range w.in {
-		m := &b.msgs[i]
+		m := &b.in.Msgs[i]
 		w.t.conclude(m, w.out)
-		m.state = moved
+		m.in.State = moved
 	}
 	w.t.apply()
 	w.out.r.leave()
@@ -320,7 +320,7 @@ func (w *writer) spared(b *Batch) bool {
 // its key before later messages of that key are written.
 func (w *writer) conclude(b *Batch) {
 	w.troubled = b.foresee()
-	for i := range b.msgs {
+	for i := range b.in.Msgs {
 		w.passes(b, i)
 	}
 }
@@ -328,10 +328,10 @@ func (w *writer) conclude(b *Batch) {
 // passes says whether a message is to be written now. What failed or waits holds its
 // key from now on; what is behind such a message is kept.
 func (w *writer) passes(b *Batch, i int) bool {
-	m := &b.msgs[i]
-	switch m.state {
+	m := &b.in.Msgs[i]
+	switch m.in.State {
 	case live:
-		if !w.out.r.holds.passes(b.msgs[:i], m, w.out) {
+		if !w.out.r.holds.passes(b.in.Msgs[:i], m, w.out) {
 			return false
 		}
 		if m.hasOne(w.troubled) {
@@ -341,7 +341,7 @@ func (w *writer) passes(b *Batch, i int) bool {
 	case failed, waits, parked:
 		if w.out.r.enter() {
 			w.t.conclude(m, w.out)
-			m.state = moved
+			m.in.State = moved
 			w.t.apply() // what has ended must be told before all is handed back
 			w.out.r.leave()
 		}
@@ -354,17 +354,17 @@ func (w *writer) passes(b *Batch, i int) bool {
 func (w *writer) write(ctx context.Context, b *Batch, sel []int32, probe bool) bool {
 	w.in = w.in[:0]
 	w.out.r.takeAway(b)
-	b.sel = sel
-	defer func() { b.sel = nil }()
+	b.in.Sel = sel
+	defer func() { b.in.Sel = nil }()
 	of := batcherOf(b)
 	edited := len(w.out.plan.steps.ops) > 0 || of != nil && len(of.steps.ops) > 0
 	for m, i := range b.indexed() {
 		w.in = append(w.in, i)
-		if m.serial == 0 {
-			m.serial = w.nextSerial()
+		if m.in.Serial == 0 {
+			m.in.Serial = w.nextSerial()
 		}
 		if edited {
-			m.doc.Splice()
+			m.in.Doc.Splice()
 		}
 	}
 	if len(w.in) == 0 {
@@ -391,16 +391,16 @@ func (w *writer) write(ctx context.Context, b *Batch, sel []int32, probe bool) b
 	w.undo(b)
 	res := written{took: time.Since(began), probe: probe}
 	for _, i := range w.in {
-		m := &b.msgs[i]
-		if m.state == live {
+		m := &b.in.Msgs[i]
+		if m.in.State == live {
 			if err == nil {
-				m.state = done
+				m.in.State = done
 			} else {
 				m.Fail(err)
 			}
 		}
-		if m.state == failed {
-			m.err.secrets = w.out.r.plan.secrets
+		if m.in.State == failed {
+			m.in.Err.secrets = w.out.r.plan.secrets
 		}
 		res.count(m)
 	}
@@ -411,16 +411,16 @@ func (w *writer) write(ctx context.Context, b *Batch, sel []int32, probe bool) b
 // indexed yields what All yields, with its index.
 func (b *Batch) indexed() func(yield func(*Message, int32) bool) {
 	return func(yield func(*Message, int32) bool) {
-		if b.sel == nil {
-			for i := range b.msgs {
-				if m := &b.msgs[i]; m.state == live && !yield(m, int32(i)) {
+		if b.in.Sel == nil {
+			for i := range b.in.Msgs {
+				if m := &b.in.Msgs[i]; m.in.State == live && !yield(m, int32(i)) {
 					return
 				}
 			}
 			return
 		}
-		for _, i := range b.sel {
-			if m := &b.msgs[i]; m.state == live && !yield(m, i) {
+		for _, i := range b.in.Sel {
+			if m := &b.in.Msgs[i]; m.in.State == live && !yield(m, i) {
 				return
 			}
 		}
@@ -450,20 +450,20 @@ func writeTo(ctx context.Context, out Output, b *Batch) (err error) {
 
 // undo fails what a write has split or merged: that is for steps.
 func (w *writer) undo(b *Batch) {
-	if len(b.splits)+len(b.merges) == 0 {
+	if len(b.in.Splits)+len(b.in.Merges) == 0 {
 		return
 	}
 	wrong := Errorf(Permanent, "an output can't split or merge messages")
-	for _, s := range b.splits {
-		b.msgs[s.i].Fail(wrong)
+	for _, s := range b.in.Splits {
+		b.in.Msgs[s.i].Fail(wrong)
 	}
-	for _, m := range b.merges {
+	for _, m := range b.in.Merges {
 		w.merge(m)
 		m.Fail(wrong)
-		w.in = append(w.in, int32(len(b.msgs)))
-		b.msgs = append(b.msgs, *m)
+		w.in = append(w.in, int32(len(b.in.Msgs)))
+		b.in.Msgs = append(b.in.Msgs, *m)
 	}
-	b.splits, b.merges = nil, nil
+	b.in.Splits, b.in.Merges = nil, nil
 }
 
 // finish ends the messages of b as the steps and the write have left them.
@@ -476,10 +476,10 @@ func (w *writer) finish(b *Batch) {
 	if g := w.out.plan.group; g != nil && r.plan.ordered {
 		w.t.freed = append(w.t.freed, r.holds.rejoin(b, g.index+1)...)
 	}
-	over := b.way.batcher != nil
-	for i := range b.msgs {
-		m := &b.msgs[i]
-		over = over && m.state == done
+	over := b.in.Way.batcher != nil
+	for i := range b.in.Msgs {
+		m := &b.in.Msgs[i]
+		over = over && m.in.State == done
 		w.t.conclude(m, w.out)
 	}
 	if over {

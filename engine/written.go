@@ -18,18 +18,18 @@ type written struct {
 }
 
 func (s *written) count(m *Message) {
-	switch m.state {
+	switch m.in.State {
 	case failed:
 		s.failed++
 		if s.err == nil {
-			s.err, s.said = m.err, m.bothReasons()
+			s.err, s.said = m.in.Err, m.bothReasons()
 		}
-		if m.err.Class == "" || m.err.Class.retryable() || m.err.holds() || errors.Is(m.err, ErrBehind) {
+		if m.in.Err.Class == "" || m.in.Err.Class.retryable() || m.in.Err.holds() || errors.Is(m.in.Err, ErrBehind) {
 			return
 		}
 		s.refused++
-		if m.dead && viaOf(m).next() == nil && firstRoot(m).led.then == thenReturn {
-			s.stays, s.said = m.err, m.bothReasons()
+		if m.in.Dead && viaOf(m).next() == nil && firstRoot(m).led.then == thenReturn {
+			s.stays, s.said = m.in.Err, m.bothReasons()
 		}
 	default:
 		s.done++

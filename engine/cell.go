@@ -1,0 +1,114 @@
+package engine
+
+import (
+	"iter"
+
+	"github.com/flowd-io/flowd/engine/doc"
+)
+
+// Cell is the engine's own part of a message.
+type Cell struct {
+	Doc      doc.Doc
+	Orig     []byte // payload as received or split
+	BatchKey string // canonical text of the batcher's key; "": none
+	Origin   Origin
+	Err      *Error
+	Of       []Message // a merge's parts, as they were before it
+	Rare     *rare     // nil: nothing
+	Parking  *parking
+	Batch    *Batch // of a batch that a batcher made
+	PC       int32  // the next instruction of the program
+	Back     int32  // in a group: where it goes on in the lane
+	Part     int32  // its number among the parts of a split, from 1; 0: not a part
+	State    state
+	Stage    stage // where PC counts
+	Dead     bool  // a dead letter
+	Credits  int8  // messages of credit it holds
+	Groups   int8  // that it has left, or gone by
+	Fate     Fate  // of one that EndAs ended
+	Serial   uint32
+	Charge   int // bytes of credit it holds
+}
+
+// Inside is what the engine's rooms keep in a message: only they have a key.
+func (m *Message) Inside(key) *Cell { return &m.in }
+
+// key opens messages and batches.
+type key struct{}
+
+// rare is what few messages carry. It never changes, so that copies of a message share it.
+type rare struct {
+	trial any // of one that is tried again; see retry.Trial
+	block any // of steps that it is in; see steps.Frame
+	claim any // where it holds its order key; see order.Claim
+	via   any // how it came to the output, where that is a composite; see stage.Via
+}
+
+// setRare changes what m carries.
+func (m *Message) setRare(change func(*rare)) {
+	r := rare{}
+	if m.in.Rare != nil {
+		r = *m.in.Rare
+	}
+	change(&r)
+	switch {
+	case r == rare{}:
+		m.in.Rare = nil
+	case m.in.Rare == nil || *m.in.Rare != r:
+		m.in.Rare = &r
+	}
+}
+
+// slot is a pointer as a field of rare: nil stays nil.
+func slot[T any](p *T) any {
+	if p == nil {
+		return nil
+	}
+	return p
+}
+
+// Slab is the engine's own part of a batch.
+type Slab struct {
+	Msgs  []Message
+	Sel   []int32    // what All yields, by index; nil: all
+	Arena *doc.Arena // of the goroutine that works on the batch, or nil
+	Room  int        // how many more messages Add takes
+	Fits  int        // bytes that Add should still be given; below zero: none. See Batch.Room
+
+	Restores bool // a ProcessorFunc is to leave what fails or parks as it was
+
+	Splits []pendingSplit
+	Merges []*Message // just made; they lie apart, for Msgs must not move while plugins hold pointers
+	Order  []*Message // what Batch.Order asks for
+
+	// Of a batch that a batcher made.
+	Trigger Trigger // why it left; "" before that, and where there is no batcher
+	From    string  // the batcher; "": none
+	Size    int     // messages when it left
+	Text    []byte  // what Batch.Move copies into
+	Window  *Window
+	Copy    func(*Message) Message // makes what Batch.Copy does; nil outside of a batcher's Add
+
+	Bytes int   // payload as it was read or made
+	Stage stage // of all its messages
+	Way   way   // where it is on its way
+	Next  *Batch
+}
+
+// Inside is what the engine's rooms keep in a batch.
+func (b *Batch) Inside(key) *Slab { return &b.in }
+
+// way is where a batch is on its way through a pipeline, in the words of its stages.
+type way struct {
+	batcher any  // that it goes through, or has gone through
+	slot    any  // the batcher that may have only so many batches in flight; nil: no matter
+	out     any  // the output or group where it waits for another try; nil: in a lane
+	in      any  // the input in whose own steps its messages are
+	turn    any  // it waits for others with its keys; nil: it has none
+	detour  bool // it goes to the next output of a fallback
+}
+
+type pendingSplit struct {
+	i     int
+	parts iter.Seq2[[]byte, error]
+}
