@@ -30,17 +30,6 @@ func (b *Batch) Add(body []byte) *Message {
 	return b.append(body)
 }
 
-func (b *Batch) append(body []byte) *Message {
-	n := len(b.in.Msgs)
-	if n == cap(b.in.Msgs) {
-		b.in.Msgs = slices.Grow(b.in.Msgs, 1)
-	}
-	b.in.Msgs = b.in.Msgs[:n+1] // what lies beyond the end is cleared, see recycle
-	m := &b.in.Msgs[n]
-	m.in.Doc.Reset(body, b.in.Arena)
-	return m
-}
-
 // Room is how many more messages Add takes. It is 0 as soon as those that were added have
 // more bytes than one Read should bring: they are charged when it returns.
 func (b *Batch) Room() int {
@@ -56,14 +45,6 @@ func (b *Batch) Len() int {
 		return len(b.in.Sel)
 	}
 	return len(b.in.Msgs)
-}
-
-// nth is one of the messages that the call is about, whatever its state.
-func (b *Batch) nth(i int) *Message {
-	if b.in.Sel != nil {
-		return &b.in.Msgs[b.in.Sel[i]]
-	}
-	return &b.in.Msgs[i]
 }
 
 // All yields the messages that the call is about and that are still live.
@@ -152,23 +133,6 @@ func (b *Batch) Order(in iter.Seq[*Message]) {
 	}
 }
 
-// reorder does what Order has asked for, of what is still live.
-func (b *Batch) reorder() {
-	sorted := make([]Message, 0, len(b.in.Order))
-	for _, m := range b.in.Order {
-		if m.in.State == live {
-			sorted = append(sorted, *m)
-			m.in.State = vacant
-		}
-	}
-	b.in.Order = nil
-	for i := range b.in.Msgs {
-		if b.in.Msgs[i].in.State == vacant {
-			b.in.Msgs[i], sorted = sorted[0], sorted[1:]
-		}
-	}
-}
-
 // Take moves messages of another batch, from a place on, behind those of b, as many
 // as there is room for, and says how many. It is for an Input that reads others.
 func (b *Batch) Take(from *Batch, at int) int {
@@ -237,20 +201,6 @@ func (b *Batch) SetWindow(w Window) { b.in.Window = &w }
 
 // Window is what SetWindow said, or nil.
 func (b *Batch) Window() *Window { return b.in.Window }
-
-// take is Move without the copy.
-func (b *Batch) take(m *Message) {
-	m.in.Doc.Detach()
-	b.in.Msgs = append(b.in.Msgs, *m)
-	b.in.Msgs[len(b.in.Msgs)-1].in.Doc.Attach(b.in.Arena)
-	b.in.Bytes += m.in.Charge
-	m.in.State = moved
-}
-
-// like makes an empty batch for messages of b.
-func (b *Batch) like() *Batch {
-	return batchOf(Slab{Arena: b.in.Arena, Trigger: b.in.Trigger, From: b.in.From, Size: b.in.Size, Window: b.in.Window, Stage: b.in.Stage, Way: way{batcher: b.in.Way.batcher, in: b.in.Way.in}})
-}
 
 // Trigger is why a batch left its batcher, or "".
 func (b *Batch) Trigger() Trigger { return b.in.Trigger }

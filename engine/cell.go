@@ -2,6 +2,7 @@ package engine
 
 import (
 	"iter"
+	"slices"
 
 	"github.com/flowd-io/flowd/engine/doc"
 )
@@ -33,9 +34,6 @@ type Cell struct {
 // Inside is what the engine's rooms keep in a message: only they have a key.
 func (m *Message) Inside(key) *Cell { return &m.in }
 
-// key opens messages and batches.
-type key struct{}
-
 // rare is what few messages carry. It never changes, so that copies of a message share it.
 type rare struct {
 	trial any // of one that is tried again; see retry.Trial
@@ -57,14 +55,6 @@ func (m *Message) setRare(change func(*rare)) {
 	case m.in.Rare == nil || *m.in.Rare != r:
 		m.in.Rare = &r
 	}
-}
-
-// slot is a pointer as a field of rare: nil stays nil.
-func slot[T any](p *T) any {
-	if p == nil {
-		return nil
-	}
-	return p
 }
 
 // Slab is the engine's own part of a batch.
@@ -111,4 +101,82 @@ type way struct {
 type pendingSplit struct {
 	i     int
 	parts iter.Seq2[[]byte, error]
+}
+
+func (b *Batch) append(body []byte) *Message {
+	n := len(b.in.Msgs)
+	if n == cap(b.in.Msgs) {
+		b.in.Msgs = slices.Grow(b.in.Msgs, 1)
+	}
+	b.in.Msgs = b.in.Msgs[:n+1] // what lies beyond the end is cleared, see recycle
+	m := &b.in.Msgs[n]
+	m.in.Doc.Reset(body, b.in.Arena)
+	return m
+}
+
+// take is Move without the copy.
+func (b *Batch) take(m *Message) {
+	m.in.Doc.Detach()
+	b.in.Msgs = append(b.in.Msgs, *m)
+	b.in.Msgs[len(b.in.Msgs)-1].in.Doc.Attach(b.in.Arena)
+	b.in.Bytes += m.in.Charge
+	m.in.State = moved
+}
+
+// like makes an empty batch for messages of b.
+func (b *Batch) like() *Batch {
+	return batchOf(Slab{Arena: b.in.Arena, Trigger: b.in.Trigger, From: b.in.From, Size: b.in.Size, Window: b.in.Window, Stage: b.in.Stage, Way: way{batcher: b.in.Way.batcher, in: b.in.Way.in}})
+}
+
+// reorder does what Order has asked for, of what is still live.
+func (b *Batch) reorder() {
+	sorted := make([]Message, 0, len(b.in.Order))
+	for _, m := range b.in.Order {
+		if m.in.State == live {
+			sorted = append(sorted, *m)
+			m.in.State = vacant
+		}
+	}
+	b.in.Order = nil
+	for i := range b.in.Msgs {
+		if b.in.Msgs[i].in.State == vacant {
+			b.in.Msgs[i], sorted = sorted[0], sorted[1:]
+		}
+	}
+}
+
+// nth is one of the messages that the call is about, whatever its state.
+func (b *Batch) nth(i int) *Message {
+	if b.in.Sel != nil {
+		return &b.in.Msgs[b.in.Sel[i]]
+	}
+	return &b.in.Msgs[i]
+}
+
+// copyOut moves the bytes of m to the end of text, or to a new chunk when it is
+// full, so that m no longer keeps the block in which it was read.
+func copyOut(m *Message, text []byte) []byte {
+	body, orig := m.Bytes(), m.in.Orig
+	same := len(body) == len(orig) && (len(body) == 0 || &body[0] == &orig[0])
+	need := len(body)
+	if !same {
+		need += len(orig)
+	}
+	if cap(text)-len(text) < need {
+		text = make([]byte, 0, max(need, min(2*cap(text), blockSize/4)))
+	}
+	at := len(text)
+	text = append(text, body...)
+	body = text[at:len(text):len(text)]
+	m.in.Doc.Reset(body, nil)
+	defer m.rootFollows(orig)
+	switch {
+	case same:
+		m.in.Orig = body
+	case orig != nil:
+		at = len(text)
+		text = append(text, orig...)
+		m.in.Orig = text[at:len(text):len(text)]
+	}
+	return text
 }

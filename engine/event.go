@@ -61,27 +61,10 @@ func registered(more []Hook) []Hook {
 	return append(slices.Clone(hooks), more...)
 }
 
-// emitEvent calls the hooks of the pipeline.
-func (p *Plan) emitEvent(e Event) {
-	if len(p.hooks) == 0 {
-		return
-	}
-	e.Pipeline, e.At = p.Name, time.Now()
-	for _, h := range p.hooks {
-		callHook(h, e)
-	}
-}
-
 // Emit tells the hooks of the pipeline of an event, for a plugin that has parts of
 // its own, such as an input that reads others. Pipeline and At are filled in.
 func (e Env) Emit(ev Event) {
 	if e.builder != nil {
 		e.builder.plan.emitEvent(ev)
 	}
-}
-
-func callHook(h Hook, e Event) {
-	var err error
-	defer recovered(&err) // a hook's panic is its own affair
-	h(e)
 }

@@ -6,25 +6,6 @@ import (
 	"time"
 )
 
-// then is what becomes of a failed message.
-type then uint8
-
-const (
-	thenDefault then = iota // what the source can: return, stop or drop
-	thenDeadLetter
-	thenReturn
-	thenDrop
-	thenStop
-)
-
-var thens = map[string]then{"": thenDefault, "dead_letter": thenDeadLetter, "return": thenReturn, "drop": thenDrop, "stop": thenStop}
-
-// policy is where failed messages go.
-type policy struct {
-	then       then
-	deadLetter *outputPlan
-}
-
 // fail sends a failed message where on_failure says. A merge is undone: each of
 // its parts fails by itself, as it was before.
 func (t *tally) fail(m *Message, out *outRun) {

@@ -1,51 +1,9 @@
 package engine
 
 import (
-	"math"
-	"strings"
 	"sync/atomic"
 	"time"
 )
-
-// histogram counts observations; it is safe for concurrent use.
-type histogram struct {
-	bounds []float64
-	counts []atomic.Uint64
-	sum    atomic.Uint64 // bits of a float64
-}
-
-// latencyBounds are in seconds, from a step in memory to a write that hangs.
-var latencyBounds = []float64{0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60}
-
-// fillBounds are messages in a batch.
-var fillBounds = []float64{1, 10, 50, 100, 500, 1000, 5000, 10000}
-
-func newHistogram(bounds []float64) *histogram {
-	return &histogram{bounds: bounds, counts: make([]atomic.Uint64, len(bounds)+1)}
-}
-
-func (h *histogram) observe(v float64) {
-	i := 0
-	for i < len(h.bounds) && v > h.bounds[i] {
-		i++
-	}
-	h.counts[i].Add(1)
-	for {
-		old := h.sum.Load()
-		if h.sum.CompareAndSwap(old, math.Float64bits(math.Float64frombits(old)+v)) {
-			return
-		}
-	}
-}
-
-func (h *histogram) read() Histogram {
-	r := Histogram{Bounds: h.bounds, Counts: make([]uint64, len(h.counts)), Sum: math.Float64frombits(h.sum.Load())}
-	for i := range h.counts {
-		r.Counts[i] = h.counts[i].Load()
-		r.Count += r.Counts[i]
-	}
-	return r
-}
 
 // stepFigures count what a step does, once per call.
 type stepFigures struct {
@@ -130,10 +88,4 @@ func (f *readFigures) connects() {
 func (f *readFigures) stands(at time.Time) bool {
 	since := f.since.Load()
 	return since != nil && at.Sub(*since) >= standing
-}
-
-// firstLine is an error without what follows its first line, such as a stack.
-func firstLine(err error) string {
-	line, _, _ := strings.Cut(err.Error(), "\n")
-	return line
 }

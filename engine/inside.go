@@ -27,3 +27,24 @@ const (
 	inOutput              // in its output's own steps, at its pc
 	atWrite               // behind all steps
 )
+
+const (
+	slabSize  = 256     // messages in a slab
+	blockSize = 1 << 18 // bytes that inputs read at once
+)
+
+// readBytes is about how much one Read brings, since credits for bytes are charged when
+// the messages are there: as many messages as the last ones were long, and one beyond it
+// at most where these are longer (see Batch.Room).
+const readBytes = 4 << 20
+
+// key opens messages and batches.
+type key struct{}
+
+// slot is a pointer as a field of rare: nil stays nil.
+func slot[T any](p *T) any {
+	if p == nil {
+		return nil
+	}
+	return p
+}

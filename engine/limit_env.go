@@ -1,12 +1,9 @@
 package engine
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
-	"time"
 )
 
 // Limiter is the rate limit that a step's configuration asks for: one of
@@ -49,24 +46,6 @@ func (e Env) limiter(spec RateLimit, place string) (*Limiter, error) {
 	return e.kept(l.Limiter), nil
 }
 
-// sharedLimit is a limit that pipelines share by name. A reload may change its rate.
-type sharedLimit struct {
-	*Limiter
-
-	mu   sync.Mutex // guards the field below
-	rate RateLimit  // as it was configured last
-}
-
-func (l *sharedLimit) configure(spec RateLimit) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	was := l.rate
-	l.rate = spec
-	if was.Messages != 0 && (was.Messages != spec.Messages || was.Per != spec.Per || was.Burst != spec.Burst) {
-		l.Change(time.Now(), spec.Messages, spec.Per, spec.Burst, false)
-	}
-}
-
 // kept takes down the limits of a plan, for operators.
 func (e Env) kept(l *Limiter) *Limiter {
 	if e.builder != nil && !slices.Contains(e.builder.plan.limits, l) {
@@ -84,80 +63,4 @@ func (s *RateLimit) valid() error {
 		return errors.New("`burst` is for a bucket: a window lets all of its messages pass at once (add `kind: bucket`, or remove it)")
 	}
 	return nil
-}
-
-// limit makes a rate limit, or finds the shared one of its name.
-func (b *builder) limit(spec *RateLimit, name string) *Limiter {
-	if spec == nil {
-		return nil
-	}
-	l, err := b.named(name).limiter(*spec, name)
-	b.failed(spec.Place, err)
-	if err != nil {
-		return nil
-	}
-	return l
-}
-
-// limited calls with, with the step that parks messages for a keyed limit, or
-// with none: an unkeyed one is kept where messages are read or written.
-func (b *builder) limited(l *Limiter, name string, with func(Steps)) {
-	if l == nil || !l.Keyed() {
-		with(nil)
-		return
-	}
-	with(Steps{{Name: "rate_limit of " + name, Use: Use(func(Env) (Processor, error) { return limitStep{l}, nil })}})
-}
-
-// LimitStep makes the step that keeps a rate limit: messages whose time has not come
-// wait beside the lanes.
-func LimitStep(l *Limiter) Processor { return limitStep{l} }
-
-type limitStep struct{ limit *Limiter }
-
-// Process lets those messages wait whose time has not come.
-func (s limitStep) Process(_ context.Context, b *Batch) error {
-	now := time.Now()
-	pass := 0 // at once, without a look at each
-	if !s.limit.Keyed() {
-		for range b.All() {
-			pass++
-		}
-		pass = s.limit.Take(now, pass)
-	}
-	var buf []byte
-	for m := range b.All() {
-		if pass > 0 {
-			pass--
-			continue
-		}
-		key, ok, err := s.limit.AppendKey(buf[:0], m)
-		if err != nil {
-			m.Fail(err)
-			continue
-		}
-		buf = key
-		if !ok {
-			key = nil
-		}
-		if wait := s.limit.Reserve(now, key); wait > 0 {
-			m.Delay(wait)
-		}
-	}
-	return nil
-}
-
-// pause waits for d; false: ctx ended before.
-func pause(ctx context.Context, d time.Duration) bool {
-	if d <= 0 {
-		return ctx.Err() == nil
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -65,54 +64,6 @@ type Plan struct {
 type part struct {
 	name   string
 	plugin any
-}
-
-type inputPlan struct {
-	name    string
-	typ     string
-	inputs  []Input // one per instance
-	steps   *program
-	takes   TakesBack
-	then    then // what the source can do with a failed message
-	delays  time.Duration
-	adopted bool // its instances are those of the plan before
-	early   bool // acks at once when it reads
-	follows bool // fed by outputs of this process
-	limit   *Limiter
-}
-
-type batcherPlan struct {
-	name    string
-	match   *expr.Cond // nil: all
-	goesOn  bool       // later batchers see the message too
-	key     *expr.Expr
-	batcher Batcher // nil: messages pass as they come
-	steps   *program
-	outputs []*outputPlan
-
-	concurrency int // batches in flight at once; 0: as many as there are
-}
-
-// mostAuto is how many writes `concurrency: auto` has in flight at the most.
-const mostAuto = 64
-
-type outputPlan struct {
-	name        string
-	typ         string
-	out         Output
-	route       *routePlan // nil: not a composite
-	feeds       bool       // takes more than dead letters
-	auto        bool       // concurrency is the most
-	retry       *retryPlan
-	breaker     Breaker
-	limit       *Limiter
-	rebuild     func() (Output, error)
-	steps       *program
-	concurrency int
-	timeout     time.Duration
-	failure     *policy // nil: the pipeline's
-	sequential  bool
-	group       *groupPlan // whose it is, in the place of a plugin
 }
 
 // Stats are the counts so far, at any time.
@@ -188,15 +139,6 @@ func (p *Plan) watchEvery() time.Duration {
 	return max(least/4, time.Millisecond)
 }
 
-// retryOf is how a message that this output failed is tried again: a dead letter
-// without limit, unless another output of a fallback can take it.
-func (o *outputPlan) retryOf(m *Message) *retryPlan {
-	if m.in.Dead && viaOf(m).next() == nil {
-		return o.retry.forever()
-	}
-	return o.retry
-}
-
 // swap takes note that an output has a new instance; close will close it.
 func (p *Plan) swap(o *outputPlan, out Output) {
 	p.swaps.Lock()
@@ -245,27 +187,4 @@ func (p *Plan) dispose(name string, plugin any) {
 			p.log.Warn("close of a replaced instance", "of", name, "err", err)
 		}
 	}()
-}
-
-// guard makes a call that may panic, and leaves it behind when it does not come
-// back after ctx has ended.
-func guard(ctx context.Context, call func(context.Context) error) error {
-	done := make(chan error, 1)
-	go func() {
-		var err error
-		defer func() { done <- err }()
-		defer recovered(&err)
-		err = call(ctx)
-	}()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-	}
-	select {
-	case err := <-done:
-		return err
-	case <-time.After(killGrace):
-		return errors.New("did not end when it was told to, and is left behind")
-	}
 }

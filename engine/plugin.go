@@ -115,18 +115,6 @@ type Keeping struct {
 // says so, too.
 type Trier interface{ TriesItself() bool }
 
-// ProcessorFunc makes a Processor of a function that edits one message; its
-// error, and its panic, fail that message alone.
-type ProcessorFunc func(ctx context.Context, m *Message) error
-
-// Process calls f for each message.
-func (f ProcessorFunc) Process(ctx context.Context, b *Batch) error {
-	for at := 0; at < b.Len(); {
-		at = f.each(ctx, b, at)
-	}
-	return nil
-}
-
 // Middleware wraps every run of steps: of a pipeline, an input, a batcher or an
 // output, the runs of resumed messages included. next carries out the steps; what
 // it is not called for goes on as it is.

@@ -5,11 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"time"
 
-	"github.com/flowd-io/flowd/engine/doc"
 	"github.com/flowd-io/flowd/engine/expr"
 	"github.com/flowd-io/flowd/schema"
 )
@@ -84,85 +82,6 @@ type owner interface {
 	hold(b *Batch, at stage)
 	// gather takes the messages sel of b, which have come to a group.
 	gather(b *Batch, sel []int32, o *op)
-}
-
-// snapshot is a message as a step found it. It holds until the arena is reset.
-type snapshot struct {
-	doc  doc.Mark
-	meta Meta
-}
-
-func snapshotOf(m *Message) snapshot { return snapshot{m.in.Doc.Mark(), m.Meta} }
-
-func (s *snapshot) restore(m *Message) {
-	m.in.Doc.Restore(s.doc)
-	m.Meta = s.meta
-}
-
-// each calls f for the messages from a place on, until it panics, and returns the
-// place behind them. Who works on one message at a time needs to remember only one.
-func (f ProcessorFunc) each(ctx context.Context, b *Batch, at int) (next int) {
-	var m *Message
-	var before snapshot
-	own := ownerOf(b.in.Arena)
-	defer func() {
-		if r := recover(); r != nil {
-			if b.in.Restores {
-				before.restore(m)
-			}
-			m.Fail(panicked(r))
-			next = at + 1
-		}
-	}()
-	for ; at < b.Len(); at++ {
-		if m = b.nth(at); m.in.State != live {
-			continue
-		}
-		if own != nil && m.in.Charge > len(m.in.Orig)+slack {
-			m.regain(own)
-		}
-		if b.in.Restores || own != nil {
-			before = snapshotOf(m)
-		}
-		spent := b.in.Arena.Spent()
-		if err := f(ctx, m); err != nil {
-			m.Fail(err)
-		}
-		if spent = b.in.Arena.Spent() - spent; spent > slack && own != nil && m.in.State == live {
-			if err := own.settle(m, spent); err != nil {
-				m.Fail(err)
-			}
-		}
-		if m.in.State != live && (b.in.Restores || m.in.State == failed && lacks(m.in.Err) > 0) {
-			before.ends(m)
-		}
-	}
-	return at
-}
-
-// ends is told that a message has failed, waits or has ended.
-func (s *snapshot) ends(m *Message) {
-	switch m.in.State {
-	case failed:
-		s.restore(m)
-	case parked:
-		m.in.Parking.before = s.kept(m)
-	}
-}
-
-// kept makes a snapshot hold for good; m goes on as it is.
-func (s snapshot) kept(m *Message) *original {
-	now := m.Bytes()
-	m.in.Doc.Restore(s.doc)
-	o := &original{m.Bytes(), s.meta}
-	m.in.Doc.Reset(now, nil)
-	return o
-}
-
-// original is a message as a step found it, apart from any arena.
-type original struct {
-	body []byte
-	meta Meta
 }
 
 // run is exec from the beginning, within the pipeline's middleware.
@@ -333,17 +252,6 @@ func (x *executor) call(ctx context.Context, b *Batch, o *op) {
 func process(ctx context.Context, p Processor, b *Batch) (err error) {
 	defer recovered(&err)
 	return p.Process(ctx, b)
-}
-
-// recovered, deferred around a plugin's call, makes an error of its panic.
-func recovered(err *error) {
-	if r := recover(); r != nil {
-		*err = panicked(r)
-	}
-}
-
-func panicked(r any) *Error {
-	return &Error{Class: Panicked, Err: fmt.Errorf("panic: %v\n%s", r, debug.Stack())}
 }
 
 // conclude moves on what the step has dealt with, and says whether any of it has

@@ -38,11 +38,6 @@ func (rd *reader) room(ctx context.Context) (n int) {
 	return 0
 }
 
-// readBytes is about how much one Read brings, since credits for bytes are charged when
-// the messages are there: as many messages as the last ones were long, and one beyond it
-// at most where these are longer (see Batch.Room).
-const readBytes = 4 << 20
-
 func (rd *reader) want() int {
 	switch {
 	case rd.mean > 0:

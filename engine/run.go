@@ -362,17 +362,6 @@ func (r *run) handLate() {
 	t.apply()
 }
 
-// until waits for done, a deadline or an interruption.
-func until(done <-chan struct{}, deadline time.Time, interrupted <-chan struct{}) {
-	t := time.NewTimer(time.Until(deadline))
-	defer t.Stop()
-	select {
-	case <-done:
-	case <-t.C:
-	case <-interrupted:
-	}
-}
-
 // handBack ends everything that is still open as returned, or as lost where a source
 // takes nothing back. Who comes too late with a message finds the fence closed.
 func (r *run) handBack() {

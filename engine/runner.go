@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"time"
 )
 
 // Runner runs inner steps: those of `each`, for example. It is safe for
@@ -30,30 +29,6 @@ func (r *Runner) Run(ctx context.Context, b *Batch) error {
 	return ctx.Err()
 }
 
-// refuseParked fails what a step has parked where nothing could resume it.
-func (b *Batch) refuseParked(where string) {
-	for i := range b.in.Msgs {
-		if m := &b.in.Msgs[i]; m.in.State == parked {
-			m.in.Parking = nil
-			m.failAt("", Errorf(Permanent, "a step that lets messages wait can't stand inside %s: write it under the pipeline's `processors`", where))
-		}
-	}
-}
-
-// inPlace owns messages that are nobody's account: parts stay together.
-type inPlace struct{}
-
-func (inPlace) merge(*Message) {}
-
-func (inPlace) hold(*Batch, stage) {}
-
-func (inPlace) gather(*Batch, []int32, *op) {}
-
-func (inPlace) split(_ context.Context, x *executor, b *Batch, pc int32) *Batch {
-	same := func(cur *Batch, _ bool) *Batch { return cur }
-	return b.pull(b.like(), &x.prog.ops[pc], same, func(_, _ *Message) {}, func(*Message, int) {})
-}
-
 // Build compiles inner steps, for a plugin's build function.
 func (s Steps) Build(env Env) (*Runner, error) {
 	b := env.builder
@@ -75,13 +50,4 @@ func (s Steps) Build(env Env) (*Runner, error) {
 		return nil, errors.New(b.problems[before].String())
 	}
 	return nil, errReported
-}
-
-// NewRunner makes a Runner of processors, one after the other.
-func NewRunner(steps ...Processor) *Runner {
-	p := &program{}
-	for i, s := range steps {
-		p.ops = append(p.ops, op{run: s, next: int32(i + 1), timeout: time.Minute, figures: newStepFigures("", "")})
-	}
-	return &Runner{prog: p}
 }

@@ -6,11 +6,6 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 )
 
-const (
-	slabSize  = 256     // messages in a slab
-	blockSize = 1 << 18 // bytes that inputs read at once
-)
-
 // slabs are recycled when no call can see them any more.
 var slabs = sync.Pool{New: func() any {
 	return batchOf(Slab{Msgs: make([]Message, 0, slabSize)})
@@ -89,34 +84,6 @@ func (b *Batch) release() {
 	for i := range b.in.Msgs {
 		b.in.Msgs[i].in.Doc.Detach()
 	}
-}
-
-// copyOut moves the bytes of m to the end of text, or to a new chunk when it is
-// full, so that m no longer keeps the block in which it was read.
-func copyOut(m *Message, text []byte) []byte {
-	body, orig := m.Bytes(), m.in.Orig
-	same := len(body) == len(orig) && (len(body) == 0 || &body[0] == &orig[0])
-	need := len(body)
-	if !same {
-		need += len(orig)
-	}
-	if cap(text)-len(text) < need {
-		text = make([]byte, 0, max(need, min(2*cap(text), blockSize/4)))
-	}
-	at := len(text)
-	text = append(text, body...)
-	body = text[at:len(text):len(text)]
-	m.in.Doc.Reset(body, nil)
-	defer m.rootFollows(orig)
-	switch {
-	case same:
-		m.in.Orig = body
-	case orig != nil:
-		at = len(text)
-		text = append(text, orig...)
-		m.in.Orig = text[at:len(text):len(text)]
-	}
-	return text
 }
 
 // rootFollows lets the payload that m's root keeps move with it.

@@ -143,3 +143,45 @@ type Histogram struct {
 	Sum    float64
 	Count  uint64
 }
+
+// Stats counts messages. Roots are what was read; pieces what became of them.
+type Stats struct {
+	Roots  Counts
+	Pieces Counts
+}
+
+// Counts are the numbers of the conservation law:
+//
+//	Received + Made = Consumed + all that Ended + InFlight
+type Counts struct {
+	Received, Made, Consumed int64
+	Ended                    [fates]int64 // by Fate
+	InFlight                 int64        // counted by itself, never the difference
+}
+
+// Balanced says whether the law holds. It may not while messages move.
+func (c Counts) Balanced() bool {
+	sum := c.Consumed + c.InFlight
+	for _, n := range c.Ended {
+		sum += n
+	}
+	return c.Received+c.Made == sum
+}
+
+// Failure is a failed message as it is reported.
+type Failure struct {
+	Class   Class
+	Place   string // "step check", "output lake"
+	Message string
+	From    string // "input log, path access.log, line 17"
+	Sample  string // the payload's beginning
+
+	Unfinished bool // it did not fail: the pipeline stopped, and its source takes nothing back
+}
+
+// FailureGroup counts failures of one class at one place; First is the first of them.
+type FailureGroup struct {
+	Count int64
+	Fate  Fate
+	First Failure
+}

@@ -1,0 +1,83 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/flowd-io/flowd/engine/doc"
+)
+
+// slack is what a step may add to a message without being asked: it is charged when
+// the slab moves on.
+const slack = 1 << 10
+
+// meter is who bounds what messages of an arena grow by: its Owner.
+type meter interface {
+	// grow takes credits for n bytes that a step is about to add to m.
+	grow(m *Message, n int) error
+	// most is how many bytes m can grow by at all.
+	most(m *Message) int
+	// settle compares what m keeps with its credits, when a step has worked on it.
+	settle(m *Message, spent int) error
+	// inside is the meter for messages that a step makes of m for steps of its own.
+	inside(of *trial) meter
+}
+
+// Grow is to be called by a step that is about to make n bytes for m, beyond what it is, before
+// it makes them: what a few bytes can become very many by, such as decompression. The
+// error is to be returned, with m as the step found it: m is tried again when there is room, or
+// fails where there never will be. Several goroutines may call it for messages of one call.
+func (m *Message) Grow(n int) error {
+	if own := ownerOf(m.in.Doc.Arena()); own != nil {
+		return own.grow(m, n)
+	}
+	return nil
+}
+
+// MayGrow is how many bytes m can grow by at all: beyond them Grow fails for good.
+func (m *Message) MayGrow() int {
+	if own := ownerOf(m.in.Doc.Arena()); own != nil {
+		return own.most(m)
+	}
+	return math.MaxInt
+}
+
+// Free says that nothing needs any more what inner steps have made of b, a batch of copies
+// or of parts.
+func (b *Batch) Free() {
+	if i, ok := ownerOf(b.in.Arena).(*inside); ok {
+		i.free()
+	}
+}
+
+func ownerOf(a *doc.Arena) meter {
+	if a == nil || a.Owner == nil {
+		return nil
+	}
+	return a.Owner.(meter)
+}
+
+// metered has a batch for inner steps grow at the cost of the message that is outside.
+func metered(a *doc.Arena, outer *Message) {
+	own := ownerOf(outer.in.Doc.Arena())
+	if a != nil && own != nil && (a.Owner == nil || trialOf(outer) != nil) {
+		a.Owner = own.inside(trialOf(outer))
+	}
+}
+
+// noRoom is the cause of an error of a message that has to wait for bytes.
+type noRoom struct{ bytes int }
+
+func (e *noRoom) Error() string {
+	return fmt.Sprintf("there is no room for %d more bytes now (engine.max_in_flight.bytes)", e.bytes)
+}
+
+// lacks is how many bytes a message has failed for; 0: it has failed for good.
+func lacks(err error) int {
+	var e *noRoom
+	if errors.As(err, &e) {
+		return e.bytes
+	}
+	return 0
+}
