@@ -219,3 +219,10 @@ func (a *ackLoop) pause(ctx context.Context, d time.Duration) {
 	case <-ctx.Done():
 	}
 }
+
+// ranked is a result with its place in read order.
+type ranked struct {
+	Result
+	rank  uint64
+	tries int
+}

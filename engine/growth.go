@@ -33,23 +33,6 @@ import (
 //
 // A message that alone would be larger than max_in_flight.bytes fails, with class too_large.
 
-// bytes is what m keeps in memory: the payload as it was read, and as it is.
-func (m *Message) bytes() int {
-	n, body := len(m.in.Orig), m.in.Doc.Payload()
-	w := m.in.Doc.Weight()
-	if w == len(body) && w == n && (n == 0 || &body[0] == &m.in.Orig[0]) {
-		return n
-	}
-	return n + w
-}
-
-// recharge makes m hold credits for what it keeps, neither more nor less.
-func (t *tally) recharge(m *Message) {
-	now := m.bytes()
-	t.bytes += m.in.Charge - now
-	m.in.Charge = now
-}
-
 // room is the meter of a lane or writer.
 type room struct {
 	r *run

@@ -204,16 +204,6 @@ func (r *run) inherits(l *ledger) bool {
 	return false
 }
 
-// forget ends a root without an end: its steps' stakes are rolled back, and its
-// source is told by the next plan.
-func (t *tally) forget(l *ledger, i uint32) {
-	l.roots[i].pieces.Store(givenUp)
-	if l.acks != nil {
-		l.acks.forget()
-	}
-	t.unstake(l, i, Returned)
-}
-
 func (l *ledger) acker() Acker {
 	if l.acks == nil {
 		return nil

@@ -2,8 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
-	"slices"
 	"time"
 
 	"github.com/flowd-io/flowd/engine/doc"
@@ -196,23 +194,6 @@ func (l *lane) part(_, p *Message) {
 
 func (l *lane) parted(m *Message, _ int) { l.t.consume(m) }
 
-// consume ends the piece m without a fate: its successors carry on.
-func (t *tally) consume(m *Message) {
-	t.consumed++
-	t.release(m)
-	t.disown(m)
-	t.endRoots(m, Filtered, nil)
-}
-
-// account counts a merge: one made, its parts consumed. They keep their credits
-// and roots until the merge ends.
-func account(t *tally, m *Message) {
-	t.made++
-	t.consumed += int64(len(m.in.Of))
-	m.in.Charge = m.Size()
-	t.r.credits.charge(0, m.in.Charge)
-}
-
 // carry delivers b, unless the run is over and all of it was handed back.
 func (l *lane) carry(b *Batch) {
 	if !l.r.enter() {
@@ -276,148 +257,4 @@ func (l *lane) route(b *Batch) {
 		recycle(b)
 	}
 	l.t.apply()
-}
-
-// conclude does what a message's state asks for, wherever it was set; out is the
-// output that was writing it, or nil.
-func (t *tally) conclude(m *Message, out *outRun) {
-	switch m.in.State {
-	case live: // it has been written: in a group, into the lanes
-		if out != nil && out.plan.group != nil {
-			t.rejoin(m, out.plan.group)
-		}
-	case dropped:
-		t.end(m, Filtered)
-	case discarded:
-		t.forfeit(m, out)
-		t.end(m, Dropped)
-	case failed:
-		if out != nil && m.in.Err.Step == "" {
-			m.in.Err.Output = out.plan.name
-			complete(m.in.Err, Transient)
-			if errors.Is(m.in.Err, ErrBehind) && t.behind(m, out) {
-				return
-			}
-			if !errors.Is(m.in.Err, errDown) && out.plan.retryOf(m).again(m, time.Now(), nil) {
-				t.await(m, out)
-				return
-			}
-		}
-		t.fail(m, out)
-	case waits:
-		t.await(m, out)
-	case ended:
-		if m.in.Dead && m.in.Fate == Delivered {
-			t.r.failures.add(m, DeadLettered)
-			m.in.Fate = DeadLettered
-		}
-		t.end(m, m.in.Fate)
-	case done:
-		if m.in.Dead {
-			t.r.failures.add(m, DeadLettered)
-			t.end(m, DeadLettered)
-		} else {
-			t.end(m, Delivered)
-		}
-	case parked:
-		t.park(m, out)
-	}
-}
-
-// route finds the batcher that takes m and gives it its key there; batchers with
-// `continue` get copies. It returns nil when m has ended instead.
-func (r *run) route(t *tally, m *Message) *batcherRun {
-	took := false
-	for _, b := range r.routes {
-		if b.plan.match != nil {
-			holds, err := b.plan.match.Test(m)
-			if err != nil {
-				m.failAt("match of batcher "+b.plan.name, err)
-				return nil
-			}
-			if !holds {
-				continue
-			}
-		}
-		if !b.plan.goesOn {
-			if !b.plan.giveKey(m, &t.keys) {
-				return nil
-			}
-			if took { // m itself is the last of its copies
-				t.made++
-				t.consumed++
-			}
-			return b
-		}
-		took = true
-		c := t.copy(m)
-		if b.plan.giveKey(&c, &t.keys) {
-			t.send(b, &c)
-		} else {
-			t.conclude(&c, nil)
-		}
-	}
-	if took {
-		m.in.State = consumed
-		t.consume(m)
-		return nil
-	}
-	m.Fail(Errorf(Unrouted, "no batcher takes this message (there are %s)", r.plan.batcherNames()))
-	complete(m.in.Err, Unrouted)
-	return nil
-}
-
-// giveKey gives m the batch key of a batcher; false when that failed the message.
-func (b *batcherPlan) giveKey(m *Message, keys *keyring) bool {
-	m.in.BatchKey = ""
-	if b.key == nil {
-		return true
-	}
-	key, ok, err := b.key.AppendKey(keys.room(), m)
-	if err != nil {
-		m.failAt("key of batcher "+b.name, err)
-		return false
-	}
-	if ok {
-		m.in.BatchKey = keys.text(key)
-	}
-	return true
-}
-
-func (m *Message) failAt(step string, err error) {
-	m.Fail(err)
-	stepError(m.in.Err, &op{name: step})
-}
-
-// copy makes one more piece of m's root, with credits of its own.
-func (t *tally) copy(m *Message) Message {
-	m.in.Doc.Detach()
-	c := *m
-	c.in.Credits, c.in.Charge, c.in.Of, c.in.Serial = 1, len(m.in.Orig), copies(m.in.Of), 0
-	setTrial(&c, nil)
-	setClaim(&c, nil)
-	t.r.credits.charge(1, c.in.Charge)
-	c.eachRoot(func(r root) { r.add(1) })
-	t.made++
-	return c
-}
-
-// copies are parts of a merge for its copy, which gives back no credits for them.
-func copies(of []Message) []Message {
-	all := slices.Clone(of)
-	for i := range all {
-		p := &all[i]
-		p.in.Credits, p.in.Charge, p.in.Of = 0, 0, copies(p.in.Of)
-		setClaim(p, nil)
-	}
-	return all
-}
-
-func (m *Message) eachRoot(f func(root)) {
-	for i := range m.in.Of {
-		m.in.Of[i].eachRoot(f)
-	}
-	if r := rootOf(m); len(m.in.Of) == 0 && r.led != nil {
-		f(r)
-	}
 }
