@@ -110,18 +110,19 @@ func (l *ledger) key(i int) []byte {
 }
 
 type stake struct {
-	by   Settler
-	ref  uint64
-	next int32 // the root's stake before this, from 1
+	by    Settler
+	ref   uint64
+	next  int32 // the root's stake before this, from 1
+	worst Fate  // that still counts as committed
 }
 
-func (l *ledger) stake(i uint32, s Settler, ref uint64) {
+func (l *ledger) stake(i uint32, s Settler, ref uint64, worst Fate) {
 	if !reflect.TypeOf(s).Comparable() {
 		panic(fmt.Sprintf("engine: Stake with a %T: a Settler is told from others by ==, so it must be a pointer", s))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.stakes = append(l.stakes, stake{s, ref, l.roots[i].stakes})
+	l.stakes = append(l.stakes, stake{s, ref, l.roots[i].stakes, worst})
 	l.roots[i].stakes = int32(len(l.stakes))
 }
 
@@ -195,7 +196,6 @@ type ranked struct {
 type settlement struct {
 	then                  func() // is called instead, behind those before it; nil: not
 	by                    Settler
-	worst                 Fate // that counts as committed
 	committed, rolledBack []uint64
 }
 
@@ -272,7 +272,7 @@ func (t *tally) forfeit(m *Message, out *outRun) {
 		last := &l.roots[r.i].stakes
 		for at := *last; at > 0; at = l.stakes[at-1].next {
 			k := &l.stakes[at-1]
-			if !deliveryOnly(k.by) {
+			if k.worst == DeadLettered {
 				last = &k.next
 				continue
 			}
@@ -283,11 +283,6 @@ func (t *tally) forfeit(m *Message, out *outRun) {
 	if t.r.plan.serial && out == nil && t.in == nil && len(t.settled) > 0 {
 		t.r.holds.own(m, nil)
 	}
-}
-
-func deliveryOnly(s Settler) bool {
-	d, ok := s.(DeliveryOnly)
-	return ok && d.DeliveryOnly()
 }
 
 // unstake tells those that had a stake in a root how it ended.
@@ -332,13 +327,9 @@ func (t *tally) stake(k *stake, f Fate) {
 		i++
 	}
 	if i == len(t.settled) {
-		worst := DeadLettered
-		if deliveryOnly(k.by) {
-			worst = Delivered
-		}
-		t.settled = append(t.settled, settlement{by: k.by, worst: worst})
+		t.settled = append(t.settled, settlement{by: k.by})
 	}
-	if s := &t.settled[i]; f <= s.worst {
+	if s := &t.settled[i]; f <= k.worst {
 		s.committed = append(s.committed, k.ref)
 	} else {
 		s.rolledBack = append(s.rolledBack, k.ref)

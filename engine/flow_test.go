@@ -472,6 +472,30 @@ func TestStakesLearnHowRootsEnded(t *testing.T) {
 	})
 }
 
+func TestAStakeOnDeliveryIsLostWithADeadLetter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, dead := &stakes{}, &Sink{}
+		src := &Source{Payloads: numbers(3), Takes: engine.TakesOne}
+		p := pipe(src, &Sink{Fail: func(b string) error {
+			if b == `{"n":1}` {
+				return engine.Errorf(engine.Permanent, "no")
+			}
+			return nil
+		}}, Step("stake", func(_ context.Context, m *engine.Message) error {
+			m.Stake(s, m.Ref)
+			m.StakeOnDelivery(s, m.Ref+10)
+			return nil
+		}))
+		p.Outputs = schema.MapOf(p.Outputs.Entries()[0], entry("dead", dead.Output()))
+		p.Engine.OnFailure.DeadLetter = "dead"
+		Run(t, p, nil)
+		slices.Sort(s.committed)
+		if !slices.Equal(s.committed, []uint64{0, 1, 2, 10, 12}) || !slices.Equal(s.rolledBack, []uint64{11}) {
+			t.Errorf("committed %v, rolled back %v", s.committed, s.rolledBack)
+		}
+	})
+}
+
 // flaky is an acker that fails each result once.
 type flaky struct {
 	Source

@@ -223,12 +223,19 @@ func (m *Message) Delay(d time.Duration) {
 }
 
 // Stake asks that s learn how the message's root ended, under the number ref.
-func (m *Message) Stake(s Settler, ref uint64) {
+func (m *Message) Stake(s Settler, ref uint64) { m.stake(s, ref, DeadLettered) }
+
+// StakeOnDelivery is Stake that counts a dead-lettered root among those rolled back: it
+// has failed, and may come again. s is told when it fails, not when its dead letter is
+// written, unless it has other pieces.
+func (m *Message) StakeOnDelivery(s Settler, ref uint64) { m.stake(s, ref, Delivered) }
+
+func (m *Message) stake(s Settler, ref uint64, worst Fate) {
 	for i := range m.of {
-		m.of[i].Stake(s, ref)
+		m.of[i].stake(s, ref, worst)
 	}
 	if m.root.led != nil {
-		m.root.led.stake(m.root.i, s, ref)
+		m.root.led.stake(m.root.i, s, ref, worst)
 	}
 }
 

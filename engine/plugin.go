@@ -71,16 +71,12 @@ type EarlyAcker interface{ AcksEarly() bool }
 type Delayer interface{ Delays() time.Duration }
 
 // Settler learns how the roots ended on which a step had put a stake with
-// [Message.Stake]. committed were delivered, filtered or dead-lettered.
+// [Message.Stake]. committed were delivered, filtered or dead-lettered; those of a
+// [Message.StakeOnDelivery] delivered or filtered.
 // It is called from any goroutine, possibly from several at once.
 type Settler interface {
 	Settle(ctx context.Context, committed, rolledBack []uint64)
 }
-
-// DeliveryOnly is an optional ability of a Settler: true counts a dead-lettered
-// root among those rolled back. It has failed, and may come again. The Settler is
-// told when it fails, not when its dead letter is written, unless it has other pieces.
-type DeliveryOnly interface{ DeliveryOnly() bool }
 
 // Processor edits messages.
 //
