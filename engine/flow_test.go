@@ -250,7 +250,7 @@ type outputFunc struct {
 }
 
 func (o outputFunc) Write(ctx context.Context, b *engine.Batch) error { return o.write(ctx, b) }
-func (o outputFunc) Sequential() bool                                 { return o.sequential }
+func (o outputFunc) Traits() engine.Traits                            { return engine.Traits{Sequential: o.sequential} }
 
 func TestBatchesOfOneKeyNeverOverlap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

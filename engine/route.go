@@ -11,9 +11,6 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Composed is the configuration of an output that consists of others.
-type Composed interface{ Members() Names }
-
 // Fallback makes the output that sends to its members one after the other: to the
 // next what one has failed for good.
 func Fallback() Output { return &compositeOutput{kind: fallback} }
@@ -52,12 +49,11 @@ type routePlan struct {
 // routes resolves the members of composites, when all outputs are known.
 func (b *builder) routes() {
 	for i, e := range b.spec.Outputs.Entries() {
-		c, ok := e.Value.Use.Config.(Composed)
-		if !ok || b.plan.outputs[i].route == nil {
+		o, at := b.plan.outputs[i], e.Value.Use.Place
+		if o.route == nil {
 			continue
 		}
-		o, at := b.plan.outputs[i], e.Value.Use.Place
-		for _, name := range c.Members() {
+		for _, name := range TraitsOf(e.Value.Use.Config).Members {
 			member := b.plan.output(name)
 			if member == nil {
 				b.report(at, "unknown-output", fmt.Sprintf("there is no output %q", name), "")
@@ -105,10 +101,8 @@ func (o *outputPlan) leaves() []*outputPlan {
 func MembersOf(outputs schema.Map[OutputSpec]) map[string]bool {
 	members := map[string]bool{}
 	for _, o := range outputs.All() {
-		if c, ok := o.Use.Config.(Composed); ok {
-			for _, name := range c.Members() {
-				members[name] = true
-			}
+		for _, name := range TraitsOf(o.Use.Config).Members {
+			members[name] = true
 		}
 	}
 	return members

@@ -6,29 +6,6 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Orderly is an optional ability of an Input whose source, or an Output whose sink,
-// keeps an order: OrderBy is what to write as `order_by` so that it is kept in
-// between, "" where this one keeps none. Lint warns where a pipeline has no order.
-type Orderly interface{ OrderBy() string }
-
-// Sized is an optional ability of a Batcher's configuration: Wants is how many messages
-// a batch is to have; 0 is any number.
-type Sized interface{ Wants() int }
-
-// Bounded is an optional ability of an Input's configuration: Unsettled is how many
-// messages its source gives before the first of them are settled. Without it, or with
-// math.MaxInt, there is no such bound.
-type Bounded interface{ Unsettled() int }
-
-// Counted is an optional ability of an Input's configuration whose source counts how
-// often it gives out a message, also what comes back unread, up to a limit (0: none);
-// most is how many a stop may hand back, 0 where the input sees to that itself.
-type Counted interface{ HandsBack() (limit, most int) }
-
-// Exposed is an optional ability of an Input's configuration: true says that anybody on
-// the network may send it messages, without showing who they are.
-type Exposed interface{ Exposed() bool }
-
 func init() {
 	schema.AddCode("order-lost", "A source or sink keeps an order that the pipeline does not.")
 	schema.AddCode("delivery-limit", "More is read ahead than a source with a limit of deliveries can take back.")
@@ -36,15 +13,14 @@ func init() {
 }
 
 // orderly warns of an order that is lost on the way.
-func (b *builder) orderly(kind, name string, at schema.Place, plugin any) {
-	o, ok := plugin.(Orderly)
-	if !ok || b.plan.ordered || o.OrderBy() == "" {
+func (b *builder) orderly(kind, name string, at schema.Place, orderBy string) {
+	if b.plan.ordered || orderBy == "" {
 		return
 	}
 	b.problems = append(b.problems, schema.Problem{
 		Pos: at.Pos, Path: at.Path, Code: "order-lost", Warning: true,
 		Message: fmt.Sprintf("%s %s keeps an order, which is lost in a pipeline without `order_by`", kind, name),
-		Remedy:  fmt.Sprintf("write `engine: {order_by: '%s'}`", o.OrderBy()),
+		Remedy:  fmt.Sprintf("write `engine: {order_by: '%s'}`", orderBy),
 	})
 }
 
@@ -56,9 +32,7 @@ func (b *builder) hands() int {
 		writes = max(writes, int(o.Concurrency))
 	}
 	for _, s := range b.spec.Batchers.All() {
-		if c, ok := s.Use.Config.(Sized); ok {
-			n += c.Wants() * (writes + 1)
-		}
+		n += TraitsOf(s.Use.Config).Size * (writes + 1)
 	}
 	for _, s := range b.spec.Processors {
 		if g, ok := s.Use.Config.(GroupConfig); ok {
@@ -70,11 +44,8 @@ func (b *builder) hands() int {
 
 // counted warns of more messages read ahead than a limit of deliveries allows.
 func (b *builder) counted(s *InputSpec, env Env) {
-	c, ok := s.Use.Config.(Counted)
-	if !ok {
-		return
-	}
-	limit, most := c.HandsBack()
+	t := TraitsOf(s.Use.Config)
+	limit, most := t.DeliveryLimit, t.HandsBack
 	if n := env.Hands * limit; limit == 0 || most*env.Instances <= n {
 		return
 	}
@@ -102,23 +73,7 @@ func (b *builder) intervals() {
 }
 
 // learn notes what a source can do. All instances of an input can do the same.
-func (p *inputPlan) learn(in Input) {
-	p.takes = takes(in)
+func (p *inputPlan) learn(t Traits) {
+	p.takes, p.delays, p.early, p.follows = t.TakesBack, t.Delays, t.AcksEarly, t.Follows != ""
 	p.then = map[TakesBack]then{TakesNothing: thenDrop, TakesOne: thenReturn, TakesPosition: thenStop}[p.takes]
-	if d, ok := in.(Delayer); ok {
-		p.delays = d.Delays()
-	}
-	if a, ok := in.(EarlyAcker); ok {
-		p.early = a.AcksEarly()
-	}
-	if f, ok := in.(Follower); ok {
-		p.follows = f.Follows() != ""
-	}
-}
-
-func takes(in Input) TakesBack {
-	if r, ok := in.(Returner); ok {
-		return r.TakesBack()
-	}
-	return TakesNothing
 }
