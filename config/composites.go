@@ -17,14 +17,14 @@ var ofMembers = []string{"processors", "concurrency", "timeout", "retry", "rate_
 func (c *checker) composites() {
 	outputs := c.names("outputs")
 	for name, o := range c.spec.Outputs.All() {
-		composed, ok := o.Use.Config.(engine.Composed)
-		if !ok {
+		members := engine.TraitsOf(o.Use.Config).Members
+		if len(members) == 0 {
 			continue
 		}
-		for i, m := range composed.Members() {
+		for i, m := range members {
 			at, path := c.member(name, o, i)
 			switch {
-			case slices.Contains(composed.Members()[:i], m):
+			case slices.Contains(members[:i], m):
 				c.report(problemAt(at, schema.Problem{Path: path, Code: "repeated-output", Message: fmt.Sprintf("the output %q stands here twice", m), Remedy: "name it once"}))
 			case !slices.Contains(outputs, m):
 				c.report(problemAt(at, unknownOutput(path, m, outputs)))
@@ -34,7 +34,7 @@ func (c *checker) composites() {
 			if find(c.root, "outputs", name, key) != nil {
 				c.complainKey([]string{"outputs", name, key}, schema.Problem{Code: "composite-key",
 					Message: fmt.Sprintf("%s writes nothing itself, so %s says nothing here", o.Use.Name, key),
-					Remedy:  "write it on the members: " + strings.Join(composed.Members(), ", ")})
+					Remedy:  "write it on the members: " + strings.Join(members, ", ")})
 			}
 		}
 	}
@@ -89,12 +89,8 @@ func (c *checker) circles() {
 // membersOf are the outputs that one consists of, as they are most likely meant.
 func (c *checker) membersOf(name string) []string {
 	o, _ := c.spec.Outputs.Get(name)
-	composed, ok := o.Use.Config.(engine.Composed)
-	if !ok {
-		return nil
-	}
 	var members []string
-	for _, m := range composed.Members() {
+	for _, m := range engine.TraitsOf(o.Use.Config).Members {
 		members = append(members, meant(m, c.names("outputs")))
 	}
 	return members

@@ -21,7 +21,7 @@ func (c *checker) failures() {
 	}
 	dead := c.onlyDead()
 	for name, o := range c.spec.Outputs.All() {
-		if _, composed := o.Use.Config.(engine.Composed); dead[name] && o.OnFailure != nil && !composed {
+		if dead[name] && o.OnFailure != nil && len(engine.TraitsOf(o.Use.Config).Members) == 0 {
 			c.complainKey([]string{"outputs", name, "on_failure"}, schema.Problem{Code: "dead-letter-on-failure",
 				Message: "a dead letter has no on_failure of its own: what it can't take is tried again for as long as that can help",
 				Remedy:  "remove it"})

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"math"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/schema"
@@ -21,9 +20,9 @@ type wanted struct {
 func (c *checker) fill() {
 	all, splits := c.groups()
 	for name, b := range c.spec.Batchers.All() {
-		sized, ok := b.Use.Config.(engine.Sized)
-		if path := []string{"batchers", name, b.Use.Name, "size"}; ok && find(c.root, path...) != nil {
-			all = append(all, wanted{size: sized.Wants(), what: "batch", path: path})
+		size := engine.TraitsOf(b.Use.Config).Size
+		if path := []string{"batchers", name, b.Use.Name, "size"}; size > 0 && find(c.root, path...) != nil {
+			all = append(all, wanted{size: size, what: "batch", path: path})
 		}
 	}
 	if splits || len(all) == 0 {
@@ -41,12 +40,8 @@ func (c *checker) fill() {
 	}
 	unsettled := 0
 	for _, in := range c.spec.Inputs.All() {
-		b, ok := in.Use.Config.(engine.Bounded)
-		if !ok {
-			return
-		}
-		n := b.Unsettled()
-		if n == math.MaxInt {
+		n := engine.TraitsOf(in.Use.Config).Unsettled
+		if n == 0 {
 			return // the others are not needed
 		}
 		unsettled += n * max(1, in.Concurrency)

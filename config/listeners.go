@@ -7,10 +7,7 @@ import (
 
 // checkListeners warns of inputs to which anybody on the network may send messages.
 func (l *loader) checkListeners() {
-	exposed := func(config any) bool {
-		c, ok := config.(engine.Exposed)
-		return ok && c.Exposed()
-	}
+	exposed := func(t engine.Traits) bool { return t.Exposed }
 	l.warnWhere(exposed, "listen", schema.Problem{Code: "open-listener",
 		Message: "it listens beyond this machine and takes messages of anybody",
 		Remedy:  "set auth, or listen on 127.0.0.1"})

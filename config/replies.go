@@ -52,9 +52,8 @@ func (s *sources) look(f *file) {
 		if u.kind != engine.Inputs.Kind() {
 			continue
 		}
-		early, _ := u.config.(engine.EarlyAcker)
 		switch {
-		case u.plugin == "http_server" && early != nil && early.AcksEarly():
+		case u.plugin == "http_server" && engine.TraitsOf(u.config).AcksEarly:
 			s.early = true
 		case u.plugin == "http_server":
 			s.waits = true
@@ -70,10 +69,7 @@ func (s *sources) look(f *file) {
 
 // checkEarly warns of inputs that tell their source too early.
 func (l *loader) checkEarly() {
-	early := func(config any) bool {
-		c, ok := config.(engine.EarlyAcker)
-		return ok && c.AcksEarly()
-	}
+	early := func(t engine.Traits) bool { return t.AcksEarly }
 	l.warnWhere(early, "early_ack", schema.Problem{Code: "at-most-once",
 		Message: "the source is told of a message when it is read: one that fails later, or is lost in a crash, does not come again",
 		Remedy:  "remove it where every message counts"})

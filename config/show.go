@@ -84,7 +84,7 @@ func (i inheritor) steps(list engine.Steps, path string) engine.Steps {
 	list = slices.Clone(list)
 	for n := range list {
 		at := path + "[" + strconv.Itoa(n) + "]"
-		if t, ok := list[n].Use.Config.(engine.Trier); ok && t.TriesItself() {
+		if engine.TraitsOf(list[n].Use.Config).TriesItself {
 			continue
 		}
 		i.inherit(&list[n].Timeout, at+".timeout")

@@ -40,11 +40,11 @@ func uses(v any) []use {
 
 // warnWhere warns of each component whose configuration has a trait: at a field of it,
 // where that is written.
-func (l *loader) warnWhere(has func(config any) bool, field string, warning schema.Problem) {
+func (l *loader) warnWhere(has func(engine.Traits) bool, field string, warning schema.Problem) {
 	warning.Warning = true
 	for _, f := range l.files {
 		for _, u := range uses(f.spec.Pipeline) {
-			if !has(u.config) {
+			if !has(engine.TraitsOf(u.config)) {
 				continue
 			}
 			if n := find(u.place.Node, field); n != nil {

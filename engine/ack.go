@@ -27,7 +27,7 @@ type ackLoop struct {
 	over  context.Context // ends with the loop
 	lent  chan struct{}   // closed when no lease is renewed any more; nil: none is
 
-	withholds bool // see Withholder
+	withholds bool // see Traits
 
 	timeout time.Duration // of a call
 	since   atomic.Int64  // of the call under way, unix nanoseconds; 0: none
@@ -45,12 +45,12 @@ type ackLoop struct {
 }
 
 func startAcks(ctx context.Context, to Acker, input string, timeout time.Duration, log *slog.Logger) *ackLoop {
-	a := &ackLoop{to: to, input: input, timeout: timeout, log: log, done: make(chan struct{}), wake: make(chan struct{}, 1)}
+	a := &ackLoop{
+		to: to, input: input, withholds: TraitsOf(to).Withholds, timeout: timeout, log: log,
+		done: make(chan struct{}), wake: make(chan struct{}, 1),
+	}
 	over, end := context.WithCancel(ctx)
 	a.over = over
-	if w, ok := to.(Withholder); ok {
-		a.withholds = w.Withholds()
-	}
 	go func() {
 		defer end()
 		a.run(ctx)

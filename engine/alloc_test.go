@@ -26,7 +26,7 @@ func (s *block) Read(_ context.Context, b *engine.Batch) (engine.Acker, error) {
 	return s, nil
 }
 
-func (s *block) TakesBack() engine.TakesBack { return engine.TakesOne }
+func (s *block) Traits() engine.Traits { return engine.Traits{TakesBack: engine.TakesOne} }
 
 func (s *block) Ack(context.Context, []engine.Result) ([]engine.Result, error) { return nil, nil }
 

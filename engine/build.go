@@ -177,10 +177,9 @@ func (b *builder) outputs() {
 		}
 		if err == nil {
 			o.out = out
-			b.orderly("output", e.Key, s.Place, out)
-			if q, ok := out.(Sequential); ok {
-				o.sequential = q.Sequential()
-			}
+			t := TraitsOf(out)
+			b.orderly("output", e.Key, s.Place, t.OrderBy)
+			o.sequential = t.Sequential
 			if c, ok := out.(*compositeOutput); ok {
 				o.route = &routePlan{compositeOutput: *c}
 			} else {
@@ -328,10 +327,11 @@ func (b *builder) inputs() {
 				break
 			}
 			p.inputs = append(p.inputs, in)
-			p.learn(in)
+			t := TraitsOf(in)
+			p.learn(t)
 			b.plan.plugins = append(b.plan.plugins, part{"input " + e.Key, in})
 			if env.Index == 0 {
-				b.orderly("input", e.Key, s.Place, in)
+				b.orderly("input", e.Key, s.Place, t.OrderBy)
 			}
 		}
 		b.plan.inputs = append(b.plan.inputs, p)

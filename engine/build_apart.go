@@ -14,11 +14,8 @@ import (
 // noTimeout is for steps whose calls have deadlines of their own.
 const noTimeout = 100 * 365 * 24 * time.Hour
 
-// patient says whether a step tries again by itself, and gives it the time for that.
-func (b *builder) patient(s *StepSpec, plugin Processor, o *op) bool {
-	if t, ok := plugin.(Trier); !ok || !t.TriesItself() {
-		return false
-	}
+// patient gives a step that tries again by itself the time for that.
+func (b *builder) patient(s *StepSpec, o *op) {
 	switch {
 	case s.Timeout == 0:
 		o.timeout = noTimeout
@@ -26,7 +23,6 @@ func (b *builder) patient(s *StepSpec, plugin Processor, o *op) bool {
 		b.problems = append(b.problems, schema.Problem{Pos: s.Place.Pos, Path: s.Place.Path, Code: "own-timeout", Warning: true,
 			Message: fmt.Sprintf("`timeout` beside %s is never reached: it has one of its own, for each try", s.Use.Name), Remedy: fmt.Sprintf("write it inside `%s`", s.Use.Name)})
 	}
-	return true
 }
 
 // Check reports what is wrong with inner steps that are to run in another process,

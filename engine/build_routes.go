@@ -5,12 +5,11 @@ import "fmt"
 // routes resolves the members of composites, when all outputs are known.
 func (b *builder) routes() {
 	for i, e := range b.spec.Outputs.Entries() {
-		c, ok := e.Value.Use.Config.(Composed)
-		if !ok || b.plan.outputs[i].route == nil {
+		o, at := b.plan.outputs[i], e.Value.Use.Place
+		if o.route == nil {
 			continue
 		}
-		o, at := b.plan.outputs[i], e.Value.Use.Place
-		for _, name := range c.Members() {
+		for _, name := range TraitsOf(e.Value.Use.Config).Members {
 			member := b.plan.output(name)
 			if member == nil {
 				b.report(at, "unknown-output", fmt.Sprintf("there is no output %q", name), "")

@@ -7,15 +7,14 @@ import (
 )
 
 // orderly warns of an order that is lost on the way.
-func (b *builder) orderly(kind, name string, at schema.Place, plugin any) {
-	o, ok := plugin.(Orderly)
-	if !ok || b.plan.ordered || o.OrderBy() == "" {
+func (b *builder) orderly(kind, name string, at schema.Place, orderBy string) {
+	if b.plan.ordered || orderBy == "" {
 		return
 	}
 	b.problems = append(b.problems, schema.Problem{
 		Pos: at.Pos, Path: at.Path, Code: "order-lost", Warning: true,
 		Message: fmt.Sprintf("%s %s keeps an order, which is lost in a pipeline without `order_by`", kind, name),
-		Remedy:  fmt.Sprintf("write `engine: {order_by: '%s'}`", o.OrderBy()),
+		Remedy:  fmt.Sprintf("write `engine: {order_by: '%s'}`", orderBy),
 	})
 }
 
@@ -27,9 +26,7 @@ func (b *builder) hands() int {
 		writes = max(writes, int(o.Concurrency))
 	}
 	for _, s := range b.spec.Batchers.All() {
-		if c, ok := s.Use.Config.(Sized); ok {
-			n += c.Wants() * (writes + 1)
-		}
+		n += TraitsOf(s.Use.Config).Size * (writes + 1)
 	}
 	for _, s := range b.spec.Processors {
 		if g, ok := s.Use.Config.(GroupConfig); ok {
@@ -41,11 +38,8 @@ func (b *builder) hands() int {
 
 // counted warns of more messages read ahead than a limit of deliveries allows.
 func (b *builder) counted(s *InputSpec, env Env) {
-	c, ok := s.Use.Config.(Counted)
-	if !ok {
-		return
-	}
-	limit, most := c.HandsBack()
+	t := TraitsOf(s.Use.Config)
+	limit, most := t.DeliveryLimit, t.HandsBack
 	if n := env.Hands * limit; limit == 0 || most*env.Instances <= n {
 		return
 	}
@@ -73,23 +67,7 @@ func (b *builder) intervals() {
 }
 
 // learn notes what a source can do. All instances of an input can do the same.
-func (p *inputPlan) learn(in Input) {
-	p.takes = takes(in)
+func (p *inputPlan) learn(t Traits) {
+	p.takes, p.delays, p.early, p.follows = t.TakesBack, t.Delays, t.AcksEarly, t.Follows != ""
 	p.then = map[TakesBack]then{TakesNothing: thenDrop, TakesOne: thenReturn, TakesPosition: thenStop}[p.takes]
-	if d, ok := in.(Delayer); ok {
-		p.delays = d.Delays()
-	}
-	if a, ok := in.(EarlyAcker); ok {
-		p.early = a.AcksEarly()
-	}
-	if f, ok := in.(Follower); ok {
-		p.follows = f.Follows() != ""
-	}
-}
-
-func takes(in Input) TakesBack {
-	if r, ok := in.(Returner); ok {
-		return r.TakesBack()
-	}
-	return TakesNothing
 }

@@ -14,9 +14,9 @@ type stateful struct {
 }
 
 // keeps takes down that a step keeps state.
-func (b *builder) keeps(at schema.Place, plugin Processor) {
-	if s, ok := plugin.(Stateful); ok && s.Keeps().Name != "" {
-		b.states = append(b.states, stateful{s.Keeps(), at, b.lanes && !b.batch})
+func (b *builder) keeps(at schema.Place, k Keeping) {
+	if k.Name != "" {
+		b.states = append(b.states, stateful{k, at, b.lanes && !b.batch})
 	}
 }
 

@@ -48,8 +48,15 @@ func (b *builder) step(p *program, s *StepSpec) {
 	b.built = append(b.built, s.Use.Name)
 	plugin, err := s.Use.Build(env)
 	b.failed(s.Use.Place, err)
-	b.keeps(s.Use.Place, plugin)
-	patient := b.patient(s, plugin, &o)
+	var traits Traits
+	if err == nil {
+		traits = TraitsOf(plugin)
+	}
+	b.keeps(s.Use.Place, traits.Keeps)
+	patient := traits.TriesItself
+	if patient {
+		b.patient(s, &o)
+	}
 	_, block := plugin.(interface{ isBlock() })
 	if !b.inner {
 		if !patient && !block || s.Retry != nil {
@@ -65,7 +72,7 @@ func (b *builder) step(p *program, s *StepSpec) {
 		b.conditions++
 		defer func() { b.conditions-- }()
 	}
-	if batchOnly[s.Use.Name] && !b.batch {
+	if traits.WholeBatches && !b.batch {
 		b.report(s.Use.Place, "batch-only", s.Use.Name+" works on whole batches", "write it under `processors` of a batcher or an output, or in a group")
 	}
 	o.enters = block && (o.retry != nil || s.OnError.Steps != nil || s.OnError.Then == "continue" || s.OnError.Then == "drop")
@@ -92,9 +99,7 @@ func (b *builder) step(p *program, s *StepSpec) {
 		b.inline(p, plugin)
 	default:
 		p.ops[at].run = plugin
-		if w, ok := plugin.(Waiter); ok {
-			p.together = min(max(p.together, w.Together()), slabSize)
-		}
+		p.together = min(max(p.together, traits.Together), slabSize)
 		if err == nil {
 			b.plan.plugins = append(b.plan.plugins, part{"step " + o.name, plugin})
 		}

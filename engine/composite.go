@@ -32,13 +32,6 @@ func Switch(cases []Case) Processor { return &switchStep{cases: cases} }
 // UseSteps makes the step that stands for a list under `resources.steps`.
 func UseSteps(name string, at schema.Place) Processor { return &useStep{name: name, at: at} }
 
-// batchOnly names the processors that work on whole batches.
-var batchOnly = map[string]bool{}
-
-// BatchOnly says, from an init function, that a processor only makes sense where
-// it gets whole batches.
-func BatchOnly(name string) { batchOnly[name] = true }
-
 // composite is a step that only exists in a plan: a block of others.
 type composite struct{}
 

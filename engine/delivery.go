@@ -141,19 +141,20 @@ func (l *ledger) key(i int) []byte {
 }
 
 type stake struct {
-	by   Settler
-	ref  uint64
-	next int32 // the root's stake before this, from 1
+	by    Settler
+	ref   uint64
+	next  int32 // the root's stake before this, from 1
+	worst Fate  // that still counts as committed
 }
 
 // Stake notes that s is to learn how a root ends.
-func (l *ledger) Stake(i uint32, s Settler, ref uint64) {
+func (l *ledger) Stake(i uint32, s Settler, ref uint64, worst Fate) {
 	if !reflect.TypeOf(s).Comparable() {
 		panic(fmt.Sprintf("engine: Stake with a %T: a Settler is told from others by ==, so it must be a pointer", s))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.stakes = append(l.stakes, stake{s, ref, l.roots[i].stakes})
+	l.stakes = append(l.stakes, stake{s, ref, l.roots[i].stakes, worst})
 	l.roots[i].stakes = int32(len(l.stakes))
 }
 
@@ -189,11 +190,6 @@ func (s *rootState) worsen(f Fate, err *Error) {
 			s.err = err
 		}
 	}
-}
-
-func deliveryOnly(s Settler) bool {
-	d, ok := s.(DeliveryOnly)
-	return ok && d.DeliveryOnly()
 }
 
 // ledgers are the open ones of a run, oldest first.

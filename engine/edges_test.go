@@ -132,7 +132,11 @@ func TestADeadLetterHandedOnIsDeadLettered(t *testing.T) {
 
 type follower struct{ Source }
 
-func (*follower) Follows() string { return "x" }
+func (f *follower) Traits() engine.Traits {
+	t := f.Source.Traits()
+	t.Follows = "x"
+	return t
+}
 
 func TestStopStopsFollowersToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -328,8 +332,9 @@ type linked struct {
 	mu   sync.Mutex
 }
 
-func (l *linked) Follows() string             { return "x" }
-func (l *linked) TakesBack() engine.TakesBack { return engine.TakesOne }
+func (l *linked) Traits() engine.Traits {
+	return engine.Traits{TakesBack: engine.TakesOne, Follows: "x"}
+}
 func (l *linked) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
 	select {
 	case all, ok := <-l.link:

@@ -51,9 +51,9 @@ type elsewhere struct {
 	at    time.Time
 }
 
-func (e elsewhere) Input() string               { return e.input }
-func (e elsewhere) At() time.Time               { return e.at }
-func (elsewhere) Stake(uint32, Settler, uint64) {} // the other process has told nobody of the end
+func (e elsewhere) Input() string                     { return e.input }
+func (e elsewhere) At() time.Time                     { return e.at }
+func (elsewhere) Stake(uint32, Settler, uint64, Fate) {} // the other process has told nobody of the end
 
 // Parts yields the Refs of the messages of a batch for inner steps that m was made
 // of, or its own: what the steps have merged has Ref 0, what was merged before them

@@ -136,7 +136,7 @@ type patient struct {
 	has   atomic.Int64 // until the deadline
 }
 
-func (p *patient) TriesItself() bool { return p.is }
+func (p *patient) Traits() engine.Traits { return engine.Traits{TriesItself: p.is} }
 func (p *patient) Process(ctx context.Context, b *engine.Batch) error {
 	p.tries.Add(1)
 	if until, ok := ctx.Deadline(); ok {

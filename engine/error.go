@@ -54,10 +54,10 @@ type Error struct {
 // with `then: stop`, whatever on_failure says.
 var ErrGone = errors.New("gone for good")
 
-// ErrBehind is what a [Sequential] output fails a message with that it did not write
+// ErrBehind is what a sequential output fails a message with that it did not write
 // because an earlier one of its key failed in the same write. It is no attempt: the
 // message is written after that one. An [Acker] sees it as the reason of a message that
-// goes back to a [Withholder] because an earlier one of its key does.
+// goes back to a source that withholds because an earlier one of its key does.
 var ErrBehind = errors.New("behind a failed message of the same key")
 
 // Errorf makes an error of a class.

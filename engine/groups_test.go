@@ -229,7 +229,7 @@ type receiving struct {
 	done    bool
 }
 
-func (r *receiving) TakesBack() engine.TakesBack { return engine.TakesOne }
+func (r *receiving) Traits() engine.Traits { return engine.Traits{TakesBack: engine.TakesOne} }
 
 func (r *receiving) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
 	<-ctx.Done()

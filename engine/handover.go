@@ -116,7 +116,7 @@ func adopt[T any](b *builder, kind, name string, index int) (plugin T, ok bool) 
 			continue
 		}
 		if p, is := x.plugin.(T); is && n == index {
-			if _, follows := x.plugin.(Follower); over && (kind == "output" || follows) {
+			if over && (kind == "output" || TraitsOf(x.plugin).Follows != "") {
 				return plugin, false // a new one announces itself before the first is opened
 			}
 			b.plan.adopted, b.plan.before = append(b.plan.adopted, x.plugin), old

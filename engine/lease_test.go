@@ -211,7 +211,7 @@ func TestAnIntervalBeyondWhatTheSourceCanWaitIsRefused(t *testing.T) {
 // orderly is a source that keeps an order.
 type orderly struct{ Source }
 
-func (*orderly) OrderBy() string { return `meta("group")` }
+func (*orderly) Traits() engine.Traits { return engine.Traits{OrderBy: `meta("group")`} }
 
 func TestAnOrderThatIsLostIsWarnedOf(t *testing.T) {
 	for _, ordered := range []bool{false, true} {
@@ -234,4 +234,8 @@ type delaying struct {
 	most time.Duration
 }
 
-func (d *delaying) Delays() time.Duration { return d.most }
+func (d *delaying) Traits() engine.Traits {
+	t := d.Source.Traits()
+	t.Delays = d.most
+	return t
+}

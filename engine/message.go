@@ -196,12 +196,19 @@ func (m *Message) Delay(d time.Duration) {
 }
 
 // Stake asks that s learn how the message's root ended, under the number ref.
-func (m *Message) Stake(s Settler, ref uint64) {
+func (m *Message) Stake(s Settler, ref uint64) { m.stake(s, ref, DeadLettered) }
+
+// StakeOnDelivery is Stake that counts a dead-lettered root among those rolled back: it
+// has failed, and may come again. s is told when it fails, not when its dead letter is
+// written, unless it has other pieces.
+func (m *Message) StakeOnDelivery(s Settler, ref uint64) { m.stake(s, ref, Delivered) }
+
+func (m *Message) stake(s Settler, ref uint64, worst Fate) {
 	for i := range m.in.Of {
-		m.in.Of[i].Stake(s, ref)
+		m.in.Of[i].stake(s, ref, worst)
 	}
 	if m.in.Origin.read != nil {
-		m.in.Origin.read.Stake(m.in.Origin.i, s, ref)
+		m.in.Origin.read.Stake(m.in.Origin.i, s, ref, worst)
 	}
 }
 
@@ -216,7 +223,7 @@ type Origin struct {
 type Read interface {
 	Input() string // by name
 	At() time.Time
-	Stake(i uint32, s Settler, ref uint64) // on the i-th message
+	Stake(i uint32, s Settler, ref uint64, worst Fate) // on the i-th message; worst still counts as committed
 }
 
 // Origins appends the origin of m, or those of a merge's parts, to dst; nothing

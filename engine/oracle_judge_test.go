@@ -346,7 +346,7 @@ func (i *instanceOf) Close(context.Context) error {
 	return nil
 }
 
-func (j *judge) Sequential() bool { return j.sequential }
+func (j *judge) Traits() engine.Traits { return engine.Traits{Sequential: j.sequential} }
 
 // write is what a judge makes of one Write.
 type write struct {

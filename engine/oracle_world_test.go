@@ -372,7 +372,7 @@ func (w *world) outputs() {
 // members is the configuration of a composite.
 type members engine.Names
 
-func (m members) Members() engine.Names { return engine.Names(m) }
+func (m members) Traits() engine.Traits { return engine.Traits{Members: engine.Names(m)} }
 
 // deadLetters is an output that takes dead letters, not always at once.
 func (w *world) deadLetters() *Sink {

@@ -3,8 +3,6 @@ package engine
 import (
 	"context"
 	"time"
-
-	"github.com/flowd-io/flowd/engine/expr"
 )
 
 // Input reads messages from a source.
@@ -33,19 +31,11 @@ type Result struct {
 	Delay time.Duration // of a Returned one: deliver again only after this, where the source can
 }
 
-// Returner is an optional ability of an Input: it says what its source takes
-// back. It is asked before Open. Without it a source takes nothing.
-type Returner interface{ TakesBack() TakesBack }
-
 // Stopper is an optional ability of an Input: no Read follows; it releases
 // what was prefetched. Acks may still come.
 type Stopper interface {
 	Stop(ctx context.Context) error
 }
-
-// Follower is an optional ability of an Input that is fed by outputs of the
-// same process, as `pipe` is: a drain does not stop it, its writers' end does.
-type Follower interface{ Follows() (link string) }
 
 // Leaser is an optional ability of an Acker whose source lends messages for a
 // time: Renew prolongs the lease of refs, the handles of what has not ended, says
@@ -56,31 +46,13 @@ type Leaser interface {
 	Renew(ctx context.Context, refs []uint64) (lost []uint64, next time.Duration, err error)
 }
 
-// Withholder is an optional ability of an Input and its Acker: true says that the
-// source holds messages back while earlier ones of their key are under way, as a FIFO
-// queue does. So when one goes back, the later ones of its order key go back behind it,
-// with [ErrBehind]; and a source that had nothing may have something when one is settled.
-type Withholder interface{ Withholds() bool }
-
-// EarlyAcker is an optional ability of an Input: true says that a source is told
-// of a message at once when it is read, as of a delivered one ("at most once").
-type EarlyAcker interface{ AcksEarly() bool }
-
-// Delayer is an optional ability of an Input whose source can deliver one message
-// again after a delay: Delays is the longest.
-type Delayer interface{ Delays() time.Duration }
-
 // Settler learns how the roots ended on which a step had put a stake with
-// [Message.Stake]. committed were delivered, filtered or dead-lettered.
+// [Message.Stake]. committed were delivered, filtered or dead-lettered; those of a
+// [Message.StakeOnDelivery] delivered or filtered.
 // It is called from any goroutine, possibly from several at once.
 type Settler interface {
 	Settle(ctx context.Context, committed, rolledBack []uint64)
 }
-
-// DeliveryOnly is an optional ability of a Settler: true counts a dead-lettered
-// root among those rolled back. It has failed, and may come again. The Settler is
-// told when it fails, not when its dead letter is written, unless it has other pieces.
-type DeliveryOnly interface{ DeliveryOnly() bool }
 
 // Processor edits messages.
 //
@@ -90,30 +62,6 @@ type DeliveryOnly interface{ DeliveryOnly() bool }
 type Processor interface {
 	Process(ctx context.Context, b *Batch) error
 }
-
-// Waiter is an optional ability of a Processor that waits for others rather than
-// works, for several messages at once. Runs get at least Together messages, where
-// there are as many: else each lane would wait for one at a time, since runs of
-// slow steps are short.
-type Waiter interface{ Together() int }
-
-// Stateful is an optional ability of a Processor that keeps values which other steps
-// see. Messages with equal order keys go through a pipeline's own steps one by one where
-// one of these reads what another writes, and lint says where they do not.
-type Stateful interface{ Keeps() Keeping }
-
-// Keeping is what a Stateful step does: it reads or writes values of a cache, by a key.
-type Keeping struct {
-	Name          string // of the cache; "": no other step sees it
-	Key           *expr.Expr
-	Reads, Writes bool
-}
-
-// Trier is an optional ability of a Processor that tries what failed again by itself,
-// with a timeout for each try: engine.on_failure.retry and engine.timeout are not
-// for it, only a retry and a timeout that are written on the step. Its configuration
-// says so, too.
-type Trier interface{ TriesItself() bool }
 
 // Middleware wraps every run of steps: of a pipeline, an input, a batcher or an
 // output, the runs of resumed messages included. next carries out the steps; what
@@ -144,11 +92,6 @@ type Emit func(b *Batch, why Trigger)
 type Output interface {
 	Write(ctx context.Context, b *Batch) error
 }
-
-// Sequential is an optional ability of an Output: when one message of a write
-// fails, it does not write the later ones of the same Key in that write, or simply
-// all later ones, but fails them with [ErrBehind]. Without it no write has two messages of one order key.
-type Sequential interface{ Sequential() bool }
 
 // Prober is an optional ability of an Output: Probe says whether a write has a chance
 // now, without writing. It is asked while the breaker is open and after credentials

@@ -16,7 +16,7 @@ import (
 // which only grows. Conditions, cases, named lists and repairs are jumps.
 type program struct {
 	ops      []op
-	together int // messages that a run should have at least; see Waiter
+	together int // messages that a run should have at least; see Traits
 	secrets  *schema.Secrets
 }
 

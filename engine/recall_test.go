@@ -38,8 +38,9 @@ func newGroups(n int, names ...string) *groups {
 	return g
 }
 
-func (g *groups) TakesBack() engine.TakesBack { return engine.TakesOne }
-func (g *groups) Withholds() bool             { return true }
+func (g *groups) Traits() engine.Traits {
+	return engine.Traits{TakesBack: engine.TakesOne, Withholds: true}
+}
 
 func (g *groups) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
 	for {
@@ -121,7 +122,7 @@ type stopsAtIt struct {
 	fail func(body string) error
 }
 
-func (stopsAtIt) Sequential() bool { return true }
+func (stopsAtIt) Traits() engine.Traits { return engine.Traits{Sequential: true} }
 
 func (o stopsAtIt) Write(ctx context.Context, b *engine.Batch) error {
 	shut := map[string]bool{}

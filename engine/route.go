@@ -7,9 +7,6 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Composed is the configuration of an output that consists of others.
-type Composed interface{ Members() Names }
-
 // Fallback makes the output that sends to its members one after the other: to the
 // next what one has failed for good.
 func Fallback() Output { return &compositeOutput{kind: fallback} }
@@ -43,10 +40,8 @@ func (*compositeOutput) Write(context.Context, *Batch) error {
 func MembersOf(outputs schema.Map[OutputSpec]) map[string]bool {
 	members := map[string]bool{}
 	for _, o := range outputs.All() {
-		if c, ok := o.Use.Config.(Composed); ok {
-			for _, name := range c.Members() {
-				members[name] = true
-			}
+		for _, name := range TraitsOf(o.Use.Config).Members {
+			members[name] = true
 		}
 	}
 	return members

@@ -96,7 +96,3 @@ type Lister interface {
 	// Only makes an input for one of them, without I/O.
 	Only(queue string) (Input, error)
 }
-
-// Pushed is an optional ability of an Input: true says that others push messages
-// to it, so that reading less often only makes them wait.
-type Pushed interface{ Pushed() bool }

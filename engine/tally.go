@@ -35,7 +35,6 @@ type results struct {
 type settlement struct {
 	then                  func() // is called instead, behind those before it; nil: not
 	by                    Settler
-	worst                 Fate // that counts as committed
 	committed, rolledBack []uint64
 }
 
@@ -113,7 +112,7 @@ func (t *tally) forfeit(m *Message, out *outRun) {
 		last := &l.roots[r.i].stakes
 		for at := *last; at > 0; at = l.stakes[at-1].next {
 			k := &l.stakes[at-1]
-			if !deliveryOnly(k.by) {
+			if k.worst == DeadLettered {
 				last = &k.next
 				continue
 			}
@@ -168,13 +167,9 @@ func (t *tally) stake(k *stake, f Fate) {
 		i++
 	}
 	if i == len(t.settled) {
-		worst := DeadLettered
-		if deliveryOnly(k.by) {
-			worst = Delivered
-		}
-		t.settled = append(t.settled, settlement{by: k.by, worst: worst})
+		t.settled = append(t.settled, settlement{by: k.by})
 	}
-	if s := &t.settled[i]; f <= s.worst {
+	if s := &t.settled[i]; f <= k.worst {
 		s.committed = append(s.committed, k.ref)
 	} else {
 		s.rolledBack = append(s.rolledBack, k.ref)

@@ -16,7 +16,7 @@ type waiting struct {
 	runs     *int
 }
 
-func (w waiting) Together() int { return w.together }
+func (w waiting) Traits() engine.Traits { return engine.Traits{Together: w.together} }
 
 func (w waiting) Process(context.Context, *engine.Batch) error {
 	*w.runs++

@@ -152,7 +152,7 @@ type stumbling struct {
 	took               []string
 }
 
-func (s *stumbling) Sequential() bool { return s.sequential }
+func (s *stumbling) Traits() engine.Traits { return engine.Traits{Sequential: s.sequential} }
 
 func (s *stumbling) Write(_ context.Context, b *engine.Batch) error {
 	behind := false

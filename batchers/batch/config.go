@@ -19,8 +19,8 @@ type Config struct {
 	MaxKeys int           `yaml:"max_keys" check:"min=0" doc:"Open batches at once; beyond it the least recently used one leaves. 0: only engine.max_in_flight bounds them."`
 }
 
-// Wants is the size.
-func (c Config) Wants() int { return c.Size }
+// Traits says how many messages a batch is to have.
+func (c Config) Traits() engine.Traits { return engine.Traits{Size: c.Size} }
 
 // Words are what peers call the fields.
 func (c *Config) Words() map[string]string {

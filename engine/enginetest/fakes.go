@@ -75,8 +75,8 @@ func (s *Source) acker() engine.Acker {
 	return s
 }
 
-// TakesBack is s.Takes.
-func (s *Source) TakesBack() engine.TakesBack { return s.Takes }
+// Traits says what s.Takes says.
+func (s *Source) Traits() engine.Traits { return engine.Traits{TakesBack: s.Takes} }
 
 // Ack records results.
 func (s *Source) Ack(_ context.Context, rs []engine.Result) ([]engine.Result, error) {
@@ -139,15 +139,15 @@ type Sink struct {
 	FailAll func(bodies []string) error
 	Delay   time.Duration // of each write
 	Block   chan struct{} // when set, writes wait until it is closed
-	Ordered bool          // Sequential
+	Ordered bool          // it is sequential
 
 	mu           sync.Mutex // guards the fields below
 	writes       []Write
 	active, most int
 }
 
-// Sequential is s.Ordered.
-func (s *Sink) Sequential() bool { return s.Ordered }
+// Traits says what s.Ordered says.
+func (s *Sink) Traits() engine.Traits { return engine.Traits{Sequential: s.Ordered} }
 
 // Write records the messages.
 func (s *Sink) Write(ctx context.Context, b *engine.Batch) error {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -82,6 +83,7 @@ func Input(t *testing.T, make func(t *testing.T) engine.Input, want ...string) {
 	t.Run("a pipeline carries everything", func(t *testing.T) {
 		defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 		in, dst := make(t), &Sink{}
+		constant(t, in)
 		rep := Run(t, &engine.Pipeline{
 			Inputs:  Named("in", engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return in, nil })}),
 			Outputs: Named("out", dst.Output()),
@@ -159,6 +161,7 @@ func Processor(t *testing.T, make func(t *testing.T) engine.Processor, payloads 
 func Batcher(t *testing.T, make func(t *testing.T) engine.Batcher) {
 	t.Run("every message leaves once, in order", func(t *testing.T) {
 		p := make(t)
+		constant(t, p)
 		now := time.Now()
 		var got []string
 		emit := func(b *engine.Batch, why engine.Trigger) {
@@ -230,6 +233,7 @@ func Output(t *testing.T, make func(t *testing.T) engine.Output, payloads ...str
 	})
 	t.Run("a pipeline delivers everything", func(t *testing.T) {
 		o, src := make(t), &Source{Payloads: payloads, Takes: engine.TakesOne}
+		constant(t, o)
 		rep := Run(t, &engine.Pipeline{
 			Inputs:  Named("in", src.Input()),
 			Outputs: schema.MapOf(schema.Entry[engine.OutputSpec]{Key: "out", Value: engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return o, nil })}}),
@@ -240,8 +244,19 @@ func Output(t *testing.T, make func(t *testing.T) engine.Output, payloads ...str
 	})
 }
 
+// constant fails the test when what x says about itself is different at its end.
+func constant(t *testing.T, x any) {
+	before := engine.TraitsOf(x)
+	t.Cleanup(func() {
+		if after := engine.TraitsOf(x); !reflect.DeepEqual(after, before) {
+			t.Errorf("what it says about itself has changed from %+v to %+v", before, after)
+		}
+	})
+}
+
 func opened(t *testing.T, x any) {
 	t.Helper()
+	constant(t, x)
 	if o, ok := x.(engine.Opener); ok {
 		if err := o.Open(t.Context()); err != nil {
 			t.Fatalf("open: %v", err)

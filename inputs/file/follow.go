@@ -62,9 +62,9 @@ type follower struct {
 }
 
 var (
-	_ engine.Opener   = (*follower)(nil)
-	_ engine.Closer   = (*follower)(nil)
-	_ engine.Returner = (*follower)(nil)
+	_ engine.Opener  = (*follower)(nil)
+	_ engine.Closer  = (*follower)(nil)
+	_ engine.Traited = (*follower)(nil)
 )
 
 func newFollower(c Config, log *slog.Logger, b *book, index, instances int) *follower {
@@ -75,8 +75,8 @@ func newFollower(c Config, log *slog.Logger, b *book, index, instances int) *fol
 	}
 }
 
-// TakesBack is a position where there is a checkpoint.
-func (f *follower) TakesBack() engine.TakesBack { return f.book.takesBack() }
+// Traits is that the source takes back a position where there is a checkpoint.
+func (f *follower) Traits() engine.Traits { return engine.Traits{TakesBack: f.book.takesBack()} }
 
 // Open finds the files that are there, and fails only for what will never be a
 // file to follow.

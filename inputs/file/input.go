@@ -36,13 +36,13 @@ type input struct {
 }
 
 var (
-	_ engine.Opener   = (*input)(nil)
-	_ engine.Closer   = (*input)(nil)
-	_ engine.Returner = (*input)(nil)
+	_ engine.Opener  = (*input)(nil)
+	_ engine.Closer  = (*input)(nil)
+	_ engine.Traited = (*input)(nil)
 )
 
-// TakesBack is a position where there is a checkpoint.
-func (in *input) TakesBack() engine.TakesBack { return in.book.takesBack() }
+// Traits is that the source takes back a position where there is a checkpoint.
+func (in *input) Traits() engine.Traits { return engine.Traits{TakesBack: in.book.takesBack()} }
 
 // Open finds the files and sees that they can be read.
 func (in *input) Open(context.Context) error {

@@ -65,13 +65,18 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
-// AcksEarly is EarlyAck.
-func (c Config) AcksEarly() bool { return c.EarlyAck }
-
-// Exposed says whether clients on other machines need no credentials.
-func (c Config) Exposed() bool {
+// Traits says that each request is answered by itself, or with early_ack when it is
+// read, and whether clients on other machines need no credentials.
+func (c Config) Traits() engine.Traits {
 	host, _, err := net.SplitHostPort(c.Listen)
-	return err == nil && !tlsconf.Loopback(host) && c.Auth.IsZero() && c.TLS.ClientCA == ""
+	t := engine.Traits{
+		TakesBack: engine.TakesOne, AcksEarly: c.EarlyAck, Pushed: true,
+		Exposed: err == nil && !tlsconf.Loopback(host) && c.Auth.IsZero() && c.TLS.ClientCA == "",
+	}
+	if c.EarlyAck {
+		t.TakesBack = engine.TakesNothing
+	}
+	return t
 }
 
 // Words are what users of other systems write.
@@ -169,14 +174,12 @@ func (d *door) isShut() bool {
 }
 
 var (
-	_ engine.Opener     = (*input)(nil)
-	_ engine.Closer     = (*input)(nil)
-	_ engine.Stopper    = (*input)(nil)
-	_ engine.Returner   = (*input)(nil)
-	_ engine.Acker      = (*input)(nil)
-	_ engine.EarlyAcker = (*input)(nil)
-	_ engine.Limited    = (*input)(nil)
-	_ engine.Pushed     = (*input)(nil)
+	_ engine.Opener  = (*input)(nil)
+	_ engine.Closer  = (*input)(nil)
+	_ engine.Stopper = (*input)(nil)
+	_ engine.Traited = (*input)(nil)
+	_ engine.Acker   = (*input)(nil)
+	_ engine.Limited = (*input)(nil)
 )
 
 func newInput(c Config, env engine.Env) (engine.Input, error) {
@@ -193,19 +196,8 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 	}, nil
 }
 
-// TakesBack says that each request is answered by itself, or has been already.
-func (in *input) TakesBack() engine.TakesBack {
-	if in.cfg.EarlyAck {
-		return engine.TakesNothing
-	}
-	return engine.TakesOne
-}
-
-// AcksEarly says that requests are answered when they are read.
-func (in *input) AcksEarly() bool { return in.cfg.EarlyAck }
-
-// Pushed says that clients send requests by themselves.
-func (in *input) Pushed() bool { return true }
+// Traits are those of the configuration.
+func (in *input) Traits() engine.Traits { return in.cfg.Traits() }
 
 const (
 	headerTimeout = 10 * time.Second // a client that dribbles headers is cut off

@@ -35,10 +35,9 @@ type input struct {
 }
 
 var (
-	_ engine.Opener   = (*input)(nil)
-	_ engine.Closer   = (*input)(nil)
-	_ engine.Returner = (*input)(nil)
-	_ engine.Follower = (*input)(nil)
+	_ engine.Opener  = (*input)(nil)
+	_ engine.Closer  = (*input)(nil)
+	_ engine.Traited = (*input)(nil)
 )
 
 func newInput(c Config, env engine.Env) (engine.Input, error) {
@@ -61,11 +60,11 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 	return in.Reader, in.Reader.Read(ctx, b)
 }
 
-// TakesBack says that each message goes back by itself.
-func (in *input) TakesBack() engine.TakesBack { return engine.TakesOne }
-
-// Follows names the pipe: the input ends with its writers.
-func (in *input) Follows() string { return in.name }
+// Traits says that each message goes back by itself, and that the input ends with the
+// writers of its pipe.
+func (in *input) Traits() engine.Traits {
+	return engine.Traits{TakesBack: engine.TakesOne, Follows: in.name}
+}
 
 // Close gives back what was not taken.
 func (in *input) Close(context.Context) error {

@@ -64,10 +64,10 @@ func TestOpenedAgainItIsWrittenTo(t *testing.T) {
 
 func TestItFollowsItsWriters(t *testing.T) {
 	in := enginetest.New(t, engine.Inputs, `{"pipe": "x"}`)
-	if got := in.(engine.Follower).Follows(); got != "x" {
+	if got := engine.TraitsOf(in).Follows; got != "x" {
 		t.Errorf("got %q", got)
 	}
-	if got := in.(engine.Returner).TakesBack(); got != engine.TakesOne {
+	if got := engine.TraitsOf(in).TakesBack; got != engine.TakesOne {
 		t.Errorf("got %v", got)
 	}
 }

@@ -55,8 +55,8 @@ func (l *leaser) Renew(ctx context.Context, refs []uint64) (lost []uint64, next 
 	return l.to.(engine.Leaser).Renew(ctx, refs)
 }
 
-// Withholds is what the source says.
-func (a *acker) Withholds() bool { return a.src.withholds }
+// Traits is whether the source withholds messages.
+func (a *acker) Traits() engine.Traits { return engine.Traits{Withholds: a.src.withholds} }
 
 // giveBack returns what no Read has taken of h to a source that takes single
 // messages; others give it again by themselves, or can't.
@@ -78,7 +78,7 @@ func (s *source) giveBack(h *held) {
 		results = append(results, engine.Result{Ref: m.Ref, Fate: engine.Returned})
 	}
 	switch {
-	case in.abilities.takes == engine.TakesOne && h.acker != nil:
+	case in.traits.TakesBack == engine.TakesOne && h.acker != nil:
 		err := within(context.Background(), func(ctx context.Context) error {
 			_, err := s.told.tell(ctx, results)
 			return err
@@ -86,7 +86,7 @@ func (s *source) giveBack(h *held) {
 		if err != nil {
 			in.log.Warn("messages that were read could not be given back: their source will deliver them again", "source", s.polled.Name, "messages", len(results), "err", err)
 		}
-	case in.abilities.takes == engine.TakesNothing:
+	case in.traits.TakesBack == engine.TakesNothing:
 		in.log.Warn("messages were read that the pipeline does not take any more, and their source takes nothing back", "source", s.polled.Name, "messages", len(results))
 	}
 }

@@ -65,10 +65,9 @@ func (q *queue) note(what string) {
 	q.log = append(q.log, what)
 }
 
-func (q *queue) TakesBack() engine.TakesBack { return q.back }
-func (q *queue) Delays() time.Duration       { return q.delays }
-func (q *queue) AcksEarly() bool             { return q.early }
-func (q *queue) Withholds() bool             { return q.fifo }
+func (q *queue) Traits() engine.Traits {
+	return engine.Traits{TakesBack: q.back, Delays: q.delays, AcksEarly: q.early, Withholds: q.fifo}
+}
 
 func (q *queue) Open(context.Context) error {
 	q.note("open")

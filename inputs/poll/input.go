@@ -31,13 +31,13 @@ const (
 // input reads from sources. Each has a goroutine that reads when it is given
 // slots; Read of the input gives them and takes what was read.
 type input struct {
-	env       engine.Env
-	log       *slog.Logger
-	pause     time.Duration // of a source that had nothing
-	refresh   time.Duration
-	listings  []*listing
-	abilities abilities
-	wake      chan struct{} // has room for one: something has changed
+	env      engine.Env
+	log      *slog.Logger
+	pause    time.Duration // of a source that had nothing
+	refresh  time.Duration
+	listings []*listing
+	traits   engine.Traits
+	wake     chan struct{} // has room for one: something has changed
 
 	life    context.Context // of the goroutines, from Open to Stop or Close
 	end     context.CancelFunc
@@ -56,13 +56,10 @@ type input struct {
 }
 
 var (
-	_ engine.Opener     = (*input)(nil)
-	_ engine.Closer     = (*input)(nil)
-	_ engine.Stopper    = (*input)(nil)
-	_ engine.Returner   = (*input)(nil)
-	_ engine.EarlyAcker = (*input)(nil)
-	_ engine.Delayer    = (*input)(nil)
-	_ engine.Orderly    = (*input)(nil)
+	_ engine.Opener  = (*input)(nil)
+	_ engine.Closer  = (*input)(nil)
+	_ engine.Stopper = (*input)(nil)
+	_ engine.Traited = (*input)(nil)
 )
 
 func newPoll(s engine.Strategy, env engine.Env) *input {

@@ -59,7 +59,7 @@ func (b *broker) failing(err error) {
 	b.fail = err
 }
 
-func (b *broker) TakesBack() engine.TakesBack { return engine.TakesOne }
+func (b *broker) Traits() engine.Traits { return engine.Traits{TakesBack: engine.TakesOne} }
 
 func (b *broker) Read(context.Context, *engine.Batch) (engine.Acker, error) {
 	panic("the input of a pattern is never read")
@@ -281,7 +281,9 @@ type inOrder struct {
 	by string
 }
 
-func (o inOrder) OrderBy() string { return o.by }
+func (o inOrder) Traits() engine.Traits {
+	return engine.Traits{TakesBack: engine.TakesOne, OrderBy: o.by}
+}
 
 func TestTheOrderOfASourceIsThatOfThePoll(t *testing.T) {
 	in := newPoll(roundRobin{}, enginetest.Env())
@@ -290,7 +292,7 @@ func TestTheOrderOfASourceIsThatOfThePoll(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := in.OrderBy(); got != `meta("message_group_id")` {
+	if got := in.Traits().OrderBy; got != `meta("message_group_id")` {
 		t.Errorf("got %q", got)
 	}
 }

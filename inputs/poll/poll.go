@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
@@ -33,16 +32,16 @@ func (*Config) Words() map[string]string {
 	return map[string]string{"queues": "write `sources`", "polling_strategy": "write `strategy`", "delay": "write `empty_pause`", "inputs": "write `sources`"}
 }
 
-// Unsettled is what all sources give together.
-func (c Config) Unsettled() (n int) {
+// Traits says how many messages all sources give together.
+func (c Config) Traits() (t engine.Traits) {
 	for _, s := range c.Sources.All() {
-		b, ok := s.Use.Config.(engine.Bounded)
-		if !ok || b.Unsettled() == math.MaxInt {
-			return math.MaxInt
+		n := engine.TraitsOf(s.Use.Config).Unsettled
+		if n == 0 {
+			return engine.Traits{}
 		}
-		n += b.Unsettled()
+		t.Unsettled += n
 	}
-	return n
+	return t
 }
 
 // Polling is what of the configuration decides the order.
@@ -119,26 +118,25 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 
 // add takes a source that was built.
 func (in *input) add(name string, weight int, part engine.Input) error {
-	if f, ok := part.(engine.Follower); ok && f.Follows() != "" {
+	t := engine.TraitsOf(part)
+	switch {
+	case t.Follows != "":
 		return errors.New("it ends with its writers, so it can't be polled (give it an entry of `inputs` of its own)")
-	}
-	if p, ok := part.(engine.Pushed); ok && p.Pushed() {
+	case t.Pushed:
 		return errors.New("messages are pushed to it, so it can't be polled (give it an entry of `inputs` of its own)")
 	}
-	a := abilitiesOf(part)
 	if first := len(in.sources)+len(in.listings) == 0; first {
-		in.abilities = a
+		in.traits = engine.Traits{TakesBack: t.TakesBack, AcksEarly: t.AcksEarly, Delays: t.Delays, OrderBy: t.OrderBy}
 	}
 	switch {
-	case a.takes != in.abilities.takes:
-		return fmt.Errorf("its source takes back %s, that of the first %s: what becomes of failed messages differs (give it an entry of `inputs` of its own)", taking[a.takes], taking[in.abilities.takes])
-	case a.early != in.abilities.early:
+	case t.TakesBack != in.traits.TakesBack:
+		return fmt.Errorf("its source takes back %s, that of the first %s: what becomes of failed messages differs "+
+			"(give it an entry of `inputs` of its own)", taking[t.TakesBack], taking[in.traits.TakesBack])
+	case t.AcksEarly != in.traits.AcksEarly:
 		return errors.New("it differs from the first source in early_ack (give it an entry of `inputs` of its own)")
 	}
-	in.abilities.delays = min(in.abilities.delays, a.delays)
-	if in.abilities.order == "" {
-		in.abilities.order = a.order
-	}
+	in.traits.Delays = min(in.traits.Delays, t.Delays)
+	in.traits.OrderBy = cmp.Or(in.traits.OrderBy, t.OrderBy)
 	if l, ok := part.(engine.Lister); ok {
 		in.listings = append(in.listings, &listing{name: name, weight: weight, lister: l, at: len(in.sources)})
 		return nil
@@ -147,43 +145,11 @@ func (in *input) add(name string, weight int, part engine.Input) error {
 	return nil
 }
 
-// abilities are what the engine asks an input for before it is opened.
-type abilities struct {
-	takes  engine.TakesBack
-	early  bool
-	delays time.Duration
-	order  string
-}
-
 var taking = map[engine.TakesBack]string{engine.TakesNothing: "nothing", engine.TakesOne: "single messages", engine.TakesPosition: "a position"}
 
-func abilitiesOf(part engine.Input) (a abilities) {
-	if r, ok := part.(engine.Returner); ok {
-		a.takes = r.TakesBack()
-	}
-	if e, ok := part.(engine.EarlyAcker); ok {
-		a.early = e.AcksEarly()
-	}
-	if d, ok := part.(engine.Delayer); ok {
-		a.delays = d.Delays()
-	}
-	if o, ok := part.(engine.Orderly); ok {
-		a.order = o.OrderBy()
-	}
-	return a
-}
-
-// TakesBack is what each of the sources takes back.
-func (in *input) TakesBack() engine.TakesBack { return in.abilities.takes }
-
-// AcksEarly is what each of the sources says.
-func (in *input) AcksEarly() bool { return in.abilities.early }
-
-// Delays is the longest delay that all sources can give one message.
-func (in *input) Delays() time.Duration { return in.abilities.delays }
-
-// OrderBy keeps the order of the first source that has one.
-func (in *input) OrderBy() string { return in.abilities.order }
+// Traits is what each of the sources takes back and when it is told, the longest delay
+// that all of them can give one message, and the order of the first that keeps one.
+func (in *input) Traits() engine.Traits { return in.traits }
 
 // opened calls Open, where there is one, within a deadline and without a panic.
 func opened(ctx context.Context, part engine.Input) error {

@@ -559,7 +559,7 @@ func TestWhatAFIFOQueueGaveAtOnceComesInOneRead(t *testing.T) {
 					back++
 				}
 			}
-			if want := map[bool]int{false: 0, true: 3}[fifo]; back != want || acker.(engine.Withholder).Withholds() != fifo {
+			if want := map[bool]int{false: 0, true: 3}[fifo]; back != want || engine.TraitsOf(acker).Withholds != fifo {
 				t.Errorf("FIFO %v: %d went back at once, want %d", fifo, back, want)
 			}
 		})
@@ -583,8 +583,8 @@ func TestWhatTheEngineAsksBeforeItOpens(t *testing.T) {
 	a.delays, b.delays = 15*time.Minute, time.Minute
 	a.early, b.early = true, true
 	in := polling(t, weighted, 0, weights{{a, 1}, {b, 1}})
-	if in.TakesBack() != engine.TakesOne || in.Delays() != time.Minute || !in.AcksEarly() {
-		t.Errorf("got %v, %v, %v", in.TakesBack(), in.Delays(), in.AcksEarly())
+	if got := in.Traits(); got.TakesBack != engine.TakesOne || got.Delays != time.Minute || !got.AcksEarly {
+		t.Errorf("got %+v", got)
 	}
 	b.back = engine.TakesPosition
 	if err := polling(t, weighted, 0, weights{{a, 1}}).add("b", 1, b); err == nil || !strings.Contains(err.Error(), "takes back a position, that of the first single messages") {

@@ -102,11 +102,10 @@ type result struct {
 }
 
 func (in *input) newSource(name, label string, weight int, part engine.Input) *source {
-	s := &source{in: in, polled: &engine.Polled{Name: name, Weight: weight}, label: label, part: part, grants: make(chan grant, 1)}
-	if w, ok := part.(engine.Withholder); ok {
-		s.withholds = w.Withholds()
+	return &source{
+		in: in, polled: &engine.Polled{Name: name, Weight: weight}, label: label, grants: make(chan grant, 1),
+		part: part, withholds: engine.TraitsOf(part).Withholds,
 	}
-	return s
 }
 
 // prepare opens the source before its goroutine is started.
@@ -216,7 +215,7 @@ func (s *source) hold(ctx context.Context) {
 		return // it is taken already
 	}
 	var late <-chan time.Time
-	if s.in.abilities.takes == engine.TakesOne {
+	if s.in.traits.TakesBack == engine.TakesOne {
 		t := time.NewTimer(holding)
 		defer t.Stop()
 		late = t.C

@@ -76,7 +76,7 @@ func TestTakesBack(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			in := enginetest.New(t, engine.Inputs, `{"rabbitmq": {"url": "amqp://h", "queue": "q"`+tt.config+`}}`).(*input)
-			if got := in.TakesBack(); got != tt.want {
+			if got := in.Traits().TakesBack; got != tt.want {
 				t.Errorf("got %v, want %v", got, tt.want)
 			}
 		})
@@ -93,10 +93,10 @@ func TestArgumentsKeepTheirTypes(t *testing.T) {
 
 func TestAPatternTakesBackWhatItsQueuesDo(t *testing.T) {
 	p := enginetest.New(t, engine.Inputs, `{"rabbitmq": {"url": "amqp://h", "queue": "orders-*", "early_ack": true}}`).(*pattern)
-	if p.TakesBack() != engine.TakesNothing || !p.AcksEarly() {
-		t.Errorf("takes back %v, acks early %v", p.TakesBack(), p.AcksEarly())
+	if got := p.Traits(); got.TakesBack != engine.TakesNothing || !got.AcksEarly {
+		t.Errorf("got %+v", got)
 	}
-	if p.cfg.EarlyAck = false; p.TakesBack() != engine.TakesOne {
-		t.Errorf("takes back %v", p.TakesBack())
+	if p.cfg.EarlyAck = false; p.Traits().TakesBack != engine.TakesOne {
+		t.Errorf("got %+v", p.Traits())
 	}
 }

@@ -15,9 +15,8 @@ type pattern struct {
 }
 
 var (
-	_ engine.Lister     = (*pattern)(nil)
-	_ engine.Returner   = (*pattern)(nil)
-	_ engine.EarlyAcker = (*pattern)(nil)
+	_ engine.Lister  = (*pattern)(nil)
+	_ engine.Traited = (*pattern)(nil)
 )
 
 // checkPattern reports what can't work with a pattern, or without one.
@@ -36,11 +35,8 @@ func (c *Config) checkPattern(report func(path, message, remedy string)) {
 	}
 }
 
-// TakesBack is that of each of the queues.
-func (p *pattern) TakesBack() engine.TakesBack { return p.cfg.takesBack() }
-
-// AcksEarly is that of each of the queues.
-func (p *pattern) AcksEarly() bool { return p.cfg.EarlyAck }
+// Traits are those of each of the queues.
+func (p *pattern) Traits() engine.Traits { return p.cfg.Traits() }
 
 // Read is not for use: the queues are read.
 func (p *pattern) Read(context.Context, *engine.Batch) (engine.Acker, error) {

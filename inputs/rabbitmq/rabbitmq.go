@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -66,21 +65,23 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
-// AcksEarly is EarlyAck.
-func (c Config) AcksEarly() bool { return c.EarlyAck }
-
-// Unsettled is what is prefetched, of each queue that matches a pattern.
-func (c Config) Unsettled() int {
-	if _, isPattern := amqp.Named(c.Queue); isPattern || c.EarlyAck {
-		return math.MaxInt
+// Traits says that a queue takes back each message by itself, and a stream none. What
+// is prefetched bounds what is out, but not of a pattern, since each queue that matches
+// has a prefetch of its own.
+func (c Config) Traits() engine.Traits {
+	t := engine.Traits{AcksEarly: c.EarlyAck, DeliveryLimit: c.Declare.DeliveryLimit(), HandsBack: c.Prefetch}
+	switch {
+	case c.EarlyAck:
+		return t
+	case c.stream():
+		t.TakesBack = engine.TakesPosition
+	default:
+		t.TakesBack = engine.TakesOne
 	}
-	return cmp.Or(c.Prefetch, mostPrefetch)
-}
-
-// HandsBack is the delivery limit that the queue is declared with, and how many messages
-// a stop may hand back.
-func (c Config) HandsBack() (limit, most int) {
-	return c.Declare.DeliveryLimit(), c.Prefetch
+	if _, isPattern := amqp.Named(c.Queue); !isPattern {
+		t.Unsettled = cmp.Or(c.Prefetch, mostPrefetch)
+	}
+	return t
 }
 
 // stream says that the queue is one: it keeps its messages, and takes none back.
@@ -157,12 +158,11 @@ type input struct {
 }
 
 var (
-	_ engine.Opener     = (*input)(nil)
-	_ engine.Closer     = (*input)(nil)
-	_ engine.Stopper    = (*input)(nil)
-	_ engine.Returner   = (*input)(nil)
-	_ engine.EarlyAcker = (*input)(nil)
-	_ engine.Acker      = (*session)(nil)
+	_ engine.Opener  = (*input)(nil)
+	_ engine.Closer  = (*input)(nil)
+	_ engine.Stopper = (*input)(nil)
+	_ engine.Traited = (*input)(nil)
+	_ engine.Acker   = (*session)(nil)
 )
 
 func newInput(c Config, env engine.Env) (engine.Input, error) {
@@ -189,21 +189,8 @@ func newReader(c Config, env engine.Env) *input {
 	return in
 }
 
-// TakesBack says that a queue takes back each message by itself, and a stream none.
-func (in *input) TakesBack() engine.TakesBack { return in.cfg.takesBack() }
-
-func (c *Config) takesBack() engine.TakesBack {
-	switch {
-	case c.EarlyAck:
-		return engine.TakesNothing
-	case c.stream():
-		return engine.TakesPosition
-	}
-	return engine.TakesOne
-}
-
-// AcksEarly says that messages are acknowledged when they are read.
-func (in *input) AcksEarly() bool { return in.cfg.EarlyAck }
+// Traits are those of the configuration.
+func (in *input) Traits() engine.Traits { return in.cfg.Traits() }
 
 // Open connects and begins to consume. A broker that can't be reached at the start
 // is no mistake of the configuration: it is tried again, as when it is lost later.

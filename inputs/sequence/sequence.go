@@ -36,16 +36,17 @@ func init() {
 type input struct {
 	names   []string
 	parts   []engine.Input
+	takes   engine.TakesBack
 	at      int // the part that is read
 	reached int // how many have been opened ever
 	opened  int // how many are open
 }
 
 var (
-	_ engine.Opener   = (*input)(nil)
-	_ engine.Closer   = (*input)(nil)
-	_ engine.Stopper  = (*input)(nil)
-	_ engine.Returner = (*input)(nil)
+	_ engine.Opener  = (*input)(nil)
+	_ engine.Closer  = (*input)(nil)
+	_ engine.Stopper = (*input)(nil)
+	_ engine.Traited = (*input)(nil)
 )
 
 func newInput(c Config, env engine.Env) (engine.Input, error) {
@@ -56,37 +57,37 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 	var errs []error
 	for i, p := range c.Inputs {
 		made, err := p.Use.Build(env)
-		if _, follows := made.(engine.Follower); follows {
-			err = errors.New("it ends with its writers, not before the next input (give it a pipeline of its own)")
-		}
-		if _, lists := made.(engine.Lister); lists {
-			err = errors.New("a pattern names any number of queues, and an input reads one (name one queue, or make it a source of an input `poll`)")
+		if err == nil {
+			err = in.add(p.Use.Name, made)
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s, number %d: %w", p.Use.Name, i+1, err))
-			continue
 		}
-		in.names, in.parts = append(in.names, p.Use.Name), append(in.parts, made)
 	}
 	return in, errors.Join(errs...)
 }
 
-// TakesBack is what all parts take back, or nothing where they differ.
-func (in *input) TakesBack() engine.TakesBack {
-	takes := func(p engine.Input) engine.TakesBack {
-		if r, ok := p.(engine.Returner); ok {
-			return r.TakesBack()
-		}
-		return engine.TakesNothing
+// add takes a part that was built.
+func (in *input) add(name string, part engine.Input) error {
+	traits := engine.TraitsOf(part)
+	if traits.Follows != "" {
+		return errors.New("it ends with its writers, not before the next input (give it a pipeline of its own)")
 	}
-	first := takes(in.parts[0])
-	for _, p := range in.parts[1:] {
-		if takes(p) != first {
-			return engine.TakesNothing
-		}
+	if _, lists := part.(engine.Lister); lists {
+		return errors.New("a pattern names any number of queues, and an input reads one " +
+			"(name one queue, or make it a source of an input `poll`)")
 	}
-	return first
+	if len(in.parts) == 0 {
+		in.takes = traits.TakesBack
+	} else if traits.TakesBack != in.takes {
+		in.takes = engine.TakesNothing
+	}
+	in.names, in.parts = append(in.names, name), append(in.parts, part)
+	return nil
 }
+
+// Traits is that all parts take back the same; where they differ, nothing is taken back.
+func (in *input) Traits() engine.Traits { return engine.Traits{TakesBack: in.takes} }
 
 // Open opens the parts again that a Close has closed: acks may still come for
 // those that have ended.

@@ -33,8 +33,8 @@ type fake struct {
 	log   *[]string
 }
 
-func (p *fake) note(what string)            { *p.log = append(*p.log, p.name+" "+what) }
-func (p *fake) TakesBack() engine.TakesBack { return p.takes }
+func (p *fake) note(what string)      { *p.log = append(*p.log, p.name+" "+what) }
+func (p *fake) Traits() engine.Traits { return engine.Traits{TakesBack: p.takes} }
 
 func (p *fake) Open(context.Context) error {
 	p.note("open")
@@ -67,7 +67,9 @@ func of(parts ...*fake) (in *input, log *[]string) {
 	in, log = &input{}, new([]string)
 	for _, p := range parts {
 		p.log = log
-		in.names, in.parts = append(in.names, p.name), append(in.parts, p)
+		if err := in.add(p.name, p); err != nil {
+			panic(err)
+		}
 	}
 	return in, log
 }
@@ -120,10 +122,10 @@ func TestAPartThatDoesNotOpenIsNamed(t *testing.T) {
 
 func TestWhatIsTakenBack(t *testing.T) {
 	one, other := &fake{takes: engine.TakesOne}, &fake{takes: engine.TakesPosition}
-	if in, _ := of(one, one); in.TakesBack() != engine.TakesOne {
+	if in, _ := of(one, one); in.Traits().TakesBack != engine.TakesOne {
 		t.Error("equal parts take back what each does")
 	}
-	if in, _ := of(one, other); in.TakesBack() != engine.TakesNothing {
+	if in, _ := of(one, other); in.Traits().TakesBack != engine.TakesNothing {
 		t.Error("unequal parts take back nothing")
 	}
 }

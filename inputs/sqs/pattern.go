@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"path"
-	"time"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/aws"
@@ -18,20 +17,12 @@ type pattern struct {
 }
 
 var (
-	_ engine.Lister   = (*pattern)(nil)
-	_ engine.Returner = (*pattern)(nil)
-	_ engine.Delayer  = (*pattern)(nil)
-	_ engine.Orderly  = (*pattern)(nil)
+	_ engine.Lister  = (*pattern)(nil)
+	_ engine.Traited = (*pattern)(nil)
 )
 
-// TakesBack is that of each of the queues.
-func (*pattern) TakesBack() engine.TakesBack { return engine.TakesOne }
-
-// Delays is that of each of the queues.
-func (*pattern) Delays() time.Duration { return longest }
-
-// OrderBy keeps the order of groups where all queues are FIFO.
-func (p *pattern) OrderBy() string { return orderBy(p.cfg.Queue) }
+// Traits are those of each of the queues: of FIFO ones where all that match are.
+func (p *pattern) Traits() engine.Traits { return traitsOf(p.cfg.Queue) }
 
 // Read is not for use: the queues are read.
 func (p *pattern) Read(context.Context, *engine.Batch) (engine.Acker, error) {

@@ -97,15 +97,15 @@ func TestEachQueueOfAPatternIsReadByItself(t *testing.T) {
 		if name, _ := got[0].Meta.Get("queue"); len(got) != 1 || name != queue {
 			t.Errorf("%s: read %q from %v", queue, bodies(got), name)
 		}
-		if in.Withholds() != strings.HasSuffix(queue, ".fifo") {
-			t.Errorf("%s: withholds %v", queue, in.Withholds())
+		if got := in.Traits(); got.Withholds != strings.HasSuffix(queue, ".fifo") {
+			t.Errorf("%s: %+v", queue, got)
 		}
 	}
-	if p.TakesBack() != engine.TakesOne || p.Delays() != 12*time.Hour || p.OrderBy() != "" {
-		t.Errorf("takes back %v, delays %v, order %q", p.TakesBack(), p.Delays(), p.OrderBy())
+	if got := p.Traits(); got.TakesBack != engine.TakesOne || got.Delays != 12*time.Hour || got.OrderBy != "" {
+		t.Errorf("got %+v", got)
 	}
-	if fifo, _ := matching(t, "*.fifo"); fifo.OrderBy() != `meta("message_group_id")` {
-		t.Errorf("order of FIFO queues: %q", fifo.OrderBy())
+	if fifo, _ := matching(t, "*.fifo"); fifo.Traits().OrderBy != `meta("message_group_id")` {
+		t.Errorf("order of FIFO queues: %q", fifo.Traits().OrderBy)
 	}
 	if _, err := p.Read(t.Context(), engine.NewBatch(1)); err == nil || !strings.Contains(err.Error(), "make it a source of an input `poll`") {
 		t.Errorf("read by itself: %v", err)

@@ -132,16 +132,12 @@ type conn struct {
 }
 
 var (
-	_ engine.Opener   = (*input)(nil)
-	_ engine.Closer   = (*input)(nil)
-	_ engine.Stopper  = (*input)(nil)
-	_ engine.Returner = (*input)(nil)
-	_ engine.Delayer  = (*input)(nil)
-	_ engine.Orderly  = (*input)(nil)
-	_ engine.Acker    = (*input)(nil)
-	_ engine.Leaser   = (*input)(nil)
-
-	_ engine.Withholder = (*input)(nil)
+	_ engine.Opener  = (*input)(nil)
+	_ engine.Closer  = (*input)(nil)
+	_ engine.Stopper = (*input)(nil)
+	_ engine.Traited = (*input)(nil)
+	_ engine.Acker   = (*input)(nil)
+	_ engine.Leaser  = (*input)(nil)
 )
 
 func newInput(c Config, env engine.Env) (engine.Input, error) {
@@ -159,24 +155,18 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 	return &input{cfg: c, queue: q, log: env.Log, more: more, held: map[uint64]*lease{}, hidden: map[string]time.Time{}, changing: make(chan struct{}, 1), owner: engine.Meta{}.With("queue", q.Name)}, nil
 }
 
-// TakesBack says that each message is deleted, or made visible, by itself.
-func (in *input) TakesBack() engine.TakesBack { return engine.TakesOne }
+// Traits are those of the queue.
+func (in *input) Traits() engine.Traits { return traitsOf(in.queue.Name) }
 
-// Delays is how long a message can be hidden.
-func (in *input) Delays() time.Duration { return longest }
-
-// OrderBy keeps the order of a FIFO queue's groups.
-func (in *input) OrderBy() string { return orderBy(in.queue.Name) }
-
-func orderBy(queue string) string {
+// traitsOf says that each message is deleted, or made visible, by itself; and that a FIFO
+// queue keeps a group's order, and its messages back while one is under way.
+func traitsOf(queue string) engine.Traits {
+	t := engine.Traits{TakesBack: engine.TakesOne, Delays: longest}
 	if (aws.Queue{Name: queue}).FIFO() {
-		return `meta("message_group_id")`
+		t.OrderBy, t.Withholds = `meta("message_group_id")`, true
 	}
-	return ""
+	return t
 }
-
-// Withholds says that a FIFO queue keeps a group's messages back while one is under way.
-func (in *input) Withholds() bool { return in.queue.FIFO() }
 
 // Open finds the queue, and how long it hides messages.
 func (in *input) Open(ctx context.Context) error {

@@ -33,8 +33,9 @@ func (w writer) Close(context.Context) error {
 
 type reader struct{ *Reader }
 
-func (r reader) TakesBack() engine.TakesBack { return engine.TakesOne }
-func (r reader) Follows() string             { return "x" }
+func (r reader) Traits() engine.Traits {
+	return engine.Traits{TakesBack: engine.TakesOne, Follows: "x"}
+}
 
 func (r reader) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
 	return r.Reader, r.Reader.Read(ctx, b)

@@ -33,7 +33,7 @@ func newSource(takes engine.TakesBack, input []config.TestInput) *source {
 	return &source{takes: takes, input: input, wake: make(chan struct{}, 1), results: map[int]engine.Result{}}
 }
 
-var _ engine.Returner = (*source)(nil)
+var _ engine.Traited = (*source)(nil)
 
 // Read yields the messages that are there.
 func (s *source) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
@@ -89,8 +89,8 @@ func (s *source) acker() engine.Acker {
 	return s
 }
 
-// TakesBack is what the test says.
-func (s *source) TakesBack() engine.TakesBack { return s.takes }
+// Traits says what the test says.
+func (s *source) Traits() engine.Traits { return engine.Traits{TakesBack: s.takes} }
 
 // Ack notes how messages ended.
 func (s *source) Ack(_ context.Context, rs []engine.Result) ([]engine.Result, error) {

@@ -10,16 +10,10 @@ import (
 // patience is how long one call of a cache may take that no step waits for.
 const patience = 10 * time.Second
 
-var (
-	_ engine.Settler      = (*Use)(nil)
-	_ engine.DeliveryOnly = (*Use)(nil)
-)
+var _ engine.Settler = (*Use)(nil)
 
-// DeliveryOnly forgets the writes of dead letters, so that one that is replayed
-// is no duplicate of itself.
-func (u *Use) DeliveryOnly() bool { return true }
-
-// Settle commits the writes of roots that have ended well, forgets the others,
+// Settle commits the writes of roots that have ended well, forgets the others, those of
+// dead letters among them, so that one that is replayed is no duplicate of itself,
 // and lets go on what waited for either.
 func (u *Use) Settle(ctx context.Context, committed, rolledBack []uint64) {
 	o := u.o

@@ -125,7 +125,7 @@ func (u *Use) decide(a *Add, then Then) verdict {
 		return toWait
 	}
 	w := u.note(add, c, a.Value, a.TTL, o.origins)
-	a.M.Stake(u, w.ref)
+	a.M.StakeOnDelivery(u, w.ref)
 	if !sure {
 		w.base, w.then, w.resume = a.base, then, a.M.Park()
 		o.await(w)
@@ -200,7 +200,7 @@ func (u *Use) put(n *Write) error {
 		return engine.WithClass(engine.Transient, errFull)
 	}
 	w := u.note(k, c, n.Value, n.TTL, o.origins)
-	n.M.Stake(u, w.ref)
+	n.M.StakeOnDelivery(u, w.ref)
 	w.passed = true
 	o.hold(w)
 	return nil

@@ -22,8 +22,8 @@ type output struct{}
 
 func newOutput(struct{}, engine.Env) (engine.Output, error) { return output{}, nil }
 
-// Sequential is true, as no message fails.
-func (output) Sequential() bool { return true }
+// Traits says that it is sequential, as no message fails.
+func (output) Traits() engine.Traits { return engine.Traits{Sequential: true} }
 
 // Write does nothing: all messages are safe.
 func (output) Write(context.Context, *engine.Batch) error { return nil }

@@ -11,8 +11,8 @@ type Config struct {
 	Outputs engine.Names `yaml:"outputs,main" check:"required,nonempty" doc:"Names of other outputs, in order."`
 }
 
-// Members are the outputs that it consists of.
-func (c Config) Members() engine.Names { return c.Outputs }
+// Traits says of which outputs it consists.
+func (c Config) Traits() engine.Traits { return engine.Traits{Members: c.Outputs} }
 
 const about = `
 Writes to its outputs one after the other: to the next what one has failed for good.

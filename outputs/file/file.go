@@ -82,9 +82,9 @@ type output struct {
 }
 
 var (
-	_ engine.Opener     = (*output)(nil)
-	_ engine.Closer     = (*output)(nil)
-	_ engine.Sequential = (*output)(nil)
+	_ engine.Opener  = (*output)(nil)
+	_ engine.Closer  = (*output)(nil)
+	_ engine.Traited = (*output)(nil)
 )
 
 // begun are the paths to which this run has written, where that matters. An output
@@ -310,9 +310,11 @@ func (o *output) drop(s *stream) error {
 	return s.file.Close()
 }
 
-// Sequential holds for one file, unless the framing can refuse a message: a
+// Traits says that one file is sequential, unless the framing can refuse a message: a
 // write goes out in its order and ends where it fails.
-func (o *output) Sequential() bool { return o.constant != "" && o.wr.Sure }
+func (o *output) Traits() engine.Traits {
+	return engine.Traits{Sequential: o.constant != "" && o.wr.Sure}
+}
 
 // Close closes all files; complete ones get their names.
 func (o *output) Close(context.Context) error {

@@ -13,8 +13,8 @@ type Config struct {
 	Outputs engine.Names `yaml:"outputs" check:"required,nonempty" doc:"Names of other outputs."`
 }
 
-// Members are the outputs that it consists of.
-func (c Config) Members() engine.Names { return c.Outputs }
+// Traits says of which outputs it consists.
+func (c Config) Traits() engine.Traits { return engine.Traits{Members: c.Outputs} }
 
 const about = `
 Writes messages with equal keys to the same one of its outputs, as long as the

@@ -76,10 +76,9 @@ type output struct {
 }
 
 var (
-	_ engine.Opener     = (*output)(nil)
-	_ engine.Closer     = (*output)(nil)
-	_ engine.Sequential = (*output)(nil)
-	_ engine.Orderly    = (*output)(nil)
+	_ engine.Opener  = (*output)(nil)
+	_ engine.Closer  = (*output)(nil)
+	_ engine.Traited = (*output)(nil)
 )
 
 func newOutput(c Config, _ engine.Env) (engine.Output, error) {
@@ -90,15 +89,14 @@ func newOutput(c Config, _ engine.Env) (engine.Output, error) {
 	return &output{cfg: c, arn: a, fifo: aws.FIFO{On: strings.HasSuffix(a.Resource, ".fifo")}, calls: aws.Requests{Bytes: aws.MaxNotification, Parallel: c.Parallel}}, nil
 }
 
-// Sequential says that what is behind a failed message is not published.
-func (o *output) Sequential() bool { return true }
-
-// OrderBy keeps the order of a FIFO topic's groups.
-func (o *output) OrderBy() string {
+// Traits says that what is behind a failed message is not published, and that a FIFO topic
+// keeps the order of its groups.
+func (o *output) Traits() engine.Traits {
+	t := engine.Traits{Sequential: true}
 	if o.fifo.On {
-		return o.cfg.GroupID.String()
+		t.OrderBy = o.cfg.GroupID.String()
 	}
-	return ""
+	return t
 }
 
 // Open sees whether the topic is there.

@@ -90,10 +90,9 @@ type output struct {
 }
 
 var (
-	_ engine.Opener     = (*output)(nil)
-	_ engine.Closer     = (*output)(nil)
-	_ engine.Sequential = (*output)(nil)
-	_ engine.Orderly    = (*output)(nil)
+	_ engine.Opener  = (*output)(nil)
+	_ engine.Closer  = (*output)(nil)
+	_ engine.Traited = (*output)(nil)
 )
 
 func newOutput(c Config, _ engine.Env) (engine.Output, error) {
@@ -104,15 +103,14 @@ func newOutput(c Config, _ engine.Env) (engine.Output, error) {
 	return &output{cfg: c, queue: q, fifo: aws.FIFO{On: q.FIFO()}}, nil
 }
 
-// Sequential says that what is behind a failed message is not sent.
-func (o *output) Sequential() bool { return true }
-
-// OrderBy keeps the order of a FIFO queue's groups.
-func (o *output) OrderBy() string {
+// Traits says that what is behind a failed message is not sent, and that a FIFO queue
+// keeps the order of its groups.
+func (o *output) Traits() engine.Traits {
+	t := engine.Traits{Sequential: true}
 	if o.fifo.On {
-		return o.cfg.GroupID.String()
+		t.OrderBy = o.cfg.GroupID.String()
 	}
-	return ""
+	return t
 }
 
 // Open finds the queue.

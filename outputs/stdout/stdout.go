@@ -59,9 +59,9 @@ type output struct {
 }
 
 var (
-	_ engine.Sequential = (*output)(nil)
-	_ engine.Opener     = (*output)(nil)
-	_ engine.Closer     = (*output)(nil)
+	_ engine.Traited = (*output)(nil)
+	_ engine.Opener  = (*output)(nil)
+	_ engine.Closer  = (*output)(nil)
 )
 
 func newOutput(c Config, f *os.File, name string) *output {
@@ -158,9 +158,9 @@ func (o *output) explain(err error) error {
 	return fmt.Errorf("%s: %w", o.name, err)
 }
 
-// Sequential holds unless the framing can refuse a message: a write goes out in
-// its order and ends where it fails.
-func (o *output) Sequential() bool { return o.wr.Sure }
+// Traits says that it is sequential unless the framing can refuse a message: a write
+// goes out in its order and ends where it fails.
+func (o *output) Traits() engine.Traits { return engine.Traits{Sequential: o.wr.Sure} }
 
 // Close lets later writes of the process wait as long as they like.
 func (o *output) Close(context.Context) error {

@@ -22,7 +22,6 @@ fields are those of the first message; later steps and the output see the new do
 
 func init() {
 	engine.Register(engine.Processors, "aggregate", help, fields.Lines{}, build)
-	engine.BatchOnly("aggregate")
 }
 
 func build(lines fields.Lines, _ engine.Env) (engine.Processor, error) {
@@ -30,6 +29,9 @@ func build(lines fields.Lines, _ engine.Env) (engine.Processor, error) {
 }
 
 type aggregator fields.Lines
+
+// Traits says that it works on whole batches.
+func (aggregator) Traits() engine.Traits { return engine.Traits{WholeBatches: true} }
 
 // Process evaluates all lines before it merges: that is the messages' end. An
 // error fails them all.

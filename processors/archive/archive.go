@@ -54,7 +54,6 @@ it is a JSON document, raw(), the first message's metadata, and batch_key().
 
 func init() {
 	engine.Register(engine.Processors, "archive", doc, Config{}, build)
-	engine.BatchOnly("archive")
 }
 
 func build(c Config, _ engine.Env) (engine.Processor, error) {
@@ -85,6 +84,9 @@ type format interface {
 
 // archiver makes a format for each batch.
 type archiver func() format
+
+// Traits says that it works on whole batches.
+func (archiver) Traits() engine.Traits { return engine.Traits{WholeBatches: true} }
 
 // Process archives all messages that fit the format.
 func (a archiver) Process(_ context.Context, b *engine.Batch) error {

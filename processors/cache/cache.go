@@ -119,8 +119,8 @@ func build(c Config, env engine.Env) (engine.Processor, error) {
 }
 
 var (
-	_ engine.Closer   = (*step)(nil)
-	_ engine.Stateful = (*step)(nil)
+	_ engine.Closer  = (*step)(nil)
+	_ engine.Traited = (*step)(nil)
 )
 
 type step struct {
@@ -262,9 +262,12 @@ func (s *step) value(m *engine.Message) ([]byte, error) {
 	return []byte("null"), nil
 }
 
-// Keeps says what the step does with its cache.
-func (s *step) Keeps() engine.Keeping {
-	return engine.Keeping{Name: string(s.Get + s.Set + s.Add + s.Delete), Key: &s.Key, Reads: s.Get != "" || s.Add != "", Writes: s.Get == ""}
+// Traits says what the step does with its cache.
+func (s *step) Traits() engine.Traits {
+	return engine.Traits{Keeps: engine.Keeping{
+		Name: string(s.Get + s.Set + s.Add + s.Delete), Key: &s.Key,
+		Reads: s.Get != "" || s.Add != "", Writes: s.Get == "",
+	}}
 }
 
 // Close forgets what belongs to messages that have not been delivered.

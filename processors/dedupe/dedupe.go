@@ -70,8 +70,8 @@ func build(c Config, env engine.Env) (engine.Processor, error) {
 }
 
 var (
-	_ engine.Closer   = (*dedupe)(nil)
-	_ engine.Stateful = (*dedupe)(nil)
+	_ engine.Closer  = (*dedupe)(nil)
+	_ engine.Traited = (*dedupe)(nil)
 )
 
 type dedupe struct {
@@ -82,9 +82,9 @@ type dedupe struct {
 	cache  string
 }
 
-// Keeps says that keys are added to a cache.
-func (d *dedupe) Keeps() engine.Keeping {
-	return engine.Keeping{Name: d.cache, Key: &d.key, Reads: true, Writes: true}
+// Traits says that keys are added to a cache.
+func (d *dedupe) Traits() engine.Traits {
+	return engine.Traits{Keeps: engine.Keeping{Name: d.cache, Key: &d.key, Reads: true, Writes: true}}
 }
 
 // work is what one call needs; calls reuse it.

@@ -133,7 +133,7 @@ func newBroker(payloads ...string) *broker {
 	return &broker{again: true, queue: payloads, poke: make(chan struct{}, 1)}
 }
 
-func (b *broker) TakesBack() engine.TakesBack { return engine.TakesOne }
+func (b *broker) Traits() engine.Traits { return engine.Traits{TakesBack: engine.TakesOne} }
 
 func (b *broker) Read(ctx context.Context, into *engine.Batch) (engine.Acker, error) {
 	for {

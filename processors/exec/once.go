@@ -19,15 +19,15 @@ type once struct {
 
 var (
 	_ engine.Opener     = (*once)(nil)
-	_ engine.Waiter     = (*once)(nil)
+	_ engine.Traited    = (*once)(nil)
 	_ call.Asker[*task] = (*once)(nil)
 )
 
 // Open looks for the program.
 func (o *once) Open(context.Context) error { return o.find() }
 
-// Together is how many programs run at once.
-func (o *once) Together() int { return o.cfg.Concurrency }
+// Traits says how many programs run at once.
+func (o *once) Traits() engine.Traits { return engine.Traits{Together: o.cfg.Concurrency} }
 
 // Process runs the programs, which end with ctx.
 func (o *once) Process(ctx context.Context, b *engine.Batch) error {

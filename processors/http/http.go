@@ -92,7 +92,7 @@ type step struct {
 var (
 	_ engine.Opener        = (*step)(nil)
 	_ engine.Closer        = (*step)(nil)
-	_ engine.Waiter        = (*step)(nil)
+	_ engine.Traited       = (*step)(nil)
 	_ call.Asker[*request] = (*step)(nil)
 )
 
@@ -117,8 +117,8 @@ func (s *step) Close(context.Context) error {
 	return nil
 }
 
-// Together is how many calls are under way at once.
-func (s *step) Together() int { return s.cfg.Parallel }
+// Traits says how many calls are under way at once.
+func (s *step) Traits() engine.Traits { return engine.Traits{Together: s.cfg.Parallel} }
 
 // Process makes the calls, which end with ctx.
 func (s *step) Process(ctx context.Context, b *engine.Batch) error {

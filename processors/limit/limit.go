@@ -26,12 +26,14 @@ Behind sort it makes a top list.
 
 func init() {
 	engine.Register(engine.Processors, "limit", help, defaults, build)
-	engine.BatchOnly("limit")
 }
 
 func build(c Config, _ engine.Env) (engine.Processor, error) { return limit(c), nil }
 
 type limit Config
+
+// Traits says that it works on whole batches.
+func (limit) Traits() engine.Traits { return engine.Traits{WholeBatches: true} }
 
 // Process drops what is beyond the count.
 func (l limit) Process(_ context.Context, b *engine.Batch) error {

@@ -69,8 +69,8 @@ func (w *workers) DescribeConfig() *schema.Type {
 	return schema.AnyOf("number or remote", 1, schema.Words{"remote"})
 }
 
-// TriesItself is true: see step.
-func (Config) TriesItself() bool { return true }
+// Traits says that timeout and retries are the pool's.
+func (Config) Traits() engine.Traits { return engine.Traits{TriesItself: true} }
 
 // CheckConfig reports what can't work.
 func (c *Config) CheckConfig(report func(path, message, remedy string)) {
@@ -187,15 +187,14 @@ type step struct {
 }
 
 var (
-	_ engine.Opener = (*step)(nil)
-	_ engine.Closer = (*step)(nil)
-	_ engine.Trier  = (*step)(nil)
-
+	_ engine.Opener   = (*step)(nil)
+	_ engine.Closer   = (*step)(nil)
+	_ engine.Traited  = (*step)(nil)
 	_ engine.Troubled = (*step)(nil)
 )
 
-// TriesItself is true: timeout and retries are the pool's.
-func (*step) TriesItself() bool { return true }
+// Traits are those of the configuration.
+func (*step) Traits() engine.Traits { return Config{}.Traits() }
 
 // Trouble is that of a pool whose workers don't get its jobs.
 func (s *step) Trouble() *engine.Trouble {

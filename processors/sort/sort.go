@@ -33,7 +33,6 @@ order: that message fails, and the others are sorted.
 
 func init() {
 	engine.Register(engine.Processors, "sort", help, Config{}, build)
-	engine.BatchOnly("sort")
 }
 
 func build(c Config, _ engine.Env) (engine.Processor, error) { return &sorter{c}, nil }
@@ -46,6 +45,9 @@ type keyed struct {
 	rank    rank
 	value   any
 }
+
+// Traits says that it works on whole batches.
+func (*sorter) Traits() engine.Traits { return engine.Traits{WholeBatches: true} }
 
 // Process sorts what has a value.
 func (s *sorter) Process(_ context.Context, b *engine.Batch) error {

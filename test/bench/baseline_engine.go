@@ -35,7 +35,7 @@ func (s *shared) Read(_ context.Context, b *engine.Batch) (engine.Acker, error) 
 	return s, nil
 }
 
-func (s *shared) TakesBack() engine.TakesBack { return engine.TakesOne }
+func (s *shared) Traits() engine.Traits { return engine.Traits{TakesBack: engine.TakesOne} }
 
 func (s *shared) Ack(context.Context, []engine.Result) ([]engine.Result, error) { return nil, nil }
 
