@@ -27,7 +27,7 @@ func (b *Batch) Add(body []byte) *Message {
 	}
 	b.in.Room--
 	b.in.Fits -= len(body)
-	return b.append(body)
+	return b.in.Append(body)
 }
 
 // Room is how many more messages Add takes. It is 0 as soon as those that were added have
@@ -171,7 +171,7 @@ func (b *Batch) Open() *Batch {
 // batch key may wait beside few of its neighbours, so its bytes are copied out
 // of the block in which they were read.
 func (b *Batch) Move(m *Message) {
-	b.take(m)
+	b.in.Take(m)
 	if in := &b.in.Msgs[len(b.in.Msgs)-1]; in.in.BatchKey != "" && len(in.in.Orig)+in.Size() < blockSize/2 {
 		b.in.Text = copyOut(in, b.in.Text)
 	}

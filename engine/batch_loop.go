@@ -190,10 +190,10 @@ func (b *batcherRun) leftover(s *Batch) {
 	}
 	defer b.r.leave()
 	t := tally{r: b.r, past: true}
-	rest := s.like()
+	rest := s.in.Like()
 	for i := range s.in.Msgs {
 		if m := &s.in.Msgs[i]; m.in.State == live {
-			rest.take(m)
+			rest.in.Take(m)
 		} else {
 			if m.in.State == failed {
 				m.failAt("batcher "+b.plan.name, m.in.Err)
@@ -288,7 +288,7 @@ func (b *batcherRun) forward(s *Batch) {
 // duplicate makes pieces of their own of all messages of s.
 func (b *batcherRun) duplicate(s *Batch) *Batch {
 	t := tally{r: b.r, past: true}
-	c := s.like()
+	c := s.in.Like()
 	c.in.Way.slot = s.in.Way.slot
 	for i := range s.in.Msgs {
 		p := t.copy(&s.in.Msgs[i])

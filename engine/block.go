@@ -6,7 +6,7 @@ package engine
 type frame struct {
 	of     *op // where the block begins
 	kind   frameKind
-	before original // what came to the block
+	before Original // what came to the block
 	trial  *trial   // of the block, when it is tried again
 	outer  *frame   // around it; nil: none
 }
@@ -25,13 +25,13 @@ func blockOf(m *Message) *frame {
 	if m.in.Rare == nil {
 		return nil
 	}
-	f, _ := m.in.Rare.block.(*frame)
+	f, _ := m.in.Rare.Block.(*frame)
 	return f
 }
 
 func setBlock(m *Message, f *frame) {
 	if m.in.Rare != nil || f != nil {
-		m.setRare(func(r *rare) { r.block = slot(f) })
+		m.in.SetRare(func(r *Rare) { r.Block = slot(f) })
 	}
 }
 
@@ -49,7 +49,7 @@ func (p *program) endAt(from int) {
 
 // enter notes m as it comes to a block.
 func (m *Message) enter(o *op) {
-	f := &frame{of: o, before: original{m.Bytes(), m.Meta}, outer: blockOf(m)}
+	f := &frame{of: o, before: Original{m.Bytes(), m.Meta}, outer: blockOf(m)}
 	if tr := trialOf(m); tr != nil && tr.cause == o {
 		f.trial = tr
 		setTrial(m, nil)
@@ -72,7 +72,7 @@ func (f *frame) as(kind frameKind, m *Message) *frame {
 	if f == nil {
 		return nil
 	}
-	return &frame{of: f.of, kind: kind, before: original{m.Bytes(), m.Meta}, outer: f.outer.as(kind, m)}
+	return &frame{of: f.of, kind: kind, before: Original{m.Bytes(), m.Meta}, outer: f.outer.as(kind, m)}
 }
 
 // rescues says whether an on_error around a step takes what it fails.

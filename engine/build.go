@@ -50,7 +50,7 @@ func Build(p *Pipeline, o Options) (*Plan, []schema.Problem) {
 		o.Shared = &Shared{}
 	}
 	b := &builder{spec: p, options: o}
-	b.env = Env{Log: o.Log.With("pipeline", p.Name), Shared: o.Shared, Secrets: o.Secrets, Pipeline: p.Name, Reads: o.Reads, builder: b}
+	b.env = Env{Log: o.Log.With("pipeline", p.Name), Shared: o.Shared, Secrets: o.Secrets, Pipeline: p.Name, Reads: o.Reads}.In(key{}, host{b})
 	plan := b.build()
 	for _, p := range b.problems {
 		if !p.Warning {
@@ -343,9 +343,6 @@ func (b *builder) named(name string) Env {
 	env.Name, env.Log, env.Pipeline = name, env.Log.With("name", name), b.spec.Name
 	return env
 }
-
-// errReported says that what went wrong has been reported already.
-var errReported = errors.New("inner steps are wrong")
 
 func (b *builder) failed(at schema.Place, err error) {
 	if err == nil || errors.Is(err, errReported) {

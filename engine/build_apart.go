@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/flowd-io/flowd/schema"
@@ -25,32 +24,9 @@ func (b *builder) patient(s *StepSpec, o *op) {
 	}
 }
 
-// Check reports what is wrong with inner steps that are to run in another process,
-// and names the types of all of them; nothing of them is opened here.
-func (s Steps) Check(env Env) (types []string, err error) {
-	if b := env.builder; b != nil {
-		defer func(p *Plan) { b.plan = p }(b.plan)
-		b.plan = &Plan{}
-	}
-	_, types, err = s.BuildNamed(env)
-	return types, err
-}
-
-// BuildNamed is Build that also names the types of all steps.
-func (s Steps) BuildNamed(env Env) (r *Runner, types []string, err error) {
-	b := env.builder
-	if b == nil {
-		r, err = s.Build(env)
-		return r, nil, err
-	}
-	before := len(b.built)
-	r, err = s.Build(env)
-	return r, slices.Clone(b.built[before:]), err
-}
-
 // Apart are steps that run outside of a pipeline.
 type Apart struct {
-	*Runner
+	Runner
 	plan *Plan
 }
 
@@ -58,9 +34,10 @@ type Apart struct {
 // messages each for itself. timeout is that of steps which have none of their own.
 func (s Steps) Apart(env Env, whole bool, timeout time.Duration) (*Apart, []schema.Problem) {
 	b := &builder{spec: &Pipeline{Engine: EngineSpec{Timeout: timeout}}, plan: &Plan{replaced: make(chan struct{})}, inner: true, batch: whole}
-	env.builder, env.Log = b, cmp.Or(env.Log, slog.New(slog.DiscardHandler))
+	env.Log = cmp.Or(env.Log, slog.New(slog.DiscardHandler))
+	env = env.In(key{}, host{b})
 	b.env, b.options = env, Options{Log: env.Log, Shared: env.Shared, Secrets: env.Secrets}
-	a := &Apart{&Runner{prog: b.assemble(s)}, b.plan}
+	a := &Apart{&runner{prog: b.assemble(s)}, b.plan}
 	return a, b.problems
 }
 
@@ -69,12 +46,3 @@ func (a *Apart) Open(ctx context.Context) error { return a.plan.open(ctx) }
 
 // Close closes what was opened.
 func (a *Apart) Close(ctx context.Context) error { return a.plan.close(ctx) }
-
-// NewRunner makes a Runner of processors, one after the other.
-func NewRunner(steps ...Processor) *Runner {
-	p := &program{}
-	for i, s := range steps {
-		p.ops = append(p.ops, op{run: s, next: int32(i + 1), timeout: time.Minute, figures: newStepFigures("", "")})
-	}
-	return &Runner{prog: p}
-}

@@ -1,6 +1,9 @@
 package engine
 
 import (
+	"errors"
+	"fmt"
+	"slices"
 	"sync"
 	"time"
 )
@@ -10,7 +13,7 @@ func (b *builder) limit(spec *RateLimit, name string) *Limiter {
 	if spec == nil {
 		return nil
 	}
-	l, err := b.named(name).limiter(*spec, name)
+	l, err := b.limiter(*spec, name)
 	b.failed(spec.Place, err)
 	if err != nil {
 		return nil
@@ -44,4 +47,53 @@ func (l *sharedLimit) configure(spec RateLimit) {
 	if was.Messages != 0 && (was.Messages != spec.Messages || was.Per != spec.Per || was.Burst != spec.Burst) {
 		l.Change(time.Now(), spec.Messages, spec.Per, spec.Burst, false)
 	}
+}
+
+// limiter makes a rate limit for a place, or finds the shared one of its name. Without a pipeline there are none with names.
+func (b *builder) limiter(spec RateLimit, place string) (*Limiter, error) {
+	if spec.Name == "" {
+		if err := valid(&spec); err != nil {
+			return nil, err
+		}
+		return b.kept(NewLimiter(place, spec)), nil
+	}
+	if spec.Messages != 0 || spec.Per != 0 || spec.Burst != 0 || !spec.Key.IsZero() {
+		return nil, fmt.Errorf("rate limit %q is defined elsewhere (give `name` alone, or leave it out)", spec.Name)
+	}
+	if b == nil {
+		return nil, fmt.Errorf("there is no rate limit %q: those with names belong to pipelines", spec.Name)
+	}
+	shared, ok := b.options.Limits[spec.Name]
+	if !ok {
+		return nil, fmt.Errorf("there is no rate limit %q (define it under `resources.rate_limits`)", spec.Name)
+	}
+	if shared.Name != "" {
+		return nil, fmt.Errorf("rate limit %q is only another name (give it `messages` and `per` under `resources.rate_limits`)", spec.Name)
+	}
+	if err := valid(&shared); err != nil {
+		return nil, fmt.Errorf("rate limit %q: %w", spec.Name, err)
+	}
+	key := fmt.Sprintf("limit:%s:%s:%s:%d", spec.Name, shared.Kind, shared.Key.String(), shared.MaxKeys)
+	l := b.env.Shared.Get(key, func() any { return &sharedLimit{Limiter: NewLimiter(spec.Name, shared)} }).(*sharedLimit)
+	l.configure(shared)
+	return b.kept(l.Limiter), nil
+}
+
+// kept takes down the limits of a plan, for operators.
+func (b *builder) kept(l *Limiter) *Limiter {
+	if b != nil && !slices.Contains(b.plan.limits, l) {
+		b.plan.limits = append(b.plan.limits, l)
+	}
+	return l
+}
+
+// valid says what is wrong with a rate limit that has no name.
+func valid(s *RateLimit) error {
+	switch {
+	case s.Messages < 1 || s.Per <= 0:
+		return errors.New("a rate limit needs `messages` and `per` (or the name of one of `resources.rate_limits`)")
+	case s.Burst > 0 && s.Kind != "bucket":
+		return errors.New("`burst` is for a bucket: a window lets all of its messages pass at once (add `kind: bucket`, or remove it)")
+	}
+	return nil
 }

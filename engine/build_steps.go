@@ -147,16 +147,3 @@ func (b *builder) inline(p *program, use *useStep) {
 		b.using = b.using[:len(b.using)-1]
 	}
 }
-
-// Build makes an instance of the plugin.
-func (p *Plugin[T]) Build(env Env) (T, error) {
-	if p.make != nil {
-		return p.make(env)
-	}
-	var none T
-	spec := registryOf[T]().Lookup(p.Name)
-	if spec == nil {
-		return none, errReported
-	}
-	return spec.Build(p.Config, env)
-}

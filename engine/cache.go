@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"fmt"
 	"time"
 )
 
@@ -28,13 +27,3 @@ type CacheName string
 
 // Caches are the kinds of cache for `resources.caches`.
 var Caches = newRegistry[Cache]("cache", nil)
-
-// Cache is a cache of `resources.caches`, for a plugin's build function. The
-// engine opens it before any step works and closes it after all pipelines have
-// ended.
-func (e Env) Cache(name string) (Cache, error) {
-	if e.builder == nil {
-		return nil, fmt.Errorf("there is no cache %q: caches belong to pipelines", name)
-	}
-	return e.builder.cache(name)
-}

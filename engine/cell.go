@@ -15,8 +15,8 @@ type Cell struct {
 	Origin   Origin
 	Err      *Error
 	Of       []Message // a merge's parts, as they were before it
-	Rare     *rare     // nil: nothing
-	Parking  *parking
+	Rare     *Rare     // nil: nothing
+	Parking  *Parking
 	Batch    *Batch // of a batch that a batcher made
 	PC       int32  // the next instruction of the program
 	Back     int32  // in a group: where it goes on in the lane
@@ -34,26 +34,26 @@ type Cell struct {
 // Inside is what the engine's rooms keep in a message: only they have a key.
 func (m *Message) Inside(key) *Cell { return &m.in }
 
-// rare is what few messages carry. It never changes, so that copies of a message share it.
-type rare struct {
-	trial any // of one that is tried again; see retry.Trial
-	block any // of steps that it is in; see steps.Frame
-	claim any // where it holds its order key; see order.Claim
-	via   any // how it came to the output, where that is a composite; see stage.Via
+// Rare is what few messages carry. It never changes, so that copies of a message share it.
+type Rare struct {
+	Trial any // of one that is tried again; see retry.Trial
+	Block any // of steps that it is in; see steps.Frame
+	Claim any // where it holds its order key; see order.Claim
+	Via   any // how it came to the output, where that is a composite; see stage.Via
 }
 
 // setRare changes what m carries.
-func (m *Message) setRare(change func(*rare)) {
-	r := rare{}
-	if m.in.Rare != nil {
-		r = *m.in.Rare
+func (m *Cell) SetRare(change func(*Rare)) {
+	r := Rare{}
+	if m.Rare != nil {
+		r = *m.Rare
 	}
 	change(&r)
 	switch {
-	case r == rare{}:
-		m.in.Rare = nil
-	case m.in.Rare == nil || *m.in.Rare != r:
-		m.in.Rare = &r
+	case r == Rare{}:
+		m.Rare = nil
+	case m.Rare == nil || *m.Rare != r:
+		m.Rare = &r
 	}
 }
 
@@ -103,54 +103,54 @@ type pendingSplit struct {
 	parts iter.Seq2[[]byte, error]
 }
 
-func (b *Batch) append(body []byte) *Message {
-	n := len(b.in.Msgs)
-	if n == cap(b.in.Msgs) {
-		b.in.Msgs = slices.Grow(b.in.Msgs, 1)
+func (b *Slab) Append(body []byte) *Message {
+	n := len(b.Msgs)
+	if n == cap(b.Msgs) {
+		b.Msgs = slices.Grow(b.Msgs, 1)
 	}
-	b.in.Msgs = b.in.Msgs[:n+1] // what lies beyond the end is cleared, see recycle
-	m := &b.in.Msgs[n]
-	m.in.Doc.Reset(body, b.in.Arena)
+	b.Msgs = b.Msgs[:n+1] // what lies beyond the end is cleared, see recycle
+	m := &b.Msgs[n]
+	m.in.Doc.Reset(body, b.Arena)
 	return m
 }
 
 // take is Move without the copy.
-func (b *Batch) take(m *Message) {
+func (b *Slab) Take(m *Message) {
 	m.in.Doc.Detach()
-	b.in.Msgs = append(b.in.Msgs, *m)
-	b.in.Msgs[len(b.in.Msgs)-1].in.Doc.Attach(b.in.Arena)
-	b.in.Bytes += m.in.Charge
+	b.Msgs = append(b.Msgs, *m)
+	b.Msgs[len(b.Msgs)-1].in.Doc.Attach(b.Arena)
+	b.Bytes += m.in.Charge
 	m.in.State = moved
 }
 
 // like makes an empty batch for messages of b.
-func (b *Batch) like() *Batch {
-	return batchOf(Slab{Arena: b.in.Arena, Trigger: b.in.Trigger, From: b.in.From, Size: b.in.Size, Window: b.in.Window, Stage: b.in.Stage, Way: way{batcher: b.in.Way.batcher, in: b.in.Way.in}})
+func (b *Slab) Like() *Batch {
+	return batchOf(Slab{Arena: b.Arena, Trigger: b.Trigger, From: b.From, Size: b.Size, Window: b.Window, Stage: b.Stage, Way: way{batcher: b.Way.batcher, in: b.Way.in}})
 }
 
 // reorder does what Order has asked for, of what is still live.
-func (b *Batch) reorder() {
-	sorted := make([]Message, 0, len(b.in.Order))
-	for _, m := range b.in.Order {
+func (b *Slab) Reorder() {
+	sorted := make([]Message, 0, len(b.Order))
+	for _, m := range b.Order {
 		if m.in.State == live {
 			sorted = append(sorted, *m)
 			m.in.State = vacant
 		}
 	}
-	b.in.Order = nil
-	for i := range b.in.Msgs {
-		if b.in.Msgs[i].in.State == vacant {
-			b.in.Msgs[i], sorted = sorted[0], sorted[1:]
+	b.Order = nil
+	for i := range b.Msgs {
+		if b.Msgs[i].in.State == vacant {
+			b.Msgs[i], sorted = sorted[0], sorted[1:]
 		}
 	}
 }
 
 // nth is one of the messages that the call is about, whatever its state.
-func (b *Batch) nth(i int) *Message {
-	if b.in.Sel != nil {
-		return &b.in.Msgs[b.in.Sel[i]]
+func (b *Slab) Nth(i int) *Message {
+	if b.Sel != nil {
+		return &b.Msgs[b.Sel[i]]
 	}
-	return &b.in.Msgs[i]
+	return &b.Msgs[i]
 }
 
 // copyOut moves the bytes of m to the end of text, or to a new chunk when it is

@@ -54,7 +54,7 @@ func (w *writer) passOn(ctx context.Context, b *Batch) {
 	was := b.in.Stage
 	b = w.batchSteps(ctx, b)
 	why, now := w.out.down(), time.Now()
-	rest := b.like()
+	rest := b.in.Like()
 	rest.in.Stage = max(was, inOutput)
 	for i := range b.in.Msgs {
 		m := &b.in.Msgs[i]
@@ -67,7 +67,7 @@ func (w *writer) passOn(ctx context.Context, b *Batch) {
 				m.in.PC = 0
 			}
 			m.in.Stage = rest.in.Stage
-			rest.take(m)
+			rest.in.Take(m)
 		default:
 			m.Fail(why)
 			m.in.Err.FirstFailed = now

@@ -60,11 +60,3 @@ func registered(more []Hook) []Hook {
 	defer hooksMu.Unlock()
 	return append(slices.Clone(hooks), more...)
 }
-
-// Emit tells the hooks of the pipeline of an event, for a plugin that has parts of
-// its own, such as an input that reads others. Pipeline and At are filled in.
-func (e Env) Emit(ev Event) {
-	if e.builder != nil {
-		e.builder.plan.emitEvent(ev)
-	}
-}

@@ -126,13 +126,13 @@ func (t *tally) await(m *Message, out *outRun) {
 		if !room && !trialOf(first).forRoom() && outOf(b) == out && b.in.Stage == m.in.Stage && inputOf(b) == t.in && len(b.in.Msgs) < slabSize &&
 			first.in.Batch == m.in.Batch && trialOf(first).cause == trialOf(m).cause && trialOf(first).attempts == trialOf(m).attempts && trialOf(first).err.Delay == trialOf(m).err.Delay {
 			trialOf(m).due = trialOf(first).due
-			b.take(m)
+			b.in.Take(m)
 			return
 		}
 	}
 	b := new(Batch)
 	if m.in.Batch != nil {
-		b = m.in.Batch.like()
+		b = m.in.Batch.in.Like()
 		b.in.Arena = nil
 	}
 	b.in.Stage = m.in.Stage
@@ -141,7 +141,7 @@ func (t *tally) await(m *Message, out *outRun) {
 	if trialOf(m).cause == nil {
 		b.in.Stage = atWrite
 	}
-	b.take(m)
+	b.in.Take(m)
 	t.waiting = append(t.waiting, b)
 }
 

@@ -36,11 +36,11 @@ func (f ProcessorFunc) each(ctx context.Context, b *Batch, at int) (next int) {
 		}
 	}()
 	for ; at < b.Len(); at++ {
-		if m = b.nth(at); m.in.State != live {
+		if m = b.in.Nth(at); m.in.State != live {
 			continue
 		}
 		if own != nil && m.in.Charge > len(m.in.Orig)+slack {
-			m.regain(own)
+			own.Regain(m)
 		}
 		if b.in.Restores || own != nil {
 			before = snapshotOf(m)
@@ -50,7 +50,7 @@ func (f ProcessorFunc) each(ctx context.Context, b *Batch, at int) (next int) {
 			m.Fail(err)
 		}
 		if spent = b.in.Arena.Spent() - spent; spent > slack && own != nil && m.in.State == live {
-			if err := own.settle(m, spent); err != nil {
+			if err := own.Settle(m, spent); err != nil {
 				m.Fail(err)
 			}
 		}
@@ -80,21 +80,21 @@ func (s *snapshot) ends(m *Message) {
 	case failed:
 		s.restore(m)
 	case parked:
-		m.in.Parking.before = s.kept(m)
+		m.in.Parking.Before = s.kept(m)
 	}
 }
 
 // kept makes a snapshot hold for good; m goes on as it is.
-func (s snapshot) kept(m *Message) *original {
+func (s snapshot) kept(m *Message) *Original {
 	now := m.Bytes()
 	m.in.Doc.Restore(s.doc)
-	o := &original{m.Bytes(), s.meta}
+	o := &Original{m.Bytes(), s.meta}
 	m.in.Doc.Reset(now, nil)
 	return o
 }
 
 // original is a message as a step found it, apart from any arena.
-type original struct {
+type Original struct {
 	body []byte
 	meta Meta
 }

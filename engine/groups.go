@@ -143,7 +143,7 @@ func (g *groupRun) push(b *Batch) {
 			g.open = batchOf(Slab{Stage: inOutput})
 			g.arm(time.Now())
 		}
-		g.open.take(m)
+		g.open.in.Take(m)
 		if g.bytes += size; len(g.open.in.Msgs) == p.size {
 			g.shut(BySize)
 		}
@@ -160,7 +160,7 @@ func (g *groupRun) ride(m *Message) {
 		g.riders, g.ridden = batchOf(Slab{Stage: inOutput}), map[string]bool{}
 	}
 	m.eachLeafKey(func(leaf *Message) { g.ridden[string(leaf.Key)] = true })
-	g.riders.take(m)
+	g.riders.in.Take(m)
 }
 
 // arm has the clock look at the open batch when its time is up; g.mu is held.

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"errors"
-	"fmt"
 	"math"
 
 	"github.com/flowd-io/flowd/engine/doc"
@@ -12,16 +11,20 @@ import (
 // the slab moves on.
 const slack = 1 << 10
 
-// meter is who bounds what messages of an arena grow by: its Owner.
-type meter interface {
-	// grow takes credits for n bytes that a step is about to add to m.
-	grow(m *Message, n int) error
-	// most is how many bytes m can grow by at all.
-	most(m *Message) int
-	// settle compares what m keeps with its credits, when a step has worked on it.
-	settle(m *Message, spent int) error
-	// inside is the meter for messages that a step makes of m for steps of its own.
-	inside(of *trial) meter
+// Meter is who bounds what messages of an arena grow by: its Owner.
+type Meter interface {
+	// Grow takes credits for n bytes that a step is about to add to m.
+	Grow(m *Message, n int) error
+	// Most is how many bytes m can grow by at all.
+	Most(m *Message) int
+	// Settle compares what m keeps with its credits, when a step has worked on it.
+	Settle(m *Message, spent int) error
+	// Regain gives back what m, to which steps have added much, no longer needs, before it enters another.
+	Regain(m *Message)
+	// Inside is the meter for messages that a step makes of m for steps of its own.
+	Inside(of *Message) Meter
+	// Free gives back what such messages took.
+	Free()
 }
 
 // Grow is to be called by a step that is about to make n bytes for m, beyond what it is, before
@@ -30,7 +33,7 @@ type meter interface {
 // fails where there never will be. Several goroutines may call it for messages of one call.
 func (m *Message) Grow(n int) error {
 	if own := ownerOf(m.in.Doc.Arena()); own != nil {
-		return own.grow(m, n)
+		return own.Grow(m, n)
 	}
 	return nil
 }
@@ -38,7 +41,7 @@ func (m *Message) Grow(n int) error {
 // MayGrow is how many bytes m can grow by at all: beyond them Grow fails for good.
 func (m *Message) MayGrow() int {
 	if own := ownerOf(m.in.Doc.Arena()); own != nil {
-		return own.most(m)
+		return own.Most(m)
 	}
 	return math.MaxInt
 }
@@ -46,31 +49,24 @@ func (m *Message) MayGrow() int {
 // Free says that nothing needs any more what inner steps have made of b, a batch of copies
 // or of parts.
 func (b *Batch) Free() {
-	if i, ok := ownerOf(b.in.Arena).(*inside); ok {
-		i.free()
+	if own := ownerOf(b.in.Arena); own != nil {
+		own.Free()
 	}
 }
 
-func ownerOf(a *doc.Arena) meter {
+func ownerOf(a *doc.Arena) Meter {
 	if a == nil || a.Owner == nil {
 		return nil
 	}
-	return a.Owner.(meter)
+	return a.Owner.(Meter)
 }
 
 // metered has a batch for inner steps grow at the cost of the message that is outside.
 func metered(a *doc.Arena, outer *Message) {
 	own := ownerOf(outer.in.Doc.Arena())
-	if a != nil && own != nil && (a.Owner == nil || trialOf(outer) != nil) {
-		a.Owner = own.inside(trialOf(outer))
+	if a != nil && own != nil && (a.Owner == nil || outer.in.Rare != nil) { // it may have got room since
+		a.Owner = own.Inside(outer)
 	}
-}
-
-// noRoom is the cause of an error of a message that has to wait for bytes.
-type noRoom struct{ bytes int }
-
-func (e *noRoom) Error() string {
-	return fmt.Sprintf("there is no room for %d more bytes now (engine.max_in_flight.bytes)", e.bytes)
 }
 
 // lacks is how many bytes a message has failed for; 0: it has failed for good.

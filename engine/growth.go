@@ -41,7 +41,7 @@ type room struct {
 	inner int        // bytes for what the step at hand makes for steps of its own
 }
 
-func (x *room) grow(m *Message, n int) error {
+func (x *room) Grow(m *Message, n int) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	n, err := x.r.take(m.in.Charge, n, trialOf(m))
@@ -49,9 +49,9 @@ func (x *room) grow(m *Message, n int) error {
 	return err
 }
 
-func (x *room) most(m *Message) int { return max(0, x.r.plan.maxBytes-m.in.Charge) }
+func (x *room) Most(m *Message) int { return max(0, x.r.plan.maxBytes-m.in.Charge) }
 
-func (x *room) settle(m *Message, _ int) error {
+func (x *room) Settle(m *Message, _ int) error {
 	x.leaveInside()
 	now := m.bytes()
 	if trialOf(m) != nil {
@@ -67,14 +67,12 @@ func (x *room) settle(m *Message, _ int) error {
 	return nil
 }
 
-// regain gives back what m, to which steps have added much, no longer needs, before it
-// enters another.
-func (m *Message) regain(own meter) {
+func (x *room) Regain(m *Message) {
 	if trialOf(m) != nil && trialOf(m).room > 0 {
 		return // it is to be used now
 	}
 	m.in.Doc.Splice()
-	_ = own.settle(m, 0) // m holds credits for more than it is
+	_ = x.Settle(m, 0) // m holds credits for more than it is
 }
 
 // account is settle, on account, for what a step has made of messages of b together.
@@ -88,7 +86,10 @@ func (x *room) account(b *Batch) {
 	x.r.credits.put(0, change, 0)
 }
 
-func (x *room) inside(of *trial) meter { return &inside{x: x, of: of} }
+// Free does nothing: what lanes and writers hold, messages hold.
+func (x *room) Free() {}
+
+func (x *room) Inside(of *Message) Meter { return &inner{x: x, of: trialOf(of)} }
 
 // leaveInside gives back what inner steps took: the step has made of it what it made.
 func (x *room) leaveInside() {
@@ -98,22 +99,22 @@ func (x *room) leaveInside() {
 	}
 }
 
-// inside is the meter for messages that a step makes for steps of its own. What they take
+// inner is the meter for messages that a step makes for steps of its own. What they take
 // is given back when that step has ended. One goroutine uses it.
-type inside struct {
+type inner struct {
 	x     *room
 	of    *trial // of the message that they are made of
 	taken int    // since settle
 	held  int    // in all
 }
 
-func (i *inside) most(*Message) int {
+func (i *inner) Most(*Message) int {
 	i.x.mu.Lock()
 	defer i.x.mu.Unlock()
 	return max(0, i.x.r.plan.maxBytes-i.x.inner)
 }
 
-func (i *inside) free() {
+func (i *inner) Free() {
 	i.x.mu.Lock()
 	defer i.x.mu.Unlock()
 	i.x.r.credits.put(0, i.held, 0)
@@ -121,7 +122,7 @@ func (i *inside) free() {
 	i.held = 0
 }
 
-func (i *inside) grow(_ *Message, n int) error {
+func (i *inner) Grow(_ *Message, n int) error {
 	i.x.mu.Lock()
 	defer i.x.mu.Unlock()
 	i.taken += n
@@ -135,18 +136,20 @@ func (i *inside) grow(_ *Message, n int) error {
 	return err
 }
 
-func (i *inside) settle(m *Message, spent int) error {
+func (i *inner) Settle(m *Message, spent int) error {
 	n := spent - i.taken
 	i.taken = 0
 	if n <= slack || m.in.State != live {
 		return nil
 	}
-	err := i.grow(m, n)
+	err := i.Grow(m, n)
 	i.taken = 0
 	return err
 }
 
-func (i *inside) inside(*trial) meter { return &inside{x: i.x, of: i.of} }
+func (i *inner) Regain(*Message) {}
+
+func (i *inner) Inside(*Message) Meter { return &inner{x: i.x, of: i.of} }
 
 // take takes n bytes for what holds so many already, and says how many more it holds
 // then. What has waited for some has them.

@@ -67,7 +67,7 @@ func (t *timers) held(now time.Time) (oldest *Held) {
 				look(m, x, func() (string, string) { return trialOf(m).awaits() })
 			}
 		case x.p != nil:
-			look(&x.p.m, x, x.p.awaits)
+			look(x.p.message(), x, x.p.awaits)
 		}
 	}
 	return oldest
@@ -82,10 +82,10 @@ func (t *trial) awaits() (place, err string) {
 }
 
 // awaits is the limit that a message waits for.
-func (p *parking) awaits() (place, err string) {
+func (p *aside) awaits() (place, err string) {
 	switch {
-	case p.step != nil:
-		return "the limit of step " + p.step.name, ""
+	case p.step() != nil:
+		return "the limit of step " + p.step().name, ""
 	case p.out != nil:
 		return "the limit of output " + p.out.plan.name, ""
 	}

@@ -67,8 +67,9 @@ func TestWhatIsHeldIsSeen(t *testing.T) {
 		{
 			name: "a limit", payloads: []string{`{"k":"a"}`, `{"k":"b"}`}, at: 4 * second,
 			edit: func(p *engine.Pipeline, _ *Sink) {
-				l := engine.NewLimiter("", engine.RateLimit{Messages: 1, Per: time.Hour})
-				p.Processors = engine.Steps{{Name: "slow", Use: Processing(engine.LimitStep(l))}}
+				p.Processors = engine.Steps{{Name: "slow", Use: engine.Use(func(env engine.Env) (engine.Processor, error) {
+					return env.RateLimit(engine.RateLimit{Messages: 1, Per: time.Hour})
+				})}}
 			},
 			want:   &engine.Held{At: "input in, path a.log, line 2", For: "the limit of step slow", Age: 2 * second, Due: time.Hour - 3*second},
 			oldest: "input in, path a.log, line 2", age: 2 * second, waiting: 1,

@@ -58,13 +58,13 @@ func claimOf(m *Message) *claim {
 	if m.in.Rare == nil {
 		return nil
 	}
-	c, _ := m.in.Rare.claim.(*claim)
+	c, _ := m.in.Rare.Claim.(*claim)
 	return c
 }
 
 func setClaim(m *Message, c *claim) {
 	if m.in.Rare != nil || c != nil {
-		m.setRare(func(r *rare) { r.claim = slot(c) })
+		m.in.SetRare(func(r *Rare) { r.Claim = slot(c) })
 	}
 }
 
@@ -331,7 +331,7 @@ func (h *holds) keep(m *Message, out *outRun) *held {
 	m.in.Doc.Detach()
 	x := &held{m: *m, out: out}
 	if m.in.Batch != nil {
-		x.batch = m.in.Batch.like() // that one may be used again
+		x.batch = m.in.Batch.in.Like() // that one may be used again
 		x.batch.in.Arena, x.m.in.Batch = nil, nil
 	}
 	copyOut(&x.m, nil)
@@ -422,7 +422,7 @@ func (h *holds) release(x *held) {
 		b = x.batch
 	}
 	b.in.Stage = x.m.in.Stage
-	b.take(&x.m)
+	b.in.Take(&x.m)
 	n := b.in.Msgs[0].weight()
 	h.r.credits.keep(-n)
 	if x.out == nil {

@@ -1,5 +1,10 @@
 package engine
 
+import (
+	"errors"
+	"fmt"
+)
+
 // state is where a message is within the call that shows it.
 type state uint8
 
@@ -47,4 +52,14 @@ func slot[T any](p *T) any {
 		return nil
 	}
 	return p
+}
+
+// errReported says that what went wrong has been reported already.
+var errReported = errors.New("inner steps are wrong")
+
+// noRoom is the cause of an error of a message that has to wait for bytes.
+type noRoom struct{ bytes int }
+
+func (e *noRoom) Error() string {
+	return fmt.Sprintf("there is no room for %d more bytes now (engine.max_in_flight.bytes)", e.bytes)
 }

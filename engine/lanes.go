@@ -36,7 +36,7 @@ func (l *slabList) push(b *Batch) {
 		bytes := t.in.Bytes + b.in.Bytes // the blocks that they keep
 		l.bytes += b.in.Bytes
 		for i := range b.in.Msgs {
-			t.take(&b.in.Msgs[i])
+			t.in.Take(&b.in.Msgs[i])
 		}
 		t.in.Bytes = bytes
 		recycle(b)
@@ -66,7 +66,7 @@ func (l *slabList) pop(n int) *Batch {
 	}
 	out := newSlab(0).follows(b)
 	for ; n > 0 && l.at < len(b.in.Msgs); n-- {
-		out.take(&b.in.Msgs[l.at])
+		out.in.Take(&b.in.Msgs[l.at])
 		l.at++
 	}
 	out.in.Bytes = b.in.Bytes // the blocks that a part keeps are those of the whole
@@ -192,7 +192,7 @@ func spread(b *Batch, n int) []*Batch {
 		if parts[t] == nil {
 			parts[t] = slabFor(sizes[t]).follows(b)
 		}
-		parts[t].take(&b.in.Msgs[i])
+		parts[t].in.Take(&b.in.Msgs[i])
 	}
 	recycle(b)
 	return parts

@@ -5,6 +5,7 @@ import (
 	"time"
 )
 
+// limitStep keeps a rate limit: messages whose time has not come wait beside the lanes.
 type limitStep struct{ limit *Limiter }
 
 // Process lets those messages wait whose time has not come.
@@ -38,7 +39,3 @@ func (s limitStep) Process(_ context.Context, b *Batch) error {
 	}
 	return nil
 }
-
-// LimitStep makes the step that keeps a rate limit: messages whose time has not come
-// wait beside the lanes.
-func LimitStep(l *Limiter) Processor { return limitStep{l} }

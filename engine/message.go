@@ -139,7 +139,7 @@ func (m *Message) inherit(from *Message) {
 		m.in.Dead, m.in.Err = true, from.in.Err
 	}
 	if from.in.Rare != nil {
-		m.setRare(func(r *rare) { r.block, r.via = from.in.Rare.block, from.in.Rare.via })
+		m.in.SetRare(func(r *Rare) { r.Block, r.Via = from.in.Rare.Block, from.in.Rare.Via })
 	}
 }
 
@@ -148,7 +148,7 @@ func (m *Message) heir() Message {
 	h := Message{Key: m.Key, Ref: m.Ref}
 	h.in.Origin = m.in.Origin
 	if m.in.Rare != nil {
-		h.setRare(func(r *rare) { r.claim = m.in.Rare.claim })
+		h.in.SetRare(func(r *Rare) { r.Claim = m.in.Rare.Claim })
 	}
 	return h
 }
@@ -183,7 +183,7 @@ func (m *Message) first() Origin {
 // which may be nil, sees the message first: what it does counts as this step's
 // work, and its error fails the message.
 func (m *Message) Park() (resume func(edit func(*Message) error)) {
-	p := &parking{}
+	p := &Parking{}
 	m.in.State, m.in.Parking = parked, p
 	return p.resume
 }
@@ -192,7 +192,7 @@ func (m *Message) Park() (resume func(edit func(*Message) error)) {
 // after d. It is Park with the engine's own clock, for limits that reserve.
 func (m *Message) Delay(d time.Duration) {
 	m.Park()
-	m.in.Parking.delay = d
+	m.in.Parking.Delay = d
 }
 
 // Stake asks that s learn how the message's root ended, under the number ref.

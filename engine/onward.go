@@ -21,12 +21,12 @@ func (t *tally) send(to destination, m *Message) {
 func (t *tally) put(to destination, m *Message) {
 	for i := range t.onward {
 		if s := &t.onward[i]; s.to == to && s.b.in.Stage == fresh && len(s.b.in.Msgs) < cap(s.b.in.Msgs) {
-			s.b.take(m)
+			s.b.in.Take(m)
 			return
 		}
 	}
 	b := newSlab(0)
-	b.take(m)
+	b.in.Take(m)
 	t.onward = append(t.onward, sending{to: to, b: b})
 }
 

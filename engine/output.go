@@ -289,7 +289,7 @@ func (o *outRun) take(from *slabList, limit int) *Batch {
 func (b *Batch) into(to *Batch) *Batch {
 	to.follows(b)
 	for i := range b.in.Msgs {
-		to.take(&b.in.Msgs[i])
+		to.in.Take(&b.in.Msgs[i])
 	}
 	recycle(b)
 	return to

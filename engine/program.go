@@ -136,7 +136,7 @@ func (x *executor) exec(ctx context.Context, b *Batch, from int32) *Batch {
 			x.own.hold(b, x.stage)
 		}
 		if b.in.Order != nil {
-			b.reorder()
+			b.in.Reorder()
 		}
 		for _, m := range b.in.Merges {
 			m.in.PC = o.next
@@ -265,9 +265,9 @@ func (x *executor) conclude(b *Batch, sel []int32, o *op) (troubled bool) {
 				setTrial(m, trialOf(m).over())
 			}
 		case parked:
-			m.in.PC, m.in.Stage, m.in.Parking.step = o.next, x.stage, o
+			m.in.PC, m.in.Stage, m.in.Parking.Step = o.next, x.stage, o
 			if len(x.before) > 0 {
-				m.in.Parking.before = x.before[n].kept(m)
+				m.in.Parking.Before = x.before[n].kept(m)
 			}
 		case consumed:
 			m.in.Stage = x.stage
@@ -328,7 +328,7 @@ func (b *Batch) pull(cur *Batch, o *op, room func(cur *Batch, part bool) *Batch,
 		if len(splits) == 0 || splits[0].i != i {
 			if m.in.State != consumed && m.in.State != moved {
 				cur = room(cur, false)
-				cur.take(m)
+				cur.in.Take(m)
 			}
 			continue
 		}
@@ -341,7 +341,7 @@ func (b *Batch) pull(cur *Batch, o *op, room func(cur *Batch, part bool) *Batch,
 			}
 			cur = next
 			n++
-			p := cur.append(body)
+			p := cur.in.Append(body)
 			p.inherit(m)
 			p.Key, p.Ref, p.Attempt = m.Key, m.Ref, m.Attempt
 			p.in.Orig, p.in.Part, p.in.PC, p.in.Of = body, int32(n), o.next, m.heirs()
@@ -362,7 +362,7 @@ func (b *Batch) pull(cur *Batch, o *op, room func(cur *Batch, part bool) *Batch,
 			continue
 		}
 		cur = room(cur, false)
-		cur.take(m)
+		cur.in.Take(m)
 	}
 	b.in.Splits = b.in.Splits[:0]
 	return cur

@@ -68,11 +68,7 @@ func TestAReaderStandsInLineWithSteps(t *testing.T) {
 func limitedBy(t *testing.T, name string) engine.StepSpec {
 	t.Helper()
 	return engine.StepSpec{Name: "limit", Use: engine.Use(func(env engine.Env) (engine.Processor, error) {
-		l, err := env.Limiter(engine.RateLimit{Name: name})
-		if err != nil {
-			return nil, err
-		}
-		return engine.LimitStep(l), nil
+		return env.RateLimit(engine.RateLimit{Name: name})
 	})}
 }
 

@@ -34,14 +34,14 @@ func trialOf(m *Message) *trial {
 	if m.in.Rare == nil {
 		return nil
 	}
-	t, _ := m.in.Rare.trial.(*trial)
+	t, _ := m.in.Rare.Trial.(*trial)
 	return t
 }
 
 // setTrial gives m a trial; nil takes it away.
 func setTrial(m *Message, t *trial) {
 	if m.in.Rare != nil || t != nil {
-		m.setRare(func(r *rare) { r.trial = slot(t) })
+		m.in.SetRare(func(r *Rare) { r.Trial = slot(t) })
 	}
 }
 

@@ -162,7 +162,7 @@ func (o *outRun) retire(plugin any) bool {
 // plugin may still be at work on the messages, so the slab is never reused.
 func (w *writer) salvage(err *Error) (failing, rest *Batch) {
 	b := w.batch
-	failing, rest = b.like(), b.like()
+	failing, rest = b.in.Like(), b.in.Like()
 	failing.in.Arena, rest.in.Arena, rest.in.Stage = nil, nil, atWrite
 	for i := range b.in.Msgs {
 		m := &b.in.Msgs[i]

@@ -27,7 +27,7 @@ type via struct {
 	of    *routeRun
 	i     int
 	outer *via
-	found *original // the message as the output's own steps found it
+	found *Original // the message as the output's own steps found it
 }
 
 // viaOf is how m came to the output at hand, or nil.
@@ -35,13 +35,13 @@ func viaOf(m *Message) *via {
 	if m.in.Rare == nil {
 		return nil
 	}
-	v, _ := m.in.Rare.via.(*via)
+	v, _ := m.in.Rare.Via.(*via)
 	return v
 }
 
 func setVia(m *Message, v *via) {
 	if m.in.Rare != nil || v != nil {
-		m.setRare(func(r *rare) { r.via = slot(v) })
+		m.in.SetRare(func(r *Rare) { r.Via = slot(v) })
 	}
 }
 
@@ -61,7 +61,7 @@ func (b *Batch) remember(at stage) {
 	for i := range b.in.Msgs {
 		m := &b.in.Msgs[i]
 		if v := viaOf(m); v != nil && v.found == nil && m.in.State == live && (at < inOutput || m.in.PC == 0) {
-			setVia(m, &via{of: v.of, i: v.i, outer: v.outer, found: &original{m.Bytes(), m.Meta}})
+			setVia(m, &via{of: v.of, i: v.i, outer: v.outer, found: &Original{m.Bytes(), m.Meta}})
 		}
 	}
 }
@@ -144,11 +144,11 @@ func (x *routeRun) part(b *Batch, to []int) {
 			continue
 		}
 		if parts[to[i]] == nil {
-			p := b.like()
+			p := b.in.Like()
 			p.in.Arena = nil
 			parts[to[i]] = p
 		}
-		parts[to[i]].take(m)
+		parts[to[i]].in.Take(m)
 	}
 	if len(bad) > 0 {
 		go x.end(bad) // the caller may hold the fence
@@ -226,16 +226,16 @@ func (t *tally) goWith(to destination, m *Message, at stage) {
 	of := m.in.Batch
 	for i := range t.onward {
 		if s := &t.onward[i]; s.to == to && s.of == of && s.b.in.Stage == at && of != nil {
-			s.b.take(m)
+			s.b.in.Take(m)
 			return
 		}
 	}
 	b := newSlab(0)
 	if of != nil {
-		b = of.like()
+		b = of.in.Like()
 		b.in.Arena = nil
 	}
 	b.in.Stage = at
-	b.take(m)
+	b.in.Take(m)
 	t.onward = append(t.onward, sending{to: to, b: b, of: of})
 }

@@ -19,7 +19,7 @@ func TestAMessageThatIsUsedAfterItsSlabWasGivenBackIsFound(t *testing.T) {
 	for name, edit := range edits {
 		t.Run(name, func(t *testing.T) {
 			b := batchOf(Slab{Msgs: make([]Message, 0, slabSize)})
-			m := b.append([]byte("payload"))
+			m := b.in.Append([]byte("payload"))
 			b.in.Msgs = b.in.Msgs[:0]
 			b.scribble(1)
 			if strings.Contains(string(m.Bytes()), "payload") {

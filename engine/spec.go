@@ -287,3 +287,16 @@ func (o *OnError) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 func (o *OnError) DescribeConfig() *schema.Type {
 	return schema.AnyOf("fail, continue, drop or list of steps", schema.Words{"fail", "continue", "drop"}, Steps(nil))
 }
+
+// Build makes an instance of the plugin.
+func (p *Plugin[T]) Build(env Env) (T, error) {
+	if p.make != nil {
+		return p.make(env)
+	}
+	var none T
+	spec := registryOf[T]().Lookup(p.Name)
+	if spec == nil {
+		return none, errReported
+	}
+	return spec.Build(p.Config, env)
+}

@@ -22,8 +22,8 @@ type timer struct {
 	due  time.Time
 	seq  uint64 // the order of equal times
 	fire func()
-	b    *Batch   // that waits; nil: nothing does, or
-	p    *parking // does
+	b    *Batch  // that waits; nil: nothing does, or
+	p    waiting // does
 }
 
 func newTimers() *timers { return &timers{wake: make(chan struct{}, 1)} }
@@ -34,8 +34,14 @@ func (t *timers) after(due time.Time, b *Batch, fire func()) {
 	t.add(&timer{due: due, fire: fire, b: b})
 }
 
-// parked is after for a message that lies beside the queues.
-func (t *timers) parked(due time.Time, p *parking, fire func()) {
+// waiting is a message that lies beside the queues.
+type waiting interface {
+	message() *Message
+	awaits() (place, err string)
+}
+
+// aside is after for a message that lies beside the queues.
+func (t *timers) aside(due time.Time, p waiting, fire func()) {
 	t.add(&timer{due: due, fire: fire, p: p})
 }
 

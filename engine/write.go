@@ -173,7 +173,7 @@ func (w *writer) gather(*Batch, []int32, *op) {}
 
 func (w *writer) split(_ context.Context, x *executor, b *Batch, pc int32) *Batch {
 	same := func(cur *Batch, _ bool) *Batch { return cur }
-	out := b.like()
+	out := b.in.Like()
 	b.pull(out, &x.prog.ops[pc], same, func(_, p *Message) {
 		forgetFound(p)
 		p.in.Credits, p.in.Charge = 1, len(p.in.Orig)

@@ -14,7 +14,7 @@ import (
 // Local is a Transport to slots of this process.
 type Local struct {
 	pool  *Pool
-	steps *engine.Runner
+	steps engine.Runner
 
 	mu      sync.Mutex // guards the fields below
 	free    int
@@ -34,7 +34,7 @@ type run struct {
 }
 
 // NewLocal makes the transport to so many slots.
-func NewLocal(p *Pool, steps *engine.Runner, slots int) *Local {
+func NewLocal(p *Pool, steps engine.Runner, slots int) *Local {
 	return &Local{pool: p, steps: steps, free: slots, running: map[task]*run{}}
 }
 
@@ -104,7 +104,7 @@ func (l *Local) Revoke(c *Call, try int) {
 
 // Run runs steps over copies of messages. A panic that the steps let through is an
 // error.
-func Run(ctx context.Context, steps *engine.Runner, of []*engine.Message) (r *Result, err error) {
+func Run(ctx context.Context, steps engine.Runner, of []*engine.Message) (r *Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			r, err = nil, engine.Errorf(engine.Panicked, "panic: %v\n%s", p, debug.Stack())

@@ -59,7 +59,7 @@ type each struct {
 	from  doc.Path // of an expression that is only a path
 	bare  bool
 	into  doc.Path
-	steps *engine.Runner
+	steps engine.Runner
 }
 
 // run is how many elements are messages at once: a long array of short elements

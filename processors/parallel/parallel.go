@@ -60,7 +60,7 @@ type parallel struct{ branches []branch }
 
 type branch struct {
 	name  string
-	steps *engine.Runner
+	steps engine.Runner
 }
 
 // result is what a branch has made of the messages.
@@ -99,7 +99,7 @@ func (p *parallel) Process(ctx context.Context, b *engine.Batch) error {
 
 // run runs the steps of a branch. A panic that they let through must not end the
 // process, and nothing above this goroutine would catch it.
-func (r *result) run(ctx context.Context, steps *engine.Runner, n int) {
+func (r *result) run(ctx context.Context, steps engine.Runner, n int) {
 	defer func() {
 		if p := recover(); p != nil {
 			r.err = engine.Errorf(engine.Panicked, "panic: %v\n%s", p, debug.Stack())

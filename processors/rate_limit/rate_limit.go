@@ -24,10 +24,4 @@ func init() {
 	engine.Register(engine.Processors, "rate_limit", help, engine.RateLimit{}, build)
 }
 
-func build(c engine.RateLimit, env engine.Env) (engine.Processor, error) {
-	limit, err := env.Limiter(c)
-	if err != nil {
-		return nil, err
-	}
-	return engine.LimitStep(limit), nil
-}
+func build(c engine.RateLimit, env engine.Env) (engine.Processor, error) { return env.RateLimit(c) }

@@ -48,7 +48,7 @@ func build(c Config, env engine.Env) (engine.Processor, error) {
 
 type while struct {
 	Config
-	steps *engine.Runner
+	steps engine.Runner
 }
 
 // Process runs each round over all messages that are still in the loop, so that
