@@ -161,9 +161,11 @@ func (b *Batch) Reset(n int) *Batch {
 
 // Open makes an empty batch that grows, for a Batcher to move messages into.
 func (b *Batch) Open() *Batch {
-	o := fews.Get().(*Batch)
-	o.unscribble()
-	o.in.From, o.in.Way, o.in.Copy = b.in.From, way{batcher: b.in.Way.batcher}, b.in.Copy
+	o := new(Batch)
+	if b.in.Open != nil {
+		o = b.in.Open()
+	}
+	o.in.From, o.in.Way.batcher, o.in.Open, o.in.Copy = b.in.From, b.in.Way.batcher, b.in.Open, b.in.Copy
 	return o
 }
 

@@ -107,9 +107,9 @@ func (b *batcherRun) turn() (err error) {
 	for s := b.take(); s != nil; s = b.take() {
 		n := len(s.in.Msgs)
 		b.opened(n)
-		s.in.Copy = b.copyOf
+		s.in.Open, s.in.Copy = newFew, b.copyOf
 		plugin.Add(s, time.Now(), b.emit)
-		s.in.Copy = nil
+		s.in.Open, s.in.Copy = nil, nil
 		b.copied()
 		b.leftover(s)
 	}
@@ -212,7 +212,7 @@ func (b *batcherRun) leftover(s *Batch) {
 func (b *batcherRun) emit(s *Batch, why Trigger) {
 	b.copied()
 	b.opened(-len(s.in.Msgs))
-	s.in.Copy = nil
+	s.in.Open, s.in.Copy = nil, nil
 	if len(s.in.Msgs) == 0 {
 		return
 	}

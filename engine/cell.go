@@ -77,6 +77,7 @@ type Slab struct {
 	Size    int     // messages when it left
 	Text    []byte  // what Batch.Move copies into
 	Window  *Window
+	Open    func() *Batch          // makes what Batch.Open does; nil: a plain one
 	Copy    func(*Message) Message // makes what Batch.Copy does; nil outside of a batcher's Add
 
 	Bytes int   // payload as it was read or made
@@ -125,7 +126,9 @@ func (b *Slab) Take(m *Message) {
 
 // like makes an empty batch for messages of b.
 func (b *Slab) Like() *Batch {
-	return batchOf(Slab{Arena: b.Arena, Trigger: b.Trigger, From: b.From, Size: b.Size, Window: b.Window, Stage: b.Stage, Way: way{batcher: b.Way.batcher, in: b.Way.in}})
+	like := new(Batch)
+	like.in = Slab{Arena: b.Arena, Trigger: b.Trigger, From: b.From, Size: b.Size, Window: b.Window, Stage: b.Stage, Way: way{batcher: b.Way.batcher, in: b.Way.in}}
+	return like
 }
 
 // reorder does what Order has asked for, of what is still live.
@@ -169,7 +172,7 @@ func copyOut(m *Message, text []byte) []byte {
 	text = append(text, body...)
 	body = text[at:len(text):len(text)]
 	m.in.Doc.Reset(body, nil)
-	defer m.rootFollows(orig)
+	defer m.moved(orig)
 	switch {
 	case same:
 		m.in.Orig = body
@@ -179,4 +182,11 @@ func copyOut(m *Message, text []byte) []byte {
 		m.in.Orig = text[at:len(text):len(text)]
 	}
 	return text
+}
+
+// moved tells the read that the payload which it may keep has moved with m.
+func (m *Message) moved(was []byte) {
+	if o := m.in.Origin; o.read != nil && m.in.Part == 0 && len(m.in.Orig) > 0 && len(was) > 0 {
+		o.read.Moved(o.i, was, m.in.Orig)
+	}
 }

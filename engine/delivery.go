@@ -158,6 +158,15 @@ func (l *ledger) Stake(i uint32, s Settler, ref uint64, worst Fate) {
 	l.roots[i].stakes = int32(len(l.stakes))
 }
 
+// Moved lets the payload that a root keeps move with its only piece.
+func (l *ledger) Moved(i uint32, from, to []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s := &l.roots[i]; s.pieces.Load() == 1 && len(s.body) > 0 && &s.body[0] == &from[0] {
+		s.body = to
+	}
+}
+
 // givenUp is how many pieces a root has that has ended without them: what is still at work
 // on some, behind the fence, never brings it to an end again.
 const givenUp = math.MinInt32 / 2

@@ -53,6 +53,7 @@ type elsewhere struct {
 
 func (e elsewhere) Input() string                     { return e.input }
 func (e elsewhere) At() time.Time                     { return e.at }
+func (elsewhere) Moved(uint32, []byte, []byte)        {}
 func (elsewhere) Stake(uint32, Settler, uint64, Fate) {} // the other process has told nobody of the end
 
 // Parts yields the Refs of the messages of a batch for inner steps that m was made

@@ -223,6 +223,7 @@ type Origin struct {
 type Read interface {
 	Input() string // by name
 	At() time.Time
+	Moved(i uint32, from, to []byte)                   // the payload of the i-th message, in memory
 	Stake(i uint32, s Settler, ref uint64, worst Fate) // on the i-th message; worst still counts as committed
 }
 

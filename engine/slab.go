@@ -43,6 +43,13 @@ var fews = sync.Pool{New: func() any {
 	return batchOf(Slab{Msgs: make([]Message, 0, 1)})
 }}
 
+// newFew is an empty batch that mostly gets few messages.
+func newFew() *Batch {
+	b := fews.Get().(*Batch)
+	b.unscribble()
+	return b
+}
+
 // recycle gives a slab back. One that a batcher made, or that grew, is left to
 // the garbage collector.
 func recycle(b *Batch) {
@@ -83,19 +90,6 @@ func (b *Batch) release() {
 	b.in.Arena = nil
 	for i := range b.in.Msgs {
 		b.in.Msgs[i].in.Doc.Detach()
-	}
-}
-
-// rootFollows lets the payload that m's root keeps move with it.
-func (m *Message) rootFollows(was []byte) {
-	r := rootOf(m)
-	if r.led == nil || m.in.Part > 0 || len(m.in.Orig) == 0 || len(was) == 0 {
-		return
-	}
-	r.led.mu.Lock()
-	defer r.led.mu.Unlock()
-	if s := &r.led.roots[r.i]; s.pieces.Load() == 1 && len(s.body) > 0 && &s.body[0] == &was[0] {
-		s.body = m.in.Orig
 	}
 }
 
