@@ -14,7 +14,7 @@ const (
 // lanes or into a write, and has others hold their keys. What may not is kept, to come
 // here again when it is the first. All of that is one decision: a message that leaves a
 // group meanwhile is before all of the run, or none.
-func (h *holds) admit(b *Batch, out *outRun, does func(i int, m *Message) role) {
+func (h *holds) admit(b *Batch, out *place, does func(i int, m *Message) role) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range b.in.Msgs {
@@ -35,7 +35,7 @@ func (h *holds) admit(b *Batch, out *outRun, does func(i int, m *Message) role) 
 
 // stay keeps a message of a run. When one with several keys is kept for one of them, it
 // must not come before earlier ones, which move on, in the others' lines.
-func (h *holds) stay(earlier []Message, m *Message, out *outRun) {
+func (h *holds) stay(earlier []Message, m *Message, out *place) {
 	for i := range earlier {
 		if e := &earlier[i]; len(m.in.Of) > 0 && e.in.State == live && !e.in.Dead {
 			h.claim(e, out)
@@ -49,7 +49,7 @@ func (h *holds) stay(earlier []Message, m *Message, out *outRun) {
 
 // passes is admit for a message that is alone, or is decided on by itself behind others
 // that are about to be written from the same place.
-func (h *holds) passes(earlier []Message, m *Message, out *outRun) bool {
+func (h *holds) passes(earlier []Message, m *Message, out *place) bool {
 	if h.any.Load() == 0 || m.in.Dead {
 		return true
 	}
@@ -64,8 +64,8 @@ func (h *holds) passes(earlier []Message, m *Message, out *outRun) bool {
 
 // behind keeps back what is behind messages that have failed or wait in a step, so
 // that no later step merges it, and has what is before them hold its keys first.
-func (h *holds) behind(b *Batch, at stage, out *outRun) {
-	if !h.r.plan.ordered {
+func (h *holds) behind(b *Batch, at stage, out *place) {
+	if !h.ordered {
 		return
 	}
 	troubled := b.foresee()

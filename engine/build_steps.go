@@ -93,7 +93,9 @@ func (b *builder) step(p *program, s *StepSpec) {
 			p.ops = append(p.ops, op{next: -1})
 		}
 	case *groupStep:
-		p.ops[at].group = b.group(s, o.name, b.conditions > 0, plugin.c)
+		if g := b.group(s, o.name, b.conditions > 0, plugin.c); g != nil {
+			p.ops[at].group = g.index + 1
+		}
 	case *useStep:
 		p.ops[at].cases = []branch{{to: int32(at + 1)}}
 		b.inline(p, plugin)

@@ -60,19 +60,19 @@ func late(since int64, deadline time.Duration, now time.Time) time.Time {
 }
 
 // clock tells since when a goroutine has been in a call, for who watches deadlines.
-type clock struct {
+type clock[T any] struct {
 	since atomic.Int64 // unix nanoseconds; 0: in none
-	of    atomic.Pointer[op]
+	of    atomic.Pointer[T]
 }
 
-func (c *clock) start(o *op) time.Time {
+func (c *clock[T]) start(o *T) time.Time {
 	now := time.Now()
 	c.of.Store(o)
 	c.since.Store(now.UnixNano())
 	return now
 }
 
-func (c *clock) stop() { c.since.Store(0) }
+func (c *clock[T]) stop() { c.since.Store(0) }
 
 func powerOfTen(n int64) bool {
 	for n%10 == 0 {
@@ -203,3 +203,5 @@ func (d *deadline) Value(key any) any {
 	}
 	return ctx.Value(key)
 }
+
+const killGrace = 250 * time.Millisecond

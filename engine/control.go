@@ -60,13 +60,13 @@ func (p *Plan) Snapshot() Snapshot {
 		s.Err = r.failure()
 	}
 	s.Stats = p.Stats()
-	s.Steps = p.steps.states()
+	s.Steps = states(p.steps, p.groups)
 	s.DeadLettered = s.Stats.Pieces.Ended[DeadLettered]
 	s.Retries, s.Waiting = int(r.retrying.Load()), r.credits.waits()
 	s.Messages, s.Bytes = int(s.Stats.Pieces.InFlight), r.credits.used(p.maxBytes)
 	s.LanesBusy = r.lanes.busy()
 	s.OldestUnsettled, s.OldestAt = r.open.oldest()
-	s.Held = r.timers.held(time.Now())
+	s.Held = r.held(time.Now())
 	for _, in := range p.inputs {
 		s.Inputs = append(s.Inputs, r.input(in))
 	}
@@ -134,7 +134,7 @@ func (r *run) failure() string {
 
 // input sums up the instances of an input.
 func (r *run) input(in *inputPlan) InputState {
-	s := InputState{Name: in.name, Type: in.typ, State: "ended", Steps: in.steps.states()}
+	s := InputState{Name: in.name, Type: in.typ, State: "ended", Steps: states(in.steps, nil)}
 	if in.limit != nil {
 		l := in.limit.State()
 		s.Limit = &l
@@ -151,13 +151,11 @@ func (r *run) input(in *inputPlan) InputState {
 			s.Err, s.State = *err, "restarting"
 		}
 	}
-	r.mu.Lock()
-	for _, a := range r.acks {
+	for _, a := range r.acking() {
 		if a.input == in.name {
 			s.Unacked += a.waiting()
 		}
 	}
-	r.mu.Unlock()
 	return s
 }
 
@@ -170,19 +168,23 @@ func (r *run) readersOf(in *inputPlan) (all []*reader) {
 	return all
 }
 
-func (p *program) states() (all []StepState) {
+// states are those of a program's steps, and of the groups among them.
+func states(p *program, groups []*groupPlan) (all []StepState) {
 	for i := range p.ops {
-		if o := &p.ops[i]; o.run != nil && o.figures != nil {
-			all = append(all, o.figures.read())
-		} else if o.group != nil {
-			all = append(append(all, o.figures.read()), o.group.steps.states()...)
+		o := &p.ops[i]
+		if o.figures == nil || o.run == nil && o.group == 0 {
+			continue
+		}
+		all = append(all, o.figures.read())
+		if o.group > 0 {
+			all = append(all, states(groups[o.group-1].steps, nil)...)
 		}
 	}
 	return all
 }
 
 func (b *batcherRun) state() BatcherState {
-	s := BatcherState{Name: b.plan.name, Batches: map[Trigger]int64{}, Fill: b.fill.read(), Steps: b.plan.steps.states()}
+	s := BatcherState{Name: b.plan.name, Batches: map[Trigger]int64{}, Fill: b.fill.read(), Steps: states(b.plan.steps, nil)}
 	for t, n := range b.sent {
 		if n := n.Load(); n > 0 {
 			s.Batches[t] = n
@@ -210,7 +212,7 @@ func (o *outRun) stateOf() (OutputState, Output) {
 		Name: o.plan.name, Type: o.plan.typ, DeadLetter: !o.plan.feeds,
 		Queued: msgs, QueuedBytes: bytes, Writing: o.writing, Concurrency: o.most,
 		Written: f.written, Failed: f.failed, Retries: f.retries, Abandoned: f.abandoned,
-		Latency: f.took.read(), Breaker: o.gate.state(), Err: f.err, FailingSince: f.since, Steps: o.plan.steps.states(),
+		Latency: f.took.read(), Breaker: o.gate.state(), Err: f.err, FailingSince: f.since, Steps: states(o.plan.steps, nil),
 		Refused: f.refused, Refusal: f.refusal,
 	}
 	if o.plan.limit != nil {
@@ -227,7 +229,7 @@ func (r *run) stuck(now time.Time) (all []Stuck) {
 			all = append(all, Stuck{Place: place, What: what, Since: at})
 		}
 	}
-	step := func(c *clock) {
+	step := func(c *clock[op]) {
 		if o := c.of.Load(); o != nil {
 			add("step "+o.name, "step", c.since.Load(), o.timeout+grace)
 		}
@@ -250,9 +252,7 @@ func (r *run) stuck(now time.Time) (all []Stuck) {
 	for _, b := range r.routes {
 		add("batcher "+b.plan.name, "batcher", b.since.Load(), r.plan.timeout)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, a := range r.acks {
+	for _, a := range r.acking() {
 		add("input "+a.input, "ack", a.since.Load(), a.timeout+grace)
 	}
 	return all

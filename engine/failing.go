@@ -151,7 +151,7 @@ func (t *tally) own(m *Message, out *outRun) {
 		t.r.holds.leaveGap(m)
 		return
 	}
-	t.r.holds.own(m, out)
+	t.r.holds.own(m, out.spot())
 }
 
 // behind takes over a message that was not written because an earlier one of its
@@ -164,8 +164,8 @@ func (t *tally) behind(m *Message, out *outRun) bool {
 	if trialOf(m) != nil {
 		m.in.Err = trialOf(m).reason
 	}
-	t.r.holds.own(m, out) // what is queued is later
-	if t.r.holds.passes(nil, m, out) {
+	t.r.holds.own(m, out.spot()) // what is queued is later
+	if t.r.holds.passes(nil, m, out.spot()) {
 		t.goWith(out, m, atWrite)
 	}
 	return true

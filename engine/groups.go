@@ -36,7 +36,7 @@ func newGroupRun(r *run, plan *groupPlan) *groupRun {
 
 // gather takes messages out of a lane: those that have come to a group enter it.
 func (l *lane) gather(b *Batch, sel []int32, o *op) {
-	g := l.r.groups[o.group.index]
+	g := l.r.groups[o.group-1]
 	o.figures.called(len(sel), 0)
 	var entering map[string]bool
 	if g.keys != nil {
@@ -109,7 +109,7 @@ func (g *groupRun) inside(m *Message) (yes bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	m.eachLeafKey(func(leaf *Message) { yes = yes || g.keys[string(leaf.Key)] > 0 || g.out.has(leaf.Key) })
-	return yes || g.r.holds.heldAt(m, g.out)
+	return yes || g.r.holds.heldAt(m, g.out.spot())
 }
 
 // has says that a message with an order key is queued or being worked on.

@@ -35,7 +35,8 @@ import (
 
 // room is the meter of a lane or writer.
 type room struct {
-	r *run
+	credits *credits
+	most    int // bytes that may be under way at once
 
 	mu    sync.Mutex // guards the field below, and messages: a step may use several goroutines
 	inner int        // bytes for what the step at hand makes for steps of its own
@@ -44,12 +45,12 @@ type room struct {
 func (x *room) Grow(m *Message, n int) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	n, err := x.r.take(m.in.Charge, n, trialOf(m))
+	n, err := x.take(m.in.Charge, n, trialOf(m))
 	m.in.Charge += n
 	return err
 }
 
-func (x *room) Most(m *Message) int { return max(0, x.r.plan.maxBytes-m.in.Charge) }
+func (x *room) Most(m *Message) int { return max(0, x.most-m.in.Charge) }
 
 func (x *room) Settle(m *Message, _ int) error {
 	x.leaveInside()
@@ -58,11 +59,11 @@ func (x *room) Settle(m *Message, _ int) error {
 		trialOf(m).room = 0
 	}
 	if m.in.State == live && now > m.in.Charge {
-		n, err := x.r.take(m.in.Charge, now-m.in.Charge, nil)
+		n, err := x.take(m.in.Charge, now-m.in.Charge, nil)
 		m.in.Charge += n
 		return err
 	}
-	x.r.credits.put(0, m.in.Charge-now, 0)
+	x.credits.put(0, m.in.Charge-now, 0)
 	m.in.Charge = now
 	return nil
 }
@@ -83,7 +84,7 @@ func (x *room) account(b *Batch) {
 		change += m.in.Charge - now
 		m.in.Charge = now
 	}
-	x.r.credits.put(0, change, 0)
+	x.credits.put(0, change, 0)
 }
 
 // Free does nothing: what lanes and writers hold, messages hold.
@@ -94,7 +95,7 @@ func (x *room) Inside(of *Message) Meter { return &inner{x: x, of: trialOf(of)} 
 // leaveInside gives back what inner steps took: the step has made of it what it made.
 func (x *room) leaveInside() {
 	if x.inner > 0 {
-		x.r.credits.put(0, x.inner, 0)
+		x.credits.put(0, x.inner, 0)
 		x.inner = 0
 	}
 }
@@ -111,13 +112,13 @@ type inner struct {
 func (i *inner) Most(*Message) int {
 	i.x.mu.Lock()
 	defer i.x.mu.Unlock()
-	return max(0, i.x.r.plan.maxBytes-i.x.inner)
+	return max(0, i.x.most-i.x.inner)
 }
 
 func (i *inner) Free() {
 	i.x.mu.Lock()
 	defer i.x.mu.Unlock()
-	i.x.r.credits.put(0, i.held, 0)
+	i.x.credits.put(0, i.held, 0)
 	i.x.inner -= i.held
 	i.held = 0
 }
@@ -126,7 +127,7 @@ func (i *inner) Grow(_ *Message, n int) error {
 	i.x.mu.Lock()
 	defer i.x.mu.Unlock()
 	i.taken += n
-	got, err := i.x.r.take(i.x.inner, n, i.of)
+	got, err := i.x.take(i.x.inner, n, i.of)
 	i.x.inner += got
 	i.held += got
 	var short *noRoom
@@ -153,7 +154,7 @@ func (i *inner) Inside(*Message) Meter { return &inner{x: i.x, of: i.of} }
 
 // take takes n bytes for what holds so many already, and says how many more it holds
 // then. What has waited for some has them.
-func (r *run) take(holds, n int, waited *trial) (more int, err error) {
+func (x *room) take(holds, n int, waited *trial) (more int, err error) {
 	if waited != nil && waited.room > 0 {
 		has := min(n, waited.room)
 		waited.room -= has
@@ -162,9 +163,9 @@ func (r *run) take(holds, n int, waited *trial) (more int, err error) {
 	switch {
 	case n <= slack:
 		return 0, nil
-	case holds+n > r.plan.maxBytes:
-		return 0, Errorf(TooLarge, "the message grows beyond %d bytes, all that may be under way at once (raise `engine.max_in_flight.bytes`)", r.plan.maxBytes)
-	case !r.credits.take(n):
+	case holds+n > x.most:
+		return 0, Errorf(TooLarge, "the message grows beyond %d bytes, all that may be under way at once (raise `engine.max_in_flight.bytes`)", x.most)
+	case !x.credits.take(n):
 		return 0, &Error{Class: TooLarge, Err: &noRoom{n}}
 	}
 	return n, nil
@@ -174,14 +175,14 @@ func (r *run) take(holds, n int, waited *trial) (more int, err error) {
 func (x *executor) waitsForRoom(m *Message, o *op, lacks int) {
 	held := m.in.Charge
 	m.in.Charge = m.bytes() // it is as the step found it
-	x.room.r.credits.put(0, held-m.in.Charge, 0)
+	x.room.credits.put(0, held-m.in.Charge, 0)
 	tr := trialOf(m)
 	if tr == nil {
 		tr = &trial{attempts: m.tried()}
 		setTrial(m, tr)
 	}
 	need := max(held-m.in.Charge+lacks, 2*tr.lacked) // who learns only as it goes should not come often
-	tr.lacked = min(need, max(x.room.r.plan.maxBytes-m.in.Charge, lacks))
+	tr.lacked = min(need, max(x.room.most-m.in.Charge, lacks))
 	stepError(m.in.Err, o)
 	tr.cause, tr.err, tr.due, tr.room = o, m.in.Err, time.Time{}, 0
 	m.in.State = waits
@@ -189,14 +190,3 @@ func (x *executor) waitsForRoom(m *Message, o *op, lacks int) {
 
 // forRoom says that it is bytes that a message waits for.
 func (t *trial) forRoom() bool { return t != nil && t.err != nil && lacks(t.err) > 0 }
-
-// lineUp has a message wait for the bytes that it lacks, and then go on.
-func (r *run) lineUp(b *Batch) {
-	m := &b.in.Msgs[0]
-	r.credits.lineUp(&inLine{bytes: trialOf(m).lacked, msgs: m.weight(), grown: m.in.Charge - len(m.in.Orig), goOn: func(bytes int) {
-		m.in.Charge += bytes
-		b.in.Bytes += bytes
-		trialOf(m).room = bytes
-		r.timers.after(time.Now(), b, func() { r.retry(b) })
-	}})
-}

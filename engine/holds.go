@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/flowd-io/flowd/engine/expr"
 )
 
 // holds keep order while messages fail. A message that waits (for another try, a
@@ -12,8 +14,11 @@ import (
 // output. What comes behind it there is kept until it has moved on, and what is
 // read later stays before the lanes.
 type holds struct {
-	r   *run
-	any atomic.Int32 // keys that are held; read without the lock where there is none
+	ordered bool
+	by      *expr.Expr // gives messages their order keys; nil: their inputs do
+	credits *credits
+	lanes   func(*Batch) // takes what goes on there
+	any     atomic.Int32 // keys that are held; read without the lock where there is none
 
 	mu   sync.Mutex // guards the fields below, and the order of what is let go
 	keys map[string]*hold
@@ -30,8 +35,8 @@ type hold struct {
 // the order of the messages. Only the first may move on.
 type line struct {
 	of     *hold
-	out    *outRun // nil: the lanes
-	groups int8    // in the lanes: those that its messages are past
+	out    *place // nil: the lanes
+	groups int8   // in the lanes: those that its messages are past
 	claims []*claim
 }
 
@@ -47,7 +52,7 @@ type claim struct {
 // held is a message that waits until it is the first in the lines of all its keys.
 type held struct {
 	m       Message
-	out     *outRun // where it was caught; nil: in or before the lanes
+	out     *place  // where it was caught; nil: in or before the lanes
 	batch   *Batch  // like that in which it was caught; nil: none
 	blocked []*line // in which others are before it
 	gap     bool    // the place of a message that is still in its input's own steps
@@ -68,11 +73,18 @@ func setClaim(m *Message, c *claim) {
 	}
 }
 
-func newHolds(r *run) *holds { return &holds{r: r, keys: map[string]*hold{}} }
+// place is where messages may hold their keys beside the lanes: an output or a group.
+type place struct {
+	push func(*Batch) // takes what goes on there
+}
+
+func newHolds(ordered bool, by *expr.Expr, c *credits, lanes func(*Batch)) *holds {
+	return &holds{ordered: ordered, by: by, credits: c, lanes: lanes, keys: map[string]*hold{}}
+}
 
 // own makes m hold its keys at an output, or, with nil, in the lanes.
-func (h *holds) own(m *Message, out *outRun) {
-	if !h.r.plan.ordered || m.in.Dead {
+func (h *holds) own(m *Message, out *place) {
+	if !h.ordered || m.in.Dead {
 		return
 	}
 	h.mu.Lock()
@@ -82,7 +94,7 @@ func (h *holds) own(m *Message, out *outRun) {
 
 // claim puts m at the end of the lines of its keys, where it is not in them already,
 // and in front of the other parts of the split from which it came; h.mu is held.
-func (h *holds) claim(m *Message, out *outRun) {
+func (h *holds) claim(m *Message, out *place) {
 	m.eachLeafKey(func(leaf *Message) {
 		if claimOf(leaf) != nil {
 			m.setApart(claimOf(leaf))
@@ -105,7 +117,7 @@ func (h *holds) claim(m *Message, out *outRun) {
 
 // level is how far m has come in the lanes: what is past a group does not wait for what
 // is not, nor the other way round.
-func (m *Message) level(out *outRun) int8 {
+func (m *Message) level(out *place) int8 {
 	if out != nil {
 		return 0
 	}
@@ -156,7 +168,7 @@ func (h *holds) share(part *Message) {
 }
 
 // line finds or begins the line of a key at a place; h.mu is held.
-func (h *holds) line(key []byte, out *outRun, groups int8) *line {
+func (h *holds) line(key []byte, out *place, groups int8) *line {
 	k := h.hold(key)
 	if l := k.line(out, groups); l != nil {
 		return l
@@ -180,7 +192,7 @@ func (h *holds) hold(key []byte) *hold {
 // leaveGap keeps the place of a message that waits in its input's own steps, before
 // it has an order key: by the key that it would have as it is.
 func (h *holds) leaveGap(m *Message) {
-	key := h.r.plan.orderBy
+	key := h.by
 	if key == nil {
 		return
 	}
@@ -200,7 +212,7 @@ func (h *holds) leaveGap(m *Message) {
 	setClaim(m, &claim{of: k, refs: 1, x: gap})
 }
 
-func (k *hold) line(out *outRun, groups int8) *line {
+func (k *hold) line(out *place, groups int8) *line {
 	i := slices.IndexFunc(k.lines, func(l *line) bool { return l.out == out && l.groups == groups })
 	if i < 0 {
 		return nil
@@ -292,7 +304,7 @@ func (*holds) take(all []*claim, leaf *Message) []*claim {
 }
 
 // heldAt says whether one of m's keys is held at an output.
-func (h *holds) heldAt(m *Message, out *outRun) (yes bool) {
+func (h *holds) heldAt(m *Message, out *place) (yes bool) {
 	if h.any.Load() == 0 {
 		return false
 	}
@@ -307,7 +319,7 @@ func (h *holds) heldAt(m *Message, out *outRun) (yes bool) {
 }
 
 // ahead are the lines in which others are before m; h.mu is held.
-func (h *holds) ahead(m *Message, out *outRun) (all []*line) {
+func (h *holds) ahead(m *Message, out *place) (all []*line) {
 	m.eachLeafKey(func(leaf *Message) {
 		k := h.keys[string(leaf.Key)]
 		if k == nil {
@@ -327,7 +339,7 @@ func (m *Message) claims(c *claim) (yes bool) {
 }
 
 // keep takes m out of its slab.
-func (h *holds) keep(m *Message, out *outRun) *held {
+func (h *holds) keep(m *Message, out *place) *held {
 	m.in.Doc.Detach()
 	x := &held{m: *m, out: out}
 	if m.in.Batch != nil {
@@ -337,19 +349,11 @@ func (h *holds) keep(m *Message, out *outRun) *held {
 	copyOut(&x.m, nil)
 	m.in.State = moved
 	n := x.m.weight()
-	h.r.credits.keep(n)
+	h.credits.keep(n)
 	if out != nil { // what waits for a lane to carry its key's owner can't give credits back
-		h.r.credits.put(0, 0, -n)
+		h.credits.put(0, 0, -n)
 	}
 	return x
-}
-
-// letGo frees claims from outside of the loops.
-func (r *run) letGo(claims []*claim) {
-	if r.enter() {
-		r.holds.free(claims)
-		r.leave()
-	}
 }
 
 // free ends claims. The next message of a line may move on; where there is none, so
@@ -424,13 +428,11 @@ func (h *holds) release(x *held) {
 	b.in.Stage = x.m.in.Stage
 	b.in.Take(&x.m)
 	n := b.in.Msgs[0].weight()
-	h.r.credits.keep(-n)
+	h.credits.keep(-n)
 	if x.out == nil {
-		h.r.upstream.Add(1)
-		h.r.lanes.push(b)
+		h.lanes(b)
 		return
 	}
-	h.r.credits.put(0, 0, n)
-	x.out.come(1)
+	h.credits.put(0, 0, n)
 	x.out.push(b)
 }

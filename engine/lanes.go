@@ -265,3 +265,6 @@ func (q *laneQueue) close() {
 	q.mu.Unlock()
 	q.cond.Broadcast()
 }
+
+// whole says that b must be written as it is.
+func (b *Batch) whole() bool { return b.in.Trigger != "" || b.in.Way.turn != nil }

@@ -20,7 +20,7 @@ const (
 // lend begins to renew the leases of what an acker is owed results for, where its
 // source lends messages for a time. It goes on through a drain, until the acker
 // has been told everything.
-func (r *run) lend(a *ackLoop) {
+func (r *account) lend(a *ackLoop) {
 	l, ok := a.to.(Leaser)
 	if !ok {
 		return
@@ -32,7 +32,7 @@ func (r *run) lend(a *ackLoop) {
 	}()
 }
 
-func (r *run) renewAll(a *ackLoop, l Leaser) {
+func (r *account) renewAll(a *ackLoop, l Leaser) {
 	failed := 0
 	for a.over.Err() == nil {
 		lost, next, err := a.renew(l, r.open.refs(a))
@@ -76,7 +76,7 @@ func (s *ledgers) refs(a *ackLoop) (all []uint64) {
 
 // lose takes roots away: from now on no piece of them goes into a step or a write,
 // and their source is not told of them.
-func (r *run) lose(a *ackLoop, refs []uint64) {
+func (r *account) lose(a *ackLoop, refs []uint64) {
 	if len(refs) == 0 {
 		return
 	}
@@ -101,7 +101,7 @@ func (r *run) lose(a *ackLoop, refs []uint64) {
 
 // takeAway ends what is still to be worked on in b and whose lease is lost, or which
 // was recalled. Pieces that wait elsewhere end when they come here.
-func (r *run) takeAway(b *Batch) {
+func (r *account) takeAway(b *Batch) {
 	if b == nil || r.lost.Load() == 0 && r.recalls.Load() == 0 {
 		return
 	}

@@ -1,14 +1,5 @@
 package engine
 
-func (m *Message) eachRoot(f func(root)) {
-	for i := range m.in.Of {
-		m.in.Of[i].eachRoot(f)
-	}
-	if r := rootOf(m); len(m.in.Of) == 0 && r.led != nil {
-		f(r)
-	}
-}
-
 // weight is how many messages of credit m holds, with the parts of a merge.
 func (m *Message) weight() int {
 	n := int(m.in.Credits)

@@ -10,8 +10,9 @@ import (
 // outRun is an output at work: a queue, writers that take from it, and a gate
 // that holds them while the output does not work.
 type outRun struct {
-	r    *run
-	plan *outputPlan
+	r     *run
+	plan  *outputPlan
+	place place // where messages hold their keys
 
 	mu      sync.Mutex // guards the fields below
 	cond    sync.Cond
@@ -43,6 +44,10 @@ type instance struct {
 func newOutRun(r *run, plan *outputPlan) *outRun {
 	o := &outRun{r: r, plan: plan, most: plan.concurrency, budget: newBudget(), at: &instance{out: plan.out}, figures: outFigures{took: newHistogram(latencyBounds)}}
 	o.cond.L = &o.mu
+	o.place.push = func(b *Batch) {
+		o.come(len(b.in.Msgs))
+		o.push(b)
+	}
 	o.gate.plan = plan.breaker
 	if plan.concurrency > 1 {
 		o.chains = map[string][]*turn{}
@@ -52,6 +57,14 @@ func newOutRun(r *run, plan *outputPlan) *outRun {
 		o.most = o.auto.limit()
 	}
 	return o
+}
+
+// spot is where messages of o hold their keys; nil, the lanes, without o.
+func (o *outRun) spot() *place {
+	if o == nil {
+		return nil
+	}
+	return &o.place
 }
 
 // push queues a batch, or messages that belong to none.
@@ -294,9 +307,6 @@ func (b *Batch) into(to *Batch) *Batch {
 	recycle(b)
 	return to
 }
-
-// whole says that b must be written as it is.
-func (b *Batch) whole() bool { return b.in.Trigger != "" || b.in.Way.turn != nil }
 
 // come counts messages that come to a group: they will go on to the lanes.
 func (o *outRun) come(n int) {

@@ -24,60 +24,6 @@ type pace struct {
 	line []chan struct{}
 }
 
-// keepPace waits until lanes and outputs have caught up, or ctx ends.
-func (rd *reader) keepPace(ctx context.Context) {
-	r := rd.r
-	if !r.crowded(1) {
-		return
-	}
-	rd.waits(true)
-	defer rd.waits(false)
-	p, caughtUp := &r.pace, make(chan struct{})
-	p.waiting.Add(1)
-	p.mu.Lock()
-	p.line = append(p.line, caughtUp)
-	p.mu.Unlock()
-	r.ease() // they may have done so meanwhile
-	select {
-	case <-caughtUp:
-	case <-ctx.Done():
-	}
-	p.waiting.Add(-1)
-}
-
-// ease lets readers go on when half of what they were ahead is done. It is called
-// whenever that may have become true.
-func (r *run) ease() {
-	p := &r.pace
-	if p.waiting.Load() == 0 || r.crowded(2) {
-		return
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, caughtUp := range p.line {
-		close(caughtUp)
-	}
-	p.line = p.line[:0]
-}
-
-// crowded says that every lane has so much before it, or every output that works,
-// for each of its writes.
-func (r *run) crowded(part int) bool {
-	if r.lanes.crowded(max(ahead/r.lanes.lanes, 2*slowRun, 2*r.plan.steps.together)/part, aheadBytes/part) {
-		return true
-	}
-	all := false
-	for _, o := range r.outputs {
-		if o.plan.feeds {
-			if !o.crowded(ahead/part, aheadBytes/part) {
-				return false
-			}
-			all = true
-		}
-	}
-	return all
-}
-
 func (l *slabList) crowded(msgs, bytes int) bool { return l.msgs > msgs || l.bytes > bytes }
 
 func (q *laneQueue) crowded(msgs, bytes int) bool {
@@ -94,10 +40,30 @@ func (q *laneQueue) crowded(msgs, bytes int) bool {
 	return true
 }
 
-// crowded is not said of an output that is held: what waits for it is bounded by
-// credits, which it keeps.
-func (o *outRun) crowded(msgs, bytes int) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.ready.crowded(msgs*o.most, bytes) && !o.gate.shut
+// wait waits until lanes and outputs have caught up, which look finds out, or ctx ends.
+func (p *pace) wait(ctx context.Context, look func()) {
+	caughtUp := make(chan struct{})
+	p.waiting.Add(1)
+	p.mu.Lock()
+	p.line = append(p.line, caughtUp)
+	p.mu.Unlock()
+	look() // there may be none already
+	select {
+	case <-caughtUp:
+	case <-ctx.Done():
+	}
+	p.waiting.Add(-1)
+}
+
+// ease lets all go on that wait, unless there is still a crowd.
+func (p *pace) ease(crowded func(part int) bool) {
+	if p.waiting.Load() == 0 || crowded(2) {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, caughtUp := range p.line {
+		close(caughtUp)
+	}
+	p.line = p.line[:0]
 }

@@ -37,7 +37,7 @@ type lane struct {
 
 func newLane(r *run, index int) *lane {
 	l := &lane{r: r, index: index, t: tally{r: r}, seen: map[string]bool{}}
-	l.x.own, l.x.wrap, l.x.room = l, r.plan.middleware, &room{r: r}
+	l.x.own, l.x.wrap, l.x.room = l, r.plan.middleware, newRoom(r)
 	l.arena.Owner = l.x.room
 	return l
 }
@@ -102,7 +102,7 @@ func (l *lane) admit(b *Batch) {
 
 // merge is not for lanes: steps that merge need a batch, which Build checks.
 func (l *lane) merge(m *Message) {
-	account(&l.t, m)
+	accountMerge(&l.t, m)
 	m.failAt("", Errorf(Permanent, "a step that merges needs whole batches: write it under `processors` of a batcher or an output"))
 }
 

@@ -38,7 +38,7 @@ type op struct {
 	in      *program   // that it is an instruction of
 	retry   *retryPlan // nil: nothing is tried again here
 	figures *stepFigures
-	group   *groupPlan // that takes the messages; nil: none
+	group   int8 // that takes the messages: its index, from 1; 0: none
 }
 
 type branch struct {
@@ -64,8 +64,8 @@ type executor struct {
 	// before holds messages as a step found them, in the order of sel, where a
 	// failure may have to restore them.
 	before []snapshot
-	clock        // of the call that is under way
-	room   *room // for what steps add; nil: those of another step know
+	clock  clock[op] // of the call that is under way
+	room   *room     // for what steps add; nil: those of another step know
 
 	wrap    []Middleware // around every run
 	wrapped Processor    // this program in them
@@ -120,7 +120,7 @@ func (x *executor) exec(ctx context.Context, b *Batch, from int32) *Batch {
 		o := &x.prog.ops[pc]
 		sel := x.pick(b, pc, o)
 		switch {
-		case o.group != nil:
+		case o.group > 0:
 			x.own.gather(b, sel, o)
 			continue
 		case len(sel) == 0:
@@ -298,7 +298,7 @@ func (o *op) failed(m *Message, err error) {
 		return
 	}
 	o.figures.failed()
-	if o.retry != nil && o.retry.again(m, time.Now(), o) {
+	if o.retry != nil && o.retry.again(m, time.Now(), m.in.Err.Holds && o.onError == fails && !blockOf(m).rescues(), false) {
 		m.in.State, m.in.PC, trialOf(m).cause = waits, o.at, o
 		return
 	}

@@ -26,7 +26,7 @@ func (rd *reader) room(ctx context.Context) (n int) {
 	for ctx.Err() == nil {
 		want := min(rd.want(), rd.mayPass(ctx))
 		if want > 0 && rd.plan.takes == TakesPosition {
-			want = rd.replay.room(ctx, rd, want)
+			want = rd.replayRoom(ctx, want)
 		}
 		if want == 0 {
 			return 0

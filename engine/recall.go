@@ -3,10 +3,10 @@ package engine
 // recall is told that m goes back to its source. Where the source delivers it again
 // before what is behind it, all that was read later with its order key goes back, too:
 // else it would be delivered first.
-func (r *run) recall(m *Message) {
+func (r *account) recall(m *Message) {
 	at := rootOf(m)
 	first := at.led
-	if m.Key == nil || first.acks == nil || !first.acks.withholds || r.handing.Load() {
+	if m.Key == nil || first.acks == nil || !first.acks.withholds {
 		return
 	}
 	for _, l := range r.open.list() {

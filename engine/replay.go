@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"sync"
 )
 
@@ -47,26 +46,4 @@ func (p *replay) span(read uint64) int {
 		return 0
 	}
 	return int(read - p.open[0].first)
-}
-
-// room waits until the reader may go on, and says by how much; 0 when ctx ends.
-func (p *replay) room(ctx context.Context, rd *reader, want int) int {
-	r := rd.r
-	for {
-		if n := min(want, r.plan.maxReplay-p.span(rd.read.Load())); n > 0 {
-			return n
-		}
-		r.replaying.Add(1)
-		rd.figures.is("waiting")
-		r.relieve()
-		select {
-		case <-p.moved:
-		case <-ctx.Done():
-		}
-		rd.figures.is("reading")
-		r.replaying.Add(-1)
-		if ctx.Err() != nil {
-			return 0
-		}
-	}
 }

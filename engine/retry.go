@@ -23,7 +23,7 @@ type trial struct {
 	first    time.Time // when it failed first
 	due      time.Time // of the next try
 	err      *Error    // of the last one
-	cause    *op       // the step that is tried again; nil: a write
+	cause    any       // the step that is tried again; nil: a write
 	reason   *Error    // why a dead letter is one
 	lacked   int       // bytes that there was no room for, see growth.go
 	room     int       // of those, what it has got since and not used
@@ -66,10 +66,10 @@ func (t *trial) over() *trial {
 func (c Class) retryable() bool { return c == Transient || c == Timeout }
 
 // again decides whether a message that has just failed with m.err is tried again,
-// and notes when. It counts the attempt, if it was one: nothing that holds an output
-// is, and no call of a step that reached nobody, unless on_error says what to do then.
-// A step is not held; its messages wait with back-off, each by itself.
-func (p *retryPlan) again(m *Message, now time.Time, step *op) bool {
+// and notes when. It counts the attempt, unless it was free: nothing that holds an output
+// is one, and no call of a step that reached nobody, unless on_error says what to do then.
+// With held the output waits as a whole; else messages wait with back-off, each by itself.
+func (p *retryPlan) again(m *Message, now time.Time, free, held bool) bool {
 	tr := trialOf(m)
 	if tr == nil {
 		tr = &trial{attempts: m.tried()}
@@ -79,10 +79,7 @@ func (p *retryPlan) again(m *Message, now time.Time, step *op) bool {
 		tr.first = now
 	}
 	tr.err, m.in.Err.FirstFailed = m.in.Err, tr.first
-	free, n := m.in.Err.holds(), 0 // a refused credential is no fault of the message
-	if step != nil {
-		free = m.in.Err.Holds && step.onError == fails && !blockOf(m).rescues()
-	}
+	n := 0
 	if free {
 		tr.unmade++
 		n = tr.unmade
@@ -98,7 +95,7 @@ func (p *retryPlan) again(m *Message, now time.Time, step *op) bool {
 		return false
 	}
 	tr.due = now
-	if !free || step != nil { // else the output is held as a whole
+	if !held {
 		tr.due = now.Add(max(p.wait(n), m.in.Err.Delay))
 	}
 	return p.MaxAge == 0 || tr.due.Sub(tr.first) <= p.MaxAge
@@ -155,7 +152,7 @@ func (b *budget) take(now time.Time) (ok bool, at time.Time) {
 		b.tokens = min(budgetMax, b.tokens+now.Sub(b.at).Seconds())
 	}
 	b.at = now
-	if b.tokens >= 1-crumb {
+	if b.tokens >= 1-1e-6 {
 		b.tokens--
 		return true, time.Time{}
 	}

@@ -173,13 +173,13 @@ func (w *writer) salvage(err *Error) (failing, rest *Batch) {
 			c.in.Doc.Reset(m.in.Doc.Payload(), nil)
 			e := *err
 			c.Fail(&e)
-			w.out.r.holds.own(&c, w.out)
+			w.out.r.holds.own(&c, w.out.spot())
 			failing.in.Msgs = append(failing.in.Msgs, c)
 			continue
 		}
 		m.in.Doc.Detach()
 		if m.in.State != moved && m.in.State != consumed { // in order with those that fail
-			w.out.r.holds.own(m, w.out)
+			w.out.r.holds.own(m, w.out.spot())
 		}
 		switch m.in.State {
 		case moved, consumed:

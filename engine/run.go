@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -14,8 +13,9 @@ import (
 // slab, the lane queue, a lane, a batcher's inbox or open batch, an output's
 // queue, a writer, or parked; open holds the ledger of its root all the while.
 type run struct {
+	account
+
 	plan       *Plan
-	log        *slog.Logger
 	lanes      *laneQueue
 	routes     []*batcherRun
 	sole       *batcherRun             // that takes all messages, without a key; nil: they differ
@@ -26,42 +26,33 @@ type run struct {
 	timers     *timers
 	credits    credits
 	pace       pace
-	open       ledgers
-	failures   failures
 
-	roots, pieces law
-	reading       atomic.Int64 // readers that have not ended
-	upstream      atomic.Int64 // messages that lanes and groups have yet to carry
-	grouped       atomic.Int64 // those of them that lie in groups that are open
-	draining      atomic.Bool  // the end was asked for, not reached
-	following     atomic.Int64 // readers among them that only their writers' end ends
-	handing       atomic.Bool  // what is unfinished goes back to its source
-	replacing     atomic.Bool  // another plan is to take this one's place
-	running       atomic.Bool  // everything is open
-	ended         atomic.Bool  // the run is over
-	started       time.Time
-	handed        atomic.Int64  // roots that did
-	lost          atomic.Int64  // roots in flight whose lease is lost
-	recalls       atomic.Int64  // order keys in open ledgers of which messages are to go back
-	replaying     atomic.Int64  // readers that wait for positions to be settled
-	retrying      atomic.Int64  // messages that wait for another try
-	feeds         int64         // outputs that take more than dead letters
-	gates         atomic.Int64  // outputs that are held, of those that take more than dead letters
-	deadline      atomic.Int64  // of the drain, unix nanoseconds; 0: none
-	empty         chan struct{} // has room for one: nothing is in flight, and no reader left
+	reading   atomic.Int64 // readers that have not ended
+	upstream  atomic.Int64 // messages that lanes and groups have yet to carry
+	grouped   atomic.Int64 // those of them that lie in groups that are open
+	draining  atomic.Bool  // the end was asked for, not reached
+	following atomic.Int64 // readers among them that only their writers' end ends
+	handing   atomic.Bool  // what is unfinished goes back to its source
+	replacing atomic.Bool  // another plan is to take this one's place
+	running   atomic.Bool  // everything is open
+	ended     atomic.Bool  // the run is over
+	started   time.Time
+	replaying atomic.Int64  // readers that wait for positions to be settled
+	retrying  atomic.Int64  // messages that wait for another try
+	feeds     int64         // outputs that take more than dead letters
+	gates     atomic.Int64  // outputs that are held, of those that take more than dead letters
+	deadline  atomic.Int64  // of the drain, unix nanoseconds; 0: none
+	empty     chan struct{} // has room for one: nothing is in flight, and no reader left
 
 	fence  sync.RWMutex // held for reading while messages end; see handBack
 	closed bool         // guarded by fence: everything has been handed back
 
-	ackCtx    context.Context
 	over      context.Context // ends when all that is unfinished goes back
-	settling  *settleLoop
 	works     context.Context // of steps and writes
 	loops     sync.WaitGroup  // lanes, batchers and writers
 	lanesAt   []*lane
 	readersAt []*reader
 	mu        sync.Mutex // guards the fields below
-	acks      []*ackLoop
 	err       error
 	failing   chan struct{} // closed with the first error
 }
@@ -122,10 +113,11 @@ func (p *Plan) openUntil(stop, kill context.Context) error {
 }
 
 func newRun(p *Plan) *run {
-	r := &run{plan: p, log: p.log, started: time.Now(), outputs: map[*outputPlan]*outRun{}, composites: map[*outputPlan]*routeRun{}, timers: newTimers(), empty: make(chan struct{}, 1), failing: make(chan struct{})}
+	r := &run{plan: p, started: time.Now(), outputs: map[*outputPlan]*outRun{}, composites: map[*outputPlan]*routeRun{}, timers: newTimers(), empty: make(chan struct{}, 1), failing: make(chan struct{})}
+	r.log, r.timeout = p.log, p.timeout
 	r.failures.log, r.failures.secrets = p.log, p.secrets
 	r.credits = credits{starved: r.relieve, upstream: func() bool { return r.upstream.Load() > 0 }, msgs: p.maxMessages, bytes: p.maxBytes, most: p.maxMessages}
-	r.holds = newHolds(r)
+	r.holds = newHolds(p.ordered, p.orderBy, &r.credits, toLanes{r}.push)
 	r.lanes = newLaneQueue(p.workers, p.ordered, r.relieve)
 	r.lanes.popped = r.takeAway
 	for _, o := range p.outputs {
@@ -161,10 +153,11 @@ func (r *run) work(stop, kill context.Context) {
 	defer stopAcks()
 	over, end := context.WithCancel(context.Background())
 	defer end()
-	r.ackCtx, r.over, r.settling = acks, over, startSettling(acks, r.log)
+	r.over = over
+	r.start(acks)
 
 	r.works = works
-	r.start(batches)
+	r.begin(batches)
 	var readers sync.WaitGroup
 	r.startReaders(&readers, reads, over, works)
 
@@ -216,10 +209,8 @@ func (r *run) rest(kill context.Context) time.Duration {
 	return r.plan.drain / 10
 }
 
-const killGrace = 250 * time.Millisecond
-
-// start starts writers, batchers and lanes.
-func (r *run) start(batches context.Context) {
+// begin starts writers, batchers and lanes.
+func (r *run) begin(batches context.Context) {
 	for _, o := range r.outputs {
 		for range o.plan.concurrency {
 			o.writers = append(o.writers, newWriter(o))
@@ -420,47 +411,6 @@ func (r *run) note(err error) {
 	if r.err == nil {
 		r.err = without(r.plan.secrets, err)
 	}
-}
-
-// acksOf is the loop of an acker: the one at work, so that no two call it at once,
-// or a new one.
-func (r *run) acksOf(to Acker, input string, n int) *ackLoop {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, a := range r.acks {
-		if a.to == to && a.owe(n) {
-			return a
-		}
-	}
-	a := startAcks(r.ackCtx, to, input, r.plan.timeout, r.log)
-	a.owe(n)
-	r.lend(a)
-	r.acks = append(slices.DeleteFunc(r.acks, (*ackLoop).ended), a)
-	return a
-}
-
-// finishAcks waits until sources know everything.
-func (r *run) finishAcks(deadline time.Time, cancel func()) {
-	r.mu.Lock()
-	acks := r.acks
-	r.mu.Unlock()
-	done := make(chan struct{})
-	go func() {
-		for _, a := range acks {
-			a.close()
-		}
-		r.settling.close()
-		for _, a := range acks {
-			<-a.done
-			if a.lent != nil {
-				<-a.lent
-			}
-		}
-		<-r.settling.done
-		close(done)
-	}()
-	until(done, deadline, nil)
-	cancel()
 }
 
 func (r *run) report() Report {

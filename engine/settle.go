@@ -73,3 +73,26 @@ func (l *settleLoop) settle(ctx context.Context, s settlement) {
 	}
 	s.by.Settle(ctx, s.committed, s.rolledBack)
 }
+
+type settlement struct {
+	then                  func() // is called instead, behind those before it; nil: not
+	by                    Settler
+	committed, rolledBack []uint64
+}
+
+type results struct {
+	to *ackLoop
+	rs []ranked
+}
+
+// reuse makes all empty; the memory of a sole source's results is kept, since its
+// next ones are as many.
+func reuse(all []results) []results {
+	if len(all) == 1 && len(all[0].rs) > 0 && cap(all[0].rs) <= 2*slabSize {
+		clear(all[0].rs)
+		all[0].rs = all[0].rs[:0]
+		return all
+	}
+	clear(all)
+	return all[:0]
+}

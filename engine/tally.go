@@ -27,17 +27,6 @@ type tally struct {
 	keys           keyring  // order and batch keys that it has given to messages
 }
 
-type results struct {
-	to *ackLoop
-	rs []ranked
-}
-
-type settlement struct {
-	then                  func() // is called instead, behind those before it; nil: not
-	by                    Settler
-	committed, rolledBack []uint64
-}
-
 // end ends the piece m.
 func (t *tally) end(m *Message, f Fate) {
 	t.pieces[f]++
@@ -60,7 +49,9 @@ func (t *tally) endRoots(m *Message, f Fate, err *Error) {
 		if r.led.takes == TakesNothing { // merged with what a source takes back
 			f = Dropped
 		}
-		t.r.recall(m)
+		if !t.r.handing.Load() {
+			t.r.recall(m)
+		}
 	}
 	if r.end(f, err) {
 		t.settle(r)
@@ -147,18 +138,6 @@ func (t *tally) result(to *ackLoop, r ranked) {
 		}
 	}
 	t.results = append(t.results, results{to, []ranked{r}})
-}
-
-// reuse makes all empty; the memory of a sole source's results is kept, since its
-// next ones are as many.
-func reuse(all []results) []results {
-	if len(all) == 1 && len(all[0].rs) > 0 && cap(all[0].rs) <= 2*slabSize {
-		clear(all[0].rs)
-		all[0].rs = all[0].rs[:0]
-		return all
-	}
-	clear(all)
-	return all[:0]
 }
 
 func (t *tally) stake(k *stake, f Fate) {
@@ -251,7 +230,7 @@ func (t *tally) conclude(m *Message, out *outRun) {
 			if errors.Is(m.in.Err, ErrBehind) && t.behind(m, out) {
 				return
 			}
-			if !errors.Is(m.in.Err, errDown) && out.plan.retryOf(m).again(m, time.Now(), nil) {
+			if !errors.Is(m.in.Err, errDown) && out.plan.retryOf(m).again(m, time.Now(), m.in.Err.holds(), m.in.Err.holds()) {
 				t.await(m, out)
 				return
 			}
@@ -285,9 +264,9 @@ func (t *tally) consume(m *Message) {
 	t.endRoots(m, Filtered, nil)
 }
 
-// account counts a merge: one made, its parts consumed. They keep their credits
+// accountMerge counts a merge: one made, its parts consumed. They keep their credits
 // and roots until the merge ends.
-func account(t *tally, m *Message) {
+func accountMerge(t *tally, m *Message) {
 	t.made++
 	t.consumed += int64(len(m.in.Of))
 	m.in.Charge = m.Size()

@@ -64,6 +64,17 @@ func (t *timers) poke() {
 	}
 }
 
+// each calls f for all that wait: the messages of b, or p. The lock is held.
+func (t *timers) each(f func(due time.Time, b *Batch, p waiting)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, x := range t.heap {
+		if x.b != nil || x.p != nil {
+			f(x.due, x.b, x.p)
+		}
+	}
+}
+
 // loop runs until ctx ends.
 func (t *timers) loop(ctx context.Context) {
 	clock := time.NewTimer(time.Hour)

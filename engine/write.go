@@ -41,7 +41,7 @@ const (
 
 func newWriter(o *outRun) *writer {
 	w := &writer{out: o, t: tally{r: o.r, past: true}, line: newLine(o.plan.limit)}
-	w.x.own, w.x.wrap, w.x.room = w, o.r.plan.middleware, &room{r: o.r}
+	w.x.own, w.x.wrap, w.x.room = w, o.r.plan.middleware, newRoom(o.r)
 	w.arena.Owner = w.x.room
 	return w
 }
@@ -134,7 +134,7 @@ func (w *writer) catch(b *Batch) {
 	if h.any.Load() == 0 {
 		return
 	}
-	h.admit(b, w.out, func(_ int, m *Message) role {
+	h.admit(b, w.out.spot(), func(_ int, m *Message) role {
 		m.in.Stage = b.in.Stage
 		if b.in.Way.batcher != nil || w.out.plan.group != nil {
 			m.in.Batch = b
@@ -163,10 +163,10 @@ func (b *Batch) dead() bool { return len(b.in.Msgs) > 0 && b.in.Msgs[0].in.Dead 
 
 func (w *writer) merge(m *Message) {
 	forgetFound(m)
-	account(&w.t, m)
+	accountMerge(&w.t, m)
 }
 
-func (w *writer) hold(b *Batch, at stage) { w.out.r.holds.behind(b, at, w.out) }
+func (w *writer) hold(b *Batch, at stage) { w.out.r.holds.behind(b, at, w.out.spot()) }
 
 // gather is not for writers, which Build checks.
 func (w *writer) gather(*Batch, []int32, *op) {}
@@ -331,11 +331,11 @@ func (w *writer) passes(b *Batch, i int) bool {
 	m := &b.in.Msgs[i]
 	switch m.in.State {
 	case live:
-		if !w.out.r.holds.passes(b.in.Msgs[:i], m, w.out) {
+		if !w.out.r.holds.passes(b.in.Msgs[:i], m, w.out.spot()) {
 			return false
 		}
 		if m.hasOne(w.troubled) {
-			w.out.r.holds.own(m, w.out)
+			w.out.r.holds.own(m, w.out.spot())
 		}
 		return true
 	case failed, waits, parked:
