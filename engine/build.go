@@ -86,13 +86,14 @@ func (b *builder) report(at schema.Place, code, message, remedy string) {
 
 func (b *builder) build() *Plan {
 	e := &b.spec.Engine
-	b.plan = &Plan{
-		Name: b.spec.Name, log: b.env.Log, secrets: b.options.Secrets, pauses: newPauses(), drained: make(chan struct{}), replaced: make(chan struct{}),
+	b.plan = newPlan(&layout{
+		Name: b.spec.Name, log: b.env.Log, secrets: b.options.Secrets, pauses: newPauses(),
+		plugins:     plugins{log: b.env.Log, secrets: b.options.Secrets},
 		workers:     cmp.Or(e.Workers, runtime.GOMAXPROCS(0)),
 		maxMessages: cmp.Or(e.MaxInFlight.Messages, 10_000),
 		maxBytes:    int(cmp.Or(e.MaxInFlight.Bytes, 64<<20)),
 		drain:       cmp.Or(e.Drain.Timeout, 25*time.Second),
-	}
+	})
 	if b.options.Instead != nil {
 		b.plan.pauses = b.options.Instead.pauses // paused stays paused
 	}
@@ -183,7 +184,7 @@ func (b *builder) outputs() {
 			if c, ok := out.(*compositeOutput); ok {
 				o.route = &routePlan{compositeOutput: *c}
 			} else {
-				b.plan.plugins = append(b.plan.plugins, part{"output " + e.Key, out})
+				b.plan.plugins.add("output "+e.Key, out)
 			}
 		}
 		b.limited(o.limit, "output "+e.Key, func(keyed Steps) { o.steps = b.assembleBatch(append(keyed, s.Processors...)) })
@@ -231,14 +232,6 @@ func (b *builder) returns() {
 	}
 }
 
-func (p *Plan) output(name string) *outputPlan {
-	i := slices.IndexFunc(p.outputs, func(o *outputPlan) bool { return o.name == name })
-	if i < 0 {
-		return nil
-	}
-	return p.outputs[i]
-}
-
 // batchers are tried in the order written, those without match last. Without
 // any, all goes to the one output that takes no dead letters.
 func (b *builder) batchers() {
@@ -260,7 +253,7 @@ func (b *builder) batchers() {
 			b.failed(s.Use.Place, err)
 			p.batcher = plugin
 			if err == nil {
-				b.plan.plugins = append(b.plan.plugins, part{"batcher " + e.Key, plugin})
+				b.plan.plugins.add("batcher "+e.Key, plugin)
 			}
 		}
 		for _, name := range s.Output {
@@ -329,7 +322,7 @@ func (b *builder) inputs() {
 			p.inputs = append(p.inputs, in)
 			t := TraitsOf(in)
 			p.learn(t)
-			b.plan.plugins = append(b.plan.plugins, part{"input " + e.Key, in})
+			b.plan.plugins.add("input "+e.Key, in)
 			if env.Index == 0 {
 				b.orderly("input", e.Key, s.Place, t.OrderBy)
 			}
@@ -349,4 +342,8 @@ func (b *builder) failed(at schema.Place, err error) {
 		return
 	}
 	b.report(at, "bad-config", err.Error(), "")
+}
+
+func newPlan(l *layout) *Plan {
+	return &Plan{layout: l, drained: make(chan struct{}), replaced: make(chan struct{})}
 }

@@ -33,7 +33,7 @@ type Apart struct {
 // Apart builds steps that run outside of a pipeline: over whole batches, or over
 // messages each for itself. timeout is that of steps which have none of their own.
 func (s Steps) Apart(env Env, whole bool, timeout time.Duration) (*Apart, []schema.Problem) {
-	b := &builder{spec: &Pipeline{Engine: EngineSpec{Timeout: timeout}}, plan: &Plan{replaced: make(chan struct{})}, inner: true, batch: whole}
+	b := &builder{spec: &Pipeline{Engine: EngineSpec{Timeout: timeout}}, plan: newPlan(&layout{plugins: plugins{log: env.Log}}), inner: true, batch: whole}
 	env.Log = cmp.Or(env.Log, slog.New(slog.DiscardHandler))
 	env = env.In(key{}, host{b})
 	b.env, b.options = env, Options{Log: env.Log, Shared: env.Shared, Secrets: env.Secrets}
@@ -42,7 +42,10 @@ func (s Steps) Apart(env Env, whole bool, timeout time.Duration) (*Apart, []sche
 }
 
 // Open opens the steps; those that were opened before an error are to be closed.
-func (a *Apart) Open(ctx context.Context) error { return a.plan.open(ctx) }
+func (a *Apart) Open(ctx context.Context) error { return a.plan.plugins.open(ctx) }
 
 // Close closes what was opened.
-func (a *Apart) Close(ctx context.Context) error { return a.plan.close(ctx) }
+func (a *Apart) Close(ctx context.Context) error {
+	never := func(any) bool { return false }
+	return a.plan.plugins.close(ctx, never, never)
+}

@@ -38,7 +38,7 @@ func (h host) RateLimit(spec RateLimit, env Env) (Processor, error) {
 func (h host) Steps(s Steps, env Env) (Runner, []string, error) {
 	b := h.b
 	if b == nil { // outside of a pipeline, in tests
-		b = &builder{spec: &Pipeline{}, plan: &Plan{}}
+		b = &builder{spec: &Pipeline{}, plan: newPlan(new(layout))}
 		b.env = env.In(key{}, host{b})
 		if env.Log == nil {
 			b.env.Log = slog.New(slog.DiscardHandler)
@@ -62,7 +62,7 @@ func (h host) Steps(s Steps, env Env) (Runner, []string, error) {
 func (h host) Check(s Steps, env Env) ([]string, error) {
 	if h.b != nil {
 		defer func(p *Plan) { h.b.plan = p }(h.b.plan)
-		h.b.plan = &Plan{}
+		h.b.plan = newPlan(new(layout))
 	}
 	_, types, err := h.Steps(s, env)
 	return types, err

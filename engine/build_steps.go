@@ -103,7 +103,7 @@ func (b *builder) step(p *program, s *StepSpec) {
 		p.ops[at].run = plugin
 		p.together = min(max(p.together, traits.Together), slabSize)
 		if err == nil {
-			b.plan.plugins = append(b.plan.plugins, part{"step " + o.name, plugin})
+			b.plan.plugins.add("step "+o.name, plugin)
 		}
 	}
 	if o.enters {

@@ -16,6 +16,8 @@ type sharedCache struct {
 	users int
 }
 
+func (*sharedCache) isShared() {}
+
 // Open opens the cache for its first user.
 func (c *sharedCache) Open(ctx context.Context) error {
 	c.mu.Lock()
@@ -53,12 +55,6 @@ func (b *builder) cache(name string) (Cache, error) {
 	if c.failed != nil {
 		return nil, c.failed
 	}
-	part := part{"cache " + name, c}
-	for _, x := range b.plan.plugins {
-		if x.plugin == part.plugin {
-			return c, nil
-		}
-	}
-	b.plan.plugins = append(b.plan.plugins, part)
+	b.plan.plugins.add("cache "+name, c)
 	return c, nil
 }

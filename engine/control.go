@@ -57,7 +57,9 @@ func (p *Plan) Snapshot() Snapshot {
 	}
 	s.State, s.Started = r.state(), r.started
 	if s.State == Stopped {
-		s.Err = r.failure()
+		if err := r.failed(); err != nil {
+			s.Err = err.Error()
+		}
 	}
 	s.Stats = p.Stats()
 	s.Steps = states(p.steps, p.groups)
@@ -86,50 +88,24 @@ func (p *Plan) Snapshot() Snapshot {
 	}
 	r.failures.count(s.Failed)
 	s.Stuck = r.stuck(time.Now())
-	if r.running.Load() { // everything is open
-		s.Troubles = p.troubles()
+	if r.isOpen() { // everything is open
+		s.Troubles = p.plugins.troubles()
 	}
 	return s
 }
 
-// troubles are what plugins say of themselves.
-func (p *Plan) troubles() (all []Trouble) {
-	p.swaps.Lock()
-	parts := slices.Clone(p.plugins)
-	p.swaps.Unlock()
-	for _, x := range parts {
-		if of, ok := x.plugin.(Troubled); ok {
-			if t := of.Trouble(); t != nil {
-				t.Place, t.Cause = x.name, p.secrets.Mask(t.Cause)
-				all = append(all, *t)
-			}
-		}
-	}
-	return all
-}
-
 func (r *run) state() State {
 	switch {
-	case r.ended.Load():
+	case r.at() == over:
 		return Stopped
-	case r.draining.Load() || r.handing.Load():
+	case r.draining() || r.handing():
 		return Draining
 	case r.plan.pauses.is():
 		return Paused
-	case !r.running.Load():
+	case !r.isOpen():
 		return Starting
 	}
 	return Running
-}
-
-// failure is why the run has failed, or "".
-func (r *run) failure() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.err == nil {
-		return ""
-	}
-	return r.err.Error()
 }
 
 // input sums up the instances of an input.

@@ -3,7 +3,7 @@ package engine
 import "time"
 
 // emitEvent calls the hooks of the pipeline.
-func (p *Plan) emitEvent(e Event) {
+func (p *layout) emitEvent(e Event) {
 	if len(p.hooks) == 0 {
 		return
 	}

@@ -33,7 +33,7 @@ func (t *tally) fail(m *Message, out *outRun) {
 	if errors.Is(m.in.Err, ErrGone) {
 		p.then = thenStop
 	}
-	if t.r.handing.Load() {
+	if t.r.handing() {
 		p.then = thenReturn
 	}
 	switch p.then {
@@ -42,7 +42,7 @@ func (t *tally) fail(m *Message, out *outRun) {
 		t.r.plan.emitEvent(Event{Kind: EventDeadLetter, Name: placeOf(m.in.Err), N: 1, Err: m.in.Err})
 		t.send(t.r.target(p.deadLetter), m)
 	case thenReturn:
-		t.giveBack(m, !t.r.handing.Load())
+		t.giveBack(m, !t.r.handing())
 	case thenStop:
 		err := m.in.Err
 		t.giveBack(m, true)
@@ -106,7 +106,7 @@ func (t *tally) hand(m *Message) {
 func (t *tally) await(m *Message, out *outRun) {
 	r := t.r
 	room := trialOf(m).forRoom()
-	if r.handing.Load() || !room && r.tooLate(trialOf(m).due) { // the drain ends before
+	if r.handing() || !room && r.tooLate(trialOf(m).due) { // the drain ends before
 		t.hand(m)
 		return
 	}
@@ -157,7 +157,7 @@ func (t *tally) own(m *Message, out *outRun) {
 // behind takes over a message that was not written because an earlier one of its
 // key failed: it waits for that one, or goes again where that one has moved on.
 func (t *tally) behind(m *Message, out *outRun) bool {
-	if !t.r.plan.ordered || t.r.handing.Load() {
+	if !t.r.plan.ordered || t.r.handing() {
 		return false
 	}
 	m.in.State, m.in.Err, m.in.Stage = live, nil, atWrite

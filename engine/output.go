@@ -343,7 +343,7 @@ func (o *outRun) end(at *instance) {
 	last := at.retired && at.calls == 0
 	o.mu.Unlock()
 	if last {
-		o.r.plan.dispose("output "+o.plan.name, at.out)
+		o.r.plan.plugins.dispose("output "+o.plan.name, at.out, o.r.plan.drain)
 	}
 }
 
@@ -372,11 +372,12 @@ func (o *outRun) reopen(ctx context.Context) error {
 	old := o.at
 	o.at, o.gate.reopen = &instance{out: out}, false
 	old.retired = true
-	o.r.plan.swap(o.plan, out)
+	o.r.plan.plugins.swap(o.plan.out, out)
+	o.plan.out = out
 	last := old.calls == 0
 	o.mu.Unlock()
 	if last {
-		o.r.plan.dispose("output "+o.plan.name, old.out)
+		o.r.plan.plugins.dispose("output "+o.plan.name, old.out, o.r.plan.drain)
 	}
 	return nil
 }

@@ -44,8 +44,8 @@ func (p *pauses) is() bool {
 }
 
 // wait waits while reading is paused. The context that it returns ends with ctx and
-// with the next pause.
-func (p *pauses) wait(ctx context.Context, f *readFigures) (context.Context, func()) {
+// with the next pause. is is told of a pause, and of its end.
+func (p *pauses) wait(ctx context.Context, is func(state string)) (context.Context, func()) {
 	for {
 		p.mu.Lock()
 		paused, active, resumed := p.paused, p.active, p.resumed
@@ -55,11 +55,11 @@ func (p *pauses) wait(ctx context.Context, f *readFigures) (context.Context, fun
 			stop := context.AfterFunc(active, cancel)
 			return both, func() { stop(); cancel() }
 		}
-		f.is("paused")
+		is("paused")
 		select {
 		case <-resumed:
 		case <-ctx.Done():
 		}
-		f.is("reading")
+		is("reading")
 	}
 }

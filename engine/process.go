@@ -167,13 +167,13 @@ func (l *lane) takeBack(n int) {
 func (l *lane) credit(ctx context.Context) bool {
 	switch {
 	case l.allow > 0:
-	case l.r.handing.Load() || ctx.Err() != nil:
+	case l.r.handing() || ctx.Err() != nil:
 		return false
 	case l.reads:
-		l.allow = l.r.credits.split(l.r.over, slabSize, true)
+		l.allow = l.r.credits.split(l.r.expired, slabSize, true)
 	default:
 		l.r.lanes.rest()
-		l.allow = l.r.credits.split(l.r.over, slabSize, false)
+		l.allow = l.r.credits.split(l.r.expired, slabSize, false)
 		l.r.lanes.resume()
 	}
 	if l.allow == 0 {

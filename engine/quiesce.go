@@ -11,7 +11,7 @@ func (r *run) ends() Trigger {
 // inputsEnd is why nothing more will be read for now, or "".
 func (r *run) inputsEnd() Trigger {
 	switch {
-	case (r.draining.Load() || r.replacing.Load()) && r.reading.Load() == r.following.Load():
+	case (r.draining() || r.replacing()) && r.reading.Load() == r.following.Load():
 		return ByDrain // what follows may wait for what lies here
 	case r.reading.Load() > 0:
 		return ""

@@ -89,7 +89,7 @@ func (rd *reader) restart(ctx context.Context, cause error, failed int) error {
 	p.emitEvent(Event{Kind: EventLost, Name: rd.plan.name, Err: cause})
 	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.timeout)
 	defer cancel()
-	if c, ok := rd.in.(Closer); ok && p.opens(rd.in, false) {
+	if c, ok := rd.in.(Closer); ok && p.plugins.opens(rd.in, false) {
 		if err := guard(call, c.Close); err != nil {
 			rd.r.log.Debug("close of a failed input", "input", rd.plan.name, "err", err)
 		}
@@ -104,18 +104,18 @@ func (rd *reader) restart(ctx context.Context, cause error, failed int) error {
 			return err
 		}
 	}
-	p.opens(rd.in, true)
+	p.plugins.opens(rd.in, true)
 	p.emitEvent(Event{Kind: EventConnected, Name: rd.plan.name})
 	return nil
 }
 
 // session reads until the input fails or ends, or ctx ends.
 func (rd *reader) session(ctx, work context.Context) error {
-	if rd.r.plan.isShut(rd.in) {
+	if rd.r.plan.plugins.isShut(rd.in) {
 		return errors.New("it had failed before the reload")
 	}
 	for ctx.Err() == nil {
-		active, done := rd.r.plan.pauses.wait(ctx, &rd.figures)
+		active, done := rd.r.plan.pauses.wait(ctx, rd.figures.is)
 		err := rd.step(active, ctx, work)
 		paused := active.Err() != nil
 		done()

@@ -102,7 +102,7 @@ func (rd *reader) admit(ctx, work context.Context, b *Batch) {
 		}
 		done := ctx.Done()
 		if ctx.Err() != nil {
-			if done = r.over.Done(); r.replacing.Load() || r.tooLate(time.Now().Add(wait)) {
+			if done = r.expired.Done(); r.replacing() || r.tooLate(time.Now().Add(wait)) {
 				rd.line.quit()
 				rd.handBack(hand.pop(hand.msgs))
 				return
@@ -116,7 +116,7 @@ func (rd *reader) admit(ctx, work context.Context, b *Batch) {
 
 // handBack ends what had no time to pass, unless the next plan goes on with it.
 func (rd *reader) handBack(b *Batch) {
-	if rd.r.replacing.Load() || !rd.r.enter() {
+	if rd.r.replacing() || !rd.r.enter() {
 		return
 	}
 	defer rd.r.leave()

@@ -3,7 +3,7 @@ package engine
 // rescue lets a message go on that has failed in a block, but not where the block's
 // own steps run: in a group inside, or as a part of a merge that is undone.
 func (t *tally) rescue(m *Message, out *outRun) bool {
-	if blockOf(m) == nil || t.r.handing.Load() {
+	if blockOf(m) == nil || t.r.handing() {
 		return false
 	}
 	var in *program

@@ -180,7 +180,7 @@ func (x *routeRun) end(all []Message) {
 // fallBack sends a message that an output has failed for good to the next member
 // of the fallback by which it came. The payload is as that output found it.
 func (t *tally) fallBack(m *Message, out *outRun) bool {
-	if out == nil || m.in.Err.Output == "" || viaOf(m) == nil || t.r.handing.Load() {
+	if out == nil || m.in.Err.Output == "" || viaOf(m) == nil || t.r.handing() {
 		return false
 	}
 	if len(m.in.Of) > 0 && m.in.Part == 0 && viaOf(&m.in.Of[0]) != nil && viaOf(&m.in.Of[0]).found != nil {

@@ -49,7 +49,7 @@ func (t *tally) endRoots(m *Message, f Fate, err *Error) {
 		if r.led.takes == TakesNothing { // merged with what a source takes back
 			f = Dropped
 		}
-		if !t.r.handing.Load() {
+		if !t.r.handing() {
 			t.r.recall(m)
 		}
 	}
@@ -62,7 +62,7 @@ func (t *tally) endRoots(m *Message, f Fate, err *Error) {
 func (t *tally) settle(r root) {
 	l, s := r.led, &r.led.roots[r.i]
 	t.roots[s.worst]++
-	if s.worst == Returned && (t.r.handing.Load() || s.err != nil && s.err.unfinished) {
+	if s.worst == Returned && (t.r.handing() || s.err != nil && s.err.unfinished) {
 		t.r.handed.Add(1)
 	}
 	switch {
@@ -299,8 +299,8 @@ func copies(of []Message) []Message {
 
 // returnAll ends every open root as returned, or as lost, and says how many pieces
 // are lost.
-func (s *ledgers) returnAll(t *tally, why *Error) (lost int64) {
-	for _, l := range s.list() {
+func (t *tally) returnAll(why *Error) (lost int64) {
+	for _, l := range t.r.open.list() {
 		for i := range l.roots {
 			if n := l.roots[i].pieces.Load(); n > 0 && t.giveUp(root{l, uint32(i)}, why) {
 				lost += int64(n)
