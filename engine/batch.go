@@ -107,7 +107,7 @@ func (b *Batch) Merge(body []byte, of iter.Seq[*Message]) *Message {
 	if len(parts) == 0 {
 		return m
 	}
-	m.inherit(&parts[0])
+	m.Inherit(key{}, &parts[0])
 	m.in.Origin, m.in.PC, m.in.Stage = Origin{}, parts[0].in.PC, fresh
 	b.in.Merges = append(b.in.Merges, m)
 	return m
@@ -175,7 +175,7 @@ func (b *Batch) Open() *Batch {
 func (b *Batch) Move(m *Message) {
 	b.in.Take(m)
 	if in := &b.in.Msgs[len(b.in.Msgs)-1]; in.in.BatchKey != "" && len(in.in.Orig)+in.Size() < blockSize/2 {
-		b.in.Text = copyOut(in, b.in.Text)
+		b.in.Text = in.in.CopyOut(b.in.Text)
 	}
 }
 

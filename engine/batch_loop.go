@@ -277,7 +277,7 @@ func (b *batcherRun) forward(s *Batch) {
 	last := len(b.outputs) - 1
 	if last > 0 {
 		n := int64(len(s.in.Msgs))
-		b.r.pieces.count(&[fates]int64{}, n, n)
+		b.r.pieces.count(&[howMany]int64{}, n, n)
 	}
 	for _, o := range b.outputs[:last] {
 		o.push(b.duplicate(s))
@@ -298,3 +298,5 @@ func (b *batcherRun) duplicate(s *Batch) *Batch {
 	t.apply()
 	return c
 }
+
+var triggers = []Trigger{BySize, ByBytes, ByTimeout, ByFlush, ByEnd, ByDrain, ByEvicted, ByPressure}

@@ -19,7 +19,7 @@ import (
 // together is a switch with a single case that takes all.
 func together(on engine.OnError, do ...engine.StepSpec) engine.StepSpec {
 	return engine.StepSpec{Name: "block", OnError: on, Use: engine.Use(func(engine.Env) (engine.Processor, error) {
-		return engine.Switch([]engine.Case{{Do: do}}), nil
+		return engine.Block{Cases: []engine.Case{{Do: do}}}, nil
 	})}
 }
 

@@ -181,8 +181,8 @@ func (b *builder) outputs() {
 			t := TraitsOf(out)
 			b.orderly("output", e.Key, s.Place, t.OrderBy)
 			o.sequential = t.Sequential
-			if c, ok := out.(*compositeOutput); ok {
-				o.route = &routePlan{compositeOutput: *c}
+			if c, ok := out.(Route); ok {
+				o.route = &routePlan{Route: c}
 			} else {
 				b.plan.plugins.add("output "+e.Key, out)
 			}

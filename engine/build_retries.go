@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"slices"
+	"time"
 )
 
 // retry resolves what is configured for a step or an output.
@@ -20,3 +21,6 @@ func (b *builder) retry(own *Retry) *retryPlan {
 	p.MaxBackoff = max(p.Backoff, cmp.Or(p.MaxBackoff, defaultRetry.MaxBackoff))
 	return &p
 }
+
+// defaultRetry is what holds where no retry is configured; its tags say the same.
+var defaultRetry = Retry{MaxAttempts: 5, Backoff: 200 * time.Millisecond, MaxBackoff: 30 * time.Second}

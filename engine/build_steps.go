@@ -57,7 +57,7 @@ func (b *builder) step(p *program, s *StepSpec) {
 	if patient {
 		b.patient(s, &o)
 	}
-	_, block := plugin.(interface{ isBlock() })
+	inside, block := plugin.(Block)
 	if !b.inner {
 		if !patient && !block || s.Retry != nil {
 			o.retry = b.retry(s.Retry)
@@ -78,10 +78,10 @@ func (b *builder) step(p *program, s *StepSpec) {
 	o.enters = block && (o.retry != nil || s.OnError.Steps != nil || s.OnError.Then == "continue" || s.OnError.Then == "drop")
 	groups := len(b.plan.groups)
 	p.ops = append(p.ops, o)
-	switch plugin := plugin.(type) {
-	case *switchStep:
-		for i := range plugin.cases {
-			c := &plugin.cases[i]
+	switch {
+	case inside.Cases != nil:
+		for i := range inside.Cases {
+			c := &inside.Cases[i]
 			br := branch{to: int32(len(p.ops))}
 			if !c.When.IsZero() {
 				br.when = &c.When
@@ -92,13 +92,13 @@ func (b *builder) step(p *program, s *StepSpec) {
 			b.conditions--
 			p.ops = append(p.ops, op{next: -1})
 		}
-	case *groupStep:
-		if g := b.group(s, o.name, b.conditions > 0, plugin.c); g != nil {
+	case inside.Group != nil:
+		if g := b.group(s, o.name, b.conditions > 0, *inside.Group); g != nil {
 			p.ops[at].group = g.index + 1
 		}
-	case *useStep:
+	case block:
 		p.ops[at].cases = []branch{{to: int32(at + 1)}}
-		b.inline(p, plugin)
+		b.inline(p, inside)
 	default:
 		p.ops[at].run = plugin
 		p.together = min(max(p.together, traits.Together), slabSize)
@@ -132,19 +132,19 @@ func (b *builder) onError(p *program, at int, s *StepSpec) {
 // in lists multiply.
 const maxBuilt = 10_000
 
-func (b *builder) inline(p *program, use *useStep) {
-	steps, ok := b.options.Steps[use.name]
+func (b *builder) inline(p *program, use Block) {
+	steps, ok := b.options.Steps[use.Use]
 	switch {
 	case !ok:
-		b.report(use.at, "unknown-steps", fmt.Sprintf("there are no steps named %q", use.name), "define them under `resources.steps`")
+		b.report(use.Place, "unknown-steps", fmt.Sprintf("there are no steps named %q", use.Use), "define them under `resources.steps`")
 	case b.full:
 	case len(b.built) > maxBuilt:
 		b.full = true
-		b.report(use.at, "steps-expand", fmt.Sprintf("these steps, those of named lists written out, are more than %d", maxBuilt), "lists that use lists multiply: let fewer of them use others")
-	case slices.Contains(b.using, use.name):
-		b.report(use.at, "steps-cycle", fmt.Sprintf("steps %q contain themselves", use.name), "break the cycle")
+		b.report(use.Place, "steps-expand", fmt.Sprintf("these steps, those of named lists written out, are more than %d", maxBuilt), "lists that use lists multiply: let fewer of them use others")
+	case slices.Contains(b.using, use.Use):
+		b.report(use.Place, "steps-cycle", fmt.Sprintf("steps %q contain themselves", use.Use), "break the cycle")
 	default:
-		b.using = append(b.using, use.name)
+		b.using = append(b.using, use.Use)
 		b.steps(p, steps)
 		b.using = b.using[:len(b.using)-1]
 	}

@@ -156,10 +156,10 @@ func (b *Slab) Nth(i int) *Message {
 	return &b.Msgs[i]
 }
 
-// copyOut moves the bytes of m to the end of text, or to a new chunk when it is
+// CopyOut moves the bytes of m to the end of text, or to a new chunk when it is
 // full, so that m no longer keeps the block in which it was read.
-func copyOut(m *Message, text []byte) []byte {
-	body, orig := m.Bytes(), m.in.Orig
+func (c *Cell) CopyOut(text []byte) []byte {
+	body, orig := c.Doc.Bytes(), c.Orig
 	same := len(body) == len(orig) && (len(body) == 0 || &body[0] == &orig[0])
 	need := len(body)
 	if !same {
@@ -171,22 +171,22 @@ func copyOut(m *Message, text []byte) []byte {
 	at := len(text)
 	text = append(text, body...)
 	body = text[at:len(text):len(text)]
-	m.in.Doc.Reset(body, nil)
-	defer m.moved(orig)
+	c.Doc.Reset(body, nil)
+	defer c.moved(orig)
 	switch {
 	case same:
-		m.in.Orig = body
+		c.Orig = body
 	case orig != nil:
 		at = len(text)
 		text = append(text, orig...)
-		m.in.Orig = text[at:len(text):len(text)]
+		c.Orig = text[at:len(text):len(text)]
 	}
 	return text
 }
 
 // moved tells the read that the payload which it may keep has moved with m.
-func (m *Message) moved(was []byte) {
-	if o := m.in.Origin; o.read != nil && m.in.Part == 0 && len(m.in.Orig) > 0 && len(was) > 0 {
-		o.read.Moved(o.i, was, m.in.Orig)
+func (c *Cell) moved(was []byte) {
+	if o := c.Origin; o.read != nil && c.Part == 0 && len(c.Orig) > 0 && len(was) > 0 {
+		o.read.Moved(o.i, was, c.Orig)
 	}
 }

@@ -7,36 +7,23 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Case is one case of [Switch].
+// Case is one case of a [Block].
 type Case struct {
 	When expr.Cond `yaml:"when" doc:"The case is taken when this holds; the last case may do without."`
 	Do   Steps     `yaml:"do" check:"required" doc:"Steps of the case."`
 }
 
-// switchStep and useStep are plan, not plugin: building takes them apart.
-type (
-	switchStep struct {
-		composite
-		cases []Case
-	}
-	useStep struct {
-		composite
-		name string
-		at   schema.Place
-	}
-)
+// Block is a step that consists of others. It is plan, not plugin: building takes it apart. One of its
+// fields says what it is.
+type Block struct {
+	Cases []Case       // each message goes through the first case that holds
+	Use   string       // a list under `resources.steps`
+	Group *GroupConfig // messages leave the lanes and wait for each other, until the steps run once over all of them
 
-// Switch makes the step that sends each message through the first case that holds.
-func Switch(cases []Case) Processor { return &switchStep{cases: cases} }
+	Place schema.Place // of Use
+}
 
-// UseSteps makes the step that stands for a list under `resources.steps`.
-func UseSteps(name string, at schema.Place) Processor { return &useStep{name: name, at: at} }
-
-// composite is a step that only exists in a plan: a block of others.
-type composite struct{}
-
-func (composite) isBlock() {}
-
-func (composite) Process(context.Context, *Batch) error {
+// Process is never called inside a pipeline.
+func (Block) Process(context.Context, *Batch) error {
 	return Errorf(Permanent, "this step only runs inside a pipeline")
 }

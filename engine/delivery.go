@@ -43,15 +43,18 @@ type root struct {
 
 // rootOf is the root that m stands for; none for a merge, or what no input of this process has read.
 func rootOf(m *Message) root {
-	led, _ := m.in.Origin.read.(*ledger)
-	return root{led, m.in.Origin.i}
+	return asRoot(m.in.Origin)
 }
 
 // firstRoot is the root of m, or of the first part of a merge.
 func firstRoot(m *Message) root {
-	o := m.first()
-	led, _ := o.read.(*ledger)
-	return root{led, o.i}
+	return asRoot(m.First(key{}))
+}
+
+func asRoot(o Origin) root {
+	r, i := o.Of(key{})
+	led, _ := r.(*ledger)
+	return root{led, i}
 }
 
 // Input names the input that has read l.
@@ -63,7 +66,7 @@ func (l *ledger) At() time.Time { return l.at }
 // asRead is a root's message as it was read, with why it ends.
 func (l *ledger) asRead(i uint32, why *Error) *Message {
 	m := &Message{Meta: l.metaOf(int(i))}
-	m.in.Origin, m.in.Orig, m.in.Err = Origin{l, i}, l.roots[i].body, why
+	m.in.Origin, m.in.Orig, m.in.Err = OriginOf(key{}, l, i), l.roots[i].body, why
 	return m
 }
 

@@ -34,7 +34,7 @@ func (o *outRun) tooOld(m *Message, now time.Time) bool {
 // as long as they may.
 func (o *outRun) expires(b *Batch) {
 	m := &b.in.Msgs[0]
-	if most := o.plan.retryOf(m).MaxAge; most > 0 && trialOf(m).err.holds() {
+	if most := o.plan.retryOf(m).MaxAge; most > 0 && trialOf(m).err.HoldsOutput() {
 		o.r.timers.after(trialOf(m).first.Add(most+time.Millisecond), nil, o.cond.Broadcast)
 	}
 }

@@ -81,12 +81,12 @@ func (e *Error) Error() string {
 	return e.secrets.Mask(e.Err.Error())
 }
 
-// without is err, whose text then shows none of some secrets; nil stays nil.
-func without(s *schema.Secrets, err error) error {
+// Masked is err, whose text then shows none of some secrets; nil stays nil.
+func Masked(s *schema.Secrets, err error) error {
 	if err == nil {
 		return nil
 	}
-	e := classified(err, "")
+	e := ErrorOf(err, "")
 	e.secrets = s
 	return e
 }
@@ -94,8 +94,17 @@ func without(s *schema.Secrets, err error) error {
 // Unfinished says that the message did not fail: a drain or a stop handed it back.
 func (e *Error) Unfinished() bool { return e.unfinished }
 
-// holds says that the output is to be held, and its messages are not to blame.
-func (e *Error) holds() bool { return e.Class == Auth || e.Holds }
+// HoldsOutput says that the output is to be held, and its messages are not to blame.
+func (e *Error) HoldsOutput() bool { return e.Class == Auth || e.Holds }
+
+// Mask keeps secrets out of the text of e.
+func (e *Error) Mask(s *schema.Secrets) { e.secrets = s }
+
+// HandedBack makes e the reason of a message that did not fail: a drain or a stop hands it back.
+func (e *Error) HandedBack() *Error {
+	e.unfinished = true
+	return e
+}
 
 // Unwrap is the cause.
 func (e *Error) Unwrap() error { return e.Err }
@@ -121,9 +130,9 @@ func FailedSince(err error) time.Time {
 	return time.Now()
 }
 
-// classified finds the *Error in err or makes one: a classifier of its own
+// ErrorOf finds the *Error in err or makes one: a classifier of its own
 // (a method Class), a deadline, else fallback.
-func classified(err error, fallback Class) *Error {
+func ErrorOf(err error, fallback Class) *Error {
 	var e *Error
 	if errors.As(err, &e) {
 		c := *e

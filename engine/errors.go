@@ -8,7 +8,7 @@ func stepError(e *Error, o *op) {
 		e.Step = o.name
 	}
 	if o.in != nil {
-		e.secrets = o.in.secrets
+		e.Mask(o.in.secrets)
 	}
 	complete(e, Permanent)
 }

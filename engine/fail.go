@@ -10,10 +10,10 @@ func lostWith(cause *Error) *Error {
 	const why = "the pipeline stopped before this message was finished, and its source takes nothing back"
 	if cause == nil {
 		e := Errorf(Transient, why)
-		e.unfinished = true
+		e.HandedBack()
 		return e
 	}
-	return &Error{Class: cause.Class, Step: cause.Step, Output: cause.Output, Err: fmt.Errorf(why+": %w", cause), unfinished: true}
+	return (&Error{Class: cause.Class, Step: cause.Step, Output: cause.Output, Err: fmt.Errorf(why+": %w", cause)}).HandedBack()
 }
 
 // returnable says whether a source takes back something of m.

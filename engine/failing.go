@@ -11,7 +11,7 @@ func (t *tally) fail(m *Message, out *outRun) {
 	if t.r.passesOn() { // its root goes on in the next plan
 		return
 	}
-	m.in.Err.secrets = t.r.plan.secrets
+	m.in.Err.Mask(t.r.plan.secrets)
 	if t.rescue(m, out) || t.fallBack(m, out) {
 		return
 	}
@@ -93,7 +93,7 @@ func (t *tally) hand(m *Message) {
 	if trialOf(m) != nil && trialOf(m).err != nil {
 		m.in.Err = trialOf(m).err
 	}
-	m.in.Err = &Error{Class: m.in.Err.Class, Step: m.in.Err.Step, Output: m.in.Err.Output, Err: m.in.Err, unfinished: true}
+	m.in.Err = (&Error{Class: m.in.Err.Class, Step: m.in.Err.Step, Output: m.in.Err.Output, Err: m.in.Err}).HandedBack()
 	if len(m.in.Of) > 0 && m.in.Part == 0 {
 		t.undo(m, t.hand)
 		return
@@ -179,7 +179,7 @@ func (t *tally) postpone() {
 		text := []byte(nil)
 		for i := range b.in.Msgs {
 			m := &b.in.Msgs[i]
-			text = copyOut(m, text)
+			text = m.in.CopyOut(text)
 			n += m.weight()
 			m.in.Batch, m.in.Err = nil, trialOf(m).reason
 		}

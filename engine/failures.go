@@ -39,7 +39,7 @@ func (f *failures) set(all []FailureGroup) {
 func (f *failures) add(m *Message, fate Fate) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	key := failureKey{m.in.Err.Class, m.in.Err.Place(), fate, m.in.Err.unfinished}
+	key := failureKey{m.in.Err.Class, m.in.Err.Place(), fate, m.in.Err.Unfinished()}
 	g := f.index[key]
 	if g == nil {
 		g = &FailureGroup{Fate: fate, First: f.describe(m)}
@@ -89,7 +89,7 @@ func (f *failures) describe(m *Message) Failure {
 		body = m.Bytes()
 	}
 	from := f.secrets.Mask(position(m.Input(), m.Meta, m.in.Part))
-	return Failure{m.in.Err.Class, m.in.Err.Place(), m.in.Err.Error(), from, sample(f.secrets, body), m.in.Err.unfinished}
+	return Failure{m.in.Err.Class, m.in.Err.Place(), m.in.Err.Error(), from, sample(f.secrets, body), m.in.Err.Unfinished()}
 }
 
 const (

@@ -47,5 +47,3 @@ const (
 	ByEvicted  Trigger = "evicted"
 	ByPressure Trigger = "pressure"
 )
-
-var triggers = []Trigger{BySize, ByBytes, ByTimeout, ByFlush, ByEnd, ByDrain, ByEvicted, ByPressure}

@@ -173,7 +173,7 @@ func (r *run) handBack() {
 	r.life.close(func() {
 		t := tally{r: r}
 		why := Errorf(Transient, "the pipeline stopped before this message was finished")
-		why.unfinished = true
+		why.HandedBack()
 		left := r.pieces.inFlight.Load()
 		t.pieces[Dropped] = min(t.returnAll(why), left) // a merge is one piece of several roots
 		t.pieces[Returned] = left - t.pieces[Dropped]
@@ -209,7 +209,7 @@ func (r *run) note(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.err == nil {
-		r.err = without(r.plan.secrets, err)
+		r.err = Masked(r.plan.secrets, err)
 	}
 }
 

@@ -24,12 +24,12 @@ func (f ProcessorFunc) Process(ctx context.Context, b *Batch) error {
 // place behind them. Who works on one message at a time needs to remember only one.
 func (f ProcessorFunc) each(ctx context.Context, b *Batch, at int) (next int) {
 	var m *Message
-	var before snapshot
+	var before Mark
 	own := ownerOf(b.in.Arena)
 	defer func() {
 		if r := recover(); r != nil {
 			if b.in.Restores {
-				before.restore(m)
+				before.Restore(m)
 			}
 			m.Fail(panicked(r))
 			next = at + 1
@@ -43,7 +43,7 @@ func (f ProcessorFunc) each(ctx context.Context, b *Batch, at int) (next int) {
 			own.Regain(m)
 		}
 		if b.in.Restores || own != nil {
-			before = snapshotOf(m)
+			before = MarkOf(m)
 		}
 		spent := b.in.Arena.Spent()
 		if err := f(ctx, m); err != nil {
@@ -61,31 +61,31 @@ func (f ProcessorFunc) each(ctx context.Context, b *Batch, at int) (next int) {
 	return at
 }
 
-// snapshot is a message as a step found it. It holds until the arena is reset.
-type snapshot struct {
+// Mark is a message as a step found it. It holds until the arena is reset.
+type Mark struct {
 	doc  doc.Mark
 	meta Meta
 }
 
-func snapshotOf(m *Message) snapshot { return snapshot{m.in.Doc.Mark(), m.Meta} }
+func MarkOf(m *Message) Mark { return Mark{m.in.Doc.Mark(), m.Meta} }
 
-func (s *snapshot) restore(m *Message) {
+func (s *Mark) Restore(m *Message) {
 	m.in.Doc.Restore(s.doc)
 	m.Meta = s.meta
 }
 
 // ends is told that a message has failed, waits or has ended.
-func (s *snapshot) ends(m *Message) {
+func (s *Mark) ends(m *Message) {
 	switch m.in.State {
 	case failed:
-		s.restore(m)
+		s.Restore(m)
 	case parked:
-		m.in.Parking.Before = s.kept(m)
+		m.in.Parking.Before = s.Kept(m)
 	}
 }
 
 // kept makes a snapshot hold for good; m goes on as it is.
-func (s snapshot) kept(m *Message) *Original {
+func (s Mark) Kept(m *Message) *Original {
 	now := m.Bytes()
 	m.in.Doc.Restore(s.doc)
 	o := &Original{m.Bytes(), s.meta}

@@ -6,19 +6,10 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// GroupConfig configures [Group].
+// GroupConfig configures a group; see [Block].
 type GroupConfig struct {
 	Size    int           `yaml:"size" check:"min=1" doc:"Messages in a group. Without size and bytes, timeout alone closes it."`
 	Bytes   schema.Size   `yaml:"bytes" check:"min=1" doc:"Bytes of payload in a group: it closes before the message that would overflow it, and a larger message goes alone."`
 	Timeout time.Duration `yaml:"timeout" check:"min=1ms" doc:"Time since a group's first message after which the steps run over what is there; 1s by default."`
 	Do      Steps         `yaml:"do" check:"required,nonempty" scope:"batch" doc:"Steps that run over the whole group; those for batches work here."`
-}
-
-// Group makes the step whose messages leave the lanes and wait for each other,
-// until its steps run once over all of them. What comes of it goes on in the lanes.
-func Group(c GroupConfig) Processor { return &groupStep{c: c} }
-
-type groupStep struct {
-	composite
-	c GroupConfig
 }

@@ -19,7 +19,7 @@ import (
 )
 
 func group(c engine.GroupConfig) engine.StepSpec {
-	return engine.StepSpec{Name: "group", Use: engine.Use(func(engine.Env) (engine.Processor, error) { return engine.Group(c), nil })}
+	return engine.StepSpec{Name: "group", Use: engine.Use(func(engine.Env) (engine.Processor, error) { return engine.Block{Group: &c}, nil })}
 }
 
 // joined makes one message of all.

@@ -7,10 +7,6 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 )
 
-// slack is what a step may add to a message without being asked: it is charged when
-// the slab moves on.
-const slack = 1 << 10
-
 // Meter is who bounds what messages of an arena grow by: its Owner.
 type Meter interface {
 	// Grow takes credits for n bytes that a step is about to add to m.

@@ -49,7 +49,7 @@ func (r *run) leaves() *Handover {
 func (r *run) collect(h *Handover) {
 	t := tally{r: r}
 	why := Errorf(Transient, "the pipeline was reloaded, and its input is another now")
-	why.unfinished = true
+	why.HandedBack()
 	for _, l := range r.open.list() {
 		for i := range l.roots {
 			s := &l.roots[i]

@@ -346,7 +346,7 @@ func (h *holds) keep(m *Message, out *place) *held {
 		x.batch = m.in.Batch.in.Like() // that one may be used again
 		x.batch.in.Arena, x.m.in.Batch = nil, nil
 	}
-	copyOut(&x.m, nil)
+	x.m.in.CopyOut(nil)
 	m.in.State = moved
 	n := x.m.weight()
 	h.credits.keep(n)

@@ -63,3 +63,7 @@ type noRoom struct{ bytes int }
 func (e *noRoom) Error() string {
 	return fmt.Sprintf("there is no room for %d more bytes now (engine.max_in_flight.bytes)", e.bytes)
 }
+
+// slack is what a step may add to a message without being asked: it is charged when
+// the slab moves on.
+const slack = 1 << 10

@@ -2,10 +2,13 @@ package engine
 
 import "sync/atomic"
 
+// howMany fates there are.
+const howMany = len(Counts{}.Ended)
+
 // law counts messages, of a run's roots or pieces.
 type law struct {
 	received, made, consumed atomic.Int64
-	ended                    [fates]atomic.Int64
+	ended                    [howMany]atomic.Int64
 	inFlight                 atomic.Int64
 }
 
@@ -25,7 +28,7 @@ func (c *law) receive(n int) {
 	c.inFlight.Add(int64(n))
 }
 
-func (c *law) count(ended *[fates]int64, made, consumed int64) {
+func (c *law) count(ended *[howMany]int64, made, consumed int64) {
 	change := made - consumed
 	for f, n := range ended {
 		if n > 0 {

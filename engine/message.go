@@ -87,7 +87,7 @@ func (m *Message) Drop() { m.in.State = dropped }
 // transient in an output; [Errorf] and [WithClass] say otherwise.
 func (m *Message) Fail(err error) {
 	m.in.State = failed
-	m.in.Err = classified(err, "")
+	m.in.Err = ErrorOf(err, "")
 }
 
 // Done says, in an output's Write, that this message is safe whatever the write returns.
@@ -117,7 +117,7 @@ func (m *Message) Serial() uint32 { return m.in.Serial }
 
 // Input names the input that the message came from.
 func (m *Message) Input() string {
-	if o := m.first(); o.read != nil {
+	if o := m.First(key{}); o.read != nil {
 		return o.read.Input()
 	}
 	return ""
@@ -125,14 +125,14 @@ func (m *Message) Input() string {
 
 // ReceivedAt is when the message was read.
 func (m *Message) ReceivedAt() time.Time {
-	if o := m.first(); o.read != nil {
+	if o := m.First(key{}); o.read != nil {
 		return o.read.At()
 	}
 	return time.Time{}
 }
 
-// inherit makes m, new in a batch, the successor of another message in all but its payload.
-func (m *Message) inherit(from *Message) {
+// Inherit makes m, new in a batch, the successor of another message in all but its payload.
+func (m *Message) Inherit(_ key, from *Message) {
 	m.Meta, m.in.Origin, m.in.Batch, m.in.BatchKey = from.Meta, from.in.Origin, from.in.Batch, from.in.BatchKey
 	m.in.Back, m.in.Groups, m.in.Stage = from.in.Back, from.in.Groups, from.in.Stage
 	if from.in.Dead {
@@ -143,8 +143,8 @@ func (m *Message) inherit(from *Message) {
 	}
 }
 
-// heir stands for the root and the order key of m.
-func (m *Message) heir() Message {
+// Heir stands for the root and the order key of m.
+func (m *Message) Heir(key) Message {
 	h := Message{Key: m.Key, Ref: m.Ref}
 	h.in.Origin = m.in.Origin
 	if m.in.Rare != nil {
@@ -153,14 +153,14 @@ func (m *Message) heir() Message {
 	return h
 }
 
-// heirs stand for the roots and order keys of a merge in each part of its split, with
+// Heirs stand for the roots and order keys of a merge in each part of its split, with
 // the Refs that Parts yields.
-func (m *Message) heirs() (all []Message) {
+func (m *Message) Heirs(key) (all []Message) {
 	for i := range m.in.Of {
 		p := &m.in.Of[i]
-		from := p.heirs()
+		from := p.Heirs(key{})
 		if len(p.in.Of) == 0 {
-			from = []Message{p.heir()}
+			from = []Message{p.Heir(key{})}
 		}
 		for _, h := range from {
 			h.Ref = cmp.Or(m.Ref, h.Ref)
@@ -170,10 +170,10 @@ func (m *Message) heirs() (all []Message) {
 	return all
 }
 
-// first is the origin of m, or that of the first part of a merge.
-func (m *Message) first() Origin {
+// First is the origin of m, or that of the first part of a merge.
+func (m *Message) First(key) Origin {
 	if m.in.Origin.read == nil && len(m.in.Of) > 0 {
-		return m.in.Of[0].first()
+		return m.in.Of[0].First(key{})
 	}
 	return m.in.Origin
 }
@@ -219,6 +219,12 @@ type Origin struct {
 	i    uint32
 }
 
+// Of is the call that the origin is of, and the number of the message in it.
+func (o Origin) Of(key) (Read, uint32) { return o.read, o.i }
+
+// OriginOf is the i-th message of a call.
+func OriginOf(_ key, r Read, i uint32) Origin { return Origin{r, i} }
+
 // Read is a call of an Input's Read, to its messages.
 type Read interface {
 	Input() string // by name
@@ -242,7 +248,7 @@ func (m *Message) Origins(dst []Origin) []Origin {
 // Within makes m, in a batch for inner steps, a part of outer: it has its
 // metadata, and its stakes are told how outer's root ended.
 func (m *Message) Within(outer *Message) {
-	m.Meta, m.in.Origin, m.in.Of = outer.Meta, outer.in.Origin, outer.heirs()
+	m.Meta, m.in.Origin, m.in.Of = outer.Meta, outer.in.Origin, outer.Heirs(key{})
 	metered(m.in.Doc.Arena(), outer)
 }
 

@@ -354,7 +354,7 @@ func (w *world) outputs() {
 			fates = fates[len(fates)-1:]
 		}
 		use := engine.Use(func(engine.Env) (engine.Output, error) {
-			return []engine.Output{engine.Fallback(), engine.RoundRobin(), engine.Partition(expr.MustCompile(`meta("k")`))}[kind], nil
+			return []engine.Output{engine.Route{Kind: engine.Fallback}, engine.Route{Kind: engine.RoundRobin}, partition(`meta("k")`)}[kind], nil
 		})
 		use.Config = members
 		w.refused = append(w.refused, fates)
@@ -508,4 +508,9 @@ func (w *world) batcher(to engine.Names) (b engine.BatcherSpec) {
 		b.Processors = append(b.Processors, w.stumble("behind"))
 	}
 	return b
+}
+
+func partition(key string) engine.Output {
+	by := expr.MustCompile(key)
+	return engine.Route{Kind: engine.Partition, Key: &by}
 }

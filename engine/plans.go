@@ -65,7 +65,7 @@ type groupPlan struct {
 
 // routePlan is a composite with its members.
 type routePlan struct {
-	compositeOutput
+	Route
 	members []*outputPlan
 }
 

@@ -63,7 +63,7 @@ type executor struct {
 	sel   []int32
 	// before holds messages as a step found them, in the order of sel, where a
 	// failure may have to restore them.
-	before []snapshot
+	before []Mark
 	clock  clock[op] // of the call that is under way
 	room   *room     // for what steps add; nil: those of another step know
 
@@ -220,7 +220,7 @@ func (x *executor) call(ctx context.Context, b *Batch, o *op) {
 			defer func() { b.in.Restores = false }()
 		} else {
 			for _, i := range b.in.Sel {
-				x.before = append(x.before, snapshotOf(&b.in.Msgs[i]))
+				x.before = append(x.before, MarkOf(&b.in.Msgs[i]))
 			}
 		}
 	}
@@ -267,13 +267,13 @@ func (x *executor) conclude(b *Batch, sel []int32, o *op) (troubled bool) {
 		case parked:
 			m.in.PC, m.in.Stage, m.in.Parking.Step = o.next, x.stage, o
 			if len(x.before) > 0 {
-				m.in.Parking.Before = x.before[n].kept(m)
+				m.in.Parking.Before = x.before[n].Kept(m)
 			}
 		case consumed:
 			m.in.Stage = x.stage
 		case failed:
 			if len(x.before) > 0 {
-				x.before[n].restore(m)
+				x.before[n].Restore(m)
 			}
 			m.in.Stage = x.stage
 			if n := lacks(m.in.Err); n > 0 && x.room != nil {
@@ -342,9 +342,9 @@ func (b *Batch) pull(cur *Batch, o *op, room func(cur *Batch, part bool) *Batch,
 			cur = next
 			n++
 			p := cur.in.Append(body)
-			p.inherit(m)
+			p.Inherit(key{}, m)
 			p.Key, p.Ref, p.Attempt = m.Key, m.Ref, m.Attempt
-			p.in.Orig, p.in.Part, p.in.PC, p.in.Of = body, int32(n), o.next, m.heirs()
+			p.in.Orig, p.in.Part, p.in.PC, p.in.Of = body, int32(n), o.next, m.Heirs(key{})
 			setClaim(p, claimOf(m))
 			p.inBlocks(isPart)
 			part(m, p)
@@ -376,7 +376,7 @@ func (o *op) unsplit(m *Message, n int, err error) {
 		step = o.onlyEnds()
 		m.inBlocks(isSpent)
 	}
-	step.failed(m, WithClass(classified(err, Decode).Class, fmt.Errorf("part %d: %w", n+1, err)))
+	step.failed(m, WithClass(ErrorOf(err, Decode).Class, fmt.Errorf("part %d: %w", n+1, err)))
 }
 
 var errRunOver = errors.New("the run is over")

@@ -70,13 +70,13 @@ func (rd *reader) loop(ctx, work context.Context) error {
 // gone says whether an error can't be cured by starting the input again.
 func (rd *reader) gone(err error, failed int) bool {
 	most := rd.r.plan.restart.MaxAttempts
-	return errors.Is(err, ErrGone) || classified(err, Transient).Class == Permanent || most > 0 && failed >= most
+	return errors.Is(err, ErrGone) || ErrorOf(err, Transient).Class == Permanent || most > 0 && failed >= most
 }
 
 // restart closes the input and opens it again after a back-off.
 func (rd *reader) restart(ctx context.Context, cause error, failed int) error {
 	p := rd.r.plan
-	cause = without(p.secrets, cause)
+	cause = Masked(p.secrets, cause)
 	wait := jittered(p.restart.Backoff, p.restart.MaxBackoff, failed)
 	rd.figures.restarts.Add(1)
 	rd.figures.lost(cause)
@@ -194,7 +194,7 @@ func (rd *reader) take(b *Batch, acker Acker, at time.Time) {
 	rd.read.Add(uint64(n))
 	for i := range b.in.Msgs {
 		m, s := &b.in.Msgs[i], &led.roots[i]
-		m.in.Origin = Origin{led, uint32(i)}
+		m.in.Origin = OriginOf(key{}, led, uint32(i))
 		m.in.Orig = m.Bytes()
 		m.in.Credits, m.in.Charge = 1, len(m.in.Orig)
 		b.in.Bytes += m.in.Charge

@@ -22,7 +22,7 @@ func (o *outRun) wrote(s written) {
 	case !s.faulty():
 		o.works()
 	case s.err.Class != Permanent:
-		o.fails(s.err, s.said, s.err.holds(), s.probe)
+		o.fails(s.err, s.said, s.err.HoldsOutput(), s.probe)
 	}
 }
 
@@ -96,9 +96,9 @@ func (o *outRun) probe(ctx context.Context) {
 	o.writing--
 	switch {
 	case err != nil:
-		failed := classified(err, Transient)
-		failed.secrets = o.r.plan.secrets
-		o.fails(failed, failed, failed.holds(), true)
+		failed := ErrorOf(err, Transient)
+		failed.Mask(o.r.plan.secrets)
+		o.fails(failed, failed, failed.HoldsOutput(), true)
 		return
 	case reopen: // whether it works, a write shows
 		o.gate.probing, o.gate.until = false, time.Time{}
@@ -167,7 +167,7 @@ func (w *writer) salvage(err *Error) (failing, rest *Batch) {
 	for i := range b.in.Msgs {
 		m := &b.in.Msgs[i]
 		if _, written := slices.BinarySearch(w.in, int32(i)); written {
-			c := m.heir()
+			c := m.Heir(key{})
 			c.in.Rare, c.Attempt, c.Meta, c.in.Orig, c.in.BatchKey, c.in.Of = m.in.Rare, m.Attempt, m.Meta, m.in.Orig, m.in.BatchKey, m.in.Of
 			c.in.Batch, c.in.Part, c.in.Serial, c.in.Dead, c.in.Credits, c.in.Charge, c.in.Stage = failing, m.in.Part, m.in.Serial, m.in.Dead, m.in.Credits, m.in.Charge, atWrite
 			c.in.Doc.Reset(m.in.Doc.Payload(), nil)

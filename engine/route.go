@@ -7,32 +7,25 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Fallback makes the output that sends to its members one after the other: to the
-// next what one has failed for good.
-func Fallback() Output { return &compositeOutput{kind: fallback} }
-
-// RoundRobin makes the output that sends to its members in turn.
-func RoundRobin() Output { return &compositeOutput{kind: roundRobin} }
-
-// Partition makes the output that sends equal keys to the same member.
-func Partition(key expr.Expr) Output { return &compositeOutput{kind: partition, key: &key} }
-
-type routeKind uint8
-
-const (
-	fallback routeKind = iota
-	roundRobin
-	partition
-)
-
-// compositeOutput is plan, not plugin: it only says where messages go.
-type compositeOutput struct {
-	kind routeKind
-	key  *expr.Expr
+// Route is an output that consists of others, its [Traits].Members. It is plan, not plugin: it only
+// says where messages go.
+type Route struct {
+	Kind RouteKind
+	Key  *expr.Expr // of Partition
 }
 
+// RouteKind is how a [Route] chooses among its members.
+type RouteKind uint8
+
+// The kinds of routes.
+const (
+	Fallback   RouteKind = iota // the next one takes what one has failed for good
+	RoundRobin                  // in turn
+	Partition                   // equal keys go to the same member
+)
+
 // Write is never called inside a pipeline.
-func (*compositeOutput) Write(context.Context, *Batch) error {
+func (Route) Write(context.Context, *Batch) error {
 	return Errorf(Permanent, "this output only works inside a pipeline")
 }
 

@@ -85,11 +85,11 @@ func (r *run) target(o *outputPlan) destination {
 
 // push sends a slab on to members.
 func (x *routeRun) push(b *Batch) {
-	switch kind := x.plan.route.kind; {
-	case kind == fallback:
+	switch kind := x.plan.route.Kind; {
+	case kind == Fallback:
 		x.mark(b, 0)
 		x.members[0].push(b)
-	case kind == partition:
+	case kind == Partition:
 		x.part(b, x.keyed(b))
 	case b.in.Trigger != "": // a batch stays whole
 		x.members[(x.turn.Add(1)-1)%uint64(len(x.members))].push(b)
@@ -120,7 +120,7 @@ func (x *routeRun) keyed(b *Batch) []int {
 	to := make([]int, len(b.in.Msgs))
 	for i := range b.in.Msgs {
 		m := &b.in.Msgs[i]
-		key, ok, err := x.plan.route.key.AppendKey(nil, m)
+		key, ok, err := x.plan.route.Key.AppendKey(nil, m)
 		switch {
 		case err != nil:
 			m.failAt("key of output "+x.plan.name, err)

@@ -106,6 +106,6 @@ func compact(b *Batch, was int) {
 	}
 	text := make([]byte, 0, alive)
 	for i := range b.in.Msgs {
-		text = copyOut(&b.in.Msgs[i], text)
+		text = b.in.Msgs[i].in.CopyOut(text)
 	}
 }

@@ -154,9 +154,6 @@ func (r Retry) Over(from Retry) Retry {
 	return r
 }
 
-// defaultRetry is what holds where no retry is configured; its tags say the same.
-var defaultRetry = Retry{MaxAttempts: 5, Backoff: 200 * time.Millisecond, MaxBackoff: 30 * time.Second}
-
 // Breaker stops writing to an output that fails again and again, and probes it.
 type Breaker struct {
 	Failures   int           `yaml:"failures" check:"min=0" default:"10" doc:"Failed writes in a row that open the breaker; 0 is never."`

@@ -12,7 +12,7 @@ import (
 type tally struct {
 	r *run
 
-	pieces, roots  [fates]int64
+	pieces, roots  [howMany]int64
 	made, consumed int64
 	msgs, bytes    int        // credits
 	beyond         int        // by how much the messages beyond the lanes change
@@ -62,7 +62,7 @@ func (t *tally) endRoots(m *Message, f Fate, err *Error) {
 func (t *tally) settle(r root) {
 	l, s := r.led, &r.led.roots[r.i]
 	t.roots[s.worst]++
-	if s.worst == Returned && (t.r.handing() || s.err != nil && s.err.unfinished) {
+	if s.worst == Returned && (t.r.handing() || s.err != nil && s.err.Unfinished()) {
 		t.r.handed.Add(1)
 	}
 	switch {
@@ -186,7 +186,7 @@ func (t *tally) apply() {
 	if t.msgs != 0 || t.bytes != 0 || t.beyond != 0 {
 		r.credits.put(t.msgs, t.bytes, t.beyond)
 	}
-	t.pieces, t.roots, t.made, t.consumed = [fates]int64{}, [fates]int64{}, 0, 0
+	t.pieces, t.roots, t.made, t.consumed = [howMany]int64{}, [howMany]int64{}, 0, 0
 	t.msgs, t.bytes, t.beyond = 0, 0, 0
 	t.handOver()
 	t.postpone()
@@ -230,7 +230,7 @@ func (t *tally) conclude(m *Message, out *outRun) {
 			if errors.Is(m.in.Err, ErrBehind) && t.behind(m, out) {
 				return
 			}
-			if !errors.Is(m.in.Err, errDown) && out.plan.retryOf(m).again(m, time.Now(), m.in.Err.holds(), m.in.Err.holds()) {
+			if !errors.Is(m.in.Err, errDown) && out.plan.retryOf(m).again(m, time.Now(), m.in.Err.HoldsOutput(), m.in.Err.HoldsOutput()) {
 				t.await(m, out)
 				return
 			}

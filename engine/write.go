@@ -400,7 +400,7 @@ func (w *writer) write(ctx context.Context, b *Batch, sel []int32, probe bool) b
 			}
 		}
 		if m.in.State == failed {
-			m.in.Err.secrets = w.out.r.plan.secrets
+			m.in.Err.Mask(w.out.r.plan.secrets)
 		}
 		res.count(m)
 	}

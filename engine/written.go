@@ -24,7 +24,7 @@ func (s *written) count(m *Message) {
 		if s.err == nil {
 			s.err, s.said = m.in.Err, m.bothReasons()
 		}
-		if m.in.Err.Class == "" || m.in.Err.Class.retryable() || m.in.Err.holds() || errors.Is(m.in.Err, ErrBehind) {
+		if m.in.Err.Class == "" || m.in.Err.Class.retryable() || m.in.Err.HoldsOutput() || errors.Is(m.in.Err, ErrBehind) {
 			return
 		}
 		s.refused++

@@ -31,5 +31,5 @@ func build(c engine.GroupConfig, _ engine.Env) (engine.Processor, error) {
 	if c.Size == 0 && c.Bytes == 0 && c.Timeout == 0 {
 		return nil, errors.New("nothing says when a group is complete (give `size`, `bytes` or `timeout`)")
 	}
-	return engine.Group(c), nil
+	return engine.Block{Group: &c}, nil
 }

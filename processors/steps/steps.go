@@ -38,5 +38,5 @@ func init() {
 }
 
 func build(c Config, _ engine.Env) (engine.Processor, error) {
-	return engine.UseSteps(c.Name, c.Place), nil
+	return engine.Block{Use: c.Name, Place: c.Place}, nil
 }

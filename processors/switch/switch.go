@@ -34,5 +34,5 @@ func build(cases []engine.Case, _ engine.Env) (engine.Processor, error) {
 			return nil, fmt.Errorf("case %d has no `when`, so those behind it are never reached (give it a condition, or put it last)", i+1)
 		}
 	}
-	return engine.Switch(cases), nil
+	return engine.Block{Cases: cases}, nil
 }
