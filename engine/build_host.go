@@ -69,9 +69,9 @@ func (h host) Check(s Steps, env Env) ([]string, error) {
 }
 
 // NewRunner makes a Runner of processors, one after the other, for tests of plugins.
-func NewRunner(steps ...Processor) Runner {
+func NewRunner(all ...Processor) Runner {
 	p := &program{}
-	for i, s := range steps {
+	for i, s := range all {
 		p.ops = append(p.ops, op{run: s, next: int32(i + 1), timeout: time.Minute, figures: newStepFigures("", "")})
 	}
 	return &runner{prog: p}

@@ -6,15 +6,15 @@ import (
 	"slices"
 )
 
-func (b *builder) assembleBatch(steps Steps) *program {
+func (b *builder) assembleBatch(list Steps) *program {
 	b.batch = true
 	defer func() { b.batch = false }()
-	return b.assemble(steps)
+	return b.assemble(list)
 }
 
-func (b *builder) assemble(steps Steps) *program {
+func (b *builder) assemble(list Steps) *program {
 	p := &program{secrets: b.options.Secrets}
-	b.steps(p, steps)
+	b.steps(p, list)
 	for i := range p.ops {
 		p.ops[i].in, p.ops[i].at = p, int32(i)
 	}
@@ -28,9 +28,9 @@ func (b *builder) own(keyed Steps) {
 	b.lanes = false
 }
 
-func (b *builder) steps(p *program, steps Steps) {
-	for i := range steps {
-		b.step(p, &steps[i])
+func (b *builder) steps(p *program, list Steps) {
+	for i := range list {
+		b.step(p, &list[i])
 	}
 }
 
@@ -57,7 +57,7 @@ func (b *builder) step(p *program, s *StepSpec) {
 	if patient {
 		b.patient(s, &o)
 	}
-	inside, block := plugin.(Block)
+	parts, block := plugin.(Block)
 	if !b.inner {
 		if !patient && !block || s.Retry != nil {
 			o.retry = b.retry(s.Retry)
@@ -79,9 +79,9 @@ func (b *builder) step(p *program, s *StepSpec) {
 	groups := len(b.plan.groups)
 	p.ops = append(p.ops, o)
 	switch {
-	case inside.Cases != nil:
-		for i := range inside.Cases {
-			c := &inside.Cases[i]
+	case parts.Cases != nil:
+		for i := range parts.Cases {
+			c := &parts.Cases[i]
 			br := branch{to: int32(len(p.ops))}
 			if !c.When.IsZero() {
 				br.when = &c.When
@@ -92,13 +92,13 @@ func (b *builder) step(p *program, s *StepSpec) {
 			b.conditions--
 			p.ops = append(p.ops, op{next: -1})
 		}
-	case inside.Group != nil:
-		if g := b.group(s, o.name, b.conditions > 0, *inside.Group); g != nil {
+	case parts.Group != nil:
+		if g := b.group(s, o.name, b.conditions > 0, *parts.Group); g != nil {
 			p.ops[at].group = g.index + 1
 		}
 	case block:
 		p.ops[at].cases = []branch{{to: int32(at + 1)}}
-		b.inline(p, inside)
+		b.inline(p, parts)
 	default:
 		p.ops[at].run = plugin
 		p.together = min(max(p.together, traits.Together), slabSize)

@@ -2,5 +2,5 @@
 
 package engine
 
-func (*Batch) scribble(int) {}
-func (*Batch) unscribble()  {}
+func (b *Batch) scribble(n int) {}
+func (b *Batch) unscribble()    {}
