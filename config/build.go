@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/runtime"
 	"github.com/flowd-io/flowd/internal/cluster"
 	"github.com/flowd-io/flowd/schema"
 )
@@ -36,13 +37,13 @@ func (l *loader) build(set *Set) {
 	for _, f := range l.files {
 		l.readsAlso(f.spec)
 	}
-	o := engine.Options{Reads: engine.ReadFrom(l.reads), Log: l.options.Log, Shared: set.Shared, Steps: steps, Caches: caches, Prints: prints, Limits: limits, Hooks: l.options.Hooks, Secrets: l.options.Secrets}
+	o := runtime.Options{Reads: engine.ReadFrom(l.reads), Log: l.options.Log, Shared: set.Shared, Steps: steps, Caches: caches, Prints: prints, Limits: limits, Hooks: l.options.Hooks, Secrets: l.options.Secrets}
 	for _, f := range l.files {
 		p := loaded(f)
 		if l.failed(f.path) {
 			l.report(l.rehearse(f, o)...)
 		} else {
-			plan, problems := engine.Build(p.Spec, l.instead(f, o))
+			plan, problems := runtime.Build(p.Spec, l.instead(f, o))
 			p.Plan = plan
 			l.report(problems...)
 		}
@@ -75,7 +76,7 @@ func (l *loader) failed(path string) bool {
 
 // rehearse builds a file that has errors and returns what that finds at places
 // that nothing has been said about.
-func (l *loader) rehearse(f *file, o engine.Options) (found []schema.Problem) {
+func (l *loader) rehearse(f *file, o runtime.Options) (found []schema.Problem) {
 	defer func() {
 		// A build function may trip over a configuration that is known to be
 		// wrong, and has no duty not to.
@@ -83,7 +84,7 @@ func (l *loader) rehearse(f *file, o engine.Options) (found []schema.Problem) {
 			found = nil
 		}
 	}()
-	_, problems := engine.Build(&f.spec.Pipeline, o)
+	_, problems := runtime.Build(&f.spec.Pipeline, o)
 	for _, p := range problems {
 		if p.Path != "outputs" && p.Code != "output-cycle" && !l.spokenOf(f.path, p.Path) { // routes are checked here
 			found = append(found, p)

@@ -12,6 +12,7 @@ import (
 	"slices"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/runtime"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -50,7 +51,7 @@ type Set struct {
 type Loaded struct {
 	File string
 	Spec *engine.Pipeline
-	Plan *engine.Plan // nil when a problem is an error
+	Plan *runtime.Plan // nil when a problem is an error
 
 	document document
 	decoder  *schema.Decoder // knows where every value is from

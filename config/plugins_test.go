@@ -1,9 +1,8 @@
 package config
 
 import (
-	"github.com/flowd-io/flowd/engine"
-
 	_ "github.com/flowd-io/flowd/batchers"
+	"github.com/flowd-io/flowd/engine"
 	_ "github.com/flowd-io/flowd/inputs"
 	_ "github.com/flowd-io/flowd/outputs"
 	_ "github.com/flowd-io/flowd/processors"

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/runtime"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -42,7 +42,7 @@ func (s *Set) before(name string) *Loaded {
 }
 
 // instead fills in what lets a plan take the place of one that runs.
-func (l *loader) instead(f *file, o engine.Options) engine.Options {
+func (l *loader) instead(f *file, o runtime.Options) runtime.Options {
 	old := l.options.instead.before(f.spec.Name)
 	if old == nil {
 		return o

@@ -6,60 +6,61 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/engine/internal/inside"
 )
 
 // Batch is a slab of messages that one goroutine works on, or a batch that a
 // batcher made. What a plugin adds, splits and merges takes effect when its call
 // returns.
-type Batch struct{ in Slab }
+type Batch struct{ In Slab }
 
 // NewBatch makes a batch with room for n messages, for tests and for running
 // inner steps.
 func NewBatch(n int) *Batch {
-	return &Batch{in: Slab{Msgs: make([]Message, 0, n), Room: n, Fits: readBytes, Arena: new(doc.Arena)}}
+	return &Batch{In: Slab{Msgs: make([]Message, 0, n), Room: n, Fits: inside.ReadBytes, Arena: new(doc.Arena)}}
 }
 
 // Add appends a message, for an Input; body must not change afterwards. No more may be
 // added than Room was before the first.
 func (b *Batch) Add(body []byte) *Message {
-	if b.in.Room <= 0 {
+	if b.In.Room <= 0 {
 		panic("engine: a message was added beyond Batch.Room")
 	}
-	b.in.Room--
-	b.in.Fits -= len(body)
-	return b.in.Append(body)
+	b.In.Room--
+	b.In.Fits -= len(body)
+	return b.In.Append(body)
 }
 
 // Room is how many more messages Add takes. It is 0 as soon as those that were added have
 // more bytes than one Read should bring: they are charged when it returns.
 func (b *Batch) Room() int {
-	if b.in.Fits < 0 {
+	if b.In.Fits < 0 {
 		return 0
 	}
-	return b.in.Room
+	return b.In.Room
 }
 
 // Len is the number of messages that All yields if none has ended.
 func (b *Batch) Len() int {
-	if b.in.Sel != nil {
-		return len(b.in.Sel)
+	if b.In.Sel != nil {
+		return len(b.In.Sel)
 	}
-	return len(b.in.Msgs)
+	return len(b.In.Msgs)
 }
 
 // All yields the messages that the call is about and that are still live.
 func (b *Batch) All() iter.Seq[*Message] {
 	return func(yield func(*Message) bool) {
-		if b.in.Sel == nil {
-			for i := range b.in.Msgs {
-				if m := &b.in.Msgs[i]; m.in.State == live && !yield(m) {
+		if b.In.Sel == nil {
+			for i := range b.In.Msgs {
+				if m := &b.In.Msgs[i]; m.In.State == inside.Live && !yield(m) {
 					return
 				}
 			}
 			return
 		}
-		for _, i := range b.in.Sel {
-			if m := &b.in.Msgs[i]; m.in.State == live && !yield(m) {
+		for _, i := range b.In.Sel {
+			if m := &b.In.Msgs[i]; m.In.State == inside.Live && !yield(m) {
 				return
 			}
 		}
@@ -69,8 +70,8 @@ func (b *Batch) All() iter.Seq[*Message] {
 // Ended yields the messages that were dropped or have failed, after [Steps.Run].
 func (b *Batch) Ended() iter.Seq[*Message] {
 	return func(yield func(*Message) bool) {
-		for i := range b.in.Msgs {
-			if m := &b.in.Msgs[i]; (m.in.State == dropped || m.in.State == failed) && !yield(m) {
+		for i := range b.In.Msgs {
+			if m := &b.In.Msgs[i]; (m.In.State == inside.Dropped || m.In.State == inside.Failed) && !yield(m) {
 				return
 			}
 		}
@@ -81,11 +82,11 @@ func (b *Batch) Ended() iter.Seq[*Message] {
 // and inherit metadata and order key. No part at all filters m; an error after
 // some parts fails what is left of m.
 func (b *Batch) Split(m *Message, parts iter.Seq2[[]byte, error]) {
-	if m.in.State != live {
+	if m.In.State != inside.Live {
 		return
 	}
-	b.in.Splits = append(b.in.Splits, pendingSplit{b.index(m), parts})
-	m.in.State = consumed
+	b.In.Splits = append(b.In.Splits, PendingSplit{b.index(m), parts})
+	m.In.State = inside.Consumed
 }
 
 // Merge replaces the messages of by one with the given body. It ends as they
@@ -95,21 +96,21 @@ func (b *Batch) Merge(body []byte, of iter.Seq[*Message]) *Message {
 	all := slices.Collect(of) // of may panic: then nothing has happened
 	var parts []Message
 	for _, m := range all {
-		if m.in.State != live {
+		if m.In.State != inside.Live {
 			continue
 		}
-		m.in.Doc.Detach()
+		m.In.Doc.Detach()
 		parts = append(parts, *m)
-		m.in.State = consumed
+		m.In.State = inside.Consumed
 	}
-	m := &Message{in: Cell{Of: parts}}
-	m.in.Doc.Reset(body, b.in.Arena)
+	m := &Message{In: Cell{Of: parts}}
+	m.In.Doc.Reset(body, b.In.Arena)
 	if len(parts) == 0 {
 		return m
 	}
-	m.Inherit(key{}, &parts[0])
-	m.in.Origin, m.in.PC, m.in.Stage = Origin{}, parts[0].in.PC, fresh
-	b.in.Merges = append(b.in.Merges, m)
+	m.Inherit(inside.Key{}, &parts[0])
+	m.In.Origin, m.In.PC, m.In.Stage = Origin{}, parts[0].In.PC, inside.Fresh
+	b.In.Merges = append(b.In.Merges, m)
 	return m
 }
 
@@ -121,14 +122,14 @@ func (b *Batch) Order(in iter.Seq[*Message]) {
 	for m := range b.All() {
 		own[m] = true
 	}
-	b.in.Order = b.in.Order[:0]
+	b.In.Order = b.In.Order[:0]
 	for m := range in {
 		first, known := own[m]
 		if !known {
 			panic("engine: Batch.Order is given a message that All does not yield")
 		}
 		if own[m] = false; first {
-			b.in.Order = append(b.in.Order, m)
+			b.In.Order = append(b.In.Order, m)
 		}
 	}
 }
@@ -136,36 +137,36 @@ func (b *Batch) Order(in iter.Seq[*Message]) {
 // Take moves messages of another batch, from a place on, behind those of b, as many
 // as there is room for, and says how many. It is for an Input that reads others.
 func (b *Batch) Take(from *Batch, at int) int {
-	n := min(b.in.Room, len(from.in.Msgs)-at)
+	n := min(b.In.Room, len(from.In.Msgs)-at)
 	for i := range n {
-		m := &from.in.Msgs[at+i]
-		m.in.Doc.Detach()
-		b.in.Msgs = append(b.in.Msgs, *m)
-		b.in.Msgs[len(b.in.Msgs)-1].in.Doc.Attach(b.in.Arena)
-		m.in.State = moved
+		m := &from.In.Msgs[at+i]
+		m.In.Doc.Detach()
+		b.In.Msgs = append(b.In.Msgs, *m)
+		b.In.Msgs[len(b.In.Msgs)-1].In.Doc.Attach(b.In.Arena)
+		m.In.State = inside.Moved
 	}
-	b.in.Room -= n
+	b.In.Room -= n
 	return n
 }
 
 // Reset makes b what [NewBatch] gives, for an Input that reads others: nothing may
 // hold one of its messages any more. It uses the same memory where that suffices.
 func (b *Batch) Reset(n int) *Batch {
-	if b == nil || cap(b.in.Msgs) < n {
+	if b == nil || cap(b.In.Msgs) < n {
 		return NewBatch(n)
 	}
-	clear(b.in.Msgs)
-	b.in = Slab{Msgs: b.in.Msgs[:0], Room: n, Fits: readBytes, Arena: new(doc.Arena)}
+	clear(b.In.Msgs)
+	b.In = Slab{Msgs: b.In.Msgs[:0], Room: n, Fits: inside.ReadBytes, Arena: new(doc.Arena)}
 	return b
 }
 
 // Open makes an empty batch that grows, for a Batcher to move messages into.
 func (b *Batch) Open() *Batch {
 	o := new(Batch)
-	if b.in.Open != nil {
-		o = b.in.Open()
+	if b.In.Open != nil {
+		o = b.In.Open()
 	}
-	o.in.From, o.in.Way.batcher, o.in.Open, o.in.Copy = b.in.From, b.in.Way.batcher, b.in.Open, b.in.Copy
+	o.In.From, o.In.Way.Batcher, o.In.Open, o.In.Copy = b.In.From, b.In.Way.Batcher, b.In.Open, b.In.Copy
 	return o
 }
 
@@ -173,21 +174,21 @@ func (b *Batch) Open() *Batch {
 // batch key may wait beside few of its neighbours, so its bytes are copied out
 // of the block in which they were read.
 func (b *Batch) Move(m *Message) {
-	b.in.Take(m)
-	if in := &b.in.Msgs[len(b.in.Msgs)-1]; in.in.BatchKey != "" && len(in.in.Orig)+in.Size() < blockSize/2 {
-		b.in.Text = in.in.CopyOut(b.in.Text)
+	b.In.Take(m)
+	if in := &b.In.Msgs[len(b.In.Msgs)-1]; in.In.BatchKey != "" && len(in.In.Orig)+in.Size() < inside.BlockSize/2 {
+		b.In.Text = in.In.CopyOut(b.In.Text)
 	}
 }
 
 // Copy appends a copy of m to b: one more piece of its root. m stays where it is,
 // to be copied or moved on. It is for a Batcher, within Add.
 func (b *Batch) Copy(m *Message) {
-	metered(b.in.Arena, m)
+	metered(b.In.Arena, m)
 	c := *m
-	if b.in.Copy != nil {
-		c = b.in.Copy(m)
+	if b.In.Copy != nil {
+		c = b.In.Copy(m)
 	} else {
-		c.in.Doc = m.in.Doc.Fork()
+		c.In.Doc = m.In.Doc.Fork()
 	}
 	b.Move(&c)
 }
@@ -199,22 +200,22 @@ type Window struct {
 }
 
 // SetWindow says what window b stands for.
-func (b *Batch) SetWindow(w Window) { b.in.Window = &w }
+func (b *Batch) SetWindow(w Window) { b.In.Window = &w }
 
 // Window is what SetWindow said, or nil.
-func (b *Batch) Window() *Window { return b.in.Window }
+func (b *Batch) Window() *Window { return b.In.Window }
 
 // Trigger is why a batch left its batcher, or "".
-func (b *Batch) Trigger() Trigger { return b.in.Trigger }
+func (b *Batch) Trigger() Trigger { return b.In.Trigger }
 
 // index finds m, from the last split on: plugins go through a batch in order.
 func (b *Batch) index(m *Message) int {
 	from := 0
-	if n := len(b.in.Splits); n > 0 {
-		from = b.in.Splits[n-1].i + 1
+	if n := len(b.In.Splits); n > 0 {
+		from = b.In.Splits[n-1].I + 1
 	}
-	for n := range b.in.Msgs {
-		if i := (from + n) % len(b.in.Msgs); &b.in.Msgs[i] == m {
+	for n := range b.In.Msgs {
+		if i := (from + n) % len(b.In.Msgs); &b.In.Msgs[i] == m {
 			return i
 		}
 	}
@@ -224,12 +225,12 @@ func (b *Batch) index(m *Message) int {
 // WriteFates says what a Write that returned err made of each message: "safe",
 // "failed" or "parked". It is for tests of outputs.
 func WriteFates(b *Batch, err error) []string {
-	fates := make([]string, len(b.in.Msgs))
-	for i := range b.in.Msgs {
-		switch s := b.in.Msgs[i].in.State; {
-		case s == parked:
+	fates := make([]string, len(b.In.Msgs))
+	for i := range b.In.Msgs {
+		switch s := b.In.Msgs[i].In.State; {
+		case s == inside.Parked:
 			fates[i] = "parked"
-		case s == failed || s == live && err != nil:
+		case s == inside.Failed || s == inside.Live && err != nil:
 			fates[i] = "failed"
 		default:
 			fates[i] = "safe"

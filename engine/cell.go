@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/engine/internal/inside"
 )
 
 // Cell is the engine's own part of a message.
@@ -21,18 +22,18 @@ type Cell struct {
 	PC       int32  // the next instruction of the program
 	Back     int32  // in a group: where it goes on in the lane
 	Part     int32  // its number among the parts of a split, from 1; 0: not a part
-	State    state
-	Stage    stage // where PC counts
-	Dead     bool  // a dead letter
-	Credits  int8  // messages of credit it holds
-	Groups   int8  // that it has left, or gone by
-	Fate     Fate  // of one that EndAs ended
+	State    inside.State
+	Stage    inside.Stage // where PC counts
+	Dead     bool         // a dead letter
+	Credits  int8         // messages of credit it holds
+	Groups   int8         // that it has left, or gone by
+	Fate     Fate         // of one that EndAs ended
 	Serial   uint32
 	Charge   int // bytes of credit it holds
 }
 
 // Inside is what the engine's rooms keep in a message: only they have a key.
-func (m *Message) Inside(key) *Cell { return &m.in }
+func (m *Message) Inside(inside.Key) *Cell { return &m.In }
 
 // Rare is what few messages carry. It never changes, so that copies of a message share it.
 type Rare struct {
@@ -67,7 +68,7 @@ type Slab struct {
 
 	Restores bool // a ProcessorFunc is to leave what fails or parks as it was
 
-	Splits []pendingSplit
+	Splits []PendingSplit
 	Merges []*Message // just made; they lie apart, for Msgs must not move while plugins hold pointers
 	Order  []*Message // what Batch.Order asks for
 
@@ -80,28 +81,28 @@ type Slab struct {
 	Open    func() *Batch          // makes what Batch.Open does; nil: a plain one
 	Copy    func(*Message) Message // makes what Batch.Copy does; nil outside of a batcher's Add
 
-	Bytes int   // payload as it was read or made
-	Stage stage // of all its messages
-	Way   way   // where it is on its way
+	Bytes int          // payload as it was read or made
+	Stage inside.Stage // of all its messages
+	Way   way          // where it is on its way
 	Next  *Batch
 }
 
 // Inside is what the engine's rooms keep in a batch.
-func (b *Batch) Inside(key) *Slab { return &b.in }
+func (b *Batch) Inside(inside.Key) *Slab { return &b.In }
 
 // way is where a batch is on its way through a pipeline, in the words of its stages.
 type way struct {
-	batcher any  // that it goes through, or has gone through
-	slot    any  // the batcher that may have only so many batches in flight; nil: no matter
-	out     any  // the output or group where it waits for another try; nil: in a lane
-	in      any  // the input in whose own steps its messages are
-	turn    any  // it waits for others with its keys; nil: it has none
-	detour  bool // it goes to the next output of a fallback
+	Batcher any  // that it goes through, or has gone through
+	Slot    any  // the batcher that may have only so many batches in flight; nil: no matter
+	Out     any  // the output or group where it waits for another try; nil: in a lane
+	In      any  // the input in whose own steps its messages are
+	Turn    any  // it waits for others with its keys; nil: it has none
+	Detour  bool // it goes to the next output of a fallback
 }
 
-type pendingSplit struct {
-	i     int
-	parts iter.Seq2[[]byte, error]
+type PendingSplit struct {
+	I     int
+	Parts iter.Seq2[[]byte, error]
 }
 
 func (b *Slab) Append(body []byte) *Message {
@@ -111,23 +112,23 @@ func (b *Slab) Append(body []byte) *Message {
 	}
 	b.Msgs = b.Msgs[:n+1] // what lies beyond the end is cleared, see recycle
 	m := &b.Msgs[n]
-	m.in.Doc.Reset(body, b.Arena)
+	m.In.Doc.Reset(body, b.Arena)
 	return m
 }
 
 // take is Move without the copy.
 func (b *Slab) Take(m *Message) {
-	m.in.Doc.Detach()
+	m.In.Doc.Detach()
 	b.Msgs = append(b.Msgs, *m)
-	b.Msgs[len(b.Msgs)-1].in.Doc.Attach(b.Arena)
-	b.Bytes += m.in.Charge
-	m.in.State = moved
+	b.Msgs[len(b.Msgs)-1].In.Doc.Attach(b.Arena)
+	b.Bytes += m.In.Charge
+	m.In.State = inside.Moved
 }
 
 // like makes an empty batch for messages of b.
 func (b *Slab) Like() *Batch {
 	like := new(Batch)
-	like.in = Slab{Arena: b.Arena, Trigger: b.Trigger, From: b.From, Size: b.Size, Window: b.Window, Stage: b.Stage, Way: way{batcher: b.Way.batcher, in: b.Way.in}}
+	like.In = Slab{Arena: b.Arena, Trigger: b.Trigger, From: b.From, Size: b.Size, Window: b.Window, Stage: b.Stage, Way: way{Batcher: b.Way.Batcher, In: b.Way.In}}
 	return like
 }
 
@@ -135,14 +136,14 @@ func (b *Slab) Like() *Batch {
 func (b *Slab) Reorder() {
 	sorted := make([]Message, 0, len(b.Order))
 	for _, m := range b.Order {
-		if m.in.State == live {
+		if m.In.State == inside.Live {
 			sorted = append(sorted, *m)
-			m.in.State = vacant
+			m.In.State = inside.Vacant
 		}
 	}
 	b.Order = nil
 	for i := range b.Msgs {
-		if b.Msgs[i].in.State == vacant {
+		if b.Msgs[i].In.State == inside.Vacant {
 			b.Msgs[i], sorted = sorted[0], sorted[1:]
 		}
 	}
@@ -166,7 +167,7 @@ func (c *Cell) CopyOut(text []byte) []byte {
 		need += len(orig)
 	}
 	if cap(text)-len(text) < need {
-		text = make([]byte, 0, max(need, min(2*cap(text), blockSize/4)))
+		text = make([]byte, 0, max(need, min(2*cap(text), inside.BlockSize/4)))
 	}
 	at := len(text)
 	text = append(text, body...)

@@ -55,7 +55,7 @@ func OnEvent(h Hook) {
 }
 
 // registered are the hooks of OnEvent, and more.
-func registered(more []Hook) []Hook {
+func Hooks(more []Hook) []Hook {
 	hooksMu.Lock()
 	defer hooksMu.Unlock()
 	return append(slices.Clone(hooks), more...)

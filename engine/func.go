@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 
 	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/engine/internal/inside"
 )
 
 // ProcessorFunc makes a Processor of a function that edits one message; its
@@ -15,20 +16,20 @@ type ProcessorFunc func(ctx context.Context, m *Message) error
 // Process calls f for each message.
 func (f ProcessorFunc) Process(ctx context.Context, b *Batch) error {
 	for at := 0; at < b.Len(); {
-		at = f.each(ctx, b, at)
+		at = f.Each(ctx, b, at)
 	}
 	return nil
 }
 
 // each calls f for the messages from a place on, until it panics, and returns the
 // place behind them. Who works on one message at a time needs to remember only one.
-func (f ProcessorFunc) each(ctx context.Context, b *Batch, at int) (next int) {
+func (f ProcessorFunc) Each(ctx context.Context, b *Batch, at int) (next int) {
 	var m *Message
 	var before Mark
-	own := ownerOf(b.in.Arena)
+	own := ownerOf(b.In.Arena)
 	defer func() {
 		if r := recover(); r != nil {
-			if b.in.Restores {
+			if b.In.Restores {
 				before.Restore(m)
 			}
 			m.Fail(panicked(r))
@@ -36,25 +37,25 @@ func (f ProcessorFunc) each(ctx context.Context, b *Batch, at int) (next int) {
 		}
 	}()
 	for ; at < b.Len(); at++ {
-		if m = b.in.Nth(at); m.in.State != live {
+		if m = b.In.Nth(at); m.In.State != inside.Live {
 			continue
 		}
-		if own != nil && m.in.Charge > len(m.in.Orig)+slack {
+		if own != nil && m.In.Charge > len(m.In.Orig)+inside.Slack {
 			own.Regain(m)
 		}
-		if b.in.Restores || own != nil {
+		if b.In.Restores || own != nil {
 			before = MarkOf(m)
 		}
-		spent := b.in.Arena.Spent()
+		spent := b.In.Arena.Spent()
 		if err := f(ctx, m); err != nil {
 			m.Fail(err)
 		}
-		if spent = b.in.Arena.Spent() - spent; spent > slack && own != nil && m.in.State == live {
+		if spent = b.In.Arena.Spent() - spent; spent > inside.Slack && own != nil && m.In.State == inside.Live {
 			if err := own.Settle(m, spent); err != nil {
 				m.Fail(err)
 			}
 		}
-		if m.in.State != live && (b.in.Restores || m.in.State == failed && lacks(m.in.Err) > 0) {
+		if m.In.State != inside.Live && (b.In.Restores || m.In.State == inside.Failed && Lacks(m.In.Err) > 0) {
 			before.ends(m)
 		}
 	}
@@ -67,36 +68,36 @@ type Mark struct {
 	meta Meta
 }
 
-func MarkOf(m *Message) Mark { return Mark{m.in.Doc.Mark(), m.Meta} }
+func MarkOf(m *Message) Mark { return Mark{m.In.Doc.Mark(), m.Meta} }
 
 func (s *Mark) Restore(m *Message) {
-	m.in.Doc.Restore(s.doc)
+	m.In.Doc.Restore(s.doc)
 	m.Meta = s.meta
 }
 
 // ends is told that a message has failed, waits or has ended.
 func (s *Mark) ends(m *Message) {
-	switch m.in.State {
-	case failed:
+	switch m.In.State {
+	case inside.Failed:
 		s.Restore(m)
-	case parked:
-		m.in.Parking.Before = s.Kept(m)
+	case inside.Parked:
+		m.In.Parking.Before = s.Kept(m)
 	}
 }
 
 // kept makes a snapshot hold for good; m goes on as it is.
 func (s Mark) Kept(m *Message) *Original {
 	now := m.Bytes()
-	m.in.Doc.Restore(s.doc)
+	m.In.Doc.Restore(s.doc)
 	o := &Original{m.Bytes(), s.meta}
-	m.in.Doc.Reset(now, nil)
+	m.In.Doc.Reset(now, nil)
 	return o
 }
 
 // original is a message as a step found it, apart from any arena.
 type Original struct {
-	body []byte
-	meta Meta
+	Body []byte
+	Meta Meta
 }
 
 func panicked(r any) *Error {
@@ -104,7 +105,7 @@ func panicked(r any) *Error {
 }
 
 // recovered, deferred around a plugin's call, makes an error of its panic.
-func recovered(err *error) {
+func Recovered(err *error) {
 	if r := recover(); r != nil {
 		*err = panicked(r)
 	}

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/engine/internal/inside"
 )
 
 // Meter is who bounds what messages of an arena grow by: its Owner.
@@ -28,7 +29,7 @@ type Meter interface {
 // error is to be returned, with m as the step found it: m is tried again when there is room, or
 // fails where there never will be. Several goroutines may call it for messages of one call.
 func (m *Message) Grow(n int) error {
-	if own := ownerOf(m.in.Doc.Arena()); own != nil {
+	if own := ownerOf(m.In.Doc.Arena()); own != nil {
 		return own.Grow(m, n)
 	}
 	return nil
@@ -36,7 +37,7 @@ func (m *Message) Grow(n int) error {
 
 // MayGrow is how many bytes m can grow by at all: beyond them Grow fails for good.
 func (m *Message) MayGrow() int {
-	if own := ownerOf(m.in.Doc.Arena()); own != nil {
+	if own := ownerOf(m.In.Doc.Arena()); own != nil {
 		return own.Most(m)
 	}
 	return math.MaxInt
@@ -45,7 +46,7 @@ func (m *Message) MayGrow() int {
 // Free says that nothing needs any more what inner steps have made of b, a batch of copies
 // or of parts.
 func (b *Batch) Free() {
-	if own := ownerOf(b.in.Arena); own != nil {
+	if own := ownerOf(b.In.Arena); own != nil {
 		own.Free()
 	}
 }
@@ -59,17 +60,17 @@ func ownerOf(a *doc.Arena) Meter {
 
 // metered has a batch for inner steps grow at the cost of the message that is outside.
 func metered(a *doc.Arena, outer *Message) {
-	own := ownerOf(outer.in.Doc.Arena())
-	if a != nil && own != nil && (a.Owner == nil || outer.in.Rare != nil) { // it may have got room since
+	own := ownerOf(outer.In.Doc.Arena())
+	if a != nil && own != nil && (a.Owner == nil || outer.In.Rare != nil) { // it may have got room since
 		a.Owner = own.Inside(outer)
 	}
 }
 
 // lacks is how many bytes a message has failed for; 0: it has failed for good.
-func lacks(err error) int {
-	var e *noRoom
+func Lacks(err error) int {
+	var e *inside.NoRoom
 	if errors.As(err, &e) {
-		return e.bytes
+		return e.Bytes
 	}
 	return 0
 }

@@ -1,6 +1,10 @@
 package engine
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/flowd-io/flowd/engine/internal/inside"
+)
 
 // Host is the pipeline that a plugin is built for, as far as plugins need it: the runtime implements it.
 type Host interface {
@@ -20,10 +24,10 @@ type Host interface {
 var outside Host
 
 // Outside sets the Host of plugins that belong to no pipeline, as in tests.
-func Outside(_ key, h Host) { outside = h }
+func Outside(_ inside.Key, h Host) { outside = h }
 
 // In is e for a plugin of a pipeline.
-func (e Env) In(_ key, h Host) Env {
+func (e Env) In(_ inside.Key, h Host) Env {
 	e.host = h
 	return e
 }

@@ -4,9 +4,8 @@ import (
 	"maps"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/flowd-io/flowd/engine"
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestMeta(t *testing.T) {

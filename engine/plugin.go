@@ -128,3 +128,8 @@ type Closer interface {
 // from any goroutine, once the plugin is open, also beside and after Close, and
 // returns at once.
 type Troubled interface{ Trouble() *Trouble }
+
+// Limited is an optional ability of an Input that is pushed to: the goroutine that
+// calls Read says until when it waits for a rate limit, so that the input can refuse
+// what comes meanwhile, and the zero time when the wait is over.
+type Limited interface{ Limited(until time.Time) }

@@ -1,8 +1,6 @@
 package engine
 
-import (
-	"github.com/flowd-io/flowd/schema"
-)
+import "github.com/flowd-io/flowd/schema"
 
 func init() {
 	schema.AddCode("order-lost", "A source or sink keeps an order that the pipeline does not.")

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/engine/internal/inside"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -293,7 +294,7 @@ func (p *Plugin[T]) Build(env Env) (T, error) {
 	var none T
 	spec := registryOf[T]().Lookup(p.Name)
 	if spec == nil {
-		return none, errReported
+		return none, inside.ErrReported
 	}
 	return spec.Build(p.Config, env)
 }

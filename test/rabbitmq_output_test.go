@@ -7,12 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	amqp091 "github.com/rabbitmq/amqp091-go"
-
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/internal/brokertest"
 	_ "github.com/flowd-io/flowd/outputs/rabbitmq"
+	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
 func rabbitOutput(t *testing.T, b *brokertest.Broker, more string) engine.Output {

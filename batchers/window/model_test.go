@@ -9,11 +9,10 @@ import (
 	"testing"
 	"time"
 
-	gocmp "github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
-
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
+	gocmp "github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 )
 
 // event is a message of the model: what has arrived, and the part that it left in.

@@ -10,15 +10,15 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	_ "github.com/flowd-io/flowd/batchers/window"
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
+	"github.com/flowd-io/flowd/engine/runtime"
 	_ "github.com/flowd-io/flowd/processors/aggregate"
 	_ "github.com/flowd-io/flowd/processors/set"
 	_ "github.com/flowd-io/flowd/processors/split"
 	"github.com/flowd-io/flowd/schema"
+	"github.com/google/go-cmp/cmp"
 )
 
 // events are payloads of key a and quantity 2 at so many seconds past noon.
@@ -145,7 +145,7 @@ func TestAWindowLargerThanThePipelineLeavesInParts(t *testing.T) {
 				p := pipeline(t, src, dst, window, total)
 				p.Engine.MaxInFlight.Messages = 100
 				var log bytes.Buffer
-				plan, problems := engine.Build(p, engine.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+				plan, problems := runtime.Build(p, runtime.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
 				if plan == nil {
 					t.Fatal(problems)
 				}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/runtime"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -78,7 +79,7 @@ type Outcome struct {
 func Apply(t testing.TB, p engine.Processor, payloads ...string) []Outcome {
 	t.Helper()
 	b := Batch(payloads...)
-	if err := engine.NewRunner(p).Run(context.Background(), b); err != nil {
+	if err := runtime.NewRunner(p).Run(context.Background(), b); err != nil {
 		t.Fatalf("run: %v", err)
 	}
 	var all []Outcome

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/runtime"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -253,7 +254,7 @@ func Named[V any](name string, v V) schema.Map[V] {
 
 // Run builds and runs a pipeline to its end, or until stop ends when it is not
 // nil. It checks that every message is accounted for.
-func Run(t testing.TB, p *engine.Pipeline, stop context.Context) engine.Report {
+func Run(t testing.TB, p *engine.Pipeline, stop context.Context) runtime.Report {
 	t.Helper()
 	if stop == nil {
 		stop = context.Background()
@@ -269,9 +270,9 @@ func Run(t testing.TB, p *engine.Pipeline, stop context.Context) engine.Report {
 }
 
 // Build makes a plan or fails the test.
-func Build(t testing.TB, p *engine.Pipeline) *engine.Plan {
+func Build(t testing.TB, p *engine.Pipeline) *runtime.Plan {
 	t.Helper()
-	plan, problems := engine.Build(p, engine.Options{Log: slog.New(slog.DiscardHandler)})
+	plan, problems := runtime.Build(p, runtime.Options{Log: slog.New(slog.DiscardHandler)})
 	if plan == nil {
 		t.Fatal(errors.New(fmt.Sprint(problems)))
 	}

@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/runtime"
 	"github.com/flowd-io/flowd/schema"
+	"go.uber.org/goleak"
 )
 
 // patience is how long a call may take that is promised to return at once.
@@ -153,7 +153,7 @@ func Processor(t *testing.T, make func(t *testing.T) engine.Processor, payloads 
 		defer closed(t, p)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		promptly(t, func() { _ = engine.NewRunner(p).Run(ctx, Batch(payloads...)) })
+		promptly(t, func() { _ = runtime.NewRunner(p).Run(ctx, Batch(payloads...)) })
 	})
 }
 

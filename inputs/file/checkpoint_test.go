@@ -13,11 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/internal/compression"
+	"pgregory.net/rapid"
 )
 
 // run is one run of an input that ends, which settles n messages, or with -1 all.

@@ -11,9 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/fsnotify/fsnotify"
-
 	"github.com/flowd-io/flowd/engine"
+	"github.com/fsnotify/fsnotify"
 )
 
 // How often the folders are looked at: events say when there is more, but do

@@ -11,11 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fsnotify/fsnotify"
-	"go.uber.org/goleak"
-
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
+	"github.com/fsnotify/fsnotify"
+	"go.uber.org/goleak"
 )
 
 // script is a follower with a clock, and without events, in the hands of a test.

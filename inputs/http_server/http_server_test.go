@@ -11,19 +11,19 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"runtime"
+	goruntime "runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
+	"github.com/flowd-io/flowd/engine/runtime"
 	"github.com/flowd-io/flowd/internal/compression"
 	"github.com/flowd-io/flowd/internal/reply"
+	"go.uber.org/goleak"
 )
 
 // running is an input that listens, and a pipeline behind it that ends each
@@ -375,7 +375,7 @@ func TestReadsTakeAllThatWait(t *testing.T) {
 			}
 		})
 		for waits := 0; waits <= i; {
-			runtime.Gosched()
+			goruntime.Gosched()
 			r.input.mu.Lock()
 			waits = len(r.queue)
 			r.input.mu.Unlock()
@@ -419,7 +419,7 @@ func TestAClientThatLeavesIsNotReadAnyMore(t *testing.T) {
 	}
 	for _, want := range []int{1, 0} {
 		for waits := -1; waits != want; {
-			runtime.Gosched()
+			goruntime.Gosched()
 			r.input.mu.Lock()
 			waits = len(r.queue)
 			r.input.mu.Unlock()
@@ -550,7 +550,7 @@ func TestADrainAnswersWhatWasReadAndRefusesTheRest(t *testing.T) {
 	// The second is not read at all.
 	post(1, "d")
 	for len(r.slots) < 2 {
-		runtime.Gosched()
+		goruntime.Gosched()
 	}
 	if err := r.Stop(t.Context()); err != nil {
 		t.Fatal(err)
@@ -619,16 +619,16 @@ func TestInAPipeline(t *testing.T) {
 	var said lockedBuffer
 	in.log = slog.New(slog.NewTextHandler(&said, nil))
 	dst := &enginetest.Sink{}
-	plan, problems := engine.Build(&engine.Pipeline{
+	plan, problems := runtime.Build(&engine.Pipeline{
 		Inputs:  enginetest.Named("in", engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return in, nil })}),
 		Outputs: enginetest.Named("out", dst.Output()),
 		Engine:  engine.EngineSpec{Workers: 2},
-	}, engine.Options{Log: slog.New(slog.DiscardHandler)})
+	}, runtime.Options{Log: slog.New(slog.DiscardHandler)})
 	for _, p := range problems {
 		t.Fatal(p)
 	}
 	stop, drain := context.WithCancel(context.Background())
-	var report engine.Report
+	var report runtime.Report
 	var wg sync.WaitGroup
 	wg.Go(func() { report = plan.Run(stop, context.Background()) })
 	url := said.address(t)

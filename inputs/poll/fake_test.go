@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
+	"github.com/flowd-io/flowd/engine/runtime"
 )
 
 // queue is a fake input: a queue that is polled. A read gives at most ten
@@ -248,7 +249,7 @@ func running(t *testing.T, in *input) *input {
 }
 
 // carry runs a pipeline from a poll to a sink until stop ends.
-func carry(t *testing.T, in engine.Input, sink *enginetest.Sink, spec engine.EngineSpec, stop context.Context, steps ...engine.StepSpec) engine.Report {
+func carry(t *testing.T, in engine.Input, sink *enginetest.Sink, spec engine.EngineSpec, stop context.Context, steps ...engine.StepSpec) runtime.Report {
 	t.Helper()
 	return enginetest.Run(t, &engine.Pipeline{
 		Name:    "p",

@@ -14,6 +14,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
+	"github.com/flowd-io/flowd/engine/runtime"
 )
 
 // broker is a fake input that names its queues by a pattern.
@@ -386,10 +387,10 @@ func (p *picky) Next(_ time.Time, open []*engine.Polled) *engine.Polled {
 }
 
 func TestAPatternIsOnlyForSources(t *testing.T) {
-	_, problems := engine.Build(&engine.Pipeline{
+	_, problems := runtime.Build(&engine.Pipeline{
 		Inputs:  enginetest.Named("in", engine.InputSpec{Use: engine.Plugin[engine.Input]{Name: "test_pattern"}}),
 		Outputs: enginetest.Named("out", (&enginetest.Sink{}).Output()),
-	}, engine.Options{})
+	}, runtime.Options{})
 	if len(problems) != 1 || !strings.Contains(problems[0].Remedy, "make it a source of an input `poll`") {
 		t.Errorf("got %v", problems)
 	}
@@ -408,11 +409,11 @@ func TestEventsNameTheSource(t *testing.T) {
 		}
 		c := Config{Strategy: weighted}
 		c.Sources = enginetest.Named("bulk", sourceSpec{Use: engine.Plugin[engine.Input]{Name: "test_failing"}})
-		plan, problems := engine.Build(&engine.Pipeline{
+		plan, problems := runtime.Build(&engine.Pipeline{
 			Name:    "p",
 			Inputs:  enginetest.Named("work", engine.InputSpec{Use: engine.Plugin[engine.Input]{Name: "poll", Config: c}}),
 			Outputs: enginetest.Named("out", (&enginetest.Sink{}).Output()),
-		}, engine.Options{Log: slog.New(slog.DiscardHandler), Hooks: []engine.Hook{hook}})
+		}, runtime.Options{Log: slog.New(slog.DiscardHandler), Hooks: []engine.Hook{hook}})
 		if plan == nil {
 			t.Fatal(problems)
 		}

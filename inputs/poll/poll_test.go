@@ -14,6 +14,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
+	"github.com/flowd-io/flowd/engine/runtime"
 	_ "github.com/flowd-io/flowd/inputs/file"
 	_ "github.com/flowd-io/flowd/inputs/generate"
 	_ "github.com/flowd-io/flowd/inputs/http_server"
@@ -81,7 +82,7 @@ func TestNoSlotNoRead(t *testing.T) {
 		a.wait = time.Second
 		stop, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		done := make(chan engine.Report)
+		done := make(chan runtime.Report)
 		spec := engine.EngineSpec{Workers: 3, Timeout: time.Hour}
 		spec.MaxInFlight.Messages = 10
 		go func() { done <- carry(t, in, sink, spec, stop) }()
@@ -629,7 +630,7 @@ func TestNothingIsLostOrMixedUp(t *testing.T) {
 			})
 			stop, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			done := make(chan engine.Report)
+			done := make(chan runtime.Report)
 			go func() { done <- plan.Run(stop, t.Context()) }()
 			for i := 0; len(sink.Bodies()) < len(all) && i < 1000; i++ {
 				time.Sleep(time.Second)

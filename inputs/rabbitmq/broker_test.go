@@ -13,14 +13,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-	amqp091 "github.com/rabbitmq/amqp091-go"
-
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
+	"github.com/flowd-io/flowd/engine/runtime"
 	"github.com/flowd-io/flowd/internal/amqp"
 	"github.com/flowd-io/flowd/internal/brokertest"
 	_ "github.com/flowd-io/flowd/outputs/rabbitmq"
+	"github.com/google/go-cmp/cmp"
+	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
 // opened is an input with more configuration, opened; it is closed with the test.
@@ -370,7 +370,7 @@ func TestPropertiesAndHeadersGoThrough(t *testing.T) {
 	out := enginetest.New(t, engine.Outputs, fmt.Sprintf(`{"rabbitmq": {"url": %q, "routing_key": %q, "headers": {"from": "$(meta(\"routing_key\"))"}, "expiration": "meta(\"expiration\")"}}`, b.URL, to))
 	in := opened(t, b, from, "")
 	ctx, stop := context.WithCancel(t.Context())
-	done := make(chan engine.Report, 1)
+	done := make(chan runtime.Report, 1)
 	go func() {
 		done <- enginetest.Run(t, &engine.Pipeline{
 			Inputs:     enginetest.Named("in", engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return &started{in}, nil })}),

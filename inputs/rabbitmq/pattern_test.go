@@ -8,11 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	amqp091 "github.com/rabbitmq/amqp091-go"
-
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/internal/brokertest"
+	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
 func matching(t *testing.T, url, queue, more string) *pattern {

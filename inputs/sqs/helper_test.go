@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
+	"github.com/flowd-io/flowd/engine/runtime"
 	"github.com/flowd-io/flowd/internal/fakesqs"
 	"github.com/flowd-io/flowd/schema"
 )
@@ -51,11 +52,11 @@ func (b *bench) pipeline(dst *enginetest.Sink, steps ...engine.StepSpec) *engine
 }
 
 // run runs a pipeline and stops it after a time.
-func (b *bench) run(t *testing.T, p *engine.Pipeline, d time.Duration) engine.Report {
+func (b *bench) run(t *testing.T, p *engine.Pipeline, d time.Duration) runtime.Report {
 	t.Helper()
 	stop, cancel := context.WithTimeout(t.Context(), d)
 	defer cancel()
-	plan, problems := engine.Build(p, engine.Options{Log: slog.New(slog.NewTextHandler(&b.log, nil))})
+	plan, problems := runtime.Build(p, runtime.Options{Log: slog.New(slog.NewTextHandler(&b.log, nil))})
 	if plan == nil {
 		t.Fatal(problems)
 	}

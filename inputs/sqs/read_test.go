@@ -10,11 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/internal/fakesqs"
+	"github.com/google/go-cmp/cmp"
 )
 
 // ending is an input that ends when its queue is empty, as the suite wants it.

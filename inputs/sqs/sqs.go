@@ -11,10 +11,9 @@ import (
 	"time"
 
 	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
-	"github.com/hashicorp/golang-lru/v2/simplelru"
-
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/aws"
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
 // Config configures the input.

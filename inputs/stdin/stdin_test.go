@@ -8,11 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/internal/compression"
+	"go.uber.org/goleak"
 )
 
 // on is the input on a pipe, and the pipe's other end.

@@ -9,10 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flowd-io/flowd/engine"
 	"github.com/google/go-cmp/cmp"
 	amqp091 "github.com/rabbitmq/amqp091-go"
-
-	"github.com/flowd-io/flowd/engine"
 )
 
 var at = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

@@ -15,12 +15,11 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/internal/fakesqs"
 	"github.com/flowd-io/flowd/schema"
+	"pgregory.net/rapid"
 )
 
 // TestRequestsKeepTheirPromises makes calls that fail as chance has it and looks at

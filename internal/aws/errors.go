@@ -12,7 +12,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/smithy-go"
 	smithyhttp "github.com/aws/smithy-go/transport/http"
-
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/httpx"
 )

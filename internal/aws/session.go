@@ -21,7 +21,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
 	"github.com/aws/smithy-go/logging"
-
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/httpx"
 	"github.com/flowd-io/flowd/internal/tlsconf"

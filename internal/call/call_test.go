@@ -10,11 +10,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/schema"
+	"go.uber.org/goleak"
 )
 
 // asker makes calls that do what the payload says.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/engine/runtime"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -153,7 +154,7 @@ func Unseal(text []byte, hash string) (*Stage, error) {
 }
 
 // Build makes the steps, which are still to be opened, and adds what is secret in them.
-func (s *Stage) Build(pool string, log *slog.Logger, secrets *schema.Secrets) (*engine.Apart, error) {
+func (s *Stage) Build(pool string, log *slog.Logger, secrets *schema.Secrets) (*runtime.Apart, error) {
 	d := schema.NewDecoder(func(name string) (string, bool, error) {
 		value, ok := s.Values[name]
 		return string(value), ok, nil
@@ -162,11 +163,11 @@ func (s *Stage) Build(pool string, log *slog.Logger, secrets *schema.Secrets) (*
 	*schema.Shared[expr.Limits](d) = expr.Limits{Memory: schema.Size(s.ExprMemory), Steps: s.ExprSteps}
 	steps := s.decode(d, s.Steps.unpacked())
 	problems := d.Problems()
-	var a *engine.Apart
+	var a *runtime.Apart
 	if !failed(problems) {
 		env := engine.Env{Log: log, Pipeline: pool, Shared: &engine.Shared{}, Secrets: d.Secrets()}
 		var more []schema.Problem
-		a, more = steps.Apart(env, s.Whole, s.StepTimeout)
+		a, more = runtime.BuildApart(steps, env, s.Whole, s.StepTimeout)
 		problems = append(problems, more...)
 	}
 	for _, p := range problems {

@@ -12,14 +12,14 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/runtime"
 	"github.com/flowd-io/flowd/internal/cluster"
-	"github.com/flowd-io/flowd/schema"
-
 	_ "github.com/flowd-io/flowd/processors/fail"
 	_ "github.com/flowd-io/flowd/processors/map"
 	_ "github.com/flowd-io/flowd/processors/meta"
 	_ "github.com/flowd-io/flowd/processors/set"
 	_ "github.com/flowd-io/flowd/processors/switch"
+	"github.com/flowd-io/flowd/schema"
 )
 
 // steps are steps written as JSON, with the values that placeholders have here.
@@ -53,7 +53,7 @@ func stageOf(t testing.TB, s *cluster.Steps) *cluster.Stage {
 }
 
 // there is a stage on the other side, built.
-func there(t testing.TB, s *cluster.Stage) *engine.Apart {
+func there(t testing.TB, s *cluster.Stage) *runtime.Apart {
 	t.Helper()
 	stage, err := cluster.Unseal(s.Sealed())
 	if err != nil {
@@ -66,7 +66,7 @@ func there(t testing.TB, s *cluster.Stage) *engine.Apart {
 	return a
 }
 
-func run(t testing.TB, a *engine.Apart, body string) string {
+func run(t testing.TB, a *runtime.Apart, body string) string {
 	t.Helper()
 	b := engine.NewBatch(1)
 	b.Add([]byte(body))

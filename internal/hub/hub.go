@@ -17,13 +17,12 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/cluster"
 	"github.com/flowd-io/flowd/internal/natsconn"
 	"github.com/flowd-io/flowd/internal/pool"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // Hub is this process's end of the cluster. It is up while anyone holds it.

@@ -12,17 +12,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats.go"
-	"go.uber.org/goleak"
-
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/cluster"
 	"github.com/flowd-io/flowd/internal/natsconn"
 	"github.com/flowd-io/flowd/internal/pool"
 	"github.com/flowd-io/flowd/internal/worker"
-	"github.com/flowd-io/flowd/schema"
-
 	_ "github.com/flowd-io/flowd/processors/set"
+	"github.com/flowd-io/flowd/schema"
+	"github.com/nats-io/nats.go"
+	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -9,13 +9,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
-
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/cluster"
 	"github.com/flowd-io/flowd/internal/natsconn"
 	"github.com/flowd-io/flowd/internal/pool"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 )
 
 // remote is the transport of one pool to slots elsewhere.

@@ -7,9 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/flowd-io/flowd/engine"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Kind is "counter", "gauge" or "histogram".

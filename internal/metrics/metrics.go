@@ -7,9 +7,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/flowd-io/flowd/engine"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Registry is the registry of all metrics that the pipelines of a process

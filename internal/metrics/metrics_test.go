@@ -10,10 +10,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/metrics"
+	"github.com/google/go-cmp/cmp"
 )
 
 // shown is the registry as name{label=value} = number, one line per series.

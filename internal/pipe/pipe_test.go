@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
+	"github.com/flowd-io/flowd/engine/runtime"
+	"go.uber.org/goleak"
 )
 
 // writer and reader are the plugins around a link, as small as they can be.
@@ -48,11 +48,11 @@ func (r reader) Close(context.Context) error {
 }
 
 // linked runs two pipelines with a link between them.
-func linked(t *testing.T, payloads []string, dst *enginetest.Sink) (upstream, downstream engine.Report) {
+func linked(t *testing.T, payloads []string, dst *enginetest.Sink) (upstream, downstream runtime.Report) {
 	t.Helper()
 	shared := &engine.Shared{}
 	src := &enginetest.Source{Payloads: payloads, Takes: engine.TakesOne}
-	plans := make([]*engine.Plan, 2)
+	plans := make([]*runtime.Plan, 2)
 	for i, spec := range []*engine.Pipeline{
 		{
 			Name:   "up",
@@ -73,7 +73,7 @@ func linked(t *testing.T, payloads []string, dst *enginetest.Sink) (upstream, do
 			Outputs: enginetest.Named("out", dst.Output()),
 		},
 	} {
-		plan, problems := engine.Build(spec, engine.Options{Log: slog.New(slog.DiscardHandler), Shared: shared})
+		plan, problems := runtime.Build(spec, runtime.Options{Log: slog.New(slog.DiscardHandler), Shared: shared})
 		for _, p := range problems {
 			if !p.Warning {
 				t.Fatal(p)
@@ -101,7 +101,7 @@ func TestPipelinesAreLinked(t *testing.T) {
 	if !slices.Equal(got, payloads) {
 		t.Errorf("%d messages came over, want %d", len(got), len(payloads))
 	}
-	for _, r := range []engine.Report{up, down} {
+	for _, r := range []runtime.Report{up, down} {
 		if r.Err != nil || r.Stats.Roots.Ended[engine.Delivered] != 5000 || r.Code() != 0 {
 			t.Errorf("%s: %v, %+v", r.Pipeline, r.Err, r.Stats.Roots)
 		}
@@ -109,14 +109,14 @@ func TestPipelinesAreLinked(t *testing.T) {
 }
 
 // parked writes a batch to a link and tells how its messages end.
-func parked(ctx context.Context, t *testing.T, l *Link, payloads ...string) <-chan engine.Report {
+func parked(ctx context.Context, t *testing.T, l *Link, payloads ...string) <-chan runtime.Report {
 	t.Helper()
 	src := &enginetest.Source{Payloads: payloads, Takes: engine.TakesOne}
-	reports := make(chan engine.Report, 1)
-	plan, problems := engine.Build(&engine.Pipeline{
+	reports := make(chan runtime.Report, 1)
+	plan, problems := runtime.Build(&engine.Pipeline{
 		Inputs:  enginetest.Named("in", src.Input()),
 		Outputs: enginetest.Named("out", engine.OutputSpec{Timeout: 50 * time.Millisecond, Use: engine.Use(func(engine.Env) (engine.Output, error) { return writer{l}, nil })}),
-	}, engine.Options{Log: slog.New(slog.DiscardHandler)})
+	}, runtime.Options{Log: slog.New(slog.DiscardHandler)})
 	for _, p := range problems {
 		if !p.Warning {
 			t.Fatal(p)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/flowd-io/flowd/config"
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/runtime"
 	"github.com/flowd-io/flowd/internal/cluster"
 	"github.com/flowd-io/flowd/schema"
 )
@@ -78,7 +79,7 @@ func shared() *engine.Shared {
 func run(r config.Rehearsal) Result {
 	s := &stage{Rehearsal: r, start: time.Now(), sources: map[string]*source{}, sinks: map[string]*sink{}}
 	s.set()
-	plan, problems := engine.Build(s.Pipeline, engine.Options{
+	plan, problems := runtime.Build(s.Pipeline, runtime.Options{
 		Log: slog.New(slog.NewTextHandler(&s.log, &slog.HandlerOptions{ReplaceAttr: s.attr})), Shared: shared(), Steps: s.Steps, Caches: s.Caches, Limits: s.Limits, Secrets: s.Secrets,
 	})
 	if plan == nil {
@@ -180,7 +181,7 @@ func (s *stage) faultOf(name string) *fault {
 }
 
 // result gathers what came and compares it with what the test expects.
-func (s *stage) result(report engine.Report) Result {
+func (s *stage) result(report runtime.Report) Result {
 	res := Result{Came: map[string][]Write{}, Took: time.Since(s.start), Log: s.log.String()}
 	for name, out := range s.sinks {
 		if len(out.writes) > 0 {

@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/runtime"
 )
 
 // local is a world whose pool has slots here, with one step.
 func local(t *testing.T, p Policy, slots int, step func(ctx context.Context, m *engine.Message) error) *world {
 	w := newWorld(t, p, slots)
 	p = w.Policy
-	w.Pool = New(p, slots, func(p *Pool) Transport { return NewLocal(p, engine.NewRunner(engine.ProcessorFunc(step)), slots) })
+	w.Pool = New(p, slots, func(p *Pool) Transport { return NewLocal(p, runtime.NewRunner(engine.ProcessorFunc(step)), slots) })
 	return w
 }
 
@@ -145,7 +146,7 @@ func TestTriesShareNothingThatChanges(t *testing.T) {
 func TestRunSaysThatItWasCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(ErrRevoked)
-	steps := engine.NewRunner(engine.ProcessorFunc(func(context.Context, *engine.Message) error { return nil }))
+	steps := runtime.NewRunner(engine.ProcessorFunc(func(context.Context, *engine.Message) error { return nil }))
 	if r, err := Run(ctx, steps, slices.Collect(jobsOf("a").All())); r != nil || !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, %v", r, err)
 	}

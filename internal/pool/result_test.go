@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/runtime"
 	"github.com/flowd-io/flowd/internal/inner"
 )
 
@@ -71,11 +72,11 @@ func edit(b *engine.Batch) error {
 // then, and what has ended.
 func through(t *testing.T, b *engine.Batch, steps ...engine.Processor) string {
 	t.Helper()
-	taken := engine.NewRunner(do(func(b *engine.Batch) error {
+	taken := runtime.NewRunner(do(func(b *engine.Batch) error {
 		of := slices.Collect(b.All())
 		jobs := inner.Copy(of)
 		inner.Freeze(jobs)
-		r, err := Run(t.Context(), engine.NewRunner(steps...), slices.Collect(jobs.All()))
+		r, err := Run(t.Context(), runtime.NewRunner(steps...), slices.Collect(jobs.All()))
 		if err != nil {
 			return err
 		}
@@ -178,7 +179,7 @@ func TestAMergeFromBeforeIsOneMessage(t *testing.T) {
 		for m := range b.All() {
 			m.Ref += 40
 		}
-		if err := engine.NewRunner(mergeAll("a")).Run(t.Context(), b); err != nil {
+		if err := runtime.NewRunner(mergeAll("a")).Run(t.Context(), b); err != nil {
 			t.Fatal(err)
 		}
 		if got := through(t, b, steps...); got != name {
@@ -215,13 +216,13 @@ func TestAPartWithTheWholeBodyIsCarried(t *testing.T) {
 		return nil
 	})
 	of := slices.Collect(jobsOf("all").All())
-	r, err := Run(t.Context(), engine.NewRunner(whole), of)
+	r, err := Run(t.Context(), runtime.NewRunner(whole), of)
 	if err != nil || len(r.Made) != 2 || !r.Made[0].SameBody {
 		t.Fatalf("got %+v, %v", r, err)
 	}
 	r.Made[0].Body = nil // as it travels
 	b := jobsOf("all")
-	if err := engine.NewRunner(do(func(b *engine.Batch) error { r.All(b, slices.Collect(b.All())); return nil })).Run(t.Context(), b); err != nil {
+	if err := runtime.NewRunner(do(func(b *engine.Batch) error { r.All(b, slices.Collect(b.All())); return nil })).Run(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
 	if got := shown(b); got != "all | more" {
@@ -241,9 +242,9 @@ func TestOneMessageComesBack(t *testing.T) {
 		{"a part fails", "1,2!", "failed 1,2!: no 2!"},
 	} {
 		b := jobsOf(r.in)
-		err := engine.NewRunner(do(func(b *engine.Batch) error {
+		err := runtime.NewRunner(do(func(b *engine.Batch) error {
 			of := slices.Collect(b.All())
-			got, err := Run(t.Context(), engine.NewRunner(splitAt(","), do(edit)), of)
+			got, err := Run(t.Context(), runtime.NewRunner(splitAt(","), do(edit)), of)
 			if err != nil {
 				return err
 			}

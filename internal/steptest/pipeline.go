@@ -6,6 +6,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
+	"github.com/flowd-io/flowd/engine/runtime"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -43,7 +44,7 @@ func (p Pipeline) Run(t *testing.T) (bodies, failures []string) {
 		decode(t, text, &s)
 		named[name] = s
 	}
-	plan, problems := engine.Build(spec, engine.Options{Log: slog.New(slog.DiscardHandler), Steps: named})
+	plan, problems := runtime.Build(spec, runtime.Options{Log: slog.New(slog.DiscardHandler), Steps: named})
 	if plan == nil {
 		for _, problem := range problems {
 			failures = append(failures, problem.String())

@@ -14,11 +14,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
+	"github.com/flowd-io/flowd/engine/runtime"
 	"github.com/flowd-io/flowd/internal/twophase"
+	"github.com/google/go-cmp/cmp"
 )
 
 // store is a cache in a map.
@@ -89,13 +89,13 @@ type world struct {
 	resume map[int]func(func(*engine.Message) error) // at a gate
 	at     map[int]int                               // the gate at which a message stands
 	saw    map[string]string                         // results by message and step
-	plan   *engine.Plan
+	plan   *runtime.Plan
 	cancel context.CancelFunc
-	done   chan engine.Report
+	done   chan runtime.Report
 }
 
 func newWorld(t *testing.T, scripts []script) *world {
-	w := &world{t: t, store: &store{values: map[string]string{}}, resume: map[int]func(func(*engine.Message) error){}, at: map[int]int{}, saw: map[string]string{}, done: make(chan engine.Report, 1)}
+	w := &world{t: t, store: &store{values: map[string]string{}}, resume: map[int]func(func(*engine.Message) error){}, at: map[int]int{}, saw: map[string]string{}, done: make(chan runtime.Report, 1)}
 	w.use = twophase.Join(enginetest.Env(), "c", w.store)
 	src := &enginetest.Source{Takes: engine.TakesOne, Endless: true}
 	for i, s := range scripts {

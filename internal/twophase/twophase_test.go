@@ -10,11 +10,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	gocmp "github.com/google/go-cmp/cmp"
-
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/internal/twophase"
+	gocmp "github.com/google/go-cmp/cmp"
 )
 
 var errScripted = errors.New("scripted")

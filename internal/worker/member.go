@@ -10,11 +10,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
-	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/runtime"
 	"github.com/flowd-io/flowd/internal/cluster"
 	"github.com/flowd-io/flowd/schema"
+	"github.com/nats-io/nats.go"
 )
 
 // member is a worker's part in a pool.
@@ -55,7 +54,7 @@ type key struct {
 // stage is a pool's configuration, opened.
 type stage struct {
 	*cluster.Stage
-	steps *engine.Apart
+	steps *runtime.Apart
 	err   error         // why it can't be used
 	ready chan struct{} // closed when it is, or err is set
 	uses  int           // jobs that run its steps; guarded by member.mu

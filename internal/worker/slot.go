@@ -9,11 +9,10 @@ import (
 	"sync"
 	"time"
 
-	"github.com/nats-io/nats.go"
-
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/cluster"
 	"github.com/flowd-io/flowd/internal/pool"
+	"github.com/nats-io/nats.go"
 )
 
 // job is a try that a slot has.

@@ -10,12 +10,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/engine/runtime"
 	"github.com/flowd-io/flowd/schema"
+	"github.com/google/go-cmp/cmp"
 )
 
 // of is a fallback of outputs.
@@ -47,7 +47,7 @@ func steps(o engine.OutputSpec, text string) engine.OutputSpec {
 }
 
 // run runs a pipeline in virtual time and says how long it took.
-func run(t *testing.T, p *engine.Pipeline) (took time.Duration, rep engine.Report) {
+func run(t *testing.T, p *engine.Pipeline) (took time.Duration, rep runtime.Report) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()

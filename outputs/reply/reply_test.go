@@ -13,6 +13,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
+	"github.com/flowd-io/flowd/engine/runtime"
 	_ "github.com/flowd-io/flowd/inputs/pipe"
 	"github.com/flowd-io/flowd/internal/reply"
 	_ "github.com/flowd-io/flowd/outputs/pipe"
@@ -56,10 +57,10 @@ func waiting(payloads ...string) *requests {
 // run runs pipelines side by side, in one process.
 func (r *requests) run(t *testing.T, all ...*engine.Pipeline) {
 	t.Helper()
-	var plans []*engine.Plan
+	var plans []*runtime.Plan
 	for i, p := range all {
 		p.Name = fmt.Sprint("p", i)
-		plan, problems := engine.Build(p, engine.Options{Log: slog.New(slog.DiscardHandler), Shared: r.shared})
+		plan, problems := runtime.Build(p, runtime.Options{Log: slog.New(slog.DiscardHandler), Shared: r.shared})
 		if plan == nil {
 			t.Fatal(problems)
 		}

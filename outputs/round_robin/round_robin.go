@@ -2,9 +2,7 @@
 // messages to the outputs that it names.
 package roundrobin
 
-import (
-	"github.com/flowd-io/flowd/engine"
-)
+import "github.com/flowd-io/flowd/engine"
 
 // Config configures the output.
 type Config struct {

@@ -7,13 +7,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	_ "github.com/flowd-io/flowd/batchers/batch"
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/internal/steptest"
 	_ "github.com/flowd-io/flowd/processors/archive"
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestArchive(t *testing.T) {

@@ -10,18 +10,17 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
-	"github.com/flowd-io/flowd/internal/steptest"
-	"github.com/flowd-io/flowd/schema"
-
+	"github.com/flowd-io/flowd/engine/runtime"
 	_ "github.com/flowd-io/flowd/internal/caches"
+	"github.com/flowd-io/flowd/internal/steptest"
 	_ "github.com/flowd-io/flowd/processors/cache"
 	_ "github.com/flowd-io/flowd/processors/each"
 	_ "github.com/flowd-io/flowd/processors/filter"
 	_ "github.com/flowd-io/flowd/processors/split"
+	"github.com/flowd-io/flowd/schema"
+	"github.com/google/go-cmp/cmp"
 )
 
 // rig is a pipeline with one memory cache, "c", and one that fails, "broken".
@@ -42,7 +41,7 @@ func (broken) Get(context.Context, string) ([]byte, bool, error) {
 type outcome struct {
 	bodies []string // delivered
 	fates  []string // of the messages, in the order of reading
-	report engine.Report
+	report runtime.Report
 }
 
 func (r rig) run(t *testing.T) (o outcome) {
@@ -55,7 +54,7 @@ func (r rig) run(t *testing.T) (o outcome) {
 			Outputs: schema.MapOf(schema.Entry[engine.OutputSpec]{Key: "out", Value: sink.Output()}),
 		}
 		decode(t, r.steps, &spec.Processors)
-		plan, problems := engine.Build(spec, engine.Options{Log: slog.New(slog.DiscardHandler), Caches: map[string]engine.Plugin[engine.Cache]{
+		plan, problems := runtime.Build(spec, runtime.Options{Log: slog.New(slog.DiscardHandler), Caches: map[string]engine.Plugin[engine.Cache]{
 			"c": memory(t), "broken": engine.Use(func(engine.Env) (engine.Cache, error) { return broken{}, nil }),
 		}})
 		if plan == nil {

@@ -14,10 +14,10 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/engine/expr"
-	"github.com/flowd-io/flowd/schema"
-
+	"github.com/flowd-io/flowd/engine/runtime"
 	_ "github.com/flowd-io/flowd/processors/dedupe"
 	_ "github.com/flowd-io/flowd/processors/set"
+	"github.com/flowd-io/flowd/schema"
 )
 
 const counting = `[{"cache": {"get": "c", "key": "k", "into": "n"}}, {"set": {"n": "(n ?? 0) + 1"}}, {"cache": {"set": "c", "key": "k", "value": "n"}}]`
@@ -37,7 +37,7 @@ func ordered(t *testing.T, in []string, perRead, workers int, then string, steps
 	if spec.Engine.OnFailure.Then = then; then == "dead_letter" {
 		spec.Engine.OnFailure.DeadLetter = "dead"
 	}
-	plan, problems := engine.Build(spec, engine.Options{Log: slog.New(slog.DiscardHandler), Caches: map[string]engine.Plugin[engine.Cache]{"c": memory(t)}})
+	plan, problems := runtime.Build(spec, runtime.Options{Log: slog.New(slog.DiscardHandler), Caches: map[string]engine.Plugin[engine.Cache]{"c": memory(t)}})
 	if plan == nil {
 		t.Fatal(problems)
 	}

@@ -3,15 +3,15 @@ package dedupe_test
 import (
 	"context"
 	"io"
-	"runtime"
+	goruntime "runtime"
 	"strconv"
 	"testing"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
-	"github.com/flowd-io/flowd/schema"
-
+	"github.com/flowd-io/flowd/engine/runtime"
 	_ "github.com/flowd-io/flowd/processors/dedupe"
+	"github.com/flowd-io/flowd/schema"
 )
 
 // numbers is an input of n messages with different ids, and an output.
@@ -29,7 +29,7 @@ func (s *numbers) Read(_ context.Context, b *engine.Batch) (engine.Acker, error)
 
 func (s *numbers) Write(context.Context, *engine.Batch) error { return nil }
 
-func (s *numbers) run(t testing.TB, step string) *engine.Plan {
+func (s *numbers) run(t testing.TB, step string) *runtime.Plan {
 	t.Helper()
 	var spec engine.StepSpec
 	n, err := schema.ParseJSON(step)
@@ -58,9 +58,9 @@ func BenchmarkDistinct(b *testing.B) {
 }
 
 func heap() uint64 {
-	runtime.GC()
-	var s runtime.MemStats
-	runtime.ReadMemStats(&s)
+	goruntime.GC()
+	var s goruntime.MemStats
+	goruntime.ReadMemStats(&s)
 	return s.HeapAlloc
 }
 
@@ -69,7 +69,7 @@ func TestKeysAreCompact(t *testing.T) {
 	before := heap()
 	plan := (&numbers{n: n}).run(t, `{"dedupe": "id"}`)
 	per := float64(heap()-before) / n
-	runtime.KeepAlive(plan)
+	goruntime.KeepAlive(plan)
 	t.Logf("%.0f bytes per key", per)
 	if per > 150 {
 		t.Errorf("%.0f bytes per key, want at most 150", per)

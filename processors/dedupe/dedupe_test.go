@@ -14,20 +14,19 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
+	_ "github.com/flowd-io/flowd/batchers/batch"
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
-	"github.com/flowd-io/flowd/internal/steptest"
-	"github.com/flowd-io/flowd/schema"
-
-	_ "github.com/flowd-io/flowd/batchers/batch"
+	"github.com/flowd-io/flowd/engine/runtime"
 	_ "github.com/flowd-io/flowd/internal/caches"
+	"github.com/flowd-io/flowd/internal/steptest"
 	_ "github.com/flowd-io/flowd/processors/dedupe"
 	_ "github.com/flowd-io/flowd/processors/each"
 	_ "github.com/flowd-io/flowd/processors/fail"
 	_ "github.com/flowd-io/flowd/processors/parallel"
 	_ "github.com/flowd-io/flowd/processors/split"
+	"github.com/flowd-io/flowd/schema"
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestEqualKeysAreDropped(t *testing.T) {
@@ -77,7 +76,7 @@ func decode(t testing.TB, text string, into any) {
 	}
 }
 
-func (p *pipeline) run(t testing.TB, stop context.Context) engine.Report {
+func (p *pipeline) run(t testing.TB, stop context.Context) runtime.Report {
 	t.Helper()
 	spec := &engine.Pipeline{
 		Name:   "test",
@@ -97,7 +96,7 @@ func (p *pipeline) run(t testing.TB, stop context.Context) engine.Report {
 		decode(t, p.batcher, &b)
 		spec.Batchers = enginetest.Named("all", b)
 	}
-	o := engine.Options{Log: slog.New(slog.DiscardHandler), Caches: map[string]engine.Plugin[engine.Cache]{}}
+	o := runtime.Options{Log: slog.New(slog.DiscardHandler), Caches: map[string]engine.Plugin[engine.Cache]{}}
 	for name, text := range p.caches {
 		var c struct {
 			Use engine.Plugin[engine.Cache] `yaml:",variant"`
@@ -105,7 +104,7 @@ func (p *pipeline) run(t testing.TB, stop context.Context) engine.Report {
 		decode(t, text, &c)
 		o.Caches[name] = c.Use
 	}
-	plan, problems := engine.Build(spec, o)
+	plan, problems := runtime.Build(spec, o)
 	if plan == nil {
 		t.Fatal(problems)
 	}

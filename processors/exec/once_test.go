@@ -6,11 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/internal/steptest"
+	"go.uber.org/goleak"
 )
 
 func TestOnceConforms(t *testing.T) {

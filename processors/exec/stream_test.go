@@ -12,10 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/steptest"
+	"go.uber.org/goleak"
 )
 
 func TestStreamConforms(t *testing.T) {

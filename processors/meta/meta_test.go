@@ -3,19 +3,19 @@ package meta_test
 import (
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
+	"github.com/flowd-io/flowd/engine/runtime"
 	"github.com/flowd-io/flowd/internal/steptest"
 	_ "github.com/flowd-io/flowd/processors/meta"
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestMetadataIsSetInOrder(t *testing.T) {
 	p := enginetest.New(t, engine.Processors, `{"meta": {"tenant": "customer.id", "copy": "meta(\"tenant\") + 1", "gone": "1"}}`)
 	drop := enginetest.New(t, engine.Processors, `{"meta": {"gone": "nil", "never there": "nil"}}`)
 	b := enginetest.Batch(`{"customer":{"id":7}}`)
-	if err := engine.NewRunner(p, drop).Run(t.Context(), b); err != nil {
+	if err := runtime.NewRunner(p, drop).Run(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
 	for m := range b.All() {

@@ -8,12 +8,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	_ "github.com/flowd-io/flowd/batchers/batch"
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/internal/steptest"
-	"github.com/flowd-io/flowd/schema"
-
-	_ "github.com/flowd-io/flowd/batchers/batch"
 	_ "github.com/flowd-io/flowd/processors/archive"
 	_ "github.com/flowd-io/flowd/processors/decode"
 	_ "github.com/flowd-io/flowd/processors/fail"
@@ -25,6 +23,7 @@ import (
 	_ "github.com/flowd-io/flowd/processors/split"
 	_ "github.com/flowd-io/flowd/processors/unset"
 	_ "github.com/flowd-io/flowd/processors/while"
+	"github.com/flowd-io/flowd/schema"
 )
 
 func TestParallel(t *testing.T) {

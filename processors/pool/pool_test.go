@@ -13,15 +13,12 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
+	_ "github.com/flowd-io/flowd/batchers/batch"
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/doc"
 	"github.com/flowd-io/flowd/engine/enginetest"
+	"github.com/flowd-io/flowd/engine/runtime"
 	"github.com/flowd-io/flowd/internal/cluster"
-	"github.com/flowd-io/flowd/schema"
-
-	_ "github.com/flowd-io/flowd/batchers/batch"
 	_ "github.com/flowd-io/flowd/processors/archive"
 	_ "github.com/flowd-io/flowd/processors/dedupe"
 	_ "github.com/flowd-io/flowd/processors/each"
@@ -33,6 +30,8 @@ import (
 	_ "github.com/flowd-io/flowd/processors/set"
 	_ "github.com/flowd-io/flowd/processors/split"
 	_ "github.com/flowd-io/flowd/processors/steps"
+	"github.com/flowd-io/flowd/schema"
+	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -316,7 +315,7 @@ func TestTheEnginesTimeoutIsNotThePools(t *testing.T) {
 // message for a duplicate of the first.
 func TestDedupeInAPoolNeedsASingleTry(t *testing.T) {
 	l := line{steps: `[{"pool": {"name": "p", "workers": 1, "do": [{"each": {"in": "l", "do": [{"dedupe": "n"}]}}]}}]`, src: &enginetest.Source{}}
-	plan, problems := engine.Build(l.spec(t), engine.Options{Log: slog.New(slog.DiscardHandler)})
+	plan, problems := runtime.Build(l.spec(t), runtime.Options{Log: slog.New(slog.DiscardHandler)})
 	if plan != nil || !strings.Contains(fmt.Sprint(problems), "dedupe") {
 		t.Errorf("got %v", problems)
 	}
@@ -380,10 +379,10 @@ func TestAReloadGoesOnWithJobs(t *testing.T) {
 		}
 		spec := l.spec(t)
 		old := enginetest.Build(t, spec)
-		ended := make(chan engine.Report, 1)
+		ended := make(chan runtime.Report, 1)
 		go func() { ended <- old.Run(context.Background(), context.Background()) }()
 		time.Sleep(time.Second)
-		next, problems := engine.Build(spec, engine.Options{Log: slog.New(slog.DiscardHandler), Instead: old, Same: func(string, string) bool { return true }})
+		next, problems := runtime.Build(spec, runtime.Options{Log: slog.New(slog.DiscardHandler), Instead: old, Same: func(string, string) bool { return true }})
 		if next == nil {
 			t.Fatal(problems)
 		}
@@ -414,7 +413,7 @@ func TestWhatARemotePoolCantHave(t *testing.T) {
 		`{"set": {"a": "1"}}`:  "nothing says where workers join",
 	} {
 		l := line{steps: `[{"pool": {"name": "p", "workers": "remote", "do": [` + do + `]}}]`, src: &enginetest.Source{}}
-		plan, problems := engine.Build(l.spec(t), engine.Options{Log: slog.New(slog.DiscardHandler)})
+		plan, problems := runtime.Build(l.spec(t), runtime.Options{Log: slog.New(slog.DiscardHandler)})
 		if plan != nil || !strings.Contains(fmt.Sprint(problems), hint) {
 			t.Errorf("%s: got %v, want %s", do, problems, hint)
 		}
@@ -426,7 +425,7 @@ func TestARehearsalIsLocal(t *testing.T) {
 	shared.Get(cluster.Shared, func() any { return cluster.Rehearsal })
 	synctest.Test(t, func(t *testing.T) {
 		l := line{steps: `[{"pool": {"name": "p", "workers": "remote", "do": [{"set": {"a": "1"}}]}}]`, src: &enginetest.Source{Payloads: []string{"{}"}}}
-		plan, problems := engine.Build(l.spec(t), engine.Options{Log: slog.New(slog.DiscardHandler), Shared: shared})
+		plan, problems := runtime.Build(l.spec(t), runtime.Options{Log: slog.New(slog.DiscardHandler), Shared: shared})
 		if plan == nil {
 			t.Fatal(problems)
 		}

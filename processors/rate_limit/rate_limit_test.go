@@ -10,11 +10,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/engine/runtime"
 	"github.com/flowd-io/flowd/internal/steptest"
 	_ "github.com/flowd-io/flowd/processors/each"
 	_ "github.com/flowd-io/flowd/processors/filter"
@@ -22,6 +21,7 @@ import (
 	_ "github.com/flowd-io/flowd/processors/steps"
 	_ "github.com/flowd-io/flowd/processors/switch"
 	"github.com/flowd-io/flowd/schema"
+	"github.com/google/go-cmp/cmp"
 )
 
 // arrival is a message that came through, and when.
@@ -42,7 +42,7 @@ func newFlow(steps string, payloads ...string) *flow {
 }
 
 // build makes the plan; problems fail the test.
-func (f *flow) build(t *testing.T, o engine.Options) *engine.Plan {
+func (f *flow) build(t *testing.T, o runtime.Options) *runtime.Plan {
 	t.Helper()
 	spec := &engine.Pipeline{
 		Name:       "test",
@@ -51,7 +51,7 @@ func (f *flow) build(t *testing.T, o engine.Options) *engine.Plan {
 		Outputs:    enginetest.Named("out", f.sink.Output()),
 		Engine:     engine.EngineSpec{Workers: 1},
 	}
-	plan, problems := engine.Build(spec, o)
+	plan, problems := runtime.Build(spec, o)
 	for _, p := range problems {
 		t.Fatal(p)
 	}
@@ -73,14 +73,14 @@ func steps(t *testing.T, text string) (s engine.Steps) {
 }
 
 // run runs the pipeline to its end and returns what came through, by time.
-func (f *flow) run(t *testing.T, o engine.Options) []arrival {
+func (f *flow) run(t *testing.T, o runtime.Options) []arrival {
 	t.Helper()
 	start := time.Now()
 	f.finish(t, f.build(t, o))
 	return f.arrivals(start)
 }
 
-func (f *flow) finish(t *testing.T, plan *engine.Plan) {
+func (f *flow) finish(t *testing.T, plan *runtime.Plan) {
 	report := plan.Run(context.Background(), context.Background())
 	if c := report.Stats.Roots; report.Err != nil || !c.Balanced() || c.InFlight != 0 {
 		t.Errorf("error %v, roots %+v", report.Err, c)
@@ -128,7 +128,7 @@ func TestMessagesPassAtTheRate(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := newFlow(tt.step, numbered(`{"n":%d}`, tt.n)...)
-				if diff := cmp.Diff(tt.want, counts(f.run(t, engine.Options{}))); diff != "" {
+				if diff := cmp.Diff(tt.want, counts(f.run(t, runtime.Options{}))); diff != "" {
 					t.Errorf("messages by time (-want +got):\n%s", diff)
 				}
 			})
@@ -149,7 +149,7 @@ func TestKeysDoNotHinderEachOther(t *testing.T) {
 			{`{"id":null,"n":2}`, time.Second},
 			{`{"id":"a","n":3}`, 2 * time.Second},
 		}
-		got := f.run(t, engine.Options{})
+		got := f.run(t, runtime.Options{})
 		slices.SortFunc(got, func(x, y arrival) int { // at one time, keys have no order
 			return 10*int(x.At-y.At) + strings.Compare(x.Body, y.Body)
 		})
@@ -163,7 +163,7 @@ func TestMessagesOfAKeyKeepTheirOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := numbered(`{"id":"a","n":%d}`, 50)
 		f := newFlow(`[{"rate_limit": {"messages": 10, "per": "1s", "kind": "bucket", "burst": 1, "key": "id"}}]`, in...)
-		f.run(t, engine.Options{})
+		f.run(t, runtime.Options{})
 		if diff := cmp.Diff(in, f.sink.Bodies()); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
@@ -182,7 +182,7 @@ func TestALimitWithANameIsShared(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				o := engine.Options{Shared: &engine.Shared{}, Limits: map[string]engine.RateLimit{"api": tt.limit}}
+				o := runtime.Options{Shared: &engine.Shared{}, Limits: map[string]engine.RateLimit{"api": tt.limit}}
 				flows := []*flow{
 					newFlow(`[{"rate_limit": "api"}]`, numbered(`{"n":%d}`, 4)...),
 					newFlow(`[{"rate_limit": {"name": "api"}}]`, numbered(`{"n":%d}`, 4)...),
@@ -208,7 +208,7 @@ func TestWhatWaitsHoldsUpNoLane(t *testing.T) {
 		f := newFlow(`[{"rate_limit": {"messages": 1, "per": "1h"}, "when": "slow"}]`,
 			`{"slow":true,"n":0}`, `{"slow":true,"n":1}`, `{"slow":false,"n":2}`)
 		want := map[time.Duration]int{0: 2, time.Hour: 1}
-		if diff := cmp.Diff(want, counts(f.run(t, engine.Options{}))); diff != "" {
+		if diff := cmp.Diff(want, counts(f.run(t, runtime.Options{}))); diff != "" {
 			t.Errorf("messages by time (-want +got):\n%s", diff)
 		}
 	})
@@ -218,7 +218,7 @@ func TestADrainHandsBackWhatWaitsTooLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFlow(`[{"rate_limit": {"messages": 1, "per": "10s"}}]`, numbered(`{"n":%d}`, 5)...)
 		f.src.Endless = true
-		plan := f.build(t, engine.Options{}) // drains for 25 s, of which it hands back in the last 5
+		plan := f.build(t, runtime.Options{}) // drains for 25 s, of which it hands back in the last 5
 		stop, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		report := plan.Run(stop, context.Background())
@@ -254,7 +254,7 @@ func TestRateLimitRefuses(t *testing.T) {
 }
 
 func TestNamesAreLookedUp(t *testing.T) {
-	o := engine.Options{Limits: map[string]engine.RateLimit{
+	o := runtime.Options{Limits: map[string]engine.RateLimit{
 		"alias": {Name: "api"},
 		"half":  {Messages: 1},
 		"burst": {Messages: 1, Per: 1, Burst: 1},
@@ -268,7 +268,7 @@ func TestNamesAreLookedUp(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			f := newFlow("")
-			_, problems := engine.Build(&engine.Pipeline{
+			_, problems := runtime.Build(&engine.Pipeline{
 				Inputs: enginetest.Named("in", f.src.Input()), Outputs: enginetest.Named("out", f.sink.Output()),
 				Processors: steps(t, fmt.Sprintf(`[{"rate_limit": %q}]`, tt.limit)),
 			}, o)
@@ -281,7 +281,7 @@ func TestNamesAreLookedUp(t *testing.T) {
 
 func TestMessagesMustBeAbleToWait(t *testing.T) {
 	limit := `[{"rate_limit": {"messages": 1, "per": "1s"}}]`
-	named := engine.Options{Steps: map[string]engine.Steps{"gently": steps(t, limit)}}
+	named := runtime.Options{Steps: map[string]engine.Steps{"gently": steps(t, limit)}}
 	each := `[{"each": {"in": "items", "do": ` + limit + `}}]`
 	tests := []struct {
 		name string
@@ -310,7 +310,7 @@ func TestMessagesMustBeAbleToWait(t *testing.T) {
 			in, out := f.src.Input(), f.sink.Output()
 			tt.put(p, &in, &out)
 			p.Inputs, p.Outputs = enginetest.Named("in", in), enginetest.Named("out", out)
-			_, problems := engine.Build(p, named)
+			_, problems := runtime.Build(p, named)
 			if got := fmt.Sprint(problems); strings.Contains(got, "messages can't wait inside") == tt.ok {
 				t.Errorf("accepted %v, want %v: %s", !tt.ok, tt.ok, got)
 			}

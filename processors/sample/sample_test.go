@@ -6,13 +6,12 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
-
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/internal/steptest"
 	_ "github.com/flowd-io/flowd/processors/sample"
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 )
 
 // kept are the payloads that a new instance of the step lets pass.

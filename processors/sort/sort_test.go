@@ -7,17 +7,17 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
-
 	_ "github.com/flowd-io/flowd/batchers/batch"
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
+	"github.com/flowd-io/flowd/engine/runtime"
 	"github.com/flowd-io/flowd/internal/steptest"
 	_ "github.com/flowd-io/flowd/processors/fail"
 	_ "github.com/flowd-io/flowd/processors/limit"
 	_ "github.com/flowd-io/flowd/processors/set"
 	_ "github.com/flowd-io/flowd/processors/sort"
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 )
 
 func TestSort(t *testing.T) {
@@ -158,7 +158,7 @@ func BenchmarkSort(b *testing.B) {
 	for range 500 {
 		in = append(in, fmt.Sprintf(`{"n":%d,"name":"a message of usual length, more or less"}`, rand.IntN(1000)))
 	}
-	run := engine.NewRunner(p)
+	run := runtime.NewRunner(p)
 	b.ReportAllocs()
 	for i := 0; i < b.N; i += len(in) {
 		b.StopTimer()

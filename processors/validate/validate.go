@@ -12,9 +12,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
-
 	"github.com/flowd-io/flowd/engine"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 // Config configures the validate processor.

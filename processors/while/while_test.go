@@ -8,13 +8,13 @@ import (
 	"testing"
 	"time"
 
+	_ "github.com/flowd-io/flowd/batchers/batch"
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/doc"
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/engine/runtime"
 	"github.com/flowd-io/flowd/internal/steptest"
-
-	_ "github.com/flowd-io/flowd/batchers/batch"
 	_ "github.com/flowd-io/flowd/processors/archive"
 	_ "github.com/flowd-io/flowd/processors/fail"
 	_ "github.com/flowd-io/flowd/processors/filter"
@@ -210,7 +210,7 @@ func BenchmarkRounds(b *testing.B) {
 		for b.Loop() {
 			batch := numbered(256)
 			for range times {
-				if err := engine.NewRunner(p).Run(context.Background(), batch); err != nil {
+				if err := runtime.NewRunner(p).Run(context.Background(), batch); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -6,12 +6,13 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"runtime"
+	goruntime "runtime"
 	"strconv"
 
 	_ "github.com/flowd-io/flowd/batchers"
 	"github.com/flowd-io/flowd/config"
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/runtime"
 	_ "github.com/flowd-io/flowd/inputs"
 	"github.com/flowd-io/flowd/internal/headroom"
 	_ "github.com/flowd-io/flowd/outputs"
@@ -50,13 +51,13 @@ func identity(args []string) error {
 	}
 	defer headroom.Leave()() // as the flowd command does
 	s := &shared{n}
-	plan, problems := engine.Build(&engine.Pipeline{
+	plan, problems := runtime.Build(&engine.Pipeline{
 		Inputs:  schema.MapOf(schema.Entry[engine.InputSpec]{Key: "in", Value: engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return s, nil })}}),
 		Outputs: schema.MapOf(schema.Entry[engine.OutputSpec]{Key: "out", Value: engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return s, nil })}}),
 		Processors: engine.Steps{{Name: "identity", Use: engine.Use(func(engine.Env) (engine.Processor, error) {
 			return engine.ProcessorFunc(func(context.Context, *engine.Message) error { return nil }), nil
 		})}},
-	}, engine.Options{Log: slog.New(slog.DiscardHandler)})
+	}, runtime.Options{Log: slog.New(slog.DiscardHandler)})
 	if plan == nil {
 		return fmt.Errorf("%v", problems)
 	}
@@ -73,10 +74,10 @@ func allocations(args []string) error {
 	for _, p := range problems {
 		return fmt.Errorf("%v", p)
 	}
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
+	var before, after goruntime.MemStats
+	goruntime.ReadMemStats(&before)
 	rep := set.Pipelines[0].Plan.Run(context.Background(), context.Background())
-	runtime.ReadMemStats(&after)
+	goruntime.ReadMemStats(&after)
 	if rep.Code() != 0 {
 		return fmt.Errorf("run: %+v", rep)
 	}

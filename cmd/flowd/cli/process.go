@@ -13,6 +13,7 @@ import (
 
 	"github.com/flowd-io/flowd/config"
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/runtime"
 	"github.com/flowd-io/flowd/internal/service"
 )
 
@@ -40,7 +41,7 @@ type process struct {
 
 // pipelineRun is the run of a plan; ended is closed when it is over.
 type pipelineRun struct {
-	plan    *engine.Plan
+	plan    *runtime.Plan
 	began   time.Time // with the counts that it goes on with
 	ended   chan struct{}
 	drained bool // an operator asked for it; guarded by process.mu
@@ -59,7 +60,7 @@ func (p *process) start() {
 }
 
 // run starts a plan of a pipeline that began at a time; p.mu is held.
-func (p *process) run(plan *engine.Plan, began time.Time) {
+func (p *process) run(plan *runtime.Plan, began time.Time) {
 	r := &pipelineRun{plan: plan, began: began, ended: make(chan struct{})}
 	p.runs[plan.Name] = r
 	p.begin()
@@ -111,9 +112,9 @@ func (p *process) wait() int {
 }
 
 // each calls f for a pipeline, or with "" for all.
-func (p *process) each(pipeline string, f func(*engine.Plan) error) error {
+func (p *process) each(pipeline string, f func(*runtime.Plan) error) error {
 	p.mu.Lock()
-	var plans []*engine.Plan
+	var plans []*runtime.Plan
 	var names []string
 	for name, r := range p.runs {
 		names = append(names, name)
@@ -135,7 +136,7 @@ func (p *process) each(pipeline string, f func(*engine.Plan) error) error {
 
 // Snapshots are the pipelines as they are now.
 func (p *process) Snapshots() (all []engine.Snapshot) {
-	_ = p.each("", func(plan *engine.Plan) error {
+	_ = p.each("", func(plan *runtime.Plan) error {
 		all = append(all, plan.Snapshot())
 		return nil
 	})
@@ -145,7 +146,7 @@ func (p *process) Snapshots() (all []engine.Snapshot) {
 
 // Pause makes the inputs of a pipeline, or of all, stop reading.
 func (p *process) Pause(pipeline string) error {
-	return p.each(pipeline, func(plan *engine.Plan) error { plan.Pause(); return nil })
+	return p.each(pipeline, func(plan *runtime.Plan) error { plan.Pause(); return nil })
 }
 
 // Resume makes them read again. Where one was drained, a new run takes its place,
@@ -156,7 +157,7 @@ func (p *process) Resume(pipeline string) error {
 			return err
 		}
 	}
-	return p.each(pipeline, func(plan *engine.Plan) error { plan.Resume(); return nil })
+	return p.each(pipeline, func(plan *runtime.Plan) error { plan.Resume(); return nil })
 }
 
 // drained says whether an operator has drained a pipeline, or with "" any.
@@ -179,14 +180,14 @@ func (p *process) Drain(pipeline string) error {
 		r.drained = r.drained || pipeline == "" || name == pipeline
 	}
 	p.mu.Unlock()
-	return p.each(pipeline, func(plan *engine.Plan) error { plan.Drain(); return nil })
+	return p.each(pipeline, func(plan *runtime.Plan) error { plan.Drain(); return nil })
 }
 
 // SetLimit changes a rate limit.
 func (p *process) SetLimit(pipeline, name string, l service.Limit) error {
 	var errs []error
 	found := false
-	err := p.each(pipeline, func(plan *engine.Plan) error {
+	err := p.each(pipeline, func(plan *runtime.Plan) error {
 		err := plan.SetLimit(name, l.Messages, l.Per, l.Burst, l.AtOnce)
 		found = found || err == nil
 		errs = append(errs, err)

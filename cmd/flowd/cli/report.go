@@ -9,13 +9,14 @@ import (
 	"unicode"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/runtime"
 )
 
 // shownGroups is how many kinds of failure a report lists.
 const shownGroups = 10
 
 // report writes what a run came to: failures first, the summary last.
-func (c *console) report(r engine.Report, took time.Duration) {
+func (c *console) report(r runtime.Report, took time.Duration) {
 	var b strings.Builder
 	groups := slices.Clone(r.Failures)
 	slices.SortStableFunc(groups, func(a, b engine.FailureGroup) int { return int(b.Count - a.Count) })
@@ -66,7 +67,7 @@ func failure(g engine.FailureGroup) string {
 // summary is the last line of a run:
 //
 //	orders: 20,000 received: 19,990 delivered, 10 dead-lettered in 1.2s (16.6 k/s)
-func summary(r engine.Report, took time.Duration) string {
+func summary(r runtime.Report, took time.Duration) string {
 	roots := r.Stats.Roots
 	s := fmt.Sprintf("%s: %s received", r.Pipeline, amount(roots.Received))
 	if ends := fates(roots); ends != "" {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/runtime"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -40,7 +41,7 @@ func TestSummary(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := summary(engine.Report{Pipeline: "orders", Stats: engine.Stats{Roots: tt.roots}}, tt.took)
+			got := summary(runtime.Report{Pipeline: "orders", Stats: engine.Stats{Roots: tt.roots}}, tt.took)
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Error(diff)
 			}
@@ -50,7 +51,7 @@ func TestSummary(t *testing.T) {
 
 func TestReportSaysWhatFailedWhyAndWhere(t *testing.T) {
 	var out bytes.Buffer
-	newConsole(&out).report(engine.Report{
+	newConsole(&out).report(runtime.Report{
 		Pipeline: "orders",
 		Stats:    engine.Stats{Roots: counts(3, map[engine.Fate]int64{engine.Dropped: 3})},
 		Failures: []engine.FailureGroup{
@@ -76,7 +77,7 @@ orders: 3 received: 3 dropped in 1s (3/s)
 
 func TestReportDoesNotAskForADeadLetterThatIsThere(t *testing.T) {
 	var out bytes.Buffer
-	newConsole(&out).report(engine.Report{
+	newConsole(&out).report(runtime.Report{
 		Pipeline: "orders",
 		Failures: []engine.FailureGroup{
 			{Count: 1, Fate: engine.DeadLettered, First: engine.Failure{Class: engine.Decode, Message: "unexpected end"}},
@@ -90,7 +91,7 @@ func TestReportDoesNotAskForADeadLetterThatIsThere(t *testing.T) {
 }
 
 func TestReportListsTheMostFrequentFailuresOnly(t *testing.T) {
-	r := engine.Report{Pipeline: "p"}
+	r := runtime.Report{Pipeline: "p"}
 	for range shownGroups + 2 {
 		r.Failures = append(r.Failures, engine.FailureGroup{Count: 1, Fate: engine.Returned})
 	}

@@ -4,9 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/flowd-io/flowd/engine"
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestASnapshotAsLines(t *testing.T) {

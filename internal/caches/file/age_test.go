@@ -6,9 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"go.etcd.io/bbolt"
-
 	"github.com/flowd-io/flowd/engine"
+	"go.etcd.io/bbolt"
 )
 
 // Warned is what a cache logs.

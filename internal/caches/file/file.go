@@ -9,9 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"go.etcd.io/bbolt"
-
 	"github.com/flowd-io/flowd/engine"
+	"go.etcd.io/bbolt"
 )
 
 // Config configures the file cache.

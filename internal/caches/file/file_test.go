@@ -17,13 +17,11 @@ import (
 	"testing"
 	"time"
 
-	"go.etcd.io/bbolt"
-
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
-	"github.com/flowd-io/flowd/internal/cachetest"
-
 	"github.com/flowd-io/flowd/internal/caches/file"
+	"github.com/flowd-io/flowd/internal/cachetest"
+	"go.etcd.io/bbolt"
 )
 
 // component is a cache in a file, as JSON; more are further fields.

@@ -7,10 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
-
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/schema"
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
 // Config configures the memory cache.

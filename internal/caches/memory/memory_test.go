@@ -8,9 +8,8 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/cachetest"
-
 	_ "github.com/flowd-io/flowd/internal/caches/memory"
+	"github.com/flowd-io/flowd/internal/cachetest"
 )
 
 func TestMemoryConforms(t *testing.T) {

@@ -1,0 +1,273 @@
+package flow
+
+import (
+	"hash/maphash"
+	"sync"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/internal/inside"
+)
+
+// laneQueue holds the slabs that wait for lanes. Without order any lane takes
+// the next run; with it each lane has a queue of its own, and what has no key
+// goes to the shortest.
+type LaneQueue struct {
+	mu      sync.Mutex // guards the fields below
+	cond    sync.Cond
+	shared  SlabList
+	own     []SlabList // by lane; nil without order
+	Lanes   int
+	working int // lanes that run messages and wait for no credits
+	closed  bool
+	onIdle  func() // called without the lock when a lane begins to wait
+	Popped  func(*engine.Batch)
+}
+
+// slabList is a queue of slabs, of which the first may be partly taken.
+type SlabList struct {
+	Head, tail *engine.Batch
+	At         int // messages taken of head
+	Msgs       int // messages in all
+	bytes      int // that they keep, about
+}
+
+// push appends a slab, or its messages to the last one: many small slabs would be
+// mostly empty.
+func (l *SlabList) Push(b *engine.Batch) {
+	if t := l.tail; t != nil && admits(t, b, len(slab(b).Msgs)) {
+		l.Msgs += len(slab(b).Msgs)
+		bytes := slab(t).Bytes + slab(b).Bytes // the blocks that they keep
+		l.bytes += slab(b).Bytes
+		for i := range slab(b).Msgs {
+			slab(t).Take(&slab(b).Msgs[i])
+		}
+		slab(t).Bytes = bytes
+		Recycle(b)
+		return
+	}
+	l.Msgs += len(slab(b).Msgs)
+	l.link(b)
+}
+
+func (l *SlabList) link(b *engine.Batch) {
+	if l.tail == nil {
+		l.Head = b
+	} else {
+		slab(l.tail).Next = b
+	}
+	l.tail = b
+	l.bytes += slab(b).Bytes
+}
+
+// pop takes up to n messages: the first slab itself where it fits, else a part.
+func (l *SlabList) Pop(n int) *engine.Batch {
+	b := l.Head
+	if l.At == 0 && len(slab(b).Msgs) <= n {
+		l.shift()
+		l.Msgs -= len(slab(b).Msgs)
+		return b
+	}
+	out := Follows(NewSlab(0), b)
+	for ; n > 0 && l.At < len(slab(b).Msgs); n-- {
+		slab(out).Take(&slab(b).Msgs[l.At])
+		l.At++
+	}
+	slab(out).Bytes = slab(b).Bytes // the blocks that a part keeps are those of the whole
+	l.Msgs -= len(slab(out).Msgs)
+	if l.At == len(slab(b).Msgs) {
+		l.shift()
+		Recycle(b)
+	}
+	return out
+}
+
+// admits says that n messages of another slab may go on in b, which has room.
+func admits(b *engine.Batch, other *engine.Batch, n int) bool {
+	return cap(slab(b).Msgs) == inside.SlabSize && len(slab(b).Msgs)+n <= inside.SlabSize && Likewise(b, other) &&
+		!Whole(b) && !Whole(other) && !slab(b).Way.Detour && !slab(other).Way.Detour && slab(b).Way.Slot == slab(other).Way.Slot && slab(b).Way.Out == slab(other).Way.Out
+}
+
+// likewise says that messages of both batches go on in the same way.
+func Likewise(b *engine.Batch, other *engine.Batch) bool {
+	return slab(b).Way.Batcher == slab(other).Way.Batcher && slab(b).Stage == slab(other).Stage && slab(b).Way.In == slab(other).Way.In
+}
+
+// follows makes an empty slab one whose messages go on as those of another.
+func Follows(b *engine.Batch, other *engine.Batch) *engine.Batch {
+	slab(b).From, slab(b).Stage, slab(b).Way.Batcher, slab(b).Way.In = slab(other).From, slab(other).Stage, slab(other).Way.Batcher, slab(other).Way.In
+	return b
+}
+
+func (l *SlabList) shift() {
+	b := l.Head
+	l.bytes -= slab(b).Bytes
+	l.Head, slab(b).Next, l.At = slab(b).Next, nil, 0
+	if l.Head == nil {
+		l.tail = nil
+	}
+}
+
+func NewLaneQueue(lanes int, ordered bool, onIdle func()) *LaneQueue {
+	q := &LaneQueue{Lanes: lanes, onIdle: onIdle}
+	q.cond.L = &q.mu
+	if ordered {
+		q.own = make([]SlabList, lanes)
+	}
+	return q
+}
+
+// push hands a slab to the lanes.
+func (q *LaneQueue) Push(b *engine.Batch) {
+	if q.own == nil {
+		q.mu.Lock()
+		q.shared.Push(b)
+		q.mu.Unlock()
+		q.cond.Signal()
+		return
+	}
+	q.mu.Lock()
+	if severalKeys(b) {
+		q.own[0].Push(b)
+	} else {
+		q.deal(b)
+	}
+	q.mu.Unlock()
+	q.cond.Broadcast()
+}
+
+// deal gives each message of b to the lane of its key, into the slab that waits there
+// last if it has room; what has no key goes round. q.mu is held.
+func (q *LaneQueue) deal(b *engine.Batch) {
+	for i := range slab(b).Msgs {
+		m := &slab(b).Msgs[i]
+		l := &q.own[laneOf(m.Key, i, len(q.own))]
+		s := l.tail
+		if s == nil || !admits(s, b, 1) {
+			s = Follows(NewSlab(0), b)
+			l.link(s)
+		}
+		slab(s).Msgs = append(slab(s).Msgs, *m)
+		slab(s).Bytes += msg(m).Charge
+		l.bytes += msg(m).Charge
+		msg(m).State = inside.Moved
+		l.Msgs++
+	}
+	Recycle(b)
+}
+
+// laneOf is where the i-th message of a slab goes, of n places.
+func laneOf(key []byte, i, n int) int {
+	if key == nil {
+		return i % n
+	}
+	return int(maphash.Bytes(KeySeed, key) % uint64(n))
+}
+
+// severalKeys says that b has a merge, which must not be told from others by its key.
+func severalKeys(b *engine.Batch) bool {
+	for i := range slab(b).Msgs {
+		if len(msg(&slab(b).Msgs[i]).Of) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+var KeySeed = maphash.MakeSeed()
+
+// spread parts b by order key: equal keys stay together, in order. What has no
+// key goes round.
+func Spread(b *engine.Batch, n int) []*engine.Batch {
+	if severalKeys(b) {
+		return []*engine.Batch{b}
+	}
+	parts := make([]*engine.Batch, n)
+	to, sizes := make([]int, len(slab(b).Msgs)), make([]int, n)
+	for i := range slab(b).Msgs {
+		to[i] = laneOf(slab(b).Msgs[i].Key, i, n)
+		sizes[to[i]]++
+	}
+	if len(slab(b).Msgs) > 0 && sizes[to[0]] == len(slab(b).Msgs) {
+		parts[to[0]] = b
+		return parts
+	}
+	for i, t := range to {
+		if parts[t] == nil {
+			parts[t] = Follows(SlabFor(sizes[t]), b)
+		}
+		slab(parts[t]).Take(&slab(b).Msgs[i])
+	}
+	Recycle(b)
+	return parts
+}
+
+// pop waits for up to n messages for a lane; nil when the queue is closed.
+func (q *LaneQueue) Pop(lane, n int) *engine.Batch {
+	from := &q.shared
+	if q.own != nil {
+		from = &q.own[lane]
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for from.Head == nil && !q.closed {
+		q.mu.Unlock()
+		q.onIdle()
+		q.mu.Lock()
+		if from.Head == nil && !q.closed {
+			q.cond.Wait()
+		}
+	}
+	if q.closed {
+		return nil
+	}
+	b := from.Pop(n)
+	q.Popped(b)
+	q.working++
+	if q.own == nil && from.Head != nil {
+		q.cond.Signal() // a push wakes one lane, which leaves the rest to the next
+	}
+	return b
+}
+
+// rest and resume bracket a lane's wait for credits.
+func (q *LaneQueue) Rest()   { q.work(-1) }
+func (q *LaneQueue) Resume() { q.work(1) }
+
+func (q *LaneQueue) work(by int) {
+	q.mu.Lock()
+	q.working += by
+	q.mu.Unlock()
+}
+
+// stuck says that no lane can move: none works, and what waits is behind lanes
+// that wait for credits.
+func (q *LaneQueue) Stuck(resting int) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.working > 0 {
+		return false
+	}
+	waiting := q.shared.Msgs
+	for i := range q.own {
+		waiting += q.own[i].Msgs
+	}
+	return waiting == 0 || resting > 0
+}
+
+// busy is how many lanes have work.
+func (q *LaneQueue) Busy() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.working
+}
+
+// close ends all lanes at their next pop.
+func (q *LaneQueue) Close() {
+	q.mu.Lock()
+	q.closed = true
+	q.mu.Unlock()
+	q.cond.Broadcast()
+}
+
+// whole says that b must be written as it is.
+func Whole(b *engine.Batch) bool { return slab(b).Trigger != "" || slab(b).Way.Turn != nil }

@@ -1,0 +1,50 @@
+//go:build race || scribble
+
+package flow
+
+import (
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/internal/inside"
+)
+
+// With the race detector, as all tests run, a slab that was given back is written
+// over, and looked at when it is lent again: who still reads one of its messages gets
+// nonsense, and who writes to one is found.
+
+const released inside.State = 0xEE
+
+var nonsense = func() (m engine.Message) {
+	m.Key, m.Ref, m.Attempt = []byte("of a slab that was given back"), 0xDEADDEADDEADDEAD, -1
+	*msg(&m) = engine.Cell{PC: -1, Back: -1, Part: -1, Charge: -1, State: released, Stage: 0xEE, Fate: 0xEE}
+	return m
+}()
+
+// scribble is told of a slab of n messages that nobody may use any more.
+func scribble(b *engine.Batch, n int) {
+	slab(b).Size = n
+	all := slab(b).Msgs[:n]
+	for i := range all {
+		all[i] = nonsense
+		msg(&all[i]).Doc.Reset(nonsense.Key, nil)
+	}
+}
+
+// unscribble makes a slab from the pool usable again.
+func unscribble(b *engine.Batch) {
+	all := slab(b).Msgs[:slab(b).Size]
+	slab(b).Size = 0
+	for i := range all {
+		if m := &all[i]; !untouched(m) {
+			panic("engine: a message was changed after its slab was given back (please report this bug)")
+		}
+	}
+	clear(all)
+}
+
+func untouched(m *engine.Message) bool {
+	return msg(m).State == released && msg(m).Stage == msg(&nonsense).Stage && msg(m).Fate == msg(&nonsense).Fate &&
+		m.Ref == nonsense.Ref && m.Attempt == -1 && msg(m).PC == -1 && msg(m).Back == -1 && msg(m).Part == -1 && msg(m).Charge == -1 && msg(m).Credits == 0 &&
+		string(m.Key) == string(nonsense.Key) && string(msg(m).Doc.Payload()) == string(nonsense.Key) && msg(m).Orig == nil && msg(m).BatchKey == "" && msg(m).Of == nil &&
+		m.Meta == engine.Meta{} && msg(m).Origin == engine.Origin{} &&
+		msg(m).Err == nil && msg(m).Rare == nil && msg(m).Parking == nil && msg(m).Batch == nil
+}

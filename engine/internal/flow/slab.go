@@ -1,0 +1,113 @@
+package flow
+
+import (
+	"sync"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/engine/internal/inside"
+)
+
+// slabs are recycled when no call can see them any more.
+var slabs = sync.Pool{New: func() any {
+	return BatchOf(engine.Slab{Msgs: make([]engine.Message, 0, inside.SlabSize)})
+}}
+
+func NewSlab(room int) *engine.Batch {
+	b := slabs.Get().(*engine.Batch)
+	unscribble(b)
+	slab(b).Room, slab(b).Fits = room, inside.ReadBytes
+	return b
+}
+
+// batchOf is a batch with what a room puts into it.
+func BatchOf(s engine.Slab) *engine.Batch {
+	b := new(engine.Batch)
+	*slab(b) = s
+	return b
+}
+
+// slabFor is an empty slab for n messages that may wait long: a whole one would keep
+// mostly nothing where they are few.
+func SlabFor(n int) *engine.Batch {
+	if 4*n > inside.SlabSize {
+		return NewSlab(0)
+	}
+	return BatchOf(engine.Slab{Msgs: make([]engine.Message, 0, n)})
+}
+
+// few is how many messages fit into a batch of which another may be made. Where keys
+// are many, most batches hold no more.
+const few = 4
+
+// fews are batches of few messages for batchers.
+var fews = sync.Pool{New: func() any {
+	return BatchOf(engine.Slab{Msgs: make([]engine.Message, 0, 1)})
+}}
+
+// newFew is an empty batch that mostly gets few messages.
+func NewFew() *engine.Batch {
+	b := fews.Get().(*engine.Batch)
+	unscribble(b)
+	return b
+}
+
+// recycle gives a slab back. One that a batcher made, or that grew, is left to
+// the garbage collector.
+func Recycle(b *engine.Batch) {
+	if cap(slab(b).Msgs) == inside.SlabSize {
+		putInto(b, &slabs)
+	}
+}
+
+// recycleBatch is recycle for a batch of which no message goes on anywhere.
+func RecycleBatch(b *engine.Batch) {
+	if cap(slab(b).Msgs) > few {
+		Recycle(b)
+		return
+	}
+	putInto(b, &fews)
+}
+
+func putInto(b *engine.Batch, pool *sync.Pool) {
+	n := len(slab(b).Msgs)
+	clear(slab(b).Msgs)
+	*slab(b) = engine.Slab{Msgs: slab(b).Msgs[:0]}
+	scribble(b, n)
+	pool.Put(b)
+}
+
+// adopt makes the documents of b take their memory from an arena of the
+// goroutine that is going to work on it.
+func Adopt(b *engine.Batch, a *doc.Arena) *engine.Batch {
+	slab(b).Arena = a
+	for i := range slab(b).Msgs {
+		msg(&slab(b).Msgs[i]).Doc.Attach(a)
+	}
+	return b
+}
+
+// release is the end of adopt: the edits are spliced, the arena may be reset.
+func Release(b *engine.Batch) {
+	slab(b).Arena = nil
+	for i := range slab(b).Msgs {
+		msg(&slab(b).Msgs[i]).Doc.Detach()
+	}
+}
+
+// compact copies messages out of the blocks in which they were read when most
+// of those blocks is dead: was bytes were read with them.
+func Compact(b *engine.Batch, was int) {
+	alive := 0
+	for i := range slab(b).Msgs {
+		alive += msg(&slab(b).Msgs[i]).Charge
+	}
+	slab(b).Bytes = alive
+	if 2*alive > was || was < 4096 {
+		return
+	}
+	text := make([]byte, 0, alive)
+	for i := range slab(b).Msgs {
+		text = msg(&slab(b).Msgs[i]).CopyOut(text)
+	}
+}

@@ -1,0 +1,152 @@
+package flow
+
+import (
+	"container/heap"
+	"context"
+	"sync"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+)
+
+// timers is what a run does later: slabs that wait for another try, messages
+// that wait for a limit, looks at outputs that are held. One loop serves all, so
+// that what waits costs no goroutine and no timer of its own.
+type Timers struct {
+	wake chan struct{} // has room for one
+
+	mu   sync.Mutex // guards the field below
+	heap timerHeap
+	seq  uint64
+}
+
+type timer struct {
+	due  time.Time
+	seq  uint64 // the order of equal times
+	fire func()
+	b    *engine.Batch // that waits; nil: nothing does, or
+	p    Waiting       // does
+}
+
+func NewTimers() *Timers { return &Timers{wake: make(chan struct{}, 1)} }
+
+// after calls fire in the loop at a time, or never when the run ends before. b
+// are the messages that wait for it.
+func (t *Timers) After(due time.Time, b *engine.Batch, fire func()) {
+	t.Add(&timer{due: due, fire: fire, b: b})
+}
+
+// waiting is a message that lies beside the queues.
+type Waiting interface {
+	Message() *engine.Message
+	Awaits() (place, err string)
+}
+
+// aside is after for a message that lies beside the queues.
+func (t *Timers) Aside(due time.Time, p Waiting, fire func()) {
+	t.Add(&timer{due: due, fire: fire, p: p})
+}
+
+func (t *Timers) Add(x *timer) {
+	t.mu.Lock()
+	t.seq++
+	x.seq = t.seq
+	heap.Push(&t.heap, x)
+	first := t.heap[0].seq == t.seq
+	t.mu.Unlock()
+	if first {
+		t.poke()
+	}
+}
+
+func (t *Timers) poke() {
+	select {
+	case t.wake <- struct{}{}:
+	default:
+	}
+}
+
+// each calls f for all that wait: the messages of b, or p. The lock is held.
+func (t *Timers) Each(f func(due time.Time, b *engine.Batch, p Waiting)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, x := range t.heap {
+		if x.b != nil || x.p != nil {
+			f(x.due, x.b, x.p)
+		}
+	}
+}
+
+// loop runs until ctx ends.
+func (t *Timers) Loop(ctx context.Context) {
+	clock := time.NewTimer(time.Hour)
+	defer clock.Stop()
+	for {
+		next := t.turn(time.Now())
+		if next.IsZero() {
+			clock.Stop()
+		} else {
+			clock.Reset(time.Until(next))
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.wake:
+		case <-clock.C:
+		}
+	}
+}
+
+// turn fires what is due and says when the next one is; zero: none.
+func (t *Timers) turn(now time.Time) time.Time {
+	for {
+		t.mu.Lock()
+		if len(t.heap) == 0 {
+			t.mu.Unlock()
+			return time.Time{}
+		}
+		if next := t.heap[0].due; next.After(now) {
+			t.mu.Unlock()
+			return next
+		}
+		x := heap.Pop(&t.heap).(*timer)
+		t.mu.Unlock()
+		x.fire()
+	}
+}
+
+// beyond takes out the slabs that would wait until after a time.
+func (t *Timers) Beyond(deadline time.Time) (late []*engine.Batch) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var rest timerHeap
+	for _, x := range t.heap {
+		if x.b != nil && x.due.After(deadline) {
+			late = append(late, x.b)
+		} else {
+			rest = append(rest, x)
+		}
+	}
+	t.heap = rest
+	heap.Init(&t.heap)
+	return late
+}
+
+type timerHeap []*timer
+
+func (h timerHeap) Len() int { return len(h) }
+func (h timerHeap) Less(i, j int) bool {
+	if !h[i].due.Equal(h[j].due) {
+		return h[i].due.Before(h[j].due)
+	}
+	return h[i].seq < h[j].seq
+}
+func (h timerHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *timerHeap) Push(x any)   { *h = append(*h, x.(*timer)) }
+func (h *timerHeap) Pop() any {
+	old := *h
+	x := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	return x
+}

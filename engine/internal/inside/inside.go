@@ -1,0 +1,69 @@
+package inside
+
+import (
+	"errors"
+	"fmt"
+)
+
+// state is where a message is within the call that shows it.
+type State uint8
+
+const (
+	Live      State = iota
+	Dropped         // ended by a step on purpose: filtered
+	Discarded       // ended by `on_error: drop`
+	Failed          // ended by an error
+	Done            // an output: safe
+	Parked          // out of the slab, goes on later
+	Consumed        // split or merged: its successors carry on
+	Moved           // now lies in another slab
+	Vacant          // its place is for another: see Batch.Order
+	Ended           // its fate is known: see Message.fate
+	Waits           // to be tried again: see trialOf(Message)
+)
+
+// stage is where a message that goes on takes up again.
+type Stage uint8
+
+const (
+	Fresh    Stage = iota // at the beginning, or, in a lane, at its pc
+	InInput               // in its input's own steps, at its pc
+	InBatch               // in its batcher's steps, at its pc
+	InOutput              // in its output's own steps, at its pc
+	AtWrite               // behind all steps
+)
+
+const (
+	SlabSize  = 256     // messages in a slab
+	BlockSize = 1 << 18 // bytes that inputs read at once
+)
+
+// readBytes is about how much one Read brings, since credits for bytes are charged when
+// the messages are there: as many messages as the last ones were long, and one beyond it
+// at most where these are longer (see Batch.Room).
+const ReadBytes = 4 << 20
+
+// key opens messages and batches.
+type Key struct{}
+
+// slot is a pointer as a field of rare: nil stays nil.
+func Slot[T any](p *T) any {
+	if p == nil {
+		return nil
+	}
+	return p
+}
+
+// errReported says that what went wrong has been reported already.
+var ErrReported = errors.New("inner steps are wrong")
+
+// noRoom is the cause of an error of a message that has to wait for bytes.
+type NoRoom struct{ Bytes int }
+
+func (e *NoRoom) Error() string {
+	return fmt.Sprintf("there is no room for %d more bytes now (engine.max_in_flight.bytes)", e.Bytes)
+}
+
+// slack is what a step may add to a message without being asked: it is charged when
+// the slab moves on.
+const Slack = 1 << 10

@@ -1,0 +1,252 @@
+package ledger
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/internal/inside"
+)
+
+// ledger holds the roots of one Read until each has ended. It is apart from the
+// slab, so that one message that stays long keeps neither slab nor block.
+type Ledger struct {
+	InputName string
+	Instance  int // of the input
+	Takes     engine.TakesBack
+	ReadAt    time.Time
+	Acks      *AckLoop      // nil: the source takes nothing back
+	Then      Then          // what the source can do with a failed message
+	First     uint64        // read order of the first root, for acks
+	Delays    time.Duration // how long the source can delay one message
+	Open      atomic.Int32
+	Roots     []RootState
+	meta      engine.Meta   // of all roots but for its index, where metas is nil
+	metas     []engine.Meta // by root; mu guards those of published ledgers, see oldest
+	keys      [][]byte      // by root, that their input gave them; nil: none
+
+	next, prev *Ledger // of the run's open ledgers
+	Replay     *Replay // of its reader
+
+	Mu     sync.Mutex // guards worst and err of roots with several pieces, their payloads, and the fields below
+	Stakes []Stake
+
+	recalled map[string]uint32 // order keys, and from which root on they are to go back; see recall.go
+}
+
+// root is a message's place in its ledger.
+type Root struct {
+	Led *Ledger
+	I   uint32
+}
+
+// rootOf is the root that m stands for; none for a merge, or what no input of this process has read.
+func RootOf(m *engine.Message) Root {
+	return asRoot(msg(m).Origin)
+}
+
+// firstRoot is the root of m, or of the first part of a merge.
+func FirstRoot(m *engine.Message) Root {
+	return asRoot(m.First(inside.Key{}))
+}
+
+func asRoot(o engine.Origin) Root {
+	r, i := o.Of(inside.Key{})
+	led, _ := r.(*Ledger)
+	return Root{led, i}
+}
+
+// Input names the input that has read l.
+func (l *Ledger) Input() string { return l.InputName }
+
+// At is when l was read.
+func (l *Ledger) At() time.Time { return l.ReadAt }
+
+// asRead is a root's message as it was read, with why it ends.
+func (l *Ledger) AsRead(i uint32, why *engine.Error) *engine.Message {
+	m := &engine.Message{Meta: l.MetaOf(int(i))}
+	msg(m).Origin, msg(m).Orig, msg(m).Err = engine.OriginOf(inside.Key{}, l, i), l.Roots[i].Body, why
+	return m
+}
+
+// rootState counts the pieces of a root that have not ended, and keeps the
+// worst end so far.
+type RootState struct {
+	Ref    uint64
+	Pieces atomic.Int32
+	Lease  atomic.Int32 // of a source that lends; see lease.go
+	Worst  engine.Fate
+	Stakes int32 // its last one in the ledger's, from 1; 0: none
+	Err    *engine.Error
+
+	// As it was read, for the plan that may take this one's place. The body goes with
+	// the end, as do what the ledger has of its metadata and key.
+	Attempt int32
+	index   int // of its metadata
+	Body    []byte
+}
+
+// keep takes down m as it was read.
+func (l *Ledger) Keep(i int, m *engine.Message) {
+	s := &l.Roots[i]
+	meta, index := m.Meta.At(0), m.Meta.Index()
+	s.Ref, s.Body, s.index, s.Attempt = m.Ref, msg(m).Orig, index, int32(min(m.Attempt, math.MaxInt32))
+	switch {
+	case i == 0:
+		l.meta = meta
+	case l.metas == nil && meta != l.meta:
+		l.metas = make([]engine.Meta, len(l.Roots))
+		for before := range i {
+			l.metas[before] = l.meta
+		}
+	}
+	if l.metas != nil {
+		l.metas[i] = meta
+	}
+	if m.Key != nil {
+		if l.keys == nil {
+			l.keys = make([][]byte, len(l.Roots))
+		}
+		l.keys[i] = m.Key
+	}
+}
+
+// letGo lets go of the payload of a root that has ended: others of the ledger may stay long.
+func (l *Ledger) LetGo(i uint32) {
+	l.Roots[i].Body = nil
+	if l.metas != nil {
+		l.Mu.Lock()
+		l.metas[i] = engine.Meta{}
+		l.Mu.Unlock()
+	}
+	if l.keys != nil {
+		l.keys[i] = nil
+	}
+}
+
+// metaOf is the metadata that a root was read with, until it ends.
+func (l *Ledger) MetaOf(i int) engine.Meta {
+	if l.metas == nil {
+		return l.meta.At(l.Roots[i].index)
+	}
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	return l.metas[i].At(l.Roots[i].index)
+}
+
+// key is the order key that its input gave a root, or nil.
+func (l *Ledger) Key(i int) []byte {
+	if l.keys == nil {
+		return nil
+	}
+	return l.keys[i]
+}
+
+type Stake struct {
+	By    engine.Settler
+	Ref   uint64
+	Next  int32       // the root's stake before this, from 1
+	Worst engine.Fate // that still counts as committed
+}
+
+// Stake notes that s is to learn how a root ends.
+func (l *Ledger) Stake(i uint32, s engine.Settler, ref uint64, worst engine.Fate) {
+	if !reflect.TypeOf(s).Comparable() {
+		panic(fmt.Sprintf("engine: Stake with a %T: a Settler is told from others by ==, so it must be a pointer", s))
+	}
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	l.Stakes = append(l.Stakes, Stake{s, ref, l.Roots[i].Stakes, worst})
+	l.Roots[i].Stakes = int32(len(l.Stakes))
+}
+
+// Moved lets the payload that a root keeps move with its only piece.
+func (l *Ledger) Moved(i uint32, from, to []byte) {
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	if s := &l.Roots[i]; s.Pieces.Load() == 1 && len(s.Body) > 0 && &s.Body[0] == &from[0] {
+		s.Body = to
+	}
+}
+
+// givenUp is how many pieces a root has that has ended without them: what is still at work
+// on some, behind the fence, never brings it to an end again.
+const GivenUp = math.MinInt32 / 2
+
+// add counts n more pieces of a root; the caller holds one.
+func (r Root) Add(n int) {
+	if r.Led != nil {
+		r.Led.Roots[r.I].Pieces.Add(int32(n))
+	}
+}
+
+// end ends one piece of a root and says whether it was the last.
+func (r Root) End(f engine.Fate, err *engine.Error) (last bool) {
+	s := &r.Led.Roots[r.I]
+	if s.Pieces.Load() == 1 { // only who holds a piece can add one
+		s.Worsen(f, err)
+		s.Pieces.Store(0)
+		return true
+	}
+	r.Led.Mu.Lock()
+	s.Worsen(f, err)
+	r.Led.Mu.Unlock()
+	return s.Pieces.Add(-1) == 0
+}
+
+func (s *RootState) Worsen(f engine.Fate, err *engine.Error) {
+	if f >= s.Worst {
+		s.Worst = f
+		if err != nil {
+			s.Err = err
+		}
+	}
+}
+
+// ledgers are the open ones of a run, oldest first.
+type ledgers struct {
+	mu         sync.Mutex
+	head, tail *Ledger
+}
+
+func (s *ledgers) Add(l *Ledger) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l.prev = s.tail
+	if s.tail == nil {
+		s.head = l
+	} else {
+		s.tail.next = l
+	}
+	s.tail = l
+}
+
+func (s *ledgers) Remove(l *Ledger) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if l.prev == nil {
+		s.head = l.next
+	} else {
+		l.prev.next = l.next
+	}
+	if l.next == nil {
+		s.tail = l.prev
+	} else {
+		l.next.prev = l.prev
+	}
+	l.next, l.prev = nil, nil
+}
+
+// list is all open ledgers, oldest first.
+func (s *ledgers) List() (all []*Ledger) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for l := s.head; l != nil; l = l.next {
+		all = append(all, l)
+	}
+	return all
+}

@@ -1,0 +1,122 @@
+package ledger
+
+import (
+	"log/slog"
+	"strings"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/internal/guard"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// failures groups failed messages for the log and the report.
+type failures struct {
+	Log     *slog.Logger
+	Secrets *schema.Secrets
+
+	mu     sync.Mutex // guards the fields below
+	groups []*engine.FailureGroup
+	index  map[failureKey]*engine.FailureGroup
+}
+
+type failureKey struct {
+	class engine.Class
+	place string
+	fate  engine.Fate
+	late  bool // unfinished
+}
+
+// set takes over the failures of the plan before.
+func (f *failures) Set(all []engine.FailureGroup) {
+	f.index = map[failureKey]*engine.FailureGroup{}
+	for _, g := range all {
+		f.groups = append(f.groups, &g)
+		f.index[failureKey{g.First.Class, g.First.Place, g.Fate, g.First.Unfinished}] = &g
+	}
+}
+
+// add takes down a failed message. The 1st, 10th, 100th … of a group is logged.
+func (f *failures) Add(m *engine.Message, fate engine.Fate) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	key := failureKey{msg(m).Err.Class, msg(m).Err.Place(), fate, msg(m).Err.Unfinished()}
+	g := f.index[key]
+	if g == nil {
+		g = &engine.FailureGroup{Fate: fate, First: f.describe(m)}
+		if f.index == nil {
+			f.index = map[failureKey]*engine.FailureGroup{}
+		}
+		f.index[key] = g
+		f.groups = append(f.groups, g)
+	}
+	if g.Count++; guard.PowerOfTen(g.Count) {
+		d := f.describe(m)
+		line, _, _ := strings.Cut(d.Message, "\n")
+		log := f.Log
+		if d.Place != "" {
+			log = log.With("place", d.Place)
+		}
+		what := "message failed: "
+		if d.Unfinished {
+			what = "message lost: "
+		}
+		log.Warn(what+line, "class", d.Class, "from", d.From, "fate", fate.String(), "so_far", g.Count, "sample", d.Sample)
+	}
+}
+
+// count adds the failures by class.
+func (f *failures) Count(by map[engine.Class]int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, g := range f.groups {
+		by[g.First.Class] += g.Count
+	}
+}
+
+func (f *failures) All() []engine.FailureGroup {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	all := make([]engine.FailureGroup, len(f.groups))
+	for i, g := range f.groups {
+		all[i] = *g
+	}
+	return all
+}
+
+func (f *failures) describe(m *engine.Message) engine.Failure {
+	body := msg(m).Orig
+	if body == nil {
+		body = m.Bytes()
+	}
+	from := f.Secrets.Mask(Position(m.Input(), m.Meta, msg(m).Part))
+	e := m.Err()
+	return engine.Failure{
+		Class: e.Class, Place: e.Place(), Message: e.Error(), From: from,
+		Sample: sample(f.Secrets, body), Unfinished: e.Unfinished(),
+	}
+}
+
+const (
+	sampleSize = 80      // bytes of a payload that a report shows
+	looked     = 4 << 10 // that are looked through for secrets, so that none is cut
+)
+
+// sample is the beginning of a payload, printable and without secrets.
+func sample(secrets *schema.Secrets, body []byte) string {
+	text, cut := secrets.Mask(string(body[:min(len(body), looked)])), ""
+	if len(text) > sampleSize {
+		text, cut = text[:sampleSize], "…"
+		for len(text) > 0 && !utf8.RuneStart(text[len(text)-1]) {
+			text = text[:len(text)-1]
+		}
+	}
+	clean := strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+			return '·'
+		}
+		return r
+	}, strings.ToValidUTF8(text, "\uFFFD"))
+	return clean + cut
+}

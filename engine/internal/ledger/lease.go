@@ -1,0 +1,138 @@
+package ledger
+
+import (
+	"context"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/internal/guard"
+	"github.com/flowd-io/flowd/engine/internal/inside"
+)
+
+// The states of a root's lease.
+const (
+	LeaseOpen  int32 = iota
+	LeaseEnded       // the source is told how the root ended
+	LeaseLost        // the source has taken the root away, and is told nothing
+)
+
+const (
+	leaseLeast = 50 * time.Millisecond // between two calls of a Leaser
+	leaseAgain = time.Second           // after one that failed and does not say when to come again
+)
+
+// lend begins to renew the leases of what an acker is owed results for, where its
+// source lends messages for a time. It goes on through a drain, until the acker
+// has been told everything.
+func (r *Account) lend(a *AckLoop) {
+	l, ok := a.To.(engine.Leaser)
+	if !ok {
+		return
+	}
+	a.lent = make(chan struct{})
+	go func() {
+		defer close(a.lent)
+		r.renewAll(a, l)
+	}()
+}
+
+func (r *Account) renewAll(a *AckLoop, l engine.Leaser) {
+	failed := 0
+	for a.over.Err() == nil {
+		lost, next, err := a.renew(l, r.Open.refs(a))
+		r.lose(a, lost)
+		switch {
+		case err == nil:
+			failed = 0
+		case a.over.Err() == nil:
+			failed++
+			if next <= 0 {
+				next = leaseAgain
+			}
+			if guard.PowerOfTen(int64(failed)) {
+				r.Log.Warn("leases are not renewed", "input", a.Input, "err", guard.FirstLine(err), "times", failed)
+			}
+		}
+		guard.Pause(a.over, max(next, leaseLeast))
+	}
+}
+
+// renew asks the source, within a deadline.
+func (a *AckLoop) renew(l engine.Leaser, refs []uint64) (lost []uint64, next time.Duration, err error) {
+	ctx, cancel := context.WithTimeout(a.over, a.Timeout)
+	defer cancel()
+	defer engine.Recovered(&err)
+	return l.Renew(ctx, refs)
+}
+
+// refs are the handles of the roots that have not ended and of which an acker is to
+// be told.
+func (s *ledgers) refs(a *AckLoop) (all []uint64) {
+	for _, l := range s.List() {
+		for i := range l.Roots {
+			if x := &l.Roots[i]; l.Acks == a && x.Pieces.Load() > 0 && x.Lease.Load() == LeaseOpen {
+				all = append(all, x.Ref)
+			}
+		}
+	}
+	return all
+}
+
+// lose takes roots away: from now on no piece of them goes into a step or a write,
+// and their source is not told of them.
+func (r *Account) lose(a *AckLoop, refs []uint64) {
+	if len(refs) == 0 {
+		return
+	}
+	lost := make(map[uint64]bool, len(refs))
+	for _, ref := range refs {
+		lost[ref] = true
+	}
+	n := int64(0)
+	for _, l := range r.Open.List() {
+		for i := range l.Roots {
+			// What has ended meanwhile is told as it ended: who settles it swaps first.
+			if x := &l.Roots[i]; l.Acks == a && lost[x.Ref] && x.Pieces.Load() > 0 && x.Lease.CompareAndSwap(LeaseOpen, LeaseLost) {
+				n++
+			}
+		}
+	}
+	if n > 0 {
+		r.Lost.Add(n)
+		r.Log.Warn("leases were lost: the source delivers these messages again", "input", a.Input, "messages", n)
+	}
+}
+
+// takeAway ends what is still to be worked on in b and whose lease is lost, or which
+// was recalled. Pieces that wait elsewhere end when they come here.
+func (r *Account) TakeAway(b *engine.Batch) {
+	if b == nil || r.Lost.Load() == 0 && r.Recalls.Load() == 0 {
+		return
+	}
+	for i := range slab(b).Msgs {
+		switch m := &slab(b).Msgs[i]; {
+		case msg(m).State != inside.Live:
+		case lost(m):
+			m.EndAs(engine.Returned)
+			msg(m).Err = engine.Errorf(engine.Transient, "the lease of this message was lost (give the source a longer visibility, or speed up what is slow)")
+		case r.Recalls.Load() > 0 && !msg(m).Dead && recalled(m):
+			m.EndAs(engine.Returned)
+			msg(m).Err = &engine.Error{Class: engine.Transient, Err: engine.ErrBehind}
+		}
+	}
+}
+
+// lost says that everything that m stands for was taken away: a merge of which only
+// a part was goes on.
+func lost(m *engine.Message) bool {
+	for i := range msg(m).Of {
+		if !lost(&msg(m).Of[i]) {
+			return false
+		}
+	}
+	if len(msg(m).Of) > 0 {
+		return true
+	}
+	r := RootOf(m)
+	return r.Led != nil && r.Led.Roots[r.I].Lease.Load() == LeaseLost
+}

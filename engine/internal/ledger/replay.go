@@ -1,0 +1,47 @@
+package ledger
+
+import "sync"
+
+// replay bounds how far a reader runs ahead of its oldest unsettled message, for
+// sources that keep a position: what lies between is read again after a crash.
+type Replay struct {
+	Moved chan struct{} // has room for one
+
+	mu   sync.Mutex // guards the field below
+	open []*Ledger  // oldest first; those that have ended leave from the front
+}
+
+func (p *Replay) Add(l *Ledger) {
+	p.mu.Lock()
+	p.open = append(p.open, l)
+	p.mu.Unlock()
+	l.Replay = p
+}
+
+// ended is told when all of a ledger is settled.
+func (p *Replay) Ended() {
+	p.mu.Lock()
+	n := 0
+	for n < len(p.open) && p.open[n].Open.Load() == 0 {
+		n++
+	}
+	clear(p.open[:n])
+	p.open = p.open[n:]
+	p.mu.Unlock()
+	if n > 0 {
+		select {
+		case p.Moved <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// span is how many messages lie between the oldest that may be unsettled and the last read.
+func (p *Replay) Span(read uint64) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.open) == 0 {
+		return 0
+	}
+	return int(read - p.open[0].First)
+}

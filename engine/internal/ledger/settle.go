@@ -1,0 +1,101 @@
+package ledger
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/internal/inside"
+)
+
+// settleLoop tells steps how the roots ended on which they had a stake. It runs
+// apart from the goroutines that end messages, because a Settler may call
+// anything, and resume what waited for it.
+type settleLoop struct {
+	log  *slog.Logger
+	done chan struct{} // closed when the loop has ended
+
+	mu     sync.Mutex // guards the fields below
+	cond   sync.Cond
+	inbox  []Settlement
+	closed bool
+}
+
+func startSettling(ctx context.Context, log *slog.Logger) *settleLoop {
+	l := &settleLoop{log: log, done: make(chan struct{})}
+	l.cond.L = &l.mu
+	go l.run(ctx)
+	return l
+}
+
+func (l *settleLoop) Put(s []Settlement) {
+	l.mu.Lock()
+	l.inbox = append(l.inbox, s...)
+	l.mu.Unlock()
+	l.cond.Signal()
+}
+
+// close lets the loop end when it has settled everything.
+func (l *settleLoop) close() {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	l.cond.Signal()
+}
+
+func (l *settleLoop) take() []Settlement {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for len(l.inbox) == 0 && !l.closed {
+		l.cond.Wait()
+	}
+	s := l.inbox
+	l.inbox = nil
+	return s
+}
+
+func (l *settleLoop) run(ctx context.Context) {
+	defer close(l.done)
+	for all := l.take(); all != nil; all = l.take() {
+		for _, s := range all {
+			l.settle(ctx, s)
+		}
+	}
+}
+
+func (l *settleLoop) settle(ctx context.Context, s Settlement) {
+	defer func() {
+		if p := recover(); p != nil {
+			l.log.Error("settling panicked", "panic", p)
+		}
+	}()
+	if s.Then != nil {
+		s.Then()
+		return
+	}
+	s.By.Settle(ctx, s.Committed, s.RolledBack)
+}
+
+type Settlement struct {
+	Then                  func() // is called instead, behind those before it; nil: not
+	By                    engine.Settler
+	Committed, RolledBack []uint64
+}
+
+type Results struct {
+	To *AckLoop
+	Rs []Ranked
+}
+
+// reuse makes all empty; the memory of a sole source's results is kept, since its
+// next ones are as many.
+func Reuse(all []Results) []Results {
+	if len(all) == 1 && len(all[0].Rs) > 0 && cap(all[0].Rs) <= 2*inside.SlabSize {
+		clear(all[0].Rs)
+		all[0].Rs = all[0].Rs[:0]
+		return all
+	}
+	clear(all)
+	return all[:0]
+}

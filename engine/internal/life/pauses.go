@@ -1,0 +1,65 @@
+package life
+
+import (
+	"context"
+	"sync"
+)
+
+// pauses lets readers be paused and go on.
+type Pauses struct {
+	mu      sync.Mutex // guards the fields below
+	paused  bool
+	active  context.Context // ends with the next pause
+	cancel  context.CancelFunc
+	resumed chan struct{} // closed by the next resume
+}
+
+func NewPauses() *Pauses {
+	p := &Pauses{resumed: make(chan struct{})}
+	p.active, p.cancel = context.WithCancel(context.Background())
+	return p
+}
+
+// set pauses or resumes, and says whether that changes anything.
+func (p *Pauses) Set(paused bool) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.paused == paused {
+		return false
+	}
+	if p.paused = paused; paused {
+		p.cancel()
+		return true
+	}
+	p.active, p.cancel = context.WithCancel(context.Background())
+	close(p.resumed)
+	p.resumed = make(chan struct{})
+	return true
+}
+
+func (p *Pauses) Is() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.paused
+}
+
+// wait waits while reading is paused. The context that it returns ends with ctx and
+// with the next pause. is is told of a pause, and of its end.
+func (p *Pauses) Wait(ctx context.Context, is func(state string)) (context.Context, func()) {
+	for {
+		p.mu.Lock()
+		paused, active, resumed := p.paused, p.active, p.resumed
+		p.mu.Unlock()
+		if !paused || ctx.Err() != nil {
+			both, cancel := context.WithCancel(ctx)
+			stop := context.AfterFunc(active, cancel)
+			return both, func() { stop(); cancel() }
+		}
+		is("paused")
+		select {
+		case <-resumed:
+		case <-ctx.Done():
+		}
+		is("reading")
+	}
+}

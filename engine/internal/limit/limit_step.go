@@ -1,0 +1,45 @@
+package limit
+
+import (
+	"context"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+)
+
+// Step is the step that keeps a rate limit: messages whose time has not come wait beside the lanes.
+func Step(l *Limiter) engine.Processor { return step{l} }
+
+type step struct{ limit *Limiter }
+
+// Process lets those messages wait whose time has not come.
+func (s step) Process(_ context.Context, b *engine.Batch) error {
+	now := time.Now()
+	pass := 0 // at once, without a look at each
+	if !s.limit.Keyed() {
+		for range b.All() {
+			pass++
+		}
+		pass = s.limit.Take(now, pass)
+	}
+	var buf []byte
+	for m := range b.All() {
+		if pass > 0 {
+			pass--
+			continue
+		}
+		key, ok, err := s.limit.AppendKey(buf[:0], m)
+		if err != nil {
+			m.Fail(err)
+			continue
+		}
+		buf = key
+		if !ok {
+			key = nil
+		}
+		if wait := s.limit.Reserve(now, key); wait > 0 {
+			m.Delay(wait)
+		}
+	}
+	return nil
+}

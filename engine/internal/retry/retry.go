@@ -1,0 +1,164 @@
+package retry
+
+import (
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/internal/inside"
+	"github.com/flowd-io/flowd/engine/internal/ledger"
+)
+
+// retryPlan is a Retry with its defaults filled in.
+type RetryPlan engine.Retry
+
+// forever is the plan without a limit of attempts or age, for dead letters.
+func (p *RetryPlan) Forever() *RetryPlan {
+	q := *p
+	q.MaxAttempts, q.MaxAge = 0, 0
+	return &q
+}
+
+// trial is a message that has failed and is tried again.
+type Trial struct {
+	Attempts int           // tries made where it is
+	unmade   int           // tries of a step that did not reach anyone
+	First    time.Time     // when it failed first
+	Due      time.Time     // of the next try
+	Err      *engine.Error // of the last one
+	Cause    any           // the step that is tried again; nil: a write
+	Reason   *engine.Error // why a dead letter is one
+	Lacked   int           // bytes that there was no room for, see growth.go
+	Room     int           // of those, what it has got since and not used
+}
+
+// trialOf is m's trial, or nil.
+func TrialOf(m *engine.Message) *Trial {
+	if msg(m).Rare == nil {
+		return nil
+	}
+	t, _ := msg(m).Rare.Trial.(*Trial)
+	return t
+}
+
+// setTrial gives m a trial; nil takes it away.
+func SetTrial(m *engine.Message, t *Trial) {
+	if msg(m).Rare != nil || t != nil {
+		msg(m).SetRare(func(r *engine.Rare) { r.Trial = inside.Slot(t) })
+	}
+}
+
+// tries is how many attempts were made.
+func (t *Trial) Tries() int {
+	if t == nil {
+		return 0
+	}
+	return t.Attempts
+}
+
+// over is what is left of a trial when its step, or write, is over: why a dead letter
+// is one.
+func (t *Trial) Over() *Trial {
+	if t == nil || t.Reason == nil {
+		return nil
+	}
+	return &Trial{Reason: t.Reason}
+}
+
+// retryable says whether trying again may help.
+func Retryable(c engine.Class) bool { return c == engine.Transient || c == engine.Timeout }
+
+// again decides whether a message that has just failed with m.err is tried again,
+// and notes when. It counts the attempt, unless it was free: nothing that holds an output
+// is one, and no call of a step that reached nobody, unless on_error says what to do then.
+// With held the output waits as a whole; else messages wait with back-off, each by itself.
+func (p *RetryPlan) Again(m *engine.Message, now time.Time, free, held bool) bool {
+	tr := TrialOf(m)
+	if tr == nil {
+		tr = &Trial{Attempts: Tried(m)}
+		SetTrial(m, tr)
+	}
+	if tr.First.IsZero() {
+		tr.First = now
+	}
+	tr.Err, msg(m).Err.FirstFailed = msg(m).Err, tr.First
+	n := 0
+	if free {
+		tr.unmade++
+		n = tr.unmade
+	} else {
+		tr.Attempts++
+		n = tr.Attempts
+	}
+	msg(m).Err.Attempt = max(1, tr.Attempts)
+	if !Retryable(msg(m).Err.Class) && !free || errors.Is(msg(m).Err, engine.ErrGone) {
+		return false
+	}
+	if !free && p.MaxAttempts > 0 && tr.Attempts >= p.MaxAttempts {
+		return false
+	}
+	tr.Due = now
+	if !held {
+		tr.Due = now.Add(max(p.wait(n), msg(m).Err.Delay))
+	}
+	return p.MaxAge == 0 || tr.Due.Sub(tr.First) <= p.MaxAge
+}
+
+// tried is how often a message was tried before it was read: its source counts
+// where it delays messages itself.
+func Tried(m *engine.Message) int {
+	if led := ledger.FirstRoot(m).Led; led != nil && led.Delays > 0 {
+		return max(0, m.Attempt-1)
+	}
+	return 0
+}
+
+// wait is the time before the try after n.
+func (p *RetryPlan) wait(n int) time.Duration {
+	if len(p.Intervals) > 0 {
+		return p.Intervals[min(max(n, 1), len(p.Intervals))-1]
+	}
+	return Jittered(p.Backoff, p.MaxBackoff, n)
+}
+
+// jittered draws the n-th wait of an exponential back-off with full jitter, n from 1.
+func Jittered(base, most time.Duration, n int) time.Duration {
+	ceiling := most
+	if n = max(n, 1); n < 40 && base<<(n-1) > 0 && base<<(n-1) < most {
+		ceiling = base << (n - 1)
+	}
+	return 1 + rand.N(ceiling)
+}
+
+// budget bounds how much retries add to an output's load: a message delivered
+// earns a tenth of a write, and one write a second is free. It starts full and
+// only delays (Finagle's RetryBudget).
+type Budget struct {
+	tokens float64
+	at     time.Time
+}
+
+const (
+	budgetMax  = 100 // writes
+	budgetEarn = 0.1 // of a write, per message delivered
+)
+
+func NewBudget() Budget { return Budget{tokens: budgetMax} }
+
+func (b *Budget) Earn(messages int) {
+	b.tokens = min(budgetMax, b.tokens+budgetEarn*float64(messages))
+}
+
+// take pays for one write; else it says when there will be enough.
+func (b *Budget) Take(now time.Time) (ok bool, at time.Time) {
+	if !b.at.IsZero() && now.After(b.at) {
+		b.tokens = min(budgetMax, b.tokens+now.Sub(b.at).Seconds())
+	}
+	b.at = now
+	if b.tokens >= 1-1e-6 {
+		b.tokens--
+		return true, time.Time{}
+	}
+	return false, now.Add(time.Duration((1 - b.tokens) * float64(time.Second)))
+}

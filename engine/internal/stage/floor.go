@@ -1,0 +1,247 @@
+package stage
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/internal/flow"
+	"github.com/flowd-io/flowd/engine/internal/guard"
+	"github.com/flowd-io/flowd/engine/internal/ledger"
+	"github.com/flowd-io/flowd/engine/internal/life"
+	"github.com/flowd-io/flowd/engine/internal/order"
+)
+
+// run is a pipeline at work. A message is, at any time, in one of: a reader's
+// slab, the lane queue, a lane, a batcher's inbox or open batch, an output's
+// queue, a writer, or parked; open holds the ledger of its root all the while.
+type Run struct {
+	ledger.Account
+	life.Life
+
+	plan       *Layout
+	Next       *Layout   // that follows; set before replace
+	inherited  *Handover // from the one before; nil: nothing
+	Lanes      *flow.LaneQueue
+	Routes     []*batcherRun
+	sole       *batcherRun             // that takes all messages, without a key; nil: they differ
+	Outputs    map[*OutputPlan]*outRun // those of groups among them
+	groups     []*groupRun
+	composites map[*OutputPlan]*routeRun
+	holds      *order.Holds
+	timers     *flow.Timers
+	Credits    flow.Credits
+	pace       flow.Pace
+
+	reading   atomic.Int64 // readers that have not ended
+	upstream  atomic.Int64 // messages that lanes and groups have yet to carry
+	grouped   atomic.Int64 // those of them that lie in groups that are open
+	following atomic.Int64 // readers among them that only their writers' end ends
+	Started   time.Time
+	replaying atomic.Int64  // readers that wait for positions to be settled
+	Retrying  atomic.Int64  // messages that wait for another try
+	feeds     int64         // outputs that take more than dead letters
+	gates     atomic.Int64  // outputs that are held, of those that take more than dead letters
+	Empty     chan struct{} // has room for one: nothing is in flight, and no reader left
+
+	expired   context.Context // ends when all that is unfinished goes back
+	works     context.Context // of steps and writes
+	Loops     sync.WaitGroup  // lanes, batchers and writers
+	lanesAt   []*lane
+	readersAt []*reader
+	mu        sync.Mutex // guards the fields below
+	err       error
+	Failing   chan struct{} // closed with the first error
+}
+
+func NewRun(p *Layout, inherited *Handover) *Run {
+	r := &Run{plan: p, inherited: inherited, Started: time.Now(), Outputs: map[*OutputPlan]*outRun{}, composites: map[*OutputPlan]*routeRun{}, timers: flow.NewTimers(), Empty: make(chan struct{}, 1), Failing: make(chan struct{})}
+	r.Log, r.Timeout = p.Log, p.Timeout
+	r.Failures.Log, r.Failures.Secrets = p.Log, p.Secrets
+	r.Credits = flow.Credits{Starved: r.relieve, Upstream: func() bool { return r.upstream.Load() > 0 }, Msgs: p.MaxMessages, Bytes: p.MaxBytes, Most: p.MaxMessages}
+	r.holds = order.NewHolds(p.Ordered, p.OrderBy, &r.Credits, toLanes{r}.Push)
+	r.Lanes = flow.NewLaneQueue(p.Workers, p.Ordered, r.relieve)
+	r.Lanes.Popped = r.TakeAway
+	for _, o := range p.Outputs {
+		if o.Route == nil {
+			r.Outputs[o] = newOutRun(r, o)
+			if o.Feeds {
+				r.feeds++
+			}
+		}
+	}
+	for _, g := range p.Groups {
+		x := newGroupRun(r, g)
+		r.groups, r.Outputs[&g.OutputPlan] = append(r.groups, x), x.out
+	}
+	for _, b := range p.Batchers {
+		r.Routes = append(r.Routes, newBatcherRun(r, b))
+	}
+	if len(r.Routes) == 1 && p.Batchers[0].Match == nil && p.Batchers[0].Key == nil && !p.Batchers[0].GoesOn {
+		r.sole = r.Routes[0]
+	}
+	r.inherit(inherited)
+	return r
+}
+
+// begin starts writers, batchers and lanes.
+func (r *Run) Begin(works, batches, expired context.Context) {
+	r.works, r.expired = works, expired
+	for _, o := range r.Outputs {
+		for range o.plan.Concurrency {
+			o.writers = append(o.writers, newWriter(o))
+		}
+	}
+	for _, o := range r.Outputs {
+		for _, w := range o.writers {
+			r.Loops.Add(1)
+			go r.write(w)
+		}
+	}
+	for _, b := range r.Routes {
+		if b.Plan.Batcher != nil {
+			r.Loops.Go(func() { b.loop(batches) })
+		}
+	}
+	for i := range r.plan.Workers {
+		l := newLane(r, i)
+		r.lanesAt = append(r.lanesAt, l)
+		r.Loops.Go(func() { l.loop(r.works) })
+	}
+	r.Loops.Go(func() { r.timers.Loop(batches) })
+	r.Loops.Go(func() { r.watch(batches) })
+}
+
+// write runs a writer. One whose call was abandoned has left its place to another.
+func (r *Run) write(w *writer) {
+	if w.loop(r.works) {
+		r.Loops.Done()
+	}
+}
+
+func (r *Run) StartReaders(readers *sync.WaitGroup, reads context.Context) {
+	for _, in := range r.plan.Inputs {
+		r.reading.Add(int64(len(in.Inputs)))
+		if in.Follows {
+			r.following.Add(int64(len(in.Inputs)))
+		}
+	}
+	for _, in := range r.plan.Inputs {
+		for i, instance := range in.Inputs {
+			rd := newReader(r, in, instance)
+			rd.index = i
+			r.readersAt = append(r.readersAt, rd)
+			readers.Go(func() {
+				rd.reenter(r.works)
+				ctx := reads
+				if in.Follows { // its writers' end stops it
+					ctx = r.expired
+				}
+				err := rd.loop(ctx, r.works)
+				if s, ok := instance.(engine.Stopper); ok && ctx.Err() != nil && !r.staysOpen(instance) {
+					err = errors.Join(err, guard.Guard(r.works, s.Stop))
+				}
+				if in.Follows {
+					r.following.Add(-1)
+				}
+				r.readerEnded(err)
+			})
+		}
+	}
+}
+
+// staysOpen says that the plan that takes this one's place goes on with a plugin.
+func (r *Run) staysOpen(plugin any) bool {
+	return r.Replacing() && r.Next.Plugins.Has(plugin)
+}
+
+// handLate hands back what would be tried again only after the drain's end.
+func (r *Run) HandLate() {
+	if !r.Enter() {
+		return
+	}
+	defer r.Leave()
+	t := tally{r: r, past: true}
+	for _, b := range r.timers.Beyond(time.Unix(0, r.Life.Deadline.Load())) {
+		r.waited(b)
+		for i := range slab(b).Msgs {
+			t.hand(&slab(b).Msgs[i])
+		}
+	}
+	t.apply()
+}
+
+// handBack ends everything that is still open as returned, or as lost where a source
+// takes nothing back. Who comes too late with a message finds the fence closed.
+func (r *Run) HandBack() {
+	r.Life.Close(func() {
+		t := tally{r: r}
+		why := engine.Errorf(engine.Transient, "the pipeline stopped before this message was finished")
+		why.HandedBack()
+		left := r.Pieces.InFlight.Load()
+		t.pieces[engine.Dropped] = min(t.returnAll(why), left) // a merge is one piece of several roots
+		t.pieces[engine.Returned] = left - t.pieces[engine.Dropped]
+		t.apply()
+	})
+}
+
+func (r *Run) readerEnded(err error) {
+	if err != nil {
+		r.Log.Error("input ended", "err", err)
+		r.note(err)
+	}
+	r.reading.Add(-1)
+	r.Quiesce()
+}
+
+// fail ends the run early with an error.
+func (r *Run) Fail(err error) {
+	if err == nil {
+		return
+	}
+	r.note(err)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	select {
+	case <-r.Failing:
+	default:
+		close(r.Failing)
+	}
+}
+
+func (r *Run) note(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err == nil {
+		r.err = engine.Masked(r.plan.Secrets, err)
+	}
+}
+
+// failed is why the run has failed, or nil.
+func (r *Run) Failed() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.err
+}
+
+// closeQueues ends lanes and writers when they have done what they are at.
+func (r *Run) CloseQueues() {
+	r.Lanes.Close()
+	for _, o := range r.Outputs {
+		o.close()
+	}
+}
+
+// retires says whether a write still uses an output, which is closed when that comes
+// back.
+func (r *Run) Retires(plugin any) bool {
+	for _, o := range r.Outputs {
+		if o.retire(plugin) {
+			return true
+		}
+	}
+	return false
+}

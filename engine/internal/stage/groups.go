@@ -1,0 +1,297 @@
+package stage
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/internal/flow"
+	"github.com/flowd-io/flowd/engine/internal/inside"
+	"github.com/flowd-io/flowd/engine/internal/order"
+	"github.com/flowd-io/flowd/engine/internal/retry"
+	"github.com/flowd-io/flowd/engine/internal/steps"
+)
+
+// groupRun is a group at work: what lies in it, and the queue and writers of an
+// output for what is complete.
+type groupRun struct {
+	r    *Run
+	plan *GroupPlan
+	out  *outRun
+
+	mu     sync.Mutex      // guards the fields below; held while batches are queued, so that they keep their order
+	open   *engine.Batch   // that grows; nil: none
+	bytes  int             // of payload in it
+	due    time.Time       // when it is to go
+	armed  bool            // a timer will look at it
+	riders *engine.Batch   // that go behind the open batch, since it has messages of their keys; nil: none
+	ridden map[string]bool // those keys
+	keys   map[string]int  // order keys of messages that are on their way into the open batch, or in it; nil: nobody asks
+}
+
+func newGroupRun(r *Run, plan *GroupPlan) *groupRun {
+	g := &groupRun{r: r, plan: plan, out: newOutRun(r, &plan.OutputPlan)}
+	if r.plan.Ordered {
+		g.out.chains = map[string][]*turn{}
+		if plan.Skipped {
+			g.keys = map[string]int{}
+		}
+	}
+	return g
+}
+
+// Gather takes messages out of a lane: those that have come to a group enter it.
+func (l *lane) Gather(b *engine.Batch, sel []int32, o *steps.Op) {
+	g := l.r.groups[o.Group-1]
+	o.Figures.Called(len(sel), 0)
+	var entering map[string]bool
+	if g.keys != nil {
+		entering = map[string]bool{}
+		for _, i := range sel {
+			order.EachLeafKey(&slab(b).Msgs[i], func(leaf *engine.Message) { entering[string(leaf.Key)] = true })
+		}
+	}
+	comes := func(m *engine.Message) bool {
+		return msg(m).State == inside.Live && msg(m).Groups <= g.plan.Index && msg(m).PC >= o.At
+	}
+	if l.r.plan.Ordered {
+		l.r.holds.Admit(b, nil, func(_ int, m *engine.Message) order.Role {
+			switch {
+			case comes(m):
+				return order.Asks
+			case msg(m).State == inside.Failed || msg(m).State == inside.Waits || msg(m).State == inside.Parked:
+				return order.Owns // before later ones of its key go on
+			}
+			return 0
+		})
+	}
+	by := l.by[:0]
+	for i := range slab(b).Msgs {
+		m := &slab(b).Msgs[i]
+		enters := len(sel) > 0 && sel[0] == int32(i)
+		if enters {
+			sel = sel[1:]
+		}
+		switch {
+		case !comes(m):
+			continue
+		case !enters && !g.inside(m):
+			l.t.freed = append(l.t.freed, l.r.holds.ComesBy(m, g.plan.Index+1)...)
+			by = append(by, int32(i))
+			continue
+		case enters:
+			if o.Enters {
+				steps.Enter(m, o)
+			}
+			msg(m).Back, msg(m).PC = o.Next, 0
+		default:
+			msg(m).Back, msg(m).PC, msg(m).Groups = msg(m).PC, int32(len(g.plan.Steps.Ops)), g.plan.Index+1
+		}
+		msg(m).Stage = inside.InOutput
+		retry.SetTrial(m, nil)
+		g.expect(m)
+		l.t.send(g, m)
+	}
+	l.by = by
+	if len(by) == 0 || !l.r.plan.Ordered {
+		return
+	}
+	l.r.holds.Admit(b, nil, func(i int, m *engine.Message) order.Role { // behind those that have left the group
+		if _, is := slices.BinarySearch(by, int32(i)); !is {
+			return 0
+		}
+		if order.HasOne(m, entering) { // later ones enter, and may be quicker
+			return order.Asks | order.Owns
+		}
+		return order.Asks
+	})
+}
+
+// inside says that a message of one of m's keys is in the group, so that m, which
+// does not enter it, must not overtake that one: m goes through with the others,
+// behind the steps.
+func (g *groupRun) inside(m *engine.Message) (yes bool) {
+	if g.keys == nil {
+		return false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	order.EachLeafKey(m, func(leaf *engine.Message) { yes = yes || g.keys[string(leaf.Key)] > 0 || g.out.has(leaf.Key) })
+	return yes || g.r.holds.HeldAt(m, g.out.spot())
+}
+
+// has says that a message with an order key is queued or being worked on.
+func (o *outRun) has(key []byte) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.chains["o"+string(key)]) > 0
+}
+
+// push takes messages in, from any lane.
+func (g *groupRun) Push(b *engine.Batch) {
+	g.out.come(len(slab(b).Msgs))
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	p := g.plan
+	for i := range slab(b).Msgs {
+		m := &slab(b).Msgs[i]
+		g.r.grouped.Add(1)
+		if msg(m).Groups > p.Index {
+			g.ride(m)
+			continue
+		}
+		size := m.Size()
+		switch {
+		case g.open != nil && p.Bytes > 0 && g.bytes+size > p.Bytes:
+			g.shut(engine.ByBytes)
+		case order.HasOne(m, g.ridden):
+			g.shut(engine.ByFlush)
+		}
+		if g.open == nil {
+			g.open = flow.BatchOf(engine.Slab{Stage: inside.InOutput})
+			g.arm(time.Now())
+		}
+		slab(g.open).Take(m)
+		if g.bytes += size; len(slab(g.open).Msgs) == p.Size {
+			g.shut(engine.BySize)
+		}
+	}
+	flow.Recycle(b)
+	if g.open == nil && g.riders != nil {
+		g.shut(engine.BySize)
+	}
+}
+
+// ride adds a message that only must not overtake those in the group; g.mu is held.
+func (g *groupRun) ride(m *engine.Message) {
+	if g.riders == nil {
+		g.riders, g.ridden = flow.BatchOf(engine.Slab{Stage: inside.InOutput}), map[string]bool{}
+	}
+	order.EachLeafKey(m, func(leaf *engine.Message) { g.ridden[string(leaf.Key)] = true })
+	slab(g.riders).Take(m)
+}
+
+// arm has the clock look at the open batch when its time is up; g.mu is held.
+func (g *groupRun) arm(now time.Time) {
+	g.due = now.Add(g.plan.Wait)
+	if !g.armed {
+		g.armed = true
+		g.r.timers.After(g.due, nil, g.timeUp)
+	}
+}
+
+func (g *groupRun) timeUp() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.armed = false
+	switch {
+	case g.open == nil:
+	case time.Now().Before(g.due):
+		g.armed = true
+		g.r.timers.After(g.due, nil, g.timeUp)
+	default:
+		g.shut(engine.ByTimeout)
+	}
+}
+
+// shut gives the open batch to the writers, and what rides behind it; g.mu is held.
+func (g *groupRun) shut(why engine.Trigger) {
+	open, riders := g.open, g.riders
+	g.open, g.riders, g.ridden, g.bytes = nil, nil, nil, 0
+	if open != nil {
+		g.r.plan.EmitEvent(engine.Event{Kind: engine.EventBatch, Name: g.plan.Name, N: len(slab(open).Msgs), Reason: string(why)})
+		g.queue(open, why)
+	}
+	if riders != nil {
+		g.queue(riders, why)
+	}
+}
+
+// queue hands a batch to the writers; g.mu is held.
+func (g *groupRun) queue(b *engine.Batch, why engine.Trigger) {
+	slab(b).Trigger, slab(b).Size = why, len(slab(b).Msgs)
+	g.r.grouped.Add(int64(-slab(b).Size))
+	var keys []string
+	if g.keys != nil {
+		for i := range slab(b).Msgs {
+			order.EachLeafKey(&slab(b).Msgs[i], func(leaf *engine.Message) { keys = append(keys, string(leaf.Key)) })
+		}
+	}
+	g.out.Push(b)
+	for _, k := range keys { // from now on the queue knows them
+		if g.keys[k]--; g.keys[k] == 0 {
+			delete(g.keys, k)
+		}
+	}
+}
+
+// expect notes that m is on its way into the group.
+func (g *groupRun) expect(m *engine.Message) {
+	if g.keys == nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	order.EachLeafKey(m, func(leaf *engine.Message) { g.keys[string(leaf.Key)]++ })
+}
+
+// flush closes the group if something lies open in it.
+func (g *groupRun) flush(why engine.Trigger) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.open == nil && g.riders == nil {
+		return false
+	}
+	g.shut(why)
+	return true
+}
+
+// closeGroups closes the first group in which something lies, when nothing more
+// will come to it.
+func (r *Run) closeGroups() {
+	why := r.inputsEnd()
+	if why == "" || r.upstream.Load() != r.grouped.Load() {
+		return
+	}
+	for _, g := range r.groups {
+		if g.flush(why) {
+			return
+		}
+	}
+}
+
+// relieveGroups closes a group when all else rests: its messages hold the credits.
+func (r *Run) relieveGroups() {
+	if !slices.ContainsFunc(r.groups, func(g *groupRun) bool { return !g.out.rests() }) {
+		for _, g := range r.groups {
+			if g.flush(engine.ByPressure) {
+				return
+			}
+		}
+	}
+}
+
+// rests says that nothing is queued or being worked on.
+func (o *outRun) rests() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.writing == 0 && o.ready.Head == nil && o.again.Head == nil
+}
+
+// rejoin sends m, which has gone through a group's steps, back to the lanes.
+func (t *tally) rejoin(m *engine.Message, g *GroupPlan) {
+	msg(m).Batch, msg(m).BatchKey = nil, ""
+	retry.SetTrial(m, nil)
+	msg(m).Stage, msg(m).PC, msg(m).Groups = inside.Fresh, msg(m).Back, g.Index+1
+	t.beyond -= flow.Weight(m)
+	t.put(toLanes{t.r}, m)
+}
+
+// toLanes is where messages go that have left a group.
+type toLanes struct{ r *Run }
+
+func (l toLanes) Push(b *engine.Batch) {
+	l.r.upstream.Add(int64(len(slab(b).Msgs)))
+	l.r.Lanes.Push(b)
+}

@@ -1,0 +1,170 @@
+package stage
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/internal/flow"
+	"github.com/flowd-io/flowd/engine/internal/inside"
+	"github.com/flowd-io/flowd/engine/internal/ledger"
+)
+
+// Handover is what a pipeline leaves to the plan that takes its place: the roots
+// that are not settled, as they were read, and its counts.
+type Handover struct {
+	Roots  []heir
+	law    [2]engine.Counts
+	failed []engine.FailureGroup
+	err    error              // of closing: what was promised and is not kept, such as writes to a cache
+	broken []string           // outputs in which a call has not come back
+	read   map[reading]uint64 // messages read so far
+}
+
+// reading is a reader of the plan before.
+type reading struct {
+	input    string
+	instance int
+}
+
+// heir is a root that goes on in the next plan.
+type heir struct {
+	input    string
+	instance int
+	ref      uint64
+	body     []byte
+	meta     engine.Meta
+	key      []byte // that its input gave it
+	attempt  int
+	rank     uint64 // in read order
+	at       time.Time
+	to       engine.Acker
+}
+
+// leaves collects what is unsettled for the next plan; what that can't take goes
+// back to its source. Nothing of the run is at work any more.
+func (r *Run) Leaves() *Handover {
+	h := &Handover{}
+	r.Life.Close(func() { r.collect(h) })
+	return h
+}
+
+// collect is leaves, behind the fence.
+func (r *Run) collect(h *Handover) {
+	t := tally{r: r}
+	why := engine.Errorf(engine.Transient, "the pipeline was reloaded, and its input is another now")
+	why.HandedBack()
+	for _, l := range r.Open.List() {
+		for i := range l.Roots {
+			s := &l.Roots[i]
+			if s.Pieces.Load() <= 0 {
+				continue
+			}
+			if r.inherits(l) && s.Lease.Load() != ledger.LeaseLost {
+				meta := l.MetaOf(i)
+				l.Mu.Lock()
+				h.Roots = append(h.Roots, heir{l.InputName, l.Instance, s.Ref, s.Body, meta, l.Key(i), int(s.Attempt), l.First + uint64(i), l.ReadAt, acker(l)})
+				l.Mu.Unlock()
+				t.forget(l, uint32(i))
+				continue
+			}
+			t.giveUp(ledger.Root{Led: l, I: uint32(i)}, why)
+		}
+	}
+	t.pieces = t.roots // as one piece each, like those that go on
+	more := t.roots[engine.Returned] + t.roots[engine.Dropped] + int64(len(h.Roots)) - r.Pieces.InFlight.Load()
+	t.made, t.consumed = t.made+max(more, 0), t.consumed+max(-more, 0) // merges are undone, parts are consumed
+	t.apply()
+	h.law = [2]engine.Counts{r.Roots.Read(), r.Pieces.Read()}
+	for _, o := range r.Outputs {
+		o.mu.Lock()
+		if slices.ContainsFunc(o.writers, func(w *writer) bool { return w.since.Load() != 0 }) {
+			h.broken = append(h.broken, o.plan.Name)
+		}
+		o.mu.Unlock()
+	}
+}
+
+// bequeath adds to what the next plan inherits all that has nothing to do with messages under way: the
+// counts, what failed, the error of closing, and which of its inputs failed and are closed.
+func (r *Run) Bequeath(h *Handover, closing error) *Handover {
+	if h == nil {
+		h = &Handover{law: [2]engine.Counts{r.Roots.Read(), r.Pieces.Read()}}
+	}
+	h.failed, h.err, h.read = r.Failures.All(), closing, map[reading]uint64{}
+	for _, rd := range r.readersAt {
+		h.read[reading{rd.plan.Name, rd.index}] = rd.read.Load()
+	}
+	r.plan.Plugins.Bequeath(&r.Next.Plugins)
+	return h
+}
+
+// inherits says whether the next plan goes on with the roots of a ledger: it has
+// the same input, still connected, or one to which nothing could be handed back.
+func (r *Run) inherits(l *ledger.Ledger) bool {
+	for _, in := range r.Next.Inputs {
+		if in.Name == l.InputName {
+			return in.Adopted || l.Takes == engine.TakesNothing
+		}
+	}
+	return false
+}
+
+func acker(l *ledger.Ledger) engine.Acker {
+	if l.Acks == nil {
+		return nil
+	}
+	return l.Acks.To
+}
+
+// inherit takes over the counts of the plan before.
+func (r *Run) inherit(h *Handover) {
+	if h == nil {
+		return
+	}
+	r.Roots.Set(h.law[0])
+	r.Pieces.Set(h.law[1])
+	r.Failures.Set(h.failed)
+	r.err = h.err
+	for _, name := range h.broken {
+		for _, o := range r.Outputs {
+			if o.plan.Name == name && o.plan.Group == nil {
+				o.gate.Reopen, o.gate.Shut = true, true
+			}
+		}
+	}
+}
+
+// reenter lets the roots that a plan before has left to this reader go on, in the
+// order in which they were read, ahead of what is new.
+func (rd *reader) reenter(ctx context.Context) {
+	h := rd.r.inherited
+	if h == nil {
+		return
+	}
+	var mine []heir
+	for _, x := range h.Roots {
+		if x.input == rd.plan.Name && x.instance%len(rd.plan.Inputs) == rd.index {
+			mine = append(mine, x)
+		}
+	}
+	for len(mine) > 0 {
+		n := 1
+		for n < len(mine) && n < inside.SlabSize && mine[n].to == mine[0].to && mine[n].rank == mine[0].rank+uint64(n) {
+			n++
+		}
+		b := flow.NewSlab(n)
+		for _, x := range mine[:n] {
+			m := b.Add(x.body)
+			m.Ref, m.Meta, m.Key, m.Attempt = x.ref, x.meta, x.key, x.attempt
+		}
+		slab(b).Room = 0
+		rd.r.Credits.Charge(n, 0)
+		rd.read.Store(mine[0].rank)
+		rd.take(b, mine[0].to, mine[0].at)
+		rd.send(ctx, b)
+		mine = mine[n:]
+	}
+	rd.read.Store(max(rd.read.Load(), h.read[reading{rd.plan.Name, rd.index}]))
+}

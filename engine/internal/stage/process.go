@@ -1,0 +1,266 @@
+package stage
+
+import (
+	"context"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/engine/internal/flow"
+	"github.com/flowd-io/flowd/engine/internal/inside"
+	"github.com/flowd-io/flowd/engine/internal/ledger"
+	"github.com/flowd-io/flowd/engine/internal/order"
+	"github.com/flowd-io/flowd/engine/internal/steps"
+)
+
+// runTime is how long a run of messages through the steps should take: slow
+// steps get few messages at a time, so that they spread over the lanes.
+const runTime = time.Millisecond
+
+// partBytes is how much a slab of parts may hold, about.
+const partBytes = 1 << 20
+
+// lane is one worker: it takes runs of messages, carries them through the
+// pipeline's steps, and hands what is left to batchers and outputs.
+type lane struct {
+	r     *Run
+	index int
+	t     tally
+	x     steps.Executor
+	allow int // parts that may be made with the credits at hand
+	parts int // bytes of those made with them
+	arena doc.Arena
+	spare []*doc.Arena // for slabs of parts; the first inUse are lent
+	inUse int
+	was   int     // bytes read with the slab under way
+	by    []int32 // messages of a slab that come by a group
+	seen  map[string]bool
+	to    []*batcherRun // where each message of a slab goes
+
+	deliver func(b *engine.Batch) // takes what has gone through the steps
+	reads   bool                  // runs an input's own steps, in its reader
+}
+
+func newLane(r *Run, index int) *lane {
+	l := &lane{r: r, index: index, t: tally{r: r}, seen: map[string]bool{}}
+	l.x.Own, l.x.Wrap, l.x.Room = l, r.plan.Middleware, newRoom(r)
+	l.arena.Owner = l.x.Room
+	return l
+}
+
+// loop runs until the queue is closed.
+func (l *lane) loop(ctx context.Context) {
+	cost := runTime // of one message: while it is not known, others may have to share what waits
+	for {
+		b := l.r.Lanes.Pop(l.index, max(1, l.r.plan.Steps.Together, int(min(runTime/max(cost, 1), inside.SlabSize))))
+		if b == nil {
+			return
+		}
+		l.r.ease()
+		n, began := len(slab(b).Msgs), time.Now()
+		l.process(ctx, b)
+		cost = (cost + time.Since(began)/time.Duration(n)) / 2
+		l.r.Lanes.Rest()
+		l.r.carried(n)
+	}
+}
+
+// process runs a slab through the steps and carries on what comes of it.
+func (l *lane) process(ctx context.Context, b *engine.Batch) {
+	if !l.r.plan.Serial || slab(b).Way.In != nil || !repeats(b, l.seen) {
+		l.through(ctx, b)
+		return
+	}
+	for len(slab(b).Msgs) > 0 {
+		l.through(ctx, wave(b, l.seen))
+	}
+	flow.Recycle(b)
+}
+
+// through is process for messages that go through the steps together.
+func (l *lane) through(ctx context.Context, b *engine.Batch) {
+	l.was = slab(b).Bytes
+	l.x.Prog, l.x.Stage, l.t.in, l.deliver = l.r.plan.Steps, inside.Fresh, nil, l.route
+	l.admit(b)
+	if in := inputOf(b); in != nil {
+		l.x.Prog, l.x.Stage, l.t.in, l.deliver = in.Steps, inside.InInput, in, l.dispatch
+	}
+	l.carry(l.x.Run(ctx, flow.Adopt(b, &l.arena)))
+	l.arena.Reset()
+	l.takeBack(0)
+	if l.allow > 0 {
+		l.r.Credits.Put(l.allow, 0, 0)
+		l.allow = 0
+	}
+}
+
+// admit keeps what others of its key are before.
+func (l *lane) admit(b *engine.Batch) {
+	if slab(b).Way.In == nil && l.r.holds.Any.Load() > 0 {
+		l.r.holds.Admit(b, nil, func(_ int, m *engine.Message) order.Role {
+			if msg(m).State == inside.Live {
+				return order.Asks
+			}
+			return 0
+		})
+	}
+}
+
+// Merge is not for lanes: steps that merge need a batch, which Build checks.
+func (l *lane) Merge(m *engine.Message) {
+	accountMerge(&l.t, m)
+	steps.FailAt(m, "", engine.Errorf(engine.Permanent, "a step that merges needs whole batches: write it under `processors` of a batcher or an output"))
+}
+
+// Hold has nothing to do in an input's own steps, where gaps keep order.
+func (l *lane) Hold(b *engine.Batch, at inside.Stage) {
+	if l.t.in == nil {
+		l.r.holds.Behind(b, at, nil)
+	}
+}
+
+// Split makes parts a slab at a time and carries each to its queues before the next.
+// Parts whose steps see what those before them have written go one by one.
+func (l *lane) Split(ctx context.Context, x *steps.Executor, b *engine.Batch, pc int32) *engine.Batch {
+	arena := l.partArena()
+	lent := l.inUse
+	alone := l.r.plan.Serial && l.t.in == nil
+	last := steps.Pull(b, flow.Adopt(flow.NewSlab(0), arena), &x.Prog.Ops[pc], func(cur *engine.Batch, part bool) *engine.Batch {
+		if l.parts > partBytes { // others may need what is left
+			l.r.Credits.Put(l.allow, 0, 0)
+			l.allow, l.parts = 0, 0
+		}
+		if n := len(slab(cur).Msgs); n == inside.SlabSize || part && n > 0 && (alone || l.allow == 0) {
+			if alone {
+				l.admit(cur)
+			}
+			l.carry(x.Exec(ctx, cur, pc+1))
+			l.takeBack(lent)
+			arena.Reset()
+			cur = flow.Adopt(flow.NewSlab(0), arena)
+		}
+		if part && !l.credit(ctx) {
+			return nil
+		}
+		return cur
+	}, l.part, l.parted)
+	flow.Recycle(b)
+	if alone {
+		l.admit(last)
+	}
+	return last
+}
+
+// partArena lends an arena for slabs of parts until the lane is done with the
+// slab that they come from, whose documents the parts may still be drawn from.
+func (l *lane) partArena() *doc.Arena {
+	if l.inUse == len(l.spare) {
+		l.spare = append(l.spare, &doc.Arena{Owner: l.x.Room})
+	}
+	l.inUse++
+	return l.spare[l.inUse-1]
+}
+
+// takeBack resets the arenas that were lent beyond the first n.
+func (l *lane) takeBack(n int) {
+	for _, a := range l.spare[n:l.inUse] {
+		a.Reset()
+	}
+	l.inUse = n
+}
+
+// credit makes sure that one more part may be made; false: the run is over.
+func (l *lane) credit(ctx context.Context) bool {
+	switch {
+	case l.allow > 0:
+	case l.r.Handing() || ctx.Err() != nil:
+		return false
+	case l.reads:
+		l.allow = l.r.Credits.Split(l.r.expired, inside.SlabSize, true)
+	default:
+		l.r.Lanes.Rest()
+		l.allow = l.r.Credits.Split(l.r.expired, inside.SlabSize, false)
+		l.r.Lanes.Resume()
+	}
+	if l.allow == 0 {
+		return false
+	}
+	l.allow--
+	return true
+}
+
+func (l *lane) part(_, p *engine.Message) {
+	msg(p).Credits, msg(p).Charge = 1, len(msg(p).Orig)
+	l.parts += msg(p).Charge
+	l.r.Credits.Charge(0, msg(p).Charge)
+	ledger.EachRoot(p, func(r ledger.Root) { r.Add(1) })
+	l.r.holds.Share(p)
+	l.t.made++
+}
+
+func (l *lane) parted(m *engine.Message, _ int) { l.t.consume(m) }
+
+// carry delivers b, unless the run is over and all of it was handed back.
+func (l *lane) carry(b *engine.Batch) {
+	if !l.r.Enter() {
+		return
+	}
+	defer l.r.Leave()
+	l.t.was = l.was
+	l.deliver(b)
+}
+
+// route ends what has ended in b and sends the rest to where it belongs.
+func (l *lane) route(b *engine.Batch) {
+	if to := l.r.sole; to != nil && !l.r.plan.Ordered && allLive(b) {
+		flow.Release(b)
+		l.t.pass(to, b)
+		l.t.apply()
+		return
+	}
+	if l.r.plan.Ordered && (l.r.holds.Any.Load() > 0 || !allLive(b)) {
+		l.r.holds.Admit(b, nil, func(_ int, m *engine.Message) order.Role {
+			switch msg(m).State {
+			case inside.Live:
+				return order.Asks
+			case inside.Waits, inside.Parked:
+				return order.Owns // before later ones of its key go on
+			}
+			return 0
+		})
+	}
+	l.to = append(l.to[:0], make([]*batcherRun, len(slab(b).Msgs))...)
+	var only *batcherRun
+	same, alive := true, 0
+	for i := range slab(b).Msgs {
+		m := &slab(b).Msgs[i]
+		var to *batcherRun
+		if msg(m).State == inside.Live {
+			to = l.r.route(&l.t, m)
+		}
+		if to == nil {
+			l.t.conclude(m, nil)
+			continue
+		}
+		same = same && (only == nil || only == to)
+		only = to
+		l.to[i] = to
+		alive++
+	}
+	switch {
+	case alive == 0:
+		flow.Recycle(b)
+	case same && 4*alive > len(slab(b).Msgs):
+		sweep(b, alive)
+		flow.Release(b) // splices here, where lanes share the work
+		l.t.pass(only, b)
+	default:
+		for i := range slab(b).Msgs {
+			if l.to[i] != nil {
+				l.t.send(l.to[i], &slab(b).Msgs[i])
+			}
+		}
+		flow.Recycle(b)
+	}
+	l.t.apply()
+}

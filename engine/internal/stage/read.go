@@ -1,0 +1,310 @@
+package stage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/internal/flow"
+	"github.com/flowd-io/flowd/engine/internal/guard"
+	"github.com/flowd-io/flowd/engine/internal/inside"
+	"github.com/flowd-io/flowd/engine/internal/ledger"
+	"github.com/flowd-io/flowd/engine/internal/limit"
+	"github.com/flowd-io/flowd/engine/internal/order"
+	"github.com/flowd-io/flowd/engine/internal/retry"
+	"github.com/flowd-io/flowd/engine/internal/steps"
+)
+
+// reader is one instance of an input: it takes credits, reads, and hands what it
+// has read to the lanes.
+type reader struct {
+	r       *Run
+	plan    *InputPlan
+	in      engine.Input
+	index   int             // among the instances of its input
+	own     *lane           // runs the input's own steps, in reading order
+	read    atomic.Uint64   // messages, with those of the plans before
+	acks    *ledger.AckLoop // of the connection that was read last
+	replay  ledger.Replay   // of a source that keeps a position
+	line    limit.WaitLine  // at the limits that hold for it
+	mean    int             // bytes of a message in the last Read; 0: there was none
+	began   bool            // there was a Read
+	figures readFigures
+	causes  retry.Causes // that the log has named since it worked
+	plain   bool         // what it reads goes to the lanes as it is: there are neither steps nor keys before
+}
+
+func newReader(r *Run, plan *InputPlan, in engine.Input) *reader {
+	rd := &reader{r: r, plan: plan, in: in, own: newLane(r, 0), line: limit.NewLine(plan.Limit, r.plan.Limit)}
+	rd.own.reads = true
+	rd.plain = len(plan.Steps.Ops) == 0 && !r.plan.Ordered && len(r.plan.Middleware) == 0
+	rd.replay.Moved = make(chan struct{}, 1)
+	rd.figures.is("reading")
+	return rd
+}
+
+// standing is how long a connection must stand before its input counts as recovered.
+const standing = time.Second
+
+// loop reads until the input or ctx ends. An input that fails is started again,
+// after a back-off. It begins anew when a connection has stood, whether or not a message
+// came: a queue may be quiet, and one message proves little.
+func (rd *reader) loop(ctx, work context.Context) error {
+	failed := 0 // times in a row
+	for {
+		rd.figures.connects()
+		err := rd.session(ctx, work)
+		if rd.figures.stands(engine.FailedSince(err)) {
+			failed = 0
+		}
+		for err != nil && ctx.Err() == nil {
+			failed++
+			if rd.gone(err, failed) {
+				return fmt.Errorf("input %s: %w", rd.plan.Name, err)
+			}
+			err = rd.restart(ctx, err, failed)
+		}
+		if ctx.Err() != nil || err == nil && !rd.figures.restarting() {
+			return nil
+		}
+		rd.figures.is("reading")
+	}
+}
+
+// gone says whether an error can't be cured by starting the input again.
+func (rd *reader) gone(err error, failed int) bool {
+	most := rd.r.plan.Restart.MaxAttempts
+	return errors.Is(err, engine.ErrGone) || engine.ErrorOf(err, engine.Transient).Class == engine.Permanent || most > 0 && failed >= most
+}
+
+// restart closes the input and opens it again after a back-off.
+func (rd *reader) restart(ctx context.Context, cause error, failed int) error {
+	p := rd.r.plan
+	cause = engine.Masked(p.Secrets, cause)
+	wait := retry.Jittered(p.Restart.Backoff, p.Restart.MaxBackoff, failed)
+	rd.figures.restarts.Add(1)
+	rd.figures.lost(cause)
+	if failed == 1 {
+		rd.causes = retry.Causes{}
+	}
+	if news := rd.causes.News(cause); news || guard.PowerOfTen(int64(failed)) {
+		rd.r.Log.Error("input failed and is started again", "input", rd.plan.Name, "err", guard.FirstLine(cause), "in", wait.Round(time.Millisecond), "attempt", failed)
+	}
+	p.EmitEvent(engine.Event{Kind: engine.EventLost, Name: rd.plan.Name, Err: cause})
+	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.Timeout)
+	defer cancel()
+	if c, ok := rd.in.(engine.Closer); ok && p.Plugins.Opens(rd.in, false) {
+		if err := guard.Guard(call, c.Close); err != nil {
+			rd.r.Log.Debug("close of a failed input", "input", rd.plan.Name, "err", err)
+		}
+	}
+	if !guard.Pause(ctx, wait) {
+		return nil
+	}
+	open, cancel := context.WithTimeout(ctx, p.Timeout)
+	defer cancel()
+	if o, ok := rd.in.(engine.Opener); ok {
+		if err := guard.Guard(open, o.Open); err != nil {
+			return err
+		}
+	}
+	p.Plugins.Opens(rd.in, true)
+	p.EmitEvent(engine.Event{Kind: engine.EventConnected, Name: rd.plan.Name})
+	return nil
+}
+
+// session reads until the input fails or ends, or ctx ends.
+func (rd *reader) session(ctx, work context.Context) error {
+	if rd.r.plan.Plugins.IsShut(rd.in) {
+		return errors.New("it had failed before the reload")
+	}
+	for ctx.Err() == nil {
+		active, done := rd.r.plan.Pauses.Wait(ctx, rd.figures.is)
+		err := rd.step(active, ctx, work)
+		paused := active.Err() != nil
+		done()
+		switch {
+		case err == nil:
+		case errors.Is(err, io.EOF):
+			rd.figures.is("ended")
+			return nil
+		case paused:
+		default:
+			return err
+		}
+	}
+	return nil
+}
+
+// step is one Read, with credits and within the limits. active is ctx until the next pause.
+func (rd *reader) step(active, ctx, work context.Context) error {
+	rd.keepPace(active)
+	room := rd.room(active)
+	if room == 0 {
+		return nil
+	}
+	b := flow.NewSlab(room)
+	acker, err := rd.call(active, b)
+	slab(b).Room = 0
+	n := len(slab(b).Msgs)
+	if n < room {
+		rd.r.Credits.Put(room-n, 0, 0)
+	}
+	if n > 0 {
+		rd.receive(ctx, work, b, acker)
+	} else {
+		flow.Recycle(b)
+		runtime.Gosched()
+	}
+	return err
+}
+
+func (rd *reader) call(ctx context.Context, b *engine.Batch) (a engine.Acker, err error) {
+	if rd.acks != nil {
+		a = rd.acks.To // of what was added before a panic
+	}
+	defer engine.Recovered(&err)
+	a, err = rd.in.Read(ctx, b)
+	if a != nil && !reflect.TypeOf(a).Comparable() {
+		return nil, engine.Errorf(engine.Permanent, "Read returned a %T: an Acker is told from others by ==, so it must be a pointer", a)
+	}
+	return a, err
+}
+
+// receive counts what was read and starts it on its way, as fast as limits let it.
+func (rd *reader) receive(ctx, work context.Context, b *engine.Batch, acker engine.Acker) {
+	if !rd.r.Enter() {
+		return // the run is over, and its source will find out
+	}
+	n := len(slab(b).Msgs)
+	rd.r.Roots.Receive(n)
+	rd.r.Pieces.Receive(n)
+	rd.r.Leave()
+	rd.r.plan.EmitEvent(engine.Event{Kind: engine.EventDispatch, Name: rd.plan.Name, N: n})
+	rd.figures.received.Add(int64(n))
+	rd.take(b, acker, time.Now())
+	rd.admit(ctx, work, b)
+}
+
+// take opens a ledger for messages that are counted.
+func (rd *reader) take(b *engine.Batch, acker engine.Acker, at time.Time) {
+	if !rd.r.Enter() {
+		return
+	}
+	defer rd.r.Leave()
+	n := len(slab(b).Msgs)
+	led := &ledger.Ledger{InputName: rd.plan.Name, Instance: rd.index, Takes: rd.plan.Takes, ReadAt: at, Acks: rd.acksOf(acker, n), Then: rd.plan.Then, Delays: rd.plan.Delays, First: rd.read.Load(), Roots: make([]ledger.RootState, n)}
+	led.Open.Store(int32(n))
+	rd.read.Add(uint64(n))
+	for i := range slab(b).Msgs {
+		m, s := &slab(b).Msgs[i], &led.Roots[i]
+		msg(m).Origin = engine.OriginOf(inside.Key{}, led, uint32(i))
+		msg(m).Orig = m.Bytes()
+		msg(m).Credits, msg(m).Charge = 1, len(msg(m).Orig)
+		slab(b).Bytes += msg(m).Charge
+		led.Keep(i, m)
+		s.Pieces.Store(1)
+		if msg(m).State == inside.Failed { // a record that the framing refuses
+			steps.Complete(msg(m).Err, engine.Decode)
+		}
+	}
+	rd.figures.bytes.Add(int64(slab(b).Bytes))
+	rd.mean = max(slab(b).Bytes/n, 1)
+	if rd.plan.Early && led.Acks != nil {
+		rd.early(led)
+	}
+	rd.replay.Add(led)
+	rd.r.Open.Add(led)
+	rd.r.Credits.Charge(0, slab(b).Bytes)
+}
+
+// send starts messages on their way.
+func (rd *reader) send(ctx context.Context, b *engine.Batch) {
+	if !rd.r.Enter() {
+		return
+	}
+	if rd.plain && allLive(b) {
+		rd.r.upstream.Add(int64(len(slab(b).Msgs)))
+		rd.r.Lanes.Push(b)
+		rd.r.Leave()
+		return
+	}
+	rd.r.Leave()
+	setInput(b, rd.plan)
+	rd.own.process(ctx, b)
+}
+
+// early tells the source at once that all of led is delivered.
+func (rd *reader) early(led *ledger.Ledger) {
+	rs := make([]ledger.Ranked, len(led.Roots))
+	for i := range led.Roots {
+		rs[i] = ledger.Ranked{Result: engine.Result{Ref: led.Roots[i].Ref, Fate: engine.Delivered}, Rank: led.First + uint64(i)}
+	}
+	led.Acks.Put(rs)
+	led.Acks = nil
+}
+
+// acksOf is the loop for an acker that is going to get n results. A new
+// connection has a new one; that of the old ends when its last message has.
+func (rd *reader) acksOf(acker engine.Acker, n int) *ledger.AckLoop {
+	if acker == nil {
+		return nil
+	}
+	if rd.acks != nil && rd.acks.To != acker {
+		rd.acks.Close()
+	}
+	if rd.acks == nil || rd.acks.To != acker || !rd.acks.Owe(n) {
+		rd.acks = rd.r.AcksOf(acker, rd.plan.Name, n)
+	}
+	return rd.acks
+}
+
+// dispatch gives messages that come from their input's own steps their order key
+// and hands them to the lanes.
+func (l *lane) dispatch(b *engine.Batch) {
+	t, key := &l.t, l.r.plan.OrderBy
+	alive := 0
+	for i := range slab(b).Msgs {
+		m := &slab(b).Msgs[i]
+		if msg(m).State == inside.Live && key != nil {
+			k, ok, err := key.AppendKey(t.keys.Room(), m)
+			switch {
+			case err != nil:
+				steps.FailAt(m, "order_by", err)
+			case ok:
+				m.Key = t.keys.Keep(k)
+			}
+		}
+		if msg(m).State != inside.Live {
+			t.conclude(m, nil)
+			continue
+		}
+		t.recharge(m)
+		msg(m).PC, msg(m).Stage = 0, inside.Fresh
+		place := order.ClaimOf(m)
+		kept := l.r.plan.Ordered && l.r.holds.Before(slab(b).Msgs[:i], m)
+		if place != nil { // that of a message that has waited in these steps
+			t.freed = append(t.freed, place)
+			order.SetClaim(m, nil)
+		}
+		if !kept {
+			alive++
+		}
+	}
+	l.r.upstream.Add(int64(alive))
+	sweep(b, alive)
+	flow.Release(b)
+	slab(b).Way.In = nil
+	if alive == 0 {
+		flow.Recycle(b)
+	} else {
+		t.onward = append(t.onward, sending{to: l.r.Lanes, b: b}) // not beyond the lanes
+	}
+	t.apply()
+}

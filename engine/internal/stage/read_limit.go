@@ -1,0 +1,132 @@
+package stage
+
+import (
+	"context"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/internal/flow"
+	"github.com/flowd-io/flowd/engine/internal/inside"
+)
+
+// waits shows whether the reader waits for credits.
+func (rd *reader) waits(yes bool) {
+	if yes {
+		rd.figures.is("waiting")
+	} else {
+		rd.figures.is("reading")
+	}
+}
+
+// room is how many messages may be read now; 0 when ctx ended before any may. What
+// limits let pass is counted when it was read: a reader whose source is slow takes
+// nothing from others.
+func (rd *reader) room(ctx context.Context) (n int) {
+	for ctx.Err() == nil {
+		want := min(rd.want(), rd.mayPass(ctx))
+		if want > 0 && rd.plan.Takes == engine.TakesPosition {
+			want = rd.replayRoom(ctx, want)
+		}
+		if want == 0 {
+			return 0
+		}
+		if n = rd.r.Credits.Read(ctx, want, rd.waits); n > 0 {
+			return n
+		}
+	}
+	return 0
+}
+
+func (rd *reader) want() int {
+	switch {
+	case rd.mean > 0:
+		return min(max(inside.ReadBytes/rd.mean, 1), inside.SlabSize)
+	case rd.began:
+		return inside.SlabSize
+	}
+	rd.began = true
+	return inside.SlabSize / 16 // to learn how long they are
+}
+
+// mayPass waits until a message that was there now would have passed the limits, and
+// says how many may be read: one at least, since only what is at hand stands in line.
+func (rd *reader) mayPass(ctx context.Context) int {
+	for ctx.Err() == nil {
+		n, wait, changed := rd.line.Free(time.Now())
+		if n > 0 {
+			return n
+		}
+		over := rd.limited(time.Now().Add(wait))
+		t := time.NewTimer(wait)
+		select {
+		case <-t.C:
+			over()
+			n, _, _ := rd.line.Free(time.Now())
+			return max(1, n)
+		case <-changed[0]:
+		case <-changed[1]:
+		case <-ctx.Done():
+		}
+		t.Stop()
+		over()
+	}
+	return 0
+}
+
+// limited shows that the reader waits for a limit, until over is called.
+func (rd *reader) limited(until time.Time) (over func()) {
+	rd.figures.is("limited")
+	in, told := rd.in.(engine.Limited)
+	if told {
+		in.Limited(until)
+	}
+	return func() {
+		rd.figures.is("reading")
+		if told {
+			in.Limited(time.Time{})
+		}
+	}
+}
+
+// admit sends on what was read, as the limits let it pass. When reading has ended, as
+// ctx says, what can't pass in time goes back, or to the next plan.
+func (rd *reader) admit(ctx, work context.Context, b *engine.Batch) {
+	r := rd.r
+	var hand flow.SlabList
+	for hand.Push(b); hand.Head != nil; {
+		n, wait, changed := rd.line.Ask(time.Now(), hand.Msgs)
+		if n > 0 {
+			rd.send(work, hand.Pop(n))
+			continue
+		}
+		done := ctx.Done()
+		if ctx.Err() != nil {
+			if done = r.expired.Done(); r.Replacing() || r.TooLate(time.Now().Add(wait)) {
+				rd.line.Quit()
+				rd.handBack(hand.Pop(hand.Msgs))
+				return
+			}
+		}
+		over := rd.limited(time.Now().Add(wait))
+		rd.line.Stands(wait, changed, done)
+		over()
+	}
+}
+
+// handBack ends what had no time to pass, unless the next plan goes on with it.
+func (rd *reader) handBack(b *engine.Batch) {
+	if rd.r.Replacing() || !rd.r.Enter() {
+		return
+	}
+	defer rd.r.Leave()
+	t := tally{r: rd.r}
+	for i := range slab(b).Msgs {
+		m := &slab(b).Msgs[i]
+		if msg(m).Err == nil {
+			msg(m).Err = engine.Errorf(engine.Transient, "the pipeline stopped before a rate limit let this message pass")
+		}
+		t.hand(m)
+	}
+	t.apply()
+	flow.Recycle(b)
+}

@@ -1,0 +1,68 @@
+package stage
+
+import (
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/internal/flow"
+	"github.com/flowd-io/flowd/engine/internal/inside"
+	"github.com/flowd-io/flowd/engine/internal/steps"
+)
+
+// route finds the batcher that takes m and gives it its key there; batchers with
+// `continue` get copies. It returns nil when m has ended instead.
+func (r *Run) route(t *tally, m *engine.Message) *batcherRun {
+	took := false
+	for _, b := range r.Routes {
+		if b.Plan.Match != nil {
+			holds, err := b.Plan.Match.Test(m)
+			if err != nil {
+				steps.FailAt(m, "match of batcher "+b.Plan.Name, err)
+				return nil
+			}
+			if !holds {
+				continue
+			}
+		}
+		if !b.Plan.GoesOn {
+			if !b.Plan.giveKey(m, &t.keys) {
+				return nil
+			}
+			if took { // m itself is the last of its copies
+				t.made++
+				t.consumed++
+			}
+			return b
+		}
+		took = true
+		c := t.copy(m)
+		if b.Plan.giveKey(&c, &t.keys) {
+			t.send(b, &c)
+		} else {
+			t.conclude(&c, nil)
+		}
+	}
+	if took {
+		msg(m).State = inside.Consumed
+		t.consume(m)
+		return nil
+	}
+	m.Fail(engine.Errorf(engine.Unrouted, "no batcher takes this message (there are %s)", r.plan.batcherNames()))
+	steps.Complete(msg(m).Err, engine.Unrouted)
+	return nil
+}
+
+// giveKey gives m the batch key of a batcher; false when that failed the message.
+func (b *BatcherPlan) giveKey(m *engine.Message, keys *flow.Keyring) bool {
+	msg(m).BatchKey = ""
+	if b.Key == nil {
+		return true
+	}
+	key, ok, err := b.Key.AppendKey(keys.Room(), m)
+	if err != nil {
+		steps.FailAt(m, "key of batcher "+b.Name, err)
+		return false
+	}
+	if ok {
+		msg(m).BatchKey = keys.Text(key)
+	}
+	return true
+}

@@ -1,0 +1,154 @@
+package stage
+
+import (
+	"slices"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/internal/guard"
+	"github.com/flowd-io/flowd/engine/internal/life"
+	"github.com/flowd-io/flowd/engine/internal/steps"
+)
+
+func (r *Run) State() engine.State {
+	switch {
+	case r.At() == life.Over:
+		return engine.Stopped
+	case r.Draining() || r.Handing():
+		return engine.Draining
+	case r.plan.Pauses.Is():
+		return engine.Paused
+	case !r.IsOpen():
+		return engine.Starting
+	}
+	return engine.Running
+}
+
+// input sums up the instances of an input.
+func (r *Run) Input(in *InputPlan) engine.InputState {
+	s := engine.InputState{Name: in.Name, Type: in.Typ, State: "ended", Steps: States(in.Steps, nil)}
+	if in.Limit != nil {
+		l := in.Limit.State()
+		s.Limit = &l
+	}
+	for _, rd := range r.readersOf(in) {
+		f := &rd.figures
+		s.Received += f.received.Load()
+		s.Bytes += f.bytes.Load()
+		s.Restarts += f.restarts.Load()
+		if state := *f.state.Load(); state != "ended" {
+			s.State = state
+		}
+		if err := f.err.Load(); err != nil && !f.stands(time.Now()) {
+			s.Err, s.State = *err, "restarting"
+		}
+	}
+	for _, a := range r.Acking() {
+		if a.Input == in.Name {
+			s.Unacked += a.Waiting()
+		}
+	}
+	return s
+}
+
+func (r *Run) readersOf(in *InputPlan) (all []*reader) {
+	for _, rd := range r.readersAt {
+		if rd.plan == in {
+			all = append(all, rd)
+		}
+	}
+	return all
+}
+
+// states are those of a program's steps, and of the groups among them.
+func States(p *steps.Program, groups []*GroupPlan) (all []engine.StepState) {
+	for i := range p.Ops {
+		o := &p.Ops[i]
+		if o.Figures == nil || o.Run == nil && o.Group == 0 {
+			continue
+		}
+		all = append(all, o.Figures.Read())
+		if o.Group > 0 {
+			all = append(all, States(groups[o.Group-1].Steps, nil)...)
+		}
+	}
+	return all
+}
+
+func (b *batcherRun) State() engine.BatcherState {
+	s := engine.BatcherState{Name: b.Plan.Name, Batches: map[engine.Trigger]int64{}, Fill: b.fill.Read(), Steps: States(b.Plan.Steps, nil)}
+	for t, n := range b.sent {
+		if n := n.Load(); n > 0 {
+			s.Batches[t] = n
+		}
+	}
+	s.Open, _ = b.keeps()
+	return s
+}
+
+func (o *outRun) State() engine.OutputState {
+	s, at := o.stateOf()
+	if x, ok := at.(engine.Staller); ok {
+		s.Stalled = o.r.plan.Secrets.Mask(x.Stalled())
+	}
+	return s
+}
+
+// stateOf is the state as the engine knows it, and the instance to ask for the rest.
+func (o *outRun) stateOf() (engine.OutputState, engine.Output) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	f := &o.figures
+	msgs, bytes := o.queued()
+	s := engine.OutputState{
+		Name: o.plan.Name, Type: o.plan.Typ, DeadLetter: !o.plan.Feeds,
+		Queued: msgs, QueuedBytes: bytes, Writing: o.writing, Concurrency: o.most,
+		Written: f.written, Failed: f.failed, Retries: f.retries, Abandoned: f.abandoned,
+		Latency: f.took.Read(), Breaker: o.gate.State(), Err: f.err, FailingSince: f.since, Steps: States(o.plan.Steps, nil),
+		Refused: f.refused, Refusal: f.refusal,
+	}
+	if o.plan.Limit != nil {
+		l := o.plan.Limit.State()
+		s.Limit = &l
+	}
+	return s, o.at.out
+}
+
+// stuck are the calls that are past their deadlines.
+func (r *Run) Stuck(now time.Time) (all []engine.Stuck) {
+	add := func(place, what string, since int64, deadline time.Duration) {
+		if at := guard.Late(since, deadline, now); !at.IsZero() {
+			all = append(all, engine.Stuck{Place: place, What: what, Since: at})
+		}
+	}
+	step := func(c *guard.Clock[steps.Op]) {
+		if o := c.Of.Load(); o != nil {
+			add("step "+o.Name, "step", c.Since.Load(), o.Timeout+grace)
+		}
+	}
+	for _, l := range r.lanesAt {
+		step(&l.x.Clock)
+	}
+	for _, rd := range r.readersAt {
+		step(&rd.own.x.Clock)
+	}
+	for _, o := range r.Outputs {
+		o.mu.Lock()
+		writers := slices.Clone(o.writers)
+		o.mu.Unlock()
+		for _, w := range writers {
+			add("output "+o.plan.Name, "write", w.since.Load(), o.plan.Timeout+grace)
+			step(&w.x.Clock)
+		}
+	}
+	for _, b := range r.Routes {
+		add("batcher "+b.Plan.Name, "batcher", b.since.Load(), r.plan.Timeout)
+	}
+	for _, a := range r.Acking() {
+		add("input "+a.Input, "ack", a.Since.Load(), a.Timeout+grace)
+	}
+	return all
+}
+
+// grace is how much later than its deadline a call may come back that heeds it.
+const grace = time.Second

@@ -1,0 +1,351 @@
+package stage
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/internal/flow"
+	"github.com/flowd-io/flowd/engine/internal/inside"
+	"github.com/flowd-io/flowd/engine/internal/ledger"
+	"github.com/flowd-io/flowd/engine/internal/order"
+	"github.com/flowd-io/flowd/engine/internal/retry"
+	"github.com/flowd-io/flowd/engine/internal/steps"
+)
+
+// tally is what one goroutine has found out about messages since it last told
+// the run: fates, pieces made, credits to give back, results for sources. It is
+// applied once per batch.
+type tally struct {
+	r *Run
+
+	pieces, roots  [ledger.HowMany]int64
+	made, consumed int64
+	msgs, bytes    int        // credits
+	beyond         int        // by how much the messages beyond the lanes change
+	past           bool       // this goroutine works beyond the lanes
+	in             *InputPlan // in whose own steps the messages are; nil: elsewhere
+	results        []ledger.Results
+	settled        []ledger.Settlement
+	onward         []sending
+	waiting        []*engine.Batch // slabs of messages that are to be tried again
+	freed          []*order.Claim  // where messages held their order keys and no longer do
+	was            int             // bytes of the slab that onward comes from
+	keys           flow.Keyring    // order and batch keys that it has given to messages
+}
+
+// end ends the piece m.
+func (t *tally) End(m *engine.Message, f engine.Fate) {
+	t.pieces[f]++
+	t.release(m)
+	t.disown(m)
+	t.endRoots(m, f, msg(m).Err)
+}
+
+// endRoots ends what m stands for: its root's piece, or those of a merge's parts.
+func (t *tally) endRoots(m *engine.Message, f engine.Fate, err *engine.Error) {
+	for i := range msg(m).Of {
+		t.release(&msg(m).Of[i])
+		t.endRoots(&msg(m).Of[i], f, err)
+	}
+	r := ledger.RootOf(m)
+	if r.Led == nil || len(msg(m).Of) > 0 {
+		return
+	}
+	if f == engine.Returned {
+		if r.Led.Takes == engine.TakesNothing { // merged with what a source takes back
+			f = engine.Dropped
+		}
+		if !t.r.Handing() {
+			t.r.Recall(m)
+		}
+	}
+	if r.End(f, err) {
+		t.settle(r)
+	}
+}
+
+// settle takes down the result of a root that has ended.
+func (t *tally) settle(r ledger.Root) {
+	l, s := r.Led, &r.Led.Roots[r.I]
+	t.roots[s.Worst]++
+	if s.Worst == engine.Returned && (t.r.Handing() || s.Err != nil && s.Err.Unfinished()) {
+		t.r.Handed.Add(1)
+	}
+	switch {
+	case l.Acks == nil:
+	case !s.Lease.CompareAndSwap(ledger.LeaseOpen, ledger.LeaseEnded):
+		l.Acks.Forget()
+		t.r.Lost.Add(-1)
+	default:
+		res := engine.Result{Ref: s.Ref, Fate: s.Worst, Err: s.Err}
+		if s.Worst == engine.Returned && s.Err != nil {
+			res.Delay = s.Err.Delay
+		}
+		t.result(l.Acks, ledger.Ranked{Result: res, Rank: l.First + uint64(r.I)})
+	}
+	t.unstake(l, r.I, s.Worst)
+	if l.Open.Add(-1) == 0 {
+		t.r.Open.Remove(l)
+		t.r.Recalls.Add(-int64(l.Recalls()))
+		if l.Replay != nil {
+			l.Replay.Ended()
+		}
+	}
+}
+
+// forfeit tells steps that what a failed message has written does not count, before its
+// dead letter is written. Where later ones of its key are to see that, they wait for it.
+func (t *tally) forfeit(m *engine.Message, out *outRun) {
+	if msg(m).Dead {
+		return
+	}
+	ledger.EachRoot(m, func(r ledger.Root) {
+		l := r.Led
+		if s := &l.Roots[r.I]; s.Pieces.Load() > 1 || s.Stakes == 0 { // who holds the last piece is alone with it
+			return
+		}
+		l.Mu.Lock()
+		defer l.Mu.Unlock()
+		last := &l.Roots[r.I].Stakes
+		for at := *last; at > 0; at = l.Stakes[at-1].Next {
+			k := &l.Stakes[at-1]
+			if k.Worst == engine.DeadLettered {
+				last = &k.Next
+				continue
+			}
+			t.stake(k, engine.Returned)
+			*last = k.Next
+		}
+	})
+	if t.r.plan.Serial && out == nil && t.in == nil && len(t.settled) > 0 {
+		t.r.holds.Own(m, nil)
+	}
+}
+
+// unstake tells those that had a stake in a root how it ended.
+func (t *tally) unstake(l *ledger.Ledger, i uint32, f engine.Fate) {
+	l.LetGo(i)
+	s := &l.Roots[i]
+	if s.Stakes == 0 { // only who holds a piece can change that
+		return
+	}
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	for at := s.Stakes; at > 0; at = l.Stakes[at-1].Next {
+		t.stake(&l.Stakes[at-1], f)
+	}
+}
+
+func (t *tally) result(to *ledger.AckLoop, r ledger.Ranked) {
+	for i := range t.results {
+		if t.results[i].To == to {
+			t.results[i].Rs = append(t.results[i].Rs, r)
+			return
+		}
+	}
+	t.results = append(t.results, ledger.Results{To: to, Rs: []ledger.Ranked{r}})
+}
+
+func (t *tally) stake(k *ledger.Stake, f engine.Fate) {
+	i := 0
+	for i < len(t.settled) && t.settled[i].By != k.By {
+		i++
+	}
+	if i == len(t.settled) {
+		t.settled = append(t.settled, ledger.Settlement{By: k.By})
+	}
+	if s := &t.settled[i]; f <= k.Worst {
+		s.Committed = append(s.Committed, k.Ref)
+	} else {
+		s.RolledBack = append(s.RolledBack, k.Ref)
+	}
+}
+
+// release gives back the credits that m holds.
+func (t *tally) release(m *engine.Message) {
+	t.msgs += int(msg(m).Credits)
+	t.bytes += msg(m).Charge
+	if t.past {
+		t.beyond -= int(msg(m).Credits)
+	}
+	msg(m).Credits, msg(m).Charge = 0, 0
+}
+
+// apply tells the run and makes t empty. The run's fence is held for reading
+// by whoever ends messages, see run.enter.
+func (t *tally) apply() {
+	r := t.r
+	r.Pieces.Count(&t.pieces, t.made, t.consumed)
+	r.Roots.Count(&t.roots, 0, 0)
+	for i := range t.results {
+		t.results[i].To.Put(t.results[i].Rs)
+	}
+	t.results = ledger.Reuse(t.results)
+	if len(t.settled) > 0 {
+		if len(t.freed) > 0 && r.plan.Serial { // who is let go sees what is settled
+			freed := t.freed
+			t.settled, t.freed = append(t.settled, ledger.Settlement{Then: func() { r.letGo(freed) }}), nil
+		}
+		r.Settling.Put(t.settled)
+		t.settled = nil
+	}
+	if t.msgs != 0 || t.bytes != 0 || t.beyond != 0 {
+		r.Credits.Put(t.msgs, t.bytes, t.beyond)
+	}
+	t.pieces, t.roots, t.made, t.consumed = [ledger.HowMany]int64{}, [ledger.HowMany]int64{}, 0, 0
+	t.msgs, t.bytes, t.beyond = 0, 0, 0
+	t.handOver()
+	t.postpone()
+	if len(t.freed) > 0 {
+		r.holds.Free(t.freed)
+		t.freed = t.freed[:0]
+	}
+	r.Quiesce()
+}
+
+// disown notes that m no longer holds its order keys.
+func (t *tally) disown(m *engine.Message) {
+	if !t.r.plan.Ordered {
+		return
+	}
+	order.EachLeafKey(m, func(leaf *engine.Message) {
+		if c := order.ClaimOf(leaf); c != nil {
+			t.freed = append(t.freed, c)
+			order.SetClaim(leaf, nil)
+		}
+	})
+}
+
+// conclude does what a message's state asks for, wherever it was set; out is the
+// output that was writing it, or nil.
+func (t *tally) conclude(m *engine.Message, out *outRun) {
+	switch msg(m).State {
+	case inside.Live: // it has been written: in a group, into the lanes
+		if out != nil && out.plan.Group != nil {
+			t.rejoin(m, out.plan.Group)
+		}
+	case inside.Dropped:
+		t.End(m, engine.Filtered)
+	case inside.Discarded:
+		t.forfeit(m, out)
+		t.End(m, engine.Dropped)
+	case inside.Failed:
+		if out != nil && msg(m).Err.Step == "" {
+			msg(m).Err.Output = out.plan.Name
+			steps.Complete(msg(m).Err, engine.Transient)
+			if errors.Is(msg(m).Err, engine.ErrBehind) && t.behind(m, out) {
+				return
+			}
+			if !errors.Is(msg(m).Err, errDown) && out.plan.retryOf(m).Again(m, time.Now(), msg(m).Err.HoldsOutput(), msg(m).Err.HoldsOutput()) {
+				t.await(m, out)
+				return
+			}
+		}
+		t.fail(m, out)
+	case inside.Waits:
+		t.await(m, out)
+	case inside.Ended:
+		if msg(m).Dead && msg(m).Fate == engine.Delivered {
+			t.r.Failures.Add(m, engine.DeadLettered)
+			msg(m).Fate = engine.DeadLettered
+		}
+		t.End(m, msg(m).Fate)
+	case inside.Done:
+		if msg(m).Dead {
+			t.r.Failures.Add(m, engine.DeadLettered)
+			t.End(m, engine.DeadLettered)
+		} else {
+			t.End(m, engine.Delivered)
+		}
+	case inside.Parked:
+		t.park(m, out)
+	}
+}
+
+// consume ends the piece m without a fate: its successors carry on.
+func (t *tally) consume(m *engine.Message) {
+	t.consumed++
+	t.release(m)
+	t.disown(m)
+	t.endRoots(m, engine.Filtered, nil)
+}
+
+// accountMerge counts a merge: one made, its parts consumed. They keep their credits
+// and roots until the merge ends.
+func accountMerge(t *tally, m *engine.Message) {
+	t.made++
+	t.consumed += int64(len(msg(m).Of))
+	msg(m).Charge = m.Size()
+	t.r.Credits.Charge(0, msg(m).Charge)
+}
+
+// copy makes one more piece of m's root, with credits of its own.
+func (t *tally) copy(m *engine.Message) engine.Message {
+	msg(m).Doc.Detach()
+	c := *m
+	msg(&c).Credits, msg(&c).Charge, msg(&c).Of, msg(&c).Serial = 1, len(msg(m).Orig), copies(msg(m).Of), 0
+	retry.SetTrial(&c, nil)
+	order.SetClaim(&c, nil)
+	t.r.Credits.Charge(1, msg(&c).Charge)
+	ledger.EachRoot(&c, func(r ledger.Root) { r.Add(1) })
+	t.made++
+	return c
+}
+
+// copies are parts of a merge for its copy, which gives back no credits for them.
+func copies(of []engine.Message) []engine.Message {
+	all := slices.Clone(of)
+	for i := range all {
+		p := &all[i]
+		msg(p).Credits, msg(p).Charge, msg(p).Of = 0, 0, copies(msg(p).Of)
+		order.SetClaim(p, nil)
+	}
+	return all
+}
+
+// returnAll ends every open root as returned, or as lost, and says how many pieces
+// are lost.
+func (t *tally) returnAll(why *engine.Error) (lost int64) {
+	for _, l := range t.r.Open.List() {
+		for i := range l.Roots {
+			if n := l.Roots[i].Pieces.Load(); n > 0 && t.giveUp(ledger.Root{Led: l, I: uint32(i)}, why) {
+				lost += int64(n)
+			}
+		}
+	}
+	return lost
+}
+
+// giveUp ends a root whatever its pieces are doing: nothing is at work any more, for
+// the fence is closed. It is lost where its source takes nothing back.
+func (t *tally) giveUp(r ledger.Root, why *engine.Error) (lost bool) {
+	l, s := r.Led, &r.Led.Roots[r.I]
+	f := engine.Returned
+	if l.Takes == engine.TakesNothing {
+		f, why = engine.Dropped, lostWith(nil)
+		t.r.Failures.Add(l.AsRead(r.I, why), f)
+	}
+	s.Pieces.Store(ledger.GivenUp)
+	s.Worsen(f, why)
+	t.settle(r)
+	return f == engine.Dropped
+}
+
+// forget ends a root without an end: its steps' stakes are rolled back, and its
+// source is told by the next plan.
+func (t *tally) forget(l *ledger.Ledger, i uint32) {
+	l.Roots[i].Pieces.Store(ledger.GivenUp)
+	if l.Acks != nil {
+		l.Acks.Forget()
+	}
+	t.unstake(l, i, engine.Returned)
+}
+
+// recharge makes m hold credits for what it keeps, neither more nor less.
+func (t *tally) recharge(m *engine.Message) {
+	now := flow.Bytes(m)
+	t.bytes += msg(m).Charge - now
+	msg(m).Charge = now
+}

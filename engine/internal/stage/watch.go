@@ -1,0 +1,46 @@
+package stage
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+)
+
+// watch looks for calls that are past their deadlines, until ctx ends.
+func (r *Run) watch(ctx context.Context) {
+	tick := time.NewTicker(r.plan.watchEvery())
+	defer tick.Stop()
+	quietAt := int64(-1) // messages received when it was quiet last
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-tick.C:
+			for _, o := range r.Outputs {
+				o.mu.Lock()
+				writers := slices.Clone(o.writers)
+				o.mu.Unlock()
+				for _, w := range writers {
+					o.abandon(w, now)
+				}
+			}
+			r.Credits.Stalls()
+			quietAt = r.observe(quietAt)
+		}
+	}
+}
+
+// observe tells hooks how busy the run is.
+func (r *Run) observe(quietAt int64) int64 {
+	if len(r.plan.Hooks) == 0 {
+		return quietAt
+	}
+	r.plan.EmitEvent(engine.Event{Kind: engine.EventUtilization, N: r.Lanes.Busy()})
+	if n := r.Roots.Received.Load(); n != quietAt && r.Roots.InFlight.Load() == 0 {
+		r.plan.EmitEvent(engine.Event{Kind: engine.EventQuiet, N: int(n)})
+		return n
+	}
+	return quietAt
+}

@@ -1,0 +1,32 @@
+package stage
+
+import (
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/internal/inside"
+)
+
+// What stages note in a batch of where it is on its way.
+
+func batcherOf(b *engine.Batch) *BatcherPlan {
+	p, _ := slab(b).Way.Batcher.(*BatcherPlan)
+	return p
+}
+
+func slotOf(b *engine.Batch) *batcherRun {
+	s, _ := slab(b).Way.Slot.(*batcherRun)
+	return s
+}
+
+func outOf(b *engine.Batch) *outRun {
+	o, _ := slab(b).Way.Out.(*outRun)
+	return o
+}
+
+func setOut(b *engine.Batch, o *outRun) { slab(b).Way.Out = inside.Slot(o) }
+
+func inputOf(b *engine.Batch) *InputPlan {
+	p, _ := slab(b).Way.In.(*InputPlan)
+	return p
+}
+
+func setInput(b *engine.Batch, p *InputPlan) { slab(b).Way.In = inside.Slot(p) }

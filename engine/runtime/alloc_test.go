@@ -1,0 +1,78 @@
+package runtime_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	goruntime "runtime"
+	"testing"
+
+	"github.com/flowd-io/flowd/engine"
+	. "github.com/flowd-io/flowd/engine/enginetest"
+	"github.com/flowd-io/flowd/engine/runtime"
+)
+
+// block is an input of n messages that share their bytes, and an output.
+type block struct{ n int }
+
+var payload = []byte(`{"n":1}`)
+
+func (s *block) Read(_ context.Context, b *engine.Batch) (engine.Acker, error) {
+	if s.n == 0 {
+		return s, io.EOF
+	}
+	for ; s.n > 0 && b.Room() > 0; s.n-- {
+		b.Add(payload)
+	}
+	return s, nil
+}
+
+func (s *block) Traits() engine.Traits { return engine.Traits{TakesBack: engine.TakesOne} }
+
+func (s *block) Ack(context.Context, []engine.Result) ([]engine.Result, error) { return nil, nil }
+
+func (s *block) Write(context.Context, *engine.Batch) error { return nil }
+
+// From read to ack, the loops allocate per Read and per write, never per message.
+func TestTheLoopsAllocateNothingPerMessage(t *testing.T) {
+	mallocs := func(n int) float64 {
+		b := &block{n}
+		p := &engine.Pipeline{
+			Inputs:     Named("in", engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return b, nil })}),
+			Outputs:    Named("out", engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return b, nil })}),
+			Processors: engine.Steps{Step("touch", func(_ context.Context, m *engine.Message) error { return nil })},
+			Engine:     engine.EngineSpec{Workers: 2},
+		}
+		plan, problems := runtime.Build(p, runtime.Options{Log: slog.New(slog.DiscardHandler)})
+		if plan == nil {
+			t.Fatal(problems)
+		}
+		var before, after goruntime.MemStats
+		goruntime.ReadMemStats(&before)
+		rep := plan.Run(context.Background(), context.Background())
+		goruntime.ReadMemStats(&after)
+		if got := rep.Stats.Roots.Ended[engine.Delivered]; got != int64(n) {
+			t.Fatalf("delivered %d, want %d", got, n)
+		}
+		return float64(after.Mallocs - before.Mallocs)
+	}
+	const few, many = 20_000, 140_000
+	mallocs(few) // fills the pools
+	per := (mallocs(many) - mallocs(few)) / (many - few)
+	t.Logf("%.3f objects per message", per)
+	if per > 0.25 {
+		t.Errorf("%.3f objects per message, want far below one", per)
+	}
+}
+
+func BenchmarkEngineTax(b *testing.B) {
+	in := &block{b.N}
+	plan, _ := runtime.Build(&engine.Pipeline{
+		Inputs:     Named("in", engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return in, nil })}),
+		Outputs:    Named("out", engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return in, nil })}),
+		Processors: engine.Steps{{Use: Processing(processorFunc(func(context.Context, *engine.Batch) error { return nil }))}},
+	}, runtime.Options{})
+	b.ReportAllocs()
+	b.ResetTimer()
+	plan.Run(context.Background(), context.Background())
+}

@@ -1,0 +1,355 @@
+package runtime
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/internal/inside"
+	"github.com/flowd-io/flowd/engine/internal/ledger"
+	"github.com/flowd-io/flowd/engine/internal/life"
+	"github.com/flowd-io/flowd/engine/internal/stage"
+	"github.com/flowd-io/flowd/engine/internal/steps"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// Options are what a process gives to all its pipelines.
+type Options struct {
+	Log    *slog.Logger
+	Shared *engine.Shared                         // nil: of this pipeline alone
+	Steps  map[string]engine.Steps                // resources.steps
+	Caches map[string]engine.Plugin[engine.Cache] // resources.caches
+	Prints map[string]string                      // of caches: one with another text is another cache
+	Limits map[string]engine.RateLimit            // resources.rate_limits
+	Hooks  []engine.Hook                          // take the events of all pipelines
+	Reads  *engine.Reads                          // of the process
+
+	Secrets *schema.Secrets // what no error shows
+
+	Instead *Plan                        // the plan whose place this one is to take; see Plan.Replace
+	Same    func(kind, name string) bool // whether an "input" or "output" is configured as in that
+}
+
+// The codes of what only building can find; config has those of whole files.
+func init() {
+	schema.AddCode("bad-config", "A plugin can't be built with this configuration.")
+	schema.AddCode("batch-only", "A step that works on whole batches stands where there is none.")
+	schema.AddCode("group-place", "A group stands where its messages can't wait for each other.")
+	schema.AddCode("own-timeout", "A timeout stands beside a step that has one of its own.")
+	schema.AddCode("steps-expand", "Named steps that use named steps come to more than a pipeline can have.")
+	schema.AddCode("cannot-return", "Failed messages are to go back to a source that takes nothing back.")
+}
+
+// Build makes a plan and reports everything that is wrong; with an error among
+// the problems the plan is nil. It does no I/O.
+func Build(p *engine.Pipeline, o Options) (*Plan, []schema.Problem) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Shared == nil {
+		o.Shared = &engine.Shared{}
+	}
+	b := &builder{spec: p, options: o}
+	b.env = engine.Env{Log: o.Log.With("pipeline", p.Name), Shared: o.Shared, Secrets: o.Secrets, Pipeline: p.Name, Reads: o.Reads}.In(inside.Key{}, host{b})
+	plan := b.build()
+	for _, p := range b.problems {
+		if !p.Warning {
+			return nil, b.problems
+		}
+	}
+	return plan, b.problems
+}
+
+// builder turns a Pipeline into a Plan and collects what is wrong with it.
+type builder struct {
+	spec       *engine.Pipeline
+	options    Options
+	env        engine.Env
+	plan       *Plan
+	problems   []schema.Problem
+	using      []string // the named step lists that are being inlined
+	batch      bool     // the steps at hand get whole batches
+	inner      bool     // the steps at hand are inside another
+	lanes      bool     // the steps at hand are the pipeline's own
+	built      []string // the types of all steps so far
+	full       bool     // the uses of named lists come to too much
+	conditions int      // under which the steps at hand run
+	states     []stateful
+
+	returning []*engine.OnFailure // those that say `return`
+	retries   []*engine.Retry     // all that are configured
+}
+
+func (b *builder) report(at schema.Place, code, message, remedy string) {
+	b.problems = append(b.problems, schema.Problem{Pos: at.Pos, Path: at.Path, Code: code, Message: message, Remedy: remedy})
+}
+
+func (b *builder) build() *Plan {
+	e := &b.spec.Engine
+	b.plan = newPlan(&stage.Layout{
+		Name: b.spec.Name, Log: b.env.Log, Secrets: b.options.Secrets, Pauses: life.NewPauses(),
+		Plugins:     life.Plugins{Log: b.env.Log, Secrets: b.options.Secrets},
+		Workers:     cmp.Or(e.Workers, runtime.GOMAXPROCS(0)),
+		MaxMessages: cmp.Or(e.MaxInFlight.Messages, 10_000),
+		MaxBytes:    int(cmp.Or(e.MaxInFlight.Bytes, 64<<20)),
+		DrainTime:   cmp.Or(e.Drain.Timeout, 25*time.Second),
+	})
+	if b.options.Instead != nil {
+		b.plan.Pauses = b.options.Instead.Pauses // paused stays paused
+	}
+	if !e.OrderBy.IsZero() {
+		b.plan.OrderBy, b.plan.Ordered = &e.OrderBy, true
+	}
+	b.plan.Hooks, b.plan.Timeout = engine.Hooks(b.options.Hooks), b.timeout()
+	b.plan.MaxReplay = cmp.Or(e.MaxReplay, 10*b.plan.MaxMessages)
+	b.plan.Restart = e.Restart
+	b.plan.Restart.Backoff = cmp.Or(e.Restart.Backoff, time.Second)
+	b.plan.Restart.MaxBackoff = max(b.plan.Restart.Backoff, cmp.Or(e.Restart.MaxBackoff, 30*time.Second))
+	b.plan.Limit = b.limit(e.RateLimit, "engine")
+	b.middleware()
+	b.outputs()
+	b.routes()
+	b.plan.Failure = b.policy(&e.OnFailure.OnFailure)
+	for i, o := range b.spec.Outputs.Entries() {
+		if f := o.Value.OnFailure; f != nil && i < len(b.plan.Outputs) {
+			own := b.policy(f)
+			b.plan.Outputs[i].Failure = &own
+		}
+	}
+	b.batchers()
+	b.limited(b.plan.Limit, "engine", b.own)
+	b.inputs()
+	b.feeds()
+	b.returns()
+	b.intervals()
+	b.serial()
+	return b.plan
+}
+
+// feeds marks the outputs that take more than dead letters.
+func (b *builder) feeds() {
+	for _, r := range b.plan.Batchers {
+		for _, o := range r.Outputs {
+			for _, leaf := range o.Leaves() {
+				leaf.Feeds = true
+			}
+		}
+	}
+}
+
+// middleware resolves engine.middleware.
+func (b *builder) middleware() {
+	for _, name := range b.spec.Engine.Middleware {
+		at := b.spec.Engine.Place
+		spec := engine.Middlewares.Lookup(name)
+		if spec == nil {
+			b.report(at, "unknown-middleware", fmt.Sprintf("no middleware %q is compiled in", name), "compiled in are: "+cmp.Or(strings.Join(engine.Middlewares.Names(), ", "), "none"))
+			continue
+		}
+		m, err := spec.Build(nil, b.named(name))
+		b.failed(at, err)
+		if err == nil {
+			b.plan.Middleware = append(b.plan.Middleware, m)
+		}
+	}
+}
+
+func (b *builder) outputs() {
+	for _, e := range b.spec.Outputs.Entries() {
+		s := e.Value
+		o := &stage.OutputPlan{
+			Name: e.Key, Concurrency: max(1, int(s.Concurrency)),
+			Timeout: cmp.Or(s.Timeout, b.timeout()),
+			Retry:   b.retry(s.Retry), Typ: s.Use.Name,
+			Limit: b.limit(s.RateLimit, "output "+e.Key),
+		}
+		if s.Concurrency == engine.Auto {
+			o.Concurrency, o.Auto = stage.MostAuto, true
+		}
+		o.Breaker = *cmp.Or(s.Breaker, &engine.Breaker{Failures: 10})
+		o.Breaker.Backoff = cmp.Or(o.Breaker.Backoff, time.Second)
+		o.Breaker.MaxBackoff = max(o.Breaker.Backoff, cmp.Or(o.Breaker.MaxBackoff, 30*time.Second))
+		o.Rebuild = func() (engine.Output, error) { return s.Use.Build(b.named(e.Key)) }
+		out, same := adopt[engine.Output](b, "output", e.Key, 0)
+		var err error
+		if !same {
+			out, err = s.Use.Build(b.named(e.Key))
+			b.failed(s.Use.Place, err)
+		}
+		if err == nil {
+			o.Out = out
+			t := engine.TraitsOf(out)
+			b.orderly("output", e.Key, s.Place, t.OrderBy)
+			o.Sequential = t.Sequential
+			if c, ok := out.(engine.Route); ok {
+				o.Route = &stage.RoutePlan{Route: c}
+			} else {
+				b.plan.Plugins.Add("output "+e.Key, out)
+			}
+		}
+		b.limited(o.Limit, "output "+e.Key, func(keyed engine.Steps) { o.Steps = b.assembleBatch(append(keyed, s.Processors...)) })
+		b.plan.Outputs = append(b.plan.Outputs, o)
+	}
+}
+
+func (b *builder) timeout() time.Duration { return cmp.Or(b.spec.Engine.Timeout, 30*time.Second) }
+
+// policy resolves an on_failure. Whether its words fit is the linter's business.
+func (b *builder) policy(f *engine.OnFailure) stage.Policy {
+	p := stage.Policy{Then: ledger.Thens[f.Then]}
+	if f.DeadLetter != "" {
+		p.DeadLetter = b.plan.Output(f.DeadLetter)
+		if p.Then == ledger.ThenDefault {
+			p.Then = ledger.ThenDeadLetter
+		}
+		if p.DeadLetter == nil {
+			b.report(f.Place, "unknown-output", fmt.Sprintf("there is no output %q for dead letters", f.DeadLetter), "")
+		}
+	}
+	if p.Then == ledger.ThenDeadLetter && p.DeadLetter == nil {
+		if b.plan.Failure.DeadLetter == nil {
+			b.report(f.Place, "no-dead-letter", "`then: dead_letter` needs an output", "name it: dead_letter: OUTPUT")
+		}
+		p.DeadLetter = b.plan.Failure.DeadLetter
+	}
+	if p.Then == ledger.ThenReturn {
+		b.returning = append(b.returning, f)
+	}
+	return p
+}
+
+// returns checks that sources take back what is to return to them.
+func (b *builder) returns() {
+	for _, f := range b.returning {
+		for _, in := range b.plan.Inputs {
+			switch in.Takes {
+			case engine.TakesNothing:
+				b.report(f.Place, "cannot-return", fmt.Sprintf("input %s takes nothing back, so failed messages can't return to it", in.Name), "write `then: drop`, `stop`, or name a `dead_letter`")
+			case engine.TakesPosition:
+				b.report(f.Place, "cannot-return", fmt.Sprintf("input %s keeps a position, so single messages can't return to it", in.Name), "write `then: stop`, or name a `dead_letter`")
+			}
+		}
+	}
+}
+
+// batchers are tried in the order written, those without match last. Without
+// any, all goes to the one output that takes no dead letters.
+func (b *builder) batchers() {
+	specs := slices.Clone(b.spec.Batchers.Entries())
+	slices.SortStableFunc(specs, func(x, y schema.Entry[engine.BatcherSpec]) int {
+		return cmp.Compare(rank(x.Value), rank(y.Value))
+	})
+	for _, e := range specs {
+		s := e.Value
+		p := &stage.BatcherPlan{Name: e.Key, GoesOn: s.Continue, Concurrency: s.Concurrency, Steps: b.assembleBatch(s.Processors)}
+		if !s.Match.IsZero() {
+			p.Match = &s.Match
+		}
+		if !s.Key.IsZero() {
+			p.Key = &s.Key
+		}
+		if s.Use.Name != "" {
+			plugin, err := s.Use.Build(b.named(e.Key))
+			b.failed(s.Use.Place, err)
+			p.Batcher = plugin
+			if err == nil {
+				b.plan.Plugins.Add("batcher "+e.Key, plugin)
+			}
+		}
+		for _, name := range s.Output {
+			if o := b.plan.Output(name); o != nil {
+				p.Outputs = append(p.Outputs, o)
+			} else {
+				b.report(s.Place, "unknown-output", fmt.Sprintf("there is no output %q", name), "")
+			}
+		}
+		b.plan.Batchers = append(b.plan.Batchers, p)
+	}
+	if len(specs) == 0 {
+		b.plan.Batchers = []*stage.BatcherPlan{{Steps: &steps.Program{}, Outputs: b.onlyOutput()}}
+	}
+}
+
+func rank(s engine.BatcherSpec) int {
+	if s.Match.IsZero() {
+		return 1
+	}
+	return 0
+}
+
+func (b *builder) onlyOutput() []*stage.OutputPlan {
+	dead := map[string]bool{b.spec.Engine.OnFailure.DeadLetter: true}
+	for _, o := range b.spec.Outputs.Entries() {
+		if f := o.Value.OnFailure; f != nil {
+			dead[f.DeadLetter] = true
+		}
+	}
+	members := engine.MembersOf(b.spec.Outputs)
+	normal := slices.DeleteFunc(slices.Clone(b.plan.Outputs), func(o *stage.OutputPlan) bool { return dead[o.Name] || members[o.Name] })
+	switch len(normal) {
+	case 1:
+		return normal
+	case 0:
+		b.problems = append(b.problems, schema.Problem{Pos: b.spec.Place.Pos, Path: "outputs", Code: "no-route", Message: "there is no output for messages that succeed", Remedy: "add an output beside the dead letters'"})
+	default:
+		b.problems = append(b.problems, schema.Problem{Pos: b.spec.Place.Pos, Path: "outputs", Code: "no-batchers", Message: fmt.Sprintf("there are %d outputs and no batchers, so nothing says which output takes a message", len(normal)), Remedy: "write `batchers` that name them"})
+	}
+	return nil
+}
+
+func (b *builder) inputs() {
+	for _, e := range b.spec.Inputs.Entries() {
+		s := e.Value
+		p := &stage.InputPlan{Name: e.Key, Typ: s.Use.Name, Limit: b.limit(s.RateLimit, "input "+e.Key)}
+		b.limited(p.Limit, "input "+e.Key, func(keyed engine.Steps) { p.Steps = b.assemble(append(keyed, s.Processors...)) })
+		env := b.named(e.Key)
+		env.Instances, env.Hands = max(1, s.Concurrency), b.hands()
+		b.counted(&s, env)
+		for env.Index = range env.Instances {
+			in, same := adopt[engine.Input](b, "input", e.Key, env.Index)
+			if p.Adopted = same; !same {
+				var err error
+				in, err = s.Use.Build(env)
+				b.failed(s.Use.Place, err)
+				if err != nil {
+					break
+				}
+			}
+			if _, lists := in.(engine.Lister); lists {
+				b.report(s.Use.Place, "bad-config", "a pattern names any number of queues, and an input reads one", "name one queue, or make it a source of an input `poll`")
+				break
+			}
+			p.Inputs = append(p.Inputs, in)
+			t := engine.TraitsOf(in)
+			learn(p, t)
+			b.plan.Plugins.Add("input "+e.Key, in)
+			if env.Index == 0 {
+				b.orderly("input", e.Key, s.Place, t.OrderBy)
+			}
+		}
+		b.plan.Inputs = append(b.plan.Inputs, p)
+	}
+}
+
+func (b *builder) named(name string) engine.Env {
+	env := b.env
+	env.Name, env.Log, env.Pipeline = name, env.Log.With("name", name), b.spec.Name
+	return env
+}
+
+func (b *builder) failed(at schema.Place, err error) {
+	if err == nil || errors.Is(err, inside.ErrReported) {
+		return
+	}
+	b.report(at, "bad-config", err.Error(), "")
+}
+
+func newPlan(l *stage.Layout) *Plan {
+	return &Plan{Layout: l, drained: make(chan struct{}), replaced: make(chan struct{})}
+}

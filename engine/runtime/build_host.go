@@ -1,0 +1,84 @@
+package runtime
+
+import (
+	"errors"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/internal/inside"
+	"github.com/flowd-io/flowd/engine/internal/limit"
+	"github.com/flowd-io/flowd/engine/internal/stage"
+	"github.com/flowd-io/flowd/engine/internal/steps"
+)
+
+// host is what plugins of a pipeline may ask its builder for; without one they belong to none.
+type host struct{ b *builder }
+
+func init() { engine.Outside(inside.Key{}, host{}) }
+
+// Emit tells the hooks of the pipeline.
+func (h host) Emit(ev engine.Event) {
+	if h.b != nil {
+		h.b.plan.EmitEvent(ev)
+	}
+}
+
+// Cache finds or makes the cache of a name.
+func (h host) Cache(name string) (engine.Cache, error) { return h.b.cache(name) }
+
+// RateLimit makes a limit, or finds that of its name.
+func (h host) RateLimit(spec engine.RateLimit, env engine.Env) (engine.Processor, error) {
+	if h.b != nil && h.b.inner {
+		return nil, errors.New("messages can't wait inside another step (write this under the pipeline's `processors`, or use the `rate_limit` of an input or output)")
+	}
+	l, err := h.b.limiter(spec, "step "+env.Name)
+	if err != nil {
+		return nil, err
+	}
+	return limit.Step(l), nil
+}
+
+// Steps assembles inner steps.
+func (h host) Steps(s engine.Steps, env engine.Env) (engine.Runner, []string, error) {
+	b := h.b
+	if b == nil { // outside of a pipeline, in tests
+		b = &builder{spec: &engine.Pipeline{}, plan: newPlan(new(stage.Layout))}
+		b.env = env.In(inside.Key{}, host{b})
+		if env.Log == nil {
+			b.env.Log = slog.New(slog.DiscardHandler)
+		}
+	}
+	before, built, inner := len(b.problems), len(b.built), b.inner
+	b.inner = true
+	r := &steps.Runner{Prog: b.assemble(s)}
+	b.inner = inner
+	types := slices.Clone(b.built[built:])
+	switch {
+	case len(b.problems) == before:
+		return r, types, nil
+	case h.b == nil:
+		return nil, types, errors.New(b.problems[before].String())
+	}
+	return nil, types, inside.ErrReported
+}
+
+// Check assembles inner steps for a plan that is not kept.
+func (h host) Check(s engine.Steps, env engine.Env) ([]string, error) {
+	if h.b != nil {
+		defer func(p *Plan) { h.b.plan = p }(h.b.plan)
+		h.b.plan = newPlan(new(stage.Layout))
+	}
+	_, types, err := h.Steps(s, env)
+	return types, err
+}
+
+// NewRunner makes a Runner of processors, one after the other, for tests of plugins.
+func NewRunner(all ...engine.Processor) engine.Runner {
+	p := &steps.Program{}
+	for i, s := range all {
+		p.Ops = append(p.Ops, steps.Op{Run: s, Next: int32(i + 1), Timeout: time.Minute, Figures: steps.NewStepFigures("", "")})
+	}
+	return &steps.Runner{Prog: p}
+}

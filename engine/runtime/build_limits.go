@@ -1,0 +1,102 @@
+package runtime
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/internal/limit"
+)
+
+// limit makes a rate limit, or finds the shared one of its name.
+func (b *builder) limit(spec *engine.RateLimit, name string) *limit.Limiter {
+	if spec == nil {
+		return nil
+	}
+	l, err := b.limiter(*spec, name)
+	b.failed(spec.Place, err)
+	if err != nil {
+		return nil
+	}
+	return l
+}
+
+// limited calls with, with the step that parks messages for a keyed limit, or
+// with none: an unkeyed one is kept where messages are read or written.
+func (b *builder) limited(l *limit.Limiter, name string, with func(engine.Steps)) {
+	if l == nil || !l.Keyed() {
+		with(nil)
+		return
+	}
+	with(engine.Steps{{Name: "rate_limit of " + name, Use: engine.Use(func(engine.Env) (engine.Processor, error) { return limit.Step(l), nil })}})
+}
+
+// sharedLimit is a limit that pipelines share by name. A reload may change its rate.
+type sharedLimit struct {
+	*limit.Limiter
+
+	mu   sync.Mutex       // guards the field below
+	rate engine.RateLimit // as it was configured last
+}
+
+func (l *sharedLimit) configure(spec engine.RateLimit) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	was := l.rate
+	l.rate = spec
+	if was.Messages != 0 && (was.Messages != spec.Messages || was.Per != spec.Per || was.Burst != spec.Burst) {
+		l.Change(time.Now(), spec.Messages, spec.Per, spec.Burst, false)
+	}
+}
+
+// limiter makes a rate limit for a place, or finds the shared one of its name. Without a pipeline there are none with names.
+func (b *builder) limiter(spec engine.RateLimit, place string) (*limit.Limiter, error) {
+	if spec.Name == "" {
+		if err := valid(&spec); err != nil {
+			return nil, err
+		}
+		return b.kept(limit.NewLimiter(place, spec)), nil
+	}
+	if spec.Messages != 0 || spec.Per != 0 || spec.Burst != 0 || !spec.Key.IsZero() {
+		return nil, fmt.Errorf("rate limit %q is defined elsewhere (give `name` alone, or leave it out)", spec.Name)
+	}
+	if b == nil {
+		return nil, fmt.Errorf("there is no rate limit %q: those with names belong to pipelines", spec.Name)
+	}
+	shared, ok := b.options.Limits[spec.Name]
+	if !ok {
+		return nil, fmt.Errorf("there is no rate limit %q (define it under `resources.rate_limits`)", spec.Name)
+	}
+	if shared.Name != "" {
+		return nil, fmt.Errorf("rate limit %q is only another name (give it `messages` and `per` under `resources.rate_limits`)", spec.Name)
+	}
+	if err := valid(&shared); err != nil {
+		return nil, fmt.Errorf("rate limit %q: %w", spec.Name, err)
+	}
+	key := fmt.Sprintf("limit:%s:%s:%s:%d", spec.Name, shared.Kind, shared.Key.String(), shared.MaxKeys)
+	l := b.env.Shared.Get(key, func() any { return &sharedLimit{Limiter: limit.NewLimiter(spec.Name, shared)} }).(*sharedLimit)
+	l.configure(shared)
+	return b.kept(l.Limiter), nil
+}
+
+// kept takes down the limits of a plan, for operators.
+func (b *builder) kept(l *limit.Limiter) *limit.Limiter {
+	if b != nil && !slices.Contains(b.plan.Limits, l) {
+		b.plan.Limits = append(b.plan.Limits, l)
+	}
+	return l
+}
+
+// valid says what is wrong with a rate limit that has no name.
+func valid(s *engine.RateLimit) error {
+	switch {
+	case s.Messages < 1 || s.Per <= 0:
+		return errors.New("a rate limit needs `messages` and `per` (or the name of one of `resources.rate_limits`)")
+	case s.Burst > 0 && s.Kind != "bucket":
+		return errors.New("`burst` is for a bucket: a window lets all of its messages pass at once (add `kind: bucket`, or remove it)")
+	}
+	return nil
+}

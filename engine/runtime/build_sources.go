@@ -1,0 +1,76 @@
+package runtime
+
+import (
+	"fmt"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/internal/ledger"
+	"github.com/flowd-io/flowd/engine/internal/stage"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// orderly warns of an order that is lost on the way.
+func (b *builder) orderly(kind, name string, at schema.Place, orderBy string) {
+	if b.plan.Ordered || orderBy == "" {
+		return
+	}
+	b.problems = append(b.problems, schema.Problem{
+		Pos: at.Pos, Path: at.Path, Code: "order-lost", Warning: true,
+		Message: fmt.Sprintf("%s %s keeps an order, which is lost in a pipeline without `order_by`", kind, name),
+		Remedy:  fmt.Sprintf("write `engine: {order_by: '%s'}`", orderBy),
+	})
+}
+
+// hands is how many messages a pipeline has in hand at once.
+func (b *builder) hands() int {
+	n := max(b.plan.Workers, b.plan.Workers*b.plan.Steps.Together)
+	writes := 1
+	for _, o := range b.spec.Outputs.All() {
+		writes = max(writes, int(o.Concurrency))
+	}
+	for _, s := range b.spec.Batchers.All() {
+		n += engine.TraitsOf(s.Use.Config).Size * (writes + 1)
+	}
+	for _, s := range b.spec.Processors {
+		if g, ok := s.Use.Config.(engine.GroupConfig); ok {
+			n += g.Size
+		}
+	}
+	return min(n+writes, b.plan.MaxMessages)
+}
+
+// counted warns of more messages read ahead than a limit of deliveries allows.
+func (b *builder) counted(s *engine.InputSpec, env engine.Env) {
+	t := engine.TraitsOf(s.Use.Config)
+	limit, most := t.DeliveryLimit, t.HandsBack
+	if n := env.Hands * limit; limit == 0 || most*env.Instances <= n {
+		return
+	}
+	b.problems = append(b.problems, schema.Problem{Pos: s.Place.Pos, Path: s.Place.Path, Code: "delivery-limit", Warning: true,
+		Message: fmt.Sprintf("the queue dead-letters what was delivered more than %d times, and counts up to %d messages that a stop hands back unread", limit, most),
+		Remedy:  fmt.Sprintf("leave `prefetch` out, or write `prefetch: %d` or less", max(1, env.Hands*limit/env.Instances))})
+}
+
+// intervals refuses waits that no source of this pipeline that delays messages
+// itself could keep.
+func (b *builder) intervals() {
+	for _, in := range b.plan.Inputs {
+		if in.Delays == 0 {
+			continue
+		}
+		for _, r := range b.retries {
+			for _, d := range r.Intervals {
+				if d > in.Delays {
+					b.report(r.Place, "long-interval", fmt.Sprintf("input %s can't hold a message for %v: its longest is %v", in.Name, d, in.Delays), "shorten the interval, or send what waits that long to a dead_letter")
+				}
+			}
+		}
+		return // one says it for all
+	}
+}
+
+// learn notes what a source can do. All instances of an input can do the same.
+func learn(p *stage.InputPlan, t engine.Traits) {
+	p.Takes, p.Delays, p.Early, p.Follows = t.TakesBack, t.Delays, t.AcksEarly, t.Follows != ""
+	p.Then = map[engine.TakesBack]ledger.Then{engine.TakesNothing: ledger.ThenDrop, engine.TakesOne: ledger.ThenReturn, engine.TakesPosition: ledger.ThenStop}[p.Takes]
+}

@@ -1,0 +1,155 @@
+package runtime
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/internal/inside"
+	"github.com/flowd-io/flowd/engine/internal/steps"
+)
+
+func (b *builder) assembleBatch(list engine.Steps) *steps.Program {
+	b.batch = true
+	defer func() { b.batch = false }()
+	return b.assemble(list)
+}
+
+func (b *builder) assemble(list engine.Steps) *steps.Program {
+	p := &steps.Program{Secrets: b.options.Secrets}
+	b.steps(p, list)
+	for i := range p.Ops {
+		p.Ops[i].In, p.Ops[i].At = p, int32(i)
+	}
+	return p
+}
+
+// own assembles the pipeline's own steps, behind those of its limits.
+func (b *builder) own(keyed engine.Steps) {
+	b.lanes = true
+	b.plan.Steps = b.assemble(append(keyed, b.spec.Processors...))
+	b.lanes = false
+}
+
+func (b *builder) steps(p *steps.Program, list engine.Steps) {
+	for i := range list {
+		b.step(p, &list[i])
+	}
+}
+
+// step appends the instructions of a step; those of its cases and repairs lie
+// behind it and jump over each other.
+func (b *builder) step(p *steps.Program, s *engine.StepSpec) {
+	if s.Use.Name == "" {
+		return // the decoder has reported it
+	}
+	at := len(p.Ops)
+	o := steps.Op{Name: cmp.Or(s.Name, s.Use.Name), Timeout: cmp.Or(s.Timeout, b.timeout()), Next: -1}
+	o.Figures = steps.NewStepFigures(o.Name, s.Use.Name)
+	env := b.named(o.Name)
+	env.Whole, env.Inside, env.Timeout = b.batch, b.inner, b.timeout()
+	b.built = append(b.built, s.Use.Name)
+	plugin, err := s.Use.Build(env)
+	b.failed(s.Use.Place, err)
+	var traits engine.Traits
+	if err == nil {
+		traits = engine.TraitsOf(plugin)
+	}
+	b.keeps(s.Use.Place, traits.Keeps)
+	patient := traits.TriesItself
+	if patient {
+		b.patient(s, &o)
+	}
+	parts, block := plugin.(engine.Block)
+	if !b.inner {
+		if !patient && !block || s.Retry != nil {
+			o.Retry = b.retry(s.Retry)
+		}
+	} else if s.Retry != nil {
+		b.report(s.Retry.Place, "inner-retry", "a step inside another can't be tried again by itself", "write `retry` on the step around it, which is tried again as a whole")
+	}
+	if !s.When.IsZero() {
+		o.When = &s.When
+	}
+	if o.When != nil {
+		b.conditions++
+		defer func() { b.conditions-- }()
+	}
+	if traits.WholeBatches && !b.batch {
+		b.report(s.Use.Place, "batch-only", s.Use.Name+" works on whole batches", "write it under `processors` of a batcher or an output, or in a group")
+	}
+	o.Enters = block && (o.Retry != nil || s.OnError.Steps != nil || s.OnError.Then == "continue" || s.OnError.Then == "drop")
+	groups := len(b.plan.Groups)
+	p.Ops = append(p.Ops, o)
+	switch {
+	case parts.Cases != nil:
+		for i := range parts.Cases {
+			c := &parts.Cases[i]
+			br := steps.Branch{To: int32(len(p.Ops))}
+			if !c.When.IsZero() {
+				br.When = &c.When
+			}
+			p.Ops[at].Cases = append(p.Ops[at].Cases, br)
+			b.conditions++
+			b.steps(p, c.Do)
+			b.conditions--
+			p.Ops = append(p.Ops, steps.Op{Next: -1})
+		}
+	case parts.Group != nil:
+		if g := b.group(s, o.Name, b.conditions > 0, *parts.Group); g != nil {
+			p.Ops[at].Group = g.Index + 1
+		}
+	case block:
+		p.Ops[at].Cases = []steps.Branch{{To: int32(at + 1)}}
+		b.inline(p, parts)
+	default:
+		p.Ops[at].Run = plugin
+		p.Together = min(max(p.Together, traits.Together), inside.SlabSize)
+		if err == nil {
+			b.plan.Plugins.Add("step "+o.Name, plugin)
+		}
+	}
+	if o.Enters {
+		b.endBlock(p, at, s, len(b.plan.Groups) > groups)
+	}
+	b.onError(p, at, s)
+	p.EndAt(at)
+}
+
+func (b *builder) onError(p *steps.Program, at int, s *engine.StepSpec) {
+	switch {
+	case s.OnError.Steps != nil:
+		p.Ops[at].OnError, p.Ops[at].Repair = steps.Repairs, int32(len(p.Ops))
+		b.conditions++
+		b.steps(p, s.OnError.Steps)
+		b.conditions--
+		p.Ops = append(p.Ops, steps.Op{Next: -1, Forget: true})
+	case s.OnError.Then == "continue":
+		p.Ops[at].OnError = steps.Continues
+	case s.OnError.Then == "drop":
+		p.Ops[at].OnError = steps.Drops
+	}
+}
+
+// maxBuilt bounds the steps of a pipeline in which named lists are written out: lists
+// in lists multiply.
+const maxBuilt = 10_000
+
+func (b *builder) inline(p *steps.Program, use engine.Block) {
+	steps, ok := b.options.Steps[use.Use]
+	switch {
+	case !ok:
+		b.report(use.Place, "unknown-steps", fmt.Sprintf("there are no steps named %q", use.Use), "define them under `resources.steps`")
+	case b.full:
+	case len(b.built) > maxBuilt:
+		b.full = true
+		b.report(use.Place, "steps-expand", fmt.Sprintf("these steps, those of named lists written out, are more than %d", maxBuilt), "lists that use lists multiply: let fewer of them use others")
+	case slices.Contains(b.using, use.Use):
+		b.report(use.Place, "steps-cycle", fmt.Sprintf("steps %q contain themselves", use.Use), "break the cycle")
+	default:
+		b.using = append(b.using, use.Use)
+		b.steps(p, steps)
+		b.using = b.using[:len(b.using)-1]
+	}
+}

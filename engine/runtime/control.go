@@ -1,0 +1,98 @@
+package runtime
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/internal/stage"
+)
+
+// Pause makes the inputs stop reading; what is under way goes on. It may be called
+// at any time, as may the other methods of control.
+func (p *Plan) Pause() { p.pause(true) }
+
+// Resume makes paused inputs read again.
+func (p *Plan) Resume() { p.pause(false) }
+
+func (p *Plan) pause(paused bool) {
+	if !p.Pauses.Set(paused) {
+		return
+	}
+	reason := ""
+	if !paused {
+		reason = "resumed"
+	}
+	p.Log.Info("reading is " + map[bool]string{true: "paused", false: "resumed"}[paused])
+	p.EmitEvent(engine.Event{Kind: engine.EventPaused, Reason: reason})
+}
+
+// Drain finishes what is under way and ends the run, as the end of Run's stop does.
+func (p *Plan) Drain() { p.drainOnce.Do(func() { close(p.drained) }) }
+
+// SetLimit changes the rate limit of a name, as in [LimitState]: at once, or with
+// the next window. burst 0 is as many as messages. The error names those there are.
+func (p *Plan) SetLimit(name string, messages int, per time.Duration, burst int, atOnce bool) error {
+	var names []string
+	for _, l := range p.Limits {
+		if l.Name() == name {
+			l.Change(time.Now(), messages, per, burst, atOnce)
+			p.Log.Info("rate limit changed", "limit", name, "messages", messages, "per", per)
+			return nil
+		}
+		if !slices.Contains(names, l.Name()) {
+			names = append(names, l.Name())
+		}
+	}
+	if len(names) == 0 {
+		return fmt.Errorf("pipeline %s has no rate limit", p.Name)
+	}
+	return fmt.Errorf("pipeline %s has no rate limit %q (it has %q)", p.Name, name, names)
+}
+
+// Snapshot is the pipeline as it is now. It waits for nothing but short locks.
+func (p *Plan) Snapshot() engine.Snapshot {
+	s := engine.Snapshot{Pipeline: p.Name, State: engine.Starting, MaxMessages: p.MaxMessages, MaxBytes: p.MaxBytes, Lanes: p.Workers, Failed: map[engine.Class]int64{}}
+	r := p.current.Load()
+	if r == nil {
+		return s
+	}
+	s.State, s.Started = r.State(), r.Started
+	if s.State == engine.Stopped {
+		if err := r.Failed(); err != nil {
+			s.Err = err.Error()
+		}
+	}
+	s.Stats = p.Stats()
+	s.Steps = stage.States(p.Steps, p.Groups)
+	s.DeadLettered = s.Stats.Pieces.Ended[engine.DeadLettered]
+	s.Retries, s.Waiting = int(r.Retrying.Load()), r.Credits.Waits()
+	s.Messages, s.Bytes = int(s.Stats.Pieces.InFlight), r.Credits.Used(p.MaxBytes)
+	s.LanesBusy = r.Lanes.Busy()
+	s.OldestUnsettled, s.OldestAt = r.Open.Oldest()
+	s.Held = r.Held(time.Now())
+	for _, in := range p.Inputs {
+		s.Inputs = append(s.Inputs, r.Input(in))
+	}
+	for _, b := range r.Routes {
+		if b.Plan.Name != "" {
+			s.Batchers = append(s.Batchers, b.State())
+		}
+	}
+	for _, plan := range p.Outputs {
+		if o := r.Outputs[plan]; o != nil {
+			st := o.State()
+			s.Outputs = append(s.Outputs, st)
+		}
+	}
+	for _, l := range p.Limits {
+		s.Limits = append(s.Limits, l.State())
+	}
+	r.Failures.Count(s.Failed)
+	s.Stuck = r.Stuck(time.Now())
+	if r.IsOpen() { // everything is open
+		s.Troubles = p.Plugins.Troubles()
+	}
+	return s
+}

@@ -1,0 +1,229 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	. "github.com/flowd-io/flowd/engine/enginetest"
+	"github.com/flowd-io/flowd/engine/runtime"
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestAMessageFromElsewhereIsAsItWasThere(t *testing.T) {
+	at := time.Date(2024, 2, 29, 1, 2, 3, 4, time.UTC)
+	batch := &engine.Likeness{Batcher: "b", Trigger: engine.BySize, Size: 9, Window: &engine.Window{Start: at, Part: 1}}
+	for _, want := range []engine.Provenance{
+		{},
+		{Input: "in", ReceivedAt: at, Attempt: 3},
+		{BatchKey: `"k"`, Batch: batch},
+		{Err: engine.Errorf(engine.Late, "late"), Batch: &engine.Likeness{}},
+	} {
+		b := engine.NewBatch(1)
+		m := b.AddFrom([]byte("x"), want)
+		if diff := cmp.Diff(want, m.Provenance(), cmp.Comparer(func(a, b *engine.Error) bool { return a == b })); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if string(m.Bytes()) != "x" || m.Input() != want.Input || m.BatchKey() != want.BatchKey {
+			t.Errorf("got %s", m.Bytes())
+		}
+	}
+}
+
+// apart is a step that counts how often it is opened and closed.
+type apart struct {
+	opens, closes int
+	fail          error
+}
+
+func (a *apart) Open(context.Context) error  { a.opens++; return a.fail }
+func (a *apart) Close(context.Context) error { a.closes++; return nil }
+func (a *apart) Process(ctx context.Context, b *engine.Batch) error {
+	for m := range b.All() {
+		if until, ok := ctx.Deadline(); ok {
+			m.SetBytes(fmt.Append(nil, time.Until(until)))
+		}
+	}
+	return nil
+}
+
+func TestStepsRunApartFromAPipeline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, last := &apart{}, &apart{}
+		steps := engine.Steps{{Use: Processing(first)}, {Use: Processing(last), Timeout: 3 * time.Second}}
+		a, problems := runtime.BuildApart(steps, engine.Env{Shared: &engine.Shared{}}, false, 7*time.Second)
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		if err := a.Open(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		b := Batch("x")
+		if err := a.Run(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		for m := range b.All() {
+			if got := string(m.Bytes()); got != "3s" {
+				t.Errorf("the second step has %s", got)
+			}
+		}
+		if err := a.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if first.opens != 1 || first.closes != 1 || last.opens != 1 || last.closes != 1 {
+			t.Errorf("%+v, %+v", first, last)
+		}
+		a, _ = runtime.BuildApart(steps[:1], engine.Env{}, false, 7*time.Second)
+		b = Batch("x")
+		_ = a.Run(t.Context(), b)
+		for m := range b.All() {
+			if got := string(m.Bytes()); got != "7s" {
+				t.Errorf("a step without a timeout has %s", got)
+			}
+		}
+	})
+}
+
+func TestStepsApartThatDontOpenAreClosed(t *testing.T) {
+	first, last := &apart{}, &apart{fail: errors.New("no")}
+	a, problems := runtime.BuildApart(engine.Steps{{Use: Processing(first)}, {Use: Processing(last)}}, engine.Env{}, true, time.Second)
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	if err := a.Open(t.Context()); !errors.Is(err, last.fail) {
+		t.Error(err)
+	}
+	if err := a.Close(t.Context()); err != nil || first.closes != 1 || last.closes != 0 {
+		t.Errorf("%v, %+v, %+v", err, first, last)
+	}
+}
+
+// checks is a step that looks at inner steps, as one does that sends them elsewhere.
+type checks struct {
+	inner engine.Steps
+	types []string
+	err   error
+}
+
+func (c *checks) plugin() engine.Plugin[engine.Processor] {
+	return engine.Use(func(env engine.Env) (engine.Processor, error) {
+		c.types, c.err = c.inner.Check(env)
+		return engine.ProcessorFunc(func(context.Context, *engine.Message) error { return nil }), nil
+	})
+}
+
+func TestCheckedStepsAreNotOpened(t *testing.T) {
+	inside := &apart{}
+	c := &checks{inner: engine.Steps{{Use: Processing(inside)}}}
+	src, dst := &Source{Payloads: numbers(3), Takes: engine.TakesOne}, &Sink{}
+	Run(t, pipe(src, dst, engine.StepSpec{Use: c.plugin()}), nil)
+	if c.err != nil || len(c.types) != 1 || inside.opens != 0 || inside.closes != 0 {
+		t.Errorf("%+v, %q, %v", inside, c.types, c.err)
+	}
+}
+
+// patient tries what failed again by itself, if it is one.
+type patient struct {
+	is    bool
+	tries atomic.Int32
+	has   atomic.Int64 // until the deadline
+}
+
+func (p *patient) Traits() engine.Traits { return engine.Traits{TriesItself: p.is} }
+func (p *patient) Process(ctx context.Context, b *engine.Batch) error {
+	p.tries.Add(1)
+	if until, ok := ctx.Deadline(); ok {
+		p.has.Store(int64(time.Until(until)))
+	}
+	return engine.Errorf(engine.Transient, "no")
+}
+
+func TestWhatTriesItselfIsTriedAgainOnlyWhenAsked(t *testing.T) {
+	for _, r := range []struct {
+		name         string
+		itself       bool
+		retry        *engine.Retry
+		timeout, has time.Duration
+		tries        int32
+	}{
+		{"any step", false, nil, 0, 5 * time.Second, 3},
+		{"one that tries itself", true, nil, 0, 24 * time.Hour, 1},
+		{"with a retry of its own", true, &engine.Retry{MaxAttempts: 2}, 0, 24 * time.Hour, 2},
+		{"with a timeout of its own", true, nil, time.Minute, time.Minute, 1},
+	} {
+		t.Run(r.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				x := &patient{is: r.itself}
+				src, dst := &Source{Payloads: numbers(1), Takes: engine.TakesOne}, &Sink{}
+				p := pipe(src, dst, engine.StepSpec{Use: Processing(x), Retry: r.retry, Timeout: r.timeout})
+				p.Engine.OnFailure.Retry = &engine.Retry{MaxAttempts: 3}
+				p.Engine.Timeout = 5 * time.Second
+				Run(t, p, nil)
+				if got := x.tries.Load(); got != r.tries {
+					t.Errorf("%d tries, want %d", got, r.tries)
+				}
+				if got := time.Duration(x.has.Load()); got < r.has || r.has < 24*time.Hour && got != r.has {
+					t.Errorf("it has %v, want %v", got, r.has)
+				}
+			})
+		})
+	}
+}
+
+func TestPartsAreThoseOfTheRun(t *testing.T) {
+	merge := func(b *engine.Batch) error {
+		all := slices.Collect(b.All())
+		b.Merge([]byte("merged"), slices.Values(all))
+		return nil
+	}
+	split := func(b *engine.Batch) error {
+		for m := range b.All() {
+			b.Split(m, func(yield func([]byte, error) bool) { _ = yield([]byte("a"), nil) && yield([]byte("b"), nil) })
+		}
+		return nil
+	}
+	for _, r := range []struct {
+		name  string
+		steps []engine.Processor
+		want  string
+	}{
+		{"nothing", nil, "[1] [2] [3]"},
+		{"split", []engine.Processor{whole(split)}, "[1] [1] [2] [2] [3] [3]"},
+		{"merged", []engine.Processor{whole(merge)}, "[1 2 3]"},
+		{"merged twice", []engine.Processor{whole(merge), whole(merge)}, "[1 2 3]"},
+		{"split and merged", []engine.Processor{whole(split), whole(merge)}, "[1 1 2 2 3 3]"},
+		{"merged and split", []engine.Processor{whole(merge), whole(split)}, "[1 2 3] [1 2 3]"},
+		{"all of it", []engine.Processor{whole(split), whole(merge), whole(split), whole(merge), whole(split)}, "[1 1 2 2 3 3 1 1 2 2 3 3] [1 1 2 2 3 3 1 1 2 2 3 3]"},
+	} {
+		b := Batch("x", "y", "z")
+		ref := uint64(0)
+		for m := range b.All() {
+			ref++
+			m.Ref = ref
+		}
+		if err := runtime.NewRunner(r.steps...).Run(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for m := range b.All() {
+			got = append(got, fmt.Sprint(slices.Collect(m.Parts())))
+			for range m.Parts() {
+				break
+			}
+		}
+		if text := strings.Join(got, " "); text != r.want {
+			t.Errorf("%s: got %s, want %s", r.name, text, r.want)
+		}
+	}
+}
+
+type whole func(*engine.Batch) error
+
+func (f whole) Process(_ context.Context, b *engine.Batch) error { return f(b) }

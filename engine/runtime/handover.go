@@ -1,0 +1,76 @@
+package runtime
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/internal/life"
+)
+
+// reloadTime is how long a reload lets what is under way finish.
+const reloadTime = 5 * time.Second
+
+// Replace makes the run at hand end for a new plan of the same pipeline, built
+// with [Options.Instead]: reading stops, what is under way has up to five seconds to
+// finish, and what is then unsettled is left to next, whose Run is to follow when
+// this plan's has returned. Inputs and outputs that next has taken over stay open.
+func (p *Plan) Replace(next *Plan) {
+	p.replaceOnce.Do(func() {
+		p.next = next
+		close(p.replaced)
+	})
+}
+
+// renew makes good that the plan before had ended by itself, and so has closed what
+// this one has adopted: outputs are built anew, and inputs opened again.
+func (p *Plan) renew() error {
+	old := p.before
+	p.before = nil
+	if old == nil || !old.over.Load() {
+		return nil
+	}
+	for _, o := range p.Outputs {
+		if o.Route != nil || !p.Plugins.Has(o.Out) {
+			continue
+		}
+		out, err := o.Rebuild()
+		if err != nil {
+			return fmt.Errorf("output %s: %w", o.Name, err)
+		}
+		p.Plugins.Swap(o.Out, out)
+		o.Out = out
+	}
+	p.Plugins.Adopted = nil
+	return nil
+}
+
+// isLast notes that the run ends without a plan to take its place, unless there is
+// one by now.
+func (p *Plan) isLast() { p.replaceOnce.Do(func() { p.over.Store(true) }) }
+
+// Replaced says whether another plan was to take this one's place.
+func (p *Plan) Replaced() bool {
+	select {
+	case <-p.replaced:
+		return true
+	default:
+		return false
+	}
+}
+
+// adopt takes over a component of the plan that is being replaced, if it is
+// configured as before. Of a plan that has ended, only inputs go on where they were.
+func adopt[T any](b *builder, kind, name string, index int) (plugin T, ok bool) {
+	old := b.options.Instead
+	if old == nil || b.options.Same == nil || !b.options.Same(kind, name) {
+		return plugin, false
+	}
+	plugin, ok = life.Find[T](&old.Plugins, kind+" "+name, index)
+	if !ok || old.over.Load() && (kind == "output" || engine.TraitsOf(plugin).Follows != "") {
+		var none T
+		return none, false // a new one announces itself before the first is opened
+	}
+	b.plan.Plugins.Adopted, b.plan.before = append(b.plan.Plugins.Adopted, plugin), old
+	return plugin, true
+}

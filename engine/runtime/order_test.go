@@ -1,0 +1,140 @@
+package runtime_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	. "github.com/flowd-io/flowd/engine/enginetest"
+	"github.com/flowd-io/flowd/engine/expr"
+)
+
+// processor is a Processor made of a function.
+type processor func(b *engine.Batch) error
+
+func (p processor) Process(_ context.Context, b *engine.Batch) error { return p(b) }
+
+func TestOrder(t *testing.T) {
+	letters := []string{"a", "b", "c", "d", "e"}
+	foreign := Batch("x")
+	tests := []struct {
+		name string
+		step func(b *engine.Batch, all []*engine.Message) error
+		want []string
+	}{
+		{"some share out their places, the others stay", func(b *engine.Batch, all []*engine.Message) error {
+			b.Order(slices.Values([]*engine.Message{all[4], all[0], all[2]}))
+			return nil
+		}, []string{"e", "b", "a", "d", "c"}},
+		{"pointers hold until the call returns", func(b *engine.Batch, all []*engine.Message) error {
+			b.Order(slices.Values([]*engine.Message{all[1], all[0]}))
+			all[0].SetBytes([]byte("A"))
+			return nil
+		}, []string{"b", "A", "c", "d", "e"}},
+		{"one that ends afterwards keeps its place", func(b *engine.Batch, all []*engine.Message) error {
+			b.Order(slices.Values([]*engine.Message{all[2], all[1], all[0]}))
+			all[1].Drop()
+			return nil
+		}, []string{"c", "a", "d", "e", "dropped b"}},
+		{"a message counts once, and the last order counts", func(b *engine.Batch, all []*engine.Message) error {
+			b.Order(slices.Values([]*engine.Message{all[4], all[3]}))
+			b.Order(slices.Values([]*engine.Message{all[1], all[1], all[0], all[1]}))
+			return nil
+		}, []string{"b", "a", "c", "d", "e"}},
+		{"parts of a split lie where the whole did", func(b *engine.Batch, all []*engine.Message) error {
+			b.Order(slices.Values([]*engine.Message{all[4], all[0]}))
+			b.Split(all[1], func(yield func([]byte, error) bool) { _ = yield([]byte("b1"), nil) && yield([]byte("b2"), nil) })
+			return nil
+		}, []string{"e", "b1", "b2", "c", "d", "a"}},
+		{"an order of nothing", func(b *engine.Batch, _ []*engine.Message) error {
+			b.Order(slices.Values([]*engine.Message(nil)))
+			return nil
+		}, letters},
+		{"a message of another batch fails the call", func(b *engine.Batch, all []*engine.Message) error {
+			for m := range foreign.All() {
+				b.Order(slices.Values([]*engine.Message{all[1], all[0], m}))
+			}
+			return nil
+		}, []string{"panic a", "panic b", "panic c", "panic d", "panic e"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			p := processor(func(b *engine.Batch) error { return tt.step(b, slices.Collect(b.All())) })
+			var got []string
+			for _, o := range Apply(t, p, letters...) {
+				switch {
+				case o.Fate == "live":
+					got = append(got, o.Body)
+				case o.Err != nil:
+					got = append(got, string(o.Err.Class)+" "+o.Body)
+				default:
+					got = append(got, o.Fate+" "+o.Body)
+				}
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// What is behind a message that is tried again, or that has parked, reaches no later
+// step before it, whether it is in the same slab or comes later.
+func TestLaterStepsSeeAKeyInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		var seen []string
+		failed := false
+		fails := Step("fails", func(_ context.Context, m *engine.Message) error {
+			if string(m.Bytes()) == `{"n":3}` && !failed {
+				failed = true
+				return engine.Errorf(engine.Transient, "once")
+			}
+			return nil
+		})
+		parks := Step("parks", func(_ context.Context, m *engine.Message) error {
+			if string(m.Bytes()) == `{"n":7}` {
+				m.Delay(time.Second)
+			}
+			return nil
+		})
+		log := Step("log", func(_ context.Context, m *engine.Message) error {
+			mu.Lock()
+			defer mu.Unlock()
+			seen = append(seen, string(m.Bytes()))
+			return nil
+		})
+		src := &Source{Payloads: numbers(40), PerRead: 10, Every: 100 * time.Millisecond}
+		p := pipe(src, &Sink{}, fails, log, parks, log)
+		p.Engine.OrderBy = expr.MustCompile(`n % 2`)
+		p.Engine.OnFailure.Retry = &engine.Retry{MaxAttempts: 2, Backoff: time.Second}
+		Run(t, p, nil)
+		first := map[string]bool{}
+		for k := range 2 { // each log sees the numbers of a key in order
+			var n [2]int
+			for _, body := range seen {
+				var got int
+				if _, err := fmt.Sscanf(body, `{"n":%d}`, &got); err != nil || got%2 != k {
+					continue
+				}
+				at := 0
+				if first[body] {
+					at = 1
+				}
+				first[body] = true
+				if got < n[at] {
+					t.Errorf("log %d saw %d after %d", at, got, n[at])
+				}
+				n[at] = got
+			}
+		}
+		if len(seen) != 80 {
+			t.Errorf("%d messages were seen, want 40 twice", len(seen))
+		}
+	})
+}

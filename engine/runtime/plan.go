@@ -1,0 +1,36 @@
+package runtime
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/internal/stage"
+)
+
+// Plan is a pipeline that is built and checked, and has done no I/O. It runs once;
+// [Plan.Replace] lets another take its place.
+type Plan struct {
+	*stage.Layout
+
+	drained   chan struct{} // closed by Drain
+	drainOnce sync.Once
+
+	replaced    chan struct{} // closed by Replace
+	replaceOnce sync.Once
+	next        *Plan           // that takes this one's place; set before replaced is closed
+	before      *Plan           // whose place this one takes
+	inherited   *stage.Handover // from it
+	over        atomic.Bool     // it ended without a plan that takes its place: everything is closed
+
+	current atomic.Pointer[stage.Run]
+}
+
+// Stats are the counts so far, at any time.
+func (p *Plan) Stats() engine.Stats {
+	r := p.current.Load()
+	if r == nil {
+		return engine.Stats{}
+	}
+	return engine.Stats{Roots: r.Roots.Read(), Pieces: r.Pieces.Read()}
+}

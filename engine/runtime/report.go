@@ -1,0 +1,28 @@
+package runtime
+
+import "github.com/flowd-io/flowd/engine"
+
+// Report is what a run came to.
+type Report struct {
+	Pipeline   string
+	Stats      engine.Stats
+	Failures   []engine.FailureGroup // failed messages, in order of first appearance
+	HandedBack int64                 // roots that a drain returned unfinished
+	Drained    bool                  // the run was asked to stop; it did not end by itself
+	Err        error                 // the run itself failed: an input, an output that did not open
+}
+
+// Code is the exit code: 0 clean; 1 failed; 3 drained with messages handed back.
+func (r Report) Code() int {
+	failed := r.Err != nil
+	for _, f := range r.Failures {
+		failed = failed || f.Fate == engine.Dropped || f.Fate == engine.Returned && !r.Drained
+	}
+	switch {
+	case failed:
+		return 1
+	case r.HandedBack > 0:
+		return 3
+	}
+	return 0
+}

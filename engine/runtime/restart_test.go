@@ -1,0 +1,124 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	. "github.com/flowd-io/flowd/engine/enginetest"
+)
+
+// flapping is an input whose connection is cut again and again, so long after it was
+// opened, with a message on it or without.
+type flapping struct {
+	cuts    int
+	stands  time.Duration
+	speaks  bool // there is one message on each connection
+	spoken  bool
+	opened  time.Time
+	down    []time.Duration // how long it was closed
+	lost    time.Time
+	refuses int // times that it does not open
+}
+
+func (f *flapping) Open(context.Context) error {
+	if f.refuses > 0 && !f.lost.IsZero() {
+		f.refuses--
+		return errors.New("refused")
+	}
+	if f.opened, f.spoken = time.Now(), false; !f.lost.IsZero() {
+		f.down = append(f.down, time.Since(f.lost))
+	}
+	return nil
+}
+
+func (f *flapping) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
+	if f.speaks && !f.spoken {
+		f.spoken = true
+		b.Add([]byte(`{}`))
+		return nil, nil
+	}
+	var cut <-chan time.Time
+	if f.cuts > 0 {
+		cut = time.After(time.Until(f.opened.Add(f.stands)))
+	}
+	select {
+	case <-cut:
+		f.cuts--
+		f.lost = time.Now()
+		return nil, errors.New("connection reset")
+	case <-ctx.Done():
+		return nil, nil
+	}
+}
+
+func TestAnInputHasRecoveredWhenItsConnectionStands(t *testing.T) {
+	const s = time.Second
+	tests := []struct {
+		name    string
+		in      flapping
+		ends    bool
+		backoff time.Duration // the longest that it may be closed; 0: any
+	}{
+		{"a quiet one that is cut now and then", flapping{cuts: 20, stands: s}, false, s},
+		{"one that stands for less than a second", flapping{cuts: 20, stands: s - 1}, true, 0},
+		{"a message is no recovery", flapping{cuts: 20, stands: 0, speaks: true}, true, 0},
+		{"a message less than a second before the cut", flapping{cuts: 20, stands: s - 1, speaks: true}, true, 0},
+		{"with a message on each connection", flapping{cuts: 20, stands: s, speaks: true}, false, s},
+		{"one that does not open counts, too", flapping{cuts: 1, stands: time.Hour, refuses: 3}, true, 0},
+		{"one that opens in time", flapping{cuts: 1, stands: time.Hour, refuses: 2}, false, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := pipe(&Source{}, &Sink{})
+				p.Inputs = Named("in", engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return &tt.in, nil })})
+				p.Engine.Restart = engine.Restart{MaxAttempts: 4}
+				stop, cancel := context.WithTimeout(t.Context(), 3*time.Hour)
+				defer cancel()
+				rep := Run(t, p, stop)
+				if ended := rep.Err != nil; ended != tt.ends {
+					t.Errorf("ended with %v, want an end: %v", rep.Err, tt.ends)
+				}
+				for i, d := range tt.in.down {
+					if tt.backoff > 0 && d > tt.backoff {
+						t.Errorf("closed for %v after cut %d, want at most %v", d, i+1, tt.backoff)
+					}
+				}
+			})
+		})
+	}
+}
+
+// An input is not healthy before its connection has stood, and then is, message or not.
+func TestAQuietInputIsHealthyAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in := &flapping{cuts: 1, stands: time.Minute}
+		p := pipe(&Source{}, &Sink{})
+		p.Inputs = Named("in", engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return in, nil })})
+		p.Engine.Restart = engine.Restart{Backoff: time.Millisecond}
+		plan := Build(t, p)
+		stop, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		go func() {
+			began := time.Now()
+			for _, tt := range []struct {
+				at   time.Duration
+				want string
+			}{
+				{time.Second, "reading: "},
+				{time.Minute + 500*time.Millisecond, "restarting: connection reset"},
+				{time.Minute + 1500*time.Millisecond, "reading: "},
+			} {
+				time.Sleep(time.Until(began.Add(tt.at)))
+				if s := plan.Snapshot().Inputs[0]; s.State+": "+s.Err != tt.want {
+					t.Errorf("after %v it is %q, want %q", tt.at, s.State+": "+s.Err, tt.want)
+				}
+			}
+		}()
+		plan.Run(stop, context.Background())
+	})
+}

@@ -1,0 +1,193 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/internal/guard"
+	"github.com/flowd-io/flowd/engine/internal/life"
+	"github.com/flowd-io/flowd/engine/internal/stage"
+)
+
+// Run opens everything, runs until all inputs have ended or stop ends, drains,
+// closes everything, and reports. When kill ends, it stops hard: what is
+// unfinished is handed back at once.
+func (p *Plan) Run(stop, kill context.Context) Report {
+	err := p.renew()
+	r := stage.NewRun(p.Layout, p.inherited)
+	p.current.Store(r)
+	if err == nil {
+		err = p.openUntil(stop, kill)
+	}
+	switch {
+	case err == nil:
+		r.Runs()
+		p.EmitEvent(engine.Event{Kind: engine.EventStartup})
+		p.work(r, stop, kill)
+	case stop.Err() != nil:
+		r.Drain(time.Time{})
+		err = nil
+	}
+	p.isLast()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(kill), p.closing(r, kill))
+	defer cancel()
+	closing := p.Plugins.Close(ctx, p.stays, r.Retires)
+	r.Fail(errors.Join(err, closing))
+	r.Advance(life.Over)
+	if p.Replaced() {
+		r.Next = p.next.Layout
+		p.next.inherited = r.Bequeath(p.next.inherited, closing)
+	}
+	rep := p.report(r)
+	p.EmitEvent(engine.Event{Kind: engine.EventStopped, Err: rep.Err})
+	return rep
+}
+
+// stays says that the plan which takes this one's place goes on with a plugin.
+func (p *Plan) stays(plugin any) bool { return p.Replaced() && p.next.Plugins.Has(plugin) }
+
+// closing is the time for Close: after a clean end there is no hurry.
+func (p *Plan) closing(r *stage.Run, kill context.Context) time.Duration {
+	if r.Draining() || kill.Err() != nil {
+		return p.rest(kill)
+	}
+	return p.DrainTime
+}
+
+// openUntil opens everything; a stop interrupts it, unless a plan before has left
+// messages: to end them, and be it to hand them back, takes what is open.
+func (p *Plan) openUntil(stop, kill context.Context) error {
+	ctx, cancel := context.WithCancel(kill)
+	defer cancel()
+	if h := p.inherited; h != nil && len(h.Roots) > 0 {
+		ctx, cancel := context.WithTimeout(ctx, p.DrainTime)
+		defer cancel()
+		return p.Plugins.Open(ctx)
+	}
+	defer context.AfterFunc(stop, cancel)()
+	return p.Plugins.Open(ctx)
+}
+
+// work is the life of a pipeline between opening and closing: start the loops
+// from the outputs up, wait until nothing is left or time is up, and stop the
+// loops from the inputs down.
+func (p *Plan) work(r *stage.Run, stop, kill context.Context) {
+	reads, stopReading := context.WithCancel(context.Background())
+	works, stopWork := context.WithCancel(context.Background())
+	batches, stopBatches := context.WithCancel(context.Background())
+	acks, stopAcks := context.WithCancel(context.Background())
+	defer stopAcks()
+	expired, expire := context.WithCancel(context.Background())
+	defer expire()
+	var readers sync.WaitGroup
+	r.Start(acks)
+	r.Begin(works, batches, expired)
+	r.StartReaders(&readers, reads)
+
+	why := p.wait(r, stop, kill, stopReading)
+	stopReading()
+	if why == allEnded {
+		readers.Wait()
+	} else {
+		r.Advance(life.Returning)
+		expire()
+	}
+	r.CloseQueues()
+	stopBatches()
+	finished := make(chan struct{})
+	go func() { readers.Wait(); r.Loops.Wait(); close(finished) }()
+	p.finish(r, why, kill, finished, stopWork)
+	r.FinishAcks(time.Now().Add(p.rest(kill)), stopAcks)
+}
+
+// finish waits for the loops, which are told to end, and hands back what is left.
+func (p *Plan) finish(r *stage.Run, why end, kill context.Context, finished <-chan struct{}, stopWork func()) {
+	switch why {
+	case allEnded:
+		guard.Until(finished, time.Now().Add(p.rest(kill)), kill.Done())
+		stopWork()
+		return
+	case stopAsked: // what is being written may finish
+		guard.Until(finished, time.Now().Add(p.DrainTime/5*4), kill.Done())
+	}
+	stopWork()
+	guard.Until(finished, time.Now().Add(p.rest(kill)), nil)
+	if r.Replacing() && why == timeIsUp {
+		p.next.inherited = r.Leaves()
+		return
+	}
+	r.HandBack()
+}
+
+// rest is half of a drain's last fifth: one half is for calls to return, one for
+// acks. After a kill it is short.
+func (p *Plan) rest(kill context.Context) time.Duration {
+	if kill.Err() != nil {
+		return guard.KillGrace
+	}
+	return p.DrainTime / 10
+}
+
+// end is how a run's work came to its end.
+type end int
+
+const (
+	allEnded  end = iota // nothing is left
+	timeIsUp             // the drain's time, but for its last fifth
+	killed               // stop hard
+	stopAsked            // by a failure: finish what is being written, return the rest
+)
+
+// wait waits until nothing is in flight and no reader is left, or something
+// ends the run before.
+func (p *Plan) wait(r *stage.Run, stop, kill context.Context, stopReading func()) end {
+	var up <-chan time.Time
+	stopped, drained, replaced := stop.Done(), p.drained, p.replaced
+	for {
+		select {
+		case <-r.Empty:
+			return allEnded
+		case <-drained:
+			up, drained = p.beginDrain(r, stopReading), nil
+		case <-replaced:
+			r.Next = p.next.Layout
+			r.Replace() // readers look when they are told to stop
+			stopReading()
+			r.Quiesce()
+			up, replaced = time.After(reloadTime), nil
+		case <-stopped:
+			if up == nil {
+				up = p.beginDrain(r, stopReading)
+			}
+			stopped, drained = nil, nil
+		case <-r.Failing:
+			return stopAsked
+		case <-up:
+			return timeIsUp
+		case <-kill.Done():
+			return killed
+		}
+	}
+}
+
+// beginDrain begins a drain and says when its time is up.
+func (p *Plan) beginDrain(r *stage.Run, stopReading func()) <-chan time.Time {
+	most := p.DrainTime / 5 * 4
+	r.Drain(time.Now().Add(most))
+	stopReading()
+	p.EmitEvent(engine.Event{Kind: engine.EventDrain})
+	r.HandLate()
+	r.Quiesce()
+	return time.After(most)
+}
+
+func (p *Plan) report(r *stage.Run) Report {
+	s := engine.Stats{Roots: r.Roots.Read(), Pieces: r.Pieces.Read()}
+	if left := s.Pieces.InFlight + s.Roots.InFlight; !s.Roots.Balanced() || !s.Pieces.Balanced() || left != 0 && !r.Replacing() {
+		r.Log.Error("messages are not accounted for: please report this bug", "roots", s.Roots, "pieces", s.Pieces)
+	}
+	return Report{Pipeline: p.Name, Stats: s, Failures: r.Failures.All(), Drained: r.Draining(), HandedBack: r.Handed.Load(), Err: r.Failed()}
+}

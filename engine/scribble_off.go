@@ -1,6 +1,0 @@
-//go:build !race && !scribble
-
-package engine
-
-func (b *Batch) scribble(n int) {}
-func (b *Batch) unscribble()    {}
