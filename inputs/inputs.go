@@ -11,5 +11,5 @@ import (
 	_ "github.com/flowd-io/flowd/inputs/sequence"
 	_ "github.com/flowd-io/flowd/inputs/sqs"
 	_ "github.com/flowd-io/flowd/inputs/stdin"
-	_ "github.com/flowd-io/flowd/internal/sqsqueue"
+	_ "github.com/flowd-io/flowd/internal/queue/sqs"
 )

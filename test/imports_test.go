@@ -24,10 +24,10 @@ var house = []struct {
 	{"engine/expr", []string{"engine/doc", "schema"}},
 	{"engine", []string{"engine/doc", "engine/expr", "schema"}},
 	{"engine/enginetest", []string{"config", "engine", "engine/doc", "engine/expr", "schema"}},
-	{"config", []string{"engine", "engine/doc", "engine/expr", "schema", "internal/cluster", "internal/codec", "internal/tlsconf"}},
+	{"config", []string{"engine", "engine/doc", "engine/expr", "schema", "internal/codec", "internal/pool/wire", "internal/tlsconf"}},
 
 	// A root lists the plugins of its kind; a plugin never knows a sibling.
-	{"inputs", []string{"inputs/*", "internal/sqsqueue"}},
+	{"inputs", []string{"inputs/*", "internal/queue/sqs"}},
 	{"processors", []string{"processors/*", "internal/caches"}},
 	{"batchers", []string{"batchers/*"}},
 	{"outputs", []string{"outputs/*"}},
@@ -38,26 +38,27 @@ var house = []struct {
 	{"internal/caches", []string{"internal/caches/*"}},
 	{"internal/caches/*", plugin},
 	{"internal/notice", nil}, // a program that writes NOTICE
-	{"internal/queue/queuetest", []string{"internal/queue"}},
-	{"internal/pipetest", []string{"config", "engine", "engine/doc", "engine/expr", "internal/cluster", "schema"}}, // of flowd test, not of plugins
-	{"internal/*test", append([]string{"engine/enginetest"}, plugin...)},
+	{"internal/testing/*", append([]string{"engine/enginetest"}, plugin...)},
+	{"internal/pipetest", []string{"config", "engine", "engine/doc", "engine/expr", "internal/pool/wire", "schema"}}, // of flowd test, not of plugins
+	{"internal/pool/*", plugin},
+	{"internal/queue/*", plugin},
 	{"internal/*", plugin},
 
 	{"docs", nil},
-	{"cmd/flowd/cli", []string{"config", "docs", "engine", "engine/doc", "engine/expr", "internal/cluster", "internal/framing", "internal/headroom", "internal/hub", "internal/logsum", "internal/metrics", "internal/natsconn", "internal/pipetest", "internal/queue", "internal/service", "internal/tlsconf", "internal/worker", "schema"}},
+	{"cmd/flowd/cli", []string{"config", "docs", "engine", "engine/doc", "engine/expr", "internal/framing", "internal/headroom", "internal/logsum", "internal/metrics", "internal/pipetest", "internal/pool/hub", "internal/pool/wire", "internal/pool/worker", "internal/queue", "internal/service", "internal/tlsconf", "schema"}},
 	{"cmd/flowd", []string{"cmd/flowd/cli", "inputs", "processors", "batchers", "outputs"}},
 	{"test", nil},
-	{"test/*", []string{"*", "*/*"}},
+	{"test/*", []string{"*", "*/*", "internal/testing/*"}},
 }
 
-var plugin = []string{"engine", "engine/doc", "engine/expr", "schema", "internal/*"}
+var plugin = []string{"engine", "engine/doc", "engine/expr", "schema", "internal/*", "internal/pool/*", "internal/queue/*"}
 
 // plugins are the packages of which each knows no other.
 var plugins = []string{"inputs/*", "processors/*", "batchers/*", "outputs/*"}
 
 // forTests is what a plugin's tests may import beside what the plugin may: fakes
 // and suites, and real components to work with.
-var forTests = []string{"engine/enginetest", "internal/*test", "inputs/*", "processors/*", "batchers/*", "outputs/*"}
+var forTests = []string{"engine/enginetest", "internal/testing/*", "inputs/*", "processors/*", "batchers/*", "outputs/*"}
 
 // yamlReaders are the only packages that import a YAML library.
 var yamlReaders = []string{"config", "internal/codec"}

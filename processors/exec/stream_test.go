@@ -15,7 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/steptest"
+	"github.com/flowd-io/flowd/internal/testing/steptest"
 )
 
 func TestStreamConforms(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/doc"
 	"github.com/flowd-io/flowd/engine/enginetest"
-	"github.com/flowd-io/flowd/internal/cluster"
+	"github.com/flowd-io/flowd/internal/pool/wire"
 	"github.com/flowd-io/flowd/schema"
 
 	_ "github.com/flowd-io/flowd/batchers/batch"
@@ -423,7 +423,7 @@ func TestWhatARemotePoolCantHave(t *testing.T) {
 
 func TestARehearsalIsLocal(t *testing.T) {
 	shared := &engine.Shared{}
-	shared.Get(cluster.Shared, func() any { return cluster.Rehearsal })
+	shared.Get(wire.Shared, func() any { return wire.Rehearsal })
 	synctest.Test(t, func(t *testing.T) {
 		l := line{steps: `[{"pool": {"name": "p", "workers": "remote", "do": [{"set": {"a": "1"}}]}}]`, src: &enginetest.Source{Payloads: []string{"{}"}}}
 		plan, problems := engine.Build(l.spec(t), engine.Options{Log: slog.New(slog.DiscardHandler), Shared: shared})

@@ -12,7 +12,7 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/engine/expr"
-	"github.com/flowd-io/flowd/internal/steptest"
+	"github.com/flowd-io/flowd/internal/testing/steptest"
 
 	_ "github.com/flowd-io/flowd/batchers/batch"
 	_ "github.com/flowd-io/flowd/processors/archive"

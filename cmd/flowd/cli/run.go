@@ -11,8 +11,8 @@ import (
 
 	"github.com/flowd-io/flowd/config"
 	"github.com/flowd-io/flowd/internal/headroom"
-	"github.com/flowd-io/flowd/internal/hub"
 	"github.com/flowd-io/flowd/internal/metrics"
+	"github.com/flowd-io/flowd/internal/pool/hub"
 	"github.com/flowd-io/flowd/internal/service"
 	"github.com/flowd-io/flowd/schema"
 	"github.com/spf13/cobra"

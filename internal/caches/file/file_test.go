@@ -21,7 +21,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
-	"github.com/flowd-io/flowd/internal/cachetest"
+	"github.com/flowd-io/flowd/internal/testing/cachetest"
 
 	"github.com/flowd-io/flowd/internal/caches/file"
 )

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/cachetest"
+	"github.com/flowd-io/flowd/internal/testing/cachetest"
 
 	_ "github.com/flowd-io/flowd/internal/caches/memory"
 )
