@@ -50,8 +50,9 @@ var inside = map[string]string{
 	"internal/caches":        "processors",
 	"internal/caches/file":   "internal/caches",
 	"internal/caches/memory": "internal/caches",
-	"internal/call":          "internal/httpx outputs/http processors/exec processors/http",
-	"internal/checkpoint":    "inputs/file",
+	"internal/call": "" +
+		"internal/aws internal/httpx internal/queue/sqs internal/twophase outputs/http processors/exec processors/http",
+	"internal/checkpoint": "inputs/file",
 	"internal/codec": "" +
 		"config internal/call processors/archive processors/decode processors/each processors/encode " +
 		"processors/parallel processors/split processors/validate",

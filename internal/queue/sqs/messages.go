@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"strconv"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/aws"
+	"github.com/flowd-io/flowd/internal/call"
 	"github.com/flowd-io/flowd/internal/queue"
 )
 
@@ -112,22 +112,15 @@ func (r *reader) receive(ctx context.Context, most int, wait time.Duration) ([]t
 // again; an error is for the next read to find.
 func (r *reader) more(ctx context.Context, n int) (all []types.Message) {
 	parts := make([][]types.Message, (n+mostReceived-1)/mostReceived)
-	var wg sync.WaitGroup
 	var dry atomic.Bool
-	slots := make(chan struct{}, calls.Parallel)
-	for i := range parts {
-		wg.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			if ctx.Err() != nil || dry.Load() {
-				return
-			}
-			if parts[i], _ = r.receive(ctx, min(mostReceived, n-i*mostReceived), little); len(parts[i]) == 0 {
-				dry.Store(true)
-			}
-		})
-	}
-	wg.Wait()
+	call.Beside(calls.Parallel, len(parts), func(i int) {
+		if ctx.Err() != nil || dry.Load() {
+			return
+		}
+		if parts[i], _ = r.receive(ctx, min(mostReceived, n-i*mostReceived), little); len(parts[i]) == 0 {
+			dry.Store(true)
+		}
+	})
 	return slices.Concat(parts...)
 }
 
