@@ -69,7 +69,7 @@ var inside = map[string]string{
 	"internal/headroom":  "cmd/flowd/cli test/bench",
 	"internal/httpx":     "inputs/http_server internal/aws outputs/http processors/http",
 	"internal/inner":     "internal/pool processors/parallel processors/pool processors/while",
-	"internal/logsum":    "cmd/flowd/cli processors/exec processors/log",
+	"internal/logsum":    "cmd/flowd/cli inputs/http_server processors/exec processors/log",
 	"internal/metrics":   "cmd/flowd/cli processors/metric",
 	"internal/openfiles": "outputs/file",
 	"internal/pipe":      "inputs/pipe outputs/pipe",
