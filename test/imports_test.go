@@ -67,7 +67,7 @@ var inside = map[string]string{
 	"internal/framing": "" +
 		"cmd/flowd/cli inputs/file inputs/http_server inputs/stdin outputs/file outputs/stdout",
 	"internal/headroom":  "cmd/flowd/cli test/bench",
-	"internal/httpx":     "inputs/http_server internal/aws outputs/http processors/http",
+	"internal/httpx":     "inputs/http_server internal/aws outputs/http outputs/reply processors/http",
 	"internal/inner":     "internal/pool processors/parallel processors/pool processors/while",
 	"internal/logsum":    "cmd/flowd/cli inputs/http_server processors/exec processors/log",
 	"internal/metrics":   "cmd/flowd/cli processors/metric",
