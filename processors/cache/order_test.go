@@ -14,6 +14,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/internal/testing/steptest"
 	"github.com/flowd-io/flowd/schema"
 
 	_ "github.com/flowd-io/flowd/processors/dedupe"
@@ -54,7 +55,7 @@ func ordered(t *testing.T, in []string, perRead, workers int, then string, steps
 }
 
 func stepsOf(t *testing.T, text string) (steps engine.Steps) {
-	decode(t, text, &steps)
+	steptest.Decode(t, text, &steps)
 	return steps
 }
 

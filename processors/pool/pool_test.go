@@ -19,7 +19,7 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/internal/pool/wire"
-	"github.com/flowd-io/flowd/schema"
+	"github.com/flowd-io/flowd/internal/testing/steptest"
 
 	_ "github.com/flowd-io/flowd/batchers/batch"
 	_ "github.com/flowd-io/flowd/processors/archive"
@@ -106,17 +106,8 @@ func (l *line) spec(t *testing.T) *engine.Pipeline {
 
 func read(t *testing.T, text string, into any) {
 	t.Helper()
-	if text == "" {
-		return
-	}
-	n, err := schema.ParseJSON(text)
-	if err != nil {
-		t.Fatalf("%s: %v", text, err)
-	}
-	d := schema.NewDecoder(nil)
-	d.Decode(n, into)
-	for _, p := range d.Problems() {
-		t.Fatalf("%s: %s", text, p)
+	if text != "" {
+		steptest.Decode(t, text, into)
 	}
 }
 

@@ -21,7 +21,6 @@ import (
 	_ "github.com/flowd-io/flowd/processors/rate_limit"
 	_ "github.com/flowd-io/flowd/processors/steps"
 	_ "github.com/flowd-io/flowd/processors/switch"
-	"github.com/flowd-io/flowd/schema"
 )
 
 // arrival is a message that came through, and when.
@@ -60,15 +59,7 @@ func (f *flow) build(t *testing.T, o engine.Options) *engine.Plan {
 
 func steps(t *testing.T, text string) (s engine.Steps) {
 	t.Helper()
-	n, err := schema.ParseJSON(text)
-	if err != nil {
-		t.Fatalf("%s: %v", text, err)
-	}
-	d := schema.NewDecoder(nil)
-	d.Decode(n, &s)
-	for _, p := range d.Problems() {
-		t.Fatalf("%s: %s", text, p)
-	}
+	steptest.Decode(t, text, &s)
 	return s
 }
 

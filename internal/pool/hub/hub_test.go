@@ -19,6 +19,7 @@ import (
 	"github.com/flowd-io/flowd/internal/pool"
 	"github.com/flowd-io/flowd/internal/pool/wire"
 	"github.com/flowd-io/flowd/internal/pool/worker"
+	"github.com/flowd-io/flowd/internal/testing/steptest"
 	"github.com/flowd-io/flowd/schema"
 
 	_ "github.com/flowd-io/flowd/processors/set"
@@ -84,12 +85,8 @@ func (s *site) open(policy pool.Policy) *pool.Pool {
 	s.t.Helper()
 	policy.Name, policy.MaxPending = "p", max(policy.MaxPending, 100)
 	policy.Timeout = max(policy.Timeout, time.Hour)
-	n, err := schema.ParseJSON(`[{"test_gate": {}}]`)
-	if err != nil {
-		s.t.Fatal(err)
-	}
 	var steps wire.Steps
-	schema.NewDecoder(nil).Decode(n, &steps)
+	steptest.Decode(s.t, `[{"test_gate": {}}]`, &steps)
 	stage, err := steps.Stage(false, time.Hour)
 	if err != nil {
 		s.t.Fatal(err)

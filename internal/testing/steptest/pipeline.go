@@ -30,17 +30,17 @@ func (p Pipeline) Run(t *testing.T) (bodies, failures []string) {
 		Engine:  engine.EngineSpec{Workers: 1},
 	}
 	if p.Steps != "" {
-		decode(t, p.Steps, &spec.Processors)
+		Decode(t, p.Steps, &spec.Processors)
 	}
 	if p.Batch != "" {
 		var b engine.BatcherSpec
-		decode(t, `{"batch": {}, "output": "out", "processors": `+p.Batch+`}`, &b)
+		Decode(t, `{"batch": {}, "output": "out", "processors": `+p.Batch+`}`, &b)
 		spec.Batchers = enginetest.Named("all", b)
 	}
 	named := map[string]engine.Steps{}
 	for name, text := range p.Named {
 		var s engine.Steps
-		decode(t, text, &s)
+		Decode(t, text, &s)
 		named[name] = s
 	}
 	plan, problems := engine.Build(spec, engine.Options{Log: slog.New(slog.DiscardHandler), Steps: named})
@@ -60,7 +60,8 @@ func (p Pipeline) Run(t *testing.T) (bodies, failures []string) {
 	return sink.Bodies(), failures
 }
 
-func decode(t *testing.T, text string, into any) {
+// Decode reads text, JSON, into what it configures.
+func Decode(t testing.TB, text string, into any) {
 	t.Helper()
 	n, err := schema.ParseJSON(text)
 	if err != nil {
