@@ -46,9 +46,9 @@ func (j *joining) targets() ([]wire.Target, error) {
 		}
 		t.Token = string(bytes.TrimSpace(text))
 	}
-	if j.ca != "" || j.cert != "" {
+	if j.ca+j.cert+j.key != "" {
 		var err error
-		if t.TLS, err = (&tlsconf.Client{CA: j.ca, Cert: j.cert, Key: schema.NewSecret(j.key)}).Config(); err != nil {
+		if t.TLS, err = tlsconf.OfFlags(j.ca, j.cert, j.key); err != nil {
 			return nil, usage(err.Error())
 		}
 	}
