@@ -38,10 +38,14 @@ func newRun(use string) *cobra.Command {
 			return run(cmd, files, set, watch)
 		},
 	}
-	cmd.Flags().StringArrayVarP(&files, "config", "c", nil, "pipeline `FILE` or directory; may repeat")
+	addFiles(cmd, &files)
 	cmd.Flags().BoolVar(&watch, "watch", false, "reload the files when they change")
 	addSet(cmd, &set)
 	return cmd
+}
+
+func addFiles(cmd *cobra.Command, files *[]string) {
+	cmd.Flags().StringArrayVarP(files, "config", "c", nil, "pipeline `FILE` or directory; may repeat")
 }
 
 func addSet(cmd *cobra.Command, set *[]string) {

@@ -119,18 +119,12 @@ type reader struct {
 
 func (r *reader) fail() { r.b, r.err = nil, errShort }
 
-func (r *reader) id() uint64 {
-	n, size := binary.Uvarint(r.b)
-	if size <= 0 {
-		r.fail()
-		return 0
-	}
-	r.b = r.b[size:]
-	return n
-}
+func (r *reader) id() uint64 { return number(r, binary.Uvarint) }
 
-func (r *reader) int() int64 {
-	n, size := binary.Varint(r.b)
+func (r *reader) int() int64 { return number(r, binary.Varint) }
+
+func number[T int64 | uint64](r *reader, read func([]byte) (T, int)) T {
+	n, size := read(r.b)
 	if size <= 0 {
 		r.fail()
 		return 0
@@ -141,18 +135,15 @@ func (r *reader) int() int64 {
 
 // count is a number of things of which each takes a byte at least.
 func (r *reader) count() int {
-	n := r.id()
-	if n > uint64(len(r.b)) {
-		r.fail()
-		return 0
-	}
-	return int(n)
+	n := r.id() // which shortens what is left
+	return r.upTo(len(r.b), n)
 }
 
 // small is a number that counts nothing that lies here.
-func (r *reader) small() int {
-	n := r.id()
-	if n > math.MaxInt32 {
+func (r *reader) small() int { return r.upTo(math.MaxInt32, r.id()) }
+
+func (r *reader) upTo(most int, n uint64) int {
+	if n > uint64(most) {
 		r.fail()
 		return 0
 	}
