@@ -23,7 +23,8 @@ const (
 	pageSize   = 500      // queues of one
 )
 
-// directory is the management interface that tells the queues of a virtual host.
+// directory is the management interface that tells the queues of a virtual host. Client
+// libraries for it end with no context, and bound no answer.
 type directory struct {
 	uri        amqp091.URI
 	management string      // URL that the user gave, or ""
