@@ -86,6 +86,9 @@ var inside = map[string]string{
 	"internal/service":            "cmd/flowd/cli",
 	"internal/testing/brokertest": "test/bench",
 	"internal/testing/fakesqs":    "test/bench",
+	"internal/timing": "" +
+		"inputs/generate inputs/poll inputs/sqs internal/pipetest internal/pool/hub internal/pool/worker " +
+		"internal/queue/amqp processors/exec processors/sleep",
 	"internal/tlsconf": "" +
 		"cmd/flowd/cli config inputs/http_server internal/aws internal/httpx internal/pool/hub internal/pool/wire " +
 		"internal/queue/amqp internal/service",

@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/pool/wire"
+	"github.com/flowd-io/flowd/internal/timing"
 )
 
 const (
@@ -292,10 +293,8 @@ func (r *remote) purgeDead(ctx context.Context) {
 	if len(hubs) == 0 {
 		return
 	}
-	select {
-	case <-ctx.Done():
+	if timing.Sleep(ctx, r.lease) != nil {
 		return
-	case <-time.After(r.lease):
 	}
 	for hub := range hubs {
 		if r.silent(ctx, hub) {

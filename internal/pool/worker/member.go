@@ -14,6 +14,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/pool/wire"
+	"github.com/flowd-io/flowd/internal/timing"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -314,10 +315,8 @@ func (m *member) beats(ctx context.Context) {
 		m.mu.Lock()
 		every := wire.BeatEvery(m.lease)
 		m.mu.Unlock()
-		select {
-		case <-ctx.Done():
+		if timing.Sleep(ctx, every) != nil {
 			return
-		case <-time.After(every):
 		}
 	}
 }
@@ -361,10 +360,8 @@ func (m *member) renews(ctx context.Context) {
 		for _, j := range all {
 			j.ack(inProgress)
 		}
-		select {
-		case <-ctx.Done():
+		if timing.Sleep(ctx, every) != nil {
 			return
-		case <-time.After(every):
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/internal/queue"
+	"github.com/flowd-io/flowd/internal/timing"
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
@@ -52,10 +53,8 @@ func (r *reader) Read(ctx context.Context, most int) (all []queue.Message, err e
 		if waited >= moment {
 			return nil, io.EOF
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		if err := timing.Sleep(ctx, pause); err != nil {
+			return nil, err
 		}
 	}
 }
