@@ -81,7 +81,7 @@ var inside = map[string]string{
 	"internal/pool/worker":        "cmd/flowd/cli",
 	"internal/queue":              "cmd/flowd/cli internal/queue/amqp internal/queue/sqs internal/testing/queuetest",
 	"internal/queue/amqp":         "inputs/rabbitmq outputs/rabbitmq",
-	"internal/queue/sqs":          "inputs",
+	"internal/queue/sqs":          "inputs/sqs",
 	"internal/reply":              "inputs/http_server outputs/reply",
 	"internal/service":            "cmd/flowd/cli",
 	"internal/testing/brokertest": "test/bench",

@@ -15,6 +15,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/aws"
+	_ "github.com/flowd-io/flowd/internal/queue/sqs" // sqs:// of flowd queue
 )
 
 // Config configures the input.
