@@ -29,7 +29,8 @@ func CheckHeaders(
 // isToken says whether a text can be a header's name.
 func isToken(s string) bool {
 	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", r))
+		letter, digit := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z', r >= '0' && r <= '9'
+		return !letter && !digit && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
 	})
 }
 
