@@ -163,7 +163,7 @@ func TestReturns(t *testing.T) {
 				return
 			}
 			d := b.Take(t, dead, 1)[0]
-			if got := amqp.DiedIn(d.Headers); got != q {
+			if got := brokertest.DiedIn(d.Headers); got != q {
 				t.Errorf("it died in %q, want %q", got, q)
 			}
 		})

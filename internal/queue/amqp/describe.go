@@ -161,17 +161,6 @@ func deaths(h amqp091.Table, queue string) (n int) {
 	return n
 }
 
-// DiedIn is the queue in which a message was dead-lettered last, or "".
-func DiedIn(h amqp091.Table) string {
-	list, _ := h["x-death"].([]any)
-	if len(list) == 0 {
-		return ""
-	}
-	newest, _ := list[0].(amqp091.Table) // the broker puts it first
-	queue, _ := newest["queue"].(string)
-	return queue
-}
-
 // StreamOffset is the place of a delivery in its stream.
 func StreamOffset(d *amqp091.Delivery) (offset int, ok bool) {
 	return number(d.Headers["x-stream-offset"])

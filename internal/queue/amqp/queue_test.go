@@ -130,7 +130,7 @@ func TestQueueWriterSendsAgainAsItWas(t *testing.T) {
 		t.Error(err)
 	}
 	got := b.Take(t, back, 2)[0]
-	if string(got.Body) != "x" || got.MessageId != "m" || got.Priority != 3 || got.DeliveryMode != 1 || got.Expiration != "900000" || DiedIn(got.Headers) != q || got.Headers["n"] != int64(1) {
+	if string(got.Body) != "x" || got.MessageId != "m" || got.Priority != 3 || got.DeliveryMode != 1 || got.Expiration != "900000" || brokertest.DiedIn(got.Headers) != q || got.Headers["n"] != int64(1) {
 		t.Errorf("got %+v", got)
 	}
 	if _, err := s.(queue.Origin).Origin(t.Context(), back, queue.Message{}); err == nil {

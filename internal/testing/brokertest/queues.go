@@ -229,3 +229,14 @@ func (b *Broker) CloseConnections(t testing.TB, prefix string) (n int) {
 	}
 	return n
 }
+
+// DiedIn is the queue in which a message was dead-lettered last, or "".
+func DiedIn(h amqp091.Table) string {
+	list, _ := h["x-death"].([]any)
+	if len(list) == 0 {
+		return ""
+	}
+	newest, _ := list[0].(amqp091.Table) // the broker puts it first
+	queue, _ := newest["queue"].(string)
+	return queue
+}
