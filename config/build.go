@@ -5,7 +5,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/runtime"
-	"github.com/flowd-io/flowd/internal/cluster"
+	"github.com/flowd-io/flowd/internal/pool/wire"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -33,7 +33,7 @@ func (l *loader) build(set *Set) {
 		}
 	}
 	set.Shared = l.shared()
-	set.Shared.Get(cluster.Shared, func() any { return set.Service.Cluster })
+	set.Shared.Get(wire.Shared, func() any { return set.Service.Cluster })
 	for _, f := range l.files {
 		l.readsAlso(f.spec)
 	}

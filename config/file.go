@@ -8,7 +8,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
-	"github.com/flowd-io/flowd/internal/cluster"
+	"github.com/flowd-io/flowd/internal/pool/wire"
 	"github.com/flowd-io/flowd/internal/tlsconf"
 	"github.com/flowd-io/flowd/schema"
 )
@@ -45,13 +45,13 @@ type CacheSpec struct {
 
 // Service is the section `service`.
 type Service struct {
-	Listen    string          `yaml:"listen" doc:"Address of the operators' interface, such as 127.0.0.1:9600: metrics, health, and what flowd ctl asks for. Only loopback, unless tls and token_file are set."`
-	TokenFile string          `yaml:"token_file" doc:"File with the token that flowd ctl shows, readable by its owner alone; made if it is missing. By default one of the user's own, named after the port."`
-	TLS       tlsconf.Server  `yaml:"tls" doc:"TLS for the operators' interface; needed, with token_file, to listen on another address than loopback."`
-	Log       Log             `yaml:"log" doc:"What is logged, and how."`
-	Metrics   *schema.Node    `yaml:"metrics" pending:"settings of metrics" doc:"How metrics are offered, beyond /metrics at listen."`
-	Tracing   *schema.Node    `yaml:"tracing" pending:"traces" doc:"Where traces are sent."`
-	Cluster   *cluster.Config `yaml:"cluster" doc:"Where workers of pools join this process."`
+	Listen    string         `yaml:"listen" doc:"Address of the operators' interface, such as 127.0.0.1:9600: metrics, health, and what flowd ctl asks for. Only loopback, unless tls and token_file are set."`
+	TokenFile string         `yaml:"token_file" doc:"File with the token that flowd ctl shows, readable by its owner alone; made if it is missing. By default one of the user's own, named after the port."`
+	TLS       tlsconf.Server `yaml:"tls" doc:"TLS for the operators' interface; needed, with token_file, to listen on another address than loopback."`
+	Log       Log            `yaml:"log" doc:"What is logged, and how."`
+	Metrics   *schema.Node   `yaml:"metrics" pending:"settings of metrics" doc:"How metrics are offered, beyond /metrics at listen."`
+	Tracing   *schema.Node   `yaml:"tracing" pending:"traces" doc:"Where traces are sent."`
+	Cluster   *wire.Config   `yaml:"cluster" doc:"Where workers of pools join this process."`
 }
 
 // ConfigFiles are the files that are read.

@@ -11,5 +11,4 @@ import (
 	_ "github.com/flowd-io/flowd/inputs/sequence"
 	_ "github.com/flowd-io/flowd/inputs/sqs"
 	_ "github.com/flowd-io/flowd/inputs/stdin"
-	_ "github.com/flowd-io/flowd/internal/sqsqueue"
 )

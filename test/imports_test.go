@@ -7,104 +7,167 @@ import (
 	"io"
 	"os/exec"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 )
 
 const module = "github.com/flowd-io/flowd"
 
-// house says what each package may import of this module: the diagram of
-// CONTRIBUTING.md as a table. The first pattern that matches a package counts.
-var house = []struct {
-	pkg     string // a pattern as of path.Match
-	imports []string
-}{
-	{"schema", nil},
-	{"engine/doc", nil},
-	{"engine/expr", []string{"engine/doc", "schema"}},
-	{"engine", []string{"engine/doc", "engine/expr", "schema"}},
-	{"engine/enginetest", []string{"config", "engine", "engine/doc", "engine/expr", "schema"}},
-	{"config", []string{"engine", "engine/doc", "engine/expr", "schema", "internal/cluster", "internal/codec", "internal/tlsconf"}},
+type row struct{ packages, imports string }
+
+// house says what packages may import of this module, internal packages aside: the picture of CONTRIBUTING.md
+// as a table. The first row with a pattern, as of path.Match, that matches a package counts.
+var house = []row{
+	{"schema engine/doc docs", ""},
+	{"engine/expr", "engine/doc schema"},
+	{"engine", "engine/doc engine/expr schema"},
+	{"engine/enginetest", "engine schema"},
+	{"config", "engine engine/doc engine/expr schema"},
 
 	// A root lists the plugins of its kind; a plugin never knows a sibling.
-	{"inputs", []string{"inputs/*", "internal/sqsqueue"}},
-	{"processors", []string{"processors/*", "internal/caches"}},
-	{"batchers", []string{"batchers/*"}},
-	{"outputs", []string{"outputs/*"}},
-	{"inputs/*", plugin},
-	{"processors/*", plugin},
-	{"batchers/*", plugin},
-	{"outputs/*", plugin},
-	{"internal/caches", []string{"internal/caches/*"}},
-	{"internal/caches/*", plugin},
-	{"internal/notice", nil}, // a program that writes NOTICE
-	{"internal/queue/queuetest", []string{"internal/queue"}},
-	{"internal/pipetest", []string{"config", "engine", "engine/doc", "engine/expr", "internal/cluster", "schema"}}, // of flowd test, not of plugins
-	{"internal/*test", append([]string{"engine/enginetest"}, plugin...)},
-	{"internal/*", plugin},
+	{"inputs", "inputs/*"},
+	{"processors", "processors/*"},
+	{"batchers", "batchers/*"},
+	{"outputs", "outputs/*"},
 
-	{"docs", nil},
-	{"cmd/flowd/cli", []string{"config", "docs", "engine", "engine/doc", "engine/expr", "internal/cluster", "internal/framing", "internal/headroom", "internal/hub", "internal/logsum", "internal/metrics", "internal/natsconn", "internal/pipetest", "internal/queue", "internal/service", "internal/tlsconf", "internal/worker", "schema"}},
-	{"cmd/flowd", []string{"cmd/flowd/cli", "inputs", "processors", "batchers", "outputs"}},
-	{"test", nil},
-	{"test/*", []string{"*", "*/*"}},
+	{"internal/pipetest", "config engine engine/doc schema"}, // of flowd test, not of plugins
+	{"internal/testing/*", "engine engine/enginetest schema"},
+	{plugins + " internal/* internal/*/*", "engine engine/doc engine/expr schema"},
+
+	{"cmd/flowd", "cmd/flowd/cli inputs processors batchers outputs"},
+	{"cmd/flowd/cli", "config docs engine engine/expr schema"},
+	{"test test/*", "config engine schema inputs processors batchers outputs"},
 }
 
-var plugin = []string{"engine", "engine/doc", "engine/expr", "schema", "internal/*"}
-
 // plugins are the packages of which each knows no other.
-var plugins = []string{"inputs/*", "processors/*", "batchers/*", "outputs/*"}
+const plugins = "inputs/* processors/* batchers/* outputs/*"
 
-// forTests is what a plugin's tests may import beside what the plugin may: fakes
-// and suites, and real components to work with.
-var forTests = []string{"engine/enginetest", "internal/*test", "inputs/*", "processors/*", "batchers/*", "outputs/*"}
+// inside says which packages may import an internal one. Those in internal/testing are for tests, and for programs
+// that are tests.
+var inside = map[string]string{
+	"internal/aws":           "inputs/sqs internal/queue/sqs outputs/sns outputs/sqs",
+	"internal/caches":        "processors",
+	"internal/caches/file":   "internal/caches",
+	"internal/caches/memory": "internal/caches",
+	"internal/call": "" +
+		"internal/aws internal/httpx internal/queue/sqs internal/twophase outputs/http processors/exec processors/http",
+	"internal/checkpoint": "inputs/file",
+	"internal/codec": "" +
+		"config internal/call processors/archive processors/decode processors/each processors/encode " +
+		"processors/parallel processors/split processors/validate",
+	"internal/compression": "" +
+		"inputs/file inputs/http_server inputs/stdin internal/framing outputs/file processors/compress " +
+		"processors/decompress",
+	"internal/fields": "" +
+		"processors/aggregate processors/cache processors/decode processors/each processors/encode " +
+		"processors/exec processors/http processors/keep processors/map processors/rename processors/set " +
+		"processors/unset",
+	"internal/flock": "internal/checkpoint internal/pool/hub",
+	"internal/framing": "" +
+		"cmd/flowd/cli inputs/file inputs/http_server inputs/stdin outputs/file outputs/stdout",
+	"internal/headroom":  "cmd/flowd/cli test/bench",
+	"internal/httpx":     "inputs/http_server internal/aws outputs/http outputs/reply processors/http",
+	"internal/inner":     "internal/pool processors/parallel processors/pool processors/while",
+	"internal/logsum":    "cmd/flowd/cli inputs/http_server processors/exec processors/log",
+	"internal/metrics":   "cmd/flowd/cli processors/metric",
+	"internal/openfiles": "outputs/file",
+	"internal/pipe":      "inputs/pipe outputs/pipe",
+	"internal/pipetest":  "cmd/flowd/cli",
+	"internal/pool":      "internal/pool/hub internal/pool/wire internal/pool/worker processors/pool",
+	"internal/pool/hub":  "cmd/flowd/cli processors/pool",
+	"internal/pool/wire": "" +
+		"cmd/flowd/cli config internal/pipetest internal/pool/hub internal/pool/worker processors/pool",
+	"internal/pool/worker":        "cmd/flowd/cli",
+	"internal/queue":              "cmd/flowd/cli internal/queue/amqp internal/queue/sqs internal/testing/queuetest",
+	"internal/queue/amqp":         "inputs/rabbitmq outputs/rabbitmq",
+	"internal/queue/sqs":          "inputs/sqs",
+	"internal/reply":              "inputs/http_server outputs/reply",
+	"internal/service":            "cmd/flowd/cli",
+	"internal/testing/brokertest": "test/bench",
+	"internal/testing/fakesqs":    "test/bench",
+	"internal/timing": "" +
+		"inputs/generate inputs/poll inputs/sqs internal/pipetest internal/pool/hub internal/pool/worker " +
+		"internal/queue/amqp processors/exec processors/sleep",
+	"internal/tlsconf": "" +
+		"cmd/flowd/cli config inputs/http_server internal/aws internal/httpx internal/pool/hub internal/pool/wire " +
+		"internal/queue/amqp internal/service",
+	"internal/twophase": "processors/cache processors/dedupe",
+}
+
+// forTests is what a plugin's tests may import beside what the plugin may: fakes and suites, and real components
+// to work with.
+const forTests = plugins + " engine/enginetest internal/caches internal/testing/*"
 
 // yamlReaders are the only packages that import a YAML library.
-var yamlReaders = []string{"config", "internal/codec"}
+const yamlReaders = "config internal/codec"
 
 func TestImportsFollowTheDiagram(t *testing.T) {
+	used := map[[2]string]bool{} // a row of house and a pattern in it, or an internal package and who imports it
 	for _, p := range list(t) {
 		name := strings.TrimPrefix(p.ImportPath, module+"/")
-		allowed, known := imports(name)
-		if !known {
-			t.Errorf("%s: has no place in the house (see the table in %s)", name, "test/imports_test.go")
+		row := slices.IndexFunc(house, func(r row) bool { return match(r.packages, name) != "" })
+		if row < 0 {
+			t.Errorf("%s has no place in the house (give it one in the table in test/imports_test.go)", name)
 			continue
 		}
-		for _, i := range p.Imports {
-			if rel, ours := strings.CutPrefix(i, module+"/"); ours && !matches(allowed, rel) {
-				t.Errorf("%s imports %s: it may import %v", name, rel, allowed)
+		// permission is the row and the word in it that allow an import; the word is "" where none does.
+		permission := func(imported string) [2]string {
+			if strings.HasPrefix(imported, "internal/") {
+				return [2]string{imported, match(inside[imported], name)}
 			}
-			if strings.Contains(i, "yaml") && !matches(yamlReaders, name) {
-				t.Errorf("%s imports %s: only %v read YAML", name, i, yamlReaders)
+			return [2]string{house[row].packages, match(house[row].imports, imported)}
+		}
+		for _, i := range p.Imports {
+			if rel, ours := strings.CutPrefix(i, module+"/"); ours {
+				if by := permission(rel); by[1] == "" {
+					t.Errorf("%s may not import %s (see the tables in test/imports_test.go)", name, rel)
+				} else {
+					used[by] = true
+				}
+			}
+			if strings.Contains(i, "yaml") && match(yamlReaders, name) == "" {
+				t.Errorf("%s imports %s: only %s read YAML", name, i, yamlReaders)
 			}
 		}
-		if !matches(plugins, name) {
+		if match(plugins, name) == "" {
 			continue
 		}
 		for _, i := range append(p.TestImports, p.XTestImports...) {
-			if rel, ours := strings.CutPrefix(i, module+"/"); ours && rel != name && !matches(allowed, rel) && !matches(forTests, rel) {
-				t.Errorf("a test of %s imports %s: it may import %v and %v", name, rel, allowed, forTests)
+			rel, ours := strings.CutPrefix(i, module+"/")
+			if ours && rel != name && match(forTests, rel) == "" && permission(rel)[1] == "" {
+				t.Errorf("a test of %s may not import %s (see the tables in test/imports_test.go)", name, rel)
+			}
+		}
+	}
+
+	for _, r := range house {
+		for imported := range strings.FieldsSeq(r.imports) {
+			if !used[[2]string{r.packages, imported}] {
+				t.Errorf("none of %s imports %s: remove the permission", r.packages, imported)
+			}
+		}
+	}
+	for pkg, importers := range inside {
+		for by := range strings.FieldsSeq(importers) {
+			if match("internal/testing/*", pkg) != "" && match("test/* internal/testing/*", by) == "" {
+				t.Errorf("%s may import %s, which is for tests: remove the permission", by, pkg)
+			}
+			if !used[[2]string{pkg, by}] {
+				t.Errorf("%s does not import %s: remove the permission", by, pkg)
 			}
 		}
 	}
 }
 
-func imports(pkg string) (allowed []string, known bool) {
-	for _, h := range house {
-		if ok, _ := path.Match(h.pkg, pkg); ok {
-			return h.imports, true
-		}
-	}
-	return nil, false
-}
-
-func matches(patterns []string, pkg string) bool {
-	for _, p := range patterns {
+// match is the first of the patterns that means a package, or "".
+func match(patterns, pkg string) string {
+	for p := range strings.FieldsSeq(patterns) {
 		if ok, _ := path.Match(p, pkg); ok {
-			return true
+			return p
 		}
 	}
-	return false
+	return ""
 }
 
 type listed struct {

@@ -10,7 +10,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
-	"github.com/flowd-io/flowd/internal/brokertest"
+	"github.com/flowd-io/flowd/internal/testing/brokertest"
 )
 
 // firstLines are the next n lines of a process, sorted.

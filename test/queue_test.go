@@ -17,7 +17,7 @@ import (
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
-	"github.com/flowd-io/flowd/internal/brokertest"
+	"github.com/flowd-io/flowd/internal/testing/brokertest"
 )
 
 // onRabbitMQ has `flowd queue` work on the broker.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
-	"github.com/flowd-io/flowd/internal/brokertest"
+	"github.com/flowd-io/flowd/internal/testing/brokertest"
 	_ "github.com/flowd-io/flowd/outputs/rabbitmq"
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )

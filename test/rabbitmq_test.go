@@ -15,7 +15,7 @@ import (
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
-	"github.com/flowd-io/flowd/internal/brokertest"
+	"github.com/flowd-io/flowd/internal/testing/brokertest"
 )
 
 var kills = flag.Int("kills", 3, "how often TestRabbitMQKilled kills flowd")

@@ -14,10 +14,10 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/engine/runtime"
+	"github.com/flowd-io/flowd/internal/testing/steptest"
 	_ "github.com/flowd-io/flowd/processors/aggregate"
 	_ "github.com/flowd-io/flowd/processors/set"
 	_ "github.com/flowd-io/flowd/processors/split"
-	"github.com/flowd-io/flowd/schema"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -36,16 +36,8 @@ const total = `{"aggregate": {"total": "sum(messages(), .qty)", "from": "format(
 // pipeline is src, a window batcher with a key, and dst.
 func pipeline(t *testing.T, src *enginetest.Source, dst *enginetest.Sink, window, steps string) *engine.Pipeline {
 	t.Helper()
-	n, err := schema.ParseJSON(`{"key": "k", "window": ` + window + `, "processors": [` + steps + `], "output": "out"}`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := schema.NewDecoder(nil)
 	var b engine.BatcherSpec
-	d.Decode(n, &b)
-	for _, p := range d.Problems() {
-		t.Fatal(p)
-	}
+	steptest.Decode(t, `{"key": "k", "window": `+window+`, "processors": [`+steps+`], "output": "out"}`, &b)
 	return &engine.Pipeline{
 		Inputs:   enginetest.Named("in", src.Input()),
 		Batchers: enginetest.Named("w", b),

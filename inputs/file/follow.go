@@ -141,14 +141,14 @@ func (f *follower) Read(ctx context.Context, b *engine.Batch) (engine.Acker, err
 	for room := b.Room(); ctx.Err() == nil; {
 		f.read(ctx, b)
 		if b.Room() < room {
-			return f.acker(), nil
+			return f.positions.acker(), nil
 		}
 		select {
 		case <-f.wake:
 		case <-ctx.Done():
 		}
 	}
-	return f.acker(), ctx.Err()
+	return f.positions.acker(), ctx.Err()
 }
 
 // read adds records that are there.
@@ -159,13 +159,6 @@ func (f *follower) read(ctx context.Context, b *engine.Batch) {
 		f.fill(ctx, f.ready[0], b)
 	}
 	f.takeDown()
-}
-
-func (f *follower) acker() engine.Acker {
-	if f.book.path == "" {
-		return nil
-	}
-	return f.positions
 }
 
 // takeDown takes down where the messages of this Read end.

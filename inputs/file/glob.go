@@ -11,7 +11,9 @@ import (
 )
 
 // glob is filepath.Glob with ** for any number of folders. It gives files, not
-// folders, and does not follow links to folders below a **.
+// folders, and does not follow links to folders below a **. An error does not keep it
+// from finding the rest. Libraries follow all links, cycles too, or none, not even in
+// front of the **, and of an error they say nothing, or find no more.
 func glob(pattern string) ([]string, error) {
 	before, after, any := strings.Cut(filepath.ToSlash(pattern), "**")
 	if !any {

@@ -69,10 +69,10 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 			err = in.await(ctx, busy)
 		}
 		if err != nil {
-			return in.acker(), in.explain(ctx, err)
+			return in.positions.acker(), in.explain(ctx, err)
 		}
 	}
-	return in.acker(), ctx.Err()
+	return in.positions.acker(), ctx.Err()
 }
 
 // await waits until the file at hand may be read on, which is opened anew then.
@@ -83,14 +83,6 @@ func (in *input) await(ctx context.Context, busy *compression.BusyError) error {
 	case <-ctx.Done():
 	}
 	return err
-}
-
-// acker is nil where nothing is remembered.
-func (in *input) acker() engine.Acker {
-	if in.book.path == "" {
-		return nil
-	}
-	return in.positions
 }
 
 // read adds records of the file at hand, or the next; with io.EOF, it or the

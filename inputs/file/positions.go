@@ -20,6 +20,14 @@ type positions struct {
 	over  int // how many marks, the first, have been handed on
 }
 
+// acker is nil where nothing is remembered.
+func (p *positions) acker() engine.Acker {
+	if p.book.path == "" {
+		return nil
+	}
+	return p
+}
+
 // read takes down where messages end that were read: their Refs are positions
 // from next on. A mark that is no message's counts as soon as all before it do.
 func (p *positions) read(marks []mark) {

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// cron is a cron expression: sets of minutes, hours, days, months and weekdays.
+// cron is a cron expression: sets of minutes, hours, days, months and weekdays. It is no library's: those accept
+// mistakes such as `1,,` or `*-5`, or do not know 7 for Sunday, and their errors do not name the field.
 type cron struct {
 	minutes, hours, days, months, weekdays uint64
 	anyDay                                 bool // days or weekdays is *: both count, else one is enough

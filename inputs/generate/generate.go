@@ -12,6 +12,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/doc"
 	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/internal/timing"
 )
 
 // Config configures the input.
@@ -97,11 +98,7 @@ func (in *input) pace(ctx context.Context, most int) int {
 		in.due = in.cfg.Interval.first(now)
 	}
 	if wait := in.due.Sub(now); wait > 0 {
-		t := time.NewTimer(wait)
-		defer t.Stop()
-		select {
-		case <-t.C:
-		case <-ctx.Done():
+		if timing.Sleep(ctx, wait) != nil {
 			return 0
 		}
 		now = time.Now()

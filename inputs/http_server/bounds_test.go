@@ -21,6 +21,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
+	"github.com/flowd-io/flowd/internal/logsum"
 )
 
 const isLines = "Content-Type: application/x-ndjson"
@@ -267,7 +268,7 @@ func TestWhatClientsAreTold(t *testing.T) {
 func TestReferencesDoNotFillTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var said lockedBuffer
-		f := references{log: slog.New(slog.NewTextHandler(&said, nil))}
+		f := references{log: slog.New(logsum.New(slog.NewTextHandler(&said, nil)))} // as the process logs
 		given := map[string]bool{}
 		for i := range 3000 {
 			given[f.of(engine.Errorf(engine.Permanent, "error %d", i%300))] = true
@@ -287,6 +288,11 @@ func TestReferencesDoNotFillTheLog(t *testing.T) {
 		}
 		if ref := f.of(engine.Errorf(engine.Permanent, "error 1")); given[ref] {
 			t.Error("a reference is used again, far from its line in the log")
+		}
+		before := len(said.String())
+		f.of(engine.Errorf(engine.Permanent, "%s", strings.Repeat("long", 1<<20)))
+		if n := len(said.String()) - before; n < mostLogged || n > mostLogged+1000 {
+			t.Errorf("of a long error %d bytes are logged", n)
 		}
 		f.sumUp()
 	})

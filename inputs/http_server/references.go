@@ -3,15 +3,18 @@ package httpserver
 import (
 	"crypto/rand"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/logsum"
 )
 
 // references stand for errors that clients are not told. Each that was given out is in
 // the log with its error. Equal errors share one for a while, and so do all others when
-// there are many: a client can't fill the log.
+// there are many: a client can't fill the log. So no line may be left out of it, as
+// [logsum.Handler] does with what repeats.
 type references struct {
 	log *slog.Logger
 
@@ -23,7 +26,8 @@ type references struct {
 const (
 	referencesFor  = 10 * time.Second
 	mostReferences = 100
-	causeText      = 1 << 10 // bytes of an error that tell it from others
+	causeText      = 1 << 10  // bytes of an error that tell it from others
+	mostLogged     = 16 << 10 // bytes of an error
 )
 
 type cause struct {
@@ -55,7 +59,8 @@ func (f *references) of(err *engine.Error) string {
 	if x == nil {
 		x = &reference{id: rand.Text()[:10]}
 		f.known[c] = x
-		f.log.Warn(what, "ref", x.id, "class", err.Class, "place", err.Place(), "err", text)
+		text = strings.ToValidUTF8(text[:min(len(text), mostLogged)], "")
+		f.log.WarnContext(logsum.Each, what, "ref", x.id, "class", err.Class, "place", err.Place(), "err", text)
 	}
 	x.times++
 	return x.id
@@ -67,7 +72,7 @@ func (f *references) sumUp() {
 	defer f.mu.Unlock()
 	for _, x := range f.known {
 		if x.times > 1 {
-			f.log.Warn("clients were told of an error by reference", "ref", x.id, "times", x.times)
+			f.log.WarnContext(logsum.Each, "clients were told of an error by reference", "ref", x.id, "times", x.times)
 		}
 	}
 	if f.ends != nil {

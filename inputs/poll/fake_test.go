@@ -12,6 +12,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/engine/runtime"
+	"github.com/flowd-io/flowd/internal/timing"
 )
 
 // queue is a fake input: a queue that is polled. A read gives at most ten
@@ -108,7 +109,7 @@ func (q *queue) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error)
 	if err != nil {
 		return q.acker(), err
 	}
-	if q.takes > 0 && !pause(ctx, q.takes) {
+	if q.takes > 0 && timing.Sleep(ctx, q.takes) != nil {
 		return q.acker(), ctx.Err()
 	}
 	if q.give(b) {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/timing"
 )
 
 // mostListed bounds the queues that one pattern stands for.
@@ -113,7 +114,7 @@ func (in *input) placeOf(l *listing) int {
 
 // watch lists again and again until ctx ends.
 func (in *input) watch(ctx context.Context, l *listing) {
-	for pause(ctx, in.wait(l)) {
+	for timing.Sleep(ctx, in.wait(l)) == nil {
 		in.clear(ctx, l)
 		if err := in.list(ctx, l); err == nil {
 			l.failures = 0

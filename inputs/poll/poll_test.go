@@ -19,6 +19,7 @@ import (
 	_ "github.com/flowd-io/flowd/inputs/generate"
 	_ "github.com/flowd-io/flowd/inputs/http_server"
 	_ "github.com/flowd-io/flowd/inputs/pipe"
+	"github.com/flowd-io/flowd/internal/timing"
 )
 
 func TestInput(t *testing.T) {
@@ -733,7 +734,7 @@ func (c *cutOff) Open(context.Context) error {
 }
 
 func (c *cutOff) Read(ctx context.Context, _ *engine.Batch) (engine.Acker, error) {
-	if !pause(ctx, time.Until(c.opened.Add(c.stands))) {
+	if timing.Sleep(ctx, time.Until(c.opened.Add(c.stands))) != nil {
 		return nil, nil
 	}
 	c.lost = time.Now()

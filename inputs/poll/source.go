@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/timing"
 )
 
 // The back-off of a source that fails: with full jitter, doubling.
@@ -289,7 +290,7 @@ func (s *source) restart(ctx context.Context) bool {
 		s.in.mu.Lock()
 		failures := s.failures
 		s.in.mu.Unlock()
-		if failures > 0 && !pause(ctx, backoff(failures)) {
+		if failures > 0 && timing.Sleep(ctx, backoff(failures)) != nil {
 			return false
 		}
 		err := opened(ctx, s.part)
@@ -345,17 +346,6 @@ func (s *source) named(err error) error {
 		return nil
 	}
 	return fmt.Errorf("source %s: %w", s.polled.Name, err)
-}
-
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 func backoff(failures int) time.Duration {

@@ -16,8 +16,8 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/engine/runtime"
-	"github.com/flowd-io/flowd/internal/amqp"
-	"github.com/flowd-io/flowd/internal/brokertest"
+	"github.com/flowd-io/flowd/internal/queue/amqp"
+	"github.com/flowd-io/flowd/internal/testing/brokertest"
 	_ "github.com/flowd-io/flowd/outputs/rabbitmq"
 	"github.com/google/go-cmp/cmp"
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -163,7 +163,7 @@ func TestReturns(t *testing.T) {
 				return
 			}
 			d := b.Take(t, dead, 1)[0]
-			if got := amqp.DiedIn(d.Headers); got != q {
+			if got := brokertest.DiedIn(d.Headers); got != q {
 				t.Errorf("it died in %q, want %q", got, q)
 			}
 		})

@@ -5,7 +5,7 @@ import (
 	"path"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/amqp"
+	"github.com/flowd-io/flowd/internal/queue/amqp"
 )
 
 // pattern stands for all queues whose names match; the input poll reads each.

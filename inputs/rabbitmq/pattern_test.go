@@ -10,7 +10,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
-	"github.com/flowd-io/flowd/internal/brokertest"
+	"github.com/flowd-io/flowd/internal/testing/brokertest"
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/amqp"
+	"github.com/flowd-io/flowd/internal/queue/amqp"
 	"github.com/flowd-io/flowd/schema"
 )
 

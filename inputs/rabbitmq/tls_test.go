@@ -15,8 +15,8 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
-	"github.com/flowd-io/flowd/internal/amqp"
-	"github.com/flowd-io/flowd/internal/brokertest"
+	"github.com/flowd-io/flowd/internal/queue/amqp"
+	"github.com/flowd-io/flowd/internal/testing/brokertest"
 )
 
 // secured puts TLS in front of a broker; its certificate is for 127.0.0.1 and

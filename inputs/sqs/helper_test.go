@@ -10,7 +10,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/engine/runtime"
-	"github.com/flowd-io/flowd/internal/fakesqs"
+	"github.com/flowd-io/flowd/internal/testing/fakesqs"
 	"github.com/flowd-io/flowd/schema"
 )
 

@@ -14,7 +14,8 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/engine/expr"
-	"github.com/flowd-io/flowd/internal/fakesqs"
+	"github.com/flowd-io/flowd/internal/testing/fakesqs"
+	"github.com/flowd-io/flowd/internal/timing"
 )
 
 func numbers(n int) (all []string) {
@@ -176,7 +177,7 @@ func TestALeaseEndsAtItsLongest(t *testing.T) {
 			n := len(starts)
 			mu.Unlock()
 			if n == 1 {
-				pause(ctx, 5*time.Minute)
+				_ = timing.Sleep(ctx, 5*time.Minute)
 			}
 			return nil
 		}))
@@ -214,7 +215,7 @@ func TestALostLeaseStopsTheDelivery(t *testing.T) {
 		dst := &enginetest.Sink{}
 		rep := b.run(t, b.pipeline(dst, enginetest.Step("slow", func(ctx context.Context, m *engine.Message) error {
 			if m.Attempt == 1 {
-				pause(ctx, 25*time.Second)
+				_ = timing.Sleep(ctx, 25*time.Second)
 			}
 			return nil
 		})), time.Minute)
@@ -390,7 +391,7 @@ func TestAFIFOQueueIsReadInOrderAndInParallel(t *testing.T) {
 		}
 		b.Put("orders.fifo", all...)
 		dst := &enginetest.Sink{}
-		p := b.pipeline(dst, enginetest.Step("slow", func(ctx context.Context, _ *engine.Message) error { pause(ctx, time.Second); return nil }))
+		p := b.pipeline(dst, enginetest.Step("slow", func(ctx context.Context, _ *engine.Message) error { _ = timing.Sleep(ctx, time.Second); return nil }))
 		p.Engine.OrderBy = expr.MustCompile(`meta("message_group_id")`)
 		began := time.Now()
 		p.Engine.Workers = 64 // groups that share a lane, which chance decides, wait for each other

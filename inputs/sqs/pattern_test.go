@@ -11,7 +11,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
-	"github.com/flowd-io/flowd/internal/fakesqs"
+	"github.com/flowd-io/flowd/internal/testing/fakesqs"
 )
 
 // matching is the input of a pattern on a service with queues.

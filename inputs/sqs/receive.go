@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/aws"
+	"github.com/flowd-io/flowd/internal/timing"
 )
 
 // emptyPause is the least time between an empty receive that did not wait and the next.
@@ -45,7 +46,7 @@ func (in *input) visibilityOf(ctx context.Context, c *conn) (time.Duration, erro
 // Read receives messages: with one call, or with that which an earlier Read left.
 func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
 	if !in.empty.IsZero() {
-		pause(ctx, time.Until(in.empty.Add(emptyPause)))
+		_ = timing.Sleep(ctx, time.Until(in.empty.Add(emptyPause)))
 	}
 	if ctx.Err() != nil {
 		return in, nil
@@ -102,18 +103,9 @@ func (in *input) paused(ctx context.Context, since time.Time, err error) error {
 	}
 	e.FirstFailed = since
 	if e.Delay > 0 {
-		pause(ctx, e.Delay)
+		_ = timing.Sleep(ctx, e.Delay)
 	}
 	return err
-}
-
-func pause(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
 }
 
 // add notes the lease of a message and adds it.

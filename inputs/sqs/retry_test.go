@@ -8,7 +8,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
-	"github.com/flowd-io/flowd/internal/fakesqs"
+	"github.com/flowd-io/flowd/internal/testing/fakesqs"
 )
 
 // tried is when a message was tried, as which attempt, and how often it had been received.

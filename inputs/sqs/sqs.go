@@ -13,6 +13,7 @@ import (
 	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/aws"
+	_ "github.com/flowd-io/flowd/internal/queue/sqs" // sqs:// of flowd queue
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 

@@ -144,12 +144,5 @@ func hint(h http.Header) time.Duration {
 	if ms, err := strconv.ParseInt(h.Get("X-Amz-Retry-After"), 10, 32); err == nil && ms > 0 {
 		return min(time.Duration(ms)*time.Millisecond, longestHint)
 	}
-	text := h.Get("Retry-After")
-	if s, err := strconv.ParseInt(text, 10, 32); err == nil && s > 0 {
-		return min(time.Duration(s)*time.Second, longestHint)
-	}
-	if at, err := http.ParseTime(text); err == nil {
-		return min(max(0, time.Until(at)), longestHint)
-	}
-	return 0
+	return min(httpx.RetryAfter(h.Get("Retry-After"), time.Now()), longestHint)
 }

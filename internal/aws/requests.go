@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/call"
 )
 
 const (
@@ -109,24 +110,7 @@ func (d *dispatch) behind(i int, shut map[string]bool) bool {
 // round sends entries of which none waits for another.
 func (d *dispatch) round(ctx context.Context, which []int) {
 	requests := d.pack(which)
-	if len(requests) == 1 {
-		d.send(ctx, requests[0])
-		return
-	}
-	var wg sync.WaitGroup
-	next := make(chan []int)
-	for range min(max(1, d.Parallel), len(requests)) {
-		wg.Go(func() {
-			for w := range next {
-				d.send(ctx, w)
-			}
-		})
-	}
-	for _, w := range requests {
-		next <- w
-	}
-	close(next)
-	wg.Wait()
+	call.Beside(d.Parallel, len(requests), func(i int) { d.send(ctx, requests[i]) })
 }
 
 // pack fills requests by count and by size.

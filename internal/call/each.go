@@ -1,5 +1,5 @@
 // Package call is what steps share that ask others, servers or programs: calls
-// side by side ([Each]), an answer as a value ([Value]), a payload as a line
+// side by side ([Each], [Beside]), an answer as a value ([Value]), a payload as a line
 // ([OneLine]), and the words of others in errors ([Head], [Tail]).
 package call
 

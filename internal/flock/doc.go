@@ -1,5 +1,6 @@
 // Package flock has files belong to one process at a time, for as long as it lives,
-// where the system can do that.
+// where the system can do that. It locks files that are open already, as libraries do
+// not: what takes the place of a locked file is locked before it does.
 package flock
 
 import "errors"

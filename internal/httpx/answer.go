@@ -32,7 +32,7 @@ func (c *Caller) refusal(req *http.Request, res *http.Response) error {
 		text += ": " + said
 	}
 	e := engine.Errorf(classOf(res.StatusCode), "%s", text)
-	e.Delay = retryAfter(res.Header.Get("Retry-After"), time.Now())
+	e.Delay = RetryAfter(res.Header.Get("Retry-After"), time.Now())
 	return e
 }
 
@@ -76,8 +76,8 @@ func location(res *http.Response) string {
 	return shown(u)
 }
 
-// retryAfter reads a number of seconds or a date.
-func retryAfter(text string, now time.Time) time.Duration {
+// RetryAfter reads a number of seconds or a date: how long a server asks to wait, at most an hour.
+func RetryAfter(text string, now time.Time) time.Duration {
 	var d time.Duration
 	if seconds, err := strconv.Atoi(text); err == nil {
 		d = time.Duration(min(seconds, int(maxWaiting/time.Second))) * time.Second

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"net"
 	"net/http"
@@ -14,7 +13,6 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/engine/doc"
 	"github.com/flowd-io/flowd/engine/expr"
 	"github.com/flowd-io/flowd/internal/tlsconf"
 	"github.com/flowd-io/flowd/schema"
@@ -38,14 +36,7 @@ func (c *Calls) CheckConfig(report func(path, message, remedy string)) {
 	if why := checkURL(&c.URL); why != "" {
 		report("url", why, "write as http://host/path/$(id)")
 	}
-	for name := range c.Headers.All() {
-		switch {
-		case !isToken(name):
-			report("headers", fmt.Sprintf("%q is no name of a header", name), "use letters, digits and -")
-		case slices.Contains(reserved, http.CanonicalHeaderKey(name)):
-			report("headers", name+" is set by the request itself", "remove it")
-		}
-	}
+	CheckHeaders(c.Headers, reserved, "request", report)
 }
 
 // Free says whether a header of this name may be sent beside those that the
@@ -61,13 +52,6 @@ func (c *Calls) Free(name string) bool {
 		}
 	}
 	return true
-}
-
-// isToken says whether a text can be a header's name.
-func isToken(s string) bool {
-	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", r))
-	})
 }
 
 // Caller makes requests. Between Open and Close it is safe for concurrent use.
@@ -162,39 +146,8 @@ func (c *Caller) Target(m *engine.Message) (string, http.Header, error) {
 	if err != nil {
 		return "", nil, err
 	}
-	header := make(http.Header, c.cfg.Headers.Len()+2)
-	for name, value := range c.cfg.Headers.All() {
-		text, err := value.Text(m)
-		if err != nil {
-			return "", nil, err
-		}
-		if strings.ContainsFunc(text, isControl) {
-			return "", nil, engine.Errorf(engine.Rejected, "header %s: the value has control characters", name)
-		}
-		header.Set(name, text)
-	}
-	return url, header, nil
-}
-
-func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
-
-// SetHeader sets a header to a value of metadata: text as it is, all else as
-// JSON. What has no such form is left out.
-func SetHeader(header http.Header, name string, v any) {
-	text, ok := v.(string)
-	if !ok {
-		raw, err := doc.Append(nil, v)
-		if err != nil {
-			return
-		}
-		text = string(raw)
-	}
-	header.Set(name, strings.Map(func(r rune) rune {
-		if isControl(r) {
-			return ' '
-		}
-		return r
-	}, text))
+	header, err := HeaderOf(c.cfg.Headers, m)
+	return url, header, err
 }
 
 // ContentType is what a body most likely is.

@@ -53,7 +53,7 @@ func FuzzRetryAfter(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if d := retryAfter(text, time.Unix(0, 0)); d < 0 || d > maxWaiting {
+		if d := RetryAfter(text, time.Unix(0, 0)); d < 0 || d > maxWaiting {
 			t.Fatal(fmt.Sprint(d))
 		}
 	})

@@ -44,6 +44,7 @@ func New(next slog.Handler) *Handler {
 type each struct{}
 
 // Each is the context of lines that are wanted one by one, such as those of the step `log`.
+// Whoever logs them bounds them.
 var Each = context.WithValue(context.Background(), each{}, true)
 
 // Enabled is that of the handler behind.

@@ -14,7 +14,7 @@ import (
 	"github.com/flowd-io/flowd/config"
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/runtime"
-	"github.com/flowd-io/flowd/internal/cluster"
+	"github.com/flowd-io/flowd/internal/pool/wire"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -72,7 +72,7 @@ type stage struct {
 // shared has workers elsewhere be replaced by slots of this process.
 func shared() *engine.Shared {
 	s := &engine.Shared{}
-	s.Get(cluster.Shared, func() any { return cluster.Rehearsal })
+	s.Get(wire.Shared, func() any { return wire.Rehearsal })
 	return s
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/flowd-io/flowd/config"
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/internal/timing"
 )
 
 // takesBack are the words of a test for what its inputs take back.
@@ -135,14 +136,14 @@ func (f *feeder) run(ctx context.Context) {
 		for n < len(order) && f.input[order[n]].At == first.At && f.input[order[n]].Input == first.Input {
 			n++
 		}
-		if !sleepUntil(ctx, start.Add(first.At)) {
+		if timing.Sleep(ctx, time.Until(start.Add(first.At))) != nil {
 			return
 		}
 		synctest.Wait()
 		f.source(first.Input).put(order[:n], false)
 		order = order[n:]
 	}
-	if f.until > 0 && !sleepUntil(ctx, start.Add(f.until)) {
+	if f.until > 0 && timing.Sleep(ctx, time.Until(start.Add(f.until))) != nil {
 		return
 	}
 	for _, s := range f.sources {
@@ -159,15 +160,4 @@ func (f *feeder) source(name string) *source {
 		return s
 	}
 	return nil
-}
-
-func sleepUntil(ctx context.Context, at time.Time) bool {
-	t := time.NewTimer(time.Until(at))
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/flowd-io/flowd/internal/queue"
-	"github.com/flowd-io/flowd/internal/queue/queuetest"
+	"github.com/flowd-io/flowd/internal/testing/queuetest"
 )
 
 func TestDialFindsTheBrokerOfAScheme(t *testing.T) {

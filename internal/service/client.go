@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/internal/tlsconf"
-	"github.com/flowd-io/flowd/schema"
 )
 
 // Client asks a listener that [Start] made.
@@ -43,9 +42,9 @@ func NewClient(t Target) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	conf, err := (&tlsconf.Client{CA: t.CA, Cert: t.Cert, Key: schema.NewSecret(t.Key)}).Config()
+	conf, err := tlsconf.OfFlags(t.CA, t.Cert, t.Key)
 	if err != nil {
-		return nil, errors.New(strings.NewReplacer("tls.ca", "--ca", "tls.cert", "--cert", "tls.key", "--key").Replace(err.Error()))
+		return nil, err
 	}
 	c := &Client{url: u, http: httpClient(conf)}
 	c.token, c.lack = clientToken(t.TokenFile, u.Port())

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/flowd-io/flowd/schema"
@@ -41,6 +42,20 @@ func pairFiles(cert string, key schema.Secret) []string {
 // CheckConfig reports what can't work.
 func (c *Client) CheckConfig(report func(path, message, remedy string)) {
 	checkPair(c.Cert, c.Key, report)
+}
+
+// OfFlags is the configuration of a command whose flags --ca, --cert and --key name files, or "". Its errors call
+// them by these names.
+func OfFlags(ca, cert, key string) (*tls.Config, error) {
+	if (cert == "") != (key == "") {
+		return nil, errors.New("--cert and --key belong together (give both)")
+	}
+	conf, err := (&Client{CA: ca, Cert: cert, Key: schema.NewSecret(key)}).Config()
+	if err != nil {
+		text := strings.Replace(err.Error(), " with tls.key:", " with --key:", 1)
+		return nil, errors.New("--" + strings.TrimPrefix(text, "tls."))
+	}
+	return conf, nil
 }
 
 // Config reads the files and makes a configuration. The certificate to show is read

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/call"
 )
 
 const (
@@ -150,24 +150,10 @@ func (o *overlay) spread(n int, f func(i int)) {
 	for i := range n {
 		f(i)
 		if i&(i+1) == 0 && !o.quick && time.Since(began) > slow*time.Duration(i+1) {
-			atOnce(i+1, n, f)
+			call.Beside(wide, n-i-1, func(k int) { f(i + 1 + k) })
 			return
 		}
 	}
-}
-
-func atOnce(from, to int, f func(i int)) {
-	var wg sync.WaitGroup
-	var next atomic.Int64
-	next.Store(int64(from))
-	for range min(wide, to-from) {
-		wg.Go(func() {
-			for i := int(next.Add(1)) - 1; i < to; i = int(next.Add(1)) - 1 {
-				f(i)
-			}
-		})
-	}
-	wg.Wait()
 }
 
 // recovered, deferred around a call of a cache, makes an error of its panic.

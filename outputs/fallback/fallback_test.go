@@ -10,10 +10,12 @@ import (
 	"testing/synctest"
 	"time"
 
+	_ "github.com/flowd-io/flowd/batchers/batch"
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/engine/expr"
 	"github.com/flowd-io/flowd/engine/runtime"
+	"github.com/flowd-io/flowd/internal/testing/steptest"
 	"github.com/flowd-io/flowd/schema"
 	"github.com/google/go-cmp/cmp"
 )
@@ -234,7 +236,7 @@ func TestABatchThatFailsStaysWhole(t *testing.T) {
 	first := &enginetest.Sink{FailAll: func([]string) error { return engine.Errorf(engine.Rejected, "no") }}
 	p := pipeline(src, out("both", of("first", "second")), out("first", first.Output()), out("second", second.Output()))
 	p.Batchers = enginetest.Named("all", engine.BatcherSpec{
-		Use:    engine.Use(func(engine.Env) (engine.Batcher, error) { return &threes{}, nil }),
+		Use:    threes(t),
 		Output: engine.Names{"both"},
 	})
 	run(t, p)
@@ -248,27 +250,11 @@ func TestABatchThatFailsStaysWhole(t *testing.T) {
 }
 
 // threes makes batches of three.
-type threes struct{ open *engine.Batch }
-
-func (c *threes) Add(b *engine.Batch, _ time.Time, emit engine.Emit) {
-	for m := range b.All() {
-		if c.open == nil {
-			c.open = b.Open()
-		}
-		if c.open.Move(m); c.open.Len() == 3 {
-			emit(c.open, engine.BySize)
-			c.open = nil
-		}
-	}
-}
-
-func (c *threes) Due() time.Time { return time.Time{} }
-
-func (c *threes) Flush(_ time.Time, why engine.Trigger, _ int, emit engine.Emit) {
-	if c.open != nil {
-		emit(c.open, why)
-		c.open = nil
-	}
+func threes(t *testing.T) engine.Plugin[engine.Batcher] {
+	t.Helper()
+	var b engine.BatcherSpec
+	steptest.Decode(t, `{"batch": {"size": 3}, "output": "both"}`, &b)
+	return b.Use
 }
 
 // TestAMergeGoesOnAsOne: what a batch step has joined is not taken apart between
@@ -278,7 +264,7 @@ func TestAMergeGoesOnAsOne(t *testing.T) {
 	second := &enginetest.Sink{}
 	p := pipeline(src, out("both", of("first", "second")), out("first", failing(engine.Rejected).Output()), out("second", second.Output()))
 	p.Batchers = enginetest.Named("all", engine.BatcherSpec{
-		Use:        engine.Use(func(engine.Env) (engine.Batcher, error) { return &threes{}, nil }),
+		Use:        threes(t),
 		Processors: engine.Steps{{Name: "join", Use: enginetest.Processing(joiner{})}},
 		Output:     engine.Names{"both"},
 	})
@@ -302,7 +288,7 @@ func TestAMergeOfTheFirstIsUndone(t *testing.T) {
 	first.Processors = engine.Steps{{Name: "join", Use: enginetest.Processing(joiner{})}}
 	p := pipeline(src, out("both", of("first", "second")), out("first", first), out("second", second.Output()))
 	p.Batchers = enginetest.Named("all", engine.BatcherSpec{
-		Use:    engine.Use(func(engine.Env) (engine.Batcher, error) { return &threes{}, nil }),
+		Use:    threes(t),
 		Output: engine.Names{"both"},
 	})
 	run(t, p)
@@ -368,7 +354,7 @@ func TestWhileTheFirstIsDownTheSecondTakesAll(t *testing.T) {
 				p := pipeline(src, out("both", of("first", "second")), out("first", spec), out("second", second.Output()))
 				if batched {
 					p.Batchers = enginetest.Named("all", engine.BatcherSpec{
-						Use:    engine.Use(func(engine.Env) (engine.Batcher, error) { return &threes{}, nil }),
+						Use:    threes(t),
 						Output: engine.Names{"both"},
 						Processors: engine.Steps{enginetest.Step("mark", func(_ context.Context, m *engine.Message) error {
 							m.SetBytes(append(slices.Clone(m.Bytes()), " b"...))

@@ -19,7 +19,7 @@ import (
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/internal/compression"
 	"github.com/flowd-io/flowd/internal/openfiles"
-	"github.com/flowd-io/flowd/schema"
+	"github.com/flowd-io/flowd/internal/testing/steptest"
 )
 
 func make1(t testing.TB, component string) *output {
@@ -488,11 +488,7 @@ func TestOpenedAnewItGoesOnInItsFiles(t *testing.T) {
 			var spec struct {
 				Use engine.Plugin[engine.Output] `yaml:",variant"`
 			}
-			n, err := schema.ParseJSON(config)
-			if err != nil {
-				t.Fatal(err)
-			}
-			schema.NewDecoder(nil).Decode(n, &spec)
+			steptest.Decode(t, config, &spec)
 			env := enginetest.Env()
 			var made []*output
 			for range 2 {

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"sync"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
@@ -94,24 +93,7 @@ type request struct {
 // in a batch, these may overtake each other.
 func (o *output) Write(ctx context.Context, b *engine.Batch) error {
 	calls := o.calls(b)
-	if len(calls) == 1 {
-		o.carry(ctx, calls[0])
-		return nil
-	}
-	var wg sync.WaitGroup
-	next := make(chan *request)
-	for range min(o.cfg.Parallel, len(calls)) {
-		wg.Go(func() {
-			for c := range next {
-				o.carry(ctx, c)
-			}
-		})
-	}
-	for _, c := range calls {
-		next <- c
-	}
-	close(next)
-	wg.Wait()
+	call.Beside(o.cfg.Parallel, len(calls), func(i int) { o.carry(ctx, calls[i]) })
 	return nil
 }
 

@@ -15,47 +15,17 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
+	"github.com/flowd-io/flowd/internal/testing/webtest"
 )
 
-// server records requests and answers them.
-type server struct {
-	*httptest.Server
-	mu  sync.Mutex
-	got []string // "METHOD path type: body"
-}
-
-func serve(t *testing.T, answer http.HandlerFunc) *server {
-	t.Helper()
-	s := &server{}
-	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		s.mu.Lock()
-		s.got = append(s.got, fmt.Sprintf("%s %s %s: %s", r.Method, r.RequestURI, r.Header.Get("Content-Type"), body))
-		s.mu.Unlock()
-		if answer != nil {
-			answer(w, r)
-		}
-	}))
-	t.Cleanup(s.Close)
-	return s
-}
-
-// requests are those that came, sorted: those of one write overtake each other.
-func (s *server) requests() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Sorted(slices.Values(s.got))
-}
-
 // make1 makes an output; URL stands for the server's in the component.
-func make1(t *testing.T, s *server, component string) engine.Output {
+func make1(t *testing.T, s *webtest.Server, component string) engine.Output {
 	t.Helper()
 	o := enginetest.New(t, engine.Outputs, strings.ReplaceAll(component, "URL", s.URL))
 	if err := o.(engine.Opener).Open(t.Context()); err != nil {
@@ -78,7 +48,7 @@ func write(t *testing.T, o engine.Output, payloads ...string) (failed []*engine.
 }
 
 func TestOutput(t *testing.T) {
-	s := serve(t, nil)
+	s := webtest.Serve(t, nil)
 	enginetest.Output(t, func(t *testing.T) engine.Output {
 		return enginetest.New(t, engine.Outputs, `{"http": "`+s.URL+`"}`)
 	}, "a", "b")
@@ -106,11 +76,11 @@ func TestRequests(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s := serve(t, nil)
+			s := webtest.Serve(t, nil)
 			if failed := write(t, make1(t, s, tt.component), tt.in...); failed != nil {
 				t.Error(failed)
 			}
-			if got := s.requests(); !slices.Equal(got, tt.want) {
+			if got := s.Requests(); !slices.Equal(got, tt.want) {
 				t.Errorf("got  %q\nwant %q", got, tt.want)
 			}
 		})
@@ -140,7 +110,7 @@ func TestAnswers(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			s := webtest.Serve(t, func(w http.ResponseWriter, _ *http.Request) {
 				if tt.header != "" {
 					w.Header().Set("Retry-After", tt.header)
 				}
@@ -170,7 +140,7 @@ func TestAnswers(t *testing.T) {
 }
 
 func TestMessagesFailSingly(t *testing.T) {
-	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+	s := webtest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/bad" {
 			w.WriteHeader(422)
 		}
@@ -187,7 +157,7 @@ func TestConnectionsAreKept(t *testing.T) {
 	const parallel = 100
 	var made atomic.Int64
 	here := make(chan struct{}, parallel)
-	s := &server{}
+	s := &webtest.Server{}
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		here <- struct{}{}
 		for len(here) < parallel { // all of a write are under way at once
@@ -229,12 +199,12 @@ func TestDataDoesNotChangeWhereItGoes(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s := serve(t, nil)
+			s := webtest.Serve(t, nil)
 			failed := write(t, make1(t, s, `{"http": "`+tt.url+`"}`), `{"k":"`+tt.k+`"}`)
 			if len(failed) != 1 || failed[0].Class != engine.Rejected {
 				t.Errorf("got %v", failed)
 			}
-			if got := s.requests(); got != nil {
+			if got := s.Requests(); got != nil {
 				t.Errorf("the server got %q", got)
 			}
 		})
@@ -243,7 +213,7 @@ func TestDataDoesNotChangeWhereItGoes(t *testing.T) {
 
 func TestMetadataThatStepsSetBecomesHeaders(t *testing.T) {
 	var got http.Header
-	s := serve(t, func(_ http.ResponseWriter, r *http.Request) { got = r.Header })
+	s := webtest.Serve(t, func(_ http.ResponseWriter, r *http.Request) { got = r.Header })
 	o := make1(t, s, `{"http": {"url": "URL/", "headers": {"X-Set": "mine"}}}`)
 	b := enginetest.Batch("{}")
 	for m := range b.All() {
@@ -262,7 +232,7 @@ func TestMetadataThatStepsSetBecomesHeaders(t *testing.T) {
 }
 
 func TestAHeaderHasNoLineEnds(t *testing.T) {
-	s := serve(t, nil)
+	s := webtest.Serve(t, nil)
 	failed := write(t, make1(t, s, `{"http": {"url": "URL", "headers": {"X-K": "$(k)"}}}`), `{"k":"a\r\nX-Admin: 1"}`)
 	if len(failed) != 1 || failed[0].Class != engine.Rejected || failed[0].Error() != "header X-K: the value has control characters" {
 		t.Errorf("got %v", failed)
@@ -296,7 +266,7 @@ func TestCredentials(t *testing.T) {
 		`{"basic": {"user": "u", "password": "p"}}`: "Basic dTpw",
 	} {
 		var got string
-		s := serve(t, func(_ http.ResponseWriter, r *http.Request) { got = r.Header.Get("Authorization") })
+		s := webtest.Serve(t, func(_ http.ResponseWriter, r *http.Request) { got = r.Header.Get("Authorization") })
 		write(t, make1(t, s, `{"http": {"url": "URL", "auth": `+config+`}}`), "x")
 		if got != want {
 			t.Errorf("got %q, want %q", got, want)
@@ -306,7 +276,7 @@ func TestCredentials(t *testing.T) {
 
 func TestAServerThatDoesNotAnswerIsATimeout(t *testing.T) {
 	release := make(chan struct{})
-	s := serve(t, func(http.ResponseWriter, *http.Request) { <-release })
+	s := webtest.Serve(t, func(http.ResponseWriter, *http.Request) { <-release })
 	defer close(release)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
@@ -320,7 +290,7 @@ func TestAServerThatDoesNotAnswerIsATimeout(t *testing.T) {
 }
 
 func TestAServerThatIsNotThere(t *testing.T) {
-	s := serve(t, nil)
+	s := webtest.Serve(t, nil)
 	o := make1(t, s, `{"http": "URL/p"}`)
 	s.Close()
 	failed := write(t, o, "a")
@@ -330,7 +300,7 @@ func TestAServerThatIsNotThere(t *testing.T) {
 }
 
 func TestAnEndlessAnswerIsCutOff(t *testing.T) {
-	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+	s := webtest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 		for r.Context().Err() == nil {
 			if _, err := w.Write(make([]byte, 1<<16)); err != nil {
 				return
@@ -361,7 +331,7 @@ func TestTLS(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			failed := write(t, make1(t, &server{Server: s}, `{"http": {"url": "URL", "tls": `+tt.tls+`}}`), "a")
+			failed := write(t, make1(t, &webtest.Server{Server: s}, `{"http": {"url": "URL", "tls": `+tt.tls+`}}`), "a")
 			if tt.want == "" && failed != nil || tt.want != "" && (len(failed) != 1 || !strings.Contains(failed[0].Error(), tt.want)) {
 				t.Errorf("got %v, want %q", failed, tt.want)
 			}

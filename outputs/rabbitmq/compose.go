@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/amqp"
+	"github.com/flowd-io/flowd/internal/queue/amqp"
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 

@@ -4,15 +4,11 @@ package reply
 import (
 	"bytes"
 	"context"
-	"fmt"
-	"net/http"
-	"net/textproto"
-	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/internal/httpx"
 	"github.com/flowd-io/flowd/internal/reply"
 	"github.com/flowd-io/flowd/schema"
 )
@@ -34,14 +30,7 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 			report("status", err.Error(), "write as 201")
 		}
 	}
-	for name := range c.Headers.All() {
-		switch {
-		case !isToken(name):
-			report("headers", fmt.Sprintf("%q is no name of a header", name), "use letters, digits and -")
-		case slices.Contains(reserved, textproto.CanonicalMIMEHeaderKey(name)):
-			report("headers", name+" is set by the answer itself", "remove it")
-		}
-	}
+	httpx.CheckHeaders(c.Headers, reserved, "answer", report)
 }
 
 // Words are what users of other systems write.
@@ -109,16 +98,8 @@ func (o *output) reply(m *engine.Message) (r reply.Reply, err error) {
 			return r, err
 		}
 	}
-	r.Header = make(http.Header, o.cfg.Headers.Len())
-	for name, value := range o.cfg.Headers.All() {
-		text, err := value.Text(m)
-		if err != nil {
-			return r, err
-		}
-		if strings.ContainsFunc(text, func(c rune) bool { return c < ' ' && c != '\t' || c == 0x7f }) {
-			return r, engine.Errorf(engine.Rejected, "header %s: the value has control characters", name)
-		}
-		r.Header.Set(name, text)
+	if r.Header, err = httpx.HeaderOf(o.cfg.Headers, m); err != nil {
+		return r, err
 	}
 	if o.cfg.Body.IsZero() {
 		r.Body = bytes.Clone(m.Bytes()) // else it would hold on to the block in which it was read
@@ -134,10 +115,4 @@ func statusOf(text string) (int, error) {
 		return 0, engine.Errorf(engine.Rejected, "%q is no status from 200 to 599", text)
 	}
 	return status, nil
-}
-
-func isToken(s string) bool {
-	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("!#$%&'*+-.^_`|~", r))
-	})
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/flowd-io/flowd/engine/runtime"
 	_ "github.com/flowd-io/flowd/inputs/pipe"
 	"github.com/flowd-io/flowd/internal/reply"
+	"github.com/flowd-io/flowd/internal/testing/steptest"
 	_ "github.com/flowd-io/flowd/outputs/pipe"
 	"github.com/flowd-io/flowd/schema"
 )
@@ -23,15 +24,7 @@ import (
 // decoded is an output or input written as JSON.
 func decoded[T any](t *testing.T, text string) (v T) {
 	t.Helper()
-	n, err := schema.ParseJSON(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := schema.NewDecoder(nil)
-	d.Decode(n, &v)
-	for _, p := range d.Problems() {
-		t.Fatal(p)
-	}
+	steptest.Decode(t, text, &v)
 	return v
 }
 

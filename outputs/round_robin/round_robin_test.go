@@ -8,8 +8,10 @@ import (
 	"testing/synctest"
 	"time"
 
+	_ "github.com/flowd-io/flowd/batchers/batch"
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
+	"github.com/flowd-io/flowd/internal/testing/steptest"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -67,7 +69,7 @@ func TestBatchesStayWhole(t *testing.T) {
 		Inputs: enginetest.Named("in", src.Input()), Outputs: schema.MapOf(out("both", of("a", "b")), named("a", a), named("b", b)),
 		Engine: engine.EngineSpec{Workers: 1},
 		Batchers: enginetest.Named("all", engine.BatcherSpec{
-			Use:    engine.Use(func(engine.Env) (engine.Batcher, error) { return &twos{}, nil }),
+			Use:    twos(t),
 			Output: engine.Names{"both"},
 		}),
 	})
@@ -83,27 +85,11 @@ func TestBatchesStayWhole(t *testing.T) {
 }
 
 // twos makes batches of two.
-type twos struct{ open *engine.Batch }
-
-func (c *twos) Add(b *engine.Batch, _ time.Time, emit engine.Emit) {
-	for m := range b.All() {
-		if c.open == nil {
-			c.open = b.Open()
-		}
-		if c.open.Move(m); c.open.Len() == 2 {
-			emit(c.open, engine.BySize)
-			c.open = nil
-		}
-	}
-}
-
-func (c *twos) Due() time.Time { return time.Time{} }
-
-func (c *twos) Flush(_ time.Time, why engine.Trigger, _ int, emit engine.Emit) {
-	if c.open != nil {
-		emit(c.open, why)
-		c.open = nil
-	}
+func twos(t *testing.T) engine.Plugin[engine.Batcher] {
+	t.Helper()
+	var b engine.BatcherSpec
+	steptest.Decode(t, `{"batch": {"size": 2}, "output": "both"}`, &b)
+	return b.Use
 }
 
 func TestADrainLosesNothing(t *testing.T) {

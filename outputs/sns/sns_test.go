@@ -12,7 +12,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
-	"github.com/flowd-io/flowd/internal/fakesqs"
+	"github.com/flowd-io/flowd/internal/testing/fakesqs"
 )
 
 // topic is a service that knows one topic, over the Query protocol of SNS.

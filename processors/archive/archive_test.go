@@ -10,7 +10,7 @@ import (
 	_ "github.com/flowd-io/flowd/batchers/batch"
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
-	"github.com/flowd-io/flowd/internal/steptest"
+	"github.com/flowd-io/flowd/internal/testing/steptest"
 	_ "github.com/flowd-io/flowd/processors/archive"
 	"github.com/google/go-cmp/cmp"
 )

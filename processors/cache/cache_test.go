@@ -14,7 +14,7 @@ import (
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/engine/runtime"
 	_ "github.com/flowd-io/flowd/internal/caches"
-	"github.com/flowd-io/flowd/internal/steptest"
+	"github.com/flowd-io/flowd/internal/testing/steptest"
 	_ "github.com/flowd-io/flowd/processors/cache"
 	_ "github.com/flowd-io/flowd/processors/each"
 	_ "github.com/flowd-io/flowd/processors/filter"
@@ -53,7 +53,7 @@ func (r rig) run(t *testing.T) (o outcome) {
 			Name: "test", Inputs: enginetest.Named("in", src.Input()), Engine: engine.EngineSpec{Workers: 1},
 			Outputs: schema.MapOf(schema.Entry[engine.OutputSpec]{Key: "out", Value: sink.Output()}),
 		}
-		decode(t, r.steps, &spec.Processors)
+		steptest.Decode(t, r.steps, &spec.Processors)
 		plan, problems := runtime.Build(spec, runtime.Options{Log: slog.New(slog.DiscardHandler), Caches: map[string]engine.Plugin[engine.Cache]{
 			"c": memory(t), "broken": engine.Use(func(engine.Env) (engine.Cache, error) { return broken{}, nil }),
 		}})
@@ -69,24 +69,11 @@ func (r rig) run(t *testing.T) (o outcome) {
 	return o
 }
 
-func decode(t *testing.T, text string, into any) {
-	t.Helper()
-	n, err := schema.ParseJSON(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := schema.NewDecoder(nil)
-	d.Decode(n, into)
-	for _, p := range d.Problems() {
-		t.Fatal(p)
-	}
-}
-
 func memory(t *testing.T) engine.Plugin[engine.Cache] {
 	var c struct {
 		Use engine.Plugin[engine.Cache] `yaml:",variant"`
 	}
-	decode(t, `{"memory": {}}`, &c)
+	steptest.Decode(t, `{"memory": {}}`, &c)
 	return c.Use
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/engine/expr"
 	"github.com/flowd-io/flowd/engine/runtime"
+	"github.com/flowd-io/flowd/internal/testing/steptest"
 	_ "github.com/flowd-io/flowd/processors/dedupe"
 	_ "github.com/flowd-io/flowd/processors/set"
 	"github.com/flowd-io/flowd/schema"
@@ -54,7 +55,7 @@ func ordered(t *testing.T, in []string, perRead, workers int, then string, steps
 }
 
 func stepsOf(t *testing.T, text string) (steps engine.Steps) {
-	decode(t, text, &steps)
+	steptest.Decode(t, text, &steps)
 	return steps
 }
 

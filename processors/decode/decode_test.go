@@ -3,7 +3,7 @@ package decode_test
 import (
 	"testing"
 
-	"github.com/flowd-io/flowd/internal/steptest"
+	"github.com/flowd-io/flowd/internal/testing/steptest"
 	_ "github.com/flowd-io/flowd/processors/decode"
 )
 

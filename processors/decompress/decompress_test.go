@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/flowd-io/flowd/internal/compression"
-	"github.com/flowd-io/flowd/internal/steptest"
+	"github.com/flowd-io/flowd/internal/testing/steptest"
 	_ "github.com/flowd-io/flowd/processors/decompress"
 )
 

@@ -10,8 +10,8 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/engine/runtime"
+	"github.com/flowd-io/flowd/internal/testing/steptest"
 	_ "github.com/flowd-io/flowd/processors/dedupe"
-	"github.com/flowd-io/flowd/schema"
 )
 
 // numbers is an input of n messages with different ids, and an output.
@@ -32,11 +32,7 @@ func (s *numbers) Write(context.Context, *engine.Batch) error { return nil }
 func (s *numbers) run(t testing.TB, step string) *runtime.Plan {
 	t.Helper()
 	var spec engine.StepSpec
-	n, err := schema.ParseJSON(step)
-	if err != nil {
-		t.Fatal(err)
-	}
-	schema.NewDecoder(nil).Decode(n, &spec)
+	steptest.Decode(t, step, &spec)
 	plan := enginetest.Build(t, &engine.Pipeline{
 		Name:       "numbers",
 		Inputs:     enginetest.Named("in", engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return s, nil })}),

@@ -19,7 +19,7 @@ import (
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/engine/runtime"
 	_ "github.com/flowd-io/flowd/internal/caches"
-	"github.com/flowd-io/flowd/internal/steptest"
+	"github.com/flowd-io/flowd/internal/testing/steptest"
 	_ "github.com/flowd-io/flowd/processors/dedupe"
 	_ "github.com/flowd-io/flowd/processors/each"
 	_ "github.com/flowd-io/flowd/processors/fail"
@@ -63,19 +63,6 @@ type pipeline struct {
 	attempts       int // 0: one
 }
 
-func decode(t testing.TB, text string, into any) {
-	t.Helper()
-	n, err := schema.ParseJSON(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	d := schema.NewDecoder(nil)
-	d.Decode(n, into)
-	for _, p := range d.Problems() {
-		t.Fatal(p)
-	}
-}
-
 func (p *pipeline) run(t testing.TB, stop context.Context) runtime.Report {
 	t.Helper()
 	spec := &engine.Pipeline{
@@ -84,7 +71,7 @@ func (p *pipeline) run(t testing.TB, stop context.Context) runtime.Report {
 		Engine: engine.EngineSpec{Workers: max(1, p.workers)},
 	}
 	spec.Engine.OnFailure.Retry = &engine.Retry{MaxAttempts: max(1, p.attempts)}
-	decode(t, p.steps, &spec.Processors)
+	steptest.Decode(t, p.steps, &spec.Processors)
 	outputs := []schema.Entry[engine.OutputSpec]{{Key: "out", Value: p.sink.Output()}}
 	if p.dead != nil {
 		outputs = append(outputs, schema.Entry[engine.OutputSpec]{Key: "dead", Value: p.dead.Output()})
@@ -93,7 +80,7 @@ func (p *pipeline) run(t testing.TB, stop context.Context) runtime.Report {
 	spec.Outputs = schema.MapOf(outputs...)
 	if p.batcher != "" {
 		var b engine.BatcherSpec
-		decode(t, p.batcher, &b)
+		steptest.Decode(t, p.batcher, &b)
 		spec.Batchers = enginetest.Named("all", b)
 	}
 	o := runtime.Options{Log: slog.New(slog.DiscardHandler), Caches: map[string]engine.Plugin[engine.Cache]{}}
@@ -101,7 +88,7 @@ func (p *pipeline) run(t testing.TB, stop context.Context) runtime.Report {
 		var c struct {
 			Use engine.Plugin[engine.Cache] `yaml:",variant"`
 		}
-		decode(t, text, &c)
+		steptest.Decode(t, text, &c)
 		o.Caches[name] = c.Use
 	}
 	plan, problems := runtime.Build(spec, o)

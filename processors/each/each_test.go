@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/flowd-io/flowd/internal/steptest"
+	"github.com/flowd-io/flowd/internal/testing/steptest"
 	_ "github.com/flowd-io/flowd/processors/each"
 	_ "github.com/flowd-io/flowd/processors/encode"
 	_ "github.com/flowd-io/flowd/processors/filter"

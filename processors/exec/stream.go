@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/call"
+	"github.com/flowd-io/flowd/internal/timing"
 )
 
 // pool keeps programs running: one for each slot, started when it is needed.
@@ -174,19 +175,12 @@ func (at *slot) failed(err error) {
 // pause waits until the program may be started.
 func (at *slot) pause(ctx context.Context) error {
 	wait := time.Until(at.resume)
-	if wait <= 0 {
+	if wait <= 0 || timing.Sleep(ctx, wait) == nil {
 		return nil
 	}
-	t := time.NewTimer(wait)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		e := engine.Errorf(engine.Transient, "the program has failed %d times in a row, the last time: %w", at.fails, at.last)
-		e.Delay = time.Until(at.resume)
-		return e
-	}
+	e := engine.Errorf(engine.Transient, "the program has failed %d times in a row, the last time: %w", at.fails, at.last)
+	e.Delay = time.Until(at.resume)
+	return e
 }
 
 // Close ends the programs: their input is closed, and what still runs after the

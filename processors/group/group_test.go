@@ -5,7 +5,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/flowd-io/flowd/internal/steptest"
+	"github.com/flowd-io/flowd/internal/testing/steptest"
 	_ "github.com/flowd-io/flowd/processors/archive"
 	_ "github.com/flowd-io/flowd/processors/group"
 	_ "github.com/flowd-io/flowd/processors/set"

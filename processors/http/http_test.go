@@ -5,7 +5,6 @@ import (
 	"compress/gzip"
 	"context"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -18,42 +17,13 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
-	"github.com/flowd-io/flowd/internal/steptest"
+	"github.com/flowd-io/flowd/internal/testing/steptest"
+	"github.com/flowd-io/flowd/internal/testing/webtest"
 	"go.uber.org/goleak"
 )
 
-// server records requests and answers them.
-type server struct {
-	*httptest.Server
-	mu  sync.Mutex
-	got []string // "METHOD path type: body"
-}
-
-func serve(t *testing.T, answer http.HandlerFunc) *server {
-	t.Helper()
-	s := &server{}
-	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		s.mu.Lock()
-		s.got = append(s.got, fmt.Sprintf("%s %s %s: %s", r.Method, r.RequestURI, r.Header.Get("Content-Type"), body))
-		s.mu.Unlock()
-		if answer != nil {
-			answer(w, r)
-		}
-	}))
-	t.Cleanup(s.Close)
-	return s
-}
-
-// requests are those that came, sorted: those of one batch overtake each other.
-func (s *server) requests() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Sorted(slices.Values(s.got))
-}
-
 // opened makes a step, and closes it behind the test; URL stands for the server's.
-func opened(t *testing.T, s *server, config string) engine.Processor {
+func opened(t *testing.T, s *webtest.Server, config string) engine.Processor {
 	t.Helper()
 	p := enginetest.New(t, engine.Processors, `{"http": `+strings.ReplaceAll(config, "URL", s.URL)+`}`)
 	if err := p.(engine.Opener).Open(t.Context()); err != nil {
@@ -90,7 +60,7 @@ func outcomes(all []*engine.Message) (got []string) {
 }
 
 func TestConforms(t *testing.T) {
-	s := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"ok":true}`) })
+	s := webtest.Serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"ok":true}`) })
 	steptest.Conforms(t, `{"http": {"url": "`+s.URL+`/x", "body": "raw()", "into": "a"}}`, `{"a":1}`, `{}`)
 	steptest.Conforms(t, `{"http": {"url": "`+s.URL+`/$(id)", "parallel": 2}}`, `{"id":1}`, `{"id":"x"}`, `{"id":3}`)
 }
@@ -107,13 +77,13 @@ func TestRequests(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s := serve(t, nil)
+			s := webtest.Serve(t, nil)
 			for _, m := range run(t, t.Context(), opened(t, s, tt.config), tt.in) {
 				if m.Err() != nil {
 					t.Error(m.Err())
 				}
 			}
-			if got := s.requests(); len(got) != 1 || got[0] != tt.want {
+			if got := s.Requests(); len(got) != 1 || got[0] != tt.want {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
 		})
@@ -139,7 +109,7 @@ func TestAnswersBecomeValues(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			s := webtest.Serve(t, func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Type", tt.kind)
 				fmt.Fprint(w, tt.answer)
 			})
@@ -152,19 +122,19 @@ func TestAnswersBecomeValues(t *testing.T) {
 }
 
 func TestAFieldNeedsADocument(t *testing.T) {
-	s := serve(t, nil)
+	s := webtest.Serve(t, nil)
 	got := run(t, t.Context(), opened(t, s, `{"url": "URL", "into": "a"}`), `text`)[0]
 	if got.Err() == nil || got.Err().Class != "" && got.Err().Class != engine.Decode {
 		t.Errorf("got %v", got.Err())
 	}
-	if s.requests() != nil {
+	if s.Requests() != nil {
 		t.Error("it was called for nothing")
 	}
 }
 
 func TestMetadata(t *testing.T) {
 	var got http.Header
-	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+	s := webtest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 		got = r.Header
 		w.Header().Add("Link", "<a>")
 		w.Header().Add("Link", "<b>")
@@ -219,7 +189,7 @@ func TestStatuses(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			s := webtest.Serve(t, func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Retry-After", tt.header)
 				w.WriteHeader(tt.status)
 				fmt.Fprint(w, "because\x1b[31m of tok-tok-tok and key-key-key, pw-in-url")
@@ -245,7 +215,7 @@ func TestStatuses(t *testing.T) {
 
 func TestMessagesFailSingly(t *testing.T) {
 	defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
-	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+	s := webtest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "3") {
 			w.WriteHeader(422)
 		}
@@ -276,7 +246,7 @@ func TestMessagesFailSingly(t *testing.T) {
 func TestCallsRunBesideEachOtherUpToABound(t *testing.T) {
 	var mu sync.Mutex
 	now, most, full := 0, 0, make(chan struct{})
-	s := serve(t, func(http.ResponseWriter, *http.Request) {
+	s := webtest.Serve(t, func(http.ResponseWriter, *http.Request) {
 		mu.Lock()
 		now++
 		if most = max(most, now); now == 4 {
@@ -301,7 +271,7 @@ func TestCallsRunBesideEachOtherUpToABound(t *testing.T) {
 
 func TestConnectionsAreUsedAgain(t *testing.T) {
 	var conns atomic.Int32
-	s := &server{Server: httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := &webtest.Server{Server: httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/bad" {
 			w.WriteHeader(500)
 		}
@@ -351,7 +321,7 @@ func TestLongAnswers(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s := serve(t, tt.answer)
+			s := webtest.Serve(t, tt.answer)
 			m := run(t, t.Context(), opened(t, s, `{"url": "URL", "max_response": "1KiB"}`), `{}`)[0]
 			got := ""
 			if m.Err() != nil {
@@ -366,7 +336,7 @@ func TestLongAnswers(t *testing.T) {
 
 func TestRedirects(t *testing.T) {
 	var leaked atomic.Bool
-	elsewhere := serve(t, func(http.ResponseWriter, *http.Request) { leaked.Store(true) })
+	elsewhere := webtest.Serve(t, func(http.ResponseWriter, *http.Request) { leaked.Store(true) })
 	tests := []struct {
 		name, more, to string
 		status         int
@@ -382,7 +352,7 @@ func TestRedirects(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			s := webtest.Serve(t, func(w http.ResponseWriter, r *http.Request) {
 				if r.URL.Path == "/" {
 					http.Redirect(w, r, tt.to, tt.status)
 				}
@@ -395,7 +365,7 @@ func TestRedirects(t *testing.T) {
 			if got != tt.want && (tt.want == "" || !strings.HasPrefix(got, tt.want)) {
 				t.Errorf("got %q, want %q", got, tt.want)
 			}
-			if n := len(s.requests()); n > 7 {
+			if n := len(s.Requests()); n > 7 {
 				t.Errorf("%d requests", n)
 			}
 		})
@@ -418,7 +388,7 @@ func TestTime(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 			arrived, release := make(chan struct{}, 8), make(chan struct{})
-			s := serve(t, func(_ http.ResponseWriter, r *http.Request) {
+			s := webtest.Serve(t, func(_ http.ResponseWriter, r *http.Request) {
 				arrived <- struct{}{}
 				select {
 				case <-release:
@@ -462,7 +432,7 @@ func (c *until) Err() error {
 }
 
 func TestAServerThatIsNotThere(t *testing.T) {
-	s := serve(t, nil)
+	s := webtest.Serve(t, nil)
 	p := opened(t, s, `{"url": "URL/p?key=secret"}`)
 	s.Close()
 	e := run(t, t.Context(), p, "a")[0].Err()
@@ -485,12 +455,12 @@ func TestDataDoesNotChangeWhatIsAskedFor(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s := serve(t, nil)
+			s := webtest.Serve(t, nil)
 			e := run(t, t.Context(), opened(t, s, tt.config), `{"k":"`+tt.k+`"}`)[0].Err()
 			if e == nil || e.Class != engine.Rejected || !strings.Contains(e.Error(), tt.want) || strings.Contains(e.Error(), "secret") {
 				t.Errorf("got %v, want %q", e, tt.want)
 			}
-			if got := s.requests(); got != nil {
+			if got := s.Requests(); got != nil {
 				t.Errorf("the server got %q", got)
 			}
 		})

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	_ "github.com/flowd-io/flowd/batchers/batch"
-	"github.com/flowd-io/flowd/internal/steptest"
+	"github.com/flowd-io/flowd/internal/testing/steptest"
 	_ "github.com/flowd-io/flowd/processors/filter"
 	_ "github.com/flowd-io/flowd/processors/limit"
 

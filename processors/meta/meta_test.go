@@ -6,7 +6,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/engine/runtime"
-	"github.com/flowd-io/flowd/internal/steptest"
+	"github.com/flowd-io/flowd/internal/testing/steptest"
 	_ "github.com/flowd-io/flowd/processors/meta"
 	"github.com/google/go-cmp/cmp"
 )

@@ -11,7 +11,7 @@ import (
 	_ "github.com/flowd-io/flowd/batchers/batch"
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
-	"github.com/flowd-io/flowd/internal/steptest"
+	"github.com/flowd-io/flowd/internal/testing/steptest"
 	_ "github.com/flowd-io/flowd/processors/archive"
 	_ "github.com/flowd-io/flowd/processors/decode"
 	_ "github.com/flowd-io/flowd/processors/fail"

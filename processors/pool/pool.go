@@ -1,6 +1,6 @@
 // Package pool is the processor `pool`: it runs steps on a pool of workers, in this
-// process or elsewhere. What becomes of a job is in internal/pool; internal/hub and
-// internal/worker carry jobs to other processes.
+// process or elsewhere. What becomes of a job is in internal/pool, whose
+// hub and worker carry jobs to other processes.
 package pool
 
 import (
@@ -13,10 +13,10 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/cluster"
-	"github.com/flowd-io/flowd/internal/hub"
 	"github.com/flowd-io/flowd/internal/inner"
 	"github.com/flowd-io/flowd/internal/pool"
+	"github.com/flowd-io/flowd/internal/pool/hub"
+	"github.com/flowd-io/flowd/internal/pool/wire"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -29,7 +29,7 @@ type Config struct {
 	Retries    int           `yaml:"retries" check:"min=-1" doc:"Tries beyond the first; -1 is no limit."`
 	RetryOn    []string      `yaml:"retry_on" check:"oneof=lost|timeout|error" doc:"What is tried again: lost (the worker has gone), timeout, error (a step failed the message)."`
 	MaxPending int           `yaml:"max_pending" check:"min=1" doc:"Jobs that wait for workers or are with them at once; further messages wait in this process."`
-	Do         cluster.Steps `yaml:"do" check:"required" doc:"The steps."`
+	Do         wire.Steps    `yaml:"do" check:"required" doc:"The steps."`
 }
 
 // workers is how many slots there are here; 0: they are elsewhere.
@@ -74,7 +74,7 @@ func (Config) Traits() engine.Traits { return engine.Traits{TriesItself: true} }
 
 // CheckConfig reports what can't work.
 func (c *Config) CheckConfig(report func(path, message, remedy string)) {
-	if !cluster.GoodName(c.Name) {
+	if !wire.GoodName(c.Name) {
 		report("name", fmt.Sprintf("%q is no name of a pool", c.Name), "write letters, digits, _ and -")
 	}
 }
@@ -134,8 +134,8 @@ func build(c Config, env engine.Env) (engine.Processor, error) {
 	if policy.Timeout == 0 {
 		policy.Timeout = max(env.Timeout, time.Millisecond)
 	}
-	conf := env.Shared.Get(cluster.Shared, func() any { return (*cluster.Config)(nil) }).(*cluster.Config)
-	if c.Workers == remote && conf != cluster.Rehearsal {
+	conf := env.Shared.Get(wire.Shared, func() any { return (*wire.Config)(nil) }).(*wire.Config)
+	if c.Workers == remote && conf != wire.Rehearsal {
 		used, err := c.Do.Steps.Check(env)
 		if err != nil {
 			return nil, err
@@ -146,7 +146,7 @@ func build(c Config, env engine.Env) (engine.Processor, error) {
 			}
 		}
 		if conf == nil {
-			return nil, errors.New("nothing says where workers join (write `service: {cluster: {listen: 127.0.0.1:" + cluster.Port + "}}`)")
+			return nil, errors.New("nothing says where workers join (write `service: {cluster: {listen: 127.0.0.1:" + wire.Port + "}}`)")
 		}
 		stage, err := c.Do.Stage(env.Whole, env.Timeout)
 		if err != nil {

@@ -18,7 +18,8 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/engine/runtime"
-	"github.com/flowd-io/flowd/internal/cluster"
+	"github.com/flowd-io/flowd/internal/pool/wire"
+	"github.com/flowd-io/flowd/internal/testing/steptest"
 	_ "github.com/flowd-io/flowd/processors/archive"
 	_ "github.com/flowd-io/flowd/processors/dedupe"
 	_ "github.com/flowd-io/flowd/processors/each"
@@ -30,7 +31,6 @@ import (
 	_ "github.com/flowd-io/flowd/processors/set"
 	_ "github.com/flowd-io/flowd/processors/split"
 	_ "github.com/flowd-io/flowd/processors/steps"
-	"github.com/flowd-io/flowd/schema"
 	"go.uber.org/goleak"
 )
 
@@ -105,17 +105,8 @@ func (l *line) spec(t *testing.T) *engine.Pipeline {
 
 func read(t *testing.T, text string, into any) {
 	t.Helper()
-	if text == "" {
-		return
-	}
-	n, err := schema.ParseJSON(text)
-	if err != nil {
-		t.Fatalf("%s: %v", text, err)
-	}
-	d := schema.NewDecoder(nil)
-	d.Decode(n, into)
-	for _, p := range d.Problems() {
-		t.Fatalf("%s: %s", text, p)
+	if text != "" {
+		steptest.Decode(t, text, into)
 	}
 }
 
@@ -422,7 +413,7 @@ func TestWhatARemotePoolCantHave(t *testing.T) {
 
 func TestARehearsalIsLocal(t *testing.T) {
 	shared := &engine.Shared{}
-	shared.Get(cluster.Shared, func() any { return cluster.Rehearsal })
+	shared.Get(wire.Shared, func() any { return wire.Rehearsal })
 	synctest.Test(t, func(t *testing.T) {
 		l := line{steps: `[{"pool": {"name": "p", "workers": "remote", "do": [{"set": {"a": "1"}}]}}]`, src: &enginetest.Source{Payloads: []string{"{}"}}}
 		plan, problems := runtime.Build(l.spec(t), runtime.Options{Log: slog.New(slog.DiscardHandler), Shared: shared})

@@ -14,13 +14,12 @@ import (
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/engine/expr"
 	"github.com/flowd-io/flowd/engine/runtime"
-	"github.com/flowd-io/flowd/internal/steptest"
+	"github.com/flowd-io/flowd/internal/testing/steptest"
 	_ "github.com/flowd-io/flowd/processors/each"
 	_ "github.com/flowd-io/flowd/processors/filter"
 	_ "github.com/flowd-io/flowd/processors/rate_limit"
 	_ "github.com/flowd-io/flowd/processors/steps"
 	_ "github.com/flowd-io/flowd/processors/switch"
-	"github.com/flowd-io/flowd/schema"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -60,15 +59,7 @@ func (f *flow) build(t *testing.T, o runtime.Options) *runtime.Plan {
 
 func steps(t *testing.T, text string) (s engine.Steps) {
 	t.Helper()
-	n, err := schema.ParseJSON(text)
-	if err != nil {
-		t.Fatalf("%s: %v", text, err)
-	}
-	d := schema.NewDecoder(nil)
-	d.Decode(n, &s)
-	for _, p := range d.Problems() {
-		t.Fatalf("%s: %s", text, p)
-	}
+	steptest.Decode(t, text, &s)
 	return s
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/internal/timing"
 )
 
 const doc = `
@@ -38,7 +39,7 @@ func build(wait expr.Template, _ engine.Env) (engine.Processor, error) {
 		if err != nil {
 			return err
 		}
-		return pause(ctx, d)
+		return sleep(ctx, d)
 	}), nil
 }
 
@@ -50,16 +51,13 @@ func parse(text string) (time.Duration, error) {
 	return d, nil
 }
 
-func pause(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
+func sleep(ctx context.Context, d time.Duration) error {
+	err := timing.Sleep(ctx, d)
+	switch {
+	case err == nil:
 		return nil
-	case <-ctx.Done():
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return fmt.Errorf("a sleep of %v is longer than the step may take (raise its `timeout`): %w", d, ctx.Err())
-		}
-		return fmt.Errorf("sleep of %v: %w", d, ctx.Err())
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("a sleep of %v is longer than the step may take (raise its `timeout`): %w", d, err)
 	}
+	return fmt.Errorf("sleep of %v: %w", d, err)
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/engine/runtime"
-	"github.com/flowd-io/flowd/internal/steptest"
+	"github.com/flowd-io/flowd/internal/testing/steptest"
 	_ "github.com/flowd-io/flowd/processors/fail"
 	_ "github.com/flowd-io/flowd/processors/limit"
 	_ "github.com/flowd-io/flowd/processors/set"

@@ -14,7 +14,7 @@ import (
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/engine/expr"
 	"github.com/flowd-io/flowd/engine/runtime"
-	"github.com/flowd-io/flowd/internal/steptest"
+	"github.com/flowd-io/flowd/internal/testing/steptest"
 	_ "github.com/flowd-io/flowd/processors/archive"
 	_ "github.com/flowd-io/flowd/processors/fail"
 	_ "github.com/flowd-io/flowd/processors/filter"

@@ -11,8 +11,8 @@ import (
 
 	amqp091 "github.com/rabbitmq/amqp091-go"
 
-	"github.com/flowd-io/flowd/internal/brokertest"
-	"github.com/flowd-io/flowd/internal/fakesqs"
+	"github.com/flowd-io/flowd/internal/testing/brokertest"
+	"github.com/flowd-io/flowd/internal/testing/fakesqs"
 )
 
 var brokerRows = []row{

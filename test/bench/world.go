@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/flowd-io/flowd/internal/brokertest"
+	"github.com/flowd-io/flowd/internal/testing/brokertest"
 )
 
 // configs are the pipelines and programs of flowd and its peers, side by side.

@@ -101,6 +101,8 @@ func TestUsageErrorsSayWhereHelpIs(t *testing.T) {
 		{[]string{"lint"}, "Run 'flowd lint --help'"},
 		{[]string{"list", "colours"}, "inputs, processors, batchers, outputs"},
 		{[]string{"version", "more"}, "Run 'flowd version --help'"},
+		{[]string{"worker", "--pool", "p", "--ca", "/nope/tls.ca"}, "--ca: open /nope/tls.ca: no such file"},
+		{[]string{"pool", "ls", "--key", "key.pem"}, "--cert and --key belong together (give both)"},
 		{nil, "Usage:"},
 	}
 	for _, tt := range tests {

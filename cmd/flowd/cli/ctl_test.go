@@ -130,6 +130,7 @@ func TestCtlMistakes(t *testing.T) {
 		{[]string{"state", "--token-file", "/nope"}, failed, "open /nope: no such file"},
 		{[]string{"state", "--addr", "example.org:1"}, invalid, "in clear text"},
 		{[]string{"state", "--ca", "/nope"}, invalid, "--ca: open /nope"},
+		{[]string{"state", "--key", "/nope"}, invalid, "--cert and --key belong together (give both)"},
 	}
 	for _, tt := range tests {
 		stdout, stderr, code := ctl(tt.args...)

@@ -7,8 +7,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/flowd-io/flowd/internal/cluster"
-	"github.com/flowd-io/flowd/internal/worker"
+	"github.com/flowd-io/flowd/internal/pool/wire"
+	"github.com/flowd-io/flowd/internal/pool/worker"
 	"github.com/spf13/cobra"
 )
 
@@ -41,7 +41,7 @@ lease of the oldest one, and its version. Like a worker it needs the token.`,
 			if err != nil {
 				return err
 			}
-			var all []cluster.Pools
+			var all []wire.Pools
 			for _, t := range targets {
 				ctx, cancel := context.WithTimeout(cmd.Context(), 5*time.Second)
 				found, err := worker.List(ctx, t)
@@ -62,7 +62,7 @@ lease of the oldest one, and its version. Like a worker it needs the token.`,
 	return cmd
 }
 
-func writePools(to io.Writer, all []cluster.Pools) error {
+func writePools(to io.Writer, all []wire.Pools) error {
 	w := tabwriter.NewWriter(to, 0, 8, 2, ' ', 0)
 	found := false
 	for _, h := range all {

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/internal/queue"
-	"github.com/flowd-io/flowd/internal/queue/queuetest"
+	"github.com/flowd-io/flowd/internal/testing/queuetest"
 )
 
 // brokers are the fakes in use, by the host of their URL.

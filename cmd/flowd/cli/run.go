@@ -11,8 +11,8 @@ import (
 
 	"github.com/flowd-io/flowd/config"
 	"github.com/flowd-io/flowd/internal/headroom"
-	"github.com/flowd-io/flowd/internal/hub"
 	"github.com/flowd-io/flowd/internal/metrics"
+	"github.com/flowd-io/flowd/internal/pool/hub"
 	"github.com/flowd-io/flowd/internal/service"
 	"github.com/flowd-io/flowd/schema"
 	"github.com/spf13/cobra"
@@ -38,10 +38,14 @@ func newRun(use string) *cobra.Command {
 			return run(cmd, files, set, watch)
 		},
 	}
-	cmd.Flags().StringArrayVarP(&files, "config", "c", nil, "pipeline `FILE` or directory; may repeat")
+	addFiles(cmd, &files)
 	cmd.Flags().BoolVar(&watch, "watch", false, "reload the files when they change")
 	addSet(cmd, &set)
 	return cmd
+}
+
+func addFiles(cmd *cobra.Command, files *[]string) {
+	cmd.Flags().StringArrayVarP(files, "config", "c", nil, "pipeline `FILE` or directory; may repeat")
 }
 
 func addSet(cmd *cobra.Command, set *[]string) {

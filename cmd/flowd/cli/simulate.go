@@ -49,7 +49,7 @@ the first pause.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringArrayVarP(&s.files, "config", "c", nil, "pipeline `FILE` or directory; may repeat")
+	addFiles(cmd, &s.files)
 	addSet(cmd, &s.set)
 	f.IntVar(&s.steps, "steps", 20, "reads to print")
 	f.DurationVar(&s.every, "every", time.Second, "virtual time from one read to the next")

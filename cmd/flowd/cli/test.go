@@ -52,7 +52,7 @@ there is no test.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringArrayVarP(&o.files, "config", "c", nil, "pipeline `FILE` or directory; may repeat")
+	addFiles(cmd, &o.files)
 	addSet(cmd, &o.set)
 	f.StringVar(&o.run, "run", "", "run only tests whose name matches the regular `EXPRESSION`")
 	addJSON(cmd, &o.json)

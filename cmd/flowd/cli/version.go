@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"runtime"
 
-	"github.com/flowd-io/flowd/internal/cluster"
+	"github.com/flowd-io/flowd/internal/pool/wire"
 	"github.com/spf13/cobra"
 )
 
@@ -46,6 +46,6 @@ func (v versionJSON) String() string {
 
 func version() versionJSON {
 	v := versionJSON{Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
-	v.Version, v.Revision, v.Modified = cluster.Build()
+	v.Version, v.Revision, v.Modified = wire.Build()
 	return v
 }

@@ -9,11 +9,10 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/cluster"
 	"github.com/flowd-io/flowd/internal/headroom"
-	"github.com/flowd-io/flowd/internal/natsconn"
+	"github.com/flowd-io/flowd/internal/pool/wire"
+	"github.com/flowd-io/flowd/internal/pool/worker"
 	"github.com/flowd-io/flowd/internal/tlsconf"
-	"github.com/flowd-io/flowd/internal/worker"
 	"github.com/flowd-io/flowd/schema"
 	"github.com/spf13/cobra"
 )
@@ -29,7 +28,7 @@ type joining struct {
 
 func (j *joining) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringArrayVar(&j.join, "join", []string{"127.0.0.1:" + cluster.Port}, "`ADDRESS` of a hub (service.cluster.listen) or a NATS server (nats://…, tls://…); may repeat")
+	f.StringArrayVar(&j.join, "join", []string{"127.0.0.1:" + wire.Port}, "`ADDRESS` of a hub (service.cluster.listen) or a NATS server (nats://…, tls://…); may repeat")
 	f.StringVar(&j.tokenFile, "token-file", "", "`FILE` with the token, instead of the variable FLOWD_TOKEN")
 	f.StringVar(&j.credentials, "credentials", "", "`FILE` with NATS credentials")
 	f.StringVar(&j.ca, "ca", "", "PEM `FILE` of the certificates to trust instead of the system's; asks for TLS")
@@ -38,8 +37,8 @@ func (j *joining) flags(cmd *cobra.Command) {
 }
 
 // targets are the hubs, and the secret that no text may show.
-func (j *joining) targets() ([]natsconn.Target, error) {
-	t := natsconn.Target{Token: os.Getenv("FLOWD_TOKEN"), Credentials: j.credentials}
+func (j *joining) targets() ([]wire.Target, error) {
+	t := wire.Target{Token: os.Getenv("FLOWD_TOKEN"), Credentials: j.credentials}
 	if j.tokenFile != "" {
 		text, err := os.ReadFile(j.tokenFile)
 		if err != nil {
@@ -47,16 +46,16 @@ func (j *joining) targets() ([]natsconn.Target, error) {
 		}
 		t.Token = string(bytes.TrimSpace(text))
 	}
-	if j.ca != "" || j.cert != "" {
+	if j.ca+j.cert+j.key != "" {
 		var err error
-		if t.TLS, err = (&tlsconf.Client{CA: j.ca, Cert: j.cert, Key: schema.NewSecret(j.key)}).Config(); err != nil {
+		if t.TLS, err = tlsconf.OfFlags(j.ca, j.cert, j.key); err != nil {
 			return nil, usage(err.Error())
 		}
 	}
-	var all []natsconn.Target
+	var all []wire.Target
 	for _, url := range j.join {
 		if t.URL = url; url == "" {
-			return nil, usage("--join is empty (give HOST:" + cluster.Port + ")")
+			return nil, usage("--join is empty (give HOST:" + wire.Port + ")")
 		}
 		all = append(all, t)
 	}
@@ -93,7 +92,7 @@ is left after --grace, or at a second signal.`,
 				return usage("--slots must be at least 1")
 			}
 			for _, name := range c.Pools {
-				if !cluster.GoodName(name) {
+				if !wire.GoodName(name) {
 					return usage(fmt.Sprintf("%q is no name of a pool (give letters, digits, _ and -)", name))
 				}
 			}

@@ -20,7 +20,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/internal/caches/file"
-	"github.com/flowd-io/flowd/internal/cachetest"
+	"github.com/flowd-io/flowd/internal/testing/cachetest"
 	"go.etcd.io/bbolt"
 )
 

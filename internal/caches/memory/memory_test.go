@@ -9,7 +9,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	_ "github.com/flowd-io/flowd/internal/caches/memory"
-	"github.com/flowd-io/flowd/internal/cachetest"
+	"github.com/flowd-io/flowd/internal/testing/cachetest"
 )
 
 func TestMemoryConforms(t *testing.T) {

@@ -1,0 +1,72 @@
+package httpx
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// CheckHeaders reports names that no header has, and those that what, a request or an answer, sets itself.
+func CheckHeaders(
+	headers schema.Map[expr.Template], reserved []string, what string, report func(path, message, remedy string),
+) {
+	for name := range headers.All() {
+		switch {
+		case !isToken(name):
+			report("headers", fmt.Sprintf("%q is no name of a header", name), "use letters, digits and -")
+		case slices.Contains(reserved, http.CanonicalHeaderKey(name)):
+			report("headers", name+" is set by the "+what+" itself", "remove it")
+		}
+	}
+}
+
+// isToken says whether a text can be a header's name.
+func isToken(s string) bool {
+	return s != "" && !strings.ContainsFunc(s, func(r rune) bool {
+		letter, digit := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z', r >= '0' && r <= '9'
+		return !letter && !digit && !strings.ContainsRune("!#$%&'*+-.^_`|~", r)
+	})
+}
+
+// HeaderOf is what configured headers are for a message.
+func HeaderOf(headers schema.Map[expr.Template], m *engine.Message) (http.Header, error) {
+	header := make(http.Header, headers.Len()+2)
+	for name, value := range headers.All() {
+		text, err := value.Text(m)
+		if err != nil {
+			return nil, err
+		}
+		if strings.ContainsFunc(text, isControl) {
+			return nil, engine.Errorf(engine.Rejected, "header %s: the value has control characters", name)
+		}
+		header.Set(name, text)
+	}
+	return header, nil
+}
+
+func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
+
+// SetHeader sets a header to a value of metadata: text as it is, all else as
+// JSON. What has no such form is left out.
+func SetHeader(header http.Header, name string, v any) {
+	text, ok := v.(string)
+	if !ok {
+		raw, err := doc.Append(nil, v)
+		if err != nil {
+			return
+		}
+		text = string(raw)
+	}
+	header.Set(name, strings.Map(func(r rune) rune {
+		if isControl(r) {
+			return ' '
+		}
+		return r
+	}, text))
+}

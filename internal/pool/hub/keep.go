@@ -1,0 +1,314 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/pool/wire"
+	"github.com/flowd-io/flowd/internal/timing"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+const (
+	auditEvery = 5 * time.Second  // of what the queue holds, where tries wait for longer
+	callLimit  = 5 * time.Second  // for what NATS is asked
+	stalled    = 10 * time.Second // without a job taken, though slots are free: the pool is not ready
+)
+
+// doubt has what the queue holds looked at.
+func (r *remote) doubt() {
+	select {
+	case r.suspect <- struct{}{}:
+	default:
+	}
+}
+
+// keep has the queue be there and hold what it should, until ctx ends: NATS servers
+// come back without what they had, and people delete and purge streams.
+func (r *remote) keep(ctx context.Context) {
+	pause, failed := time.NewTimer(auditEvery), false
+	defer pause.Stop()
+	for {
+		pause.Reset(auditEvery)
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.suspect:
+		case <-pause.C:
+			if !r.lingers() {
+				continue
+			}
+		}
+		if !r.nc.IsConnected() { // it is looked at when that is so again
+			continue
+		}
+		switch err := r.audit(ctx); {
+		case err == nil && failed:
+			failed = false
+			r.works()
+		case err != nil && ctx.Err() == nil:
+			failed = true
+			r.fails(err)
+			r.doubt()
+		}
+		pause.Reset(again) // however often workers ask
+		select {
+		case <-ctx.Done():
+			return
+		case <-pause.C:
+		}
+	}
+}
+
+// lingers says whether tries wait for so long that their copies may be gone.
+func (r *remote) lingers() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, p := range r.sent {
+		if p.by == "" && !p.kept.IsZero() && time.Since(p.kept) > auditEvery {
+			return true
+		}
+	}
+	return false
+}
+
+// audit makes the queue anew where it is gone, and puts into it once more what is
+// missing there.
+func (r *remote) audit(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	r.mu.Lock()
+	deaf := r.deaf
+	var kept []*parcel // from before the queue is looked at
+	for _, p := range r.sent {
+		if !p.kept.IsZero() {
+			kept = append(kept, p)
+		}
+	}
+	r.mu.Unlock()
+	there, err := r.look(ctx)
+	if errors.Is(err, errNoQueue) {
+		if err = r.makeQueue(ctx); err == nil {
+			r.log.Warn("the queue of the pool was gone, and is made again", "pool", r.name)
+			r.hello()
+			there, err = r.look(ctx)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	missing := 0
+	for _, p := range kept {
+		t := wire.Try{Pool: r.index, ID: p.call.ID, Try: p.try}
+		if there[wire.JobOf(r.name, r.hub.id, t)] == 0 && r.misses(p, deaf) {
+			missing++
+		}
+	}
+	r.mu.Lock()
+	r.deaf = r.deaf && !deaf
+	r.mu.Unlock()
+	if missing > 0 {
+		r.log.Warn("jobs have vanished from the queue of their pool; they are put there again", "pool", r.name, "jobs", missing)
+	}
+	return nil
+}
+
+// misses deals with a try that has no copy any more, and says whether it gets one.
+func (r *remote) misses(p *parcel, deaf bool) bool {
+	r.mu.Lock()
+	was := p.kept
+	p.kept = time.Time{} // there is nothing to remove
+	r.mu.Unlock()
+	if r.pool.Vanished(p.call.ID, p.try, deaf) {
+		return true
+	}
+	r.mu.Lock()
+	p.kept = was
+	r.mu.Unlock()
+	return false
+}
+
+// errNoQueue says that the stream is gone, or another one, or lacks its consumer.
+var errNoQueue = errors.New("the queue is gone")
+
+// look says which copies of tries there are, by subject.
+func (r *remote) look(ctx context.Context) (map[string]uint64, error) {
+	r.mu.Lock()
+	stream, made := r.stream, r.made
+	r.mu.Unlock()
+	_, err := stream.Consumer(ctx, wire.ConsumerOf(made))
+	var info *jetstream.StreamInfo
+	if err == nil {
+		info, err = stream.Info(ctx, jetstream.WithSubjectFilter(wire.JobsOf(r.name, r.hub.id, r.index)))
+	}
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound), errors.Is(err, jetstream.ErrConsumerNotFound):
+		return nil, errNoQueue
+	case err != nil:
+		return nil, fmt.Errorf("its queue can't be looked at: %w", err)
+	case !info.Created.Equal(made):
+		return nil, errNoQueue
+	}
+	return info.State.Subjects, nil
+}
+
+// makeQueue makes the work queue where it is not there.
+func (r *remote) makeQueue(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*callLimit)
+	defer cancel()
+	storage := jetstream.MemoryStorage
+	if r.hub.conf.Store == "file" {
+		storage = jetstream.FileStorage
+	}
+	config := jetstream.StreamConfig{
+		Name: wire.StreamOf(r.name), Description: "jobs of a pool of flowd", Subjects: []string{wire.AllJobsOf(r.name)},
+		Retention: jetstream.WorkQueuePolicy, Storage: storage, Duplicates: 100 * time.Millisecond,
+	}
+	if r.secret != "" { // what a client has the server send to a job's own subject is none
+		config.Subjects = []string{wire.AllPutsOf(r.secret, r.name)}
+		config.SubjectTransform = &jetstream.SubjectTransformConfig{Source: config.Subjects[0], Destination: wire.AllJobsOf(r.name)}
+	}
+	stream, err := r.js.CreateOrUpdateStream(ctx, config)
+	if err != nil {
+		return fmt.Errorf("its queue can't be made: %w", err)
+	}
+	made := stream.CachedInfo().Created
+	_, err = stream.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
+		Durable: wire.ConsumerOf(made), AckPolicy: jetstream.AckExplicitPolicy, AckWait: r.lease,
+		MaxDeliver: -1, MaxAckPending: -1, MaxWaiting: 1 << 16, MaxRequestBatch: 1, MemoryStorage: storage == jetstream.MemoryStorage,
+	})
+	if err != nil {
+		return fmt.Errorf("its queue can't be made: %w", err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stream, r.made = stream, made
+	return nil
+}
+
+// fails takes note of why jobs can't be put into the queue, and says so once.
+func (r *remote) fails(err error) {
+	r.mu.Lock()
+	told := r.problem != ""
+	r.problem = err.Error()
+	r.mu.Unlock()
+	if !told {
+		r.log.Warn("jobs can't be put into the queue of their pool; it is tried again and again", "pool", r.name, "err", err)
+	}
+}
+
+// works takes note that what failed does so no more.
+func (r *remote) works() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.problem = ""
+}
+
+// stall is when jobs wait that nobody takes, though there are free slots.
+type stall struct {
+	since time.Time // zero: they are taken
+	takes int       // tries that were taken until then
+	told  bool
+}
+
+// stalls takes note of whether jobs are taken; r.mu is held. It says when they are not
+// for the first time after it was too long.
+func (r *remote) stalls(now time.Time) (waiting int, tell bool) {
+	idle := 0
+	for _, m := range r.members {
+		if m.Refused == "" {
+			idle += max(0, m.Slots-m.Busy)
+		}
+	}
+	for _, p := range r.sent {
+		if p.by == "" {
+			waiting++
+		}
+	}
+	s := &r.stall
+	switch {
+	case waiting == 0 || s.takes != r.takes || idle == 0 && r.problem == "" && r.nc.IsConnected():
+		*s = stall{takes: r.takes}
+	case s.since.IsZero():
+		s.since = now
+	case now.Sub(s.since) > stalled && !s.told:
+		s.told = true
+		return waiting, true
+	}
+	return waiting, false
+}
+
+// trouble says what keeps jobs from workers that could do them.
+func (r *remote) trouble() *engine.Trouble {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.stall.told {
+		return nil
+	}
+	return &engine.Trouble{
+		Indicator: "pool_stalled", Since: r.stall.since,
+		Impact: "Jobs of pool " + r.name + " wait, though workers are free; reading stops when the memory for them is used up.",
+		Cause:  r.cause(),
+		Action: "Check the NATS server and its JetStream, and that `flowd pool ls` shows the workers. flowd tries again by itself; nothing has to be restarted.",
+	}
+}
+
+// cause is why jobs are not taken, as far as that is known; r.mu is held.
+func (r *remote) cause() string {
+	switch {
+	case !r.nc.IsConnected():
+		return "The connection to the NATS server is lost."
+	case r.problem != "":
+		return "They can't be put into the queue: " + r.problem + "."
+	}
+	return "They lie in the queue " + wire.StreamOf(r.name) + " of JetStream, and it does not give them to the workers that ask for them."
+}
+
+// purgeDead removes the jobs of hubs that are gone: those that do not answer, and not
+// after a lease either. One that comes back after all puts them there again.
+func (r *remote) purgeDead(ctx context.Context) {
+	r.mu.Lock()
+	stream := r.stream
+	r.mu.Unlock()
+	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(wire.AllJobsOf(r.name)))
+	if err != nil {
+		return // workers set them aside, too
+	}
+	hubs := map[string]bool{}
+	for subject := range info.State.Subjects {
+		if hub, _, ok := wire.TryOf(subject); ok && !hubs[hub] {
+			hubs[hub] = r.silent(ctx, hub)
+		}
+	}
+	for hub, silent := range hubs {
+		if !silent {
+			delete(hubs, hub)
+		}
+	}
+	if len(hubs) == 0 {
+		return
+	}
+	if timing.Sleep(ctx, r.lease) != nil {
+		return
+	}
+	for hub := range hubs {
+		if r.silent(ctx, hub) {
+			_ = stream.Purge(ctx, jetstream.WithPurgeSubject(wire.JobsOfHub(r.name, hub)))
+		}
+	}
+}
+
+// silent says whether a hub is not there.
+func (r *remote) silent(ctx context.Context, hub string) bool {
+	if hub == r.hub.id {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
+	_, err := r.nc.RequestWithContext(ctx, wire.ToHub(hub, wire.GetStage, r.nc.ID), nil)
+	return errors.Is(err, nats.ErrNoResponders)
+}

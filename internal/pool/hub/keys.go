@@ -1,0 +1,56 @@
+package hub
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/flowd-io/flowd/internal/pool/wire"
+)
+
+// keys are what shows that a worker was given a job: it has come with the job, and
+// comes back with all that is said of it. Nothing has to be remembered for that.
+type keys []byte
+
+func newKeys() keys {
+	k := make(keys, 32)
+	_, _ = rand.Read(k) // never fails
+	return k
+}
+
+// of is the key of a try.
+func (k keys) of(t wire.Try) string {
+	sum := hmac.New(sha256.New, k)
+	fmt.Fprintf(sum, "%d.%d.%d", t.Pool, t.ID, t.Try)
+	return base64.RawURLEncoding.EncodeToString(sum.Sum(nil)[:15])
+}
+
+// alias names a connection for people, who must not know its id: that is what lets it
+// alone listen to its inboxes.
+func (k keys) alias(id string) string {
+	sum := hmac.New(sha256.New, k)
+	sum.Write([]byte(id))
+	return hex.EncodeToString(sum.Sum(nil)[:8])
+}
+
+// given says whether who tells of a try was given it; else that is told.
+func (h *Hub) given(msg *nats.Msg, t wire.Try) bool {
+	if hmac.Equal([]byte(t.Key), []byte(h.keys.of(t))) {
+		return true
+	}
+	h.log.Warn("a client tells of a job that it was not given; it is not believed", "what", wire.What(msg.Subject))
+	return false
+}
+
+// secret is a word for subjects of this process's own server, which no client has rights to.
+func (h *Hub) secret() string {
+	if h.srv == nil {
+		return ""
+	}
+	return h.srv.secret
+}

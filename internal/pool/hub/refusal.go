@@ -1,0 +1,42 @@
+package hub
+
+import (
+	"time"
+
+	"github.com/flowd-io/flowd/internal/pool/wire"
+)
+
+// refusal is a worker that was refused, which asks again and again.
+type refusal struct {
+	version string
+	times   int       // since it was told last
+	told    time.Time // when
+}
+
+const (
+	tellAgain    = time.Hour // of a worker that still asks
+	mostRefusals = 1000      // that are remembered
+)
+
+// refuse tells of a worker of another version: at once, and with how often it has asked
+// since, each hour.
+func (r *remote) refuse(j *wire.Join, now time.Time) {
+	r.mu.Lock()
+	known := r.refused[j.Worker]
+	if known == nil || known.version != j.Version {
+		if len(r.refused) >= mostRefusals {
+			clear(r.refused)
+		}
+		known = &refusal{version: j.Version}
+		r.refused[j.Worker] = known
+	}
+	known.times++
+	times, tell := known.times, known.told.IsZero() || now.Sub(known.told) >= tellAgain
+	if tell {
+		known.times, known.told = 0, now
+	}
+	r.mu.Unlock()
+	if tell {
+		r.log.Warn("a worker of another version was refused", "pool", r.name, "worker", j.Worker, "its", j.Version, "ours", wire.Version(), "times", times)
+	}
+}

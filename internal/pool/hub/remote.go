@@ -1,0 +1,217 @@
+package hub
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/pool"
+	"github.com/flowd-io/flowd/internal/pool/wire"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// remote is the transport of one pool to slots elsewhere.
+type remote struct {
+	hub      *Hub
+	nc       *wire.Conn
+	js       jetstream.JetStream
+	index    int // among the hub's pools
+	name     string
+	secret   string // in the subjects on which jobs are put into the stream; "" with a server elsewhere
+	pipeline string
+	lease    time.Duration
+	text     []byte // the stage
+	hash     string
+	pool     *pool.Pool
+	log      *slog.Logger
+	release  func()
+	suspect  chan struct{} // has room for one: something is wrong with the queue
+	end      func()        // stops what runs in the background, and waits for it
+
+	mu      sync.Mutex         // guards the fields below
+	watch   *time.Timer        // of members that are not heard of
+	sent    map[uint64]*parcel // by call
+	members map[string]*member // by connection
+	closed  bool
+	absent  map[string]time.Time // workers that have gone with jobs: when they were heard of last
+	alone   bool                 // jobs wait, and there is no worker
+	stream  jetstream.Stream
+	made    time.Time // when the stream was
+	deaf    bool      // answers may have been lost
+	problem string    // why jobs can't be put into the queue, or ""
+	takes   int       // tries that slots have begun with
+	stall   stall
+	ticked  time.Time           // when expire ran last
+	refused map[string]*refusal // workers of another version, by name
+}
+
+// parcel is a call's present try in the work queue.
+type parcel struct {
+	call *pool.Call
+	try  int
+	by   string    // the connection of the worker that has it
+	kept time.Time // since when its copy is in the stream; zero: not yet
+}
+
+var _ pool.Transport = (*remote)(nil)
+
+// hello has workers tell of themselves at once.
+func (r *remote) hello() { r.down(wire.Down{Hello: true}) }
+
+func (r *remote) down(d wire.Down) {
+	d.Hub, d.Host = r.hub.id, wire.Name()
+	text, _ := json.Marshal(d)
+	_ = r.nc.Publish(wire.DownOf(r.name), text) // one that is closed has nobody to tell
+}
+
+// Launch puts a try into the work queue.
+func (r *remote) Launch(c *pool.Call, try int) {
+	r.mu.Lock()
+	if !r.pool.Awaits(c, try) { // what was faster than this has revoked it
+		r.mu.Unlock()
+		return
+	}
+	if c.Data == nil {
+		c.Data = wire.Pack(slices.Collect(c.Jobs.All()))
+	}
+	packed := c.Data.([]byte)
+	r.sent[c.ID] = &parcel{call: c, try: try}
+	r.mu.Unlock()
+	job := wire.Job{Hash: r.hash, Try: wire.Try{Pool: r.index, ID: c.ID, Try: try}}
+	data := job.Encode(packed)
+	if most := r.nc.MaxPayload(); int64(len(data)) > most-wire.HeaderRoom {
+		r.pool.Cancel(c, engine.Errorf(engine.Rejected, "pool %s: the job has %d bytes with its metadata, and the cluster carries %d (raise %s)", r.name, len(data), most-wire.HeaderRoom, r.raise()))
+		return
+	}
+	msg := &nats.Msg{Subject: r.put(job.Try), Data: data, Header: nats.Header{once: {"0"}, wire.KeyHeader: {r.hub.keys.of(job.Try)}}}
+	if _, err := r.js.PublishMsgAsync(msg); err != nil {
+		r.notStored(job.Try, err)
+	}
+}
+
+// once has the stream take a try only where it has no copy of it yet: which of two was
+// lost, the first or its confirmation, can't be known.
+const once = jetstream.ExpectedLastSubjSeqHeader
+
+// put is the subject on which a try gets into the stream.
+func (r *remote) put(t wire.Try) string {
+	if r.secret == "" {
+		return wire.JobOf(r.name, r.hub.id, t)
+	}
+	return wire.PutOf(r.secret, r.name, r.hub.id, t)
+}
+
+// raise says where more than the cluster carries is allowed.
+func (r *remote) raise() string {
+	if !r.hub.conf.URL.IsZero() {
+		return "max_payload of the NATS server"
+	}
+	return "service.cluster.max_payload"
+}
+
+// tried is the try that a message for JetStream is about, and its pool.
+func (h *Hub) tried(msg *nats.Msg) (t wire.Try, r *remote) {
+	_, t, ok := wire.TryOf(msg.Subject)
+	if !ok {
+		return t, nil
+	}
+	return t, h.poolAt(t.Pool)
+}
+
+// stored takes note that a try lies in the stream.
+func (h *Hub) stored(_ jetstream.JetStream, msg *nats.Msg, _ *jetstream.PubAck) {
+	t, r := h.tried(msg)
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	p := r.sent[t.ID]
+	here := p != nil && p.try == t.Try
+	if here {
+		p.kept = time.Now()
+	}
+	r.problem = ""
+	r.mu.Unlock()
+	if !here {
+		r.remove(t) // in vain where it is answered already
+	}
+}
+
+// notStored is told that a try could not be put into the queue, or is in it already.
+func (h *Hub) notStored(js jetstream.JetStream, msg *nats.Msg, err error) {
+	var api *jetstream.APIError
+	if errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant) {
+		h.stored(js, msg, nil)
+		return
+	}
+	if t, r := h.tried(msg); r != nil {
+		r.notStored(t, err)
+	}
+}
+
+// again is the pause before something that did not work is tried again.
+const again = 500 * time.Millisecond
+
+func (r *remote) notStored(t wire.Try, err error) {
+	r.fails(err)
+	r.doubt()
+	time.AfterFunc(again, func() {
+		r.mu.Lock()
+		p := r.sent[t.ID]
+		here := !r.closed && p != nil && p.try == t.Try
+		r.mu.Unlock()
+		if here {
+			r.Launch(p.call, t.Try)
+		}
+	})
+}
+
+// Revoke takes a try out of the queue, or stops the worker that has it.
+func (r *remote) Revoke(c *pool.Call, try int) {
+	t := wire.Try{Pool: r.index, ID: c.ID, Try: try}
+	r.mu.Lock()
+	kept := false
+	if p := r.sent[c.ID]; p != nil && p.try == try {
+		kept = !p.kept.IsZero()
+		delete(r.sent, c.ID)
+	}
+	r.mu.Unlock()
+	if kept {
+		r.remove(t)
+	}
+	r.down(wire.Down{Cancel: &t})
+}
+
+// remove takes a try out of the stream, where it may be gone already.
+func (r *remote) remove(t wire.Try) {
+	request, _ := json.Marshal(map[string]any{"filter": wire.JobOf(r.name, r.hub.id, t)})
+	_ = r.nc.PublishRequest("$JS.API.STREAM.PURGE."+wire.StreamOf(r.name), r.nc.NewInbox(), request)
+}
+
+// answered takes note that a try needs no more care.
+func (r *remote) answered(t wire.Try) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if p := r.sent[t.ID]; p != nil && p.try == t.Try {
+		delete(r.sent, t.ID)
+	}
+}
+
+// close forgets the pool, when all its calls have ended.
+func (r *remote) close(ctx context.Context) {
+	r.mu.Lock()
+	r.closed = true
+	r.watch.Stop()
+	r.mu.Unlock()
+	r.end()
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	_ = r.stream.Purge(ctx, jetstream.WithPurgeSubject(wire.JobsOf(r.name, r.hub.id, r.index)))
+	r.release()
+}

@@ -1,0 +1,155 @@
+package hub
+
+import (
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/flowd-io/flowd/internal/pool/wire"
+	"github.com/flowd-io/flowd/internal/tlsconf"
+)
+
+// embedded is a NATS server of this process.
+type embedded struct {
+	*server.Server
+	store  *store
+	secret string // in the subjects on which jobs are put into streams
+}
+
+// startServer makes this process a NATS server with JetStream, at c.Listen. owner names
+// the process to others.
+func startServer(c *wire.Config, owner string, log *slog.Logger) (*embedded, error) {
+	host, portText, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		return nil, err
+	}
+	port, err := strconv.Atoi(portText)
+	if err != nil || port < 0 || port > 65535 {
+		return nil, fmt.Errorf("%q is no port", portText)
+	}
+	if port == 0 {
+		port = server.RANDOM_PORT
+	}
+	o := &server.Options{
+		ServerName: "flowd-" + wire.NewID(), Host: host, Port: port, NoLog: true, NoSigs: true,
+		MaxPayload: int32(c.MaxPayload), PingInterval: time.Second, MaxPingsOut: 2, AuthTimeout: 3, TLSTimeout: 3, MaxConn: mostConnections,
+		JetStream: true, JetStreamMaxMemory: 1 << 40, JetStreamMaxStore: 1 << 40, // what is under way is limited by each pipeline
+		CustomClientAuthentication: &gate{token: c.Token.Reveal()},
+	}
+	o.MaxPending, o.WriteDeadline = max(server.MAX_PENDING_SIZE, 16*int64(c.MaxPayload)), time.Minute // of a worker over a slow link
+	if c.TLS.Cert != "" {
+		shown := tlsconf.Server{Cert: c.TLS.Cert, Key: c.TLS.Key, ClientCA: c.TLS.CA}
+		if o.TLSConfig, err = shown.Config(log); err != nil {
+			return nil, err
+		}
+	}
+	e := &embedded{secret: wire.NewID()}
+	if e.store, err = openStore(c, owner); err != nil {
+		return nil, err
+	}
+	o.StoreDir = e.store.dir
+	if err := e.start(o); err != nil {
+		e.stop()
+		return nil, err
+	}
+	return e, nil
+}
+
+func (e *embedded) start(o *server.Options) (err error) {
+	if e.Server, err = server.NewServer(o); err != nil {
+		return err
+	}
+	fatal := make(chan error, 1)
+	e.Server.SetLogger(quiet{fatal}, false, false)
+	go e.Server.Start()
+	ready := make(chan bool, 1)
+	go func() { ready <- e.Server.ReadyForConnections(10 * time.Second) }()
+	select {
+	case err := <-fatal: // it can't listen
+		return err
+	case ok := <-ready:
+		if !ok {
+			return errors.New("the server of the cluster did not start within 10s")
+		}
+		return nil
+	}
+}
+
+func (e *embedded) stop() {
+	if e.Server != nil {
+		e.Server.Shutdown()
+		e.Server.WaitForShutdown()
+	}
+	e.store.close()
+}
+
+// quiet drops what the server logs, but for why it can't start: the hub's own log says
+// what matters.
+type quiet struct{ fatal chan<- error }
+
+// Fatalf takes the error alone, which says it all.
+func (q quiet) Fatalf(format string, v ...any) {
+	err := fmt.Errorf(format, v...)
+	for _, a := range v {
+		if cause, ok := a.(error); ok {
+			err = cause
+		}
+	}
+	select {
+	case q.fatal <- err:
+	default:
+	}
+}
+func (quiet) Noticef(string, ...any) {}
+func (quiet) Warnf(string, ...any)   {}
+func (quiet) Errorf(string, ...any)  {}
+func (quiet) Debugf(string, ...any)  {}
+func (quiet) Tracef(string, ...any)  {}
+
+// voiceName begins the name of the connection that answers clients.
+const voiceName = "flowd voice"
+
+// gate lets clients in: this process may do all, but that answers go to inboxes alone;
+// workers only what workers do, and none in the name of another.
+type gate struct{ token string }
+
+// Check says whether a client may connect, and as whom.
+func (g *gate) Check(c server.ClientAuthentication) bool {
+	name := c.GetOpts().Name
+	if a := c.RemoteAddress(); a != nil && a.Network() == "pipe" { // this process
+		if strings.HasPrefix(name, voiceName) {
+			c.RegisterUser(&server.User{Username: "voice", Permissions: &server.Permissions{
+				Publish:   &server.SubjectPermission{Allow: []string{wire.Inbox("*") + ".>"}},
+				Subscribe: &server.SubjectPermission{Deny: []string{">"}},
+			}})
+		}
+		return true
+	}
+	if g.token != "" && subtle.ConstantTimeCompare([]byte(c.GetOpts().Token), []byte(g.token)) != 1 {
+		return false
+	}
+	id := name[strings.LastIndexByte(name, ' ')+1:]
+	if len(id) != idLength || strings.Trim(id, "0123456789abcdef") != "" {
+		id = "none" // of a program that is no flowd
+	}
+	c.RegisterUser(&server.User{Username: "worker", Permissions: &server.Permissions{
+		Publish: &server.SubjectPermission{Allow: []string{
+			wire.JoinOf("*", id), wire.BeatOf("*", id), wire.ToHub("*", "*", id), wire.ListOf(id),
+			"$JS.API.CONSUMER.MSG.NEXT.*.*", "$JS.ACK.>",
+		}},
+		Subscribe: &server.SubjectPermission{Allow: []string{wire.Inbox(id) + ".>", wire.DownOf("*")}},
+	}})
+	return true
+}
+
+const (
+	idLength        = 16 // of wire.NewID
+	mostConnections = 10_000
+)

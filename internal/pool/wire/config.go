@@ -1,0 +1,85 @@
+// Package wire is what a hub and its workers have in common: the section `service.cluster`
+// ([Config]), how to connect ([Target]), and what they tell each other (wire.go, values.go,
+// stage.go).
+package wire
+
+import (
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/flowd-io/flowd/internal/tlsconf"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// Port is where hubs listen by default.
+const Port = "5019"
+
+// Config is the section `service.cluster`.
+type Config struct {
+	Listen      string         `yaml:"listen" doc:"Address at which workers join this process, such as 127.0.0.1:5019. Another address than loopback needs token."`
+	URL         schema.Secret  `yaml:"url" doc:"A NATS server with JetStream, such as nats://10.0.0.5:4222, instead of one in this process."`
+	Token       schema.Secret  `yaml:"token" doc:"What workers show to join, or, with url, this process to connect."`
+	Credentials string         `yaml:"credentials" doc:"File with NATS credentials (a JWT and its seed), with url."`
+	TLS         tlsconf.Client `yaml:"tls" doc:"TLS. With listen: cert and key of this process, and ca where workers must show certificates. With url: as of any client."`
+	Store       string         `yaml:"store" check:"oneof=memory|file" default:"memory" doc:"Where jobs lie that wait for a worker: in memory, or in files, which is for many large ones. Neither outlives this process: its inputs deliver again what was not done."`
+	Dir         string         `yaml:"dir" doc:"Directory for store: file, of this process alone; a temporary one by default."`
+	MaxPayload  schema.Size    `yaml:"max_payload" check:"min=1024,max=67108864" default:"1MiB" doc:"Largest job, and largest answer: payload and metadata of a message or, in batch steps, of a batch. At most 64MiB. With url the server's own limit holds."`
+}
+
+// ConfigFiles are the files that are read.
+func (c Config) ConfigFiles() []string { return []string{c.Credentials} }
+
+// Words are what users of other systems write.
+func (*Config) Words() map[string]string {
+	return map[string]string{"port": "write `listen: 127.0.0.1:PORT`", "addr": "write `listen`", "urls": "write `url`, with commas between servers", "servers": "write `url`, with commas between servers", "password": "write `token`", "storage": "write `store`"}
+}
+
+// CheckConfig reports what can't work.
+func (c *Config) CheckConfig(report func(path, message, remedy string)) {
+	switch {
+	case c.Listen == "" && c.URL.IsZero():
+		report("", "nothing says where workers join", "write `listen: 127.0.0.1:"+Port+"`, or the `url` of a NATS server")
+		return
+	case c.Listen != "" && !c.URL.IsZero():
+		report("url", "a process either listens itself or uses another server", "remove `listen` or `url`")
+		return
+	}
+	if !c.URL.IsZero() {
+		c.checkURL(report)
+		return
+	}
+	if c.Credentials != "" {
+		report("credentials", "credentials are those of a NATS server", "write `token`, or set `url`")
+	}
+	if c.TLS.CA != "" && c.TLS.Cert == "" {
+		report("tls.ca", "TLS needs a certificate of this process", "set `cert` and `key`, too")
+	}
+	host, port, err := net.SplitHostPort(c.Listen)
+	if err != nil || port == "" {
+		report("listen", fmt.Sprintf("%q is not an address", c.Listen), `write "127.0.0.1:`+Port+`"`)
+		return
+	}
+	if !tlsconf.Loopback(host) && c.Token.IsZero() {
+		report("listen", fmt.Sprintf("%q is not a loopback address: anyone could take jobs", c.Listen), fmt.Sprintf(`set token beside it (and tls, where others can listen in), or write "127.0.0.1:%s"`, port))
+	}
+}
+
+func (c *Config) checkURL(report func(path, message, remedy string)) {
+	if !c.Token.IsZero() && c.Credentials != "" {
+		report("credentials", "there is a token already", "remove one of them")
+	}
+	for one := range strings.SplitSeq(c.URL.Reveal(), ",") {
+		scheme, rest, ok := strings.Cut(strings.TrimSpace(one), "://")
+		if !ok || rest == "" || scheme != "nats" && scheme != "tls" && scheme != "ws" && scheme != "wss" {
+			report("url", "this is no address of a NATS server", "write nats://HOST:4222, or tls://HOST:4222")
+			return
+		}
+	}
+}
+
+// Shared is under which name processes keep their *Config among what pipelines share.
+const Shared = "service.cluster"
+
+// Rehearsal stands for any cluster in tests of pipelines: what is remote runs here.
+var Rehearsal = &Config{}

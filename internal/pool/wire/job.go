@@ -1,0 +1,278 @@
+package wire
+
+import (
+	"fmt"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/pool"
+)
+
+// Job is a try on its way to a worker.
+type Job struct {
+	Hash string // of the stage that it is for
+	Try  Try    // by the subject
+
+	of []byte // its messages, packed
+}
+
+// Pack are messages in the form in which jobs have them, for all tries.
+func Pack(of []*engine.Message) []byte {
+	w := &writer{}
+	w.uint(len(of))
+	l := likeness(of)
+	w.flags(map[bool]byte{true: 1}[l != nil])
+	if l != nil {
+		w.text(l.Batcher)
+		w.text(string(l.Trigger))
+		w.uint(l.Size)
+		if w.flags(map[bool]byte{true: 1}[l.Window != nil]); l.Window != nil {
+			w.time(l.Window.Start)
+			w.time(l.Window.End)
+			w.uint(l.Window.Part)
+		}
+	}
+	metas := metaTable{w: w, known: map[engine.Meta]int{}}
+	for _, m := range of {
+		o := m.Provenance()
+		w.bytes(m.Bytes())
+		metas.put(m.Meta)
+		w.text(o.Input)
+		w.time(o.ReceivedAt)
+		w.uint(o.Attempt)
+		w.text(o.BatchKey)
+		if w.flags(map[bool]byte{true: 1}[o.Err != nil]); o.Err != nil {
+			w.err(o.Err)
+		}
+	}
+	return w.b
+}
+
+func likeness(of []*engine.Message) *engine.Likeness {
+	if len(of) == 0 {
+		return nil
+	}
+	return of[0].Provenance().Batch
+}
+
+// metaTable writes metadata that several messages share once.
+type metaTable struct {
+	w     *writer
+	known map[engine.Meta]int
+}
+
+func (t *metaTable) put(m engine.Meta) {
+	i, known := t.known[m]
+	if !known {
+		i = len(t.known)
+		t.known[m] = i
+	}
+	t.w.uint(i)
+	if !known {
+		t.w.meta(m)
+	}
+}
+
+// metaList is the other side of a metaTable.
+type metaList []engine.Meta
+
+func (l *metaList) next(r *reader) engine.Meta {
+	switch i := r.small(); {
+	case i < len(*l):
+		return (*l)[i]
+	case i == len(*l):
+		m := r.meta()
+		*l = append(*l, m)
+		return m
+	default:
+		r.fail()
+		return engine.Meta{}
+	}
+}
+
+// Encode is the job as it travels.
+func (j *Job) Encode(packed []byte) []byte {
+	w := &writer{b: make([]byte, 0, len(packed)+len(j.Hash)+64)}
+	w.flags(Protocol)
+	w.text(j.Hash)
+	w.b = append(w.b, packed...)
+	return w.b
+}
+
+// DecodeJob reads what a job is for; Messages has the rest.
+func DecodeJob(b []byte) (*Job, error) {
+	r := &reader{b: b}
+	if v := r.flags(); v != Protocol {
+		return nil, fmt.Errorf("the job has version %d of the protocol, and this flowd knows %d", v, Protocol)
+	}
+	j := &Job{Hash: r.text()}
+	j.of = r.b
+	return j, r.err
+}
+
+// leastMessage is the fewest bytes that a message takes in a job.
+const leastMessage = 20
+
+// Messages are the messages of the job, as a batch for inner steps.
+func (j *Job) Messages() (*engine.Batch, error) {
+	r := &reader{b: j.of}
+	n := r.count()
+	if n > len(r.b)/leastMessage {
+		r.fail()
+		return nil, r.err
+	}
+	var l *engine.Likeness
+	if r.flags() == 1 {
+		l = &engine.Likeness{Batcher: r.text(), Trigger: engine.Trigger(r.text()), Size: r.small()}
+		if r.flags() == 1 {
+			l.Window = &engine.Window{Start: r.time(), End: r.time(), Part: r.small()}
+		}
+	}
+	b := engine.NewBatch(n)
+	var metas metaList
+	for range n {
+		body := r.bytes()
+		meta := metas.next(r)
+		o := engine.Provenance{Input: r.text(), ReceivedAt: r.time(), Attempt: r.small(), BatchKey: r.text(), Batch: l}
+		if r.flags() == 1 {
+			o.Err = r.failure()
+		}
+		if r.err != nil {
+			return nil, r.err
+		}
+		b.AddFrom(body, o).Meta = meta
+	}
+	if len(r.b) > 0 {
+		r.fail()
+	}
+	return b, r.err
+}
+
+const (
+	endDropped = 1 + iota
+	endGone
+	endFailed
+
+	madeSameBody = 1
+	madeSameMeta = 2
+)
+
+// EncodeAnswer is what came of a try as it travels: a result, or an error of all.
+func EncodeAnswer(t Try, result *pool.Result, err error) []byte {
+	w := &writer{}
+	w.flags(Protocol)
+	w.uint(t.Pool)
+	w.id(t.ID)
+	w.uint(t.Try)
+	w.text(t.Key)
+	w.flags(map[bool]byte{true: 1}[err != nil])
+	if err != nil {
+		w.err(err)
+		return w.b
+	}
+	w.uint(len(result.Ends))
+	for _, e := range result.Ends {
+		switch {
+		case e.Err != nil:
+			w.flags(endFailed)
+			w.err(e.Err)
+		case e.Dropped:
+			w.flags(endDropped)
+		case e.Gone:
+			w.flags(endGone)
+		default:
+			w.flags(0)
+		}
+	}
+	w.uint(len(result.Made))
+	metas := metaTable{w: w, known: map[engine.Meta]int{}}
+	for _, d := range result.Made {
+		w.made(&d, &metas)
+	}
+	return w.b
+}
+
+func (w *writer) made(d *pool.Made, metas *metaTable) {
+	w.uint(len(d.Of))
+	for _, i := range d.Of {
+		w.uint(i)
+	}
+	var flags byte
+	if d.SameBody {
+		flags |= madeSameBody
+	}
+	if d.SameMeta {
+		flags |= madeSameMeta
+	}
+	w.flags(flags)
+	if !d.SameBody {
+		w.bytes(d.Body)
+	}
+	if !d.SameMeta {
+		metas.put(d.Meta)
+	}
+}
+
+// DecodeAnswer reads an answer. Errors in it say which worker they are from.
+func DecodeAnswer(b []byte, worker string) (t Try, result *pool.Result, failure error, err error) {
+	r := &reader{b: b}
+	if v := r.flags(); v != Protocol {
+		return t, nil, nil, fmt.Errorf("the answer has version %d of the protocol, and this flowd knows %d", v, Protocol)
+	}
+	t = Try{Pool: r.small(), ID: r.id(), Try: r.small(), Key: r.text()}
+	if r.flags() == 1 {
+		failure = remote(r.failure(), worker)
+		return t, nil, failure, r.err
+	}
+	result = &pool.Result{}
+	for n := r.count(); len(result.Ends) < n && r.err == nil; {
+		var e pool.End
+		switch r.flags() {
+		case endFailed:
+			e.Err = remote(r.failure(), worker)
+		case endDropped:
+			e.Dropped = true
+		case endGone:
+			e.Gone = true
+		}
+		result.Ends = append(result.Ends, e)
+	}
+	var metas metaList
+	for n := r.count(); len(result.Made) < n && r.err == nil; {
+		var d pool.Made
+		r.made(&d, len(result.Ends))
+		if !d.SameMeta {
+			d.Meta = metas.next(r)
+		}
+		result.Made = append(result.Made, d)
+	}
+	return t, result, nil, r.err
+}
+
+func (r *reader) made(d *pool.Made, n int) {
+	for of := r.count(); len(d.Of) < of && r.err == nil; {
+		i := r.small()
+		if i >= n {
+			r.fail()
+			return
+		}
+		d.Of = append(d.Of, i)
+	}
+	flags := r.flags()
+	d.SameBody, d.SameMeta = flags&madeSameBody != 0, flags&madeSameMeta != 0
+	if len(d.Of) == 0 || len(d.Of) > 1 && (d.SameBody || d.SameMeta) {
+		r.fail()
+	}
+	if !d.SameBody {
+		d.Body = r.bytes()
+	}
+}
+
+// remote is an error of a worker as it is seen here.
+func remote(e *engine.Error, worker string) error {
+	e.Err = fmt.Errorf("on worker %s: %w", worker, e.Err)
+	if e.Step != "" {
+		e.Err = fmt.Errorf("step %s %w", e.Step, e.Err)
+		e.Step = "" // the pool's own name comes here
+	}
+	return e
+}

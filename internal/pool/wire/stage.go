@@ -1,0 +1,188 @@
+package wire
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/engine/runtime"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// Steps is a config field: a list of steps that can be sent to another process.
+type Steps struct {
+	Steps engine.Steps
+
+	node   *schema.Node
+	lookup schema.Lookup
+	limits *expr.Limits // of its pipeline
+}
+
+// UnmarshalConfig reads a list of steps.
+func (s *Steps) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
+	if d.Decode(n, &s.Steps) && len(s.Steps) == 0 {
+		d.Report(n, schema.Problem{Code: schema.BadValue, Message: "the list of steps is empty"})
+	}
+	s.node, s.lookup, s.limits = n, d.Lookup(), schema.Shared[expr.Limits](d)
+}
+
+// DescribeConfig is a list of steps.
+func (s *Steps) DescribeConfig() *schema.Type {
+	return schema.AnyOf("list of steps", engine.Steps(nil))
+}
+
+// Stage is what a worker has to know of a pool: its steps as they are written, with
+// the values of the placeholders in them. A worker looks up nothing of its own.
+type Stage struct {
+	Steps       *node
+	Values      map[string][]byte `json:",omitempty"` // of placeholders, which need not be UTF-8
+	Whole       bool              // jobs are whole batches
+	StepTimeout time.Duration     // of steps that have none of their own
+	ExprMemory  int64             `json:",omitempty"` // limits of an evaluation, see expr.Limits
+	ExprSteps   int               `json:",omitempty"`
+	Timeout     time.Duration     // of a try
+	Lease       time.Duration
+}
+
+// node is a schema.Node in JSON.
+type node struct {
+	Kind  schema.NodeKind
+	Text  string       `json:",omitempty"`
+	Style schema.Style `json:",omitempty"`
+	Tag   string       `json:",omitempty"`
+	Pos   schema.Pos
+	Keys  []*node `json:",omitempty"`
+	Items []*node `json:",omitempty"`
+}
+
+// Stage is what a worker needs for the steps.
+func (s *Steps) Stage(whole bool, timeout time.Duration) (*Stage, error) {
+	if s.node == nil {
+		return nil, fmt.Errorf("only steps from a file can be sent to another process")
+	}
+	stage := &Stage{Steps: packed(s.node), Whole: whole, StepTimeout: timeout, Values: map[string][]byte{}}
+	stage.ExprMemory, stage.ExprSteps = int64(s.limits.Memory), s.limits.Steps
+	d := schema.NewDecoder(func(name string) (string, bool, error) {
+		value, ok, err := s.lookup(name)
+		if ok {
+			stage.Values[name] = []byte(value)
+		}
+		return value, ok, err
+	})
+	stage.decode(d, s.node)
+	return stage, nil
+}
+
+// decode reads the steps as they are read where they stand: expressions of batches
+// are known where there are batches.
+func (s *Stage) decode(d *schema.Decoder, n *schema.Node) engine.Steps {
+	at := &schema.Node{Kind: schema.MapNode, Pos: n.Pos, Keys: []*schema.Node{{Kind: schema.TextNode, Text: "do", Pos: n.Pos}}, Items: []*schema.Node{n}}
+	if s.Whole {
+		var of struct {
+			Do engine.Steps `yaml:"do" scope:"batch"`
+		}
+		d.Decode(at, &of)
+		return of.Do
+	}
+	var of struct {
+		Do engine.Steps `yaml:"do"`
+	}
+	d.Decode(at, &of)
+	return of.Do
+}
+
+func packed(n *schema.Node) *node {
+	p := &node{Kind: n.Kind, Text: n.Text, Style: n.Style, Tag: n.Tag, Pos: n.Pos}
+	for _, k := range n.Keys {
+		p.Keys = append(p.Keys, packed(k))
+	}
+	for _, i := range n.Items {
+		p.Items = append(p.Items, packed(i))
+	}
+	return p
+}
+
+// whole says whether it is a node that a hub has packed.
+func (p *node) whole() bool {
+	if p == nil || p.Kind > schema.MapNode || p.Kind == schema.MapNode && len(p.Keys) != len(p.Items) {
+		return false
+	}
+	part := func(n *node) bool { return !n.whole() }
+	return !slices.ContainsFunc(p.Keys, part) && !slices.ContainsFunc(p.Items, part)
+}
+
+func (p *node) unpacked() *schema.Node {
+	n := &schema.Node{Kind: p.Kind, Text: p.Text, Style: p.Style, Tag: p.Tag, Pos: p.Pos}
+	for _, k := range p.Keys {
+		n.Keys = append(n.Keys, k.unpacked())
+	}
+	for _, i := range p.Items {
+		n.Items = append(n.Items, i.unpacked())
+	}
+	return n
+}
+
+// Sealed is the stage as it travels, and its hash, by which jobs name it.
+func (s *Stage) Sealed() (text []byte, hash string) {
+	text, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // there is nothing in it that has no JSON
+	}
+	sum := sha256.Sum256(text)
+	return text, hex.EncodeToString(sum[:])
+}
+
+// Unseal reads a stage and checks its hash.
+func Unseal(text []byte, hash string) (*Stage, error) {
+	if sum := sha256.Sum256(text); hex.EncodeToString(sum[:]) != hash {
+		return nil, fmt.Errorf("the configuration of the pool has another hash than it should have")
+	}
+	s := &Stage{}
+	if err := json.Unmarshal(text, s); err != nil {
+		return nil, fmt.Errorf("the configuration of the pool: %w", err)
+	}
+	if !s.Steps.whole() || s.Lease < time.Millisecond || s.Timeout <= 0 {
+		return nil, fmt.Errorf("the configuration of the pool is not complete")
+	}
+	return s, nil
+}
+
+// Build makes the steps, which are still to be opened, and adds what is secret in them.
+func (s *Stage) Build(pool string, log *slog.Logger, secrets *schema.Secrets) (*runtime.Apart, error) {
+	d := schema.NewDecoder(func(name string) (string, bool, error) {
+		value, ok := s.Values[name]
+		return string(value), ok, nil
+	})
+	d.Hide(secrets)
+	*schema.Shared[expr.Limits](d) = expr.Limits{Memory: schema.Size(s.ExprMemory), Steps: s.ExprSteps}
+	steps := s.decode(d, s.Steps.unpacked())
+	problems := d.Problems()
+	var a *runtime.Apart
+	if !failed(problems) {
+		env := engine.Env{Log: log, Pipeline: pool, Shared: &engine.Shared{}, Secrets: d.Secrets()}
+		var more []schema.Problem
+		a, more = runtime.BuildApart(steps, env, s.Whole, s.StepTimeout)
+		problems = append(problems, more...)
+	}
+	for _, p := range problems {
+		if !p.Warning {
+			return nil, fmt.Errorf("%s", p.String())
+		}
+	}
+	return a, nil
+}
+
+func failed(problems []schema.Problem) bool {
+	for _, p := range problems {
+		if !p.Warning {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,381 @@
+package worker
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/pool"
+	"github.com/flowd-io/flowd/internal/pool/wire"
+	"github.com/nats-io/nats.go"
+)
+
+// job is a try that a slot has.
+type job struct {
+	*wire.Job
+	m      *member
+	hub    string
+	msg    *nats.Msg
+	cancel context.CancelCauseFunc
+
+	done    bool // and answered, but not confirmed; guarded by member.mu
+	once    sync.Once
+	revoked chan struct{} // closed when nobody awaits the answer
+}
+
+// Answers to JetStream.
+const (
+	acked      = "+ACK"
+	handedBack = "-NAK"
+	inProgress = "+WPI"
+	noMore     = "+TERM"
+)
+
+func (j *job) ack(what string) { _ = j.m.link.nc.Publish(j.msg.Reply, []byte(what)) } // one that is lost comes with the lease
+
+func (j *job) key() key { return key{j.hub, j.Try.Named()} }
+
+// revoke stops the job without an answer.
+func (j *job) revoke() {
+	j.once.Do(func() {
+		close(j.revoked)
+		j.ack(noMore)
+		j.cancel(pool.ErrRevoked)
+	})
+}
+
+// tell says something about the job to its hub.
+func (j *job) tell(what string) {
+	_ = j.m.link.nc.Publish(wire.ToHub(j.hub, what, j.m.link.nc.ID), j.named())
+}
+
+// named names the try.
+func (j *job) named() []byte {
+	text, _ := json.Marshal(j.Try)
+	return text
+}
+
+// pullFor is how long one pull waits at the server.
+const pullFor = 30 * time.Second
+
+// slot takes one job after the other, until stop ends.
+func (m *member) slot(stop context.Context) {
+	for stop.Err() == nil {
+		if _, fatal := m.link.state(); fatal != nil {
+			return
+		}
+		m.pulls(stop)
+	}
+}
+
+// pulls takes jobs until stop ends, or the connection is made anew: what the server
+// still gives for a pull of before then comes to nobody, or is handed back.
+func (m *member) pulls(stop context.Context) {
+	again, _ := m.link.state()
+	inbox := m.link.nc.NewInbox()
+	got := make(chan *nats.Msg, 16)
+	sub, err := m.link.nc.ChanSubscribe(inbox, got)
+	if err != nil {
+		m.pauses(stop, again)
+		return
+	}
+	defer m.end(sub, got)
+	pull, _ := json.Marshal(map[string]any{"batch": 1, "expires": pullFor})
+	for stop.Err() == nil {
+		m.mu.Lock()
+		refused, from := m.refused != "", wire.PullFrom(m.pool, m.consumer)
+		m.mu.Unlock()
+		if refused {
+			m.pauses(stop, again)
+			continue
+		}
+		_ = m.link.nc.PublishRequest(from, inbox, pull)
+		select {
+		case <-stop.Done():
+		case <-again:
+			return
+		case <-time.After(pullFor + 5*time.Second):
+			return
+		case msg := <-got:
+			if status := msg.Header.Get("Status"); status == "" {
+				m.work(msg)
+			} else if status != "408" { // the pool is not there, or not any more
+				m.joinAgain()
+				m.pauses(stop, again)
+			}
+		}
+		select {
+		case <-again:
+			return
+		default:
+		}
+	}
+}
+
+func (m *member) isRefused() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.refused != ""
+}
+
+func (m *member) pauses(stop context.Context, again <-chan struct{}) {
+	select {
+	case <-stop.Done():
+	case <-again:
+	case <-time.After(300 * time.Millisecond):
+	}
+}
+
+// end takes no more, and hands back what came meanwhile.
+func (m *member) end(sub *nats.Subscription, got chan *nats.Msg) {
+	if !m.link.nc.IsConnected() || sub.Drain() != nil {
+		return
+	}
+	for deadline := time.Now().Add(2 * time.Second); sub.IsValid() && time.Now().Before(deadline); {
+		select {
+		case msg := <-got:
+			m.giveBack(msg)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	for {
+		select {
+		case msg := <-got:
+			m.giveBack(msg)
+		default:
+			return
+		}
+	}
+}
+
+// giveBack lets another worker have a job that was not begun.
+func (m *member) giveBack(msg *nats.Msg) {
+	if msg.Header.Get("Status") == "" {
+		_ = m.link.nc.Publish(msg.Reply, []byte(handedBack))
+	}
+}
+
+// work does a job. It returns when the slot is free again.
+func (m *member) work(msg *nats.Msg) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	hub, try, ok := wire.TryOf(msg.Subject)
+	decoded, err := wire.DecodeJob(msg.Data)
+	if try.Key = msg.Header.Get(wire.KeyHeader); !ok || err != nil {
+		m.unreadable(msg, hub, try, cmp.Or(err, errNoJob))
+		cancel(nil)
+		return
+	}
+	decoded.Try = try
+	j := &job{Job: decoded, m: m, hub: hub, msg: msg, cancel: cancel, revoked: make(chan struct{})}
+	m.mu.Lock()
+	m.running[j.key()] = j
+	m.mu.Unlock()
+	if !j.begins(ctx) {
+		return
+	}
+	back := make(chan struct{})
+	var s *stage
+	if s, err = m.stageOf(ctx, j.hub, j.Hash); err != nil {
+		j.tell(wire.Returned)
+		j.ack(handedBack)
+		m.forget(j)
+		if !m.isRefused() {
+			m.pauses(ctx, nil)
+		}
+		return
+	}
+	m.use(s, 1)
+	go func() {
+		defer close(back)
+		defer m.use(s, -1)
+		j.run(ctx, s)
+	}()
+	late := time.NewTimer(s.Timeout + patience)
+	defer late.Stop()
+	select {
+	case <-back:
+		return
+	case <-late.C: // its hub has given it up, and could not say so
+		j.revoke()
+	case <-ctx.Done():
+	}
+	most := s.Timeout
+	if context.Cause(ctx) == errHandedBack {
+		most = min(most, handingBack)
+	}
+	select {
+	case <-back:
+	case <-time.After(most):
+		m.log.Warn("a job does not end that nobody awaits any more; its slot goes on without it")
+		m.forget(j)
+	}
+}
+
+var errNoJob = errors.New("it is not from a hub")
+
+// unreadableTries of a job are made, by this worker or others, one of which may know its version.
+const unreadableTries = 10
+
+// unreadable gets a job out of the way of others that this worker can't read: of a
+// program that is no flowd, or another version. It comes again at once, a few times, as
+// workers that know it may be there; then its hub is told, where there is one, and it
+// is removed.
+func (m *member) unreadable(msg *nats.Msg, hub string, t wire.Try, why error) {
+	j := &job{m: m, hub: hub, msg: msg, Job: &wire.Job{Try: t}}
+	if about, err := msg.Metadata(); err == nil && about.NumDelivered < unreadableTries {
+		m.log.Warn("a job can't be read; it is handed back", "hub", hub, "err", why)
+		m.giveBack(msg)
+		return
+	}
+	m.log.Error("a job can't be read; it is removed from the queue", "hub", hub, "err", why)
+	if t.Key != "" {
+		answer := wire.EncodeAnswer(t, nil, engine.Errorf(engine.Decode, "the job can't be read: %w", why))
+		_, _ = m.asks(context.Background(), confirmWithin, hub, j.answering(answer)) // a hub that does not hear it sees that the job is gone
+	}
+	j.ack(noMore)
+}
+
+// later has a job come again after a pause.
+func (j *job) later(pause time.Duration) {
+	delay, _ := json.Marshal(map[string]time.Duration{"delay": pause})
+	j.ack(handedBack + " " + string(delay))
+}
+
+// begins tells the hub that the job is taken. One that another has had may be awaited
+// no more: only the hub knows, where it is there.
+func (j *job) begins(ctx context.Context) bool {
+	since, known := j.m.silence(j.hub)
+	if !since.IsZero() {
+		j.setAside(since)
+		return false
+	}
+	if about, err := j.msg.Metadata(); known && err == nil && about.NumDelivered == 1 {
+		j.tell(wire.Taken)
+		return true
+	}
+	return j.isAwaited(ctx, known)
+}
+
+// handingBack is how long a job that is handed back may take to end.
+const handingBack = 2 * time.Second
+
+func (m *member) use(s *stage, n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s.uses += n
+}
+
+func (m *member) forget(j *job) {
+	j.cancel(nil)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.running[j.key()] == j {
+		delete(m.running, j.key())
+	}
+}
+
+// run carries the job out and sends the answer.
+func (j *job) run(ctx context.Context, s *stage) {
+	result, err := j.result(ctx, s)
+	switch context.Cause(ctx) {
+	case pool.ErrRevoked:
+		j.m.forget(j)
+		return
+	case errHandedBack:
+		if err != nil || ended(result) {
+			j.tell(wire.Returned)
+			j.ack(handedBack)
+			j.m.forget(j)
+			return
+		}
+	}
+	answer := wire.EncodeAnswer(j.Try, result, err)
+	if most := j.m.link.nc.MaxPayload(); most > 0 && int64(len(answer)) > most-wire.HeaderRoom {
+		err = engine.Errorf(engine.Rejected, "the answer has %d bytes with its metadata, and the cluster carries %d (raise service.cluster.max_payload of the hub)", len(answer), most-wire.HeaderRoom)
+		answer = wire.EncodeAnswer(j.Try, nil, err)
+	}
+	j.m.unconfirmed <- struct{}{}
+	j.m.mu.Lock()
+	j.done = true
+	j.m.mu.Unlock()
+	j.m.late.Go(func() { j.answer(answer, sync.OnceFunc(func() { <-j.m.unconfirmed })) })
+}
+
+// ended says whether something has failed, which may be for the want of time.
+func ended(r *pool.Result) bool {
+	for _, e := range r.Ends {
+		if e.Err != nil {
+			return true
+		}
+	}
+	return false
+}
+
+func (j *job) result(ctx context.Context, s *stage) (*pool.Result, error) {
+	b, err := j.Messages()
+	if err != nil {
+		return nil, err
+	}
+	return pool.Run(ctx, s.steps.Runner, slices.Collect(b.All()))
+}
+
+const (
+	confirmWithin = 2 * time.Second  // of an answer, before it is sent once more
+	keepAnswers   = 15 * time.Second // for a hub that is not there
+)
+
+// answer sends the answer again and again until the hub confirms it, its lease being
+// renewed. The slot goes on meanwhile, and while the hub is not there, so do further
+// ones: release is called then, or at the end.
+func (j *job) answer(answer []byte, release func()) {
+	defer release()
+	ended := j.m.stop.Done()
+	for gone := time.Now().Add(keepAnswers); ; {
+		err := j.send(answer)
+		if err == nil {
+			break
+		}
+		if since, _ := j.m.silence(j.hub); !since.IsZero() {
+			release()
+		}
+		select {
+		case <-ended:
+			ended = nil
+			if soon := time.Now().Add(confirmWithin); soon.Before(gone) {
+				gone = soon
+			}
+		default:
+		}
+		if errors.Is(err, nats.ErrConnectionClosed) || time.Now().After(gone) {
+			j.m.log.Warn("an answer is dropped: its hub is not there", "err", err)
+			j.ack(noMore)
+			break
+		}
+		select {
+		case <-j.revoked:
+			j.m.forget(j)
+			return
+		case <-time.After(300 * time.Millisecond):
+		}
+	}
+	j.m.forget(j)
+}
+
+// send sends the answer once and, when the hub confirms it, ends the lease.
+func (j *job) send(answer []byte) error {
+	if _, err := j.m.asks(context.Background(), confirmWithin, j.hub, j.answering(answer)); err != nil {
+		return err
+	}
+	j.ack(acked)
+	return nil
+}
+
+// answering is the message that has an answer.
+func (j *job) answering(answer []byte) *nats.Msg {
+	return &nats.Msg{Subject: wire.ToHub(j.hub, wire.Answer, j.m.link.nc.ID), Data: answer, Header: nats.Header{wire.WorkerHeader: {wire.Name()}}}
+}

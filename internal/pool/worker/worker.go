@@ -1,0 +1,153 @@
+// Package worker runs the steps of pools for the hubs of other processes: flowd
+// worker. Start at [Run]; a [member] is a worker's part in one pool of one cluster,
+// which has slots.
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/flowd-io/flowd/internal/pool/wire"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// Config is what a worker does.
+type Config struct {
+	Join  []wire.Target
+	Pools []string
+	Slots int           // of each pool at each hub
+	Grace time.Duration // to finish jobs in, at the end
+	Log   *slog.Logger
+
+	Secrets *schema.Secrets // takes those of the steps: Log shows none of them
+}
+
+// Run works until stop ends, and then finishes its jobs; what is unfinished when kill
+// ends, or after the grace, is handed back. An error says that a hub refuses this
+// worker from the start.
+func Run(stop, kill context.Context, c Config) error {
+	stop, end := context.WithCancel(stop)
+	defer end()
+	var members []*member
+	var links []*link
+	defer func() {
+		for _, l := range links {
+			l.nc.Close()
+		}
+	}()
+	for i := range c.Join {
+		l := &link{to: c.Join[i], log: c.Log, again: make(chan struct{})}
+		if err := l.connect(); err != nil {
+			return refusal(&l.to, err)
+		}
+		links = append(links, l)
+		for _, name := range c.Pools {
+			members = append(members, newMember(l, name, c))
+		}
+	}
+	var all sync.WaitGroup
+	refused := make(chan error, len(members))
+	for _, m := range members {
+		all.Go(func() {
+			if err := m.run(stop, kill); err != nil {
+				refused <- err
+				end()
+			}
+		})
+	}
+	all.Wait()
+	select {
+	case err := <-refused:
+		return err
+	default:
+		return nil
+	}
+}
+
+// link is a connection to a cluster.
+type link struct {
+	to  wire.Target
+	log *slog.Logger
+	nc  *wire.Conn
+
+	mu    sync.Mutex
+	again chan struct{} // closed, and made anew, when the connection is
+	fatal error         // the hub refuses us
+	told  bool          // that the connection is not there
+	made  time.Time     // when the connection was, last
+}
+
+func (l *link) connect() (err error) {
+	l.nc, err = l.to.Connect("flowd worker "+wire.Name(),
+		nats.ConnectHandler(func(*nats.Conn) { l.connected() }),
+		nats.ReconnectHandler(func(*nats.Conn) { l.connected() }),
+		nats.DisconnectErrHandler(func(_ *nats.Conn, err error) { l.disconnected(err) }),
+		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { l.disconnected(err) }),
+		nats.ClosedHandler(func(nc *nats.Conn) { l.closed(nc.LastError()) }),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			l.log.Warn("the hub complains", "hub", l.to.String(), "err", err)
+		}),
+	)
+	return err
+}
+
+func (l *link) connected() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.told, l.made = false, time.Now()
+	close(l.again)
+	l.again = make(chan struct{})
+	l.log.Info("connected", "hub", l.to.String())
+}
+
+func (l *link) disconnected(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.told && err != nil {
+		l.told = true
+		l.log.Warn("there is no connection to the hub; it is tried again and again", "hub", l.to.String(), "err", err)
+	}
+}
+
+// closed is called when the connection is given up: the hub has refused it twice.
+func (l *link) closed(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil || errors.Is(err, nats.ErrConnectionClosed) {
+		err = errors.New("the connection is closed")
+	}
+	l.fatal = refusal(&l.to, err)
+	close(l.again)
+	l.again = make(chan struct{})
+}
+
+// refusal is why a hub can't be used, with a remedy where there is one.
+func refusal(to *wire.Target, err error) error {
+	if errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked) {
+		return fmt.Errorf("%s refuses this worker: %w (give its token in FLOWD_TOKEN or --token-file)", to, err)
+	}
+	if errors.Is(err, nats.ErrNoServers) {
+		return fmt.Errorf("%s: nobody answers there (flowd does, where service.cluster.listen is set)", to)
+	}
+	return fmt.Errorf("%s: %w", to, err)
+}
+
+// since is when the connection was made, and whether it is there.
+func (l *link) since() (made time.Time, up bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.made, !l.told
+}
+
+// state is what ends when the connection is made anew, and why it never will be.
+func (l *link) state() (again <-chan struct{}, fatal error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.again, l.fatal
+}

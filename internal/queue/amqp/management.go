@@ -1,0 +1,193 @@
+package amqp
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"path"
+	"strconv"
+	"strings"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/schema"
+	amqp091 "github.com/rabbitmq/amqp091-go"
+)
+
+const (
+	mostListed = 64 << 20 // bytes of an answer
+	pageSize   = 500      // queues of one
+)
+
+// directory is the management interface that tells the queues of a virtual host. Client
+// libraries for it end with no context, and bound no answer.
+type directory struct {
+	uri        amqp091.URI
+	management string      // URL that the user gave, or ""
+	tls        *tls.Config // nil: the system's defaults
+}
+
+// listed is a queue as the management interface tells it. Counts are missing of a
+// queue that is new.
+type listed struct {
+	Name      string
+	Type      string
+	Exclusive bool
+	Ready     *int64         `json:"messages_ready"`
+	Unacked   *int64         `json:"messages_unacknowledged"`
+	Arguments map[string]any `json:"arguments"`
+	Policy    map[string]any `json:"effective_policy_definition"`
+}
+
+// Named tells a queue's name as it is configured from a pattern of names, as of
+// [path.Match]. A backslash before * ? [ \ in a name takes their meaning away.
+func Named(text string) (name string, pattern bool) {
+	var b strings.Builder
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case strings.IndexByte("*?[", c) >= 0:
+			return text, true
+		case c == '\\' && i+1 < len(text):
+			i++
+			b.WriteByte(text[i])
+		default:
+			b.WriteByte(c)
+		}
+	}
+	return b.String(), false
+}
+
+// CheckManagement says what is wrong with the URL of a management interface.
+func CheckManagement(text string) error {
+	_, err := parseManagement(text)
+	return err
+}
+
+func parseManagement(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, engine.Errorf(engine.Permanent, "management is no URL (write http://HOST:15672, or https://HOST:15671)")
+	}
+	return u, nil
+}
+
+// Queues gives the names that match a pattern of the queues that anyone may consume:
+// those that are exclusive to a connection are not among them. They are streams, or
+// they are not. Of several URLs the first counts whose host answers.
+func (c *Connect) Queues(ctx context.Context, management schema.Secret, pattern string, streams bool) (names []string, err error) {
+	conf, err := c.TLS.Config()
+	if err != nil {
+		return nil, engine.WithClass(engine.Permanent, err)
+	}
+	at := c.URL
+	if !management.IsZero() {
+		at = at[:min(1, len(at))] // the same would be asked again
+	}
+	var errs []error
+	for _, u := range at {
+		uri, err := parse(u.Reveal())
+		if err != nil {
+			return nil, engine.Errorf(engine.Permanent, "url: %w (%s)", err, remedyOf(err))
+		}
+		d := directory{c.with(uri), management.Reveal(), conf}
+		all, err := d.ask(ctx, url.Values{"columns": {"name,type,exclusive"}})
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		for _, q := range all {
+			if ok, _ := path.Match(pattern, q.Name); ok && !q.Exclusive && (q.Type == "stream") == streams {
+				names = append(names, q.Name)
+			}
+		}
+		return names, nil
+	}
+	return nil, allFailed(errs)
+}
+
+// ask gets all queues.
+func (d *directory) ask(ctx context.Context, query url.Values) (all []listed, err error) {
+	base, err := d.base()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	client := d.client()
+	defer client.CloseIdleConnections()
+	if query == nil {
+		query = url.Values{}
+	}
+	query.Set("page_size", strconv.Itoa(pageSize))
+	for page, pages := 1, 1; page <= pages; page++ {
+		query.Set("page", strconv.Itoa(page))
+		u := *base
+		u.User = nil
+		u = *u.JoinPath("api", "queues", url.PathEscape(d.uri.Vhost))
+		u.RawQuery = query.Encode()
+		var answer struct {
+			Pages int `json:"page_count"`
+			Items []listed
+		}
+		if err := d.get(ctx, client, base, u.String(), &answer); err != nil {
+			return nil, err
+		}
+		all, pages = append(all, answer.Items...), answer.Pages
+	}
+	return all, nil
+}
+
+// base is what the user gave, or the usual port of the same host: a password that
+// goes over TLS goes over TLS here, too.
+func (d *directory) base() (*url.URL, error) {
+	switch {
+	case d.management != "":
+		return parseManagement(d.management)
+	case d.uri.Scheme == "amqps":
+		return &url.URL{Scheme: "https", Host: net.JoinHostPort(d.uri.Host, "15671")}, nil
+	}
+	return &url.URL{Scheme: "http", Host: net.JoinHostPort(d.uri.Host, "15672")}, nil
+}
+
+func (d *directory) get(ctx context.Context, client *http.Client, base *url.URL, address string, v any) error {
+	where := base.Scheme + "://" + base.Host
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return engine.Errorf(engine.Permanent, "the management interface at %s: no URL", where)
+	}
+	user, password := d.uri.Username, d.uri.Password
+	if base.User != nil {
+		user = base.User.Username()
+		password, _ = base.User.Password()
+	}
+	req.SetBasicAuth(user, password)
+	res, err := client.Do(req)
+	if err != nil {
+		return engine.Errorf(engine.Transient, "the management interface at %s does not answer (rabbitmq-plugins enable rabbitmq_management, or say where it is: `management`): %w", where, cause(err))
+	}
+	defer res.Body.Close()
+	switch {
+	case res.StatusCode == http.StatusUnauthorized || res.StatusCode == http.StatusForbidden:
+		return engine.Errorf(engine.Auth, "the management interface at %s refuses the user (give it the tag management: rabbitmqctl set_user_tags USER management)", where)
+	case res.StatusCode == http.StatusNotFound:
+		return engine.Errorf(engine.Auth, "the management interface at %s knows no virtual host %s (check the URL's path)", where, cmp.Or(d.uri.Vhost, "/"))
+	case res.StatusCode != http.StatusOK:
+		return engine.Errorf(engine.Transient, "the management interface at %s answers %s", where, res.Status)
+	}
+	if err := json.NewDecoder(io.LimitReader(res.Body, mostListed)).Decode(v); err != nil {
+		return engine.Errorf(engine.Transient, "the answer of %s: %w", where, err)
+	}
+	return nil
+}
+
+// cause is an error without the URL of the request, which is said already.
+func cause(err error) error {
+	if u, ok := err.(*url.Error); ok { //nolint:errorlint // what http.Client returns
+		return u.Err
+	}
+	return err
+}
