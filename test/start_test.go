@@ -16,8 +16,8 @@ import (
 // regular expressions, and schemas, which belong where they are used first.
 func TestPackagesInitialiseLittle(t *testing.T) {
 	const (
-		most = 7 << 19  // bytes of all; libraries for JSON Schema, AWS and metrics need most of 2.7 MB
-		ours = 64 << 10 // of each package of this module
+		most = 3500 << 10 // bytes of all: 1.7 MB of JSON Schema, 0.8 MB of AWS, 0.2 MB of the NATS server, 0.2 MB of metrics
+		ours = 40 << 10   // of each package of this module
 	)
 	cmd := exec.CommandContext(t.Context(), binary, "version")
 	cmd.Env = append(os.Environ(), "GODEBUG=inittrace=1")
@@ -53,5 +53,57 @@ func TestPackagesInitialiseLittle(t *testing.T) {
 			fmt.Fprintf(&first, "%9d %s\n", s.bytes, s.pkg)
 		}
 		t.Errorf("packages allocate %d bytes when flowd starts, want at most %d:\n%s", total, most, first.String())
+	}
+}
+
+var collection = regexp.MustCompile(`(?m)^gc \d+ @.* \d+->\d+->(\d+) MB, (\d+) MB goal`)
+
+// collections runs flowd and says of each collection how much of the heap it kept, and
+// how large it let the heap grow before, in MB.
+func collections(t *testing.T, stdin, config string) (kept, goals []int) {
+	t.Helper()
+	dir := t.TempDir()
+	write(t, dir, "p.yaml", "inputs: {in: {stdin: {}}}\noutputs: {out: {drop: {}}}\n"+config)
+	cmd := exec.CommandContext(t.Context(), binary, "-c", "p.yaml")
+	cmd.Dir, cmd.Stdin = dir, strings.NewReader(stdin)
+	cmd.Env = append(os.Environ(), "GODEBUG=gctrace=1", "GOGC=", "GOMEMLIMIT=")
+	var trace strings.Builder
+	cmd.Stderr = &trace
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("flowd: %v\n%s", err, trace.String())
+	}
+	for _, m := range collection.FindAllStringSubmatch(trace.String(), -1) {
+		for i, list := range []*[]int{&kept, &goals} {
+			n, err := strconv.Atoi(m[i+1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			*list = append(*list, n)
+		}
+	}
+	return kept, goals
+}
+
+func TestAStartDoesWithoutACollection(t *testing.T) {
+	t.Parallel()
+	if kept, _ := collections(t, "{}\n", ""); len(kept) > 0 {
+		t.Errorf("%d collections from the start to the end of one message, want none", len(kept))
+	}
+}
+
+func TestCollectionsAreFarApart(t *testing.T) {
+	t.Parallel()
+	const room = 12 // MB by which the heap may grow, see internal/headroom
+	kept, goals := collections(t, strings.Repeat("{}\n", 300), `processors: [{set: {s: 'repeat("x", 1048576)'}}]`)
+	if len(goals) < 5 {
+		t.Fatalf("%d collections of 300 MB, want more", len(goals))
+	}
+	if goals[0] < room {
+		t.Errorf("the first collection is due at %d MB, want %d or more", goals[0], room)
+	}
+	for i := range goals[3:] { // the first ones find out how much room there is
+		if goals[3+i]-kept[2+i] < room-1 {
+			t.Errorf("with %d MB in use, a collection is due at %d MB, want %d more", kept[2+i], goals[3+i], room)
+		}
 	}
 }

@@ -1,0 +1,47 @@
+package headroom
+
+import (
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"testing"
+)
+
+func TestTheHeapGrowsByHeadroomBetweenCollections(t *testing.T) {
+	if chosen() {
+		t.Fatal("unset GOGC and GOMEMLIMIT: they take the place of what is tested here")
+	}
+	if room := left(t); room < headroom {
+		t.Errorf("the first collection is due after %d bytes, want %d or more", room, headroom)
+	}
+	release := Leave()
+	nested := Leave()
+	runtime.GC()
+	collected() // as the cleanup has it soon
+	for _, used := range []int{0, 40 << 20} {
+		keep := make([]byte, used)
+		runtime.GC()
+		room := left(t)
+		if least, most := headroom+used/4, headroom+(used+8<<20)/4; room < least || room > most {
+			t.Errorf("with %d bytes in use, a collection is due after %d bytes, want %d to %d", used, room, least, most)
+		}
+		runtime.KeepAlive(keep)
+	}
+	nested()
+	nested()
+	if was := debug.SetGCPercent(growth); was != growth {
+		t.Errorf("GOGC is %d while room is left, want %d", was, growth)
+	}
+	release()
+	if was := debug.SetGCPercent(usual); was != usual {
+		t.Errorf("GOGC is %d when no room is left, want %d", was, usual)
+	}
+}
+
+// left is by how many bytes the heap may grow until it is collected.
+func left(t *testing.T) int {
+	t.Helper()
+	s := []metrics.Sample{{Name: "/gc/heap/goal:bytes"}, {Name: "/gc/heap/live:bytes"}}
+	metrics.Read(s)
+	return int(s[0].Value.Uint64()) - int(s[1].Value.Uint64())
+}
