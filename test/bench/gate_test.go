@@ -1,6 +1,7 @@
 package main
 
 import (
+	"runtime"
 	"testing"
 	"time"
 )
@@ -85,4 +86,30 @@ func TestFlowdTakesLessCPUThanEncodingJSON(t *testing.T) {
 	if float64(flowd)*least > float64(byHand) {
 		t.Errorf("flowd takes %v for what encoding/json takes %v for, want %v times less", flowd, byHand, least)
 	}
+}
+
+// mostAtRest is how much memory flowd may have when nothing happens, about a tenth more than
+// it does: what a further library initialises, whether or not a pipeline uses it, is more.
+const mostAtRest = 32 << 20 // bytes
+
+func TestMemoryAtRest(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
+		t.Skipf("the limit is one of linux/amd64: pages are larger elsewhere, or can't be counted on %s", runtime.GOOS)
+	}
+	w := testWorld(t)
+	for i := range rows {
+		if r := &rows[i]; r.name == "memory-idle" {
+			s, err := idle(w, r, &r.contestants[0], 1, false)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%.1f MiB", float64(s.Peak)/(1<<20))
+			if s.Peak == 0 || s.Peak > mostAtRest {
+				t.Errorf("%d bytes of memory at rest, want more than none and at most %d", s.Peak, mostAtRest)
+			}
+			return
+		}
+	}
+	t.Fatal("there is no row memory-idle")
 }

@@ -51,7 +51,7 @@ var memoryRows = []row{
 	{
 		name: "start", does: "from the start of the process to the first message on stdout", metric: wall, fixed: 9, run: firstMessage, data: events,
 		contestants: starters,
-		goals:       []goal{{atMost: 25}},
+		goals:       []goal{{atMost: 15}},
 	},
 }
 
