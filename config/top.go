@@ -9,17 +9,6 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// sections are the keys at the top of a file.
-func sections() []string {
-	var names []string
-	for _, f := range schema.Of(document{}).Fields() {
-		if !strings.ContainsAny(f.Path, ".[") {
-			names = append(names, f.Path)
-		}
-	}
-	return names
-}
-
 // sectionWords are what other systems call a section of the same shape.
 var sectionWords = map[string]string{
 	"input": "inputs", "source": "inputs", "sources": "inputs", "output": "outputs", "sink": "outputs", "sinks": "outputs",
@@ -39,7 +28,7 @@ func (l *loader) top(f *file) {
 			n.Keys, n.Items = slices.Delete(n.Keys, i, i+1), slices.Delete(n.Items, i, i+1)
 		}
 	}
-	known := sections()
+	known := schema.Of(document{}).Keys()
 	for _, key := range n.Keys {
 		if slices.Contains(known, key.Text) {
 			continue

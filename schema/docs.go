@@ -35,6 +35,20 @@ func (t *Type) Fields() []Field {
 	return listed(nil, "", t.shape(), v, map[*shape]bool{})
 }
 
+// Keys are the names of the fields of a struct type, in order, without those of the
+// structs in it.
+func (t *Type) Keys() []string {
+	s := t.shape()
+	if s == nil {
+		return nil
+	}
+	names := make([]string, 0, len(s.list))
+	for _, f := range s.list {
+		names = append(names, f.name)
+	}
+	return names
+}
+
 // Text is how docs call a value of the type: "duration", "list of text".
 func (t *Type) Text() string {
 	if t.text != "" {
