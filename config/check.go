@@ -48,7 +48,7 @@ type checker struct {
 func (c *checker) complain(path []string, p schema.Problem) {
 	n, at := c.root, ""
 	for _, key := range path {
-		at = join(at, key)
+		at = schema.Join(at, key)
 		if n != nil && n.Kind == schema.MapNode {
 			if item := n.Lookup(key); item != nil {
 				n = item
@@ -63,7 +63,7 @@ func (c *checker) complain(path []string, p schema.Problem) {
 func (c *checker) complainKey(path []string, p schema.Problem) {
 	p.Path = ""
 	for _, key := range path {
-		p.Path = join(p.Path, key)
+		p.Path = schema.Join(p.Path, key)
 	}
 	c.report(problemAt(keyAt(c.root, path), p))
 }

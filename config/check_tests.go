@@ -54,16 +54,16 @@ func (c *testChecker) at(n *schema.Node, path string, p schema.Problem) {
 func (c *testChecker) test(t *Test, path string) {
 	n := t.Place.Node
 	for i, in := range t.Input {
-		c.input(t, in, join(path, "input")+"["+strconv.Itoa(i)+"]")
+		c.input(t, in, schema.Join(path, "input")+"["+strconv.Itoa(i)+"]")
 	}
 	for name := range t.Mocks.All() {
 		if !slices.Contains(c.steps, name) {
-			c.at(keyAt(n, []string{"mocks", name}), join(path+".mocks", name), unknownStep(name, c.steps, c.steps))
+			c.at(keyAt(n, []string{"mocks", name}), schema.Join(path+".mocks", name), unknownStep(name, c.steps, c.steps))
 		}
 	}
 	for name := range t.Fail.All() {
 		known := append(slices.Clone(c.outputs), c.steps...)
-		at, below := keyAt(n, []string{"fail", name}), join(path+".fail", name)
+		at, below := keyAt(n, []string{"fail", name}), schema.Join(path+".fail", name)
 		switch {
 		case slices.Contains(c.outputs, name) && slices.Contains(c.steps, name):
 			c.at(at, below, schema.Problem{Code: "unknown-step", Message: fmt.Sprintf("both an output and a step are called %q", name), Remedy: "give one of them another name"})
@@ -76,7 +76,7 @@ func (c *testChecker) test(t *Test, path string) {
 	if t.Expect != nil {
 		for name := range t.Expect.All() {
 			if !slices.Contains(c.outputs, name) {
-				below := join(path+".expect", name)
+				below := schema.Join(path+".expect", name)
 				c.at(keyAt(n, []string{"expect", name}), below, unknownOutput(below, name, c.outputs))
 			}
 		}

@@ -49,7 +49,7 @@ func (c *checker) member(name string, o engine.OutputSpec, i int) (*schema.Node,
 	}
 	if n.Kind == schema.MapNode {
 		if list := n.Lookup("outputs"); list != nil {
-			n, path = list, join(path, "outputs")
+			n, path = list, schema.Join(path, "outputs")
 		}
 	}
 	if n.Kind == schema.ListNode && i < len(n.Items) {

@@ -81,7 +81,7 @@ func (c *checker) neverFills(w wanted, why, remedy string) schema.Problem {
 	if w.path != nil {
 		path = ""
 		for _, key := range w.path {
-			path = join(path, key)
+			path = schema.Join(path, key)
 		}
 	}
 	return schema.Problem{Code: "never-full", Warning: true, Message: fmt.Sprintf("a %s of %d (%s) never fills: %s", w.what, w.size, path, why), Remedy: remedy + " or more, or a smaller `size`"}

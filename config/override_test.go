@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/flowd-io/flowd/config/yamltext"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -17,6 +18,16 @@ processors:
   - set: {customer.name: upper(name), total: 1}
 outputs: {out: {stdout: {}}}
 `
+
+// mustParse gives the nodes of a text without mistakes.
+func mustParse(t *testing.T, text string) *schema.Node {
+	t.Helper()
+	root, problems := yamltext.Parse("f.yaml", []byte(text))
+	if len(problems) > 0 {
+		t.Fatalf("parse %q: %v", text, problems)
+	}
+	return root
+}
 
 // overridden parses text and applies overrides to it.
 func overridden(t *testing.T, text string, set ...string) (*schema.Node, []schema.Problem) {

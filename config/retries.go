@@ -117,7 +117,7 @@ func (c *checker) replay() {
 
 // under is a problem of a field of what stands at a place.
 func under(at schema.Place, key string, p schema.Problem) schema.Problem {
-	at.Path = join(at.Path, key)
+	at.Path = schema.Join(at.Path, key)
 	if n := find(at.Node, key); n != nil {
 		at.Node = n
 	}

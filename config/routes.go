@@ -71,7 +71,7 @@ func (c *checker) withoutBatchers(outputs []string, dead, members map[string]boo
 func (c *checker) batcher(name string, b engine.BatcherSpec, outputs []string, used map[string]bool) {
 	at := find(c.root, "batchers", name, "output")
 	for i, o := range b.Output {
-		n, path := at, join("batchers", name)+".output"
+		n, path := at, schema.Join("batchers", name)+".output"
 		if at != nil && at.Kind == schema.ListNode && i < len(at.Items) {
 			n, path = at.Items[i], path+"["+strconv.Itoa(i)+"]"
 		}

@@ -48,7 +48,7 @@ func (l *loader) warnWhere(has func(config any) bool, field string, warning sche
 				continue
 			}
 			if n := find(u.place.Node, field); n != nil {
-				u.place = schema.Place{Pos: n.Pos, Path: join(u.place.Path, field), Node: n}
+				u.place = schema.Place{Pos: n.Pos, Path: schema.Join(u.place.Path, field), Node: n}
 			}
 			l.report(u.complaint(warning))
 		}
@@ -81,6 +81,9 @@ var (
 	placeType = reflect.TypeFor[schema.Place]()
 	nodeType  = reflect.TypeFor[schema.Node]()
 )
+
+// maxDepth bounds the way into values; files are not nested as deep.
+const maxDepth = 200
 
 // walk calls visit for every struct in v, from the outside in. It reads the
 // exported fields, and the entries of ordered maps.

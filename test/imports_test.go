@@ -24,7 +24,8 @@ var house = []struct {
 	{"engine/expr", []string{"engine/doc", "schema"}},
 	{"engine", []string{"engine/doc", "engine/expr", "schema"}},
 	{"engine/enginetest", []string{"config", "engine", "engine/doc", "engine/expr", "schema"}},
-	{"config", []string{"engine", "engine/doc", "engine/expr", "schema", "internal/cluster", "internal/codec", "internal/tlsconf"}},
+	{"config", []string{"config/yamltext", "engine", "engine/doc", "engine/expr", "schema", "internal/cluster", "internal/tlsconf"}},
+	{"config/yamltext", []string{"schema", "internal/codec"}},
 
 	// A root lists the plugins of its kind; a plugin never knows a sibling.
 	{"inputs", []string{"inputs/*", "internal/sqsqueue"}},
@@ -60,7 +61,7 @@ var plugins = []string{"inputs/*", "processors/*", "batchers/*", "outputs/*"}
 var forTests = []string{"engine/enginetest", "internal/*test", "inputs/*", "processors/*", "batchers/*", "outputs/*"}
 
 // yamlReaders are the only packages that import a YAML library.
-var yamlReaders = []string{"config", "internal/codec"}
+var yamlReaders = []string{"config/yamltext", "internal/codec"}
 
 func TestImportsFollowTheDiagram(t *testing.T) {
 	for _, p := range list(t) {
@@ -71,10 +72,11 @@ func TestImportsFollowTheDiagram(t *testing.T) {
 			continue
 		}
 		for _, i := range p.Imports {
-			if rel, ours := strings.CutPrefix(i, module+"/"); ours && !matches(allowed, rel) {
+			rel, ours := strings.CutPrefix(i, module+"/")
+			if ours && !matches(allowed, rel) {
 				t.Errorf("%s imports %s: it may import %v", name, rel, allowed)
 			}
-			if strings.Contains(i, "yaml") && !matches(yamlReaders, name) {
+			if !ours && strings.Contains(i, "yaml") && !matches(yamlReaders, name) {
 				t.Errorf("%s imports %s: only %v read YAML", name, i, yamlReaders)
 			}
 		}
