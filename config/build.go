@@ -31,8 +31,7 @@ func (l *loader) build(set *Set) {
 			set.Service = f.spec.Service
 		}
 	}
-	set.Shared = l.shared()
-	set.Shared.Get(cluster.Shared, func() any { return set.Service.Cluster })
+	set.Shared = l.shared(set.Service)
 	for _, f := range l.files {
 		l.readsAlso(f.spec)
 	}
@@ -51,11 +50,13 @@ func (l *loader) build(set *Set) {
 }
 
 // shared is what the pipelines of a process have in common: a reload goes on with it.
-func (l *loader) shared() *engine.Shared {
+func (l *loader) shared(service Service) *engine.Shared {
 	if l.options.instead != nil {
 		return l.options.instead.Shared
 	}
-	return &engine.Shared{}
+	shared := &engine.Shared{}
+	cluster.Of(shared).Config = service.Cluster
+	return shared
 }
 
 func loaded(f *file) Loaded {

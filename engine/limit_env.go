@@ -43,10 +43,16 @@ func (e Env) limiter(spec RateLimit, place string) (*Limiter, error) {
 	if err := shared.valid(); err != nil {
 		return nil, fmt.Errorf("rate limit %q: %w", spec.Name, err)
 	}
-	key := fmt.Sprintf("limit:%s:%s:%s:%d", spec.Name, shared.Kind, shared.Key.String(), shared.MaxKeys)
-	l := e.Shared.Get(key, func() any { return &sharedLimit{Limiter: NewLimiter(spec.Name, shared)} }).(*sharedLimit)
+	key := limitKey{spec.Name, shared.Kind, shared.Key.String(), shared.MaxKeys}
+	l := Common(e.Shared, key, func() *sharedLimit { return &sharedLimit{Limiter: NewLimiter(spec.Name, shared)} })
 	l.configure(shared)
 	return e.kept(l.Limiter), nil
+}
+
+// limitKey is what makes a shared limit another one.
+type limitKey struct {
+	name, kind, key string
+	maxKeys         int
 }
 
 // sharedLimit is a limit that pipelines share by name. A reload may change its rate.

@@ -75,7 +75,9 @@ func newSite(t *testing.T, conf cluster.Config, policy pool.Policy) *site {
 	}
 	conf.MaxPayload = max(conf.MaxPayload, 1<<16)
 	s := &site{t: t, conf: &conf}
-	s.hub = Of(&engine.Shared{}, s.conf)
+	shared := &engine.Shared{}
+	cluster.Of(shared).Config = s.conf
+	s.hub = Of(shared)
 	s.pool = s.open(policy)
 	t.Cleanup(s.close)
 	return s

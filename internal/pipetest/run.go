@@ -71,7 +71,7 @@ type stage struct {
 // shared has workers elsewhere be replaced by slots of this process.
 func shared() *engine.Shared {
 	s := &engine.Shared{}
-	s.Get(cluster.Shared, func() any { return cluster.Rehearsal })
+	cluster.Of(s).Rehearsal = true
 	return s
 }
 

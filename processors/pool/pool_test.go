@@ -423,7 +423,7 @@ func TestWhatARemotePoolCantHave(t *testing.T) {
 
 func TestARehearsalIsLocal(t *testing.T) {
 	shared := &engine.Shared{}
-	shared.Get(cluster.Shared, func() any { return cluster.Rehearsal })
+	cluster.Of(shared).Rehearsal = true
 	synctest.Test(t, func(t *testing.T) {
 		l := line{steps: `[{"pool": {"name": "p", "workers": "remote", "do": [{"set": {"a": "1"}}]}}]`, src: &enginetest.Source{Payloads: []string{"{}"}}}
 		plan, problems := engine.Build(l.spec(t), engine.Options{Log: slog.New(slog.DiscardHandler), Shared: shared})
