@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"fmt"
 	"reflect"
 
@@ -9,97 +8,39 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// checkLimits checks every rate limit, and the names against resources.rate_limits.
+// checkLimits checks the names of rate limits against resources.rate_limits.
 func (l *loader) checkLimits() {
 	var names []string
 	owner := map[string]*file{}
 	for _, f := range l.files {
-		for name, r := range f.spec.Resources.RateLimits.All() {
+		for name := range f.spec.Resources.RateLimits.All() {
 			names = append(names, name)
 			owner[name] = f
-			l.defined(r)
 		}
 	}
 	used := map[string]bool{}
 	for _, f := range l.files {
 		for _, in := range []any{f.spec.Pipeline, f.spec.Resources.Steps} {
-			walk(reflect.ValueOf(in), 0, func(v reflect.Value) {
-				if v.Type() != limitType {
+			schema.Walk(in, func(v reflect.Value) {
+				r, ok := reflect.TypeAssert[engine.RateLimit](v)
+				if !ok || r.Place.Node == nil || r.Name == "" {
 					return
 				}
-				r := v.Interface().(engine.RateLimit)
-				switch {
-				case r.Place.Node == nil:
-				case r.Name == "":
-					l.limit(r)
-				default:
-					used[meant(r.Name, names)] = true
-					l.named(r)
-					if owner[r.Name] == nil {
-						l.report(limitProblem(r, "name", schema.Problem{Code: "unknown-limit", Message: fmt.Sprintf("resources.rate_limits has no %q", r.Name), Remedy: didYouMean(r.Name, names, fmt.Sprintf("add %q to `resources.rate_limits`", r.Name))}))
+				used[schema.Meant(r.Name, names)] = true
+				if owner[r.Name] == nil {
+					at := r.Place
+					if at.Node.Find("name") != nil {
+						at = at.At("name")
 					}
+					l.complain(at, schema.Problem{Code: "unknown-limit", Message: fmt.Sprintf("resources.rate_limits has no %q", r.Name),
+						Remedy: schema.Suggest(r.Name, names, fmt.Sprintf("add %q to `resources.rate_limits`", r.Name))})
 				}
 			})
 		}
 	}
 	for _, name := range names {
 		if !used[name] {
-			c := checker{file: owner[name], report: l.report}
-			c.complainKey([]string{"resources", "rate_limits", name}, schema.Problem{Code: "unused-limit", Warning: true, Message: "nothing keeps this limit", Remedy: fmt.Sprintf("name it by `rate_limit: %s` in an input, an output, a step or `engine`, or remove it", name)})
+			l.complain(owner[name].top().Key("resources", "rate_limits", name), schema.Problem{Code: "unused-limit", Warning: true, Message: "nothing keeps this limit", Remedy: fmt.Sprintf("name it by `rate_limit: %s` in an input, an output, a step or `engine`, or remove it", name)})
 		}
 	}
-}
-
-// limit checks a rate limit that is given where it holds.
-func (l *loader) limit(r engine.RateLimit) {
-	n := r.Place.Node
-	if n.Kind != schema.MapNode && n.Kind != schema.NullNode {
-		return // the decoder has complained
-	}
-	wrong := func(key, message, remedy string) {
-		l.report(limitProblem(r, key, schema.Problem{Code: "bad-limit", Message: message, Remedy: remedy}))
-	}
-	switch messages, per := n.Lookup("messages") != nil, n.Lookup("per") != nil; {
-	case !messages && !per:
-		wrong("", "a rate limit is so many messages in a time", "write `{messages: 100, per: 1s}`, or the name of one of `resources.rate_limits`")
-	case !messages:
-		wrong("", "nothing says how many messages may pass", "add `messages: 100`")
-	case !per:
-		wrong("", "nothing says in what time the messages may pass", "add `per: 1s`")
-	}
-	if n.Lookup("burst") != nil && cmp.Or(r.Kind, "window") == "window" {
-		wrong("burst", "a burst is for a bucket: a window lets all of its messages pass at once", "add `kind: bucket`, or remove it")
-	}
-	if n.Lookup("max_keys") != nil && n.Lookup("key") == nil {
-		wrong("max_keys", "there is no key that could have too many values", "add `key`, or remove it")
-	}
-}
-
-// named refuses what a limit says beside a name.
-func (l *loader) named(r engine.RateLimit) {
-	for _, key := range []string{"messages", "per", "kind", "burst", "key", "max_keys"} {
-		if find(r.Place.Node, key) != nil {
-			l.report(limitProblem(r, key, schema.Problem{Code: "bad-limit", Message: fmt.Sprintf("the limit %q says this itself", r.Name),
-				Remedy: fmt.Sprintf("write it in `resources.rate_limits.%s`, or leave out `name`", r.Name)}))
-		}
-	}
-}
-
-// defined checks an entry of resources.rate_limits.
-func (l *loader) defined(r engine.RateLimit) {
-	switch {
-	case r.Name != "":
-		l.report(limitProblem(r, "name", schema.Problem{Code: "bad-limit", Message: "a limit with a name can't be another one's name", Remedy: "write `messages` and `per`"}))
-	case r.Place.Node != nil:
-		l.limit(r)
-	}
-}
-
-// limitProblem is a problem of a rate limit's field; of the whole where the field is
-// left out or the limit is a bare name.
-func limitProblem(r engine.RateLimit, key string, p schema.Problem) schema.Problem {
-	if find(r.Place.Node, key) == nil {
-		return use{place: r.Place}.complaint(p)
-	}
-	return under(r.Place, key, p)
 }

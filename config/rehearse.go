@@ -67,6 +67,7 @@ func (l *loader) toTest(set *Set) {
 	})
 	for _, f := range l.files {
 		set.Pipelines = append(set.Pipelines, loaded(f))
+		l.report(engine.Judge(&f.spec.Pipeline, engine.Options{})...)
 		if len(unresolved) == 0 {
 			continue
 		}
@@ -103,8 +104,8 @@ func needed(f *file, unresolved []schema.Problem, t Test) (problems []schema.Pro
 
 	for _, p := range unresolved {
 		switch {
-		case p.Pos.File != f.path && p.Pos.Line > 0, within(p.Path, "service"), within(p.Path, "tests") && !within(p.Path, t.Place.Path):
-		case slices.ContainsFunc(unused, func(path string) bool { return path != "" && within(p.Path, path) }):
+		case p.Pos.File != f.path && p.Pos.Line > 0, schema.Within(p.Path, "service"), schema.Within(p.Path, "tests") && !schema.Within(p.Path, t.Place.Path):
+		case slices.ContainsFunc(unused, func(path string) bool { return path != "" && schema.Within(p.Path, path) }):
 		default:
 			p.Remedy += "; or mock the step in the test"
 			problems = append(problems, p)

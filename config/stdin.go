@@ -10,19 +10,19 @@ import (
 // checkStdin refuses a second reader of standard input: the two would tear
 // records apart between them.
 func (l *loader) checkStdin() {
-	var first *use
+	var first *engine.Component
 	for _, f := range l.files {
-		for _, u := range uses(f.spec.Pipeline) {
+		for _, u := range engine.Components(f.spec.Pipeline) {
 			switch {
-			case u.kind != engine.Inputs.Kind() || u.plugin != "stdin":
+			case u.Kind != engine.Inputs.Kind() || u.Type != "stdin":
 			case first == nil:
 				first = &u
 			default:
-				l.report(u.complaint(schema.Problem{
+				l.complain(u.Place, schema.Problem{
 					Code:    "shared-stdin",
-					Message: fmt.Sprintf("standard input is read by %s already", first.place.Pos),
+					Message: fmt.Sprintf("standard input is read by %s already", first.Place.Pos),
 					Remedy:  "read it once, and pass messages on through batchers or a pipe",
-				}))
+				})
 			}
 		}
 	}

@@ -27,13 +27,12 @@ func (l *loader) checkSteps() {
 	for _, f := range l.files {
 		for _, u := range stepUses(f.spec.Pipeline) {
 			g.known(u)
-			g.reach(meant(u.name(), g.names))
+			g.reach(schema.Meant(u.Refers(), g.names))
 		}
 	}
 	for _, name := range g.names {
 		if !g.used[name] {
-			c := checker{file: g.lists[name].file, report: l.report}
-			c.complainKey([]string{"resources", "steps", name}, schema.Problem{Code: "unused-steps", Warning: true, Message: "no pipeline uses these steps", Remedy: fmt.Sprintf("use them by `- steps: %s`, or remove them", name)})
+			l.complain(g.lists[name].file.top().Key("resources", "steps", name), schema.Problem{Code: "unused-steps", Warning: true, Message: "no pipeline uses these steps", Remedy: fmt.Sprintf("use them by `- steps: %s`, or remove them", name)})
 		}
 	}
 }
@@ -49,20 +48,22 @@ type stepGraph struct {
 
 type list struct {
 	file *file
-	uses []use
+	uses []engine.Component
 }
 
 // stepUses are the places in v that use a named list.
-func stepUses(v any) []use {
-	return slices.DeleteFunc(uses(v), func(u use) bool { return u.kind != engine.Processors.Kind() || u.plugin != "steps" || u.name() == "" })
+func stepUses(v any) []engine.Component {
+	return slices.DeleteFunc(engine.Components(v), func(c engine.Component) bool {
+		return c.Kind != engine.Processors.Kind() || c.Type != "steps" || c.Refers() == ""
+	})
 }
 
 // known complains unless there is a list of that name.
-func (g *stepGraph) known(u use) {
-	if _, ok := g.lists[u.name()]; ok {
+func (g *stepGraph) known(u engine.Component) {
+	if _, ok := g.lists[u.Refers()]; ok {
 		return
 	}
-	g.report(u.complaint(schema.Problem{Code: "unknown-steps", Message: fmt.Sprintf("resources.steps has no %q", u.name()), Remedy: didYouMean(u.name(), g.names, fmt.Sprintf("add %q to `resources.steps`", u.name()))}))
+	g.report(u.Place.Problem(schema.Problem{Code: "unknown-steps", Message: fmt.Sprintf("resources.steps has no %q", u.Refers()), Remedy: schema.Suggest(u.Refers(), g.names, fmt.Sprintf("add %q to `resources.steps`", u.Refers()))}))
 }
 
 // reach marks a list, and those that it uses, as used.
@@ -72,7 +73,7 @@ func (g *stepGraph) reach(name string) {
 	}
 	g.used[name] = true
 	for _, u := range g.lists[name].uses {
-		g.reach(meant(u.name(), g.names))
+		g.reach(schema.Meant(u.Refers(), g.names))
 	}
 }
 
@@ -83,11 +84,11 @@ func (g *stepGraph) cycles(name string, trail []string) {
 	}
 	trail = append(slices.Clip(trail), name)
 	for _, u := range g.lists[name].uses {
-		if i := slices.Index(trail, u.name()); i >= 0 {
-			g.report(u.complaint(schema.Problem{Code: "steps-cycle", Message: "these steps use themselves: " + strings.Join(append(slices.Clip(trail[i:]), u.name()), " → "), Remedy: "remove one of the uses"}))
+		if i := slices.Index(trail, u.Refers()); i >= 0 {
+			g.report(u.Place.Problem(schema.Problem{Code: "steps-cycle", Message: "these steps use themselves: " + strings.Join(append(slices.Clip(trail[i:]), u.Refers()), " → "), Remedy: "remove one of the uses"}))
 			continue
 		}
-		g.cycles(u.name(), trail)
+		g.cycles(u.Refers(), trail)
 	}
 	if g.done == nil {
 		g.done = map[string]bool{}

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"runtime"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/flowd-io/flowd/schema"
@@ -26,11 +25,13 @@ type Options struct {
 
 	Secrets *schema.Secrets // what no error shows
 
+	Known []schema.Problem // found already: where one is an error nothing is built, nor a plan
+
 	Instead *Plan                        // the plan whose place this one is to take; see Plan.Replace
 	Same    func(kind, name string) bool // whether an "input" or "output" is configured as in that
 }
 
-// The codes of what only building can find; config has those of whole files.
+// The codes of what only building can find; see rules.
 func init() {
 	schema.AddCode("bad-config", "A plugin can't be built with this configuration.")
 	schema.AddCode("batch-only", "A step that works on whole batches stands where there is none.")
@@ -40,8 +41,8 @@ func init() {
 	schema.AddCode("cannot-return", "Failed messages are to go back to a source that takes nothing back.")
 }
 
-// Build makes a plan and reports everything that is wrong; with an error among
-// the problems the plan is nil. It does no I/O.
+// Build makes a plan and reports everything that is wrong; with an error, be it a known
+// one, the plan is nil. It does no I/O.
 func Build(p *Pipeline, o Options) (*Plan, []schema.Problem) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -49,13 +50,13 @@ func Build(p *Pipeline, o Options) (*Plan, []schema.Problem) {
 	if o.Shared == nil {
 		o.Shared = &Shared{}
 	}
-	b := &builder{spec: p, options: o}
+	b := &builder{spec: p, options: o, problems: Judge(p, o)}
+	b.wrong = p.wrong(&o, slices.Concat(o.Known, b.problems))
 	b.env = Env{Log: o.Log.With("pipeline", p.Name), Shared: o.Shared, Secrets: o.Secrets, Pipeline: p.Name, Reads: o.Reads, builder: b}
 	plan := b.build()
-	for _, p := range b.problems {
-		if !p.Warning {
-			return nil, b.problems
-		}
+	wrong := func(p schema.Problem) bool { return !p.Warning }
+	if slices.ContainsFunc(o.Known, p.fails) || slices.ContainsFunc(b.problems, wrong) {
+		return nil, b.problems
 	}
 	return plan, b.problems
 }
@@ -67,13 +68,14 @@ type builder struct {
 	env        Env
 	plan       *Plan
 	problems   []schema.Problem
-	using      []string // the named step lists that are being inlined
-	batch      bool     // the steps at hand get whole batches
-	inner      bool     // the steps at hand are inside another
-	lanes      bool     // the steps at hand are the pipeline's own
-	built      []string // the types of all steps so far
-	full       bool     // the uses of named lists come to too much
-	conditions int      // under which the steps at hand run
+	wrong      map[schema.Place]bool // components that aren't built; see Pipeline.wrong
+	using      []string              // the named step lists that are being inlined
+	batch      bool                  // the steps at hand get whole batches
+	inner      bool                  // the steps at hand are inside another
+	lanes      bool                  // the steps at hand are the pipeline's own
+	built      []string              // the types of all steps so far
+	full       bool                  // the uses of named lists come to too much
+	conditions int                   // under which the steps at hand run
 	states     []stateful
 
 	returning []*OnFailure // those that say `return`
@@ -139,14 +141,12 @@ func (b *builder) feeds() {
 // middleware resolves engine.middleware.
 func (b *builder) middleware() {
 	for _, name := range b.spec.Engine.Middleware {
-		at := b.spec.Engine.Place
 		spec := Middlewares.Lookup(name)
 		if spec == nil {
-			b.report(at, "unknown-middleware", fmt.Sprintf("no middleware %q is compiled in", name), "compiled in are: "+cmp.Or(strings.Join(Middlewares.Names(), ", "), "none"))
 			continue
 		}
 		m, err := spec.Build(nil, b.named(name))
-		b.failed(at, err)
+		b.failed(b.spec.Engine.Place, err)
 		if err == nil {
 			b.plan.middleware = append(b.plan.middleware, m)
 		}
@@ -194,7 +194,7 @@ func (b *builder) outputs() {
 
 func (b *builder) timeout() time.Duration { return cmp.Or(b.spec.Engine.Timeout, 30*time.Second) }
 
-// policy resolves an on_failure. Whether its words fit is the linter's business.
+// policy resolves an on_failure.
 func (b *builder) policy(f *OnFailure) policy {
 	p := policy{then: thens[f.Then]}
 	if f.DeadLetter != "" {
@@ -202,14 +202,8 @@ func (b *builder) policy(f *OnFailure) policy {
 		if p.then == thenDefault {
 			p.then = thenDeadLetter
 		}
-		if p.deadLetter == nil {
-			b.report(f.Place, "unknown-output", fmt.Sprintf("there is no output %q for dead letters", f.DeadLetter), "")
-		}
 	}
 	if p.then == thenDeadLetter && p.deadLetter == nil {
-		if b.plan.failure.deadLetter == nil {
-			b.report(f.Place, "no-dead-letter", "`then: dead_letter` needs an output", "name it: dead_letter: OUTPUT")
-		}
 		p.deadLetter = b.plan.failure.deadLetter
 	}
 	if p.then == thenReturn {
@@ -222,6 +216,9 @@ func (b *builder) policy(f *OnFailure) policy {
 func (b *builder) returns() {
 	for _, f := range b.returning {
 		for _, in := range b.plan.inputs {
+			if len(in.inputs) == 0 {
+				continue // it is wrong itself
+			}
 			switch in.takes {
 			case TakesNothing:
 				b.report(f.Place, "cannot-return", fmt.Sprintf("input %s takes nothing back, so failed messages can't return to it", in.name), "write `then: drop`, `stop`, or name a `dead_letter`")
@@ -267,8 +264,6 @@ func (b *builder) batchers() {
 		for _, name := range s.Output {
 			if o := b.plan.output(name); o != nil {
 				p.outputs = append(p.outputs, o)
-			} else {
-				b.report(s.Place, "unknown-output", fmt.Sprintf("there is no output %q", name), "")
 			}
 		}
 		b.plan.batchers = append(b.plan.batchers, p)
@@ -294,15 +289,7 @@ func (b *builder) onlyOutput() []*outputPlan {
 	}
 	members := MembersOf(b.spec.Outputs)
 	normal := slices.DeleteFunc(slices.Clone(b.plan.outputs), func(o *outputPlan) bool { return dead[o.name] || members[o.name] })
-	switch len(normal) {
-	case 1:
-		return normal
-	case 0:
-		b.problems = append(b.problems, schema.Problem{Pos: b.spec.Place.Pos, Path: "outputs", Code: "no-route", Message: "there is no output for messages that succeed", Remedy: "add an output beside the dead letters'"})
-	default:
-		b.problems = append(b.problems, schema.Problem{Pos: b.spec.Place.Pos, Path: "outputs", Code: "no-batchers", Message: fmt.Sprintf("there are %d outputs and no batchers, so nothing says which output takes a message", len(normal)), Remedy: "write `batchers` that name them"})
-	}
-	return nil
+	return normal
 }
 
 func (b *builder) inputs() {

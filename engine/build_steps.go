@@ -149,6 +149,9 @@ func (p *Plugin[T]) Build(env Env) (T, error) {
 		return p.make(env)
 	}
 	var none T
+	if env.builder != nil && env.builder.wrong[placed(p.Place)] {
+		return none, errReported
+	}
 	spec := registryOf[T]().Lookup(p.Name)
 	if spec == nil {
 		return none, errReported

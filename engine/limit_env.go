@@ -21,6 +21,9 @@ func (e Env) Limiter(spec RateLimit) (*Limiter, error) {
 
 // limiter is Limiter for a place.
 func (e Env) limiter(spec RateLimit, place string) (*Limiter, error) {
+	if e.builder != nil && e.builder.wrong[placed(spec.Place)] {
+		return nil, errReported
+	}
 	if spec.Name == "" {
 		if err := spec.valid(); err != nil {
 			return nil, err

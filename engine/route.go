@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"fmt"
 	"hash/maphash"
 	"slices"
 	"sync/atomic"
@@ -58,21 +57,17 @@ func (b *builder) routes() {
 		}
 		o, at := b.plan.outputs[i], e.Value.Use.Place
 		for _, name := range c.Members() {
-			member := b.plan.output(name)
-			if member == nil {
-				b.report(at, "unknown-output", fmt.Sprintf("there is no output %q", name), "")
-				continue
+			if member := b.plan.output(name); member != nil {
+				o.route.members = append(o.route.members, member)
 			}
-			o.route.members = append(o.route.members, member)
 		}
-		if len(o.route.members) == 0 {
+		if len(c.Members()) == 0 {
 			b.report(at, "no-output", "no output is named here", "name at least one of `outputs`")
 		}
 	}
-	for i, e := range b.spec.Outputs.Entries() {
-		if o := b.plan.outputs[i]; o.route != nil && o.leadsTo(o, nil) {
-			b.report(e.Value.Use.Place, "output-cycle", fmt.Sprintf("output %s leads back to itself", o.name), "break the circle: an output may not consist of itself")
-			o.route.members = nil
+	for _, o := range b.plan.outputs {
+		if o.route != nil && o.leadsTo(o, nil) {
+			o.route.members = nil // it is reported
 		}
 	}
 }

@@ -276,6 +276,12 @@ func Join(path, key string) string {
 	return path + "." + key
 }
 
+// Within says whether a path is another one or below it.
+func Within(path, outer string) bool {
+	rest, ok := strings.CutPrefix(path, outer)
+	return ok && (rest == "" || outer == "" || rest[0] == '.' || rest[0] == '[')
+}
+
 func odd(r rune) bool {
 	return r <= ' ' || strings.ContainsRune(`[]"':`, r) || r == 0x7f || r > 0x7f && !isLetter(r)
 }
