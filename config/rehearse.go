@@ -67,7 +67,7 @@ func (l *loader) toTest(set *Set) {
 	})
 	for _, f := range l.files {
 		set.Pipelines = append(set.Pipelines, loaded(f))
-		l.report(engine.Judge(&f.spec.Pipeline, engine.Options{})...)
+		l.report(engine.Judge(&f.spec.Pipeline)...)
 		if len(unresolved) == 0 {
 			continue
 		}

@@ -50,7 +50,11 @@ func Build(p *Pipeline, o Options) (*Plan, []schema.Problem) {
 	if o.Shared == nil {
 		o.Shared = &Shared{}
 	}
-	b := &builder{spec: p, options: o, problems: Judge(p, o)}
+	r := newRules(p, &o)
+	r.judge()
+	r.limits()
+	r.exposed()
+	b := &builder{spec: p, options: o, problems: r.problems}
 	b.wrong = p.wrong(&o, slices.Concat(o.Known, b.problems))
 	b.env = Env{Log: o.Log.With("pipeline", p.Name), Shared: o.Shared, Secrets: o.Secrets, Pipeline: p.Name, Reads: o.Reads, builder: b}
 	plan := b.build()

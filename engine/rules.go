@@ -42,8 +42,9 @@ func init() {
 	}
 }
 
-// rules judge one pipeline as it is configured. They go by what is written, so that a
-// component with a mistake inside is still one that can be named.
+// rules judge one pipeline as it is configured, before anything is built. They go by what
+// is written, so that a component with a mistake inside is still one that can be named.
+// What several pipelines may only have once, and names of resources, are config's.
 type rules struct {
 	spec     *Pipeline
 	options  *Options
@@ -51,10 +52,17 @@ type rules struct {
 	problems []schema.Problem
 }
 
-// Judge reports what is wrong with a pipeline beyond what any single field can know.
-// [Build] does so, too; a caller that builds later may want to know before.
-func Judge(p *Pipeline, o Options) []schema.Problem {
-	r := rules{spec: p, options: &o}
+// Judge reports what is wrong with a pipeline in itself, whatever its inputs are and its
+// resources hold: a test replaces those. [Build] reports that as well, and what is wrong
+// with the rest.
+func Judge(p *Pipeline) []schema.Problem {
+	r := newRules(p, &Options{})
+	r.judge()
+	return r.problems
+}
+
+func newRules(p *Pipeline, o *Options) *rules {
+	r := &rules{spec: p, options: o}
 	for name := range p.Outputs.All() {
 		r.outputs = append(r.outputs, name)
 	}
@@ -64,14 +72,15 @@ func Judge(p *Pipeline, o Options) []schema.Problem {
 			r.outputs = append(r.outputs, key.Text)
 		}
 	}
+	return r
+}
+
+func (r *rules) judge() {
 	r.routes()
 	r.failures()
 	r.retries()
 	r.fill()
 	r.middleware()
-	r.limits()
-	r.exposed()
-	return r.problems
 }
 
 func (r *rules) complain(at schema.Place, p schema.Problem) {
