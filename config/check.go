@@ -16,9 +16,9 @@ func (l *loader) check() {
 	l.checkNames()
 	l.checkProcess("resources")
 	l.checkProcess("service")
-	l.checkSteps()
-	l.checkCaches()
-	l.checkLimits()
+	for _, s := range sectionsOfResources {
+		l.checkResources(s)
+	}
 	l.checkPipes()
 	l.checkReplies()
 	l.checkStdin()
