@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 
+	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -24,8 +25,8 @@ func (l *loader) check() {
 	l.checkStdin()
 }
 
-// top is the whole of a file as a place.
-func (f *file) top() schema.Place { return schema.Place{Node: f.root} }
+// place is the whole of a file as a place.
+func (f *file) place() schema.Place { return schema.Place{Node: f.root} }
 
 func (l *loader) complain(at schema.Place, p schema.Problem) { l.report(at.Problem(p)) }
 
@@ -38,7 +39,7 @@ func (l *loader) checkNames() {
 			first[f.spec.Name] = f
 			continue
 		}
-		l.complain(f.top().At("name"), schema.Problem{Code: "duplicate-name",
+		l.complain(f.place().At("name"), schema.Problem{Code: "duplicate-name",
 			Message: fmt.Sprintf("two pipelines are called %q, this one and that of %s", f.spec.Name, other.path),
 			Remedy:  "give one of them another `name`; it is the file's base name by default"})
 	}
@@ -51,7 +52,7 @@ func (l *loader) checkProcess(section string) {
 		if f.root.Lookup(section) == nil {
 			continue
 		}
-		key := f.top().Key(section)
+		key := f.place().Key(section)
 		if first == nil {
 			first = key.Node
 			continue
@@ -59,5 +60,26 @@ func (l *loader) checkProcess(section string) {
 		l.complain(key, schema.Problem{Code: "declared-twice",
 			Message: fmt.Sprintf("`%s` belongs to the process and is declared already, at %v", section, first.Pos),
 			Remedy:  "keep it in one file: all pipelines of the process share it"})
+	}
+}
+
+// checkStdin refuses a second reader of standard input: the two would tear
+// records apart between them.
+func (l *loader) checkStdin() {
+	var first *engine.Component
+	for _, f := range l.files {
+		for _, u := range engine.Components(f.spec.Pipeline) {
+			switch {
+			case u.Kind != engine.Inputs.Kind() || u.Type != "stdin":
+			case first == nil:
+				first = &u
+			default:
+				l.complain(u.Place, schema.Problem{
+					Code:    "shared-stdin",
+					Message: fmt.Sprintf("standard input is read by %s already", first.Place.Pos),
+					Remedy:  "read it once, and pass messages on through batchers or a pipe",
+				})
+			}
+		}
 	}
 }

@@ -13,8 +13,8 @@ func (l *loader) checkTests() {
 	for _, f := range l.files {
 		c := testChecker{loader: l, inputs: names(f.spec.Inputs), outputs: names(f.spec.Outputs), composite: map[string]bool{}}
 		learn := func(s *engine.StepSpec) {
-			c.steps = append(c.steps, stepName(s))
-			c.composite[stepName(s)] = s.Use.Name == "switch" || s.Use.Name == "steps"
+			c.steps = append(c.steps, StepName(s))
+			c.composite[StepName(s)] = s.Use.Name == "switch" || s.Use.Name == "steps"
 		}
 		eachStep(f.spec.Pipeline, learn)
 		eachStep(l.sharedSteps(f), learn)

@@ -1,7 +1,9 @@
 package config
 
 import (
+	"cmp"
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/flowd-io/flowd/engine"
@@ -25,8 +27,20 @@ func (r *Rehearsal) EachStep(f func(*engine.StepSpec)) {
 	eachStep(r.Steps, f)
 }
 
+// eachStep calls f for every step in v, those inside of others included. Steps
+// lie in lists, so that f may change them.
+func eachStep(v any, f func(*engine.StepSpec)) {
+	schema.Walk(v, func(x reflect.Value) {
+		if x.Type() == stepType && x.CanAddr() {
+			f(x.Addr().Interface().(*engine.StepSpec))
+		}
+	})
+}
+
+var stepType = reflect.TypeFor[engine.StepSpec]()
+
 // StepName is the name of a step in errors, metrics and tests.
-func StepName(s *engine.StepSpec) string { return stepName(s) }
+func StepName(s *engine.StepSpec) string { return cmp.Or(s.Name, s.Use.Name) }
 
 // Routes are the outputs that only hand on to other outputs: a test leaves them
 // as they are.
@@ -95,7 +109,7 @@ func needed(f *file, unresolved []schema.Problem, t Test) (problems []schema.Pro
 		unused = append(unused, c.Value.Use.Place.Path)
 	}
 	mocked := func(s *engine.StepSpec) {
-		if _, ok := t.Mocks.Get(stepName(s)); ok {
+		if _, ok := t.Mocks.Get(StepName(s)); ok {
 			unused = append(unused, s.Use.Place.Path)
 		}
 	}

@@ -42,7 +42,7 @@ func (l *loader) checkResources(s section) {
 	for _, f := range l.files {
 		if n := f.root.Find("resources", s.name); n != nil {
 			for _, key := range n.Keys {
-				names, keys = append(names, key.Text), append(keys, f.top().Key("resources", s.name, key.Text))
+				names, keys = append(names, key.Text), append(keys, f.place().Key("resources", s.name, key.Text))
 			}
 		}
 		for name, list := range f.spec.Resources.Steps.All() {
