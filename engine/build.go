@@ -291,7 +291,7 @@ func (b *builder) onlyOutput() []*outputPlan {
 			dead[f.DeadLetter] = true
 		}
 	}
-	members := MembersOf(b.spec.Outputs)
+	members := membersOf(b.spec.Outputs)
 	normal := slices.DeleteFunc(slices.Clone(b.plan.outputs), func(o *outputPlan) bool { return dead[o.name] || members[o.name] })
 	return normal
 }

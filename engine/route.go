@@ -96,8 +96,8 @@ func (o *outputPlan) leaves() []*outputPlan {
 	return all
 }
 
-// MembersOf names the outputs that others of a section consist of.
-func MembersOf(outputs schema.Map[OutputSpec]) map[string]bool {
+// membersOf names the outputs that others of a section consist of.
+func membersOf(outputs schema.Map[OutputSpec]) map[string]bool {
 	members := map[string]bool{}
 	for _, o := range outputs.All() {
 		if c, ok := o.Use.Config.(Composed); ok {

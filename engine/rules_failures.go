@@ -43,7 +43,7 @@ func (r *rules) endless(output string) {
 
 // fed says whether more than dead letters are sent to an output.
 func (r *rules) fed(output string) bool {
-	if MembersOf(r.spec.Outputs)[output] {
+	if membersOf(r.spec.Outputs)[output] {
 		return true
 	}
 	for _, b := range r.spec.Batchers.All() {
