@@ -145,12 +145,12 @@ func (b *builder) inline(p *program, use *useStep) {
 
 // Build makes an instance of the plugin.
 func (p *Plugin[T]) Build(env Env) (T, error) {
-	if p.make != nil {
-		return p.make(env)
-	}
 	var none T
 	if env.builder != nil && env.builder.wrong[placed(p.Place)] {
 		return none, errReported
+	}
+	if p.make != nil {
+		return p.make(env)
 	}
 	spec := registryOf[T]().Lookup(p.Name)
 	if spec == nil {
