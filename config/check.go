@@ -2,23 +2,15 @@ package config
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/runtime"
 	"github.com/flowd-io/flowd/schema"
 )
 
-// check applies the rules that no single field can know: those of a file, then
-// those of all files together.
+// check applies the rules for tests, and those for all files together. What concerns
+// one pipeline is the engine's to judge.
 func (l *loader) check() {
-	for _, f := range l.files {
-		c := checker{file: f, report: l.report}
-		c.routes()
-		c.failures()
-		c.retries()
-		c.fill()
-		c.middleware()
-	}
 	l.checkTests()
 	if l.options.Testing || len(l.parts) > 0 {
 		return // each file is tried by itself; of a part nobody knows what it lacks
@@ -26,82 +18,18 @@ func (l *loader) check() {
 	l.checkNames()
 	l.checkProcess("resources")
 	l.checkProcess("service")
-	l.checkSteps()
-	l.checkCaches()
-	l.checkLimits()
+	for _, s := range sectionsOfResources {
+		l.checkResources(s)
+	}
 	l.checkPipes()
 	l.checkReplies()
-	l.checkEarly()
-	l.checkListeners()
 	l.checkStdin()
 }
 
-// checker applies the rules of one file. It goes by the names in the nodes, so
-// that a component with a mistake inside is still one that can be named.
-type checker struct {
-	*file
-	report func(...schema.Problem)
-}
+// place is the whole of a file as a place.
+func (f *file) place() schema.Place { return schema.Place{Node: f.root} }
 
-// complain reports a problem of the node at a path, such as "engine", "workers";
-// where there is none, of the nearest one around it.
-func (c *checker) complain(path []string, p schema.Problem) {
-	n, at := c.root, ""
-	for _, key := range path {
-		at = join(at, key)
-		if n != nil && n.Kind == schema.MapNode {
-			if item := n.Lookup(key); item != nil {
-				n = item
-			}
-		}
-	}
-	p.Path = at
-	c.report(problemAt(n, p))
-}
-
-// complainKey is complain, shown at the key instead of the value.
-func (c *checker) complainKey(path []string, p schema.Problem) {
-	p.Path = ""
-	for _, key := range path {
-		p.Path = join(p.Path, key)
-	}
-	c.report(problemAt(keyAt(c.root, path), p))
-}
-
-// keyAt is the last key of a path, or the node of the way that there is.
-func keyAt(n *schema.Node, path []string) *schema.Node {
-	at := n
-	for _, name := range path {
-		i := keyIndex(n, name)
-		if i < 0 {
-			return at
-		}
-		at, n = n.Keys[i], n.Items[i]
-	}
-	return at
-}
-
-func keyIndex(n *schema.Node, name string) int {
-	for i, k := range n.Keys {
-		if k.Text == name {
-			return i
-		}
-	}
-	return -1
-}
-
-// names are the keys of a section, in order.
-func (c *checker) names(section string) []string {
-	n := c.root.Lookup(section)
-	if n == nil {
-		return nil
-	}
-	var names []string
-	for _, k := range n.Keys {
-		names = append(names, k.Text)
-	}
-	return names
-}
+func (l *loader) complain(at schema.Place, p schema.Problem) { l.report(at.Problem(p)) }
 
 // checkNames refuses two pipelines of one name: metrics and logs go by it.
 func (l *loader) checkNames() {
@@ -112,8 +40,7 @@ func (l *loader) checkNames() {
 			first[f.spec.Name] = f
 			continue
 		}
-		c := checker{file: f, report: l.report}
-		c.complain([]string{"name"}, schema.Problem{Code: "duplicate-name",
+		l.complain(f.place().At("name"), schema.Problem{Code: "duplicate-name",
 			Message: fmt.Sprintf("two pipelines are called %q, this one and that of %s", f.spec.Name, other.path),
 			Remedy:  "give one of them another `name`; it is the file's base name by default"})
 	}
@@ -126,38 +53,34 @@ func (l *loader) checkProcess(section string) {
 		if f.root.Lookup(section) == nil {
 			continue
 		}
-		key := keyAt(f.root, []string{section})
+		key := f.place().Key(section)
 		if first == nil {
-			first = key
+			first = key.Node
 			continue
 		}
-		c := checker{file: f, report: l.report}
-		c.complainKey([]string{section}, schema.Problem{Code: "declared-twice",
+		l.complain(key, schema.Problem{Code: "declared-twice",
 			Message: fmt.Sprintf("`%s` belongs to the process and is declared already, at %v", section, first.Pos),
 			Remedy:  "keep it in one file: all pipelines of the process share it"})
 	}
 }
 
-// middleware refuses names under which nothing is registered.
-func (c *checker) middleware() {
-	known := engine.Middlewares.Names()
-	list := find(c.root, "engine", "middleware")
-	for i, name := range c.spec.Engine.Middleware {
-		if name == "" || slices.Contains(known, name) || list == nil || i >= len(list.Items) {
-			continue // known, or the decoder has complained
+// checkStdin refuses a second reader of standard input: the two would tear
+// records apart between them.
+func (l *loader) checkStdin() {
+	var first *runtime.Component
+	for _, f := range l.files {
+		for _, u := range runtime.Components(f.spec.Pipeline) {
+			switch {
+			case u.Kind != engine.Inputs.Kind() || u.Type != "stdin":
+			case first == nil:
+				first = &u
+			default:
+				l.complain(u.Place, schema.Problem{
+					Code:    "shared-stdin",
+					Message: fmt.Sprintf("standard input is read by %s already", first.Place.Pos),
+					Remedy:  "read it once, and pass messages on through batchers or a pipe",
+				})
+			}
 		}
-		c.report(problemAt(list.Items[i], schema.Problem{Path: fmt.Sprintf("engine.middleware[%d]", i), Code: "unknown-middleware",
-			Message: fmt.Sprintf("this build has no middleware %q", name), Remedy: didYouMean(name, known, "use a build that registers it")}))
 	}
-}
-
-// find is the value at a path, or nil.
-func find(n *schema.Node, path ...string) *schema.Node {
-	for _, key := range path {
-		if n == nil {
-			return nil
-		}
-		n = n.Lookup(key)
-	}
-	return n
 }

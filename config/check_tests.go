@@ -3,7 +3,6 @@ package config
 import (
 	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/schema"
@@ -12,11 +11,10 @@ import (
 // checkTests checks the names that the tests of all files use.
 func (l *loader) checkTests() {
 	for _, f := range l.files {
-		c := testChecker{checker: checker{file: f, report: l.report}, composite: map[string]bool{}}
-		c.inputs, c.outputs = c.names("inputs"), c.names("outputs")
+		c := testChecker{loader: l, inputs: names(f.spec.Inputs), outputs: names(f.spec.Outputs), composite: map[string]bool{}}
 		learn := func(s *engine.StepSpec) {
-			c.steps = append(c.steps, stepName(s))
-			c.composite[stepName(s)] = s.Use.Name == "switch" || s.Use.Name == "steps"
+			c.steps = append(c.steps, StepName(s))
+			c.composite[StepName(s)] = s.Use.Name == "switch" || s.Use.Name == "steps"
 		}
 		eachStep(f.spec.Pipeline, learn)
 		eachStep(l.sharedSteps(f), learn)
@@ -28,9 +26,9 @@ func (l *loader) checkTests() {
 			if t.Place.Node == nil || t.Place.Node.Kind != schema.MapNode {
 				continue // the decoder has complained
 			}
-			c.test(t, "tests["+strconv.Itoa(i)+"]")
+			c.test(t)
 			if at, twice := first[t.Name]; twice && t.Name != "" {
-				c.at(t.Place.Node.Lookup("name"), "tests["+strconv.Itoa(i)+"].name", schema.Problem{Code: "duplicate-test",
+				l.complain(t.Place.At("name"), schema.Problem{Code: "duplicate-test",
 					Message: fmt.Sprintf("two tests are called %q, the first at %d:%d", t.Name, at.Line, at.Col), Remedy: "give one of them another name"})
 			} else {
 				first[t.Name] = t.Place.Pos
@@ -39,54 +37,57 @@ func (l *loader) checkTests() {
 	}
 }
 
+// names are the keys of a section, in order.
+func names[V any](section schema.Map[V]) (names []string) {
+	for name := range section.All() {
+		names = append(names, name)
+	}
+	return names
+}
+
 // testChecker checks the tests of one file.
 type testChecker struct {
-	checker
+	*loader
 	inputs, outputs, steps []string
 	composite              map[string]bool // steps that the engine takes apart
 }
 
-func (c *testChecker) at(n *schema.Node, path string, p schema.Problem) {
-	p.Path = path
-	c.report(problemAt(n, p))
-}
-
-func (c *testChecker) test(t *Test, path string) {
-	n := t.Place.Node
-	for i, in := range t.Input {
-		c.input(t, in, join(path, "input")+"["+strconv.Itoa(i)+"]")
+func (c *testChecker) test(t *Test) {
+	for _, in := range t.Input {
+		c.input(t, in)
 	}
 	for name := range t.Mocks.All() {
 		if !slices.Contains(c.steps, name) {
-			c.at(keyAt(n, []string{"mocks", name}), join(path+".mocks", name), unknownStep(name, c.steps, c.steps))
+			c.complain(t.Place.Key("mocks", name), unknownStep(name, c.steps, c.steps))
 		}
 	}
 	for name := range t.Fail.All() {
 		known := append(slices.Clone(c.outputs), c.steps...)
-		at, below := keyAt(n, []string{"fail", name}), join(path+".fail", name)
+		at := t.Place.Key("fail", name)
 		switch {
 		case slices.Contains(c.outputs, name) && slices.Contains(c.steps, name):
-			c.at(at, below, schema.Problem{Code: "unknown-step", Message: fmt.Sprintf("both an output and a step are called %q", name), Remedy: "give one of them another name"})
+			c.complain(at, schema.Problem{Code: "unknown-step",
+				Message: fmt.Sprintf("both an output and a step are called %q", name), Remedy: "give one of them another name"})
 		case c.composite[name]:
-			c.at(at, below, schema.Problem{Code: "unknown-step", Message: "this step only holds others: it can't fail by itself", Remedy: "name a step inside it"})
+			c.complain(at, schema.Problem{Code: "unknown-step",
+				Message: "this step only holds others: it can't fail by itself", Remedy: "name a step inside it"})
 		case !slices.Contains(known, name):
-			c.at(at, below, unknownStep(name, c.outputs, known))
+			c.complain(at, unknownStep(name, c.outputs, known))
 		}
 	}
 	if t.Expect != nil {
 		for name := range t.Expect.All() {
 			if !slices.Contains(c.outputs, name) {
-				below := join(path+".expect", name)
-				c.at(keyAt(n, []string{"expect", name}), below, unknownOutput(below, name, c.outputs))
+				c.complain(t.Place.Key("expect", name), schema.Problem{Code: "unknown-output",
+					Message: fmt.Sprintf("there is no output %q", name),
+					Remedy:  schema.Suggest(name, c.outputs, fmt.Sprintf("add %q to `outputs`", name))})
 			}
 		}
 	}
 	if !t.Expects() {
-		at := n
-		if name := n.Lookup("name"); name != nil {
-			at = name
-		}
-		c.at(at, path, schema.Problem{Code: "test-expects-nothing", Warning: true, Message: "the test does not say what becomes of its messages",
+		at := t.Place.At("name")
+		at.Path = t.Place.Path
+		c.complain(at, schema.Problem{Code: "test-expects-nothing", Warning: true, Message: "the test does not say what becomes of its messages",
 			Remedy: "add `expect: {OUTPUT: [{json: …}]}`; `flowd test --update` writes what comes"})
 	}
 }
@@ -96,22 +97,22 @@ func (t *Test) Expects() bool {
 	return t.Expect != nil || t.Fates != nil || len(t.Failures) > 0 || t.Stops != ""
 }
 
-func (c *testChecker) input(t *Test, in TestInput, path string) {
-	n := in.Place.Node
-	if n == nil || n.Kind != schema.MapNode {
+func (c *testChecker) input(t *Test, in TestInput) {
+	if in.Place.Node == nil || in.Place.Node.Kind != schema.MapNode {
 		return
 	}
-	key := n.Lookup("input")
 	switch {
 	case in.Input == "" && len(c.inputs) > 1:
-		c.at(n, path, schema.Problem{Code: "unknown-input", Message: "there are several inputs, and nothing says which one reads this",
-			Remedy: "add `input: NAME`: " + orList(c.inputs)})
+		c.complain(in.Place, schema.Problem{Code: "unknown-input",
+			Message: "there are several inputs, and nothing says which one reads this",
+			Remedy:  "add `input: NAME`: " + schema.AnyOfNames(c.inputs)})
 	case in.Input != "" && !slices.Contains(c.inputs, in.Input):
-		c.at(key, path+".input", schema.Problem{Code: "unknown-input", Message: fmt.Sprintf("there is no input %q", in.Input),
-			Remedy: didYouMean(in.Input, c.inputs, fmt.Sprintf("add %q to `inputs`", in.Input))})
+		c.complain(in.Place.At("input"), schema.Problem{Code: "unknown-input", Message: fmt.Sprintf("there is no input %q", in.Input),
+			Remedy: schema.Suggest(in.Input, c.inputs, fmt.Sprintf("add %q to `inputs`", in.Input))})
 	}
 	if t.Until > 0 && in.At > t.Until {
-		c.at(n.Lookup("at"), path+".at", schema.Problem{Code: schema.BadValue, Message: fmt.Sprintf("the inputs end at %v, before this", t.Until), Remedy: "let `until` be later"})
+		c.complain(in.Place.At("at"), schema.Problem{Code: schema.BadValue,
+			Message: fmt.Sprintf("the inputs end at %v, before this", t.Until), Remedy: "let `until` be later"})
 	}
 }
 
@@ -123,5 +124,5 @@ func unknownStep(name string, few, known []string) schema.Problem {
 		what = "output or step"
 	}
 	return schema.Problem{Code: "unknown-step", Message: fmt.Sprintf("there is no %s %q", what, name),
-		Remedy: didYouMean(name, known, fmt.Sprintf("give a step `name: %s`", name))}
+		Remedy: schema.Suggest(name, known, fmt.Sprintf("give a step `name: %s`", name))}
 }

@@ -1,13 +1,15 @@
-// Package config reads pipeline files into plans, with a position in every
-// complaint. Start at [Load].
+// Package config loads and judges sets of pipeline files, with a position in every
+// complaint. The commands call it. Start at [Load].
 //
-// A file goes through four stages: text to nodes (parse), overrides (Options.Set),
-// nodes to an engine.Pipeline (package schema), and rules about whole files and
-// whole sets of them (check). Each stage goes on behind a mistake as far as it
-// can, so that one pass reports everything.
+// A file goes through five stages: text to nodes (package yamltext), overrides
+// (Options.Set), nodes to an engine.Pipeline (package schema), the rules for what spans
+// files (check), and a plan (runtime.Build, which judges the pipeline alone). Each stage
+// goes on behind a mistake as far as it can, so that one pass reports everything; what is
+// known to be wrong is handed on, so that nothing is said twice.
 package config
 
 import (
+	"cmp"
 	"log/slog"
 	"slices"
 
@@ -107,4 +109,22 @@ func (l *loader) report(p ...schema.Problem) { l.problems = append(l.problems, p
 // JSONSchema is the schema of a pipeline file for editors (draft-07).
 func JSONSchema() ([]byte, error) {
 	return schema.JSONSchema(schema.Of(document{}), "flowd pipeline", "^x-")
+}
+
+// sorted are the problems by file, line and column, each one once.
+func sorted(problems []schema.Problem) []schema.Problem {
+	slices.SortStableFunc(problems, func(a, b schema.Problem) int {
+		return cmp.Or(
+			cmp.Compare(a.Pos.File, b.Pos.File),
+			cmp.Compare(a.Pos.Line, b.Pos.Line),
+			cmp.Compare(a.Pos.Col, b.Pos.Col),
+		)
+	})
+	seen := map[string]bool{}
+	return slices.DeleteFunc(problems, func(p schema.Problem) bool {
+		key := p.String()
+		again := seen[key]
+		seen[key] = true
+		return again
+	})
 }

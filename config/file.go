@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/flowd-io/flowd/config/yamltext"
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
 	"github.com/flowd-io/flowd/internal/pool/wire"
@@ -18,7 +19,7 @@ type file struct {
 	path string // as given, or found in a directory that was given
 	root *schema.Node
 	spec document
-	cuts []lines // that could not be read
+	cuts yamltext.Cuts
 
 	decoder *schema.Decoder // of spec
 }
@@ -85,7 +86,7 @@ func (l *loader) decode(f *file) {
 	l.top(f)
 	l.secrets(f)
 	f.read()
-	l.report(without(f.decoder.Problems(), f.cuts)...)
+	l.report(f.cuts.Without(f.decoder.Problems())...)
 }
 
 // decoder makes a decoder for a file: what is secret in one is in all of a process.

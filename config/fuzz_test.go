@@ -54,3 +54,11 @@ func FuzzLoad(f *testing.F) {
 		}
 	})
 }
+
+// each visits n and all below it.
+func each(n *schema.Node, visit func(*schema.Node)) {
+	visit(n)
+	for _, item := range slices.Concat(n.Keys, n.Items) {
+		each(item, visit)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/flowd-io/flowd/config/yamltext"
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/schema"
 )
@@ -90,9 +91,9 @@ func peerWord(p *schema.Problem, word string) (isType bool) {
 // wrongKind explains how a value came to be of the wrong kind.
 func wrongKind(p *schema.Problem, n *schema.Node) {
 	if n.Kind == schema.TextNode && n.Style == schema.Plain {
-		if m := missingSpace().FindStringSubmatch(n.Text); m != nil {
-			first, _, _ := strings.Cut(m[2], "\n")
-			p.Message, p.Remedy = "a space is missing behind the colon, so that this is text", fmt.Sprintf("write `%s: %s`", m[1], first)
+		if key, value, ok := yamltext.MissingSpace(n.Text); ok {
+			first, _, _ := strings.Cut(value, "\n")
+			p.Message, p.Remedy = "a space is missing behind the colon, so that this is text", fmt.Sprintf("write `%s: %s`", key, first)
 			return
 		}
 	}

@@ -5,10 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
-	"gopkg.in/yaml.v3"
-
+	"github.com/flowd-io/flowd/config/yamltext"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -35,7 +33,7 @@ func (l *loader) override() {
 			l.report(problems...)
 		}
 		if len(files) == 0 && len(l.files) > 0 {
-			l.report(o.src.problem(0, schema.Problem{Code: "unknown-override", Message: fmt.Sprintf("none of the %d files has %s", len(l.files), pathOf(o.path[:min(2, len(o.path))])), Remedy: "check the path; `flowd lint --show` prints what there is"}))
+			l.report(o.src.Problem(0, schema.Problem{Code: "unknown-override", Message: fmt.Sprintf("none of the %d files has %s", len(l.files), pathOf(o.path[:min(2, len(o.path))])), Remedy: "check the path; `flowd lint --show` prints what there is"}))
 		}
 	}
 }
@@ -49,7 +47,7 @@ func (l *loader) shorts(root *schema.Node) func(path string) (schema.Short, bool
 
 // override is "path=value".
 type override struct {
-	src   *source // the whole text
+	src   *yamltext.Source // the whole text
 	path  []step
 	value int // where the value begins in the text
 }
@@ -65,10 +63,9 @@ type step struct {
 func parseOverride(text string) (*override, *schema.Problem) {
 	path, _, ok := strings.Cut(text, "=")
 	// The value may be a secret: it does not become part of every complaint.
-	o := &override{src: newSource("-s "+path, text), value: len(path) + 1}
-	o.src.flat = true
+	o := &override{src: yamltext.NewOverride("-s "+path, text), value: len(path) + 1}
 	bad := func(off int, message string) (*override, *schema.Problem) {
-		p := o.src.problem(off, schema.Problem{Code: "bad-override", Message: message, Remedy: overrideExample})
+		p := o.src.Problem(off, schema.Problem{Code: "bad-override", Message: message, Remedy: overrideExample})
 		return nil, &p
 	}
 	if !ok {
@@ -105,33 +102,16 @@ func parseOverride(text string) (*override, *schema.Problem) {
 
 // node reads the value. Its places are columns of the override's text.
 func (o *override) node() (*schema.Node, []schema.Problem) {
-	// Blanks in the place of the path keep every column right.
-	blanks := utf8.RuneCountInString(o.src.text[:o.value])
-	text := strings.Repeat(" ", blanks) + o.src.text[o.value:]
-	src := newSource(o.src.file, text)
-	src.flat = true
-	root, second, err := documents(text)
-	if err == nil && second != nil {
-		err = fmt.Errorf("yaml: a second document begins in it")
+	n, problems := o.src.Value(o.value, pathOf(o.path))
+	if n != nil {
+		o.mark(n)
 	}
-	if err != nil {
-		off, p := syntaxProblem(src, err)
-		p.Path = pathOf(o.path)
-		p = src.problem(off, p)
-		p.Excerpt = o.src.text
-		return nil, []schema.Problem{p}
-	}
-	if root == nil {
-		root = &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null", Line: 1, Column: blanks + 1}
-	}
-	n, problems := convert(src, root)
-	o.mark(n)
 	return n, problems
 }
 
 // mark makes n, and what is below it, show where it is from.
 func (o *override) mark(n *schema.Node) {
-	n.Origin, n.Excerpt = "override", o.src.excerpt
+	n.Origin, n.Excerpt = "override", o.src.Excerpt
 	for _, list := range [][]*schema.Node{n.Keys, n.Items} {
 		for _, item := range list {
 			o.mark(item)
@@ -190,7 +170,7 @@ func (o *override) apply(root, value *schema.Node, shortAt func(path string) (sc
 				o.writeOut(n, short)
 			}
 			n, used, p = o.key(n, at, o.path[i:])
-			path = join(path, strings.TrimPrefix(pathOf(o.path[i:i+used]), "."))
+			path = schema.Join(path, strings.TrimPrefix(pathOf(o.path[i:i+used]), "."))
 		}
 		if p != nil {
 			return p
@@ -235,9 +215,9 @@ func (o *override) key(n *schema.Node, at, rest []step) (item *schema.Node, used
 	if i, used := longestKey(n, rest); used > 0 {
 		return n.Items[i], used, nil
 	}
-	pos := o.src.pos(rest[0].off)
-	key := &schema.Node{Kind: schema.TextNode, Text: rest[0].key, Pos: pos, Origin: "override", Excerpt: o.src.excerpt}
-	item = &schema.Node{Pos: pos, Origin: "override", Excerpt: o.src.excerpt}
+	pos := o.src.Pos(rest[0].off)
+	key := &schema.Node{Kind: schema.TextNode, Text: rest[0].key, Pos: pos, Origin: "override", Excerpt: o.src.Excerpt}
+	item = &schema.Node{Pos: pos, Origin: "override", Excerpt: o.src.Excerpt}
 	n.Keys, n.Items = append(n.Keys, key), append(n.Items, item)
 	return item, 1, nil
 }
@@ -257,7 +237,7 @@ func (o *override) index(n *schema.Node, at []step, s step) (*schema.Node, *sche
 	case s.index > len(n.Items):
 		return nil, o.refused(s, fmt.Sprintf("%s has %s, counted from 0", pathOf(at), items(len(n.Items))))
 	case s.index == len(n.Items):
-		n.Items = append(n.Items, &schema.Node{Pos: o.src.pos(s.off), Origin: "override", Excerpt: o.src.excerpt})
+		n.Items = append(n.Items, &schema.Node{Pos: o.src.Pos(s.off), Origin: "override", Excerpt: o.src.Excerpt})
 	}
 	return n.Items[s.index], nil
 }
@@ -270,7 +250,7 @@ func items(n int) string {
 }
 
 func (o *override) refused(s step, message string) *schema.Problem {
-	p := o.src.problem(s.off, schema.Problem{Code: "bad-override", Message: message, Remedy: "check the path; `flowd lint --show` prints what there is"})
+	p := o.src.Problem(s.off, schema.Problem{Code: "bad-override", Message: message, Remedy: "check the path; `flowd lint --show` prints what there is"})
 	return &p
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/flowd-io/flowd/config/yamltext"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -17,6 +18,16 @@ processors:
   - set: {customer.name: upper(name), total: 1}
 outputs: {out: {stdout: {}}}
 `
+
+// mustParse gives the nodes of a text without mistakes.
+func mustParse(t *testing.T, text string) *schema.Node {
+	t.Helper()
+	root, problems := yamltext.Parse("f.yaml", []byte(text))
+	if len(problems) > 0 {
+		t.Fatalf("parse %q: %v", text, problems)
+	}
+	return root
+}
 
 // overridden parses text and applies overrides to it.
 func overridden(t *testing.T, text string, set ...string) (*schema.Node, []schema.Problem) {
@@ -151,16 +162,16 @@ func TestAnOverrideAppliesToTheFilesThatHaveItsComponent(t *testing.T) {
 		return l.files[0].root, l.files[1].root, l.problems
 	}
 	a, b, problems := load("outputs.lake.file.path=z")
-	if got := find(a, "outputs", "lake", "file", "path"); got.Text != "z" || find(b, "outputs", "lake") != nil || len(problems) > 0 {
-		t.Errorf("a component of one file: got %v and %v, %v", got, find(b, "outputs", "lake"), problems)
+	if got := a.Find("outputs", "lake", "file", "path"); got.Text != "z" || b.Find("outputs", "lake") != nil || len(problems) > 0 {
+		t.Errorf("a component of one file: got %v and %v, %v", got, b.Find("outputs", "lake"), problems)
 	}
 	a, b, problems = load("engine.workers=3")
-	if find(a, "engine", "workers") == nil || find(b, "engine", "workers") == nil || len(problems) > 0 {
-		t.Errorf("no component: engine is set in %v and %v, %v, want both", find(a, "engine"), find(b, "engine"), problems)
+	if a.Find("engine", "workers") == nil || b.Find("engine", "workers") == nil || len(problems) > 0 {
+		t.Errorf("no component: engine is set in %v and %v, %v, want both", a.Find("engine"), b.Find("engine"), problems)
 	}
 	a, b, problems = load("service.listen=127.0.0.1:1")
-	if find(a, "service", "listen") == nil || find(b, "service") != nil || len(problems) > 0 {
-		t.Errorf("what belongs to the process is set in %v and %v, %v, want the first", find(a, "service"), find(b, "service"), problems)
+	if a.Find("service", "listen") == nil || b.Find("service") != nil || len(problems) > 0 {
+		t.Errorf("what belongs to the process is set in %v and %v, %v, want the first", a.Find("service"), b.Find("service"), problems)
 	}
 	_, _, problems = load("outputs.lack.file.path=z")
 	if len(problems) != 1 || problems[0].Code != "unknown-override" {

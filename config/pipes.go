@@ -6,12 +6,13 @@ import (
 	"strings"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/runtime"
 	"github.com/flowd-io/flowd/schema"
 )
 
 // end is one end of a pipe: an input or output `pipe` of a pipeline.
 type end struct {
-	use
+	runtime.Component
 	file *file
 }
 
@@ -21,14 +22,14 @@ func (l *loader) checkPipes() {
 	readers, writers := map[string][]end{}, map[string][]end{}
 	var order []end // of the writers, as written
 	for _, f := range l.files {
-		for _, u := range uses(f.spec.Pipeline) {
+		for _, u := range runtime.Components(f.spec.Pipeline) {
 			e := end{u, f}
 			switch {
-			case u.plugin != "pipe" || u.name() == "":
-			case u.kind == engine.Inputs.Kind():
-				readers[u.name()] = append(readers[u.name()], e)
-			case u.kind == engine.Outputs.Kind():
-				writers[u.name()] = append(writers[u.name()], e)
+			case u.Type != "pipe" || u.Refers() == "":
+			case u.Kind == engine.Inputs.Kind():
+				readers[u.Refers()] = append(readers[u.Refers()], e)
+			case u.Kind == engine.Outputs.Kind():
+				writers[u.Refers()] = append(writers[u.Refers()], e)
 				order = append(order, e)
 			}
 		}
@@ -49,9 +50,9 @@ func (l *loader) checkPipes() {
 // openEnd complains about a pipe that lacks its other end.
 func (l *loader) openEnd(ends []end, message, missing string, others []string) {
 	for _, e := range ends {
-		name := e.name()
-		remedy := didYouMean(name, others, fmt.Sprintf("load a pipeline that has "+missing, name))
-		l.report(e.complaint(schema.Problem{Code: "open-pipe", Message: fmt.Sprintf(message, name), Remedy: remedy}))
+		name := e.Refers()
+		remedy := schema.Suggest(name, others, fmt.Sprintf("load a pipeline that has "+missing, name))
+		l.complain(e.Place, schema.Problem{Code: "open-pipe", Message: fmt.Sprintf(message, name), Remedy: remedy})
 	}
 }
 
@@ -69,7 +70,7 @@ func (l *loader) pipeCycles(writers []end, readers map[string][]end) {
 		}
 		trail = append(slices.Clip(trail), f)
 		for _, w := range next[f] {
-			for _, r := range readers[w.name()] {
+			for _, r := range readers[w.Refers()] {
 				i := slices.Index(trail, r.file)
 				if i < 0 {
 					follow(r.file, trail)
@@ -79,7 +80,7 @@ func (l *loader) pipeCycles(writers []end, readers map[string][]end) {
 				for _, t := range append(slices.Clip(trail[i:]), r.file) {
 					names = append(names, t.spec.Name)
 				}
-				l.report(w.complaint(schema.Problem{Code: "pipe-cycle", Message: "messages come back to where they were: " + strings.Join(names, " → "), Remedy: "a pipe leads to another pipeline, never back; break the circle at one of its pipes"}))
+				l.complain(w.Place, schema.Problem{Code: "pipe-cycle", Message: "messages come back to where they were: " + strings.Join(names, " → "), Remedy: "a pipe leads to another pipeline, never back; break the circle at one of its pipes"})
 			}
 		}
 		done[f] = true

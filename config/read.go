@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/flowd-io/flowd/config/yamltext"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -32,7 +33,7 @@ func (l *loader) read(paths []string) {
 }
 
 func (l *loader) readFile(path string) {
-	data, err := readCapped(path, maxFile+1)
+	data, err := readCapped(path, yamltext.MaxFile+1)
 	if err != nil {
 		l.unreadable(path, err)
 		return
@@ -42,14 +43,14 @@ func (l *loader) readFile(path string) {
 
 // take parses a file.
 func (l *loader) take(path string, data []byte) {
-	root, problems := parse(path, data)
+	root, problems := yamltext.Parse(path, data)
 	l.report(problems...)
 	if root != nil {
 		l.files = append(l.files, &file{path: path, root: root})
 		return
 	}
 	if p := problems[0]; p.Code == "yaml-syntax" {
-		root, cuts, more := salvage(path, strings.TrimPrefix(string(data), "\ufeff"), p.Pos.Line)
+		root, cuts, more := yamltext.Salvage(path, data, p.Pos.Line)
 		l.report(more...)
 		if root != nil {
 			l.parts = append(l.parts, &file{path: path, root: root, cuts: cuts})

@@ -29,7 +29,7 @@ func (l *loader) notedLookup(lookup schema.Lookup) schema.Lookup {
 
 // readsAlso takes down the files that are named in v.
 func (l *loader) readsAlso(v any) {
-	walk(reflect.ValueOf(v), 0, func(x reflect.Value) {
+	schema.Walk(v, func(x reflect.Value) {
 		if !x.Type().Implements(configFilesType) {
 			return
 		}

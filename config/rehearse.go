@@ -1,10 +1,13 @@
 package config
 
 import (
+	"cmp"
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/runtime"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -25,8 +28,20 @@ func (r *Rehearsal) EachStep(f func(*engine.StepSpec)) {
 	eachStep(r.Steps, f)
 }
 
+// eachStep calls f for every step in v, those inside of others included. Steps
+// lie in lists, so that f may change them.
+func eachStep(v any, f func(*engine.StepSpec)) {
+	schema.Walk(v, func(x reflect.Value) {
+		if x.Type() == stepType && x.CanAddr() {
+			f(x.Addr().Interface().(*engine.StepSpec))
+		}
+	})
+}
+
+var stepType = reflect.TypeFor[engine.StepSpec]()
+
 // StepName is the name of a step in errors, metrics and tests.
-func StepName(s *engine.StepSpec) string { return stepName(s) }
+func StepName(s *engine.StepSpec) string { return cmp.Or(s.Name, s.Use.Name) }
 
 // Routes are the outputs that only hand on to other outputs: a test leaves them
 // as they are.
@@ -67,6 +82,7 @@ func (l *loader) toTest(set *Set) {
 	})
 	for _, f := range l.files {
 		set.Pipelines = append(set.Pipelines, loaded(f))
+		l.report(runtime.Judge(&f.spec.Pipeline)...)
 		if len(unresolved) == 0 {
 			continue
 		}
@@ -94,7 +110,7 @@ func needed(f *file, unresolved []schema.Problem, t Test) (problems []schema.Pro
 		unused = append(unused, c.Value.Use.Place.Path)
 	}
 	mocked := func(s *engine.StepSpec) {
-		if _, ok := t.Mocks.Get(stepName(s)); ok {
+		if _, ok := t.Mocks.Get(StepName(s)); ok {
 			unused = append(unused, s.Use.Place.Path)
 		}
 	}
@@ -103,8 +119,8 @@ func needed(f *file, unresolved []schema.Problem, t Test) (problems []schema.Pro
 
 	for _, p := range unresolved {
 		switch {
-		case p.Pos.File != f.path && p.Pos.Line > 0, within(p.Path, "service"), within(p.Path, "tests") && !within(p.Path, t.Place.Path):
-		case slices.ContainsFunc(unused, func(path string) bool { return path != "" && within(p.Path, path) }):
+		case p.Pos.File != f.path && p.Pos.Line > 0, schema.Within(p.Path, "service"), schema.Within(p.Path, "tests") && !schema.Within(p.Path, t.Place.Path):
+		case slices.ContainsFunc(unused, func(path string) bool { return path != "" && schema.Within(p.Path, path) }):
 		default:
 			p.Remedy += "; or mock the step in the test"
 			problems = append(problems, p)

@@ -50,7 +50,7 @@ func (l *loader) instead(f *file, o runtime.Options) runtime.Options {
 	o.Instead = old.Plan
 	o.Same = func(kind, name string) bool {
 		section := kind + "s"
-		was, is := find(old.file.root, section, name), find(f.root, section, name)
+		was, is := old.file.root.Find(section, name), f.root.Find(section, name)
 		return was != nil && is != nil && connection(was, old.decoder) == connection(is, f.decoder)
 	}
 	return o

@@ -2,6 +2,7 @@ package config
 
 import (
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/runtime"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -10,15 +11,15 @@ import (
 func (l *loader) checkReplies() {
 	s := sources{writers: map[string][]*file{}}
 	for _, f := range l.files {
-		for _, u := range uses(f.spec.Pipeline) {
-			if u.kind == engine.Outputs.Kind() && u.plugin == "pipe" {
-				s.writers[u.name()] = append(s.writers[u.name()], f)
+		for _, u := range runtime.Components(f.spec.Pipeline) {
+			if u.Kind == engine.Outputs.Kind() && u.Type == "pipe" {
+				s.writers[u.Refers()] = append(s.writers[u.Refers()], f)
 			}
 		}
 	}
 	for _, f := range l.files {
-		for _, u := range uses(f.spec.Pipeline) {
-			if u.kind != engine.Outputs.Kind() || u.plugin != "reply" {
+		for _, u := range runtime.Components(f.spec.Pipeline) {
+			if u.Kind != engine.Outputs.Kind() || u.Type != "reply" {
 				continue
 			}
 			s.waits, s.early, s.seen = false, false, map[*file]bool{}
@@ -26,9 +27,9 @@ func (l *loader) checkReplies() {
 			switch {
 			case s.waits:
 			case s.early:
-				l.report(u.complaint(schema.Problem{Code: "no-request", Message: "the http_server answers each request as soon as it is read, so there is none to reply to", Remedy: "remove its `early_ack`, or this output; `reply` of the http_server can say what is answered"}))
+				l.complain(u.Place, schema.Problem{Code: "no-request", Message: "the http_server answers each request as soon as it is read, so there is none to reply to", Remedy: "remove its `early_ack`, or this output; `reply` of the http_server can say what is answered"})
 			default:
-				l.report(u.complaint(schema.Problem{Code: "no-request", Message: "no message here comes from an http_server, so there is no request to reply to", Remedy: "add an input `http_server`, or remove this output"}))
+				l.complain(u.Place, schema.Problem{Code: "no-request", Message: "no message here comes from an http_server, so there is no request to reply to", Remedy: "add an input `http_server`, or remove this output"})
 			}
 		}
 	}
@@ -48,29 +49,21 @@ func (s *sources) look(f *file) {
 		return
 	}
 	s.seen[f] = true
-	for _, u := range uses(f.spec.Pipeline) {
-		if u.kind != engine.Inputs.Kind() {
+	for _, u := range runtime.Components(f.spec.Pipeline) {
+		if u.Kind != engine.Inputs.Kind() {
 			continue
 		}
 		switch {
-		case u.plugin == "http_server" && engine.TraitsOf(u.config).AcksEarly:
+		case u.Type == "http_server" && engine.TraitsOf(u.Config).AcksEarly:
 			s.early = true
-		case u.plugin == "http_server":
+		case u.Type == "http_server":
 			s.waits = true
-		case u.plugin == "pipe" && len(s.writers[u.name()]) == 0:
+		case u.Type == "pipe" && len(s.writers[u.Refers()]) == 0:
 			s.waits = true // the open pipe is what is wrong
-		case u.plugin == "pipe":
-			for _, w := range s.writers[u.name()] {
+		case u.Type == "pipe":
+			for _, w := range s.writers[u.Refers()] {
 				s.look(w)
 			}
 		}
 	}
-}
-
-// checkEarly warns of inputs that tell their source too early.
-func (l *loader) checkEarly() {
-	early := func(t engine.Traits) bool { return t.AcksEarly }
-	l.warnWhere(early, "early_ack", schema.Problem{Code: "at-most-once",
-		Message: "the source is told of a message when it is read: one that fails later, or is lost in a crash, does not come again",
-		Remedy:  "remove it where every message counts"})
 }

@@ -1,14 +1,16 @@
 package config
 
 import (
-	"errors"
+	"encoding/base64"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
-	"gopkg.in/yaml.v3"
-
+	"github.com/flowd-io/flowd/config/yamltext"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -40,253 +42,209 @@ func (l Loaded) Rewrite(updates []Update) (before, after string, err error) {
 	if err != nil {
 		return "", "", err
 	}
-	text := strings.TrimPrefix(string(data), "\ufeff")
-	mark := string(data[:len(data)-len(text)])
-	root, _, err := documents(text)
+	e, err := yamltext.Edit(l.File, data)
 	if err != nil {
 		return "", "", err
 	}
-	w := rewriter{src: newSource(l.File, text)}
 	for _, u := range updates {
-		if err := w.update(root, u); err != nil {
+		if err := u.write(e); err != nil {
 			return "", "", fmt.Errorf("test %q: %w (change it by hand)", l.document.Tests[u.Test].Name, err)
 		}
 	}
-	after = mark + w.apply()
-	if err := w.check(l.File, root, after); err != nil {
+	after, root, err := e.Apply()
+	if err != nil {
 		return "", "", err
+	}
+	d := schema.NewDecoder(func(string) (string, bool, error) { return "1", true, nil })
+	var tests []Test
+	d.Decode(root.Lookup("tests"), &tests)
+	for _, p := range d.Problems() {
+		if !p.Warning {
+			return "", "", fmt.Errorf("the file can't be rewritten safely (change it by hand): %s", p)
+		}
 	}
 	return string(data), after, nil
 }
 
-// rewriter collects changes of a text.
-type rewriter struct {
-	src   *source
-	edits []edit
-	keys  []*yaml.Node // whose values are replaced
-}
-
-// edit replaces what lies between two bytes.
-type edit struct {
-	from, to int
-	text     string
-}
-
-var errShared = errors.New("it is written elsewhere, by an anchor or merge key")
-
-func (w *rewriter) update(root *yaml.Node, u Update) error {
-	tests := valueOf(root, "tests")
-	if tests == nil || tests.Kind != yaml.SequenceNode || u.Test >= len(tests.Content) {
-		return errShared
+// write replaces what the test expects.
+func (u Update) write(e *yamltext.Editor) error {
+	test := e.Root().Get("tests").Item(u.Test)
+	if !test.Get("name").Exists() {
+		return yamltext.ErrShared
 	}
-	test := tests.Content[u.Test]
-	if test.Kind != yaml.MappingNode || valueOf(test, "name") == nil {
-		return errShared
-	}
-	flow := (root.Style|tests.Style|test.Style)&yaml.FlowStyle != 0
 	if u.Outputs != nil {
-		expect, err := newExpect(valueOf(test, "expect"), u.Outputs)
+		expect, err := newExpect(test.Get("expect"), u.Outputs)
 		if err != nil {
 			return err
 		}
-		if err := w.set(test, "expect", expect, flow); err != nil {
+		if err := e.Set(test, "expect", expect); err != nil {
 			return err
 		}
 	}
 	if u.Fates != nil {
-		if err := w.set(test, "fates", fatesNode(*u.Fates), flow); err != nil {
+		if err := e.Set(test, "fates", u.Fates.value()); err != nil {
 			return err
 		}
 	}
 	if u.Failures != nil {
-		return w.set(test, "failures", failuresNode(u.Failures), flow)
+		return e.Set(test, "failures", failuresValue(u.Failures))
 	}
 	return nil
 }
 
-// set replaces or adds the value of a key of a test.
-func (w *rewriter) set(test *yaml.Node, name string, value *yaml.Node, flow bool) error {
-	key, old := pairOf(test, name)
-	if anchored(old) {
-		return errShared
-	}
-	if key == nil {
-		key = textNode(name)
-	} else {
-		w.keys = append(w.keys, key)
-	}
-	if flow {
-		return w.setInFlow(test, key, old, value)
-	}
-	return w.setInBlock(test, key, old, value)
-}
-
-func (w *rewriter) setInFlow(test, key, old, value *yaml.Node) error {
-	text, err := render(oneLine(value))
-	if err != nil {
-		return err
-	}
-	if old != nil {
-		from := w.offset(old)
-		w.edits = append(w.edits, edit{from, flowEnd(w.src.text, from), text})
-		return nil
-	}
-	if test.Style&yaml.FlowStyle == 0 {
-		return errShared
-	}
-	end := flowEnd(w.src.text, w.offset(test)) - 1 // its brace
-	end = len(strings.TrimRight(w.src.text[:end], " \t\r\n"))
-	separator := ", "
-	if strings.HasSuffix(w.src.text[:end], ",") {
-		separator = " "
-	}
-	w.edits = append(w.edits, edit{end, end, separator + key.Value + ": " + text})
-	return nil
-}
-
-func (w *rewriter) setInBlock(test, key, old, value *yaml.Node) error {
-	pair := &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{textNode(key.Value), value}}
-	pair.Content[0].LineComment = key.LineComment
-	if old != nil && old.LineComment != "" {
-		pair.Content[0].LineComment = old.LineComment
-	}
-	text, err := render(pair)
-	if err != nil {
-		return err
-	}
-	column := test.Content[0].Column - 1
-	text = strings.ReplaceAll(text, "\n", "\n"+strings.Repeat(" ", column))
-	if old != nil {
-		from := w.offset(key)
-		w.edits = append(w.edits, edit{from, w.blockEnd(key, old), text})
-		return nil
-	}
-	last := len(test.Content)
-	end := w.blockEnd(test.Content[last-2], test.Content[last-1])
-	w.edits = append(w.edits, edit{end, end, "\n" + strings.Repeat(" ", column) + text})
-	return nil
-}
-
-func (w *rewriter) offset(n *yaml.Node) int {
-	return (&cursor{source: w.src}).offset(n.Line, n.Column)
-}
-
-// blockEnd is where the value of a key in a block mapping ends: behind the last
-// line that is indented further than the key.
-func (w *rewriter) blockEnd(key, value *yaml.Node) int {
-	off := w.offset(key)
-	end := off + contentLen(w.src.text[off:])
-	listed := value.Kind == yaml.SequenceNode && value.Style&yaml.FlowStyle == 0
-	for at := off + lineLen(w.src.text[off:]); at < len(w.src.text); at += lineLen(w.src.text[at:]) {
-		line := w.src.text[at : at+contentLen(w.src.text[at:])]
-		indent := spaces(line)
-		switch {
-		case strings.TrimSpace(line) == "":
-			continue
-		case indent >= key.Column, listed && indent == key.Column-1 && strings.HasPrefix(line[indent:], "-"):
-			end = at + len(line)
+// newExpect is `expect` with the outputs replaced that differ.
+func newExpect(old yamltext.Value, came map[string][]Batch) (yamltext.Value, error) {
+	expect := yamltext.Mapping()
+	expect.CommentsOf(old)
+	for name, value := range old.Pairs() {
+		writes, differs := came[name.Text()]
+		if differs && len(writes) == 0 {
 			continue
 		}
-		return end
-	}
-	return end
-}
-
-// flowEnd is where the value that begins at off inside { } or [ ] ends.
-func flowEnd(text string, off int) int {
-	depth := 0
-	for i := off; i < len(text); i++ {
-		switch c := text[i]; {
-		case c == '"':
-			for i++; i < len(text) && text[i] != '"'; i++ {
-				if text[i] == '\\' {
-					i++
-				}
-			}
-		case c == '\'' && (i == off || strings.IndexByte(" ,:[{\n\t", text[i-1]) >= 0):
-			i++
-			for ; i < len(text) && text[i] != '\''; i++ {
-			}
-		case c == '#' && i > 0 && strings.IndexByte(" \t\n", text[i-1]) >= 0:
-			i += contentLen(text[i:]) - 1
-		case c == '{' || c == '[':
-			depth++
-		case depth == 0 && (c == ',' || c == '}' || c == ']'):
-			return len(strings.TrimRight(text[:i], " \t\r\n"))
-		case c == '}' || c == ']':
-			if depth--; depth == 0 {
-				return i + 1
+		if differs {
+			var err error
+			if value, err = outputValue(value, writes); err != nil {
+				return expect, err
 			}
 		}
+		expect.Append(name, value)
 	}
-	return len(text)
-}
-
-// apply is the text with all changes made.
-func (w *rewriter) apply() string {
-	text := w.src.text
-	eol := "\n"
-	if strings.Contains(text, "\r\n") {
-		eol = "\r\n"
-	}
-	slices.SortFunc(w.edits, func(a, b edit) int { return b.from - a.from })
-	for i := 0; i < len(w.edits); i++ {
-		e := w.edits[i]
-		for i+1 < len(w.edits) && w.edits[i+1].from == e.from { // two keys that are added in one place
-			i++
-			e.text = w.edits[i].text + e.text
+	for _, name := range slices.Sorted(maps.Keys(came)) {
+		if old.Get(name).Exists() || len(came[name]) == 0 {
+			continue
 		}
-		text = text[:e.from] + strings.ReplaceAll(e.text, "\n", eol) + text[e.to:]
+		value, err := outputValue(yamltext.Value{}, came[name])
+		if err != nil {
+			return expect, err
+		}
+		expect.Append(yamltext.Text(name), value)
 	}
-	return text
+	return expect, nil
 }
 
-// check makes sure that a new text is a pipeline file like the one before but
-// for what was replaced.
-func (w *rewriter) check(file string, old *yaml.Node, text string) error {
-	const failed = "the file can't be rewritten safely (change it by hand)"
-	root, _, err := documents(strings.TrimPrefix(text, "\ufeff"))
-	if err != nil || root == nil || !w.alike(old, root) {
-		return errors.New(failed)
+// outputValue is what came to one output, in the form of what was expected there.
+func outputValue(old yamltext.Value, writes []Batch) (yamltext.Value, error) {
+	inBatches := old.Get("batches").Exists()
+	list := yamltext.List()
+	for _, w := range writes {
+		messages := list
+		if inBatches {
+			messages = yamltext.List()
+		}
+		for _, came := range w.Messages {
+			messages.Append(came.value())
+		}
+		if !inBatches {
+			continue
+		}
+		batch := yamltext.Mapping()
+		if w.Trigger != "" {
+			batch.Append(yamltext.Text("trigger"), yamltext.Text(w.Trigger))
+		}
+		if w.Key != "" {
+			key, err := schema.ParseJSON(w.Key)
+			if err != nil {
+				return list, err
+			}
+			batch.Append(yamltext.Text("key"), jsonValue(key))
+		}
+		batch.Append(yamltext.Text("messages"), messages)
+		list.Append(batch)
 	}
-	nodes, problems := parse(file, []byte(text))
-	if nodes == nil || len(problems) > 0 {
-		return errors.New(failed)
+	anyOrder := old.Get("any_order")
+	if !inBatches && !anyOrder.Exists() {
+		return list, nil
 	}
-	d := schema.NewDecoder(func(string) (string, bool, error) { return "1", true, nil })
-	var tests []Test
-	d.Decode(nodes.Lookup("tests"), &tests)
-	for _, p := range d.Problems() {
-		if !p.Warning {
-			return fmt.Errorf("%s: %s", failed, p)
+	all := yamltext.Mapping()
+	if anyOrder.Exists() {
+		all.Append(yamltext.Text("any_order"), anyOrder)
+	}
+	name := "messages"
+	if inBatches {
+		name = "batches"
+	}
+	all.Append(yamltext.Text(name), list)
+	return all, nil
+}
+
+// value is a payload, objects and lists as such, all else as text, and why it came.
+func (c Came) value() yamltext.Value {
+	pairs := []yamltext.Value{yamltext.Text("text"), literal(string(c.Body))}
+	if !utf8.Valid(c.Body) || strings.ContainsFunc(string(c.Body), yamltext.Forbidden) {
+		pairs = []yamltext.Value{yamltext.Text("base64"), yamltext.Text(base64.StdEncoding.EncodeToString(c.Body))}
+	}
+	if text := strings.TrimSpace(string(c.Body)); strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[") {
+		if n, err := schema.ParseJSON(text); err == nil {
+			pairs = []yamltext.Value{yamltext.Text("json"), jsonValue(n)}
 		}
 	}
-	return nil
+	if c.Err != nil {
+		pairs = append(pairs, yamltext.Text("error"), yamltext.Mapping(c.Err.pairs()...))
+	}
+	return yamltext.Mapping(pairs...).OneLine()
 }
 
-// alike compares two trees but for what was replaced or added.
-func (w *rewriter) alike(a, b *yaml.Node) bool {
-	if a.Kind != b.Kind || a.Value != b.Value || a.Anchor != b.Anchor {
-		return false
+// literal is a text in which nothing is a placeholder.
+func literal(s string) yamltext.Value { return yamltext.Text(strings.ReplaceAll(s, "${", "$${")) }
+
+// jsonValue is a JSON value in YAML.
+func jsonValue(n *schema.Node) yamltext.Value {
+	v := yamltext.List()
+	switch n.Kind {
+	case schema.MapNode:
+		v = yamltext.Mapping()
+	case schema.ListNode:
+	case schema.TextNode:
+		return literal(n.Text)
+	default:
+		return yamltext.Plain(n.Text) // spelled alike in YAML
 	}
-	if a.Kind != yaml.MappingNode {
-		return len(a.Content) == len(b.Content) && !slices.ContainsFunc(indexes(a.Content), func(i int) bool { return !w.alike(a.Content[i], b.Content[i]) })
+	for i, item := range n.Items {
+		if n.Kind == schema.MapNode {
+			v.Append(yamltext.Text(n.Keys[i].Text))
+		}
+		v.Append(jsonValue(item))
 	}
-	if len(b.Content) < len(a.Content) {
-		return false
-	}
-	for i := 0; i+1 < len(a.Content); i += 2 {
-		if !w.alike(a.Content[i], b.Content[i]) || !slices.Contains(w.keys, a.Content[i]) && !w.alike(a.Content[i+1], b.Content[i+1]) {
-			return false
+	return v.OneLine()
+}
+
+func (f *Fates) value() yamltext.Value {
+	v := yamltext.Mapping()
+	for _, e := range []struct {
+		name string
+		n    int64
+	}{
+		{"delivered", f.Delivered}, {"filtered", f.Filtered}, {"dead_lettered", f.DeadLettered},
+		{"dropped", f.Dropped}, {"returned", f.Returned},
+	} {
+		if e.n > 0 {
+			v.Append(yamltext.Text(e.name), yamltext.Plain(strconv.FormatInt(e.n, 10)))
 		}
 	}
-	return true
+	return v.OneLine()
 }
 
-func indexes(list []*yaml.Node) []int {
-	all := make([]int, len(list))
-	for i := range all {
-		all[i] = i
+// pairs are the keys and values of why something failed.
+func (e ExpectedError) pairs() (pairs []yamltext.Value) {
+	for _, pair := range [][2]string{{"class", e.Class}, {"place", e.Place}, {"message", e.Message}} {
+		if pair[1] != "" {
+			pairs = append(pairs, yamltext.Text(pair[0]), literal(pair[1]))
+		}
 	}
-	return all
+	return pairs
+}
+
+func failuresValue(failures []ExpectedFailure) yamltext.Value {
+	list := yamltext.List()
+	for _, f := range failures {
+		pairs := f.pairs()
+		if f.Fate != "" {
+			pairs = append(pairs, yamltext.Text("fate"), literal(f.Fate))
+		}
+		if f.Count > 1 {
+			pairs = append(pairs, yamltext.Text("count"), yamltext.Plain(strconv.FormatInt(f.Count, 10)))
+		}
+		list.Append(yamltext.Mapping(pairs...).OneLine())
+	}
+	return list
 }

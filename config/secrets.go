@@ -27,7 +27,7 @@ func (l *loader) secretsIn(f *file, n *schema.Node, key, path string, code bool)
 	case schema.MapNode:
 		concealPair(f.decoder, n)
 		for i, k := range n.Keys {
-			l.secretsIn(f, n.Items[i], k.Text, join(path, k.Text), code || slices.Contains(ofExpressions, key))
+			l.secretsIn(f, n.Items[i], k.Text, schema.Join(path, k.Text), code || slices.Contains(ofExpressions, key))
 		}
 		return
 	case schema.ListNode:

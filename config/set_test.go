@@ -1,6 +1,7 @@
 package config
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -169,9 +170,17 @@ func TestEveryCodeIsExplained(t *testing.T) {
 	for _, c := range schema.Codes() {
 		known[c.Name] = true
 	}
-	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
+	var files []string
+	for _, root := range []string{".", "../engine"} {
+		err := filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+			if filepath.Ext(path) == ".go" {
+				files = append(files, path)
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 	for _, name := range files {
 		text, err := os.ReadFile(name)

@@ -22,13 +22,13 @@ func (l Loaded) Show() string {
 	}
 	d.Processors = i.steps(d.Processors, "processors")
 	d.Inputs = eachEntry(d.Inputs, func(name string, in *engine.InputSpec) {
-		in.Processors = i.steps(in.Processors, join("inputs", name)+".processors")
+		in.Processors = i.steps(in.Processors, schema.Join("inputs", name)+".processors")
 	})
 	d.Batchers = eachEntry(d.Batchers, func(name string, b *engine.BatcherSpec) {
-		b.Processors = i.steps(b.Processors, join("batchers", name)+".processors")
+		b.Processors = i.steps(b.Processors, schema.Join("batchers", name)+".processors")
 	})
 	d.Outputs = eachEntry(d.Outputs, func(name string, out *engine.OutputSpec) {
-		at := join("outputs", name)
+		at := schema.Join("outputs", name)
 		i.inherit(&out.Timeout, at+".timeout")
 		if name != d.Engine.OnFailure.DeadLetter { // which is tried without end
 			i.retry(&out.Retry, at+".retry")

@@ -34,12 +34,12 @@ func (l *loader) top(f *file) {
 			continue
 		}
 		meant := cmp.Or(sectionWords[key.Text], schema.Nearest(key.Text, known))
-		if meant == "" || keyIndex(n, meant) >= 0 {
+		if meant == "" || n.Lookup(meant) != nil {
 			continue // the decoder complains
 		}
 		p := schema.Problem{Code: schema.UnknownField, Message: fmt.Sprintf("unknown field %q", key.Text), Remedy: fmt.Sprintf("did you mean %q?", meant)}
 		peerWord(&p, key.Text)
-		l.report(problemAt(key, p))
+		l.report(key.Problem(p))
 		key.Text = meant
 	}
 }

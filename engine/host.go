@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/flowd-io/flowd/engine/internal/inside"
+	"github.com/flowd-io/flowd/schema"
 )
 
 // Host is the pipeline that a plugin is built for, as far as plugins need it: the runtime implements it.
@@ -16,6 +17,8 @@ type Host interface {
 	Steps(s Steps, env Env) (r Runner, types []string, err error)
 	// Check is Steps for those that are to run in another process: nothing of them is opened here.
 	Check(s Steps, env Env) (types []string, err error)
+	// Wrong says that what stands at a place has a mistake which is reported: there is no use in building it.
+	Wrong(at schema.Place) bool
 	// Emit tells the hooks of the pipeline of an event.
 	Emit(ev Event)
 }

@@ -160,24 +160,27 @@ func (r *Registry[T]) Variant(name string) *schema.Type {
 // Remedy is what to write instead of a word that users of other systems type.
 func (r *Registry[T]) Remedy(name string) string { return r.words[name] }
 
-// Shared holds values by key for all pipelines of one process.
+// Shared holds what the pipelines of one process have in common; see [Common].
 type Shared struct {
 	mu     sync.Mutex
-	values map[string]any
+	values map[any]any
 }
 
-// Get is the value of a key; the first caller makes it. A nil Shared makes a new one each time.
-func (s *Shared) Get(key string, make func() any) any {
+// Common is the value of a key in s; the first caller makes it. K is a type of the
+// caller's own, so that nobody else can have its keys, and all of its values are of one
+// type. A nil Shared makes a new one each time. It is safe for concurrent use; make must
+// not call it for s.
+func Common[K comparable, V any](s *Shared, key K, make func() V) V {
 	if s == nil {
 		return make()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	v, ok := s.values[key]
+	v, ok := s.values[key].(V)
 	if !ok {
 		v = make()
 		if s.values == nil {
-			s.values = map[string]any{}
+			s.values = map[any]any{}
 		}
 		s.values[key] = v
 	}

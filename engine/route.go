@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/flowd-io/flowd/engine/expr"
-	"github.com/flowd-io/flowd/schema"
 )
 
 // Route is an output that consists of others, its [Traits].Members. It is plan, not plugin: it only
@@ -27,15 +26,4 @@ const (
 // Write is never called inside a pipeline.
 func (Route) Write(context.Context, *Batch) error {
 	return Errorf(Permanent, "this output only works inside a pipeline")
-}
-
-// MembersOf names the outputs that others of a section consist of.
-func MembersOf(outputs schema.Map[OutputSpec]) map[string]bool {
-	members := map[string]bool{}
-	for _, o := range outputs.All() {
-		for _, name := range TraitsOf(o.Use.Config).Members {
-			members[name] = true
-		}
-	}
-	return members
 }

@@ -193,6 +193,11 @@ type Plugin[T any] struct {
 // Use makes a Plugin of a Go value, for pipelines that a program puts together.
 func Use[T any](make func(Env) (T, error)) Plugin[T] { return Plugin[T]{Name: "go", make: make} }
 
+// Component is what the plugin is: the kind of its registry, its type key, its configuration and its place.
+func (p Plugin[T]) Component() (kind, name string, config any, at schema.Place) {
+	return registryOf[T]().Kind(), p.Name, p.Config, p.Place
+}
+
 // Variants are the plugins of T's kind.
 func (p *Plugin[T]) Variants() schema.Variants { return registryOf[T]() }
 
@@ -288,10 +293,13 @@ func (o *OnError) DescribeConfig() *schema.Type {
 
 // Build makes an instance of the plugin.
 func (p *Plugin[T]) Build(env Env) (T, error) {
+	var none T
+	if env.host != nil && env.host.Wrong(p.Place) {
+		return none, inside.ErrReported
+	}
 	if p.make != nil {
 		return p.make(env)
 	}
-	var none T
 	spec := registryOf[T]().Lookup(p.Name)
 	if spec == nil {
 		return none, inside.ErrReported

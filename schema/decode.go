@@ -170,7 +170,7 @@ func (d *Decoder) mapping(n *Node, v reflect.Value, s *shape) {
 			continue
 		}
 		item, value := n.Items[i], reflect.New(s.elem.rt).Elem()
-		f := &frame{key: key, node: item, path: join(d.at.path, key.Text), field: d.at.field}
+		f := &frame{key: key, node: item, path: Join(d.at.path, key.Text), field: d.at.field}
 		d.inside(f, func() { d.value(item, value, s.elem) })
 		add(key.Text, value, key.Pos)
 	}
@@ -245,7 +245,7 @@ func (n *Node) find(wanted *Node, path string, depth int) (string, bool) {
 	}
 	step := func(i int) string {
 		if i < len(n.Keys) {
-			return join(path, n.Keys[i].Text)
+			return Join(path, n.Keys[i].Text)
 		}
 		return fmt.Sprintf("%s[%d]", path, i)
 	}
@@ -265,8 +265,8 @@ func (n *Node) find(wanted *Node, path string, depth int) (string, bool) {
 	return path, false
 }
 
-// join appends a key to a path, quoted where it could be misread.
-func join(path, key string) string {
+// Join appends a key to a path, quoted where it could be misread.
+func Join(path, key string) string {
 	if key == "" || strings.ContainsFunc(key, odd) {
 		return fmt.Sprintf("%s[%q]", path, key)
 	}
@@ -274,6 +274,12 @@ func join(path, key string) string {
 		return key
 	}
 	return path + "." + key
+}
+
+// Within says whether a path is another one or below it.
+func Within(path, outer string) bool {
+	rest, ok := strings.CutPrefix(path, outer)
+	return ok && (rest == "" || outer == "" || rest[0] == '.' || rest[0] == '[')
 }
 
 func odd(r rune) bool {

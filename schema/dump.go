@@ -132,13 +132,13 @@ func (w *dumper) value(v reflect.Value, s *shape, indent, key, path string) {
 			for _, k := range keys {
 				item := reflect.New(s.elem.rt).Elem()
 				item.Set(v.MapIndex(k))
-				w.value(item, s.elem, below, k.String(), join(path, k.String()))
+				w.value(item, s.elem, below, k.String(), Join(path, k.String()))
 			}
 		})
 	case orderedKind:
 		w.open(indent, head, func(below string) {
 			v.Addr().Interface().(ordered).each(func(k string, item reflect.Value) {
-				w.value(item, s.elem, below, k, join(path, k))
+				w.value(item, s.elem, below, k, Join(path, k))
 			})
 		})
 	case listKind:
@@ -228,7 +228,7 @@ func (w *dumper) record(v reflect.Value, s *shape, indent, path string) {
 		w.variant(indent, path)
 	}
 	for _, f := range s.list {
-		below := join(path, f.name)
+		below := Join(path, f.name)
 		if s.main == f && w.d.short[shortForm{path, s}] {
 			below = path
 		}
@@ -249,7 +249,7 @@ func (w *dumper) variant(indent, path string) {
 	config := reflect.New(reflect.TypeOf(c.config)).Elem()
 	config.Set(reflect.ValueOf(c.config))
 	before := len(w.lines)
-	w.value(config, describe(config.Type()), indent, c.name, join(path, c.name))
+	w.value(config, describe(config.Type()), indent, c.name, Join(path, c.name))
 	if len(w.lines) == before {
 		w.line(indent, c.name+": {}", "")
 	}

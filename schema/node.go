@@ -138,3 +138,66 @@ func (n *Node) deeperThan(limit int) *Node {
 	}
 	return nil
 }
+
+// Find is the value at a path of keys below n, or nil.
+func (n *Node) Find(keys ...string) *Node {
+	for _, key := range keys {
+		if n == nil {
+			return nil
+		}
+		n = n.Lookup(key)
+	}
+	return n
+}
+
+// Problem is a complaint about n.
+func (n *Node) Problem(p Problem) Problem {
+	p.Pos = n.Pos
+	if n.Excerpt != nil {
+		p.Excerpt, p.Caret = n.Excerpt(n.Pos), n.Pos
+	}
+	return p
+}
+
+// At is the place of a field below at; where that is left out, of what is around it.
+func (at Place) At(keys ...string) Place {
+	for _, key := range keys {
+		at.Path = Join(at.Path, key)
+		if n := at.Node.Find(key); n != nil {
+			at.Node = n
+		}
+	}
+	return at
+}
+
+// Key is At, but for the key of the field instead of its value.
+func (at Place) Key(keys ...string) Place {
+	for n := at.Node; len(keys) > 0; keys = keys[1:] {
+		at.Path = Join(at.Path, keys[0])
+		if n == nil {
+			continue
+		}
+		if key := n.keyOf(keys[0]); key != nil {
+			at.Node = key
+		}
+		n = n.Lookup(keys[0])
+	}
+	return at
+}
+
+// Item is the place of an item of a list; where at is not a list, at itself.
+func (at Place) Item(i int) Place {
+	if at.Node != nil && at.Node.Kind == ListNode && i < len(at.Node.Items) {
+		at.Path, at.Node = fmt.Sprintf("%s[%d]", at.Path, i), at.Node.Items[i]
+	}
+	return at
+}
+
+// Problem is a complaint about what stands at a place.
+func (at Place) Problem(p Problem) Problem {
+	p.Path, p.Pos = at.Path, at.Pos
+	if at.Node != nil {
+		return at.Node.Problem(p)
+	}
+	return p
+}

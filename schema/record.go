@@ -109,7 +109,7 @@ func (r *recordDecoder) keys() {
 			types[key] = item
 		case item.Kind == NullNode && f.group == "": // as if left out
 		default:
-			r.assign(f, key, item, join(r.at.path, key.Text))
+			r.assign(f, key, item, Join(r.at.path, key.Text))
 		}
 	}
 	if r.s.variant != nil {
@@ -233,7 +233,7 @@ func (r *recordDecoder) finish() {
 	}
 	for _, f := range r.s.list {
 		if f.check.required && r.written[f] == nil && !r.meant[f.name] {
-			p := Problem{Pos: r.n.Pos, Path: join(r.at.path, f.name), Code: Required, Message: "required", Remedy: "add `" + f.name + ": …`"}
+			p := Problem{Pos: r.n.Pos, Path: Join(r.at.path, f.name), Code: Required, Message: "required", Remedy: "add `" + f.name + ": …`"}
 			if f == r.s.main && r.at.key != nil {
 				p.Remedy = "write `" + r.at.key.Text + ": …`"
 			}
@@ -291,7 +291,7 @@ func (r *recordDecoder) check() {
 			at = r.at.key
 		}
 		for name := range strings.FieldsFuncSeq(path, func(c rune) bool { return c == '.' }) {
-			full = join(full, name)
+			full = Join(full, name)
 			if key := below.keyOf(name); key != nil {
 				at, below = key, below.Lookup(name)
 			}
@@ -334,7 +334,7 @@ func (d *Decoder) fill(v reflect.Value, s *shape) {
 		n := &Node{Kind: TextNode, Text: f.def}
 		at := &frame{node: n, path: f.name, field: f}
 		if d.at != nil {
-			at.path = join(d.at.path, f.name)
+			at.path = Join(d.at.path, f.name)
 		}
 		d.inside(at, func() { d.value(n, fv, f.shape) })
 	}

@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -34,6 +35,42 @@ func didYouMean(word string, candidates []string) string {
 		return ""
 	}
 	return "did you mean " + strconv.Quote(near) + "?"
+}
+
+// Meant is the name among those known that a name most likely means, or itself.
+func Meant(name string, known []string) string {
+	if near := Nearest(name, known); near != "" && !slices.Contains(known, name) {
+		return near
+	}
+	return name
+}
+
+// Suggest is the remedy for an unknown name: the nearest one, else what there is, else
+// what to write.
+func Suggest(name string, known []string, otherwise string) string {
+	const few = 8
+	if near := didYouMean(name, known); near != "" {
+		return near
+	}
+	if len(known) == 0 || len(known) > few {
+		return otherwise
+	}
+	return "write " + AnyOfNames(known) + ", or " + otherwise
+}
+
+// AnyOfNames writes names for people: "a", "b" or "c".
+func AnyOfNames(names []string) string {
+	var text []byte
+	for i, n := range names {
+		switch {
+		case i > 0 && i == len(names)-1:
+			text = append(text, " or "...)
+		case i > 0:
+			text = append(text, ", "...)
+		}
+		text = strconv.AppendQuote(text, n)
+	}
+	return string(text)
 }
 
 // limit is how many slips a word of this length may have and still be meant.

@@ -83,7 +83,7 @@ func meantAsType(keys []*Node, items map[*Node]*Node, variants Variants) int {
 func (r *recordDecoder) take(key, item *Node, variants Variants) {
 	r.typed = true
 	path := r.at.path
-	r.inside(&frame{key: key, node: item, path: join(r.at.path, key.Text), component: r.s}, func() {
+	r.inside(&frame{key: key, node: item, path: Join(r.at.path, key.Text), component: r.s}, func() {
 		place := r.Place(item)
 		config := variants.Variant(key.Text).Decode(r.Decoder, item)
 		r.variantField().SetVariant(key.Text, config, place)

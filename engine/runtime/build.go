@@ -7,13 +7,13 @@ import (
 	"log/slog"
 	"runtime"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/internal/inside"
 	"github.com/flowd-io/flowd/engine/internal/ledger"
 	"github.com/flowd-io/flowd/engine/internal/life"
+	"github.com/flowd-io/flowd/engine/internal/rules"
 	"github.com/flowd-io/flowd/engine/internal/stage"
 	"github.com/flowd-io/flowd/engine/internal/steps"
 	"github.com/flowd-io/flowd/schema"
@@ -32,11 +32,13 @@ type Options struct {
 
 	Secrets *schema.Secrets // what no error shows
 
+	Known []schema.Problem // found already: where one is an error nothing is built, nor a plan
+
 	Instead *Plan                        // the plan whose place this one is to take; see Plan.Replace
 	Same    func(kind, name string) bool // whether an "input" or "output" is configured as in that
 }
 
-// The codes of what only building can find; config has those of whole files.
+// The codes of what only building can find; see package rules.
 func init() {
 	schema.AddCode("bad-config", "A plugin can't be built with this configuration.")
 	schema.AddCode("batch-only", "A step that works on whole batches stands where there is none.")
@@ -46,8 +48,8 @@ func init() {
 	schema.AddCode("cannot-return", "Failed messages are to go back to a source that takes nothing back.")
 }
 
-// Build makes a plan and reports everything that is wrong; with an error among
-// the problems the plan is nil. It does no I/O.
+// Build makes a plan and reports everything that is wrong; with an error, be it a known
+// one, the plan is nil. It does no I/O.
 func Build(p *engine.Pipeline, o Options) (*Plan, []schema.Problem) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -55,13 +57,15 @@ func Build(p *engine.Pipeline, o Options) (*Plan, []schema.Problem) {
 	if o.Shared == nil {
 		o.Shared = &engine.Shared{}
 	}
-	b := &builder{spec: p, options: o}
+	given := &rules.Given{Steps: o.Steps, Caches: o.Caches, Limits: o.Limits}
+	b := &builder{spec: p, options: o, problems: rules.All(p, given)}
+	b.wrong = rules.Wrong(p, given, slices.Concat(o.Known, b.problems))
 	b.env = engine.Env{Log: o.Log.With("pipeline", p.Name), Shared: o.Shared, Secrets: o.Secrets, Pipeline: p.Name, Reads: o.Reads}.In(inside.Key{}, host{b})
 	plan := b.build()
-	for _, p := range b.problems {
-		if !p.Warning {
-			return nil, b.problems
-		}
+	fails := func(k schema.Problem) bool { return rules.Fails(p, k) }
+	wrong := func(p schema.Problem) bool { return !p.Warning }
+	if slices.ContainsFunc(o.Known, fails) || slices.ContainsFunc(b.problems, wrong) {
+		return nil, b.problems
 	}
 	return plan, b.problems
 }
@@ -73,13 +77,14 @@ type builder struct {
 	env        engine.Env
 	plan       *Plan
 	problems   []schema.Problem
-	using      []string // the named step lists that are being inlined
-	batch      bool     // the steps at hand get whole batches
-	inner      bool     // the steps at hand are inside another
-	lanes      bool     // the steps at hand are the pipeline's own
-	built      []string // the types of all steps so far
-	full       bool     // the uses of named lists come to too much
-	conditions int      // under which the steps at hand run
+	wrong      map[schema.Place]bool // components that aren't built; see rules.Wrong
+	using      []string              // the named step lists that are being inlined
+	batch      bool                  // the steps at hand get whole batches
+	inner      bool                  // the steps at hand are inside another
+	lanes      bool                  // the steps at hand are the pipeline's own
+	built      []string              // the types of all steps so far
+	full       bool                  // the uses of named lists come to too much
+	conditions int                   // under which the steps at hand run
 	states     []stateful
 
 	returning []*engine.OnFailure // those that say `return`
@@ -146,14 +151,12 @@ func (b *builder) feeds() {
 // middleware resolves engine.middleware.
 func (b *builder) middleware() {
 	for _, name := range b.spec.Engine.Middleware {
-		at := b.spec.Engine.Place
 		spec := engine.Middlewares.Lookup(name)
 		if spec == nil {
-			b.report(at, "unknown-middleware", fmt.Sprintf("no middleware %q is compiled in", name), "compiled in are: "+cmp.Or(strings.Join(engine.Middlewares.Names(), ", "), "none"))
 			continue
 		}
 		m, err := spec.Build(nil, b.named(name))
-		b.failed(at, err)
+		b.failed(b.spec.Engine.Place, err)
 		if err == nil {
 			b.plan.Middleware = append(b.plan.Middleware, m)
 		}
@@ -200,7 +203,7 @@ func (b *builder) outputs() {
 
 func (b *builder) timeout() time.Duration { return cmp.Or(b.spec.Engine.Timeout, 30*time.Second) }
 
-// policy resolves an on_failure. Whether its words fit is the linter's business.
+// policy resolves an on_failure.
 func (b *builder) policy(f *engine.OnFailure) stage.Policy {
 	p := stage.Policy{Then: ledger.Thens[f.Then]}
 	if f.DeadLetter != "" {
@@ -208,14 +211,8 @@ func (b *builder) policy(f *engine.OnFailure) stage.Policy {
 		if p.Then == ledger.ThenDefault {
 			p.Then = ledger.ThenDeadLetter
 		}
-		if p.DeadLetter == nil {
-			b.report(f.Place, "unknown-output", fmt.Sprintf("there is no output %q for dead letters", f.DeadLetter), "")
-		}
 	}
 	if p.Then == ledger.ThenDeadLetter && p.DeadLetter == nil {
-		if b.plan.Failure.DeadLetter == nil {
-			b.report(f.Place, "no-dead-letter", "`then: dead_letter` needs an output", "name it: dead_letter: OUTPUT")
-		}
 		p.DeadLetter = b.plan.Failure.DeadLetter
 	}
 	if p.Then == ledger.ThenReturn {
@@ -228,6 +225,9 @@ func (b *builder) policy(f *engine.OnFailure) stage.Policy {
 func (b *builder) returns() {
 	for _, f := range b.returning {
 		for _, in := range b.plan.Inputs {
+			if len(in.Inputs) == 0 {
+				continue // it is wrong itself
+			}
 			switch in.Takes {
 			case engine.TakesNothing:
 				b.report(f.Place, "cannot-return", fmt.Sprintf("input %s takes nothing back, so failed messages can't return to it", in.Name), "write `then: drop`, `stop`, or name a `dead_letter`")
@@ -265,8 +265,6 @@ func (b *builder) batchers() {
 		for _, name := range s.Output {
 			if o := b.plan.Output(name); o != nil {
 				p.Outputs = append(p.Outputs, o)
-			} else {
-				b.report(s.Place, "unknown-output", fmt.Sprintf("there is no output %q", name), "")
 			}
 		}
 		b.plan.Batchers = append(b.plan.Batchers, p)
@@ -290,17 +288,9 @@ func (b *builder) onlyOutput() []*stage.OutputPlan {
 			dead[f.DeadLetter] = true
 		}
 	}
-	members := engine.MembersOf(b.spec.Outputs)
+	members := rules.MembersOf(b.spec.Outputs)
 	normal := slices.DeleteFunc(slices.Clone(b.plan.Outputs), func(o *stage.OutputPlan) bool { return dead[o.Name] || members[o.Name] })
-	switch len(normal) {
-	case 1:
-		return normal
-	case 0:
-		b.problems = append(b.problems, schema.Problem{Pos: b.spec.Place.Pos, Path: "outputs", Code: "no-route", Message: "there is no output for messages that succeed", Remedy: "add an output beside the dead letters'"})
-	default:
-		b.problems = append(b.problems, schema.Problem{Pos: b.spec.Place.Pos, Path: "outputs", Code: "no-batchers", Message: fmt.Sprintf("there are %d outputs and no batchers, so nothing says which output takes a message", len(normal)), Remedy: "write `batchers` that name them"})
-	}
-	return nil
+	return normal
 }
 
 func (b *builder) inputs() {

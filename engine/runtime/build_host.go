@@ -9,8 +9,10 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/internal/inside"
 	"github.com/flowd-io/flowd/engine/internal/limit"
+	"github.com/flowd-io/flowd/engine/internal/rules"
 	"github.com/flowd-io/flowd/engine/internal/stage"
 	"github.com/flowd-io/flowd/engine/internal/steps"
+	"github.com/flowd-io/flowd/schema"
 )
 
 // host is what plugins of a pipeline may ask its builder for; without one they belong to none.
@@ -24,6 +26,9 @@ func (h host) Emit(ev engine.Event) {
 		h.b.plan.EmitEvent(ev)
 	}
 }
+
+// Wrong says that a component has a mistake which is reported.
+func (h host) Wrong(at schema.Place) bool { return h.b != nil && h.b.wrong[rules.Placed(at)] }
 
 // Cache finds or makes the cache of a name.
 func (h host) Cache(name string) (engine.Cache, error) { return h.b.cache(name) }

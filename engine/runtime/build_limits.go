@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/internal/inside"
 	"github.com/flowd-io/flowd/engine/internal/limit"
+	"github.com/flowd-io/flowd/engine/internal/rules"
 )
 
 // limit makes a rate limit, or finds the shared one of its name.
@@ -34,6 +36,12 @@ func (b *builder) limited(l *limit.Limiter, name string, with func(engine.Steps)
 	with(engine.Steps{{Name: "rate_limit of " + name, Use: engine.Use(func(engine.Env) (engine.Processor, error) { return limit.Step(l), nil })}})
 }
 
+// limitKey is what makes a shared limit another one.
+type limitKey struct {
+	name, kind, key string
+	maxKeys         int
+}
+
 // sharedLimit is a limit that pipelines share by name. A reload may change its rate.
 type sharedLimit struct {
 	*limit.Limiter
@@ -54,6 +62,9 @@ func (l *sharedLimit) configure(spec engine.RateLimit) {
 
 // limiter makes a rate limit for a place, or finds the shared one of its name. Without a pipeline there are none with names.
 func (b *builder) limiter(spec engine.RateLimit, place string) (*limit.Limiter, error) {
+	if b != nil && b.wrong[rules.Placed(spec.Place)] {
+		return nil, inside.ErrReported
+	}
 	if spec.Name == "" {
 		if err := valid(&spec); err != nil {
 			return nil, err
@@ -76,8 +87,10 @@ func (b *builder) limiter(spec engine.RateLimit, place string) (*limit.Limiter, 
 	if err := valid(&shared); err != nil {
 		return nil, fmt.Errorf("rate limit %q: %w", spec.Name, err)
 	}
-	key := fmt.Sprintf("limit:%s:%s:%s:%d", spec.Name, shared.Kind, shared.Key.String(), shared.MaxKeys)
-	l := b.env.Shared.Get(key, func() any { return &sharedLimit{Limiter: limit.NewLimiter(spec.Name, shared)} }).(*sharedLimit)
+	key := limitKey{spec.Name, shared.Kind, shared.Key.String(), shared.MaxKeys}
+	l := engine.Common(b.env.Shared, key, func() *sharedLimit {
+		return &sharedLimit{Limiter: limit.NewLimiter(spec.Name, shared)}
+	})
 	l.configure(shared)
 	return b.kept(l.Limiter), nil
 }

@@ -1,8 +1,6 @@
 package runtime
 
 import (
-	"fmt"
-
 	"github.com/flowd-io/flowd/engine"
 )
 
@@ -14,21 +12,17 @@ func (b *builder) routes() {
 			continue
 		}
 		for _, name := range engine.TraitsOf(e.Value.Use.Config).Members {
-			member := b.plan.Output(name)
-			if member == nil {
-				b.report(at, "unknown-output", fmt.Sprintf("there is no output %q", name), "")
-				continue
+			if member := b.plan.Output(name); member != nil {
+				o.Route.Members = append(o.Route.Members, member)
 			}
-			o.Route.Members = append(o.Route.Members, member)
 		}
-		if len(o.Route.Members) == 0 {
+		if len(engine.TraitsOf(e.Value.Use.Config).Members) == 0 {
 			b.report(at, "no-output", "no output is named here", "name at least one of `outputs`")
 		}
 	}
-	for i, e := range b.spec.Outputs.Entries() {
-		if o := b.plan.Outputs[i]; o.Route != nil && o.LeadsTo(o, nil) {
-			b.report(e.Value.Use.Place, "output-cycle", fmt.Sprintf("output %s leads back to itself", o.Name), "break the circle: an output may not consist of itself")
-			o.Route.Members = nil
+	for _, o := range b.plan.Outputs {
+		if o.Route != nil && o.LeadsTo(o, nil) {
+			o.Route.Members = nil // it is reported
 		}
 	}
 }

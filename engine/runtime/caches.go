@@ -8,6 +8,9 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
+// cacheKey is the name of a shared cache, and a text of its configuration.
+type cacheKey struct{ name, print string }
+
 // sharedCache is a cache that several plans of a process use: the first opens
 // it, the last closes it.
 type sharedCache struct {
@@ -50,10 +53,10 @@ func (b *builder) cache(name string) (engine.Cache, error) {
 	if !ok {
 		return nil, fmt.Errorf("there is no cache %q (define it under `resources.caches`)", name)
 	}
-	c := b.options.Shared.Get("cache:"+name+":"+b.options.Prints[name], func() any {
+	c := engine.Common(b.options.Shared, cacheKey{name, b.options.Prints[name]}, func() *sharedCache {
 		cache, err := spec.Build(b.named(name))
 		return &sharedCache{Cache: cache, failed: err}
-	}).(*sharedCache)
+	})
 	if c.failed != nil {
 		return nil, c.failed
 	}

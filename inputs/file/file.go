@@ -6,7 +6,6 @@ package file
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"log/slog"
 	"path/filepath"
 
@@ -81,12 +80,14 @@ type shared struct {
 	book book
 }
 
+// sharedKey tells inputs apart: the instances of one are built from one configuration.
+type sharedKey struct{ path *string }
+
 func newInput(c Config, env engine.Env) (engine.Input, error) {
 	if len(c.Path) == 0 {
 		return nil, errors.New("path is missing")
 	}
-	// The instances of one input are built from one configuration.
-	common := env.Shared.Get(fmt.Sprintf("file %s %p", env.Name, &c.Path[0]), func() any {
+	common := engine.Common(env.Shared, sharedKey{&c.Path[0]}, func() *shared {
 		owner := "input " + env.Name
 		if env.Pipeline != "" {
 			owner += " of pipeline " + env.Pipeline
@@ -95,7 +96,7 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 			list: list{patterns: c.Path, checkpoint: c.Checkpoint},
 			book: book{path: c.Checkpoint, owner: owner, log: env.Log, entries: map[id]*entry{}},
 		}
-	}).(*shared)
+	})
 	log := cmp.Or(env.Log, slog.New(slog.DiscardHandler))
 	index, instances := env.Index, max(1, env.Instances)
 	if c.Follow {

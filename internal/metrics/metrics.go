@@ -24,10 +24,12 @@ type set struct {
 }
 
 func of(shared *engine.Shared) *set {
-	return shared.Get("metrics", func() any {
+	return engine.Common(shared, setKey{}, func() *set {
 		return &set{registry: prometheus.NewRegistry(), byName: map[string]*Metric{}}
-	}).(*set)
+	})
 }
+
+type setKey struct{}
 
 // Record takes one value: a counter adds it, a gauge becomes it, a histogram
 // counts it. It is safe for concurrent use; a counter panics at a negative value.

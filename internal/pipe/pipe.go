@@ -27,10 +27,12 @@ type Link struct {
 
 // Of is the link of a name in this process.
 func Of(shared *engine.Shared, name string) *Link {
-	return shared.Get("pipe:"+name, func() any {
+	return engine.Common(shared, linkName(name), func() *Link {
 		return &Link{name: name, offers: make(chan *offer), ended: make(chan struct{}), gone: make(chan struct{})}
-	}).(*Link)
+	})
 }
+
+type linkName string
 
 // AddWriter and AddReader announce one, when it is built: all of a process are,
 // before the first is opened. It may also be one that comes after the last was closed.

@@ -30,8 +30,10 @@ type Desk struct {
 
 // Of is the desk of this process.
 func Of(shared *engine.Shared) *Desk {
-	return shared.Get("reply", func() any { return &Desk{slips: map[string]*Slip{}} }).(*Desk)
+	return engine.Common(shared, deskKey{}, func() *Desk { return &Desk{slips: map[string]*Slip{}} })
 }
+
+type deskKey struct{}
 
 // Want says that there is an output that replies; without one no request needs
 // a slip.

@@ -84,12 +84,15 @@ type Use struct {
 	why    error // of the last of them
 }
 
+// pipeline is the key of its book.
+type pipeline string
+
 // Join is a use of the cache of a name, or, without a name, of a store in memory
 // that no other step knows.
 func Join(env engine.Env, name string, cache Store) *Use {
-	b := env.Shared.Get("twophase:"+env.Pipeline, func() any {
+	b := engine.Common(env.Shared, pipeline(env.Pipeline), func() *book {
 		return &book{named: map[string]*overlay{}, waiting: map[engine.Origin][]*write{}}
-	}).(*book)
+	})
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if o := b.named[name]; o != nil && o.cache == cache {

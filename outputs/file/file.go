@@ -5,7 +5,6 @@ package file
 import (
 	"context"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -95,11 +94,12 @@ type begun struct {
 	newest *output // of those that were opened: at its end the files are complete
 }
 
+type begunKey struct{ pipeline, output, path string }
+
 func newOutput(c Config, env engine.Env) (engine.Output, error) {
 	o := &output{cfg: c, wr: c.Writer(), streams: map[string]*stream{}}
-	o.begun = env.Shared.Get(fmt.Sprintf("file output %s of %s: %s", env.Name, env.Pipeline, c.Path), func() any {
-		return &begun{paths: map[string]bool{}}
-	}).(*begun)
+	key := begunKey{env.Pipeline, env.Name, c.Path.String()}
+	o.begun = engine.Common(env.Shared, key, func() *begun { return &begun{paths: map[string]bool{}} })
 	o.constant, _ = c.Path.Const()
 	o.place = newPlace(&o.cfg.Path, env.Reads)
 	return o, o.place.meets()

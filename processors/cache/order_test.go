@@ -31,12 +31,13 @@ func ordered(t *testing.T, in []string, perRead, workers int, then string, steps
 	spec := &engine.Pipeline{
 		Name: "test", Inputs: enginetest.Named("in", src.Input()), Processors: steps,
 		Engine:  engine.EngineSpec{Workers: workers, OrderBy: expr.MustCompile("k")},
-		Outputs: schema.MapOf(schema.Entry[engine.OutputSpec]{Key: "out", Value: out.Output()}, schema.Entry[engine.OutputSpec]{Key: "dead", Value: dead.Output()}),
+		Outputs: enginetest.Named("out", out.Output()),
 	}
 	spec.Batchers = enginetest.Named("all", engine.BatcherSpec{Output: engine.Names{"out"}})
 	spec.Engine.OnFailure.Retry = &engine.Retry{MaxAttempts: 2, Backoff: time.Second}
 	if spec.Engine.OnFailure.Then = then; then == "dead_letter" {
 		spec.Engine.OnFailure.DeadLetter = "dead"
+		spec.Outputs = schema.MapOf(append(spec.Outputs.Entries(), schema.Entry[engine.OutputSpec]{Key: "dead", Value: dead.Output()})...)
 	}
 	plan, problems := runtime.Build(spec, runtime.Options{Log: slog.New(slog.DiscardHandler), Caches: map[string]engine.Plugin[engine.Cache]{"c": memory(t)}})
 	if plan == nil {

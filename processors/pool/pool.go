@@ -134,8 +134,8 @@ func build(c Config, env engine.Env) (engine.Processor, error) {
 	if policy.Timeout == 0 {
 		policy.Timeout = max(env.Timeout, time.Millisecond)
 	}
-	conf := env.Shared.Get(wire.Shared, func() any { return (*wire.Config)(nil) }).(*wire.Config)
-	if c.Workers == remote && conf != wire.Rehearsal {
+	process := wire.Of(env.Shared)
+	if c.Workers == remote && !process.Rehearsal {
 		used, err := c.Do.Steps.Check(env)
 		if err != nil {
 			return nil, err
@@ -145,7 +145,7 @@ func build(c Config, env engine.Env) (engine.Processor, error) {
 				return nil, fmt.Errorf("%s can't run in another process (%s)", name, remedy)
 			}
 		}
-		if conf == nil {
+		if process.Config == nil {
 			return nil, errors.New("nothing says where workers join (write `service: {cluster: {listen: 127.0.0.1:" + wire.Port + "}}`)")
 		}
 		stage, err := c.Do.Stage(env.Whole, env.Timeout)
@@ -153,7 +153,7 @@ func build(c Config, env engine.Env) (engine.Processor, error) {
 			return nil, err
 		}
 		stage.Lease, stage.Timeout = c.Lease, policy.Timeout
-		s.hub = hub.Of(env.Shared, conf)
+		s.hub = hub.Of(env.Shared)
 		s.start = func(ctx context.Context) (err error) {
 			s.pool, err = s.hub.Open(ctx, policy, stage, env)
 			return err

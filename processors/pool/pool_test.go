@@ -413,7 +413,7 @@ func TestWhatARemotePoolCantHave(t *testing.T) {
 
 func TestARehearsalIsLocal(t *testing.T) {
 	shared := &engine.Shared{}
-	shared.Get(wire.Shared, func() any { return wire.Rehearsal })
+	wire.Of(shared).Rehearsal = true
 	synctest.Test(t, func(t *testing.T) {
 		l := line{steps: `[{"pool": {"name": "p", "workers": "remote", "do": [{"set": {"a": "1"}}]}}]`, src: &enginetest.Source{Payloads: []string{"{}"}}}
 		plan, problems := runtime.Build(l.spec(t), runtime.Options{Log: slog.New(slog.DiscardHandler), Shared: shared})

@@ -117,12 +117,12 @@ func (p *process) serve(watch bool) (code int, err error) {
 			err = errors.Join(err, s.Close(ctx))
 		}()
 	}
-	if c := p.set.Service.Cluster; c != nil {
+	if p.set.Service.Cluster != nil {
 		var names []string
 		for _, l := range p.set.Pipelines {
 			names = append(names, l.Plan.Name)
 		}
-		release, err := hub.Of(p.set.Shared, c).Hold(p.stop, "pipeline "+strings.Join(names, ", "), p.log)
+		release, err := hub.Of(p.set.Shared).Hold(p.stop, "pipeline "+strings.Join(names, ", "), p.log)
 		if err != nil {
 			return failed, err
 		}

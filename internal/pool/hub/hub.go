@@ -44,10 +44,13 @@ type Hub struct {
 	pools   []*remote    // by index; nil: closed
 }
 
-// Of is the hub of a process.
-func Of(shared *engine.Shared, conf *wire.Config) *Hub {
-	return shared.Get("hub", func() any { return &Hub{conf: conf, id: wire.NewID(), keys: newKeys()} }).(*Hub)
+// Of is the hub of a process that has a `service.cluster`.
+func Of(shared *engine.Shared) *Hub {
+	conf := wire.Of(shared).Config
+	return engine.Common(shared, hubKey{}, func() *Hub { return &Hub{conf: conf, id: wire.NewID(), keys: newKeys()} })
 }
+
+type hubKey struct{}
 
 // Hold starts the hub where nobody holds it yet; owner names it to other processes that
 // want what it has. release lets it go: the last one that does stops it.

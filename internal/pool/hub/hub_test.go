@@ -73,7 +73,9 @@ func newSite(t *testing.T, conf wire.Config, policy pool.Policy) *site {
 	}
 	conf.MaxPayload = max(conf.MaxPayload, 1<<16)
 	s := &site{t: t, conf: &conf}
-	s.hub = Of(&engine.Shared{}, s.conf)
+	shared := &engine.Shared{}
+	wire.Of(shared).Config = s.conf
+	s.hub = Of(shared)
 	s.pool = s.open(policy)
 	t.Cleanup(s.close)
 	return s

@@ -8,6 +8,7 @@ import (
 	"net"
 	"strings"
 
+	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/tlsconf"
 	"github.com/flowd-io/flowd/schema"
 )
@@ -78,8 +79,16 @@ func (c *Config) checkURL(report func(path, message, remedy string)) {
 	}
 }
 
-// Shared is under which name processes keep their *Config among what pipelines share.
-const Shared = "service.cluster"
+// Process is what the pipelines of a process know of its cluster. It is set before
+// they are built, and only read afterwards.
+type Process struct {
+	Config    *Config // `service.cluster`; nil where there is none
+	Rehearsal bool    // pipelines are tested: what is remote runs in this process
+}
 
-// Rehearsal stands for any cluster in tests of pipelines: what is remote runs here.
-var Rehearsal = &Config{}
+type processKey struct{}
+
+// Of is the cluster of the process that these pipelines run in.
+func Of(shared *engine.Shared) *Process {
+	return engine.Common(shared, processKey{}, func() *Process { return &Process{} })
+}

@@ -1,4 +1,4 @@
-package config
+package yamltext
 
 import (
 	"slices"
@@ -7,23 +7,23 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// salvage reads what can be read of text that is not YAML: entries in which a mistake
+// Salvage reads what can be read of a file that is not YAML: entries in which a mistake
 // lies are cut out, one after another, until the rest parses. The nodes keep their
 // places. It returns nil when nothing sensible is left; more are the mistakes in other
 // sections than the first, which stands in line at.
-func salvage(file, text string, at int) (root *schema.Node, cuts []lines, more []schema.Problem) {
+func Salvage(file string, data []byte, at int) (root *schema.Node, cuts Cuts, more []schema.Problem) {
 	const mistakes, longest = 20, 256 << 10 // bytes; each try parses all of it
-	if len(text) > longest {
+	if len(data) > longest {
 		return nil, nil, nil
 	}
-	t := newCutter(text)
+	t := newCutter(strings.TrimPrefix(string(data), "\ufeff"))
 	for range mistakes {
 		var problems []schema.Problem
 		ok := false
 		for _, region := range t.regions(at) {
 			was := slices.Clone(t.lines)
 			t.cut(region)
-			root, problems = parse(file, []byte(t.text()))
+			root, problems = Parse(file, []byte(t.text()))
 			if ok = root != nil || len(problems) == 1 && problems[0].Code == "yaml-syntax" && !region.has(problems[0].Pos.Line); ok {
 				cuts = append(cuts, region)
 				break
@@ -124,8 +124,11 @@ func (t *cutter) cut(l lines) {
 	}
 }
 
-// without are the problems that do not come from what was cut out.
-func without(problems []schema.Problem, cuts []lines) []schema.Problem {
+// Cuts are the parts of a file that could not be read.
+type Cuts []lines
+
+// Without are the problems that do not come from what was cut out.
+func (cuts Cuts) Without(problems []schema.Problem) []schema.Problem {
 	if len(cuts) == 0 {
 		return problems
 	}

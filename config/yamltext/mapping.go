@@ -1,4 +1,4 @@
-package config
+package yamltext
 
 import (
 	"fmt"
@@ -58,8 +58,8 @@ func (c *converter) key(k *yaml.Node) *schema.Node {
 	if !c.room(off, 0) {
 		return nil
 	}
-	key := &schema.Node{Pos: c.src.pos(off), Excerpt: c.src.excerpt}
-	c.scalar(key, k, newScalar(c.src.source, k, off))
+	key := &schema.Node{Pos: c.src.Pos(off), Excerpt: c.src.Excerpt}
+	c.scalar(key, k, newScalar(c.src.Source, k, off))
 	switch {
 	case key.Tag != "" && key.Tag != "!!timestamp" && key.Tag != "!!str":
 		return bad("yaml-key", fmt.Sprintf("the tag %s can't stand at a key", key.Tag), "remove it, or put the key into quotes")

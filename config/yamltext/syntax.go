@@ -1,4 +1,4 @@
-package config
+package yamltext
 
 import (
 	"errors"
@@ -15,7 +15,7 @@ import (
 // The parser that found the error gives no column and often a line too early.
 // So the text is read once more for the usual mistakes; when it holds none of
 // them, a second parser has its say, and then the first one's line.
-func syntaxProblem(src *source, err error) (int, schema.Problem) {
+func syntaxProblem(src *Source, err error) (int, schema.Problem) {
 	line, message := parserLine(err)
 	at := src.lines[min(line, len(src.lines))-1] + spaces(src.line(line))
 	if strings.Contains(message, "exceeded max depth") { // of the parser, far beyond maxDepth
@@ -47,7 +47,7 @@ func manageable(text string) bool {
 }
 
 // secondOpinion asks the other parser.
-func secondOpinion(src *source) (off int, message string, ok bool) {
+func secondOpinion(src *Source) (off int, message string, ok bool) {
 	defer func() {
 		if recover() != nil { // text that it can't read at all
 			ok = false
@@ -82,6 +82,15 @@ func parserLine(err error) (line int, message string) {
 	m := lineNumber().FindStringSubmatch(err.Error())
 	line, _ = strconv.Atoi(m[1])
 	return max(line, 1), strings.TrimPrefix(err.Error(), m[0])
+}
+
+// MissingSpace takes a text apart that lacks the space behind its colon, `a:b`.
+func MissingSpace(text string) (key, value string, ok bool) {
+	m := missingSpace().FindStringSubmatch(text)
+	if m == nil {
+		return "", "", false
+	}
+	return m[1], m[2], true
 }
 
 // finding is a mistake that diagnose knows.

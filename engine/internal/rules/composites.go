@@ -1,9 +1,8 @@
-package config
+package rules
 
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/flowd-io/flowd/engine"
@@ -14,52 +13,46 @@ import (
 var ofMembers = []string{"processors", "concurrency", "timeout", "retry", "rate_limit", "breaker", "on_failure"}
 
 // composites checks the outputs that consist of others, such as a `fallback`.
-func (c *checker) composites() {
-	outputs := c.names("outputs")
-	for name, o := range c.spec.Outputs.All() {
+func (r *rules) composites() {
+	for name, o := range r.spec.Outputs.All() {
 		members := engine.TraitsOf(o.Use.Config).Members
 		if len(members) == 0 {
 			continue
 		}
 		for i, m := range members {
-			at, path := c.member(name, o, i)
+			at := r.member(name, o, i)
 			switch {
 			case slices.Contains(members[:i], m):
-				c.report(problemAt(at, schema.Problem{Path: path, Code: "repeated-output", Message: fmt.Sprintf("the output %q stands here twice", m), Remedy: "name it once"}))
-			case !slices.Contains(outputs, m):
-				c.report(problemAt(at, unknownOutput(path, m, outputs)))
+				r.complain(at, schema.Problem{Code: "repeated-output", Message: fmt.Sprintf("the output %q stands here twice", m), Remedy: "name it once"})
+			case !slices.Contains(r.outputs, m):
+				r.complain(at, r.unknownOutput(m))
 			}
 		}
 		for _, key := range ofMembers {
-			if find(c.root, "outputs", name, key) != nil {
-				c.complainKey([]string{"outputs", name, key}, schema.Problem{Code: "composite-key",
+			if r.find("outputs", name, key) != nil {
+				r.complain(r.key("outputs", name, key), schema.Problem{Code: "composite-key",
 					Message: fmt.Sprintf("%s writes nothing itself, so %s says nothing here", o.Use.Name, key),
 					Remedy:  "write it on the members: " + strings.Join(members, ", ")})
 			}
 		}
 	}
-	c.circles()
+	r.circles()
 }
 
 // member is where the i-th member of a composite is named.
-func (c *checker) member(name string, o engine.OutputSpec, i int) (*schema.Node, string) {
-	n, path := o.Use.Place.Node, o.Use.Place.Path
-	if n == nil {
-		return keyAt(c.root, []string{"outputs", name}), path
+func (r *rules) member(name string, o engine.OutputSpec, i int) schema.Place {
+	if o.Use.Place.Node == nil {
+		return r.key("outputs", name)
 	}
-	if n.Kind == schema.MapNode {
-		if list := n.Lookup("outputs"); list != nil {
-			n, path = list, join(path, "outputs")
-		}
+	at := o.Use.Place
+	if at.Node.Find("outputs") != nil {
+		at = at.At("outputs")
 	}
-	if n.Kind == schema.ListNode && i < len(n.Items) {
-		n, path = n.Items[i], path+"["+strconv.Itoa(i)+"]"
-	}
-	return n, path
+	return at.Item(i)
 }
 
 // circles finds outputs that lead back to themselves, and whether there are any.
-func (c *checker) circles() {
+func (r *rules) circles() {
 	done := map[string]bool{}
 	var follow func(name string, trail []string)
 	follow = func(name string, trail []string) {
@@ -67,40 +60,39 @@ func (c *checker) circles() {
 			return
 		}
 		trail = append(slices.Clip(trail), name)
-		o, _ := c.spec.Outputs.Get(name)
-		for i, m := range c.membersOf(name) {
+		o, _ := r.spec.Outputs.Get(name)
+		for i, m := range r.membersOf(name) {
 			from := slices.Index(trail, m)
 			if from < 0 {
 				follow(m, trail)
 				continue
 			}
-			at, path := c.member(name, o, i)
-			c.report(problemAt(at, schema.Problem{Path: path, Code: "output-cycle",
+			r.complain(r.member(name, o, i), schema.Problem{Code: "output-cycle",
 				Message: "the output leads back to itself: " + strings.Join(append(slices.Clip(trail[from:]), m), " → "),
-				Remedy:  "remove one of the names"}))
+				Remedy:  "remove one of the names"})
 		}
 		done[name] = true
 	}
-	for name := range c.spec.Outputs.All() {
+	for name := range r.spec.Outputs.All() {
 		follow(name, nil)
 	}
 }
 
 // membersOf are the outputs that one consists of, as they are most likely meant.
-func (c *checker) membersOf(name string) []string {
-	o, _ := c.spec.Outputs.Get(name)
+func (r *rules) membersOf(name string) []string {
+	o, _ := r.spec.Outputs.Get(name)
 	var members []string
 	for _, m := range engine.TraitsOf(o.Use.Config).Members {
-		members = append(members, meant(m, c.names("outputs")))
+		members = append(members, schema.Meant(m, r.outputs))
 	}
 	return members
 }
 
 // members are all outputs that others consist of.
-func (c *checker) members() map[string]bool {
+func (r *rules) members() map[string]bool {
 	all := map[string]bool{}
-	for name := range c.spec.Outputs.All() {
-		for _, m := range c.membersOf(name) {
+	for name := range r.spec.Outputs.All() {
+		for _, m := range r.membersOf(name) {
 			all[m] = true
 		}
 	}

@@ -1,4 +1,4 @@
-package config
+package yamltext
 
 import (
 	"fmt"
@@ -16,7 +16,7 @@ const (
 	maxDepth = 200
 	maxNodes = 100_000
 	maxMarks = 4 * maxNodes // see codec.Crowded; text within values has some, too
-	maxText  = maxFile      // bytes of all values, aliases written out
+	maxText  = MaxFile      // bytes of all values, aliases written out
 )
 
 var (
@@ -38,8 +38,8 @@ type converter struct {
 }
 
 // convert is the tree of n, a document's content.
-func convert(src *source, n *yaml.Node) (*schema.Node, []schema.Problem) {
-	c := converter{src: &cursor{source: src}, open: map[*yaml.Node]bool{}}
+func convert(src *Source, n *yaml.Node) (*schema.Node, []schema.Problem) {
+	c := converter{src: &cursor{Source: src}, open: map[*yaml.Node]bool{}}
 	root := c.node(n, 0)
 	return root, c.problems
 }
@@ -47,7 +47,7 @@ func convert(src *source, n *yaml.Node) (*schema.Node, []schema.Problem) {
 // node converts n and what is below it.
 func (c *converter) node(n *yaml.Node, depth int) *schema.Node {
 	off := c.src.offset(n.Line, n.Column)
-	out := &schema.Node{Pos: c.src.pos(off), Excerpt: c.src.excerpt}
+	out := &schema.Node{Pos: c.src.Pos(off), Excerpt: c.src.Excerpt}
 	if !c.room(off, depth) {
 		return out
 	}
@@ -67,7 +67,7 @@ func (c *converter) node(n *yaml.Node, depth int) *schema.Node {
 		out.Kind, out.Tag = schema.MapNode, c.tag(n, off)
 		c.mapping(out, n, depth)
 	default:
-		s := newScalar(c.src.source, n, off)
+		s := newScalar(c.src.Source, n, off)
 		c.scalar(out, n, s)
 		out.Tail = s.tail()
 	}
@@ -81,7 +81,7 @@ func (c *converter) scalar(out *schema.Node, n *yaml.Node, s scalar) {
 		out.Tag = "!" // the parser drops it
 	}
 	out.Text, out.Style = n.Value, s.style
-	out.Offset = func(i int) schema.Pos { return s.src.pos(s.offset(i)) }
+	out.Offset = func(i int) schema.Pos { return s.src.Pos(s.offset(i)) }
 }
 
 // room says whether one more node fits, and complains once when it does not.
@@ -120,13 +120,13 @@ func (c *converter) alias(n *yaml.Node, off, depth int) *schema.Node {
 	c.aliased = true
 	if c.open[n.Alias] {
 		c.report(off, schema.Problem{Code: "yaml-alias-cycle", Message: fmt.Sprintf("*%s stands inside the value that it repeats", n.Value), Remedy: "write the value out"})
-		return &schema.Node{Pos: c.src.pos(off), Excerpt: c.src.excerpt}
+		return &schema.Node{Pos: c.src.Pos(off), Excerpt: c.src.Excerpt}
 	}
 	return c.node(n.Alias, depth)
 }
 
 // in runs f for the value of a key.
-func (c *converter) in(key string, f func()) { c.at(join(c.path, key), f) }
+func (c *converter) in(key string, f func()) { c.at(schema.Join(c.path, key), f) }
 
 // at runs f for the value with that path.
 func (c *converter) at(path string, f func()) {
@@ -137,18 +137,7 @@ func (c *converter) at(path string, f func()) {
 }
 
 func (c *converter) report(off int, p schema.Problem) {
-	p.Pos, p.Path = c.src.pos(off), c.path
-	p.Excerpt, p.Caret = c.src.excerpt(p.Pos), p.Pos
+	p.Pos, p.Path = c.src.Pos(off), c.path
+	p.Excerpt, p.Caret = c.src.Excerpt(p.Pos), p.Pos
 	c.problems = append(c.problems, p)
-}
-
-// join appends a key to a path, quoted where it could be misread.
-func join(path, key string) string {
-	if key == "" || strings.ContainsAny(key, " \t\n[]\"':") {
-		return path + "[" + strconv.Quote(key) + "]"
-	}
-	if path == "" {
-		return key
-	}
-	return path + "." + key
 }

@@ -1,4 +1,4 @@
-package config
+package yamltext
 
 import (
 	"strings"
@@ -11,14 +11,14 @@ import (
 // scalar is how a scalar stands in its source: the parser gives only where it
 // begins and what it means.
 type scalar struct {
-	src   *source
+	src   *Source
 	style schema.Style
 	value string
 	start int // of the text: behind tags, anchors and the opening quote; of a block, its | or >
 }
 
 // newScalar finds the text of n, which begins at off.
-func newScalar(src *source, n *yaml.Node, off int) scalar {
+func newScalar(src *Source, n *yaml.Node, off int) scalar {
 	s := scalar{src: src, style: styleOf(n), value: n.Value}
 	if n.Value == "" && s.style == schema.Plain {
 		s.start = off // a tag or anchor, if anything, is all there is to show

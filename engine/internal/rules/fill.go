@@ -1,4 +1,4 @@
-package config
+package rules
 
 import (
 	"fmt"
@@ -17,11 +17,11 @@ type wanted struct {
 
 // fill warns of batches that never fill, since no more messages come before the first
 // ones are settled. A split makes many of one, so nothing is known behind it.
-func (c *checker) fill() {
-	all, splits := c.groups()
-	for name, b := range c.spec.Batchers.All() {
+func (r *rules) fill() {
+	all, splits := r.groups()
+	for name, b := range r.spec.Batchers.All() {
 		size := engine.TraitsOf(b.Use.Config).Size
-		if path := []string{"batchers", name, b.Use.Name, "size"}; size > 0 && find(c.root, path...) != nil {
+		if path := []string{"batchers", name, b.Use.Name, "size"}; size > 0 && r.find(path...) != nil {
 			all = append(all, wanted{size: size, what: "batch", path: path})
 		}
 	}
@@ -34,12 +34,12 @@ func (c *checker) fill() {
 			most = w
 		}
 	}
-	if n := c.spec.Engine.MaxInFlight.Messages; n > 0 && n < most.size {
-		c.complain([]string{"engine", "max_in_flight", "messages"}, c.neverFills(most, fmt.Sprintf("only %s may be under way at once", count(n)), fmt.Sprintf("write %d", most.size)))
+	if n := r.spec.Engine.MaxInFlight.Messages; n > 0 && n < most.size {
+		r.complain(r.at("engine", "max_in_flight", "messages"), r.neverFills(most, fmt.Sprintf("only %s may be under way at once", count(n)), fmt.Sprintf("write %d", most.size)))
 		return
 	}
 	unsettled := 0
-	for _, in := range c.spec.Inputs.All() {
+	for _, in := range r.spec.Inputs.All() {
 		n := engine.TraitsOf(in.Use.Config).Unsettled
 		if n == 0 {
 			return // the others are not needed
@@ -49,20 +49,20 @@ func (c *checker) fill() {
 	if unsettled >= most.size {
 		return
 	}
-	for name, in := range c.spec.Inputs.All() {
+	for name, in := range r.spec.Inputs.All() {
 		path := []string{"inputs", name, in.Use.Name}
-		if find(c.root, append(path, "prefetch")...) != nil {
+		if r.find(append(path, "prefetch")...) != nil {
 			path = append(path, "prefetch")
 		}
 		why := fmt.Sprintf("the sources give only %s at a time, and it leaves by its timeout", count(unsettled))
-		c.complain(path, c.neverFills(most, why, fmt.Sprintf("write `prefetch: %d`", most.size)))
+		r.complain(r.at(path...), r.neverFills(most, why, fmt.Sprintf("write `prefetch: %d`", most.size)))
 		return // one says it for all
 	}
 }
 
 // groups are the sizes of the groups among the pipeline's steps, and whether one splits.
-func (c *checker) groups() (all []wanted, splits bool) {
-	for _, s := range c.spec.Processors {
+func (r *rules) groups() (all []wanted, splits bool) {
+	for _, s := range r.spec.Processors {
 		splits = splits || s.Use.Name == "split"
 		if g, ok := s.Use.Config.(engine.GroupConfig); ok && g.Size > 0 {
 			all = append(all, wanted{size: g.Size, what: "group", at: s.Use.Place})
@@ -71,12 +71,12 @@ func (c *checker) groups() (all []wanted, splits bool) {
 	return all, splits
 }
 
-func (c *checker) neverFills(w wanted, why, remedy string) schema.Problem {
+func (r *rules) neverFills(w wanted, why, remedy string) schema.Problem {
 	path := w.at.Path + ".size"
 	if w.path != nil {
 		path = ""
 		for _, key := range w.path {
-			path = join(path, key)
+			path = schema.Join(path, key)
 		}
 	}
 	return schema.Problem{Code: "never-full", Warning: true, Message: fmt.Sprintf("a %s of %d (%s) never fills: %s", w.what, w.size, path, why), Remedy: remedy + " or more, or a smaller `size`"}

@@ -1,4 +1,4 @@
-package config
+package yamltext
 
 import (
 	"os"
@@ -56,7 +56,7 @@ func TestASyntaxErrorIsShownWhereItIs(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			root, problems := parse("f.yaml", []byte(tt.text))
+			root, problems := Parse("f.yaml", []byte(tt.text))
 			if root != nil || len(problems) != 1 {
 				t.Fatalf("parse gives %v, %v, want one problem", root, problems)
 			}
@@ -140,10 +140,10 @@ star: 'a * b'
 			t.Fatalf("%v in\n%s", err, text)
 		}
 		if f := diagnose(text); f != nil {
-			t.Errorf("%v: %s (%s) in\n%s", newSource("f", text).pos(f.off), f.message, f.remedy, text)
+			t.Errorf("%v: %s (%s) in\n%s", newSource("f", text).Pos(f.off), f.message, f.remedy, text)
 		}
 	}
-	cases, err := filepath.Glob("testdata/[^s]*.yaml") // not those of syntax
+	cases, err := filepath.Glob("../testdata/[^s]*.yaml") // not those of syntax
 	if err != nil || len(cases) == 0 {
 		t.Fatal(cases, err)
 	}

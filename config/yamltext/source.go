@@ -1,4 +1,4 @@
-package config
+package yamltext
 
 import (
 	"bytes"
@@ -10,9 +10,9 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// source is the text of one file, or of one override, and finds places in it.
+// Source is the text of one file, or of one override, and finds places in it.
 // It is read-only once made.
-type source struct {
+type Source struct {
 	file  string
 	text  string // without byte order mark
 	lines []int  // where each line begins, as editors count them
@@ -20,10 +20,17 @@ type source struct {
 	flat  bool   // an override: its places have a column but no line
 }
 
+// NewOverride is the text of an override, under a name for complaints.
+func NewOverride(name, text string) *Source {
+	s := newSource(name, text)
+	s.flat = true
+	return s
+}
+
 // newSource indexes the lines of text. The parser takes more characters for
 // line breaks than editors do, so that two indexes are kept.
-func newSource(file, text string) *source {
-	s := &source{file: file, text: text, lines: []int{0}, marks: []int{0}}
+func newSource(file, text string) *Source {
+	s := &Source{file: file, text: text, lines: []int{0}, marks: []int{0}}
 	for i := 0; i < len(text); {
 		n := breakLen(text[i:])
 		if n == 0 {
@@ -60,8 +67,8 @@ func breakLen(s string) int {
 	return 0
 }
 
-// pos is the place of the byte at off.
-func (s *source) pos(off int) schema.Pos {
+// Pos is the place of the byte at off.
+func (s *Source) Pos(off int) schema.Pos {
 	off = min(max(off, 0), len(s.text))
 	line, found := slices.BinarySearch(s.lines, off)
 	if !found {
@@ -77,7 +84,7 @@ func (s *source) pos(off int) schema.Pos {
 // cursor finds the places of nodes one after another: a file may be one line,
 // which must not be counted through from its beginning for each of them.
 type cursor struct {
-	*source
+	*Source
 	line, col, off int        // the parser's place that was found last, and its byte
 	last           schema.Pos // the place that was found last
 	lastOff        int
@@ -98,19 +105,19 @@ func (c *cursor) offset(line, col int) int {
 	return c.off
 }
 
-// pos is the place of the byte at off.
-func (c *cursor) pos(off int) schema.Pos {
+// Pos is the place of the byte at off.
+func (c *cursor) Pos(off int) schema.Pos {
 	if c.lastOff <= off && c.last.Col > 0 && !strings.Contains(c.text[c.lastOff:off], "\n") {
 		c.last.Col += utf8.RuneCountInString(c.text[c.lastOff:off])
 	} else {
-		c.last = c.source.pos(off)
+		c.last = c.Source.Pos(off)
 	}
 	c.lastOff = off
 	return c.last
 }
 
 // line is the text of a line, counted from 1, without its end.
-func (s *source) line(n int) string {
+func (s *Source) line(n int) string {
 	if n < 1 || n > len(s.lines) {
 		return ""
 	}
@@ -121,9 +128,9 @@ func (s *source) line(n int) string {
 	return strings.TrimSuffix(s.text[s.lines[n-1]:end], "\r")
 }
 
-// excerpt is the source line at p, or the beginning of one that is too long
+// Excerpt is the source line at p, or the beginning of one that is too long
 // for anybody to look at.
-func (s *source) excerpt(p schema.Pos) string {
+func (s *Source) Excerpt(p schema.Pos) string {
 	const longest = 64 << 10
 	line := s.line(max(p.Line, 1))
 	if len(line) <= longest {
@@ -136,10 +143,10 @@ func (s *source) excerpt(p schema.Pos) string {
 	return line[:end]
 }
 
-// problem is a complaint about the byte at off.
-func (s *source) problem(off int, p schema.Problem) schema.Problem {
-	p.Pos = s.pos(off)
-	p.Excerpt, p.Caret = s.excerpt(p.Pos), p.Pos
+// Problem is a complaint about the byte at off.
+func (s *Source) Problem(off int, p schema.Problem) schema.Problem {
+	p.Pos = s.Pos(off)
+	p.Excerpt, p.Caret = s.Excerpt(p.Pos), p.Pos
 	return p
 }
 
@@ -153,7 +160,7 @@ func refuse(data []byte) (off int, p schema.Problem, bad bool) {
 		switch {
 		case r == utf8.RuneError && n == 1:
 			return off, schema.Problem{Code: "not-utf8", Message: "the text is not UTF-8 here", Remedy: "save the file as UTF-8; is it a pipeline file at all?"}, true
-		case forbidden(r):
+		case Forbidden(r):
 			return off, schema.Problem{Code: "control-character", Message: fmt.Sprintf("the control character %U is not allowed", r), Remedy: `remove it; where it is meant, write an escape in double quotes: "\x1b"`}, true
 		}
 		off += n
@@ -161,8 +168,8 @@ func refuse(data []byte) (off int, p schema.Problem, bad bool) {
 	return 0, schema.Problem{}, false
 }
 
-// forbidden are the characters that YAML does not allow anywhere.
-func forbidden(r rune) bool {
+// Forbidden says of the characters that YAML does not allow anywhere.
+func Forbidden(r rune) bool {
 	switch {
 	case r == '\t', r == '\n', r == '\r', r == 0x85:
 		return false

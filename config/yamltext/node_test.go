@@ -1,4 +1,4 @@
-package config
+package yamltext
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 // mustParse gives the nodes of a text without mistakes.
 func mustParse(t *testing.T, text string) *schema.Node {
 	t.Helper()
-	root, problems := parse("f.yaml", []byte(text))
+	root, problems := Parse("f.yaml", []byte(text))
 	if len(problems) > 0 {
 		t.Fatalf("parse %q: %v", text, problems)
 	}
@@ -170,11 +170,11 @@ func TestWhatIsNoPipelineFileIsRefused(t *testing.T) {
 		{"millions of comments", strings.Repeat("#\n", 2_000_000) + "a: 1", "more than 100000 values in one file"},
 		{"directives that the parser compares with each other", strings.Repeat("%TAG !a! b\n", 1_000) + "---\na: 1", "more than 100000 values in one file"},
 		{"a long text by its alias", "a: &a |\n  " + strings.Repeat("x", 100_000) + "\nb: [" + strings.Repeat("*a,", 200) + "]", "aliases expand to more than 16 MiB"},
-		{"too large", strings.Repeat("#", maxFile+1), "f.yaml:1:1: the file has more than 16 MiB"},
+		{"too large", strings.Repeat("#", MaxFile+1), "f.yaml:1:1: the file has more than 16 MiB"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			_, problems := parse("f.yaml", []byte(tt.text))
+			_, problems := Parse("f.yaml", []byte(tt.text))
 			if len(problems) != 1 {
 				t.Fatalf("%d problems: %.300v, want one", len(problems), problems)
 			}

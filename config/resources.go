@@ -1,0 +1,152 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/runtime"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// reference is a place that names something of `resources`.
+type reference struct {
+	at   schema.Place
+	name string
+}
+
+// section is one of `resources`, and what to say of its names.
+type section struct {
+	name    string                  // "caches"
+	unknown string                  // the code for a name that is not there
+	unused  schema.Problem          // with a name that nobody uses; %[1]s is the name
+	uses    func(v any) []reference // in a pipeline or a list of steps
+}
+
+var sectionsOfResources = []section{
+	{"caches", "unknown-cache", schema.Problem{Code: "unused-cache", Message: "no step uses this cache",
+		Remedy: "use it by `dedupe: {cache: %[1]s, …}` or `cache: {get: %[1]s, …}`, or remove it"}, cacheUses},
+	{"rate_limits", "unknown-limit", schema.Problem{Code: "unused-limit", Message: "nothing keeps this limit",
+		Remedy: "name it by `rate_limit: %[1]s` in an input, an output, a step or `engine`, or remove it"}, limitUses},
+	{"steps", "unknown-steps", schema.Problem{Code: "unused-steps", Message: "no pipeline uses these steps",
+		Remedy: "use them by `- steps: %[1]s`, or remove them"}, stepUses},
+}
+
+// checkResources checks that all that is named is there, and that all that is there is
+// used. Steps are used when a pipeline uses them, be it by way of others.
+func (l *loader) checkResources(s section) {
+	var names []string
+	var keys []schema.Place // of the names
+	lists := map[string]engine.Steps{}
+	for _, f := range l.files {
+		if n := f.root.Find("resources", s.name); n != nil {
+			for _, key := range n.Keys {
+				names, keys = append(names, key.Text), append(keys, f.place().Key("resources", s.name, key.Text))
+			}
+		}
+		for name, list := range f.spec.Resources.Steps.All() {
+			lists[name] = list
+		}
+	}
+	used := map[string]bool{}
+	var use func(v any)
+	use = func(v any) {
+		for _, r := range s.uses(v) {
+			name := schema.Meant(r.name, names)
+			again := used[name]
+			used[name] = true
+			if s.name == "steps" && !again {
+				use(lists[name])
+			}
+		}
+	}
+	for _, f := range l.files {
+		use(f.spec.Pipeline)
+		if s.name != "steps" {
+			use(f.spec.Resources.Steps)
+		}
+		for _, r := range append(s.uses(f.spec.Pipeline), s.uses(f.spec.Resources.Steps)...) {
+			if !slices.Contains(names, r.name) {
+				l.complain(r.at, schema.Problem{Code: s.unknown,
+					Message: fmt.Sprintf("resources.%s has no %q", s.name, r.name),
+					Remedy:  schema.Suggest(r.name, names, fmt.Sprintf("add %q to `resources.%s`", r.name, s.name))})
+			}
+		}
+	}
+	for i, name := range names {
+		if !used[name] {
+			p := s.unused
+			p.Warning, p.Remedy = true, fmt.Sprintf(p.Remedy, name)
+			l.complain(keys[i], p)
+		}
+	}
+	if s.name == "steps" {
+		done := map[string]bool{} // lists that have been searched
+		for _, name := range names {
+			l.cycles(lists, name, nil, done)
+		}
+	}
+}
+
+// cycles follows the uses of lists of steps from one, by way of those in trail.
+func (l *loader) cycles(lists map[string]engine.Steps, name string, trail []string, done map[string]bool) {
+	if done[name] {
+		return
+	}
+	trail = append(slices.Clip(trail), name)
+	for _, r := range stepUses(lists[name]) {
+		if i := slices.Index(trail, r.name); i >= 0 {
+			l.complain(r.at, schema.Problem{Code: "steps-cycle",
+				Message: "these steps use themselves: " + strings.Join(append(slices.Clip(trail[i:]), r.name), " → "),
+				Remedy:  "remove one of the uses"})
+			continue
+		}
+		l.cycles(lists, r.name, trail, done)
+	}
+	done[name] = true
+}
+
+// stepUses are the places in v that use a named list of steps.
+func stepUses(v any) (found []reference) {
+	for _, c := range runtime.Components(v) {
+		if c.Kind == engine.Processors.Kind() && c.Type == "steps" && c.Refers() != "" {
+			found = append(found, reference{c.Place, c.Refers()})
+		}
+	}
+	return found
+}
+
+var cacheName = reflect.TypeFor[engine.CacheName]()
+
+// cacheUses are the fields in v that name a cache.
+func cacheUses(v any) (found []reference) {
+	for _, c := range runtime.Components(v) {
+		config := reflect.ValueOf(c.Config)
+		if config.Kind() != reflect.Struct {
+			continue
+		}
+		for field, value := range config.Fields() {
+			if field.Type == cacheName && value.String() != "" {
+				key, _, _ := strings.Cut(field.Tag.Get("yaml"), ",")
+				found = append(found, reference{c.Place.At(key), value.String()})
+			}
+		}
+	}
+	return found
+}
+
+// limitUses are the places in v that name a rate limit.
+func limitUses(v any) (found []reference) {
+	schema.Walk(v, func(x reflect.Value) {
+		if r, ok := reflect.TypeAssert[engine.RateLimit](x); ok && r.Place.Node != nil && r.Name != "" {
+			at := r.Place
+			if at.Node.Find("name") != nil {
+				at = at.At("name")
+			}
+			found = append(found, reference{at, r.Name})
+		}
+	})
+	return found
+}

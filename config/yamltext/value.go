@@ -1,0 +1,116 @@
+package yamltext
+
+import (
+	"iter"
+	"slices"
+
+	"gopkg.in/yaml.v3"
+)
+
+// Value is a value of a file that is edited, with its comments, or one to be written
+// into it. The zero Value is none.
+type Value struct {
+	n    *yaml.Node
+	flow bool // inside braces or brackets
+}
+
+// Text is a text, in quotes where it needs some.
+func Text(s string) Value { return Value{n: textNode(s)} }
+
+// Plain is a number, true, false or null.
+func Plain(s string) Value { return Value{n: &yaml.Node{Kind: yaml.ScalarNode, Value: s}} }
+
+// List is a list of values.
+func List(items ...Value) Value { return made(yaml.SequenceNode, items) }
+
+// Mapping is a mapping; pairs alternate keys and values.
+func Mapping(pairs ...Value) Value { return made(yaml.MappingNode, pairs) }
+
+func made(kind yaml.Kind, content []Value) Value {
+	v := Value{n: &yaml.Node{Kind: kind}}
+	v.Append(content...)
+	return v
+}
+
+func textNode(s string) *yaml.Node {
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s}
+}
+
+// Append adds items to a list, or keys and values to a mapping.
+func (v Value) Append(content ...Value) {
+	for _, item := range content {
+		v.n.Content = append(v.n.Content, item.n)
+	}
+}
+
+// CommentsOf puts the comments around another value around v.
+func (v Value) CommentsOf(other Value) {
+	if other.n != nil {
+		v.n.HeadComment, v.n.FootComment = other.n.HeadComment, other.n.FootComment
+	}
+}
+
+// OneLine is a value on one line, without comments.
+func (v Value) OneLine() Value { return Value{n: oneLine(v.n)} }
+
+func oneLine(n *yaml.Node) *yaml.Node {
+	c := *n
+	c.HeadComment, c.LineComment, c.FootComment = "", "", ""
+	if c.Kind == yaml.ScalarNode {
+		c.Style &^= yaml.LiteralStyle | yaml.FoldedStyle
+	} else {
+		c.Style |= yaml.FlowStyle
+	}
+	c.Content = nil
+	for _, item := range n.Content {
+		c.Content = append(c.Content, oneLine(item))
+	}
+	return &c
+}
+
+// Exists says whether v is a value.
+func (v Value) Exists() bool { return v.n != nil }
+
+// Text is what a scalar says.
+func (v Value) Text() string { return v.n.Value }
+
+// Get is the value of a key of a mapping.
+func (v Value) Get(key string) Value {
+	for k, item := range v.Pairs() {
+		if k.n.Value == key {
+			return item
+		}
+	}
+	return Value{}
+}
+
+// Item is an item of a list, counted from 0.
+func (v Value) Item(i int) Value {
+	if v.n == nil || v.n.Kind != yaml.SequenceNode || i >= len(v.n.Content) {
+		return Value{}
+	}
+	return v.below(v.n.Content[i])
+}
+
+// Pairs are the keys and values of a mapping; of anything else there are none.
+func (v Value) Pairs() iter.Seq2[Value, Value] {
+	return func(yield func(key, value Value) bool) {
+		if v.n == nil || v.n.Kind != yaml.MappingNode {
+			return
+		}
+		for i := 0; i+1 < len(v.n.Content); i += 2 {
+			if !yield(v.below(v.n.Content[i]), v.below(v.n.Content[i+1])) {
+				return
+			}
+		}
+	}
+}
+
+func (v Value) below(n *yaml.Node) Value {
+	return Value{n: n, flow: v.flow || v.n.Style&yaml.FlowStyle != 0}
+}
+
+// anchored says whether something is shared with what stands elsewhere.
+func anchored(n *yaml.Node) bool {
+	return n != nil && (n.Anchor != "" || n.Kind == yaml.AliasNode || slices.ContainsFunc(n.Content, anchored))
+}

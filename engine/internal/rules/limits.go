@@ -1,0 +1,76 @@
+package rules
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// limits checks every rate limit, those of resources.rate_limits included.
+func (r *rules) limits() {
+	for _, name := range slices.Sorted(maps.Keys(r.given.Limits)) {
+		switch l := r.given.Limits[name]; {
+		case l.Place.Node != nil && l.Name != "":
+			r.wrongLimit(l, "name", "a limit with a name can't be another one's name", "write `messages` and `per`")
+		default:
+			r.limit(l)
+		}
+	}
+	r.walk(func(v reflect.Value) {
+		l, ok := reflect.TypeAssert[engine.RateLimit](v)
+		switch {
+		case !ok || l.Place.Node == nil:
+		case l.Name == "":
+			r.limit(l)
+		default:
+			r.namedLimit(l)
+		}
+	})
+}
+
+// limit checks a rate limit that is given where it holds.
+func (r *rules) limit(l engine.RateLimit) {
+	n := l.Place.Node
+	if n == nil || n.Kind != schema.MapNode && n.Kind != schema.NullNode {
+		return // made by a program, or the decoder has complained
+	}
+	switch messages, per := n.Lookup("messages") != nil, n.Lookup("per") != nil; {
+	case !messages && !per:
+		r.wrongLimit(l, "", "a rate limit is so many messages in a time", "write `{messages: 100, per: 1s}`, or the name of one of `resources.rate_limits`")
+	case !messages:
+		r.wrongLimit(l, "", "nothing says how many messages may pass", "add `messages: 100`")
+	case !per:
+		r.wrongLimit(l, "", "nothing says in what time the messages may pass", "add `per: 1s`")
+	}
+	if n.Lookup("burst") != nil && cmp.Or(l.Kind, "window") == "window" {
+		r.wrongLimit(l, "burst", "a burst is for a bucket: a window lets all of its messages pass at once", "add `kind: bucket`, or remove it")
+	}
+	if n.Lookup("max_keys") != nil && n.Lookup("key") == nil {
+		r.wrongLimit(l, "max_keys", "there is no key that could have too many values", "add `key`, or remove it")
+	}
+}
+
+// namedLimit refuses what a limit says beside a name.
+func (r *rules) namedLimit(l engine.RateLimit) {
+	for _, key := range []string{"messages", "per", "kind", "burst", "key", "max_keys"} {
+		if l.Place.Node.Find(key) != nil {
+			r.wrongLimit(l, key, fmt.Sprintf("the limit %q says this itself", l.Name),
+				fmt.Sprintf("write it in `resources.rate_limits.%s`, or leave out `name`", l.Name))
+		}
+	}
+}
+
+// wrongLimit complains of a field of a limit; of the whole where the field is left out or
+// the limit is a bare name.
+func (r *rules) wrongLimit(l engine.RateLimit, key, message, remedy string) {
+	at := l.Place
+	if at.Node.Find(key) != nil {
+		at = at.At(key)
+	}
+	r.complain(at, schema.Problem{Code: "bad-limit", Message: message, Remedy: remedy})
+}

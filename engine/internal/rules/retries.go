@@ -1,0 +1,124 @@
+package rules
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// retries checks how often and how long things are tried again: no two fields of
+// a retry, a breaker or a restart may contradict each other.
+func (r *rules) retries() {
+	r.walk(func(v reflect.Value) {
+		if retry, ok := reflect.TypeAssert[engine.Retry](v); ok {
+			if all := r.spec.Engine.OnFailure.Retry; all != nil {
+				retry = retry.Over(*all)
+			}
+			r.retry(retry)
+		}
+	})
+	for name, o := range r.spec.Outputs.All() {
+		if o.Breaker != nil {
+			r.backoff(r.at("outputs", name, "breaker"), o.Breaker.Backoff, o.Breaker.MaxBackoff)
+		}
+	}
+	r.backoff(r.at("engine", "restart"), r.spec.Engine.Restart.Backoff, r.spec.Engine.Restart.MaxBackoff)
+	r.replay()
+}
+
+// retry checks one `retry`. What a file leaves out has its default in r.
+func (r *rules) retry(t engine.Retry) {
+	n := t.Place.Node
+	if n == nil || n.Kind != schema.MapNode {
+		return // the decoder has complained
+	}
+	wrong := func(key, message, remedy string) {
+		r.complain(t.Place.At(key), schema.Problem{Code: "retry-contradiction", Message: message, Remedy: remedy})
+	}
+	if t.MaxAttempts == 1 { // max_age bounds the wait for an output that can't be reached, too
+		for _, key := range []string{"backoff", "max_backoff", "intervals"} {
+			if n.Lookup(key) != nil {
+				wrong(key, "there is no second try to wait for, as `max_attempts` is 1: the first try counts", "allow more attempts, or remove this")
+				return
+			}
+		}
+	}
+	if n.Lookup("intervals") != nil {
+		r.intervals(t, wrong)
+		return
+	}
+	switch {
+	case t.Backoff > t.MaxBackoff && n.Lookup("max_backoff") != nil:
+		wrong("max_backoff", fmt.Sprintf("the longest wait, %s, is shorter than the first, %s", short(t.MaxBackoff), short(t.Backoff)), fmt.Sprintf("write `backoff: %s` or less, or a longer max_backoff", short(t.MaxBackoff)))
+	case t.MaxAge > 0 && t.MaxAge < t.Backoff && t.MaxAttempts != 1:
+		wrong("max_age", fmt.Sprintf("%s is shorter than the first wait, which may take %s: whether there is a second try is left to chance", short(t.MaxAge), short(t.Backoff)), fmt.Sprintf("write `backoff: %s` or less, or a longer max_age", short(t.MaxAge)))
+	}
+}
+
+// intervals checks a retry whose waits are listed.
+func (r *rules) intervals(t engine.Retry, wrong func(key, message, remedy string)) {
+	n := t.Place.Node
+	for _, key := range []string{"backoff", "max_backoff"} {
+		if n.Lookup(key) != nil {
+			wrong(key, "`intervals` says how long to wait already", "remove one of the two")
+		}
+	}
+	list := n.Lookup("intervals")
+	if len(t.Intervals) == 0 {
+		if list.Kind == schema.ListNode && len(list.Items) == 0 {
+			wrong("intervals", "the list is empty", "write waits, such as `intervals: [1s, 10s]`, or remove it")
+		}
+		return
+	}
+	for i, wait := range t.Intervals {
+		if wait == 0 && i < len(list.Items) && !strings.HasPrefix(list.Items[i].Text, "0") {
+			return // the decoder has complained
+		}
+		if wait < time.Millisecond {
+			wrong("intervals", fmt.Sprintf("wait %d, %s, is too short", i+1, short(wait)), "write 1ms or more")
+			return
+		}
+	}
+	switch waits := t.MaxAttempts - 1; {
+	case t.MaxAge > 0 && t.MaxAge < t.Intervals[0]:
+		wrong("max_age", fmt.Sprintf("%s is over before the first wait, %s: there is never a second try", short(t.MaxAge), short(t.Intervals[0])), "write a longer max_age, or remove it")
+	case t.MaxAttempts > 1 && len(t.Intervals) > waits:
+		r.complain(t.Place.At("intervals"), schema.Problem{Code: "unused-interval", Warning: true,
+			Message: fmt.Sprintf("only the first %d of these %d waits are used, as there are %d tries in all", waits, len(t.Intervals), t.MaxAttempts),
+			Remedy:  fmt.Sprintf("write `max_attempts: %d` beside it, or 0 for no limit", len(t.Intervals)+1)})
+	}
+}
+
+// backoff checks a pair of waits.
+func (r *rules) backoff(at schema.Place, first, longest time.Duration) {
+	if at.Node.Find("max_backoff") != nil && first > longest && longest > 0 {
+		r.complain(at.At("max_backoff"), schema.Problem{Code: "retry-contradiction",
+			Message: fmt.Sprintf("the longest wait, %s, is shorter than the first, %s", short(longest), short(first)), Remedy: fmt.Sprintf("write `backoff: %s` or less, or a longer max_backoff", short(longest))})
+	}
+}
+
+// replay warns of a reader that waits for batches which wait for messages.
+func (r *rules) replay() {
+	e := r.spec.Engine
+	if e.MaxReplay == 0 || e.MaxReplay >= e.MaxInFlight.Messages {
+		return
+	}
+	r.complain(r.at("engine", "max_replay"), schema.Problem{Code: "small-replay", Warning: true,
+		Message: fmt.Sprintf("readers that keep a position stop at %d messages, before the %d of max_in_flight: they may wait for batches that wait for more messages", e.MaxReplay, e.MaxInFlight.Messages),
+		Remedy:  fmt.Sprintf("write %d or more, or lower `max_in_flight.messages`", e.MaxInFlight.Messages)})
+}
+
+// short is a duration without the zeros that Go prints: 1m, not 1m0s.
+func short(d time.Duration) string {
+	text := d.String()
+	for _, zeros := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, zeros) {
+			text = text[:len(text)-2]
+		}
+	}
+	return text
+}

@@ -1,0 +1,164 @@
+package rules
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// routes checks that every message has a way out and every output a way in.
+func (r *rules) routes() {
+	if n := r.find("outputs"); r.spec.Place.Node != nil && (n == nil || n.Kind != schema.MapNode) {
+		return // the decoder has complained
+	}
+	if n := r.find("inputs"); n != nil && n.Kind == schema.MapNode && len(n.Keys) == 0 {
+		r.complain(r.key("inputs"), schema.Problem{Code: "no-input", Message: "there is no input", Remedy: "write one, such as `inputs: {in: {stdin: {}}}`"})
+	}
+	if len(r.outputs) == 0 {
+		r.complain(r.key("outputs"), schema.Problem{Code: "no-output", Message: "there is no output", Remedy: "write one, such as `outputs: {out: {stdout: {}}}`"})
+		return
+	}
+	r.composites()
+	dead, members := r.deadLetters(), r.members()
+	if r.spec.Batchers.Len() == 0 {
+		r.withoutBatchers(dead, members)
+		return
+	}
+	used, all := map[string]bool{}, true // all batchers say where they send
+	for name, b := range r.spec.Batchers.All() {
+		r.batcher(name, b, used)
+		all = all && len(b.Output) > 0
+	}
+	for _, o := range r.outputs {
+		if all && !used[o] && !dead[o] && !members[o] {
+			r.complain(r.key("outputs", o), schema.Problem{Code: "unused-output", Message: "nothing is ever sent to this output", Remedy: fmt.Sprintf("name it in a batcher (`output: %s`), or remove it", o)})
+		}
+	}
+	r.order()
+}
+
+// withoutBatchers checks that it is clear which output takes the messages.
+func (r *rules) withoutBatchers(dead, members map[string]bool) {
+	normal := slices.DeleteFunc(slices.Clone(r.outputs), func(o string) bool { return dead[o] || members[o] })
+	switch len(normal) {
+	case 0:
+		if !slices.ContainsFunc(r.outputs, func(o string) bool { return dead[o] }) {
+			return // they are members of each other, which has been said
+		}
+		r.complain(r.key("outputs"), schema.Problem{Code: "no-route", Message: "every output is a dead letter, so messages have nowhere to go", Remedy: "add an output, or batchers that name one"})
+	case 1:
+	default:
+		var b strings.Builder
+		for i, o := range normal {
+			match := ""
+			if i < len(normal)-1 {
+				match = "match: …, "
+			}
+			fmt.Fprintf(&b, ", to_%s: {%soutput: %s}", o, match, o)
+		}
+		r.complain(r.key("outputs", normal[1]), schema.Problem{Code: "no-batchers",
+			Message: fmt.Sprintf("there are %d outputs and no batchers that say which message goes where", len(normal)),
+			Remedy:  "write `batchers: {" + b.String()[2:] + "}`, or `batchers: {all: {output: [" + strings.Join(normal, ", ") + "]}}` to send every message to each"})
+	}
+}
+
+// batcher checks the outputs that a batcher names.
+func (r *rules) batcher(name string, b engine.BatcherSpec, used map[string]bool) {
+	list := r.find("batchers", name, "output")
+	for i, o := range b.Output {
+		at := r.at("batchers", name, "output").Item(i)
+		if list == nil {
+			at = r.key("batchers", name, "output")
+		}
+		switch {
+		case slices.Contains(b.Output[:i], o):
+			r.complain(at, schema.Problem{Code: "repeated-output", Message: fmt.Sprintf("the output %q stands here twice", o), Remedy: "name it once"})
+		case !slices.Contains(r.outputs, o):
+			r.complain(at, r.unknownOutput(o))
+		}
+		used[schema.Meant(o, r.outputs)] = true
+	}
+	if list != nil && list.Kind == schema.ListNode && len(list.Items) == 0 {
+		r.complain(r.at("batchers", name, "output"), schema.Problem{Code: "no-output", Message: "the batcher names no output", Remedy: schema.Suggest("", r.outputs, "one of `outputs`")})
+	}
+}
+
+func (r *rules) unknownOutput(name string) schema.Problem {
+	return schema.Problem{Code: "unknown-output", Message: fmt.Sprintf("there is no output %q", name), Remedy: schema.Suggest(name, r.outputs, fmt.Sprintf("add %q to `outputs`", name))}
+}
+
+// order checks which batchers can ever see a message: they are tried in the
+// order written, those without match last, until one without `continue` takes it.
+func (r *rules) order() {
+	var tried []schema.Entry[engine.BatcherSpec]
+	entries := r.spec.Batchers.Entries()
+	for _, last := range []bool{false, true} {
+		for _, e := range entries {
+			if r.hasMatch(e.Key) != last {
+				tried = append(tried, e)
+			}
+		}
+	}
+	taker, catchAll := "", false // who takes whatever comes to it
+	for _, e := range tried {
+		match := constant(e.Value.Match.String())
+		all := !r.hasMatch(e.Key) || match == "true"
+		switch {
+		case match == "false":
+			r.complain(r.at("batchers", e.Key, "match"), schema.Problem{Code: "never-matches", Message: "this condition never holds, so the batcher takes nothing", Remedy: "remove the batcher, or correct the condition"})
+		case taker != "":
+			remedy := fmt.Sprintf("put it before %q, or give %q a `match`, or `continue: true`", taker, taker)
+			if !r.hasMatch(e.Key) {
+				remedy = fmt.Sprintf("give one of the two a `match`, or %q `continue: true`", taker)
+			}
+			r.complain(r.key("batchers", e.Key), schema.Problem{Code: "unreachable-batcher", Message: fmt.Sprintf("no message ever gets here: %q takes all of them before", taker), Remedy: remedy})
+		}
+		catchAll = catchAll || all
+		if all && !e.Value.Continue && taker == "" {
+			taker = e.Key
+		}
+		r.keys(e.Key, e.Value)
+	}
+	if !catchAll {
+		r.complain(r.key("batchers"), schema.Problem{Code: "no-catch-all", Warning: true, Message: "a message that no batcher matches fails with the class unrouted", Remedy: "add a batcher without `match`; where such messages are to be thrown away, give it an output `drop: {}`"})
+	}
+}
+
+// hasMatch goes by the nodes: a condition that does not compile is one all the same.
+func (r *rules) hasMatch(batcher string) bool {
+	if r.spec.Place.Node == nil {
+		b, _ := r.spec.Batchers.Get(batcher)
+		return !b.Match.IsZero()
+	}
+	match := r.find("batchers", batcher, "match")
+	return match != nil && match.Kind != schema.NullNode
+}
+
+// constant is "true" or "false" for a condition that is nothing else.
+func constant(condition string) string {
+	text := strings.TrimSpace(condition)
+	for strings.HasPrefix(text, "(") && strings.HasSuffix(text, ")") {
+		text = strings.TrimSpace(text[1 : len(text)-1])
+	}
+	switch text {
+	case "true", "not false", "!false":
+		return "true"
+	case "false", "not true", "!true":
+		return "false"
+	}
+	return ""
+}
+
+// keys warns of a batch key that parts what order_by holds together.
+func (r *rules) keys(name string, b engine.BatcherSpec) {
+	order := r.spec.Engine.OrderBy
+	if order.IsZero() || b.Key.IsZero() || order.String() == b.Key.String() {
+		return
+	}
+	r.complain(r.at("batchers", name, "key"), schema.Problem{Code: "order-parted", Warning: true,
+		Message: fmt.Sprintf("messages with equal `order_by` (%s) may get different keys here; between batches of different keys there is no order", order.String()),
+		Remedy:  "use the same expression for both where their order matters"})
+}
