@@ -22,7 +22,7 @@ var house = []row{
 	{"schema engine/doc docs", ""},
 	{"engine/expr", "engine/doc schema"},
 	{"engine", "engine/doc engine/expr engine/internal/inside schema"},
-	{"engine/internal/inside", "engine/doc"},
+	{"engine/internal/inside", ""},
 	{"engine/internal/guard engine/internal/rules", "engine schema"},
 	{"engine/internal/limit", "engine engine/expr engine/internal/inside"},
 	{"engine/internal/flow", "engine engine/doc engine/internal/inside"},
@@ -33,7 +33,7 @@ var house = []row{
 	{"engine/internal/life", "engine schema engine/internal/guard"},
 	{"engine/internal/stage", "engine engine/doc engine/expr schema engine/internal/*"},
 	{"engine/runtime", "engine schema engine/internal/*"},
-	{"engine/enginetest", "engine engine/internal/inside engine/runtime schema"},
+	{"engine/enginetest", "engine engine/runtime schema"},
 	{"config", "config/yamltext engine engine/doc engine/expr engine/runtime schema"},
 	{"config/yamltext", "schema"},
 
@@ -43,13 +43,14 @@ var house = []row{
 	{"batchers", "batchers/*"},
 	{"outputs", "outputs/*"},
 
-	{"internal/pipetest", "config engine engine/doc schema"}, // of flowd test, not of plugins
-	{"internal/testing/*", "engine engine/enginetest schema"},
+	{"internal/pipetest", "config engine engine/doc engine/runtime schema"}, // of flowd test, not of plugins
+	{"internal/testing/*", "engine engine/enginetest engine/runtime schema"},
+	{"internal/pool/wire internal/pool/worker", "engine engine/expr engine/runtime schema"},
 	{plugins + " internal/* internal/*/*", "engine engine/doc engine/expr schema"},
 
 	{"cmd/flowd", "cmd/flowd/cli inputs processors batchers outputs"},
-	{"cmd/flowd/cli", "config docs engine engine/expr schema"},
-	{"test test/*", "config engine schema inputs processors batchers outputs"},
+	{"cmd/flowd/cli", "config docs engine engine/expr engine/runtime schema"},
+	{"test test/*", "config engine engine/runtime schema inputs processors batchers outputs"},
 }
 
 // plugins are the packages of which each knows no other.
@@ -66,7 +67,7 @@ var inside = map[string]string{
 		"internal/aws internal/httpx internal/queue/sqs internal/twophase outputs/http processors/exec processors/http",
 	"internal/checkpoint": "inputs/file",
 	"internal/codec": "" +
-		"config internal/call processors/archive processors/decode processors/each processors/encode " +
+		"config/yamltext internal/call processors/archive processors/decode processors/each processors/encode " +
 		"processors/parallel processors/split processors/validate",
 	"internal/compression": "" +
 		"inputs/file inputs/http_server inputs/stdin internal/framing outputs/file processors/compress " +
@@ -109,7 +110,7 @@ var inside = map[string]string{
 
 // forTests is what a plugin's tests may import beside what the plugin may: fakes and suites, and real components
 // to work with.
-const forTests = plugins + " engine/enginetest internal/caches internal/testing/*"
+const forTests = plugins + " engine/enginetest engine/runtime internal/caches internal/testing/*"
 
 // yamlReaders are the only packages that import a YAML library.
 const yamlReaders = "config/yamltext internal/codec"
