@@ -12,55 +12,55 @@ import (
 // Batch is a slab of messages that one goroutine works on, or a batch that a
 // batcher made. What a plugin adds, splits and merges takes effect when its call
 // returns.
-type Batch struct{ In Slab }
+type Batch struct{ in Slab }
 
 // NewBatch makes a batch with room for n messages, for tests and for running
 // inner steps.
 func NewBatch(n int) *Batch {
-	return &Batch{In: Slab{Msgs: make([]Message, 0, n), Room: n, Fits: inside.ReadBytes, Arena: new(doc.Arena)}}
+	return &Batch{in: Slab{Msgs: make([]Message, 0, n), Room: n, Fits: inside.ReadBytes, Arena: new(doc.Arena)}}
 }
 
 // Add appends a message, for an Input; body must not change afterwards. No more may be
 // added than Room was before the first.
 func (b *Batch) Add(body []byte) *Message {
-	if b.In.Room <= 0 {
+	if b.in.Room <= 0 {
 		panic("engine: a message was added beyond Batch.Room")
 	}
-	b.In.Room--
-	b.In.Fits -= len(body)
-	return b.In.Append(body)
+	b.in.Room--
+	b.in.Fits -= len(body)
+	return b.in.Append(body)
 }
 
 // Room is how many more messages Add takes. It is 0 as soon as those that were added have
 // more bytes than one Read should bring: they are charged when it returns.
 func (b *Batch) Room() int {
-	if b.In.Fits < 0 {
+	if b.in.Fits < 0 {
 		return 0
 	}
-	return b.In.Room
+	return b.in.Room
 }
 
 // Len is the number of messages that All yields if none has ended.
 func (b *Batch) Len() int {
-	if b.In.Sel != nil {
-		return len(b.In.Sel)
+	if b.in.Sel != nil {
+		return len(b.in.Sel)
 	}
-	return len(b.In.Msgs)
+	return len(b.in.Msgs)
 }
 
 // All yields the messages that the call is about and that are still live.
 func (b *Batch) All() iter.Seq[*Message] {
 	return func(yield func(*Message) bool) {
-		if b.In.Sel == nil {
-			for i := range b.In.Msgs {
-				if m := &b.In.Msgs[i]; m.In.State == inside.Live && !yield(m) {
+		if b.in.Sel == nil {
+			for i := range b.in.Msgs {
+				if m := &b.in.Msgs[i]; m.in.State == inside.Live && !yield(m) {
 					return
 				}
 			}
 			return
 		}
-		for _, i := range b.In.Sel {
-			if m := &b.In.Msgs[i]; m.In.State == inside.Live && !yield(m) {
+		for _, i := range b.in.Sel {
+			if m := &b.in.Msgs[i]; m.in.State == inside.Live && !yield(m) {
 				return
 			}
 		}
@@ -70,8 +70,8 @@ func (b *Batch) All() iter.Seq[*Message] {
 // Ended yields the messages that were dropped or have failed, after [Steps.Run].
 func (b *Batch) Ended() iter.Seq[*Message] {
 	return func(yield func(*Message) bool) {
-		for i := range b.In.Msgs {
-			if m := &b.In.Msgs[i]; (m.In.State == inside.Dropped || m.In.State == inside.Failed) && !yield(m) {
+		for i := range b.in.Msgs {
+			if m := &b.in.Msgs[i]; (m.in.State == inside.Dropped || m.in.State == inside.Failed) && !yield(m) {
 				return
 			}
 		}
@@ -82,11 +82,11 @@ func (b *Batch) Ended() iter.Seq[*Message] {
 // and inherit metadata and order key. No part at all filters m; an error after
 // some parts fails what is left of m.
 func (b *Batch) Split(m *Message, parts iter.Seq2[[]byte, error]) {
-	if m.In.State != inside.Live {
+	if m.in.State != inside.Live {
 		return
 	}
-	b.In.Splits = append(b.In.Splits, PendingSplit{b.index(m), parts})
-	m.In.State = inside.Consumed
+	b.in.Splits = append(b.in.Splits, pendingSplit{b.index(m), parts})
+	m.in.State = inside.Consumed
 }
 
 // Merge replaces the messages of by one with the given body. It ends as they
@@ -96,21 +96,21 @@ func (b *Batch) Merge(body []byte, of iter.Seq[*Message]) *Message {
 	all := slices.Collect(of) // of may panic: then nothing has happened
 	var parts []Message
 	for _, m := range all {
-		if m.In.State != inside.Live {
+		if m.in.State != inside.Live {
 			continue
 		}
-		m.In.Doc.Detach()
+		m.in.Doc.Detach()
 		parts = append(parts, *m)
-		m.In.State = inside.Consumed
+		m.in.State = inside.Consumed
 	}
-	m := &Message{In: Cell{Of: parts}}
-	m.In.Doc.Reset(body, b.In.Arena)
+	m := &Message{in: Cell{Of: parts}}
+	m.in.Doc.Reset(body, b.in.Arena)
 	if len(parts) == 0 {
 		return m
 	}
 	m.Inherit(inside.Key{}, &parts[0])
-	m.In.Origin, m.In.PC, m.In.Stage = Origin{}, parts[0].In.PC, inside.Fresh
-	b.In.Merges = append(b.In.Merges, m)
+	m.in.Origin, m.in.PC, m.in.Stage = Origin{}, parts[0].in.PC, inside.Fresh
+	b.in.Merges = append(b.in.Merges, m)
 	return m
 }
 
@@ -122,14 +122,14 @@ func (b *Batch) Order(in iter.Seq[*Message]) {
 	for m := range b.All() {
 		own[m] = true
 	}
-	b.In.Order = b.In.Order[:0]
+	b.in.Order = b.in.Order[:0]
 	for m := range in {
 		first, known := own[m]
 		if !known {
 			panic("engine: Batch.Order is given a message that All does not yield")
 		}
 		if own[m] = false; first {
-			b.In.Order = append(b.In.Order, m)
+			b.in.Order = append(b.in.Order, m)
 		}
 	}
 }
@@ -137,36 +137,36 @@ func (b *Batch) Order(in iter.Seq[*Message]) {
 // Take moves messages of another batch, from a place on, behind those of b, as many
 // as there is room for, and says how many. It is for an Input that reads others.
 func (b *Batch) Take(from *Batch, at int) int {
-	n := min(b.In.Room, len(from.In.Msgs)-at)
+	n := min(b.in.Room, len(from.in.Msgs)-at)
 	for i := range n {
-		m := &from.In.Msgs[at+i]
-		m.In.Doc.Detach()
-		b.In.Msgs = append(b.In.Msgs, *m)
-		b.In.Msgs[len(b.In.Msgs)-1].In.Doc.Attach(b.In.Arena)
-		m.In.State = inside.Moved
+		m := &from.in.Msgs[at+i]
+		m.in.Doc.Detach()
+		b.in.Msgs = append(b.in.Msgs, *m)
+		b.in.Msgs[len(b.in.Msgs)-1].in.Doc.Attach(b.in.Arena)
+		m.in.State = inside.Moved
 	}
-	b.In.Room -= n
+	b.in.Room -= n
 	return n
 }
 
 // Reset makes b what [NewBatch] gives, for an Input that reads others: nothing may
 // hold one of its messages any more. It uses the same memory where that suffices.
 func (b *Batch) Reset(n int) *Batch {
-	if b == nil || cap(b.In.Msgs) < n {
+	if b == nil || cap(b.in.Msgs) < n {
 		return NewBatch(n)
 	}
-	clear(b.In.Msgs)
-	b.In = Slab{Msgs: b.In.Msgs[:0], Room: n, Fits: inside.ReadBytes, Arena: new(doc.Arena)}
+	clear(b.in.Msgs)
+	b.in = Slab{Msgs: b.in.Msgs[:0], Room: n, Fits: inside.ReadBytes, Arena: new(doc.Arena)}
 	return b
 }
 
 // Open makes an empty batch that grows, for a Batcher to move messages into.
 func (b *Batch) Open() *Batch {
 	o := new(Batch)
-	if b.In.Open != nil {
-		o = b.In.Open()
+	if b.in.Open != nil {
+		o = b.in.Open()
 	}
-	o.In.From, o.In.Way.Batcher, o.In.Open, o.In.Copy = b.In.From, b.In.Way.Batcher, b.In.Open, b.In.Copy
+	o.in.From, o.in.Way.Batcher, o.in.Open, o.in.Copy = b.in.From, b.in.Way.Batcher, b.in.Open, b.in.Copy
 	return o
 }
 
@@ -174,21 +174,21 @@ func (b *Batch) Open() *Batch {
 // batch key may wait beside few of its neighbours, so its bytes are copied out
 // of the block in which they were read.
 func (b *Batch) Move(m *Message) {
-	b.In.Take(m)
-	if in := &b.In.Msgs[len(b.In.Msgs)-1]; in.In.BatchKey != "" && len(in.In.Orig)+in.Size() < inside.BlockSize/2 {
-		b.In.Text = in.In.CopyOut(b.In.Text)
+	b.in.Take(m)
+	if in := &b.in.Msgs[len(b.in.Msgs)-1]; in.in.BatchKey != "" && len(in.in.Orig)+in.Size() < inside.BlockSize/2 {
+		b.in.Text = in.in.CopyOut(b.in.Text)
 	}
 }
 
 // Copy appends a copy of m to b: one more piece of its root. m stays where it is,
 // to be copied or moved on. It is for a Batcher, within Add.
 func (b *Batch) Copy(m *Message) {
-	metered(b.In.Arena, m)
+	metered(b.in.Arena, m)
 	c := *m
-	if b.In.Copy != nil {
-		c = b.In.Copy(m)
+	if b.in.Copy != nil {
+		c = b.in.Copy(m)
 	} else {
-		c.In.Doc = m.In.Doc.Fork()
+		c.in.Doc = m.in.Doc.Fork()
 	}
 	b.Move(&c)
 }
@@ -200,22 +200,22 @@ type Window struct {
 }
 
 // SetWindow says what window b stands for.
-func (b *Batch) SetWindow(w Window) { b.In.Window = &w }
+func (b *Batch) SetWindow(w Window) { b.in.Window = &w }
 
 // Window is what SetWindow said, or nil.
-func (b *Batch) Window() *Window { return b.In.Window }
+func (b *Batch) Window() *Window { return b.in.Window }
 
 // Trigger is why a batch left its batcher, or "".
-func (b *Batch) Trigger() Trigger { return b.In.Trigger }
+func (b *Batch) Trigger() Trigger { return b.in.Trigger }
 
 // index finds m, from the last split on: plugins go through a batch in order.
 func (b *Batch) index(m *Message) int {
 	from := 0
-	if n := len(b.In.Splits); n > 0 {
-		from = b.In.Splits[n-1].I + 1
+	if n := len(b.in.Splits); n > 0 {
+		from = b.in.Splits[n-1].I + 1
 	}
-	for n := range b.In.Msgs {
-		if i := (from + n) % len(b.In.Msgs); &b.In.Msgs[i] == m {
+	for n := range b.in.Msgs {
+		if i := (from + n) % len(b.in.Msgs); &b.in.Msgs[i] == m {
 			return i
 		}
 	}
@@ -225,9 +225,9 @@ func (b *Batch) index(m *Message) int {
 // WriteFates says what a Write that returned err made of each message: "safe",
 // "failed" or "parked". It is for tests of outputs.
 func WriteFates(b *Batch, err error) []string {
-	fates := make([]string, len(b.In.Msgs))
-	for i := range b.In.Msgs {
-		switch s := b.In.Msgs[i].In.State; {
+	fates := make([]string, len(b.in.Msgs))
+	for i := range b.in.Msgs {
+		switch s := b.in.Msgs[i].in.State; {
 		case s == inside.Parked:
 			fates[i] = "parked"
 		case s == inside.Failed || s == inside.Live && err != nil:

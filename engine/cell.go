@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"iter"
 	"slices"
 
@@ -16,7 +17,7 @@ type Cell struct {
 	Origin   Origin
 	Err      *Error
 	Of       []Message // a merge's parts, as they were before it
-	Rare     *Rare     // nil: nothing
+	Rare     *rare     // nil: nothing
 	Parking  *Parking
 	Batch    *Batch // of a batch that a batcher made
 	PC       int32  // the next instruction of the program
@@ -33,10 +34,10 @@ type Cell struct {
 }
 
 // Inside is what the engine's rooms keep in a message: only they have a key.
-func (m *Message) Inside(inside.Key) *Cell { return &m.In }
+func (m *Message) Inside(inside.Key) *Cell { return &m.in }
 
-// Rare is what few messages carry. It never changes, so that copies of a message share it.
-type Rare struct {
+// rare is what few messages carry. It never changes, so that copies of a message share it.
+type rare struct {
 	Trial any // of one that is tried again; see retry.Trial
 	Block any // of steps that it is in; see steps.Frame
 	Claim any // where it holds its order key; see order.Claim
@@ -44,19 +45,25 @@ type Rare struct {
 }
 
 // setRare changes what m carries.
-func (m *Cell) SetRare(change func(*Rare)) {
-	r := Rare{}
+func (m *Cell) setRare(change func(*rare)) {
+	r := rare{}
 	if m.Rare != nil {
 		r = *m.Rare
 	}
 	change(&r)
 	switch {
-	case r == Rare{}:
+	case r == rare{}:
 		m.Rare = nil
 	case m.Rare == nil || *m.Rare != r:
 		m.Rare = &r
 	}
 }
+
+// SetTrial, SetBlock, SetClaim and SetVia set what Rare has; nil takes it away.
+func (m *Cell) SetTrial(x any) { m.setRare(func(r *rare) { r.Trial = x }) }
+func (m *Cell) SetBlock(x any) { m.setRare(func(r *rare) { r.Block = x }) }
+func (m *Cell) SetClaim(x any) { m.setRare(func(r *rare) { r.Claim = x }) }
+func (m *Cell) SetVia(x any)   { m.setRare(func(r *rare) { r.Via = x }) }
 
 // Slab is the engine's own part of a batch.
 type Slab struct {
@@ -68,7 +75,7 @@ type Slab struct {
 
 	Restores bool // a ProcessorFunc is to leave what fails or parks as it was
 
-	Splits []PendingSplit
+	Splits []pendingSplit
 	Merges []*Message // just made; they lie apart, for Msgs must not move while plugins hold pointers
 	Order  []*Message // what Batch.Order asks for
 
@@ -88,7 +95,7 @@ type Slab struct {
 }
 
 // Inside is what the engine's rooms keep in a batch.
-func (b *Batch) Inside(inside.Key) *Slab { return &b.In }
+func (b *Batch) Inside(inside.Key) *Slab { return &b.in }
 
 // way is where a batch is on its way through a pipeline, in the words of its stages.
 type way struct {
@@ -100,11 +107,24 @@ type way struct {
 	Detour  bool // it goes to the next output of a fallback
 }
 
-type PendingSplit struct {
+// pendingSplit is the split of the I-th message.
+type pendingSplit struct {
 	I     int
 	Parts iter.Seq2[[]byte, error]
 }
 
+// SortedSplits are the splits in the order of their messages.
+func (b *Slab) SortedSplits() []pendingSplit {
+	slices.SortFunc(b.Splits, func(x, y pendingSplit) int { return cmp.Compare(x.I, y.I) })
+	return b.Splits
+}
+
+// IsSplit says whether the i-th message is to be split.
+func (b *Slab) IsSplit(i int) bool {
+	return slices.ContainsFunc(b.Splits, func(s pendingSplit) bool { return s.I == i })
+}
+
+// Append adds a message.
 func (b *Slab) Append(body []byte) *Message {
 	n := len(b.Msgs)
 	if n == cap(b.Msgs) {
@@ -112,23 +132,23 @@ func (b *Slab) Append(body []byte) *Message {
 	}
 	b.Msgs = b.Msgs[:n+1] // what lies beyond the end is cleared, see recycle
 	m := &b.Msgs[n]
-	m.In.Doc.Reset(body, b.Arena)
+	m.in.Doc.Reset(body, b.Arena)
 	return m
 }
 
 // take is Move without the copy.
 func (b *Slab) Take(m *Message) {
-	m.In.Doc.Detach()
+	m.in.Doc.Detach()
 	b.Msgs = append(b.Msgs, *m)
-	b.Msgs[len(b.Msgs)-1].In.Doc.Attach(b.Arena)
-	b.Bytes += m.In.Charge
-	m.In.State = inside.Moved
+	b.Msgs[len(b.Msgs)-1].in.Doc.Attach(b.Arena)
+	b.Bytes += m.in.Charge
+	m.in.State = inside.Moved
 }
 
 // like makes an empty batch for messages of b.
 func (b *Slab) Like() *Batch {
 	like := new(Batch)
-	like.In = Slab{Arena: b.Arena, Trigger: b.Trigger, From: b.From, Size: b.Size, Window: b.Window, Stage: b.Stage, Way: way{Batcher: b.Way.Batcher, In: b.Way.In}}
+	like.in = Slab{Arena: b.Arena, Trigger: b.Trigger, From: b.From, Size: b.Size, Window: b.Window, Stage: b.Stage, Way: way{Batcher: b.Way.Batcher, In: b.Way.In}}
 	return like
 }
 
@@ -136,14 +156,14 @@ func (b *Slab) Like() *Batch {
 func (b *Slab) Reorder() {
 	sorted := make([]Message, 0, len(b.Order))
 	for _, m := range b.Order {
-		if m.In.State == inside.Live {
+		if m.in.State == inside.Live {
 			sorted = append(sorted, *m)
-			m.In.State = inside.Vacant
+			m.in.State = inside.Vacant
 		}
 	}
 	b.Order = nil
 	for i := range b.Msgs {
-		if b.Msgs[i].In.State == inside.Vacant {
+		if b.Msgs[i].in.State == inside.Vacant {
 			b.Msgs[i], sorted = sorted[0], sorted[1:]
 		}
 	}

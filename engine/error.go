@@ -81,16 +81,6 @@ func (e *Error) Error() string {
 	return e.secrets.Mask(e.Err.Error())
 }
 
-// Masked is err, whose text then shows none of some secrets; nil stays nil.
-func Masked(s *schema.Secrets, err error) error {
-	if err == nil {
-		return nil
-	}
-	e := ErrorOf(err, "")
-	e.secrets = s
-	return e
-}
-
 // Unfinished says that the message did not fail: a drain or a stop handed it back.
 func (e *Error) Unfinished() bool { return e.unfinished }
 

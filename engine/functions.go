@@ -24,8 +24,8 @@ func init() {
 		{"attempt", "the delivery attempt, from 1", []any{new(func() int)}, func(m *Message, _ []any) (any, error) { return max(1, m.Attempt), nil }},
 		{"received_at", "when the message was read", []any{new(func() any)}, func(m *Message, _ []any) (any, error) { return m.ReceivedAt(), nil }},
 		{"batch_key", "the value of the batcher's key, or nil", []any{new(func() any)}, batchKeyOf},
-		{"batch_size", "messages in the batch when it left its batcher", []any{new(func() int)}, ofBatch(func(b *Batch) (any, error) { return b.In.Size, nil })},
-		{"batch_trigger", "why the batch left: size, bytes, timeout, flush, end, drain, evicted or pressure", []any{new(func() string)}, ofBatch(func(b *Batch) (any, error) { return string(b.In.Trigger), nil })},
+		{"batch_size", "messages in the batch when it left its batcher", []any{new(func() int)}, ofBatch(func(b *Batch) (any, error) { return b.in.Size, nil })},
+		{"batch_trigger", "why the batch left: size, bytes, timeout, flush, end, drain, evicted or pressure", []any{new(func() string)}, ofBatch(func(b *Batch) (any, error) { return string(b.in.Trigger), nil })},
 		{"messages", "the documents of the batch, as a list", []any{new(func() []any)}, ofBatch(documents)},
 		{"window", "{start, end, part} of the batch's window, or nil", []any{new(func() any)}, ofBatch(windowOf)},
 	} {
@@ -56,7 +56,7 @@ func metaOf(m *Message, args []any) (any, error) {
 }
 
 func errorOf(m *Message, _ []any) (any, error) {
-	e := m.In.Err
+	e := m.in.Err
 	if e == nil {
 		return nil, nil
 	}
@@ -67,37 +67,37 @@ func errorOf(m *Message, _ []any) (any, error) {
 }
 
 func batcherName(m *Message, _ []any) (any, error) {
-	if m.In.Batch == nil || m.In.Batch.In.From == "" {
+	if m.in.Batch == nil || m.in.Batch.in.From == "" {
 		return nil, nil
 	}
-	return m.In.Batch.In.From, nil
+	return m.in.Batch.in.From, nil
 }
 
 func batchKeyOf(m *Message, _ []any) (any, error) {
-	if m.In.BatchKey == "" {
+	if m.in.BatchKey == "" {
 		return nil, nil
 	}
-	return doc.Decode([]byte(m.In.BatchKey))
+	return doc.Decode([]byte(m.in.BatchKey))
 }
 
 func ofBatch(f func(b *Batch) (any, error)) func(m *Message, _ []any) (any, error) {
 	return func(m *Message, _ []any) (any, error) {
-		if m.In.Batch == nil {
+		if m.in.Batch == nil {
 			return nil, fmt.Errorf("there is no batch here: write this under `processors` of a batcher or an output, or in a group")
 		}
-		return f(m.In.Batch)
+		return f(m.in.Batch)
 	}
 }
 
 func windowOf(b *Batch) (any, error) {
-	if b.In.Window == nil {
+	if b.in.Window == nil {
 		return nil, nil
 	}
-	return map[string]any{"start": b.In.Window.Start.UTC(), "end": b.In.Window.End.UTC(), "part": b.In.Window.Part}, nil
+	return map[string]any{"start": b.in.Window.Start.UTC(), "end": b.in.Window.End.UTC(), "part": b.in.Window.Part}, nil
 }
 
 func documents(b *Batch) (any, error) {
-	all := make([]any, 0, len(b.In.Msgs))
+	all := make([]any, 0, len(b.in.Msgs))
 	for m := range b.All() {
 		v, err := m.Value()
 		if err != nil {

@@ -1,15 +1,13 @@
 package engine
 
 import (
-	"errors"
 	"math"
 
 	"github.com/flowd-io/flowd/engine/doc"
-	"github.com/flowd-io/flowd/engine/internal/inside"
 )
 
-// Meter is who bounds what messages of an arena grow by: its Owner.
-type Meter interface {
+// meter is who bounds what messages of an arena grow by: its Owner.
+type meter interface {
 	// Grow takes credits for n bytes that a step is about to add to m.
 	Grow(m *Message, n int) error
 	// Most is how many bytes m can grow by at all.
@@ -19,7 +17,7 @@ type Meter interface {
 	// Regain gives back what m, to which steps have added much, no longer needs, before it enters another.
 	Regain(m *Message)
 	// Inside is the meter for messages that a step makes of m for steps of its own.
-	Inside(of *Message) Meter
+	Inside(of *Message) any
 	// Free gives back what such messages took.
 	Free()
 }
@@ -29,7 +27,7 @@ type Meter interface {
 // error is to be returned, with m as the step found it: m is tried again when there is room, or
 // fails where there never will be. Several goroutines may call it for messages of one call.
 func (m *Message) Grow(n int) error {
-	if own := ownerOf(m.In.Doc.Arena()); own != nil {
+	if own := ownerOf(m.in.Doc.Arena()); own != nil {
 		return own.Grow(m, n)
 	}
 	return nil
@@ -37,7 +35,7 @@ func (m *Message) Grow(n int) error {
 
 // MayGrow is how many bytes m can grow by at all: beyond them Grow fails for good.
 func (m *Message) MayGrow() int {
-	if own := ownerOf(m.In.Doc.Arena()); own != nil {
+	if own := ownerOf(m.in.Doc.Arena()); own != nil {
 		return own.Most(m)
 	}
 	return math.MaxInt
@@ -46,31 +44,22 @@ func (m *Message) MayGrow() int {
 // Free says that nothing needs any more what inner steps have made of b, a batch of copies
 // or of parts.
 func (b *Batch) Free() {
-	if own := ownerOf(b.In.Arena); own != nil {
+	if own := ownerOf(b.in.Arena); own != nil {
 		own.Free()
 	}
 }
 
-func ownerOf(a *doc.Arena) Meter {
+func ownerOf(a *doc.Arena) meter {
 	if a == nil || a.Owner == nil {
 		return nil
 	}
-	return a.Owner.(Meter)
+	return a.Owner.(meter)
 }
 
 // metered has a batch for inner steps grow at the cost of the message that is outside.
 func metered(a *doc.Arena, outer *Message) {
-	own := ownerOf(outer.In.Doc.Arena())
-	if a != nil && own != nil && (a.Owner == nil || outer.In.Rare != nil) { // it may have got room since
+	own := ownerOf(outer.in.Doc.Arena())
+	if a != nil && own != nil && (a.Owner == nil || outer.in.Rare != nil) { // it may have got room since
 		a.Owner = own.Inside(outer)
 	}
-}
-
-// lacks is how many bytes a message has failed for; 0: it has failed for good.
-func Lacks(err error) int {
-	var e *inside.NoRoom
-	if errors.As(err, &e) {
-		return e.Bytes
-	}
-	return 0
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Host is the pipeline that a plugin is built for, as far as plugins need it: the runtime implements it.
-type Host interface {
+// host is the pipeline that a plugin is built for, as far as plugins need it: the runtime implements it.
+type host interface {
 	// Cache is a cache of `resources.caches`.
 	Cache(name string) (Cache, error)
 	// RateLimit makes the step that keeps a rate limit.
@@ -23,19 +23,19 @@ type Host interface {
 	Emit(ev Event)
 }
 
-// outside is the Host of what belongs to no pipeline.
-var outside Host
+// outside is the host of what belongs to no pipeline.
+var outside host
 
-// Outside sets the Host of plugins that belong to no pipeline, as in tests.
-func Outside(_ inside.Key, h Host) { outside = h }
+// Outside sets the host of plugins that belong to no pipeline, as in tests.
+func Outside(_ inside.Key, h host) { outside = h }
 
 // In is e for a plugin of a pipeline.
-func (e Env) In(_ inside.Key, h Host) Env {
+func (e Env) In(_ inside.Key, h host) Env {
 	e.host = h
 	return e
 }
 
-func (e Env) at() Host {
+func (e Env) at() host {
 	if e.host == nil {
 		return outside
 	}

@@ -21,57 +21,57 @@ type Message struct {
 
 	Attempt int // the source's count of deliveries, from 1; 0 is unknown
 
-	In Cell
+	in Cell
 }
 
 // Document is the document whose fields expressions name: after a merge that of the
 // merged payload.
-func (m *Message) Document() *doc.Doc { return &m.In.Doc }
+func (m *Message) Document() *doc.Doc { return &m.in.Doc }
 
 // Interrupted is why work on the message should end, or nil: the call that it is part
 // of is over. Expressions ask.
 func (m *Message) Interrupted() error {
-	if a := m.In.Doc.Arena(); a != nil && a.Call != nil {
+	if a := m.in.Doc.Arena(); a != nil && a.Call != nil {
 		return a.Call.Err()
 	}
 	return nil
 }
 
 // Bytes is the payload with all edits. It never changes and may be kept.
-func (m *Message) Bytes() []byte { return m.In.Doc.Bytes() }
+func (m *Message) Bytes() []byte { return m.in.Doc.Bytes() }
 
 // Size is the length of the payload in bytes.
-func (m *Message) Size() int { return len(m.In.Doc.Bytes()) }
+func (m *Message) Size() int { return len(m.in.Doc.Bytes()) }
 
 // SetBytes replaces the payload; body must not change afterwards.
 func (m *Message) SetBytes(body []byte) {
-	a := m.In.Doc.Arena()
+	a := m.in.Doc.Arena()
 	a.Spend(len(body))
-	m.In.Doc.Reset(body, a)
+	m.in.Doc.Reset(body, a)
 }
 
 // Get is the value at a path of the document: nil when there is none. The error
 // has class decode when the payload is no document.
 func (m *Message) Get(p doc.Path) (any, error) {
-	v, err := m.In.Doc.Get(p)
+	v, err := m.in.Doc.Get(p)
 	return v, decodeError(err)
 }
 
 // Set puts a value at a path; missing or null parents become objects.
-func (m *Message) Set(p doc.Path, v any) error { return decodeError(m.In.Doc.Set(p, v)) }
+func (m *Message) Set(p doc.Path, v any) error { return decodeError(m.in.Doc.Set(p, v)) }
 
 // Unset removes what is at a path.
-func (m *Message) Unset(p doc.Path) error { return decodeError(m.In.Doc.Unset(p)) }
+func (m *Message) Unset(p doc.Path) error { return decodeError(m.in.Doc.Unset(p)) }
 
 // Value is the whole document, for reading.
 func (m *Message) Value() (any, error) {
-	v, err := m.In.Doc.Value()
+	v, err := m.in.Doc.Value()
 	return v, decodeError(err)
 }
 
 // SetValue makes v the whole document.
 func (m *Message) SetValue(v any) error {
-	if err := m.In.Doc.SetValue(v); err != nil {
+	if err := m.in.Doc.SetValue(v); err != nil {
 		return WithClass(Permanent, err)
 	}
 	return nil
@@ -79,42 +79,42 @@ func (m *Message) SetValue(v any) error {
 
 // Doc is the document itself, for what Get and Set do not cover; its errors
 // carry no class.
-func (m *Message) Doc() *doc.Doc { return &m.In.Doc }
+func (m *Message) Doc() *doc.Doc { return &m.in.Doc }
 
 // Drop ends the message as filtered.
-func (m *Message) Drop() { m.In.State = inside.Dropped }
+func (m *Message) Drop() { m.in.State = inside.Dropped }
 
 // Fail ends the message as failed. A plain error is permanent in a step and
 // transient in an output; [Errorf] and [WithClass] say otherwise.
 func (m *Message) Fail(err error) {
-	m.In.State = inside.Failed
-	m.In.Err = ErrorOf(err, "")
+	m.in.State = inside.Failed
+	m.in.Err = ErrorOf(err, "")
 }
 
 // Done says, in an output's Write, that this message is safe whatever the write returns.
-func (m *Message) Done() { m.In.State = inside.Done }
+func (m *Message) Done() { m.in.State = inside.Done }
 
 // EndAs ends the message with a fate that was decided elsewhere, for what hands
 // messages to another pipeline.
-func (m *Message) EndAs(f Fate) { m.In.State, m.In.Fate = inside.Ended, f }
+func (m *Message) EndAs(f Fate) { m.in.State, m.in.Fate = inside.Ended, f }
 
 // Err is why the message failed, or nil. A dead-letter output sees the reason
 // of each message that it writes.
-func (m *Message) Err() *Error { return m.In.Err }
+func (m *Message) Err() *Error { return m.in.Err }
 
 // Dropped says whether a step has dropped the message.
-func (m *Message) Dropped() bool { return m.In.State == inside.Dropped }
+func (m *Message) Dropped() bool { return m.in.State == inside.Dropped }
 
 // Part is the message's number among the parts of a split, from 1, or 0.
-func (m *Message) Part() int { return int(m.In.Part) }
+func (m *Message) Part() int { return int(m.in.Part) }
 
 // BatchKey is a canonical text of the batcher's key: JSON, or "" without a key.
-func (m *Message) BatchKey() string { return m.In.BatchKey }
+func (m *Message) BatchKey() string { return m.in.BatchKey }
 
 // Serial is, in an Output's Write, a number that the message keeps at every attempt, and
 // that no other of this process has within the next four billion, its own copies and
 // parts included. Else it is 0.
-func (m *Message) Serial() uint32 { return m.In.Serial }
+func (m *Message) Serial() uint32 { return m.in.Serial }
 
 // Input names the input that the message came from.
 func (m *Message) Input() string {
@@ -134,22 +134,22 @@ func (m *Message) ReceivedAt() time.Time {
 
 // Inherit makes m, new in a batch, the successor of another message in all but its payload.
 func (m *Message) Inherit(_ inside.Key, from *Message) {
-	m.Meta, m.In.Origin, m.In.Batch, m.In.BatchKey = from.Meta, from.In.Origin, from.In.Batch, from.In.BatchKey
-	m.In.Back, m.In.Groups, m.In.Stage = from.In.Back, from.In.Groups, from.In.Stage
-	if from.In.Dead {
-		m.In.Dead, m.In.Err = true, from.In.Err
+	m.Meta, m.in.Origin, m.in.Batch, m.in.BatchKey = from.Meta, from.in.Origin, from.in.Batch, from.in.BatchKey
+	m.in.Back, m.in.Groups, m.in.Stage = from.in.Back, from.in.Groups, from.in.Stage
+	if from.in.Dead {
+		m.in.Dead, m.in.Err = true, from.in.Err
 	}
-	if from.In.Rare != nil {
-		m.In.SetRare(func(r *Rare) { r.Block, r.Via = from.In.Rare.Block, from.In.Rare.Via })
+	if from.in.Rare != nil {
+		m.in.setRare(func(r *rare) { r.Block, r.Via = from.in.Rare.Block, from.in.Rare.Via })
 	}
 }
 
 // Heir stands for the root and the order key of m.
 func (m *Message) Heir(inside.Key) Message {
 	h := Message{Key: m.Key, Ref: m.Ref}
-	h.In.Origin = m.In.Origin
-	if m.In.Rare != nil {
-		h.In.SetRare(func(r *Rare) { r.Claim = m.In.Rare.Claim })
+	h.in.Origin = m.in.Origin
+	if m.in.Rare != nil {
+		h.in.setRare(func(r *rare) { r.Claim = m.in.Rare.Claim })
 	}
 	return h
 }
@@ -157,10 +157,10 @@ func (m *Message) Heir(inside.Key) Message {
 // Heirs stand for the roots and order keys of a merge in each part of its split, with
 // the Refs that Parts yields.
 func (m *Message) Heirs(inside.Key) (all []Message) {
-	for i := range m.In.Of {
-		p := &m.In.Of[i]
+	for i := range m.in.Of {
+		p := &m.in.Of[i]
 		from := p.Heirs(inside.Key{})
-		if len(p.In.Of) == 0 {
+		if len(p.in.Of) == 0 {
 			from = []Message{p.Heir(inside.Key{})}
 		}
 		for _, h := range from {
@@ -173,10 +173,10 @@ func (m *Message) Heirs(inside.Key) (all []Message) {
 
 // First is the origin of m, or that of the first part of a merge.
 func (m *Message) First(inside.Key) Origin {
-	if m.In.Origin.read == nil && len(m.In.Of) > 0 {
-		return m.In.Of[0].First(inside.Key{})
+	if m.in.Origin.read == nil && len(m.in.Of) > 0 {
+		return m.in.Of[0].First(inside.Key{})
 	}
-	return m.In.Origin
+	return m.in.Origin
 }
 
 // Park takes the message out of the running call: it goes on behind this step
@@ -185,7 +185,7 @@ func (m *Message) First(inside.Key) Origin {
 // work, and its error fails the message.
 func (m *Message) Park() (resume func(edit func(*Message) error)) {
 	p := &Parking{}
-	m.In.State, m.In.Parking = inside.Parked, p
+	m.in.State, m.in.Parking = inside.Parked, p
 	return p.resume
 }
 
@@ -193,7 +193,7 @@ func (m *Message) Park() (resume func(edit func(*Message) error)) {
 // after d. It is Park with the engine's own clock, for limits that reserve.
 func (m *Message) Delay(d time.Duration) {
 	m.Park()
-	m.In.Parking.Delay = d
+	m.in.Parking.Delay = d
 }
 
 // Stake asks that s learn how the message's root ended, under the number ref.
@@ -205,29 +205,29 @@ func (m *Message) Stake(s Settler, ref uint64) { m.stake(s, ref, DeadLettered) }
 func (m *Message) StakeOnDelivery(s Settler, ref uint64) { m.stake(s, ref, Delivered) }
 
 func (m *Message) stake(s Settler, ref uint64, worst Fate) {
-	for i := range m.In.Of {
-		m.In.Of[i].stake(s, ref, worst)
+	for i := range m.in.Of {
+		m.in.Of[i].stake(s, ref, worst)
 	}
-	if m.In.Origin.read != nil {
-		m.In.Origin.read.Stake(m.In.Origin.i, s, ref, worst)
+	if m.in.Origin.read != nil {
+		m.in.Origin.read.Stake(m.in.Origin.i, s, ref, worst)
 	}
 }
 
 // Origin tells the messages of one root from those of others: all parts of a
 // split have the same.
 type Origin struct {
-	read Read // nil: no input has read it
+	read read // nil: no input has read it
 	i    uint32
 }
 
 // Of is the call that the origin is of, and the number of the message in it.
-func (o Origin) Of(inside.Key) (Read, uint32) { return o.read, o.i }
+func (o Origin) Of(inside.Key) (read, uint32) { return o.read, o.i }
 
-// OriginOf is the i-th message of a call.
-func OriginOf(_ inside.Key, r Read, i uint32) Origin { return Origin{r, i} }
+// SetOrigin makes m the i-th message of a call.
+func (m *Message) SetOrigin(_ inside.Key, r read, i uint32) { m.in.Origin = Origin{r, i} }
 
-// Read is a call of an Input's Read, to its messages.
-type Read interface {
+// read is a call of an Input's Read, to its messages.
+type read interface {
 	Input() string // by name
 	At() time.Time
 	Moved(i uint32, from, to []byte)                   // the payload of the i-th message, in memory
@@ -237,11 +237,11 @@ type Read interface {
 // Origins appends the origin of m, or those of a merge's parts, to dst; nothing
 // for a message that no input has read. A stake on m is told once for each.
 func (m *Message) Origins(dst []Origin) []Origin {
-	for i := range m.In.Of {
-		dst = m.In.Of[i].Origins(dst)
+	for i := range m.in.Of {
+		dst = m.in.Of[i].Origins(dst)
 	}
-	if len(m.In.Of) == 0 && m.In.Origin.read != nil {
-		dst = append(dst, m.In.Origin)
+	if len(m.in.Of) == 0 && m.in.Origin.read != nil {
+		dst = append(dst, m.in.Origin)
 	}
 	return dst
 }
@@ -249,8 +249,8 @@ func (m *Message) Origins(dst []Origin) []Origin {
 // Within makes m, in a batch for inner steps, a part of outer: it has its
 // metadata, and its stakes are told how outer's root ended.
 func (m *Message) Within(outer *Message) {
-	m.Meta, m.In.Origin, m.In.Of = outer.Meta, outer.In.Origin, outer.Heirs(inside.Key{})
-	metered(m.In.Doc.Arena(), outer)
+	m.Meta, m.in.Origin, m.in.Of = outer.Meta, outer.in.Origin, outer.Heirs(inside.Key{})
+	metered(m.in.Doc.Arena(), outer)
 }
 
 // decodeError gives the errors of documents their class.

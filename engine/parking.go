@@ -3,6 +3,8 @@ package engine
 import (
 	"sync"
 	"time"
+
+	"github.com/flowd-io/flowd/engine/internal/inside"
 )
 
 // Parking is where a message waits that has left the running call to go on later.
@@ -10,7 +12,7 @@ type Parking struct {
 	Edit   func(*Message) error // that resume was given
 	Delay  time.Duration        // resumed by the engine after this; 0: by whoever parked it
 	Step   any                  // that parked it; nil: a write
-	Before *Original            // what the step's on_error may restore
+	Before *inside.Found[Meta]  // what the step's on_error may restore
 
 	mu      sync.Mutex // guards the fields below, and Edit
 	resumed bool

@@ -7,17 +7,17 @@ import (
 
 // Reads are the files and directories from which a process reads what it does, and its
 // secrets. The nil Reads are none. They are safe for concurrent use.
-type Reads struct{ read []read }
+type Reads struct{ paths []path }
 
-type read struct{ name, form string } // as it was given, and what it is
+type path struct{ name, form string } // as it was given, and what it is
 
 // ReadFrom makes Reads of paths; one that ends with a slash is a directory, in which
 // every file counts that ends in .yaml or .yml.
 func ReadFrom(paths []string) *Reads {
 	r := &Reads{}
-	for _, path := range paths {
-		for _, form := range forms(path) {
-			r.read = append(r.read, read{path, form})
+	for _, name := range paths {
+		for _, form := range forms(name) {
+			r.paths = append(r.paths, path{name, form})
 		}
 	}
 	return r
@@ -30,7 +30,7 @@ func (r *Reads) Meet(path string, whole bool) (name string, ok bool) {
 		return "", false
 	}
 	for _, own := range forms(path) {
-		for _, read := range r.read {
+		for _, read := range r.paths {
 			if meets(own, read.form, whole) {
 				return read.name, true
 			}

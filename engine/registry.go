@@ -80,7 +80,7 @@ type Env struct {
 	Whole, Inside bool
 	Timeout       time.Duration
 
-	host Host // nil: the plugin belongs to no pipeline
+	host host // nil: the plugin belongs to no pipeline
 }
 
 // Register adds a plugin. defaults is its default configuration and, through

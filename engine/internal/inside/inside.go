@@ -67,3 +67,12 @@ func (e *NoRoom) Error() string {
 // slack is what a step may add to a message without being asked: it is charged when
 // the slab moves on.
 const Slack = 1 << 10
+
+// Lacks is how many bytes a message has failed for; 0: it has failed for good.
+func Lacks(err error) int {
+	var e *NoRoom
+	if errors.As(err, &e) {
+		return e.Bytes
+	}
+	return 0
+}

@@ -69,7 +69,8 @@ func (l *Ledger) At() time.Time { return l.ReadAt }
 // asRead is a root's message as it was read, with why it ends.
 func (l *Ledger) AsRead(i uint32, why *engine.Error) *engine.Message {
 	m := &engine.Message{Meta: l.MetaOf(int(i))}
-	msg(m).Origin, msg(m).Orig, msg(m).Err = engine.OriginOf(inside.Key{}, l, i), l.Roots[i].Body, why
+	m.SetOrigin(inside.Key{}, l, i)
+	msg(m).Orig, msg(m).Err = l.Roots[i].Body, why
 	return m
 }
 

@@ -1,8 +1,6 @@
 package order
 
 import (
-	"slices"
-
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/internal/inside"
 )
@@ -84,7 +82,7 @@ func (h *Holds) Behind(b *engine.Batch, at inside.Stage, out *Place) {
 		case inside.Failed, inside.Waits, inside.Parked:
 			return Owns
 		case inside.Consumed: // its parts are still to be made
-			if HasOne(m, troubled) && slices.ContainsFunc(slab(b).Splits, func(s engine.PendingSplit) bool { return s.I == i }) {
+			if HasOne(m, troubled) && slab(b).IsSplit(i) {
 				return Owns
 			}
 		}

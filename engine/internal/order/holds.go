@@ -72,7 +72,7 @@ func ClaimOf(m *engine.Message) *Claim {
 
 func SetClaim(m *engine.Message, c *Claim) {
 	if msg(m).Rare != nil || c != nil {
-		msg(m).SetRare(func(r *engine.Rare) { r.Claim = inside.Slot(c) })
+		msg(m).SetClaim(inside.Slot(c))
 	}
 }
 

@@ -45,7 +45,7 @@ func TrialOf(m *engine.Message) *Trial {
 // setTrial gives m a trial; nil takes it away.
 func SetTrial(m *engine.Message, t *Trial) {
 	if msg(m).Rare != nil || t != nil {
-		msg(m).SetRare(func(r *engine.Rare) { r.Trial = inside.Slot(t) })
+		msg(m).SetTrial(inside.Slot(t))
 	}
 }
 

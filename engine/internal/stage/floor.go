@@ -216,7 +216,7 @@ func (r *Run) note(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.err == nil {
-		r.err = engine.Masked(r.plan.Secrets, err)
+		r.err = guard.Masked(r.plan.Secrets, err)
 	}
 }
 

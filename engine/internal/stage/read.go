@@ -86,7 +86,7 @@ func (rd *reader) gone(err error, failed int) bool {
 // restart closes the input and opens it again after a back-off.
 func (rd *reader) restart(ctx context.Context, cause error, failed int) error {
 	p := rd.r.plan
-	cause = engine.Masked(p.Secrets, cause)
+	cause = guard.Masked(p.Secrets, cause)
 	wait := retry.Jittered(p.Restart.Backoff, p.Restart.MaxBackoff, failed)
 	rd.figures.restarts.Add(1)
 	rd.figures.lost(cause)
@@ -204,7 +204,7 @@ func (rd *reader) take(b *engine.Batch, acker engine.Acker, at time.Time) {
 	rd.read.Add(uint64(n))
 	for i := range slab(b).Msgs {
 		m, s := &slab(b).Msgs[i], &led.Roots[i]
-		msg(m).Origin = engine.OriginOf(inside.Key{}, led, uint32(i))
+		m.SetOrigin(inside.Key{}, led, uint32(i))
 		msg(m).Orig = m.Bytes()
 		msg(m).Credits, msg(m).Charge = 1, len(msg(m).Orig)
 		slab(b).Bytes += msg(m).Charge

@@ -34,7 +34,7 @@ type via struct {
 	of    *routeRun
 	i     int
 	outer *via
-	found *engine.Original // the message as the output's own steps found it
+	found *steps.Original // the message as the output's own steps found it
 }
 
 // viaOf is how m came to the output at hand, or nil.
@@ -48,7 +48,7 @@ func viaOf(m *engine.Message) *via {
 
 func setVia(m *engine.Message, v *via) {
 	if msg(m).Rare != nil || v != nil {
-		msg(m).SetRare(func(r *engine.Rare) { r.Via = inside.Slot(v) })
+		msg(m).SetVia(inside.Slot(v))
 	}
 }
 
@@ -68,7 +68,7 @@ func remember(b *engine.Batch, at inside.Stage) {
 	for i := range slab(b).Msgs {
 		m := &slab(b).Msgs[i]
 		if v := viaOf(m); v != nil && v.found == nil && msg(m).State == inside.Live && (at < inside.InOutput || msg(m).PC == 0) {
-			setVia(m, &via{of: v.of, i: v.i, outer: v.outer, found: &engine.Original{Body: m.Bytes(), Meta: m.Meta}})
+			setVia(m, &via{of: v.of, i: v.i, outer: v.outer, found: steps.OriginalOf(m)})
 		}
 	}
 }

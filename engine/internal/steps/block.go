@@ -12,9 +12,9 @@ import (
 type frame struct {
 	Of     *Op // where the block begins
 	Kind   frameKind
-	before engine.Original // what came to the block
-	trial  *retry.Trial    // of the block, when it is tried again
-	outer  *frame          // around it; nil: none
+	before *Original    // what came to the block
+	trial  *retry.Trial // of the block, when it is tried again
+	outer  *frame       // around it; nil: none
 }
 
 type frameKind uint8
@@ -37,7 +37,7 @@ func BlockOf(m *engine.Message) *frame {
 
 func SetBlock(m *engine.Message, f *frame) {
 	if msg(m).Rare != nil || f != nil {
-		msg(m).SetRare(func(r *engine.Rare) { r.Block = inside.Slot(f) })
+		msg(m).SetBlock(inside.Slot(f))
 	}
 }
 
@@ -55,7 +55,7 @@ func (p *Program) EndAt(from int) {
 
 // enter notes m as it comes to a block.
 func Enter(m *engine.Message, o *Op) {
-	f := &frame{Of: o, before: engine.Original{Body: m.Bytes(), Meta: m.Meta}, outer: BlockOf(m)}
+	f := &frame{Of: o, before: OriginalOf(m), outer: BlockOf(m)}
 	if tr := retry.TrialOf(m); tr != nil && tr.Cause == o {
 		f.trial = tr
 		retry.SetTrial(m, nil)
@@ -78,7 +78,7 @@ func (f *frame) as(kind frameKind, m *engine.Message) *frame {
 	if f == nil {
 		return nil
 	}
-	return &frame{Of: f.Of, Kind: kind, before: engine.Original{Body: m.Bytes(), Meta: m.Meta}, outer: f.outer.as(kind, m)}
+	return &frame{Of: f.Of, Kind: kind, before: OriginalOf(m), outer: f.outer.as(kind, m)}
 }
 
 // rescues says whether an on_error around a step takes what it fails.

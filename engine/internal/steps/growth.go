@@ -95,7 +95,7 @@ func (x *Room) account(b *engine.Batch) {
 // Free does nothing: what lanes and writers hold, messages hold.
 func (x *Room) Free() {}
 
-func (x *Room) Inside(of *engine.Message) engine.Meter { return &inner{x: x, of: retry.TrialOf(of)} }
+func (x *Room) Inside(of *engine.Message) any { return &inner{x: x, of: retry.TrialOf(of)} }
 
 // leaveInside gives back what inner steps took: the step has made of it what it made.
 func (x *Room) leaveInside() {
@@ -155,7 +155,7 @@ func (i *inner) Settle(m *engine.Message, spent int) error {
 
 func (i *inner) Regain(*engine.Message) {}
 
-func (i *inner) Inside(*engine.Message) engine.Meter { return &inner{x: i.x, of: i.of} }
+func (i *inner) Inside(*engine.Message) any { return &inner{x: i.x, of: i.of} }
 
 // take takes n bytes for what holds so many already, and says how many more it holds
 // then. What has waited for some has them.
@@ -194,4 +194,4 @@ func (x *Executor) waitsForRoom(m *engine.Message, o *Op, lacks int) {
 }
 
 // forRoom says that it is bytes that a message waits for.
-func ForRoom(t *retry.Trial) bool { return t != nil && t.Err != nil && engine.Lacks(t.Err) > 0 }
+func ForRoom(t *retry.Trial) bool { return t != nil && t.Err != nil && inside.Lacks(t.Err) > 0 }

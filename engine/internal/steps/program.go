@@ -1,10 +1,10 @@
 package steps
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -69,7 +69,7 @@ type Executor struct {
 	sel   []int32
 	// before holds messages as a step found them, in the order of sel, where a
 	// failure may have to restore them.
-	before []engine.Mark
+	before []inside.Mark[engine.Meta]
 	Clock  guard.Clock[Op] // of the call that is under way
 	Room   *Room           // for what steps add; nil: those of another step know
 
@@ -226,7 +226,7 @@ func (x *Executor) call(ctx context.Context, b *engine.Batch, o *Op) {
 			defer func() { slab(b).Restores = false }()
 		} else {
 			for _, i := range slab(b).Sel {
-				x.before = append(x.before, engine.MarkOf(&slab(b).Msgs[i]))
+				x.before = append(x.before, markOf(&slab(b).Msgs[i]))
 			}
 		}
 	}
@@ -273,16 +273,16 @@ func (x *Executor) conclude(b *engine.Batch, sel []int32, o *Op) (troubled bool)
 		case inside.Parked:
 			msg(m).PC, msg(m).Stage, msg(m).Parking.Step = o.Next, x.Stage, o
 			if len(x.before) > 0 {
-				msg(m).Parking.Before = x.before[n].Kept(m)
+				msg(m).Parking.Before = x.before[n].Kept(&msg(m).Doc)
 			}
 		case inside.Consumed:
 			msg(m).Stage = x.Stage
 		case inside.Failed:
 			if len(x.before) > 0 {
-				x.before[n].Restore(m)
+				x.before[n].Restore(&msg(m).Doc, &m.Meta)
 			}
 			msg(m).Stage = x.Stage
-			if n := engine.Lacks(msg(m).Err); n > 0 && x.Room != nil {
+			if n := inside.Lacks(msg(m).Err); n > 0 && x.Room != nil {
 				x.waitsForRoom(m, o, n)
 			} else {
 				o.Failed(m, msg(m).Err)
@@ -300,7 +300,7 @@ func (x *Executor) conclude(b *engine.Batch, sel []int32, o *Op) (troubled bool)
 func (o *Op) Failed(m *engine.Message, err error) {
 	m.Fail(err)
 	stepError(msg(m).Err, o)
-	if engine.Lacks(err) > 0 { // the step outside, with all that is inside, is tried again
+	if inside.Lacks(err) > 0 { // the step outside, with all that is inside, is tried again
 		return
 	}
 	o.Figures.failed()
@@ -327,8 +327,7 @@ func (o *Op) Failed(m *engine.Message, err error) {
 // and what is left is handed back), part is told of each part, and done when all
 // parts of m are made.
 func Pull(b *engine.Batch, cur *engine.Batch, o *Op, room func(cur *engine.Batch, part bool) *engine.Batch, part func(of, p *engine.Message), done func(m *engine.Message, parts int)) *engine.Batch {
-	splits := slab(b).Splits
-	slices.SortFunc(splits, func(x, y engine.PendingSplit) int { return cmp.Compare(x.I, y.I) })
+	splits := slab(b).SortedSplits()
 	for i := range slab(b).Msgs {
 		m := &slab(b).Msgs[i]
 		if len(splits) == 0 || splits[0].I != i {
@@ -340,7 +339,7 @@ func Pull(b *engine.Batch, cur *engine.Batch, o *Op, room func(cur *engine.Batch
 		}
 		n, s := 0, splits[0]
 		splits = splits[1:]
-		err := each(&s, func(body []byte) bool {
+		err := each(s.Parts, func(body []byte) bool {
 			next := room(cur, true)
 			if next == nil {
 				return false
@@ -387,9 +386,9 @@ func (o *Op) unsplit(m *engine.Message, n int, err error) {
 
 var errRunOver = errors.New("the run is over")
 
-func each(s *engine.PendingSplit, f func(body []byte) bool) (err error) {
+func each(parts iter.Seq2[[]byte, error], f func(body []byte) bool) (err error) {
 	defer engine.Recovered(&err)
-	for body, err := range s.Parts {
+	for body, err := range parts {
 		if err != nil {
 			return err
 		}
@@ -399,3 +398,11 @@ func each(s *engine.PendingSplit, f func(body []byte) bool) (err error) {
 	}
 	return nil
 }
+
+func markOf(m *engine.Message) inside.Mark[engine.Meta] { return inside.MarkOf(&msg(m).Doc, m.Meta) }
+
+// Original is a message as something found it.
+type Original = inside.Found[engine.Meta]
+
+// OriginalOf is a message as it is.
+func OriginalOf(m *engine.Message) *Original { return &Original{Body: m.Bytes(), Meta: m.Meta} }
