@@ -221,20 +221,3 @@ func (b *Batch) index(m *Message) int {
 	}
 	panic("engine: the message is of another batch")
 }
-
-// WriteFates says what a Write that returned err made of each message: "safe",
-// "failed" or "parked". It is for tests of outputs.
-func WriteFates(b *Batch, err error) []string {
-	fates := make([]string, len(b.in.Msgs))
-	for i := range b.in.Msgs {
-		switch s := b.in.Msgs[i].in.State; {
-		case s == inside.Parked:
-			fates[i] = "parked"
-		case s == inside.Failed || s == inside.Live && err != nil:
-			fates[i] = "failed"
-		default:
-			fates[i] = "safe"
-		}
-	}
-	return fates
-}

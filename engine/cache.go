@@ -26,4 +26,4 @@ type Cache interface {
 type CacheName string
 
 // Caches are the kinds of cache for `resources.caches`.
-var Caches = newRegistry[Cache]("cache", nil)
+var Caches = NewRegistry[Cache]("cache", nil)

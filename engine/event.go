@@ -1,8 +1,6 @@
 package engine
 
 import (
-	"slices"
-	"sync"
 	"time"
 )
 
@@ -39,24 +37,3 @@ type Event struct {
 // Hook takes events. It is called from the goroutine in which they happen, at most
 // once per batch, possibly from several at once, and must return quickly.
 type Hook func(Event)
-
-var (
-	hooksMu sync.Mutex
-	hooks   []Hook
-)
-
-// OnEvent has a hook take the events of all pipelines that are built afterwards. It
-// is for init functions of custom builds; programs that build plans themselves
-// have [Options.Hooks].
-func OnEvent(h Hook) {
-	hooksMu.Lock()
-	defer hooksMu.Unlock()
-	hooks = append(hooks, h)
-}
-
-// registered are the hooks of OnEvent, and more.
-func Hooks(more []Hook) []Hook {
-	hooksMu.Lock()
-	defer hooksMu.Unlock()
-	return append(slices.Clone(hooks), more...)
-}

@@ -133,3 +133,12 @@ type Troubled interface{ Trouble() *Trouble }
 // calls Read says until when it waits for a rate limit, so that the input can refuse
 // what comes meanwhile, and the zero time when the wait is over.
 type Limited interface{ Limited(until time.Time) }
+
+// Lister is an ability of an Input that names its queues by a pattern: its
+// Read and Open are never called, for each queue the input poll reads one that Only makes.
+type Lister interface {
+	// List gives the names of the queues that there are now.
+	List(ctx context.Context) ([]string, error)
+	// Only makes an input for one of them, without I/O.
+	Only(queue string) (Input, error)
+}

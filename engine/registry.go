@@ -24,24 +24,25 @@ type Registry[T any] struct {
 
 // Middlewares are the Go wrappers for `engine.middleware`, which names them: they
 // have no configuration.
-var Middlewares = newRegistry[Middleware]("middleware", nil)
+var Middlewares = NewRegistry[Middleware]("middleware", nil)
 
 // The registries, one per kind of plugin.
 var (
-	Inputs     = newRegistry[Input]("input", nil)
-	Processors = newRegistry[Processor]("processor", map[string]string{
+	Inputs     = NewRegistry[Input]("input", nil)
+	Processors = NewRegistry[Processor]("processor", map[string]string{
 		"mapping": "write `set` or `map`", "bloblang": "write `set` or `map`", "remap": "write `set` or `map`",
 		"unarchive": "write `split`", "catch": "write `on_error` on the step that may fail",
 		"throttle": "write `dedupe` or `rate_limit`", "broker": "write `batchers`", "mutation": "write `set`",
 	})
-	Batchers = newRegistry[Batcher]("batcher", nil)
-	Outputs  = newRegistry[Output]("output", map[string]string{
+	Batchers = NewRegistry[Batcher]("batcher", nil)
+	Outputs  = NewRegistry[Output]("output", map[string]string{
 		"broker": "write `batchers`", "fan_out": "write `batchers`", "switch": "write `batchers` with `match`",
 		"nack": "write `on_failure: {then: return}`", "reject": "write `on_failure: {then: return}`",
 	})
 )
 
-func newRegistry[T any](kind string, words map[string]string) *Registry[T] {
+// NewRegistry makes a registry; words are those of peers, with what to write instead.
+func NewRegistry[T any](kind string, words map[string]string) *Registry[T] {
 	return &Registry[T]{kind: kind, words: words, plugins: map[string]*Spec[T]{}}
 }
 
@@ -189,7 +190,7 @@ func Common[K comparable, V any](s *Shared, key K, make func() V) V {
 
 // registryOf is the registry of the plugins that are a T.
 func registryOf[T any]() *Registry[T] {
-	for _, r := range []any{Inputs, Processors, Batchers, Outputs, Caches, Middlewares, Strategies} {
+	for _, r := range []any{Inputs, Processors, Batchers, Outputs, Caches, Middlewares} {
 		if r, ok := r.(*Registry[T]); ok {
 			return r
 		}

@@ -8,7 +8,7 @@ import (
 
 func TestOnlyForgetsAllOthers(t *testing.T) {
 	words := map[string]string{"old": "write `a`"}
-	r := newRegistry[Processor]("processor", words)
+	r := NewRegistry[Processor]("processor", words)
 	for _, name := range []string{"a", "b", "c"} {
 		Register(r, name, "Does nothing.", struct{}{}, func(struct{}, Env) (Processor, error) { return nil, nil })
 	}
@@ -33,7 +33,7 @@ func TestOnlyForgetsAllOthers(t *testing.T) {
 }
 
 func TestOnlyOfARegistryWithoutWords(t *testing.T) {
-	r := newRegistry[Processor]("processor", nil)
+	r := NewRegistry[Processor]("processor", nil)
 	Register(r, "a", "Does nothing.", struct{}{}, func(struct{}, Env) (Processor, error) { return nil, nil })
 	if err := r.Only(nil, "why"); err != nil || r.Remedy("a") != "why" {
 		t.Errorf("got %v, %q", err, r.Remedy("a"))
@@ -49,5 +49,5 @@ func TestABadTagFailsWhereAPluginIsRegistered(t *testing.T) {
 	type config = struct {
 		Size int `yaml:"size" check:"minimum=1"`
 	}
-	Register(newRegistry[Processor]("processor", nil), "a", "Does nothing.", config{}, func(config, Env) (Processor, error) { return nil, nil })
+	Register(NewRegistry[Processor]("processor", nil), "a", "Does nothing.", config{}, func(config, Env) (Processor, error) { return nil, nil })
 }

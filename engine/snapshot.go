@@ -167,21 +167,3 @@ func (c Counts) Balanced() bool {
 	}
 	return c.Received+c.Made == sum
 }
-
-// Failure is a failed message as it is reported.
-type Failure struct {
-	Class   Class
-	Place   string // "step check", "output lake"
-	Message string
-	From    string // "input log, path access.log, line 17"
-	Sample  string // the payload's beginning
-
-	Unfinished bool // it did not fail: the pipeline stopped, and its source takes nothing back
-}
-
-// FailureGroup counts failures of one class at one place; First is the first of them.
-type FailureGroup struct {
-	Count int64
-	Fate  Fate
-	First Failure
-}

@@ -70,30 +70,31 @@ type OutputSpec struct {
 
 // EngineSpec is the section `engine`.
 type EngineSpec struct {
-	Workers     int           `yaml:"workers" check:"min=1" doc:"Lanes that run steps at once; the number of CPUs by default."`
-	OrderBy     expr.Expr     `yaml:"order_by" doc:"Messages with equal keys keep their order, end to end."`
-	MaxInFlight MaxInFlight   `yaml:"max_in_flight" doc:"What may be under way at once; readers, and messages that steps make longer, wait beyond it."`
-	Timeout     time.Duration `yaml:"timeout" default:"30s" check:"min=1ms" doc:"Time that one write, or one run of a step, may take."`
-	Limits      Limits        `yaml:"limits" doc:"What work on one message may take."`
-	OnFailure   EngineFailure `yaml:"on_failure" doc:"What becomes of messages that failed."`
-	Drain       Drain         `yaml:"drain" doc:"How a stop is carried out."`
-	RateLimit   *RateLimit    `yaml:"rate_limit" doc:"One limit over all inputs."`
-	Restart     Restart       `yaml:"restart" doc:"How an input that failed is started again."`
-	Middleware  []string      `yaml:"middleware" doc:"Go wrappers around every run of steps, by the names under which they are registered; the first is the outermost."`
-	Place       schema.Place  `yaml:",place"`
-	MaxReplay   int           `yaml:"max_replay" check:"min=1" doc:"Messages from the oldest unsettled to the newest read of an input that keeps a position; its reader waits beyond it. 10 × max_in_flight.messages by default."`
-}
+	Workers int       `yaml:"workers" check:"min=1" doc:"Lanes that run steps at once; the number of CPUs by default."`
+	OrderBy expr.Expr `yaml:"order_by" doc:"Messages with equal keys keep their order, end to end."`
 
-// Limits is `engine.limits`. What reads a pipeline hands it to the expressions, with
-// [schema.Shared].
-type Limits struct {
-	Expression expr.Limits `yaml:"expression" doc:"What one evaluation of an expression or a template may take; the message fails beyond it."`
-}
+	MaxInFlight struct {
+		Messages int         `yaml:"messages" check:"min=1" default:"10000" doc:"Messages under way at once."`
+		Bytes    schema.Size `yaml:"bytes" check:"min=1" default:"64MiB" doc:"Bytes under way at once: as they were read, and what steps have made of them. A message that a step would make longer than that fails with class too_large."`
+	} `yaml:"max_in_flight" doc:"What may be under way at once; readers, and messages that steps make longer, wait beyond it."`
 
-// MaxInFlight bounds what is under way in a pipeline.
-type MaxInFlight struct {
-	Messages int         `yaml:"messages" check:"min=1" default:"10000" doc:"Messages under way at once."`
-	Bytes    schema.Size `yaml:"bytes" check:"min=1" default:"64MiB" doc:"Bytes under way at once: as they were read, and what steps have made of them. A message that a step would make longer than that fails with class too_large."`
+	Timeout time.Duration `yaml:"timeout" default:"30s" check:"min=1ms" doc:"Time that one write, or one run of a step, may take."`
+
+	Limits struct {
+		Expression expr.Limits `yaml:"expression" doc:"What one evaluation of an expression or a template may take; the message fails beyond it."`
+	} `yaml:"limits" doc:"What work on one message may take."`
+
+	OnFailure EngineFailure `yaml:"on_failure" doc:"What becomes of messages that failed."`
+
+	Drain struct {
+		Timeout time.Duration `yaml:"timeout" default:"25s" check:"min=1ms" doc:"Time for a whole drain; its last fifth hands back what is unfinished."`
+	} `yaml:"drain" doc:"How a stop is carried out."`
+
+	RateLimit  *RateLimit   `yaml:"rate_limit" doc:"One limit over all inputs."`
+	Restart    Restart      `yaml:"restart" doc:"How an input that failed is started again."`
+	Middleware []string     `yaml:"middleware" doc:"Go wrappers around every run of steps, by the names under which they are registered; the first is the outermost."`
+	Place      schema.Place `yaml:",place"`
+	MaxReplay  int          `yaml:"max_replay" check:"min=1" doc:"Messages from the oldest unsettled to the newest read of an input that keeps a position; its reader waits beyond it. 10 × max_in_flight.messages by default."`
 }
 
 // EngineFailure is `engine.on_failure`.
@@ -107,11 +108,6 @@ type OnFailure struct {
 	Then       string       `yaml:"then" check:"oneof=dead_letter|return|drop|stop" doc:"dead_letter (to an output), return (to their source), drop (counted), or stop (the pipeline). By default dead_letter where one is named, else what the source can: return, stop or drop."`
 	DeadLetter string       `yaml:"dead_letter" doc:"The output that takes failed messages, with payload, metadata and error_*."`
 	Place      schema.Place `yaml:",place"`
-}
-
-// Drain is `engine.drain`.
-type Drain struct {
-	Timeout time.Duration `yaml:"timeout" default:"25s" check:"min=1ms" doc:"Time for a whole drain; its last fifth hands back what is unfinished."`
 }
 
 // Retry is how something that failed is tried again: the n-th wait is drawn

@@ -22,7 +22,7 @@ var house = []row{
 	{"schema engine/doc docs", ""},
 	{"engine/expr", "engine/doc schema"},
 	{"engine", "engine/doc engine/expr engine/internal/inside schema"},
-	{"engine/internal/inside", ""},
+	{"engine/internal/inside", "engine/doc"},
 	{"engine/internal/guard engine/internal/rules", "engine schema"},
 	{"engine/internal/limit", "engine engine/expr engine/internal/inside"},
 	{"engine/internal/flow", "engine engine/doc engine/internal/inside"},
@@ -33,7 +33,8 @@ var house = []row{
 	{"engine/internal/life", "engine schema engine/internal/guard"},
 	{"engine/internal/stage", "engine engine/doc engine/expr schema engine/internal/*"},
 	{"engine/runtime", "engine schema engine/internal/*"},
-	{"engine/enginetest", "engine engine/runtime schema"},
+	{"engine/polling", "engine schema"},
+	{"engine/enginetest", "engine engine/internal/inside engine/runtime schema"},
 	{"config", "config/yamltext engine engine/doc engine/expr engine/runtime schema"},
 	{"config/yamltext", "schema"},
 
@@ -46,10 +47,10 @@ var house = []row{
 	{"internal/pipetest", "config engine engine/doc engine/runtime schema"}, // of flowd test, not of plugins
 	{"internal/testing/*", "engine engine/enginetest engine/runtime schema"},
 	{"internal/pool/wire internal/pool/worker", "engine engine/expr engine/runtime schema"},
-	{plugins + " internal/* internal/*/*", "engine engine/doc engine/expr schema"},
+	{plugins + " internal/* internal/*/*", "engine engine/doc engine/expr engine/polling schema"},
 
 	{"cmd/flowd", "cmd/flowd/cli inputs processors batchers outputs"},
-	{"cmd/flowd/cli", "config docs engine engine/expr engine/runtime schema"},
+	{"cmd/flowd/cli", "config docs engine engine/expr engine/polling engine/runtime schema"},
 	{"test test/*", "config engine engine/runtime schema inputs processors batchers outputs"},
 }
 
@@ -105,7 +106,8 @@ var inside = map[string]string{
 	"internal/tlsconf": "" +
 		"cmd/flowd/cli config inputs/http_server internal/aws internal/httpx internal/pool/hub internal/pool/wire " +
 		"internal/queue/amqp internal/service",
-	"internal/twophase": "processors/cache processors/dedupe",
+	"internal/twophase":  "processors/cache processors/dedupe",
+	"internal/watermark": "inputs/file",
 }
 
 // forTests is what a plugin's tests may import beside what the plugin may: fakes and suites, and real components

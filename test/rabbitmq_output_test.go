@@ -39,7 +39,7 @@ func written(t *testing.T, o engine.Output, payloads ...string) (fates []string)
 	t.Helper()
 	b := enginetest.Batch(payloads...)
 	err := o.Write(t.Context(), b)
-	fates = engine.WriteFates(b, err)
+	fates = enginetest.WriteFates(b, err)
 	i := 0
 	for m := range b.Ended() {
 		for fates[i] != "failed" {

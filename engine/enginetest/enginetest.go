@@ -111,5 +111,5 @@ func Written(t testing.TB, o engine.Output, payloads ...string) (fates []string,
 	t.Helper()
 	b := Batch(payloads...)
 	err = o.Write(t.Context(), b)
-	return engine.WriteFates(b, err), err
+	return WriteFates(b, err), err
 }

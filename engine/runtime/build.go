@@ -111,7 +111,7 @@ func (b *builder) build() *Plan {
 	if !e.OrderBy.IsZero() {
 		b.plan.OrderBy, b.plan.Ordered = &e.OrderBy, true
 	}
-	b.plan.Hooks, b.plan.Timeout = engine.Hooks(b.options.Hooks), b.timeout()
+	b.plan.Hooks, b.plan.Timeout = allHooks(b.options.Hooks), b.timeout()
 	b.plan.MaxReplay = cmp.Or(e.MaxReplay, 10*b.plan.MaxMessages)
 	b.plan.Restart = e.Restart
 	b.plan.Restart.Backoff = cmp.Or(e.Restart.Backoff, time.Second)

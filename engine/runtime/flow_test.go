@@ -93,10 +93,10 @@ func TestDrainSendsHalfBatches(t *testing.T) {
 func TestPressureFlushesOpenBatches(t *testing.T) {
 	tests := []struct {
 		name string
-		max  engine.MaxInFlight
+		max  func(*engine.EngineSpec)
 	}{
-		{"messages", engine.MaxInFlight{Messages: 50}},
-		{"bytes", engine.MaxInFlight{Bytes: 300}},
+		{"messages", func(e *engine.EngineSpec) { e.MaxInFlight.Messages = 50 }},
+		{"bytes", func(e *engine.EngineSpec) { e.MaxInFlight.Bytes = 300 }},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestPressureFlushesOpenBatches(t *testing.T) {
 					b.Key = expr.MustCompile("n")
 					return b
 				}())
-				p.Engine.MaxInFlight = tt.max
+				tt.max(&p.Engine)
 				began := time.Now()
 				rep := Run(t, p, nil)
 				wantSame(t, dst.Bodies(), src.Payloads)

@@ -118,8 +118,9 @@ func keepFlat(t *testing.T, n, same int, edit func(*engine.Pipeline)) {
 		Outputs: Named("out", engine.OutputSpec{
 			Concurrency: 2, Use: engine.Use(func(engine.Env) (engine.Output, error) { return g, nil }),
 		}),
-		Engine: engine.EngineSpec{Workers: 2, MaxInFlight: engine.MaxInFlight{Messages: 2000}},
+		Engine: engine.EngineSpec{Workers: 2},
 	}
+	p.Engine.MaxInFlight.Messages = 2000
 	edit(p)
 	rep := Run(t, p, nil)
 	if seen := g.seen.Load(); seen != int64(n) || rep.Code() != 0 {

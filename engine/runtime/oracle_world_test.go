@@ -66,10 +66,11 @@ func newWorld(t *testing.T, seed uint64) *world {
 	w := &world{t: t, r: rand.New(rand.NewPCG(seed, 7)), began: time.Now(), stakes: &ledgerOfStakes{put: map[uint64]int{}, ends: map[uint64][]bool{}}}
 	w.ordered = w.r.IntN(2) == 0
 	w.p = &engine.Pipeline{Name: "seed", Engine: engine.EngineSpec{
-		Workers:     1 + w.r.IntN(4),
-		MaxInFlight: engine.MaxInFlight{Messages: 1 + w.r.IntN(600), Bytes: schema.Size(w.one(64<<20, 1, 5000))},
-		Restart:     engine.Restart{Backoff: w.ms(1, 20), MaxBackoff: w.ms(20, 50), MaxAttempts: restarts},
+		Workers: 1 + w.r.IntN(4),
 	}}
+	w.p.Engine.MaxInFlight.Messages = 1 + w.r.IntN(600)
+	w.p.Engine.MaxInFlight.Bytes = schema.Size(w.one(64<<20, 1, 5000))
+	w.p.Engine.Restart = engine.Restart{Backoff: w.ms(1, 20), MaxBackoff: w.ms(20, 50), MaxAttempts: restarts}
 	if w.ordered {
 		w.p.Engine.OrderBy = expr.MustCompile("k")
 	}
@@ -103,7 +104,8 @@ func newWorld(t *testing.T, seed uint64) *world {
 // crowd makes a pipeline whose order only its own loops can break: what leaves groups
 // meets what comes to them, in lanes that never rest.
 func (w *world) crowd() {
-	w.p.Engine.Workers, w.p.Engine.MaxInFlight = 2+w.r.IntN(3), engine.MaxInFlight{}
+	w.p.Engine.Workers = 2 + w.r.IntN(3)
+	w.p.Engine.MaxInFlight.Messages, w.p.Engine.MaxInFlight.Bytes = 0, 0
 	keys := w.one(3, 20)
 	src := &origin{w: w, Source: Source{Takes: engine.TakesOne}, tried: map[uint64]int{}}
 	for id := range 8000 {
@@ -355,7 +357,7 @@ func (w *world) outputs() {
 			fates = fates[len(fates)-1:]
 		}
 		use := engine.Use(func(engine.Env) (engine.Output, error) {
-			return []engine.Output{engine.Route{Kind: engine.Fallback}, engine.Route{Kind: engine.RoundRobin}, partition(`meta("k")`)}[kind], nil
+			return []engine.Output{engine.Route{Fallback: true}, engine.Route{RoundRobin: true}, partition(`meta("k")`)}[kind], nil
 		})
 		use.Config = members
 		w.refused = append(w.refused, fates)
@@ -513,5 +515,5 @@ func (w *world) batcher(to engine.Names) (b engine.BatcherSpec) {
 
 func partition(key string) engine.Output {
 	by := expr.MustCompile(key)
-	return engine.Route{Kind: engine.Partition, Key: &by}
+	return engine.Route{Key: &by}
 }

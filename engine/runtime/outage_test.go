@@ -104,7 +104,7 @@ func TestAFallbackPassesAHeldOutput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		src, first, second := &Source{Payloads: numbers(500), Takes: engine.TakesOne, PerRead: 100}, newOutage(time.Hour, 0, false), &Sink{}
-		both := engine.Use(func(engine.Env) (engine.Output, error) { return engine.Route{Kind: engine.Fallback}, nil })
+		both := engine.Use(func(engine.Env) (engine.Output, error) { return engine.Route{Fallback: true}, nil })
 		both.Config = members{"first", "second"}
 		p := &engine.Pipeline{
 			Inputs:   Named("in", src.Input()),

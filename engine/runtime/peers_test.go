@@ -137,6 +137,7 @@ func TestPeersFailures(t *testing.T) {
 		{name: "B54: what deals with failures fails: the message still ends", n: 2, takes: engine.TakesOne, out: refuse(1), dlq: engine.Steps{raise},
 			want: "returned delivered", code: 1},
 		{name: "B56: a batch that panics as a whole is put aside as a whole", n: 3, takes: engine.TakesOne, out: func(string) error { panic("raised") }, dlq: engine.Steps{},
+			edit: func(p *engine.Pipeline) { p.Engine.Workers = 1 }, // else nothing orders the three
 			want: "dead_lettered dead_lettered dead_lettered", dead: []string{`{"n":1}`, `{"n":2}`, `{"n":3}`}},
 		{name: "B70: an input's own step that panics fails what it held; later reads go on", n: 3, one: true, takes: engine.TakesOne,
 			edit: func(p *engine.Pipeline) {

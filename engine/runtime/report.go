@@ -1,15 +1,18 @@
 package runtime
 
-import "github.com/flowd-io/flowd/engine"
+import (
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/internal/ledger"
+)
 
 // Report is what a run came to.
 type Report struct {
 	Pipeline   string
 	Stats      engine.Stats
-	Failures   []engine.FailureGroup // failed messages, in order of first appearance
-	HandedBack int64                 // roots that a drain returned unfinished
-	Drained    bool                  // the run was asked to stop; it did not end by itself
-	Err        error                 // the run itself failed: an input, an output that did not open
+	Failures   []FailureGroup // failed messages, in order of first appearance
+	HandedBack int64          // roots that a drain returned unfinished
+	Drained    bool           // the run was asked to stop; it did not end by itself
+	Err        error          // the run itself failed: an input, an output that did not open
 }
 
 // Code is the exit code: 0 clean; 1 failed; 3 drained with messages handed back.
@@ -26,3 +29,9 @@ func (r Report) Code() int {
 	}
 	return 0
 }
+
+// FailureGroup counts failures of one class at one place; First is the first of them.
+type FailureGroup = ledger.FailureGroup
+
+// Failure is a failed message as it is reported.
+type Failure = ledger.Failure

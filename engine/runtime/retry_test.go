@@ -656,7 +656,7 @@ func TestAFallbackGetsTheMessageAsTheFirstOutputFoundIt(t *testing.T) {
 			m.Meta = m.Meta.With("edited", true)
 			return nil
 		})}
-		use := engine.Use(func(engine.Env) (engine.Output, error) { return engine.Route{Kind: engine.Fallback}, nil })
+		use := engine.Use(func(engine.Env) (engine.Output, error) { return engine.Route{Fallback: true}, nil })
 		use.Config = members{"first", "second"}
 		p := pipe(src, second)
 		p.Outputs = schema.MapOf(entry("out", engine.OutputSpec{Use: use}), entry("first", first), entry("second", second.Output()))

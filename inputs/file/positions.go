@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 
+	"github.com/flowd-io/flowd/internal/watermark"
+
 	"github.com/flowd-io/flowd/engine"
 )
 
@@ -14,7 +16,7 @@ type positions struct {
 	next uint64 // the position of the next message; for Read alone
 
 	mu    sync.Mutex // guards the fields below
-	low   engine.Watermark
+	low   watermark.Watermark
 	marks []mark // of the positions from first on
 	first uint64
 	over  int // how many marks, the first, have been handed on

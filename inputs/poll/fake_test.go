@@ -11,6 +11,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
+	"github.com/flowd-io/flowd/engine/polling"
 	"github.com/flowd-io/flowd/engine/runtime"
 	"github.com/flowd-io/flowd/internal/timing"
 )
@@ -206,9 +207,9 @@ type weights []struct {
 }
 
 // polling makes a poll of queues, without configuration.
-func polling(t *testing.T, strategy string, pause time.Duration, of weights) *input {
+func pollOf(t *testing.T, strategy string, pause time.Duration, of weights) *input {
 	t.Helper()
-	s, err := engine.StrategyName(strategy).New(enginetest.Env())
+	s, err := polling.Name(strategy).New(enginetest.Env())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/flowd-io/flowd/engine/polling"
+
 	"github.com/flowd-io/flowd/engine"
 )
 
@@ -44,15 +46,15 @@ type input struct {
 	pollers sync.WaitGroup
 
 	mu       sync.Mutex // guards the fields below, and the strategy
-	strategy engine.Strategy
+	strategy polling.Strategy
 	sources  []*source // in the order written; those of a listing by name
-	known    map[*engine.Polled]*source
+	known    map[*polling.Source]*source
 	ready    []*source // that hold what they have read, oldest first
 	room     int       // of the Read under way
 	most     int       // the largest so far
 	active   context.Context
 	rest     context.CancelFunc // ends active
-	open     []*engine.Polled   // of the last deal; its memory is used again
+	open     []*polling.Source  // of the last deal; its memory is used again
 }
 
 var (
@@ -62,8 +64,8 @@ var (
 	_ engine.Traited = (*input)(nil)
 )
 
-func newPoll(s engine.Strategy, env engine.Env) *input {
-	return &input{strategy: s, env: env, log: env.Log, known: map[*engine.Polled]*source{}, wake: make(chan struct{}, 1)}
+func newPoll(s polling.Strategy, env engine.Env) *input {
+	return &input{strategy: s, env: env, log: env.Log, known: map[*polling.Source]*source{}, wake: make(chan struct{}, 1)}
 }
 
 // insert puts a source in at a place; in.mu is held, or nothing runs yet.

@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/flowd-io/flowd/engine/polling"
+
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/engine/runtime"
@@ -329,7 +331,7 @@ func init() {
 		q.fails, q.end = []error{errors.New("lost")}, io.EOF
 		return q, nil
 	})
-	engine.Register(engine.Strategies, "test_last", "The last one first. For tests.", struct{}{}, func(struct{}, engine.Env) (engine.Strategy, error) {
+	engine.Register(polling.Strategies, "test_last", "The last one first. For tests.", struct{}{}, func(struct{}, engine.Env) (polling.Strategy, error) {
 		return lastFirst{}, nil
 	})
 }
@@ -337,7 +339,7 @@ func init() {
 // lastFirst is a strategy of a custom build: it has no more to say than Next.
 type lastFirst struct{ roundRobin }
 
-func (lastFirst) Next(_ time.Time, open []*engine.Polled) *engine.Polled {
+func (lastFirst) Next(_ time.Time, open []*polling.Source) *polling.Source {
 	for _, s := range slices.Backward(open) {
 		if !s.Busy {
 			return s
@@ -376,12 +378,12 @@ type picky struct {
 	calls int
 }
 
-func (p *picky) Next(_ time.Time, open []*engine.Polled) *engine.Polled {
+func (p *picky) Next(_ time.Time, open []*polling.Source) *polling.Source {
 	switch p.calls++; {
 	case p.calls < 5:
 		return nil
 	case p.calls < 10:
-		return &engine.Polled{}
+		return &polling.Source{}
 	}
 	return open[0]
 }

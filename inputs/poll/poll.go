@@ -10,13 +10,15 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/flowd-io/flowd/engine/polling"
+
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/schema"
 )
 
 // Config configures the input.
 type Config struct {
-	Strategy   engine.StrategyName    `yaml:"strategy" doc:"Who gets free slots: weighted_round_robin, strict_priority, or one that a Go program registers."`
+	Strategy   polling.Name           `yaml:"strategy" doc:"Who gets free slots: weighted_round_robin, strict_priority, or one that a Go program registers."`
 	EmptyPause time.Duration          `yaml:"empty_pause" check:"min=0" doc:"Time for which a source is left alone that had nothing. One that answers at once that it has nothing is asked at most ten times a second in any case."`
 	Refresh    time.Duration          `yaml:"refresh" check:"min=1s" doc:"How often sources that name their queues by a pattern look for new ones."`
 	Sources    schema.Map[sourceSpec] `yaml:"sources" check:"required,nonempty" doc:"Where to read, by name: an input and its weight."`
@@ -45,10 +47,10 @@ func (c Config) Traits() (t engine.Traits) {
 }
 
 // Polling is what of the configuration decides the order.
-func (c Config) Polling() engine.Polling {
-	p := engine.Polling{Strategy: c.Strategy, EmptyPause: c.EmptyPause}
+func (c Config) Polling() polling.Plan {
+	p := polling.Plan{Strategy: c.Strategy, EmptyPause: c.EmptyPause}
 	for name, s := range c.Sources.All() {
-		p.Sources = append(p.Sources, &engine.Polled{Name: name, Weight: max(1, s.Weight)})
+		p.Sources = append(p.Sources, &polling.Source{Name: name, Weight: max(1, s.Weight)})
 	}
 	return p
 }

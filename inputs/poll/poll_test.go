@@ -35,7 +35,7 @@ func TestALongPollHoldsUpNoOtherSource(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			a, b := newQueue("a"), numbered("b", 1000)
 			a.wait = 20 * time.Second
-			in := running(t, polling(t, strategy, 0, weights{{a, 9}, {b, 1}}))
+			in := running(t, pollOf(t, strategy, 0, weights{{a, 9}, {b, 1}}))
 			begin := time.Now()
 			for n := 0; n < 1000; {
 				n += len(read(t, in, 1))
@@ -67,7 +67,7 @@ func TestAReadAsksForTheFreeSlots(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a := numbered("a", 100)
-				in := running(t, polling(t, weighted, 0, weights{{a, 1}}))
+				in := running(t, pollOf(t, weighted, 0, weights{{a, 1}}))
 				if got := len(read(t, in, tt.room)); got != tt.want || a.reads()[0] != tt.want {
 					t.Errorf("got %d messages, asked for %d, want %d", got, a.reads()[0], tt.want)
 				}
@@ -79,7 +79,7 @@ func TestAReadAsksForTheFreeSlots(t *testing.T) {
 func TestNoSlotNoRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, sink := numbered("a", 30), &enginetest.Sink{Block: make(chan struct{})}
-		in := polling(t, weighted, 0, weights{{a, 1}})
+		in := pollOf(t, weighted, 0, weights{{a, 1}})
 		a.wait = time.Second
 		stop, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -116,7 +116,7 @@ func TestScarceSlotsGoByWeight(t *testing.T) {
 		spec := engine.EngineSpec{Workers: 4}
 		spec.MaxInFlight.Messages = 8
 		sink := &enginetest.Sink{}
-		carry(t, polling(t, weighted, 0, weights{{a, 3}, {b, 1}}), sink, spec, stop, work)
+		carry(t, pollOf(t, weighted, 0, weights{{a, 3}, {b, 1}}), sink, spec, stop, work)
 		count := map[byte]int{}
 		for _, body := range sink.Bodies() {
 			count[body[0]]++
@@ -131,7 +131,7 @@ func TestASlowSourceIsReadAllTheTimeAndHoldsUpNoOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow, fast := numbered("s", 5000), numbered("f", 50_000)
 		slow.takes, fast.takes = 100*time.Millisecond, time.Millisecond
-		in := running(t, polling(t, weighted, 0, weights{{slow, 1}, {fast, 1}}))
+		in := running(t, pollOf(t, weighted, 0, weights{{slow, 1}, {fast, 1}}))
 		count := map[byte]int{}
 		for begin := time.Now(); time.Since(begin) < 10*time.Second; {
 			for _, body := range read(t, in, 4) {
@@ -153,7 +153,7 @@ func TestATrickleHoldsUpNoOther(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			trickle, full := newQueue("t"), numbered("f", 100_000)
 			trickle.wait, full.takes = 20*time.Second, time.Millisecond
-			in := running(t, polling(t, strategy, 0, weights{{trickle, 9}, {full, 1}}))
+			in := running(t, pollOf(t, strategy, 0, weights{{trickle, 9}, {full, 1}}))
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
@@ -180,7 +180,7 @@ func TestStrictPriorityReadsTheLowOnlyWhenTheHighIsEmpty(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		high, low := numbered("h", 500), numbered("l", 20)
 		high.takes = 30 * time.Millisecond
-		in := running(t, polling(t, strict, time.Second, weights{{low, 1}, {high, 2}}))
+		in := running(t, pollOf(t, strict, time.Second, weights{{low, 1}, {high, 2}}))
 		var all []string
 		for len(all) < 520 {
 			all = append(all, read(t, in, 256)...)
@@ -194,7 +194,7 @@ func TestStrictPriorityReadsTheLowOnlyWhenTheHighIsEmpty(t *testing.T) {
 func TestAnEmptySourcePauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := newQueue("a"), newQueue("b")
-		in := running(t, polling(t, weighted, 10*time.Second, weights{{a, 2}, {b, 1}}))
+		in := running(t, pollOf(t, weighted, 10*time.Second, weights{{a, 2}, {b, 1}}))
 		begin := time.Now()
 		stop, cancel := context.WithTimeout(t.Context(), 35*time.Second)
 		defer cancel()
@@ -214,7 +214,7 @@ func TestAnEmptySourcePauses(t *testing.T) {
 func TestWithoutAPauseAnEmptySourceIsNotHammered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newQueue("a")
-		in := running(t, polling(t, strict, 0, weights{{a, 1}}))
+		in := running(t, pollOf(t, strict, 0, weights{{a, 1}}))
 		stop, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		if _, err := in.Read(stop, engine.NewBatch(5)); err != nil {
@@ -231,7 +231,7 @@ func TestASettledMessageEndsThePauseOfAFIFOQueue(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			a := newQueue("a", "x")
 			a.fifo = fifo
-			in := running(t, polling(t, strict, time.Hour, weights{{a, 1}}))
+			in := running(t, pollOf(t, strict, time.Hour, weights{{a, 1}}))
 			b := engine.NewBatch(1)
 			acker, err := in.Read(t.Context(), b)
 			if err != nil || b.Len() != 1 {
@@ -268,7 +268,7 @@ func TestAMessageThatIsSettledWhileAFIFOQueueIsReadCounts(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			a := newQueue("a", "x")
 			a.fifo, a.wait = fifo, time.Second
-			in := running(t, polling(t, strict, time.Hour, weights{{a, 1}}))
+			in := running(t, pollOf(t, strict, time.Hour, weights{{a, 1}}))
 			b := engine.NewBatch(1)
 			acker, err := in.Read(t.Context(), b)
 			if err != nil || b.Len() != 1 {
@@ -300,7 +300,7 @@ func TestResultsGoToTheSourceOfTheMessage(t *testing.T) {
 			}
 			return nil
 		}}
-		rep := carry(t, polling(t, weighted, 0, weights{{a, 3}, {b, 1}}), sink, engine.EngineSpec{}, nil)
+		rep := carry(t, pollOf(t, weighted, 0, weights{{a, 3}, {b, 1}}), sink, engine.EngineSpec{}, nil)
 		if rep.Err != nil {
 			t.Fatal(rep.Err)
 		}
@@ -325,7 +325,7 @@ func TestResultsGoToTheSourceOfTheMessage(t *testing.T) {
 }
 
 func TestTheNameOfTheSourceIsNoHeader(t *testing.T) {
-	in := running(t, polling(t, weighted, 0, weights{{newQueue("a", "x"), 1}}))
+	in := running(t, pollOf(t, weighted, 0, weights{{newQueue("a", "x"), 1}}))
 	b := engine.NewBatch(1)
 	if _, err := in.Read(t.Context(), b); err != nil {
 		t.Fatal(err)
@@ -349,7 +349,7 @@ func TestAFailingSourceBacksOffAloneAndRecovers(t *testing.T) {
 		a.end = io.EOF
 		sink := &enginetest.Sink{}
 		begin := time.Now()
-		rep := carry(t, polling(t, strict, 0, weights{{a, 2}, {b, 1}}), sink, engine.EngineSpec{}, nil)
+		rep := carry(t, pollOf(t, strict, 0, weights{{a, 2}, {b, 1}}), sink, engine.EngineSpec{}, nil)
 		if rep.Err != nil || rep.Stats.Roots.Ended[engine.Delivered] != 3005 {
 			t.Fatalf("%+v", rep)
 		}
@@ -377,7 +377,7 @@ func TestASourceThatFailsForGoodLeavesTheOthersAndFailsTheRun(t *testing.T) {
 		a, b := numbered("a", 5), numbered("b", 300)
 		a.fails = []error{engine.Errorf(engine.Permanent, "no such queue")}
 		b.end = io.EOF
-		rep := carry(t, polling(t, weighted, 0, weights{{a, 2}, {b, 1}}), &enginetest.Sink{}, engine.EngineSpec{}, nil)
+		rep := carry(t, pollOf(t, weighted, 0, weights{{a, 2}, {b, 1}}), &enginetest.Sink{}, engine.EngineSpec{}, nil)
 		if rep.Stats.Roots.Ended[engine.Delivered] != 300 {
 			t.Errorf("%+v", rep.Stats.Roots)
 		}
@@ -391,7 +391,7 @@ func TestAPanicInASourceIsAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := numbered("a", 5)
 		a.panics, a.end = true, io.EOF
-		rep := carry(t, polling(t, weighted, 0, weights{{a, 2}}), &enginetest.Sink{}, engine.EngineSpec{}, nil)
+		rep := carry(t, pollOf(t, weighted, 0, weights{{a, 2}}), &enginetest.Sink{}, engine.EngineSpec{}, nil)
 		if rep.Err != nil || rep.Stats.Roots.Ended[engine.Delivered] != 5 {
 			t.Errorf("%+v", rep)
 		}
@@ -402,7 +402,7 @@ func TestClosedInMidReadAndOpenedAgainItGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := newQueue("a"), newQueue("b")
 		a.wait, b.fails = time.Hour, []error{errors.New("lost")}
-		in := running(t, polling(t, weighted, 0, weights{{a, 1}, {b, 1}}))
+		in := running(t, pollOf(t, weighted, 0, weights{{a, 1}, {b, 1}}))
 		stop, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
 		if _, err := in.Read(stop, engine.NewBatch(5)); err != nil {
@@ -425,7 +425,7 @@ func TestClosedInMidReadAndOpenedAgainItGoesOn(t *testing.T) {
 func TestAllSourcesThatDoNotOpenAreReported(t *testing.T) {
 	a, b, c := newQueue("a"), newQueue("b"), newQueue("c")
 	a.opens, c.opens = []error{errors.New("bad ARN")}, []error{errors.New("no such queue")}
-	in := polling(t, weighted, 0, weights{{a, 1}, {b, 1}, {c, 1}})
+	in := pollOf(t, weighted, 0, weights{{a, 1}, {b, 1}, {c, 1}})
 	err := in.Open(t.Context())
 	if err == nil || err.Error() != "source a: bad ARN\nsource c: no such queue" {
 		t.Errorf("got %v", err)
@@ -438,7 +438,7 @@ func TestAllSourcesThatDoNotOpenAreReported(t *testing.T) {
 func TestAStopGivesBackWhatWasReadAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := numbered("a", 40), numbered("b", 40)
-		in := running(t, polling(t, weighted, 0, weights{{a, 1}, {b, 1}}))
+		in := running(t, pollOf(t, weighted, 0, weights{{a, 1}, {b, 1}}))
 		got := read(t, in, 20)
 		synctest.Wait() // the other has read, too
 		if err := in.Stop(t.Context()); err != nil {
@@ -464,7 +464,7 @@ func TestAStopGivesBackWhatWasReadAhead(t *testing.T) {
 func TestWhatNobodyTakesGoesBackAfterAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := numbered("a", 10), numbered("b", 10)
-		in := running(t, polling(t, weighted, 0, weights{{a, 1}, {b, 1}}))
+		in := running(t, pollOf(t, weighted, 0, weights{{a, 1}, {b, 1}}))
 		read(t, in, 20)
 		time.Sleep(holding - time.Second)
 		if n := len(a.fates()) + len(b.fates()); n != 0 {
@@ -481,7 +481,7 @@ func TestAPauseEndsTheReadsUnderWayAndAResumeBeginsNewOnes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newQueue("a")
 		a.wait = time.Hour
-		in := running(t, polling(t, weighted, 0, weights{{a, 1}}))
+		in := running(t, pollOf(t, weighted, 0, weights{{a, 1}}))
 		pause, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		begin := time.Now()
@@ -500,7 +500,7 @@ func TestAPauseEndsTheReadsUnderWayAndAResumeBeginsNewOnes(t *testing.T) {
 
 func TestWhatCameWithTheEndOfAReadIsTaken(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		in := running(t, polling(t, weighted, 0, weights{{newQueue("a", "x"), 1}}))
+		in := running(t, pollOf(t, weighted, 0, weights{{newQueue("a", "x"), 1}}))
 		done, cancel := context.WithCancel(t.Context())
 		cancel()
 		b := engine.NewBatch(5)
@@ -514,7 +514,7 @@ func TestWhatCameWithTheEndOfAReadIsTaken(t *testing.T) {
 }
 
 func TestLeasesOfTheSourceCanBeRenewed(t *testing.T) {
-	in := running(t, polling(t, weighted, 0, weights{{newQueue("a", "x"), 1}}))
+	in := running(t, pollOf(t, weighted, 0, weights{{newQueue("a", "x"), 1}}))
 	acker, err := in.Read(t.Context(), engine.NewBatch(1))
 	if err != nil {
 		t.Fatal(err)
@@ -543,7 +543,7 @@ func TestWhatAFIFOQueueGaveAtOnceComesInOneRead(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			q, quick := numbered("a", 5), newQueue("b", "x")
 			q.fifo, q.takes, quick.wait = fifo, 500*time.Millisecond, time.Minute
-			in := running(t, polling(t, weighted, 0, weights{{q, 1}, {quick, 1}}))
+			in := running(t, pollOf(t, weighted, 0, weights{{q, 1}, {quick, 1}}))
 			if got := read(t, in, 20); !slices.Equal(got, []string{"x"}) {
 				t.Fatalf("got %q", got)
 			}
@@ -584,16 +584,16 @@ func TestWhatTheEngineAsksBeforeItOpens(t *testing.T) {
 	a, b := newQueue("a"), newQueue("b")
 	a.delays, b.delays = 15*time.Minute, time.Minute
 	a.early, b.early = true, true
-	in := polling(t, weighted, 0, weights{{a, 1}, {b, 1}})
+	in := pollOf(t, weighted, 0, weights{{a, 1}, {b, 1}})
 	if got := in.Traits(); got.TakesBack != engine.TakesOne || got.Delays != time.Minute || !got.AcksEarly {
 		t.Errorf("got %+v", got)
 	}
 	b.back = engine.TakesPosition
-	if err := polling(t, weighted, 0, weights{{a, 1}}).add("b", 1, b); err == nil || !strings.Contains(err.Error(), "takes back a position, that of the first single messages") {
+	if err := pollOf(t, weighted, 0, weights{{a, 1}}).add("b", 1, b); err == nil || !strings.Contains(err.Error(), "takes back a position, that of the first single messages") {
 		t.Errorf("got %v", err)
 	}
 	b.back, b.early = engine.TakesOne, false
-	if err := polling(t, weighted, 0, weights{{a, 1}}).add("b", 1, b); err == nil || !strings.Contains(err.Error(), "early_ack") {
+	if err := pollOf(t, weighted, 0, weights{{a, 1}}).add("b", 1, b); err == nil || !strings.Contains(err.Error(), "early_ack") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -620,7 +620,7 @@ func TestNothingIsLostOrMixedUp(t *testing.T) {
 				}{q, 1 + rng.IntN(9)})
 			}
 			strategy := []string{weighted, strict, "test_last"}[rng.IntN(3)]
-			in := polling(t, strategy, time.Duration(rng.IntN(3))*time.Second, of)
+			in := pollOf(t, strategy, time.Duration(rng.IntN(3))*time.Second, of)
 			spec := engine.EngineSpec{Workers: 1 + rng.IntN(4)}
 			spec.MaxInFlight.Messages = 1 + rng.IntN(60)
 			sink := &enginetest.Sink{Delay: time.Duration(rng.IntN(50)) * time.Millisecond}
@@ -702,7 +702,7 @@ func TestAQuietSourceThatIsCutNowAndThenIsBackAtOnce(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				a := &cutOff{queue: newQueue("a"), stands: tt.stands}
-				in := polling(t, weighted, 0, weights{{a.queue, 1}})
+				in := pollOf(t, weighted, 0, weights{{a.queue, 1}})
 				in.sources[0].part = a
 				running(t, in)
 				stop, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -746,7 +746,7 @@ func TestAnIdleSourceTakesWhatIsFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := newQueue("a", "a0"), newQueue("b", "b0")
 		a.wait, b.wait = time.Hour, time.Hour
-		in := running(t, polling(t, weighted, 0, weights{{a, 1}, {b, 1}}))
+		in := running(t, pollOf(t, weighted, 0, weights{{a, 1}, {b, 1}}))
 		read(t, in, 40)
 		read(t, in, 40) // both have been read
 		stop, cancel := context.WithTimeout(t.Context(), 30*time.Second)

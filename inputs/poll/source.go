@@ -9,6 +9,8 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/flowd-io/flowd/engine/polling"
+
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/timing"
 )
@@ -36,7 +38,7 @@ const (
 // slots, and starts it again when it fails.
 type source struct {
 	in        *input
-	polled    *engine.Polled
+	polled    *polling.Source
 	label     string // the metadata `source`
 	part      engine.Input
 	withholds bool
@@ -104,7 +106,7 @@ type result struct {
 
 func (in *input) newSource(name, label string, weight int, part engine.Input) *source {
 	return &source{
-		in: in, polled: &engine.Polled{Name: name, Weight: weight}, label: label, grants: make(chan grant, 1),
+		in: in, polled: &polling.Source{Name: name, Weight: weight}, label: label, grants: make(chan grant, 1),
 		part: part, withholds: engine.TraitsOf(part).Withholds,
 	}
 }

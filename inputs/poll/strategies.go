@@ -3,16 +3,18 @@ package poll
 import (
 	"time"
 
+	"github.com/flowd-io/flowd/engine/polling"
+
 	"github.com/flowd-io/flowd/engine"
 )
 
 const weighted = "weighted_round_robin"
 
 func init() {
-	engine.Register(engine.Strategies, weighted, "Slots in turn, smoothly and in proportion to weight.", struct{}{},
-		func(struct{}, engine.Env) (engine.Strategy, error) { return roundRobin{}, nil })
-	engine.Register(engine.Strategies, "strict_priority", "All slots to the source of the highest weight that has messages.", struct{}{},
-		func(struct{}, engine.Env) (engine.Strategy, error) { return &priority{}, nil })
+	engine.Register(polling.Strategies, weighted, "Slots in turn, smoothly and in proportion to weight.", struct{}{},
+		func(struct{}, engine.Env) (polling.Strategy, error) { return roundRobin{}, nil })
+	engine.Register(polling.Strategies, "strict_priority", "All slots to the source of the highest weight that has messages.", struct{}{},
+		func(struct{}, engine.Env) (polling.Strategy, error) { return &priority{}, nil })
 }
 
 // roundRobin is nginx's smooth weighted round robin: in each turn every source
@@ -23,8 +25,8 @@ type roundRobin struct{}
 
 type balance struct{ earned int }
 
-func (roundRobin) Next(_ time.Time, open []*engine.Polled) *engine.Polled {
-	var best *engine.Polled
+func (roundRobin) Next(_ time.Time, open []*polling.Source) *polling.Source {
+	var best *polling.Source
 	most, total := 0, 0
 	for _, s := range open {
 		if s.Busy {
@@ -44,13 +46,13 @@ func (roundRobin) Next(_ time.Time, open []*engine.Polled) *engine.Polled {
 }
 
 // Empty takes what is saved up: a source that comes back gets its share, no burst.
-func (roundRobin) Empty(s *engine.Polled) {
+func (roundRobin) Empty(s *polling.Source) {
 	b := stateOf[balance](s)
 	b.earned = min(b.earned, 0)
 }
 
-func (roundRobin) Found(*engine.Polled, int) {}
-func (roundRobin) Done(*engine.Polled, int)  {}
+func (roundRobin) Found(*polling.Source, int) {}
+func (roundRobin) Done(*polling.Source, int)  {}
 
 // priority goes through the sources from the highest weight down, those of equal
 // weight in the order written: to the next when one had nothing, back to the top
@@ -65,7 +67,7 @@ type place struct {
 	seen   int // the call of Next in which it was open last
 }
 
-func (p *priority) Next(_ time.Time, open []*engine.Polled) *engine.Polled {
+func (p *priority) Next(_ time.Time, open []*polling.Source) *polling.Source {
 	p.calls++
 	for _, s := range open {
 		at := stateOf[place](s)
@@ -86,7 +88,7 @@ func (p *priority) Next(_ time.Time, open []*engine.Polled) *engine.Polled {
 }
 
 // highest is the first of the highest weight that the scan has not passed.
-func (p *priority) highest(open []*engine.Polled) (best *engine.Polled) {
+func (p *priority) highest(open []*polling.Source) (best *polling.Source) {
 	for _, s := range open {
 		if stateOf[place](s).passed != p.scan+1 && (best == nil || s.Weight > best.Weight) {
 			best = s
@@ -97,12 +99,12 @@ func (p *priority) highest(open []*engine.Polled) (best *engine.Polled) {
 
 func (p *priority) restart() { p.scan++ }
 
-func (p *priority) Found(*engine.Polled, int) { p.restart() }
-func (p *priority) Empty(s *engine.Polled)    { stateOf[place](s).passed = p.scan + 1 }
-func (p *priority) Done(*engine.Polled, int)  {}
+func (p *priority) Found(*polling.Source, int) { p.restart() }
+func (p *priority) Empty(s *polling.Source)    { stateOf[place](s).passed = p.scan + 1 }
+func (p *priority) Done(*polling.Source, int)  {}
 
 // stateOf is what a strategy keeps of a source.
-func stateOf[T any](s *engine.Polled) *T {
+func stateOf[T any](s *polling.Source) *T {
 	t, ok := s.State.(*T)
 	if !ok {
 		t = new(T)

@@ -6,22 +6,24 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flowd-io/flowd/engine/polling"
+
 	"github.com/flowd-io/flowd/engine"
 )
 
 // table plays a strategy without pollers: sources pause when they are found empty.
 type table struct {
 	t        *testing.T
-	strategy engine.Strategy
-	sources  []*engine.Polled
+	strategy polling.Strategy
+	sources  []*polling.Source
 	pause    time.Duration
 	due      map[string]time.Time
 	now      time.Time
 }
 
-func play(t *testing.T, name string, pause time.Duration, sources ...*engine.Polled) *table {
+func play(t *testing.T, name string, pause time.Duration, sources ...*polling.Source) *table {
 	t.Helper()
-	s, err := engine.StrategyName(name).New(engine.Env{})
+	s, err := polling.Name(name).New(engine.Env{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +32,7 @@ func play(t *testing.T, name string, pause time.Duration, sources ...*engine.Pol
 
 // next selects a source; "none" when there is none.
 func (p *table) next() string {
-	var open []*engine.Polled
+	var open []*polling.Source
 	for _, s := range p.sources {
 		if !p.now.Before(p.due[s.Name]) {
 			open = append(open, s)
@@ -42,8 +44,8 @@ func (p *table) next() string {
 	return p.strategy.Next(p.now, open).Name
 }
 
-func (p *table) source(name string) *engine.Polled {
-	return p.sources[slices.IndexFunc(p.sources, func(s *engine.Polled) bool { return s.Name == name })]
+func (p *table) source(name string) *polling.Source {
+	return p.sources[slices.IndexFunc(p.sources, func(s *polling.Source) bool { return s.Name == name })]
 }
 
 func (p *table) found(name string) { p.strategy.Found(p.source(name), 1) }
@@ -69,7 +71,7 @@ func (p *table) want(order string, after func(name string)) {
 	}
 }
 
-func of(name string, weight int) *engine.Polled { return &engine.Polled{Name: name, Weight: weight} }
+func of(name string, weight int) *polling.Source { return &polling.Source{Name: name, Weight: weight} }
 
 const strict = "strict_priority"
 
@@ -132,14 +134,14 @@ func TestNoSourcesNoChoice(t *testing.T) {
 func TestStrictPriority(t *testing.T) {
 	tests := []struct {
 		name    string
-		sources []*engine.Polled
+		sources []*polling.Source
 		after   string // what each read comes to: found or empty
 		want    string
 	}{
-		{"never a hit: from the top down and round", []*engine.Polled{of("a", 3), of("b", 2), of("c", 1)}, "empty", "a b c a b c"},
-		{"the order written is no matter", []*engine.Polled{of("c", 1), of("a", 3), of("b", 2)}, "empty", "a b c a"},
-		{"hits each time: always the highest", []*engine.Polled{of("a", 3), of("b", 2), of("c", 1)}, "found", "a a a a"},
-		{"equal weights: the order written", []*engine.Polled{of("z", 1), of("m", 1), of("a", 1)}, "empty", "z m a z"},
+		{"never a hit: from the top down and round", []*polling.Source{of("a", 3), of("b", 2), of("c", 1)}, "empty", "a b c a b c"},
+		{"the order written is no matter", []*polling.Source{of("c", 1), of("a", 3), of("b", 2)}, "empty", "a b c a"},
+		{"hits each time: always the highest", []*polling.Source{of("a", 3), of("b", 2), of("c", 1)}, "found", "a a a a"},
+		{"equal weights: the order written", []*polling.Source{of("z", 1), of("m", 1), of("a", 1)}, "empty", "z m a z"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -177,10 +177,11 @@ func handedBack(t *testing.T) *engine.Error {
 	dst := &enginetest.Sink{Block: make(chan struct{})}
 	ctx, stop := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer stop()
-	enginetest.Run(t, &engine.Pipeline{
+	p := &engine.Pipeline{
 		Inputs: enginetest.Named("in", src.Input()), Outputs: enginetest.Named("out", dst.Output()),
-		Engine: engine.EngineSpec{Drain: engine.Drain{Timeout: 100 * time.Millisecond}},
-	}, ctx)
+	}
+	p.Engine.Drain.Timeout = 100 * time.Millisecond
+	enginetest.Run(t, p, ctx)
 	return src.Results()["x"].Err
 }
 

@@ -28,6 +28,6 @@ of an output counts where it is the last.
 
 func init() {
 	engine.Register(engine.Outputs, "fallback", about, Config{}, func(Config, engine.Env) (engine.Output, error) {
-		return engine.Route{Kind: engine.Fallback}, nil
+		return engine.Route{Fallback: true}, nil
 	})
 }

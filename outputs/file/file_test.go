@@ -384,7 +384,7 @@ func TestADiskThatFillsUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := engine.WriteFates(b, nil), []string{"safe", "failed", "failed"}; !slices.Equal(got, want) {
+	if got, want := enginetest.WriteFates(b, nil), []string{"safe", "failed", "failed"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	wantFiles(t, map[string]string{"out": "before\nfits\n"})
@@ -467,7 +467,7 @@ func TestAPipeThatNobodyReadsEndsWithTheContext(t *testing.T) {
 	defer cancel()
 	b := enginetest.Batch(strings.Repeat("x", 1<<20)) // more than a pipe holds
 	err = o.Write(ctx, b)
-	if fates := engine.WriteFates(b, err); !slices.Equal(fates, []string{"failed"}) {
+	if fates := enginetest.WriteFates(b, err); !slices.Equal(fates, []string{"failed"}) {
 		t.Errorf("got %v and %v, want the message to fail", fates, err)
 	}
 }

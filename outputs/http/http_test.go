@@ -147,7 +147,7 @@ func TestMessagesFailSingly(t *testing.T) {
 	})
 	b := enginetest.Batch(`{"k":"good"}`, `{"k":"bad"}`, `{}`, `{"k":"fine"}`)
 	err := make1(t, s, `{"http": "URL/$(k)"}`).Write(t.Context(), b)
-	if got, want := engine.WriteFates(b, err), []string{"safe", "failed", "failed", "safe"}; err != nil || !slices.Equal(got, want) {
+	if got, want := enginetest.WriteFates(b, err), []string{"safe", "failed", "failed", "safe"}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %v, %v, want %v", got, err, want)
 	}
 }

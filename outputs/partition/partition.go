@@ -28,6 +28,6 @@ process runs. A message without a key goes to the first.
 
 func init() {
 	engine.Register(engine.Outputs, "partition", about, Config{}, func(c Config, _ engine.Env) (engine.Output, error) {
-		return engine.Route{Kind: engine.Partition, Key: &c.Key}, nil
+		return engine.Route{Key: &c.Key}, nil
 	})
 }

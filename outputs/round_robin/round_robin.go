@@ -23,6 +23,6 @@ Writes to its outputs in turn: messages one by one, a batch of a batcher as a wh
 
 func init() {
 	engine.Register(engine.Outputs, "round_robin", about, Config{}, func(Config, engine.Env) (engine.Output, error) {
-		return engine.Route{Kind: engine.RoundRobin}, nil
+		return engine.Route{RoundRobin: true}, nil
 	})
 }

@@ -97,7 +97,7 @@ func TestAReaderThatDoesNotReadIsATimeout(t *testing.T) {
 	if !errors.As(err, &e) || e.Class != engine.Timeout {
 		t.Errorf("got %v, want a timeout", err)
 	}
-	if got := engine.WriteFates(b, err); !slices.Equal(got, []string{"safe", "failed"}) {
+	if got := enginetest.WriteFates(b, err); !slices.Equal(got, []string{"safe", "failed"}) {
 		t.Errorf("got %v: what is out is safe", got)
 	}
 	r.Close()

@@ -19,7 +19,7 @@ const shownGroups = 10
 func (c *console) report(r runtime.Report, took time.Duration) {
 	var b strings.Builder
 	groups := slices.Clone(r.Failures)
-	slices.SortStableFunc(groups, func(a, b engine.FailureGroup) int { return int(b.Count - a.Count) })
+	slices.SortStableFunc(groups, func(a, b runtime.FailureGroup) int { return int(b.Count - a.Count) })
 	lost, late, remedy := false, false, "name an output in engine.on_failure.dead_letter to keep them"
 	for i, g := range groups {
 		lost = lost || g.Fate == engine.Dropped && !g.First.Unfinished
@@ -48,7 +48,7 @@ func (c *console) report(r runtime.Report, took time.Duration) {
 }
 
 // failure is one kind of failed message: how many, why, and where the first came from.
-func failure(g engine.FailureGroup) string {
+func failure(g runtime.FailureGroup) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s: %s", amount(g.Count), fateName(g.Fate), g.First.Class)
 	if g.First.Place != "" {

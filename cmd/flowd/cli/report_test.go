@@ -54,9 +54,9 @@ func TestReportSaysWhatFailedWhyAndWhere(t *testing.T) {
 	newConsole(&out).report(runtime.Report{
 		Pipeline: "orders",
 		Stats:    engine.Stats{Roots: counts(3, map[engine.Fate]int64{engine.Dropped: 3})},
-		Failures: []engine.FailureGroup{
-			{Count: 1, Fate: engine.Dropped, First: engine.Failure{Class: engine.Decode, Place: "step parse", Message: "offset 3: unexpected end", From: "input log, line 17", Sample: "{\"a\x1b[2J"}},
-			{Count: 2, Fate: engine.Dropped, First: engine.Failure{Class: engine.Expression, Message: "cannot compare\n  a > 1\n  ^"}},
+		Failures: []runtime.FailureGroup{
+			{Count: 1, Fate: engine.Dropped, First: runtime.Failure{Class: engine.Decode, Place: "step parse", Message: "offset 3: unexpected end", From: "input log, line 17", Sample: "{\"a\x1b[2J"}},
+			{Count: 2, Fate: engine.Dropped, First: runtime.Failure{Class: engine.Expression, Message: "cannot compare\n  a > 1\n  ^"}},
 		},
 		Err: errors.New("input log: access.log: no such file or directory"),
 	}, time.Second)
@@ -79,9 +79,9 @@ func TestReportDoesNotAskForADeadLetterThatIsThere(t *testing.T) {
 	var out bytes.Buffer
 	newConsole(&out).report(runtime.Report{
 		Pipeline: "orders",
-		Failures: []engine.FailureGroup{
-			{Count: 1, Fate: engine.DeadLettered, First: engine.Failure{Class: engine.Decode, Message: "unexpected end"}},
-			{Count: 1, Fate: engine.Dropped, First: engine.Failure{Class: engine.Transient, Place: "output dlq", Message: "no space left"}},
+		Failures: []runtime.FailureGroup{
+			{Count: 1, Fate: engine.DeadLettered, First: runtime.Failure{Class: engine.Decode, Message: "unexpected end"}},
+			{Count: 1, Fate: engine.Dropped, First: runtime.Failure{Class: engine.Transient, Place: "output dlq", Message: "no space left"}},
 		},
 	}, time.Second)
 	want := "orders: failed messages were dropped (the dead letter could not take them, or `then: drop` is in force where they failed)\n"
@@ -93,9 +93,9 @@ func TestReportDoesNotAskForADeadLetterThatIsThere(t *testing.T) {
 func TestReportListsTheMostFrequentFailuresOnly(t *testing.T) {
 	r := runtime.Report{Pipeline: "p"}
 	for range shownGroups + 2 {
-		r.Failures = append(r.Failures, engine.FailureGroup{Count: 1, Fate: engine.Returned})
+		r.Failures = append(r.Failures, runtime.FailureGroup{Count: 1, Fate: engine.Returned})
 	}
-	r.Failures = append(r.Failures, engine.FailureGroup{Count: 5, Fate: engine.Returned})
+	r.Failures = append(r.Failures, runtime.FailureGroup{Count: 5, Fate: engine.Returned})
 	var out bytes.Buffer
 	newConsole(&out).report(r, 0)
 	if got := strings.Count(out.String(), " returned: "); got != shownGroups {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flowd-io/flowd/engine/polling"
+
 	"github.com/flowd-io/flowd/config"
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/schema"
@@ -62,7 +64,7 @@ the first pause.`,
 // polled is an input poll of a pipeline.
 type polled struct {
 	pipeline, input string
-	engine.Polling
+	polling.Plan
 }
 
 // choice is one step of a simulation.
@@ -122,7 +124,7 @@ func (s *simulation) run(cmd *cobra.Command) error {
 func pollsOf(set *config.Set) (all []polled) {
 	for _, p := range set.Pipelines {
 		for name, in := range p.Spec.Inputs.All() {
-			if c, ok := in.Use.Config.(interface{ Polling() engine.Polling }); ok {
+			if c, ok := in.Use.Config.(interface{ Polling() polling.Plan }); ok {
 				all = append(all, polled{p.Spec.Name, name, c.Polling()})
 			}
 		}
@@ -166,9 +168,9 @@ func (s *simulation) choices(p polled) ([]choice, error) {
 	var all []choice
 	begin := time.Unix(0, 0)
 	now := begin
-	due := map[*engine.Polled]time.Time{}
+	due := map[*polling.Source]time.Time{}
 	for len(all) < s.steps {
-		var open []*engine.Polled
+		var open []*polling.Source
 		first := time.Time{} // when the first pause ends
 		for _, src := range p.Sources {
 			if at := due[src]; !now.Before(at) {

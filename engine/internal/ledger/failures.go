@@ -17,8 +17,8 @@ type failures struct {
 	Secrets *schema.Secrets
 
 	mu     sync.Mutex // guards the fields below
-	groups []*engine.FailureGroup
-	index  map[failureKey]*engine.FailureGroup
+	groups []*FailureGroup
+	index  map[failureKey]*FailureGroup
 }
 
 type failureKey struct {
@@ -29,8 +29,8 @@ type failureKey struct {
 }
 
 // set takes over the failures of the plan before.
-func (f *failures) Set(all []engine.FailureGroup) {
-	f.index = map[failureKey]*engine.FailureGroup{}
+func (f *failures) Set(all []FailureGroup) {
+	f.index = map[failureKey]*FailureGroup{}
 	for _, g := range all {
 		f.groups = append(f.groups, &g)
 		f.index[failureKey{g.First.Class, g.First.Place, g.Fate, g.First.Unfinished}] = &g
@@ -44,9 +44,9 @@ func (f *failures) Add(m *engine.Message, fate engine.Fate) {
 	key := failureKey{msg(m).Err.Class, msg(m).Err.Place(), fate, msg(m).Err.Unfinished()}
 	g := f.index[key]
 	if g == nil {
-		g = &engine.FailureGroup{Fate: fate, First: f.describe(m)}
+		g = &FailureGroup{Fate: fate, First: f.describe(m)}
 		if f.index == nil {
-			f.index = map[failureKey]*engine.FailureGroup{}
+			f.index = map[failureKey]*FailureGroup{}
 		}
 		f.index[key] = g
 		f.groups = append(f.groups, g)
@@ -75,24 +75,24 @@ func (f *failures) Count(by map[engine.Class]int64) {
 	}
 }
 
-func (f *failures) All() []engine.FailureGroup {
+func (f *failures) All() []FailureGroup {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	all := make([]engine.FailureGroup, len(f.groups))
+	all := make([]FailureGroup, len(f.groups))
 	for i, g := range f.groups {
 		all[i] = *g
 	}
 	return all
 }
 
-func (f *failures) describe(m *engine.Message) engine.Failure {
+func (f *failures) describe(m *engine.Message) Failure {
 	body := msg(m).Orig
 	if body == nil {
 		body = m.Bytes()
 	}
 	from := f.Secrets.Mask(Position(m.Input(), m.Meta, msg(m).Part))
 	e := m.Err()
-	return engine.Failure{
+	return Failure{
 		Class: e.Class, Place: e.Place(), Message: e.Error(), From: from,
 		Sample: sample(f.Secrets, body), Unfinished: e.Unfinished(),
 	}
@@ -119,4 +119,22 @@ func sample(secrets *schema.Secrets, body []byte) string {
 		return r
 	}, strings.ToValidUTF8(text, "\uFFFD"))
 	return clean + cut
+}
+
+// Failure is a failed message as it is reported.
+type Failure struct {
+	Class   engine.Class
+	Place   string // "step check", "output lake"
+	Message string
+	From    string // "input log, path access.log, line 17"
+	Sample  string // the payload's beginning
+
+	Unfinished bool // it did not fail: the pipeline stopped, and its source takes nothing back
+}
+
+// FailureGroup counts failures of one class at one place; First is the first of them.
+type FailureGroup struct {
+	Count int64
+	Fate  engine.Fate
+	First Failure
 }

@@ -16,7 +16,7 @@ import (
 type Handover struct {
 	Roots  []heir
 	law    [2]engine.Counts
-	failed []engine.FailureGroup
+	failed []ledger.FailureGroup
 	err    error              // of closing: what was promised and is not kept, such as writes to a cache
 	broken []string           // outputs in which a call has not come back
 	read   map[reading]uint64 // messages read so far

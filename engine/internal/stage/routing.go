@@ -92,11 +92,11 @@ func (r *Run) target(o *OutputPlan) destination {
 
 // push sends a slab on to members.
 func (x *routeRun) Push(b *engine.Batch) {
-	switch kind := x.plan.Route.Kind; {
-	case kind == engine.Fallback:
+	switch {
+	case x.plan.Route.Fallback:
 		x.mark(b, 0)
 		x.members[0].Push(b)
-	case kind == engine.Partition:
+	case x.plan.Route.Key != nil:
 		x.part(b, x.keyed(b))
 	case slab(b).Trigger != "": // a batch stays whole
 		x.members[(x.turn.Add(1)-1)%uint64(len(x.members))].Push(b)

@@ -1,4 +1,5 @@
-package engine
+// Package watermark follows which positions of a source are settled.
+package watermark
 
 // Watermark follows which positions of a source are settled up to where: files,
 // cursors, topics, and acknowledgements of many at once go by it. Positions are
