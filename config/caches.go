@@ -34,7 +34,7 @@ func (l *loader) checkCaches() {
 	for _, name := range names {
 		if !used[name] {
 			c := checker{file: owner[name], report: l.report}
-			c.complainKey([]string{"resources", "caches", name}, schema.Problem{Code: "unused-cache", Warning: true, Message: "no step uses this cache", Remedy: fmt.Sprintf("use it by `dedupe: {cache: %s, …}` or `cache: {get: %s, …}`, or remove it", name, name)})
+			c.complainKey([]string{"resources", "caches", name}, schema.Problem{Code: "unused-cache", Warning: true, Message: "no step uses this cache", Remedy: fmt.Sprintf("use it in `dedupe: {cache: %s, …}` or `cache: {get: %s, …}`, or remove it", name, name)})
 		}
 	}
 }

@@ -114,8 +114,8 @@ func (l *loader) checkNames() {
 		}
 		c := checker{file: f, report: l.report}
 		c.complain([]string{"name"}, schema.Problem{Code: "duplicate-name",
-			Message: fmt.Sprintf("two pipelines are called %q, this one and that of %s", f.spec.Name, other.path),
-			Remedy:  "give one of them another `name`; it is the file's base name by default"})
+			Message: fmt.Sprintf("two pipelines are called %q, this one and the one in %s", f.spec.Name, other.path),
+			Remedy:  "rename one of them with `name`; the default is the file's base name"})
 	}
 }
 
@@ -133,7 +133,7 @@ func (l *loader) checkProcess(section string) {
 		}
 		c := checker{file: f, report: l.report}
 		c.complainKey([]string{section}, schema.Problem{Code: "declared-twice",
-			Message: fmt.Sprintf("`%s` belongs to the process and is declared already, at %v", section, first.Pos),
+			Message: fmt.Sprintf("`%s` belongs to the process and is already declared, at %v", section, first.Pos),
 			Remedy:  "keep it in one file: all pipelines of the process share it"})
 	}
 }

@@ -25,7 +25,7 @@ func (c *checker) composites() {
 			at, path := c.member(name, o, i)
 			switch {
 			case slices.Contains(composed.Members()[:i], m):
-				c.report(problemAt(at, schema.Problem{Path: path, Code: "repeated-output", Message: fmt.Sprintf("the output %q stands here twice", m), Remedy: "name it once"}))
+				c.report(problemAt(at, schema.Problem{Path: path, Code: "repeated-output", Message: fmt.Sprintf("the output %q is given twice", m), Remedy: "name it once"}))
 			case !slices.Contains(outputs, m):
 				c.report(problemAt(at, unknownOutput(path, m, outputs)))
 			}
@@ -33,8 +33,8 @@ func (c *checker) composites() {
 		for _, key := range ofMembers {
 			if find(c.root, "outputs", name, key) != nil {
 				c.complainKey([]string{"outputs", name, key}, schema.Problem{Code: "composite-key",
-					Message: fmt.Sprintf("%s writes nothing itself, so %s says nothing here", o.Use.Name, key),
-					Remedy:  "write it on the members: " + strings.Join(composed.Members(), ", ")})
+					Message: fmt.Sprintf("%s writes nothing itself, so %s has no effect here", o.Use.Name, key),
+					Remedy:  "write it in the members: " + strings.Join(composed.Members(), ", ")})
 			}
 		}
 	}

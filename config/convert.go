@@ -119,7 +119,7 @@ func (c *converter) tag(n *yaml.Node, off int) string {
 func (c *converter) alias(n *yaml.Node, off, depth int) *schema.Node {
 	c.aliased = true
 	if c.open[n.Alias] {
-		c.report(off, schema.Problem{Code: "yaml-alias-cycle", Message: fmt.Sprintf("*%s stands inside the value that it repeats", n.Value), Remedy: "write the value out"})
+		c.report(off, schema.Problem{Code: "yaml-alias-cycle", Message: fmt.Sprintf("*%s is inside the value that it repeats", n.Value), Remedy: "write the value out"})
 		return &schema.Node{Pos: c.src.pos(off), Excerpt: c.src.excerpt}
 	}
 	return c.node(n.Alias, depth)

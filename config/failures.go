@@ -23,7 +23,7 @@ func (c *checker) failures() {
 	for name, o := range c.spec.Outputs.All() {
 		if _, composed := o.Use.Config.(engine.Composed); dead[name] && o.OnFailure != nil && !composed {
 			c.complainKey([]string{"outputs", name, "on_failure"}, schema.Problem{Code: "dead-letter-on-failure",
-				Message: "a dead letter has no on_failure of its own: what it can't take is tried again for as long as that can help",
+				Message: "a dead-letter output can't have its own on_failure: what it can't take is retried for as long as that can help",
 				Remedy:  "remove it"})
 		}
 		if dead[name] && o.Retry != nil && !c.fed(name) {
@@ -38,7 +38,7 @@ func (c *checker) endless(output string) {
 	for _, key := range []string{"max_attempts", "max_age"} {
 		if find(c.root, append(path, key)...) != nil {
 			c.complain(append(path, key), schema.Problem{Code: "unused-retry", Warning: true,
-				Message: "dead letters are tried for as long as that can help: nothing is left to do with one that is given up", Remedy: "remove it"})
+				Message: "dead letters are retried for as long as that can help: there would be nowhere for one that is given up", Remedy: "remove it"})
 		}
 	}
 }
@@ -64,7 +64,7 @@ func (c *checker) onFailure(path []string, f engine.OnFailure, inherited string,
 		c.complain(at("dead_letter"), unknownOutput("", f.DeadLetter, outputs))
 	case f.DeadLetter != "" && f.Then != "" && f.Then != "dead_letter":
 		c.complain(at("dead_letter"), schema.Problem{Code: "unused-dead-letter",
-			Message: fmt.Sprintf("nothing gets to this dead letter, as `then` is %s", f.Then), Remedy: "write `then: dead_letter`, or remove one of the two"})
+			Message: fmt.Sprintf("nothing goes to this dead letter, since `then` is %s", f.Then), Remedy: "write `then: dead_letter`, or remove one of the two"})
 	case f.Then == "dead_letter" && f.DeadLetter == "" && inherited == "":
 		c.complain(at("then"), schema.Problem{Code: "no-dead-letter",
 			Message: "no dead letter is named", Remedy: "add `dead_letter: NAME`, the name of an output"})

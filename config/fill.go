@@ -36,7 +36,7 @@ func (c *checker) fill() {
 		}
 	}
 	if n := c.spec.Engine.MaxInFlight.Messages; n > 0 && n < most.size {
-		c.complain([]string{"engine", "max_in_flight", "messages"}, c.neverFills(most, fmt.Sprintf("only %s may be under way at once", count(n)), fmt.Sprintf("write %d", most.size)))
+		c.complain([]string{"engine", "max_in_flight", "messages"}, c.neverFills(most, fmt.Sprintf("only %s may be in flight at once", count(n)), fmt.Sprintf("write %d", most.size)))
 		return
 	}
 	unsettled := 0
@@ -59,7 +59,7 @@ func (c *checker) fill() {
 		if find(c.root, append(path, "prefetch")...) != nil {
 			path = append(path, "prefetch")
 		}
-		why := fmt.Sprintf("the sources give only %s at a time, and it leaves by its timeout", count(unsettled))
+		why := fmt.Sprintf("the sources deliver only %s at a time, so it leaves at its timeout", count(unsettled))
 		c.complain(path, c.neverFills(most, why, fmt.Sprintf("write `prefetch: %d`", most.size)))
 		return // one says it for all
 	}

@@ -24,7 +24,7 @@ func (l *loader) improve() {
 		switch {
 		case key != nil && (p.Code == schema.UnknownField || p.Code == schema.UnknownType):
 			if empty := at.empty[p.Pos]; empty != nil {
-				p.Remedy = fmt.Sprintf("does it belong to `%s`, which is empty? then indent it further", empty.Text)
+				p.Remedy = fmt.Sprintf("if it belongs to `%s`, which is empty, indent it further", empty.Text)
 			}
 			if peerWord(p, key.Text) {
 				typed[p.Pos.File+p.Path] = true
@@ -92,7 +92,7 @@ func wrongKind(p *schema.Problem, n *schema.Node) {
 	if n.Kind == schema.TextNode && n.Style == schema.Plain {
 		if m := missingSpace().FindStringSubmatch(n.Text); m != nil {
 			first, _, _ := strings.Cut(m[2], "\n")
-			p.Message, p.Remedy = "a space is missing behind the colon, so that this is text", fmt.Sprintf("write `%s: %s`", m[1], first)
+			p.Message, p.Remedy = "a space is missing after the colon, so this is text", fmt.Sprintf("write `%s: %s`", m[1], first)
 			return
 		}
 	}
@@ -110,8 +110,8 @@ func wrongKind(p *schema.Problem, n *schema.Node) {
 func required(p *schema.Problem, n *schema.Node) {
 	switch {
 	case n != nil && n.Kind == schema.NullNode && n.Tail != "":
-		p.Message = "YAML takes what stands behind # for a comment, so there is no value"
-		p.Remedy = "write it in front of the #; a value that contains ` #` goes into quotes"
+		p.Message = "YAML takes what follows # for a comment, so there is no value"
+		p.Remedy = "write it before the #; a value that contains ` #` goes into quotes"
 	case p.Path == "inputs":
 		p.Remedy = "say where messages come from: `inputs: {in: {stdin: {}}}`"
 	case p.Path == "outputs":

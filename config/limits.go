@@ -45,7 +45,7 @@ func (l *loader) checkLimits() {
 	for _, name := range names {
 		if !used[name] {
 			c := checker{file: owner[name], report: l.report}
-			c.complainKey([]string{"resources", "rate_limits", name}, schema.Problem{Code: "unused-limit", Warning: true, Message: "nothing keeps this limit", Remedy: fmt.Sprintf("name it by `rate_limit: %s` in an input, an output, a step or `engine`, or remove it", name)})
+			c.complainKey([]string{"resources", "rate_limits", name}, schema.Problem{Code: "unused-limit", Warning: true, Message: "nothing uses this limit", Remedy: fmt.Sprintf("name it with `rate_limit: %s` in an input, an output, a step or `engine`, or remove it", name)})
 		}
 	}
 }
@@ -61,11 +61,11 @@ func (l *loader) limit(r engine.RateLimit) {
 	}
 	switch messages, per := n.Lookup("messages") != nil, n.Lookup("per") != nil; {
 	case !messages && !per:
-		wrong("", "a rate limit is so many messages in a time", "write `{messages: 100, per: 1s}`, or the name of one of `resources.rate_limits`")
+		wrong("", "a rate limit is a number of messages per period", "write `{messages: 100, per: 1s}`, or the name of one of `resources.rate_limits`")
 	case !messages:
-		wrong("", "nothing says how many messages may pass", "add `messages: 100`")
+		wrong("", "the number of messages is missing", "add `messages: 100`")
 	case !per:
-		wrong("", "nothing says in what time the messages may pass", "add `per: 1s`")
+		wrong("", "the period is missing", "add `per: 1s`")
 	}
 	if n.Lookup("burst") != nil && cmp.Or(r.Kind, "window") == "window" {
 		wrong("burst", "a burst is for a bucket: a window lets all of its messages pass at once", "add `kind: bucket`, or remove it")
@@ -79,7 +79,7 @@ func (l *loader) limit(r engine.RateLimit) {
 func (l *loader) named(r engine.RateLimit) {
 	for _, key := range []string{"messages", "per", "kind", "burst", "key", "max_keys"} {
 		if find(r.Place.Node, key) != nil {
-			l.report(limitProblem(r, key, schema.Problem{Code: "bad-limit", Message: fmt.Sprintf("the limit %q says this itself", r.Name),
+			l.report(limitProblem(r, key, schema.Problem{Code: "bad-limit", Message: fmt.Sprintf("the limit %q sets this itself", r.Name),
 				Remedy: fmt.Sprintf("write it in `resources.rate_limits.%s`, or leave out `name`", r.Name)}))
 		}
 	}
@@ -89,7 +89,7 @@ func (l *loader) named(r engine.RateLimit) {
 func (l *loader) defined(r engine.RateLimit) {
 	switch {
 	case r.Name != "":
-		l.report(limitProblem(r, "name", schema.Problem{Code: "bad-limit", Message: "a limit with a name can't be another one's name", Remedy: "write `messages` and `per`"}))
+		l.report(limitProblem(r, "name", schema.Problem{Code: "bad-limit", Message: "a named limit can't refer to another one", Remedy: "write `messages` and `per`"}))
 	case r.Place.Node != nil:
 		l.limit(r)
 	}

@@ -12,6 +12,6 @@ func (l *loader) checkListeners() {
 		return ok && c.Exposed()
 	}
 	l.warnWhere(exposed, "listen", schema.Problem{Code: "open-listener",
-		Message: "it listens beyond this machine and takes messages of anybody",
+		Message: "it listens beyond this machine and accepts messages from anyone",
 		Remedy:  "set auth, or listen on 127.0.0.1"})
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-const overrideExample = "write it as in -s engine.workers=2, -s outputs.lake.file.path=/tmp/x, -s 'processors[0].filter=status >= 500' or, by the step's name, -s processors.NAME.timeout=5s"
+const overrideExample = "write, for example, -s engine.workers=2, -s outputs.lake.file.path=/tmp/x, -s 'processors[0].filter=status >= 500' or, by the step's name, -s processors.NAME.timeout=5s"
 
 // override applies Options.Set. One that names a component applies to the files
 // that have it; with a single file it may also make it.
@@ -35,7 +35,7 @@ func (l *loader) override() {
 			l.report(problems...)
 		}
 		if len(files) == 0 && len(l.files) > 0 {
-			l.report(o.src.problem(0, schema.Problem{Code: "unknown-override", Message: fmt.Sprintf("none of the %d files has %s", len(l.files), pathOf(o.path[:min(2, len(o.path))])), Remedy: "check the path; `flowd lint --show` prints what there is"}))
+			l.report(o.src.problem(0, schema.Problem{Code: "unknown-override", Message: fmt.Sprintf("none of the %d files has %s", len(l.files), pathOf(o.path[:min(2, len(o.path))])), Remedy: "check the path; `flowd lint --show` prints all values"}))
 		}
 	}
 }
@@ -72,7 +72,7 @@ func parseOverride(text string) (*override, *schema.Problem) {
 		return nil, &p
 	}
 	if !ok {
-		return bad(0, "an override is path=value, and this has no =")
+		return bad(0, "an override is path=value, but this has no =")
 	}
 	for off, rest := 0, path; ; {
 		n := strings.IndexAny(rest, ".[")
@@ -270,7 +270,7 @@ func items(n int) string {
 }
 
 func (o *override) refused(s step, message string) *schema.Problem {
-	p := o.src.problem(s.off, schema.Problem{Code: "bad-override", Message: message, Remedy: "check the path; `flowd lint --show` prints what there is"})
+	p := o.src.problem(s.off, schema.Problem{Code: "bad-override", Message: message, Remedy: "check the path; `flowd lint --show` prints all values"})
 	return &p
 }
 

@@ -35,7 +35,7 @@ func (l *loader) checkPipes() {
 	}
 	for name, ends := range readers {
 		if len(writers[name]) == 0 {
-			l.openEnd(ends, "nothing writes into the pipe %q", "an output `pipe: %s`", sortedKeys(writers))
+			l.openEnd(ends, "nothing writes to the pipe %q", "an output `pipe: %s`", sortedKeys(writers))
 		}
 	}
 	for name, ends := range writers {
@@ -79,7 +79,7 @@ func (l *loader) pipeCycles(writers []end, readers map[string][]end) {
 				for _, t := range append(slices.Clip(trail[i:]), r.file) {
 					names = append(names, t.spec.Name)
 				}
-				l.report(w.complaint(schema.Problem{Code: "pipe-cycle", Message: "messages come back to where they were: " + strings.Join(names, " → "), Remedy: "a pipe leads to another pipeline, never back; break the circle at one of its pipes"}))
+				l.report(w.complaint(schema.Problem{Code: "pipe-cycle", Message: "messages would go round in a circle: " + strings.Join(names, " → "), Remedy: "remove one of these pipes"}))
 			}
 		}
 		done[f] = true

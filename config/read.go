@@ -91,7 +91,7 @@ func (l *loader) expand(path string) []string {
 		files = append(files, file)
 	}
 	if len(files) == 0 {
-		l.report(schema.Problem{Pos: schema.Pos{File: path}, Code: "no-file", Message: "the directory holds no pipeline", Remedy: "give it files that end in .yaml or .yml; subdirectories are not searched"})
+		l.report(schema.Problem{Pos: schema.Pos{File: path}, Code: "no-file", Message: "the directory contains no pipeline", Remedy: "put files that end in .yaml or .yml into it; subdirectories are not searched"})
 	}
 	return files
 }
@@ -106,7 +106,7 @@ func (l *loader) unreadable(path string, err error) {
 			p.Remedy = fmt.Sprintf("did you mean %q?", near)
 		}
 	case errors.Is(err, fs.ErrPermission):
-		p.Message, p.Remedy = "the file may not be read", "give this user the right to read it"
+		p.Message, p.Remedy = "there is no permission to read the file", "give this user permission to read it"
 	default:
 		p.Message, p.Remedy = cause(err).Error(), "give a file or a directory that can be read"
 	}

@@ -26,7 +26,7 @@ func (l *loader) checkReplies() {
 			switch {
 			case s.waits:
 			case s.early:
-				l.report(u.complaint(schema.Problem{Code: "no-request", Message: "the http_server answers each request as soon as it is read, so there is none to reply to", Remedy: "remove its `early_ack`, or this output; `reply` of the http_server can say what is answered"}))
+				l.report(u.complaint(schema.Problem{Code: "no-request", Message: "the http_server answers each request as soon as it is read, so there is none to reply to", Remedy: "remove its `early_ack`, or this output; `reply` of the http_server can set the answer"}))
 			default:
 				l.report(u.complaint(schema.Problem{Code: "no-request", Message: "no message here comes from an http_server, so there is no request to reply to", Remedy: "add an input `http_server`, or remove this output"}))
 			}
@@ -75,6 +75,6 @@ func (l *loader) checkEarly() {
 		return ok && c.AcksEarly()
 	}
 	l.warnWhere(early, "early_ack", schema.Problem{Code: "at-most-once",
-		Message: "the source is told of a message when it is read: one that fails later, or is lost in a crash, does not come again",
-		Remedy:  "remove it where every message counts"})
+		Message: "messages are acknowledged when they are read: one that fails later, or is lost in a crash, is not delivered again",
+		Remedy:  "remove it if every message counts"})
 }

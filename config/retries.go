@@ -45,7 +45,7 @@ func (c *checker) retry(r engine.Retry) {
 	if r.MaxAttempts == 1 { // max_age bounds the wait for an output that can't be reached, too
 		for _, key := range []string{"backoff", "max_backoff", "intervals"} {
 			if n.Lookup(key) != nil {
-				wrong(key, "there is no second try to wait for, as `max_attempts` is 1: the first try counts", "allow more attempts, or remove this")
+				wrong(key, "there is no second attempt to wait for: `max_attempts` is 1, and counts the first", "allow more attempts, or remove this")
 				return
 			}
 		}
@@ -58,7 +58,7 @@ func (c *checker) retry(r engine.Retry) {
 	case r.Backoff > r.MaxBackoff && n.Lookup("max_backoff") != nil:
 		wrong("max_backoff", fmt.Sprintf("the longest wait, %s, is shorter than the first, %s", short(r.MaxBackoff), short(r.Backoff)), fmt.Sprintf("write `backoff: %s` or less, or a longer max_backoff", short(r.MaxBackoff)))
 	case r.MaxAge > 0 && r.MaxAge < r.Backoff && r.MaxAttempts != 1:
-		wrong("max_age", fmt.Sprintf("%s is shorter than the first wait, which may take %s: whether there is a second try is left to chance", short(r.MaxAge), short(r.Backoff)), fmt.Sprintf("write `backoff: %s` or less, or a longer max_age", short(r.MaxAge)))
+		wrong("max_age", fmt.Sprintf("%s is shorter than the first wait, which may take %s: whether there is a second attempt is left to chance", short(r.MaxAge), short(r.Backoff)), fmt.Sprintf("write `backoff: %s` or less, or a longer max_age", short(r.MaxAge)))
 	}
 }
 
@@ -67,7 +67,7 @@ func (c *checker) intervals(r engine.Retry, wrong func(key, message, remedy stri
 	n := r.Place.Node
 	for _, key := range []string{"backoff", "max_backoff"} {
 		if n.Lookup(key) != nil {
-			wrong(key, "`intervals` says how long to wait already", "remove one of the two")
+			wrong(key, "`intervals` already says how long to wait", "remove one of the two")
 		}
 	}
 	list := n.Lookup("intervals")
@@ -88,11 +88,11 @@ func (c *checker) intervals(r engine.Retry, wrong func(key, message, remedy stri
 	}
 	switch waits := r.MaxAttempts - 1; {
 	case r.MaxAge > 0 && r.MaxAge < r.Intervals[0]:
-		wrong("max_age", fmt.Sprintf("%s is over before the first wait, %s: there is never a second try", short(r.MaxAge), short(r.Intervals[0])), "write a longer max_age, or remove it")
+		wrong("max_age", fmt.Sprintf("%s is over before the first wait, %s: there is never a second attempt", short(r.MaxAge), short(r.Intervals[0])), "write a longer max_age, or remove it")
 	case r.MaxAttempts > 1 && len(r.Intervals) > waits:
 		c.report(under(r.Place, "intervals", schema.Problem{Code: "unused-interval", Warning: true,
-			Message: fmt.Sprintf("only the first %d of these %d waits are used, as there are %d tries in all", waits, len(r.Intervals), r.MaxAttempts),
-			Remedy:  fmt.Sprintf("write `max_attempts: %d` beside it, or 0 for no limit", len(r.Intervals)+1)}))
+			Message: fmt.Sprintf("only the first %d of these %d waits are used, since there are %d attempts in all", waits, len(r.Intervals), r.MaxAttempts),
+			Remedy:  fmt.Sprintf("also write `max_attempts: %d`, or 0 for no limit", len(r.Intervals)+1)}))
 	}
 }
 

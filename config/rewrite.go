@@ -72,7 +72,7 @@ type edit struct {
 	text     string
 }
 
-var errShared = errors.New("it is written elsewhere, by an anchor or merge key")
+var errShared = errors.New("it is written elsewhere, through an anchor or merge key")
 
 func (w *rewriter) update(root *yaml.Node, u Update) error {
 	tests := valueOf(root, "tests")

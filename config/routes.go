@@ -62,7 +62,7 @@ func (c *checker) withoutBatchers(outputs []string, dead, members map[string]boo
 			fmt.Fprintf(&b, ", to_%s: {%soutput: %s}", o, match, o)
 		}
 		c.complainKey([]string{"outputs", normal[1]}, schema.Problem{Code: "no-batchers",
-			Message: fmt.Sprintf("there are %d outputs and no batchers that say which message goes where", len(normal)),
+			Message: fmt.Sprintf("there are %d outputs, but no batchers to say which message goes where", len(normal)),
 			Remedy:  "write `batchers: {" + b.String()[2:] + "}`, or `batchers: {all: {output: [" + strings.Join(normal, ", ") + "]}}` to send every message to each"})
 	}
 }
@@ -80,7 +80,7 @@ func (c *checker) batcher(name string, b engine.BatcherSpec, outputs []string, u
 		}
 		switch {
 		case slices.Contains(b.Output[:i], o):
-			c.report(problemAt(n, schema.Problem{Path: path, Code: "repeated-output", Message: fmt.Sprintf("the output %q stands here twice", o), Remedy: "name it once"}))
+			c.report(problemAt(n, schema.Problem{Path: path, Code: "repeated-output", Message: fmt.Sprintf("the output %q is given twice", o), Remedy: "name it once"}))
 		case !slices.Contains(outputs, o):
 			c.report(problemAt(n, unknownOutput(path, o, outputs)))
 		}
@@ -122,13 +122,13 @@ func (c *checker) order() {
 		all := !c.hasMatch(e.Key) || match == "true"
 		switch {
 		case match == "false":
-			c.complain(append(path, "match"), schema.Problem{Code: "never-matches", Message: "this condition never holds, so the batcher takes nothing", Remedy: "remove the batcher, or correct the condition"})
+			c.complain(append(path, "match"), schema.Problem{Code: "never-matches", Message: "this condition is never true, so the batcher takes nothing", Remedy: "remove the batcher, or correct the condition"})
 		case taker != "":
 			remedy := fmt.Sprintf("put it before %q, or give %q a `match`, or `continue: true`", taker, taker)
 			if !c.hasMatch(e.Key) {
 				remedy = fmt.Sprintf("give one of the two a `match`, or %q `continue: true`", taker)
 			}
-			c.complainKey(path, schema.Problem{Code: "unreachable-batcher", Message: fmt.Sprintf("no message ever gets here: %q takes all of them before", taker), Remedy: remedy})
+			c.complainKey(path, schema.Problem{Code: "unreachable-batcher", Message: fmt.Sprintf("no message ever arrives here: %q takes all of them first", taker), Remedy: remedy})
 		}
 		catchAll = catchAll || all
 		if all && !e.Value.Continue && taker == "" {
@@ -137,7 +137,7 @@ func (c *checker) order() {
 		c.keys(e.Key, e.Value)
 	}
 	if !catchAll {
-		c.complainKey([]string{"batchers"}, schema.Problem{Code: "no-catch-all", Warning: true, Message: "a message that no batcher matches fails with the class unrouted", Remedy: "add a batcher without `match`; where such messages are to be thrown away, give it an output `drop: {}`"})
+		c.complainKey([]string{"batchers"}, schema.Problem{Code: "no-catch-all", Warning: true, Message: "a message that no batcher matches fails with class unrouted", Remedy: "add a batcher without `match`; to discard such messages, give it an output `drop: {}`"})
 	}
 }
 
@@ -170,5 +170,5 @@ func (c *checker) keys(name string, b engine.BatcherSpec) {
 	}
 	c.complain([]string{"batchers", name, "key"}, schema.Problem{Code: "order-parted", Warning: true,
 		Message: fmt.Sprintf("messages with equal `order_by` (%s) may get different keys here; between batches of different keys there is no order", order.String()),
-		Remedy:  "use the same expression for both where their order matters"})
+		Remedy:  "use the same expression for both if their order matters"})
 }

@@ -44,7 +44,7 @@ func (l *loader) secretsIn(f *file, n *schema.Node, key, path string, code bool)
 	if secretOf(key, n.Text, code) == "" || n.Origin != "" {
 		return
 	}
-	l.report(schema.Problem{Pos: n.Pos, Path: path, Code: "literal-secret", Warning: true, Message: "a secret stands in the file", Remedy: "write ${file:/run/secrets/NAME} or ${NAME} in its place"})
+	l.report(schema.Problem{Pos: n.Pos, Path: path, Code: "literal-secret", Warning: true, Message: "there is a secret in the file", Remedy: "write ${file:/run/secrets/NAME} or ${NAME} instead"})
 }
 
 // conceal keeps what is secret in a value out of all that is shown: what it says itself,

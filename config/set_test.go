@@ -64,9 +64,9 @@ func TestAFileThatCannotBeReadIsAProblem(t *testing.T) {
 		{"a misspelt name", "order.yaml", `there is no such file (did you mean "` + filepath.Join(dir, "orders.yaml") + `"?)`},
 		{"a name without extension", "orders", `there is no such file (did you mean "` + filepath.Join(dir, "orders.yaml") + `"?)`},
 		{"a directory that is not there", "some/where.yaml", "there is no such file (check the path)"},
-		{"an empty directory", "empty", "the directory holds no pipeline (give it files that end in .yaml or .yml"},
+		{"an empty directory", "empty", "the directory contains no pipeline (put files that end in .yaml or .yml into it"},
 		{"a link to nothing", "broken.yaml", "there is no such file"},
-		{"a file without permission", "locked.yaml", "the file may not be read (give this user the right to read it)"},
+		{"a file without permission", "locked.yaml", "there is no permission to read the file (give this user permission to read it)"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -20,7 +20,7 @@ func (l *loader) checkStdin() {
 			default:
 				l.report(u.complaint(schema.Problem{
 					Code:    "shared-stdin",
-					Message: fmt.Sprintf("standard input is read by %s already", first.place.Pos),
+					Message: fmt.Sprintf("standard input is already read by %s", first.place.Pos),
 					Remedy:  "read it once, and pass messages on through batchers or a pipe",
 				}))
 			}

@@ -33,7 +33,7 @@ func (l *loader) checkSteps() {
 	for _, name := range g.names {
 		if !g.used[name] {
 			c := checker{file: g.lists[name].file, report: l.report}
-			c.complainKey([]string{"resources", "steps", name}, schema.Problem{Code: "unused-steps", Warning: true, Message: "no pipeline uses these steps", Remedy: fmt.Sprintf("use them by `- steps: %s`, or remove them", name)})
+			c.complainKey([]string{"resources", "steps", name}, schema.Problem{Code: "unused-steps", Warning: true, Message: "no pipeline uses these steps", Remedy: fmt.Sprintf("use them with `- steps: %s`, or remove them", name)})
 		}
 	}
 }

@@ -24,7 +24,7 @@ func syntaxProblem(src *source, err error) (int, schema.Problem) {
 	if f := diagnose(src.text); f != nil {
 		return f.off, schema.Problem{Code: "yaml-syntax", Message: f.message, Remedy: f.remedy}
 	}
-	const remedy = "look at this line and the one above: quotes, brackets, indentation, a space behind each colon"
+	const remedy = "check this line and the one above: quotes, brackets, indentation, a space after each colon"
 	if off, message, ok := secondOpinion(src); ok {
 		return off, schema.Problem{Code: "yaml-syntax", Message: message, Remedy: remedy}
 	}

@@ -189,7 +189,7 @@ func (d *Decoder) keys(n *Node) []*Node {
 		case hasPlaceholder(k.Text):
 			d.report(k, PlaceholderInKey, fmt.Sprintf("a placeholder in the key %q is not replaced", k.Text), "placeholders belong in values")
 		case twice:
-			message := fmt.Sprintf("key %q stands here twice", k.Text)
+			message := fmt.Sprintf("key %q is given twice", k.Text)
 			if pos.Line > 0 {
 				message += fmt.Sprintf(", first at %d:%d", pos.Line, pos.Col)
 			}

@@ -24,7 +24,7 @@ func ParseJSON(text string) (*Node, error) {
 	}
 	at := p.start()
 	if _, err := p.dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, p.bad(at, errors.New("only one value can stand here"))
+		return nil, p.bad(at, errors.New("only one value is allowed here"))
 	}
 	return n, nil
 }

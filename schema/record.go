@@ -133,7 +133,7 @@ func (r *recordDecoder) keys() {
 func known(names []string) string {
 	switch {
 	case len(names) == 0:
-		return "nothing is configured here"
+		return "it takes no settings"
 	case len(names) > 12:
 		return ""
 	}
@@ -181,7 +181,7 @@ func (r *recordDecoder) refuseWord(pieces []Piece) {
 	case !concealed(pieces):
 		remedy = didYouMean(joined(pieces), names)
 	}
-	r.report(r.n, BadValue, word+" is none of "+strings.Join(names, ", "), remedy)
+	r.report(r.n, BadValue, word+" is not one of "+strings.Join(names, ", "), remedy)
 }
 
 // assign decodes one field.
@@ -208,7 +208,7 @@ func (r *recordDecoder) assign(f *field, key, item *Node, path string) {
 		if f.pending != "" {
 			r.add(Problem{
 				Pos: at.Pos, Path: path, Code: Pending, Warning: true,
-				Message: f.name + " is not in force in this version", Remedy: f.pending + " come later",
+				Message: f.name + " has no effect in this version", Remedy: f.pending + " come later",
 			})
 		}
 	})

@@ -76,7 +76,7 @@ func (r *recordDecoder) asMapping() string {
 	case r.s.variant != nil:
 		return asVariant(r.variants(), text)
 	case len(r.s.list) == 0:
-		return "nothing is configured here"
+		return "it takes no settings"
 	case r.s.list[0].tells(text) && !hasPlaceholder(text):
 		return fmt.Sprintf("write {%s: %s}", r.s.list[0].name, text)
 	}

@@ -138,7 +138,7 @@ func (f *fleet) idleDies() {
 	f.hub.Send(numbers(1, 4))
 	f.lines(4)
 	f.kill(f.workers[0])
-	f.hub.Says("not heard of any more")
+	f.hub.Says("no longer heard from")
 	f.hub.Send(numbers(5, 12))
 	f.finish(5, 12, f.workers[1:]...)
 	f.wantRuns(12, nil)
@@ -164,7 +164,7 @@ func (f *fleet) busyDies() {
 func (f *fleet) onlyOneDies() {
 	f.busy(1, "lease: 500ms")
 	f.kill(f.workers[0])
-	f.hub.Says("not heard of any more")
+	f.hub.Says("no longer heard from")
 	f.join(1)
 	f.ran(2)
 	f.release("1")
@@ -314,7 +314,7 @@ func (f *fleet) shortCut() {
 	cut := f.busy(2, "lease: 20s, retries: 0")
 	f.unplug(cut)
 	f.release("1") // the answer finds no way
-	f.hub.Says("not heard of any more")
+	f.hub.Says("no longer heard from")
 	f.plug(cut)
 	if got := f.hub.Line(); got != "1" {
 		f.t.Errorf("stdout has %q", got)

@@ -204,7 +204,7 @@ func (f *fleet) natsStalls() {
 	if _, text := ready(); !strings.Contains(text, "pool_stalled") || !strings.Contains(text, "step far") || !strings.Contains(text, "does not give them to the workers") {
 		f.t.Errorf("it says %s", text)
 	}
-	f.hub.Says("jobs wait, though workers of the pool are free")
+	f.hub.Says("jobs wait although workers of the pool are free")
 	for name := range stream.ConsumerNames(f.t.Context()).Name() {
 		if _, err := stream.ResumeConsumer(f.t.Context(), name); err != nil {
 			f.t.Fatal(err)

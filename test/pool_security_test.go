@@ -112,7 +112,7 @@ func TestPoolAllowListWhenStepsChange(t *testing.T) {
 	f.hub.Signal(syscall.SIGHUP)
 	f.hub.Says("reloaded")
 	f.workers[0].Says("takes no more jobs")
-	f.eventually("pool ls says why", func() bool { return strings.Contains(f.ls().Stdout, "takes nothing: ") })
+	f.eventually("pool ls says why", func() bool { return strings.Contains(f.ls().Stdout, "takes no jobs: ") })
 	f.hub.Send("1\n")
 	f.ends(0, 1, 0)
 	f.wantLetter("1", "timeout", "no worker")

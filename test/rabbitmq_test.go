@@ -351,7 +351,7 @@ func TestRabbitMQBlocked(t *testing.T) {
 	a := r.watch()
 	b.Eval(t, `rabbit_alarm:set_alarm({{resource_limit, memory, node()}, []}).`)
 	p := r.start("-s", "outputs.out.timeout=1s", "-s", "outputs.out.retry.max_attempts=2")
-	p.Says("the broker takes nothing at present: low on memory")
+	p.Says("the broker accepts nothing at present: low on memory")
 	p.Says("output does not work: nothing is written to it until a probe comes through")
 	b.Eval(t, `rabbit_alarm:clear_alarm({resource_limit, memory, node()}).`)
 	a.wait(t, 50)
@@ -369,7 +369,7 @@ func TestRabbitMQBlockedIsToldAtOnce(t *testing.T) {
 	p := r.start("-s", "outputs.out.timeout=5m", "-s", "service.listen=127.0.0.1:0")
 	_, at, _ := strings.Cut(p.Says("operators' interface listens"), "address=")
 	at, _, _ = strings.Cut(at, " ")
-	p.Says(`the broker takes nothing at present: it goes on when it has memory and disk space again" pipeline=relay name=out reason="low on memory"`)
+	p.Says(`the broker accepts nothing at present: it continues when it has memory and disk space again" pipeline=relay name=out reason="low on memory"`)
 	svc := &service{process: p, at: "http://" + at}
 	// A write that has not begun finds the broker so, and the output is held.
 	if got := svc.indicators("/ready"); !slices.Equal(got, []string{"output_stalled output out"}) && !slices.Equal(got, []string{"output_breaker_open output out"}) {
@@ -378,7 +378,7 @@ func TestRabbitMQBlockedIsToldAtOnce(t *testing.T) {
 	b.Eval(t, `rabbit_alarm:clear_alarm({resource_limit, memory, node()}).`)
 	a.wait(t, 50)
 	svc.eventually("ready is green again", func() bool { return svc.indicators("/ready") == nil })
-	r.stops(p, 0, "the broker takes messages again")
+	r.stops(p, 0, "the broker accepts messages again")
 }
 
 // TestRabbitMQMissingQueue has neither the queue to which messages go nor that of dead

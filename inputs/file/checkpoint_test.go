@@ -85,7 +85,7 @@ func TestARunGoesOnWhereTheLastOneStopped(t *testing.T) {
 }
 
 func TestAFileThatIsDoneAndHasGrownIsReadOn(t *testing.T) {
-	const component = `{"file": {"path": "*", "checkpoint": "cp"}}` // the checkpoint itself is none of the files
+	const component = `{"file": {"path": "*", "checkpoint": "cp"}}` // the checkpoint itself is not one of the files
 	tree(t, map[string]string{"a.log": "1\n2\n", "b.log": "1\n"})
 	steps := []struct {
 		does func()
@@ -246,10 +246,10 @@ func TestWhatIsGoneIsForgotten(t *testing.T) {
 func TestBadCheckpoints(t *testing.T) {
 	tree(t, map[string]string{"a.log": "1\n", "bad": "{", "negative": `{"checkpoint_of":"file","version":1,"state":{"files":[{"offset":-1}]}}`})
 	for component, want := range map[string]string{
-		`{"file": {"path": "a.log", "checkpoint": "bad"}}`:                      "checkpoint bad: is damaged or no checkpoint",
+		`{"file": {"path": "a.log", "checkpoint": "bad"}}`:                      "checkpoint bad: is damaged or not a checkpoint",
 		`{"file": {"path": "a.log", "checkpoint": "negative"}}`:                 "checkpoint negative: is damaged at file 1 (restore it",
-		`{"file": {"path": "a.log", "checkpoint": "a.log", "follow": true}}`:    "checkpoint a.log: is no checkpoint",
-		`{"file": {"path": "/dev/null", "checkpoint": "cp"}}`:                   "/dev/null: is no regular file, so there is no place in it to remember",
+		`{"file": {"path": "a.log", "checkpoint": "a.log", "follow": true}}`:    "checkpoint a.log: is not a checkpoint",
+		`{"file": {"path": "/dev/null", "checkpoint": "cp"}}`:                   "/dev/null: is not a regular file, so it has no position to record",
 		`{"file": {"path": "a.log", "checkpoint": "a.log/x", "follow": false}}`: "not a directory",
 	} {
 		for range 2 { // opened again, it is no better
@@ -330,7 +330,7 @@ func TestTwoInputsOnOneCheckpointAreRefused(t *testing.T) {
 	first := make1(t, `{"file": {"path": "a.log", "checkpoint": "cp"}}`)
 	must(t, first.Open(t.Context()))
 	second := make1(t, `{"file": {"path": "a.log", "checkpoint": "./cp"}}`)
-	if err := second.Open(t.Context()); err == nil || !strings.Contains(err.Error(), "is that of input test already (give each input one of its own)") {
+	if err := second.Open(t.Context()); err == nil || !strings.Contains(err.Error(), "is already the checkpoint of input test (give each input its own)") {
 		t.Errorf("got %v", err)
 	}
 	must(t, second.Close(t.Context()), first.Close(t.Context()), second.Open(t.Context()), second.Close(t.Context()))

@@ -152,7 +152,7 @@ func TestAFileWithoutPermission(t *testing.T) {
 	if err := os.Chmod("secret", 0); err != nil {
 		t.Fatal(err)
 	}
-	const want = "secret: permission denied (give the user that runs flowd the right to read it)"
+	const want = "secret: permission denied (give the user that runs flowd permission to read it)"
 	if err := make1(t, `{"file": "secret"}`).Open(t.Context()); err == nil || err.Error() != want {
 		t.Errorf("got %v", err)
 	}

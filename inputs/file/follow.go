@@ -89,7 +89,7 @@ func (f *follower) Open(ctx context.Context) error {
 	}
 	w, err := f.listener()
 	if err != nil {
-		f.log.Warn("no events of files: they are looked at once a second", "err", err)
+		f.log.Warn("no file events: files are checked once a second", "err", err)
 	} else {
 		f.watch, f.watched, f.events, f.failures = w, map[string]bool{}, w.Events, w.Errors
 	}
@@ -131,7 +131,7 @@ func (f *follower) check() error {
 		case info.IsDir():
 			errs = append(errs, fmt.Errorf("%s: is a directory (write %s for the files in it)", pattern, filepath.Join(pattern, "*")))
 		case !info.Mode().IsRegular():
-			errs = append(errs, fmt.Errorf("%s: is no regular file (leave follow out)", pattern))
+			errs = append(errs, fmt.Errorf("%s: is not a regular file (leave follow out)", pattern))
 		}
 	}
 	return errors.Join(errs...)

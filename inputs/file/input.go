@@ -178,7 +178,7 @@ func (in *input) recall(f *os.File, info os.FileInfo, format compression.Format)
 		in.log.Warn("file is shorter than what was read of it: it is read from its beginning", "path", in.path)
 		found = nil
 	case other:
-		in.log.Info("file is another one than was read under its number: it is read from its beginning", "path", in.path)
+		in.log.Info("file is not the one that was read under its inode number: it is read from its beginning", "path", in.path)
 	}
 	if in.of, in.from = found, at; found == nil {
 		in.of, in.from = newEntry(in.path, key, h), framing.Place{}

@@ -189,16 +189,16 @@ type refusal struct {
 var (
 	draining = &refusal{status: http.StatusServiceUnavailable, why: "the pipeline is draining", close: true}
 	full     = &refusal{status: http.StatusServiceUnavailable, why: "the pipeline is full"}
-	crowded  = &refusal{status: http.StatusServiceUnavailable, why: "too many requests are under way"}
+	crowded  = &refusal{status: http.StatusServiceUnavailable, why: "too many requests are in flight"}
 	overfull = &refusal{status: http.StatusServiceUnavailable, why: "too many bytes wait for the pipeline"}
-	tooSlow  = &refusal{status: http.StatusGatewayTimeout, why: "the messages have not reached their fate in time"}
+	tooSlow  = &refusal{status: http.StatusGatewayTimeout, why: "the messages were not settled in time"}
 
 	tooLarge   = &refusal{status: http.StatusRequestEntityTooLarge, why: "the body is longer than max_body"}
 	endless    = &refusal{status: http.StatusRequestEntityTooLarge, why: "the body is longer than max_body", close: true}
-	tooLong    = &refusal{status: http.StatusRequestTimeout, why: "the body came too slowly", close: true}
-	unreadable = &refusal{status: http.StatusBadRequest, why: "the body could not be read to its end"}
-	unknown    = &refusal{status: http.StatusUnsupportedMediaType, why: "of content encodings, gzip and zstd are understood"}
-	forged     = &refusal{status: http.StatusUnauthorized, why: "the signature does not fit the body"}
+	tooLong    = &refusal{status: http.StatusRequestTimeout, why: "the body arrived too slowly", close: true}
+	unreadable = &refusal{status: http.StatusBadRequest, why: "the body could not be read completely"}
+	unknown    = &refusal{status: http.StatusUnsupportedMediaType, why: "the content encoding must be gzip or zstd"}
+	forged     = &refusal{status: http.StatusUnauthorized, why: "the signature does not match the body"}
 )
 
 // tooMany refuses a request for the number of its messages.

@@ -343,7 +343,7 @@ func TestTooManyRequestsAtOnce(t *testing.T) {
 	r.slots <- struct{}{} // one is under way
 	res, answer := do(t, "POST", r.url, "x")
 	<-r.slots
-	if res.StatusCode != 503 || answer != `{"error":"too many requests are under way","status":503}` {
+	if res.StatusCode != 503 || answer != `{"error":"too many requests are in flight","status":503}` {
 		t.Errorf("got %d %s", res.StatusCode, answer)
 	}
 }

@@ -46,10 +46,10 @@ func (f *references) of(err *engine.Error) string {
 		f.known = map[cause]*reference{}
 		f.ends = time.AfterFunc(referencesFor, f.sumUp)
 	}
-	what := "a client was told of an error by reference"
+	what := "a client got a reference to an error"
 	if f.known[c] == nil && len(f.known) >= mostReferences {
 		c = cause{}
-		what = "clients were told of errors by reference: of many different ones, the first"
+		what = "clients got references to errors: the first of many different ones"
 	}
 	x := f.known[c]
 	if x == nil {
@@ -67,7 +67,7 @@ func (f *references) sumUp() {
 	defer f.mu.Unlock()
 	for _, x := range f.known {
 		if x.times > 1 {
-			f.log.Warn("clients were told of an error by reference", "ref", x.id, "times", x.times)
+			f.log.Warn("clients got references to an error", "ref", x.id, "times", x.times)
 		}
 	}
 	if f.ends != nil {

@@ -193,13 +193,13 @@ func (in *input) welcome(w http.ResponseWriter, hr *http.Request) bool {
 	path := hr.URL.Path
 	switch {
 	case path != in.cfg.Path && !(strings.HasSuffix(in.cfg.Path, "/") && strings.HasPrefix(path, in.cfg.Path)):
-		refuse(w, http.StatusNotFound, "nothing is taken at this path")
+		refuse(w, http.StatusNotFound, "nothing is accepted at this path")
 	case !in.cfg.Auth.Allows(hr):
 		w.Header().Set("WWW-Authenticate", in.cfg.Auth.Challenge())
 		refuse(w, http.StatusUnauthorized, "credentials are missing or wrong")
 	case !in.takes(hr.Method):
 		w.Header().Set("Allow", strings.Join(in.cfg.Methods, ", "))
-		refuse(w, http.StatusMethodNotAllowed, "this method is not taken")
+		refuse(w, http.StatusMethodNotAllowed, "this method is not accepted")
 	default:
 		return true
 	}

@@ -84,9 +84,9 @@ func (s *source) giveBack(h *held) {
 			return err
 		})
 		if err != nil {
-			in.log.Warn("messages that were read could not be given back: their source will deliver them again", "source", s.polled.Name, "messages", len(results), "err", err)
+			in.log.Warn("messages that were read could not be handed back: their source will deliver them again", "source", s.polled.Name, "messages", len(results), "err", err)
 		}
 	case in.abilities.takes == engine.TakesNothing:
-		in.log.Warn("messages were read that the pipeline does not take any more, and their source takes nothing back", "source", s.polled.Name, "messages", len(results))
+		in.log.Warn("messages were read that the pipeline no longer takes, and their source takes nothing back", "source", s.polled.Name, "messages", len(results))
 	}
 }

@@ -263,7 +263,7 @@ func (in *input) quit(ctx context.Context) error {
 	case <-done:
 		return nil
 	case <-ctx.Done():
-		return errors.New("a source does not end when it is told to")
+		return errors.New("a source does not end when told to")
 	}
 }
 

@@ -42,7 +42,7 @@ func (in *input) first(ctx context.Context, l *listing) error {
 func (in *input) unlisted(l *listing, err error) {
 	l.failures++
 	if powerOfTen(l.failures) {
-		in.log.Warn("the queues of a pattern are not known anew", "err", err, "attempt", l.failures)
+		in.log.Warn("the queues of a pattern could not be listed again", "err", err, "attempt", l.failures)
 	}
 }
 
@@ -59,14 +59,14 @@ func (in *input) list(ctx context.Context, l *listing) error {
 	slices.Sort(names)
 	names = slices.Compact(names)
 	if len(names) > mostListed {
-		in.log.Warn("a pattern names too many queues: the last ones are not read (write a narrower pattern)", "source", l.name, "queues", len(names), "read", mostListed)
+		in.log.Warn("a pattern matches too many queues: the last ones are not read (write a narrower pattern)", "source", l.name, "queues", len(names), "read", mostListed)
 		names = names[:mostListed]
 	}
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	for _, s := range l.found {
 		if queue := s.polled.Name[len(l.name)+1:]; s.state != retired && !slices.Contains(names, queue) {
-			in.log.Info("a queue is there no more", "source", s.polled.Name)
+			in.log.Info("a queue no longer exists", "source", s.polled.Name)
 			s.state = retired
 			if s.end != nil {
 				s.end()
@@ -159,10 +159,10 @@ func (in *input) clear(ctx context.Context, l *listing) {
 	in.mu.Unlock()
 	for _, s := range done {
 		if err := s.stop(context.WithoutCancel(ctx)); err != nil {
-			in.log.Debug("stop of a source that is there no more", "source", s.polled.Name, "err", err)
+			in.log.Debug("stop of a source that no longer exists", "source", s.polled.Name, "err", err)
 		}
 		if err := s.close(context.WithoutCancel(ctx)); err != nil {
-			in.log.Debug("close of a source that is there no more", "source", s.polled.Name, "err", err)
+			in.log.Debug("close of a source that no longer exists", "source", s.polled.Name, "err", err)
 		}
 	}
 }

@@ -17,15 +17,15 @@ import (
 
 // Config configures the input.
 type Config struct {
-	Strategy   engine.StrategyName    `yaml:"strategy" doc:"Who gets free slots: weighted_round_robin, strict_priority, or one that a Go program registers."`
-	EmptyPause time.Duration          `yaml:"empty_pause" check:"min=0" doc:"Time for which a source is left alone that had nothing. One that answers at once that it has nothing is asked at most ten times a second in any case."`
+	Strategy   engine.StrategyName    `yaml:"strategy" doc:"Which source gets free slots: weighted_round_robin, strict_priority, or a strategy that a Go program registers."`
+	EmptyPause time.Duration          `yaml:"empty_pause" check:"min=0" doc:"Time for which a source that had no messages is left alone. A source that answers at once that it has none is asked at most ten times a second in any case."`
 	Refresh    time.Duration          `yaml:"refresh" check:"min=1s" doc:"How often sources that name their queues by a pattern look for new ones."`
 	Sources    schema.Map[sourceSpec] `yaml:"sources" check:"required,nonempty" doc:"Where to read, by name: an input and its weight."`
 }
 
 type sourceSpec struct {
 	Use    engine.Plugin[engine.Input] `yaml:",variant"`
-	Weight int                         `yaml:"weight" check:"min=1,max=1000" default:"1" doc:"Share of the slots, or rank, as the strategy has it."`
+	Weight int                         `yaml:"weight" check:"min=1,max=1000" default:"1" doc:"Share of the slots, or rank, depending on the strategy."`
 }
 
 // Words are what users of other systems write.
@@ -55,28 +55,28 @@ func (c Config) Polling() engine.Polling {
 }
 
 const about = `
-Reads from several sources at once and shares out free slots among them.
+Reads from several sources at once and divides free slots among them.
 
-Each source has a poller of its own, so one that waits long for a message holds
-up no other. A source reads only when the strategy gives it slots, of those that
-the pipeline has free (engine.max_in_flight): with few free slots the strategy
-decides what is read, with many all sources read as fast as they can.
+Each source has its own poller, so one that waits long for a message does not hold
+up the others. A source reads only when the strategy gives it some of the pipeline's free
+slots (engine.max_in_flight): with few free slots the strategy decides what is
+read, with many all sources read as fast as they can.
 
 weighted_round_robin gives slots in turn, smoothly and in proportion to weight:
 with weights 3 and 1 the order is a a b a. strict_priority gives all slots to the
 source of the highest weight that has messages; among equal weights the one
-written first. A source that has had nothing, or has not answered for a few
-times as long as it usually takes (20 to 250ms), holds up no lower one. flowd
-simulate prints the order.
+written first. A source that had no messages, or has not answered for a few times as
+long as usual (20 to 250ms), does not hold up lower ones. flowd simulate prints the
+order.
 
-A source that fails is started again by itself, after a back-off; the others go
-on. A source whose input names queues by a pattern stands for all that match;
-new ones are looked for every refresh.
+A source that fails is restarted alone, after a back-off; the others continue. A
+source whose input names queues by a pattern includes all that match; new ones are
+looked for every refresh.
 
-Any input can be a source that is read rather than pushed to. All must take
-messages back in the same way.
+A source can be any input that flowd reads from; one that others push to can't. All
+must take messages back in the same way.
 
-Metadata: source, the name of the source, beside what its input gives.
+Metadata: source, the name of the source, and the metadata of its input.
 
     inputs:
       work:
@@ -131,7 +131,7 @@ func (in *input) add(name string, weight int, part engine.Input) error {
 	}
 	switch {
 	case a.takes != in.abilities.takes:
-		return fmt.Errorf("its source takes back %s, that of the first %s: what becomes of failed messages differs (give it an entry of `inputs` of its own)", taking[a.takes], taking[in.abilities.takes])
+		return fmt.Errorf("its source takes back %s, the first one %s: what becomes of failed messages differs (give it an entry of `inputs` of its own)", taking[a.takes], taking[in.abilities.takes])
 	case a.early != in.abilities.early:
 		return errors.New("it differs from the first source in early_ack (give it an entry of `inputs` of its own)")
 	}

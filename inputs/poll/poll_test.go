@@ -587,7 +587,7 @@ func TestWhatTheEngineAsksBeforeItOpens(t *testing.T) {
 		t.Errorf("got %v, %v, %v", in.TakesBack(), in.Delays(), in.AcksEarly())
 	}
 	b.back = engine.TakesPosition
-	if err := polling(t, weighted, 0, weights{{a, 1}}).add("b", 1, b); err == nil || !strings.Contains(err.Error(), "takes back a position, that of the first single messages") {
+	if err := polling(t, weighted, 0, weights{{a, 1}}).add("b", 1, b); err == nil || !strings.Contains(err.Error(), "takes back a position, the first one single messages") {
 		t.Errorf("got %v", err)
 	}
 	b.back, b.early = engine.TakesOne, false
@@ -673,7 +673,7 @@ func TestConfiguration(t *testing.T) {
 		`{"sources": {"a": {"weight": 1}}}`:                                                                                "no input type is given",
 		`{"sources": {"a": {"pipe": "x"}, "b": {"generate": {"body": "1"}}}}`:                                              "source a: it ends with its writers, so it can't be polled (give it an entry of `inputs` of its own)",
 		`{"sources": {"a": {"http_server": ":0"}}}`:                                                                        "source a: messages are pushed to it",
-		`{"sources": {"a": {"generate": {"body": "1"}}, "b": {"file": {"path": "x", "follow": true, "checkpoint": "y"}}}}`: "source b: its source takes back a position, that of the first nothing",
+		`{"sources": {"a": {"generate": {"body": "1"}}, "b": {"file": {"path": "x", "follow": true, "checkpoint": "y"}}}}`: "source b: its source takes back a position, the first one nothing",
 		`{"sources": {"a": {"file": {"path": "x", "framing": "bad"}}}}`:                                                    "bad",
 	} {
 		got := strings.Join(enginetest.Problems(t, engine.Inputs, `{"poll": `+config+`}`), "\n")

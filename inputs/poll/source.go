@@ -183,7 +183,7 @@ func (s *source) read(g grant) (r result) {
 		r.err = nil // it was told to return
 	}
 	if r.acker != nil && !reflect.TypeOf(r.acker).Comparable() {
-		r.acker, r.err = nil, engine.Errorf(engine.Permanent, "Read returned a %T: an Acker is told from others by ==, so it must be a pointer", r.acker)
+		r.acker, r.err = nil, engine.Errorf(engine.Permanent, "Read returned a %T: Ackers are compared with ==, so it must be a pointer", r.acker)
 	}
 	return r
 }
@@ -246,7 +246,7 @@ func (s *source) failed(err error) {
 		s.state = ended
 	case errors.Is(err, engine.ErrGone), errors.As(err, &e) && e.Class == engine.Permanent:
 		s.state, s.err = gone, fmt.Errorf("source %s: %w", s.polled.Name, err)
-		s.in.log.Error("source has failed for good; the others go on", "source", s.polled.Name, "err", err)
+		s.in.log.Error("source has failed for good; the others continue", "source", s.polled.Name, "err", err)
 		s.lost(err)
 	default:
 		s.state = restarts
@@ -258,7 +258,7 @@ func (s *source) failed(err error) {
 func (s *source) note(err error) {
 	s.failures++
 	if powerOfTen(s.failures) {
-		s.in.log.Error("source failed and is started again", "source", s.polled.Name, "err", err, "attempt", s.failures)
+		s.in.log.Error("source failed and is restarted", "source", s.polled.Name, "err", err, "attempt", s.failures)
 	}
 	s.lost(err)
 }

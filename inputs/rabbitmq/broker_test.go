@@ -459,7 +459,7 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 		{"a wrong password", strings.Replace(b.URL, "guest:guest", "guest:s3cret", 1), `"queue": "q"`, engine.Auth, "the broker refuses the login (check user and password"},
 		{"no such vhost", b.URL, `"queue": "q", "vhost": "nope"`, engine.Auth, "(check"},
 		{"no permission", nobody, fmt.Sprintf(`"queue": %q`, q), engine.Auth, "give the user the permission: rabbitmqctl set_permissions"},
-		{"another queue of that name", b.URL, fmt.Sprintf(`"queue": %q, "declare": {"arguments": {"x-max-length": 5}}`, q), engine.Transient, "make `declare` say what the broker has"},
+		{"another queue of that name", b.URL, fmt.Sprintf(`"queue": %q, "declare": {"arguments": {"x-max-length": 5}}`, q), engine.Transient, "change `declare` to match the broker"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

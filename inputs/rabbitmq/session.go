@@ -86,13 +86,13 @@ func (s *session) prefetch(ctx context.Context) int {
 	}
 	limit, err := in.dialer.DeliveryLimit(ctx, s.conn, in.cfg.Management, in.cfg.Declare, s.describe.Queue)
 	if err != nil {
-		in.log.Debug("whether the queue has a delivery limit is not known", "err", err)
+		in.log.Debug("it is not known whether the queue has a delivery limit", "err", err)
 	}
 	if limit == 0 {
 		return mostPrefetch
 	}
 	n := min(max(in.hands, in.hands*limit/2), mostPrefetch)
-	in.log.Info("the queue has a delivery limit, and counts what a stop hands back: less is prefetched (`prefetch` says otherwise)", "queue", s.describe.Queue, "limit", limit, "prefetch", n)
+	in.log.Info("the queue has a delivery limit, and counts what a stop hands back: less is prefetched (set `prefetch` for more)", "queue", s.describe.Queue, "limit", limit, "prefetch", n)
 	return n
 }
 

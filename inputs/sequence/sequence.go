@@ -20,7 +20,7 @@ type part struct {
 }
 
 const about = `
-Reads inputs one after the other: the next begins when the one before has ended.
+Reads inputs one after the other: each begins when the one before has ended.
 
     inputs:
       all:
@@ -60,7 +60,7 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 			err = errors.New("it ends with its writers, not before the next input (give it a pipeline of its own)")
 		}
 		if _, lists := made.(engine.Lister); lists {
-			err = errors.New("a pattern names any number of queues, and an input reads one (name one queue, or make it a source of an input `poll`)")
+			err = errors.New("a pattern matches any number of queues, but an input reads one (name one queue, or make it a source of an input `poll`)")
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s, number %d: %w", p.Use.Name, i+1, err))

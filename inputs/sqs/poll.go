@@ -83,7 +83,7 @@ func (in *input) receive(ctx context.Context, c *conn, p *poll, n int32) {
 	in.mu.Unlock()
 	if !wanted {
 		if err := in.release(context.WithoutCancel(ctx), c, p.got); err != nil {
-			in.log.Warn("messages that came while reading was stopped stay hidden", "queue", in.queue.Name, "messages", len(p.got), "err", err)
+			in.log.Warn("messages that arrived while reading was stopped stay hidden", "queue", in.queue.Name, "messages", len(p.got), "err", err)
 		}
 	}
 }

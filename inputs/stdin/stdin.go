@@ -19,9 +19,9 @@ type Config struct {
 }
 
 const about = `
-Reads standard input, one message a line.
+Reads standard input, one message per line.
 
-A stream that is cut into records in another way has a framing. Metadata: line.
+A framing cuts the stream into records in another way. Metadata: line.
 
     inputs:
       log: {stdin: {}}

@@ -77,7 +77,7 @@ func (c *Publisher) Publish(ctx context.Context, exchange string, mandatory bool
 		case c.IsClosed(): // the client says so of all that it has not heard of
 			left = append(left, o)
 		default:
-			o.Over, o.Err = true, engine.Errorf(engine.Transient, "the broker does not take it: a queue is full, or has failed")
+			o.Over, o.Err = true, engine.Errorf(engine.Transient, "the broker does not accept it: a queue is full, or has failed")
 		}
 	}
 	if len(left) == 0 {
@@ -140,7 +140,7 @@ func (c *Publisher) why(ctx context.Context, err error) error {
 		return Explain(err, "publish")
 	}
 	if reason, blocked := c.Conn.Blocked(); blocked {
-		e := engine.Errorf(engine.Timeout, "not confirmed in time: the broker takes nothing at present: %s", reason)
+		e := engine.Errorf(engine.Timeout, "not confirmed in time: the broker accepts nothing at present: %s", reason)
 		e.Holds = true
 		return e
 	}

@@ -199,7 +199,7 @@ func (r *reader) Close() error {
 	}
 	const all = 0
 	if err := r.ch.Nack(all, true, true); err != nil {
-		return Explain(err, "give back messages of queue "+r.queue)
+		return Explain(err, "hand back messages of queue "+r.queue)
 	}
 	return r.ch.Close()
 }

@@ -49,7 +49,7 @@ func Attributes(m *engine.Message) (all []Attribute, size int, err error) {
 		all = withoutErrors(all)
 	}
 	if len(all) > mostAttributes {
-		return nil, 0, engine.Errorf(engine.Rejected, "%d metadata values would be sent along, but a message takes %d (remove some: `meta: {NAME: nil}`)", len(all), mostAttributes)
+		return nil, 0, engine.Errorf(engine.Rejected, "%d metadata values would be sent, but a message may have %d (remove some: `meta: {NAME: nil}`)", len(all), mostAttributes)
 	}
 	for i := range all {
 		size += all[i].Size()
@@ -108,7 +108,7 @@ func (f FIFO) Exactly(w *types.Message) (o Outgoing) {
 func (f FIFO) Again(payload []byte, meta map[string]any) (o Outgoing) {
 	o.Body = string(payload)
 	if !Printable(o.Body) || o.Body == "" {
-		o.Err = engine.Errorf(engine.Rejected, "the payload can't be a message's body: it is empty, or no text")
+		o.Err = engine.Errorf(engine.Rejected, "the payload can't be a message's body: it is empty, or not text")
 	}
 	o.Size = len(o.Body)
 	for _, name := range slices.Sorted(maps.Keys(meta)) {
@@ -135,7 +135,7 @@ func (f FIFO) Again(payload []byte, meta map[string]any) (o Outgoing) {
 // moment ago.
 func (f FIFO) tell(o *Outgoing, group, id, dedupe string) {
 	if n := len(o.Attributes); n > mostAttributes && o.Err == nil {
-		o.Err = engine.Errorf(engine.Rejected, "%d metadata values would be sent along, but a message takes %d", n, mostAttributes)
+		o.Err = engine.Errorf(engine.Rejected, "%d metadata values would be sent, but a message may have %d", n, mostAttributes)
 	}
 	o.Err = cmp.Or(o.Err, Fits(o.Size, MaxMessage))
 	if o.Group = group; !f.On {
@@ -185,7 +185,7 @@ func Body(m *engine.Message) (string, error) {
 	case body == "":
 		return "", engine.Errorf(engine.Rejected, "the payload is empty, and a message needs a body (filter it, or set something)")
 	case !Printable(body):
-		return "", engine.Errorf(engine.Rejected, "the payload has bytes that a message can't have (write `encode: base64` in front)")
+		return "", engine.Errorf(engine.Rejected, "the payload has bytes that a message can't have (write `encode: base64` before it)")
 	}
 	return body, nil
 }
@@ -193,7 +193,7 @@ func Body(m *engine.Message) (string, error) {
 // Fits says why a message of so many bytes is too large.
 func Fits(size, most int) error {
 	if size > most {
-		return engine.Errorf(engine.Rejected, "the message has %d bytes with its attributes, more than the %d that are taken (write `compress: gzip` and `encode: base64` in front, or store it elsewhere and send its place)", size, most)
+		return engine.Errorf(engine.Rejected, "the message has %d bytes with its attributes, more than the %d that are allowed (write `compress: gzip` and `encode: base64` before it, or store it elsewhere and send a reference)", size, most)
 	}
 	return nil
 }
@@ -254,13 +254,13 @@ func Delay(v any, now time.Time, most time.Duration) (time.Duration, error) {
 	case string:
 		var err error
 		if d, err = time.ParseDuration(v); err != nil {
-			return 0, fmt.Errorf("delay: %q is no duration such as 90s (write one, a number of seconds, or a time)", v)
+			return 0, fmt.Errorf("delay: %q is not a duration such as 90s (write one, a number of seconds, or a time)", v)
 		}
 	default:
-		return 0, fmt.Errorf("delay: %T is no duration (write one such as 90s, a number of seconds, or a time)", v)
+		return 0, fmt.Errorf("delay: %T is not a duration (write one such as 90s, a number of seconds, or a time)", v)
 	}
 	if d > most {
-		return 0, fmt.Errorf("delay: %v is more than the %v that a queue can wait (let a retry or a scheduled job wait instead)", d.Round(time.Second), most)
+		return 0, fmt.Errorf("delay: %v is more than the %v that a queue can delay (let a retry or a scheduled job wait instead)", d.Round(time.Second), most)
 	}
 	return max(0, d), nil
 }

@@ -51,7 +51,7 @@ func (f FIFO) Prepare(m *engine.Message, group, dedupe *expr.Expr, most int) (o 
 	}
 	var err error
 	if o.Group, err = ident("group_id", group, m); err == nil && f.On && o.Group == "" {
-		err = engine.Errorf(engine.Rejected, "group_id is nil, and each message of a FIFO queue or topic needs a group")
+		err = engine.Errorf(engine.Rejected, "group_id is nil, but each message of a FIFO queue or topic needs a group")
 	}
 	o.Err = cmp.Or(o.Err, err)
 	o.Dedupe, err = ident("dedupe_id", dedupe, m)
@@ -94,11 +94,11 @@ func ident(name string, e *expr.Expr, m *engine.Message) (string, error) {
 		return "", err
 	}
 	if len(text) == 0 || len(text) > 128 {
-		return "", engine.Errorf(engine.Rejected, "%s has %d characters, and may have 1 to 128 (write hash(…) around it)", name, len(text))
+		return "", engine.Errorf(engine.Rejected, "%s has %d characters, but may have only 1 to 128 (write hash(…) around it)", name, len(text))
 	}
 	for _, c := range text {
 		if c <= ' ' || c > '~' {
-			return "", engine.Errorf(engine.Rejected, "%s has the character %q, and may have letters, digits and punctuation (write hash(…) around it)", name, c)
+			return "", engine.Errorf(engine.Rejected, "%s has the character %q, but may have only letters, digits and punctuation (write hash(…) around it)", name, c)
 		}
 	}
 	return string(text), nil
@@ -174,7 +174,7 @@ func Failures(n, succeeded int, failed []Failure, what string) []error {
 	errs := make([]error, n)
 	if succeeded+len(failed) != n {
 		for i := range errs {
-			errs[i] = engine.Errorf(engine.Transient, "%s: the answer is not about all entries", what)
+			errs[i] = engine.Errorf(engine.Transient, "%s: the answer does not cover all entries", what)
 		}
 	}
 	for _, f := range failed {

@@ -41,7 +41,7 @@ func OneLine(payload []byte) ([]byte, error) {
 		return payload, nil
 	}
 	if err := Valid(payload); err != nil {
-		return nil, engine.Errorf(engine.Rejected, "a payload of several lines that is no JSON can't be sent as one line (write `encode: base64` in front of it): %w", err)
+		return nil, engine.Errorf(engine.Rejected, "a payload of several lines that is not JSON can't be sent as one line (write `encode: base64` before it): %w", err)
 	}
 	var out bytes.Buffer
 	out.Grow(len(payload))

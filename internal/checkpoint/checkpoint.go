@@ -124,7 +124,7 @@ func (k *Keeper[T]) report(err error) {
 	k.mu.Unlock()
 	switch {
 	case err != nil && !before:
-		k.cfg.Log.Error("checkpoint can't be saved: after a crash, messages come again from the last one that was", "err", err)
+		k.cfg.Log.Error("checkpoint can't be saved: after a crash, messages are read again from the last one that was saved", "err", err)
 	case err == nil && before:
 		k.cfg.Log.Info("checkpoint is saved again", "path", k.cfg.Path)
 	}
@@ -186,7 +186,7 @@ func claimPath(path, owner string) (string, error) {
 	claims.mu.Lock()
 	defer claims.mu.Unlock()
 	if other, taken := claims.owner[real]; taken {
-		return "", fmt.Errorf("checkpoint %s: is that of %s already (give each input one of its own)", path, other)
+		return "", fmt.Errorf("checkpoint %s: is already the checkpoint of %s (give each input its own)", path, other)
 	}
 	claims.owner[real] = owner
 	return real, nil

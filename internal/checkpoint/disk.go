@@ -98,9 +98,9 @@ func (f *file) open() (text []byte, err error) {
 		switch {
 		case err != nil:
 		case !info.Mode().IsRegular():
-			err = errors.New("is no regular file (name one)")
+			err = errors.New("is not a regular file (name one)")
 		case info.Size() > largest:
-			err = fmt.Errorf("is no checkpoint: it has %d bytes (name another file)", info.Size())
+			err = fmt.Errorf("is not a checkpoint: it has %d bytes (name another file)", info.Size())
 		default:
 			_, err = flock.Lock(in)
 		}
@@ -133,19 +133,19 @@ func parse[T any](text []byte, kind string) (*T, error) {
 	err := json.Unmarshal(text, &head)
 	switch {
 	case errors.As(err, new(*json.UnmarshalTypeError)):
-		return nil, errors.New("is no checkpoint (name another file)")
+		return nil, errors.New("is not a checkpoint (name another file)")
 	case err != nil:
-		return nil, fmt.Errorf("is damaged or no checkpoint: %w (%s)", err, remedy)
+		return nil, fmt.Errorf("is damaged or not a checkpoint: %w (%s)", err, remedy)
 	case head.Kind == "":
-		return nil, errors.New("is no checkpoint (name another file)")
+		return nil, errors.New("is not a checkpoint (name another file)")
 	case head.Kind != kind:
 		return nil, fmt.Errorf("is a checkpoint of %s, not of %s (name another file)", head.Kind, kind)
 	case head.Version < 0 || head.Version > version && whole(text):
-		return nil, fmt.Errorf("has version %d, this flowd knows %d (use the flowd that wrote it, or remove it to begin without one)", head.Version, version)
+		return nil, fmt.Errorf("has version %d, but this flowd supports version %d (use the flowd that wrote it, or remove it to begin without one)", head.Version, version)
 	case head.Version == 0 && string(text) == fmt.Sprintf(`{"checkpoint_of":%q,"version":0,"state":{}}`, kind): // never saved, without a sum
 		return nil, nil
 	case head.Version != unsummed && !whole(text):
-		return nil, fmt.Errorf("is damaged: it has another sum than it was written with (%s)", remedy)
+		return nil, fmt.Errorf("is damaged: it does not match its checksum (%s)", remedy)
 	case string(head.State) == "null":
 		return nil, nil
 	}
@@ -239,9 +239,9 @@ func (f *file) explain(err error) error {
 	}
 	switch {
 	case errors.Is(err, flock.ErrHeld):
-		cause = fmt.Errorf("%w (stop the other flowd, or give each a checkpoint of its own)", cause)
+		cause = fmt.Errorf("%w (stop the other flowd, or give each its own checkpoint)", cause)
 	case errors.Is(err, fs.ErrPermission):
-		cause = fmt.Errorf("%w (give the user that runs flowd the right to read and write it, and its folder)", cause)
+		cause = fmt.Errorf("%w (give the user that runs flowd permission to read and write it, and its folder)", cause)
 	case errors.Is(err, syscall.ENOTDIR):
 		cause = fmt.Errorf("%w (a part of the path is a file)", cause)
 	}

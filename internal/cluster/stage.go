@@ -140,7 +140,7 @@ func (s *Stage) Sealed() (text []byte, hash string) {
 // Unseal reads a stage and checks its hash.
 func Unseal(text []byte, hash string) (*Stage, error) {
 	if sum := sha256.Sum256(text); hex.EncodeToString(sum[:]) != hash {
-		return nil, fmt.Errorf("the configuration of the pool has another hash than it should have")
+		return nil, fmt.Errorf("the configuration of the pool does not match its hash")
 	}
 	s := &Stage{}
 	if err := json.Unmarshal(text, s); err != nil {

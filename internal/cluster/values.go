@@ -109,7 +109,7 @@ func (w *writer) err(e error) {
 	w.text(e.Error())
 }
 
-var errShort = errors.New("what came over the network ends too early, or is none of flowd's")
+var errShort = errors.New("the data from the network ends too early, or is not from flowd")
 
 // reader reads what a writer has written. After an error it reads nothing but zeros.
 type reader struct {

@@ -90,7 +90,7 @@ func (d *decoder) decode(src []byte, max int64, grow func(n int) error) ([]byte,
 		return out, nil
 	}
 	if n, err = fill(out, d.begin(src, max)); n < len(out) {
-		return nil, fmt.Errorf("%s: it came out as %d bytes, and then as %d: %w", d.format, len(out), n, err)
+		return nil, fmt.Errorf("%s: it decompressed to %d bytes first, and then to %d: %w", d.format, len(out), n, err)
 	}
 	return out, nil
 }

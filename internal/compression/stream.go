@@ -133,7 +133,7 @@ func NewWriter(f Format, w io.Writer, level int) (io.WriteCloser, error) {
 	case LZ4:
 		return lz4.NewWriter(w), nil
 	case Bzip2:
-		return nil, errors.New("bzip2 can be read, not written (use gzip or zstd)")
+		return nil, errors.New("bzip2 can only be read, not written (use gzip or zstd)")
 	}
 	return nil, unknown(f)
 }

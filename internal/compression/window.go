@@ -14,7 +14,7 @@ import (
 // for now. It can be read again, from its beginning, when Freed is closed.
 type BusyError struct{ Freed <-chan struct{} }
 
-func (*BusyError) Error() string { return "other streams have the memory that it claims" }
+func (*BusyError) Error() string { return "other streams use the memory that it needs" }
 
 // What all decoders of the process together may take, beside buffers of a few megabytes
 // each. No more payloads are decompressed at once than slots has room for, which costs them

@@ -74,7 +74,7 @@ func (p *Paths) DescribeConfig() *schema.Type {
 func inside(d *schema.Decoder, n *schema.Node, text string) doc.Path {
 	p := parse(d, n, text)
 	if p.IsZero() && p.String() != "" {
-		d.Report(n, schema.Problem{Code: schema.BadValue, Message: fmt.Sprintf("%s is the whole document, and a part of it belongs here", text), Remedy: "write a path such as user.name or items[0]; for a field of this name this.this"})
+		d.Report(n, schema.Problem{Code: schema.BadValue, Message: fmt.Sprintf("%s is the whole document, but only a part of it is allowed here", text), Remedy: "write a path such as user.name or items[0]; for a field of this name, this.this"})
 	}
 	return p
 }
@@ -86,7 +86,7 @@ func parse(d *schema.Decoder, n *schema.Node, text string) doc.Path {
 	case text == "":
 		d.Report(n, schema.Problem{Code: schema.BadValue, Message: "the path is empty", Remedy: "write a path such as user.name or items[0]"})
 	case err != nil:
-		d.Report(n, schema.Problem{Code: schema.BadValue, Message: fmt.Sprintf("%q is no path", text), Remedy: meant(text)})
+		d.Report(n, schema.Problem{Code: schema.BadValue, Message: fmt.Sprintf("%q is not a valid path", text), Remedy: meant(text)})
 	}
 	return p
 }

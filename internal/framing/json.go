@@ -93,7 +93,7 @@ func (j *documents) between(data []byte) (n int, begins bool) {
 		j.want = wantNothing
 		return 1, false
 	case j.want == wantNothing:
-		j.fail(0, "unexpected %q behind the array: one array's elements are read (arrays line by line are framing lines)", c)
+		j.fail(0, "unexpected %q after the array: only one array is read (for one array per line use framing lines)", c)
 		return 0, false
 	case j.want == wantSeparator:
 		j.fail(0, "unexpected %q between elements of the array, want a comma or the array's end", c)

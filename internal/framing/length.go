@@ -26,7 +26,7 @@ func (l *length) scan(data []byte, from int, eof bool) (end, next int, err *engi
 	if !eof {
 		return -1, len(data), nil
 	}
-	err = engine.Errorf(engine.Decode, "record is cut off: %d of %d bytes are there", l.size-l.left, l.size)
+	err = engine.Errorf(engine.Decode, "record is cut off: it has %d of %d bytes", l.size-l.left, l.size)
 	l.size = -1
 	return len(data), len(data), err
 }
@@ -37,7 +37,7 @@ func (l *length) scanPrefix(data []byte, eof bool) (end, next int, err *engine.E
 		case eof && len(data) == 0:
 			return 0, 0, nil
 		case eof:
-			return len(data), len(data), engine.Errorf(engine.Decode, "length of a record is cut off: %d of %d bytes are there", len(data), l.prefix)
+			return len(data), len(data), engine.Errorf(engine.Decode, "length of a record is cut off: it has %d of %d bytes", len(data), l.prefix)
 		}
 		return -1, 0, nil
 	}

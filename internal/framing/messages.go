@@ -164,7 +164,7 @@ func (s messages) record(line []byte) (Record, bool) {
 	rec, err := readMessage(line)
 	switch {
 	case err != nil:
-		bad := engine.Errorf(engine.Decode, "not a message as framing messages writes it: %w", err)
+		bad := engine.Errorf(engine.Decode, "not a message in the form that framing messages writes: %w", err)
 		if len(line) > s.max {
 			return cut(line[:s.max], int64(len(line)), s.max, bad), true
 		}
@@ -183,7 +183,7 @@ func readMessage(line []byte) (Record, error) {
 		return Record{}, err
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return Record{}, errors.New("there is something behind the object")
+		return Record{}, errors.New("there is something after the object")
 	}
 	body := []byte(e.Payload)
 	switch {
@@ -205,7 +205,7 @@ func readMessage(line []byte) (Record, error) {
 	rec := Record{Body: body, Meta: func(engine.Meta) engine.Meta { return meta }}
 	if yes, _ := meta.Get(truncated); yes == true {
 		whole, _ := meta.Get(originalSize)
-		rec.Err = engine.Errorf(engine.Decode, "this is only the beginning, %d of %v bytes, of a record that was longer than max_record when it was read: read it again from where it came, with a larger max_record", len(body), whole)
+		rec.Err = engine.Errorf(engine.Decode, "this is only the beginning, %d of %v bytes, of a record that was longer than max_record when it was read: read it again from its original source, with a larger max_record", len(body), whole)
 	}
 	return rec, nil
 }

@@ -62,7 +62,7 @@ func classOf(status int) engine.Class {
 func status(res *http.Response) string {
 	text := strconv.Itoa(res.StatusCode) + " " + http.StatusText(res.StatusCode)
 	if res.StatusCode >= 300 && res.StatusCode < 400 {
-		text += fmt.Sprintf(" to %q, which is not followed (write that URL if it is right)", location(res))
+		text += fmt.Sprintf(" to %q, which is not followed (write that URL if it is the right one)", location(res))
 	}
 	return strings.TrimSpace(text)
 }

@@ -22,12 +22,12 @@ import (
 
 // Calls is what the configuration says of requests. Components have it inline.
 type Calls struct {
-	URL     expr.Template             `yaml:"url,main" check:"required" doc:"Where to send. Scheme and host are written literally; what data adds can't change them."`
+	URL     expr.Template             `yaml:"url,main" check:"required" doc:"URL to send to. Scheme and host are written literally; data can't change them."`
 	Headers schema.Map[expr.Template] `yaml:"headers" doc:"Headers by name."`
-	Auth    Auth                      `yaml:"auth" doc:"Credentials to show."`
+	Auth    Auth                      `yaml:"auth" doc:"Credentials to send."`
 	Expect  []int                     `yaml:"expect" check:"min=200,max=599" doc:"Statuses that mean success; 200 to 299 by default."`
-	TLS     tlsconf.Client            `yaml:"tls" doc:"TLS beyond the system's defaults."`
-	Refuse  Refused                   `yaml:"refuse_addresses" doc:"Addresses that are not called, whatever name leads there: link_local, loopback, metadata (of clouds), private, and addresses or networks such as 10.0.0.0/8. Behind a proxy (HTTP_PROXY) only an address in the URL itself is checked."`
+	TLS     tlsconf.Client            `yaml:"tls" doc:"TLS settings other than the system's defaults."`
+	Refuse  Refused                   `yaml:"refuse_addresses" doc:"Addresses that are not called, whatever name leads to them: link_local, loopback, metadata (of clouds), private, and addresses or networks such as 10.0.0.0/8. With a proxy (HTTP_PROXY) only an address in the URL itself is checked."`
 }
 
 // reserved are the headers that a request sets itself.
@@ -36,12 +36,12 @@ var reserved = []string{"Host", "Content-Length", "Transfer-Encoding", "Connecti
 // CheckConfig reports what can't be sent.
 func (c *Calls) CheckConfig(report func(path, message, remedy string)) {
 	if why := checkURL(&c.URL); why != "" {
-		report("url", why, "write as http://host/path/$(id)")
+		report("url", why, "write a URL such as http://host/path/$(id)")
 	}
 	for name := range c.Headers.All() {
 		switch {
 		case !isToken(name):
-			report("headers", fmt.Sprintf("%q is no name of a header", name), "use letters, digits and -")
+			report("headers", fmt.Sprintf("%q is not a valid header name", name), "use letters, digits and -")
 		case slices.Contains(reserved, http.CanonicalHeaderKey(name)):
 			report("headers", name+" is set by the request itself", "remove it")
 		}

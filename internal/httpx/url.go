@@ -28,13 +28,13 @@ func checkURL(t *expr.Template) string {
 	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
 		host = rest[:i]
 	} else if !constant {
-		return "data must not choose the host: the slash behind the host has to stand in front of the first $( )"
+		return "data must not choose the host: the slash after the host must come before the first $( )"
 	}
 	if host == "" {
 		return "has no host"
 	}
 	if _, err := url.Parse(scheme + "://" + host); err != nil {
-		return fmt.Sprintf("%q is no host", host)
+		return fmt.Sprintf("%q is not a valid host", host)
 	}
 	return ""
 }
@@ -126,11 +126,11 @@ func (g *guard) url(m *engine.Message) (string, error) {
 func (g *guard) check(text string) (*url.URL, error) {
 	for i := range specials {
 		if c := specials[i : i+1]; strings.Count(text, c) != g.special[i] {
-			return nil, fmt.Errorf("data brings a %q into it, which would change what is asked for (write $(url_encode(…)))", c)
+			return nil, fmt.Errorf("data puts a %q into it, which would change the request (write $(url_encode(…)))", c)
 		}
 	}
 	if strings.IndexByte(text, '\\') >= 0 {
-		return nil, errors.New("data brings a backslash into it (write $(url_encode(…)))")
+		return nil, errors.New("data puts a backslash into it (write $(url_encode(…)))")
 	}
 	u, err := url.Parse(text)
 	if err != nil {

@@ -214,7 +214,7 @@ func (h *Hub) Open(ctx context.Context, policy pool.Policy, stage *cluster.Stage
 	r.text, r.hash = stage.Sealed()
 	if most := int(r.nc.MaxPayload()); len(r.text) > most/2 {
 		release()
-		return nil, fmt.Errorf("the steps of pool %s have %d bytes, which are too many for jobs of %d (raise service.cluster.max_payload)", r.name, len(r.text), most)
+		return nil, fmt.Errorf("the steps of pool %s have %d bytes, too many for jobs of %d (raise service.cluster.max_payload)", r.name, len(r.text), most)
 	}
 	if err = r.makeQueue(ctx); err != nil {
 		release()

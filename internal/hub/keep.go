@@ -93,7 +93,7 @@ func (r *remote) audit(ctx context.Context) error {
 	there, err := r.look(ctx)
 	if errors.Is(err, errNoQueue) {
 		if err = r.makeQueue(ctx); err == nil {
-			r.log.Warn("the queue of the pool was gone, and is made again", "pool", r.name)
+			r.log.Warn("the queue of the pool was gone, and is created again", "pool", r.name)
 			r.hello()
 			there, err = r.look(ctx)
 		}
@@ -112,7 +112,7 @@ func (r *remote) audit(ctx context.Context) error {
 	r.deaf = r.deaf && !deaf
 	r.mu.Unlock()
 	if missing > 0 {
-		r.log.Warn("jobs have vanished from the queue of their pool; they are put there again", "pool", r.name, "jobs", missing)
+		r.log.Warn("jobs have vanished from the queue of their pool; they are put into it again", "pool", r.name, "jobs", missing)
 	}
 	return nil
 }
@@ -149,7 +149,7 @@ func (r *remote) look(ctx context.Context) (map[string]uint64, error) {
 	case errors.Is(err, jetstream.ErrStreamNotFound), errors.Is(err, jetstream.ErrConsumerNotFound):
 		return nil, errNoQueue
 	case err != nil:
-		return nil, fmt.Errorf("its queue can't be looked at: %w", err)
+		return nil, fmt.Errorf("its queue can't be inspected: %w", err)
 	case !info.Created.Equal(made):
 		return nil, errNoQueue
 	}
@@ -174,7 +174,7 @@ func (r *remote) makeQueue(ctx context.Context) error {
 	}
 	stream, err := r.js.CreateOrUpdateStream(ctx, config)
 	if err != nil {
-		return fmt.Errorf("its queue can't be made: %w", err)
+		return fmt.Errorf("its queue can't be created: %w", err)
 	}
 	made := stream.CachedInfo().Created
 	_, err = stream.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
@@ -182,7 +182,7 @@ func (r *remote) makeQueue(ctx context.Context) error {
 		MaxDeliver: -1, MaxAckPending: -1, MaxWaiting: 1 << 16, MaxRequestBatch: 1, MemoryStorage: storage == jetstream.MemoryStorage,
 	})
 	if err != nil {
-		return fmt.Errorf("its queue can't be made: %w", err)
+		return fmt.Errorf("its queue can't be created: %w", err)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -197,7 +197,7 @@ func (r *remote) fails(err error) {
 	r.problem = err.Error()
 	r.mu.Unlock()
 	if !told {
-		r.log.Warn("jobs can't be put into the queue of their pool; it is tried again and again", "pool", r.name, "err", err)
+		r.log.Warn("jobs can't be put into the queue of their pool; flowd keeps retrying", "pool", r.name, "err", err)
 	}
 }
 
@@ -251,9 +251,9 @@ func (r *remote) trouble() *engine.Trouble {
 	}
 	return &engine.Trouble{
 		Indicator: "pool_stalled", Since: r.stall.since,
-		Impact: "Jobs of pool " + r.name + " wait, though workers are free; reading stops when the memory for them is used up.",
+		Impact: "Jobs of pool " + r.name + " wait although workers are free; reading stops when the memory for them is used up.",
 		Cause:  r.cause(),
-		Action: "Check the NATS server and its JetStream, and that `flowd pool ls` shows the workers. flowd tries again by itself; nothing has to be restarted.",
+		Action: "Check the NATS server and its JetStream, and that `flowd pool ls` shows the workers. flowd retries by itself; no restart is needed.",
 	}
 }
 
@@ -265,7 +265,7 @@ func (r *remote) cause() string {
 	case r.problem != "":
 		return "They can't be put into the queue: " + r.problem + "."
 	}
-	return "They lie in the queue " + cluster.StreamOf(r.name) + " of JetStream, and it does not give them to the workers that ask for them."
+	return "They are in the queue " + cluster.StreamOf(r.name) + " of JetStream, which does not give them to the workers that ask for them."
 }
 
 // purgeDead removes the jobs of hubs that are gone: those that do not answer, and not

@@ -43,7 +43,7 @@ func (h *Hub) given(msg *nats.Msg, t cluster.Try) bool {
 	if hmac.Equal([]byte(t.Key), []byte(h.keys.of(t))) {
 		return true
 	}
-	h.log.Warn("a client tells of a job that it was not given; it is not believed", "what", cluster.What(msg.Subject))
+	h.log.Warn("a client reports on a job that it was not given; the report is ignored", "what", cluster.What(msg.Subject))
 	return false
 }
 

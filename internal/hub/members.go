@@ -27,7 +27,7 @@ func (h *Hub) answers(msg *nats.Msg, text []byte) {
 	if to != "" {
 		_ = h.voice.Publish(to, text) // who asked has gone
 	} else if msg.Reply != "" {
-		h.log.Warn("a client wants an answer sent elsewhere than to itself; it gets none")
+		h.log.Warn("a client asks for an answer to an inbox that is not its own; it gets none")
 	}
 }
 
@@ -75,7 +75,7 @@ func cut(text string, most int) string {
 func (r *remote) welcome(j *cluster.Join) cluster.Welcome {
 	if v := cluster.Version(); j.Version != v || j.Protocol != cluster.Protocol {
 		r.refuse(j, time.Now())
-		return cluster.Welcome{Refused: fmt.Sprintf("the hub runs flowd %s, and this worker %s (install the same version)", v, j.Version)}
+		return cluster.Welcome{Refused: fmt.Sprintf("the hub runs flowd %s, but this worker runs %s (install the same version)", v, j.Version)}
 	}
 	r.doubt() // a worker asks again, too, where it gets no jobs from the queue
 	r.mu.Lock()
@@ -257,13 +257,13 @@ func (r *remote) expire() {
 		r.pool.Lost(t.ID, t.Try)
 	}
 	for _, name := range gone {
-		r.log.Warn("a worker of the pool is not heard of any more", "pool", r.name, "worker", name)
+		r.log.Warn("a worker of the pool is no longer heard from", "pool", r.name, "worker", name)
 	}
 	if alone && !told {
-		r.log.Warn("jobs wait, and the pool has no workers", "pool", r.name, "jobs", waiting, "remedy", "flowd worker --join HOST:PORT --pool "+r.name)
+		r.log.Warn("jobs wait, but the pool has no workers", "pool", r.name, "jobs", waiting, "remedy", "flowd worker --join HOST:PORT --pool "+r.name)
 	}
 	if tell {
-		r.log.Warn("jobs wait, though workers of the pool are free", "pool", r.name, "jobs", stuck, "cause", cause)
+		r.log.Warn("jobs wait although workers of the pool are free", "pool", r.name, "jobs", stuck, "cause", cause)
 	}
 	r.pool.Members(n)
 }

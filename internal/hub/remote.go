@@ -88,7 +88,7 @@ func (r *remote) Launch(c *pool.Call, try int) {
 	job := cluster.Job{Hash: r.hash, Try: cluster.Try{Pool: r.index, ID: c.ID, Try: try}}
 	data := job.Encode(packed)
 	if most := r.nc.MaxPayload(); int64(len(data)) > most-cluster.HeaderRoom {
-		r.pool.Cancel(c, engine.Errorf(engine.Rejected, "pool %s: the job has %d bytes with its metadata, and the cluster carries %d (raise %s)", r.name, len(data), most-cluster.HeaderRoom, r.raise()))
+		r.pool.Cancel(c, engine.Errorf(engine.Rejected, "pool %s: the job has %d bytes with its metadata, but the cluster allows %d (raise %s)", r.name, len(data), most-cluster.HeaderRoom, r.raise()))
 		return
 	}
 	msg := &nats.Msg{Subject: r.put(job.Try), Data: data, Header: nats.Header{once: {"0"}, cluster.KeyHeader: {r.hub.keys.of(job.Try)}}}

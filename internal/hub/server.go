@@ -32,7 +32,7 @@ func startServer(c *cluster.Config, owner string, log *slog.Logger) (*embedded, 
 	}
 	port, err := strconv.Atoi(portText)
 	if err != nil || port < 0 || port > 65535 {
-		return nil, fmt.Errorf("%q is no port", portText)
+		return nil, fmt.Errorf("%q is not a valid port", portText)
 	}
 	if port == 0 {
 		port = server.RANDOM_PORT

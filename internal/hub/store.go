@@ -94,7 +94,7 @@ func (s *store) take(owner string) error {
 	}
 	_, err = flock.Lock(f)
 	if held := errors.Is(err, flock.ErrHeld); held && !s.temporary {
-		err = fmt.Errorf("%s belongs to %s (stop that one, or give each a dir of its own)", s.dir, holder(f))
+		err = fmt.Errorf("%s belongs to %s (stop that one, or give each its own dir)", s.dir, holder(f))
 	} else if err == nil {
 		err = s.own(f, path, owner)
 	}

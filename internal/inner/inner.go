@@ -72,9 +72,9 @@ func Outcomes(b *engine.Batch, n int, step string) []Outcome {
 	for i := range all {
 		switch {
 		case found[i] > 1:
-			all[i] = Outcome{Err: fmt.Errorf("a step inside %s has made %d messages of one, which can't go on as one (split behind it)", step, found[i])}
+			all[i] = Outcome{Err: fmt.Errorf("a step inside %s has turned one message into %d, which can't continue as one (split after it)", step, found[i])}
 		case found[i] == 0 && merged:
-			all[i] = Outcome{Err: fmt.Errorf("a step inside %s has merged messages, which can't go on by themselves (merge behind it)", step)}
+			all[i] = Outcome{Err: fmt.Errorf("a step inside %s has merged messages, which can then not continue separately (merge after it)", step)}
 		case found[i] == 0:
 			all[i] = Outcome{Gone: true}
 		}

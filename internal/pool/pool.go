@@ -203,7 +203,7 @@ func (p *Pool) Answer(id uint64, try int, r *Result, err error) {
 	p.mu.Lock()
 	c := p.pending[id]
 	if c != nil && err == nil && !r.fits(c.Jobs.Len()) {
-		r, err = nil, engine.Errorf(engine.Permanent, "pool %s: the worker's answer does not fit its job", p.Name)
+		r, err = nil, engine.Errorf(engine.Permanent, "pool %s: the worker's answer does not match its job", p.Name)
 	}
 	failure := cmp.Or(err, r.failure())
 	if c == nil || failure != nil && c.try != try { // late, of a try that was given up
@@ -282,7 +282,7 @@ func tries(c *Call) string {
 	if c.failed < 2 {
 		return ""
 	}
-	return fmt.Sprintf(", after %d tries", c.failed)
+	return fmt.Sprintf(", after %d attempts", c.failed)
 }
 
 // end gives a call its answer, and another its place. answered is the try that the
@@ -383,4 +383,4 @@ func (p *Pool) Close() {
 }
 
 // ErrRevoked is why a slot's steps are stopped whose answer nobody awaits.
-var ErrRevoked = errors.New("nobody awaits the answer any more")
+var ErrRevoked = errors.New("nobody is waiting for the answer any more")

@@ -124,7 +124,7 @@ func (r *Result) One(m *engine.Message) error {
 		return r.Ends[0].Err
 	}
 	if len(r.Made) != 1 || len(r.Made[0].Of) != 1 {
-		return fmt.Errorf("the steps of the pool have made %d messages of one, which can't come back as one (split behind the pool)", len(r.Made))
+		return fmt.Errorf("the steps of the pool have turned one message into %d, which can't come back as one (split after the pool)", len(r.Made))
 	}
 	r.Made[0].give(m)
 	return nil
@@ -216,7 +216,7 @@ func (r *Result) merge(b *engine.Batch, d *Made, of []*engine.Message, count []i
 	if slices.ContainsFunc(d.Of, func(i int) bool { return count[i] > 1 }) {
 		for _, i := range d.Of {
 			if r.Ends[i] == (End{}) {
-				of[i].Fail(errors.New("the steps of the pool have both split and merged this message, or one that it was merged with, which can't be taken over (do one of them behind the pool)"))
+				of[i].Fail(errors.New("the steps of the pool have both split and merged this message, or one that it was merged with, which can't be applied here (do one of them after the pool)"))
 			}
 		}
 		return
@@ -234,12 +234,12 @@ func (r *Result) merge(b *engine.Batch, d *Made, of []*engine.Message, count []i
 // split makes several messages of one.
 func split(b *engine.Batch, m *engine.Message, parts []Made, n int) {
 	if len(parts) != n {
-		m.Fail(errors.New("the steps of the pool have moved the parts of this message apart, which can't be taken over (split behind the pool)"))
+		m.Fail(errors.New("the steps of the pool have separated the parts of this message, which can't be applied here (split after the pool)"))
 		return
 	}
 	for i := range parts {
 		if parts[i].SameMeta != parts[0].SameMeta || parts[i].Meta != parts[0].Meta {
-			m.Fail(errors.New("the steps of the pool have given the parts of this message metadata of their own, which can't be taken over (set it behind the pool)"))
+			m.Fail(errors.New("the steps of the pool have given the parts of this message different metadata, which can't be applied here (set it after the pool)"))
 			return
 		}
 	}

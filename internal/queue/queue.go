@@ -109,7 +109,7 @@ func Dial(ctx context.Context, address string) (Server, error) {
 	u, err := url.Parse(address)
 	if err != nil {
 		// The message of url.Parse repeats the address, password included.
-		return nil, fmt.Errorf("the broker's address is no URL (write SCHEME://HOST, where SCHEME is one of: %s)", strings.Join(Schemes(), ", "))
+		return nil, fmt.Errorf("the broker's address is not a URL (write SCHEME://HOST, where SCHEME is one of: %s)", strings.Join(Schemes(), ", "))
 	}
 	mu.Lock()
 	open, ok := schemes[u.Scheme]

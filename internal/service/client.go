@@ -69,7 +69,7 @@ func parseAddr(addr string) (url.URL, error) {
 	}
 	host, port, err := net.SplitHostPort(strings.TrimSuffix(hostport, "/"))
 	if err != nil || port == "" || strings.ContainsAny(host, "/?#@") || scheme != "http" && scheme != "https" {
-		return url.URL{}, fmt.Errorf("%q is not the address of a flowd (write 127.0.0.1:9600 or https://flowd.example:9600)", addr)
+		return url.URL{}, fmt.Errorf("%q is not a valid address of a flowd (write 127.0.0.1:9600 or https://flowd.example:9600)", addr)
 	}
 	if host == "" {
 		host = "127.0.0.1"
@@ -186,11 +186,11 @@ func (c *Client) understand(res *http.Response, answer []byte, into any) error {
 	switch {
 	case json.Unmarshal(answer, &no) != nil || no.Error == "":
 		first, _, _ := strings.Cut(shorten(string(answer)), "\n")
-		return fmt.Errorf("what listens at %s does not answer as flowd does: %s %s (give the address of service.listen, with https:// if it has TLS)", c.url.Host, res.Status, first)
+		return fmt.Errorf("what listens at %s does not answer like flowd: %s %s (give the address of service.listen, with https:// if it has TLS)", c.url.Host, res.Status, first)
 	case res.StatusCode == http.StatusUnauthorized && c.lack != nil:
 		return fmt.Errorf("%w (run this as the user that flowd runs as, or give the file of service.token_file)", c.lack)
 	case res.StatusCode == http.StatusUnauthorized:
-		return fmt.Errorf("%s does not take the token in %s (flowd's log names the right file at the start)", c.url.Host, c.token.file)
+		return fmt.Errorf("%s does not accept the token in %s (flowd's log names the right file at the start)", c.url.Host, c.token.file)
 	}
 	return errors.New(no.Error)
 }
@@ -200,7 +200,7 @@ func (c *Client) unreached(err error) error {
 	var broken *url.Error
 	if errors.As(err, &broken) {
 		if broken.Timeout() {
-			return fmt.Errorf("%s does not answer (look at flowd's log)", c.url.Host)
+			return fmt.Errorf("%s does not answer (see flowd's log)", c.url.Host)
 		}
 		err = broken.Err
 	}

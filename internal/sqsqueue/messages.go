@@ -134,7 +134,7 @@ func (r *reader) more(ctx context.Context, n int) (all []types.Message) {
 // end is io.EOF, unless there is more that can't be had while what was read is held.
 func (r *reader) end(ctx context.Context) error {
 	if len(r.held) >= mostHeld {
-		return fmt.Errorf("%d messages are read, and the service hides no more of a queue at once (let them be removed, as dump --delete does, or read fewer with -n)", len(r.held))
+		return fmt.Errorf("%d messages are read, and the service can't hide more of a queue at once (remove them, as dump --delete does, or read fewer with -n)", len(r.held))
 	}
 	if !r.FIFO() || len(r.held) == 0 {
 		return io.EOF

@@ -18,10 +18,10 @@ import (
 // system trusts.
 type Client struct {
 	CA         string        `yaml:"ca" doc:"PEM file of the certificates to trust instead of the system's."`
-	Cert       string        `yaml:"cert" doc:"PEM file of the certificate to show, with key."`
+	Cert       string        `yaml:"cert" doc:"PEM file of the certificate to present, with key."`
 	Key        schema.Secret `yaml:"key" doc:"PEM file of its private key, or the key itself."`
 	ServerName string        `yaml:"server_name" doc:"Name that the server's certificate must have, instead of its host's."`
-	SkipVerify bool          `yaml:"skip_verify" doc:"Trust any certificate: for tests only, it lets anyone listen in."`
+	SkipVerify bool          `yaml:"skip_verify" doc:"Trust any certificate. For tests only: it lets anyone listen in."`
 }
 
 // ConfigFiles are the files that are read.
@@ -72,16 +72,16 @@ func (c *Client) Config() (*tls.Config, error) {
 
 // Server configures the listening side of TLS. The zero Server listens without.
 type Server struct {
-	Cert     string        `yaml:"cert" doc:"PEM file of the certificate, with those between it and its root. It is read again when it, or key, has changed."`
+	Cert     string        `yaml:"cert" doc:"PEM file of the certificate, with its intermediates. It is read again when it, or key, has changed."`
 	Key      schema.Secret `yaml:"key" doc:"PEM file of its private key, or the key itself."`
-	ClientCA string        `yaml:"client_ca" doc:"PEM file of authorities: clients must show a certificate that one of them has signed. It is read again when it has changed."`
+	ClientCA string        `yaml:"client_ca" doc:"PEM file of authorities: clients must present a certificate that one of them has signed. It is read again when it has changed."`
 }
 
 // CheckConfig reports what can't work.
 func (s *Server) CheckConfig(report func(path, message, remedy string)) {
 	checkPair(s.Cert, s.Key, report)
 	if s.ClientCA != "" && s.Cert == "" {
-		report("client_ca", "clients show certificates only where there is TLS", "set cert and key, too")
+		report("client_ca", "clients can present certificates only with TLS", "set cert and key, too")
 	}
 }
 
@@ -142,7 +142,7 @@ func pool(name, file string) (*x509.CertPool, error) {
 	}
 	p := x509.NewCertPool()
 	if !p.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("%s: %s has no PEM certificate in it", name, file)
+		return nil, fmt.Errorf("%s: %s contains no PEM certificate", name, file)
 	}
 	return p, nil
 }

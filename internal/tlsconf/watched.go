@@ -57,7 +57,7 @@ func (w *watched[T]) now() (T, error) {
 		w.value = value
 		w.tell(slog.LevelInfo, w.what+" was read again")
 	} else if w.err == nil || w.err.Error() != err.Error() {
-		w.tell(slog.LevelError, w.what+" has changed and can't be used: what was read before stays in use", "err", err)
+		w.tell(slog.LevelError, w.what+" has changed and can't be used: the previous one stays in use", "err", err)
 	}
 	w.err = err
 	return w.value, err
@@ -99,7 +99,7 @@ func inForce(pair *tls.Certificate, at time.Time) error {
 // verified says whether a client's certificates lead to one of those in pool.
 func verified(peer []*x509.Certificate, pool *x509.CertPool) error {
 	if len(peer) == 0 {
-		return errors.New("the client shows no certificate")
+		return errors.New("the client presents no certificate")
 	}
 	between := x509.NewCertPool()
 	for _, c := range peer[1:] {

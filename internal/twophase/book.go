@@ -128,7 +128,7 @@ func (u *Use) Close(ctx context.Context) error {
 		switch {
 		case owing > 0:
 		case lost > 0:
-			return fmt.Errorf("cache %s: writes given up whose messages are done: %d: %w", o.name, lost, why)
+			return fmt.Errorf("cache %s: writes of finished messages given up: %d: %w", o.name, lost, why)
 		default:
 			return nil
 		}

@@ -274,7 +274,7 @@ func (m *member) stageOf(ctx context.Context, hub, hash string) (*stage, error) 
 	if s == nil {
 		msg, err := m.asks(ctx, 5*time.Second, hub, &nats.Msg{Subject: cluster.ToHub(hub, cluster.GetStage, m.link.nc.ID), Data: []byte(hash)})
 		if err != nil || len(msg.Data) == 0 {
-			return nil, fmt.Errorf("the hub does not give the pool's configuration: %w", cmp.Or(err, errGone))
+			return nil, fmt.Errorf("the hub does not send the pool's configuration: %w", cmp.Or(err, errGone))
 		}
 		if s = m.prepare(ctx, hash, msg.Data); s.err != nil {
 			m.log.Error("this worker takes no more jobs of the pool", "err", s.err)
@@ -285,7 +285,7 @@ func (m *member) stageOf(ctx context.Context, hub, hash string) (*stage, error) 
 	return s, s.err
 }
 
-var errGone = errors.New("it has another by now")
+var errGone = errors.New("it has a different one by now")
 
 // told does what hubs say to all workers of a pool.
 func (m *member) told(msg *nats.Msg) {

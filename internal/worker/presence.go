@@ -65,7 +65,7 @@ func (m *member) misses(hub string) {
 func (m *member) silences(hub string, h *presence) {
 	if h.silent.IsZero() {
 		h.silent = time.Now()
-		m.log.Warn("a hub of the pool is not there; its jobs are set aside", "hub", cmp.Or(h.name, "unknown"), "id", hub)
+		m.log.Warn("a hub of the pool is away; its jobs are set aside", "hub", cmp.Or(h.name, "unknown"), "id", hub)
 	}
 }
 

@@ -212,7 +212,7 @@ func (m *member) work(msg *nats.Msg) {
 	select {
 	case <-back:
 	case <-time.After(most):
-		m.log.Warn("a job does not end that nobody awaits any more; its slot goes on without it")
+		m.log.Warn("a job that nobody is waiting for does not end; its slot continues without it")
 		m.forget(j)
 	}
 }
@@ -297,7 +297,7 @@ func (j *job) run(ctx context.Context, s *stage) {
 	}
 	answer := cluster.EncodeAnswer(j.Try, result, err)
 	if most := j.m.link.nc.MaxPayload(); most > 0 && int64(len(answer)) > most-cluster.HeaderRoom {
-		err = engine.Errorf(engine.Rejected, "the answer has %d bytes with its metadata, and the cluster carries %d (raise service.cluster.max_payload of the hub)", len(answer), most-cluster.HeaderRoom)
+		err = engine.Errorf(engine.Rejected, "the answer has %d bytes with its metadata, but the cluster allows %d (raise service.cluster.max_payload of the hub)", len(answer), most-cluster.HeaderRoom)
 		answer = cluster.EncodeAnswer(j.Try, nil, err)
 	}
 	j.m.unconfirmed <- struct{}{}
@@ -353,7 +353,7 @@ func (j *job) answer(answer []byte, release func()) {
 		default:
 		}
 		if errors.Is(err, nats.ErrConnectionClosed) || time.Now().After(gone) {
-			j.m.log.Warn("an answer is dropped: its hub is not there", "err", err)
+			j.m.log.Warn("an answer is dropped: its hub is away", "err", err)
 			j.ack(noMore)
 			break
 		}

@@ -142,7 +142,7 @@ func (s *stream) cutBack(whole, n int64) error {
 		return err // another process has appended: nothing of this is at the end
 	}
 	if err := s.file.Truncate(s.size); err != nil {
-		return fmt.Errorf("%s: half a record is left at its end: %w", s.path, err)
+		return fmt.Errorf("%s: an incomplete record is left at its end: %w", s.path, err)
 	}
 	return nil
 }
@@ -214,7 +214,7 @@ func explain(path string, err error) error {
 	case openfiles.IsExhausted(err): // nothing was written
 		return &engine.Error{Class: engine.Transient, Holds: true, Err: fmt.Errorf("%s: %w (raise the limit, ulimit -n)", path, cause)}
 	case errors.Is(err, fs.ErrPermission):
-		return engine.Errorf(engine.Permanent, "%s: permission denied (give the user that runs flowd the right to write it): %w", path, cause)
+		return engine.Errorf(engine.Permanent, "%s: permission denied (give the user that runs flowd permission to write it): %w", path, cause)
 	case errors.Is(err, syscall.EISDIR):
 		return engine.Errorf(engine.Rejected, "%s: is a directory (name a file in it): %w", path, cause)
 	case errors.Is(err, syscall.EEXIST): // found a file where a folder has to be

@@ -117,7 +117,7 @@ func (t *tarball) end([]byte) ([]byte, error) {
 // outside of its directory.
 func checkName(name string) error {
 	if name != path.Clean(name) || !filepath.IsLocal(name) || strings.ContainsAny(name, "\x00\\") || name == "." {
-		return fmt.Errorf("%.80q is no safe name for a file in an archive", name)
+		return fmt.Errorf("%.80q is not a safe name for a file in an archive", name)
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ func TestEqualKeysAreDropped(t *testing.T) {
 	steptest.RunRefused(t, []steptest.Refused{
 		{Name: "no key", Step: `{"dedupe": {"window": "1m"}}`, Want: "required"},
 		{Name: "no window", Step: `{"dedupe": {"key": "id", "window": "0s"}}`, Want: "window"},
-		{Name: "two limits", Step: `{"dedupe": {"key": "id", "cache": "c", "max_keys": 5}}`, Want: "write it at the cache"},
+		{Name: "two limits", Step: `{"dedupe": {"key": "id", "cache": "c", "max_keys": 5}}`, Want: "set it in the cache"},
 		{Name: "a word of a peer", Step: `{"dedupe": {"key": "id", "ttl": "1m"}}`, Want: "write `window`"},
 	})
 }

@@ -76,7 +76,7 @@ func split(text string) (all []string, message string) {
 			text, quoted = rest, true
 		}
 		if !quoted && slices.Contains(shell, word.String()) {
-			return nil, "there is no shell that would understand " + strconv.Quote(word.String())
+			return nil, "there is no shell to interpret " + strconv.Quote(word.String())
 		}
 		all = append(all, word.String())
 	}

@@ -103,7 +103,7 @@ func (s *process) take(line []byte, cut bool) error {
 	var err error
 	switch {
 	case s.owed == len(s.answers):
-		err = engine.Errorf(engine.Transient, "the program wrote a line that no message asked for (it has to write exactly one for each that it reads)")
+		err = engine.Errorf(engine.Transient, "the program wrote a line that belongs to no message (it must write exactly one for each line that it reads)")
 	case cut:
 		err = s.prog.tooLong()
 		s.served = true
@@ -154,7 +154,7 @@ func (s *process) exchange(ctx context.Context, lines [][]byte) ([][]byte, error
 		case <-s.done:
 		case <-ctx.Done():
 		case <-time.After(ioDelay):
-			s.kill(engine.Errorf(engine.Transient, "the program reads no more: %w", cause(err)))
+			s.kill(engine.Errorf(engine.Transient, "the program no longer reads: %w", cause(err)))
 		}
 	}
 	select {
@@ -199,7 +199,7 @@ func (s *process) late(ctx context.Context) error {
 	defer s.mu.Unlock()
 	what := "the program did not answer in the step's time, and was killed"
 	if !s.served {
-		what += "; it has never answered, so it may hold lines back (make it flush each one)"
+		what += "; it has never answered, so it may hold lines back (make it flush each line)"
 	}
 	return late(ctx, what)
 }

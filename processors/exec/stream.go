@@ -93,13 +93,13 @@ func (s *pool) Process(ctx context.Context, b *engine.Batch) error {
 // works says that the program would have answered others.
 func (s *pool) ask(ctx context.Context, lines [][]byte) (answers [][]byte, works bool, err error) {
 	if ctx.Err() != nil {
-		return nil, false, late(ctx, "the step's time is over")
+		return nil, false, late(ctx, "the step's time has run out")
 	}
 	var at *slot
 	select {
 	case at = <-s.slots:
 	case <-ctx.Done():
-		return nil, false, late(ctx, fmt.Sprintf("all %d programs were busy for the step's time", s.cfg.Concurrency))
+		return nil, false, late(ctx, fmt.Sprintf("all %d programs were busy for the whole of the step's time", s.cfg.Concurrency))
 	}
 	defer func() { s.slots <- at }()
 	if err := s.start(ctx, at); err != nil {

@@ -18,7 +18,7 @@ var defaults = Config{From: "first"}
 
 const help = `
 Keeps the first messages of each batch, or the last; the others end as filtered.
-Behind sort it makes a top list.
+After sort it makes a top list.
 
     - limit: 10
     - limit: {count: 10, from: last}

@@ -265,7 +265,7 @@ func TestATryHasATimeout(t *testing.T) {
 		failed string
 	}{
 		{`"retries": 0`, time.Second, "1 returned timeout: pool p: no answer within 1s"},
-		{`"retries": 2`, 3 * time.Second, "1 returned timeout: pool p: no answer within 1s, after 3 tries"},
+		{`"retries": 2`, 3 * time.Second, "1 returned timeout: pool p: no answer within 1s, after 3 attempts"},
 		{`"retry_on": ["error"]`, time.Second, "1 returned timeout: pool p: no answer within 1s"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -291,7 +291,7 @@ func TestARetryOnTheStepBeginsAllOver(t *testing.T) {
 		}
 		began := time.Now()
 		_, failures := l.run(t)
-		want(t, "failed", failures, "1 returned timeout: pool p: no answer within 1s, after 2 tries")
+		want(t, "failed", failures, "1 returned timeout: pool p: no answer within 1s, after 2 attempts")
 		if got := time.Since(began); got != 5*time.Second {
 			t.Errorf("after %v", got)
 		}
@@ -411,7 +411,7 @@ func TestWhatARemotePoolCantHave(t *testing.T) {
 		`{"pool": {"name": "q", "workers": 1, "do": [{"set": {"a": "1"}}]}}`: "pool can't run",
 		`{"set": {"a": "1"}, "on_error": [{"dedupe": "n"}]}`:                 "dedupe can't run",
 		`{"archive": "lines"}`: "whole batches",
-		`{"set": {"a": "1"}}`:  "nothing says where workers join",
+		`{"set": {"a": "1"}}`:  "there is no address for workers to join",
 	} {
 		l := line{steps: `[{"pool": {"name": "p", "workers": "remote", "do": [` + do + `]}}]`, src: &enginetest.Source{}}
 		plan, problems := engine.Build(l.spec(t), engine.Options{Log: slog.New(slog.DiscardHandler)})
@@ -437,7 +437,7 @@ func TestARehearsalIsLocal(t *testing.T) {
 
 func TestBadSettingsAreProblems(t *testing.T) {
 	for text, hint := range map[string]string{
-		`{"name": "a.b", "workers": 1, "do": [{"set": {"a": "1"}}]}`:                    "no name of a pool",
+		`{"name": "a.b", "workers": 1, "do": [{"set": {"a": "1"}}]}`:                    "not a valid pool name",
 		`{"name": "p", "workers": 0, "do": [{"set": {"a": "1"}}]}`:                      "at least 1",
 		`{"name": "p", "workers": -1, "do": [{"set": {"a": "1"}}]}`:                     "at least 1",
 		`{"name": "p", "workers": "many", "do": [{"set": {"a": "1"}}]}`:                 "",

@@ -45,7 +45,7 @@ func build(wait expr.Template, _ engine.Env) (engine.Processor, error) {
 func parse(text string) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 {
-		return 0, fmt.Errorf("%q is no time to sleep (write 10ms, 2s or $(ms)ms)", text)
+		return 0, fmt.Errorf("%q is not a valid duration to sleep (write 10ms, 2s or $(ms)ms)", text)
 	}
 	return d, nil
 }
@@ -58,7 +58,7 @@ func pause(ctx context.Context, d time.Duration) error {
 		return nil
 	case <-ctx.Done():
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return fmt.Errorf("a sleep of %v is longer than the step may take (raise its `timeout`): %w", d, ctx.Err())
+			return fmt.Errorf("a sleep of %v exceeds the step's timeout (raise `timeout`): %w", d, ctx.Err())
 		}
 		return fmt.Errorf("sleep of %v: %w", d, ctx.Err())
 	}

@@ -70,11 +70,11 @@ func withoutValues(k jsonschema.ErrorKind) string {
 	case *kind.Pattern:
 		return "does not match the pattern " + k.Want
 	case *kind.Format:
-		return "is no valid " + k.Want
+		return "is not a valid " + k.Want
 	case *kind.FalseSchema:
-		return "nothing may stand here"
+		return "nothing is allowed here"
 	case *kind.Not:
-		return "fits what it must not (keyword not)"
+		return "matches what it must not (keyword not)"
 	}
 	return inFull(k)
 }

@@ -162,7 +162,7 @@ func (p *jobs) repliesElsewhere() {
 		p.asksWithReply("$JS.API."+request, "$JS.API.CONSUMER.MSG.NEXT.flowd-embed."+w.Consumer)
 	}
 	p.behind()
-	p.hub.Says("wants an answer sent elsewhere")
+	p.hub.Says("asks for an answer to an inbox that is not its own")
 	p.done(3)
 }
 

@@ -138,7 +138,7 @@ var admin = []attack{
 			for _, args := range [][]string{{"lint", file}, {"-c", file}} {
 				r := flowdtest.Run(t, dir, "", args...)
 				r.Stderr += r.Stdout // problems are what lint has to say
-				r.Want(t, 2, "is not a loopback address: others could steer this process")
+				r.Want(t, 2, "is not a loopback address: others could control this process")
 			}
 		}
 	}},

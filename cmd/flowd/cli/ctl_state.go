@@ -76,7 +76,7 @@ func pipelineLines(p service.Pipeline) string {
 	if ends := fates(roots); ends != "" {
 		b.WriteString(": " + ends)
 	}
-	fmt.Fprintf(&b, "\n  %s of %s messages and %s of %s under way, %d of %d lanes busy",
+	fmt.Fprintf(&b, "\n  %s of %s messages and %s of %s in flight, %d of %d lanes busy",
 		amount(int64(p.CreditMessages.Used)), amount(int64(p.CreditMessages.Max)),
 		volume(int64(p.CreditBytes.Used)), volume(int64(p.CreditBytes.Max)), p.Lanes.Used, p.Lanes.Max)
 	if p.Waiting > 0 {
@@ -90,7 +90,7 @@ func pipelineLines(p service.Pipeline) string {
 	}
 	b.WriteByte('\n')
 	if h := p.Held; h != nil {
-		fmt.Fprintf(&b, "  waits longest: %s, %s, for %s, on in %s\n", oneLine(h.Position), span(h.Age), oneLine(h.For), span(h.Due))
+		fmt.Fprintf(&b, "  waits longest: %s, %s, for %s, continues in %s\n", oneLine(h.Position), span(h.Age), oneLine(h.For), span(h.Due))
 	}
 	if n := counted(p.Failures); n != "" {
 		b.WriteString("  failures: " + oneLine(n) + "\n")

@@ -13,8 +13,8 @@ func newDocs() *cobra.Command {
 	var asMarkdown bool
 	cmd := &cobra.Command{
 		Use:   "docs [[KIND] NAME]",
-		Short: "Show what can be set for a component, what a function does, or what a code means",
-		Example: `  flowd docs                          all there is something to say about
+		Short: "Show the settings of a component, what a function does, or what a code means",
+		Example: `  flowd docs                          list all topics
   flowd docs stdin
   flowd docs input file               a name that is an input and an output
   flowd docs function uniq

@@ -204,16 +204,16 @@ func (p *process) Reload() error {
 	p.reloading.Lock()
 	defer p.reloading.Unlock()
 	if p.stop.Err() != nil {
-		return errors.New("the process is draining (a reload comes too late)")
+		return errors.New("the process is draining (it is too late to reload)")
 	}
 	set, problems := p.set.Reload(p.files, p.options)
 	if n, _ := count(problems); n > 0 {
 		_ = printProblems(p.con, problems)
-		return fmt.Errorf("the files have %d errors, so what runs goes on as it was (flowd lint shows them)", n)
+		return fmt.Errorf("the files have %d errors, so the running pipelines stay as they are (flowd lint shows the errors)", n)
 	}
 	p.log.Info("reloading", "pipelines", len(set.Pipelines))
 	if is, was := set.Service, p.service; is.Listen != was.Listen || is.TokenFile != was.TokenFile || is.TLS != was.TLS || !reflect.DeepEqual(is.Cluster, was.Cluster) {
-		p.log.Warn("the section service has changed, but stays as it was at the start (start flowd anew for it)")
+		p.log.Warn("the section service has changed, but stays as it was at the start (restart flowd to apply it)")
 	}
 	p.mu.Lock()
 	p.stays = false

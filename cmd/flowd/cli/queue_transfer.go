@@ -167,13 +167,13 @@ func (t *transfer) ended(err error) error {
 			fmt.Fprintf(t.con, "flowd: %s\n", t.hide(err.Error()))
 		}
 		if t.reads {
-			fmt.Fprintln(t.con, "interrupted: what else was taken is given back")
+			fmt.Fprintln(t.con, "interrupted: the other messages that were taken are handed back")
 		}
 		return exit(handedBack)
 	case err != nil:
 		return err
 	case t.failed >= mostFailures:
-		return fmt.Errorf("gave up after %s that failed", plural(t.failed, "message"))
+		return fmt.Errorf("gave up after %s had failed", plural(t.failed, "message"))
 	case t.failed > 0:
 		return exit(failed)
 	}

@@ -24,7 +24,7 @@ func (f field) facts() []string {
 		all = append(all, "required")
 	}
 	if f.Main {
-		all = append(all, "may stand alone")
+		all = append(all, "may be written alone")
 	}
 	add("one of the choices of %s", f.Choice)
 	add("default %s", f.Default)
@@ -88,7 +88,7 @@ func referenceMarkdown(w io.Writer) error {
 			continue
 		}
 		if keys := commonKeys(kind); len(keys) > 0 {
-			fmt.Fprintf(&b, "Each %s takes these keys beside its type key:\n\n", kind)
+			fmt.Fprintf(&b, "Besides its type key, each %s takes these keys:\n\n", kind)
 			fieldTable(&b, keys)
 		} else {
 			fmt.Fprintf(&b, "They are written under `resources`, by name.\n")

@@ -24,7 +24,7 @@ func (c *console) report(r engine.Report, took time.Duration) {
 		lost = lost || g.Fate == engine.Dropped && !g.First.Unfinished
 		late = late || g.Fate == engine.Dropped && g.First.Unfinished
 		if g.Fate == engine.DeadLettered {
-			remedy = "the dead letter could not take them, or `then: drop` is in force where they failed"
+			remedy = "the dead-letter output could not take them, or `then: drop` applies where they failed"
 		}
 		if i < shownGroups {
 			b.WriteString(paint(c.color, red, r.Pipeline+": ") + failure(g))

@@ -28,14 +28,14 @@ func signals(ctx context.Context, con *console) (stop, kill context.Context, rel
 		defer close(ended)
 		select {
 		case s := <-caught:
-			fmt.Fprintf(con, "flowd: %v: draining; once more stops hard\n", s)
+			fmt.Fprintf(con, "flowd: %v: draining; a second signal stops at once\n", s)
 			endStop(errSignal)
 		case <-quit:
 			return
 		}
 		select {
 		case s := <-caught:
-			fmt.Fprintf(con, "flowd: %v again: stopping hard\n", s)
+			fmt.Fprintf(con, "flowd: %v again: stopping at once\n", s)
 			endKill(errSignal)
 		case <-quit:
 		}

@@ -21,7 +21,7 @@ func updateTests(con *console, runs []*testRun) (updated int, err error) {
 			if u, ok := updateOf(runs[n]); ok {
 				updates = append(updates, u)
 			} else if runs[n].failed() {
-				fmt.Fprintf(con, "%s: %q can't be updated: its failure is none of what it expects\n", runs[n].place(), runs[n].test.Name)
+				fmt.Fprintf(con, "%s: %q can't be updated: what failed is not one of its expectations\n", runs[n].place(), runs[n].test.Name)
 			}
 		}
 		if len(updates) > 0 {

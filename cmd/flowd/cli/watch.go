@@ -26,7 +26,7 @@ const (
 func (p *process) watch(ctx context.Context) {
 	notices, errs := make(<-chan fsnotify.Event), make(<-chan error)
 	if w, err := fsnotify.NewWatcher(); err != nil {
-		p.log.Warn("files are only looked at now and then", "err", err, "every", watchEvery)
+		p.log.Warn("files are only checked periodically", "err", err, "every", watchEvery)
 	} else {
 		defer w.Close()
 		for _, dir := range p.directories() {

@@ -164,14 +164,14 @@ func TestAFileThatCanNotServeIsNamedWithARemedy(t *testing.T) {
 				t.Fatal(err)
 			}
 			return path
-		}, "is damaged, or no file of a cache"},
+		}, "is damaged, or not a cache file"},
 		{"a file that was cut off", func(t *testing.T) string {
 			path, size := filled(t)
 			if err := os.Truncate(path, size/2); err != nil {
 				t.Fatal(err)
 			}
 			return path
-		}, "is damaged, or no file of a cache"},
+		}, "is damaged, or not a cache file"},
 		{"a file that was overwritten", func(t *testing.T) string {
 			path, size := filled(t)
 			f, err := os.OpenFile(path, os.O_WRONLY, 0)
@@ -183,7 +183,7 @@ func TestAFileThatCanNotServeIsNamedWithARemedy(t *testing.T) {
 				t.Fatal(err)
 			}
 			return path
-		}, "is damaged, or no file of a cache"},
+		}, "is damaged, or not a cache file"},
 		{"a directory", func(t *testing.T) string { return t.TempDir() }, "is a directory"},
 		{"a file as directory", func(t *testing.T) string {
 			path := filepath.Join(t.TempDir(), "f")
@@ -251,7 +251,7 @@ func tells(t testing.TB, damaged []byte, values map[string]string) bool {
 	c := enginetest.New(t, engine.Caches, component(path, `, "sync": false`))
 	warned := file.Warned(c)
 	if err := c.(engine.Opener).Open(context.Background()); err != nil {
-		if !strings.Contains(err.Error(), "is damaged, or no file of a cache") {
+		if !strings.Contains(err.Error(), "is damaged, or not a cache file") {
 			t.Error(err)
 		}
 		return true
