@@ -8,8 +8,8 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// build makes the plans. A file with an error has none, but is built all the
-// same, for what its plugins have to say.
+// build makes the plans. A file with an error has none, but is built all the same, for the
+// problems that its plugins report.
 func (l *loader) build(set *Set) {
 	steps := map[string]engine.Steps{}
 	caches := map[string]engine.Plugin[engine.Cache]{}
@@ -50,7 +50,7 @@ func (l *loader) build(set *Set) {
 	}
 }
 
-// shared is what the pipelines of a process have in common: a reload goes on with it.
+// shared is what the pipelines of a process have in common: a reload continues with it.
 func (l *loader) shared() *engine.Shared {
 	if l.options.instead != nil {
 		return l.options.instead.Shared

@@ -21,7 +21,7 @@ func (l *loader) check() {
 	}
 	l.checkTests()
 	if l.options.Testing || len(l.parts) > 0 {
-		return // each file is tried by itself; of a part nobody knows what it lacks
+		return // each file is tested alone; what a part lacks is not known
 	}
 	l.checkNames()
 	l.checkProcess("resources")
@@ -43,8 +43,8 @@ type checker struct {
 	report func(...schema.Problem)
 }
 
-// complain reports a problem of the node at a path, such as "engine", "workers";
-// where there is none, of the nearest one around it.
+// complain reports a problem of the node at a path, such as "engine", "workers"; or, if
+// there is none, of the nearest node around it.
 func (c *checker) complain(path []string, p schema.Problem) {
 	n, at := c.root, ""
 	for _, key := range path {

@@ -2,7 +2,7 @@ package config
 
 import "github.com/flowd-io/flowd/schema"
 
-// The codes of this package's problems, beside those of package schema.
+// The codes of this package's problems, in addition to those of package schema.
 func init() {
 	for name, doc := range map[string]string{
 		"bad-limit":              "A rate limit lacks a field, or has fields that exclude each other.",

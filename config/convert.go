@@ -84,7 +84,7 @@ func (c *converter) scalar(out *schema.Node, n *yaml.Node, s scalar) {
 	out.Offset = func(i int) schema.Pos { return s.src.pos(s.offset(i)) }
 }
 
-// room says whether one more node fits, and complains once when it does not.
+// room says whether one more node fits, and reports once when it does not.
 func (c *converter) room(off, depth int) bool {
 	c.nodes++
 	const share = "write the values out, or share steps by `resources.steps`"

@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// diagnose reads text that is not YAML line by line and returns the first of
-// the usual mistakes, nil when it sees none. It knows only so much of YAML as
-// it takes to find its way: indentation, quotes, brackets, blocks.
+// diagnose reads text that is not YAML line by line and returns the first of the usual
+// mistakes, nil when it sees none. It knows only as much of YAML as it needs to find its
+// way: indentation, quotes, brackets, blocks.
 func diagnose(text string) *finding {
 	s := scan{text: text, number: 1, anchors: map[string]bool{}}
 	for s.at < len(text) {
@@ -20,7 +20,7 @@ func diagnose(text string) *finding {
 	return nil
 }
 
-// scan is where diagnose stands.
+// scan is the position of diagnose.
 type scan struct {
 	text   string
 	at     int // the beginning of a line, between two calls of line
@@ -93,7 +93,7 @@ func (s *scan) entry(off, end int, behindDash bool) *finding {
 	switch {
 	case strings.HasPrefix(rest, "? "):
 		s.explicit = true
-		return nil // a key on a line of its own
+		return nil // a key on its own line
 	case (rest == ":" || strings.HasPrefix(rest, ": ")) && !s.explicit:
 		return &finding{off, "a key is missing before the colon", "write a name"}
 	case s.explicit && strings.HasPrefix(rest, ":"):
@@ -161,7 +161,7 @@ func (s *scan) enter(off, col int, item bool) *finding {
 		s.levels = append(s.levels, level{col: col, line: s.number, item: item, open: true})
 		return nil
 	case top.col == col && top.item && !item && len(s.levels) > 1 && s.levels[len(s.levels)-2].col == col:
-		s.levels = s.levels[:len(s.levels)-1] // a list may stand as deep as its key
+		s.levels = s.levels[:len(s.levels)-1] // a list may be as deep as its key
 		top = s.top()
 	case top.col == col && top.item != item:
 		return &finding{off, fmt.Sprintf("a list item and a key can't be at the same level, as on this line and line %d", top.line), "indent what belongs to the line above, or begin it with `- ` as well"}
@@ -181,8 +181,8 @@ func (s *scan) top() *level {
 	return &s.levels[len(s.levels)-1]
 }
 
-// keyLen is the distance to the colon behind the key at the beginning of s, -1
-// when there is no key.
+// keyLen is the distance to the colon after the key at the beginning of s, -1 when there is
+// no key.
 func keyLen(s string) int {
 	i := 0
 	if s != "" && (s[0] == '"' || s[0] == '\'') {

@@ -5,16 +5,15 @@ import (
 	"strings"
 )
 
-// flow reads a value in brackets or braces, which may reach over several lines.
-// col is the indentation of what it belongs to: a key that stands there shows
-// that the closing bracket is missing.
+// flow reads a value in brackets or braces, which may reach over several lines. col is the
+// indentation of what it belongs to: a key there shows that the closing bracket is missing.
 func (s *scan) flow(off, col int) *finding {
 	var open []int // where the brackets began that are not closed
 	unclosed := func() *finding {
 		last := open[len(open)-1]
 		return &finding{last, fmt.Sprintf("this %c is not closed", s.text[last]), fmt.Sprintf("close it with %c", closing(s.text[last]))}
 	}
-	fresh, colon := true, false // at the beginning of a value; behind the colon of a pair
+	fresh, colon := true, false // at the beginning of a value; after the colon of a pair
 	for i := off; i < len(s.text); i++ {
 		c := s.text[i]
 		blank := i > 0 && endsWord(s.text[i-1:i])

@@ -11,7 +11,7 @@ func (s *scan) value(off, end int) *finding {
 	return s.content(s.whole, end)
 }
 
-// content is value behind tags and anchors.
+// content is value after tags and anchors.
 func (s *scan) content(off, end int) *finding {
 	rest := s.text[off:end]
 	top := s.top()

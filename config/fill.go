@@ -8,7 +8,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// wanted is how many messages are to come together somewhere.
+// wanted is how many messages are to be collected somewhere.
 type wanted struct {
 	size int
 	what string       // a batch, or a group
@@ -16,8 +16,8 @@ type wanted struct {
 	path []string     // instead of at
 }
 
-// fill warns of batches that never fill, since no more messages come before the first
-// ones are settled. A split makes many of one, so nothing is known behind it.
+// fill warns of batches that never fill, since no more messages arrive before the first
+// ones are settled. A split turns one into many, so nothing is known after it.
 func (c *checker) fill() {
 	all, splits := c.groups()
 	for name, b := range c.spec.Batchers.All() {

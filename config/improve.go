@@ -46,8 +46,8 @@ func (l *loader) improve() {
 	})
 }
 
-// places are the nodes by where they stand. A mapping stands where its first
-// key does; of values in one place, the outermost counts.
+// places are the nodes by position. A mapping is where its first key is; of values in one
+// place, the outermost counts.
 type places struct {
 	keys, values map[schema.Pos]*schema.Node
 	empty        map[schema.Pos]*schema.Node // by key, the one before it, when that has no value
@@ -87,7 +87,7 @@ func peerWord(p *schema.Problem, word string) (isType bool) {
 	return false
 }
 
-// wrongKind explains how a value came to be of the wrong kind.
+// wrongKind explains why a value is of the wrong kind.
 func wrongKind(p *schema.Problem, n *schema.Node) {
 	if n.Kind == schema.TextNode && n.Style == schema.Plain {
 		if m := missingSpace().FindStringSubmatch(n.Text); m != nil {

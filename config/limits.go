@@ -75,7 +75,7 @@ func (l *loader) limit(r engine.RateLimit) {
 	}
 }
 
-// named refuses what a limit says beside a name.
+// named refuses what a limit says in addition to a name.
 func (l *loader) named(r engine.RateLimit) {
 	for _, key := range []string{"messages", "per", "kind", "burst", "key", "max_keys"} {
 		if find(r.Place.Node, key) != nil {

@@ -9,8 +9,8 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// mapping converts the pairs of n into out. Keys written out come before those
-// of a merge key, and the earlier of two merged mappings before the later.
+// mapping converts the pairs of n into out. Keys written out precede those of a merge key,
+// and the earlier of two merged mappings before the later.
 func (c *converter) mapping(out *schema.Node, n *yaml.Node, depth int) {
 	seen := map[string]*schema.Node{}
 	var merges []*yaml.Node
@@ -69,7 +69,7 @@ func (c *converter) key(k *yaml.Node) *schema.Node {
 	return key
 }
 
-// duplicate complains about a key that stands in its mapping a second time.
+// duplicate reports a key that is in its mapping a second time.
 func (c *converter) duplicate(key, first *schema.Node, off int) {
 	c.in(key.Text, func() {
 		c.report(off, schema.Problem{Code: schema.DuplicateKey,

@@ -28,7 +28,7 @@ func (l *loader) override() {
 			files = o.concerned(files)
 		}
 		for _, f := range files {
-			value, problems := o.node() // each file has nodes of its own
+			value, problems := o.node() // each file has its own nodes
 			if p := o.apply(f.root, value, l.shorts(f.root)); p != nil {
 				problems = append(problems, *p)
 			}
@@ -40,7 +40,7 @@ func (l *loader) override() {
 	}
 }
 
-// shorts says what is written in short in a file: only decoding tells.
+// shorts says what is written in short form in a file: only decoding shows that.
 func (l *loader) shorts(root *schema.Node) func(path string) (schema.Short, bool) {
 	d := schema.NewDecoder(l.options.Lookup)
 	d.Decode(root, new(document))
@@ -213,7 +213,7 @@ func named(n *schema.Node, name string) int {
 	})
 }
 
-// writeOut makes a value that is written in short the mapping for which it stands.
+// writeOut turns a value that is written in short form into the full mapping.
 func (o *override) writeOut(n *schema.Node, s schema.Short) {
 	value := *n
 	if s.Word {
@@ -242,7 +242,7 @@ func (o *override) key(n *schema.Node, at, rest []step) (item *schema.Node, used
 	return item, 1, nil
 }
 
-// index finds an item of n, or adds one behind the last.
+// index finds an item of n, or adds one after the last.
 func (o *override) index(n *schema.Node, at []step, s step) (*schema.Node, *schema.Problem) {
 	if n.Kind == schema.NullNode && n.Text == "" {
 		n.Kind = schema.ListNode

@@ -12,9 +12,9 @@ type peer struct {
 	words map[string]string
 }
 
-// Words that users of other systems type, by the kind of place in which they
-// stand. The components' own types have such words in their registries. Only a
-// mistake needs them, so that they are made then.
+// Words that users of other systems type, by the kind of place in which they occur. The
+// components' own types have such words in their registries. Only a mistake needs them, so
+// they are made then.
 var peers = sync.OnceValue(func() []peer {
 	return []peer{
 		{regexp.MustCompile(`^$`), map[string]string{
@@ -71,7 +71,7 @@ var peers = sync.OnceValue(func() []peer {
 // typeIsKey is for those who write `type: stdin`.
 const typeIsKey = "the type is itself a key: write `stdin: {}` in place of `type: stdin`"
 
-// Values of other systems, by the path of the field in which they stand.
+// Values of other systems, by the path of their field.
 var peerValues = sync.OnceValue(func() []peer {
 	return []peer{
 		{regexp.MustCompile(`on_failure\.then$`), map[string]string{

@@ -15,8 +15,8 @@ type end struct {
 	file *file
 }
 
-// checkPipes checks that every pipe has both ends, and that no message can
-// come back to a pipeline that it has left: it would wait for itself.
+// checkPipes checks that every pipe has both ends, and that no message can return to a
+// pipeline that it has left: it would wait for itself.
 func (l *loader) checkPipes() {
 	readers, writers := map[string][]end{}, map[string][]end{}
 	var order []end // of the writers, as written

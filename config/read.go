@@ -57,8 +57,8 @@ func (l *loader) take(path string, data []byte) {
 	}
 }
 
-// expand lists the files that a path stands for: itself, or those of a
-// directory, by name, without its subdirectories.
+// expand lists the files that a path means: itself, or those of a directory, by name,
+// without its subdirectories.
 func (l *loader) expand(path string) []string {
 	info, err := os.Stat(path)
 	switch {
@@ -135,7 +135,7 @@ func neighbour(path string) string {
 	return ""
 }
 
-// cause is what a path error says beside the path.
+// cause is what a path error says apart from the path.
 func cause(err error) error {
 	var e *fs.PathError
 	if errors.As(err, &e) {

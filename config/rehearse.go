@@ -35,7 +35,7 @@ var Routes = []string{"fallback", "round_robin", "partition"}
 // Tests are the tests of the file, in order.
 func (l Loaded) Tests() []Test { return l.document.Tests }
 
-// Rehearse decodes a pipeline anew for its i-th test.
+// Rehearse decodes a pipeline again for its i-th test.
 func (s *Set) Rehearse(l Loaded, i int) Rehearsal {
 	own := s.loader.decodeAgain(l.file)
 	r := Rehearsal{

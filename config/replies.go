@@ -5,8 +5,8 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// checkReplies checks that messages that get to an output `reply` can come from
-// an `http_server`, be it through pipes.
+// checkReplies checks that messages that reach an output `reply` can come from an
+// `http_server`, possibly through pipes.
 func (l *loader) checkReplies() {
 	s := sources{writers: map[string][]*file{}}
 	for _, f := range l.files {
@@ -34,7 +34,7 @@ func (l *loader) checkReplies() {
 	}
 }
 
-// sources follows messages back to where they come from.
+// sources follows messages back to their inputs.
 type sources struct {
 	writers map[string][]*file // by pipe
 	seen    map[*file]bool
@@ -68,7 +68,7 @@ func (s *sources) look(f *file) {
 	}
 }
 
-// checkEarly warns of inputs that tell their source too early.
+// checkEarly warns of inputs that acknowledge too early.
 func (l *loader) checkEarly() {
 	early := func(config any) bool {
 		c, ok := config.(engine.EarlyAcker)

@@ -115,7 +115,7 @@ func (c *checker) replay() {
 		Remedy:  fmt.Sprintf("write %d or more, or lower `max_in_flight.messages`", e.MaxInFlight.Messages)})
 }
 
-// under is a problem of a field of what stands at a place.
+// under is a problem of a field of the value at a place.
 func under(at schema.Place, key string, p schema.Problem) schema.Problem {
 	at.Path = join(at.Path, key)
 	if n := find(at.Node, key); n != nil {

@@ -12,10 +12,10 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Update is what came of a test, to be written into the file as what it expects.
+// Update is the outcome of a test, to be written into the file as what it expects.
 type Update struct {
 	Test     int                // index
-	Outputs  map[string][]Batch // of outputs where something else is expected: what came, write by write
+	Outputs  map[string][]Batch // of outputs where something else is expected: what arrived, write by write
 	Fates    *Fates             // nil: as it is
 	Failures []ExpectedFailure  // nil: as it is
 }
@@ -27,14 +27,14 @@ type Batch struct {
 	Messages []Came
 }
 
-// Came is a message that came to an output.
+// Came is a message that arrived at an output.
 type Came struct {
 	Body []byte
 	Err  *ExpectedError // of a dead letter
 }
 
-// Rewrite is the file with what its tests expect replaced, all else as it
-// stands there. It is checked to be a file that says what it should.
+// Rewrite is the file with what its tests expect replaced, and everything else as it is. It
+// is checked to be a file that says what it should.
 func (l Loaded) Rewrite(updates []Update) (before, after string, err error) {
 	data, err := os.ReadFile(l.File)
 	if err != nil {
@@ -66,7 +66,7 @@ type rewriter struct {
 	keys  []*yaml.Node // whose values are replaced
 }
 
-// edit replaces what lies between two bytes.
+// edit replaces what is between two bytes.
 type edit struct {
 	from, to int
 	text     string
@@ -171,8 +171,8 @@ func (w *rewriter) offset(n *yaml.Node) int {
 	return (&cursor{source: w.src}).offset(n.Line, n.Column)
 }
 
-// blockEnd is where the value of a key in a block mapping ends: behind the last
-// line that is indented further than the key.
+// blockEnd is where the value of a key in a block mapping ends: after the last line that is
+// indented further than the key.
 func (w *rewriter) blockEnd(key, value *yaml.Node) int {
 	off := w.offset(key)
 	end := off + contentLen(w.src.text[off:])
@@ -264,7 +264,7 @@ func (w *rewriter) check(file string, old *yaml.Node, text string) error {
 	return nil
 }
 
-// alike compares two trees but for what was replaced or added.
+// alike compares two trees except for what was replaced or added.
 func (w *rewriter) alike(a, b *yaml.Node) bool {
 	if a.Kind != b.Kind || a.Value != b.Value || a.Anchor != b.Anchor {
 		return false

@@ -32,7 +32,7 @@ func valueOf(n *yaml.Node, key string) *yaml.Node {
 	return v
 }
 
-// anchored says whether something is shared with what stands elsewhere.
+// anchored says whether something is shared with another place.
 func anchored(n *yaml.Node) bool {
 	return n != nil && (n.Anchor != "" || n.Kind == yaml.AliasNode || slices.ContainsFunc(n.Content, anchored))
 }
@@ -116,7 +116,7 @@ func newExpect(old *yaml.Node, came map[string][]Batch) (*yaml.Node, error) {
 	return n, nil
 }
 
-// outputNode is what came to one output, in the form of what was expected there.
+// outputNode is what arrived at one output, in the form of what was expected there.
 func outputNode(old *yaml.Node, writes []Batch) (*yaml.Node, error) {
 	inBatches := valueOf(old, "batches") != nil
 	list := &yaml.Node{Kind: yaml.SequenceNode}
@@ -168,7 +168,7 @@ func outputNode(old *yaml.Node, writes []Batch) (*yaml.Node, error) {
 	return n, nil
 }
 
-// messageNode is a payload: objects and lists as such, all else as text.
+// messageNode is a payload: objects and lists as such, anything else as text.
 func messageNode(body []byte) (*yaml.Node, error) {
 	text := strings.TrimSpace(string(body))
 	if strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[") {

@@ -115,7 +115,7 @@ func (c *checker) order() {
 			}
 		}
 	}
-	taker, catchAll := "", false // who takes whatever comes to it
+	taker, catchAll := "", false // takes every message that reaches it
 	for _, e := range tried {
 		path := []string{"batchers", e.Key}
 		match := constant(e.Value.Match.String())

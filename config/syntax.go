@@ -11,10 +11,10 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// syntaxProblem says where the text stops being YAML, why, and what to write.
-// The parser that found the error gives no column and often a line too early.
-// So the text is read once more for the usual mistakes; when it holds none of
-// them, a second parser has its say, and then the first one's line.
+// syntaxProblem says where the text stops being YAML, why, and what to write. The parser
+// that found the error gives no column and often a line too early. So the text is read once
+// more for the usual mistakes; if it has none of them, a second parser decides, and then
+// the first one's line.
 func syntaxProblem(src *source, err error) (int, schema.Problem) {
 	line, message := parserLine(err)
 	at := src.lines[min(line, len(src.lines))-1] + spaces(src.line(line))

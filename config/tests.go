@@ -116,14 +116,14 @@ type ExpectedBatch struct {
 	Key      *JSON             `yaml:"key" doc:"The value of the batcher's key."`
 }
 
-// ExpectedError is a failure as a test tells it. What is left out may be anything.
+// ExpectedError is a failure as a test describes it. What is left out may be anything.
 type ExpectedError struct {
 	Class   string `yaml:"class" check:"oneof=transient|permanent|auth|rejected|expression|decode|unrouted|timeout|late|panic" doc:"Its class."`
 	Place   string `yaml:"place" doc:"Where it happened: step NAME or output NAME."`
 	Message string `yaml:"message" doc:"Text that its message contains."`
 }
 
-// ExpectedFailure is a failure of so many messages.
+// ExpectedFailure is a failure of a number of messages.
 type ExpectedFailure struct {
 	ExpectedError `yaml:",inline"`
 	Fate          string       `yaml:"fate" check:"oneof=dead_lettered|dropped|returned" doc:"How they ended."`

@@ -89,8 +89,7 @@ func (w *jsonWriter) text(s string) {
 	w.out, _ = doc.Append(w.out, s) // a string always has JSON
 }
 
-// jsonNumber spells a number of YAML as JSON does, or is "" for infinity and
-// what is none.
+// jsonNumber spells a number of YAML as JSON does, or is "" for infinity and NaN.
 func jsonNumber(text string) string {
 	text = strings.TrimPrefix(text, "+")
 	digits, negative := strings.CutPrefix(text, "-")
@@ -154,7 +153,7 @@ func (a *Answer) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
-// answerKeys tell an answer written out from the fields of a document.
+// answerKeys distinguish an answer written out from the fields of a document.
 var answerKeys = []string{"match", "set", "json", "text", "meta", "drop", "error", "class"}
 
 // UnmarshalConfig reads one answer or a list of them.

@@ -61,8 +61,8 @@ var isComponent = map[reflect.Type]bool{
 	reflect.TypeFor[engine.Plugin[engine.Output]]():    true,
 }
 
-// eachStep calls f for every step in v, those inside of others included. Steps
-// lie in lists, so that f may change them.
+// eachStep calls f for every step in v, including those inside others. Steps are in lists,
+// so f may change them.
 func eachStep(v any, f func(*engine.StepSpec)) {
 	walk(reflect.ValueOf(v), 0, func(x reflect.Value) {
 		if x.Type() == stepType && x.CanAddr() {
@@ -120,7 +120,7 @@ func walk(v reflect.Value, depth int, visit func(reflect.Value)) {
 	}
 }
 
-// way is how walk goes on from a struct.
+// way is how walk continues from a struct.
 type way struct {
 	entries int   // the method Entries of an ordered map, or -1
 	fields  []int // that may hold structs

@@ -8,8 +8,8 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 )
 
-// Events lie between these times, in nanoseconds since 1970: beyond them a
-// window's end plus lateness might not be a number any more.
+// Events are between these times, in nanoseconds since 1970: beyond them a window's end
+// plus lateness might not be a number any more.
 var (
 	earliest = time.Date(1700, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano()
 	latest   = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano()
@@ -33,7 +33,7 @@ func (s *batcher) timeOf(m *engine.Message, now time.Time) (int64, error) {
 	return at, nil
 }
 
-// instant reads a time in nanoseconds since 1970; what no int64 holds comes out
+// instant reads a time in nanoseconds since 1970; what does not fit an int64 comes out
 // beyond latest.
 func instant(v any) (at int64, ok bool) {
 	switch v := v.(type) {

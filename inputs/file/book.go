@@ -43,8 +43,8 @@ type pages struct {
 	Files []*entry `json:"files"`
 }
 
-// entry is how far a file was read and settled. One that is written anew, under
-// the same name or number, has a new entry.
+// entry is how far a file was read and settled. One that is replaced, under the same name
+// or number, has a new entry.
 type entry struct {
 	Path   string    `json:"path"` // the name under which it was first found
 	Dev    uint64    `json:"dev"`
@@ -207,7 +207,7 @@ func (b *book) begin(e *entry, at framing.Place) {
 	b.entries[e.id()] = e
 }
 
-// remove forgets a file that is no more.
+// remove forgets a file that no longer exists.
 func (b *book) remove(e *entry) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -250,7 +250,7 @@ func (b *book) left(e *entry, at framing.Place) {
 	}
 }
 
-// sawAll says that an instance has seen all its files that are there.
+// sawAll says that an instance has seen all its existing files.
 func (b *book) sawAll(index, instances int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -268,8 +268,8 @@ type mark struct {
 	end   bool // no message's: that was all of the file
 }
 
-// settled takes down marks, in order. Those of files that are no more change
-// nothing that is saved.
+// settled records marks, in order. Those of files that no longer exist change nothing that
+// is saved.
 func (b *book) settled(marks []mark) {
 	b.mu.Lock()
 	for _, m := range marks {

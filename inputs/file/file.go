@@ -107,7 +107,7 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 	}, nil
 }
 
-// isCheckpoint says whether a path is that of a checkpoint, which is no input.
+// isCheckpoint says whether a path is that of a checkpoint, which is not an input.
 func isCheckpoint(path, of string) bool {
 	if of == "" {
 		return false

@@ -16,12 +16,12 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// How often the folders are looked at: events say when there is more, but do
-// not come from every file system.
+// How often the folders are checked: events say when there is more, but not every file
+// system sends them.
 const (
 	poll = time.Second
 	gap  = 100 * time.Millisecond // between two scans, whatever happens
-	lazy = 20                     // a scan takes at most one of so many parts of the time
+	lazy = 20                     // a scan takes at most this fraction of the time
 )
 
 // follower reads files and waits for more. Which files there are is found out
@@ -78,8 +78,8 @@ func newFollower(c Config, log *slog.Logger, b *book, index, instances int) *fol
 // TakesBack is a position where there is a checkpoint.
 func (f *follower) TakesBack() engine.TakesBack { return f.book.takesBack() }
 
-// Open finds the files that are there, and fails only for what will never be a
-// file to follow.
+// Open finds the existing files, and fails only for paths that can never be a file to
+// follow.
 func (f *follower) Open(ctx context.Context) error {
 	if err := f.check(); err != nil {
 		return engine.WithClass(engine.Permanent, err)
@@ -115,7 +115,7 @@ func (f *follower) first(ctx context.Context) error {
 	return errors.Join(ctx.Err(), f.book.save())
 }
 
-// check complains about paths that are there and can't be followed.
+// check reports paths that exist and can't be followed.
 func (f *follower) check() error {
 	var errs []error
 	for _, pattern := range f.cfg.Path {
@@ -137,7 +137,7 @@ func (f *follower) check() error {
 	return errors.Join(errs...)
 }
 
-// Read waits until a file has records and adds what is there.
+// Read waits until a file has records and adds those.
 func (f *follower) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
 	for room := b.Room(); ctx.Err() == nil; {
 		f.read(ctx, b)
@@ -152,7 +152,7 @@ func (f *follower) Read(ctx context.Context, b *engine.Batch) (engine.Acker, err
 	return f.acker(), ctx.Err()
 }
 
-// read adds records that are there.
+// read adds available records.
 func (f *follower) read(ctx context.Context, b *engine.Batch) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -263,7 +263,7 @@ func (f *follower) event(e fsnotify.Event) {
 	f.look(t, info)
 }
 
-// failed is told when events were lost: then all is looked at.
+// failed is called when events were lost: then everything is checked.
 func (f *follower) failed(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -285,7 +285,7 @@ func (f *follower) complain(path string, err error) {
 	f.log.Warn("file can't be followed now", "path", path, "err", err)
 }
 
-// Close lets go of all files; opened again, the input goes on where it was.
+// Close closes all files; opened again, the input continues where it was.
 func (f *follower) Close(context.Context) error {
 	if f.stop != nil {
 		f.stop()

@@ -26,7 +26,7 @@ type input struct {
 	marks     []mark // of the Read at hand
 
 	path string        // of the file being read, "" between files
-	from framing.Place // where it goes on when it is opened again
+	from framing.Place // where it continues when it is opened again
 
 	file *source // nil: not open
 	meta engine.Meta
@@ -75,7 +75,7 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 	return in.acker(), ctx.Err()
 }
 
-// await waits until the file at hand may be read on, which is opened anew then.
+// await waits until the current file may be read further, and opens it again.
 func (in *input) await(ctx context.Context, busy *compression.BusyError) error {
 	err := in.release()
 	select {
@@ -221,7 +221,7 @@ func (in *input) explain(ctx context.Context, err error) error {
 	if errors.Is(err, io.EOF) && in.path == "" || ctx.Err() != nil {
 		return err
 	}
-	// The error of a read names the path by itself.
+	// The error of a read already names the path.
 	var fail *os.PathError
 	if errors.As(err, &fail) {
 		err = fail.Err
@@ -232,7 +232,7 @@ func (in *input) explain(ctx context.Context, err error) error {
 	return engine.WithClass(engine.Permanent, err)
 }
 
-// Close lets go of the file at hand; opened again, the input goes on in it.
+// Close closes the current file; opened again, the input continues in it.
 func (in *input) Close(context.Context) error {
 	return errors.Join(in.release(), in.book.close())
 }

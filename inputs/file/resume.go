@@ -18,8 +18,8 @@ var errOther = errors.New("the file has changed")
 // skipped is how much is read over between two looks at the context.
 const skipped = 1 << 20
 
-// resume cuts a file into records from a place on. What is compressed, and
-// framings that need what lies before, are read from the beginning.
+// resume cuts a file into records from a position on. Compressed files, and framings that
+// need what comes before, are read from the beginning.
 func resume(ctx context.Context, cfg *Config, src io.ReadSeeker, format compression.Format, at framing.Place) (framing.Reader, error) {
 	switch {
 	case at.Offset == 0:
@@ -58,7 +58,7 @@ func skip(ctx context.Context, r io.Reader, n int64) error {
 	return nil
 }
 
-// reread reads the records that lie before a place once more.
+// reread reads the records before a position once more.
 func reread(ctx context.Context, cfg *Config, src io.Reader, format compression.Format, at framing.Place) (framing.Reader, error) {
 	rows, err := cfg.Decompressed(format, src)
 	if err != nil {

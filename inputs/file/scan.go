@@ -167,7 +167,7 @@ func (f *follower) place(ctx context.Context, t *tail, key id, file *os.File) er
 	return nil
 }
 
-// lastRecord is the place behind the last whole record.
+// lastRecord is the position after the last whole record.
 func (f *follower) lastRecord(ctx context.Context, file *os.File, size int64) (framing.Place, error) {
 	if !f.cfg.Resumes() {
 		rows := f.cfg.Reader(&growing{file: file})
@@ -278,8 +278,8 @@ func (f *follower) lookAgain(t *tail) {
 	}
 }
 
-// finish ends files that were renamed or deleted, and records that only the next
-// one would end, once nothing has come for a while.
+// finish ends files that were renamed or deleted, and records that only the next one would
+// end, once nothing has arrived for a while.
 func (f *follower) finish() {
 	for key, t := range f.tails {
 		quiet := f.now().Sub(t.grown)

@@ -36,7 +36,7 @@ type tail struct {
 	file  *os.File // nil: closed
 	src   *growing
 	rows  framing.Reader // nil: nothing is read just now
-	place framing.Place  // behind the last record
+	place framing.Place  // after the last record
 	known int64          // so far it was read, half a record included
 
 	size    int64 // when it was last looked at; -1: look again
@@ -106,7 +106,7 @@ func (f *follower) saw(t *tail, info fs.FileInfo) {
 	}
 }
 
-// restart reads a file from its beginning: it was truncated or written anew.
+// restart reads a file from its beginning: it was truncated or rewritten.
 func (f *follower) restart(t *tail, h head) {
 	f.log.Info("file was truncated: it is read from its beginning", "path", t.path, "read", t.place.Offset)
 	t.of = newEntry(t.name, t.of.id(), h)
@@ -250,8 +250,8 @@ func (f *follower) use(t *tail) {
 	}
 }
 
-// idlest is the open file that was not used for longest, t excepted; one that
-// can't be opened again comes last.
+// idlest is the least recently used open file, except t; one that can't be opened again
+// comes last.
 func (f *follower) idlest(t *tail, fits func(*tail) bool) (idlest *tail) {
 	for _, o := range f.files {
 		if o == t || !fits(o) {

@@ -48,7 +48,7 @@ func parseCron(text string) (*cron, error) {
 	return c, nil
 }
 
-// parseCronItem reads one of *, n, a-b, with /step behind it or not.
+// parseCronItem reads one of *, n, a-b, with or without /step.
 func parseCronItem(item string, field int) (set uint64, err error) {
 	f := cronFields[field]
 	span, stepText, stepped := strings.Cut(item, "/")

@@ -18,8 +18,8 @@ type hold struct {
 	kept  int64 // of these, until the request has its answer
 }
 
-// take is false when too much waits. A request that waits alone always fits: limits of
-// its own bound it.
+// take is false when too much waits. A request that waits alone always fits: its own limits
+// bound it.
 func (h *hold) take(n int64) bool {
 	h.bytes += n
 	all := h.in.waiting.Add(n)
@@ -39,7 +39,7 @@ func (h *hold) give(n int64) {
 	}
 }
 
-// release gives back what the pipeline's credits have now.
+// release releases what is now charged to the pipeline's credits.
 func (h *hold) release() { h.give(h.bytes - h.kept) }
 
 // drop gives all back.
@@ -48,8 +48,8 @@ func (h *hold) drop() {
 	h.kept = 0
 }
 
-// firstRead is how much memory is made before anything of a body has come, whatever a
-// client says of its length.
+// firstRead is how much memory is allocated before anything of a body has arrived, whatever
+// length a client declares.
 const firstRead = 4 << 10
 
 // receive reads a body, checks its signature, and decompresses it, or says why it is
@@ -110,7 +110,7 @@ var (
 	errTooLarge = errors.New("too large")
 )
 
-// read reads a body as it was sent, and takes room for what has come.
+// read reads a body as it was sent, and takes room for what has arrived.
 func (in *input) read(w http.ResponseWriter, hr *http.Request, held *hold) ([]byte, error) {
 	began, paid := time.Now(), 0
 	size := int(in.cfg.MaxBody)
@@ -145,7 +145,7 @@ func (in *input) read(w http.ResponseWriter, hr *http.Request, held *hold) ([]by
 	}
 }
 
-// larger is the next size of a buffer: never many times what has come.
+// larger is the next size of a buffer: never many times what has arrived.
 func larger(n int) int {
 	if n < 64<<10 {
 		return 4 * n

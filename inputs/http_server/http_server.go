@@ -135,7 +135,7 @@ type input struct {
 
 	door    *door
 	serving sync.WaitGroup
-	slots   chan struct{} // one for each request under way
+	slots   chan struct{} // one for each request in flight
 	waiting atomic.Int64  // bytes of bodies that are not taken
 	came    chan struct{} // has room for one: requests wait
 	reading []*request    // taken, from at on not read to their ends
@@ -204,12 +204,12 @@ func (in *input) TakesBack() engine.TakesBack {
 // AcksEarly says that requests are answered when they are read.
 func (in *input) AcksEarly() bool { return in.cfg.EarlyAck }
 
-// Pushed says that clients send requests by themselves.
+// Pushed says that clients push requests.
 func (in *input) Pushed() bool { return true }
 
 const (
 	headerTimeout = 10 * time.Second // a client that dribbles headers is cut off
-	bodyTimeout   = 20 * time.Second // likewise for bodies, beside what min_rate gives them
+	bodyTimeout   = 20 * time.Second // likewise for bodies, in addition to what min_rate gives them
 	answerTimeout = 10 * time.Second // and for one that does not take its answer
 	idleTimeout   = 2 * time.Minute
 	maxHeader     = 64 << 10
@@ -259,8 +259,8 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 	for len(in.reading) == 0 {
 		select {
 		case <-in.came:
-			// Others that are about to come, and would have a Read of their own
-			// right after this one, come first.
+			// Others that are about to arrive, and would get their own Read right after
+			// this one, go first.
 			runtime.Gosched()
 			in.take(b.Room())
 		case <-ctx.Done():

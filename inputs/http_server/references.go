@@ -9,9 +9,9 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// references stand for errors that clients are not told. Each that was given out is in
-// the log with its error. Equal errors share one for a while, and so do all others when
-// there are many: a client can't fill the log.
+// references identify errors that clients do not see. Each one that was given out is in the
+// log with its error. Equal errors share one for a while, and so do all others when there
+// are many: a client can't fill the log.
 type references struct {
 	log *slog.Logger
 
@@ -23,7 +23,7 @@ type references struct {
 const (
 	referencesFor  = 10 * time.Second
 	mostReferences = 100
-	causeText      = 1 << 10 // bytes of an error that tell it from others
+	causeText      = 1 << 10 // bytes of an error that distinguish it from others
 )
 
 type cause struct {

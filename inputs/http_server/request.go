@@ -35,7 +35,7 @@ type request struct {
 	patience time.Time // it waits no longer to be taken
 	taken    time.Time // by a Read; zero: it waits
 	refused  *refusal  // nil: it is answered by its results
-	left     int       // results still to come
+	left     int       // results still outstanding
 	results  []verdict // by record; nil: they are summed up
 	sums     sums
 	gone     bool // nobody waits for its results: what it holds ends with the last
@@ -74,7 +74,7 @@ func (r *request) leave() {
 	}
 }
 
-// abandon leaves a request to its messages; false: none of them is under way.
+// abandon leaves a request to its messages; false: none of them is in flight.
 func (r *request) abandon() bool {
 	in := r.held.in
 	in.mu.Lock()
@@ -94,7 +94,7 @@ func (r *request) refuse(why *refusal) {
 	r.ends()
 }
 
-// serve carries one request through. It takes a slot when its body is there: what sends
+// serve handles one request. It takes a slot when its body is there: a client that sends
 // nothing holds none.
 func (in *input) serve(d *door, w http.ResponseWriter, hr *http.Request) {
 	r := newRequest(in)
@@ -231,8 +231,8 @@ const (
 // atOnce is how many bytes of records are charged together.
 const atOnce = 64 << 10
 
-// records reads the records of a body of so many bytes, and takes room for them as they
-// come: they are copies, and some framings make more of a record than it was.
+// records reads the records of a body of this many bytes, and takes room for them as they
+// are read: they are copies, and some framings make more of a record than it was.
 func (in *input) records(r *request, from framing.Reader, size int) *refusal {
 	if !r.held.take(int64(size)) {
 		return overfull
@@ -270,8 +270,8 @@ func (in *input) records(r *request, from framing.Reader, size int) *refusal {
 	}
 }
 
-// framingOf is how a body is cut that its content type calls lines of JSON, or
-// that is a JSON array; all else is one message.
+// framingOf is how a body is cut that its content type calls lines of JSON, or that is a
+// JSON array; anything else is one message.
 func framingOf(contentType string, body []byte) (f framing.Framing, several bool) {
 	if contentType == "" {
 		return f, false

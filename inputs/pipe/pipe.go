@@ -61,13 +61,13 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 	return in.Reader, in.Reader.Read(ctx, b)
 }
 
-// TakesBack says that each message goes back by itself.
+// TakesBack says that messages are returned individually.
 func (in *input) TakesBack() engine.TakesBack { return engine.TakesOne }
 
 // Follows names the pipe: the input ends with its writers.
 func (in *input) Follows() string { return in.name }
 
-// Close gives back what was not taken.
+// Close hands back what was not taken.
 func (in *input) Close(context.Context) error {
 	in.Reader.Close()
 	if in.counted {

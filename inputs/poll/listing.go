@@ -12,7 +12,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// mostListed bounds the queues that one pattern stands for.
+// mostListed bounds the queues that one pattern matches.
 const mostListed = 1000
 
 // listing is a source that names its queues by a pattern.
@@ -26,8 +26,8 @@ type listing struct {
 	failures int       // of List, in a row
 }
 
-// first lists when the input is opened. A failure that time may heal is no mistake
-// of the configuration: the queues are looked for again.
+// first lists when the input is opened. A failure that may pass is not a mistake in the
+// configuration: the queues are looked for again.
 func (in *input) first(ctx context.Context, l *listing) error {
 	err := in.list(ctx, l)
 	var e *engine.Error

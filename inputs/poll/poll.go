@@ -1,5 +1,5 @@
-// Package poll reads from several sources at once and shares out the free slots of
-// the pipeline among them. Start at [input]: deal.go says who may read, source.go
+// Package poll reads from several sources at once and divides the free slots of the
+// pipeline among them. Start at [input]: deal.go decides which source may read, source.go
 // is the goroutine of one source, listing.go finds sources by a pattern.
 package poll
 

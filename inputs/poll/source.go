@@ -16,7 +16,7 @@ import (
 const (
 	firstBackoff = time.Second
 	mostBackoff  = 30 * time.Second
-	// standing is how long a connection must stand before the back-off begins anew.
+	// standing is how long a connection must last before the back-off starts over.
 	standing = time.Second
 )
 
@@ -56,21 +56,21 @@ type source struct {
 	// Guarded by in.mu.
 	state     state
 	err       error         // why it failed for good
-	polling   bool          // a read is under way
+	polling   bool          // a read is in progress
 	waits     bool          // and has been for longer than patience
 	freed     bool          // a message was settled since it began, where the source withholds others
 	since     time.Time     // when it began
 	dealt     int           // slots for the next read
-	expected  int           // messages that the read under way may bring
+	expected  int           // messages that the current read may return
 	gives     int           // messages that a read brings at the most, going by the last; 0: not known
-	slots     int           // granted to the read under way
+	slots     int           // granted to the current read
 	offered   int           // that were free for all sources then
-	cancel    func()        // ends the read under way
+	cancel    func()        // ends the current read
 	quick     time.Duration // a read takes that need not wait; 0: not known
 	due       time.Time     // not to be read before
 	failures  int           // in a row
 	connected time.Time     // when it was opened
-	unsettled int           // messages that are under way
+	unsettled int           // messages in flight
 	held      *held         // what it has read and no Read has taken; nil: nothing
 }
 
@@ -92,7 +92,7 @@ type held struct {
 
 func (h *held) left() int { return h.of - h.next }
 
-// result is what one read came to.
+// result is the outcome of one read.
 type result struct {
 	batch       *engine.Batch
 	n           int
@@ -207,7 +207,7 @@ func (l *labelled) of(m engine.Meta, label string) engine.Meta {
 	return l.with
 }
 
-// hold waits until what was read is taken, and gives back what is not.
+// hold waits until what was read is taken, and hands back what is not.
 func (s *source) hold(ctx context.Context) {
 	s.in.mu.Lock()
 	h := s.held
@@ -323,7 +323,7 @@ func (s *source) restart(ctx context.Context) bool {
 	}
 }
 
-// stop tells the source that no read follows.
+// stop informs the source that no read follows.
 func (s *source) stop(ctx context.Context) error {
 	t, ok := s.part.(engine.Stopper)
 	if !ok || !s.opened || s.stopped {

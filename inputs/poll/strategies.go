@@ -43,7 +43,7 @@ func (roundRobin) Next(_ time.Time, open []*engine.Polled) *engine.Polled {
 	return best
 }
 
-// Empty takes what is saved up: a source that comes back gets its share, no burst.
+// Empty takes what is saved up: a source that returns gets its share, not a burst.
 func (roundRobin) Empty(s *engine.Polled) {
 	b := stateOf[balance](s)
 	b.earned = min(b.earned, 0)

@@ -77,8 +77,8 @@ func (c Config) Unsettled() int {
 	return cmp.Or(c.Prefetch, mostPrefetch)
 }
 
-// HandsBack is the delivery limit that the queue is declared with, and how many messages
-// a stop may hand back.
+// HandsBack is the delivery limit with which the queue is declared, and how many messages a
+// stop may hand back.
 func (c Config) HandsBack() (limit, most int) {
 	return c.Declare.DeliveryLimit(), c.Prefetch
 }
@@ -154,7 +154,7 @@ type input struct {
 	opened bool         // once at least
 	failed error        // of the first opening, for Read to report
 	at     *session     // nil: not connected
-	next   atomic.Int64 // stream: the offset behind all that is settled; 0: unknown
+	next   atomic.Int64 // stream: the offset after all that is settled; 0: unknown
 }
 
 var (
@@ -190,7 +190,7 @@ func newReader(c Config, env engine.Env) *input {
 	return in
 }
 
-// TakesBack says that a queue takes back each message by itself, and a stream none.
+// TakesBack says that a queue takes single messages back, and a stream none.
 func (in *input) TakesBack() engine.TakesBack { return in.cfg.takesBack() }
 
 func (c *Config) takesBack() engine.TakesBack {
@@ -206,8 +206,8 @@ func (c *Config) takesBack() engine.TakesBack {
 // AcksEarly says that messages are acknowledged when they are read.
 func (in *input) AcksEarly() bool { return in.cfg.EarlyAck }
 
-// Open connects and begins to consume. A broker that can't be reached at the start
-// is no mistake of the configuration: it is tried again, as when it is lost later.
+// Open connects and begins to consume. A broker that can't be reached at the start is not a
+// mistake in the configuration: flowd retries, as when it is lost later.
 func (in *input) Open(ctx context.Context) error {
 	s, err := in.connect(ctx)
 	if err != nil {
@@ -230,7 +230,7 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 	return in.at, in.at.read(ctx, b)
 }
 
-// Stop ends the consumer and gives back what was delivered and not read.
+// Stop ends the consumer and hands back what was delivered and not read.
 func (in *input) Stop(ctx context.Context) error {
 	if in.at != nil {
 		in.at.stop(ctx)

@@ -88,8 +88,8 @@ func (in *input) TakesBack() engine.TakesBack {
 	return first
 }
 
-// Open opens the parts again that a Close has closed: acks may still come for
-// those that have ended.
+// Open reopens the parts that a Close has closed: acks may still arrive for those that have
+// ended.
 func (in *input) Open(ctx context.Context) error {
 	for in.opened < in.reached {
 		if err := in.open(ctx); err != nil {
@@ -143,7 +143,7 @@ func (in *input) Stop(ctx context.Context) error {
 	return nil
 }
 
-// Close closes all parts that are open: until now, acks may have come for them.
+// Close closes all open parts: until now, acks may have arrived for them.
 func (in *input) Close(ctx context.Context) error {
 	var errs []error
 	for _, p := range in.parts[:in.opened] {

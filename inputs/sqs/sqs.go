@@ -96,7 +96,7 @@ func init() {
 // longest is how long SQS hides a message in all, from the receive on.
 const longest = 12 * time.Hour
 
-// mostCounted bounds the messages of which more tries are known than the queue counts.
+// mostCounted bounds the messages with more known attempts than the queue counts.
 const mostCounted = 10_000
 
 // callTimeout is the deadline of a call that does not wait for messages.
@@ -108,7 +108,7 @@ type input struct {
 	log   *slog.Logger
 	http  *http.Client // carries the requests in tests; nil: the network
 
-	conn    atomic.Pointer[conn] // acks may come after it was replaced, or closed
+	conn    atomic.Pointer[conn] // acks may arrive after it was replaced, or closed
 	stopped atomic.Bool          // no Read follows
 	owner   engine.Meta          // that all messages have
 
@@ -119,9 +119,9 @@ type input struct {
 	next   uint64
 	held   map[uint64]*lease           // messages that were read and not settled, by Ref
 	hidden map[string]time.Time        // groups of which a message was returned, and until when it is hidden
-	more   *simplelru.LRU[string, int] // tries beyond the receives of messages that wait in the queue, by id
+	more   *simplelru.LRU[string, int] // attempts beyond the receives, of messages that wait in the queue, by id
 	poll   *poll                       // the last one; nil: there was none
-	gave   bool                        // messages were given back since Stop
+	gave   bool                        // messages were handed back since Stop
 }
 
 // conn is one opening of the input.
@@ -160,7 +160,7 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 	return &input{cfg: c, queue: q, log: env.Log, more: more, held: map[uint64]*lease{}, hidden: map[string]time.Time{}, changing: make(chan struct{}, 1), owner: engine.Meta{}.With("queue", q.Name)}, nil
 }
 
-// TakesBack says that each message is deleted, or made visible, by itself.
+// TakesBack says that messages are deleted, or made visible, individually.
 func (in *input) TakesBack() engine.TakesBack { return engine.TakesOne }
 
 // Delays is how long a message can be hidden.
@@ -176,7 +176,7 @@ func orderBy(queue string) string {
 	return ""
 }
 
-// Withholds says that a FIFO queue keeps a group's messages back while one is under way.
+// Withholds says that a FIFO queue holds a group's messages back while one is in flight.
 func (in *input) Withholds() bool { return in.queue.FIFO() }
 
 // Open finds the queue, and how long it hides messages.
@@ -207,8 +207,8 @@ func (in *input) Stop(context.Context) error {
 	return nil
 }
 
-// Close makes visible what was read and has no end; an input that failed keeps it,
-// to go on.
+// Close makes visible what was read and is not settled; an input that failed keeps it, to
+// continue.
 func (in *input) Close(ctx context.Context) error {
 	c := in.conn.Load()
 	if c == nil {

@@ -137,7 +137,7 @@ func parse(text string) (uri amqp091.URI, err error) {
 	return uri, nil
 }
 
-// with is uri with what the configuration says beside it.
+// with is uri with the configuration's other settings.
 func (c *Connect) with(uri amqp091.URI) amqp091.URI {
 	if c.VHost != "" {
 		uri.Vhost = c.VHost

@@ -23,15 +23,14 @@ const (
 	pageSize   = 500      // queues of one
 )
 
-// directory is the management interface that tells the queues of a virtual host.
+// directory is the management interface that lists the queues of a virtual host.
 type directory struct {
 	uri        amqp091.URI
 	management string      // URL that the user gave, or ""
 	tls        *tls.Config // nil: the system's defaults
 }
 
-// listed is a queue as the management interface tells it. Counts are missing of a
-// queue that is new.
+// listed is a queue as the management interface reports it. A new queue has no counts.
 type listed struct {
 	Name      string
 	Type      string
@@ -42,7 +41,7 @@ type listed struct {
 	Policy    map[string]any `json:"effective_policy_definition"`
 }
 
-// Named tells a queue's name as it is configured from a pattern of names, as of
+// Named distinguishes a queue's name as it is configured from a pattern of names, as in
 // [path.Match]. A backslash before * ? [ \ in a name takes their meaning away.
 func Named(text string) (name string, pattern bool) {
 	var b strings.Builder

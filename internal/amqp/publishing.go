@@ -10,8 +10,8 @@ import (
 )
 
 // mostHeaders is how many bytes the headers of a message may have: with the other
-// properties they must fit into one frame, of which the smallest that brokers are set
-// to in practice has 128 KiB. One that is larger costs the whole connection.
+// properties they must fit into one frame, and 128 KiB is the smallest that brokers are set
+// to in practice. A larger one costs the whole connection.
 const mostHeaders = 96 << 10
 
 // free says whether metadata may set a header: CC and BCC are further routing keys, and

@@ -32,9 +32,9 @@ type Attribute struct {
 // Size is what it counts towards the size of a message.
 func (a *Attribute) Size() int { return len(a.Name) + len(a.Type) + len(a.Text) + len(a.Binary) }
 
-// Attributes is the metadata that goes along with a message: what is not the
-// input's own, where its name can be an attribute's and it is not empty. There may
-// be ten; of a dead letter what is too much of error_* stays behind.
+// Attributes is the metadata that is sent with a message: everything other than the input's
+// own, if its name can be an attribute's and it is not empty. There may be ten; of a dead
+// letter, error_* beyond that is left out.
 func Attributes(m *engine.Message) (all []Attribute, size int, err error) {
 	for name, v := range m.Meta.Added() {
 		a, ok, err := attribute(name, v)
@@ -104,7 +104,7 @@ func (f FIFO) Exactly(w *types.Message) (o Outgoing) {
 }
 
 // Again is Exactly for a message of which there is only the metadata: what it does not
-// tell, as the label of a type, is lost.
+// contain, such as the label of a type, is lost.
 func (f FIFO) Again(payload []byte, meta map[string]any) (o Outgoing) {
 	o.Body = string(payload)
 	if !Printable(o.Body) || o.Body == "" {
@@ -130,9 +130,8 @@ func (f FIFO) Again(payload []byte, meta map[string]any) (o Outgoing) {
 	return o
 }
 
-// tell says which group a message belongs to. In a FIFO queue its id tells it from
-// others: its own deduplication id could have the queue drop it, when it was there a
-// moment ago.
+// tell says which group a message belongs to. In a FIFO queue its id identifies it: with
+// its own deduplication id the queue could drop it if it was there a moment ago.
 func (f FIFO) tell(o *Outgoing, group, id, dedupe string) {
 	if n := len(o.Attributes); n > mostAttributes && o.Err == nil {
 		o.Err = engine.Errorf(engine.Rejected, "%d metadata values would be sent, but a message may have %d", n, mostAttributes)
@@ -190,7 +189,7 @@ func Body(m *engine.Message) (string, error) {
 	return body, nil
 }
 
-// Fits says why a message of so many bytes is too large.
+// Fits says why a message of this many bytes is too large.
 func Fits(size, most int) error {
 	if size > most {
 		return engine.Errorf(engine.Rejected, "the message has %d bytes with its attributes, more than the %d that are allowed (write `compress: gzip` and `encode: base64` before it, or store it elsewhere and send a reference)", size, most)
@@ -198,9 +197,9 @@ func Fits(size, most int) error {
 	return nil
 }
 
-// Value is an attribute as metadata: a Number as int or float where that is exact,
-// a Binary as a string of its bytes, all else as text. Types with a label, as
-// Number.price, are as without.
+// Value is an attribute as metadata: a Number as int or float where that is exact, a Binary
+// as a string of its bytes, anything else as text. Types with a label, as Number.price, are
+// as without.
 func Value(kind, text string, binary []byte) any {
 	kind, _, _ = strings.Cut(kind, ".")
 	switch kind {
@@ -236,8 +235,8 @@ func significant(text string) (n int) {
 	return n
 }
 
-// Delay is what the expression `delay` of an output came to: a duration, a text
-// that spells one, seconds, or the time until when. nil is no delay.
+// Delay is the value of an output's expression `delay`: a duration, a text that gives one,
+// seconds, or the time until when. nil is no delay.
 func Delay(v any, now time.Time, most time.Duration) (time.Duration, error) {
 	var d time.Duration
 	switch v := v.(type) {

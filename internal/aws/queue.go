@@ -24,7 +24,7 @@ type Queue struct {
 	URL     string // "" is to be asked for
 }
 
-// inNames are the characters of names of queues and, beside dots, of attributes.
+// inNames are the characters of names of queues and, with dots, of attributes.
 const inNames = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
 
 // only says whether text has 1 to most characters, of these only.
@@ -75,7 +75,7 @@ func redact(text string) string {
 	return text
 }
 
-// FIFO says whether the queue keeps the order of its groups: its name tells.
+// FIFO says whether the queue keeps the order of its groups: its name shows that.
 func (q Queue) FIFO() bool { return strings.HasSuffix(q.Name, ".fifo") }
 
 // String is what messages call it.

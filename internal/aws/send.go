@@ -35,7 +35,7 @@ type Outgoing struct {
 // FIFO is what a queue or topic that keeps order asks for.
 type FIFO struct {
 	On      bool // it is one
-	Content bool // it tells equal messages by their content
+	Content bool // it recognises equal messages by their content
 }
 
 // Prepare makes an outgoing message of m; what is wrong with it is in its Err. The
@@ -57,7 +57,7 @@ func (f FIFO) Prepare(m *engine.Message, group, dedupe *expr.Expr, most int) (o 
 	o.Dedupe, err = ident("dedupe_id", dedupe, m)
 	o.Err = cmp.Or(o.Err, err)
 	if f.On && o.Dedupe == "" && !f.Content {
-		o.Dedupe = newID(m) // equal messages are different ones, unless somebody says otherwise
+		o.Dedupe = newID(m) // equal messages are different ones, unless configured otherwise
 	}
 	if m.Key != nil {
 		o.Lanes[0] = "key " + string(m.Key)
@@ -68,7 +68,7 @@ func (f FIFO) Prepare(m *engine.Message, group, dedupe *expr.Expr, most int) (o 
 	return o
 }
 
-// thisProcess tells its messages from those of others.
+// thisProcess distinguishes its messages from those of others.
 var thisProcess = sync.OnceValue(rand.Text)
 
 // newID is an id of a message that it keeps at every attempt: one that was sent before a
@@ -104,7 +104,7 @@ func ident(name string, e *expr.Expr, m *engine.Message) (string, error) {
 	return string(text), nil
 }
 
-// Once is for calls that the engine tries again itself.
+// Once is for calls that the engine itself retries.
 func Once(o *sqs.Options) { o.Retryer = aws.NopRetryer{} }
 
 // Send sends messages to a queue, and returns their errors.

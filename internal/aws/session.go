@@ -28,8 +28,8 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Config says where a service is and who calls it. What it leaves open comes from
-// the environment (AWS_REGION, AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, …), the shared
+// Config says where a service is and which credentials to use. What it leaves open comes
+// from the environment (AWS_REGION, AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, …), the shared
 // configuration files, or the machine's role, as with any other AWS tool.
 type Config struct {
 	Region      string         `yaml:"region" doc:"Region, such as eu-central-1; by default the one in a queue's ARN or URL, AWS_REGION, or the profile's."`
@@ -87,8 +87,8 @@ type Session struct {
 	endpoint string
 }
 
-// Open finds region and credentials; region is used where the configuration names
-// none. Over, when not nil, carries the requests: it is for tests.
+// Open finds region and credentials; region is used if the configuration names none. Over,
+// when not nil, carries the requests: it is for tests.
 func (c *Config) Open(ctx context.Context, region string, over *http.Client) (*Session, error) {
 	s := &Session{http: over, endpoint: c.Endpoint}
 	conf, err := c.TLS.Config()
@@ -151,7 +151,7 @@ func direct(client aws.HTTPClient) *http.Client {
 	return d
 }
 
-// telling is a client whose errors tell requests of which nothing was sent.
+// telling is a client whose errors mark requests of which nothing was sent.
 func telling(client *http.Client) *http.Client {
 	c := *client
 	if c.Transport == nil {

@@ -15,8 +15,8 @@ import (
 type Asker[C any] interface {
 	// Prepare makes the call for a message.
 	Prepare(m *engine.Message) (C, error)
-	// Call carries it out, beside others. It uses no message but for [ReadAll]: those
-	// of a batch share memory, which one goroutine uses at a time.
+	// Call carries it out, concurrently with others. It uses no message but for [ReadAll]:
+	// those of a batch share memory, which one goroutine uses at a time.
 	Call(ctx context.Context, c C) error
 	// Finish puts the answer into the message.
 	Finish(m *engine.Message, c C) error

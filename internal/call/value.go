@@ -27,7 +27,7 @@ func Value(body []byte, scalars bool) ([]byte, error) {
 	return text, nil
 }
 
-// Valid says why a text is no JSON document; the error has class decode.
+// Valid says why a text is not a JSON document; the error has class decode.
 func Valid(body []byte) error {
 	var d doc.Doc
 	d.Reset(body, nil)

@@ -20,7 +20,8 @@ const (
 	largest  = 256 << 20 // of a checkpoint
 )
 
-// envelope is what lies in a file; behind the state comes a sum of all before it.
+// envelope is the content of a file; the state is followed by a checksum of everything
+// before it.
 type envelope[T any] struct {
 	Kind    string `json:"checkpoint_of"`
 	Version int    `json:"version"`
@@ -37,7 +38,7 @@ func sealed[T any](e envelope[T]) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	text = text[:len(text)-1] // the brace comes behind the sum
+	text = text[:len(text)-1] // the brace follows the checksum
 	return fmt.Appendf(text, sumFormat, crc32.Checksum(text, castagnoli)), nil
 }
 
@@ -47,8 +48,8 @@ func whole(text []byte) bool {
 	return n > 0 && string(text[n:]) == fmt.Sprintf(sumFormat, crc32.Checksum(text[:n], castagnoli))
 }
 
-// file is a checkpoint on the disk. Whoever has it holds a lock on it: another
-// process that opens it is refused.
+// file is a checkpoint on disk. Its owner holds a lock on it: another process that opens it
+// is refused.
 type file struct {
 	path, name string // name is the path as the user wrote it
 	lock       *os.File
@@ -57,7 +58,7 @@ type file struct {
 // Temporary is the file next to a checkpoint in which the next one is written.
 func Temporary(path string) string { return path + ".tmp" }
 
-// openFile locks and reads a checkpoint, and makes one where there is none.
+// openFile locks and reads a checkpoint, and creates one if there is none.
 func openFile[T any](path, name, kind string) (*file, *T, error) {
 	f := &file{path: path, name: name}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -83,7 +84,7 @@ func openFile[T any](path, name, kind string) (*file, *T, error) {
 	return f, saved, nil
 }
 
-// open locks and reads the file; text is nil where there is none.
+// open locks and reads the file; text is nil if there is none.
 func (f *file) open() (text []byte, err error) {
 	for {
 		in, err := os.OpenFile(f.path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // to open a pipe does not wait
@@ -187,7 +188,7 @@ func (f *file) replace(text []byte) error {
 
 // write writes a new file, locked and on the disk.
 func (f *file) write(path string, text []byte) (*os.File, error) {
-	// What lies there is left from a crash, or a link that someone has put there.
+	// A file there is left from a crash, or a link that someone has put there.
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}

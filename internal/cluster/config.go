@@ -1,6 +1,6 @@
 // Package cluster is what a hub and its workers have in common: the section
-// `service.cluster` ([Config]), how to connect ([Target]), and what they tell each
-// other (wire.go, values.go, stage.go).
+// `service.cluster` ([Config]), how to connect ([Target]), and their messages to each other
+// (wire.go, values.go, stage.go).
 package cluster
 
 import (
@@ -81,5 +81,5 @@ func (c *Config) checkURL(report func(path, message, remedy string)) {
 // Shared is under which name processes keep their *Config among what pipelines share.
 const Shared = "service.cluster"
 
-// Rehearsal stands for any cluster in tests of pipelines: what is remote runs here.
+// Rehearsal replaces any cluster in tests of pipelines: what is remote runs here.
 var Rehearsal = &Config{}

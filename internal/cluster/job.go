@@ -7,7 +7,7 @@ import (
 	"github.com/flowd-io/flowd/internal/pool"
 )
 
-// Job is a try on its way to a worker.
+// Job is an attempt on its way to a worker.
 type Job struct {
 	Hash string // of the stage that it is for
 	Try  Try    // by the subject
@@ -15,7 +15,7 @@ type Job struct {
 	of []byte // its messages, packed
 }
 
-// Pack are messages in the form in which jobs have them, for all tries.
+// Pack are messages in the form in which jobs have them, for all attempts.
 func Pack(of []*engine.Message) []byte {
 	w := &writer{}
 	w.uint(len(of))
@@ -156,7 +156,7 @@ const (
 	madeSameMeta = 2
 )
 
-// EncodeAnswer is what came of a try as it travels: a result, or an error of all.
+// EncodeAnswer is the encoded outcome of an attempt: a result, or an error for all.
 func EncodeAnswer(t Try, result *pool.Result, err error) []byte {
 	w := &writer{}
 	w.flags(Protocol)
@@ -272,7 +272,7 @@ func remote(e *engine.Error, worker string) error {
 	e.Err = fmt.Errorf("on worker %s: %w", worker, e.Err)
 	if e.Step != "" {
 		e.Err = fmt.Errorf("step %s %w", e.Step, e.Err)
-		e.Step = "" // the pool's own name comes here
+		e.Step = "" // the pool's own name follows here
 	}
 	return e
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // writer and reader are the binary form of jobs and answers: lengths and numbers as
-// varints, values behind a letter for their type.
+// varints, values after a letter for their type.
 type writer struct{ b []byte }
 
 func (w *writer) uint(n int)     { w.b = binary.AppendUvarint(w.b, uint64(n)) }
@@ -24,7 +24,7 @@ func (w *writer) bytes(s []byte) { w.uint(len(s)); w.b = append(w.b, s...) }
 func (w *writer) flags(n byte)   { w.b = append(w.b, n) }
 func (w *writer) time(t time.Time) {
 	text, err := t.MarshalBinary()
-	if err != nil { // a zone that is no number of minutes
+	if err != nil { // a zone that is not a whole number of minutes
 		text, _ = t.UTC().MarshalBinary()
 	}
 	w.bytes(text)
@@ -149,7 +149,7 @@ func (r *reader) count() int {
 	return int(n)
 }
 
-// small is a number that counts nothing that lies here.
+// small is a number that does not count elements here.
 func (r *reader) small() int {
 	n := r.id()
 	if n > math.MaxInt32 {
@@ -187,7 +187,7 @@ func (r *reader) time() (t time.Time) {
 
 const (
 	deepest = 100 // levels of a value
-	ahead   = 64  // things that memory is taken for before they are seen: a count may be a lie
+	ahead   = 64  // elements for which memory is taken before they are seen: a count may be false
 )
 
 func (r *reader) value(depth int) any {

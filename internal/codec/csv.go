@@ -25,7 +25,7 @@ func (c *CSV) Decode(dst, payload []byte) ([]byte, error) {
 	return c.DecodeWithin(dst, payload, MaxSize)
 }
 
-// Working is next to nothing: rows are read one by one.
+// Working is next to nothing: rows are read one at a time.
 func (c *CSV) Working([]byte) int { return 0 }
 
 // DecodeWithin is Decode. Every record repeats all names: a wide header makes much of little.

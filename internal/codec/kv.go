@@ -149,7 +149,7 @@ func (g *grammar) pair(s string) (p pair, rest string, err error) {
 	return p, rest, err
 }
 
-// until cuts s at the end of a pair, or at stop if that comes first.
+// until cuts s at the end of a pair, or at stop if that is earlier.
 func (g *grammar) until(s, stop string) (word, rest string) {
 	end := len(s)
 	if g.between == "" {
@@ -187,7 +187,7 @@ func unquote(s string) (text, rest string, err error) {
 				b.WriteByte('\r')
 			case '"', '\\', '/':
 				b.WriteByte(s[i])
-			default: // what is no escape keeps its backslash: C:\dir
+			default: // what is not an escape keeps its backslash: C:\dir
 				b.WriteByte('\\')
 				b.WriteByte(s[i])
 			}

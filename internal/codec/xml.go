@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// XML reads and writes one XML element: {"order": {"-id": "7", "#text": "…"}}.
-// An attribute is a key with a -, text beside attributes or elements is #text,
-// elements of one name are a list, and an element with nothing but text is text.
+// XML reads and writes one XML element: {"order": {"-id": "7", "#text": "…"}}. An attribute
+// is a key with a -, text next to attributes or elements is #text, elements of one name are
+// a list, and an element with nothing but text is text.
 type XML struct {
 	Numbers bool `yaml:"numbers" doc:"Decoding turns text that is a JSON number into a number."`
 }
@@ -48,7 +48,7 @@ func (c *XML) Working(payload []byte) int {
 	return 260*elements + 180*bytes.Count(payload, []byte("=")) + 4*len(payload)
 }
 
-// DecodeWithin is Decode: what comes out is hardly longer than what goes in.
+// DecodeWithin is Decode: the result is hardly longer than the input.
 func (c *XML) DecodeWithin(dst, payload []byte, _ int) ([]byte, error) { return c.Decode(dst, payload) }
 
 func xmlError(err error) error {

@@ -44,8 +44,7 @@ func (c *YAML) DecodeWithin(dst, payload []byte, limit int) ([]byte, error) {
 	if err := r.Decode(&more); !errors.Is(err, io.EOF) {
 		return dst, errors.New("yaml: there is more than one document")
 	}
-	// Aliases let a few bytes stand for very many; a document without them
-	// hardly grows.
+	// Aliases let a few bytes expand to very many; a document without them hardly grows.
 	most := min(1<<20+16*len(payload), MaxSize)
 	w := yamlReader{dst: dst, limit: len(dst) + min(most, limit)}
 	switch err := w.value(&root, 0); {

@@ -12,15 +12,15 @@ import (
 // window that the format asks every decoder to support.
 const payloadWindow = 8 << 20
 
-// Decompress gives the data that src, one whole stream, comes out as. Data
-// longer than max bytes is ErrTooLarge. It is safe for concurrent use.
+// Decompress returns the decompressed data of src, one whole stream. Data longer than max
+// bytes is ErrTooLarge. It is safe for concurrent use.
 func Decompress(f Format, src []byte, max int64) ([]byte, error) {
 	return DecompressWithin(f, src, max, func(int) error { return nil })
 }
 
 // DecompressWithin is Decompress that asks grow, before it takes the memory, whether there
-// is room for what src comes out as: no more than that is taken. The error is grow's, which
-// must not wait: only so many payloads are decompressed at once.
+// is room for the decompressed data: no more than that is taken. The error is grow's, which
+// must not wait: only a limited number of payloads are decompressed at once.
 func DecompressWithin(f Format, src []byte, max int64, grow func(n int) error) ([]byte, error) {
 	slots <- struct{}{}
 	defer func() { <-slots }()
@@ -59,8 +59,8 @@ type decoder struct {
 
 const headSize = 32 << 10
 
-// decode decompresses twice what does not fit into head: only then it is known how long
-// it is, and a buffer that grows with it would take twice its memory meanwhile.
+// decode decompresses data that does not fit into head twice: only then is its length
+// known, and a growing buffer would take twice its memory meanwhile.
 func (d *decoder) decode(src []byte, max int64, grow func(n int) error) ([]byte, error) {
 	if d.head == nil {
 		d.head = make([]byte, headSize)

@@ -16,7 +16,7 @@ type Queue struct {
 	DeadLetters   string        // a queue that takes what was received MaxReceives times
 	MaxReceives   int
 	ContentDedupe bool
-	Unlocked      bool // of a FIFO queue: a group goes on beside messages in flight, as with some emulators
+	Unlocked      bool // of a FIFO queue: a group continues while messages are in flight, as with some emulators
 }
 
 // queue is FIFO if its name says so. The server's lock guards it.
@@ -29,7 +29,7 @@ type queue struct {
 	deduped  map[string]time.Time
 }
 
-// Message is a message as it lies in a queue.
+// Message is a message in a queue.
 type Message struct {
 	ID, Body, Group, Dedupe string
 	Attributes              map[string]Attribute

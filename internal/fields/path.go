@@ -29,7 +29,7 @@ func (p *Path) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 // DescribeConfig is text.
 func (p *Path) DescribeConfig() *schema.Type { return schema.AnyOf("path", "") }
 
-// Wrap makes a document of m, whose payload is none, with one value at the path.
+// Wrap turns m, whose payload is not a document, into one with a value at the path.
 func (p Path) Wrap(m *engine.Message, value []byte) error {
 	var d doc.Doc
 	d.Reset([]byte("{}"), m.Doc().Arena())
@@ -91,7 +91,7 @@ func parse(d *schema.Decoder, n *schema.Node, text string) doc.Path {
 	return p
 }
 
-// meant is how a path may have been meant that is none.
+// meant is how an invalid path may have been meant.
 func meant(text string) string {
 	if list := strings.Split(text, ","); len(list) > 1 && !slices.ContainsFunc(list, isNoPath) {
 		return "write a list: [" + text + "]"

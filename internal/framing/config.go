@@ -99,16 +99,15 @@ func (c *Config) Reader(r io.Reader) Reader {
 	return newBlocks(r, &textLines{}, limit, countFound)
 }
 
-// Resumes says whether records can be read without what lies before them: the
-// others need the stream's beginning, as a CSV header.
+// Resumes says whether records can be read without what precedes them: the others need the
+// stream's beginning, such as a CSV header.
 func (c *Config) Resumes() bool {
 	f := &c.Framing
 	header := f.CSV != nil && f.CSV.Header && f.CSV.Columns == nil
 	return !header && f.Tar == nil && f.Whole == nil && f.JSON == nil
 }
 
-// Resume cuts into records what follows in a stream behind a place, where
-// Resumes allows it.
+// Resume cuts the part of a stream after a place into records, where Resumes allows it.
 func (c *Config) Resume(r io.Reader, from Place) Reader {
 	plain := c.Reader(r)
 	b, ok := plain.(*blocks)
@@ -125,8 +124,8 @@ func (c *Config) Resume(r io.Reader, from Place) Reader {
 	return b
 }
 
-// Decompressed cuts what r, which is compressed in a format, comes out as. In a [Pump] it
-// waits for memory that other streams have; elsewhere Next gives a [compression.BusyError].
+// Decompressed cuts the decompressed data of r into records. In a [Pump] it waits for
+// memory that other streams use; elsewhere Next returns a [compression.BusyError].
 func (c *Config) Decompressed(f compression.Format, r io.Reader) (Reader, error) {
 	var stop <-chan struct{}
 	if h, ok := r.(*handover); ok {

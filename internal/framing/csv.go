@@ -21,7 +21,7 @@ type table struct {
 	inField  bool          // the field at hand has begun
 	begun    bool          // a row was read
 	unusable *engine.Error // why the header names no fields
-	rest     bool          // and there are rows behind it
+	rest     bool          // and there are rows after it
 
 	fields []int  // of the row: where each field ends in text
 	text   []byte // of the row: its fields, unquoted

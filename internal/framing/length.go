@@ -2,11 +2,11 @@ package framing
 
 import "github.com/flowd-io/flowd/engine"
 
-// length reads records behind a big-endian number of their bytes. The number is
+// length reads records that follow a big-endian number of their bytes. The number is
 // believed only as far as data follows: memory grows with what arrives.
 type length struct {
 	prefix int   // bytes of the number: 1, 2, 4 or 8
-	size   int64 // of the record that follows; -1: its number comes first
+	size   int64 // of the record that follows; -1: its number is next
 	left   int64 // of it, what has not been looked at
 }
 

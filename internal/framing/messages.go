@@ -20,9 +20,9 @@ import (
 // envelope is a message as one JSON line. Payload is text, or the payload
 // itself where that is a JSON object or array on one line.
 //
-// In metadata, an object of one key that begins with "$" stands for what JSON
-// has no form for: {"$time": …}, {"$base64": …}, {"$float": "NaN"}, and
-// {"$map": …} for a map that would look like one of these.
+// In metadata, an object of one key that begins with "$" represents what JSON has no form
+// for: {"$time": …}, {"$base64": …}, {"$float": "NaN"}, and {"$map": …} for a map that
+// would look like one of these.
 type envelope struct {
 	Payload json.RawMessage `json:"payload"`
 	Base64  []byte          `json:"payload_base64"`
@@ -74,7 +74,7 @@ func oneLine(b []byte) bool {
 	return b[0] == '{' && b[len(b)-1] == '}' || b[0] == '[' && b[len(b)-1] == ']'
 }
 
-// appendName appends a name; what is no UTF-8 in it is replaced, as JSON asks.
+// appendName appends a name; invalid UTF-8 in it is replaced, as JSON requires.
 func appendName(dst []byte, name string) []byte {
 	return append(doc.AppendString(dst, name), ':')
 }
@@ -280,7 +280,7 @@ func plain(v any) (_ any, err error) {
 	return v, nil
 }
 
-// special reads an object that stands for something else.
+// special reads an object that represents something else.
 func special(key string, v any) (any, error) {
 	if m, ok := v.(map[string]any); ok && key == "$map" {
 		for k := range m {

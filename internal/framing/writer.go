@@ -50,8 +50,8 @@ type Writer struct {
 	add func(dst []byte, m *engine.Message) ([]byte, error)
 }
 
-// Append appends a message as a record. On an error, which is about this
-// message alone, dst comes back as it was.
+// Append appends a message as a record. On an error, which concerns only this message, dst
+// is returned unchanged.
 func (w *Writer) Append(dst []byte, m *engine.Message) ([]byte, error) { return w.add(dst, m) }
 
 // Writer makes the writer.
@@ -126,7 +126,7 @@ func newRows(c *OutCSV) *Writer {
 	return w
 }
 
-// cell is a value as a field of a row: text as it is, nil empty, all else as JSON.
+// cell is a value as a field of a row: text as it is, nil empty, anything else as JSON.
 func cell(v any) (string, error) {
 	switch v := v.(type) {
 	case nil:
@@ -140,7 +140,7 @@ func cell(v any) (string, error) {
 
 // appendCell appends field i of n, with what follows it.
 func appendCell(dst []byte, text string, comma byte, i, n int) []byte {
-	quote := n == 1 && text == "" // else an empty line, which is no row
+	quote := n == 1 && text == "" // otherwise an empty line, which is not a row
 	for j := 0; j < len(text) && !quote; j++ {
 		c := text[j]
 		quote = c == comma || c == '"' || c == '\n' || c == '\r'

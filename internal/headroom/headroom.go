@@ -17,9 +17,9 @@ const (
 	growth   = 25       // percent
 )
 
-// Leave keeps memory until it is released that is never touched, and so takes none of
-// the machine's, but that the collector counts as in use. Who sets GOGC or GOMEMLIMIT
-// has decided otherwise.
+// Leave keeps memory until it is released that is never touched, and so takes none of the
+// machine's, but that the collector counts as in use. Setting GOGC or GOMEMLIMIT overrides
+// this.
 func Leave() (release func()) {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return func() {}

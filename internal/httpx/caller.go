@@ -48,8 +48,8 @@ func (c *Calls) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
-// Free says whether a header of this name may be sent beside those that the
-// configuration sets.
+// Free says whether a header of this name may be sent with those that the configuration
+// sets.
 func (c *Calls) Free(name string) bool {
 	canonical := http.CanonicalHeaderKey(name)
 	if !isToken(name) || slices.Contains(reserved, canonical) || canonical == "Authorization" {

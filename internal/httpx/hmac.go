@@ -109,8 +109,8 @@ func (h *HMAC) sum(at string, body []byte) []byte {
 	return mac.Sum(nil)
 }
 
-// read finds the signatures of a request, and when they were made; ok is false when that
-// is not now, or can't be told.
+// read finds the signatures of a request, and when they were made; ok is false when that is
+// not now, or not known.
 func (h *HMAC) read(r *http.Request, now time.Time) (signatures [][]byte, at string, ok bool) {
 	shown := []string{r.Header.Get(h.Header)}
 	if t := h.Timestamp; t != nil {

@@ -42,7 +42,7 @@ var (
 	}
 )
 
-// UnmarshalConfig reads a list, and complains of what is no address.
+// UnmarshalConfig reads a list, and reports what is not an address.
 func (r *Refused) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	if !d.Decode(n, (*[]string)(r)) {
 		return
@@ -83,7 +83,7 @@ func (r Refused) by(a netip.Addr) string {
 	return ""
 }
 
-// forms are an address and the one that may lie in it.
+// forms are an address and the one that it may contain.
 func forms(a netip.Addr) []netip.Addr {
 	a = a.WithZone("").Unmap()
 	all := []netip.Addr{a}

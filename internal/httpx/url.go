@@ -47,7 +47,7 @@ type guard struct {
 	special  [3]int // how many of specials the configuration writes
 }
 
-// specials divide a URL. Data may not bring any of its own.
+// specials divide a URL. Data must not contain any.
 const specials = "?#&"
 
 func newGuard(t *expr.Template) guard {
@@ -55,7 +55,7 @@ func newGuard(t *expr.Template) guard {
 	if _, g.constant = t.Const(); g.constant {
 		return g
 	}
-	// Placeholders have their values in the prefix; behind it, the source has to do.
+	// Placeholders have their values in the prefix; after it, the source has to do.
 	tail := ""
 	if i := strings.Index(t.String(), "$("); i >= 0 {
 		tail = literal(t.String()[i:])
@@ -157,7 +157,7 @@ func (g *guard) shown() string {
 	return text + "…"
 }
 
-// sendable writes what can't stand in a request's first line as escapes.
+// sendable writes what is not allowed in a request's first line as escapes.
 func sendable(query string) string {
 	odd := func(c byte) bool { return c <= ' ' || c >= 0x7f || c == '"' || c == '<' || c == '>' }
 	var b strings.Builder

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	auditEvery = 5 * time.Second  // of what the queue holds, where tries wait for longer
+	auditEvery = 5 * time.Second  // of what the queue holds, where attempts wait for longer
 	callLimit  = 5 * time.Second  // for what NATS is asked
 	stalled    = 10 * time.Second // without a job taken, though slots are free: the pool is not ready
 )
@@ -27,8 +27,8 @@ func (r *remote) doubt() {
 	}
 }
 
-// keep has the queue be there and hold what it should, until ctx ends: NATS servers
-// come back without what they had, and people delete and purge streams.
+// keep makes sure that the queue exists and holds what it should, until ctx ends: NATS
+// servers come back without what they had, and people delete and purge streams.
 func (r *remote) keep(ctx context.Context) {
 	pause, failed := time.NewTimer(auditEvery), false
 	defer pause.Stop()
@@ -64,7 +64,7 @@ func (r *remote) keep(ctx context.Context) {
 	}
 }
 
-// lingers says whether tries wait for so long that their copies may be gone.
+// lingers says whether attempts wait for so long that their copies may be gone.
 func (r *remote) lingers() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -76,8 +76,7 @@ func (r *remote) lingers() bool {
 	return false
 }
 
-// audit makes the queue anew where it is gone, and puts into it once more what is
-// missing there.
+// audit recreates the queue if it is gone, and puts into it again what is missing.
 func (r *remote) audit(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
@@ -117,7 +116,7 @@ func (r *remote) audit(ctx context.Context) error {
 	return nil
 }
 
-// misses deals with a try that has no copy any more, and says whether it gets one.
+// misses handles an attempt that no longer has a copy, and says whether it gets one.
 func (r *remote) misses(p *parcel, deaf bool) bool {
 	r.mu.Lock()
 	was := p.kept
@@ -135,7 +134,7 @@ func (r *remote) misses(p *parcel, deaf bool) bool {
 // errNoQueue says that the stream is gone, or another one, or lacks its consumer.
 var errNoQueue = errors.New("the queue is gone")
 
-// look says which copies of tries there are, by subject.
+// look says which copies of attempts there are, by subject.
 func (r *remote) look(ctx context.Context) (map[string]uint64, error) {
 	r.mu.Lock()
 	stream, made := r.stream, r.made
@@ -168,7 +167,7 @@ func (r *remote) makeQueue(ctx context.Context) error {
 		Name: cluster.StreamOf(r.name), Description: "jobs of a pool of flowd", Subjects: []string{cluster.AllJobsOf(r.name)},
 		Retention: jetstream.WorkQueuePolicy, Storage: storage, Duplicates: 100 * time.Millisecond,
 	}
-	if r.secret != "" { // what a client has the server send to a job's own subject is none
+	if r.secret != "" { // what a client makes the server send to a job's own subject is not one
 		config.Subjects = []string{cluster.AllPutsOf(r.secret, r.name)}
 		config.SubjectTransform = &jetstream.SubjectTransformConfig{Source: config.Subjects[0], Destination: cluster.AllJobsOf(r.name)}
 	}
@@ -208,10 +207,10 @@ func (r *remote) works() {
 	r.problem = ""
 }
 
-// stall is when jobs wait that nobody takes, though there are free slots.
+// stall is since when jobs have waited that nobody takes although there are free slots.
 type stall struct {
 	since time.Time // zero: they are taken
-	takes int       // tries that were taken until then
+	takes int       // attempts that were taken until then
 	told  bool
 }
 
@@ -268,8 +267,8 @@ func (r *remote) cause() string {
 	return "They are in the queue " + cluster.StreamOf(r.name) + " of JetStream, which does not give them to the workers that ask for them."
 }
 
-// purgeDead removes the jobs of hubs that are gone: those that do not answer, and not
-// after a lease either. One that comes back after all puts them there again.
+// purgeDead removes the jobs of hubs that are gone: those that do not answer, and not after
+// a lease either. A hub that comes back after all puts them there again.
 func (r *remote) purgeDead(ctx context.Context) {
 	r.mu.Lock()
 	stream := r.stream

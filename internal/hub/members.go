@@ -18,14 +18,14 @@ type member struct {
 	heard time.Time
 }
 
-// Handlers of what workers tell; each subject has one goroutine. What is not
-// understood is of a program that is no flowd, and is dropped.
+// Handlers of workers' messages; each subject has one goroutine. What is not understood
+// comes from a program that is not flowd, and is dropped.
 
 // answers sends what a client has asked for to its own inbox, and nowhere else.
 func (h *Hub) answers(msg *nats.Msg, text []byte) {
 	_, to := cluster.Asker(msg.Subject, msg.Reply)
 	if to != "" {
-		_ = h.voice.Publish(to, text) // who asked has gone
+		_ = h.voice.Publish(to, text) // the client that asked is gone
 	} else if msg.Reply != "" {
 		h.log.Warn("a client asks for an answer to an inbox that is not its own; it gets none")
 	}
@@ -56,7 +56,7 @@ func (h *Hub) join(msg *nats.Msg) {
 	}
 }
 
-// What workers tell of themselves is kept and shown: so much of it.
+// What workers report about themselves is kept and shown, up to this length.
 const (
 	longestName   = 200  // bytes
 	longestReason = 1000 // bytes
@@ -94,7 +94,7 @@ func (h *Hub) stage(msg *nats.Msg) {
 	h.answers(msg, nil)
 }
 
-// told takes what workers tell this hub, in the order in which each of them does.
+// told handles what workers send to this hub, in the order in which each of them does.
 func (h *Hub) told(msg *nats.Msg) {
 	switch cluster.What(msg.Subject) {
 	case cluster.Taken:
@@ -108,7 +108,7 @@ func (h *Hub) told(msg *nats.Msg) {
 	}
 }
 
-// about is the try that a worker tells of, and its pool: nil where there is none.
+// about is the attempt that a worker reports on, and its pool: nil if there is none.
 func (h *Hub) about(msg *nats.Msg) (t cluster.Try, r *remote) {
 	if json.Unmarshal(msg.Data, &t) != nil || !h.given(msg, t) {
 		return t, nil
@@ -132,7 +132,7 @@ func (h *Hub) taken(msg *nats.Msg) {
 	}
 }
 
-// takenBy takes note of which worker has a try.
+// takenBy records which worker has an attempt.
 func (r *remote) takenBy(t cluster.Try, worker string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -153,7 +153,7 @@ func (h *Hub) returned(msg *nats.Msg) {
 	}
 }
 
-// answer takes what came of a try, and confirms that, also where nobody awaits it.
+// answer takes the outcome of an attempt, and confirms it, even if nobody waits for it.
 func (h *Hub) answer(msg *nats.Msg) {
 	worker := brief(msg.Header.Get(cluster.WorkerHeader))
 	t, result, failure, err := cluster.DecodeAnswer(msg.Data, worker)
@@ -286,8 +286,8 @@ func (r *remote) awakes(now time.Time, every time.Duration) {
 	}
 }
 
-// overdue are the tries of workers that have been gone for a lease; r.mu is held.
-// JetStream gives them to others, where there are any.
+// overdue are the attempts of workers that have been gone for a lease; r.mu is held.
+// JetStream gives them to others, if there are any.
 func (r *remote) overdue() (lost []cluster.Try) {
 	for id, heard := range r.absent {
 		if time.Since(heard) <= r.lease {
@@ -304,7 +304,7 @@ func (r *remote) overdue() (lost []cluster.Try) {
 	return lost
 }
 
-// list tells of all pools.
+// list reports all pools.
 func (h *Hub) list(msg *nats.Msg) {
 	answer := cluster.Pools{Hub: h.id, Host: cluster.Name(), Version: cluster.Version()}
 	for _, r := range h.all() {

@@ -62,8 +62,8 @@ func temporaryStore(owner string) (*store, error) {
 	}
 }
 
-// removeDead removes the temporary folders of processes that were killed. What can't
-// be removed is somebody else's.
+// removeDead removes the temporary folders of processes that were killed. What can't be
+// removed belongs to another user.
 func removeDead() {
 	all, err := filepath.Glob(filepath.Join(os.TempDir(), temporary+"*"))
 	if err != nil {
@@ -122,7 +122,7 @@ func (s *store) own(f *os.File, path, owner string) error {
 	return err
 }
 
-// holder is who has the lock.
+// holder names the process that has the lock.
 func holder(f *os.File) string {
 	text, err := io.ReadAll(io.LimitReader(f, 1000))
 	if err != nil || len(text) == 0 {

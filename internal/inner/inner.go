@@ -40,7 +40,7 @@ func freeze(d *doc.Doc) {
 
 // Outcome is what steps have made of one copy.
 type Outcome struct {
-	Live    *engine.Message // it goes on; nil: see below
+	Live    *engine.Message // it continues; nil: see below
 	Err     error           // it failed
 	Dropped bool            // a step dropped it on purpose, as filtered
 	Gone    bool            // a step's `on_error: drop` did
@@ -96,7 +96,7 @@ func GiveBody(to *engine.Message, body []byte) {
 	}
 }
 
-// Same says whether two payloads are the same memory: nobody has edited it.
+// Same says whether two payloads are the same memory, so that neither was edited.
 func Same(a, b []byte) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }

@@ -22,7 +22,7 @@ const (
 	Histogram Kind = "histogram"
 )
 
-// Spec describes a metric. Whoever names the same metric must describe it alike.
+// Spec describes a metric. All that name the same metric must describe it alike.
 type Spec struct {
 	Name      string
 	Kind      Kind
@@ -32,7 +32,7 @@ type Spec struct {
 }
 
 var (
-	// reserved are the prefixes of what a process exposes beside its pipelines'
+	// reserved are the prefixes of what a process exposes in addition to its pipelines'
 	// metrics: two of one name would spoil all of them.
 	reserved = []string{"flowd_", "go_", "process_", "promhttp_"}
 

@@ -45,7 +45,7 @@ type Metric struct {
 	rest   Record // of the label sets beyond the limit; nil: there are none
 }
 
-// separator stands between the label values of a key: no UTF-8 text has it.
+// separator separates the label values of a key: no UTF-8 text contains it.
 const separator = "\xff"
 
 // other is what all labels of the last series say.

@@ -36,7 +36,7 @@ type Budget struct {
 // Process is the budget of this process.
 var Process = sync.OnceValue(func() *Budget { return NewBudget(size(limit())) })
 
-// NewBudget makes a budget of so many files.
+// NewBudget makes a budget of n files.
 func NewBudget(files int) *Budget { return &Budget{size: files} }
 
 // Share is what one owner has of a budget.

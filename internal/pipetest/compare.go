@@ -53,8 +53,8 @@ func (s *stage) compare(res *Result, err error) (all []Difference) {
 	return all
 }
 
-// outputOf is the output that a difference is about: the outputs are in the
-// order of their names, what came before them stays there.
+// outputOf is the output that a difference is about: the outputs are in the order of their
+// names; what precedes them stays there.
 func outputOf(at string) string {
 	if !strings.HasPrefix(at, "output ") {
 		return ""
@@ -93,7 +93,8 @@ func (s *stage) fates(res *Result) (all []Difference) {
 	return all
 }
 
-// endedAs lists the inputs that ended so, as far as their source was told.
+// endedAs lists the inputs that ended in this way, as far as it was reported to their
+// source.
 func (s *stage) endedAs(fate engine.Fate) string {
 	var which []string
 	for i := range s.Test.Input {

@@ -12,7 +12,7 @@ import (
 // Result is what steps have made of a job's messages.
 type Result struct {
 	Ends []End  // by the index of the message
-	Made []Made // what goes on, in order
+	Made []Made // what continues, in order
 }
 
 // End is what became of a message: part of something made, unless it ended.
@@ -22,7 +22,7 @@ type End struct {
 	Gone    bool  // a step's `on_error: drop` did
 }
 
-// Made is a message that goes on.
+// Made is a message that continues.
 type Made struct {
 	Of       []int // the messages that it was made of
 	Body     []byte
@@ -92,7 +92,7 @@ func Gather(b *engine.Batch, of []*engine.Message) *Result {
 	return r
 }
 
-// fits says whether it can be that of a job of n messages.
+// fits says whether it can be the result of a job of n messages.
 func (r *Result) fits(n int) bool {
 	if r == nil || len(r.Ends) != n {
 		return false
@@ -130,7 +130,7 @@ func (r *Result) One(m *engine.Message) error {
 	return nil
 }
 
-// ended ends a message that does not go on.
+// ended ends a message that does not continue.
 func (r *Result) ended(m *engine.Message, i int) bool {
 	switch e := r.Ends[i]; {
 	case e.Err != nil:
@@ -155,8 +155,7 @@ func (d *Made) give(m *engine.Message) {
 	}
 }
 
-// All applies the result to the messages of the job, which are those of a batch that
-// is under way.
+// All applies the result to the messages of the job, which are those of a batch in flight.
 func (r *Result) All(b *engine.Batch, of []*engine.Message) {
 	count := make([]int, len(of))
 	for i, m := range of {

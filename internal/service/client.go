@@ -52,8 +52,8 @@ func NewClient(t Target) (*Client, error) {
 	return c, nil
 }
 
-// httpClient goes to the listener itself: the token is for nobody on the way,
-// and for nobody that an answer points to.
+// httpClient connects to the listener directly: the token must not reach a proxy, nor a
+// server to which an answer redirects.
 func httpClient(conf *tls.Config) *http.Client {
 	return &http.Client{
 		Transport:     &http.Transport{TLSClientConfig: conf, DisableKeepAlives: true, MaxResponseHeaderBytes: maxHeader},
@@ -118,7 +118,7 @@ func (c *Client) Resume(ctx context.Context, pipeline string) ([]string, error) 
 	return c.change(ctx, "resume", onPipeline{text(pipeline)})
 }
 
-// Drain asks to finish what is under way.
+// Drain asks to finish what is in flight.
 func (c *Client) Drain(ctx context.Context, pipeline string) ([]string, error) {
 	return c.change(ctx, "drain", onPipeline{text(pipeline)})
 }

@@ -17,7 +17,7 @@ import (
 // under a name that someone else may have pointed here (DNS rebinding), and
 // requests on behalf of another site. It never allows another origin.
 type guard struct {
-	names  func(host string) bool // trusted beside localhost
+	names  func(host string) bool // trusted in addition to localhost
 	anyIP  bool                   // any IP address is trusted, too: no name was looked up for it
 	scheme string
 	token  token
@@ -41,7 +41,7 @@ func (g *guard) around(next http.Handler) http.Handler {
 	})
 }
 
-// survive answers a request whose handler panics; the process goes on.
+// survive answers a request whose handler panics; the process continues.
 func survive(next http.Handler, log *slog.Logger) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
@@ -114,6 +114,6 @@ func refuse(w http.ResponseWriter, status int, why string) { respond(w, status, 
 func respond(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	// A client that is gone by now has nothing to be told.
+	// A client that is gone gets no answer.
 	_ = json.NewEncoder(w).Encode(body)
 }

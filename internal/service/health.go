@@ -24,7 +24,7 @@ type Check struct {
 	Cause     string    `json:"cause"`               // why
 	Action    string    `json:"action"`              // what a person can do
 	Error     string    `json:"error,omitempty"`     // may show data, as the next: only for those with the token
-	Position  string    `json:"position,omitempty"`  // where the message lies, in its source's words
+	Position  string    `json:"position,omitempty"`  // where the message is, in its source's terms
 	Since     time.Time `json:"since,omitzero"`
 }
 
@@ -44,8 +44,8 @@ const (
 	noPipeline         = "no_pipeline"
 )
 
-// Live fails when a loop, step or write is past its own deadline, and when one of
-// the pipelines has failed while others go on. What it shows a restart can mend.
+// Live fails when a loop, step or write is past its own deadline, and when one of the
+// pipelines has failed while others continue. A restart can repair what it shows.
 func Live(all []engine.Snapshot) Health {
 	var checks []Check
 	for _, s := range all {
@@ -64,9 +64,9 @@ func Live(all []engine.Snapshot) Health {
 	return NewHealth(checks)
 }
 
-// Ready fails when an output was not writable at its last attempt or probe, when
-// reading can't go on, or when a pipeline is not there yet or not any more.
-// An idle pipeline is ready, and so is one that an operator paused.
+// Ready fails when an output was not writable at its last attempt or probe, when reading
+// can't go on, or when a pipeline does not run yet or no longer runs. An idle pipeline is
+// ready, and so is one that an operator paused.
 func Ready(all []engine.Snapshot) Health {
 	checks := Live(all).Checks
 	if len(all) == 0 {
@@ -201,8 +201,8 @@ func output(pipeline string, out engine.OutputState) []Check {
 // taken for its own and not the messages'.
 const manyRefused = 10
 
-// held looks for messages that wait beside the queues: when they have half of
-// the credits, reading pauses.
+// held looks for messages that wait outside the queues: when they have half of the credits,
+// reading pauses.
 func held(s engine.Snapshot) []Check {
 	if s.MaxMessages <= 0 || s.Waiting*2 < s.MaxMessages {
 		return nil

@@ -34,7 +34,7 @@ func (t token) shown(r *http.Request) bool {
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1 && strings.EqualFold(scheme, "Bearer")
 }
 
-// serverToken reads the token from its file and makes one where there is none.
+// serverToken reads the token from its file and creates one if there is none.
 func serverToken(file string, at net.Addr) (token, error) {
 	if file == "" {
 		places := tokenPlaces(port(at.String()))
@@ -57,9 +57,9 @@ func serverToken(file string, at net.Addr) (token, error) {
 	return t, nil
 }
 
-// tokenPlaces are the files in which the token of a listener is looked for
-// unless one is named: the first is where it is made. The port alone tells
-// listeners apart, so that localhost finds 127.0.0.1.
+// tokenPlaces are the files in which the token of a listener is looked for unless one is
+// named: the first is where it is created. Only the port distinguishes listeners, so that
+// localhost finds 127.0.0.1.
 func tokenPlaces(port string) []string {
 	var places []string
 	if dir := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
@@ -85,7 +85,7 @@ func createToken(file string) error {
 	return nil
 }
 
-// readToken reads a file that nobody else can read or has put there.
+// readToken reads a file that no other user can read or has put there.
 func readToken(file string) (token, error) {
 	if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {
 		return token{}, fmt.Errorf("%s is not a file", file) // to open a named pipe would wait for its writer

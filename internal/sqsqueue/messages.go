@@ -106,8 +106,8 @@ func (r *reader) receive(ctx context.Context, most int, wait time.Duration) ([]t
 	return out.Messages, nil
 }
 
-// more receives up to n messages, with several calls at once. A group of a FIFO queue
-// is in one of them only: nothing of it comes while earlier ones are hidden. The first
+// more receives up to n messages, with several calls at once. A group of a FIFO queue is in
+// only one of them: none of its messages arrive while earlier ones are hidden. The first
 // that gets nothing ends it, so that a queue that is empty is not waited for again and
 // again; an error is for the next read to find.
 func (r *reader) more(ctx context.Context, n int) (all []types.Message) {

@@ -30,7 +30,7 @@ func (c Client) ConfigFiles() []string { return append(pairFiles(c.Cert, c.Key),
 // ConfigFiles are the files that are read.
 func (s Server) ConfigFiles() []string { return append(pairFiles(s.Cert, s.Key), s.ClientCA) }
 
-// pairFiles are the files of a pair; its key may stand in the configuration itself.
+// pairFiles are the files of a pair; its key may be in the configuration itself.
 func pairFiles(cert string, key schema.Secret) []string {
 	if isKey(key.Reveal()) {
 		return []string{cert}
@@ -86,8 +86,8 @@ func (s *Server) CheckConfig(report func(path, message, remedy string)) {
 }
 
 // Config reads the files and makes a configuration; nil without TLS. Files that have
-// changed are read again at a handshake. What can't be used does not take the place of
-// what can, and log is told, once for each cause.
+// changed are read again at a handshake. What can't be used never replaces what can, and is
+// logged, once for each cause.
 func (s *Server) Config(log *slog.Logger) (*tls.Config, error) {
 	if s.Cert == "" {
 		return nil, nil
@@ -97,7 +97,7 @@ func (s *Server) Config(log *slog.Logger) (*tls.Config, error) {
 		return nil, err
 	}
 	conf := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-		shown, _ := pair.now() // what can't be used has been told
+		shown, _ := pair.now() // what can't be used has been logged
 		return shown, nil
 	}}
 	if s.ClientCA != "" {
@@ -127,7 +127,7 @@ func watchPair(cert string, key schema.Secret, log *slog.Logger) (*watched[*tls.
 	first := true
 	return watch("the certificate", log, func() (*tls.Certificate, error) {
 		pair, err := load(cert, key)
-		if err == nil && !first { // one that is of no use is no reason to give up another
+		if err == nil && !first { // one that is of no use is not a reason to give up another
 			err = inForce(&pair, time.Now())
 		}
 		first = false
@@ -147,7 +147,7 @@ func pool(name, file string) (*x509.CertPool, error) {
 	return p, nil
 }
 
-// isKey tells a key from the name of its file.
+// isKey distinguishes a key from the name of its file.
 func isKey(text string) bool { return text != "" && text[0] == '-' }
 
 func checkPair(cert string, key schema.Secret, report func(path, message, remedy string)) {

@@ -22,7 +22,7 @@ type watched[T any] struct {
 	files []string
 	read  func() (T, error)
 	what  string       // for the log
-	log   *slog.Logger // nil: nobody is told
+	log   *slog.Logger // nil: nothing is logged
 
 	mu     sync.Mutex // guards the fields below
 	value  T

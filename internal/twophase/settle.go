@@ -15,12 +15,12 @@ var (
 	_ engine.DeliveryOnly = (*Use)(nil)
 )
 
-// DeliveryOnly forgets the writes of dead letters, so that one that is replayed
-// is no duplicate of itself.
+// DeliveryOnly forgets the writes of dead letters, so that one that is replayed is not a
+// duplicate of itself.
 func (u *Use) DeliveryOnly() bool { return true }
 
-// Settle commits the writes of roots that have ended well, forgets the others,
-// and lets go on what waited for either.
+// Settle commits the writes of roots that have ended well, forgets the others, and releases
+// what waited for either.
 func (u *Use) Settle(ctx context.Context, committed, rolledBack []uint64) {
 	o := u.o
 	o.mu.Lock()
@@ -36,7 +36,7 @@ func (u *Use) Settle(ctx context.Context, committed, rolledBack []uint64) {
 	o.answer(ctx, replies)
 }
 
-// tell takes down one end; with the last one the write's fate is known.
+// tell records one end; with the last one the write's fate is known.
 func (o *overlay) tell(ref uint64, well bool) {
 	w := o.find(ref)
 	if w == nil {
@@ -70,7 +70,7 @@ func (o *overlay) commit(w *write) {
 	w.chain.touch()
 }
 
-// reply is what is to be told to a message that waited.
+// reply is what is reported to a message that waited.
 type reply struct {
 	w      *write
 	ref    uint64 // of w then
@@ -83,7 +83,7 @@ type reply struct {
 	err    error
 }
 
-// review decides on those who wait where something has changed.
+// review decides on those that wait where something has changed.
 func (b *book) review() (replies []reply) {
 	for len(b.touched) > 0 {
 		c := b.touched[len(b.touched)-1]
@@ -112,7 +112,7 @@ func (b *book) review() (replies []reply) {
 	return replies
 }
 
-// answer lets messages go on that waited. It is called without the lock.
+// answer releases messages that waited. It is called without the lock.
 func (b *book) answer(ctx context.Context, replies []reply) {
 	for len(replies) > 0 {
 		r := replies[0]
@@ -136,8 +136,8 @@ func (b *book) answer(ctx context.Context, replies []reply) {
 	}
 }
 
-// verify asks the cache once more for a key that comes free after a long wait:
-// another pipeline may have written it.
+// verify asks the cache once more for a key that becomes free after a long wait: another
+// pipeline may have written it.
 func (r *reply) verify(ctx context.Context) (more []reply) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -46,7 +46,7 @@ type member struct {
 	renewed  time.Time
 }
 
-// key names a try, of whichever hub.
+// key names an attempt, of whichever hub.
 type key struct {
 	hub string
 	try cluster.Try
@@ -287,7 +287,7 @@ func (m *member) stageOf(ctx context.Context, hub, hash string) (*stage, error) 
 
 var errGone = errors.New("it has a different one by now")
 
-// told does what hubs say to all workers of a pool.
+// told does what hubs ask of all workers of a pool.
 func (m *member) told(msg *nats.Msg) {
 	var d cluster.Down
 	if json.Unmarshal(msg.Data, &d) != nil {
@@ -307,7 +307,7 @@ func (m *member) told(msg *nats.Msg) {
 	}
 }
 
-// beats tells of this worker again and again.
+// beats reports this worker periodically.
 func (m *member) beats(ctx context.Context) {
 	for {
 		m.tell()

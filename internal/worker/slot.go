@@ -16,7 +16,7 @@ import (
 	"github.com/flowd-io/flowd/internal/pool"
 )
 
-// job is a try that a slot has.
+// job is an attempt that a slot has.
 type job struct {
 	*cluster.Job
 	m      *member
@@ -50,12 +50,12 @@ func (j *job) revoke() {
 	})
 }
 
-// tell says something about the job to its hub.
+// tell reports on the job to its hub.
 func (j *job) tell(what string) {
 	_ = j.m.link.nc.Publish(cluster.ToHub(j.hub, what, j.m.link.nc.ID), j.named())
 }
 
-// named names the try.
+// named names the attempt.
 func (j *job) named() []byte {
 	text, _ := json.Marshal(j.Try)
 	return text
@@ -74,8 +74,8 @@ func (m *member) slot(stop context.Context) {
 	}
 }
 
-// pulls takes jobs until stop ends, or the connection is made anew: what the server
-// still gives for a pull of before then comes to nobody, or is handed back.
+// pulls takes jobs until stop ends, or the connection is renewed: what the server still
+// delivers for an earlier pull reaches nobody, or is handed back.
 func (m *member) pulls(stop context.Context) {
 	again, _ := m.link.state()
 	inbox := m.link.nc.NewInbox()
@@ -132,7 +132,7 @@ func (m *member) pauses(stop context.Context, again <-chan struct{}) {
 	}
 }
 
-// end takes no more, and hands back what came meanwhile.
+// end takes no more, and hands back what arrived meanwhile.
 func (m *member) end(sub *nats.Subscription, got chan *nats.Msg) {
 	if !m.link.nc.IsConnected() || sub.Drain() != nil {
 		return
@@ -222,10 +222,10 @@ var errNoJob = errors.New("it is not from a hub")
 // unreadableTries of a job are made, by this worker or others, one of which may know its version.
 const unreadableTries = 10
 
-// unreadable gets a job out of the way of others that this worker can't read: of a
-// program that is no flowd, or another version. It comes again at once, a few times, as
-// workers that know it may be there; then its hub is told, where there is one, and it
-// is removed.
+// unreadable gets a job out of the way of others that this worker can't read: from a
+// program that is not flowd, or another version. It comes again at once, a few times, as
+// workers that know it may be there; then its hub is told, where there is one, and it is
+// removed.
 func (m *member) unreadable(msg *nats.Msg, hub string, t cluster.Try, why error) {
 	j := &job{m: m, hub: hub, msg: msg, Job: &cluster.Job{Try: t}}
 	if about, err := msg.Metadata(); err == nil && about.NumDelivered < unreadableTries {
@@ -241,14 +241,14 @@ func (m *member) unreadable(msg *nats.Msg, hub string, t cluster.Try, why error)
 	j.ack(noMore)
 }
 
-// later has a job come again after a pause.
+// later makes a job return after a pause.
 func (j *job) later(pause time.Duration) {
 	delay, _ := json.Marshal(map[string]time.Duration{"delay": pause})
 	j.ack(handedBack + " " + string(delay))
 }
 
-// begins tells the hub that the job is taken. One that another has had may be awaited
-// no more: only the hub knows, where it is there.
+// begins tells the hub that the job is taken. One that another has had may no longer be
+// awaited: only the hub knows, if it is there.
 func (j *job) begins(ctx context.Context) bool {
 	since, known := j.m.silence(j.hub)
 	if !since.IsZero() {
@@ -330,9 +330,9 @@ const (
 	keepAnswers   = 15 * time.Second // for a hub that is not there
 )
 
-// answer sends the answer again and again until the hub confirms it, its lease being
-// renewed. The slot goes on meanwhile, and while the hub is not there, so do further
-// ones: release is called then, or at the end.
+// answer resends the answer until the hub confirms it, and renews its lease. The slot
+// continues meanwhile and, while the hub is away, so do others: release is called then, or
+// at the end.
 func (j *job) answer(answer []byte, release func()) {
 	defer release()
 	ended := j.m.stop.Done()

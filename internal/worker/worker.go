@@ -78,7 +78,7 @@ type link struct {
 	nc  *natsconn.Conn
 
 	mu    sync.Mutex
-	again chan struct{} // closed, and made anew, when the connection is
+	again chan struct{} // closed, and replaced, when the connection is
 	fatal error         // the hub refuses us
 	told  bool          // that the connection is not there
 	made  time.Time     // when the connection was, last
@@ -146,7 +146,7 @@ func (l *link) since() (made time.Time, up bool) {
 	return l.made, !l.told
 }
 
-// state is what ends when the connection is made anew, and why it never will be.
+// state is what ends when the connection is renewed, and why it never will be.
 func (l *link) state() (again <-chan struct{}, fatal error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -68,7 +68,7 @@ func init() {
 type output struct {
 	cfg      Config
 	wr       *framing.Writer
-	constant string // the path; "" where messages have paths of their own
+	constant string // the path; "" if messages have their own paths
 	place    *place
 	begun    *begun
 	share    *openfiles.Share // of the files that may be open
@@ -87,8 +87,8 @@ var (
 	_ engine.Sequential = (*output)(nil)
 )
 
-// begun are the paths to which this run has written, where that matters. An output
-// that is opened anew, since a write hangs, has them in common with the one before.
+// begun are the paths to which this run has written, if that matters. An output that is
+// opened again, because a write hangs, shares them with the one before.
 type begun struct {
 	mu     sync.Mutex // guards the fields below
 	paths  map[string]bool
@@ -250,7 +250,7 @@ func (o *output) stream(ctx context.Context, path string) (*stream, error) {
 	return s, nil
 }
 
-// openSpared opens a file. Where there are no more descriptors, others are closed for it.
+// openSpared opens a file. If there are no more descriptors, others are closed for it.
 func (o *output) openSpared(ctx context.Context, s *stream) error {
 	for {
 		err := o.open(s)
@@ -276,7 +276,7 @@ func (o *output) makeRoom(ctx context.Context) (bool, error) {
 	return true, o.drop(oldest)
 }
 
-// giveUp closes a file for the sake of another output, unless a write is under way.
+// giveUp closes a file for the sake of another output, unless a write is in progress.
 func (o *output) giveUp() bool {
 	if !o.mu.TryLock() {
 		return false

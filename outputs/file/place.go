@@ -21,7 +21,7 @@ const (
 // place is where files may be: anywhere for a path that the configuration
 // spells out, below one folder for paths that messages have a part in.
 type place struct {
-	literal string // all of the path, or what stands in front of data
+	literal string // all of the path, or what precedes data
 	dir     string // the folder of that, with a slash at its end
 	data    bool   // paths are made of data
 	reads   *engine.Reads
@@ -88,7 +88,7 @@ func (p *place) allows(path string) error {
 	return nil
 }
 
-// openFile opens a file, and makes the folders that it lies in.
+// openFile opens a file, and creates the folders that it is in.
 func (p *place) openFile(path string, flags int) (*os.File, error) {
 	open := func() (*os.File, error) { return os.OpenFile(path, flags, fileMode) }
 	mkdir := func() error { return os.MkdirAll(filepath.Dir(path), dirMode) }

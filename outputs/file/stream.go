@@ -72,7 +72,7 @@ func (o *output) open(s *stream) error {
 func (o *output) flush(ctx context.Context, s *stream, now time.Time) error {
 	o.writes++
 	s.used = o.writes
-	if s.file == nil { // it could not be opened behind a rotation
+	if s.file == nil { // it could not be opened after a rotation
 		if err := o.openSpared(ctx, s); err != nil {
 			return err
 		}
@@ -115,8 +115,7 @@ func (o *output) flush(ctx context.Context, s *stream, now time.Time) error {
 	return errors.Join(explain(s.path, err), s.cutBack(int64(whole), int64(n)))
 }
 
-// done marks the messages that lie within the first n bytes and returns where
-// the last of them ends.
+// done marks the messages within the first n bytes and returns where the last of them ends.
 func (s *stream) done(n int) (end int) {
 	for i, m := range s.msgs {
 		if s.ends[i] > n {
@@ -220,7 +219,7 @@ func explain(path string, err error) error {
 	case errors.Is(err, syscall.EEXIST): // found a file where a folder has to be
 		return engine.Errorf(engine.Rejected, "%s: %w", path, syscall.ENOTDIR)
 	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ENAMETOOLONG), errors.Is(err, syscall.EINVAL), !errors.As(err, new(syscall.Errno)):
-		// What is no error of the system is os.Root's: a link leads out of the folder.
+		// What is not an error of the system is os.Root's: a link leads out of the folder.
 		return engine.Errorf(engine.Rejected, "%s: %w", path, cause)
 	}
 	return engine.Errorf(engine.Transient, "%s: %w", path, cause)

@@ -208,7 +208,7 @@ func (o *output) tell(header http.Header, meta engine.Meta) {
 	}
 }
 
-// bodyOf is what is sent of a message, in a form that can stand beside others.
+// bodyOf is what is sent for a message, in a form that can be combined with others.
 func (o *output) bodyOf(m *engine.Message) ([]byte, error) {
 	body := m.Bytes()
 	if !o.cfg.Body.IsZero() {
@@ -248,7 +248,7 @@ func (o *output) send(ctx context.Context, c *request) error {
 		return err
 	}
 	defer res.Body.Close()
-	// The status came: a body that is cut off changes nothing.
+	// The status has arrived: a body that is cut off changes nothing.
 	if err := httpx.Drain(res); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return httpx.Lost(ctx, res.Request, err)
 	}

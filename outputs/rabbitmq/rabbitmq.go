@@ -94,7 +94,7 @@ type output struct {
 	cfg    Config
 	log    *slog.Logger
 	dialer *amqp.Dialer
-	queue  string // the one to which all goes; "": there are others, or none is known
+	queue  string // the one to which all messages go; "": there are others, or none is known
 
 	dialing chan struct{}  // has room for one: who may connect
 	closing sync.WaitGroup // channels that are being closed
@@ -120,8 +120,8 @@ func newOutput(c Config, env engine.Env) (engine.Output, error) {
 	return o, nil
 }
 
-// Open connects and looks for the exchange. A broker that can't be reached is no
-// mistake of the configuration: the first write tries again.
+// Open connects and looks for the exchange. A broker that can't be reached is not a mistake
+// in the configuration: the first write tries again.
 func (o *output) Open(ctx context.Context) error {
 	ch, err := o.acquire(ctx)
 	if err == nil {
@@ -152,8 +152,8 @@ func (o *output) Write(ctx context.Context, b *engine.Batch) error {
 	return nil
 }
 
-// publish publishes at most a window of messages and tells them how they ended, but
-// for those that are left.
+// publish publishes at most a window of messages and records how they ended, except those
+// that are left.
 func (o *output) publish(ctx context.Context, all []*amqp.Outgoing) (left []*amqp.Outgoing, err error) {
 	ch, err := o.acquire(ctx)
 	if err != nil {
@@ -174,7 +174,7 @@ func (o *output) publish(ctx context.Context, all []*amqp.Outgoing) (left []*amq
 }
 
 // fault is a message's error, unless it is not the message's: without the one queue to
-// which all goes none could be written, so that the output is held.
+// which all messages go none could be written, so the output is held.
 func (o *output) fault(err error) error {
 	if o.queue == "" || !errors.Is(err, amqp.ErrNoQueue) {
 		return err
@@ -198,7 +198,7 @@ func (o *output) Stalled() string {
 	return reason
 }
 
-// blocked tells the log whether the broker takes what is published.
+// blocked logs whether the broker accepts what is published.
 func (o *output) blocked(reason string, blocked bool) {
 	if blocked {
 		o.log.Warn("the broker accepts nothing at present: it continues when it has memory and disk space again", "reason", reason)
@@ -223,8 +223,8 @@ func (o *output) singly(ctx context.Context, all []*amqp.Outgoing) error {
 	return nil
 }
 
-// missing has the output held when its exchange was deleted: that is no fault of a
-// message, and is over when someone makes it anew.
+// missing holds the output when its exchange was deleted: that is not a message's fault,
+// and is over when someone recreates it.
 func missing(err error) error {
 	var e *engine.Error
 	if amqp.Code(err) != amqp091.NotFound || !errors.As(err, &e) {
@@ -269,8 +269,8 @@ func (o *output) channel(ctx context.Context) (*amqp.Publisher, error) {
 	return amqp.NewPublisher(ctx, conn)
 }
 
-// connection is the connection, made anew if it is lost, and an idle channel of it if
-// there is one.
+// connection is the connection, renewed if it is lost, and an idle channel of it if there
+// is one.
 func (o *output) connection(ctx context.Context) (*amqp.Conn, *amqp.Publisher, error) {
 	if conn, ch := o.there(); conn != nil {
 		return conn, ch, nil

@@ -90,7 +90,7 @@ func newOutput(c Config, _ engine.Env) (engine.Output, error) {
 	return &output{cfg: c, arn: a, fifo: aws.FIFO{On: strings.HasSuffix(a.Resource, ".fifo")}, calls: aws.Requests{Bytes: aws.MaxNotification, Parallel: c.Parallel}}, nil
 }
 
-// Sequential says that what is behind a failed message is not published.
+// Sequential says that messages after a failed one are not published.
 func (o *output) Sequential() bool { return true }
 
 // OrderBy keeps the order of a FIFO topic's groups.
@@ -101,7 +101,7 @@ func (o *output) OrderBy() string {
 	return ""
 }
 
-// Open sees whether the topic is there.
+// Open checks that the topic exists.
 func (o *output) Open(ctx context.Context) (err error) {
 	if o.session, err = o.cfg.Open(ctx, o.arn.Region, o.http); err != nil {
 		return err

@@ -104,7 +104,7 @@ func newOutput(c Config, _ engine.Env) (engine.Output, error) {
 	return &output{cfg: c, queue: q, fifo: aws.FIFO{On: q.FIFO()}}, nil
 }
 
-// Sequential says that what is behind a failed message is not sent.
+// Sequential says that messages after a failed one are not sent.
 func (o *output) Sequential() bool { return true }
 
 // OrderBy keeps the order of a FIFO queue's groups.

@@ -120,8 +120,8 @@ func (o *output) Write(ctx context.Context, b *engine.Batch) error {
 	return o.explain(err)
 }
 
-// owe keeps the rest of the record that a failed write of n bytes has begun: what
-// comes next must not start in the middle of a line.
+// owe keeps the rest of the record that a failed write of n bytes has begun: what follows
+// must not start in the middle of a line.
 func (o *output) owe(n, head int) {
 	if n == 0 {
 		return

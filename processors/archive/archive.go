@@ -76,8 +76,8 @@ func build(c Config, _ engine.Env) (engine.Processor, error) {
 
 // format writes one archive.
 type format interface {
-	// append appends m to the archive; an error means that m is no part of it,
-	// and leaves dst as it was.
+	// append appends m to the archive; an error means that m is not part of it, and leaves
+	// dst as it was.
 	append(dst []byte, m *engine.Message) ([]byte, error)
 	// end completes the archive.
 	end(dst []byte) ([]byte, error)

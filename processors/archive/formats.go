@@ -69,7 +69,7 @@ func (c *concat) append(dst []byte, m *engine.Message) ([]byte, error) {
 
 func (c *concat) end(dst []byte) ([]byte, error) { return dst, nil }
 
-// tarball writes into a buffer of its own: the writer keeps its place there.
+// tarball writes into its own buffer: the writer keeps its place there.
 type tarball struct {
 	name  expr.Template
 	buf   bytes.Buffer

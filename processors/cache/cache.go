@@ -197,8 +197,7 @@ func (s *step) get(ctx context.Context, all []call) {
 	}
 }
 
-// put sets a path to a value that may come from another program: what is no
-// JSON is text.
+// put sets a path to a value that may come from another program: what is not JSON is text.
 func put(m *engine.Message, p doc.Path, value []byte) error {
 	var d doc.Doc
 	d.Reset(value, nil)
@@ -242,8 +241,7 @@ func (s *step) add(ctx context.Context, all []call) {
 	})
 }
 
-// value is a text of its own: the message's would keep the block alive in which
-// it was read.
+// value is a separate text: the message's would keep the block in which it was read alive.
 func (s *step) value(m *engine.Message) ([]byte, error) {
 	if s.Value.IsZero() {
 		return []byte("true"), nil

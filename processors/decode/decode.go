@@ -125,7 +125,7 @@ func (p *decoder) source(m *engine.Message) ([]byte, error) {
 	return codec.Text(raw), nil
 }
 
-// found says what stands where text should.
+// found describes what is where text should be.
 func found(raw []byte) string {
 	if raw == nil {
 		return "is missing"

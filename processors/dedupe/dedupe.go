@@ -78,7 +78,7 @@ type dedupe struct {
 	key    expr.Expr
 	window time.Duration
 	keys   *twophase.Use
-	own    bool // keys lie in the step's own memory
+	own    bool // keys are in the step's own memory
 	cache  string
 }
 

@@ -121,7 +121,7 @@ func build(c Config, env engine.Env) (engine.Processor, error) {
 type program struct {
 	cfg     Config
 	log     *slog.Logger
-	env     []string        // beside flowd's own
+	env     []string        // in addition to flowd's own
 	secrets *schema.Secrets // what no error and no log shows
 
 	path string // of the file; set by find
@@ -168,8 +168,8 @@ func cause(err error) error {
 // started counts the programs of this process; their marks have the number.
 var started atomic.Uint64
 
-// prepare completes a command, in a process group of its own so that all of it can be
-// killed, and with a mark in its environment, by which what leaves the group is found.
+// prepare completes a command, in its own process group so that all of it can be killed,
+// and with a mark in its environment, by which processes that leave the group are found.
 func (p *program) prepare(cmd *exec.Cmd) (mark string) {
 	adopt()
 	mark = fmt.Sprintf("FLOWD_PROGRAM=%d.%d;", os.Getpid(), started.Add(1))

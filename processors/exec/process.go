@@ -20,13 +20,13 @@ type process struct {
 	prog *program
 	cmd  *exec.Cmd
 	in   io.WriteCloser
-	wr   *bufio.Writer // to in; of who exchanges lines
+	wr   *bufio.Writer // to in; of the goroutine that exchanges lines
 	said *tail
 	done chan struct{} // closed when it has ended and all that it wrote was taken
 
 	mu      sync.Mutex // guards the fields below
-	owed    int        // answers of the exchange under way
-	answers [][]byte   // those that came
+	owed    int        // answers of the current exchange
+	answers [][]byte   // those that arrived
 	full    chan struct{}
 	why     error // it has ended or will end, for this reason
 	ending  bool  // Close has told it to end
@@ -61,7 +61,7 @@ func start(p *program, logged *stderrLog, ended func(*process)) (*process, error
 	return s, nil
 }
 
-// reaping waits now and then for what a program has left to flowd, until stop is called.
+// reaping waits periodically for what a program has left to flowd, until stop is called.
 func reaping(pid int) (stop func()) {
 	const every = 10 * time.Second
 	end, ended := make(chan struct{}), make(chan struct{})
@@ -161,7 +161,7 @@ func (s *process) exchange(ctx context.Context, lines [][]byte) ([][]byte, error
 	case <-full:
 	case <-s.done:
 	case <-ctx.Done():
-		s.kill(s.late(ctx)) // stop may come before what it stops
+		s.kill(s.late(ctx)) // stop may arrive before what it stops
 		select {            // answers that were written in time may not have been read
 		case <-s.done:
 		case <-time.After(ioDelay):

@@ -117,7 +117,7 @@ func (s *step) Close(context.Context) error {
 	return nil
 }
 
-// Together is how many calls are under way at once.
+// Together is how many calls are in flight at once.
 func (s *step) Together() int { return s.cfg.Parallel }
 
 // Process makes the calls, which end with ctx.

@@ -46,7 +46,7 @@ func serve(t *testing.T, answer http.HandlerFunc) *server {
 	return s
 }
 
-// requests are those that came, sorted: those of one batch overtake each other.
+// requests are those that arrived, sorted: those of one batch overtake each other.
 func (s *server) requests() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package limit is the batch step `limit`: it keeps so many messages of a batch.
-// Start at [Config].
+// Package limit is the batch step `limit`: it keeps a number of messages of a batch. Start
+// at [Config].
 package limit
 
 import (

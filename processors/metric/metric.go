@@ -149,7 +149,7 @@ func (p *step) Process(_ context.Context, b *engine.Batch) error {
 	return nil
 }
 
-// number is the value that a message stands for.
+// number is the value of a message.
 func (p *step) number(m *engine.Message) (float64, error) {
 	if p.value.IsZero() {
 		return 1, nil

@@ -66,7 +66,7 @@ type branch struct {
 // result is what a branch has made of the messages.
 type result struct {
 	copies   *engine.Batch
-	err      error // of all that are not known to have failed by themselves
+	err      error // of all that are not known to have failed alone
 	outcomes []inner.Outcome
 }
 

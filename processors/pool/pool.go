@@ -248,7 +248,7 @@ func (s *step) Process(ctx context.Context, b *engine.Batch) error {
 	return nil
 }
 
-// park has the only message of a job go on when it is done.
+// park lets the only message of a job continue when it is done.
 func (s *step) park(of []*engine.Message) {
 	jobs := frozen(of)
 	resume := of[0].Park()
@@ -262,7 +262,7 @@ func (s *step) park(of []*engine.Message) {
 	})
 }
 
-// answer is what a call will have come to.
+// answer is the outcome of a call.
 type answer struct {
 	call *pool.Call
 	done chan struct{}

@@ -86,8 +86,8 @@ func (s *sampler) keeps(draw uint64) bool {
 	return s.Fraction == 1 || draw < uint64(math.Ldexp(s.Fraction, 64))
 }
 
-// hash is the same for equal keys in all versions of flowd: 64-bit FNV-1a, whose
-// upper bits are poor, behind a mixer.
+// hash is the same for equal keys in all versions of flowd: 64-bit FNV-1a, whose upper bits
+// are poor, followed by a mixer.
 func (s *sampler) hash(key []byte) uint64 {
 	sum := uint64(0xcbf29ce484222325)
 	for _, c := range key {

@@ -21,7 +21,7 @@ var drafts = map[string]*jsonschema.Draft{
 	"7": jsonschema.Draft7, "6": jsonschema.Draft6, "4": jsonschema.Draft4,
 }
 
-// inline is the address of a schema that stands in the configuration.
+// inline is the address of a schema in the configuration.
 const inline = "config:///schema"
 
 // compile makes the schema. It reads the schema's files, which are part of the
@@ -54,7 +54,7 @@ func compile(c Config) (*jsonschema.Schema, error) {
 	return s, nil
 }
 
-// reason is why a schema is none, in one line.
+// reason is why a schema is not valid, in one line.
 func reason(err error) string {
 	var bad *jsonschema.SchemaValidationError
 	if errors.As(err, &bad) {
@@ -67,7 +67,7 @@ func reason(err error) string {
 	return strings.ReplaceAll(err.Error(), inline, "")
 }
 
-// folder is where the files lie to which a $ref may lead; "" is nowhere.
+// folder contains the files to which a $ref may refer; "" means none.
 type folder string
 
 // Load reads the file that a $ref names.

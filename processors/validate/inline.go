@@ -45,8 +45,8 @@ var words = strings.Fields(`$schema $id id $ref $defs definitions $anchor $dynam
 	dependencies dependentRequired dependentSchemas allOf anyOf oneOf not if then else format
 	contentEncoding contentMediaType contentSchema title description default examples deprecated readOnly writeOnly`)
 
-// checkWords reports the step's own fields between those of a schema, and a schema
-// that says nothing: words that are no keywords are allowed, so it would fit all.
+// checkWords reports the step's own fields among those of a schema, and a schema that says
+// nothing: unknown keywords are allowed, so it would match everything.
 func checkWords(d *schema.Decoder, n *schema.Node) {
 	known := len(n.Keys) == 0
 	for _, key := range n.Keys {
@@ -66,7 +66,7 @@ func (i *Inline) DescribeConfig() *schema.Type {
 	return schema.AnyOf("JSON Schema or PATH", "", map[string]*schema.Node(nil), false)
 }
 
-// value is what a node stands for, as JSON has it.
+// value is a node's value, as JSON has it.
 func value(d *schema.Decoder, n *schema.Node) any {
 	switch n.Kind {
 	case schema.MapNode:

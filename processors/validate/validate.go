@@ -1,5 +1,5 @@
-// Package validate is the processor `validate`: it fails messages that do not fit
-// a JSON Schema. Start at [Config].
+// Package validate is the processor `validate`: it fails messages that are not valid
+// against a JSON Schema. Start at [Config].
 package validate
 
 import (

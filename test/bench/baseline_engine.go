@@ -41,8 +41,8 @@ func (s *shared) Ack(context.Context, []engine.Result) ([]engine.Result, error) 
 
 func (s *shared) Write(context.Context, *engine.Batch) error { return nil }
 
-// identity runs args[0] messages through an engine with one step that does nothing,
-// and acks. It prints how many came out, and the CPU time in nanoseconds that this took.
+// identity runs args[0] messages through an engine with one step that does nothing, and
+// acks. It prints how many were delivered, and the CPU time in nanoseconds that this took.
 func identity(args []string) error {
 	n, err := strconv.Atoi(args[0])
 	if err != nil {

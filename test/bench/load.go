@@ -46,7 +46,7 @@ func (l load) run(address string) (all []time.Duration, took time.Duration, err 
 				}
 				if err := l.ask(c, i); err != nil {
 					errs[k] = err
-					next.Store(int64(l.n)) // the others need not go on
+					next.Store(int64(l.n)) // the others need not continue
 					return
 				}
 				all[i] = time.Since(due)

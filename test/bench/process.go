@@ -30,7 +30,7 @@ type process struct {
 	stderr tail
 	began  time.Time
 	cancel context.CancelFunc
-	ended  chan struct{} // closed when there is no more to look at
+	ended  chan struct{} // closed when there is nothing more to look at
 	looks  sync.WaitGroup
 	peak   int64 // as it was seen; read when looks are over
 	used   usage

@@ -40,8 +40,7 @@ type contestant struct {
 	load    float64 // messages a second that it is sent by schedule; 0 is all it takes
 }
 
-// goal is what flowd is to reach: so much of a figure, or so many times what another
-// contestant does.
+// goal is what flowd should reach: a figure, or a multiple of what another contestant does.
 type goal struct {
 	than    string // contestant, or "" for the figure itself
 	metric  metric // the row's by default

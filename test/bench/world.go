@@ -80,8 +80,8 @@ func newWorld(ctx context.Context, flowd string) (w *world, err error) {
 
 func (w *world) close() error { return os.RemoveAll(w.dir) }
 
-// prepare makes the input of a run; what is returned stands in commands as $in, and in
-// the environment, where configurations find it, as IN.
+// prepare makes the input of a run; what is returned is $in in commands, and IN in the
+// environment, where configurations find it.
 func (w *world) prepare(r *row, c *contestant, n int) (map[string]string, error) {
 	vars := map[string]string{"n": strconv.Itoa(n), "count": strconv.Itoa(n), "out": filepath.Join(w.dir, "out")}
 	maps.Copy(vars, c.vars)

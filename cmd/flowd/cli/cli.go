@@ -1,5 +1,5 @@
-// Package cli is the command line of flowd, one file per command. Start at
-// [Main], which a build with plugins of its own calls too.
+// Package cli is the command line of flowd, one file per command. Start at [Main], which a
+// build with its own plugins calls, too.
 package cli
 
 import (

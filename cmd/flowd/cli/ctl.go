@@ -210,7 +210,7 @@ func dial(to *service.Target) (*service.Client, error) {
 	return c, nil
 }
 
-// tell says what was done, on stderr: it is no data.
+// tell says what was done, on stderr: it is not data.
 func tell(cmd *cobra.Command, err error, done string, on []string) error {
 	if err != nil {
 		return shownError{err}

@@ -62,7 +62,7 @@ func writeState(w io.Writer, st service.State, now time.Time) error {
 	return writeHealth(w, st.Ready) // which holds what live says
 }
 
-// oneLine is printable text that makes neither lines nor columns.
+// oneLine is printable text without line breaks or columns.
 func oneLine(s string) string { return strings.ReplaceAll(printable(s), "\n", " ") }
 
 // pipelineLines are the numbers of a pipeline as a whole.

@@ -94,7 +94,7 @@ func (h editor) attr(a slog.Attr) slog.Attr {
 	case slog.KindString:
 		text := h.edit(a.Value.String())
 		if after, found := strings.CutPrefix(h.edit(a.Key+"="+text), a.Key+"="); found {
-			text = after // what only is a secret behind such a key
+			text = after // what is a secret only after such a key
 		}
 		a.Value = slog.StringValue(text)
 	case slog.KindGroup:

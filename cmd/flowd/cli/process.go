@@ -28,20 +28,20 @@ type process struct {
 
 	wake chan struct{} // has room for one: something has ended
 
-	reloading sync.Mutex // held while a reload is under way
+	reloading sync.Mutex // held during a reload
 
 	mu     sync.Mutex // guards the fields below
 	set    *config.Set
 	runs   map[string]*pipelineRun // by name
 	active int                     // runs and reloads that have not ended
 	worst  int
-	stays  bool // drained by an operator: the process goes on without pipelines
+	stays  bool // drained by an operator: the process continues without pipelines
 }
 
 // pipelineRun is the run of a plan; ended is closed when it is over.
 type pipelineRun struct {
 	plan    *engine.Plan
-	began   time.Time // with the counts that it goes on with
+	began   time.Time // with the counts that it continues
 	ended   chan struct{}
 	drained bool // an operator asked for it; guarded by process.mu
 }
@@ -171,7 +171,7 @@ func (p *process) drained(pipeline string) bool {
 	return false
 }
 
-// Drain finishes what is under way in a pipeline, or in all. The process stays.
+// Drain finishes what is in flight in a pipeline, or in all. The process stays.
 func (p *process) Drain(pipeline string) error {
 	p.mu.Lock()
 	p.stays = true

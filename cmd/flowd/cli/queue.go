@@ -52,8 +52,8 @@ type queueCall struct {
 	secrets    *schema.Secrets // that no message shows
 }
 
-// onQueues runs do with the arguments behind the broker's URL, of which there must
-// be from least to most; names says what they are.
+// onQueues runs do with the arguments after the broker's URL, of which there must be
+// between least and most; names says what they are.
 func onQueues(cmd *cobra.Command, args []string, names string, least, most int, do func(*queueCall, []string) error) (err error) {
 	address, args, err := brokerOf(args)
 	if err != nil {
@@ -135,7 +135,7 @@ func (c *queueCall) confirm(yes bool, question string) error {
 func (c *queueCall) ask(in io.Reader, question string) error {
 	fmt.Fprintf(c.con, "%s [y/N] ", printable(question))
 	answer := make(chan string, 1)
-	go func() { // it ends with the process where nobody answers
+	go func() { // it ends with the process if nobody answers
 		line, _ := bufio.NewReader(in).ReadString('\n')
 		answer <- strings.ToLower(strings.TrimSpace(line))
 	}()

@@ -149,7 +149,7 @@ func (r *redrive) target(ctx context.Context, m queue.Message) (string, error) {
 	return to, nil
 }
 
-// mostWriters bounds the queues that are written to without opening them anew.
+// mostWriters bounds the queues that stay open for writing.
 const mostWriters = 64
 
 // writers are the writers in use, by queue.

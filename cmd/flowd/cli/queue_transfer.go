@@ -41,9 +41,9 @@ type transfer struct {
 // put sends messages somewhere.
 type put func(ctx context.Context, ms []queue.Message) (errs []error, err error)
 
-// run reads from a queue until it is empty, the limit is reached, too much has
-// failed, or a signal comes. put sends messages; it gives
-// an error for each, or nil, or one that ends it all.
+// run reads from a queue until it is empty, the limit is reached, too much has failed, or a
+// signal arrives. put sends messages; it gives an error for each, or nil, or one that ends
+// it all.
 func (t *transfer) run(name string, put put) (err error) {
 	t.reads, t.began = true, time.Now()
 	defer t.con.status("")
@@ -140,7 +140,7 @@ func idOf(m queue.Message) string {
 	return ""
 }
 
-// giveBack returns what failed, and with the reader's end all else that was taken.
+// giveBack returns what failed, and at the reader's end everything else that was taken.
 func (t *transfer) giveBack(r queue.Reader) error {
 	var err error
 	if len(t.kept) > 0 {

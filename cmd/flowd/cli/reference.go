@@ -12,7 +12,7 @@ import (
 // field is one line of a reference.
 type field struct{ schema.Field }
 
-// facts are what there is to say of a field beside its type and its text.
+// facts are the properties of a field other than its type and its text.
 func (f field) facts() []string {
 	var all []string
 	add := func(format, value string) {
@@ -51,7 +51,7 @@ func fieldsOf(t *schema.Type) []field {
 	return all
 }
 
-// commonKeys are the keys beside the type key, by kind of component.
+// commonKeys are the keys next to the type key, by kind of component.
 func commonKeys(kind string) []field {
 	switch kind {
 	case engine.Inputs.Kind():

@@ -14,7 +14,7 @@ import (
 // shownGroups is how many kinds of failure a report lists.
 const shownGroups = 10
 
-// report writes what a run came to: failures first, the summary last.
+// report writes the outcome of a run: failures first, the summary last.
 func (c *console) report(r engine.Report, took time.Duration) {
 	var b strings.Builder
 	groups := slices.Clone(r.Failures)
@@ -46,7 +46,7 @@ func (c *console) report(r engine.Report, took time.Duration) {
 	_, _ = c.Write([]byte(b.String()))
 }
 
-// failure is one kind of failed message: how many, why, and where the first came from.
+// failure is one kind of failed message: how many, why, and the origin of the first.
 func failure(g engine.FailureGroup) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s: %s", amount(g.Count), fateName(g.Fate), g.First.Class)

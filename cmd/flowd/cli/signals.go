@@ -11,10 +11,10 @@ import (
 
 var errSignal = errors.New("stopped by a signal")
 
-// signals gives two contexts: the first SIGTERM or SIGINT (or the end of ctx)
-// ends stop, a second one ends kill. Until release is called, SIGPIPE only makes
-// the write fail that caused it, so that a closed stdout is an error of the
-// output and what is under way is settled.
+// signals gives two contexts: the first SIGTERM or SIGINT (or the end of ctx) ends stop, a
+// second one ends kill. Until release is called, SIGPIPE only makes the write fail that
+// caused it, so that a closed stdout is an error of the output and messages in flight are
+// settled.
 func signals(ctx context.Context, con *console) (stop, kill context.Context, release func()) {
 	stop, endStop := context.WithCancelCause(ctx)
 	kill, endKill := context.WithCancelCause(context.WithoutCancel(ctx))

@@ -157,7 +157,7 @@ func (s *simulation) read(polls []polled) error {
 	return nil
 }
 
-// choices plays the strategy: who is found empty pauses.
+// choices plays the strategy: a source that is found empty pauses.
 func (s *simulation) choices(p polled) ([]choice, error) {
 	strategy, err := p.Strategy.New(engine.Env{})
 	if err != nil {
@@ -202,7 +202,7 @@ func (s *simulation) choices(p polled) ([]choice, error) {
 	return all, nil
 }
 
-// writeChoices writes one poll's choices as a table, and how often each came.
+// writeChoices writes one poll's choices as a table, and how often each was chosen.
 func writeChoices(w io.Writer, p polled, choices []choice, more bool, secrets *schema.Secrets) error {
 	var b strings.Builder
 	if more {

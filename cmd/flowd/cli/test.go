@@ -65,7 +65,7 @@ there is no test.`,
 	return cmd
 }
 
-// testRun is a test and what it came to.
+// testRun is a test and its outcome.
 type testRun struct {
 	pipeline config.Loaded
 	test     config.Test
@@ -147,8 +147,8 @@ func conclude(con *console, r testReport, o testOptions) error {
 	return nil
 }
 
-// startTests runs each test in a process of its own, as many at once as there
-// are processors. wait waits until all are over.
+// startTests runs each test in its own process, as many at once as there are processors.
+// wait waits until all are over.
 func startTests(ctx context.Context, runs []*testRun, o testOptions, secrets *schema.Secrets) (wait func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	next := make(chan *testRun)

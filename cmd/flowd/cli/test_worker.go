@@ -17,9 +17,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// runWorker runs a test in a process of its own: each begins at the same virtual
-// time with nothing left over from another, and one that crashes or hangs takes
-// no other with it.
+// runWorker runs a test in its own process: each begins at the same virtual time with
+// nothing left over from another, and one that crashes or hangs does not affect others.
 func runWorker(ctx context.Context, t *testRun, o testOptions) pipetest.Result {
 	exe, err := os.Executable()
 	if err != nil {
@@ -84,7 +83,7 @@ func testWorker(cmd *cobra.Command, o testOptions) error {
 		return usage("--worker is for flowd's own use")
 	}
 	answer := messages(cmd.OutOrStdout())
-	os.Stdout = os.Stderr // what a step prints is no answer
+	os.Stdout = os.Stderr // what a step prints is not an answer
 	runtime.GOMAXPROCS(1) // goroutines take turns in the same order each time
 
 	loaded, problems := config.Load(o.files, config.Options{Set: o.set, Testing: true})

@@ -11,8 +11,8 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// topic is what `flowd docs` knows beside components and functions: a section of the
-// file, a guide, or a code of the linter.
+// topic is what `flowd docs` knows besides components and functions: a section of the file,
+// a guide, or a lint code.
 type topic struct {
 	name, summary string
 	text          func(width int, color bool) string

@@ -17,7 +17,7 @@ import (
 
 const (
 	watchQuiet = 200 * time.Millisecond // that files must be quiet before they are read
-	watchEvery = 5 * time.Second        // a look without a notice: some file systems send none
+	watchEvery = 5 * time.Second        // a check without a notice: some file systems send none
 )
 
 // watch reloads when the content of the files changes, until ctx ends. It watches

@@ -62,7 +62,7 @@ type file struct {
 	next   *group     // takes what is to be written
 	closed bool
 
-	hand []byte // where the sweep goes on, in order; of the loop
+	hand []byte // where the sweep continues, in order; of the loop
 }
 
 // group is what one transaction writes.
@@ -88,7 +88,7 @@ const (
 	del
 )
 
-// maxKey leaves room for what is written beside a key.
+// maxKey leaves room for what is written with a key.
 const maxKey = bbolt.MaxKeySize - 64
 
 var errClosed = errors.New("the cache is closed")

@@ -119,8 +119,8 @@ func (m *memory) set(key string, value []byte, ttl time.Duration, now time.Time)
 	return nil
 }
 
-// sweep removes what has expired among the keys that were not used for longest:
-// a few at a time, but more than come in.
+// sweep removes what has expired among the least recently used keys: a few at a time, but
+// more than are added.
 func (m *memory) sweep(now time.Time) {
 	for range 2 {
 		if _, e, ok := m.lru.GetOldest(); !ok || !e.past(now) {
