@@ -58,7 +58,7 @@ func TestAScalarKeepsWhatYAMLWouldLose(t *testing.T) {
 	}
 }
 
-// Every letter and digit of a value stands in the file where At says.
+// Every letter and digit of a value is in the file where At says.
 func TestEveryByteOfAScalarHasItsPlace(t *testing.T) {
 	tests := []struct{ name, text string }{
 		{"plain", "a: status >= 500"},

@@ -73,8 +73,8 @@ func TestAnOverrideReplacesOrAddsAValue(t *testing.T) {
 	}
 }
 
-// What --show prints can be overridden by the path at which it stands there, however
-// it is written in the file.
+// What --show prints can be overridden by the path at which it is printed, however it is
+// written in the file.
 func TestAnOverrideAddressesWhatShowPrints(t *testing.T) {
 	const text = `
 inputs: {in: {file: x.txt}}

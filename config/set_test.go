@@ -13,7 +13,7 @@ import (
 
 const quickstart = "inputs: {in: {stdin: {}}}\noutputs: {out: {stdout: {}}}\n"
 
-// served stands beside quickstart: a process reads stdin once.
+// served is for use with quickstart: a process reads stdin once.
 const served = "inputs: {in: {http_server: \"127.0.0.1:8080\"}}\noutputs: {out: {stdout: {}}}\n"
 
 // write makes files in a new directory.

@@ -37,7 +37,7 @@ func TestAFollowerThatIsKilledLosesNothing(t *testing.T) {
 	for life := range lives {
 		p := start(t, dir, "-c", config)
 		add(each / 2)
-		for range each / 4 { // more is under way
+		for range each / 4 { // more is in flight
 			seen[p.Line()] = true
 		}
 		if life%2 == 0 {

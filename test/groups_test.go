@@ -51,7 +51,7 @@ outputs: {out: {drop: {}}}
 			t.Errorf("%s: code %d\n%s%s", probe, got.Code, got.Stdout, got.Stderr)
 		}
 	}
-	p.Send("two\n") // the other goes on
+	p.Send("two\n") // the other continues
 	if got := p.Line(); got != "two" {
 		t.Errorf("stdout %s", got)
 	}

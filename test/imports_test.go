@@ -55,7 +55,7 @@ var plugin = []string{"engine", "engine/doc", "engine/expr", "schema", "internal
 // plugins are the packages of which each knows no other.
 var plugins = []string{"inputs/*", "processors/*", "batchers/*", "outputs/*"}
 
-// forTests is what a plugin's tests may import beside what the plugin may: fakes
+// forTests is what a plugin's tests may import in addition to what the plugin may: fakes
 // and suites, and real components to work with.
 var forTests = []string{"engine/enginetest", "internal/*test", "inputs/*", "processors/*", "batchers/*", "outputs/*"}
 

@@ -23,7 +23,7 @@ func firstLines(p *process, n int) (all []string) {
 	return all
 }
 
-// TestPollFindsSQSQueues reads all queues that match, beside one that is empty for the
+// TestPollFindsSQSQueues reads all queues that match, along with one that is empty for the
 // whole time that a receive waits; new ones are found, and those that are gone dropped.
 func TestPollFindsSQSQueues(t *testing.T) {
 	e := withSQS(t)

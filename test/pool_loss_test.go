@@ -42,7 +42,7 @@ func (f *fleet) workersFirst() {
 	f.finish(1, 4, f.workers...)
 }
 
-// redelivered is a pipeline whose input goes on where its checkpoint says.
+// redelivered is a pipeline whose input continues where its checkpoint says.
 func (f *fleet) redelivered(n int) pipeline {
 	write(f.t, f.dir, "in", numbers(1, n))
 	return pipeline{
@@ -134,7 +134,7 @@ func (f *fleet) jobOfADeadHub() {
 }
 
 func (f *fleet) idleDies() {
-	f.runs(4, pipeline{pool: "lease: 1h"}) // a job that it is given comes back never
+	f.runs(4, pipeline{pool: "lease: 1h"}) // a job that it is given never comes back
 	f.hub.Send(numbers(1, 4))
 	f.lines(4)
 	f.kill(f.workers[0])

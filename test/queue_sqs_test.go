@@ -25,7 +25,7 @@ func onSQS(t *testing.T) *emulator {
 	return e
 }
 
-// parcels sends n messages with attributes: of types that metadata can tell, and of
+// parcels sends n messages with attributes: of types that metadata can represent, and of
 // others when exact.
 func (e *emulator) parcels(t *testing.T, url string, n int, exact bool) {
 	t.Helper()
@@ -50,8 +50,8 @@ func (e *emulator) parcels(t *testing.T, url string, n int, exact bool) {
 	}
 }
 
-// drain takes everything and removes it, in the order in which it comes. A request
-// that the client tries again leaves messages hidden for half a minute.
+// drain takes everything and removes it, in the order in which it arrives. A request that
+// the client retries leaves messages hidden for half a minute.
 func (e *emulator) drain(t *testing.T, url string) (all []types.Message) {
 	t.Helper()
 	for wait := int32(0); ; {
@@ -81,7 +81,7 @@ func (e *emulator) drain(t *testing.T, url string) (all []types.Message) {
 	}
 }
 
-// spelled is what a message says, in an order of its own.
+// spelled is what a message says, in a fixed order.
 func spelled(all []types.Message) (texts []string) {
 	for _, m := range all {
 		var b strings.Builder

@@ -49,7 +49,7 @@ func letters(n int) (all []amqp091.Publishing) {
 	return all
 }
 
-// exact adds what metadata can't tell apart.
+// exact adds what metadata can't distinguish.
 func exact(all []amqp091.Publishing) []amqp091.Publishing {
 	for i := range all {
 		h := all[i].Headers

@@ -65,7 +65,7 @@ func TestRabbitMQOutput(t *testing.T) {
 }
 
 // TestRabbitMQMessagesFailSingly has one bad message among good ones, in ways that the
-// broker tells differently.
+// broker reports differently.
 func TestRabbitMQMessagesFailSingly(t *testing.T) {
 	b := brokertest.Own(t)
 	q := b.Queue(t, nil)
@@ -104,8 +104,8 @@ func TestRabbitMQMessagesFailSingly(t *testing.T) {
 	}
 }
 
-// TestRabbitMQManyUnroutable has more of a write come back than one channel has under
-// way at once.
+// TestRabbitMQManyUnroutable has more of a write returned than one channel has in flight at
+// once.
 func TestRabbitMQManyUnroutable(t *testing.T) {
 	b := brokertest.RabbitMQ(t)
 	q := b.Queue(t, nil)

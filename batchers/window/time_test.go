@@ -16,7 +16,7 @@ import (
 func TestInstantReadsTimes(t *testing.T) {
 	tests := []struct {
 		in   any
-		want string // "" is no time
+		want string // "" is not a time
 	}{
 		{"2026-11-20T12:00:00Z", "2026-11-20T12:00:00Z"},
 		{"2026-11-20T12:00:00.123456789+08:00", "2026-11-20T04:00:00.123456789Z"},

@@ -336,9 +336,8 @@ func TestTwoInputsOnOneCheckpointAreRefused(t *testing.T) {
 	must(t, second.Close(t.Context()), first.Close(t.Context()), second.Open(t.Context()), second.Close(t.Context()))
 }
 
-// TestNothingIsLost appends, rotates, truncates, deletes, settles in any order,
-// and kills, as it comes. What is not read yet is not truncated: that is lost by
-// whoever follows files.
+// TestNothingIsLost appends, rotates, truncates, deletes, settles in any order, and kills,
+// at random. What is not read yet is not truncated: any follower of files loses that.
 func TestNothingIsLost(t *testing.T) {
 	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue {
 		must(t, f.Value.Set("25")) // each writes to the disk
@@ -395,8 +394,8 @@ type world struct {
 	pending string   // a line without its end
 	written []string // whole lines
 	times   map[string]int
-	open    []string        // lines of this life, by position; "" is no line
-	low     map[string]bool // lines that the saved checkpoint lies behind
+	open    []string        // lines of this life, by position; "" means no line
+	low     map[string]bool // lines that the saved checkpoint is after
 	done    []bool
 	saved   []byte
 }
@@ -420,7 +419,7 @@ func (w *world) append(text string) {
 	must(w.t, err, f.Close(), w.touch())
 }
 
-// touch gives the file a time of its own, as if all took longer.
+// touch gives the file its own time, as if everything took longer.
 func (w *world) touch() error {
 	w.n++
 	return os.Chtimes(w.path, time.Time{}, time.Now().Add(time.Duration(w.n)*time.Millisecond))
@@ -501,7 +500,7 @@ func (w *world) readAll() {
 		}
 		w.times[line]++
 		ref := int(w.s.refs[i])
-		for len(w.open) <= ref { // positions in between are no messages
+		for len(w.open) <= ref { // positions in between are not messages
 			w.open, w.done = append(w.open, ""), append(w.done, true)
 		}
 		w.open[ref], w.done[ref] = line, false

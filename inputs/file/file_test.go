@@ -115,7 +115,7 @@ func TestRead(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			slices.SortStableFunc(got, func(a, b string) int { // live ones come first in a batch
+			slices.SortStableFunc(got, func(a, b string) int { // live ones are first in a batch
 				return slices.Index(tt.want, a) - slices.Index(tt.want, b)
 			})
 			if !slices.Equal(got, tt.want) {

@@ -566,7 +566,7 @@ func TestWhatAFIFOQueueGaveAtOnceComesInOneRead(t *testing.T) {
 	}
 }
 
-// lender is a queue that lends messages.
+// lender is a queue that leases messages.
 type lender struct{ *queue }
 
 func (l *lender) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
@@ -596,7 +596,7 @@ func TestWhatTheEngineAsksBeforeItOpens(t *testing.T) {
 	}
 }
 
-// Whatever sources do, each message is delivered once and its own source is told.
+// Whatever sources do, each message is delivered once and its own source gets the result.
 func TestNothingIsLostOrMixedUp(t *testing.T) {
 	for seed := range uint64(30) {
 		synctest.Test(t, func(t *testing.T) {
@@ -686,7 +686,7 @@ func TestConfiguration(t *testing.T) {
 	}
 }
 
-// A source whose connection stands for a second has recovered, message or not.
+// A source whose connection has lasted for a second has recovered, message or not.
 func TestAQuietSourceThatIsCutNowAndThenIsBackAtOnce(t *testing.T) {
 	tests := []struct {
 		name   string

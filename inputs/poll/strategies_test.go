@@ -133,7 +133,7 @@ func TestStrictPriority(t *testing.T) {
 	tests := []struct {
 		name    string
 		sources []*engine.Polled
-		after   string // what each read comes to: found or empty
+		after   string // the outcome of each read: found or empty
 		want    string
 	}{
 		{"never a hit: from the top down and round", []*engine.Polled{of("a", 3), of("b", 2), of("c", 1)}, "empty", "a b c a b c"},

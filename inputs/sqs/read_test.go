@@ -206,7 +206,7 @@ func TestMessagesWakeALongPoll(t *testing.T) {
 	})
 }
 
-// The pause behind an empty receive is part of that which a caller makes, as poll does.
+// The pause after an empty receive is part of the caller's, as in poll.
 func TestAnEmptyReadThatDoesNotWaitReturnsAtOnce(t *testing.T) {
 	virtual(t, fakesqs.Queue{}, func(c *Config) { c.Wait = 0 }, func(t *testing.T, b *bench) {
 		b.open(t)

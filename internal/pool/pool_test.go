@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// recorder is a Transport that remembers what it is told.
+// recorder is a Transport that records its calls.
 type recorder struct {
 	mu   sync.Mutex // guards the field below
 	told []string

@@ -158,8 +158,8 @@ func moveFirstBack(b *engine.Batch) error {
 	return nil
 }
 
-// TestAMergeFromBeforeIsOneMessage has the pool behind a merge, whose parts have Refs
-// of their input.
+// TestAMergeFromBeforeIsOneMessage has the pool after a merge, whose parts have Refs of
+// their input.
 func TestAMergeFromBeforeIsOneMessage(t *testing.T) {
 	for name, steps := range map[string][]engine.Processor{
 		"b- | a1-+a2-":  {do(edit)},

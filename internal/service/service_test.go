@@ -61,7 +61,7 @@ func (f *fake) took() []string {
 	return calls
 }
 
-// twoPipelines share the limit api; each has one of its own on all inputs.
+// twoPipelines share the limit api; each has its own on all inputs.
 func twoPipelines() []engine.Snapshot {
 	engineLimit := engine.LimitState{Name: "engine", Messages: 10, Per: time.Second}
 	api := engine.LimitState{Name: "api", Messages: 5, Per: time.Minute}

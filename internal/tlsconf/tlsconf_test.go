@@ -85,8 +85,8 @@ func encoded(kind string, der []byte) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 }
 
-// folder is where certificates lie. What replaces a file is another file, as with most
-// who renew certificates.
+// folder is where certificates are. A file is replaced by another file, as most renewals of
+// certificates do.
 type folder struct {
 	t   *testing.T
 	dir string

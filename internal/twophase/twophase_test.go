@@ -171,7 +171,7 @@ func TestAClosedStepTakesNothing(t *testing.T) {
 	}
 }
 
-// What no input has read has no end that anybody would tell of.
+// What no input has read has no end that would be reported.
 func TestWritesOfNoMessageAreMadeAtOnce(t *testing.T) {
 	s := &store{values: map[string]string{}}
 	use := twophase.Join(enginetest.Env(), "c", s)

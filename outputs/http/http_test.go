@@ -54,7 +54,7 @@ func (s *server) requests() []string {
 	return slices.Sorted(slices.Values(s.got))
 }
 
-// make1 makes an output; URL stands for the server's in the component.
+// make1 makes an output; URL is replaced by the server's in the component.
 func make1(t *testing.T, s *server, component string) engine.Output {
 	t.Helper()
 	o := enginetest.New(t, engine.Outputs, strings.ReplaceAll(component, "URL", s.URL))
@@ -190,7 +190,7 @@ func TestConnectionsAreKept(t *testing.T) {
 	s := &server{}
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		here <- struct{}{}
-		for len(here) < parallel { // all of a write are under way at once
+		for len(here) < parallel { // all of a write are in flight at once
 			runtime.Gosched()
 		}
 	}))

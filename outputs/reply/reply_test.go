@@ -100,8 +100,8 @@ func TestEachMessageHasItsReply(t *testing.T) {
 	}
 }
 
-// TestAReplyOfWhatFailedIsTakenAway: behind a pipe the message comes again, and
-// then counts once.
+// TestAReplyOfWhatFailedIsTakenAway: after a pipe the message is delivered again, and then
+// counts once.
 func TestAReplyOfWhatFailedIsTakenAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := waiting("a")

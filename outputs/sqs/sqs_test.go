@@ -380,7 +380,7 @@ func TestWhatIsBehindAFailedMessageOfItsGroupFails(t *testing.T) {
 	t.Run("also where it could not be sent at all", func(t *testing.T) {
 		virtual(t, fakesqs.Queue{}, fifo, func(t *testing.T, s *fakesqs.Server, o *output) {
 			errs := write(t, o, enginetest.Batch(`{"g":"a"}`, `{"g":"a","x":"`+"\x01"+`"}`, `{"g":"a"}`, `{"g":"b"}`))
-			if !slices.Equal(fails(errs), []int{1}) { // a control character is no JSON: it has no group
+			if !slices.Equal(fails(errs), []int{1}) { // a control character is not JSON: it has no group
 				t.Errorf("got %v", errs)
 			}
 			errs = write(t, o, enginetest.Batch(`{"g":"a"}`, `{"g":"a","x":"`+strings.Repeat("x", 1<<20)+`"}`, `{"g":"a"}`, `{"g":"b"}`))

@@ -116,7 +116,7 @@ func (p *pipeline) run(t testing.TB, stop context.Context) engine.Report {
 	return rep
 }
 
-// broker gives messages again that come back, as often as they do. Of those not
+// broker delivers messages again that are returned, as often as they are. Of those not
 // taken yet the first is given, one in a Read.
 type broker struct {
 	again bool // give messages again
@@ -154,7 +154,7 @@ func (b *broker) Read(ctx context.Context, into *engine.Batch) (engine.Acker, er
 		b.mu.Unlock()
 		select {
 		case <-b.poke:
-			time.Sleep(time.Nanosecond) // the steps have been told, too
+			time.Sleep(time.Nanosecond) // the steps have been informed, too
 		case <-ctx.Done():
 			return b, nil
 		}

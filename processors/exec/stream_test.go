@@ -95,7 +95,7 @@ func TestAProgramThatEndsIsStartedAgain(t *testing.T) {
 	tests := []struct {
 		name, more string
 		in, want   []string
-		ends       bool // behind its answers
+		ends       bool // after its answers
 	}{
 		{"a crash fails what it was at", "", []string{"a", "crash", "b", "crash", "c"}, []string{"A", "transient: the program ended: exit status 2: can't go on", "B", "transient: …", "C"}, false},
 		{"a crash before any answer fails all", "", []string{"crash", "a"}, []string{"transient: the program ended: exit status 2: can't go on", "transient: the program ended: …"}, false},

@@ -53,7 +53,7 @@ func (s *server) requests() []string {
 	return slices.Sorted(slices.Values(s.got))
 }
 
-// opened makes a step, and closes it behind the test; URL stands for the server's.
+// opened makes a step, and closes it after the test; URL is replaced by the server's.
 func opened(t *testing.T, s *server, config string) engine.Processor {
 	t.Helper()
 	p := enginetest.New(t, engine.Processors, `{"http": `+strings.ReplaceAll(config, "URL", s.URL)+`}`)

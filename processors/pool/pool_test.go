@@ -364,7 +364,7 @@ func TestADrainWaitsForJobs(t *testing.T) {
 			if synctest.Wait(); r.returned > 0 && stopped.Load() != 2 {
 				t.Errorf("%d jobs were stopped", stopped.Load())
 			}
-			time.Sleep(time.Hour) // what comes late is dropped
+			time.Sleep(time.Hour) // what arrives late is dropped
 			if n := len(l.sink.Bodies()); n != r.delivered {
 				t.Errorf("%d are written", n)
 			}

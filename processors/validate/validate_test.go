@@ -14,7 +14,7 @@ import (
 	_ "github.com/flowd-io/flowd/processors/validate"
 )
 
-// inline is a step with a schema of its own.
+// inline is a step with an inline schema.
 func inline(schema string) string { return `{"validate": {"schema": ` + schema + `}}` }
 
 func TestValidate(t *testing.T) {

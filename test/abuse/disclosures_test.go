@@ -429,7 +429,7 @@ func echoes(request, userinfo string) func(*testing.T) {
 
 // tryEcho sends messages, with some credentials, to a server that refuses them and quotes
 // the request in a form for each. The password must not show wherever the refusal does:
-// log, dead letters, summary, and what operators are told.
+// log, dead letters, summary, and what operators see.
 func tryEcho(secret, request, userinfo string) func(*testing.T) {
 	return func(t *testing.T) {
 		dir, at := t.TempDir(), echo(t)

@@ -56,7 +56,7 @@ func (p *shownProcess) Reload() error {
 	return p.reload
 }
 
-// ctlTo starts a listener and gives the command line up to the words behind it.
+// ctlTo starts a listener and returns the command line up to the words after it.
 func ctlTo(t *testing.T, p service.Process) func(args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "token")

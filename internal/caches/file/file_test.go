@@ -74,7 +74,7 @@ func TestTheFileIsPrivate(t *testing.T) {
 
 func TestTheOldestKeysMakeRoom(t *testing.T) {
 	c := cachetest.New(t, component(newPath(t), `, "max_keys": 3`))
-	for _, key := range []string{"a", "b", "c", "a", "d"} { // a is written anew
+	for _, key := range []string{"a", "b", "c", "a", "d"} { // a is rewritten
 		cachetest.Set(t, c, key, "x", 0)
 	}
 	for key, want := range map[string]string{"a": "x", "b": "none", "c": "x", "d": "x"} {
@@ -240,8 +240,9 @@ func written(t testing.TB, n int) (whole []byte, values map[string]string) {
 	return whole, values
 }
 
-// tells opens a damaged file and says whether the damage was told. Else it changes nothing:
-// no key is taken for one that is not there, and no value for another, without a word.
+// tells opens a damaged file and says whether the damage was reported. Otherwise it changes
+// nothing: no key is taken for one that is not there, and no value for another, without a
+// word.
 func tells(t testing.TB, damaged []byte, values map[string]string) bool {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "damaged") // the database keeps its lock where it panics
@@ -405,7 +406,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// child stands for the test in the other process.
+// child is the test in the other process.
 type child struct{ testing.TB }
 
 func (*child) Helper() {}
