@@ -120,10 +120,10 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 // add takes a source that was built.
 func (in *input) add(name string, weight int, part engine.Input) error {
 	if f, ok := part.(engine.Follower); ok && f.Follows() != "" {
-		return errors.New("it ends with its writers, so it can't be polled (give it an entry of `inputs` of its own)")
+		return errors.New("it ends with its writers, so it can't be polled (give it its own entry in `inputs`)")
 	}
 	if p, ok := part.(engine.Pushed); ok && p.Pushed() {
-		return errors.New("messages are pushed to it, so it can't be polled (give it an entry of `inputs` of its own)")
+		return errors.New("messages are pushed to it, so it can't be polled (give it its own entry in `inputs`)")
 	}
 	a := abilitiesOf(part)
 	if first := len(in.sources)+len(in.listings) == 0; first {
@@ -131,9 +131,9 @@ func (in *input) add(name string, weight int, part engine.Input) error {
 	}
 	switch {
 	case a.takes != in.abilities.takes:
-		return fmt.Errorf("its source takes back %s, the first one %s: what becomes of failed messages differs (give it an entry of `inputs` of its own)", taking[a.takes], taking[in.abilities.takes])
+		return fmt.Errorf("its source takes back %s, the first one %s: what becomes of failed messages differs (give it its own entry in `inputs`)", taking[a.takes], taking[in.abilities.takes])
 	case a.early != in.abilities.early:
-		return errors.New("it differs from the first source in early_ack (give it an entry of `inputs` of its own)")
+		return errors.New("it differs from the first source in early_ack (give it its own entry in `inputs`)")
 	}
 	in.abilities.delays = min(in.abilities.delays, a.delays)
 	if in.abilities.order == "" {

@@ -671,7 +671,7 @@ func TestConfiguration(t *testing.T) {
 		`{"empty_pause": "-1s", "sources": {"a": {"generate": {}}}}`:                                                       "empty_pause",
 		`{"delay": "1s", "sources": {"a": {"generate": {}}}}`:                                                              "write `empty_pause`",
 		`{"sources": {"a": {"weight": 1}}}`:                                                                                "no input type is given",
-		`{"sources": {"a": {"pipe": "x"}, "b": {"generate": {"body": "1"}}}}`:                                              "source a: it ends with its writers, so it can't be polled (give it an entry of `inputs` of its own)",
+		`{"sources": {"a": {"pipe": "x"}, "b": {"generate": {"body": "1"}}}}`:                                              "source a: it ends with its writers, so it can't be polled (give it its own entry in `inputs`)",
 		`{"sources": {"a": {"http_server": ":0"}}}`:                                                                        "source a: messages are pushed to it",
 		`{"sources": {"a": {"generate": {"body": "1"}}, "b": {"file": {"path": "x", "follow": true, "checkpoint": "y"}}}}`: "source b: its source takes back a position, the first one nothing",
 		`{"sources": {"a": {"file": {"path": "x", "framing": "bad"}}}}`:                                                    "bad",

@@ -57,7 +57,7 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 	for i, p := range c.Inputs {
 		made, err := p.Use.Build(env)
 		if _, follows := made.(engine.Follower); follows {
-			err = errors.New("it ends with its writers, not before the next input (give it a pipeline of its own)")
+			err = errors.New("it ends with its writers, not before the next input (give it its own pipeline)")
 		}
 		if _, lists := made.(engine.Lister); lists {
 			err = errors.New("a pattern matches any number of queues, but an input reads one (name one queue, or make it a source of an input `poll`)")

@@ -10,7 +10,7 @@ import (
 )
 
 // errHangs is the error of a bubble in which nothing can happen any more.
-var errHangs = errors.New("the pipeline hangs: all that is left waits for something that never comes")
+var errHangs = errors.New("the pipeline hangs: everything left waits for something that never happens")
 
 // bubble runs f in virtual time: the clock begins at 2000-01-01T00:00:00Z and advances only
 // while everything waits. Goroutines that f leaves behind never run again.

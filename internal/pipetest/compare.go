@@ -37,7 +37,7 @@ func (s *stage) compare(res *Result, err error) (all []Difference) {
 		}
 		for name := range s.Test.Expect.All() {
 			if s.sinks[name] == nil {
-				all = append(all, Difference{At: "output " + name, Got: "it only hands on to other outputs: expect messages there"})
+				all = append(all, Difference{At: "output " + name, Got: "it only passes messages on to other outputs: expect them there"})
 			}
 		}
 		slices.SortStableFunc(all, func(a, b Difference) int { return strings.Compare(outputOf(a.At), outputOf(b.At)) })
@@ -48,7 +48,7 @@ func (s *stage) compare(res *Result, err error) (all []Difference) {
 		all = append(all, Difference{At: "time", Want: "at most " + s.Test.Within.String(), Got: res.Took.String()})
 	}
 	if !s.Test.Expects() && len(all) == 0 {
-		all = append(all, Difference{At: "test", Got: "nothing is expected (--update writes what came)"})
+		all = append(all, Difference{At: "test", Got: "nothing is expected (--update writes what arrived)"})
 	}
 	return all
 }

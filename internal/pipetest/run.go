@@ -100,7 +100,7 @@ func run(r config.Rehearsal) Result {
 
 	res := s.result(report)
 	if kill.Err() != nil {
-		res.Differences = append([]Difference{{At: "run", Got: fmt.Sprintf("not over after %v of virtual time: something is tried again and again, or never comes back", limit)}}, res.Differences...)
+		res.Differences = append([]Difference{{At: "run", Got: fmt.Sprintf("not over after %v of virtual time: something is retried without end, or never returns", limit)}}, res.Differences...)
 	}
 	return res
 }

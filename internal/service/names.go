@@ -109,7 +109,7 @@ var (
 var (
 	limitMessages = gauge("limit_messages", "Messages that the limit lets pass in its period.", "limit")
 	limitPeriod   = gauge("limit_period_seconds", "The period of the limit.", "limit")
-	limitKeys     = gauge("limit_keys", "Keys that have an allowance of their own.", "limit")
+	limitKeys     = gauge("limit_keys", "Keys that have their own allowance.", "limit")
 	limitWaits    = counter("limit_waits_total", "Messages that had to wait for the limit.", "limit")
 )
 
