@@ -8,7 +8,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// failures checks where failed messages are to go.
+// failures checks where failed messages should go.
 func (c *checker) failures() {
 	outputs := c.names("outputs")
 	if len(outputs) > 0 {

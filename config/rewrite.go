@@ -241,8 +241,8 @@ func (w *rewriter) apply() string {
 	return text
 }
 
-// check makes sure that a new text is a pipeline file like the one before but
-// for what was replaced.
+// check makes sure that a new text is a pipeline file like the one before except for what
+// was replaced.
 func (w *rewriter) check(file string, old *yaml.Node, text string) error {
 	const failed = "the file can't be rewritten safely (change it by hand)"
 	root, _, err := documents(strings.TrimPrefix(text, "\ufeff"))

@@ -47,8 +47,8 @@ func (l *loader) secretsIn(f *file, n *schema.Node, key, path string, code bool)
 	l.report(schema.Problem{Pos: n.Pos, Path: path, Code: "literal-secret", Warning: true, Message: "there is a secret in the file", Remedy: "write ${file:/run/secrets/NAME} or ${NAME} instead"})
 }
 
-// conceal keeps what is secret in a value out of all that is shown: what it says itself,
-// and what placeholders bring.
+// conceal keeps the secrets in a value out of all that is shown: its own text, and the
+// values of placeholders.
 func conceal(d *schema.Decoder, n *schema.Node, key string, code bool) {
 	p, secrets := secretPattern(), d.Secrets()
 	if secret := secretOf(key, n.Text, code); secret != "" {

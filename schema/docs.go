@@ -12,7 +12,7 @@ import (
 type Field struct {
 	Path     string   // "tls.cert"
 	Type     string   // "duration", "list of text"
-	Default  string   // as it would be written; "" is none
+	Default  string   // as it would be written; "" means none
 	Doc      string   // sentences
 	Allowed  []string // the only values, if they are few
 	Required bool

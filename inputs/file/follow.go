@@ -46,7 +46,7 @@ type follower struct {
 	stopped   sync.WaitGroup
 
 	mu    sync.Mutex // guards the fields below
-	marks []mark     // of the Read at hand
+	marks []mark     // of the current Read
 	tails map[id]*tail
 	names map[string]*tail // by all names that events may have
 	ready []*tail          // those with something to read, in turn
@@ -169,7 +169,7 @@ func (f *follower) acker() engine.Acker {
 	return f.positions
 }
 
-// takeDown takes down where the messages of this Read end.
+// takeDown records where the messages of this Read end.
 func (f *follower) takeDown() {
 	if f.book.path != "" {
 		f.positions.read(f.marks)

@@ -23,7 +23,7 @@ type input struct {
 	list      *list
 	book      *book
 	positions *positions
-	marks     []mark // of the Read at hand
+	marks     []mark // of the current Read
 
 	path string        // of the file being read, "" between files
 	from framing.Place // where it continues when it is opened again
@@ -93,8 +93,8 @@ func (in *input) acker() engine.Acker {
 	return in.positions
 }
 
-// read adds records of the file at hand, or the next; with io.EOF, it or the
-// list has ended.
+// read adds records of the current file, or the next; with io.EOF, it or the list has
+// ended.
 func (in *input) read(ctx context.Context, b *engine.Batch) error {
 	if in.path == "" {
 		path, ok := in.list.next()
@@ -120,7 +120,7 @@ func (in *input) read(ctx context.Context, b *engine.Batch) error {
 	return err
 }
 
-// start opens the file at hand where it is to be read on.
+// start opens the current file where reading continues.
 func (in *input) start(ctx context.Context) error {
 	info, err := os.Stat(in.path)
 	if err != nil {
@@ -159,7 +159,7 @@ func (in *input) start(ctx context.Context) error {
 	return err
 }
 
-// recall finds how far the file at hand was read by earlier runs; done: all of it.
+// recall finds how far the current file was read by earlier runs; done: all of it.
 func (in *input) recall(f *os.File, info os.FileInfo, format compression.Format) (done bool, err error) {
 	key := idOf(in.path, info)
 	found, at, other, err := in.book.find(key, in.path, f)
@@ -188,7 +188,7 @@ func (in *input) recall(f *os.File, info os.FileInfo, format compression.Format)
 	return false, nil
 }
 
-// finish ends the file at hand.
+// finish ends the current file.
 func (in *input) finish() error {
 	if in.rows != nil && in.of != nil {
 		in.book.saw(in.of, in.of.Head, max(in.of.Size, in.file.bytes.Load()))
@@ -199,7 +199,7 @@ func (in *input) finish() error {
 	return err
 }
 
-// release closes the file at hand.
+// release closes the current file.
 func (in *input) release() error {
 	if in.file == nil {
 		return nil

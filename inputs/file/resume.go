@@ -81,7 +81,7 @@ func reread(ctx context.Context, cfg *Config, src io.Reader, format compression.
 	return rows, nil
 }
 
-// fill adds records as framing.Fill does, and takes down where they end.
+// fill adds records as framing.Fill does, and records where they end.
 func fill(r framing.Reader, b *engine.Batch, meta engine.Meta, of *entry, next uint64, marks []mark) ([]mark, error) {
 	for b.Room() > 0 {
 		rec, err := r.Next()
@@ -111,8 +111,8 @@ var (
 	_ io.ReadSeeker = (*growing)(nil)
 )
 
-// growing is a file that may get more: at its end it says so, or that this is
-// the end.
+// growing is a file that may grow: at its end it says whether it may, or that this is the
+// end.
 type growing struct {
 	file *os.File
 	at   int64

@@ -366,8 +366,8 @@ func (f *follower) listen() {
 	}
 }
 
-// folders are those in which files of a pattern may appear: the last one that is
-// there of those that have a fixed name, and all that its wildcards mean.
+// folders are those in which files of a pattern may appear: the last existing one of those
+// that have a fixed name, and all that its wildcards match.
 func folders(pattern string) (all []string) {
 	parts := strings.Split(filepath.ToSlash(filepath.Clean(pattern)), "/")
 	parts = parts[:len(parts)-1]

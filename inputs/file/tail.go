@@ -14,7 +14,7 @@ import (
 	"github.com/flowd-io/flowd/internal/framing"
 )
 
-// Bounds of what is kept for files of which nothing is to be read just now.
+// Bounds of what is kept for files that are not being read.
 const (
 	maxOpen    = 256              // files
 	maxReaders = 64               // blocks of data; one that is given up is read again
@@ -39,7 +39,7 @@ type tail struct {
 	place framing.Place  // after the last record
 	known int64          // so far it was read, half a record included
 
-	size    int64 // when it was last looked at; -1: look again
+	size    int64 // when it was last checked; -1: look again
 	changed time.Time
 	grown   time.Time // when it was last seen to have more
 
@@ -97,8 +97,8 @@ func (f *follower) look(t *tail, info fs.FileInfo) {
 	}
 }
 
-// saw takes down what a file looks like. Times are coarse: one that has only just
-// changed may change again and look the same.
+// saw records what a file looks like. Times are coarse: one that has only just changed may
+// change again and look the same.
 func (f *follower) saw(t *tail, info fs.FileInfo) {
 	t.size, t.changed = info.Size(), info.ModTime()
 	if f.now().Sub(t.changed) < coarse {
@@ -172,7 +172,7 @@ func (f *follower) begin(ctx context.Context, t *tail) (err error) {
 	return err
 }
 
-// broken gives up reading a file until it is looked at again.
+// broken gives up reading a file until it is checked again.
 func (f *follower) broken(ctx context.Context, t *tail, err error) {
 	t.rows = nil
 	if ctx.Err() != nil {

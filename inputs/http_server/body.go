@@ -26,7 +26,7 @@ func (h *hold) take(n int64) bool {
 	return all <= int64(h.in.cfg.MaxWaiting) || all == h.bytes
 }
 
-// keep is take for what stays until the request has its answer.
+// keep is take for data that stays until the request has its answer.
 func (h *hold) keep(n int64) bool {
 	h.kept += n
 	return h.take(n)
@@ -117,7 +117,7 @@ func (in *input) read(w http.ResponseWriter, hr *http.Request, held *hold) ([]by
 	if hr.ContentLength >= 0 {
 		size = int(hr.ContentLength)
 	}
-	body := make([]byte, 0, min(size, firstRead)+1) // one more, for the end to be seen
+	body := make([]byte, 0, min(size, firstRead)+1) // one more, to see the end
 	for {
 		if len(body) == cap(body) {
 			body = append(make([]byte, 0, min(size+1, larger(cap(body)))), body...)

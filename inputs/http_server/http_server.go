@@ -143,7 +143,7 @@ type input struct {
 
 	mu    sync.Mutex // guards the fields below
 	queue []*request // that wait to be taken, oldest first
-	until time.Time  // when the rate limit lets go; in the past: it does not hold
+	until time.Time  // when the rate limit ends; in the past: there is none in force
 	open  []*request // taken, by number; nil: the number is free
 	free  []uint32
 }
@@ -193,7 +193,7 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 	}, nil
 }
 
-// TakesBack says that each request is answered by itself, or has been already.
+// TakesBack says that each request is answered separately, or has already been answered.
 func (in *input) TakesBack() engine.TakesBack {
 	if in.cfg.EarlyAck {
 		return engine.TakesNothing
@@ -279,7 +279,7 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 	return in, nil
 }
 
-// add adds messages of the requests at hand while there is room.
+// add adds messages of the current requests while there is room.
 func (in *input) add(b *engine.Batch) {
 	for ; in.at < len(in.reading); in.at++ {
 		r := in.reading[in.at]

@@ -166,7 +166,7 @@ func (in *input) await(d *door, w http.ResponseWriter, hr *http.Request, r *requ
 	}
 }
 
-// expect makes the slip for what a request may be replied, and a place for its results.
+// expect makes the slip for replies to a request, and a place for its results.
 func (in *input) expect(r *request) bool {
 	r.left = len(r.records)
 	r.tied = in.desk.Wanted() && !in.cfg.EarlyAck

@@ -12,7 +12,7 @@ import (
 // summed up, unless there are replies to them.
 const mostListed = 100
 
-// sum is what messages have in common that ended alike.
+// sum is what messages that ended in the same way have in common.
 type sum struct {
 	verdict
 	Count int   `json:"count"`

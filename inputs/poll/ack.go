@@ -59,7 +59,7 @@ func (l *leaser) Renew(ctx context.Context, refs []uint64) (lost []uint64, next 
 func (a *acker) Withholds() bool { return a.src.withholds }
 
 // giveBack returns what no Read has taken of h to a source that takes single messages back;
-// others deliver it again by themselves, or can't.
+// others redeliver it themselves, or can't.
 func (s *source) giveBack(h *held) {
 	in := s.in
 	in.mu.Lock()

@@ -38,7 +38,7 @@ func (in *input) first(ctx context.Context, l *listing) error {
 	return err
 }
 
-// unlisted takes down that List has failed.
+// unlisted records that List has failed.
 func (in *input) unlisted(l *listing, err error) {
 	l.failures++
 	if powerOfTen(l.failures) {

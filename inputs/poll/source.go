@@ -50,7 +50,7 @@ type source struct {
 	opened  bool
 	stopped bool
 	batch   *engine.Batch // of the last read, to be used again
-	told    *acker        // of the connection at hand
+	told    *acker        // of the current connection
 	meta    labelled      // of the message before
 
 	// Guarded by in.mu.
@@ -80,14 +80,14 @@ type grant struct {
 	slots int
 }
 
-// held is what a read gave. taken is closed when nothing of it is left.
+// held is what a read returned. taken is closed when nothing of it is left.
 type held struct {
 	batch *engine.Batch
 	acker engine.Acker
 	next  int // the first message that was not taken
 	of    int
 	taken chan struct{}
-	cut   chan struct{} // closed when the rest is to go back
+	cut   chan struct{} // closed when the rest must go back
 }
 
 func (h *held) left() int { return h.of - h.next }
@@ -237,7 +237,7 @@ func (s *source) letGo() {
 	s.held = nil
 }
 
-// failed takes down that a read failed, or the source has ended; in.mu is held.
+// failed records that a read failed, or the source has ended; in.mu is held.
 func (s *source) failed(err error) {
 	var e *engine.Error
 	switch {

@@ -99,7 +99,7 @@ func (in *input) Open(ctx context.Context) error {
 	return nil
 }
 
-// Read reads the part at hand; the next is opened when it ends.
+// Read reads the current part; the next is opened when it ends.
 func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
 	for in.at < len(in.parts) {
 		part, room := in.parts[in.at], b.Room()

@@ -26,7 +26,7 @@ type lease struct {
 	deleting time.Time // when that was tried last; zero: it was not
 }
 
-// change is a lease that is to end at another time, seconds from now.
+// change is a lease that should end at another time, seconds from now.
 type change struct {
 	ref     uint64
 	l       *lease
@@ -40,8 +40,8 @@ const (
 	givenUp       = 2 * time.Minute  // after the last attempt a delete is given up
 )
 
-// Renew prolongs the leases of which half the time is over. Those that the queue
-// does not know any more, and those that have run out, are lost.
+// Renew extends the leases of which half the time has passed. Those that the queue no
+// longer knows, and those that have expired, are lost.
 func (in *input) Renew(ctx context.Context, refs []uint64) (lost []uint64, next time.Duration, err error) {
 	c := in.conn.Load()
 	next = c.visibility / 4

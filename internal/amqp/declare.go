@@ -7,7 +7,7 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
-// Declare is the section `declare` of an input: what is to be there before it consumes.
+// Declare is the section `declare` of an input: what must exist before it consumes.
 type Declare struct {
 	Queue     Queue     `yaml:"queue" doc:"How the queue is created, if it does not exist."`
 	Arguments Arguments `yaml:"arguments" doc:"Arguments of the queue, such as x-queue-type: quorum, x-dead-letter-exchange or x-message-ttl."`
@@ -69,7 +69,7 @@ func (d *Declare) DeliveryLimit() int {
 	return l.limit(false)
 }
 
-// Do makes what there is to make and gives the queue's name, which the broker chooses
+// Do creates what must be created and returns the queue's name, which the broker chooses
 // for "".
 func (d *Declare) Do(ctx context.Context, c *Conn, ch *amqp091.Channel, queue string) (name string, err error) {
 	if x := d.Exchange; x != nil {

@@ -21,7 +21,7 @@ type Queue struct {
 	Name    string
 	Account string // that owns it; "" is the caller's
 	Region  string // that it is in; "" is not said
-	URL     string // "" is to be asked for
+	URL     string // "" must be asked for
 }
 
 // inNames are the characters of names of queues and, with dots, of attributes.

@@ -27,7 +27,7 @@ const SendTimeout = 20 * time.Second
 type Outgoing struct {
 	Body          string
 	Attributes    []Attribute
-	Group, Dedupe string // "" is none
+	Group, Dedupe string // "" means none
 	Delay         int32  // seconds
 	Entry
 }
@@ -80,7 +80,7 @@ func newID(m *engine.Message) string {
 	return thisProcess() + "-" + strconv.FormatUint(uint64(m.Serial()), 10)
 }
 
-// ident evaluates a group or deduplication id; "" is none.
+// ident evaluates a group or deduplication id; "" means none.
 func ident(name string, e *expr.Expr, m *engine.Message) (string, error) {
 	if e.IsZero() {
 		return "", nil

@@ -209,8 +209,7 @@ func (b *Broker) Ctl(t testing.TB, args ...string) string {
 	return out
 }
 
-// Eval has the node evaluate Erlang: only for [Own]. It is quicker than Ctl is to
-// say the same.
+// Eval makes the node evaluate Erlang: only for [Own]. It is faster than Ctl.
 func (b *Broker) Eval(t testing.TB, erlang string) string {
 	t.Helper()
 	return b.Ctl(t, "eval", erlang)

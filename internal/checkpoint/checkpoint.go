@@ -154,8 +154,8 @@ func (k *Keeper[T]) Save() error {
 	return err
 }
 
-// Close saves what has changed and lets go of the file. No other method may be
-// called any more.
+// Close saves what has changed and releases the file. No other method may be called any
+// more.
 func (k *Keeper[T]) Close() error {
 	close(k.stop)
 	<-k.done

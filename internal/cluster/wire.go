@@ -120,7 +120,7 @@ const (
 	KeyHeader    = "Flowd-Key"
 )
 
-// HeaderRoom is for what goes along with a job or an answer, in bytes.
+// HeaderRoom is for what is sent with a job or an answer, in bytes.
 const HeaderRoom = 512
 
 // ToHub is the subject of messages to a hub.

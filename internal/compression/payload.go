@@ -143,10 +143,10 @@ func Compress(f Format, src []byte, level int) ([]byte, error) {
 	if err := w.Close(); err != nil {
 		return nil, fmt.Errorf("%s: %w", f, err)
 	}
-	if out.Len() == 0 { // snappy's writer says nothing of nothing
+	if out.Len() == 0 { // snappy's writer writes nothing for empty data
 		out.WriteString(magic[f])
 	}
-	w.Reset(nil) // lets go of out
+	w.Reset(nil) // releases out
 	pool.(*sync.Pool).Put(w)
 	return out.Bytes(), nil
 }

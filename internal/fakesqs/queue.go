@@ -113,7 +113,7 @@ func (s *Server) Bodies(name string) (all []string) {
 	return all
 }
 
-// Expire ends the leases of all that is in flight, as if their time were over.
+// Expire ends the leases of all messages in flight, as if they had expired.
 func (s *Server) Expire(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

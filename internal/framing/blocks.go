@@ -51,9 +51,9 @@ type blocks struct {
 
 	block    []byte
 	pos, end int   // block[pos:end] is read and not handed out
-	seen     int   // of that, what scan has looked at
+	seen     int   // of that, what scan has checked
 	err      error // of src; io.EOF at the end
-	clean    bool  // nothing of the block was handed out
+	clean    bool  // nothing of the block was returned
 	line     int
 	base     int64 // of the block in the stream
 	place    Place
@@ -171,8 +171,7 @@ func (r *blocks) take(body []byte, next int, broken *engine.Error) (Record, bool
 	return rec, ok
 }
 
-// throwAway gives up what has been looked at of a record that is too long; its
-// head is kept.
+// throwAway discards the checked part of a record that is too long; its head is kept.
 func (r *blocks) throwAway() {
 	if r.over == nil {
 		if r.end-r.pos <= r.max+slack {

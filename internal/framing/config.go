@@ -55,7 +55,7 @@ func (c *CSV) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
-// maxDelimiter bounds how much is looked at twice between two reads.
+// maxDelimiter bounds how much is checked twice between two reads.
 const maxDelimiter = slack
 
 // CheckConfig reports what no reader can be made of.

@@ -17,8 +17,8 @@ type table struct {
 	out    arena
 
 	inQuotes bool
-	quoted   bool          // the field at hand began with a quote
-	inField  bool          // the field at hand has begun
+	quoted   bool          // the current field began with a quote
+	inField  bool          // the current field has begun
 	begun    bool          // a row was read
 	unusable *engine.Error // why the header names no fields
 	rest     bool          // and there are rows after it

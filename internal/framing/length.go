@@ -7,7 +7,7 @@ import "github.com/flowd-io/flowd/engine"
 type length struct {
 	prefix int   // bytes of the number: 1, 2, 4 or 8
 	size   int64 // of the record that follows; -1: its number is next
-	left   int64 // of it, what has not been looked at
+	left   int64 // of it, what has not been checked
 }
 
 func newLength(prefix int) *length { return &length{prefix: prefix, size: -1} }

@@ -13,7 +13,7 @@ type start struct {
 	re     *regexp.Regexp
 	max    int  // a line is judged by so much of its head
 	inside bool // the record's first line has been seen
-	line   int  // of the line at hand, what holds no line feed
+	line   int  // of the current line, what contains no line feed
 	judged bool // the current line continues the record, whose end is being looked for
 }
 

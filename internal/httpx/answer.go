@@ -15,7 +15,7 @@ import (
 
 const (
 	maxDrained = 256 << 10 // of an answer's body is read, so that the connection can be used again
-	maxRead    = 2 << 10   // is looked at, for an error
+	maxRead    = 2 << 10   // is checked, for an error
 	maxQuoted  = 300       // of that is shown
 	maxWaiting = time.Hour // is believed of Retry-After
 )

@@ -15,11 +15,11 @@ import (
 
 const (
 	auditEvery = 5 * time.Second  // of what the queue holds, where attempts wait for longer
-	callLimit  = 5 * time.Second  // for what NATS is asked
+	callLimit  = 5 * time.Second  // for requests to NATS
 	stalled    = 10 * time.Second // without a job taken, though slots are free: the pool is not ready
 )
 
-// doubt has what the queue holds looked at.
+// doubt makes the contents of the queue be checked.
 func (r *remote) doubt() {
 	select {
 	case r.suspect <- struct{}{}:
@@ -43,7 +43,7 @@ func (r *remote) keep(ctx context.Context) {
 				continue
 			}
 		}
-		if !r.nc.IsConnected() { // it is looked at when that is so again
+		if !r.nc.IsConnected() { // it is checked when that is so again
 			continue
 		}
 		switch err := r.audit(ctx); {
@@ -82,7 +82,7 @@ func (r *remote) audit(ctx context.Context) error {
 	defer cancel()
 	r.mu.Lock()
 	deaf := r.deaf
-	var kept []*parcel // from before the queue is looked at
+	var kept []*parcel // from before the queue is checked
 	for _, p := range r.sent {
 		if !p.kept.IsZero() {
 			kept = append(kept, p)
@@ -189,7 +189,7 @@ func (r *remote) makeQueue(ctx context.Context) error {
 	return nil
 }
 
-// fails takes note of why jobs can't be put into the queue, and says so once.
+// fails records why jobs can't be put into the queue, and logs it once.
 func (r *remote) fails(err error) {
 	r.mu.Lock()
 	told := r.problem != ""

@@ -25,8 +25,8 @@ const (
 	temporary = "flowd-cluster-" // and some digits: a folder among the system's temporary ones
 )
 
-// openStore takes the folder for jobs and has nothing in it but its lock. owner names
-// this process to others that want it.
+// openStore takes the folder for jobs and removes everything in it except its lock. owner
+// names this process to others that want it.
 func openStore(c *cluster.Config, owner string) (*store, error) {
 	if c.Store != "file" || c.Dir == "" {
 		removeDead()
@@ -131,7 +131,7 @@ func holder(f *os.File) string {
 	return "another flowd: " + string(text)
 }
 
-// empty removes all but the lock.
+// empty removes everything except the lock.
 func (s *store) empty() error {
 	all, err := os.ReadDir(s.dir)
 	for _, e := range all {
@@ -142,7 +142,7 @@ func (s *store) empty() error {
 	return err
 }
 
-// close removes what is in the folder, and lets go of it.
+// close removes what is in the folder, and releases it.
 func (s *store) close() {
 	_ = s.empty()
 	s.lock.Close()

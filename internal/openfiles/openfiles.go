@@ -46,9 +46,9 @@ type Share struct {
 	open   int
 }
 
-// Join begins a share. giveUp closes the file of it that was not used for longest and
-// says so by Closed; it is false where that can't be done now. It is called from any
-// goroutine and must not wait for one that calls a method of a share.
+// Join begins a share. giveUp closes its least recently used file and reports that with
+// Closed; it returns false if that can't be done now. It is called from any goroutine and
+// must not wait for one that calls a method of a share.
 func (b *Budget) Join(giveUp func() bool) *Share {
 	s := &Share{budget: b, giveUp: giveUp}
 	b.mu.Lock()

@@ -166,8 +166,8 @@ func choose(all []engine.Snapshot, pipeline string) ([]engine.Snapshot, error) {
 	return nil, problemf(http.StatusNotFound, "there is no pipeline %q (%s)", shorten(pipeline), thereAre(names(all)))
 }
 
-// whose is the pipeline in which a limit is to be changed, or "" for a shared
-// one, which is the same everywhere.
+// whose is the pipeline in which a limit should be changed, or "" for a shared one, which
+// is the same everywhere.
 func whose(all []engine.Snapshot, pipeline, limit string) (string, error) {
 	among, err := choose(all, pipeline)
 	if err != nil {

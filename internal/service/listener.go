@@ -64,7 +64,7 @@ func (l *crowd) least() (least *seat) {
 	return least
 }
 
-// changed takes down what a server says of a connection.
+// changed records the state of a connection.
 func (l *crowd) changed(c net.Conn, state http.ConnState) {
 	if t, ok := c.(*tls.Conn); ok {
 		c = t.NetConn()

@@ -22,7 +22,7 @@ import (
 
 const (
 	hidden = 5 * time.Minute  // what was read, unless it is prolonged
-	look   = 30 * time.Second // how often what is held is looked at
+	look   = 30 * time.Second // how often what is held is checked
 	empty  = 2 * time.Second  // after so long without messages the end is reached
 	little = time.Second      // that a further receive waits
 

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// pause is how often files are looked at, at most.
+// pause is how often files are checked, at most.
 const pause = time.Second
 
 // watched is what files hold, read again when a handshake finds that they have changed.

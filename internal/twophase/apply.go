@@ -129,7 +129,7 @@ func (o *overlay) made(batch []*write) {
 	o.answer(context.Background(), replies)
 }
 
-// settled lets go of a committed write.
+// settled releases a committed write.
 func (o *overlay) settled(w *write) {
 	w.by.owing--
 	o.backlog--

@@ -72,7 +72,7 @@ func (o *overlay) chain(key string) *chain {
 	return c
 }
 
-// tidy lets go of a chain that has become empty.
+// tidy releases a chain that has become empty.
 func (o *overlay) tidy(c *chain) {
 	if c.touched || len(c.writes) > 0 || len(c.waiters) > 0 {
 		return
@@ -203,7 +203,7 @@ func (b *book) await(w *write) {
 	}
 }
 
-// withdraw takes w out of its chain, wherever it is in it: it is over.
+// withdraw takes w out of its chain, wherever it is in it: it has ended.
 func (b *book) withdraw(w *write) {
 	c := w.chain
 	switch w.state {

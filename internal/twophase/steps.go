@@ -155,8 +155,8 @@ type Write struct {
 	Delete bool
 }
 
-// Write takes down what is written when the messages' roots are settled. What
-// finds no room fails.
+// Write records what to write when the messages' roots are settled. What finds no room
+// fails.
 func (u *Use) Write(ctx context.Context, all []Write) {
 	if err := u.room(ctx); err != nil {
 		for i := range all {

@@ -25,7 +25,7 @@ type member struct {
 	grace time.Duration
 	log   *slog.Logger
 	known *schema.Secrets // what log does not show
-	stop  context.Context // ends when no more jobs are to be taken
+	stop  context.Context // ends when no more jobs should be taken
 	late  sync.WaitGroup  // answers that their hub has not confirmed yet
 
 	unconfirmed chan struct{} // has room for as many of them as there may be
@@ -62,7 +62,7 @@ type stage struct {
 	last  time.Time     // when it was needed
 }
 
-// mostStages are kept open of those that are not the hub's present one: several pipelines
+// mostStages are kept open of those that are not the hub's current one: several pipelines
 // may have pools of one name.
 const mostStages = 8
 

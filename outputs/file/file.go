@@ -76,7 +76,7 @@ type output struct {
 	mu      sync.Mutex // guards the fields below
 	only    *stream    // of the constant path
 	streams map[string]*stream
-	touched []*stream // by the write at hand
+	touched []*stream // by the current write
 	writes  uint64
 	text    []byte
 }
@@ -170,7 +170,7 @@ func (o *output) Write(ctx context.Context, b *engine.Batch) error {
 	return nil
 }
 
-// settle writes what the write at hand has for a file.
+// settle writes what the current write has for a file.
 func (o *output) settle(ctx context.Context, s *stream, now time.Time) {
 	if len(s.msgs) == 0 {
 		return

@@ -19,7 +19,7 @@ import (
 // partial ends the name of a file that is not complete yet.
 const partial = ".part"
 
-// stream is an open file and what the write at hand has for it.
+// stream is an open file and what the current write has for it.
 type stream struct {
 	path   string
 	format compression.Format
@@ -29,7 +29,7 @@ type stream struct {
 	used   uint64    // when it was last written to, in writes
 	plain  bool      // a regular file: it can be cut back and renamed
 
-	packed bool // the payloads at hand are compressed already
+	packed bool // the current payloads are compressed already
 	buf    []byte
 	msgs   []*engine.Message
 	ends   []int // where each message ends in buf
@@ -158,7 +158,7 @@ func (s *stream) fail(err error) {
 // maxKept bounds the buffer that a file keeps between writes.
 const maxKept = 1 << 20
 
-// forget lets go of the write at hand.
+// forget releases the current write.
 func (s *stream) forget() {
 	clear(s.msgs)
 	s.buf, s.msgs, s.ends = s.buf[:0], s.msgs[:0], s.ends[:0]
@@ -167,7 +167,7 @@ func (s *stream) forget() {
 	}
 }
 
-// rotateIfDue begins a new file when the one at hand is full or old.
+// rotateIfDue begins a new file when the current one is full or old.
 func (o *output) rotateIfDue(ctx context.Context, s *stream, now time.Time) error {
 	r := o.cfg.Rotate
 	full := r.Size > 0 && s.size+int64(len(s.buf)) > int64(r.Size)

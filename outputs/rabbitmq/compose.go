@@ -9,7 +9,7 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
-// compose makes what is to be published; messages of which nothing can be made fail.
+// compose makes what will be published; messages that can't be composed fail.
 func (o *output) compose(b *engine.Batch) []*amqp.Outgoing {
 	room := make([]amqp.Outgoing, 0, b.Len())
 	all := make([]*amqp.Outgoing, 0, b.Len())

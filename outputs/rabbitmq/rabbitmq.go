@@ -182,8 +182,8 @@ func (o *output) fault(err error) error {
 	return &engine.Error{Class: engine.Transient, Holds: true, Err: err}
 }
 
-// Stalled says why the broker takes nothing at present. It says so itself, long before a
-// write that waits for its confirm is given up.
+// Stalled says why the broker accepts nothing at present. The broker reports that itself,
+// long before a write that waits for its confirm is given up.
 func (o *output) Stalled() string {
 	o.mu.Lock()
 	conn := o.conn

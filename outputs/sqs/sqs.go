@@ -46,7 +46,7 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
-// constant is what an expression is that asks for nothing of the message.
+// constant is the value of an expression that does not use the message.
 func constant(e *expr.Expr) (any, bool) {
 	b := engine.NewBatch(1)
 	v, err := e.Eval(b.Add([]byte("{}")))

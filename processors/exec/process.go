@@ -214,7 +214,7 @@ func (s *process) dead() (is, inOrder bool) {
 	}
 }
 
-// hasServed says whether the program has answered anything, be it too much.
+// hasServed says whether the program has answered anything, even too much.
 func (s *process) hasServed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

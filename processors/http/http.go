@@ -163,7 +163,7 @@ func (s *step) Prepare(m *engine.Message) (*request, error) {
 	return c, nil
 }
 
-// forward adds the metadata that is to go along.
+// forward adds the metadata to send.
 func (s *step) forward(header http.Header, meta engine.Meta) {
 	for _, name := range s.cfg.Forward {
 		if v, ok := meta.Get(name); ok {

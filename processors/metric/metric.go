@@ -180,7 +180,7 @@ func (p *step) number(m *engine.Message) (float64, error) {
 	return f, nil
 }
 
-// describe is the kind of a value, and nothing of the value itself.
+// describe is the kind of a value, without the value itself.
 func describe(v any) string {
 	text, err := doc.Append(nil, v)
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// shared is an input whose messages share their bytes, and an output, so that nothing
-// but the engine costs anything.
+// shared is an input whose messages share their bytes, and an output, so that only the
+// engine costs anything.
 type shared struct{ left int }
 
 var payload = []byte(`{"n":1}`)

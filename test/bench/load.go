@@ -17,7 +17,7 @@ import (
 type load struct {
 	n     int
 	conns int
-	rate  float64 // a second; 0 is as fast as answers come
+	rate  float64 // a second; 0 means as fast as answers arrive
 	ask   func(c *client, i int) error
 }
 

@@ -178,7 +178,7 @@ func (p *process) look(exited <-chan struct{}) {
 	}
 }
 
-// wait waits for the end of a process that is to end with code 0.
+// wait waits for the end of a process that should end with code 0.
 func (p *process) wait() (usage, error) {
 	<-p.ended
 	if p.err != nil {

@@ -23,8 +23,8 @@ type row struct {
 	needs       func(w *world) error // why the row can't run here, if so
 }
 
-// runner has a contestant do its row's work once, with n messages, and checks the
-// answer; all says that every message is to be looked at.
+// runner makes a contestant do its row's work once, with n messages, and checks the answer;
+// all says that every message must be checked.
 type runner func(w *world, r *row, c *contestant, n int, all bool) (sample, error)
 
 // contestant is a program with its arguments, as [world.command] reads them. The first

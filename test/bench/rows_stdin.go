@@ -34,7 +34,7 @@ type stream struct {
 	ready func(p *process) error  // waits for what the process needs before there is a message
 	done  func() error            // ends that when the last message has arrived
 	wave  int                     // messages whose end starts the clock; else it starts with the first
-	want  func(document) document // what becomes of a message that is looked at
+	want  func(document) document // what becomes of a message that is checked
 	all   bool                    // are looked at
 }
 

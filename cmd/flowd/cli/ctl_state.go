@@ -98,8 +98,8 @@ func pipelineLines(p service.Pipeline) string {
 	return b.String()
 }
 
-// componentRows gives a row of cells for each component: kind, name, type, and
-// what there is to say.
+// componentRows returns a row of cells for each component: kind, name, type, and facts
+// about it.
 func componentRows(p service.Pipeline, row func(...string)) {
 	for _, in := range p.Inputs {
 		row("input", in.Name, in.Type, facts(in.State, amount(in.Received)+" received", volume(in.Bytes),

@@ -38,7 +38,7 @@ type process struct {
 	stays  bool // drained by an operator: the process continues without pipelines
 }
 
-// pipelineRun is the run of a plan; ended is closed when it is over.
+// pipelineRun is the run of a plan; ended is closed when it has ended.
 type pipelineRun struct {
 	plan    *engine.Plan
 	began   time.Time // with the counts that it continues

@@ -111,7 +111,7 @@ func newDump(stdout io.Writer, path string) (*dump, error) {
 	return d, nil
 }
 
-// put writes messages: all of them, or the dump is over.
+// put writes messages: all of them, or the dump ends.
 func (d *dump) put(_ context.Context, ms []queue.Message) ([]error, error) {
 	b := engine.NewBatch(len(ms))
 	d.text = d.text[:0]

@@ -188,7 +188,7 @@ func (t *transfer) show() {
 	}
 }
 
-// expected is how many messages there are to be, or -1.
+// expected is the expected number of messages, or -1.
 func (t *transfer) expected() int64 {
 	if t.limit > 0 && (t.total < 0 || t.limit < t.total) {
 		return t.limit

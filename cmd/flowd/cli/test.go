@@ -148,7 +148,7 @@ func conclude(con *console, r testReport, o testOptions) error {
 }
 
 // startTests runs each test in its own process, as many at once as there are processors.
-// wait waits until all are over.
+// wait waits until all have ended.
 func startTests(ctx context.Context, runs []*testRun, o testOptions, secrets *schema.Secrets) (wait func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	next := make(chan *testRun)

@@ -59,7 +59,7 @@ type file struct {
 	done chan struct{} // closed when the writing loop has ended
 
 	mu     sync.Mutex // guards the fields below
-	next   *group     // takes what is to be written
+	next   *group     // takes what must be written
 	closed bool
 
 	hand []byte // where the sweep continues, in order; of the loop
@@ -109,7 +109,7 @@ func (f *file) Open(context.Context) error {
 	return nil
 }
 
-// Close writes what is still to be written and lets go of the file.
+// Close writes what is still to be written and releases the file.
 func (f *file) Close(ctx context.Context) error {
 	f.mu.Lock()
 	if f.closed || f.db == nil {

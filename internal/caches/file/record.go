@@ -105,7 +105,7 @@ func verify(tx *bbolt.Tx) error {
 // lastLost says whether one of the two pages in which the database alternately records its
 // last write is damaged: it then continues from the write before.
 func lastLost(db *bbolt.DB) bool {
-	const header, summed = 16, 56 // bytes of a page, and of what it takes down
+	const header, summed = 16, 56 // bytes of a page, and of what it records
 	size := db.Info().PageSize
 	pages := make([]byte, 2*size)
 	f, err := os.Open(db.Path())
