@@ -47,7 +47,7 @@ func (l *loader) build(set *Set) {
 	}
 }
 
-// shared is what the pipelines of a process have in common: a reload goes on with it.
+// shared is what the pipelines of a process have in common: a reload continues with it.
 func (l *loader) shared(service Service) *engine.Shared {
 	if l.options.instead != nil {
 		return l.options.instead.Shared

@@ -13,7 +13,7 @@ import (
 func (l *loader) check() {
 	l.checkTests()
 	if l.options.Testing || len(l.parts) > 0 {
-		return // each file is tried by itself; of a part nobody knows what it lacks
+		return // each file is tested alone; what a part lacks is not known
 	}
 	l.checkNames()
 	l.checkProcess("resources")
@@ -41,8 +41,8 @@ func (l *loader) checkNames() {
 			continue
 		}
 		l.complain(f.place().At("name"), schema.Problem{Code: "duplicate-name",
-			Message: fmt.Sprintf("two pipelines are called %q, this one and that of %s", f.spec.Name, other.path),
-			Remedy:  "give one of them another `name`; it is the file's base name by default"})
+			Message: fmt.Sprintf("two pipelines are called %q, this one and the one in %s", f.spec.Name, other.path),
+			Remedy:  "rename one of them with `name`; the default is the file's base name"})
 	}
 }
 
@@ -59,7 +59,7 @@ func (l *loader) checkProcess(section string) {
 			continue
 		}
 		l.complain(key, schema.Problem{Code: "declared-twice",
-			Message: fmt.Sprintf("`%s` belongs to the process and is declared already, at %v", section, first.Pos),
+			Message: fmt.Sprintf("`%s` belongs to the process and is already declared, at %v", section, first.Pos),
 			Remedy:  "keep it in one file: all pipelines of the process share it"})
 	}
 }
@@ -77,7 +77,7 @@ func (l *loader) checkStdin() {
 			default:
 				l.complain(u.Place, schema.Problem{
 					Code:    "shared-stdin",
-					Message: fmt.Sprintf("standard input is read by %s already", first.Place.Pos),
+					Message: fmt.Sprintf("standard input is already read by %s", first.Place.Pos),
 					Remedy:  "read it once, and pass messages on through batchers or a pipe",
 				})
 			}

@@ -29,14 +29,14 @@ type Options struct {
 	Log    *slog.Logger
 	Hooks  []engine.Hook // take the events of all pipelines
 
-	// Secrets takes what must not show of all that is read. It may be read from while
-	// pipelines run; nil is one that nobody else has.
+	// Secrets collects what must not be shown of everything that is read. It may be read
+	// from while pipelines run; nil means one that nobody else has.
 	Secrets *schema.Secrets
 
 	instead *Set // that runs; see Set.Reload
 
-	// Testing reads the files for their tests: each file stands for itself,
-	// no plans are built, and no placeholder has to be set yet. See Set.Rehearse.
+	// Testing reads the files for their tests: each file is read alone, no plans are built,
+	// and no placeholder has to be set yet. See Set.Rehearse.
 	Testing bool
 }
 
@@ -97,7 +97,7 @@ func (l *loader) finish() (*Set, []schema.Problem) {
 	}
 	l.improve()
 	l.show()
-	for i := range l.problems { // those of who knows no secrets, too
+	for i := range l.problems { // those of callers that know no secrets, too
 		p := &l.problems[i]
 		p.Message, p.Remedy = l.options.Secrets.Mask(p.Message), l.options.Secrets.Mask(p.Remedy)
 	}

@@ -27,15 +27,15 @@ type file struct {
 // document is the whole of a pipeline file.
 type document struct {
 	engine.Pipeline `yaml:",inline"`
-	Resources       Resources `yaml:"resources" doc:"What pipelines share. It belongs to the process: one file holds it."`
-	Service         Service   `yaml:"service" doc:"The process itself: logs, and the interface for operators. One file holds it."`
-	Tests           []Test    `yaml:"tests" doc:"Messages and what has to become of them, for flowd test."`
+	Resources       Resources `yaml:"resources" doc:"What pipelines share. It belongs to the process: only one file may have it."`
+	Service         Service   `yaml:"service" doc:"The process itself: logs, and the interface for operators. Only one file may have it."`
+	Tests           []Test    `yaml:"tests" doc:"Messages and what must become of them, for flowd test."`
 }
 
 // Resources is the section `resources`.
 type Resources struct {
 	Caches     schema.Map[CacheSpec]        `yaml:"caches" doc:"Caches by name."`
-	RateLimits schema.Map[engine.RateLimit] `yaml:"rate_limits" doc:"Rate limits by name, shared by all who name them."`
+	RateLimits schema.Map[engine.RateLimit] `yaml:"rate_limits" doc:"Rate limits by name, shared by all that name them."`
 	Steps      schema.Map[engine.Steps]     `yaml:"steps" scope:"batch" doc:"Lists of steps by name, used by - steps: NAME."`
 }
 
@@ -46,11 +46,11 @@ type CacheSpec struct {
 
 // Service is the section `service`.
 type Service struct {
-	Listen    string         `yaml:"listen" doc:"Address of the operators' interface, such as 127.0.0.1:9600: metrics, health, and what flowd ctl asks for. Only loopback, unless tls and token_file are set."`
-	TokenFile string         `yaml:"token_file" doc:"File with the token that flowd ctl shows, readable by its owner alone; made if it is missing. By default one of the user's own, named after the port."`
-	TLS       tlsconf.Server `yaml:"tls" doc:"TLS for the operators' interface; needed, with token_file, to listen on another address than loopback."`
+	Listen    string         `yaml:"listen" doc:"Address of the operators' interface, such as 127.0.0.1:9600: metrics, health, and requests of flowd ctl. Only loopback, unless tls and token_file are set."`
+	TokenFile string         `yaml:"token_file" doc:"File with the token that flowd ctl sends, readable only by its owner; it is created if it is missing. By default a file of the user, named after the port."`
+	TLS       tlsconf.Server `yaml:"tls" doc:"TLS for the operators' interface; needed, with token_file, to listen on an address other than loopback."`
 	Log       Log            `yaml:"log" doc:"What is logged, and how."`
-	Metrics   *schema.Node   `yaml:"metrics" pending:"settings of metrics" doc:"How metrics are offered, beyond /metrics at listen."`
+	Metrics   *schema.Node   `yaml:"metrics" pending:"settings of metrics" doc:"How metrics are exposed, other than as /metrics at listen."`
 	Tracing   *schema.Node   `yaml:"tracing" pending:"traces" doc:"Where traces are sent."`
 	Cluster   *wire.Config   `yaml:"cluster" doc:"Where workers of pools join this process."`
 }
@@ -65,19 +65,19 @@ func (s *Service) CheckConfig(report func(path, message, remedy string)) {
 	}
 	host, port, err := net.SplitHostPort(s.Listen)
 	if err != nil || port == "" {
-		report("listen", fmt.Sprintf("%q is not an address", s.Listen), `write "127.0.0.1:9600"`)
+		report("listen", fmt.Sprintf("%q is not a valid address", s.Listen), `write "127.0.0.1:9600"`)
 		return
 	}
 	if tlsconf.Loopback(host) || s.TLS.Cert != "" && s.TokenFile != "" {
 		return
 	}
-	report("listen", fmt.Sprintf("%q is not a loopback address: others could steer this process", s.Listen), fmt.Sprintf(`write "127.0.0.1:%s", or set tls and token_file beside it`, port))
+	report("listen", fmt.Sprintf("%q is not a loopback address: others could control this process", s.Listen), fmt.Sprintf(`write "127.0.0.1:%s", or also set tls and token_file`, port))
 }
 
 // Log is `service.log`.
 type Log struct {
-	Level  string `yaml:"level" check:"oneof=debug|info|warn|error" pending:"log settings" doc:"The least important level that is logged."`
-	Format string `yaml:"format" check:"oneof=text|json" pending:"log settings" doc:"text for people, json for machines."`
+	Level  string `yaml:"level" check:"oneof=debug|info|warn|error" pending:"log settings" doc:"The lowest level that is logged."`
+	Format string `yaml:"format" check:"oneof=text|json" pending:"log settings" doc:"text for people, json for programs."`
 }
 
 // decode turns a file's nodes into its spec.

@@ -25,7 +25,7 @@ func (l *loader) improve() {
 		switch {
 		case key != nil && (p.Code == schema.UnknownField || p.Code == schema.UnknownType):
 			if empty := at.empty[p.Pos]; empty != nil {
-				p.Remedy = fmt.Sprintf("does it belong to `%s`, which is empty? then indent it further", empty.Text)
+				p.Remedy = fmt.Sprintf("if it belongs to `%s`, which is empty, indent it further", empty.Text)
 			}
 			if peerWord(p, key.Text) {
 				typed[p.Pos.File+p.Path] = true
@@ -47,8 +47,8 @@ func (l *loader) improve() {
 	})
 }
 
-// places are the nodes by where they stand. A mapping stands where its first
-// key does; of values in one place, the outermost counts.
+// places are the nodes by position. A mapping is where its first key is; of values in one
+// place, the outermost counts.
 type places struct {
 	keys, values map[schema.Pos]*schema.Node
 	empty        map[schema.Pos]*schema.Node // by key, the one before it, when that has no value
@@ -88,12 +88,12 @@ func peerWord(p *schema.Problem, word string) (isType bool) {
 	return false
 }
 
-// wrongKind explains how a value came to be of the wrong kind.
+// wrongKind explains why a value is of the wrong kind.
 func wrongKind(p *schema.Problem, n *schema.Node) {
 	if n.Kind == schema.TextNode && n.Style == schema.Plain {
 		if key, value, ok := yamltext.MissingSpace(n.Text); ok {
 			first, _, _ := strings.Cut(value, "\n")
-			p.Message, p.Remedy = "a space is missing behind the colon, so that this is text", fmt.Sprintf("write `%s: %s`", key, first)
+			p.Message, p.Remedy = "a space is missing after the colon, so this is text", fmt.Sprintf("write `%s: %s`", key, first)
 			return
 		}
 	}
@@ -111,8 +111,8 @@ func wrongKind(p *schema.Problem, n *schema.Node) {
 func required(p *schema.Problem, n *schema.Node) {
 	switch {
 	case n != nil && n.Kind == schema.NullNode && n.Tail != "":
-		p.Message = "YAML takes what stands behind # for a comment, so there is no value"
-		p.Remedy = "write it in front of the #; a value that contains ` #` goes into quotes"
+		p.Message = "YAML takes what follows # for a comment, so there is no value"
+		p.Remedy = "write it before the #; a value that contains ` #` goes into quotes"
 	case p.Path == "inputs":
 		p.Remedy = "say where messages come from: `inputs: {in: {stdin: {}}}`"
 	case p.Path == "outputs":

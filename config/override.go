@@ -10,7 +10,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-const overrideExample = "write it as in -s engine.workers=2, -s outputs.lake.file.path=/tmp/x, -s 'processors[0].filter=status >= 500' or, by the step's name, -s processors.NAME.timeout=5s"
+const overrideExample = "write, for example, -s engine.workers=2, -s outputs.lake.file.path=/tmp/x, -s 'processors[0].filter=status >= 500' or, by the step's name, -s processors.NAME.timeout=5s"
 
 // override applies Options.Set. One that names a component applies to the files
 // that have it; with a single file it may also make it.
@@ -26,19 +26,19 @@ func (l *loader) override() {
 			files = o.concerned(files)
 		}
 		for _, f := range files {
-			value, problems := o.node() // each file has nodes of its own
+			value, problems := o.node() // each file has its own nodes
 			if p := o.apply(f.root, value, l.shorts(f.root)); p != nil {
 				problems = append(problems, *p)
 			}
 			l.report(problems...)
 		}
 		if len(files) == 0 && len(l.files) > 0 {
-			l.report(o.src.Problem(0, schema.Problem{Code: "unknown-override", Message: fmt.Sprintf("none of the %d files has %s", len(l.files), pathOf(o.path[:min(2, len(o.path))])), Remedy: "check the path; `flowd lint --show` prints what there is"}))
+			l.report(o.src.Problem(0, schema.Problem{Code: "unknown-override", Message: fmt.Sprintf("none of the %d files has %s", len(l.files), pathOf(o.path[:min(2, len(o.path))])), Remedy: "check the path; `flowd lint --show` prints all values"}))
 		}
 	}
 }
 
-// shorts says what is written in short in a file: only decoding tells.
+// shorts says what is written in short form in a file: only decoding shows that.
 func (l *loader) shorts(root *schema.Node) func(path string) (schema.Short, bool) {
 	d := schema.NewDecoder(l.options.Lookup)
 	d.Decode(root, new(document))
@@ -69,7 +69,7 @@ func parseOverride(text string) (*override, *schema.Problem) {
 		return nil, &p
 	}
 	if !ok {
-		return bad(0, "an override is path=value, and this has no =")
+		return bad(0, "an override is path=value, but this has no =")
 	}
 	for off, rest := 0, path; ; {
 		n := strings.IndexAny(rest, ".[")
@@ -193,7 +193,7 @@ func named(n *schema.Node, name string) int {
 	})
 }
 
-// writeOut makes a value that is written in short the mapping for which it stands.
+// writeOut turns a value that is written in short form into the full mapping.
 func (o *override) writeOut(n *schema.Node, s schema.Short) {
 	value := *n
 	if s.Word {
@@ -222,7 +222,7 @@ func (o *override) key(n *schema.Node, at, rest []step) (item *schema.Node, used
 	return item, 1, nil
 }
 
-// index finds an item of n, or adds one behind the last.
+// index finds an item of n, or adds one after the last.
 func (o *override) index(n *schema.Node, at []step, s step) (*schema.Node, *schema.Problem) {
 	if n.Kind == schema.NullNode && n.Text == "" {
 		n.Kind = schema.ListNode
@@ -250,7 +250,7 @@ func items(n int) string {
 }
 
 func (o *override) refused(s step, message string) *schema.Problem {
-	p := o.src.Problem(s.off, schema.Problem{Code: "bad-override", Message: message, Remedy: "check the path; `flowd lint --show` prints what there is"})
+	p := o.src.Problem(s.off, schema.Problem{Code: "bad-override", Message: message, Remedy: "check the path; `flowd lint --show` prints all values"})
 	return &p
 }
 

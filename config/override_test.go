@@ -84,8 +84,8 @@ func TestAnOverrideReplacesOrAddsAValue(t *testing.T) {
 	}
 }
 
-// What --show prints can be overridden by the path at which it stands there, however
-// it is written in the file.
+// What --show prints can be overridden by the path at which it is printed, however it is
+// written in the file.
 func TestAnOverrideAddressesWhatShowPrints(t *testing.T) {
 	const text = `
 inputs: {in: {file: x.txt}}
@@ -126,7 +126,7 @@ outputs: {out: {http: "http://h/"}}
 
 func TestAMalformedOverrideIsRefusedWithAnExample(t *testing.T) {
 	tests := []struct{ name, set, want string }{
-		{"no equals sign", "engine.workers", "-s engine.workers: an override is path=value, and this has no ="},
+		{"no equals sign", "engine.workers", "-s engine.workers: an override is path=value, but this has no ="},
 		{"no path", "=1", "-s : a name is missing in the path"},
 		{"two dots", "engine..workers=1", "a name is missing in the path"},
 		{"a bad index", "processors[x]=1", "an index is a number in brackets"},

@@ -12,9 +12,9 @@ type peer struct {
 	words map[string]string
 }
 
-// Words that users of other systems type, by the kind of place in which they
-// stand. The components' own types have such words in their registries. Only a
-// mistake needs them, so that they are made then.
+// Words that users of other systems type, by the kind of place in which they occur. The
+// components' own types have such words in their registries. Only a mistake needs them, so
+// they are made then.
 var peers = sync.OnceValue(func() []peer {
 	return []peer{
 		{regexp.MustCompile(`^$`), map[string]string{
@@ -23,7 +23,7 @@ var peers = sync.OnceValue(func() []peer {
 			"pipeline":  "write its `processors` at the top level, `threads` as `engine.workers`",
 			"processor": "write `processors`", "transforms": "write `processors`", "steps": "write `processors`",
 			"broker": "write `batchers`", "fan_out": "write `batchers`", "switch": "write `batchers` with `match`", "routes": "write `batchers` with `match`",
-			"buffer":  "write it at an input: `inputs.NAME.buffer`",
+			"buffer":  "write it in an input: `inputs.NAME.buffer`",
 			"workers": "write `engine.workers`", "threads": "write `engine.workers`", "order_by": "write `engine.order_by`",
 			"max_in_flight": "write `engine.max_in_flight`", "on_failure": "write `engine.on_failure`", "dead_letter": "write `engine.on_failure.dead_letter`",
 			"rate_limit": "write `engine.rate_limit`", "retry": "write `engine.on_failure.retry`", "shutdown_timeout": "write `engine.drain.timeout`",
@@ -45,7 +45,7 @@ var peers = sync.OnceValue(func() []peer {
 			"label": "write `name`", "retries": "write `retry: {max_attempts: …}`",
 		}},
 		{regexp.MustCompile(`^batchers\.[^.]+$`), map[string]string{
-			"broker": "write `output: [a, b]`", "fan_out": "write `output: [a, b]`", "batching": "write `batch`", "retry": "write it at the output",
+			"broker": "write `output: [a, b]`", "fan_out": "write `output: [a, b]`", "batching": "write `batch`", "retry": "write it in the output",
 			"check": "write `match`", "condition": "write `match`", "if": "write `match`", "when": "write `match`",
 			"outputs": "write `output`; it takes a list, too", "partition_by": "write `key`", "group_by": "write `key`", "label": "the key in `batchers` is the name", "name": "the key in `batchers` is the name",
 			"size": "write `batch: {size: …}`", "count": "write `batch: {size: …}`", "timeout": "write `batch: {timeout: …}`", "period": "write `batch: {timeout: …}`", "bytes": "write `batch: {bytes: …}`",
@@ -69,17 +69,17 @@ var peers = sync.OnceValue(func() []peer {
 })
 
 // typeIsKey is for those who write `type: stdin`.
-const typeIsKey = "the type is a key of its own: write `stdin: {}` in place of `type: stdin`"
+const typeIsKey = "the type is itself a key: write `stdin: {}` in place of `type: stdin`"
 
-// Values of other systems, by the path of the field in which they stand.
+// Values of other systems, by the path of their field.
 var peerValues = sync.OnceValue(func() []peer {
 	return []peer{
 		{regexp.MustCompile(`on_failure\.then$`), map[string]string{
 			"nack": "write return", "reject": "write return", "requeue": "write return", "dlq": "write dead_letter", "ignore": "write drop", "discard": "write drop", "fail": "write stop",
 		}},
 		{regexp.MustCompile(`\.on_error$`), map[string]string{
-			"ignore": "write continue", "skip": "write continue", "nack": "write fail: `engine.on_failure` says what follows", "return": "write fail: `engine.on_failure` says what follows",
-			"dead_letter": "write fail: `engine.on_failure` says what follows", "stop": "write fail: `engine.on_failure` says what follows", "discard": "write drop",
+			"ignore": "write continue", "skip": "write continue", "nack": "write fail: `engine.on_failure` says what happens then", "return": "write fail: `engine.on_failure` says what happens then",
+			"dead_letter": "write fail: `engine.on_failure` says what happens then", "stop": "write fail: `engine.on_failure` says what happens then", "discard": "write drop",
 		}},
 	}
 })

@@ -16,8 +16,8 @@ type end struct {
 	file *file
 }
 
-// checkPipes checks that every pipe has both ends, and that no message can
-// come back to a pipeline that it has left: it would wait for itself.
+// checkPipes checks that every pipe has both ends, and that no message can return to a
+// pipeline that it has left: it would wait for itself.
 func (l *loader) checkPipes() {
 	readers, writers := map[string][]end{}, map[string][]end{}
 	var order []end // of the writers, as written
@@ -36,7 +36,7 @@ func (l *loader) checkPipes() {
 	}
 	for name, ends := range readers {
 		if len(writers[name]) == 0 {
-			l.openEnd(ends, "nothing writes into the pipe %q", "an output `pipe: %s`", sortedKeys(writers))
+			l.openEnd(ends, "nothing writes to the pipe %q", "an output `pipe: %s`", sortedKeys(writers))
 		}
 	}
 	for name, ends := range writers {
@@ -80,7 +80,7 @@ func (l *loader) pipeCycles(writers []end, readers map[string][]end) {
 				for _, t := range append(slices.Clip(trail[i:]), r.file) {
 					names = append(names, t.spec.Name)
 				}
-				l.complain(w.Place, schema.Problem{Code: "pipe-cycle", Message: "messages come back to where they were: " + strings.Join(names, " → "), Remedy: "a pipe leads to another pipeline, never back; break the circle at one of its pipes"})
+				l.complain(w.Place, schema.Problem{Code: "pipe-cycle", Message: "messages would go round in a circle: " + strings.Join(names, " → "), Remedy: "remove one of these pipes"})
 			}
 		}
 		done[f] = true

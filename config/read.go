@@ -58,8 +58,8 @@ func (l *loader) take(path string, data []byte) {
 	}
 }
 
-// expand lists the files that a path stands for: itself, or those of a
-// directory, by name, without its subdirectories.
+// expand lists the files that a path means: itself, or those of a directory, by name,
+// without its subdirectories.
 func (l *loader) expand(path string) []string {
 	info, err := os.Stat(path)
 	switch {
@@ -92,7 +92,7 @@ func (l *loader) expand(path string) []string {
 		files = append(files, file)
 	}
 	if len(files) == 0 {
-		l.report(schema.Problem{Pos: schema.Pos{File: path}, Code: "no-file", Message: "the directory holds no pipeline", Remedy: "give it files that end in .yaml or .yml; subdirectories are not searched"})
+		l.report(schema.Problem{Pos: schema.Pos{File: path}, Code: "no-file", Message: "the directory contains no pipeline", Remedy: "put files that end in .yaml or .yml into it; subdirectories are not searched"})
 	}
 	return files
 }
@@ -107,7 +107,7 @@ func (l *loader) unreadable(path string, err error) {
 			p.Remedy = fmt.Sprintf("did you mean %q?", near)
 		}
 	case errors.Is(err, fs.ErrPermission):
-		p.Message, p.Remedy = "the file may not be read", "give this user the right to read it"
+		p.Message, p.Remedy = "there is no permission to read the file", "give this user permission to read it"
 	default:
 		p.Message, p.Remedy = cause(err).Error(), "give a file or a directory that can be read"
 	}
@@ -136,7 +136,7 @@ func neighbour(path string) string {
 	return ""
 }
 
-// cause is what a path error says beside the path.
+// cause is what a path error says apart from the path.
 func cause(err error) error {
 	var e *fs.PathError
 	if errors.As(err, &e) {

@@ -14,7 +14,7 @@ type configFiles interface{ ConfigFiles() []string }
 
 var configFilesType = reflect.TypeFor[configFiles]()
 
-// notedLookup is the lookup of placeholders; it takes down the files that they name.
+// notedLookup is the lookup of placeholders; it records the files that they name.
 func (l *loader) notedLookup(lookup schema.Lookup) schema.Lookup {
 	if lookup == nil {
 		lookup = schema.Environment
@@ -27,7 +27,7 @@ func (l *loader) notedLookup(lookup schema.Lookup) schema.Lookup {
 	}
 }
 
-// readsAlso takes down the files that are named in v.
+// readsAlso records the files that are named in v.
 func (l *loader) readsAlso(v any) {
 	schema.Walk(v, func(x reflect.Value) {
 		if !x.Type().Implements(configFilesType) {
@@ -41,7 +41,7 @@ func (l *loader) readsAlso(v any) {
 	})
 }
 
-// readsGiven takes down a path that was given for pipelines.
+// readsGiven records a path that was given for pipelines.
 func (l *loader) readsGiven(path string) {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		path = strings.TrimSuffix(path, "/") + "/"

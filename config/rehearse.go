@@ -28,8 +28,8 @@ func (r *Rehearsal) EachStep(f func(*engine.StepSpec)) {
 	eachStep(r.Steps, f)
 }
 
-// eachStep calls f for every step in v, those inside of others included. Steps
-// lie in lists, so that f may change them.
+// eachStep calls f for every step in v, including those inside others. Steps are in lists,
+// so f may change them.
 func eachStep(v any, f func(*engine.StepSpec)) {
 	schema.Walk(v, func(x reflect.Value) {
 		if x.Type() == stepType && x.CanAddr() {
@@ -50,7 +50,7 @@ var Routes = []string{"fallback", "round_robin", "partition"}
 // Tests are the tests of the file, in order.
 func (l Loaded) Tests() []Test { return l.document.Tests }
 
-// Rehearse decodes a pipeline anew for its i-th test.
+// Rehearse decodes a pipeline again for its i-th test.
 func (s *Set) Rehearse(l Loaded, i int) Rehearsal {
 	own := s.loader.decodeAgain(l.file)
 	r := Rehearsal{

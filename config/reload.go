@@ -13,7 +13,7 @@ import (
 // error among the problems, nothing has been touched.
 func (s *Set) Reload(paths []string, o Options) (*Set, []schema.Problem) {
 	if set, problems := Load(paths, o); failed(problems) {
-		return set, problems // built apart, so that nothing of it is left behind
+		return set, problems // built apart, so that nothing of it remains
 	}
 	o.instead = s
 	return Load(paths, o)

@@ -6,8 +6,8 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// checkReplies checks that messages that get to an output `reply` can come from
-// an `http_server`, be it through pipes.
+// checkReplies checks that messages that reach an output `reply` can come from an
+// `http_server`, possibly through pipes.
 func (l *loader) checkReplies() {
 	s := sources{writers: map[string][]*file{}}
 	for _, f := range l.files {
@@ -27,7 +27,7 @@ func (l *loader) checkReplies() {
 			switch {
 			case s.waits:
 			case s.early:
-				l.complain(u.Place, schema.Problem{Code: "no-request", Message: "the http_server answers each request as soon as it is read, so there is none to reply to", Remedy: "remove its `early_ack`, or this output; `reply` of the http_server can say what is answered"})
+				l.complain(u.Place, schema.Problem{Code: "no-request", Message: "the http_server answers each request as soon as it is read, so there is none to reply to", Remedy: "remove its `early_ack`, or this output; `reply` of the http_server can set the answer"})
 			default:
 				l.complain(u.Place, schema.Problem{Code: "no-request", Message: "no message here comes from an http_server, so there is no request to reply to", Remedy: "add an input `http_server`, or remove this output"})
 			}
@@ -35,7 +35,7 @@ func (l *loader) checkReplies() {
 	}
 }
 
-// sources follows messages back to where they come from.
+// sources follows messages back to their inputs.
 type sources struct {
 	writers map[string][]*file // by pipe
 	seen    map[*file]bool

@@ -14,10 +14,10 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Update is what came of a test, to be written into the file as what it expects.
+// Update is the outcome of a test, to be written into the file as what it expects.
 type Update struct {
 	Test     int                // index
-	Outputs  map[string][]Batch // of outputs where something else is expected: what came, write by write
+	Outputs  map[string][]Batch // of outputs where something else is expected: what arrived, write by write
 	Fates    *Fates             // nil: as it is
 	Failures []ExpectedFailure  // nil: as it is
 }
@@ -29,14 +29,14 @@ type Batch struct {
 	Messages []Came
 }
 
-// Came is a message that came to an output.
+// Came is a message that arrived at an output.
 type Came struct {
 	Body []byte
 	Err  *ExpectedError // of a dead letter
 }
 
-// Rewrite is the file with what its tests expect replaced, all else as it
-// stands there. It is checked to be a file that says what it should.
+// Rewrite is the file with what its tests expect replaced, and everything else as it is. It
+// is checked to be a file that says what it should.
 func (l Loaded) Rewrite(updates []Update) (before, after string, err error) {
 	data, err := os.ReadFile(l.File)
 	if err != nil {

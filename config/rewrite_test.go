@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// rewriteHead stands before the tests of each case.
+// rewriteHead precedes the tests of each case.
 const rewriteHead = "# Orders.\ninputs: {in: {stdin: {}}}\noutputs: {out: {stdout: {}}, lake: {stderr: {}}}\nbatchers: {all: {output: [out, lake]}}\n\n"
 
 func TestRewriteReplacesWhatATestExpectsAndNothingElse(t *testing.T) {
@@ -118,7 +118,7 @@ func rewritten(t *testing.T, text string, u Update) (before, after string, err e
 	return set.Pipelines[0].Rewrite([]Update{u})
 }
 
-// Whatever a file looks like: it is refused, or then says what came.
+// Whatever a file looks like: it is refused, or then says what arrived.
 func FuzzRewrite(f *testing.F) {
 	for _, seed := range []string{
 		"tests:\n  - name: a\n    input: [{text: x}]\n    expect:\n      out: []\n",

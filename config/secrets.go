@@ -11,7 +11,7 @@ import (
 )
 
 // secrets finds passwords, tokens and keys, wherever they are from, and keeps them out of
-// all that is shown. It warns of those that stand in the file itself.
+// all that is shown. It warns of those that are written in the file itself.
 func (l *loader) secrets(f *file) {
 	for i, key := range f.root.Keys {
 		if key.Text != "tests" { // made-up messages
@@ -20,8 +20,8 @@ func (l *loader) secrets(f *file) {
 	}
 }
 
-// secretsIn looks at a value under a key, and below it; code says that what stands
-// there are expressions.
+// secretsIn looks at a value under a key, and below it; code says that these are
+// expressions.
 func (l *loader) secretsIn(f *file, n *schema.Node, key, path string, code bool) {
 	switch n.Kind {
 	case schema.MapNode:
@@ -44,11 +44,11 @@ func (l *loader) secretsIn(f *file, n *schema.Node, key, path string, code bool)
 	if secretOf(key, n.Text, code) == "" || n.Origin != "" {
 		return
 	}
-	l.report(schema.Problem{Pos: n.Pos, Path: path, Code: "literal-secret", Warning: true, Message: "a secret stands in the file", Remedy: "write ${file:/run/secrets/NAME} or ${NAME} in its place"})
+	l.report(schema.Problem{Pos: n.Pos, Path: path, Code: "literal-secret", Warning: true, Message: "there is a secret in the file", Remedy: "write ${file:/run/secrets/NAME} or ${NAME} instead"})
 }
 
-// conceal keeps what is secret in a value out of all that is shown: what it says itself,
-// and what placeholders bring.
+// conceal keeps the secrets in a value out of all that is shown: its own text, and the
+// values of placeholders.
 func conceal(d *schema.Decoder, n *schema.Node, key string, code bool) {
 	p, secrets := secretPattern(), d.Secrets()
 	if secret := secretOf(key, n.Text, code); secret != "" {
@@ -78,7 +78,7 @@ func conceal(d *schema.Decoder, n *schema.Node, key string, code bool) {
 	}
 }
 
-// concealPair keeps a name and the password beside it out of all that is shown, in the
+// concealPair keeps a name and the password next to it out of all that is shown, in the
 // form in which basic authentication sends them.
 func concealPair(d *schema.Decoder, n *schema.Node) {
 	text := func(keys ...string) string {

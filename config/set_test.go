@@ -14,7 +14,7 @@ import (
 
 const quickstart = "inputs: {in: {stdin: {}}}\noutputs: {out: {stdout: {}}}\n"
 
-// served stands beside quickstart: a process reads stdin once.
+// served is for use with quickstart: a process reads stdin once.
 const served = "inputs: {in: {http_server: \"127.0.0.1:8080\"}}\noutputs: {out: {stdout: {}}}\n"
 
 // write makes files in a new directory.
@@ -65,9 +65,9 @@ func TestAFileThatCannotBeReadIsAProblem(t *testing.T) {
 		{"a misspelt name", "order.yaml", `there is no such file (did you mean "` + filepath.Join(dir, "orders.yaml") + `"?)`},
 		{"a name without extension", "orders", `there is no such file (did you mean "` + filepath.Join(dir, "orders.yaml") + `"?)`},
 		{"a directory that is not there", "some/where.yaml", "there is no such file (check the path)"},
-		{"an empty directory", "empty", "the directory holds no pipeline (give it files that end in .yaml or .yml"},
+		{"an empty directory", "empty", "the directory contains no pipeline (put files that end in .yaml or .yml into it"},
 		{"a link to nothing", "broken.yaml", "there is no such file"},
-		{"a file without permission", "locked.yaml", "the file may not be read (give this user the right to read it)"},
+		{"a file without permission", "locked.yaml", "there is no permission to read the file (give this user permission to read it)"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

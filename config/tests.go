@@ -12,16 +12,16 @@ import (
 // Test is one entry of the section `tests`: messages, and what has to become of
 // them. Package pipetest runs it.
 type Test struct {
-	Name      string                `yaml:"name" check:"required,nonempty" doc:"What the pipeline promises, as a sentence. It is unique in the file."`
+	Name      string                `yaml:"name" check:"required,nonempty" doc:"What the pipeline promises, as a sentence. It must be unique in the file."`
 	Input     []TestInput           `yaml:"input" check:"required" doc:"The messages that are read, in order."`
-	Until     time.Duration         `yaml:"until" check:"min=0s" doc:"When the inputs end, counted from the start; by default with the last message. Later than that, batches leave by their timeout."`
-	TakesBack string                `yaml:"takes_back" check:"oneof=one|position|nothing" default:"one" doc:"What the inputs take back of a message that failed: one message, a position or nothing. It decides what on_failure.then is by default."`
-	Mocks     schema.Map[Mock]      `yaml:"mocks" doc:"Answers by name of a step (or type, where it has no name): the step is not built, the answer is its work."`
+	Until     time.Duration         `yaml:"until" check:"min=0s" doc:"When the inputs end, counted from the start; by default after the last message. With a later time, batches leave at their timeout."`
+	TakesBack string                `yaml:"takes_back" check:"oneof=one|position|nothing" default:"one" doc:"What the inputs take back when a message fails: one message, a position or nothing. It decides the default of on_failure.then."`
+	Mocks     schema.Map[Mock]      `yaml:"mocks" doc:"Answers by name of a step (or type, if it has no name): the step is not built, and the answer replaces its work."`
 	Fail      schema.Map[Fault]     `yaml:"fail" doc:"Failures by name of an output or step."`
 	Expect    *schema.Map[Expected] `yaml:"expect" doc:"The messages that arrive, by name of the output. What is not listed must not arrive."`
-	Fates     *Fates                `yaml:"fates" doc:"How the messages that were read ended. What is not given is 0."`
-	Failures  []ExpectedFailure     `yaml:"failures" doc:"The failures of messages that ended, whatever became of them, one entry for each class and place. Without it and without fates, no message may be returned or dropped because it failed."`
-	Stops     string                `yaml:"stops" doc:"The pipeline stops with an error that contains this."`
+	Fates     *Fates                `yaml:"fates" doc:"How the messages that were read ended. A fate that is not given is 0."`
+	Failures  []ExpectedFailure     `yaml:"failures" doc:"The final failures, whatever became of the messages, one entry for each class and place. Without this and without fates, no message may be returned or dropped because it failed."`
+	Stops     string                `yaml:"stops" doc:"The pipeline stops with an error that contains this text."`
 	Within    time.Duration         `yaml:"within" check:"min=0s" doc:"Time that the whole run may take, in virtual time."`
 	Place     schema.Place          `yaml:",place"`
 }
@@ -39,14 +39,14 @@ func (*Test) Words() map[string]string {
 type Body struct {
 	JSON   *JSON   `yaml:"json" oneof:"body,optional" doc:"The payload as a document."`
 	Text   *string `yaml:"text" oneof:"body,optional" doc:"The payload as it is."`
-	Base64 *string `yaml:"base64" oneof:"body,optional" doc:"The payload in base64, where it is no text."`
+	Base64 *string `yaml:"base64" oneof:"body,optional" doc:"The payload in base64, if it is not text."`
 }
 
 // CheckConfig looks into what no type says.
 func (b *Body) CheckConfig(report func(path, message, remedy string)) {
 	if b.Base64 != nil {
 		if _, err := base64.StdEncoding.DecodeString(*b.Base64); err != nil {
-			report("base64", "this is no base64", "write it as `base64 -w0 FILE` prints it")
+			report("base64", "this is not valid base64", "write what `base64 -w0 FILE` prints")
 		}
 	}
 }
@@ -72,7 +72,7 @@ func (b *Body) Bytes() []byte {
 type TestInput struct {
 	Body    `yaml:",inline"`
 	Meta    schema.Map[JSON] `yaml:"meta" doc:"Metadata, as the input would give it."`
-	Input   string           `yaml:"input" doc:"Name of the input that reads it, where there are several."`
+	Input   string           `yaml:"input" doc:"Name of the input that reads it, if there are several."`
 	At      time.Duration    `yaml:"at" check:"min=0s" doc:"When it can be read, counted from the start."`
 	Attempt int              `yaml:"attempt" check:"min=0" doc:"The source's count of deliveries, from 1."`
 	Place   schema.Place     `yaml:",place"`
@@ -90,7 +90,7 @@ func (in *TestInput) CheckConfig(report func(path, message, remedy string)) {
 type Expected struct {
 	Messages *[]ExpectedMessage `yaml:"messages,main" oneof:"form,optional" doc:"The messages, in order."`
 	Batches  *[]ExpectedBatch   `yaml:"batches" oneof:"form,optional" doc:"The same, write by write."`
-	AnyOrder bool               `yaml:"any_order" doc:"They may come in any order."`
+	AnyOrder bool               `yaml:"any_order" doc:"They may arrive in any order."`
 	Place    schema.Place       `yaml:",place"`
 }
 
@@ -103,9 +103,9 @@ func (*Expected) Words() map[string]string {
 // ExpectedMessage is one message that has to arrive. What is left out may be anything.
 type ExpectedMessage struct {
 	Body    `yaml:",inline"`
-	Meta    schema.Map[JSON] `yaml:"meta" doc:"Metadata that it has, among others."`
-	Matches expr.Cond        `yaml:"matches" doc:"A condition that holds for it."`
-	Error   *ExpectedError   `yaml:"error" doc:"Why it failed: a dead letter's."`
+	Meta    schema.Map[JSON] `yaml:"meta" doc:"Metadata that it must have; there may be more."`
+	Matches expr.Cond        `yaml:"matches" doc:"A condition that must be true for it."`
+	Error   *ExpectedError   `yaml:"error" doc:"Why it failed, in a dead letter."`
 	Place   schema.Place     `yaml:",place"`
 }
 
@@ -116,14 +116,14 @@ type ExpectedBatch struct {
 	Key      *JSON             `yaml:"key" doc:"The value of the batcher's key."`
 }
 
-// ExpectedError is a failure as a test tells it. What is left out may be anything.
+// ExpectedError is a failure as a test describes it. What is left out may be anything.
 type ExpectedError struct {
 	Class   string `yaml:"class" check:"oneof=transient|permanent|auth|rejected|expression|decode|unrouted|timeout|late|panic" doc:"Its class."`
 	Place   string `yaml:"place" doc:"Where it happened: step NAME or output NAME."`
 	Message string `yaml:"message" doc:"Text that its message contains."`
 }
 
-// ExpectedFailure is a failure of so many messages.
+// ExpectedFailure is a failure of a number of messages.
 type ExpectedFailure struct {
 	ExpectedError `yaml:",inline"`
 	Fate          string       `yaml:"fate" check:"oneof=dead_lettered|dropped|returned" doc:"How they ended."`
@@ -135,7 +135,7 @@ type ExpectedFailure struct {
 type Fates struct {
 	Delivered    int64 `yaml:"delivered" check:"min=0" doc:"An output confirmed them."`
 	Filtered     int64 `yaml:"filtered" check:"min=0" doc:"A step dropped them on purpose."`
-	DeadLettered int64 `yaml:"dead_lettered" check:"min=0" doc:"A dead letter took them."`
+	DeadLettered int64 `yaml:"dead_lettered" check:"min=0" doc:"They became dead letters."`
 	Dropped      int64 `yaml:"dropped" check:"min=0" doc:"They failed and were dropped."`
 	Returned     int64 `yaml:"returned" check:"min=0" doc:"They went back to their source."`
 }
@@ -150,9 +150,9 @@ func (f Fates) Of(fate engine.Fate) int64 {
 
 // Fault makes an output or a step fail.
 type Fault struct {
-	Times   int           `yaml:"times,main" check:"min=1" doc:"Tries that fail: writes of an output, messages of a step. Without it and without for, all of them do."`
-	For     time.Duration `yaml:"for" check:"min=1ns" doc:"Tries fail for that long, counted from the start."`
-	Match   expr.Cond     `yaml:"match" doc:"Only messages for which this holds fail."`
+	Times   int           `yaml:"times,main" check:"min=1" doc:"Attempts that fail: writes of an output, messages of a step. Without this and without for, all of them fail."`
+	For     time.Duration `yaml:"for" check:"min=1ns" doc:"Attempts fail for this long, counted from the start."`
+	Match   expr.Cond     `yaml:"match" doc:"Only messages for which this is true fail."`
 	Class   string        `yaml:"class" check:"oneof=transient|permanent|auth|rejected|expression|decode|timeout|late|panic" default:"transient" doc:"Class of the failure."`
 	Message string        `yaml:"message" default:"failed by the test" doc:"Text of the failure."`
 	Place   schema.Place  `yaml:",place"`

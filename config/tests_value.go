@@ -77,7 +77,7 @@ func (w *jsonWriter) scalar(n *schema.Node) {
 		number := jsonNumber(text)
 		if number == "" {
 			w.ok = false
-			w.d.Report(n, schema.Problem{Code: schema.BadValue, Message: fmt.Sprintf("JSON has no number %s", text), Remedy: "put it into quotes if it is text"})
+			w.d.Report(n, schema.Problem{Code: schema.BadValue, Message: fmt.Sprintf("%s is not a JSON number", text), Remedy: "put it into quotes if it is text"})
 		}
 		w.out = append(w.out, number...)
 	default:
@@ -89,8 +89,7 @@ func (w *jsonWriter) text(s string) {
 	w.out, _ = doc.Append(w.out, s) // a string always has JSON
 }
 
-// jsonNumber spells a number of YAML as JSON does, or is "" for infinity and
-// what is none.
+// jsonNumber spells a number of YAML as JSON does, or is "" for infinity and NaN.
 func jsonNumber(text string) string {
 	text = strings.TrimPrefix(text, "+")
 	digits, negative := strings.CutPrefix(text, "-")
@@ -132,7 +131,7 @@ type Mock []Answer
 
 // Answer is what a mocked step does with a message.
 type Answer struct {
-	Match expr.Cond        `yaml:"match" doc:"The answer is for messages for which this holds."`
+	Match expr.Cond        `yaml:"match" doc:"The answer is for messages for which this is true."`
 	Set   *JSON            `yaml:"set" doc:"Fields that the step sets; objects are merged."`
 	JSON  *JSON            `yaml:"json" oneof:"body,optional" doc:"The payload that the step makes, as a document."`
 	Text  *string          `yaml:"text" oneof:"body,optional" doc:"The payload that the step makes, as it is."`
@@ -148,13 +147,13 @@ func (a *Answer) CheckConfig(report func(path, message, remedy string)) {
 	case a.Set != nil && (*a.Set)[0] != '{':
 		report("set", "fields are a mapping", "write `set: {FIELD: VALUE}`")
 	case a.Class != "" && a.Error == "":
-		report("class", "is the class of no error", "add `error: TEXT`")
+		report("class", "is a class, but there is no error", "add `error: TEXT`")
 	case a.Error != "" && a.Drop:
-		report("drop", "a message that failed is not dropped, too", "keep one of error and drop")
+		report("drop", "a message can't both fail and be dropped", "keep one of error and drop")
 	}
 }
 
-// answerKeys tell an answer written out from the fields of a document.
+// answerKeys distinguish an answer written out from the fields of a document.
 var answerKeys = []string{"match", "set", "json", "text", "meta", "drop", "error", "class"}
 
 // UnmarshalConfig reads one answer or a list of them.

@@ -15,9 +15,8 @@ var sectionWords = map[string]string{
 	"processor": "processors", "transforms": "processors", "steps": "processors", "batcher": "batchers",
 }
 
-// top leaves out the keys at the top that are there for anchors, x-NAME, and reads a
-// section whose name is misspelt as the one that is meant, so that what is in it is
-// looked at, too.
+// top leaves out the top-level keys for anchors, x-NAME, and reads a section whose name is
+// misspelt as the one that is meant, so that what is in it is checked, too.
 func (l *loader) top(f *file) {
 	n := f.root
 	if n.Kind != schema.MapNode {

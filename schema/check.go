@@ -33,7 +33,7 @@ func parseCheck(tag string, leaf *shape) (check, error) {
 			c.nonempty = true
 		case "min", "max":
 			if _, err := compare(kind, "0", arg); !scalar || err != nil {
-				return c, fmt.Errorf("check %q does not fit the field", rule)
+				return c, fmt.Errorf("check %q is not valid for the field", rule)
 			}
 			if word == "min" {
 				c.min = arg
@@ -42,7 +42,7 @@ func parseCheck(tag string, leaf *shape) (check, error) {
 			}
 		case "oneof":
 			if !scalar || arg == "" {
-				return c, fmt.Errorf("check %q does not fit the field", rule)
+				return c, fmt.Errorf("check %q is not valid for the field", rule)
 			}
 			c.oneof = strings.Split(arg, "|")
 		default:
@@ -97,7 +97,7 @@ func order[T cmp.Ordered](a, b string, parse func(string) (T, error)) (int, erro
 	return cmp.Compare(x, y), err
 }
 
-// empty says whether a decoded value holds nothing, for the rule nonempty.
+// empty says whether a decoded value is empty, for the rule nonempty.
 func empty(v reflect.Value, s *shape) bool {
 	switch s.kind {
 	case orderedKind:

@@ -21,7 +21,7 @@ type Decoder struct {
 	origins  map[string]Origin    // by path
 	taken    map[string]component // by path
 	short    map[shortForm]bool
-	shorts   map[string]Short // by path; the outermost, where a short form stands for another
+	shorts   map[string]Short // by path; the outermost, where a short form means another
 	at       *frame           // what is being decoded; nil outside of Decode
 	depth    int
 	shared   map[reflect.Type]any // one of each type
@@ -44,9 +44,9 @@ func NewDecoder(lookup Lookup) *Decoder {
 	return &Decoder{lookup: lookup, secrets: &Secrets{}}
 }
 
-// Shared is what all that d decodes has in common: one value of each type, zero until
-// somebody sets it. What stands in one part of a file and counts for the others is set
-// behind Decode, and read later.
+// Shared is what everything that d decodes has in common: one value of each type, zero
+// until it is set. What is in one part of a file and applies to the others is set after
+// Decode, and read later.
 func Shared[T any](d *Decoder) *T {
 	t := reflect.TypeFor[T]()
 	if d.shared == nil {
@@ -102,11 +102,11 @@ func (d *Decoder) inside(f *frame, run func()) {
 	d.at = f.outer
 }
 
-// value decodes what d.at stands at.
+// value decodes the node at d.at.
 func (d *Decoder) value(n *Node, v reflect.Value, s *shape) {
 	d.depth++
 	defer func() { d.depth-- }()
-	if d.depth > 5*maxDepth { // a type that decodes itself by itself
+	if d.depth > 5*maxDepth { // a type that decodes itself
 		d.report(n, TooDeep, "is nested too deep", "")
 		return
 	}
@@ -189,7 +189,7 @@ func (d *Decoder) keys(n *Node) []*Node {
 		case hasPlaceholder(k.Text):
 			d.report(k, PlaceholderInKey, fmt.Sprintf("a placeholder in the key %q is not replaced", k.Text), "placeholders belong in values")
 		case twice:
-			message := fmt.Sprintf("key %q stands here twice", k.Text)
+			message := fmt.Sprintf("key %q is given twice", k.Text)
 			if pos.Line > 0 {
 				message += fmt.Sprintf(", first at %d:%d", pos.Line, pos.Col)
 			}
@@ -216,7 +216,7 @@ func (d *Decoder) Tag(key string) string {
 	return ""
 }
 
-// Place is where n stands: the value that is being decoded, or a part of it.
+// Place is where n is: the value that is being decoded, or a part of it.
 func (d *Decoder) Place(n *Node) Place {
 	p := Place{Path: d.pathOf(n), Node: n}
 	if n != nil {

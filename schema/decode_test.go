@@ -233,8 +233,8 @@ func TestProblems(t *testing.T) {
 	tests := []struct{ name, in, want string }{
 		{"an unknown field", `{"cuont": 1}`, `1:2: unknown field "cuont" (did you mean "count"?) [unknown-field]`},
 		{"an unknown field far from all", `{"tls": {"ciphers": 1}}`, `1:10: tls: unknown field "ciphers" (known here: cert, key) [unknown-field]`},
-		{"a key twice", `{"count": 1, "count": 2}`, `1:14: key "count" stands here twice, first at 1:2 (remove one) [duplicate-key]`},
-		{"a key of a mapping twice", `{"env": {"a": 1, "a": 2}}`, `1:18: env: key "a" stands here twice, first at 1:10 (remove one) [duplicate-key]`},
+		{"a key twice", `{"count": 1, "count": 2}`, `1:14: key "count" is given twice, first at 1:2 (remove one) [duplicate-key]`},
+		{"a key of a mapping twice", `{"env": {"a": 1, "a": 2}}`, `1:18: env: key "a" is given twice, first at 1:10 (remove one) [duplicate-key]`},
 		{"a list for a text", `{"text": [1]}`, `1:10: text: expected text, got a list [wrong-kind]`},
 		{"a list for a duration", `{"wait": ["2s"]}`, `1:10: wait: expected a duration such as 2s, got a list [wrong-kind]`},
 		{"a text for a list", `{"list": "a"}`, `1:10: list: expected a list, got text (write [a]) [wrong-kind]`},
@@ -262,10 +262,10 @@ func TestProblems(t *testing.T) {
 		{"a type that decodes itself", `{"word": "bad"}`, `1:12: word: bad word [bad-value]`},
 		{"a part of such a type", `{"word": ["ok", ["bad"]]}`, `1:20: word[1][0]: bad word [bad-value]`},
 		{"a rule of a struct's own", `{"tls": {"cert": "c"}}`, `1:10: tls.cert: needs a key (write ` + "`key`" + ` too) [bad-value]`},
-		{"pending", `{"retry": {"messages": 1}}`, `1:2: retry: warning: retry is not in force in this version (retries come later) [pending]`},
+		{"pending", `{"retry": {"messages": 1}}`, `1:2: retry: warning: retry has no effect in this version (retries come later) [pending]`},
 		{"two choices", `{"format": {"json": {}, "csv": {}}}`, `1:25: format: "csv" and "json" (1:13) exclude each other (keep one) [two-choices]`},
 		{"no choice", `{"format": {"from": "x"}}`, `1:2: format: needs one of json, csv, regex (such as format: json) [missing-choice]`},
-		{"an unknown choice", `{"format": "jsn"}`, `1:12: format: "jsn" is none of json, csv, regex (did you mean "json"?) [bad-value]`},
+		{"an unknown choice", `{"format": "jsn"}`, `1:12: format: "jsn" is not one of json, csv, regex (did you mean "json"?) [bad-value]`},
 		{"a choice without its value", `{"format": "regex"}`, `1:2: format: regex needs a value: text (write {regex: …}) [wrong-kind]`},
 		{"no type", `{"steps": [{"name": "x"}]}`, `1:12: steps[0]: no processor type is given (types are compress, decode, drop, each, filter, set, sleep, unset) [missing-type]`},
 		{"two types", `{"steps": [{"drop": {}, "unset": ["a"]}]}`, `1:25: steps[0]: two types, "unset" and "drop" (1:13) (a processor has exactly one) [two-types]`},
@@ -274,7 +274,7 @@ func TestProblems(t *testing.T) {
 		{"a peer's field", `{"steps": [{"drop": {}, "label": "x"}]}`, "1:25: steps[0]: unknown field \"label\" (write `name`) [unknown-field]"},
 		{"a misspelt common key", `{"steps": [{"drop": {}, "wen": "x"}]}`, `1:25: steps[0]: unknown field "wen" (did you mean "when"?) [unknown-field]`},
 		{"a type as a word", `{"steps": ["drop"]}`, `1:12: steps[0]: expected a mapping, got text (write {drop: {}}) [wrong-kind]`},
-		{"a type without its value", `{"steps": [{"sleep": null}]}`, `1:22: steps[0].sleep: needs a value: a duration such as 2s (write it behind the colon) [required]`},
+		{"a type without its value", `{"steps": [{"sleep": null}]}`, `1:22: steps[0].sleep: needs a value: a duration such as 2s (write it after the colon) [required]`},
 		{"a required field left out", `{"steps": [{"filter": null}]}`, "1:13: steps[0].filter.keep: required (write `filter: …`) [required]"},
 		{"a required field that is null", `{"steps": [{"filter": {"keep": null}}]}`, "1:24: steps[0].filter.keep: required (write `filter: …`) [required]"},
 		{"an empty mapping in short", `{"steps": [{"set": {"fields": {}}}]}`, `1:31: steps[0].set.fields: must not be empty [bad-value]`},
@@ -388,7 +388,7 @@ func TestOfRefusesMistakes(t *testing.T) {
 		}{}, `unknown check "minimum=1"`},
 		{"a bound in another spelling", struct {
 			A time.Duration `yaml:"a" check:"min=5"`
-		}{}, `check "min=5" does not fit`},
+		}{}, `check "min=5" is not valid`},
 		{"a default in another spelling", struct {
 			A time.Duration `yaml:"a" default:"5"`
 		}{}, `default "5" is a duration without a unit`},

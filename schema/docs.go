@@ -12,14 +12,14 @@ import (
 type Field struct {
 	Path     string   // "tls.cert"
 	Type     string   // "duration", "list of text"
-	Default  string   // as it would be written; "" is none
+	Default  string   // as it would be written; "" means none
 	Doc      string   // sentences
 	Allowed  []string // the only values, if they are few
 	Required bool
-	Main     bool   // the type stands for this field in short
+	Main     bool   // this field is the type's short form
 	Choice   string // the group of fields of which one is written
 	Min, Max string
-	Pending  string // what has to come before it is in force
+	Pending  string // what is missing before it has an effect
 }
 
 // Fields are the fields of a struct type and of the structs in it, in order.
@@ -166,9 +166,8 @@ func defaultText(f *field, v reflect.Value) string {
 	return written(f.shape, v)
 }
 
-// written is a value as a configuration would have it, on one line. It is ""
-// for zero values, which stand for "none" more often than for themselves, and
-// for what one line can't hold.
+// written is a value as a configuration would have it, on one line. It is "" for zero
+// values, which usually mean "none", and for what does not fit on one line.
 func written(s *shape, v reflect.Value) string {
 	switch {
 	case s.kind == boolKind:
@@ -211,7 +210,7 @@ func written(s *shape, v reflect.Value) string {
 	return ""
 }
 
-// printed is a value of a type of its own, which says itself how it prints.
+// printed is a value of a type that defines how it is printed.
 func printed(v reflect.Value) string {
 	p := reflect.New(v.Type())
 	p.Elem().Set(v)

@@ -37,7 +37,7 @@ func (d *Decoder) Lookup() Lookup { return d.lookup }
 // that is missing has its default.
 func (d *Decoder) Origins() map[string]Origin { return d.origins }
 
-// note remembers where the value under way is from.
+// note records where the current value is from.
 func (d *Decoder) note(n *Node) {
 	if n.Pos == (Pos{}) && n.Origin == "" {
 		return
@@ -110,8 +110,8 @@ func (w *dumper) text() string {
 	return b.String()
 }
 
-// value writes what stands at key: on the key's line if it is one value, else
-// below it. An empty key writes the inside of a mapping.
+// value writes the value of key: on the key's line if it is one value, otherwise below it.
+// An empty key writes the inside of a mapping.
 func (w *dumper) value(v reflect.Value, s *shape, indent, key, path string) {
 	head := ""
 	if key != "" {

@@ -33,7 +33,7 @@ func parseDuration(text string) (time.Duration, error) {
 	return 0, errors.New("is not a duration such as 2s, 250ms or 1h30m")
 }
 
-// tooLong says whether a duration is spelled right and all the same is none.
+// tooLong says whether a duration is spelled correctly but is too long.
 func tooLong(text string) bool {
 	_, err := time.ParseDuration(text)
 	return err != nil

@@ -50,7 +50,7 @@ func (d *describer) record(rt reflect.Type) fields {
 	return fs
 }
 
-// collect adds the fields of a struct that stands at index in the outermost one.
+// collect adds the fields of a struct that is at index in the outermost one.
 func (d *describer) collect(fs *fields, rt reflect.Type, index []int) {
 	for i := range rt.NumField() {
 		sf := rt.Field(i)

@@ -24,7 +24,7 @@ func ParseJSON(text string) (*Node, error) {
 	}
 	at := p.start()
 	if _, err := p.dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, p.bad(at, errors.New("only one value can stand here"))
+		return nil, p.bad(at, errors.New("only one value is allowed here"))
 	}
 	return n, nil
 }
@@ -75,7 +75,7 @@ func (p *jsonParser) value(depth int) (*Node, error) {
 	return n, nil
 }
 
-// items reads what stands in a list or mapping, and its end.
+// items reads the contents of a list or mapping, and its end.
 func (p *jsonParser) items(n *Node, open json.Delim, depth int) error {
 	n.Kind = ListNode
 	if open == '{' {
@@ -135,8 +135,8 @@ func lineStarts(text string) []int {
 	return starts
 }
 
-// offsets finds the places of a string's bytes, counted after its escapes were
-// replaced. The string's opening quote stands at.
+// offsets finds the places of a string's bytes, counted after its escapes were replaced.
+// The string's opening quote is at.
 func (p *jsonParser) offsets(at int) func(int) Pos {
 	return func(want int) Pos {
 		i := at + 1
@@ -160,8 +160,8 @@ func (p *jsonParser) offsets(at int) func(int) Pos {
 	}
 }
 
-// escape is the length of the \u escape that text begins with, a pair of
-// surrogates taken as one, and of what it stands for.
+// escape is the length of the \u escape that text begins with, a pair of surrogates taken
+// as one, and of what it means.
 func escape(text string) (raw, size int) {
 	for _, raw := range []int{len(`\ud83d\ude00`), len(`\u0000`)} {
 		var s string

@@ -5,7 +5,7 @@ import "strconv"
 // holder is what a placeholder looks like: any scalar may be one.
 const holder = `\$\{`
 
-// Patterns of the scalars that have a form of their own.
+// Patterns of the scalars that have their own form.
 const (
 	durationPattern = `^[-+]?([0-9]+(\.[0-9]*)?(ns|us|µs|μs|ms|s|m|h))+$|^0$|` + holder
 	sizePattern     = `^[0-9]+(\.[0-9]+)?([KMGTP]i?B|B)?$|` + holder

@@ -15,7 +15,7 @@ import (
 func JSONSchema(t *Type, title string, ignored ...string) ([]byte, error) {
 	b := &SchemaBuilder{}
 	root := b.Type(t)
-	if ref := root["$ref"]; ref != nil { // draft-07 ignores what stands beside a reference
+	if ref := root["$ref"]; ref != nil { // draft-07 ignores what is next to a reference
 		root = map[string]any{"allOf": []any{root}}
 	}
 	root["$schema"] = "http://json-schema.org/draft-07/schema#"
@@ -195,7 +195,7 @@ func (b *SchemaBuilder) field(f *field, v reflect.Value) map[string]any {
 	}
 	doc := f.doc
 	if f.pending != "" {
-		doc = strings.TrimSpace(doc + " Not in force in this version: " + f.pending + " come later.")
+		doc = strings.TrimSpace(doc + " Has no effect in this version: " + f.pending + " come later.")
 	}
 	if doc != "" {
 		m["description"] = doc

@@ -182,7 +182,7 @@ func reference(t *schema.Type) string {
 	return b.String()
 }
 
-// remarks is what there is to say of a field beside its name and type.
+// remarks is what there is to say about a field apart from its name and type.
 func remarks(f schema.Field) string {
 	var notes []string
 	note := func(ok bool, text string) {

@@ -74,14 +74,14 @@ type Node struct {
 	Text   string // a scalar's text, before placeholders are replaced
 	Style  Style
 	Tag    string // an explicit tag such as "!paid", else ""
-	Tail   string // the comment behind a scalar on its line, with its "#", else ""
+	Tail   string // the comment after a scalar on its line, with its "#", otherwise ""
 	Pos    Pos
-	Origin string  // where the value is from when Pos does not tell: "override"
+	Origin string  // where the value is from when Pos does not say: "override"
 	Keys   []*Node // of a MapNode, in order; Keys[i] is the key of Items[i]
 	Items  []*Node // of a ListNode or MapNode
 
-	// Offset gives the place of byte i of Text in the file; nil means that Text
-	// stands at Pos as it is.
+	// Offset gives the place of byte i of Text in the file; nil means that Text is at Pos
+	// unchanged.
 	Offset func(i int) Pos
 	// Excerpt is the whole source line at Pos, for the excerpt under a complaint.
 	Excerpt func(p Pos) string

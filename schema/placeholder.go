@@ -33,7 +33,7 @@ func (d *Decoder) Pieces(n *Node) []Piece {
 	return pieces
 }
 
-// Glance is Pieces for who only looks: nothing is reported.
+// Glance is Pieces for callers that only look: nothing is reported.
 func (d *Decoder) Glance(n *Node) []Piece {
 	problems, errors := d.problems, d.errors
 	pieces, ok := d.resolve(n)
@@ -96,8 +96,8 @@ func (r *resolver) pieces() []Piece {
 	for i := 0; i < len(r.text); {
 		switch {
 		case strings.HasPrefix(r.text[i:], "$${"):
-			// An escape has a piece of its own, so that an offset into any
-			// piece is an offset into the text.
+			// An escape is a separate piece, so that an offset into any piece is an offset
+			// into the text.
 			flush()
 			pieces = append(pieces, Piece{Text: "${", Offset: i + 1})
 			i += len("$${")
@@ -125,8 +125,8 @@ func (r *resolver) pieces() []Piece {
 	return pieces
 }
 
-// closed is the placeholder that text begins, with the brace that it lacks: behind
-// its name, or, where it has a default or is a file, as far as the word reaches.
+// closed is the placeholder that text begins, with the brace that it lacks: after its name
+// or, if it has a default or is a file, at the end of the word.
 func closed(text string) string {
 	end := len("${")
 	for end < len(text) && validName(text[len("${"):end+1]) {
@@ -143,8 +143,7 @@ func closed(text string) string {
 // nested bounds placeholders in the defaults of placeholders.
 const nested = 20
 
-// value is the value of a placeholder, given without its braces, that stands
-// at offset in the text.
+// value is the value of a placeholder, given without its braces, at offset in the text.
 func (r *resolver) value(body string, offset, depth int) (value string, secret bool) {
 	name, op, arg := split(body)
 	if !validName(name) || depth > nested {

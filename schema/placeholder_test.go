@@ -70,7 +70,7 @@ func TestPlaceholderProblems(t *testing.T) {
 		{"no name", `{"text": "${1}"}`, `1:11: text: ${1} names nothing (write ${NAME}, ${file:/path}, or $${ for a literal ${) [bad-placeholder]`},
 		{"a value of a wrong type", `{"count": "${NAME}"}`, `1:11: count: "orders" (from ${NAME}) is not a whole number (write a number such as 10) [bad-value]`},
 		{"a file's value of a wrong type", `{"count": "${file:/run/pw}"}`, `1:11: count: the value of ${file:/run/pw} is not a whole number [bad-value]`},
-		{"a file's value where a word belongs", `{"format": "${file:/run/pw}"}`, `1:12: format: the value of ${file:/run/pw} is none of json, csv, regex [bad-value]`},
+		{"a file's value where a word belongs", `{"format": "${file:/run/pw}"}`, `1:12: format: the value of ${file:/run/pw} is not one of json, csv, regex [bad-value]`},
 		{"asked for twice, told once", `{"word": "${NONE}"}`, `1:11: word: ${NONE} is not set (set it, or give a default: ${NONE:-…}) [unresolved-placeholder]`},
 	}
 	for _, test := range tests {

@@ -77,8 +77,8 @@ func window(line []rune, caret int) (shown []rune, at int) {
 	return shown, at
 }
 
-// blank is white space as wide as text: tabs stay tabs, so that the caret
-// stands right whatever a terminal takes a tab for.
+// blank is white space as wide as text: tabs stay tabs, so that the caret is in the right
+// place however wide a terminal shows a tab.
 func blank(text []rune) string {
 	var b strings.Builder
 	for _, r := range text {

@@ -41,7 +41,7 @@ func (d *Decoder) record(n *Node, v reflect.Value, s *shape) {
 	}
 }
 
-// Short is what a value that was written in short stands for.
+// Short is the full form of a value that was written in short form.
 type Short struct {
 	Field string // of which it is the value
 	Word  bool   // it only names the field: `decode: json`
@@ -73,8 +73,8 @@ type recordDecoder struct {
 	typed   bool             // the type key is there
 }
 
-// inShort says whether a mapping is the struct's main field in short. The
-// struct's own form wins wherever it fits.
+// inShort says whether a mapping is the struct's main field in short form. The struct's own
+// form wins wherever it matches.
 func (r *recordDecoder) inShort() bool {
 	main := r.s.main
 	if main == nil || len(r.n.Keys) == 0 || !main.shape.takesMap() {
@@ -133,7 +133,7 @@ func (r *recordDecoder) keys() {
 func known(names []string) string {
 	switch {
 	case len(names) == 0:
-		return "nothing is configured here"
+		return "it takes no settings"
 	case len(names) > 12:
 		return ""
 	}
@@ -157,7 +157,7 @@ func (r *recordDecoder) pick() bool {
 	return true
 }
 
-// refuse reports a value that is no mapping and no short form of one.
+// refuse reports a value that is neither a mapping nor a short form of one.
 func (r *recordDecoder) refuse() {
 	if r.n.scalar() && len(r.s.groups) > 0 {
 		if pieces, ok := r.resolve(r.n); ok {
@@ -181,7 +181,7 @@ func (r *recordDecoder) refuseWord(pieces []Piece) {
 	case !concealed(pieces):
 		remedy = didYouMean(joined(pieces), names)
 	}
-	r.report(r.n, BadValue, word+" is none of "+strings.Join(names, ", "), remedy)
+	r.report(r.n, BadValue, word+" is not one of "+strings.Join(names, ", "), remedy)
 }
 
 // assign decodes one field.
@@ -208,7 +208,7 @@ func (r *recordDecoder) assign(f *field, key, item *Node, path string) {
 		if f.pending != "" {
 			r.add(Problem{
 				Pos: at.Pos, Path: path, Code: Pending, Warning: true,
-				Message: f.name + " is not in force in this version", Remedy: f.pending + " come later",
+				Message: f.name + " has no effect in this version", Remedy: f.pending + " come later",
 			})
 		}
 	})
@@ -272,10 +272,10 @@ func (r *recordDecoder) group(g *group) {
 	}
 }
 
-// order is where a field's key stands among the keys.
+// order is the position of a field's key among the keys.
 func (r *recordDecoder) order(f *field) int { return slices.Index(r.n.Keys, r.written[f]) }
 
-// lineOf says in a message where something else stands.
+// lineOf says in a message where something else is.
 func lineOf(p Pos) string {
 	if p.Line == 0 {
 		return ""

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// example says what to write for a scalar that is none of its kind: the field's
-// default, or some value. v holds the default.
+// example says what to write for a scalar that is not of its kind: the field's default, or
+// some value. v holds the default.
 func example(f *field, s *shape, v reflect.Value) string {
 	text := ""
 	switch {
@@ -55,8 +55,8 @@ func (f *field) takes(text string) bool {
 	return message == ""
 }
 
-// tells says whether a scalar is so surely what a field holds that it is
-// shown there: any text may be a name or a path.
+// tells says whether a scalar is so clearly the value of a field that it is shown there:
+// any text may be a name or a path.
 func (f *field) tells(text string) bool {
 	switch {
 	case f.shape.kind == textKind:
@@ -76,7 +76,7 @@ func (r *recordDecoder) asMapping() string {
 	case r.s.variant != nil:
 		return asVariant(r.variants(), text)
 	case len(r.s.list) == 0:
-		return "nothing is configured here"
+		return "it takes no settings"
 	case r.s.list[0].tells(text) && !hasPlaceholder(text):
 		return fmt.Sprintf("write {%s: %s}", r.s.list[0].name, text)
 	}
@@ -99,8 +99,8 @@ func asVariant(variants Variants, text string) string {
 	return "write {" + name + ": {}}"
 }
 
-// elsewhere says where an unknown key of this struct belongs: among the fields
-// of the component's type, or beside the type; "" when nobody knows it.
+// elsewhere says where an unknown key of this struct belongs: among the fields of the
+// component's type, or next to the type; "" when it is not known.
 func (r *recordDecoder) elsewhere(key string) string {
 	if of, ok := r.taken[r.at.path]; ok && r.s.variant != nil {
 		if t := r.variants().Variant(of.name); t.shape() != nil && t.shape().by[key] != nil {

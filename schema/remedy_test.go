@@ -50,7 +50,7 @@ func TestRemedies(t *testing.T) {
 		{"a type for a list of steps", `{"steps": "drop"}`, `1:11: steps: expected a list, got text (write [{drop: {}}]) [wrong-kind]`},
 		{"a field of the type beside it", `{"steps": [{"compress": "gzip", "level": 9}]}`, `1:33: steps[0]: unknown field "level" (it belongs to the type: write {compress: {level: …}}) [unknown-field]`},
 		{"a common key in the type", `{"steps": [{"each": {"do": [], "when": "x"}}]}`, `1:32: steps[0].each: unknown field "when" (it belongs beside the type: write {each: …, when: …}) [unknown-field]`},
-		{"a secret where a mapping belongs", `{"auth": "s3cret"}`, `1:10: auth: the value is none of bearer, basic (write {bearer: …}) [bad-value]`},
+		{"a secret where a mapping belongs", `{"auth": "s3cret"}`, `1:10: auth: the value is not one of bearer, basic (write {bearer: …}) [bad-value]`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -28,7 +28,7 @@ func (d *Decoder) Report(n *Node, p Problem) {
 	d.add(p)
 }
 
-// report adds a problem of what is being decoded that stands at n.
+// report adds a problem, at n, of what is being decoded.
 func (d *Decoder) report(n *Node, code, message, remedy string) {
 	d.add(Problem{Pos: n.Pos, Path: d.at.path, Code: code, Message: message, Remedy: remedy})
 }

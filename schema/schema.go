@@ -17,9 +17,9 @@
 //	oneof:"group,optional"  at most one
 //	pending:"retries"       accepted, but reported as not in force
 //
-// min, max and oneof are about the scalars in a field, those of a list or
-// mapping included; nonempty is about the field itself. Any other tag is for
-// the field's type, which reads it with [Decoder.Tag].
+// min, max and oneof apply to the scalars in a field, including those of a list or mapping;
+// nonempty applies to the field itself. Any other tag is for the field's type, which reads
+// it with [Decoder.Tag].
 package schema
 
 import (
@@ -100,7 +100,7 @@ func (t *Type) New() any {
 func (t *Type) Decode(d *Decoder, n *Node) any {
 	v := t.value()
 	if n.Kind == NullNode && t.lackingWithout(v) {
-		d.Report(n, Problem{Code: Required, Message: "needs a value: " + t.shape().expected(), Remedy: "write it behind the colon"})
+		d.Report(n, Problem{Code: Required, Message: "needs a value: " + t.shape().expected(), Remedy: "write it after the colon"})
 		return v.Interface()
 	}
 	d.decode(n, v, t.shape())
@@ -157,8 +157,8 @@ type Worder interface {
 	Words() map[string]string
 }
 
-// Variant is a struct field tagged `yaml:",variant"`: the one type key beside
-// the common keys. With `yaml:",variant,optional"` the key may be missing.
+// Variant is a struct field tagged `yaml:",variant"`: the one type key next to the common
+// keys. With `yaml:",variant,optional"` the key may be missing.
 type Variant interface {
 	Variants() Variants
 	// SetVariant takes the decoded configuration, a value of the type whose
@@ -166,8 +166,8 @@ type Variant interface {
 	SetVariant(name string, config any, at Place)
 }
 
-// Place is where a value stands. A struct field of this type, tagged
-// `yaml:",place"`, is filled in by the decoder.
+// Place is where a value is. A struct field of this type, tagged `yaml:",place"`, is filled
+// in by the decoder.
 type Place struct {
 	Pos  Pos    // of the value's key, where it has one, else of the value
 	Path string // "inputs.orders"

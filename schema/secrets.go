@@ -14,27 +14,27 @@ import (
 	"unicode/utf8"
 )
 
-// Secrets are texts that must not show. Whatever shows text to people, or writes an
-// error's text beside a message, passes it through [Secrets.Mask] before it cuts or
-// quotes it. A nil *Secrets has none; all methods are safe for concurrent use.
+// Secrets are texts that must not be shown. Code that shows text to people, or writes an
+// error's text with a message, passes it through [Secrets.Mask] before it cuts or quotes
+// it. A nil *Secrets has none; all methods are safe for concurrent use.
 type Secrets struct {
 	outer *Secrets // whose secrets these are, too
 
 	mu      sync.RWMutex // guards the fields below
 	known   map[string]bool
-	needles []needle // only ever appended to: who looks for them holds no lock
+	needles []needle // only ever appended to: readers hold no lock
 }
 
 // needle is one form in which a secret may show.
 type needle struct {
 	text   string
 	base64 bool             // all of the word around it is hidden
-	values []*regexp.Regexp // of a short secret: where it is a value; text is not looked for by itself
+	values []*regexp.Regexp // of a short secret: where it is a value; text is not looked for alone
 }
 
-// shortSecret is the length from which on a secret is hidden wherever it stands. A
-// shorter one stands in any text, and stars in the place of half its letters would
-// tell it: it is hidden where it can only be a value.
+// shortSecret is the length from which a secret is masked wherever it occurs. A shorter one
+// occurs in any text, and stars in place of half the letters would reveal it: it is masked
+// where it can only be a value.
 const shortSecret = 4
 
 // maxEncoded bounds the secrets that are looked for in base64, in bytes.
@@ -49,8 +49,8 @@ func (s *Secrets) With(texts ...string) *Secrets {
 	return w
 }
 
-// Add adds a secret, which is UTF-8: with it, the password in a URL, the token behind a word such as
-// Bearer, and the lines of a longer text.
+// Add adds a secret, which is UTF-8: with it, the password in a URL, the token after a word
+// such as Bearer, and the lines of a longer text.
 func (s *Secrets) Add(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,8 +99,8 @@ func (s *Secrets) add(text string) {
 	s.parts(text)
 }
 
-// public says whether a text is no secret, whoever takes it for one: the password of
-// every new RabbitMQ, words for nothing, and what stands for a secret.
+// public says whether a text is not a secret, even if configured as one: the password of
+// every new RabbitMQ, words for nothing, and placeholders of a secret.
 func public(text string) bool {
 	return slices.Contains([]string{"guest", "none", "null", "nil", "true", "false"}, text) || strings.Trim(text, "*x.…") == ""
 }
@@ -166,9 +166,9 @@ func unescaped(text string) string {
 	return text
 }
 
-// inBase64 is what base64 makes of a text that stands anywhere in another: the letters
-// that depend on nothing but the text, for each of the places in a group of three bytes
-// where it may begin.
+// inBase64 is what base64 makes of a text anywhere in another: the letters that depend on
+// nothing but the text, for each of the places in a group of three bytes where it may
+// begin.
 func inBase64(text string) (forms []string) {
 	for _, e := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
 		for before := range 3 {
@@ -182,8 +182,8 @@ func inBase64(text string) (forms []string) {
 	return forms
 }
 
-// valuesOf finds a short text where it can only be a value: all that stands between
-// quotes, or behind a = or colon, or what follows a word for a credential.
+// valuesOf finds a short text where it can only be a value: everything between quotes, or
+// after a = or colon, or after a word for a credential.
 func valuesOf(text string) []*regexp.Regexp {
 	if text == "" {
 		return nil
@@ -195,8 +195,8 @@ func valuesOf(text string) []*regexp.Regexp {
 	}
 }
 
-// Mask is text with *** in the place of each secret: as it is, percent-encoded, with
-// the escapes of JSON, or in base64, by itself or as part of more.
+// Mask is text with *** in place of each secret: as it is, percent-encoded, with the
+// escapes of JSON, or in base64, alone or as part of more.
 func (s *Secrets) Mask(text string) string {
 	return s.replace(text, func(string) string { return mask })
 }
@@ -221,7 +221,7 @@ func (s *Secrets) replace(text string, by func(secret string) string) string {
 // span is a part of a text, in bytes.
 type span struct{ from, to int }
 
-// find is where secrets stand in a text, in order; no two of them overlap.
+// find is where secrets are in a text, in order; no two of them overlap.
 func (s *Secrets) find(text string) (all []span) {
 	for ; s != nil; s = s.outer {
 		s.mu.RLock()

@@ -62,8 +62,8 @@ func ParseSize(text string) (Size, error) {
 	return Size(n.Num().Int64()), nil
 }
 
-// splitNumber parts text behind its leading decimal number. The number is "" when
-// there is none or one longer than any size, which could cost time to read.
+// splitNumber splits text after its leading decimal number. The number is "" when there is
+// none or one longer than any size, which could cost time to read.
 func splitNumber(text string) (number, rest string) {
 	end := 0
 	for end < len(text) && (text[end] >= '0' && text[end] <= '9' || text[end] == '.' && end > 0) {

@@ -15,8 +15,8 @@ func (r *recordDecoder) variantField() Variant {
 	return r.v.FieldByIndex(r.s.variant).Addr().Interface().(Variant)
 }
 
-// variant decodes the type key among the keys that are no fields, and gives
-// back those that look like misspelt fields.
+// variant decodes the type key among the keys that are not fields, and returns those that
+// look like misspelt fields.
 func (r *recordDecoder) variant(keys []*Node, items map[*Node]*Node) (unknown []*Node) {
 	variants := r.variants()
 	var types, strange []*Node

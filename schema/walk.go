@@ -45,7 +45,7 @@ func walk(v reflect.Value, depth int, visit func(reflect.Value)) {
 	}
 }
 
-// way is how walk goes on from a struct.
+// way is how walk continues from a struct.
 type way struct {
 	entries int   // the method Entries of an ordered map, or -1
 	fields  []int // that may hold structs

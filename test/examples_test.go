@@ -92,7 +92,7 @@ func TestExamplesRun(t *testing.T) {
 	}
 }
 
-// users are so many requests, one of each user.
+// users are this many requests, one of each user.
 func users(n int) (all string) {
 	for id := range n {
 		all += fmt.Sprintf(`{"user":{"id":%d}}`+"\n", id+1)
@@ -257,7 +257,7 @@ func TestArchiveExampleWritesOneFilePerCountry(t *testing.T) {
 		country, _, _ := strings.Cut(f.Name(), "-")
 		got[country] += command(t, dir, "", "gzip", "-dc", filepath.Join("lake", f.Name())).Stdout
 	}
-	lines := slices.Sorted(strings.Lines(got["SG"])) // without order_by they come in any order
+	lines := slices.Sorted(strings.Lines(got["SG"])) // without order_by they arrive in any order
 	if want := []string{`{"country":"SG","n":1}` + "\n", `{"country":"SG","n":3}` + "\n"}; !slices.Equal(lines, want) {
 		t.Errorf("SG: %q, want %q", lines, want)
 	}

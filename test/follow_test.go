@@ -37,7 +37,7 @@ func TestAFollowerThatIsKilledLosesNothing(t *testing.T) {
 	for life := range lives {
 		p := start(t, dir, "-c", config)
 		add(each / 2)
-		for range each / 4 { // more is under way
+		for range each / 4 { // more is in flight
 			seen[p.Line()] = true
 		}
 		if life%2 == 0 {
@@ -106,10 +106,10 @@ func TestABadCheckpointIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "in.ndjson", `{"n":1}`+"\n")
 	one, two := write(t, dir, "one.yaml", counted), write(t, dir, "two.yaml", counted)
-	flowd(t, dir, "", "-c", one, "-c", two).Want(t, 1, "checkpoint cp: is that of input in", "give each input one of its own")
+	flowd(t, dir, "", "-c", one, "-c", two).Want(t, 1, "checkpoint cp: is already the checkpoint of input in", "give each input its own")
 	write(t, dir, "cp", "{")
 	got := flowd(t, dir, "", "-c", one)
-	if got.Want(t, 1, "checkpoint cp: is damaged or no checkpoint", "restore it, or remove it: its input then reads everything again"); got.Stdout != "" {
+	if got.Want(t, 1, "checkpoint cp: is damaged or not a checkpoint", "restore it, or remove it: its input then reads everything again"); got.Stdout != "" {
 		t.Errorf("got %q", got.Stdout)
 	}
 }

@@ -33,8 +33,8 @@ engine: {workers: 1}
 	p.Signal(syscall.SIGTTIN)
 	p.Says("fast: running, 1 received")
 	p.Says("slow: running, 2 received")
-	p.Says("slow: lanes: 0 of 1 at work")
-	p.Says("fast: lanes: 0 of 3 at work")
+	p.Says("slow: lanes: 0 of 1 busy")
+	p.Says("fast: lanes: 0 of 3 busy")
 	flowd(t, dir, "", "ctl", "live", "--addr", address, "--token-file", "token").Want(t, 0)
 	flowd(t, dir, "", "ctl", "ready", "--addr", address, "--token-file", "token").Want(t, 0)
 
@@ -51,7 +51,7 @@ outputs: {out: {drop: {}}}
 			t.Errorf("%s: code %d\n%s%s", probe, got.Code, got.Stdout, got.Stderr)
 		}
 	}
-	p.Send("two\n") // the other goes on
+	p.Send("two\n") // the other continues
 	if got := p.Line(); got != "two" {
 		t.Errorf("stdout %s", got)
 	}

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// yamlBlock is a block of YAML in a guide that is a pipeline, a section of one, or
-// steps. One that is something else carries a word behind `yaml`.
+// yamlBlock is a block of YAML in a guide that is a pipeline, a section of one, or steps.
+// One that is something else carries a word after `yaml`.
 var yamlBlock = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
 
 // TestDocsHaveExamplesThatLint completes each block to a pipeline and lints it.

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// TestHTTPExample posts to the server of the example: the answer comes when the
-// event is in the file.
+// TestHTTPExample posts to the server of the example: the answer arrives when the event is
+// in the file.
 func TestHTTPExample(t *testing.T) {
 	dir := t.TempDir()
 	p := start(t, dir, "-c", filepath.Join(repo, "examples", "http-to-file.yaml"), "-s", "inputs.web.http_server.listen=127.0.0.1:0")

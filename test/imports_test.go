@@ -110,7 +110,7 @@ var inside = map[string]string{
 	"internal/watermark": "inputs/file",
 }
 
-// forTests is what a plugin's tests may import beside what the plugin may: fakes and suites, and real components
+// forTests is what a plugin's tests may import in addition to what the plugin may: fakes and suites, and real components
 // to work with.
 const forTests = plugins + " engine/enginetest engine/runtime internal/caches internal/testing/*"
 

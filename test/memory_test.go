@@ -19,7 +19,7 @@ import (
 // mostMemory is what a pipeline with the default engine.max_in_flight.bytes may take, in MiB.
 const mostMemory = 250
 
-// What steps make of small messages is under way like what was read: each row would take
+// What steps make of small messages is in flight like what was read: each row would take
 // gigabytes if it were not.
 func TestWhatStepsAddIsBounded(t *testing.T) {
 	long := func(n int) string { return fmt.Sprintf(`repeat("x", %d)`, n) }

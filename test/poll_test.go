@@ -23,7 +23,7 @@ func firstLines(p *process, n int) (all []string) {
 	return all
 }
 
-// TestPollFindsSQSQueues reads all queues that match, beside one that is empty for the
+// TestPollFindsSQSQueues reads all queues that match, along with one that is empty for the
 // whole time that a receive waits; new ones are found, and those that are gone dropped.
 func TestPollFindsSQSQueues(t *testing.T) {
 	e := withSQS(t)
@@ -56,7 +56,7 @@ outputs:
 	if _, err := e.sqs.DeleteQueue(t.Context(), &sqs.DeleteQueueInput{QueueUrl: &b}); err != nil {
 		t.Fatal(err)
 	}
-	p.Says("a queue is there no more")
+	p.Says("a queue no longer exists")
 	e.put(t, a, "a2")
 	if got := p.Line(); got != `"a2 of found-a by all"` {
 		t.Errorf("beside one that is gone: %q", got)
@@ -143,7 +143,7 @@ outputs:
 	if _, err := ch.QueueDelete(two, false, false, false); err != nil {
 		t.Fatal(err)
 	}
-	p.Says("a queue is there no more")
+	p.Says("a queue no longer exists")
 	b.Send(t, one, "a2")
 	if got := p.Line(); got != says("a2", one) {
 		t.Errorf("beside one that is gone: %q", got)

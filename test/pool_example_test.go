@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// poolAddress is where the hub of examples/pool listens, as users are told.
+// poolAddress is where the hub of examples/pool listens, as documented.
 const poolAddress = "127.0.0.1:5019"
 
 // suspicious is a line that examples/pool prints, of 26.

@@ -82,7 +82,7 @@ type pipeline struct {
 	batch   string // options of a batcher: the pool is in it
 	rest    string // of the file
 	cluster string // options
-	service string // options of service beside cluster
+	service string // options of service other than cluster
 }
 
 // file writes the pipeline.
@@ -247,7 +247,7 @@ func (f *fleet) counts() map[string]int {
 	return n
 }
 
-// wantRuns fails the test unless the jobs 1 to n ran once each, but for those in other.
+// wantRuns fails the test unless the jobs 1 to n ran once each, except those in other.
 func (f *fleet) wantRuns(n int, other map[string]int) {
 	f.t.Helper()
 	got := f.counts()
@@ -311,7 +311,7 @@ func (f *fleet) hold(names ...string) {
 	}
 }
 
-// release lets them go on.
+// release lets them continue.
 func (f *fleet) release(names ...string) {
 	f.t.Helper()
 	for _, name := range names {
@@ -480,7 +480,7 @@ func (f *fleet) state() (s hubState) {
 	return all[0]
 }
 
-// shows waits until so many jobs wait and are with workers, where one can ask for that.
+// shows waits until this many jobs wait and are with workers, where that can be asked.
 func (f *fleet) shows(waiting, inFlight int) {
 	f.t.Helper()
 	if !f.remote() {

@@ -146,7 +146,7 @@ func (f *fleet) tooLong() {
 	f.eventually("a dead letter", func() bool { return len(f.letters()) == 1 })
 	f.hub.Send("2\n") // its slot is free
 	f.ends(0, 2, 2)
-	f.wantLetter("1", "timeout", "1.5s", "2 tries")
+	f.wantLetter("1", "timeout", "1.5s", "2 attempts")
 	f.wantRuns(2, map[string]int{"1": 2})
 	f.release("1")
 }

@@ -42,7 +42,7 @@ func (f *fleet) workersFirst() {
 	f.finish(1, 4, f.workers...)
 }
 
-// redelivered is a pipeline whose input goes on where its checkpoint says.
+// redelivered is a pipeline whose input continues where its checkpoint says.
 func (f *fleet) redelivered(n int) pipeline {
 	write(f.t, f.dir, "in", numbers(1, n))
 	return pipeline{
@@ -134,11 +134,11 @@ func (f *fleet) jobOfADeadHub() {
 }
 
 func (f *fleet) idleDies() {
-	f.runs(4, pipeline{pool: "lease: 1h"}) // a job that it is given comes back never
+	f.runs(4, pipeline{pool: "lease: 1h"}) // a job that it is given never comes back
 	f.hub.Send(numbers(1, 4))
 	f.lines(4)
 	f.kill(f.workers[0])
-	f.hub.Says("not heard of any more")
+	f.hub.Says("no longer heard from")
 	f.hub.Send(numbers(5, 12))
 	f.finish(5, 12, f.workers[1:]...)
 	f.wantRuns(12, nil)
@@ -164,7 +164,7 @@ func (f *fleet) busyDies() {
 func (f *fleet) onlyOneDies() {
 	f.busy(1, "lease: 500ms")
 	f.kill(f.workers[0])
-	f.hub.Says("not heard of any more")
+	f.hub.Says("no longer heard from")
 	f.join(1)
 	f.ran(2)
 	f.release("1")
@@ -314,7 +314,7 @@ func (f *fleet) shortCut() {
 	cut := f.busy(2, "lease: 20s, retries: 0")
 	f.unplug(cut)
 	f.release("1") // the answer finds no way
-	f.hub.Says("not heard of any more")
+	f.hub.Says("no longer heard from")
 	f.plug(cut)
 	if got := f.hub.Line(); got != "1" {
 		f.t.Errorf("stdout has %q", got)

@@ -24,7 +24,7 @@ import (
 // with its files in the current directory.
 const natsAddress = "FLOWD_TEST_NATS"
 
-// serveNATS is a NATS server with JetStream, as people run it, until a signal comes.
+// serveNATS is a NATS server with JetStream, as people run it, until a signal arrives.
 func serveNATS(addr string) {
 	host, text, _ := net.SplitHostPort(addr)
 	port, err := strconv.Atoi(text)
@@ -46,7 +46,7 @@ func serveNATS(addr string) {
 	s.WaitForShutdown()
 }
 
-// onNATS is a fleet whose jobs lie in a NATS server of its own.
+// onNATS is a fleet whose jobs are in its own NATS server.
 func onNATS(t *testing.T) *fleet {
 	t.Helper()
 	f := newFleet(t, onLoopback)
@@ -84,7 +84,7 @@ func (f *fleet) queue() (jetstream.JetStream, jetstream.Stream) {
 	return js, stream
 }
 
-// holds waits until so many jobs lie in the queue.
+// holds waits until this many jobs are in the queue.
 func (f *fleet) holds(s jetstream.Stream, jobs uint64) {
 	f.t.Helper()
 	f.eventually(fmt.Sprintf("%d jobs in the queue", jobs), func() bool {
@@ -102,7 +102,7 @@ func (f *fleet) beside(p pipeline) *fleet {
 	return other
 }
 
-// TestPoolOnNATS is what users see of a pool whose jobs lie in a NATS server elsewhere.
+// TestPoolOnNATS is what users see of a pool whose jobs are in an external NATS server.
 func TestPoolOnNATS(t *testing.T) {
 	for _, row := range []struct {
 		name string
@@ -131,7 +131,7 @@ func TestPoolOnNATS(t *testing.T) {
 	}
 }
 
-// natsRestarts: the server goes and comes back thrice amid jobs.
+// natsRestarts: the server stops and returns three times amid jobs.
 func (f *fleet) natsRestarts(store string, s syscall.Signal) {
 	const n = 3000
 	f.runs(2, pipeline{
@@ -173,7 +173,7 @@ func (f *fleet) hurt(do func(context.Context, jetstream.JetStream, jetstream.Str
 	f.wantRuns(24, nil)
 }
 
-// natsStalls: jobs lie in the queue, and workers that are free do not get them.
+// natsStalls: jobs are in the queue, and free workers do not get them.
 func (f *fleet) natsStalls() {
 	f.runs(1, pipeline{service: "listen: \"127.0.0.1:0\""})
 	_, at, _ := strings.Cut(f.hub.Says("interface listens"), "address=")
@@ -204,19 +204,19 @@ func (f *fleet) natsStalls() {
 	if _, text := ready(); !strings.Contains(text, "pool_stalled") || !strings.Contains(text, "step far") || !strings.Contains(text, "does not give them to the workers") {
 		f.t.Errorf("it says %s", text)
 	}
-	f.hub.Says("jobs wait, though workers of the pool are free")
+	f.hub.Says("jobs wait although workers of the pool are free")
 	for name := range stream.ConsumerNames(f.t.Context()).Name() {
 		if _, err := stream.ResumeConsumer(f.t.Context(), name); err != nil {
 			f.t.Fatal(err)
 		}
 	}
-	f.hub.Send("2\n") // the server looks at what waits when something comes
+	f.hub.Send("2\n") // the server looks at what waits when something arrives
 	f.lines(2)
 	f.eventually("it is ready again", func() bool { code, _ := ready(); return code == http.StatusOK })
 	f.finish(1, 0, f.workers...)
 }
 
-// hubDiesBesideAnother: while its lease lasts, too, its jobs are in nobody's way.
+// hubDiesBesideAnother: even while its lease lasts, its jobs are in nobody's way.
 func (f *fleet) hubDiesBesideAnother() {
 	f.runs(1, pipeline{pool: "lease: 1h", do: "{sleep: 5ms}"}, "--slots", "2")
 	other := f.beside(pipeline{pool: "lease: 1h", do: "{sleep: 5ms}"})

@@ -112,7 +112,7 @@ func TestPoolAllowListWhenStepsChange(t *testing.T) {
 	f.hub.Signal(syscall.SIGHUP)
 	f.hub.Says("reloaded")
 	f.workers[0].Says("takes no more jobs")
-	f.eventually("pool ls says why", func() bool { return strings.Contains(f.ls().Stdout, "takes nothing: ") })
+	f.eventually("pool ls says why", func() bool { return strings.Contains(f.ls().Stdout, "takes no jobs: ") })
 	f.hub.Send("1\n")
 	f.ends(0, 1, 0)
 	f.wantLetter("1", "timeout", "no worker")
@@ -122,8 +122,8 @@ func TestPoolAllowListWhenStepsChange(t *testing.T) {
 	f.leave(f.workers[0])
 }
 
-// TestPoolRefusedJobsGoToOthers: a worker that does not allow the new steps is still
-// given jobs that it has asked for before. It hands them back, which is no try.
+// TestPoolRefusedJobsGoToOthers: a worker that does not allow the new steps is still given
+// jobs that it has asked for before. It hands them back, which is not an attempt.
 func TestPoolRefusedJobsGoToOthers(t *testing.T) {
 	t.Parallel()
 	f := serving(t, pipeline{do: "{set: {a: 1}}"})
@@ -142,7 +142,7 @@ func TestPoolRefusedJobsGoToOthers(t *testing.T) {
 	}
 }
 
-// authority makes a certificate of its own and one for loopback that it has signed.
+// authority makes its own certificate and one for loopback that it has signed.
 func authority(t *testing.T, dir string) (ca, cert, key string) {
 	t.Helper()
 	file := func(name, kind string, der []byte) string {
@@ -219,7 +219,7 @@ func TestPoolSurvivesGarbage(t *testing.T) {
 	f.finish(1, 3, f.workers[0])
 }
 
-// intruder is a client with the token that is no worker.
+// intruder is a client with the token that is not a worker.
 func (f *fleet) intruder() (*nats.Conn, <-chan error) {
 	f.t.Helper()
 	told := make(chan error, 64)
@@ -266,7 +266,7 @@ func TestPoolPermissions(t *testing.T) {
 	f.finish(1, 1, f.workers[0])
 }
 
-// TestPoolJobsAreForOneWorker: who has the token does not see what others are given.
+// TestPoolJobsAreForOneWorker: a client with the token does not see what others are given.
 func TestPoolJobsAreForOneWorker(t *testing.T) {
 	t.Parallel()
 	f := serving(t, pipeline{})
@@ -287,7 +287,7 @@ func TestPoolJobsAreForOneWorker(t *testing.T) {
 	if got := f.hub.Line(); got != "confidential" {
 		t.Errorf("stdout has %q", got)
 	}
-	if err := nc.Flush(); err != nil { // behind all that it was sent
+	if err := nc.Flush(); err != nil { // after all that it was sent
 		t.Fatal(err)
 	}
 	if seen.Load() > 0 {

@@ -102,7 +102,7 @@ func (s *spaces) slow(i int) {
 	}
 }
 
-// unplug takes a worker's cable away: nobody is told.
+// unplug takes a worker's cable away, without a notice to anyone.
 func (f *fleet) unplug(i int) {
 	f.t.Helper()
 	if f.spaces != nil {

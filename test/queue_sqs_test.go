@@ -25,7 +25,7 @@ func onSQS(t *testing.T) *emulator {
 	return e
 }
 
-// parcels sends n messages with attributes: of types that metadata can tell, and of
+// parcels sends n messages with attributes: of types that metadata can represent, and of
 // others when exact.
 func (e *emulator) parcels(t *testing.T, url string, n int, exact bool) {
 	t.Helper()
@@ -50,8 +50,8 @@ func (e *emulator) parcels(t *testing.T, url string, n int, exact bool) {
 	}
 }
 
-// drain takes everything and removes it, in the order in which it comes. A request
-// that the client tries again leaves messages hidden for half a minute.
+// drain takes everything and removes it, in the order in which it arrives. A request that
+// the client retries leaves messages hidden for half a minute.
 func (e *emulator) drain(t *testing.T, url string) (all []types.Message) {
 	t.Helper()
 	for wait := int32(0); ; {
@@ -81,7 +81,7 @@ func (e *emulator) drain(t *testing.T, url string) (all []types.Message) {
 	}
 }
 
-// spelled is what a message says, in an order of its own.
+// spelled is what a message says, in a fixed order.
 func spelled(all []types.Message) (texts []string) {
 	for _, m := range all {
 		var b strings.Builder
@@ -132,7 +132,7 @@ func TestQueueOnSQS(t *testing.T) {
 	if err := json.Unmarshal([]byte(r.Stdout), &all); err != nil || len(all) != 2 || all[0].Name != "q-one" || all[0].Ready != visible || all[0].InFlight != hidden {
 		t.Errorf("%v %+v", err, all)
 	}
-	queue(t, "purge", "q-one").Want(t, 2, fmt.Sprintf("Remove %d messages from q-one for good? (add --yes)", visible))
+	queue(t, "purge", "q-one").Want(t, 2, fmt.Sprintf("Permanently remove %d messages from q-one? (add --yes)", visible))
 	queue(t, "purge", "q-one", "--yes").Want(t, 0, "q-one: all messages removed")
 	e.wantCounts(t, one, 0, 0)
 }
@@ -175,7 +175,7 @@ func TestQueueRedriveOnSQS(t *testing.T) {
 	e.wantCounts(t, one, 3, 0)
 	e.queue(t, "r-two", policy)
 	e.put(t, dead, "d")
-	queue(t, "redrive", "r-dead").Want(t, 1, "the dead letters of several queues come to r-dead: r-one, r-two (say where to: --to QUEUE)", "0 sent back, 1 failed")
+	queue(t, "redrive", "r-dead").Want(t, 1, "r-dead gets the dead letters of several queues: r-one, r-two (say where to: --to QUEUE)", "0 sent back, 1 failed")
 	queue(t, "redrive", "r-dead", "--to", "r-two").Want(t, 0, "1 sent back")
 }
 
@@ -200,7 +200,7 @@ func TestAMoveOnSQSThatIsStoppedLosesNothing(t *testing.T) {
 			t.Errorf("%v: %d left, %d hidden, %d moved, %d in both", s, left, hidden, moved, twice)
 		}
 		if s == syscall.SIGINT {
-			r.Want(t, 3, fmt.Sprintf(": %s moved in ", thousands(moved)), "interrupted: what else was taken is given back")
+			r.Want(t, 3, fmt.Sprintf(": %s moved in ", thousands(moved)), "interrupted: the other messages that were taken are handed back")
 			if hidden != 0 || twice != 0 {
 				t.Errorf("%d are hidden, %d in both", hidden, twice)
 			}
@@ -225,8 +225,8 @@ func TestQueueErrorsOfSQS(t *testing.T) {
 		{[]string{"purge", "nope", "--yes"}, "there is no queue nope"},
 		{[]string{"dump", "nope", "-"}, "there is no queue nope"},
 		{[]string{"redrive", "e-one"}, "no queue sends its dead letters to e-one (say where to: --to QUEUE)"},
-		{[]string{"dump", "a b", "-"}, `"a b" is no name of a queue`},
-		{[]string{"ls", "sqs://me:s3cret@us-east-1/"}, "the address has credentials in it (set AWS_ACCESS_KEY_ID"},
+		{[]string{"dump", "a b", "-"}, `"a b" is not a valid queue name`},
+		{[]string{"ls", "sqs://me:s3cret@us-east-1/"}, "the address contains credentials (set AWS_ACCESS_KEY_ID"},
 		{[]string{"ls", "sqs://?region=us-east-1&endpoint=http://127.0.0.1:1"}, "127.0.0.1:1"},
 	} {
 		began := time.Now()

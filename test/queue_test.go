@@ -49,7 +49,7 @@ func letters(n int) (all []amqp091.Publishing) {
 	return all
 }
 
-// exact adds what metadata can't tell apart.
+// exact adds what metadata can't distinguish.
 func exact(all []amqp091.Publishing) []amqp091.Publishing {
 	for i := range all {
 		h := all[i].Headers
@@ -100,7 +100,7 @@ func TestQueueOnRabbitMQ(t *testing.T) {
 
 			b.Send(t, three, "a", "b", "c")
 			queue(t, "mv", three, two, "--yes", "-n", "1").Want(t, 0, ": 1 moved in ")
-			queue(t, "purge", three).Want(t, 2, "Remove 2 messages from "+three+" for good? (add --yes)")
+			queue(t, "purge", three).Want(t, 2, "Permanently remove 2 messages from "+three+"? (add --yes)")
 			queue(t, "purge", three, "--yes").Want(t, 0, three+": 2 messages removed")
 			if got := brokertest.Bodies(b.Take(t, two, 1)); got[0] != "a" || b.Ready(t, three) != 0 {
 				t.Errorf("moved %q, and %d are left", got, b.Ready(t, three))
@@ -239,7 +239,7 @@ func TestAMoveThatIsInterruptedGivesBackWhatItTook(t *testing.T) {
 	const n = 10000
 	from, to, r := stopMove(t, b, syscall.SIGINT, n)
 	left, moved, twice := whereabouts(t, b, from, to, n)
-	r.Want(t, 3, fmt.Sprintf(": %s moved in ", thousands(moved)), "interrupted: what else was taken is given back")
+	r.Want(t, 3, fmt.Sprintf(": %s moved in ", thousands(moved)), "interrupted: the other messages that were taken are handed back")
 	if left == 0 || twice != 0 {
 		t.Errorf("%d left, %d moved, %d in both", left, moved, twice)
 	}
@@ -276,7 +276,7 @@ func TestQueueErrorsOfRabbitMQ(t *testing.T) {
 		{user + "?management=" + url.QueryEscape(strings.Replace(b.Management, "guest:guest@", "", 1)), []string{"ls"}, "(give it the tag management: rabbitmqctl set_user_tags USER management)"},
 		{wrong, []string{"mv", q, q + "2", "--yes"}, "the broker refuses the login (check user and password"},
 		{"amqp://guest:s3cr%2Fet@127.0.0.1:1/", []string{"ls"}, "connect to amqp://127.0.0.1:1/: "},
-		{"amqp://guest:s3cr%2Fet@:x/", []string{"ls"}, "is no URL"},
+		{"amqp://guest:s3cr%2Fet@:x/", []string{"ls"}, "is not a URL"},
 	} {
 		args := tt.args
 		if tt.broker != "" {

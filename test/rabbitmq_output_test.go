@@ -64,7 +64,7 @@ func TestRabbitMQOutput(t *testing.T) {
 }
 
 // TestRabbitMQMessagesFailSingly has one bad message among good ones, in ways that the
-// broker tells differently.
+// broker reports differently.
 func TestRabbitMQMessagesFailSingly(t *testing.T) {
 	b := brokertest.Own(t)
 	q := b.Queue(t, nil)
@@ -76,7 +76,7 @@ func TestRabbitMQMessagesFailSingly(t *testing.T) {
 	}{
 		{"no queue takes it", `"routing_key": "$(q)"`, id("nowhere", ""), `rejected: queue "nowhere": there is no such queue (create the queue`},
 		{"unless that does not matter", `"routing_key": "$(q)", "mandatory": false`, id("nowhere", ""), "safe"},
-		{"a queue refuses it", `"routing_key": "$(q)"`, id(full, ""), "transient: the broker does not take it"},
+		{"a queue refuses it", `"routing_key": "$(q)"`, id(full, ""), "transient: the broker does not accept it"},
 		{"it is larger than the broker allows", `"routing_key": "$(q)"`, id(q, strings.Repeat("x", 1<<20)), "rejected: publish: the broker says 406 PRECONDITION_FAILED"},
 		{"its headers fit into no frame", `"routing_key": "$(q)", "headers": {"pad": "$(pad)"}`, id(q, strings.Repeat("x", 200<<10)), "rejected: the headers have"},
 		{"its key is too long", `"routing_key": "$(q)"`, id(strings.Repeat("x", 256), ""), "rejected: the routing key has 256 bytes"},
@@ -103,8 +103,8 @@ func TestRabbitMQMessagesFailSingly(t *testing.T) {
 	}
 }
 
-// TestRabbitMQManyUnroutable has more of a write come back than one channel has under
-// way at once.
+// TestRabbitMQManyUnroutable has more of a write returned than one channel has in flight at
+// once.
 func TestRabbitMQManyUnroutable(t *testing.T) {
 	b := brokertest.RabbitMQ(t)
 	q := b.Queue(t, nil)

@@ -69,7 +69,7 @@ func (r *relay) send(from, n int) {
 	r.b.Send(r.t, r.in, payloads...)
 }
 
-// arrivals counts what comes out, by number.
+// arrivals counts what arrives, by number.
 type arrivals struct {
 	r *relay
 
@@ -80,7 +80,7 @@ type arrivals struct {
 	over bool
 }
 
-// watch counts what comes out of the second queue.
+// watch counts what arrives in the second queue.
 func (r *relay) watch() *arrivals {
 	r.t.Helper()
 	a := &arrivals{r: r, by: map[int]int{}}
@@ -116,7 +116,7 @@ func (a *arrivals) end() {
 	a.mu.Unlock()
 }
 
-// wait waits until n different messages have come.
+// wait waits until n different messages have arrived.
 func (a *arrivals) wait(t *testing.T, n int) {
 	t.Helper()
 	defer time.AfterFunc(brokertest.Patience, a.end).Stop()
@@ -130,7 +130,7 @@ func (a *arrivals) wait(t *testing.T, n int) {
 	}
 }
 
-// twice is how many copies came beyond the first ones.
+// twice is how many copies arrived beyond the first ones.
 func (a *arrivals) twice() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -166,8 +166,8 @@ func through(b *brokertest.Broker, t *testing.T, p *proxy) string {
 	return strings.Replace(b.URL, addressOf(t, b), p.addr, 1)
 }
 
-// TestRabbitMQKilled kills flowd in mid-stream, again and again: each message arrives,
-// and no more come twice than were out.
+// TestRabbitMQKilled kills flowd in mid-stream, again and again: each message arrives, and
+// no more arrive twice than were in flight.
 func TestRabbitMQKilled(t *testing.T) {
 	b := brokertest.RabbitMQ(t)
 	r := newRelay(t, b, b.URL)
@@ -223,7 +223,7 @@ func TestRabbitMQConnectionsClosed(t *testing.T) {
 	p := r.start("-s", "engine.rate_limit.messages=100", "-s", "engine.rate_limit.per=50ms")
 	for i := range 2 {
 		r.send(i*n, n)
-		a.wait(t, i*n+n/4) // what is new has come, so both are connected
+		a.wait(t, i*n+n/4) // what is new has arrived, so both are connected
 		if closed := b.CloseConnections(t, "relay."); closed != 2 {
 			t.Errorf("%d connections of that name, want 2", closed)
 		}
@@ -254,7 +254,7 @@ func TestRabbitMQNetwork(t *testing.T) {
 	a.wait(t, 1500)
 	net.cut()
 	a.wait(t, 2500)
-	net.silence() // no one says so: heartbeats do not come
+	net.silence() // no one says so: heartbeats do not arrive
 	p.Says("i/o timeout")
 	net.speak()
 	a.wait(t, n)
@@ -292,7 +292,7 @@ func TestRabbitMQCutWhileQuiet(t *testing.T) {
 	r.stops(s.process, 0)
 }
 
-// TestRabbitMQQueueDeleted deletes the queue and makes it anew.
+// TestRabbitMQQueueDeleted deletes the queue and recreates it.
 func TestRabbitMQQueueDeleted(t *testing.T) {
 	b := brokertest.RabbitMQ(t)
 	r := newRelay(t, b, b.URL)
@@ -351,7 +351,7 @@ func TestRabbitMQBlocked(t *testing.T) {
 	a := r.watch()
 	b.Eval(t, `rabbit_alarm:set_alarm({{resource_limit, memory, node()}, []}).`)
 	p := r.start("-s", "outputs.out.timeout=1s", "-s", "outputs.out.retry.max_attempts=2")
-	p.Says("the broker takes nothing at present: low on memory")
+	p.Says("the broker accepts nothing at present: low on memory")
 	p.Says("output does not work: nothing is written to it until a probe comes through")
 	b.Eval(t, `rabbit_alarm:clear_alarm({resource_limit, memory, node()}).`)
 	a.wait(t, 50)
@@ -369,7 +369,7 @@ func TestRabbitMQBlockedIsToldAtOnce(t *testing.T) {
 	p := r.start("-s", "outputs.out.timeout=5m", "-s", "service.listen=127.0.0.1:0")
 	_, at, _ := strings.Cut(p.Says("operators' interface listens"), "address=")
 	at, _, _ = strings.Cut(at, " ")
-	p.Says(`the broker takes nothing at present: it goes on when it has memory and disk space again" pipeline=relay name=out reason="low on memory"`)
+	p.Says(`the broker accepts nothing at present: it continues when it has memory and disk space again" pipeline=relay name=out reason="low on memory"`)
 	svc := &service{process: p, at: "http://" + at}
 	// A write that has not begun finds the broker so, and the output is held.
 	if got := svc.indicators("/ready"); !slices.Equal(got, []string{"output_stalled output out"}) && !slices.Equal(got, []string{"output_breaker_open output out"}) {
@@ -378,7 +378,7 @@ func TestRabbitMQBlockedIsToldAtOnce(t *testing.T) {
 	b.Eval(t, `rabbit_alarm:clear_alarm({resource_limit, memory, node()}).`)
 	a.wait(t, 50)
 	svc.eventually("ready is green again", func() bool { return svc.indicators("/ready") == nil })
-	r.stops(p, 0, "the broker takes messages again")
+	r.stops(p, 0, "the broker accepts messages again")
 }
 
 // TestRabbitMQMissingQueue has neither the queue to which messages go nor that of dead
@@ -423,8 +423,8 @@ engine:
 	}
 }
 
-// TestRabbitMQPoison has one message that always fails: it ends as a dead letter with
-// its history, and all others go on.
+// TestRabbitMQPoison has one message that always fails: it ends as a dead letter with its
+// history, and all others continue.
 func TestRabbitMQPoison(t *testing.T) {
 	b := brokertest.RabbitMQ(t)
 	in, out, dead := b.Queue(t, nil), b.Queue(t, nil), b.Queue(t, nil)
@@ -482,7 +482,7 @@ func TestRabbitMQExample(t *testing.T) {
 }
 
 // TestRabbitMQDrained stops flowd in mid-stream: what it has taken arrives once, and
-// all else is there for others.
+// everything else is there for others.
 func TestRabbitMQDrained(t *testing.T) {
 	b := brokertest.RabbitMQ(t)
 	r := newRelay(t, b, b.URL)

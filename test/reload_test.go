@@ -39,7 +39,7 @@ func TestSIGHUPReloads(t *testing.T) {
 
 	write(t, dir, "mark.yaml", strings.Replace(mark, "set:", "sett:", 1))
 	p.Signal(syscall.SIGHUP)
-	p.Says("what runs goes on as it was")
+	p.Says("the running pipelines stay as they are")
 	step(`{"n":3}`, `{"n":3,"by":"second"}`)
 
 	p.Signal(syscall.SIGTERM)

@@ -84,7 +84,7 @@ outputs: {out: {reply: {status: $(code), headers: {Content-Type: text/csv, X-Id:
 			[]request{
 				{`{"code": 201, "id": 7}`, "", "201 text/csv 7;x"},
 				{`{"code": 302, "id": 7}`, "", "302 text/csv 7;x"},
-				{`{"code": 99, "id": 7}`, "", `422 application/json {"status":422,"fate":"returned","class":"rejected","error":"\"99\" is no status from 200 to 599"}`},
+				{`{"code": 99, "id": 7}`, "", `422 application/json {"status":422,"fate":"returned","class":"rejected","error":"\"99\" is not a status from 200 to 599"}`},
 				{`{"code": 200, "id": "a\nb"}`, "", `422 application/json {"status":422,"fate":"returned","class":"rejected","error":"header X-Id: the value has control characters"}`},
 				{`{"code": 201, "id": 1}` + "\n" + `{"code": 404, "id": 2}`, ndjson, `404 application/json {"messages":[{"status":201,"fate":"delivered","reply":"1;x"},{"status":404,"fate":"delivered","reply":"2;x"}],"status":404}`},
 			}},

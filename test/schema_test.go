@@ -63,11 +63,11 @@ func editorSchema(t *testing.T) *jsonschema.Schema {
 	return s
 }
 
-// named are the keys whose mappings have names for keys, which nobody can misspell.
+// named are the keys whose mappings have names for keys, which can't be misspelt.
 var named = []string{"inputs", "sources", "outputs", "batchers", "set", "map", "meta", "rename", "aggregate", "headers", "fields", "steps", "rate_limits", "caches", "labels", "parallel", "mocks", "fail", "expect"}
 
-// misspell calls check with one key at a time misspelt, in v and below it. key
-// is the one that v stands under.
+// misspell calls check with one key at a time misspelt, in v and below it. key is the key
+// of v.
 func misspell(v any, key string, check func(key string)) {
 	switch v := v.(type) {
 	case []any:

@@ -84,7 +84,7 @@ func (s *service) eventually(what string, shows func() bool) {
 	}
 }
 
-// post sends a body to the input and counts its answer, when that comes.
+// post sends a body to the input and counts its answer, when that arrives.
 func (s *service) post(wg *sync.WaitGroup, body string) *int {
 	status := new(int)
 	req, err := http.NewRequestWithContext(s.T.Context(), http.MethodPost, s.web, strings.NewReader(body))
@@ -115,7 +115,7 @@ func (s *service) post(wg *sync.WaitGroup, body string) *int {
 func (s *service) accepted() {
 	s.T.Helper()
 	s.connecting.Wait()
-	res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Get(s.web + "nowhere") // is accepted behind them
+	res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Get(s.web + "nowhere") // is accepted after them
 	if err != nil {
 		s.T.Fatal(err)
 	}
@@ -212,7 +212,7 @@ func TestAnOutputThatDoesNotWork(t *testing.T) {
 			var posts sync.WaitGroup
 			var answers []*int
 			body := `{"pipe":"pipe","pad":"` + strings.Repeat("x", 200<<10) + `"}` // so much net/http reads before it refuses a body
-			for range 800 {                                                        // 160 MiB, of which 4 may be under way
+			for range 800 {                                                        // 160 MiB, of which 4 may be in flight
 				answers = append(answers, s.post(&posts, body))
 			}
 			s.eventually("ready is red as it should be", func() bool { return slices.Equal(s.indicators("/ready"), tt.ready) })
@@ -297,7 +297,7 @@ func TestMetricsOfAPipeline(t *testing.T) {
 			}
 		}
 	}
-	// Names of the configuration; all else is of flowd's own lists.
+	// Names of the configuration; everything else is from flowd's own lists.
 	named := map[string][]string{
 		"pipeline": {"p"}, "input": {"web"}, "output": {"out"}, "batcher": {"all"}, "step": {"check"}, "place": {"processors"}, "limit": nil, "name": {"web", "out"},
 	}

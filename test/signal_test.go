@@ -57,7 +57,7 @@ func TestASecondSignalStopsHard(t *testing.T) {
 	p.Signal(syscall.SIGTERM)
 	p.Says("draining")
 	p.Signal(syscall.SIGTERM)
-	p.Wait().Want(t, 1, "stopping hard", "1 received: 1 dropped")
+	p.Wait().Want(t, 1, "stopping at once", "1 received: 1 dropped")
 }
 
 // The input is still open: a reader that has left ends the run by itself.

@@ -157,7 +157,7 @@ func launch(dir string) (address string, err error) {
 	}
 }
 
-// queue makes a queue of a name of its own.
+// queue makes a queue with a unique name.
 func (e *emulator) queue(t *testing.T, name string, attributes map[string]string) (url string) {
 	t.Helper()
 	if strings.HasSuffix(name, ".fifo") {

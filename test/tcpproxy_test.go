@@ -104,7 +104,7 @@ func (p *proxy) set(down bool, slow time.Duration) {
 	p.down, p.slow = down, slow
 }
 
-// silence lets nothing pass, as a cable that is pulled: no one is told.
+// silence lets nothing pass, like a cable that is pulled: no one is notified.
 func (p *proxy) silence() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -36,8 +36,8 @@ type open struct {
 	links [2]link // in batcher.opened and batcher.used
 }
 
-// Add moves each message into the open batch of its key. A message whose flush
-// condition can't be told fails and stays behind.
+// Add moves each message into the open batch of its key. A message whose flush condition
+// can't be evaluated fails and stays.
 func (s *batcher) Add(b *engine.Batch, now time.Time, emit engine.Emit) {
 	for m := range b.All() {
 		last, err := s.completes(m)

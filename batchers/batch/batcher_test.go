@@ -16,7 +16,7 @@ import (
 // start is when the tests begin.
 var start = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// first is the key of a payload in these tests: what stands before its colon.
+// first is the key of a payload in these tests: what precedes its colon.
 func first(m *engine.Message) string {
 	key, _, ok := strings.Cut(string(m.Bytes()), ":")
 	if !ok {

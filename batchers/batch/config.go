@@ -12,11 +12,11 @@ import (
 
 // Config configures the batch batcher.
 type Config struct {
-	Size    int           `yaml:"size" check:"min=0" doc:"Messages in a batch; 0 is no limit."`
-	Bytes   schema.Size   `yaml:"bytes" check:"min=0" doc:"Bytes of payload in a batch: it leaves before the message that would overflow it, and a larger message goes alone. 0 is no limit."`
-	Timeout time.Duration `yaml:"timeout" check:"min=1ms" doc:"Time since a batch's first message after which it leaves as it is."`
-	Flush   expr.Cond     `yaml:"flush" doc:"The message for which this holds completes its batch."`
-	MaxKeys int           `yaml:"max_keys" check:"min=0" doc:"Open batches at once; beyond it the least recently used one leaves. 0: only engine.max_in_flight bounds them."`
+	Size    int           `yaml:"size" check:"min=0" doc:"Messages in a batch; 0 means no limit."`
+	Bytes   schema.Size   `yaml:"bytes" check:"min=0" doc:"Bytes of payload in a batch: it leaves before a message that would exceed them, and a larger message goes alone. 0 means no limit."`
+	Timeout time.Duration `yaml:"timeout" check:"min=1ms" doc:"Time since a batch's first message after which the batch leaves as it is."`
+	Flush   expr.Cond     `yaml:"flush" doc:"A message for which this is true completes its batch."`
+	MaxKeys int           `yaml:"max_keys" check:"min=0" doc:"Open batches at once; when there are more, the least recently used one leaves. With 0 only engine.max_in_flight bounds them."`
 }
 
 // Traits says how many messages a batch is to have.
@@ -37,10 +37,10 @@ func (c *Config) Words() map[string]string {
 var defaults = Config{Size: 500, Timeout: time.Second}
 
 const doc = `
-Gathers messages into batches, one open batch per value of key.
+Collects messages into batches, one open batch per value of key.
 
 A batch leaves when it has size messages or bytes of payload, when its first
-message has waited for timeout, behind a message for which flush holds, when
+message has waited for timeout, after a message for which flush is true, when
 max_keys forces it out, at the end of the input or of a drain, and early when
 the pipeline runs out of room (engine.max_in_flight).
 

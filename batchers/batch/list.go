@@ -6,8 +6,8 @@ const (
 	byUse
 )
 
-// link is an open batch's place in one list. The links lie in the batch itself,
-// so that a million keys cost no node each and leave a list in one step.
+// link is an open batch's place in one list. The links are in the batch itself, so a
+// million keys need no nodes and leave a list in one step.
 type link struct {
 	prev, next *open
 }

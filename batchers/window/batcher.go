@@ -46,10 +46,10 @@ type key struct {
 type window struct {
 	key        *key
 	start, end int64         // of a session: the end grows, and the start may move back
-	batch      *engine.Batch // nil: what has come so far has left
+	batch      *engine.Batch // nil: what has arrived so far has left
 	n          int           // messages in it
-	arrived    []uint64      // of a session: batcher.count when each came, as they lie in batch
-	mixed      bool          // they do not lie in this order
+	arrived    []uint64      // of a session: batcher.count when each arrived, in the order of batch
+	mixed      bool          // they are not in this order
 	part       int           // its number, from 1
 	opened     uint64        // batcher.serial at the time
 	at         int           // in batcher.closing, or without a batch in batcher.left; -1: new
@@ -73,8 +73,8 @@ func newBatcher(c Config, keyOf func(*engine.Message) string, log *slog.Logger) 
 	}
 }
 
-// Add moves each message into its windows. One that has no time, or whose
-// windows have closed, fails and stays behind.
+// Add moves each message into its windows. One that has no time, or whose windows have
+// closed, fails and stays.
 func (s *batcher) Add(b *engine.Batch, now time.Time, emit engine.Emit) {
 	at := now.UnixNano()
 	if !s.timed {
@@ -106,9 +106,9 @@ func (s *batcher) Due() time.Time {
 	return time.Time{}
 }
 
-// Flush emits the windows that the clock closes, or open ones, first opened
-// first, until n messages have left. Those stay known until they close: what
-// comes then is their next part.
+// Flush emits the windows that the clock closes, or open ones, first opened first, until n
+// messages have left. Those stay known until they close: what arrives then is their next
+// part.
 func (s *batcher) Flush(now time.Time, why engine.Trigger, n int, emit engine.Emit) {
 	if why == engine.ByTimeout {
 		if !s.timed {

@@ -13,13 +13,13 @@ import (
 // Config configures the window batcher.
 type Config struct {
 	Every    time.Duration `yaml:"every,main" check:"min=1ms,max=8784h" doc:"Length of a window. Windows begin at whole multiples of it since 1970, UTC: those of 1h on the hour."`
-	Slide    time.Duration `yaml:"slide" check:"min=1ms" doc:"Time from the beginning of one window to that of the next; by default windows do not overlap. A message is in every/slide windows, as a copy in each: at most 100."`
-	Offset   time.Duration `yaml:"offset" doc:"Moves all windows by so much: with every 24h, -8h makes days of UTC+8."`
-	Session  time.Duration `yaml:"session" check:"min=1ms,max=8784h" doc:"Instead of every: a window ends when no message of its key came for so long."`
-	Time     expr.Expr     `yaml:"time" doc:"Time of the message's event: a time, text in RFC 3339, or a Unix time in seconds (up to 11 digits before the point), milliseconds (12 to 14), microseconds (15 to 17) or nanoseconds (18, 19). By default the time at which the message gets here."`
-	Lateness time.Duration `yaml:"lateness" check:"min=0s,max=8784h" doc:"How long a window stays open beyond its end, for events out of order; only with time."`
-	MaxAhead time.Duration `yaml:"max_ahead" check:"min=1ms" doc:"A message whose event is further ahead of the clock fails and closes no window; by default there is no limit. Only with time."`
-	MaxKeys  int           `yaml:"max_keys" check:"min=0" doc:"Keys with open windows at once; beyond it those of the least recently used key leave. 0: only engine.max_in_flight bounds them."`
+	Slide    time.Duration `yaml:"slide" check:"min=1ms" doc:"Time from the beginning of one window to that of the next; by default windows do not overlap. A message is in every/slide windows, with a copy in each: at most 100."`
+	Offset   time.Duration `yaml:"offset" doc:"Moves all windows by this time: with every 24h, -8h makes days of UTC+8."`
+	Session  time.Duration `yaml:"session" check:"min=1ms,max=8784h" doc:"Instead of every: a window ends when no message of its key has arrived for this long."`
+	Time     expr.Expr     `yaml:"time" doc:"Time of the message's event: a time, text in RFC 3339, or a Unix time in seconds (up to 11 digits before the point), milliseconds (12 to 14), microseconds (15 to 17) or nanoseconds (18, 19). By default the time at which the message arrives here."`
+	Lateness time.Duration `yaml:"lateness" check:"min=0s,max=8784h" doc:"How long a window stays open after its end, for events out of order; only with time."`
+	MaxAhead time.Duration `yaml:"max_ahead" check:"min=1ms" doc:"A message whose event is further ahead of the clock than this fails and closes no window; by default there is no limit. Only with time."`
+	MaxKeys  int           `yaml:"max_keys" check:"min=0" doc:"Keys with open windows at once; when there are more, the windows of the least recently used key leave. With 0 only engine.max_in_flight bounds them."`
 }
 
 // maxCopies bounds in how many windows one message may be.
@@ -31,29 +31,29 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	case c.Every == 0 && c.Session == 0:
 		report("", "a window needs every or session", "write `every: 1m`, or `session: 30s` for windows that end when a key falls silent")
 	case c.Every > 0 && c.Session > 0:
-		report("session", "a window has a length or follows sessions, not both", "remove every or session")
+		report("session", "a window has a fixed length or is a session, not both", "remove every or session")
 	}
 	switch {
 	case c.Slide == 0:
 	case c.Every == 0:
-		report("slide", "only windows of a length slide", "give the length as every")
+		report("slide", "only windows of a fixed length can slide", "give the length as every")
 	case c.Slide > c.Every:
-		report("slide", "messages between two windows would be in none", fmt.Sprintf("write %v or less", c.Every))
+		report("slide", "messages between two windows would be in neither", fmt.Sprintf("write %v or less", c.Every))
 	case (c.Every-1)/c.Slide >= maxCopies:
 		report("slide", fmt.Sprintf("each message would be in %d windows, more than %d", (c.Every-1)/c.Slide+1, maxCopies), fmt.Sprintf("write %v or more", (c.Every-1)/maxCopies+1))
 	}
 	switch {
 	case c.Offset == 0:
 	case c.Every == 0:
-		report("offset", "only windows of a length have an offset", "remove it")
+		report("offset", "only windows of a fixed length have an offset", "remove it")
 	case c.Offset.Abs() >= c.step():
-		report("offset", fmt.Sprintf("windows begin each %v, so %v moves them too far", c.step(), c.Offset), fmt.Sprintf("write %v", c.Offset%c.step()))
+		report("offset", fmt.Sprintf("windows begin every %v, so %v moves them too far", c.step(), c.Offset), fmt.Sprintf("write %v", c.Offset%c.step()))
 	}
 	if c.Time.IsZero() && c.Lateness > 0 {
-		report("lateness", "by the clock nothing is late", "remove it, or say where the event's time is: `time: created_at`")
+		report("lateness", "nothing is late by the clock", "remove it, or say where the event's time is: `time: created_at`")
 	}
 	if c.Time.IsZero() && c.MaxAhead > 0 {
-		report("max_ahead", "by the clock nothing is ahead", "remove it, or say where the event's time is: `time: created_at`")
+		report("max_ahead", "nothing is ahead by the clock", "remove it, or say where the event's time is: `time: created_at`")
 	}
 }
 
@@ -80,24 +80,23 @@ func (c *Config) Words() map[string]string {
 }
 
 const help = `
-Gathers messages into windows of time, a set of windows for each value of key.
+Collects messages into time windows, a set of windows for each value of key.
 
-Without time a window closes by the clock. With it, a window closes when an
-event of any key is seen that is as late as the window's end plus lateness; until
-then it waits, whatever the clock says. A message whose windows have all closed
-fails with class late. Workers overtake each other: let lateness cover that, or
-set engine.workers to 1.
+Without time a window closes by the clock. With it, a window closes when an event of
+any key arrives whose time is at least the window's end plus lateness; until then it
+waits, whatever the clock says. A message whose windows have all closed fails with
+class late. Workers overtake each other: let lateness cover that, or set
+engine.workers to 1.
 
 An event at a window's end belongs to the next one. A session is open from its
-first event until session after its last; events that bridge two sessions make
-one of them. An empty window sends nothing.
+first event until session after its last; events that bridge two sessions merge
+them. An empty window sends nothing.
 
-All messages of open windows are under way, so engine.max_in_flight must allow
-for as many as come in every, times every/slide. Without room, or with more keys
-than max_keys, windows leave in parts, with a warning: window().part counts them
-from 1, and is more than 1 for what comes later. At the end of the input and of
-a drain all windows leave as they are. batch_trigger() of a window that has
-closed is timeout.
+All messages of open windows are in flight, so engine.max_in_flight must allow for as
+many as arrive within every, times every/slide. Without room, or with more keys than
+max_keys, windows leave in parts, with a warning: window().part numbers them from 1,
+and is more than 1 for later parts. At the end of the input and of a drain all windows
+leave as they are. batch_trigger() of a window that has closed is timeout.
 
     batchers:
       by the clock: {window: 1m, match: fast, output: lake}

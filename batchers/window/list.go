@@ -1,7 +1,7 @@
 package window
 
-// link is a place in a list. It lies in the element itself, so that a million
-// keys cost no node each and leave a list in one step.
+// link is a place in a list. It is in the element itself, so a million keys need no nodes
+// and leave a list in one step.
 type link[T any] struct {
 	prev, next *T
 }

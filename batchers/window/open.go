@@ -36,7 +36,7 @@ func (s *batcher) use(m *engine.Message, emit engine.Emit) *key {
 // fixed is the open window of k from start to end.
 func (s *batcher) fixed(b *engine.Batch, k *key, start, end int64) *window {
 	i := len(k.windows)
-	if i > 0 && k.windows[i-1].start >= start { // most events come in order
+	if i > 0 && k.windows[i-1].start >= start { // most events arrive in order
 		i = k.from(start)
 	}
 	if i == len(k.windows) || k.windows[i].start != start {
@@ -139,7 +139,7 @@ func (k *key) from(start int64) int {
 
 func instantOf(at int64) time.Time { return time.Unix(0, at).UTC() }
 
-// warning tells the log of windows that leave in parts, at most once a minute.
+// warning logs that windows leave in parts, at most once a minute.
 type warning struct {
 	log              *slog.Logger
 	last             time.Time

@@ -21,7 +21,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// events are payloads of key a and quantity 2 at so many seconds past noon.
+// events are payloads of key a and quantity 2 at this many seconds past noon.
 func events(at ...float64) (payloads []string) {
 	noon := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	for _, s := range at {
@@ -123,8 +123,8 @@ func TestByTheClockWindowsCloseOnTheirMinute(t *testing.T) {
 	})
 }
 
-// TestAWindowLargerThanThePipelineLeavesInParts would hang if windows waited for
-// what there is no room to read.
+// TestAWindowLargerThanThePipelineLeavesInParts would hang if windows waited for messages
+// that there is no room to read.
 func TestAWindowLargerThanThePipelineLeavesInParts(t *testing.T) {
 	for _, window := range []string{`{"every": "1h", "time": "at"}`, `{"every": "1h", "slide": "20m", "time": "at"}`, `{"session": "1h", "time": "at"}`, `{"every": "1h"}`} {
 		t.Run(window, func(t *testing.T) {

@@ -37,7 +37,7 @@ func (s *batcher) addToSession(b *engine.Batch, m *engine.Message, at int64, emi
 	w.arrived = append(w.arrived, s.count)
 }
 
-// around are the windows that overlap a time, and where they begin, or would lie.
+// around are the windows that overlap a time, and where they begin, or would be.
 func (k *key) around(start, end int64) (i int, all []*window) {
 	i, _ = slices.BinarySearchFunc(k.windows, start, func(w *window, start int64) int {
 		if w.end <= start {
@@ -52,9 +52,9 @@ func (k *key) around(start, end int64) (i int, all []*window) {
 	return i, k.windows[i:j]
 }
 
-// join makes one session of two and returns it. The smaller one's messages move
-// to the larger, so that a message moves seldom however many sessions join; they
-// are put into the order in which they came when the session leaves.
+// join makes one session of two and returns it. The smaller one's messages move to the
+// larger, so a message rarely moves, however many sessions join; messages are put into
+// their order of arrival when the session leaves.
 func (s *batcher) join(x, y *window) *window {
 	if x.n < y.n {
 		x, y = y, x
@@ -76,8 +76,8 @@ func (s *batcher) join(x, y *window) *window {
 	return x
 }
 
-// inOrder is the batch of w with its messages in the order in which they came:
-// those of one order key must not overtake each other.
+// inOrder is the batch of w with its messages in the order in which they arrived: those of
+// one order key must not overtake each other.
 func (w *window) inOrder() *engine.Batch {
 	if !w.mixed {
 		return w.batch

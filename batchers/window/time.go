@@ -8,8 +8,8 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 )
 
-// Events lie between these times, in nanoseconds since 1970: beyond them a
-// window's end plus lateness might not be a number any more.
+// Events are between these times, in nanoseconds since 1970: beyond them a window's end
+// plus lateness might not be a number any more.
 var (
 	earliest = time.Date(1700, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano()
 	latest   = time.Date(2200, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano()
@@ -24,16 +24,16 @@ func (s *batcher) timeOf(m *engine.Message, now time.Time) (int64, error) {
 	at, ok := instant(v)
 	switch {
 	case !ok:
-		return 0, engine.Errorf(engine.Expression, "%s gives %.100v, which is no time (write text in RFC 3339, such as 2026-11-20T12:00:00Z, or a Unix time; date() reads other forms)", s.Time.String(), told(v))
+		return 0, engine.Errorf(engine.Expression, "%s gives %.100v, which is not a time (write text in RFC 3339, such as 2026-11-20T12:00:00Z, or a Unix time; date() reads other forms)", s.Time.String(), told(v))
 	case at < earliest || at >= latest:
-		return 0, engine.Errorf(engine.Expression, "%s gives %.100v, which is not in the years 1700 to 2199", s.Time.String(), told(v))
+		return 0, engine.Errorf(engine.Expression, "%s gives %.100v, which is outside the years 1700 to 2199", s.Time.String(), told(v))
 	case s.MaxAhead > 0 && at-now.UnixNano() > int64(s.MaxAhead):
 		return 0, engine.Errorf(engine.Rejected, "the event's time %s is more than max_ahead (%v) ahead of the clock", text(at), s.MaxAhead)
 	}
 	return at, nil
 }
 
-// instant reads a time in nanoseconds since 1970; what no int64 holds comes out
+// instant reads a time in nanoseconds since 1970; what does not fit an int64 comes out
 // beyond latest.
 func instant(v any) (at int64, ok bool) {
 	switch v := v.(type) {

@@ -16,7 +16,7 @@ import (
 func TestInstantReadsTimes(t *testing.T) {
 	tests := []struct {
 		in   any
-		want string // "" is no time
+		want string // "" is not a time
 	}{
 		{"2026-11-20T12:00:00Z", "2026-11-20T12:00:00Z"},
 		{"2026-11-20T12:00:00.123456789+08:00", "2026-11-20T04:00:00.123456789Z"},
@@ -59,18 +59,18 @@ func TestAMessageWithoutAFittingTimeFailsAndClosesNothing(t *testing.T) {
 	emit := func(b *engine.Batch, why engine.Trigger) { t.Errorf("%d messages left for %s", b.Len(), why) }
 	s.Add(enginetest.Batch(fmt.Sprintf(`{"t":%d}`, now.Unix())), now, emit)
 	for _, tt := range []struct{ in, class, want string }{
-		{`{}`, "expression", "t gives nothing, which is no time"},
-		{`{"t":"noon"}`, "expression", `t gives "noon", which is no time (write text in RFC 3339`},
+		{`{}`, "expression", "t gives nothing, which is not a time"},
+		{`{"t":"noon"}`, "expression", `t gives "noon", which is not a time (write text in RFC 3339`},
 		{`{"t":[{}]}`, "expression", "t gives a list, which"},
 		{`{"t":"` + strings.Repeat("x", 1000) + `"}`, "expression", strings.Repeat("x", 90) + ", which"},
-		{`{"t":1e300}`, "expression", "not in the years 1700 to 2199"},
-		{`{"t":-1e300}`, "expression", "not in the years 1700 to 2199"},
-		{`{"t":123456789012345678901}`, "expression", "not in the years 1700 to 2199"},
-		{`{"t":9223372036854775807}`, "expression", "not in the years"},
-		{`{"t":-9223372036854775808}`, "expression", "not in the years"},
-		{`{"t":"2200-01-01T00:00:00Z"}`, "expression", "not in the years"},
-		{`{"t":"9999-01-01T00:00:00Z"}`, "expression", "not in the years"},
-		{`{"t":"0001-01-01T00:00:00Z"}`, "expression", "not in the years"},
+		{`{"t":1e300}`, "expression", "outside the years 1700 to 2199"},
+		{`{"t":-1e300}`, "expression", "outside the years 1700 to 2199"},
+		{`{"t":123456789012345678901}`, "expression", "outside the years 1700 to 2199"},
+		{`{"t":9223372036854775807}`, "expression", "outside the years"},
+		{`{"t":-9223372036854775808}`, "expression", "outside the years"},
+		{`{"t":"2200-01-01T00:00:00Z"}`, "expression", "outside the years"},
+		{`{"t":"9999-01-01T00:00:00Z"}`, "expression", "outside the years"},
+		{`{"t":"0001-01-01T00:00:00Z"}`, "expression", "outside the years"},
 		{`{"t":"2026-11-20T13:00:00.001Z"}`, "rejected", "more than max_ahead (1h0m0s) ahead of the clock"},
 		{`{"t":"2026-11-20T11:00:00Z"}`, "late", "its window ended at 2026-11-20T11:01:00Z, and an event of 2026-11-20T12:00:00Z has been seen (raise lateness"},
 		{`not json`, "decode", ""},

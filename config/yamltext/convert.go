@@ -84,7 +84,7 @@ func (c *converter) scalar(out *schema.Node, n *yaml.Node, s scalar) {
 	out.Offset = func(i int) schema.Pos { return s.src.Pos(s.offset(i)) }
 }
 
-// room says whether one more node fits, and complains once when it does not.
+// room says whether one more node fits, and reports once when it does not.
 func (c *converter) room(off, depth int) bool {
 	c.nodes++
 	const share = "write the values out, or share steps by `resources.steps`"
@@ -119,7 +119,7 @@ func (c *converter) tag(n *yaml.Node, off int) string {
 func (c *converter) alias(n *yaml.Node, off, depth int) *schema.Node {
 	c.aliased = true
 	if c.open[n.Alias] {
-		c.report(off, schema.Problem{Code: "yaml-alias-cycle", Message: fmt.Sprintf("*%s stands inside the value that it repeats", n.Value), Remedy: "write the value out"})
+		c.report(off, schema.Problem{Code: "yaml-alias-cycle", Message: fmt.Sprintf("*%s is inside the value that it repeats", n.Value), Remedy: "write the value out"})
 		return &schema.Node{Pos: c.src.Pos(off), Excerpt: c.src.Excerpt}
 	}
 	return c.node(n.Alias, depth)

@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// diagnose reads text that is not YAML line by line and returns the first of
-// the usual mistakes, nil when it sees none. It knows only so much of YAML as
-// it takes to find its way: indentation, quotes, brackets, blocks.
+// diagnose reads text that is not YAML line by line and returns the first of the usual
+// mistakes, nil when it sees none. It knows only as much of YAML as it needs to find its
+// way: indentation, quotes, brackets, blocks.
 func diagnose(text string) *finding {
 	s := scan{text: text, number: 1, anchors: map[string]bool{}}
 	for s.at < len(text) {
@@ -20,7 +20,7 @@ func diagnose(text string) *finding {
 	return nil
 }
 
-// scan is where diagnose stands.
+// scan is the position of diagnose.
 type scan struct {
 	text   string
 	at     int // the beginning of a line, between two calls of line
@@ -72,7 +72,7 @@ func (s *scan) line() *finding {
 	}
 	indent := line[:len(line)-len(content)]
 	if i := strings.IndexByte(indent, '\t'); i >= 0 {
-		return &finding{s.bol + i, "a tab indents this line; YAML allows only spaces", "replace it by two spaces a level"}
+		return &finding{s.bol + i, "a tab indents this line; YAML allows only spaces", "replace it with two spaces per level"}
 	}
 	return s.entry(s.bol+len(indent), end, false)
 }
@@ -93,9 +93,9 @@ func (s *scan) entry(off, end int, behindDash bool) *finding {
 	switch {
 	case strings.HasPrefix(rest, "? "):
 		s.explicit = true
-		return nil // a key on a line of its own
+		return nil // a key on its own line
 	case (rest == ":" || strings.HasPrefix(rest, ": ")) && !s.explicit:
-		return &finding{off, "a key is missing in front of the colon", "write a name"}
+		return &finding{off, "a key is missing before the colon", "write a name"}
 	case s.explicit && strings.HasPrefix(rest, ":"):
 		s.explicit = false
 		return s.value(off+1, end)
@@ -125,7 +125,7 @@ func (s *scan) bare(off, end, col int) *finding {
 	rest := strings.TrimRight(s.text[off:end], " \t")
 	m := missingSpace().FindStringSubmatch(rest)
 	if m != nil {
-		return &finding{off + len(m[1]), "a space is missing behind the colon", fmt.Sprintf("write `%s: %s`", m[1], m[2])}
+		return &finding{off + len(m[1]), "a space is missing after the colon", fmt.Sprintf("write `%s: %s`", m[1], m[2])}
 	}
 	for top := s.top(); top != nil && top.col > col; top = s.top() {
 		s.levels = s.levels[:len(s.levels)-1]
@@ -138,7 +138,7 @@ func (s *scan) bare(off, end, col int) *finding {
 		return &finding{off, "a key ends with a colon, not with an equals sign", fmt.Sprintf("write `%s: %s`", m[1], m[2])}
 	}
 	if m := missingColon().FindStringSubmatch(rest); m != nil {
-		return &finding{off, fmt.Sprintf("a colon is missing behind %q", m[1]), "write `" + strings.TrimRight(m[1]+": "+m[2], " ") + "`"}
+		return &finding{off, fmt.Sprintf("a colon is missing after %q", m[1]), "write `" + strings.TrimRight(m[1]+": "+m[2], " ") + "`"}
 	}
 	return &finding{off, "this line is neither `key: value` nor a list item", "write `key: value`, or indent it below the value that it continues"}
 }
@@ -161,14 +161,14 @@ func (s *scan) enter(off, col int, item bool) *finding {
 		s.levels = append(s.levels, level{col: col, line: s.number, item: item, open: true})
 		return nil
 	case top.col == col && top.item && !item && len(s.levels) > 1 && s.levels[len(s.levels)-2].col == col:
-		s.levels = s.levels[:len(s.levels)-1] // a list may stand as deep as its key
+		s.levels = s.levels[:len(s.levels)-1] // a list may be as deep as its key
 		top = s.top()
 	case top.col == col && top.item != item:
-		return &finding{off, fmt.Sprintf("a list item and a key can't stand side by side, as this line and line %d do", top.line), "indent what belongs to the line above, or begin it with `- ` as well"}
+		return &finding{off, fmt.Sprintf("a list item and a key can't be at the same level, as on this line and line %d", top.line), "indent what belongs to the line above, or begin it with `- ` as well"}
 	case top.col < col && closed == nil:
 		return &finding{off, fmt.Sprintf("this line is indented below line %d, whose value is complete", top.line), "indent it like the lines around it, or remove the value above"}
 	case top.col < col:
-		return &finding{off, fmt.Sprintf("this line is indented by %d, like no line above that it could belong to", col), fmt.Sprintf("indent it by %d like line %d, or by %d like line %d", closed.col, closed.line, top.col, top.line)}
+		return &finding{off, fmt.Sprintf("this line is indented by %d, unlike any line above that it could belong to", col), fmt.Sprintf("indent it by %d like line %d, or by %d like line %d", closed.col, closed.line, top.col, top.line)}
 	}
 	top.line, top.open, top.plain = s.number, true, false
 	return nil
@@ -181,8 +181,8 @@ func (s *scan) top() *level {
 	return &s.levels[len(s.levels)-1]
 }
 
-// keyLen is the distance to the colon behind the key at the beginning of s, -1
-// when there is no key.
+// keyLen is the distance to the colon after the key at the beginning of s, -1 when there is
+// no key.
 func keyLen(s string) int {
 	i := 0
 	if s != "" && (s[0] == '"' || s[0] == '\'') {

@@ -5,16 +5,15 @@ import (
 	"strings"
 )
 
-// flow reads a value in brackets or braces, which may reach over several lines.
-// col is the indentation of what it belongs to: a key that stands there shows
-// that the closing bracket is missing.
+// flow reads a value in brackets or braces, which may reach over several lines. col is the
+// indentation of what it belongs to: a key there shows that the closing bracket is missing.
 func (s *scan) flow(off, col int) *finding {
 	var open []int // where the brackets began that are not closed
 	unclosed := func() *finding {
 		last := open[len(open)-1]
 		return &finding{last, fmt.Sprintf("this %c is not closed", s.text[last]), fmt.Sprintf("close it with %c", closing(s.text[last]))}
 	}
-	fresh, colon := true, false // at the beginning of a value; behind the colon of a pair
+	fresh, colon := true, false // at the beginning of a value; after the colon of a pair
 	for i := off; i < len(s.text); i++ {
 		c := s.text[i]
 		blank := i > 0 && endsWord(s.text[i-1:i])
@@ -46,7 +45,7 @@ func (s *scan) flow(off, col int) *finding {
 			fresh, colon = true, false
 		case c == ':' && (endsWord(s.text[i+1:]) || strings.IndexByte(",]}", s.text[i+1]) >= 0):
 			if colon {
-				return &finding{i, "a second colon stands in one pair", "separate pairs by commas; put a value that contains `: ` into quotes"}
+				return &finding{i, "there is a second colon in one pair", "separate pairs with commas; put a value that contains `: ` into quotes"}
 			}
 			fresh, colon = true, true
 		case c == '?' && endsWord(s.text[i+1:]):
@@ -62,7 +61,7 @@ func (s *scan) flow(off, col int) *finding {
 			i += n - 1
 			next := i + 1 + spaceLen(s.text[i+1:])
 			if next < len(s.text) && strings.IndexByte(",:]}#", s.text[next]) < 0 {
-				return &finding{next, "text stands behind the closing quote", "put the whole value into quotes, or a comma in between"}
+				return &finding{next, "there is text after the closing quote", "put the whole value into quotes, or a comma in between"}
 			}
 			fresh = false
 		case fresh && strings.IndexByte("@`%", c) >= 0:
@@ -96,11 +95,11 @@ func (s *scan) behindFlow(off, end int) *finding {
 		return &finding{at, fmt.Sprintf("%c closes nothing", after[0]), "remove it, or open it before"}
 	}
 	whole := s.text[off : end+contentLen(s.text[end:])]
-	return &finding{at, fmt.Sprintf("text stands behind the closing %c", s.text[end-1]), "put the whole value into quotes: " + inQuotes(uncommented(whole))}
+	return &finding{at, fmt.Sprintf("there is text after the closing %c", s.text[end-1]), "put the whole value into quotes: " + inQuotes(uncommented(whole))}
 }
 
 func inFlow(text string, off int, c byte) *finding {
-	return &finding{off, fmt.Sprintf("%c stands in a value inside brackets or braces", c), "put the whole value into quotes" + flowValue(text, off)}
+	return &finding{off, fmt.Sprintf("%c is in a value inside brackets or braces", c), "put the whole value into quotes" + flowValue(text, off)}
 }
 
 // flowValue shows in quotes the value, or key, that holds the byte at off, in

@@ -20,7 +20,7 @@ type Editor struct {
 	keys  []*yaml.Node // whose values are replaced
 }
 
-// edit replaces what lies between two bytes.
+// edit replaces what is between two bytes.
 type edit struct {
 	from, to int
 	text     string
@@ -28,7 +28,7 @@ type edit struct {
 
 // ErrShared says that a value is written elsewhere in the file, so that it can't be
 // changed for one place alone.
-var ErrShared = errors.New("it is written elsewhere, by an anchor or merge key")
+var ErrShared = errors.New("it is written elsewhere, through an anchor or merge key")
 
 // Edit reads a file that is to be changed.
 func Edit(file string, data []byte) (*Editor, error) {
@@ -113,8 +113,8 @@ func (e *Editor) offset(n *yaml.Node) int {
 	return (&cursor{Source: e.src}).offset(n.Line, n.Column)
 }
 
-// blockEnd is where the value of a key in a block mapping ends: behind the last
-// line that is indented further than the key.
+// blockEnd is where the value of a key in a block mapping ends: after the last line that is
+// indented further than the key.
 func (e *Editor) blockEnd(key, value *yaml.Node) int {
 	off := e.offset(key)
 	end := off + contentLen(e.src.text[off:])
@@ -198,7 +198,7 @@ func (e *Editor) Apply() (text string, root *schema.Node, err error) {
 	return e.mark + text, root, nil
 }
 
-// alike compares two trees but for what was replaced or added.
+// alike compares two trees except for what was replaced or added.
 func (e *Editor) alike(a, b *yaml.Node) bool {
 	if a.Kind != b.Kind || a.Value != b.Value || a.Anchor != b.Anchor {
 		return false

@@ -9,8 +9,8 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// mapping converts the pairs of n into out. Keys written out come before those
-// of a merge key, and the earlier of two merged mappings before the later.
+// mapping converts the pairs of n into out. Keys written out precede those of a merge key,
+// and the earlier of two merged mappings before the later.
 func (c *converter) mapping(out *schema.Node, n *yaml.Node, depth int) {
 	seen := map[string]*schema.Node{}
 	var merges []*yaml.Node
@@ -62,18 +62,18 @@ func (c *converter) key(k *yaml.Node) *schema.Node {
 	c.scalar(key, k, newScalar(c.src.Source, k, off))
 	switch {
 	case key.Tag != "" && key.Tag != "!!timestamp" && key.Tag != "!!str":
-		return bad("yaml-key", fmt.Sprintf("the tag %s can't stand at a key", key.Tag), "remove it, or put the key into quotes")
+		return bad("yaml-key", fmt.Sprintf("a key can't have the tag %s", key.Tag), "remove it, or put the key into quotes")
 	case key.Text == "" && key.Style == schema.Plain:
-		return bad("yaml-key", "a key is missing in front of the colon", "write a name")
+		return bad("yaml-key", "a key is missing before the colon", "write a name")
 	}
 	return key
 }
 
-// duplicate complains about a key that stands in its mapping a second time.
+// duplicate reports a key that is in its mapping a second time.
 func (c *converter) duplicate(key, first *schema.Node, off int) {
 	c.in(key.Text, func() {
 		c.report(off, schema.Problem{Code: schema.DuplicateKey,
-			Message: fmt.Sprintf("key %q stands here twice, first at %d:%d", key.Text, first.Pos.Line, first.Pos.Col), Remedy: "remove one"})
+			Message: fmt.Sprintf("key %q is given twice, first at %d:%d", key.Text, first.Pos.Line, first.Pos.Col), Remedy: "remove one"})
 	})
 }
 
@@ -91,7 +91,7 @@ func (c *converter) swallowed(out *schema.Node, n, k, v *yaml.Node) bool {
 	whole.Kind, whole.Text = schema.TextNode, whole.Text+", "+k.Value
 	c.in(out.Keys[last].Text, func() {
 		c.report(c.src.offset(k.Line, k.Column), schema.Problem{Code: "yaml-flow-text",
-			Message: fmt.Sprintf("YAML reads %q as a key of its own: a comma ends a value inside { }", k.Value),
+			Message: fmt.Sprintf("YAML reads %q as a separate key: a comma ends a value inside { }", k.Value),
 			Remedy:  "put the whole value into quotes: " + inQuotes(whole.Text)})
 	})
 	return true
@@ -118,6 +118,6 @@ func (c *converter) merge(out *schema.Node, seen map[string]*schema.Node, v *yam
 			}
 		}
 	default:
-		c.report(c.src.offset(v.Line, v.Column), schema.Problem{Code: "yaml-merge", Message: "<< takes a mapping, or a list of mappings", Remedy: "write `<<: *name`, where &name stands at a mapping"})
+		c.report(c.src.offset(v.Line, v.Column), schema.Problem{Code: "yaml-merge", Message: "<< takes a mapping, or a list of mappings", Remedy: "write `<<: *name`, where &name marks a mapping"})
 	}
 }

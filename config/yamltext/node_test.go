@@ -58,7 +58,7 @@ func TestAScalarKeepsWhatYAMLWouldLose(t *testing.T) {
 	}
 }
 
-// Every letter and digit of a value stands in the file where At says.
+// Every letter and digit of a value is in the file where At says.
 func TestEveryByteOfAScalarHasItsPlace(t *testing.T) {
 	tests := []struct{ name, text string }{
 		{"plain", "a: status >= 500"},
@@ -140,29 +140,29 @@ func TestWhatIsNoPipelineFileIsRefused(t *testing.T) {
 		name, text string
 		want       string
 	}{
-		{"an empty file", "", "f.yaml:1:1: the file holds no pipeline"},
-		{"a file of comments", "# nothing\n", "f.yaml:1:1: the file holds no pipeline"},
-		{"an empty document", "---\n", "f.yaml:1:1: the file holds no pipeline"},
-		{"a list", "- a\n", "f.yaml:1:1: a pipeline is a mapping, this is a list"},
-		{"text", "hello\n", "f.yaml:1:1: a pipeline is a mapping, this is text"},
+		{"an empty file", "", "f.yaml:1:1: the file contains no pipeline"},
+		{"a file of comments", "# nothing\n", "f.yaml:1:1: the file contains no pipeline"},
+		{"an empty document", "---\n", "f.yaml:1:1: the file contains no pipeline"},
+		{"a list", "- a\n", "f.yaml:1:1: a pipeline is a mapping, but this is a list"},
+		{"text", "hello\n", "f.yaml:1:1: a pipeline is a mapping, but this is text"},
 		{"two documents", "a: 1\n---\nb: 2\n", "f.yaml:3:1: a second document begins here"},
 		{"a mistake in a second document", "a: 1\n---\nb: @\n", "f.yaml:3:4: a value can't begin with @"},
 		{"UTF-16", "\xff\xfea\x00", "f.yaml:1:1: the file is UTF-16"},
 		{"bytes that are no text", "a: b\nc: \xff\n", "f.yaml:2:4: the text is not UTF-8 here"},
 		{"a NUL", "a: b\nc: d\x00\n", "f.yaml:2:5: the control character U+0000 is not allowed"},
 		{"an alias bomb", bomb, "aliases expand to more than 100000 values"},
-		{"an alias inside itself", "a: &a [b, *a]\n", "f.yaml:1:11: a[1]: *a stands inside the value that it repeats"},
+		{"an alias inside itself", "a: &a [b, *a]\n", "f.yaml:1:11: a[1]: *a is inside the value that it repeats"},
 		{"depth", "a: " + strings.Repeat("[", 300) + strings.Repeat("]", 300), "f.yaml:1:204: nested more than 200 levels deep"},
-		{"a key twice", "a: 1\nb: 2\na: 3\n", `f.yaml:3:1: a: key "a" stands here twice, first at 1:1`},
-		{"a key twice in braces", "x: {a: 1, a: 2}\n", `f.yaml:1:11: x.a: key "a" stands here twice, first at 1:5`},
+		{"a key twice", "a: 1\nb: 2\na: 3\n", `f.yaml:3:1: a: key "a" is given twice, first at 1:1`},
+		{"a key twice in braces", "x: {a: 1, a: 2}\n", `f.yaml:1:11: x.a: key "a" is given twice, first at 1:5`},
 		{"a list as a key", "x: {[a]: 1}\n", "f.yaml:1:5: x: a list or mapping can't be a key"},
 		{"a mapping as a key", "? {a: b}\n: 1\n", "f.yaml:1:3: a list or mapping can't be a key"},
 		{"no key", ": 1\n", "f.yaml:1:1: a key is missing"},
-		{"a tag at a key", "!x a: 1\n", "f.yaml:1:1: the tag !x can't stand at a key"},
+		{"a tag at a key", "!x a: 1\n", "f.yaml:1:1: a key can't have the tag !x"},
 		{"an alias as a key", "a: &x b\n*x : 1\n", "f.yaml:2:1: the alias *x can't be a key"},
 		{"a tag at a mapping", "a: !x {b: 1}\n", "f.yaml:1:4: a: the tag !x has no meaning here"},
 		{"a merge of text", "a:\n  <<: b\n", "f.yaml:2:7: a: << takes a mapping"},
-		{"a comma that ends a value in braces", "a: {when: f(b, c), d: 1}\n", `f.yaml:1:16: a.when: YAML reads "c)" as a key of its own`},
+		{"a comma that ends a value in braces", "a: {when: f(b, c), d: 1}\n", `f.yaml:1:16: a.when: YAML reads "c)" as a separate key`},
 		{"brackets by the ten thousand", "a: " + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000), "f.yaml:1:1: nested more than 200 levels deep"},
 		{"brackets behind a mistake", "a: b c: d\ne: " + strings.Repeat("[", 30_000) + strings.Repeat("]", 30_000), "f.yaml:1:7: "},
 		{"dashes by the ten thousand", "a: 1\nb:\n  " + strings.Repeat("- ", 100_000) + "c", "nested more than 200 levels deep"},
@@ -170,7 +170,7 @@ func TestWhatIsNoPipelineFileIsRefused(t *testing.T) {
 		{"millions of comments", strings.Repeat("#\n", 2_000_000) + "a: 1", "more than 100000 values in one file"},
 		{"directives that the parser compares with each other", strings.Repeat("%TAG !a! b\n", 1_000) + "---\na: 1", "more than 100000 values in one file"},
 		{"a long text by its alias", "a: &a |\n  " + strings.Repeat("x", 100_000) + "\nb: [" + strings.Repeat("*a,", 200) + "]", "aliases expand to more than 16 MiB"},
-		{"too large", strings.Repeat("#", MaxFile+1), "f.yaml:1:1: the file has more than 16 MiB"},
+		{"too large", strings.Repeat("#", MaxFile+1), "f.yaml:1:1: the file is larger than 16 MiB"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -8,11 +8,11 @@ import (
 )
 
 // Salvage reads what can be read of a file that is not YAML: entries in which a mistake
-// lies are cut out, one after another, until the rest parses. The nodes keep their
-// places. It returns nil when nothing sensible is left; more are the mistakes in other
-// sections than the first, which stands in line at.
+// out, one after another, until the rest parses. The nodes keep their positions. It returns
+// nil when nothing sensible is left; more are the mistakes in sections other than that of
+// the first, which is in line at.
 func Salvage(file string, data []byte, at int) (root *schema.Node, cuts Cuts, more []schema.Problem) {
-	const mistakes, longest = 20, 256 << 10 // bytes; each try parses all of it
+	const mistakes, longest = 20, 256 << 10 // bytes; each attempt parses all of it
 	if len(data) > longest {
 		return nil, nil, nil
 	}
@@ -84,8 +84,8 @@ func (t *cutter) section(at int) lines {
 	return t.around(at, 0, false, lines{1, len(t.whole)})
 }
 
-// around are the lines within others from the last one before at that is indented by
-// so much to the next. At the top, an item begins none: it belongs to the key above.
+// around are the lines within others from the last one before at that is indented this far
+// to the next. At the top, an item begins none: it belongs to the key above.
 func (t *cutter) around(at, indent int, items bool, within lines) lines {
 	begins := func(i int) bool {
 		line := t.whole[i-1]
@@ -108,8 +108,8 @@ func hasContent(line string) bool {
 	return line != "" && line[0] != '#'
 }
 
-// cut empties lines, but for the key or the dash with which they begin, so that what
-// is left keeps its names and numbers.
+// cut empties lines, except for the key or the dash with which they begin, so that what is
+// left keeps its names and numbers.
 func (t *cutter) cut(l lines) {
 	first := t.whole[l.from-1]
 	indent := spaces(first)

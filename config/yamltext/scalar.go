@@ -8,13 +8,13 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// scalar is how a scalar stands in its source: the parser gives only where it
-// begins and what it means.
+// scalar is how a scalar is written in its source: the parser gives only where it begins
+// and what it means.
 type scalar struct {
 	src   *Source
 	style schema.Style
 	value string
-	start int // of the text: behind tags, anchors and the opening quote; of a block, its | or >
+	start int // of the text: after tags, anchors and the opening quote; of a block, its | or >
 }
 
 // newScalar finds the text of n, which begins at off.
@@ -66,8 +66,8 @@ func (s scalar) offset(i int) int {
 	return at
 }
 
-// next measures what stands at a place of the source: its length, and that of
-// what it makes of the value.
+// next measures what is at a place of the source: its length, and that of what it makes of
+// the value.
 func (s scalar) next(at int) (from, made int) {
 	text := s.src.text[at:]
 	switch c := text[0]; {
@@ -98,9 +98,8 @@ func foldLen(s string) (n, breaks int) {
 	return n, breaks
 }
 
-// escapeLen is the length of the escape at the beginning of s, and how many
-// bytes it stands for. An escaped line break stands for nothing, together with
-// the white space behind it.
+// escapeLen is the length of the escape at the beginning of s, and how many bytes it means.
+// An escaped line break means nothing, together with the white space after it.
 func escapeLen(s string) (from, made int) {
 	if len(s) < 2 {
 		return len(s), 0
@@ -170,7 +169,7 @@ func (s scalar) indent(off int) int {
 	return 0
 }
 
-// tail is the comment behind the scalar on its line.
+// tail is the comment after the scalar on its line.
 func (s scalar) tail() string {
 	if s.style == schema.Literal || s.style == schema.Folded {
 		return ""

@@ -11,10 +11,10 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// syntaxProblem says where the text stops being YAML, why, and what to write.
-// The parser that found the error gives no column and often a line too early.
-// So the text is read once more for the usual mistakes; when it holds none of
-// them, a second parser has its say, and then the first one's line.
+// syntaxProblem says where the text stops being YAML, why, and what to write. The parser
+// that found the error gives no column and often a line too early. So the text is read once
+// more for the usual mistakes; if it has none of them, a second parser decides, and then
+// the first one's line.
 func syntaxProblem(src *Source, err error) (int, schema.Problem) {
 	line, message := parserLine(err)
 	at := src.lines[min(line, len(src.lines))-1] + spaces(src.line(line))
@@ -24,7 +24,7 @@ func syntaxProblem(src *Source, err error) (int, schema.Problem) {
 	if f := diagnose(src.text); f != nil {
 		return f.off, schema.Problem{Code: "yaml-syntax", Message: f.message, Remedy: f.remedy}
 	}
-	const remedy = "look at this line and the one above: quotes, brackets, indentation, a space behind each colon"
+	const remedy = "check this line and the one above: quotes, brackets, indentation, a space after each colon"
 	if off, message, ok := secondOpinion(src); ok {
 		return off, schema.Problem{Code: "yaml-syntax", Message: message, Remedy: remedy}
 	}

@@ -71,7 +71,7 @@ func TestASyntaxErrorIsShownWhereItIs(t *testing.T) {
 	}
 }
 
-// What comes before a mistake must not be taken for one.
+// What precedes a mistake must not be taken for one.
 func TestDiagnoseFindsNothingInGoodYAML(t *testing.T) {
 	texts := []string{`
 # a comment

@@ -110,7 +110,7 @@ func (v Value) below(n *yaml.Node) Value {
 	return Value{n: n, flow: v.flow || v.n.Style&yaml.FlowStyle != 0}
 }
 
-// anchored says whether something is shared with what stands elsewhere.
+// anchored says whether something is shared with another place.
 func anchored(n *yaml.Node) bool {
 	return n != nil && (n.Anchor != "" || n.Kind == yaml.AliasNode || slices.ContainsFunc(n.Content, anchored))
 }

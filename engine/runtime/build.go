@@ -312,7 +312,7 @@ func (b *builder) inputs() {
 				}
 			}
 			if _, lists := in.(engine.Lister); lists {
-				b.report(s.Use.Place, "bad-config", "a pattern names any number of queues, and an input reads one", "name one queue, or make it a source of an input `poll`")
+				b.report(s.Use.Place, "bad-config", "a pattern matches any number of queues, but an input reads one", "name one queue, or make it a source of an input `poll`")
 				break
 			}
 			p.Inputs = append(p.Inputs, in)

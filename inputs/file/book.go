@@ -43,8 +43,8 @@ type pages struct {
 	Files []*entry `json:"files"`
 }
 
-// entry is how far a file was read and settled. One that is written anew, under
-// the same name or number, has a new entry.
+// entry is how far a file was read and settled. One that is replaced, under the same name
+// or number, has a new entry.
 type entry struct {
 	Path   string    `json:"path"` // the name under which it was first found
 	Dev    uint64    `json:"dev"`
@@ -52,7 +52,7 @@ type entry struct {
 	Head   head      `json:"head"`
 	Offset int64     `json:"offset"`
 	Line   int       `json:"line"`
-	Size   int64     `json:"size"` // when it was last looked at
+	Size   int64     `json:"size"` // when it was last checked
 	Done   bool      `json:"done,omitempty"`
 	Seen   time.Time `json:"seen"`
 
@@ -198,8 +198,8 @@ func (b *book) isFresh() bool {
 	return b.fresh || b.path == ""
 }
 
-// begin takes down a file that is read from a place on. What had its number
-// before can't be read again, whatever becomes of its messages.
+// begin records a file that is read from a position on. A file that had its number before
+// can't be read again, whatever becomes of its messages.
 func (b *book) begin(e *entry, at framing.Place) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -207,7 +207,7 @@ func (b *book) begin(e *entry, at framing.Place) {
 	b.entries[e.id()] = e
 }
 
-// remove forgets a file that is no more.
+// remove forgets a file that no longer exists.
 func (b *book) remove(e *entry) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -228,8 +228,8 @@ func (b *book) missing() (all []*entry) {
 	return all
 }
 
-// saw takes down what a file looks like. One that has grown is not done any more,
-// also if nothing of what is new is ever settled.
+// saw records what a file looks like. One that has grown is no longer done, even if none of
+// the new part is ever settled.
 func (b *book) saw(e *entry, h head, size int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -237,8 +237,8 @@ func (b *book) saw(e *entry, h head, size int64) {
 	e.Head, e.Size, e.live = h, size, true
 }
 
-// left says that a file is not looked at any more, and how far it was read: where
-// nothing is saved, that is remembered here.
+// left says that a file is no longer checked, and how far it was read: if nothing is saved,
+// that is remembered here.
 func (b *book) left(e *entry, at framing.Place) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -250,7 +250,7 @@ func (b *book) left(e *entry, at framing.Place) {
 	}
 }
 
-// sawAll says that an instance has seen all its files that are there.
+// sawAll says that an instance has seen all its existing files.
 func (b *book) sawAll(index, instances int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -268,8 +268,8 @@ type mark struct {
 	end   bool // no message's: that was all of the file
 }
 
-// settled takes down marks, in order. Those of files that are no more change
-// nothing that is saved.
+// settled records marks, in order. Those of files that no longer exist change nothing that
+// is saved.
 func (b *book) settled(marks []mark) {
 	b.mu.Lock()
 	for _, m := range marks {

@@ -84,7 +84,7 @@ func TestARunGoesOnWhereTheLastOneStopped(t *testing.T) {
 }
 
 func TestAFileThatIsDoneAndHasGrownIsReadOn(t *testing.T) {
-	const component = `{"file": {"path": "*", "checkpoint": "cp"}}` // the checkpoint itself is none of the files
+	const component = `{"file": {"path": "*", "checkpoint": "cp"}}` // the checkpoint itself is not one of the files
 	tree(t, map[string]string{"a.log": "1\n2\n", "b.log": "1\n"})
 	steps := []struct {
 		does func()
@@ -245,10 +245,10 @@ func TestWhatIsGoneIsForgotten(t *testing.T) {
 func TestBadCheckpoints(t *testing.T) {
 	tree(t, map[string]string{"a.log": "1\n", "bad": "{", "negative": `{"checkpoint_of":"file","version":1,"state":{"files":[{"offset":-1}]}}`})
 	for component, want := range map[string]string{
-		`{"file": {"path": "a.log", "checkpoint": "bad"}}`:                      "checkpoint bad: is damaged or no checkpoint",
+		`{"file": {"path": "a.log", "checkpoint": "bad"}}`:                      "checkpoint bad: is damaged or not a checkpoint",
 		`{"file": {"path": "a.log", "checkpoint": "negative"}}`:                 "checkpoint negative: is damaged at file 1 (restore it",
-		`{"file": {"path": "a.log", "checkpoint": "a.log", "follow": true}}`:    "checkpoint a.log: is no checkpoint",
-		`{"file": {"path": "/dev/null", "checkpoint": "cp"}}`:                   "/dev/null: is no regular file, so there is no place in it to remember",
+		`{"file": {"path": "a.log", "checkpoint": "a.log", "follow": true}}`:    "checkpoint a.log: is not a checkpoint",
+		`{"file": {"path": "/dev/null", "checkpoint": "cp"}}`:                   "/dev/null: is not a regular file, so it has no position to record",
 		`{"file": {"path": "a.log", "checkpoint": "a.log/x", "follow": false}}`: "not a directory",
 	} {
 		for range 2 { // opened again, it is no better
@@ -329,15 +329,14 @@ func TestTwoInputsOnOneCheckpointAreRefused(t *testing.T) {
 	first := make1(t, `{"file": {"path": "a.log", "checkpoint": "cp"}}`)
 	must(t, first.Open(t.Context()))
 	second := make1(t, `{"file": {"path": "a.log", "checkpoint": "./cp"}}`)
-	if err := second.Open(t.Context()); err == nil || !strings.Contains(err.Error(), "is that of input test already (give each input one of its own)") {
+	if err := second.Open(t.Context()); err == nil || !strings.Contains(err.Error(), "is already the checkpoint of input test (give each input its own)") {
 		t.Errorf("got %v", err)
 	}
 	must(t, second.Close(t.Context()), first.Close(t.Context()), second.Open(t.Context()), second.Close(t.Context()))
 }
 
-// TestNothingIsLost appends, rotates, truncates, deletes, settles in any order,
-// and kills, as it comes. What is not read yet is not truncated: that is lost by
-// whoever follows files.
+// TestNothingIsLost appends, rotates, truncates, deletes, settles in any order, and kills,
+// at random. What is not read yet is not truncated: any follower of files loses that.
 func TestNothingIsLost(t *testing.T) {
 	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue {
 		must(t, f.Value.Set("25")) // each writes to the disk
@@ -394,8 +393,8 @@ type world struct {
 	pending string   // a line without its end
 	written []string // whole lines
 	times   map[string]int
-	open    []string        // lines of this life, by position; "" is no line
-	low     map[string]bool // lines that the saved checkpoint lies behind
+	open    []string        // lines of this life, by position; "" means no line
+	low     map[string]bool // lines that the saved checkpoint is after
 	done    []bool
 	saved   []byte
 }
@@ -419,7 +418,7 @@ func (w *world) append(text string) {
 	must(w.t, err, f.Close(), w.touch())
 }
 
-// touch gives the file a time of its own, as if all took longer.
+// touch gives the file its own time, as if everything took longer.
 func (w *world) touch() error {
 	w.n++
 	return os.Chtimes(w.path, time.Time{}, time.Now().Add(time.Duration(w.n)*time.Millisecond))
@@ -500,7 +499,7 @@ func (w *world) readAll() {
 		}
 		w.times[line]++
 		ref := int(w.s.refs[i])
-		for len(w.open) <= ref { // positions in between are no messages
+		for len(w.open) <= ref { // positions in between are not messages
 			w.open, w.done = append(w.open, ""), append(w.done, true)
 		}
 		w.open[ref], w.done[ref] = line, false

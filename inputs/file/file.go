@@ -17,12 +17,12 @@ import (
 
 // Config configures the input.
 type Config struct {
-	Path                paths `yaml:"path,main" check:"required" doc:"File, pattern (*, ?, [a-z], ** for any folders) or a list of them. Files are read one after the other, sorted as people do: a2 before a10."`
+	Path                paths `yaml:"path,main" check:"required" doc:"File, pattern (*, ?, [a-z], ** for any folders) or a list of them. Files are read one after the other, in natural order: a2 before a10."`
 	framing.Config      `yaml:",inline"`
 	framing.Compression `yaml:",inline"`
-	Follow              bool   `yaml:"follow" doc:"Go on at the end of the files: wait for what is appended and for new files, through renaming, truncation and deletion. Compressed files are left out."`
-	Start               string `yaml:"start" check:"oneof=beginning|end" default:"beginning" doc:"Where following begins in files that are there at the first start, without a checkpoint yet. From the end on, line counts what is new."`
-	Checkpoint          string `yaml:"checkpoint" doc:"File in which to remember how far files were read, up to the last message before which all are settled. A restart goes on behind it, and reads no finished file again."`
+	Follow              bool   `yaml:"follow" doc:"At the end of the files, wait for appended data and for new files, through renaming, truncation and deletion. Compressed files are skipped."`
+	Start               string `yaml:"start" check:"oneof=beginning|end" default:"beginning" doc:"Where following begins in files that exist at the first start, when there is no checkpoint yet. With end, line counts from there."`
+	Checkpoint          string `yaml:"checkpoint" doc:"File that records how far files were read: up to the last message before which all are settled. A restart continues after it, and does not read finished files again."`
 }
 
 // Words are what users of other systems write.
@@ -44,7 +44,7 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	}
 	switch {
 	case c.Framing.Whole != nil:
-		report("framing", "a file that is followed has no end, so it is no whole record", "leave follow out, or choose another framing")
+		report("framing", "a file that is followed has no end, so it can't be one whole record", "leave follow out, or choose another framing")
 	case c.Framing.Tar != nil:
 		report("framing", "an archive can't be followed", "leave follow out")
 	case !c.Auto() && c.Format("") != compression.None:
@@ -58,10 +58,10 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 }
 
 const about = `
-Reads files, one message a line, and ends with the last of them.
+Reads files, one message per line, and ends after the last file.
 
-Files are uncompressed by their extension. With follow the input goes on at the
-end; with a checkpoint it goes on where it was after a restart, at least once.
+Files are decompressed by their extension. With follow the input waits for more at
+the end; with a checkpoint it continues where it was after a restart, at least once.
 With concurrency, several files are read at once. Metadata: path, line.
 
     inputs:
@@ -108,7 +108,7 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 	}, nil
 }
 
-// isCheckpoint says whether a path is that of a checkpoint, which is no input.
+// isCheckpoint says whether a path is that of a checkpoint, which is not an input.
 func isCheckpoint(path, of string) bool {
 	if of == "" {
 		return false

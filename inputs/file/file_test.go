@@ -114,7 +114,7 @@ func TestRead(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			slices.SortStableFunc(got, func(a, b string) int { // live ones come first in a batch
+			slices.SortStableFunc(got, func(a, b string) int { // live ones are first in a batch
 				return slices.Index(tt.want, a) - slices.Index(tt.want, b)
 			})
 			if !slices.Equal(got, tt.want) {
@@ -151,7 +151,7 @@ func TestAFileWithoutPermission(t *testing.T) {
 	if err := os.Chmod("secret", 0); err != nil {
 		t.Fatal(err)
 	}
-	const want = "secret: permission denied (give the user that runs flowd the right to read it)"
+	const want = "secret: permission denied (give the user that runs flowd permission to read it)"
 	if err := make1(t, `{"file": "secret"}`).Open(t.Context()); err == nil || err.Error() != want {
 		t.Errorf("got %v", err)
 	}

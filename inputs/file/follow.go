@@ -15,12 +15,12 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// How often the folders are looked at: events say when there is more, but do
-// not come from every file system.
+// How often the folders are checked: events say when there is more, but not every file
+// system sends them.
 const (
 	poll = time.Second
 	gap  = 100 * time.Millisecond // between two scans, whatever happens
-	lazy = 20                     // a scan takes at most one of so many parts of the time
+	lazy = 20                     // a scan takes at most this fraction of the time
 )
 
 // follower reads files and waits for more. Which files there are is found out
@@ -45,7 +45,7 @@ type follower struct {
 	stopped   sync.WaitGroup
 
 	mu    sync.Mutex // guards the fields below
-	marks []mark     // of the Read at hand
+	marks []mark     // of the current Read
 	tails map[id]*tail
 	names map[string]*tail // by all names that events may have
 	ready []*tail          // those with something to read, in turn
@@ -77,8 +77,8 @@ func newFollower(c Config, log *slog.Logger, b *book, index, instances int) *fol
 // Traits is that the source takes back a position where there is a checkpoint.
 func (f *follower) Traits() engine.Traits { return engine.Traits{TakesBack: f.book.takesBack()} }
 
-// Open finds the files that are there, and fails only for what will never be a
-// file to follow.
+// Open finds the existing files, and fails only for paths that can never be a file to
+// follow.
 func (f *follower) Open(ctx context.Context) error {
 	if err := f.check(); err != nil {
 		return engine.WithClass(engine.Permanent, err)
@@ -88,7 +88,7 @@ func (f *follower) Open(ctx context.Context) error {
 	}
 	w, err := f.listener()
 	if err != nil {
-		f.log.Warn("no events of files: they are looked at once a second", "err", err)
+		f.log.Warn("no file events: files are checked once a second", "err", err)
 	} else {
 		f.watch, f.watched, f.events, f.failures = w, map[string]bool{}, w.Events, w.Errors
 	}
@@ -114,7 +114,7 @@ func (f *follower) first(ctx context.Context) error {
 	return errors.Join(ctx.Err(), f.book.save())
 }
 
-// check complains about paths that are there and can't be followed.
+// check reports paths that exist and can't be followed.
 func (f *follower) check() error {
 	var errs []error
 	for _, pattern := range f.cfg.Path {
@@ -130,13 +130,13 @@ func (f *follower) check() error {
 		case info.IsDir():
 			errs = append(errs, fmt.Errorf("%s: is a directory (write %s for the files in it)", pattern, filepath.Join(pattern, "*")))
 		case !info.Mode().IsRegular():
-			errs = append(errs, fmt.Errorf("%s: is no regular file (leave follow out)", pattern))
+			errs = append(errs, fmt.Errorf("%s: is not a regular file (leave follow out)", pattern))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// Read waits until a file has records and adds what is there.
+// Read waits until a file has records and adds those.
 func (f *follower) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
 	for room := b.Room(); ctx.Err() == nil; {
 		f.read(ctx, b)
@@ -151,7 +151,7 @@ func (f *follower) Read(ctx context.Context, b *engine.Batch) (engine.Acker, err
 	return f.positions.acker(), ctx.Err()
 }
 
-// read adds records that are there.
+// read adds available records.
 func (f *follower) read(ctx context.Context, b *engine.Batch) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -161,7 +161,7 @@ func (f *follower) read(ctx context.Context, b *engine.Batch) {
 	f.takeDown()
 }
 
-// takeDown takes down where the messages of this Read end.
+// takeDown records where the messages of this Read end.
 func (f *follower) takeDown() {
 	if f.book.path != "" {
 		f.positions.read(f.marks)
@@ -255,7 +255,7 @@ func (f *follower) event(e fsnotify.Event) {
 	f.look(t, info)
 }
 
-// failed is told when events were lost: then all is looked at.
+// failed is called when events were lost: then everything is checked.
 func (f *follower) failed(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -277,7 +277,7 @@ func (f *follower) complain(path string, err error) {
 	f.log.Warn("file can't be followed now", "path", path, "err", err)
 }
 
-// Close lets go of all files; opened again, the input goes on where it was.
+// Close closes all files; opened again, the input continues where it was.
 func (f *follower) Close(context.Context) error {
 	if f.stop != nil {
 		f.stop()

@@ -321,7 +321,7 @@ func TestFramingsAreFollowed(t *testing.T) {
 				for _, step := range tt.steps {
 					appendTo(t, "f", step[0])
 					see(step[1])
-					if !keep { // a file that is opened again goes on in the middle
+					if !keep { // a file that is opened again continues in the middle
 						s.in.close(s.in.files[0])
 					}
 				}

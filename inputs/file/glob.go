@@ -21,14 +21,14 @@ func glob(pattern string) ([]string, error) {
 		return slices.DeleteFunc(found, isDir), err
 	}
 	if before != "" && !strings.HasSuffix(before, "/") || after != "" && !strings.HasPrefix(after, "/") {
-		return nil, errors.New("** stands for whole folders (write a/**/*.log)")
+		return nil, errors.New("** must stand alone as a folder (write a/**/*.log)")
 	}
 	after = strings.TrimPrefix(after, "/")
 	if after == "" {
 		after = "*"
 	}
 	if strings.Contains(after, "**") {
-		return nil, errors.New("only one ** is possible")
+		return nil, errors.New("only one ** is allowed")
 	}
 	if _, err := filepath.Match(after, ""); err != nil {
 		return nil, err

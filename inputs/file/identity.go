@@ -6,8 +6,8 @@ import (
 	"io"
 )
 
-// id is what a file is known by, whatever its name is. It is used again when the
-// file is gone: its head tells.
+// id identifies a file, whatever its name is. It is reused when the file is gone: the head
+// shows that.
 type id struct{ dev, inode uint64 }
 
 // headSize is how much of a file's beginning its fingerprint covers.

@@ -23,10 +23,10 @@ type input struct {
 	list      *list
 	book      *book
 	positions *positions
-	marks     []mark // of the Read at hand
+	marks     []mark // of the current Read
 
 	path string        // of the file being read, "" between files
-	from framing.Place // where it goes on when it is opened again
+	from framing.Place // where it continues when it is opened again
 
 	file *source // nil: not open
 	meta engine.Meta
@@ -75,7 +75,7 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 	return in.positions.acker(), ctx.Err()
 }
 
-// await waits until the file at hand may be read on, which is opened anew then.
+// await waits until the current file may be read further, and opens it again.
 func (in *input) await(ctx context.Context, busy *compression.BusyError) error {
 	err := in.release()
 	select {
@@ -85,8 +85,8 @@ func (in *input) await(ctx context.Context, busy *compression.BusyError) error {
 	return err
 }
 
-// read adds records of the file at hand, or the next; with io.EOF, it or the
-// list has ended.
+// read adds records of the current file, or the next; with io.EOF, it or the list has
+// ended.
 func (in *input) read(ctx context.Context, b *engine.Batch) error {
 	if in.path == "" {
 		path, ok := in.list.next()
@@ -112,7 +112,7 @@ func (in *input) read(ctx context.Context, b *engine.Batch) error {
 	return err
 }
 
-// start opens the file at hand where it is to be read on.
+// start opens the current file where reading continues.
 func (in *input) start(ctx context.Context) error {
 	info, err := os.Stat(in.path)
 	if err != nil {
@@ -151,7 +151,7 @@ func (in *input) start(ctx context.Context) error {
 	return err
 }
 
-// recall finds how far the file at hand was read by earlier runs; done: all of it.
+// recall finds how far the current file was read by earlier runs; done: all of it.
 func (in *input) recall(f *os.File, info os.FileInfo, format compression.Format) (done bool, err error) {
 	key := idOf(in.path, info)
 	found, at, other, err := in.book.find(key, in.path, f)
@@ -170,7 +170,7 @@ func (in *input) recall(f *os.File, info os.FileInfo, format compression.Format)
 		in.log.Warn("file is shorter than what was read of it: it is read from its beginning", "path", in.path)
 		found = nil
 	case other:
-		in.log.Info("file is another one than was read under its number: it is read from its beginning", "path", in.path)
+		in.log.Info("file is not the one that was read under its inode number: it is read from its beginning", "path", in.path)
 	}
 	if in.of, in.from = found, at; found == nil {
 		in.of, in.from = newEntry(in.path, key, h), framing.Place{}
@@ -180,7 +180,7 @@ func (in *input) recall(f *os.File, info os.FileInfo, format compression.Format)
 	return false, nil
 }
 
-// finish ends the file at hand.
+// finish ends the current file.
 func (in *input) finish() error {
 	if in.rows != nil && in.of != nil {
 		in.book.saw(in.of, in.of.Head, max(in.of.Size, in.file.bytes.Load()))
@@ -191,7 +191,7 @@ func (in *input) finish() error {
 	return err
 }
 
-// release closes the file at hand.
+// release closes the current file.
 func (in *input) release() error {
 	if in.file == nil {
 		return nil
@@ -213,7 +213,7 @@ func (in *input) explain(ctx context.Context, err error) error {
 	if errors.Is(err, io.EOF) && in.path == "" || ctx.Err() != nil {
 		return err
 	}
-	// The error of a read names the path by itself.
+	// The error of a read already names the path.
 	var fail *os.PathError
 	if errors.As(err, &fail) {
 		err = fail.Err
@@ -224,7 +224,7 @@ func (in *input) explain(ctx context.Context, err error) error {
 	return engine.WithClass(engine.Permanent, err)
 }
 
-// Close lets go of the file at hand; opened again, the input goes on in it.
+// Close closes the current file; opened again, the input continues in it.
 func (in *input) Close(context.Context) error {
 	return errors.Join(in.release(), in.book.close())
 }

@@ -119,7 +119,7 @@ func check(path string, remembers bool) error {
 	case info.IsDir():
 		return fmt.Errorf("%s: is a directory (write %s for the files in it)", path, filepath.Join(path, "*"))
 	case !info.Mode().IsRegular() && remembers:
-		return fmt.Errorf("%s: is no regular file, so there is no place in it to remember (leave checkpoint out)", path)
+		return fmt.Errorf("%s: is not a regular file, so it has no position to record (leave checkpoint out)", path)
 	case !info.Mode().IsRegular():
 		return nil // to open a pipe waits for its writer
 	}
@@ -135,7 +135,7 @@ func explain(path string, err error) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%s: no such file (a relative path starts in the working directory)", path)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("%s: permission denied (give the user that runs flowd the right to read it)", path)
+		return fmt.Errorf("%s: permission denied (give the user that runs flowd permission to read it)", path)
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
 		return fmt.Errorf("%s: too many open files (raise the limit, ulimit -n)", path)
 	}

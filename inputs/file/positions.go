@@ -30,8 +30,8 @@ func (p *positions) acker() engine.Acker {
 	return p
 }
 
-// read takes down where messages end that were read: their Refs are positions
-// from next on. A mark that is no message's counts as soon as all before it do.
+// read records where the messages that were read end: their Refs are positions from next
+// on. A mark without a message counts as soon as all before it do.
 func (p *positions) read(marks []mark) {
 	if len(marks) == 0 {
 		return

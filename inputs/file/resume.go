@@ -18,8 +18,8 @@ var errOther = errors.New("the file has changed")
 // skipped is how much is read over between two looks at the context.
 const skipped = 1 << 20
 
-// resume cuts a file into records from a place on. What is compressed, and
-// framings that need what lies before, are read from the beginning.
+// resume cuts a file into records from a position on. Compressed files, and framings that
+// need what comes before, are read from the beginning.
 func resume(ctx context.Context, cfg *Config, src io.ReadSeeker, format compression.Format, at framing.Place) (framing.Reader, error) {
 	switch {
 	case at.Offset == 0:
@@ -58,7 +58,7 @@ func skip(ctx context.Context, r io.Reader, n int64) error {
 	return nil
 }
 
-// reread reads the records that lie before a place once more.
+// reread reads the records before a position once more.
 func reread(ctx context.Context, cfg *Config, src io.Reader, format compression.Format, at framing.Place) (framing.Reader, error) {
 	rows, err := cfg.Decompressed(format, src)
 	if err != nil {
@@ -81,7 +81,7 @@ func reread(ctx context.Context, cfg *Config, src io.Reader, format compression.
 	return rows, nil
 }
 
-// fill adds records as framing.Fill does, and takes down where they end.
+// fill adds records as framing.Fill does, and records where they end.
 func fill(r framing.Reader, b *engine.Batch, meta engine.Meta, of *entry, next uint64, marks []mark) ([]mark, error) {
 	for b.Room() > 0 {
 		rec, err := r.Next()
@@ -111,8 +111,8 @@ var (
 	_ io.ReadSeeker = (*growing)(nil)
 )
 
-// growing is a file that may get more: at its end it says so, or that this is
-// the end.
+// growing is a file that may grow: at its end it says whether it may, or that this is the
+// end.
 type growing struct {
 	file *os.File
 	at   int64

@@ -92,7 +92,7 @@ func (f *follower) follows(path string, info fs.FileInfo) bool {
 	case info.IsDir():
 		return false
 	case !info.Mode().IsRegular():
-		f.complain(path, errors.New("is no regular file"))
+		f.complain(path, errors.New("is not a regular file"))
 		return false
 	case f.cfg.Format(path) != compression.None:
 		if f.told["compressed"] == "" {
@@ -155,7 +155,7 @@ func (f *follower) place(ctx context.Context, t *tail, key id, file *os.File) er
 	case e != nil:
 		f.log.Info("file is shorter than what was read of it: it is read from its beginning", "path", t.path)
 	case other:
-		f.log.Info("file is another one than was read under its number: it is read from its beginning", "path", t.path)
+		f.log.Info("file is not the one that was read under its inode number: it is read from its beginning", "path", t.path)
 	}
 	t.of = newEntry(t.path, key, h)
 	if f.cfg.Start == "end" && f.scanned.IsZero() && f.book.isFresh() {
@@ -167,7 +167,7 @@ func (f *follower) place(ctx context.Context, t *tail, key id, file *os.File) er
 	return nil
 }
 
-// lastRecord is the place behind the last whole record.
+// lastRecord is the position after the last whole record.
 func (f *follower) lastRecord(ctx context.Context, file *os.File, size int64) (framing.Place, error) {
 	if !f.cfg.Resumes() {
 		rows := f.cfg.Reader(&growing{file: file})
@@ -205,7 +205,7 @@ func (f *follower) recall(ctx context.Context) (fresh []*tail) {
 		path, info := search(filepath.Dir(e.Path), e)
 		if path == "" {
 			if e.Size > e.Offset {
-				f.log.Warn("file is gone: what was not read of it is lost", "path", e.Path, "read", e.Offset, "size", e.Size)
+				f.log.Warn("file is gone: the part that was not read is lost", "path", e.Path, "read", e.Offset, "size", e.Size)
 			}
 			continue
 		}
@@ -264,7 +264,7 @@ func (f *follower) lost(t *tail) {
 	t.gone = true
 	f.lookAgain(t)
 	if t.file == nil && t.size > t.known {
-		f.log.Warn("file is gone: what was not read of it is lost", "path", t.path, "read", t.place.Offset, "size", t.size)
+		f.log.Warn("file is gone: the part that was not read is lost", "path", t.path, "read", t.place.Offset, "size", t.size)
 	}
 }
 
@@ -278,8 +278,8 @@ func (f *follower) lookAgain(t *tail) {
 	}
 }
 
-// finish ends files that were renamed or deleted, and records that only the next
-// one would end, once nothing has come for a while.
+// finish ends files that were renamed or deleted, and records that only the next one would
+// end, once nothing has arrived for a while.
 func (f *follower) finish() {
 	for key, t := range f.tails {
 		quiet := f.now().Sub(t.grown)
@@ -366,8 +366,8 @@ func (f *follower) listen() {
 	}
 }
 
-// folders are those in which files of a pattern may appear: the last one that is
-// there of those that have a fixed name, and all that its wildcards mean.
+// folders are those in which files of a pattern may appear: the last existing one of those
+// that have a fixed name, and all that its wildcards match.
 func folders(pattern string) (all []string) {
 	parts := strings.Split(filepath.ToSlash(filepath.Clean(pattern)), "/")
 	parts = parts[:len(parts)-1]

@@ -14,7 +14,7 @@ import (
 	"github.com/flowd-io/flowd/internal/framing"
 )
 
-// Bounds of what is kept for files of which nothing is to be read just now.
+// Bounds of what is kept for files that are not being read.
 const (
 	maxOpen    = 256              // files
 	maxReaders = 64               // blocks of data; one that is given up is read again
@@ -36,10 +36,10 @@ type tail struct {
 	file  *os.File // nil: closed
 	src   *growing
 	rows  framing.Reader // nil: nothing is read just now
-	place framing.Place  // behind the last record
+	place framing.Place  // after the last record
 	known int64          // so far it was read, half a record included
 
-	size    int64 // when it was last looked at; -1: look again
+	size    int64 // when it was last checked; -1: look again
 	changed time.Time
 	grown   time.Time // when it was last seen to have more
 
@@ -97,8 +97,8 @@ func (f *follower) look(t *tail, info fs.FileInfo) {
 	}
 }
 
-// saw takes down what a file looks like. Times are coarse: one that has only just
-// changed may change again and look the same.
+// saw records what a file looks like. Times are coarse: one that has only just changed may
+// change again and look the same.
 func (f *follower) saw(t *tail, info fs.FileInfo) {
 	t.size, t.changed = info.Size(), info.ModTime()
 	if f.now().Sub(t.changed) < coarse {
@@ -106,7 +106,7 @@ func (f *follower) saw(t *tail, info fs.FileInfo) {
 	}
 }
 
-// restart reads a file from its beginning: it was truncated or written anew.
+// restart reads a file from its beginning: it was truncated or rewritten.
 func (f *follower) restart(t *tail, h head) {
 	f.log.Info("file was truncated: it is read from its beginning", "path", t.path, "read", t.place.Offset)
 	t.of = newEntry(t.name, t.of.id(), h)
@@ -172,7 +172,7 @@ func (f *follower) begin(ctx context.Context, t *tail) (err error) {
 	return err
 }
 
-// broken gives up reading a file until it is looked at again.
+// broken gives up reading a file until it is checked again.
 func (f *follower) broken(ctx context.Context, t *tail, err error) {
 	t.rows = nil
 	if ctx.Err() != nil {
@@ -250,8 +250,8 @@ func (f *follower) use(t *tail) {
 	}
 }
 
-// idlest is the open file that was not used for longest, t excepted; one that
-// can't be opened again comes last.
+// idlest is the least recently used open file, except t; one that can't be opened again
+// comes last.
 func (f *follower) idlest(t *tail, fits func(*tail) bool) (idlest *tail) {
 	for _, o := range f.files {
 		if o == t || !fits(o) {

@@ -44,19 +44,19 @@ func parseCron(text string) (*cron, error) {
 	}
 	c := &cron{sets[0], sets[1], sets[2], sets[3], sets[4] | sets[4]>>7&1, parts[2][0] == '*' || parts[4][0] == '*'}
 	if c.next(time.Unix(0, 0).UTC()).IsZero() {
-		return nil, fmt.Errorf("%q names a day that never comes", text)
+		return nil, fmt.Errorf("%q names a date that does not exist", text)
 	}
 	return c, nil
 }
 
-// parseCronItem reads one of *, n, a-b, with /step behind it or not.
+// parseCronItem reads one of *, n, a-b, with or without /step.
 func parseCronItem(item string, field int) (set uint64, err error) {
 	f := cronFields[field]
 	span, stepText, stepped := strings.Cut(item, "/")
 	low, high, step := f.min, f.max, 1
 	if stepped {
 		if step, err = strconv.Atoi(stepText); err != nil || step < 1 {
-			return 0, fmt.Errorf("%q is no step", stepText)
+			return 0, fmt.Errorf("%q is not a valid step", stepText)
 		}
 	}
 	if span != "*" {
@@ -91,7 +91,7 @@ func cronNumber(text string, field int) (int, error) {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < f.min || n > f.max {
-		return 0, fmt.Errorf("%q is not %d to %d", text, f.min, f.max)
+		return 0, fmt.Errorf("%q is not between %d and %d", text, f.min, f.max)
 	}
 	return n, nil
 }

@@ -15,7 +15,7 @@ func init() {
 	})
 	expr.Register(expr.Func{
 		Name: "random", Scope: "generate",
-		Doc:   "A number from 0 up to but without 1.",
+		Doc:   "A number from 0 up to, but not including, 1.",
 		Types: []any{new(func() float64)},
 		Call:  func(s expr.Source, _ ...any) (any, error) { return s.(*source).rng.Float64(), nil },
 	})
@@ -31,7 +31,7 @@ func randomInt(s expr.Source, args ...any) (any, error) {
 	low, ok := args[0].(int)
 	high, too := args[1].(int)
 	if !ok || !too || high < low {
-		return nil, fmt.Errorf("random_int(%v, %v): want two whole numbers, the smaller first", args[0], args[1])
+		return nil, fmt.Errorf("random_int(%v, %v): the arguments must be two whole numbers, the smaller first", args[0], args[1])
 	}
 	span := uint64(high-low) + 1
 	if span == 0 { // all of int

@@ -17,10 +17,10 @@ import (
 
 // Config configures the input.
 type Config struct {
-	Body     expr.Body `yaml:"body,main" check:"required" scope:"generate" doc:"What a message is; counter(), random() and random_int(min, max) are there for it."`
-	Count    int64     `yaml:"count" check:"min=0" doc:"Messages to make, by each instance; 0 is no end."`
-	Interval schedule  `yaml:"interval" doc:"Time between messages: a duration, or when they are due as a cron expression of five fields (UTC). Without it they are made as fast as they are taken."`
-	Seed     int64     `yaml:"seed" doc:"Makes random() give the same numbers on each run."`
+	Body     expr.Body `yaml:"body,main" check:"required" scope:"generate" doc:"The payload of each message; counter(), random() and random_int(min, max) are available in it."`
+	Count    int64     `yaml:"count" check:"min=0" doc:"Messages to generate, by each instance; 0 means no end."`
+	Interval schedule  `yaml:"interval" doc:"Time between messages: a duration, or a cron expression of five fields that says when they are due (UTC). Without it they are generated as fast as they are consumed."`
+	Seed     int64     `yaml:"seed" doc:"Makes random() return the same numbers on each run."`
 }
 
 // Words are what users of other systems write.
@@ -29,10 +29,10 @@ func (*Config) Words() map[string]string {
 }
 
 const about = `
-Makes messages, as many and as often as you like.
+Generates messages, as many and as often as you like.
 
-Messages that are due while nothing is taken are made up for, those of the last
-second at most.
+Messages that were due while none could be consumed are made up for, but only those
+of the last second.
 
     inputs:
       ticks: {generate: {interval: 1s, body: '{"n": counter()}'}}

@@ -159,10 +159,10 @@ func TestConfiguration(t *testing.T) {
 	for interval, want := range map[string]string{
 		"often":       "neither a duration nor a cron expression",
 		"-1s":         "not positive",
-		"60 * * * *":  "is not 0 to 59",
+		"60 * * * *":  "is not between 0 and 59",
 		"5-1 * * * *": "goes backwards",
-		"*/0 * * * *": "is no step",
-		"0 0 31 2 *":  "names a day that never comes",
+		"*/0 * * * *": "is not a valid step",
+		"0 0 31 2 *":  "names a date that does not exist",
 	} {
 		got := strings.Join(enginetest.Problems(t, engine.Inputs, `{"generate": {"body": "1", "interval": "`+interval+`"}}`), "\n")
 		if !strings.Contains(got, want) {

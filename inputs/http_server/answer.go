@@ -16,7 +16,7 @@ import (
 	"github.com/flowd-io/flowd/internal/reply"
 )
 
-// verdict is how one message ended, as its sender is told.
+// verdict is how one message ended, as reported to its sender.
 type verdict struct {
 	Status int    `json:"status"`
 	Fate   string `json:"fate"`
@@ -44,8 +44,8 @@ func (in *input) verdict(res engine.Result) verdict {
 	return v
 }
 
-// tell is what a client may know of an error: what is wrong with its own message, else
-// the reference by which the log has it.
+// tell is what a client may know of an error: what is wrong with its own message, otherwise
+// the reference under which it is in the log.
 func (in *input) tell(err *engine.Error) (text, ref string) {
 	var fault engine.Fault
 	var syntax *doc.SyntaxError
@@ -132,7 +132,7 @@ func (in *input) answer(w http.ResponseWriter, r *request, draining bool) {
 // settle makes of what was not tried again for a drain what helps when it is sent again.
 func (v *verdict) settle(draining bool) {
 	if draining && v.fate == engine.Returned && v.Status == http.StatusGatewayTimeout {
-		v.Status = http.StatusServiceUnavailable // there was no time for another try
+		v.Status = http.StatusServiceUnavailable // there was no time for another attempt
 	}
 }
 
@@ -164,10 +164,10 @@ func (in *input) send(w http.ResponseWriter, status int, r *reply.Reply) {
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	in.wait(w, len(r.Body))
 	w.WriteHeader(status)
-	_, _ = w.Write(r.Body) // a client that is gone by now has nothing to be told
+	_, _ = w.Write(r.Body) // a client that is gone gets no answer
 }
 
-// buffered is how much of an answer a connection takes by itself.
+// buffered is how much of an answer a connection buffers.
 const buffered = 64 << 10
 
 // wait gives a client that takes a long answer time for n bytes, as slow a one as may
@@ -182,23 +182,23 @@ func (in *input) wait(w http.ResponseWriter, n int) {
 type refusal struct {
 	status int
 	why    string
-	wait   time.Duration // until it helps to come again
+	wait   time.Duration // until it helps to retry
 	close  bool          // the connection, too
 }
 
 var (
 	draining = &refusal{status: http.StatusServiceUnavailable, why: "the pipeline is draining", close: true}
 	full     = &refusal{status: http.StatusServiceUnavailable, why: "the pipeline is full"}
-	crowded  = &refusal{status: http.StatusServiceUnavailable, why: "too many requests are under way"}
+	crowded  = &refusal{status: http.StatusServiceUnavailable, why: "too many requests are in flight"}
 	overfull = &refusal{status: http.StatusServiceUnavailable, why: "too many bytes wait for the pipeline"}
-	tooSlow  = &refusal{status: http.StatusGatewayTimeout, why: "the messages have not reached their fate in time"}
+	tooSlow  = &refusal{status: http.StatusGatewayTimeout, why: "the messages were not settled in time"}
 
 	tooLarge   = &refusal{status: http.StatusRequestEntityTooLarge, why: "the body is longer than max_body"}
 	endless    = &refusal{status: http.StatusRequestEntityTooLarge, why: "the body is longer than max_body", close: true}
-	tooLong    = &refusal{status: http.StatusRequestTimeout, why: "the body came too slowly", close: true}
-	unreadable = &refusal{status: http.StatusBadRequest, why: "the body could not be read to its end"}
-	unknown    = &refusal{status: http.StatusUnsupportedMediaType, why: "of content encodings, gzip and zstd are understood"}
-	forged     = &refusal{status: http.StatusUnauthorized, why: "the signature does not fit the body"}
+	tooLong    = &refusal{status: http.StatusRequestTimeout, why: "the body arrived too slowly", close: true}
+	unreadable = &refusal{status: http.StatusBadRequest, why: "the body could not be read completely"}
+	unknown    = &refusal{status: http.StatusUnsupportedMediaType, why: "the content encoding must be gzip or zstd"}
+	forged     = &refusal{status: http.StatusUnauthorized, why: "the signature does not match the body"}
 )
 
 // tooMany refuses a request for the number of its messages.
@@ -256,5 +256,5 @@ func write(w http.ResponseWriter, status int, text []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
-	_, _ = w.Write(text) // a client that is gone by now has nothing to be told
+	_, _ = w.Write(text) // a client that is gone gets no answer
 }

@@ -18,15 +18,15 @@ type hold struct {
 	kept  int64 // of these, until the request has its answer
 }
 
-// take is false when too much waits. A request that waits alone always fits: limits of
-// its own bound it.
+// take is false when too much waits. A request that waits alone always fits: its own limits
+// bound it.
 func (h *hold) take(n int64) bool {
 	h.bytes += n
 	all := h.in.waiting.Add(n)
 	return all <= int64(h.in.cfg.MaxWaiting) || all == h.bytes
 }
 
-// keep is take for what stays until the request has its answer.
+// keep is take for data that stays until the request has its answer.
 func (h *hold) keep(n int64) bool {
 	h.kept += n
 	return h.take(n)
@@ -39,7 +39,7 @@ func (h *hold) give(n int64) {
 	}
 }
 
-// release gives back what the pipeline's credits have now.
+// release releases what is now charged to the pipeline's credits.
 func (h *hold) release() { h.give(h.bytes - h.kept) }
 
 // drop gives all back.
@@ -48,8 +48,8 @@ func (h *hold) drop() {
 	h.kept = 0
 }
 
-// firstRead is how much memory is made before anything of a body has come, whatever a
-// client says of its length.
+// firstRead is how much memory is allocated before anything of a body has arrived, whatever
+// length a client declares.
 const firstRead = 4 << 10
 
 // receive reads a body, checks its signature, and decompresses it, or says why it is
@@ -110,14 +110,14 @@ var (
 	errTooLarge = errors.New("too large")
 )
 
-// read reads a body as it was sent, and takes room for what has come.
+// read reads a body as it was sent, and takes room for what has arrived.
 func (in *input) read(w http.ResponseWriter, hr *http.Request, held *hold) ([]byte, error) {
 	began, paid := time.Now(), 0
 	size := int(in.cfg.MaxBody)
 	if hr.ContentLength >= 0 {
 		size = int(hr.ContentLength)
 	}
-	body := make([]byte, 0, min(size, firstRead)+1) // one more, for the end to be seen
+	body := make([]byte, 0, min(size, firstRead)+1) // one more, to see the end
 	for {
 		if len(body) == cap(body) {
 			body = append(make([]byte, 0, min(size+1, larger(cap(body)))), body...)
@@ -145,7 +145,7 @@ func (in *input) read(w http.ResponseWriter, hr *http.Request, held *hold) ([]by
 	}
 }
 
-// larger is the next size of a buffer: never many times what has come.
+// larger is the next size of a buffer: never many times what has arrived.
 func larger(n int) int {
 	if n < 64<<10 {
 		return 4 * n

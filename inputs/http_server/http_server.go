@@ -29,38 +29,38 @@ import (
 
 // Config configures the input.
 type Config struct {
-	Listen         string   `yaml:"listen,main" check:"required" doc:"Address to listen on, as 127.0.0.1:8080 or :8080 for all interfaces; port 0 takes a free one."`
-	Path           string   `yaml:"path" doc:"Path that requests must have; one that ends with a slash takes all below it."`
-	Methods        []string `yaml:"methods" check:"nonempty" doc:"Methods that are taken."`
+	Listen         string   `yaml:"listen,main" check:"required" doc:"Address to listen on, such as 127.0.0.1:8080, or :8080 for all interfaces; port 0 picks a free one."`
+	Path           string   `yaml:"path" doc:"Path that requests must have; one that ends with a slash matches everything below it."`
+	Methods        []string `yaml:"methods" check:"nonempty" doc:"Methods that are accepted."`
 	framing.Config `yaml:",inline"`
-	MaxBody        schema.Size      `yaml:"max_body" check:"min=1" doc:"Largest request body, compressed or not, and most that a framing may make of it; a larger one is answered 413."`
-	MaxMessages    int              `yaml:"max_messages" check:"min=1" doc:"Messages that one request may bring; more are answered 413."`
-	MinRate        schema.Size      `yaml:"min_rate" check:"min=1" doc:"Bytes a second at which a body must come, but for 20s in all; a slower one is answered 408."`
-	MaxRequests    int              `yaml:"max_requests" check:"min=1" doc:"Requests that have come whole and are under way at once; more are answered 503."`
-	MaxWaiting     schema.Size      `yaml:"max_waiting" check:"min=1" doc:"Bytes of requests that the pipeline has not taken yet, as they come and as records are made of them; more are answered 503."`
-	Reply          expr.Expr        `yaml:"reply" doc:"What a message that succeeded is answered with, computed as it is read: text as it is, all else as JSON."`
-	EarlyAck       bool             `yaml:"early_ack" doc:"Answer 202 as soon as a message is read. It is processed at most once: what fails later, or is lost in a crash, nobody is told of."`
-	MaxReplies     schema.Size      `yaml:"max_replies" check:"min=1KiB" doc:"Bytes of replies that wait for their requests to end; more are tried again."`
-	Timeout        time.Duration    `yaml:"timeout" check:"min=1ms" doc:"Time for a request's messages to reach their fate; then it is answered 504."`
-	ExposeErrors   bool             `yaml:"expose_errors" doc:"Tell clients whole errors, which may name files, commands, expressions and other systems. Else they get the class and a reference, which the log has, too."`
-	Auth           httpx.ServerAuth `yaml:"auth" doc:"What requests must show; without it all are taken."`
+	MaxBody        schema.Size      `yaml:"max_body" check:"min=1" doc:"Largest request body, compressed or not, and the most that a framing may make of it; a larger one gets a 413."`
+	MaxMessages    int              `yaml:"max_messages" check:"min=1" doc:"Messages that one request may contain; more get a 413."`
+	MinRate        schema.Size      `yaml:"min_rate" check:"min=1" doc:"Bytes per second at which a body must arrive, apart from 20s in all; a slower one gets a 408."`
+	MaxRequests    int              `yaml:"max_requests" check:"min=1" doc:"Completely received requests that may be in flight at once; more get a 503."`
+	MaxWaiting     schema.Size      `yaml:"max_waiting" check:"min=1" doc:"Bytes of requests that the pipeline has not taken yet, as received and as records made of them; more get a 503."`
+	Reply          expr.Expr        `yaml:"reply" doc:"The answer for a message that succeeded, computed when it is read: text as it is, anything else as JSON."`
+	EarlyAck       bool             `yaml:"early_ack" doc:"Answer 202 as soon as a message is read. It is processed at most once: nobody learns of what fails later, or is lost in a crash."`
+	MaxReplies     schema.Size      `yaml:"max_replies" check:"min=1KiB" doc:"Bytes of replies that wait for their requests to end; more are retried."`
+	Timeout        time.Duration    `yaml:"timeout" check:"min=1ms" doc:"Time for a request's messages to be settled; after it the request gets a 504."`
+	ExposeErrors   bool             `yaml:"expose_errors" doc:"Show clients whole errors, which may name files, commands, expressions and other systems. Otherwise they get the class and a reference, which is also in the log."`
+	Auth           httpx.ServerAuth `yaml:"auth" doc:"Credentials that requests must carry; without it all requests are accepted."`
 	TLS            tlsconf.Server   `yaml:"tls" doc:"Listen with TLS."`
 }
 
 // CheckConfig reports what can't work.
 func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	if _, port, err := net.SplitHostPort(c.Listen); err != nil || port == "" {
-		report("listen", fmt.Sprintf("%q is not an address", c.Listen), `write "127.0.0.1:8080" or ":8080"`)
+		report("listen", fmt.Sprintf("%q is not a valid address", c.Listen), `write "127.0.0.1:8080" or ":8080"`)
 	}
 	if !strings.HasPrefix(c.Path, "/") {
 		report("path", fmt.Sprintf("%q does not begin with a slash", c.Path), `write "/`+c.Path+`"`)
 	}
 	if c.MaxWaiting < c.MaxBody {
-		report("max_waiting", "is less than max_body: the largest bodies would never be taken", "raise max_waiting, or lower max_body")
+		report("max_waiting", "is less than max_body: the largest bodies would never be accepted", "raise max_waiting, or lower max_body")
 	}
 	for _, m := range c.Methods {
 		if m != strings.ToUpper(m) {
-			report("methods", fmt.Sprintf("%q is no method", m), "write "+strings.ToUpper(m))
+			report("methods", fmt.Sprintf("%q is not a valid method", m), "write "+strings.ToUpper(m))
 		}
 	}
 }
@@ -85,39 +85,39 @@ func (*Config) Words() map[string]string {
 }
 
 const about = `
-Takes HTTP requests and answers each when its messages have reached their fate.
+Takes HTTP requests and answers each when its messages are settled.
 
 A body is one message; with content type application/x-ndjson each line is one,
 with application/json each element of an array, with a framing each record (whole:
 always one). Answers: 200 delivered or filtered, 202 dead-lettered, 400 not
-decodable, 408 sent too slowly, 413 too long or too many messages, 422 refused for
-what it is, 429 over the rate limit, 503 not possible now, 504 too slow.
+decodable, 408 sent too slowly, 413 too long or too many messages, 422 refused
+because of its content, 429 over the rate limit, 503 not possible now, 504 too slow.
 
 Several messages get the worst status, and a list by index. More than 100 without
-replies are summed up: how many ended alike, and the indexes (at) of the first 100
-that did not succeed.
+replies are summed up: how many ended in the same way, and the indexes (at) of the
+first 100 that did not succeed.
 
-A client is told what is wrong with its own message: bad JSON, a record that is too
-long, what validate says. Of any other error it gets the class and a reference
-(ref), under which the log has the error; expose_errors tells it all.
+A client learns what is wrong with its own message: bad JSON, a record that is too
+long, what validate says. For any other error it gets the class and a reference
+(ref), under which the log has the error; with expose_errors it gets every error.
 
-A success has an empty answer, or that of reply, or of an output reply, which
-comes first. With early_ack all are answered 202 as soon as they are read: at
-most once.
+A success has an empty answer, or the one of reply, or the one of an output reply,
+which takes precedence. With early_ack every request gets a 202 as soon as it is
+read: at most once.
 
-Webhooks that sign what they send are checked by auth.hmac, beside its secret:
+auth.hmac checks webhooks that sign what they send. Set these fields and the secret:
 
   GitHub  header: X-Hub-Signature-256, prefix: "sha256="
   Slack   header: X-Slack-Signature, prefix: "v0=", timestamp:
   {header: X-Slack-Request-Timestamp, signed: "v0:{timestamp}:{body}"}
   Stripe  header: Stripe-Signature, prefix: "v1=", timestamp: {field: t}
 
-A timestamp bounds how long a request that somebody has overheard can be sent again;
-a dedupe step on the sender's event id keeps it from counting twice.
+A timestamp bounds how long an intercepted request can be sent again; a dedupe step
+on the sender's event id keeps it from counting twice.
 
 Metadata: http_method, http_path, http_query, http_remote, and headers by their
-names in small letters, but for those with credentials; where an output reply
-is configured, http_request and http_record, which it goes by.
+names in lower case, except those with credentials; if an output reply is
+configured, also http_request and http_record, which it uses.
 
     inputs:
       web: {http_server: {listen: "127.0.0.1:8080", path: /events}}
@@ -140,7 +140,7 @@ type input struct {
 
 	door    *door
 	serving sync.WaitGroup
-	slots   chan struct{} // one for each request under way
+	slots   chan struct{} // one for each request in flight
 	waiting atomic.Int64  // bytes of bodies that are not taken
 	came    chan struct{} // has room for one: requests wait
 	reading []*request    // taken, from at on not read to their ends
@@ -148,7 +148,7 @@ type input struct {
 
 	mu    sync.Mutex // guards the fields below
 	queue []*request // that wait to be taken, oldest first
-	until time.Time  // when the rate limit lets go; in the past: it does not hold
+	until time.Time  // when the rate limit ends; in the past: there is none in force
 	open  []*request // taken, by number; nil: the number is free
 	free  []uint32
 }
@@ -184,7 +184,7 @@ var (
 
 func newInput(c Config, env engine.Env) (engine.Input, error) {
 	if env.Index > 0 {
-		return nil, errors.New("one instance takes all connections (remove concurrency)")
+		return nil, errors.New("one instance accepts all connections (remove concurrency)")
 	}
 	return &input{
 		cfg: c, log: env.Log, framed: c.Framing != framing.Framing{},
@@ -201,7 +201,7 @@ func (in *input) Traits() engine.Traits { return in.cfg.Traits() }
 
 const (
 	headerTimeout = 10 * time.Second // a client that dribbles headers is cut off
-	bodyTimeout   = 20 * time.Second // likewise for bodies, beside what min_rate gives them
+	bodyTimeout   = 20 * time.Second // likewise for bodies, in addition to what min_rate gives them
 	answerTimeout = 10 * time.Second // and for one that does not take its answer
 	idleTimeout   = 2 * time.Minute
 	maxHeader     = 64 << 10
@@ -251,8 +251,8 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 	for len(in.reading) == 0 {
 		select {
 		case <-in.came:
-			// Others that are about to come, and would have a Read of their own
-			// right after this one, come first.
+			// Others that are about to arrive, and would get their own Read right after
+			// this one, go first.
 			runtime.Gosched()
 			in.take(b.Room())
 		case <-ctx.Done():
@@ -271,7 +271,7 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 	return in, nil
 }
 
-// add adds messages of the requests at hand while there is room.
+// add adds messages of the current requests while there is room.
 func (in *input) add(b *engine.Batch) {
 	for ; in.at < len(in.reading); in.at++ {
 		r := in.reading[in.at]

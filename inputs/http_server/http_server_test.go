@@ -26,8 +26,8 @@ import (
 	"go.uber.org/goleak"
 )
 
-// running is an input that listens, and a pipeline behind it that ends each
-// message as its payload says: "decode" fails with that class, and so on.
+// running is an input that listens, and a pipeline after it that ends each message as its
+// payload says: "decode" fails with that class, and so on.
 type running struct {
 	*input
 	url string
@@ -95,7 +95,7 @@ func resultOf(ref uint64, body string) engine.Result {
 	return engine.Result{Ref: ref, Fate: engine.Delivered}
 }
 
-// serve starts an input and a pipeline behind it, until the test ends.
+// serve starts an input and a pipeline after it, until the test ends.
 func serve(t *testing.T, config string) *running {
 	t.Helper()
 	r := start(t, config)
@@ -340,10 +340,10 @@ func TestAPipelineThatDoesNotReadIsFull(t *testing.T) {
 func TestTooManyRequestsAtOnce(t *testing.T) {
 	r := start(t, `{"listen": "127.0.0.1:0", "max_requests": 1}`)
 	defer r.Close(t.Context())
-	r.slots <- struct{}{} // one is under way
+	r.slots <- struct{}{} // one is in flight
 	res, answer := do(t, "POST", r.url, "x")
 	<-r.slots
-	if res.StatusCode != 503 || answer != `{"error":"too many requests are under way","status":503}` {
+	if res.StatusCode != 503 || answer != `{"error":"too many requests are in flight","status":503}` {
 		t.Errorf("got %d %s", res.StatusCode, answer)
 	}
 }
@@ -363,8 +363,8 @@ func TestTooManyBytesWait(t *testing.T) {
 	}
 }
 
-// TestReadsTakeAllThatWait: what has come together goes on together, as far as
-// there is room, and oldest first.
+// TestReadsTakeAllThatWait: what has arrived together continues together, as far as there
+// is room, and oldest first.
 func TestReadsTakeAllThatWait(t *testing.T) {
 	r := start(t, `"127.0.0.1:0"`)
 	var wg sync.WaitGroup
@@ -406,8 +406,8 @@ func TestReadsTakeAllThatWait(t *testing.T) {
 	}
 }
 
-// TestAClientThatLeavesIsNotReadAnyMore: it takes no room in the queue, and its
-// message is nobody's.
+// TestAClientThatLeavesIsNotReadAnyMore: it takes no room in the queue, and its message
+// belongs to nobody.
 func TestAClientThatLeavesIsNotReadAnyMore(t *testing.T) {
 	r := start(t, `"127.0.0.1:0"`)
 	c, err := net.Dial("tcp", r.door.listener.Addr().String())
@@ -448,7 +448,7 @@ func TestAFateThatDoesNotComeIsTooSlow(t *testing.T) {
 	if res.StatusCode != 504 {
 		t.Errorf("got %d %s", res.StatusCode, answer)
 	}
-	for m := range b.All() { // its ack comes late, and does no harm
+	for m := range b.All() { // its ack arrives late, and does no harm
 		if _, err := r.Ack(t.Context(), []engine.Result{{Ref: m.Ref, Fate: engine.Delivered}}); err != nil {
 			t.Error(err)
 		}
@@ -467,7 +467,7 @@ func TestNoSlipStays(t *testing.T) {
 	if n := r.desk.Waiting(); n != 0 {
 		t.Errorf("%d slips stay of what was never read", n)
 	}
-	// The fate comes too late.
+	// The fate arrives too late.
 	b := engine.NewBatch(1)
 	var wg sync.WaitGroup
 	wg.Go(func() { _, _ = r.Read(context.Background(), b) })

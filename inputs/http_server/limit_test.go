@@ -18,7 +18,7 @@ func TestWhatIsNotReadSoonIsRefused(t *testing.T) {
 	tests := []struct {
 		name   string
 		limits []time.Duration // from now on, one after another; 0: no limit any more
-		waits  bool            // the last comes while the request waits
+		waits  bool            // the last arrives while the request waits
 		status int
 		answer string
 		after  int // Retry-After, at least
@@ -73,7 +73,7 @@ func TestALimitThatIsRenewedSoonIsWaitedFor(t *testing.T) {
 	}
 }
 
-// Two pass; the third is told to come again, until an operator raises the limit.
+// Two pass; the third is told to retry, until an operator raises the limit.
 func TestOverTheRateLimitOfAPipeline(t *testing.T) {
 	in := enginetest.New(t, engine.Inputs, `{"http_server": "127.0.0.1:0"}`).(*input)
 	var said lockedBuffer

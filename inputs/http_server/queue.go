@@ -96,7 +96,7 @@ func (in *input) late(r *request) (wait time.Duration, why *refusal) {
 		if wait = r.taken.Add(in.cfg.Timeout).Sub(now); wait > 0 {
 			return wait, nil
 		}
-		return 0, tooSlow // its messages go on
+		return 0, tooSlow // its messages continue
 	}
 	if wait = r.patience.Sub(now); wait > 0 {
 		return wait, nil
@@ -123,8 +123,7 @@ func (in *input) Limited(until time.Time) {
 	})
 }
 
-// shut closes a door: requests that were not taken are refused, and so are those
-// that come.
+// shut closes a door: requests that were not taken are refused, and so are new ones.
 func (in *input) shut(d *door) {
 	in.mu.Lock()
 	defer in.mu.Unlock()

@@ -11,9 +11,9 @@ import (
 	"github.com/flowd-io/flowd/internal/logsum"
 )
 
-// references stand for errors that clients are not told. Each that was given out is in
-// the log with its error. Equal errors share one for a while, and so do all others when
-// there are many: a client can't fill the log. So no line may be left out of it, as
+// references identify errors that clients do not see. Each one that was given out is in the
+// log with its error. Equal errors share one for a while, and so do all others when there
+// are many: a client can't fill the log. So no line may be left out of it, as
 // [logsum.Handler] does with what repeats.
 type references struct {
 	log *slog.Logger
@@ -26,7 +26,7 @@ type references struct {
 const (
 	referencesFor  = 10 * time.Second
 	mostReferences = 100
-	causeText      = 1 << 10  // bytes of an error that tell it from others
+	causeText      = 1 << 10  // bytes of an error that distinguish it from others
 	mostLogged     = 16 << 10 // bytes of an error
 )
 
@@ -50,10 +50,10 @@ func (f *references) of(err *engine.Error) string {
 		f.known = map[cause]*reference{}
 		f.ends = time.AfterFunc(referencesFor, f.sumUp)
 	}
-	what := "a client was told of an error by reference"
+	what := "a client got a reference to an error"
 	if f.known[c] == nil && len(f.known) >= mostReferences {
 		c = cause{}
-		what = "clients were told of errors by reference: of many different ones, the first"
+		what = "clients got references to errors: the first of many different ones"
 	}
 	x := f.known[c]
 	if x == nil {
@@ -72,7 +72,7 @@ func (f *references) sumUp() {
 	defer f.mu.Unlock()
 	for _, x := range f.known {
 		if x.times > 1 {
-			f.log.WarnContext(logsum.Each, "clients were told of an error by reference", "ref", x.id, "times", x.times)
+			f.log.WarnContext(logsum.Each, "clients got references to an error", "ref", x.id, "times", x.times)
 		}
 	}
 	if f.ends != nil {

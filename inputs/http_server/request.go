@@ -35,7 +35,7 @@ type request struct {
 	patience time.Time // it waits no longer to be taken
 	taken    time.Time // by a Read; zero: it waits
 	refused  *refusal  // nil: it is answered by its results
-	left     int       // results still to come
+	left     int       // results still outstanding
 	results  []verdict // by record; nil: they are summed up
 	sums     sums
 	gone     bool // nobody waits for its results: what it holds ends with the last
@@ -74,7 +74,7 @@ func (r *request) leave() {
 	}
 }
 
-// abandon leaves a request to its messages; false: none of them is under way.
+// abandon leaves a request to its messages; false: none of them is in flight.
 func (r *request) abandon() bool {
 	in := r.held.in
 	in.mu.Lock()
@@ -94,7 +94,7 @@ func (r *request) refuse(why *refusal) {
 	r.ends()
 }
 
-// serve carries one request through. It takes a slot when its body is there: what sends
+// serve handles one request. It takes a slot when its body is there: a client that sends
 // nothing holds none.
 func (in *input) serve(d *door, w http.ResponseWriter, hr *http.Request) {
 	r := newRequest(in)
@@ -166,7 +166,7 @@ func (in *input) await(d *door, w http.ResponseWriter, hr *http.Request, r *requ
 	}
 }
 
-// expect makes the slip for what a request may be replied, and a place for its results.
+// expect makes the slip for replies to a request, and a place for its results.
 func (in *input) expect(r *request) bool {
 	r.left = len(r.records)
 	r.tied = in.desk.Wanted() && !in.cfg.EarlyAck
@@ -193,13 +193,13 @@ func (in *input) welcome(w http.ResponseWriter, hr *http.Request) bool {
 	path := hr.URL.Path
 	switch {
 	case path != in.cfg.Path && !(strings.HasSuffix(in.cfg.Path, "/") && strings.HasPrefix(path, in.cfg.Path)):
-		refuse(w, http.StatusNotFound, "nothing is taken at this path")
+		refuse(w, http.StatusNotFound, "nothing is accepted at this path")
 	case !in.cfg.Auth.Allows(hr):
 		w.Header().Set("WWW-Authenticate", in.cfg.Auth.Challenge())
 		refuse(w, http.StatusUnauthorized, "credentials are missing or wrong")
 	case !in.takes(hr.Method):
 		w.Header().Set("Allow", strings.Join(in.cfg.Methods, ", "))
-		refuse(w, http.StatusMethodNotAllowed, "this method is not taken")
+		refuse(w, http.StatusMethodNotAllowed, "this method is not accepted")
 	default:
 		return true
 	}
@@ -231,8 +231,8 @@ const (
 // atOnce is how many bytes of records are charged together.
 const atOnce = 64 << 10
 
-// records reads the records of a body of so many bytes, and takes room for them as they
-// come: they are copies, and some framings make more of a record than it was.
+// records reads the records of a body of this many bytes, and takes room for them as they
+// are read: they are copies, and some framings make more of a record than it was.
 func (in *input) records(r *request, from framing.Reader, size int) *refusal {
 	if !r.held.take(int64(size)) {
 		return overfull
@@ -270,8 +270,8 @@ func (in *input) records(r *request, from framing.Reader, size int) *refusal {
 	}
 }
 
-// framingOf is how a body is cut that its content type calls lines of JSON, or
-// that is a JSON array; all else is one message.
+// framingOf is how a body is cut that its content type calls lines of JSON, or that is a
+// JSON array; anything else is one message.
 func framingOf(contentType string, body []byte) (f framing.Framing, several bool) {
 	if contentType == "" {
 		return f, false

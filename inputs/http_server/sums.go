@@ -8,11 +8,11 @@ import (
 	"github.com/flowd-io/flowd/internal/reply"
 )
 
-// mostListed is how many messages are answered one by one. Those of a larger request are
+// mostListed is how many messages are answered individually. Those of a larger request are
 // summed up, unless there are replies to them.
 const mostListed = 100
 
-// sum is what messages have in common that ended alike.
+// sum is what messages that ended in the same way have in common.
 type sum struct {
 	verdict
 	Count int   `json:"count"`
@@ -37,7 +37,7 @@ func (s *sums) add(v verdict, index int) {
 	}
 }
 
-// of is the sum in which v counts. When there are many, errors no longer tell them apart.
+// of is the sum in which v counts. When there are many, errors no longer distinguish them.
 func (s *sums) of(v verdict) *sum {
 	alike := func(x *sum) bool { return x.Status == v.Status && x.fate == v.fate && x.Class == v.Class }
 	for i := range s.all {
@@ -56,7 +56,7 @@ func (s *sums) of(v verdict) *sum {
 	return &s.all[len(s.all)-1]
 }
 
-// mostSums is how many sums errors tell apart.
+// mostSums is how many sums errors may distinguish.
 const mostSums = 20
 
 // answerSums answers a request whose messages have been summed up, the worst first.

@@ -10,14 +10,14 @@ import (
 
 // Config configures the input.
 type Config struct {
-	Name string `yaml:"name,main" check:"required,nonempty" doc:"Name of the pipe, as the outputs that write to it have it."`
+	Name string `yaml:"name,main" check:"required,nonempty" doc:"Name of the pipe, the same as in the outputs that write to it."`
 }
 
 const about = `
-Reads what outputs pipe of the same name write, in any pipeline of the process.
+Reads what pipe outputs of the same name write, in any pipeline of the process.
 
-A message's fate here is its fate there. The input ends when all of its writers
-have.
+A message's fate here is also its fate in the pipeline that wrote it. The input ends
+when all of its writers have ended.
 
     inputs:
       orders: {pipe: orders}
@@ -66,7 +66,7 @@ func (in *input) Traits() engine.Traits {
 	return engine.Traits{TakesBack: engine.TakesOne, Follows: in.name}
 }
 
-// Close gives back what was not taken.
+// Close hands back what was not taken.
 func (in *input) Close(context.Context) error {
 	in.Reader.Close()
 	if in.counted {

@@ -16,13 +16,13 @@ type acker struct {
 	to   engine.Acker
 	self engine.Acker // itself, or with the ability to renew
 
-	mu sync.Mutex // held while to is told
+	mu sync.Mutex // held while to is called
 }
 
-// leaser is an acker whose source lends messages.
+// leaser is an acker whose source leases messages.
 type leaser struct{ *acker }
 
-// ackerOf is the acker that stands for one of the source: the same for the same.
+// ackerOf is the acker that wraps one of the source: always the same for the same one.
 func (s *source) ackerOf(to engine.Acker) engine.Acker {
 	if to == nil {
 		return nil
@@ -37,7 +37,7 @@ func (s *source) ackerOf(to engine.Acker) engine.Acker {
 	return s.told.self
 }
 
-// Ack tells the source how its messages ended.
+// Ack reports to the source how its messages ended.
 func (a *acker) Ack(ctx context.Context, results []engine.Result) (again []engine.Result, err error) {
 	n := len(results)
 	defer func() { a.src.in.settled(a.src, n-len(again)) }()
@@ -58,8 +58,8 @@ func (l *leaser) Renew(ctx context.Context, refs []uint64) (lost []uint64, next 
 // Traits is whether the source withholds messages.
 func (a *acker) Traits() engine.Traits { return engine.Traits{Withholds: a.src.withholds} }
 
-// giveBack returns what no Read has taken of h to a source that takes single
-// messages; others give it again by themselves, or can't.
+// giveBack returns what no Read has taken of h to a source that takes single messages back;
+// others redeliver it themselves, or can't.
 func (s *source) giveBack(h *held) {
 	in := s.in
 	in.mu.Lock()
@@ -84,9 +84,9 @@ func (s *source) giveBack(h *held) {
 			return err
 		})
 		if err != nil {
-			in.log.Warn("messages that were read could not be given back: their source will deliver them again", "source", s.polled.Name, "messages", len(results), "err", err)
+			in.log.Warn("messages that were read could not be handed back: their source will deliver them again", "source", s.polled.Name, "messages", len(results), "err", err)
 		}
 	case in.traits.TakesBack == engine.TakesNothing:
-		in.log.Warn("messages were read that the pipeline does not take any more, and their source takes nothing back", "source", s.polled.Name, "messages", len(results))
+		in.log.Warn("messages were read that the pipeline no longer takes, and their source takes nothing back", "source", s.polled.Name, "messages", len(results))
 	}
 }

@@ -10,11 +10,11 @@ import (
 // units is how many pieces free slots are dealt out in, at the most.
 const units = 64
 
-// deal gives the slots that are free to sources that could read, one by one as the
-// strategy says, and says when to look again. A read under way counts for as many
-// messages as its source may give, going by the last; one that waits for a first
-// message counts for none. So slots do not lie idle for who has little, and at most
-// one read of each source is held beyond the room.
+// deal gives the free slots to sources that could read, one at a time as the strategy says,
+// and says when to look again. A read in progress counts for as many messages as its source
+// may return, judging by the last read; one that waits for a first message counts for none.
+// So slots do not stay idle for a source that has little, and at most one read of each
+// source is held beyond the room.
 func (in *input) deal(now time.Time) (again time.Time) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -80,7 +80,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// look says whether a source reads or could, and when that may change by itself.
+// look says whether a source reads or could, and when that may change without an event.
 func (s *source) look(now time.Time) (again time.Time, open bool) {
 	if s.polling && !s.waits {
 		if again = s.since.Add(s.patience()); now.Before(again) {
@@ -107,9 +107,9 @@ func (s *source) patience() time.Duration {
 	return min(max(4*s.quick, leastPatience), mostPatience)
 }
 
-// learn takes down what a read tells that found n messages: how many there may be
-// in the next, and how long that takes. The quickest of the last ones counts: those
-// that had to wait for a message tell nothing, nor does a single message.
+// learn records what a read that found n messages shows: how many there may be in the next,
+// and how long that takes. The quickest of the last reads counts: those that had to wait
+// for a message show nothing, and neither does a single message.
 func (s *source) learn(n int, took time.Duration) {
 	if s.gives = max(s.gives, 2*n); n < s.slots {
 		s.gives = n
@@ -128,7 +128,7 @@ func (s *source) learn(n int, took time.Duration) {
 // idle says that a source could read now.
 func (s *source) idle() bool { return s.state == reads && !s.polling && s.held == nil }
 
-// answered takes down what a read came to; it returns whether the source goes on.
+// answered records the outcome of a read; it returns whether the source continues.
 func (in *input) answered(s *source, r result) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -163,7 +163,7 @@ func (in *input) answered(s *source, r result) {
 	}
 }
 
-// settled is told when messages of a source have reached their fate.
+// settled is called when messages of a source are settled.
 func (in *input) settled(s *source, n int) {
 	if n == 0 {
 		return

@@ -31,7 +31,7 @@ type queue struct {
 
 	mu      sync.Mutex // guards the fields below
 	msgs    []string
-	arrived chan struct{} // closed when messages come
+	arrived chan struct{} // closed when messages arrive
 	fails   []error       // of the next reads
 	opens   []error       // of the next Opens
 	rooms   []int         // of all reads

@@ -50,7 +50,7 @@ type input struct {
 	sources  []*source // in the order written; those of a listing by name
 	known    map[*polling.Source]*source
 	ready    []*source // that hold what they have read, oldest first
-	room     int       // of the Read under way
+	room     int       // of the current Read
 	most     int       // the largest so far
 	active   context.Context
 	rest     context.CancelFunc // ends active
@@ -137,7 +137,8 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 	}
 }
 
-// begin takes down the room of a Read, and says until when it is to wait: zero is for ever.
+// begin records the room of a Read, and says until when it should wait: zero means for
+// ever.
 func (in *input) begin(room int) (until time.Time) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -157,8 +158,8 @@ func (in *input) finish() {
 	in.room = 0
 }
 
-// leave ends the reads under way, because reading pauses or ends, and takes what
-// they still bring.
+// leave ends the reads in progress, because reading pauses or ends, and takes what they
+// still return.
 func (in *input) leave(b *engine.Batch) (engine.Acker, error) {
 	in.mu.Lock()
 	in.rest()
@@ -190,8 +191,8 @@ func (in *input) poke() {
 	}
 }
 
-// take moves what the first ready source has read; of several where no results go
-// back. An error says that nothing will come any more.
+// take moves what the first ready source has read; of several if no results go back. An
+// error says that nothing will follow.
 func (in *input) take(b *engine.Batch) (acker engine.Acker, took bool, err error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -208,7 +209,7 @@ func (in *input) take(b *engine.Batch) (acker engine.Acker, took bool, err error
 		case s.held.left() == 0:
 			s.letGo()
 			in.ready = in.ready[1:]
-		case s.withholds: // what goes back behind others has to come in one Read with them
+		case s.withholds: // what goes back after others must be in one Read with them
 			close(s.held.cut)
 			in.ready = in.ready[1:]
 		}
@@ -237,7 +238,7 @@ func (in *input) over() error {
 	return io.EOF
 }
 
-// Stop stops the sources and gives back what no Read has taken.
+// Stop stops the sources and hands back what no Read has taken.
 func (in *input) Stop(ctx context.Context) error {
 	if in.life == nil {
 		return nil
@@ -262,7 +263,7 @@ func (in *input) quit(ctx context.Context) error {
 	case <-done:
 		return nil
 	case <-ctx.Done():
-		return errors.New("a source does not end when it is told to")
+		return errors.New("a source does not end when told to")
 	}
 }
 

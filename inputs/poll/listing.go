@@ -13,7 +13,7 @@ import (
 	"github.com/flowd-io/flowd/internal/timing"
 )
 
-// mostListed bounds the queues that one pattern stands for.
+// mostListed bounds the queues that one pattern matches.
 const mostListed = 1000
 
 // listing is a source that names its queues by a pattern.
@@ -27,8 +27,8 @@ type listing struct {
 	failures int       // of List, in a row
 }
 
-// first lists when the input is opened. A failure that time may heal is no mistake
-// of the configuration: the queues are looked for again.
+// first lists when the input is opened. A failure that may pass is not a mistake in the
+// configuration: the queues are looked for again.
 func (in *input) first(ctx context.Context, l *listing) error {
 	err := in.list(ctx, l)
 	var e *engine.Error
@@ -39,11 +39,11 @@ func (in *input) first(ctx context.Context, l *listing) error {
 	return err
 }
 
-// unlisted takes down that List has failed.
+// unlisted records that List has failed.
 func (in *input) unlisted(l *listing, err error) {
 	l.failures++
 	if powerOfTen(l.failures) {
-		in.log.Warn("the queues of a pattern are not known anew", "err", err, "attempt", l.failures)
+		in.log.Warn("the queues of a pattern could not be listed again", "err", err, "attempt", l.failures)
 	}
 }
 
@@ -60,14 +60,14 @@ func (in *input) list(ctx context.Context, l *listing) error {
 	slices.Sort(names)
 	names = slices.Compact(names)
 	if len(names) > mostListed {
-		in.log.Warn("a pattern names too many queues: the last ones are not read (write a narrower pattern)", "source", l.name, "queues", len(names), "read", mostListed)
+		in.log.Warn("a pattern matches too many queues: the last ones are not read (write a narrower pattern)", "source", l.name, "queues", len(names), "read", mostListed)
 		names = names[:mostListed]
 	}
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	for _, s := range l.found {
 		if queue := s.polled.Name[len(l.name)+1:]; s.state != retired && !slices.Contains(names, queue) {
-			in.log.Info("a queue is there no more", "source", s.polled.Name)
+			in.log.Info("a queue no longer exists", "source", s.polled.Name)
 			s.state = retired
 			if s.end != nil {
 				s.end()
@@ -160,10 +160,10 @@ func (in *input) clear(ctx context.Context, l *listing) {
 	in.mu.Unlock()
 	for _, s := range done {
 		if err := s.stop(context.WithoutCancel(ctx)); err != nil {
-			in.log.Debug("stop of a source that is there no more", "source", s.polled.Name, "err", err)
+			in.log.Debug("stop of a source that no longer exists", "source", s.polled.Name, "err", err)
 		}
 		if err := s.close(context.WithoutCancel(ctx)); err != nil {
-			in.log.Debug("close of a source that is there no more", "source", s.polled.Name, "err", err)
+			in.log.Debug("close of a source that no longer exists", "source", s.polled.Name, "err", err)
 		}
 	}
 }

@@ -112,7 +112,7 @@ func (in *input) names() (all []string) {
 	return all
 }
 
-// reading reads in the background until the test ends, and says what came.
+// reading reads in the background until the test ends, and says what arrived.
 func reading(t *testing.T, in *input) (got func() []string) {
 	var mu sync.Mutex
 	var all []string
@@ -372,7 +372,7 @@ func TestAStrategyThatPicksNobodyIsAskedAgain(t *testing.T) {
 	})
 }
 
-// picky picks nobody at first, then somebody unknown, then the first.
+// picky picks no source at first, then an unknown one, then the first.
 type picky struct {
 	roundRobin
 	calls int

@@ -1,5 +1,5 @@
-// Package poll reads from several sources at once and shares out the free slots of
-// the pipeline among them. Start at [input]: deal.go says who may read, source.go
+// Package poll reads from several sources at once and divides the free slots of the
+// pipeline among them. Start at [input]: deal.go decides which source may read, source.go
 // is the goroutine of one source, listing.go finds sources by a pattern.
 package poll
 
@@ -18,15 +18,15 @@ import (
 
 // Config configures the input.
 type Config struct {
-	Strategy   polling.Name           `yaml:"strategy" doc:"Who gets free slots: weighted_round_robin, strict_priority, or one that a Go program registers."`
-	EmptyPause time.Duration          `yaml:"empty_pause" check:"min=0" doc:"Time for which a source is left alone that had nothing. One that answers at once that it has nothing is asked at most ten times a second in any case."`
+	Strategy   polling.Name           `yaml:"strategy" doc:"Which source gets free slots: weighted_round_robin, strict_priority, or a strategy that a Go program registers."`
+	EmptyPause time.Duration          `yaml:"empty_pause" check:"min=0" doc:"Time for which a source that had no messages is left alone. A source that answers at once that it has none is asked at most ten times a second in any case."`
 	Refresh    time.Duration          `yaml:"refresh" check:"min=1s" doc:"How often sources that name their queues by a pattern look for new ones."`
 	Sources    schema.Map[sourceSpec] `yaml:"sources" check:"required,nonempty" doc:"Where to read, by name: an input and its weight."`
 }
 
 type sourceSpec struct {
 	Use    engine.Plugin[engine.Input] `yaml:",variant"`
-	Weight int                         `yaml:"weight" check:"min=1,max=1000" default:"1" doc:"Share of the slots, or rank, as the strategy has it."`
+	Weight int                         `yaml:"weight" check:"min=1,max=1000" default:"1" doc:"Share of the slots, or rank, depending on the strategy."`
 }
 
 // Words are what users of other systems write.
@@ -56,28 +56,28 @@ func (c Config) Polling() polling.Plan {
 }
 
 const about = `
-Reads from several sources at once and shares out free slots among them.
+Reads from several sources at once and divides free slots among them.
 
-Each source has a poller of its own, so one that waits long for a message holds
-up no other. A source reads only when the strategy gives it slots, of those that
-the pipeline has free (engine.max_in_flight): with few free slots the strategy
-decides what is read, with many all sources read as fast as they can.
+Each source has its own poller, so one that waits long for a message does not hold
+up the others. A source reads only when the strategy gives it some of the pipeline's free
+slots (engine.max_in_flight): with few free slots the strategy decides what is
+read, with many all sources read as fast as they can.
 
 weighted_round_robin gives slots in turn, smoothly and in proportion to weight:
 with weights 3 and 1 the order is a a b a. strict_priority gives all slots to the
 source of the highest weight that has messages; among equal weights the one
-written first. A source that has had nothing, or has not answered for a few
-times as long as it usually takes (20 to 250ms), holds up no lower one. flowd
-simulate prints the order.
+written first. A source that had no messages, or has not answered for a few times as
+long as usual (20 to 250ms), does not hold up lower ones. flowd simulate prints the
+order.
 
-A source that fails is started again by itself, after a back-off; the others go
-on. A source whose input names queues by a pattern stands for all that match;
-new ones are looked for every refresh.
+A source that fails is restarted alone, after a back-off; the others continue. A
+source whose input names queues by a pattern includes all that match; new ones are
+looked for every refresh.
 
-Any input can be a source that is read rather than pushed to. All must take
-messages back in the same way.
+A source can be any input that flowd reads from; one that others push to can't. All
+must take messages back in the same way.
 
-Metadata: source, the name of the source, beside what its input gives.
+Metadata: source, the name of the source, and the metadata of its input.
 
     inputs:
       work:
@@ -123,9 +123,9 @@ func (in *input) add(name string, weight int, part engine.Input) error {
 	t := engine.TraitsOf(part)
 	switch {
 	case t.Follows != "":
-		return errors.New("it ends with its writers, so it can't be polled (give it an entry of `inputs` of its own)")
+		return errors.New("it ends with its writers, so it can't be polled (give it its own entry in `inputs`)")
 	case t.Pushed:
-		return errors.New("messages are pushed to it, so it can't be polled (give it an entry of `inputs` of its own)")
+		return errors.New("messages are pushed to it, so it can't be polled (give it its own entry in `inputs`)")
 	}
 	if first := len(in.sources)+len(in.listings) == 0; first {
 		in.traits = engine.Traits{TakesBack: t.TakesBack, AcksEarly: t.AcksEarly, Delays: t.Delays, OrderBy: t.OrderBy}
@@ -135,7 +135,7 @@ func (in *input) add(name string, weight int, part engine.Input) error {
 		return fmt.Errorf("its source takes back %s, that of the first %s: what becomes of failed messages differs "+
 			"(give it an entry of `inputs` of its own)", taking[t.TakesBack], taking[in.traits.TakesBack])
 	case t.AcksEarly != in.traits.AcksEarly:
-		return errors.New("it differs from the first source in early_ack (give it an entry of `inputs` of its own)")
+		return errors.New("it differs from the first source in early_ack (give it its own entry in `inputs`)")
 	}
 	in.traits.Delays = min(in.traits.Delays, t.Delays)
 	in.traits.OrderBy = cmp.Or(in.traits.OrderBy, t.OrderBy)

@@ -568,7 +568,7 @@ func TestWhatAFIFOQueueGaveAtOnceComesInOneRead(t *testing.T) {
 	}
 }
 
-// lender is a queue that lends messages.
+// lender is a queue that leases messages.
 type lender struct{ *queue }
 
 func (l *lender) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
@@ -589,7 +589,7 @@ func TestWhatTheEngineAsksBeforeItOpens(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	b.back = engine.TakesPosition
-	if err := pollOf(t, weighted, 0, weights{{a, 1}}).add("b", 1, b); err == nil || !strings.Contains(err.Error(), "takes back a position, that of the first single messages") {
+	if err := pollOf(t, weighted, 0, weights{{a, 1}}).add("b", 1, b); err == nil || !strings.Contains(err.Error(), "takes back a position, the first one single messages") {
 		t.Errorf("got %v", err)
 	}
 	b.back, b.early = engine.TakesOne, false
@@ -598,7 +598,7 @@ func TestWhatTheEngineAsksBeforeItOpens(t *testing.T) {
 	}
 }
 
-// Whatever sources do, each message is delivered once and its own source is told.
+// Whatever sources do, each message is delivered once and its own source gets the result.
 func TestNothingIsLostOrMixedUp(t *testing.T) {
 	for seed := range uint64(30) {
 		synctest.Test(t, func(t *testing.T) {
@@ -673,9 +673,9 @@ func TestConfiguration(t *testing.T) {
 		`{"empty_pause": "-1s", "sources": {"a": {"generate": {}}}}`:                                                       "empty_pause",
 		`{"delay": "1s", "sources": {"a": {"generate": {}}}}`:                                                              "write `empty_pause`",
 		`{"sources": {"a": {"weight": 1}}}`:                                                                                "no input type is given",
-		`{"sources": {"a": {"pipe": "x"}, "b": {"generate": {"body": "1"}}}}`:                                              "source a: it ends with its writers, so it can't be polled (give it an entry of `inputs` of its own)",
+		`{"sources": {"a": {"pipe": "x"}, "b": {"generate": {"body": "1"}}}}`:                                              "source a: it ends with its writers, so it can't be polled (give it its own entry in `inputs`)",
 		`{"sources": {"a": {"http_server": ":0"}}}`:                                                                        "source a: messages are pushed to it",
-		`{"sources": {"a": {"generate": {"body": "1"}}, "b": {"file": {"path": "x", "follow": true, "checkpoint": "y"}}}}`: "source b: its source takes back a position, that of the first nothing",
+		`{"sources": {"a": {"generate": {"body": "1"}}, "b": {"file": {"path": "x", "follow": true, "checkpoint": "y"}}}}`: "source b: its source takes back a position, the first one nothing",
 		`{"sources": {"a": {"file": {"path": "x", "framing": "bad"}}}}`:                                                    "bad",
 	} {
 		got := strings.Join(enginetest.Problems(t, engine.Inputs, `{"poll": `+config+`}`), "\n")
@@ -688,7 +688,7 @@ func TestConfiguration(t *testing.T) {
 	}
 }
 
-// A source whose connection stands for a second has recovered, message or not.
+// A source whose connection has lasted for a second has recovered, message or not.
 func TestAQuietSourceThatIsCutNowAndThenIsBackAtOnce(t *testing.T) {
 	tests := []struct {
 		name   string

@@ -19,7 +19,7 @@ import (
 const (
 	firstBackoff = time.Second
 	mostBackoff  = 30 * time.Second
-	// standing is how long a connection must stand before the back-off begins anew.
+	// standing is how long a connection must last before the back-off starts over.
 	standing = time.Second
 )
 
@@ -53,27 +53,27 @@ type source struct {
 	opened  bool
 	stopped bool
 	batch   *engine.Batch // of the last read, to be used again
-	told    *acker        // of the connection at hand
+	told    *acker        // of the current connection
 	meta    labelled      // of the message before
 
 	// Guarded by in.mu.
 	state     state
 	err       error         // why it failed for good
-	polling   bool          // a read is under way
+	polling   bool          // a read is in progress
 	waits     bool          // and has been for longer than patience
 	freed     bool          // a message was settled since it began, where the source withholds others
 	since     time.Time     // when it began
 	dealt     int           // slots for the next read
-	expected  int           // messages that the read under way may bring
+	expected  int           // messages that the current read may return
 	gives     int           // messages that a read brings at the most, going by the last; 0: not known
-	slots     int           // granted to the read under way
+	slots     int           // granted to the current read
 	offered   int           // that were free for all sources then
-	cancel    func()        // ends the read under way
+	cancel    func()        // ends the current read
 	quick     time.Duration // a read takes that need not wait; 0: not known
 	due       time.Time     // not to be read before
 	failures  int           // in a row
 	connected time.Time     // when it was opened
-	unsettled int           // messages that are under way
+	unsettled int           // messages in flight
 	held      *held         // what it has read and no Read has taken; nil: nothing
 }
 
@@ -83,19 +83,19 @@ type grant struct {
 	slots int
 }
 
-// held is what a read gave. taken is closed when nothing of it is left.
+// held is what a read returned. taken is closed when nothing of it is left.
 type held struct {
 	batch *engine.Batch
 	acker engine.Acker
 	next  int // the first message that was not taken
 	of    int
 	taken chan struct{}
-	cut   chan struct{} // closed when the rest is to go back
+	cut   chan struct{} // closed when the rest must go back
 }
 
 func (h *held) left() int { return h.of - h.next }
 
-// result is what one read came to.
+// result is the outcome of one read.
 type result struct {
 	batch       *engine.Batch
 	n           int
@@ -185,7 +185,7 @@ func (s *source) read(g grant) (r result) {
 		r.err = nil // it was told to return
 	}
 	if r.acker != nil && !reflect.TypeOf(r.acker).Comparable() {
-		r.acker, r.err = nil, engine.Errorf(engine.Permanent, "Read returned a %T: an Acker is told from others by ==, so it must be a pointer", r.acker)
+		r.acker, r.err = nil, engine.Errorf(engine.Permanent, "Read returned a %T: Ackers are compared with ==, so it must be a pointer", r.acker)
 	}
 	return r
 }
@@ -209,7 +209,7 @@ func (l *labelled) of(m engine.Meta, label string) engine.Meta {
 	return l.with
 }
 
-// hold waits until what was read is taken, and gives back what is not.
+// hold waits until what was read is taken, and hands back what is not.
 func (s *source) hold(ctx context.Context) {
 	s.in.mu.Lock()
 	h := s.held
@@ -239,7 +239,7 @@ func (s *source) letGo() {
 	s.held = nil
 }
 
-// failed takes down that a read failed, or the source has ended; in.mu is held.
+// failed records that a read failed, or the source has ended; in.mu is held.
 func (s *source) failed(err error) {
 	var e *engine.Error
 	switch {
@@ -248,7 +248,7 @@ func (s *source) failed(err error) {
 		s.state = ended
 	case errors.Is(err, engine.ErrGone), errors.As(err, &e) && e.Class == engine.Permanent:
 		s.state, s.err = gone, fmt.Errorf("source %s: %w", s.polled.Name, err)
-		s.in.log.Error("source has failed for good; the others go on", "source", s.polled.Name, "err", err)
+		s.in.log.Error("source has failed for good; the others continue", "source", s.polled.Name, "err", err)
 		s.lost(err)
 	default:
 		s.state = restarts
@@ -260,7 +260,7 @@ func (s *source) failed(err error) {
 func (s *source) note(err error) {
 	s.failures++
 	if powerOfTen(s.failures) {
-		s.in.log.Error("source failed and is started again", "source", s.polled.Name, "err", err, "attempt", s.failures)
+		s.in.log.Error("source failed and is restarted", "source", s.polled.Name, "err", err, "attempt", s.failures)
 	}
 	s.lost(err)
 }
@@ -325,7 +325,7 @@ func (s *source) restart(ctx context.Context) bool {
 	}
 }
 
-// stop tells the source that no read follows.
+// stop informs the source that no read follows.
 func (s *source) stop(ctx context.Context) error {
 	t, ok := s.part.(engine.Stopper)
 	if !ok || !s.opened || s.stopped {

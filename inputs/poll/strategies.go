@@ -45,7 +45,7 @@ func (roundRobin) Next(_ time.Time, open []*polling.Source) *polling.Source {
 	return best
 }
 
-// Empty takes what is saved up: a source that comes back gets its share, no burst.
+// Empty takes what is saved up: a source that returns gets its share, not a burst.
 func (roundRobin) Empty(s *polling.Source) {
 	b := stateOf[balance](s)
 	b.earned = min(b.earned, 0)

@@ -135,7 +135,7 @@ func TestStrictPriority(t *testing.T) {
 	tests := []struct {
 		name    string
 		sources []*polling.Source
-		after   string // what each read comes to: found or empty
+		after   string // the outcome of each read: found or empty
 		want    string
 	}{
 		{"never a hit: from the top down and round", []*polling.Source{of("a", 3), of("b", 2), of("c", 1)}, "empty", "a b c a b c"},

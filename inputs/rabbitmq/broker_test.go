@@ -68,7 +68,7 @@ func bodies(all []got) (texts []string) {
 	return texts
 }
 
-// end tells how messages ended.
+// end reports how messages ended.
 func end(t *testing.T, fate engine.Fate, err *engine.Error, all ...got) {
 	t.Helper()
 	results := make([]engine.Result, len(all))
@@ -117,7 +117,7 @@ func TestWhatIsNotAcknowledgedComesAgain(t *testing.T) {
 	if err := in.Open(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	end(t, engine.Delivered, nil, first[0], first[2]) // on a connection that is no more: tags mean nothing on another
+	end(t, engine.Delivered, nil, first[0], first[2]) // on a connection that is gone: tags mean nothing on another
 	again := read(t, in, 2)
 	if !slices.Equal(bodies(again), []string{"a", "c"}) || again[0].attempt != 2 || again[0].meta["redelivered"] != true {
 		t.Errorf("read %+v again", again)
@@ -194,7 +194,7 @@ func TestAReturnedMessageIsKeptBackForAWhile(t *testing.T) {
 	end(t, engine.Returned, broken, first[0])
 	end(t, engine.Delivered, nil, first[1:]...)
 	began := time.Now()
-	for range 2 { // the first comes at once, the next is delayed by half to all of the time
+	for range 2 { // the first arrives at once, the next is delayed by half to all of the time
 		end(t, engine.Returned, broken, read(t, in, 1)...)
 	}
 	read(t, in, 1)
@@ -215,7 +215,7 @@ func TestAStopGivesBackWhatWasNotRead(t *testing.T) {
 	if rest := brokertest.Bodies(b.Take(t, q, 3)); !slices.Equal(rest, []string{"b", "c", "d"}) {
 		t.Errorf("others got %q", rest)
 	}
-	end(t, engine.Delivered, nil, m...) // acks still come
+	end(t, engine.Delivered, nil, m...) // acks still arrive
 	if err := in.Close(t.Context()); err != nil || b.Ready(t, q) != 0 {
 		t.Errorf("close: %v; %d messages are back", err, b.Ready(t, q))
 	}
@@ -258,7 +258,7 @@ func TestQuorumQueuesCountAttemptsAndGiveUp(t *testing.T) {
 	}
 }
 
-// TestAStreamGoesOnBehindWhatIsSettled reads a stream, loses the connection, and goes on.
+// TestAStreamGoesOnBehindWhatIsSettled reads a stream, loses the connection, and continues.
 func TestAStreamGoesOnBehindWhatIsSettled(t *testing.T) {
 	b := brokertest.RabbitMQ(t)
 	q := b.Queue(t, amqp091.Table{"x-queue-type": "stream"})
@@ -460,7 +460,7 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 		{"a wrong password", strings.Replace(b.URL, "guest:guest", "guest:s3cret", 1), `"queue": "q"`, engine.Auth, "the broker refuses the login (check user and password"},
 		{"no such vhost", b.URL, `"queue": "q", "vhost": "nope"`, engine.Auth, "(check"},
 		{"no permission", nobody, fmt.Sprintf(`"queue": %q`, q), engine.Auth, "give the user the permission: rabbitmqctl set_permissions"},
-		{"another queue of that name", b.URL, fmt.Sprintf(`"queue": %q, "declare": {"arguments": {"x-max-length": 5}}`, q), engine.Transient, "make `declare` say what the broker has"},
+		{"another queue of that name", b.URL, fmt.Sprintf(`"queue": %q, "declare": {"arguments": {"x-max-length": 5}}`, q), engine.Transient, "change `declare` to match the broker"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -1,6 +1,6 @@
 package rabbitmq
 
-// verdict is what the broker is to be told of a delivery.
+// verdict is what to report to the broker about a delivery.
 type verdict uint8
 
 const (
@@ -21,9 +21,9 @@ type entry struct {
 
 // ledger knows the deliveries of a channel by their tags, which count from 1.
 //
-// What is settled without a gap, from the oldest on, is told with one frame for a
-// whole run (the `multiple` flag); what lies behind one that is still open is told
-// by itself, at once, so that a slow message never uses up the prefetch.
+// What is settled without a gap, from the oldest on, is reported with one frame for a whole
+// run (the `multiple` flag). What comes after one that is still open is reported
+// separately, at once, so that a slow message never uses up the prefetch.
 type ledger struct {
 	first   uint64 // tag of entries[0]
 	entries []entry
@@ -36,7 +36,7 @@ func newLedger() ledger { return ledger{first: 1, offset: -1} }
 type order struct {
 	tag      uint64
 	what     verdict
-	multiple bool // it is about all before it that were not told, too
+	multiple bool // it covers all before it that were not reported, too
 }
 
 func (l *ledger) add(redelivered bool, offset int) {
@@ -51,7 +51,7 @@ func (l *ledger) at(tag uint64) *entry {
 	return &l.entries[tag-l.first]
 }
 
-// settle appends the frames that tell all verdicts on tags, and on what these make
+// settle appends the frames that report all verdicts on tags, and on what these make
 // contiguous.
 func (l *ledger) settle(orders []order, tags []uint64) []order {
 	orders = l.front(orders)
@@ -64,10 +64,10 @@ func (l *ledger) settle(orders []order, tags []uint64) []order {
 	return orders
 }
 
-// front tells what is settled from the oldest on, and forgets it.
+// front reports what is settled from the oldest on, and forgets it.
 func (l *ledger) front(orders []order) []order {
 	n := 0
-	var run order // what is to be told of the entries from the last change on
+	var run order // what to report about the entries from the last change on
 	count := 0
 	end := func() {
 		if count > 0 {

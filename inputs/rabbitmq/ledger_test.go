@@ -70,8 +70,8 @@ func TestAChangeOfVerdictBeginsANewRun(t *testing.T) {
 	}
 }
 
-// TestLedgerTellsEachOnce plays a broker: a frame must be about tags that are out,
-// and each delivery must be told its own verdict, once.
+// TestLedgerTellsEachOnce plays a broker: a frame must be about unacknowledged tags, and
+// each delivery must get its own verdict, once.
 func TestLedgerTellsEachOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := newLedger()

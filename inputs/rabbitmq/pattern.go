@@ -8,7 +8,7 @@ import (
 	"github.com/flowd-io/flowd/internal/queue/amqp"
 )
 
-// pattern stands for all queues whose names match; the input poll reads each.
+// pattern represents all queues whose names match; the poll input reads each.
 type pattern struct {
 	cfg Config
 	env engine.Env
@@ -22,16 +22,16 @@ var (
 // checkPattern reports what can't work with a pattern, or without one.
 func (c *Config) checkPattern(report func(path, message, remedy string)) {
 	if !c.Management.IsZero() && amqp.CheckManagement(c.Management.Reveal()) != nil {
-		report("management", "is no URL", "write http://HOST:15672, or https://HOST:15671")
+		report("management", "is not a URL", "write http://HOST:15672, or https://HOST:15671")
 	}
 	if _, isPattern := amqp.Named(c.Queue); !isPattern {
 		return
 	}
 	if _, err := path.Match(c.Queue, ""); err != nil {
-		report("queue", "is no pattern of names", `close the [, or write \ before what is a character of the name`)
+		report("queue", "is not a valid pattern of names", `close the [, or write \ before it if it is part of the name`)
 	}
 	if c.Declare != nil {
-		report("declare", "a pattern stands for queues that are there: there is none to make", `remove it, or name one queue, with \ before * ? and [`)
+		report("declare", "a pattern matches existing queues: there is none to create", `remove it, or name one queue, with \ before * ? and [`)
 	}
 }
 

@@ -89,7 +89,7 @@ func TestAListThatIsRefusedSaysWhatToDo(t *testing.T) {
 	}{
 		{"a user without the tag", plain, manage, engine.Auth, "rabbitmqctl set_user_tags USER management"},
 		{"a wrong password", b.URL, strings.Replace(b.Management, "guest:guest", "guest:s3cret", 1), engine.Auth, "refuses the user"},
-		{"no such virtual host", b.URL + "/nowhere", b.Management, engine.Auth, "knows no virtual host nowhere"},
+		{"no such virtual host", b.URL + "/nowhere", b.Management, engine.Auth, "has no virtual host nowhere"},
 		{"nobody there", b.URL, "http://u:s3cret@127.0.0.1:1", engine.Transient, "rabbitmq-plugins enable rabbitmq_management"},
 	}
 	for _, tt := range tests {

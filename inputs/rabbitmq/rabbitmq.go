@@ -19,12 +19,12 @@ import (
 // Config configures the input.
 type Config struct {
 	amqp.Connect `yaml:",inline"`
-	Queue        string        `yaml:"queue" doc:"Queue to consume; in an input poll also a pattern of names, such as orders-*. In a name write \\ before * ? [ and \\. It may only be left out where declare makes an exclusive one: the broker names that."`
-	Management   schema.Secret `yaml:"management" doc:"Where the management interface is, which knows the queues that match a pattern, and delivery limits: http://user:password@HOST:15672. By default it is on url's host at port 15672, or 15671 with TLS, with url's user."`
-	Prefetch     int           `yaml:"prefetch" check:"min=1,max=65535" doc:"Messages that are delivered and not acknowledged, at most: what bounds memory, and how large a batch can grow. By default 1000; of a queue with a delivery limit, what workers and batches need."`
-	Declare      *amqp.Declare `yaml:"declare" doc:"Make the queue, an exchange and bindings if they are not there; without it they must be."`
-	OnReturn     string        `yaml:"on_return" check:"oneof=requeue|requeue_once|reject" doc:"What a message that comes back (then: return) is told: requeue, to be delivered again; requeue_once, reject if it was delivered before; reject, to be dead-lettered by the broker, or dropped where the queue has no dead-letter exchange. What a stop hands back unfinished is requeued in any case."`
-	ReturnDelay  time.Duration `yaml:"return_delay" check:"min=0s,max=10m" doc:"Time for which a message that was delivered before is kept back before it is requeued."`
+	Queue        string        `yaml:"queue" doc:"Queue to consume; in an input poll also a pattern of names, such as orders-*. In a name write \\ before * ? [ and \\. It may only be left out if declare creates an exclusive one, which the broker names."`
+	Management   schema.Secret `yaml:"management" doc:"URL of the management interface, which knows the queues that match a pattern, and delivery limits: http://user:password@HOST:15672. By default it is on url's host at port 15672, or 15671 with TLS, with url's user."`
+	Prefetch     int           `yaml:"prefetch" check:"min=1,max=65535" doc:"The most messages that are delivered and not yet acknowledged: this bounds memory, and how large a batch can grow. By default 1000; for a queue with a delivery limit, what workers and batches need."`
+	Declare      *amqp.Declare `yaml:"declare" doc:"Create the queue, an exchange and bindings if they do not exist; without it they must exist."`
+	OnReturn     string        `yaml:"on_return" check:"oneof=requeue|requeue_once|reject" doc:"What happens to a message that is returned (then: return): requeue, it is delivered again; requeue_once, it is rejected if it was delivered before; reject, the broker dead-letters it, or drops it if the queue has no dead-letter exchange. Messages that a stop hands back unfinished are requeued in any case."`
+	ReturnDelay  time.Duration `yaml:"return_delay" check:"min=0s,max=10m" doc:"Time for which a message that was delivered before is held back before it is requeued."`
 	EarlyAck     bool          `yaml:"early_ack" doc:"Acknowledge as soon as a message is read. It is processed at most once: what fails later, or is lost in a crash, is gone."`
 	Consume      consume       `yaml:"consume" doc:"How to consume."`
 }
@@ -32,7 +32,7 @@ type Config struct {
 type consume struct {
 	Tag       string         `yaml:"tag" doc:"Name of the consumer; PIPELINE.INPUT by default."`
 	Exclusive bool           `yaml:"exclusive" doc:"Be the only consumer of the queue."`
-	Arguments amqp.Arguments `yaml:"arguments" doc:"Arguments, as x-priority: 10, or for a stream x-stream-offset: first, last, next, a number, a time such as 2026-01-31T12:00:00Z, or an interval such as 2h before now."`
+	Arguments amqp.Arguments `yaml:"arguments" doc:"Arguments, such as x-priority: 10, or for a stream x-stream-offset: first, last, next, a number, a time such as 2026-01-31T12:00:00Z, or an interval such as 2h before now."`
 }
 
 const (
@@ -47,7 +47,7 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	case c.Queue == "" && c.Declare == nil:
 		report("queue", "required", "name the queue")
 	case c.Queue == "" && !c.Declare.Queue.Exclusive:
-		report("queue", "a queue that the broker names would be another one after each connection", "name it, or write declare: {queue: {exclusive: true}}")
+		report("queue", "a queue that the broker names would be a different one after each connection", "name it, or write declare: {queue: {exclusive: true}}")
 	case len(c.Queue) > 255:
 		report("queue", "is longer than 255 bytes", "shorten it")
 	}
@@ -61,7 +61,7 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 		}
 	}
 	if c.stream() && c.Consume.Exclusive {
-		report("consume.exclusive", "a stream has no exclusive consumers", "remove it, or use a quorum queue with x-single-active-consumer")
+		report("consume.exclusive", "a stream can't have exclusive consumers", "remove it, or use a quorum queue with x-single-active-consumer")
 	}
 }
 
@@ -96,7 +96,7 @@ func (c *Config) Words() map[string]string {
 	for word, remedy := range map[string]string{
 		"prefetch_count": "write `prefetch`", "qos": "write `prefetch`", "queue_declare": "write `declare`", "bindings": "write `declare: {bindings: […]}`",
 		"bindings_declare": "write `declare: {bindings: […]}`", "consumer_tag": "write `consume: {tag: …}`", "auto_ack": "write `early_ack`", "no_ack": "write `early_ack`",
-		"on_failure": "write `on_return`", "metadata": "remove it: all is there", "nack_reject_patterns": "write `on_return: reject`",
+		"on_failure": "write `on_return`", "metadata": "remove it: all of them are available", "nack_reject_patterns": "write `on_return: reject`",
 	} {
 		words[word] = remedy
 	}
@@ -106,23 +106,24 @@ func (c *Config) Words() map[string]string {
 const about = `
 Consumes a RabbitMQ queue: classic, quorum or stream.
 
-A message is acknowledged when it has reached its fate. How many may be out at
-once is prefetch; it should be more than a batch takes. A quorum queue with a delivery
-limit (RabbitMQ 4 gives each one of 20) counts what a stop hands back as delivered, up
-to RabbitMQ 4.2: less is prefetched then, unless prefetch is written. The limit is what
-declare says, or the management interface, if it answers this user. What fails for good goes
-where on_failure says; what returns to the queue is treated as on_return says.
+A message is acknowledged when it is settled. prefetch bounds how many may be
+unacknowledged at once; it should be more than a batch takes. A quorum queue with a
+delivery limit (RabbitMQ 4 gives each one a limit of 20) counts messages that a stop
+hands back as delivered, up to RabbitMQ 4.2: then less is prefetched, unless prefetch is
+set. The limit is taken from declare, or from the management interface, if it answers
+this user. Messages that fail for good go where on_failure says; messages that return to
+the queue are treated as on_return says.
 
-A connection that is lost is made again, at the next URL of a list if need be;
-messages that were out are delivered again. A stream goes on behind what was
+A lost connection is made again, at the next URL of a list if need be;
+unacknowledged messages are delivered again. A stream continues after what was
 settled before, as long as flowd runs; after a restart it begins where
-x-stream-offset says. It can take nothing back, so failures stop the pipeline, or
+x-stream-offset says. It takes nothing back, so failures stop the pipeline, or
 go to dead letters.
 
 In an input poll, queue may be a pattern, with * for any text without a /, ? for one
-character and [a-z] for one of these. It stands for all queues of the virtual host that
-match, but for those of one connection alone, and for streams unless x-stream-offset
-is set. Each has a connection and a prefetch of its own. The user needs the tag
+character and [a-z] for one of these. It matches queues of the virtual host,
+but not those that belong to one connection, and streams only if x-stream-offset is
+set. Each queue has its own connection and prefetch. The user needs the tag
 management. A pattern must not match the queues to which dead letters go.
 
 Metadata: queue, exchange, routing_key, redelivered, deaths (how often it was
@@ -154,7 +155,7 @@ type input struct {
 	opened bool         // once at least
 	failed error        // of the first opening, for Read to report
 	at     *session     // nil: not connected
-	next   atomic.Int64 // stream: the offset behind all that is settled; 0: unknown
+	next   atomic.Int64 // stream: the offset after all that is settled; 0: unknown
 }
 
 var (
@@ -192,8 +193,8 @@ func newReader(c Config, env engine.Env) *input {
 // Traits are those of the configuration.
 func (in *input) Traits() engine.Traits { return in.cfg.Traits() }
 
-// Open connects and begins to consume. A broker that can't be reached at the start
-// is no mistake of the configuration: it is tried again, as when it is lost later.
+// Open connects and begins to consume. A broker that can't be reached at the start is not a
+// mistake in the configuration: flowd retries, as when it is lost later.
 func (in *input) Open(ctx context.Context) error {
 	s, err := in.connect(ctx)
 	if err != nil {
@@ -216,7 +217,7 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 	return in.at, in.at.read(ctx, b)
 }
 
-// Stop ends the consumer and gives back what was delivered and not read.
+// Stop ends the consumer and hands back what was delivered and not read.
 func (in *input) Stop(ctx context.Context) error {
 	if in.at != nil {
 		in.at.stop(ctx)

@@ -86,17 +86,17 @@ func (s *session) prefetch(ctx context.Context) int {
 	}
 	limit, err := in.dialer.DeliveryLimit(ctx, s.conn, in.cfg.Management, in.cfg.Declare, s.describe.Queue)
 	if err != nil {
-		in.log.Debug("whether the queue has a delivery limit is not known", "err", err)
+		in.log.Debug("it is not known whether the queue has a delivery limit", "err", err)
 	}
 	if limit == 0 {
 		return mostPrefetch
 	}
 	n := min(max(in.hands, in.hands*limit/2), mostPrefetch)
-	in.log.Info("the queue has a delivery limit, and counts what a stop hands back: less is prefetched (`prefetch` says otherwise)", "queue", s.describe.Queue, "limit", limit, "prefetch", n)
+	in.log.Info("the queue has a delivery limit, and counts what a stop hands back: less is prefetched (set `prefetch` for more)", "queue", s.describe.Queue, "limit", limit, "prefetch", n)
 	return n
 }
 
-// arguments are those of the consumer. A stream goes on where it was.
+// arguments are those of the consumer. A stream continues where it was.
 func (s *session) arguments() amqp091.Table {
 	args := s.in.cfg.Consume.Arguments.Table()
 	if v, ok := args[offsetArgument]; ok {
@@ -111,7 +111,7 @@ func (s *session) arguments() amqp091.Table {
 	return args
 }
 
-// read waits for a delivery and adds all that are there.
+// read waits for a delivery and adds all that have arrived.
 func (s *session) read(ctx context.Context, b *engine.Batch) error {
 	select {
 	case d, ok := <-s.deliver:
@@ -124,7 +124,7 @@ func (s *session) read(ctx context.Context, b *engine.Batch) error {
 	}
 }
 
-// fill adds d and what else is there.
+// fill adds d and whatever else has arrived.
 func (s *session) fill(b *engine.Batch, d amqp091.Delivery) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,8 +175,8 @@ func (s *session) lost() error {
 	}
 }
 
-// Ack tells the broker how deliveries ended. On a connection that is lost there is
-// no one to tell: what was out there is delivered again.
+// Ack reports to the broker how deliveries ended. A lost connection can't be reported to:
+// its unacknowledged messages are delivered again.
 func (s *session) Ack(_ context.Context, results []engine.Result) ([]engine.Result, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -226,8 +226,8 @@ func (s *session) judge(r *engine.Result) {
 // up a channel with a delivery that is out for longer than its consumer_timeout.
 const longest = 10 * time.Minute
 
-// keep requeues a delivery later: else one that always fails would come and go as
-// fast as the broker can. s.mu is held.
+// keep requeues a delivery later: otherwise one that always fails would circulate as fast
+// as the broker can. s.mu is held.
 func (s *session) keep(tag uint64, wait time.Duration) {
 	wait = wait/2 + rand.N(wait/2+1)
 	s.timers[tag] = time.AfterFunc(wait, func() {
@@ -290,7 +290,7 @@ func (s *session) stop(ctx context.Context) {
 		_ = s.ch.Nack(d.DeliveryTag, false, true)
 	}
 	_ = s.conn.Release()
-	for _, t := range s.timers { // there is no time to keep anything back
+	for _, t := range s.timers { // there is no time to hold anything back
 		t.Reset(0)
 	}
 }

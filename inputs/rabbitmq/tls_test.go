@@ -78,7 +78,7 @@ func TestTLS(t *testing.T) {
 		{"one of another name", "localhost:" + port, fmt.Sprintf(`{"ca": %q}`, ca), engine.Auth, "set tls.server_name to a name that the certificate has"},
 		{"that name is given", "localhost:" + port, fmt.Sprintf(`{"ca": %q, "server_name": "example.com"}`, ca), "", ""},
 		{"whatever it is", addr, `{"skip_verify": true}`, "", ""},
-		{"no TLS there", plain, `{}`, engine.Transient, "no TLS is spoken there (write amqp://"},
+		{"no TLS there", plain, `{}`, engine.Transient, "the server does not speak TLS there (write amqp://"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -20,7 +20,7 @@ type part struct {
 }
 
 const about = `
-Reads inputs one after the other: the next begins when the one before has ended.
+Reads inputs one after the other: each begins when the one before has ended.
 
     inputs:
       all:
@@ -71,10 +71,10 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 func (in *input) add(name string, part engine.Input) error {
 	traits := engine.TraitsOf(part)
 	if traits.Follows != "" {
-		return errors.New("it ends with its writers, not before the next input (give it a pipeline of its own)")
+		return errors.New("it ends with its writers, not before the next input (give it its own pipeline)")
 	}
 	if _, lists := part.(engine.Lister); lists {
-		return errors.New("a pattern names any number of queues, and an input reads one " +
+		return errors.New("a pattern matches any number of queues, but an input reads one " +
 			"(name one queue, or make it a source of an input `poll`)")
 	}
 	if len(in.parts) == 0 {
@@ -89,8 +89,8 @@ func (in *input) add(name string, part engine.Input) error {
 // Traits is that all parts take back the same; where they differ, nothing is taken back.
 func (in *input) Traits() engine.Traits { return engine.Traits{TakesBack: in.takes} }
 
-// Open opens the parts again that a Close has closed: acks may still come for
-// those that have ended.
+// Open reopens the parts that a Close has closed: acks may still arrive for those that have
+// ended.
 func (in *input) Open(ctx context.Context) error {
 	for in.opened < in.reached {
 		if err := in.open(ctx); err != nil {
@@ -100,7 +100,7 @@ func (in *input) Open(ctx context.Context) error {
 	return nil
 }
 
-// Read reads the part at hand; the next is opened when it ends.
+// Read reads the current part; the next is opened when it ends.
 func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
 	for in.at < len(in.parts) {
 		part, room := in.parts[in.at], b.Room()
@@ -144,7 +144,7 @@ func (in *input) Stop(ctx context.Context) error {
 	return nil
 }
 
-// Close closes all parts that are open: until now, acks may have come for them.
+// Close closes all open parts: until now, acks may have arrived for them.
 func (in *input) Close(ctx context.Context) error {
 	var errs []error
 	for _, p := range in.parts[:in.opened] {

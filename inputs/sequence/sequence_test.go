@@ -157,7 +157,7 @@ func init() {
 func TestAPatternOfQueuesIsNoPart(t *testing.T) {
 	c := Config{Inputs: []part{{engine.Plugin[engine.Input]{Name: "test_pattern"}}}}
 	_, err := newInput(c, enginetest.Env())
-	if err == nil || !strings.Contains(err.Error(), "test_pattern, number 1: a pattern names any number of queues") || !strings.Contains(err.Error(), "input `poll`") {
+	if err == nil || !strings.Contains(err.Error(), "test_pattern, number 1: a pattern matches any number of queues") || !strings.Contains(err.Error(), "input `poll`") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -25,7 +25,7 @@ type lease struct {
 	deleting time.Time // when that was tried last; zero: it was not
 }
 
-// change is a lease that is to end at another time, seconds from now.
+// change is a lease that should end at another time, seconds from now.
 type change struct {
 	ref     uint64
 	l       *lease
@@ -36,11 +36,11 @@ const (
 	parallelCalls = 8 // of one Ack or renewal
 	firstBackoff  = time.Second
 	mostBackoff   = 15 * time.Minute // of a message that was returned without a delay
-	givenUp       = 2 * time.Minute  // after the last try a delete is not tried any more
+	givenUp       = 2 * time.Minute  // after the last attempt a delete is given up
 )
 
-// Renew prolongs the leases of which half the time is over. Those that the queue
-// does not know any more, and those that have run out, are lost.
+// Renew extends the leases of which half the time has passed. Those that the queue no
+// longer knows, and those that have expired, are lost.
 func (in *input) Renew(ctx context.Context, refs []uint64) (lost []uint64, next time.Duration, err error) {
 	c := in.conn.Load()
 	next = c.visibility / 4
@@ -59,7 +59,7 @@ func (in *input) Renew(ctx context.Context, refs []uint64) (lost []uint64, next 
 		case e == nil:
 			d.l.until = now.Add(time.Duration(d.seconds) * time.Second)
 			continue
-		case d.l.settling: // its end was told meanwhile, which may be why it is not in flight
+		case d.l.settling: // its result was reported meanwhile, which may be why it is not in flight
 			continue
 		case !gone(e):
 			err = errors.Join(err, e)
@@ -87,8 +87,8 @@ func (in *input) Renew(ctx context.Context, refs []uint64) (lost []uint64, next 
 	return lost, next, first(err)
 }
 
-// undeleted are the messages whose delete has failed and is to be tried again: until
-// then nobody else is to get them.
+// undeleted are the messages whose delete has failed and is to be retried: until then
+// nobody else should get them.
 func (in *input) undeleted(now time.Time) (refs []uint64) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -129,8 +129,8 @@ func (in *input) due(refs []uint64, visibility time.Duration, now time.Time) (al
 	return all
 }
 
-// sweep forgets messages whose end could not be told while they were hidden, for the
-// queue delivers them again, and groups that are not hidden any more.
+// sweep forgets messages whose result could not be reported while they were hidden, since
+// the queue delivers them again, and groups that are no longer hidden.
 func (in *input) sweep(now time.Time) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -142,8 +142,8 @@ func (in *input) sweep(now time.Time) {
 	maps.DeleteFunc(in.hidden, func(_ string, until time.Time) bool { return now.After(until) })
 }
 
-// Ack deletes what has reached its fate and gives the rest back, ten to a call; what
-// fails for another reason than its own is to come again.
+// Ack deletes settled messages and returns the rest, ten per call; those that fail for a
+// reason other than their own are retried.
 func (in *input) Ack(ctx context.Context, rs []engine.Result) (again []engine.Result, err error) {
 	c := in.conn.Load()
 	byRef := make(map[uint64]engine.Result, len(rs))
@@ -214,9 +214,9 @@ func (in *input) forget(ref uint64) {
 	delete(in.held, ref)
 }
 
-// delay is for how many seconds a returned message stays hidden. One that failed and
-// has no interval backs off, or it would be read again in a tight loop. What goes back
-// behind it is hidden no shorter. in.mu is held.
+// delay is for how many seconds a returned message stays hidden. One that failed and has no
+// interval backs off, or it would be read again in a tight loop. Messages that go back
+// after it are hidden for at least as long. in.mu is held.
 func (in *input) delay(r engine.Result, l *lease, now time.Time) int32 {
 	d := r.Delay
 	switch failed := r.Err != nil && !r.Err.Unfinished() && !in.stopped.Load(); {

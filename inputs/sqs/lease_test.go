@@ -78,7 +78,7 @@ func TestOnlyTheEntriesThatFailedAreDeletedAgain(t *testing.T) {
 	})
 }
 
-// tens is a batcher: what is written together is told together.
+// tens is a batcher: what is written together is reported together.
 func tens(t *testing.T) engine.BatcherSpec {
 	return engine.BatcherSpec{
 		Use: engine.Use(func(engine.Env) (engine.Batcher, error) {

@@ -9,7 +9,7 @@ import (
 	"github.com/flowd-io/flowd/internal/aws"
 )
 
-// pattern stands for all queues whose names match; the input poll reads each.
+// pattern represents all queues whose names match; the poll input reads each.
 type pattern struct {
 	cfg  Config
 	env  engine.Env

@@ -15,15 +15,15 @@ import (
 
 const (
 	answerTime = time.Second            // for an answer that had begun when the input was closed
-	lastAnswer = 100 * time.Millisecond // for one with what was given back just before
+	lastAnswer = 100 * time.Millisecond // for one with what was handed back just before
 )
 
-// poll is a receive under way. A call that is given up may still take messages, which
-// nobody would know of until their time is over. So it goes on when its Read is
-// stopped: the next Read takes it up, and what comes while there is none is made
+// poll is a receive in progress. A call that is given up may still take messages, which
+// nobody would know of until their time is over. So it continues when its Read is stopped:
+// the next Read takes it over, and messages that arrive while there is no Read become
 // visible again at once. Close ends it.
 type poll struct {
-	done  chan struct{} // closed when it has ended, and what nobody wanted is given back
+	done  chan struct{} // closed when it has ended, and what nobody wanted is handed back
 	end   func()
 	since time.Time   // when it began
 	begun atomic.Bool // its answer
@@ -36,7 +36,7 @@ type poll struct {
 	joined, ended bool // guarded by input.mu: a Read waits for it; it has its answer
 }
 
-// join is the poll under way, or a new one.
+// join is the current poll, or a new one.
 func (in *input) join(ctx context.Context, c *conn, n int) *poll {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -51,8 +51,8 @@ func (in *input) join(ctx context.Context, c *conn, n int) *poll {
 	return in.poll
 }
 
-// leave says that no Read waits for p any more; false: it has ended, and what came
-// is the Read's.
+// leave says that no Read waits for p any more; false: it has ended, and what arrived
+// belongs to the Read.
 func (in *input) leave(p *poll) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -83,13 +83,13 @@ func (in *input) receive(ctx context.Context, c *conn, p *poll, n int32) {
 	in.mu.Unlock()
 	if !wanted {
 		if err := in.release(context.WithoutCancel(ctx), c, p.got); err != nil {
-			in.log.Warn("messages that came while reading was stopped stay hidden", "queue", in.queue.Name, "messages", len(p.got), "err", err)
+			in.log.Warn("messages that arrived while reading was stopped stay hidden", "queue", in.queue.Name, "messages", len(p.got), "err", err)
 		}
 	}
 }
 
-// endPoll ends a poll that is still open. A service may hand to it what was given
-// back just before: that is waited for, to be given back again.
+// endPoll ends a poll that is still open. A service may give it messages that were handed
+// back just before: they are waited for and handed back again.
 func (in *input) endPoll(ctx context.Context) {
 	in.mu.Lock()
 	p, gave := in.poll, in.gave

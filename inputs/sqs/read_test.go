@@ -56,23 +56,23 @@ func TestLint(t *testing.T) {
 	}{
 		{"a name", `{"sqs": "orders"}`, ""},
 		{"a pattern", `{"sqs": "orders-[a-c]?-*.fifo"}`, ""},
-		{"a pattern that is not closed", `{"sqs": "orders-["}`, `"orders-[" is no pattern of names of queues (write letters`},
-		{"a pattern with a space", `{"sqs": "orders *"}`, "is no pattern of names of queues"},
-		{"a pattern in an ARN", `{"sqs": "arn:aws:sqs:eu-central-1:123456789012:orders-*"}`, `"orders-*" is a pattern in an ARN or URL (write the pattern of the names alone, and`},
-		{"a pattern in a URL", `{"sqs": "https://sqs.eu-central-1.amazonaws.com/123456789012/orders-?"}`, "is no URL of a queue"},
+		{"a pattern that is not closed", `{"sqs": "orders-["}`, `"orders-[" is not a valid pattern of queue names (write letters`},
+		{"a pattern with a space", `{"sqs": "orders *"}`, "is not a valid pattern of queue names"},
+		{"a pattern in an ARN", `{"sqs": "arn:aws:sqs:eu-central-1:123456789012:orders-*"}`, `"orders-*" is a pattern in an ARN or URL (write only the pattern of the names, and`},
+		{"a pattern in a URL", `{"sqs": "https://sqs.eu-central-1.amazonaws.com/123456789012/orders-?"}`, "is not a queue URL"},
 		{"a URL", `{"sqs": {"queue": "https://sqs.eu-central-1.amazonaws.com/123456789012/orders"}}`, ""},
 		{"an ARN", `{"sqs": {"queue": "arn:aws:sqs:eu-central-1:123456789012:orders.fifo"}}`, ""},
-		{"no ARN of a queue", `{"sqs": {"queue": "arn:aws:sns:eu-central-1:123456789012:orders"}}`, "is no ARN of a queue (write arn:aws:sqs:REGION:ACCOUNT:NAME)"},
-		{"an ARN without account", `{"sqs": {"queue": "arn:aws:sqs:eu-central-1::orders"}}`, "is no ARN of a queue"},
-		{"a URL with a password", `{"sqs": {"queue": "https://me:secret@host/1/orders"}}`, "is no URL of a queue"},
-		{"no name", `{"sqs": {"queue": "or ders"}}`, "is no name of a queue"},
+		{"no ARN of a queue", `{"sqs": {"queue": "arn:aws:sns:eu-central-1:123456789012:orders"}}`, "is not a queue ARN (write arn:aws:sqs:REGION:ACCOUNT:NAME)"},
+		{"an ARN without account", `{"sqs": {"queue": "arn:aws:sqs:eu-central-1::orders"}}`, "is not a queue ARN"},
+		{"a URL with a password", `{"sqs": {"queue": "https://me:secret@host/1/orders"}}`, "is not a queue URL"},
+		{"no name", `{"sqs": {"queue": "or ders"}}`, "is not a valid queue name"},
 		{"two regions", `{"sqs": {"queue": "arn:aws:sqs:eu-central-1:123456789012:orders", "region": "us-east-1"}}`, "is us-east-1, but the queue is in eu-central-1"},
 		{"a wait that SQS does not have", `{"sqs": {"queue": "orders", "wait": "21s"}}`, "20s"},
 		{"half a second", `{"sqs": {"queue": "orders", "wait": "500ms"}}`, "has a fraction of a second"},
 		{"eleven messages", `{"sqs": {"queue": "orders", "max": 11}}`, "10"},
 		{"a lease over 12 hours", `{"sqs": {"queue": "orders", "lease": {"max": "13h"}}}`, "12h"},
 		{"a lease that is never renewed", `{"sqs": {"queue": "orders", "visibility": "1h", "lease": {"max": "30m"}}}`, "is less than visibility"},
-		{"no endpoint", `{"sqs": {"queue": "orders", "endpoint": "localhost:4566"}}`, "is no URL of a service"},
+		{"no endpoint", `{"sqs": {"queue": "orders", "endpoint": "localhost:4566"}}`, "is not a service URL"},
 		{"keys in part", `{"sqs": {"queue": "orders", "credentials": {"access_key_id": "x"}}}`, "secret_access_key"},
 		{"another's word", `{"sqs": {"queue_url": "orders"}}`, "write `queue`"},
 	}
@@ -205,7 +205,7 @@ func TestMessagesWakeALongPoll(t *testing.T) {
 	})
 }
 
-// The pause behind an empty receive is part of that which a caller makes, as poll does.
+// The pause after an empty receive is part of the caller's, as in poll.
 func TestAnEmptyReadThatDoesNotWaitReturnsAtOnce(t *testing.T) {
 	virtual(t, fakesqs.Queue{}, func(c *Config) { c.Wait = 0 }, func(t *testing.T, b *bench) {
 		b.open(t)

@@ -18,7 +18,7 @@ import (
 // It is the next Read that waits, so that it is part of a pause that a caller makes.
 const emptyPause = time.Second
 
-// defaultVisibility is that of SQS, for a queue that hides nothing or does not tell.
+// defaultVisibility is that of SQS, for a queue that hides nothing or does not say.
 const defaultVisibility = 30 * time.Second
 
 // visibilityOf is how long messages are hidden: as configured, or as the queue says.
@@ -37,7 +37,7 @@ func (in *input) visibilityOf(ctx context.Context, c *conn) (time.Duration, erro
 	}
 	seconds, err := strconv.Atoi(out.Attributes["VisibilityTimeout"])
 	if err != nil || seconds <= 0 {
-		in.log.Warn("the queue hides no message from other readers, so 30s are asked for (set its visibility timeout, or `visibility`)", "queue", in.queue.Name)
+		in.log.Warn("the queue does not hide messages from other readers, so flowd asks for 30s (set its visibility timeout, or `visibility`)", "queue", in.queue.Name)
 		return defaultVisibility, nil
 	}
 	return time.Duration(seconds) * time.Second, nil
@@ -80,8 +80,8 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 	return in, in.hideAll(ctx, c, back)
 }
 
-// withheld is for how many seconds a message is to stay behind one of its group that is
-// hidden. SQS itself keeps it back that long; not every service that speaks its protocol does.
+// withheld is for how many seconds a message must wait for a hidden one of its group. SQS
+// itself keeps it back that long; not every service that speaks its protocol does.
 func (in *input) withheld(w *types.Message, now time.Time) int32 {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -93,8 +93,8 @@ func group(w *types.Message) string {
 	return w.Attributes[string(types.MessageSystemAttributeNameMessageGroupId)]
 }
 
-// paused honours the time that the service asks for, before the input is started again.
-// The call that failed has tried for a while, which is no sign of a working queue.
+// paused honours the time that the service asks for, before the input is started again. The
+// call that failed has lasted for a while, which is not a sign of a working queue.
 func (in *input) paused(ctx context.Context, since time.Time, err error) error {
 	var e *engine.Error
 	if !errors.As(err, &e) {

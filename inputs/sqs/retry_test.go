@@ -17,7 +17,7 @@ type tried struct {
 	attempt, receives int
 }
 
-// tries runs a pipeline whose only step fails "bad", and says how that went.
+// tries runs a pipeline whose only step fails "bad", and returns the attempts.
 func tries(t *testing.T, b *bench, retry engine.Retry, d time.Duration) (all []tried, dlq *enginetest.Sink) {
 	t.Helper()
 	began := time.Now()

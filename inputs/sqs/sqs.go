@@ -22,15 +22,15 @@ type Config struct {
 	Queue      string `yaml:"queue,main" check:"required,nonempty" doc:"Queue, by name, URL or ARN; in an input poll also a pattern of names, such as orders-*."`
 	aws.Config `yaml:",inline"`
 	Wait       time.Duration `yaml:"wait" check:"min=0s,max=20s" doc:"How long a receive waits for messages (long polling)."`
-	Max        int           `yaml:"max" check:"min=1,max=10" doc:"Messages of a receive at the most."`
+	Max        int           `yaml:"max" check:"min=1,max=10" doc:"The most messages in one receive."`
 	Visibility time.Duration `yaml:"visibility" check:"min=1s,max=12h" doc:"How long a message is hidden from others before its lease is renewed or it is delivered again; the queue's own by default."`
-	Lease      Lease         `yaml:"lease" doc:"Renewal of the time for which messages are hidden."`
-	Delete     bool          `yaml:"delete" doc:"Delete messages that reached their fate. Without it they are delivered again and again, until something else deletes them."`
+	Lease      Lease         `yaml:"lease" doc:"How leases, the time for which messages are hidden, are renewed."`
+	Delete     bool          `yaml:"delete" doc:"Delete messages that are settled. Without it they are delivered again and again, until something else deletes them."`
 }
 
 // Lease says how long messages are kept from others.
 type Lease struct {
-	Renew bool          `yaml:"renew" doc:"Prolong the visibility timeout while a message is under way."`
+	Renew bool          `yaml:"renew" doc:"Extend the visibility timeout while a message is in flight."`
 	Max   time.Duration `yaml:"max" check:"min=1s,max=12h" doc:"Longest time in all; then the message is given up, and delivered again."`
 }
 
@@ -46,7 +46,7 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 		d    time.Duration
 	}{{"wait", c.Wait}, {"visibility", c.Visibility}, {"lease.max", c.Lease.Max}} {
 		if f.d%time.Second != 0 {
-			report(f.name, "has a fraction of a second", "write whole seconds: SQS counts in them")
+			report(f.name, "has a fraction of a second", "write whole seconds: SQS counts in seconds")
 		}
 	}
 	if c.Lease.Renew && c.Visibility > c.Lease.Max {
@@ -61,26 +61,27 @@ func (*Config) Words() map[string]string { return aws.Words() }
 const about = `
 Reads a queue of Amazon SQS.
 
-What was delivered, filtered or dead-lettered is deleted; what is returned becomes
-visible again: at once when the pipeline stops, after the interval of a retry, else
-after 1s, 2s, 4s and so on, by its receive count, so that the queue's own redrive
-policy can end it. Retries that wait more than 10s are left to the queue, up to 12h;
-the attempt is the receive count, and the tries that no receive came before.
+Messages that were delivered, filtered or dead-lettered are deleted. A message that is
+returned becomes visible again: at once when the pipeline stops, after the interval of
+a retry, otherwise after 1s, 2s, 4s and so on, by its receive count, so that the queue's
+own redrive policy can end it. Retries that wait more than 10s are left to the queue, up
+to 12h; the attempt is the receive count plus the attempts that no receive
+preceded.
 
-In a FIFO queue, with order_by: meta("message_group_id"), a message that is returned
-takes with it what is behind it in its group, so that it comes first again.
+In a FIFO queue, with order_by: meta("message_group_id"), when a message is returned,
+the messages after it in its group are returned, too, so that it is first again.
 
-Leases are renewed while messages are under way. One that is lost stops its message
+Leases are renewed while messages are in flight. If a lease is lost, its message stops
 before the next step or write. Several instances (concurrency) receive at once.
 
 In an input poll, queue may be a pattern, with * for any text, ? for one character
 and [a-z] for one of these: all queues of the region that match are read. It must not
-match the queues to which the pipeline sends what it could not process.
+match the queues to which the pipeline sends messages that it could not process.
 
 Metadata: queue, message_id, receive_count, sent_at, first_received_at, sender_id;
 message_group_id, dedupe_id and sequence_number of a FIFO queue; dead_letter_source;
-and the message attributes by their names: a Number as number, a Binary as text of
-its bytes. One with a name of these is called attribute_NAME.
+and the message attributes by their names: a Number as a number, a Binary as the text
+of its bytes. An attribute with one of the names above is called attribute_NAME.
 
     inputs:
       orders: {sqs: {queue: orders, region: eu-central-1}}
@@ -95,7 +96,7 @@ func init() {
 // longest is how long SQS hides a message in all, from the receive on.
 const longest = 12 * time.Hour
 
-// mostCounted bounds the messages of which more tries are known than the queue counts.
+// mostCounted bounds the messages with more known attempts than the queue counts.
 const mostCounted = 10_000
 
 // callTimeout is the deadline of a call that does not wait for messages.
@@ -107,7 +108,7 @@ type input struct {
 	log   *slog.Logger
 	http  *http.Client // carries the requests in tests; nil: the network
 
-	conn    atomic.Pointer[conn] // acks may come after it was replaced, or closed
+	conn    atomic.Pointer[conn] // acks may arrive after it was replaced, or closed
 	stopped atomic.Bool          // no Read follows
 	owner   engine.Meta          // that all messages have
 
@@ -118,9 +119,9 @@ type input struct {
 	next   uint64
 	held   map[uint64]*lease           // messages that were read and not settled, by Ref
 	hidden map[string]time.Time        // groups of which a message was returned, and until when it is hidden
-	more   *simplelru.LRU[string, int] // tries beyond the receives of messages that wait in the queue, by id
+	more   *simplelru.LRU[string, int] // attempts beyond the receives, of messages that wait in the queue, by id
 	poll   *poll                       // the last one; nil: there was none
-	gave   bool                        // messages were given back since Stop
+	gave   bool                        // messages were handed back since Stop
 }
 
 // conn is one opening of the input.
@@ -196,8 +197,8 @@ func (in *input) Stop(context.Context) error {
 	return nil
 }
 
-// Close makes visible what was read and has no end; an input that failed keeps it,
-// to go on.
+// Close makes visible what was read and is not settled; an input that failed keeps it, to
+// continue.
 func (in *input) Close(ctx context.Context) error {
 	c := in.conn.Load()
 	if c == nil {

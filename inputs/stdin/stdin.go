@@ -19,9 +19,9 @@ type Config struct {
 }
 
 const about = `
-Reads standard input, one message a line.
+Reads standard input, one message per line.
 
-A stream that is cut into records in another way has a framing. Metadata: line.
+A framing cuts the stream into records in another way. Metadata: line.
 
     inputs:
       log: {stdin: {}}
@@ -51,8 +51,8 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 	return &input{cfg: c, file: os.Stdin, meta: engine.Meta{}.WithIndex("line")}, nil
 }
 
-// Open starts to read: what reads standard input is a goroutine of its own,
-// since a read of it can't be called off.
+// Open starts to read: standard input is read in a separate goroutine, since a read of it
+// can't be cancelled.
 func (in *input) Open(context.Context) error {
 	in.pump = framing.NewPump(in.file, func(r io.Reader) (framing.Reader, error) {
 		return in.cfg.Decompressed(compression.Format(in.cfg.Compression), r)
@@ -60,8 +60,8 @@ func (in *input) Open(context.Context) error {
 	return nil
 }
 
-// Read adds the records that have come. A stream that has failed can't be read
-// again, so its errors are permanent.
+// Read adds the records that have arrived. A stream that has failed can't be read again, so
+// its errors are permanent.
 func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
 	err := in.pump.Fill(ctx, b, in.meta)
 	if err != nil && !errors.Is(err, io.EOF) && ctx.Err() == nil {

@@ -55,7 +55,7 @@ func TestReadWaitsForTheFirstLineOnly(t *testing.T) {
 		t.Errorf("got %d messages, want the 2 whole lines", b.Len())
 	}
 
-	// Nothing more comes: a Read ends with its context, and so does the input.
+	// Nothing more arrives: a Read ends with its context, and so does the input.
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	b = engine.NewBatch(10)

@@ -31,9 +31,9 @@ type Attribute struct {
 // Size is what it counts towards the size of a message.
 func (a *Attribute) Size() int { return len(a.Name) + len(a.Type) + len(a.Text) + len(a.Binary) }
 
-// Attributes is the metadata that goes along with a message: what is not the
-// input's own, where its name can be an attribute's and it is not empty. There may
-// be ten; of a dead letter what is too much of error_* stays behind.
+// Attributes is the metadata that is sent with a message: everything other than the input's
+// own, if its name can be an attribute's and it is not empty. There may be ten; of a dead
+// letter, error_* beyond that is left out.
 func Attributes(m *engine.Message) (all []Attribute, size int, err error) {
 	for name, v := range m.Meta.Added() {
 		a, ok, err := attribute(name, v)
@@ -48,7 +48,7 @@ func Attributes(m *engine.Message) (all []Attribute, size int, err error) {
 		all = withoutErrors(all)
 	}
 	if len(all) > mostAttributes {
-		return nil, 0, engine.Errorf(engine.Rejected, "%d metadata values would be sent along, but a message takes %d (remove some: `meta: {NAME: nil}`)", len(all), mostAttributes)
+		return nil, 0, engine.Errorf(engine.Rejected, "%d metadata values would be sent, but a message may have %d (remove some: `meta: {NAME: nil}`)", len(all), mostAttributes)
 	}
 	for i := range all {
 		size += all[i].Size()
@@ -103,11 +103,11 @@ func (f FIFO) Exactly(w *types.Message) (o Outgoing) {
 }
 
 // Again is Exactly for a message of which there is only the metadata: what it does not
-// tell, as the label of a type, is lost.
+// contain, such as the label of a type, is lost.
 func (f FIFO) Again(payload []byte, meta map[string]any) (o Outgoing) {
 	o.Body = string(payload)
 	if !Printable(o.Body) || o.Body == "" {
-		o.Err = engine.Errorf(engine.Rejected, "the payload can't be a message's body: it is empty, or no text")
+		o.Err = engine.Errorf(engine.Rejected, "the payload can't be a message's body: it is empty, or not text")
 	}
 	o.Size = len(o.Body)
 	for _, name := range slices.Sorted(maps.Keys(meta)) {
@@ -129,12 +129,11 @@ func (f FIFO) Again(payload []byte, meta map[string]any) (o Outgoing) {
 	return o
 }
 
-// tell says which group a message belongs to. In a FIFO queue its id tells it from
-// others: its own deduplication id could have the queue drop it, when it was there a
-// moment ago.
+// tell says which group a message belongs to. In a FIFO queue its id identifies it: with
+// its own deduplication id the queue could drop it if it was there a moment ago.
 func (f FIFO) tell(o *Outgoing, group, id, dedupe string) {
 	if n := len(o.Attributes); n > mostAttributes && o.Err == nil {
-		o.Err = engine.Errorf(engine.Rejected, "%d metadata values would be sent along, but a message takes %d", n, mostAttributes)
+		o.Err = engine.Errorf(engine.Rejected, "%d metadata values would be sent, but a message may have %d", n, mostAttributes)
 	}
 	o.Err = cmp.Or(o.Err, Fits(o.Size, MaxMessage))
 	if o.Group = group; !f.On {
@@ -184,22 +183,22 @@ func Body(m *engine.Message) (string, error) {
 	case body == "":
 		return "", engine.Errorf(engine.Rejected, "the payload is empty, and a message needs a body (filter it, or set something)")
 	case !Printable(body):
-		return "", engine.Errorf(engine.Rejected, "the payload has bytes that a message can't have (write `encode: base64` in front)")
+		return "", engine.Errorf(engine.Rejected, "the payload has bytes that a message can't have (write `encode: base64` before it)")
 	}
 	return body, nil
 }
 
-// Fits says why a message of so many bytes is too large.
+// Fits says why a message of this many bytes is too large.
 func Fits(size, most int) error {
 	if size > most {
-		return engine.Errorf(engine.Rejected, "the message has %d bytes with its attributes, more than the %d that are taken (write `compress: gzip` and `encode: base64` in front, or store it elsewhere and send its place)", size, most)
+		return engine.Errorf(engine.Rejected, "the message has %d bytes with its attributes, more than the %d that are allowed (write `compress: gzip` and `encode: base64` before it, or store it elsewhere and send a reference)", size, most)
 	}
 	return nil
 }
 
-// Value is an attribute as metadata: a Number as int or float where that is exact,
-// a Binary as a string of its bytes, all else as text. Types with a label, as
-// Number.price, are as without.
+// Value is an attribute as metadata: a Number as int or float where that is exact, a Binary
+// as a string of its bytes, anything else as text. Types with a label, as Number.price, are
+// as without.
 func Value(kind, text string, binary []byte) any {
 	kind, _, _ = strings.Cut(kind, ".")
 	switch kind {
@@ -235,8 +234,8 @@ func significant(text string) (n int) {
 	return n
 }
 
-// Delay is what the expression `delay` of an output came to: a duration, a text
-// that spells one, seconds, or the time until when. nil is no delay.
+// Delay is the value of an output's expression `delay`: a duration, a text that gives one,
+// seconds, or the time until when. nil is no delay.
 func Delay(v any, now time.Time, most time.Duration) (time.Duration, error) {
 	var d time.Duration
 	switch v := v.(type) {
@@ -253,13 +252,13 @@ func Delay(v any, now time.Time, most time.Duration) (time.Duration, error) {
 	case string:
 		var err error
 		if d, err = time.ParseDuration(v); err != nil {
-			return 0, fmt.Errorf("delay: %q is no duration such as 90s (write one, a number of seconds, or a time)", v)
+			return 0, fmt.Errorf("delay: %q is not a duration such as 90s (write one, a number of seconds, or a time)", v)
 		}
 	default:
-		return 0, fmt.Errorf("delay: %T is no duration (write one such as 90s, a number of seconds, or a time)", v)
+		return 0, fmt.Errorf("delay: %T is not a duration (write one such as 90s, a number of seconds, or a time)", v)
 	}
 	if d > most {
-		return 0, fmt.Errorf("delay: %v is more than the %v that a queue can wait (let a retry or a scheduled job wait instead)", d.Round(time.Second), most)
+		return 0, fmt.Errorf("delay: %v is more than the %v that a queue can delay (let a retry or a scheduled job wait instead)", d.Round(time.Second), most)
 	}
 	return max(0, d), nil
 }

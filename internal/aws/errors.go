@@ -16,7 +16,7 @@ import (
 	"github.com/flowd-io/flowd/internal/httpx"
 )
 
-// The codes that are told apart, without the prefixes of older protocols.
+// The codes that are distinguished, without the prefixes of older protocols.
 var (
 	refused = []string{ // who calls
 		"InvalidClientTokenId", "UnrecognizedClientException", "SignatureDoesNotMatch", "InvalidSignatureException", "MissingAuthenticationToken", "MissingAuthenticationTokenException",
@@ -111,8 +111,8 @@ func orThis(operation string) string {
 	return operation
 }
 
-// credentialsError says that there is nobody to call as. The cause lists all places
-// that were searched, in one long line.
+// credentialsError says that there are no credentials to call with. The cause lists all
+// places that were searched, in one long line.
 func credentialsError(cause error) error {
 	text := cause.Error()
 	if len(text) > 300 {

@@ -38,8 +38,8 @@ func init() {
 // renamed is put before the name of a message attribute that has one of the queue's own.
 const renamed = "attribute_"
 
-// Meta is the metadata of a message that was received, behind that of its owner. What
-// a sender has set never passes for what the queue says.
+// Meta is the metadata of a message that was received, after that of its owner. Values that
+// a sender has set are never taken for those of the queue.
 func Meta(owner engine.Meta, w *types.Message) engine.Meta {
 	m := owner.With("message_id", aws.ToString(w.MessageId))
 	for _, o := range own {
@@ -71,7 +71,7 @@ func Receives(w *types.Message) int {
 	return whole(w.Attributes[string(types.MessageSystemAttributeNameApproximateReceiveCount)])
 }
 
-// whole is a number; 0 where it is none.
+// whole is a number; 0 if it is not one.
 func whole(text string) int {
 	n, _ := strconv.Atoi(text)
 	return n

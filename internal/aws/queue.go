@@ -20,10 +20,10 @@ type Queue struct {
 	Name    string
 	Account string // that owns it; "" is the caller's
 	Region  string // that it is in; "" is not said
-	URL     string // "" is to be asked for
+	URL     string // "" must be asked for
 }
 
-// inNames are the characters of names of queues and, beside dots, of attributes.
+// inNames are the characters of names of queues and, with dots, of attributes.
 const inNames = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-"
 
 // only says whether text has 1 to most characters, of these only.
@@ -42,13 +42,13 @@ func ParseQueue(text string) (q Queue, err error) {
 	case strings.HasPrefix(text, "arn:"):
 		a, err := arn.Parse(text)
 		if err != nil || a.Service != "sqs" || a.Region == "" || len(a.AccountID) != 12 || !only(a.AccountID, "0123456789", 12) {
-			return q, fmt.Errorf("%q is no ARN of a queue (write arn:aws:sqs:REGION:ACCOUNT:NAME)", text)
+			return q, fmt.Errorf("%q is not a queue ARN (write arn:aws:sqs:REGION:ACCOUNT:NAME)", text)
 		}
 		q = Queue{Name: a.Resource, Account: a.AccountID, Region: a.Region}
 	case strings.Contains(text, "://"):
 		u, err := url.Parse(text)
 		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.ForceQuery {
-			return q, fmt.Errorf("%q is no URL of a queue (write https://sqs.REGION.amazonaws.com/ACCOUNT/NAME)", redact(text))
+			return q, fmt.Errorf("%q is not a queue URL (write https://sqs.REGION.amazonaws.com/ACCOUNT/NAME)", redact(text))
 		}
 		q = Queue{Name: path.Base(u.Path), URL: text}
 		if m := inHost().FindStringSubmatch(u.Hostname()); m != nil {
@@ -58,10 +58,10 @@ func ParseQueue(text string) (q Queue, err error) {
 		q = Queue{Name: text}
 	}
 	if strings.ContainsAny(q.Name, special) && q.Name != text {
-		return q, fmt.Errorf("%q is a pattern in an ARN or URL (write the pattern of the names alone, and `region`)", q.Name)
+		return q, fmt.Errorf("%q is a pattern in an ARN or URL (write only the pattern of the names, and `region`)", q.Name)
 	}
 	if len(q.Name) > 80 || !only(strings.TrimSuffix(q.Name, ".fifo"), inNames, 80) {
-		return q, fmt.Errorf("%q is no name of a queue (write up to 80 letters, digits, - and _, with .fifo at the end of a FIFO queue's)", q.Name)
+		return q, fmt.Errorf("%q is not a valid queue name (write up to 80 letters, digits, - and _; the name of a FIFO queue ends in .fifo)", q.Name)
 	}
 	return q, nil
 }
@@ -74,7 +74,7 @@ func redact(text string) string {
 	return text
 }
 
-// FIFO says whether the queue keeps the order of its groups: its name tells.
+// FIFO says whether the queue keeps the order of its groups: its name shows that.
 func (q Queue) FIFO() bool { return strings.HasSuffix(q.Name, ".fifo") }
 
 // String is what messages call it.

@@ -24,8 +24,8 @@ const (
 // Entry is one entry of a batch call.
 type Entry struct {
 	Size int // bytes; counted where Requests.Bytes bounds a request
-	// Lanes keep order: an entry never overtakes an earlier one that has one of its
-	// lanes, and fails with [engine.ErrBehind] where that one failed. "" is no lane.
+	// Lanes keep order: an entry never overtakes an earlier one that has one of its lanes,
+	// and fails with [engine.ErrBehind] if that one failed. "" means no lane.
 	Lanes [2]string
 	Err   error // not nil: it can't be sent, and fails in its place
 }
@@ -157,8 +157,8 @@ func (d *dispatch) send(ctx context.Context, which []int) {
 	}
 }
 
-// stopped is why no further call is made: the time is over, nobody may call, or the
-// service has asked for a pause.
+// stopped is why no further call is made: the time is over, there are no credentials, or
+// the service has asked for a pause.
 func (d *dispatch) stopped(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -26,7 +26,7 @@ const SendTimeout = 20 * time.Second
 type Outgoing struct {
 	Body          string
 	Attributes    []Attribute
-	Group, Dedupe string // "" is none
+	Group, Dedupe string // "" means none
 	Delay         int32  // seconds
 	Entry
 }
@@ -34,7 +34,7 @@ type Outgoing struct {
 // FIFO is what a queue or topic that keeps order asks for.
 type FIFO struct {
 	On      bool // it is one
-	Content bool // it tells equal messages by their content
+	Content bool // it recognises equal messages by their content
 }
 
 // Prepare makes an outgoing message of m; what is wrong with it is in its Err. The
@@ -50,13 +50,13 @@ func (f FIFO) Prepare(m *engine.Message, group, dedupe *expr.Expr, most int) (o 
 	}
 	var err error
 	if o.Group, err = ident("group_id", group, m); err == nil && f.On && o.Group == "" {
-		err = engine.Errorf(engine.Rejected, "group_id is nil, and each message of a FIFO queue or topic needs a group")
+		err = engine.Errorf(engine.Rejected, "group_id is nil, but each message of a FIFO queue or topic needs a group")
 	}
 	o.Err = cmp.Or(o.Err, err)
 	o.Dedupe, err = ident("dedupe_id", dedupe, m)
 	o.Err = cmp.Or(o.Err, err)
 	if f.On && o.Dedupe == "" && !f.Content {
-		o.Dedupe = newID(m) // equal messages are different ones, unless somebody says otherwise
+		o.Dedupe = newID(m) // equal messages are different ones, unless configured otherwise
 	}
 	if m.Key != nil {
 		o.Lanes[0] = "key " + string(m.Key)
@@ -67,7 +67,7 @@ func (f FIFO) Prepare(m *engine.Message, group, dedupe *expr.Expr, most int) (o 
 	return o
 }
 
-// thisProcess tells its messages from those of others.
+// thisProcess distinguishes its messages from those of others.
 var thisProcess = sync.OnceValue(rand.Text)
 
 // newID is an id of a message that it keeps at every attempt: one that was sent before a
@@ -79,7 +79,7 @@ func newID(m *engine.Message) string {
 	return thisProcess() + "-" + strconv.FormatUint(uint64(m.Serial()), 10)
 }
 
-// ident evaluates a group or deduplication id; "" is none.
+// ident evaluates a group or deduplication id; "" means none.
 func ident(name string, e *expr.Expr, m *engine.Message) (string, error) {
 	if e.IsZero() {
 		return "", nil
@@ -93,17 +93,17 @@ func ident(name string, e *expr.Expr, m *engine.Message) (string, error) {
 		return "", err
 	}
 	if len(text) == 0 || len(text) > 128 {
-		return "", engine.Errorf(engine.Rejected, "%s has %d characters, and may have 1 to 128 (write hash(…) around it)", name, len(text))
+		return "", engine.Errorf(engine.Rejected, "%s has %d characters, but may have only 1 to 128 (write hash(…) around it)", name, len(text))
 	}
 	for _, c := range text {
 		if c <= ' ' || c > '~' {
-			return "", engine.Errorf(engine.Rejected, "%s has the character %q, and may have letters, digits and punctuation (write hash(…) around it)", name, c)
+			return "", engine.Errorf(engine.Rejected, "%s has the character %q, but may have only letters, digits and punctuation (write hash(…) around it)", name, c)
 		}
 	}
 	return string(text), nil
 }
 
-// Once is for calls that the engine tries again itself.
+// Once is for calls that the engine itself retries.
 func Once(o *sqs.Options) { o.Retryer = aws.NopRetryer{} }
 
 // Send sends messages to a queue, and returns their errors.
@@ -173,7 +173,7 @@ func Failures(n, succeeded int, failed []Failure, what string) []error {
 	errs := make([]error, n)
 	if succeeded+len(failed) != n {
 		for i := range errs {
-			errs[i] = engine.Errorf(engine.Transient, "%s: the answer is not about all entries", what)
+			errs[i] = engine.Errorf(engine.Transient, "%s: the answer does not cover all entries", what)
 		}
 	}
 	for _, f := range failed {

@@ -27,16 +27,16 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Config says where a service is and who calls it. What it leaves open comes from
-// the environment (AWS_REGION, AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, …), the shared
+// Config says where a service is and which credentials to use. What it leaves open comes
+// from the environment (AWS_REGION, AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, …), the shared
 // configuration files, or the machine's role, as with any other AWS tool.
 type Config struct {
-	Region      string         `yaml:"region" doc:"Region, as eu-central-1; by default that of a queue's ARN or URL, AWS_REGION, or the profile's."`
+	Region      string         `yaml:"region" doc:"Region, such as eu-central-1; by default the one in a queue's ARN or URL, AWS_REGION, or the profile's."`
 	Endpoint    string         `yaml:"endpoint" doc:"URL of the service, for emulators and private endpoints; by default the region's, or AWS_ENDPOINT_URL."`
 	Profile     string         `yaml:"profile" doc:"Profile of the shared configuration files; AWS_PROFILE by default."`
 	Credentials *Credentials   `yaml:"credentials" doc:"Keys to use instead of those of the environment, the profile or the machine."`
 	Role        *Role          `yaml:"role" doc:"Role to assume with these credentials."`
-	TLS         tlsconf.Client `yaml:"tls" doc:"Whom to trust, and what to show."`
+	TLS         tlsconf.Client `yaml:"tls" doc:"Certificates to trust and to present."`
 }
 
 // Credentials are keys.
@@ -49,7 +49,7 @@ type Credentials struct {
 // Role is a role to assume.
 type Role struct {
 	ARN        string        `yaml:"arn,main" check:"required,nonempty" doc:"ARN of the role."`
-	ExternalID schema.Secret `yaml:"external_id" doc:"What the role's owner asks for."`
+	ExternalID schema.Secret `yaml:"external_id" doc:"External id that the role's owner requires."`
 }
 
 // CheckConfig reports what can't work.
@@ -59,9 +59,9 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	}
 	u, err := url.Parse(c.Endpoint)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		report("endpoint", "is no URL of a service", `write "http://localhost:4566" or "https://HOST"`)
+		report("endpoint", "is not a service URL", `write "http://localhost:4566" or "https://HOST"`)
 	} else if u.User != nil {
-		report("endpoint", "has credentials in it", "write them in `credentials`")
+		report("endpoint", "contains credentials", "write them in `credentials`")
 	}
 }
 
@@ -86,8 +86,8 @@ type Session struct {
 	endpoint string
 }
 
-// Open finds region and credentials; region is used where the configuration names
-// none. Over, when not nil, carries the requests: it is for tests.
+// Open finds region and credentials; region is used if the configuration names none. Over,
+// when not nil, carries the requests: it is for tests.
 func (c *Config) Open(ctx context.Context, region string, over *http.Client) (*Session, error) {
 	s := &Session{http: over, endpoint: c.Endpoint}
 	conf, err := c.TLS.Config()
@@ -150,7 +150,7 @@ func direct(client aws.HTTPClient) *http.Client {
 	return d
 }
 
-// telling is a client whose errors tell requests of which nothing was sent.
+// telling is a client whose errors mark requests of which nothing was sent.
 func telling(client *http.Client) *http.Client {
 	c := *client
 	if c.Transport == nil {

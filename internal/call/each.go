@@ -15,17 +15,16 @@ import (
 type Asker[C any] interface {
 	// Prepare makes the call for a message.
 	Prepare(m *engine.Message) (C, error)
-	// Call carries it out, beside others. It uses no message but for [ReadAll]: those
-	// of a batch share memory, which one goroutine uses at a time.
+	// Call carries it out, concurrently with others. It uses no message but for [ReadAll]:
+	// those of a batch share memory, which one goroutine uses at a time.
 	Call(ctx context.Context, c C) error
 	// Finish puts the answer into the message.
 	Finish(m *engine.Message, c C) error
 }
 
-// Each makes a call for each message of b, at most n at once, and returns when
-// all are over. An error fails the message that it is about, and no other. Calls
-// are prepared when there is room for them, and prepared and finished in the
-// caller's goroutine.
+// Each makes a call for each message of b, at most n at once, and returns when all have
+// ended. An error fails only the message that it is about. Calls are prepared when there is
+// room for them, and prepared and finished in the caller's goroutine.
 func Each[C any](ctx context.Context, b *engine.Batch, n int, a Asker[C]) {
 	type one struct {
 		m   *engine.Message

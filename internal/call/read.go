@@ -10,10 +10,10 @@ import (
 // free is how much of an answer is read without asking for room: calls are few at once.
 const free = 32 << 10
 
-// ReadAll reads an answer of up to limit bytes, and one more to tell that it is longer.
-// Beyond a little it takes room in m first: an [engine.Error] says that there is none, and is
-// to be returned like that of [engine.Message.Grow]. Other errors are those of r. Calls for
-// other messages of the batch may go on meanwhile.
+// ReadAll reads an answer of up to limit bytes, and one more to detect that it is longer.
+// Beyond a little it takes room in m first: an [engine.Error] says that there is none, and
+// must be returned like that of [engine.Message.Grow]. Other errors are those of r. Calls
+// for other messages of the batch may continue meanwhile.
 func ReadAll(m *engine.Message, r io.Reader, limit int64) ([]byte, error) {
 	most := int(limit) + 1
 	body := make([]byte, 0, min(most, 512))

@@ -27,7 +27,7 @@ func Value(body []byte, scalars bool) ([]byte, error) {
 	return text, nil
 }
 
-// Valid says why a text is no JSON document; the error has class decode.
+// Valid says why a text is not a JSON document; the error has class decode.
 func Valid(body []byte) error {
 	var d doc.Doc
 	d.Reset(body, nil)
@@ -41,7 +41,7 @@ func OneLine(payload []byte) ([]byte, error) {
 		return payload, nil
 	}
 	if err := Valid(payload); err != nil {
-		return nil, engine.Errorf(engine.Rejected, "a payload of several lines that is no JSON can't be sent as one line (write `encode: base64` in front of it): %w", err)
+		return nil, engine.Errorf(engine.Rejected, "a payload of several lines that is not JSON can't be sent as one line (write `encode: base64` before it): %w", err)
 	}
 	var out bytes.Buffer
 	out.Grow(len(payload))

@@ -1,5 +1,5 @@
-// Package checkpoint keeps the state of an input in a file: how far files were
-// read, where a cursor stands. Start at [Open]; what lies on the disk is in disk.go.
+// Package checkpoint keeps the state of an input in a file: how far files were read, where
+// a cursor is. Start at [Open]; the format on disk is in disk.go.
 package checkpoint
 
 import (
@@ -13,7 +13,7 @@ import (
 const (
 	pause      = time.Second            // between two saves
 	shortPause = 100 * time.Millisecond // between two saves when much has changed
-	much       = 10_000                 // messages; after a crash, about as many come again
+	much       = 10_000                 // messages; after a crash, about as many are read again
 )
 
 // Config says which file keeps what.
@@ -21,7 +21,7 @@ type Config[T any] struct {
 	Path  string
 	Kind  string       // of the state, such as "file": another input's checkpoint is refused
 	Owner string       // whose state it is, for errors: "input log of pipeline orders"
-	Log   *slog.Logger // told when saving fails and when it works again
+	Log   *slog.Logger // called when saving fails and when it works again
 
 	// State is what to save. It is called from any goroutine, one call at a time.
 	State func() T
@@ -45,10 +45,10 @@ type Keeper[T any] struct {
 	failing bool
 }
 
-// Open reads the state of a path and keeps it from now on, for as long as the
-// Keeper is open alone. saved is nil where there is no file yet; one is made, so
-// that a place that can't be written is found now. A file that can't be
-// understood is an error. State is first called after Open has returned, by a save.
+// Open reads the state of a path and keeps it from now on, for as long as the Keeper is
+// open alone. saved is nil if there is no file yet; one is created, so that a path that
+// can't be written is found now. A file that can't be understood is an error. State is
+// first called after Open has returned, by a save.
 func Open[T any](cfg Config[T]) (k *Keeper[T], saved *T, err error) {
 	claim, err := claimPath(cfg.Path, cfg.Owner)
 	if err != nil {
@@ -67,8 +67,8 @@ func Open[T any](cfg Config[T]) (k *Keeper[T], saved *T, err error) {
 	return k, saved, nil
 }
 
-// Changed says that the state has changed by so many messages: it is saved
-// within a second.
+// Changed says that the state has changed by this many messages: it is saved within a
+// second.
 func (k *Keeper[T]) Changed(messages int) {
 	k.mu.Lock()
 	k.dirty = true
@@ -116,7 +116,7 @@ func (k *Keeper[T]) wait(signal <-chan struct{}, d time.Duration) bool {
 	return true
 }
 
-// report tells when saving begins to fail, and when it works again.
+// report logs when saving begins to fail, and when it works again.
 func (k *Keeper[T]) report(err error) {
 	k.mu.Lock()
 	before := k.failing
@@ -124,7 +124,7 @@ func (k *Keeper[T]) report(err error) {
 	k.mu.Unlock()
 	switch {
 	case err != nil && !before:
-		k.cfg.Log.Error("checkpoint can't be saved: after a crash, messages come again from the last one that was", "err", err)
+		k.cfg.Log.Error("checkpoint can't be saved: after a crash, messages are read again from the last one that was saved", "err", err)
 	case err == nil && before:
 		k.cfg.Log.Info("checkpoint is saved again", "path", k.cfg.Path)
 	}
@@ -154,8 +154,8 @@ func (k *Keeper[T]) Save() error {
 	return err
 }
 
-// Close saves what has changed and lets go of the file. No other method may be
-// called any more.
+// Close saves what has changed and releases the file. No other method may be called any
+// more.
 func (k *Keeper[T]) Close() error {
 	close(k.stop)
 	<-k.done
@@ -186,7 +186,7 @@ func claimPath(path, owner string) (string, error) {
 	claims.mu.Lock()
 	defer claims.mu.Unlock()
 	if other, taken := claims.owner[real]; taken {
-		return "", fmt.Errorf("checkpoint %s: is that of %s already (give each input one of its own)", path, other)
+		return "", fmt.Errorf("checkpoint %s: is already the checkpoint of %s (give each input its own)", path, other)
 	}
 	claims.owner[real] = owner
 	return real, nil

@@ -170,16 +170,16 @@ func TestOpenRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]string{
-		"empty":    "is damaged or no checkpoint: unexpected end of JSON input (restore it, or remove it: its input then reads everything again",
-		"cut":      "is damaged or no checkpoint: unexpected end",
-		"yaml":     "is damaged or no checkpoint",
-		"json":     "is no checkpoint (name another file)",
+		"empty":    "is damaged or not a checkpoint: unexpected end of JSON input (restore it, or remove it: its input then reads everything again",
+		"cut":      "is damaged or not a checkpoint: unexpected end",
+		"yaml":     "is damaged or not a checkpoint",
+		"json":     "is not a checkpoint (name another file)",
 		"other":    "is a checkpoint of sql, not of test (name another file)",
-		"newer":    "has version 3, this flowd knows 2",
-		"unsummed": "is damaged: it has another sum",
+		"newer":    "has version 3, but this flowd supports version 2",
+		"unsummed": "is damaged: it does not match its checksum",
 		"shape":    "is damaged: json: cannot unmarshal string",
-		"folder":   "is no regular file",
-		"pipe":     "is no regular file",
+		"folder":   "is not a regular file",
+		"pipe":     "is not a regular file",
 		"empty/x":  "not a directory (a part of the path is a file)",
 	} {
 		path := filepath.Join(dir, name)
@@ -245,7 +245,7 @@ func TestOneCheckpointHasOneOwner(t *testing.T) {
 	}
 	t.Chdir(dir)
 	for _, path := range []string{"a", "./x/../a", "link"} {
-		if _, _, err := Open(config(path, &at)); err == nil || !strings.Contains(err.Error(), "is that of input a already") {
+		if _, _, err := Open(config(path, &at)); err == nil || !strings.Contains(err.Error(), "is already the checkpoint of input a") {
 			t.Errorf("%s: got %v", path, err)
 		}
 	}

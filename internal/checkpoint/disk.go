@@ -20,7 +20,8 @@ const (
 	largest  = 256 << 20 // of a checkpoint
 )
 
-// envelope is what lies in a file; behind the state comes a sum of all before it.
+// envelope is the content of a file; the state is followed by a checksum of everything
+// before it.
 type envelope[T any] struct {
 	Kind    string `json:"checkpoint_of"`
 	Version int    `json:"version"`
@@ -37,7 +38,7 @@ func sealed[T any](e envelope[T]) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	text = text[:len(text)-1] // the brace comes behind the sum
+	text = text[:len(text)-1] // the brace follows the checksum
 	return fmt.Appendf(text, sumFormat, crc32.Checksum(text, castagnoli)), nil
 }
 
@@ -47,8 +48,8 @@ func whole(text []byte) bool {
 	return n > 0 && string(text[n:]) == fmt.Sprintf(sumFormat, crc32.Checksum(text[:n], castagnoli))
 }
 
-// file is a checkpoint on the disk. Whoever has it holds a lock on it: another
-// process that opens it is refused.
+// file is a checkpoint on disk. Its owner holds a lock on it: another process that opens it
+// is refused.
 type file struct {
 	path, name string // name is the path as the user wrote it
 	lock       *os.File
@@ -57,7 +58,7 @@ type file struct {
 // Temporary is the file next to a checkpoint in which the next one is written.
 func Temporary(path string) string { return path + ".tmp" }
 
-// openFile locks and reads a checkpoint, and makes one where there is none.
+// openFile locks and reads a checkpoint, and creates one if there is none.
 func openFile[T any](path, name, kind string) (*file, *T, error) {
 	f := &file{path: path, name: name}
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -83,7 +84,7 @@ func openFile[T any](path, name, kind string) (*file, *T, error) {
 	return f, saved, nil
 }
 
-// open locks and reads the file; text is nil where there is none.
+// open locks and reads the file; text is nil if there is none.
 func (f *file) open() (text []byte, err error) {
 	for {
 		in, err := os.OpenFile(f.path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // to open a pipe does not wait
@@ -98,9 +99,9 @@ func (f *file) open() (text []byte, err error) {
 		switch {
 		case err != nil:
 		case !info.Mode().IsRegular():
-			err = errors.New("is no regular file (name one)")
+			err = errors.New("is not a regular file (name one)")
 		case info.Size() > largest:
-			err = fmt.Errorf("is no checkpoint: it has %d bytes (name another file)", info.Size())
+			err = fmt.Errorf("is not a checkpoint: it has %d bytes (name another file)", info.Size())
 		default:
 			_, err = flock.Lock(in)
 		}
@@ -133,19 +134,19 @@ func parse[T any](text []byte, kind string) (*T, error) {
 	err := json.Unmarshal(text, &head)
 	switch {
 	case errors.As(err, new(*json.UnmarshalTypeError)):
-		return nil, errors.New("is no checkpoint (name another file)")
+		return nil, errors.New("is not a checkpoint (name another file)")
 	case err != nil:
-		return nil, fmt.Errorf("is damaged or no checkpoint: %w (%s)", err, remedy)
+		return nil, fmt.Errorf("is damaged or not a checkpoint: %w (%s)", err, remedy)
 	case head.Kind == "":
-		return nil, errors.New("is no checkpoint (name another file)")
+		return nil, errors.New("is not a checkpoint (name another file)")
 	case head.Kind != kind:
 		return nil, fmt.Errorf("is a checkpoint of %s, not of %s (name another file)", head.Kind, kind)
 	case head.Version < 0 || head.Version > version && whole(text):
-		return nil, fmt.Errorf("has version %d, this flowd knows %d (use the flowd that wrote it, or remove it to begin without one)", head.Version, version)
+		return nil, fmt.Errorf("has version %d, but this flowd supports version %d (use the flowd that wrote it, or remove it to begin without one)", head.Version, version)
 	case head.Version == 0 && string(text) == fmt.Sprintf(`{"checkpoint_of":%q,"version":0,"state":{}}`, kind): // never saved, without a sum
 		return nil, nil
 	case head.Version != unsummed && !whole(text):
-		return nil, fmt.Errorf("is damaged: it has another sum than it was written with (%s)", remedy)
+		return nil, fmt.Errorf("is damaged: it does not match its checksum (%s)", remedy)
 	case string(head.State) == "null":
 		return nil, nil
 	}
@@ -187,7 +188,7 @@ func (f *file) replace(text []byte) error {
 
 // write writes a new file, locked and on the disk.
 func (f *file) write(path string, text []byte) (*os.File, error) {
-	// What lies there is left from a crash, or a link that someone has put there.
+	// A file there is left from a crash, or a link that someone has put there.
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -239,9 +240,9 @@ func (f *file) explain(err error) error {
 	}
 	switch {
 	case errors.Is(err, flock.ErrHeld):
-		cause = fmt.Errorf("%w (stop the other flowd, or give each a checkpoint of its own)", cause)
+		cause = fmt.Errorf("%w (stop the other flowd, or give each its own checkpoint)", cause)
 	case errors.Is(err, fs.ErrPermission):
-		cause = fmt.Errorf("%w (give the user that runs flowd the right to read and write it, and its folder)", cause)
+		cause = fmt.Errorf("%w (give the user that runs flowd permission to read and write it, and its folder)", cause)
 	case errors.Is(err, syscall.ENOTDIR):
 		cause = fmt.Errorf("%w (a part of the path is a file)", cause)
 	}

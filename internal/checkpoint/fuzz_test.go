@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Whatever lies where the checkpoint should be: it is understood, or refused with a reason
+// Whatever is where the checkpoint should be: it is understood, or refused with a reason
 // and left as it is. What is understood is what the next run reads, too.
 func FuzzOpen(f *testing.F) {
 	type state = map[string]any

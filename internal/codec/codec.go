@@ -31,7 +31,8 @@ type Expanding interface {
 	// DecodeWithin is Decode for a result of up to limit bytes, about. A longer one is
 	// ErrLimit, if a higher limit may help.
 	DecodeWithin(dst, payload []byte, limit int) ([]byte, error)
-	// Working is how much memory it takes to decode a payload, at most, beside the result.
+	// Working is how much memory decoding a payload takes at most, in addition to the
+	// result.
 	Working(payload []byte) int
 }
 

@@ -107,7 +107,7 @@ func TestWhatIsNotOfTheFormatSaysWhy(t *testing.T) {
 		{"a kv word without value", &codec.KV{}, "a=1 b", `"b" has no "="`},
 		{"a kv value without key", &codec.KV{}, "=1", "no key"},
 		{"an open kv quote", &codec.KV{}, `a="x`, "has no end"},
-		{"text right behind a kv quote", &codec.KV{}, `a="x"y`, "right behind"},
+		{"text right behind a kv quote", &codec.KV{}, `a="x"y`, "directly after"},
 		{"kv that is no UTF-8", &codec.KV{}, "a=\xff", "UTF-8"},
 
 		{"text that the pattern does not match", regex(t, `(?P<n>\d+)`), "x", "does not match"},
@@ -120,7 +120,7 @@ func TestWhatIsNotOfTheFormatSaysWhy(t *testing.T) {
 		{"a yaml alias bomb", &codec.YAML{}, alias, "yaml: decodes to more"},
 		{"a yaml alias of itself", &codec.YAML{}, "&a [*a]", "yaml: "},
 		{"a yaml key twice", &codec.YAML{}, "a: 1\na: 2\n", "twice"},
-		{"a yaml number without end", &codec.YAML{}, ".inf", "no JSON number"},
+		{"a yaml number without end", &codec.YAML{}, ".inf", "not a JSON number"},
 		{"deep yaml", &codec.YAML{}, strings.Repeat("[", 5000), "yaml: "},
 
 		{"empty xml", &codec.XML{}, "", "xml: there is no element"},
@@ -185,13 +185,13 @@ func TestWhatAFormatCantSayIsAnError(t *testing.T) {
 		{"csv of one object without columns", &codec.CSV{}, `{"a":1}`, "`columns`"},
 		{"csv of an empty list", &codec.CSV{}, `[]`, "no columns"},
 		{"csv of a field without column", &codec.CSV{Columns: []string{"a"}}, `{"a":1,"b":2}`, `field "b" has no column`},
-		{"csv of a list of numbers", &codec.CSV{}, `[1]`, "a number is no object"},
-		{"kv of a list", &codec.KV{}, `[1]`, "a list is no object"},
+		{"csv of a list of numbers", &codec.CSV{}, `[1]`, "a number is not an object"},
+		{"kv of a list", &codec.KV{}, `[1]`, "a list is not an object"},
 		{"a kv key with a space", &codec.KV{}, `{"a b":1}`, "ambiguity"},
 		{"a pattern", regex(t, "(?P<a>x)"), `{}`, "can't be encoded"},
 		{"xml of two roots", &codec.XML{}, `{"a":1,"b":2}`, "one root"},
-		{"an xml name with markup", &codec.XML{}, `{"a><b":1}`, "no name for an element"},
-		{"an xml attribute with markup", &codec.XML{}, `{"a":{"-x y":1}}`, "no name for an attribute"},
+		{"an xml name with markup", &codec.XML{}, `{"a><b":1}`, "not a valid element name"},
+		{"an xml attribute with markup", &codec.XML{}, `{"a":{"-x y":1}}`, "not a valid attribute name"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

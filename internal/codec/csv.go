@@ -15,9 +15,9 @@ import (
 
 // CSV reads and writes comma-separated values (RFC 4180).
 type CSV struct {
-	Columns   []string  `yaml:"columns" doc:"Names of the columns, for payloads without a header line: a message is one record then, and decodes to one object. Without them the first line names the columns, and a message decodes to a list of objects."`
+	Columns   []string  `yaml:"columns" doc:"Names of the columns, for payloads without a header line: a message is then one record, and decodes to one object. Without them the first line names the columns, and a message decodes to a list of objects."`
 	Delimiter Delimiter `yaml:"delimiter" doc:"The character between values; a comma by default."`
-	Numbers   bool      `yaml:"numbers" doc:"Decoding makes numbers of values that are JSON numbers."`
+	Numbers   bool      `yaml:"numbers" doc:"Decoding turns values that are JSON numbers into numbers."`
 }
 
 // Decode gives an object of the one record, or a list of objects.
@@ -25,7 +25,7 @@ func (c *CSV) Decode(dst, payload []byte) ([]byte, error) {
 	return c.DecodeWithin(dst, payload, MaxSize)
 }
 
-// Working is next to nothing: rows are read one by one.
+// Working is next to nothing: rows are read one at a time.
 func (c *CSV) Working([]byte) int { return 0 }
 
 // DecodeWithin is Decode. Every record repeats all names: a wide header makes much of little.
@@ -161,7 +161,7 @@ type Table struct {
 // no column is an error, a missing one is empty.
 func (t *Table) Append(dst, object []byte) ([]byte, error) {
 	if object[0] != '{' {
-		return dst, fmt.Errorf("csv: %s is no object", kind(object))
+		return dst, fmt.Errorf("csv: %s is not an object", kind(object))
 	}
 	before := dst
 	if t.at == nil {
@@ -246,7 +246,7 @@ func (d *Delimiter) UnmarshalConfig(dec *schema.Decoder, n *schema.Node) {
 	}
 	r, size := utf8.DecodeRuneInString(text)
 	if size == 0 || size != len(text) || r == utf8.RuneError || strings.ContainsRune("\"\r\n", r) {
-		dec.Report(n, schema.Problem{Code: schema.BadValue, Message: fmt.Sprintf("%q is no delimiter", text), Remedy: `give one character, such as ";" or "\t"`})
+		dec.Report(n, schema.Problem{Code: schema.BadValue, Message: fmt.Sprintf("%q is not a valid delimiter", text), Remedy: `give one character, such as ";" or "\t"`})
 		return
 	}
 	*d = Delimiter(r)

@@ -6,11 +6,11 @@ type Formats struct {
 	JSON   *JSON   `yaml:"json" oneof:"format" doc:"JSON text."`
 	CSV    *CSV    `yaml:"csv" oneof:"format" doc:"Comma-separated values."`
 	KV     *KV     `yaml:"kv" oneof:"format" doc:"Pairs such as a=b c=\"d e\"."`
-	Logfmt *Logfmt `yaml:"logfmt" oneof:"format" doc:"Pairs as many services log them; a key alone is true."`
+	Logfmt *Logfmt `yaml:"logfmt" oneof:"format" doc:"Pairs as many services log them; a key without a value is true."`
 	YAML   *YAML   `yaml:"yaml" oneof:"format" doc:"One YAML document."`
 	XML    *XML    `yaml:"xml" oneof:"format" doc:"XML: attributes are keys with a -, text beside them is #text, repeated elements are a list."`
-	Base64 *Base64 `yaml:"base64" oneof:"format" doc:"Bytes as text, three in four characters."`
-	Hex    *Hex    `yaml:"hex" oneof:"format" doc:"Bytes as text, two digits each."`
+	Base64 *Base64 `yaml:"base64" oneof:"format" doc:"Bytes as text, four characters for three bytes."`
+	Hex    *Hex    `yaml:"hex" oneof:"format" doc:"Bytes as text, two digits for each byte."`
 }
 
 // Codec is the chosen one, or nil.

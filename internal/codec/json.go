@@ -10,7 +10,7 @@ import (
 
 // JSON checks documents, and takes them out of and puts them into text.
 type JSON struct {
-	Indent int `yaml:"indent" check:"min=0,max=16" doc:"Encoding puts each value on its own line, indented by this many spaces a level; 0 leaves the text as it is."`
+	Indent int `yaml:"indent" check:"min=0,max=16" doc:"Encoding puts each value on its own line, indented by this many spaces per level; 0 leaves the text as it is."`
 }
 
 // Decode checks the payload and gives it as it is.

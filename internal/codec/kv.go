@@ -8,9 +8,9 @@ import (
 
 // KV reads and writes pairs such as `a=b c="d e"`.
 type KV struct {
-	PairSeparator string `yaml:"pair_separator" doc:"What stands between pairs; white space by default."`
-	KeySeparator  string `yaml:"key_separator" doc:"What stands between a key and its value; \"=\" by default."`
-	Numbers       bool   `yaml:"numbers" doc:"Decoding makes numbers of values that are JSON numbers."`
+	PairSeparator string `yaml:"pair_separator" doc:"Text between pairs; white space by default."`
+	KeySeparator  string `yaml:"key_separator" doc:"Text between a key and its value; \"=\" by default."`
+	Numbers       bool   `yaml:"numbers" doc:"Decoding turns values that are JSON numbers into numbers."`
 }
 
 // Decode gives an object of text values. A value that begins with a double
@@ -35,7 +35,7 @@ func (c *KV) grammar(name string, flags bool) *grammar {
 // Logfmt reads and writes lines as many Go services log them: KV, in which a
 // bare key is true.
 type Logfmt struct {
-	Numbers bool `yaml:"numbers" doc:"Decoding makes numbers of values that are JSON numbers."`
+	Numbers bool `yaml:"numbers" doc:"Decoding turns values that are JSON numbers into numbers."`
 }
 
 // Decode gives an object; a key without value is true.
@@ -125,7 +125,7 @@ func (g *grammar) pair(s string) (p pair, rest string, err error) {
 	p.key = strings.TrimRight(word, " \t\r\n")
 	switch {
 	case p.key == "":
-		return p, "", fmt.Errorf("there is no key in front of %q", g.equals)
+		return p, "", fmt.Errorf("there is no key before %q", g.equals)
 	case !strings.HasPrefix(rest, g.equals) && g.flags:
 		p.flag = true
 		return p, rest, nil
@@ -144,12 +144,12 @@ func (g *grammar) pair(s string) (p pair, rest string, err error) {
 	p.quoted = true
 	p.value, rest, err = unquote(rest)
 	if err == nil && rest != "" && g.skip(rest) == rest {
-		err = fmt.Errorf("there is %.10q right behind the value of %.40q", rest, p.key)
+		err = fmt.Errorf("there is %.10q directly after the value of %.40q", rest, p.key)
 	}
 	return p, rest, err
 }
 
-// until cuts s at the end of a pair, or at stop if that comes first.
+// until cuts s at the end of a pair, or at stop if that is earlier.
 func (g *grammar) until(s, stop string) (word, rest string) {
 	end := len(s)
 	if g.between == "" {
@@ -187,7 +187,7 @@ func unquote(s string) (text, rest string, err error) {
 				b.WriteByte('\r')
 			case '"', '\\', '/':
 				b.WriteByte(s[i])
-			default: // what is no escape keeps its backslash: C:\dir
+			default: // what is not an escape keeps its backslash: C:\dir
 				b.WriteByte('\\')
 				b.WriteByte(s[i])
 			}
@@ -200,7 +200,7 @@ func unquote(s string) (text, rest string, err error) {
 
 func (g *grammar) encode(dst, json []byte) ([]byte, error) {
 	if json[0] != '{' {
-		return dst, fmt.Errorf("%s: %s is no object", g.name, kind(json))
+		return dst, fmt.Errorf("%s: %s is not an object", g.name, kind(json))
 	}
 	between := g.between
 	if between == "" {

@@ -12,7 +12,7 @@ import (
 // Regex reads text by the named groups of a pattern. It can't be encoded.
 type Regex struct {
 	Pattern Regexp `yaml:"pattern,main" check:"required" doc:"Regular expression (RE2) with a named group for each field: (?P<status>\\d+)."`
-	Numbers bool   `yaml:"numbers" doc:"Makes numbers of values that are JSON numbers."`
+	Numbers bool   `yaml:"numbers" doc:"Turns values that are JSON numbers into numbers."`
 }
 
 // Decode gives an object of the named groups; one that took no part is null.
@@ -61,7 +61,7 @@ func (r *Regexp) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 		p := schema.Problem{Code: schema.BadValue, Message: err.Error(), Remedy: `write a group such as (?P<status>\d+) for each field`}
 		var bad *syntax.Error
 		if errors.As(err, &bad) {
-			p.Message, p.Remedy = fmt.Sprintf("%q is no regular expression: %s", text, bad.Code), "the syntax is RE2's"
+			p.Message, p.Remedy = fmt.Sprintf("%q is not a valid regular expression: %s", text, bad.Code), "use RE2 syntax"
 		}
 		d.Report(n, p)
 	}

@@ -38,8 +38,8 @@ func Members(object []byte) iter.Seq2[string, []byte] {
 	}
 }
 
-// Text is the text that a JSON value stands for: a string's own, else its JSON.
-// It shares the value's memory where it can: payloads never change.
+// Text is the text of a JSON value: a string's own, otherwise its JSON. It shares the
+// value's memory where it can: payloads never change.
 func Text(value []byte) []byte {
 	if value[0] != '"' {
 		return value
@@ -59,7 +59,7 @@ func text(value []byte) string {
 	return unsafe.String(unsafe.SliceData(b), len(b))
 }
 
-// skipNext is where the next element begins, or the closing bracket lies.
+// skipNext is where the next element begins, or where the closing bracket is.
 func skipNext(s []byte, i int) int {
 	i = skipSpace(s, i)
 	if s[i] == ',' {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Trees of many nodes in few bytes: what Working says of them is charged to the bytes that
-// may be under way.
+// Trees of many nodes in few bytes: what Working says about them is charged to the bytes
+// that may be in flight.
 func TestWorkingIsHonest(t *testing.T) {
 	repeat := func(open, s, end string) string { return open + strings.Repeat(s, (256<<10)/len(s)) + end }
 	tests := []struct {

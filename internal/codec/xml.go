@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// XML reads and writes one XML element: {"order": {"-id": "7", "#text": "…"}}.
-// An attribute is a key with a -, text beside attributes or elements is #text,
-// elements of one name are a list, and an element with nothing but text is text.
+// XML reads and writes one XML element: {"order": {"-id": "7", "#text": "…"}}. An attribute
+// is a key with a -, text next to attributes or elements is #text, elements of one name are
+// a list, and an element with nothing but text is text.
 type XML struct {
-	Numbers bool `yaml:"numbers" doc:"Decoding makes numbers of text that is a JSON number."`
+	Numbers bool `yaml:"numbers" doc:"Decoding turns text that is a JSON number into a number."`
 }
 
 // element is an element as it is read.
@@ -48,7 +48,7 @@ func (c *XML) Working(payload []byte) int {
 	return 260*elements + 180*bytes.Count(payload, []byte("=")) + 4*len(payload)
 }
 
-// DecodeWithin is Decode: what comes out is hardly longer than what goes in.
+// DecodeWithin is Decode: the result is hardly longer than the input.
 func (c *XML) DecodeWithin(dst, payload []byte, _ int) ([]byte, error) { return c.Decode(dst, payload) }
 
 func xmlError(err error) error {
@@ -153,7 +153,7 @@ func group(children []*element) (names []string, groups map[string][]*element) {
 // Encode writes an object with one field as the root element of that name.
 func (c *XML) Encode(dst, json []byte) ([]byte, error) {
 	if json[0] != '{' {
-		return dst, fmt.Errorf("xml: %s is no object with the root element as its only field", kind(json))
+		return dst, fmt.Errorf("xml: %s is not an object with the root element as its only field", kind(json))
 	}
 	b := bytes.NewBuffer(dst)
 	w := xml.NewEncoder(b)
@@ -179,12 +179,12 @@ func (c *XML) Encode(dst, json []byte) ([]byte, error) {
 // encodeXML writes an element, or one for each element of a list.
 func encodeXML(w *xml.Encoder, name string, value []byte) error {
 	if !isXMLName(name) {
-		return fmt.Errorf("%.80q is no name for an element", name)
+		return fmt.Errorf("%.80q is not a valid element name", name)
 	}
 	if value[0] == '[' {
 		for item := range Elements(value) {
 			if item[0] == '[' {
-				return fmt.Errorf("%q is a list of lists, which elements can't say", name)
+				return fmt.Errorf("%q is a list of lists, which elements can't express", name)
 			}
 			if err := encodeXML(w, name, item); err != nil {
 				return err
@@ -199,7 +199,7 @@ func encodeXML(w *xml.Encoder, name string, value []byte) error {
 	for key, v := range Members(value) {
 		if local, ok := strings.CutPrefix(key, "-"); ok {
 			if !isXMLName(local) {
-				return fmt.Errorf("%.80q is no name for an attribute", local)
+				return fmt.Errorf("%.80q is not a valid attribute name", local)
 			}
 			start.Attr = append(start.Attr, xml.Attr{Name: xml.Name{Local: local}, Value: cell(v)})
 		}

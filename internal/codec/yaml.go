@@ -44,8 +44,7 @@ func (c *YAML) DecodeWithin(dst, payload []byte, limit int) ([]byte, error) {
 	if err := r.Decode(&more); !errors.Is(err, io.EOF) {
 		return dst, errors.New("yaml: there is more than one document")
 	}
-	// Aliases let a few bytes stand for very many; a document without them
-	// hardly grows.
+	// Aliases let a few bytes expand to very many; a document without them hardly grows.
 	most := min(1<<20+16*len(payload), MaxSize)
 	w := yamlReader{dst: dst, limit: len(dst) + min(most, limit)}
 	switch err := w.value(&root, 0); {
@@ -139,9 +138,9 @@ func (w *yamlReader) mapping(n *yaml.Node, depth int) error {
 		case k.Kind != yaml.ScalarNode:
 			return fmt.Errorf("line %d: a key is a list or mapping", k.Line)
 		case k.ShortTag() == "!!merge":
-			return fmt.Errorf("line %d: merge keys are not read", k.Line)
+			return fmt.Errorf("line %d: merge keys are not supported", k.Line)
 		case seen[k.Value]:
-			return fmt.Errorf("line %d: key %.80q stands there twice", k.Line, k.Value)
+			return fmt.Errorf("line %d: key %.80q appears twice", k.Line, k.Value)
 		}
 		seen[k.Value] = true
 		if i > 0 {
@@ -185,7 +184,7 @@ func (w *yamlReader) plain(n *yaml.Node) error {
 		return err
 	}
 	if f, ok := v.(float64); ok && (math.IsInf(f, 0) || math.IsNaN(f)) {
-		return fmt.Errorf("line %d: %s is no JSON number", n.Line, n.Value)
+		return fmt.Errorf("line %d: %s is not a JSON number", n.Line, n.Value)
 	}
 	out, err := doc.Append(w.dst, v)
 	if err != nil {

@@ -36,7 +36,7 @@ func Is(f Format, data []byte) bool {
 	return m != "" && len(data) >= len(m) && string(data[:len(m)]) == m
 }
 
-// ErrTooLarge is what a reader gives whose data comes out longer than its limit.
+// ErrTooLarge is the error of a reader whose decompressed data exceeds its limit.
 var ErrTooLarge = errors.New("decompressed data is over the limit")
 
 // FromPath is the format that a file's extension names, or None.
@@ -64,8 +64,8 @@ type limited struct {
 	left int64
 }
 
-// Read reads one byte beyond the limit to tell data that just fits from data
-// that does not.
+// Read reads one byte beyond the limit to distinguish data that just fits from data that
+// does not.
 func (l *limited) Read(p []byte) (int, error) {
 	if l.left < 0 {
 		return 0, ErrTooLarge

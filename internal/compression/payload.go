@@ -12,15 +12,15 @@ import (
 // window that the format asks every decoder to support.
 const payloadWindow = 8 << 20
 
-// Decompress gives the data that src, one whole stream, comes out as. Data
-// longer than max bytes is ErrTooLarge. It is safe for concurrent use.
+// Decompress returns the decompressed data of src, one whole stream. Data longer than max
+// bytes is ErrTooLarge. It is safe for concurrent use.
 func Decompress(f Format, src []byte, max int64) ([]byte, error) {
 	return DecompressWithin(f, src, max, func(int) error { return nil })
 }
 
 // DecompressWithin is Decompress that asks grow, before it takes the memory, whether there
-// is room for what src comes out as: no more than that is taken. The error is grow's, which
-// must not wait: only so many payloads are decompressed at once.
+// is room for the decompressed data: no more than that is taken. The error is grow's, which
+// must not wait: only a limited number of payloads are decompressed at once.
 func DecompressWithin(f Format, src []byte, max int64, grow func(n int) error) ([]byte, error) {
 	slots <- struct{}{}
 	defer func() { <-slots }()
@@ -59,8 +59,8 @@ type decoder struct {
 
 const headSize = 32 << 10
 
-// decode decompresses twice what does not fit into head: only then it is known how long
-// it is, and a buffer that grows with it would take twice its memory meanwhile.
+// decode decompresses data that does not fit into head twice: only then is its length
+// known, and a growing buffer would take twice its memory meanwhile.
 func (d *decoder) decode(src []byte, max int64, grow func(n int) error) ([]byte, error) {
 	if d.head == nil {
 		d.head = make([]byte, headSize)
@@ -90,7 +90,7 @@ func (d *decoder) decode(src []byte, max int64, grow func(n int) error) ([]byte,
 		return out, nil
 	}
 	if n, err = fill(out, d.begin(src, max)); n < len(out) {
-		return nil, fmt.Errorf("%s: it came out as %d bytes, and then as %d: %w", d.format, len(out), n, err)
+		return nil, fmt.Errorf("%s: it decompressed to %d bytes first, and then to %d: %w", d.format, len(out), n, err)
 	}
 	return out, nil
 }
@@ -143,10 +143,10 @@ func Compress(f Format, src []byte, level int) ([]byte, error) {
 	if err := w.Close(); err != nil {
 		return nil, fmt.Errorf("%s: %w", f, err)
 	}
-	if out.Len() == 0 { // snappy's writer says nothing of nothing
+	if out.Len() == 0 { // snappy's writer writes nothing for empty data
 		out.WriteString(magic[f])
 	}
-	w.Reset(nil) // lets go of out
+	w.Reset(nil) // releases out
 	pool.(*sync.Pool).Put(w)
 	return out.Bytes(), nil
 }

@@ -17,10 +17,10 @@ import (
 // largest window that the zstd tool uses without --long.
 const maxWindow = 128 << 20
 
-// NewReader decompresses r. It reads nothing before the first Read, starts no
-// goroutine, and its errors name the format. Closing it does not close r, but gives back
-// what the process has for the windows of all streams. Where others have that, Read waits
-// until stop is closed or, with a nil stop, gives a [BusyError].
+// NewReader decompresses r. It reads nothing before the first Read, starts no goroutine,
+// and its errors name the format. Closing it does not close r, but releases its share of
+// the process's memory for the windows of all streams. If others use that memory, Read
+// waits until stop is closed or, with a nil stop, returns a [BusyError].
 func NewReader(f Format, r io.Reader, stop <-chan struct{}) (io.ReadCloser, error) {
 	if f != Zstd {
 		return newReader(f, r, 0)
@@ -133,7 +133,7 @@ func NewWriter(f Format, w io.Writer, level int) (io.WriteCloser, error) {
 	case LZ4:
 		return lz4.NewWriter(w), nil
 	case Bzip2:
-		return nil, errors.New("bzip2 can be read, not written (use gzip or zstd)")
+		return nil, errors.New("bzip2 can only be read, not written (use gzip or zstd)")
 	}
 	return nil, unknown(f)
 }

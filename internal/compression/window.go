@@ -14,11 +14,11 @@ import (
 // for now. It can be read again, from its beginning, when Freed is closed.
 type BusyError struct{ Freed <-chan struct{} }
 
-func (*BusyError) Error() string { return "other streams have the memory that it claims" }
+func (*BusyError) Error() string { return "other streams use the memory that it needs" }
 
-// What all decoders of the process together may take, beside buffers of a few megabytes
-// each. No more payloads are decompressed at once than slots has room for, which costs them
-// no time: none waits for anything but a processor.
+// What all decoders of the process together may take, in addition to buffers of a few
+// megabytes each. No more payloads are decompressed at once than slots has room for, which
+// costs them no time: none waits for anything but a processor.
 var (
 	windows = &budget{left: 2 * maxWindow, freed: make(chan struct{})}
 	slots   = make(chan struct{}, max(4, runtime.GOMAXPROCS(0)))
@@ -28,7 +28,7 @@ var (
 type budget struct {
 	mu    sync.Mutex // guards the fields below
 	left  int
-	freed chan struct{} // closed and made anew when there is more
+	freed chan struct{} // closed and replaced when there is more
 }
 
 // take takes n bytes; the error says that there are fewer.
@@ -51,7 +51,7 @@ func (b *budget) put(n int) {
 }
 
 // frames passes a zstd stream on and sees, before a decoder does, how large a window each
-// frame claims. What is no frame is left to the decoder to refuse.
+// frame claims. What is not a frame is left to the decoder to refuse.
 type frames struct {
 	in    *bufio.Reader
 	stop  <-chan struct{} // it waits for the budget until this is closed; nil: it does not wait
@@ -139,8 +139,8 @@ func (f *frames) header() error {
 	return nil
 }
 
-// claim has the budget give a frame its window. One that is larger than the last one's
-// gives that back first: who waits holds nothing.
+// claim gets a frame's window from the budget. A frame that needs a larger window than the
+// last one releases that first: a waiting stream holds nothing.
 func (f *frames) claim(window uint64) error {
 	if window <= uint64(f.held) || window > maxWindow { // which the decoder refuses
 		return nil
@@ -163,7 +163,7 @@ func (f *frames) claim(window uint64) error {
 	}
 }
 
-// release gives back what the budget gave.
+// release returns what the budget gave.
 func (f *frames) release() {
 	if f.held > 0 {
 		windows.put(f.held)

@@ -86,7 +86,7 @@ func TestStreamsTogetherHaveOneBudgetForTheirWindows(t *testing.T) {
 	})
 }
 
-// Whatever the stream is, looking at its frames changes nothing of what comes out.
+// Whatever the stream is, looking at its frames changes nothing in the result.
 func FuzzFrames(f *testing.F) {
 	packed, _ := Compress(Zstd, []byte("some text, some text"), 0)
 	skippable := []byte("\x50\x2a\x4d\x18\x03\x00\x00\x00abc")

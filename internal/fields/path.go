@@ -29,7 +29,7 @@ func (p *Path) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 // DescribeConfig is text.
 func (p *Path) DescribeConfig() *schema.Type { return schema.AnyOf("path", "") }
 
-// Wrap makes a document of m, whose payload is none, with one value at the path.
+// Wrap turns m, whose payload is not a document, into one with a value at the path.
 func (p Path) Wrap(m *engine.Message, value []byte) error {
 	var d doc.Doc
 	d.Reset([]byte("{}"), m.Doc().Arena())
@@ -74,7 +74,7 @@ func (p *Paths) DescribeConfig() *schema.Type {
 func inside(d *schema.Decoder, n *schema.Node, text string) doc.Path {
 	p := parse(d, n, text)
 	if p.IsZero() && p.String() != "" {
-		d.Report(n, schema.Problem{Code: schema.BadValue, Message: fmt.Sprintf("%s is the whole document, and a part of it belongs here", text), Remedy: "write a path such as user.name or items[0]; for a field of this name this.this"})
+		d.Report(n, schema.Problem{Code: schema.BadValue, Message: fmt.Sprintf("%s is the whole document, but only a part of it is allowed here", text), Remedy: "write a path such as user.name or items[0]; for a field of this name, this.this"})
 	}
 	return p
 }
@@ -86,12 +86,12 @@ func parse(d *schema.Decoder, n *schema.Node, text string) doc.Path {
 	case text == "":
 		d.Report(n, schema.Problem{Code: schema.BadValue, Message: "the path is empty", Remedy: "write a path such as user.name or items[0]"})
 	case err != nil:
-		d.Report(n, schema.Problem{Code: schema.BadValue, Message: fmt.Sprintf("%q is no path", text), Remedy: meant(text)})
+		d.Report(n, schema.Problem{Code: schema.BadValue, Message: fmt.Sprintf("%q is not a valid path", text), Remedy: meant(text)})
 	}
 	return p
 }
 
-// meant is how a path may have been meant that is none.
+// meant is how an invalid path may have been meant.
 func meant(text string) string {
 	if list := strings.Split(text, ","); len(list) > 1 && !slices.ContainsFunc(list, isNoPath) {
 		return "write a list: [" + text + "]"

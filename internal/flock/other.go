@@ -7,5 +7,5 @@ import "os"
 // Works says that there are locks.
 const Works = false
 
-// Lock does nothing where there are no such locks.
+// Lock does nothing on systems without such locks.
 func Lock(*os.File) (locked bool, err error) { return false, nil }

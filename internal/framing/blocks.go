@@ -17,17 +17,16 @@ const (
 // splitter finds records in a stream. It may keep state about the record that
 // it is looking for.
 type splitter interface {
-	// scan looks for the end of the record that begins at data[0]; data[:from]
-	// was looked at before. With an end it returns the record's length and where
-	// the next begins, and err if the record is broken. Else it returns -1 and
-	// from where it has to look on: of a record that is too long, what lies in
-	// front of that is then thrown away, and later data begins there.
-	// With eof there is always an end; with eof and no data, err says that
-	// something is missing.
+	// scan looks for the end of the record that begins at data[0]; data[:from] was scanned
+	// before. With an end it returns the record's length and where the next begins, and err
+	// if the record is broken. Otherwise it returns -1 and where to continue scanning: if a
+	// record is too long, what is before that is then discarded, and later data begins
+	// there. With eof there is always an end; with eof and no data, err says that something
+	// is missing.
 	scan(data []byte, from int, eof bool) (end, next int, err *engine.Error)
 
-	// record makes a record of what scan found; ok is false if it is none, as
-	// an empty line.
+	// record turns what scan found into a record; ok is false if it is not one, such as an
+	// empty line.
 	record(body []byte) (rec Record, ok bool)
 }
 
@@ -40,9 +39,9 @@ const (
 	countLines            // line feeds in front of the record
 )
 
-// blocks is the Reader of all framings that can be found by scanning. It reads
-// into large blocks and slices records out of them; a block of which a record
-// was handed out is never written to again where that record lies.
+// blocks is the Reader of all framings that can be found by scanning. It reads into large
+// blocks and slices records out of them; the part of a block in which a returned record
+// lies is never written to again.
 type blocks struct {
 	src   io.Reader
 	split splitter
@@ -52,9 +51,9 @@ type blocks struct {
 
 	block    []byte
 	pos, end int   // block[pos:end] is read and not handed out
-	seen     int   // of that, what scan has looked at
+	seen     int   // of that, what scan has checked
 	err      error // of src; io.EOF at the end
-	clean    bool  // nothing of the block was handed out
+	clean    bool  // nothing of the block was returned
 	line     int
 	base     int64 // of the block in the stream
 	place    Place
@@ -73,7 +72,7 @@ func newBlocks(src io.Reader, split splitter, limit int, count counting) *blocks
 	return &blocks{src: src, split: split, max: limit, count: count, line: 1}
 }
 
-// Place is behind the last record that was handed out.
+// Place is after the last record that was handed out.
 func (r *blocks) Place() Place { return r.place }
 
 // Close frees what decompression takes.
@@ -110,8 +109,8 @@ func (r *blocks) Next() (Record, error) {
 	}
 }
 
-// addLines adds the lines that lie in the block as a whole, which most do: the
-// rest is for Next.
+// addLines adds the lines that are completely in the block, as most are: the rest is for
+// Next.
 func (r *blocks) addLines(b *engine.Batch, base engine.Meta) {
 	if l, ok := r.split.(*textLines); !ok || !l.begun || r.over != nil {
 		return
@@ -172,8 +171,7 @@ func (r *blocks) take(body []byte, next int, broken *engine.Error) (Record, bool
 	return rec, ok
 }
 
-// throwAway gives up what has been looked at of a record that is too long; its
-// head is kept.
+// throwAway discards the checked part of a record that is too long; its head is kept.
 func (r *blocks) throwAway() {
 	if r.over == nil {
 		if r.end-r.pos <= r.max+slack {
@@ -198,8 +196,8 @@ func (r *blocks) advance(n int) {
 	r.pos += n
 }
 
-// fill reads once. A block that is full is left to the messages that lie in it;
-// the beginning of a record at its end moves to the next.
+// fill reads once. A full block is left to the messages in it; the beginning of a record at
+// its end moves to the next.
 func (r *blocks) fill() {
 	rest := r.block[r.pos:r.end]
 	if len(r.block)-r.end < minRead {

@@ -11,8 +11,8 @@ import (
 // Config is how an input cuts its stream into records. Inputs have it inline,
 // with [Defaults].
 type Config struct {
-	Framing   Framing     `yaml:"framing" doc:"How records lie in the stream; lines by default."`
-	MaxRecord schema.Size `yaml:"max_record" check:"min=1" doc:"Largest record. A larger one is a failed message of class decode with the beginning of the record, marked by the metadata truncated and original_size; the stream goes on behind it."`
+	Framing   Framing     `yaml:"framing" doc:"How the stream is divided into records; lines by default."`
+	MaxRecord schema.Size `yaml:"max_record" check:"min=1" doc:"Largest record. A larger one becomes a failed message of class decode with the beginning of the record, marked by the metadata truncated and original_size; the stream continues after it."`
 }
 
 // Defaults are the defaults of Config.
@@ -20,12 +20,12 @@ var Defaults = Config{MaxRecord: 1 << 20}
 
 // Framing is the choice of a framing. The zero Framing is lines.
 type Framing struct {
-	Lines     *Plain         `yaml:"lines" oneof:"framing,optional" doc:"One record a line. Empty lines are not records."`
+	Lines     *Plain         `yaml:"lines" oneof:"framing,optional" doc:"One record per line. Empty lines are not records."`
 	Whole     *Plain         `yaml:"whole" oneof:"framing,optional" doc:"The whole stream is one record."`
-	JSON      *Plain         `yaml:"json" oneof:"framing,optional" doc:"JSON documents one behind the other, or the elements of one array."`
+	JSON      *Plain         `yaml:"json" oneof:"framing,optional" doc:"JSON documents one after the other, or the elements of one array."`
 	CSV       *CSV           `yaml:"csv" oneof:"framing,optional" doc:"Rows of delimited text, each a JSON object with the names of the header."`
 	Delimiter *string        `yaml:"delimiter" oneof:"framing,optional" doc:"Records end with this text."`
-	Length    *int           `yaml:"length" oneof:"framing,optional" doc:"Records stand behind their length, a big-endian number of so many bytes: 1, 2, 4 or 8."`
+	Length    *int           `yaml:"length" oneof:"framing,optional" doc:"Each record follows its length, a big-endian number of this many bytes: 1, 2, 4 or 8."`
 	Start     *regexp.Regexp `yaml:"start" oneof:"framing,optional" doc:"A record begins at each line that matches this regular expression."`
 	Messages  *Plain         `yaml:"messages" oneof:"framing,optional" doc:"Payload and metadata as one JSON line, as outputs with this framing write them."`
 	Tar       *Plain         `yaml:"tar" oneof:"framing,optional" doc:"Each regular file of a tar archive is a record, with metadata name, mode and modified."`
@@ -38,7 +38,7 @@ type Plain struct{}
 type CSV struct {
 	Delimiter string   `yaml:"delimiter" default:"," doc:"The character between fields."`
 	Header    bool     `yaml:"header" default:"true" doc:"The first row names the fields. Without it and without columns a row is an array."`
-	Columns   []string `yaml:"columns" doc:"Names of the fields where no row has them; header is not looked for then."`
+	Columns   []string `yaml:"columns" doc:"Names of the fields, if no row has them; there is then no header row."`
 }
 
 // CheckConfig reports what no reader can be made of.
@@ -55,7 +55,7 @@ func (c *CSV) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
-// maxDelimiter bounds how much is looked at twice between two reads.
+// maxDelimiter bounds how much is checked twice between two reads.
 const maxDelimiter = slack
 
 // CheckConfig reports what no reader can be made of.
@@ -99,16 +99,15 @@ func (c *Config) Reader(r io.Reader) Reader {
 	return newBlocks(r, &textLines{}, limit, countFound)
 }
 
-// Resumes says whether records can be read without what lies before them: the
-// others need the stream's beginning, as a CSV header.
+// Resumes says whether records can be read without what precedes them: the others need the
+// stream's beginning, such as a CSV header.
 func (c *Config) Resumes() bool {
 	f := &c.Framing
 	header := f.CSV != nil && f.CSV.Header && f.CSV.Columns == nil
 	return !header && f.Tar == nil && f.Whole == nil && f.JSON == nil
 }
 
-// Resume cuts into records what follows in a stream behind a place, where
-// Resumes allows it.
+// Resume cuts the part of a stream after a place into records, where Resumes allows it.
 func (c *Config) Resume(r io.Reader, from Place) Reader {
 	plain := c.Reader(r)
 	b, ok := plain.(*blocks)
@@ -125,8 +124,8 @@ func (c *Config) Resume(r io.Reader, from Place) Reader {
 	return b
 }
 
-// Decompressed cuts what r, which is compressed in a format, comes out as. In a [Pump] it
-// waits for memory that other streams have; elsewhere Next gives a [compression.BusyError].
+// Decompressed cuts the decompressed data of r into records. In a [Pump] it waits for
+// memory that other streams use; elsewhere Next returns a [compression.BusyError].
 func (c *Config) Decompressed(f compression.Format, r io.Reader) (Reader, error) {
 	var stop <-chan struct{}
 	if h, ok := r.(*handover); ok {

@@ -17,11 +17,11 @@ type table struct {
 	out    arena
 
 	inQuotes bool
-	quoted   bool          // the field at hand began with a quote
-	inField  bool          // the field at hand has begun
+	quoted   bool          // the current field began with a quote
+	inField  bool          // the current field has begun
 	begun    bool          // a row was read
 	unusable *engine.Error // why the header names no fields
-	rest     bool          // and there are rows behind it
+	rest     bool          // and there are rows after it
 
 	fields []int  // of the row: where each field ends in text
 	text   []byte // of the row: its fields, unquoted
@@ -142,7 +142,7 @@ func (t *table) parse(row []byte) *engine.Error {
 				row = row[1:]
 			}
 			if len(row) > 0 && row[0] != t.comma {
-				return engine.Errorf(engine.Decode, "not CSV: text behind the closing quote of field %d", len(t.fields)+1)
+				return engine.Errorf(engine.Decode, "not CSV: text after the closing quote of field %d", len(t.fields)+1)
 			}
 			rest = row
 		} else {

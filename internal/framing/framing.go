@@ -16,12 +16,12 @@ import (
 // Reader cuts a stream into records. Bytes of a record never change and may be
 // kept. One goroutine uses a Reader at a time.
 type Reader interface {
-	// Next is the next record. A record that is broken, cut off or too long has
-	// Err set, and the stream goes on behind it. An error ends the stream:
-	// io.EOF, or what the underlying reader gave. ErrLater alone does not.
+	// Next is the next record. A record that is broken, cut off or too long has Err set,
+	// and the stream continues after it. An error ends the stream: io.EOF, or that of the
+	// underlying reader. Only ErrLater does not.
 	Next() (Record, error)
 
-	// Place is behind the last record that Next gave.
+	// Place is after the last record that Next gave.
 	Place() Place
 
 	// Close frees what decompression takes. The underlying reader stays open. It is
@@ -34,17 +34,17 @@ type Reader interface {
 // streams may have it, and tar archives may not.
 var ErrLater = errors.New("nothing more for now")
 
-// Place is where a stream is read on: behind a record, or the zero Place.
+// Place is where a stream continues: after a record, or the zero Place.
 type Place struct {
 	Offset int64 // bytes of the uncompressed stream; in a tar archive, records
-	Line   int   // of what comes next, as Record.Line; 0 is the first
+	Line   int   // of what follows, as Record.Line; 0 is the first
 }
 
 // Record is one record of a stream.
 type Record struct {
 	Body []byte
 	Line int           // the line at which it begins, from 1; where lines mean nothing, its number
-	Err  *engine.Error // why it is no good
+	Err  *engine.Error // why it is broken
 	Size int64         // of the whole record in bytes, where Body is only its beginning; else 0
 
 	// Meta, if set, is the metadata that the record brings, on top of or

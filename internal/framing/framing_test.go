@@ -82,11 +82,11 @@ func TestReader(t *testing.T) {
 
 		{"a length stands in front", Framing{Length: ptr(2)}, 0, "\x00\x02hi\x00\x00\x00\x01x", []string{"hi", "", "x"}, []int{1, 2, 3}},
 		{"a record shorter than its length is broken", Framing{Length: ptr(4)}, 0, "\x00\x00\x00\x01a\x00\x00\x00\x05ab",
-			[]string{"a", "!record is cut off: 2 of 5 bytes are there: ab"}, []int{1, 2}},
-		{"a length without a record is broken", Framing{Length: ptr(1)}, 0, "\x05", []string{"!record is cut off: 0 of 5 bytes are there: "}, []int{1}},
-		{"half a length is broken", Framing{Length: ptr(4)}, 0, "\x00\x00", []string{"!length of a record is cut off: 2 of 4 bytes are there: \x00\x00"}, []int{1}},
+			[]string{"a", "!record is cut off: it has 2 of 5 bytes: ab"}, []int{1, 2}},
+		{"a length without a record is broken", Framing{Length: ptr(1)}, 0, "\x05", []string{"!record is cut off: it has 0 of 5 bytes: "}, []int{1}},
+		{"half a length is broken", Framing{Length: ptr(4)}, 0, "\x00\x00", []string{"!length of a record is cut off: it has 2 of 4 bytes: \x00\x00"}, []int{1}},
 		{"an absurd length takes no memory", Framing{Length: ptr(8)}, 0, "\x7f\xff\xff\xff\xff\xff\xff\xffabc",
-			[]string{"!record is cut off: 3 of 9223372036854775807 bytes are there: abc"}, []int{1}},
+			[]string{"!record is cut off: it has 3 of 9223372036854775807 bytes: abc"}, []int{1}},
 		{"a longer record is skipped by its length", Framing{Length: ptr(2)}, cap10, "\x02\x00" + strings.Repeat("z", 512) + "\x00\x01b",
 			[]string{"!record of 512 bytes is longer than max_record (10 bytes): zzzzzzzzzz", "b"}, []int{1, 2}},
 
@@ -111,7 +111,7 @@ func TestReader(t *testing.T) {
 		{"a comma too many is an error", Framing{JSON: &Plain{}}, 0, `[1,,2]`,
 			[]string{"1", `!not JSON: unexpected ',' where a JSON value begins, at byte 3 of the stream; what follows can't be read: ,2]`}, []int{1, 2}},
 		{"arrays line by line are something else", Framing{JSON: &Plain{}}, 0, "[1]\n[2]",
-			[]string{"1", "!not JSON: unexpected '[' behind the array: one array's elements are read (arrays line by line are framing lines), at byte 4 of the stream; what follows can't be read: [2]"}, []int{1, 2}},
+			[]string{"1", "!not JSON: unexpected '[' after the array: only one array is read (for one array per line use framing lines), at byte 4 of the stream; what follows can't be read: [2]"}, []int{1, 2}},
 		{"a document that is too long is skipped", Framing{JSON: &Plain{}}, cap10, `{"a":"` + strings.Repeat("v", 600) + `"} {"b":2}`,
 			[]string{`!record of 608 bytes is longer than max_record (10 bytes): {"a":"vvvv`, `{"b":2}`}, []int{1, 2}},
 
@@ -120,7 +120,7 @@ func TestReader(t *testing.T) {
 		{"csv may have another delimiter and no header", Framing{CSV: &CSV{Delimiter: ";"}}, 0, "1;;\"\"\n", []string{`["1","",""]`}, []int{1}},
 		{"csv columns may be given", Framing{CSV: &CSV{Delimiter: ",", Header: true, Columns: []string{"a", "b"}}}, 0, "1,2", []string{`{"a":"1","b":"2"}`}, []int{1}},
 		{"a row of other length fails alone", Framing{CSV: &csvDefaults}, 0, "a,b\n1\n2,3\n", []string{"!CSV row has 1 fields, the header 2: 1", `{"a":"2","b":"3"}`}, []int{2, 3}},
-		{"text behind a quoted field fails alone", Framing{CSV: &csvDefaults}, 0, "a\n\"x\"y\nz\n", []string{"!not CSV: text behind the closing quote of field 1: \"x\"y", `{"a":"z"}`}, []int{2, 3}},
+		{"text behind a quoted field fails alone", Framing{CSV: &csvDefaults}, 0, "a\n\"x\"y\nz\n", []string{"!not CSV: text after the closing quote of field 1: \"x\"y", `{"a":"z"}`}, []int{2, 3}},
 		{"an open quote swallows the rest", Framing{CSV: &csvDefaults}, 0, "a\n1\n\"x\ny\n", []string{`{"a":"1"}`, "!not CSV: a quoted field is not closed: \"x\ny"}, []int{2, 3}},
 		{"a header with a name twice is no header", Framing{CSV: &csvDefaults}, 0, "a,a\n1,2\n3,4\n",
 			[]string{`!CSV header: two columns are named "a"; the rows can't be read: a,a`, "!CSV header: two columns are named \"a\"; the rows can't be read: 1,2\n3,4\n"}, []int{1, 2}},
@@ -129,8 +129,8 @@ func TestReader(t *testing.T) {
 		{"messages carry text, documents and bytes", Framing{Messages: &Plain{}}, 0,
 			"{\"payload\":\"a\\nb\"}\n{\"payload\":{\"a\": 1.0},\"meta\":{}}\n{\"payload_base64\":\"//4=\"}\n", []string{"a\nb", `{"a": 1.0}`, "\xff\xfe"}, []int{1, 2, 3}},
 		{"what is no message fails alone", Framing{Messages: &Plain{}}, 0, "{\"payload\":\"a\",\"x\":1}\n{}\n{\"payload\":\"b\"}\n",
-			[]string{`!not a message as framing messages writes it: json: unknown field "x": {"payload":"a","x":1}`,
-				`!not a message as framing messages writes it: it has neither "payload" nor "payload_base64": {}`, "b"}, []int{1, 2, 3}},
+			[]string{`!not a message in the form that framing messages writes: json: unknown field "x": {"payload":"a","x":1}`,
+				`!not a message in the form that framing messages writes: it has neither "payload" nor "payload_base64": {}`, "b"}, []int{1, 2, 3}},
 	}
 	for _, tt := range tests {
 		if tt.max == 0 {

@@ -19,8 +19,8 @@ var framings = []Framing{
 	{Start: regexp.MustCompile(`^\d`)}, {Messages: &Plain{}}, {Tar: &Plain{}}, {CSV: &CSV{Delimiter: ";"}},
 }
 
-// FuzzReader checks of every framing that it never panics, always ends, keeps
-// to its limit, and finds the same however the data comes.
+// FuzzReader checks of every framing that it never panics, always ends, keeps to its limit,
+// and finds the same however the data arrives.
 func FuzzReader(f *testing.F) {
 	f.Add(0, 5, []byte("a\r\n\nbb\n"))
 	f.Add(1, 5, []byte("all of it"))

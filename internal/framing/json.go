@@ -7,9 +7,9 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 )
 
-// documents reads JSON documents one behind the other, or the elements of one
-// array. Where brackets don't match nothing behind them can be trusted: the
-// rest of the stream is one broken record.
+// documents reads JSON documents one after the other, or the elements of one array. If
+// brackets don't match, nothing after them can be trusted: the rest of the stream is one
+// broken record.
 type documents struct {
 	offset int64         // in the stream, of what is scanned next
 	want   want          // between values
@@ -23,7 +23,7 @@ type documents struct {
 	scalar   bool // a number or a word
 }
 
-// want is what may come next where no value has begun.
+// want is what may follow when no value has begun.
 type want uint8
 
 const (
@@ -69,8 +69,7 @@ func (j *documents) find(data []byte, from int, eof bool) (end, next int, err *e
 	return len(data), len(data), j.atEnd(data, from)
 }
 
-// between handles what stands between values: n bytes of it, or none and a
-// value begins.
+// between handles what is between values: n bytes of it, or none and a value begins.
 func (j *documents) between(data []byte) (n int, begins bool) {
 	if j.offset == 0 && bytes.HasPrefix(data, utf8BOM) {
 		return len(utf8BOM), false
@@ -93,7 +92,7 @@ func (j *documents) between(data []byte) (n int, begins bool) {
 		j.want = wantNothing
 		return 1, false
 	case j.want == wantNothing:
-		j.fail(0, "unexpected %q behind the array: one array's elements are read (arrays line by line are framing lines)", c)
+		j.fail(0, "unexpected %q after the array: only one array is read (for one array per line use framing lines)", c)
 		return 0, false
 	case j.want == wantSeparator:
 		j.fail(0, "unexpected %q between elements of the array, want a comma or the array's end", c)
@@ -113,7 +112,7 @@ func (j *documents) between(data []byte) (n int, begins bool) {
 	return 0, false
 }
 
-// value goes on through the value at hand and returns its end, or -1.
+// value continues through the current value and returns its end, or -1.
 func (j *documents) value(data []byte, from int) int {
 	for i := from; i < len(data); i++ {
 		c := data[i]

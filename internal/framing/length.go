@@ -2,12 +2,12 @@ package framing
 
 import "github.com/flowd-io/flowd/engine"
 
-// length reads records behind a big-endian number of their bytes. The number is
+// length reads records that follow a big-endian number of their bytes. The number is
 // believed only as far as data follows: memory grows with what arrives.
 type length struct {
 	prefix int   // bytes of the number: 1, 2, 4 or 8
-	size   int64 // of the record that follows; -1: its number comes first
-	left   int64 // of it, what has not been looked at
+	size   int64 // of the record that follows; -1: its number is next
+	left   int64 // of it, what has not been checked
 }
 
 func newLength(prefix int) *length { return &length{prefix: prefix, size: -1} }
@@ -26,7 +26,7 @@ func (l *length) scan(data []byte, from int, eof bool) (end, next int, err *engi
 	if !eof {
 		return -1, len(data), nil
 	}
-	err = engine.Errorf(engine.Decode, "record is cut off: %d of %d bytes are there", l.size-l.left, l.size)
+	err = engine.Errorf(engine.Decode, "record is cut off: it has %d of %d bytes", l.size-l.left, l.size)
 	l.size = -1
 	return len(data), len(data), err
 }
@@ -37,7 +37,7 @@ func (l *length) scanPrefix(data []byte, eof bool) (end, next int, err *engine.E
 		case eof && len(data) == 0:
 			return 0, 0, nil
 		case eof:
-			return len(data), len(data), engine.Errorf(engine.Decode, "length of a record is cut off: %d of %d bytes are there", len(data), l.prefix)
+			return len(data), len(data), engine.Errorf(engine.Decode, "length of a record is cut off: it has %d of %d bytes", len(data), l.prefix)
 		}
 		return -1, 0, nil
 	}

@@ -6,8 +6,8 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// lines cuts at line feeds; a carriage return in front of one goes with it. The
-// last line needs none. Empty lines are not records.
+// lines cuts at line feeds; a carriage return before one is cut, too. The last line needs
+// none. Empty lines are not records.
 type lines struct{}
 
 func (lines) scan(data []byte, from int, eof bool) (end, next int, err *engine.Error) {

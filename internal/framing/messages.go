@@ -20,9 +20,9 @@ import (
 // envelope is a message as one JSON line. Payload is text, or the payload
 // itself where that is a JSON object or array on one line.
 //
-// In metadata, an object of one key that begins with "$" stands for what JSON
-// has no form for: {"$time": …}, {"$base64": …}, {"$float": "NaN"}, and
-// {"$map": …} for a map that would look like one of these.
+// In metadata, an object of one key that begins with "$" represents what JSON has no form
+// for: {"$time": …}, {"$base64": …}, {"$float": "NaN"}, and {"$map": …} for a map that
+// would look like one of these.
 type envelope struct {
 	Payload json.RawMessage `json:"payload"`
 	Base64  []byte          `json:"payload_base64"`
@@ -74,7 +74,7 @@ func oneLine(b []byte) bool {
 	return b[0] == '{' && b[len(b)-1] == '}' || b[0] == '[' && b[len(b)-1] == ']'
 }
 
-// appendName appends a name; what is no UTF-8 in it is replaced, as JSON asks.
+// appendName appends a name; invalid UTF-8 in it is replaced, as JSON requires.
 func appendName(dst []byte, name string) []byte {
 	return append(doc.AppendString(dst, name), ':')
 }
@@ -164,7 +164,7 @@ func (s messages) record(line []byte) (Record, bool) {
 	rec, err := readMessage(line)
 	switch {
 	case err != nil:
-		bad := engine.Errorf(engine.Decode, "not a message as framing messages writes it: %w", err)
+		bad := engine.Errorf(engine.Decode, "not a message in the form that framing messages writes: %w", err)
 		if len(line) > s.max {
 			return cut(line[:s.max], int64(len(line)), s.max, bad), true
 		}
@@ -183,7 +183,7 @@ func readMessage(line []byte) (Record, error) {
 		return Record{}, err
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return Record{}, errors.New("there is something behind the object")
+		return Record{}, errors.New("there is something after the object")
 	}
 	body := []byte(e.Payload)
 	switch {
@@ -205,7 +205,7 @@ func readMessage(line []byte) (Record, error) {
 	rec := Record{Body: body, Meta: func(engine.Meta) engine.Meta { return meta }}
 	if yes, _ := meta.Get(truncated); yes == true {
 		whole, _ := meta.Get(originalSize)
-		rec.Err = engine.Errorf(engine.Decode, "this is only the beginning, %d of %v bytes, of a record that was longer than max_record when it was read: read it again from where it came, with a larger max_record", len(body), whole)
+		rec.Err = engine.Errorf(engine.Decode, "this is only the beginning, %d of %v bytes, of a record that was longer than max_record when it was read: read it again from its original source, with a larger max_record", len(body), whole)
 	}
 	return rec, nil
 }
@@ -280,7 +280,7 @@ func plain(v any) (_ any, err error) {
 	return v, nil
 }
 
-// special reads an object that stands for something else.
+// special reads an object that represents something else.
 func special(key string, v any) (any, error) {
 	if m, ok := v.(map[string]any); ok && key == "$map" {
 		for k := range m {

@@ -22,8 +22,8 @@ func (h *halting) Read(p []byte) (int, error) {
 	return h.r.Read(p)
 }
 
-// FuzzPlace checks that a stream goes on behind any record as if it had never
-// stopped, and that one that comes bit by bit has the same records.
+// FuzzPlace checks that a stream continues after any record as if it had never stopped, and
+// that one that arrives bit by bit has the same records.
 func FuzzPlace(f *testing.F) {
 	f.Add(0, 5, []byte("\xef\xbb\xbfa\r\n\nbbbbbbbbb\nc"))
 	f.Add(3, 50, []byte("a,b\n1,\"x\n\"\"y\"\n2,\n"))
@@ -35,7 +35,7 @@ func FuzzPlace(f *testing.F) {
 	f.Fuzz(func(t *testing.T, kind, limit int, data []byte) {
 		framing := framings[uint(kind)%uint(len(framings))]
 		cfg := config(framing, 1+int(uint(limit)%1000))
-		if framing.Tar != nil || bytes.LastIndex(data, utf8BOM) > 0 { // a mark behind a first line too long is trimmed
+		if framing.Tar != nil || bytes.LastIndex(data, utf8BOM) > 0 { // a mark after a first line too long is trimmed
 			return
 		}
 		want, places := drained(t, cfg.Reader(bytes.NewReader(data)))

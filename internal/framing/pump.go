@@ -9,15 +9,15 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// Bounds of what is handed over at once: long records go one by one.
+// Bounds of what is handed over at once: long records go one at a time.
 const (
 	pumpRun   = 256 // records
 	pumpBytes = blockSize
 )
 
-// Pump cuts a stream whose reads block into records, in a goroutine of its own,
-// so that whoever waits for them can stop waiting. What has been found is
-// handed over before the stream is read again.
+// Pump cuts a stream whose reads block into records, in a separate goroutine, so that
+// whoever waits for them can stop waiting. What has been found is handed over before the
+// stream is read again.
 type Pump struct {
 	runs chan []Record
 	free chan []Record
@@ -46,8 +46,8 @@ func NewPump(src io.Reader, open func(io.Reader) (Reader, error)) *Pump {
 	return p
 }
 
-// Fill waits for the first record and adds those that are there, until b is
-// full. It returns at once when ctx ends, with ctx's error.
+// Fill waits for the first record and adds the available ones, until b is full. It returns
+// at once when ctx ends, with ctx's error.
 func (p *Pump) Fill(ctx context.Context, b *engine.Batch, base engine.Meta) error {
 	for first := true; b.Room() > 0; first = false {
 		if len(p.rest) == 0 && !p.next(ctx, first) {

@@ -7,14 +7,14 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// start begins a record at each line that matches: log entries with stack
-// traces behind them. What comes before the first match is a record, too.
+// start begins a record at each line that matches: log entries followed by stack traces.
+// What precedes the first match is a record, too.
 type start struct {
 	re     *regexp.Regexp
 	max    int  // a line is judged by so much of its head
 	inside bool // the record's first line has been seen
-	line   int  // of the line at hand, what holds no line feed
-	judged bool // the line at hand goes on the record, its end is looked for
+	line   int  // of the current line, what contains no line feed
+	judged bool // the current line continues the record, whose end is being looked for
 }
 
 func (s *start) scan(data []byte, from int, eof bool) (end, next int, err *engine.Error) {

@@ -78,7 +78,7 @@ func (a *archive) Next() (Record, error) {
 	return Record{}, io.EOF
 }
 
-// broken is the last record: behind a bad header nothing can be found.
+// broken is the last record: after a bad header nothing can be found.
 func (a *archive) broken(rec Record, err error) (Record, error) {
 	a.end = true
 	if a.src.err != nil {

@@ -1,7 +1,7 @@
 package framing
 
-// arena lends memory for many small records that may be kept: it is left to
-// the garbage collector with the last of them.
+// arena provides memory for many small records that may be kept: it is collected with the
+// last of them.
 type arena struct{ free []byte }
 
 const arenaBlock = 64 << 10

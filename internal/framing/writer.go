@@ -7,16 +7,16 @@ import (
 
 // OutConfig is how an output joins records to a stream. Outputs have it inline.
 type OutConfig struct {
-	Framing OutFraming `yaml:"framing" doc:"How records lie in what is written; lines by default."`
+	Framing OutFraming `yaml:"framing" doc:"How records are written; lines by default."`
 }
 
 // OutFraming is the choice of a framing for writing. The zero OutFraming is lines.
 type OutFraming struct {
-	Lines     *Plain  `yaml:"lines" oneof:"framing,optional" doc:"A line feed behind each payload."`
+	Lines     *Plain  `yaml:"lines" oneof:"framing,optional" doc:"A line feed after each payload."`
 	Whole     *Plain  `yaml:"whole" oneof:"framing,optional" doc:"Payloads as they are, with nothing between."`
 	CSV       *OutCSV `yaml:"csv" oneof:"framing,optional" doc:"One row of delimited text for each JSON object."`
-	Delimiter *string `yaml:"delimiter" oneof:"framing,optional" doc:"This text behind each payload."`
-	Length    *int    `yaml:"length" oneof:"framing,optional" doc:"Each payload behind its length, a big-endian number of so many bytes: 1, 2, 4 or 8."`
+	Delimiter *string `yaml:"delimiter" oneof:"framing,optional" doc:"This text after each payload."`
+	Length    *int    `yaml:"length" oneof:"framing,optional" doc:"Each payload after its length, a big-endian number of this many bytes: 1, 2, 4 or 8."`
 	Messages  *Plain  `yaml:"messages" oneof:"framing,optional" doc:"Payload and metadata as one JSON line, which inputs with this framing read back."`
 }
 
@@ -32,7 +32,7 @@ func (f *OutFraming) CheckConfig(report func(path, message, remedy string)) {
 
 // OutCSV are the options of the framing csv for writing.
 type OutCSV struct {
-	Columns   []string `yaml:"columns" check:"required,nonempty" doc:"Fields to write, in this order; others are left out, missing ones are empty."`
+	Columns   []string `yaml:"columns" check:"required,nonempty" doc:"Fields to write, in this order; others are omitted, missing ones are empty."`
 	Delimiter string   `yaml:"delimiter" default:"," doc:"The character between fields."`
 	Header    bool     `yaml:"header" default:"true" doc:"New files begin with the names of the columns."`
 }
@@ -50,8 +50,8 @@ type Writer struct {
 	add func(dst []byte, m *engine.Message) ([]byte, error)
 }
 
-// Append appends a message as a record. On an error, which is about this
-// message alone, dst comes back as it was.
+// Append appends a message as a record. On an error, which concerns only this message, dst
+// is returned unchanged.
 func (w *Writer) Append(dst []byte, m *engine.Message) ([]byte, error) { return w.add(dst, m) }
 
 // Writer makes the writer.
@@ -126,7 +126,7 @@ func newRows(c *OutCSV) *Writer {
 	return w
 }
 
-// cell is a value as a field of a row: text as it is, nil empty, all else as JSON.
+// cell is a value as a field of a row: text as it is, nil empty, anything else as JSON.
 func cell(v any) (string, error) {
 	switch v := v.(type) {
 	case nil:
@@ -140,7 +140,7 @@ func cell(v any) (string, error) {
 
 // appendCell appends field i of n, with what follows it.
 func appendCell(dst []byte, text string, comma byte, i, n int) []byte {
-	quote := n == 1 && text == "" // else an empty line, which is no row
+	quote := n == 1 && text == "" // otherwise an empty line, which is not a row
 	for j := 0; j < len(text) && !quote; j++ {
 		c := text[j]
 		quote = c == comma || c == '"' || c == '\n' || c == '\r'

@@ -156,7 +156,7 @@ func TestAppendingLinesAllocatesNothing(t *testing.T) {
 	}
 }
 
-// FuzzMessages checks that any message comes back as it was.
+// FuzzMessages checks that any message is read back as it was.
 func FuzzMessages(f *testing.F) {
 	f.Add([]byte("text"), "name", "value")
 	f.Add([]byte(`{"a": [1, 2]}`), "$map", "\xff")

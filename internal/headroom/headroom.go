@@ -49,7 +49,7 @@ func init() {
 // chosen says whether GOGC or GOMEMLIMIT is set: who sets one has decided otherwise.
 func chosen() bool { return os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" }
 
-// Leave keeps memory until it is released that is never touched, and so takes none of
+// Leave keeps memory until it is released that is never touched, and so takes none of the
 // the machine's, but that the collector counts as in use.
 func Leave() (release func()) {
 	if chosen() {

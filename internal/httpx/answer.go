@@ -15,7 +15,7 @@ import (
 
 const (
 	maxDrained = 256 << 10 // of an answer's body is read, so that the connection can be used again
-	maxRead    = 2 << 10   // is looked at, for an error
+	maxRead    = 2 << 10   // is checked, for an error
 	maxQuoted  = 300       // of that is shown
 	maxWaiting = time.Hour // is believed of Retry-After
 )
@@ -62,7 +62,7 @@ func classOf(status int) engine.Class {
 func status(res *http.Response) string {
 	text := strconv.Itoa(res.StatusCode) + " " + http.StatusText(res.StatusCode)
 	if res.StatusCode >= 300 && res.StatusCode < 400 {
-		text += fmt.Sprintf(" to %q, which is not followed (write that URL if it is right)", location(res))
+		text += fmt.Sprintf(" to %q, which is not followed (write that URL if it is the right one)", location(res))
 	}
 	return strings.TrimSpace(text)
 }

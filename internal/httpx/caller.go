@@ -20,12 +20,12 @@ import (
 
 // Calls is what the configuration says of requests. Components have it inline.
 type Calls struct {
-	URL     expr.Template             `yaml:"url,main" check:"required" doc:"Where to send. Scheme and host are written literally; what data adds can't change them."`
+	URL     expr.Template             `yaml:"url,main" check:"required" doc:"URL to send to. Scheme and host are written literally; data can't change them."`
 	Headers schema.Map[expr.Template] `yaml:"headers" doc:"Headers by name."`
-	Auth    Auth                      `yaml:"auth" doc:"Credentials to show."`
+	Auth    Auth                      `yaml:"auth" doc:"Credentials to send."`
 	Expect  []int                     `yaml:"expect" check:"min=200,max=599" doc:"Statuses that mean success; 200 to 299 by default."`
-	TLS     tlsconf.Client            `yaml:"tls" doc:"TLS beyond the system's defaults."`
-	Refuse  Refused                   `yaml:"refuse_addresses" doc:"Addresses that are not called, whatever name leads there: link_local, loopback, metadata (of clouds), private, and addresses or networks such as 10.0.0.0/8. Behind a proxy (HTTP_PROXY) only an address in the URL itself is checked."`
+	TLS     tlsconf.Client            `yaml:"tls" doc:"TLS settings other than the system's defaults."`
+	Refuse  Refused                   `yaml:"refuse_addresses" doc:"Addresses that are not called, whatever name leads to them: link_local, loopback, metadata (of clouds), private, and addresses or networks such as 10.0.0.0/8. With a proxy (HTTP_PROXY) only an address in the URL itself is checked."`
 }
 
 // reserved are the headers that a request sets itself.
@@ -34,13 +34,13 @@ var reserved = []string{"Host", "Content-Length", "Transfer-Encoding", "Connecti
 // CheckConfig reports what can't be sent.
 func (c *Calls) CheckConfig(report func(path, message, remedy string)) {
 	if why := checkURL(&c.URL); why != "" {
-		report("url", why, "write as http://host/path/$(id)")
+		report("url", why, "write a URL such as http://host/path/$(id)")
 	}
 	CheckHeaders(c.Headers, reserved, "request", report)
 }
 
-// Free says whether a header of this name may be sent beside those that the
-// configuration sets.
+// Free says whether a header of this name may be sent with those that the configuration
+// sets.
 func (c *Calls) Free(name string) bool {
 	canonical := http.CanonicalHeaderKey(name)
 	if !isToken(name) || slices.Contains(reserved, canonical) || canonical == "Authorization" {

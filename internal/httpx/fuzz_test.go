@@ -12,7 +12,7 @@ import (
 	"github.com/flowd-io/flowd/engine/expr"
 )
 
-// Data in a URL changes neither whom it asks nor what lies in front of the data.
+// Data in a URL changes neither the host nor what precedes the data.
 func FuzzURL(f *testing.F) {
 	for _, data := range []string{"7", "../../admin", "%2e%2e/admin", "@evil.example", "//evil.example", "?admin=1", "#", "a b", "\r\nHost: evil", "\\evil", "é", "%", "\x00"} {
 		f.Add(data)

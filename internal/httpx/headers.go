@@ -19,7 +19,7 @@ func CheckHeaders(
 	for name := range headers.All() {
 		switch {
 		case !isToken(name):
-			report("headers", fmt.Sprintf("%q is no name of a header", name), "use letters, digits and -")
+			report("headers", fmt.Sprintf("%q is not a valid header name", name), "use letters, digits and -")
 		case slices.Contains(reserved, http.CanonicalHeaderKey(name)):
 			report("headers", name+" is set by the "+what+" itself", "remove it")
 		}

@@ -20,34 +20,34 @@ import (
 // ServerAuth is the section `auth` of a server.
 type ServerAuth struct {
 	Auth `yaml:",inline"`
-	HMAC *HMAC `yaml:"hmac" oneof:"auth,optional" doc:"A signature of the body as it was sent, as webhooks have it."`
+	HMAC *HMAC `yaml:"hmac" oneof:"auth,optional" doc:"A signature of the body as it was sent, as in webhooks."`
 }
 
 // HMAC is how webhooks are signed.
 type HMAC struct {
 	Header    string        `yaml:"header" check:"required,nonempty" doc:"Header with the signature."`
 	Secret    schema.Secret `yaml:"secret" check:"required,nonempty" doc:"The secret that both sides know."`
-	Algorithm string        `yaml:"algorithm" check:"oneof=sha256|sha512|sha1" default:"sha256" doc:"Hash function; sha1 only for those who sign with nothing better."`
-	Encoding  string        `yaml:"encoding" check:"oneof=hex|base64" default:"hex" doc:"How the signature is written."`
-	Prefix    string        `yaml:"prefix" doc:"What stands in front of the signature, as sha256=."`
-	Timestamp *Timestamp    `yaml:"timestamp" doc:"When the request was signed. Without it, a request that somebody has overheard can be sent again at any time."`
+	Algorithm string        `yaml:"algorithm" check:"oneof=sha256|sha512|sha1" default:"sha256" doc:"Hash function; use sha1 only for senders that have nothing better."`
+	Encoding  string        `yaml:"encoding" check:"oneof=hex|base64" default:"hex" doc:"How the signature is encoded."`
+	Prefix    string        `yaml:"prefix" doc:"Text before the signature, such as sha256=."`
+	Timestamp *Timestamp    `yaml:"timestamp" doc:"The time at which the request was signed. Without it, an intercepted request can be sent again at any time."`
 }
 
 // Timestamp is how a signature says when it was made.
 type Timestamp struct {
 	Header string        `yaml:"header" doc:"Header with the time, in seconds since 1970."`
-	Field  string        `yaml:"field" doc:"Instead of a header: the name that the time has in that of the signature, as t in t=1,v1=2. Every field with the prefix is a signature then, and one of them must fit."`
+	Field  string        `yaml:"field" doc:"Instead of a header: the name of the time in the signature's header, such as t in t=1,v1=2. Every field with the prefix is then a signature, and one of them must match."`
 	Signed string        `yaml:"signed" default:"{timestamp}.{body}" doc:"The text that is signed."`
-	Window time.Duration `yaml:"window" default:"5m" check:"min=1s" doc:"How far the time may be from that of this machine."`
+	Window time.Duration `yaml:"window" default:"5m" check:"min=1s" doc:"How far the time may differ from this machine's."`
 }
 
 // CheckConfig reports what can't work.
 func (t *Timestamp) CheckConfig(report func(path, message, remedy string)) {
 	if (t.Header == "") == (t.Field == "") {
-		report("header", "a timestamp stands in a header, or in a field of the signature's", "set either header or field")
+		report("header", "a timestamp is in a header, or in a field of the signature's header", "set either header or field")
 	}
 	if strings.Count(t.Signed, timeMark) != 1 || strings.Count(t.Signed, bodyMark) != 1 {
-		report("signed", "must have {timestamp} and {body} in it, each once: what is not signed can be forged", `write "{timestamp}.{body}"`)
+		report("signed", "must contain {timestamp} and {body}, each once: what is not signed can be forged", `write "{timestamp}.{body}"`)
 	}
 }
 
@@ -109,8 +109,8 @@ func (h *HMAC) sum(at string, body []byte) []byte {
 	return mac.Sum(nil)
 }
 
-// read finds the signatures of a request, and when they were made; ok is false when that
-// is not now, or can't be told.
+// read finds the signatures of a request, and when they were made; ok is false when that is
+// not now, or not known.
 func (h *HMAC) read(r *http.Request, now time.Time) (signatures [][]byte, at string, ok bool) {
 	shown := []string{r.Header.Get(h.Header)}
 	if t := h.Timestamp; t != nil {

@@ -29,7 +29,7 @@ type Metas struct{ last atomic.Pointer[told] }
 // maxKept bounds what a connection keeps of a request's metadata, in bytes.
 const maxKept = 4 << 10
 
-// told is what a request said, and the metadata that it became.
+// told is what a request said, and the metadata made from it.
 type told struct {
 	method, path, query, remote string
 	names, values               []string // of headers, as they were sent

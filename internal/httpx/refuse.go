@@ -42,7 +42,7 @@ var (
 	}
 )
 
-// UnmarshalConfig reads a list, and complains of what is no address.
+// UnmarshalConfig reads a list, and reports what is not an address.
 func (r *Refused) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	if !d.Decode(n, (*[]string)(r)) {
 		return
@@ -83,7 +83,7 @@ func (r Refused) by(a netip.Addr) string {
 	return ""
 }
 
-// forms are an address and the one that may lie in it.
+// forms are an address and the one that it may contain.
 func forms(a netip.Addr) []netip.Addr {
 	a = a.WithZone("").Unmap()
 	all := []netip.Addr{a}
@@ -114,7 +114,7 @@ func (r Refused) check(a netip.Addr) error {
 func (r Refused) control(_ context.Context, _, address string, _ syscall.RawConn) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
-		return fmt.Errorf("%w: %s is no address", errRefused, address)
+		return fmt.Errorf("%w: %s is not an address", errRefused, address)
 	}
 	return r.check(at.Addr())
 }
@@ -142,11 +142,11 @@ func (r Refused) dialer(d *net.Dialer, proxy func(*http.Request) (*url.URL, erro
 
 // AboutProxies is what the docs of components that make requests say of proxies and of
 // refused addresses.
-const AboutProxies = `Requests go through a proxy where the environment names one: HTTP_PROXY and HTTPS_PROXY
-(or in lower case), but for hosts in NO_PROXY and this machine. With refuse_addresses
-some addresses are not called, whatever name leads there: each connection is checked when
-it is made, so that no name server and no redirect gets around it, nor an address in
-another form (IPv4 in IPv6, NAT64). A request to one is rejected. Behind a proxy, which
-may be called in any case, names are looked up there: what they lead to is for the proxy
-to refuse, and flowd checks a URL that has an address in it, no more.
+const AboutProxies = `Requests go through a proxy if the environment names one: HTTP_PROXY and HTTPS_PROXY
+(or in lower case), except to hosts in NO_PROXY and to this machine. With
+refuse_addresses some addresses are not called, whatever name leads to them: each
+connection is checked when it is made, so name servers, redirects and addresses in
+another form (IPv4 in IPv6, NAT64) can't get around it. A request to such an address is
+rejected. A proxy may always be called, and it looks up names: it must refuse the
+addresses that they lead to. Then flowd only checks a URL that contains an address.
 `

@@ -14,14 +14,13 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// Transport tells requests of which nothing was sent from others: their errors are
-// [Unsent].
+// Transport marks requests of which nothing was sent: their errors are [Unsent].
 type Transport struct{ http.RoundTripper }
 
-// RoundTrip makes one request. Until its headers are written, no server can have begun
-// to act upon it. The standard library takes another connection by itself only when an
-// idle one turned out to be closed and nothing was sent, or where a second request does
-// no harm; so what happened before does not count.
+// RoundTrip makes one request. Until its headers are written, no server can have begun to
+// act upon it. The standard library uses another connection only when an idle one turned
+// out to be closed and nothing was sent, or when a second request does no harm; so what
+// happened before does not count.
 func (t Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	var sent atomic.Bool
 	trace := &httptrace.ClientTrace{

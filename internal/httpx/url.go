@@ -28,13 +28,13 @@ func checkURL(t *expr.Template) string {
 	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
 		host = rest[:i]
 	} else if !constant {
-		return "data must not choose the host: the slash behind the host has to stand in front of the first $( )"
+		return "data must not choose the host: the slash after the host must come before the first $( )"
 	}
 	if host == "" {
 		return "has no host"
 	}
 	if _, err := url.Parse(scheme + "://" + host); err != nil {
-		return fmt.Sprintf("%q is no host", host)
+		return fmt.Sprintf("%q is not a valid host", host)
 	}
 	return ""
 }
@@ -47,7 +47,7 @@ type guard struct {
 	special  [3]int // how many of specials the configuration writes
 }
 
-// specials divide a URL. Data may not bring any of its own.
+// specials divide a URL. Data must not contain any.
 const specials = "?#&"
 
 func newGuard(t *expr.Template) guard {
@@ -55,7 +55,7 @@ func newGuard(t *expr.Template) guard {
 	if _, g.constant = t.Const(); g.constant {
 		return g
 	}
-	// Placeholders have their values in the prefix; behind it, the source has to do.
+	// Placeholders have their values in the prefix; after it, the source has to do.
 	tail := ""
 	if i := strings.Index(t.String(), "$("); i >= 0 {
 		tail = literal(t.String()[i:])
@@ -126,11 +126,11 @@ func (g *guard) url(m *engine.Message) (string, error) {
 func (g *guard) check(text string) (*url.URL, error) {
 	for i := range specials {
 		if c := specials[i : i+1]; strings.Count(text, c) != g.special[i] {
-			return nil, fmt.Errorf("data brings a %q into it, which would change what is asked for (write $(url_encode(…)))", c)
+			return nil, fmt.Errorf("data puts a %q into it, which would change the request (write $(url_encode(…)))", c)
 		}
 	}
 	if strings.IndexByte(text, '\\') >= 0 {
-		return nil, errors.New("data brings a backslash into it (write $(url_encode(…)))")
+		return nil, errors.New("data puts a backslash into it (write $(url_encode(…)))")
 	}
 	u, err := url.Parse(text)
 	if err != nil {
@@ -157,7 +157,7 @@ func (g *guard) shown() string {
 	return text + "…"
 }
 
-// sendable writes what can't stand in a request's first line as escapes.
+// sendable writes what is not allowed in a request's first line as escapes.
 func sendable(query string) string {
 	odd := func(c byte) bool { return c <= ' ' || c >= 0x7f || c == '"' || c == '<' || c == '>' }
 	var b strings.Builder

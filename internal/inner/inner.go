@@ -40,7 +40,7 @@ func freeze(d *doc.Doc) {
 
 // Outcome is what steps have made of one copy.
 type Outcome struct {
-	Live    *engine.Message // it goes on; nil: see below
+	Live    *engine.Message // it continues; nil: see below
 	Err     error           // it failed
 	Dropped bool            // a step dropped it on purpose, as filtered
 	Gone    bool            // a step's `on_error: drop` did
@@ -72,9 +72,9 @@ func Outcomes(b *engine.Batch, n int, step string) []Outcome {
 	for i := range all {
 		switch {
 		case found[i] > 1:
-			all[i] = Outcome{Err: fmt.Errorf("a step inside %s has made %d messages of one, which can't go on as one (split behind it)", step, found[i])}
+			all[i] = Outcome{Err: fmt.Errorf("a step inside %s has turned one message into %d, which can't continue as one (split after it)", step, found[i])}
 		case found[i] == 0 && merged:
-			all[i] = Outcome{Err: fmt.Errorf("a step inside %s has merged messages, which can't go on by themselves (merge behind it)", step)}
+			all[i] = Outcome{Err: fmt.Errorf("a step inside %s has merged messages, which can then not continue separately (merge after it)", step)}
 		case found[i] == 0:
 			all[i] = Outcome{Gone: true}
 		}
@@ -96,7 +96,7 @@ func GiveBody(to *engine.Message, body []byte) {
 	}
 }
 
-// Same says whether two payloads are the same memory: nobody has edited it.
+// Same says whether two payloads are the same memory, so that neither was edited.
 func Same(a, b []byte) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])
 }

@@ -1,12 +1,12 @@
-// Package logsum keeps a log from being flooded: whoever can provoke a line, by a
+// Package logsum keeps a log from being flooded: anyone who can provoke a line, by a
 // message, a request or a beat, can provoke a million. Start at [Handler].
 //
 // A cause is a line with all its values; its kind is the place in the code that logs it,
-// with what the logger has been given. The first lines of a cause come at once. What
-// repeats is counted, and told once in ten seconds: how often, and over how long. So
-// much for causes that are the same; of those that differ in their values, a kind has so
-// many in ten seconds, and the number of the others. So neither the log nor memory
-// grows with what others send.
+// with the attributes of the logger. The first lines of a cause are logged at once.
+// Repetitions are counted, and reported every ten seconds: how often, and over how long.
+// This covers equal causes; of those that differ in their values, a kind logs a limited
+// number in ten seconds, and the number of the others. So neither the log nor memory grows
+// with what others send.
 package logsum
 
 import (
@@ -19,10 +19,10 @@ import (
 )
 
 const (
-	every     = 10 * time.Second // sums are told
+	every     = 10 * time.Second // sums are logged
 	atOnce    = 3                // lines of a cause, within that
 	mostLines = 32               // of a kind, within that
-	mostKinds = 1000             // that are told apart
+	mostKinds = 1000             // that are kept apart
 	longest   = 16 << 10         // bytes of one value
 )
 
@@ -30,7 +30,7 @@ const (
 // concurrent use; those made of it by With share its sums.
 type Handler struct {
 	next slog.Handler
-	with uint64 // stands for what the logger has been given
+	with uint64 // represents the attributes of the logger
 	all  *sums
 }
 
@@ -43,11 +43,12 @@ func New(next slog.Handler) *Handler {
 
 type each struct{}
 
-// Each is the context of lines that are wanted one by one, such as those of the step `log`.
+// Each is the context of lines that are wanted individually, such as those of the step
+// `log`.
 // Whoever logs them bounds them.
 var Each = context.WithValue(context.Background(), each{}, true)
 
-// Enabled is that of the handler behind.
+// Enabled is that of the wrapped handler.
 func (h *Handler) Enabled(ctx context.Context, l slog.Level) bool { return h.next.Enabled(ctx, l) }
 
 // Handle passes a record on, or counts it.
@@ -61,17 +62,17 @@ func (h *Handler) Handle(ctx context.Context, r slog.Record) error {
 	return h.next.Handle(ctx, r)
 }
 
-// WithAttrs is that of the handler behind.
+// WithAttrs is that of the wrapped handler.
 func (h *Handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &Handler{h.next.WithAttrs(attrs), h.all.hash(h.with, "", attrs...), h.all}
 }
 
-// WithGroup is that of the handler behind.
+// WithGroup is that of the wrapped handler.
 func (h *Handler) WithGroup(name string) slog.Handler {
 	return &Handler{h.next.WithGroup(name), h.all.hash(h.with, name), h.all}
 }
 
-// Flush tells the sums that are due later: the process ends.
+// Flush logs the sums that are due later: the process ends.
 func (h *Handler) Flush() { h.all.tell(time.Now(), true) }
 
 // trimmed is a record without what would make its line too long.
@@ -201,7 +202,7 @@ type told struct {
 	record slog.Record
 }
 
-// tell passes the sums on, and forgets what does not repeat. At the end it comes early.
+// tell passes the sums on, and forgets what does not repeat. At the end it is called early.
 func (s *sums) tell(now time.Time, early bool) {
 	var due []told
 	s.mu.Lock()
@@ -222,7 +223,7 @@ func (s *sums) tell(now time.Time, early bool) {
 	}
 }
 
-// due are the sums of a kind, whose counts begin anew.
+// due are the sums of a kind, whose counts start over.
 func (k *kind) due(now time.Time) (all []told) {
 	for id, c := range k.causes {
 		if c.times > 0 {
@@ -244,12 +245,12 @@ func (k *kind) due(now time.Time) (all []told) {
 	return all
 }
 
-// over is how long something went on, as people read it.
+// over is how long something lasted, as people read it.
 func over(now, since time.Time) time.Duration {
 	return max(now.Sub(since), time.Millisecond).Round(time.Millisecond)
 }
 
-// hash stands for a text and attributes, behind what another one stands for.
+// hash represents a text and attributes, after those of another hash.
 func (s *sums) hash(behind uint64, text string, attrs ...slog.Attr) uint64 {
 	var h maphash.Hash
 	h.SetSeed(s.seed)

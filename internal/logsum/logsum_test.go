@@ -141,7 +141,7 @@ func TestAMillionCausesTakeNoMemory(t *testing.T) {
 		if len(out.String()) > 1<<20 {
 			t.Errorf("the log has %d bytes", len(out.String()))
 		}
-		for range 3 { // what is known now is told, and forgotten
+		for range 3 { // what is known now is logged, and forgotten
 			time.Sleep(every)
 			synctest.Wait()
 		}

@@ -21,7 +21,7 @@ const (
 	Histogram Kind = "histogram"
 )
 
-// Spec describes a metric. Whoever names the same metric must describe it alike.
+// Spec describes a metric. All that name the same metric must describe it alike.
 type Spec struct {
 	Name      string
 	Kind      Kind
@@ -31,7 +31,7 @@ type Spec struct {
 }
 
 var (
-	// reserved are the prefixes of what a process exposes beside its pipelines'
+	// reserved are the prefixes of what a process exposes in addition to its pipelines'
 	// metrics: two of one name would spoil all of them.
 	reserved = []string{"flowd_", "go_", "process_", "promhttp_"}
 
@@ -49,11 +49,11 @@ func named(name, letters string) bool {
 // CheckName is nil for a name that a metric can have.
 func CheckName(name string) error {
 	if !named(name, letters+":") {
-		return fmt.Errorf("%q is no metric name (use letters, digits and _, as in orders_total)", clipped(name))
+		return fmt.Errorf("%q is not a valid metric name (use letters, digits and _, as in orders_total)", clipped(name))
 	}
 	for _, prefix := range reserved {
 		if strings.HasPrefix(name, prefix) {
-			return fmt.Errorf("metrics that begin with %s are flowd's own (put your service's name in front: shop_%s)", prefix, name)
+			return fmt.Errorf("metrics that begin with %s are flowd's own (put your service's name before it: shop_%s)", prefix, name)
 		}
 	}
 	return nil
@@ -63,7 +63,7 @@ func CheckName(name string) error {
 func CheckLabel(name string, kind Kind) error {
 	switch {
 	case !named(name, letters):
-		return fmt.Errorf("%q is no label name (use letters, digits and _)", clipped(name))
+		return fmt.Errorf("%q is not a valid label name (use letters, digits and _)", clipped(name))
 	case strings.HasPrefix(name, "__"):
 		return fmt.Errorf("labels that begin with __ are Prometheus' own (write %s)", strings.TrimLeft(name, "_"))
 	case kind == Histogram && name == "le":
@@ -77,9 +77,9 @@ func CheckBuckets(bounds []float64) error {
 	for i, b := range bounds {
 		switch {
 		case math.IsNaN(b) || math.IsInf(b, 0):
-			return fmt.Errorf("bucket %v is no bound (the last one is +Inf by itself)", b)
+			return fmt.Errorf("bucket %v is not a valid bound (+Inf is always the last one)", b)
 		case i > 0 && b <= bounds[i-1]:
-			return fmt.Errorf("bucket %v does not follow %v (write the bounds in ascending order)", b, bounds[i-1])
+			return fmt.Errorf("bucket %v is not greater than %v (write the bounds in ascending order)", b, bounds[i-1])
 		}
 	}
 	return nil
@@ -156,11 +156,11 @@ func (m *Metric) collector() prometheus.Collector {
 // agrees says what is different in another description of the metric.
 func (s *Spec) agrees(o Spec) error {
 	differ := func(what string, here, there any) error {
-		return fmt.Errorf("metric %s has %s %v here and %v in another step (make them agree, or give one another name)", s.Name, what, here, there)
+		return fmt.Errorf("metric %s has %s %v here and %v in another step (make them agree, or rename one)", s.Name, what, here, there)
 	}
 	switch {
 	case s.Kind != o.Kind:
-		return fmt.Errorf("metric %s is a %s here and a %s in another step (give one of them another name)", s.Name, o.Kind, s.Kind)
+		return fmt.Errorf("metric %s is a %s here and a %s in another step (rename one of them)", s.Name, o.Kind, s.Kind)
 	case !slices.Equal(s.Labels, o.Labels):
 		return differ("labels", o.Labels, s.Labels)
 	case s.MaxSeries != o.MaxSeries:

@@ -46,7 +46,7 @@ type Metric struct {
 	rest   Record // of the label sets beyond the limit; nil: there are none
 }
 
-// separator stands between the label values of a key: no UTF-8 text has it.
+// separator separates the label values of a key: no UTF-8 text contains it.
 const separator = "\xff"
 
 // other is what all labels of the last series say.
@@ -93,7 +93,7 @@ func (m *Metric) add(key string, log *slog.Logger) (Record, error) {
 		return nil, err
 	case full:
 		m.rest = r
-		log.Warn("a metric has as many series as it may: other label values count as \"other\"", "metric", m.spec.Name, "max_series", m.spec.MaxSeries)
+		log.Warn("a metric has reached its limit of series: other label values count as \"other\"", "metric", m.spec.Name, "max_series", m.spec.MaxSeries)
 	default:
 		m.series[key] = r
 	}

@@ -146,18 +146,18 @@ func TestManyLanesRecordAtOnce(t *testing.T) {
 func TestNames(t *testing.T) {
 	for name, want := range map[string]string{
 		"orders_total": "", "shop:rate": "", "_x": "",
-		"": "no metric name", "1x": "no metric name", "a-b": "no metric name", "a b": "no metric name", "zä": "no metric name", "a\n": "no metric name",
+		"": "not a valid metric name", "1x": "not a valid metric name", "a-b": "not a valid metric name", "a b": "not a valid metric name", "zä": "not a valid metric name", "a\n": "not a valid metric name",
 		"flowd_x": "flowd's own", "go_x": "flowd's own", "process_x": "flowd's own",
 	} {
 		check(t, name, metrics.CheckName(name), want)
 	}
-	for name, want := range map[string]string{"country": "", "le": "bound of a histogram", "__name__": "Prometheus' own", "a:b": "no label name", "": "no label name"} {
+	for name, want := range map[string]string{"country": "", "le": "bound of a histogram", "__name__": "Prometheus' own", "a:b": "not a valid label name", "": "not a valid label name"} {
 		check(t, name, metrics.CheckLabel(name, metrics.Histogram), want)
 	}
 	check(t, "le of a counter", metrics.CheckLabel("le", metrics.Counter), "")
 	check(t, "ascending", metrics.CheckBuckets([]float64{1, 2}), "")
 	check(t, "equal", metrics.CheckBuckets([]float64{1, 1}), "ascending order")
-	check(t, "infinite", metrics.CheckBuckets([]float64{1, math.Inf(1)}), "+Inf by itself")
+	check(t, "infinite", metrics.CheckBuckets([]float64{1, math.Inf(1)}), "+Inf is always the last one")
 }
 
 func check(t *testing.T, name string, err error, want string) {

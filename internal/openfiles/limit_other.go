@@ -2,5 +2,5 @@
 
 package openfiles
 
-// limit is how many descriptors the process may have: such systems have none to tell.
+// limit is how many descriptors the process may have: such systems do not report one.
 func limit() uint64 { return 4 * most }

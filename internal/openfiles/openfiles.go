@@ -36,7 +36,7 @@ type Budget struct {
 // Process is the budget of this process.
 var Process = sync.OnceValue(func() *Budget { return NewBudget(size(limit())) })
 
-// NewBudget makes a budget of so many files.
+// NewBudget makes a budget of n files.
 func NewBudget(files int) *Budget { return &Budget{size: files} }
 
 // Share is what one owner has of a budget.
@@ -46,9 +46,9 @@ type Share struct {
 	open   int
 }
 
-// Join begins a share. giveUp closes the file of it that was not used for longest and
-// says so by Closed; it is false where that can't be done now. It is called from any
-// goroutine and must not wait for one that calls a method of a share.
+// Join begins a share. giveUp closes its least recently used file and reports that with
+// Closed; it returns false if that can't be done now. It is called from any goroutine and
+// must not wait for one that calls a method of a share.
 func (b *Budget) Join(giveUp func() bool) *Share {
 	s := &Share{budget: b, giveUp: giveUp}
 	b.mu.Lock()

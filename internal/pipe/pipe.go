@@ -34,8 +34,8 @@ func Of(shared *engine.Shared, name string) *Link {
 
 type linkName string
 
-// AddWriter and AddReader announce one, when it is built: all of a process are,
-// before the first is opened. It may also be one that comes after the last was closed.
+// AddWriter and AddReader announce one, when it is built: all of a process are, before the
+// first is opened. It may also be one that arrives after the last was closed.
 func (l *Link) AddWriter() { l.add(&l.writers, &l.ended) }
 
 // AddReader is likewise.
@@ -100,7 +100,7 @@ func (l *Link) CheckReaders() error {
 	return nil
 }
 
-// item is a message on its way over. resume tells its writer how it ended.
+// item is a message on its way to the reader. resume reports to its writer how it ended.
 type item struct {
 	body   []byte
 	meta   engine.Meta
@@ -161,7 +161,7 @@ func (o *offer) take(n int) (items []item, last bool) {
 	return items, true
 }
 
-// withdraw fails what nobody has taken.
+// withdraw fails what no reader has taken.
 func (o *offer) withdraw(err error) {
 	o.mu.Lock()
 	rest := o.items
@@ -225,7 +225,7 @@ func (r *Reader) next(ctx context.Context, wait bool) bool {
 		return true
 	case <-ctx.Done():
 		return false
-	case <-r.link.writerless(): // nobody is left who could offer
+	case <-r.link.writerless(): // no writer is left
 		return false
 	}
 }

@@ -108,7 +108,7 @@ func TestPipelinesAreLinked(t *testing.T) {
 	}
 }
 
-// parked writes a batch to a link and tells how its messages end.
+// parked writes a batch to a link and reports how its messages end.
 func parked(ctx context.Context, t *testing.T, l *Link, payloads ...string) <-chan runtime.Report {
 	t.Helper()
 	src := &enginetest.Source{Payloads: payloads, Takes: engine.TakesOne}

@@ -1,13 +1,13 @@
 package pipetest
 
-// Pair is a thing wanted beside a thing that came; -1 is none.
+// Pair is an expected item next to an actual one; -1 means none.
 type Pair struct{ Want, Got int }
 
 // mostCells bounds the table of Align; longer lists are compared by position.
 const mostCells = 4 << 20
 
-// Align puts two lists beside each other so that as much as possible is the
-// same. What is left between two matches is compared in order.
+// Align pairs two lists so that as much as possible is the same. What is left between two
+// matches is compared in order.
 func Align(n, m int, same func(want, got int) bool) (pairs []Pair) {
 	from := 0
 	for from < n && from < m && same(from, from) {
@@ -63,8 +63,8 @@ func gap(pairs []Pair, i, n, j, m int) []Pair {
 	return pairs
 }
 
-// assign finds for as many wants as possible a got of their own, in whatever
-// order; what is left is paired in order.
+// assign finds a separate got for as many wants as possible, in any order; what is left is
+// paired in order.
 func assign(n, m int, same func(want, got int) bool) (pairs []Pair) {
 	owner := make([]int, m) // of gots
 	for j := range owner {

@@ -10,14 +10,13 @@ import (
 )
 
 // errHangs is the error of a bubble in which nothing can happen any more.
-var errHangs = errors.New("the pipeline hangs: all that is left waits for something that never comes")
+var errHangs = errors.New("the pipeline hangs: everything left waits for something that never happens")
 
-// bubble runs f in virtual time: the clock begins at 2000-01-01T00:00:00Z and
-// moves on only while everything waits. Goroutines that f leaves behind never
-// run again.
+// bubble runs f in virtual time: the clock begins at 2000-01-01T00:00:00Z and advances only
+// while everything waits. Goroutines that f leaves behind never run again.
 //
-// Package synctest has no door but through a *testing.T. A zero one will do: it
-// prints nothing and registers no flags. The package's tests see that it stays so.
+// Package synctest can only be used through a *testing.T. A zero one will do: it prints
+// nothing and registers no flags. The package's tests check that this remains so.
 func bubble(f func()) (err error) {
 	var done atomic.Bool
 	defer func() {

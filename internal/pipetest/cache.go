@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// cache stands for a cache outside of the process. It begins empty.
+// cache replaces a cache outside the process. It starts empty.
 type cache struct {
 	mu      sync.Mutex // guards the field below
 	entries map[string]entry
@@ -35,7 +35,7 @@ func (c *cache) Set(_ context.Context, key string, value []byte, ttl time.Durati
 	return nil
 }
 
-// Add keeps a value where there is none.
+// Add keeps a value if there is none.
 func (c *cache) Add(_ context.Context, key string, value []byte, ttl time.Duration) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -37,7 +37,7 @@ func (s *stage) compare(res *Result, err error) (all []Difference) {
 		}
 		for name := range s.Test.Expect.All() {
 			if s.sinks[name] == nil {
-				all = append(all, Difference{At: "output " + name, Got: "it only hands on to other outputs: expect messages there"})
+				all = append(all, Difference{At: "output " + name, Got: "it only passes messages on to other outputs: expect them there"})
 			}
 		}
 		slices.SortStableFunc(all, func(a, b Difference) int { return strings.Compare(outputOf(a.At), outputOf(b.At)) })
@@ -48,13 +48,13 @@ func (s *stage) compare(res *Result, err error) (all []Difference) {
 		all = append(all, Difference{At: "time", Want: "at most " + s.Test.Within.String(), Got: res.Took.String()})
 	}
 	if !s.Test.Expects() && len(all) == 0 {
-		all = append(all, Difference{At: "test", Got: "nothing is expected (--update writes what came)"})
+		all = append(all, Difference{At: "test", Got: "nothing is expected (--update writes what arrived)"})
 	}
 	return all
 }
 
-// outputOf is the output that a difference is about: the outputs are in the
-// order of their names, what came before them stays there.
+// outputOf is the output that a difference is about: the outputs are in the order of their
+// names; what precedes them stays there.
 func outputOf(at string) string {
 	if !strings.HasPrefix(at, "output ") {
 		return ""
@@ -93,7 +93,8 @@ func (s *stage) fates(res *Result) (all []Difference) {
 	return all
 }
 
-// endedAs lists the inputs that ended so, as far as their source was told.
+// endedAs lists the inputs that ended in this way, as far as it was reported to their
+// source.
 func (s *stage) endedAs(fate engine.Fate) string {
 	var which []string
 	for i := range s.Test.Input {

@@ -16,7 +16,7 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 )
 
-// output compares what came to one output.
+// output compares what arrived at one output.
 func output(at string, want config.Expected, writes []Write) []Difference {
 	if want.Batches != nil {
 		return batches(at, *want.Batches, writes, want.AnyOrder)
@@ -69,7 +69,7 @@ func batch(at string, want config.ExpectedBatch, got Write) (all []Difference) {
 	return append(all, list(at, want.Messages, got.Messages, false)...)
 }
 
-// paired is how wants and gots are put beside each other.
+// paired is how wants and gots are paired.
 func paired(anyOrder bool) func(n, m int, same func(want, got int) bool) []Pair {
 	if anyOrder {
 		return assign
@@ -128,7 +128,7 @@ func message(at string, want *config.ExpectedMessage, got Message) (all []Differ
 	return all
 }
 
-// again makes a message of one that came, for expressions.
+// again makes a message from one that arrived, for expressions.
 func again(got Message) *engine.Message {
 	m := engine.NewBatch(1).Add(got.Body)
 	for _, name := range slices.Sorted(maps.Keys(got.Meta)) {
@@ -217,8 +217,8 @@ func field(path, key string) string {
 	return path + "." + name
 }
 
-// equal compares two values that are no objects or lists. JSON has one kind of
-// number: 1 and 1.0 are the same, 9007199254740993 and 9007199254740992 are not.
+// equal compares two values that are not objects or lists. JSON has one kind of number: 1
+// and 1.0 are the same, 9007199254740993 and 9007199254740992 are not.
 func equal(want, got any) bool {
 	a, ok := rational(want)
 	b, also := rational(got)
@@ -271,7 +271,7 @@ func payload(body []byte) string {
 	return string(body)
 }
 
-// expected is a message that did not come, on one line.
+// expected is a message that did not arrive, on one line.
 func expected(want *config.ExpectedMessage) string {
 	switch {
 	case want.Given():

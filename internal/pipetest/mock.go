@@ -42,8 +42,8 @@ func (s *stage) mocked() (all []map[string]any) {
 	return all
 }
 
-// leaveOut takes out of what came the fields that a mock has set as they are and
-// that are not expected.
+// leaveOut removes the fields that a mock has set, unchanged, and that are not expected,
+// from what arrived.
 func leaveOut(mocked map[string]any, want, got any) {
 	w, wanted := want.(map[string]any)
 	g, came := got.(map[string]any)
@@ -83,7 +83,8 @@ func answer(a *config.Answer, m *engine.Message) error {
 	return nil
 }
 
-// merge sets fields below a path. Objects meet objects; all else is replaced.
+// merge sets fields below a path. Objects are merged with objects; anything else is
+// replaced.
 func merge(m *engine.Message, at doc.Path, fields map[string]any) error {
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
 		v := fields[key]

@@ -127,7 +127,7 @@ func TestWhatArrivesIsCompared(t *testing.T) {
 			`output out, message 1 error - class: decode + it has not failed`, `output out, message 1 - matches: total == 2 + {"total":1}`,
 		},
 		"what is not listed": {`output out message 1 is not expected + {"total":1}`},
-		"nothing expected":   {"test + nothing is expected (--update writes what came)"},
+		"nothing expected":   {"test + nothing is expected (--update writes what arrived)"},
 	})
 }
 

@@ -1,4 +1,4 @@
-// Package pipetest runs the tests of a pipeline file: on the real engine, with
+// Package pipetest runs the tests of a pipeline file: on the real engine, with its own
 // inputs and outputs of its own, in virtual time. `flowd test` calls it, in a process
 // for each test. Start at [Run].
 //
@@ -30,7 +30,7 @@ import (
 // longest is how long a test may take in virtual time, counted from its last message.
 const longest = 24 * time.Hour
 
-// Result is what a test came to.
+// Result is the outcome of a test.
 type Result struct {
 	Differences []Difference       `json:"differences,omitempty"` // none: the test has passed
 	Came        map[string][]Write `json:"came,omitempty"`        // by output, in order
@@ -49,10 +49,9 @@ type CameFailure struct {
 	From  string `json:"from"`
 }
 
-// Run runs one test and changes its rehearsal on the way. A process runs one
-// test: what plugins keep for the next use may belong to the virtual time of the
-// test, and goroutines that they leave behind stay. The error says why the test
-// did not come to an end.
+// Run runs one test and changes its rehearsal on the way. A process runs one test: what
+// plugins keep for the next use may belong to the virtual time of the test, and goroutines
+// that they leave behind stay. The error says why the test did not end.
 func Run(r config.Rehearsal) (Result, error) {
 	type outcome struct {
 		res Result
@@ -111,7 +110,7 @@ func run(r config.Rehearsal) Result {
 
 	res := s.result(report)
 	if kill.Err() != nil {
-		res.Differences = append([]Difference{{At: "run", Got: fmt.Sprintf("not over after %v of virtual time: something is tried again and again, or never comes back", limit)}}, res.Differences...)
+		res.Differences = append([]Difference{{At: "run", Got: fmt.Sprintf("not over after %v of virtual time: something is retried without end, or never returns", limit)}}, res.Differences...)
 	}
 	return res
 }
@@ -189,7 +188,7 @@ func (s *stage) faultOf(name string) *fault {
 	return &fault{spec: spec, start: s.start}
 }
 
-// result gathers what came and compares it with what the test expects.
+// result gathers what arrived and compares it with what the test expects.
 func (s *stage) result(report runtime.Report) Result {
 	res := Result{Came: map[string][]Write{}, Took: time.Since(s.start), Log: s.log.String()}
 	for name, out := range s.sinks {

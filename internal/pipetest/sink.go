@@ -33,7 +33,7 @@ type Failure struct {
 	Message string       `json:"message"`
 }
 
-// sink stands for one output: it keeps what is written.
+// sink replaces one output: it keeps what is written.
 type sink struct {
 	start time.Time
 	fault *fault // nil: none
@@ -72,10 +72,10 @@ type fault struct {
 	start time.Time
 
 	mu   sync.Mutex // guards the field below
-	used int        // tries that have failed
+	used int        // attempts that have failed
 }
 
-// active says whether the next try fails.
+// active says whether the next attempt fails.
 func (f *fault) active() bool {
 	switch {
 	case f == nil:
@@ -88,7 +88,7 @@ func (f *fault) active() bool {
 	return true
 }
 
-// hits says whether the fault is for m; a condition that can't tell fails m itself.
+// hits says whether the fault is for m; a condition that can't be evaluated fails m itself.
 func (f *fault) hits(m *engine.Message) bool {
 	if f.spec.Match.IsZero() {
 		return true
@@ -140,7 +140,8 @@ type faulty struct {
 	fault *fault
 }
 
-// Process fails messages, each of which counts as a try, and lets the step have the rest.
+// Process fails messages, each of which counts as an attempt, and passes the rest to the
+// step.
 func (f *faulty) Process(ctx context.Context, b *engine.Batch) error {
 	left := 0
 	f.fault.mu.Lock()

@@ -18,7 +18,7 @@ import (
 // takesBack are the words of a test for what its inputs take back.
 var takesBack = map[string]engine.TakesBack{"one": engine.TakesOne, "position": engine.TakesPosition, "nothing": engine.TakesNothing}
 
-// source stands for one input: it reads what the feeder puts into it.
+// source replaces one input: it reads what the feeder puts into it.
 type source struct {
 	takes engine.TakesBack
 	wake  chan struct{} // has room for one
@@ -36,7 +36,7 @@ func newSource(takes engine.TakesBack, input []config.TestInput) *source {
 
 var _ engine.Traited = (*source)(nil)
 
-// Read yields the messages that are there.
+// Read yields the available messages.
 func (s *source) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
 	for {
 		n, err := s.take(b)
@@ -66,7 +66,7 @@ func (s *source) take(b *engine.Batch) (n int, err error) {
 	return n, nil
 }
 
-// metaOf is a message's metadata: the input's own, as none of it was added by a step.
+// metaOf is a message's metadata: the input's own, since none of it was added by a step.
 func metaOf(in config.TestInput) (m engine.Meta) {
 	if in.Meta.Len() == 0 {
 		return m

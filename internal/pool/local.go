@@ -30,15 +30,15 @@ type task struct {
 // run is a task on a slot.
 type run struct {
 	cancel context.CancelCauseFunc
-	lost   bool // it does not come back, and has its slot no more
+	lost   bool // it does not return, and has lost its slot
 }
 
-// NewLocal makes the transport to so many slots.
+// NewLocal makes the transport to n slots.
 func NewLocal(p *Pool, steps engine.Runner, slots int) *Local {
 	return &Local{pool: p, steps: steps, free: slots, running: map[task]*run{}}
 }
 
-// Launch queues a try for the next free slot.
+// Launch queues an attempt for the next free slot.
 func (l *Local) Launch(c *Call, try int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -75,7 +75,7 @@ func (l *Local) work(ctx context.Context, t task, r *run) {
 	}
 }
 
-// Revoke stops a try. Steps that do not heed that lose their slot to another.
+// Revoke stops an attempt. Steps that do not heed that lose their slot to another.
 func (l *Local) Revoke(c *Call, try int) {
 	t := task{c, try}
 	l.mu.Lock()

@@ -60,7 +60,7 @@ func TestAStepThatHangsLosesItsSlot(t *testing.T) {
 		w.submit()
 		time.Sleep(1900 * time.Millisecond)
 		w.wantEnds(nil)
-		time.Sleep(200 * time.Millisecond) // one timeout behind the revocation
+		time.Sleep(200 * time.Millisecond) // one timeout after the revocation
 		w.wantEnds(map[uint64]string{1: "x", 2: "x"})
 		close(hangs) // it has no slot to give back
 		synctest.Wait()

@@ -1,10 +1,10 @@
 // Package pool keeps account of jobs that are carried out elsewhere: on slots of this
 // process (see [Local]) or of others. Start at [Pool].
 //
-// A [Call] is one job until it has its one answer. A try of it is handed to a
-// [Transport], taken by a slot, and answered, lost with its worker, handed back, or
-// too slow; what happened decides whether there is another try. What is no longer
-// awaited, a late answer or a second one, is dropped.
+// A [Call] is one job until it has its one answer. An attempt of it is handed to a
+// [Transport], taken by a slot, and answered, lost with its worker, handed back, or too
+// slow; what happened decides whether there is another attempt. An answer that is no longer
+// awaited, late or a second one, is dropped.
 package pool
 
 import (
@@ -22,13 +22,13 @@ import (
 // Policy is how a pool deals with its jobs.
 type Policy struct {
 	Name       string
-	Timeout    time.Duration // of one try, from when a slot takes it; while there is no worker at all, from the start
-	Retries    int           // tries beyond the first; -1 is no limit
+	Timeout    time.Duration // of one attempt, from when a slot takes it; while there is no worker at all, from the start
+	Retries    int           // attempts after the first; -1 means no limit
 	RetryOn    []string      // of Lost, TimedOut, Failed
 	MaxPending int           // calls handed to the transport at once; further ones wait here
 }
 
-// What may go wrong with a try.
+// What may go wrong with an attempt.
 const (
 	Lost     = "lost"    // its worker has gone
 	TimedOut = "timeout" // it took too long
@@ -38,11 +38,11 @@ const (
 // Reasons are all of them.
 var Reasons = []string{Lost, TimedOut, Failed}
 
-// Transport hands tries to slots. Its methods return soon, and are not called with a
+// Transport hands attempts to slots. Its methods return soon, and are not called with a
 // lock held. It reports with Taken, Returned, Lost, Vanished and Answer.
 type Transport interface {
 	Launch(c *Call, try int)
-	Revoke(c *Call, try int) // it has not been answered, and nobody awaits it any more; whoever has it stops
+	Revoke(c *Call, try int) // it has not been answered, and is no longer awaited; the slot that has it stops
 }
 
 // Call is a job on its way.
@@ -55,9 +55,9 @@ type Call struct {
 	try    int                  // the current one, from 1; 0: not handed over yet
 	taken  bool                 // a slot has it
 	failed int                  // tries
-	timer  *time.Timer          // of the try, or of the pause before it
+	timer  *time.Timer          // of the attempt, or of the pause before it
 	clock  int                  // counts its timers: one that was stopped too late is of no account
-	pauses bool                 // before the try
+	pauses bool                 // before the attempt
 	ended  bool
 }
 
@@ -74,7 +74,7 @@ type Pool struct {
 	closed  bool
 }
 
-// New makes a pool with so many workers; transport is made for it.
+// New makes a pool with workers; transport is made for it.
 func New(p Policy, workers int, transport func(*Pool) Transport) *Pool {
 	pool := &Pool{Policy: p, pending: map[uint64]*Call{}, members: workers}
 	pool.transport = transport(pool)
@@ -112,11 +112,11 @@ func (p *Pool) begin(c *Call) {
 	p.arm(c)
 }
 
-// arm starts the clock of a try where it runs.
+// arm starts the clock of an attempt where it runs.
 func (p *Pool) arm(c *Call) {
 	c.stop()
 	if c.pauses = false; !c.taken && p.members > 0 {
-		return // it waits for its turn, which is nobody's fault
+		return // it waits for its turn, which is not a failure
 	}
 	clock := c.clock
 	c.timer = time.AfterFunc(p.Timeout, func() { p.expired(c, clock) })
@@ -130,7 +130,7 @@ func (c *Call) stop() {
 	}
 }
 
-// current is the call whose try that is, or nil.
+// current is the call whose attempt that is, or nil.
 func (p *Pool) current(id uint64, try int) *Call {
 	if c := p.pending[id]; c != nil && c.try == try {
 		return c
@@ -138,16 +138,16 @@ func (p *Pool) current(id uint64, try int) *Call {
 	return nil
 }
 
-// Awaits says whether a try is still the one that is awaited, for a Transport that
-// was slow to hand it over.
+// Awaits says whether an attempt is still awaited, for a Transport that was slow to hand it
+// over.
 func (p *Pool) Awaits(c *Call, try int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.current(c.ID, try) != nil
 }
 
-// Taken says that a slot has begun with a try. It is false where nobody awaits that:
-// the slot stops then.
+// Taken says that a slot has begun an attempt. It is false if nobody awaits it: the slot
+// then stops.
 func (p *Pool) Taken(id uint64, try int) bool {
 	p.mu.Lock()
 	c := p.current(id, try)
@@ -165,7 +165,7 @@ func (p *Pool) Taken(id uint64, try int) bool {
 	return true
 }
 
-// Lost says that the slot has gone that had a try. Another may take it.
+// Lost says that the slot that had an attempt is gone. Another may take it.
 func (p *Pool) Lost(id uint64, try int) {
 	p.mu.Lock()
 	c := p.current(id, try)
@@ -188,7 +188,7 @@ func (p *Pool) giveUpLost(c *Call) {
 	p.end(c, 0, nil, err)
 }
 
-// Returned says that a slot has handed a try back: it counts for nothing.
+// Returned says that a slot has handed an attempt back: it is not counted.
 func (p *Pool) Returned(id uint64, try int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -198,15 +198,15 @@ func (p *Pool) Returned(id uint64, try int) {
 	}
 }
 
-// Answer says what came of a try.
+// Answer reports the outcome of an attempt.
 func (p *Pool) Answer(id uint64, try int, r *Result, err error) {
 	p.mu.Lock()
 	c := p.pending[id]
 	if c != nil && err == nil && !r.fits(c.Jobs.Len()) {
-		r, err = nil, engine.Errorf(engine.Permanent, "pool %s: the worker's answer does not fit its job", p.Name)
+		r, err = nil, engine.Errorf(engine.Permanent, "pool %s: the worker's answer does not match its job", p.Name)
 	}
 	failure := cmp.Or(err, r.failure())
-	if c == nil || failure != nil && c.try != try { // late, of a try that was given up
+	if c == nil || failure != nil && c.try != try { // late, of an attempt that was given up
 		p.mu.Unlock()
 		return
 	}
@@ -243,7 +243,7 @@ func (p *Pool) relaunch(c *Call, clock int) {
 	}
 }
 
-// expired is called when a try has had its time.
+// expired is called when an attempt has used up its time.
 func (p *Pool) expired(c *Call, clock int) {
 	p.mu.Lock()
 	if c.clock != clock {
@@ -272,7 +272,7 @@ func (p *Pool) expired(c *Call, clock int) {
 	}
 }
 
-// again says whether there is another try, and counts the one that failed.
+// again says whether there is another attempt, and counts the one that failed.
 func (p *Pool) again(c *Call, reason string) bool {
 	c.failed++
 	return slices.Contains(p.RetryOn, reason) && (p.Retries < 0 || c.failed <= p.Retries)
@@ -282,10 +282,10 @@ func tries(c *Call) string {
 	if c.failed < 2 {
 		return ""
 	}
-	return fmt.Sprintf(", after %d tries", c.failed)
+	return fmt.Sprintf(", after %d attempts", c.failed)
 }
 
-// end gives a call its answer, and another its place. answered is the try that the
+// end gives a call its answer, and its place to another. answered is the attempt that the
 // answer came from, or 0.
 func (p *Pool) end(c *Call, answered int, r *Result, err error) {
 	p.mu.Lock()
@@ -336,8 +336,8 @@ func (p *Pool) Members(n int) {
 	}
 }
 
-// Vanished says that the transport has lost its copy of a try, and says whether it is
-// handed over once more, as another try, which counts for nothing. One that a slot has
+// Vanished says that the transport has lost its copy of an attempt, and returns whether it
+// is handed over once more, as another attempt, which is not counted. One that a slot has
 // stays there, unless its answer may be lost as well.
 func (p *Pool) Vanished(id uint64, try int, answer bool) bool {
 	p.mu.Lock()
@@ -382,5 +382,5 @@ func (p *Pool) Close() {
 	}
 }
 
-// ErrRevoked is why a slot's steps are stopped whose answer nobody awaits.
-var ErrRevoked = errors.New("nobody awaits the answer any more")
+// ErrRevoked is why the steps of a slot are stopped when nobody awaits their answer.
+var ErrRevoked = errors.New("nobody is waiting for the answer any more")

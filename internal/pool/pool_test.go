@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// recorder is a Transport that remembers what it is told.
+// recorder is a Transport that records its calls.
 type recorder struct {
 	mu   sync.Mutex // guards the field below
 	told []string
@@ -174,7 +174,7 @@ func TestATryHasItsTimeFromWhenItIsTaken(t *testing.T) {
 		time.Sleep(time.Minute)
 		w.Taken(c.ID, 2)
 		time.Sleep(time.Second)
-		w.wantEnds(map[uint64]string{1: "pool p: no answer within 1s, after 2 tries"})
+		w.wantEnds(map[uint64]string{1: "pool p: no answer within 1s, after 2 attempts"})
 		w.wantTold("revoke 1.2")
 		w.wantEmpty()
 	})
@@ -241,7 +241,7 @@ func TestALostTryIsTakenAgain(t *testing.T) {
 		if w.Taken(c.ID, 1) {
 			t.Error("there is a third try")
 		}
-		w.wantEnds(map[uint64]string{1: "the worker that had the job is gone, after 2 tries"})
+		w.wantEnds(map[uint64]string{1: "the worker that had the job is gone, after 2 attempts"})
 		w.wantTold("launch 1.1", "revoke 1.1")
 		w.wantEmpty()
 	})
@@ -491,7 +491,7 @@ func TestAnAnswerThatDoesNotFitIsAnError(t *testing.T) {
 			w.Taken(c.ID, 1)
 			w.Answer(c.ID, 1, r, nil)
 			synctest.Wait()
-			if got := w.ends[1]; len(got) != 1 || !strings.Contains(got[0], "does not fit") {
+			if got := w.ends[1]; len(got) != 1 || !strings.Contains(got[0], "does not match") {
 				t.Errorf("%s: %q", name, got)
 			}
 		})

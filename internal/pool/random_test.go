@@ -44,7 +44,7 @@ func (l *launched) has(one try) bool {
 	return l.copies[one]
 }
 
-// audit reports what has vanished of the present tries.
+// audit reports which of the current attempts have vanished.
 func (l *launched) audit(p *Pool, answers bool) {
 	for one := range present(p) {
 		if !l.has(one) {
@@ -53,7 +53,7 @@ func (l *launched) audit(p *Pool, answers bool) {
 	}
 }
 
-// present are the tries that are awaited, but for those that are still to be launched.
+// present are the attempts that are awaited, except those that are still to be launched.
 func present(p *Pool) map[try]bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -64,9 +64,9 @@ func present(p *Pool) map[try]bool {
 	return now
 }
 
-func (l *launched) Revoke(*Call, int) {} // it comes too late, always
+func (l *launched) Revoke(*Call, int) {} // it always arrives too late
 
-// some is one of the tries, current or not.
+// some is one of the attempts, current or not.
 func (l *launched) some(r *rand.Rand) (try, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 // Result is what steps have made of a job's messages.
 type Result struct {
 	Ends []End  // by the index of the message
-	Made []Made // what goes on, in order
+	Made []Made // what continues, in order
 }
 
 // End is what became of a message: part of something made, unless it ended.
@@ -22,7 +22,7 @@ type End struct {
 	Gone    bool  // a step's `on_error: drop` did
 }
 
-// Made is a message that goes on.
+// Made is a message that continues.
 type Made struct {
 	Of       []int // the messages that it was made of
 	Body     []byte
@@ -92,7 +92,7 @@ func Gather(b *engine.Batch, of []*engine.Message) *Result {
 	return r
 }
 
-// fits says whether it can be that of a job of n messages.
+// fits says whether it can be the result of a job of n messages.
 func (r *Result) fits(n int) bool {
 	if r == nil || len(r.Ends) != n {
 		return false
@@ -124,13 +124,13 @@ func (r *Result) One(m *engine.Message) error {
 		return r.Ends[0].Err
 	}
 	if len(r.Made) != 1 || len(r.Made[0].Of) != 1 {
-		return fmt.Errorf("the steps of the pool have made %d messages of one, which can't come back as one (split behind the pool)", len(r.Made))
+		return fmt.Errorf("the steps of the pool have turned one message into %d, which can't come back as one (split after the pool)", len(r.Made))
 	}
 	r.Made[0].give(m)
 	return nil
 }
 
-// ended ends a message that does not go on.
+// ended ends a message that does not continue.
 func (r *Result) ended(m *engine.Message, i int) bool {
 	switch e := r.Ends[i]; {
 	case e.Err != nil:
@@ -155,8 +155,7 @@ func (d *Made) give(m *engine.Message) {
 	}
 }
 
-// All applies the result to the messages of the job, which are those of a batch that
-// is under way.
+// All applies the result to the messages of the job, which are those of a batch in flight.
 func (r *Result) All(b *engine.Batch, of []*engine.Message) {
 	count := make([]int, len(of))
 	for i, m := range of {
@@ -216,7 +215,7 @@ func (r *Result) merge(b *engine.Batch, d *Made, of []*engine.Message, count []i
 	if slices.ContainsFunc(d.Of, func(i int) bool { return count[i] > 1 }) {
 		for _, i := range d.Of {
 			if r.Ends[i] == (End{}) {
-				of[i].Fail(errors.New("the steps of the pool have both split and merged this message, or one that it was merged with, which can't be taken over (do one of them behind the pool)"))
+				of[i].Fail(errors.New("the steps of the pool have both split and merged this message, or one that it was merged with, which can't be applied here (do one of them after the pool)"))
 			}
 		}
 		return
@@ -234,12 +233,12 @@ func (r *Result) merge(b *engine.Batch, d *Made, of []*engine.Message, count []i
 // split makes several messages of one.
 func split(b *engine.Batch, m *engine.Message, parts []Made, n int) {
 	if len(parts) != n {
-		m.Fail(errors.New("the steps of the pool have moved the parts of this message apart, which can't be taken over (split behind the pool)"))
+		m.Fail(errors.New("the steps of the pool have separated the parts of this message, which can't be applied here (split after the pool)"))
 		return
 	}
 	for i := range parts {
 		if parts[i].SameMeta != parts[0].SameMeta || parts[i].Meta != parts[0].Meta {
-			m.Fail(errors.New("the steps of the pool have given the parts of this message metadata of their own, which can't be taken over (set it behind the pool)"))
+			m.Fail(errors.New("the steps of the pool have given the parts of this message different metadata, which can't be applied here (set it after the pool)"))
 			return
 		}
 	}

@@ -112,7 +112,7 @@ func shown(b *engine.Batch) string {
 }
 
 func TestAWholeBatchComesBack(t *testing.T) {
-	const both, apart, meta = "have both split and merged", "have moved the parts", "metadata of their own"
+	const both, apart, meta = "have both split and merged", "have separated the parts", "have given the parts of this message different metadata"
 	for _, r := range []struct {
 		name, in string
 		steps    []engine.Processor
@@ -159,8 +159,8 @@ func moveFirstBack(b *engine.Batch) error {
 	return nil
 }
 
-// TestAMergeFromBeforeIsOneMessage has the pool behind a merge, whose parts have Refs
-// of their input.
+// TestAMergeFromBeforeIsOneMessage has the pool after a merge, whose parts have Refs of
+// their input.
 func TestAMergeFromBeforeIsOneMessage(t *testing.T) {
 	for name, steps := range map[string][]engine.Processor{
 		"b- | a1-+a2-":  {do(edit)},
@@ -238,7 +238,7 @@ func TestOneMessageComesBack(t *testing.T) {
 		{"failed", "a!", "failed a!: no a!"},
 		{"filtered", "a?", "filtered a?"},
 		{"one part is left", "1?,2", "(2)"},
-		{"two parts", "1,2", "failed 1,2: the steps of the pool have made 2 messages of one, which can't come back as one (split behind the pool)"},
+		{"two parts", "1,2", "failed 1,2: the steps of the pool have turned one message into 2, which can't come back as one (split after the pool)"},
 		{"a part fails", "1,2!", "failed 1,2!: no 2!"},
 	} {
 		b := jobsOf(r.in)

@@ -27,9 +27,9 @@ type Server interface {
 	Close() error
 }
 
-// Origin is an optional ability of a [Server]: the queue from which a dead letter
-// came, asked with a message that a Reader of dlq gave. An error says why that
-// is not known; "" without one is not known either.
+// Origin is an optional ability of a [Server]: the queue from which a dead letter came,
+// asked with a message that a Reader of dlq returned. An error says why that is not known;
+// "" without one is not known either.
 type Origin interface {
 	Origin(ctx context.Context, dlq string, m Message) (queue string, err error)
 }
@@ -41,7 +41,7 @@ type Info struct {
 	Ready       int64  // to be read now; -1 is unknown, as in those below
 	InFlight    int64  // taken by a reader and not yet removed
 	Delayed     int64  // readable later
-	DeadLetters string // the queue to which its dead letters go; "" is none or unknown
+	DeadLetters string // the queue to which its dead letters go; "" means none or unknown
 }
 
 // Message carries what a broker needs to send it again as it was.
@@ -49,8 +49,8 @@ type Message struct {
 	Payload []byte
 	Meta    map[string]any // what the connector's input gives as metadata, in the same spelling
 	Ref     uint64         // the reader's handle
-	// Raw is the message in the broker's own types, which metadata only comes near
-	// to: a Writer of the same kind of server sends it exactly so. nil: there is Meta.
+	// Raw is the message in the broker's own types, which metadata only approximates: a
+	// Writer of the same kind of server sends it unchanged. nil: there is only Meta.
 	Raw any
 }
 
@@ -64,7 +64,7 @@ type Reader interface {
 	Done(ctx context.Context, refs []uint64) error
 	// Return makes messages visible again at once.
 	Return(ctx context.Context, refs []uint64) error
-	// Close returns what is neither done nor returned.
+	// Close hands back what is neither done nor returned.
 	Close() error
 }
 
@@ -109,7 +109,7 @@ func Dial(ctx context.Context, address string) (Server, error) {
 	u, err := url.Parse(address)
 	if err != nil {
 		// The message of url.Parse repeats the address, password included.
-		return nil, fmt.Errorf("the broker's address is no URL (write SCHEME://HOST, where SCHEME is one of: %s)", strings.Join(Schemes(), ", "))
+		return nil, fmt.Errorf("the broker's address is not a URL (write SCHEME://HOST, where SCHEME is one of: %s)", strings.Join(Schemes(), ", "))
 	}
 	mu.Lock()
 	open, ok := schemes[u.Scheme]

@@ -28,7 +28,7 @@ func TestDialFindsTheBrokerOfAScheme(t *testing.T) {
 	}
 	for address, want := range map[string]string{
 		"nope://user:secret@host/":    `no broker is known for "nope://" (write one of: test)`,
-		"test://user:secret@host:x y": "the broker's address is no URL",
+		"test://user:secret@host:x y": "the broker's address is not a URL",
 		"host":                        `no broker is known for "://"`,
 	} {
 		_, err := queue.Dial(t.Context(), address)

@@ -41,7 +41,7 @@ func Type(body []byte) string {
 	return "text/plain; charset=utf-8"
 }
 
-// JSON is a body inside of JSON: what is JSON as it is, all else as text.
+// JSON is a body inside JSON: JSON as it is, anything else as text.
 func JSON(body []byte) json.RawMessage {
 	if utf8.Valid(body) && json.Valid(body) {
 		return body

@@ -78,8 +78,8 @@ func (s *Slip) own(meta engine.Meta) engine.Meta {
 	return meta.With(handle, s.token).Own().WithIndex(record)
 }
 
-// Mark ties the message of a record to the slip. brings says that the record has
-// metadata of its own, which the client wrote: it stands behind the input's.
+// Mark ties the message of a record to the slip. brings says that the record has its own
+// metadata, which the client wrote: it follows the input's.
 func (s *Slip) Mark(m *engine.Message, i int, brings bool) {
 	if !brings {
 		m.Meta = s.base.At(i)
@@ -124,8 +124,8 @@ func (d *Desk) put(m *engine.Message, r Reply) (s *Slip, ref uint64, err error) 
 	return s, r.ref, nil
 }
 
-// slipOf is the slip of a message and its record; nil: it has none. Metadata
-// that a step has set or a sender brought is no handle.
+// slipOf is the slip of a message and its record; nil: it has none. Metadata that a step
+// has set or a sender wrote is not a handle.
 func (d *Desk) slipOf(m *engine.Message) (*Slip, int) {
 	for name := range m.Meta.Added() {
 		if name == handle || name == record {
@@ -177,8 +177,8 @@ func (s *Slip) release(n int) {
 	s.room.used -= n
 }
 
-// Settle takes away the replies of roots that failed after all: their messages
-// may come again.
+// Settle removes the replies of roots that failed after all: their messages may be read
+// again.
 func (s *Slip) Settle(_ context.Context, _, rolledBack []uint64) {
 	s.desk.mu.Lock()
 	defer s.desk.mu.Unlock()
@@ -196,8 +196,8 @@ func (s *Slip) Settle(_ context.Context, _, rolledBack []uint64) {
 	}
 }
 
-// Take is what one message is answered with: its replies or, when it has become a
-// dead letter, those of dead letters; else its receipt; false when there is none.
+// Take is the answer to one message: its replies or, when it has become a dead letter,
+// those of dead letters; otherwise its receipt; false when there is none.
 func (s *Slip) Take(i int, dead bool) (Reply, bool) {
 	s.desk.mu.Lock()
 	defer s.desk.mu.Unlock()
@@ -208,8 +208,7 @@ func (s *Slip) Take(i int, dead bool) (Reply, bool) {
 	return Reply{Body: body}, ok
 }
 
-// Leave says that nobody waits any more: what is held is dropped, and so is what
-// comes.
+// Leave says that nobody waits any more: what is held is dropped, and so is what follows.
 func (s *Slip) Leave() {
 	s.desk.mu.Lock()
 	defer s.desk.mu.Unlock()

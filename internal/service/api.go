@@ -58,13 +58,13 @@ func (a *api) action(name string, do func(*http.Request) ([]string, error)) http
 		var p *problem
 		switch {
 		case errors.As(err, &p):
-			log.Info("refused what an operator asked for", "error", p.text)
+			log.Info("refused an operator's request", "error", p.text)
 			refuse(w, p.status, p.text)
 		case err != nil:
-			log.Warn("what an operator asked for failed", "on", on, "error", err)
+			log.Warn("an operator's request failed", "on", on, "error", err)
 			refuse(w, http.StatusConflict, err.Error())
 		default:
-			log.Info("did what an operator asked for", "on", on)
+			log.Info("carried out an operator's request", "on", on)
 			respond(w, http.StatusOK, done{on})
 		}
 	})
@@ -79,7 +79,7 @@ type text string
 
 func (t *text) UnmarshalJSON(b []byte) error {
 	if len(b) == 0 || b[0] != '"' {
-		return fmt.Errorf("a text is wanted, not %s", shorten(string(b)))
+		return fmt.Errorf("must be a text, not %s", shorten(string(b)))
 	}
 	return json.Unmarshal(b, (*string)(t))
 }
@@ -137,7 +137,7 @@ func (a *api) limit(r *http.Request) ([]string, error) {
 	per, err := time.ParseDuration(string(q.Per))
 	switch {
 	case err != nil || per < time.Millisecond:
-		return nil, problemf(http.StatusBadRequest, `per: %q is not a time of 1ms or more (write "1s")`, shorten(string(q.Per)))
+		return nil, problemf(http.StatusBadRequest, `per: %q is not a duration of at least 1ms (write "1s")`, shorten(string(q.Per)))
 	case q.Messages < 1:
 		return nil, problemf(http.StatusBadRequest, "messages: must be at least 1 (pause stops reading altogether)")
 	case q.Burst < 0:
@@ -166,8 +166,8 @@ func choose(all []engine.Snapshot, pipeline string) ([]engine.Snapshot, error) {
 	return nil, problemf(http.StatusNotFound, "there is no pipeline %q (%s)", shorten(pipeline), thereAre(names(all)))
 }
 
-// whose is the pipeline in which a limit is to be changed, or "" for a shared
-// one, which is the same everywhere.
+// whose is the pipeline in which a limit should be changed, or "" for a shared one, which
+// is the same everywhere.
 func whose(all []engine.Snapshot, pipeline, limit string) (string, error) {
 	among, err := choose(all, pipeline)
 	if err != nil {
@@ -254,15 +254,15 @@ func read(body io.Reader, into any) error {
 	case err != nil:
 		return problemf(http.StatusBadRequest, "the body did not arrive: %v", err)
 	case !bytes.HasPrefix(bytes.TrimLeft(raw, " \t\r\n"), []byte("{")):
-		return problemf(http.StatusBadRequest, "the body is not a JSON object (send {} where nothing is to be said)")
+		return problemf(http.StatusBadRequest, "the body is not a JSON object (send {} if there are no arguments)")
 	}
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {
-		return problemf(http.StatusBadRequest, "the body is not what it should be: %s", shorten(strings.TrimPrefix(err.Error(), "json: ")))
+		return problemf(http.StatusBadRequest, "the body is not valid: %s", shorten(strings.TrimPrefix(err.Error(), "json: ")))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return problemf(http.StatusBadRequest, "something follows the JSON object (send one)")
+		return problemf(http.StatusBadRequest, "something follows the JSON object (send only one object)")
 	}
 	return nil
 }

@@ -51,8 +51,8 @@ func NewClient(t Target) (*Client, error) {
 	return c, nil
 }
 
-// httpClient goes to the listener itself: the token is for nobody on the way,
-// and for nobody that an answer points to.
+// httpClient connects to the listener directly: the token must not reach a proxy, nor a
+// server to which an answer redirects.
 func httpClient(conf *tls.Config) *http.Client {
 	return &http.Client{
 		Transport:     &http.Transport{TLSClientConfig: conf, DisableKeepAlives: true, MaxResponseHeaderBytes: maxHeader},
@@ -68,7 +68,7 @@ func parseAddr(addr string) (url.URL, error) {
 	}
 	host, port, err := net.SplitHostPort(strings.TrimSuffix(hostport, "/"))
 	if err != nil || port == "" || strings.ContainsAny(host, "/?#@") || scheme != "http" && scheme != "https" {
-		return url.URL{}, fmt.Errorf("%q is not the address of a flowd (write 127.0.0.1:9600 or https://flowd.example:9600)", addr)
+		return url.URL{}, fmt.Errorf("%q is not a valid address of a flowd (write 127.0.0.1:9600 or https://flowd.example:9600)", addr)
 	}
 	if host == "" {
 		host = "127.0.0.1"
@@ -117,7 +117,7 @@ func (c *Client) Resume(ctx context.Context, pipeline string) ([]string, error) 
 	return c.change(ctx, "resume", onPipeline{text(pipeline)})
 }
 
-// Drain asks to finish what is under way.
+// Drain asks to finish what is in flight.
 func (c *Client) Drain(ctx context.Context, pipeline string) ([]string, error) {
 	return c.change(ctx, "drain", onPipeline{text(pipeline)})
 }
@@ -185,11 +185,11 @@ func (c *Client) understand(res *http.Response, answer []byte, into any) error {
 	switch {
 	case json.Unmarshal(answer, &no) != nil || no.Error == "":
 		first, _, _ := strings.Cut(shorten(string(answer)), "\n")
-		return fmt.Errorf("what listens at %s does not answer as flowd does: %s %s (give the address of service.listen, with https:// if it has TLS)", c.url.Host, res.Status, first)
+		return fmt.Errorf("what listens at %s does not answer like flowd: %s %s (give the address of service.listen, with https:// if it has TLS)", c.url.Host, res.Status, first)
 	case res.StatusCode == http.StatusUnauthorized && c.lack != nil:
 		return fmt.Errorf("%w (run this as the user that flowd runs as, or give the file of service.token_file)", c.lack)
 	case res.StatusCode == http.StatusUnauthorized:
-		return fmt.Errorf("%s does not take the token in %s (flowd's log names the right file at the start)", c.url.Host, c.token.file)
+		return fmt.Errorf("%s does not accept the token in %s (flowd's log names the right file at the start)", c.url.Host, c.token.file)
 	}
 	return errors.New(no.Error)
 }
@@ -199,7 +199,7 @@ func (c *Client) unreached(err error) error {
 	var broken *url.Error
 	if errors.As(err, &broken) {
 		if broken.Timeout() {
-			return fmt.Errorf("%s does not answer (look at flowd's log)", c.url.Host)
+			return fmt.Errorf("%s does not answer (see flowd's log)", c.url.Host)
 		}
 		err = broken.Err
 	}

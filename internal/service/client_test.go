@@ -100,10 +100,10 @@ func TestWhatAClientSaysWhenItCanNot(t *testing.T) {
 	}{
 		{"nothing there", Target{Addr: closed.Listener.Addr().String(), TokenFile: other}, "nothing listens at 127.0.0.1:"},
 		{"nothing there, nor a token", Target{Addr: closed.Listener.Addr().String()}, "nothing listens at 127.0.0.1:"},
-		{"another's token", Target{Addr: s.Addr(), TokenFile: other}, "does not take the token in " + other},
+		{"another's token", Target{Addr: s.Addr(), TokenFile: other}, "does not accept the token in " + other},
 		{"no token", Target{Addr: s.Addr()}, filepath.Join(dir, ".config", "flowd", "token-"+port(s.Addr())) + " (run this as the user that flowd runs as"},
 		{"no such token file", Target{Addr: s.Addr(), TokenFile: "/nope"}, "open /nope: no such file or directory"},
-		{"another server, which points elsewhere", Target{Addr: web.Listener.Addr().String(), TokenFile: other}, "does not answer as flowd does: 302 Found"},
+		{"another server, which points elsewhere", Target{Addr: web.Listener.Addr().String(), TokenFile: other}, "does not answer like flowd: 302 Found"},
 		{"TLS where there is none", Target{Addr: "https://" + s.Addr(), TokenFile: other}, "server gave HTTP response to HTTPS client"},
 	}
 	for _, tt := range tests {
@@ -128,11 +128,11 @@ func TestAddresses(t *testing.T) {
 		{"flowd.example:9600", "", "in clear text (write https://flowd.example:9600)"},
 		{"0.0.0.0:9600", "", "in clear text"},
 		{"localhost.evil.example:1", "", "in clear text"},
-		{"9600", "", "is not the address of a flowd"},
-		{"", "", "is not the address of a flowd"},
-		{"127.0.0.1:", "", "is not the address of a flowd"},
-		{"ftp://127.0.0.1:1", "", "is not the address of a flowd"},
-		{"https://localhost@evil.example:1", "", "is not the address of a flowd"},
+		{"9600", "", "is not a valid address of a flowd"},
+		{"", "", "is not a valid address of a flowd"},
+		{"127.0.0.1:", "", "is not a valid address of a flowd"},
+		{"ftp://127.0.0.1:1", "", "is not a valid address of a flowd"},
+		{"https://localhost@evil.example:1", "", "is not a valid address of a flowd"},
 	}
 	for _, tt := range tests {
 		u, err := parseAddr(tt.addr)

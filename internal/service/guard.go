@@ -17,7 +17,7 @@ import (
 // under a name that someone else may have pointed here (DNS rebinding), and
 // requests on behalf of another site. It never allows another origin.
 type guard struct {
-	names  func(host string) bool // trusted beside localhost
+	names  func(host string) bool // trusted in addition to localhost
 	anyIP  bool                   // any IP address is trusted, too: no name was looked up for it
 	scheme string
 	token  token
@@ -32,7 +32,7 @@ func (g *guard) around(next http.Handler) http.Handler {
 		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 		switch {
 		case !g.trusted(r.Host):
-			refuse(w, http.StatusMisdirectedRequest, "the Host header names a host that is not listened for (use localhost, 127.0.0.1 or the host of service.listen)")
+			refuse(w, http.StatusMisdirectedRequest, "the Host header names a host that flowd does not answer for (use localhost, 127.0.0.1 or the host of service.listen)")
 		case g.foreign(r):
 			refuse(w, http.StatusForbidden, "the request comes from another site (send it without Origin)")
 		default:
@@ -41,13 +41,13 @@ func (g *guard) around(next http.Handler) http.Handler {
 	})
 }
 
-// survive answers a request whose handler panics; the process goes on.
+// survive answers a request whose handler panics; the process continues.
 func survive(next http.Handler, log *slog.Logger) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
 			if p := recover(); p != nil {
-				log.Error("a request of an operator made flowd panic: report this as a bug", "path", shorten(r.URL.Path), "panic", p, "stack", string(debug.Stack()))
-				refuse(w, http.StatusInternalServerError, "flowd made a mistake (its log has the details; report it as a bug)")
+				log.Error("an operator's request made flowd panic: report this as a bug", "path", shorten(r.URL.Path), "panic", p, "stack", string(debug.Stack()))
+				refuse(w, http.StatusInternalServerError, "internal error (flowd's log has the details; report it as a bug)")
 			}
 		}()
 		next.ServeHTTP(w, r)
@@ -114,6 +114,6 @@ func refuse(w http.ResponseWriter, status int, why string) { respond(w, status, 
 func respond(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	// A client that is gone by now has nothing to be told.
+	// A client that is gone gets no answer.
 	_ = json.NewEncoder(w).Encode(body)
 }

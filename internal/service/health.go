@@ -24,7 +24,7 @@ type Check struct {
 	Cause     string    `json:"cause"`               // why
 	Action    string    `json:"action"`              // what a person can do
 	Error     string    `json:"error,omitempty"`     // may show data, as the next: only for those with the token
-	Position  string    `json:"position,omitempty"`  // where the message lies, in its source's words
+	Position  string    `json:"position,omitempty"`  // where the message is, in its source's terms
 	Since     time.Time `json:"since,omitzero"`
 }
 
@@ -44,8 +44,8 @@ const (
 	noPipeline         = "no_pipeline"
 )
 
-// Live fails when a loop, step or write is past its own deadline, and when one of
-// the pipelines has failed while others go on. What it shows a restart can mend.
+// Live fails when a loop, step or write is past its own deadline, and when one of the
+// pipelines has failed while others continue. A restart can repair what it shows.
 func Live(all []engine.Snapshot) Health {
 	var checks []Check
 	for _, s := range all {
@@ -55,7 +55,7 @@ func Live(all []engine.Snapshot) Health {
 		if s.State == engine.Stopped && s.Err != "" {
 			checks = append(checks, Check{
 				Indicator: pipelineFailed, Pipeline: s.Pipeline, Error: s.Err,
-				Impact: "Nothing is read or written by this pipeline; the others go on.",
+				Impact: "This pipeline reads and writes nothing; the others continue.",
 				Cause:  "It has ended with an error.",
 				Action: "Read the log for the error and remove its cause; then reload (`flowd ctl reload`) or restart flowd, which starts the pipeline again.",
 			})
@@ -64,9 +64,9 @@ func Live(all []engine.Snapshot) Health {
 	return NewHealth(checks)
 }
 
-// Ready fails when an output was not writable at its last attempt or probe, when
-// reading can't go on, or when a pipeline is not there yet or not any more.
-// An idle pipeline is ready, and so is one that an operator paused.
+// Ready fails when an output was not writable at its last attempt or probe, when reading
+// can't go on, or when a pipeline does not run yet or no longer runs. An idle pipeline is
+// ready, and so is one that an operator paused.
 func Ready(all []engine.Snapshot) Health {
 	checks := Live(all).Checks
 	if len(all) == 0 {
@@ -103,27 +103,27 @@ func NewHealth(checks []Check) Health {
 
 func stuck(pipeline string, x engine.Stuck) Check {
 	c := Check{Indicator: callStuck, Pipeline: pipeline, Component: x.Place, Since: x.Since}
-	const restart = "Restart flowd if this does not pass: what is unsettled comes from its source again."
+	const restart = "Restart flowd if this does not pass: sources deliver unsettled messages again."
 	switch x.What {
 	case "write":
 		c.Impact = "Messages for " + x.Place + " are not written; they are kept, and reading stops when the memory for them is used up."
-		c.Cause = "A write has not come back although its deadline has passed: the system behind the output neither answers nor refuses."
+		c.Cause = "A write has not returned although its deadline has passed: the system behind the output neither answers nor refuses."
 		c.Action = "Check that this system and the network to it work. " + restart + " If such writes do succeed in the end, raise the output's `timeout`."
 	case "step":
-		c.Impact = "The messages in this call go no further, and one worker is lost to it."
-		c.Cause = "A run of this step has not come back although its deadline has passed."
+		c.Impact = "The messages in this call make no progress, and it occupies one worker."
+		c.Cause = "A run of this step has not returned although its deadline has passed."
 		c.Action = "Check what the step calls or computes; `kill -TTIN` with the process id prints what every stage is doing. " + restart + " If such runs do end, raise the step's `timeout`."
 	case "batcher":
 		c.Impact = "No batches leave it, and messages for it wait."
-		c.Cause = "The batcher's loop has not come back from a call although its deadline has passed."
+		c.Cause = "A call in the batcher's loop has not returned although its deadline has passed."
 		c.Action = restart + " If it happens again with the same messages, report it as a bug."
 	case "ack":
-		c.Impact = "Messages that are done are not acknowledged; their source may deliver them again, or stop delivering."
+		c.Impact = "Finished messages are not acknowledged; their source may deliver them again, or stop delivering."
 		c.Cause = "The source has not answered an acknowledgement although its deadline has passed."
 		c.Action = "Check that the source of this input and the network to it work. " + restart
 	default:
-		c.Impact = "What waits for this call goes no further."
-		c.Cause = "A call (" + x.What + ") has not come back although its deadline has passed."
+		c.Impact = "Whatever waits for this call makes no progress."
+		c.Cause = "A call (" + x.What + ") has not returned although its deadline has passed."
 		c.Action = restart
 	}
 	return c
@@ -141,9 +141,9 @@ func lifecycle(s engine.Snapshot) []Check {
 	case engine.Draining:
 		return []Check{{
 			Indicator: pipelineDraining, Pipeline: s.Pipeline,
-			Impact: "The pipeline reads nothing new and finishes what is under way.",
+			Impact: "The pipeline reads nothing new and finishes what is in flight.",
 			Cause:  "The process was asked to stop, or an operator asked for a drain.",
-			Action: "Send nothing more here. It ends by itself, at the latest when engine.drain.timeout has passed.",
+			Action: "Send nothing more here. The drain ends by itself, at the latest when engine.drain.timeout has passed.",
 		}}
 	}
 	return nil
@@ -155,28 +155,28 @@ func input(pipeline string, in engine.InputState) []Check {
 	}
 	return []Check{{
 		Indicator: inputRestarting, Pipeline: pipeline, Component: "input " + in.Name, Error: in.Err,
-		Impact: "Nothing is read from this input; the other inputs go on.",
+		Impact: "Nothing is read from this input; the other inputs continue.",
 		Cause:  fmt.Sprintf("Its connection was lost or can't be made; restarts so far: %d.", in.Restarts),
-		Action: "Check that its source can be reached and takes the credentials; flowd tries again by itself, with growing waits.",
+		Action: "Check that its source can be reached and accepts the credentials; flowd retries by itself, with growing waits.",
 	}}
 }
 
 // output makes one check of an output, the most telling one.
 func output(pipeline string, out engine.OutputState) []Check {
 	c := Check{Pipeline: pipeline, Component: "output " + out.Name, Error: out.Err, Since: out.FailingSince}
-	c.Impact = "Messages for this output are kept and tried again; reading stops when the memory for them is used up."
+	c.Impact = "Messages for this output are kept and retried; reading stops when the memory for them is used up."
 	if out.DeadLetter {
-		c.Impact = "Failed messages can't be put aside: they are kept, and reading stops when the memory for them is used up."
+		c.Impact = "Dead letters can't be written: they are kept, and reading stops when the memory for them is used up."
 	}
-	const itself = " flowd tries again by itself; nothing has to be restarted."
+	const itself = " flowd retries by itself; no restart is needed."
 	switch {
 	case out.Breaker == "auth":
 		c.Indicator = credentialsRefused
 		c.Cause = "The system behind the output refuses the credentials. Nothing is discarded."
-		c.Action = "Renew the credentials, or the rights that belong to them, and reload (flowd ctl reload) if the configuration holds them." + itself
+		c.Action = "Renew the credentials, or their rights, and reload (flowd ctl reload) if they are in the configuration." + itself
 	case out.Breaker != "" && out.Breaker != "closed":
 		c.Indicator = breakerOpen
-		c.Cause = "Write after write failed, so that the output is only probed now and then until one works."
+		c.Cause = "Write after write failed, so the output is only probed from time to time until a write works."
 		c.Action = "Check that the system behind the output works and can be reached." + itself
 	case out.Err != "":
 		c.Indicator = outputFailing
@@ -184,13 +184,13 @@ func output(pipeline string, out engine.OutputState) []Check {
 		c.Action = "Check that the system behind the output works and can be reached." + itself
 	case out.Stalled != "":
 		c.Indicator, c.Error = outputStalled, out.Stalled
-		c.Cause = "The system behind the output says that it takes nothing at present, as a message broker does that is short of memory or disk space."
-		c.Action = "Free memory and disk space there, or let consumers take what waits there." + itself
+		c.Cause = "The system behind the output reports that it accepts nothing at present, as a message broker does when it is short of memory or disk space."
+		c.Action = "Free memory and disk space there, or let consumers take the messages that wait there." + itself
 	case out.Refused >= manyRefused:
 		c.Indicator, c.Error = outputRefusing, out.Refusal
 		c.Impact = "Messages for this output fail for good and go where on_failure says."
-		c.Cause = fmt.Sprintf("It has refused the last %d messages, and taken none between.", out.Refused)
-		c.Action = "See why in the log, and correct the output's configuration, what it writes to, or the messages. The next message that is taken clears this."
+		c.Cause = fmt.Sprintf("It has refused the last %d messages, and accepted none in between.", out.Refused)
+		c.Action = "The log says why: correct the output's configuration, what it writes to, or the messages. The next message that is accepted clears this."
 	default:
 		return nil
 	}
@@ -201,20 +201,20 @@ func output(pipeline string, out engine.OutputState) []Check {
 // taken for its own and not the messages'.
 const manyRefused = 10
 
-// held looks for messages that wait beside the queues: when they have half of
-// the credits, reading pauses.
+// held looks for messages that wait outside the queues: when they have half of the credits,
+// reading pauses.
 func held(s engine.Snapshot) []Check {
 	if s.MaxMessages <= 0 || s.Waiting*2 < s.MaxMessages {
 		return nil
 	}
 	c := Check{
 		Indicator: messagesHeld, Pipeline: s.Pipeline,
-		Impact: "Reading pauses until some of them go on.",
-		Cause: fmt.Sprintf("%d of at most %d messages wait: %d for a retry, %d for a limit or for an earlier message with the same key. The oldest message under way is %s old.",
+		Impact: "Reading pauses until some of them continue.",
+		Cause: fmt.Sprintf("%d of at most %d messages wait: %d for a retry, %d for a limit or for an earlier message with the same key. The oldest message in flight is %s old.",
 			s.Waiting, s.MaxMessages, s.Retries, s.Waiting-s.Retries, s.OldestUnsettled.Round(time.Second)),
 	}
 	if h := s.Held; h != nil {
-		c.Cause += fmt.Sprintf(" The oldest of those is %s old, waits for %s and goes on in %s.", h.Age.Round(time.Second), h.For, h.Due.Round(time.Second))
+		c.Cause += fmt.Sprintf(" The oldest of those that wait is %s old, waits for %s and continues in %s.", h.Age.Round(time.Second), h.For, h.Due.Round(time.Second))
 		c.Position, c.Error = h.At, h.Err
 	}
 	var places []string
@@ -225,11 +225,11 @@ func held(s engine.Snapshot) []Check {
 	}
 	switch {
 	case len(places) > 0:
-		c.Action = "Mend what they wait for first: " + strings.Join(places, ", ") + "."
+		c.Action = "First fix what they wait for: " + strings.Join(places, ", ") + "."
 	case s.Retries*2 > s.Waiting:
-		c.Action = "See which step or output fails (failures in flowd ctl state, and the log); mend it, or give up sooner with fewer max_attempts or a max_age under `retry`."
+		c.Action = "See which step or output fails (failures in flowd ctl state, and the log); fix it, or give up sooner with fewer max_attempts or a max_age under `retry`."
 	case s.Held != nil && strings.HasPrefix(s.Held.For, "a retry"):
-		c.Action = "With order_by, one failing message holds all later ones of its key: mend what it fails at (failures in flowd ctl state, and the log), or give it up sooner with fewer max_attempts or a max_age under `retry`."
+		c.Action = "With order_by, one failing message holds all later ones of its key: fix the cause (failures in flowd ctl state, and the log), or give it up sooner with fewer max_attempts or a max_age under `retry`."
 	default:
 		c.Action = "See which limit makes messages wait (flowd ctl state) and raise it with flowd ctl limit; with order_by, a message that waits holds all later ones of its key."
 	}

@@ -7,10 +7,10 @@ import (
 	"sync"
 )
 
-// crowd is a listener of which at most so many connections are open at once. A further
-// one takes the place of the one that is missed least: the one that has been idle for
-// longest, else the one that has been longest without a whole request, else the one
-// whose request takes longest. So nobody can keep others out by staying.
+// crowd is a listener with a limited number of open connections. A further one replaces the
+// least important one: the one that has been idle longest, otherwise the one that has been
+// longest without a whole request, otherwise the one whose request takes longest. So nobody
+// can keep others out by staying connected.
 type crowd struct {
 	net.Listener
 	most int
@@ -64,7 +64,7 @@ func (l *crowd) least() (least *seat) {
 	return least
 }
 
-// changed takes down what a server says of a connection.
+// changed records the state of a connection.
 func (l *crowd) changed(c net.Conn, state http.ConnState) {
 	if t, ok := c.(*tls.Conn); ok {
 		c = t.NetConn()

@@ -29,12 +29,12 @@ func gauge(name, help string, labels ...string) metric {
 	return family(prometheus.GaugeValue, name, help, append([]string{"pipeline"}, labels...))
 }
 
-// histogram makes a family whose kind shows in its metrics alone.
+// histogram makes a family whose kind only its metrics show.
 func histogram(name, help string, labels ...string) metric { return gauge(name, help, labels...) }
 
 var buildInfo = family(prometheus.GaugeValue, "build_info", "The build that runs; always 1.", []string{"version", "revision", "goversion"})
 
-// Of pipelines.
+// Metrics of pipelines.
 var (
 	pipelineState = gauge("pipeline_state", "1 for the state that the pipeline is in.", "state")
 	startTime     = gauge("pipeline_start_time_seconds", "When the pipeline started, in seconds since 1970.")
@@ -44,72 +44,72 @@ var (
 	inFlight       = gauge("messages_in_flight", "Messages read that have not ended.")
 	piecesReceived = counter("pieces_received_total", "Pieces that were read: each message is one.")
 	piecesMade     = counter("pieces_made_total", "Pieces made by splits, merges and copies.")
-	piecesConsumed = counter("pieces_consumed_total", "Pieces that others, made of them, carry on.")
+	piecesConsumed = counter("pieces_consumed_total", "Pieces that others, made from them, replaced.")
 	piecesEnded    = counter("pieces_total", "Pieces that have ended, by fate.", "fate")
 	piecesInFlight = gauge("pieces_in_flight", "Pieces that have not ended.")
 	deadLetters    = counter("dead_letters_total", "Messages written to a dead-letter output.")
-	failures       = counter("failures_total", "Failures of messages by class, those repaired or tried again included.", "class")
+	failures       = counter("failures_total", "Failures of messages by class, including those repaired or retried.", "class")
 
-	creditMessages    = gauge("credit_messages", "Messages under way, against the allowance.")
-	creditMessagesMax = gauge("credit_messages_max", "Messages that may be under way: engine.max_in_flight.messages.")
-	creditBytes       = gauge("credit_bytes", "Bytes under way, against the allowance.")
-	creditBytesMax    = gauge("credit_bytes_max", "Bytes that may be under way: engine.max_in_flight.bytes.")
+	creditMessages    = gauge("credit_messages", "Messages in flight, charged to the allowance.")
+	creditMessagesMax = gauge("credit_messages_max", "Messages that may be in flight: engine.max_in_flight.messages.")
+	creditBytes       = gauge("credit_bytes", "Bytes in flight, charged to the allowance.")
+	creditBytesMax    = gauge("credit_bytes_max", "Bytes that may be in flight: engine.max_in_flight.bytes.")
 	lanes             = gauge("lanes", "Lanes that run steps.")
-	lanesBusy         = gauge("lanes_busy", "Lanes that are at work.")
+	lanesBusy         = gauge("lanes_busy", "Lanes that are busy.")
 	waiting           = gauge("waiting_messages", "Messages that wait for a retry, a key or a limit.")
 	retrying          = gauge("retrying_messages", "Messages that wait for a retry.")
-	oldest            = gauge("oldest_unsettled_seconds", "Age of the oldest message under way; 0 when there is none.")
+	oldest            = gauge("oldest_unsettled_seconds", "Age of the oldest message in flight; 0 when there is none.")
 	oldestWaiting     = gauge("oldest_waiting_seconds", "Age of the oldest message that waits for a retry or a limit; 0 when there is none.")
 	stuckCalls        = gauge("stuck_calls", "Loops, steps and writes that are past their own deadline.")
 
 	component = gauge("component_info", "The type of an input or output; always 1.", "kind", "name", "type")
 )
 
-// Of inputs.
+// Metrics of inputs.
 var (
 	inputState    = gauge("input_state", "1 for the state that the input is in.", "input", "state")
 	inputFailing  = gauge("input_failing", "1 when the input's last attempt failed.", "input")
 	inputMessages = counter("input_messages_total", "Messages read.", "input")
 	inputBytes    = counter("input_bytes_total", "Bytes read.", "input")
 	inputRestarts = counter("input_restarts_total", "Times that the input was opened again.", "input")
-	inputUnacked  = gauge("input_unacked_messages", "Messages whose end the source has not been told.", "input")
+	inputUnacked  = gauge("input_unacked_messages", "Messages whose result has not been reported to the source.", "input")
 )
 
-// Of steps.
+// Metrics of steps.
 var (
 	stepMessages = counter("step_messages_total", "Messages that reached the step.", "place", "step")
 	stepFailed   = counter("step_failures_total", "Messages that the step failed.", "place", "step")
-	stepRetries  = counter("step_retries_total", "Messages that the step tried again.", "place", "step")
-	stepDuration = histogram("step_duration_seconds", "Time that calls of the step took; one call has several messages.", "place", "step")
+	stepRetries  = counter("step_retries_total", "Messages that the step retried.", "place", "step")
+	stepDuration = histogram("step_duration_seconds", "Duration of calls of the step; one call has several messages.", "place", "step")
 )
 
-// Of batchers.
+// Metrics of batchers.
 var (
 	batcherOpen = gauge("batcher_open_messages", "Messages in open batches.", "batcher")
-	batches     = counter("batcher_batches_total", "Batches sent, by what made them go.", "batcher", "trigger")
-	batchFill   = histogram("batcher_batch_messages", "Messages in a batch that was sent.", "batcher")
+	batches     = counter("batcher_batches_total", "Batches sent, by trigger.", "batcher", "trigger")
+	batchFill   = histogram("batcher_batch_messages", "Messages per batch sent.", "batcher")
 )
 
-// Of outputs.
+// Metrics of outputs.
 var (
 	outputFailingNow  = gauge("output_failing", "1 when the output's last write or probe failed.", "output")
 	breaker           = gauge("output_breaker_state", "1 for the state that the output's breaker is in.", "output", "state")
 	outputQueued      = gauge("output_queued_messages", "Messages that wait to be written.", "output")
 	outputQueuedBytes = gauge("output_queued_bytes", "Bytes that wait to be written.", "output")
-	outputWriting     = gauge("output_writes_in_flight", "Writes under way.", "output")
-	outputConcurrency = gauge("output_concurrency", "Writes that may be under way.", "output")
+	outputWriting     = gauge("output_writes_in_flight", "Writes in flight.", "output")
+	outputConcurrency = gauge("output_concurrency", "Writes that may be in flight.", "output")
 	outputWritten     = counter("output_messages_total", "Messages written.", "output")
-	outputFailed      = counter("output_failures_total", "Messages that a write failed, those tried again included.", "output")
+	outputFailed      = counter("output_failures_total", "Messages that a write failed, including those retried.", "output")
 	outputRetries     = counter("output_retries_total", "Messages that were written again.", "output")
-	outputAbandoned   = counter("output_abandoned_writes_total", "Writes that did not come back.", "output")
-	outputDuration    = histogram("output_write_duration_seconds", "Time that writes took.", "output")
+	outputAbandoned   = counter("output_abandoned_writes_total", "Writes that did not return.", "output")
+	outputDuration    = histogram("output_write_duration_seconds", "Duration of writes.", "output")
 )
 
-// Of limits.
+// Metrics of limits.
 var (
 	limitMessages = gauge("limit_messages", "Messages that the limit lets pass in its period.", "limit")
 	limitPeriod   = gauge("limit_period_seconds", "The period of the limit.", "limit")
-	limitKeys     = gauge("limit_keys", "Keys that have an allowance of their own.", "limit")
+	limitKeys     = gauge("limit_keys", "Keys that have their own allowance.", "limit")
 	limitWaits    = counter("limit_waits_total", "Messages that had to wait for the limit.", "limit")
 )
 

@@ -4,5 +4,5 @@ package service
 
 import "io/fs"
 
-// ownedByUs can't be told from the mode bits that this system has.
+// ownedByUs can't be derived from the mode bits that this system has.
 func ownedByUs(fs.FileInfo) bool { return true }

@@ -20,9 +20,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Process is what the listener shows and steers. Its methods are called from
-// several goroutines at once. They return when what they ask for has begun: how
-// it goes on shows in the snapshots.
+// Process is what the listener shows and controls. Its methods are called from several
+// goroutines at once. They return when what they ask for has begun: the snapshots show its
+// progress.
 type Process interface {
 	// Snapshots are the pipelines of now. It never waits for one of them.
 	Snapshots() []engine.Snapshot
@@ -31,11 +31,11 @@ type Process interface {
 	Pause(pipeline string) error
 	// Resume makes them read again.
 	Resume(pipeline string) error
-	// Drain finishes what is under way; the process stays.
+	// Drain finishes what is in flight; the process stays up.
 	Drain(pipeline string) error
-	// SetLimit changes the limit of that name, as in engine.LimitState. The
-	// pipeline and the name are known to exist; "" comes with a name that means
-	// the same limit everywhere.
+	// SetLimit changes the limit of that name, as in engine.LimitState. The pipeline and
+	// the name are known to exist; "" is given with a name that means the same limit
+	// everywhere.
 	SetLimit(pipeline, name string, l Limit) error
 	// Reload reads the pipeline files again; the error says what is wrong in them.
 	Reload() error
@@ -135,8 +135,8 @@ func newServer(cfg Config, conf *tls.Config, ln net.Listener, p Process, user pr
 	}, nil
 }
 
-// routes says what there is, and who may have it. On loopback, names and
-// numbers are free to all of the machine; elsewhere only a bare word of health is.
+// routes lists the endpoints and who may use them. On loopback, anyone on the machine may
+// see names and numbers; elsewhere only one word about health.
 func routes(cfg Config, g *guard, local bool, p Process, user prometheus.Gatherer, log *slog.Logger) http.Handler {
 	m := metricsHandler(cfg, p, user, log)
 	if !local {

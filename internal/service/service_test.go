@@ -61,7 +61,7 @@ func (f *fake) took() []string {
 	return calls
 }
 
-// twoPipelines share the limit api; each has one of its own on all inputs.
+// twoPipelines share the limit api; each has its own on all inputs.
 func twoPipelines() []engine.Snapshot {
 	engineLimit := engine.LimitState{Name: "engine", Messages: 10, Per: time.Second}
 	api := engine.LimitState{Name: "api", Messages: 5, Per: time.Minute}
@@ -202,14 +202,14 @@ func TestRequestsThatAreRefusedChangeNothing(t *testing.T) {
 		{"null", "POST", "/api/v1/pause", "null", withToken, 400, "not a JSON object"},
 		{"a list", "POST", "/api/v1/pause", `["orders"]`, withToken, 400, "not a JSON object"},
 		{"half an object", "POST", "/api/v1/pause", `{"pipeline"`, withToken, 400, "unexpected EOF"},
-		{"null does not mean all", "POST", "/api/v1/pause", `{"pipeline": null}`, withToken, 400, "a text is wanted, not null"},
-		{"a number for a name", "POST", "/api/v1/pause", `{"pipeline": 1}`, withToken, 400, "a text is wanted, not 1"},
-		{"an object for a name", "POST", "/api/v1/limit", `{"name": {"a": 1}}`, withToken, 400, `a text is wanted, not {\"a\": 1}`},
+		{"null does not mean all", "POST", "/api/v1/pause", `{"pipeline": null}`, withToken, 400, "must be a text, not null"},
+		{"a number for a name", "POST", "/api/v1/pause", `{"pipeline": 1}`, withToken, 400, "must be a text, not 1"},
+		{"an object for a name", "POST", "/api/v1/limit", `{"name": {"a": 1}}`, withToken, 400, `must be a text, not {\"a\": 1}`},
 		{"an unknown field", "POST", "/api/v1/pause", `{"pipelines": "orders"}`, withToken, 400, `unknown field \"pipelines\"`},
 		{"a field for reload", "POST", "/api/v1/reload", `{"force": true}`, withToken, 400, `unknown field \"force\"`},
 		{"two objects", "POST", "/api/v1/pause", `{}{}`, withToken, 400, "something follows the JSON object"},
 		{"a huge body", "POST", "/api/v1/pause", `{"pipeline": "` + strings.Repeat("x", maxBody) + `"}`, withToken, 413, "larger than 65536 bytes"},
-		{"depth", "POST", "/api/v1/pause", `{"pipeline": ` + strings.Repeat("[", 60_000), withToken, 400, "the body is not what it should be"},
+		{"depth", "POST", "/api/v1/pause", `{"pipeline": ` + strings.Repeat("[", 60_000), withToken, 400, "the body is not valid"},
 
 		{"an unknown pipeline", "POST", "/api/v1/drain", `{"pipeline": "order"}`, withToken, 404, `there is no pipeline \"order\" (there are orders, audit)`},
 		{"an unknown limit", "POST", "/api/v1/limit", `{"name": "x", "messages": 1, "per": "1s"}`, withToken, 404, `there is no limit \"x\" (there are engine, api, input web)`},
@@ -220,7 +220,7 @@ func TestRequestsThatAreRefusedChangeNothing(t *testing.T) {
 		{"half a message", "POST", "/api/v1/limit", `{"name": "api", "messages": 0.5, "per": "1s"}`, withToken, 400, "cannot unmarshal number 0.5"},
 		{"too many messages", "POST", "/api/v1/limit", `{"name": "api", "messages": 1e30, "per": "1s"}`, withToken, 400, "cannot unmarshal number"},
 		{"no time", "POST", "/api/v1/limit", `{"name": "api", "messages": 1}`, withToken, 400, "per: "},
-		{"a time without unit", "POST", "/api/v1/limit", `{"name": "api", "messages": 1, "per": "10"}`, withToken, 400, `per: \"10\" is not a time`},
+		{"a time without unit", "POST", "/api/v1/limit", `{"name": "api", "messages": 1, "per": "10"}`, withToken, 400, `per: \"10\" is not a duration`},
 		{"a time that runs backwards", "POST", "/api/v1/limit", `{"name": "api", "messages": 1, "per": "-1s"}`, withToken, 400, "per: "},
 		{"a negative burst", "POST", "/api/v1/limit", `{"name": "api", "messages": 1, "per": "1s", "burst": -1}`, withToken, 400, "burst: "},
 	}
@@ -281,7 +281,7 @@ func (*panicking) Reload() error { panic("oops") }
 func TestAPanicIsAnsweredAndNothingStaysLocked(t *testing.T) {
 	p := &panicking{fake{snapshots: twoPipelines()}}
 	s := serve(t, Config{}, p)
-	if status, body, _ := send(t, s, "POST", "/api/v1/reload", `{}`, withToken...); status != 500 || !strings.Contains(body, "flowd made a mistake") || strings.Contains(body, "oops") {
+	if status, body, _ := send(t, s, "POST", "/api/v1/reload", `{}`, withToken...); status != 500 || !strings.Contains(body, "internal error") || strings.Contains(body, "oops") {
 		t.Errorf("got %d %s", status, body)
 	}
 	if status, body, _ := send(t, s, "POST", "/api/v1/pause", `{}`, withToken...); status != 200 {
@@ -293,7 +293,7 @@ func TestChangesAreLogged(t *testing.T) {
 	var log bytes.Buffer
 	a := &api{process: &fake{snapshots: twoPipelines()}, log: slog.New(slog.NewTextHandler(&log, nil))}
 	for body, want := range map[string]string{
-		`{"pipeline": "audit"}`:       "did what an operator asked for\" request=pause from=here on=[audit]",
+		`{"pipeline": "audit"}`:       "carried out an operator's request\" request=pause from=here on=[audit]",
 		`{"pipeline": "x\ny=\u001b"}`: `there is no pipeline \"x\\ny=\\x1b\"`,
 	} {
 		log.Reset()

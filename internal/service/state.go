@@ -47,7 +47,7 @@ type Held struct {
 	For      string  `json:"for"`
 	Error    string  `json:"error,omitempty"`
 	Age      float64 `json:"age_seconds"`
-	Due      float64 `json:"due_seconds"` // until it goes on
+	Due      float64 `json:"due_seconds"` // until it continues
 }
 
 // Counts are those of the conservation law.

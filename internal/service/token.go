@@ -27,19 +27,19 @@ type token struct {
 // has 43, which are 256 random bits.
 const minToken = 32
 
-// shown says whether a request shows the token, in a time that says nothing of it.
+// shown says whether a request has the token, in a time that reveals nothing about it.
 func (t token) shown(r *http.Request) bool {
 	scheme, got, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	a, b := sha256.Sum256([]byte(got)), sha256.Sum256([]byte(t.text))
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1 && strings.EqualFold(scheme, "Bearer")
 }
 
-// serverToken reads the token from its file and makes one where there is none.
+// serverToken reads the token from its file and creates one if there is none.
 func serverToken(file string, at net.Addr) (token, error) {
 	if file == "" {
 		places := tokenPlaces(port(at.String()))
 		if len(places) == 0 {
-			return token{}, errors.New("there is no place for the token: neither XDG_RUNTIME_DIR nor HOME is set (set service.token_file)")
+			return token{}, errors.New("there is no directory for the token: neither XDG_RUNTIME_DIR nor HOME is set (set service.token_file)")
 		}
 		file = places[0]
 		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
@@ -57,9 +57,9 @@ func serverToken(file string, at net.Addr) (token, error) {
 	return t, nil
 }
 
-// tokenPlaces are the files in which the token of a listener is looked for
-// unless one is named: the first is where it is made. The port alone tells
-// listeners apart, so that localhost finds 127.0.0.1.
+// tokenPlaces are the files in which the token of a listener is looked for unless one is
+// named: the first is where it is created. Only the port distinguishes listeners, so that
+// localhost finds 127.0.0.1.
 func tokenPlaces(port string) []string {
 	var places []string
 	if dir := os.Getenv("XDG_RUNTIME_DIR"); filepath.IsAbs(dir) {
@@ -85,7 +85,7 @@ func createToken(file string) error {
 	return nil
 }
 
-// readToken reads a file that nobody else can read or has put there.
+// readToken reads a file that no other user can read or has put there.
 func readToken(file string) (token, error) {
 	if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {
 		return token{}, fmt.Errorf("%s is not a file", file) // to open a named pipe would wait for its writer
@@ -102,7 +102,7 @@ func readToken(file string) (token, error) {
 	case runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0:
 		return token{}, fmt.Errorf("others can read or write %s, its mode is %04o (chmod 600 %[1]s)", file, info.Mode().Perm())
 	case !ownedByUs(info):
-		return token{}, fmt.Errorf("%s belongs to another user (make it your own, or name another file)", file)
+		return token{}, fmt.Errorf("%s belongs to another user (change its owner, or name another file)", file)
 	}
 	text, err := io.ReadAll(io.LimitReader(f, 4096))
 	if err != nil {
@@ -110,7 +110,7 @@ func readToken(file string) (token, error) {
 	}
 	t := token{strings.TrimSpace(string(text)), file}
 	if len(t.text) < minToken || strings.ContainsFunc(t.text, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return token{}, fmt.Errorf("%s holds no token: at least %d printable ASCII characters (delete it, and one is made)", file, minToken)
+		return token{}, fmt.Errorf("%s has no token: at least %d printable ASCII characters (delete the file, and flowd creates one)", file, minToken)
 	}
 	return t, nil
 }

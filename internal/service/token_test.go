@@ -75,10 +75,10 @@ func TestTokenFilesThatAreRefused(t *testing.T) {
 		{"readable by the group", tokenText, 0o640, "its mode is 0640 (chmod 600 "},
 		{"readable by all", tokenText, 0o604, "its mode is 0604 (chmod 600 "},
 		{"writable by the group", tokenText, 0o620, "its mode is 0620 (chmod 600 "},
-		{"empty", "", 0o600, "holds no token"},
-		{"short", tokenText[1:], 0o600, "holds no token: at least 32"},
-		{"two lines", tokenText + "\n" + tokenText, 0o600, "holds no token"},
-		{"not ASCII", tokenText + "é", 0o600, "holds no token"},
+		{"empty", "", 0o600, "has no token"},
+		{"short", tokenText[1:], 0o600, "has no token: at least 32"},
+		{"two lines", tokenText + "\n" + tokenText, 0o600, "has no token"},
+		{"not ASCII", tokenText + "é", 0o600, "has no token"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

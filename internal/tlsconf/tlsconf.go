@@ -19,10 +19,10 @@ import (
 // system trusts.
 type Client struct {
 	CA         string        `yaml:"ca" doc:"PEM file of the certificates to trust instead of the system's."`
-	Cert       string        `yaml:"cert" doc:"PEM file of the certificate to show, with key."`
+	Cert       string        `yaml:"cert" doc:"PEM file of the certificate to present, with key."`
 	Key        schema.Secret `yaml:"key" doc:"PEM file of its private key, or the key itself."`
 	ServerName string        `yaml:"server_name" doc:"Name that the server's certificate must have, instead of its host's."`
-	SkipVerify bool          `yaml:"skip_verify" doc:"Trust any certificate: for tests only, it lets anyone listen in."`
+	SkipVerify bool          `yaml:"skip_verify" doc:"Trust any certificate. For tests only: it lets anyone listen in."`
 }
 
 // ConfigFiles are the files that are read.
@@ -31,7 +31,7 @@ func (c Client) ConfigFiles() []string { return append(pairFiles(c.Cert, c.Key),
 // ConfigFiles are the files that are read.
 func (s Server) ConfigFiles() []string { return append(pairFiles(s.Cert, s.Key), s.ClientCA) }
 
-// pairFiles are the files of a pair; its key may stand in the configuration itself.
+// pairFiles are the files of a pair; its key may be in the configuration itself.
 func pairFiles(cert string, key schema.Secret) []string {
 	if isKey(key.Reveal()) {
 		return []string{cert}
@@ -87,22 +87,22 @@ func (c *Client) Config() (*tls.Config, error) {
 
 // Server configures the listening side of TLS. The zero Server listens without.
 type Server struct {
-	Cert     string        `yaml:"cert" doc:"PEM file of the certificate, with those between it and its root. It is read again when it, or key, has changed."`
+	Cert     string        `yaml:"cert" doc:"PEM file of the certificate, with its intermediates. It is read again when it, or key, has changed."`
 	Key      schema.Secret `yaml:"key" doc:"PEM file of its private key, or the key itself."`
-	ClientCA string        `yaml:"client_ca" doc:"PEM file of authorities: clients must show a certificate that one of them has signed. It is read again when it has changed."`
+	ClientCA string        `yaml:"client_ca" doc:"PEM file of authorities: clients must present a certificate that one of them has signed. It is read again when it has changed."`
 }
 
 // CheckConfig reports what can't work.
 func (s *Server) CheckConfig(report func(path, message, remedy string)) {
 	checkPair(s.Cert, s.Key, report)
 	if s.ClientCA != "" && s.Cert == "" {
-		report("client_ca", "clients show certificates only where there is TLS", "set cert and key, too")
+		report("client_ca", "clients can present certificates only with TLS", "set cert and key, too")
 	}
 }
 
 // Config reads the files and makes a configuration; nil without TLS. Files that have
-// changed are read again at a handshake. What can't be used does not take the place of
-// what can, and log is told, once for each cause.
+// changed are read again at a handshake. What can't be used never replaces what can, and is
+// logged, once for each cause.
 func (s *Server) Config(log *slog.Logger) (*tls.Config, error) {
 	if s.Cert == "" {
 		return nil, nil
@@ -112,7 +112,7 @@ func (s *Server) Config(log *slog.Logger) (*tls.Config, error) {
 		return nil, err
 	}
 	conf := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-		shown, _ := pair.now() // what can't be used has been told
+		shown, _ := pair.now() // what can't be used has been logged
 		return shown, nil
 	}}
 	if s.ClientCA != "" {
@@ -142,7 +142,7 @@ func watchPair(cert string, key schema.Secret, log *slog.Logger) (*watched[*tls.
 	first := true
 	return watch("the certificate", log, func() (*tls.Certificate, error) {
 		pair, err := load(cert, key)
-		if err == nil && !first { // one that is of no use is no reason to give up another
+		if err == nil && !first { // one that is of no use is not a reason to give up another
 			err = inForce(&pair, time.Now())
 		}
 		first = false
@@ -157,12 +157,12 @@ func pool(name, file string) (*x509.CertPool, error) {
 	}
 	p := x509.NewCertPool()
 	if !p.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("%s: %s has no PEM certificate in it", name, file)
+		return nil, fmt.Errorf("%s: %s contains no PEM certificate", name, file)
 	}
 	return p, nil
 }
 
-// isKey tells a key from the name of its file.
+// isKey distinguishes a key from the name of its file.
 func isKey(text string) bool { return text != "" && text[0] == '-' }
 
 func checkPair(cert string, key schema.Secret, report func(path, message, remedy string)) {

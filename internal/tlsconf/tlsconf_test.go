@@ -85,8 +85,8 @@ func encoded(kind string, der []byte) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 }
 
-// folder is where certificates lie. What replaces a file is another file, as with most
-// who renew certificates.
+// folder is where certificates are. A file is replaced by another file, as most renewals of
+// certificates do.
 type folder struct {
 	t   *testing.T
 	dir string
@@ -159,7 +159,7 @@ func TestServer(t *testing.T) {
 		{"no such key", cert, "secret that is no path", "", "tls.key: no such file or directory"},
 		{"not a certificate", key, key, "", "tls.cert " + key},
 		{"no such authorities", cert, key, "/nope.pem", "tls.client_ca: open /nope.pem"},
-		{"not authorities", cert, key, key, "tls.client_ca: " + key + " has no PEM certificate in it"},
+		{"not authorities", cert, key, key, "tls.client_ca: " + key + " contains no PEM certificate"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -187,7 +187,7 @@ func TestClient(t *testing.T) {
 	if err != nil || conf.RootCAs == nil || conf.GetClientCertificate == nil || conf.ServerName != "n" || conf.InsecureSkipVerify {
 		t.Errorf("got %+v, %v", conf, err)
 	}
-	if _, err = (&Client{CA: key}).Config(); err == nil || !strings.Contains(err.Error(), "has no PEM certificate in it") {
+	if _, err = (&Client{CA: key}).Config(); err == nil || !strings.Contains(err.Error(), "contains no PEM certificate") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -336,7 +336,7 @@ func TestClientsShowACertificate(t *testing.T) {
 		f.put("clients.pem", "nonsense")
 		time.Sleep(pause)
 		welcome(stranger)
-		if !strings.Contains(log.String(), "level=ERROR") || !strings.Contains(log.String(), "has no PEM certificate in it") {
+		if !strings.Contains(log.String(), "level=ERROR") || !strings.Contains(log.String(), "contains no PEM certificate") {
 			t.Errorf("log: %s", &log)
 		}
 

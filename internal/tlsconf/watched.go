@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// pause is how often files are looked at, at most.
+// pause is how often files are checked, at most.
 const pause = time.Second
 
 // watched is what files hold, read again when a handshake finds that they have changed.
@@ -22,7 +22,7 @@ type watched[T any] struct {
 	files []string
 	read  func() (T, error)
 	what  string       // for the log
-	log   *slog.Logger // nil: nobody is told
+	log   *slog.Logger // nil: nothing is logged
 
 	mu     sync.Mutex // guards the fields below
 	value  T
@@ -57,7 +57,7 @@ func (w *watched[T]) now() (T, error) {
 		w.value = value
 		w.tell(slog.LevelInfo, w.what+" was read again")
 	} else if w.err == nil || w.err.Error() != err.Error() {
-		w.tell(slog.LevelError, w.what+" has changed and can't be used: what was read before stays in use", "err", err)
+		w.tell(slog.LevelError, w.what+" has changed and can't be used: the previous one stays in use", "err", err)
 	}
 	w.err = err
 	return w.value, err
@@ -99,7 +99,7 @@ func inForce(pair *tls.Certificate, at time.Time) error {
 // verified says whether a client's certificates lead to one of those in pool.
 func verified(peer []*x509.Certificate, pool *x509.CertPool) error {
 	if len(peer) == 0 {
-		return errors.New("the client shows no certificate")
+		return errors.New("the client presents no certificate")
 	}
 	between := x509.NewCertPool()
 	for _, c := range peer[1:] {

@@ -17,7 +17,7 @@ const (
 	slow = 100 * time.Microsecond
 	// wide is how many calls are made at once to a slow cache.
 	wide = 256
-	// tries of a write before it is given up, the first wait doubles.
+	// attempts of a write before it is given up; the first wait doubles.
 	tries   = 4
 	backoff = 100 * time.Millisecond
 )
@@ -44,7 +44,7 @@ func (o *overlay) work() {
 	}
 }
 
-// take is what has been committed, but for what a later write makes pointless.
+// take is what has been committed, except what a later write makes pointless.
 func (o *overlay) take(reuse []*write) (batch []*write) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -69,7 +69,7 @@ func (o *overlay) take(reuse []*write) (batch []*write) {
 	return batch
 }
 
-// make makes all writes and returns those that are worth another try.
+// make makes all writes and returns those that are worth another attempt.
 func (o *overlay) make(batch []*write, last bool) (again []*write) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience*time.Duration(1+len(batch)/wide))
 	defer cancel()
@@ -129,7 +129,7 @@ func (o *overlay) made(batch []*write) {
 	o.answer(context.Background(), replies)
 }
 
-// settled lets go of a committed write.
+// settled releases a committed write.
 func (o *overlay) settled(w *write) {
 	w.by.owing--
 	o.backlog--
@@ -137,7 +137,7 @@ func (o *overlay) settled(w *write) {
 	o.release(w)
 }
 
-// wake lets those look again who wait for committed writes.
+// wake makes those that wait for committed writes check again.
 func (o *overlay) wake() {
 	close(o.round)
 	o.round = make(chan struct{})

@@ -21,11 +21,11 @@ const (
 	// Those of single messages are bounded by the pipeline's credits; those of
 	// the parts of one endless message are not.
 	maxPending = 256 << 20
-	// overhead is what a pending write takes beside its key and value, in bytes.
+	// overhead is what a pending write takes in addition to its key and value, in bytes.
 	overhead = 256
 	// keptSlots is how many unused writes a book keeps for later.
 	keptSlots = 1 << 12
-	// epochs is how many counters tell whether a key has moved to the cache.
+	// epochs is how many counters show whether a key has moved to the cache.
 	epochs = 1 << 10
 )
 
@@ -45,7 +45,7 @@ type Store interface {
 // book has the pending writes of one pipeline, to all its caches. They share one
 // lock because messages may wait for each other across caches.
 type book struct {
-	mu      sync.Mutex // guards all state of this package, but for epochs
+	mu      sync.Mutex // guards all state of this package, except epochs
 	named   map[string]*overlay
 	slots   []*write // by the low half of ref
 	free    []uint32 // of slots
@@ -108,9 +108,8 @@ func Join(env engine.Env, name string, cache Store) *Use {
 	return &Use{o: o}
 }
 
-// Close forgets what is still pending, for nobody will tell its end any more,
-// and waits until everything that was committed is in the cache. It is an error that
-// something is not.
+// Close forgets what is still pending, since its end will no longer be reported, and waits
+// until everything that was committed is in the cache. It is an error if something is not.
 func (u *Use) Close(ctx context.Context) error {
 	o := u.o
 	o.mu.Lock()
@@ -131,7 +130,7 @@ func (u *Use) Close(ctx context.Context) error {
 		switch {
 		case owing > 0:
 		case lost > 0:
-			return fmt.Errorf("cache %s: writes given up whose messages are done: %d: %w", o.name, lost, why)
+			return fmt.Errorf("cache %s: writes of finished messages given up: %d: %w", o.name, lost, why)
 		default:
 			return nil
 		}

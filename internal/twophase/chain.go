@@ -17,9 +17,9 @@ type write struct {
 	state   state
 	bad     bool  // a root of the message was returned or dropped
 	void    bool  // a later write of the same key was committed before
-	passed  bool  // the message has gone on behind its step
+	passed  bool  // the message has continued after its step
 	base    bool  // of a waiting one: whether the cache has the key
-	owed    int   // ends that are still to be told
+	owed    int   // ends that are still to be reported
 	lost    error // why the cache does not have it: it was given up
 	size    int
 	value   []byte
@@ -56,7 +56,7 @@ type chain struct {
 	touched bool
 }
 
-// chain is that of a key; it is made where there is none.
+// chain is that of a key; it is made if there is none.
 func (o *overlay) chain(key string) *chain {
 	c := o.chains[key]
 	if c != nil {
@@ -72,7 +72,7 @@ func (o *overlay) chain(key string) *chain {
 	return c
 }
 
-// tidy lets go of a chain that has become empty.
+// tidy releases a chain that has become empty.
 func (o *overlay) tidy(c *chain) {
 	if c.touched || len(c.writes) > 0 || len(c.waiters) > 0 {
 		return
@@ -87,7 +87,7 @@ func (o *overlay) tidy(c *chain) {
 	}
 }
 
-// touch notes that those who wait in c, if any, may have to wait no longer.
+// touch notes that those that wait in c, if any, may no longer have to wait.
 func (c *chain) touch() {
 	if len(c.waiters) > 0 && !c.touched {
 		c.touched = true
@@ -135,8 +135,8 @@ func (c *chain) replaced(i int) bool {
 	return false
 }
 
-// certain says whether a write counts whatever becomes of others: it is
-// committed, or shares the fate of the one who asks.
+// certain says whether a write counts whatever becomes of others: it is committed, or
+// shares the fate of the one that asks.
 func (w *write) certain(mine []engine.Origin) bool {
 	return w.state == committed || shares(w.origins, mine)
 }
@@ -203,7 +203,7 @@ func (b *book) await(w *write) {
 	}
 }
 
-// withdraw takes w out of its chain, wherever it is in it: it is over.
+// withdraw takes w out of its chain, wherever it is in it: it has ended.
 func (b *book) withdraw(w *write) {
 	c := w.chain
 	switch w.state {

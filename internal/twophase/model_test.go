@@ -87,7 +87,7 @@ type world struct {
 
 	mu     sync.Mutex
 	resume map[int]func(func(*engine.Message) error) // at a gate
-	at     map[int]int                               // the gate at which a message stands
+	at     map[int]int                               // the gate at which a message is
 	saw    map[string]string                         // results by message and step
 	plan   *runtime.Plan
 	cancel context.CancelFunc
@@ -193,7 +193,7 @@ func (a actor) Process(ctx context.Context, b *engine.Batch) error {
 	return nil
 }
 
-// model is what should come of it, written down as plainly as possible.
+// model is the expected outcome, written down as plainly as possible.
 type model struct {
 	cache   map[string]string
 	pending []entry // oldest first
@@ -257,7 +257,7 @@ func (m *model) step(id, step int, o order) {
 	m.retry()
 }
 
-// try carries out an add if it is certain what comes of it.
+// try carries out an add if its outcome is certain.
 func (m *model) try(e entry) bool {
 	states := m.outcomes(e.id, e.key)
 	if len(states) > 1 {

@@ -12,9 +12,9 @@ const patience = 10 * time.Second
 
 var _ engine.Settler = (*Use)(nil)
 
-// Settle commits the writes of roots that have ended well, forgets the others, those of
+// Settle commits the writes of roots that have ended well, forgets the others, and releases those of
 // dead letters among them, so that one that is replayed is no duplicate of itself,
-// and lets go on what waited for either.
+// what waited for either.
 func (u *Use) Settle(ctx context.Context, committed, rolledBack []uint64) {
 	o := u.o
 	o.mu.Lock()
@@ -30,7 +30,7 @@ func (u *Use) Settle(ctx context.Context, committed, rolledBack []uint64) {
 	o.answer(ctx, replies)
 }
 
-// tell takes down one end; with the last one the write's fate is known.
+// tell records one end; with the last one the write's fate is known.
 func (o *overlay) tell(ref uint64, well bool) {
 	w := o.find(ref)
 	if w == nil {
@@ -64,7 +64,7 @@ func (o *overlay) commit(w *write) {
 	w.chain.touch()
 }
 
-// reply is what is to be told to a message that waited.
+// reply is what is reported to a message that waited.
 type reply struct {
 	w      *write
 	ref    uint64 // of w then
@@ -77,7 +77,7 @@ type reply struct {
 	err    error
 }
 
-// review decides on those who wait where something has changed.
+// review decides on those that wait where something has changed.
 func (b *book) review() (replies []reply) {
 	for len(b.touched) > 0 {
 		c := b.touched[len(b.touched)-1]
@@ -106,7 +106,7 @@ func (b *book) review() (replies []reply) {
 	return replies
 }
 
-// answer lets messages go on that waited. It is called without the lock.
+// answer releases messages that waited. It is called without the lock.
 func (b *book) answer(ctx context.Context, replies []reply) {
 	for len(replies) > 0 {
 		r := replies[0]
@@ -130,8 +130,8 @@ func (b *book) answer(ctx context.Context, replies []reply) {
 	}
 }
 
-// verify asks the cache once more for a key that comes free after a long wait:
-// another pipeline may have written it.
+// verify asks the cache once more for a key that becomes free after a long wait: another
+// pipeline may have written it.
 func (r *reply) verify(ctx context.Context) (more []reply) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -15,7 +15,7 @@ type Add struct {
 	M     *engine.Message
 	Key   string
 	Value []byte        // must not change afterwards
-	TTL   time.Duration // 0: as long as the cache does by itself
+	TTL   time.Duration // 0: as long as the cache does by default
 
 	verdict verdict
 	base    bool   // the cache has the key
@@ -34,12 +34,12 @@ const (
 	isFailed
 )
 
-// Then is told whether a message's key was new. Its error fails the message.
+// Then is called with whether a message's key was new. Its error fails the message.
 type Then func(m *engine.Message, added bool) error
 
-// Add tells then of each message: at once where that is certain, and when the
-// message goes on where it depends on the fate of others. Such messages wait
-// (see [engine.Message.Park]). What can't be added fails.
+// Add calls then for each message: at once if that is certain, and when the message
+// continues if it depends on the fate of others. Such messages wait (see
+// [engine.Message.Park]). What can't be added fails.
 //
 // A message never waits for itself, not even by way of others that wait for it:
 // its key counts as known then.
@@ -136,8 +136,7 @@ func (u *Use) decide(a *Add, then Then) verdict {
 	return isNew
 }
 
-// hold makes w visible to this pipeline. What nobody will tell the end of is
-// committed at once.
+// hold makes w visible to this pipeline. What will get no result is committed at once.
 func (o *overlay) hold(w *write) {
 	w.state = pending
 	w.chain.writes = append(w.chain.writes, w)
@@ -152,12 +151,12 @@ type Write struct {
 	M      *engine.Message
 	Key    string
 	Value  []byte        // must not change afterwards
-	TTL    time.Duration // 0: as long as the cache does by itself
+	TTL    time.Duration // 0: as long as the cache does by default
 	Delete bool
 }
 
-// Write takes down what is written when the messages' roots are settled. What
-// finds no room fails.
+// Write records what to write when the messages' roots are settled. What finds no room
+// fails.
 func (u *Use) Write(ctx context.Context, all []Write) {
 	if err := u.room(ctx); err != nil {
 		for i := range all {

@@ -110,7 +110,7 @@ func TestAWriteThatFailsIsTriedAgainAndThenGivenUp(t *testing.T) {
 				w.open(1, nil)
 				w.open(1, nil)
 				w.want(map[string]string{"1.0": "none", "1.1": "true"}, map[string]string{})
-				w.closing = "cache c: writes given up whose messages are done: 1: " + tt.err.Error()
+				w.closing = "cache c: writes of finished messages given up: 1: " + tt.err.Error()
 			})
 		})
 	}
@@ -170,7 +170,7 @@ func TestAClosedStepTakesNothing(t *testing.T) {
 	}
 }
 
-// What no input has read has no end that anybody would tell of.
+// What no input has read has no end that would be reported.
 func TestWritesOfNoMessageAreMadeAtOnce(t *testing.T) {
 	s := &store{values: map[string]string{}}
 	use := twophase.Join(enginetest.Env(), "c", s)

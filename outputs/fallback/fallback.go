@@ -13,12 +13,12 @@ type Config struct {
 func (c Config) Traits() engine.Traits { return engine.Traits{Members: c.Outputs} }
 
 const about = `
-Writes to its outputs one after the other: to the next what one has failed for good.
+Writes to its outputs in order: each gets what the one before has failed for good.
 
-The next gets a message once the retries of the one before are used up: with the
-payload as that one found it, and error_* in the metadata, as a dead letter has.
-What the last one fails, or a step does, goes where on_failure says; on_failure
-of an output counts where it is the last.
+The next output gets a message once the retries of the one before are used up: with
+the payload as that one received it, and error_* in the metadata, as in a dead letter.
+Messages that fail in the last output, or in a step, go where on_failure says;
+on_failure of an output counts only in the last one.
 
     outputs:
       safe: {fallback: [database, file]}

@@ -39,7 +39,7 @@ func failing(class engine.Class, payloads ...string) *enginetest.Sink {
 	}}
 }
 
-// steps makes an output with steps of its own that append to the payload.
+// steps makes an output with its own steps that append to the payload.
 func steps(o engine.OutputSpec, text string) engine.OutputSpec {
 	o.Processors = engine.Steps{enginetest.Step("mark", func(_ context.Context, m *engine.Message) error {
 		m.SetBytes(append(slices.Clone(m.Bytes()), text...))
@@ -279,8 +279,8 @@ func TestAMergeGoesOnAsOne(t *testing.T) {
 	}
 }
 
-// TestAMergeOfTheFirstIsUndone: what the first one's own steps have joined is its
-// affair; a part that a step of its own made goes on as that part.
+// TestAMergeOfTheFirstIsUndone: what the first one's own steps have joined is its affair; a
+// part that one of its own steps made continues as that part.
 func TestAMergeOfTheFirstIsUndone(t *testing.T) {
 	src := &enginetest.Source{Payloads: []string{"1", "2", "3"}, Takes: engine.TakesOne}
 	second := &enginetest.Sink{}

@@ -21,13 +21,13 @@ import (
 
 // Config configures the output.
 type Config struct {
-	Path                expr.Template `yaml:"path,main" check:"required" doc:"File to write. Where it has $(expressions), a folder has to stand in front of them, from which flowd reads no configuration; their values can't lead out of it, nor more than 32 folders deep."`
+	Path                expr.Template `yaml:"path,main" check:"required" doc:"File to write. If it has $(expressions), there must be a folder in front of them, one from which flowd reads no configuration; their values can't lead out of it, nor more than 32 folders deep."`
 	framing.OutConfig   `yaml:",inline"`
 	framing.Compression `yaml:",inline"`
-	Append              bool   `yaml:"append" doc:"Keep what is in a file; false empties it when the run first writes to it."`
-	Atomic              bool   `yaml:"atomic" doc:"A file gets its name when it is complete, at the end of the run or when it is rotated, and replaces what had that name. Until then, and after a crash, it is NAME.part."`
+	Append              bool   `yaml:"append" doc:"Keep the contents of an existing file; false empties it when the run first writes to it."`
+	Atomic              bool   `yaml:"atomic" doc:"A file gets its name when it is complete, at the end of the run or when it is rotated, and replaces any file of that name. Until then, and after a crash, it is NAME.part."`
 	Fsync               bool   `yaml:"fsync" doc:"Each write waits until the data is on disk."`
-	Rotate              rotate `yaml:"rotate" doc:"When to go on with a new file. The full one gets the time into its name: app-20260102T150405.000.log."`
+	Rotate              rotate `yaml:"rotate" doc:"When to start a new file. The full one is renamed with the time: app-20260102T150405.000.log."`
 }
 
 // CheckConfig reports what can't be written.
@@ -39,7 +39,7 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 
 type rotate struct {
 	Size  schema.Size   `yaml:"size" check:"min=1" doc:"Before a write that would make the file larger than this."`
-	Every time.Duration `yaml:"every" check:"min=1ms" doc:"Before a write to a file that was begun this long ago."`
+	Every time.Duration `yaml:"every" check:"min=1ms" doc:"Before a write to a file that was started this long ago."`
 }
 
 // Words are what users of other systems write.
@@ -48,12 +48,12 @@ func (*Config) Words() map[string]string {
 }
 
 const about = `
-Appends messages to files, one a line.
+Appends messages to files, one per line.
 
-Folders are made as needed (mode 0700, files 0600). The extension chooses
-compression; each write is then complete in itself, so that a crash never leaves
-a broken file. Payloads that a step has compressed in this way already are
-written as they are.
+Folders are created as needed (mode 0700, files 0600). The extension chooses the
+compression; each write is then complete in itself, so a crash never leaves a
+broken file. Payloads that a step has already compressed in this way are written as
+they are.
 
     outputs:
       lake: {file: {path: "lake/$(country).ndjson.gz", rotate: {size: 100MiB}}}
@@ -67,7 +67,7 @@ func init() {
 type output struct {
 	cfg      Config
 	wr       *framing.Writer
-	constant string // the path; "" where messages have paths of their own
+	constant string // the path; "" if messages have their own paths
 	place    *place
 	begun    *begun
 	share    *openfiles.Share // of the files that may be open
@@ -75,7 +75,7 @@ type output struct {
 	mu      sync.Mutex // guards the fields below
 	only    *stream    // of the constant path
 	streams map[string]*stream
-	touched []*stream // by the write at hand
+	touched []*stream // by the current write
 	writes  uint64
 	text    []byte
 }
@@ -86,8 +86,8 @@ var (
 	_ engine.Traited = (*output)(nil)
 )
 
-// begun are the paths to which this run has written, where that matters. An output
-// that is opened anew, since a write hangs, has them in common with the one before.
+// begun are the paths to which this run has written, if that matters. An output that is
+// opened again, because a write hangs, shares them with the one before.
 type begun struct {
 	mu     sync.Mutex // guards the fields below
 	paths  map[string]bool
@@ -170,7 +170,7 @@ func (o *output) Write(ctx context.Context, b *engine.Batch) error {
 	return nil
 }
 
-// settle writes what the write at hand has for a file.
+// settle writes what the current write has for a file.
 func (o *output) settle(ctx context.Context, s *stream, now time.Time) {
 	if len(s.msgs) == 0 {
 		return
@@ -250,7 +250,7 @@ func (o *output) stream(ctx context.Context, path string) (*stream, error) {
 	return s, nil
 }
 
-// openSpared opens a file. Where there are no more descriptors, others are closed for it.
+// openSpared opens a file. If there are no more descriptors, others are closed for it.
 func (o *output) openSpared(ctx context.Context, s *stream) error {
 	for {
 		err := o.open(s)
@@ -276,7 +276,7 @@ func (o *output) makeRoom(ctx context.Context) (bool, error) {
 	return true, o.drop(oldest)
 }
 
-// giveUp closes a file for the sake of another output, unless a write is under way.
+// giveUp closes a file for the sake of another output, unless a write is in progress.
 func (o *output) giveUp() bool {
 	if !o.mu.TryLock() {
 		return false

@@ -21,7 +21,7 @@ const (
 // place is where files may be: anywhere for a path that the configuration
 // spells out, below one folder for paths that messages have a part in.
 type place struct {
-	literal string // all of the path, or what stands in front of data
+	literal string // all of the path, or what precedes data
 	dir     string // the folder of that, with a slash at its end
 	data    bool   // paths are made of data
 	reads   *engine.Reads
@@ -40,7 +40,7 @@ func newPlace(path *expr.Template, reads *engine.Reads) *place {
 // messages would say what it does.
 func (p *place) meets() error {
 	if name, ok := p.reads.Meet(p.literal, !p.data); ok {
-		return engine.Errorf(engine.Permanent, "path: messages could change %s, from which flowd reads its configuration (write to a folder of its own)", name)
+		return engine.Errorf(engine.Permanent, "path: messages could change %s, from which flowd reads its configuration (write to a separate folder)", name)
 	}
 	return nil
 }
@@ -72,13 +72,13 @@ func (p *place) allows(path string) error {
 	rest := path[len(p.dir):]
 	switch {
 	case strings.Count(rest, "/") > maxFolders:
-		return fmt.Errorf("path %q… has %d folders behind %q, and data may name %d", path[:len(p.dir)+min(len(rest), 64)], strings.Count(rest, "/"), p.dir, maxFolders)
+		return fmt.Errorf("path %q… has %d folders below %q, and data may name at most %d", path[:len(p.dir)+min(len(rest), 64)], strings.Count(rest, "/"), p.dir, maxFolders)
 	case strings.IndexByte(path, 0) >= 0:
-		return fmt.Errorf("path %q has a NUL byte in it", path)
+		return fmt.Errorf("path %q contains a NUL byte", path)
 	case rest == "" || strings.HasSuffix(rest, "/"):
 		return fmt.Errorf("path %q has no file name", path)
 	case strings.HasPrefix(rest, "/"):
-		return fmt.Errorf("path %q is absolute, which data must not make it (write the folder literally in front)", path)
+		return fmt.Errorf("path %q is absolute because of its data, which is not allowed (write the folder literally in front)", path)
 	}
 	for part := range strings.SplitSeq(rest, "/") {
 		if part == ".." {
@@ -88,7 +88,7 @@ func (p *place) allows(path string) error {
 	return nil
 }
 
-// openFile opens a file, and makes the folders that it lies in.
+// openFile opens a file, and creates the folders that it is in.
 func (p *place) openFile(path string, flags int) (*os.File, error) {
 	open := func() (*os.File, error) { return os.OpenFile(path, flags, fileMode) }
 	mkdir := func() error { return os.MkdirAll(filepath.Dir(path), dirMode) }

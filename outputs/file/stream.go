@@ -19,7 +19,7 @@ import (
 // partial ends the name of a file that is not complete yet.
 const partial = ".part"
 
-// stream is an open file and what the write at hand has for it.
+// stream is an open file and what the current write has for it.
 type stream struct {
 	path   string
 	format compression.Format
@@ -29,7 +29,7 @@ type stream struct {
 	used   uint64    // when it was last written to, in writes
 	plain  bool      // a regular file: it can be cut back and renamed
 
-	packed bool // the payloads at hand are compressed already
+	packed bool // the current payloads are compressed already
 	buf    []byte
 	msgs   []*engine.Message
 	ends   []int // where each message ends in buf
@@ -72,7 +72,7 @@ func (o *output) open(s *stream) error {
 func (o *output) flush(ctx context.Context, s *stream, now time.Time) error {
 	o.writes++
 	s.used = o.writes
-	if s.file == nil { // it could not be opened behind a rotation
+	if s.file == nil { // it could not be opened after a rotation
 		if err := o.openSpared(ctx, s); err != nil {
 			return err
 		}
@@ -115,8 +115,7 @@ func (o *output) flush(ctx context.Context, s *stream, now time.Time) error {
 	return errors.Join(explain(s.path, err), s.cutBack(int64(whole), int64(n)))
 }
 
-// done marks the messages that lie within the first n bytes and returns where
-// the last of them ends.
+// done marks the messages within the first n bytes and returns where the last of them ends.
 func (s *stream) done(n int) (end int) {
 	for i, m := range s.msgs {
 		if s.ends[i] > n {
@@ -142,7 +141,7 @@ func (s *stream) cutBack(whole, n int64) error {
 		return err // another process has appended: nothing of this is at the end
 	}
 	if err := s.file.Truncate(s.size); err != nil {
-		return fmt.Errorf("%s: half a record is left at its end: %w", s.path, err)
+		return fmt.Errorf("%s: an incomplete record is left at its end: %w", s.path, err)
 	}
 	return nil
 }
@@ -159,7 +158,7 @@ func (s *stream) fail(err error) {
 // maxKept bounds the buffer that a file keeps between writes.
 const maxKept = 1 << 20
 
-// forget lets go of the write at hand.
+// forget releases the current write.
 func (s *stream) forget() {
 	clear(s.msgs)
 	s.buf, s.msgs, s.ends = s.buf[:0], s.msgs[:0], s.ends[:0]
@@ -168,7 +167,7 @@ func (s *stream) forget() {
 	}
 }
 
-// rotateIfDue begins a new file when the one at hand is full or old.
+// rotateIfDue begins a new file when the current one is full or old.
 func (o *output) rotateIfDue(ctx context.Context, s *stream, now time.Time) error {
 	r := o.cfg.Rotate
 	full := r.Size > 0 && s.size+int64(len(s.buf)) > int64(r.Size)
@@ -214,13 +213,13 @@ func explain(path string, err error) error {
 	case openfiles.IsExhausted(err): // nothing was written
 		return &engine.Error{Class: engine.Transient, Holds: true, Err: fmt.Errorf("%s: %w (raise the limit, ulimit -n)", path, cause)}
 	case errors.Is(err, fs.ErrPermission):
-		return engine.Errorf(engine.Permanent, "%s: permission denied (give the user that runs flowd the right to write it): %w", path, cause)
+		return engine.Errorf(engine.Permanent, "%s: permission denied (give the user that runs flowd permission to write it): %w", path, cause)
 	case errors.Is(err, syscall.EISDIR):
 		return engine.Errorf(engine.Rejected, "%s: is a directory (name a file in it): %w", path, cause)
 	case errors.Is(err, syscall.EEXIST): // found a file where a folder has to be
 		return engine.Errorf(engine.Rejected, "%s: %w", path, syscall.ENOTDIR)
 	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ENAMETOOLONG), errors.Is(err, syscall.EINVAL), !errors.As(err, new(syscall.Errno)):
-		// What is no error of the system is os.Root's: a link leads out of the folder.
+		// What is not an error of the system is os.Root's: a link leads out of the folder.
 		return engine.Errorf(engine.Rejected, "%s: %w", path, cause)
 	}
 	return engine.Errorf(engine.Transient, "%s: %w", path, cause)

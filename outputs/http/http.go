@@ -20,9 +20,9 @@ import (
 type Config struct {
 	httpx.Calls `yaml:",inline"`
 	Method      string    `yaml:"method" check:"oneof=POST|PUT|PATCH|DELETE|GET" doc:"Method of the requests."`
-	Body        expr.Body `yaml:"body" doc:"What is sent of a message: text as it is, all else as JSON; the payload by default."`
-	Batch       string    `yaml:"batch" check:"oneof=each|array|lines" doc:"each: one request a message; array: the messages of a write as one JSON array; lines: as lines of JSON."`
-	Parallel    int       `yaml:"parallel" check:"min=1" doc:"Requests of one write that are under way at once."`
+	Body        expr.Body `yaml:"body" doc:"What is sent for a message: text as it is, anything else as JSON; the payload by default."`
+	Batch       string    `yaml:"batch" check:"oneof=each|array|lines" doc:"each: one request per message; array: the messages of a write as one JSON array; lines: as lines of JSON."`
+	Parallel    int       `yaml:"parallel" check:"min=1" doc:"Requests of one write that may be in flight at once."`
 }
 
 // Words are what users of other systems write.
@@ -33,14 +33,15 @@ func (*Config) Words() map[string]string {
 const about = `
 Sends messages as HTTP requests.
 
-Answers decide: 2xx is delivered; 401 and 403 are of class auth; 408, 425, 429
+The status of the answer decides: 2xx is delivered; 401 and 403 are of class auth; 408, 425, 429
 and 5xx are transient, with Retry-After honoured; other 4xx reject the message.
-Redirects are not followed. With one request a message, metadata that steps have
-set goes along as headers.
+Redirects are not followed. With one request per message, metadata that steps have
+set is sent as headers.
 
-Where nothing was sent, as the server can't be reached, its name is not known or TLS
-fails, the output is held: no attempt counts. Now and then flowd connects, without
-a request; when that works, it sends one message, and when that is taken, the rest.
+If nothing was sent, because the server can't be reached, its name is not known or TLS
+fails, the output is held: no attempt is counted. From time to time flowd connects,
+without a request; when that works, it sends one message, and when that is accepted,
+the rest.
 
 ` + httpx.AboutProxies + `
     outputs:
@@ -189,7 +190,7 @@ func (o *output) tell(header http.Header, meta engine.Meta) {
 	}
 }
 
-// bodyOf is what is sent of a message, in a form that can stand beside others.
+// bodyOf is what is sent for a message, in a form that can be combined with others.
 func (o *output) bodyOf(m *engine.Message) ([]byte, error) {
 	body := m.Bytes()
 	if !o.cfg.Body.IsZero() {
@@ -229,7 +230,7 @@ func (o *output) send(ctx context.Context, c *request) error {
 		return err
 	}
 	defer res.Body.Close()
-	// The status came: a body that is cut off changes nothing.
+	// The status has arrived: a body that is cut off changes nothing.
 	if err := httpx.Drain(res); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return httpx.Lost(ctx, res.Request, err)
 	}

@@ -24,7 +24,7 @@ import (
 	"github.com/flowd-io/flowd/internal/testing/webtest"
 )
 
-// make1 makes an output; URL stands for the server's in the component.
+// make1 makes an output; URL is replaced by the server's in the component.
 func make1(t *testing.T, s *webtest.Server, component string) engine.Output {
 	t.Helper()
 	o := enginetest.New(t, engine.Outputs, strings.ReplaceAll(component, "URL", s.URL))
@@ -106,7 +106,7 @@ func TestAnswers(t *testing.T) {
 		{"an absurd Retry-After", "", 503, "99999999999", engine.Transient, time.Hour, "503"},
 		{"a Retry-After in the past", "", 503, "Mon, 02 Jan 2006 15:04:05 GMT", engine.Transient, 0, "503"},
 		{"broken", "", 500, "", engine.Transient, 0, "500"},
-		{"a redirect", "", 307, "", engine.Permanent, 0, `307 Temporary Redirect to "http://elsewhere/", which is not followed (write that URL if it is right)`},
+		{"a redirect", "", 307, "", engine.Permanent, 0, `307 Temporary Redirect to "http://elsewhere/", which is not followed (write that URL if it is the right one)`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -160,7 +160,7 @@ func TestConnectionsAreKept(t *testing.T) {
 	s := &webtest.Server{}
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		here <- struct{}{}
-		for len(here) < parallel { // all of a write are under way at once
+		for len(here) < parallel { // all of a write are in flight at once
 			runtime.Gosched()
 		}
 	}))
@@ -247,7 +247,7 @@ func TestConfiguration(t *testing.T) {
 		`"http://h:$(port)/"`:    "data must not choose the host",
 		`"http:///x"`:            "has no host",
 		`"$(url)"`:               "must begin with http:// or https://",
-		`{"url": "http://h", "headers": {"a b": "c"}}`:        "is no name of a header",
+		`{"url": "http://h", "headers": {"a b": "c"}}`:        "is not a valid header name",
 		`{"url": "http://h", "headers": {"host": "c"}}`:       "host is set by the request itself",
 		`{"url": "http://h", "batch": "all"}`:                 "must be one of each, array, lines",
 		`{"url": "http://h", "auth": {"basic": {"user": 1}}}`: "password",

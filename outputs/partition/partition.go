@@ -17,7 +17,7 @@ type Config struct {
 func (c Config) Traits() engine.Traits { return engine.Traits{Members: c.Outputs} }
 
 const about = `
-Writes messages with equal keys to the same one of its outputs, as long as the
+Writes messages with equal keys to the same one of its outputs, for as long as the
 process runs. A message without a key goes to the first.
 
     outputs:

@@ -10,14 +10,14 @@ import (
 
 // Config configures the output.
 type Config struct {
-	Name string `yaml:"name,main" check:"required,nonempty" doc:"Name of the pipe, as the input that reads from it has it."`
+	Name string `yaml:"name,main" check:"required,nonempty" doc:"Name of the pipe, the same as in the input that reads from it."`
 }
 
 const about = `
-Hands messages to the input pipe of the same name, in another pipeline of the process.
+Hands messages to the pipe input of the same name, in another pipeline of the process.
 
-Payload, metadata and order key go along. A write ends when that pipeline has
-taken the messages; their fate there is their fate here.
+Payload, metadata and order key are handed over. A write ends when that pipeline has
+read the messages; their fate there is their fate here.
 
     outputs:
       orders: {pipe: orders}

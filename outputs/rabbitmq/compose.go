@@ -9,7 +9,7 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
-// compose makes what is to be published; messages of which nothing can be made fail.
+// compose makes what will be published; messages that can't be composed fail.
 func (o *output) compose(b *engine.Batch) []*amqp.Outgoing {
 	room := make([]amqp.Outgoing, 0, b.Len())
 	all := make([]*amqp.Outgoing, 0, b.Len())
@@ -61,7 +61,7 @@ func (o *output) evaluate(c *amqp.Outgoing) error {
 		}
 		n, ok := v.(int)
 		if v != nil && (!ok || n < 0 || n > 255) {
-			return engine.Errorf(engine.Rejected, "priority is %v, which is no number from 0 to 255", v)
+			return engine.Errorf(engine.Rejected, "priority is %v, which is not a number from 0 to 255", v)
 		}
 		c.Pub.Priority = uint8(n)
 	}
@@ -95,7 +95,7 @@ func expiration(v any) (string, error) {
 	}
 	const most = 1<<32 - 1 // that the broker takes
 	if ms < 0 || ms > most {
-		return "", engine.Errorf(engine.Rejected, "expiration is %v, which is no duration from 0s to 49 days, nor a number of milliseconds", v)
+		return "", engine.Errorf(engine.Rejected, "expiration is %v, which is neither a duration from 0s to 49 days nor a number of milliseconds", v)
 	}
 	return strconv.FormatInt(ms, 10), nil
 }

@@ -20,14 +20,14 @@ import (
 // Config configures the output.
 type Config struct {
 	amqp.Connect `yaml:",inline"`
-	Exchange     string                    `yaml:"exchange" doc:"Exchange to publish to; by default the one that brings a message to the queue that routing_key names."`
+	Exchange     string                    `yaml:"exchange" doc:"Exchange to publish to; by default the one that sends a message to the queue that routing_key names."`
 	RoutingKey   expr.Template             `yaml:"routing_key" doc:"Routing key."`
-	Headers      schema.Map[expr.Template] `yaml:"headers" doc:"Headers by name, beside those that metadata gives."`
-	Expiration   expr.Expr                 `yaml:"expiration" doc:"Time after which a queue drops the message, or dead-letters it: a duration, \"30s\", or a number of milliseconds. nil is never."`
+	Headers      schema.Map[expr.Template] `yaml:"headers" doc:"Headers by name, in addition to those from metadata."`
+	Expiration   expr.Expr                 `yaml:"expiration" doc:"Time after which a queue drops the message, or dead-letters it: a duration, \"30s\", or a number of milliseconds. nil means never."`
 	Priority     expr.Expr                 `yaml:"priority" doc:"Priority from 0 to 255, for queues with x-max-priority; metadata priority by default."`
 	Persistent   bool                      `yaml:"persistent" doc:"Durable queues keep the message when the broker restarts."`
-	Mandatory    bool                      `yaml:"mandatory" doc:"A message that no queue gets fails (class rejected); false lets the broker drop it."`
-	Declare      *amqp.Kind                `yaml:"declare" doc:"Make the exchange if it is not there; without it, it must be."`
+	Mandatory    bool                      `yaml:"mandatory" doc:"A message that no queue takes fails (class rejected); with false the broker drops it."`
+	Declare      *amqp.Kind                `yaml:"declare" doc:"Create the exchange if it does not exist; without this it must exist."`
 }
 
 // CheckConfig reports what can't work.
@@ -36,7 +36,7 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	key, constant := c.RoutingKey.Const()
 	switch {
 	case c.Exchange == "" && (c.RoutingKey.IsZero() || constant && key == ""):
-		report("routing_key", "nothing says where messages go", "write `routing_key: QUEUE`, or name an `exchange`")
+		report("routing_key", "there is nowhere to publish to", "write `routing_key: QUEUE`, or name an `exchange`")
 	case constant && len(key) > 255:
 		report("routing_key", "is longer than 255 bytes", "shorten it")
 	}
@@ -44,14 +44,14 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 		report("exchange", "is longer than 255 bytes", "shorten it")
 	}
 	if c.Declare != nil && c.Exchange == "" {
-		report("declare", "the default exchange is always there", "name the `exchange`, or remove declare")
+		report("declare", "the default exchange always exists", "name the `exchange`, or remove declare")
 	}
 	if c.Declare != nil && c.Declare.Internal {
 		report("declare.internal", "nothing can be published to an internal exchange", "remove it")
 	}
 	for name := range c.Headers.All() {
 		if len(name) > 255 || name == "" {
-			report("headers", "a name has 1 to 255 bytes", "write another")
+			report("headers", "a name must have 1 to 255 bytes", "write another")
 		}
 	}
 }
@@ -61,7 +61,7 @@ func (c *Config) Words() map[string]string {
 	words := c.Connect.Words()
 	for word, remedy := range map[string]string{
 		"key": "write `routing_key`", "queue": "write `routing_key: QUEUE`", "ttl": "write `expiration`", "delivery_mode": "write `persistent`",
-		"exchange_declare": "write `declare`", "max_in_flight": "write `concurrency` beside the type", "immediate": "remove it: RabbitMQ knows it no more",
+		"exchange_declare": "write `declare`", "max_in_flight": "write `concurrency` beside the type", "immediate": "remove it: RabbitMQ no longer has it",
 		"confirm": "remove it: publishes are always confirmed", "content_type": "write a step `meta: {content_type: …}`", "message_id": "write a step `meta: {message_id: …}`",
 	} {
 		words[word] = remedy
@@ -72,15 +72,15 @@ func (c *Config) Words() map[string]string {
 const about = `
 Publishes to a RabbitMQ exchange, and waits for the broker to confirm each message.
 
-A write has all its messages under way at once; with concurrency, each write has a
-channel of its own. A message that no queue takes fails alone (class rejected), as
-does one that a queue refuses (transient). While the broker can't be reached, blocks
-publishers, or refuses permissions, or while the one queue to which all messages go
-does not exist, the output is held and nothing is lost.
+A write publishes all its messages at once; with concurrency, each write has its own
+channel. A message that no queue takes fails alone (class rejected), as does one that
+a queue refuses (transient). While the broker can't be reached, blocks publishers, or
+refuses permissions, or while the one queue to which all messages go does not exist,
+the output is held and nothing is lost.
 
 Properties come from metadata: content_type, content_encoding, correlation_id,
-reply_to, message_id, timestamp, type, app_id and priority; what steps set beside
-these, or who made the message sent along, leaves as headers.
+reply_to, message_id, timestamp, type, app_id and priority; other metadata that
+steps have set, or that the producer sent with the message, becomes headers.
 
     outputs:
       orders: {rabbitmq: {url: "amqp://localhost", exchange: shop, routing_key: "order.$(country)"}}
@@ -94,7 +94,7 @@ type output struct {
 	cfg    Config
 	log    *slog.Logger
 	dialer *amqp.Dialer
-	queue  string // the one to which all goes; "": there are others, or none is known
+	queue  string // the one to which all messages go; "": there are others, or none is known
 
 	dialing chan struct{}  // has room for one: who may connect
 	closing sync.WaitGroup // channels that are being closed
@@ -120,8 +120,8 @@ func newOutput(c Config, env engine.Env) (engine.Output, error) {
 	return o, nil
 }
 
-// Open connects and looks for the exchange. A broker that can't be reached is no
-// mistake of the configuration: the first write tries again.
+// Open connects and looks for the exchange. A broker that can't be reached is not a mistake
+// in the configuration: the first write tries again.
 func (o *output) Open(ctx context.Context) error {
 	ch, err := o.acquire(ctx)
 	if err == nil {
@@ -152,8 +152,8 @@ func (o *output) Write(ctx context.Context, b *engine.Batch) error {
 	return nil
 }
 
-// publish publishes at most a window of messages and tells them how they ended, but
-// for those that are left.
+// publish publishes at most a window of messages and records how they ended, except those
+// that are left.
 func (o *output) publish(ctx context.Context, all []*amqp.Outgoing) (left []*amqp.Outgoing, err error) {
 	ch, err := o.acquire(ctx)
 	if err != nil {
@@ -174,7 +174,7 @@ func (o *output) publish(ctx context.Context, all []*amqp.Outgoing) (left []*amq
 }
 
 // fault is a message's error, unless it is not the message's: without the one queue to
-// which all goes none could be written, so that the output is held.
+// which all messages go none could be written, so the output is held.
 func (o *output) fault(err error) error {
 	if o.queue == "" || !errors.Is(err, amqp.ErrNoQueue) {
 		return err
@@ -182,8 +182,8 @@ func (o *output) fault(err error) error {
 	return &engine.Error{Class: engine.Transient, Holds: true, Err: err}
 }
 
-// Stalled says why the broker takes nothing at present. It says so itself, long before a
-// write that waits for its confirm is given up.
+// Stalled says why the broker accepts nothing at present. The broker reports that itself,
+// long before a write that waits for its confirm is given up.
 func (o *output) Stalled() string {
 	o.mu.Lock()
 	conn := o.conn
@@ -193,17 +193,17 @@ func (o *output) Stalled() string {
 	}
 	reason, blocked := conn.Blocked()
 	if blocked && reason == "" {
-		reason = "the broker does not say why"
+		reason = "the broker gives no reason"
 	}
 	return reason
 }
 
-// blocked tells the log whether the broker takes what is published.
+// blocked logs whether the broker accepts what is published.
 func (o *output) blocked(reason string, blocked bool) {
 	if blocked {
-		o.log.Warn("the broker takes nothing at present: it goes on when it has memory and disk space again", "reason", reason)
+		o.log.Warn("the broker accepts nothing at present: it continues when it has memory and disk space again", "reason", reason)
 	} else {
-		o.log.Info("the broker takes messages again")
+		o.log.Info("the broker accepts messages again")
 	}
 }
 
@@ -223,8 +223,8 @@ func (o *output) singly(ctx context.Context, all []*amqp.Outgoing) error {
 	return nil
 }
 
-// missing has the output held when its exchange was deleted: that is no fault of a
-// message, and is over when someone makes it anew.
+// missing holds the output when its exchange was deleted: that is not a message's fault,
+// and is over when someone recreates it.
 func missing(err error) error {
 	var e *engine.Error
 	if amqp.Code(err) != amqp091.NotFound || !errors.As(err, &e) {
@@ -261,7 +261,7 @@ func (o *output) channel(ctx context.Context) (*amqp.Publisher, error) {
 		if ch != nil {
 			o.release(ch)
 		}
-		return nil, engine.Errorf(engine.Transient, "the broker takes nothing at present: %s (it goes on when it has memory and disk space again)", reason)
+		return nil, engine.Errorf(engine.Transient, "the broker accepts nothing at present: %s (it continues when it has memory and disk space again)", reason)
 	}
 	if ch != nil {
 		return ch, nil
@@ -269,8 +269,8 @@ func (o *output) channel(ctx context.Context) (*amqp.Publisher, error) {
 	return amqp.NewPublisher(ctx, conn)
 }
 
-// connection is the connection, made anew if it is lost, and an idle channel of it if
-// there is one.
+// connection is the connection, renewed if it is lost, and an idle channel of it if there
+// is one.
 func (o *output) connection(ctx context.Context) (*amqp.Conn, *amqp.Publisher, error) {
 	if conn, ch := o.there(); conn != nil {
 		return conn, ch, nil

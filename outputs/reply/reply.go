@@ -16,8 +16,8 @@ import (
 // Config configures the output.
 type Config struct {
 	Status  expr.Template             `yaml:"status" doc:"Status, from 200 to 599; by default 200, or 202 for a dead letter."`
-	Headers schema.Map[expr.Template] `yaml:"headers" doc:"Headers by name; Content-Type is JSON, text or bytes, as the body is, unless given here."`
-	Body    expr.Body                 `yaml:"body" doc:"What is answered: text as it is, all else as JSON; the payload by default."`
+	Headers schema.Map[expr.Template] `yaml:"headers" doc:"Headers by name; Content-Type is JSON, text or bytes, according to the body, unless given here."`
+	Body    expr.Body                 `yaml:"body" doc:"Body of the answer: text as it is, anything else as JSON; the payload by default."`
 }
 
 // reserved are the headers that an answer sets itself.
@@ -27,7 +27,7 @@ var reserved = []string{"Connection", "Content-Length", "Keep-Alive", "Te", "Tra
 func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	if text, ok := c.Status.Const(); ok && !c.Status.IsZero() {
 		if _, err := statusOf(text); err != nil {
-			report("status", err.Error(), "write as 201")
+			report("status", err.Error(), "write a number such as 201")
 		}
 	}
 	httpx.CheckHeaders(c.Headers, reserved, "answer", report)
@@ -41,21 +41,21 @@ func (*Config) Words() map[string]string {
 const about = `
 Answers the http_server request that a message came from.
 
-The answer is sent when all that became of the message has ended well, in other
-outputs, too; if that fails, its fate is the answer instead. What a split has
-made, or what several outputs reply, is answered as a JSON list, in the order of
-the parts; a request of several messages with the list by index, replies in it.
-A merge has the metadata of its first message and answers that one's request.
-As a dead letter it answers failures. The client then sees what body and headers
-take from error(): its class tells nothing of the inside, its message may name
-files, commands and expressions. It works behind a pipe, too.
+The answer is sent when everything that became of the message has ended well, also in
+other outputs; if something failed, its fate is the answer instead. The parts of a
+split, or the replies of several outputs, are answered as a JSON list, in the order
+of the parts; a request of several messages gets the list by index, with the replies
+in it. A merge has the metadata of its first message and answers that one's request.
+As a dead-letter output it answers failures. The client then sees what body and
+headers take from error(): the class reveals nothing internal, the message may name
+files, commands and expressions. It also works after a pipe.
 
     inputs:
       web: {http_server: "127.0.0.1:8080"}
     outputs:
       answer: {reply: {status: 201, body: '{"id": id}'}}
 
-All but the type may be left out: reply: {} answers with the payload.
+Everything except the type may be left out: reply: {} answers with the payload.
 `
 
 func init() {
@@ -112,7 +112,7 @@ func (o *output) reply(m *engine.Message) (r reply.Reply, err error) {
 func statusOf(text string) (int, error) {
 	status, err := strconv.Atoi(text)
 	if err != nil || status < 200 || status > 599 {
-		return 0, engine.Errorf(engine.Rejected, "%q is no status from 200 to 599", text)
+		return 0, engine.Errorf(engine.Rejected, "%q is not a status from 200 to 599", text)
 	}
 	return status, nil
 }

@@ -94,8 +94,8 @@ func TestEachMessageHasItsReply(t *testing.T) {
 	}
 }
 
-// TestAReplyOfWhatFailedIsTakenAway: behind a pipe the message comes again, and
-// then counts once.
+// TestAReplyOfWhatFailedIsTakenAway: after a pipe the message is delivered again, and then
+// counts once.
 func TestAReplyOfWhatFailedIsTakenAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := waiting("a")
@@ -156,9 +156,9 @@ func TestConfiguration(t *testing.T) {
 		`{}`:                                   "",
 		`{"status": 204}`:                      "",
 		`{"status": "$(code)"}`:                "",
-		`{"status": 100}`:                      `"100" is no status from 200 to 599`,
-		`{"status": "ok"}`:                     `"ok" is no status`,
-		`{"headers": {"a b": "x"}}`:            "is no name of a header",
+		`{"status": 100}`:                      `"100" is not a status from 200 to 599`,
+		`{"status": "ok"}`:                     `"ok" is not a status`,
+		`{"headers": {"a b": "x"}}`:            "is not a valid header name",
 		`{"headers": {"content-length": "1"}}`: "is set by the answer itself",
 		`{"code": 1}`:                          "write `status`",
 	} {

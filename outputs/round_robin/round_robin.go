@@ -13,7 +13,7 @@ type Config struct {
 func (c Config) Traits() engine.Traits { return engine.Traits{Members: c.Outputs} }
 
 const about = `
-Writes to its outputs in turn: messages one by one, a batch of a batcher as a whole.
+Writes to its outputs in turn: single messages one by one, batches of a batcher as a\nwhole.
 
     outputs:
       all: {round_robin: [a, b]}

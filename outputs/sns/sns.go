@@ -21,10 +21,10 @@ import (
 type Config struct {
 	Topic      string `yaml:"topic,main" check:"required,nonempty" doc:"ARN of the topic."`
 	aws.Config `yaml:",inline"`
-	Subject    expr.Template `yaml:"subject" doc:"Subject, for subscribers by mail."`
-	GroupID    expr.Expr     `yaml:"group_id" doc:"Group of the message; required for a FIFO topic, which keeps the order of each."`
-	DedupeID   expr.Expr     `yaml:"dedupe_id" doc:"What tells a message from another in a FIFO topic: of those with an equal one within 5 minutes only the first is taken. Without it each message has one of its own, the same at every attempt, unless the topic goes by their content."`
-	Parallel   int           `yaml:"parallel" check:"min=1" doc:"Requests of one write that are under way at once."`
+	Subject    expr.Template `yaml:"subject" doc:"Subject, for email subscribers."`
+	GroupID    expr.Expr     `yaml:"group_id" doc:"Group of the message; required for a FIFO topic, which keeps the order of each group."`
+	DedupeID   expr.Expr     `yaml:"dedupe_id" doc:"What identifies a message in a FIFO topic: of messages with the same id within 5 minutes only the first is accepted. Without it each message has its own id, the same at every attempt, unless the topic deduplicates by content."`
+	Parallel   int           `yaml:"parallel" check:"min=1" doc:"Requests of one write that may be in flight at once."`
 }
 
 // CheckConfig reports what can't work.
@@ -35,7 +35,7 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	}
 	a, err := arn.Parse(c.Topic)
 	if err != nil || a.Service != "sns" || a.Region == "" || a.Resource == "" || strings.Contains(a.Resource, ":") {
-		report("topic", "is no ARN of a topic", "write arn:aws:sns:REGION:ACCOUNT:NAME")
+		report("topic", "is not a topic ARN", "write arn:aws:sns:REGION:ACCOUNT:NAME")
 		return
 	}
 	if c.Region != "" && c.Region != a.Region {
@@ -50,10 +50,10 @@ func (*Config) Words() map[string]string { return aws.Words() }
 const about = `
 Publishes messages to a topic of Amazon SNS.
 
-Up to ten messages, and 256KiB, go in a request; those that the topic fails are tried
-again alone. The payload is the message, which must be text; metadata that is not
-the input's own goes along as message attributes, as with sqs. Messages of one group
-of a FIFO topic never overtake each other.
+A request has up to ten messages and 256KiB; messages that the topic fails are retried
+alone. The payload is the message, which must be text; metadata other than the input's
+own is sent as message attributes, as with sqs. Messages of one group of a FIFO topic
+never overtake each other.
 
     outputs:
       events: {sns: "arn:aws:sns:eu-central-1:123456789012:events"}
@@ -98,7 +98,7 @@ func (o *output) Traits() engine.Traits {
 	return t
 }
 
-// Open sees whether the topic is there.
+// Open checks that the topic exists.
 func (o *output) Open(ctx context.Context) (err error) {
 	if o.session, err = o.cfg.Open(ctx, o.arn.Region, o.http); err != nil {
 		return err
@@ -180,7 +180,7 @@ func (o *output) subject(m *engine.Message) (string, error) {
 		return "", err
 	}
 	if text == "" || len(text) >= 100 || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' }) {
-		return "", engine.Errorf(engine.Rejected, "subject %.120q is none: it may have up to 99 ASCII characters in one line", text)
+		return "", engine.Errorf(engine.Rejected, "subject %.120q is not valid: it may have up to 99 ASCII characters in one line", text)
 	}
 	return text, nil
 }

@@ -108,8 +108,8 @@ func TestLint(t *testing.T) {
 		name, config, want string
 	}{
 		{"a topic", `{"sns": "arn:aws:sns:us-east-1:000000000000:events"}`, ""},
-		{"a queue", `{"sns": "arn:aws:sqs:us-east-1:000000000000:events"}`, "is no ARN of a topic (write arn:aws:sns:REGION:ACCOUNT:NAME)"},
-		{"a subscription", `{"sns": "arn:aws:sns:us-east-1:000000000000:events:x"}`, "is no ARN of a topic"},
+		{"a queue", `{"sns": "arn:aws:sqs:us-east-1:000000000000:events"}`, "is not a topic ARN (write arn:aws:sns:REGION:ACCOUNT:NAME)"},
+		{"a subscription", `{"sns": "arn:aws:sns:us-east-1:000000000000:events:x"}`, "is not a topic ARN"},
 		{"two regions", `{"sns": {"topic": "arn:aws:sns:us-east-1:000000000000:events", "region": "eu-west-1"}}`, "is eu-west-1, but the topic is in us-east-1"},
 		{"no group", `{"sns": "arn:aws:sns:us-east-1:000000000000:events.fifo"}`, "each message of a FIFO topic belongs to a group"},
 	}

@@ -18,10 +18,10 @@ import (
 type Config struct {
 	Queue      string `yaml:"queue,main" check:"required,nonempty" doc:"Queue, by name, URL or ARN."`
 	aws.Config `yaml:",inline"`
-	GroupID    expr.Expr `yaml:"group_id" doc:"Group of the message; required for a FIFO queue, which keeps the order of each."`
-	DedupeID   expr.Expr `yaml:"dedupe_id" doc:"What tells a message from another in a FIFO queue: of those with an equal one within 5 minutes only the first is taken. Without it each message has one of its own, the same at every attempt, unless the queue goes by their content."`
-	Delay      expr.Expr `yaml:"delay" doc:"How long the queue holds back the message, up to 15m: a duration such as '\"90s\"', a number of seconds, or a time; nil is not at all. Not for FIFO queues."`
-	Parallel   int       `yaml:"parallel" check:"min=1" doc:"Requests of one write that are under way at once."`
+	GroupID    expr.Expr `yaml:"group_id" doc:"Group of the message; required for a FIFO queue, which keeps the order of each group."`
+	DedupeID   expr.Expr `yaml:"dedupe_id" doc:"What identifies a message in a FIFO queue: of messages with the same id within 5 minutes only the first is accepted. Without it each message has its own id, the same at every attempt, unless the queue deduplicates by content."`
+	Delay      expr.Expr `yaml:"delay" doc:"How long the queue holds back the message, up to 15m: a duration such as '\"90s\"', a number of seconds, or a time; nil means no delay. Not for FIFO queues."`
+	Parallel   int       `yaml:"parallel" check:"min=1" doc:"Requests of one write that may be in flight at once."`
 }
 
 // CheckConfig reports what can't work.
@@ -45,7 +45,7 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
-// constant is what an expression is that asks for nothing of the message.
+// constant is the value of an expression that does not use the message.
 func constant(e *expr.Expr) (any, bool) {
 	b := engine.NewBatch(1)
 	v, err := e.Eval(b.Add([]byte("{}")))
@@ -58,15 +58,15 @@ func (*Config) Words() map[string]string { return aws.Words() }
 const about = `
 Sends messages to a queue of Amazon SQS.
 
-Up to ten messages, and 1MiB, go in a request; those that the queue fails are tried
-again alone. The payload is the body, which must be text; metadata that is not the
-input's own goes along as message attributes, up to ten, where its name can be one:
-numbers as Number, bytes that are no text as Binary, all else as String, nothing
-where it is empty.
+A request has up to ten messages and 1MiB; messages that the queue fails are retried
+alone. The payload is the body, which must be text. Metadata other than the input's own
+is sent as message attributes, up to ten, if its name is allowed for one: numbers as
+Number, bytes that are not text as Binary, anything else as String. Empty metadata is
+not sent.
 
-In a FIFO queue messages of one group never overtake each other: a request has one
-of each group, and what is behind one that failed waits for it. Many groups go fast,
-a single one goes a message at a time.
+In a FIFO queue messages of one group never overtake each other: a request has one of
+each group, and messages after one that failed wait for it. Many groups are fast; a
+single group goes one message at a time.
 
     outputs:
       orders: {sqs: {queue: orders.fifo, group_id: customer.id, dedupe_id: id}}

@@ -103,10 +103,10 @@ func TestLint(t *testing.T) {
 		{"a group without FIFO: a fair queue", `{"sqs": {"queue": "orders", "group_id": "customer"}}`, ""},
 		{"no group", `{"sqs": {"queue": "orders.fifo"}}`, "each message of a FIFO queue belongs to a group"},
 		{"delay in a FIFO queue", `{"sqs": {"queue": "orders.fifo", "group_id": "g", "delay": "\"5s\""}}`, "a FIFO queue can't delay single messages"},
-		{"901 seconds", `{"sqs": {"queue": "orders", "delay": "901"}}`, "is more than the 15m0s that a queue can wait"},
-		{"no duration", `{"sqs": {"queue": "orders", "delay": "\"soon\""}}`, "is no duration such as 90s"},
+		{"901 seconds", `{"sqs": {"queue": "orders", "delay": "901"}}`, "is more than the 15m0s that a queue can delay"},
+		{"no duration", `{"sqs": {"queue": "orders", "delay": "\"soon\""}}`, "is not a duration such as 90s"},
 		{"duplicates without FIFO", `{"sqs": {"queue": "orders", "dedupe_id": "id"}}`, "only a FIFO queue removes duplicates"},
-		{"no ARN", `{"sqs": {"queue": "arn:orders"}}`, "is no ARN of a queue"},
+		{"no ARN", `{"sqs": {"queue": "arn:orders"}}`, "is not a queue ARN"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -149,7 +149,7 @@ func TestRequestsAreBoundedBySizeWithAttributes(t *testing.T) {
 			t.Errorf("requests of %v entries", entries)
 		}
 		errs = write(t, o, enginetest.Batch("ok", strings.Repeat("x", 1<<20+1)))
-		if !slices.Equal(fails(errs), []int{1}) || !strings.Contains(errs[1].Error(), "more than the 1048576 that are taken") {
+		if !slices.Equal(fails(errs), []int{1}) || !strings.Contains(errs[1].Error(), "more than the 1048576 that are allowed") {
 			t.Errorf("got %v", errs)
 		}
 	})
@@ -255,7 +255,7 @@ func TestAMessageTakesTenAttributes(t *testing.T) {
 			i++
 		}
 		errs := write(t, o, b)
-		if !slices.Equal(fails(errs), []int{1, 2}) || !strings.Contains(errs[1].Error(), "11 metadata values would be sent along, but a message takes 10") {
+		if !slices.Equal(fails(errs), []int{1, 2}) || !strings.Contains(errs[1].Error(), "11 metadata values would be sent, but a message may have 10") {
 			t.Errorf("got %v", errs)
 		}
 	})
@@ -291,7 +291,7 @@ func TestBodiesThatAreNoTextAreRejected(t *testing.T) {
 		if !slices.Equal(fails(errs), []int{1, 2, 3, 4}) {
 			t.Errorf("got %v", errs)
 		}
-		if !strings.Contains(errs[2].Error(), "write `encode: base64` in front") {
+		if !strings.Contains(errs[2].Error(), "write `encode: base64` before it") {
 			t.Errorf("got %v", errs[2])
 		}
 	})
@@ -379,7 +379,7 @@ func TestWhatIsBehindAFailedMessageOfItsGroupFails(t *testing.T) {
 	t.Run("also where it could not be sent at all", func(t *testing.T) {
 		virtual(t, fakesqs.Queue{}, fifo, func(t *testing.T, s *fakesqs.Server, o *output) {
 			errs := write(t, o, enginetest.Batch(`{"g":"a"}`, `{"g":"a","x":"`+"\x01"+`"}`, `{"g":"a"}`, `{"g":"b"}`))
-			if !slices.Equal(fails(errs), []int{1}) { // a control character is no JSON: it has no group
+			if !slices.Equal(fails(errs), []int{1}) { // a control character is not JSON: it has no group
 				t.Errorf("got %v", errs)
 			}
 			errs = write(t, o, enginetest.Batch(`{"g":"a"}`, `{"g":"a","x":"`+strings.Repeat("x", 1<<20)+`"}`, `{"g":"a"}`, `{"g":"b"}`))

@@ -23,15 +23,15 @@ type Config struct {
 }
 
 const aboutStdout = `
-Writes to standard output, one message a line. When its reader leaves, the
-pipeline stops; where it is closed from the start, the pipeline does not begin.
+Writes to standard output, one message per line. When its reader closes it, the
+pipeline stops; if it is closed from the start, the pipeline does not start.
 
     outputs:
       out: {stdout: {}}
 `
 
 const aboutStderr = `
-Writes to standard error, one message a line.
+Writes to standard error, one message per line.
 
     outputs:
       malformed: {stderr: {framing: messages}}
@@ -72,7 +72,7 @@ func newOutput(c Config, f *os.File, name string) *output {
 // the Go runtime ends the process where a write should return an error.
 func (o *output) Open(context.Context) error {
 	if wasClosed(o.file) {
-		return engine.Errorf(engine.Permanent, "%s is closed, or it is %s opened for reading and writing, which looks the same: nobody would get what is written (redirect it, or use the output `drop`)", o.name, os.DevNull)
+		return engine.Errorf(engine.Permanent, "%s is closed, or it is %s opened for reading and writing, which looks the same: what is written would be lost (redirect it, or use the output `drop`)", o.name, os.DevNull)
 	}
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	return nil
@@ -120,8 +120,8 @@ func (o *output) Write(ctx context.Context, b *engine.Batch) error {
 	return o.explain(err)
 }
 
-// owe keeps the rest of the record that a failed write of n bytes has begun: what
-// comes next must not start in the middle of a line.
+// owe keeps the rest of the record that a failed write of n bytes has begun: what follows
+// must not start in the middle of a line.
 func (o *output) owe(n, head int) {
 	if n == 0 {
 		return

@@ -11,7 +11,7 @@ import (
 )
 
 const help = `
-Makes one document of a batch: each line is an expression over messages(). Bare
+Turns a batch into one document: each line is an expression over messages(). Bare
 fields are those of the first message; later steps and the output see the new document.
 
     - aggregate:

@@ -13,11 +13,11 @@ import (
 
 // Config configures the archive step.
 type Config struct {
-	Lines     *Lines  `yaml:"lines" oneof:"format" doc:"Each payload on a line of its own."`
+	Lines     *Lines  `yaml:"lines" oneof:"format" doc:"Each payload on its own line."`
 	JSONArray *Array  `yaml:"json_array" oneof:"format" doc:"One array of all documents."`
 	CSV       *CSV    `yaml:"csv" oneof:"format" doc:"A header line and a line for each document."`
 	Tar       *Tar    `yaml:"tar" oneof:"format" doc:"A tar archive with a file for each payload."`
-	Concat    *Concat `yaml:"concat" oneof:"format" doc:"All payloads, one behind the other."`
+	Concat    *Concat `yaml:"concat" oneof:"format" doc:"All payloads, one after the other."`
 }
 
 // Lines has no options.
@@ -34,18 +34,18 @@ type CSV struct {
 
 // Tar are the options of tar.
 type Tar struct {
-	Name expr.Template `yaml:"name" doc:"Name of each file; its number by default. It may not lead out of the archive."`
+	Name expr.Template `yaml:"name" doc:"Name of each file; its number by default. It must not lead out of the archive."`
 }
 
 // Concat are the options of concat.
 type Concat struct {
-	Separator string `yaml:"separator" doc:"What stands between two payloads."`
+	Separator string `yaml:"separator" doc:"Text between two payloads."`
 }
 
 const doc = `
-Makes one message of a batch. A message that can't be part of it fails alone;
-the others are archived. Later steps and the output see the archive: its fields where
-it is a JSON document, raw(), the first message's metadata, and batch_key().
+Turns a batch into one message. A message that can't be part of it fails alone; the
+others are archived. Later steps and the output see the archive: its fields if it is a
+JSON document, raw(), the first message's metadata, and batch_key().
 
     - archive: lines
     - archive: {tar: {name: "$(id).json"}}
@@ -75,8 +75,8 @@ func build(c Config, _ engine.Env) (engine.Processor, error) {
 
 // format writes one archive.
 type format interface {
-	// append appends m to the archive; an error means that m is no part of it,
-	// and leaves dst as it was.
+	// append appends m to the archive; an error means that m is not part of it, and leaves
+	// dst as it was.
 	append(dst []byte, m *engine.Message) ([]byte, error)
 	// end completes the archive.
 	end(dst []byte) ([]byte, error)

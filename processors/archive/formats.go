@@ -69,7 +69,7 @@ func (c *concat) append(dst []byte, m *engine.Message) ([]byte, error) {
 
 func (c *concat) end(dst []byte) ([]byte, error) { return dst, nil }
 
-// tarball writes into a buffer of its own: the writer keeps its place there.
+// tarball writes into its own buffer: the writer keeps its place there.
 type tarball struct {
 	name  expr.Template
 	buf   bytes.Buffer
@@ -117,7 +117,7 @@ func (t *tarball) end([]byte) ([]byte, error) {
 // outside of its directory.
 func checkName(name string) error {
 	if name != path.Clean(name) || !filepath.IsLocal(name) || strings.ContainsAny(name, "\x00\\") || name == "." {
-		return fmt.Errorf("%.80q is no safe name for a file in an archive", name)
+		return fmt.Errorf("%.80q is not a safe name for a file in an archive", name)
 	}
 	return nil
 }

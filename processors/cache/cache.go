@@ -21,10 +21,10 @@ type Config struct {
 	Set    engine.CacheName `yaml:"set" doc:"Instead: cache to write to."`
 	Add    engine.CacheName `yaml:"add" doc:"Instead: cache to write to unless the key has a value."`
 	Delete engine.CacheName `yaml:"delete" doc:"Instead: cache to remove the key from."`
-	Key    expr.Expr        `yaml:"key" check:"required" doc:"The key: text as it is, all else as JSON. nil fails the message."`
+	Key    expr.Expr        `yaml:"key" check:"required" doc:"The key: text as it is, anything else as JSON. nil fails the message."`
 	Value  expr.Expr        `yaml:"value" doc:"What set and add write, as JSON; true by default for add."`
-	TTL    time.Duration    `yaml:"ttl" check:"min=1ms" doc:"How long set and add keep the value; as long as the cache does, by default."`
-	Into   fields.Path      `yaml:"into" doc:"Field that takes the value of get, null where there is none; for add whether the key was new."`
+	TTL    time.Duration    `yaml:"ttl" check:"min=1ms" doc:"How long set and add keep the value; by default as long as the cache does."`
+	Into   fields.Path      `yaml:"into" doc:"Field for the value of get, null if there is none; for add, whether the key was new."`
 }
 
 // CheckConfig refuses all but one way to use a cache, and what that has no use for.
@@ -36,22 +36,22 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 		report("", "names no cache", "write one of `get: CACHE`, `set: CACHE`, `add: CACHE`, `delete: CACHE`")
 		return
 	default:
-		report(verbs[1], "is one way too many, there is "+verbs[0]+" already", "write a step for each")
+		report(verbs[1], "is one operation too many, there is "+verbs[0]+" already", "write a separate step for each")
 		return
 	}
 	verb := verbs[0]
 	writes := verb == "set" || verb == "add"
 	if verb == "set" && c.Value.IsZero() {
-		report("value", "required", "write what is kept, such as `value: this`")
+		report("value", "required", "write what to store, such as `value: this`")
 	}
 	if verb == "get" && c.Into.IsZero() {
-		report("into", "required", "write the field that takes the value, such as `into: user`")
+		report("into", "required", "write the field for the value, such as `into: user`")
 	}
 	if !writes && !c.Value.IsZero() {
 		report("value", verb+" writes no value", "remove it, or write `set`")
 	}
 	if !writes && c.TTL > 0 {
-		report("ttl", verb+" writes no value that could grow old", "remove it, or write it at the cache")
+		report("ttl", verb+" writes no value that could expire", "remove it, or set it in the cache")
 	}
 	if (verb == "set" || verb == "delete") && !c.Into.IsZero() {
 		report("into", verb+" has no result", "remove it, or write `get` or `add`")
@@ -73,21 +73,21 @@ func (c *Config) verbs() (found []string) {
 // Words are those that users of other systems type.
 func (*Config) Words() map[string]string {
 	return map[string]string{
-		"resource": "write its name after what to do: `get: CACHE`", "operator": "write it as a key: `get: CACHE`", "cache": "write it after what to do: `get: CACHE`",
-		"result_map": "write `into`", "target": "write `into`", "default": "write a step `set` behind this: `{x: x ?? DEFAULT}`",
+		"resource": "write its name after the operation: `get: CACHE`", "operator": "write it as a key: `get: CACHE`", "cache": "write it after the operation: `get: CACHE`",
+		"result_map": "write `into`", "target": "write `into`", "default": "write a step `set` after this one: `{x: x ?? DEFAULT}`",
 	}
 }
 
 const help = `
 Reads or writes a value of a cache. Writes reach the cache when their message has
-been delivered or filtered, and are forgotten when it has failed, into a dead
-letter too; this pipeline's steps see them at once. A key that another message is
-about to add is not new and not known: such a message waits.
+been delivered or filtered, and are forgotten when it has failed, even into a dead
+letter; this pipeline's steps see them at once. While another message is about to add a
+key, it is not known whether the key is new: a message that asks for it waits.
 
-With engine.order_by, a step sees what the messages before it with the same order key
-have written; those go through the steps one by one then, and wait for one that is
-tried again. Messages of other keys, and those of a batch or group, go through a step
-together: a value that a later step sets is not seen by one that reads it before.
+With engine.order_by, a step sees what earlier messages with the same order key have
+written; messages of a key then go through the steps one at a time, and wait for one
+that is retried. Messages of other keys, and those of a batch or group, go through a
+step together: a step does not see values that a later step sets.
 
     - cache: {get: users, key: user_id, into: user}
     - cache: {set: last, key: id, value: this, ttl: 1h}
@@ -159,10 +159,10 @@ func (s *step) key(m *engine.Message) (string, error) {
 	}
 	switch v := v.(type) {
 	case nil:
-		return "", engine.Errorf(engine.Expression, "the key %s is nil (where that is right, guard the step with `when`)", s.Key.String())
+		return "", engine.Errorf(engine.Expression, "the key %s is nil (if that is intended, guard the step with `when`)", s.Key.String())
 	case string:
 		if v == "" {
-			return "", engine.Errorf(engine.Expression, "the key %s is empty (where that is right, guard the step with `when`)", s.Key.String())
+			return "", engine.Errorf(engine.Expression, "the key %s is empty (if that is intended, guard the step with `when`)", s.Key.String())
 		}
 		return v, nil
 	}
@@ -197,8 +197,7 @@ func (s *step) get(ctx context.Context, all []call) {
 	}
 }
 
-// put sets a path to a value that may come from another program: what is no
-// JSON is text.
+// put sets a path to a value that may come from another program: what is not JSON is text.
 func put(m *engine.Message, p doc.Path, value []byte) error {
 	var d doc.Doc
 	d.Reset(value, nil)
@@ -242,8 +241,7 @@ func (s *step) add(ctx context.Context, all []call) {
 	})
 }
 
-// value is a text of its own: the message's would keep the block alive in which
-// it was read.
+// value is a separate text: the message's would keep the block in which it was read alive.
 func (s *step) value(m *engine.Message) ([]byte, error) {
 	if s.Value.IsZero() {
 		return []byte("true"), nil

@@ -15,14 +15,14 @@ import (
 // Config configures the decode processor.
 type Config struct {
 	codec.Formats `yaml:",inline"`
-	Regex         *codec.Regex `yaml:"regex" oneof:"format" doc:"Text, read by the named groups of a regular expression."`
+	Regex         *codec.Regex `yaml:"regex" oneof:"format" doc:"Text, parsed by the named groups of a regular expression."`
 	From          fields.Path  `yaml:"from" doc:"Field whose text is decoded; the whole payload by default."`
-	Into          fields.Path  `yaml:"into" doc:"Field that takes the result: by default the one it came from, or the whole document."`
+	Into          fields.Path  `yaml:"into" doc:"Field for the result: by default the field it came from, or the whole document."`
 }
 
 const help = `
-Decodes text: the payload or, with from, a field. What is not of the format
-fails the message with class decode. Values stay text unless numbers is set.
+Decodes text: the payload or, with from, a field. Text that is not in the format fails
+the message with class decode. Values stay text unless numbers is set.
 
     - decode: logfmt
     - decode: {json: {}, from: payload, into: event}
@@ -74,7 +74,7 @@ func (p *decoder) process(_ context.Context, m *engine.Message) error {
 	}
 	if p.binary {
 		if out, err = codec.AppendText(make([]byte, 0, len(out)+2), out); err != nil {
-			return engine.Errorf(engine.Decode, "what %s decodes to %w", p.from, err)
+			return engine.Errorf(engine.Decode, "the decoded %s %w", p.from, err)
 		}
 	}
 	if !p.from.Path.IsZero() {
@@ -125,10 +125,10 @@ func (p *decoder) source(m *engine.Message) ([]byte, error) {
 	return codec.Text(raw), nil
 }
 
-// found says what stands where text should.
+// found describes what is where text should be.
 func found(raw []byte) string {
 	if raw == nil {
 		return "is missing"
 	}
-	return fmt.Sprintf("is no text but %.40s", raw)
+	return fmt.Sprintf("is not text but %.40s", raw)
 }

@@ -27,8 +27,8 @@ func TestDecode(t *testing.T) {
 		{Name: "a pattern in short", Step: `{"decode": {"regex": "id=(?P<id>\\d+)"}}`, In: []string{"id=7"}, Want: []string{`{"id":"7"}`}},
 		{Name: "a line that the pattern does not match", Step: accessLog, In: []string{"hello"}, Want: []string{"failed decode: regex: the payload does not match"}},
 		{Name: "a field that is missing", Step: `{"decode": {"json": {}, "from": "p"}}`, In: []string{`{}`}, Want: []string{"failed decode: field p is missing"}},
-		{Name: "a field that is no text", Step: `{"decode": {"json": {}, "from": "p"}}`, In: []string{`{"p":{"a":1}}`}, Want: []string{`failed decode: field p is no text but {"a":1}`}},
-		{Name: "bytes that are no text can't be a field", Step: `{"decode": {"hex": {}, "from": "p"}}`, In: []string{`{"p":"ff"}`}, Want: []string{"failed decode: what p decodes to is not valid UTF-8"}},
+		{Name: "a field that is no text", Step: `{"decode": {"json": {}, "from": "p"}}`, In: []string{`{"p":{"a":1}}`}, Want: []string{`failed decode: field p is not text but {"a":1}`}},
+		{Name: "bytes that are no text can't be a field", Step: `{"decode": {"hex": {}, "from": "p"}}`, In: []string{`{"p":"ff"}`}, Want: []string{"failed decode: the decoded p is not valid UTF-8"}},
 		{Name: "a document that is none", Step: `{"decode": {"json": {}, "from": "p"}}`, In: []string{`nope`}, Want: []string{"failed decode: "}},
 	})
 }
@@ -38,7 +38,7 @@ func TestDecodeRefuses(t *testing.T) {
 		{Name: "no format", Step: `{"decode": {}}`, Want: "csv"},
 		{Name: "an unknown format", Step: `{"decode": "jsn"}`, Want: "json"},
 		{Name: "two formats", Step: `{"decode": {"json": {}, "csv": {}}}`, Want: "csv"},
-		{Name: "a pattern that is none", Step: `{"decode": {"regex": "("}}`, Want: `"(" is no regular expression: missing closing ) (the syntax is RE2's)`},
+		{Name: "a pattern that is none", Step: `{"decode": {"regex": "("}}`, Want: `"(" is not a valid regular expression: missing closing ) (use RE2 syntax)`},
 		{Name: "regex without pattern", Step: `{"decode": "regex"}`, Want: "pattern"},
 		{Name: "a pattern without named group", Step: `{"decode": {"regex": {"pattern": "x"}}}`, Want: "no named group"},
 		{Name: "a delimiter of two characters", Step: `{"decode": {"csv": {"delimiter": "ab"}}}`, Want: "one character"},

@@ -14,7 +14,7 @@ import (
 // Config configures the decompress processor.
 type Config struct {
 	Format  compression.Format `yaml:"format,main" check:"required,oneof=gzip|zstd|snappy|lz4" doc:"gzip, zstd, snappy or lz4; the last two framed, as their command-line tools write them."`
-	MaxSize schema.Size        `yaml:"max_size" check:"min=1" doc:"Size of the largest payload that may come out; a larger one fails the message."`
+	MaxSize schema.Size        `yaml:"max_size" check:"min=1" doc:"Largest size of the decompressed payload; a larger one fails the message."`
 }
 
 var defaults = Config{MaxSize: 64 << 20}
@@ -22,7 +22,7 @@ var defaults = Config{MaxSize: 64 << 20}
 const doc = `
 Decompresses the payload. Data that is broken, or longer than max_size when
 decompressed, fails the message with class decode. The result counts against
-engine.max_in_flight.bytes before there is any memory for it: a message for which there
+engine.max_in_flight.bytes before memory is allocated for it: a message for which there
 is no room waits.
 
     - decompress: gzip

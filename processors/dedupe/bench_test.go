@@ -46,8 +46,7 @@ func (s *numbers) run(t testing.TB, step string) *runtime.Plan {
 	return plan
 }
 
-// BenchmarkDistinct is one message with a key of its own, from read to the key
-// in memory.
+// BenchmarkDistinct is one message with its own key, from read to the key in memory.
 func BenchmarkDistinct(b *testing.B) {
 	b.ReportAllocs()
 	(&numbers{n: b.N}).run(b, `{"dedupe": "id"}`)

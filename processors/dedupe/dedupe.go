@@ -17,37 +17,37 @@ import (
 
 // Config configures the dedupe processor.
 type Config struct {
-	Key     expr.Expr        `yaml:"key,main" check:"required" doc:"What equal messages have in common. A message whose key is nil goes on as it is."`
+	Key     expr.Expr        `yaml:"key,main" check:"required" doc:"Messages with equal keys are duplicates. A message whose key is nil continues as it is."`
 	Window  time.Duration    `yaml:"window" check:"min=1ms" default:"10m" doc:"How long a key is remembered, from the delivery of its message."`
-	Cache   engine.CacheName `yaml:"cache" doc:"Cache of resources.caches that remembers the keys, shared by all who name it; by default the step's own memory, which a restart or reload forgets."`
-	MaxKeys int              `yaml:"max_keys" check:"min=1" doc:"Keys that the step's own memory remembers, 1000000 by default, about 80 bytes each; the oldest are forgotten first. A cache has a limit of its own."`
+	Cache   engine.CacheName `yaml:"cache" doc:"Cache of resources.caches that remembers the keys, shared by all that name it; by default the step's own memory, which is lost at a restart or reload."`
+	MaxKeys int              `yaml:"max_keys" check:"min=1" doc:"Keys that the step's own memory remembers, 1000000 by default, about 80 bytes each; the oldest are forgotten first. A cache has its own limit."`
 }
 
 // CheckConfig refuses a limit that nothing would obey.
 func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	if c.Cache != "" && c.MaxKeys > 0 {
-		report("max_keys", "is the limit of the step's own memory, and there is a cache", "write it at the cache")
+		report("max_keys", "is the limit of the step's own memory, but there is a cache", "set it in the cache")
 	}
 }
 
 // Words are those that users of other systems type.
 func (*Config) Words() map[string]string {
-	return map[string]string{"ttl": "write `window`", "fields": "write `key`, as [a, b] for several", "id": "write `key`", "drop_on_err": "write `on_error: continue` beside `dedupe`"}
+	return map[string]string{"ttl": "write `window`", "fields": "write `key`, or [a, b] for several", "id": "write `key`", "drop_on_err": "write `on_error: continue` beside `dedupe`"}
 }
 
 const maxKeys = 1_000_000
 
 const help = `
-Drops messages whose key has come before. A key counts as soon as its message is
-delivered or filtered. One that fails, into a dead letter too, and comes again is no
-duplicate; an equal one that comes meanwhile waits until the first has ended.
+Drops messages whose key has been seen before. A key counts as soon as its message is
+delivered or filtered. A message that fails, even into a dead letter, and arrives again
+is not a duplicate; an equal one that arrives meanwhile waits until the first has ended.
 
     - dedupe: id
     - dedupe: {key: "[customer, order]", window: 1h}
     - dedupe: {key: id, window: 24h, cache: seen}
 
-Of messages that make each other wait in a circle, parts of split messages for
-example, one does not wait: it is dropped, the other being under way.
+If messages wait for each other in a circle, such as parts of split messages, one does
+not wait: it is dropped, since the other is in flight.
 `
 
 func init() {
@@ -78,7 +78,7 @@ type dedupe struct {
 	key    expr.Expr
 	window time.Duration
 	keys   *twophase.Use
-	own    bool // keys lie in the step's own memory
+	own    bool // keys are in the step's own memory
 	cache  string
 }
 

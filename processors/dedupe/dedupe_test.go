@@ -43,7 +43,7 @@ func TestEqualKeysAreDropped(t *testing.T) {
 	steptest.RunRefused(t, []steptest.Refused{
 		{Name: "no key", Step: `{"dedupe": {"window": "1m"}}`, Want: "required"},
 		{Name: "no window", Step: `{"dedupe": {"key": "id", "window": "0s"}}`, Want: "window"},
-		{Name: "two limits", Step: `{"dedupe": {"key": "id", "cache": "c", "max_keys": 5}}`, Want: "write it at the cache"},
+		{Name: "two limits", Step: `{"dedupe": {"key": "id", "cache": "c", "max_keys": 5}}`, Want: "set it in the cache"},
 		{Name: "a word of a peer", Step: `{"dedupe": {"key": "id", "ttl": "1m"}}`, Want: "write `window`"},
 	})
 }
@@ -102,7 +102,7 @@ func (p *pipeline) run(t testing.TB, stop context.Context) runtime.Report {
 	return rep
 }
 
-// broker gives messages again that come back, as often as they do. Of those not
+// broker delivers messages again that are returned, as often as they are. Of those not
 // taken yet the first is given, one in a Read.
 type broker struct {
 	again bool // give messages again
@@ -140,7 +140,7 @@ func (b *broker) Read(ctx context.Context, into *engine.Batch) (engine.Acker, er
 		b.mu.Unlock()
 		select {
 		case <-b.poke:
-			time.Sleep(time.Nanosecond) // the steps have been told, too
+			time.Sleep(time.Nanosecond) // the steps have been informed, too
 		case <-ctx.Done():
 			return b, nil
 		}

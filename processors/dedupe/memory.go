@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// fingerprint stands for a key: 128 bits of two hashes with random seeds. That
-// two of a million keys have the same is less likely than 10⁻²⁶.
+// fingerprint represents a key: 128 bits of two hashes with random seeds. That two of a
+// million keys have the same is less likely than 10⁻²⁶.
 type fingerprint [16]byte
 
 var seeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}

@@ -17,14 +17,14 @@ import (
 
 // Config configures the each processor.
 type Config struct {
-	In   expr.Expr    `yaml:"in" check:"required" doc:"The array whose elements the steps see, each as a document of its own."`
+	In   expr.Expr    `yaml:"in" check:"required" doc:"The array whose elements the steps see, each as a separate document."`
 	Do   engine.Steps `yaml:"do" check:"required,nonempty" doc:"The steps."`
-	Into fields.Path  `yaml:"into" doc:"Field that takes the results: by default the array's own, if in is a path."`
+	Into fields.Path  `yaml:"into" doc:"Field for the results: by default the array's own, if in is a path."`
 }
 
 const help = `
-Runs steps over each element of an array, as a message of its own, and replaces
-the array by the results. A step that drops an element removes it; one that fails
+Runs steps on each element of an array, as a separate message, and replaces the array
+with the results. A step that drops an element removes it; one that fails
 fails the message. Elements have the message's metadata.
 
     - each:
@@ -47,7 +47,7 @@ func build(c Config, env engine.Env) (engine.Processor, error) {
 	e.from, e.bare = c.In.Path()
 	switch {
 	case c.Into.IsZero() && !e.bare:
-		return nil, fmt.Errorf("in is no path, so nothing says where the results of %q go (give a path as `into`)", c.In.String())
+		return nil, fmt.Errorf("in is not a path, so there is no field for the results of %q (give a path as `into`)", c.In.String())
 	case c.Into.IsZero():
 		e.into = e.from
 	}
@@ -135,7 +135,7 @@ func (e *each) array(m *engine.Message) ([]byte, error) {
 }
 
 func (e *each) noArray(found doc.ValueKind) error {
-	return engine.Errorf(engine.Expression, "%s is %s, not an array (where that is right, guard the step with `when`)", e.in.String(), found)
+	return engine.Errorf(engine.Expression, "%s is %s, not an array (if that is intended, guard the step with `when`)", e.in.String(), found)
 }
 
 // collect appends the elements that are left. One that failed fails all.
@@ -147,7 +147,7 @@ func collect(out []byte, b *engine.Batch) ([]byte, error) {
 	}
 	for m := range b.All() {
 		if err := m.Doc().Valid(); err != nil {
-			return nil, fmt.Errorf("element %d is no document after the steps: %w", m.Ref, err)
+			return nil, fmt.Errorf("element %d is not a document after the steps: %w", m.Ref, err)
 		}
 		if len(out) > 1 {
 			out = append(out, ',')

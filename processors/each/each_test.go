@@ -24,7 +24,7 @@ func TestEach(t *testing.T) {
 		{Name: "the results of an expression need a place", Step: `{"each": {"in": "filter(items, .q > 0)", "into": "some", "do": [{"set": {"x": "1"}}]}}`, In: []string{`{"items":[{"q":0},{"q":1}]}`}, Want: []string{`{"items":[{"q":0},{"q":1}],"some":[{"q":1,"x":1}]}`}},
 
 		{Name: "a failed element fails the message and leaves it as it was", Step: `{"each": {"in": "this.items", "do": [{"set": {"t": "q + 1"}}]}}`, In: []string{`{"items":[{"q":1},{"q":"x"}]}`, `{"items":[{"q":1}]}`}, Want: []string{`{"items":[{"q":1,"t":2}]}`, "failed expression: element 1: "}},
-		{Name: "a result that is no document fails the message", Step: `{"each": {"in": "this.items", "do": [{"encode": "base64"}]}}`, In: []string{`{"items":[{"q":1}]}`}, Want: []string{"failed decode: element 0 is no document after the steps"}},
+		{Name: "a result that is no document fails the message", Step: `{"each": {"in": "this.items", "do": [{"encode": "base64"}]}}`, In: []string{`{"items":[{"q":1}]}`}, Want: []string{"failed decode: element 0 is not a document after the steps"}},
 		{Name: "a missing array fails the message", Step: `{"each": {"in": "this.items", "do": [{"filter": "q > 0"}]}}`, In: []string{`{}`}, Want: []string{"failed expression: this.items is missing, not an array"}},
 		{Name: "text that looks like an array is none", Step: `{"each": {"in": "upper(t)", "into": "x", "do": [{"filter": "q > 0"}]}}`, In: []string{`{"t":"[1"}`}, Want: []string{"failed expression: upper(t) is a string, not an array"}},
 		{Name: "a payload that is no document fails", Step: `{"each": {"in": "this.items", "do": [{"filter": "q > 0"}]}}`, In: []string{`nope`}, Want: []string{"failed decode: "}},

@@ -17,7 +17,7 @@ import (
 type Config struct {
 	codec.Formats `yaml:",inline"`
 	From          fields.Path `yaml:"from" doc:"Field that is encoded; the whole payload by default."`
-	Into          fields.Path `yaml:"into" doc:"Field that takes the text: by default the one it came from, or the whole payload."`
+	Into          fields.Path `yaml:"into" doc:"Field for the text: by default the field it came from, or the whole payload."`
 }
 
 const help = `

@@ -18,7 +18,7 @@ func TestEncode(t *testing.T) {
 		{Name: "the document into one of its fields", Step: `{"encode": {"logfmt": {}, "into": "line"}}`, In: []string{`{"a":1}`}, Want: []string{`{"a":1,"line":"a=1"}`}},
 		{Name: "bytes into a new document", Step: `{"encode": {"base64": {}, "into": "data"}}`, In: []string{"hi"}, Want: []string{`{"data":"aGk="}`}},
 
-		{Name: "what the format can't say fails alone", Step: `{"encode": "logfmt"}`, In: []string{`[1]`, `{"a":1}`}, Want: []string{"a=1", "failed permanent: logfmt: a list is no object"}},
+		{Name: "what the format can't say fails alone", Step: `{"encode": "logfmt"}`, In: []string{`[1]`, `{"a":1}`}, Want: []string{"a=1", "failed permanent: logfmt: a list is not an object"}},
 		{Name: "a field that is missing", Step: `{"encode": {"json": {}, "from": "p"}}`, In: []string{`{}`}, Want: []string{"failed permanent: field p is missing"}},
 		{Name: "a payload that is no document", Step: `{"encode": "yaml"}`, In: []string{`{"a":`}, Want: []string{"failed decode: "}},
 	})

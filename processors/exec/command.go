@@ -12,7 +12,7 @@ import (
 // command is a program and its arguments.
 type command []string
 
-// ConfigFiles is the program, where it has a path of its own.
+// ConfigFiles is the program, if it is given by a path.
 func (c Config) ConfigFiles() []string {
 	if len(c.Command) == 0 || !strings.Contains(c.Command[0], "/") {
 		return nil
@@ -55,8 +55,8 @@ func (c *command) DescribeConfig() *schema.Type {
 // shell are words that only a shell understands.
 var shell = []string{"|", "||", "&", "&&", ";", "<", ">", ">>", "2>", "2>&1"}
 
-// split cuts a text at its blanks, but for those between quotes. Nothing else
-// has a meaning; message says what does not go.
+// split cuts a text at its blanks, except those between quotes. Nothing else has a meaning;
+// message says what is not possible.
 func split(text string) (all []string, message string) {
 	for text = strings.TrimLeft(text, " \t\r\n"); text != ""; text = strings.TrimLeft(text, " \t\r\n") {
 		var word strings.Builder
@@ -76,7 +76,7 @@ func split(text string) (all []string, message string) {
 			text, quoted = rest, true
 		}
 		if !quoted && slices.Contains(shell, word.String()) {
-			return nil, "there is no shell that would understand " + strconv.Quote(word.String())
+			return nil, "there is no shell to interpret " + strconv.Quote(word.String())
 		}
 		all = append(all, word.String())
 	}

@@ -23,10 +23,10 @@ import (
 
 // Config configures the exec processor.
 type Config struct {
-	Command     command                   `yaml:"command,main" check:"required" doc:"The program and its arguments, as they are: there is no shell, and no data gets into them. Text is cut at its blanks, but for those between quotes. A name without a slash is looked up in PATH."`
+	Command     command                   `yaml:"command,main" check:"required" doc:"The program and its arguments, as they are: there is no shell, and no data gets into them. Text is split at blanks, except those between quotes. A name without a slash is looked up in PATH."`
 	Mode        string                    `yaml:"mode" check:"oneof=per_message|stream" doc:"per_message starts the program for each message; stream keeps it running and exchanges lines."`
-	Into        fields.Path               `yaml:"into" doc:"Field that takes the answer; without it the answer replaces the payload."`
-	Env         schema.Map[schema.Secret] `yaml:"env" doc:"Environment variables, beside those of flowd itself."`
+	Into        fields.Path               `yaml:"into" doc:"Field for the answer; without it the answer replaces the payload."`
+	Env         schema.Map[schema.Secret] `yaml:"env" doc:"Environment variables, in addition to flowd's own."`
 	Dir         string                    `yaml:"dir" doc:"Directory in which the program runs; flowd's own by default."`
 	MaxOutput   schema.Size               `yaml:"max_output" check:"min=1" doc:"Largest answer; with a larger one the program is killed and the message fails."`
 	Concurrency int                       `yaml:"concurrency" check:"min=1" doc:"Programs that run at once; the number of CPUs by default."`
@@ -39,12 +39,12 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	}
 	for _, arg := range c.Command {
 		if strings.ContainsRune(arg, 0) {
-			report("command", "there is a NUL in it", "remove it")
+			report("command", "it contains a NUL byte", "remove it")
 		}
 	}
 	for name, value := range c.Env.All() {
 		if name == "" || strings.ContainsAny(name, "=\x00") || strings.ContainsRune(value.Reveal(), 0) {
-			report("env", fmt.Sprintf("%q is no environment variable", name), "write NAME: value")
+			report("env", fmt.Sprintf("%q is not a valid environment variable", name), "write NAME: value")
 		}
 	}
 }
@@ -52,39 +52,38 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 // Words are what users of other systems write.
 func (*Config) Words() map[string]string {
 	return map[string]string{
-		"name": "write `command: [name, argument, …]`", "args": "write `command: [program, argument, …]`", "args_mapping": "arguments are fixed: send data by the payload",
+		"name": "write `command: [name, argument, …]`", "args": "write `command: [program, argument, …]`", "args_mapping": "arguments are fixed: send data in the payload",
 		"cmd": "write `command`", "max_buffer": "write `max_output`", "environment": "write `env`",
 		"timeout": "write `timeout` on the step, beside `exec`", "retries": "write `retry` on the step, beside `exec`",
 	}
 }
 
 const help = `
-Hands messages to a program, and takes what it writes as the new payload or,
-with into, as a field: a document where it is JSON, else text.
+Hands messages to a program, and takes what it writes as the new payload or, with
+into, as a field: a document if it is JSON, otherwise text.
 
 mode: per_message starts the program for each message, with the payload as its
-standard input. A line end behind its text is taken off. An exit status other
-than 0 fails the message for good, with the end of what the program wrote to
-standard error; 75 (EX_TEMPFAIL) says that it may work when tried again, and so
-does a program that was stopped by a signal from outside.
+standard input. A line end after its text is removed. An exit status other
+than 0 fails the message for good, with the end of what the program wrote to standard
+error. Status 75 (EX_TEMPFAIL) means that a retry may work; so does a signal from
+outside that stopped the program.
 
-mode: stream keeps the program running. It gets each message as one line, JSON
-of several lines being joined, and writes exactly one line for each, in order.
-It must not hold lines back (python3 -u, jq --unbuffered, sed -u). When it ends,
-the message that it was at fails as transient, and it is started again, after a
-pause that grows; lines behind that message are sent again. What it writes to
-standard error is logged.
+mode: stream keeps the program running. It gets each message as one line (JSON of
+several lines is joined), and writes exactly one line for each, in order. It must not
+hold lines back (python3 -u, jq --unbuffered, sed -u). When it ends, the message that
+it was working on fails as transient, and the program is started again, after a pause
+that grows; the lines after that message are sent again. What it writes to standard
+error is logged.
 
-A program that takes longer than the step's timeout is killed, with all that it
-has started. flowd's own environment goes to the program, and env beside it. At
-the end its standard input is closed; what still runs 2s later is killed.
+A program that takes longer than the step's timeout is killed, with everything that it
+has started. The program gets flowd's own environment, and env in addition. At the end
+its standard input is closed; what still runs 2s later is killed.
 
-On Linux whatever a program has started ends with it, in the background and in
-sessions of their own, too: flowd adopts it, and knows it by the variable
-FLOWD_PROGRAM or the process group. Only what leaves the group with another
-environment escapes, and what another user owns. On other Unix systems that is
-so for the process group of a program that is killed, and elsewhere for the
-program alone.
+On Linux everything that a program has started ends with it, even in the background or
+in other sessions: flowd adopts such processes, and recognises them by the variable
+FLOWD_PROGRAM or the process group. Only processes that leave the group with another
+environment escape, and those of another user. On other Unix systems, killing a program
+kills its process group; elsewhere, only the program.
 
     - exec: {command: [exiftool, -json, "-"], into: exif}
     - exec: {command: [python3, -u, score.py], mode: stream, concurrency: 4}
@@ -122,7 +121,7 @@ func build(c Config, env engine.Env) (engine.Processor, error) {
 type program struct {
 	cfg     Config
 	log     *slog.Logger
-	env     []string        // beside flowd's own
+	env     []string        // in addition to flowd's own
 	secrets *schema.Secrets // what no error and no log shows
 
 	path string // of the file; set by find
@@ -135,7 +134,7 @@ func (p *program) find() error {
 		if info, err := os.Stat(p.cfg.Dir); err != nil {
 			return fmt.Errorf("dir: %w", err)
 		} else if !info.IsDir() {
-			return fmt.Errorf("dir: %s is no directory", p.cfg.Dir)
+			return fmt.Errorf("dir: %s is not a directory", p.cfg.Dir)
 		}
 	}
 	at := name
@@ -145,7 +144,7 @@ func (p *program) find() error {
 	path, err := exec.LookPath(at)
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
-		return fmt.Errorf("program %q is not in PATH (install it, or write where it is)", name)
+		return fmt.Errorf("program %q is not in PATH (install it, or write its path)", name)
 	case err != nil:
 		return fmt.Errorf("program %q: %w", name, cause(err))
 	}
@@ -169,8 +168,8 @@ func cause(err error) error {
 // started counts the programs of this process; their marks have the number.
 var started atomic.Uint64
 
-// prepare completes a command, in a process group of its own so that all of it can be
-// killed, and with a mark in its environment, by which what leaves the group is found.
+// prepare completes a command, in its own process group so that all of it can be killed,
+// and with a mark in its environment, by which processes that leave the group are found.
 func (p *program) prepare(cmd *exec.Cmd) (mark string) {
 	adopt()
 	mark = fmt.Sprintf("FLOWD_PROGRAM=%d.%d;", os.Getpid(), started.Add(1))

@@ -14,16 +14,16 @@ import (
 )
 
 // adopt makes flowd the parent of processes whose own has ended, so that it finds those
-// that have left their program's group by a session of their own.
+// that have left their program's group for another session.
 var adopt = sync.OnceFunc(func() { _ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) })
 
 // endingFamily is how long is waited for those that were killed.
 const endingFamily = time.Second
 
-// endFamily kills what a program that has ended has left behind: processes with its
-// mark in their environment, which has come down to them, or in its group. Each is a
-// child of this process by now, so that its number can't be another's until it is
-// waited for here. What it has left behind in turn comes in the next round.
+// endFamily kills what a program that has ended has left behind: processes with its mark in
+// their inherited environment, or in its group. Each is a child of this process by now, so
+// its number can't be reused until it is waited for here. What it has left behind in turn
+// is killed in the next round.
 func endFamily(program int, mark string) {
 	var info unix.Siginfo
 	if unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil) == unix.ECHILD {
@@ -36,7 +36,7 @@ func endFamily(program int, mark string) {
 			if killed[c.pid] || c.group == program || c.marked(mark) {
 				c.kill()
 				killed[c.pid] = true
-				left = true // what it has started comes next
+				left = true // what it has started is next
 				c.reap()
 			}
 		}
@@ -46,8 +46,8 @@ func endFamily(program int, mark string) {
 	}
 }
 
-// reapFamily waits for those who have ended of what a program has started and left to
-// flowd, while it runs.
+// reapFamily waits for processes that a program has started and left to flowd, and that
+// have ended while it runs.
 func reapFamily(program int) {
 	for _, c := range children() {
 		if c.ended && c.pid != program && (c.group == program || c.session != session()) {

@@ -13,5 +13,5 @@ func ownGroup() *syscall.SysProcAttr { return nil }
 // killGroup kills the program alone.
 func killGroup(p *os.Process) error { return p.Kill() }
 
-// stoppedFromOutside can't be told here.
+// stoppedFromOutside can't be determined here.
 func stoppedFromOutside(*os.ProcessState) bool { return false }

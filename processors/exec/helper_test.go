@@ -96,7 +96,7 @@ func runStream() {
 			fmt.Println("said")
 		case "pid":
 			fmt.Println(os.Getpid())
-		case "last": // ends in good order behind its answer
+		case "last": // ends in good order after its answer
 			fmt.Println("bye")
 			os.Exit(0)
 		default:
@@ -108,7 +108,7 @@ func runStream() {
 	}
 }
 
-// hang tells addr that it hangs, by a connection that lasts as long as it does.
+// hang shows addr that it hangs, by a connection that lasts as long as it does.
 func hang(addr string) {
 	c, err := net.Dial("tcp", addr)
 	if err != nil {
@@ -208,7 +208,7 @@ func component(program, more string) string {
 	return fmt.Sprintf(`{"exec": {"command": [%s], "mode": %q, "env": {%s} %s}}`, self, mode, env, more)
 }
 
-// opened makes a step, and closes it behind the test.
+// opened makes a step, and closes it after the test.
 func opened(t *testing.T, component string) engine.Processor {
 	t.Helper()
 	p := enginetest.New(t, engine.Processors, component)
@@ -247,7 +247,7 @@ func outcomes(t *testing.T, ctx context.Context, p engine.Processor, payloads ..
 	return got
 }
 
-// match compares outcomes with patterns in which … stands for anything.
+// match compares outcomes with patterns in which … matches anything.
 func match(t *testing.T, got []string, want ...string) {
 	t.Helper()
 	if len(got) != len(want) {

@@ -55,7 +55,7 @@ func (o *once) Call(ctx context.Context, t *task) error {
 	case o.slots <- struct{}{}:
 		defer func() { <-o.slots }()
 	case <-ctx.Done():
-		return late(ctx, "the step's time was over before the program could start")
+		return late(ctx, "the step's time had run out before the program could start")
 	}
 	run, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -76,7 +76,7 @@ func (o *once) Call(ctx context.Context, t *task) error {
 		t.answer = withoutLineEnd(out.buf.Bytes())
 		return nil
 	case ctx.Err() != nil:
-		return late(ctx, "the program took longer than the step may, and was killed")
+		return late(ctx, "the program took longer than the step's timeout, and was killed")
 	case errors.Is(err, exec.ErrWaitDelay):
 		_ = killGroup(cmd.Process)
 		return engine.Errorf(engine.Permanent, "the program has ended, but others that it started kept its output open, and were killed (redirect their output)")

@@ -59,7 +59,7 @@ func TestWhatAProgramStartedIsKilledWithIt(t *testing.T) {
 	go func() { done <- outcomes(t, ctx, p, "parent "+w.addr()) }()
 	one, other := w.sees(), w.sees()
 	close(ctx.passed)
-	match(t, <-done, "timeout: the program took longer than the step may, and was killed (raise its `timeout`)…")
+	match(t, <-done, "timeout: the program took longer than the step's timeout, and was killed (raise its `timeout`)…")
 	one()
 	other()
 }
@@ -93,11 +93,11 @@ func TestProgramsThatAreNotThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	tests := []struct{ name, config, want string }{
-		{"not in PATH", `["no-such-program"]`, `program "no-such-program" is not in PATH (install it, or write where it is)`},
+		{"not in PATH", `["no-such-program"]`, `program "no-such-program" is not in PATH (install it, or write its path)`},
 		{"not where it should be", `["/no/such/program"]`, `program "/no/such/program": no such file or directory`},
 		{"not to be run", `["` + dir + `/plain"]`, "permission denied"},
 		{"no directory", `{"command": ["./x"], "dir": "` + dir + `/none"}`, "dir: stat"},
-		{"a file as directory", `{"command": ["./x"], "dir": "` + dir + `/plain"}`, "is no directory"},
+		{"a file as directory", `{"command": ["./x"], "dir": "` + dir + `/plain"}`, "is not a directory"},
 		{"a path is relative to the directory", `{"command": ["./plain"], "dir": "` + dir + `"}`, "permission denied"},
 	}
 	for _, tt := range tests {
@@ -127,7 +127,7 @@ func TestConfiguration(t *testing.T) {
 		{Name: "a command without a name", Step: `{"exec": [""]}`, Want: "the program has no name"},
 		{Name: "a shell's line", Step: `{"exec": "sort | uniq"}`, Want: "no shell"},
 		{Name: "another mode", Step: `{"exec": {"command": ["a"], "mode": "lines"}}`, Want: "must be one of per_message, stream"},
-		{Name: "no variable", Step: `{"exec": {"command": ["a"], "env": {"A=B": "c"}}}`, Want: "is no environment variable"},
+		{Name: "no variable", Step: `{"exec": {"command": ["a"], "env": {"A=B": "c"}}}`, Want: "is not a valid environment variable"},
 		{Name: "a template for arguments", Step: `{"exec": {"command": ["a"], "args_mapping": "x"}}`, Want: "arguments are fixed"},
 	})
 }

@@ -20,13 +20,13 @@ type process struct {
 	prog *program
 	cmd  *exec.Cmd
 	in   io.WriteCloser
-	wr   *bufio.Writer // to in; of who exchanges lines
+	wr   *bufio.Writer // to in; of the goroutine that exchanges lines
 	said *tail
 	done chan struct{} // closed when it has ended and all that it wrote was taken
 
 	mu      sync.Mutex // guards the fields below
-	owed    int        // answers of the exchange under way
-	answers [][]byte   // those that came
+	owed    int        // answers of the current exchange
+	answers [][]byte   // those that arrived
 	full    chan struct{}
 	why     error // it has ended or will end, for this reason
 	ending  bool  // Close has told it to end
@@ -61,7 +61,7 @@ func start(p *program, logged *stderrLog, ended func(*process)) (*process, error
 	return s, nil
 }
 
-// reaping waits now and then for what a program has left to flowd, until stop is called.
+// reaping waits periodically for what a program has left to flowd, until stop is called.
 func reaping(pid int) (stop func()) {
 	const every = 10 * time.Second
 	end, ended := make(chan struct{}), make(chan struct{})
@@ -103,7 +103,7 @@ func (s *process) take(line []byte, cut bool) error {
 	var err error
 	switch {
 	case s.owed == len(s.answers):
-		err = engine.Errorf(engine.Transient, "the program wrote a line that no message asked for (it has to write exactly one for each that it reads)")
+		err = engine.Errorf(engine.Transient, "the program wrote a line that belongs to no message (it must write exactly one for each line that it reads)")
 	case cut:
 		err = s.prog.tooLong()
 		s.served = true
@@ -154,14 +154,14 @@ func (s *process) exchange(ctx context.Context, lines [][]byte) ([][]byte, error
 		case <-s.done:
 		case <-ctx.Done():
 		case <-time.After(ioDelay):
-			s.kill(engine.Errorf(engine.Transient, "the program reads no more: %w", cause(err)))
+			s.kill(engine.Errorf(engine.Transient, "the program no longer reads: %w", cause(err)))
 		}
 	}
 	select {
 	case <-full:
 	case <-s.done:
 	case <-ctx.Done():
-		s.kill(s.late(ctx)) // stop may come before what it stops
+		s.kill(s.late(ctx)) // stop may arrive before what it stops
 		select {            // answers that were written in time may not have been read
 		case <-s.done:
 		case <-time.After(ioDelay):
@@ -199,7 +199,7 @@ func (s *process) late(ctx context.Context) error {
 	defer s.mu.Unlock()
 	what := "the program did not answer in the step's time, and was killed"
 	if !s.served {
-		what += "; it has never answered, so it may hold lines back (make it flush each one)"
+		what += "; it has never answered, so it may hold lines back (make it flush each line)"
 	}
 	return late(ctx, what)
 }
@@ -214,7 +214,7 @@ func (s *process) dead() (is, inOrder bool) {
 	}
 }
 
-// hasServed says whether the program has answered anything, be it too much.
+// hasServed says whether the program has answered anything, even too much.
 func (s *process) hasServed() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,8 +11,8 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// A program that floods its standard error does not flood the log: this much of
-// a line is logged, and so many lines a second.
+// A program that floods its standard error does not flood the log: only this much of a line
+// is logged, and this many lines a second.
 const (
 	maxLogged = 2 << 10
 	perSecond = 20
@@ -46,7 +46,7 @@ func (l *stderrLog) line(line []byte, _ bool) error {
 	return nil
 }
 
-// end tells of the lines that were left out.
+// end logs how many lines were left out.
 func (l *stderrLog) end() {
 	if n := l.left.Swap(0); n > 0 {
 		l.log.Warn("lines of standard error were left out: there were too many at once", "lines", n)

@@ -23,7 +23,7 @@ type pool struct {
 	closed  bool
 }
 
-// slot is a place for one program. Who has taken it from pool.slots owns it.
+// slot is a place for one program. The goroutine that has taken it from pool.slots owns it.
 type slot struct {
 	p      *process  // nil: to be started
 	fails  int       // ends in a row without an answer between them
@@ -82,7 +82,7 @@ func (s *pool) Process(ctx context.Context, b *engine.Batch) error {
 		for len(lines) > 0 {
 			msgs[0].Fail(err)
 			msgs, lines = msgs[1:], lines[1:]
-			if works { // what the program was at is to blame; those behind it are sent again
+			if works { // the message that the program was working on is to blame; those after it are sent again
 				break
 			}
 		}
@@ -94,13 +94,13 @@ func (s *pool) Process(ctx context.Context, b *engine.Batch) error {
 // works says that the program would have answered others.
 func (s *pool) ask(ctx context.Context, lines [][]byte) (answers [][]byte, works bool, err error) {
 	if ctx.Err() != nil {
-		return nil, false, late(ctx, "the step's time is over")
+		return nil, false, late(ctx, "the step's time has run out")
 	}
 	var at *slot
 	select {
 	case at = <-s.slots:
 	case <-ctx.Done():
-		return nil, false, late(ctx, fmt.Sprintf("all %d programs were busy for the step's time", s.cfg.Concurrency))
+		return nil, false, late(ctx, fmt.Sprintf("all %d programs were busy for the whole of the step's time", s.cfg.Concurrency))
 	}
 	defer func() { s.slots <- at }()
 	if err := s.start(ctx, at); err != nil {
@@ -129,7 +129,7 @@ func (s *pool) start(ctx context.Context, at *slot) error {
 		switch {
 		case !dead:
 			return nil
-		case inOrder: // as one does that ends after so many lines
+		case inOrder: // like one that ends after a number of lines
 			at.p = nil
 		default:
 			at.failed(at.p.why)

@@ -29,7 +29,7 @@ func TestLinesAreExchangedInOrder(t *testing.T) {
 	}{
 		{"a line for a line", "", []string{"a", "", "b"}, []string{"A", "", "B"}},
 		{"a document of several lines is one", "", []string{"{\n\"a\": [1,\r\n2]}"}, []string{`{"A":[1,2]}`}},
-		{"other text of several lines fails alone", "", []string{"a", "b\nc", "d\re", "f"}, []string{"A", "rejected: a payload of several lines that is no JSON can't be sent as one line…", "rejected: …", "F"}},
+		{"other text of several lines fails alone", "", []string{"a", "b\nc", "d\re", "f"}, []string{"A", "rejected: a payload of several lines that is not JSON can't be sent as one line…", "rejected: …", "F"}},
 		{"into a field", `, "into": "x"`, []string{`{"a":1}`, `no`, `"y"`}, []string{`{"a":1,"x":{"A":1}}`, "decode: …", ": x: the document is a string, not an object"}},
 	}
 	for _, tt := range tests {
@@ -69,7 +69,7 @@ func TestSeveralProgramsServeLanes(t *testing.T) {
 	gone := w.sees()
 	match(t, outcomes(t, t.Context(), p, "a"), "A") // by the other one
 	close(ctx.passed)
-	match(t, <-hung, "timeout: the program did not answer in the step's time, and was killed; it has never answered, so it may hold lines back (make it flush each one)…")
+	match(t, <-hung, "timeout: the program did not answer in the step's time, and was killed; it has never answered, so it may hold lines back (make it flush each line)…")
 	gone()
 }
 
@@ -94,7 +94,7 @@ func TestAProgramThatEndsIsStartedAgain(t *testing.T) {
 	tests := []struct {
 		name, more string
 		in, want   []string
-		ends       bool // behind its answers
+		ends       bool // after its answers
 	}{
 		{"a crash fails what it was at", "", []string{"a", "crash", "b", "crash", "c"}, []string{"A", "transient: the program ended: exit status 2: can't go on", "B", "transient: …", "C"}, false},
 		{"a crash before any answer fails all", "", []string{"crash", "a"}, []string{"transient: the program ended: exit status 2: can't go on", "transient: the program ended: …"}, false},

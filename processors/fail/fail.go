@@ -11,8 +11,8 @@ import (
 )
 
 const doc = `
-Fails every message that reaches it, with a reason of your own. The class is
-permanent: the message is not tried again.
+Fails every message that reaches it, with your own reason. The class is permanent: the
+message is not retried.
 
     - fail: unknown plan $(customer.plan)
       when: not (customer.plan in ["free", "enterprise"])

@@ -10,7 +10,7 @@ import (
 )
 
 const doc = `
-Keeps the messages for which the expression holds; the others end as filtered.
+Keeps the messages for which the expression is true; the others end as filtered.
 
     - filter: status >= 500
 `

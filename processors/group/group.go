@@ -9,11 +9,11 @@ import (
 )
 
 const doc = `
-Lets messages wait until there are size of them, bytes of payload, or timeout has
-passed since the first, and runs steps once over all of them. What comes of it goes
-on behind the group: edited, filtered, merged or split. A group also closes at the
-end of the input or of a drain, and early when the pipeline runs out of room
-(engine.max_in_flight). It stands under the pipeline's own processors.
+Holds messages until there are size of them, bytes of payload, or timeout has passed
+since the first, and runs steps once over all of them. The results continue after the
+group: edited, filtered, merged or split. A group also closes at the end of the input
+or of a drain, and early when the pipeline runs out of room (engine.max_in_flight).
+It belongs under the pipeline's own processors.
 
     processors:
       - group:
@@ -29,7 +29,7 @@ func init() {
 
 func build(c engine.GroupConfig, _ engine.Env) (engine.Processor, error) {
 	if c.Size == 0 && c.Bytes == 0 && c.Timeout == 0 {
-		return nil, errors.New("nothing says when a group is complete (give `size`, `bytes` or `timeout`)")
+		return nil, errors.New("a group needs a condition to be complete (give `size`, `bytes` or `timeout`)")
 	}
 	return engine.Block{Group: &c}, nil
 }

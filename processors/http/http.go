@@ -24,11 +24,11 @@ import (
 type Config struct {
 	httpx.Calls `yaml:",inline"`
 	Method      string      `yaml:"method" check:"oneof=GET|HEAD|POST|PUT|PATCH|DELETE" doc:"Method of the requests; GET without a body and POST with one by default."`
-	Body        expr.Body   `yaml:"body" doc:"What is sent: text as it is, all else as JSON. Without it requests have no body."`
-	Into        fields.Path `yaml:"into" doc:"Field that takes the answer; without it the answer replaces the payload."`
-	Metadata    []string    `yaml:"metadata" doc:"Headers of the answer that become metadata, by their names in small letters."`
-	Forward     []string    `yaml:"forward" doc:"Metadata that goes along as headers, where a message has it."`
-	Parallel    int         `yaml:"parallel" check:"min=1" doc:"Calls for the messages of one run that are under way at once."`
+	Body        expr.Body   `yaml:"body" doc:"What is sent: text as it is, anything else as JSON. Without it requests have no body."`
+	Into        fields.Path `yaml:"into" doc:"Field for the answer; without it the answer replaces the payload."`
+	Metadata    []string    `yaml:"metadata" doc:"Headers of the answer that become metadata, by their names in lower case."`
+	Forward     []string    `yaml:"forward" doc:"Metadata that is sent as headers, if a message has it."`
+	Parallel    int         `yaml:"parallel" check:"min=1" doc:"Calls for the messages of one run that may be in flight at once."`
 	MaxResponse schema.Size `yaml:"max_response" check:"min=1" doc:"Largest answer, uncompressed; a larger one fails its message."`
 }
 
@@ -37,11 +37,11 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	c.Calls.CheckConfig(report)
 	for _, name := range c.Forward {
 		if !c.Free(name) {
-			report("forward", fmt.Sprintf("%q can't go along: it is no name of a header, or set already", name), "set it under headers: X-Name: $(meta(\""+name+"\"))")
+			report("forward", fmt.Sprintf("%q can't be sent: it is not a valid header name, or is already set", name), "set it under headers: X-Name: $(meta(\""+name+"\"))")
 		}
 	}
 	if c.Method == http.MethodHead && !c.Body.IsZero() {
-		report("body", "a HEAD request has no body", "remove it, or set another method")
+		report("body", "a HEAD request can't have a body", "remove it, or set another method")
 	}
 }
 
@@ -57,18 +57,18 @@ func (*Config) Words() map[string]string {
 const help = `
 Calls a server once for each message, and puts its answer into a field.
 
-An answer is a document where its content type says JSON, or where it is a JSON
-object or array; other text is text, and nothing is null. Metadata: http_status,
-and what metadata names.
+An answer is a document if its content type says JSON, or if it is a JSON object or
+array; other text is text, and an empty answer is null. Metadata: http_status, and the
+headers that metadata names.
 
-Statuses decide: 2xx is success; 401 and 403 fail the message with class auth;
+The status decides: 2xx is success; 401 and 403 fail the message with class auth;
 408, 425, 429 and 5xx are transient, with Retry-After honoured; other 4xx are
-rejected. Redirects are followed where they lead to the same scheme, host and
-port with the same method. Data in a URL goes through url_encode() where it may
-have other characters than letters and digits.
+rejected. Redirects are followed if they lead to the same scheme, host and
+port with the same method. Put data in a URL through url_encode() if it may have
+characters other than letters and digits.
 
-An answer counts against engine.max_in_flight.bytes as it comes. Where a long one has no
-room, its message waits, and the call is made again when there is some.
+An answer counts against engine.max_in_flight.bytes as it arrives. If there is no room
+for a long one, its message waits, and the call is made again when there is room.
 
 ` + httpx.AboutProxies + `
     - name: check address
@@ -163,7 +163,7 @@ func (s *step) Prepare(m *engine.Message) (*request, error) {
 	return c, nil
 }
 
-// forward adds the metadata that is to go along.
+// forward adds the metadata to send.
 func (s *step) forward(header http.Header, meta engine.Meta) {
 	for _, name := range s.cfg.Forward {
 		if v, ok := meta.Get(name); ok {
@@ -222,7 +222,7 @@ func (s *step) put(m *engine.Message, c *request) error {
 	var err error
 	if len(raw) > 0 && isJSON(c.got.Get("Content-Type")) {
 		if err = call.Valid(raw); err != nil {
-			return engine.Errorf(engine.Decode, "the answer claims to be JSON: %v", err) // not an error of the message's own bytes
+			return engine.Errorf(engine.Decode, "the answer's content type is JSON, but it is not valid: %v", err) // not an error of the message's own bytes
 		}
 	} else if raw, err = call.Value(raw, false); err != nil {
 		return err

@@ -22,7 +22,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// opened makes a step, and closes it behind the test; URL stands for the server's.
+// opened makes a step, and closes it after the test; URL is replaced by the server's.
 func opened(t *testing.T, s *webtest.Server, config string) engine.Processor {
 	t.Helper()
 	p := enginetest.New(t, engine.Processors, `{"http": `+strings.ReplaceAll(config, "URL", s.URL)+`}`)
@@ -103,7 +103,7 @@ func TestAnswersBecomeValues(t *testing.T) {
 		{"what only looks like a document", `, "into": "geo"`, "", `{"x": "y`, `{"k":1,"geo":"{\"x\": \"y"}`},
 		{"nothing", `, "into": "geo"`, "application/json", ``, `{"k":1,"geo":null}`},
 		{"a deep field", `, "into": "a.b"`, "", `x`, `{"k":1,"a":{"b":"x"}}`},
-		{"a broken document", `, "into": "geo"`, "application/json", `{"x": `, "decode: the answer claims to be JSON: not a JSON document: unexpected end of document at byte 5"},
+		{"a broken document", `, "into": "geo"`, "application/json", `{"x": `, "decode: the answer's content type is JSON, but it is not valid: not a JSON document: unexpected end of document at byte 5"},
 		{"bytes", `, "into": "geo"`, "image/png", "\x89PNG\xff", "decode: the answer is neither JSON nor text (without `into` it becomes the payload as it is)"},
 		{"no place for it", `, "into": "k.x"`, "", `1`, ": k.x: k is a number, not an object"},
 	}
@@ -343,7 +343,7 @@ func TestRedirects(t *testing.T) {
 		want           string // part of the error; "" is success
 	}{
 		{"within the server", "", "/end", 302, ""},
-		{"to another server", "", elsewhere.URL + "/x?token=t", 302, `permanent: URL/: 302 Found to "` + elsewhere.URL + `/x", which is not followed (write that URL if it is right)`},
+		{"to another server", "", elsewhere.URL + "/x?token=t", 302, `permanent: URL/: 302 Found to "` + elsewhere.URL + `/x", which is not followed (write that URL if it is the right one)`},
 		{"in a circle", "", "/", 302, "permanent: URL/: 302 Found to"},
 		{"with another method", `, "body": "1"`, "/end", 302, "permanent: URL/: 302 Found to"},
 		{"with the same method", `, "body": "1"`, "/end", 308, ""},
@@ -443,9 +443,9 @@ func TestAServerThatIsNotThere(t *testing.T) {
 
 func TestDataDoesNotChangeWhatIsAskedFor(t *testing.T) {
 	tests := []struct{ name, config, k, want string }{
-		{"a query of its own", `{"url": "URL/$(k)"}`, "x?admin=1", "brings a \"?\" into it"},
-		{"another parameter", `{"url": "URL/?key=secret&q=$(k)"}`, "x&admin=1", "brings a \"&\" into it, which would change what is asked for (write $(url_encode(…)))"},
-		{"a fragment that hides the rest", `{"url": "URL/$(k)/end"}`, "x#", "brings a \"#\""},
+		{"a query of its own", `{"url": "URL/$(k)"}`, "x?admin=1", "puts a \"?\" into it"},
+		{"another parameter", `{"url": "URL/?key=secret&q=$(k)"}`, "x&admin=1", "puts a \"&\" into it, which would change the request (write $(url_encode(…)))"},
+		{"a fragment that hides the rest", `{"url": "URL/$(k)/end"}`, "x#", "puts a \"#\""},
 		{"out of the folder", `{"url": "URL/a/$(k)"}`, "../admin", "out of its folder"},
 		{"out of the folder, encoded", `{"url": "URL/a/$(k)"}`, "%2e%2e/admin", "out of its folder"},
 		{"a backslash", `{"url": "URL/a/$(k)"}`, `..\\admin`, "a backslash"},
@@ -473,11 +473,11 @@ func TestConfiguration(t *testing.T) {
 		`"ftp://x/"`:          "must begin with http:// or https://",
 		`"http://$(host)/x"`:  "data must not choose the host",
 		`"http://h:$(port)/"`: "data must not choose the host",
-		`{"url": "http://h", "headers": {"a b": "c"}}`:                                          "is no name of a header",
-		`{"url": "http://h", "forward": ["content-length"]}`:                                    "can't go along",
-		`{"url": "http://h", "forward": ["x-a"], "headers": {"X-A": "1"}}`:                      "can't go along",
+		`{"url": "http://h", "headers": {"a b": "c"}}`:                                          "is not a valid header name",
+		`{"url": "http://h", "forward": ["content-length"]}`:                                    "can't be sent",
+		`{"url": "http://h", "forward": ["x-a"], "headers": {"X-A": "1"}}`:                      "can't be sent",
 		`{"url": "http://h", "method": "GETT"}`:                                                 "must be one of GET",
-		`{"url": "http://h", "method": "HEAD", "body": "1"}`:                                    "a HEAD request has no body",
+		`{"url": "http://h", "method": "HEAD", "body": "1"}`:                                    "a HEAD request can't have a body",
 		`{"url": "http://h", "parallel": 0}`:                                                    "must be at least 1",
 		`{"url": "http://h", "timeout": "1s"}`:                                                  "write `timeout` on the step",
 		`{"url": "http://h", "auth": {"bearer": "a", "basic": {"user": "u", "password": "p"}}}`: "exclude each other",

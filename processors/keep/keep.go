@@ -10,8 +10,8 @@ import (
 )
 
 const doc = `
-Removes every field of the document that is not named. The rest keeps its order
-and its text.
+Removes every field of the document that is not named. The others keep their order and
+their text.
 
     - keep: [id, customer.id, items]
 `

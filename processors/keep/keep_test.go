@@ -20,7 +20,7 @@ func TestKeep(t *testing.T) {
 func TestKeepRefuses(t *testing.T) {
 	steptest.RunRefused(t, []steptest.Refused{
 		{Name: "no path", Step: `{"keep": []}`, Want: "needs at least one path"},
-		{Name: "the whole document", Step: `{"keep": "this"}`, Want: "this is the whole document, and a part of it belongs here"},
+		{Name: "the whole document", Step: `{"keep": "this"}`, Want: "this is the whole document, but only a part of it is allowed here"},
 	})
 }
 

@@ -1,5 +1,5 @@
-// Package limit is the batch step `limit`: it keeps so many messages of a batch.
-// Start at [Config].
+// Package limit is the batch step `limit`: it keeps a number of messages of a batch. Start
+// at [Config].
 package limit
 
 import (
@@ -18,7 +18,7 @@ var defaults = Config{From: "first"}
 
 const help = `
 Keeps the first messages of each batch, or the last; the others end as filtered.
-Behind sort it makes a top list.
+After sort it makes a top list.
 
     - limit: 10
     - limit: {count: 10, from: last}

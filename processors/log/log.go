@@ -20,7 +20,7 @@ import (
 type Config struct {
 	Message expr.Template         `yaml:"message,main" check:"required" doc:"Text of the line."`
 	Level   string                `yaml:"level" check:"oneof=debug|info|warn|error" doc:"Level of the line."`
-	Fields  schema.Map[expr.Expr] `yaml:"fields" doc:"Values beside the text, by name."`
+	Fields  schema.Map[expr.Expr] `yaml:"fields" doc:"Values to log with the text, by name."`
 }
 
 var defaults = Config{Level: "info"}
@@ -31,7 +31,7 @@ var levels = map[string]slog.Level{
 
 const help = `
 Writes a line to flowd's log, on stderr, for each message. The message itself
-goes on unchanged.
+continues unchanged.
 
     - log: order $(id) is late
     - log:

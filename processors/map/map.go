@@ -34,8 +34,8 @@ func (c *Config) DescribeConfig() *schema.Type {
 }
 
 const help = `
-Makes a new document: the value of an expression, or an object of the given
-paths. All expressions see the old document; fields not named are gone.
+Makes a new document: the value of an expression, or an object of the given paths. All
+expressions see the old document; fields that are not named are removed.
 
     - map: payload.order
     - map:
@@ -62,7 +62,7 @@ func build(c Config, _ engine.Env) (engine.Processor, error) {
 
 var emptyObject = []byte("{}") // never changed
 
-// object builds the new document beside the old one.
+// object builds the new document next to the old one.
 func (c *Config) object(_ context.Context, m *engine.Message) error {
 	var d doc.Doc
 	d.Reset(emptyObject, m.Doc().Arena())

@@ -22,26 +22,26 @@ import (
 // Config configures the metric processor.
 type Config struct {
 	Counter   *string               `yaml:"counter" oneof:"kind" doc:"Name of a counter, to which value is added."`
-	Gauge     *string               `yaml:"gauge" oneof:"kind" doc:"Name of a gauge, which becomes value."`
-	Histogram *string               `yaml:"histogram" oneof:"kind" doc:"Name of a histogram, in which value is counted."`
-	Value     expr.Expr             `yaml:"value" doc:"A number, or a duration, which counts in seconds. A counter does without: it adds 1."`
-	Labels    schema.Map[expr.Expr] `yaml:"labels" doc:"Labels by name: text, numbers, true or false; nil is an empty label. What is longer than 256 bytes is cut."`
-	MaxSeries int                   `yaml:"max_series" check:"min=1" doc:"Sets of label values that are told apart; all others count together, every label \"other\"."`
+	Gauge     *string               `yaml:"gauge" oneof:"kind" doc:"Name of a gauge, which is set to value."`
+	Histogram *string               `yaml:"histogram" oneof:"kind" doc:"Name of a histogram, which observes value."`
+	Value     expr.Expr             `yaml:"value" doc:"A number, or a duration, which counts in seconds. For a counter the default is 1."`
+	Labels    schema.Map[expr.Expr] `yaml:"labels" doc:"Labels by name: text, numbers, true or false; nil is an empty label. Values longer than 256 bytes are cut."`
+	MaxSeries int                   `yaml:"max_series" check:"min=1" doc:"Sets of label values that are kept apart; all others count together, with every label \"other\"."`
 	Buckets   []float64             `yaml:"buckets" doc:"Upper bounds of a histogram's buckets, ascending; by default 0.005 to 10, for seconds."`
 }
 
 var defaults = Config{MaxSeries: 1000}
 
 const help = `
-Counts or measures messages in a Prometheus metric of your own. flowd shows it
-beside its own metrics; the message goes on unchanged. Steps that name one metric
-share it, in all pipelines of the process.
+Counts or measures messages in your own Prometheus metric. flowd exposes it with its
+own metrics; the message continues unchanged. Steps that name the same metric share it,
+in all pipelines of the process.
 
     - metric: {counter: orders_total}
     - metric: {counter: shop_revenue_total, value: total, labels: {country: country}}
     - metric: {histogram: shop_order_age_seconds, value: now() - received_at()}
 
-A counter's value that is negative fails the message, and so does one that is no
+A negative value for a counter fails the message, and so does a value that is not a
 number.
 `
 
@@ -149,7 +149,7 @@ func (p *step) Process(_ context.Context, b *engine.Batch) error {
 	return nil
 }
 
-// number is the value that a message stands for.
+// number is the value of a message.
 func (p *step) number(m *engine.Message) (float64, error) {
 	if p.value.IsZero() {
 		return 1, nil
@@ -173,14 +173,14 @@ func (p *step) number(m *engine.Message) (float64, error) {
 	}
 	switch {
 	case err != nil || math.IsNaN(f) || math.IsInf(f, 0):
-		return 0, engine.Errorf(engine.Expression, "value of metric %s: %s is %s, not a number (where that is right, guard the step with `when`)", p.spec.Name, p.value.String(), describe(v))
+		return 0, engine.Errorf(engine.Expression, "value of metric %s: %s is %s, not a number (if that is intended, guard the step with `when`)", p.spec.Name, p.value.String(), describe(v))
 	case f < 0 && p.spec.Kind == metrics.Counter:
 		return 0, engine.Errorf(engine.Expression, "value of counter %s is %v: a counter only grows (use a gauge, or guard the step with `when`)", p.spec.Name, f)
 	}
 	return f, nil
 }
 
-// describe is the kind of a value, and nothing of the value itself.
+// describe is the kind of a value, without the value itself.
 func describe(v any) string {
 	text, err := doc.Append(nil, v)
 	if err != nil {

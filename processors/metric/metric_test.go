@@ -127,8 +127,8 @@ func TestRefused(t *testing.T) {
 	steptest.RunRefused(t, []steptest.Refused{
 		{Name: "no kind", Step: `{"metric": {"value": "1"}}`, Want: "needs one of counter, gauge, histogram"},
 		{Name: "two kinds", Step: `{"metric": {"counter": "a", "gauge": "b"}}`, Want: "exclude each other"},
-		{Name: "a name", Step: `{"metric": {"counter": "a-b"}}`, Want: "no metric name"},
-		{Name: "a label", Step: `{"metric": {"counter": "a", "labels": {"b-c": "1"}}}`, Want: "no label name"},
+		{Name: "a name", Step: `{"metric": {"counter": "a-b"}}`, Want: "not a valid metric name"},
+		{Name: "a label", Step: `{"metric": {"counter": "a", "labels": {"b-c": "1"}}}`, Want: "not a valid label name"},
 		{Name: "a gauge without a value", Step: `{"metric": {"gauge": "a"}}`, Want: "a gauge needs a value"},
 		{Name: "buckets of a counter", Step: `{"metric": {"counter": "a", "buckets": [1]}}`, Want: "a counter has no buckets"},
 		{Name: "buckets in no order", Step: `{"metric": {"histogram": "a", "value": "1", "buckets": [2, 1]}}`, Want: "ascending order"},

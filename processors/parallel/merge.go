@@ -16,9 +16,8 @@ const (
 	// that is below it.
 	depth = 32
 
-	// few is how many changes are made where a field stands, which leaves all
-	// around it as it is, but looks for each anew. An object with more of them is
-	// written anew.
+	// few is how many changes are made in place, which leaves everything around them as it
+	// is, but searches for each separately. An object with more of them is rewritten.
 	few = 64
 )
 
@@ -159,7 +158,7 @@ func edit(object []byte, changes []field) []byte {
 // was removed.
 type fields struct {
 	list []field
-	at   map[string]int // where each lies, in an object with many
+	at   map[string]int // where each is, in an object with many
 }
 
 type field struct {

@@ -16,10 +16,10 @@ import (
 )
 
 const help = `
-Runs branches of steps at the same time and merges what they change. Each works on
+Runs branches of steps at the same time and merges their changes. Each branch works on
 a copy of the message; the fields that it has set, replaced or removed, and its
-metadata, are taken over in the order in which the branches are written. It is for
-steps that wait, such as calls.
+metadata, are applied in the order in which the branches are written. It is for steps
+that wait, such as calls.
 
     - parallel:
         tax:
@@ -27,10 +27,10 @@ steps that wait, such as calls.
         customer:
           - set: {customer.vip: total > 1000}
 
-Objects are merged field by field, to 32 levels. Where two branches change one
-field, array or scalar, or a payload that is no object, the later one wins.
-A branch that drops the message adds nothing. One that fails it fails the message,
-which stays as it was. No branch can make several messages of one, nor merge them.
+Objects are merged field by field, to 32 levels. If two branches change the same field,
+array or scalar, or a payload that is not an object, the later one wins. A branch that
+drops the message adds nothing. If a branch fails, the message fails, and stays as it
+was. A branch can't split a message, nor merge messages.
 `
 
 func init() {
@@ -66,7 +66,7 @@ type branch struct {
 // result is what a branch has made of the messages.
 type result struct {
 	copies   *engine.Batch
-	err      error // of all that are not known to have failed by themselves
+	err      error // of all that are not known to have failed alone
 	outcomes []inner.Outcome
 }
 

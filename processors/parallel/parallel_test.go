@@ -45,7 +45,7 @@ func TestParallel(t *testing.T) {
 		{Name: "branches in branches", Step: `{"parallel": {"a": [{"parallel": {"c": [{"set": {"c": "1"}}], "d": [{"set": {"d": "1"}}]}}], "b": [{"set": {"b": "1"}}]}}`, In: []string{`{}`}, Want: []string{`{"c":1,"d":1,"b":1}`}},
 
 		{Name: "a branch that fails fails the message, which stays as it was", Step: `{"parallel": {"a": [{"set": {"x": "1"}}], "b": [{"set": {"y": "n + 1"}}]}}`, In: []string{`{"n":"x"}`, `{"n":1}`}, Want: []string{`{"n":1,"x":1,"y":2}`, "failed expression: branch b: "}},
-		{Name: "several messages can't be merged into one", Step: `{"parallel": {"a": [{"split": "l"}]}}`, In: []string{`{"l":[1,2]}`, `{"l":[{"n":1}]}`}, Want: []string{`{"n":1}`, "failed permanent: branch a: a step inside parallel has made 2 messages of one"}},
+		{Name: "several messages can't be merged into one", Step: `{"parallel": {"a": [{"split": "l"}]}}`, In: []string{`{"l":[1,2]}`, `{"l":[{"n":1}]}`}, Want: []string{`{"n":1}`, "failed permanent: branch a: a step inside parallel has turned one message into 2"}},
 	})
 }
 
@@ -167,7 +167,7 @@ func TestRefused(t *testing.T) {
 		{Name: "no branch", Step: `{"parallel": {}}`, Want: "at least one branch"},
 		{Name: "an empty branch", Step: `{"parallel": {"a": []}}`, Want: `branch "a" has no steps`},
 		{Name: "a list", Step: `{"parallel": [{"set": {"a": "1"}}]}`, Want: "expected"},
-		{Name: "a mistake inside", Step: `{"parallel": {"a": [{"sleep": "soon"}], "b": [{"set": {"a": "1"}}]}}`, Want: "no time to sleep"},
+		{Name: "a mistake inside", Step: `{"parallel": {"a": [{"sleep": "soon"}], "b": [{"set": {"a": "1"}}]}}`, Want: "not a valid duration to sleep"},
 	})
 }
 

@@ -24,11 +24,11 @@ import (
 type Config struct {
 	Name       string        `yaml:"name" check:"required" doc:"Name of the pool: letters, digits, _ and -. Workers join it by its name."`
 	Workers    workers       `yaml:"workers" check:"required" doc:"Slots in this process, or remote."`
-	Lease      time.Duration `yaml:"lease" check:"min=100ms" doc:"Time after which a remote worker that is not heard of has lost its jobs, and workers drop those of a hub that is not heard of; slots in this process need none."`
-	Timeout    time.Duration `yaml:"timeout" check:"min=1ms" doc:"Time that one try of a job may take, from when a worker takes it, and that jobs wait while there is no worker at all; engine.timeout by default."`
-	Retries    int           `yaml:"retries" check:"min=-1" doc:"Tries beyond the first; -1 is no limit."`
-	RetryOn    []string      `yaml:"retry_on" check:"oneof=lost|timeout|error" doc:"What is tried again: lost (the worker has gone), timeout, error (a step failed the message)."`
-	MaxPending int           `yaml:"max_pending" check:"min=1" doc:"Jobs that wait for workers or are with them at once; further messages wait in this process."`
+	Lease      time.Duration `yaml:"lease" check:"min=100ms" doc:"Time without a heartbeat after which a remote worker loses its jobs, and after which workers drop the jobs of a hub; slots in this process need none."`
+	Timeout    time.Duration `yaml:"timeout" check:"min=1ms" doc:"Time that one attempt of a job may take, from when a worker takes it, and time that a job waits while there is no worker at all; engine.timeout by default."`
+	Retries    int           `yaml:"retries" check:"min=-1" doc:"Attempts after the first; -1 means no limit."`
+	RetryOn    []string      `yaml:"retry_on" check:"oneof=lost|timeout|error" doc:"What is retried: lost (the worker is gone), timeout, error (a step failed the message)."`
+	MaxPending int           `yaml:"max_pending" check:"min=1" doc:"Jobs that wait for workers or are being processed at once; further messages wait in this process."`
 	Do         wire.Steps    `yaml:"do" check:"required" doc:"The steps."`
 }
 
@@ -45,7 +45,7 @@ func (w *workers) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 			*w = remote
 			return
 		case strings.Trim(text, "0123456789") != "":
-			d.Report(n, schema.Problem{Code: schema.BadValue, Message: fmt.Sprintf("%q is no number of workers", text), Remedy: "write a number, for slots in this process, or remote"})
+			d.Report(n, schema.Problem{Code: schema.BadValue, Message: fmt.Sprintf("%q is not a valid number of workers", text), Remedy: "write a number, for slots in this process, or remote"})
 			return
 		}
 	}
@@ -75,19 +75,19 @@ func (Config) Traits() engine.Traits { return engine.Traits{TriesItself: true} }
 // CheckConfig reports what can't work.
 func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	if !wire.GoodName(c.Name) {
-		report("name", fmt.Sprintf("%q is no name of a pool", c.Name), "write letters, digits, _ and -")
+		report("name", fmt.Sprintf("%q is not a valid pool name", c.Name), "write letters, digits, _ and -")
 	}
 }
 
 // Words are what users of other systems write.
 func (*Config) Words() map[string]string {
-	return map[string]string{"size": "write `workers`", "slots": "write `workers`", "concurrency": "write `workers`", "steps": "write `do`", "processors": "write `do`", "max_attempts": "write `retries`, which does not count the first try", "retry": "write `retries` and `retry_on`; or `retry` on the step, beside `pool`"}
+	return map[string]string{"size": "write `workers`", "slots": "write `workers`", "concurrency": "write `workers`", "steps": "write `do`", "processors": "write `do`", "max_attempts": "write `retries`, which does not count the first attempt", "retry": "write `retries` and `retry_on`; or `retry` on the step, beside `pool`"}
 }
 
 const help = `
-Runs steps on a pool of workers: so many slots in this process, or, with workers:
-remote, other processes that join it, on this machine or others. It is for steps
-that take long; the other steps go on meanwhile.
+Runs steps on a pool of workers: a number of slots in this process or, with workers:
+remote, other processes that join it, on this machine or others. It is for slow steps;
+the other steps continue meanwhile.
 
     processors:
       - pool:
@@ -100,21 +100,21 @@ that take long; the other steps go on meanwhile.
     service:
       cluster: {listen: "127.0.0.1:5019"}
 
-Elsewhere: flowd worker --join HOST:5019 --pool embed --slots 4. Workers get the
-steps from this process, and need no file of their own. Each free slot takes one
-job: a message, or in batch steps and groups a whole batch. It comes back edited,
-filtered or failed, with its metadata; a batch also split or merged.
+On other machines: flowd worker --join HOST:5019 --pool embed --slots 4. Workers get the
+steps from this process, and need no file of their own. Each free slot takes one job: a
+message or, in batch steps and groups, a whole batch. It comes back edited, filtered or
+failed, with its metadata; a batch may also come back split or merged.
 
-A job whose worker is not heard of for a lease is given to another. retries says
-how often a job is tried again, for what retry_on names; an error of a step comes
-back as it is, with its class. What is given up fails the message as any step does.
-A retry written on the step, beside pool, begins all over.
+If a worker is not heard from for a lease, its job is given to another. retries says how
+often a job is retried, in the cases that retry_on names; an error of a step comes back
+as it is, with its class. A job that is given up fails its message, as in any step. A
+retry on the step, beside pool, starts over.
 
-Order keys hold: the next message of a key waits for the one before.
+The order of keys is kept: the next message of a key waits for the one before.
 
-Steps that keep something between messages or use resources can't run remote:
-cache, dedupe, metric, rate_limit, steps. So can't expressions with functions that
-only this build has; workers must be the same version of flowd.
+Steps that keep something between messages or use resources can't run remotely: cache,
+dedupe, metric, rate_limit, steps. Neither can expressions with functions that only this
+build has; workers must have the same version of flowd.
 `
 
 var defaults = Config{Lease: 3 * time.Second, Retries: 2, RetryOn: []string{pool.Lost, pool.TimedOut}, MaxPending: 4096}
@@ -123,9 +123,9 @@ func init() { engine.Register(engine.Processors, "pool", help, defaults, build) 
 
 // notRemote says what to do with steps that mean nothing in another process.
 var notRemote = map[string]string{
-	"pool": "write one pool behind the other", "steps": "write the steps themselves",
+	"pool": "write one pool after the other", "steps": "write the steps themselves",
 	"cache": "write it beside the pool", "dedupe": "write it before the pool",
-	"metric": "write it behind the pool", "rate_limit": "write it before the pool",
+	"metric": "write it after the pool", "rate_limit": "write it before the pool",
 }
 
 func build(c Config, env engine.Env) (engine.Processor, error) {
@@ -146,7 +146,7 @@ func build(c Config, env engine.Env) (engine.Processor, error) {
 			}
 		}
 		if process.Config == nil {
-			return nil, errors.New("nothing says where workers join (write `service: {cluster: {listen: 127.0.0.1:" + wire.Port + "}}`)")
+			return nil, errors.New("there is no address for workers to join (write `service: {cluster: {listen: 127.0.0.1:" + wire.Port + "}}`)")
 		}
 		stage, err := c.Do.Stage(env.Whole, env.Timeout)
 		if err != nil {
@@ -169,7 +169,7 @@ func build(c Config, env engine.Env) (engine.Processor, error) {
 		return nil, err
 	}
 	if c.Retries != 0 && slices.Contains(used, "dedupe") {
-		return nil, errors.New("dedupe would take the second try of a message for a duplicate (write it before the pool, or `retries: 0`)")
+		return nil, errors.New("dedupe would take the second attempt of a message for a duplicate (write it before the pool, or `retries: 0`)")
 	}
 	s.start = func(context.Context) error {
 		s.pool = pool.New(policy, slots, func(p *pool.Pool) pool.Transport { return pool.NewLocal(p, steps, slots) })
@@ -247,7 +247,7 @@ func (s *step) Process(ctx context.Context, b *engine.Batch) error {
 	return nil
 }
 
-// park has the only message of a job go on when it is done.
+// park lets the only message of a job continue when it is done.
 func (s *step) park(of []*engine.Message) {
 	jobs := frozen(of)
 	resume := of[0].Park()
@@ -261,7 +261,7 @@ func (s *step) park(of []*engine.Message) {
 	})
 }
 
-// answer is what a call will have come to.
+// answer is the outcome of a call.
 type answer struct {
 	call *pool.Call
 	done chan struct{}

@@ -255,7 +255,7 @@ func TestATryHasATimeout(t *testing.T) {
 		failed string
 	}{
 		{`"retries": 0`, time.Second, "1 returned timeout: pool p: no answer within 1s"},
-		{`"retries": 2`, 3 * time.Second, "1 returned timeout: pool p: no answer within 1s, after 3 tries"},
+		{`"retries": 2`, 3 * time.Second, "1 returned timeout: pool p: no answer within 1s, after 3 attempts"},
 		{`"retry_on": ["error"]`, time.Second, "1 returned timeout: pool p: no answer within 1s"},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -281,7 +281,7 @@ func TestARetryOnTheStepBeginsAllOver(t *testing.T) {
 		}
 		began := time.Now()
 		_, failures := l.run(t)
-		want(t, "failed", failures, "1 returned timeout: pool p: no answer within 1s, after 2 tries")
+		want(t, "failed", failures, "1 returned timeout: pool p: no answer within 1s, after 2 attempts")
 		if got := time.Since(began); got != 5*time.Second {
 			t.Errorf("after %v", got)
 		}
@@ -354,7 +354,7 @@ func TestADrainWaitsForJobs(t *testing.T) {
 			if synctest.Wait(); r.returned > 0 && stopped.Load() != 2 {
 				t.Errorf("%d jobs were stopped", stopped.Load())
 			}
-			time.Sleep(time.Hour) // what comes late is dropped
+			time.Sleep(time.Hour) // what arrives late is dropped
 			if n := len(l.sink.Bodies()); n != r.delivered {
 				t.Errorf("%d are written", n)
 			}
@@ -401,7 +401,7 @@ func TestWhatARemotePoolCantHave(t *testing.T) {
 		`{"pool": {"name": "q", "workers": 1, "do": [{"set": {"a": "1"}}]}}`: "pool can't run",
 		`{"set": {"a": "1"}, "on_error": [{"dedupe": "n"}]}`:                 "dedupe can't run",
 		`{"archive": "lines"}`: "whole batches",
-		`{"set": {"a": "1"}}`:  "nothing says where workers join",
+		`{"set": {"a": "1"}}`:  "there is no address for workers to join",
 	} {
 		l := line{steps: `[{"pool": {"name": "p", "workers": "remote", "do": [` + do + `]}}]`, src: &enginetest.Source{}}
 		plan, problems := runtime.Build(l.spec(t), runtime.Options{Log: slog.New(slog.DiscardHandler)})
@@ -427,7 +427,7 @@ func TestARehearsalIsLocal(t *testing.T) {
 
 func TestBadSettingsAreProblems(t *testing.T) {
 	for text, hint := range map[string]string{
-		`{"name": "a.b", "workers": 1, "do": [{"set": {"a": "1"}}]}`:                    "no name of a pool",
+		`{"name": "a.b", "workers": 1, "do": [{"set": {"a": "1"}}]}`:                    "not a valid pool name",
 		`{"name": "p", "workers": 0, "do": [{"set": {"a": "1"}}]}`:                      "at least 1",
 		`{"name": "p", "workers": -1, "do": [{"set": {"a": "1"}}]}`:                     "at least 1",
 		`{"name": "p", "workers": "many", "do": [{"set": {"a": "1"}}]}`:                 "",

@@ -1,12 +1,12 @@
-// Package ratelimit is the processor `rate_limit`: it lets only so many messages
-// pass in a time. Start at [engine.RateLimit], its configuration.
+// Package ratelimit is the processor `rate_limit`: it lets a number of messages pass per
+// period. Start at [engine.RateLimit], its configuration.
 package ratelimit
 
 import "github.com/flowd-io/flowd/engine"
 
 const help = `
-Lets only so many messages pass in a time; the others wait, in the order in which
-they came, while those of other keys and other steps go on. None is dropped.
+Lets a number of messages pass per period; the others wait, in the order in which they
+arrived, while messages of other keys and other steps continue. None is dropped.
 
     processors:
       - rate_limit: {messages: 10, per: 1m, kind: bucket, burst: 3, key: customer}
@@ -15,9 +15,9 @@ they came, while those of other keys and other steps go on. None is dropped.
       rate_limits:
         api: {messages: 500, per: 1s}
 
-All who name a limit share it, across pipelines too; its key is evaluated here. With
+All that name a limit share it, also across pipelines; its key is evaluated here. With
 key there is a limit for each value; messages whose key is nil share one. A key that
-can't be evaluated fails its message. Inputs and outputs have a rate_limit of their own.
+can't be evaluated fails its message. Inputs and outputs have their own rate_limit.
 `
 
 func init() {

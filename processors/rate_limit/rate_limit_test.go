@@ -29,7 +29,7 @@ type arrival struct {
 	At   time.Duration
 }
 
-// flow is a pipeline with one rate_limit step, under way.
+// flow is a running pipeline with one rate_limit step.
 type flow struct {
 	steps string // as JSON
 	src   *enginetest.Source

@@ -10,8 +10,8 @@ import (
 )
 
 const doc = `
-Moves fields to other paths, in the order written. A field that is not there is
-no error; one that stands at the new path is replaced.
+Moves fields to other paths, in the order written. A missing field is not an error; a
+field at the new path is replaced.
 
     - rename: {msg: message, user.id: customer.id}
 `

@@ -22,8 +22,8 @@ func TestRenameRefuses(t *testing.T) {
 	steptest.RunRefused(t, []steptest.Refused{
 		{Name: "no pair", Step: `{"rename": {}}`, Want: "needs at least one line"},
 		{Name: "an empty target", Step: `{"rename": {"a": ""}}`, Want: "the path is empty"},
-		{Name: "the whole document", Step: `{"rename": {"this": "a"}}`, Want: "this is the whole document, and a part of it belongs here"},
-		{Name: "to the whole document", Step: `{"rename": {"a": "this"}}`, Want: "this is the whole document, and a part of it belongs here"},
+		{Name: "the whole document", Step: `{"rename": {"this": "a"}}`, Want: "this is the whole document, but only a part of it is allowed here"},
+		{Name: "to the whole document", Step: `{"rename": {"a": "this"}}`, Want: "this is the whole document, but only a part of it is allowed here"},
 		{Name: "a target that is no path", Step: `{"rename": {"a": "b["}}`, Want: "b["},
 	})
 }

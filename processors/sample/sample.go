@@ -14,9 +14,9 @@ import (
 
 // Config configures the sample processor.
 type Config struct {
-	Fraction float64   `yaml:"fraction,main" check:"required,min=0,max=1" doc:"Part of the messages, or of the keys, that is kept: 0.1 is a tenth."`
-	Key      expr.Expr `yaml:"key" doc:"Messages of one key are kept or dropped together, in every process and at all times. What has no key is sampled by itself."`
-	Seed     *uint64   `yaml:"seed" doc:"Makes another choice of keys, 0 by default. Without key it makes the choice repeatable, where messages come in the same order; by default each start chooses anew."`
+	Fraction float64   `yaml:"fraction,main" check:"required,min=0,max=1" doc:"Fraction of the messages, or of the keys, that is kept: 0.1 is a tenth."`
+	Key      expr.Expr `yaml:"key" doc:"Messages of one key are kept or dropped together, in every process and at all times. A message without a key is sampled alone."`
+	Seed     *uint64   `yaml:"seed" doc:"Selects a different choice of keys, 0 by default. Without key it makes the choice repeatable if messages arrive in the same order; by default each start chooses anew."`
 }
 
 // Words are what peers call the fields.
@@ -31,9 +31,9 @@ func (c *Config) Words() map[string]string {
 
 const help = `
 Keeps a fraction of the messages, at random; the others end as filtered. With key
-it keeps all messages of a fraction of the keys: the choice goes by the key's
-value alone, so it is the same after a restart and in other pipelines, and a
-larger fraction keeps what a smaller one keeps.
+it keeps all messages of a fraction of the keys: the choice depends only on the key's
+value, so it is the same after a restart and in other pipelines, and a larger fraction
+keeps everything that a smaller one keeps.
 
     - sample: 0.1
     - sample: {fraction: 0.05, key: customer.id}
@@ -86,8 +86,8 @@ func (s *sampler) keeps(draw uint64) bool {
 	return s.Fraction == 1 || draw < uint64(math.Ldexp(s.Fraction, 64))
 }
 
-// hash is the same for equal keys in all versions of flowd: 64-bit FNV-1a, whose
-// upper bits are poor, behind a mixer.
+// hash is the same for equal keys in all versions of flowd: 64-bit FNV-1a, whose upper bits
+// are poor, followed by a mixer.
 func (s *sampler) hash(key []byte) uint64 {
 	sum := uint64(0xcbf29ce484222325)
 	for _, c := range key {

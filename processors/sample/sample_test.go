@@ -25,7 +25,7 @@ func kept(t testing.TB, step string, in []string) (bodies []string) {
 	return bodies
 }
 
-// users are n payloads, each with a key of its own.
+// users are n payloads, each with its own key.
 func users(n int) (payloads []string) {
 	for i := range n {
 		payloads = append(payloads, fmt.Sprintf(`{"id":%d,"name":"user-%d"}`, i, i))
@@ -54,7 +54,8 @@ func TestSample(t *testing.T) {
 		{Name: "all keys", Step: `{"sample": {"fraction": 1, "key": "k"}}`, In: []string{`{"k":1}`, `{}`}, Want: []string{`{"k":1}`, `{}`}},
 		{Name: "no key", Step: `{"sample": {"fraction": 0.0, "key": "k"}}`, In: []string{`{"k":1}`, `{}`}, Want: []string{"dropped", "dropped"}},
 		{Name: "a key that can't be told fails its message", Step: `{"sample": {"fraction": 1, "key": "k + 1"}}`, In: []string{`{"k":"x"}`, `{"k":1}`}, Want: []string{`{"k":1}`, "failed expression: "}},
-		// These verdicts stand for every release: a change would break who samples in two places.
+		// These verdicts hold for every release: a change would break users that sample in
+		// two places.
 		{
 			Name: "verdicts of keys never change", Step: `{"sample": {"fraction": 0.5, "key": "k"}}`,
 			In:   []string{`{"k":"a"}`, `{"k":"b"}`, `{"k":"c"}`, `{"k":"d"}`, `{"k":1}`, `{"k":2}`, `{"k":true}`, `{"k":[1]}`},

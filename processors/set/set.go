@@ -12,7 +12,7 @@ import (
 const doc = `
 Assigns values to fields of the document, in the order written: later lines see
 earlier ones. Missing parents become objects, nil writes null, and a bare path
-on the right copies the text as it stands.
+on the right copies the text as it is.
 
     - set:
         total_eur: total * rate

@@ -46,7 +46,7 @@ func build(wait expr.Template, _ engine.Env) (engine.Processor, error) {
 func parse(text string) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 {
-		return 0, fmt.Errorf("%q is no time to sleep (write 10ms, 2s or $(ms)ms)", text)
+		return 0, fmt.Errorf("%q is not a valid duration to sleep (write 10ms, 2s or $(ms)ms)", text)
 	}
 	return d, nil
 }
@@ -57,7 +57,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("a sleep of %v is longer than the step may take (raise its `timeout`): %w", d, err)
+		return fmt.Errorf("a sleep of %v exceeds the step's timeout (raise `timeout`): %w", d, err)
 	}
 	return fmt.Errorf("sleep of %v: %w", d, err)
 }

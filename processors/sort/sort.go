@@ -15,17 +15,17 @@ import (
 
 // Config configures the sort step.
 type Config struct {
-	By   expr.Expr `yaml:"by,main" check:"required" doc:"What messages are ordered by."`
-	Desc bool      `yaml:"desc" doc:"The other way round, largest first."`
+	By   expr.Expr `yaml:"by,main" check:"required" doc:"The value to sort by."`
+	Desc bool      `yaml:"desc" doc:"Reverse the order: largest first."`
 }
 
 const help = `
-Orders the messages of a batch, smallest first. Messages whose values are equal
-keep their order, so the last of several sorts is the one that counts most.
+Sorts the messages of a batch, smallest first. Messages with equal values keep their
+order, so the last of several sorts counts most.
 
-Values of different kinds have an order too: nothing comes first, then false,
-true, numbers, text (by its bytes), times, durations. A list or an object has no
-order: that message fails, and the others are sorted.
+Values of different kinds have an order, too: nil comes first, then false, true,
+numbers, text (by its bytes), times, durations. A list or an object has no order: that
+message fails, and the others are sorted.
 
     - sort: created_at
     - sort: {by: total * rate, desc: true}

@@ -17,8 +17,8 @@ import (
 // Config configures the split processor.
 type Config struct {
 	By    expr.Expr    `yaml:"by,main" doc:"The list whose elements become messages; the whole document by default."`
-	Lines *Lines       `yaml:"lines" oneof:"payload,optional" doc:"Instead: one message per line of the payload that is not blank."`
-	Chunk *schema.Size `yaml:"chunk" oneof:"payload,optional" check:"min=1" doc:"Instead: one message per so many bytes of the payload."`
+	Lines *Lines       `yaml:"lines" oneof:"payload,optional" doc:"Instead: one message per line of the payload, without blank lines."`
+	Chunk *schema.Size `yaml:"chunk" oneof:"payload,optional" check:"min=1" doc:"Instead: one message per this many bytes of the payload."`
 }
 
 // Lines has no options.
@@ -35,16 +35,16 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 }
 
 const help = `
-Makes one message of each element of a list, of each line of the payload, or of
-each chunk of it. An element that is text becomes that text, all else its JSON.
-An empty list filters the message. Parts have the metadata of the whole.
+Makes a message from each element of a list, each line of the payload, or each chunk of
+it. A text element becomes that text, anything else its JSON. An empty list filters the
+message. Parts have the metadata of the whole.
 
     - split: items
     - split: lines
     - split: {chunk: 64KiB}
     - split: split(raw(), ";")
 
-A field of the name lines is written this.lines.
+A field called lines is written this.lines.
 `
 
 func init() {
@@ -115,13 +115,13 @@ func (s *splitter) noList(found string) error {
 	if name == "" {
 		name = "the document"
 	}
-	return engine.Errorf(engine.Expression, "%s is %s, not a list (where that is right, guard the step with `when`)", name, found)
+	return engine.Errorf(engine.Expression, "%s is %s, not a list (if that is intended, guard the step with `when`)", name, found)
 }
 
 func describe(v any) string {
 	text, err := doc.Append(nil, v)
 	if err != nil {
-		return "no JSON"
+		return "not JSON"
 	}
 	return doc.Kind(text).String()
 }

@@ -10,8 +10,8 @@ import (
 )
 
 const doc = `
-Runs the steps of the first case whose condition holds. A message that no case
-takes goes on as it is.
+Runs the steps of the first case whose condition is true. A message that no case takes
+continues as it is.
 
     - switch:
         - when: status >= 500
@@ -31,7 +31,7 @@ func build(cases []engine.Case, _ engine.Env) (engine.Processor, error) {
 	}
 	for i := range cases[:len(cases)-1] {
 		if cases[i].When.IsZero() {
-			return nil, fmt.Errorf("case %d has no `when`, so those behind it are never reached (give it a condition, or put it last)", i+1)
+			return nil, fmt.Errorf("case %d has no `when`, so the cases after it are never reached (give it a condition, or put it last)", i+1)
 		}
 	}
 	return engine.Block{Cases: cases}, nil

@@ -10,7 +10,7 @@ import (
 )
 
 const doc = `
-Removes fields from the document. A field that is not there is no error.
+Removes fields from the document. A missing field is not an error.
 
     - unset: [password, customer.card]
 `

@@ -21,10 +21,10 @@ func TestUnsetRefuses(t *testing.T) {
 	steptest.RunRefused(t, []steptest.Refused{
 		{Name: "no path", Step: `{"unset": []}`, Want: "needs at least one path"},
 		{Name: "an empty path", Step: `{"unset": ["a", ""]}`, Want: "the path is empty"},
-		{Name: "the whole document", Step: `{"unset": ["a", "this"]}`, Want: "this is the whole document, and a part of it belongs here"},
+		{Name: "the whole document", Step: `{"unset": ["a", "this"]}`, Want: "this is the whole document, but only a part of it is allowed here"},
 		{Name: "a mapping", Step: `{"unset": {"a": 1}}`, Want: "expected a path or list of paths, got a mapping (write [user.name, items])"},
-		{Name: "an odd name", Step: `{"unset": "a b"}`, Want: `"a b" is no path (write '["a b"]' for a key of that name, or a path such as user.name)`},
-		{Name: "several paths in one text", Step: `{"unset": "a, b.c"}`, Want: `"a, b.c" is no path (write a list: [a, b.c])`},
+		{Name: "an odd name", Step: `{"unset": "a b"}`, Want: `"a b" is not a valid path (write '["a b"]' for a key of that name, or a path such as user.name)`},
+		{Name: "several paths in one text", Step: `{"unset": "a, b.c"}`, Want: `"a, b.c" is not a valid path (write a list: [a, b.c])`},
 		{Name: "a path that is none", Step: `{"unset": ["a..b"]}`, Want: "a..b"},
 	})
 }

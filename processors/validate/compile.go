@@ -21,7 +21,7 @@ var drafts = map[string]*jsonschema.Draft{
 	"7": jsonschema.Draft7, "6": jsonschema.Draft6, "4": jsonschema.Draft4,
 }
 
-// inline is the address of a schema that stands in the configuration.
+// inline is the address of a schema in the configuration.
 const inline = "config:///schema"
 
 // compile makes the schema. It reads the schema's files, which are part of the
@@ -49,12 +49,12 @@ func compile(c Config) (*jsonschema.Schema, error) {
 	}
 	s, err := comp.Compile(at)
 	if err != nil {
-		return nil, fmt.Errorf("no valid JSON Schema: %s", reason(err))
+		return nil, fmt.Errorf("not a valid JSON Schema: %s", reason(err))
 	}
 	return s, nil
 }
 
-// reason is why a schema is none, in one line.
+// reason is why a schema is not valid, in one line.
 func reason(err error) string {
 	var bad *jsonschema.SchemaValidationError
 	if errors.As(err, &bad) {
@@ -67,7 +67,7 @@ func reason(err error) string {
 	return strings.ReplaceAll(err.Error(), inline, "")
 }
 
-// folder is where the files lie to which a $ref may lead; "" is nowhere.
+// folder contains the files to which a $ref may refer; "" means none.
 type folder string
 
 // Load reads the file that a $ref names.
@@ -77,7 +77,7 @@ func (f folder) Load(address string) (any, error) {
 	case err != nil:
 		return nil, err
 	case u.Scheme != "file" && u.Scheme != "config" || u.Host != "":
-		return nil, fmt.Errorf("%s is not fetched (put it beside the schema and refer to the file, or into $defs)", address)
+		return nil, fmt.Errorf("%s is not fetched (put it beside the schema and refer to the file, or put it into $defs)", address)
 	case f == "":
 		return nil, fmt.Errorf("a schema in the configuration can't refer to the file %s (put it into $defs, or use `file`)", strings.TrimPrefix(u.Path, "/"))
 	}
@@ -108,7 +108,7 @@ func load(stat func(string) (fs.FileInfo, error), open func(string) (fs.File, er
 	case err != nil:
 		return nil, err
 	case !info.Mode().IsRegular(): // a pipe would never end
-		return nil, fmt.Errorf("%s is no file", name)
+		return nil, fmt.Errorf("%s is not a file", name)
 	case info.Size() > largest:
 		return nil, fmt.Errorf("%s is larger than %d MiB", name, largest>>20)
 	}
@@ -123,7 +123,7 @@ func load(stat func(string) (fs.FileInfo, error), open func(string) (fs.File, er
 	}
 	if ext := filepath.Ext(name); ext == ".yaml" || ext == ".yml" {
 		if at := codec.Crowded(string(text), mostMarks); at >= 0 {
-			return nil, fmt.Errorf("%s holds more than %d values (split it, and refer to the parts by $ref)", name, mostMarks)
+			return nil, fmt.Errorf("%s has more than %d values (split it, and refer to the parts by $ref)", name, mostMarks)
 		}
 		if text, err = (&codec.YAML{}).Decode(nil, text); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)

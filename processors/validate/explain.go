@@ -18,8 +18,8 @@ const (
 	widest = 200 // bytes of each
 )
 
-// explain says in one line what does not fit: the first places in the order of
-// their pointers, and how many there are. text puts each into words.
+// explain says in one line what is not valid: the first places in the order of their
+// pointers, and how many there are. text puts each into words.
 func explain(err error, text func(jsonschema.ErrorKind) string) string {
 	var failed *jsonschema.ValidationError
 	if !errors.As(err, &failed) {
@@ -63,18 +63,17 @@ func inFull(k jsonschema.ErrorKind) string {
 	return k.LocalizedString(message.NewPrinter(language.English))
 }
 
-// withoutValues is inFull, without texts of the message: they may be long, or
-// nobody's business.
+// withoutValues is inFull, without texts of the message: they may be long, or private.
 func withoutValues(k jsonschema.ErrorKind) string {
 	switch k := k.(type) {
 	case *kind.Pattern:
 		return "does not match the pattern " + k.Want
 	case *kind.Format:
-		return "is no valid " + k.Want
+		return "is not a valid " + k.Want
 	case *kind.FalseSchema:
-		return "nothing may stand here"
+		return "nothing is allowed here"
 	case *kind.Not:
-		return "fits what it must not (keyword not)"
+		return "matches what it must not (keyword not)"
 	}
 	return inFull(k)
 }

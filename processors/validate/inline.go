@@ -45,19 +45,19 @@ var words = strings.Fields(`$schema $id id $ref $defs definitions $anchor $dynam
 	dependencies dependentRequired dependentSchemas allOf anyOf oneOf not if then else format
 	contentEncoding contentMediaType contentSchema title description default examples deprecated readOnly writeOnly`)
 
-// checkWords reports the step's own fields between those of a schema, and a schema
-// that says nothing: words that are no keywords are allowed, so it would fit all.
+// checkWords reports the step's own fields among those of a schema, and a schema that says
+// nothing: unknown keywords are allowed, so it would match everything.
 func checkWords(d *schema.Decoder, n *schema.Node) {
 	known := len(n.Keys) == 0
 	for _, key := range n.Keys {
 		known = known || slices.Contains(words, key.Text)
 		if key.Text == "file" || key.Text == "schema" || key.Text == "draft" {
-			d.Report(key, schema.Problem{Code: schema.UnknownField, Message: strconv.Quote(key.Text) + " stands beside what the step does not know", Remedy: "known here: file, schema, draft, format; a schema of its own goes under `schema`"})
+			d.Report(key, schema.Problem{Code: schema.UnknownField, Message: strconv.Quote(key.Text) + " is beside a key that the step does not have", Remedy: "the step has file, schema, draft, format; put the schema itself under `schema`"})
 			return
 		}
 	}
 	if !known {
-		d.Report(n.Keys[0], schema.Problem{Code: schema.UnknownField, Message: strconv.Quote(n.Keys[0].Text) + " is no word of a JSON Schema", Remedy: "write {type: object, required: [id]}, or a file's name"})
+		d.Report(n.Keys[0], schema.Problem{Code: schema.UnknownField, Message: strconv.Quote(n.Keys[0].Text) + " is not a keyword of JSON Schema", Remedy: "write {type: object, required: [id]}, or a file's name"})
 	}
 }
 
@@ -66,14 +66,14 @@ func (i *Inline) DescribeConfig() *schema.Type {
 	return schema.AnyOf("JSON Schema or PATH", "", map[string]*schema.Node(nil), false)
 }
 
-// value is what a node stands for, as JSON has it.
+// value is a node's value, as JSON has it.
 func value(d *schema.Decoder, n *schema.Node) any {
 	switch n.Kind {
 	case schema.MapNode:
 		m := make(map[string]any, len(n.Keys))
 		for k, key := range n.Keys {
 			if _, twice := m[key.Text]; twice {
-				d.Report(key, schema.Problem{Code: schema.DuplicateKey, Message: fmt.Sprintf("key %q stands here twice", key.Text), Remedy: "remove one"})
+				d.Report(key, schema.Problem{Code: schema.DuplicateKey, Message: fmt.Sprintf("key %q is given twice", key.Text), Remedy: "remove one"})
 			}
 			m[key.Text] = value(d, n.Items[k])
 		}
@@ -114,7 +114,7 @@ func number(d *schema.Decoder, n *schema.Node, text string) any {
 	}
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil || math.IsInf(f, 0) || math.IsNaN(f) {
-		d.Report(n, schema.Problem{Code: schema.BadValue, Message: strconv.Quote(text) + " is no number that JSON has", Remedy: "write it with digits, or in quotes for text"})
+		d.Report(n, schema.Problem{Code: schema.BadValue, Message: strconv.Quote(text) + " is not a JSON number", Remedy: "write it in digits, or in quotes for text"})
 	}
 	return json.Number(strconv.FormatFloat(f, 'g', -1, 64))
 }

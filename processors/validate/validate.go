@@ -1,5 +1,5 @@
-// Package validate is the processor `validate`: it fails messages that do not fit
-// a JSON Schema. Start at [Config].
+// Package validate is the processor `validate`: it fails messages that are not valid
+// against a JSON Schema. Start at [Config].
 package validate
 
 import (
@@ -20,8 +20,8 @@ import (
 type Config struct {
 	File   string `yaml:"file" doc:"File of the schema, JSON or YAML. It is read when the pipeline is loaded."`
 	Schema Inline `yaml:"schema,main" doc:"Instead: the schema itself; text is the name of a file."`
-	Draft  string `yaml:"draft" check:"oneof=2020-12|2019-09|7|6|4" doc:"Version of JSON Schema, for a schema that does not name it as $schema."`
-	Format bool   `yaml:"format" doc:"Check the keyword format, too, which is only a remark otherwise (before 2019-09 it is always checked)."`
+	Draft  string `yaml:"draft" check:"oneof=2020-12|2019-09|7|6|4" doc:"Version of JSON Schema, for a schema that does not give it as $schema."`
+	Format bool   `yaml:"format" doc:"Check the keyword format, too, which is otherwise only an annotation (before 2019-09 it is always checked)."`
 }
 
 var defaults = Config{Draft: "2020-12"}
@@ -32,7 +32,7 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	case c.File == "" && !c.Schema.given:
 		report("", "needs a schema", "write `validate: orders.schema.json`, or the schema itself: {type: object, …}")
 	case c.File != "" && c.Schema.given:
-		report("schema", "there is a file with a schema already", "keep one of them")
+		report("schema", "there is already a file with a schema", "keep one of them")
 	}
 }
 
@@ -49,16 +49,16 @@ func (c Config) ConfigFiles() []string {
 func (c *Config) file() string { return cmp.Or(c.File, c.Schema.file) }
 
 const help = `
-Checks the document against a JSON Schema. A message that does not fit fails with
-class rejected; the error says where and why, for the first few places. One that
-fits goes on unchanged.
+Checks the document against a JSON Schema. A message that is not valid fails with class
+rejected; the error says where and why, for the first few places. A valid one continues
+unchanged.
 
     - validate:
         required: [id, total]
         properties: {total: {type: number, minimum: 0}}
 
-From a file it is ` + "`validate: schemas/order.json`" + `; beside draft and format the
-schema stands under schema. A $ref leads to the schema itself
+From a file it is ` + "`validate: schemas/order.json`" + `; next to draft and format, the
+schema is under schema. A $ref refers to the schema itself
 or to files in its folder, never to the network. Patterns are Go regular
 expressions. To mark such messages instead, give the step an on_error.
 `
@@ -87,10 +87,10 @@ func (v *validator) process(_ context.Context, m *engine.Message) error {
 	}
 	value, err := read(m.Bytes())
 	if err != nil {
-		return engine.Errorf(engine.Rejected, "does not fit %s: %w", v.name, engine.Fault(err.Error()))
+		return engine.Errorf(engine.Rejected, "does not match %s: %w", v.name, engine.Fault(err.Error()))
 	}
 	if err := v.schema.Validate(value); err != nil {
-		return engine.Errorf(engine.Rejected, "does not fit %s: %w", v.name, engine.Fault(explain(err, withoutValues)))
+		return engine.Errorf(engine.Rejected, "does not match %s: %w", v.name, engine.Fault(explain(err, withoutValues)))
 	}
 	return nil
 }

@@ -13,25 +13,24 @@ import (
 
 // Config configures the while processor.
 type Config struct {
-	When expr.Cond    `yaml:"when" check:"required" doc:"The steps run as long as this holds; it is asked before each round."`
+	When expr.Cond    `yaml:"when" check:"required" doc:"The steps run as long as this is true; it is evaluated before each round."`
 	Do   engine.Steps `yaml:"do" check:"required,nonempty" doc:"The steps."`
-	Max  int          `yaml:"max" check:"min=1" doc:"Rounds at most: a message for which the condition holds even then has failed."`
+	Max  int          `yaml:"max" check:"min=1" doc:"The most rounds: a message for which the condition is still true after them fails."`
 }
 
 var defaults = Config{Max: 100}
 
 const help = `
-Runs steps over a message as long as a condition holds. A message that a step
-drops is dropped, one that a step fails has failed, and so has one that needs
-more than max rounds.
+Runs steps on a message as long as a condition is true. A message that a step drops is
+dropped; a message fails if a step fails it, or if it needs more than max rounds.
 
     - while:
         when: envelope != nil
         do:
           - map: envelope
 
-A step inside can't make several messages of one, nor merge them. All rounds
-together have the timeout of the step.
+A step inside can't split a message, nor merge messages. The step's timeout covers all
+rounds together.
 `
 
 func init() {
@@ -138,7 +137,7 @@ func (l *loop) again(m, copied *engine.Message, err error) bool {
 	case err != nil:
 		m.Fail(l.failed(err))
 	case l.round == l.Max:
-		m.Fail(engine.Errorf(engine.Permanent, "%s still holds after %d rounds (raise `max`, or see to it that the steps make it false)", l.When.String(), l.Max))
+		m.Fail(engine.Errorf(engine.Permanent, "%s is still true after %d rounds (raise `max`, or make sure that the steps make it false)", l.When.String(), l.Max))
 	default:
 		return true
 	}

@@ -121,7 +121,7 @@ func redirectElsewhere(t *testing.T) {
 	}
 }
 
-// grandchild has a program start another in a session of its own, twice removed.
+// grandchild makes a program start another in its own session, twice removed.
 func grandchild(t *testing.T, then string) {
 	if runtime.GOOS != "linux" {
 		t.Skip("WHAT LEAVES ITS PROCESS GROUP CAN'T BE FOUND ON " + runtime.GOOS)
@@ -132,7 +132,8 @@ func grandchild(t *testing.T, then string) {
 	}
 	for _, mode := range []string{"per_message", "stream"} {
 		dir := t.TempDir()
-		// The program goes on once the other has told its number: else it might be ended before.
+		// The program continues once the other has reported its number: otherwise it might
+		// be ended before.
 		script := fmt.Sprintf(`(%s sh -c 'echo $$ > told; mv told pid; exec sleep 600' >/dev/null 2>&1 </dev/null &); until [ -e pid ]; do sleep 0.01; done %s`, setsid, then)
 		file := flowdtest.Write(t, dir, "p.yaml", `
 inputs: {in: {stdin: {}}}

@@ -71,7 +71,7 @@ func newPool(t *testing.T) *jobs {
 	return p
 }
 
-// ask asks the hub on a subject, with the id of the connection behind it.
+// ask asks the hub on a subject, followed by the id of the connection.
 func (p *jobs) ask(subject, text string) *nats.Msg {
 	p.t.Helper()
 	m, err := p.nc.Request(subject+"."+p.id, []byte(text), flowdtest.Deadline/4)
@@ -81,7 +81,7 @@ func (p *jobs) ask(subject, text string) *nats.Msg {
 	return m
 }
 
-// welcome is what the hub tells who joins.
+// welcome is what the hub tells workers that join.
 func (p *jobs) welcome() (w struct{ Hub, Consumer, Hash string }) {
 	p.t.Helper()
 	var ls struct{ Version string }
@@ -114,7 +114,7 @@ func (p *jobs) worker() *flowdtest.Process {
 	return flowdtest.Start(p.t, p.dir, "worker", "--join", p.addr, "--pool", "embed", "--slots", "1", "--token-file", "token")
 }
 
-// done has a worker do the jobs that wait, and expects them to come out once each.
+// done makes a worker do the jobs that wait, and expects each of them to be delivered once.
 func (p *jobs) done(n int) {
 	p.t.Helper()
 	p.hub.Stdin.Close()
@@ -162,7 +162,7 @@ func (p *jobs) repliesElsewhere() {
 		p.asksWithReply("$JS.API."+request, "$JS.API.CONSUMER.MSG.NEXT.flowd-embed."+w.Consumer)
 	}
 	p.behind()
-	p.hub.Says("wants an answer sent elsewhere")
+	p.hub.Says("asks for an answer to an inbox that is not its own")
 	p.done(3)
 }
 
@@ -183,7 +183,7 @@ func (p *jobs) pullsElsewhere() {
 	p.done(3)
 }
 
-// forgesAnswers tells the hub of jobs that were never given to the client.
+// forgesAnswers reports to the hub on jobs that were never given to the client.
 func (p *jobs) forgesAnswers() {
 	p.hub.Send("1\n2\n3\n")
 	p.eventually("3 waiting")
@@ -263,7 +263,7 @@ func (p *jobs) forgesBeats() {
 	w.Wait()
 }
 
-// jobsThatCannotBeRead has somebody write to the queue in a NATS server that others use.
+// jobsThatCannotBeRead writes to the queue in a NATS server that others use.
 func jobsThatCannotBeRead(t *testing.T) {
 	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true})
 	if err != nil {

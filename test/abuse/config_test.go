@@ -28,7 +28,7 @@ var configurations = []attack{
 	{"a long text by its alias", refused(ends+"x-a: &a '"+strings.Repeat("x", 200_000)+"'\nx-b: ["+strings.Repeat("*a,", 1000)+"]\n", "yaml-alias-bomb")},
 	{"named steps that use named steps come to a billion", refused(ends+stepBomb(), "resources.steps.s1", "steps-expand")},
 	{"named steps that use themselves", refused(ends+"processors: [{steps: a}]\nresources: {steps: {a: [{steps: b}], b: [{steps: a}]}}\n", "steps-cycle")},
-	{"a key twice", refused(ends+"name: a\nname: b\n", "p.yaml:4:1", "stands here twice")},
+	{"a key twice", refused(ends+"name: a\nname: b\n", "p.yaml:4:1", "is given twice")},
 	{"a tag that asks for an object", refused(ends+"name: !!python/object/apply:os.system [reboot]\n", "p.yaml:3:7", "yaml-tag")},
 	{"a placeholder as a key", refused("inputs: {in: {stdin: {}}}\noutputs: {out: {\"${NAME}\": {}}}\n", "p.yaml:2:")},
 	{"a placeholder that nothing fills", refused(ends+"name: ${ABUSE_UNSET}\n", "ABUSE_UNSET")},

@@ -138,7 +138,7 @@ var admin = []attack{
 			for _, args := range [][]string{{"lint", file}, {"-c", file}} {
 				r := flowdtest.Run(t, dir, "", args...)
 				r.Stderr += r.Stdout // problems are what lint has to say
-				r.Want(t, 2, "is not a loopback address: others could steer this process")
+				r.Want(t, 2, "is not a loopback address: others could control this process")
 			}
 		}
 	}},
@@ -429,7 +429,7 @@ func echoes(request, userinfo string) func(*testing.T) {
 
 // tryEcho sends messages, with some credentials, to a server that refuses them and quotes
 // the request in a form for each. The password must not show wherever the refusal does:
-// log, dead letters, summary, and what operators are told.
+// log, dead letters, summary, and what operators see.
 func tryEcho(secret, request, userinfo string) func(*testing.T) {
 	return func(t *testing.T) {
 		dir, at := t.TempDir(), echo(t)

@@ -179,8 +179,8 @@ func millionsOfLines(t *testing.T) {
 	w.took(200)
 }
 
-// manyWithinLimits sends more requests at once than wait or are under way, each of as
-// many messages as may be.
+// manyWithinLimits sends more requests at once than may wait or be in flight, each of as
+// many messages as allowed.
 func manyWithinLimits(t *testing.T) {
 	w := serveHTTP(t, "max_waiting: 16MiB", "processors: [{filter: raw() != \"2\" and this != nil}]\n"+dropped)
 	body := packed(t, bytes.Repeat([]byte("1\n2\n{\n"), 3333))
@@ -244,7 +244,7 @@ func manyNames(t *testing.T) {
 	w.took(250)
 }
 
-// gzipBombs sends a body that comes out as a thousand times its size, alone and inside
+// gzipBombs sends a body that expands to a thousand times its size, alone and inside
 // another, which a step unpacks.
 func gzipBombs(t *testing.T) {
 	w := serveHTTP(t, "timeout: 1m", "processors: [{decompress: gzip, when: 'meta(\"unpack\") != nil'}]\n"+dropped)

@@ -19,7 +19,7 @@ var logs = []attack{
 	{"a flood of requests that are refused, and of none", refusedRequests},
 }
 
-// failsAll has messages fail, each with a text of its own, and looks at what is logged.
+// failsAll makes messages fail, each with its own text, and looks at what is logged.
 func failsAll(t *testing.T, step string, n int) {
 	dir := t.TempDir()
 	file := flowdtest.Write(t, dir, "p.yaml", fmt.Sprintf(`

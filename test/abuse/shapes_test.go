@@ -36,7 +36,7 @@ inputs: {in: {stdin: {framing: {length: 4}}}}
 processors: [{decompress: `+string(f)+`}, {set: {n: size()}}]
 outputs: {out: {drop: {}}}
 engine: {workers: 8}`, repeated(framed(packed), 8))
-			r.Want(t, 1, "8 received: 8 dropped", "decode") // zeros are no document
+			r.Want(t, 1, "8 received: 8 dropped", "decode") // zeros are not a document
 		}
 	}},
 	{"bombs in bombs", func(t *testing.T) {
@@ -277,7 +277,7 @@ engine: {workers: 8}`, repeated([]byte(`{"a":"`+strings.Repeat("x", 1000)+"\"}\n
 	}},
 }
 
-// bomb is a stream of little that comes out as 128 MiB, in lines of 1 MiB.
+// bomb is a small stream that expands to 128 MiB, in lines of 1 MiB.
 func bomb(f compression.Format) func(t *testing.T) {
 	return func(t *testing.T) {
 		var packed []byte
@@ -346,7 +346,7 @@ func swallow(t *testing.T, pipeline string, in io.Reader) flowdtest.Result {
 	return swallowIn(t, t.TempDir(), mostMemory, pipeline, in)
 }
 
-// swallowWithin is swallow that may take so many MiB.
+// swallowWithin is swallow that may take this many MiB.
 func swallowWithin(t *testing.T, most int, pipeline string, in io.Reader) flowdtest.Result {
 	t.Helper()
 	return swallowIn(t, t.TempDir(), most, pipeline, in)

@@ -12,9 +12,9 @@ import (
 	"strconv"
 )
 
-// baselines are the programs that flowd is measured against: each does a row's work
-// and nothing else. They run as `bench baseline NAME ARGS`, in a process of their own,
-// so that they cost what a process costs.
+// baselines are the programs that flowd is measured against: each does a row's work and
+// nothing else. They run as `bench baseline NAME ARGS`, in a separate process, so that they
+// cost what a process costs.
 var baselines = map[string]func(args []string) error{
 	"split":       func(a []string) error { return withFiles(a, os.DevNull, split) },
 	"copy":        func(a []string) error { return withFiles(a, "-", copyLines) },
@@ -117,8 +117,8 @@ func copyLines(r *bufio.Reader, w *bufio.Writer) error {
 	})
 }
 
-// splice does filter and two fields with one scan of the line, and leaves all else as
-// it is.
+// splice does filter and two fields with one scan of the line, and leaves everything else
+// as it is.
 func splice(r *bufio.Reader, w *bufio.Writer) error {
 	var buf []byte
 	return eachOf(r, w, func(line []byte) error {

@@ -20,8 +20,8 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// shared is an input whose messages share their bytes, and an output, so that nothing
-// but the engine costs anything.
+// shared is an input whose messages share their bytes, and an output, so that only the
+// engine costs anything.
 type shared struct{ left int }
 
 var payload = []byte(`{"n":1}`)
@@ -42,8 +42,8 @@ func (s *shared) Ack(context.Context, []engine.Result) ([]engine.Result, error) 
 
 func (s *shared) Write(context.Context, *engine.Batch) error { return nil }
 
-// identity runs args[0] messages through an engine with one step that does nothing,
-// and acks. It prints how many came out, and the CPU time in nanoseconds that this took.
+// identity runs args[0] messages through an engine with one step that does nothing, and
+// acks. It prints how many were delivered, and the CPU time in nanoseconds that this took.
 func identity(args []string) error {
 	n, err := strconv.Atoi(args[0])
 	if err != nil {

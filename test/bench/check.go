@@ -9,7 +9,7 @@ import (
 	"strconv"
 )
 
-// output is what is looked at after a run.
+// output is what is checked after a run.
 type output struct {
 	data   data
 	n      int    // messages that went in
@@ -28,8 +28,8 @@ type document = map[string]any
 // sampled is how many messages of an output are decoded, unless all are.
 const sampled = 2000
 
-// becomes checks that exactly one message came out for each that passes, and that it
-// is what want makes of it. All ids are looked at; of the documents a sample is decoded.
+// becomes checks that exactly one message was delivered for each that passes, and that it
+// is what want makes of it. All ids are checked; only a sample of the documents is decoded.
 func becomes(want func(document) document, passes func(id int) bool) check {
 	return func(o output) error {
 		seen, came := make([]bool, o.n), 0
@@ -136,8 +136,8 @@ func fingerprint(path string) (l lines, err error) {
 
 var delivered = regexp.MustCompile(`([\d,]+) received: ([\d,]+) delivered in`)
 
-// counted checks where nothing comes out: flowd tells how many messages it has
-// delivered, a baseline prints it. Others are taken at their word, exit code 0.
+// counted checks rows without output: flowd reports how many messages it has delivered, a
+// baseline prints it. For others, exit code 0 is enough.
 func counted(o output) error {
 	told := o.stderr
 	if o.flowd {

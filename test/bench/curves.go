@@ -166,7 +166,7 @@ func (w *world) at(c curve, x int) (sample, error) {
 	return sample{Messages: (n - few) * pipelines, CPU: spent, Peak: whole.peak}, err
 }
 
-// reported checks that each of so many pipelines has delivered n messages; of many,
+// reported checks that each of a number of pipelines has delivered n messages; of many,
 // those whose reports are among the last that was printed.
 func reported(stderr string, pipelines, n int) error {
 	all := delivered.FindAllStringSubmatch(stderr, -1)
@@ -181,8 +181,8 @@ func reported(stderr string, pipelines, n int) error {
 	return nil
 }
 
-// shape says whether points lie as they are to: none costs twice another, or half as
-// much again as on a line. What costs less than that is welcome.
+// shape says whether points are where they should be: none costs twice another, or half as
+// much again as on a line. Lower costs are welcome.
 func shape(want string, points []point) (is string, met bool) {
 	least, most := points[0], points[0]
 	for _, p := range points {

@@ -40,7 +40,7 @@ func event(to []byte, i int) []byte {
 	return append(to, `,"trace":"4bf92f3577b34da6a3ce929d0e0e4736"}`...)
 }
 
-// keyed are small, with so many different keys.
+// keyed are small, with this many different keys.
 func keyed(keys int) data {
 	return data{"keyed" + strconv.Itoa(keys), func(to []byte, i int) []byte {
 		// A prime step visits the keys in no order that helps.
@@ -48,7 +48,7 @@ func keyed(keys int) data {
 	}}
 }
 
-// sized are events that are padded to so many bytes.
+// sized are events that are padded to this many bytes.
 func sized(bytes int) data {
 	return data{"sized" + strconv.Itoa(bytes), func(to []byte, i int) []byte {
 		began := len(to)

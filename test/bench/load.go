@@ -17,7 +17,7 @@ import (
 type load struct {
 	n     int
 	conns int
-	rate  float64 // a second; 0 is as fast as answers come
+	rate  float64 // a second; 0 means as fast as answers arrive
 	ask   func(c *client, i int) error
 }
 
@@ -46,7 +46,7 @@ func (l load) run(address string) (all []time.Duration, took time.Duration, err 
 				}
 				if err := l.ask(c, i); err != nil {
 					errs[k] = err
-					next.Store(int64(l.n)) // the others need not go on
+					next.Store(int64(l.n)) // the others need not continue
 					return
 				}
 				all[i] = time.Since(due)

@@ -74,7 +74,7 @@ func parse(args []string, errs io.Writer) (o options, err error) {
 	return o, nil
 }
 
-// run is the whole program but for its baselines.
+// run is the whole program except its baselines.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
 	o, err := parse(args, stderr)
 	if err != nil {
@@ -123,7 +123,7 @@ type report struct {
 	Wrong   []string      `json:"wrong,omitempty"` // answers, and programs that failed
 }
 
-// all measures rows and curves whose names match, and prints each as it is there.
+// all measures rows and curves whose names match, and prints each when it is done.
 func (w *world) all(only *regexp.Regexp, curved bool, table io.Writer) report {
 	began := time.Now()
 	rep := report{Machine: w.machine(), Rounds: w.rounds}

@@ -29,7 +29,7 @@ func write(b *bytes.Buffer, x, y int, class, anchor, text string) {
 	fmt.Fprintf(b, `<text x="%d" y="%d" class="%s" text-anchor="%s">%s</text>`+"\n", x, y, class, anchor, html.EscapeString(text))
 }
 
-// bars draws what each contestant of each row came to, beside the best or largest one.
+// bars draws the result of each contestant of each row, next to the best or largest one.
 func bars(rep report) []byte {
 	const (
 		width, left, right = 860, 190, 190
@@ -85,7 +85,7 @@ func bars(rep report) []byte {
 	return b.Bytes()
 }
 
-// drawCurves draws each curve in a field of its own.
+// drawCurves draws each curve in its own field.
 func drawCurves(all []curve) []byte {
 	const (
 		across       = 3

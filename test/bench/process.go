@@ -30,7 +30,7 @@ type process struct {
 	stderr tail
 	began  time.Time
 	cancel context.CancelFunc
-	ended  chan struct{} // closed when there is no more to look at
+	ended  chan struct{} // closed when there is nothing more to look at
 	looks  sync.WaitGroup
 	peak   int64 // as it was seen; read when looks are over
 	used   usage
@@ -178,7 +178,7 @@ func (p *process) look(exited <-chan struct{}) {
 	}
 }
 
-// wait waits for the end of a process that is to end with code 0.
+// wait waits for the end of a process that should end with code 0.
 func (p *process) wait() (usage, error) {
 	<-p.ended
 	if p.err != nil {

@@ -167,7 +167,7 @@ func (t target) String() string {
 	return "goal " + t.Text + ": MISSED, " + figure(t.Got)
 }
 
-// foot tells how far flowd was from itself, and what was wrong.
+// foot says how far flowd was from itself, and what was wrong.
 func (rep report) foot(to io.Writer) {
 	var noise []float64
 	met, judged := 0, 0
@@ -191,7 +191,7 @@ func (rep report) foot(to io.Writer) {
 	}
 }
 
-// write writes what the flags ask for beside the table.
+// write writes what the flags ask for in addition to the table.
 func (w *world) write(rep report, o options, stdout io.Writer) error {
 	var errs []error
 	if o.json != "" {

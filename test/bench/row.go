@@ -23,8 +23,8 @@ type row struct {
 	needs       func(w *world) error // why the row can't run here, if so
 }
 
-// runner has a contestant do its row's work once, with n messages, and checks the
-// answer; all says that every message is to be looked at.
+// runner makes a contestant do its row's work once, with n messages, and checks the answer;
+// all says that every message must be checked.
 type runner func(w *world, r *row, c *contestant, n int, all bool) (sample, error)
 
 // contestant is a program with its arguments, as [world.command] reads them. The first
@@ -40,8 +40,7 @@ type contestant struct {
 	load    float64 // messages a second that it is sent by schedule; 0 is all it takes
 }
 
-// goal is what flowd is to reach: so much of a figure, or so many times what another
-// contestant does.
+// goal is what flowd should reach: a figure, or a multiple of what another contestant does.
 type goal struct {
 	than    string // contestant, or "" for the figure itself
 	metric  metric // the row's by default

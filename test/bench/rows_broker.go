@@ -184,7 +184,7 @@ func arrive(p *process, ch *amqp091.Channel, queue string, n int) (took time.Dur
 	return max(time.Since(began), time.Millisecond), err
 }
 
-// emptied takes what came to a queue, which must be n messages with one field more.
+// emptied takes what arrived in a queue, which must be n messages with one field more.
 func emptied(ch *amqp091.Channel, queue string, d data, n int) error {
 	deliveries, err := ch.Consume(queue, "", true, false, false, false, nil)
 	if err != nil {

@@ -55,8 +55,8 @@ const (
 	relayed            // sent on to another server
 )
 
-// posts is the runner of rows whose contestants are servers: each gets n messages over
-// so many connections.
+// posts is the runner of rows whose contestants are servers: each gets n messages over this
+// many connections.
 func posts(conns int, to end) runner {
 	return func(w *world, r *row, c *contestant, n int, _ bool) (s sample, err error) {
 		other, err := newBackend()
@@ -97,7 +97,7 @@ func posts(conns int, to end) runner {
 		if got := int(other.got.Load()); to == relayed && got != n {
 			return s, fmt.Errorf("%d messages arrived of %d", got, n)
 		}
-		if c.program() == "$flowd" { // it tells what it has delivered, too
+		if c.program() == "$flowd" { // it reports what it has delivered, too
 			return s, counted(output{n: n, stderr: used.stderr, flowd: true})
 		}
 		return s, nil

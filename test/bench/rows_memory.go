@@ -61,7 +61,7 @@ var starters = []contestant{
 	{name: "jq", command: "$jq -c --unbuffered ."},
 }
 
-// procfs says why memory can't be looked at while a process runs.
+// procfs says why memory can't be measured while a process runs.
 func procfs(*world) error {
 	if highWater("self") == 0 {
 		return fmt.Errorf("memory of a running process is read from /proc, which %s does not have", runtime.GOOS)
@@ -89,8 +89,8 @@ func (p *process) rest() error {
 	return nil
 }
 
-// stalled is the runner of a row whose contestants write to a pipe that nobody reads,
-// until they have come to rest. Then it is read, and all must be there.
+// stalled is the runner of a row whose contestants write to a pipe that nobody reads, until
+// they are idle. Then it is read, and everything must be there.
 func stalled(w *world, r *row, c *contestant, n int, all bool) (s sample, err error) {
 	vars, p, from, err := w.intoPipe(r, c, n)
 	if err != nil {
@@ -178,7 +178,7 @@ func firstMessage(w *world, r *row, c *contestant, n int, _ bool) (s sample, err
 	return s, nil
 }
 
-// first calls then when the first message has come through.
+// first calls then when the first message has been delivered.
 func (w *world) first(r *row, c *contestant, then func(p *process, took time.Duration) error) error {
 	p, to, from, err := w.piped(c.command, nil)
 	if err != nil {

@@ -54,8 +54,8 @@ func scale(name, of, command, each string) row {
 	return r
 }
 
-// pooled is the runner of rows whose contestants may have workers in other processes:
-// as many as the variable workers says, of so many slots.
+// pooled is the runner of rows whose contestants may have workers in other processes: as
+// many as the variable workers says, with this many slots.
 func pooled(w *world, r *row, c *contestant, n int, all bool) (s sample, err error) {
 	address, err := freeAddress()
 	if err != nil {
@@ -120,7 +120,7 @@ func (p *process) says(what string, often int) error {
 	return nil
 }
 
-// sleepers is so many goroutines that take lines, and sleep with each for 20 ms.
+// sleepers is a number of goroutines that take lines, and sleep for 20 ms with each.
 func sleepers(args []string) error {
 	n, err := strconv.Atoi(args[0])
 	if err != nil {

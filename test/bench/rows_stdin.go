@@ -32,9 +32,9 @@ func pipes(w *world, r *row, c *contestant, n int, _ bool) (s sample, err error)
 type stream struct {
 	vars  map[string]string
 	ready func(p *process) error  // waits for what the process needs before there is a message
-	done  func() error            // ends that when the last message has come
+	done  func() error            // ends that when the last message has arrived
 	wave  int                     // messages whose end starts the clock; else it starts with the first
-	want  func(document) document // what becomes of a message that is looked at
+	want  func(document) document // what becomes of a message that is checked
 	all   bool                    // are looked at
 }
 
@@ -71,7 +71,7 @@ func (w *world) flow(r *row, c *contestant, n int, through stream) (s sample, er
 		if err != nil {
 			return s, fmt.Errorf("%d of %d messages came out: %w: %s", len(all), n, err, p.stderr.String())
 		}
-		if read { // what came at once came at the same time
+		if read { // what arrived at once arrived at the same time
 			now = time.Now()
 		}
 		id, err := idOf(line)
@@ -136,7 +136,7 @@ func (w *world) piped(text string, vars map[string]string) (p *process, to, from
 	return p, inW, outR, nil
 }
 
-// finish ends a process by the end of its input. Nothing more is to come out of it.
+// finish ends a process by the end of its input. It must not write anything more.
 func finish(p *process, to, from *os.File) (usage, error) {
 	if err := to.Close(); err != nil {
 		return usage{}, err

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// sample is what one run of one contestant came to.
+// sample is the result of one run of one contestant.
 type sample struct {
 	Messages int           `json:"messages"`
 	Bytes    int64         `json:"bytes,omitempty"` // read
@@ -66,8 +66,8 @@ func (m metric) mid(all []sample) float64 {
 	return median(figures)
 }
 
-// times says how many times better a is than b: the median of what it was in each
-// round, since both ran beside each other there.
+// times says how many times better a is than b: the median of what it was in each round,
+// since both ran side by side there.
 func (m metric) times(a, b []sample) float64 {
 	var ratios []float64
 	for i := range min(len(a), len(b)) {

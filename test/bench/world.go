@@ -30,14 +30,14 @@ type world struct {
 	turn     time.Duration // that a run should take
 	budget   time.Duration // for all rows
 	due      time.Time     // when the row that is measured has had its time
-	checked  int           // messages that are all looked at
+	checked  int           // messages that are all checked
 	log      io.Writer     // what is being done
 
 	broker *brokertest.Broker // started by the first row that needs it
 	wrong  []string           // answers that were wrong, and programs that failed
 }
 
-// peers are looked for on PATH.
+// peers are searched on PATH.
 var peers = []string{"benthos", "jq"}
 
 // newWorld makes the folder and looks for all programs. flowd is built, unless the path
@@ -80,8 +80,8 @@ func newWorld(ctx context.Context, flowd string) (w *world, err error) {
 
 func (w *world) close() error { return os.RemoveAll(w.dir) }
 
-// prepare makes the input of a run; what is returned stands in commands as $in, and in
-// the environment, where configurations find it, as IN.
+// prepare makes the input of a run; what is returned is $in in commands, and IN in the
+// environment, where configurations find it.
 func (w *world) prepare(r *row, c *contestant, n int) (map[string]string, error) {
 	vars := map[string]string{"n": strconv.Itoa(n), "count": strconv.Itoa(n), "out": filepath.Join(w.dir, "out")}
 	maps.Copy(vars, c.vars)

@@ -32,9 +32,8 @@ func Build() (remove func(), err error) {
 		return remove, fmt.Errorf("go list -m: %w", err)
 	}
 	Repo, Binary = strings.TrimSpace(string(root)), filepath.Join(dir, "flowd")
-	// Slabs that are given back are written over. Where sources lie does not matter:
-	// what is built of a copy of the repository, or for a document, takes what this
-	// has built.
+	// Slabs that are returned are overwritten. The location of sources does not matter: a
+	// build of a copy of the repository, or for a document, uses what this has built.
 	if err := os.Setenv("GOFLAGS", strings.TrimSpace(os.Getenv("GOFLAGS")+" -trimpath -tags=scribble")); err != nil {
 		return remove, err
 	}
@@ -52,7 +51,7 @@ const Deadline = time.Minute
 // Compiling is likewise for one that may have to build everything.
 const Compiling = 4 * time.Minute
 
-// Result is what a command came to.
+// Result is the outcome of a command.
 type Result struct {
 	Stdout, Stderr string
 	Code           int
@@ -70,7 +69,7 @@ func Command(t *testing.T, dir, stdin, name string, args ...string) Result {
 	return Within(t, Deadline, dir, stdin, name, args...)
 }
 
-// Within is Command with a limit of its own.
+// Within is Command with its own limit.
 func Within(t *testing.T, limit time.Duration, dir, stdin, name string, args ...string) Result {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), limit)

@@ -104,7 +104,7 @@ func (p *Process) Wait() Result {
 
 // Transcript is what a process has written so far.
 type Transcript struct {
-	Ended chan struct{} // closed behind the last line
+	Ended chan struct{} // closed after the last line
 
 	mu    sync.Mutex // guards the fields below
 	more  *sync.Cond
@@ -144,7 +144,7 @@ func (tr *Transcript) Text() string {
 	return strings.Join(tr.lines, "\n")
 }
 
-// WaitFor is the first line with part; ok is false when none came before the end.
+// WaitFor is the first line with part; ok is false when none arrived before the end.
 func (tr *Transcript) WaitFor(part string) (line string, ok bool) {
 	tr.mu.Lock()
 	defer tr.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package cli is the command line of flowd, one file per command. Start at
-// [Main], which a build with plugins of its own calls too.
+// Package cli is the command line of flowd, one file per command. Start at [Main], which a
+// build with its own plugins calls, too.
 package cli
 
 import (
@@ -63,25 +63,25 @@ func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(errs, "flowd: %v\n", err)
 		return failed
 	}
-	fmt.Fprintf(errs, "flowd: %v\nRun '%s --help' for what can be given.\n", err, cmd.CommandPath())
+	fmt.Fprintf(errs, "flowd: %v\nRun '%s --help' to see its arguments and flags.\n", err, cmd.CommandPath())
 	return invalid
 }
 
 func newRoot(stdout, stderr io.Writer) *cobra.Command {
 	root := newRun("flowd [-c] FILE...")
 	root.Short = "Run pipelines that are written as YAML files"
-	root.Long = `flowd reads messages, works on them and writes them, as a YAML file says.
+	root.Long = `flowd reads messages, processes them and writes them, as a YAML file says.
 
 Files and directories may be given several times; all their pipelines run in
-this process. SIGTERM or SIGINT drains: what is under way is finished first. A
-second signal stops hard.
+this process. SIGTERM or SIGINT drains: what is in flight is finished first. A
+second signal stops at once.
 
 Exit codes: 0 clean; 1 the run failed; 2 invalid configuration or usage;
-3 drained, but some messages were handed back unfinished.`
+3 drained, but some messages were returned unfinished.`
 	root.Example = `  flowd -c orders.yaml                              run a pipeline
   flowd -c pipelines/ -s engine.workers=4           run a directory, override a value
   flowd lint orders.yaml                            show every problem at once
-  flowd docs file                                   what can be set for a component`
+  flowd docs file                                   show the settings of a component`
 	root.Version = version().String()
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SilenceErrors, root.SilenceUsage = true, true
@@ -102,7 +102,7 @@ Exit codes: 0 clean; 1 the run failed; 2 invalid configuration or usage;
 func newHelp() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",
-		Short: "Show what a command does and takes",
+		Short: "Show what a command does and its arguments",
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
 			if of, rest, _ := cmd.Root().Find(args); len(rest) == 0 {
 				for _, c := range of.Commands() {

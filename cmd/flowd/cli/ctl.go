@@ -17,14 +17,14 @@ func newCtl() *cobra.Command {
 	var to service.Target
 	cmd := &cobra.Command{
 		Use:   "ctl COMMAND",
-		Short: "Look into a running flowd and steer it",
-		Long: `Ctl asks a flowd that runs with service.listen set. What changes something or
-shows data needs the token, which flowd keeps in a file that only its user can
-read; for that user ctl finds it by the port.`,
+		Short: "Inspect a running flowd and control it",
+		Long: `Ctl sends requests to a flowd that runs with service.listen set. Commands that
+change something or show data need the token, which flowd keeps in a file that
+only its user can read. For that user, ctl finds it by the port.`,
 		Example: `  flowd ctl state                          what all pipelines are doing
-  flowd ctl pause orders                   read no more
+  flowd ctl pause orders                   stop reading
   flowd ctl limit "input web" 500/1s       change a rate limit
-  flowd ctl ready                          exit code 0 when it is, for probes`,
+  flowd ctl ready                          exit code 0 if it is ready, for probes`,
 		Args: cobra.ArbitraryArgs,
 		RunE: needsCommand,
 	}
@@ -32,15 +32,15 @@ read; for that user ctl finds it by the port.`,
 	f.StringVar(&to.Addr, "addr", "127.0.0.1:9600", "`ADDRESS` of service.listen; with https:// in front if it has TLS")
 	f.StringVar(&to.TokenFile, "token-file", "", "`FILE` with the token, if service.token_file is set")
 	f.StringVar(&to.CA, "ca", "", "PEM `FILE` of the certificates to trust instead of the system's")
-	f.StringVar(&to.Cert, "cert", "", "PEM `FILE` of the certificate to show, if service.tls.client_ca is set")
+	f.StringVar(&to.Cert, "cert", "", "PEM `FILE` of the certificate to present, if service.tls.client_ca is set")
 	f.StringVar(&to.Key, "key", "", "PEM `FILE` of its private key")
 	cmd.AddCommand(
 		newCtlState(&to),
-		newCtlHealth(&to, "live", "Say whether all loops, steps and writes keep to their deadlines"),
-		newCtlHealth(&to, "ready", "Say whether all outputs can be written to and all inputs read"),
-		newCtlChange(&to, "pause", "Make inputs read no more", "paused", (*service.Client).Pause),
+		newCtlHealth(&to, "live", "Check that all loops, steps and writes keep their deadlines"),
+		newCtlHealth(&to, "ready", "Check that all outputs and inputs work"),
+		newCtlChange(&to, "pause", "Make inputs stop reading", "paused", (*service.Client).Pause),
 		newCtlChange(&to, "resume", "Make inputs read again", "resumed", (*service.Client).Resume),
-		newCtlChange(&to, "drain", "Finish what is under way, and stay", "draining", (*service.Client).Drain),
+		newCtlChange(&to, "drain", "Finish what is in flight, and stay up", "draining", (*service.Client).Drain),
 		newCtlReload(&to),
 		newCtlLimit(&to),
 	)
@@ -94,9 +94,9 @@ func newCtlLimit(to *service.Target) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "limit NAME MESSAGES/TIME",
 		Short: "Change a rate limit until the next start or reload",
-		Long: `Limit changes a rate limit, with its next window or at once. NAME is as flowd
-ctl state shows it: that of a shared limit, "engine", or a component with its
-kind, such as "input web".`,
+		Long: `Limit changes a rate limit, from its next window or at once. NAME is as flowd
+ctl state shows it: the name of a shared limit, "engine", or a component with
+its kind, such as "input web".`,
 		Example: `  flowd ctl limit engine 500/1s
   flowd ctl limit "output lake" 30000/m --now
   flowd ctl limit engine 10/s --burst 50 --pipeline orders`,
@@ -117,9 +117,9 @@ kind, such as "input web".`,
 			return tell(cmd, err, fmt.Sprintf("%d/%s for", l.Messages, l.Per), on)
 		},
 	}
-	cmd.Flags().StringVar(&pipeline, "pipeline", "", "the `PIPELINE`, where several have such a limit")
-	cmd.Flags().IntVar(&l.Burst, "burst", 0, "`MESSAGES` that a bucket lets pass at once; as many as in a time by default")
-	cmd.Flags().BoolVar(&l.AtOnce, "now", false, "at once instead of with the next window")
+	cmd.Flags().StringVar(&pipeline, "pipeline", "", "the `PIPELINE`, if several have such a limit")
+	cmd.Flags().IntVar(&l.Burst, "burst", 0, "`MESSAGES` that a bucket lets pass at once; by default as many as in the period")
+	cmd.Flags().BoolVar(&l.AtOnce, "now", false, "at once instead of from the next window")
 	return cmd
 }
 
@@ -142,7 +142,7 @@ func newCtlHealth(to *service.Target, name, short string) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     name,
 		Short:   short,
-		Long:    short + ".\nExit code 0: so it is; 1: it is not, or nothing answers.",
+		Long:    short + ".\nExit code 0: they do; 1: they do not, or nothing answers.",
 		Example: "  flowd ctl " + name,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -210,7 +210,7 @@ func dial(to *service.Target) (*service.Client, error) {
 	return c, nil
 }
 
-// tell says what was done, on stderr: it is no data.
+// tell says what was done, on stderr: it is not data.
 func tell(cmd *cobra.Command, err error, done string, on []string) error {
 	if err != nil {
 		return shownError{err}

@@ -62,7 +62,7 @@ func writeState(w io.Writer, st service.State, now time.Time) error {
 	return writeHealth(w, st.Ready) // which holds what live says
 }
 
-// oneLine is printable text that makes neither lines nor columns.
+// oneLine is printable text without line breaks or columns.
 func oneLine(s string) string { return strings.ReplaceAll(printable(s), "\n", " ") }
 
 // pipelineLines are the numbers of a pipeline as a whole.
@@ -76,7 +76,7 @@ func pipelineLines(p service.Pipeline) string {
 	if ends := fates(roots); ends != "" {
 		b.WriteString(": " + ends)
 	}
-	fmt.Fprintf(&b, "\n  %s of %s messages and %s of %s under way, %d of %d lanes busy",
+	fmt.Fprintf(&b, "\n  %s of %s messages and %s of %s in flight, %d of %d lanes busy",
 		amount(int64(p.CreditMessages.Used)), amount(int64(p.CreditMessages.Max)),
 		volume(int64(p.CreditBytes.Used)), volume(int64(p.CreditBytes.Max)), p.Lanes.Used, p.Lanes.Max)
 	if p.Waiting > 0 {
@@ -90,7 +90,7 @@ func pipelineLines(p service.Pipeline) string {
 	}
 	b.WriteByte('\n')
 	if h := p.Held; h != nil {
-		fmt.Fprintf(&b, "  waits longest: %s, %s, for %s, on in %s\n", oneLine(h.Position), span(h.Age), oneLine(h.For), span(h.Due))
+		fmt.Fprintf(&b, "  waits longest: %s, %s, for %s, continues in %s\n", oneLine(h.Position), span(h.Age), oneLine(h.For), span(h.Due))
 	}
 	if n := counted(p.Failures); n != "" {
 		b.WriteString("  failures: " + oneLine(n) + "\n")
@@ -98,8 +98,8 @@ func pipelineLines(p service.Pipeline) string {
 	return b.String()
 }
 
-// componentRows gives a row of cells for each component: kind, name, type, and
-// what there is to say.
+// componentRows returns a row of cells for each component: kind, name, type, and facts
+// about it.
 func componentRows(p service.Pipeline, row func(...string)) {
 	for _, in := range p.Inputs {
 		row("input", in.Name, in.Type, facts(in.State, amount(in.Received)+" received", volume(in.Bytes),

@@ -56,7 +56,7 @@ func (p *shownProcess) Reload() error {
 	return p.reload
 }
 
-// ctlTo starts a listener and gives the command line up to the words behind it.
+// ctlTo starts a listener and returns the command line up to the words after it.
 func ctlTo(t *testing.T, p service.Process) func(args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "token")
@@ -166,11 +166,11 @@ func TestCtlHealthIsAnExitCode(t *testing.T) {
 	}
 	stdout, stderr, code := ctl("ready")
 	want := `output_failing in orders output lake
-  impact: Messages for this output are kept and tried again; reading stops when the memory for them is used up.
+  impact: Messages for this output are kept and retried; reading stops when the memory for them is used up.
   cause:  The last write or probe failed.
   error:  first
           second \x1b[31m
-  action: Check that the system behind the output works and can be reached. flowd tries again by itself; nothing has to be restarted.
+  action: Check that the system behind the output works and can be reached. flowd retries by itself; no restart is needed.
 `
 	if diff := cmp.Diff(want, stdout); diff != "" || code != failed || stderr != "" {
 		t.Errorf("ready: code %d, stderr %q\n%s", code, stderr, diff)
@@ -198,8 +198,8 @@ func TestCtlStateForPeople(t *testing.T) {
 	}
 	want := `orders  running for 1h0m0s
   20,000 received: 19,990 delivered, 5 dead-lettered, 5 in flight
-  5 of 10,000 messages and 1MiB of 64MiB under way, 1 of 4 lanes busy, 3 waiting (2 for a retry), the oldest 1.5s (input web, path a b.log, line 17)
-  waits longest: input web, path a b.log, line 17, 1.5s, for a retry of output lake, on in 3s
+  5 of 10,000 messages and 1MiB of 64MiB in flight, 1 of 4 lanes busy, 3 waiting (2 for a retry), the oldest 1.5s (input web, path a b.log, line 17)
+  waits longest: input web, path a b.log, line 17, 1.5s, for a retry of output lake, continues in 3s
   failures: 4 decode, 9 transient
   input    web                    http_server  waiting, 20,000 received, 2MiB, 5 unacked, 1 restarts
   step     check of input web     http         20,000 received, 3 failed, 12ms a call

@@ -13,8 +13,8 @@ func newDocs() *cobra.Command {
 	var asMarkdown bool
 	cmd := &cobra.Command{
 		Use:   "docs [[KIND] NAME]",
-		Short: "Show what can be set for a component, what a function does, or what a code means",
-		Example: `  flowd docs                          all there is something to say about
+		Short: "Show the settings of a component, what a function does, or what a code means",
+		Example: `  flowd docs                          list all topics
   flowd docs stdin
   flowd docs input file               a name that is an input and an output
   flowd docs function uniq
@@ -60,8 +60,8 @@ func newDocs() *cobra.Command {
 	return cmd
 }
 
-// find are the components of a name, or of a kind and a name: none where a single name
-// is that of a topic or code.
+// find are the components of a name, or of a kind and a name: none if a single name is that
+// of a topic or code.
 func find(args []string) ([]component, error) {
 	all, name := components(), args[0]
 	if len(args) == 2 {
@@ -92,7 +92,7 @@ func find(args []string) ([]component, error) {
 	return found, nil
 }
 
-// describe writes the reference of a component for a terminal of so many columns.
+// describe writes the reference of a component for a terminal of this many columns.
 func describe(b *strings.Builder, c component, width int, color bool) {
 	b.WriteString(paint(color, bold, c.Kind+" "+c.Name) + "\n\n")
 	b.WriteString(indent(c.doc, "  "))
@@ -166,7 +166,7 @@ func columns(w any) int {
 	return 80
 }
 
-// completeNames completes names, behind a kind those of that kind.
+// completeNames completes names; after a kind, those of that kind.
 func completeNames(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	var names []string
 	switch len(args) {

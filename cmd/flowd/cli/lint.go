@@ -20,11 +20,11 @@ func newLint() *cobra.Command {
 		Short: "Show every problem of pipeline files at once",
 		Long: `Lint builds exactly what a run builds, without opening anything, and shows
 every problem at once: place, path, what is wrong, what to do, and a code that
-stays the same between versions. Exit code 2 when there is an error; warnings
-alone give 0.`,
+stays the same between versions. The exit code is 2 if there is an error;
+warnings alone give 0.`,
 		Example: `  flowd lint orders.yaml
   flowd lint pipelines/ --json | jq -r '.[].code'
-  flowd lint orders.yaml --show             every value in force, and where it is from`,
+  flowd lint orders.yaml --show             every value in force, and where it comes from`,
 		Args:              cobra.MinimumNArgs(1),
 		ValidArgsFunction: completeFiles,
 		RunE: func(cmd *cobra.Command, files []string) error {
@@ -98,7 +98,7 @@ func jsonProblems(problems []schema.Problem) []problemJSON {
 }
 
 func addJSON(cmd *cobra.Command, asJSON *bool) {
-	cmd.Flags().BoolVar(asJSON, "json", false, "write JSON, for machines")
+	cmd.Flags().BoolVar(asJSON, "json", false, "write JSON, for programs")
 }
 
 func writeJSON(w io.Writer, v any) error {

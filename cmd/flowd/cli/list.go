@@ -17,7 +17,7 @@ func newList() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list [KIND]",
 		Short: "List the components of this build",
-		Example: `  flowd list                what there is
+		Example: `  flowd list                all components
   flowd list outputs        of one kind: inputs, processors, batchers, outputs, caches, functions
   flowd list --json | jq -r '.[].name'`,
 		Args:              cobra.MaximumNArgs(1),
@@ -108,7 +108,7 @@ func unknownName(name string, names []string) string {
 	if near := schema.Nearest(name, names); near != "" {
 		text += fmt.Sprintf(" (did you mean %q?)", near)
 	} else {
-		text += " (flowd list shows what there is)"
+		text += " (flowd list shows all)"
 	}
 	return text
 }

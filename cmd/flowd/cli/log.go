@@ -94,12 +94,12 @@ func (h editor) attr(a slog.Attr) slog.Attr {
 	case slog.KindString:
 		text := h.edit(a.Value.String())
 		if after, found := strings.CutPrefix(h.edit(a.Key+"="+text), a.Key+"="); found {
-			text = after // what only is a secret behind such a key
+			text = after // what is a secret only after such a key
 		}
 		a.Value = slog.StringValue(text)
 	case slog.KindGroup:
 		a.Value = slog.GroupValue(h.attrs(a.Value.Group())...)
-	case slog.KindAny: // as it is, with all that a handler knows of it, where nothing is to be edited
+	case slog.KindAny: // as it is, with everything that a handler knows of it, if there is nothing to edit
 		text := fmt.Sprintf("%+v", a.Value.Any())
 		if edited := h.edit(text); edited != text {
 			a.Value = slog.StringValue(edited)

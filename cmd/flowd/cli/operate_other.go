@@ -10,5 +10,5 @@ import (
 // catch has no signals to take on this system.
 func catch() chan os.Signal { return nil }
 
-// operate has none to wait for.
+// operate has no signals to wait for.
 func (p *process) operate(context.Context, chan os.Signal) {}

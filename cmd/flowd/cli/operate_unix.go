@@ -9,16 +9,16 @@ import (
 	"syscall"
 )
 
-// catch takes signals beside the stopping ones from now on, for operate: before
-// the first message is read, none is lost and SIGHUP ends no process.
+// catch takes the signals for operate, other than those that stop, from now on: before the
+// first message is read, none is lost and SIGHUP does not end the process.
 func catch() chan os.Signal {
 	caught := make(chan os.Signal, 8)
 	signal.Notify(caught, syscall.SIGTSTP, syscall.SIGCONT, syscall.SIGUSR1, syscall.SIGHUP, syscall.SIGTTIN)
 	return caught
 }
 
-// operate does what they ask for, until ctx ends: SIGTSTP pauses, SIGCONT resumes,
-// SIGUSR1 drains and stays, SIGHUP reloads, SIGTTIN tells what every stage is doing.
+// operate does what they ask for, until ctx ends: SIGTSTP pauses, SIGCONT resumes, SIGUSR1
+// drains and stays, SIGHUP reloads, SIGTTIN prints what every stage is doing.
 func (p *process) operate(ctx context.Context, caught chan os.Signal) {
 	defer signal.Stop(caught)
 	for {

@@ -16,7 +16,7 @@ import (
 func newPool() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "pool COMMAND",
-		Short:   "Look into pools of workers",
+		Short:   "Inspect pools of workers",
 		Example: "  flowd pool ls --join hub:5019",
 		Args:    cobra.ArbitraryArgs,
 		RunE:    needsCommand,
@@ -30,10 +30,10 @@ func newPoolLs() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "ls",
-		Short: "Show pools, their workers and what those have",
-		Long: `Ls asks all hubs of a cluster for their pools: jobs that wait and that are with
-workers; of each worker its slots, how many have a job, when it last renewed the
-lease of the oldest one, and its version. Like a worker it needs the token.`,
+		Short: "Show pools, their workers and their jobs",
+		Long: `Ls asks all hubs of a cluster for their pools: the jobs that wait and those that
+workers have; for each worker its slots, how many have a job, when it last renewed
+the lease of the oldest one, and its version. Like a worker, it needs the token.`,
 		Example: "  flowd pool ls --join hub:5019",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -85,7 +85,7 @@ func writePools(to io.Writer, all []wire.Pools) error {
 				}
 				fmt.Fprintf(w, "  %s\t%d\t%d\t%s\t%v ago\t%s\n", printable(m.Name), m.Slots, m.Busy, age, m.Heard.Round(100*time.Millisecond), printable(m.Version))
 				if m.Refused != "" {
-					fmt.Fprintf(w, "    takes nothing: %s\n", printable(m.Refused))
+					fmt.Fprintf(w, "    takes no jobs: %s\n", printable(m.Refused))
 				}
 			}
 		}

@@ -35,7 +35,7 @@ func printProblems(w io.Writer, problems []schema.Problem) error {
 	return err
 }
 
-// count tells errors from warnings.
+// count counts errors and warnings.
 func count(problems []schema.Problem) (errors, warnings int) {
 	for _, p := range problems {
 		if p.Warning {

@@ -29,20 +29,20 @@ type process struct {
 
 	wake chan struct{} // has room for one: something has ended
 
-	reloading sync.Mutex // held while a reload is under way
+	reloading sync.Mutex // held during a reload
 
 	mu     sync.Mutex // guards the fields below
 	set    *config.Set
 	runs   map[string]*pipelineRun // by name
 	active int                     // runs and reloads that have not ended
 	worst  int
-	stays  bool // drained by an operator: the process goes on without pipelines
+	stays  bool // drained by an operator: the process continues without pipelines
 }
 
-// pipelineRun is the run of a plan; ended is closed when it is over.
+// pipelineRun is the run of a plan; ended is closed when it has ended.
 type pipelineRun struct {
 	plan    *runtime.Plan
-	began   time.Time // with the counts that it goes on with
+	began   time.Time // with the counts that it continues
 	ended   chan struct{}
 	drained bool // an operator asked for it; guarded by process.mu
 }
@@ -172,7 +172,7 @@ func (p *process) drained(pipeline string) bool {
 	return false
 }
 
-// Drain finishes what is under way in a pipeline, or in all. The process stays.
+// Drain finishes what is in flight in a pipeline, or in all. The process stays.
 func (p *process) Drain(pipeline string) error {
 	p.mu.Lock()
 	p.stays = true
@@ -205,16 +205,16 @@ func (p *process) Reload() error {
 	p.reloading.Lock()
 	defer p.reloading.Unlock()
 	if p.stop.Err() != nil {
-		return errors.New("the process is draining (a reload comes too late)")
+		return errors.New("the process is draining (it is too late to reload)")
 	}
 	set, problems := p.set.Reload(p.files, p.options)
 	if n, _ := count(problems); n > 0 {
 		_ = printProblems(p.con, problems)
-		return fmt.Errorf("the files have %d errors, so what runs goes on as it was (flowd lint shows them)", n)
+		return fmt.Errorf("the files have %d errors, so the running pipelines stay as they are (flowd lint shows the errors)", n)
 	}
 	p.log.Info("reloading", "pipelines", len(set.Pipelines))
 	if is, was := set.Service, p.service; is.Listen != was.Listen || is.TokenFile != was.TokenFile || is.TLS != was.TLS || !reflect.DeepEqual(is.Cluster, was.Cluster) {
-		p.log.Warn("the section service has changed, but stays as it was at the start (start flowd anew for it)")
+		p.log.Warn("the section service has changed, but stays as it was at the start (restart flowd to apply it)")
 	}
 	p.mu.Lock()
 	p.stays = false

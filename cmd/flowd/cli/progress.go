@@ -7,8 +7,8 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// progress keeps one line on a terminal that says how far the pipelines are,
-// anew each second, until ctx ends.
+// progress keeps one line on a terminal that says how far the pipelines are, every second,
+// until ctx ends.
 func (c *console) progress(ctx context.Context, now func() []engine.Snapshot) {
 	if !c.terminal {
 		return

@@ -22,16 +22,16 @@ const queueURL = "FLOWD_QUEUE_URL"
 func newQueue() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "queue COMMAND",
-		Short: "Look into the queues of a broker and move what is in them",
+		Short: "Inspect the queues of a broker and move their messages",
 		Long: `Queue works on the queues of a message broker: its URL is the first argument, or
 the value of ` + queueURL + ` (better for passwords: other users see arguments).
 
-A message is removed only when it is confirmed where it went. One that can't be
-sent is listed with the reason and stays where it was. SIGINT stops after what is
-under way and gives back the rest; a second one stops at once.
+A message is removed only when its new place has confirmed it. One that can't be
+sent is listed with the reason and stays where it was. SIGINT finishes what is in
+flight and hands back the rest; a second one stops at once.
 
-Exit codes: 0 all is done; 1 something failed, or the answer was no; 2 usage;
-3 interrupted.`,
+Exit codes: 0 all is done; 1 something failed, or the question was answered with
+no; 2 usage; 3 interrupted.`,
 		Example: `  flowd queue ls amqp://localhost/ 'orders*'     queues, and how much is in them
   export ` + queueURL + `=amqp://localhost/
   flowd queue redrive orders-dead                dead letters, back to where they came from
@@ -52,15 +52,15 @@ type queueCall struct {
 	secrets    *schema.Secrets // that no message shows
 }
 
-// onQueues runs do with the arguments behind the broker's URL, of which there must
-// be from least to most; names says what they are.
+// onQueues runs do with the arguments after the broker's URL, of which there must be
+// between least and most; names says what they are.
 func onQueues(cmd *cobra.Command, args []string, names string, least, most int, do func(*queueCall, []string) error) (err error) {
 	address, args, err := brokerOf(args)
 	if err != nil {
 		return err
 	}
 	if len(args) < least || len(args) > most {
-		return usage(fmt.Sprintf("%s takes %s behind the broker's URL, not %s", cmd.Name(), names, plural(len(args), "argument")))
+		return usage(fmt.Sprintf("%s takes %s after the broker's URL, not %s", cmd.Name(), names, plural(len(args), "argument")))
 	}
 	if slices.Contains(args, "") { // an unset variable of a script
 		return usage("an argument is empty (" + names + ")")
@@ -100,7 +100,7 @@ func brokerOf(args []string) (address string, rest []string, err error) {
 	case env == "":
 		return "", nil, usage("no broker is given (write its URL, such as amqp://localhost/, or set " + queueURL + ")")
 	case !strings.Contains(env, "://"):
-		return "", nil, usage(queueURL + " is no URL (write one such as amqp://localhost/)")
+		return "", nil, usage(queueURL + " is not a URL (write one such as amqp://localhost/)")
 	}
 	return env, args, nil
 }
@@ -126,7 +126,7 @@ func (c *queueCall) confirm(yes bool, question string) error {
 	}
 	in := c.cmd.InOrStdin()
 	if !c.con.terminal || !isTerminal(in) {
-		return usage("nobody is there to be asked: " + question + " (add --yes)")
+		return usage("there is no terminal to ask on: " + question + " (add --yes)")
 	}
 	return c.ask(in, question)
 }
@@ -135,7 +135,7 @@ func (c *queueCall) confirm(yes bool, question string) error {
 func (c *queueCall) ask(in io.Reader, question string) error {
 	fmt.Fprintf(c.con, "%s [y/N] ", printable(question))
 	answer := make(chan string, 1)
-	go func() { // it ends with the process where nobody answers
+	go func() { // it ends with the process if nobody answers
 		line, _ := bufio.NewReader(in).ReadString('\n')
 		answer <- strings.ToLower(strings.TrimSpace(line))
 	}()
@@ -180,9 +180,9 @@ func about(n int64) string {
 }
 
 func addYes(cmd *cobra.Command, yes *bool) {
-	cmd.Flags().BoolVar(yes, "yes", false, "do not ask")
+	cmd.Flags().BoolVar(yes, "yes", false, "do not ask for confirmation")
 }
 
 func addLimit(cmd *cobra.Command, n *int64) {
-	cmd.Flags().Int64VarP(n, "number", "n", 0, "at most so many messages")
+	cmd.Flags().Int64VarP(n, "number", "n", 0, "at most this many messages")
 }

@@ -24,12 +24,12 @@ func newQueueDump() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "dump [URL] QUEUE [FILE]",
 		Short: "Write the messages of a queue into a file",
-		Long: `Dump writes each message as one JSON line, payload and metadata, as inputs with
-framing messages and flowd queue load read them. FILE is QUEUE-TIME.jsonl by
-default, and - is stdout. It must not be there yet.
+		Long: `Dump writes each message as one JSON line, payload and metadata, in the form that
+inputs with framing messages and flowd queue load read. FILE is QUEUE-TIME.jsonl
+by default, and - is stdout. FILE must not exist yet.
 
 The messages stay in the queue, hidden from others until dump has ended; with
---delete each is removed once it is safe on disk.`,
+--delete each is removed once it is safely on disk.`,
 		Example: `  flowd queue dump orders
   flowd queue dump orders saved.jsonl --delete
   flowd queue dump orders - -n 10 | jq .payload`,
@@ -45,7 +45,7 @@ The messages stay in the queue, hidden from others until dump has ended; with
 					path = fileName(name) + "-" + time.Now().Format("20060102-150405") + ".jsonl"
 				}
 				if remove && path == "-" {
-					return usage("--delete needs a file: nobody knows what becomes of stdout")
+					return usage("--delete needs a file: messages on stdout could be lost")
 				}
 				ready := c.info(name).Ready
 				if remove {
@@ -65,7 +65,7 @@ The messages stay in the queue, hidden from others until dump has ended; with
 		},
 	}
 	addLimit(cmd, &n)
-	cmd.Flags().BoolVar(&remove, "delete", false, "remove from the queue what is in the file")
+	cmd.Flags().BoolVar(&remove, "delete", false, "remove messages from the queue once they are in the file")
 	addYes(cmd, &yes)
 	return cmd
 }
@@ -102,7 +102,7 @@ func newDump(stdout io.Writer, path string) (*dump, error) {
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return nil, usage(fmt.Sprintf("%s is there already, and is not overwritten (name another file, or move it away)", path))
+		return nil, usage(fmt.Sprintf("%s already exists, and is not overwritten (name another file, or move it away)", path))
 	}
 	if err != nil {
 		return nil, err
@@ -111,7 +111,7 @@ func newDump(stdout io.Writer, path string) (*dump, error) {
 	return d, nil
 }
 
-// put writes messages: all of them, or the dump is over.
+// put writes messages: all of them, or the dump ends.
 func (d *dump) put(_ context.Context, ms []queue.Message) ([]error, error) {
 	b := engine.NewBatch(len(ms))
 	d.text = d.text[:0]

@@ -20,10 +20,10 @@ func newQueueLoad() *cobra.Command {
 		Use:   "load [URL] QUEUE FILE",
 		Short: "Send the messages of a file to a queue",
 		Long: `Load sends the messages of a file that flowd queue dump, or an output with framing
-messages, has written; - is stdin. A line that is no message is listed, and the
-others are sent. When it is interrupted it says with which --skip it goes on.`,
+messages, has written; - is stdin. A line that is not a message is listed, and the
+others are sent. When load is interrupted, it says which --skip continues from there.`,
 		Example: `  flowd queue load orders saved.jsonl
-  flowd queue load orders saved.jsonl --skip 1200     the first 1200 were sent before`,
+  flowd queue load orders saved.jsonl --skip 1200     the first 1200 have been sent already`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if n < 0 || skip < 0 {
 				return usage("-n and --skip must not be negative")
@@ -50,7 +50,7 @@ others are sent. When it is interrupted it says with which --skip it goes on.`,
 		},
 	}
 	addLimit(cmd, &n)
-	cmd.Flags().Int64Var(&skip, "skip", 0, "leave out so many lines at the beginning")
+	cmd.Flags().Int64Var(&skip, "skip", 0, "skip this many lines at the beginning")
 	return cmd
 }
 
@@ -106,7 +106,7 @@ func (t *transfer) load(in io.Reader, skip int64, put func([]queue.Message) []er
 		last = lines[0] - 1
 	}
 	if t.stop.Err() != nil || t.failed >= mostFailures {
-		fmt.Fprintf(t.con, "goes on with --skip %d\n", last)
+		fmt.Fprintf(t.con, "continue with --skip %d\n", last)
 	}
 	if errors.Is(err, io.EOF) {
 		err = nil

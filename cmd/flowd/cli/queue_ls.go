@@ -14,7 +14,7 @@ func newQueueLs() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "ls [URL] [PATTERN]",
-		Short: "List queues and how much is in them",
+		Short: "List queues and how many messages they have",
 		Example: `  flowd queue ls amqp://localhost/
   flowd queue ls 'orders-*' --json | jq -r '.[] | select(.ready > 0).name'`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -85,12 +85,12 @@ func newQueuePurge() *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
 		Use:     "purge [URL] QUEUE",
-		Short:   "Remove everything from a queue, for good",
+		Short:   "Permanently remove all messages from a queue",
 		Example: "  flowd queue purge orders-dead",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return onQueues(cmd, args, "QUEUE", 1, 1, func(c *queueCall, args []string) error {
 				name := args[0]
-				if err := c.confirm(yes, fmt.Sprintf("Remove %s from %s for good?", about(c.info(name).Ready), name)); err != nil {
+				if err := c.confirm(yes, fmt.Sprintf("Permanently remove %s from %s?", about(c.info(name).Ready), name)); err != nil {
 					return err
 				}
 				n, err := c.server.Purge(c.stop, name)

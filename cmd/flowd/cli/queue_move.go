@@ -56,8 +56,8 @@ func newQueueRedrive() *cobra.Command {
 		Use:   "redrive [URL] DEAD_LETTERS",
 		Short: "Send dead letters back to the queues they came from",
 		Long: `Redrive sends dead letters back to the queues they came from, or to the one that
---to names. Those that come back meanwhile are not sent again: it ends with as
-many as there were when it began, where the broker tells.`,
+--to names. Dead letters that arrive meanwhile are not sent: redrive ends after as
+many as there were when it began, if the broker reports that number.`,
 		Example: `  flowd queue redrive orders-dead
   flowd queue redrive orders-dead -n 1             try it with one
   flowd queue redrive orders-dead --to orders-2`,
@@ -72,7 +72,7 @@ many as there were when it began, where the broker tells.`,
 				case to == dlq:
 					return usage("--to is the queue of the dead letters itself")
 				case to == "" && !ok:
-					return usage("this broker does not tell where dead letters came from (add --to QUEUE)")
+					return usage("this broker does not say where dead letters came from (add --to QUEUE)")
 				}
 				r := &redrive{writers: writers{c: c}, dlq: dlq, to: to, origin: origin}
 				defer r.close()
@@ -149,7 +149,7 @@ func (r *redrive) target(ctx context.Context, m queue.Message) (string, error) {
 	return to, nil
 }
 
-// mostWriters bounds the queues that are written to without opening them anew.
+// mostWriters bounds the queues that stay open for writing.
 const mostWriters = 64
 
 // writers are the writers in use, by queue.
@@ -184,7 +184,7 @@ func (w *writers) write(ctx context.Context, name string, ms []queue.Message) []
 	}
 	errs := x.Write(ctx, ms)
 	if errs != nil && len(errs) != len(ms) {
-		return each(len(ms), errors.New("the broker's answer does not say which messages it took"))
+		return each(len(ms), errors.New("the broker's answer does not say which messages it accepted"))
 	}
 	return errs
 }

@@ -109,18 +109,18 @@ func TestQueueURLs(t *testing.T) {
 	queues(t, invalid, "set FLOWD_QUEUE_URL", "ls")
 	queues(t, failed, `no broker is known for "nope://"`, "ls", "nope://host/")
 	queues(t, failed, "***@nowhere", "ls", "fake://user:"+url.QueryEscape(secret)+"@nowhere/")
-	queues(t, failed, "is no URL", "ls", "fake://user:s3cr/et@no where:port/")
+	queues(t, failed, "is not a URL", "ls", "fake://user:s3cr/et@no where:port/")
 	queues(t, invalid, `did you mean "redrive"?`, "redriv")
 	queues(t, invalid, "there are dump, load, ls, mv, purge, redrive", "frobnicate")
 	t.Setenv(queueURL, "broker.local")
-	queues(t, invalid, "FLOWD_QUEUE_URL is no URL", "ls")
+	queues(t, invalid, "FLOWD_QUEUE_URL is not a URL", "ls")
 	t.Setenv(queueURL, "")
 	b := queuetest.New("a")
 	brokers["byargument"] = b
 	queues(t, clean, "a     memory", "ls", "fake://byargument/")
 	t.Setenv(queueURL, "fake://byargument/")
 	queues(t, failed, "there is no queue \"https://sqs.eu/1/a\"", "purge", "https://sqs.eu/1/a", "--yes") // a name that looks like one
-	queues(t, invalid, "takes FROM and TO behind the broker's URL, not 1 argument", "mv", "a")
+	queues(t, invalid, "takes FROM and TO after the broker's URL, not 1 argument", "mv", "a")
 	queues(t, invalid, "an argument is empty", "purge", "", "--yes")
 }
 
@@ -176,7 +176,7 @@ func TestATransferGivesUpWhenAllFails(t *testing.T) {
 	b := fakeBroker(t, "a", "b")
 	b.Put("a", numbers(1000)...)
 	b.FailWrite = func(string, queue.Message) error { return errors.New("b is full") }
-	queues(t, failed, "gave up after 210 messages that failed", "mv", "a", "b", "--yes")
+	queues(t, failed, "gave up after 210 messages had failed", "mv", "a", "b", "--yes")
 	same(t, "a", b.Payloads("a"), numbers(1000))
 }
 
@@ -223,7 +223,7 @@ func TestASignalGivesBackWhatWasTaken(t *testing.T) {
 		}
 	}
 	_, stderr, code := flowd(ctx, "queue", "mv", "a", "b", "--yes")
-	if code != handedBack || !strings.Contains(stderr, "a → b: 210 moved in ") || !strings.Contains(stderr, "interrupted: what else was taken is given back") {
+	if code != handedBack || !strings.Contains(stderr, "a → b: 210 moved in ") || !strings.Contains(stderr, "interrupted: the other messages that were taken are handed back") {
 		t.Errorf("code %d\n%s", code, stderr)
 	}
 	same(t, "a", b.Payloads("a"), numbers(1000)[210:])
@@ -349,7 +349,7 @@ func TestDumpAndLoadKeepEveryMessage(t *testing.T) {
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", err, info.Mode())
 	}
-	queues(t, invalid, "is there already, and is not overwritten", "dump", "a", file)
+	queues(t, invalid, "already exists, and is not overwritten", "dump", "a", file)
 	queues(t, clean, ": 254 written", "dump", "a", file+"2", "--delete", "--yes")
 	same(t, "a", b.Payloads("a"), []string{})
 
@@ -443,7 +443,7 @@ not json
 		t.Fatal(err)
 	}
 	_, stderr, code := flowd(t.Context(), "queue", "load", "a", file)
-	if code != failed || !strings.Contains(stderr, "line 2: not a message as framing messages writes it") || !strings.Contains(stderr, `line 4 (message_id "7"): too large`) || !strings.Contains(stderr, "2 sent, 2 failed") {
+	if code != failed || !strings.Contains(stderr, "line 2: not a message in the form that framing messages writes") || !strings.Contains(stderr, `line 4 (message_id "7"): too large`) || !strings.Contains(stderr, "2 sent, 2 failed") {
 		t.Errorf("code %d\n%s", code, stderr)
 	}
 	same(t, "a", b.Payloads("a"), []string{"one", "two"})
@@ -469,7 +469,7 @@ func TestAnInterruptedLoadSaysHowItGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, stderr, code := flowd(ctx, "queue", "load", "a", file)
-	if code != handedBack || !strings.Contains(stderr, "2,000 sent") || !strings.Contains(stderr, "goes on with --skip 3999\n") {
+	if code != handedBack || !strings.Contains(stderr, "2,000 sent") || !strings.Contains(stderr, "continue with --skip 3999\n") {
 		t.Errorf("code %d\n%s", code, stderr)
 	}
 	queues(t, clean, "3,000 sent", "load", "a", file, "--skip", "3999")
@@ -496,7 +496,7 @@ func TestASignalEndsALoadThatWaitsForStdin(t *testing.T) {
 		t.Fatal(err)
 	}
 	cancel()
-	if err := <-done; !errors.Is(err, exit(handedBack)) || !strings.Contains(stderr.String(), "goes on with --skip 0") || strings.Contains(stderr.String(), "closed pipe") {
+	if err := <-done; !errors.Is(err, exit(handedBack)) || !strings.Contains(stderr.String(), "continue with --skip 0") || strings.Contains(stderr.String(), "closed pipe") {
 		t.Errorf("%v\n%s", err, &stderr)
 	}
 	same(t, "a", b.Payloads("a"), []string{})
@@ -506,7 +506,7 @@ func TestASignalEndsALoadThatWaitsForStdin(t *testing.T) {
 func TestPurge(t *testing.T) {
 	b := fakeBroker(t, "a")
 	b.Put("a", numbers(7)...)
-	queues(t, invalid, "Remove 7 messages from a for good? (add --yes)", "purge", "a")
+	queues(t, invalid, "Permanently remove 7 messages from a? (add --yes)", "purge", "a")
 	same(t, "a", b.Payloads("a"), numbers(7))
 	queues(t, clean, "a: 7 messages removed", "purge", "a", "--yes")
 	same(t, "a", b.Payloads("a"), []string{})

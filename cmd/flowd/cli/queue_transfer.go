@@ -41,9 +41,9 @@ type transfer struct {
 // put sends messages somewhere.
 type put func(ctx context.Context, ms []queue.Message) (errs []error, err error)
 
-// run reads from a queue until it is empty, the limit is reached, too much has
-// failed, or a signal comes. put sends messages; it gives
-// an error for each, or nil, or one that ends it all.
+// run reads from a queue until it is empty, the limit is reached, too much has failed, or a
+// signal arrives. put sends messages; it gives an error for each, or nil, or one that ends
+// it all.
 func (t *transfer) run(name string, put put) (err error) {
 	t.reads, t.began = true, time.Now()
 	defer t.con.status("")
@@ -140,7 +140,7 @@ func idOf(m queue.Message) string {
 	return ""
 }
 
-// giveBack returns what failed, and with the reader's end all else that was taken.
+// giveBack returns what failed, and at the reader's end everything else that was taken.
 func (t *transfer) giveBack(r queue.Reader) error {
 	var err error
 	if len(t.kept) > 0 {
@@ -167,13 +167,13 @@ func (t *transfer) ended(err error) error {
 			fmt.Fprintf(t.con, "flowd: %s\n", t.hide(err.Error()))
 		}
 		if t.reads {
-			fmt.Fprintln(t.con, "interrupted: what else was taken is given back")
+			fmt.Fprintln(t.con, "interrupted: the other messages that were taken are handed back")
 		}
 		return exit(handedBack)
 	case err != nil:
 		return err
 	case t.failed >= mostFailures:
-		return fmt.Errorf("gave up after %s that failed", plural(t.failed, "message"))
+		return fmt.Errorf("gave up after %s had failed", plural(t.failed, "message"))
 	case t.failed > 0:
 		return exit(failed)
 	}
@@ -188,7 +188,7 @@ func (t *transfer) show() {
 	}
 }
 
-// expected is how many messages there are to be, or -1.
+// expected is the expected number of messages, or -1.
 func (t *transfer) expected() int64 {
 	if t.limit > 0 && (t.total < 0 || t.limit < t.total) {
 		return t.limit

@@ -12,7 +12,7 @@ import (
 // field is one line of a reference.
 type field struct{ schema.Field }
 
-// facts are what there is to say of a field beside its type and its text.
+// facts are the properties of a field other than its type and its text.
 func (f field) facts() []string {
 	var all []string
 	add := func(format, value string) {
@@ -24,7 +24,7 @@ func (f field) facts() []string {
 		all = append(all, "required")
 	}
 	if f.Main {
-		all = append(all, "may stand alone")
+		all = append(all, "may be written alone")
 	}
 	add("one of the choices of %s", f.Choice)
 	add("default %s", f.Default)
@@ -51,7 +51,7 @@ func fieldsOf(t *schema.Type) []field {
 	return all
 }
 
-// commonKeys are the keys beside the type key, by kind of component.
+// commonKeys are the keys next to the type key, by kind of component.
 func commonKeys(kind string) []field {
 	switch kind {
 	case engine.Inputs.Kind():
@@ -88,7 +88,7 @@ func referenceMarkdown(w io.Writer) error {
 			continue
 		}
 		if keys := commonKeys(kind); len(keys) > 0 {
-			fmt.Fprintf(&b, "Each %s takes these keys beside its type key:\n\n", kind)
+			fmt.Fprintf(&b, "Besides its type key, each %s takes these keys:\n\n", kind)
 			fieldTable(&b, keys)
 		} else {
 			fmt.Fprintf(&b, "They are written under `resources`, by name.\n")

@@ -15,7 +15,7 @@ import (
 // shownGroups is how many kinds of failure a report lists.
 const shownGroups = 10
 
-// report writes what a run came to: failures first, the summary last.
+// report writes the outcome of a run: failures first, the summary last.
 func (c *console) report(r runtime.Report, took time.Duration) {
 	var b strings.Builder
 	groups := slices.Clone(r.Failures)
@@ -25,7 +25,7 @@ func (c *console) report(r runtime.Report, took time.Duration) {
 		lost = lost || g.Fate == engine.Dropped && !g.First.Unfinished
 		late = late || g.Fate == engine.Dropped && g.First.Unfinished
 		if g.Fate == engine.DeadLettered {
-			remedy = "the dead letter could not take them, or `then: drop` is in force where they failed"
+			remedy = "the dead-letter output could not take them, or `then: drop` applies where they failed"
 		}
 		if i < shownGroups {
 			b.WriteString(paint(c.color, red, r.Pipeline+": ") + failure(g))
@@ -47,7 +47,7 @@ func (c *console) report(r runtime.Report, took time.Duration) {
 	_, _ = c.Write([]byte(b.String()))
 }
 
-// failure is one kind of failed message: how many, why, and where the first came from.
+// failure is one kind of failed message: how many, why, and the origin of the first.
 func failure(g runtime.FailureGroup) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s: %s", amount(g.Count), fateName(g.Fate), g.First.Class)

@@ -84,7 +84,7 @@ func TestReportDoesNotAskForADeadLetterThatIsThere(t *testing.T) {
 			{Count: 1, Fate: engine.Dropped, First: runtime.Failure{Class: engine.Transient, Place: "output dlq", Message: "no space left"}},
 		},
 	}, time.Second)
-	want := "orders: failed messages were dropped (the dead letter could not take them, or `then: drop` is in force where they failed)\n"
+	want := "orders: failed messages were dropped (the dead-letter output could not take them, or `then: drop` applies where they failed)\n"
 	if got := out.String(); !strings.Contains(got, want) {
 		t.Errorf("got %q, want it to contain %q", got, want)
 	}

@@ -56,7 +56,7 @@ func completeFiles(*cobra.Command, []string, string) ([]string, cobra.ShellCompD
 	return []string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
 }
 
-// mistyped finds an argument that is no file but looks like a misspelt command.
+// mistyped finds an argument that is not a file but looks like a misspelt command.
 func mistyped(root *cobra.Command, args []string) error {
 	for _, a := range args {
 		if strings.ContainsAny(a, "./\\") {
@@ -144,7 +144,7 @@ func (p *process) serve(watch bool) (code int, err error) {
 	return p.wait(), nil // what operates the process ends with it
 }
 
-// worse is the exit code that tells more of two.
+// worse is the more serious of two exit codes.
 func worse(a, b int) int {
 	rank := map[int]int{clean: 0, handedBack: 1, failed: 2, invalid: 3}
 	if rank[b] > rank[a] {

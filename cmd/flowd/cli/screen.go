@@ -12,9 +12,10 @@ import (
 	"golang.org/x/term"
 )
 
-// screen is what people read: all that a command writes to stdout and stderr passes
-// one, but for messages that it was asked for. What a terminal would act upon is shown
-// as \u001b, which is valid in JSON, too. Only [ink] is acted upon, which no data knows.
+// screen is what people read: everything that a command writes to stdout and stderr passes
+// through one, except messages that it was asked for. Control characters are shown as
+// \u001b, which is valid in JSON, too. A terminal acts only upon [ink], which data can't
+// contain.
 type screen struct {
 	out io.Writer
 
@@ -62,7 +63,7 @@ func (s *screen) Write(p []byte) (int, error) {
 func (s *screen) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	_, _ = s.out.Write(shownBytes(nil, s.rest)) // nobody is left to be told
+	_, _ = s.out.Write(shownBytes(nil, s.rest)) // nobody is left to report to
 	s.rest = nil
 }
 
@@ -90,8 +91,8 @@ func shownBytes(to, text []byte) []byte {
 }
 
 // steers says whether a terminal may act upon a character beyond showing it: controls,
-// those of ISO 8859 that stand for ESC and another one included, what changes the
-// direction of writing, and what ends a line.
+// including those of ISO 8859 that mean ESC and another one, what changes the direction of
+// writing, and what ends a line.
 func steers(r rune) bool {
 	switch {
 	case r == '\n', r == '\t':

@@ -11,10 +11,10 @@ import (
 
 var errSignal = errors.New("stopped by a signal")
 
-// signals gives two contexts: the first SIGTERM or SIGINT (or the end of ctx)
-// ends stop, a second one ends kill. Until release is called, SIGPIPE only makes
-// the write fail that caused it, so that a closed stdout is an error of the
-// output and what is under way is settled.
+// signals gives two contexts: the first SIGTERM or SIGINT (or the end of ctx) ends stop, a
+// second one ends kill. Until release is called, SIGPIPE only makes the write fail that
+// caused it, so that a closed stdout is an error of the output and messages in flight are
+// settled.
 func signals(ctx context.Context, con *console) (stop, kill context.Context, release func()) {
 	stop, endStop := context.WithCancelCause(ctx)
 	kill, endKill := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -28,14 +28,14 @@ func signals(ctx context.Context, con *console) (stop, kill context.Context, rel
 		defer close(ended)
 		select {
 		case s := <-caught:
-			fmt.Fprintf(con, "flowd: %v: draining; once more stops hard\n", s)
+			fmt.Fprintf(con, "flowd: %v: draining; a second signal stops at once\n", s)
 			endStop(errSignal)
 		case <-quit:
 			return
 		}
 		select {
 		case s := <-caught:
-			fmt.Fprintf(con, "flowd: %v again: stopping hard\n", s)
+			fmt.Fprintf(con, "flowd: %v again: stopping at once\n", s)
 			endKill(errSignal)
 		case <-quit:
 		}

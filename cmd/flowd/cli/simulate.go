@@ -34,13 +34,13 @@ func newSimulate() *cobra.Command {
 	s := simulation{finds: map[string]int{}}
 	cmd := &cobra.Command{
 		Use:   "simulate [-c] FILE...",
-		Short: "Print the order in which inputs poll choose their sources",
-		Long: `Simulate prints whom the strategy of each input poll chooses, read by read, with
-one free slot at a time. Nothing is read: by default every read finds one
-message; the clock is virtual. When all sources pause, it goes on to the end of
-the first pause.`,
+		Short: "Print the order in which poll inputs choose their sources",
+		Long: `Simulate prints which source the strategy of each poll input chooses, read by read,
+with one free slot at a time. Nothing is read: by default every read finds one
+message; the clock is virtual. When all sources pause, it skips to the end of the
+first pause.`,
 		Example: `  flowd simulate orders.yaml --steps 12
-  flowd simulate orders.yaml --empty critical              it never has anything
+  flowd simulate orders.yaml --empty critical              this source never has messages
   flowd simulate orders.yaml --found critical=10,bulk=0    messages per read`,
 		ValidArgsFunction: completeFiles,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -55,8 +55,8 @@ the first pause.`,
 	addSet(cmd, &s.set)
 	f.IntVar(&s.steps, "steps", 20, "reads to print")
 	f.DurationVar(&s.every, "every", time.Second, "virtual time from one read to the next")
-	f.StringSliceVar(&s.found, "found", nil, "`NAME=N`: a read of this source finds so many messages; may repeat")
-	f.StringSliceVar(&s.empty, "empty", nil, "`NAME` of a source that never has anything; may repeat")
+	f.StringSliceVar(&s.found, "found", nil, "`NAME=N`: a read of this source finds this many messages; may repeat")
+	f.StringSliceVar(&s.empty, "empty", nil, "`NAME` of a source that never has messages; may repeat")
 	addJSON(cmd, &s.json)
 	return cmd
 }
@@ -94,7 +94,7 @@ func (s *simulation) run(cmd *cobra.Command) error {
 	}
 	polls := pollsOf(loaded)
 	if len(polls) == 0 {
-		return usage("these pipelines have no input poll, so there is nothing to choose from")
+		return usage("these pipelines have no poll input, so there is nothing to choose from")
 	}
 	if err := s.read(polls); err != nil {
 		return err
@@ -159,7 +159,7 @@ func (s *simulation) read(polls []polled) error {
 	return nil
 }
 
-// choices plays the strategy: who is found empty pauses.
+// choices plays the strategy: a source that is found empty pauses.
 func (s *simulation) choices(p polled) ([]choice, error) {
 	strategy, err := p.Strategy.New(engine.Env{})
 	if err != nil {
@@ -185,7 +185,7 @@ func (s *simulation) choices(p polled) ([]choice, error) {
 		}
 		src := strategy.Next(now, open)
 		if src == nil {
-			return nil, fmt.Errorf("%s: input %s: the strategy %s chooses nobody", p.pipeline, p.input, p.Strategy)
+			return nil, fmt.Errorf("%s: input %s: the strategy %s chooses no source", p.pipeline, p.input, p.Strategy)
 		}
 		n, ok := s.finds[src.Name]
 		if !ok {
@@ -204,7 +204,7 @@ func (s *simulation) choices(p polled) ([]choice, error) {
 	return all, nil
 }
 
-// writeChoices writes one poll's choices as a table, and how often each came.
+// writeChoices writes one poll's choices as a table, and how often each was chosen.
 func writeChoices(w io.Writer, p polled, choices []choice, more bool, secrets *schema.Secrets) error {
 	var b strings.Builder
 	if more {

@@ -17,12 +17,12 @@ func TestASnapshotAsLines(t *testing.T) {
 		Inputs:  []engine.InputState{{Name: "log", State: "waiting", Received: 20}},
 		Outputs: []engine.OutputState{{Name: "lake", Queued: 4, QueuedBytes: 1024, Writing: 1, Concurrency: 2, Written: 15, Failed: 1, Breaker: "open", Err: "refused"}},
 	})
-	want := `flowd: orders: running, 0 received, 5 under way (2048 of 4096 bytes), oldest 1.5s, 3 waiting beside the queues, 2 of them for another try
+	want := `flowd: orders: running, 0 received, 5 in flight (2048 of 4096 bytes), oldest 1.5s, 3 waiting outside the queues, 2 of them for a retry
 flowd: orders: input log: waiting, 20 read, 0 restarts
-flowd: orders: oldest under way: input log, path a.log, line 17
-flowd: orders: oldest that waits: input log, path a.log, line 17, 1s old, for a retry of output lake, on in 3s: refused
-flowd: orders: lanes: 1 of 4 at work
-flowd: orders: output lake: 4 queued (1024 bytes), 1 of 2 writes under way, 15 written, 1 failed, breaker open: refused
+flowd: orders: oldest in flight: input log, path a.log, line 17
+flowd: orders: oldest that waits: input log, path a.log, line 17, 1s old, for a retry of output lake, continues in 3s: refused
+flowd: orders: lanes: 1 of 4 busy
+flowd: orders: output lake: 4 queued (1024 bytes), 1 of 2 writes in flight, 15 written, 1 failed, breaker open: refused
 `
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

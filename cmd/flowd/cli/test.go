@@ -32,14 +32,14 @@ func newTest() *cobra.Command {
 		Use:   "test [-c] FILE...",
 		Short: "Run the tests of pipeline files",
 		Long: `Test runs the section "tests" of each file on the real engine, in virtual time.
-Inputs and outputs are not built and nothing is sent anywhere but by steps that
-no test mocks; placeholders that only inputs and outputs use need no value.
+Inputs and outputs are not built, and nothing is sent anywhere except by steps that
+no test mocks. Placeholders that only inputs and outputs use need no value.
 
 Exit codes: 0 all passed; 1 a test failed; 2 invalid configuration or usage, or
 there is no test.`,
 		Example: `  flowd test orders.yaml
   flowd test pipelines/ --run 'errors' --junit report.xml
-  flowd test orders.yaml --update           write what came as what is expected`,
+  flowd test orders.yaml --update           write what arrived as what is expected`,
 		ValidArgsFunction: completeFiles,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if o.files = append(o.files, args...); len(o.files) == 0 {
@@ -56,8 +56,8 @@ there is no test.`,
 	addSet(cmd, &o.set)
 	f.StringVar(&o.run, "run", "", "run only tests whose name matches the regular `EXPRESSION`")
 	addJSON(cmd, &o.json)
-	f.StringVar(&o.junit, "junit", "", "write a report in JUnit's XML to `FILE`")
-	f.BoolVar(&o.update, "update", false, "write what came into the files, as what failing tests expect")
+	f.StringVar(&o.junit, "junit", "", "write a report in JUnit XML to `FILE`")
+	f.BoolVar(&o.update, "update", false, "write what arrived into the files, as what failing tests expect")
 	f.BoolVar(&o.allowEmpty, "allow-empty", false, "pass when there is no test at all")
 	f.DurationVar(&o.timeout, "timeout", time.Minute, "real time that one test may take")
 	f.StringVar(&o.worker, "worker", "", "")
@@ -65,7 +65,7 @@ there is no test.`,
 	return cmd
 }
 
-// testRun is a test and what it came to.
+// testRun is a test and its outcome.
 type testRun struct {
 	pipeline config.Loaded
 	test     config.Test
@@ -84,7 +84,7 @@ func test(cmd *cobra.Command, o testOptions) error {
 	case err != nil:
 		return usage(fmt.Sprintf("--run: %v", err))
 	case o.update && len(o.set) > 0:
-		return usage("--update and --set exclude each other: the file would expect what the override makes")
+		return usage("--update and --set exclude each other: the file would expect the results of the override")
 	case o.timeout <= 0:
 		return usage("--timeout must be more than 0")
 	}
@@ -114,7 +114,7 @@ func test(cmd *cobra.Command, o testOptions) error {
 		fmt.Fprintf(con, "there is no test to run (write the section `tests`: flowd docs testing; or give --allow-empty)\n")
 		return exit(invalid)
 	case tests > 0 && len(runs) == 0:
-		return usage(fmt.Sprintf("--run: none of the %s is called like that", plural(tests, "test")))
+		return usage(fmt.Sprintf("--run: none of the %s matches", plural(tests, "test")))
 	}
 
 	began := time.Now()
@@ -147,8 +147,8 @@ func conclude(con *console, r testReport, o testOptions) error {
 	return nil
 }
 
-// startTests runs each test in a process of its own, as many at once as there
-// are processors. wait waits until all are over.
+// startTests runs each test in its own process, as many at once as there are processors.
+// wait waits until all have ended.
 func startTests(ctx context.Context, runs []*testRun, o testOptions, secrets *schema.Secrets) (wait func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	next := make(chan *testRun)

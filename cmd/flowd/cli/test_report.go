@@ -17,7 +17,7 @@ import (
 
 const green = "32"
 
-// testReport collects what tests came to and shows it.
+// testReport collects the outcomes of tests and shows them.
 type testReport struct {
 	out    io.Writer
 	color  bool
@@ -55,7 +55,7 @@ func (r *testReport) add(t *testRun) error {
 	return err
 }
 
-// masked is a result that shows no secret; what came stays as it is, to be written to
+// masked is a result that shows no secret; what arrived stays as it is, to be written to
 // the file.
 func masked(r pipetest.Result, secrets *schema.Secrets) pipetest.Result {
 	for i := range r.Differences {
@@ -70,8 +70,8 @@ func (t *testRun) place() string {
 	return t.pipeline.File + ":" + strconv.Itoa(t.test.Place.Pos.Line)
 }
 
-// differences writes what is wrong: the place, the field, and below it what is
-// expected and what came.
+// differences writes what is wrong: the place, the field, and below it what is expected and
+// what arrived.
 func (r *testReport) differences(b *strings.Builder, all []pipetest.Difference) {
 	at := ""
 	for i, d := range all {
@@ -95,7 +95,7 @@ func (r *testReport) differences(b *strings.Builder, all []pipetest.Difference) 
 	}
 }
 
-// setIn sets a text in; its further lines stand below the first.
+// setIn sets a text in; its further lines are below the first.
 func setIn(text, by string) string {
 	return by + strings.ReplaceAll(strings.TrimRight(printable(text), "\n"), "\n", "\n"+by+"  ") + "\n"
 }

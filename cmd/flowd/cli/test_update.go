@@ -11,8 +11,8 @@ import (
 	"github.com/flowd-io/flowd/internal/pipetest"
 )
 
-// updateTests writes what came into the files, as what failing tests expect,
-// after it has shown the change. It returns how many tests it has changed.
+// updateTests writes what arrived into the files, as what failing tests expect, after it
+// has shown the change. It returns how many tests it has changed.
 func updateTests(con *console, runs []*testRun) (updated int, err error) {
 	for len(runs) > 0 {
 		file, n := runs[0].pipeline.File, 0
@@ -21,7 +21,7 @@ func updateTests(con *console, runs []*testRun) (updated int, err error) {
 			if u, ok := updateOf(runs[n]); ok {
 				updates = append(updates, u)
 			} else if runs[n].failed() {
-				fmt.Fprintf(con, "%s: %q can't be updated: its failure is none of what it expects\n", runs[n].place(), runs[n].test.Name)
+				fmt.Fprintf(con, "%s: %q can't be updated: what failed is not one of its expectations\n", runs[n].place(), runs[n].test.Name)
 			}
 		}
 		if len(updates) > 0 {
@@ -129,7 +129,7 @@ func rewrite(con *console, p config.Loaded, updates []config.Update) error {
 	return replaceFile(p.File, after)
 }
 
-// lineDiff shows the lines that go and come.
+// lineDiff shows the lines that are removed and added.
 func lineDiff(before, after string, color bool) string {
 	old, now := strings.Split(before, "\n"), strings.Split(after, "\n")
 	var b strings.Builder

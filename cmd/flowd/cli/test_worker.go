@@ -17,13 +17,12 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// runWorker runs a test in a process of its own: each begins at the same virtual
-// time with nothing left over from another, and one that crashes or hangs takes
-// no other with it.
+// runWorker runs a test in its own process: each begins at the same virtual time with
+// nothing left over from another, and one that crashes or hangs does not affect others.
 func runWorker(ctx context.Context, t *testRun, o testOptions) pipetest.Result {
 	exe, err := os.Executable()
 	if err != nil {
-		return broken("flowd does not find itself: %v", err)
+		return broken("flowd can't find its own executable: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
@@ -40,14 +39,14 @@ func runWorker(ctx context.Context, t *testRun, o testOptions) pipetest.Result {
 	var res pipetest.Result
 	switch {
 	case ctx.Err() != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return broken("not over after %v of real time: a step works or waits for something outside that long (mock it, or give more --timeout)", o.timeout)
+		return broken("not over after %v of real time: a step computes, or waits for something outside, for that long (mock it, or raise --timeout)", o.timeout)
 	case ctx.Err() != nil:
 		return broken("interrupted")
 	case err != nil:
 		return broken("the test's process ended: %v\n%s", err, crash(said.String()))
 	}
 	if err := json.Unmarshal(out.Bytes(), &res); err != nil {
-		return broken("the test's process gave no answer: %v\n%s", err, crash(said.String()))
+		return broken("the test's process did not answer: %v\n%s", err, crash(said.String()))
 	}
 	return res
 }
@@ -81,10 +80,10 @@ func (h *head) Write(p []byte) (int, error) {
 func testWorker(cmd *cobra.Command, o testOptions) error {
 	var pipeline, number int
 	if _, err := fmt.Sscanf(o.worker, "%d:%d", &pipeline, &number); err != nil {
-		return usage("--worker is for flowd itself")
+		return usage("--worker is for flowd's own use")
 	}
 	answer := messages(cmd.OutOrStdout())
-	os.Stdout = os.Stderr // what a step prints is no answer
+	os.Stdout = os.Stderr // what a step prints is not an answer
 	runtime.GOMAXPROCS(1) // goroutines take turns in the same order each time
 
 	loaded, problems := config.Load(o.files, config.Options{Set: o.set, Testing: true})

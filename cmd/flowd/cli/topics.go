@@ -11,8 +11,8 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// topic is what `flowd docs` knows beside components and functions: a section of the
-// file, a guide, or a code of the linter.
+// topic is what `flowd docs` knows besides components and functions: a section of the file,
+// a guide, or a lint code.
 type topic struct {
 	name, summary string
 	text          func(width int, color bool) string
@@ -25,8 +25,8 @@ func topics() []topic {
 		{"engine", "The section engine: parallelism, order, memory, failures, draining", fieldsText("The section engine", engine.EngineSpec{})},
 		{"resources", "The section resources: what pipelines share", fieldsText("The section resources", config.Resources{})},
 		{"service", "The section service: the process itself", fieldsText("The section service", config.Service{})},
-		{"tests", "The section tests: messages, and what has to become of them", fieldsText("A test", config.Test{})},
-		{"codes", "The codes of what flowd lint finds", func(_ int, color bool) string { return codeTable(color) }},
+		{"tests", "The section tests: messages, and what must become of them", fieldsText("A test", config.Test{})},
+		{"codes", "The codes of problems that flowd lint finds", func(_ int, color bool) string { return codeTable(color) }},
 	}
 	entries, _ := docs.Guides.ReadDir(".") // of what is built in
 	for _, e := range entries {

@@ -17,7 +17,7 @@ import (
 
 const (
 	watchQuiet = 200 * time.Millisecond // that files must be quiet before they are read
-	watchEvery = 5 * time.Second        // a look without a notice: some file systems send none
+	watchEvery = 5 * time.Second        // a check without a notice: some file systems send none
 )
 
 // watch reloads when the content of the files changes, until ctx ends. It watches
@@ -26,7 +26,7 @@ const (
 func (p *process) watch(ctx context.Context) {
 	notices, errs := make(<-chan fsnotify.Event), make(<-chan error)
 	if w, err := fsnotify.NewWatcher(); err != nil {
-		p.log.Warn("files are only looked at now and then", "err", err, "every", watchEvery)
+		p.log.Warn("files are only checked periodically", "err", err, "every", watchEvery)
 	} else {
 		defer w.Close()
 		for _, dir := range p.directories() {

@@ -31,8 +31,8 @@ func (j *joining) flags(cmd *cobra.Command) {
 	f.StringArrayVar(&j.join, "join", []string{"127.0.0.1:" + wire.Port}, "`ADDRESS` of a hub (service.cluster.listen) or a NATS server (nats://…, tls://…); may repeat")
 	f.StringVar(&j.tokenFile, "token-file", "", "`FILE` with the token, instead of the variable FLOWD_TOKEN")
 	f.StringVar(&j.credentials, "credentials", "", "`FILE` with NATS credentials")
-	f.StringVar(&j.ca, "ca", "", "PEM `FILE` of the certificates to trust instead of the system's; asks for TLS")
-	f.StringVar(&j.cert, "cert", "", "PEM `FILE` of the certificate to show")
+	f.StringVar(&j.ca, "ca", "", "PEM `FILE` of the certificates to trust instead of the system's; requires TLS")
+	f.StringVar(&j.cert, "cert", "", "PEM `FILE` of the certificate to present")
 	f.StringVar(&j.key, "key", "", "PEM `FILE` of its private key")
 }
 
@@ -69,14 +69,14 @@ func newWorker() *cobra.Command {
 	c := worker.Config{}
 	cmd := &cobra.Command{
 		Use:   "worker --join ADDRESS --pool NAME",
-		Short: "Run the steps of pools for flowds elsewhere",
-		Long: `Worker joins pools: steps "pool" with workers: remote, of a flowd that runs with
+		Short: "Run the steps of pools for flowd processes elsewhere",
+		Long: `Worker joins pools: "pool" steps with workers: remote, of a flowd that runs with
 service.cluster set. It gets the steps from there, needs no file of its own, and
-reaches back whenever it is away. Each of its slots does one job at a time.
+reconnects whenever that flowd was away. Each of its slots does one job at a time.
 
 The token is in the variable FLOWD_TOKEN or in --token-file, never an argument.
-Whoever has it can have this worker run any step that --allow permits, such as
-exec: name the types that the pool needs where you do not trust the hub.
+Anyone who has it can make this worker run any step that --allow permits, such as
+exec: if you do not trust the hub, name only the types that the pool needs.
 
 A signal ends it: it takes no more jobs, finishes those it has, and hands back what
 is left after --grace, or at a second signal.`,
@@ -93,14 +93,14 @@ is left after --grace, or at a second signal.`,
 			}
 			for _, name := range c.Pools {
 				if !wire.GoodName(name) {
-					return usage(fmt.Sprintf("%q is no name of a pool (give letters, digits, _ and -)", name))
+					return usage(fmt.Sprintf("%q is not a valid pool name (use letters, digits, _ and -)", name))
 				}
 			}
 			if slices.Sort(c.Pools); len(slices.Compact(slices.Clone(c.Pools))) < len(c.Pools) {
 				return usage("--pool names a pool twice (raise --slots for more jobs at a time)")
 			}
 			if len(c.Pools) == 0 {
-				return usage("nothing says which pool to join (give --pool NAME)")
+				return usage("no pool to join is given (add --pool NAME)")
 			}
 			if len(allow) > 0 {
 				if err := engine.Processors.Only(allow, "this worker was started with --allow and without this type"); err != nil {
@@ -126,7 +126,7 @@ is left after --grace, or at a second signal.`,
 	f := cmd.Flags()
 	f.StringArrayVar(&c.Pools, "pool", nil, "`NAME` of the pool to join; may repeat")
 	f.IntVar(&c.Slots, "slots", runtime.GOMAXPROCS(0), "jobs of each pool at a time")
-	f.StringSliceVar(&allow, "allow", nil, "`TYPES` of steps that may run here, with commas between; all by default")
-	f.DurationVar(&c.Grace, "grace", 25*time.Second, "time to finish jobs in, at the end")
+	f.StringSliceVar(&allow, "allow", nil, "`TYPES` of steps that may run here, separated by commas; all by default")
+	f.DurationVar(&c.Grace, "grace", 25*time.Second, "time to finish jobs at the end")
 	return cmd
 }

@@ -23,7 +23,7 @@ func (r *rules) composites() {
 			at := r.member(name, o, i)
 			switch {
 			case slices.Contains(members[:i], m):
-				r.complain(at, schema.Problem{Code: "repeated-output", Message: fmt.Sprintf("the output %q stands here twice", m), Remedy: "name it once"})
+				r.complain(at, schema.Problem{Code: "repeated-output", Message: fmt.Sprintf("the output %q is given twice", m), Remedy: "name it once"})
 			case !slices.Contains(r.outputs, m):
 				r.complain(at, r.unknownOutput(m))
 			}
@@ -31,8 +31,8 @@ func (r *rules) composites() {
 		for _, key := range ofMembers {
 			if r.find("outputs", name, key) != nil {
 				r.complain(r.key("outputs", name, key), schema.Problem{Code: "composite-key",
-					Message: fmt.Sprintf("%s writes nothing itself, so %s says nothing here", o.Use.Name, key),
-					Remedy:  "write it on the members: " + strings.Join(members, ", ")})
+					Message: fmt.Sprintf("%s writes nothing itself, so %s has no effect here", o.Use.Name, key),
+					Remedy:  "write it in the members: " + strings.Join(members, ", ")})
 			}
 		}
 	}

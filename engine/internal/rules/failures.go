@@ -8,7 +8,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// failures checks where failed messages are to go.
+// failures checks where failed messages should go.
 func (r *rules) failures() {
 	if len(r.outputs) > 0 {
 		r.onFailure(r.at("engine", "on_failure"), r.spec.Engine.OnFailure.OnFailure, "")
@@ -22,7 +22,7 @@ func (r *rules) failures() {
 	for name, o := range r.spec.Outputs.All() {
 		if dead[name] && o.OnFailure != nil && len(engine.TraitsOf(o.Use.Config).Members) == 0 {
 			r.complain(r.key("outputs", name, "on_failure"), schema.Problem{Code: "dead-letter-on-failure",
-				Message: "a dead letter has no on_failure of its own: what it can't take is tried again for as long as that can help",
+				Message: "a dead-letter output can't have its own on_failure: what it can't take is retried for as long as that can help",
 				Remedy:  "remove it"})
 		}
 		if dead[name] && o.Retry != nil && !r.fed(name) {
@@ -37,7 +37,7 @@ func (r *rules) endless(output string) {
 	for _, key := range []string{"max_attempts", "max_age"} {
 		if at.Node.Find(key) != nil {
 			r.complain(at.At(key), schema.Problem{Code: "unused-retry", Warning: true,
-				Message: "dead letters are tried for as long as that can help: nothing is left to do with one that is given up", Remedy: "remove it"})
+				Message: "dead letters are retried for as long as that can help: there would be nowhere for one that is given up", Remedy: "remove it"})
 		}
 	}
 }
@@ -62,7 +62,7 @@ func (r *rules) onFailure(at schema.Place, f engine.OnFailure, inherited string)
 		r.complain(at.At("dead_letter"), r.unknownOutput(f.DeadLetter))
 	case f.DeadLetter != "" && f.Then != "" && f.Then != "dead_letter":
 		r.complain(at.At("dead_letter"), schema.Problem{Code: "unused-dead-letter",
-			Message: fmt.Sprintf("nothing gets to this dead letter, as `then` is %s", f.Then), Remedy: "write `then: dead_letter`, or remove one of the two"})
+			Message: fmt.Sprintf("nothing goes to this dead letter, since `then` is %s", f.Then), Remedy: "write `then: dead_letter`, or remove one of the two"})
 	case f.Then == "dead_letter" && f.DeadLetter == "" && inherited == "":
 		r.complain(at.At("then"), schema.Problem{Code: "no-dead-letter",
 			Message: "no dead letter is named", Remedy: "add `dead_letter: NAME`, the name of an output"})

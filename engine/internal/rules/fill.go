@@ -7,7 +7,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// wanted is how many messages are to come together somewhere.
+// wanted is how many messages are to be collected somewhere.
 type wanted struct {
 	size int
 	what string       // a batch, or a group
@@ -15,8 +15,8 @@ type wanted struct {
 	path []string     // instead of at
 }
 
-// fill warns of batches that never fill, since no more messages come before the first
-// ones are settled. A split makes many of one, so nothing is known behind it.
+// fill warns of batches that never fill, since no more messages arrive before the first
+// ones are settled. A split turns one into many, so nothing is known after it.
 func (r *rules) fill() {
 	all, splits := r.groups()
 	for name, b := range r.spec.Batchers.All() {
@@ -35,7 +35,7 @@ func (r *rules) fill() {
 		}
 	}
 	if n := r.spec.Engine.MaxInFlight.Messages; n > 0 && n < most.size {
-		r.complain(r.at("engine", "max_in_flight", "messages"), r.neverFills(most, fmt.Sprintf("only %s may be under way at once", count(n)), fmt.Sprintf("write %d", most.size)))
+		r.complain(r.at("engine", "max_in_flight", "messages"), r.neverFills(most, fmt.Sprintf("only %s may be in flight at once", count(n)), fmt.Sprintf("write %d", most.size)))
 		return
 	}
 	unsettled := 0
@@ -54,7 +54,7 @@ func (r *rules) fill() {
 		if r.find(append(path, "prefetch")...) != nil {
 			path = append(path, "prefetch")
 		}
-		why := fmt.Sprintf("the sources give only %s at a time, and it leaves by its timeout", count(unsettled))
+		why := fmt.Sprintf("the sources deliver only %s at a time, so it leaves at its timeout", count(unsettled))
 		r.complain(r.at(path...), r.neverFills(most, why, fmt.Sprintf("write `prefetch: %d`", most.size)))
 		return // one says it for all
 	}

@@ -16,7 +16,7 @@ func (r *rules) limits() {
 	for _, name := range slices.Sorted(maps.Keys(r.given.Limits)) {
 		switch l := r.given.Limits[name]; {
 		case l.Place.Node != nil && l.Name != "":
-			r.wrongLimit(l, "name", "a limit with a name can't be another one's name", "write `messages` and `per`")
+			r.wrongLimit(l, "name", "a named limit can't refer to another one", "write `messages` and `per`")
 		default:
 			r.limit(l)
 		}
@@ -41,11 +41,11 @@ func (r *rules) limit(l engine.RateLimit) {
 	}
 	switch messages, per := n.Lookup("messages") != nil, n.Lookup("per") != nil; {
 	case !messages && !per:
-		r.wrongLimit(l, "", "a rate limit is so many messages in a time", "write `{messages: 100, per: 1s}`, or the name of one of `resources.rate_limits`")
+		r.wrongLimit(l, "", "a rate limit is a number of messages per period", "write `{messages: 100, per: 1s}`, or the name of one of `resources.rate_limits`")
 	case !messages:
-		r.wrongLimit(l, "", "nothing says how many messages may pass", "add `messages: 100`")
+		r.wrongLimit(l, "", "the number of messages is missing", "add `messages: 100`")
 	case !per:
-		r.wrongLimit(l, "", "nothing says in what time the messages may pass", "add `per: 1s`")
+		r.wrongLimit(l, "", "the period is missing", "add `per: 1s`")
 	}
 	if n.Lookup("burst") != nil && cmp.Or(l.Kind, "window") == "window" {
 		r.wrongLimit(l, "burst", "a burst is for a bucket: a window lets all of its messages pass at once", "add `kind: bucket`, or remove it")
@@ -59,7 +59,7 @@ func (r *rules) limit(l engine.RateLimit) {
 func (r *rules) namedLimit(l engine.RateLimit) {
 	for _, key := range []string{"messages", "per", "kind", "burst", "key", "max_keys"} {
 		if l.Place.Node.Find(key) != nil {
-			r.wrongLimit(l, key, fmt.Sprintf("the limit %q says this itself", l.Name),
+			r.wrongLimit(l, key, fmt.Sprintf("the limit %q sets this itself", l.Name),
 				fmt.Sprintf("write it in `resources.rate_limits.%s`, or leave out `name`", l.Name))
 		}
 	}

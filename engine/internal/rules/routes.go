@@ -60,7 +60,7 @@ func (r *rules) withoutBatchers(dead, members map[string]bool) {
 			fmt.Fprintf(&b, ", to_%s: {%soutput: %s}", o, match, o)
 		}
 		r.complain(r.key("outputs", normal[1]), schema.Problem{Code: "no-batchers",
-			Message: fmt.Sprintf("there are %d outputs and no batchers that say which message goes where", len(normal)),
+			Message: fmt.Sprintf("there are %d outputs, but no batchers to say which message goes where", len(normal)),
 			Remedy:  "write `batchers: {" + b.String()[2:] + "}`, or `batchers: {all: {output: [" + strings.Join(normal, ", ") + "]}}` to send every message to each"})
 	}
 }
@@ -75,7 +75,7 @@ func (r *rules) batcher(name string, b engine.BatcherSpec, used map[string]bool)
 		}
 		switch {
 		case slices.Contains(b.Output[:i], o):
-			r.complain(at, schema.Problem{Code: "repeated-output", Message: fmt.Sprintf("the output %q stands here twice", o), Remedy: "name it once"})
+			r.complain(at, schema.Problem{Code: "repeated-output", Message: fmt.Sprintf("the output %q is given twice", o), Remedy: "name it once"})
 		case !slices.Contains(r.outputs, o):
 			r.complain(at, r.unknownOutput(o))
 		}
@@ -102,19 +102,19 @@ func (r *rules) order() {
 			}
 		}
 	}
-	taker, catchAll := "", false // who takes whatever comes to it
+	taker, catchAll := "", false // takes every message that reaches it
 	for _, e := range tried {
 		match := constant(e.Value.Match.String())
 		all := !r.hasMatch(e.Key) || match == "true"
 		switch {
 		case match == "false":
-			r.complain(r.at("batchers", e.Key, "match"), schema.Problem{Code: "never-matches", Message: "this condition never holds, so the batcher takes nothing", Remedy: "remove the batcher, or correct the condition"})
+			r.complain(r.at("batchers", e.Key, "match"), schema.Problem{Code: "never-matches", Message: "this condition is never true, so the batcher takes nothing", Remedy: "remove the batcher, or correct the condition"})
 		case taker != "":
 			remedy := fmt.Sprintf("put it before %q, or give %q a `match`, or `continue: true`", taker, taker)
 			if !r.hasMatch(e.Key) {
 				remedy = fmt.Sprintf("give one of the two a `match`, or %q `continue: true`", taker)
 			}
-			r.complain(r.key("batchers", e.Key), schema.Problem{Code: "unreachable-batcher", Message: fmt.Sprintf("no message ever gets here: %q takes all of them before", taker), Remedy: remedy})
+			r.complain(r.key("batchers", e.Key), schema.Problem{Code: "unreachable-batcher", Message: fmt.Sprintf("no message ever arrives here: %q takes all of them first", taker), Remedy: remedy})
 		}
 		catchAll = catchAll || all
 		if all && !e.Value.Continue && taker == "" {
@@ -123,7 +123,7 @@ func (r *rules) order() {
 		r.keys(e.Key, e.Value)
 	}
 	if !catchAll {
-		r.complain(r.key("batchers"), schema.Problem{Code: "no-catch-all", Warning: true, Message: "a message that no batcher matches fails with the class unrouted", Remedy: "add a batcher without `match`; where such messages are to be thrown away, give it an output `drop: {}`"})
+		r.complain(r.key("batchers"), schema.Problem{Code: "no-catch-all", Warning: true, Message: "a message that no batcher matches fails with class unrouted", Remedy: "add a batcher without `match`; to discard such messages, give it an output `drop: {}`"})
 	}
 }
 
@@ -160,5 +160,5 @@ func (r *rules) keys(name string, b engine.BatcherSpec) {
 	}
 	r.complain(r.at("batchers", name, "key"), schema.Problem{Code: "order-parted", Warning: true,
 		Message: fmt.Sprintf("messages with equal `order_by` (%s) may get different keys here; between batches of different keys there is no order", order.String()),
-		Remedy:  "use the same expression for both where their order matters"})
+		Remedy:  "use the same expression for both if their order matters"})
 }

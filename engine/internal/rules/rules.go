@@ -12,32 +12,32 @@ import (
 
 func init() {
 	for name, doc := range map[string]string{
-		"bad-limit":              "A rate limit lacks something, or says what does not go together.",
-		"at-most-once":           "A source is told of messages before they are delivered: what fails later is lost.",
-		"cache-order":            "Steps read and write a cache, and nothing orders the messages between which that matters.",
-		"composite-key":          "An output that consists of others has a key that belongs to those.",
-		"dead-letter-on-failure": "A dead-letter output has an on_failure of its own.",
-		"inner-retry":            "A step inside another has a retry of its own.",
-		"never-full":             "A batch or group is larger than what may be under way at once.",
+		"bad-limit":              "A rate limit lacks a field, or has fields that exclude each other.",
+		"at-most-once":           "A source gets acknowledgements before messages are delivered: what fails later is lost.",
+		"cache-order":            "Steps read and write a cache, and nothing orders the messages for which that matters.",
+		"composite-key":          "An output that consists of others has a key that belongs to its members.",
+		"dead-letter-on-failure": "A dead-letter output has its own on_failure.",
+		"inner-retry":            "A step inside another has its own retry.",
+		"never-full":             "A batch or group is larger than what may be in flight at once.",
 		"never-matches":          "A batcher's condition is constant and false.",
 		"no-batchers":            "There are several outputs, and nothing says which message goes where.",
 		"no-catch-all":           "A message that no batcher matches fails; there is no batcher for the rest.",
-		"no-dead-letter":         "Failed messages are to go to a dead letter, and none is named.",
+		"no-dead-letter":         "Failed messages should become dead letters, but no dead-letter output is named.",
 		"no-input":               "A pipeline has no input.",
 		"no-output":              "A pipeline, or a batcher, has no output.",
 		"no-route":               "Every output is a dead letter: messages that do not fail have nowhere to go.",
-		"open-listener":          "An input listens beyond this machine and takes messages of anybody.",
-		"order-parted":           "A batch key parts messages that order_by holds together.",
-		"output-cycle":           "An output consists of itself.",
+		"open-listener":          "An input listens beyond this machine and accepts messages from anyone.",
+		"order-parted":           "A batch key separates messages that order_by keeps together.",
+		"output-cycle":           "An output contains itself.",
 		"repeated-output":        "A batcher, or an output, names an output twice.",
 		"retry-contradiction":    "Two fields of a retry, a breaker or a restart contradict each other.",
 		"small-replay":           "max_replay is smaller than what may be in flight.",
-		"unknown-middleware":     "A name is that of no middleware in this build.",
+		"unknown-middleware":     "No middleware of this name is in this build.",
 		"unreachable-batcher":    "The batchers before it take every message.",
 		"unused-dead-letter":     "A dead letter is named, but failed messages go elsewhere.",
-		"unused-interval":        "A retry lists more waits than it has tries.",
+		"unused-interval":        "A retry lists more waits than it uses.",
 		"unused-output":          "Nothing is ever sent to an output.",
-		"unused-retry":           "Dead letters are tried without end, but a retry names one.",
+		"unused-retry":           "A dead letter's attempts have no limit, but a retry sets one.",
 	} {
 		schema.AddCode(name, doc)
 	}
@@ -171,12 +171,12 @@ func (r *rules) exposed() {
 		t := engine.TraitsOf(c.Config)
 		if t.AcksEarly {
 			r.warn(c, "early_ack", schema.Problem{Code: "at-most-once",
-				Message: "the source is told of a message when it is read: one that fails later, or is lost in a crash, does not come again",
-				Remedy:  "remove it where every message counts"})
+				Message: "messages are acknowledged when they are read: one that fails later, or is lost in a crash, is not delivered again",
+				Remedy:  "remove it if every message counts"})
 		}
 		if t.Exposed {
 			r.warn(c, "listen", schema.Problem{Code: "open-listener",
-				Message: "it listens beyond this machine and takes messages of anybody",
+				Message: "it listens beyond this machine and accepts messages from anyone",
 				Remedy:  "set auth, or listen on 127.0.0.1"})
 		}
 	}

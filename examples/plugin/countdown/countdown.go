@@ -21,8 +21,8 @@ func init() {
 
 type input struct{ next int }
 
-// Read adds as many numbers as there is room for. There is nobody to
-// acknowledge to, hence no Acker.
+// Read adds as many numbers as there is room for. There is nobody to acknowledge to, so
+// there is no Acker.
 func (in *input) Read(_ context.Context, b *engine.Batch) (engine.Acker, error) {
 	for ; in.next > 0 && b.Room() > 0; in.next-- {
 		b.Add(fmt.Appendf(nil, `{"left": %d, "code": "a%[1]d"}`, in.next))

@@ -15,10 +15,10 @@ import (
 
 // Config configures the file cache.
 type Config struct {
-	Path    string        `yaml:"path,main" check:"required,nonempty" doc:"The file; it and its directory are made where they are missing. One process uses it at a time."`
-	TTL     time.Duration `yaml:"ttl" check:"min=1ms" doc:"How long a value is kept that comes with no time of its own; no limit by default."`
-	MaxKeys int           `yaml:"max_keys" check:"min=1" default:"1000000" doc:"Keys that are kept; those written first are forgotten first."`
-	Sync    bool          `yaml:"sync" default:"true" doc:"Writes survive a crash of the machine. Without it they are faster and survive only one of flowd: after one of the machine the file may have to be removed."`
+	Path    string        `yaml:"path,main" check:"required,nonempty" doc:"The file; it and its directory are created if they are missing. Only one process can use it at a time."`
+	TTL     time.Duration `yaml:"ttl" check:"min=1ms" doc:"How long a value is kept when its write gives no time; no limit by default."`
+	MaxKeys int           `yaml:"max_keys" check:"min=1" default:"1000000" doc:"Number of keys that are kept; those written first are forgotten first."`
+	Sync    bool          `yaml:"sync" default:"true" doc:"Writes survive a crash of the machine. Without it they are faster but survive only a crash of flowd: after a crash of the machine the file may have to be removed."`
 }
 
 // Words are those that users of other systems type.
@@ -27,8 +27,8 @@ func (*Config) Words() map[string]string {
 }
 
 const help = `
-Keeps values in a file, over restarts. Writes that come at once are made durable
-together. Space of values that are gone is used again; the file does not shrink.
+Keeps values in a file, across restarts. Concurrent writes are made durable together.
+The space of values that are gone is reused; the file does not shrink.
 
     processors:
       - dedupe: {key: id, window: 24h, cache: seen}
@@ -58,10 +58,10 @@ type file struct {
 	done chan struct{} // closed when the writing loop has ended
 
 	mu     sync.Mutex // guards the fields below
-	next   *group     // takes what is to be written
+	next   *group     // takes what must be written
 	closed bool
 
-	hand []byte // where the sweep goes on, in order; of the loop
+	hand []byte // where the sweep continues, in order; of the loop
 }
 
 // group is what one transaction writes.
@@ -87,7 +87,7 @@ const (
 	del
 )
 
-// maxKey leaves room for what is written beside a key.
+// maxKey leaves room for what is written with a key.
 const maxKey = bbolt.MaxKeySize - 64
 
 var errClosed = errors.New("the cache is closed")
@@ -99,7 +99,7 @@ func (f *file) Open(context.Context) error {
 		return err
 	}
 	if lost && f.log != nil {
-		f.log.Warn("the cache's file was damaged: what was written to it last may be lost, and its keys are new again", "path", f.Path)
+		f.log.Warn("the cache's file was damaged: its last writes may be lost, and their keys are new again", "path", f.Path)
 	}
 	f.db, f.hand, f.closed = db, nil, false
 	f.next = &group{done: make(chan struct{})}
@@ -108,7 +108,7 @@ func (f *file) Open(context.Context) error {
 	return nil
 }
 
-// Close writes what is still to be written and lets go of the file.
+// Close writes what is still to be written and releases the file.
 func (f *file) Close(ctx context.Context) error {
 	f.mu.Lock()
 	if f.closed || f.db == nil {
@@ -158,7 +158,7 @@ func (f *file) write(ctx context.Context, o *op) error {
 	case o.key == "":
 		return engine.Errorf(engine.Permanent, "a key of the cache is empty")
 	case len(o.key) > maxKey:
-		return engine.Errorf(engine.Permanent, "a key of %d bytes is too long for a cache of type file, which takes %d (use its hash: `hash(…)`)", len(o.key), maxKey)
+		return engine.Errorf(engine.Permanent, "a key of %d bytes is too long for a cache of type file, which allows %d (use its hash: `hash(…)`)", len(o.key), maxKey)
 	}
 	f.mu.Lock()
 	if f.closed || f.db == nil {

@@ -72,7 +72,7 @@ func TestTheFileIsPrivate(t *testing.T) {
 
 func TestTheOldestKeysMakeRoom(t *testing.T) {
 	c := cachetest.New(t, component(newPath(t), `, "max_keys": 3`))
-	for _, key := range []string{"a", "b", "c", "a", "d"} { // a is written anew
+	for _, key := range []string{"a", "b", "c", "a", "d"} { // a is rewritten
 		cachetest.Set(t, c, key, "x", 0)
 	}
 	for key, want := range map[string]string{"a": "x", "b": "none", "c": "x", "d": "x"} {
@@ -162,14 +162,14 @@ func TestAFileThatCanNotServeIsNamedWithARemedy(t *testing.T) {
 				t.Fatal(err)
 			}
 			return path
-		}, "is damaged, or no file of a cache"},
+		}, "is damaged, or not a cache file"},
 		{"a file that was cut off", func(t *testing.T) string {
 			path, size := filled(t)
 			if err := os.Truncate(path, size/2); err != nil {
 				t.Fatal(err)
 			}
 			return path
-		}, "is damaged, or no file of a cache"},
+		}, "is damaged, or not a cache file"},
 		{"a file that was overwritten", func(t *testing.T) string {
 			path, size := filled(t)
 			f, err := os.OpenFile(path, os.O_WRONLY, 0)
@@ -181,7 +181,7 @@ func TestAFileThatCanNotServeIsNamedWithARemedy(t *testing.T) {
 				t.Fatal(err)
 			}
 			return path
-		}, "is damaged, or no file of a cache"},
+		}, "is damaged, or not a cache file"},
 		{"a directory", func(t *testing.T) string { return t.TempDir() }, "is a directory"},
 		{"a file as directory", func(t *testing.T) string {
 			path := filepath.Join(t.TempDir(), "f")
@@ -238,8 +238,9 @@ func written(t testing.TB, n int) (whole []byte, values map[string]string) {
 	return whole, values
 }
 
-// tells opens a damaged file and says whether the damage was told. Else it changes nothing:
-// no key is taken for one that is not there, and no value for another, without a word.
+// tells opens a damaged file and says whether the damage was reported. Otherwise it changes
+// nothing: no key is taken for one that is not there, and no value for another, without a
+// word.
 func tells(t testing.TB, damaged []byte, values map[string]string) bool {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "damaged") // the database keeps its lock where it panics
@@ -249,7 +250,7 @@ func tells(t testing.TB, damaged []byte, values map[string]string) bool {
 	c := enginetest.New(t, engine.Caches, component(path, `, "sync": false`))
 	warned := file.Warned(c)
 	if err := c.(engine.Opener).Open(context.Background()); err != nil {
-		if !strings.Contains(err.Error(), "is damaged, or no file of a cache") {
+		if !strings.Contains(err.Error(), "is damaged, or not a cache file") {
 			t.Error(err)
 		}
 		return true
@@ -403,7 +404,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// child stands for the test in the other process.
+// child is the test in the other process.
 type child struct{ testing.TB }
 
 func (*child) Helper() {}

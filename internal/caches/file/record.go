@@ -13,8 +13,8 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// record is what lies under a key: a sum of all else and the key, sequence number, time
-// of expiry (0: never), time of writing, and the value.
+// record is what is stored under a key: a checksum of the rest and the key, sequence
+// number, time of expiry (0: never), time of writing, and the value.
 type record []byte
 
 const head = 4 + 3*8 // bytes before the value
@@ -102,10 +102,10 @@ func verify(tx *bbolt.Tx) error {
 	return err
 }
 
-// lastLost says whether one of the two pages in which the database takes down its last
-// write by turns is damaged: it then goes on with the write before.
+// lastLost says whether one of the two pages in which the database alternately records its
+// last write is damaged: it then continues from the write before.
 func lastLost(db *bbolt.DB) bool {
-	const header, summed = 16, 56 // bytes of a page, and of what it takes down
+	const header, summed = 16, 56 // bytes of a page, and of what it records
 	size := db.Info().PageSize
 	pages := make([]byte, 2*size)
 	f, err := os.Open(db.Path())
@@ -130,7 +130,7 @@ func lastLost(db *bbolt.DB) bool {
 // and value by key.
 var unsummedBucket = []byte("flowd.cache.keys")
 
-// migrate makes records of such values, so many at a time.
+// migrate turns such values into records, a number at a time.
 func migrate(db *bbolt.DB) error {
 	const step = 10_000
 	for more := true; more; {

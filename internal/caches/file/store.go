@@ -65,8 +65,8 @@ var (
 	errTruncated = errors.New("it is shorter than it was")
 	errForeign   = errors.New("it belongs to another program")
 	errParts     = errors.New("parts of it are missing")
-	errSum       = errors.New("a value has another sum than it was written with")
-	errCount     = errors.New("it has not the values that it says it has")
+	errSum       = errors.New("a value does not match its checksum")
+	errCount     = errors.New("it does not have the values that it lists")
 )
 
 // prepare checks the file and makes what a new one lacks.
@@ -98,13 +98,13 @@ func explain(path string, err error) error {
 	var panicked *fault
 	switch {
 	case errors.Is(err, bolt.ErrTimeout):
-		return fmt.Errorf("%s is in use by another process, or another cache of this one (give each a `path` of its own)", path)
+		return fmt.Errorf("%s is in use by another process, or another cache of this one (give each its own `path`)", path)
 	case errors.As(err, &panicked), errors.Is(err, bolt.ErrInvalid), errors.Is(err, bolt.ErrChecksum), errors.Is(err, bolt.ErrVersionMismatch), errors.Is(err, bolt.ErrInvalidMapping), errors.Is(err, errTruncated), errors.Is(err, errParts), errors.Is(err, errSum), errors.Is(err, errCount):
-		return fmt.Errorf("%s is damaged, or no file of a cache: %w (remove it, which forgets its values: what dedupe has seen is new again; or write another `path`)", path, err)
+		return fmt.Errorf("%s is damaged, or not a cache file: %w (remove it, which loses its values: what dedupe has seen is new again; or write another `path`)", path, err)
 	case errors.Is(err, errForeign):
-		return fmt.Errorf("%s is no file of a cache: %w (write another `path`)", path, err)
+		return fmt.Errorf("%s is not a cache file: %w (write another `path`)", path, err)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("%w (give flowd the right to read and write it, or write another `path`)", err)
+		return fmt.Errorf("%w (give flowd permission to read and write it, or write another `path`)", err)
 	}
 	return err
 }

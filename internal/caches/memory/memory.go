@@ -14,9 +14,9 @@ import (
 
 // Config configures the memory cache.
 type Config struct {
-	MaxKeys  int           `yaml:"max_keys" check:"min=1" default:"100000" doc:"Keys that are kept; those that were not used for longest are forgotten first."`
-	MaxBytes schema.Size   `yaml:"max_bytes" check:"min=1" default:"64MiB" doc:"What keys and values may take together; a larger one is refused."`
-	TTL      time.Duration `yaml:"ttl" check:"min=1ms" doc:"How long a value is kept that comes with no time of its own; no limit by default."`
+	MaxKeys  int           `yaml:"max_keys" check:"min=1" default:"100000" doc:"Number of keys that are kept; the least recently used are forgotten first."`
+	MaxBytes schema.Size   `yaml:"max_bytes" check:"min=1" default:"64MiB" doc:"Memory that keys and values may take together; a larger value is refused."`
+	TTL      time.Duration `yaml:"ttl" check:"min=1ms" doc:"How long a value is kept when its write gives no time; no limit by default."`
 }
 
 // Words are those that users of other systems type.
@@ -118,8 +118,8 @@ func (m *memory) set(key string, value []byte, ttl time.Duration, now time.Time)
 	return nil
 }
 
-// sweep removes what has expired among the keys that were not used for longest:
-// a few at a time, but more than come in.
+// sweep removes what has expired among the least recently used keys: a few at a time, but
+// more than are added.
 func (m *memory) sweep(now time.Time) {
 	for range 2 {
 		if _, e, ok := m.lru.GetOldest(); !ok || !e.past(now) {

@@ -52,8 +52,8 @@ func Of(shared *engine.Shared) *Hub {
 
 type hubKey struct{}
 
-// Hold starts the hub where nobody holds it yet; owner names it to other processes that
-// want what it has. release lets it go: the last one that does stops it.
+// Hold starts the hub if nobody holds it yet; owner names it to other processes that want
+// what it has. release releases it: the last release stops it.
 func (h *Hub) Hold(ctx context.Context, owner string, log *slog.Logger) (release func(), err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -125,14 +125,14 @@ func (h *Hub) start(ctx context.Context, owner string) (err error) {
 	return h.nc.FlushTimeout(10 * time.Second)
 }
 
-// What waits to be read is bounded: of a flood the rest is dropped. Workers send answers
-// again until they are confirmed, beats come again, and leases end by themselves.
+// What waits to be read is bounded: the rest of a flood is dropped. Workers resend answers
+// until they are confirmed, beats repeat, and leases end by themselves.
 const (
 	mostUnread  = 1 << 16
 	unreadBytes = 64 << 20
 )
 
-// complaints logs what a connection reports by itself, such as that it can't keep up.
+// complaints logs what a connection reports asynchronously, such as that it can't keep up.
 func (h *Hub) complaints() nats.Option {
 	return nats.ErrorHandler(func(_ *nats.Conn, sub *nats.Subscription, err error) {
 		on := ""
@@ -189,8 +189,8 @@ func (h *Hub) disconnected(_ *nats.Conn, err error) {
 // longOutage is after how long workers no longer keep answers for a hub that is not there.
 const longOutage = 10 * time.Second
 
-// reconnected goes on. What a server has forgotten that was started anew is given to
-// it again; after a long outage answers may be gone for good.
+// reconnected continues. A server that was restarted gets again what it has forgotten;
+// after a long outage answers may be gone for good.
 func (h *Hub) reconnected(*nats.Conn) {
 	long := time.Since(time.Unix(0, h.lost.Load())) > longOutage
 	h.log.Info("the NATS server is back")
@@ -215,7 +215,7 @@ func (h *Hub) Open(ctx context.Context, policy pool.Policy, stage *wire.Stage, e
 	r.text, r.hash = stage.Sealed()
 	if most := int(r.nc.MaxPayload()); len(r.text) > most/2 {
 		release()
-		return nil, fmt.Errorf("the steps of pool %s have %d bytes, which are too many for jobs of %d (raise service.cluster.max_payload)", r.name, len(r.text), most)
+		return nil, fmt.Errorf("the steps of pool %s have %d bytes, too many for jobs of %d (raise service.cluster.max_payload)", r.name, len(r.text), most)
 	}
 	if err = r.makeQueue(ctx); err != nil {
 		release()

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // gates hold up messages in workers, by their payloads.
 var gates sync.Map // of chan struct{}
 
-// entered is told of each message that comes to a gate.
+// entered is called for each message that reaches a gate.
 var entered = make(chan string, 1000)
 
 func init() {
@@ -123,7 +123,7 @@ func (s *site) work(addr string, slots int) (stop, kill func()) {
 	return stop, kill
 }
 
-// call submits a job of one message and returns where its end comes.
+// call submits a job of one message and returns where its end arrives.
 func call(p *pool.Pool, body string) (*pool.Call, <-chan string) {
 	jobs := engine.NewBatch(1)
 	jobs.Add([]byte(body)).Ref = 1
@@ -147,7 +147,7 @@ func want(t *testing.T, end <-chan string, text string) {
 	}
 }
 
-// comes waits until a message has come to a worker.
+// comes waits until a message has arrived at a worker.
 func comes(t *testing.T, body string) {
 	t.Helper()
 	for got := range entered {
@@ -181,7 +181,7 @@ func (s *site) wantNothingLeft() {
 	}
 }
 
-// stored waits until all jobs of a pool lie in the queue.
+// stored waits until all jobs of a pool are in the queue.
 func (s *site) stored(index int) {
 	for r, all := s.hub.all()[index], false; !all; {
 		r.mu.Lock()
@@ -368,8 +368,8 @@ func TestPoolsOfOneNameDoNotDisturbEachOther(t *testing.T) {
 	s.wantNothingLeft()
 }
 
-// TestTriesThatCrossAreNotLost has an old try handed over, and revoked, behind the
-// present one.
+// TestTriesThatCrossAreNotLost has an old attempt handed over, and revoked, after the
+// current one.
 func TestTriesThatCrossAreNotLost(t *testing.T) {
 	s := newSite(t, wire.Config{}, pool.Policy{})
 	r := s.hub.all()[0]
@@ -441,7 +441,7 @@ func TestAJobThatASlotHasStaysThere(t *testing.T) {
 		comes(t, "runs")
 		r := s.hub.all()[0]
 		s.stored(0)
-		for taken := 0; taken == 0; taken, _ = s.pool.Counts() { // the worker's word for it is under way
+		for taken := 0; taken == 0; taken, _ = s.pool.Counts() { // the worker's report of it is in transit
 		}
 		if err := r.stream.Purge(t.Context()); err != nil {
 			t.Fatal(err)

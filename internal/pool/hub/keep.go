@@ -14,12 +14,12 @@ import (
 )
 
 const (
-	auditEvery = 5 * time.Second  // of what the queue holds, where tries wait for longer
-	callLimit  = 5 * time.Second  // for what NATS is asked
+	auditEvery = 5 * time.Second  // of what the queue holds, where attempts wait for longer
+	callLimit  = 5 * time.Second  // for requests to NATS
 	stalled    = 10 * time.Second // without a job taken, though slots are free: the pool is not ready
 )
 
-// doubt has what the queue holds looked at.
+// doubt makes the contents of the queue be checked.
 func (r *remote) doubt() {
 	select {
 	case r.suspect <- struct{}{}:
@@ -27,8 +27,8 @@ func (r *remote) doubt() {
 	}
 }
 
-// keep has the queue be there and hold what it should, until ctx ends: NATS servers
-// come back without what they had, and people delete and purge streams.
+// keep makes sure that the queue exists and holds what it should, until ctx ends: NATS
+// servers come back without what they had, and people delete and purge streams.
 func (r *remote) keep(ctx context.Context) {
 	pause, failed := time.NewTimer(auditEvery), false
 	defer pause.Stop()
@@ -43,7 +43,7 @@ func (r *remote) keep(ctx context.Context) {
 				continue
 			}
 		}
-		if !r.nc.IsConnected() { // it is looked at when that is so again
+		if !r.nc.IsConnected() { // it is checked when that is so again
 			continue
 		}
 		switch err := r.audit(ctx); {
@@ -64,7 +64,7 @@ func (r *remote) keep(ctx context.Context) {
 	}
 }
 
-// lingers says whether tries wait for so long that their copies may be gone.
+// lingers says whether attempts wait for so long that their copies may be gone.
 func (r *remote) lingers() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -76,14 +76,13 @@ func (r *remote) lingers() bool {
 	return false
 }
 
-// audit makes the queue anew where it is gone, and puts into it once more what is
-// missing there.
+// audit recreates the queue if it is gone, and puts into it again what is missing.
 func (r *remote) audit(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
 	r.mu.Lock()
 	deaf := r.deaf
-	var kept []*parcel // from before the queue is looked at
+	var kept []*parcel // from before the queue is checked
 	for _, p := range r.sent {
 		if !p.kept.IsZero() {
 			kept = append(kept, p)
@@ -93,7 +92,7 @@ func (r *remote) audit(ctx context.Context) error {
 	there, err := r.look(ctx)
 	if errors.Is(err, errNoQueue) {
 		if err = r.makeQueue(ctx); err == nil {
-			r.log.Warn("the queue of the pool was gone, and is made again", "pool", r.name)
+			r.log.Warn("the queue of the pool was gone, and is created again", "pool", r.name)
 			r.hello()
 			there, err = r.look(ctx)
 		}
@@ -112,12 +111,12 @@ func (r *remote) audit(ctx context.Context) error {
 	r.deaf = r.deaf && !deaf
 	r.mu.Unlock()
 	if missing > 0 {
-		r.log.Warn("jobs have vanished from the queue of their pool; they are put there again", "pool", r.name, "jobs", missing)
+		r.log.Warn("jobs have vanished from the queue of their pool; they are put into it again", "pool", r.name, "jobs", missing)
 	}
 	return nil
 }
 
-// misses deals with a try that has no copy any more, and says whether it gets one.
+// misses handles an attempt that no longer has a copy, and says whether it gets one.
 func (r *remote) misses(p *parcel, deaf bool) bool {
 	r.mu.Lock()
 	was := p.kept
@@ -135,7 +134,7 @@ func (r *remote) misses(p *parcel, deaf bool) bool {
 // errNoQueue says that the stream is gone, or another one, or lacks its consumer.
 var errNoQueue = errors.New("the queue is gone")
 
-// look says which copies of tries there are, by subject.
+// look says which copies of attempts there are, by subject.
 func (r *remote) look(ctx context.Context) (map[string]uint64, error) {
 	r.mu.Lock()
 	stream, made := r.stream, r.made
@@ -149,7 +148,7 @@ func (r *remote) look(ctx context.Context) (map[string]uint64, error) {
 	case errors.Is(err, jetstream.ErrStreamNotFound), errors.Is(err, jetstream.ErrConsumerNotFound):
 		return nil, errNoQueue
 	case err != nil:
-		return nil, fmt.Errorf("its queue can't be looked at: %w", err)
+		return nil, fmt.Errorf("its queue can't be inspected: %w", err)
 	case !info.Created.Equal(made):
 		return nil, errNoQueue
 	}
@@ -168,13 +167,13 @@ func (r *remote) makeQueue(ctx context.Context) error {
 		Name: wire.StreamOf(r.name), Description: "jobs of a pool of flowd", Subjects: []string{wire.AllJobsOf(r.name)},
 		Retention: jetstream.WorkQueuePolicy, Storage: storage, Duplicates: 100 * time.Millisecond,
 	}
-	if r.secret != "" { // what a client has the server send to a job's own subject is none
+	if r.secret != "" { // what a client makes the server send to a job's own subject is not one
 		config.Subjects = []string{wire.AllPutsOf(r.secret, r.name)}
 		config.SubjectTransform = &jetstream.SubjectTransformConfig{Source: config.Subjects[0], Destination: wire.AllJobsOf(r.name)}
 	}
 	stream, err := r.js.CreateOrUpdateStream(ctx, config)
 	if err != nil {
-		return fmt.Errorf("its queue can't be made: %w", err)
+		return fmt.Errorf("its queue can't be created: %w", err)
 	}
 	made := stream.CachedInfo().Created
 	_, err = stream.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
@@ -182,7 +181,7 @@ func (r *remote) makeQueue(ctx context.Context) error {
 		MaxDeliver: -1, MaxAckPending: -1, MaxWaiting: 1 << 16, MaxRequestBatch: 1, MemoryStorage: storage == jetstream.MemoryStorage,
 	})
 	if err != nil {
-		return fmt.Errorf("its queue can't be made: %w", err)
+		return fmt.Errorf("its queue can't be created: %w", err)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -190,14 +189,14 @@ func (r *remote) makeQueue(ctx context.Context) error {
 	return nil
 }
 
-// fails takes note of why jobs can't be put into the queue, and says so once.
+// fails records why jobs can't be put into the queue, and logs it once.
 func (r *remote) fails(err error) {
 	r.mu.Lock()
 	told := r.problem != ""
 	r.problem = err.Error()
 	r.mu.Unlock()
 	if !told {
-		r.log.Warn("jobs can't be put into the queue of their pool; it is tried again and again", "pool", r.name, "err", err)
+		r.log.Warn("jobs can't be put into the queue of their pool; flowd keeps retrying", "pool", r.name, "err", err)
 	}
 }
 
@@ -208,10 +207,10 @@ func (r *remote) works() {
 	r.problem = ""
 }
 
-// stall is when jobs wait that nobody takes, though there are free slots.
+// stall is since when jobs have waited that nobody takes although there are free slots.
 type stall struct {
 	since time.Time // zero: they are taken
-	takes int       // tries that were taken until then
+	takes int       // attempts that were taken until then
 	told  bool
 }
 
@@ -251,9 +250,9 @@ func (r *remote) trouble() *engine.Trouble {
 	}
 	return &engine.Trouble{
 		Indicator: "pool_stalled", Since: r.stall.since,
-		Impact: "Jobs of pool " + r.name + " wait, though workers are free; reading stops when the memory for them is used up.",
+		Impact: "Jobs of pool " + r.name + " wait although workers are free; reading stops when the memory for them is used up.",
 		Cause:  r.cause(),
-		Action: "Check the NATS server and its JetStream, and that `flowd pool ls` shows the workers. flowd tries again by itself; nothing has to be restarted.",
+		Action: "Check the NATS server and its JetStream, and that `flowd pool ls` shows the workers. flowd retries by itself; no restart is needed.",
 	}
 }
 
@@ -265,11 +264,11 @@ func (r *remote) cause() string {
 	case r.problem != "":
 		return "They can't be put into the queue: " + r.problem + "."
 	}
-	return "They lie in the queue " + wire.StreamOf(r.name) + " of JetStream, and it does not give them to the workers that ask for them."
+	return "They are in the queue " + wire.StreamOf(r.name) + " of JetStream, which does not give them to the workers that ask for them."
 }
 
-// purgeDead removes the jobs of hubs that are gone: those that do not answer, and not
-// after a lease either. One that comes back after all puts them there again.
+// purgeDead removes the jobs of hubs that are gone: those that do not answer, and not after
+// a lease either. A hub that comes back after all puts them there again.
 func (r *remote) purgeDead(ctx context.Context) {
 	r.mu.Lock()
 	stream := r.stream

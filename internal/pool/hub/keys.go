@@ -13,8 +13,8 @@ import (
 	"github.com/flowd-io/flowd/internal/pool/wire"
 )
 
-// keys are what shows that a worker was given a job: it has come with the job, and
-// comes back with all that is said of it. Nothing has to be remembered for that.
+// keys prove that a worker was given a job: the key is sent with the job, and returned with
+// every report about it. Nothing has to be remembered for that.
 type keys []byte
 
 func newKeys() keys {
@@ -23,27 +23,28 @@ func newKeys() keys {
 	return k
 }
 
-// of is the key of a try.
+// of is the key of an attempt.
 func (k keys) of(t wire.Try) string {
 	sum := hmac.New(sha256.New, k)
 	fmt.Fprintf(sum, "%d.%d.%d", t.Pool, t.ID, t.Try)
 	return base64.RawURLEncoding.EncodeToString(sum.Sum(nil)[:15])
 }
 
-// alias names a connection for people, who must not know its id: that is what lets it
-// alone listen to its inboxes.
+// alias names a connection for people, who must not know its id: only the id lets it listen
+// to its inboxes.
 func (k keys) alias(id string) string {
 	sum := hmac.New(sha256.New, k)
 	sum.Write([]byte(id))
 	return hex.EncodeToString(sum.Sum(nil)[:8])
 }
 
-// given says whether who tells of a try was given it; else that is told.
+// given says whether the client that reports on an attempt was given it; otherwise that is
+// logged.
 func (h *Hub) given(msg *nats.Msg, t wire.Try) bool {
 	if hmac.Equal([]byte(t.Key), []byte(h.keys.of(t))) {
 		return true
 	}
-	h.log.Warn("a client tells of a job that it was not given; it is not believed", "what", wire.What(msg.Subject))
+	h.log.Warn("a client reports on a job that it was not given; the report is ignored", "what", wire.What(msg.Subject))
 	return false
 }
 

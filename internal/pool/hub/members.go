@@ -18,16 +18,16 @@ type member struct {
 	heard time.Time
 }
 
-// Handlers of what workers tell; each subject has one goroutine. What is not
-// understood is of a program that is no flowd, and is dropped.
+// Handlers of workers' messages; each subject has one goroutine. What is not understood
+// comes from a program that is not flowd, and is dropped.
 
 // answers sends what a client has asked for to its own inbox, and nowhere else.
 func (h *Hub) answers(msg *nats.Msg, text []byte) {
 	_, to := wire.Asker(msg.Subject, msg.Reply)
 	if to != "" {
-		_ = h.voice.Publish(to, text) // who asked has gone
+		_ = h.voice.Publish(to, text) // the client that asked is gone
 	} else if msg.Reply != "" {
-		h.log.Warn("a client wants an answer sent elsewhere than to itself; it gets none")
+		h.log.Warn("a client asks for an answer to an inbox that is not its own; it gets none")
 	}
 }
 
@@ -56,7 +56,7 @@ func (h *Hub) join(msg *nats.Msg) {
 	}
 }
 
-// What workers tell of themselves is kept and shown: so much of it.
+// What workers report about themselves is kept and shown, up to this length.
 const (
 	longestName   = 200  // bytes
 	longestReason = 1000 // bytes
@@ -75,7 +75,7 @@ func cut(text string, most int) string {
 func (r *remote) welcome(j *wire.Join) wire.Welcome {
 	if v := wire.Version(); j.Version != v || j.Protocol != wire.Protocol {
 		r.refuse(j, time.Now())
-		return wire.Welcome{Refused: fmt.Sprintf("the hub runs flowd %s, and this worker %s (install the same version)", v, j.Version)}
+		return wire.Welcome{Refused: fmt.Sprintf("the hub runs flowd %s, but this worker runs %s (install the same version)", v, j.Version)}
 	}
 	r.doubt() // a worker asks again, too, where it gets no jobs from the queue
 	r.mu.Lock()
@@ -94,7 +94,7 @@ func (h *Hub) stage(msg *nats.Msg) {
 	h.answers(msg, nil)
 }
 
-// told takes what workers tell this hub, in the order in which each of them does.
+// told handles what workers send to this hub, in the order in which each of them does.
 func (h *Hub) told(msg *nats.Msg) {
 	switch wire.What(msg.Subject) {
 	case wire.Taken:
@@ -108,7 +108,7 @@ func (h *Hub) told(msg *nats.Msg) {
 	}
 }
 
-// about is the try that a worker tells of, and its pool: nil where there is none.
+// about is the attempt that a worker reports on, and its pool: nil if there is none.
 func (h *Hub) about(msg *nats.Msg) (t wire.Try, r *remote) {
 	if json.Unmarshal(msg.Data, &t) != nil || !h.given(msg, t) {
 		return t, nil
@@ -132,7 +132,7 @@ func (h *Hub) taken(msg *nats.Msg) {
 	}
 }
 
-// takenBy takes note of which worker has a try.
+// takenBy records which worker has an attempt.
 func (r *remote) takenBy(t wire.Try, worker string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -153,7 +153,7 @@ func (h *Hub) returned(msg *nats.Msg) {
 	}
 }
 
-// answer takes what came of a try, and confirms that, also where nobody awaits it.
+// answer takes the outcome of an attempt, and confirms it, even if nobody waits for it.
 func (h *Hub) answer(msg *nats.Msg) {
 	worker := brief(msg.Header.Get(wire.WorkerHeader))
 	t, result, failure, err := wire.DecodeAnswer(msg.Data, worker)
@@ -257,13 +257,13 @@ func (r *remote) expire() {
 		r.pool.Lost(t.ID, t.Try)
 	}
 	for _, name := range gone {
-		r.log.Warn("a worker of the pool is not heard of any more", "pool", r.name, "worker", name)
+		r.log.Warn("a worker of the pool is no longer heard from", "pool", r.name, "worker", name)
 	}
 	if alone && !told {
-		r.log.Warn("jobs wait, and the pool has no workers", "pool", r.name, "jobs", waiting, "remedy", "flowd worker --join HOST:PORT --pool "+r.name)
+		r.log.Warn("jobs wait, but the pool has no workers", "pool", r.name, "jobs", waiting, "remedy", "flowd worker --join HOST:PORT --pool "+r.name)
 	}
 	if tell {
-		r.log.Warn("jobs wait, though workers of the pool are free", "pool", r.name, "jobs", stuck, "cause", cause)
+		r.log.Warn("jobs wait although workers of the pool are free", "pool", r.name, "jobs", stuck, "cause", cause)
 	}
 	r.pool.Members(n)
 }
@@ -286,8 +286,8 @@ func (r *remote) awakes(now time.Time, every time.Duration) {
 	}
 }
 
-// overdue are the tries of workers that have been gone for a lease; r.mu is held.
-// JetStream gives them to others, where there are any.
+// overdue are the attempts of workers that have been gone for a lease; r.mu is held.
+// JetStream gives them to others, if there are any.
 func (r *remote) overdue() (lost []wire.Try) {
 	for id, heard := range r.absent {
 		if time.Since(heard) <= r.lease {
@@ -304,7 +304,7 @@ func (r *remote) overdue() (lost []wire.Try) {
 	return lost
 }
 
-// list tells of all pools.
+// list reports all pools.
 func (h *Hub) list(msg *nats.Msg) {
 	answer := wire.Pools{Hub: h.id, Host: wire.Name(), Version: wire.Version()}
 	for _, r := range h.all() {

@@ -9,7 +9,7 @@ import (
 // refusal is a worker that was refused, which asks again and again.
 type refusal struct {
 	version string
-	times   int       // since it was told last
+	times   int       // since it was last logged
 	told    time.Time // when
 }
 
@@ -18,8 +18,8 @@ const (
 	mostRefusals = 1000      // that are remembered
 )
 
-// refuse tells of a worker of another version: at once, and with how often it has asked
-// since, each hour.
+// refuse logs a worker of another version: at once, and then every hour with how often it
+// has asked.
 func (r *remote) refuse(j *wire.Join, now time.Time) {
 	r.mu.Lock()
 	known := r.refused[j.Worker]

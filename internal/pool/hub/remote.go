@@ -45,13 +45,13 @@ type remote struct {
 	made    time.Time // when the stream was
 	deaf    bool      // answers may have been lost
 	problem string    // why jobs can't be put into the queue, or ""
-	takes   int       // tries that slots have begun with
+	takes   int       // attempts that slots have begun
 	stall   stall
 	ticked  time.Time           // when expire ran last
 	refused map[string]*refusal // workers of another version, by name
 }
 
-// parcel is a call's present try in the work queue.
+// parcel is a call's current attempt in the work queue.
 type parcel struct {
 	call *pool.Call
 	try  int
@@ -61,16 +61,16 @@ type parcel struct {
 
 var _ pool.Transport = (*remote)(nil)
 
-// hello has workers tell of themselves at once.
+// hello makes workers report at once.
 func (r *remote) hello() { r.down(wire.Down{Hello: true}) }
 
 func (r *remote) down(d wire.Down) {
 	d.Hub, d.Host = r.hub.id, wire.Name()
 	text, _ := json.Marshal(d)
-	_ = r.nc.Publish(wire.DownOf(r.name), text) // one that is closed has nobody to tell
+	_ = r.nc.Publish(wire.DownOf(r.name), text) // one that is closed has nobody to report to
 }
 
-// Launch puts a try into the work queue.
+// Launch puts an attempt into the work queue.
 func (r *remote) Launch(c *pool.Call, try int) {
 	r.mu.Lock()
 	if !r.pool.Awaits(c, try) { // what was faster than this has revoked it
@@ -86,7 +86,7 @@ func (r *remote) Launch(c *pool.Call, try int) {
 	job := wire.Job{Hash: r.hash, Try: wire.Try{Pool: r.index, ID: c.ID, Try: try}}
 	data := job.Encode(packed)
 	if most := r.nc.MaxPayload(); int64(len(data)) > most-wire.HeaderRoom {
-		r.pool.Cancel(c, engine.Errorf(engine.Rejected, "pool %s: the job has %d bytes with its metadata, and the cluster carries %d (raise %s)", r.name, len(data), most-wire.HeaderRoom, r.raise()))
+		r.pool.Cancel(c, engine.Errorf(engine.Rejected, "pool %s: the job has %d bytes with its metadata, but the cluster allows %d (raise %s)", r.name, len(data), most-wire.HeaderRoom, r.raise()))
 		return
 	}
 	msg := &nats.Msg{Subject: r.put(job.Try), Data: data, Header: nats.Header{once: {"0"}, wire.KeyHeader: {r.hub.keys.of(job.Try)}}}
@@ -95,11 +95,11 @@ func (r *remote) Launch(c *pool.Call, try int) {
 	}
 }
 
-// once has the stream take a try only where it has no copy of it yet: which of two was
-// lost, the first or its confirmation, can't be known.
+// once makes the stream accept an attempt only if it has no copy of it yet: whether the
+// first was lost, or only its confirmation, can't be known.
 const once = jetstream.ExpectedLastSubjSeqHeader
 
-// put is the subject on which a try gets into the stream.
+// put is the subject on which an attempt gets into the stream.
 func (r *remote) put(t wire.Try) string {
 	if r.secret == "" {
 		return wire.JobOf(r.name, r.hub.id, t)
@@ -115,7 +115,7 @@ func (r *remote) raise() string {
 	return "service.cluster.max_payload"
 }
 
-// tried is the try that a message for JetStream is about, and its pool.
+// tried is the attempt that a message for JetStream is about, and its pool.
 func (h *Hub) tried(msg *nats.Msg) (t wire.Try, r *remote) {
 	_, t, ok := wire.TryOf(msg.Subject)
 	if !ok {
@@ -124,7 +124,7 @@ func (h *Hub) tried(msg *nats.Msg) (t wire.Try, r *remote) {
 	return t, h.poolAt(t.Pool)
 }
 
-// stored takes note that a try lies in the stream.
+// stored records that an attempt is in the stream.
 func (h *Hub) stored(_ jetstream.JetStream, msg *nats.Msg, _ *jetstream.PubAck) {
 	t, r := h.tried(msg)
 	if r == nil {
@@ -143,7 +143,7 @@ func (h *Hub) stored(_ jetstream.JetStream, msg *nats.Msg, _ *jetstream.PubAck) 
 	}
 }
 
-// notStored is told that a try could not be put into the queue, or is in it already.
+// notStored is called when an attempt could not be put into the queue, or is already in it.
 func (h *Hub) notStored(js jetstream.JetStream, msg *nats.Msg, err error) {
 	var api *jetstream.APIError
 	if errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant) {
@@ -172,7 +172,7 @@ func (r *remote) notStored(t wire.Try, err error) {
 	})
 }
 
-// Revoke takes a try out of the queue, or stops the worker that has it.
+// Revoke takes an attempt out of the queue, or stops the worker that has it.
 func (r *remote) Revoke(c *pool.Call, try int) {
 	t := wire.Try{Pool: r.index, ID: c.ID, Try: try}
 	r.mu.Lock()
@@ -188,13 +188,13 @@ func (r *remote) Revoke(c *pool.Call, try int) {
 	r.down(wire.Down{Cancel: &t})
 }
 
-// remove takes a try out of the stream, where it may be gone already.
+// remove takes an attempt out of the stream, where it may already be gone.
 func (r *remote) remove(t wire.Try) {
 	request, _ := json.Marshal(map[string]any{"filter": wire.JobOf(r.name, r.hub.id, t)})
 	_ = r.nc.PublishRequest("$JS.API.STREAM.PURGE."+wire.StreamOf(r.name), r.nc.NewInbox(), request)
 }
 
-// answered takes note that a try needs no more care.
+// answered records that an attempt needs no more care.
 func (r *remote) answered(t wire.Try) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -32,7 +32,7 @@ func startServer(c *wire.Config, owner string, log *slog.Logger) (*embedded, err
 	}
 	port, err := strconv.Atoi(portText)
 	if err != nil || port < 0 || port > 65535 {
-		return nil, fmt.Errorf("%q is no port", portText)
+		return nil, fmt.Errorf("%q is not a valid port", portText)
 	}
 	if port == 0 {
 		port = server.RANDOM_PORT
@@ -40,7 +40,7 @@ func startServer(c *wire.Config, owner string, log *slog.Logger) (*embedded, err
 	o := &server.Options{
 		ServerName: "flowd-" + wire.NewID(), Host: host, Port: port, NoLog: true, NoSigs: true,
 		MaxPayload: int32(c.MaxPayload), PingInterval: time.Second, MaxPingsOut: 2, AuthTimeout: 3, TLSTimeout: 3, MaxConn: mostConnections,
-		JetStream: true, JetStreamMaxMemory: 1 << 40, JetStreamMaxStore: 1 << 40, // what is under way is limited by each pipeline
+		JetStream: true, JetStreamMaxMemory: 1 << 40, JetStreamMaxStore: 1 << 40, // what is in flight is limited by each pipeline
 		CustomClientAuthentication: &gate{token: c.Token.Reveal()},
 	}
 	o.MaxPending, o.WriteDeadline = max(server.MAX_PENDING_SIZE, 16*int64(c.MaxPayload)), time.Minute // of a worker over a slow link
@@ -90,8 +90,8 @@ func (e *embedded) stop() {
 	e.store.close()
 }
 
-// quiet drops what the server logs, but for why it can't start: the hub's own log says
-// what matters.
+// quiet drops what the server logs, except why it can't start: the hub's own log says what
+// matters.
 type quiet struct{ fatal chan<- error }
 
 // Fatalf takes the error alone, which says it all.
@@ -116,8 +116,8 @@ func (quiet) Tracef(string, ...any)  {}
 // voiceName begins the name of the connection that answers clients.
 const voiceName = "flowd voice"
 
-// gate lets clients in: this process may do all, but that answers go to inboxes alone;
-// workers only what workers do, and none in the name of another.
+// gate admits clients: this process may do everything, except that answers go only to
+// inboxes; workers may do only what workers do, and none in the name of another.
 type gate struct{ token string }
 
 // Check says whether a client may connect, and as whom.
@@ -137,7 +137,7 @@ func (g *gate) Check(c server.ClientAuthentication) bool {
 	}
 	id := name[strings.LastIndexByte(name, ' ')+1:]
 	if len(id) != idLength || strings.Trim(id, "0123456789abcdef") != "" {
-		id = "none" // of a program that is no flowd
+		id = "none" // from a program that is not flowd
 	}
 	c.RegisterUser(&server.User{Username: "worker", Permissions: &server.Permissions{
 		Publish: &server.SubjectPermission{Allow: []string{

@@ -25,8 +25,8 @@ const (
 	temporary = "flowd-cluster-" // and some digits: a folder among the system's temporary ones
 )
 
-// openStore takes the folder for jobs and has nothing in it but its lock. owner names
-// this process to others that want it.
+// openStore takes the folder for jobs and removes everything in it except its lock. owner
+// names this process to others that want it.
 func openStore(c *wire.Config, owner string) (*store, error) {
 	if c.Store != "file" || c.Dir == "" {
 		removeDead()
@@ -62,8 +62,8 @@ func temporaryStore(owner string) (*store, error) {
 	}
 }
 
-// removeDead removes the temporary folders of processes that were killed. What can't
-// be removed is somebody else's.
+// removeDead removes the temporary folders of processes that were killed. What can't be
+// removed belongs to another user.
 func removeDead() {
 	all, err := filepath.Glob(filepath.Join(os.TempDir(), temporary+"*"))
 	if err != nil {
@@ -94,7 +94,7 @@ func (s *store) take(owner string) error {
 	}
 	_, err = flock.Lock(f)
 	if held := errors.Is(err, flock.ErrHeld); held && !s.temporary {
-		err = fmt.Errorf("%s belongs to %s (stop that one, or give each a dir of its own)", s.dir, holder(f))
+		err = fmt.Errorf("%s belongs to %s (stop that one, or give each its own dir)", s.dir, holder(f))
 	} else if err == nil {
 		err = s.own(f, path, owner)
 	}
@@ -122,7 +122,7 @@ func (s *store) own(f *os.File, path, owner string) error {
 	return err
 }
 
-// holder is who has the lock.
+// holder names the process that has the lock.
 func holder(f *os.File) string {
 	text, err := io.ReadAll(io.LimitReader(f, 1000))
 	if err != nil || len(text) == 0 {
@@ -131,7 +131,7 @@ func holder(f *os.File) string {
 	return "another flowd: " + string(text)
 }
 
-// empty removes all but the lock.
+// empty removes everything except the lock.
 func (s *store) empty() error {
 	all, err := os.ReadDir(s.dir)
 	for _, e := range all {
@@ -142,7 +142,7 @@ func (s *store) empty() error {
 	return err
 }
 
-// close removes what is in the folder, and lets go of it.
+// close removes what is in the folder, and releases it.
 func (s *store) close() {
 	_ = s.empty()
 	s.lock.Close()

@@ -10,7 +10,7 @@ import (
 	"github.com/flowd-io/flowd/internal/pool/wire"
 )
 
-// found are the files below a folder, but for locks.
+// found are the files below a folder, except locks.
 func found(t *testing.T, dir string) (all []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {

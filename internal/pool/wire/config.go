@@ -18,14 +18,14 @@ const Port = "5019"
 
 // Config is the section `service.cluster`.
 type Config struct {
-	Listen      string         `yaml:"listen" doc:"Address at which workers join this process, such as 127.0.0.1:5019. Another address than loopback needs token."`
+	Listen      string         `yaml:"listen" doc:"Address at which workers join this process, such as 127.0.0.1:5019. An address other than loopback needs token."`
 	URL         schema.Secret  `yaml:"url" doc:"A NATS server with JetStream, such as nats://10.0.0.5:4222, instead of one in this process."`
-	Token       schema.Secret  `yaml:"token" doc:"What workers show to join, or, with url, this process to connect."`
+	Token       schema.Secret  `yaml:"token" doc:"The token that workers present to join or, with url, that this process presents to connect."`
 	Credentials string         `yaml:"credentials" doc:"File with NATS credentials (a JWT and its seed), with url."`
-	TLS         tlsconf.Client `yaml:"tls" doc:"TLS. With listen: cert and key of this process, and ca where workers must show certificates. With url: as of any client."`
-	Store       string         `yaml:"store" check:"oneof=memory|file" default:"memory" doc:"Where jobs lie that wait for a worker: in memory, or in files, which is for many large ones. Neither outlives this process: its inputs deliver again what was not done."`
-	Dir         string         `yaml:"dir" doc:"Directory for store: file, of this process alone; a temporary one by default."`
-	MaxPayload  schema.Size    `yaml:"max_payload" check:"min=1024,max=67108864" default:"1MiB" doc:"Largest job, and largest answer: payload and metadata of a message or, in batch steps, of a batch. At most 64MiB. With url the server's own limit holds."`
+	TLS         tlsconf.Client `yaml:"tls" doc:"TLS. With listen: cert and key of this process, and ca if workers must present certificates. With url: as for any client."`
+	Store       string         `yaml:"store" check:"oneof=memory|file" default:"memory" doc:"Where jobs that wait for a worker are stored: in memory, or in files, for many large ones. Neither outlives this process: its inputs deliver unfinished messages again."`
+	Dir         string         `yaml:"dir" doc:"Directory for store: file, used by this process alone; a temporary one by default."`
+	MaxPayload  schema.Size    `yaml:"max_payload" check:"min=1024,max=67108864" default:"1MiB" doc:"Largest job, and largest answer: payload and metadata of a message or, in batch steps, of a batch. At most 64MiB. With url the server's own limit applies."`
 }
 
 // ConfigFiles are the files that are read.
@@ -40,7 +40,7 @@ func (*Config) Words() map[string]string {
 func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	switch {
 	case c.Listen == "" && c.URL.IsZero():
-		report("", "nothing says where workers join", "write `listen: 127.0.0.1:"+Port+"`, or the `url` of a NATS server")
+		report("", "there is no address for workers to join", "write `listen: 127.0.0.1:"+Port+"`, or the `url` of a NATS server")
 		return
 	case c.Listen != "" && !c.URL.IsZero():
 		report("url", "a process either listens itself or uses another server", "remove `listen` or `url`")
@@ -51,29 +51,29 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 		return
 	}
 	if c.Credentials != "" {
-		report("credentials", "credentials are those of a NATS server", "write `token`, or set `url`")
+		report("credentials", "credentials are for a NATS server", "write `token`, or set `url`")
 	}
 	if c.TLS.CA != "" && c.TLS.Cert == "" {
-		report("tls.ca", "TLS needs a certificate of this process", "set `cert` and `key`, too")
+		report("tls.ca", "TLS needs a certificate for this process", "set `cert` and `key`, too")
 	}
 	host, port, err := net.SplitHostPort(c.Listen)
 	if err != nil || port == "" {
-		report("listen", fmt.Sprintf("%q is not an address", c.Listen), `write "127.0.0.1:`+Port+`"`)
+		report("listen", fmt.Sprintf("%q is not a valid address", c.Listen), `write "127.0.0.1:`+Port+`"`)
 		return
 	}
 	if !tlsconf.Loopback(host) && c.Token.IsZero() {
-		report("listen", fmt.Sprintf("%q is not a loopback address: anyone could take jobs", c.Listen), fmt.Sprintf(`set token beside it (and tls, where others can listen in), or write "127.0.0.1:%s"`, port))
+		report("listen", fmt.Sprintf("%q is not a loopback address: anyone could take jobs", c.Listen), fmt.Sprintf(`set token, too (and tls, if others can listen in), or write "127.0.0.1:%s"`, port))
 	}
 }
 
 func (c *Config) checkURL(report func(path, message, remedy string)) {
 	if !c.Token.IsZero() && c.Credentials != "" {
-		report("credentials", "there is a token already", "remove one of them")
+		report("credentials", "there is already a token", "remove one of them")
 	}
 	for one := range strings.SplitSeq(c.URL.Reveal(), ",") {
 		scheme, rest, ok := strings.Cut(strings.TrimSpace(one), "://")
 		if !ok || rest == "" || scheme != "nats" && scheme != "tls" && scheme != "ws" && scheme != "wss" {
-			report("url", "this is no address of a NATS server", "write nats://HOST:4222, or tls://HOST:4222")
+			report("url", "this is not the address of a NATS server", "write nats://HOST:4222, or tls://HOST:4222")
 			return
 		}
 	}

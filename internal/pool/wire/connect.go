@@ -76,7 +76,7 @@ func (t *Target) Connect(name string, more ...nats.Option) (*Conn, error) {
 	nc, err := nats.Connect(t.urls(), options...)
 	var bad *url.Error
 	if errors.As(err, &bad) { // whose text has the address
-		err = errors.New("that is no address")
+		err = errors.New("it is not a valid address")
 	}
 	if err != nil {
 		return nil, err

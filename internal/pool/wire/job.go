@@ -7,7 +7,7 @@ import (
 	"github.com/flowd-io/flowd/internal/pool"
 )
 
-// Job is a try on its way to a worker.
+// Job is an attempt on its way to a worker.
 type Job struct {
 	Hash string // of the stage that it is for
 	Try  Try    // by the subject
@@ -15,7 +15,7 @@ type Job struct {
 	of []byte // its messages, packed
 }
 
-// Pack are messages in the form in which jobs have them, for all tries.
+// Pack are messages in the form in which jobs have them, for all attempts.
 func Pack(of []*engine.Message) []byte {
 	w := &writer{}
 	w.uint(len(of))
@@ -102,7 +102,7 @@ func (j *Job) Encode(packed []byte) []byte {
 func DecodeJob(b []byte) (*Job, error) {
 	r := &reader{b: b}
 	if v := r.flags(); v != Protocol {
-		return nil, fmt.Errorf("the job has version %d of the protocol, and this flowd knows %d", v, Protocol)
+		return nil, fmt.Errorf("the job has version %d of the protocol, but this flowd supports version %d", v, Protocol)
 	}
 	j := &Job{Hash: r.text()}
 	j.of = r.b
@@ -156,7 +156,7 @@ const (
 	madeSameMeta = 2
 )
 
-// EncodeAnswer is what came of a try as it travels: a result, or an error of all.
+// EncodeAnswer is the encoded outcome of an attempt: a result, or an error for all.
 func EncodeAnswer(t Try, result *pool.Result, err error) []byte {
 	w := &writer{}
 	w.flags(Protocol)
@@ -216,7 +216,7 @@ func (w *writer) made(d *pool.Made, metas *metaTable) {
 func DecodeAnswer(b []byte, worker string) (t Try, result *pool.Result, failure error, err error) {
 	r := &reader{b: b}
 	if v := r.flags(); v != Protocol {
-		return t, nil, nil, fmt.Errorf("the answer has version %d of the protocol, and this flowd knows %d", v, Protocol)
+		return t, nil, nil, fmt.Errorf("the answer has version %d of the protocol, but this flowd supports version %d", v, Protocol)
 	}
 	t = Try{Pool: r.small(), ID: r.id(), Try: r.small(), Key: r.text()}
 	if r.flags() == 1 {
@@ -272,7 +272,7 @@ func remote(e *engine.Error, worker string) error {
 	e.Err = fmt.Errorf("on worker %s: %w", worker, e.Err)
 	if e.Step != "" {
 		e.Err = fmt.Errorf("step %s %w", e.Step, e.Err)
-		e.Step = "" // the pool's own name comes here
+		e.Step = "" // the pool's own name follows here
 	}
 	return e
 }

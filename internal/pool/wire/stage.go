@@ -37,8 +37,8 @@ func (s *Steps) DescribeConfig() *schema.Type {
 	return schema.AnyOf("list of steps", engine.Steps(nil))
 }
 
-// Stage is what a worker has to know of a pool: its steps as they are written, with
-// the values of the placeholders in them. A worker looks up nothing of its own.
+// Stage is what a worker must know about a pool: its steps as they are written, with the
+// values of the placeholders in them. A worker looks up nothing itself.
 type Stage struct {
 	Steps       *node
 	Values      map[string][]byte `json:",omitempty"` // of placeholders, which need not be UTF-8
@@ -79,8 +79,8 @@ func (s *Steps) Stage(whole bool, timeout time.Duration) (*Stage, error) {
 	return stage, nil
 }
 
-// decode reads the steps as they are read where they stand: expressions of batches
-// are known where there are batches.
+// decode reads the steps as in their own place: expressions of batches are known where
+// there are batches.
 func (s *Stage) decode(d *schema.Decoder, n *schema.Node) engine.Steps {
 	at := &schema.Node{Kind: schema.MapNode, Pos: n.Pos, Keys: []*schema.Node{{Kind: schema.TextNode, Text: "do", Pos: n.Pos}}, Items: []*schema.Node{n}}
 	if s.Whole {
@@ -141,7 +141,7 @@ func (s *Stage) Sealed() (text []byte, hash string) {
 // Unseal reads a stage and checks its hash.
 func Unseal(text []byte, hash string) (*Stage, error) {
 	if sum := sha256.Sum256(text); hex.EncodeToString(sum[:]) != hash {
-		return nil, fmt.Errorf("the configuration of the pool has another hash than it should have")
+		return nil, fmt.Errorf("the configuration of the pool does not match its hash")
 	}
 	s := &Stage{}
 	if err := json.Unmarshal(text, s); err != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // writer and reader are the binary form of jobs and answers: lengths and numbers as
-// varints, values behind a letter for their type.
+// varints, values after a letter for their type.
 type writer struct{ b []byte }
 
 func (w *writer) uint(n int)     { w.b = binary.AppendUvarint(w.b, uint64(n)) }
@@ -24,7 +24,7 @@ func (w *writer) bytes(s []byte) { w.uint(len(s)); w.b = append(w.b, s...) }
 func (w *writer) flags(n byte)   { w.b = append(w.b, n) }
 func (w *writer) time(t time.Time) {
 	text, err := t.MarshalBinary()
-	if err != nil { // a zone that is no number of minutes
+	if err != nil { // a zone that is not a whole number of minutes
 		text, _ = t.UTC().MarshalBinary()
 	}
 	w.bytes(text)
@@ -109,7 +109,7 @@ func (w *writer) err(e error) {
 	w.text(e.Error())
 }
 
-var errShort = errors.New("what came over the network ends too early, or is none of flowd's")
+var errShort = errors.New("the data from the network ends too early, or is not from flowd")
 
 // reader reads what a writer has written. After an error it reads nothing but zeros.
 type reader struct {
@@ -139,7 +139,7 @@ func (r *reader) count() int {
 	return r.upTo(len(r.b), n)
 }
 
-// small is a number that counts nothing that lies here.
+// small is a number that does not count elements here.
 func (r *reader) small() int { return r.upTo(math.MaxInt32, r.id()) }
 
 func (r *reader) upTo(most int, n uint64) int {
@@ -178,7 +178,7 @@ func (r *reader) time() (t time.Time) {
 
 const (
 	deepest = 100 // levels of a value
-	ahead   = 64  // things that memory is taken for before they are seen: a count may be a lie
+	ahead   = 64  // elements for which memory is taken before they are seen: a count may be false
 )
 
 func (r *reader) value(depth int) any {

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// Protocol is the version of what hub and workers tell each other.
+// Protocol is the version of the protocol between hub and workers.
 const Protocol = 2
 
-// Subjects of NATS. A hub's own have its id. FROM is the id of the connection that tells
-// or asks: a hub's own server lets each use no other, and a hub answers to the inboxes of
-// that connection alone, see [Asker].
+// Subjects of NATS. A hub's own have its id. FROM is the id of the connection that reports
+// or asks: a hub's own server lets each use no other, and a hub answers only to the inboxes
+// of that connection, see [Asker].
 //
 //	flowd.jobs.POOL.HUB.N.ID.TRY  a job of the hub's pool N, stored by JetStream for whoever is free
 //	flowd.join.POOL.FROM          workers ask for the pool's configuration
@@ -54,11 +54,11 @@ func Asker(subject, reply string) (from, answer string) {
 	return from, reply
 }
 
-// DownOf is the subject of what a pool's workers are told.
+// DownOf is the subject of messages to a pool's workers.
 func DownOf(pool string) string { return downPrefix + pool }
 
-// JobOf is the subject of a try: its copy in the stream is known by nothing else, as
-// sequence numbers begin anew with each stream.
+// JobOf is the subject of an attempt: nothing else identifies its copy in the stream, as
+// sequence numbers start over with each stream.
 func JobOf(pool, hub string, t Try) string {
 	return jobPrefix + jobAt(pool, hub, t)
 }
@@ -81,7 +81,7 @@ func jobAt(pool, hub string, t Try) string {
 	return string(b)
 }
 
-// JobsOf are the subjects of the jobs of a hub's pool with a number, which tells it
+// JobsOf are the subjects of the jobs of a hub's pool with a number, which distinguishes it
 // from others of its name there.
 func JobsOf(pool, hub string, n int) string {
 	return jobPrefix + pool + "." + hub + "." + strconv.Itoa(n) + ".>"
@@ -93,7 +93,7 @@ func JobsOfHub(pool, hub string) string { return jobPrefix + pool + "." + hub + 
 // AllJobsOf are the subjects of a pool's jobs.
 func AllJobsOf(pool string) string { return jobPrefix + pool + ".>" }
 
-// TryOf is the hub and the try of a job's subject.
+// TryOf is the hub and the attempt of a job's subject.
 func TryOf(subject string) (hub string, t Try, ok bool) {
 	parts := strings.Split(subject, ".")
 	if len(parts) != 7 {
@@ -106,7 +106,7 @@ func TryOf(subject string) (hub string, t Try, ok bool) {
 	return parts[3], t, errors.Join(errs[:]...) == nil
 }
 
-// What a hub is told.
+// Messages to a hub.
 const (
 	Taken    = "taken"
 	Returned = "returned"
@@ -120,10 +120,10 @@ const (
 	KeyHeader    = "Flowd-Key"
 )
 
-// HeaderRoom is for what goes along with a job or an answer, in bytes.
+// HeaderRoom is for what is sent with a job or an answer, in bytes.
 const HeaderRoom = 512
 
-// ToHub is the subject of what a hub is told.
+// ToHub is the subject of messages to a hub.
 func ToHub(hub, what, from string) string { return hubPrefix + hub + "." + what + "." + from }
 
 // What is the third of these words.
@@ -171,7 +171,7 @@ type Welcome struct {
 	Stage    json.RawMessage
 }
 
-// Try names a try of a call, for cancel, taken and returned.
+// Try names an attempt of a call, for cancel, taken and returned.
 type Try struct {
 	Pool int // among those of the hub
 	ID   uint64
@@ -179,17 +179,17 @@ type Try struct {
 	Key  string `json:",omitempty"` // shows that a worker was given the job; "" in a cancel
 }
 
-// Named is the try alone.
+// Named is the attempt alone.
 func (t Try) Named() Try {
 	t.Key = ""
 	return t
 }
 
-// Awaited is what a hub answers to a worker that asks whether to begin with a try that
-// another has had; anything else is no.
+// Awaited is a hub's answer to a worker that asks whether to begin with an attempt that
+// another has had; anything else means no.
 const Awaited = "awaited"
 
-// Down is what hubs tell workers, every [BeatEvery] at least.
+// Down is what hubs send to workers, every [BeatEvery] at least.
 type Down struct {
 	Hub    string
 	Host   string // host and process, for people
@@ -197,7 +197,7 @@ type Down struct {
 	Cancel *Try   `json:",omitempty"`
 }
 
-// Beat is what a worker tells of itself, every [BeatEvery], and when that changes.
+// Beat is a worker's report of itself, every [BeatEvery], and when it changes.
 type Beat struct {
 	Name    string // host and process, for people
 	Version string
@@ -207,8 +207,8 @@ type Beat struct {
 	Lease   time.Duration // since it was renewed, of the oldest
 }
 
-// BeatEvery is how often the workers and hubs of a pool with a lease tell of themselves.
-// A worker that has not for three times that long has gone.
+// BeatEvery is how often the workers and hubs of a pool with a lease report. A worker that
+// has not reported for three times that long is gone.
 func BeatEvery(lease time.Duration) time.Duration { return min(time.Second, lease/3) }
 
 // Pools is what a hub answers to List.

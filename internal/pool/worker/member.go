@@ -25,7 +25,7 @@ type member struct {
 	grace time.Duration
 	log   *slog.Logger
 	known *schema.Secrets // what log does not show
-	stop  context.Context // ends when no more jobs are to be taken
+	stop  context.Context // ends when no more jobs should be taken
 	late  sync.WaitGroup  // answers that their hub has not confirmed yet
 
 	unconfirmed chan struct{} // has room for as many of them as there may be
@@ -46,7 +46,7 @@ type member struct {
 	renewed  time.Time
 }
 
-// key names a try, of whichever hub.
+// key names an attempt, of whichever hub.
 type key struct {
 	hub string
 	try wire.Try
@@ -62,7 +62,7 @@ type stage struct {
 	last  time.Time     // when it was needed
 }
 
-// mostStages are kept open of those that are not the hub's present one: several pipelines
+// mostStages are kept open of those that are not the hub's current one: several pipelines
 // may have pools of one name.
 const mostStages = 8
 
@@ -274,7 +274,7 @@ func (m *member) stageOf(ctx context.Context, hub, hash string) (*stage, error) 
 	if s == nil {
 		msg, err := m.asks(ctx, 5*time.Second, hub, &nats.Msg{Subject: wire.ToHub(hub, wire.GetStage, m.link.nc.ID), Data: []byte(hash)})
 		if err != nil || len(msg.Data) == 0 {
-			return nil, fmt.Errorf("the hub does not give the pool's configuration: %w", cmp.Or(err, errGone))
+			return nil, fmt.Errorf("the hub does not send the pool's configuration: %w", cmp.Or(err, errGone))
 		}
 		if s = m.prepare(ctx, hash, msg.Data); s.err != nil {
 			m.log.Error("this worker takes no more jobs of the pool", "err", s.err)
@@ -285,9 +285,9 @@ func (m *member) stageOf(ctx context.Context, hub, hash string) (*stage, error) 
 	return s, s.err
 }
 
-var errGone = errors.New("it has another by now")
+var errGone = errors.New("it has a different one by now")
 
-// told does what hubs say to all workers of a pool.
+// told does what hubs ask of all workers of a pool.
 func (m *member) told(msg *nats.Msg) {
 	var d wire.Down
 	if json.Unmarshal(msg.Data, &d) != nil {
@@ -307,7 +307,7 @@ func (m *member) told(msg *nats.Msg) {
 	}
 }
 
-// beats tells of this worker again and again.
+// beats reports this worker periodically.
 func (m *member) beats(ctx context.Context) {
 	for {
 		m.tell()

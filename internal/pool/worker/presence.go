@@ -11,8 +11,8 @@ import (
 	"github.com/flowd-io/flowd/internal/pool/wire"
 )
 
-// presence is what a worker knows of a hub. Several may share a pool: one that is gone
-// must not hold up the slots, which would do its jobs for nobody.
+// presence is what a worker knows of a hub. Several may share a pool: one that is gone must
+// not hold up the slots, which would do its jobs in vain.
 type presence struct {
 	name   string    // host and process
 	heard  time.Time // when it gave a sign of life
@@ -44,7 +44,7 @@ func (m *member) hears(hub, name string) {
 	}
 }
 
-// misses takes note that nobody listens to what a hub is told.
+// misses records that nobody listens to messages to a hub.
 func (m *member) misses(hub string) {
 	m.mu.Lock()
 	h := m.hubs[hub]
@@ -65,7 +65,7 @@ func (m *member) misses(hub string) {
 func (m *member) silences(hub string, h *presence) {
 	if h.silent.IsZero() {
 		h.silent = time.Now()
-		m.log.Warn("a hub of the pool is not there; its jobs are set aside", "hub", cmp.Or(h.name, "unknown"), "id", hub)
+		m.log.Warn("a hub of the pool is away; its jobs are set aside", "hub", cmp.Or(h.name, "unknown"), "id", hub)
 	}
 }
 
@@ -89,9 +89,9 @@ func (m *member) silence(hub string) (since time.Time, known bool) {
 	return h.silent, true
 }
 
-// setAside gets a job of a hub that is not there out of the way of others: until its
-// lease is over, should it come back, and then for good. A hub that comes back later
-// sees that, and puts the job into the queue once more.
+// setAside moves a job of a hub that is away out of the way of others: until its lease is
+// over, in case the hub comes back, and then for good. A hub that comes back later sees
+// that, and puts the job into the queue once more.
 func (j *job) setAside(since time.Time) {
 	j.m.mu.Lock()
 	left := j.m.lease - time.Since(since)

@@ -15,7 +15,7 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// job is a try that a slot has.
+// job is an attempt that a slot has.
 type job struct {
 	*wire.Job
 	m      *member
@@ -49,12 +49,12 @@ func (j *job) revoke() {
 	})
 }
 
-// tell says something about the job to its hub.
+// tell reports on the job to its hub.
 func (j *job) tell(what string) {
 	_ = j.m.link.nc.Publish(wire.ToHub(j.hub, what, j.m.link.nc.ID), j.named())
 }
 
-// named names the try.
+// named names the attempt.
 func (j *job) named() []byte {
 	text, _ := json.Marshal(j.Try)
 	return text
@@ -73,8 +73,8 @@ func (m *member) slot(stop context.Context) {
 	}
 }
 
-// pulls takes jobs until stop ends, or the connection is made anew: what the server
-// still gives for a pull of before then comes to nobody, or is handed back.
+// pulls takes jobs until stop ends, or the connection is renewed: what the server still
+// delivers for an earlier pull reaches nobody, or is handed back.
 func (m *member) pulls(stop context.Context) {
 	again, _ := m.link.state()
 	inbox := m.link.nc.NewInbox()
@@ -131,7 +131,7 @@ func (m *member) pauses(stop context.Context, again <-chan struct{}) {
 	}
 }
 
-// end takes no more, and hands back what came meanwhile.
+// end takes no more, and hands back what arrived meanwhile.
 func (m *member) end(sub *nats.Subscription, got chan *nats.Msg) {
 	if !m.link.nc.IsConnected() || sub.Drain() != nil {
 		return
@@ -211,7 +211,7 @@ func (m *member) work(msg *nats.Msg) {
 	select {
 	case <-back:
 	case <-time.After(most):
-		m.log.Warn("a job does not end that nobody awaits any more; its slot goes on without it")
+		m.log.Warn("a job that nobody is waiting for does not end; its slot continues without it")
 		m.forget(j)
 	}
 }
@@ -221,10 +221,10 @@ var errNoJob = errors.New("it is not from a hub")
 // unreadableTries of a job are made, by this worker or others, one of which may know its version.
 const unreadableTries = 10
 
-// unreadable gets a job out of the way of others that this worker can't read: of a
-// program that is no flowd, or another version. It comes again at once, a few times, as
-// workers that know it may be there; then its hub is told, where there is one, and it
-// is removed.
+// unreadable gets a job out of the way of others that this worker can't read: from a
+// program that is not flowd, or another version. It comes again at once, a few times, as
+// workers that know it may be there; then its hub is told, where there is one, and it is
+// removed.
 func (m *member) unreadable(msg *nats.Msg, hub string, t wire.Try, why error) {
 	j := &job{m: m, hub: hub, msg: msg, Job: &wire.Job{Try: t}}
 	if about, err := msg.Metadata(); err == nil && about.NumDelivered < unreadableTries {
@@ -240,14 +240,14 @@ func (m *member) unreadable(msg *nats.Msg, hub string, t wire.Try, why error) {
 	j.ack(noMore)
 }
 
-// later has a job come again after a pause.
+// later makes a job return after a pause.
 func (j *job) later(pause time.Duration) {
 	delay, _ := json.Marshal(map[string]time.Duration{"delay": pause})
 	j.ack(handedBack + " " + string(delay))
 }
 
-// begins tells the hub that the job is taken. One that another has had may be awaited
-// no more: only the hub knows, where it is there.
+// begins tells the hub that the job is taken. One that another has had may no longer be
+// awaited: only the hub knows, if it is there.
 func (j *job) begins(ctx context.Context) bool {
 	since, known := j.m.silence(j.hub)
 	if !since.IsZero() {
@@ -296,7 +296,7 @@ func (j *job) run(ctx context.Context, s *stage) {
 	}
 	answer := wire.EncodeAnswer(j.Try, result, err)
 	if most := j.m.link.nc.MaxPayload(); most > 0 && int64(len(answer)) > most-wire.HeaderRoom {
-		err = engine.Errorf(engine.Rejected, "the answer has %d bytes with its metadata, and the cluster carries %d (raise service.cluster.max_payload of the hub)", len(answer), most-wire.HeaderRoom)
+		err = engine.Errorf(engine.Rejected, "the answer has %d bytes with its metadata, but the cluster allows %d (raise service.cluster.max_payload of the hub)", len(answer), most-wire.HeaderRoom)
 		answer = wire.EncodeAnswer(j.Try, nil, err)
 	}
 	j.m.unconfirmed <- struct{}{}
@@ -329,9 +329,9 @@ const (
 	keepAnswers   = 15 * time.Second // for a hub that is not there
 )
 
-// answer sends the answer again and again until the hub confirms it, its lease being
-// renewed. The slot goes on meanwhile, and while the hub is not there, so do further
-// ones: release is called then, or at the end.
+// answer resends the answer until the hub confirms it, and renews its lease. The slot
+// continues meanwhile and, while the hub is away, so do others: release is called then, or
+// at the end.
 func (j *job) answer(answer []byte, release func()) {
 	defer release()
 	ended := j.m.stop.Done()
@@ -352,7 +352,7 @@ func (j *job) answer(answer []byte, release func()) {
 		default:
 		}
 		if errors.Is(err, nats.ErrConnectionClosed) || time.Now().After(gone) {
-			j.m.log.Warn("an answer is dropped: its hub is not there", "err", err)
+			j.m.log.Warn("an answer is dropped: its hub is away", "err", err)
 			j.ack(noMore)
 			break
 		}

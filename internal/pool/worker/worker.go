@@ -77,7 +77,7 @@ type link struct {
 	nc  *wire.Conn
 
 	mu    sync.Mutex
-	again chan struct{} // closed, and made anew, when the connection is
+	again chan struct{} // closed, and replaced, when the connection is
 	fatal error         // the hub refuses us
 	told  bool          // that the connection is not there
 	made  time.Time     // when the connection was, last
@@ -91,7 +91,7 @@ func (l *link) connect() (err error) {
 		nats.ReconnectErrHandler(func(_ *nats.Conn, err error) { l.disconnected(err) }),
 		nats.ClosedHandler(func(nc *nats.Conn) { l.closed(nc.LastError()) }),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
-			l.log.Warn("the hub complains", "hub", l.to.String(), "err", err)
+			l.log.Warn("the hub reports an error", "hub", l.to.String(), "err", err)
 		}),
 	)
 	return err
@@ -111,7 +111,7 @@ func (l *link) disconnected(err error) {
 	defer l.mu.Unlock()
 	if !l.told && err != nil {
 		l.told = true
-		l.log.Warn("there is no connection to the hub; it is tried again and again", "hub", l.to.String(), "err", err)
+		l.log.Warn("there is no connection to the hub; flowd keeps retrying", "hub", l.to.String(), "err", err)
 	}
 }
 
@@ -133,7 +133,7 @@ func refusal(to *wire.Target, err error) error {
 		return fmt.Errorf("%s refuses this worker: %w (give its token in FLOWD_TOKEN or --token-file)", to, err)
 	}
 	if errors.Is(err, nats.ErrNoServers) {
-		return fmt.Errorf("%s: nobody answers there (flowd does, where service.cluster.listen is set)", to)
+		return fmt.Errorf("%s: nothing answers there (a flowd with service.cluster.listen set does)", to)
 	}
 	return fmt.Errorf("%s: %w", to, err)
 }
@@ -145,7 +145,7 @@ func (l *link) since() (made time.Time, up bool) {
 	return l.made, !l.told
 }
 
-// state is what ends when the connection is made anew, and why it never will be.
+// state is what ends when the connection is renewed, and why it never will be.
 func (l *link) state() (again <-chan struct{}, fatal error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

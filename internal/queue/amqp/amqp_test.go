@@ -116,10 +116,10 @@ func TestFill(t *testing.T) {
 			amqp091.Publishing{Type: "order", Priority: 9, Headers: amqp091.Table{"deep": amqp091.Table{"l": []any{int64(1), 1.5, nil, at}}}}, "",
 		},
 		{"a time as text", engine.Meta{}.With("timestamp", "2026-01-02T03:04:05Z"), amqp091.Publishing{Timestamp: at}, ""},
-		{"a property of the wrong type", engine.Meta{}.With("content_type", []any{}), amqp091.Publishing{}, "metadata content_type is []interface {}, but the property has to be text"},
+		{"a property of the wrong type", engine.Meta{}.With("content_type", []any{}), amqp091.Publishing{}, "metadata content_type is []interface {}, but the property must be text"},
 		{"a priority that there is not", engine.Meta{}.With("priority", 256), amqp091.Publishing{}, "a number from 0 to 255"},
 		{"a property that is too long", engine.Meta{}.With("message_id", long), amqp091.Publishing{}, "message_id has 256 bytes"},
-		{"the name of a header that is too long", engine.Meta{}.With(long, 1), amqp091.Publishing{}, "has 256 bytes, more than the 255"},
+		{"the name of a header that is too long", engine.Meta{}.With(long, 1), amqp091.Publishing{}, "has 256 bytes, more than the allowed 255"},
 		{"headers that fit into no frame", engine.Meta{}.With("h", strings.Repeat("x", 100<<10)), amqp091.Publishing{}, "the headers have"},
 	}
 	for _, tt := range tests {
@@ -172,8 +172,8 @@ func TestExplain(t *testing.T) {
 		{"a missing queue", &amqp091.Error{Code: 404, Reason: "NOT_FOUND - no queue 'q' in vhost '/'", Server: true}, engine.Transient, "doing: the broker says 404 NOT_FOUND - no queue 'q' in vhost '/' (create it, or write `declare`)"},
 		{"no permission", &amqp091.Error{Code: 403, Reason: "ACCESS_REFUSED - access to queue 'q' refused", Server: true}, engine.Auth, "set_permissions"},
 		{"no permission for a topic", &amqp091.Error{Code: 403, Reason: "ACCESS_REFUSED - access to topic 'k' in exchange 'x' refused", Server: true}, engine.Rejected, "set_topic_permissions"},
-		{"another queue of that name", &amqp091.Error{Code: 406, Reason: "PRECONDITION_FAILED - inequivalent arg 'durable'", Server: true}, engine.Transient, "make `declare` say what the broker has"},
-		{"a lost connection", &amqp091.Error{Code: 501, Reason: "EOF"}, engine.Transient, "doing: the connection broke: EOF"},
+		{"another queue of that name", &amqp091.Error{Code: 406, Reason: "PRECONDITION_FAILED - inequivalent arg 'durable'", Server: true}, engine.Transient, "change `declare` to match the broker"},
+		{"a lost connection", &amqp091.Error{Code: 501, Reason: "EOF"}, engine.Transient, "doing: the connection was lost: EOF"},
 		{"a known error stays", engine.Errorf(engine.Timeout, "late"), engine.Timeout, "late"},
 	}
 	for _, tt := range tests {

@@ -18,13 +18,13 @@ import (
 
 // Connect is what the configuration says of connections. Components have it inline.
 type Connect struct {
-	URL       URLs           `yaml:"url" check:"required" doc:"Where RabbitMQ is: amqp://user:password@host:5672/vhost, or amqps:// for TLS. Of a list, the next is tried when one does not answer."`
+	URL       URLs           `yaml:"url" check:"required" doc:"URL of RabbitMQ: amqp://user:password@host:5672/vhost, or amqps:// for TLS. In a list, the next is tried when one does not answer."`
 	VHost     string         `yaml:"vhost" doc:"Virtual host, instead of the URL's."`
 	User      string         `yaml:"user" doc:"User, instead of the URL's."`
 	Password  schema.Secret  `yaml:"password" doc:"Password, instead of the URL's."`
-	TLS       tlsconf.Client `yaml:"tls" doc:"TLS beyond the system's defaults; for amqps:// URLs."`
-	Heartbeat time.Duration  `yaml:"heartbeat" check:"min=1s,max=10m" doc:"A connection is given up when nothing was heard for three times this."`
-	Name      string         `yaml:"name" doc:"Name of the connection, as RabbitMQ's own tools show it; PIPELINE.COMPONENT by default."`
+	TLS       tlsconf.Client `yaml:"tls" doc:"TLS settings other than the system's defaults; for amqps:// URLs."`
+	Heartbeat time.Duration  `yaml:"heartbeat" check:"min=1s,max=10m" doc:"A connection is given up when nothing has been received for three times this long."`
+	Name      string         `yaml:"name" doc:"Name of the connection that RabbitMQ's own tools show; PIPELINE.COMPONENT by default."`
 }
 
 // Defaults are those of [Connect].
@@ -53,9 +53,9 @@ func (c *Connect) CheckConfig(report func(path, message, remedy string)) {
 	}
 	switch tls := c.TLS; {
 	case (c.User == "") != c.Password.IsZero():
-		report("user", "user and password belong together", "write both, or both in the URL")
+		report("user", "user and password must be set together", "write both, or both in the URL")
 	case secure == 0 && tls != (tlsconf.Client{}):
-		report("tls", "the URL asks for no TLS", "write amqps:// (usually on port 5671), or remove `tls`")
+		report("tls", "the URL does not ask for TLS", "write amqps:// (usually on port 5671), or remove `tls`")
 	case len(c.Name) > 255:
 		report("name", "is longer than 255 bytes", "shorten it")
 	}
@@ -65,7 +65,7 @@ func nth(all URLs, i int) string {
 	if len(all) < 2 {
 		return ""
 	}
-	return fmt.Sprintf("the %d. of them ", i+1)
+	return fmt.Sprintf("number %d of them ", i+1)
 }
 
 // URLs is a URL or a list of them. They are secrets, as they have passwords in them.
@@ -117,27 +117,27 @@ func parse(text string) (uri amqp091.URI, err error) {
 		return uri, invalid{"has no host", "write amqp://user:password@host:5672/vhost"}
 	}
 	if uri.Port < 1 || uri.Port > 65535 {
-		return uri, invalid{"has a port that there is not", "write one from 1 to 65535"}
+		return uri, invalid{"has an invalid port", "write one from 1 to 65535"}
 	}
 	for part := range strings.SplitSeq(query, "&") {
 		name, _, _ := strings.Cut(part, "=")
 		switch {
 		case name == "" || params[name]:
 		case uri.CertFile != "" || uri.KeyFile != "" || uri.CACertFile != "" || uri.ServerName != "":
-			return uri, invalid{"has TLS parameters in it", "write the section `tls`"}
+			return uri, invalid{"has TLS parameters", "write the section `tls`"}
 		default:
-			return uri, invalid{"has a parameter in it that there is not", "write heartbeat, connection_timeout, channel_max or auth_mechanism"}
+			return uri, invalid{"has an unknown parameter", "write heartbeat, connection_timeout, channel_max or auth_mechanism"}
 		}
 	}
 	for _, m := range uri.AuthMechanism {
 		if m = strings.ToUpper(m); m != "PLAIN" && m != "AMQPLAIN" && m != "EXTERNAL" {
-			return uri, invalid{"has an auth_mechanism that there is not", "write plain, amqplain or external"}
+			return uri, invalid{"has an unknown auth_mechanism", "write plain, amqplain or external"}
 		}
 	}
 	return uri, nil
 }
 
-// with is uri with what the configuration says beside it.
+// with is uri with the configuration's other settings.
 func (c *Connect) with(uri amqp091.URI) amqp091.URI {
 	if c.VHost != "" {
 		uri.Vhost = c.VHost

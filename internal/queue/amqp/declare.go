@@ -7,19 +7,19 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
-// Declare is the section `declare` of an input: what is to be there before it consumes.
+// Declare is the section `declare` of an input: what must exist before it consumes.
 type Declare struct {
-	Queue     Queue     `yaml:"queue" doc:"How the queue is made, if it is not there."`
-	Arguments Arguments `yaml:"arguments" doc:"Arguments of the queue, as x-queue-type: quorum, x-dead-letter-exchange or x-message-ttl."`
-	Exchange  *Exchange `yaml:"exchange" doc:"An exchange that is made, too."`
-	Bindings  []Binding `yaml:"bindings" doc:"What the queue gets from exchanges."`
+	Queue     Queue     `yaml:"queue" doc:"How the queue is created, if it does not exist."`
+	Arguments Arguments `yaml:"arguments" doc:"Arguments of the queue, such as x-queue-type: quorum, x-dead-letter-exchange or x-message-ttl."`
+	Exchange  *Exchange `yaml:"exchange" doc:"An exchange to create, too."`
+	Bindings  []Binding `yaml:"bindings" doc:"Bindings of the queue to exchanges."`
 }
 
 // Queue is how a queue is made.
 type Queue struct {
-	Durable    bool `yaml:"durable" default:"true" doc:"It outlives a restart of the broker."`
-	AutoDelete bool `yaml:"auto_delete" doc:"It goes with its last consumer."`
-	Exclusive  bool `yaml:"exclusive" doc:"It is this connection's alone, and goes with it."`
+	Durable    bool `yaml:"durable" default:"true" doc:"It survives a restart of the broker."`
+	AutoDelete bool `yaml:"auto_delete" doc:"It is deleted with its last consumer."`
+	Exclusive  bool `yaml:"exclusive" doc:"It belongs to this connection alone, and is deleted with it."`
 }
 
 // Exchange is how an exchange is made.
@@ -30,11 +30,11 @@ type Exchange struct {
 
 // Kind is what an exchange is.
 type Kind struct {
-	Type       string    `yaml:"type" default:"direct" check:"nonempty" doc:"direct, fanout, topic, headers, or one of a plugin."`
-	Durable    bool      `yaml:"durable" default:"true" doc:"It outlives a restart of the broker."`
-	AutoDelete bool      `yaml:"auto_delete" doc:"It goes with the last that is bound to it."`
+	Type       string    `yaml:"type" default:"direct" check:"nonempty" doc:"direct, fanout, topic, headers, or the type of a plugin."`
+	Durable    bool      `yaml:"durable" default:"true" doc:"It survives a restart of the broker."`
+	AutoDelete bool      `yaml:"auto_delete" doc:"It is deleted with its last binding."`
 	Internal   bool      `yaml:"internal" doc:"Only other exchanges publish to it."`
-	Arguments  Arguments `yaml:"arguments" doc:"Arguments, as alternate-exchange."`
+	Arguments  Arguments `yaml:"arguments" doc:"Arguments, such as alternate-exchange."`
 }
 
 // Binding has a queue get messages from an exchange.
@@ -69,7 +69,7 @@ func (d *Declare) DeliveryLimit() int {
 	return l.limit(false)
 }
 
-// Do makes what there is to make and gives the queue's name, which the broker chooses
+// Do creates what must be created and returns the queue's name, which the broker chooses
 // for "".
 func (d *Declare) Do(ctx context.Context, c *Conn, ch *amqp091.Channel, queue string) (name string, err error) {
 	if x := d.Exchange; x != nil {

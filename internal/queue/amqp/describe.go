@@ -132,9 +132,9 @@ func (s *Describer) headers(h amqp091.Table) (own int) {
 	return own
 }
 
-// Attempt is the count of deliveries from a queue, from 1: the broker's own of a
-// quorum queue, else whether it is the first; and as often as the message has been
-// rejected there, and came back by way of a dead-letter exchange.
+// Attempt is the count of deliveries from a queue, from 1: the broker's own count for a
+// quorum queue, otherwise whether it is the first; plus how often the message was rejected
+// there and returned by way of a dead-letter exchange.
 func (s *Describer) Attempt(d *amqp091.Delivery) int {
 	n := 1
 	if count, ok := number(d.Headers["x-delivery-count"]); ok {
@@ -145,8 +145,8 @@ func (s *Describer) Attempt(d *amqp091.Delivery) int {
 	return n + deaths(d.Headers, s.Queue)
 }
 
-// deaths is how often a message was dead-lettered: in one queue, but for having
-// expired there, or at all.
+// deaths is how often a message was dead-lettered: in one queue, except by expiring there,
+// or at all.
 func deaths(h amqp091.Table, queue string) (n int) {
 	list, _ := h["x-death"].([]any)
 	for _, v := range list {

@@ -233,8 +233,8 @@ func (c *Conn) Hold() { c.wire.hold() }
 // Release sends what was held.
 func (c *Conn) Release() error { return c.wire.release() }
 
-// Within makes a call that waits for the broker's answer. When ctx ends before it
-// comes, the connection is lost: there is no other way to end such a call.
+// Within makes a call that waits for the broker's answer. When ctx ends before it arrives,
+// the connection is dropped: there is no other way to end such a call.
 func (c *Conn) Within(ctx context.Context, doing string, call func() error) error {
 	stop := context.AfterFunc(ctx, c.Kill)
 	err := call()

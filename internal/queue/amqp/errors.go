@@ -47,7 +47,7 @@ func judge(err error) (class engine.Class, text, remedy string) {
 	case errors.As(err, &cert):
 		return engine.Auth, err.Error(), trust(err)
 	case errors.As(err, &record):
-		return engine.Transient, "no TLS is spoken there", "write amqp://, or the port of the TLS listener, usually 5671"
+		return engine.Transient, "the server does not speak TLS there", "write amqp://, or the port of the TLS listener, usually 5671"
 	}
 	return engine.Transient, err.Error(), ""
 }
@@ -74,7 +74,7 @@ func reply(e *amqp091.Error) (class engine.Class, text, remedy string) {
 		case errors.Is(e, amqp091.ErrVhost), strings.Contains(e.Reason, "access to vhost"):
 			return engine.Auth, "the broker refuses the virtual host", "check that it exists, and that the user has permissions in it: rabbitmqctl set_permissions -p VHOST USER …"
 		case strings.Contains(e.Reason, "in exclusive use"):
-			return engine.Transient, text, "another consumer has it for itself; stop that one"
+			return engine.Transient, text, "another consumer has exclusive use of it; stop that one"
 		case strings.Contains(e.Reason, "access to topic"):
 			return engine.Rejected, text, "rabbitmqctl set_topic_permissions"
 		}
@@ -86,19 +86,19 @@ func reply(e *amqp091.Error) (class engine.Class, text, remedy string) {
 	case amqp091.NotFound:
 		return engine.Transient, text, "create it, or write `declare`"
 	case amqp091.ResourceLocked:
-		return engine.Transient, text, "another connection has it for itself; it is free when that one ends"
+		return engine.Transient, text, "another connection has exclusive use of it, until that connection ends"
 	case amqp091.ContentTooLarge:
 		return engine.Rejected, text, ""
 	case amqp091.PreconditionFailed:
 		switch {
 		case strings.Contains(e.Reason, "inequivalent arg"):
-			return engine.Transient, text, "make `declare` say what the broker has, or remove it there"
+			return engine.Transient, text, "change `declare` to match the broker, or delete what the broker has"
 		case strings.Contains(e.Reason, "timed out"):
-			return engine.Transient, text, "messages were in work for longer than the broker's consumer_timeout; raise it, or make the pipeline quicker"
+			return engine.Transient, text, "messages were in flight for longer than the broker's consumer_timeout; raise it, or make the pipeline faster"
 		}
 	case amqp091.FrameError:
 		if !e.Server {
-			text = "the connection broke: " + e.Reason
+			text = "the connection was lost: " + e.Reason
 		}
 	}
 	return engine.Transient, text, ""

@@ -18,9 +18,9 @@ const defaultLimit = 20
 // asking is how long a question is worth that the management interface may not answer.
 const asking = 2 * time.Second
 
-// DeliveryLimit is how often a queue gives out a message before it dead-letters it, where
-// it also counts what goes back unread; 0: no limit is known. AMQP does not tell it: it is
-// what was declared, or what the management interface says, if it answers.
+// DeliveryLimit is how often a queue delivers a message before it dead-letters it, if it
+// also counts messages that go back unread; 0: no limit is known. AMQP does not report it:
+// it is what was declared, or what the management interface says, if it answers.
 func (d *Dialer) DeliveryLimit(ctx context.Context, c *Conn, management schema.Secret, declared *Declare, queue string) (int, error) {
 	version, _ := c.Properties["version"].(string)
 	counts, always := counting(version)
@@ -53,7 +53,7 @@ func counting(version string) (yes, always bool) {
 	return major < 4 || major == 4 && minor < 3, major >= 4
 }
 
-// limit is the delivery limit of a quorum queue, 0 where there is none.
+// limit is the delivery limit of a quorum queue, 0 if there is none.
 func (l *listed) limit(always bool) int {
 	if l.Type != "quorum" {
 		return 0
@@ -76,7 +76,7 @@ func (l *listed) limit(always bool) int {
 	return max(1, least)
 }
 
-// directory is the management interface beside the URL that worked last.
+// directory is the management interface for the URL that worked last.
 func (d *Dialer) directory(management schema.Secret) (*directory, error) {
 	uri, err := parse(d.cfg.URL[d.at].Reveal())
 	if err != nil {

@@ -23,7 +23,7 @@ const (
 	pageSize   = 500      // queues of one
 )
 
-// directory is the management interface that tells the queues of a virtual host. Client
+// directory is the management interface that lists the queues of a virtual host. Client
 // libraries for it end with no context, and bound no answer.
 type directory struct {
 	uri        amqp091.URI
@@ -31,8 +31,7 @@ type directory struct {
 	tls        *tls.Config // nil: the system's defaults
 }
 
-// listed is a queue as the management interface tells it. Counts are missing of a
-// queue that is new.
+// listed is a queue as the management interface reports it. A new queue has no counts.
 type listed struct {
 	Name      string
 	Type      string
@@ -43,7 +42,7 @@ type listed struct {
 	Policy    map[string]any `json:"effective_policy_definition"`
 }
 
-// Named tells a queue's name as it is configured from a pattern of names, as of
+// Named distinguishes a queue's name as it is configured from a pattern of names, as in
 // [path.Match]. A backslash before * ? [ \ in a name takes their meaning away.
 func Named(text string) (name string, pattern bool) {
 	var b strings.Builder
@@ -70,7 +69,7 @@ func CheckManagement(text string) error {
 func parseManagement(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, engine.Errorf(engine.Permanent, "management is no URL (write http://HOST:15672, or https://HOST:15671)")
+		return nil, engine.Errorf(engine.Permanent, "management is not a URL (write http://HOST:15672, or https://HOST:15671)")
 	}
 	return u, nil
 }
@@ -157,7 +156,7 @@ func (d *directory) get(ctx context.Context, client *http.Client, base *url.URL,
 	where := base.Scheme + "://" + base.Host
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
-		return engine.Errorf(engine.Permanent, "the management interface at %s: no URL", where)
+		return engine.Errorf(engine.Permanent, "the management interface at %s: not a URL", where)
 	}
 	user, password := d.uri.Username, d.uri.Password
 	if base.User != nil {
@@ -167,14 +166,14 @@ func (d *directory) get(ctx context.Context, client *http.Client, base *url.URL,
 	req.SetBasicAuth(user, password)
 	res, err := client.Do(req)
 	if err != nil {
-		return engine.Errorf(engine.Transient, "the management interface at %s does not answer (rabbitmq-plugins enable rabbitmq_management, or say where it is: `management`): %w", where, cause(err))
+		return engine.Errorf(engine.Transient, "the management interface at %s does not answer (rabbitmq-plugins enable rabbitmq_management, or set its URL: `management`): %w", where, cause(err))
 	}
 	defer res.Body.Close()
 	switch {
 	case res.StatusCode == http.StatusUnauthorized || res.StatusCode == http.StatusForbidden:
 		return engine.Errorf(engine.Auth, "the management interface at %s refuses the user (give it the tag management: rabbitmqctl set_user_tags USER management)", where)
 	case res.StatusCode == http.StatusNotFound:
-		return engine.Errorf(engine.Auth, "the management interface at %s knows no virtual host %s (check the URL's path)", where, cmp.Or(d.uri.Vhost, "/"))
+		return engine.Errorf(engine.Auth, "the management interface at %s has no virtual host %s (check the URL's path)", where, cmp.Or(d.uri.Vhost, "/"))
 	case res.StatusCode != http.StatusOK:
 		return engine.Errorf(engine.Transient, "the management interface at %s answers %s", where, res.Status)
 	}

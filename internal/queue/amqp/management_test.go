@@ -39,7 +39,7 @@ func TestManagementIsWhereTheBrokerIs(t *testing.T) {
 		{"amqps://h", "", "https://h:15671"},
 		{"amqp://[::1]:99", "", "http://[::1]:15672"},
 		{"amqps://h", "http://m:80/x", "http://m:80/x"},
-		{"amqp://h", "m:80", "management is no URL (write http://HOST:15672, or https://HOST:15671)"},
+		{"amqp://h", "m:80", "management is not a URL (write http://HOST:15672, or https://HOST:15671)"},
 	}
 	for _, tt := range tests {
 		uri, err := parse(tt.broker)

@@ -14,7 +14,7 @@ import (
 // Window is how many messages one Publish takes.
 const Window = 2000
 
-// Outgoing is a message to be published, and what came of it.
+// Outgoing is a message to be published, and the result.
 type Outgoing struct {
 	M    *engine.Message // the caller's
 	Key  string          // routing key
@@ -30,8 +30,8 @@ type Publisher struct {
 	*amqp091.Channel
 	Conn     *Conn
 	closed   chan *amqp091.Error
-	returned chan amqp091.Return // has room for all that is under way: see Publish
-	broken   bool                // confirms are still to come that no one waits for
+	returned chan amqp091.Return // has room for all that is in flight: see Publish
+	broken   bool                // confirms are outstanding that no one waits for
 }
 
 // NewPublisher opens a channel.
@@ -51,8 +51,8 @@ func NewPublisher(ctx context.Context, conn *Conn) (*Publisher, error) {
 	return c, nil
 }
 
-// Publish publishes up to Window messages and waits for their confirms. Each is over
-// then, but for those that are left: err says why.
+// Publish publishes up to Window messages and waits for their confirms. Each is then
+// finished, except those that are left: err says why.
 func (c *Publisher) Publish(ctx context.Context, exchange string, mandatory bool, all []*Outgoing) (left []*Outgoing, err error) {
 	c.Conn.Hold()
 	for _, o := range all {
@@ -77,7 +77,7 @@ func (c *Publisher) Publish(ctx context.Context, exchange string, mandatory bool
 		case c.IsClosed(): // the client says so of all that it has not heard of
 			left = append(left, o)
 		default:
-			o.Over, o.Err = true, engine.Errorf(engine.Transient, "the broker does not take it: a queue is full, or has failed")
+			o.Over, o.Err = true, engine.Errorf(engine.Transient, "the broker does not accept it: a queue is full, or has failed")
 		}
 	}
 	if len(left) == 0 {
@@ -140,7 +140,7 @@ func (c *Publisher) why(ctx context.Context, err error) error {
 		return Explain(err, "publish")
 	}
 	if reason, blocked := c.Conn.Blocked(); blocked {
-		e := engine.Errorf(engine.Timeout, "not confirmed in time: the broker takes nothing at present: %s", reason)
+		e := engine.Errorf(engine.Timeout, "not confirmed in time: the broker accepts nothing at present: %s", reason)
 		e.Holds = true
 		return e
 	}
@@ -164,8 +164,8 @@ func (c *Publisher) unroutable() returns {
 	}
 }
 
-// returns are messages that came back. The broker does not say which they are, so
-// they are known by what they are.
+// returns are messages that came back. The broker does not say which they are, so they are
+// recognised by their content.
 type returns []amqp091.Return
 
 // has finds a message among what came back, and takes it out.
@@ -180,8 +180,8 @@ func (rs *returns) has(o *Outgoing) bool {
 	return false
 }
 
-// sameHeaders compares what came back with what was sent: times have lost what is
-// below a second, so it is enough that all else is the same.
+// sameHeaders compares what came back with what was sent: times have lost what is below a
+// second, so it is enough that everything else is the same.
 func sameHeaders(got, sent amqp091.Table) bool {
 	if len(got) != len(sent) {
 		return false

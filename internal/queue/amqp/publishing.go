@@ -10,8 +10,8 @@ import (
 )
 
 // mostHeaders is how many bytes the headers of a message may have: with the other
-// properties they must fit into one frame, of which the smallest that brokers are set
-// to in practice has 128 KiB. One that is larger costs the whole connection.
+// properties they must fit into one frame, and 128 KiB is the smallest that brokers are set
+// to in practice. A larger one costs the whole connection.
 const mostHeaders = 96 << 10
 
 // free says whether metadata may set a header: CC and BCC are further routing keys, and
@@ -103,7 +103,7 @@ func timestamp(p *amqp091.Publishing, v any) error {
 }
 
 func wrong(name string, v any, want string) error {
-	return engine.Errorf(engine.Rejected, "metadata %s is %T, but the property has to be %s", name, v, want)
+	return engine.Errorf(engine.Rejected, "metadata %s is %T, but the property must be %s", name, v, want)
 }
 
 // Check refuses what can't be sent: the client would give up the connection.
@@ -132,7 +132,7 @@ func Check(p *amqp091.Publishing) error {
 // CheckShort refuses a text that is longer than the protocol's short strings.
 func CheckShort(what, text string) error {
 	if len(text) > maxShort {
-		return engine.Errorf(engine.Rejected, "%s has %d bytes, more than the 255 that it may have", what, len(text))
+		return engine.Errorf(engine.Rejected, "%s has %d bytes, more than the allowed 255", what, len(text))
 	}
 	return nil
 }

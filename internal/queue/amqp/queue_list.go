@@ -13,10 +13,10 @@ import (
 )
 
 // List asks the management interface; AMQP itself lists nothing. One queue by its name
-// needs AMQP only, which does not tell what is in flight.
+// needs only AMQP, which does not report what is in flight.
 func (s *server) List(ctx context.Context, pattern string) ([]queue.Info, error) {
 	if _, err := path.Match(pattern, ""); err != nil {
-		return nil, fmt.Errorf("%q is no pattern: %w", pattern, err)
+		return nil, fmt.Errorf("%q is not a valid pattern: %w", pattern, err)
 	}
 	literal := pattern != "" && !strings.ContainsAny(pattern, `*?[\`)
 	limit := dialTimeout

@@ -17,8 +17,8 @@ const (
 	pause  = 50 * time.Millisecond  // after which a broker has sent what it wanted to send
 )
 
-// Reader takes no more messages than are asked for: each read consumes with a prefetch
-// of so many, and cancels. What is held does not count, so there is no end to it.
+// Reader takes no more messages than are asked for: each read consumes with a prefetch of
+// that many, and cancels. What is held does not count, so there is no end to it.
 func (s *server) Reader(ctx context.Context, name string) (queue.Reader, error) {
 	if _, err := s.inspect(ctx, name); err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ type reader struct {
 	closed    chan *amqp091.Error // why the channel was
 	consumers int
 	prefetch  int  // that the channel is set to
-	began     bool // something was read, so it is no stream
+	began     bool // something was read, so it is not a stream
 	singly    bool // a consumer got nothing, though there was something
 	describe  Describer
 }
@@ -59,8 +59,8 @@ func (r *reader) Read(ctx context.Context, most int) (all []queue.Message, err e
 	}
 }
 
-// take gets what is there. That there is nothing, basic.get says: it is sure of it,
-// and it also serves where another consumer is the only active one.
+// take gets what is there. basic.get says if there is nothing: it is certain, and it also
+// works when another consumer is the only active one.
 func (r *reader) take(ctx context.Context, most int) (all []queue.Message, err error) {
 	if ctx.Err() != nil { // what is taken stays takeable: the connection must live on
 		return nil, ctx.Err()
@@ -94,7 +94,7 @@ func (r *reader) message(d *amqp091.Delivery) queue.Message {
 
 // consume takes what the broker sends without a pause.
 func (r *reader) consume(ctx context.Context, most int) (all []queue.Message, err error) {
-	r.consumers++ // a quorum queue remembers those whose messages are held, and gives back by this name's order
+	r.consumers++ // a quorum queue remembers those whose messages are held, and hands them back in the order of this name
 	tag := fmt.Sprintf("flowd queue %09d", r.consumers)
 	var sent <-chan amqp091.Delivery
 	err = r.call(ctx, func() (err error) {
@@ -146,8 +146,8 @@ func (r *reader) get(ctx context.Context) (d amqp091.Delivery, ok bool, err erro
 	return d, ok, err
 }
 
-// call waits for an answer also when the command is to stop: what was taken can only
-// be given back in order while the connection lives.
+// call waits for an answer even when the command should stop: messages that were taken can
+// only be handed back in order while the connection lives.
 func (r *reader) call(ctx context.Context, do func() error) error {
 	doing := "read queue " + r.queue
 	err := r.s.conn.Within(context.WithoutCancel(ctx), doing, do)
@@ -171,8 +171,8 @@ func (r *reader) Return(ctx context.Context, refs []uint64) error {
 	return r.tell(ctx, refs, func(tag uint64) error { return r.ch.Nack(tag, false, true) })
 }
 
-// tell sends what is to be said of messages, and a question behind it: when that is
-// answered, the broker has dealt with it.
+// tell sends the verdicts on messages, followed by a question: when that is answered, the
+// broker has processed them.
 func (r *reader) tell(ctx context.Context, refs []uint64, say func(tag uint64) error) error {
 	r.s.conn.Hold()
 	var err error
@@ -190,15 +190,15 @@ func (r *reader) tell(ctx context.Context, refs []uint64, say func(tag uint64) e
 	})
 }
 
-// Close gives back what is neither done nor returned: it says so, as a channel that
-// just ends has a quorum queue give it back in no order.
+// Close hands back what is neither done nor returned, explicitly: when a channel just ends,
+// a quorum queue requeues in no order.
 func (r *reader) Close() error {
 	if r.ch.IsClosed() {
 		return nil // and all went back
 	}
 	const all = 0
 	if err := r.ch.Nack(all, true, true); err != nil {
-		return Explain(err, "give back messages of queue "+r.queue)
+		return Explain(err, "hand back messages of queue "+r.queue)
 	}
 	return r.ch.Close()
 }

@@ -101,7 +101,7 @@ func TestQueueWriterSendsAgainAsItWas(t *testing.T) {
 	if err != nil || !ok || d.Reject(false) != nil {
 		t.Fatalf("get: %v %v", ok, err)
 	}
-	d = b.Take(t, dead, 1)[0] // and dead letters wait for who redrives them
+	d = b.Take(t, dead, 1)[0] // and dead letters wait to be redriven
 	b.Publish(t, dead, amqp091.Publishing{Body: d.Body, MessageId: d.MessageId, Priority: d.Priority, DeliveryMode: d.DeliveryMode, Headers: d.Headers, Expiration: "900000"})
 
 	s := openedServer(t, b.URL)

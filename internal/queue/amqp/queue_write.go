@@ -92,7 +92,7 @@ func (w *writer) again(p *amqp091.Publishing, m *queue.Message) error {
 	return Fill(p, meta)
 }
 
-// exactly is again for a message that came from a broker just now.
+// exactly is again for a message that has just come from a broker.
 func (w *writer) exactly(p *amqp091.Publishing, d *amqp091.Delivery) {
 	*p = amqp091.Publishing{
 		ContentType: d.ContentType, ContentEncoding: d.ContentEncoding, DeliveryMode: d.DeliveryMode, Priority: d.Priority,
@@ -106,7 +106,7 @@ func (w *writer) exactly(p *amqp091.Publishing, d *amqp091.Delivery) {
 	maps.DeleteFunc(p.Headers, func(name string, _ any) bool { return !free(name) && !historic(name) })
 }
 
-// historic are the headers that tell of a message's deaths.
+// historic are the headers that record a message's deaths.
 func historic(name string) bool {
 	return name == "x-death" || strings.HasPrefix(name, "x-first-death-") || strings.HasPrefix(name, "x-last-death-")
 }

@@ -48,8 +48,8 @@ func (w *wire) hold() {
 	w.mu.Unlock()
 }
 
-// release lets go what was held. Its error is also that of the next write, and
-// ends the connection.
+// release releases what was held. Its error is also that of the next write, and ends the
+// connection.
 func (w *wire) release() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -21,7 +21,7 @@ import (
 
 const (
 	hidden = 5 * time.Minute  // what was read, unless it is prolonged
-	look   = 30 * time.Second // how often what is held is looked at
+	look   = 30 * time.Second // how often what is held is checked
 	empty  = 2 * time.Second  // after so long without messages the end is reached
 	little = time.Second      // that a further receive waits
 
@@ -105,8 +105,8 @@ func (r *reader) receive(ctx context.Context, most int, wait time.Duration) ([]t
 	return out.Messages, nil
 }
 
-// more receives up to n messages, with several calls at once. A group of a FIFO queue
-// is in one of them only: nothing of it comes while earlier ones are hidden. The first
+// more receives up to n messages, with several calls at once. A group of a FIFO queue is in
+// only one of them: none of its messages arrive while earlier ones are hidden. The first
 // that gets nothing ends it, so that a queue that is empty is not waited for again and
 // again; an error is for the next read to find.
 func (r *reader) more(ctx context.Context, n int) (all []types.Message) {
@@ -126,7 +126,7 @@ func (r *reader) more(ctx context.Context, n int) (all []types.Message) {
 // end is io.EOF, unless there is more that can't be had while what was read is held.
 func (r *reader) end(ctx context.Context) error {
 	if len(r.held) >= mostHeld {
-		return fmt.Errorf("%d messages are read, and the service hides no more of a queue at once (let them be removed, as dump --delete does, or read fewer with -n)", len(r.held))
+		return fmt.Errorf("%d messages are read, and the service can't hide more of a queue at once (remove them, as dump --delete does, or read fewer with -n)", len(r.held))
 	}
 	if !r.FIFO() || len(r.held) == 0 {
 		return io.EOF

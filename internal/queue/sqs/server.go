@@ -42,10 +42,10 @@ var _ queue.Origin = (*server)(nil)
 // open reads the address. over, when not nil, carries the requests: it is for tests.
 func open(ctx context.Context, u *url.URL, over *http.Client) (queue.Server, error) {
 	if u.User != nil {
-		return nil, errors.New("the address has credentials in it (set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a profile)")
+		return nil, errors.New("the address contains credentials (set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a profile)")
 	}
 	if p := strings.Trim(u.Path, "/"); p != "" {
-		return nil, fmt.Errorf("the address has the path %q, and queues are named apart from it (write sqs://REGION/)", p)
+		return nil, fmt.Errorf("the address has the path %q, but queues are named separately (write sqs://REGION/)", p)
 	}
 	q := u.Query()
 	for name := range q {
@@ -70,7 +70,7 @@ func open(ctx context.Context, u *url.URL, over *http.Client) (queue.Server, err
 func (s *server) List(ctx context.Context, pattern string) (all []queue.Info, err error) {
 	pattern = cmp.Or(pattern, "*")
 	if _, err := path.Match(pattern, ""); err != nil {
-		return nil, fmt.Errorf("%q is no pattern: %w", pattern, err)
+		return nil, fmt.Errorf("%q is not a valid pattern: %w", pattern, err)
 	}
 	for address, err := range aws.Queues(ctx, s.client, pattern) {
 		if err != nil {
@@ -168,7 +168,7 @@ func (s *server) Origin(ctx context.Context, dlq string, m queue.Message) (strin
 	case 1:
 		return names[0], nil
 	}
-	return "", fmt.Errorf("the dead letters of several queues come to %s: %s (say where to: --to QUEUE)", dlq, strings.Join(names, ", "))
+	return "", fmt.Errorf("%s gets the dead letters of several queues: %s (say where to: --to QUEUE)", dlq, strings.Join(names, ", "))
 }
 
 // sourcesOf asks once for the queues whose dead letters go to dlq.

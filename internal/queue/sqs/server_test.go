@@ -37,8 +37,8 @@ func TestAddresses(t *testing.T) {
 	fakesqs.Start(t)
 	for address, want := range map[string]string{
 		"sqs://eu-west-1/": "", "sqs://?endpoint=http://localhost:4566&region=us-east-1": "", "sqs://": "",
-		"sqs://me:secret@eu-west-1/": "has credentials in it", "sqs://eu-west-1/orders": `has the path "orders"`,
-		"sqs://?zone=x": `unknown parameter "zone"`, "sqs://?endpoint=localhost": "endpoint is no URL of a service",
+		"sqs://me:secret@eu-west-1/": "contains credentials", "sqs://eu-west-1/orders": `has the path "orders"`,
+		"sqs://?zone=x": `unknown parameter "zone"`, "sqs://?endpoint=localhost": "endpoint is not a service URL",
 	} {
 		s, err := queue.Dial(t.Context(), address)
 		switch {

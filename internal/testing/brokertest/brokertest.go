@@ -19,15 +19,14 @@ import (
 	"time"
 )
 
-// Variable names a RabbitMQ that is to be used instead of one of our own, as an
-// AMQP URL of a user who may do everything.
+// Variable names a RabbitMQ to use instead of a private one, as an AMQP URL of a user with
+// all permissions.
 const Variable = "FLOWD_TEST_RABBITMQ"
 
 // starting is how long a node may take to listen, and a command to it to end.
 const starting = 90 * time.Second
 
-// Broker is a RabbitMQ for tests. Tests of one binary share it, so each uses names
-// of its own.
+// Broker is a RabbitMQ for tests. Tests of one binary share it, so each uses its own names.
 type Broker struct {
 	URL        string // AMQP, with user and password
 	Management string // URL of the HTTP interface, "" where it is not known
@@ -140,9 +139,9 @@ func start(script string) (*Broker, error) {
 	return &Broker{URL: "amqp://guest:guest@" + address, Management: "http://guest:guest@127.0.0.1:" + management, node: n}, nil
 }
 
-// keeper runs the node in a process group of its own until its stdin ends, which
-// happens when the test binary is gone, however it went; then it kills the group
-// and removes the node's files. epmd is in the group, too, else it would stay.
+// keeper runs the node in its own process group until its stdin ends, which happens when
+// the test binary is gone, however it went; then it kills the group and removes the node's
+// files. epmd is in the group, too, otherwise it would stay.
 const keeper = `
 epmd -port "$ERL_EPMD_PORT" >/dev/null 2>&1 &
 epmd=$!
@@ -210,8 +209,7 @@ func (b *Broker) Ctl(t testing.TB, args ...string) string {
 	return out
 }
 
-// Eval has the node evaluate Erlang: only for [Own]. It is quicker than Ctl is to
-// say the same.
+// Eval makes the node evaluate Erlang: only for [Own]. It is faster than Ctl.
 func (b *Broker) Eval(t testing.TB, erlang string) string {
 	t.Helper()
 	return b.Ctl(t, "eval", erlang)

@@ -18,8 +18,8 @@ const scripts = "/usr/lib/rabbitmq/bin"
 // installing is how long that may take; 41 MB are downloaded.
 const installing = 6 * time.Minute
 
-// installed is the script that starts a node. Test binaries that find none at the
-// same time install it one after the other, and all but the first find it then.
+// installed is the script that starts a node. Test binaries that find none at the same time
+// install it one after the other, and all except the first then find it.
 func installed() (string, error) {
 	script := filepath.Join(scripts, "rabbitmq-server")
 	if _, err := os.Stat(script); err == nil {
@@ -80,5 +80,5 @@ func forbidServices() (restore func(), err error) {
 	return func() { os.Remove(policy) }, nil
 }
 
-// ownGroup has a process lead a group of its own, out of reach of Ctrl-C.
+// ownGroup makes a process lead its own group, out of reach of Ctrl-C.
 func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

@@ -15,10 +15,10 @@ import (
 	amqp091 "github.com/rabbitmq/amqp091-go"
 )
 
-// Patience is how long a test waits for what is sure to come.
+// Patience is how long a test waits for what is sure to arrive.
 const Patience = 30 * time.Second
 
-// Channel is a channel in confirm mode, on a connection of its own, until the test ends.
+// Channel is a channel in confirm mode, on its own connection, until the test ends.
 func (b *Broker) Channel(t testing.TB) *amqp091.Channel {
 	t.Helper()
 	conn, err := amqp091.Dial(b.URL)
@@ -95,11 +95,11 @@ func (b *Broker) Publish(t testing.TB, queue string, pubs ...amqp091.Publishing)
 	}
 }
 
-// Take waits until n messages have come from a queue and takes them.
+// Take waits until n messages have arrived from a queue and takes them.
 func (b *Broker) Take(t testing.TB, queue string, n int) (all []amqp091.Delivery) {
 	t.Helper()
 	ch := b.Channel(t)
-	if err := ch.Qos(n, 0, false); err != nil { // what is behind them stays there
+	if err := ch.Qos(n, 0, false); err != nil { // what follows them stays there
 		t.Fatal(err)
 	}
 	defer ch.Close()

@@ -48,7 +48,7 @@ type Call struct {
 // Fault is how calls of an operation go wrong.
 type Fault struct {
 	Times   int    // calls; 0 is one, less is all
-	Code    string // of the error; "" is none
+	Code    string // of the error; "" means none
 	Message string
 	Status  int               // 0: 400
 	Header  map[string]string // of the answer
@@ -96,7 +96,7 @@ func (s *Server) close() {
 }
 
 // Fault scripts what goes wrong: faults of one operation, such as "SendMessageBatch",
-// come one after the other.
+// happen one after the other.
 func (s *Server) Fault(op string, f Fault) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,8 +142,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.calls = append(s.calls, Call{Op: op, At: time.Now(), Entries: len(req.Entries), Request: string(text)})
 	f := s.fault(op)
 	s.mu.Unlock()
-	// A client closes a connection on which an answer comes before it is done writing:
-	// in a bubble the least of a delay is enough for that.
+	// A client closes a connection on which an answer arrives before it is done writing: in
+	// a bubble the smallest delay is enough for that.
 	select {
 	case <-time.After(max(1, f.Delay)):
 	case <-r.Context().Done():
@@ -195,7 +195,7 @@ func answer(w http.ResponseWriter, err error, out any) {
 	_ = json.NewEncoder(w).Encode(out)
 }
 
-// changed wakes who waits for messages; s.mu is held.
+// changed wakes callers that wait for messages; s.mu is held.
 func (s *Server) changed() {
 	close(s.wake)
 	s.wake = make(chan struct{})
@@ -232,7 +232,7 @@ type discard struct{}
 
 func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
-// Start makes a service for a test, in an environment without AWS settings of its own.
+// Start makes a service for a test, in an environment without AWS settings.
 func Start(t testing.TB) *Server {
 	for name, value := range map[string]string{
 		"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull, "AWS_PROFILE": "", "AWS_REGION": "us-east-1",

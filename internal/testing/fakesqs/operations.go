@@ -104,7 +104,7 @@ func (s *Server) carryOut(ctx context.Context, op string, r *request, f Fault) (
 	return object{}, nil
 }
 
-// batch does its entries one by one, but for those that the fault fails.
+// batch processes its entries one by one, except those that the fault fails.
 func batch(q *queue, r *request, f Fault, do func(*request) (object, error)) (any, error) {
 	if len(r.Entries) == 0 || len(r.Entries) > 10 {
 		return nil, failure{code: "TooManyEntriesInBatchRequest", message: fmt.Sprintf("%d entries", len(r.Entries))}
@@ -133,7 +133,7 @@ func batch(q *queue, r *request, f Fault, do func(*request) (object, error)) (an
 	return object{"Successful": done, "Failed": failed}, nil
 }
 
-// receive waits for messages; s.mu is held but for while it waits.
+// receive waits for messages; s.mu is held except while it waits.
 func (s *Server) receive(ctx context.Context, q *queue, r *request, f Fault) (any, error) {
 	until := time.Now().Add(time.Duration(r.WaitTimeSeconds) * time.Second)
 	for {

@@ -16,7 +16,7 @@ type Queue struct {
 	DeadLetters   string        // a queue that takes what was received MaxReceives times
 	MaxReceives   int
 	ContentDedupe bool
-	Unlocked      bool // of a FIFO queue: a group goes on beside messages in flight, as with some emulators
+	Unlocked      bool // of a FIFO queue: a group continues while messages are in flight, as with some emulators
 }
 
 // queue is FIFO if its name says so. The server's lock guards it.
@@ -29,7 +29,7 @@ type queue struct {
 	deduped  map[string]time.Time
 }
 
-// Message is a message as it lies in a queue.
+// Message is a message in a queue.
 type Message struct {
 	ID, Body, Group, Dedupe string
 	Attributes              map[string]Attribute
@@ -113,7 +113,7 @@ func (s *Server) Bodies(name string) (all []string) {
 	return all
 }
 
-// Expire ends the leases of all that is in flight, as if their time were over.
+// Expire ends the leases of all messages in flight, as if they had expired.
 func (s *Server) Expire(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 // carry out.
 type Pipeline struct {
 	Steps string            // of all messages, as JSON
-	Batch string            // of the one batch that all messages make, as JSON; "" is no batcher
+	Batch string            // of the one batch of all messages, as JSON; "" means no batcher
 	Named map[string]string // resources.steps, as JSON
 	In    []string          // payloads
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// Case is a step, what goes in, and what comes of it.
+// Case is a step, its input, and its outcome.
 type Case struct {
 	Name string
 	Step string   // the component as JSON: {"filter": "status >= 500"}
