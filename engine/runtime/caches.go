@@ -21,8 +21,6 @@ type sharedCache struct {
 	users int
 }
 
-func (*sharedCache) isShared() {}
-
 // Open opens the cache for its first user.
 func (c *sharedCache) Open(ctx context.Context) error {
 	c.mu.Lock()
@@ -60,6 +58,6 @@ func (b *builder) cache(name string) (engine.Cache, error) {
 	if c.failed != nil {
 		return nil, c.failed
 	}
-	b.plan.Plugins.Add("cache "+name, c)
+	b.plan.Plugins.AddOnce("cache "+name, c)
 	return c, nil
 }

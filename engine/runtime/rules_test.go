@@ -74,12 +74,12 @@ func TestBuildLeavesOutWhatIsWrong(t *testing.T) {
 	}
 	known := schema.Problem{Pos: schema.Pos{File: "f", Line: 2, Col: 1}, Path: "processors[1].map.filed", Code: "unknown-field"}
 	elsewhere := schema.Problem{Pos: schema.Pos{File: "g", Line: 2, Col: 1}, Path: "processors[2].map", Code: "unknown-field"}
-	plan, problems := runtime.Build(p, runtime.Options{Known: []schema.Problem{known, elsewhere}})
+	_, problems := runtime.Build(p, runtime.Options{Known: []schema.Problem{known, elsewhere}})
 	if len(problems) > 0 || !built["processors[0].map"] || built["processors[1].map"] || !built["processors[2].map"] {
 		t.Errorf("problems %v, built %v, want all but the step with a mistake", problems, built)
 	}
 	p.Place.Pos.File = "f"
-	if plan, _ = runtime.Build(p, runtime.Options{Known: []schema.Problem{known}}); plan != nil {
+	if plan, _ := runtime.Build(p, runtime.Options{Known: []schema.Problem{known}}); plan != nil {
 		t.Error("there is a plan of a pipeline with a mistake")
 	}
 }

@@ -32,19 +32,21 @@ type part struct {
 	plugin any
 }
 
-// add adds a plugin, once.
+// Add adds a plugin.
 func (p *Plugins) Add(name string, plugin any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if !slices.ContainsFunc(p.list, func(x part) bool { return x.name == name && sameAs(x.plugin, plugin) }) {
-		p.list = append(p.list, part{name, plugin})
-	}
+	p.list = append(p.list, part{name, plugin})
 }
 
-// sameAs is == for those that can be compared.
-func sameAs(a, b any) bool {
-	_, shared := a.(interface{ isShared() })
-	return shared && a == b
+// AddOnce is Add for a pointer that may be there already.
+func (p *Plugins) AddOnce(name string, plugin any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	x := part{name, plugin}
+	if !slices.ContainsFunc(p.list, func(y part) bool { return y.name == name && y == x }) {
+		p.list = append(p.list, x)
+	}
 }
 
 // find is the index-th of those with a name that are a T.

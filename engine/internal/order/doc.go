@@ -1,14 +1,14 @@
 // Package order owns order keys ([Holds]): which messages of a key wait because an earlier one has failed, waits
 // for a limit or is parked, and where.
 //
-//	                      read later                       in the lanes, or at an output
-//	                          │                                        │
-//	 the key is free ─────────┼──────────────► goes on ◄───────────────┤ it is the first of its lines
-//	                          │                                        │
-//	 a claim is held ─────────┴─► before the lanes, in read order      └─► kept in the line, behind the claim
-//	        ▲                              │                                        │
-//	        │ fails, waits, parks          │ no line is left                        │ the claims before it end
-//	        └── a message ◄────────────────┴────────────────────────────────────────┘
+//	                     read later                       in the lanes, or at an output
+//	                         │                                        │
+//	the key is free ─────────┼──────────────► goes on ◄───────────────┤ it is the first of its lines
+//	                         │                                        │
+//	a claim is held ─────────┴─► before the lanes, in read order      └─► kept in the line, behind the claim
+//	       ▲                              │                                        │
+//	       │ fails, waits, parks          │ no line is left                        │ the claims before it end
+//	       └── a message ◄────────────────┴────────────────────────────────────────┘
 //
 // A hold is a key with claims. A line is a place, the lanes or an output, with the claims that were made there, in
 // the order of the messages: only the first may move on. A claim is a message's place in a line; the parts of a

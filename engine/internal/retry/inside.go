@@ -5,8 +5,6 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/inside"
 )
 
-// msg and slab open what the engine keeps in a message and in a batch.
+// msg opens what the engine keeps in a message.
 
 func msg(m *engine.Message) *engine.Cell { return m.Inside(inside.Key{}) }
-
-func slab(b *engine.Batch) *engine.Slab { return b.Inside(inside.Key{}) }
