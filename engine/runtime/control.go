@@ -81,9 +81,8 @@ func (p *Plan) Snapshot() engine.Snapshot {
 		}
 	}
 	for _, plan := range p.Outputs {
-		if o := r.Outputs[plan]; o != nil {
-			st := o.State()
-			s.Outputs = append(s.Outputs, st)
+		if plan.Route == nil {
+			s.Outputs = append(s.Outputs, r.Output(plan))
 		}
 	}
 	for _, l := range p.Limits {

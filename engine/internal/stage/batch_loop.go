@@ -20,7 +20,7 @@ type batcherRun struct {
 	r       *Run
 	Plan    *BatcherPlan
 	outputs []destination
-	leaves  []*outRun     // that are written to
+	leaves  []*sink       // that are written to
 	wake    chan struct{} // has room for one
 	due     time.Time     // when the plugin wants to be called; of the loop
 	copies  tally         // what Batch.Copy has made and the run does not know yet; of the loop
@@ -47,7 +47,7 @@ func newBatcherRun(r *Run, plan *BatcherPlan) *batcherRun {
 	for _, o := range plan.Outputs {
 		b.outputs = append(b.outputs, r.target(o))
 		for _, leaf := range o.Leaves() {
-			b.leaves = append(b.leaves, r.Outputs[leaf])
+			b.leaves = append(b.leaves, r.sinks[leaf])
 		}
 	}
 	return b

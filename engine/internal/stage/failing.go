@@ -14,22 +14,22 @@ import (
 
 // fail sends a failed message where on_failure says. A merge is undone: each of
 // its parts fails by itself, as it was before.
-func (t *tally) fail(m *engine.Message, out *outRun) {
+func (t *tally) fail(m *engine.Message, at *stage) {
 	if t.r.PassesOn() { // its root goes on in the next plan
 		return
 	}
 	msg(m).Err.Mask(t.r.plan.Secrets)
-	if t.rescue(m, out) || t.fallBack(m, out) {
+	if t.rescue(m, at) || t.fallBack(m, at) {
 		return
 	}
 	if len(msg(m).Of) > 0 && msg(m).Part == 0 { // a part of a split merge fails alone
-		t.undo(m, func(p *engine.Message) { t.fail(p, out) })
+		t.undo(m, func(p *engine.Message) { t.fail(p, at) })
 		return
 	}
-	t.forfeit(m, out)
+	t.forfeit(m, at)
 	p := t.r.plan.Failure
-	if out != nil && out.plan.Failure != nil {
-		p = *out.plan.Failure
+	if at != nil && at.failure != nil {
+		p = *at.failure
 	}
 	if msg(m).Dead { // a dead letter was refused for good: what is left is the default
 		p, msg(m).Err = Policy{}, unburied(m)
@@ -110,7 +110,7 @@ func (t *tally) hand(m *engine.Message) {
 
 // await takes over a message that is to be tried again. It waits beside the
 // queues, with those that failed together with it.
-func (t *tally) await(m *engine.Message, out *outRun) {
+func (t *tally) await(m *engine.Message, at *stage) {
 	r := t.r
 	room := steps.ForRoom(retry.TrialOf(m))
 	if r.Handing() || !room && r.TooLate(retry.TrialOf(m).Due) { // the drain ends before
@@ -125,12 +125,12 @@ func (t *tally) await(m *engine.Message, out *outRun) {
 	if retry.TrialOf(m).Cause == nil {
 		msg(m).Stage = inside.AtWrite
 	}
-	t.own(m, out)
+	t.own(m, at)
 	t.leave(m)
 	msg(m).State = inside.Live
 	for _, b := range t.waiting {
 		first := &slab(b).Msgs[0]
-		if !room && !steps.ForRoom(retry.TrialOf(first)) && outOf(b) == out && slab(b).Stage == msg(m).Stage && inputOf(b) == t.in && len(slab(b).Msgs) < inside.SlabSize &&
+		if !room && !steps.ForRoom(retry.TrialOf(first)) && stageOf(b) == at && slab(b).Stage == msg(m).Stage && inputOf(b) == t.in && len(slab(b).Msgs) < inside.SlabSize &&
 			msg(first).Batch == msg(m).Batch && retry.TrialOf(first).Cause == retry.TrialOf(m).Cause && retry.TrialOf(first).Attempts == retry.TrialOf(m).Attempts && retry.TrialOf(first).Err.Delay == retry.TrialOf(m).Err.Delay {
 			retry.TrialOf(m).Due = retry.TrialOf(first).Due
 			slab(b).Take(m)
@@ -144,7 +144,7 @@ func (t *tally) await(m *engine.Message, out *outRun) {
 	}
 	slab(b).Stage = msg(m).Stage
 	setInput(b, t.in)
-	setOut(b, out)
+	setStage(b, at)
 	if retry.TrialOf(m).Cause == nil {
 		slab(b).Stage = inside.AtWrite
 	}
@@ -153,29 +153,12 @@ func (t *tally) await(m *engine.Message, out *outRun) {
 }
 
 // own makes m hold its keys, or its place, where it is.
-func (t *tally) own(m *engine.Message, out *outRun) {
+func (t *tally) own(m *engine.Message, at *stage) {
 	if t.in != nil {
 		t.r.holds.LeaveGap(m)
 		return
 	}
-	t.r.holds.Own(m, out.spot())
-}
-
-// behind takes over a message that was not written because an earlier one of its
-// key failed: it waits for that one, or goes again where that one has moved on.
-func (t *tally) behind(m *engine.Message, out *outRun) bool {
-	if !t.r.plan.Ordered || t.r.Handing() {
-		return false
-	}
-	msg(m).State, msg(m).Err, msg(m).Stage = inside.Live, nil, inside.AtWrite
-	if retry.TrialOf(m) != nil {
-		msg(m).Err = retry.TrialOf(m).Reason
-	}
-	t.r.holds.Own(m, out.spot()) // what is queued is later
-	if t.r.holds.Passes(nil, m, out.spot()) {
-		t.goWith(out, m, inside.AtWrite)
-	}
-	return true
+	t.r.holds.Own(m, at.spot())
 }
 
 // postpone gives the slabs of messages that are to be tried again to the timers.
@@ -198,8 +181,8 @@ func (t *tally) postpone() {
 		}
 		t.r.plan.EmitEvent(engine.Event{Kind: engine.EventRetry, Name: placeOf(err), N: len(slab(b).Msgs), Err: err})
 		r := t.r
-		if out := outOf(b); out != nil && slab(b).Stage == inside.AtWrite {
-			out.expires(b)
+		if at := stageOf(b); at != nil {
+			at.exit.wait(b)
 		}
 		r.timers.After(retry.TrialOf(&slab(b).Msgs[0]).Due, b, func() { r.retry(b) })
 	}

@@ -27,8 +27,9 @@ type Run struct {
 	inherited  *Handover // from the one before; nil: nothing
 	Lanes      *flow.LaneQueue
 	Routes     []*batcherRun
-	sole       *batcherRun             // that takes all messages, without a key; nil: they differ
-	Outputs    map[*OutputPlan]*outRun // those of groups among them
+	sole       *batcherRun // that takes all messages, without a key; nil: they differ
+	stages     []*stage    // of outputs and groups
+	sinks      map[*OutputPlan]*sink
 	groups     []*groupRun
 	composites map[*OutputPlan]*routeRun
 	holds      *order.Holds
@@ -58,7 +59,7 @@ type Run struct {
 }
 
 func NewRun(p *Layout, inherited *Handover) *Run {
-	r := &Run{plan: p, inherited: inherited, Started: time.Now(), Outputs: map[*OutputPlan]*outRun{}, composites: map[*OutputPlan]*routeRun{}, timers: flow.NewTimers(), Empty: make(chan struct{}, 1), Failing: make(chan struct{})}
+	r := &Run{plan: p, inherited: inherited, Started: time.Now(), sinks: map[*OutputPlan]*sink{}, composites: map[*OutputPlan]*routeRun{}, timers: flow.NewTimers(), Empty: make(chan struct{}, 1), Failing: make(chan struct{})}
 	r.Log, r.Timeout = p.Log, p.Timeout
 	r.Failures.Log, r.Failures.Secrets = p.Log, p.Secrets
 	r.Credits = flow.Credits{Starved: r.relieve, Upstream: func() bool { return r.upstream.Load() > 0 }, Msgs: p.MaxMessages, Bytes: p.MaxBytes, Most: p.MaxMessages}
@@ -67,7 +68,8 @@ func NewRun(p *Layout, inherited *Handover) *Run {
 	r.Lanes.Popped = r.TakeAway
 	for _, o := range p.Outputs {
 		if o.Route == nil {
-			r.Outputs[o] = newOutRun(r, o)
+			r.sinks[o] = newSink(r, o)
+			r.stages = append(r.stages, r.sinks[o].stage)
 			if o.Feeds {
 				r.feeds++
 			}
@@ -75,7 +77,7 @@ func NewRun(p *Layout, inherited *Handover) *Run {
 	}
 	for _, g := range p.Groups {
 		x := newGroupRun(r, g)
-		r.groups, r.Outputs[&g.OutputPlan] = append(r.groups, x), x.out
+		r.groups, r.stages = append(r.groups, x), append(r.stages, x.stage)
 	}
 	for _, b := range p.Batchers {
 		r.Routes = append(r.Routes, newBatcherRun(r, b))
@@ -90,16 +92,8 @@ func NewRun(p *Layout, inherited *Handover) *Run {
 // begin starts writers, batchers and lanes.
 func (r *Run) Begin(works, batches, expired context.Context) {
 	r.works, r.expired = works, expired
-	for _, o := range r.Outputs {
-		for range o.plan.Concurrency {
-			o.writers = append(o.writers, newWriter(o))
-		}
-	}
-	for _, o := range r.Outputs {
-		for _, w := range o.writers {
-			r.Loops.Add(1)
-			go r.write(w)
-		}
+	for _, s := range r.stages {
+		s.start()
 	}
 	for _, b := range r.Routes {
 		if b.Plan.Batcher != nil {
@@ -113,13 +107,6 @@ func (r *Run) Begin(works, batches, expired context.Context) {
 	}
 	r.Loops.Go(func() { r.timers.Loop(batches) })
 	r.Loops.Go(func() { r.watch(batches) })
-}
-
-// write runs a writer. One whose call was abandoned has left its place to another.
-func (r *Run) write(w *writer) {
-	if w.loop(r.works) {
-		r.Loops.Done()
-	}
 }
 
 func (r *Run) StartReaders(readers *sync.WaitGroup, reads context.Context) {
@@ -230,15 +217,15 @@ func (r *Run) Failed() error {
 // closeQueues ends lanes and writers when they have done what they are at.
 func (r *Run) CloseQueues() {
 	r.Lanes.Close()
-	for _, o := range r.Outputs {
-		o.close()
+	for _, s := range r.stages {
+		s.close()
 	}
 }
 
 // retires says whether a write still uses an output, which is closed when that comes
 // back.
 func (r *Run) Retires(plugin any) bool {
-	for _, o := range r.Outputs {
+	for _, o := range r.sinks {
 		if o.retire(plugin) {
 			return true
 		}

@@ -1,6 +1,7 @@
 package stage
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"time"
@@ -13,12 +14,11 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/steps"
 )
 
-// groupRun is a group at work: what lies in it, and the queue and writers of an
-// output for what is complete.
+// groupRun is a group at work: what lies in it, and the stage for what is complete.
 type groupRun struct {
-	r    *Run
-	plan *GroupPlan
-	out  *outRun
+	plan  *GroupPlan
+	stage *stage
+	r     *Run
 
 	mu     sync.Mutex      // guards the fields below; held while batches are queued, so that they keep their order
 	open   *engine.Batch   // that grows; nil: none
@@ -31,15 +31,61 @@ type groupRun struct {
 }
 
 func newGroupRun(r *Run, plan *GroupPlan) *groupRun {
-	g := &groupRun{r: r, plan: plan, out: newOutRun(r, &plan.OutputPlan)}
-	if r.plan.Ordered {
-		g.out.chains = map[string][]*turn{}
-		if plan.Skipped {
-			g.keys = map[string]int{}
-		}
+	g := &groupRun{r: r, plan: plan}
+	g.stage = newStage(r, plan.Name, plan.Steps, r.plan.Workers, g)
+	g.stage.batched = true
+	if r.plan.Workers > 1 || r.plan.Ordered {
+		g.stage.chains = map[string][]*turn{}
+	}
+	if r.plan.Ordered && plan.Skipped {
+		g.keys = map[string]int{}
 	}
 	return g
 }
+
+func (g *groupRun) worker() *worker { return newWorker(g.stage) }
+
+// next is the next batch, one that comes back first.
+func (g *groupRun) next() (*engine.Batch, bool) {
+	for _, from := range []*flow.SlabList{&g.stage.again, &g.stage.ready} {
+		if from.Head != nil {
+			return g.stage.take(from, inside.SlabSize), false
+		}
+	}
+	return nil, false
+}
+
+// serve runs the steps over b and sends it back to the lanes.
+func (g *groupRun) serve(ctx context.Context, w *worker, b *engine.Batch, _ bool) bool {
+	n := len(slab(b).Msgs)
+	b = w.steps(ctx, w.begin(b))
+	var claims func() []*order.Claim
+	if g.r.plan.Ordered {
+		w.conclude(b)
+		claims = func() []*order.Claim { return g.r.holds.Rejoin(b, g.plan.Index+1) }
+	}
+	w.finish(b, claims)
+	w.end()
+	g.r.carried(n)
+	return true
+}
+
+// come counts messages that will go on to the lanes.
+func (g *groupRun) come(n int) { g.r.upstream.Add(int64(n)) }
+
+// forward sends m, which has gone through the group's steps, back to the lanes.
+func (g *groupRun) forward(t *tally, m *engine.Message) {
+	msg(m).Batch, msg(m).BatchKey = nil, ""
+	retry.SetTrial(m, nil)
+	msg(m).Stage, msg(m).PC, msg(m).Groups = inside.Fresh, msg(m).Back, g.plan.Index+1
+	t.beyond -= flow.Weight(m)
+	t.put(toLanes{t.r}, m)
+}
+
+// retry has nothing to try again: only steps fail in a group, and they do that themselves.
+func (g *groupRun) retry(*tally, *engine.Message) bool { return false }
+
+func (g *groupRun) wait(*engine.Batch) {}
 
 // Gather takes messages out of a lane: those that have come to a group enter it.
 func (l *lane) Gather(b *engine.Batch, sel []int32, o *steps.Op) {
@@ -117,20 +163,13 @@ func (g *groupRun) inside(m *engine.Message) (yes bool) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	order.EachLeafKey(m, func(leaf *engine.Message) { yes = yes || g.keys[string(leaf.Key)] > 0 || g.out.has(leaf.Key) })
-	return yes || g.r.holds.HeldAt(m, g.out.spot())
-}
-
-// has says that a message with an order key is queued or being worked on.
-func (o *outRun) has(key []byte) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return len(o.chains["o"+string(key)]) > 0
+	order.EachLeafKey(m, func(leaf *engine.Message) { yes = yes || g.keys[string(leaf.Key)] > 0 || g.stage.has(leaf.Key) })
+	return yes || g.r.holds.HeldAt(m, g.stage.spot())
 }
 
 // push takes messages in, from any lane.
 func (g *groupRun) Push(b *engine.Batch) {
-	g.out.come(len(slab(b).Msgs))
+	g.come(len(slab(b).Msgs))
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	p := g.plan
@@ -218,7 +257,7 @@ func (g *groupRun) queue(b *engine.Batch, why engine.Trigger) {
 			order.EachLeafKey(&slab(b).Msgs[i], func(leaf *engine.Message) { keys = append(keys, string(leaf.Key)) })
 		}
 	}
-	g.out.Push(b)
+	g.stage.Push(b)
 	for _, k := range keys { // from now on the queue knows them
 		if g.keys[k]--; g.keys[k] == 0 {
 			delete(g.keys, k)
@@ -263,29 +302,13 @@ func (r *Run) closeGroups() {
 
 // relieveGroups closes a group when all else rests: its messages hold the credits.
 func (r *Run) relieveGroups() {
-	if !slices.ContainsFunc(r.groups, func(g *groupRun) bool { return !g.out.rests() }) {
+	if !slices.ContainsFunc(r.groups, func(g *groupRun) bool { return !g.stage.rests() }) {
 		for _, g := range r.groups {
 			if g.flush(engine.ByPressure) {
 				return
 			}
 		}
 	}
-}
-
-// rests says that nothing is queued or being worked on.
-func (o *outRun) rests() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.writing == 0 && o.ready.Head == nil && o.again.Head == nil
-}
-
-// rejoin sends m, which has gone through a group's steps, back to the lanes.
-func (t *tally) rejoin(m *engine.Message, g *GroupPlan) {
-	msg(m).Batch, msg(m).BatchKey = nil, ""
-	retry.SetTrial(m, nil)
-	msg(m).Stage, msg(m).PC, msg(m).Groups = inside.Fresh, msg(m).Back, g.Index+1
-	t.beyond -= flow.Weight(m)
-	t.put(toLanes{t.r}, m)
 }
 
 // toLanes is where messages go that have left a group.

@@ -77,12 +77,10 @@ func (r *Run) collect(h *Handover) {
 	t.made, t.consumed = t.made+max(more, 0), t.consumed+max(-more, 0) // merges are undone, parts are consumed
 	t.apply()
 	h.law = [2]engine.Counts{r.Roots.Read(), r.Pieces.Read()}
-	for _, o := range r.Outputs {
-		o.mu.Lock()
-		if slices.ContainsFunc(o.writers, func(w *writer) bool { return w.since.Load() != 0 }) {
-			h.broken = append(h.broken, o.plan.Name)
+	for _, o := range r.sinks {
+		if slices.ContainsFunc(o.hired(), func(w *worker) bool { return w.writer.since.Load() != 0 }) {
+			h.broken = append(h.broken, o.name)
 		}
-		o.mu.Unlock()
 	}
 }
 
@@ -128,8 +126,8 @@ func (r *Run) inherit(h *Handover) {
 	r.Failures.Set(h.failed)
 	r.err = h.err
 	for _, name := range h.broken {
-		for _, o := range r.Outputs {
-			if o.plan.Name == name && o.plan.Group == nil {
+		for _, o := range r.sinks {
+			if o.name == name {
 				o.gate.Reopen, o.gate.Shut = true, true
 			}
 		}

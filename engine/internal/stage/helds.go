@@ -47,37 +47,8 @@ func (p *aside) Awaits() (place, err string) {
 	switch {
 	case p.step() != nil:
 		return "the limit of step " + p.step().Name, ""
-	case p.out != nil:
-		return "the limit of output " + p.out.plan.Name, ""
+	case p.at != nil:
+		return "the limit of output " + p.at.name, ""
 	}
 	return "a limit", ""
-}
-
-// queued are the messages that wait to be written, and their bytes as they count
-// against the allowance; o.mu is held.
-func (o *outRun) queued() (msgs, bytes int) {
-	for _, l := range []*flow.SlabList{&o.ready, &o.again} {
-		at := l.At
-		for b := l.Head; b != nil; b = slab(b).Next {
-			msgs += len(slab(b).Msgs) - at
-			bytes += charged(slab(b).Msgs[at:])
-			at = 0
-		}
-	}
-	for key, chain := range o.chains {
-		for _, t := range chain { // those without blockers are in the lists, or being written
-			if t.blockers > 0 && t.keys[0] == key {
-				msgs += len(slab(t.b).Msgs)
-				bytes += charged(slab(t.b).Msgs)
-			}
-		}
-	}
-	return msgs, bytes
-}
-
-func charged(msgs []engine.Message) (bytes int) {
-	for i := range msgs {
-		bytes += msg(&msgs[i]).Charge
-	}
-	return bytes
 }

@@ -28,7 +28,7 @@ func (r *Run) crowded(part int) bool {
 		return true
 	}
 	all := false
-	for _, o := range r.Outputs {
+	for _, o := range r.sinks {
 		if o.plan.Feeds {
 			if !o.crowded(flow.Ahead/part, flow.AheadBytes/part) {
 				return false
@@ -37,12 +37,4 @@ func (r *Run) crowded(part int) bool {
 		}
 	}
 	return all
-}
-
-// crowded is not said of an output that is held: what waits for it is bounded by
-// credits, which it keeps.
-func (o *outRun) crowded(msgs, bytes int) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.ready.Crowded(msgs*o.most, bytes) && !o.gate.Shut
 }

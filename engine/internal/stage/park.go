@@ -16,15 +16,15 @@ type aside struct {
 	r     *Run
 	m     engine.Message
 	in    *InputPlan    // in whose own steps it was; nil: elsewhere
-	out   *outRun       // whose it was; nil: a lane's
+	at    *stage        // whose it was; nil: a lane's
 	batch *engine.Batch // like that in which it was there; nil: none
 }
 
 // park takes m over from its slab.
-func (t *tally) park(m *engine.Message, out *outRun) {
-	p := &aside{Parking: msg(m).Parking, r: t.r, in: t.in, out: out}
+func (t *tally) park(m *engine.Message, at *stage) {
+	p := &aside{Parking: msg(m).Parking, r: t.r, in: t.in, at: at}
 	t.leave(m)
-	t.own(m, out)
+	t.own(m, at)
 	msg(m).Doc.Detach()
 	p.m = *m
 	msg(&p.m).Batch, msg(&p.m).Parking = nil, nil
@@ -74,12 +74,12 @@ func (p *aside) proceed() {
 		retry.SetTrial(m, retry.TrialOf(m).Over())
 		b := p.slab()
 		slab(b).Take(m)
-		t.goOn(b, p.out)
+		t.goOn(b, p.at)
 	case msg(m).State == inside.Live:
 		msg(m).State = inside.Done
 		fallthrough
 	default:
-		t.conclude(m, p.out)
+		t.conclude(m, p.at)
 	}
 	t.apply()
 }

@@ -54,13 +54,13 @@ type OutputPlan struct {
 	Timeout     time.Duration
 	Failure     *Policy // nil: the pipeline's
 	Sequential  bool
-	Group       *GroupPlan // whose it is, in the place of a plugin
 }
 
-// groupPlan is a group of a plan. To its messages it is an output, which writes
-// them into the lanes again.
+// GroupPlan is a group among the pipeline's steps. Its messages leave the lanes, go through its steps in whole
+// batches, and come back to the lanes.
 type GroupPlan struct {
-	OutputPlan
+	Name    string
+	Steps   *steps.Program
 	Index   int8 // among the groups of the pipeline, in the order of its steps
 	Skipped bool // a message can come by without entering
 	Size    int  // 0: no limit

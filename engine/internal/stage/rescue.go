@@ -9,7 +9,7 @@ import (
 
 // rescue lets a message go on that has failed in a block, but not where the block's
 // own steps run: in a group inside, or as a part of a merge that is undone.
-func (t *tally) rescue(m *engine.Message, out *outRun) bool {
+func (t *tally) rescue(m *engine.Message, at *stage) bool {
 	if steps.BlockOf(m) == nil || t.r.Handing() {
 		return false
 	}
@@ -20,12 +20,12 @@ func (t *tally) rescue(m *engine.Message, out *outRun) bool {
 	}
 	switch msg(m).State {
 	case inside.Live:
-		if out != nil && out.plan.Group != nil && in != out.plan.Steps { // it goes through the group, behind its steps
-			msg(m).Back, msg(m).PC = msg(m).PC, int32(len(out.plan.Steps.Ops))
+		if at != nil && in == t.r.plan.Steps { // it goes through the group, behind its steps
+			msg(m).Back, msg(m).PC = msg(m).PC, int32(len(at.steps.Ops))
 		}
-		t.own(m, out)
-		if out != nil {
-			t.goWith(again{out}, m, msg(m).Stage)
+		t.own(m, at)
+		if at != nil {
+			t.goWith(again{at}, m, msg(m).Stage)
 			return true
 		}
 		if t.past {
@@ -34,7 +34,7 @@ func (t *tally) rescue(m *engine.Message, out *outRun) bool {
 		msg(m).Batch = nil
 		t.put(toLanes{t.r}, m)
 	case inside.Waits:
-		t.await(m, out)
+		t.await(m, at)
 	case inside.Discarded:
 		t.End(m, engine.Dropped)
 	default:
@@ -43,10 +43,10 @@ func (t *tally) rescue(m *engine.Message, out *outRun) bool {
 	return true
 }
 
-// again is an output, or a group, to which messages come back.
-type again struct{ out *outRun }
+// again is a stage to which messages come back.
+type again struct{ *stage }
 
 func (a again) Push(b *engine.Batch) {
-	a.out.come(len(slab(b).Msgs))
-	a.out.pushAgain(b)
+	a.exit.come(len(slab(b).Msgs))
+	a.pushAgain(b)
 }

@@ -76,7 +76,7 @@ func remember(b *engine.Batch, at inside.Stage) {
 // target is where messages for an output go.
 func (r *Run) target(o *OutputPlan) destination {
 	if o.Route == nil {
-		return r.Outputs[o]
+		return r.sinks[o]
 	}
 	x := r.composites[o]
 	if x == nil {
@@ -186,8 +186,8 @@ func (x *routeRun) End(all []engine.Message) {
 
 // fallBack sends a message that an output has failed for good to the next member
 // of the fallback by which it came. The payload is as that output found it.
-func (t *tally) fallBack(m *engine.Message, out *outRun) bool {
-	if out == nil || msg(m).Err.Output == "" || viaOf(m) == nil || t.r.Handing() {
+func (t *tally) fallBack(m *engine.Message, at *stage) bool {
+	if at == nil || msg(m).Err.Output == "" || viaOf(m) == nil || t.r.Handing() {
 		return false
 	}
 	if len(msg(m).Of) > 0 && msg(m).Part == 0 && viaOf(&msg(m).Of[0]) != nil && viaOf(&msg(m).Of[0]).found != nil {

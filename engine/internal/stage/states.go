@@ -1,7 +1,6 @@
 package stage
 
 import (
-	"slices"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
@@ -86,23 +85,25 @@ func (b *batcherRun) State() engine.BatcherState {
 	return s
 }
 
-func (o *outRun) State() engine.OutputState {
+// Output is the state of an output that is no composite.
+func (r *Run) Output(plan *OutputPlan) engine.OutputState {
+	o := r.sinks[plan]
 	s, at := o.stateOf()
 	if x, ok := at.(engine.Staller); ok {
-		s.Stalled = o.r.plan.Secrets.Mask(x.Stalled())
+		s.Stalled = r.plan.Secrets.Mask(x.Stalled())
 	}
 	return s
 }
 
 // stateOf is the state as the engine knows it, and the instance to ask for the rest.
-func (o *outRun) stateOf() (engine.OutputState, engine.Output) {
+func (o *sink) stateOf() (engine.OutputState, engine.Output) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	f := &o.figures
 	msgs, bytes := o.queued()
 	s := engine.OutputState{
 		Name: o.plan.Name, Type: o.plan.Typ, DeadLetter: !o.plan.Feeds,
-		Queued: msgs, QueuedBytes: bytes, Writing: o.writing, Concurrency: o.most,
+		Queued: msgs, QueuedBytes: bytes, Writing: o.working, Concurrency: o.most,
 		Written: f.written, Failed: f.failed, Retries: f.retries, Abandoned: f.abandoned,
 		Latency: f.took.Read(), Breaker: o.gate.State(), Err: f.err, FailingSince: f.since, Steps: States(o.plan.Steps, nil),
 		Refused: f.refused, Refusal: f.refusal,
@@ -132,12 +133,11 @@ func (r *Run) Stuck(now time.Time) (all []engine.Stuck) {
 	for _, rd := range r.readersAt {
 		step(&rd.own.x.Clock)
 	}
-	for _, o := range r.Outputs {
-		o.mu.Lock()
-		writers := slices.Clone(o.writers)
-		o.mu.Unlock()
-		for _, w := range writers {
-			add("output "+o.plan.Name, "write", w.since.Load(), o.plan.Timeout+grace)
+	for _, s := range r.stages {
+		for _, w := range s.hired() {
+			if x := w.writer; x != nil {
+				add("output "+s.name, "write", x.since.Load(), x.sink.plan.Timeout+grace)
+			}
 			step(&w.x.Clock)
 		}
 	}

@@ -1,9 +1,7 @@
 package stage
 
 import (
-	"errors"
 	"slices"
-	"time"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/internal/flow"
@@ -11,7 +9,6 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/ledger"
 	"github.com/flowd-io/flowd/engine/internal/order"
 	"github.com/flowd-io/flowd/engine/internal/retry"
-	"github.com/flowd-io/flowd/engine/internal/steps"
 )
 
 // tally is what one goroutine has found out about messages since it last told
@@ -97,7 +94,7 @@ func (t *tally) settle(r ledger.Root) {
 
 // forfeit tells steps that what a failed message has written does not count, before its
 // dead letter is written. Where later ones of its key are to see that, they wait for it.
-func (t *tally) forfeit(m *engine.Message, out *outRun) {
+func (t *tally) forfeit(m *engine.Message, at *stage) {
 	if msg(m).Dead {
 		return
 	}
@@ -119,7 +116,7 @@ func (t *tally) forfeit(m *engine.Message, out *outRun) {
 			*last = k.Next
 		}
 	})
-	if t.r.plan.Serial && out == nil && t.in == nil && len(t.settled) > 0 {
+	if t.r.plan.Serial && at == nil && t.in == nil && len(t.settled) > 0 {
 		t.r.holds.Own(m, nil)
 	}
 }
@@ -218,50 +215,41 @@ func (t *tally) disown(m *engine.Message) {
 	})
 }
 
-// conclude does what a message's state asks for, wherever it was set; out is the
-// output that was writing it, or nil.
-func (t *tally) conclude(m *engine.Message, out *outRun) {
+// conclude does what a message's state asks for, wherever it was set; at is the
+// stage that was working on it, or nil.
+func (t *tally) conclude(m *engine.Message, at *stage) {
 	switch msg(m).State {
-	case inside.Live: // it has been written: in a group, into the lanes
-		if out != nil && out.plan.Group != nil {
-			t.rejoin(m, out.plan.Group)
+	case inside.Live:
+		if at != nil {
+			at.exit.forward(t, m)
 		}
 	case inside.Dropped:
 		t.End(m, engine.Filtered)
 	case inside.Discarded:
-		t.forfeit(m, out)
+		t.forfeit(m, at)
 		t.End(m, engine.Dropped)
 	case inside.Failed:
-		if out != nil && msg(m).Err.Step == "" {
-			msg(m).Err.Output = out.plan.Name
-			steps.Complete(msg(m).Err, engine.Transient)
-			if errors.Is(msg(m).Err, engine.ErrBehind) && t.behind(m, out) {
-				return
-			}
-			if !errors.Is(msg(m).Err, errDown) && out.plan.retryOf(m).Again(m, time.Now(), msg(m).Err.HoldsOutput(), msg(m).Err.HoldsOutput()) {
-				t.await(m, out)
-				return
-			}
+		if at == nil || !at.exit.retry(t, m) {
+			t.fail(m, at)
 		}
-		t.fail(m, out)
 	case inside.Waits:
-		t.await(m, out)
-	case inside.Ended:
-		if msg(m).Dead && msg(m).Fate == engine.Delivered {
-			t.r.Failures.Add(m, engine.DeadLettered)
-			msg(m).Fate = engine.DeadLettered
-		}
-		t.End(m, msg(m).Fate)
-	case inside.Done:
-		if msg(m).Dead {
-			t.r.Failures.Add(m, engine.DeadLettered)
-			t.End(m, engine.DeadLettered)
-		} else {
-			t.End(m, engine.Delivered)
-		}
+		t.await(m, at)
 	case inside.Parked:
-		t.park(m, out)
+		t.park(m, at)
+	case inside.Ended:
+		t.confirm(m, msg(m).Fate)
+	case inside.Done:
+		t.confirm(m, engine.Delivered)
 	}
+}
+
+// confirm ends m with the fate that an output has given it. A dead letter that is delivered is dead-lettered.
+func (t *tally) confirm(m *engine.Message, f engine.Fate) {
+	if msg(m).Dead && f == engine.Delivered {
+		f = engine.DeadLettered
+		t.r.Failures.Add(m, f)
+	}
+	t.End(m, f)
 }
 
 // consume ends the piece m without a fate: its successors carry on.

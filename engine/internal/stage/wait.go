@@ -28,7 +28,7 @@ func (r *Run) retry(b *engine.Batch) {
 	defer r.Leave()
 	r.waited(b)
 	t := tally{r: r, past: true}
-	t.goOn(b, outOf(b))
+	t.goOn(b, stageOf(b))
 	t.apply()
 }
 
@@ -43,14 +43,13 @@ func (r *Run) waited(b *engine.Batch) {
 }
 
 // goOn sends a slab back to where its messages take up again: a lane, or an output.
-func (t *tally) goOn(b *engine.Batch, out *outRun) {
-	if out != nil {
+func (t *tally) goOn(b *engine.Batch, at *stage) {
+	if at != nil {
 		slab(b).Way.Out = nil
 		if !steps.ForRoom(retry.TrialOf(&slab(b).Msgs[0])) {
-			again{out}.Push(b)
+			again{at}.Push(b)
 		} else { // no other has failed, that a budget could be for
-			out.come(len(slab(b).Msgs))
-			out.Push(b)
+			at.enter(b)
 		}
 		return
 	}

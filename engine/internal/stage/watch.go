@@ -2,7 +2,6 @@ package stage
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
@@ -18,12 +17,9 @@ func (r *Run) watch(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-tick.C:
-			for _, o := range r.Outputs {
-				o.mu.Lock()
-				writers := slices.Clone(o.writers)
-				o.mu.Unlock()
-				for _, w := range writers {
-					o.abandon(w, now)
+			for _, o := range r.sinks {
+				for _, w := range o.hired() {
+					o.abandon(w.writer, now)
 				}
 			}
 			r.Credits.Stalls()

@@ -17,12 +17,12 @@ func slotOf(b *engine.Batch) *batcherRun {
 	return s
 }
 
-func outOf(b *engine.Batch) *outRun {
-	o, _ := slab(b).Way.Out.(*outRun)
-	return o
+func stageOf(b *engine.Batch) *stage {
+	s, _ := slab(b).Way.Out.(*stage)
+	return s
 }
 
-func setOut(b *engine.Batch, o *outRun) { slab(b).Way.Out = inside.Slot(o) }
+func setStage(b *engine.Batch, s *stage) { slab(b).Way.Out = inside.Slot(s) }
 
 func inputOf(b *engine.Batch) *InputPlan {
 	p, _ := slab(b).Way.In.(*InputPlan)
