@@ -51,38 +51,16 @@ func (r *Run) Quiesce() {
 	}
 }
 
-// relieve sends open batches on when readers or lanes wait for credits that
-// nothing else can free: to outputs with an idle writer, the oldest first, a
-// tenth of the credits. It is called whenever one of its conditions may have
-// become true.
-func (r *Run) relieve() {
-	r.ease()
-	readers, lanes := r.Credits.Waiting()
-	readers += int(r.replaying.Load())
-	if readers+lanes == 0 || !r.Lanes.Stuck(lanes) {
+// closeGroups closes the first group in which something lies, when nothing more
+// will come to it.
+func (r *Run) closeGroups() {
+	why := r.inputsEnd()
+	if why == "" || r.upstream.Load() != r.grouped.Load() {
 		return
 	}
-	var ask []*batcherRun
-	hungry := false
-	for _, b := range r.Routes {
-		open, incoming := b.keeps()
-		if incoming {
+	for _, g := range r.groups {
+		if g.flush(why) {
 			return
 		}
-		for _, o := range b.leaves {
-			if o.hungry() {
-				hungry = true
-				if open > 0 {
-					ask = append(ask, b)
-				}
-				break
-			}
-		}
-	}
-	if hungry && len(ask) == 0 && len(r.groups) > 0 {
-		r.relieveGroups()
-	}
-	for _, b := range ask {
-		b.relieve(max(1, r.plan.MaxMessages/10))
 	}
 }

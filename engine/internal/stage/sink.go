@@ -505,34 +505,3 @@ func (o *sink) behind(t *tally, m *engine.Message) bool {
 	}
 	return true
 }
-
-// outFigures count what an output does; its lock guards them.
-type outFigures struct {
-	written, failed, retries, abandoned int64
-	took                                *guard.Histogram
-	err                                 string
-	since                               time.Time // of the failing
-	refused                             int64     // messages in a row that it has failed for good
-	refusal                             string    // of the last of them
-}
-
-func (f *outFigures) wrote(s written) {
-	f.written += int64(s.done)
-	f.failed += int64(s.failed)
-	f.took.Observe(s.took.Seconds())
-	switch {
-	case s.done > 0:
-		f.refused, f.refusal = 0, ""
-	case s.refused > 0:
-		f.refused, f.refusal = f.refused+int64(s.refused), s.err.Error()
-	}
-}
-
-func (f *outFigures) worked() { f.err, f.since = "", time.Time{} }
-
-func (f *outFigures) fails(err error) {
-	if f.err == "" {
-		f.since = time.Now()
-	}
-	f.err = err.Error()
-}

@@ -1,14 +1,11 @@
 package stage
 
 import (
-	"slices"
-
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/internal/flow"
 	"github.com/flowd-io/flowd/engine/internal/inside"
 	"github.com/flowd-io/flowd/engine/internal/ledger"
 	"github.com/flowd-io/flowd/engine/internal/order"
-	"github.com/flowd-io/flowd/engine/internal/retry"
 )
 
 // tally is what one goroutine has found out about messages since it last told
@@ -30,6 +27,43 @@ type tally struct {
 	freed          []*order.Claim  // where messages held their order keys and no longer do
 	was            int             // bytes of the slab that onward comes from
 	keys           flow.Keyring    // order and batch keys that it has given to messages
+}
+
+// conclude does what a message's state asks for, wherever it was set; at is the
+// stage that was working on it, or nil.
+func (t *tally) conclude(m *engine.Message, at *stage) {
+	switch msg(m).State {
+	case inside.Live:
+		if at != nil {
+			at.exit.forward(t, m)
+		}
+	case inside.Dropped:
+		t.End(m, engine.Filtered)
+	case inside.Discarded:
+		t.forfeit(m, at)
+		t.End(m, engine.Dropped)
+	case inside.Failed:
+		if at == nil || !at.exit.retry(t, m) {
+			t.fail(m, at)
+		}
+	case inside.Waits:
+		t.await(m, at)
+	case inside.Parked:
+		t.park(m, at)
+	case inside.Ended:
+		t.confirm(m, msg(m).Fate)
+	case inside.Done:
+		t.confirm(m, engine.Delivered)
+	}
+}
+
+// confirm ends m with the fate that an output has given it. A dead letter that is delivered is dead-lettered.
+func (t *tally) confirm(m *engine.Message, f engine.Fate) {
+	if msg(m).Dead && f == engine.Delivered {
+		f = engine.DeadLettered
+		t.r.Failures.Add(m, f)
+	}
+	t.End(m, f)
 }
 
 // end ends the piece m.
@@ -92,6 +126,30 @@ func (t *tally) settle(r ledger.Root) {
 	}
 }
 
+func (t *tally) result(to *ledger.AckLoop, r ledger.Ranked) {
+	for i := range t.results {
+		if t.results[i].To == to {
+			t.results[i].Rs = append(t.results[i].Rs, r)
+			return
+		}
+	}
+	t.results = append(t.results, ledger.Results{To: to, Rs: []ledger.Ranked{r}})
+}
+
+// unstake tells those that had a stake in a root how it ended.
+func (t *tally) unstake(l *ledger.Ledger, i uint32, f engine.Fate) {
+	l.LetGo(i)
+	s := &l.Roots[i]
+	if s.Stakes == 0 { // only who holds a piece can change that
+		return
+	}
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	for at := s.Stakes; at > 0; at = l.Stakes[at-1].Next {
+		t.stake(&l.Stakes[at-1], f)
+	}
+}
+
 // forfeit tells steps that what a failed message has written does not count, before its
 // dead letter is written. Where later ones of its key are to see that, they wait for it.
 func (t *tally) forfeit(m *engine.Message, at *stage) {
@@ -121,30 +179,6 @@ func (t *tally) forfeit(m *engine.Message, at *stage) {
 	}
 }
 
-// unstake tells those that had a stake in a root how it ended.
-func (t *tally) unstake(l *ledger.Ledger, i uint32, f engine.Fate) {
-	l.LetGo(i)
-	s := &l.Roots[i]
-	if s.Stakes == 0 { // only who holds a piece can change that
-		return
-	}
-	l.Mu.Lock()
-	defer l.Mu.Unlock()
-	for at := s.Stakes; at > 0; at = l.Stakes[at-1].Next {
-		t.stake(&l.Stakes[at-1], f)
-	}
-}
-
-func (t *tally) result(to *ledger.AckLoop, r ledger.Ranked) {
-	for i := range t.results {
-		if t.results[i].To == to {
-			t.results[i].Rs = append(t.results[i].Rs, r)
-			return
-		}
-	}
-	t.results = append(t.results, ledger.Results{To: to, Rs: []ledger.Ranked{r}})
-}
-
 func (t *tally) stake(k *ledger.Stake, f engine.Fate) {
 	i := 0
 	for i < len(t.settled) && t.settled[i].By != k.By {
@@ -168,6 +202,26 @@ func (t *tally) release(m *engine.Message) {
 		t.beyond -= int(msg(m).Credits)
 	}
 	msg(m).Credits, msg(m).Charge = 0, 0
+}
+
+// disown notes that m no longer holds its order keys.
+func (t *tally) disown(m *engine.Message) {
+	if !t.r.plan.Ordered {
+		return
+	}
+	order.EachLeafKey(m, func(leaf *engine.Message) {
+		if c := order.ClaimOf(leaf); c != nil {
+			t.freed = append(t.freed, c)
+			order.SetClaim(leaf, nil)
+		}
+	})
+}
+
+// recharge makes m hold credits for what it keeps, neither more nor less.
+func (t *tally) recharge(m *engine.Message) {
+	now := flow.Bytes(m)
+	t.bytes += msg(m).Charge - now
+	msg(m).Charge = now
 }
 
 // apply tells the run and makes t empty. The run's fence is held for reading
@@ -202,95 +256,12 @@ func (t *tally) apply() {
 	r.Quiesce()
 }
 
-// disown notes that m no longer holds its order keys.
-func (t *tally) disown(m *engine.Message) {
-	if !t.r.plan.Ordered {
-		return
+// letGo frees claims from outside of the loops.
+func (r *Run) letGo(claims []*order.Claim) {
+	if r.Enter() {
+		r.holds.Free(claims)
+		r.Leave()
 	}
-	order.EachLeafKey(m, func(leaf *engine.Message) {
-		if c := order.ClaimOf(leaf); c != nil {
-			t.freed = append(t.freed, c)
-			order.SetClaim(leaf, nil)
-		}
-	})
-}
-
-// conclude does what a message's state asks for, wherever it was set; at is the
-// stage that was working on it, or nil.
-func (t *tally) conclude(m *engine.Message, at *stage) {
-	switch msg(m).State {
-	case inside.Live:
-		if at != nil {
-			at.exit.forward(t, m)
-		}
-	case inside.Dropped:
-		t.End(m, engine.Filtered)
-	case inside.Discarded:
-		t.forfeit(m, at)
-		t.End(m, engine.Dropped)
-	case inside.Failed:
-		if at == nil || !at.exit.retry(t, m) {
-			t.fail(m, at)
-		}
-	case inside.Waits:
-		t.await(m, at)
-	case inside.Parked:
-		t.park(m, at)
-	case inside.Ended:
-		t.confirm(m, msg(m).Fate)
-	case inside.Done:
-		t.confirm(m, engine.Delivered)
-	}
-}
-
-// confirm ends m with the fate that an output has given it. A dead letter that is delivered is dead-lettered.
-func (t *tally) confirm(m *engine.Message, f engine.Fate) {
-	if msg(m).Dead && f == engine.Delivered {
-		f = engine.DeadLettered
-		t.r.Failures.Add(m, f)
-	}
-	t.End(m, f)
-}
-
-// consume ends the piece m without a fate: its successors carry on.
-func (t *tally) consume(m *engine.Message) {
-	t.consumed++
-	t.release(m)
-	t.disown(m)
-	t.endRoots(m, engine.Filtered, nil)
-}
-
-// accountMerge counts a merge: one made, its parts consumed. They keep their credits
-// and roots until the merge ends.
-func accountMerge(t *tally, m *engine.Message) {
-	t.made++
-	t.consumed += int64(len(msg(m).Of))
-	msg(m).Charge = m.Size()
-	t.r.Credits.Charge(0, msg(m).Charge)
-}
-
-// copy makes one more piece of m's root, with credits of its own.
-func (t *tally) copy(m *engine.Message) engine.Message {
-	msg(m).Doc.Detach()
-	c := *m
-	msg(&c).Credits, msg(&c).Charge, msg(&c).Of, msg(&c).Serial = 1, len(msg(m).Orig), copies(msg(m).Of), 0
-	retry.SetTrial(&c, nil)
-	order.SetClaim(&c, nil)
-	t.r.Credits.Charge(1, msg(&c).Charge)
-	ledger.EachRoot(&c, func(r ledger.Root) { r.Add(1) })
-	t.made++
-	return c
-}
-
-// copies are parts of a merge for its copy, which gives back no credits for them.
-func copies(of []engine.Message) []engine.Message {
-	all := slices.Clone(of)
-	for i := range all {
-		p := &all[i]
-		msg(p).Credits, msg(p).Charge, msg(p).Of = 0, 0, copies(msg(p).Of)
-		order.SetClaim(p, nil)
-	}
-	return all
 }
 
 // returnAll ends every open root as returned, or as lost, and says how many pieces
@@ -329,11 +300,4 @@ func (t *tally) forget(l *ledger.Ledger, i uint32) {
 		l.Acks.Forget()
 	}
 	t.unstake(l, i, engine.Returned)
-}
-
-// recharge makes m hold credits for what it keeps, neither more nor less.
-func (t *tally) recharge(m *engine.Message) {
-	now := flow.Bytes(m)
-	t.bytes += msg(m).Charge - now
-	msg(m).Charge = now
 }

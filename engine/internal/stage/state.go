@@ -1,11 +1,15 @@
 package stage
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/internal/flow"
 	"github.com/flowd-io/flowd/engine/internal/guard"
+	"github.com/flowd-io/flowd/engine/internal/ledger"
 	"github.com/flowd-io/flowd/engine/internal/life"
+	"github.com/flowd-io/flowd/engine/internal/retry"
 	"github.com/flowd-io/flowd/engine/internal/steps"
 )
 
@@ -152,3 +156,96 @@ func (r *Run) Stuck(now time.Time) (all []engine.Stuck) {
 
 // grace is how much later than its deadline a call may come back that heeds it.
 const grace = time.Second
+
+// held describes the oldest message that waits for a try or a limit; nil: none does.
+// What waits for its key is younger than the message that holds the key.
+func (r *Run) Held(now time.Time) (oldest *engine.Held) {
+	look := func(m *engine.Message, due time.Time, why func() (place, err string)) {
+		led := ledger.FirstRoot(m).Led
+		if led == nil || oldest != nil && now.Sub(led.ReadAt) <= oldest.Age {
+			return
+		}
+		oldest = &engine.Held{At: ledger.Position(led.InputName, m.Meta, msg(m).Part), Age: now.Sub(led.ReadAt), Due: max(0, due.Sub(now))}
+		oldest.For, oldest.Err = why()
+	}
+	r.timers.Each(func(due time.Time, b *engine.Batch, p flow.Waiting) {
+		if p != nil {
+			look(p.Message(), due, p.Awaits)
+			return
+		}
+		for i := range slab(b).Msgs {
+			m := &slab(b).Msgs[i]
+			look(m, due, func() (string, string) { return awaits(retry.TrialOf(m)) })
+		}
+	})
+	return oldest
+}
+
+// awaits is where a message is to be tried again, and why.
+func awaits(t *retry.Trial) (place, err string) {
+	if t == nil || t.Err == nil {
+		return "a retry", ""
+	}
+	return "a retry of " + t.Err.Place(), guard.FirstLine(t.Err)
+}
+
+// readFigures count what a reader does.
+type readFigures struct {
+	received, bytes, restarts atomic.Int64
+	state                     atomic.Pointer[string]
+	err                       atomic.Pointer[string]    // why it was started again last; nil: it never was
+	since                     atomic.Pointer[time.Time] // when it was opened; nil: it is not open
+}
+
+func (f *readFigures) is(state string) { f.state.Store(&state) }
+
+func (f *readFigures) restarting() bool { return *f.state.Load() == "restarting" }
+
+func (f *readFigures) lost(err error) {
+	f.is("restarting")
+	text := guard.FirstLine(err)
+	f.err.Store(&text)
+	f.since.Store(nil)
+}
+
+func (f *readFigures) connects() {
+	now := time.Now()
+	f.since.Store(&now)
+}
+
+// stands says whether the connection at hand has stood for long enough at a time.
+func (f *readFigures) stands(at time.Time) bool {
+	since := f.since.Load()
+	return since != nil && at.Sub(*since) >= standing
+}
+
+// outFigures count what an output does; its lock guards them.
+type outFigures struct {
+	written, failed, retries, abandoned int64
+	took                                *guard.Histogram
+	err                                 string
+	since                               time.Time // of the failing
+	refused                             int64     // messages in a row that it has failed for good
+	refusal                             string    // of the last of them
+}
+
+func (f *outFigures) wrote(s written) {
+	f.written += int64(s.done)
+	f.failed += int64(s.failed)
+	f.took.Observe(s.took.Seconds())
+	switch {
+	case s.done > 0:
+		f.refused, f.refusal = 0, ""
+	case s.refused > 0:
+		f.refused, f.refusal = f.refused+int64(s.refused), s.err.Error()
+	}
+}
+
+func (f *outFigures) worked() { f.err, f.since = "", time.Time{} }
+
+func (f *outFigures) fails(err error) {
+	if f.err == "" {
+		f.since = time.Now()
+	}
+	f.err = err.Error()
+}

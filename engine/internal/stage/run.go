@@ -145,6 +145,15 @@ func (r *Run) staysOpen(plugin any) bool {
 	return r.Replacing() && r.Next.Plugins.Has(plugin)
 }
 
+func (r *Run) readerEnded(err error) {
+	if err != nil {
+		r.Log.Error("input ended", "err", err)
+		r.note(err)
+	}
+	r.reading.Add(-1)
+	r.Quiesce()
+}
+
 // handLate hands back what would be tried again only after the drain's end.
 func (r *Run) HandLate() {
 	if !r.Enter() {
@@ -173,15 +182,6 @@ func (r *Run) HandBack() {
 		t.pieces[engine.Returned] = left - t.pieces[engine.Dropped]
 		t.apply()
 	})
-}
-
-func (r *Run) readerEnded(err error) {
-	if err != nil {
-		r.Log.Error("input ended", "err", err)
-		r.note(err)
-	}
-	r.reading.Add(-1)
-	r.Quiesce()
 }
 
 // fail ends the run early with an error.

@@ -9,6 +9,17 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/inside"
 )
 
+// keepPace waits until lanes and outputs have caught up, or ctx ends.
+func (rd *reader) keepPace(ctx context.Context) {
+	r := rd.r
+	if !r.crowded(1) {
+		return
+	}
+	rd.waits(true)
+	defer rd.waits(false)
+	r.pace.Wait(ctx, r.ease)
+}
+
 // waits shows whether the reader waits for credits.
 func (rd *reader) waits(yes bool) {
 	if yes {
@@ -84,6 +95,28 @@ func (rd *reader) limited(until time.Time) (over func()) {
 		rd.figures.is("reading")
 		if told {
 			in.Limited(time.Time{})
+		}
+	}
+}
+
+// replayRoom waits until the reader may go on, and says by how much; 0 when ctx ends.
+func (rd *reader) replayRoom(ctx context.Context, want int) int {
+	r, p := rd.r, &rd.replay
+	for {
+		if n := min(want, r.plan.MaxReplay-p.Span(rd.read.Load())); n > 0 {
+			return n
+		}
+		r.replaying.Add(1)
+		rd.figures.is("waiting")
+		r.relieve()
+		select {
+		case <-p.Moved:
+		case <-ctx.Done():
+		}
+		rd.figures.is("reading")
+		r.replaying.Add(-1)
+		if ctx.Err() != nil {
+			return 0
 		}
 	}
 }

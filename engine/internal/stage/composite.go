@@ -8,7 +8,6 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/flow"
 	"github.com/flowd-io/flowd/engine/internal/guard"
 	"github.com/flowd-io/flowd/engine/internal/inside"
-	"github.com/flowd-io/flowd/engine/internal/retry"
 	"github.com/flowd-io/flowd/engine/internal/steps"
 )
 
@@ -20,57 +19,6 @@ type routeRun struct {
 	vias    []*via        // of a fallback that is in no other
 	turn    atomic.Uint64 // of a round robin
 	failed  atomic.Int64  // messages that went on to another member
-}
-
-// passed logs the 1st, 10th, 100th … message that goes on to the next member.
-func (x *routeRun) passed(m *engine.Message, i int) {
-	if n := x.failed.Add(1); guard.PowerOfTen(n) {
-		x.r.Log.Warn("message goes to the next output of a fallback", "output", x.plan.Name, "from", x.plan.Route.Members[i].Name, "to", x.plan.Route.Members[i+1].Name, "err", msg(m).Err, "so_far", n)
-	}
-}
-
-// via is a message's place in a fallback: who takes it when an output fails it.
-type via struct {
-	of    *routeRun
-	i     int
-	outer *via
-	found *engine.Original // the message as the output's own steps found it
-}
-
-// viaOf is how m came to the output at hand, or nil.
-func viaOf(m *engine.Message) *via {
-	if msg(m).Rare == nil {
-		return nil
-	}
-	v, _ := msg(m).Rare.Via.(*via)
-	return v
-}
-
-func setVia(m *engine.Message, v *via) {
-	if msg(m).Rare != nil || v != nil {
-		msg(m).SetRare(func(r *engine.Rare) { r.Via = inside.Slot(v) })
-	}
-}
-
-// forget makes m, which an output's own steps have made, one that came as they did.
-func forgetFound(m *engine.Message) { setVia(m, viaOf(m).bare()) }
-
-// bare is the place without a message.
-func (v *via) bare() *via {
-	if v == nil || v.found == nil {
-		return v
-	}
-	return &via{of: v.of, i: v.i, outer: v.outer}
-}
-
-// remember keeps messages as an output's own steps find them.
-func remember(b *engine.Batch, at inside.Stage) {
-	for i := range slab(b).Msgs {
-		m := &slab(b).Msgs[i]
-		if v := viaOf(m); v != nil && v.found == nil && msg(m).State == inside.Live && (at < inside.InOutput || msg(m).PC == 0) {
-			setVia(m, &via{of: v.of, i: v.i, outer: v.outer, found: &engine.Original{Body: m.Bytes(), Meta: m.Meta}})
-		}
-	}
 }
 
 // target is where messages for an output go.
@@ -184,39 +132,34 @@ func (x *routeRun) End(all []engine.Message) {
 	t.apply()
 }
 
-// fallBack sends a message that an output has failed for good to the next member
-// of the fallback by which it came. The payload is as that output found it.
-func (t *tally) fallBack(m *engine.Message, at *stage) bool {
-	if at == nil || msg(m).Err.Output == "" || viaOf(m) == nil || t.r.Handing() {
-		return false
+// passed logs the 1st, 10th, 100th … message that goes on to the next member.
+func (x *routeRun) passed(m *engine.Message, i int) {
+	if n := x.failed.Add(1); guard.PowerOfTen(n) {
+		x.r.Log.Warn("message goes to the next output of a fallback", "output", x.plan.Name, "from", x.plan.Route.Members[i].Name, "to", x.plan.Route.Members[i+1].Name, "err", msg(m).Err, "so_far", n)
 	}
-	if len(msg(m).Of) > 0 && msg(m).Part == 0 && viaOf(&msg(m).Of[0]) != nil && viaOf(&msg(m).Of[0]).found != nil {
-		return false // merged by the output's own steps, which the next one does not share
+}
+
+// via is a message's place in a fallback: who takes it when an output fails it.
+type via struct {
+	of    *routeRun
+	i     int
+	outer *via
+	found *engine.Original // the message as the output's own steps found it
+}
+
+// viaOf is how m came to the output at hand, or nil.
+func viaOf(m *engine.Message) *via {
+	if msg(m).Rare == nil {
+		return nil
 	}
-	v := viaOf(m).next()
-	if v == nil {
-		return false
+	v, _ := msg(m).Rare.Via.(*via)
+	return v
+}
+
+func setVia(m *engine.Message, v *via) {
+	if msg(m).Rare != nil || v != nil {
+		msg(m).SetRare(func(r *engine.Rare) { r.Via = inside.Slot(v) })
 	}
-	if viaOf(m).found != nil {
-		msg(m).Doc.Reset(viaOf(m).found.Body, nil)
-		m.Meta = viaOf(m).found.Meta
-	}
-	v.of.passed(m, v.i)
-	var tr *retry.Trial
-	if msg(m).Dead { // it goes on saying why it is one
-		msg(m).Err = retry.TrialOf(m).Reason
-		tr = &retry.Trial{Reason: msg(m).Err}
-	} else {
-		explain(m)
-	}
-	msg(m).State, msg(m).Stage, msg(m).PC = inside.Live, inside.InOutput, 0
-	retry.SetTrial(m, tr)
-	if setVia(m, v.of.vias[v.i+1]); v.outer != nil {
-		setVia(m, &via{of: v.of, i: v.i + 1, outer: v.outer})
-	}
-	t.disown(m)
-	t.goWith(v.of.members[v.i+1], m, inside.InOutput)
-	return true
 }
 
 // next is the innermost fallback that has another member; nil: none has.
@@ -227,22 +170,23 @@ func (v *via) next() *via {
 	return v
 }
 
-// goWith sends m on to an output in the batch in which it is, to take up there at
-// a stage.
-func (t *tally) goWith(to destination, m *engine.Message, at inside.Stage) {
-	of := msg(m).Batch
-	for i := range t.onward {
-		if s := &t.onward[i]; s.to == to && s.of == of && slab(s.b).Stage == at && of != nil {
-			slab(s.b).Take(m)
-			return
+// bare is the place without a message.
+func (v *via) bare() *via {
+	if v == nil || v.found == nil {
+		return v
+	}
+	return &via{of: v.of, i: v.i, outer: v.outer}
+}
+
+// forget makes m, which an output's own steps have made, one that came as they did.
+func forgetFound(m *engine.Message) { setVia(m, viaOf(m).bare()) }
+
+// remember keeps messages as an output's own steps find them.
+func remember(b *engine.Batch, at inside.Stage) {
+	for i := range slab(b).Msgs {
+		m := &slab(b).Msgs[i]
+		if v := viaOf(m); v != nil && v.found == nil && msg(m).State == inside.Live && (at < inside.InOutput || msg(m).PC == 0) {
+			setVia(m, &via{of: v.of, i: v.i, outer: v.outer, found: &engine.Original{Body: m.Bytes(), Meta: m.Meta}})
 		}
 	}
-	b := flow.NewSlab(0)
-	if of != nil {
-		b = slab(of).Like()
-		slab(b).Arena = nil
-	}
-	slab(b).Stage = at
-	slab(b).Take(m)
-	t.onward = append(t.onward, sending{to: to, b: b, of: of})
 }

@@ -47,6 +47,46 @@ func (t *tally) pass(to destination, b *engine.Batch) {
 	t.onward = append(t.onward, sending{to: to, b: b})
 }
 
+// goWith sends m on to an output in the batch in which it is, to take up there at
+// a stage.
+func (t *tally) goWith(to destination, m *engine.Message, at inside.Stage) {
+	of := msg(m).Batch
+	for i := range t.onward {
+		if s := &t.onward[i]; s.to == to && s.of == of && slab(s.b).Stage == at && of != nil {
+			slab(s.b).Take(m)
+			return
+		}
+	}
+	b := flow.NewSlab(0)
+	if of != nil {
+		b = slab(of).Like()
+		slab(b).Arena = nil
+	}
+	slab(b).Stage = at
+	slab(b).Take(m)
+	t.onward = append(t.onward, sending{to: to, b: b, of: of})
+}
+
+// leave counts that m goes beyond the lanes, with what it has become.
+func (t *tally) leave(m *engine.Message) {
+	msg(m).Doc.Detach()
+	t.recharge(m)
+	if !t.past {
+		t.beyond += flow.Weight(m)
+	}
+}
+
+// handOver gives the slabs away, when all that they count on is counted. Slabs
+// that may wait long keep no mostly dead blocks.
+func (t *tally) handOver() {
+	for i, s := range t.onward {
+		flow.Compact(s.b, t.was)
+		s.to.Push(s.b)
+		t.onward[i] = sending{}
+	}
+	t.onward = t.onward[:0]
+}
+
 // allLive says that nothing of b has ended or waits.
 func allLive(b *engine.Batch) bool {
 	for i := range slab(b).Msgs {
@@ -70,24 +110,4 @@ func sweep(b *engine.Batch, alive int) {
 		clear(slab(b).Msgs[n:])
 		slab(b).Msgs = slab(b).Msgs[:n]
 	}
-}
-
-// leave counts that m goes beyond the lanes, with what it has become.
-func (t *tally) leave(m *engine.Message) {
-	msg(m).Doc.Detach()
-	t.recharge(m)
-	if !t.past {
-		t.beyond += flow.Weight(m)
-	}
-}
-
-// handOver gives the slabs away, when all that they count on is counted. Slabs
-// that may wait long keep no mostly dead blocks.
-func (t *tally) handOver() {
-	for i, s := range t.onward {
-		flow.Compact(s.b, t.was)
-		s.to.Push(s.b)
-		t.onward[i] = sending{}
-	}
-	t.onward = t.onward[:0]
 }

@@ -107,3 +107,14 @@ func (p *aside) apply() (err error) {
 }
 
 func (p *aside) Message() *engine.Message { return &p.m }
+
+// awaits is the limit that a message waits for.
+func (p *aside) Awaits() (place, err string) {
+	switch {
+	case p.step() != nil:
+		return "the limit of step " + p.step().Name, ""
+	case p.at != nil:
+		return "the limit of output " + p.at.name, ""
+	}
+	return "a limit", ""
+}

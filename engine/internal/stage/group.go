@@ -43,50 +43,6 @@ func newGroupRun(r *Run, plan *GroupPlan) *groupRun {
 	return g
 }
 
-func (g *groupRun) worker() *worker { return newWorker(g.stage) }
-
-// next is the next batch, one that comes back first.
-func (g *groupRun) next() (*engine.Batch, bool) {
-	for _, from := range []*flow.SlabList{&g.stage.again, &g.stage.ready} {
-		if from.Head != nil {
-			return g.stage.take(from, inside.SlabSize), false
-		}
-	}
-	return nil, false
-}
-
-// serve runs the steps over b and sends it back to the lanes.
-func (g *groupRun) serve(ctx context.Context, w *worker, b *engine.Batch, _ bool) bool {
-	n := len(slab(b).Msgs)
-	b = w.steps(ctx, w.begin(b))
-	var claims func() []*order.Claim
-	if g.r.plan.Ordered {
-		w.conclude(b)
-		claims = func() []*order.Claim { return g.r.holds.Rejoin(b, g.plan.Index+1) }
-	}
-	w.finish(b, claims)
-	w.end()
-	g.r.carried(n)
-	return true
-}
-
-// come counts messages that will go on to the lanes.
-func (g *groupRun) come(n int) { g.r.upstream.Add(int64(n)) }
-
-// forward sends m, which has gone through the group's steps, back to the lanes.
-func (g *groupRun) forward(t *tally, m *engine.Message) {
-	msg(m).Batch, msg(m).BatchKey = nil, ""
-	retry.SetTrial(m, nil)
-	msg(m).Stage, msg(m).PC, msg(m).Groups = inside.Fresh, msg(m).Back, g.plan.Index+1
-	t.beyond -= flow.Weight(m)
-	t.put(toLanes{t.r}, m)
-}
-
-// retry has nothing to try again: only steps fail in a group, and they do that themselves.
-func (g *groupRun) retry(*tally, *engine.Message) bool { return false }
-
-func (g *groupRun) wait(*engine.Batch) {}
-
 // Gather takes messages out of a lane: those that have come to a group enter it.
 func (l *lane) Gather(b *engine.Batch, sel []int32, o *steps.Op) {
 	g := l.r.groups[o.Group-1]
@@ -165,6 +121,16 @@ func (g *groupRun) inside(m *engine.Message) (yes bool) {
 	defer g.mu.Unlock()
 	order.EachLeafKey(m, func(leaf *engine.Message) { yes = yes || g.keys[string(leaf.Key)] > 0 || g.stage.has(leaf.Key) })
 	return yes || g.r.holds.HeldAt(m, g.stage.spot())
+}
+
+// expect notes that m is on its way into the group.
+func (g *groupRun) expect(m *engine.Message) {
+	if g.keys == nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	order.EachLeafKey(m, func(leaf *engine.Message) { g.keys[string(leaf.Key)]++ })
 }
 
 // push takes messages in, from any lane.
@@ -265,16 +231,6 @@ func (g *groupRun) queue(b *engine.Batch, why engine.Trigger) {
 	}
 }
 
-// expect notes that m is on its way into the group.
-func (g *groupRun) expect(m *engine.Message) {
-	if g.keys == nil {
-		return
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	order.EachLeafKey(m, func(leaf *engine.Message) { g.keys[string(leaf.Key)]++ })
-}
-
 // flush closes the group if something lies open in it.
 func (g *groupRun) flush(why engine.Trigger) bool {
 	g.mu.Lock()
@@ -286,30 +242,49 @@ func (g *groupRun) flush(why engine.Trigger) bool {
 	return true
 }
 
-// closeGroups closes the first group in which something lies, when nothing more
-// will come to it.
-func (r *Run) closeGroups() {
-	why := r.inputsEnd()
-	if why == "" || r.upstream.Load() != r.grouped.Load() {
-		return
-	}
-	for _, g := range r.groups {
-		if g.flush(why) {
-			return
+func (g *groupRun) worker() *worker { return newWorker(g.stage) }
+
+// next is the next batch, one that comes back first.
+func (g *groupRun) next() (*engine.Batch, bool) {
+	for _, from := range []*flow.SlabList{&g.stage.again, &g.stage.ready} {
+		if from.Head != nil {
+			return g.stage.take(from, inside.SlabSize), false
 		}
 	}
+	return nil, false
 }
 
-// relieveGroups closes a group when all else rests: its messages hold the credits.
-func (r *Run) relieveGroups() {
-	if !slices.ContainsFunc(r.groups, func(g *groupRun) bool { return !g.stage.rests() }) {
-		for _, g := range r.groups {
-			if g.flush(engine.ByPressure) {
-				return
-			}
-		}
+// serve runs the steps over b and sends it back to the lanes.
+func (g *groupRun) serve(ctx context.Context, w *worker, b *engine.Batch, _ bool) bool {
+	n := len(slab(b).Msgs)
+	b = w.steps(ctx, w.begin(b))
+	var claims func() []*order.Claim
+	if g.r.plan.Ordered {
+		w.conclude(b)
+		claims = func() []*order.Claim { return g.r.holds.Rejoin(b, g.plan.Index+1) }
 	}
+	w.finish(b, claims)
+	w.end()
+	g.r.carried(n)
+	return true
 }
+
+// come counts messages that will go on to the lanes.
+func (g *groupRun) come(n int) { g.r.upstream.Add(int64(n)) }
+
+// forward sends m, which has gone through the group's steps, back to the lanes.
+func (g *groupRun) forward(t *tally, m *engine.Message) {
+	msg(m).Batch, msg(m).BatchKey = nil, ""
+	retry.SetTrial(m, nil)
+	msg(m).Stage, msg(m).PC, msg(m).Groups = inside.Fresh, msg(m).Back, g.plan.Index+1
+	t.beyond -= flow.Weight(m)
+	t.put(toLanes{t.r}, m)
+}
+
+// retry has nothing to try again: only steps fail in a group, and they do that themselves.
+func (g *groupRun) retry(*tally, *engine.Message) bool { return false }
+
+func (g *groupRun) wait(*engine.Batch) {}
 
 // toLanes is where messages go that have left a group.
 type toLanes struct{ r *Run }

@@ -1,0 +1,80 @@
+package stage
+
+import (
+	"slices"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/internal/flow"
+	"github.com/flowd-io/flowd/engine/internal/steps"
+)
+
+// relieve sends open batches on when readers or lanes wait for credits that
+// nothing else can free: to outputs with an idle writer, the oldest first, a
+// tenth of the credits. It is called whenever one of its conditions may have
+// become true.
+func (r *Run) relieve() {
+	r.ease()
+	readers, lanes := r.Credits.Waiting()
+	readers += int(r.replaying.Load())
+	if readers+lanes == 0 || !r.Lanes.Stuck(lanes) {
+		return
+	}
+	var ask []*batcherRun
+	hungry := false
+	for _, b := range r.Routes {
+		open, incoming := b.keeps()
+		if incoming {
+			return
+		}
+		for _, o := range b.leaves {
+			if o.hungry() {
+				hungry = true
+				if open > 0 {
+					ask = append(ask, b)
+				}
+				break
+			}
+		}
+	}
+	if hungry && len(ask) == 0 && len(r.groups) > 0 {
+		r.relieveGroups()
+	}
+	for _, b := range ask {
+		b.relieve(max(1, r.plan.MaxMessages/10))
+	}
+}
+
+// relieveGroups closes a group when all else rests: its messages hold the credits.
+func (r *Run) relieveGroups() {
+	if !slices.ContainsFunc(r.groups, func(g *groupRun) bool { return !g.stage.rests() }) {
+		for _, g := range r.groups {
+			if g.flush(engine.ByPressure) {
+				return
+			}
+		}
+	}
+}
+
+// ease lets readers go on when half of what they were ahead is done. It is called
+// whenever that may have become true.
+func (r *Run) ease() { r.pace.Ease(r.crowded) }
+
+// crowded says that every lane has so much before it, or every output that works,
+// for each of its writes.
+func (r *Run) crowded(part int) bool {
+	if r.Lanes.Crowded(max(flow.Ahead/r.Lanes.Lanes, 2*flow.SlowRun, 2*r.plan.Steps.Together)/part, flow.AheadBytes/part) {
+		return true
+	}
+	all := false
+	for _, o := range r.sinks {
+		if o.plan.Feeds {
+			if !o.crowded(flow.Ahead/part, flow.AheadBytes/part) {
+				return false
+			}
+			all = true
+		}
+	}
+	return all
+}
+
+func newRoom(r *Run) *steps.Room { return &steps.Room{Credits: &r.Credits, Limit: r.plan.MaxBytes} }

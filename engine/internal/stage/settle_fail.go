@@ -1,0 +1,259 @@
+package stage
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/internal/flow"
+	"github.com/flowd-io/flowd/engine/internal/inside"
+	"github.com/flowd-io/flowd/engine/internal/ledger"
+	"github.com/flowd-io/flowd/engine/internal/retry"
+	"github.com/flowd-io/flowd/engine/internal/steps"
+)
+
+// fail sends a failed message where on_failure says. A merge is undone: each of
+// its parts fails by itself, as it was before.
+func (t *tally) fail(m *engine.Message, at *stage) {
+	if t.r.PassesOn() { // its root goes on in the next plan
+		return
+	}
+	msg(m).Err.Mask(t.r.plan.Secrets)
+	if t.rescue(m, at) || t.fallBack(m, at) {
+		return
+	}
+	if len(msg(m).Of) > 0 && msg(m).Part == 0 { // a part of a split merge fails alone
+		t.undo(m, func(p *engine.Message) { t.fail(p, at) })
+		return
+	}
+	t.forfeit(m, at)
+	p := t.r.plan.Failure
+	if at != nil && at.failure != nil {
+		p = *at.failure
+	}
+	if msg(m).Dead { // a dead letter was refused for good: what is left is the default
+		p, msg(m).Err = Policy{}, unburied(m)
+	}
+	if p.Then == ledger.ThenDefault {
+		p.Then = ledger.FirstRoot(m).Led.Then
+	}
+	if errors.Is(msg(m).Err, engine.ErrGone) {
+		p.Then = ledger.ThenStop
+	}
+	if t.r.Handing() {
+		p.Then = ledger.ThenReturn
+	}
+	switch p.Then {
+	case ledger.ThenDeadLetter:
+		bury(m)
+		t.r.plan.EmitEvent(engine.Event{Kind: engine.EventDeadLetter, Name: placeOf(msg(m).Err), N: 1, Err: msg(m).Err})
+		t.send(t.r.target(p.DeadLetter), m)
+	case ledger.ThenReturn:
+		t.giveBack(m, !t.r.Handing())
+	case ledger.ThenStop:
+		err := msg(m).Err
+		t.giveBack(m, true)
+		t.r.Fail(err)
+	default:
+		t.r.Failures.Add(m, engine.Dropped)
+		t.End(m, engine.Dropped)
+	}
+}
+
+// rescue lets a message go on that has failed in a block, but not where the block's
+// own steps run: in a group inside, or as a part of a merge that is undone.
+func (t *tally) rescue(m *engine.Message, at *stage) bool {
+	if steps.BlockOf(m) == nil || t.r.Handing() {
+		return false
+	}
+	var in *steps.Program
+	for msg(m).State == inside.Failed && steps.BlockOf(m) != nil && steps.BlockOf(m).Kind != steps.IsMerged {
+		in = steps.BlockOf(m).Of.In
+		steps.Rescue(m, in)
+	}
+	switch msg(m).State {
+	case inside.Live:
+		if at != nil && in == t.r.plan.Steps { // it goes through the group, behind its steps
+			msg(m).Back, msg(m).PC = msg(m).PC, int32(len(at.steps.Ops))
+		}
+		t.own(m, at)
+		if at != nil {
+			t.goWith(again{at}, m, msg(m).Stage)
+			return true
+		}
+		if t.past {
+			t.beyond -= flow.Weight(m)
+		}
+		msg(m).Batch = nil
+		t.put(toLanes{t.r}, m)
+	case inside.Waits:
+		t.await(m, at)
+	case inside.Discarded:
+		t.End(m, engine.Dropped)
+	default:
+		return false
+	}
+	return true
+}
+
+// fallBack sends a message that an output has failed for good to the next member
+// of the fallback by which it came. The payload is as that output found it.
+func (t *tally) fallBack(m *engine.Message, at *stage) bool {
+	if at == nil || msg(m).Err.Output == "" || viaOf(m) == nil || t.r.Handing() {
+		return false
+	}
+	if len(msg(m).Of) > 0 && msg(m).Part == 0 && viaOf(&msg(m).Of[0]) != nil && viaOf(&msg(m).Of[0]).found != nil {
+		return false // merged by the output's own steps, which the next one does not share
+	}
+	v := viaOf(m).next()
+	if v == nil {
+		return false
+	}
+	if viaOf(m).found != nil {
+		msg(m).Doc.Reset(viaOf(m).found.Body, nil)
+		m.Meta = viaOf(m).found.Meta
+	}
+	v.of.passed(m, v.i)
+	var tr *retry.Trial
+	if msg(m).Dead { // it goes on saying why it is one
+		msg(m).Err = retry.TrialOf(m).Reason
+		tr = &retry.Trial{Reason: msg(m).Err}
+	} else {
+		explain(m)
+	}
+	msg(m).State, msg(m).Stage, msg(m).PC = inside.Live, inside.InOutput, 0
+	retry.SetTrial(m, tr)
+	if setVia(m, v.of.vias[v.i+1]); v.outer != nil {
+		setVia(m, &via{of: v.of, i: v.i + 1, outer: v.outer})
+	}
+	t.disown(m)
+	t.goWith(v.of.members[v.i+1], m, inside.InOutput)
+	return true
+}
+
+// undo makes the parts of a merge that failed messages again, each failed like it.
+func (t *tally) undo(m *engine.Message, then func(part *engine.Message)) {
+	t.consumed++
+	t.made += int64(len(msg(m).Of))
+	t.release(m)
+	for i := range msg(m).Of {
+		p := &msg(m).Of[i]
+		e := *msg(m).Err
+		msg(p).State, msg(p).Err = inside.Failed, &e
+		msg(p).Batch = msg(m).Batch
+		setVia(p, viaOf(m).bare()) // where the merge was, not its parts before it
+		msg(p).Stage, msg(p).Groups = msg(m).Stage, msg(m).Groups
+		then(p)
+	}
+}
+
+// giveBack hands m back to its source, because it has failed or is unfinished. What no
+// source takes back is lost: it ends as dropped, and is reported in either case.
+func (t *tally) giveBack(m *engine.Message, failed bool) {
+	f := engine.Returned
+	if !returnable(m) {
+		f = engine.Dropped
+		if !failed {
+			msg(m).Err = lostWith(msg(m).Err)
+		}
+	}
+	if failed || f == engine.Dropped {
+		t.r.Failures.Add(m, f)
+	}
+	t.End(m, f)
+}
+
+// hand gives m back to its source because a drain leaves it no time.
+func (t *tally) hand(m *engine.Message) {
+	if t.r.PassesOn() {
+		return
+	}
+	if retry.TrialOf(m) != nil && retry.TrialOf(m).Err != nil {
+		msg(m).Err = retry.TrialOf(m).Err
+	}
+	msg(m).Err = (&engine.Error{Class: msg(m).Err.Class, Step: msg(m).Err.Step, Output: msg(m).Err.Output, Err: msg(m).Err}).HandedBack()
+	if len(msg(m).Of) > 0 && msg(m).Part == 0 {
+		t.undo(m, t.hand)
+		return
+	}
+	t.giveBack(m, false)
+}
+
+// returnable says whether a source takes back something of m.
+func returnable(m *engine.Message) (yes bool) {
+	ledger.EachRoot(m, func(r ledger.Root) { yes = yes || r.Led.Takes != engine.TakesNothing })
+	return yes
+}
+
+// lostWith is why a message is lost that had not ended when the pipeline stopped;
+// cause is what interrupted it or what it waited for, or nil.
+func lostWith(cause *engine.Error) *engine.Error {
+	const why = "the pipeline stopped before this message was finished, and its source takes nothing back"
+	if cause == nil {
+		e := engine.Errorf(engine.Transient, why)
+		e.HandedBack()
+		return e
+	}
+	return (&engine.Error{Class: cause.Class, Step: cause.Step, Output: cause.Output, Err: fmt.Errorf(why+": %w", cause)}).HandedBack()
+}
+
+// bury makes a dead letter of m: the payload as received or split, the metadata,
+// and error_* beside it.
+func bury(m *engine.Message) {
+	if msg(m).Orig != nil {
+		msg(m).Doc.Reset(msg(m).Orig, nil)
+	}
+	explain(m)
+	msg(m).BatchKey, msg(m).Batch = "", nil
+	retry.SetTrial(m, &retry.Trial{Reason: msg(m).Err})
+	setVia(m, nil)
+	steps.SetBlock(m, nil)
+	msg(m).State, msg(m).Stage, msg(m).Dead = inside.Live, inside.Fresh, true
+}
+
+// unburied is why a message failed whose dead letter was refused.
+func unburied(m *engine.Message) *engine.Error {
+	if retry.TrialOf(m) == nil || retry.TrialOf(m).Reason == nil {
+		return msg(m).Err
+	}
+	e := *retry.TrialOf(m).Reason
+	e.Delay, e.Err = msg(m).Err.Delay, bothReasons(m)
+	return &e
+}
+
+// bothReasons is what the write of m failed with. For a dead letter it says first why
+// m is one.
+func bothReasons(m *engine.Message) error {
+	if !msg(m).Dead || retry.TrialOf(m) == nil || retry.TrialOf(m).Reason == nil {
+		return msg(m).Err
+	}
+	what := "its dead letter can't be written"
+	if place := msg(m).Err.Place(); place != "" {
+		what += ": " + place
+	}
+	return fmt.Errorf("%w; %s: %w", retry.TrialOf(m).Reason, what, msg(m).Err)
+}
+
+// explain adds to the metadata of m why it failed.
+func explain(m *engine.Message) {
+	m.Meta = m.Meta.
+		With("error_class", string(msg(m).Err.Class)).
+		With("error_message", msg(m).Err.Error()).
+		With("error_step", msg(m).Err.Step).
+		With("error_output", msg(m).Err.Output).
+		With("error_attempt", msg(m).Err.Attempt).
+		With("error_first_failed", msg(m).Err.FirstFailed.UTC())
+	if msg(m).Part > 0 {
+		m.Meta = m.Meta.With("error_part", int(msg(m).Part))
+	}
+}
+
+func placeOf(e *engine.Error) string {
+	if e == nil {
+		return ""
+	}
+	if e.Output != "" {
+		return e.Output
+	}
+	return e.Step
+}

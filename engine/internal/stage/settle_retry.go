@@ -1,0 +1,166 @@
+package stage
+
+import (
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/internal/flow"
+	"github.com/flowd-io/flowd/engine/internal/inside"
+	"github.com/flowd-io/flowd/engine/internal/ledger"
+	"github.com/flowd-io/flowd/engine/internal/retry"
+	"github.com/flowd-io/flowd/engine/internal/steps"
+)
+
+// await takes over a message that is to be tried again. It waits beside the
+// queues, with those that failed together with it.
+func (t *tally) await(m *engine.Message, at *stage) {
+	r := t.r
+	room := steps.ForRoom(retry.TrialOf(m))
+	if r.Handing() || !room && r.TooLate(retry.TrialOf(m).Due) { // the drain ends before
+		t.hand(m)
+		return
+	}
+	if wait := time.Until(retry.TrialOf(m).Due); wait > leftToSource && sourceDelays(m) >= wait && !r.plan.Ordered {
+		msg(m).Err.Delay = wait
+		t.End(m, engine.Returned)
+		return
+	}
+	if retry.TrialOf(m).Cause == nil {
+		msg(m).Stage = inside.AtWrite
+	}
+	t.own(m, at)
+	t.leave(m)
+	msg(m).State = inside.Live
+	for _, b := range t.waiting {
+		first := &slab(b).Msgs[0]
+		if !room && !steps.ForRoom(retry.TrialOf(first)) && stageOf(b) == at && slab(b).Stage == msg(m).Stage && inputOf(b) == t.in && len(slab(b).Msgs) < inside.SlabSize &&
+			msg(first).Batch == msg(m).Batch && retry.TrialOf(first).Cause == retry.TrialOf(m).Cause && retry.TrialOf(first).Attempts == retry.TrialOf(m).Attempts && retry.TrialOf(first).Err.Delay == retry.TrialOf(m).Err.Delay {
+			retry.TrialOf(m).Due = retry.TrialOf(first).Due
+			slab(b).Take(m)
+			return
+		}
+	}
+	b := new(engine.Batch)
+	if msg(m).Batch != nil {
+		b = slab(msg(m).Batch).Like()
+		slab(b).Arena = nil
+	}
+	slab(b).Stage = msg(m).Stage
+	setInput(b, t.in)
+	setStage(b, at)
+	if retry.TrialOf(m).Cause == nil {
+		slab(b).Stage = inside.AtWrite
+	}
+	slab(b).Take(m)
+	t.waiting = append(t.waiting, b)
+}
+
+// leftToSource is the wait beyond which a source that can delay one message gets
+// it back, with that delay.
+const leftToSource = 10 * time.Second
+
+// sourceDelays is how long m's source can delay it; 0 where m is not all that was
+// read, or its source can't.
+func sourceDelays(m *engine.Message) time.Duration {
+	r := ledger.RootOf(m)
+	if r.Led == nil || msg(m).Part > 0 || len(msg(m).Of) > 0 || r.Led.Roots[r.I].Pieces.Load() != 1 {
+		return 0
+	}
+	return r.Led.Delays
+}
+
+// own makes m hold its keys, or its place, where it is.
+func (t *tally) own(m *engine.Message, at *stage) {
+	if t.in != nil {
+		t.r.holds.LeaveGap(m)
+		return
+	}
+	t.r.holds.Own(m, at.spot())
+}
+
+// postpone gives the slabs of messages that are to be tried again to the timers.
+func (t *tally) postpone() {
+	for i, b := range t.waiting {
+		t.waiting[i] = nil
+		n, err := 0, retry.TrialOf(&slab(b).Msgs[0]).Err
+		text := []byte(nil)
+		for i := range slab(b).Msgs {
+			m := &slab(b).Msgs[i]
+			text = msg(m).CopyOut(text)
+			n += flow.Weight(m)
+			msg(m).Batch, msg(m).Err = nil, retry.TrialOf(m).Reason
+		}
+		t.r.Credits.Keep(n)
+		t.r.Retrying.Add(int64(len(slab(b).Msgs)))
+		if steps.ForRoom(retry.TrialOf(&slab(b).Msgs[0])) {
+			t.r.lineUp(b)
+			continue
+		}
+		t.r.plan.EmitEvent(engine.Event{Kind: engine.EventRetry, Name: placeOf(err), N: len(slab(b).Msgs), Err: err})
+		r := t.r
+		if at := stageOf(b); at != nil {
+			at.exit.wait(b)
+		}
+		r.timers.After(retry.TrialOf(&slab(b).Msgs[0]).Due, b, func() { r.retry(b) })
+	}
+	t.waiting = t.waiting[:0]
+}
+
+// lineUp has a message wait for the bytes that it lacks, and then go on.
+func (r *Run) lineUp(b *engine.Batch) {
+	m := &slab(b).Msgs[0]
+	r.Credits.LineUp(&flow.InLine{Bytes: retry.TrialOf(m).Lacked, Msgs: flow.Weight(m), Grown: msg(m).Charge - len(msg(m).Orig), GoOn: func(bytes int) {
+		msg(m).Charge += bytes
+		slab(b).Bytes += bytes
+		retry.TrialOf(m).Room = bytes
+		r.timers.After(time.Now(), b, func() { r.retry(b) })
+	}})
+}
+
+// retry lets messages go on that have waited for another try.
+func (r *Run) retry(b *engine.Batch) {
+	if !r.Enter() {
+		return
+	}
+	defer r.Leave()
+	r.waited(b)
+	t := tally{r: r, past: true}
+	t.goOn(b, stageOf(b))
+	t.apply()
+}
+
+// waited counts that the messages of b no longer wait.
+func (r *Run) waited(b *engine.Batch) {
+	n := 0
+	for i := range slab(b).Msgs {
+		n += flow.Weight(&slab(b).Msgs[i])
+	}
+	r.Retrying.Add(int64(-len(slab(b).Msgs)))
+	r.Credits.Keep(-n)
+}
+
+// goOn sends a slab back to where its messages take up again: a lane, or an output.
+func (t *tally) goOn(b *engine.Batch, at *stage) {
+	if at != nil {
+		slab(b).Way.Out = nil
+		if !steps.ForRoom(retry.TrialOf(&slab(b).Msgs[0])) {
+			again{at}.Push(b)
+		} else { // no other has failed, that a budget could be for
+			at.enter(b)
+		}
+		return
+	}
+	for i := range slab(b).Msgs {
+		t.beyond -= flow.Weight(&slab(b).Msgs[i])
+	}
+	t.r.upstream.Add(int64(len(slab(b).Msgs)))
+	t.r.Lanes.Push(b)
+}
+
+// again is a stage to which messages come back.
+type again struct{ *stage }
+
+func (a again) Push(b *engine.Batch) {
+	a.exit.come(len(slab(b).Msgs))
+	a.pushAgain(b)
+}
