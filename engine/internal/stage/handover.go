@@ -14,7 +14,7 @@ import (
 // Handover is what a pipeline leaves to the plan that takes its place: the roots
 // that are not settled, as they were read, and its counts.
 type Handover struct {
-	Roots  []heir
+	roots  []heir
 	law    [2]engine.Counts
 	failed []engine.FailureGroup
 	err    error              // of closing: what was promised and is not kept, such as writes to a cache
@@ -42,7 +42,10 @@ type heir struct {
 	to       engine.Acker
 }
 
-// leaves collects what is unsettled for the next plan; what that can't take goes
+// HasRoots says that messages are left, which the next plan is to end.
+func (h *Handover) HasRoots() bool { return h != nil && len(h.roots) > 0 }
+
+// Leaves collects what is unsettled for the next plan; what that can't take goes
 // back to its source. Nothing of the run is at work any more.
 func (r *Run) Leaves() *Handover {
 	h := &Handover{}
@@ -64,7 +67,7 @@ func (r *Run) collect(h *Handover) {
 			if r.inherits(l) && s.Lease.Load() != ledger.LeaseLost {
 				meta := l.MetaOf(i)
 				l.Mu.Lock()
-				h.Roots = append(h.Roots, heir{l.InputName, l.Instance, s.Ref, s.Body, meta, l.Key(i), int(s.Attempt), l.First + uint64(i), l.ReadAt, acker(l)})
+				h.roots = append(h.roots, heir{l.InputName, l.Instance, s.Ref, s.Body, meta, l.Key(i), int(s.Attempt), l.First + uint64(i), l.ReadAt, acker(l)})
 				l.Mu.Unlock()
 				t.forget(l, uint32(i))
 				continue
@@ -73,7 +76,7 @@ func (r *Run) collect(h *Handover) {
 		}
 	}
 	t.pieces = t.roots // as one piece each, like those that go on
-	more := t.roots[engine.Returned] + t.roots[engine.Dropped] + int64(len(h.Roots)) - r.Pieces.InFlight.Load()
+	more := t.roots[engine.Returned] + t.roots[engine.Dropped] + int64(len(h.roots)) - r.Pieces.InFlight.Load()
 	t.made, t.consumed = t.made+max(more, 0), t.consumed+max(-more, 0) // merges are undone, parts are consumed
 	t.apply()
 	h.law = [2]engine.Counts{r.Roots.Read(), r.Pieces.Read()}
@@ -91,7 +94,7 @@ func (r *Run) Bequeath(h *Handover, closing error) *Handover {
 		h = &Handover{law: [2]engine.Counts{r.Roots.Read(), r.Pieces.Read()}}
 	}
 	h.failed, h.err, h.read = r.Failures.All(), closing, map[reading]uint64{}
-	for _, rd := range r.readersAt {
+	for _, rd := range r.readers {
 		h.read[reading{rd.plan.Name, rd.index}] = rd.read.Load()
 	}
 	r.plan.Plugins.Bequeath(&r.Next.Plugins)
@@ -142,7 +145,7 @@ func (rd *reader) reenter(ctx context.Context) {
 		return
 	}
 	var mine []heir
-	for _, x := range h.Roots {
+	for _, x := range h.roots {
 		if x.input == rd.plan.Name && x.instance%len(rd.plan.Inputs) == rd.index {
 			mine = append(mine, x)
 		}

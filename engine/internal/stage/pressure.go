@@ -21,7 +21,7 @@ func (r *Run) relieve() {
 	}
 	var ask []*batcherRun
 	hungry := false
-	for _, b := range r.Routes {
+	for _, b := range r.batchers {
 		open, incoming := b.keeps()
 		if incoming {
 			return

@@ -38,7 +38,7 @@ func (r *Run) Quiesce() {
 	if r.ends() == "" {
 		return
 	}
-	for _, b := range r.Routes {
+	for _, b := range r.batchers {
 		if open, _ := b.keeps(); open > 0 {
 			b.poke()
 		}

@@ -11,7 +11,7 @@ import (
 // `continue` get copies. It returns nil when m has ended instead.
 func (r *Run) route(t *tally, m *engine.Message) *batcherRun {
 	took := false
-	for _, b := range r.Routes {
+	for _, b := range r.batchers {
 		if b.Plan.Match != nil {
 			holds, err := b.Plan.Match.Test(m)
 			if err != nil {

@@ -15,57 +15,79 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/order"
 )
 
-// run is a pipeline at work. A message is, at any time, in one of: a reader's
-// slab, the lane queue, a lane, a batcher's inbox or open batch, an output's
-// queue, a writer, or parked; open holds the ledger of its root all the while.
+// Run is a pipeline at work.
 type Run struct {
-	ledger.Account
-	life.Life
+	ledger.Account // what it owes to sources and steps
+	life.Life      // how far it has come, and the fence: whoever ends messages is inside
+	traffic        // what moves its messages
+	parts          // what they go through
+	loops          // that do so
+	verdict        // why it ends
 
-	plan       *Layout
-	Next       *Layout   // that follows; set before replace
-	inherited  *Handover // from the one before; nil: nothing
-	Lanes      *flow.LaneQueue
-	Routes     []*batcherRun
-	sole       *batcherRun // that takes all messages, without a key; nil: they differ
-	stages     []*stage    // of outputs and groups
-	sinks      map[*OutputPlan]*sink
-	groups     []*groupRun
-	composites map[*OutputPlan]*routeRun
-	holds      *order.Holds
-	timers     *flow.Timers
-	Credits    flow.Credits
-	pace       flow.Pace
-
-	reading   atomic.Int64 // readers that have not ended
-	upstream  atomic.Int64 // messages that lanes and groups have yet to carry
-	grouped   atomic.Int64 // those of them that lie in groups that are open
-	following atomic.Int64 // readers among them that only their writers' end ends
-	Started   time.Time
-	replaying atomic.Int64  // readers that wait for positions to be settled
-	Retrying  atomic.Int64  // messages that wait for another try
-	feeds     int64         // outputs that take more than dead letters
-	gates     atomic.Int64  // outputs that are held, of those that take more than dead letters
-	Empty     chan struct{} // has room for one: nothing is in flight, and no reader left
-
-	expired   context.Context // ends when all that is unfinished goes back
-	works     context.Context // of steps and writes
-	Loops     sync.WaitGroup  // lanes, batchers and writers
-	lanesAt   []*lane
-	readersAt []*reader
-	mu        sync.Mutex // guards the fields below
-	err       error
-	Failing   chan struct{} // closed with the first error
+	plan      *Layout
+	Next      *Layout   // that follows; set before replace
+	inherited *Handover // from the one before; nil: nothing
+	started   time.Time
 }
 
+// traffic is what moves messages, and the counts by which the run knows that they move.
+type traffic struct {
+	Lanes   *flow.LaneQueue
+	Credits flow.Credits
+	pace    flow.Pace
+	timers  *flow.Timers
+	holds   *order.Holds
+
+	reading   atomic.Int64 // readers that have not ended
+	following atomic.Int64 // readers among them that only their writers' end ends
+	replaying atomic.Int64 // readers that wait for positions to be settled
+	upstream  atomic.Int64 // messages that lanes and groups have yet to carry
+	grouped   atomic.Int64 // those of them that lie in groups that are open
+	retrying  atomic.Int64 // messages that wait for another try
+	shut      atomic.Int64 // outputs that are held, of those that take more than dead letters
+}
+
+// parts are what messages go through, in their order.
+type parts struct {
+	readers    []*reader
+	lanes      []*lane
+	groups     []*groupRun
+	batchers   []*batcherRun
+	sole       *batcherRun // that takes all messages, without a key; nil: they differ
+	composites map[*OutputPlan]*routeRun
+	stages     []*stage // of groups and outputs
+	sinks      map[*OutputPlan]*sink
+	feeds      int64 // sinks that take more than dead letters
+}
+
+// loops are the goroutines beside the readers.
+type loops struct {
+	Loops   sync.WaitGroup
+	works   context.Context // of steps and writes
+	expired context.Context // ends when all that is unfinished goes back
+}
+
+// verdict is how a run comes to its end.
+type verdict struct {
+	Empty   chan struct{} // has room for one: nothing is in flight, and no reader left
+	Failing chan struct{} // closed with the first error that ends the run
+
+	mu  sync.Mutex // guards the field below
+	err error
+}
+
+// NewRun makes a run of a pipeline, which does nothing yet.
 func NewRun(p *Layout, inherited *Handover) *Run {
-	r := &Run{plan: p, inherited: inherited, Started: time.Now(), sinks: map[*OutputPlan]*sink{}, composites: map[*OutputPlan]*routeRun{}, timers: flow.NewTimers(), Empty: make(chan struct{}, 1), Failing: make(chan struct{})}
+	r := &Run{plan: p, inherited: inherited, started: time.Now()}
 	r.Log, r.Timeout = p.Log, p.Timeout
 	r.Failures.Log, r.Failures.Secrets = p.Log, p.Secrets
+	r.Empty, r.Failing = make(chan struct{}, 1), make(chan struct{})
+	r.timers = flow.NewTimers()
 	r.Credits = flow.Credits{Starved: r.relieve, Upstream: func() bool { return r.upstream.Load() > 0 }, Msgs: p.MaxMessages, Bytes: p.MaxBytes, Most: p.MaxMessages}
 	r.holds = order.NewHolds(p.Ordered, p.OrderBy, &r.Credits, toLanes{r}.Push)
 	r.Lanes = flow.NewLaneQueue(p.Workers, p.Ordered, r.relieve)
 	r.Lanes.Popped = r.TakeAway
+	r.sinks, r.composites = map[*OutputPlan]*sink{}, map[*OutputPlan]*routeRun{}
 	for _, o := range p.Outputs {
 		if o.Route == nil {
 			r.sinks[o] = newSink(r, o)
@@ -80,29 +102,29 @@ func NewRun(p *Layout, inherited *Handover) *Run {
 		r.groups, r.stages = append(r.groups, x), append(r.stages, x.stage)
 	}
 	for _, b := range p.Batchers {
-		r.Routes = append(r.Routes, newBatcherRun(r, b))
+		r.batchers = append(r.batchers, newBatcherRun(r, b))
 	}
-	if len(r.Routes) == 1 && p.Batchers[0].Match == nil && p.Batchers[0].Key == nil && !p.Batchers[0].GoesOn {
-		r.sole = r.Routes[0]
+	if len(r.batchers) == 1 && p.Batchers[0].Match == nil && p.Batchers[0].Key == nil && !p.Batchers[0].GoesOn {
+		r.sole = r.batchers[0]
 	}
 	r.inherit(inherited)
 	return r
 }
 
-// begin starts writers, batchers and lanes.
+// Begin starts the workers of the stages, the batchers and the lanes.
 func (r *Run) Begin(works, batches, expired context.Context) {
 	r.works, r.expired = works, expired
 	for _, s := range r.stages {
 		s.start()
 	}
-	for _, b := range r.Routes {
+	for _, b := range r.batchers {
 		if b.Plan.Batcher != nil {
 			r.Loops.Go(func() { b.loop(batches) })
 		}
 	}
 	for i := range r.plan.Workers {
 		l := newLane(r, i)
-		r.lanesAt = append(r.lanesAt, l)
+		r.lanes = append(r.lanes, l)
 		r.Loops.Go(func() { l.loop(r.works) })
 	}
 	r.Loops.Go(func() { r.timers.Loop(batches) })
@@ -120,7 +142,7 @@ func (r *Run) StartReaders(readers *sync.WaitGroup, reads context.Context) {
 		for i, instance := range in.Inputs {
 			rd := newReader(r, in, instance)
 			rd.index = i
-			r.readersAt = append(r.readersAt, rd)
+			r.readers = append(r.readers, rd)
 			readers.Go(func() {
 				rd.reenter(r.works)
 				ctx := reads

@@ -91,7 +91,7 @@ func (t *tally) postpone() {
 			msg(m).Batch, msg(m).Err = nil, retry.TrialOf(m).Reason
 		}
 		t.r.Credits.Keep(n)
-		t.r.Retrying.Add(int64(len(slab(b).Msgs)))
+		t.r.retrying.Add(int64(len(slab(b).Msgs)))
 		if steps.ForRoom(retry.TrialOf(&slab(b).Msgs[0])) {
 			t.r.lineUp(b)
 			continue
@@ -135,7 +135,7 @@ func (r *Run) waited(b *engine.Batch) {
 	for i := range slab(b).Msgs {
 		n += flow.Weight(&slab(b).Msgs[i])
 	}
-	r.Retrying.Add(int64(-len(slab(b).Msgs)))
+	r.retrying.Add(int64(-len(slab(b).Msgs)))
 	r.Credits.Keep(-n)
 }
 

@@ -247,7 +247,7 @@ func (o *sink) feed(may bool) {
 	if may {
 		n = -1
 	}
-	o.r.Credits.Close(o.r.gates.Add(n) == o.r.feeds)
+	o.r.Credits.Close(o.r.shut.Add(n) == o.r.feeds)
 }
 
 // probe asks the output, or opens a new instance of it.

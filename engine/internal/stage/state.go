@@ -13,7 +13,49 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/steps"
 )
 
-func (r *Run) State() engine.State {
+// Snapshot is the pipeline as it is now. It waits for nothing but short locks.
+func (r *Run) Snapshot() engine.Snapshot {
+	p, now := r.plan, time.Now()
+	s := engine.Snapshot{
+		Pipeline: p.Name, State: r.state(), Started: r.started, Stats: r.Stats(),
+		MaxMessages: p.MaxMessages, MaxBytes: p.MaxBytes, Bytes: r.Credits.Used(p.MaxBytes), Waiting: r.Credits.Waits(),
+		Lanes: p.Workers, LanesBusy: r.Lanes.Busy(), Retries: int(r.retrying.Load()),
+		Steps: statesOf(p.Steps, p.Groups), Held: r.held(now), Stuck: r.stuck(now), Failed: map[engine.Class]int64{},
+	}
+	s.Messages, s.DeadLettered = int(s.Stats.Pieces.InFlight), s.Stats.Pieces.Ended[engine.DeadLettered]
+	s.OldestUnsettled, s.OldestAt = r.Open.Oldest()
+	r.Failures.Count(s.Failed)
+	if err := r.Failed(); err != nil && s.State == engine.Stopped {
+		s.Err = err.Error()
+	}
+	for _, in := range p.Inputs {
+		s.Inputs = append(s.Inputs, r.input(in))
+	}
+	for _, b := range r.batchers {
+		if b.Plan.Name != "" {
+			s.Batchers = append(s.Batchers, b.state())
+		}
+	}
+	for _, o := range p.Outputs {
+		if o.Route == nil {
+			s.Outputs = append(s.Outputs, r.sinks[o].state())
+		}
+	}
+	for _, l := range p.Limits {
+		s.Limits = append(s.Limits, l.State())
+	}
+	if r.IsOpen() {
+		s.Troubles = p.Plugins.Troubles()
+	}
+	return s
+}
+
+// Stats are the counts so far.
+func (r *Run) Stats() engine.Stats {
+	return engine.Stats{Roots: r.Roots.Read(), Pieces: r.Pieces.Read()}
+}
+
+func (r *Run) state() engine.State {
 	switch {
 	case r.At() == life.Over:
 		return engine.Stopped
@@ -28,8 +70,8 @@ func (r *Run) State() engine.State {
 }
 
 // input sums up the instances of an input.
-func (r *Run) Input(in *InputPlan) engine.InputState {
-	s := engine.InputState{Name: in.Name, Type: in.Typ, State: "ended", Steps: States(in.Steps, nil)}
+func (r *Run) input(in *InputPlan) engine.InputState {
+	s := engine.InputState{Name: in.Name, Type: in.Typ, State: "ended", Steps: statesOf(in.Steps, nil)}
 	if in.Limit != nil {
 		l := in.Limit.State()
 		s.Limit = &l
@@ -55,7 +97,7 @@ func (r *Run) Input(in *InputPlan) engine.InputState {
 }
 
 func (r *Run) readersOf(in *InputPlan) (all []*reader) {
-	for _, rd := range r.readersAt {
+	for _, rd := range r.readers {
 		if rd.plan == in {
 			all = append(all, rd)
 		}
@@ -63,8 +105,8 @@ func (r *Run) readersOf(in *InputPlan) (all []*reader) {
 	return all
 }
 
-// states are those of a program's steps, and of the groups among them.
-func States(p *steps.Program, groups []*GroupPlan) (all []engine.StepState) {
+// statesOf are those of a program's steps, and of the groups among them.
+func statesOf(p *steps.Program, groups []*GroupPlan) (all []engine.StepState) {
 	for i := range p.Ops {
 		o := &p.Ops[i]
 		if o.Figures == nil || o.Run == nil && o.Group == 0 {
@@ -72,14 +114,14 @@ func States(p *steps.Program, groups []*GroupPlan) (all []engine.StepState) {
 		}
 		all = append(all, o.Figures.Read())
 		if o.Group > 0 {
-			all = append(all, States(groups[o.Group-1].Steps, nil)...)
+			all = append(all, statesOf(groups[o.Group-1].Steps, nil)...)
 		}
 	}
 	return all
 }
 
-func (b *batcherRun) State() engine.BatcherState {
-	s := engine.BatcherState{Name: b.Plan.Name, Batches: map[engine.Trigger]int64{}, Fill: b.fill.Read(), Steps: States(b.Plan.Steps, nil)}
+func (b *batcherRun) state() engine.BatcherState {
+	s := engine.BatcherState{Name: b.Plan.Name, Batches: map[engine.Trigger]int64{}, Fill: b.fill.Read(), Steps: statesOf(b.Plan.Steps, nil)}
 	for t, n := range b.sent {
 		if n := n.Load(); n > 0 {
 			s.Batches[t] = n
@@ -89,12 +131,10 @@ func (b *batcherRun) State() engine.BatcherState {
 	return s
 }
 
-// Output is the state of an output that is no composite.
-func (r *Run) Output(plan *OutputPlan) engine.OutputState {
-	o := r.sinks[plan]
+func (o *sink) state() engine.OutputState {
 	s, at := o.stateOf()
 	if x, ok := at.(engine.Staller); ok {
-		s.Stalled = r.plan.Secrets.Mask(x.Stalled())
+		s.Stalled = o.r.plan.Secrets.Mask(x.Stalled())
 	}
 	return s
 }
@@ -109,7 +149,7 @@ func (o *sink) stateOf() (engine.OutputState, engine.Output) {
 		Name: o.plan.Name, Type: o.plan.Typ, DeadLetter: !o.plan.Feeds,
 		Queued: msgs, QueuedBytes: bytes, Writing: o.working, Concurrency: o.most,
 		Written: f.written, Failed: f.failed, Retries: f.retries, Abandoned: f.abandoned,
-		Latency: f.took.Read(), Breaker: o.gate.State(), Err: f.err, FailingSince: f.since, Steps: States(o.plan.Steps, nil),
+		Latency: f.took.Read(), Breaker: o.gate.State(), Err: f.err, FailingSince: f.since, Steps: statesOf(o.plan.Steps, nil),
 		Refused: f.refused, Refusal: f.refusal,
 	}
 	if o.plan.Limit != nil {
@@ -120,7 +160,7 @@ func (o *sink) stateOf() (engine.OutputState, engine.Output) {
 }
 
 // stuck are the calls that are past their deadlines.
-func (r *Run) Stuck(now time.Time) (all []engine.Stuck) {
+func (r *Run) stuck(now time.Time) (all []engine.Stuck) {
 	add := func(place, what string, since int64, deadline time.Duration) {
 		if at := guard.Late(since, deadline, now); !at.IsZero() {
 			all = append(all, engine.Stuck{Place: place, What: what, Since: at})
@@ -131,10 +171,10 @@ func (r *Run) Stuck(now time.Time) (all []engine.Stuck) {
 			add("step "+o.Name, "step", c.Since.Load(), o.Timeout+grace)
 		}
 	}
-	for _, l := range r.lanesAt {
+	for _, l := range r.lanes {
 		step(&l.x.Clock)
 	}
-	for _, rd := range r.readersAt {
+	for _, rd := range r.readers {
 		step(&rd.own.x.Clock)
 	}
 	for _, s := range r.stages {
@@ -145,7 +185,7 @@ func (r *Run) Stuck(now time.Time) (all []engine.Stuck) {
 			step(&w.x.Clock)
 		}
 	}
-	for _, b := range r.Routes {
+	for _, b := range r.batchers {
 		add("batcher "+b.Plan.Name, "batcher", b.since.Load(), r.plan.Timeout)
 	}
 	for _, a := range r.Acking() {
@@ -159,7 +199,7 @@ const grace = time.Second
 
 // held describes the oldest message that waits for a try or a limit; nil: none does.
 // What waits for its key is younger than the message that holds the key.
-func (r *Run) Held(now time.Time) (oldest *engine.Held) {
+func (r *Run) held(now time.Time) (oldest *engine.Held) {
 	look := func(m *engine.Message, due time.Time, why func() (place, err string)) {
 		led := ledger.FirstRoot(m).Led
 		if led == nil || oldest != nil && now.Sub(led.ReadAt) <= oldest.Age {
