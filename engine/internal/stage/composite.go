@@ -99,9 +99,7 @@ func (x *routeRun) part(b *engine.Batch, to []int) {
 			continue
 		}
 		if parts[to[i]] == nil {
-			p := slab(b).Like()
-			slab(p).Arena = nil
-			parts[to[i]] = p
+			parts[to[i]] = likeOf(b)
 		}
 		slab(parts[to[i]]).Take(m)
 	}

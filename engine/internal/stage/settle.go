@@ -8,25 +8,25 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/order"
 )
 
-// tally is what one goroutine has found out about messages since it last told
-// the run: fates, pieces made, credits to give back, results for sources. It is
-// applied once per batch.
+// tally is what has become of messages since its goroutine last told the run. All that ends a message, or sends
+// it on, goes through it: conclude decides, the files settle_*.go carry it out, and apply tells the run, once for a
+// batch.
 type tally struct {
-	r *Run
+	r    *Run
+	past bool         // its goroutine works beyond the lanes
+	in   *InputPlan   // in whose own steps the messages are; nil: elsewhere
+	was  int          // bytes of the slab that they come from
+	keys flow.Keyring // order and batch keys that it has given to messages
 
-	pieces, roots  [ledger.HowMany]int64
+	pieces, roots  [ledger.HowMany]int64 // that have ended
 	made, consumed int64
-	msgs, bytes    int        // credits
-	beyond         int        // by how much the messages beyond the lanes change
-	past           bool       // this goroutine works beyond the lanes
-	in             *InputPlan // in whose own steps the messages are; nil: elsewhere
-	results        []ledger.Results
-	settled        []ledger.Settlement
-	onward         []sending
-	waiting        []*engine.Batch // slabs of messages that are to be tried again
-	freed          []*order.Claim  // where messages held their order keys and no longer do
-	was            int             // bytes of the slab that onward comes from
-	keys           flow.Keyring    // order and batch keys that it has given to messages
+	msgs, bytes    int                 // of credit that are given back
+	beyond         int                 // by how much the messages beyond the lanes change
+	results        []ledger.Results    // for sources
+	settled        []ledger.Settlement // for steps
+	onward         []sending           // messages that go on
+	waiting        []*engine.Batch     // messages that are to be tried again
+	freed          []*order.Claim      // where messages held their order keys and no longer do
 }
 
 // conclude does what a message's state asks for, wherever it was set; at is the

@@ -12,38 +12,25 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/steps"
 )
 
-// fail sends a failed message where on_failure says. A merge is undone: each of
-// its parts fails by itself, as it was before.
+// fail sends a failed message where on_failure says, if nothing else takes it. A merge is undone: each of its
+// parts fails by itself, as it was before.
 func (t *tally) fail(m *engine.Message, at *stage) {
 	if t.r.PassesOn() { // its root goes on in the next plan
 		return
 	}
 	msg(m).Err.Mask(t.r.plan.Secrets)
-	if t.rescue(m, at) || t.fallBack(m, at) {
+	switch {
+	case t.rescue(m, at), t.fallBack(m, at):
 		return
-	}
-	if len(msg(m).Of) > 0 && msg(m).Part == 0 { // a part of a split merge fails alone
+	case len(msg(m).Of) > 0 && msg(m).Part == 0: // a part of a split merge fails alone
 		t.undo(m, func(p *engine.Message) { t.fail(p, at) })
 		return
 	}
 	t.forfeit(m, at)
-	p := t.r.plan.Failure
-	if at != nil && at.failure != nil {
-		p = *at.failure
+	if msg(m).Dead {
+		msg(m).Err = unburied(m)
 	}
-	if msg(m).Dead { // a dead letter was refused for good: what is left is the default
-		p, msg(m).Err = Policy{}, unburied(m)
-	}
-	if p.Then == ledger.ThenDefault {
-		p.Then = ledger.FirstRoot(m).Led.Then
-	}
-	if errors.Is(msg(m).Err, engine.ErrGone) {
-		p.Then = ledger.ThenStop
-	}
-	if t.r.Handing() {
-		p.Then = ledger.ThenReturn
-	}
-	switch p.Then {
+	switch p := t.policy(m, at); p.Then {
 	case ledger.ThenDeadLetter:
 		bury(m)
 		t.r.plan.EmitEvent(engine.Event{Kind: engine.EventDeadLetter, Name: placeOf(msg(m).Err), N: 1, Err: msg(m).Err})
@@ -58,6 +45,26 @@ func (t *tally) fail(m *engine.Message, at *stage) {
 		t.r.Failures.Add(m, engine.Dropped)
 		t.End(m, engine.Dropped)
 	}
+}
+
+// policy is where m goes, which has failed for good. For a dead letter that was refused the default is left.
+func (t *tally) policy(m *engine.Message, at *stage) (p Policy) {
+	switch {
+	case msg(m).Dead:
+	case at != nil && at.failure != nil:
+		p = *at.failure
+	default:
+		p = t.r.plan.Failure
+	}
+	switch {
+	case t.r.Handing():
+		p.Then = ledger.ThenReturn
+	case errors.Is(msg(m).Err, engine.ErrGone):
+		p.Then = ledger.ThenStop
+	case p.Then == ledger.ThenDefault:
+		p.Then = ledger.FirstRoot(m).Led.Then
+	}
+	return p
 }
 
 // rescue lets a message go on that has failed in a block, but not where the block's

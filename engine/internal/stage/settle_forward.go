@@ -57,10 +57,9 @@ func (t *tally) goWith(to destination, m *engine.Message, at inside.Stage) {
 			return
 		}
 	}
-	b := flow.NewSlab(0)
-	if of != nil {
-		b = slab(of).Like()
-		slab(b).Arena = nil
+	b := likeOf(of)
+	if of == nil {
+		b = flow.NewSlab(0)
 	}
 	slab(b).Stage = at
 	slab(b).Take(m)

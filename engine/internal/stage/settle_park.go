@@ -29,8 +29,7 @@ func (t *tally) park(m *engine.Message, at *stage) {
 	p.m = *m
 	msg(&p.m).Batch, msg(&p.m).Parking = nil, nil
 	if msg(m).Batch != nil {
-		p.batch = slab(msg(m).Batch).Like() // that one may be used again
-		slab(p.batch).Arena = nil
+		p.batch = likeOf(msg(m).Batch)
 	}
 	msg(m).State = inside.Moved
 	switch resumed := p.Arm(p.proceed); {

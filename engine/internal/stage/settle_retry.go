@@ -14,45 +14,54 @@ import (
 // await takes over a message that is to be tried again. It waits beside the
 // queues, with those that failed together with it.
 func (t *tally) await(m *engine.Message, at *stage) {
-	r := t.r
-	room := steps.ForRoom(retry.TrialOf(m))
-	if r.Handing() || !room && r.TooLate(retry.TrialOf(m).Due) { // the drain ends before
+	tr := retry.TrialOf(m)
+	room := steps.ForRoom(tr)
+	if t.r.Handing() || !room && t.r.TooLate(tr.Due) { // the drain ends before
 		t.hand(m)
 		return
 	}
-	if wait := time.Until(retry.TrialOf(m).Due); wait > leftToSource && sourceDelays(m) >= wait && !r.plan.Ordered {
+	if wait := time.Until(tr.Due); wait > leftToSource && sourceDelays(m) >= wait && !t.r.plan.Ordered {
 		msg(m).Err.Delay = wait
 		t.End(m, engine.Returned)
 		return
 	}
-	if retry.TrialOf(m).Cause == nil {
+	if tr.Cause == nil {
 		msg(m).Stage = inside.AtWrite
 	}
 	t.own(m, at)
 	t.leave(m)
 	msg(m).State = inside.Live
 	for _, b := range t.waiting {
-		first := &slab(b).Msgs[0]
-		if !room && !steps.ForRoom(retry.TrialOf(first)) && stageOf(b) == at && slab(b).Stage == msg(m).Stage && inputOf(b) == t.in && len(slab(b).Msgs) < inside.SlabSize &&
-			msg(first).Batch == msg(m).Batch && retry.TrialOf(first).Cause == retry.TrialOf(m).Cause && retry.TrialOf(first).Attempts == retry.TrialOf(m).Attempts && retry.TrialOf(first).Err.Delay == retry.TrialOf(m).Err.Delay {
-			retry.TrialOf(m).Due = retry.TrialOf(first).Due
+		if !room && t.alike(b, m, at) {
+			tr.Due = retry.TrialOf(&slab(b).Msgs[0]).Due
 			slab(b).Take(m)
 			return
 		}
 	}
-	b := new(engine.Batch)
-	if msg(m).Batch != nil {
-		b = slab(msg(m).Batch).Like()
-		slab(b).Arena = nil
-	}
+	b := likeOf(msg(m).Batch)
 	slab(b).Stage = msg(m).Stage
 	setInput(b, t.in)
 	setStage(b, at)
-	if retry.TrialOf(m).Cause == nil {
-		slab(b).Stage = inside.AtWrite
-	}
 	slab(b).Take(m)
 	t.waiting = append(t.waiting, b)
+}
+
+// alike says that m waits for the same as the messages of b do.
+func (t *tally) alike(b *engine.Batch, m *engine.Message, at *stage) bool {
+	first := &slab(b).Msgs[0]
+	one, other := retry.TrialOf(first), retry.TrialOf(m)
+	return !steps.ForRoom(one) && stageOf(b) == at && inputOf(b) == t.in && slab(b).Stage == msg(m).Stage && msg(first).Batch == msg(m).Batch &&
+		one.Cause == other.Cause && one.Attempts == other.Attempts && one.Err.Delay == other.Err.Delay && len(slab(b).Msgs) < inside.SlabSize
+}
+
+// likeOf is an empty batch for messages that leave b for later; b may be nil, and may be used again meanwhile.
+func likeOf(b *engine.Batch) *engine.Batch {
+	if b == nil {
+		return new(engine.Batch)
+	}
+	like := slab(b).Like()
+	slab(like).Arena = nil
+	return like
 }
 
 // leftToSource is the wait beyond which a source that can delay one message gets
@@ -80,28 +89,28 @@ func (t *tally) own(m *engine.Message, at *stage) {
 
 // postpone gives the slabs of messages that are to be tried again to the timers.
 func (t *tally) postpone() {
+	r := t.r
 	for i, b := range t.waiting {
 		t.waiting[i] = nil
-		n, err := 0, retry.TrialOf(&slab(b).Msgs[0]).Err
-		text := []byte(nil)
+		tr := retry.TrialOf(&slab(b).Msgs[0])
+		n, text := 0, []byte(nil)
 		for i := range slab(b).Msgs {
 			m := &slab(b).Msgs[i]
 			text = msg(m).CopyOut(text)
 			n += flow.Weight(m)
 			msg(m).Batch, msg(m).Err = nil, retry.TrialOf(m).Reason
 		}
-		t.r.Credits.Keep(n)
-		t.r.retrying.Add(int64(len(slab(b).Msgs)))
-		if steps.ForRoom(retry.TrialOf(&slab(b).Msgs[0])) {
-			t.r.lineUp(b)
+		r.Credits.Keep(n)
+		r.retrying.Add(int64(len(slab(b).Msgs)))
+		if steps.ForRoom(tr) {
+			r.lineUp(b)
 			continue
 		}
-		t.r.plan.EmitEvent(engine.Event{Kind: engine.EventRetry, Name: placeOf(err), N: len(slab(b).Msgs), Err: err})
-		r := t.r
+		r.plan.EmitEvent(engine.Event{Kind: engine.EventRetry, Name: placeOf(tr.Err), N: len(slab(b).Msgs), Err: tr.Err})
 		if at := stageOf(b); at != nil {
 			at.exit.wait(b)
 		}
-		r.timers.After(retry.TrialOf(&slab(b).Msgs[0]).Due, b, func() { r.retry(b) })
+		r.timers.After(tr.Due, b, func() { r.retry(b) })
 	}
 	t.waiting = t.waiting[:0]
 }

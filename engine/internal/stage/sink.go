@@ -442,7 +442,7 @@ func (o *sink) passOn(ctx context.Context, w *worker, b *engine.Batch) {
 	was := slab(b).Stage
 	b = w.batchSteps(ctx, b)
 	why, now := o.down(), time.Now()
-	rest := slab(b).Like()
+	rest := likeOf(b)
 	slab(rest).Stage = max(was, inside.InOutput)
 	for i := range slab(b).Msgs {
 		m := &slab(b).Msgs[i]
@@ -465,7 +465,6 @@ func (o *sink) passOn(ctx context.Context, w *worker, b *engine.Batch) {
 		}
 	}
 	if len(slab(rest).Msgs) > 0 {
-		slab(rest).Arena = nil
 		o.pushAgain(rest)
 	}
 	w.finish(b, nil)

@@ -290,8 +290,8 @@ func (w *writer) undo(b *engine.Batch) {
 // plugin may still be at work on the messages, so the slab is never reused.
 func (w *writer) salvage(err *engine.Error) (failing, rest *engine.Batch) {
 	b := w.batch
-	failing, rest = slab(b).Like(), slab(b).Like()
-	slab(failing).Arena, slab(rest).Arena, slab(rest).Stage = nil, nil, inside.AtWrite
+	failing, rest = likeOf(b), likeOf(b)
+	slab(rest).Stage = inside.AtWrite
 	for i := range slab(b).Msgs {
 		m := &slab(b).Msgs[i]
 		if _, written := slices.BinarySearch(w.in, int32(i)); written {
