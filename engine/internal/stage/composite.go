@@ -11,14 +11,14 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/steps"
 )
 
-// routeRun is a composite at work.
-type routeRun struct {
-	r       *Run
-	plan    *OutputPlan
-	members []destination
-	vias    []*via        // of a fallback that is in no other
-	turn    atomic.Uint64 // of a round robin
-	failed  atomic.Int64  // messages that went on to another member
+// composite is a composite at work.
+type composite struct {
+	r        *Run
+	plan     *OutputPlan
+	members  []destination
+	branches []*branch     // of a fallback that is in no other
+	rounds   atomic.Uint64 // of a round robin
+	failed   atomic.Int64  // messages that went on to another member
 }
 
 // target is where messages for an output go.
@@ -28,50 +28,50 @@ func (r *Run) target(o *OutputPlan) destination {
 	}
 	x := r.composites[o]
 	if x == nil {
-		x = &routeRun{r: r, plan: o}
+		x = &composite{r: r, plan: o}
 		r.composites[o] = x
 		for i, m := range o.Route.Members {
 			x.members = append(x.members, r.target(m))
-			x.vias = append(x.vias, &via{of: x, i: i})
+			x.branches = append(x.branches, &branch{of: x, i: i})
 		}
 	}
 	return x
 }
 
-// push sends a slab on to members.
-func (x *routeRun) Push(b *engine.Batch) {
+// Push sends a slab on to members.
+func (x *composite) Push(b *engine.Batch) {
 	switch kind := x.plan.Route.Kind; {
 	case kind == engine.Fallback:
 		x.mark(b, 0)
 		x.members[0].Push(b)
 	case kind == engine.Partition:
-		x.part(b, x.keyed(b))
+		x.distribute(b, x.keyed(b))
 	case slab(b).Trigger != "": // a batch stays whole
-		x.members[(x.turn.Add(1)-1)%uint64(len(x.members))].Push(b)
+		x.members[(x.rounds.Add(1)-1)%uint64(len(x.members))].Push(b)
 	default:
-		first := x.turn.Add(uint64(len(slab(b).Msgs))) - uint64(len(slab(b).Msgs))
+		first := x.rounds.Add(uint64(len(slab(b).Msgs))) - uint64(len(slab(b).Msgs))
 		to := make([]int, len(slab(b).Msgs))
 		for i := range to {
 			to[i] = int((first + uint64(i)) % uint64(len(x.members)))
 		}
-		x.part(b, to)
+		x.distribute(b, to)
 	}
 }
 
 // mark notes in messages that they are on their way to the i-th member.
-func (x *routeRun) mark(b *engine.Batch, i int) {
+func (x *composite) mark(b *engine.Batch, i int) {
 	for n := range slab(b).Msgs {
 		m := &slab(b).Msgs[n]
-		if v := viaOf(m); v == nil {
-			setVia(m, x.vias[i])
+		if v := branchOf(m); v == nil {
+			setBranch(m, x.branches[i])
 		} else {
-			setVia(m, &via{of: x, i: i, outer: v})
+			setBranch(m, &branch{of: x, i: i, outer: v})
 		}
 	}
 }
 
 // keyed chooses members by key. What has no key, or fails, is at -1.
-func (x *routeRun) keyed(b *engine.Batch) []int {
+func (x *composite) keyed(b *engine.Batch) []int {
 	to := make([]int, len(slab(b).Msgs))
 	for i := range slab(b).Msgs {
 		m := &slab(b).Msgs[i]
@@ -87,8 +87,8 @@ func (x *routeRun) keyed(b *engine.Batch) []int {
 	return to
 }
 
-// part sends each message to its member.
-func (x *routeRun) part(b *engine.Batch, to []int) {
+// distribute sends each message to its member.
+func (x *composite) distribute(b *engine.Batch, to []int) {
 	parts := make([]*engine.Batch, len(x.members))
 	var bad []engine.Message
 	for i := range slab(b).Msgs {
@@ -104,10 +104,10 @@ func (x *routeRun) part(b *engine.Batch, to []int) {
 		slab(parts[to[i]]).Take(m)
 	}
 	if len(bad) > 0 {
-		go x.End(bad) // the caller may hold the fence
+		go x.end(bad) // the caller may hold the fence
 	}
 	if slot := slotOf(b); slot != nil {
-		go slot.landed() // which may be sending this batch
+		go slot.written() // which may be sending this batch
 	}
 	flow.Recycle(b)
 	for i, p := range parts {
@@ -118,50 +118,50 @@ func (x *routeRun) part(b *engine.Batch, to []int) {
 }
 
 // end ends messages that have failed here.
-func (x *routeRun) End(all []engine.Message) {
+func (x *composite) end(all []engine.Message) {
 	if !x.r.Enter() {
 		return
 	}
 	defer x.r.Leave()
-	t := tally{r: x.r, past: true}
+	out := outcome{r: x.r, beyondLanes: true}
 	for i := range all {
-		t.conclude(&all[i], nil)
+		out.conclude(&all[i], nil)
 	}
-	t.apply()
+	out.apply()
 }
 
 // passed logs the 1st, 10th, 100th … message that goes on to the next member.
-func (x *routeRun) passed(m *engine.Message, i int) {
+func (x *composite) passed(m *engine.Message, i int) {
 	if n := x.failed.Add(1); guard.PowerOfTen(n) {
 		x.r.Log.Warn("message goes to the next output of a fallback", "output", x.plan.Name, "from", x.plan.Route.Members[i].Name, "to", x.plan.Route.Members[i+1].Name, "err", msg(m).Err, "so_far", n)
 	}
 }
 
-// via is a message's place in a fallback: who takes it when an output fails it.
-type via struct {
-	of    *routeRun
-	i     int
-	outer *via
-	found *engine.Original // the message as the output's own steps found it
+// branch is a message's place in a fallback: who takes it when an output fails it.
+type branch struct {
+	of       *composite
+	i        int
+	outer    *branch
+	original *engine.Original // the message as the output's own steps found it
 }
 
-// viaOf is how m came to the output at hand, or nil.
-func viaOf(m *engine.Message) *via {
+// branchOf is how m came to the output at hand, or nil.
+func branchOf(m *engine.Message) *branch {
 	if msg(m).Rare == nil {
 		return nil
 	}
-	v, _ := msg(m).Rare.Via.(*via)
+	v, _ := msg(m).Rare.Via.(*branch)
 	return v
 }
 
-func setVia(m *engine.Message, v *via) {
+func setBranch(m *engine.Message, v *branch) {
 	if msg(m).Rare != nil || v != nil {
 		msg(m).SetRare(func(r *engine.Rare) { r.Via = inside.Slot(v) })
 	}
 }
 
 // next is the innermost fallback that has another member; nil: none has.
-func (v *via) next() *via {
+func (v *branch) next() *branch {
 	for v != nil && v.i+1 == len(v.of.members) {
 		v = v.outer
 	}
@@ -169,22 +169,22 @@ func (v *via) next() *via {
 }
 
 // bare is the place without a message.
-func (v *via) bare() *via {
-	if v == nil || v.found == nil {
+func (v *branch) bare() *branch {
+	if v == nil || v.original == nil {
 		return v
 	}
-	return &via{of: v.of, i: v.i, outer: v.outer}
+	return &branch{of: v.of, i: v.i, outer: v.outer}
 }
 
-// forget makes m, which an output's own steps have made, one that came as they did.
-func forgetFound(m *engine.Message) { setVia(m, viaOf(m).bare()) }
+// dropOriginal makes m, which an output's own steps have made, one that came as they did.
+func dropOriginal(m *engine.Message) { setBranch(m, branchOf(m).bare()) }
 
-// remember keeps messages as an output's own steps find them.
-func remember(b *engine.Batch, at inside.Stage) {
+// keepOriginal keeps messages as an output's own steps find them.
+func keepOriginal(b *engine.Batch, at inside.Stage) {
 	for i := range slab(b).Msgs {
 		m := &slab(b).Msgs[i]
-		if v := viaOf(m); v != nil && v.found == nil && msg(m).State == inside.Live && (at < inside.InOutput || msg(m).PC == 0) {
-			setVia(m, &via{of: v.of, i: v.i, outer: v.outer, found: &engine.Original{Body: m.Bytes(), Meta: m.Meta}})
+		if v := branchOf(m); v != nil && v.original == nil && msg(m).State == inside.Live && (at < inside.InOutput || msg(m).PC == 0) {
+			setBranch(m, &branch{of: v.of, i: v.i, outer: v.outer, original: &engine.Original{Body: m.Bytes(), Meta: m.Meta}})
 		}
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/steps"
 )
 
-// groupRun is a group at work: what lies in it, and the stage for what is complete.
-type groupRun struct {
+// group is a group at work: what lies in it, and the stage for what is complete.
+type group struct {
 	plan  *GroupPlan
 	stage *stage
 	r     *Run
@@ -30,12 +30,12 @@ type groupRun struct {
 	keys   map[string]int  // order keys of messages that are on their way into the open batch, or in it; nil: nobody asks
 }
 
-func newGroupRun(r *Run, plan *GroupPlan) *groupRun {
-	g := &groupRun{r: r, plan: plan}
+func newGroupRun(r *Run, plan *GroupPlan) *group {
+	g := &group{r: r, plan: plan}
 	g.stage = newStage(r, plan.Name, plan.Steps, r.plan.Workers, g)
 	g.stage.batched = true
 	if r.plan.Workers > 1 || r.plan.Ordered {
-		g.stage.chains = map[string][]*turn{}
+		g.stage.chains = map[string][]*entry{}
 	}
 	if r.plan.Ordered && plan.Skipped {
 		g.keys = map[string]int{}
@@ -78,8 +78,8 @@ func (l *lane) Gather(b *engine.Batch, sel []int32, o *steps.Op) {
 		switch {
 		case !comes(m):
 			continue
-		case !enters && !g.inside(m):
-			l.t.freed = append(l.t.freed, l.r.holds.ComesBy(m, g.plan.Index+1)...)
+		case !enters && !g.hasKeyOf(m):
+			l.out.freed = append(l.out.freed, l.r.holds.ComesBy(m, g.plan.Index+1)...)
 			by = append(by, int32(i))
 			continue
 		case enters:
@@ -93,7 +93,7 @@ func (l *lane) Gather(b *engine.Batch, sel []int32, o *steps.Op) {
 		msg(m).Stage = inside.InOutput
 		retry.SetTrial(m, nil)
 		g.expect(m)
-		l.t.send(g, m)
+		l.out.send(g, m)
 	}
 	l.by = by
 	if len(by) == 0 || !l.r.plan.Ordered {
@@ -110,10 +110,10 @@ func (l *lane) Gather(b *engine.Batch, sel []int32, o *steps.Op) {
 	})
 }
 
-// inside says that a message of one of m's keys is in the group, so that m, which
+// hasKeyOf says that a message of one of m's keys is in the group, so that m, which
 // does not enter it, must not overtake that one: m goes through with the others,
 // behind the steps.
-func (g *groupRun) inside(m *engine.Message) (yes bool) {
+func (g *group) hasKeyOf(m *engine.Message) (yes bool) {
 	if g.keys == nil {
 		return false
 	}
@@ -124,7 +124,7 @@ func (g *groupRun) inside(m *engine.Message) (yes bool) {
 }
 
 // expect notes that m is on its way into the group.
-func (g *groupRun) expect(m *engine.Message) {
+func (g *group) expect(m *engine.Message) {
 	if g.keys == nil {
 		return
 	}
@@ -133,8 +133,8 @@ func (g *groupRun) expect(m *engine.Message) {
 	order.EachLeafKey(m, func(leaf *engine.Message) { g.keys[string(leaf.Key)]++ })
 }
 
-// push takes messages in, from any lane.
-func (g *groupRun) Push(b *engine.Batch) {
+// Push takes messages in, from any lane.
+func (g *group) Push(b *engine.Batch) {
 	g.come(len(slab(b).Msgs))
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -169,7 +169,7 @@ func (g *groupRun) Push(b *engine.Batch) {
 }
 
 // ride adds a message that only must not overtake those in the group; g.mu is held.
-func (g *groupRun) ride(m *engine.Message) {
+func (g *group) ride(m *engine.Message) {
 	if g.riders == nil {
 		g.riders, g.ridden = flow.BatchOf(engine.Slab{Stage: inside.InOutput}), map[string]bool{}
 	}
@@ -178,7 +178,7 @@ func (g *groupRun) ride(m *engine.Message) {
 }
 
 // arm has the clock look at the open batch when its time is up; g.mu is held.
-func (g *groupRun) arm(now time.Time) {
+func (g *group) arm(now time.Time) {
 	g.due = now.Add(g.plan.Wait)
 	if !g.armed {
 		g.armed = true
@@ -186,7 +186,7 @@ func (g *groupRun) arm(now time.Time) {
 	}
 }
 
-func (g *groupRun) timeUp() {
+func (g *group) timeUp() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.armed = false
@@ -201,7 +201,7 @@ func (g *groupRun) timeUp() {
 }
 
 // shut gives the open batch to the writers, and what rides behind it; g.mu is held.
-func (g *groupRun) shut(why engine.Trigger) {
+func (g *group) shut(why engine.Trigger) {
 	open, riders := g.open, g.riders
 	g.open, g.riders, g.ridden, g.bytes = nil, nil, nil, 0
 	if open != nil {
@@ -214,7 +214,7 @@ func (g *groupRun) shut(why engine.Trigger) {
 }
 
 // queue hands a batch to the writers; g.mu is held.
-func (g *groupRun) queue(b *engine.Batch, why engine.Trigger) {
+func (g *group) queue(b *engine.Batch, why engine.Trigger) {
 	slab(b).Trigger, slab(b).Size = why, len(slab(b).Msgs)
 	g.r.grouped.Add(int64(-slab(b).Size))
 	var keys []string
@@ -232,7 +232,7 @@ func (g *groupRun) queue(b *engine.Batch, why engine.Trigger) {
 }
 
 // flush closes the group if something lies open in it.
-func (g *groupRun) flush(why engine.Trigger) bool {
+func (g *group) flush(why engine.Trigger) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.open == nil && g.riders == nil {
@@ -242,10 +242,10 @@ func (g *groupRun) flush(why engine.Trigger) bool {
 	return true
 }
 
-func (g *groupRun) worker() *worker { return newWorker(g.stage) }
+func (g *group) worker() *worker { return newWorker(g.stage) }
 
 // next is the next batch, one that comes back first.
-func (g *groupRun) next() (*engine.Batch, bool) {
+func (g *group) next() (*engine.Batch, bool) {
 	for _, from := range []*flow.SlabList{&g.stage.again, &g.stage.ready} {
 		if from.Head != nil {
 			return g.stage.take(from, inside.SlabSize), false
@@ -255,7 +255,7 @@ func (g *groupRun) next() (*engine.Batch, bool) {
 }
 
 // serve runs the steps over b and sends it back to the lanes.
-func (g *groupRun) serve(ctx context.Context, w *worker, b *engine.Batch, _ bool) bool {
+func (g *group) serve(ctx context.Context, w *worker, b *engine.Batch, _ bool) bool {
 	n := len(slab(b).Msgs)
 	b = w.steps(ctx, w.begin(b))
 	var claims func() []*order.Claim
@@ -270,26 +270,26 @@ func (g *groupRun) serve(ctx context.Context, w *worker, b *engine.Batch, _ bool
 }
 
 // come counts messages that will go on to the lanes.
-func (g *groupRun) come(n int) { g.r.upstream.Add(int64(n)) }
+func (g *group) come(n int) { g.r.upstream.Add(int64(n)) }
 
 // forward sends m, which has gone through the group's steps, back to the lanes.
-func (g *groupRun) forward(t *tally, m *engine.Message) {
+func (g *group) forward(out *outcome, m *engine.Message) {
 	msg(m).Batch, msg(m).BatchKey = nil, ""
 	retry.SetTrial(m, nil)
 	msg(m).Stage, msg(m).PC, msg(m).Groups = inside.Fresh, msg(m).Back, g.plan.Index+1
-	t.beyond -= flow.Weight(m)
-	t.put(toLanes{t.r}, m)
+	out.beyond -= flow.Weight(m)
+	out.put(toLanes{out.r}, m)
 }
 
 // retry has nothing to try again: only steps fail in a group, and they do that themselves.
-func (g *groupRun) retry(*tally, *engine.Message) bool { return false }
+func (g *group) retry(*outcome, *engine.Message) bool { return false }
 
-func (g *groupRun) wait(*engine.Batch) {}
+func (g *group) wait(*engine.Batch) {}
 
 // toLanes is where messages go that have left a group.
 type toLanes struct{ r *Run }
 
 func (l toLanes) Push(b *engine.Batch) {
 	l.r.upstream.Add(int64(len(slab(b).Msgs)))
-	l.r.Lanes.Push(b)
+	l.r.laneQueue.Push(b)
 }

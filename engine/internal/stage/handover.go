@@ -55,7 +55,7 @@ func (r *Run) Leaves() *Handover {
 
 // collect is leaves, behind the fence.
 func (r *Run) collect(h *Handover) {
-	t := tally{r: r}
+	out := outcome{r: r}
 	why := engine.Errorf(engine.Transient, "the pipeline was reloaded, and its input is another now")
 	why.HandedBack()
 	for _, l := range r.Open.List() {
@@ -69,16 +69,16 @@ func (r *Run) collect(h *Handover) {
 				l.Mu.Lock()
 				h.roots = append(h.roots, heir{l.InputName, l.Instance, s.Ref, s.Body, meta, l.Key(i), int(s.Attempt), l.First + uint64(i), l.ReadAt, acker(l)})
 				l.Mu.Unlock()
-				t.forget(l, uint32(i))
+				out.forget(l, uint32(i))
 				continue
 			}
-			t.giveUp(ledger.Root{Led: l, I: uint32(i)}, why)
+			out.endUnfinished(ledger.Root{Led: l, I: uint32(i)}, why)
 		}
 	}
-	t.pieces = t.roots // as one piece each, like those that go on
-	more := t.roots[engine.Returned] + t.roots[engine.Dropped] + int64(len(h.roots)) - r.Pieces.InFlight.Load()
-	t.made, t.consumed = t.made+max(more, 0), t.consumed+max(-more, 0) // merges are undone, parts are consumed
-	t.apply()
+	out.pieces = out.roots // as one piece each, like those that go on
+	more := out.roots[engine.Returned] + out.roots[engine.Dropped] + int64(len(h.roots)) - r.Pieces.InFlight.Load()
+	out.made, out.consumed = out.made+max(more, 0), out.consumed+max(-more, 0) // merges are undone, parts are consumed
+	out.apply()
 	h.law = [2]engine.Counts{r.Roots.Read(), r.Pieces.Read()}
 	for _, o := range r.sinks {
 		if slices.ContainsFunc(o.hired(), func(w *worker) bool { return w.writer.since.Load() != 0 }) {
@@ -87,7 +87,7 @@ func (r *Run) collect(h *Handover) {
 	}
 }
 
-// bequeath adds to what the next plan inherits all that has nothing to do with messages under way: the
+// Bequeath adds to what the next plan inherits all that has nothing to do with messages under way: the
 // counts, what failed, the error of closing, and which of its inputs failed and are closed.
 func (r *Run) Bequeath(h *Handover, closing error) *Handover {
 	if h == nil {
@@ -161,7 +161,7 @@ func (rd *reader) reenter(ctx context.Context) {
 			m.Ref, m.Meta, m.Key, m.Attempt = x.ref, x.meta, x.key, x.attempt
 		}
 		slab(b).Room = 0
-		rd.r.Credits.Charge(n, 0)
+		rd.r.credits.Charge(n, 0)
 		rd.read.Store(mine[0].rank)
 		rd.take(b, mine[0].to, mine[0].at)
 		rd.send(ctx, b)

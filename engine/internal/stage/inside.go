@@ -17,8 +17,8 @@ func batcherOf(b *engine.Batch) *BatcherPlan {
 	return p
 }
 
-func slotOf(b *engine.Batch) *batcherRun {
-	s, _ := slab(b).Way.Slot.(*batcherRun)
+func slotOf(b *engine.Batch) *batcher {
+	s, _ := slab(b).Way.Slot.(*batcher)
 	return s
 }
 

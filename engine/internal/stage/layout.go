@@ -16,7 +16,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// layout is what a pipeline consists of, built and checked.
+// Layout is what a pipeline consists of, built and checked.
 type Layout struct {
 	Name string
 
@@ -54,7 +54,7 @@ func (p *Layout) batcherNames() string {
 	return strings.Join(names, ", ")
 }
 
-// output is the output of a name, or nil.
+// Output is the output of a name, or nil.
 func (p *Layout) Output(name string) *OutputPlan {
 	for _, o := range p.Outputs {
 		if o.Name == name {
@@ -73,7 +73,7 @@ func (p *Layout) watchEvery() time.Duration {
 	return max(least/4, time.Millisecond)
 }
 
-// emitEvent calls the hooks of the pipeline.
+// EmitEvent calls the hooks of the pipeline.
 func (p *Layout) EmitEvent(e engine.Event) {
 	if len(p.Hooks) == 0 {
 		return
@@ -92,7 +92,7 @@ func callHook(h engine.Hook, e engine.Event) {
 
 type InputPlan struct {
 	Name    string
-	Typ     string
+	Type    string
 	Inputs  []engine.Input // one per instance
 	Steps   *steps.Program
 	Takes   engine.TakesBack
@@ -130,7 +130,7 @@ type GroupPlan struct {
 
 type OutputPlan struct {
 	Name        string
-	Typ         string
+	Type        string
 	Out         engine.Output
 	Route       *RoutePlan // nil: not a composite
 	Feeds       bool       // takes more than dead letters
@@ -158,7 +158,7 @@ func (o *OutputPlan) LeadsTo(to *OutputPlan, seen []*OutputPlan) bool {
 	return false
 }
 
-// leaves are the outputs that are written to.
+// Leaves are the outputs that are written to.
 func (o *OutputPlan) Leaves() []*OutputPlan {
 	if o.Route == nil {
 		return []*OutputPlan{o}
@@ -173,22 +173,22 @@ func (o *OutputPlan) Leaves() []*OutputPlan {
 // retryOf is how a message that this output failed is tried again: a dead letter
 // without limit, unless another output of a fallback can take it.
 func (o *OutputPlan) retryOf(m *engine.Message) *retry.RetryPlan {
-	if msg(m).Dead && viaOf(m).next() == nil {
+	if msg(m).Dead && branchOf(m).next() == nil {
 		return o.Retry.Forever()
 	}
 	return o.Retry
 }
 
-// routePlan is a composite with its members.
+// RoutePlan is a composite with its members.
 type RoutePlan struct {
 	engine.Route
 	Members []*OutputPlan
 }
 
-// mostAuto is how many writes `concurrency: auto` has in flight at the most.
+// MostAuto is how many writes `concurrency: auto` has in flight at the most.
 const MostAuto = 64
 
-// policy is where failed messages go.
+// Policy is where failed messages go.
 type Policy struct {
 	Then       ledger.Then
 	DeadLetter *OutputPlan

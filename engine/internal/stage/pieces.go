@@ -10,15 +10,15 @@ import (
 )
 
 // copy makes one more piece of m's root, with credits of its own.
-func (t *tally) copy(m *engine.Message) engine.Message {
+func (out *outcome) copy(m *engine.Message) engine.Message {
 	msg(m).Doc.Detach()
 	c := *m
 	msg(&c).Credits, msg(&c).Charge, msg(&c).Of, msg(&c).Serial = 1, len(msg(m).Orig), copies(msg(m).Of), 0
 	retry.SetTrial(&c, nil)
 	order.SetClaim(&c, nil)
-	t.r.Credits.Charge(1, msg(&c).Charge)
+	out.r.credits.Charge(1, msg(&c).Charge)
 	ledger.EachRoot(&c, func(r ledger.Root) { r.Add(1) })
-	t.made++
+	out.made++
 	return c
 }
 
@@ -33,19 +33,19 @@ func copies(of []engine.Message) []engine.Message {
 	return all
 }
 
-// accountMerge counts a merge: one made, its parts consumed. They keep their credits
+// countMerge counts a merge: one made, its parts consumed. They keep their credits
 // and roots until the merge ends.
-func accountMerge(t *tally, m *engine.Message) {
-	t.made++
-	t.consumed += int64(len(msg(m).Of))
+func countMerge(out *outcome, m *engine.Message) {
+	out.made++
+	out.consumed += int64(len(msg(m).Of))
 	msg(m).Charge = m.Size()
-	t.r.Credits.Charge(0, msg(m).Charge)
+	out.r.credits.Charge(0, msg(m).Charge)
 }
 
 // consume ends the piece m without a fate: its successors carry on.
-func (t *tally) consume(m *engine.Message) {
-	t.consumed++
-	t.release(m)
-	t.disown(m)
-	t.endRoots(m, engine.Filtered, nil)
+func (out *outcome) consume(m *engine.Message) {
+	out.consumed++
+	out.releaseCredits(m)
+	out.releaseKeys(m)
+	out.endRoots(m, engine.Filtered, nil)
 }

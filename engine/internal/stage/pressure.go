@@ -14,12 +14,12 @@ import (
 // become true.
 func (r *Run) relieve() {
 	r.ease()
-	readers, lanes := r.Credits.Waiting()
+	readers, lanes := r.credits.Waiting()
 	readers += int(r.replaying.Load())
-	if readers+lanes == 0 || !r.Lanes.Stuck(lanes) {
+	if readers+lanes == 0 || !r.laneQueue.Stuck(lanes) {
 		return
 	}
-	var ask []*batcherRun
+	var ask []*batcher
 	hungry := false
 	for _, b := range r.batchers {
 		open, incoming := b.keeps()
@@ -46,7 +46,7 @@ func (r *Run) relieve() {
 
 // relieveGroups closes a group when all else rests: its messages hold the credits.
 func (r *Run) relieveGroups() {
-	if !slices.ContainsFunc(r.groups, func(g *groupRun) bool { return !g.stage.rests() }) {
+	if !slices.ContainsFunc(r.groups, func(g *group) bool { return !g.stage.rests() }) {
 		for _, g := range r.groups {
 			if g.flush(engine.ByPressure) {
 				return
@@ -62,7 +62,7 @@ func (r *Run) ease() { r.pace.Ease(r.crowded) }
 // crowded says that every lane has so much before it, or every output that works,
 // for each of its writes.
 func (r *Run) crowded(part int) bool {
-	if r.Lanes.Crowded(max(flow.Ahead/r.Lanes.Lanes, 2*flow.SlowRun, 2*r.plan.Steps.Together)/part, flow.AheadBytes/part) {
+	if r.laneQueue.Crowded(max(flow.Ahead/r.laneQueue.Lanes, 2*flow.SlowRun, 2*r.plan.Steps.Together)/part, flow.AheadBytes/part) {
 		return true
 	}
 	all := false
@@ -77,4 +77,4 @@ func (r *Run) crowded(part int) bool {
 	return all
 }
 
-func newRoom(r *Run) *steps.Room { return &steps.Room{Credits: &r.Credits, Limit: r.plan.MaxBytes} }
+func newRoom(r *Run) *steps.Room { return &steps.Room{Credits: &r.credits, Limit: r.plan.MaxBytes} }

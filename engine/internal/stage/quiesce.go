@@ -25,11 +25,11 @@ func (r *Run) inputsEnd() engine.Trigger {
 // that looks again.
 func (r *Run) carried(n int) {
 	r.upstream.Add(int64(-n))
-	r.Credits.Recheck()
+	r.credits.Recheck()
 	r.Quiesce()
 }
 
-// quiesce looks whether an end has been reached: of what comes to the batchers,
+// Quiesce looks whether an end has been reached: of what comes to the batchers,
 // or of all.
 func (r *Run) Quiesce() {
 	if len(r.groups) > 0 {

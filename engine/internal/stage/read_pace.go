@@ -41,7 +41,7 @@ func (rd *reader) room(ctx context.Context) (n int) {
 		if want == 0 {
 			return 0
 		}
-		if n = rd.r.Credits.Read(ctx, want, rd.waits); n > 0 {
+		if n = rd.r.credits.Read(ctx, want, rd.waits); n > 0 {
 			return n
 		}
 	}
@@ -152,14 +152,14 @@ func (rd *reader) handBack(b *engine.Batch) {
 		return
 	}
 	defer rd.r.Leave()
-	t := tally{r: rd.r}
+	out := outcome{r: rd.r}
 	for i := range slab(b).Msgs {
 		m := &slab(b).Msgs[i]
 		if msg(m).Err == nil {
 			msg(m).Err = engine.Errorf(engine.Transient, "the pipeline stopped before a rate limit let this message pass")
 		}
-		t.hand(m)
+		out.handBack(m)
 	}
-	t.apply()
+	out.apply()
 	flow.Recycle(b)
 }

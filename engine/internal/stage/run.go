@@ -32,11 +32,11 @@ type Run struct {
 
 // traffic is what moves messages, and the counts by which the run knows that they move.
 type traffic struct {
-	Lanes   *flow.LaneQueue
-	Credits flow.Credits
-	pace    flow.Pace
-	timers  *flow.Timers
-	holds   *order.Holds
+	laneQueue *flow.LaneQueue
+	credits   flow.Credits
+	pace      flow.Pace
+	timers    *flow.Timers
+	holds     *order.Holds
 
 	reading   atomic.Int64 // readers that have not ended
 	following atomic.Int64 // readers among them that only their writers' end ends
@@ -51,10 +51,10 @@ type traffic struct {
 type parts struct {
 	readers    []*reader
 	lanes      []*lane
-	groups     []*groupRun
-	batchers   []*batcherRun
-	sole       *batcherRun // that takes all messages, without a key; nil: they differ
-	composites map[*OutputPlan]*routeRun
+	groups     []*group
+	batchers   []*batcher
+	sole       *batcher // that takes all messages, without a key; nil: they differ
+	composites map[*OutputPlan]*composite
 	stages     []*stage // of groups and outputs
 	sinks      map[*OutputPlan]*sink
 	feeds      int64 // sinks that take more than dead letters
@@ -83,11 +83,11 @@ func NewRun(p *Layout, inherited *Handover) *Run {
 	r.Failures.Log, r.Failures.Secrets = p.Log, p.Secrets
 	r.Empty, r.Failing = make(chan struct{}, 1), make(chan struct{})
 	r.timers = flow.NewTimers()
-	r.Credits = flow.Credits{Starved: r.relieve, Upstream: func() bool { return r.upstream.Load() > 0 }, Msgs: p.MaxMessages, Bytes: p.MaxBytes, Most: p.MaxMessages}
-	r.holds = order.NewHolds(p.Ordered, p.OrderBy, &r.Credits, toLanes{r}.Push)
-	r.Lanes = flow.NewLaneQueue(p.Workers, p.Ordered, r.relieve)
-	r.Lanes.Popped = r.TakeAway
-	r.sinks, r.composites = map[*OutputPlan]*sink{}, map[*OutputPlan]*routeRun{}
+	r.credits = flow.Credits{Starved: r.relieve, Upstream: func() bool { return r.upstream.Load() > 0 }, Msgs: p.MaxMessages, Bytes: p.MaxBytes, Most: p.MaxMessages}
+	r.holds = order.NewHolds(p.Ordered, p.OrderBy, &r.credits, toLanes{r}.Push)
+	r.laneQueue = flow.NewLaneQueue(p.Workers, p.Ordered, r.relieve)
+	r.laneQueue.Popped = r.TakeAway
+	r.sinks, r.composites = map[*OutputPlan]*sink{}, map[*OutputPlan]*composite{}
 	for _, o := range p.Outputs {
 		if o.Route == nil {
 			r.sinks[o] = newSink(r, o)
@@ -118,7 +118,7 @@ func (r *Run) Begin(works, batches, expired context.Context) {
 		s.start()
 	}
 	for _, b := range r.batchers {
-		if b.Plan.Batcher != nil {
+		if b.plan.Batcher != nil {
 			r.Loops.Go(func() { b.loop(batches) })
 		}
 	}
@@ -176,37 +176,37 @@ func (r *Run) readerEnded(err error) {
 	r.Quiesce()
 }
 
-// handLate hands back what would be tried again only after the drain's end.
+// HandLate hands back what would be tried again only after the drain's end.
 func (r *Run) HandLate() {
 	if !r.Enter() {
 		return
 	}
 	defer r.Leave()
-	t := tally{r: r, past: true}
+	out := outcome{r: r, beyondLanes: true}
 	for _, b := range r.timers.Beyond(time.Unix(0, r.Life.Deadline.Load())) {
 		r.waited(b)
 		for i := range slab(b).Msgs {
-			t.hand(&slab(b).Msgs[i])
+			out.handBack(&slab(b).Msgs[i])
 		}
 	}
-	t.apply()
+	out.apply()
 }
 
-// handBack ends everything that is still open as returned, or as lost where a source
+// HandBack ends everything that is still open as returned, or as lost where a source
 // takes nothing back. Who comes too late with a message finds the fence closed.
 func (r *Run) HandBack() {
 	r.Life.Close(func() {
-		t := tally{r: r}
+		out := outcome{r: r}
 		why := engine.Errorf(engine.Transient, "the pipeline stopped before this message was finished")
 		why.HandedBack()
 		left := r.Pieces.InFlight.Load()
-		t.pieces[engine.Dropped] = min(t.returnAll(why), left) // a merge is one piece of several roots
-		t.pieces[engine.Returned] = left - t.pieces[engine.Dropped]
-		t.apply()
+		out.pieces[engine.Dropped] = min(out.endAllUnfinished(why), left) // a merge is one piece of several roots
+		out.pieces[engine.Returned] = left - out.pieces[engine.Dropped]
+		out.apply()
 	})
 }
 
-// fail ends the run early with an error.
+// Fail ends the run early with an error.
 func (r *Run) Fail(err error) {
 	if err == nil {
 		return
@@ -229,22 +229,22 @@ func (r *Run) note(err error) {
 	}
 }
 
-// failed is why the run has failed, or nil.
+// Failed is why the run has failed, or nil.
 func (r *Run) Failed() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.err
 }
 
-// closeQueues ends lanes and writers when they have done what they are at.
+// CloseQueues ends lanes and writers when they have done what they are at.
 func (r *Run) CloseQueues() {
-	r.Lanes.Close()
+	r.laneQueue.Close()
 	for _, s := range r.stages {
 		s.close()
 	}
 }
 
-// retires says whether a write still uses an output, which is closed when that comes
+// Retires says whether a write still uses an output, which is closed when that comes
 // back.
 func (r *Run) Retires(plugin any) bool {
 	for _, o := range r.sinks {

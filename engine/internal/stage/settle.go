@@ -8,15 +8,15 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/order"
 )
 
-// tally is what has become of messages since its goroutine last told the run. All that ends a message, or sends
+// outcome is what has become of messages since its goroutine last told the run. All that ends a message, or sends
 // it on, goes through it: conclude decides, the files settle_*.go carry it out, and apply tells the run, once for a
 // batch.
-type tally struct {
-	r    *Run
-	past bool         // its goroutine works beyond the lanes
-	in   *InputPlan   // in whose own steps the messages are; nil: elsewhere
-	was  int          // bytes of the slab that they come from
-	keys flow.Keyring // order and batch keys that it has given to messages
+type outcome struct {
+	r           *Run
+	beyondLanes bool         // its goroutine works beyond the lanes
+	in          *InputPlan   // in whose own steps the messages are; nil: elsewhere
+	read        int          // bytes of the slab that they come from
+	keys        flow.Keyring // order and batch keys that it has given to messages
 
 	pieces, roots  [ledger.HowMany]int64 // that have ended
 	made, consumed int64
@@ -31,54 +31,54 @@ type tally struct {
 
 // conclude does what a message's state asks for, wherever it was set; at is the
 // stage that was working on it, or nil.
-func (t *tally) conclude(m *engine.Message, at *stage) {
+func (out *outcome) conclude(m *engine.Message, at *stage) {
 	switch msg(m).State {
 	case inside.Live:
 		if at != nil {
-			at.exit.forward(t, m)
+			at.exit.forward(out, m)
 		}
 	case inside.Dropped:
-		t.End(m, engine.Filtered)
+		out.end(m, engine.Filtered)
 	case inside.Discarded:
-		t.forfeit(m, at)
-		t.End(m, engine.Dropped)
+		out.rollBack(m, at)
+		out.end(m, engine.Dropped)
 	case inside.Failed:
-		if at == nil || !at.exit.retry(t, m) {
-			t.fail(m, at)
+		if at == nil || !at.exit.retry(out, m) {
+			out.fail(m, at)
 		}
 	case inside.Waits:
-		t.await(m, at)
+		out.retryLater(m, at)
 	case inside.Parked:
-		t.park(m, at)
+		out.park(m, at)
 	case inside.Ended:
-		t.confirm(m, msg(m).Fate)
+		out.confirm(m, msg(m).Fate)
 	case inside.Done:
-		t.confirm(m, engine.Delivered)
+		out.confirm(m, engine.Delivered)
 	}
 }
 
 // confirm ends m with the fate that an output has given it. A dead letter that is delivered is dead-lettered.
-func (t *tally) confirm(m *engine.Message, f engine.Fate) {
+func (out *outcome) confirm(m *engine.Message, f engine.Fate) {
 	if msg(m).Dead && f == engine.Delivered {
 		f = engine.DeadLettered
-		t.r.Failures.Add(m, f)
+		out.r.Failures.Add(m, f)
 	}
-	t.End(m, f)
+	out.end(m, f)
 }
 
 // end ends the piece m.
-func (t *tally) End(m *engine.Message, f engine.Fate) {
-	t.pieces[f]++
-	t.release(m)
-	t.disown(m)
-	t.endRoots(m, f, msg(m).Err)
+func (out *outcome) end(m *engine.Message, f engine.Fate) {
+	out.pieces[f]++
+	out.releaseCredits(m)
+	out.releaseKeys(m)
+	out.endRoots(m, f, msg(m).Err)
 }
 
 // endRoots ends what m stands for: its root's piece, or those of a merge's parts.
-func (t *tally) endRoots(m *engine.Message, f engine.Fate, err *engine.Error) {
+func (out *outcome) endRoots(m *engine.Message, f engine.Fate, err *engine.Error) {
 	for i := range msg(m).Of {
-		t.release(&msg(m).Of[i])
-		t.endRoots(&msg(m).Of[i], f, err)
+		out.releaseCredits(&msg(m).Of[i])
+		out.endRoots(&msg(m).Of[i], f, err)
 	}
 	r := ledger.RootOf(m)
 	if r.Led == nil || len(msg(m).Of) > 0 {
@@ -88,56 +88,56 @@ func (t *tally) endRoots(m *engine.Message, f engine.Fate, err *engine.Error) {
 		if r.Led.Takes == engine.TakesNothing { // merged with what a source takes back
 			f = engine.Dropped
 		}
-		if !t.r.Handing() {
-			t.r.Recall(m)
+		if !out.r.Handing() {
+			out.r.Recall(m)
 		}
 	}
 	if r.End(f, err) {
-		t.settle(r)
+		out.endRoot(r)
 	}
 }
 
-// settle takes down the result of a root that has ended.
-func (t *tally) settle(r ledger.Root) {
+// endRoot takes down the result of a root that has ended.
+func (out *outcome) endRoot(r ledger.Root) {
 	l, s := r.Led, &r.Led.Roots[r.I]
-	t.roots[s.Worst]++
-	if s.Worst == engine.Returned && (t.r.Handing() || s.Err != nil && s.Err.Unfinished()) {
-		t.r.Handed.Add(1)
+	out.roots[s.Worst]++
+	if s.Worst == engine.Returned && (out.r.Handing() || s.Err != nil && s.Err.Unfinished()) {
+		out.r.Handed.Add(1)
 	}
 	switch {
 	case l.Acks == nil:
 	case !s.Lease.CompareAndSwap(ledger.LeaseOpen, ledger.LeaseEnded):
 		l.Acks.Forget()
-		t.r.Lost.Add(-1)
+		out.r.Lost.Add(-1)
 	default:
 		res := engine.Result{Ref: s.Ref, Fate: s.Worst, Err: s.Err}
 		if s.Worst == engine.Returned && s.Err != nil {
 			res.Delay = s.Err.Delay
 		}
-		t.result(l.Acks, ledger.Ranked{Result: res, Rank: l.First + uint64(r.I)})
+		out.report(l.Acks, ledger.Ranked{Result: res, Rank: l.First + uint64(r.I)})
 	}
-	t.unstake(l, r.I, s.Worst)
+	out.settleStakes(l, r.I, s.Worst)
 	if l.Open.Add(-1) == 0 {
-		t.r.Open.Remove(l)
-		t.r.Recalls.Add(-int64(l.Recalls()))
+		out.r.Open.Remove(l)
+		out.r.Recalls.Add(-int64(l.Recalls()))
 		if l.Replay != nil {
 			l.Replay.Ended()
 		}
 	}
 }
 
-func (t *tally) result(to *ledger.AckLoop, r ledger.Ranked) {
-	for i := range t.results {
-		if t.results[i].To == to {
-			t.results[i].Rs = append(t.results[i].Rs, r)
+func (out *outcome) report(to *ledger.AckLoop, r ledger.Ranked) {
+	for i := range out.results {
+		if out.results[i].To == to {
+			out.results[i].Rs = append(out.results[i].Rs, r)
 			return
 		}
 	}
-	t.results = append(t.results, ledger.Results{To: to, Rs: []ledger.Ranked{r}})
+	out.results = append(out.results, ledger.Results{To: to, Rs: []ledger.Ranked{r}})
 }
 
-// unstake tells those that had a stake in a root how it ended.
-func (t *tally) unstake(l *ledger.Ledger, i uint32, f engine.Fate) {
+// settleStakes tells those that had a stake in a root how it ended.
+func (out *outcome) settleStakes(l *ledger.Ledger, i uint32, f engine.Fate) {
 	l.LetGo(i)
 	s := &l.Roots[i]
 	if s.Stakes == 0 { // only who holds a piece can change that
@@ -146,13 +146,13 @@ func (t *tally) unstake(l *ledger.Ledger, i uint32, f engine.Fate) {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
 	for at := s.Stakes; at > 0; at = l.Stakes[at-1].Next {
-		t.stake(&l.Stakes[at-1], f)
+		out.settleStake(&l.Stakes[at-1], f)
 	}
 }
 
-// forfeit tells steps that what a failed message has written does not count, before its
+// rollBack tells steps that what a failed message has written does not count, before its
 // dead letter is written. Where later ones of its key are to see that, they wait for it.
-func (t *tally) forfeit(m *engine.Message, at *stage) {
+func (out *outcome) rollBack(m *engine.Message, at *stage) {
 	if msg(m).Dead {
 		return
 	}
@@ -170,106 +170,106 @@ func (t *tally) forfeit(m *engine.Message, at *stage) {
 				last = &k.Next
 				continue
 			}
-			t.stake(k, engine.Returned)
+			out.settleStake(k, engine.Returned)
 			*last = k.Next
 		}
 	})
-	if t.r.plan.Serial && at == nil && t.in == nil && len(t.settled) > 0 {
-		t.r.holds.Own(m, nil)
+	if out.r.plan.Serial && at == nil && out.in == nil && len(out.settled) > 0 {
+		out.r.holds.Own(m, nil)
 	}
 }
 
-func (t *tally) stake(k *ledger.Stake, f engine.Fate) {
+func (out *outcome) settleStake(k *ledger.Stake, f engine.Fate) {
 	i := 0
-	for i < len(t.settled) && t.settled[i].By != k.By {
+	for i < len(out.settled) && out.settled[i].By != k.By {
 		i++
 	}
-	if i == len(t.settled) {
-		t.settled = append(t.settled, ledger.Settlement{By: k.By})
+	if i == len(out.settled) {
+		out.settled = append(out.settled, ledger.Settlement{By: k.By})
 	}
-	if s := &t.settled[i]; f <= k.Worst {
+	if s := &out.settled[i]; f <= k.Worst {
 		s.Committed = append(s.Committed, k.Ref)
 	} else {
 		s.RolledBack = append(s.RolledBack, k.Ref)
 	}
 }
 
-// release gives back the credits that m holds.
-func (t *tally) release(m *engine.Message) {
-	t.msgs += int(msg(m).Credits)
-	t.bytes += msg(m).Charge
-	if t.past {
-		t.beyond -= int(msg(m).Credits)
+// releaseCredits gives back the credits that m holds.
+func (out *outcome) releaseCredits(m *engine.Message) {
+	out.msgs += int(msg(m).Credits)
+	out.bytes += msg(m).Charge
+	if out.beyondLanes {
+		out.beyond -= int(msg(m).Credits)
 	}
 	msg(m).Credits, msg(m).Charge = 0, 0
 }
 
-// disown notes that m no longer holds its order keys.
-func (t *tally) disown(m *engine.Message) {
-	if !t.r.plan.Ordered {
+// releaseKeys notes that m no longer holds its order keys.
+func (out *outcome) releaseKeys(m *engine.Message) {
+	if !out.r.plan.Ordered {
 		return
 	}
 	order.EachLeafKey(m, func(leaf *engine.Message) {
 		if c := order.ClaimOf(leaf); c != nil {
-			t.freed = append(t.freed, c)
+			out.freed = append(out.freed, c)
 			order.SetClaim(leaf, nil)
 		}
 	})
 }
 
 // recharge makes m hold credits for what it keeps, neither more nor less.
-func (t *tally) recharge(m *engine.Message) {
+func (out *outcome) recharge(m *engine.Message) {
 	now := flow.Bytes(m)
-	t.bytes += msg(m).Charge - now
+	out.bytes += msg(m).Charge - now
 	msg(m).Charge = now
 }
 
 // apply tells the run and makes t empty. The run's fence is held for reading
 // by whoever ends messages, see run.enter.
-func (t *tally) apply() {
-	r := t.r
-	r.Pieces.Count(&t.pieces, t.made, t.consumed)
-	r.Roots.Count(&t.roots, 0, 0)
-	for i := range t.results {
-		t.results[i].To.Put(t.results[i].Rs)
+func (out *outcome) apply() {
+	r := out.r
+	r.Pieces.Count(&out.pieces, out.made, out.consumed)
+	r.Roots.Count(&out.roots, 0, 0)
+	for i := range out.results {
+		out.results[i].To.Put(out.results[i].Rs)
 	}
-	t.results = ledger.Reuse(t.results)
-	if len(t.settled) > 0 {
-		if len(t.freed) > 0 && r.plan.Serial { // who is let go sees what is settled
-			freed := t.freed
-			t.settled, t.freed = append(t.settled, ledger.Settlement{Then: func() { r.letGo(freed) }}), nil
+	out.results = ledger.Reuse(out.results)
+	if len(out.settled) > 0 {
+		if len(out.freed) > 0 && r.plan.Serial { // who is let go sees what is settled
+			freed := out.freed
+			out.settled, out.freed = append(out.settled, ledger.Settlement{Then: func() { r.freeClaims(freed) }}), nil
 		}
-		r.Settling.Put(t.settled)
-		t.settled = nil
+		r.Settling.Put(out.settled)
+		out.settled = nil
 	}
-	if t.msgs != 0 || t.bytes != 0 || t.beyond != 0 {
-		r.Credits.Put(t.msgs, t.bytes, t.beyond)
+	if out.msgs != 0 || out.bytes != 0 || out.beyond != 0 {
+		r.credits.Put(out.msgs, out.bytes, out.beyond)
 	}
-	t.pieces, t.roots, t.made, t.consumed = [ledger.HowMany]int64{}, [ledger.HowMany]int64{}, 0, 0
-	t.msgs, t.bytes, t.beyond = 0, 0, 0
-	t.handOver()
-	t.postpone()
-	if len(t.freed) > 0 {
-		r.holds.Free(t.freed)
-		t.freed = t.freed[:0]
+	out.pieces, out.roots, out.made, out.consumed = [ledger.HowMany]int64{}, [ledger.HowMany]int64{}, 0, 0
+	out.msgs, out.bytes, out.beyond = 0, 0, 0
+	out.push()
+	out.arm()
+	if len(out.freed) > 0 {
+		r.holds.Free(out.freed)
+		out.freed = out.freed[:0]
 	}
 	r.Quiesce()
 }
 
-// letGo frees claims from outside of the loops.
-func (r *Run) letGo(claims []*order.Claim) {
+// freeClaims frees claims from outside of the loops.
+func (r *Run) freeClaims(claims []*order.Claim) {
 	if r.Enter() {
 		r.holds.Free(claims)
 		r.Leave()
 	}
 }
 
-// returnAll ends every open root as returned, or as lost, and says how many pieces
+// endAllUnfinished ends every open root as returned, or as lost, and says how many pieces
 // are lost.
-func (t *tally) returnAll(why *engine.Error) (lost int64) {
-	for _, l := range t.r.Open.List() {
+func (out *outcome) endAllUnfinished(why *engine.Error) (lost int64) {
+	for _, l := range out.r.Open.List() {
 		for i := range l.Roots {
-			if n := l.Roots[i].Pieces.Load(); n > 0 && t.giveUp(ledger.Root{Led: l, I: uint32(i)}, why) {
+			if n := l.Roots[i].Pieces.Load(); n > 0 && out.endUnfinished(ledger.Root{Led: l, I: uint32(i)}, why) {
 				lost += int64(n)
 			}
 		}
@@ -277,27 +277,27 @@ func (t *tally) returnAll(why *engine.Error) (lost int64) {
 	return lost
 }
 
-// giveUp ends a root whatever its pieces are doing: nothing is at work any more, for
+// endUnfinished ends a root whatever its pieces are doing: nothing is at work any more, for
 // the fence is closed. It is lost where its source takes nothing back.
-func (t *tally) giveUp(r ledger.Root, why *engine.Error) (lost bool) {
+func (out *outcome) endUnfinished(r ledger.Root, why *engine.Error) (lost bool) {
 	l, s := r.Led, &r.Led.Roots[r.I]
 	f := engine.Returned
 	if l.Takes == engine.TakesNothing {
 		f, why = engine.Dropped, lostWith(nil)
-		t.r.Failures.Add(l.AsRead(r.I, why), f)
+		out.r.Failures.Add(l.AsRead(r.I, why), f)
 	}
 	s.Pieces.Store(ledger.GivenUp)
 	s.Worsen(f, why)
-	t.settle(r)
+	out.endRoot(r)
 	return f == engine.Dropped
 }
 
 // forget ends a root without an end: its steps' stakes are rolled back, and its
 // source is told by the next plan.
-func (t *tally) forget(l *ledger.Ledger, i uint32) {
+func (out *outcome) forget(l *ledger.Ledger, i uint32) {
 	l.Roots[i].Pieces.Store(ledger.GivenUp)
 	if l.Acks != nil {
 		l.Acks.Forget()
 	}
-	t.unstake(l, i, engine.Returned)
+	out.settleStakes(l, i, engine.Returned)
 }

@@ -14,50 +14,50 @@ import (
 
 // fail sends a failed message where on_failure says, if nothing else takes it. A merge is undone: each of its
 // parts fails by itself, as it was before.
-func (t *tally) fail(m *engine.Message, at *stage) {
-	if t.r.PassesOn() { // its root goes on in the next plan
+func (out *outcome) fail(m *engine.Message, at *stage) {
+	if out.r.PassesOn() { // its root goes on in the next plan
 		return
 	}
-	msg(m).Err.Mask(t.r.plan.Secrets)
+	msg(m).Err.Mask(out.r.plan.Secrets)
 	switch {
-	case t.rescue(m, at), t.fallBack(m, at):
+	case out.rescue(m, at), out.fallBack(m, at):
 		return
 	case len(msg(m).Of) > 0 && msg(m).Part == 0: // a part of a split merge fails alone
-		t.undo(m, func(p *engine.Message) { t.fail(p, at) })
+		out.undoMerge(m, func(p *engine.Message) { out.fail(p, at) })
 		return
 	}
-	t.forfeit(m, at)
+	out.rollBack(m, at)
 	if msg(m).Dead {
-		msg(m).Err = unburied(m)
+		msg(m).Err = refusedDeadLetter(m)
 	}
-	switch p := t.policy(m, at); p.Then {
+	switch p := out.policy(m, at); p.Then {
 	case ledger.ThenDeadLetter:
-		bury(m)
-		t.r.plan.EmitEvent(engine.Event{Kind: engine.EventDeadLetter, Name: placeOf(msg(m).Err), N: 1, Err: msg(m).Err})
-		t.send(t.r.target(p.DeadLetter), m)
+		makeDeadLetter(m)
+		out.r.plan.EmitEvent(engine.Event{Kind: engine.EventDeadLetter, Name: placeOf(msg(m).Err), N: 1, Err: msg(m).Err})
+		out.send(out.r.target(p.DeadLetter), m)
 	case ledger.ThenReturn:
-		t.giveBack(m, !t.r.Handing())
+		out.giveBack(m, !out.r.Handing())
 	case ledger.ThenStop:
 		err := msg(m).Err
-		t.giveBack(m, true)
-		t.r.Fail(err)
+		out.giveBack(m, true)
+		out.r.Fail(err)
 	default:
-		t.r.Failures.Add(m, engine.Dropped)
-		t.End(m, engine.Dropped)
+		out.r.Failures.Add(m, engine.Dropped)
+		out.end(m, engine.Dropped)
 	}
 }
 
 // policy is where m goes, which has failed for good. For a dead letter that was refused the default is left.
-func (t *tally) policy(m *engine.Message, at *stage) (p Policy) {
+func (out *outcome) policy(m *engine.Message, at *stage) (p Policy) {
 	switch {
 	case msg(m).Dead:
 	case at != nil && at.failure != nil:
 		p = *at.failure
 	default:
-		p = t.r.plan.Failure
+		p = out.r.plan.Failure
 	}
 	switch {
-	case t.r.Handing():
+	case out.r.Handing():
 		p.Then = ledger.ThenReturn
 	case errors.Is(msg(m).Err, engine.ErrGone):
 		p.Then = ledger.ThenStop
@@ -69,8 +69,8 @@ func (t *tally) policy(m *engine.Message, at *stage) (p Policy) {
 
 // rescue lets a message go on that has failed in a block, but not where the block's
 // own steps run: in a group inside, or as a part of a merge that is undone.
-func (t *tally) rescue(m *engine.Message, at *stage) bool {
-	if steps.BlockOf(m) == nil || t.r.Handing() {
+func (out *outcome) rescue(m *engine.Message, at *stage) bool {
+	if steps.BlockOf(m) == nil || out.r.Handing() {
 		return false
 	}
 	var in *steps.Program
@@ -80,23 +80,23 @@ func (t *tally) rescue(m *engine.Message, at *stage) bool {
 	}
 	switch msg(m).State {
 	case inside.Live:
-		if at != nil && in == t.r.plan.Steps { // it goes through the group, behind its steps
+		if at != nil && in == out.r.plan.Steps { // it goes through the group, behind its steps
 			msg(m).Back, msg(m).PC = msg(m).PC, int32(len(at.steps.Ops))
 		}
-		t.own(m, at)
+		out.holdKeys(m, at)
 		if at != nil {
-			t.goWith(again{at}, m, msg(m).Stage)
+			out.sendWithBatch(again{at}, m, msg(m).Stage)
 			return true
 		}
-		if t.past {
-			t.beyond -= flow.Weight(m)
+		if out.beyondLanes {
+			out.beyond -= flow.Weight(m)
 		}
 		msg(m).Batch = nil
-		t.put(toLanes{t.r}, m)
+		out.put(toLanes{out.r}, m)
 	case inside.Waits:
-		t.await(m, at)
+		out.retryLater(m, at)
 	case inside.Discarded:
-		t.End(m, engine.Dropped)
+		out.end(m, engine.Dropped)
 	default:
 		return false
 	}
@@ -105,20 +105,20 @@ func (t *tally) rescue(m *engine.Message, at *stage) bool {
 
 // fallBack sends a message that an output has failed for good to the next member
 // of the fallback by which it came. The payload is as that output found it.
-func (t *tally) fallBack(m *engine.Message, at *stage) bool {
-	if at == nil || msg(m).Err.Output == "" || viaOf(m) == nil || t.r.Handing() {
+func (out *outcome) fallBack(m *engine.Message, at *stage) bool {
+	if at == nil || msg(m).Err.Output == "" || branchOf(m) == nil || out.r.Handing() {
 		return false
 	}
-	if len(msg(m).Of) > 0 && msg(m).Part == 0 && viaOf(&msg(m).Of[0]) != nil && viaOf(&msg(m).Of[0]).found != nil {
+	if len(msg(m).Of) > 0 && msg(m).Part == 0 && branchOf(&msg(m).Of[0]) != nil && branchOf(&msg(m).Of[0]).original != nil {
 		return false // merged by the output's own steps, which the next one does not share
 	}
-	v := viaOf(m).next()
+	v := branchOf(m).next()
 	if v == nil {
 		return false
 	}
-	if viaOf(m).found != nil {
-		msg(m).Doc.Reset(viaOf(m).found.Body, nil)
-		m.Meta = viaOf(m).found.Meta
+	if branchOf(m).original != nil {
+		msg(m).Doc.Reset(branchOf(m).original.Body, nil)
+		m.Meta = branchOf(m).original.Meta
 	}
 	v.of.passed(m, v.i)
 	var tr *retry.Trial
@@ -130,25 +130,25 @@ func (t *tally) fallBack(m *engine.Message, at *stage) bool {
 	}
 	msg(m).State, msg(m).Stage, msg(m).PC = inside.Live, inside.InOutput, 0
 	retry.SetTrial(m, tr)
-	if setVia(m, v.of.vias[v.i+1]); v.outer != nil {
-		setVia(m, &via{of: v.of, i: v.i + 1, outer: v.outer})
+	if setBranch(m, v.of.branches[v.i+1]); v.outer != nil {
+		setBranch(m, &branch{of: v.of, i: v.i + 1, outer: v.outer})
 	}
-	t.disown(m)
-	t.goWith(v.of.members[v.i+1], m, inside.InOutput)
+	out.releaseKeys(m)
+	out.sendWithBatch(v.of.members[v.i+1], m, inside.InOutput)
 	return true
 }
 
-// undo makes the parts of a merge that failed messages again, each failed like it.
-func (t *tally) undo(m *engine.Message, then func(part *engine.Message)) {
-	t.consumed++
-	t.made += int64(len(msg(m).Of))
-	t.release(m)
+// undoMerge makes the parts of a merge that failed messages again, each failed like it.
+func (out *outcome) undoMerge(m *engine.Message, then func(part *engine.Message)) {
+	out.consumed++
+	out.made += int64(len(msg(m).Of))
+	out.releaseCredits(m)
 	for i := range msg(m).Of {
 		p := &msg(m).Of[i]
 		e := *msg(m).Err
 		msg(p).State, msg(p).Err = inside.Failed, &e
 		msg(p).Batch = msg(m).Batch
-		setVia(p, viaOf(m).bare()) // where the merge was, not its parts before it
+		setBranch(p, branchOf(m).bare()) // where the merge was, not its parts before it
 		msg(p).Stage, msg(p).Groups = msg(m).Stage, msg(m).Groups
 		then(p)
 	}
@@ -156,7 +156,7 @@ func (t *tally) undo(m *engine.Message, then func(part *engine.Message)) {
 
 // giveBack hands m back to its source, because it has failed or is unfinished. What no
 // source takes back is lost: it ends as dropped, and is reported in either case.
-func (t *tally) giveBack(m *engine.Message, failed bool) {
+func (out *outcome) giveBack(m *engine.Message, failed bool) {
 	f := engine.Returned
 	if !returnable(m) {
 		f = engine.Dropped
@@ -165,14 +165,14 @@ func (t *tally) giveBack(m *engine.Message, failed bool) {
 		}
 	}
 	if failed || f == engine.Dropped {
-		t.r.Failures.Add(m, f)
+		out.r.Failures.Add(m, f)
 	}
-	t.End(m, f)
+	out.end(m, f)
 }
 
-// hand gives m back to its source because a drain leaves it no time.
-func (t *tally) hand(m *engine.Message) {
-	if t.r.PassesOn() {
+// handBack gives m back to its source because a drain leaves it no time.
+func (out *outcome) handBack(m *engine.Message) {
+	if out.r.PassesOn() {
 		return
 	}
 	if retry.TrialOf(m) != nil && retry.TrialOf(m).Err != nil {
@@ -180,10 +180,10 @@ func (t *tally) hand(m *engine.Message) {
 	}
 	msg(m).Err = (&engine.Error{Class: msg(m).Err.Class, Step: msg(m).Err.Step, Output: msg(m).Err.Output, Err: msg(m).Err}).HandedBack()
 	if len(msg(m).Of) > 0 && msg(m).Part == 0 {
-		t.undo(m, t.hand)
+		out.undoMerge(m, out.handBack)
 		return
 	}
-	t.giveBack(m, false)
+	out.giveBack(m, false)
 }
 
 // returnable says whether a source takes back something of m.
@@ -204,22 +204,22 @@ func lostWith(cause *engine.Error) *engine.Error {
 	return (&engine.Error{Class: cause.Class, Step: cause.Step, Output: cause.Output, Err: fmt.Errorf(why+": %w", cause)}).HandedBack()
 }
 
-// bury makes a dead letter of m: the payload as received or split, the metadata,
+// makeDeadLetter makes a dead letter of m: the payload as received or split, the metadata,
 // and error_* beside it.
-func bury(m *engine.Message) {
+func makeDeadLetter(m *engine.Message) {
 	if msg(m).Orig != nil {
 		msg(m).Doc.Reset(msg(m).Orig, nil)
 	}
 	explain(m)
 	msg(m).BatchKey, msg(m).Batch = "", nil
 	retry.SetTrial(m, &retry.Trial{Reason: msg(m).Err})
-	setVia(m, nil)
+	setBranch(m, nil)
 	steps.SetBlock(m, nil)
 	msg(m).State, msg(m).Stage, msg(m).Dead = inside.Live, inside.Fresh, true
 }
 
-// unburied is why a message failed whose dead letter was refused.
-func unburied(m *engine.Message) *engine.Error {
+// refusedDeadLetter is why a message failed whose dead letter was refused.
+func refusedDeadLetter(m *engine.Message) *engine.Error {
 	if retry.TrialOf(m) == nil || retry.TrialOf(m).Reason == nil {
 		return msg(m).Err
 	}

@@ -17,42 +17,42 @@ type sending struct {
 }
 
 // send moves m to the slab for a destination.
-func (t *tally) send(to destination, m *engine.Message) {
-	t.leave(m)
-	t.disown(m)
-	t.put(to, m)
+func (out *outcome) send(to destination, m *engine.Message) {
+	out.leaveLanes(m)
+	out.releaseKeys(m)
+	out.put(to, m)
 }
 
 // put is send without the counting.
-func (t *tally) put(to destination, m *engine.Message) {
-	for i := range t.onward {
-		if s := &t.onward[i]; s.to == to && slab(s.b).Stage == inside.Fresh && len(slab(s.b).Msgs) < cap(slab(s.b).Msgs) {
+func (out *outcome) put(to destination, m *engine.Message) {
+	for i := range out.onward {
+		if s := &out.onward[i]; s.to == to && slab(s.b).Stage == inside.Fresh && len(slab(s.b).Msgs) < cap(slab(s.b).Msgs) {
 			slab(s.b).Take(m)
 			return
 		}
 	}
 	b := flow.NewSlab(0)
 	slab(b).Take(m)
-	t.onward = append(t.onward, sending{to: to, b: b})
+	out.onward = append(out.onward, sending{to: to, b: b})
 }
 
-// pass sends a whole slab of live messages.
-func (t *tally) pass(to destination, b *engine.Batch) {
+// sendAll sends a whole slab of live messages.
+func (out *outcome) sendAll(to destination, b *engine.Batch) {
 	for i := range slab(b).Msgs {
-		t.leave(&slab(b).Msgs[i])
-		if t.r.plan.Ordered {
-			t.disown(&slab(b).Msgs[i])
+		out.leaveLanes(&slab(b).Msgs[i])
+		if out.r.plan.Ordered {
+			out.releaseKeys(&slab(b).Msgs[i])
 		}
 	}
-	t.onward = append(t.onward, sending{to: to, b: b})
+	out.onward = append(out.onward, sending{to: to, b: b})
 }
 
-// goWith sends m on to an output in the batch in which it is, to take up there at
+// sendWithBatch sends m on to an output in the batch in which it is, to take up there at
 // a stage.
-func (t *tally) goWith(to destination, m *engine.Message, at inside.Stage) {
+func (out *outcome) sendWithBatch(to destination, m *engine.Message, at inside.Stage) {
 	of := msg(m).Batch
-	for i := range t.onward {
-		if s := &t.onward[i]; s.to == to && s.of == of && slab(s.b).Stage == at && of != nil {
+	for i := range out.onward {
+		if s := &out.onward[i]; s.to == to && s.of == of && slab(s.b).Stage == at && of != nil {
 			slab(s.b).Take(m)
 			return
 		}
@@ -63,27 +63,27 @@ func (t *tally) goWith(to destination, m *engine.Message, at inside.Stage) {
 	}
 	slab(b).Stage = at
 	slab(b).Take(m)
-	t.onward = append(t.onward, sending{to: to, b: b, of: of})
+	out.onward = append(out.onward, sending{to: to, b: b, of: of})
 }
 
-// leave counts that m goes beyond the lanes, with what it has become.
-func (t *tally) leave(m *engine.Message) {
+// leaveLanes counts that m goes beyond the lanes, with what it has become.
+func (out *outcome) leaveLanes(m *engine.Message) {
 	msg(m).Doc.Detach()
-	t.recharge(m)
-	if !t.past {
-		t.beyond += flow.Weight(m)
+	out.recharge(m)
+	if !out.beyondLanes {
+		out.beyond += flow.Weight(m)
 	}
 }
 
-// handOver gives the slabs away, when all that they count on is counted. Slabs
+// push gives the slabs away, when all that they count on is counted. Slabs
 // that may wait long keep no mostly dead blocks.
-func (t *tally) handOver() {
-	for i, s := range t.onward {
-		flow.Compact(s.b, t.was)
+func (out *outcome) push() {
+	for i, s := range out.onward {
+		flow.Compact(s.b, out.read)
 		s.to.Push(s.b)
-		t.onward[i] = sending{}
+		out.onward[i] = sending{}
 	}
-	t.onward = t.onward[:0]
+	out.onward = out.onward[:0]
 }
 
 // allLive says that nothing of b has ended or waits.

@@ -10,8 +10,8 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/steps"
 )
 
-// aside is a message that has left a call to go on later.
-type aside struct {
+// parked is a message that has left a call to go on later.
+type parked struct {
 	*engine.Parking
 	r     *Run
 	m     engine.Message
@@ -21,10 +21,10 @@ type aside struct {
 }
 
 // park takes m over from its slab.
-func (t *tally) park(m *engine.Message, at *stage) {
-	p := &aside{Parking: msg(m).Parking, r: t.r, in: t.in, at: at}
-	t.leave(m)
-	t.own(m, at)
+func (out *outcome) park(m *engine.Message, at *stage) {
+	p := &parked{Parking: msg(m).Parking, r: out.r, in: out.in, at: at}
+	out.leaveLanes(m)
+	out.holdKeys(m, at)
 	msg(m).Doc.Detach()
 	p.m = *m
 	msg(&p.m).Batch, msg(&p.m).Parking = nil, nil
@@ -32,21 +32,21 @@ func (t *tally) park(m *engine.Message, at *stage) {
 		p.batch = likeOf(msg(m).Batch)
 	}
 	msg(m).State = inside.Moved
-	switch resumed := p.Arm(p.proceed); {
+	switch resumed := p.Arm(p.resume); {
 	case resumed:
-		go p.proceed() // the caller holds the fence
+		go p.resume() // the caller holds the fence
 	case p.Delay > 0:
 		n := flow.Weight(&p.m)
-		t.r.Credits.Keep(n)
-		t.r.timers.Aside(time.Now().Add(p.Delay), p, func() {
-			t.r.Credits.Keep(-n)
+		out.r.credits.Keep(n)
+		out.r.timers.Aside(time.Now().Add(p.Delay), p, func() {
+			out.r.credits.Keep(-n)
 			p.Resume()
 		})
 	}
 }
 
-// proceed lets the message go on behind its step, or ends it in its output.
-func (p *aside) proceed() {
+// resume lets the message go on behind its step, or ends it in its output.
+func (p *parked) resume() {
 	r, m := p.r, &p.m
 	step := p.step()
 	if !r.Enter() {
@@ -55,7 +55,7 @@ func (p *aside) proceed() {
 	defer r.Leave()
 	msg(m).State = inside.Live
 	if p.Edit != nil {
-		if err := p.apply(); err != nil {
+		if err := p.edit(); err != nil {
 			m.Fail(err)
 		}
 	}
@@ -66,31 +66,31 @@ func (p *aside) proceed() {
 		}
 		step.Failed(m, msg(m).Err)
 	}
-	t := tally{r: r, past: true, in: p.in}
+	out := outcome{r: r, beyondLanes: true, in: p.in}
 	msg(m).Batch = p.batch
 	switch {
 	case msg(m).State == inside.Live && step != nil:
 		retry.SetTrial(m, retry.TrialOf(m).Over())
 		b := p.slab()
 		slab(b).Take(m)
-		t.goOn(b, p.at)
+		out.resume(b, p.at)
 	case msg(m).State == inside.Live:
 		msg(m).State = inside.Done
 		fallthrough
 	default:
-		t.conclude(m, p.at)
+		out.conclude(m, p.at)
 	}
-	t.apply()
+	out.apply()
 }
 
 // step is the step that parked the message, or nil.
-func (p *aside) step() *steps.Op {
+func (p *parked) step() *steps.Op {
 	o, _ := p.Step.(*steps.Op)
 	return o
 }
 
 // slab is an empty slab like that from which the message came.
-func (p *aside) slab() *engine.Batch {
+func (p *parked) slab() *engine.Batch {
 	b := p.batch
 	if b == nil {
 		b = flow.SlabFor(1)
@@ -100,15 +100,15 @@ func (p *aside) slab() *engine.Batch {
 	return b
 }
 
-func (p *aside) apply() (err error) {
+func (p *parked) edit() (err error) {
 	defer engine.Recovered(&err)
 	return p.Edit(&p.m)
 }
 
-func (p *aside) Message() *engine.Message { return &p.m }
+func (p *parked) Message() *engine.Message { return &p.m }
 
-// awaits is the limit that a message waits for.
-func (p *aside) Awaits() (place, err string) {
+// Awaits is the limit that a message waits for.
+func (p *parked) Awaits() (place, err string) {
 	switch {
 	case p.step() != nil:
 		return "the limit of step " + p.step().Name, ""

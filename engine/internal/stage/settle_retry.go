@@ -11,28 +11,28 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/steps"
 )
 
-// await takes over a message that is to be tried again. It waits beside the
+// retryLater takes over a message that is to be tried again. It waits beside the
 // queues, with those that failed together with it.
-func (t *tally) await(m *engine.Message, at *stage) {
+func (out *outcome) retryLater(m *engine.Message, at *stage) {
 	tr := retry.TrialOf(m)
 	room := steps.ForRoom(tr)
-	if t.r.Handing() || !room && t.r.TooLate(tr.Due) { // the drain ends before
-		t.hand(m)
+	if out.r.Handing() || !room && out.r.TooLate(tr.Due) { // the drain ends before
+		out.handBack(m)
 		return
 	}
-	if wait := time.Until(tr.Due); wait > leftToSource && sourceDelays(m) >= wait && !t.r.plan.Ordered {
+	if wait := time.Until(tr.Due); wait > leftToSource && sourceDelays(m) >= wait && !out.r.plan.Ordered {
 		msg(m).Err.Delay = wait
-		t.End(m, engine.Returned)
+		out.end(m, engine.Returned)
 		return
 	}
 	if tr.Cause == nil {
 		msg(m).Stage = inside.AtWrite
 	}
-	t.own(m, at)
-	t.leave(m)
+	out.holdKeys(m, at)
+	out.leaveLanes(m)
 	msg(m).State = inside.Live
-	for _, b := range t.waiting {
-		if !room && t.alike(b, m, at) {
+	for _, b := range out.waiting {
+		if !room && out.alike(b, m, at) {
 			tr.Due = retry.TrialOf(&slab(b).Msgs[0]).Due
 			slab(b).Take(m)
 			return
@@ -40,17 +40,17 @@ func (t *tally) await(m *engine.Message, at *stage) {
 	}
 	b := likeOf(msg(m).Batch)
 	slab(b).Stage = msg(m).Stage
-	setInput(b, t.in)
+	setInput(b, out.in)
 	setStage(b, at)
 	slab(b).Take(m)
-	t.waiting = append(t.waiting, b)
+	out.waiting = append(out.waiting, b)
 }
 
 // alike says that m waits for the same as the messages of b do.
-func (t *tally) alike(b *engine.Batch, m *engine.Message, at *stage) bool {
+func (out *outcome) alike(b *engine.Batch, m *engine.Message, at *stage) bool {
 	first := &slab(b).Msgs[0]
 	one, other := retry.TrialOf(first), retry.TrialOf(m)
-	return !steps.ForRoom(one) && stageOf(b) == at && inputOf(b) == t.in && slab(b).Stage == msg(m).Stage && msg(first).Batch == msg(m).Batch &&
+	return !steps.ForRoom(one) && stageOf(b) == at && inputOf(b) == out.in && slab(b).Stage == msg(m).Stage && msg(first).Batch == msg(m).Batch &&
 		one.Cause == other.Cause && one.Attempts == other.Attempts && one.Err.Delay == other.Err.Delay && len(slab(b).Msgs) < inside.SlabSize
 }
 
@@ -78,20 +78,20 @@ func sourceDelays(m *engine.Message) time.Duration {
 	return r.Led.Delays
 }
 
-// own makes m hold its keys, or its place, where it is.
-func (t *tally) own(m *engine.Message, at *stage) {
-	if t.in != nil {
-		t.r.holds.LeaveGap(m)
+// holdKeys makes m hold its keys, or its place, where it is.
+func (out *outcome) holdKeys(m *engine.Message, at *stage) {
+	if out.in != nil {
+		out.r.holds.LeaveGap(m)
 		return
 	}
-	t.r.holds.Own(m, at.spot())
+	out.r.holds.Own(m, at.spot())
 }
 
-// postpone gives the slabs of messages that are to be tried again to the timers.
-func (t *tally) postpone() {
-	r := t.r
-	for i, b := range t.waiting {
-		t.waiting[i] = nil
+// arm gives the slabs of messages that are to be tried again to the timers.
+func (out *outcome) arm() {
+	r := out.r
+	for i, b := range out.waiting {
+		out.waiting[i] = nil
 		tr := retry.TrialOf(&slab(b).Msgs[0])
 		n, text := 0, []byte(nil)
 		for i := range slab(b).Msgs {
@@ -100,7 +100,7 @@ func (t *tally) postpone() {
 			n += flow.Weight(m)
 			msg(m).Batch, msg(m).Err = nil, retry.TrialOf(m).Reason
 		}
-		r.Credits.Keep(n)
+		r.credits.Keep(n)
 		r.retrying.Add(int64(len(slab(b).Msgs)))
 		if steps.ForRoom(tr) {
 			r.lineUp(b)
@@ -112,13 +112,13 @@ func (t *tally) postpone() {
 		}
 		r.timers.After(tr.Due, b, func() { r.retry(b) })
 	}
-	t.waiting = t.waiting[:0]
+	out.waiting = out.waiting[:0]
 }
 
 // lineUp has a message wait for the bytes that it lacks, and then go on.
 func (r *Run) lineUp(b *engine.Batch) {
 	m := &slab(b).Msgs[0]
-	r.Credits.LineUp(&flow.InLine{Bytes: retry.TrialOf(m).Lacked, Msgs: flow.Weight(m), Grown: msg(m).Charge - len(msg(m).Orig), GoOn: func(bytes int) {
+	r.credits.LineUp(&flow.InLine{Bytes: retry.TrialOf(m).Lacked, Msgs: flow.Weight(m), Grown: msg(m).Charge - len(msg(m).Orig), GoOn: func(bytes int) {
 		msg(m).Charge += bytes
 		slab(b).Bytes += bytes
 		retry.TrialOf(m).Room = bytes
@@ -133,9 +133,9 @@ func (r *Run) retry(b *engine.Batch) {
 	}
 	defer r.Leave()
 	r.waited(b)
-	t := tally{r: r, past: true}
-	t.goOn(b, stageOf(b))
-	t.apply()
+	out := outcome{r: r, beyondLanes: true}
+	out.resume(b, stageOf(b))
+	out.apply()
 }
 
 // waited counts that the messages of b no longer wait.
@@ -145,11 +145,11 @@ func (r *Run) waited(b *engine.Batch) {
 		n += flow.Weight(&slab(b).Msgs[i])
 	}
 	r.retrying.Add(int64(-len(slab(b).Msgs)))
-	r.Credits.Keep(-n)
+	r.credits.Keep(-n)
 }
 
-// goOn sends a slab back to where its messages take up again: a lane, or an output.
-func (t *tally) goOn(b *engine.Batch, at *stage) {
+// resume sends a slab back to where its messages take up again: a lane, or an output.
+func (out *outcome) resume(b *engine.Batch, at *stage) {
 	if at != nil {
 		slab(b).Way.Out = nil
 		if !steps.ForRoom(retry.TrialOf(&slab(b).Msgs[0])) {
@@ -160,10 +160,10 @@ func (t *tally) goOn(b *engine.Batch, at *stage) {
 		return
 	}
 	for i := range slab(b).Msgs {
-		t.beyond -= flow.Weight(&slab(b).Msgs[i])
+		out.beyond -= flow.Weight(&slab(b).Msgs[i])
 	}
-	t.r.upstream.Add(int64(len(slab(b).Msgs)))
-	t.r.Lanes.Push(b)
+	out.r.upstream.Add(int64(len(slab(b).Msgs)))
+	out.r.laneQueue.Push(b)
 }
 
 // again is a stage to which messages come back.

@@ -44,7 +44,7 @@ func newSink(r *Run, plan *OutputPlan) *sink {
 	o.failure = plan.Failure
 	o.gate.Plan = plan.Breaker
 	if plan.Concurrency > 1 {
-		o.chains = map[string][]*turn{}
+		o.chains = map[string][]*entry{}
 	}
 	if plan.Auto {
 		o.auto = retry.NewAdaptive(plan.Concurrency)
@@ -63,7 +63,7 @@ func (o *sink) worker() *worker {
 func (o *sink) come(int) {}
 
 // forward has nothing to do: what a writer leaves live is kept elsewhere.
-func (o *sink) forward(*tally, *engine.Message) {}
+func (o *sink) forward(*outcome, *engine.Message) {}
 
 // next is a batch to write, or a probe, when the gate lets it through.
 func (o *sink) next() (b *engine.Batch, probe bool) {
@@ -247,7 +247,7 @@ func (o *sink) feed(may bool) {
 	if may {
 		n = -1
 	}
-	o.r.Credits.Close(o.r.shut.Add(n) == o.r.feeds)
+	o.r.credits.Close(o.r.shut.Add(n) == o.r.feeds)
 }
 
 // probe asks the output, or opens a new instance of it.
@@ -327,7 +327,7 @@ func (o *sink) abandon(w *writer, now time.Time) {
 	err := engine.Errorf(engine.Timeout, "the write did not come back within %v, twice its timeout, and was abandoned", 2*o.plan.Timeout)
 	err.Output = o.plan.Name
 	next := o.worker()
-	next.t = w.t // what its steps have split and merged
+	next.out = w.out // what its steps have split and merged
 	failed, rest := w.salvage(err)
 	o.mu.Lock()
 	o.figures.abandoned++
@@ -340,9 +340,9 @@ func (o *sink) abandon(w *writer, now time.Time) {
 		o.pushAgain(rest)
 	}
 	next.finish(failed, nil)
-	o.done(w.turn)
+	o.done(w.entry)
 	if w.slot != nil {
-		w.slot.landed()
+		w.slot.written()
 	}
 	go next.run()
 }
@@ -400,7 +400,7 @@ var errDown = errors.New("nothing is written to it for now")
 func (o *sink) detour() *engine.Batch {
 	now := time.Now()
 	for _, from := range []*flow.SlabList{&o.again, &o.ready} {
-		if head := from.Head; head != nil && len(slab(head).Msgs) > 0 && (viaOf(&slab(head).Msgs[0]).next() != nil || o.tooOld(&slab(head).Msgs[from.At], now)) {
+		if head := from.Head; head != nil && len(slab(head).Msgs) > 0 && (branchOf(&slab(head).Msgs[0]).next() != nil || o.tooOld(&slab(head).Msgs[from.At], now)) {
 			b := from.Pop(len(slab(head).Msgs))
 			slab(b).Way.Detour = true
 			return b
@@ -450,7 +450,7 @@ func (o *sink) passOn(ctx context.Context, w *worker, b *engine.Batch) {
 		case msg(m).State != inside.Live:
 		case o.tooOld(m, now):
 			m.Fail(retry.TrialOf(m).Err)
-		case viaOf(m).next() == nil:
+		case branchOf(m).next() == nil:
 			if was < inside.InOutput {
 				msg(m).PC = 0
 			}
@@ -471,26 +471,26 @@ func (o *sink) passOn(ctx context.Context, w *worker, b *engine.Batch) {
 }
 
 // retry has a message that has failed in a write wait for another, where there is to be one.
-func (o *sink) retry(t *tally, m *engine.Message) bool {
+func (o *sink) retry(out *outcome, m *engine.Message) bool {
 	if msg(m).Err.Step != "" { // it has failed before
 		return false
 	}
 	err := msg(m).Err
 	err.Output = o.plan.Name
 	steps.Complete(err, engine.Transient)
-	if errors.Is(err, engine.ErrBehind) && o.behind(t, m) {
+	if errors.Is(err, engine.ErrBehind) && o.behind(out, m) {
 		return true
 	}
 	if errors.Is(err, errDown) || !o.plan.retryOf(m).Again(m, time.Now(), err.HoldsOutput(), err.HoldsOutput()) {
 		return false
 	}
-	t.await(m, o.stage)
+	out.retryLater(m, o.stage)
 	return true
 }
 
 // behind takes over a message that was not written because an earlier one of its
 // key failed: it waits for that one, or goes again where that one has moved on.
-func (o *sink) behind(t *tally, m *engine.Message) bool {
+func (o *sink) behind(out *outcome, m *engine.Message) bool {
 	if !o.r.plan.Ordered || o.r.Handing() {
 		return false
 	}
@@ -500,7 +500,7 @@ func (o *sink) behind(t *tally, m *engine.Message) bool {
 	}
 	o.r.holds.Own(m, o.spot()) // what is queued is later
 	if o.r.holds.Passes(nil, m, o.spot()) {
-		t.goWith(o.stage, m, inside.AtWrite)
+		out.sendWithBatch(o.stage, m, inside.AtWrite)
 	}
 	return true
 }

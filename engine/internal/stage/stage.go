@@ -25,9 +25,9 @@ type stage struct {
 	mu      sync.Mutex // guards the fields below
 	cond    sync.Cond
 	ready   flow.SlabList
-	again   flow.SlabList      // tries that are due, as the exit allows
-	chains  map[string][]*turn // by key: who is being worked on, and who waits behind; nil: nobody has to
-	width   int                // workers that it has without those that were abandoned
+	again   flow.SlabList       // tries that are due, as the exit allows
+	chains  map[string][]*entry // by key: who is being worked on, and who waits behind; nil: nobody has to
+	width   int                 // workers that it has without those that were abandoned
 	workers []*worker
 	idle    int // workers that wait
 	working int // workers that do not
@@ -47,9 +47,9 @@ type exit interface {
 	// come counts messages that come to the stage from elsewhere.
 	come(n int)
 	// forward takes a message that is live behind the exit.
-	forward(t *tally, m *engine.Message)
+	forward(out *outcome, m *engine.Message)
 	// retry takes a message that has failed there, if it is to be tried again.
-	retry(t *tally, m *engine.Message) bool
+	retry(out *outcome, m *engine.Message) bool
 	// wait is told of messages that wait for another try.
 	wait(b *engine.Batch)
 }
@@ -123,8 +123,8 @@ func (s *stage) queue(b *engine.Batch, in *flow.SlabList) {
 	s.cond.Broadcast()
 }
 
-// turn is a batch's place in the chains of its keys. It outlives the slab.
-type turn struct {
+// entry is a batch's place in the chains of its keys. It outlives the slab.
+type entry struct {
 	b        *engine.Batch // until it is taken
 	keys     []string
 	blockers int // keys in whose chains others are before it
@@ -133,7 +133,7 @@ type turn struct {
 // chain queues b behind what has one of its keys; true when there is nothing.
 // s.mu is held.
 func (s *stage) chain(b *engine.Batch) bool {
-	t := &turn{b: b}
+	t := &entry{b: b}
 	if slab(b).Trigger != "" && len(slab(b).Msgs) > 0 && msg(&slab(b).Msgs[0]).BatchKey != "" {
 		s.link(t, "b"+msg(&slab(b).Msgs[0]).BatchKey)
 	}
@@ -148,7 +148,7 @@ func (s *stage) chain(b *engine.Batch) bool {
 	return t.blockers == 0
 }
 
-func (s *stage) link(t *turn, key string) {
+func (s *stage) link(t *entry, key string) {
 	chain := s.chains[key]
 	if n := len(chain); n > 0 {
 		if chain[n-1] == t {
@@ -161,7 +161,7 @@ func (s *stage) link(t *turn, key string) {
 }
 
 // pass lets those go on that waited behind t; s.mu is held.
-func (s *stage) pass(t *turn) {
+func (s *stage) pass(t *entry) {
 	for _, key := range t.keys {
 		chain := s.chains[key][1:]
 		if len(chain) == 0 {
@@ -255,7 +255,7 @@ func into(b *engine.Batch, to *engine.Batch) *engine.Batch {
 }
 
 // done ends a worker's turn.
-func (s *stage) done(t *turn) {
+func (s *stage) done(t *entry) {
 	s.mu.Lock()
 	if t != nil {
 		s.pass(t)

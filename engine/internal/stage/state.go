@@ -18,8 +18,8 @@ func (r *Run) Snapshot() engine.Snapshot {
 	p, now := r.plan, time.Now()
 	s := engine.Snapshot{
 		Pipeline: p.Name, State: r.state(), Started: r.started, Stats: r.Stats(),
-		MaxMessages: p.MaxMessages, MaxBytes: p.MaxBytes, Bytes: r.Credits.Used(p.MaxBytes), Waiting: r.Credits.Waits(),
-		Lanes: p.Workers, LanesBusy: r.Lanes.Busy(), Retries: int(r.retrying.Load()),
+		MaxMessages: p.MaxMessages, MaxBytes: p.MaxBytes, Bytes: r.credits.Used(p.MaxBytes), Waiting: r.credits.Waits(),
+		Lanes: p.Workers, LanesBusy: r.laneQueue.Busy(), Retries: int(r.retrying.Load()),
 		Steps: statesOf(p.Steps, p.Groups), Held: r.held(now), Stuck: r.stuck(now), Failed: map[engine.Class]int64{},
 	}
 	s.Messages, s.DeadLettered = int(s.Stats.Pieces.InFlight), s.Stats.Pieces.Ended[engine.DeadLettered]
@@ -32,7 +32,7 @@ func (r *Run) Snapshot() engine.Snapshot {
 		s.Inputs = append(s.Inputs, r.input(in))
 	}
 	for _, b := range r.batchers {
-		if b.Plan.Name != "" {
+		if b.plan.Name != "" {
 			s.Batchers = append(s.Batchers, b.state())
 		}
 	}
@@ -71,7 +71,7 @@ func (r *Run) state() engine.State {
 
 // input sums up the instances of an input.
 func (r *Run) input(in *InputPlan) engine.InputState {
-	s := engine.InputState{Name: in.Name, Type: in.Typ, State: "ended", Steps: statesOf(in.Steps, nil)}
+	s := engine.InputState{Name: in.Name, Type: in.Type, State: "ended", Steps: statesOf(in.Steps, nil)}
 	if in.Limit != nil {
 		l := in.Limit.State()
 		s.Limit = &l
@@ -120,8 +120,8 @@ func statesOf(p *steps.Program, groups []*GroupPlan) (all []engine.StepState) {
 	return all
 }
 
-func (b *batcherRun) state() engine.BatcherState {
-	s := engine.BatcherState{Name: b.Plan.Name, Batches: map[engine.Trigger]int64{}, Fill: b.fill.Read(), Steps: statesOf(b.Plan.Steps, nil)}
+func (b *batcher) state() engine.BatcherState {
+	s := engine.BatcherState{Name: b.plan.Name, Batches: map[engine.Trigger]int64{}, Fill: b.fill.Read(), Steps: statesOf(b.plan.Steps, nil)}
 	for t, n := range b.sent {
 		if n := n.Load(); n > 0 {
 			s.Batches[t] = n
@@ -146,7 +146,7 @@ func (o *sink) stateOf() (engine.OutputState, engine.Output) {
 	f := &o.figures
 	msgs, bytes := o.queued()
 	s := engine.OutputState{
-		Name: o.plan.Name, Type: o.plan.Typ, DeadLetter: !o.plan.Feeds,
+		Name: o.plan.Name, Type: o.plan.Type, DeadLetter: !o.plan.Feeds,
 		Queued: msgs, QueuedBytes: bytes, Writing: o.working, Concurrency: o.most,
 		Written: f.written, Failed: f.failed, Retries: f.retries, Abandoned: f.abandoned,
 		Latency: f.took.Read(), Breaker: o.gate.State(), Err: f.err, FailingSince: f.since, Steps: statesOf(o.plan.Steps, nil),
@@ -186,7 +186,7 @@ func (r *Run) stuck(now time.Time) (all []engine.Stuck) {
 		}
 	}
 	for _, b := range r.batchers {
-		add("batcher "+b.Plan.Name, "batcher", b.since.Load(), r.plan.Timeout)
+		add("batcher "+b.plan.Name, "batcher", b.since.Load(), r.plan.Timeout)
 	}
 	for _, a := range r.Acking() {
 		add("input "+a.Input, "ack", a.Since.Load(), a.Timeout+grace)

@@ -22,7 +22,7 @@ func (r *Run) watch(ctx context.Context) {
 					o.abandon(w.writer, now)
 				}
 			}
-			r.Credits.Stalls()
+			r.credits.Stalls()
 			quietAt = r.observe(quietAt)
 		}
 	}
@@ -33,7 +33,7 @@ func (r *Run) observe(quietAt int64) int64 {
 	if len(r.plan.Hooks) == 0 {
 		return quietAt
 	}
-	r.plan.EmitEvent(engine.Event{Kind: engine.EventUtilization, N: r.Lanes.Busy()})
+	r.plan.EmitEvent(engine.Event{Kind: engine.EventUtilization, N: r.laneQueue.Busy()})
 	if n := r.Roots.Received.Load(); n != quietAt && r.Roots.InFlight.Load() == 0 {
 		r.plan.EmitEvent(engine.Event{Kind: engine.EventQuiet, N: int(n)})
 		return n

@@ -15,20 +15,20 @@ import (
 // worker is one goroutine of a stage. It takes batches, runs their steps, and hands them to the exit.
 type worker struct {
 	stage  *stage
-	t      tally
+	out    outcome
 	x      steps.Executor
 	arena  doc.Arena
 	writer *writer // its part of the sink; nil: the stage is that of a group
 
 	// Of the batch at hand, read by who abandons its write: see sink.abandon.
-	turn *turn
-	slot *batcherRun
+	entry *entry
+	slot  *batcher
 
 	troubled map[string]bool // see order.Foresee
 }
 
 func newWorker(s *stage) *worker {
-	w := &worker{stage: s, t: tally{r: s.r, past: true}}
+	w := &worker{stage: s, out: outcome{r: s.r, beyondLanes: true}}
 	w.x.Own, w.x.Wrap, w.x.Room = w, s.r.plan.Middleware, newRoom(s.r)
 	w.arena.Owner = w.x.Room
 	return w
@@ -58,18 +58,18 @@ func (w *worker) loop(ctx context.Context) bool {
 
 // begin makes b the batch at hand.
 func (w *worker) begin(b *engine.Batch) *engine.Batch {
-	w.turn, _ = slab(b).Way.Turn.(*turn)
+	w.entry, _ = slab(b).Way.Turn.(*entry)
 	w.slot = slotOf(b)
-	w.t.was = slab(b).Bytes
+	w.out.read = slab(b).Bytes
 	return flow.Adopt(b, &w.arena)
 }
 
 // end gives the worker's place back, when the batch at hand is done.
 func (w *worker) end() {
 	w.arena.Reset()
-	w.stage.done(w.turn)
+	w.stage.done(w.entry)
 	if w.slot != nil {
-		w.slot.landed()
+		w.slot.written()
 	}
 }
 
@@ -81,13 +81,13 @@ func (w *worker) steps(ctx context.Context, b *engine.Batch) *engine.Batch {
 	b = w.batchSteps(ctx, b)
 	if at <= inside.InOutput {
 		if len(w.stage.steps.Ops) > 0 {
-			remember(b, at)
+			keepOriginal(b, at)
 		}
 		b = w.execute(ctx, b, w.stage.steps, inside.InOutput, at == inside.InOutput)
 	}
 	for i := range slab(b).Msgs {
 		if m := &slab(b).Msgs[i]; msg(m).State == inside.Live {
-			w.t.recharge(m)
+			w.out.recharge(m)
 			if w.stage.r.plan.Ordered {
 				msg(m).Stage = inside.AtWrite
 			}
@@ -149,8 +149,8 @@ func dead(b *engine.Batch) bool { return len(slab(b).Msgs) > 0 && msg(&slab(b).M
 
 // Merge counts a merge that a step has made.
 func (w *worker) Merge(m *engine.Message) {
-	forgetFound(m)
-	accountMerge(&w.t, m)
+	dropOriginal(m)
+	countMerge(&w.out, m)
 }
 
 // Hold has messages that failed or wait in a step hold their keys.
@@ -167,14 +167,14 @@ func (w *worker) Split(_ context.Context, x *steps.Executor, b *engine.Batch, pc
 	same := func(cur *engine.Batch, _ bool) *engine.Batch { return cur }
 	out := slab(b).Like()
 	steps.Pull(b, out, &x.Prog.Ops[pc], same, func(_, p *engine.Message) {
-		forgetFound(p)
+		dropOriginal(p)
 		msg(p).Credits, msg(p).Charge = 1, len(msg(p).Orig)
-		r.Credits.Charge(1, msg(p).Charge)
-		w.t.beyond++
+		r.credits.Charge(1, msg(p).Charge)
+		w.out.beyond++
 		ledger.EachRoot(p, func(r ledger.Root) { r.Add(1) })
 		r.holds.Share(p)
-		w.t.made++
-	}, func(m *engine.Message, _ int) { w.t.consume(m) })
+		w.out.made++
+	}, func(m *engine.Message, _ int) { w.out.consume(m) })
 	for i := range slab(out).Msgs {
 		msg(&slab(out).Msgs[i]).Batch = out
 	}
@@ -206,9 +206,9 @@ func (w *worker) passes(b *engine.Batch, i int) bool {
 		return true
 	case inside.Failed, inside.Waits, inside.Parked:
 		if r.Enter() {
-			w.t.conclude(m, w.stage)
+			w.out.conclude(m, w.stage)
 			msg(m).State = inside.Moved
-			w.t.apply() // what has ended must be told before all is handed back
+			w.out.apply() // what has ended must be told before all is handed back
 			r.Leave()
 		}
 	}
@@ -224,18 +224,18 @@ func (w *worker) finish(b *engine.Batch, first func() []*order.Claim) {
 	}
 	defer r.Leave()
 	if first != nil {
-		w.t.freed = append(w.t.freed, first()...)
+		w.out.freed = append(w.out.freed, first()...)
 	}
 	over := slab(b).Way.Batcher != nil
 	for i := range slab(b).Msgs {
 		m := &slab(b).Msgs[i]
 		over = over && msg(m).State == inside.Done
-		w.t.conclude(m, w.stage)
+		w.out.conclude(m, w.stage)
 	}
 	if over {
 		flow.RecycleBatch(b)
 	} else {
 		flow.Recycle(b)
 	}
-	w.t.apply()
+	w.out.apply()
 }

@@ -134,10 +134,10 @@ func (w *writer) goOn(b *engine.Batch, rest []int32) []int32 {
 	}
 	for _, i := range w.in {
 		m := &slab(b).Msgs[i]
-		w.t.conclude(m, w.stage)
+		w.out.conclude(m, w.stage)
 		msg(m).State = inside.Moved
 	}
-	w.t.apply()
+	w.out.apply()
 	w.stage.r.Leave()
 	if !w.stage.r.plan.Ordered {
 		return rest
@@ -358,7 +358,7 @@ func (s *written) count(m *engine.Message) {
 			return
 		}
 		s.refused++
-		if msg(m).Dead && viaOf(m).next() == nil && ledger.FirstRoot(m).Led.Then == ledger.ThenReturn {
+		if msg(m).Dead && branchOf(m).next() == nil && ledger.FirstRoot(m).Led.Then == ledger.ThenReturn {
 			s.stays, s.said = msg(m).Err, bothReasons(m)
 		}
 	default:
