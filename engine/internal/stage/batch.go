@@ -40,7 +40,8 @@ type batcher struct {
 }
 
 func newBatcherRun(r *Run, plan *BatcherPlan) *batcher {
-	b := &batcher{r: r, plan: plan, wake: make(chan struct{}, 1), fill: guard.NewHistogram(guard.FillBounds), sent: map[engine.Trigger]*atomic.Int64{}, copies: outcome{r: r, beyondLanes: true}}
+	b := &batcher{r: r, plan: plan, wake: make(chan struct{}, 1), copies: outcome{r: r, beyondLanes: true}}
+	b.fill, b.sent = guard.NewHistogram(guard.FillBounds), map[engine.Trigger]*atomic.Int64{}
 	for _, t := range triggers {
 		b.sent[t] = new(atomic.Int64)
 	}
@@ -306,4 +307,7 @@ func (b *batcher) duplicate(s *engine.Batch) *engine.Batch {
 	return c
 }
 
-var triggers = []engine.Trigger{engine.BySize, engine.ByBytes, engine.ByTimeout, engine.ByFlush, engine.ByEnd, engine.ByDrain, engine.ByEvicted, engine.ByPressure}
+var triggers = []engine.Trigger{
+	engine.BySize, engine.ByBytes, engine.ByTimeout, engine.ByFlush,
+	engine.ByEnd, engine.ByDrain, engine.ByEvicted, engine.ByPressure,
+}

@@ -133,7 +133,9 @@ func (x *composite) end(all []engine.Message) {
 // passed logs the 1st, 10th, 100th … message that goes on to the next member.
 func (x *composite) passed(m *engine.Message, i int) {
 	if n := x.failed.Add(1); guard.PowerOfTen(n) {
-		x.r.Log.Warn("message goes to the next output of a fallback", "output", x.plan.Name, "from", x.plan.Route.Members[i].Name, "to", x.plan.Route.Members[i+1].Name, "err", msg(m).Err, "so_far", n)
+		members := x.plan.Route.Members
+		x.r.Log.Warn("message goes to the next output of a fallback", "output", x.plan.Name,
+			"from", members[i].Name, "to", members[i+1].Name, "err", msg(m).Err, "so_far", n)
 	}
 }
 
@@ -170,11 +172,13 @@ func (v *branch) next() *branch {
 
 // bare is the place without a message.
 func (v *branch) bare() *branch {
-	if v == nil || v.original == nil {
+	if !v.hasOriginal() {
 		return v
 	}
 	return &branch{of: v.of, i: v.i, outer: v.outer}
 }
+
+func (v *branch) hasOriginal() bool { return v != nil && v.original != nil }
 
 // dropOriginal makes m, which an output's own steps have made, one that came as they did.
 func dropOriginal(m *engine.Message) { setBranch(m, branchOf(m).bare()) }
@@ -183,7 +187,8 @@ func dropOriginal(m *engine.Message) { setBranch(m, branchOf(m).bare()) }
 func keepOriginal(b *engine.Batch, at inside.Stage) {
 	for i := range slab(b).Msgs {
 		m := &slab(b).Msgs[i]
-		if v := branchOf(m); v != nil && v.original == nil && msg(m).State == inside.Live && (at < inside.InOutput || msg(m).PC == 0) {
+		fresh := at < inside.InOutput || msg(m).PC == 0
+		if v := branchOf(m); v != nil && v.original == nil && msg(m).State == inside.Live && fresh {
 			setBranch(m, &branch{of: v.of, i: v.i, outer: v.outer, original: &engine.Original{Body: m.Bytes(), Meta: m.Meta}})
 		}
 	}

@@ -67,7 +67,9 @@ func (r *Run) collect(h *Handover) {
 			if r.inherits(l) && s.Lease.Load() != ledger.LeaseLost {
 				meta := l.MetaOf(i)
 				l.Mu.Lock()
-				h.roots = append(h.roots, heir{l.InputName, l.Instance, s.Ref, s.Body, meta, l.Key(i), int(s.Attempt), l.First + uint64(i), l.ReadAt, acker(l)})
+				h.roots = append(h.roots, heir{
+					l.InputName, l.Instance, s.Ref, s.Body, meta, l.Key(i), int(s.Attempt), l.First + uint64(i), l.ReadAt, acker(l),
+				})
 				l.Mu.Unlock()
 				out.forget(l, uint32(i))
 				continue

@@ -62,7 +62,8 @@ func (r *Run) ease() { r.pace.Ease(r.crowded) }
 // crowded says that every lane has so much before it, or every output that works,
 // for each of its writes.
 func (r *Run) crowded(part int) bool {
-	if r.laneQueue.Crowded(max(flow.Ahead/r.laneQueue.Lanes, 2*flow.SlowRun, 2*r.plan.Steps.Together)/part, flow.AheadBytes/part) {
+	ahead := max(flow.Ahead/r.laneQueue.Lanes, 2*flow.SlowRun, 2*r.plan.Steps.Together)
+	if r.laneQueue.Crowded(ahead/part, flow.AheadBytes/part) {
 		return true
 	}
 	all := false

@@ -83,7 +83,8 @@ func NewRun(p *Layout, inherited *Handover) *Run {
 	r.Failures.Log, r.Failures.Secrets = p.Log, p.Secrets
 	r.Empty, r.Failing = make(chan struct{}, 1), make(chan struct{})
 	r.timers = flow.NewTimers()
-	r.credits = flow.Credits{Starved: r.relieve, Upstream: func() bool { return r.upstream.Load() > 0 }, Msgs: p.MaxMessages, Bytes: p.MaxBytes, Most: p.MaxMessages}
+	r.credits = flow.Credits{Msgs: p.MaxMessages, Bytes: p.MaxBytes, Most: p.MaxMessages}
+	r.credits.Starved, r.credits.Upstream = r.relieve, func() bool { return r.upstream.Load() > 0 }
 	r.holds = order.NewHolds(p.Ordered, p.OrderBy, &r.credits, toLanes{r}.Push)
 	r.laneQueue = flow.NewLaneQueue(p.Workers, p.Ordered, r.relieve)
 	r.laneQueue.Popped = r.TakeAway

@@ -109,16 +109,16 @@ func (out *outcome) fallBack(m *engine.Message, at *stage) bool {
 	if at == nil || msg(m).Err.Output == "" || branchOf(m) == nil || out.r.Handing() {
 		return false
 	}
-	if len(msg(m).Of) > 0 && msg(m).Part == 0 && branchOf(&msg(m).Of[0]) != nil && branchOf(&msg(m).Of[0]).original != nil {
+	if len(msg(m).Of) > 0 && msg(m).Part == 0 && branchOf(&msg(m).Of[0]).hasOriginal() {
 		return false // merged by the output's own steps, which the next one does not share
 	}
 	v := branchOf(m).next()
 	if v == nil {
 		return false
 	}
-	if branchOf(m).original != nil {
-		msg(m).Doc.Reset(branchOf(m).original.Body, nil)
-		m.Meta = branchOf(m).original.Meta
+	if found := branchOf(m).original; found != nil {
+		msg(m).Doc.Reset(found.Body, nil)
+		m.Meta = found.Meta
 	}
 	v.of.passed(m, v.i)
 	var tr *retry.Trial
@@ -178,7 +178,7 @@ func (out *outcome) handBack(m *engine.Message) {
 	if retry.TrialOf(m) != nil && retry.TrialOf(m).Err != nil {
 		msg(m).Err = retry.TrialOf(m).Err
 	}
-	msg(m).Err = (&engine.Error{Class: msg(m).Err.Class, Step: msg(m).Err.Step, Output: msg(m).Err.Output, Err: msg(m).Err}).HandedBack()
+	msg(m).Err = handedBack(msg(m).Err, msg(m).Err)
 	if len(msg(m).Of) > 0 && msg(m).Part == 0 {
 		out.undoMerge(m, out.handBack)
 		return
@@ -201,7 +201,12 @@ func lostWith(cause *engine.Error) *engine.Error {
 		e.HandedBack()
 		return e
 	}
-	return (&engine.Error{Class: cause.Class, Step: cause.Step, Output: cause.Output, Err: fmt.Errorf(why+": %w", cause)}).HandedBack()
+	return handedBack(cause, fmt.Errorf(why+": %w", cause))
+}
+
+// handedBack is err for a message that is unfinished, in the place and of the class of its cause.
+func handedBack(cause *engine.Error, err error) *engine.Error {
+	return (&engine.Error{Class: cause.Class, Step: cause.Step, Output: cause.Output, Err: err}).HandedBack()
 }
 
 // makeDeadLetter makes a dead letter of m: the payload as received or split, the metadata,

@@ -50,8 +50,9 @@ func (out *outcome) retryLater(m *engine.Message, at *stage) {
 func (out *outcome) alike(b *engine.Batch, m *engine.Message, at *stage) bool {
 	first := &slab(b).Msgs[0]
 	one, other := retry.TrialOf(first), retry.TrialOf(m)
-	return !steps.ForRoom(one) && stageOf(b) == at && inputOf(b) == out.in && slab(b).Stage == msg(m).Stage && msg(first).Batch == msg(m).Batch &&
-		one.Cause == other.Cause && one.Attempts == other.Attempts && one.Err.Delay == other.Err.Delay && len(slab(b).Msgs) < inside.SlabSize
+	return len(slab(b).Msgs) < inside.SlabSize && !steps.ForRoom(one) &&
+		stageOf(b) == at && inputOf(b) == out.in && slab(b).Stage == msg(m).Stage && msg(first).Batch == msg(m).Batch &&
+		one.Cause == other.Cause && one.Attempts == other.Attempts && one.Err.Delay == other.Err.Delay
 }
 
 // likeOf is an empty batch for messages that leave b for later; b may be nil, and may be used again meanwhile.
@@ -118,12 +119,14 @@ func (out *outcome) arm() {
 // lineUp has a message wait for the bytes that it lacks, and then go on.
 func (r *Run) lineUp(b *engine.Batch) {
 	m := &slab(b).Msgs[0]
-	r.credits.LineUp(&flow.InLine{Bytes: retry.TrialOf(m).Lacked, Msgs: flow.Weight(m), Grown: msg(m).Charge - len(msg(m).Orig), GoOn: func(bytes int) {
+	grown := msg(m).Charge - len(msg(m).Orig)
+	goOn := func(bytes int) {
 		msg(m).Charge += bytes
 		slab(b).Bytes += bytes
 		retry.TrialOf(m).Room = bytes
 		r.timers.After(time.Now(), b, func() { r.retry(b) })
-	}})
+	}
+	r.credits.LineUp(&flow.InLine{Bytes: retry.TrialOf(m).Lacked, Msgs: flow.Weight(m), Grown: grown, GoOn: goOn})
 }
 
 // retry lets messages go on that have waited for another try.

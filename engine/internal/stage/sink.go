@@ -39,7 +39,8 @@ type instance struct {
 }
 
 func newSink(r *Run, plan *OutputPlan) *sink {
-	o := &sink{plan: plan, budget: retry.NewBudget(), at: &instance{out: plan.Out}, figures: outFigures{took: guard.NewHistogram(guard.LatencyBounds)}}
+	o := &sink{plan: plan, budget: retry.NewBudget(), at: &instance{out: plan.Out}}
+	o.figures.took = guard.NewHistogram(guard.LatencyBounds)
 	o.stage = newStage(r, plan.Name, plan.Steps, plan.Concurrency, o)
 	o.failure = plan.Failure
 	o.gate.Plan = plan.Breaker
@@ -81,18 +82,15 @@ func (o *sink) next() (b *engine.Batch, probe bool) {
 		}
 		limit, probe = 1, true
 	}
-	switch {
-	case probe && o.leastTried() > 0 && o.ready.Head != nil:
-		b = o.take(&o.ready, limit)
-	case o.again.Head != nil && o.pays(probe):
-		b = o.take(&o.again, limit)
-	case o.ready.Head != nil:
-		b = o.take(&o.ready, limit)
-	default:
+	from := &o.ready
+	if untried := probe && o.leastTried() > 0 && o.ready.Head != nil; !untried && o.again.Head != nil && o.pays(probe) {
+		from = &o.again
+	}
+	if from.Head == nil {
 		return nil, false
 	}
 	o.gate.Probing = probe
-	return b, probe
+	return o.take(from, limit), probe
 }
 
 // serve probes the output, or writes b behind its steps.
@@ -400,7 +398,11 @@ var errDown = errors.New("nothing is written to it for now")
 func (o *sink) detour() *engine.Batch {
 	now := time.Now()
 	for _, from := range []*flow.SlabList{&o.again, &o.ready} {
-		if head := from.Head; head != nil && len(slab(head).Msgs) > 0 && (branchOf(&slab(head).Msgs[0]).next() != nil || o.tooOld(&slab(head).Msgs[from.At], now)) {
+		head := from.Head
+		if head == nil || len(slab(head).Msgs) == 0 {
+			continue
+		}
+		if branchOf(&slab(head).Msgs[0]).next() != nil || o.tooOld(&slab(head).Msgs[from.At], now) {
 			b := from.Pop(len(slab(head).Msgs))
 			slab(b).Way.Detour = true
 			return b
@@ -411,8 +413,8 @@ func (o *sink) detour() *engine.Batch {
 
 // tooOld says that a message has been tried, and waits, for longer than it may.
 func (o *sink) tooOld(m *engine.Message, now time.Time) bool {
-	most := o.plan.retryOf(m).MaxAge
-	return most > 0 && retry.TrialOf(m) != nil && retry.TrialOf(m).Err != nil && !retry.TrialOf(m).First.IsZero() && now.Sub(retry.TrialOf(m).First) > most
+	most, tr := o.plan.retryOf(m).MaxAge, retry.TrialOf(m)
+	return most > 0 && tr != nil && tr.Err != nil && !tr.First.IsZero() && now.Sub(tr.First) > most
 }
 
 // wait has an output that is held looked at when the messages of b have waited for
@@ -422,8 +424,8 @@ func (o *sink) wait(b *engine.Batch) {
 	if slab(b).Stage != inside.AtWrite {
 		return
 	}
-	if most := o.plan.retryOf(m).MaxAge; most > 0 && retry.TrialOf(m).Err.HoldsOutput() {
-		o.r.timers.After(retry.TrialOf(m).First.Add(most+time.Millisecond), nil, o.cond.Broadcast)
+	if most, tr := o.plan.retryOf(m).MaxAge, retry.TrialOf(m); most > 0 && tr.Err.HoldsOutput() {
+		o.r.timers.After(tr.First.Add(most+time.Millisecond), nil, o.cond.Broadcast)
 	}
 }
 

@@ -235,7 +235,10 @@ func (s *stage) take(from *flow.SlabList, limit int) *engine.Batch {
 		want = limit // one write is one token
 	}
 	b := from.Pop(want)
-	for next := from.Head; next != nil && len(slab(b).Msgs) < want && !flow.Whole(next) && flow.Likewise(next, b); next = from.Head {
+	for len(slab(b).Msgs) < want {
+		if next := from.Head; next == nil || flow.Whole(next) || !flow.Likewise(next, b) {
+			break
+		}
 		if cap(slab(b).Msgs) < want {
 			b = into(b, flow.NewSlab(0))
 		}

@@ -121,7 +121,8 @@ func statesOf(p *steps.Program, groups []*GroupPlan) (all []engine.StepState) {
 }
 
 func (b *batcher) state() engine.BatcherState {
-	s := engine.BatcherState{Name: b.plan.Name, Batches: map[engine.Trigger]int64{}, Fill: b.fill.Read(), Steps: statesOf(b.plan.Steps, nil)}
+	s := engine.BatcherState{Name: b.plan.Name, Fill: b.fill.Read(), Steps: statesOf(b.plan.Steps, nil)}
+	s.Batches = map[engine.Trigger]int64{}
 	for t, n := range b.sent {
 		if n := n.Load(); n > 0 {
 			s.Batches[t] = n
@@ -205,7 +206,8 @@ func (r *Run) held(now time.Time) (oldest *engine.Held) {
 		if led == nil || oldest != nil && now.Sub(led.ReadAt) <= oldest.Age {
 			return
 		}
-		oldest = &engine.Held{At: ledger.Position(led.InputName, m.Meta, msg(m).Part), Age: now.Sub(led.ReadAt), Due: max(0, due.Sub(now))}
+		oldest = &engine.Held{Age: now.Sub(led.ReadAt), Due: max(0, due.Sub(now))}
+		oldest.At = ledger.Position(led.InputName, m.Meta, msg(m).Part)
 		oldest.For, oldest.Err = why()
 	}
 	r.timers.Each(func(due time.Time, b *engine.Batch, p flow.Waiting) {

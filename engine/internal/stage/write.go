@@ -296,9 +296,12 @@ func (w *writer) salvage(err *engine.Error) (failing, rest *engine.Batch) {
 		m := &slab(b).Msgs[i]
 		if _, written := slices.BinarySearch(w.in, int32(i)); written {
 			c := m.Heir(inside.Key{})
-			msg(&c).Rare, c.Attempt, c.Meta, msg(&c).Orig, msg(&c).BatchKey, msg(&c).Of = msg(m).Rare, m.Attempt, m.Meta, msg(m).Orig, msg(m).BatchKey, msg(m).Of
-			msg(&c).Batch, msg(&c).Part, msg(&c).Serial, msg(&c).Dead, msg(&c).Credits, msg(&c).Charge, msg(&c).Stage = failing, msg(m).Part, msg(m).Serial, msg(m).Dead, msg(m).Credits, msg(m).Charge, inside.AtWrite
-			msg(&c).Doc.Reset(msg(m).Doc.Payload(), nil)
+			c.Attempt, c.Meta = m.Attempt, m.Meta
+			from, to := msg(m), msg(&c)
+			to.Rare, to.Orig, to.BatchKey, to.Of, to.Part = from.Rare, from.Orig, from.BatchKey, from.Of, from.Part
+			to.Serial, to.Dead, to.Credits, to.Charge = from.Serial, from.Dead, from.Credits, from.Charge
+			to.Batch, to.Stage = failing, inside.AtWrite
+			to.Doc.Reset(msg(m).Doc.Payload(), nil)
 			e := *err
 			c.Fail(&e)
 			w.stage.r.holds.Own(&c, w.stage.spot())
@@ -329,7 +332,8 @@ var serialBlocks atomic.Uint32
 // nextSerial is one that no other writer gives.
 func (w *writer) nextSerial() uint32 {
 	if w.serials == 0 {
-		w.serial, w.serials = (serialBlocks.Add(1)-1)*serialBlock, serialBlock-1 // the first of a block is spared: it may be 0
+		// The first of a block is spared: it may be 0.
+		w.serial, w.serials = (serialBlocks.Add(1)-1)*serialBlock, serialBlock-1
 	}
 	w.serial++
 	w.serials--
@@ -354,7 +358,8 @@ func (s *written) count(m *engine.Message) {
 		if s.err == nil {
 			s.err, s.said = msg(m).Err, bothReasons(m)
 		}
-		if msg(m).Err.Class == "" || retry.Retryable(msg(m).Err.Class) || msg(m).Err.HoldsOutput() || errors.Is(msg(m).Err, engine.ErrBehind) {
+		err := msg(m).Err
+		if err.Class == "" || retry.Retryable(err.Class) || err.HoldsOutput() || errors.Is(err, engine.ErrBehind) {
 			return
 		}
 		s.refused++
@@ -368,5 +373,9 @@ func (s *written) count(m *engine.Message) {
 
 // faulty says that it was the output that failed, not its messages.
 func (s *written) faulty() bool {
-	return s.done == 0 && s.err != nil && slices.Contains([]engine.Class{engine.Transient, engine.Timeout, engine.Auth, engine.Panicked, engine.Permanent, ""}, s.err.Class)
+	return s.done == 0 && s.err != nil && slices.Contains(outputFaults, s.err.Class)
+}
+
+var outputFaults = []engine.Class{
+	engine.Transient, engine.Timeout, engine.Auth, engine.Panicked, engine.Permanent, "",
 }
