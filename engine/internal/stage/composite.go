@@ -119,15 +119,11 @@ func (x *composite) distribute(b *engine.Batch, to []int) {
 
 // end ends messages that have failed here.
 func (x *composite) end(all []engine.Message) {
-	if !x.r.Enter() {
-		return
-	}
-	defer x.r.Leave()
-	out := outcome{r: x.r, beyondLanes: true}
-	for i := range all {
-		out.conclude(&all[i], nil)
-	}
-	out.apply()
+	x.r.settle(func(out *outcome) {
+		for i := range all {
+			out.conclude(&all[i], nil)
+		}
+	})
 }
 
 // passed logs the 1st, 10th, 100th … message that goes on to the next member.

@@ -108,7 +108,7 @@ func (l *lane) admit(b *engine.Batch) {
 
 // Merge is not for lanes: steps that merge need a batch, which Build checks.
 func (l *lane) Merge(m *engine.Message) {
-	countMerge(&l.out, m)
+	l.out.countMerge(m)
 	steps.FailAt(m, "", engine.Errorf(engine.Permanent, "a step that merges needs whole batches: write it under `processors` of a batcher or an output"))
 }
 

@@ -35,7 +35,7 @@ func copies(of []engine.Message) []engine.Message {
 
 // countMerge counts a merge: one made, its parts consumed. They keep their credits
 // and roots until the merge ends.
-func countMerge(out *outcome, m *engine.Message) {
+func (out *outcome) countMerge(m *engine.Message) {
 	out.made++
 	out.consumed += int64(len(msg(m).Of))
 	msg(m).Charge = m.Size()

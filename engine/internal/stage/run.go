@@ -24,10 +24,10 @@ type Run struct {
 	loops          // that do so
 	verdict        // why it ends
 
-	plan      *Layout
-	Next      *Layout   // that follows; set before replace
-	inherited *Handover // from the one before; nil: nothing
-	started   time.Time
+	plan      *Layout   // whose run it is
+	Next      *Layout   // that follows; set before Replace
+	inherited *Handover // what the plan before has left; nil: nothing
+	started   time.Time // when it was made
 }
 
 // traffic is what moves messages, and the counts by which the run knows that they move.
@@ -39,7 +39,7 @@ type traffic struct {
 	holds     *order.Holds
 
 	reading   atomic.Int64 // readers that have not ended
-	following atomic.Int64 // readers among them that only their writers' end ends
+	following atomic.Int64 // readers among them that end with the writers that feed them
 	replaying atomic.Int64 // readers that wait for positions to be settled
 	upstream  atomic.Int64 // messages that lanes and groups have yet to carry
 	grouped   atomic.Int64 // those of them that lie in groups that are open
@@ -177,36 +177,6 @@ func (r *Run) readerEnded(err error) {
 	r.Quiesce()
 }
 
-// HandLate hands back what would be tried again only after the drain's end.
-func (r *Run) HandLate() {
-	if !r.Enter() {
-		return
-	}
-	defer r.Leave()
-	out := outcome{r: r, beyondLanes: true}
-	for _, b := range r.timers.Beyond(time.Unix(0, r.Life.Deadline.Load())) {
-		r.waited(b)
-		for i := range slab(b).Msgs {
-			out.handBack(&slab(b).Msgs[i])
-		}
-	}
-	out.apply()
-}
-
-// HandBack ends everything that is still open as returned, or as lost where a source
-// takes nothing back. Who comes too late with a message finds the fence closed.
-func (r *Run) HandBack() {
-	r.Life.Close(func() {
-		out := outcome{r: r}
-		why := engine.Errorf(engine.Transient, "the pipeline stopped before this message was finished")
-		why.HandedBack()
-		left := r.Pieces.InFlight.Load()
-		out.pieces[engine.Dropped] = min(out.endAllUnfinished(why), left) // a merge is one piece of several roots
-		out.pieces[engine.Returned] = left - out.pieces[engine.Dropped]
-		out.apply()
-	})
-}
-
 // Fail ends the run early with an error.
 func (r *Run) Fail(err error) {
 	if err == nil {
@@ -237,7 +207,7 @@ func (r *Run) Failed() error {
 	return r.err
 }
 
-// CloseQueues ends lanes and writers when they have done what they are at.
+// CloseQueues ends lanes and workers when they are done with the batch at hand.
 func (r *Run) CloseQueues() {
 	r.laneQueue.Close()
 	for _, s := range r.stages {
@@ -245,8 +215,7 @@ func (r *Run) CloseQueues() {
 	}
 }
 
-// Retires says whether a write still uses an output, which is closed when that comes
-// back.
+// Retires says whether a write still uses an output. If so, the output is closed when that write comes back.
 func (r *Run) Retires(plugin any) bool {
 	for _, o := range r.sinks {
 		if o.retire(plugin) {

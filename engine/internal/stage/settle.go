@@ -126,6 +126,7 @@ func (out *outcome) endRoot(r ledger.Root) {
 	}
 }
 
+// report notes a result for an acker.
 func (out *outcome) report(to *ledger.AckLoop, r ledger.Ranked) {
 	for i := range out.results {
 		if out.results[i].To == to {
@@ -151,7 +152,7 @@ func (out *outcome) settleStakes(l *ledger.Ledger, i uint32, f engine.Fate) {
 }
 
 // rollBack tells steps that what a failed message has written does not count, before its
-// dead letter is written. Where later ones of its key are to see that, they wait for it.
+// dead letter is written. Later messages of its key wait for that, where they are to see it.
 func (out *outcome) rollBack(m *engine.Message, at *stage) {
 	if msg(m).Dead {
 		return
@@ -179,6 +180,7 @@ func (out *outcome) rollBack(m *engine.Message, at *stage) {
 	}
 }
 
+// settleStake notes for the step that has a stake in a root whether that holds.
 func (out *outcome) settleStake(k *ledger.Stake, f engine.Fate) {
 	i := 0
 	for i < len(out.settled) && out.settled[i].By != k.By {
@@ -224,8 +226,18 @@ func (out *outcome) recharge(m *engine.Message) {
 	msg(m).Charge = now
 }
 
-// apply tells the run and makes t empty. The run's fence is held for reading
-// by whoever ends messages, see run.enter.
+// settle has f settle messages that are beyond the lanes, unless everything has been handed back.
+func (r *Run) settle(f func(out *outcome)) {
+	if !r.Enter() {
+		return
+	}
+	defer r.Leave()
+	out := outcome{r: r, beyondLanes: true}
+	f(&out)
+	out.apply()
+}
+
+// apply tells the run, once for all messages, and empties out. Its caller has entered the run: see life.Life.Enter.
 func (out *outcome) apply() {
 	r := out.r
 	r.Pieces.Count(&out.pieces, out.made, out.consumed)
@@ -256,48 +268,10 @@ func (out *outcome) apply() {
 	r.Quiesce()
 }
 
-// freeClaims frees claims from outside of the loops.
+// freeClaims frees claims once steps have been told.
 func (r *Run) freeClaims(claims []*order.Claim) {
 	if r.Enter() {
 		r.holds.Free(claims)
 		r.Leave()
 	}
-}
-
-// endAllUnfinished ends every open root as returned, or as lost, and says how many pieces
-// are lost.
-func (out *outcome) endAllUnfinished(why *engine.Error) (lost int64) {
-	for _, l := range out.r.Open.List() {
-		for i := range l.Roots {
-			if n := l.Roots[i].Pieces.Load(); n > 0 && out.endUnfinished(ledger.Root{Led: l, I: uint32(i)}, why) {
-				lost += int64(n)
-			}
-		}
-	}
-	return lost
-}
-
-// endUnfinished ends a root whatever its pieces are doing: nothing is at work any more, for
-// the fence is closed. It is lost where its source takes nothing back.
-func (out *outcome) endUnfinished(r ledger.Root, why *engine.Error) (lost bool) {
-	l, s := r.Led, &r.Led.Roots[r.I]
-	f := engine.Returned
-	if l.Takes == engine.TakesNothing {
-		f, why = engine.Dropped, lostWith(nil)
-		out.r.Failures.Add(l.AsRead(r.I, why), f)
-	}
-	s.Pieces.Store(ledger.GivenUp)
-	s.Worsen(f, why)
-	out.endRoot(r)
-	return f == engine.Dropped
-}
-
-// forget ends a root without an end: its steps' stakes are rolled back, and its
-// source is told by the next plan.
-func (out *outcome) forget(l *ledger.Ledger, i uint32) {
-	l.Roots[i].Pieces.Store(ledger.GivenUp)
-	if l.Acks != nil {
-		l.Acks.Forget()
-	}
-	out.settleStakes(l, i, engine.Returned)
 }

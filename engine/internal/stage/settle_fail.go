@@ -154,61 +154,6 @@ func (out *outcome) undoMerge(m *engine.Message, then func(part *engine.Message)
 	}
 }
 
-// giveBack hands m back to its source, because it has failed or is unfinished. What no
-// source takes back is lost: it ends as dropped, and is reported in either case.
-func (out *outcome) giveBack(m *engine.Message, failed bool) {
-	f := engine.Returned
-	if !returnable(m) {
-		f = engine.Dropped
-		if !failed {
-			msg(m).Err = lostWith(msg(m).Err)
-		}
-	}
-	if failed || f == engine.Dropped {
-		out.r.Failures.Add(m, f)
-	}
-	out.end(m, f)
-}
-
-// handBack gives m back to its source because a drain leaves it no time.
-func (out *outcome) handBack(m *engine.Message) {
-	if out.r.PassesOn() {
-		return
-	}
-	if retry.TrialOf(m) != nil && retry.TrialOf(m).Err != nil {
-		msg(m).Err = retry.TrialOf(m).Err
-	}
-	msg(m).Err = handedBack(msg(m).Err, msg(m).Err)
-	if len(msg(m).Of) > 0 && msg(m).Part == 0 {
-		out.undoMerge(m, out.handBack)
-		return
-	}
-	out.giveBack(m, false)
-}
-
-// returnable says whether a source takes back something of m.
-func returnable(m *engine.Message) (yes bool) {
-	ledger.EachRoot(m, func(r ledger.Root) { yes = yes || r.Led.Takes != engine.TakesNothing })
-	return yes
-}
-
-// lostWith is why a message is lost that had not ended when the pipeline stopped;
-// cause is what interrupted it or what it waited for, or nil.
-func lostWith(cause *engine.Error) *engine.Error {
-	const why = "the pipeline stopped before this message was finished, and its source takes nothing back"
-	if cause == nil {
-		e := engine.Errorf(engine.Transient, why)
-		e.HandedBack()
-		return e
-	}
-	return handedBack(cause, fmt.Errorf(why+": %w", cause))
-}
-
-// handedBack is err for a message that is unfinished, in the place and of the class of its cause.
-func handedBack(cause *engine.Error, err error) *engine.Error {
-	return (&engine.Error{Class: cause.Class, Step: cause.Step, Output: cause.Output, Err: err}).HandedBack()
-}
-
 // makeDeadLetter makes a dead letter of m: the payload as received or split, the metadata,
 // and error_* beside it.
 func makeDeadLetter(m *engine.Message) {

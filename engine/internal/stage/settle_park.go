@@ -49,38 +49,35 @@ func (out *outcome) park(m *engine.Message, at *stage) {
 func (p *parked) resume() {
 	r, m := p.r, &p.m
 	step := p.step()
-	if !r.Enter() {
-		return
-	}
-	defer r.Leave()
-	msg(m).State = inside.Live
-	if p.Edit != nil {
-		if err := p.edit(); err != nil {
-			m.Fail(err)
+	r.settle(func(out *outcome) {
+		out.in = p.in
+		msg(m).State = inside.Live
+		if p.Edit != nil {
+			if err := p.edit(); err != nil {
+				m.Fail(err)
+			}
 		}
-	}
-	if msg(m).State == inside.Failed && step != nil {
-		if p.Before != nil {
-			m.SetBytes(p.Before.Body)
-			m.Meta = p.Before.Meta
+		if msg(m).State == inside.Failed && step != nil {
+			if p.Before != nil {
+				m.SetBytes(p.Before.Body)
+				m.Meta = p.Before.Meta
+			}
+			step.Failed(m, msg(m).Err)
 		}
-		step.Failed(m, msg(m).Err)
-	}
-	out := outcome{r: r, beyondLanes: true, in: p.in}
-	msg(m).Batch = p.batch
-	switch {
-	case msg(m).State == inside.Live && step != nil:
-		retry.SetTrial(m, retry.TrialOf(m).Over())
-		b := p.slab()
-		slab(b).Take(m)
-		out.resume(b, p.at)
-	case msg(m).State == inside.Live:
-		msg(m).State = inside.Done
-		fallthrough
-	default:
-		out.conclude(m, p.at)
-	}
-	out.apply()
+		msg(m).Batch = p.batch
+		switch {
+		case msg(m).State == inside.Live && step != nil:
+			retry.SetTrial(m, retry.TrialOf(m).Over())
+			b := p.slab()
+			slab(b).Take(m)
+			out.resume(b, p.at)
+		case msg(m).State == inside.Live:
+			msg(m).State = inside.Done
+			fallthrough
+		default:
+			out.conclude(m, p.at)
+		}
+	})
 }
 
 // step is the step that parked the message, or nil.

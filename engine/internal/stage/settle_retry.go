@@ -55,7 +55,7 @@ func (out *outcome) alike(b *engine.Batch, m *engine.Message, at *stage) bool {
 		one.Cause == other.Cause && one.Attempts == other.Attempts && one.Err.Delay == other.Err.Delay
 }
 
-// likeOf is an empty batch for messages that leave b for later; b may be nil, and may be used again meanwhile.
+// likeOf is an empty batch for messages that leave b, which may be nil. They may outlive it.
 func likeOf(b *engine.Batch) *engine.Batch {
 	if b == nil {
 		return new(engine.Batch)
@@ -131,14 +131,10 @@ func (r *Run) lineUp(b *engine.Batch) {
 
 // retry lets messages go on that have waited for another try.
 func (r *Run) retry(b *engine.Batch) {
-	if !r.Enter() {
-		return
-	}
-	defer r.Leave()
-	r.waited(b)
-	out := outcome{r: r, beyondLanes: true}
-	out.resume(b, stageOf(b))
-	out.apply()
+	r.settle(func(out *outcome) {
+		r.waited(b)
+		out.resume(b, stageOf(b))
+	})
 }
 
 // waited counts that the messages of b no longer wait.
@@ -151,14 +147,14 @@ func (r *Run) waited(b *engine.Batch) {
 	r.credits.Keep(-n)
 }
 
-// resume sends a slab back to where its messages take up again: a lane, or an output.
+// resume sends a slab back to where its messages take up again: a lane, or a stage.
 func (out *outcome) resume(b *engine.Batch, at *stage) {
 	if at != nil {
 		slab(b).Way.Out = nil
-		if !steps.ForRoom(retry.TrialOf(&slab(b).Msgs[0])) {
-			again{at}.Push(b)
-		} else { // no other has failed, that a budget could be for
+		if steps.ForRoom(retry.TrialOf(&slab(b).Msgs[0])) { // nothing has failed that a budget could be for
 			at.enter(b)
+		} else {
+			again{at}.Push(b)
 		}
 		return
 	}

@@ -150,7 +150,7 @@ func dead(b *engine.Batch) bool { return len(slab(b).Msgs) > 0 && msg(&slab(b).M
 // Merge counts a merge that a step has made.
 func (w *worker) Merge(m *engine.Message) {
 	dropOriginal(m)
-	countMerge(&w.out, m)
+	w.out.countMerge(m)
 }
 
 // Hold has messages that failed or wait in a step hold their keys.
