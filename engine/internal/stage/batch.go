@@ -14,8 +14,8 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/steps"
 )
 
-// batcher is a batcher at work. One that regroups has a loop of its own,
-// which alone calls the plugin; one without passes messages on as they come.
+// batcher is a batcher at work. One that regroups has a loop of its own, which alone calls the plugin; one without
+// passes messages on as they come.
 type batcher struct {
 	r       *Run
 	plan    *BatcherPlan
@@ -27,24 +27,21 @@ type batcher struct {
 
 	mu       sync.Mutex // guards the fields below
 	inbox    flow.SlabList
-	asked    int           // messages to send under pressure
-	open     int           // messages in open batches
-	inFlight int           // batches on their way, where that is limited
-	waiting  flow.SlabList // those that wait for it
+	asked    int                      // messages to send under pressure
+	open     int                      // messages in open batches
+	inFlight int                      // batches, where their number is limited
+	sent     map[engine.Trigger]int64 // batches that left
+	waiting  flow.SlabList            // batches that wait for a place in flight
 
-	sends sync.Mutex // held while batches that were kept are sent on, so that they keep their order
+	sends sync.Mutex // held while waiting batches are sent on, so that they keep their order
 
 	since atomic.Int64 // of the plugin's call under way, unix nanoseconds; 0: none
-	sent  map[engine.Trigger]*atomic.Int64
 	fill  *guard.Histogram
 }
 
-func newBatcherRun(r *Run, plan *BatcherPlan) *batcher {
+func newBatcher(r *Run, plan *BatcherPlan) *batcher {
 	b := &batcher{r: r, plan: plan, wake: make(chan struct{}, 1), copies: outcome{r: r, beyondLanes: true}}
-	b.fill, b.sent = guard.NewHistogram(guard.FillBounds), map[engine.Trigger]*atomic.Int64{}
-	for _, t := range triggers {
-		b.sent[t] = new(atomic.Int64)
-	}
+	b.fill, b.sent = guard.NewHistogram(guard.FillBounds), map[engine.Trigger]int64{}
 	for _, o := range plan.Outputs {
 		b.outputs = append(b.outputs, r.target(o))
 		for _, leaf := range o.Leaves() {
@@ -179,8 +176,7 @@ func (b *batcher) keeps() (open int, incoming bool) {
 	return b.open, b.inbox.Head != nil || b.asked > 0
 }
 
-// leftover deals with what the plugin did not move: it goes on as it is, or ends
-// when the plugin failed it.
+// leftover deals with what the plugin did not move: it goes on as it is, or ends when the plugin failed it.
 func (b *batcher) leftover(s *engine.Batch) {
 	left := 0
 	for i := range slab(s).Msgs {
@@ -225,7 +221,9 @@ func (b *batcher) emit(s *engine.Batch, why engine.Trigger) {
 		return
 	}
 	slab(s).Trigger, slab(s).Size, slab(s).From, slab(s).Way.Batcher = why, len(slab(s).Msgs), b.plan.Name, b.plan
-	b.sent[why].Add(1)
+	b.mu.Lock()
+	b.sent[why]++
+	b.mu.Unlock()
 	b.fill.Observe(float64(len(slab(s).Msgs)))
 	b.r.plan.EmitEvent(engine.Event{Kind: engine.EventBatch, Name: b.plan.Name, N: len(slab(s).Msgs), Reason: string(why)})
 	b.sendWhenFree(s)
@@ -279,8 +277,8 @@ func (b *batcher) nextWaiting() *engine.Batch {
 	return b.waiting.Pop(len(slab(b.waiting.Head).Msgs))
 }
 
-// forward within the run's fence, gives s to the outputs: all but the last take copies, and s itself is
-// the last of its copies.
+// forward, within the run's fence, gives s to the outputs: all but the last take copies, and s itself is the last of its
+// copies.
 func (b *batcher) forward(s *engine.Batch) {
 	last := len(b.outputs) - 1
 	if last > 0 {
@@ -305,9 +303,4 @@ func (b *batcher) duplicate(s *engine.Batch) *engine.Batch {
 	}
 	out.apply()
 	return c
-}
-
-var triggers = []engine.Trigger{
-	engine.BySize, engine.ByBytes, engine.ByTimeout, engine.ByFlush,
-	engine.ByEnd, engine.ByDrain, engine.ByEvicted, engine.ByPressure,
 }

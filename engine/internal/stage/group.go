@@ -30,7 +30,7 @@ type group struct {
 	keys   map[string]int  // order keys of messages that are on their way into the open batch, or in it; nil: nobody asks
 }
 
-func newGroupRun(r *Run, plan *GroupPlan) *group {
+func newGroup(r *Run, plan *GroupPlan) *group {
 	g := &group{r: r, plan: plan}
 	g.stage = newStage(r, plan.Name, plan.Steps, r.plan.Workers, g)
 	g.stage.batched = true
@@ -110,9 +110,8 @@ func (l *lane) Gather(b *engine.Batch, sel []int32, o *steps.Op) {
 	})
 }
 
-// hasKeyOf says that a message of one of m's keys is in the group, so that m, which
-// does not enter it, must not overtake that one: m goes through with the others,
-// behind the steps.
+// hasKeyOf says that a message of one of m's keys is in the group, so that m, which does not enter it, must not
+// overtake that one: m goes through with the others, behind the steps.
 func (g *group) hasKeyOf(m *engine.Message) (yes bool) {
 	if g.keys == nil {
 		return false

@@ -11,8 +11,8 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/ledger"
 )
 
-// Handover is what a pipeline leaves to the plan that takes its place: the roots
-// that are not settled, as they were read, and its counts.
+// Handover is what a pipeline leaves to the plan that takes its place: the roots that are not settled, as they were
+// read, and its counts.
 type Handover struct {
 	roots  []heir
 	law    [2]engine.Counts
@@ -30,23 +30,22 @@ type reading struct {
 
 // heir is a root that goes on in the next plan.
 type heir struct {
-	input    string
-	instance int
-	ref      uint64
-	body     []byte
-	meta     engine.Meta
-	key      []byte // that its input gave it
-	attempt  int
-	rank     uint64 // in read order
-	at       time.Time
-	to       engine.Acker
+	reading
+	ref     uint64
+	body    []byte
+	meta    engine.Meta
+	key     []byte // that its input gave it
+	attempt int
+	rank    uint64 // in read order
+	at      time.Time
+	to      engine.Acker
 }
 
 // HasRoots says that messages are left, which the next plan is to end.
 func (h *Handover) HasRoots() bool { return h != nil && len(h.roots) > 0 }
 
-// Leaves collects what is unsettled for the next plan; what that can't take goes
-// back to its source. Nothing of the run is at work any more.
+// Leaves collects what is unsettled for the next plan; what that can't take goes back to its source. Nothing of the run
+// is at work any more.
 func (r *Run) Leaves() *Handover {
 	h := &Handover{}
 	r.Life.Close(func() { r.collect(h) })
@@ -68,7 +67,8 @@ func (r *Run) collect(h *Handover) {
 				meta := l.MetaOf(i)
 				l.Mu.Lock()
 				h.roots = append(h.roots, heir{
-					l.InputName, l.Instance, s.Ref, s.Body, meta, l.Key(i), int(s.Attempt), l.First + uint64(i), l.ReadAt, acker(l),
+					reading{l.InputName, l.Instance}, s.Ref, s.Body, meta, l.Key(i), int(s.Attempt),
+					l.First + uint64(i), l.ReadAt, acker(l),
 				})
 				l.Mu.Unlock()
 				out.forget(l, uint32(i))
@@ -89,8 +89,8 @@ func (r *Run) collect(h *Handover) {
 	}
 }
 
-// Bequeath adds to what the next plan inherits all that has nothing to do with messages under way: the
-// counts, what failed, the error of closing, and which of its inputs failed and are closed.
+// Bequeath adds to what the next plan inherits all that has nothing to do with messages under way: the counts, what
+// failed, the error of closing, and which of its inputs failed and are closed.
 func (r *Run) Bequeath(h *Handover, closing error) *Handover {
 	if h == nil {
 		h = &Handover{law: [2]engine.Counts{r.Roots.Read(), r.Pieces.Read()}}
@@ -103,8 +103,8 @@ func (r *Run) Bequeath(h *Handover, closing error) *Handover {
 	return h
 }
 
-// inherits says whether the next plan goes on with the roots of a ledger: it has
-// the same input, still connected, or one to which nothing could be handed back.
+// inherits says whether the next plan goes on with the roots of a ledger: it has the same input, still connected, or
+// one to which nothing could be handed back.
 func (r *Run) inherits(l *ledger.Ledger) bool {
 	for _, in := range r.Next.Inputs {
 		if in.Name == l.InputName {
@@ -139,8 +139,8 @@ func (r *Run) inherit(h *Handover) {
 	}
 }
 
-// reenter lets the roots that a plan before has left to this reader go on, in the
-// order in which they were read, ahead of what is new.
+// reenter lets the roots that a plan before has left to this reader go on, in the order in which they were read, ahead
+// of what is new.
 func (rd *reader) reenter(ctx context.Context) {
 	h := rd.r.inherited
 	if h == nil {

@@ -116,8 +116,8 @@ type BatcherPlan struct {
 	Concurrency int // batches in flight at once; 0: as many as there are
 }
 
-// GroupPlan is a group among the pipeline's steps. Its messages leave the lanes, go through its steps in whole
-// batches, and come back to the lanes.
+// GroupPlan is a group among the pipeline's steps. Its messages leave the lanes, go through its steps in whole batches,
+// and come back to the lanes.
 type GroupPlan struct {
 	Name    string
 	Steps   *steps.Program
@@ -170,8 +170,8 @@ func (o *OutputPlan) Leaves() []*OutputPlan {
 	return all
 }
 
-// retryOf is how a message that this output failed is tried again: a dead letter
-// without limit, unless another output of a fallback can take it.
+// retryOf is how a message that this output failed is tried again: a dead letter without limit, unless another output
+// of a fallback can take it.
 func (o *OutputPlan) retryOf(m *engine.Message) *retry.RetryPlan {
 	if msg(m).Dead && branchOf(m).next() == nil {
 		return o.Retry.Forever()

@@ -33,8 +33,7 @@ func copies(of []engine.Message) []engine.Message {
 	return all
 }
 
-// countMerge counts a merge: one made, its parts consumed. They keep their credits
-// and roots until the merge ends.
+// countMerge counts a merge: one made, its parts consumed. They keep their credits and roots until the merge ends.
 func (out *outcome) countMerge(m *engine.Message) {
 	out.made++
 	out.consumed += int64(len(msg(m).Of))

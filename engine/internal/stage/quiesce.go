@@ -21,16 +21,14 @@ func (r *Run) inputsEnd() engine.Trigger {
 	return engine.ByEnd
 }
 
-// carried counts that lanes or groups have dealt with n messages: what waits for
-// that looks again.
+// carried counts that lanes or groups have dealt with n messages: what waits for that looks again.
 func (r *Run) carried(n int) {
 	r.upstream.Add(int64(-n))
 	r.credits.Recheck()
 	r.Quiesce()
 }
 
-// Quiesce looks whether an end has been reached: of what comes to the batchers,
-// or of all.
+// Quiesce looks whether an end has been reached: of what comes to the batchers, or of all.
 func (r *Run) Quiesce() {
 	if len(r.groups) > 0 {
 		r.closeGroups()
@@ -51,8 +49,7 @@ func (r *Run) Quiesce() {
 	}
 }
 
-// closeGroups closes the first group in which something lies, when nothing more
-// will come to it.
+// closeGroups closes the first group in which something lies, when nothing more will come to it.
 func (r *Run) closeGroups() {
 	why := r.inputsEnd()
 	if why == "" || r.upstream.Load() != r.grouped.Load() {

@@ -29,9 +29,8 @@ func (rd *reader) waits(yes bool) {
 	}
 }
 
-// room is how many messages may be read now; 0 when ctx ended before any may. What
-// limits let pass is counted when it was read: a reader whose source is slow takes
-// nothing from others.
+// room is how many messages may be read now; 0 when ctx ended before any may. What limits let pass is counted when it
+// was read: a reader whose source is slow takes nothing from others.
 func (rd *reader) room(ctx context.Context) (n int) {
 	for ctx.Err() == nil {
 		want := min(rd.want(), rd.mayPass(ctx))
@@ -59,8 +58,8 @@ func (rd *reader) want() int {
 	return inside.SlabSize / 16 // to learn how long they are
 }
 
-// mayPass waits until a message that was there now would have passed the limits, and
-// says how many may be read: one at least, since only what is at hand stands in line.
+// mayPass waits until a message that was there now would have passed the limits, and says how many may be read: one at
+// least, since only what is at hand stands in line.
 func (rd *reader) mayPass(ctx context.Context) int {
 	for ctx.Err() == nil {
 		n, wait, changed := rd.line.Free(time.Now())
@@ -121,8 +120,8 @@ func (rd *reader) replayRoom(ctx context.Context, want int) int {
 	}
 }
 
-// admit sends on what was read, as the limits let it pass. When reading has ended, as
-// ctx says, what can't pass in time goes back, or to the next plan.
+// admit sends on what was read, as the limits let it pass. When reading has ended, as ctx says, what can't pass in time
+// goes back, or to the next plan.
 func (rd *reader) admit(ctx, work context.Context, b *engine.Batch) {
 	r := rd.r
 	var hand flow.SlabList

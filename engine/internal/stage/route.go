@@ -7,8 +7,8 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/steps"
 )
 
-// route finds the batcher that takes m and gives it its key there; batchers with
-// `continue` get copies. It returns nil when m has ended instead.
+// route finds the batcher that takes m and gives it its key there; batchers with `continue` get copies. It returns nil
+// when m has ended instead.
 func (r *Run) route(out *outcome, m *engine.Message) *batcher {
 	took := false
 	for _, b := range r.batchers {

@@ -71,6 +71,7 @@ type loops struct {
 type verdict struct {
 	Empty   chan struct{} // has room for one: nothing is in flight, and no reader left
 	Failing chan struct{} // closed with the first error that ends the run
+	failed  sync.Once
 
 	mu  sync.Mutex // guards the field below
 	err error
@@ -99,11 +100,11 @@ func NewRun(p *Layout, inherited *Handover) *Run {
 		}
 	}
 	for _, g := range p.Groups {
-		x := newGroupRun(r, g)
+		x := newGroup(r, g)
 		r.groups, r.stages = append(r.groups, x), append(r.stages, x.stage)
 	}
 	for _, b := range p.Batchers {
-		r.batchers = append(r.batchers, newBatcherRun(r, b))
+		r.batchers = append(r.batchers, newBatcher(r, b))
 	}
 	if len(r.batchers) == 1 && p.Batchers[0].Match == nil && p.Batchers[0].Key == nil && !p.Batchers[0].GoesOn {
 		r.sole = r.batchers[0]
@@ -183,13 +184,7 @@ func (r *Run) Fail(err error) {
 		return
 	}
 	r.note(err)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	select {
-	case <-r.Failing:
-	default:
-		close(r.Failing)
-	}
+	r.failed.Do(func() { close(r.Failing) })
 }
 
 func (r *Run) note(err error) {

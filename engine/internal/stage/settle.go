@@ -8,9 +8,8 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/order"
 )
 
-// outcome is what has become of messages since its goroutine last told the run. All that ends a message, or sends
-// it on, goes through it: conclude decides, the files settle_*.go carry it out, and apply tells the run, once for a
-// batch.
+// outcome is what has become of messages since its goroutine last told the run. All that ends a message, or sends it
+// on, goes through it: conclude decides, the files settle_*.go carry it out, and apply tells the run, once for a batch.
 type outcome struct {
 	r           *Run
 	beyondLanes bool         // its goroutine works beyond the lanes
@@ -29,8 +28,7 @@ type outcome struct {
 	freed          []*order.Claim      // where messages held their order keys and no longer do
 }
 
-// conclude does what a message's state asks for, wherever it was set; at is the
-// stage that was working on it, or nil.
+// conclude does what a message's state asks for, wherever it was set; at is the stage that was working on it, or nil.
 func (out *outcome) conclude(m *engine.Message, at *stage) {
 	switch msg(m).State {
 	case inside.Live:
@@ -151,8 +149,8 @@ func (out *outcome) settleStakes(l *ledger.Ledger, i uint32, f engine.Fate) {
 	}
 }
 
-// rollBack tells steps that what a failed message has written does not count, before its
-// dead letter is written. Later messages of its key wait for that, where they are to see it.
+// rollBack tells steps that what a failed message has written does not count, before its dead letter is written. Later
+// messages of its key wait for that, where they are to see it.
 func (out *outcome) rollBack(m *engine.Message, at *stage) {
 	if msg(m).Dead {
 		return

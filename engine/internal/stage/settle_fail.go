@@ -12,8 +12,8 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/steps"
 )
 
-// fail sends a failed message where on_failure says, if nothing else takes it. A merge is undone: each of its
-// parts fails by itself, as it was before.
+// fail sends a failed message where on_failure says, if nothing else takes it. A merge is undone: each of its parts
+// fails by itself, as it was before.
 func (out *outcome) fail(m *engine.Message, at *stage) {
 	if out.r.PassesOn() { // its root goes on in the next plan
 		return
@@ -67,8 +67,8 @@ func (out *outcome) policy(m *engine.Message, at *stage) (p Policy) {
 	return p
 }
 
-// rescue lets a message go on that has failed in a block, but not where the block's
-// own steps run: in a group inside, or as a part of a merge that is undone.
+// rescue lets a message go on that has failed in a block, but not where the block's own steps run: in a group inside,
+// or as a part of a merge that is undone.
 func (out *outcome) rescue(m *engine.Message, at *stage) bool {
 	if steps.BlockOf(m) == nil || out.r.Handing() {
 		return false
@@ -103,8 +103,8 @@ func (out *outcome) rescue(m *engine.Message, at *stage) bool {
 	return true
 }
 
-// fallBack sends a message that an output has failed for good to the next member
-// of the fallback by which it came. The payload is as that output found it.
+// fallBack sends a message that an output has failed for good to the next member of the fallback by which it came. The
+// payload is as that output found it.
 func (out *outcome) fallBack(m *engine.Message, at *stage) bool {
 	if at == nil || msg(m).Err.Output == "" || branchOf(m) == nil || out.r.Handing() {
 		return false
@@ -154,8 +154,7 @@ func (out *outcome) undoMerge(m *engine.Message, then func(part *engine.Message)
 	}
 }
 
-// makeDeadLetter makes a dead letter of m: the payload as received or split, the metadata,
-// and error_* beside it.
+// makeDeadLetter makes a dead letter of m: the payload as received or split, the metadata, and error_* beside it.
 func makeDeadLetter(m *engine.Message) {
 	if msg(m).Orig != nil {
 		msg(m).Doc.Reset(msg(m).Orig, nil)
@@ -178,8 +177,7 @@ func refusedDeadLetter(m *engine.Message) *engine.Error {
 	return &e
 }
 
-// bothReasons is what the write of m failed with. For a dead letter it says first why
-// m is one.
+// bothReasons is what the write of m failed with. For a dead letter it says first why m is one.
 func bothReasons(m *engine.Message) error {
 	if !msg(m).Dead || retry.TrialOf(m) == nil || retry.TrialOf(m).Reason == nil {
 		return msg(m).Err

@@ -47,8 +47,7 @@ func (out *outcome) sendAll(to destination, b *engine.Batch) {
 	out.onward = append(out.onward, sending{to: to, b: b})
 }
 
-// sendWithBatch sends m on to an output in the batch in which it is, to take up there at
-// a stage.
+// sendWithBatch sends m on to an output in the batch in which it is, to take up there at a stage.
 func (out *outcome) sendWithBatch(to destination, m *engine.Message, at inside.Stage) {
 	of := msg(m).Batch
 	for i := range out.onward {
@@ -75,8 +74,8 @@ func (out *outcome) leaveLanes(m *engine.Message) {
 	}
 }
 
-// push gives the slabs away, when all that they count on is counted. Slabs
-// that may wait long keep no mostly dead blocks.
+// push gives the slabs away, when all that they count on is counted. Slabs that may wait long keep no mostly dead
+// blocks.
 func (out *outcome) push() {
 	for i, s := range out.onward {
 		flow.Compact(s.b, out.read)

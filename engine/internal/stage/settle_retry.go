@@ -11,8 +11,8 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/steps"
 )
 
-// retryLater takes over a message that is to be tried again. It waits beside the
-// queues, with those that failed together with it.
+// retryLater takes over a message that is to be tried again. It waits beside the queues, with those that failed
+// together with it.
 func (out *outcome) retryLater(m *engine.Message, at *stage) {
 	tr := retry.TrialOf(m)
 	room := steps.ForRoom(tr)
@@ -65,12 +65,10 @@ func likeOf(b *engine.Batch) *engine.Batch {
 	return like
 }
 
-// leftToSource is the wait beyond which a source that can delay one message gets
-// it back, with that delay.
+// leftToSource is the wait beyond which a source that can delay one message gets it back, with that delay.
 const leftToSource = 10 * time.Second
 
-// sourceDelays is how long m's source can delay it; 0 where m is not all that was
-// read, or its source can't.
+// sourceDelays is how long m's source can delay it; 0 where m is not all that was read, or its source can't.
 func sourceDelays(m *engine.Message) time.Duration {
 	r := ledger.RootOf(m)
 	if r.Led == nil || msg(m).Part > 0 || len(msg(m).Of) > 0 || r.Led.Roots[r.I].Pieces.Load() != 1 {

@@ -21,8 +21,8 @@ func (r *Run) HandLate() {
 	})
 }
 
-// HandBack ends everything that is still open as returned, or as lost where a source
-// takes nothing back. It closes the fence: whatever finishes later changes nothing.
+// HandBack ends everything that is still open as returned, or as lost where a source takes nothing back. It closes the
+// fence: whatever finishes later changes nothing.
 func (r *Run) HandBack() {
 	r.Life.Close(func() {
 		out := outcome{r: r}
@@ -51,8 +51,8 @@ func (out *outcome) handBack(m *engine.Message) {
 	out.giveBack(m, false)
 }
 
-// giveBack hands m back to its source, because it has failed or is unfinished. What no
-// source takes back is lost: it ends as dropped, and is reported in either case.
+// giveBack hands m back to its source, because it has failed or is unfinished. What no source takes back is lost: it
+// ends as dropped, and is reported in either case.
 func (out *outcome) giveBack(m *engine.Message, failed bool) {
 	f := engine.Returned
 	if !returnable(m) {
@@ -73,8 +73,8 @@ func returnable(m *engine.Message) (yes bool) {
 	return yes
 }
 
-// lostWith is why a message is lost that had not ended when the pipeline stopped;
-// cause is what interrupted it or what it waited for, or nil.
+// lostWith is why a message is lost that had not ended when the pipeline stopped; cause is what interrupted it or what
+// it waited for, or nil.
 func lostWith(cause *engine.Error) *engine.Error {
 	const why = "the pipeline stopped before this message was finished, and its source takes nothing back"
 	if cause == nil {
@@ -90,8 +90,7 @@ func handedBack(cause *engine.Error, err error) *engine.Error {
 	return (&engine.Error{Class: cause.Class, Step: cause.Step, Output: cause.Output, Err: err}).HandedBack()
 }
 
-// endAllUnfinished ends every open root as returned, or as lost, and says how many pieces
-// are lost.
+// endAllUnfinished ends every open root as returned, or as lost, and says how many pieces are lost.
 func (out *outcome) endAllUnfinished(why *engine.Error) (lost int64) {
 	for _, l := range out.r.Open.List() {
 		for i := range l.Roots {
@@ -103,8 +102,8 @@ func (out *outcome) endAllUnfinished(why *engine.Error) (lost int64) {
 	return lost
 }
 
-// endUnfinished ends a root whatever its pieces are doing: nothing is at work any more, for
-// the fence is closed. It is lost where its source takes nothing back.
+// endUnfinished ends a root whatever its pieces are doing: nothing is at work any more, for the fence is closed. It is
+// lost where its source takes nothing back.
 func (out *outcome) endUnfinished(r ledger.Root, why *engine.Error) (lost bool) {
 	l, s := r.Led, &r.Led.Roots[r.I]
 	f := engine.Returned
@@ -118,8 +117,7 @@ func (out *outcome) endUnfinished(r ledger.Root, why *engine.Error) (lost bool) 
 	return f == engine.Dropped
 }
 
-// forget ends a root without an end: its steps' stakes are rolled back, and its
-// source is told by the next plan.
+// forget ends a root without an end: its steps' stakes are rolled back, and its source is told by the next plan.
 func (out *outcome) forget(l *ledger.Ledger, i uint32) {
 	l.Roots[i].Pieces.Store(ledger.GivenUp)
 	if l.Acks != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/steps"
 )
 
-// sink is what an output's stage writes to. It holds the stage's workers while the output does not work, and finds
-// how many of them may write at once. The stage's lock guards its fields.
+// sink is what an output's stage writes to. It holds the stage's workers while the output does not work, and finds how
+// many of them may write at once. The stage's lock guards its fields.
 type sink struct {
 	*stage
 	plan    *OutputPlan
@@ -30,8 +30,8 @@ type sink struct {
 	figures outFigures
 }
 
-// instance is one life of an output: a write that hangs for ever is left behind
-// with its instance, and a new one is opened.
+// instance is one life of an output: a write that hangs for ever is left behind with its instance, and a new one is
+// opened.
 type instance struct {
 	out     engine.Output
 	calls   int // under way, those left behind included
@@ -119,9 +119,8 @@ func (o *sink) serve(ctx context.Context, w *worker, b *engine.Batch, probe bool
 	return true
 }
 
-// leastTried brings what has been tried least to the front of what is to be tried
-// again, and says how often: a long outage is not to use up the attempts of those that
-// happen to be the probes. o.mu is held.
+// leastTried brings what has been tried least to the front of what is to be tried again, and says how often: a long
+// outage is not to use up the attempts of those that happen to be the probes. o.mu is held.
 func (o *sink) leastTried() int {
 	least, at, slabs := math.MaxInt, o.again.At, 0
 	for b := o.again.Head; b != nil; b = slab(b).Next {
@@ -135,8 +134,7 @@ func (o *sink) leastTried() int {
 	return least
 }
 
-// pays says whether the budget lets another try pass; if not, it is asked again
-// when it will. A probe is free.
+// pays says whether the budget lets another try pass; if not, it is asked again when it will. A probe is free.
 func (o *sink) pays(probe bool) bool {
 	now := time.Now()
 	if probe || now.Before(o.paid) {
@@ -149,8 +147,8 @@ func (o *sink) pays(probe bool) bool {
 	return ok
 }
 
-// wake has the writers look again. An output that is to be probed and has nothing
-// to write is fed: its next message is the probe.
+// wake has the writers look again. An output that is to be probed and has nothing to write is fed: its next message is
+// the probe.
 func (o *sink) wake() {
 	o.mu.Lock()
 	if o.gate.Shut && o.gate.Due(time.Now()) && o.ready.Head == nil && o.again.Head == nil {
@@ -168,8 +166,7 @@ func (o *sink) hungry() bool {
 	return o.idle > 0 && o.ready.Head == nil && o.again.Head == nil && (!o.gate.Shut || o.gate.Due(time.Now()))
 }
 
-// crowded is not said of an output that is held: what waits for it is bounded by
-// credits, which it keeps.
+// crowded is not said of an output that is held: what waits for it is bounded by credits, which it keeps.
 func (o *sink) crowded(msgs, bytes int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -208,8 +205,8 @@ func (o *sink) works() {
 	o.feed(true)
 }
 
-// fails may shut the gate after a write or a probe, at once where holds says so. What
-// is said of it may be more than err. o.mu is held.
+// fails may shut the gate after a write or a probe, at once where holds says so. What is said of it may be more than
+// err. o.mu is held.
 func (o *sink) fails(err *engine.Error, said error, holds, probe bool) {
 	was := o.gate.Shut
 	o.figures.fails(said)
@@ -218,8 +215,7 @@ func (o *sink) fails(err *engine.Error, said error, holds, probe bool) {
 	}
 }
 
-// shuts says that the gate is shut, with each cause once, and has it looked at again;
-// o.mu is held.
+// shuts says that the gate is shut, with each cause once, and has it looked at again; o.mu is held.
 func (o *sink) shuts(was bool, wait time.Duration, why string, err error) {
 	o.r.timers.After(time.Now().Add(wait), nil, o.wake)
 	o.feed(false)
@@ -234,8 +230,7 @@ func (o *sink) shuts(was bool, wait time.Duration, why string, err error) {
 	}
 }
 
-// feed says whether the output may be fed. While no output may, readers pause.
-// o.mu is held.
+// feed says whether the output may be fed. While no output may, readers pause. o.mu is held.
 func (o *sink) feed(may bool) {
 	if o.starved == !may || !o.plan.Feeds {
 		return
@@ -301,8 +296,7 @@ func (o *sink) ends(at *instance) {
 	}
 }
 
-// mostStuck is how many calls of an output may be left behind: each costs a
-// goroutine and a slab until it comes back.
+// mostStuck is how many calls of an output may be left behind: each costs a goroutine and a slab until it comes back.
 const mostStuck = 4
 
 // stuck says how many calls have been left behind and not come back; o.mu is held.
@@ -315,8 +309,8 @@ func (o *sink) stuck() (n int) {
 	return n
 }
 
-// abandon takes the messages of a write that is one deadline behind its deadline
-// from it, fails them, and goes on with another writer and a new instance.
+// abandon takes the messages of a write that is one deadline behind its deadline from it, fails them, and goes on with
+// another writer and a new instance.
 func (o *sink) abandon(w *writer, now time.Time) {
 	since := w.since.Load()
 	if since == 0 || now.Sub(time.Unix(0, since)) < 2*o.plan.Timeout || !w.state.CompareAndSwap(calling, leftAlone) {
@@ -392,9 +386,8 @@ func (o *sink) reopen(ctx context.Context) error {
 // errDown fails messages that a fallback need not keep waiting.
 var errDown = errors.New("nothing is written to it for now")
 
-// detour takes messages that another output of a fallback can take, while this one
-// does not work: they wait neither for a probe nor for the budget. So do those that
-// have waited as long as they may. o.mu is held.
+// detour takes messages that another output of a fallback can take, while this one does not work: they wait neither for
+// a probe nor for the budget. So do those that have waited as long as they may. o.mu is held.
 func (o *sink) detour() *engine.Batch {
 	now := time.Now()
 	for _, from := range []*flow.SlabList{&o.again, &o.ready} {
@@ -417,8 +410,7 @@ func (o *sink) tooOld(m *engine.Message, now time.Time) bool {
 	return most > 0 && tr != nil && tr.Err != nil && !tr.First.IsZero() && now.Sub(tr.First) > most
 }
 
-// wait has an output that is held looked at when the messages of b have waited for
-// as long as they may.
+// wait has an output that is held looked at when the messages of b have waited for as long as they may.
 func (o *sink) wait(b *engine.Batch) {
 	m := &slab(b).Msgs[0]
 	if slab(b).Stage != inside.AtWrite {
@@ -490,8 +482,8 @@ func (o *sink) retry(out *outcome, m *engine.Message) bool {
 	return true
 }
 
-// behind takes over a message that was not written because an earlier one of its
-// key failed: it waits for that one, or goes again where that one has moved on.
+// behind takes over a message that was not written because an earlier one of its key failed: it waits for that one, or
+// goes again where that one has moved on.
 func (o *sink) behind(out *outcome, m *engine.Message) bool {
 	if !o.r.plan.Ordered || o.r.Handing() {
 		return false

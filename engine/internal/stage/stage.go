@@ -11,8 +11,8 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/steps"
 )
 
-// stage is a queue and the workers that take from it. They run the steps of the messages' batcher, then its
-// own. An exit is behind the steps: the sink of an output, or the way back from a group to the lanes.
+// stage is a queue and the workers that take from it. They run the steps of the messages' batcher, then its own. An
+// exit is behind the steps: the sink of an output, or the way back from a group to the lanes.
 type stage struct {
 	r       *Run
 	name    string
@@ -39,8 +39,8 @@ type stage struct {
 type exit interface {
 	// worker makes one more worker.
 	worker() *worker
-	// next takes what one worker is to do now. With probe that is to show whether the output works again; b may be
-	// nil then. Both are nothing when there is nothing to do. The stage's lock is held.
+	// next takes what one worker is to do now. With probe that is to show whether the output works again; b may be nil
+	// then. Both are nothing when there is nothing to do. The stage's lock is held.
 	next() (b *engine.Batch, probe bool)
 	// serve does what next has taken; false: the worker was abandoned, and another has taken its place.
 	serve(ctx context.Context, w *worker, b *engine.Batch, probe bool) bool
@@ -130,8 +130,7 @@ type entry struct {
 	blockers int // keys in whose chains others are before it
 }
 
-// chain queues b behind what has one of its keys; true when there is nothing.
-// s.mu is held.
+// chain queues b behind what has one of its keys; true when there is nothing. s.mu is held.
 func (s *stage) chain(b *engine.Batch) bool {
 	t := &entry{b: b}
 	if slab(b).Trigger != "" && len(slab(b).Msgs) > 0 && msg(&slab(b).Msgs[0]).BatchKey != "" {
@@ -275,8 +274,7 @@ func (s *stage) rests() bool {
 	return s.working == 0 && s.ready.Head == nil && s.again.Head == nil
 }
 
-// queued are the messages that wait for a worker, and their bytes as they count
-// against the allowance; s.mu is held.
+// queued are the messages that wait for a worker, and their bytes as they count against the allowance; s.mu is held.
 func (s *stage) queued() (msgs, bytes int) {
 	for _, l := range []*flow.SlabList{&s.ready, &s.again} {
 		at := l.At

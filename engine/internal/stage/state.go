@@ -1,6 +1,7 @@
 package stage
 
 import (
+	"maps"
 	"sync/atomic"
 	"time"
 
@@ -122,13 +123,9 @@ func statesOf(p *steps.Program, groups []*GroupPlan) (all []engine.StepState) {
 
 func (b *batcher) state() engine.BatcherState {
 	s := engine.BatcherState{Name: b.plan.Name, Fill: b.fill.Read(), Steps: statesOf(b.plan.Steps, nil)}
-	s.Batches = map[engine.Trigger]int64{}
-	for t, n := range b.sent {
-		if n := n.Load(); n > 0 {
-			s.Batches[t] = n
-		}
-	}
-	s.Open, _ = b.keeps()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s.Open, s.Batches = b.open, maps.Clone(b.sent)
 	return s
 }
 
@@ -198,8 +195,8 @@ func (r *Run) stuck(now time.Time) (all []engine.Stuck) {
 // grace is how much later than its deadline a call may come back that heeds it.
 const grace = time.Second
 
-// held describes the oldest message that waits for a try or a limit; nil: none does.
-// What waits for its key is younger than the message that holds the key.
+// held describes the oldest message that waits for a try or a limit; nil: none does. What waits for its key is younger
+// than the message that holds the key.
 func (r *Run) held(now time.Time) (oldest *engine.Held) {
 	look := func(m *engine.Message, due time.Time, why func() (place, err string)) {
 		led := ledger.FirstRoot(m).Led

@@ -73,8 +73,7 @@ func (w *worker) end() {
 	}
 }
 
-// steps runs the batcher's and the stage's own steps over b, from where its
-// messages take up again.
+// steps runs the batcher's and the stage's own steps over b, from where its messages take up again.
 func (w *worker) steps(ctx context.Context, b *engine.Batch) *engine.Batch {
 	w.stage.r.TakeAway(b)
 	at := slab(b).Stage
@@ -182,8 +181,8 @@ func (w *worker) Split(_ context.Context, x *steps.Executor, b *engine.Batch, pc
 	return out
 }
 
-// conclude deals with what has ended or waits, in order, so that what waits holds
-// its key before later messages of that key go on.
+// conclude deals with what has ended or waits, in order, so that what waits holds its key before later messages of that
+// key go on.
 func (w *worker) conclude(b *engine.Batch) {
 	w.troubled = order.Foresee(b)
 	for i := range slab(b).Msgs {
@@ -191,8 +190,8 @@ func (w *worker) conclude(b *engine.Batch) {
 	}
 }
 
-// passes says whether a message is to go on now. What failed or waits holds its
-// key from now on; what is behind such a message is kept.
+// passes says whether a message is to go on now. What failed or waits holds its key from now on; what is behind such a
+// message is kept.
 func (w *worker) passes(b *engine.Batch, i int) bool {
 	r, m := w.stage.r, &slab(b).Msgs[i]
 	switch msg(m).State {
@@ -215,8 +214,8 @@ func (w *worker) passes(b *engine.Batch, i int) bool {
 	return false
 }
 
-// finish ends the messages of b as the steps and the exit have left them. first are the claims that are
-// freed with them.
+// finish ends the messages of b as the steps and the exit have left them. first are the claims that are freed with
+// them.
 func (w *worker) finish(b *engine.Batch, first func() []*order.Claim) {
 	r := w.stage.r
 	if !r.Enter() {

@@ -43,12 +43,10 @@ const (
 
 func (w *writer) abandoned() bool { return w.state.Load() == leftAlone }
 
-// writeAll writes the live messages of b: at once, or, where the output does not
-// keep order within a write, so that no write has an order key twice. It is false
-// when a write was abandoned.
+// writeAll writes the live messages of b: at once, or, where the output does not keep order within a write, so that no
+// write has an order key twice. It is false when a write was abandoned.
 //
-// With probe the first message is written alone, and the others only when that has
-// shown that the output works.
+// With probe the first message is written alone, and the others only when that has shown that the output works.
 func (w *writer) writeAll(ctx context.Context, b *engine.Batch, probe bool) bool {
 	if !w.stage.r.plan.Ordered || w.sink.plan.Sequential {
 		if w.stage.r.plan.Ordered {
@@ -94,9 +92,8 @@ func (w *writer) writeAll(ctx context.Context, b *engine.Batch, probe bool) bool
 	return len(sel) == 0 || w.admit(ctx, b, sel, probe)
 }
 
-// admit writes what is live of b, or of sel, in as many writes as the output's rate limit
-// makes of it. What has been written ends before the rest waits. It is false when a write
-// was abandoned.
+// admit writes what is live of b, or of sel, in as many writes as the output's rate limit makes of it. What has been
+// written ends before the rest waits. It is false when a write was abandoned.
 func (w *writer) admit(ctx context.Context, b *engine.Batch, sel []int32, probe bool) bool {
 	if len(w.line.Limits) == 0 {
 		return w.write(ctx, b, sel, probe)
@@ -126,8 +123,7 @@ func (w *writer) admit(ctx context.Context, b *engine.Batch, sel []int32, probe 
 	return true
 }
 
-// goOn ends what a write was about, and keeps of the rest what is behind messages that
-// failed.
+// goOn ends what a write was about, and keeps of the rest what is behind messages that failed.
 func (w *writer) goOn(b *engine.Batch, rest []int32) []int32 {
 	if !w.stage.r.Enter() {
 		return rest
@@ -153,8 +149,8 @@ func first(b *engine.Batch) []int32 {
 	return nil
 }
 
-// spared says that nothing is to be written now, since a probe has failed, or another
-// write. What was about to be written waits, which is no attempt.
+// spared says that nothing is to be written now, since a probe has failed, or another write. What was about to be
+// written waits, which is no attempt.
 func (w *writer) spared(b *engine.Batch) bool {
 	o := w.sink
 	o.mu.Lock()
@@ -169,8 +165,7 @@ func (w *writer) spared(b *engine.Batch) bool {
 	return true
 }
 
-// write makes one write and notes in each message what came of it. It is false
-// when the write was abandoned.
+// write makes one write and notes in each message what came of it. It is false when the write was abandoned.
 func (w *writer) write(ctx context.Context, b *engine.Batch, sel []int32, probe bool) bool {
 	w.in = w.in[:0]
 	w.stage.r.TakeAway(b)
@@ -247,8 +242,7 @@ func indexed(b *engine.Batch) func(yield func(*engine.Message, int32) bool) {
 	}
 }
 
-// call calls the plugin; back is false when it came back so late that its
-// messages went on without it.
+// call calls the plugin; back is false when it came back so late that its messages went on without it.
 func (w *writer) call(ctx context.Context, b *engine.Batch, now time.Time) (err error, back bool) {
 	at := w.sink.call()
 	w.batch = b
@@ -286,8 +280,8 @@ func (w *writer) undo(b *engine.Batch) {
 	slab(b).Splits, slab(b).Merges = nil, nil
 }
 
-// salvage copies out of an abandoned write what the engine alone has touched. The
-// plugin may still be at work on the messages, so the slab is never reused.
+// salvage copies out of an abandoned write what the engine alone has touched. The plugin may still be at work on the
+// messages, so the slab is never reused.
 func (w *writer) salvage(err *engine.Error) (failing, rest *engine.Batch) {
 	b := w.batch
 	failing, rest = likeOf(b), likeOf(b)
