@@ -14,8 +14,8 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/steps"
 )
 
-// batcher is a batcher at work. One that regroups has a loop of its own, which alone calls the plugin; one without
-// passes messages on as they come.
+// batcher is a batcher at work. With a plugin it has a loop, which alone calls the plugin. Without one it passes
+// messages on as they come.
 type batcher struct {
 	r       *Run
 	plan    *BatcherPlan
@@ -51,7 +51,7 @@ func newBatcher(r *Run, plan *BatcherPlan) *batcher {
 	return b
 }
 
-// Push hands over messages, from any lane.
+// Push takes messages in, from any lane.
 func (b *batcher) Push(s *engine.Batch) {
 	slab(s).From, slab(s).Way.Batcher = b.plan.Name, b.plan
 	if b.plan.Batcher == nil {
@@ -71,7 +71,7 @@ func (b *batcher) poke() {
 	}
 }
 
-// relieve asks for the oldest open batches, n messages of them.
+// relieve asks the loop to send the oldest open batches, n messages of them.
 func (b *batcher) relieve(n int) {
 	b.mu.Lock()
 	b.asked = n
@@ -212,7 +212,7 @@ func (b *batcher) leftover(s *engine.Batch) {
 	}
 }
 
-// emit sends a batch to its output.
+// emit sends a batch that the plugin has closed to its outputs.
 func (b *batcher) emit(s *engine.Batch, why engine.Trigger) {
 	b.copied()
 	b.opened(-len(slab(s).Msgs))
@@ -229,7 +229,7 @@ func (b *batcher) emit(s *engine.Batch, why engine.Trigger) {
 	b.sendWhenFree(s)
 }
 
-// sendWhenFree sends a batch on, as soon as the batcher may have one more in flight.
+// sendWhenFree sends a batch on as soon as the batcher may have one more in flight.
 func (b *batcher) sendWhenFree(s *engine.Batch) {
 	if b.plan.Concurrency == 0 {
 		b.sendOn(s)
@@ -291,7 +291,7 @@ func (b *batcher) forward(s *engine.Batch) {
 	b.outputs[last].Push(s)
 }
 
-// duplicate makes pieces of their own of all messages of s.
+// duplicate copies s: each copy of a message is a piece of its own.
 func (b *batcher) duplicate(s *engine.Batch) *engine.Batch {
 	out := outcome{r: b.r, beyondLanes: true}
 	c := slab(s).Like()

@@ -11,7 +11,7 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/steps"
 )
 
-// composite is a composite at work.
+// composite is an output that leads to others: a fallback, a partition or a round robin.
 type composite struct {
 	r        *Run
 	plan     *OutputPlan
@@ -38,7 +38,7 @@ func (r *Run) target(o *OutputPlan) destination {
 	return x
 }
 
-// Push sends a slab on to members.
+// Push sends a slab on to the members.
 func (x *composite) Push(b *engine.Batch) {
 	switch kind := x.plan.Route.Kind; {
 	case kind == engine.Fallback:
@@ -58,7 +58,7 @@ func (x *composite) Push(b *engine.Batch) {
 	}
 }
 
-// mark notes in messages that they are on their way to the i-th member.
+// mark notes in messages that they go to the i-th member.
 func (x *composite) mark(b *engine.Batch, i int) {
 	for n := range slab(b).Msgs {
 		m := &slab(b).Msgs[n]
@@ -70,7 +70,7 @@ func (x *composite) mark(b *engine.Batch, i int) {
 	}
 }
 
-// keyed chooses members by key. What has no key, or fails, is at -1.
+// keyed chooses a member for each message, by key. A message without a key gets the first; -1: it has failed.
 func (x *composite) keyed(b *engine.Batch) []int {
 	to := make([]int, len(slab(b).Msgs))
 	for i := range slab(b).Msgs {
@@ -117,7 +117,7 @@ func (x *composite) distribute(b *engine.Batch, to []int) {
 	}
 }
 
-// end ends messages that have failed here.
+// end settles messages that have failed here.
 func (x *composite) end(all []engine.Message) {
 	x.r.settle(func(out *outcome) {
 		for i := range all {
@@ -166,7 +166,7 @@ func (v *branch) next() *branch {
 	return v
 }
 
-// bare is the place without a message.
+// bare is v without the original message.
 func (v *branch) bare() *branch {
 	if !v.hasOriginal() {
 		return v
@@ -176,10 +176,10 @@ func (v *branch) bare() *branch {
 
 func (v *branch) hasOriginal() bool { return v != nil && v.original != nil }
 
-// dropOriginal makes m, which an output's own steps have made, one that came as they did.
+// dropOriginal forgets the original of m, which an output's own steps have made of it.
 func dropOriginal(m *engine.Message) { setBranch(m, branchOf(m).bare()) }
 
-// keepOriginal keeps messages as an output's own steps find them.
+// keepOriginal keeps messages as the output's own steps find them, for the next member of a fallback.
 func keepOriginal(b *engine.Batch, at inside.Stage) {
 	for i := range slab(b).Msgs {
 		m := &slab(b).Msgs[i]

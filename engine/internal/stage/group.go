@@ -14,7 +14,7 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/steps"
 )
 
-// group is a group at work: what lies in it, and the stage for what is complete.
+// group is a group at work: a batcher of messages from the lanes, and a stage that sends them back there.
 type group struct {
 	plan  *GroupPlan
 	stage *stage
@@ -110,16 +110,16 @@ func (l *lane) Gather(b *engine.Batch, sel []int32, o *steps.Op) {
 	})
 }
 
-// hasKeyOf says that a message of one of m's keys is in the group, so that m, which does not enter it, must not
-// overtake that one: m goes through with the others, behind the steps.
+// hasKeyOf says that a message with one of m's keys is in the group. Then m, which does not enter, must not overtake
+// it: m goes through with the others, past the steps.
 func (g *group) hasKeyOf(m *engine.Message) (yes bool) {
 	if g.keys == nil {
 		return false
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	order.EachLeafKey(m, func(leaf *engine.Message) { yes = yes || g.keys[string(leaf.Key)] > 0 || g.stage.has(leaf.Key) })
-	return yes || g.r.holds.HeldAt(m, g.stage.spot())
+	order.EachLeafKey(m, func(leaf *engine.Message) { yes = yes || g.keys[string(leaf.Key)] > 0 || g.stage.hasKey(leaf.Key) })
+	return yes || g.r.holds.HeldAt(m, g.stage.keyPlace())
 }
 
 // expect notes that m is on its way into the group.
@@ -167,7 +167,7 @@ func (g *group) Push(b *engine.Batch) {
 	}
 }
 
-// ride adds a message that only must not overtake those in the group; g.mu is held.
+// ride adds a message that skips the steps, and must only not overtake those in the group; g.mu is held.
 func (g *group) ride(m *engine.Message) {
 	if g.riders == nil {
 		g.riders, g.ridden = flow.BatchOf(engine.Slab{Stage: inside.InOutput}), map[string]bool{}
@@ -176,7 +176,7 @@ func (g *group) ride(m *engine.Message) {
 	slab(g.riders).Take(m)
 }
 
-// arm has the clock look at the open batch when its time is up; g.mu is held.
+// arm sets the timer of the open batch; g.mu is held.
 func (g *group) arm(now time.Time) {
 	g.due = now.Add(g.plan.Wait)
 	if !g.armed {
@@ -199,7 +199,7 @@ func (g *group) timeUp() {
 	}
 }
 
-// shut gives the open batch to the writers, and what rides behind it; g.mu is held.
+// shut gives the open batch to the workers, and what rides behind it; g.mu is held.
 func (g *group) shut(why engine.Trigger) {
 	open, riders := g.open, g.riders
 	g.open, g.riders, g.ridden, g.bytes = nil, nil, nil, 0
@@ -212,7 +212,7 @@ func (g *group) shut(why engine.Trigger) {
 	}
 }
 
-// queue hands a batch to the writers; g.mu is held.
+// queue hands a batch to the workers; g.mu is held.
 func (g *group) queue(b *engine.Batch, why engine.Trigger) {
 	slab(b).Trigger, slab(b).Size = why, len(slab(b).Msgs)
 	g.r.grouped.Add(int64(-slab(b).Size))
@@ -243,7 +243,7 @@ func (g *group) flush(why engine.Trigger) bool {
 
 func (g *group) worker() *worker { return newWorker(g.stage) }
 
-// next is the next batch, one that comes back first.
+// next takes a batch. One that comes back goes first.
 func (g *group) next() (*engine.Batch, bool) {
 	for _, from := range []*flow.SlabList{&g.stage.again, &g.stage.ready} {
 		if from.Head != nil {
@@ -280,9 +280,10 @@ func (g *group) forward(out *outcome, m *engine.Message) {
 	out.put(toLanes{out.r}, m)
 }
 
-// retry has nothing to try again: only steps fail in a group, and they do that themselves.
+// retry has nothing to do: only steps fail in a group, and they try again themselves.
 func (g *group) retry(*outcome, *engine.Message) bool { return false }
 
+// wait has nothing to do: a group is never held.
 func (g *group) wait(*engine.Batch) {}
 
 // toLanes is where messages go that have left a group.

@@ -14,7 +14,7 @@ import (
 // Handover is what a pipeline leaves to the plan that takes its place: the roots that are not settled, as they were
 // read, and its counts.
 type Handover struct {
-	roots  []heir
+	roots  []unsettled
 	law    [2]engine.Counts
 	failed []engine.FailureGroup
 	err    error              // of closing: what was promised and is not kept, such as writes to a cache
@@ -29,7 +29,7 @@ type reading struct {
 }
 
 // heir is a root that goes on in the next plan.
-type heir struct {
+type unsettled struct {
 	reading
 	ref     uint64
 	body    []byte
@@ -44,15 +44,15 @@ type heir struct {
 // HasRoots says that messages are left, which the next plan is to end.
 func (h *Handover) HasRoots() bool { return h != nil && len(h.roots) > 0 }
 
-// Leaves collects what is unsettled for the next plan; what that can't take goes back to its source. Nothing of the run
-// is at work any more.
+// Leaves collects what is unsettled for the next plan. What that plan can't take goes back to its source. Nothing of
+// the run is at work any more.
 func (r *Run) Leaves() *Handover {
 	h := &Handover{}
 	r.Life.Close(func() { r.collect(h) })
 	return h
 }
 
-// collect is leaves, behind the fence.
+// collect is Leaves, behind the fence.
 func (r *Run) collect(h *Handover) {
 	out := outcome{r: r}
 	why := engine.Errorf(engine.Transient, "the pipeline was reloaded, and its input is another now")
@@ -66,7 +66,7 @@ func (r *Run) collect(h *Handover) {
 			if r.inherits(l) && s.Lease.Load() != ledger.LeaseLost {
 				meta := l.MetaOf(i)
 				l.Mu.Lock()
-				h.roots = append(h.roots, heir{
+				h.roots = append(h.roots, unsettled{
 					reading{l.InputName, l.Instance}, s.Ref, s.Body, meta, l.Key(i), int(s.Attempt),
 					l.First + uint64(i), l.ReadAt, acker(l),
 				})
@@ -89,8 +89,8 @@ func (r *Run) collect(h *Handover) {
 	}
 }
 
-// Bequeath adds to what the next plan inherits all that has nothing to do with messages under way: the counts, what
-// failed, the error of closing, and which of its inputs failed and are closed.
+// Bequeath adds to a handover what does not depend on messages under way: the counts, the failures, the error of
+// closing, and which inputs have failed and are closed.
 func (r *Run) Bequeath(h *Handover, closing error) *Handover {
 	if h == nil {
 		h = &Handover{law: [2]engine.Counts{r.Roots.Read(), r.Pieces.Read()}}
@@ -139,14 +139,13 @@ func (r *Run) inherit(h *Handover) {
 	}
 }
 
-// reenter lets the roots that a plan before has left to this reader go on, in the order in which they were read, ahead
-// of what is new.
+// reenter sends on the roots that the plan before has left to this reader, in reading order, ahead of what is new.
 func (rd *reader) reenter(ctx context.Context) {
 	h := rd.r.inherited
 	if h == nil {
 		return
 	}
-	var mine []heir
+	var mine []unsettled
 	for _, x := range h.roots {
 		if x.input == rd.plan.Name && x.instance%len(rd.plan.Inputs) == rd.index {
 			mine = append(mine, x)

@@ -54,7 +54,7 @@ func (p *Layout) batcherNames() string {
 	return strings.Join(names, ", ")
 }
 
-// Output is the output of a name, or nil.
+// Output finds an output by its name, or is nil.
 func (p *Layout) Output(name string) *OutputPlan {
 	for _, o := range p.Outputs {
 		if o.Name == name {
@@ -64,7 +64,7 @@ func (p *Layout) Output(name string) *OutputPlan {
 	return nil
 }
 
-// watchEvery is how often calls that are past their deadlines are looked for.
+// watchEvery is how often the run looks for calls that are past their deadlines.
 func (p *Layout) watchEvery() time.Duration {
 	least := 20 * time.Second
 	for _, o := range p.Outputs {
@@ -90,6 +90,7 @@ func callHook(h engine.Hook, e engine.Event) {
 	h(e)
 }
 
+// InputPlan is an input with its instances.
 type InputPlan struct {
 	Name    string
 	Type    string
@@ -104,6 +105,7 @@ type InputPlan struct {
 	Limit   *limit.Limiter
 }
 
+// BatcherPlan is a batcher with the outputs to which it leads.
 type BatcherPlan struct {
 	Name    string
 	Match   *expr.Cond // nil: all
@@ -128,6 +130,7 @@ type GroupPlan struct {
 	Wait    time.Duration
 }
 
+// OutputPlan is an output, or a composite of outputs.
 type OutputPlan struct {
 	Name        string
 	Type        string
@@ -146,6 +149,7 @@ type OutputPlan struct {
 	Sequential  bool
 }
 
+// LeadsTo says whether to is among the members of o, or of one of them.
 func (o *OutputPlan) LeadsTo(to *OutputPlan, seen []*OutputPlan) bool {
 	if o.Route == nil || slices.Contains(seen, o) {
 		return false
@@ -185,7 +189,7 @@ type RoutePlan struct {
 	Members []*OutputPlan
 }
 
-// MostAuto is how many writes `concurrency: auto` has in flight at the most.
+// MostAuto is the most writes that `concurrency: auto` has in flight.
 const MostAuto = 64
 
 // Policy is where failed messages go.

@@ -8,9 +8,8 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/steps"
 )
 
-// relieve sends open batches on when readers or lanes wait for credits that nothing else can free: to outputs with an
-// idle writer, the oldest first, a tenth of the credits. It is called whenever one of its conditions may have become
-// true.
+// relieve sends open batches on when readers or lanes wait for credits that nothing else can free: the oldest first, a
+// tenth of the credits, to outputs with an idle writer. It is called whenever one of its conditions may have become true.
 func (r *Run) relieve() {
 	r.ease()
 	readers, lanes := r.credits.Waiting()
@@ -54,10 +53,10 @@ func (r *Run) relieveGroups() {
 	}
 }
 
-// ease lets readers go on when half of what they were ahead is done. It is called whenever that may have become true.
+// ease lets readers go on when half of what they were ahead by is done. It is called whenever that may be so.
 func (r *Run) ease() { r.pace.Ease(r.crowded) }
 
-// crowded says that every lane has so much before it, or every output that works, for each of its writes.
+// crowded says whether so much waits for every lane, or for each writer of every output that works.
 func (r *Run) crowded(part int) bool {
 	ahead := max(flow.Ahead/r.laneQueue.Lanes, 2*flow.SlowRun, 2*r.plan.Steps.Together)
 	if r.laneQueue.Crowded(ahead/part, flow.AheadBytes/part) {

@@ -2,7 +2,7 @@ package stage
 
 import "github.com/flowd-io/flowd/engine"
 
-// ends is why batchers must send at once what they hold, or "".
+// ends is why batchers must send what they hold at once, or "".
 func (r *Run) ends() engine.Trigger {
 	if r.upstream.Load() > 0 {
 		return ""
@@ -21,14 +21,14 @@ func (r *Run) inputsEnd() engine.Trigger {
 	return engine.ByEnd
 }
 
-// carried counts that lanes or groups have dealt with n messages: what waits for that looks again.
+// carried counts n messages that lanes or groups are done with, and has those look again that wait for it.
 func (r *Run) carried(n int) {
 	r.upstream.Add(int64(-n))
 	r.credits.Recheck()
 	r.Quiesce()
 }
 
-// Quiesce looks whether an end has been reached: of what comes to the batchers, or of all.
+// Quiesce looks whether nothing more will come to the batchers, or nothing is left at all.
 func (r *Run) Quiesce() {
 	if len(r.groups) > 0 {
 		r.closeGroups()

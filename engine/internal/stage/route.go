@@ -7,8 +7,8 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/steps"
 )
 
-// route finds the batcher that takes m and gives it its key there; batchers with `continue` get copies. It returns nil
-// when m has ended instead.
+// route finds the batcher that takes m, and gives m its key there. Batchers with `continue` get copies. It returns nil
+// if m has ended instead.
 func (r *Run) route(out *outcome, m *engine.Message) *batcher {
 	took := false
 	for _, b := range r.batchers {
@@ -50,7 +50,7 @@ func (r *Run) route(out *outcome, m *engine.Message) *batcher {
 	return nil
 }
 
-// giveKey gives m the batch key of a batcher; false when that failed the message.
+// giveKey gives m the batch key of a batcher; false: m has failed.
 func (b *BatcherPlan) giveKey(m *engine.Message, keys *flow.Keyring) bool {
 	msg(m).BatchKey = ""
 	if b.Key == nil {

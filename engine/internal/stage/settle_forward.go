@@ -47,7 +47,7 @@ func (out *outcome) sendAll(to destination, b *engine.Batch) {
 	out.onward = append(out.onward, sending{to: to, b: b})
 }
 
-// sendWithBatch sends m on to an output in the batch in which it is, to take up there at a stage.
+// sendWithBatch sends m on to an output with the others of its batch, to take up there at a stage.
 func (out *outcome) sendWithBatch(to destination, m *engine.Message, at inside.Stage) {
 	of := msg(m).Batch
 	for i := range out.onward {
@@ -74,8 +74,7 @@ func (out *outcome) leaveLanes(m *engine.Message) {
 	}
 }
 
-// push gives the slabs away, when all that they count on is counted. Slabs that may wait long keep no mostly dead
-// blocks.
+// push sends the slabs on, once everything is counted. A slab may wait long, so it keeps no blocks that are mostly dead.
 func (out *outcome) push() {
 	for i, s := range out.onward {
 		flow.Compact(s.b, out.read)

@@ -83,7 +83,7 @@ func (out *outcome) holdKeys(m *engine.Message, at *stage) {
 		out.r.holds.LeaveGap(m)
 		return
 	}
-	out.r.holds.Own(m, at.spot())
+	out.r.holds.Own(m, at.keyPlace())
 }
 
 // arm gives the slabs of messages that are to be tried again to the timers.
@@ -150,7 +150,7 @@ func (out *outcome) resume(b *engine.Batch, at *stage) {
 	if at != nil {
 		slab(b).Way.Out = nil
 		if steps.ForRoom(retry.TrialOf(&slab(b).Msgs[0])) { // nothing has failed that a budget could be for
-			at.enter(b)
+			at.arrive(b)
 		} else {
 			again{at}.Push(b)
 		}

@@ -30,12 +30,12 @@ type sink struct {
 	figures outFigures
 }
 
-// instance is one life of an output: a write that hangs for ever is left behind with its instance, and a new one is
+// instance is one life of an output. A write that hangs for ever is left behind with its instance, and a new one is
 // opened.
 type instance struct {
-	out     engine.Output
-	calls   int // under way, those left behind included
-	retired bool
+	out      engine.Output
+	calls    int // under way, those left behind included
+	replaced bool
 }
 
 func newSink(r *Run, plan *OutputPlan) *sink {
@@ -63,7 +63,7 @@ func (o *sink) worker() *worker {
 // come has nothing to count: what comes to an output does not go back to the lanes.
 func (o *sink) come(int) {}
 
-// forward has nothing to do: what a writer leaves live is kept elsewhere.
+// forward has nothing to do: a message that a writer leaves live has been moved.
 func (o *sink) forward(*outcome, *engine.Message) {}
 
 // next is a batch to write, or a probe, when the gate lets it through.
@@ -147,8 +147,8 @@ func (o *sink) pays(probe bool) bool {
 	return ok
 }
 
-// wake has the writers look again. An output that is to be probed and has nothing to write is fed: its next message is
-// the probe.
+// wake makes the writers look again. An output that is to be probed and has nothing to write is fed: its next message
+// is the probe.
 func (o *sink) wake() {
 	o.mu.Lock()
 	if o.gate.Shut && o.gate.Due(time.Now()) && o.ready.Head == nil && o.again.Head == nil {
@@ -159,14 +159,14 @@ func (o *sink) wake() {
 	o.r.relieve()
 }
 
-// hungry says whether a writer has nothing to do.
+// hungry says whether a writer waits for something to write.
 func (o *sink) hungry() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.idle > 0 && o.ready.Head == nil && o.again.Head == nil && (!o.gate.Shut || o.gate.Due(time.Now()))
 }
 
-// crowded is not said of an output that is held: what waits for it is bounded by credits, which it keeps.
+// crowded says whether so much waits for each writer. A held output is not crowded: credits bound what waits for it.
 func (o *sink) crowded(msgs, bytes int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -205,8 +205,8 @@ func (o *sink) works() {
 	o.feed(true)
 }
 
-// fails may shut the gate after a write or a probe, at once where holds says so. What is said of it may be more than
-// err. o.mu is held.
+// fails notes that a write or a probe failed, which may shut the gate: at once if holds is set. said is err as it is
+// shown. o.mu is held.
 func (o *sink) fails(err *engine.Error, said error, holds, probe bool) {
 	was := o.gate.Shut
 	o.figures.fails(said)
@@ -215,7 +215,7 @@ func (o *sink) fails(err *engine.Error, said error, holds, probe bool) {
 	}
 }
 
-// shuts says that the gate is shut, with each cause once, and has it looked at again; o.mu is held.
+// shuts logs that the gate is shut, each cause once, and sets the timer of the next probe; o.mu is held.
 func (o *sink) shuts(was bool, wait time.Duration, why string, err error) {
 	o.r.timers.After(time.Now().Add(wait), nil, o.wake)
 	o.feed(false)
@@ -278,25 +278,25 @@ func (o *sink) probe(ctx context.Context) {
 	o.cond.Broadcast()
 }
 
-// call takes the instance that a write is to use, which ends gives back.
-func (o *sink) call() *instance {
+// acquire takes the instance that a write is to use; release gives it back.
+func (o *sink) acquire() *instance {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.at.calls++
 	return o.at
 }
 
-func (o *sink) ends(at *instance) {
+func (o *sink) release(at *instance) {
 	o.mu.Lock()
 	at.calls--
-	last := at.retired && at.calls == 0
+	last := at.replaced && at.calls == 0
 	o.mu.Unlock()
 	if last {
 		o.r.plan.Plugins.Dispose("output "+o.plan.Name, at.out, o.r.plan.DrainTime)
 	}
 }
 
-// mostStuck is how many calls of an output may be left behind: each costs a goroutine and a slab until it comes back.
+// mostStuck is how many calls of an output may be left behind. Each costs a goroutine and a slab until it comes back.
 const mostStuck = 4
 
 // stuck says how many calls have been left behind and not come back; o.mu is held.
@@ -309,8 +309,8 @@ func (o *sink) stuck() (n int) {
 	return n
 }
 
-// abandon takes the messages of a write that is one deadline behind its deadline from it, fails them, and goes on with
-// another writer and a new instance.
+// abandon gives up a write that has taken twice its timeout: it fails its messages, and goes on with another worker and
+// a new instance.
 func (o *sink) abandon(w *writer, now time.Time) {
 	since := w.since.Load()
 	if since == 0 || now.Sub(time.Unix(0, since)) < 2*o.plan.Timeout || !w.state.CompareAndSwap(calling, leftAlone) {
@@ -354,7 +354,7 @@ func (o *sink) retire(plugin any) bool {
 	if any(o.at.out) != plugin || o.at.calls == 0 {
 		return false
 	}
-	o.at.retired = true
+	o.at.replaced = true
 	return true
 }
 
@@ -372,7 +372,7 @@ func (o *sink) reopen(ctx context.Context) error {
 	o.mu.Lock()
 	old := o.at
 	o.at, o.gate.Reopen = &instance{out: out}, false
-	old.retired = true
+	old.replaced = true
 	o.r.plan.Plugins.Swap(o.plan.Out, out)
 	o.plan.Out = out
 	last := old.calls == 0
@@ -383,11 +383,11 @@ func (o *sink) reopen(ctx context.Context) error {
 	return nil
 }
 
-// errDown fails messages that a fallback need not keep waiting.
+// errDown fails messages that another output of a fallback can take.
 var errDown = errors.New("nothing is written to it for now")
 
-// detour takes messages that another output of a fallback can take, while this one does not work: they wait neither for
-// a probe nor for the budget. So do those that have waited as long as they may. o.mu is held.
+// detour takes messages that need not wait for this output to work again: another output of a fallback can take them,
+// or they have waited for as long as they may. o.mu is held.
 func (o *sink) detour() *engine.Batch {
 	now := time.Now()
 	for _, from := range []*flow.SlabList{&o.again, &o.ready} {
@@ -404,13 +404,13 @@ func (o *sink) detour() *engine.Batch {
 	return nil
 }
 
-// tooOld says that a message has been tried, and waits, for longer than it may.
+// tooOld says whether a message that was tried has waited for longer than it may.
 func (o *sink) tooOld(m *engine.Message, now time.Time) bool {
 	most, tr := o.plan.retryOf(m).MaxAge, retry.TrialOf(m)
 	return most > 0 && tr != nil && tr.Err != nil && !tr.First.IsZero() && now.Sub(tr.First) > most
 }
 
-// wait has an output that is held looked at when the messages of b have waited for as long as they may.
+// wait sets a timer for when the messages of b have waited for as long as they may, if the output is held by then.
 func (o *sink) wait(b *engine.Batch) {
 	m := &slab(b).Msgs[0]
 	if slab(b).Stage != inside.AtWrite {
@@ -431,7 +431,7 @@ func (o *sink) down() error {
 	return engine.Errorf(engine.Transient, "%w: %s", errDown, o.gate.Err.Error())
 }
 
-// passOn sends messages on that make a detour, once their batcher's steps have run.
+// passOn runs the batcher's steps of messages that make a detour, and sends them on.
 func (o *sink) passOn(ctx context.Context, w *worker, b *engine.Batch) {
 	was := slab(b).Stage
 	b = w.batchSteps(ctx, b)
@@ -464,7 +464,7 @@ func (o *sink) passOn(ctx context.Context, w *worker, b *engine.Batch) {
 	w.finish(b, nil)
 }
 
-// retry has a message that has failed in a write wait for another, where there is to be one.
+// retry takes over a message that has failed in a write, if there is to be another.
 func (o *sink) retry(out *outcome, m *engine.Message) bool {
 	if msg(m).Err.Step != "" { // it has failed before
 		return false
@@ -492,8 +492,8 @@ func (o *sink) behind(out *outcome, m *engine.Message) bool {
 	if retry.TrialOf(m) != nil {
 		msg(m).Err = retry.TrialOf(m).Reason
 	}
-	o.r.holds.Own(m, o.spot()) // what is queued is later
-	if o.r.holds.Passes(nil, m, o.spot()) {
+	o.r.holds.Own(m, o.keyPlace()) // what is queued is later
+	if o.r.holds.Passes(nil, m, o.keyPlace()) {
 		out.sendWithBatch(o.stage, m, inside.AtWrite)
 	}
 	return true

@@ -11,8 +11,8 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/steps"
 )
 
-// stage is a queue and the workers that take from it. They run the steps of the messages' batcher, then its own. An
-// exit is behind the steps: the sink of an output, or the way back from a group to the lanes.
+// stage is a queue and the workers that take from it. The workers run the steps of the messages' batcher, then those
+// of the stage. Behind the steps is an exit: the sink of an output, or the way back from a group to the lanes.
 type stage struct {
 	r       *Run
 	name    string
@@ -57,12 +57,12 @@ type exit interface {
 func newStage(r *Run, name string, p *steps.Program, width int, exit exit) *stage {
 	s := &stage{r: r, name: name, steps: p, exit: exit, width: width, most: width}
 	s.cond.L = &s.mu
-	s.place.Push = s.enter
+	s.place.Push = s.arrive
 	return s
 }
 
 // spot is where messages of s hold their keys; nil, the lanes, without s.
-func (s *stage) spot() *order.Place {
+func (s *stage) keyPlace() *order.Place {
 	if s == nil {
 		return nil
 	}
@@ -96,7 +96,7 @@ func (s *stage) Push(b *engine.Batch) { s.queue(b, &s.ready) }
 func (s *stage) pushAgain(b *engine.Batch) { s.queue(b, &s.again) }
 
 // enter queues messages that come back, or come on, from elsewhere.
-func (s *stage) enter(b *engine.Batch) {
+func (s *stage) arrive(b *engine.Batch) {
 	s.exit.come(len(slab(b).Msgs))
 	s.Push(b)
 }
@@ -130,7 +130,7 @@ type entry struct {
 	blockers int // keys in whose chains others are before it
 }
 
-// chain queues b behind what has one of its keys; true when there is nothing. s.mu is held.
+// chain queues b behind all that has one of its keys; true: there is nothing. s.mu is held.
 func (s *stage) chain(b *engine.Batch) bool {
 	t := &entry{b: b}
 	if slab(b).Trigger != "" && len(slab(b).Msgs) > 0 && msg(&slab(b).Msgs[0]).BatchKey != "" {
@@ -159,7 +159,7 @@ func (s *stage) link(t *entry, key string) {
 	t.keys = append(t.keys, key)
 }
 
-// pass lets those go on that waited behind t; s.mu is held.
+// pass lets go on what has waited behind t; s.mu is held.
 func (s *stage) pass(t *entry) {
 	for _, key := range t.keys {
 		chain := s.chains[key][1:]
@@ -179,7 +179,7 @@ func (s *stage) pass(t *entry) {
 }
 
 // has says that a message with an order key is queued or being worked on.
-func (s *stage) has(key []byte) bool {
+func (s *stage) hasKey(key []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.chains["o"+string(key)]) > 0

@@ -195,8 +195,8 @@ func (r *Run) stuck(now time.Time) (all []engine.Stuck) {
 // grace is how much later than its deadline a call may come back that heeds it.
 const grace = time.Second
 
-// held describes the oldest message that waits for a try or a limit; nil: none does. What waits for its key is younger
-// than the message that holds the key.
+// held describes the oldest message that waits for another try or a limit; nil: none does. What waits for its key is
+// younger than the message that holds the key.
 func (r *Run) held(now time.Time) (oldest *engine.Held) {
 	look := func(m *engine.Message, due time.Time, why func() (place, err string)) {
 		led := ledger.FirstRoot(m).Led
@@ -258,7 +258,7 @@ func (f *readFigures) stands(at time.Time) bool {
 	return since != nil && at.Sub(*since) >= standing
 }
 
-// outFigures count what an output does; its lock guards them.
+// outFigures count what an output does. Its stage's lock guards them.
 type outFigures struct {
 	written, failed, retries, abandoned int64
 	took                                *guard.Histogram

@@ -119,7 +119,7 @@ func (w *worker) catch(b *engine.Batch) {
 	if h.Any.Load() == 0 {
 		return
 	}
-	h.Admit(b, w.stage.spot(), func(_ int, m *engine.Message) order.Role {
+	h.Admit(b, w.stage.keyPlace(), func(_ int, m *engine.Message) order.Role {
 		msg(m).Stage = slab(b).Stage
 		if slab(b).Way.Batcher != nil || w.stage.batched {
 			msg(m).Batch = b
@@ -152,9 +152,9 @@ func (w *worker) Merge(m *engine.Message) {
 	w.out.countMerge(m)
 }
 
-// Hold has messages that failed or wait in a step hold their keys.
+// Hold makes messages that failed or wait in a step hold their keys.
 func (w *worker) Hold(b *engine.Batch, at inside.Stage) {
-	w.stage.r.holds.Behind(b, at, w.stage.spot())
+	w.stage.r.holds.Behind(b, at, w.stage.keyPlace())
 }
 
 // Gather is not for workers, which Build checks.
@@ -181,8 +181,7 @@ func (w *worker) Split(_ context.Context, x *steps.Executor, b *engine.Batch, pc
 	return out
 }
 
-// conclude deals with what has ended or waits, in order, so that what waits holds its key before later messages of that
-// key go on.
+// conclude settles what has ended or waits, in order, so that it holds its key before later messages of that key go on.
 func (w *worker) conclude(b *engine.Batch) {
 	w.troubled = order.Foresee(b)
 	for i := range slab(b).Msgs {
@@ -190,17 +189,17 @@ func (w *worker) conclude(b *engine.Batch) {
 	}
 }
 
-// passes says whether a message is to go on now. What failed or waits holds its key from now on; what is behind such a
+// passes says whether a message goes on now. One that failed or waits holds its key from now on; one behind such a
 // message is kept.
 func (w *worker) passes(b *engine.Batch, i int) bool {
 	r, m := w.stage.r, &slab(b).Msgs[i]
 	switch msg(m).State {
 	case inside.Live:
-		if !r.holds.Passes(slab(b).Msgs[:i], m, w.stage.spot()) {
+		if !r.holds.Passes(slab(b).Msgs[:i], m, w.stage.keyPlace()) {
 			return false
 		}
 		if order.HasOne(m, w.troubled) {
-			r.holds.Own(m, w.stage.spot())
+			r.holds.Own(m, w.stage.keyPlace())
 		}
 		return true
 	case inside.Failed, inside.Waits, inside.Parked:
@@ -214,16 +213,15 @@ func (w *worker) passes(b *engine.Batch, i int) bool {
 	return false
 }
 
-// finish ends the messages of b as the steps and the exit have left them. first are the claims that are freed with
-// them.
-func (w *worker) finish(b *engine.Batch, first func() []*order.Claim) {
+// finish settles the messages of b as the steps and the exit have left them. claims are freed with them; nil: none.
+func (w *worker) finish(b *engine.Batch, claims func() []*order.Claim) {
 	r := w.stage.r
 	if !r.Enter() {
 		return
 	}
 	defer r.Leave()
-	if first != nil {
-		w.out.freed = append(w.out.freed, first()...)
+	if claims != nil {
+		w.out.freed = append(w.out.freed, claims()...)
 	}
 	over := slab(b).Way.Batcher != nil
 	for i := range slab(b).Msgs {

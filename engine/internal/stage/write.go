@@ -43,10 +43,10 @@ const (
 
 func (w *writer) abandoned() bool { return w.state.Load() == leftAlone }
 
-// writeAll writes the live messages of b: at once, or, where the output does not keep order within a write, so that no
-// write has an order key twice. It is false when a write was abandoned.
+// writeAll writes the live messages of b: in one write, or, if the output does not keep order within a write, in
+// several, so that none has an order key twice. It is false when a write was abandoned.
 //
-// With probe the first message is written alone, and the others only when that has shown that the output works.
+// With probe it writes the first message alone, and the others only if that has shown that the output works.
 func (w *writer) writeAll(ctx context.Context, b *engine.Batch, probe bool) bool {
 	if !w.stage.r.plan.Ordered || w.sink.plan.Sequential {
 		if w.stage.r.plan.Ordered {
@@ -123,7 +123,7 @@ func (w *writer) admit(ctx context.Context, b *engine.Batch, sel []int32, probe 
 	return true
 }
 
-// goOn ends what a write was about, and keeps of the rest what is behind messages that failed.
+// goOn ends the messages of a write, and keeps back what is behind those that failed.
 func (w *writer) goOn(b *engine.Batch, rest []int32) []int32 {
 	if !w.stage.r.Enter() {
 		return rest
@@ -149,8 +149,8 @@ func first(b *engine.Batch) []int32 {
 	return nil
 }
 
-// spared says that nothing is to be written now, since a probe has failed, or another write. What was about to be
-// written waits, which is no attempt.
+// spared says that nothing is to be written now, because a probe or another write has failed. What was about to be
+// written waits, which is not an attempt.
 func (w *writer) spared(b *engine.Batch) bool {
 	o := w.sink
 	o.mu.Lock()
@@ -244,7 +244,7 @@ func indexed(b *engine.Batch) func(yield func(*engine.Message, int32) bool) {
 
 // call calls the plugin; back is false when it came back so late that its messages went on without it.
 func (w *writer) call(ctx context.Context, b *engine.Batch, now time.Time) (err error, back bool) {
-	at := w.sink.call()
+	at := w.sink.acquire()
 	w.batch = b
 	w.since.Store(now.UnixNano())
 	w.state.Store(calling)
@@ -253,7 +253,7 @@ func (w *writer) call(ctx context.Context, b *engine.Batch, now time.Time) (err 
 		w.batch = nil // a large one must not stay until the next
 	}
 	w.since.Store(0)
-	w.sink.ends(at)
+	w.sink.release(at)
 	return err, back
 }
 
@@ -298,13 +298,13 @@ func (w *writer) salvage(err *engine.Error) (failing, rest *engine.Batch) {
 			to.Doc.Reset(msg(m).Doc.Payload(), nil)
 			e := *err
 			c.Fail(&e)
-			w.stage.r.holds.Own(&c, w.stage.spot())
+			w.stage.r.holds.Own(&c, w.stage.keyPlace())
 			slab(failing).Msgs = append(slab(failing).Msgs, c)
 			continue
 		}
 		msg(m).Doc.Detach()
 		if msg(m).State != inside.Moved && msg(m).State != inside.Consumed { // in order with those that fail
-			w.stage.r.holds.Own(m, w.stage.spot())
+			w.stage.r.holds.Own(m, w.stage.keyPlace())
 		}
 		switch msg(m).State {
 		case inside.Moved, inside.Consumed:
@@ -323,7 +323,7 @@ const serialBlock = 1 << 10
 
 var serialBlocks atomic.Uint32
 
-// nextSerial is one that no other writer gives.
+// nextSerial is a serial that no other writer gives.
 func (w *writer) nextSerial() uint32 {
 	if w.serials == 0 {
 		// The first of a block is spared: it may be 0.
