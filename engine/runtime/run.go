@@ -116,7 +116,7 @@ func (p *Plan) finish(r *stage.Run, why end, kill context.Context, finished <-ch
 	stopWork()
 	guard.Until(finished, time.Now().Add(p.rest(kill)), nil)
 	if r.Replacing() && why == timeIsUp {
-		p.next.inherited = r.Leaves()
+		p.next.inherited = r.HandOver()
 		return
 	}
 	r.HandBack()

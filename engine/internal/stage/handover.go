@@ -44,15 +44,15 @@ type unsettled struct {
 // HasRoots says that messages are left, which the next plan is to end.
 func (h *Handover) HasRoots() bool { return h != nil && len(h.roots) > 0 }
 
-// Leaves collects what is unsettled for the next plan. What that plan can't take goes back to its source. Nothing of
+// HandOver collects what is unsettled for the next plan. What that plan can't take goes back to its source. Nothing of
 // the run is at work any more.
-func (r *Run) Leaves() *Handover {
+func (r *Run) HandOver() *Handover {
 	h := &Handover{}
 	r.Life.Close(func() { r.collect(h) })
 	return h
 }
 
-// collect is Leaves, behind the fence.
+// collect is HandOver, behind the fence.
 func (r *Run) collect(h *Handover) {
 	out := outcome{r: r}
 	why := engine.Errorf(engine.Transient, "the pipeline was reloaded, and its input is another now")

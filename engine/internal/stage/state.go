@@ -77,7 +77,10 @@ func (r *Run) input(in *InputPlan) engine.InputState {
 		l := in.Limit.State()
 		s.Limit = &l
 	}
-	for _, rd := range r.readersOf(in) {
+	for _, rd := range r.readers {
+		if rd.plan != in {
+			continue
+		}
 		f := &rd.figures
 		s.Received += f.received.Load()
 		s.Bytes += f.bytes.Load()
@@ -95,15 +98,6 @@ func (r *Run) input(in *InputPlan) engine.InputState {
 		}
 	}
 	return s
-}
-
-func (r *Run) readersOf(in *InputPlan) (all []*reader) {
-	for _, rd := range r.readers {
-		if rd.plan == in {
-			all = append(all, rd)
-		}
-	}
-	return all
 }
 
 // statesOf are those of a program's steps, and of the groups among them.
