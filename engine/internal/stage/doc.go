@@ -33,6 +33,7 @@
 //	settle_retry.go           a message waits for another try, and resumes where it failed
 //	settle_park.go            a message waits for whoever parked it
 //	settle_forward.go         a message goes on
+//	settle_unfinished.go      what there is no time for goes back
 //	pieces.go                 splits, merges and copies make and consume pieces
 //
 // Beside the way: run.go starts and ends all of it, quiesce.go finds out that nothing is left, pressure.go keeps
@@ -41,7 +42,8 @@
 //
 // # Locks
 //
-// In this order; whoever has one may take those behind it. Calls of plugins are made without any.
+// In this order; whoever has one may take those behind it. Plugins are called without any. Hooks are called within
+// stage.mu and group.mu, so that they see events in order: they must not wait.
 //
 //	batcher.sends    keeps the order of batches that waited for a place in flight
 //	life.Life        the fence: read-held by all that ends messages, so that handing back is alone
