@@ -24,7 +24,9 @@
 //	batch.go                  a batcher gathers messages, or passes them on as they come
 //	composite.go              which output takes a batch: fallback, partition, round robin
 //	stage.go, worker.go       a queue, the order of its keys, and the workers that run the steps of whole batches
-//	sink.go, write.go         what they write to: breaker, budget, concurrency; one write, and one that hangs
+//	sink.go                   what they write to: breaker, probes, budget, concurrency
+//	write.go                  one write
+//	sink_instance.go          writes that hang, and the instances that are opened in their place
 //
 // The way out is one path. Whoever has found out what became of a message tells an outcome:
 //

@@ -204,7 +204,8 @@ func (g *group) shut(why engine.Trigger) {
 	open, riders := g.open, g.riders
 	g.open, g.riders, g.ridden, g.bytes = nil, nil, nil, 0
 	if open != nil {
-		g.r.plan.EmitEvent(engine.Event{Kind: engine.EventBatch, Name: g.plan.Name, N: len(slab(open).Msgs), Reason: string(why)})
+		n := len(slab(open).Msgs)
+		g.r.plan.EmitEvent(engine.Event{Kind: engine.EventBatch, Name: g.plan.Name, N: n, Reason: string(why)})
 		g.queue(open, why)
 	}
 	if riders != nil {
