@@ -277,8 +277,7 @@ func (b *batcher) nextWaiting() *engine.Batch {
 	return b.waiting.Pop(len(slab(b.waiting.Head).Msgs))
 }
 
-// forward, within the run's fence, gives s to the outputs: all but the last take copies, and s itself is the last of its
-// copies.
+// forward gives s to the outputs: the last takes s itself, the others take copies. Its caller has entered the run.
 func (b *batcher) forward(s *engine.Batch) {
 	last := len(b.outputs) - 1
 	if last > 0 {

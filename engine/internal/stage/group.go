@@ -118,7 +118,9 @@ func (g *group) hasKeyOf(m *engine.Message) (yes bool) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	order.EachLeafKey(m, func(leaf *engine.Message) { yes = yes || g.keys[string(leaf.Key)] > 0 || g.stage.hasKey(leaf.Key) })
+	order.EachLeafKey(m, func(leaf *engine.Message) {
+		yes = yes || g.keys[string(leaf.Key)] > 0 || g.stage.hasKey(leaf.Key)
+	})
 	return yes || g.r.holds.HeldAt(m, g.stage.keyPlace())
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // relieve sends open batches on when readers or lanes wait for credits that nothing else can free: the oldest first, a
-// tenth of the credits, to outputs with an idle writer. It is called whenever one of its conditions may have become true.
+// tenth of the credits, to outputs with an idle writer. It is called whenever that may have become so.
 func (r *Run) relieve() {
 	r.ease()
 	readers, lanes := r.credits.Waiting()

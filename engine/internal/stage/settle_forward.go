@@ -74,7 +74,7 @@ func (out *outcome) leaveLanes(m *engine.Message) {
 	}
 }
 
-// push sends the slabs on, once everything is counted. A slab may wait long, so it keeps no blocks that are mostly dead.
+// push sends the slabs on, once everything is counted. A slab may wait long, so it keeps no mostly dead blocks.
 func (out *outcome) push() {
 	for i, s := range out.onward {
 		flow.Compact(s.b, out.read)

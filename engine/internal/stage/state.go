@@ -141,7 +141,8 @@ func (o *sink) stateOf() (engine.OutputState, engine.Output) {
 		Name: o.plan.Name, Type: o.plan.Type, DeadLetter: !o.plan.Feeds,
 		Queued: msgs, QueuedBytes: bytes, Writing: o.working, Concurrency: o.most,
 		Written: f.written, Failed: f.failed, Retries: f.retries, Abandoned: f.abandoned,
-		Latency: f.took.Read(), Breaker: o.gate.State(), Err: f.err, FailingSince: f.since, Steps: statesOf(o.plan.Steps, nil),
+		Latency: f.took.Read(), Breaker: o.gate.State(), Err: f.err, FailingSince: f.since,
+		Steps:   statesOf(o.plan.Steps, nil),
 		Refused: f.refused, Refusal: f.refusal,
 	}
 	if o.plan.Limit != nil {

@@ -128,7 +128,10 @@ func (w *worker) catch(b *engine.Batch) {
 	})
 }
 
-func (w *worker) execute(ctx context.Context, b *engine.Batch, p *steps.Program, at inside.Stage, resumed bool) *engine.Batch {
+// execute runs p over b, from its beginning, or, if resumed is set, from where the messages take up again.
+func (w *worker) execute(
+	ctx context.Context, b *engine.Batch, p *steps.Program, at inside.Stage, resumed bool,
+) *engine.Batch {
 	if len(p.Ops) == 0 {
 		return b
 	}
