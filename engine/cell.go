@@ -41,7 +41,7 @@ type rare struct {
 	Trial any // of one that is tried again; see retry.Trial
 	Block any // of steps that it is in; see steps.Frame
 	Claim any // where it holds its order key; see order.Claim
-	Via   any // how it came to the output, where that is a composite; see stage.Via
+	Via   any // how it came to the output, where that is a composite; see package stage
 }
 
 // setRare changes what m carries.

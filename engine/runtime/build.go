@@ -169,7 +169,7 @@ func (b *builder) outputs() {
 		o := &stage.OutputPlan{
 			Name: e.Key, Concurrency: max(1, int(s.Concurrency)),
 			Timeout: cmp.Or(s.Timeout, b.timeout()),
-			Retry:   b.retry(s.Retry), Typ: s.Use.Name,
+			Retry:   b.retry(s.Retry), Type: s.Use.Name,
 			Limit: b.limit(s.RateLimit, "output "+e.Key),
 		}
 		if s.Concurrency == engine.Auto {
@@ -296,7 +296,7 @@ func (b *builder) onlyOutput() []*stage.OutputPlan {
 func (b *builder) inputs() {
 	for _, e := range b.spec.Inputs.Entries() {
 		s := e.Value
-		p := &stage.InputPlan{Name: e.Key, Typ: s.Use.Name, Limit: b.limit(s.RateLimit, "input "+e.Key)}
+		p := &stage.InputPlan{Name: e.Key, Type: s.Use.Name, Limit: b.limit(s.RateLimit, "input "+e.Key)}
 		b.limited(p.Limit, "input "+e.Key, func(keyed engine.Steps) { p.Steps = b.assemble(append(keyed, s.Processors...)) })
 		env := b.named(e.Key)
 		env.Instances, env.Hands = max(1, s.Concurrency), b.hands()

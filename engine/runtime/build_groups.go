@@ -20,8 +20,7 @@ func (b *builder) group(s *engine.StepSpec, name string, skipped bool, c engine.
 	case s.Retry != nil:
 		b.report(s.Retry.Place, "inner-retry", "a group itself can't be tried again: its steps are, each for the messages that failed there", "write `retry` on the steps inside")
 	}
-	g := &stage.GroupPlan{Index: int8(len(b.plan.Groups)), Skipped: skipped, Size: c.Size, Bytes: int(c.Bytes), Wait: cmp.Or(c.Timeout, time.Second)}
-	g.OutputPlan = stage.OutputPlan{Name: name, Typ: "group", Concurrency: b.plan.Workers, Timeout: b.timeout(), Breaker: engine.Breaker{Failures: 1}, Sequential: true, Group: g}
+	g := &stage.GroupPlan{Name: name, Index: int8(len(b.plan.Groups)), Skipped: skipped, Size: c.Size, Bytes: int(c.Bytes), Wait: cmp.Or(c.Timeout, time.Second)}
 	b.plan.Groups = append(b.plan.Groups, g)
 	b.lanes = false
 	g.Steps = b.assembleBatch(c.Do)

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/engine/internal/stage"
 )
 
 // Pause makes the inputs stop reading; what is under way goes on. It may be called
@@ -53,46 +52,8 @@ func (p *Plan) SetLimit(name string, messages int, per time.Duration, burst int,
 
 // Snapshot is the pipeline as it is now. It waits for nothing but short locks.
 func (p *Plan) Snapshot() engine.Snapshot {
-	s := engine.Snapshot{Pipeline: p.Name, State: engine.Starting, MaxMessages: p.MaxMessages, MaxBytes: p.MaxBytes, Lanes: p.Workers, Failed: map[engine.Class]int64{}}
-	r := p.current.Load()
-	if r == nil {
-		return s
+	if r := p.current.Load(); r != nil {
+		return r.Snapshot()
 	}
-	s.State, s.Started = r.State(), r.Started
-	if s.State == engine.Stopped {
-		if err := r.Failed(); err != nil {
-			s.Err = err.Error()
-		}
-	}
-	s.Stats = p.Stats()
-	s.Steps = stage.States(p.Steps, p.Groups)
-	s.DeadLettered = s.Stats.Pieces.Ended[engine.DeadLettered]
-	s.Retries, s.Waiting = int(r.Retrying.Load()), r.Credits.Waits()
-	s.Messages, s.Bytes = int(s.Stats.Pieces.InFlight), r.Credits.Used(p.MaxBytes)
-	s.LanesBusy = r.Lanes.Busy()
-	s.OldestUnsettled, s.OldestAt = r.Open.Oldest()
-	s.Held = r.Held(time.Now())
-	for _, in := range p.Inputs {
-		s.Inputs = append(s.Inputs, r.Input(in))
-	}
-	for _, b := range r.Routes {
-		if b.Plan.Name != "" {
-			s.Batchers = append(s.Batchers, b.State())
-		}
-	}
-	for _, plan := range p.Outputs {
-		if o := r.Outputs[plan]; o != nil {
-			st := o.State()
-			s.Outputs = append(s.Outputs, st)
-		}
-	}
-	for _, l := range p.Limits {
-		s.Limits = append(s.Limits, l.State())
-	}
-	r.Failures.Count(s.Failed)
-	s.Stuck = r.Stuck(time.Now())
-	if r.IsOpen() { // everything is open
-		s.Troubles = p.Plugins.Troubles()
-	}
-	return s
+	return engine.Snapshot{Pipeline: p.Name, State: engine.Starting, MaxMessages: p.MaxMessages, MaxBytes: p.MaxBytes, Lanes: p.Workers, Failed: map[engine.Class]int64{}}
 }

@@ -32,5 +32,5 @@ func (p *Plan) Stats() engine.Stats {
 	if r == nil {
 		return engine.Stats{}
 	}
-	return engine.Stats{Roots: r.Roots.Read(), Pieces: r.Pieces.Read()}
+	return r.Stats()
 }

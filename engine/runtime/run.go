@@ -62,7 +62,7 @@ func (p *Plan) closing(r *stage.Run, kill context.Context) time.Duration {
 func (p *Plan) openUntil(stop, kill context.Context) error {
 	ctx, cancel := context.WithCancel(kill)
 	defer cancel()
-	if h := p.inherited; h != nil && len(h.Roots) > 0 {
+	if p.inherited.HasRoots() {
 		ctx, cancel := context.WithTimeout(ctx, p.DrainTime)
 		defer cancel()
 		return p.Plugins.Open(ctx)
@@ -116,7 +116,7 @@ func (p *Plan) finish(r *stage.Run, why end, kill context.Context, finished <-ch
 	stopWork()
 	guard.Until(finished, time.Now().Add(p.rest(kill)), nil)
 	if r.Replacing() && why == timeIsUp {
-		p.next.inherited = r.Leaves()
+		p.next.inherited = r.HandOver()
 		return
 	}
 	r.HandBack()
@@ -185,7 +185,7 @@ func (p *Plan) beginDrain(r *stage.Run, stopReading func()) <-chan time.Time {
 }
 
 func (p *Plan) report(r *stage.Run) Report {
-	s := engine.Stats{Roots: r.Roots.Read(), Pieces: r.Pieces.Read()}
+	s := r.Stats()
 	if left := s.Pieces.InFlight + s.Roots.InFlight; !s.Roots.Balanced() || !s.Pieces.Balanced() || left != 0 && !r.Replacing() {
 		r.Log.Error("messages are not accounted for: please report this bug", "roots", s.Roots, "pieces", s.Pieces)
 	}

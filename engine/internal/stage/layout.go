@@ -2,18 +2,21 @@ package stage
 
 import (
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/engine/internal/ledger"
 	"github.com/flowd-io/flowd/engine/internal/life"
 	"github.com/flowd-io/flowd/engine/internal/limit"
+	"github.com/flowd-io/flowd/engine/internal/retry"
 	"github.com/flowd-io/flowd/engine/internal/steps"
 	"github.com/flowd-io/flowd/schema"
 )
 
-// layout is what a pipeline consists of, built and checked.
+// Layout is what a pipeline consists of, built and checked.
 type Layout struct {
 	Name string
 
@@ -51,7 +54,7 @@ func (p *Layout) batcherNames() string {
 	return strings.Join(names, ", ")
 }
 
-// output is the output of a name, or nil.
+// Output finds an output by its name, or is nil.
 func (p *Layout) Output(name string) *OutputPlan {
 	for _, o := range p.Outputs {
 		if o.Name == name {
@@ -61,11 +64,136 @@ func (p *Layout) Output(name string) *OutputPlan {
 	return nil
 }
 
-// watchEvery is how often calls that are past their deadlines are looked for.
+// watchEvery is how often the run looks for calls that are past their deadlines.
 func (p *Layout) watchEvery() time.Duration {
 	least := 20 * time.Second
 	for _, o := range p.Outputs {
 		least = min(least, o.Timeout)
 	}
 	return max(least/4, time.Millisecond)
+}
+
+// EmitEvent calls the hooks of the pipeline.
+func (p *Layout) EmitEvent(e engine.Event) {
+	if len(p.Hooks) == 0 {
+		return
+	}
+	e.Pipeline, e.At = p.Name, time.Now()
+	for _, h := range p.Hooks {
+		callHook(h, e)
+	}
+}
+
+func callHook(h engine.Hook, e engine.Event) {
+	var err error
+	defer engine.Recovered(&err) // a hook's panic is its own affair
+	h(e)
+}
+
+// InputPlan is an input with its instances.
+type InputPlan struct {
+	Name    string
+	Type    string
+	Inputs  []engine.Input // one per instance
+	Steps   *steps.Program
+	Takes   engine.TakesBack
+	Then    ledger.Then // what the source can do with a failed message
+	Delays  time.Duration
+	Adopted bool // its instances are those of the plan before
+	Early   bool // acks at once when it reads
+	Follows bool // fed by outputs of this process
+	Limit   *limit.Limiter
+}
+
+// BatcherPlan is a batcher with the outputs to which it leads.
+type BatcherPlan struct {
+	Name    string
+	Match   *expr.Cond // nil: all
+	GoesOn  bool       // later batchers see the message too
+	Key     *expr.Expr
+	Batcher engine.Batcher // nil: messages pass as they come
+	Steps   *steps.Program
+	Outputs []*OutputPlan
+
+	Concurrency int // batches in flight at once; 0: as many as there are
+}
+
+// GroupPlan is a group among the pipeline's steps. Its messages leave the lanes, go through its steps in whole batches,
+// and come back to the lanes.
+type GroupPlan struct {
+	Name    string
+	Steps   *steps.Program
+	Index   int8 // among the groups of the pipeline, in the order of its steps
+	Skipped bool // a message can come by without entering
+	Size    int  // 0: no limit
+	Bytes   int  // 0: no limit
+	Wait    time.Duration
+}
+
+// OutputPlan is an output, or a composite of outputs.
+type OutputPlan struct {
+	Name        string
+	Type        string
+	Out         engine.Output
+	Route       *RoutePlan // nil: not a composite
+	Feeds       bool       // takes more than dead letters
+	Auto        bool       // concurrency is the most
+	Retry       *retry.RetryPlan
+	Breaker     engine.Breaker
+	Limit       *limit.Limiter
+	Rebuild     func() (engine.Output, error)
+	Steps       *steps.Program
+	Concurrency int
+	Timeout     time.Duration
+	Failure     *Policy // nil: the pipeline's
+	Sequential  bool
+}
+
+// LeadsTo says whether to is among the members of o, or of one of them.
+func (o *OutputPlan) LeadsTo(to *OutputPlan, seen []*OutputPlan) bool {
+	if o.Route == nil || slices.Contains(seen, o) {
+		return false
+	}
+	for _, m := range o.Route.Members {
+		if m == to || m.LeadsTo(to, append(seen, o)) {
+			return true
+		}
+	}
+	return false
+}
+
+// Leaves are the outputs that are written to.
+func (o *OutputPlan) Leaves() []*OutputPlan {
+	if o.Route == nil {
+		return []*OutputPlan{o}
+	}
+	var all []*OutputPlan
+	for _, m := range o.Route.Members {
+		all = append(all, m.Leaves()...)
+	}
+	return all
+}
+
+// retryOf is how a message that this output failed is tried again: a dead letter without limit, unless another output
+// of a fallback can take it.
+func (o *OutputPlan) retryOf(m *engine.Message) *retry.RetryPlan {
+	if msg(m).Dead && branchOf(m).next() == nil {
+		return o.Retry.Forever()
+	}
+	return o.Retry
+}
+
+// RoutePlan is a composite with its members.
+type RoutePlan struct {
+	engine.Route
+	Members []*OutputPlan
+}
+
+// MostAuto is the most writes that `concurrency: auto` has in flight.
+const MostAuto = 64
+
+// Policy is where failed messages go.
+type Policy struct {
+	Then       ledger.Then
+	DeadLetter *OutputPlan
 }

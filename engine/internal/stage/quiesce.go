@@ -2,7 +2,7 @@ package stage
 
 import "github.com/flowd-io/flowd/engine"
 
-// ends is why batchers must send at once what they hold, or "".
+// ends is why batchers must send what they hold at once, or "".
 func (r *Run) ends() engine.Trigger {
 	if r.upstream.Load() > 0 {
 		return ""
@@ -21,16 +21,14 @@ func (r *Run) inputsEnd() engine.Trigger {
 	return engine.ByEnd
 }
 
-// carried counts that lanes or groups have dealt with n messages: what waits for
-// that looks again.
+// carried counts n messages that lanes or groups are done with, and has those look again that wait for it.
 func (r *Run) carried(n int) {
 	r.upstream.Add(int64(-n))
-	r.Credits.Recheck()
+	r.credits.Recheck()
 	r.Quiesce()
 }
 
-// quiesce looks whether an end has been reached: of what comes to the batchers,
-// or of all.
+// Quiesce looks whether nothing more will come to the batchers, or nothing is left at all.
 func (r *Run) Quiesce() {
 	if len(r.groups) > 0 {
 		r.closeGroups()
@@ -38,7 +36,7 @@ func (r *Run) Quiesce() {
 	if r.ends() == "" {
 		return
 	}
-	for _, b := range r.Routes {
+	for _, b := range r.batchers {
 		if open, _ := b.keeps(); open > 0 {
 			b.poke()
 		}
@@ -51,38 +49,15 @@ func (r *Run) Quiesce() {
 	}
 }
 
-// relieve sends open batches on when readers or lanes wait for credits that
-// nothing else can free: to outputs with an idle writer, the oldest first, a
-// tenth of the credits. It is called whenever one of its conditions may have
-// become true.
-func (r *Run) relieve() {
-	r.ease()
-	readers, lanes := r.Credits.Waiting()
-	readers += int(r.replaying.Load())
-	if readers+lanes == 0 || !r.Lanes.Stuck(lanes) {
+// closeGroups closes the first group in which something lies, when nothing more will come to it.
+func (r *Run) closeGroups() {
+	why := r.inputsEnd()
+	if why == "" || r.upstream.Load() != r.grouped.Load() {
 		return
 	}
-	var ask []*batcherRun
-	hungry := false
-	for _, b := range r.Routes {
-		open, incoming := b.keeps()
-		if incoming {
+	for _, g := range r.groups {
+		if g.flush(why) {
 			return
 		}
-		for _, o := range b.leaves {
-			if o.hungry() {
-				hungry = true
-				if open > 0 {
-					ask = append(ask, b)
-				}
-				break
-			}
-		}
-	}
-	if hungry && len(ask) == 0 && len(r.groups) > 0 {
-		r.relieveGroups()
-	}
-	for _, b := range ask {
-		b.relieve(max(1, r.plan.MaxMessages/10))
 	}
 }

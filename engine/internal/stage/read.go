@@ -154,7 +154,7 @@ func (rd *reader) step(active, ctx, work context.Context) error {
 	slab(b).Room = 0
 	n := len(slab(b).Msgs)
 	if n < room {
-		rd.r.Credits.Put(room-n, 0, 0)
+		rd.r.credits.Put(room-n, 0, 0)
 	}
 	if n > 0 {
 		rd.receive(ctx, work, b, acker)
@@ -221,7 +221,7 @@ func (rd *reader) take(b *engine.Batch, acker engine.Acker, at time.Time) {
 	}
 	rd.replay.Add(led)
 	rd.r.Open.Add(led)
-	rd.r.Credits.Charge(0, slab(b).Bytes)
+	rd.r.credits.Charge(0, slab(b).Bytes)
 }
 
 // send starts messages on their way.
@@ -231,7 +231,7 @@ func (rd *reader) send(ctx context.Context, b *engine.Batch) {
 	}
 	if rd.plain && allLive(b) {
 		rd.r.upstream.Add(int64(len(slab(b).Msgs)))
-		rd.r.Lanes.Push(b)
+		rd.r.laneQueue.Push(b)
 		rd.r.Leave()
 		return
 	}
@@ -268,29 +268,29 @@ func (rd *reader) acksOf(acker engine.Acker, n int) *ledger.AckLoop {
 // dispatch gives messages that come from their input's own steps their order key
 // and hands them to the lanes.
 func (l *lane) dispatch(b *engine.Batch) {
-	t, key := &l.t, l.r.plan.OrderBy
+	out, key := &l.out, l.r.plan.OrderBy
 	alive := 0
 	for i := range slab(b).Msgs {
 		m := &slab(b).Msgs[i]
 		if msg(m).State == inside.Live && key != nil {
-			k, ok, err := key.AppendKey(t.keys.Room(), m)
+			k, ok, err := key.AppendKey(out.keys.Room(), m)
 			switch {
 			case err != nil:
 				steps.FailAt(m, "order_by", err)
 			case ok:
-				m.Key = t.keys.Keep(k)
+				m.Key = out.keys.Keep(k)
 			}
 		}
 		if msg(m).State != inside.Live {
-			t.conclude(m, nil)
+			out.conclude(m, nil)
 			continue
 		}
-		t.recharge(m)
+		out.recharge(m)
 		msg(m).PC, msg(m).Stage = 0, inside.Fresh
 		place := order.ClaimOf(m)
 		kept := l.r.plan.Ordered && l.r.holds.Before(slab(b).Msgs[:i], m)
 		if place != nil { // that of a message that has waited in these steps
-			t.freed = append(t.freed, place)
+			out.freed = append(out.freed, place)
 			order.SetClaim(m, nil)
 		}
 		if !kept {
@@ -304,7 +304,7 @@ func (l *lane) dispatch(b *engine.Batch) {
 	if alive == 0 {
 		flow.Recycle(b)
 	} else {
-		t.onward = append(t.onward, sending{to: l.r.Lanes, b: b}) // not beyond the lanes
+		out.onward = append(out.onward, sending{to: l.r.laneQueue, b: b}) // not beyond the lanes
 	}
-	t.apply()
+	out.apply()
 }

@@ -2,7 +2,6 @@ package stage
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
@@ -18,15 +17,12 @@ func (r *Run) watch(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-tick.C:
-			for _, o := range r.Outputs {
-				o.mu.Lock()
-				writers := slices.Clone(o.writers)
-				o.mu.Unlock()
-				for _, w := range writers {
-					o.abandon(w, now)
+			for _, o := range r.sinks {
+				for _, w := range o.hired() {
+					o.abandon(w.writer, now)
 				}
 			}
-			r.Credits.Stalls()
+			r.credits.Stalls()
 			quietAt = r.observe(quietAt)
 		}
 	}
@@ -37,7 +33,7 @@ func (r *Run) observe(quietAt int64) int64 {
 	if len(r.plan.Hooks) == 0 {
 		return quietAt
 	}
-	r.plan.EmitEvent(engine.Event{Kind: engine.EventUtilization, N: r.Lanes.Busy()})
+	r.plan.EmitEvent(engine.Event{Kind: engine.EventUtilization, N: r.laneQueue.Busy()})
 	if n := r.Roots.Received.Load(); n != quietAt && r.Roots.InFlight.Load() == 0 {
 		r.plan.EmitEvent(engine.Event{Kind: engine.EventQuiet, N: int(n)})
 		return n

@@ -2,39 +2,33 @@ package stage
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/engine/doc"
-	"github.com/flowd-io/flowd/engine/internal/flow"
 	"github.com/flowd-io/flowd/engine/internal/guard"
 	"github.com/flowd-io/flowd/engine/internal/inside"
 	"github.com/flowd-io/flowd/engine/internal/ledger"
 	"github.com/flowd-io/flowd/engine/internal/limit"
 	"github.com/flowd-io/flowd/engine/internal/order"
-	"github.com/flowd-io/flowd/engine/internal/steps"
+	"github.com/flowd-io/flowd/engine/internal/retry"
 )
 
-// writer is one of an output's concurrent writes.
+// writer is the part of a worker that writes to the sink.
 type writer struct {
-	out   *outRun
-	t     tally
-	x     steps.Executor
-	arena doc.Arena
+	*worker
+	sink *sink
 
-	// Of the call under way, read by who abandons it: see outRun.abandon.
+	// Of the call under way, read by who abandons it: see sink.abandon.
 	state atomic.Int32
 	since atomic.Int64 // unix nanoseconds; 0: none
 	batch *engine.Batch
 	in    []int32 // the messages that the call is about
-	turn  *turn
-	slot  *batcherRun
 
-	troubled map[string]bool // see foresee
-	line     limit.WaitLine  // at the output's limit
-	let      []int32         // messages that are to be written as the limit lets them
+	line limit.WaitLine // at the output's limit
+	let  []int32        // messages that are to be written as the limit lets them
 
 	serial  uint32 // that the last message got
 	serials uint32 // how many more may get one
@@ -47,166 +41,15 @@ const (
 	leftAlone              // the call did not come back: its messages went on without it
 )
 
-func newWriter(o *outRun) *writer {
-	w := &writer{out: o, t: tally{r: o.r, past: true}, line: limit.NewLine(o.plan.Limit)}
-	w.x.Own, w.x.Wrap, w.x.Room = w, o.r.plan.Middleware, newRoom(o.r)
-	w.arena.Owner = w.x.Room
-	return w
-}
-
 func (w *writer) abandoned() bool { return w.state.Load() == leftAlone }
 
-// loop runs until the queue is closed; false: its call was abandoned, and another
-// writer has taken its place.
-func (w *writer) loop(ctx context.Context) bool {
-	o := w.out
-	for {
-		b, probe := o.pop()
-		o.r.ease()
-		switch {
-		case b == nil && !probe:
-			return true
-		case b == nil:
-			o.probe(ctx)
-			continue
-		}
-		w.turn, _ = slab(b).Way.Turn.(*turn)
-		n := len(slab(b).Msgs)
-		w.slot = slotOf(b)
-		w.t.was = slab(b).Bytes
-		if slab(b).Way.Detour {
-			w.passOn(ctx, flow.Adopt(b, &w.arena))
-		} else {
-			b = w.steps(ctx, flow.Adopt(b, &w.arena))
-			if !w.writeAll(ctx, b, probe) {
-				o.returned(w)
-				return false
-			}
-			w.finish(b)
-		}
-		w.arena.Reset()
-		o.done(w.turn, probe)
-		if o.plan.Group != nil {
-			o.r.carried(n)
-		}
-		if w.slot != nil {
-			w.slot.landed()
-		}
-	}
-}
-
-// steps runs the batcher's and the output's own steps over b, from where its
-// messages take up again.
-func (w *writer) steps(ctx context.Context, b *engine.Batch) *engine.Batch {
-	w.out.r.TakeAway(b)
-	at := slab(b).Stage
-	b = w.batchSteps(ctx, b)
-	if at <= inside.InOutput {
-		if len(w.out.plan.Steps.Ops) > 0 {
-			remember(b, at)
-		}
-		b = w.run(ctx, b, w.out.plan.Steps, inside.InOutput, at == inside.InOutput)
-	}
-	for i := range slab(b).Msgs {
-		if m := &slab(b).Msgs[i]; msg(m).State == inside.Live {
-			w.t.recharge(m)
-			if w.out.r.plan.Ordered {
-				msg(m).Stage = inside.AtWrite
-			}
-		}
-	}
-	return b
-}
-
-// batchSteps runs the batcher's own steps.
-func (w *writer) batchSteps(ctx context.Context, b *engine.Batch) *engine.Batch {
-	w.catch(b)
-	if slab(b).Way.Batcher == nil && w.out.plan.Group == nil {
-		return b
-	}
-	if slab(b).Trigger == "" {
-		slab(b).Size = len(slab(b).Msgs)
-	}
-	for i := range slab(b).Msgs {
-		msg(&slab(b).Msgs[i]).Batch = b
-	}
-	if at, of := slab(b).Stage, batcherOf(b); of != nil && !dead(b) && at <= inside.InBatch {
-		b = w.run(ctx, b, of.Steps, inside.InBatch, at == inside.InBatch)
-	}
-	return b
-}
-
-// catch keeps back messages whose order key is held.
-func (w *writer) catch(b *engine.Batch) {
-	h := w.out.r.holds
-	if h.Any.Load() == 0 {
-		return
-	}
-	h.Admit(b, w.out.spot(), func(_ int, m *engine.Message) order.Role {
-		msg(m).Stage = slab(b).Stage
-		if slab(b).Way.Batcher != nil || w.out.plan.Group != nil {
-			msg(m).Batch = b
-		}
-		return order.Asks
-	})
-}
-
-func (w *writer) run(ctx context.Context, b *engine.Batch, p *steps.Program, at inside.Stage, resumed bool) *engine.Batch {
-	if len(p.Ops) == 0 {
-		return b
-	}
-	if !resumed {
-		for i := range slab(b).Msgs { // what waits keeps its place in the steps before
-			if m := &slab(b).Msgs[i]; msg(m).State == inside.Live {
-				msg(m).PC = 0
-			}
-		}
-	}
-	w.x.Prog, w.x.Stage = p, at
-	return w.x.Run(ctx, b)
-}
-
-// dead says that b holds dead letters, which are never in a batch with others.
-func dead(b *engine.Batch) bool { return len(slab(b).Msgs) > 0 && msg(&slab(b).Msgs[0]).Dead }
-
-func (w *writer) Merge(m *engine.Message) {
-	forgetFound(m)
-	accountMerge(&w.t, m)
-}
-
-func (w *writer) Hold(b *engine.Batch, at inside.Stage) { w.out.r.holds.Behind(b, at, w.out.spot()) }
-
-// Gather is not for writers, which Build checks.
-func (w *writer) Gather(*engine.Batch, []int32, *steps.Op) {}
-
-func (w *writer) Split(_ context.Context, x *steps.Executor, b *engine.Batch, pc int32) *engine.Batch {
-	same := func(cur *engine.Batch, _ bool) *engine.Batch { return cur }
-	out := slab(b).Like()
-	steps.Pull(b, out, &x.Prog.Ops[pc], same, func(_, p *engine.Message) {
-		forgetFound(p)
-		msg(p).Credits, msg(p).Charge = 1, len(msg(p).Orig)
-		w.out.r.Credits.Charge(1, msg(p).Charge)
-		w.t.beyond++
-		ledger.EachRoot(p, func(r ledger.Root) { r.Add(1) })
-		w.out.r.holds.Share(p)
-		w.t.made++
-	}, func(m *engine.Message, _ int) { w.t.consume(m) })
-	for i := range slab(out).Msgs {
-		msg(&slab(out).Msgs[i]).Batch = out
-	}
-	flow.Recycle(b)
-	return out
-}
-
-// writeAll writes the live messages of b: at once, or, where the output does not
-// keep order within a write, so that no write has an order key twice. It is false
-// when a write was abandoned.
+// writeAll writes the live messages of b: in one write, or, if the output does not keep order within a write, in
+// several, so that none has an order key twice. It is false when a write was abandoned.
 //
-// With probe the first message is written alone, and the others only when that has
-// shown that the output works.
+// With probe it writes the first message alone, and the others only if that has shown that the output works.
 func (w *writer) writeAll(ctx context.Context, b *engine.Batch, probe bool) bool {
-	if !w.out.r.plan.Ordered || w.out.plan.Sequential {
-		if w.out.r.plan.Ordered {
+	if !w.stage.r.plan.Ordered || w.sink.plan.Sequential {
+		if w.stage.r.plan.Ordered {
 			w.conclude(b)
 		}
 		if probe {
@@ -216,11 +59,11 @@ func (w *writer) writeAll(ctx context.Context, b *engine.Batch, probe bool) bool
 			if w.spared(b) {
 				return true
 			}
-			if w.out.r.plan.Ordered {
+			if w.stage.r.plan.Ordered {
 				w.conclude(b)
 			}
 		}
-		return w.out.plan.Group != nil || w.admit(ctx, b, nil, false)
+		return w.admit(ctx, b, nil, false)
 	}
 	w.troubled = order.Foresee(b)
 	seen := map[string]bool{}
@@ -249,9 +92,8 @@ func (w *writer) writeAll(ctx context.Context, b *engine.Batch, probe bool) bool
 	return len(sel) == 0 || w.admit(ctx, b, sel, probe)
 }
 
-// admit writes what is live of b, or of sel, in as many writes as the output's rate limit
-// makes of it. What has been written ends before the rest waits. It is false when a write
-// was abandoned.
+// admit writes what is live of b, or of sel, in as many writes as the output's rate limit makes of it. What has been
+// written ends before the rest waits. It is false when a write was abandoned.
 func (w *writer) admit(ctx context.Context, b *engine.Batch, sel []int32, probe bool) bool {
 	if len(w.line.Limits) == 0 {
 		return w.write(ctx, b, sel, probe)
@@ -281,20 +123,19 @@ func (w *writer) admit(ctx context.Context, b *engine.Batch, sel []int32, probe 
 	return true
 }
 
-// goOn ends what a write was about, and keeps of the rest what is behind messages that
-// failed.
+// goOn ends the messages of a write, and keeps back what is behind those that failed.
 func (w *writer) goOn(b *engine.Batch, rest []int32) []int32 {
-	if !w.out.r.Enter() {
+	if !w.stage.r.Enter() {
 		return rest
 	}
 	for _, i := range w.in {
 		m := &slab(b).Msgs[i]
-		w.t.conclude(m, w.out)
+		w.out.conclude(m, w.stage)
 		msg(m).State = inside.Moved
 	}
-	w.t.apply()
-	w.out.r.Leave()
-	if !w.out.r.plan.Ordered {
+	w.out.apply()
+	w.stage.r.Leave()
+	if !w.stage.r.plan.Ordered {
 		return rest
 	}
 	return slices.DeleteFunc(rest, func(i int32) bool { return !w.passes(b, int(i)) })
@@ -308,10 +149,10 @@ func first(b *engine.Batch) []int32 {
 	return nil
 }
 
-// spared says that nothing is to be written now, since a probe has failed, or another
-// write. What was about to be written waits, which is no attempt.
+// spared says that nothing is to be written now, because a probe or another write has failed. What was about to be
+// written waits, which is not an attempt.
 func (w *writer) spared(b *engine.Batch) bool {
-	o := w.out
+	o := w.sink
 	o.mu.Lock()
 	shut, cause := o.gate.Shut, o.gate.Err
 	o.mu.Unlock()
@@ -324,48 +165,14 @@ func (w *writer) spared(b *engine.Batch) bool {
 	return true
 }
 
-// conclude deals with what has ended or waits, in order, so that what waits holds
-// its key before later messages of that key are written.
-func (w *writer) conclude(b *engine.Batch) {
-	w.troubled = order.Foresee(b)
-	for i := range slab(b).Msgs {
-		w.passes(b, i)
-	}
-}
-
-// passes says whether a message is to be written now. What failed or waits holds its
-// key from now on; what is behind such a message is kept.
-func (w *writer) passes(b *engine.Batch, i int) bool {
-	m := &slab(b).Msgs[i]
-	switch msg(m).State {
-	case inside.Live:
-		if !w.out.r.holds.Passes(slab(b).Msgs[:i], m, w.out.spot()) {
-			return false
-		}
-		if order.HasOne(m, w.troubled) {
-			w.out.r.holds.Own(m, w.out.spot())
-		}
-		return true
-	case inside.Failed, inside.Waits, inside.Parked:
-		if w.out.r.Enter() {
-			w.t.conclude(m, w.out)
-			msg(m).State = inside.Moved
-			w.t.apply() // what has ended must be told before all is handed back
-			w.out.r.Leave()
-		}
-	}
-	return false
-}
-
-// write makes one write and notes in each message what came of it. It is false
-// when the write was abandoned.
+// write makes one write and notes in each message what came of it. It is false when the write was abandoned.
 func (w *writer) write(ctx context.Context, b *engine.Batch, sel []int32, probe bool) bool {
 	w.in = w.in[:0]
-	w.out.r.TakeAway(b)
+	w.stage.r.TakeAway(b)
 	slab(b).Sel = sel
 	defer func() { slab(b).Sel = nil }()
 	of := batcherOf(b)
-	edited := len(w.out.plan.Steps.Ops) > 0 || of != nil && len(of.Steps.Ops) > 0
+	edited := len(w.sink.plan.Steps.Ops) > 0 || of != nil && len(of.Steps.Ops) > 0
 	for m, i := range indexed(b) {
 		w.in = append(w.in, i)
 		if msg(m).Serial == 0 {
@@ -388,7 +195,7 @@ func (w *writer) write(ctx context.Context, b *engine.Batch, sel []int32, probe 
 		return true
 	}
 	began := time.Now()
-	within := &guard.Deadline{Parent: ctx, At: began.Add(w.out.plan.Timeout)}
+	within := &guard.Deadline{Parent: ctx, At: began.Add(w.sink.plan.Timeout)}
 	defer within.End()
 	w.arena.Call = within
 	err, back := w.call(within, b, began)
@@ -408,11 +215,11 @@ func (w *writer) write(ctx context.Context, b *engine.Batch, sel []int32, probe 
 			}
 		}
 		if msg(m).State == inside.Failed {
-			msg(m).Err.Mask(w.out.r.plan.Secrets)
+			msg(m).Err.Mask(w.stage.r.plan.Secrets)
 		}
 		res.count(m)
 	}
-	w.out.wrote(res)
+	w.sink.wrote(res)
 	return true
 }
 
@@ -435,10 +242,9 @@ func indexed(b *engine.Batch) func(yield func(*engine.Message, int32) bool) {
 	}
 }
 
-// call calls the plugin; back is false when it came back so late that its
-// messages went on without it.
+// call calls the plugin; back is false when it came back so late that its messages went on without it.
 func (w *writer) call(ctx context.Context, b *engine.Batch, now time.Time) (err error, back bool) {
-	at := w.out.begin()
+	at := w.sink.acquire()
 	w.batch = b
 	w.since.Store(now.UnixNano())
 	w.state.Store(calling)
@@ -447,7 +253,7 @@ func (w *writer) call(ctx context.Context, b *engine.Batch, now time.Time) (err 
 		w.batch = nil // a large one must not stay until the next
 	}
 	w.since.Store(0)
-	w.out.End(at)
+	w.sink.release(at)
 	return err, back
 }
 
@@ -474,26 +280,96 @@ func (w *writer) undo(b *engine.Batch) {
 	slab(b).Splits, slab(b).Merges = nil, nil
 }
 
-// finish ends the messages of b as the steps and the write have left them.
-func (w *writer) finish(b *engine.Batch) {
-	r := w.out.r
-	if !r.Enter() {
-		return
-	}
-	defer r.Leave()
-	if g := w.out.plan.Group; g != nil && r.plan.Ordered {
-		w.t.freed = append(w.t.freed, r.holds.Rejoin(b, g.Index+1)...)
-	}
-	over := slab(b).Way.Batcher != nil
+// salvage copies out of an abandoned write what the engine alone has touched. The plugin may still be at work on the
+// messages, so the slab is never reused.
+func (w *writer) salvage(err *engine.Error) (failing, rest *engine.Batch) {
+	b := w.batch
+	failing, rest = likeOf(b), likeOf(b)
+	slab(rest).Stage = inside.AtWrite
 	for i := range slab(b).Msgs {
 		m := &slab(b).Msgs[i]
-		over = over && msg(m).State == inside.Done
-		w.t.conclude(m, w.out)
+		if _, written := slices.BinarySearch(w.in, int32(i)); written {
+			c := m.Heir(inside.Key{})
+			c.Attempt, c.Meta = m.Attempt, m.Meta
+			from, to := msg(m), msg(&c)
+			to.Rare, to.Orig, to.BatchKey, to.Of, to.Part = from.Rare, from.Orig, from.BatchKey, from.Of, from.Part
+			to.Serial, to.Dead, to.Credits, to.Charge = from.Serial, from.Dead, from.Credits, from.Charge
+			to.Batch, to.Stage = failing, inside.AtWrite
+			to.Doc.Reset(msg(m).Doc.Payload(), nil)
+			e := *err
+			c.Fail(&e)
+			w.stage.r.holds.Own(&c, w.stage.keyPlace())
+			slab(failing).Msgs = append(slab(failing).Msgs, c)
+			continue
+		}
+		msg(m).Doc.Detach()
+		if msg(m).State != inside.Moved && msg(m).State != inside.Consumed { // in order with those that fail
+			w.stage.r.holds.Own(m, w.stage.keyPlace())
+		}
+		switch msg(m).State {
+		case inside.Moved, inside.Consumed:
+		case inside.Live:
+			msg(m).Stage = inside.AtWrite
+			slab(rest).Msgs = append(slab(rest).Msgs, *m)
+		default:
+			slab(failing).Msgs = append(slab(failing).Msgs, *m)
+		}
 	}
-	if over {
-		flow.RecycleBatch(b)
-	} else {
-		flow.Recycle(b)
+	return failing, rest
+}
+
+// serialBlock is how many serials a writer takes at once.
+const serialBlock = 1 << 10
+
+var serialBlocks atomic.Uint32
+
+// nextSerial is a serial that no other writer gives.
+func (w *writer) nextSerial() uint32 {
+	if w.serials == 0 {
+		// The first of a block is spared: it may be 0.
+		w.serial, w.serials = (serialBlocks.Add(1)-1)*serialBlock, serialBlock-1
 	}
-	w.t.apply()
+	w.serial++
+	w.serials--
+	return w.serial
+}
+
+// written is what came of one write.
+type written struct {
+	done, failed int
+	took         time.Duration
+	probe        bool
+	err          *engine.Error // of the first message that failed
+	said         error         // err as it is shown
+	stays        *engine.Error // of a dead letter that is refused for good, and would come again at once
+	refused      int           // messages that are not to be tried again
+}
+
+func (s *written) count(m *engine.Message) {
+	switch msg(m).State {
+	case inside.Failed:
+		s.failed++
+		if s.err == nil {
+			s.err, s.said = msg(m).Err, bothReasons(m)
+		}
+		err := msg(m).Err
+		if err.Class == "" || retry.Retryable(err.Class) || err.HoldsOutput() || errors.Is(err, engine.ErrBehind) {
+			return
+		}
+		s.refused++
+		if msg(m).Dead && branchOf(m).next() == nil && ledger.FirstRoot(m).Led.Then == ledger.ThenReturn {
+			s.stays, s.said = msg(m).Err, bothReasons(m)
+		}
+	default:
+		s.done++
+	}
+}
+
+// faulty says that it was the output that failed, not its messages.
+func (s *written) faulty() bool {
+	return s.done == 0 && s.err != nil && slices.Contains(outputFaults, s.err.Class)
+}
+
+var outputFaults = []engine.Class{
+	engine.Transient, engine.Timeout, engine.Auth, engine.Panicked, engine.Permanent, "",
 }

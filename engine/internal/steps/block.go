@@ -23,7 +23,7 @@ const (
 	isWhole  frameKind = iota
 	isPart             // of a split in the block: it leaves as it was split off, and the block is not tried again
 	isSpent            // the rest of a split that broke off: its parts go on, so it can only end
-	IsMerged           // in the block: who ends it undoes the merge first, see tally.fail
+	IsMerged           // in the block: who ends it undoes the merge first, see package stage
 )
 
 // blockOf is the innermost block that m is in, or nil.

@@ -18,8 +18,8 @@ func repeats(b *engine.Batch, seen map[string]bool) bool {
 	return false
 }
 
-// wave takes out of a run the first message of each key. What is left goes through the
-// steps when those have, so that it sees what they have written.
+// wave takes the first message of each key out of a run. The rest goes through the steps afterwards, and so sees what
+// the first have written.
 func wave(b *engine.Batch, seen map[string]bool) *engine.Batch {
 	clear(seen)
 	first := flow.Follows(flow.NewSlab(0), b)

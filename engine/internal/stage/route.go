@@ -7,42 +7,42 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/steps"
 )
 
-// route finds the batcher that takes m and gives it its key there; batchers with
-// `continue` get copies. It returns nil when m has ended instead.
-func (r *Run) route(t *tally, m *engine.Message) *batcherRun {
+// route finds the batcher that takes m, and gives m its key there. Batchers with `continue` get copies. It returns nil
+// if m has ended instead.
+func (r *Run) route(out *outcome, m *engine.Message) *batcher {
 	took := false
-	for _, b := range r.Routes {
-		if b.Plan.Match != nil {
-			holds, err := b.Plan.Match.Test(m)
+	for _, b := range r.batchers {
+		if b.plan.Match != nil {
+			holds, err := b.plan.Match.Test(m)
 			if err != nil {
-				steps.FailAt(m, "match of batcher "+b.Plan.Name, err)
+				steps.FailAt(m, "match of batcher "+b.plan.Name, err)
 				return nil
 			}
 			if !holds {
 				continue
 			}
 		}
-		if !b.Plan.GoesOn {
-			if !b.Plan.giveKey(m, &t.keys) {
+		if !b.plan.GoesOn {
+			if !b.plan.giveKey(m, &out.keys) {
 				return nil
 			}
 			if took { // m itself is the last of its copies
-				t.made++
-				t.consumed++
+				out.made++
+				out.consumed++
 			}
 			return b
 		}
 		took = true
-		c := t.copy(m)
-		if b.Plan.giveKey(&c, &t.keys) {
-			t.send(b, &c)
+		c := out.copy(m)
+		if b.plan.giveKey(&c, &out.keys) {
+			out.send(b, &c)
 		} else {
-			t.conclude(&c, nil)
+			out.conclude(&c, nil)
 		}
 	}
 	if took {
 		msg(m).State = inside.Consumed
-		t.consume(m)
+		out.consume(m)
 		return nil
 	}
 	m.Fail(engine.Errorf(engine.Unrouted, "no batcher takes this message (there are %s)", r.plan.batcherNames()))
@@ -50,7 +50,7 @@ func (r *Run) route(t *tally, m *engine.Message) *batcherRun {
 	return nil
 }
 
-// giveKey gives m the batch key of a batcher; false when that failed the message.
+// giveKey gives m the batch key of a batcher; false: m has failed.
 func (b *BatcherPlan) giveKey(m *engine.Message, keys *flow.Keyring) bool {
 	msg(m).BatchKey = ""
 	if b.Key == nil {

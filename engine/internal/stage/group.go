@@ -1,6 +1,7 @@
 package stage
 
 import (
+	"context"
 	"slices"
 	"sync"
 	"time"
@@ -13,12 +14,11 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/steps"
 )
 
-// groupRun is a group at work: what lies in it, and the queue and writers of an
-// output for what is complete.
-type groupRun struct {
-	r    *Run
-	plan *GroupPlan
-	out  *outRun
+// group is a group at work: a batcher of messages from the lanes, and a stage that sends them back there.
+type group struct {
+	plan  *GroupPlan
+	stage *stage
+	r     *Run
 
 	mu     sync.Mutex      // guards the fields below; held while batches are queued, so that they keep their order
 	open   *engine.Batch   // that grows; nil: none
@@ -30,13 +30,15 @@ type groupRun struct {
 	keys   map[string]int  // order keys of messages that are on their way into the open batch, or in it; nil: nobody asks
 }
 
-func newGroupRun(r *Run, plan *GroupPlan) *groupRun {
-	g := &groupRun{r: r, plan: plan, out: newOutRun(r, &plan.OutputPlan)}
-	if r.plan.Ordered {
-		g.out.chains = map[string][]*turn{}
-		if plan.Skipped {
-			g.keys = map[string]int{}
-		}
+func newGroup(r *Run, plan *GroupPlan) *group {
+	g := &group{r: r, plan: plan}
+	g.stage = newStage(r, plan.Name, plan.Steps, r.plan.Workers, g)
+	g.stage.batched = true
+	if r.plan.Workers > 1 || r.plan.Ordered {
+		g.stage.chains = map[string][]*entry{}
+	}
+	if r.plan.Ordered && plan.Skipped {
+		g.keys = map[string]int{}
 	}
 	return g
 }
@@ -76,8 +78,8 @@ func (l *lane) Gather(b *engine.Batch, sel []int32, o *steps.Op) {
 		switch {
 		case !comes(m):
 			continue
-		case !enters && !g.inside(m):
-			l.t.freed = append(l.t.freed, l.r.holds.ComesBy(m, g.plan.Index+1)...)
+		case !enters && !g.hasKeyOf(m):
+			l.out.freed = append(l.out.freed, l.r.holds.ComesBy(m, g.plan.Index+1)...)
 			by = append(by, int32(i))
 			continue
 		case enters:
@@ -91,7 +93,7 @@ func (l *lane) Gather(b *engine.Batch, sel []int32, o *steps.Op) {
 		msg(m).Stage = inside.InOutput
 		retry.SetTrial(m, nil)
 		g.expect(m)
-		l.t.send(g, m)
+		l.out.send(g, m)
 	}
 	l.by = by
 	if len(by) == 0 || !l.r.plan.Ordered {
@@ -108,29 +110,33 @@ func (l *lane) Gather(b *engine.Batch, sel []int32, o *steps.Op) {
 	})
 }
 
-// inside says that a message of one of m's keys is in the group, so that m, which
-// does not enter it, must not overtake that one: m goes through with the others,
-// behind the steps.
-func (g *groupRun) inside(m *engine.Message) (yes bool) {
+// hasKeyOf says that a message with one of m's keys is in the group. Then m, which does not enter, must not overtake
+// it: m goes through with the others, past the steps.
+func (g *group) hasKeyOf(m *engine.Message) (yes bool) {
 	if g.keys == nil {
 		return false
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	order.EachLeafKey(m, func(leaf *engine.Message) { yes = yes || g.keys[string(leaf.Key)] > 0 || g.out.has(leaf.Key) })
-	return yes || g.r.holds.HeldAt(m, g.out.spot())
+	order.EachLeafKey(m, func(leaf *engine.Message) {
+		yes = yes || g.keys[string(leaf.Key)] > 0 || g.stage.hasKey(leaf.Key)
+	})
+	return yes || g.r.holds.HeldAt(m, g.stage.keyPlace())
 }
 
-// has says that a message with an order key is queued or being worked on.
-func (o *outRun) has(key []byte) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return len(o.chains["o"+string(key)]) > 0
+// expect notes that m is on its way into the group.
+func (g *group) expect(m *engine.Message) {
+	if g.keys == nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	order.EachLeafKey(m, func(leaf *engine.Message) { g.keys[string(leaf.Key)]++ })
 }
 
-// push takes messages in, from any lane.
-func (g *groupRun) Push(b *engine.Batch) {
-	g.out.come(len(slab(b).Msgs))
+// Push takes messages in, from any lane.
+func (g *group) Push(b *engine.Batch) {
+	g.come(len(slab(b).Msgs))
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	p := g.plan
@@ -163,8 +169,8 @@ func (g *groupRun) Push(b *engine.Batch) {
 	}
 }
 
-// ride adds a message that only must not overtake those in the group; g.mu is held.
-func (g *groupRun) ride(m *engine.Message) {
+// ride adds a message that skips the steps, and must only not overtake those in the group; g.mu is held.
+func (g *group) ride(m *engine.Message) {
 	if g.riders == nil {
 		g.riders, g.ridden = flow.BatchOf(engine.Slab{Stage: inside.InOutput}), map[string]bool{}
 	}
@@ -172,8 +178,8 @@ func (g *groupRun) ride(m *engine.Message) {
 	slab(g.riders).Take(m)
 }
 
-// arm has the clock look at the open batch when its time is up; g.mu is held.
-func (g *groupRun) arm(now time.Time) {
+// arm sets the timer of the open batch; g.mu is held.
+func (g *group) arm(now time.Time) {
 	g.due = now.Add(g.plan.Wait)
 	if !g.armed {
 		g.armed = true
@@ -181,7 +187,7 @@ func (g *groupRun) arm(now time.Time) {
 	}
 }
 
-func (g *groupRun) timeUp() {
+func (g *group) timeUp() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.armed = false
@@ -195,12 +201,13 @@ func (g *groupRun) timeUp() {
 	}
 }
 
-// shut gives the open batch to the writers, and what rides behind it; g.mu is held.
-func (g *groupRun) shut(why engine.Trigger) {
+// shut gives the open batch to the workers, and what rides behind it; g.mu is held.
+func (g *group) shut(why engine.Trigger) {
 	open, riders := g.open, g.riders
 	g.open, g.riders, g.ridden, g.bytes = nil, nil, nil, 0
 	if open != nil {
-		g.r.plan.EmitEvent(engine.Event{Kind: engine.EventBatch, Name: g.plan.Name, N: len(slab(open).Msgs), Reason: string(why)})
+		n := len(slab(open).Msgs)
+		g.r.plan.EmitEvent(engine.Event{Kind: engine.EventBatch, Name: g.plan.Name, N: n, Reason: string(why)})
 		g.queue(open, why)
 	}
 	if riders != nil {
@@ -208,8 +215,8 @@ func (g *groupRun) shut(why engine.Trigger) {
 	}
 }
 
-// queue hands a batch to the writers; g.mu is held.
-func (g *groupRun) queue(b *engine.Batch, why engine.Trigger) {
+// queue hands a batch to the workers; g.mu is held.
+func (g *group) queue(b *engine.Batch, why engine.Trigger) {
 	slab(b).Trigger, slab(b).Size = why, len(slab(b).Msgs)
 	g.r.grouped.Add(int64(-slab(b).Size))
 	var keys []string
@@ -218,7 +225,7 @@ func (g *groupRun) queue(b *engine.Batch, why engine.Trigger) {
 			order.EachLeafKey(&slab(b).Msgs[i], func(leaf *engine.Message) { keys = append(keys, string(leaf.Key)) })
 		}
 	}
-	g.out.Push(b)
+	g.stage.Push(b)
 	for _, k := range keys { // from now on the queue knows them
 		if g.keys[k]--; g.keys[k] == 0 {
 			delete(g.keys, k)
@@ -226,18 +233,8 @@ func (g *groupRun) queue(b *engine.Batch, why engine.Trigger) {
 	}
 }
 
-// expect notes that m is on its way into the group.
-func (g *groupRun) expect(m *engine.Message) {
-	if g.keys == nil {
-		return
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	order.EachLeafKey(m, func(leaf *engine.Message) { g.keys[string(leaf.Key)]++ })
-}
-
 // flush closes the group if something lies open in it.
-func (g *groupRun) flush(why engine.Trigger) bool {
+func (g *group) flush(why engine.Trigger) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.open == nil && g.riders == nil {
@@ -247,51 +244,55 @@ func (g *groupRun) flush(why engine.Trigger) bool {
 	return true
 }
 
-// closeGroups closes the first group in which something lies, when nothing more
-// will come to it.
-func (r *Run) closeGroups() {
-	why := r.inputsEnd()
-	if why == "" || r.upstream.Load() != r.grouped.Load() {
-		return
-	}
-	for _, g := range r.groups {
-		if g.flush(why) {
-			return
+func (g *group) worker() *worker { return newWorker(g.stage) }
+
+// next takes a batch. One that comes back goes first.
+func (g *group) next() (*engine.Batch, bool) {
+	for _, from := range []*flow.SlabList{&g.stage.again, &g.stage.ready} {
+		if from.Head != nil {
+			return g.stage.take(from, inside.SlabSize), false
 		}
 	}
+	return nil, false
 }
 
-// relieveGroups closes a group when all else rests: its messages hold the credits.
-func (r *Run) relieveGroups() {
-	if !slices.ContainsFunc(r.groups, func(g *groupRun) bool { return !g.out.rests() }) {
-		for _, g := range r.groups {
-			if g.flush(engine.ByPressure) {
-				return
-			}
-		}
+// serve runs the steps over b and sends it back to the lanes.
+func (g *group) serve(ctx context.Context, w *worker, b *engine.Batch, _ bool) bool {
+	n := len(slab(b).Msgs)
+	b = w.steps(ctx, w.begin(b))
+	var claims func() []*order.Claim
+	if g.r.plan.Ordered {
+		w.conclude(b)
+		claims = func() []*order.Claim { return g.r.holds.Rejoin(b, g.plan.Index+1) }
 	}
+	w.finish(b, claims)
+	w.end()
+	g.r.carried(n)
+	return true
 }
 
-// rests says that nothing is queued or being worked on.
-func (o *outRun) rests() bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.writing == 0 && o.ready.Head == nil && o.again.Head == nil
-}
+// come counts messages that will go on to the lanes.
+func (g *group) come(n int) { g.r.upstream.Add(int64(n)) }
 
-// rejoin sends m, which has gone through a group's steps, back to the lanes.
-func (t *tally) rejoin(m *engine.Message, g *GroupPlan) {
+// forward sends m, which has gone through the group's steps, back to the lanes.
+func (g *group) forward(out *outcome, m *engine.Message) {
 	msg(m).Batch, msg(m).BatchKey = nil, ""
 	retry.SetTrial(m, nil)
-	msg(m).Stage, msg(m).PC, msg(m).Groups = inside.Fresh, msg(m).Back, g.Index+1
-	t.beyond -= flow.Weight(m)
-	t.put(toLanes{t.r}, m)
+	msg(m).Stage, msg(m).PC, msg(m).Groups = inside.Fresh, msg(m).Back, g.plan.Index+1
+	out.beyond -= flow.Weight(m)
+	out.put(toLanes{out.r}, m)
 }
+
+// retry has nothing to do: only steps fail in a group, and they try again themselves.
+func (g *group) retry(*outcome, *engine.Message) bool { return false }
+
+// wait has nothing to do: a group is never held.
+func (g *group) wait(*engine.Batch) {}
 
 // toLanes is where messages go that have left a group.
 type toLanes struct{ r *Run }
 
 func (l toLanes) Push(b *engine.Batch) {
 	l.r.upstream.Add(int64(len(slab(b).Msgs)))
-	l.r.Lanes.Push(b)
+	l.r.laneQueue.Push(b)
 }

@@ -14,49 +14,47 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/steps"
 )
 
-// batcherRun is a batcher at work. One that regroups has a loop of its own,
-// which alone calls the plugin; one without passes messages on as they come.
-type batcherRun struct {
+// batcher is a batcher at work. With a plugin it has a loop, which alone calls the plugin. Without one it passes
+// messages on as they come.
+type batcher struct {
 	r       *Run
-	Plan    *BatcherPlan
+	plan    *BatcherPlan
 	outputs []destination
-	leaves  []*outRun     // that are written to
+	leaves  []*sink       // that are written to
 	wake    chan struct{} // has room for one
 	due     time.Time     // when the plugin wants to be called; of the loop
-	copies  tally         // what Batch.Copy has made and the run does not know yet; of the loop
+	copies  outcome       // what Batch.Copy has made and the run does not know yet; of the loop
 
-	mu     sync.Mutex // guards the fields below
-	inbox  flow.SlabList
-	asked  int           // messages to send under pressure
-	open   int           // messages in open batches
-	flying int           // batches on their way, where that is limited
-	kept   flow.SlabList // those that wait for it
+	mu       sync.Mutex // guards the fields below
+	inbox    flow.SlabList
+	asked    int                      // messages to send under pressure
+	open     int                      // messages in open batches
+	inFlight int                      // batches, where their number is limited
+	sent     map[engine.Trigger]int64 // batches that left
+	waiting  flow.SlabList            // batches that wait for a place in flight
 
-	sends sync.Mutex // held while batches that were kept are sent on, so that they keep their order
+	sends sync.Mutex // held while waiting batches are sent on, so that they keep their order
 
 	since atomic.Int64 // of the plugin's call under way, unix nanoseconds; 0: none
-	sent  map[engine.Trigger]*atomic.Int64
 	fill  *guard.Histogram
 }
 
-func newBatcherRun(r *Run, plan *BatcherPlan) *batcherRun {
-	b := &batcherRun{r: r, Plan: plan, wake: make(chan struct{}, 1), fill: guard.NewHistogram(guard.FillBounds), sent: map[engine.Trigger]*atomic.Int64{}, copies: tally{r: r, past: true}}
-	for _, t := range triggers {
-		b.sent[t] = new(atomic.Int64)
-	}
+func newBatcher(r *Run, plan *BatcherPlan) *batcher {
+	b := &batcher{r: r, plan: plan, wake: make(chan struct{}, 1), copies: outcome{r: r, beyondLanes: true}}
+	b.fill, b.sent = guard.NewHistogram(guard.FillBounds), map[engine.Trigger]int64{}
 	for _, o := range plan.Outputs {
 		b.outputs = append(b.outputs, r.target(o))
 		for _, leaf := range o.Leaves() {
-			b.leaves = append(b.leaves, r.Outputs[leaf])
+			b.leaves = append(b.leaves, r.sinks[leaf])
 		}
 	}
 	return b
 }
 
-// push hands over messages, from any lane.
-func (b *batcherRun) Push(s *engine.Batch) {
-	slab(s).From, slab(s).Way.Batcher = b.Plan.Name, b.Plan
-	if b.Plan.Batcher == nil {
+// Push takes messages in, from any lane.
+func (b *batcher) Push(s *engine.Batch) {
+	slab(s).From, slab(s).Way.Batcher = b.plan.Name, b.plan
+	if b.plan.Batcher == nil {
 		b.forward(s)
 		return
 	}
@@ -66,15 +64,15 @@ func (b *batcherRun) Push(s *engine.Batch) {
 	b.poke()
 }
 
-func (b *batcherRun) poke() {
+func (b *batcher) poke() {
 	select {
 	case b.wake <- struct{}{}:
 	default:
 	}
 }
 
-// relieve asks for the oldest open batches, n messages of them.
-func (b *batcherRun) relieve(n int) {
+// relieve asks the loop to send the oldest open batches, n messages of them.
+func (b *batcher) relieve(n int) {
 	b.mu.Lock()
 	b.asked = n
 	b.mu.Unlock()
@@ -82,11 +80,11 @@ func (b *batcherRun) relieve(n int) {
 }
 
 // loop runs until ctx ends, which is when nothing is in flight any more.
-func (b *batcherRun) loop(ctx context.Context) {
+func (b *batcher) loop(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
-		if err := b.turn(); err != nil {
+		if err := b.work(); err != nil {
 			b.r.Fail(err)
 			return
 		}
@@ -104,12 +102,12 @@ func (b *batcherRun) loop(ctx context.Context) {
 	}
 }
 
-// turn takes in what has come and sends what is due.
-func (b *batcherRun) turn() (err error) {
+// work takes in what has come and sends what is due.
+func (b *batcher) work() (err error) {
 	defer engine.Recovered(&err)
 	b.since.Store(time.Now().UnixNano())
 	defer b.since.Store(0)
-	plugin := b.Plan.Batcher
+	plugin := b.plan.Batcher
 	defer func() { b.due = plugin.Due() }()
 	for s := b.take(); s != nil; s = b.take() {
 		n := len(slab(s).Msgs)
@@ -139,7 +137,7 @@ func (b *batcherRun) turn() (err error) {
 	return nil
 }
 
-func (b *batcherRun) take() *engine.Batch {
+func (b *batcher) take() *engine.Batch {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.inbox.Head == nil {
@@ -148,20 +146,20 @@ func (b *batcherRun) take() *engine.Batch {
 	return b.inbox.Pop(b.inbox.Msgs)
 }
 
-func (b *batcherRun) opened(n int) {
+func (b *batcher) opened(n int) {
 	b.mu.Lock()
 	b.open += n
 	b.mu.Unlock()
 }
 
 // copyOf makes what Batch.Copy does.
-func (b *batcherRun) copyOf(m *engine.Message) engine.Message {
+func (b *batcher) copyOf(m *engine.Message) engine.Message {
 	b.copies.beyond++
 	return b.copies.copy(m)
 }
 
 // copied tells the run of the copies, before any of them can end.
-func (b *batcherRun) copied() {
+func (b *batcher) copied() {
 	if n := int(b.copies.made); n > 0 {
 		b.opened(n)
 		if b.r.Enter() {
@@ -172,15 +170,14 @@ func (b *batcherRun) copied() {
 }
 
 // keeps says how many messages lie in open batches, and whether more are coming in.
-func (b *batcherRun) keeps() (open int, incoming bool) {
+func (b *batcher) keeps() (open int, incoming bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.open, b.inbox.Head != nil || b.asked > 0
 }
 
-// leftover deals with what the plugin did not move: it goes on as it is, or ends
-// when the plugin failed it.
-func (b *batcherRun) leftover(s *engine.Batch) {
+// leftover deals with what the plugin did not move: it goes on as it is, or ends when the plugin failed it.
+func (b *batcher) leftover(s *engine.Batch) {
 	left := 0
 	for i := range slab(s).Msgs {
 		if msg(&slab(s).Msgs[i]).State != inside.Moved {
@@ -196,91 +193,92 @@ func (b *batcherRun) leftover(s *engine.Batch) {
 		return
 	}
 	defer b.r.Leave()
-	t := tally{r: b.r, past: true}
+	out := outcome{r: b.r, beyondLanes: true}
 	rest := slab(s).Like()
 	for i := range slab(s).Msgs {
 		if m := &slab(s).Msgs[i]; msg(m).State == inside.Live {
 			slab(rest).Take(m)
 		} else {
 			if msg(m).State == inside.Failed {
-				steps.FailAt(m, "batcher "+b.Plan.Name, msg(m).Err)
+				steps.FailAt(m, "batcher "+b.plan.Name, msg(m).Err)
 			}
-			t.conclude(m, nil)
+			out.conclude(m, nil)
 		}
 	}
 	flow.Recycle(s)
-	t.apply()
+	out.apply()
 	if len(slab(rest).Msgs) > 0 {
 		b.forward(rest)
 	}
 }
 
-// emit sends a batch to its output.
-func (b *batcherRun) emit(s *engine.Batch, why engine.Trigger) {
+// emit sends a batch that the plugin has closed to its outputs.
+func (b *batcher) emit(s *engine.Batch, why engine.Trigger) {
 	b.copied()
 	b.opened(-len(slab(s).Msgs))
 	slab(s).Open, slab(s).Copy = nil, nil
 	if len(slab(s).Msgs) == 0 {
 		return
 	}
-	slab(s).Trigger, slab(s).Size, slab(s).From, slab(s).Way.Batcher = why, len(slab(s).Msgs), b.Plan.Name, b.Plan
-	b.sent[why].Add(1)
+	slab(s).Trigger, slab(s).Size, slab(s).From, slab(s).Way.Batcher = why, len(slab(s).Msgs), b.plan.Name, b.plan
+	b.mu.Lock()
+	b.sent[why]++
+	b.mu.Unlock()
 	b.fill.Observe(float64(len(slab(s).Msgs)))
-	b.r.plan.EmitEvent(engine.Event{Kind: engine.EventBatch, Name: b.Plan.Name, N: len(slab(s).Msgs), Reason: string(why)})
-	b.launch(s)
+	b.r.plan.EmitEvent(engine.Event{Kind: engine.EventBatch, Name: b.plan.Name, N: len(slab(s).Msgs), Reason: string(why)})
+	b.sendWhenFree(s)
 }
 
-// launch sends a batch on, as soon as the batcher may have one more in flight.
-func (b *batcherRun) launch(s *engine.Batch) {
-	if b.Plan.Concurrency == 0 {
+// sendWhenFree sends a batch on as soon as the batcher may have one more in flight.
+func (b *batcher) sendWhenFree(s *engine.Batch) {
+	if b.plan.Concurrency == 0 {
 		b.sendOn(s)
 		return
 	}
 	slab(s).Way.Slot = b
 	b.mu.Lock()
-	b.kept.Push(s)
+	b.waiting.Push(s)
 	b.mu.Unlock()
-	b.fly()
+	b.sendWaiting()
 }
 
-// landed says that an output has written one of this batcher's batches.
-func (b *batcherRun) landed() {
+// written says that an output has written one of this batcher's batches.
+func (b *batcher) written() {
 	b.mu.Lock()
-	b.flying--
+	b.inFlight--
 	b.mu.Unlock()
-	b.fly()
+	b.sendWaiting()
 }
 
-// fly sends on as many batches as may be in flight, in order.
-func (b *batcherRun) fly() {
+// sendWaiting sends on as many batches as may be in flight, in order.
+func (b *batcher) sendWaiting() {
 	b.sends.Lock()
 	defer b.sends.Unlock()
-	for s := b.ready(); s != nil; s = b.ready() {
+	for s := b.nextWaiting(); s != nil; s = b.nextWaiting() {
 		b.sendOn(s)
 	}
 }
 
 // sendOn forwards a batch, unless all has been handed back.
-func (b *batcherRun) sendOn(s *engine.Batch) {
+func (b *batcher) sendOn(s *engine.Batch) {
 	if b.r.Enter() {
 		b.forward(s)
 		b.r.Leave()
 	}
 }
 
-func (b *batcherRun) ready() *engine.Batch {
+func (b *batcher) nextWaiting() *engine.Batch {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.kept.Head == nil || b.flying+len(b.outputs) > b.Plan.Concurrency*len(b.outputs) {
+	if b.waiting.Head == nil || b.inFlight+len(b.outputs) > b.plan.Concurrency*len(b.outputs) {
 		return nil
 	}
-	b.flying += len(b.outputs)
-	return b.kept.Pop(len(slab(b.kept.Head).Msgs))
+	b.inFlight += len(b.outputs)
+	return b.waiting.Pop(len(slab(b.waiting.Head).Msgs))
 }
 
-// forward, within the run's fence, gives s to the outputs: all but the last take copies, and s itself is
-// the last of its copies.
-func (b *batcherRun) forward(s *engine.Batch) {
+// forward gives s to the outputs: the last takes s itself, the others take copies. Its caller has entered the run.
+func (b *batcher) forward(s *engine.Batch) {
 	last := len(b.outputs) - 1
 	if last > 0 {
 		n := int64(len(slab(s).Msgs))
@@ -292,18 +290,16 @@ func (b *batcherRun) forward(s *engine.Batch) {
 	b.outputs[last].Push(s)
 }
 
-// duplicate makes pieces of their own of all messages of s.
-func (b *batcherRun) duplicate(s *engine.Batch) *engine.Batch {
-	t := tally{r: b.r, past: true}
+// duplicate copies s: each copy of a message is a piece of its own.
+func (b *batcher) duplicate(s *engine.Batch) *engine.Batch {
+	out := outcome{r: b.r, beyondLanes: true}
 	c := slab(s).Like()
 	slab(c).Way.Slot = slab(s).Way.Slot
 	for i := range slab(s).Msgs {
-		p := t.copy(&slab(s).Msgs[i])
+		p := out.copy(&slab(s).Msgs[i])
 		slab(c).Msgs = append(slab(c).Msgs, p)
-		t.beyond++
+		out.beyond++
 	}
-	t.apply()
+	out.apply()
 	return c
 }
-
-var triggers = []engine.Trigger{engine.BySize, engine.ByBytes, engine.ByTimeout, engine.ByFlush, engine.ByEnd, engine.ByDrain, engine.ByEvicted, engine.ByPressure}

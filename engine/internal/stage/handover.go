@@ -11,10 +11,10 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/ledger"
 )
 
-// Handover is what a pipeline leaves to the plan that takes its place: the roots
-// that are not settled, as they were read, and its counts.
+// Handover is what a pipeline leaves to the plan that takes its place: the roots that are not settled, as they were
+// read, and its counts.
 type Handover struct {
-	Roots  []heir
+	roots  []unsettled
 	law    [2]engine.Counts
 	failed []ledger.FailureGroup
 	err    error              // of closing: what was promised and is not kept, such as writes to a cache
@@ -29,30 +29,32 @@ type reading struct {
 }
 
 // heir is a root that goes on in the next plan.
-type heir struct {
-	input    string
-	instance int
-	ref      uint64
-	body     []byte
-	meta     engine.Meta
-	key      []byte // that its input gave it
-	attempt  int
-	rank     uint64 // in read order
-	at       time.Time
-	to       engine.Acker
+type unsettled struct {
+	reading
+	ref     uint64
+	body    []byte
+	meta    engine.Meta
+	key     []byte // that its input gave it
+	attempt int
+	rank    uint64 // in read order
+	at      time.Time
+	to      engine.Acker
 }
 
-// leaves collects what is unsettled for the next plan; what that can't take goes
-// back to its source. Nothing of the run is at work any more.
-func (r *Run) Leaves() *Handover {
+// HasRoots says that messages are left, which the next plan is to end.
+func (h *Handover) HasRoots() bool { return h != nil && len(h.roots) > 0 }
+
+// HandOver collects what is unsettled for the next plan. What that plan can't take goes back to its source. Nothing of
+// the run is at work any more.
+func (r *Run) HandOver() *Handover {
 	h := &Handover{}
 	r.Life.Close(func() { r.collect(h) })
 	return h
 }
 
-// collect is leaves, behind the fence.
+// collect is HandOver, behind the fence.
 func (r *Run) collect(h *Handover) {
-	t := tally{r: r}
+	out := outcome{r: r}
 	why := engine.Errorf(engine.Transient, "the pipeline was reloaded, and its input is another now")
 	why.HandedBack()
 	for _, l := range r.Open.List() {
@@ -64,44 +66,45 @@ func (r *Run) collect(h *Handover) {
 			if r.inherits(l) && s.Lease.Load() != ledger.LeaseLost {
 				meta := l.MetaOf(i)
 				l.Mu.Lock()
-				h.Roots = append(h.Roots, heir{l.InputName, l.Instance, s.Ref, s.Body, meta, l.Key(i), int(s.Attempt), l.First + uint64(i), l.ReadAt, acker(l)})
+				h.roots = append(h.roots, unsettled{
+					reading{l.InputName, l.Instance}, s.Ref, s.Body, meta, l.Key(i), int(s.Attempt),
+					l.First + uint64(i), l.ReadAt, acker(l),
+				})
 				l.Mu.Unlock()
-				t.forget(l, uint32(i))
+				out.forget(l, uint32(i))
 				continue
 			}
-			t.giveUp(ledger.Root{Led: l, I: uint32(i)}, why)
+			out.endUnfinished(ledger.Root{Led: l, I: uint32(i)}, why)
 		}
 	}
-	t.pieces = t.roots // as one piece each, like those that go on
-	more := t.roots[engine.Returned] + t.roots[engine.Dropped] + int64(len(h.Roots)) - r.Pieces.InFlight.Load()
-	t.made, t.consumed = t.made+max(more, 0), t.consumed+max(-more, 0) // merges are undone, parts are consumed
-	t.apply()
+	out.pieces = out.roots // as one piece each, like those that go on
+	more := out.roots[engine.Returned] + out.roots[engine.Dropped] + int64(len(h.roots)) - r.Pieces.InFlight.Load()
+	out.made, out.consumed = out.made+max(more, 0), out.consumed+max(-more, 0) // merges are undone, parts are consumed
+	out.apply()
 	h.law = [2]engine.Counts{r.Roots.Read(), r.Pieces.Read()}
-	for _, o := range r.Outputs {
-		o.mu.Lock()
-		if slices.ContainsFunc(o.writers, func(w *writer) bool { return w.since.Load() != 0 }) {
-			h.broken = append(h.broken, o.plan.Name)
+	for _, o := range r.sinks {
+		if slices.ContainsFunc(o.hired(), func(w *worker) bool { return w.writer.since.Load() != 0 }) {
+			h.broken = append(h.broken, o.name)
 		}
-		o.mu.Unlock()
 	}
 }
 
-// bequeath adds to what the next plan inherits all that has nothing to do with messages under way: the
-// counts, what failed, the error of closing, and which of its inputs failed and are closed.
+// Bequeath adds to a handover what does not depend on messages under way: the counts, the failures, the error of
+// closing, and which inputs have failed and are closed.
 func (r *Run) Bequeath(h *Handover, closing error) *Handover {
 	if h == nil {
 		h = &Handover{law: [2]engine.Counts{r.Roots.Read(), r.Pieces.Read()}}
 	}
 	h.failed, h.err, h.read = r.Failures.All(), closing, map[reading]uint64{}
-	for _, rd := range r.readersAt {
+	for _, rd := range r.readers {
 		h.read[reading{rd.plan.Name, rd.index}] = rd.read.Load()
 	}
 	r.plan.Plugins.Bequeath(&r.Next.Plugins)
 	return h
 }
 
-// inherits says whether the next plan goes on with the roots of a ledger: it has
-// the same input, still connected, or one to which nothing could be handed back.
+// inherits says whether the next plan goes on with the roots of a ledger: it has the same input, still connected, or
+// one to which nothing could be handed back.
 func (r *Run) inherits(l *ledger.Ledger) bool {
 	for _, in := range r.Next.Inputs {
 		if in.Name == l.InputName {
@@ -128,23 +131,22 @@ func (r *Run) inherit(h *Handover) {
 	r.Failures.Set(h.failed)
 	r.err = h.err
 	for _, name := range h.broken {
-		for _, o := range r.Outputs {
-			if o.plan.Name == name && o.plan.Group == nil {
+		for _, o := range r.sinks {
+			if o.name == name {
 				o.gate.Reopen, o.gate.Shut = true, true
 			}
 		}
 	}
 }
 
-// reenter lets the roots that a plan before has left to this reader go on, in the
-// order in which they were read, ahead of what is new.
+// reenter sends on the roots that the plan before has left to this reader, in reading order, ahead of what is new.
 func (rd *reader) reenter(ctx context.Context) {
 	h := rd.r.inherited
 	if h == nil {
 		return
 	}
-	var mine []heir
-	for _, x := range h.Roots {
+	var mine []unsettled
+	for _, x := range h.roots {
 		if x.input == rd.plan.Name && x.instance%len(rd.plan.Inputs) == rd.index {
 			mine = append(mine, x)
 		}
@@ -160,7 +162,7 @@ func (rd *reader) reenter(ctx context.Context) {
 			m.Ref, m.Meta, m.Key, m.Attempt = x.ref, x.meta, x.key, x.attempt
 		}
 		slab(b).Room = 0
-		rd.r.Credits.Charge(n, 0)
+		rd.r.credits.Charge(n, 0)
 		rd.read.Store(mine[0].rank)
 		rd.take(b, mine[0].to, mine[0].at)
 		rd.send(ctx, b)

@@ -25,7 +25,7 @@ const partBytes = 1 << 20
 type lane struct {
 	r     *Run
 	index int
-	t     tally
+	out   outcome
 	x     steps.Executor
 	allow int // parts that may be made with the credits at hand
 	parts int // bytes of those made with them
@@ -35,14 +35,14 @@ type lane struct {
 	was   int     // bytes read with the slab under way
 	by    []int32 // messages of a slab that come by a group
 	seen  map[string]bool
-	to    []*batcherRun // where each message of a slab goes
+	to    []*batcher // where each message of a slab goes
 
 	deliver func(b *engine.Batch) // takes what has gone through the steps
 	reads   bool                  // runs an input's own steps, in its reader
 }
 
 func newLane(r *Run, index int) *lane {
-	l := &lane{r: r, index: index, t: tally{r: r}, seen: map[string]bool{}}
+	l := &lane{r: r, index: index, out: outcome{r: r}, seen: map[string]bool{}}
 	l.x.Own, l.x.Wrap, l.x.Room = l, r.plan.Middleware, newRoom(r)
 	l.arena.Owner = l.x.Room
 	return l
@@ -52,7 +52,7 @@ func newLane(r *Run, index int) *lane {
 func (l *lane) loop(ctx context.Context) {
 	cost := runTime // of one message: while it is not known, others may have to share what waits
 	for {
-		b := l.r.Lanes.Pop(l.index, max(1, l.r.plan.Steps.Together, int(min(runTime/max(cost, 1), inside.SlabSize))))
+		b := l.r.laneQueue.Pop(l.index, max(1, l.r.plan.Steps.Together, int(min(runTime/max(cost, 1), inside.SlabSize))))
 		if b == nil {
 			return
 		}
@@ -60,7 +60,7 @@ func (l *lane) loop(ctx context.Context) {
 		n, began := len(slab(b).Msgs), time.Now()
 		l.process(ctx, b)
 		cost = (cost + time.Since(began)/time.Duration(n)) / 2
-		l.r.Lanes.Rest()
+		l.r.laneQueue.Rest()
 		l.r.carried(n)
 	}
 }
@@ -80,16 +80,16 @@ func (l *lane) process(ctx context.Context, b *engine.Batch) {
 // through is process for messages that go through the steps together.
 func (l *lane) through(ctx context.Context, b *engine.Batch) {
 	l.was = slab(b).Bytes
-	l.x.Prog, l.x.Stage, l.t.in, l.deliver = l.r.plan.Steps, inside.Fresh, nil, l.route
+	l.x.Prog, l.x.Stage, l.out.in, l.deliver = l.r.plan.Steps, inside.Fresh, nil, l.route
 	l.admit(b)
 	if in := inputOf(b); in != nil {
-		l.x.Prog, l.x.Stage, l.t.in, l.deliver = in.Steps, inside.InInput, in, l.dispatch
+		l.x.Prog, l.x.Stage, l.out.in, l.deliver = in.Steps, inside.InInput, in, l.dispatch
 	}
 	l.carry(l.x.Run(ctx, flow.Adopt(b, &l.arena)))
 	l.arena.Reset()
 	l.takeBack(0)
 	if l.allow > 0 {
-		l.r.Credits.Put(l.allow, 0, 0)
+		l.r.credits.Put(l.allow, 0, 0)
 		l.allow = 0
 	}
 }
@@ -108,13 +108,13 @@ func (l *lane) admit(b *engine.Batch) {
 
 // Merge is not for lanes: steps that merge need a batch, which Build checks.
 func (l *lane) Merge(m *engine.Message) {
-	accountMerge(&l.t, m)
+	l.out.countMerge(m)
 	steps.FailAt(m, "", engine.Errorf(engine.Permanent, "a step that merges needs whole batches: write it under `processors` of a batcher or an output"))
 }
 
 // Hold has nothing to do in an input's own steps, where gaps keep order.
 func (l *lane) Hold(b *engine.Batch, at inside.Stage) {
-	if l.t.in == nil {
+	if l.out.in == nil {
 		l.r.holds.Behind(b, at, nil)
 	}
 }
@@ -124,10 +124,10 @@ func (l *lane) Hold(b *engine.Batch, at inside.Stage) {
 func (l *lane) Split(ctx context.Context, x *steps.Executor, b *engine.Batch, pc int32) *engine.Batch {
 	arena := l.partArena()
 	lent := l.inUse
-	alone := l.r.plan.Serial && l.t.in == nil
+	alone := l.r.plan.Serial && l.out.in == nil
 	last := steps.Pull(b, flow.Adopt(flow.NewSlab(0), arena), &x.Prog.Ops[pc], func(cur *engine.Batch, part bool) *engine.Batch {
 		if l.parts > partBytes { // others may need what is left
-			l.r.Credits.Put(l.allow, 0, 0)
+			l.r.credits.Put(l.allow, 0, 0)
 			l.allow, l.parts = 0, 0
 		}
 		if n := len(slab(cur).Msgs); n == inside.SlabSize || part && n > 0 && (alone || l.allow == 0) {
@@ -176,11 +176,11 @@ func (l *lane) credit(ctx context.Context) bool {
 	case l.r.Handing() || ctx.Err() != nil:
 		return false
 	case l.reads:
-		l.allow = l.r.Credits.Split(l.r.expired, inside.SlabSize, true)
+		l.allow = l.r.credits.Split(l.r.expired, inside.SlabSize, true)
 	default:
-		l.r.Lanes.Rest()
-		l.allow = l.r.Credits.Split(l.r.expired, inside.SlabSize, false)
-		l.r.Lanes.Resume()
+		l.r.laneQueue.Rest()
+		l.allow = l.r.credits.Split(l.r.expired, inside.SlabSize, false)
+		l.r.laneQueue.Resume()
 	}
 	if l.allow == 0 {
 		return false
@@ -192,13 +192,13 @@ func (l *lane) credit(ctx context.Context) bool {
 func (l *lane) part(_, p *engine.Message) {
 	msg(p).Credits, msg(p).Charge = 1, len(msg(p).Orig)
 	l.parts += msg(p).Charge
-	l.r.Credits.Charge(0, msg(p).Charge)
+	l.r.credits.Charge(0, msg(p).Charge)
 	ledger.EachRoot(p, func(r ledger.Root) { r.Add(1) })
 	l.r.holds.Share(p)
-	l.t.made++
+	l.out.made++
 }
 
-func (l *lane) parted(m *engine.Message, _ int) { l.t.consume(m) }
+func (l *lane) parted(m *engine.Message, _ int) { l.out.consume(m) }
 
 // carry delivers b, unless the run is over and all of it was handed back.
 func (l *lane) carry(b *engine.Batch) {
@@ -206,7 +206,7 @@ func (l *lane) carry(b *engine.Batch) {
 		return
 	}
 	defer l.r.Leave()
-	l.t.was = l.was
+	l.out.read = l.was
 	l.deliver(b)
 }
 
@@ -214,8 +214,8 @@ func (l *lane) carry(b *engine.Batch) {
 func (l *lane) route(b *engine.Batch) {
 	if to := l.r.sole; to != nil && !l.r.plan.Ordered && allLive(b) {
 		flow.Release(b)
-		l.t.pass(to, b)
-		l.t.apply()
+		l.out.sendAll(to, b)
+		l.out.apply()
 		return
 	}
 	if l.r.plan.Ordered && (l.r.holds.Any.Load() > 0 || !allLive(b)) {
@@ -229,17 +229,17 @@ func (l *lane) route(b *engine.Batch) {
 			return 0
 		})
 	}
-	l.to = append(l.to[:0], make([]*batcherRun, len(slab(b).Msgs))...)
-	var only *batcherRun
+	l.to = append(l.to[:0], make([]*batcher, len(slab(b).Msgs))...)
+	var only *batcher
 	same, alive := true, 0
 	for i := range slab(b).Msgs {
 		m := &slab(b).Msgs[i]
-		var to *batcherRun
+		var to *batcher
 		if msg(m).State == inside.Live {
-			to = l.r.route(&l.t, m)
+			to = l.r.route(&l.out, m)
 		}
 		if to == nil {
-			l.t.conclude(m, nil)
+			l.out.conclude(m, nil)
 			continue
 		}
 		same = same && (only == nil || only == to)
@@ -253,14 +253,14 @@ func (l *lane) route(b *engine.Batch) {
 	case same && 4*alive > len(slab(b).Msgs):
 		sweep(b, alive)
 		flow.Release(b) // splices here, where lanes share the work
-		l.t.pass(only, b)
+		l.out.sendAll(only, b)
 	default:
 		for i := range slab(b).Msgs {
 			if l.to[i] != nil {
-				l.t.send(l.to[i], &slab(b).Msgs[i])
+				l.out.send(l.to[i], &slab(b).Msgs[i])
 			}
 		}
 		flow.Recycle(b)
 	}
-	l.t.apply()
+	l.out.apply()
 }

@@ -9,6 +9,17 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/inside"
 )
 
+// keepPace waits until lanes and outputs have caught up, or ctx ends.
+func (rd *reader) keepPace(ctx context.Context) {
+	r := rd.r
+	if !r.crowded(1) {
+		return
+	}
+	rd.waits(true)
+	defer rd.waits(false)
+	r.pace.Wait(ctx, r.ease)
+}
+
 // waits shows whether the reader waits for credits.
 func (rd *reader) waits(yes bool) {
 	if yes {
@@ -18,9 +29,8 @@ func (rd *reader) waits(yes bool) {
 	}
 }
 
-// room is how many messages may be read now; 0 when ctx ended before any may. What
-// limits let pass is counted when it was read: a reader whose source is slow takes
-// nothing from others.
+// room is how many messages may be read now; 0 when ctx ended before any may. What limits let pass is counted when it
+// was read: a reader whose source is slow takes nothing from others.
 func (rd *reader) room(ctx context.Context) (n int) {
 	for ctx.Err() == nil {
 		want := min(rd.want(), rd.mayPass(ctx))
@@ -30,7 +40,7 @@ func (rd *reader) room(ctx context.Context) (n int) {
 		if want == 0 {
 			return 0
 		}
-		if n = rd.r.Credits.Read(ctx, want, rd.waits); n > 0 {
+		if n = rd.r.credits.Read(ctx, want, rd.waits); n > 0 {
 			return n
 		}
 	}
@@ -48,8 +58,8 @@ func (rd *reader) want() int {
 	return inside.SlabSize / 16 // to learn how long they are
 }
 
-// mayPass waits until a message that was there now would have passed the limits, and
-// says how many may be read: one at least, since only what is at hand stands in line.
+// mayPass waits until a message that was there now would have passed the limits, and says how many may be read: one at
+// least, since only what is at hand stands in line.
 func (rd *reader) mayPass(ctx context.Context) int {
 	for ctx.Err() == nil {
 		n, wait, changed := rd.line.Free(time.Now())
@@ -88,8 +98,30 @@ func (rd *reader) limited(until time.Time) (over func()) {
 	}
 }
 
-// admit sends on what was read, as the limits let it pass. When reading has ended, as
-// ctx says, what can't pass in time goes back, or to the next plan.
+// replayRoom waits until the reader may go on, and says by how much; 0 when ctx ends.
+func (rd *reader) replayRoom(ctx context.Context, want int) int {
+	r, p := rd.r, &rd.replay
+	for {
+		if n := min(want, r.plan.MaxReplay-p.Span(rd.read.Load())); n > 0 {
+			return n
+		}
+		r.replaying.Add(1)
+		rd.figures.is("waiting")
+		r.relieve()
+		select {
+		case <-p.Moved:
+		case <-ctx.Done():
+		}
+		rd.figures.is("reading")
+		r.replaying.Add(-1)
+		if ctx.Err() != nil {
+			return 0
+		}
+	}
+}
+
+// admit sends on what was read, as the limits let it pass. When reading has ended, as ctx says, what can't pass in time
+// goes back, or to the next plan.
 func (rd *reader) admit(ctx, work context.Context, b *engine.Batch) {
 	r := rd.r
 	var hand flow.SlabList
@@ -119,14 +151,14 @@ func (rd *reader) handBack(b *engine.Batch) {
 		return
 	}
 	defer rd.r.Leave()
-	t := tally{r: rd.r}
+	out := outcome{r: rd.r}
 	for i := range slab(b).Msgs {
 		m := &slab(b).Msgs[i]
 		if msg(m).Err == nil {
 			msg(m).Err = engine.Errorf(engine.Transient, "the pipeline stopped before a rate limit let this message pass")
 		}
-		t.hand(m)
+		out.handBack(m)
 	}
-	t.apply()
+	out.apply()
 	flow.Recycle(b)
 }

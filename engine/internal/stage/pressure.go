@@ -1,0 +1,77 @@
+package stage
+
+import (
+	"slices"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/internal/flow"
+	"github.com/flowd-io/flowd/engine/internal/steps"
+)
+
+// relieve sends open batches on when readers or lanes wait for credits that nothing else can free: the oldest first, a
+// tenth of the credits, to outputs with an idle writer. It is called whenever that may have become so.
+func (r *Run) relieve() {
+	r.ease()
+	readers, lanes := r.credits.Waiting()
+	readers += int(r.replaying.Load())
+	if readers+lanes == 0 || !r.laneQueue.Stuck(lanes) {
+		return
+	}
+	var ask []*batcher
+	hungry := false
+	for _, b := range r.batchers {
+		open, incoming := b.keeps()
+		if incoming {
+			return
+		}
+		for _, o := range b.leaves {
+			if o.hungry() {
+				hungry = true
+				if open > 0 {
+					ask = append(ask, b)
+				}
+				break
+			}
+		}
+	}
+	if hungry && len(ask) == 0 && len(r.groups) > 0 {
+		r.relieveGroups()
+	}
+	for _, b := range ask {
+		b.relieve(max(1, r.plan.MaxMessages/10))
+	}
+}
+
+// relieveGroups closes a group when all else rests: its messages hold the credits.
+func (r *Run) relieveGroups() {
+	if !slices.ContainsFunc(r.groups, func(g *group) bool { return !g.stage.rests() }) {
+		for _, g := range r.groups {
+			if g.flush(engine.ByPressure) {
+				return
+			}
+		}
+	}
+}
+
+// ease lets readers go on when half of what they were ahead by is done. It is called whenever that may be so.
+func (r *Run) ease() { r.pace.Ease(r.crowded) }
+
+// crowded says whether so much waits for every lane, or for each writer of every output that works.
+func (r *Run) crowded(part int) bool {
+	ahead := max(flow.Ahead/r.laneQueue.Lanes, 2*flow.SlowRun, 2*r.plan.Steps.Together)
+	if r.laneQueue.Crowded(ahead/part, flow.AheadBytes/part) {
+		return true
+	}
+	all := false
+	for _, o := range r.sinks {
+		if o.plan.Feeds {
+			if !o.crowded(flow.Ahead/part, flow.AheadBytes/part) {
+				return false
+			}
+			all = true
+		}
+	}
+	return all
+}
+
+func newRoom(r *Run) *steps.Room { return &steps.Room{Credits: &r.credits, Limit: r.plan.MaxBytes} }

@@ -1,0 +1,275 @@
+package stage
+
+import (
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/internal/flow"
+	"github.com/flowd-io/flowd/engine/internal/inside"
+	"github.com/flowd-io/flowd/engine/internal/ledger"
+	"github.com/flowd-io/flowd/engine/internal/order"
+)
+
+// outcome is what has become of messages since its goroutine last told the run. All that ends a message, or sends it
+// on, goes through it: conclude decides, the files settle_*.go carry it out, and apply tells the run, once for a batch.
+type outcome struct {
+	r           *Run
+	beyondLanes bool         // its goroutine works beyond the lanes
+	in          *InputPlan   // in whose own steps the messages are; nil: elsewhere
+	read        int          // bytes of the slab that they come from
+	keys        flow.Keyring // order and batch keys that it has given to messages
+
+	pieces, roots  [ledger.HowMany]int64 // that have ended
+	made, consumed int64
+	msgs, bytes    int                 // of credit that are given back
+	beyond         int                 // by how much the messages beyond the lanes change
+	results        []ledger.Results    // for sources
+	settled        []ledger.Settlement // for steps
+	onward         []sending           // messages that go on
+	waiting        []*engine.Batch     // messages that are to be tried again
+	freed          []*order.Claim      // where messages held their order keys and no longer do
+}
+
+// conclude does what a message's state asks for, wherever it was set; at is the stage that was working on it, or nil.
+func (out *outcome) conclude(m *engine.Message, at *stage) {
+	switch msg(m).State {
+	case inside.Live:
+		if at != nil {
+			at.exit.forward(out, m)
+		}
+	case inside.Dropped:
+		out.end(m, engine.Filtered)
+	case inside.Discarded:
+		out.rollBack(m, at)
+		out.end(m, engine.Dropped)
+	case inside.Failed:
+		if at == nil || !at.exit.retry(out, m) {
+			out.fail(m, at)
+		}
+	case inside.Waits:
+		out.retryLater(m, at)
+	case inside.Parked:
+		out.park(m, at)
+	case inside.Ended:
+		out.confirm(m, msg(m).Fate)
+	case inside.Done:
+		out.confirm(m, engine.Delivered)
+	}
+}
+
+// confirm ends m with the fate that an output has given it. A dead letter that is delivered is dead-lettered.
+func (out *outcome) confirm(m *engine.Message, f engine.Fate) {
+	if msg(m).Dead && f == engine.Delivered {
+		f = engine.DeadLettered
+		out.r.Failures.Add(m, f)
+	}
+	out.end(m, f)
+}
+
+// end ends the piece m.
+func (out *outcome) end(m *engine.Message, f engine.Fate) {
+	out.pieces[f]++
+	out.releaseCredits(m)
+	out.releaseKeys(m)
+	out.endRoots(m, f, msg(m).Err)
+}
+
+// endRoots ends what m stands for: its root's piece, or those of a merge's parts.
+func (out *outcome) endRoots(m *engine.Message, f engine.Fate, err *engine.Error) {
+	for i := range msg(m).Of {
+		out.releaseCredits(&msg(m).Of[i])
+		out.endRoots(&msg(m).Of[i], f, err)
+	}
+	r := ledger.RootOf(m)
+	if r.Led == nil || len(msg(m).Of) > 0 {
+		return
+	}
+	if f == engine.Returned {
+		if r.Led.Takes == engine.TakesNothing { // merged with what a source takes back
+			f = engine.Dropped
+		}
+		if !out.r.Handing() {
+			out.r.Recall(m)
+		}
+	}
+	if r.End(f, err) {
+		out.endRoot(r)
+	}
+}
+
+// endRoot takes down the result of a root that has ended.
+func (out *outcome) endRoot(r ledger.Root) {
+	l, s := r.Led, &r.Led.Roots[r.I]
+	out.roots[s.Worst]++
+	if s.Worst == engine.Returned && (out.r.Handing() || s.Err != nil && s.Err.Unfinished()) {
+		out.r.Handed.Add(1)
+	}
+	switch {
+	case l.Acks == nil:
+	case !s.Lease.CompareAndSwap(ledger.LeaseOpen, ledger.LeaseEnded):
+		l.Acks.Forget()
+		out.r.Lost.Add(-1)
+	default:
+		res := engine.Result{Ref: s.Ref, Fate: s.Worst, Err: s.Err}
+		if s.Worst == engine.Returned && s.Err != nil {
+			res.Delay = s.Err.Delay
+		}
+		out.report(l.Acks, ledger.Ranked{Result: res, Rank: l.First + uint64(r.I)})
+	}
+	out.settleStakes(l, r.I, s.Worst)
+	if l.Open.Add(-1) == 0 {
+		out.r.Open.Remove(l)
+		out.r.Recalls.Add(-int64(l.Recalls()))
+		if l.Replay != nil {
+			l.Replay.Ended()
+		}
+	}
+}
+
+// report notes a result for an acker.
+func (out *outcome) report(to *ledger.AckLoop, r ledger.Ranked) {
+	for i := range out.results {
+		if out.results[i].To == to {
+			out.results[i].Rs = append(out.results[i].Rs, r)
+			return
+		}
+	}
+	out.results = append(out.results, ledger.Results{To: to, Rs: []ledger.Ranked{r}})
+}
+
+// settleStakes tells those that had a stake in a root how it ended.
+func (out *outcome) settleStakes(l *ledger.Ledger, i uint32, f engine.Fate) {
+	l.LetGo(i)
+	s := &l.Roots[i]
+	if s.Stakes == 0 { // only who holds a piece can change that
+		return
+	}
+	l.Mu.Lock()
+	defer l.Mu.Unlock()
+	for at := s.Stakes; at > 0; at = l.Stakes[at-1].Next {
+		out.settleStake(&l.Stakes[at-1], f)
+	}
+}
+
+// rollBack tells steps that what a failed message has written does not count, before its dead letter is written. Later
+// messages of its key wait for that, where they are to see it.
+func (out *outcome) rollBack(m *engine.Message, at *stage) {
+	if msg(m).Dead {
+		return
+	}
+	ledger.EachRoot(m, func(r ledger.Root) {
+		l := r.Led
+		if s := &l.Roots[r.I]; s.Pieces.Load() > 1 || s.Stakes == 0 { // who holds the last piece is alone with it
+			return
+		}
+		l.Mu.Lock()
+		defer l.Mu.Unlock()
+		last := &l.Roots[r.I].Stakes
+		for at := *last; at > 0; at = l.Stakes[at-1].Next {
+			k := &l.Stakes[at-1]
+			if k.Worst == engine.DeadLettered {
+				last = &k.Next
+				continue
+			}
+			out.settleStake(k, engine.Returned)
+			*last = k.Next
+		}
+	})
+	if out.r.plan.Serial && at == nil && out.in == nil && len(out.settled) > 0 {
+		out.r.holds.Own(m, nil)
+	}
+}
+
+// settleStake notes for the step that has a stake in a root whether that holds.
+func (out *outcome) settleStake(k *ledger.Stake, f engine.Fate) {
+	i := 0
+	for i < len(out.settled) && out.settled[i].By != k.By {
+		i++
+	}
+	if i == len(out.settled) {
+		out.settled = append(out.settled, ledger.Settlement{By: k.By})
+	}
+	if s := &out.settled[i]; f <= k.Worst {
+		s.Committed = append(s.Committed, k.Ref)
+	} else {
+		s.RolledBack = append(s.RolledBack, k.Ref)
+	}
+}
+
+// releaseCredits gives back the credits that m holds.
+func (out *outcome) releaseCredits(m *engine.Message) {
+	out.msgs += int(msg(m).Credits)
+	out.bytes += msg(m).Charge
+	if out.beyondLanes {
+		out.beyond -= int(msg(m).Credits)
+	}
+	msg(m).Credits, msg(m).Charge = 0, 0
+}
+
+// releaseKeys notes that m no longer holds its order keys.
+func (out *outcome) releaseKeys(m *engine.Message) {
+	if !out.r.plan.Ordered {
+		return
+	}
+	order.EachLeafKey(m, func(leaf *engine.Message) {
+		if c := order.ClaimOf(leaf); c != nil {
+			out.freed = append(out.freed, c)
+			order.SetClaim(leaf, nil)
+		}
+	})
+}
+
+// recharge makes m hold credits for what it keeps, neither more nor less.
+func (out *outcome) recharge(m *engine.Message) {
+	now := flow.Bytes(m)
+	out.bytes += msg(m).Charge - now
+	msg(m).Charge = now
+}
+
+// settle has f settle messages that are beyond the lanes, unless everything has been handed back.
+func (r *Run) settle(f func(out *outcome)) {
+	if !r.Enter() {
+		return
+	}
+	defer r.Leave()
+	out := outcome{r: r, beyondLanes: true}
+	f(&out)
+	out.apply()
+}
+
+// apply tells the run, once for all messages, and empties out. Its caller has entered the run: see life.Life.Enter.
+func (out *outcome) apply() {
+	r := out.r
+	r.Pieces.Count(&out.pieces, out.made, out.consumed)
+	r.Roots.Count(&out.roots, 0, 0)
+	for i := range out.results {
+		out.results[i].To.Put(out.results[i].Rs)
+	}
+	out.results = ledger.Reuse(out.results)
+	if len(out.settled) > 0 {
+		if len(out.freed) > 0 && r.plan.Serial { // who is let go sees what is settled
+			freed := out.freed
+			out.settled, out.freed = append(out.settled, ledger.Settlement{Then: func() { r.freeClaims(freed) }}), nil
+		}
+		r.Settling.Put(out.settled)
+		out.settled = nil
+	}
+	if out.msgs != 0 || out.bytes != 0 || out.beyond != 0 {
+		r.credits.Put(out.msgs, out.bytes, out.beyond)
+	}
+	out.pieces, out.roots, out.made, out.consumed = [ledger.HowMany]int64{}, [ledger.HowMany]int64{}, 0, 0
+	out.msgs, out.bytes, out.beyond = 0, 0, 0
+	out.push()
+	out.arm()
+	if len(out.freed) > 0 {
+		r.holds.Free(out.freed)
+		out.freed = out.freed[:0]
+	}
+	r.Quiesce()
+}
+
+// freeClaims frees claims once steps have been told.
+func (r *Run) freeClaims(claims []*order.Claim) {
+	if r.Enter() {
+		r.holds.Free(claims)
+		r.Leave()
+	}
+}

@@ -1,0 +1,110 @@
+package stage
+
+import (
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/internal/flow"
+	"github.com/flowd-io/flowd/engine/internal/inside"
+)
+
+// destination is where messages go next: a batcher, or an output.
+type destination interface{ Push(b *engine.Batch) }
+
+// sending is a slab on its way.
+type sending struct {
+	to destination
+	b  *engine.Batch
+	of *engine.Batch // the batch that it continues; nil: none
+}
+
+// send moves m to the slab for a destination.
+func (out *outcome) send(to destination, m *engine.Message) {
+	out.leaveLanes(m)
+	out.releaseKeys(m)
+	out.put(to, m)
+}
+
+// put is send without the counting.
+func (out *outcome) put(to destination, m *engine.Message) {
+	for i := range out.onward {
+		if s := &out.onward[i]; s.to == to && slab(s.b).Stage == inside.Fresh && len(slab(s.b).Msgs) < cap(slab(s.b).Msgs) {
+			slab(s.b).Take(m)
+			return
+		}
+	}
+	b := flow.NewSlab(0)
+	slab(b).Take(m)
+	out.onward = append(out.onward, sending{to: to, b: b})
+}
+
+// sendAll sends a whole slab of live messages.
+func (out *outcome) sendAll(to destination, b *engine.Batch) {
+	for i := range slab(b).Msgs {
+		out.leaveLanes(&slab(b).Msgs[i])
+		if out.r.plan.Ordered {
+			out.releaseKeys(&slab(b).Msgs[i])
+		}
+	}
+	out.onward = append(out.onward, sending{to: to, b: b})
+}
+
+// sendWithBatch sends m on to an output with the others of its batch, to take up there at a stage.
+func (out *outcome) sendWithBatch(to destination, m *engine.Message, at inside.Stage) {
+	of := msg(m).Batch
+	for i := range out.onward {
+		if s := &out.onward[i]; s.to == to && s.of == of && slab(s.b).Stage == at && of != nil {
+			slab(s.b).Take(m)
+			return
+		}
+	}
+	b := likeOf(of)
+	if of == nil {
+		b = flow.NewSlab(0)
+	}
+	slab(b).Stage = at
+	slab(b).Take(m)
+	out.onward = append(out.onward, sending{to: to, b: b, of: of})
+}
+
+// leaveLanes counts that m goes beyond the lanes, with what it has become.
+func (out *outcome) leaveLanes(m *engine.Message) {
+	msg(m).Doc.Detach()
+	out.recharge(m)
+	if !out.beyondLanes {
+		out.beyond += flow.Weight(m)
+	}
+}
+
+// push sends the slabs on, once everything is counted. A slab may wait long, so it keeps no mostly dead blocks.
+func (out *outcome) push() {
+	for i, s := range out.onward {
+		flow.Compact(s.b, out.read)
+		s.to.Push(s.b)
+		out.onward[i] = sending{}
+	}
+	out.onward = out.onward[:0]
+}
+
+// allLive says that nothing of b has ended or waits.
+func allLive(b *engine.Batch) bool {
+	for i := range slab(b).Msgs {
+		if msg(&slab(b).Msgs[i]).State != inside.Live {
+			return false
+		}
+	}
+	return true
+}
+
+// sweep leaves only the live messages in b, of which there are alive.
+func sweep(b *engine.Batch, alive int) {
+	if alive < len(slab(b).Msgs) {
+		n := 0
+		for i := range slab(b).Msgs {
+			if msg(&slab(b).Msgs[i]).State == inside.Live {
+				slab(b).Msgs[n] = slab(b).Msgs[i]
+				n++
+			}
+		}
+		clear(slab(b).Msgs[n:])
+		slab(b).Msgs = slab(b).Msgs[:n]
+	}
+}

@@ -1,0 +1,172 @@
+package stage
+
+import (
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/internal/flow"
+	"github.com/flowd-io/flowd/engine/internal/inside"
+	"github.com/flowd-io/flowd/engine/internal/ledger"
+	"github.com/flowd-io/flowd/engine/internal/retry"
+	"github.com/flowd-io/flowd/engine/internal/steps"
+)
+
+// retryLater takes over a message that is to be tried again. It waits beside the queues, with those that failed
+// together with it.
+func (out *outcome) retryLater(m *engine.Message, at *stage) {
+	tr := retry.TrialOf(m)
+	room := steps.ForRoom(tr)
+	if out.r.Handing() || !room && out.r.TooLate(tr.Due) { // the drain ends before
+		out.handBack(m)
+		return
+	}
+	if wait := time.Until(tr.Due); wait > leftToSource && sourceDelays(m) >= wait && !out.r.plan.Ordered {
+		msg(m).Err.Delay = wait
+		out.end(m, engine.Returned)
+		return
+	}
+	if tr.Cause == nil {
+		msg(m).Stage = inside.AtWrite
+	}
+	out.holdKeys(m, at)
+	out.leaveLanes(m)
+	msg(m).State = inside.Live
+	for _, b := range out.waiting {
+		if !room && out.alike(b, m, at) {
+			tr.Due = retry.TrialOf(&slab(b).Msgs[0]).Due
+			slab(b).Take(m)
+			return
+		}
+	}
+	b := likeOf(msg(m).Batch)
+	slab(b).Stage = msg(m).Stage
+	setInput(b, out.in)
+	setStage(b, at)
+	slab(b).Take(m)
+	out.waiting = append(out.waiting, b)
+}
+
+// alike says that m waits for the same as the messages of b do.
+func (out *outcome) alike(b *engine.Batch, m *engine.Message, at *stage) bool {
+	first := &slab(b).Msgs[0]
+	one, other := retry.TrialOf(first), retry.TrialOf(m)
+	return len(slab(b).Msgs) < inside.SlabSize && !steps.ForRoom(one) &&
+		stageOf(b) == at && inputOf(b) == out.in && slab(b).Stage == msg(m).Stage && msg(first).Batch == msg(m).Batch &&
+		one.Cause == other.Cause && one.Attempts == other.Attempts && one.Err.Delay == other.Err.Delay
+}
+
+// likeOf is an empty batch for messages that leave b, which may be nil. They may outlive it.
+func likeOf(b *engine.Batch) *engine.Batch {
+	if b == nil {
+		return new(engine.Batch)
+	}
+	like := slab(b).Like()
+	slab(like).Arena = nil
+	return like
+}
+
+// leftToSource is the wait beyond which a source that can delay one message gets it back, with that delay.
+const leftToSource = 10 * time.Second
+
+// sourceDelays is how long m's source can delay it; 0 where m is not all that was read, or its source can't.
+func sourceDelays(m *engine.Message) time.Duration {
+	r := ledger.RootOf(m)
+	if r.Led == nil || msg(m).Part > 0 || len(msg(m).Of) > 0 || r.Led.Roots[r.I].Pieces.Load() != 1 {
+		return 0
+	}
+	return r.Led.Delays
+}
+
+// holdKeys makes m hold its keys, or its place, where it is.
+func (out *outcome) holdKeys(m *engine.Message, at *stage) {
+	if out.in != nil {
+		out.r.holds.LeaveGap(m)
+		return
+	}
+	out.r.holds.Own(m, at.keyPlace())
+}
+
+// arm gives the slabs of messages that are to be tried again to the timers.
+func (out *outcome) arm() {
+	r := out.r
+	for i, b := range out.waiting {
+		out.waiting[i] = nil
+		tr := retry.TrialOf(&slab(b).Msgs[0])
+		n, text := 0, []byte(nil)
+		for i := range slab(b).Msgs {
+			m := &slab(b).Msgs[i]
+			text = msg(m).CopyOut(text)
+			n += flow.Weight(m)
+			msg(m).Batch, msg(m).Err = nil, retry.TrialOf(m).Reason
+		}
+		r.credits.Keep(n)
+		r.retrying.Add(int64(len(slab(b).Msgs)))
+		if steps.ForRoom(tr) {
+			r.lineUp(b)
+			continue
+		}
+		r.plan.EmitEvent(engine.Event{Kind: engine.EventRetry, Name: placeOf(tr.Err), N: len(slab(b).Msgs), Err: tr.Err})
+		if at := stageOf(b); at != nil {
+			at.exit.wait(b)
+		}
+		r.timers.After(tr.Due, b, func() { r.retry(b) })
+	}
+	out.waiting = out.waiting[:0]
+}
+
+// lineUp has a message wait for the bytes that it lacks, and then go on.
+func (r *Run) lineUp(b *engine.Batch) {
+	m := &slab(b).Msgs[0]
+	grown := msg(m).Charge - len(msg(m).Orig)
+	goOn := func(bytes int) {
+		msg(m).Charge += bytes
+		slab(b).Bytes += bytes
+		retry.TrialOf(m).Room = bytes
+		r.timers.After(time.Now(), b, func() { r.retry(b) })
+	}
+	r.credits.LineUp(&flow.InLine{Bytes: retry.TrialOf(m).Lacked, Msgs: flow.Weight(m), Grown: grown, GoOn: goOn})
+}
+
+// retry lets messages go on that have waited for another try.
+func (r *Run) retry(b *engine.Batch) {
+	r.settle(func(out *outcome) {
+		r.waited(b)
+		out.resume(b, stageOf(b))
+	})
+}
+
+// waited counts that the messages of b no longer wait.
+func (r *Run) waited(b *engine.Batch) {
+	n := 0
+	for i := range slab(b).Msgs {
+		n += flow.Weight(&slab(b).Msgs[i])
+	}
+	r.retrying.Add(int64(-len(slab(b).Msgs)))
+	r.credits.Keep(-n)
+}
+
+// resume sends a slab back to where its messages take up again: a lane, or a stage.
+func (out *outcome) resume(b *engine.Batch, at *stage) {
+	if at != nil {
+		slab(b).Way.Out = nil
+		if steps.ForRoom(retry.TrialOf(&slab(b).Msgs[0])) { // nothing has failed that a budget could be for
+			at.arrive(b)
+		} else {
+			again{at}.Push(b)
+		}
+		return
+	}
+	for i := range slab(b).Msgs {
+		out.beyond -= flow.Weight(&slab(b).Msgs[i])
+	}
+	out.r.upstream.Add(int64(len(slab(b).Msgs)))
+	out.r.laneQueue.Push(b)
+}
+
+// again is a stage to which messages come back.
+type again struct{ *stage }
+
+func (a again) Push(b *engine.Batch) {
+	a.exit.come(len(slab(b).Msgs))
+	a.pushAgain(b)
+}

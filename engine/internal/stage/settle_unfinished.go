@@ -1,0 +1,127 @@
+package stage
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/internal/ledger"
+	"github.com/flowd-io/flowd/engine/internal/retry"
+)
+
+// HandLate hands back what would be tried again only when the drain is over.
+func (r *Run) HandLate() {
+	r.settle(func(out *outcome) {
+		for _, b := range r.timers.Beyond(time.Unix(0, r.Life.Deadline.Load())) {
+			r.waited(b)
+			for i := range slab(b).Msgs {
+				out.handBack(&slab(b).Msgs[i])
+			}
+		}
+	})
+}
+
+// HandBack ends everything that is still open as returned, or as lost where a source takes nothing back. It closes the
+// fence: whatever finishes later changes nothing.
+func (r *Run) HandBack() {
+	r.Life.Close(func() {
+		out := outcome{r: r}
+		why := engine.Errorf(engine.Transient, "the pipeline stopped before this message was finished")
+		why.HandedBack()
+		left := r.Pieces.InFlight.Load()
+		out.pieces[engine.Dropped] = min(out.endAllUnfinished(why), left) // a merge is one piece of several roots
+		out.pieces[engine.Returned] = left - out.pieces[engine.Dropped]
+		out.apply()
+	})
+}
+
+// handBack gives m back to its source because a drain leaves it no time.
+func (out *outcome) handBack(m *engine.Message) {
+	if out.r.PassesOn() {
+		return
+	}
+	if retry.TrialOf(m) != nil && retry.TrialOf(m).Err != nil {
+		msg(m).Err = retry.TrialOf(m).Err
+	}
+	msg(m).Err = handedBack(msg(m).Err, msg(m).Err)
+	if len(msg(m).Of) > 0 && msg(m).Part == 0 {
+		out.undoMerge(m, out.handBack)
+		return
+	}
+	out.giveBack(m, false)
+}
+
+// giveBack hands m back to its source, because it has failed or is unfinished. What no source takes back is lost: it
+// ends as dropped, and is reported in either case.
+func (out *outcome) giveBack(m *engine.Message, failed bool) {
+	f := engine.Returned
+	if !returnable(m) {
+		f = engine.Dropped
+		if !failed {
+			msg(m).Err = lostWith(msg(m).Err)
+		}
+	}
+	if failed || f == engine.Dropped {
+		out.r.Failures.Add(m, f)
+	}
+	out.end(m, f)
+}
+
+// returnable says whether a source takes back something of m.
+func returnable(m *engine.Message) (yes bool) {
+	ledger.EachRoot(m, func(r ledger.Root) { yes = yes || r.Led.Takes != engine.TakesNothing })
+	return yes
+}
+
+// lostWith is why a message is lost that had not ended when the pipeline stopped; cause is what interrupted it or what
+// it waited for, or nil.
+func lostWith(cause *engine.Error) *engine.Error {
+	const why = "the pipeline stopped before this message was finished, and its source takes nothing back"
+	if cause == nil {
+		e := engine.Errorf(engine.Transient, why)
+		e.HandedBack()
+		return e
+	}
+	return handedBack(cause, fmt.Errorf(why+": %w", cause))
+}
+
+// handedBack is err for a message that is unfinished, in the place and of the class of its cause.
+func handedBack(cause *engine.Error, err error) *engine.Error {
+	return (&engine.Error{Class: cause.Class, Step: cause.Step, Output: cause.Output, Err: err}).HandedBack()
+}
+
+// endAllUnfinished ends every open root as returned, or as lost, and says how many pieces are lost.
+func (out *outcome) endAllUnfinished(why *engine.Error) (lost int64) {
+	for _, l := range out.r.Open.List() {
+		for i := range l.Roots {
+			if n := l.Roots[i].Pieces.Load(); n > 0 && out.endUnfinished(ledger.Root{Led: l, I: uint32(i)}, why) {
+				lost += int64(n)
+			}
+		}
+	}
+	return lost
+}
+
+// endUnfinished ends a root whatever its pieces are doing: nothing is at work any more, for the fence is closed. It is
+// lost where its source takes nothing back.
+func (out *outcome) endUnfinished(r ledger.Root, why *engine.Error) (lost bool) {
+	l, s := r.Led, &r.Led.Roots[r.I]
+	f := engine.Returned
+	if l.Takes == engine.TakesNothing {
+		f, why = engine.Dropped, lostWith(nil)
+		out.r.Failures.Add(l.AsRead(r.I, why), f)
+	}
+	s.Pieces.Store(ledger.GivenUp)
+	s.Worsen(f, why)
+	out.endRoot(r)
+	return f == engine.Dropped
+}
+
+// forget ends a root without an end: its steps' stakes are rolled back, and its source is told by the next plan.
+func (out *outcome) forget(l *ledger.Ledger, i uint32) {
+	l.Roots[i].Pieces.Store(ledger.GivenUp)
+	if l.Acks != nil {
+		l.Acks.Forget()
+	}
+	out.settleStakes(l, i, engine.Returned)
+}

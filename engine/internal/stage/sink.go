@@ -1,0 +1,386 @@
+package stage
+
+import (
+	"context"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/internal/flow"
+	"github.com/flowd-io/flowd/engine/internal/guard"
+	"github.com/flowd-io/flowd/engine/internal/inside"
+	"github.com/flowd-io/flowd/engine/internal/limit"
+	"github.com/flowd-io/flowd/engine/internal/retry"
+	"github.com/flowd-io/flowd/engine/internal/steps"
+)
+
+// sink is what an output's stage writes to. It holds the stage's workers while the output does not work, and finds how
+// many of them may write at once. The stage's lock guards its fields.
+type sink struct {
+	*stage
+	plan    *OutputPlan
+	auto    *retry.Adaptive // finds most; nil: it is configured
+	gate    retry.Gate
+	budget  retry.Budget
+	paid    time.Time // when the next try may be paid for; zero: nobody waits for that
+	at      *instance // that new writes use
+	starved bool      // readers need not read for it
+	figures outFigures
+}
+
+func newSink(r *Run, plan *OutputPlan) *sink {
+	o := &sink{plan: plan, budget: retry.NewBudget(), at: &instance{out: plan.Out}}
+	o.figures.took = guard.NewHistogram(guard.LatencyBounds)
+	o.stage = newStage(r, plan.Name, plan.Steps, plan.Concurrency, o)
+	o.failure = plan.Failure
+	o.gate.Plan = plan.Breaker
+	if plan.Concurrency > 1 {
+		o.chains = map[string][]*entry{}
+	}
+	if plan.Auto {
+		o.auto = retry.NewAdaptive(plan.Concurrency)
+		o.most = o.auto.Limit()
+	}
+	return o
+}
+
+func (o *sink) worker() *worker {
+	w := newWorker(o.stage)
+	w.writer = &writer{worker: w, sink: o, line: limit.NewLine(o.plan.Limit)}
+	return w
+}
+
+// come has nothing to count: what comes to an output does not go back to the lanes.
+func (o *sink) come(int) {}
+
+// forward has nothing to do: a message that a writer leaves live has been moved.
+func (o *sink) forward(*outcome, *engine.Message) {}
+
+// next is a batch to write, or a probe, when the gate lets it through.
+func (o *sink) next() (b *engine.Batch, probe bool) {
+	limit := inside.SlabSize
+	if o.gate.Shut {
+		if !o.gate.Due(time.Now()) {
+			return o.detour(), false
+		}
+		if o.gate.Reopen && o.stuck() >= mostStuck {
+			return nil, false // one that comes back has the workers look again
+		}
+		if _, can := o.at.out.(engine.Prober); can && !o.gate.Half || o.gate.Reopen {
+			o.gate.Probing = true
+			return nil, true
+		}
+		limit, probe = 1, true
+	}
+	from := &o.ready
+	if untried := probe && o.leastTried() > 0 && o.ready.Head != nil; !untried && o.again.Head != nil && o.pays(probe) {
+		from = &o.again
+	}
+	if from.Head == nil {
+		return nil, false
+	}
+	o.gate.Probing = probe
+	return o.take(from, limit), probe
+}
+
+// serve probes the output, or writes b behind its steps.
+func (o *sink) serve(ctx context.Context, w *worker, b *engine.Batch, probe bool) bool {
+	if b == nil {
+		o.probe(ctx)
+		return true
+	}
+	detour := slab(b).Way.Detour
+	if b = w.begin(b); detour {
+		o.passOn(ctx, w, b)
+	} else {
+		b = w.steps(ctx, b)
+		if !w.writer.writeAll(ctx, b, probe) {
+			o.returned(w)
+			return false
+		}
+		w.finish(b, nil)
+	}
+	if probe { // it may have had nothing to write
+		o.mu.Lock()
+		o.gate.Probing = false
+		o.mu.Unlock()
+	}
+	w.end()
+	return true
+}
+
+// leastTried brings what has been tried least to the front of what is to be tried again, and says how often: a long
+// outage is not to use up the attempts of those that happen to be the probes. o.mu is held.
+func (o *sink) leastTried() int {
+	least, at, slabs := math.MaxInt, o.again.At, 0
+	for b := o.again.Head; b != nil; b = slab(b).Next {
+		least = min(least, retry.TrialOf(&slab(b).Msgs[at]).Tries())
+		at = 0
+		slabs++
+	}
+	for ; slabs > 0 && retry.TrialOf(&slab(o.again.Head).Msgs[o.again.At]).Tries() > least; slabs-- {
+		o.again.Push(o.again.Pop(len(slab(o.again.Head).Msgs) - o.again.At))
+	}
+	return least
+}
+
+// pays says whether the budget lets another try pass; if not, it is asked again when it will. A probe is free.
+func (o *sink) pays(probe bool) bool {
+	now := time.Now()
+	if probe || now.Before(o.paid) {
+		return probe
+	}
+	ok, at := o.budget.Take(now)
+	if o.paid = at; !ok {
+		o.r.timers.After(at, nil, o.wake)
+	}
+	return ok
+}
+
+// wake makes the writers look again. An output that is to be probed and has nothing to write is fed: its next message
+// is the probe.
+func (o *sink) wake() {
+	o.mu.Lock()
+	if o.gate.Shut && o.gate.Due(time.Now()) && o.ready.Head == nil && o.again.Head == nil {
+		o.feed(true)
+	}
+	o.mu.Unlock()
+	o.cond.Broadcast()
+	o.r.relieve()
+}
+
+// hungry says whether a writer waits for something to write.
+func (o *sink) hungry() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.idle > 0 && o.ready.Head == nil && o.again.Head == nil && (!o.gate.Shut || o.gate.Due(time.Now()))
+}
+
+// crowded says whether so much waits for each writer. A held output is not crowded: credits bound what waits for it.
+func (o *sink) crowded(msgs, bytes int) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.ready.Crowded(msgs*o.most, bytes) && !o.gate.Shut
+}
+
+// wrote takes down what came of a write.
+func (o *sink) wrote(s written) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.figures.wrote(s)
+	o.budget.Earn(s.done)
+	if o.auto != nil {
+		o.auto.Ended(time.Now(), s.took, o.working, s.faulty())
+		o.most = o.auto.Limit()
+	}
+	switch {
+	case s.stays != nil && s.done == 0:
+		o.fails(s.stays, s.said, true, s.probe)
+	case !s.faulty():
+		o.works()
+	case s.err.Class != engine.Permanent:
+		o.fails(s.err, s.said, s.err.HoldsOutput(), s.probe)
+	}
+}
+
+// works opens the gate after a write or a probe; o.mu is held.
+func (o *sink) works() {
+	o.figures.worked()
+	if !o.gate.Worked() {
+		return
+	}
+	o.r.Log.Info("output works again", "output", o.plan.Name)
+	o.r.plan.EmitEvent(engine.Event{Kind: engine.EventConnected, Name: o.plan.Name})
+	o.cond.Broadcast()
+	o.feed(true)
+}
+
+// fails notes that a write or a probe failed, which may shut the gate: at once if holds is set. said is err as it is
+// shown. o.mu is held.
+func (o *sink) fails(err *engine.Error, said error, holds, probe bool) {
+	was := o.gate.Shut
+	o.figures.fails(said)
+	if shuts, wait := o.gate.Failed(err, holds, probe); shuts {
+		o.shuts(was, wait, "output does not work: nothing is written to it until a probe comes through", said)
+	}
+}
+
+// shuts logs that the gate is shut, each cause once, and sets the timer of the next probe; o.mu is held.
+func (o *sink) shuts(was bool, wait time.Duration, why string, err error) {
+	o.r.timers.After(time.Now().Add(wait), nil, o.wake)
+	o.feed(false)
+	if news := o.gate.Named.News(o.gate.Err); was && news {
+		why = "output does not work, now for another reason"
+	} else if was {
+		return
+	}
+	o.r.Log.Error(why, "output", o.plan.Name, "err", err, "next_probe_in", wait.Round(time.Millisecond))
+	if !was {
+		o.r.plan.EmitEvent(engine.Event{Kind: engine.EventLost, Name: o.plan.Name, Err: err})
+	}
+}
+
+// feed says whether the output may be fed. While no output may, readers pause. o.mu is held.
+func (o *sink) feed(may bool) {
+	if o.starved == !may || !o.plan.Feeds {
+		return
+	}
+	o.starved = !may
+	n := int64(1)
+	if may {
+		n = -1
+	}
+	o.r.credits.Close(o.r.shut.Add(n) == o.r.feeds)
+}
+
+// probe asks the output, or opens a new instance of it.
+func (o *sink) probe(ctx context.Context) {
+	o.mu.Lock()
+	reopen, at := o.gate.Reopen, o.at
+	o.mu.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, o.plan.Timeout)
+	defer cancel()
+	var err error
+	if reopen {
+		err = o.reopen(ctx)
+	} else {
+		err = guard.Guard(ctx, at.out.(engine.Prober).Probe)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.working--
+	switch {
+	case err != nil:
+		failed := engine.ErrorOf(err, engine.Transient)
+		failed.Mask(o.r.plan.Secrets)
+		o.fails(failed, failed, failed.HoldsOutput(), true)
+		return
+	case reopen: // whether it works, a write shows
+		o.gate.Probing, o.gate.Until = false, time.Time{}
+	default:
+		if o.gate.Probed(); o.gate.Reached() {
+			o.figures.worked()
+		}
+		if o.ready.Head == nil && o.again.Head == nil {
+			o.feed(true) // what it reads is the probe
+		}
+	}
+	o.cond.Broadcast()
+}
+
+// errDown fails messages that another output of a fallback can take.
+var errDown = errors.New("nothing is written to it for now")
+
+// detour takes messages that need not wait for this output to work again: another output of a fallback can take them,
+// or they have waited for as long as they may. o.mu is held.
+func (o *sink) detour() *engine.Batch {
+	now := time.Now()
+	for _, from := range []*flow.SlabList{&o.again, &o.ready} {
+		head := from.Head
+		if head == nil || len(slab(head).Msgs) == 0 {
+			continue
+		}
+		if branchOf(&slab(head).Msgs[0]).next() != nil || o.tooOld(&slab(head).Msgs[from.At], now) {
+			b := from.Pop(len(slab(head).Msgs))
+			slab(b).Way.Detour = true
+			return b
+		}
+	}
+	return nil
+}
+
+// tooOld says whether a message that was tried has waited for longer than it may.
+func (o *sink) tooOld(m *engine.Message, now time.Time) bool {
+	most, tr := o.plan.retryOf(m).MaxAge, retry.TrialOf(m)
+	return most > 0 && tr != nil && tr.Err != nil && !tr.First.IsZero() && now.Sub(tr.First) > most
+}
+
+// wait sets a timer for when the messages of b have waited for as long as they may, if the output is held by then.
+func (o *sink) wait(b *engine.Batch) {
+	m := &slab(b).Msgs[0]
+	if slab(b).Stage != inside.AtWrite {
+		return
+	}
+	if most, tr := o.plan.retryOf(m).MaxAge, retry.TrialOf(m); most > 0 && tr.Err.HoldsOutput() {
+		o.r.timers.After(tr.First.Add(most+time.Millisecond), nil, o.cond.Broadcast)
+	}
+}
+
+// down is why a message makes a detour.
+func (o *sink) down() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.gate.Err == nil { // the plan before has left it so
+		return engine.Errorf(engine.Transient, "%w", errDown)
+	}
+	return engine.Errorf(engine.Transient, "%w: %s", errDown, o.gate.Err.Error())
+}
+
+// passOn runs the batcher's steps of messages that make a detour, and sends them on.
+func (o *sink) passOn(ctx context.Context, w *worker, b *engine.Batch) {
+	was := slab(b).Stage
+	b = w.batchSteps(ctx, b)
+	why, now := o.down(), time.Now()
+	rest := likeOf(b)
+	slab(rest).Stage = max(was, inside.InOutput)
+	for i := range slab(b).Msgs {
+		m := &slab(b).Msgs[i]
+		switch {
+		case msg(m).State != inside.Live:
+		case o.tooOld(m, now):
+			m.Fail(retry.TrialOf(m).Err)
+		case branchOf(m).next() == nil:
+			if was < inside.InOutput {
+				msg(m).PC = 0
+			}
+			msg(m).Stage = slab(rest).Stage
+			slab(rest).Take(m)
+		default:
+			m.Fail(why)
+			msg(m).Err.FirstFailed = now
+			if tr := retry.TrialOf(m); tr != nil {
+				msg(m).Err.Attempt, msg(m).Err.FirstFailed = tr.Attempts, tr.First
+			}
+		}
+	}
+	if len(slab(rest).Msgs) > 0 {
+		o.pushAgain(rest)
+	}
+	w.finish(b, nil)
+}
+
+// retry takes over a message that has failed in a write, if there is to be another.
+func (o *sink) retry(out *outcome, m *engine.Message) bool {
+	if msg(m).Err.Step != "" { // it has failed before
+		return false
+	}
+	err := msg(m).Err
+	err.Output = o.plan.Name
+	steps.Complete(err, engine.Transient)
+	if errors.Is(err, engine.ErrBehind) && o.behind(out, m) {
+		return true
+	}
+	if errors.Is(err, errDown) || !o.plan.retryOf(m).Again(m, time.Now(), err.HoldsOutput(), err.HoldsOutput()) {
+		return false
+	}
+	out.retryLater(m, o.stage)
+	return true
+}
+
+// behind takes over a message that was not written because an earlier one of its key failed: it waits for that one, or
+// goes again where that one has moved on.
+func (o *sink) behind(out *outcome, m *engine.Message) bool {
+	if !o.r.plan.Ordered || o.r.Handing() {
+		return false
+	}
+	msg(m).State, msg(m).Err, msg(m).Stage = inside.Live, nil, inside.AtWrite
+	if retry.TrialOf(m) != nil {
+		msg(m).Err = retry.TrialOf(m).Reason
+	}
+	o.r.holds.Own(m, o.keyPlace()) // what is queued is later
+	if o.r.holds.Passes(nil, m, o.keyPlace()) {
+		out.sendWithBatch(o.stage, m, inside.AtWrite)
+	}
+	return true
+}

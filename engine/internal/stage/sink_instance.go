@@ -1,0 +1,124 @@
+package stage
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/internal/guard"
+)
+
+// instance is one life of an output. A write that hangs for ever is left behind with its instance, and a new one is
+// opened.
+type instance struct {
+	out      engine.Output
+	calls    int // under way, those left behind included
+	replaced bool
+}
+
+// acquire takes the instance that a write is to use; release gives it back.
+func (o *sink) acquire() *instance {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.at.calls++
+	return o.at
+}
+
+func (o *sink) release(at *instance) {
+	o.mu.Lock()
+	at.calls--
+	last := at.replaced && at.calls == 0
+	o.mu.Unlock()
+	if last {
+		o.r.plan.Plugins.Dispose("output "+o.plan.Name, at.out, o.r.plan.DrainTime)
+	}
+}
+
+// retire says whether a write still uses a plugin; the end of that write closes it.
+func (o *sink) retire(plugin any) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if any(o.at.out) != plugin || o.at.calls == 0 {
+		return false
+	}
+	o.at.replaced = true
+	return true
+}
+
+// reopen makes a new instance in the place of one whose write hangs.
+func (o *sink) reopen(ctx context.Context) error {
+	out, err := o.plan.Rebuild()
+	if err != nil {
+		return err
+	}
+	if opener, ok := out.(engine.Opener); ok {
+		if err := guard.Guard(ctx, opener.Open); err != nil {
+			return err
+		}
+	}
+	o.mu.Lock()
+	old := o.at
+	o.at, o.gate.Reopen = &instance{out: out}, false
+	old.replaced = true
+	o.r.plan.Plugins.Swap(o.plan.Out, out)
+	o.plan.Out = out
+	last := old.calls == 0
+	o.mu.Unlock()
+	if last {
+		o.r.plan.Plugins.Dispose("output "+o.plan.Name, old.out, o.r.plan.DrainTime)
+	}
+	return nil
+}
+
+// mostStuck is how many calls of an output may be left behind. Each costs a goroutine and a slab until it comes back.
+const mostStuck = 4
+
+// stuck says how many calls have been left behind and not come back; o.mu is held.
+func (o *sink) stuck() (n int) {
+	for _, w := range o.workers {
+		if w.writer.abandoned() {
+			n++
+		}
+	}
+	return n
+}
+
+// abandon gives up a write that has taken twice its timeout: it fails its messages, and goes on with another worker and
+// a new instance.
+func (o *sink) abandon(w *writer, now time.Time) {
+	since := w.since.Load()
+	if since == 0 || now.Sub(time.Unix(0, since)) < 2*o.plan.Timeout || !w.state.CompareAndSwap(calling, leftAlone) {
+		return
+	}
+	const why = "the write did not come back within %v, twice its timeout, and was abandoned"
+	err := engine.Errorf(engine.Timeout, why, 2*o.plan.Timeout)
+	err.Output = o.plan.Name
+	next := o.worker()
+	next.out = w.out // what its steps have split and merged
+	failed, rest := w.salvage(err)
+	o.mu.Lock()
+	o.figures.abandoned++
+	o.figures.fails(err)
+	o.workers = append(o.workers, next)
+	was := o.gate.Shut
+	o.shuts(was, o.gate.Hangs(err), "a write hangs: the output is opened anew", err)
+	o.mu.Unlock()
+	if len(slab(rest).Msgs) > 0 {
+		o.pushAgain(rest)
+	}
+	next.finish(failed, nil)
+	o.done(w.entry)
+	if w.slot != nil {
+		w.slot.written()
+	}
+	go next.run()
+}
+
+// returned says that an abandoned call has come back after all.
+func (o *sink) returned(w *worker) {
+	o.mu.Lock()
+	o.workers = slices.DeleteFunc(o.workers, func(x *worker) bool { return x == w })
+	o.mu.Unlock()
+	o.cond.Broadcast()
+}

@@ -1,0 +1,310 @@
+package stage
+
+import (
+	"context"
+	"slices"
+	"sync"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/internal/flow"
+	"github.com/flowd-io/flowd/engine/internal/order"
+	"github.com/flowd-io/flowd/engine/internal/steps"
+)
+
+// stage is a queue and the workers that take from it. The workers run the steps of the messages' batcher, then those
+// of the stage. Behind the steps is an exit: the sink of an output, or the way back from a group to the lanes.
+type stage struct {
+	r       *Run
+	name    string
+	steps   *steps.Program
+	batched bool    // all its messages are of a batch
+	failure *Policy // nil: the pipeline's
+	place   order.Place
+	exit    exit
+
+	mu      sync.Mutex // guards the fields below
+	cond    sync.Cond
+	ready   flow.SlabList
+	again   flow.SlabList       // tries that are due, as the exit allows
+	chains  map[string][]*entry // by key: who is being worked on, and who waits behind; nil: nobody has to
+	width   int                 // workers that it has without those that were abandoned
+	workers []*worker
+	idle    int // workers that wait
+	working int // workers that do not
+	most    int // that may work at once
+	closed  bool
+}
+
+// exit is what is behind the steps of a stage.
+type exit interface {
+	// worker makes one more worker.
+	worker() *worker
+	// next takes what one worker is to do now. With probe that is to show whether the output works again; b may be nil
+	// then. Both are nothing when there is nothing to do. The stage's lock is held.
+	next() (b *engine.Batch, probe bool)
+	// serve does what next has taken; false: the worker was abandoned, and another has taken its place.
+	serve(ctx context.Context, w *worker, b *engine.Batch, probe bool) bool
+	// come counts messages that come to the stage from elsewhere.
+	come(n int)
+	// forward takes a message that is live behind the exit.
+	forward(out *outcome, m *engine.Message)
+	// retry takes a message that has failed there, if it is to be tried again.
+	retry(out *outcome, m *engine.Message) bool
+	// wait is told of messages that wait for another try.
+	wait(b *engine.Batch)
+}
+
+func newStage(r *Run, name string, p *steps.Program, width int, exit exit) *stage {
+	s := &stage{r: r, name: name, steps: p, exit: exit, width: width, most: width}
+	s.cond.L = &s.mu
+	s.place.Push = s.arrive
+	return s
+}
+
+// spot is where messages of s hold their keys; nil, the lanes, without s.
+func (s *stage) keyPlace() *order.Place {
+	if s == nil {
+		return nil
+	}
+	return &s.place
+}
+
+// start starts the workers.
+func (s *stage) start() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for range s.width {
+		s.workers = append(s.workers, s.exit.worker())
+	}
+	for _, w := range s.workers {
+		s.r.Loops.Add(1)
+		go w.run()
+	}
+}
+
+// hired are the workers at hand, and those that were abandoned and have not come back.
+func (s *stage) hired() []*worker {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.workers)
+}
+
+// Push queues a batch, or messages that belong to none.
+func (s *stage) Push(b *engine.Batch) { s.queue(b, &s.ready) }
+
+// pushAgain queues messages for another try.
+func (s *stage) pushAgain(b *engine.Batch) { s.queue(b, &s.again) }
+
+// enter queues messages that come back, or come on, from elsewhere.
+func (s *stage) arrive(b *engine.Batch) {
+	s.exit.come(len(slab(b).Msgs))
+	s.Push(b)
+}
+
+func (s *stage) queue(b *engine.Batch, in *flow.SlabList) {
+	if s.chains == nil {
+		s.mu.Lock()
+		in.Push(b)
+		s.mu.Unlock()
+		s.cond.Signal()
+		return
+	}
+	parts := []*engine.Batch{b}
+	if s.r.plan.Ordered && slab(b).Trigger == "" {
+		parts = flow.Spread(b, s.width)
+	}
+	s.mu.Lock()
+	for _, p := range parts {
+		if p != nil && s.chain(p) {
+			in.Push(p)
+		}
+	}
+	s.mu.Unlock()
+	s.cond.Broadcast()
+}
+
+// entry is a batch's place in the chains of its keys. It outlives the slab.
+type entry struct {
+	b        *engine.Batch // until it is taken
+	keys     []string
+	blockers int // keys in whose chains others are before it
+}
+
+// chain queues b behind all that has one of its keys; true: there is nothing. s.mu is held.
+func (s *stage) chain(b *engine.Batch) bool {
+	t := &entry{b: b}
+	if slab(b).Trigger != "" && len(slab(b).Msgs) > 0 && msg(&slab(b).Msgs[0]).BatchKey != "" {
+		s.link(t, "b"+msg(&slab(b).Msgs[0]).BatchKey)
+	}
+	if s.r.plan.Ordered {
+		for i := range slab(b).Msgs {
+			order.EachLeafKey(&slab(b).Msgs[i], func(leaf *engine.Message) { s.link(t, "o"+string(leaf.Key)) })
+		}
+	}
+	if len(t.keys) > 0 {
+		slab(b).Way.Turn = t
+	}
+	return t.blockers == 0
+}
+
+func (s *stage) link(t *entry, key string) {
+	chain := s.chains[key]
+	if n := len(chain); n > 0 {
+		if chain[n-1] == t {
+			return
+		}
+		t.blockers++
+	}
+	s.chains[key] = append(chain, t)
+	t.keys = append(t.keys, key)
+}
+
+// pass lets go on what has waited behind t; s.mu is held.
+func (s *stage) pass(t *entry) {
+	for _, key := range t.keys {
+		chain := s.chains[key][1:]
+		if len(chain) == 0 {
+			delete(s.chains, key)
+			continue
+		}
+		s.chains[key] = chain
+		if next := chain[0]; next.blockers > 1 {
+			next.blockers--
+		} else {
+			next.blockers = 0
+			s.ready.Push(next.b)
+			next.b = nil
+		}
+	}
+}
+
+// has says that a message with an order key is queued or being worked on.
+func (s *stage) hasKey(key []byte) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.chains["o"+string(key)]) > 0
+}
+
+// pop waits for what a worker is to do: see exit.next. It brings nothing when the run is over.
+func (s *stage) pop() (b *engine.Batch, probe bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for !s.closed {
+		if b, probe = s.next(); b != nil || probe {
+			return b, probe
+		}
+		s.idle++
+		s.mu.Unlock()
+		s.r.relieve()
+		s.mu.Lock()
+		if b, probe = s.next(); b != nil || probe {
+			s.idle--
+			return b, probe
+		}
+		if !s.closed {
+			s.cond.Wait()
+		}
+		s.idle--
+	}
+	return nil, false
+}
+
+// next is what a worker is to do now. It leaves the rest of what waits to the next worker; s.mu is held.
+func (s *stage) next() (b *engine.Batch, probe bool) {
+	if s.working >= s.most || s.closed {
+		return nil, false
+	}
+	if b, probe = s.exit.next(); b == nil && !probe {
+		return nil, false
+	}
+	if s.working++; s.ready.Head != nil {
+		s.cond.Signal()
+	}
+	return b, probe
+}
+
+// take takes what one worker takes from a queue; s.mu is held.
+func (s *stage) take(from *flow.SlabList, limit int) *engine.Batch {
+	head := from.Head
+	if flow.Whole(head) {
+		return from.Pop(len(slab(head).Msgs))
+	}
+	want := min(limit, (from.Msgs+s.most-1)/s.most)
+	if from == &s.again {
+		want = limit // one write is one token
+	}
+	b := from.Pop(want)
+	for len(slab(b).Msgs) < want {
+		if next := from.Head; next == nil || flow.Whole(next) || !flow.Likewise(next, b) {
+			break
+		}
+		if cap(slab(b).Msgs) < want {
+			b = into(b, flow.NewSlab(0))
+		}
+		into(from.Pop(want-len(slab(b).Msgs)), b)
+	}
+	return b
+}
+
+// into moves all messages of b to another batch of its batcher.
+func into(b *engine.Batch, to *engine.Batch) *engine.Batch {
+	flow.Follows(to, b)
+	for i := range slab(b).Msgs {
+		slab(to).Take(&slab(b).Msgs[i])
+	}
+	flow.Recycle(b)
+	return to
+}
+
+// done ends a worker's turn.
+func (s *stage) done(t *entry) {
+	s.mu.Lock()
+	if t != nil {
+		s.pass(t)
+	}
+	s.working--
+	s.mu.Unlock()
+	s.cond.Broadcast()
+}
+
+// rests says that nothing is queued or being worked on.
+func (s *stage) rests() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.working == 0 && s.ready.Head == nil && s.again.Head == nil
+}
+
+// queued are the messages that wait for a worker, and their bytes as they count against the allowance; s.mu is held.
+func (s *stage) queued() (msgs, bytes int) {
+	for _, l := range []*flow.SlabList{&s.ready, &s.again} {
+		at := l.At
+		for b := l.Head; b != nil; b = slab(b).Next {
+			msgs += len(slab(b).Msgs) - at
+			bytes += charged(slab(b).Msgs[at:])
+			at = 0
+		}
+	}
+	for key, chain := range s.chains {
+		for _, t := range chain { // those without blockers are in the lists, or being worked on
+			if t.blockers > 0 && t.keys[0] == key {
+				msgs += len(slab(t.b).Msgs)
+				bytes += charged(slab(t.b).Msgs)
+			}
+		}
+	}
+	return msgs, bytes
+}
+
+func charged(msgs []engine.Message) (bytes int) {
+	for i := range msgs {
+		bytes += msg(&msgs[i]).Charge
+	}
+	return bytes
+}
+
+func (s *stage) close() {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	s.cond.Broadcast()
+}

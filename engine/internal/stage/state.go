@@ -1,0 +1,285 @@
+package stage
+
+import (
+	"maps"
+	"sync/atomic"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/internal/flow"
+	"github.com/flowd-io/flowd/engine/internal/guard"
+	"github.com/flowd-io/flowd/engine/internal/ledger"
+	"github.com/flowd-io/flowd/engine/internal/life"
+	"github.com/flowd-io/flowd/engine/internal/retry"
+	"github.com/flowd-io/flowd/engine/internal/steps"
+)
+
+// Snapshot is the pipeline as it is now. It waits for nothing but short locks.
+func (r *Run) Snapshot() engine.Snapshot {
+	p, now := r.plan, time.Now()
+	s := engine.Snapshot{
+		Pipeline: p.Name, State: r.state(), Started: r.started, Stats: r.Stats(),
+		MaxMessages: p.MaxMessages, MaxBytes: p.MaxBytes, Bytes: r.credits.Used(p.MaxBytes), Waiting: r.credits.Waits(),
+		Lanes: p.Workers, LanesBusy: r.laneQueue.Busy(), Retries: int(r.retrying.Load()),
+		Steps: statesOf(p.Steps, p.Groups), Held: r.held(now), Stuck: r.stuck(now), Failed: map[engine.Class]int64{},
+	}
+	s.Messages, s.DeadLettered = int(s.Stats.Pieces.InFlight), s.Stats.Pieces.Ended[engine.DeadLettered]
+	s.OldestUnsettled, s.OldestAt = r.Open.Oldest()
+	r.Failures.Count(s.Failed)
+	if err := r.Failed(); err != nil && s.State == engine.Stopped {
+		s.Err = err.Error()
+	}
+	for _, in := range p.Inputs {
+		s.Inputs = append(s.Inputs, r.input(in))
+	}
+	for _, b := range r.batchers {
+		if b.plan.Name != "" {
+			s.Batchers = append(s.Batchers, b.state())
+		}
+	}
+	for _, o := range p.Outputs {
+		if o.Route == nil {
+			s.Outputs = append(s.Outputs, r.sinks[o].state())
+		}
+	}
+	for _, l := range p.Limits {
+		s.Limits = append(s.Limits, l.State())
+	}
+	if r.IsOpen() {
+		s.Troubles = p.Plugins.Troubles()
+	}
+	return s
+}
+
+// Stats are the counts so far.
+func (r *Run) Stats() engine.Stats {
+	return engine.Stats{Roots: r.Roots.Read(), Pieces: r.Pieces.Read()}
+}
+
+func (r *Run) state() engine.State {
+	switch {
+	case r.At() == life.Over:
+		return engine.Stopped
+	case r.Draining() || r.Handing():
+		return engine.Draining
+	case r.plan.Pauses.Is():
+		return engine.Paused
+	case !r.IsOpen():
+		return engine.Starting
+	}
+	return engine.Running
+}
+
+// input sums up the instances of an input.
+func (r *Run) input(in *InputPlan) engine.InputState {
+	s := engine.InputState{Name: in.Name, Type: in.Type, State: "ended", Steps: statesOf(in.Steps, nil)}
+	if in.Limit != nil {
+		l := in.Limit.State()
+		s.Limit = &l
+	}
+	for _, rd := range r.readers {
+		if rd.plan != in {
+			continue
+		}
+		f := &rd.figures
+		s.Received += f.received.Load()
+		s.Bytes += f.bytes.Load()
+		s.Restarts += f.restarts.Load()
+		if state := *f.state.Load(); state != "ended" {
+			s.State = state
+		}
+		if err := f.err.Load(); err != nil && !f.stands(time.Now()) {
+			s.Err, s.State = *err, "restarting"
+		}
+	}
+	for _, a := range r.Acking() {
+		if a.Input == in.Name {
+			s.Unacked += a.Waiting()
+		}
+	}
+	return s
+}
+
+// statesOf are those of a program's steps, and of the groups among them.
+func statesOf(p *steps.Program, groups []*GroupPlan) (all []engine.StepState) {
+	for i := range p.Ops {
+		o := &p.Ops[i]
+		if o.Figures == nil || o.Run == nil && o.Group == 0 {
+			continue
+		}
+		all = append(all, o.Figures.Read())
+		if o.Group > 0 {
+			all = append(all, statesOf(groups[o.Group-1].Steps, nil)...)
+		}
+	}
+	return all
+}
+
+func (b *batcher) state() engine.BatcherState {
+	s := engine.BatcherState{Name: b.plan.Name, Fill: b.fill.Read(), Steps: statesOf(b.plan.Steps, nil)}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s.Open, s.Batches = b.open, maps.Clone(b.sent)
+	return s
+}
+
+func (o *sink) state() engine.OutputState {
+	s, at := o.stateOf()
+	if x, ok := at.(engine.Staller); ok {
+		s.Stalled = o.r.plan.Secrets.Mask(x.Stalled())
+	}
+	return s
+}
+
+// stateOf is the state as the engine knows it, and the instance to ask for the rest.
+func (o *sink) stateOf() (engine.OutputState, engine.Output) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	f := &o.figures
+	msgs, bytes := o.queued()
+	s := engine.OutputState{
+		Name: o.plan.Name, Type: o.plan.Type, DeadLetter: !o.plan.Feeds,
+		Queued: msgs, QueuedBytes: bytes, Writing: o.working, Concurrency: o.most,
+		Written: f.written, Failed: f.failed, Retries: f.retries, Abandoned: f.abandoned,
+		Latency: f.took.Read(), Breaker: o.gate.State(), Err: f.err, FailingSince: f.since,
+		Steps:   statesOf(o.plan.Steps, nil),
+		Refused: f.refused, Refusal: f.refusal,
+	}
+	if o.plan.Limit != nil {
+		l := o.plan.Limit.State()
+		s.Limit = &l
+	}
+	return s, o.at.out
+}
+
+// stuck are the calls that are past their deadlines.
+func (r *Run) stuck(now time.Time) (all []engine.Stuck) {
+	add := func(place, what string, since int64, deadline time.Duration) {
+		if at := guard.Late(since, deadline, now); !at.IsZero() {
+			all = append(all, engine.Stuck{Place: place, What: what, Since: at})
+		}
+	}
+	step := func(c *guard.Clock[steps.Op]) {
+		if o := c.Of.Load(); o != nil {
+			add("step "+o.Name, "step", c.Since.Load(), o.Timeout+grace)
+		}
+	}
+	for _, l := range r.lanes {
+		step(&l.x.Clock)
+	}
+	for _, rd := range r.readers {
+		step(&rd.own.x.Clock)
+	}
+	for _, s := range r.stages {
+		for _, w := range s.hired() {
+			if x := w.writer; x != nil {
+				add("output "+s.name, "write", x.since.Load(), x.sink.plan.Timeout+grace)
+			}
+			step(&w.x.Clock)
+		}
+	}
+	for _, b := range r.batchers {
+		add("batcher "+b.plan.Name, "batcher", b.since.Load(), r.plan.Timeout)
+	}
+	for _, a := range r.Acking() {
+		add("input "+a.Input, "ack", a.Since.Load(), a.Timeout+grace)
+	}
+	return all
+}
+
+// grace is how much later than its deadline a call may come back that heeds it.
+const grace = time.Second
+
+// held describes the oldest message that waits for another try or a limit; nil: none does. What waits for its key is
+// younger than the message that holds the key.
+func (r *Run) held(now time.Time) (oldest *engine.Held) {
+	look := func(m *engine.Message, due time.Time, why func() (place, err string)) {
+		led := ledger.FirstRoot(m).Led
+		if led == nil || oldest != nil && now.Sub(led.ReadAt) <= oldest.Age {
+			return
+		}
+		oldest = &engine.Held{Age: now.Sub(led.ReadAt), Due: max(0, due.Sub(now))}
+		oldest.At = ledger.Position(led.InputName, m.Meta, msg(m).Part)
+		oldest.For, oldest.Err = why()
+	}
+	r.timers.Each(func(due time.Time, b *engine.Batch, p flow.Waiting) {
+		if p != nil {
+			look(p.Message(), due, p.Awaits)
+			return
+		}
+		for i := range slab(b).Msgs {
+			m := &slab(b).Msgs[i]
+			look(m, due, func() (string, string) { return awaits(retry.TrialOf(m)) })
+		}
+	})
+	return oldest
+}
+
+// awaits is where a message is to be tried again, and why.
+func awaits(t *retry.Trial) (place, err string) {
+	if t == nil || t.Err == nil {
+		return "a retry", ""
+	}
+	return "a retry of " + t.Err.Place(), guard.FirstLine(t.Err)
+}
+
+// readFigures count what a reader does.
+type readFigures struct {
+	received, bytes, restarts atomic.Int64
+	state                     atomic.Pointer[string]
+	err                       atomic.Pointer[string]    // why it was started again last; nil: it never was
+	since                     atomic.Pointer[time.Time] // when it was opened; nil: it is not open
+}
+
+func (f *readFigures) is(state string) { f.state.Store(&state) }
+
+func (f *readFigures) restarting() bool { return *f.state.Load() == "restarting" }
+
+func (f *readFigures) lost(err error) {
+	f.is("restarting")
+	text := guard.FirstLine(err)
+	f.err.Store(&text)
+	f.since.Store(nil)
+}
+
+func (f *readFigures) connects() {
+	now := time.Now()
+	f.since.Store(&now)
+}
+
+// stands says whether the connection at hand has stood for long enough at a time.
+func (f *readFigures) stands(at time.Time) bool {
+	since := f.since.Load()
+	return since != nil && at.Sub(*since) >= standing
+}
+
+// outFigures count what an output does. Its stage's lock guards them.
+type outFigures struct {
+	written, failed, retries, abandoned int64
+	took                                *guard.Histogram
+	err                                 string
+	since                               time.Time // of the failing
+	refused                             int64     // messages in a row that it has failed for good
+	refusal                             string    // of the last of them
+}
+
+func (f *outFigures) wrote(s written) {
+	f.written += int64(s.done)
+	f.failed += int64(s.failed)
+	f.took.Observe(s.took.Seconds())
+	switch {
+	case s.done > 0:
+		f.refused, f.refusal = 0, ""
+	case s.refused > 0:
+		f.refused, f.refusal = f.refused+int64(s.refused), s.err.Error()
+	}
+}
+
+func (f *outFigures) worked() { f.err, f.since = "", time.Time{} }
+
+func (f *outFigures) fails(err error) {
+	if f.err == "" {
+		f.since = time.Now()
+	}
+	f.err = err.Error()
+}
