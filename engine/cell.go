@@ -26,6 +26,7 @@ type Cell struct {
 	State    inside.State
 	Stage    inside.Stage // where PC counts
 	Dead     bool         // a dead letter
+	Peeked   bool         // its order key was found before its payload was checked
 	Credits  int8         // messages of credit it holds
 	Groups   int8         // that it has left, or gone by
 	Fate     Fate         // of one that EndAs ended

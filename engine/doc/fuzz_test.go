@@ -301,6 +301,24 @@ func FuzzSearch(f *testing.F) {
 	})
 }
 
+// FuzzPeek looks into text that may be no document: where it is one, the answer holds.
+func FuzzPeek(f *testing.F) {
+	seed(f, func(s string) { f.Add([]byte(s)) })
+	for _, s := range []string{`{"a":1,"b":{"a":2},"a":3}`, `{"c":"\"a\":1","a":{"b":2}}`, `{"c":"a","\u0061":1,"a":[0,1]}`, `{"a"x"a":1}`} {
+		f.Add([]byte(s))
+	}
+	paths := []doc.Path{doc.MustParsePath("a"), doc.MustParsePath("a.b"), doc.MustParsePath("b"), doc.MustParsePath("a[1]"), doc.MustParsePath(`[""]`), doc.MustParsePath(`[":"]`)}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		for _, p := range paths {
+			got, ok := open(string(raw)).Peek(p)
+			want, there, err := open(string(raw)).Raw(p)
+			if ok && err == nil && (!there || !bytes.Equal(got, want)) {
+				t.Fatalf("%s of %q: got %q, want %q", p, raw, got, want)
+			}
+		}
+	})
+}
+
 func depthAtMost(raw []byte) int {
 	return bytes.Count(raw, []byte("[")) + bytes.Count(raw, []byte("{"))
 }

@@ -190,3 +190,35 @@ func TestTheEmptyPathReadsEdits(t *testing.T) {
 		t.Errorf("got %v", v)
 	}
 }
+
+func TestPeekFindsWhatRawFinds(t *testing.T) {
+	tests := []struct{ name, text, path, want string }{
+		{"a field", `{"a":1,"b":2}`, "b", "2"},
+		{"with space around it", " { \"a\" : \"x\" , \"b\" : 2 } ", "a", `"x"`},
+		{"a field of a field", `{"x":1,"a":{"b":"c","a":2}}`, "a.b", `"c"`},
+		{"an element", `{"a":[1,2]}`, "a[1]", "2"},
+		{"the last of several", `{"a":1,"a":2}`, "a", "2"},
+		{"the last of several, with escapes", `{"a":1,"\u0061":2}`, "a", "2"},
+		{"behind a text that looks like it", `{"b":"\"a\":3,","a":2}`, "a", "2"},
+		{"behind a text of its name", `{"b":"a","a":2}`, "a", "2"},
+		{"not one that lies deeper", `{"b":{"a":1},"a":2}`, "a", "2"},
+		{"not one that lies deeper, behind it", `{"a":2,"b":{"a":1}}`, "a", "2"},
+		{"behind braces in a text", `{"b":"}{","a":2}`, "a", "2"},
+		{"a name within another", `{"ba":1,"ab":2,"a":3}`, "a", "3"},
+		{"a name of signs", `{"b":":","a":1,":":2}`, `[":"]`, "2"},
+		{"a name that is not ASCII", `{"é":2}`, "é", "2"},
+		{"only a deeper one", `{"b":{"a":1}}`, "a", ""},
+		{"a text of its name only", `{"b":"a"}`, "a", ""},
+		{"an index of an object", `{"":1}`, "[0]", ""},
+		{"an array", `[{"a":1}]`, "[0]", ""},
+		{"nothing", ``, "a", ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			raw, ok := open(tt.text).Peek(doc.MustParsePath(tt.path))
+			if string(raw) != tt.want || ok != (tt.want != "") {
+				t.Errorf("got %s, %v, want %s", raw, ok, tt.want)
+			}
+		})
+	}
+}

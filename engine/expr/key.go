@@ -26,6 +26,19 @@ func (e *Expr) AppendKey(dst []byte, s Source) (key []byte, ok bool, err error) 
 	return key, err == nil, err
 }
 
+// PeekKey is AppendKey for a document that is checked later: see [doc.Doc.Peek]. ok is false
+// where there is no telling, or no key.
+func (e *Expr) PeekKey(dst []byte, s Source) (key []byte, ok bool) {
+	if e.p == nil || e.p.path == nil {
+		return dst, false
+	}
+	raw, ok := s.Document().Peek(*e.p.path)
+	if !ok || !canonical(raw) {
+		return dst, false
+	}
+	return append(dst, raw...), true
+}
+
 // AppendBody appends the value as a payload: text as it is, all else as JSON.
 func (e *Expr) AppendBody(dst []byte, s Source) ([]byte, error) {
 	if e.p != nil && e.p.write != nil && e.p.kinds&^(kObject|kList) == 0 {
@@ -57,21 +70,26 @@ func (p *program) append(dst []byte, v any, form func(*site, []byte, any) []byte
 	return form(p.site, dst, v), nil
 }
 
-// simple is the source text of a field whose source is its canonical form:
-// text without escapes, an integer that int64 holds, true, false.
+// simple is the source text of a field whose source is its canonical form.
 func simple(s Source, p doc.Path) (raw []byte, ok bool) {
 	raw, ok, err := s.Document().Raw(p)
-	if err != nil || !ok || len(raw) == 0 {
-		return nil, false
+	return raw, err == nil && ok && canonical(raw)
+}
+
+// canonical says of text without escapes, an integer that int64 holds, true and false
+// that their source is what equal values have in common.
+func canonical(raw []byte) bool {
+	if len(raw) == 0 {
+		return false
 	}
 	switch raw[0] {
 	case '"':
-		return raw, bytes.IndexByte(raw, '\\') < 0
+		return bytes.IndexByte(raw, '\\') < 0
 	case 't', 'f':
-		return raw, true
+		return true
 	case '[', '{', 'n':
-		return nil, false
+		return false
 	}
-	_, ok = doc.ParseInt(raw)
-	return raw, ok && string(raw) != "-0"
+	_, ok := doc.ParseInt(raw)
+	return ok && string(raw) != "-0"
 }

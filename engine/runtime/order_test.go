@@ -138,3 +138,25 @@ func TestLaterStepsSeeAKeyInOrder(t *testing.T) {
 		}
 	})
 }
+
+// A key that can be seen makes no document of what is none.
+func TestAnOrderKeyInWhatIsNoDocument(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src := &Source{Takes: engine.TakesOne, Payloads: []string{`{"k":"a"}`, `{"k":"a",}`, `{"k":"b"} {}`, `{"k":tru}`, "{\"k\":\"\xff\"}", `{"k":"b"}`}}
+		out := &Sink{}
+		p := &engine.Pipeline{Inputs: Named("in", src.Input()), Outputs: Named("out", out.Output())}
+		p.Engine.Workers, p.Engine.OrderBy = 3, expr.MustCompile("k")
+		Run(t, p, nil)
+		for body, r := range src.Results() {
+			switch good := body == `{"k":"a"}` || body == `{"k":"b"}`; {
+			case good && r.Fate != engine.Delivered:
+				t.Errorf("%s ended as %v: %v", body, r.Fate, r.Err)
+			case !good && (r.Err == nil || r.Err.Step != "order_by" || r.Err.Class != engine.Decode):
+				t.Errorf("%s ended as %v: %v", body, r.Fate, r.Err)
+			}
+		}
+		if n := len(out.Bodies()); n != 2 || len(src.Results()) != 6 {
+			t.Errorf("%d written, %d ended", n, len(src.Results()))
+		}
+	})
+}

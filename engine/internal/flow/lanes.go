@@ -29,6 +29,8 @@ type SlabList struct {
 	At         int // messages taken of head
 	Msgs       int // messages in all
 	bytes      int // that they keep, about
+
+	into *engine.Batch // whose messages the last slab takes, while they are dealt
 }
 
 // push appends a slab, or its messages to the last one: many small slabs would be
@@ -125,32 +127,44 @@ func (q *LaneQueue) Push(b *engine.Batch) {
 		q.cond.Signal()
 		return
 	}
-	q.mu.Lock()
 	if severalKeys(b) {
+		q.mu.Lock()
 		q.own[0].Push(b)
 	} else {
-		q.deal(b)
+		var room [inside.SlabSize]int32
+		to := room[:0]
+		for i := range slab(b).Msgs {
+			to = append(to, int32(laneOf(slab(b).Msgs[i].Key, i, len(q.own))))
+		}
+		q.mu.Lock()
+		q.deal(b, to)
 	}
 	q.mu.Unlock()
 	q.cond.Broadcast()
 }
 
-// deal gives each message of b to the lane of its key, into the slab that waits there
-// last if it has room; what has no key goes round. q.mu is held.
-func (q *LaneQueue) deal(b *engine.Batch) {
+// deal gives each message of b to its lane, into the slab that waits there last if it has
+// room. q.mu is held.
+func (q *LaneQueue) deal(b *engine.Batch, to []int32) {
 	for i := range slab(b).Msgs {
-		m := &slab(b).Msgs[i]
-		l := &q.own[laneOf(m.Key, i, len(q.own))]
-		s := l.tail
-		if s == nil || !admits(s, b, 1) {
-			s = Follows(NewSlab(0), b)
-			l.link(s)
+		l := &q.own[to[i]]
+		if l.into != b { // the first of b
+			l.into = b
+			if l.tail == nil || !admits(l.tail, b, 1) {
+				l.link(Follows(NewSlab(0), b))
+			}
+		} else if len(slab(l.tail).Msgs) == inside.SlabSize {
+			l.link(Follows(NewSlab(0), b))
 		}
-		slab(s).Msgs = append(slab(s).Msgs, *m)
-		slab(s).Bytes += msg(m).Charge
-		l.bytes += msg(m).Charge
-		msg(m).State = inside.Moved
+		m, s := &slab(b).Msgs[i], slab(l.tail)
+		n := msg(m).Charge
+		s.Msgs = append(s.Msgs, *m)
+		s.Bytes += n
+		l.bytes += n
 		l.Msgs++
+	}
+	for i := range q.own {
+		q.own[i].into = nil
 	}
 	Recycle(b)
 }

@@ -64,9 +64,28 @@ func startAcks(ctx context.Context, to engine.Acker, input string, timeout time.
 
 func (a *AckLoop) Put(rs []Ranked) {
 	a.mu.Lock()
+	if len(a.inbox)+len(rs) > cap(a.inbox) {
+		a.widen()
+	}
 	a.inbox = append(a.inbox, rs...)
 	a.mu.Unlock()
 	a.poke()
+}
+
+// wide are large inboxes that are empty.
+var wide sync.Pool
+
+// widen gives a an inbox from those, where there are any and it has none, or a full one;
+// a.mu is held.
+func (a *AckLoop) widen() {
+	if n := cap(a.inbox); n > 0 && n < 8*inside.SlabSize {
+		return
+	}
+	if w, _ := wide.Get().(*[]Ranked); w != nil && cap(*w) > cap(a.inbox) {
+		had := a.inbox
+		a.inbox = append((*w)[:0], had...)
+		clear(had)
+	}
 }
 
 // owe says that n more results will come; false: the loop has ended.
@@ -146,9 +165,11 @@ func (a *AckLoop) run(ctx context.Context) {
 			if again = append(again, failed...); len(failed) > 0 {
 				due = time.Now().Add(ackBackoff << min(failed[0].tries-1, ackDoubles))
 			}
+			clear(rs)
 			if cap(rs) <= 16*inside.SlabSize {
-				clear(rs)
 				a.spare = rs[:0]
+			} else { // more than a quiet source should keep
+				wide.Put(&rs)
 			}
 		case len(again) > 0:
 			a.pause(ctx, time.Until(due))
@@ -174,7 +195,9 @@ func (a *AckLoop) lasting(ctx context.Context, failed []Ranked) (again []Ranked)
 }
 
 func (a *AckLoop) send(ctx context.Context, rs []Ranked) (again []Ranked) {
-	slices.SortFunc(rs, func(x, y Ranked) int { return cmp.Compare(x.Rank, y.Rank) })
+	if inOrder := func(x, y Ranked) int { return cmp.Compare(x.Rank, y.Rank) }; !slices.IsSortedFunc(rs, inOrder) {
+		slices.SortFunc(rs, inOrder)
+	}
 	out := make([]engine.Result, len(rs))
 	for i := range rs {
 		out[i] = rs[i].Result

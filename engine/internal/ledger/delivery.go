@@ -28,6 +28,8 @@ type Ledger struct {
 	meta      engine.Meta   // of all roots but for its index, where metas is nil
 	metas     []engine.Meta // by root; mu guards those of published ledgers, see oldest
 	keys      [][]byte      // by root, that their input gave them; nil: none
+	attempt   int32         // of all roots, where attempts is nil
+	attempts  []int32       // by root
 
 	next, prev *Ledger // of the run's open ledgers
 	Replay     *Replay // of its reader
@@ -75,7 +77,7 @@ func (l *Ledger) AsRead(i uint32, why *engine.Error) *engine.Message {
 }
 
 // rootState counts the pieces of a root that have not ended, and keeps the
-// worst end so far.
+// worst end so far. It fills a cache line: its neighbours end on other processors.
 type RootState struct {
 	Ref    uint64
 	Pieces atomic.Int32
@@ -86,16 +88,15 @@ type RootState struct {
 
 	// As it was read, for the plan that may take this one's place. The body goes with
 	// the end, as do what the ledger has of its metadata and key.
-	Attempt int32
-	index   int // of its metadata
-	Body    []byte
+	index int // of its metadata
+	Body  []byte
 }
 
 // keep takes down m as it was read.
 func (l *Ledger) Keep(i int, m *engine.Message) {
 	s := &l.Roots[i]
 	meta, index := m.Meta.At(0), m.Meta.Index()
-	s.Ref, s.Body, s.index, s.Attempt = m.Ref, msg(m).Orig, index, int32(min(m.Attempt, math.MaxInt32))
+	s.Ref, s.Body, s.index = m.Ref, msg(m).Orig, index
 	switch {
 	case i == 0:
 		l.meta = meta
@@ -107,6 +108,18 @@ func (l *Ledger) Keep(i int, m *engine.Message) {
 	}
 	if l.metas != nil {
 		l.metas[i] = meta
+	}
+	switch attempt := int32(min(m.Attempt, math.MaxInt32)); {
+	case i == 0:
+		l.attempt = attempt
+	case l.attempts == nil && attempt != l.attempt:
+		l.attempts = make([]int32, len(l.Roots))
+		for before := range i {
+			l.attempts[before] = l.attempt
+		}
+	}
+	if l.attempts != nil {
+		l.attempts[i] = int32(min(m.Attempt, math.MaxInt32))
 	}
 	if m.Key != nil {
 		if l.keys == nil {
@@ -137,6 +150,14 @@ func (l *Ledger) MetaOf(i int) engine.Meta {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
 	return l.metas[i].At(l.Roots[i].index)
+}
+
+// Attempt is the source's count of a root's deliveries.
+func (l *Ledger) Attempt(i int) int {
+	if l.attempts == nil {
+		return int(l.attempt)
+	}
+	return int(l.attempts[i])
 }
 
 // key is the order key that its input gave a root, or nil.

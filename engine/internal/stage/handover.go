@@ -67,7 +67,7 @@ func (r *Run) collect(h *Handover) {
 				meta := l.MetaOf(i)
 				l.Mu.Lock()
 				h.roots = append(h.roots, unsettled{
-					reading{l.InputName, l.Instance}, s.Ref, s.Body, meta, l.Key(i), int(s.Attempt),
+					reading{l.InputName, l.Instance}, s.Ref, s.Body, meta, l.Key(i), l.Attempt(i),
 					l.First + uint64(i), l.ReadAt, acker(l),
 				})
 				l.Mu.Unlock()

@@ -81,16 +81,47 @@ func (l *lane) process(ctx context.Context, b *engine.Batch) {
 func (l *lane) through(ctx context.Context, b *engine.Batch) {
 	l.was = slab(b).Bytes
 	l.x.Prog, l.x.Stage, l.out.in, l.deliver = l.r.plan.Steps, inside.Fresh, nil, l.route
+	if l.r.plan.Ordered {
+		flow.Adopt(b, &l.arena)
+		check(b)
+	}
 	l.admit(b)
 	if in := inputOf(b); in != nil {
 		l.x.Prog, l.x.Stage, l.out.in, l.deliver = in.Steps, inside.InInput, in, l.dispatch
 	}
-	l.carry(l.x.Run(ctx, flow.Adopt(b, &l.arena)))
+	if !l.r.plan.Ordered {
+		flow.Adopt(b, &l.arena)
+	}
+	l.carry(l.x.Run(ctx, b))
 	l.arena.Reset()
 	l.takeBack(0)
 	if l.allow > 0 {
 		l.r.credits.Put(l.allow, 0, 0)
 		l.allow = 0
+	}
+}
+
+// check fails what has its order key of a payload that is no document.
+func check(b *engine.Batch) {
+	for i := range slab(b).Msgs {
+		m := &slab(b).Msgs[i]
+		c := msg(m)
+		if !c.Peeked {
+			continue
+		}
+		if err := c.Doc.Valid(); err != nil {
+			forgetPeeked(m)
+			steps.FailAt(m, "order_by", err)
+		}
+		c.Peeked = false
+	}
+}
+
+// forgetPeeked gives m the key back with which it was read.
+func forgetPeeked(m *engine.Message) {
+	if msg(m).Peeked {
+		at := ledger.RootOf(m)
+		m.Key, msg(m).Peeked = at.Led.Key(int(at.I)), false
 	}
 }
 
@@ -218,7 +249,7 @@ func (l *lane) route(b *engine.Batch) {
 		l.out.apply()
 		return
 	}
-	if l.r.plan.Ordered && (l.r.holds.Any.Load() > 0 || !allLive(b)) {
+	if l.r.plan.Ordered && (l.r.holds.Any.Load() > 0 || away(b)) {
 		l.r.holds.Admit(b, nil, func(_ int, m *engine.Message) order.Role {
 			switch msg(m).State {
 			case inside.Live:

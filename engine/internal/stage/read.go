@@ -38,12 +38,14 @@ type reader struct {
 	figures readFigures
 	causes  retry.Causes // that the log has named since it worked
 	plain   bool         // what it reads goes to the lanes as it is: there are neither steps nor keys before
+	keyed   bool         // it goes there with no more than its key
 }
 
 func newReader(r *Run, plan *InputPlan, in engine.Input) *reader {
 	rd := &reader{r: r, plan: plan, in: in, own: newLane(r, 0), line: limit.NewLine(plan.Limit, r.plan.Limit)}
 	rd.own.reads = true
-	rd.plain = len(plan.Steps.Ops) == 0 && !r.plan.Ordered && len(r.plan.Middleware) == 0
+	bare := len(plan.Steps.Ops) == 0 && len(r.plan.Middleware) == 0
+	rd.plain, rd.keyed = bare && !r.plan.Ordered, bare && r.plan.Ordered
 	rd.replay.Moved = make(chan struct{}, 1)
 	rd.figures.is("reading")
 	return rd
@@ -229,7 +231,7 @@ func (rd *reader) send(ctx context.Context, b *engine.Batch) {
 	if !rd.r.Enter() {
 		return
 	}
-	if rd.plain && allLive(b) {
+	if rd.plain && allLive(b) || rd.keyed && rd.peek(b) {
 		rd.r.upstream.Add(int64(len(slab(b).Msgs)))
 		rd.r.laneQueue.Push(b)
 		rd.r.Leave()
@@ -238,6 +240,27 @@ func (rd *reader) send(ctx context.Context, b *engine.Batch) {
 	rd.r.Leave()
 	setInput(b, rd.plan)
 	rd.own.process(ctx, b)
+}
+
+// peek gives all of b their order keys, if that takes no more than a look at their payloads,
+// and no key is held. Lanes check the payloads: what is no document has failed all the same.
+func (rd *reader) peek(b *engine.Batch) bool {
+	if rd.r.holds.Any.Load() > 0 || !allLive(b) {
+		return false
+	}
+	by, keys := rd.r.plan.OrderBy, &rd.own.out.keys
+	if by == nil {
+		return true
+	}
+	for i := range slab(b).Msgs {
+		m := &slab(b).Msgs[i]
+		key, ok := by.PeekKey(keys.Room(), m)
+		if !ok {
+			return false
+		}
+		m.Key, msg(m).Peeked = keys.Keep(key), true
+	}
+	return true
 }
 
 // early tells the source at once that all of led is delivered.
@@ -273,6 +296,7 @@ func (l *lane) dispatch(b *engine.Batch) {
 	for i := range slab(b).Msgs {
 		m := &slab(b).Msgs[i]
 		if msg(m).State == inside.Live && key != nil {
+			forgetPeeked(m)
 			k, ok, err := key.AppendKey(out.keys.Room(), m)
 			switch {
 			case err != nil:

@@ -22,6 +22,8 @@ type outcome struct {
 	msgs, bytes    int                 // of credit that are given back
 	beyond         int                 // by how much the messages beyond the lanes change
 	results        []ledger.Results    // for sources
+	led            *ledger.Ledger      // of the roots that have ended last
+	left           int32               // of those, how many its count still has
 	settled        []ledger.Settlement // for steps
 	onward         []sending           // messages that go on
 	waiting        []*engine.Batch     // messages that are to be tried again
@@ -115,7 +117,18 @@ func (out *outcome) endRoot(r ledger.Root) {
 		out.report(l.Acks, ledger.Ranked{Result: res, Rank: l.First + uint64(r.I)})
 	}
 	out.settleStakes(l, r.I, s.Worst)
-	if l.Open.Add(-1) == 0 {
+	if out.led != l {
+		out.countEnds()
+		out.led = l
+	}
+	out.left++
+}
+
+// countEnds tells a ledger how many of its roots have ended.
+func (out *outcome) countEnds() {
+	l, n := out.led, out.left
+	out.led, out.left = nil, 0
+	if n > 0 && l.Open.Add(-n) == 0 {
 		out.r.Open.Remove(l)
 		out.r.Recalls.Add(-int64(l.Recalls()))
 		if l.Replay != nil {
@@ -238,6 +251,7 @@ func (r *Run) settle(f func(out *outcome)) {
 // apply tells the run, once for all messages, and empties out. Its caller has entered the run: see life.Life.Enter.
 func (out *outcome) apply() {
 	r := out.r
+	out.countEnds()
 	r.Pieces.Count(&out.pieces, out.made, out.consumed)
 	r.Roots.Count(&out.roots, 0, 0)
 	for i := range out.results {

@@ -94,6 +94,16 @@ func allLive(b *engine.Batch) bool {
 	return true
 }
 
+// away says that something of b waits, or is parked.
+func away(b *engine.Batch) bool {
+	for i := range slab(b).Msgs {
+		if s := msg(&slab(b).Msgs[i]).State; s == inside.Waits || s == inside.Parked {
+			return true
+		}
+	}
+	return false
+}
+
 // sweep leaves only the live messages in b, of which there are alive.
 func sweep(b *engine.Batch, alive int) {
 	if alive < len(slab(b).Msgs) {
