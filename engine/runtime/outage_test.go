@@ -3,6 +3,7 @@ package runtime_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -353,5 +354,43 @@ func TestAStateSaysWhatAnOutputRefuses(t *testing.T) {
 		}
 		cancel()
 		wg.Wait()
+	})
+}
+
+// A message that an output's own steps drop shows nothing of the output: the next one is the probe.
+func TestAProbeThatIsDroppedIsNone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src, dst := &Source{Payloads: []string{"1", "2", "3"}, PerRead: 1, Takes: engine.TakesOne}, &Sink{}
+		failed := false
+		dst.FailAll = func([]string) error {
+			if !failed {
+				failed = true
+				return errors.New("away")
+			}
+			return nil
+		}
+		slow := Step("slow", func(_ context.Context, m *engine.Message) error {
+			if string(m.Bytes()) == "2" {
+				time.Sleep(time.Millisecond) // it comes when the first has failed
+			}
+			return nil
+		})
+		p := pipe(src, dst, slow)
+		out := dst.Output()
+		out.Breaker, out.Retry = &engine.Breaker{Failures: 1, Backoff: time.Minute}, &engine.Retry{MaxAttempts: 1}
+		out.Processors = engine.Steps{Step("drop", func(_ context.Context, m *engine.Message) error {
+			if string(m.Bytes()) == "2" {
+				m.Drop()
+			}
+			return nil
+		})}
+		p.Outputs = Named("out", out)
+		p.Engine.MaxInFlight.Messages = 2 // 3 is not read before 2 has ended
+		stuck := time.AfterFunc(time.Hour, func() { panic("nothing probes the output any more") })
+		defer stuck.Stop()
+		Run(t, p, nil)
+		if got := dst.Bodies(); len(got) != 1 || got[0] != "3" {
+			t.Errorf("delivered %q, want the third", got)
+		}
 	})
 }

@@ -104,6 +104,7 @@ func (o *sink) serve(ctx context.Context, w *worker, b *engine.Batch, probe bool
 	if probe { // it may have had nothing to write
 		o.mu.Lock()
 		o.gate.Probing = false
+		o.feedProbe()
 		o.mu.Unlock()
 	}
 	w.end()
@@ -138,16 +139,20 @@ func (o *sink) pays(probe bool) bool {
 	return ok
 }
 
-// wake makes the writers look again. An output that is to be probed and has nothing to write is fed: its next message
-// is the probe.
+// wake makes the writers look again.
 func (o *sink) wake() {
 	o.mu.Lock()
-	if o.gate.Shut && o.gate.Due(time.Now()) && o.ready.Head == nil && o.again.Head == nil {
-		o.feed(true)
-	}
+	o.feedProbe()
 	o.mu.Unlock()
 	o.cond.Broadcast()
 	o.r.relieve()
+}
+
+// feedProbe feeds an output that is to be probed and has nothing to write: its next message is the probe. o.mu is held.
+func (o *sink) feedProbe() {
+	if o.gate.Shut && o.gate.Due(time.Now()) && o.ready.Head == nil && o.again.Head == nil {
+		o.feed(true)
+	}
 }
 
 // hungry says whether a writer waits for something to write.
