@@ -134,8 +134,8 @@ func (b *Batch) Order(in iter.Seq[*Message]) {
 	}
 }
 
-// Take moves messages of another batch, from a place on, behind those of b, as many
-// as there is room for, and says how many. It is for an Input that reads others.
+// Take moves messages of another batch, from a place on, to the end of b, as many as there
+// is room for, and returns how many. It is for an Input that reads others.
 func (b *Batch) Take(from *Batch, at int) int {
 	n := min(b.in.Room, len(from.in.Msgs)-at)
 	for i := range n {
@@ -170,9 +170,9 @@ func (b *Batch) Open() *Batch {
 	return o
 }
 
-// Move takes m out of the batch in which it lies and appends it to b. What has a
-// batch key may wait beside few of its neighbours, so its bytes are copied out
-// of the block in which they were read.
+// Move takes m out of its batch and appends it to b. A message with a batch key may wait
+// with few of its neighbours, so its bytes are copied out of the block in which they were
+// read.
 func (b *Batch) Move(m *Message) {
 	b.in.Take(m)
 	if in := &b.in.Msgs[len(b.in.Msgs)-1]; in.in.BatchKey != "" && len(in.in.Orig)+in.Size() < inside.BlockSize/2 {
@@ -193,13 +193,13 @@ func (b *Batch) Copy(m *Message) {
 	b.Move(&c)
 }
 
-// Window is the window that a batch stands for, as window() tells it.
+// Window is the window of a batch, as window() returns it.
 type Window struct {
 	Start, End time.Time
 	Part       int // from 1; more than 1 when parts of it left before
 }
 
-// SetWindow says what window b stands for.
+// SetWindow sets the window of b.
 func (b *Batch) SetWindow(w Window) { b.in.Window = &w }
 
 // Window is what SetWindow said, or nil.
@@ -219,5 +219,5 @@ func (b *Batch) index(m *Message) int {
 			return i
 		}
 	}
-	panic("engine: the message is of another batch")
+	panic("engine: the message belongs to another batch")
 }

@@ -13,9 +13,9 @@ import (
 type Cache interface {
 	// Get is the value of a key; ok is false when there is none, or it is too old.
 	Get(ctx context.Context, key string) (value []byte, ok bool, err error)
-	// Set keeps a value for ttl, or, with 0, for as long as the cache does by itself.
+	// Set keeps a value for ttl, or, with 0, for as long as the cache's default.
 	Set(ctx context.Context, key string, value []byte, ttl time.Duration) error
-	// Add is Set unless there is a value; it tells whether there was none.
+	// Add is Set unless there is a value; it returns whether there was none.
 	Add(ctx context.Context, key string, value []byte, ttl time.Duration) (added bool, err error)
 	// Delete forgets a key; there may be none.
 	Delete(ctx context.Context, key string) error

@@ -21,7 +21,7 @@ type Cell struct {
 	Parking  *Parking
 	Batch    *Batch // of a batch that a batcher made
 	PC       int32  // the next instruction of the program
-	Back     int32  // in a group: where it goes on in the lane
+	Back     int32  // in a group: where it continues in the lane
 	Part     int32  // its number among the parts of a split, from 1; 0: not a part
 	State    inside.State
 	Stage    inside.Stage // where PC counts
@@ -42,7 +42,7 @@ type rare struct {
 	Trial any // of one that is tried again; see retry.Trial
 	Block any // of steps that it is in; see steps.Frame
 	Claim any // where it holds its order key; see order.Claim
-	Via   any // how it came to the output, where that is a composite; see package stage
+	Via   any // how it reached the output, if that is a composite; see package stage
 }
 
 // setRare changes what m carries.
@@ -101,7 +101,7 @@ func (b *Batch) Inside(inside.Key) *Slab { return &b.in }
 // way is where a batch is on its way through a pipeline, in the words of its stages.
 type way struct {
 	Batcher any  // that it goes through, or has gone through
-	Slot    any  // the batcher that may have only so many batches in flight; nil: no matter
+	Slot    any  // the batcher with a limit of batches in flight; nil: no limit
 	Out     any  // the output or group where it waits for another try; nil: in a lane
 	In      any  // the input in whose own steps its messages are
 	Turn    any  // it waits for others with its keys; nil: it has none
@@ -131,7 +131,7 @@ func (b *Slab) Append(body []byte) *Message {
 	if n == cap(b.Msgs) {
 		b.Msgs = slices.Grow(b.Msgs, 1)
 	}
-	b.Msgs = b.Msgs[:n+1] // what lies beyond the end is cleared, see recycle
+	b.Msgs = b.Msgs[:n+1] // what is beyond the end is cleared, see recycle
 	m := &b.Msgs[n]
 	m.in.Doc.Reset(body, b.Arena)
 	return m

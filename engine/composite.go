@@ -9,7 +9,7 @@ import (
 
 // Case is one case of a [Block].
 type Case struct {
-	When expr.Cond `yaml:"when" doc:"The case is taken when this holds; the last case may do without."`
+	When expr.Cond `yaml:"when" doc:"The case is taken when this is true; the last case needs none."`
 	Do   Steps     `yaml:"do" check:"required" doc:"Steps of the case."`
 }
 

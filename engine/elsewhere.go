@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Provenance is what expressions know of a message beside its payload and metadata, for
-// what runs steps over it in another process.
+// Provenance is what expressions know of a message apart from its payload and metadata, for
+// code that runs steps on it in another process.
 type Provenance struct {
 	Input      string
 	ReceivedAt time.Time
@@ -33,7 +33,7 @@ func (m *Message) Provenance() Provenance {
 	return o
 }
 
-// AddFrom is Add for a message that comes from elsewhere, to a batch for inner steps.
+// AddFrom is Add for a message from elsewhere, to a batch for inner steps.
 func (b *Batch) AddFrom(body []byte, o Provenance) *Message {
 	m := b.Add(body)
 	m.Attempt, m.in.BatchKey, m.in.Err = o.Attempt, o.BatchKey, o.Err

@@ -21,14 +21,14 @@ const (
 	Decode     Class = "decode"     // the payload is not what it should be
 	Unrouted   Class = "unrouted"   // no batcher takes the message
 	Timeout    Class = "timeout"    // a step or write passed its deadline
-	Late       Class = "late"       // behind its window
-	TooLarge   Class = "too_large"  // would grow beyond what may be under way at once
+	Late       Class = "late"       // after its window
+	TooLarge   Class = "too_large"  // would grow beyond what may be in flight at once
 	Panicked   Class = "panic"      // the plugin panicked
 )
 
-// Fault is what is wrong with a message itself, in words for whoever sent it: without
-// names, places and values of the pipeline. An input that answers tells its client no
-// more of an error than the Fault that it wraps.
+// Fault is what is wrong with a message itself, in words for its sender: without names,
+// places and values of the pipeline. An input that answers shows its client no more of an
+// error than the Fault that it wraps.
 type Fault string
 
 func (f Fault) Error() string { return string(f) }
@@ -41,7 +41,7 @@ type Error struct {
 	Output      string // the output that failed
 	Attempt     int    // of the write or step, from 1
 	FirstFailed time.Time
-	Delay       time.Duration // the server's hint when to try again; 0: none
+	Delay       time.Duration // the server's hint when to retry; 0: none
 	Holds       bool          // nothing was written, and nothing can be now: the output is held and probed, and no attempt is counted; see retryPlan.again for steps
 	Err         error
 
@@ -54,11 +54,11 @@ type Error struct {
 // with `then: stop`, whatever on_failure says.
 var ErrGone = errors.New("gone for good")
 
-// ErrBehind is what a sequential output fails a message with that it did not write
-// because an earlier one of its key failed in the same write. It is no attempt: the
-// message is written after that one. An [Acker] sees it as the reason of a message that
-// goes back to a source that withholds because an earlier one of its key does.
-var ErrBehind = errors.New("behind a failed message of the same key")
+// ErrBehind is what a sequential output fails a message with that it did not write because
+// an earlier one of its key failed in the same write. It is not an attempt: the message is
+// written after that one. An [Acker] sees it as the reason of a message that goes back to a
+// source that withholds because an earlier one of its key does.
+var ErrBehind = errors.New("after a failed message with the same key")
 
 // Errorf makes an error of a class.
 func Errorf(class Class, format string, args ...any) *Error {
@@ -110,8 +110,8 @@ func (e *Error) Place() string {
 	return ""
 }
 
-// FailedSince is when what err tells of began: the FirstFailed that an input has set
-// because the call that failed was under way for long, else now.
+// FailedSince is when what err reports began: the FirstFailed that an input has set because
+// the call that failed had lasted for long, otherwise now.
 func FailedSince(err error) time.Time {
 	var e *Error
 	if errors.As(err, &e) && !e.FirstFailed.IsZero() {
@@ -120,8 +120,8 @@ func FailedSince(err error) time.Time {
 	return time.Now()
 }
 
-// ErrorOf finds the *Error in err or makes one: a classifier of its own
-// (a method Class), a deadline, else fallback.
+// ErrorOf finds the *Error in err or makes one: its own classifier (a method Class), a
+// deadline, otherwise fallback.
 func ErrorOf(err error, fallback Class) *Error {
 	var e *Error
 	if errors.As(err, &e) {

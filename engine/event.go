@@ -17,7 +17,7 @@ const (
 	EventBatch       EventKind = "batch"       // a batcher has sent N messages; Reason is the trigger
 	EventRetry       EventKind = "retry"       // N messages wait to be tried again
 	EventDeadLetter  EventKind = "dead_letter" // N messages go to the dead letters
-	EventPaused      EventKind = "paused"      // reading is paused, or (Reason "resumed") goes on
+	EventPaused      EventKind = "paused"      // reading is paused, or (Reason "resumed") continues
 	EventQuiet       EventKind = "quiet"       // nothing is in flight
 	EventDrain       EventKind = "drain"       // a drain has begun
 	EventStopped     EventKind = "stopped"     // the pipeline has ended

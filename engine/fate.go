@@ -29,7 +29,7 @@ type TakesBack uint8
 // What a source takes back decides what `on_failure.then` is by default.
 const (
 	TakesNothing  TakesBack = iota // stdin, generate: a failed message is dropped and reported
-	TakesOne                       // RabbitMQ, SQS, HTTP: each message by itself
+	TakesOne                       // RabbitMQ, SQS, HTTP: each message individually
 	TakesPosition                  // Kafka, a checkpointed file: all up to a place
 )
 

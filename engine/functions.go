@@ -8,7 +8,7 @@ import (
 	"github.com/flowd-io/flowd/engine/expr"
 )
 
-// The functions of a message: what expressions read beside the document.
+// The functions of a message: what expressions read apart from the document.
 func init() {
 	for _, f := range []struct {
 		name, doc string
@@ -24,8 +24,8 @@ func init() {
 		{"attempt", "the delivery attempt, from 1", []any{new(func() int)}, func(m *Message, _ []any) (any, error) { return max(1, m.Attempt), nil }},
 		{"received_at", "when the message was read", []any{new(func() any)}, func(m *Message, _ []any) (any, error) { return m.ReceivedAt(), nil }},
 		{"batch_key", "the value of the batcher's key, or nil", []any{new(func() any)}, batchKeyOf},
-		{"batch_size", "messages in the batch when it left its batcher", []any{new(func() int)}, ofBatch(func(b *Batch) (any, error) { return b.in.Size, nil })},
-		{"batch_trigger", "why the batch left: size, bytes, timeout, flush, end, drain, evicted or pressure", []any{new(func() string)}, ofBatch(func(b *Batch) (any, error) { return string(b.in.Trigger), nil })},
+		{"batch_size", "number of messages in the batch when it left its batcher", []any{new(func() int)}, ofBatch(func(b *Batch) (any, error) { return b.in.Size, nil })},
+		{"batch_trigger", "the trigger of the batch: size, bytes, timeout, flush, end, drain, evicted or pressure", []any{new(func() string)}, ofBatch(func(b *Batch) (any, error) { return string(b.in.Trigger), nil })},
 		{"messages", "the documents of the batch, as a list", []any{new(func() []any)}, ofBatch(documents)},
 		{"window", "{start, end, part} of the batch's window, or nil", []any{new(func() any)}, ofBatch(windowOf)},
 	} {

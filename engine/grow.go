@@ -6,7 +6,7 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 )
 
-// meter is who bounds what messages of an arena grow by: its Owner.
+// meter bounds the growth of messages of an arena: its Owner.
 type meter interface {
 	// Grow takes credits for n bytes that a step is about to add to m.
 	Grow(m *Message, n int) error

@@ -47,7 +47,7 @@ func (e Env) at() host {
 // ended.
 func (e Env) Cache(name string) (Cache, error) {
 	if e.host == nil {
-		return nil, fmt.Errorf("there is no cache %q: caches belong to pipelines", name)
+		return nil, fmt.Errorf("there is no cache %q: caches only exist in pipelines", name)
 	}
 	return e.host.Cache(name)
 }
@@ -57,8 +57,8 @@ func (e Env) Cache(name string) (Cache, error) {
 // beside the lanes. It is refused where messages can't wait.
 func (e Env) RateLimit(spec RateLimit) (Processor, error) { return e.at().RateLimit(spec, e) }
 
-// Emit tells the hooks of the pipeline of an event, for a plugin that has parts of
-// its own, such as an input that reads others. Pipeline and At are filled in.
+// Emit reports an event to the hooks of the pipeline, for a plugin that has parts, such as
+// an input that reads others. Pipeline and At are filled in.
 func (e Env) Emit(ev Event) {
 	if e.host != nil {
 		e.host.Emit(ev)

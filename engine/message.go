@@ -11,9 +11,8 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/inside"
 )
 
-// Message is one payload on its way. It lies in a slab: the pointer is valid
-// until the call that showed it returns. Bytes and strings read from it never
-// change and may be kept.
+// Message is one payload on its way. It is in a slab: the pointer is valid until the call
+// that passed it returns. Bytes and strings read from it never change and may be kept.
 type Message struct {
 	Key  []byte // order key; nil is unordered
 	Ref  uint64 // the input's handle: delivery tag, offset, index
@@ -50,8 +49,8 @@ func (m *Message) SetBytes(body []byte) {
 	m.in.Doc.Reset(body, a)
 }
 
-// Get is the value at a path of the document: nil when there is none. The error
-// has class decode when the payload is no document.
+// Get is the value at a path of the document: nil when there is none. The error has class
+// decode when the payload is not a document.
 func (m *Message) Get(p doc.Path) (any, error) {
 	v, err := m.in.Doc.Get(p)
 	return v, decodeError(err)
@@ -179,18 +178,18 @@ func (m *Message) First(inside.Key) Origin {
 	return m.in.Origin
 }
 
-// Park takes the message out of the running call: it goes on behind this step
-// (or ends, in an output) when resume is called, once, from any goroutine. edit,
-// which may be nil, sees the message first: what it does counts as this step's
-// work, and its error fails the message.
+// Park takes the message out of the running call: it continues after this step (or ends, in
+// an output) when resume is called, once, from any goroutine. edit, which may be nil, sees
+// the message first: what it does counts as this step's work, and its error fails the
+// message.
 func (m *Message) Park() (resume func(edit func(*Message) error)) {
 	p := &Parking{}
 	m.in.State, m.in.Parking = inside.Parked, p
 	return p.resume
 }
 
-// Delay takes the message out of the running call: it goes on behind this step
-// after d. It is Park with the engine's own clock, for limits that reserve.
+// Delay takes the message out of the running call: after d it continues after this step. It
+// is Park with the engine's own clock, for limits that reserve.
 func (m *Message) Delay(d time.Duration) {
 	m.Park()
 	m.in.Parking.Delay = d
@@ -213,8 +212,8 @@ func (m *Message) stake(s Settler, ref uint64, worst Fate) {
 	}
 }
 
-// Origin tells the messages of one root from those of others: all parts of a
-// split have the same.
+// Origin distinguishes the messages of one root from those of others: all parts of a split
+// have the same.
 type Origin struct {
 	read read // nil: no input has read it
 	i    uint32
@@ -234,8 +233,8 @@ type read interface {
 	Stake(i uint32, s Settler, ref uint64, worst Fate) // on the i-th message; worst still counts as committed
 }
 
-// Origins appends the origin of m, or those of a merge's parts, to dst; nothing
-// for a message that no input has read. A stake on m is told once for each.
+// Origins appends the origin of m, or those of a merge's parts, to dst; nothing for a
+// message that no input has read. A stake on m gets the result once for each.
 func (m *Message) Origins(dst []Origin) []Origin {
 	for i := range m.in.Of {
 		dst = m.in.Of[i].Origins(dst)
@@ -246,8 +245,8 @@ func (m *Message) Origins(dst []Origin) []Origin {
 	return dst
 }
 
-// Within makes m, in a batch for inner steps, a part of outer: it has its
-// metadata, and its stakes are told how outer's root ended.
+// Within makes m, in a batch for inner steps, a part of outer: it has its metadata, and the
+// result of outer's root is reported to its stakes.
 func (m *Message) Within(outer *Message) {
 	m.Meta, m.in.Origin, m.in.Of = outer.Meta, outer.in.Origin, outer.Heirs(inside.Key{})
 	metered(m.in.Doc.Arena(), outer)
@@ -261,7 +260,7 @@ func decodeError(err error) error {
 	return &Error{Class: classOf(err, Permanent), Err: err}
 }
 
-// classOf is the class that an error has by itself.
+// classOf is the class that an error itself has.
 func classOf(err error, fallback Class) Class {
 	var syntax *doc.SyntaxError
 	var failed *expr.Error

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// Meta is a message's metadata: names and values beside the payload. It is
-// copied by value and on write, so that many messages share what is equal.
-// Values are nil, bool, int, float64, string, time.Time, []any or map[string]any.
+// Meta is a message's metadata: names and values in addition to the payload. It is copied
+// by value and on write, so that many messages share what is equal. Values are nil, bool,
+// int, float64, string, time.Time, []any or map[string]any.
 type Meta struct {
 	shared *metaFields
 	index  int // the value of the field that shared.index names
@@ -17,7 +17,7 @@ type metaFields struct {
 	names  []string
 	values []any
 	own    int    // how many of them, the first, are the input's own
-	index  string // its value differs by message and lies in Meta.index
+	index  string // its value differs by message and is in Meta.index
 }
 
 // MetaOf is metadata of many values at once, for inputs whose messages have more
@@ -64,8 +64,8 @@ func (m Meta) WithOwn(name string, value any) Meta {
 	return Meta{f, m.index}
 }
 
-// Added yields what is not the input's own: set by steps, or sent along by who
-// made the message.
+// Added yields what is not the input's own: set by steps, or sent by the producer of the
+// message.
 func (m Meta) Added() iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
 		if m.shared == nil {

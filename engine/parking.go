@@ -10,7 +10,7 @@ import (
 // Parking is where a message waits that has left the running call to go on later.
 type Parking struct {
 	Edit   func(*Message) error // that resume was given
-	Delay  time.Duration        // resumed by the engine after this; 0: by whoever parked it
+	Delay  time.Duration        // resumed by the engine after this; 0: by the code that parked it
 	Step   any                  // that parked it; nil: a write
 	Before *inside.Found[Meta]  // what the step's on_error may restore
 

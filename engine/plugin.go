@@ -7,18 +7,17 @@ import (
 
 // Input reads messages from a source.
 //
-// One goroutine calls Read, with credits taken. Read waits for the first
-// message only, adds up to b.Room() messages with b.Add, and returns at once
-// when ctx ends. What was added counts even beside an error. io.EOF ends the
-// input; any other error fails it.
+// One goroutine calls Read, with credits taken. Read waits for the first message only, adds
+// up to b.Room() messages with b.Add, and returns at once when ctx ends. What was added
+// counts even with an error. io.EOF ends the input; any other error fails it.
 type Input interface {
 	Read(ctx context.Context, b *Batch) (Acker, error)
 }
 
-// Acker is told how messages ended. There is one per connection (nil where the
-// source takes nothing back); it gets the results of all Reads that returned
-// it, those of one call in read order, each Ref once, one call at a time, until
-// the input is closed. It returns the results worth sending again.
+// Acker gets the results of messages. There is one per connection (nil where the source
+// takes nothing back); it gets the results of all Reads that returned it, those of one call
+// in read order, each Ref once, one call at a time, until the input is closed. It returns
+// the results worth sending again.
 type Acker interface {
 	Ack(ctx context.Context, results []Result) (again []Result, err error)
 }
@@ -31,17 +30,17 @@ type Result struct {
 	Delay time.Duration // of a Returned one: deliver again only after this, where the source can
 }
 
-// Stopper is an optional ability of an Input: no Read follows; it releases
-// what was prefetched. Acks may still come.
+// Stopper is an optional ability of an Input: no Read follows; it releases what was
+// prefetched. Acks may still follow.
 type Stopper interface {
 	Stop(ctx context.Context) error
 }
 
-// Leaser is an optional ability of an Acker whose source lends messages for a
-// time: Renew prolongs the lease of refs, the handles of what has not ended, says
-// which are lost, and when to come again. One goroutine calls it, beside Read and
-// Ack, from the first message to the last Ack, also when there are no refs. A lost
-// message goes into no further step or write, ends as returned, and is not acked.
+// Leaser is an optional ability of an Acker whose source leases messages: Renew extends the
+// lease of refs, the handles of what has not ended, and returns which are lost, and when to
+// call again. One goroutine calls it, concurrently with Read and Ack, from the first
+// message to the last Ack, also when there are no refs. A lost message goes into no further
+// step or write, ends as returned, and is not acked.
 type Leaser interface {
 	Renew(ctx context.Context, refs []uint64) (lost []uint64, next time.Duration, err error)
 }
@@ -56,25 +55,24 @@ type Settler interface {
 
 // Processor edits messages.
 //
-// Process edits what b.All yields: the live messages for which `when` holds.
-// One instance serves all lanes at once. A message that it does not mention
-// goes on; an error fails all of them.
+// Process edits what b.All yields: the live messages for which `when` is true. One instance
+// serves all lanes at once. A message that it does not mention continues; an error fails
+// all of them.
 type Processor interface {
 	Process(ctx context.Context, b *Batch) error
 }
 
-// Middleware wraps every run of steps: of a pipeline, an input, a batcher or an
-// output, the runs of resumed messages included. next carries out the steps; what
-// it is not called for goes on as it is.
+// Middleware wraps every run of steps: of a pipeline, an input, a batcher or an output, the
+// runs of resumed messages included. next carries out the steps; what it is not called for
+// continues as it is.
 type Middleware func(next Processor) Processor
 
 // Batcher regroups messages.
 //
-// It has no clock and no goroutine: one loop calls it and tells it the time.
-// Add moves the messages of b into open batches with b.Move; Due is when the
-// next one is due (zero: none). Flush emits the oldest batches until n messages
-// have left, all of them when n < 0; with ByTimeout it emits those that are due.
-// A Batcher serves one batcher of one pipeline.
+// It has no clock and no goroutine: one loop calls it and passes the time. Add moves the
+// messages of b into open batches with b.Move; Due is when the next one is due (zero:
+// none). Flush emits the oldest batches until n messages have left, all of them when n < 0;
+// with ByTimeout it emits those that are due. A Batcher serves one batcher of one pipeline.
 type Batcher interface {
 	Add(b *Batch, now time.Time, emit Emit)
 	Due() time.Time
@@ -86,32 +84,32 @@ type Emit func(b *Batch, why Trigger)
 
 // Output writes messages to a sink.
 //
-// Up to `concurrency` Writes run at once. After nil, all messages that the
-// write did not fail are safe; an error fails those that are neither Done nor
-// failed. A message may come again.
+// Up to `concurrency` Writes run at once. After nil, all messages that the write did not
+// fail are safe; an error fails those that are neither Done nor failed. A message may be
+// written again.
 type Output interface {
 	Write(ctx context.Context, b *Batch) error
 }
 
-// Prober is an optional ability of an Output: Probe says whether a write has a chance
-// now, without writing. It is asked while the breaker is open and after credentials
-// were refused; a Write may run beside it. When it returns nil, one message is written
-// before the others: only that proves that the output works.
+// Prober is an optional ability of an Output: Probe says whether a write has a chance now,
+// without writing. It is called while the breaker is open and after credentials were
+// refused; a Write may run concurrently. When it returns nil, one message is written before
+// the others: only that proves that the output works.
 type Prober interface {
 	Probe(ctx context.Context) error
 }
 
 // Staller is an optional ability of an Output: Stalled says why the system behind it
-// takes nothing at present, in that system's words, or "". It is asked at any time,
-// from any goroutine, and must not wait for anything.
+// accepts nothing at present, in that system's words, or "". It is called at any time, from
+// any goroutine, and must not wait for anything.
 type Staller interface{ Stalled() (why string) }
 
-// Opener is an optional ability of every kind: called once before the first
-// use, outputs before inputs. Build does no I/O; this is where it starts. An input
-// that has failed is opened again after it was closed; it goes on where it was. It
-// counts as recovered when Read has not failed for a second after Open: Open should
-// fail where there is no connection, so that Read need not. The error of a Read that has
-// tried for a while says since when, in FirstFailed.
+// Opener is an optional ability of every kind: called once before the first use, outputs
+// before inputs. Build does no I/O; this is where it starts. An input that has failed is
+// opened again after it was closed; it continues where it was. It counts as recovered when
+// Read has not failed for a second after Open: Open should fail if there is no connection,
+// so that Read need not. The error of a Read that has tried for a while gives the start, in
+// FirstFailed.
 type Opener interface {
 	Open(ctx context.Context) error
 }
@@ -122,16 +120,15 @@ type Closer interface {
 	Close(ctx context.Context) error
 }
 
-// Troubled is an optional ability of every kind: Trouble says what keeps the plugin
-// from its work although no call of it fails, such as a system behind it that takes
-// work and does not do it; nil is nothing. The pipeline is not ready then. It is called
-// from any goroutine, once the plugin is open, also beside and after Close, and
-// returns at once.
+// Troubled is an optional ability of every kind: Trouble says what keeps the plugin from
+// its work although no call of it fails, such as a system behind it that takes work and
+// does not do it; nil means nothing. The pipeline is then not ready. It is called from any
+// goroutine, once the plugin is open, also during and after Close, and returns at once.
 type Troubled interface{ Trouble() *Trouble }
 
-// Limited is an optional ability of an Input that is pushed to: the goroutine that
-// calls Read says until when it waits for a rate limit, so that the input can refuse
-// what comes meanwhile, and the zero time when the wait is over.
+// Limited is an optional ability of an Input that is pushed to: the goroutine that calls
+// Read says until when it waits for a rate limit, so that the input can refuse what arrives
+// meanwhile, and the zero time when the wait is over.
 type Limited interface{ Limited(until time.Time) }
 
 // Lister is an ability of an Input that names its queues by a pattern: its

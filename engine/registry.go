@@ -54,7 +54,7 @@ type Spec[T any] struct {
 	Build func(config any, env Env) (T, error)
 }
 
-// Env is what a plugin gets beside its configuration.
+// Env is what a plugin gets in addition to its configuration.
 type Env struct {
 	Log   *slog.Logger // carries pipeline and name
 	Name  string       // of the component in the configuration: "orders"
@@ -66,8 +66,8 @@ type Env struct {
 	Hands int
 	// Shared holds what the pipelines of one process have in common.
 	Shared *Shared
-	// Secrets is what must not show. The engine masks it in errors and in the log; who
-	// cuts what another side said masks it before.
+	// Secrets is what must not be shown. The engine masks it in errors and in the log; code
+	// that cuts a remote system's text masks it before.
 	Secrets *schema.Secrets
 
 	Pipeline string // its name
@@ -75,9 +75,8 @@ type Env struct {
 	// Reads are places to which messages must not choose to write.
 	Reads *Reads
 
-	// Whole says of a step that it gets whole batches, Inside that it runs inside
-	// another, where nothing can park, and Timeout how long a step may take that has
-	// no timeout of its own.
+	// Whole says of a step that it gets whole batches, Inside that it runs inside another,
+	// where nothing can park, and Timeout how long a step without its own timeout may take.
 	Whole, Inside bool
 	Timeout       time.Duration
 

@@ -18,12 +18,12 @@ type Snapshot struct {
 	Limits   []LimitState // of the pipeline; those of inputs and outputs lie there
 
 	Lanes, LanesBusy      int
-	Messages, MaxMessages int           // under way, and allowed
-	Bytes, MaxBytes       int           // under way, and allowed
-	Waiting               int           // messages that wait for a retry, a key or a limit beside the queues
+	Messages, MaxMessages int           // in flight, and allowed
+	Bytes, MaxBytes       int           // in flight, and allowed
+	Waiting               int           // messages that wait outside the queues for a retry, a key or a limit
 	Retries               int           // messages among them that wait for a retry
-	OldestUnsettled       time.Duration // age of the oldest message under way; 0: none
-	OldestAt              string        // where that one lies, in its source's own words: "input log, path access.log, line 17"; may show data
+	OldestUnsettled       time.Duration // age of the oldest message in flight; 0: none
+	OldestAt              string        // where that one is, in its source's own terms: "input log, path access.log, line 17"; may show data
 	Held                  *Held         // the oldest message that waits for a retry or a limit; nil: none does
 	DeadLettered          int64
 	Failed                map[Class]int64 // failures by class, those repaired or tried again included
@@ -45,14 +45,13 @@ type Trouble struct {
 	Since     time.Time
 }
 
-// Held is a message that waits beside the queues; later ones of its order key wait
-// for it.
+// Held is a message that waits outside the queues; later ones of its order key wait for it.
 type Held struct {
-	At  string        // where it lies, in its source's own words; may show data
+	At  string        // where it is, in its source's own terms; may show data
 	For string        // what it waits for: "a retry of output lake", "the limit of step check"
 	Err string        // why it is to be tried again; may show data
 	Age time.Duration // since it was read
-	Due time.Duration // until it goes on
+	Due time.Duration // until it continues
 }
 
 // State is what a pipeline is doing.
@@ -74,7 +73,7 @@ type InputState struct {
 	Received   int64
 	Bytes      int64
 	Restarts   int64
-	Unacked    int64 // results that the source has not been told
+	Unacked    int64 // results that have not been reported to the source
 	Err        string
 	Limit      *LimitState
 	Steps      []StepState
@@ -103,19 +102,19 @@ type OutputState struct {
 	DeadLetter   bool // takes only dead letters
 	Queued       int  // messages that wait to be written
 	QueuedBytes  int
-	Writing      int // writes under way
+	Writing      int // writes in flight
 	Concurrency  int // writes allowed at once
 	Written      int64
 	Failed       int64 // messages that a write failed, those tried again included
 	Retries      int64 // messages that were tried again
-	Abandoned    int64 // writes that did not come back
+	Abandoned    int64 // writes that did not return
 	Latency      Histogram
 	Breaker      string // closed, open, probing, auth
 	Err          string // of the last attempt or probe that failed; "" when the last one worked
 	FailingSince time.Time
 	Refused      int64  // messages in a row that it has failed for good, with none written between
 	Refusal      string // why it failed the last of them; may show data
-	Stalled      string // why the system behind it takes nothing at present, as that says itself; "": it does
+	Stalled      string // why the system behind it accepts nothing at present, as it reports itself; "": it does
 	Limit        *LimitState
 	Steps        []StepState
 }

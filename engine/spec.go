@@ -15,7 +15,7 @@ type Pipeline struct {
 	Name       string                  `yaml:"name" doc:"Name of the pipeline; the file's base name by default."`
 	Inputs     schema.Map[InputSpec]   `yaml:"inputs" check:"required" doc:"Where messages come from, by name."`
 	Processors Steps                   `yaml:"processors" doc:"Steps that every message goes through, in order."`
-	Batchers   schema.Map[BatcherSpec] `yaml:"batchers" doc:"Where messages go, by name: tried in this order, the first match takes the message."`
+	Batchers   schema.Map[BatcherSpec] `yaml:"batchers" doc:"Where messages go, by name: batchers are tried in this order, and the first match takes the message."`
 	Outputs    schema.Map[OutputSpec]  `yaml:"outputs" check:"required" scope:"batch" doc:"Where messages are written, by name."`
 	Engine     EngineSpec              `yaml:"engine" doc:"Parallelism, order, memory, failures and draining."`
 	Place      schema.Place            `yaml:",place"`
@@ -25,8 +25,8 @@ type Pipeline struct {
 type InputSpec struct {
 	Use         Plugin[Input] `yaml:",variant"`
 	Concurrency int           `yaml:"concurrency" check:"min=1" default:"1" doc:"Instances of this input that read at once."`
-	Processors  Steps         `yaml:"processors" doc:"Steps for the messages of this input alone, run in reading order."`
-	RateLimit   *RateLimit    `yaml:"rate_limit" doc:"How many messages are read in a time, by all instances together."`
+	Processors  Steps         `yaml:"processors" doc:"Steps only for the messages of this input, run in reading order."`
+	RateLimit   *RateLimit    `yaml:"rate_limit" doc:"How many messages are read per period, by all instances together."`
 	Buffer      *schema.Node  `yaml:"buffer" pending:"durable buffers" doc:"A durable local buffer."`
 	Schema      *schema.Node  `yaml:"schema" pending:"schemas" doc:"JSON Schema of the messages."`
 	Place       schema.Place  `yaml:",place"`
@@ -36,35 +36,35 @@ type InputSpec struct {
 type StepSpec struct {
 	Use     Plugin[Processor] `yaml:",variant"`
 	Name    string            `yaml:"name" doc:"Name of the step in errors and metrics; its type by default."`
-	When    expr.Cond         `yaml:"when" doc:"The step is skipped unless this holds."`
+	When    expr.Cond         `yaml:"when" doc:"The step is skipped unless this is true."`
 	Timeout time.Duration     `yaml:"timeout" check:"min=1ms" doc:"Time that one run of the step may take; engine.timeout by default."`
-	OnError OnError           `yaml:"on_error" doc:"What becomes of a message that the step, or a step inside it, has failed: fail (default), continue (with the message as it came to the step), drop, or a list of steps that repair it."`
-	Retry   *Retry            `yaml:"retry" doc:"How a failed step is tried again; what is left out is as in engine.on_failure.retry."`
+	OnError OnError           `yaml:"on_error" doc:"What becomes of a message that the step, or a step inside it, has failed: fail (default), continue (with the message as it was before the step), drop, or a list of steps that repair it."`
+	Retry   *Retry            `yaml:"retry" doc:"How a failed step is retried; fields that are left out are as in engine.on_failure.retry."`
 	Place   schema.Place      `yaml:",place"`
 }
 
 // BatcherSpec is one entry of `batchers`.
 type BatcherSpec struct {
 	Use         Plugin[Batcher] `yaml:",variant,optional"`
-	Match       expr.Cond       `yaml:"match" doc:"Takes the messages for which this holds; without it the batcher is tried last and takes all."`
+	Match       expr.Cond       `yaml:"match" doc:"Takes the messages for which this is true; a batcher without it is tried last and takes all."`
 	Continue    bool            `yaml:"continue" doc:"Later batchers see the message too."`
 	Key         expr.Expr       `yaml:"key" doc:"One open batch per value."`
 	Processors  Steps           `yaml:"processors" scope:"batch" doc:"Steps for whole batches."`
 	Output      Names           `yaml:"output" check:"required" doc:"The output that takes the batches."`
-	Concurrency int             `yaml:"concurrency" check:"min=1" doc:"Batches of this batcher in flight at once; no limit of its own by default."`
+	Concurrency int             `yaml:"concurrency" check:"min=1" doc:"Batches of this batcher in flight at once; no separate limit by default."`
 	Place       schema.Place    `yaml:",place"`
 }
 
 // OutputSpec is one entry of `outputs`.
 type OutputSpec struct {
 	Use         Plugin[Output] `yaml:",variant"`
-	Processors  Steps          `yaml:"processors" doc:"Steps for what goes to this output alone."`
+	Processors  Steps          `yaml:"processors" doc:"Steps only for messages that go to this output."`
 	Concurrency Concurrency    `yaml:"concurrency" default:"1" doc:"Writes in flight at once, or auto."`
 	Timeout     time.Duration  `yaml:"timeout" check:"min=1ms" doc:"Time that one write may take; engine.timeout by default."`
 	OnFailure   *OnFailure     `yaml:"on_failure" doc:"What becomes of messages that this output failed, instead of engine.on_failure."`
-	Retry       *Retry         `yaml:"retry" doc:"How a failed write is tried again; what is left out is as in engine.on_failure.retry."`
-	RateLimit   *RateLimit     `yaml:"rate_limit" doc:"How many messages are written in a time."`
-	Breaker     *Breaker       `yaml:"breaker" doc:"When to stop writing to an output that fails, and how it is tried again."`
+	Retry       *Retry         `yaml:"retry" doc:"How a failed write is retried; fields that are left out are as in engine.on_failure.retry."`
+	RateLimit   *RateLimit     `yaml:"rate_limit" doc:"How many messages are written per period."`
+	Breaker     *Breaker       `yaml:"breaker" doc:"When to stop writing to an output that fails, and how it is probed."`
 	Place       schema.Place   `yaml:",place"`
 }
 
@@ -74,38 +74,38 @@ type EngineSpec struct {
 	OrderBy expr.Expr `yaml:"order_by" doc:"Messages with equal keys keep their order, end to end."`
 
 	MaxInFlight struct {
-		Messages int         `yaml:"messages" check:"min=1" default:"10000" doc:"Messages under way at once."`
-		Bytes    schema.Size `yaml:"bytes" check:"min=1" default:"64MiB" doc:"Bytes under way at once: as they were read, and what steps have made of them. A message that a step would make longer than that fails with class too_large."`
-	} `yaml:"max_in_flight" doc:"What may be under way at once; readers, and messages that steps make longer, wait beyond it."`
+		Messages int         `yaml:"messages" check:"min=1" default:"10000" doc:"Messages in flight at once."`
+		Bytes    schema.Size `yaml:"bytes" check:"min=1" default:"64MiB" doc:"Bytes in flight at once: of messages as they were read and as steps have changed them. A message that a step would make longer than that fails with class too_large."`
+	} `yaml:"max_in_flight" doc:"What may be in flight at once; beyond it, readers wait, and so do messages that steps make longer."`
 
 	Timeout time.Duration `yaml:"timeout" default:"30s" check:"min=1ms" doc:"Time that one write, or one run of a step, may take."`
 
 	Limits struct {
-		Expression expr.Limits `yaml:"expression" doc:"What one evaluation of an expression or a template may take; the message fails beyond it."`
-	} `yaml:"limits" doc:"What work on one message may take."`
+		Expression expr.Limits `yaml:"expression" doc:"Limits of one evaluation of an expression or a template; beyond them the message fails."`
+	} `yaml:"limits" doc:"Limits of the work on one message."`
 
 	OnFailure EngineFailure `yaml:"on_failure" doc:"What becomes of messages that failed."`
 
 	Drain struct {
-		Timeout time.Duration `yaml:"timeout" default:"25s" check:"min=1ms" doc:"Time for a whole drain; its last fifth hands back what is unfinished."`
+		Timeout time.Duration `yaml:"timeout" default:"25s" check:"min=1ms" doc:"Time for a whole drain; in its last fifth, unfinished messages are returned."`
 	} `yaml:"drain" doc:"How a stop is carried out."`
 
 	RateLimit  *RateLimit   `yaml:"rate_limit" doc:"One limit over all inputs."`
-	Restart    Restart      `yaml:"restart" doc:"How an input that failed is started again."`
+	Restart    Restart      `yaml:"restart" doc:"How an input that failed is restarted."`
 	Middleware []string     `yaml:"middleware" doc:"Go wrappers around every run of steps, by the names under which they are registered; the first is the outermost."`
 	Place      schema.Place `yaml:",place"`
-	MaxReplay  int          `yaml:"max_replay" check:"min=1" doc:"Messages from the oldest unsettled to the newest read of an input that keeps a position; its reader waits beyond it. 10 × max_in_flight.messages by default."`
+	MaxReplay  int          `yaml:"max_replay" check:"min=1" doc:"Messages from the oldest unsettled to the newest read of an input that keeps a position; beyond it the reader waits. 10 × max_in_flight.messages by default."`
 }
 
 // EngineFailure is `engine.on_failure`.
 type EngineFailure struct {
 	OnFailure `yaml:",inline"`
-	Retry     *Retry `yaml:"retry" doc:"How failed steps and writes are tried again."`
+	Retry     *Retry `yaml:"retry" doc:"How failed steps and writes are retried."`
 }
 
 // OnFailure says where failed messages go.
 type OnFailure struct {
-	Then       string       `yaml:"then" check:"oneof=dead_letter|return|drop|stop" doc:"dead_letter (to an output), return (to their source), drop (counted), or stop (the pipeline). By default dead_letter where one is named, else what the source can: return, stop or drop."`
+	Then       string       `yaml:"then" check:"oneof=dead_letter|return|drop|stop" doc:"dead_letter (to an output), return (to their source), drop (counted), or stop (the pipeline). By default dead_letter if one is named, otherwise what the source supports: return, stop or drop."`
 	DeadLetter string       `yaml:"dead_letter" doc:"The output that takes failed messages, with payload, metadata and error_*."`
 	Place      schema.Place `yaml:",place"`
 }
@@ -114,10 +114,10 @@ type OnFailure struct {
 // evenly from 0 to backoff × 2ⁿ⁻¹, at most max_backoff ("full jitter", Brooker,
 // Exponential Backoff And Jitter, 2015), or is the n-th of intervals.
 type Retry struct {
-	MaxAttempts int             `yaml:"max_attempts" check:"min=0" default:"5" doc:"Tries in all, the first included; 0 is no limit."`
-	Backoff     time.Duration   `yaml:"backoff" check:"min=1ms" default:"200ms" doc:"Longest first wait; doubles each time. The wait itself is drawn between 0 and that."`
+	MaxAttempts int             `yaml:"max_attempts" check:"min=0" default:"5" doc:"Attempts in all, the first included; 0 means no limit."`
+	Backoff     time.Duration   `yaml:"backoff" check:"min=1ms" default:"200ms" doc:"Longest first wait; doubles each time. The wait itself is drawn at random between 0 and that."`
 	MaxBackoff  time.Duration   `yaml:"max_backoff" check:"min=1ms" default:"30s" doc:"Longest wait of all."`
-	MaxAge      time.Duration   `yaml:"max_age" check:"min=0s" doc:"Time since the first failure after which no try is made; no limit by default."`
+	MaxAge      time.Duration   `yaml:"max_age" check:"min=0s" doc:"Time since the first failure after which no attempt is made; no limit by default."`
 	Intervals   []time.Duration `yaml:"intervals" doc:"Explicit waits instead of a back-off; the last one repeats."`
 	Place       schema.Place    `yaml:",place"`
 }
@@ -153,7 +153,7 @@ func (r Retry) Over(from Retry) Retry {
 
 // Breaker stops writing to an output that fails again and again, and probes it.
 type Breaker struct {
-	Failures   int           `yaml:"failures" check:"min=0" default:"10" doc:"Failed writes in a row that open the breaker; 0 is never."`
+	Failures   int           `yaml:"failures" check:"min=0" default:"10" doc:"Failed writes in a row that open the breaker; 0 means never."`
 	Backoff    time.Duration `yaml:"backoff" check:"min=1ms" default:"1s" doc:"Wait before the first probe; doubles with each that fails."`
 	MaxBackoff time.Duration `yaml:"max_backoff" check:"min=1ms" default:"30s" doc:"Longest wait between probes."`
 }
@@ -162,18 +162,18 @@ type Breaker struct {
 type Restart struct {
 	Backoff     time.Duration `yaml:"backoff" check:"min=1ms" default:"1s" doc:"Longest first wait; doubles each time, with full jitter."`
 	MaxBackoff  time.Duration `yaml:"max_backoff" check:"min=1ms" default:"30s" doc:"Longest wait of all."`
-	MaxAttempts int           `yaml:"max_attempts" check:"min=0" doc:"Failures in a row before the input is given up; 0 is no limit. The row ends when a connection has stood for a second."`
+	MaxAttempts int           `yaml:"max_attempts" check:"min=0" doc:"Failures in a row before the input is given up; 0 means no limit. The row ends when a connection has lasted for a second."`
 }
 
-// RateLimit is so many messages in a time, or the name of such a limit.
+// RateLimit is a number of messages per period, or the name of such a limit.
 type RateLimit struct {
-	Name     string        `yaml:"name,main" doc:"A limit of resources.rate_limits, shared by all who name it, instead of one given here."`
-	Messages int           `yaml:"messages" check:"min=1" doc:"Messages in the time."`
-	Per      time.Duration `yaml:"per" check:"min=1ms" doc:"The time."`
-	Kind     string        `yaml:"kind" check:"oneof=window|bucket" default:"window" doc:"window: no stretch of this time has more, wherever it begins. bucket: the allowance grows evenly, up to burst."`
+	Name     string        `yaml:"name,main" doc:"A limit of resources.rate_limits, shared by all that name it, instead of one given here."`
+	Messages int           `yaml:"messages" check:"min=1" doc:"Messages per period."`
+	Per      time.Duration `yaml:"per" check:"min=1ms" doc:"The period."`
+	Kind     string        `yaml:"kind" check:"oneof=window|bucket" default:"window" doc:"window: no stretch of this length has more, wherever it begins. bucket: the allowance grows evenly, up to burst."`
 	Burst    int           `yaml:"burst" check:"min=1" doc:"Messages that a bucket lets pass at once; as many as messages by default."`
 	Key      expr.Expr     `yaml:"key" doc:"One limit per value of this."`
-	MaxKeys  int           `yaml:"max_keys" check:"min=1" default:"100000" doc:"Values of key that have a limit of their own at once; further ones share one."`
+	MaxKeys  int           `yaml:"max_keys" check:"min=1" default:"100000" doc:"Number of values of key that have their own limit at once; further ones share one."`
 	Place    schema.Place  `yaml:",place"`
 }
 
@@ -278,7 +278,7 @@ func (o *OnError) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	case "fail", "continue", "drop":
 		o.Then = text
 	default:
-		d.Report(n, schema.Problem{Code: schema.BadValue, Message: fmt.Sprintf("%q is no way to deal with an error", text), Remedy: "write fail, continue, drop or a list of steps"})
+		d.Report(n, schema.Problem{Code: schema.BadValue, Message: fmt.Sprintf("%q is not a way to deal with an error", text), Remedy: "write fail, continue, drop or a list of steps"})
 	}
 }
 

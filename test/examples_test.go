@@ -54,7 +54,7 @@ func TestExamplesRun(t *testing.T) {
 		},
 		{
 			"csv.yaml", "sku,qty\na-1,3\nb-2,x\n",
-			[]string{`{"sku":"a-1","qty":3}`, `{"sku":"b-2","qty":null,"problem":"int(): text \"x\" is no whole number\n  int(qty)\n  ^"}`},
+			[]string{`{"sku":"a-1","qty":3}`, `{"sku":"b-2","qty":null,"problem":"int(): text \"x\" is not a whole number\n  int(qty)\n  ^"}`},
 		},
 		{"encode.yaml", "H4sIAAAAAAAAA6tWykxRslIw11FQKskvScwBso1rAW6uxCgVAAAA", []string{"7,3"}},
 		{"exec.yaml", `{"name": "Ada Lovelace"}`, []string{`{"name": "Countess Lovelace","bytes":29}`}},

@@ -249,7 +249,7 @@ func TestRabbitMQNetwork(t *testing.T) {
 	a.wait(t, 500)
 	net.set(true, 0) // no way in
 	net.cut()
-	p.Says("input failed and is started again")
+	p.Says("input failed and is restarted")
 	net.set(false, 0)
 	a.wait(t, 1500)
 	net.cut()
@@ -352,7 +352,7 @@ func TestRabbitMQBlocked(t *testing.T) {
 	b.Eval(t, `rabbit_alarm:set_alarm({{resource_limit, memory, node()}, []}).`)
 	p := r.start("-s", "outputs.out.timeout=1s", "-s", "outputs.out.retry.max_attempts=2")
 	p.Says("the broker accepts nothing at present: low on memory")
-	p.Says("output does not work: nothing is written to it until a probe comes through")
+	p.Says("output does not work: nothing is written to it until a probe succeeds")
 	b.Eval(t, `rabbit_alarm:clear_alarm({resource_limit, memory, node()}).`)
 	a.wait(t, 50)
 	r.stops(p, 0, "output works again")

@@ -3,8 +3,8 @@ package doc
 import "slices"
 
 const (
-	// Chunks of text double, since most lanes of idle pipelines never fill the first;
-	// what is larger than a quarter of the largest lies alone.
+	// Chunks of text double, since most lanes of idle pipelines never fill the first; what
+	// is larger than a quarter of the largest is kept separately.
 	firstChunk, chunkSize = 1 << 10, 64 << 10
 
 	// An index begins with room for the fields of an ordinary document. What it
@@ -21,7 +21,7 @@ type Arena struct {
 	// the end of what takes long.
 	Call interface{ Err() error }
 
-	Owner any // who lends it; the arena does not look at it
+	Owner any // its owner; the arena does not look at it
 
 	spent   int // bytes of text lent, all in all
 	indexes []*index

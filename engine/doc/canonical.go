@@ -32,7 +32,7 @@ func Canonical(dst, raw []byte) (out []byte, ok bool) {
 // never panics.
 type canonizer struct {
 	data, out []byte
-	entries   []entry // fields of the objects under way, as a stack
+	entries   []entry // fields of the current objects, as a stack
 	moved     []byte
 }
 
@@ -51,7 +51,7 @@ func (c *canonizer) release() {
 	}
 }
 
-// value rewrites the value at i and returns the offset behind it.
+// value rewrites the value at i and returns the offset after it.
 func (c *canonizer) value(i, depth int) (end int, ok bool) {
 	data := c.data
 	if i >= len(data) || depth > maxCanonical {

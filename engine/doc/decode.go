@@ -14,8 +14,8 @@ import (
 // int64 (beyond int, where that is smaller). It keeps its spelling.
 type Number string
 
-// Decode decodes a document, which must not change afterwards: strings may lie
-// in it. The error is a *[SyntaxError] or a *[ValueError].
+// Decode decodes a document, which must not change afterwards: strings may refer to it. The
+// error is a *[SyntaxError] or a *[ValueError].
 func Decode(data []byte) (any, error) {
 	start, end, err := check(data, nil)
 	if err != nil {
@@ -33,8 +33,8 @@ func DecodeRaw(raw []byte) (any, error) {
 // ErrLarge is what [DecodeWithin] says of a value that takes too much memory.
 var ErrLarge = errors.New("the value is too large")
 
-// DecodeWithin is DecodeRaw that ends with [ErrLarge] before lists and objects take
-// more than so many bytes of memory, roughly; left is what the value left of them.
+// DecodeWithin is DecodeRaw that ends with [ErrLarge] before lists and objects take more
+// than this many bytes of memory, roughly; left is what the value left of them.
 func DecodeWithin(raw []byte, bytes int) (v any, left int, err error) {
 	if k := Kind(raw); k != Array && k != Object {
 		d := decoder{data: raw}
@@ -62,7 +62,7 @@ const (
 type decoder struct {
 	data   []byte
 	pos    int
-	err    error // the first; reading goes on behind it, but for ErrLarge
+	err    error // the first; reading continues after it, except for ErrLarge
 	left   int   // bytes of memory that what follows may take
 	keys   []string
 	values []any
@@ -203,7 +203,7 @@ func unescape(inner []byte) string {
 	return alias(append(out, inner...))
 }
 
-// escapes are the characters that letters behind a backslash mean.
+// escapes are the characters that letters after a backslash mean.
 var escapes = [256]byte{'"': '"', '\\': '\\', '/': '/', 'b': '\b', 'f': '\f', 'n': '\n', 'r': '\r', 't': '\t'}
 
 // codePoint decodes \uXXXX, or a pair of them, and says how long it is.

@@ -1,11 +1,10 @@
 // Package doc is a lazily parsed JSON document: bytes that are checked once,
 // searched in place, and changed by splicing. Start at [Doc].
 //
-// A document is never decoded as a whole unless [Doc.Value] asks for it. The
-// first use checks all of it and notes where the root object's fields lie;
-// reads search there, edits lie over the notes, and [Doc.Bytes] copies once.
-// What nobody edited keeps its bytes: white space, key order, spelling of
-// numbers.
+// A document is never decoded as a whole unless [Doc.Value] asks for it. The first use
+// checks all of it and records where the root object's fields are; reads search there,
+// edits are kept on top, and [Doc.Bytes] copies once. What nobody edited keeps its bytes:
+// white space, key order, spelling of numbers.
 package doc
 
 // MaxDepth is how deep arrays and objects may nest, in documents and in values
@@ -19,7 +18,7 @@ type Doc struct {
 	data  []byte
 	arena *Arena
 	index *index       // of data, with the edits; nil: not built yet
-	err   *SyntaxError // why data is no document, once that is known
+	err   *SyntaxError // why data is not a document, once that is known
 }
 
 // Reset makes d hold data, which must not change afterwards. Edits take their

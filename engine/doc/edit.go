@@ -26,7 +26,7 @@ func (d *Doc) SetRaw(p Path, raw []byte) error {
 	raw = trim(raw)
 	d.arena.Spend(len(raw))
 	if len(raw) == 0 {
-		return &ValueError{p.String(), "no text is no JSON value"}
+		return &ValueError{p.String(), "an empty text is not a JSON value"}
 	}
 	// Two bytes open and close a container, so most values need no counting.
 	if n := len(p.parts); n+len(raw)/2 > MaxDepth && n+depthOf(raw) > MaxDepth {
@@ -44,7 +44,7 @@ func (d *Doc) SetRaw(p Path, raw []byte) error {
 	return d.edit(operation{kind: setting, path: p, raw: raw})
 }
 
-// Unset removes the value at p; a missing one is no error.
+// Unset removes the value at p; a missing one is not an error.
 func (d *Doc) Unset(p Path) error {
 	if len(p.parts) == 0 {
 		return &ValueError{"", "the whole document can't be removed"}
@@ -52,9 +52,9 @@ func (d *Doc) Unset(p Path) error {
 	return d.edit(operation{kind: unsetting, path: p})
 }
 
-// Rename moves what is at one path to another, in place of what is there. Only
-// the key changes, and the field keeps its place, if both have the same parent.
-// A missing value is no error. Errors are those of Set.
+// Rename moves what is at one path to another, in place of what is there. Only the key
+// changes, and the field keeps its place, if both have the same parent. A missing value is
+// not an error. Errors are those of Set.
 func (d *Doc) Rename(from, to Path) error {
 	n := len(from.parts)
 	if n == 0 || len(to.parts) == 0 {
@@ -197,7 +197,7 @@ func (op *operation) fresh(parts []part) (_ []byte, changed bool, err error) {
 	out := op.arena.spare(op.room(parts))
 	for i := range parts {
 		if parts[i].elem {
-			return nil, false, op.fail(parts[i:], " is no array, so nothing can be set by index")
+			return nil, false, op.fail(parts[i:], " is not an array, so nothing can be set by index")
 		}
 		out = append(AppendString(append(out, '{'), parts[i].key), ':')
 	}
@@ -243,8 +243,8 @@ func (op *operation) array(raw []byte, parts []part) (_ []byte, changed bool, er
 	return op.arena.keep(out), true, nil
 }
 
-// removeElem removes element i with the comma before it, or the first with the
-// comma behind it.
+// removeElem removes element i with the comma before it, or the first with the comma after
+// it.
 func (op *operation) removeElem(raw []byte, i, start, end int) []byte {
 	if i > 0 {
 		_, start, _ = findSpan(raw, i-1)

@@ -19,10 +19,10 @@ import (
 // what a *Text points to. It saves a value that was encoded before it got a place.
 type Text []byte
 
-// Append encodes v: keys sorted, numbers in their shortest form, HTML not
-// escaped. Bytes are text if they are UTF-8, else base64; a time is RFC 3339
-// and a duration as it prints. The error, a *[ValueError], says where in v there
-// is something that is no JSON, such as NaN; dst is unharmed then.
+// Append encodes v: keys sorted, numbers in their shortest form, HTML not escaped. Bytes
+// are text if they are UTF-8, else base64; a time is RFC 3339 and a duration as it prints.
+// The error, a *[ValueError], says where in v there is something that is not JSON, such as
+// NaN; dst is unharmed then.
 func Append(dst []byte, v any) ([]byte, error) {
 	out, err := appendValue(dst, v, 0)
 	if err != nil {
@@ -112,7 +112,7 @@ func appendMap[T any](dst []byte, m map[string]T, depth int) (_ []byte, err erro
 	if depth >= MaxDepth {
 		return nil, errTooDeep
 	}
-	var few [16]member[T] // those of an ordinary map need no memory of their own
+	var few [16]member[T] // those of an ordinary map need no separate memory
 	list := few[:0]
 	for k, v := range m {
 		list = append(list, member[T]{k, v})
@@ -155,13 +155,13 @@ func within(p part, err error) error {
 func appendNumber(dst []byte, n string) ([]byte, error) {
 	s := scanner{data: []byte(n)}
 	if n == "" || n[0] != '-' && (n[0] < '0' || n[0] > '9') || s.number(0) != len(n) {
-		return nil, &ValueError{Msg: fmt.Sprintf("%q is no number", excerpt(n))}
+		return nil, &ValueError{Msg: fmt.Sprintf("%q is not a number", excerpt(n))}
 	}
 	return append(dst, n...), nil
 }
 
-// appendOther encodes by reflection. What a slice, map or pointer holds comes
-// back to appendValue; structs and what encodes itself go to encoding/json.
+// appendOther encodes by reflection. The contents of a slice, map or pointer go back to
+// appendValue; structs and what encodes itself go to encoding/json.
 func appendOther(dst []byte, v any, depth int) ([]byte, error) {
 	switch v.(type) {
 	case json.Marshaler, encoding.TextMarshaler:

@@ -77,11 +77,11 @@ func TestWhatHasNoJSONFormIsRefusedWithItsPlace(t *testing.T) {
 		in   any
 		want string
 	}{
-		{"NaN", math.NaN(), "NaN is no JSON number"},
-		{"infinity, nested", map[string]any{"a": []any{1, map[string]any{"b": math.Inf(-1)}}}, "a[1].b: -Inf is no JSON number"},
-		{"a float32", float32(math.Inf(1)), "+Inf is no JSON number"},
-		{"a number that is none", doc.Number("1x"), `"1x" is no number`},
-		{"an empty number", json.Number(""), `"" is no number`},
+		{"NaN", math.NaN(), "NaN is not a JSON number"},
+		{"infinity, nested", map[string]any{"a": []any{1, map[string]any{"b": math.Inf(-1)}}}, "a[1].b: -Inf is not a JSON number"},
+		{"a float32", float32(math.Inf(1)), "+Inf is not a JSON number"},
+		{"a number that is none", doc.Number("1x"), `"1x" is not a number`},
+		{"an empty number", json.Number(""), `"" is not a number`},
 		{"a channel", []any{make(chan int)}, "[0]: chan int has no JSON form: json: unsupported type: chan int"},
 		{"too deep", deep, "nested deeper than 512"},
 		{"a map within itself", ring, "nested deeper than 512"},

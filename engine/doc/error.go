@@ -4,7 +4,7 @@ import "fmt"
 
 // SyntaxError is why bytes are not a document.
 type SyntaxError struct {
-	Offset int    // of the first byte that can't stand there
+	Offset int    // of the first byte that is not allowed there
 	Msg    string // "unexpected end of document"
 }
 
@@ -29,7 +29,7 @@ func (e *ValueError) Error() string {
 	return e.Path + ": " + e.Msg
 }
 
-// PathError is text that is no path.
+// PathError is text that is not a path.
 type PathError struct {
 	Path   string
 	Offset int // in bytes

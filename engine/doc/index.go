@@ -2,8 +2,8 @@ package doc
 
 import "slices"
 
-// index notes where the fields of an object lie in its text, and what has been
-// done to them since. Edits only ever append to it, so that they can be undone.
+// index records where the fields of an object are in its text, and what has been done to
+// them since. Edits only ever append to it, so that they can be undone.
 type index struct {
 	data       []byte
 	start, end int // of the value, without the white space around it
@@ -27,7 +27,7 @@ type field struct {
 
 const removed = -1
 
-// edit is what stands in a field's place.
+// edit is what replaces a field.
 type edit struct {
 	raw   []byte
 	key   string // its name, if keyed
@@ -73,7 +73,7 @@ func (x *index) whole(a *Arena) []byte {
 // isObject says whether the indexed value has fields.
 func (x *index) isObject() bool { return x.data[x.start] == '{' }
 
-// forget lets go of the text of edits that nobody needs any more, which would else stay
+// forget releases the text of edits that are no longer needed, which would otherwise stay
 // until the arena is reset.
 func (x *index) forget() {
 	if x.edited() {
@@ -195,7 +195,8 @@ func (x *index) note(c change) {
 	x.out = nil
 }
 
-// rollback takes back all edits but the first n changes, which came of so many edits.
+// rollback takes back all edits except the first n changes, which came from that many
+// edits.
 func (x *index) rollback(n, edits int) {
 	clear(x.edits[min(edits, len(x.edits)):])
 	x.edits = x.edits[:min(edits, len(x.edits))]

@@ -2,10 +2,9 @@ package doc
 
 import "slices"
 
-// Keep removes all but what is at the paths, and its parents, in the document's
-// order. Elements of an array that are not named go too, and those behind them
-// move up. The error is a *[SyntaxError], or a *[ValueError] when the document
-// is a scalar.
+// Keep removes all but what is at the paths, and its parents, in the document's order.
+// Elements of an array that are not named are removed, too, and those after them move up.
+// The error is a *[SyntaxError], or a *[ValueError] when the document is a scalar.
 func (d *Doc) Keep(paths []Path) error {
 	x, err := d.scanned()
 	if err != nil {

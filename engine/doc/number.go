@@ -113,7 +113,7 @@ func shortDecimal(raw []byte) (float64, bool) {
 
 func appendFloat(dst []byte, f float64, size int) ([]byte, error) {
 	if math.IsInf(f, 0) || math.IsNaN(f) {
-		return nil, &ValueError{Msg: strconv.FormatFloat(f, 'g', -1, 64) + " is no JSON number"}
+		return nil, &ValueError{Msg: strconv.FormatFloat(f, 'g', -1, 64) + " is not a JSON number"}
 	}
 	if out, ok := appendShort(dst, f); ok && size == 64 {
 		return out, nil
@@ -139,8 +139,8 @@ func AppendFloat(dst []byte, f float64) []byte {
 	return dst
 }
 
-// appendShort appends a number of up to 15 digits, four of them behind the point.
-// No other number of so few digits is the same float, so it is the shortest.
+// appendShort appends a number of up to 15 digits, four of them after the point. No other
+// number with so few digits is the same float, so it is the shortest.
 func appendShort(dst []byte, f float64) (out []byte, ok bool) {
 	abs := math.Abs(f)
 	for places := range 5 {

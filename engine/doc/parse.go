@@ -55,7 +55,7 @@ func (r *pathReader) part() (p part, problem string) {
 		r.pos++
 		return r.name()
 	}
-	return p, `expected '.' or '[' (quote a key that is no plain name: ["x-y"])`
+	return p, `expected '.' or '[' (quote a key that is not a plain name: ["x-y"])`
 }
 
 func (r *pathReader) name() (p part, problem string) {
@@ -67,7 +67,7 @@ func (r *pathReader) name() (p part, problem string) {
 		end = r.pos + i + utf8.RuneLen(c)
 	}
 	if end == r.pos {
-		return p, `expected a name (quote a key that is none: ["x-y"])`
+		return p, `expected a name (quote a key that is not a name: ["x-y"])`
 	}
 	p.key, r.pos = r.text[r.pos:end], end
 	return p, ""
@@ -94,7 +94,7 @@ func (r *pathReader) bracket() (p part, problem string) {
 	return part{index: n, elem: true}, ""
 }
 
-// quoted reads from the quote in rest to behind the bracket.
+// quoted reads from the quote in rest to after the bracket.
 func (r *pathReader) quoted(rest string) (p part, problem string) {
 	var key []byte
 	for tail := rest[1:]; tail != ""; {

@@ -47,14 +47,14 @@ func TestParsePath(t *testing.T) {
 
 func TestTextThatIsNoPath(t *testing.T) {
 	tests := []struct{ text, want string }{
-		{`.a`, `path ".a": expected a name (quote a key that is none: ["x-y"]) at byte 0`},
-		{`a..b`, `path "a..b": expected a name (quote a key that is none: ["x-y"]) at byte 2`},
-		{`a.`, `path "a.": expected a name (quote a key that is none: ["x-y"]) at byte 2`},
-		{`a.[0]`, `path "a.[0]": expected a name (quote a key that is none: ["x-y"]) at byte 2`},
-		{`a.0`, `path "a.0": expected a name (quote a key that is none: ["x-y"]) at byte 2`},
-		{`a-b`, `path "a-b": expected '.' or '[' (quote a key that is no plain name: ["x-y"]) at byte 1`},
-		{`a b`, `path "a b": expected '.' or '[' (quote a key that is no plain name: ["x-y"]) at byte 1`},
-		{`a[0]b`, `path "a[0]b": expected '.' or '[' (quote a key that is no plain name: ["x-y"]) at byte 4`},
+		{`.a`, `path ".a": expected a name (quote a key that is not a name: ["x-y"]) at byte 0`},
+		{`a..b`, `path "a..b": expected a name (quote a key that is not a name: ["x-y"]) at byte 2`},
+		{`a.`, `path "a.": expected a name (quote a key that is not a name: ["x-y"]) at byte 2`},
+		{`a.[0]`, `path "a.[0]": expected a name (quote a key that is not a name: ["x-y"]) at byte 2`},
+		{`a.0`, `path "a.0": expected a name (quote a key that is not a name: ["x-y"]) at byte 2`},
+		{`a-b`, `path "a-b": expected '.' or '[' (quote a key that is not a plain name: ["x-y"]) at byte 1`},
+		{`a b`, `path "a b": expected '.' or '[' (quote a key that is not a plain name: ["x-y"]) at byte 1`},
+		{`a[0]b`, `path "a[0]b": expected '.' or '[' (quote a key that is not a plain name: ["x-y"]) at byte 4`},
 		{`a[`, `path "a[": '[' is never closed at byte 1`},
 		{`a[0`, `path "a[0": '[' is never closed at byte 1`},
 		{`a[]`, `path "a[]": expected an index from 0 or a quoted key at byte 2`},
@@ -65,7 +65,7 @@ func TestTextThatIsNoPath(t *testing.T) {
 		{`a["x]`, `path "a[\"x]": a quoted key is never closed at byte 2`},
 		{`a["x"`, `path "a[\"x\"": expected ']' after a key at byte 5`},
 		{`a["\q"]`, `path "a[\"\\q\"]": unknown escape in a quoted key at byte 3`},
-		{"a\xff", `path "a\xff": expected '.' or '[' (quote a key that is no plain name: ["x-y"]) at byte 1`},
+		{"a\xff", `path "a\xff": expected '.' or '[' (quote a key that is not a plain name: ["x-y"]) at byte 1`},
 	}
 	for _, tt := range tests {
 		_, err := doc.ParsePath(tt.text)

@@ -161,9 +161,9 @@ func (d *Doc) character(of []part, n int) []byte {
 	return nil
 }
 
-// Each yields the source text of the elements of the array at p. It yields one
-// error if the payload is no document or the value no array; a missing or null
-// one has no elements.
+// Each yields the source text of the elements of the array at p. It yields one error if the
+// payload is not a document or the value not an array; a missing or null one has no
+// elements.
 func (d *Doc) Each(p Path) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		raw, _, err := d.Raw(p)

@@ -11,9 +11,9 @@ const (
 	msgEnd   = "unexpected end of document"
 )
 
-// scanner checks a text. Its methods take the offset at which something begins
-// and return the offset behind it, or the complement of the offset at which the
-// text is wrong, with msg saying why.
+// scanner checks a text. Its methods take the offset at which something begins and return
+// the offset after it, or the complement of the offset at which the text is wrong, with msg
+// saying why.
 type scanner struct {
 	data    []byte
 	msg     string
@@ -33,8 +33,8 @@ func (x *index) scan(data []byte) (err *SyntaxError) {
 	return err
 }
 
-// check checks data and says where the value in it lies. The fields of an
-// object are noted in x if that is not nil.
+// check checks data and says where the value in it is. The fields of an object are noted in
+// x if that is not nil.
 func check(data []byte, x *index) (start, end int, err *SyntaxError) {
 	if len(data) == 0 {
 		return 0, 0, &SyntaxError{0, msgEmpty}
@@ -49,7 +49,7 @@ func check(data []byte, x *index) (start, end int, err *SyntaxError) {
 		return 0, 0, &SyntaxError{^end, s.msg}
 	}
 	if i := space(data, end); i < len(data) {
-		return 0, 0, &SyntaxError{i, "text behind the document"}
+		return 0, 0, &SyntaxError{i, "text after the document"}
 	}
 	return start, end, nil
 }
@@ -59,7 +59,7 @@ func (s *scanner) root(i int, x *index) int {
 		return s.object(i+1, 1, x)
 	}
 	if bytes.HasPrefix(s.data, []byte("\ufeff")) {
-		return s.fail(0, "a byte order mark stands before the document")
+		return s.fail(0, "there is a byte order mark before the document")
 	}
 	return s.value(i, 0)
 }
@@ -107,17 +107,17 @@ func wrongValue(c byte) string {
 	case '\'':
 		return "a string needs double quotes"
 	case '+', '.':
-		return "a number begins with a digit or '-'"
+		return "a number must begin with a digit or '-'"
 	case '/', '#':
 		return "comments are not allowed"
 	case 'N', 'I':
-		return "NaN and Infinity are no values"
+		return "NaN and Infinity are not values"
 	}
 	return "expected a value"
 }
 
-// object checks an object from behind its brace, and notes its fields in x if
-// that is not nil.
+// object checks an object from after its brace, and notes its fields in x if that is not
+// nil.
 func (s *scanner) object(i, depth int, x *index) int {
 	data := s.data
 	if depth > MaxDepth {
@@ -189,15 +189,15 @@ func (s *scanner) object(i, depth int, x *index) int {
 	}
 }
 
-// noKey is what is wrong where a key should stand.
+// noKey is what is wrong where a key should be.
 func (s *scanner) noKey(i int) int {
 	if i < len(s.data) && s.data[i] == '}' {
-		return s.fail(i, "a comma stands before '}'")
+		return s.fail(i, "there is a comma before '}'")
 	}
 	return s.missing(i, "expected a key in double quotes")
 }
 
-// array checks an array from behind its bracket.
+// array checks an array from after its bracket.
 func (s *scanner) array(i, depth int) int {
 	data := s.data
 	if depth > MaxDepth {
@@ -224,7 +224,7 @@ func (s *scanner) array(i, depth int) int {
 			i = space(data, i)
 		}
 		if i < len(data) && data[i] == ']' {
-			return s.fail(i, "a comma stands before ']'")
+			return s.fail(i, "there is a comma before ']'")
 		}
 	}
 }

@@ -5,7 +5,7 @@ import "iter"
 // The functions here read text that has been checked, and only look for where
 // things end. On other text they may find nonsense but never panic.
 
-// skipText is the offset behind a string, from behind its opening quote.
+// skipText is the offset after a string, from after its opening quote.
 func skipText(data []byte, i int) int {
 	end, _ := textEnd(data, i)
 	return end
@@ -39,7 +39,7 @@ func quoteOrBackslash(w uint64) uint64 {
 	return ((quote-ones)&^quote | (backslash-ones)&^backslash) & highs
 }
 
-// skip is the offset behind the value at i.
+// skip is the offset after the value at i.
 func skip(data []byte, i int) int {
 	if i >= len(data) {
 		return len(data)
@@ -58,7 +58,7 @@ func skip(data []byte, i int) int {
 
 func endsScalar(c byte) bool { return c == ',' || c == '}' || c == ']' || isSpace(c) }
 
-// skipNested is the offset behind a container, from behind its opening.
+// skipNested is the offset after a container, from after its opening.
 func skipNested(data []byte, i int) int {
 	depth := 1
 	for i = structure(data, i); i < len(data); i = structure(data, i) {
@@ -78,7 +78,7 @@ func skipNested(data []byte, i int) int {
 	return len(data)
 }
 
-// structure is where the next quote, brace or bracket stands.
+// structure is where the next quote, brace or bracket is.
 func structure(data []byte, i int) int {
 	for ; i+8 <= len(data); i += 8 {
 		w := word(data, i)
@@ -139,8 +139,8 @@ func findElem(raw []byte, n int) []byte {
 	return raw[start:end:end]
 }
 
-// findSpan is where the n-th element of an array lies. Where there is none,
-// start is negative and count the number of elements.
+// findSpan is where the n-th element of an array is. If there is none, start is negative
+// and count the number of elements.
 func findSpan(raw []byte, n int) (start, end, count int) {
 	for elem := range elems(raw) {
 		if count == n {
@@ -151,7 +151,7 @@ func findSpan(raw []byte, n int) (start, end, count int) {
 	return -1, -1, count
 }
 
-// span is where a value lies in a text.
+// span is where a value is in a text.
 type span struct{ start, end int }
 
 // elems are the elements of an array.
@@ -167,8 +167,8 @@ func elems(raw []byte) iter.Seq[span] {
 	}
 }
 
-// next is where the next field or element begins, from behind one, or the end
-// of the container.
+// next is where the next field or element begins, from after one, or the end of the
+// container.
 func next(data []byte, i int) int {
 	i = space(data, i)
 	if i < len(data) && data[i] == ',' {

@@ -2,8 +2,8 @@ package doc
 
 // splice is data with the edits.
 //
-// What remains of data is copied in runs: a removed field goes with the comma
-// before it, or with the one behind it when no field is left before it.
+// What remains of data is copied in runs: a removed field goes with the comma before it, or
+// with the one after it when no field is left before it.
 func (x *index) splice(a *Arena) []byte {
 	size := len(x.data)
 	for i := range x.edits {
@@ -41,7 +41,7 @@ type splicer struct {
 	*index
 	out  []byte
 	pos  int // data before it is in out or gone
-	kept int // fields that stay or came
+	kept int // fields that stay or were added
 }
 
 // copyTo copies data up to end.

@@ -24,7 +24,7 @@ func word(data []byte, i int) uint64 {
 // first is the number of the byte of the lowest bit.
 func first(found uint64) int { return bits.TrailingZeros64(found) >> 3 }
 
-// notDigit finds what is no digit.
+// notDigit finds what is not a digit.
 func notDigit(w uint64) uint64 {
 	d := w ^ '0'*ones // digits become 0 to 9
 	return (d + (0x80-10)*ones | d) & highs
@@ -36,7 +36,7 @@ func byteAt(w, found uint64) byte { return byte(w >> (bits.TrailingZeros64(found
 // special finds what a string can't hold as it is: quotes, backslashes, control
 // characters; and what must be looked at: bytes beyond ASCII.
 func special(w uint64) uint64 {
-	// Flipping bit 1 puts the quote (0x22) right behind the controls (0–0x1f).
+	// Flipping bit 1 puts the quote (0x22) directly after the controls (0–0x1f).
 	quoteOrControl := (w ^ 0x02*ones) - 0x21*ones
 	backslash := (w ^ '\\'*ones) - ones
 	return (quoteOrControl | backslash | w) & highs
@@ -72,7 +72,7 @@ func plain(data []byte, i int) int {
 
 func isPlain(c byte) bool { return ' ' <= c && c < utf8.RuneSelf && c != '"' && c != '\\' }
 
-// text checks a string from behind its opening quote.
+// text checks a string from after its opening quote.
 func (s *scanner) text(i int) int {
 	for {
 		if i = plain(s.data, i); i >= len(s.data) {
@@ -123,7 +123,7 @@ func beyond(data []byte, i int) int {
 	return i
 }
 
-// escape checks an escape from behind its backslash.
+// escape checks an escape from after its backslash.
 func (s *scanner) escape(i int) int {
 	data := s.data
 	if i >= len(data) {

@@ -74,8 +74,8 @@ type Outcome struct {
 	Err  *engine.Error // of a failed one
 }
 
-// Apply runs p over one batch of payloads as the engine does, splits and merges
-// carried out, and returns what came of them: live ones in order, then the others.
+// Apply runs p over one batch of payloads as the engine does, splits and merges carried
+// out, and returns the results: live ones in order, then the others.
 func Apply(t testing.TB, p engine.Processor, payloads ...string) []Outcome {
 	t.Helper()
 	b := Batch(payloads...)

@@ -96,7 +96,7 @@ func (s *Source) Stop(context.Context) error {
 	return nil
 }
 
-// Results are the ends that the source was told of, by payload.
+// Results are the results reported to the source, by payload.
 func (s *Source) Results() map[string]engine.Result {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,7 +107,7 @@ func (s *Source) Results() map[string]engine.Result {
 	return all
 }
 
-// Calls are the Acks as they came.
+// Calls are the Acks in the order of the calls.
 func (s *Source) Calls() [][]engine.Result {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -261,10 +261,10 @@ func Run(t testing.TB, p *engine.Pipeline, stop context.Context) runtime.Report 
 	}
 	rep := Build(t, p).Run(stop, context.Background())
 	if c := rep.Stats.Roots; !c.Balanced() || c.InFlight != 0 {
-		t.Errorf("roots are not accounted for: %+v", c)
+		t.Errorf("roots do not add up: %+v", c)
 	}
 	if c := rep.Stats.Pieces; !c.Balanced() || c.InFlight != 0 {
-		t.Errorf("pieces are not accounted for: %+v", c)
+		t.Errorf("pieces do not add up: %+v", c)
 	}
 	return rep
 }

@@ -25,7 +25,7 @@ const patience = 10 * time.Second
 // gives an input that yields the payloads want, in order, and ends.
 func Input(t *testing.T, make func(t *testing.T) engine.Input, want ...string) {
 	for _, room := range []int{1, 3, 256} {
-		t.Run("it yields everything, never more than there is room for", func(t *testing.T) {
+		t.Run("it yields everything, but never more than there is room for", func(t *testing.T) {
 			defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
 			in := make(t)
 			opened(t, in)

@@ -246,7 +246,7 @@ func (s *site) quotient(x, y float64) float64 {
 
 func (s *site) finite(f float64) float64 {
 	if math.IsInf(f, 0) || math.IsNaN(f) {
-		fail(s.offset, "the result of %s is no number that JSON has: it is too large or undefined", s.name)
+		fail(s.offset, "the result of %s is not a JSON number: it is too large or undefined", s.name)
 	}
 	return f
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Body is an expression for what is sent or made: its text as it is, all else as
-// JSON. As a config field it refuses a template, and says what to write.
+// Body is an expression for what is sent or made: its text as it is, anything else as JSON.
+// As a config field it refuses a template, and says what to write.
 type Body struct{ Expr }
 
 var _ schema.Unmarshaler = (*Body)(nil)
@@ -25,7 +25,7 @@ func (b *Body) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 			return
 		}
 		if prose(n.Text, scopesOf(d)) {
-			d.Report(n, schema.Problem{Code: problemCode, Caret: n.At(0), Message: "this is an expression, and text in it stands in quotes", Remedy: "write " + inYAML(quoted(n.Text))})
+			d.Report(n, schema.Problem{Code: problemCode, Caret: n.At(0), Message: "this is an expression, and text in it must be in quotes", Remedy: "write " + inYAML(quoted(n.Text))})
 			return
 		}
 	}
@@ -114,7 +114,7 @@ func (t *template) asJSON() string {
 	return string(b)
 }
 
-// opens says whether the quote at the end of code is no escaped one.
+// opens says whether the quote at the end of code is not escaped.
 func opens(code []byte) bool {
 	front := bytes.TrimRight(code[:len(code)-1], `\`)
 	return (len(code)-1-len(front))%2 == 0
@@ -129,7 +129,7 @@ var plainWords = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^(?:<.*>|[\pL\pN][\pL\pN\s.,!?:;'’-]*)$`)
 })
 
-// prose says whether text is no expression, but words.
+// prose says whether text is not an expression but words.
 func prose(text string, scopes []string) bool {
 	text = strings.TrimSpace(text)
 	if compiles(text, scopes) || !plainWords().MatchString(text) {
@@ -140,5 +140,5 @@ func prose(text string, scopes []string) bool {
 		!slices.ContainsFunc(words, func(w string) bool { return slices.Contains(reserved, w) })
 }
 
-// inYAML is code as a YAML value that can stand anywhere.
+// inYAML is code as a YAML value that is valid anywhere.
 func inYAML(code string) string { return "'" + strings.ReplaceAll(code, "'", "''") + "'" }

@@ -258,8 +258,8 @@ func TestLimitsAreThoseOfTheConfiguration(t *testing.T) {
 		want   string
 	}{
 		{Limits{}, ""},
-		{Limits{Steps: 1000}, "more than 1000 steps on this message (give it less to go through, or raise engine.limits.expression.steps)"},
-		{Limits{Memory: 64 << 10}, "more than 64KiB of memory on this message (make less of it, or raise engine.limits.expression.memory)"},
+		{Limits{Steps: 1000}, "more than 1000 steps on this message (give it less to process, or raise engine.limits.expression.steps)"},
+		{Limits{Memory: 64 << 10}, "more than 64KiB of memory on this message (make it produce less, or raise engine.limits.expression.memory)"},
 	} {
 		e.p.limits = &tt.limits
 		if _, err := e.Eval(m); (err == nil) != (tt.want == "") || !strings.Contains(short(err), tt.want) {

@@ -14,9 +14,9 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 )
 
-// builtins declares functions of this package: usage, docs, code. Most are
-// expr's own with their arguments checked first; the rest are written anew where
-// expr's lose digits, panic, or depend on the order of a Go map.
+// builtins declares functions of this package: usage, docs, code. Most are expr's own with
+// their arguments checked first; the rest are reimplemented where expr's lose digits,
+// panic, or depend on the order of a Go map.
 type builtins []struct {
 	usage string
 	doc   string
@@ -85,12 +85,12 @@ var values = builtins{
 		}
 		return builtin.Abs(args[0])
 	}},
-	{"ceil(number) number", "The next whole number that is not smaller.", whole(math.Ceil)},
-	{"floor(number) number", "The next whole number that is not larger.", whole(math.Floor)},
+	{"ceil(number) number", "The number rounded up to a whole number.", whole(math.Ceil)},
+	{"floor(number) number", "The number rounded down to a whole number.", whole(math.Floor)},
 	{"round(number) number", "The nearest whole number; halves go away from zero.", whole(math.Round)},
-	{"int(number|big|text) int|big", "The number without its fraction, or the integer that a text spells.", toInt},
-	{"float(number|big|text) float", "The number with a fraction, rounded if need be, or the number that a text spells.", toFloat},
-	{"string(value) text", "Text as it is, a time in RFC 3339, all else as JSON.", func(f *frame, s *site, args []any) any {
+	{"int(number|big|text) int|big", "The number without its fraction, or the integer that a text gives.", toInt},
+	{"float(number|big|text) float", "The number with a fraction, rounded if need be, or the number that a text gives.", toFloat},
+	{"string(value) text", "Text as it is, a time in RFC 3339, anything else as JSON.", func(f *frame, s *site, args []any) any {
 		f.encode(s.offset, args[0])
 		return string(appendText(s, nil, args[0]))
 	}},
@@ -98,7 +98,7 @@ var values = builtins{
 		f.encode(s.offset, args[0])
 		return string(appendJSON(s, nil, args[0]))
 	}},
-	{"fromJSON(text) any", "The value that a JSON text spells.", func(f *frame, s *site, args []any) any {
+	{"fromJSON(text) any", "The value of a JSON text.", func(f *frame, s *site, args []any) any {
 		return f.decode(s, []byte(args[0].(string)))
 	}},
 	{"hash(value) text", "A stable hash of the value, 16 hexadecimal digits (FNV-1a); equal values have equal hashes.", func(f *frame, s *site, args []any) any {
@@ -152,7 +152,7 @@ func toInt(_ *frame, s *site, args []any) any {
 		if integer(v) {
 			return bigNumber(v)
 		}
-		fail(s.offset, "int(): %s is no whole number", s.left(v))
+		fail(s.offset, "int(): %s is not a whole number", s.left(v))
 	}
 	return args[0]
 }
@@ -181,7 +181,7 @@ func toFloat(_ *frame, s *site, args []any) any {
 	}
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil || strings.Trim(text, "+-.0123456789eE") != "" {
-		fail(s.offset, "float(): %s is no number", s.left(args[0]))
+		fail(s.offset, "float(): %s is not a number", s.left(args[0]))
 	}
 	return s.finite(n)
 }

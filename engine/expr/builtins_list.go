@@ -10,7 +10,7 @@ import (
 var lists = builtins{
 	{"first(list) any", "The first element, or nil.", func(f *frame, s *site, args []any) any { return member(args[0], 0) }},
 	{"last(list) any", "The last element, or nil.", func(f *frame, s *site, args []any) any { return member(args[0], -1) }},
-	{"take(list, int) list", "The first so many elements.", func(f *frame, s *site, args []any) any {
+	{"take(list, int) list", "The first elements, this many.", func(f *frame, s *site, args []any) any {
 		list, n := args[0].([]any), args[1].(int)
 		if n < 0 {
 			fail(s.offset, "take() can't take %d elements", n)
@@ -35,7 +35,7 @@ var lists = builtins{
 		}
 		return all
 	}},
-	{"flatten(list) list", "The elements, and in place of inner lists theirs.", func(f *frame, s *site, args []any) any {
+	{"flatten(list) list", "The elements, with inner lists replaced by their elements.", func(f *frame, s *site, args []any) any {
 		return flatten(f, s, nil, args[0].([]any), 0)
 	}},
 	{"sort(list, [text]) list", `The elements in order, "asc" or "desc".`, func(f *frame, s *site, args []any) any {
@@ -45,10 +45,10 @@ var lists = builtins{
 	}},
 	{"min(any...) any", "The smallest number of the arguments and of the lists among them.", extreme(-1)},
 	{"max(any...) any", "The largest number of the arguments and of the lists among them.", extreme(1)},
-	{"mean(any...) float", "The mean of the numbers; 0 without any.", func(f *frame, s *site, args []any) any {
+	{"mean(any...) float", "The mean of the numbers; 0 if there are none.", func(f *frame, s *site, args []any) any {
 		return ofNumbers(f, s, args, builtin.Builtins[builtin.Index["mean"]].Func)
 	}},
-	{"median(any...) any", "The median of the numbers; 0 without any.", median},
+	{"median(any...) any", "The median of the numbers; 0 if there are none.", median},
 	{"keys(object) list", "The keys, sorted.", func(f *frame, s *site, args []any) any {
 		return pairs(args[0], func(k string, _ any) any { return k })
 	}},

@@ -7,24 +7,24 @@ import (
 )
 
 var texts = builtins{
-	{"upper(text) text", "The text in capital letters.", upstream("upper")},
-	{"lower(text) text", "The text in small letters.", upstream("lower")},
-	{"trim(text, [text]) text", "The text without space, or the given characters, at both ends.", upstream("trim")},
+	{"upper(text) text", "The text in upper case.", upstream("upper")},
+	{"lower(text) text", "The text in lower case.", upstream("lower")},
+	{"trim(text, [text]) text", "The text without white space, or the given characters, at both ends.", upstream("trim")},
 	{"trimPrefix(text, [text]) text", "The text without a prefix.", upstream("trimPrefix")},
 	{"trimSuffix(text, [text]) text", "The text without a suffix.", upstream("trimSuffix")},
 	{"hasPrefix(text, text) bool", "Whether the first text begins with the second.", upstream("hasPrefix")},
 	{"hasSuffix(text, text) bool", "Whether the first text ends with the second.", upstream("hasSuffix")},
-	{"indexOf(text, text) int", "Where the second text first stands in the first, in characters from 0, or -1.", func(f *frame, s *site, args []any) any {
+	{"indexOf(text, text) int", "The position of the first occurrence of the second text in the first, in characters from 0, or -1.", func(f *frame, s *site, args []any) any {
 		return characters(args[0].(string), strings.Index(args[0].(string), args[1].(string)))
 	}},
-	{"lastIndexOf(text, text) int", "Where the second text last stands in the first, in characters from 0, or -1.", func(f *frame, s *site, args []any) any {
+	{"lastIndexOf(text, text) int", "The position of the last occurrence of the second text in the first, in characters from 0, or -1.", func(f *frame, s *site, args []any) any {
 		return characters(args[0].(string), strings.LastIndex(args[0].(string), args[1].(string)))
 	}},
-	{"split(text, text, [int]) list", "The parts between separators; at most so many.", splitter(strings.SplitN)},
-	{"splitAfter(text, text, [int]) list", "The parts, each with its separator; at most so many.", splitter(strings.SplitAfterN)},
+	{"split(text, text, [int]) list", "The parts between separators; at most this many.", splitter(strings.SplitN)},
+	{"splitAfter(text, text, [int]) list", "The parts, each with its separator; at most this many.", splitter(strings.SplitAfterN)},
 	{"join(list, [text]) text", "The texts of a list, with a separator between them.", join},
-	{"replace(text, text, text, [int]) text", "The first text with the second replaced by the third; at most so many times.", replace},
-	{"repeat(text, int) text", "The text so many times.", func(f *frame, s *site, args []any) any {
+	{"replace(text, text, text, [int]) text", "The first text with the second replaced by the third; at most this many times.", replace},
+	{"repeat(text, int) text", "The text, repeated this many times.", func(f *frame, s *site, args []any) any {
 		text, n := args[0].(string), args[1].(int)
 		if n < 0 {
 			fail(s.offset, "repeat() can't repeat a text %d times", n)
@@ -38,13 +38,13 @@ var texts = builtins{
 		f.room(s.offset, base64.StdEncoding.EncodedLen(len(args[0].(string))))
 		return base64.StdEncoding.EncodeToString([]byte(args[0].(string)))
 	}},
-	{"fromBase64(text) text", "The text that base64 stands for.", func(f *frame, s *site, args []any) any {
+	{"fromBase64(text) text", "The text that base64 encodes.", func(f *frame, s *site, args []any) any {
 		b, err := base64.StdEncoding.DecodeString(args[0].(string))
 		if err != nil {
 			fail(s.offset, "fromBase64(): %s is not base64", s.left(args[0]))
 		}
 		if !utf8.Valid(b) {
-			fail(s.offset, "fromBase64(): what it stands for is not text")
+			fail(s.offset, "fromBase64(): the decoded bytes are not text")
 		}
 		return string(b)
 	}},
@@ -83,7 +83,7 @@ func join(f *frame, s *site, args []any) any {
 	for _, v := range list {
 		text, ok := v.(string)
 		if !ok {
-			failFor(s.offset, "map(list, string(#)) makes texts of its elements", "join() needs a list of texts, and one element is %s", s.left(v))
+			failFor(s.offset, "map(list, string(#)) turns its elements into texts", "join() needs a list of texts, but one element is %s", s.left(v))
 		}
 		size += len(text)
 	}

@@ -9,16 +9,16 @@ import (
 )
 
 var times = builtins{
-	{"date(text|zone, [text], [text], [text]) time", "The time that a text spells; the second text is its form (Go's reference time), the third its time zone, UTC by default. An abbreviation such as EST, of which there are several, needs that zone.", date},
-	{"duration(text) duration", `The duration that a text spells: "1h30m".`, func(f *frame, s *site, args []any) any {
+	{"date(text|zone, [text], [text], [text]) time", "The time that a text gives; the second text is its layout (Go's reference time), the third its time zone, UTC by default. An ambiguous abbreviation such as EST needs that zone.", date},
+	{"duration(text) duration", `The duration that a text gives: "1h30m".`, func(f *frame, s *site, args []any) any {
 		d, err := time.ParseDuration(args[0].(string))
 		if err != nil {
-			fail(s.offset, "duration(): %s is no duration such as 250ms or 1h30m", s.left(args[0]))
+			fail(s.offset, "duration(): %s is not a duration such as 250ms or 1h30m", s.left(args[0]))
 		}
 		return d
 	}},
 	{"timezone(text) zone", `A time zone by name: "Europe/Zurich".`, func(f *frame, s *site, args []any) any { return zone(s, args[0].(string)) }},
-	{"format(time, text) text", "The time in a form, as Go's reference time: 2006-01-02 15:04:05.", func(f *frame, s *site, args []any) any {
+	{"format(time, text) text", "The time in a layout, written as Go's reference time: 2006-01-02 15:04:05.", func(f *frame, s *site, args []any) any {
 		f.room(s.offset, len(args[1].(string))*4)
 		return args[0].(time.Time).Format(args[1].(string))
 	}},
@@ -27,7 +27,7 @@ var times = builtins{
 }
 
 var clocks = builtins{
-	{"now([zone]) time", "The present time, in UTC unless a zone is given.", func(f *frame, s *site, args []any) any {
+	{"now([zone]) time", "The current time, in UTC unless a zone is given.", func(f *frame, s *site, args []any) any {
 		if len(args) == 1 {
 			return now().In(args[0].(*time.Location))
 		}
@@ -48,7 +48,7 @@ func date(_ *frame, s *site, args []any) any {
 		texts = args[1:]
 	}
 	if len(texts) == 0 || len(texts) > 3 {
-		fail(s.offset, "date() needs a text, and maybe its form and time zone")
+		fail(s.offset, "date() needs a text, and optionally its layout and time zone")
 	}
 	in := time.UTC
 	switch {
@@ -66,7 +66,7 @@ func date(_ *frame, s *site, args []any) any {
 			return known(s, t, form, in)
 		}
 	}
-	fail(s.offset, "date(): %s is no date in this form", s.left(text))
+	fail(s.offset, "date(): %s is not a date in this layout", s.left(text))
 	return nil
 }
 
@@ -81,8 +81,8 @@ func known(s *site, t time.Time, form string, in *time.Location) time.Time {
 	name, offset := t.Zone()
 	made := t.Location() != in && t.Location() != time.UTC && offset == 0 && name != "GMT"
 	if made && strings.Contains(form, "MST") && !strings.Contains(form, "-07") && !strings.Contains(form, "Z07") {
-		failFor(s.offset, `name its zone: date(text, form, "America/New_York")`,
-			"date(): %s is no abbreviation of a time zone that %s has", s.left(name), in)
+		failFor(s.offset, `name its zone: date(text, layout, "America/New_York")`,
+			"date(): %s is not an abbreviation of a time zone that %s uses", s.left(name), in)
 	}
 	return t
 }
@@ -104,7 +104,7 @@ func zone(s *site, name string) *time.Location {
 	}
 	z, err := time.LoadLocation(name)
 	if err != nil {
-		fail(s.offset, "%s is no time zone such as Europe/Zurich", s.left(name))
+		fail(s.offset, "%s is not a time zone such as Europe/Zurich", s.left(name))
 	}
 	zones.Lock()
 	defer zones.Unlock()

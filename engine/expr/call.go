@@ -86,7 +86,7 @@ func (f *function) invoke(fr *frame, s *site, args []any) any {
 func init() {
 	functions["get"] = &function{Func: Func{
 		Name: "get", Usage: "get(any, text|int) any",
-		Doc: "What is at a path, given as text, or at an index; nil when there is nothing.",
+		Doc: "The value at a path, given as text, or at an index; nil if there is none.",
 	}}
 }
 
@@ -139,7 +139,7 @@ func pathOf(s *site, v any) doc.Path {
 	case string:
 		p, err := doc.ParsePath(v)
 		if err != nil {
-			fail(s.offset, "get(): %s is no path such as a.b[0]", s.left(v))
+			fail(s.offset, "get(): %s is not a path such as a.b[0]", s.left(v))
 		}
 		return p
 	}

@@ -39,7 +39,7 @@ func (c *coder) placeholder(p schema.Piece) {
 	case c.scan.quote != 0:
 		c.buf = appendEscaped(c.buf, p.Text, c.scan.quote)
 	default:
-		// The blanks keep it apart from what stands beside it: 1${X} is no number.
+		// The blanks keep it apart from what is next to it: 1${X} is not a number.
 		c.buf = append(c.buf, ' ')
 		c.buf = append(c.buf, literal(p.Text)...)
 		c.buf = append(c.buf, ' ')
@@ -50,15 +50,15 @@ var jsonNumber = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
 })
 
-// integer says whether text has digits only, behind a minus or not.
+// integer says whether text has only digits, after a minus or not.
 func integer(text string) bool {
 	digits := strings.TrimPrefix(text, "-")
 	return digits != "" && strings.TrimLeft(digits, "0123456789") == ""
 }
 
-// literal spells a placeholder's value as code: a number, true, false, nil, or
-// else a text. It is one word whatever stands beside it: with a bare -5, "a ${X}"
-// would be a subtraction, and with (-5) a call.
+// literal spells a placeholder's value as code: a number, true, false, nil, or else a text.
+// It is one word whatever is next to it: with a bare -5, "a ${X}" would be a subtraction,
+// and with (-5) a call.
 func literal(value string) string {
 	switch value {
 	case "true", "false":

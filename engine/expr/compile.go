@@ -59,7 +59,7 @@ func compile(code string, o *origin, scopes []string, vmOnly bool) (p *program, 
 	return c.program(root), nil
 }
 
-// newConfig tells expr's parser which of its special forms are overridden.
+// newConfig configures which special forms of expr's parser are overridden.
 func newConfig() *conf.Config {
 	config := conf.CreateNew()
 	config.Optimize = false
@@ -128,12 +128,12 @@ func (c *compiler) node(n ast.Node) node {
 
 func (c *compiler) text(at ast.Node, text string) node {
 	if !utf8.ValidString(text) {
-		fail(c.offset(at), "the escapes in this text do not make UTF-8")
+		fail(c.offset(at), "the escapes in this text do not form valid UTF-8")
 	}
 	return c.constant(at, text)
 }
 
-// offset is where a node stands in the code, in bytes.
+// offset is where a node is in the code, in bytes.
 func (c *compiler) offset(n ast.Node) int { return c.byteOffset(n.Location().From) }
 
 // byteOffset is where the n-th character of the code begins. Looking for it
@@ -192,7 +192,7 @@ func (c *compiler) field(n, root ast.Node, keys []any) node {
 			"there are no variables, so %s means nothing", name)
 	}
 	if len(c.loops) > 0 && name != "this" {
-		c.warn(root, fmt.Sprintf("write .%s for the element's field, this.%s if the document's is meant", name, name),
+		c.warn(root, fmt.Sprintf("write .%s for the element's field, this.%s for the document's", name, name),
 			"%s in a predicate is the document's field", name)
 	}
 	if remedy := literals[name]; remedy != "" {
@@ -375,7 +375,7 @@ func (c *compiler) object(n *ast.MapNode) node {
 			fail(key.offset, "a key is text, not %s", key.kinds)
 		}
 		if key.konst && seen[key.value] {
-			fail(key.offset, "the key %q is there twice", key.value)
+			fail(key.offset, "the key %q is given twice", key.value)
 		}
 		if key.konst {
 			seen[key.value] = true

@@ -70,9 +70,9 @@ func blank(r rune) rune {
 	return r
 }
 
-// failure is how an operation deep inside an evaluation ends it. expr's VM
-// hands panics of functions out as errors, and most of its function types have
-// no error result; run and compile catch failures, nobody else sees one.
+// failure is how an operation deep inside an evaluation ends it. expr's VM hands panics of
+// functions out as errors, and most of its function types have no error result; run and
+// compile catch failures, so no other code sees one.
 type failure struct {
 	err    error // what the document or a function said, or nil
 	offset int   // in the compiled code

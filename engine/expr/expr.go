@@ -13,7 +13,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Source is what an expression reads: a message, or what stands in for one.
+// Source is what an expression reads: a message, or a substitute for one.
 type Source interface {
 	// Document is the document whose fields identifiers name.
 	Document() *doc.Doc
@@ -42,7 +42,7 @@ func condOf(e Expr, err error) (Cond, error) {
 	if err == nil && e.p.kinds&kBool == 0 {
 		err = e.p.origin.errorOf(&failure{
 			offset: e.p.site.offset,
-			msg:    "a condition must be true or false, this is " + e.p.kinds.String(),
+			msg:    "a condition must be true or false, but this is " + e.p.kinds.String(),
 		})
 	}
 	if err != nil {
@@ -75,8 +75,7 @@ func (e Expr) String() string {
 	return e.p.origin.text
 }
 
-// Place is where the expression stands in a configuration; zero when a program
-// compiled it.
+// Place is where the expression is in a configuration; zero when a program compiled it.
 func (e *Expr) Place() schema.Place {
 	if e.p == nil {
 		return schema.Place{}
@@ -117,7 +116,7 @@ func (e *Expr) Eval(s Source) (any, error) {
 	}
 	v, err := e.p.run(s)
 	if err == nil && kindOf(v) == kZone {
-		return nil, e.p.error("the result is a time zone, which no message can hold")
+		return nil, e.p.error("the result is a time zone, which a message can't contain")
 	}
 	return v, err
 }
@@ -151,7 +150,7 @@ func (c *Cond) Test(s Source) (bool, error) {
 	}
 	is, ok := v.(bool)
 	if !ok {
-		return false, c.p.error("a condition must be true or false, this is " + c.p.site.left(v))
+		return false, c.p.error("a condition must be true or false, but this is " + c.p.site.left(v))
 	}
 	return is, nil
 }

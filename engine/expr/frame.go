@@ -12,8 +12,8 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// frame is one evaluation under way. Frames are pooled: an evaluation neither
-// allocates its VM nor its arguments.
+// frame is one evaluation in progress. Frames are pooled: an evaluation neither allocates
+// its VM nor its arguments.
 type frame struct {
 	src    Source
 	limits *Limits
@@ -21,7 +21,7 @@ type frame struct {
 	later  int   // left behind it
 	memory int   // left, in bytes
 	loops  int   // begun by the VM
-	args   []any // of the calls under way, as a stack
+	args   []any // of the current calls, as a stack
 	slots  []slotValue
 	vm     vm.VM
 	text   doc.Text // written by an Encode
@@ -116,7 +116,7 @@ func (f *frame) step(offset, n int) {
 // goOn begins another stretch of steps, unless the budget or the call is at its end.
 func (f *frame) goOn(offset int) {
 	if f.later += f.steps; f.later < 0 {
-		failFor(offset, "give it less to go through, or raise engine.limits.expression.steps",
+		failFor(offset, "give it less to process, or raise engine.limits.expression.steps",
 			"the expression takes more than %d steps%s", f.limits.steps(), f.where())
 	}
 	f.steps = min(f.later, stretch)
@@ -125,7 +125,7 @@ func (f *frame) goOn(offset int) {
 		if err := src.Interrupted(); err != nil {
 			f := &failure{err: err, offset: offset, msg: "the evaluation was interrupted: " + err.Error()}
 			if errors.Is(err, context.DeadlineExceeded) {
-				f.msg, f.remedy = "the evaluation took longer than the timeout", "give it less to go through, or raise `timeout`"
+				f.msg, f.remedy = "the evaluation took longer than the timeout", "give it less to process, or raise `timeout`"
 			}
 			panic(f)
 		}
@@ -148,11 +148,11 @@ func (f *frame) room(offset, n int) {
 }
 
 func (f *frame) tooMuch(offset int) {
-	failFor(offset, "make less of it, or raise engine.limits.expression.memory",
+	failFor(offset, "make it produce less, or raise engine.limits.expression.memory",
 		"the expression takes more than %s of memory%s", schema.Size(f.limits.memory()), f.where())
 }
 
-// where tells a message from the constants of an expression, which have none.
+// where distinguishes a message from the constants of an expression, which have none.
 func (f *frame) where() string {
 	if f.src == nil {
 		return ""

@@ -60,7 +60,7 @@ func Register(f Func) {
 			ft = ft.Elem()
 		}
 		if ft == nil || ft.Kind() != reflect.Func {
-			panic(fmt.Sprintf("expr: function %s: %T is no signature", f.Name, t))
+			panic(fmt.Sprintf("expr: function %s: %T is not a signature", f.Name, t))
 		}
 		fn.sigs = append(fn.sigs, signatureOf(ft))
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// What to write instead, for what people write who come from other languages,
-// and for slips that expr's parser sees only as a token that does not fit.
+// What to write instead, for what people used to other languages write, and for slips that
+// expr's parser sees only as an unexpected token.
 
 // habits are remedies by the token that did not fit.
 var habits = map[string]string{
@@ -21,7 +21,7 @@ var habits = map[string]string{
 	":": "an object inside a predicate goes into brackets: map(items, ({name: .name}))",
 }
 
-// reserved are the words that are no fields unless they follow `this.`.
+// reserved are the words that are not fields unless they follow `this.`.
 var reserved = []string{"and", "contains", "else", "endsWith", "if", "in", "let", "matches", "not", "or", "startsWith"}
 
 // literals are names that other languages give to true, false and nil.
@@ -34,8 +34,7 @@ var literals = map[string]string{
 // switches are the words that some YAML readers take for true and false.
 var switches = map[string]string{"yes": "true", "on": "true", "no": "false", "off": "false"}
 
-// infix are the words that stand between two values where other languages have
-// functions.
+// infix are the words that go between two values where other languages have functions.
 var infix = []string{"contains", "endsWith", "in", "matches", "startsWith"}
 
 // foreign are functions of other languages, in small letters without _.
@@ -70,7 +69,7 @@ func misplaced(code, kind, token string, offset int) string {
 	case token == ">" && strings.HasSuffix(before, "<"):
 		return "write !="
 	case slices.Contains(infix, token) && call && operandMissing(before):
-		return fmt.Sprintf("%s stands between its operands: a %s b", token, token)
+		return fmt.Sprintf("%s goes between its operands: a %s b", token, token)
 	case slices.Contains(reserved, token):
 		return fmt.Sprintf("a field of this name is written this.%s", token)
 	case habits[token] != "":
@@ -78,12 +77,12 @@ func misplaced(code, kind, token string, offset int) string {
 	case strings.Contains(")]}", token) && openBracket(before) == 0:
 		return "it closes nothing: remove it, or open it before"
 	case kind == "Identifier" || kind == "Number" || kind == "String":
-		return "an operator is missing in front of it"
+		return "an operator is missing before it"
 	}
 	return ""
 }
 
-// operandMissing says whether no value stands at the end of code.
+// operandMissing says whether there is no value at the end of code.
 func operandMissing(code string) bool {
 	code = strings.TrimRight(code, " \t\r\n")
 	return code == "" || strings.HasSuffix(code, "(") || strings.HasSuffix(code, ",")
@@ -128,7 +127,7 @@ func openBracket(code string) byte {
 	return 0
 }
 
-// openAt is where the innermost bracket stands that code leaves open, or -1.
+// openAt is where the innermost bracket that code leaves open is, or -1.
 func openAt(code string) int {
 	var open []int
 	var s scanner
@@ -149,8 +148,8 @@ func openAt(code string) int {
 	return open[len(open)-1]
 }
 
-// callBefore is the function in whose brackets the end of code stands, and
-// where its name begins; "" when there is none.
+// callBefore is the function in whose brackets the end of code is, and where its name
+// begins; "" when there is none.
 func callBefore(code string) (name string, offset int) {
 	for at := openAt(code); at >= 0; at = openAt(code[:at]) {
 		if name = lastWord(code[:at]); code[at] == '(' && name != "" {

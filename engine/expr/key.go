@@ -39,7 +39,7 @@ func (e *Expr) PeekKey(dst []byte, s Source) (key []byte, ok bool) {
 	return append(dst, raw...), true
 }
 
-// AppendBody appends the value as a payload: text as it is, all else as JSON.
+// AppendBody appends the value as a payload: text as it is, anything else as JSON.
 func (e *Expr) AppendBody(dst []byte, s Source) ([]byte, error) {
 	if e.p != nil && e.p.write != nil && e.p.kinds&^(kObject|kList) == 0 {
 		f := newFrame(s, e.p.limits)

@@ -143,7 +143,7 @@ func clip(s string) string {
 	return s[:cut] + "…"
 }
 
-// combo is one pair of operand kinds that an operator takes, and what comes out.
+// combo is one pair of operand kinds that an operator takes, and the kind of the result.
 type combo struct{ left, right, out kinds }
 
 // result is what an operator can yield for operands of these kinds; 0 means

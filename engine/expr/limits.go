@@ -11,8 +11,8 @@ import (
 // one operation, or the way through an element or a piece of text: 100 ns at most, more
 // or less.
 type Limits struct {
-	Memory schema.Size `yaml:"memory" default:"64MiB" check:"min=64KiB" doc:"Bytes that one evaluation may make, roughly: what it decodes and copies, its result, and that as JSON."`
-	Steps  int         `yaml:"steps" default:"10000000" check:"min=1000" doc:"Steps that one evaluation may take: an operation, an element gone through, or a piece of text. A million take a tenth of a second at most."`
+	Memory schema.Size `yaml:"memory" default:"64MiB" check:"min=64KiB" doc:"Bytes that one evaluation may allocate, roughly: what it decodes and copies, its result, and the result as JSON."`
+	Steps  int         `yaml:"steps" default:"10000000" check:"min=1000" doc:"Steps that one evaluation may take: an operation, an element visited, or a piece of text. A million take at most a tenth of a second."`
 }
 
 func (l *Limits) memory() int { return int(cmp.Or(l.Memory, 64<<20)) }
@@ -44,5 +44,5 @@ const (
 	elementSize = doc.ElementSize // bytes of an element of a list
 	loopSize    = 160             // bytes that the VM keeps for each loop that it began
 	loopSteps   = 16              // steps that a loop costs before its first element
-	stretch     = 8 << 10         // steps between looks at whether to go on
+	stretch     = 8 << 10         // steps between checks whether to continue
 )

@@ -11,7 +11,7 @@ func (c *compiler) truth(x node) node {
 		return x
 	}
 	if x.kinds&kBool == 0 {
-		fail(x.offset, "a condition must be true or false, this is %s", x.kinds)
+		fail(x.offset, "a condition must be true or false, but this is %s", x.kinds)
 	}
 	s := &site{offset: x.offset, secret: [2]bool{x.secret}}
 	t := node{offset: x.offset, secret: x.secret, kinds: kBool}
@@ -21,7 +21,7 @@ func (c *compiler) truth(x node) node {
 			if v == nil {
 				remedy = ifMissing
 			}
-			failFor(s.offset, remedy, "a condition must be true or false, this is %s", s.left(v))
+			failFor(s.offset, remedy, "a condition must be true or false, but this is %s", s.left(v))
 		}
 		return v
 	}
@@ -67,7 +67,7 @@ func (c *compiler) logic(n *ast.BinaryNode) node {
 	return v
 }
 
-// coalesce is ??: the right side stands in for nil.
+// coalesce is ??: the right side replaces nil.
 func (c *compiler) coalesce(n *ast.BinaryNode) node {
 	l, r := c.node(n.Left), c.node(n.Right)
 	if l.konst {

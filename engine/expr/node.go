@@ -22,14 +22,14 @@ type node struct {
 
 	kinds  kinds // what its value can be
 	offset int   // in the code, where errors about its value point
-	secret bool  // its value comes from a placeholder
+	secret bool  // its value is from a placeholder
 	konst  bool
 	value  any       // of a constant
 	path   *doc.Path // of a node that is nothing but a path
 }
 
-// opaque is the type that expr's compiler sees on every node: one of which it
-// knows nothing and which is no pointer, so that it adds no instructions.
+// opaque is the type that expr's compiler sees on every node: one of which it knows nothing
+// and which is not a pointer, so that it adds no instructions.
 type opaque struct{}
 
 // vmNode marks n for expr's compiler.

@@ -7,7 +7,7 @@ import (
 	"github.com/expr-lang/expr/ast"
 )
 
-// binaryOps are the operators of two values, but for logic, ??, matches and ranges.
+// binaryOps are the operators of two values, except logic, ??, matches and ranges.
 var binaryOps = map[string]struct {
 	types []combo
 	run   func(s *site, a, b any) any

@@ -2,18 +2,18 @@ package expr
 
 import "github.com/flowd-io/flowd/schema"
 
-// origin is where code came from: a field of a configuration or a template,
-// with placeholders where the code has their values.
+// origin is where code is from: a field of a configuration or a template, with placeholders
+// where the code has their values.
 type origin struct {
 	text  string // as written; errors show this and never a placeholder's value
 	place schema.Place
 	runs  []run // in order of code; none: code and text are equal
 }
 
-// run is a stretch of code and where it stands in the text.
+// run is a stretch of code and where it is in the text.
 type run struct {
 	code, text int
-	value      bool // a placeholder's value: all of it stands at text
+	value      bool // a placeholder's value: all of it is at text
 }
 
 // at is the place in the text of a byte of the code.

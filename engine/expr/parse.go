@@ -120,7 +120,7 @@ func (c *compiler) reject(err error) {
 			code = strings.TrimRight(code, " \t\r\n")
 			msg, offset, remedy = "the expression ends too early", len(code), tooEarly(code, c.scopes)
 		case strings.HasPrefix(m[1], "a map key"):
-			msg, remedy = fmt.Sprintf("a key belongs here, not %s", token), `a key is a name, a text in quotes, or an expression in brackets: {name: 1, "odd name": 2, (field): 3}`
+			msg, remedy = fmt.Sprintf("this must be a key, not %s", token), `a key is a name, a text in quotes, or an expression in brackets: {name: 1, "odd name": 2, (field): 3}`
 		case kind == "String":
 			msg = "unexpected text " + fmt.Sprintf("%q", token)
 		}
@@ -150,9 +150,9 @@ func (c *compiler) reject(err error) {
 			remedy = `write text matches "…"`
 		}
 	case strings.Contains(msg, "cannot be mixed"):
-		msg, remedy = "?? beside another operator leaves open which comes first", "put brackets around it: (a ?? 0) + 1"
+		msg, remedy = "?? beside another operator is ambiguous", "put brackets around it: (a ?? 0) + 1"
 	case msg == "expected name":
-		msg, remedy = "the name of a field belongs here", `any other key is written in brackets: this["odd name"]`
+		msg, remedy = "the name of a field belongs here", `write any other key in brackets: this["odd name"]`
 	case strings.Contains(msg, "exceeds maximum allowed nodes"):
 		msg = fmt.Sprintf("the expression has more than %d parts", conf.DefaultMaxNodes)
 	}
@@ -170,8 +170,8 @@ func byteOffset(code string, n int) int {
 	return len(code)
 }
 
-// calls ends the compilation when the end of code stands in the brackets of a
-// function that is not there: a predicate is no mistake of its own then.
+// calls ends the compilation when the end of code is in the brackets of a function that
+// does not exist: a predicate is then not a separate mistake.
 func (c *compiler) calls(code string) {
 	name, offset := callBefore(code)
 	if _, known := predicates[name]; name != "" && !known {

@@ -12,21 +12,21 @@ type predicate struct {
 }
 
 var predicates = map[string]predicate{
-	"all":           {"all(list, predicate) bool", "Whether the predicate holds for all elements.", true, kBool},
-	"none":          {"none(list, predicate) bool", "Whether the predicate holds for no element.", true, kBool},
-	"any":           {"any(list, predicate) bool", "Whether the predicate holds for an element.", true, kBool},
-	"one":           {"one(list, predicate) bool", "Whether the predicate holds for exactly one element.", true, kBool},
-	"filter":        {"filter(list, predicate) list", "The elements for which the predicate holds.", true, kList},
-	"find":          {"find(list, predicate) any", "The first element for which the predicate holds, or nil.", true, kAny},
-	"findIndex":     {"findIndex(list, predicate) int", "The index of the first element for which the predicate holds, or nil.", true, kInt | kNil},
-	"findLast":      {"findLast(list, predicate) any", "The last element for which the predicate holds, or nil.", true, kAny},
-	"findLastIndex": {"findLastIndex(list, predicate) int", "The index of the last element for which the predicate holds, or nil.", true, kInt | kNil},
-	"count":         {"count(list, [predicate]) int", "How many elements the predicate holds for, or are true.", true, kInt},
-	"map":           {"map(list, expression) list", "What the expression gives for each element.", false, kList},
-	"sum":           {"sum(list, [expression]) number", "The sum of the elements, or of what the expression gives for each.", false, kInt | kFloat},
-	"groupBy":       {"groupBy(list, expression) object", "The elements in lists, by what the expression gives for each.", false, kObject},
-	"sortBy":        {"sortBy(list, expression, [text]) list", `The elements in order of what the expression gives for each, "asc" or "desc".`, false, kList},
-	"reduce":        {"reduce(list, expression, [any]) any", "What the expression gives at last; #acc is what it gave before, at first the third argument.", false, kAny},
+	"all":           {"all(list, predicate) bool", "Whether the predicate is true for all elements.", true, kBool},
+	"none":          {"none(list, predicate) bool", "Whether the predicate is true for no element.", true, kBool},
+	"any":           {"any(list, predicate) bool", "Whether the predicate is true for any element.", true, kBool},
+	"one":           {"one(list, predicate) bool", "Whether the predicate is true for exactly one element.", true, kBool},
+	"filter":        {"filter(list, predicate) list", "The elements for which the predicate is true.", true, kList},
+	"find":          {"find(list, predicate) any", "The first element for which the predicate is true, or nil.", true, kAny},
+	"findIndex":     {"findIndex(list, predicate) int", "The index of the first element for which the predicate is true, or nil.", true, kInt | kNil},
+	"findLast":      {"findLast(list, predicate) any", "The last element for which the predicate is true, or nil.", true, kAny},
+	"findLastIndex": {"findLastIndex(list, predicate) int", "The index of the last element for which the predicate is true, or nil.", true, kInt | kNil},
+	"count":         {"count(list, [predicate]) int", "The number of elements for which the predicate is true, or that are true.", true, kInt},
+	"map":           {"map(list, expression) list", "The results of the expression for each element.", false, kList},
+	"sum":           {"sum(list, [expression]) number", "The sum of the elements, or of the expression's results for each.", false, kInt | kFloat},
+	"groupBy":       {"groupBy(list, expression) object", "The elements in lists, grouped by the expression's result for each.", false, kObject},
+	"sortBy":        {"sortBy(list, expression, [text]) list", `The elements sorted by the expression's result for each, "asc" or "desc".`, false, kList},
+	"reduce":        {"reduce(list, expression, [any]) any", "The expression's last result; #acc is its result for the element before, at first the third argument.", false, kAny},
 }
 
 // predicate compiles a loop over a list.
@@ -166,7 +166,7 @@ func (c *compiler) pointer(n *ast.PointerNode) node {
 		p.kinds = kInt
 	case "acc":
 		if len(c.loops) == 0 || c.loops[len(c.loops)-1] != "reduce" {
-			fail(p.offset, "#acc is only there in reduce()")
+			fail(p.offset, "#acc only exists in reduce()")
 		}
 	default:
 		failFor(p.offset, "write ."+n.Name+" for the element's field", "#%s is neither #, #index nor #acc", n.Name)

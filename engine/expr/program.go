@@ -93,7 +93,7 @@ func (p *program) runIn(f *frame) (v any, err error) {
 	return v, nil
 }
 
-// vmFailure is what expr's VM made of a failure, or a limit of its own.
+// vmFailure is what expr's VM made of a failure, or its own limit.
 func (p *program) vmFailure(err error) *failure {
 	var failed *failure
 	if errors.As(err, &failed) {
@@ -105,7 +105,7 @@ func (p *program) vmFailure(err error) *failure {
 	}
 	f := &failure{offset: byteOffset(p.code, e.From), msg: "cannot evaluate this: " + e.Message}
 	if strings.HasPrefix(e.Message, "reduce of empty") {
-		f.msg, f.remedy = "reduce() of an empty list has no value", "give it a third argument to begin with"
+		f.msg, f.remedy = "reduce() of an empty list has no value", "give it a third argument to start with"
 	}
 	return f
 }

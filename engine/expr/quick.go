@@ -10,8 +10,8 @@ import (
 // verdict is what a test says about a condition.
 type verdict uint8
 
-// A test that can't tell, because a value is rare or wrong, leaves the answer or
-// the error to the evaluation proper.
+// A test that can't decide, because a value is rare or wrong, leaves the answer or the
+// error to the full evaluation.
 const (
 	unsure verdict = iota
 	no

@@ -43,7 +43,7 @@ func (s *site) noPattern(text string, err error) {
 	if errors.As(err, &bad) {
 		why = ": " + bad.Code.String() // without the part of the text, which may be secret
 	}
-	fail(s.offset, "matches: %s is no regular expression%s", s.right(text), why)
+	fail(s.offset, "matches: %s is not a regular expression%s", s.right(text), why)
 }
 
 // instructions is about how many instructions a regular expression compiles to:
@@ -111,14 +111,14 @@ func (c *compiler) matches(n *ast.BinaryNode) node {
 			return s.mismatch(args[0], args[1])
 		}
 		if len(source) > maxPattern {
-			fail(s.offset, "matches: a regular expression from a message may have %d bytes at most", maxPattern)
+			fail(s.offset, "matches: a regular expression from a message may have at most %d bytes", maxPattern)
 		}
 		return patterns.get(f, s, source).match(f, s, text)
 	})
 }
 
-// patterns keeps those that messages brought. When it is full it starts anew:
-// no message can make it large, and patterns in use come back at once.
+// patterns keeps those from messages. When it is full it starts over: no message can make
+// it large, and patterns in use return at once.
 var patterns = patternCache{byText: map[string]*pattern{}}
 
 const maxPatterns = 256

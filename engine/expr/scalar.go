@@ -83,7 +83,7 @@ func readFloat(raw []byte) (s scalar, ok bool) {
 	return s, false
 }
 
-// constantScalar gives a constant to tests; nil when it is no scalar.
+// constantScalar gives a constant to tests; nil when it is not a scalar.
 func constantScalar(v any) scalarFunc {
 	var s scalar
 	switch v := v.(type) {

@@ -42,7 +42,7 @@ func (s *site) clash(left, right kinds, a, b string) {
 	case both&kBig != 0 && both&^kNumber == 0:
 		remedy = largeIntegers
 	case s.name == "+" && both&kText != 0 && both&kNumber != 0 && both&^(kText|kNumber) == 0:
-		remedy = "string(x) makes a text of a number"
+		remedy = "string(x) turns a number into text"
 	}
 	failFor(s.offset, remedy, "%s", s.sentence(a, b))
 }

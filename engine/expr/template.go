@@ -22,7 +22,7 @@ type template struct {
 type part struct {
 	text string
 	expr *program
-	from int // where the $( of an expression stands in the source
+	from int // where the $( of an expression is in the source
 	to   int // behind its )
 }
 
@@ -51,8 +51,7 @@ func (t Template) String() string {
 	return t.t.origin.text
 }
 
-// Place is where the template stands in a configuration; zero when a program
-// compiled it.
+// Place is where the template is in a configuration; zero when a program compiled it.
 func (t *Template) Place() schema.Place {
 	if t.t == nil {
 		return schema.Place{}
@@ -139,7 +138,7 @@ func (p *program) appendPart(dst []byte, s Source, frame **frame) ([]byte, error
 	}
 	if v == nil {
 		return dst, p.origin.errorOf(&failure{
-			offset: p.site.offset, msg: "this part of the template is nothing",
+			offset: p.site.offset, msg: "this part of the template is nil",
 			remedy: ifMissing,
 		})
 	}
@@ -193,13 +192,13 @@ type templateReader struct {
 	origin *origin
 	scopes []string
 	text   strings.Builder // literal text not yet a part
-	code   *coder          // of the expression under way, or nil
+	code   *coder          // of the current expression, or nil
 	open   int             // where it began
 	parts  []part
 	errs   []error
 }
 
-// read reads literal text, which stands at offset in the source.
+// read reads literal text, at offset in the source.
 func (r *templateReader) read(text string, offset int) {
 	for i := 0; i < len(text); i++ {
 		rest := text[i:]

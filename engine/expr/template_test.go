@@ -52,11 +52,11 @@ func TestTemplateFails(t *testing.T) {
 		name, src, want string
 	}{
 		{"nil", `logs/$(missing).txt`, `
-this part of the template is nothing (?? gives a missing field a default)
+this part of the template is nil (?? gives a missing field a default)
   logs/$(missing).txt
          ^`},
 		{"an error within", `a$(name + status)`, `
-cannot add text "Ann" and number 503 (string(x) makes a text of a number)
+cannot add text "Ann" and number 503 (string(x) turns a number into text)
   a$(name + status)
           ^`},
 		{"an open part", `logs/$(name`, `
@@ -76,7 +76,7 @@ unexpected = (write == to compare)
   é/$(name = 1)
            ^`},
 		{"a time zone", `$(timezone("UTC"))`, `
-a time zone is no value that a message can hold
+a time zone is not a value that a message can contain
   $(timezone("UTC"))
     ^`},
 	}

@@ -34,7 +34,7 @@ func trapOf(n *schema.Node) *trap {
 		}
 	case n.Style != schema.SingleQuoted && n.Style != schema.DoubleQuoted:
 		return nil
-	case n.Text == "true" || n.Text == "false" || n.Text == "nil" || lastWord(n.Text) != n.Text || n.Text == "" || n.Text[0] == '$': // the last is no field
+	case n.Text == "true" || n.Text == "false" || n.Text == "nil" || lastWord(n.Text) != n.Text || n.Text == "" || n.Text[0] == '$': // the last is not a field
 		return nil
 	}
 	return &trap{
@@ -49,11 +49,11 @@ func nothing(n *schema.Node) *trap {
 	if n.Text == "" {
 		return &trap{"there is no expression here", "write nil to set nothing"}
 	}
-	return &trap{fmt.Sprintf("YAML reads %s as nothing", n.Text), "write nil"}
+	return &trap{fmt.Sprintf("YAML reads %s as no value", n.Text), "write nil"}
 }
 
-// warnTail warns of a comment that looks like a part of the value: people put a
-// blank behind the # of a comment.
+// warnTail warns of a comment that looks like a part of the value: people put a blank after
+// the # of a comment.
 func warnTail(d *schema.Decoder, n *schema.Node) {
 	if n.Style != schema.Plain || len(n.Tail) < 2 || strings.ContainsAny(n.Tail[1:2], " \t#") {
 		return
@@ -61,7 +61,7 @@ func warnTail(d *schema.Decoder, n *schema.Node) {
 	d.Report(n, schema.Problem{
 		Code: problemCode, Warning: true, Caret: n.At(len(n.Text)),
 		Message: fmt.Sprintf("YAML takes %s for a comment", n.Tail),
-		Remedy:  "put the whole value into quotes if it belongs to it, else a blank behind the #",
+		Remedy:  "if it belongs to the value, put the whole value into quotes; otherwise write a blank after the #",
 	})
 }
 
@@ -93,8 +93,8 @@ func flow(n *schema.Node, depth int) string {
 	return n.Text
 }
 
-// swallowed finds a // comment that YAML, joining lines, let run over the code
-// of the lines behind it.
+// swallowed finds a // comment that YAML, joining lines, let run over the code of the lines
+// after it.
 func swallowed(n *schema.Node, code string, o *origin) error {
 	if n.Style == schema.Literal {
 		return nil
@@ -111,7 +111,7 @@ func swallowed(n *schema.Node, code string, o *origin) error {
 		}
 		return o.errorOf(&failure{
 			offset: i - 1, remedy: "write the text with | in place of >",
-			msg: "YAML joins these lines, so this comment swallows the code behind it",
+			msg: "YAML joins these lines, so this comment swallows the code after it",
 		})
 	}
 	return nil
@@ -131,8 +131,8 @@ func tailed(n *schema.Node, err error) error {
 	return &cut
 }
 
-// early says that an error stands at the end of the code, or at a bracket, quote
-// or $( that nothing closes: what a cut can cause.
+// early says that an error is at the end of the code, or at a bracket, quote or $( that
+// nothing closes: what a cut can cause.
 func early(e *Error) bool {
 	return e.Offset >= len(strings.TrimRight(e.Expr, " \t")) ||
 		strings.Contains(e.Msg, "clos") || strings.Contains(e.Msg, "has no )")

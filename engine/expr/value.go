@@ -27,7 +27,7 @@ func normal(s *site, v any) any {
 		return s.finite(v)
 	case []byte:
 		if !utf8.Valid(v) {
-			fail(s.offset, "%s() gave bytes that are not text", s.name)
+			fail(s.offset, "%s() returned bytes that are not text", s.name)
 		}
 		return string(v)
 	case []string:
@@ -39,7 +39,7 @@ func normal(s *site, v any) any {
 	case json.Number:
 		n, err := doc.Decode([]byte(v))
 		if err != nil {
-			fail(s.offset, "%s() gave %q, which is no number", s.name, string(v))
+			fail(s.offset, "%s() returned %q, which is not a number", s.name, string(v))
 		}
 		return n
 	}
@@ -83,7 +83,7 @@ func reflected(s *site, v reflect.Value) any {
 		}
 		return m
 	}
-	fail(s.offset, "%s() gave a %s, which no message can hold", s.name, v.Type())
+	fail(s.offset, "%s() returned a %s, which a message can't contain", s.name, v.Type())
 	return nil
 }
 
@@ -157,7 +157,7 @@ func appendText(s *site, dst []byte, v any) []byte {
 
 func appendJSON(s *site, dst []byte, v any) []byte {
 	if kindOf(v) == kZone {
-		fail(s.offset, "a time zone is no value that a message can hold")
+		fail(s.offset, "a time zone is not a value that a message can contain")
 	}
 	out, err := doc.Append(dst, v)
 	if err != nil {
@@ -221,9 +221,9 @@ func appendNumberKey(dst []byte, f float64) []byte {
 	return i.Append(dst, 10)
 }
 
-// appendQuoted quotes text as JSON does, with as few escapes as possible, so
-// that most text in a document is its own key. Bytes that are no UTF-8 stay,
-// which keeps different texts different.
+// appendQuoted quotes text as JSON does, with as few escapes as possible, so that most text
+// in a document is its own key. Bytes that are not UTF-8 stay, which keeps different texts
+// different.
 func appendQuoted(dst []byte, text string) []byte {
 	const hex = "0123456789abcdef"
 	dst = append(dst, '"')

@@ -7,9 +7,8 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 )
 
-// writeFunc appends a node's value as doc.Append encodes it. ok is false where
-// the evaluation proper has to tell: an error, or something rare. Then what it
-// appended is nothing.
+// writeFunc appends a node's value as doc.Append encodes it. ok is false where the full
+// evaluation must decide: an error, or something rare. It has then appended nothing.
 type writeFunc func(f *frame, dst []byte) (out []byte, ok bool)
 
 // writer is how to write a node's value: by the shortest way that it has. Nil if
@@ -175,7 +174,7 @@ func (e *Expr) Encode(s Source, put func(v any) error) error {
 	return put(v)
 }
 
-// encode appends the value to dst. A failure is left to Eval, which tells it.
+// encode appends the value to dst. A failure is left to Eval, which reports it.
 func (p *program) encode(f *frame, dst []byte) (out []byte, ok bool) {
 	defer func() {
 		if r := recover(); r != nil {

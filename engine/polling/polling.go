@@ -25,9 +25,9 @@ type Source struct {
 // and without I/O. Sources may come and go, so what it knows of one it keeps
 // in Source.State.
 type Strategy interface {
-	// Next picks one of the sources that is not busy, or nil: none for now. They
-	// stand in the order written. Those that pause, or wait for a first message, are
-	// not among them; the slice is valid until Next returns.
+	// Next picks one of the sources that is not busy, or nil: none for now. They are in the
+	// order written. Those that pause, or wait for a first message, are not among them; the
+	// slice is valid until Next returns.
 	Next(now time.Time, open []*Source) *Source
 	// Found says that a read of s gave n messages.
 	Found(s *Source, n int)

@@ -41,11 +41,11 @@ type Options struct {
 // The codes of what only building can find; see package rules.
 func init() {
 	schema.AddCode("bad-config", "A plugin can't be built with this configuration.")
-	schema.AddCode("batch-only", "A step that works on whole batches stands where there is none.")
-	schema.AddCode("group-place", "A group stands where its messages can't wait for each other.")
-	schema.AddCode("own-timeout", "A timeout stands beside a step that has one of its own.")
-	schema.AddCode("steps-expand", "Named steps that use named steps come to more than a pipeline can have.")
-	schema.AddCode("cannot-return", "Failed messages are to go back to a source that takes nothing back.")
+	schema.AddCode("batch-only", "A step that works on whole batches is in a place without batches.")
+	schema.AddCode("group-place", "A group is in a place where its messages can't wait for each other.")
+	schema.AddCode("own-timeout", "A timeout is set on a step that has its own.")
+	schema.AddCode("steps-expand", "Named steps that use named steps expand to more steps than a pipeline can have.")
+	schema.AddCode("cannot-return", "Failed messages should be returned to a source that takes nothing back.")
 }
 
 // Build makes a plan and reports everything that is wrong; with an error, be it a known
@@ -83,7 +83,7 @@ type builder struct {
 	inner      bool                  // the steps at hand are inside another
 	lanes      bool                  // the steps at hand are the pipeline's own
 	built      []string              // the types of all steps so far
-	full       bool                  // the uses of named lists come to too much
+	full       bool                  // the uses of named lists exceed the limit
 	conditions int                   // under which the steps at hand run
 	states     []stateful
 

@@ -15,7 +15,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// noTimeout is for steps whose calls have deadlines of their own.
+// noTimeout is for steps whose calls have their own deadlines.
 const noTimeout = 100 * 365 * 24 * time.Hour
 
 // patient gives a step that tries again by itself the time for that.
@@ -25,7 +25,7 @@ func (b *builder) patient(s *engine.StepSpec, o *steps.Op) {
 		o.Timeout = noTimeout
 	case !b.batch && !b.inner: // its messages park
 		b.problems = append(b.problems, schema.Problem{Pos: s.Place.Pos, Path: s.Place.Path, Code: "own-timeout", Warning: true,
-			Message: fmt.Sprintf("`timeout` beside %s is never reached: it has one of its own, for each try", s.Use.Name), Remedy: fmt.Sprintf("write it inside `%s`", s.Use.Name)})
+			Message: fmt.Sprintf("`timeout` beside %s has no effect: %[1]s has its own, for each attempt", s.Use.Name), Remedy: fmt.Sprintf("write it inside `%s`", s.Use.Name)})
 	}
 }
 
@@ -35,8 +35,8 @@ type Apart struct {
 	plan *Plan
 }
 
-// Apart builds steps that run outside of a pipeline: over whole batches, or over
-// messages each for itself. timeout is that of steps which have none of their own.
+// Apart builds steps that run outside of a pipeline: over whole batches, or over messages
+// individually. timeout is that of steps that have none.
 func BuildApart(s engine.Steps, env engine.Env, whole bool, timeout time.Duration) (*Apart, []schema.Problem) {
 	b := &builder{spec: &engine.Pipeline{Engine: engine.EngineSpec{Timeout: timeout}}, plan: newPlan(&stage.Layout{Plugins: life.Plugins{Log: env.Log}}), inner: true, batch: whole}
 	env.Log = cmp.Or(env.Log, slog.New(slog.DiscardHandler))

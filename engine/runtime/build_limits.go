@@ -72,10 +72,10 @@ func (b *builder) limiter(spec engine.RateLimit, place string) (*limit.Limiter, 
 		return b.kept(limit.NewLimiter(place, spec)), nil
 	}
 	if spec.Messages != 0 || spec.Per != 0 || spec.Burst != 0 || !spec.Key.IsZero() {
-		return nil, fmt.Errorf("rate limit %q is defined elsewhere (give `name` alone, or leave it out)", spec.Name)
+		return nil, fmt.Errorf("rate limit %q is defined elsewhere (give only `name`, or leave it out)", spec.Name)
 	}
 	if b == nil {
-		return nil, fmt.Errorf("there is no rate limit %q: those with names belong to pipelines", spec.Name)
+		return nil, fmt.Errorf("there is no rate limit %q: named limits only exist in pipelines", spec.Name)
 	}
 	shared, ok := b.options.Limits[spec.Name]
 	if !ok {

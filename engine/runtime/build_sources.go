@@ -47,7 +47,7 @@ func (b *builder) counted(s *engine.InputSpec, env engine.Env) {
 		return
 	}
 	b.problems = append(b.problems, schema.Problem{Pos: s.Place.Pos, Path: s.Place.Path, Code: "delivery-limit", Warning: true,
-		Message: fmt.Sprintf("the queue dead-letters what was delivered more than %d times, and counts up to %d messages that a stop hands back unread", limit, most),
+		Message: fmt.Sprintf("the queue dead-letters messages that were delivered more than %d times, and counts up to %d messages that a stop hands back unread", limit, most),
 		Remedy:  fmt.Sprintf("leave `prefetch` out, or write `prefetch: %d` or less", max(1, env.Hands*limit/env.Instances))})
 }
 
@@ -61,7 +61,7 @@ func (b *builder) intervals() {
 		for _, r := range b.retries {
 			for _, d := range r.Intervals {
 				if d > in.Delays {
-					b.report(r.Place, "long-interval", fmt.Sprintf("input %s can't hold a message for %v: its longest is %v", in.Name, d, in.Delays), "shorten the interval, or send what waits that long to a dead_letter")
+					b.report(r.Place, "long-interval", fmt.Sprintf("input %s can't hold a message for %v: at most for %v", in.Name, d, in.Delays), "shorten the interval, or send messages that would wait that long to a dead_letter")
 				}
 			}
 		}

@@ -11,7 +11,7 @@ import (
 type stateful struct {
 	engine.Keeping
 	place schema.Place
-	lane  bool // it is one of the pipeline's own steps: messages of a key come to it one after the other
+	lane  bool // it is one of the pipeline's own steps: messages of a key reach it one after the other
 }
 
 // keeps takes down that a step keeps state.
@@ -45,13 +45,13 @@ func (b *builder) serial() {
 		case !b.plan.Ordered && !warned[s.Name]:
 			warned[s.Name] = true
 			b.unordered(s.place, fmt.Sprintf("steps read and write cache %s, and nothing orders messages with equal keys: one may read before an earlier one has written", s.Name),
-				fmt.Sprintf("write `engine: {order_by: '%s'}` where that matters", s.Key.String()))
+				fmt.Sprintf("write `engine: {order_by: '%s'}` if that matters", s.Key.String()))
 		case b.plan.Ordered && !s.lane:
 			b.unordered(s.place, fmt.Sprintf("several messages go through each step together here: one may read cache %s before an earlier one has written", s.Name),
-				"write the steps that read and write it under the pipeline's own `processors`, outside of a `group`, where that matters")
+				"write the steps that read and write it under the pipeline's own `processors`, outside a `group`, if that matters")
 		case order != nil && order.String() != s.Key.String():
 			b.unordered(s.Key.Place(), fmt.Sprintf("messages with equal keys here may differ in `order_by` (%s): one may read cache %s before an earlier one has written", order.String(), s.Name),
-				"use the same expression for both where that matters")
+				"use the same expression for both if that matters")
 		}
 	}
 }

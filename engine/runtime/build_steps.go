@@ -25,7 +25,7 @@ func (b *builder) assemble(list engine.Steps) *steps.Program {
 	return p
 }
 
-// own assembles the pipeline's own steps, behind those of its limits.
+// own assembles the pipeline's own steps, after those of its limits.
 func (b *builder) own(keyed engine.Steps) {
 	b.lanes = true
 	b.plan.Steps = b.assemble(append(keyed, b.spec.Processors...))
@@ -38,8 +38,8 @@ func (b *builder) steps(p *steps.Program, list engine.Steps) {
 	}
 }
 
-// step appends the instructions of a step; those of its cases and repairs lie
-// behind it and jump over each other.
+// step appends the instructions of a step; those of its cases and repairs follow it and
+// jump over each other.
 func (b *builder) step(p *steps.Program, s *engine.StepSpec) {
 	if s.Use.Name == "" {
 		return // the decoder has reported it
@@ -67,7 +67,7 @@ func (b *builder) step(p *steps.Program, s *engine.StepSpec) {
 			o.Retry = b.retry(s.Retry)
 		}
 	} else if s.Retry != nil {
-		b.report(s.Retry.Place, "inner-retry", "a step inside another can't be tried again by itself", "write `retry` on the step around it, which is tried again as a whole")
+		b.report(s.Retry.Place, "inner-retry", "a step inside another can't be retried alone", "write `retry` on the step around it, which is retried as a whole")
 	}
 	if !s.When.IsZero() {
 		o.When = &s.When
@@ -144,7 +144,7 @@ func (b *builder) inline(p *steps.Program, use engine.Block) {
 	case b.full:
 	case len(b.built) > maxBuilt:
 		b.full = true
-		b.report(use.Place, "steps-expand", fmt.Sprintf("these steps, those of named lists written out, are more than %d", maxBuilt), "lists that use lists multiply: let fewer of them use others")
+		b.report(use.Place, "steps-expand", fmt.Sprintf("these steps, with named lists expanded, are more than %d", maxBuilt), "lists that use lists multiply: use fewer lists inside others")
 	case slices.Contains(b.using, use.Use):
 		b.report(use.Place, "steps-cycle", fmt.Sprintf("steps %q contain themselves", use.Use), "break the cycle")
 	default:

@@ -15,7 +15,7 @@ type cacheKey struct{ name, print string }
 // it, the last closes it.
 type sharedCache struct {
 	engine.Cache
-	failed error // the cache can't be built; it is reported to each who names it
+	failed error // the cache can't be built; it is reported to each that names it
 
 	mu    sync.Mutex // guards the field below, and opening and closing
 	users int

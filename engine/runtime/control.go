@@ -8,8 +8,8 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// Pause makes the inputs stop reading; what is under way goes on. It may be called
-// at any time, as may the other methods of control.
+// Pause makes the inputs stop reading; what is in flight continues. It may be called at any
+// time, as may the other methods of control.
 func (p *Plan) Pause() { p.pause(true) }
 
 // Resume makes paused inputs read again.
@@ -27,7 +27,7 @@ func (p *Plan) pause(paused bool) {
 	p.EmitEvent(engine.Event{Kind: engine.EventPaused, Reason: reason})
 }
 
-// Drain finishes what is under way and ends the run, as the end of Run's stop does.
+// Drain finishes what is in flight and ends the run, as the end of Run's stop does.
 func (p *Plan) Drain() { p.drainOnce.Do(func() { close(p.drained) }) }
 
 // SetLimit changes the rate limit of a name, as in [LimitState]: at once, or with

@@ -291,7 +291,7 @@ func TestAGroupStandsOnlyAmongThePipelinesSteps(t *testing.T) {
 			p := pipe(&Source{}, &Sink{})
 			tt.put(p)
 			plan, problems := runtime.Build(p, runtime.Options{})
-			if tt.bad != (plan == nil) || tt.bad && (len(problems) == 0 || !strings.Contains(problems[0].String(), "group can't stand here")) {
+			if tt.bad != (plan == nil) || tt.bad && (len(problems) == 0 || !strings.Contains(problems[0].String(), "group is not allowed here")) {
 				t.Errorf("problems %v", problems)
 			}
 		})

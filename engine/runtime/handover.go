@@ -8,13 +8,13 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/life"
 )
 
-// reloadTime is how long a reload lets what is under way finish.
+// reloadTime is how long a reload lets what is in flight finish.
 const reloadTime = 5 * time.Second
 
-// Replace makes the run at hand end for a new plan of the same pipeline, built
-// with [Options.Instead]: reading stops, what is under way has up to five seconds to
-// finish, and what is then unsettled is left to next, whose Run is to follow when
-// this plan's has returned. Inputs and outputs that next has taken over stay open.
+// Replace ends the current run for a new plan of the same pipeline, built with
+// [Options.Instead]: reading stops, what is in flight has up to five seconds to finish, and
+// what is then unsettled is left to next, whose Run must follow when this plan's has
+// returned. Inputs and outputs that next has taken over stay open.
 func (p *Plan) Replace(next *Plan) {
 	p.replaceOnce.Do(func() {
 		p.next = next
@@ -22,8 +22,8 @@ func (p *Plan) Replace(next *Plan) {
 	})
 }
 
-// renew makes good that the plan before had ended by itself, and so has closed what
-// this one has adopted: outputs are built anew, and inputs opened again.
+// renew handles that the plan before had ended by itself, and so has closed what this one
+// has adopted: outputs are rebuilt, and inputs opened again.
 func (p *Plan) renew() error {
 	old := p.before
 	p.before = nil
@@ -59,8 +59,8 @@ func (p *Plan) Replaced() bool {
 	}
 }
 
-// adopt takes over a component of the plan that is being replaced, if it is
-// configured as before. Of a plan that has ended, only inputs go on where they were.
+// adopt takes over a component of the plan that is being replaced, if it is configured as
+// before. Of a plan that has ended, only inputs continue where they were.
 func adopt[T any](b *builder, kind, name string, index int) (plugin T, ok bool) {
 	old := b.options.Instead
 	if old == nil || b.options.Same == nil || !b.options.Same(kind, name) {

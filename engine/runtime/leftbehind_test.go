@@ -82,7 +82,7 @@ func TestWhatADrainLeavesIsReturnedOrLost(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		takes    engine.TakesBack
-		retry    time.Duration // what waits for another try this long; 0: the step hangs
+		retry    time.Duration // what waits for another attempt this long; 0: the step hangs
 		kill     bool
 		code     int
 		fate     engine.Fate

@@ -269,7 +269,7 @@ type judge struct {
 	took      int64
 	late      int              // writes that come back too late
 	last      map[string]place // by input, key and batch key
-	under     map[string]int   // writes under way, by order key
+	under     map[string]int   // writes in flight, by order key
 	keys      map[string]int   // and by batch key
 	failed    map[string]int   // tries that failed, by message
 	shaken    map[string]int   // of these, those that its script asked for

@@ -5,7 +5,7 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/ledger"
 )
 
-// Report is what a run came to.
+// Report is the result of a run.
 type Report struct {
 	Pipeline   string
 	Stats      engine.Stats

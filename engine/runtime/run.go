@@ -136,7 +136,7 @@ type end int
 
 const (
 	allEnded  end = iota // nothing is left
-	timeIsUp             // the drain's time, but for its last fifth
+	timeIsUp             // the drain's time, except its last fifth
 	killed               // stop hard
 	stopAsked            // by a failure: finish what is being written, return the rest
 )
@@ -154,7 +154,7 @@ func (p *Plan) wait(r *stage.Run, stop, kill context.Context, stopReading func()
 			up, drained = p.beginDrain(r, stopReading), nil
 		case <-replaced:
 			r.Next = p.next.Layout
-			r.Replace() // readers look when they are told to stop
+			r.Replace() // readers check when they are told to stop
 			stopReading()
 			r.Quiesce()
 			up, replaced = time.After(reloadTime), nil
@@ -187,7 +187,7 @@ func (p *Plan) beginDrain(r *stage.Run, stopReading func()) <-chan time.Time {
 func (p *Plan) report(r *stage.Run) Report {
 	s := r.Stats()
 	if left := s.Pieces.InFlight + s.Roots.InFlight; !s.Roots.Balanced() || !s.Pieces.Balanced() || left != 0 && !r.Replacing() {
-		r.Log.Error("messages are not accounted for: please report this bug", "roots", s.Roots, "pieces", s.Pieces)
+		r.Log.Error("messages do not add up: please report this bug", "roots", s.Roots, "pieces", s.Pieces)
 	}
 	return Report{Pipeline: p.Name, Stats: s, Failures: r.Failures.All(), Drained: r.Draining(), HandedBack: r.Handed.Load(), Err: r.Failed()}
 }

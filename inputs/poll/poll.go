@@ -132,7 +132,7 @@ func (in *input) add(name string, weight int, part engine.Input) error {
 	}
 	switch {
 	case t.TakesBack != in.traits.TakesBack:
-		return fmt.Errorf("its source takes back %s, that of the first %s: what becomes of failed messages differs "+
+		return fmt.Errorf("its source takes back %s, the first one %s: what becomes of failed messages differs "+
 			"(give it an entry of `inputs` of its own)", taking[t.TakesBack], taking[in.traits.TakesBack])
 	case t.AcksEarly != in.traits.AcksEarly:
 		return errors.New("it differs from the first source in early_ack (give it its own entry in `inputs`)")

@@ -62,7 +62,7 @@ func (b *bench) run(t *testing.T, p *engine.Pipeline, d time.Duration) runtime.R
 	}
 	rep := plan.Run(stop, context.Background())
 	if c := rep.Stats.Roots; !c.Balanced() || c.InFlight != 0 {
-		t.Errorf("roots are not accounted for: %+v", c)
+		t.Errorf("roots do not add up: %+v", c)
 	}
 	return rep
 }

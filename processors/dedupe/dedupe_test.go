@@ -32,7 +32,7 @@ import (
 func TestEqualKeysAreDropped(t *testing.T) {
 	steptest.Run(t, []steptest.Case{
 		{Name: "one of each is left", Step: `{"dedupe": "id"}`, In: []string{`{"id":1}`, `{"id":0}`, `{"id":1}`, `{"id":0}`, `{"id":1}`}, Want: []string{`{"id":1}`, `{"id":0}`, "dropped", "dropped", "dropped"}},
-		{Name: "text is no number", Step: `{"dedupe": "id"}`, In: []string{`{"id":1}`, `{"id":"1"}`}, Want: []string{`{"id":1}`, `{"id":"1"}`}},
+		{Name: "text is not a number", Step: `{"dedupe": "id"}`, In: []string{`{"id":1}`, `{"id":"1"}`}, Want: []string{`{"id":1}`, `{"id":"1"}`}},
 		{Name: "a key has many forms", Step: `{"dedupe": "id"}`, In: []string{`{"id":[1,{"a":1,"b":2}]}`, `{"id":[1.0, {"b":2, "a":1}]}`}, Want: []string{`{"id":[1,{"a":1,"b":2}]}`, "dropped"}},
 		{Name: "several fields", Step: `{"dedupe": "[a, b]"}`, In: []string{`{"a":1,"b":2}`, `{"a":2,"b":1}`, `{"a":1,"b":2}`}, Want: []string{`{"a":1,"b":2}`, `{"a":2,"b":1}`, "dropped"}},
 		{Name: "long keys differ at the end", Step: `{"dedupe": "raw()"}`, In: []string{strings.Repeat("x", 1000) + "a", strings.Repeat("x", 1000) + "b", strings.Repeat("x", 1000) + "a"}, Want: []string{strings.Repeat("x", 1000) + "a", strings.Repeat("x", 1000) + "b", "dropped"}},
@@ -330,7 +330,7 @@ func TestWhereNothingCanWaitTheEngineSaysSo(t *testing.T) {
 		src.again = false
 		p := pipeline{src: src, sink: &enginetest.Sink{Delay: time.Second}, steps: `[{"parallel": {"do": [{"dedupe": "id"}]}}]`}
 		rep := p.run(t, t.Context())
-		if len(rep.Failures) != 1 || !strings.Contains(rep.Failures[0].First.Message, "a step that lets messages wait can't stand inside another step") {
+		if len(rep.Failures) != 1 || !strings.Contains(rep.Failures[0].First.Message, "a step that makes messages wait is not allowed inside another step") {
 			t.Errorf("%+v", rep.Failures)
 		}
 		slices.Sort(src.fates)

@@ -238,9 +238,9 @@ func TestRateLimitRefuses(t *testing.T) {
 		{Name: "the burst of a window", Step: `{"rate_limit": {"messages": 1, "per": "1s", "burst": 2}}`, Want: "add `kind: bucket`, or remove it"},
 		{Name: "another kind", Step: `{"rate_limit": {"messages": 1, "per": "1s", "kind": "leaky"}}`, Want: "window"},
 		{Name: "no room for keys", Step: `{"rate_limit": {"messages": 1, "per": "1s", "key": "id", "max_keys": 0}}`, Want: "max_keys"},
-		{Name: "a name and a rate", Step: `{"rate_limit": {"name": "api", "messages": 1}}`, Want: "give `name` alone, or leave it out"},
-		{Name: "a name and a key", Step: `{"rate_limit": {"name": "api", "key": "id"}}`, Want: "give `name` alone, or leave it out"},
-		{Name: "a name outside of a pipeline", Step: `{"rate_limit": "api"}`, Want: "belong to pipelines"},
+		{Name: "a name and a rate", Step: `{"rate_limit": {"name": "api", "messages": 1}}`, Want: "give only `name`, or leave it out"},
+		{Name: "a name and a key", Step: `{"rate_limit": {"name": "api", "key": "id"}}`, Want: "give only `name`, or leave it out"},
+		{Name: "a name outside of a pipeline", Step: `{"rate_limit": "api"}`, Want: "only exist in pipelines"},
 	})
 }
 

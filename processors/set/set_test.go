@@ -31,7 +31,7 @@ func TestSetRefuses(t *testing.T) {
 	steptest.RunRefused(t, []steptest.Refused{
 		{Name: "no line", Step: `{"set": {}}`, Want: "needs at least one line"},
 		{Name: "nothing", Step: `{"set": null}`, Want: "set"},
-		{Name: "null for nil", Step: `{"set": {"a": null}}`, Want: "YAML reads null as nothing (write nil)"},
+		{Name: "null for nil", Step: `{"set": {"a": null}}`, Want: "YAML reads null as no value (write nil)"},
 		{Name: "an empty path", Step: `{"set": {"": "1"}}`, Want: "the path is empty"},
 		{Name: "a path that is none", Step: `{"set": {"a[": "1"}}`, Want: "a["},
 		{Name: "an unknown function", Step: `{"set": {"a": "nosuch(b)"}}`, Want: "nosuch"},

@@ -158,7 +158,7 @@ outputs: {out: {stdout: {}}}`, strings.NewReader(`{"role":"admin","role":"user"}
 {"role":Infinity}
 {"role":1`+strings.Repeat("0", 1<<19)+`}
 `))
-		r.Want(t, 1, "7 received: 2 delivered, 5 dropped", "1e400 is out of range", "NaN and Infinity are no values")
+		r.Want(t, 1, "7 received: 2 delivered, 5 dropped", "1e400 is out of range", "NaN and Infinity are not values")
 		if want := `{"role":"admin","role":"user","kind":"user","admin":false}
 {"role":"admin","\u0072ole":"user","kind":"user","admin":false}
 `; r.Stdout != want {

@@ -6,10 +6,10 @@ import (
 	"sync"
 )
 
-// credits bound what is under way in a pipeline, in messages and bytes. Readers
-// wait for them in turn; in front of them messages that steps have no bytes for, and
-// lanes that split, which wait only while something beyond the lanes can give credits
-// back. Nothing else waits.
+// credits bound what is in flight in a pipeline, in messages and bytes. Readers wait for
+// them in turn; in front of them messages that steps have no bytes for, and lanes that
+// split, which wait only while something beyond the lanes can give credits back. Nothing
+// else waits.
 type Credits struct {
 	Starved  func()      // called without the lock when somebody begins to wait
 	Upstream func() bool // whether lanes have work, for which a reader that splits can wait
@@ -19,7 +19,7 @@ type Credits struct {
 	Bytes   int
 	beyond  int  // messages that lanes have handed on and that have not ended
 	Most    int  // messages in all
-	kept    int  // messages that wait beside the queues: for a try, a key, a limit
+	kept    int  // messages that wait outside the queues: for an attempt, a key, a limit
 	shut    bool // all outputs are held: there is nothing to read for
 	lanes   []*waiter
 	line    []*InLine // messages that wait for bytes, see growth.go
@@ -74,7 +74,7 @@ func (c *Credits) helpless(w *waiter) bool {
 	return c.beyond == 0 && !(w.reads && c.Upstream())
 }
 
-// recheck looks again who can't be helped by waiting.
+// recheck checks again which waiters can't be helped by waiting.
 func (c *Credits) Recheck() { c.Put(0, 0, 0) }
 
 // wait queues up in a list; c.mu is held and let go.
@@ -98,7 +98,7 @@ func (c *Credits) free() bool { return c.Msgs > 0 && c.Bytes > 0 }
 // with messages that wait, and while no output works.
 func (c *Credits) open() bool { return c.free() && 2*c.kept < c.Most && !c.shut }
 
-// keep counts messages that begin, or with n < 0 end, to wait beside the queues.
+// keep counts messages that begin, or with n < 0 end, to wait outside the queues.
 func (c *Credits) Keep(n int) {
 	if n == 0 {
 		return
@@ -111,7 +111,7 @@ func (c *Credits) Keep(n int) {
 	}
 }
 
-// close makes readers pause, or go on.
+// close makes readers pause, or continue.
 func (c *Credits) Close(shut bool) {
 	c.mu.Lock()
 	c.shut = shut
@@ -167,7 +167,7 @@ func (c *Credits) Put(msgs, bytes, beyond int) {
 	}
 }
 
-// take takes bytes if so many are free.
+// take takes bytes if that many are free.
 func (c *Credits) Take(bytes int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -215,14 +215,14 @@ func (c *Credits) Stalls() {
 	c.given = false
 }
 
-// waits is how many messages wait beside the queues.
+// waits is how many messages wait outside the queues.
 func (c *Credits) Waits() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.kept
 }
 
-// used is how many bytes of so many are under way.
+// used is how many bytes of how many are in flight.
 func (c *Credits) Used(bytes int) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 // keyring is memory for keys, of which one goroutine makes many.
 type Keyring []byte
 
-// keysSize is how many bytes of keys lie together: few, for one may stay long.
+// keysSize is how many bytes of keys are kept together: few, since one may stay long.
 const keysSize = 1 << 10
 
 // room is where the next key may be appended, to be kept or forgotten.
@@ -16,7 +16,7 @@ func (k Keyring) Room() []byte { return k[len(k):] }
 
 // keep makes a key that was appended to room permanent.
 func (k *Keyring) Keep(key []byte) []byte {
-	if len(key) > cap(*k)-len(*k) { // it lies elsewhere
+	if len(key) > cap(*k)-len(*k) { // it is elsewhere
 		if len(key) < keysSize/4 {
 			*k = append(make([]byte, 0, keysSize), key...)
 			return slices.Clip(*k)

@@ -8,9 +8,8 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/inside"
 )
 
-// laneQueue holds the slabs that wait for lanes. Without order any lane takes
-// the next run; with it each lane has a queue of its own, and what has no key
-// goes to the shortest.
+// laneQueue holds the slabs that wait for lanes. Without order any lane takes the next run;
+// with it each lane has its own queue, and messages without a key go to the shortest.
 type LaneQueue struct {
 	mu      sync.Mutex // guards the fields below
 	cond    sync.Cond
@@ -83,18 +82,18 @@ func (l *SlabList) Pop(n int) *engine.Batch {
 	return out
 }
 
-// admits says that n messages of another slab may go on in b, which has room.
+// admits says that n messages of another slab may continue in b, which has room.
 func admits(b *engine.Batch, other *engine.Batch, n int) bool {
 	return cap(slab(b).Msgs) == inside.SlabSize && len(slab(b).Msgs)+n <= inside.SlabSize && Likewise(b, other) &&
 		!Whole(b) && !Whole(other) && !slab(b).Way.Detour && !slab(other).Way.Detour && slab(b).Way.Slot == slab(other).Way.Slot && slab(b).Way.Out == slab(other).Way.Out
 }
 
-// likewise says that messages of both batches go on in the same way.
+// likewise says that messages of both batches continue in the same way.
 func Likewise(b *engine.Batch, other *engine.Batch) bool {
 	return slab(b).Way.Batcher == slab(other).Way.Batcher && slab(b).Stage == slab(other).Stage && slab(b).Way.In == slab(other).Way.In
 }
 
-// follows makes an empty slab one whose messages go on as those of another.
+// follows makes an empty slab one whose messages continue like those of another.
 func Follows(b *engine.Batch, other *engine.Batch) *engine.Batch {
 	slab(b).From, slab(b).Stage, slab(b).Way.Batcher, slab(b).Way.In = slab(other).From, slab(other).Stage, slab(other).Way.Batcher, slab(other).Way.In
 	return b
@@ -177,7 +176,7 @@ func laneOf(key []byte, i, n int) int {
 	return int(maphash.Bytes(KeySeed, key) % uint64(n))
 }
 
-// severalKeys says that b has a merge, which must not be told from others by its key.
+// severalKeys says that b has a merge, which must not be identified by its key.
 func severalKeys(b *engine.Batch) bool {
 	for i := range slab(b).Msgs {
 		if len(msg(&slab(b).Msgs[i]).Of) > 0 {
@@ -253,8 +252,8 @@ func (q *LaneQueue) work(by int) {
 	q.mu.Unlock()
 }
 
-// stuck says that no lane can move: none works, and what waits is behind lanes
-// that wait for credits.
+// stuck says that no lane can move: none works, and what waits is for lanes that wait for
+// credits.
 func (q *LaneQueue) Stuck(resting int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

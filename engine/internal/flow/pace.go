@@ -8,10 +8,10 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/inside"
 )
 
-// So much may wait for the lanes, and for each write of an output, before readers
-// pause: enough to keep all of them busy. Credits allow far more, but what waits in
-// queues has left the processor's caches when its turn comes, and the garbage
-// collector walks over it again and again.
+// This much may wait for the lanes, and for each write of an output, before readers pause:
+// enough to keep all of them busy. Credits allow far more, but what waits in queues has
+// left the processor's caches when its turn comes, and the garbage collector walks over it
+// again and again.
 const (
 	Ahead      = 2 * inside.SlabSize // messages
 	AheadBytes = 8 << 20

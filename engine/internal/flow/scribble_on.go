@@ -7,19 +7,19 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/inside"
 )
 
-// With the race detector, as all tests run, a slab that was given back is written
-// over, and looked at when it is lent again: who still reads one of its messages gets
-// nonsense, and who writes to one is found.
+// With the race detector, as all tests run, a slab that was returned is overwritten, and
+// checked when it is used again: code that still reads one of its messages gets nonsense,
+// and code that writes to one is found.
 
 const released inside.State = 0xEE
 
 var nonsense = func() (m engine.Message) {
-	m.Key, m.Ref, m.Attempt = []byte("of a slab that was given back"), 0xDEADDEADDEADDEAD, -1
+	m.Key, m.Ref, m.Attempt = []byte("of a slab that was returned"), 0xDEADDEADDEADDEAD, -1
 	*msg(&m) = engine.Cell{PC: -1, Back: -1, Part: -1, Charge: -1, State: released, Stage: 0xEE, Fate: 0xEE}
 	return m
 }()
 
-// scribble is told of a slab of n messages that nobody may use any more.
+// scribble is called for a slab of n messages that may no longer be used.
 func scribble(b *engine.Batch, n int) {
 	slab(b).Size = n
 	all := slab(b).Msgs[:n]
@@ -35,7 +35,7 @@ func unscribble(b *engine.Batch) {
 	slab(b).Size = 0
 	for i := range all {
 		if m := &all[i]; !untouched(m) {
-			panic("engine: a message was changed after its slab was given back (please report this bug)")
+			panic("engine: a message was changed after its slab was returned (please report this bug)")
 		}
 	}
 	clear(all)

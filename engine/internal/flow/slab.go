@@ -60,7 +60,7 @@ func Recycle(b *engine.Batch) {
 	}
 }
 
-// recycleBatch is recycle for a batch of which no message goes on anywhere.
+// recycleBatch is recycle for a batch of which no message continues anywhere.
 func RecycleBatch(b *engine.Batch) {
 	if cap(slab(b).Msgs) > few {
 		Recycle(b)

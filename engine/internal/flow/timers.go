@@ -9,9 +9,9 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// timers is what a run does later: slabs that wait for another try, messages
-// that wait for a limit, looks at outputs that are held. One loop serves all, so
-// that what waits costs no goroutine and no timer of its own.
+// timers is what a run does later: slabs that wait for another attempt, messages that wait
+// for a limit, checks of outputs that are held. One loop serves all, so that what waits
+// costs no goroutine and no timer.
 type Timers struct {
 	wake chan struct{} // has room for one
 

@@ -12,8 +12,8 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// guard makes a call that may panic, and leaves it behind when it does not come
-// back after ctx has ended.
+// guard makes a call that may panic, and abandons it when it does not return after ctx has
+// ended.
 func Guard(ctx context.Context, call func(context.Context) error) error {
 	done := make(chan error, 1)
 	go func() {
@@ -31,7 +31,7 @@ func Guard(ctx context.Context, call func(context.Context) error) error {
 	case err := <-done:
 		return err
 	case <-time.After(KillGrace):
-		return errors.New("did not end when it was told to, and is left behind")
+		return errors.New("did not end when told to, and is abandoned")
 	}
 }
 
@@ -61,7 +61,7 @@ func Late(since int64, deadline time.Duration, now time.Time) time.Time {
 	return time.Time{}
 }
 
-// clock tells since when a goroutine has been in a call, for who watches deadlines.
+// clock records since when a goroutine has been in a call, for the watcher of deadlines.
 type Clock[T any] struct {
 	Since atomic.Int64 // unix nanoseconds; 0: in none
 	Of    atomic.Pointer[T]
@@ -153,7 +153,7 @@ type Deadline struct {
 	ended bool
 }
 
-// end releases what the call has made of the context, and ends it for who kept it.
+// end releases what the call has made of the context, and ends it for those that kept it.
 func (d *Deadline) End() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -14,15 +14,15 @@ const (
 	Discarded       // ended by `on_error: drop`
 	Failed          // ended by an error
 	Done            // an output: safe
-	Parked          // out of the slab, goes on later
+	Parked          // out of the slab, continues later
 	Consumed        // split or merged: its successors carry on
-	Moved           // now lies in another slab
+	Moved           // is now in another slab
 	Vacant          // its place is for another: see Batch.Order
 	Ended           // its fate is known: see Message.fate
 	Waits           // to be tried again: see trialOf(Message)
 )
 
-// stage is where a message that goes on takes up again.
+// stage is where a message that continues resumes.
 type Stage uint8
 
 const (
@@ -30,7 +30,7 @@ const (
 	InInput               // in its input's own steps, at its pc
 	InBatch               // in its batcher's steps, at its pc
 	InOutput              // in its output's own steps, at its pc
-	AtWrite               // behind all steps
+	AtWrite               // after all steps
 )
 
 const (
@@ -55,7 +55,7 @@ func Slot[T any](p *T) any {
 }
 
 // errReported says that what went wrong has been reported already.
-var ErrReported = errors.New("inner steps are wrong")
+var ErrReported = errors.New("inner steps are not valid")
 
 // noRoom is the cause of an error of a message that has to wait for bytes.
 type NoRoom struct{ Bytes int }

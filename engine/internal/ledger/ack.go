@@ -16,13 +16,13 @@ import (
 
 const (
 	ackTries   = 40                     // of one result, over seven minutes
-	ackBackoff = 100 * time.Millisecond // before the second try
+	ackBackoff = 100 * time.Millisecond // before the second attempt
 	ackDoubles = 7                      // times that it doubles
 )
 
-// ackLoop tells one acker how its messages ended: one call at a time, all that
-// came meanwhile in the next. Results that fail are tried again beside newer ones.
-// When another connection has taken over, it ends with its last result.
+// ackLoop reports to one acker how its messages ended: one call at a time, everything that
+// arrived meanwhile in the next. Results that fail are retried along with newer ones. When
+// another connection has taken over, it ends with its last result.
 type AckLoop struct {
 	To    engine.Acker
 	Input string
@@ -34,7 +34,7 @@ type AckLoop struct {
 	withholds bool // see Traits
 
 	Timeout time.Duration // of a call
-	Since   atomic.Int64  // of the call under way, unix nanoseconds; 0: none
+	Since   atomic.Int64  // of the current call, unix nanoseconds; 0: none
 
 	wake chan struct{} // has room for one
 
@@ -88,7 +88,7 @@ func (a *AckLoop) widen() {
 	}
 }
 
-// owe says that n more results will come; false: the loop has ended.
+// owe says that n more results will follow; false: the loop has ended.
 func (a *AckLoop) Owe(n int) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -100,7 +100,7 @@ func (a *AckLoop) Owe(n int) bool {
 	return true
 }
 
-// forget says that one result that is owed will not come.
+// forget says that one owed result will not follow.
 func (a *AckLoop) Forget() {
 	a.mu.Lock()
 	a.owed--
@@ -116,7 +116,7 @@ func (a *AckLoop) Close() {
 	a.poke()
 }
 
-// waiting is how many results the source has not been told.
+// waiting is how many results have not been reported to the source.
 func (a *AckLoop) Waiting() int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -139,7 +139,7 @@ func (a *AckLoop) poke() {
 	}
 }
 
-// take is what has come; closed: nothing has, nothing waits and nothing will come.
+// take is what has arrived; closed: nothing has, nothing waits and nothing will.
 func (a *AckLoop) take(waits bool) (rs []Ranked, closed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -152,7 +152,7 @@ func (a *AckLoop) take(waits bool) (rs []Ranked, closed bool) {
 
 func (a *AckLoop) run(ctx context.Context) {
 	defer close(a.done)
-	var again []Ranked // what waits for another try
+	var again []Ranked // what waits for another attempt
 	var due time.Time
 	for {
 		rs, closed := a.take(len(again) > 0)
@@ -181,7 +181,7 @@ func (a *AckLoop) run(ctx context.Context) {
 	}
 }
 
-// lasting counts a try of what failed, and gives up what has had its tries.
+// lasting counts an attempt of what failed, and gives up what has used up its attempts.
 func (a *AckLoop) lasting(ctx context.Context, failed []Ranked) (again []Ranked) {
 	for _, r := range failed {
 		if r.tries++; r.tries < ackTries && ctx.Err() == nil {
@@ -223,8 +223,8 @@ func (a *AckLoop) send(ctx context.Context, rs []Ranked) (again []Ranked) {
 	return again
 }
 
-// call tells the acker, within a deadline. All of what a panic has interrupted is
-// sent again.
+// call calls the acker, within a deadline. Everything that a panic has interrupted is sent
+// again.
 func (a *AckLoop) call(ctx context.Context, rs []engine.Result) (again []engine.Result, err error) {
 	now := time.Now()
 	within := &guard.Deadline{Parent: ctx, At: now.Add(a.Timeout)}
@@ -236,7 +236,7 @@ func (a *AckLoop) call(ctx context.Context, rs []engine.Result) (again []engine.
 	return a.To.Ack(within, rs)
 }
 
-// pause waits until d is over, something comes, or ctx ends.
+// pause waits until d is over, something arrives, or ctx ends.
 func (a *AckLoop) pause(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()

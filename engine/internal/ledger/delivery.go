@@ -178,7 +178,7 @@ type Stake struct {
 // Stake notes that s is to learn how a root ends.
 func (l *Ledger) Stake(i uint32, s engine.Settler, ref uint64, worst engine.Fate) {
 	if !reflect.TypeOf(s).Comparable() {
-		panic(fmt.Sprintf("engine: Stake with a %T: a Settler is told from others by ==, so it must be a pointer", s))
+		panic(fmt.Sprintf("engine: Stake with a %T: Settlers are compared with ==, so it must be a pointer", s))
 	}
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
@@ -195,8 +195,8 @@ func (l *Ledger) Moved(i uint32, from, to []byte) {
 	}
 }
 
-// givenUp is how many pieces a root has that has ended without them: what is still at work
-// on some, behind the fence, never brings it to an end again.
+// givenUp is how many pieces a root has that has ended without them: what is still working
+// on some, after the fence, never ends it again.
 const GivenUp = math.MinInt32 / 2
 
 // add counts n more pieces of a root; the caller holds one.
@@ -209,7 +209,7 @@ func (r Root) Add(n int) {
 // end ends one piece of a root and says whether it was the last.
 func (r Root) End(f engine.Fate, err *engine.Error) (last bool) {
 	s := &r.Led.Roots[r.I]
-	if s.Pieces.Load() == 1 { // only who holds a piece can add one
+	if s.Pieces.Load() == 1 { // only the holder of a piece can add one
 		s.Worsen(f, err)
 		s.Pieces.Store(0)
 		return true

@@ -9,10 +9,10 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// positionNames are the metadata with which sources say where a message lies.
+// positionNames are the metadata with which sources say where a message is.
 var positionNames = []string{"path", "line", "topic", "partition", "offset", "key", "message_id"}
 
-// position is where a message lies, in its source's own words.
+// position is where a message is, in its source's own terms.
 func Position(input string, meta engine.Meta, part int32) string {
 	from := []string{"input " + input}
 	for name, v := range meta.All() {

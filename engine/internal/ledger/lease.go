@@ -12,18 +12,18 @@ import (
 // The states of a root's lease.
 const (
 	LeaseOpen  int32 = iota
-	LeaseEnded       // the source is told how the root ended
-	LeaseLost        // the source has taken the root away, and is told nothing
+	LeaseEnded       // the result of the root is reported to the source
+	LeaseLost        // the source has taken the root away, and gets no result
 )
 
 const (
 	leaseLeast = 50 * time.Millisecond // between two calls of a Leaser
-	leaseAgain = time.Second           // after one that failed and does not say when to come again
+	leaseAgain = time.Second           // after one that failed and does not say when to call again
 )
 
-// lend begins to renew the leases of what an acker is owed results for, where its
-// source lends messages for a time. It goes on through a drain, until the acker
-// has been told everything.
+// lend begins to renew the leases of what an acker is owed results for, if its source
+// leases messages. It continues through a drain, until everything has been reported to the
+// acker.
 func (r *Account) lend(a *AckLoop) {
 	l, ok := a.To.(engine.Leaser)
 	if !ok {
@@ -65,8 +65,8 @@ func (a *AckLoop) renew(l engine.Leaser, refs []uint64) (lost []uint64, next tim
 	return l.Renew(ctx, refs)
 }
 
-// refs are the handles of the roots that have not ended and of which an acker is to
-// be told.
+// refs are the handles of the roots that have not ended and that must be reported to an
+// acker.
 func (s *ledgers) refs(a *AckLoop) (all []uint64) {
 	for _, l := range s.List() {
 		for i := range l.Roots {
@@ -78,8 +78,8 @@ func (s *ledgers) refs(a *AckLoop) (all []uint64) {
 	return all
 }
 
-// lose takes roots away: from now on no piece of them goes into a step or a write,
-// and their source is not told of them.
+// lose takes roots away: from now on no piece of them goes into a step or a write, and they
+// are not reported to their source.
 func (r *Account) lose(a *AckLoop, refs []uint64) {
 	if len(refs) == 0 {
 		return
@@ -91,7 +91,8 @@ func (r *Account) lose(a *AckLoop, refs []uint64) {
 	n := int64(0)
 	for _, l := range r.Open.List() {
 		for i := range l.Roots {
-			// What has ended meanwhile is told as it ended: who settles it swaps first.
+			// What has ended meanwhile is reported as it ended: whoever settles it swaps
+			// first.
 			if x := &l.Roots[i]; l.Acks == a && lost[x.Ref] && x.Pieces.Load() > 0 && x.Lease.CompareAndSwap(LeaseOpen, LeaseLost) {
 				n++
 			}
@@ -122,8 +123,8 @@ func (r *Account) TakeAway(b *engine.Batch) {
 	}
 }
 
-// lost says that everything that m stands for was taken away: a merge of which only
-// a part was goes on.
+// lost says that everything that m represents was taken away: a merge of which only a part
+// was continues.
 func lost(m *engine.Message) bool {
 	for i := range msg(m).Of {
 		if !lost(&msg(m).Of[i]) {

@@ -2,9 +2,9 @@ package ledger
 
 import "github.com/flowd-io/flowd/engine"
 
-// recall is told that m goes back to its source. Where the source delivers it again
-// before what is behind it, all that was read later with its order key goes back, too:
-// else it would be delivered first.
+// recall is called when m goes back to its source. If the source delivers it again before
+// what follows it, everything that was read later with its order key goes back, too:
+// otherwise that would be delivered first.
 func (r *Account) Recall(m *engine.Message) {
 	at := RootOf(m)
 	first := at.Led

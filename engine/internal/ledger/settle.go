@@ -9,9 +9,9 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/inside"
 )
 
-// settleLoop tells steps how the roots ended on which they had a stake. It runs
-// apart from the goroutines that end messages, because a Settler may call
-// anything, and resume what waited for it.
+// settleLoop reports to steps how the roots in which they had a stake ended. It runs apart
+// from the goroutines that end messages, because a Settler may call anything, and resume
+// what waited for it.
 type settleLoop struct {
 	log  *slog.Logger
 	done chan struct{} // closed when the loop has ended
@@ -78,7 +78,7 @@ func (l *settleLoop) settle(ctx context.Context, s Settlement) {
 }
 
 type Settlement struct {
-	Then                  func() // is called instead, behind those before it; nil: not
+	Then                  func() // is called instead, after those before it; nil: not
 	By                    engine.Settler
 	Committed, RolledBack []uint64
 }

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// pauses lets readers be paused and go on.
+// pauses lets readers pause and resume.
 type Pauses struct {
 	mu      sync.Mutex // guards the fields below
 	paused  bool

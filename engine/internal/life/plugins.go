@@ -87,7 +87,7 @@ func (p *Plugins) Close(ctx context.Context, stays, busy func(plugin any) bool) 
 			continue
 		}
 		if busy(x.plugin) {
-			p.Log.Warn("a write has not come back and is left behind", "place", x.name)
+			p.Log.Warn("a write has not returned and is abandoned", "place", x.name)
 			continue
 		}
 		if err := guard.Guard(ctx, c.Close); err != nil && first == nil {

@@ -11,16 +11,16 @@ import (
 	"github.com/flowd-io/flowd/engine/expr"
 )
 
-// Limiter is a rate limit: a window or a token bucket, one for all messages or one for
-// each value of a key. It neither waits nor asks for the time. It is safe for
-// concurrent use, and never lets more pass than it is told to, even when callers
-// disagree a little about the time or a clock is set back.
+// Limiter is a rate limit: a window or a token bucket, one for all messages or one for each
+// value of a key. It neither waits nor asks for the time. It is safe for concurrent use,
+// and never lets more pass than it may, even when callers disagree a little about the time
+// or a clock is set back.
 //
 // A window slides: in no stretch of its length do more messages pass than it allows.
 type Limiter struct {
 	name   string
 	number uint64           // in which order several limits are locked
-	spec   engine.RateLimit // kind, key and max_keys are in force; the rest lies in rate
+	spec   engine.RateLimit // kind, key and max_keys are in force; the rest is in rate
 
 	mu      sync.Mutex // guards the fields below
 	rate    rate
@@ -81,7 +81,7 @@ func (l *Limiter) bucket() bool { return l.spec.Kind == "bucket" }
 // Name is what operators call the limit.
 func (l *Limiter) Name() string { return l.name }
 
-// Keyed says whether each value of a key has a limit of its own.
+// Keyed says whether each value of a key has its own limit.
 func (l *Limiter) Keyed() bool { return l.keys != nil }
 
 // KeyOf is the key of a message, for [Limiter.Reserve]. ok is false when the key is
@@ -116,7 +116,7 @@ func (l *Limiter) Free(now time.Time) (n int, wait time.Duration) {
 }
 
 // Take takes up to n messages that may pass now, of the unkeyed limit. It never books
-// ahead, so who takes gets only what others have not reserved.
+// ahead, so the caller gets only what others have not reserved.
 func (l *Limiter) Take(now time.Time, n int) (got int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -167,7 +167,7 @@ func (l *Limiter) Change(now time.Time, messages int, per time.Duration, burst i
 	}
 }
 
-// Changed is closed by the next Change: who waits may ask again then.
+// Changed is closed by the next Change: those that wait may then ask again.
 func (l *Limiter) Changed() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -242,8 +242,8 @@ func (l *Limiter) take(n int) {
 	l.all.passes.put(l.clock.last, n, &l.rate)
 }
 
-// book books one message of an allowance that is renewed, behind all others, and says
-// how long it waits.
+// book books one message of an allowance that is renewed, after all others, and returns how
+// long it waits.
 func (l *Limiter) book(a *allowance) (wait time.Duration) {
 	if l.bucket() {
 		a.used++
@@ -260,8 +260,8 @@ func (l *Limiter) book(a *allowance) (wait time.Duration) {
 	return wait
 }
 
-// leave gives back what was booked last. Nothing comes of it when others have booked
-// behind: they have their times already.
+// leave returns what was booked last. It has no effect when others have booked after it:
+// they already have their times.
 func (l *Limiter) leave(place uint64) {
 	if place != l.booked {
 		return
@@ -273,7 +273,7 @@ func (l *Limiter) leave(place uint64) {
 	l.all.passes.leave()
 }
 
-// grows is the time in which a bucket grows by so many messages.
+// grows is the time in which a bucket grows by this many messages.
 func (l *Limiter) grows(over float64) time.Duration {
 	if over <= crumb {
 		return 0
@@ -281,7 +281,7 @@ func (l *Limiter) grows(over float64) time.Duration {
 	return time.Duration(min(math.Ceil(over*float64(l.rate.per)/l.rate.messages-crumb), float64(longestWait)))
 }
 
-// limitClock counts nanoseconds from the first time it is told, and never back.
+// limitClock counts nanoseconds from the first time it is given, and never goes back.
 type limitClock struct {
 	started bool
 	base    time.Time

@@ -6,9 +6,9 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// keyLimits are the limits of keys, as many as there is room for; other keys share
-// one, and begin anew when they find room. Keys are kept as 64-bit hashes under a
-// random seed: two that collide share a limit.
+// keyLimits are the limits of keys, as many as there is room for; other keys share one, and
+// start over when they find room. Keys are kept as 64-bit hashes under a random seed: two
+// that collide share a limit.
 type keyLimits struct {
 	seed  maphash.Seed
 	most  int

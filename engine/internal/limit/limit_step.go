@@ -7,7 +7,8 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// Step is the step that keeps a rate limit: messages whose time has not come wait beside the lanes.
+// Step is the step that keeps a rate limit: messages whose time has not come wait outside
+// the lanes.
 func Step(l *Limiter) engine.Processor { return step{l} }
 
 type step struct{ limit *Limiter }

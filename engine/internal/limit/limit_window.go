@@ -17,7 +17,7 @@ type passed struct {
 	open     int // to which none has succeeded
 }
 
-// grains bounds memory: messages share a time when a window has more than so many and
+// grains bounds memory: messages share a time when a window has more than this many and
 // they pass within that part of its length.
 const grains = 128
 
@@ -57,7 +57,7 @@ func (p *passes) free(now int64, r *rate) int {
 	return max(0, int(r.most)-p.open)
 }
 
-// put lets n pass at a time, behind all others.
+// put lets n pass at a time, after all others.
 func (p *passes) put(at int64, n int, r *rate) {
 	p.open += n
 	if !p.empty() {
@@ -86,7 +86,7 @@ func (p *passes) next(now int64, r *rate) (at int64) {
 	return min(at, now+int64(longestWait))
 }
 
-// book books one behind all others and says when it passes.
+// book books one after all others and returns when it passes.
 func (p *passes) book(now int64, r *rate) (at int64) {
 	at = p.next(now, r)
 	for over := p.open - int(r.most) + 1; over > 0; {

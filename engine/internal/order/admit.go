@@ -13,10 +13,10 @@ const (
 	Owns                  // it holds its keys from now on
 )
 
-// admit decides which messages of a run may move on from where they are, out of the
-// lanes or into a write, and has others hold their keys. What may not is kept, to come
-// here again when it is the first. All of that is one decision: a message that leaves a
-// group meanwhile is before all of the run, or none.
+// admit decides which messages of a run may move on from where they are, out of the lanes
+// or into a write, and makes others hold their keys. What may not is kept, and decided
+// again when it is first. All of that is one decision: a message that leaves a group
+// meanwhile is before all of the run, or none.
 func (h *Holds) Admit(b *engine.Batch, out *Place, does func(i int, m *engine.Message) Role) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -37,7 +37,7 @@ func (h *Holds) Admit(b *engine.Batch, out *Place, does func(i int, m *engine.Me
 }
 
 // stay keeps a message of a run. When one with several keys is kept for one of them, it
-// must not come before earlier ones, which move on, in the others' lines.
+// must not overtake earlier ones, which move on, in the others' lines.
 func (h *Holds) stay(earlier []engine.Message, m *engine.Message, out *Place) {
 	for i := range earlier {
 		if e := &earlier[i]; len(msg(m).Of) > 0 && msg(e).State == inside.Live && !msg(e).Dead {
@@ -65,8 +65,8 @@ func (h *Holds) Passes(earlier []engine.Message, m *engine.Message, out *Place) 
 	return false
 }
 
-// behind keeps back what is behind messages that have failed or wait in a step, so
-// that no later step merges it, and has what is before them hold its keys first.
+// behind keeps back messages after those that have failed or wait in a step, so that no
+// later step merges them, and makes those before them hold their keys first.
 func (h *Holds) Behind(b *engine.Batch, at inside.Stage, out *Place) {
 	if !h.ordered {
 		return

@@ -12,10 +12,10 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/inside"
 )
 
-// holds keep order while messages fail. A message that waits (for another try, a
-// limit, whoever parked it) owns its order key where it is: in the lanes, or at an
-// output. What comes behind it there is kept until it has moved on, and what is
-// read later stays before the lanes.
+// holds keep order while messages fail. A message that waits (for another attempt, a limit,
+// the code that parked it) owns its order key where it is: in the lanes, or at an output.
+// Messages that arrive after it there are kept until it has moved on, and what is read
+// later stays before the lanes.
 type Holds struct {
 	ordered bool
 	by      *expr.Expr // gives messages their order keys; nil: their inputs do
@@ -422,7 +422,7 @@ func (h *Holds) goOn(k *hold) {
 	}
 }
 
-// release lets a message go on.
+// release lets a message continue.
 func (h *Holds) release(x *held) {
 	b := flow.SlabFor(1)
 	if x.batch != nil {

@@ -51,7 +51,7 @@ const (
 	// autoFaster is how much faster than the base a round must be to become the base:
 	// the lowest of many means would be too low.
 	autoFaster = 1.5
-	// autoFloor is what latencies below count as: they tell of the scheduler, not of the sink.
+	// autoFloor is what latencies below count as: they reflect the scheduler, not the sink.
 	autoFloor = 100 * time.Microsecond
 	// autoProbe and autoProbeRounds are the least time and number of rounds between
 	// two probes for the base.
@@ -65,8 +65,8 @@ func NewAdaptive(most int) *Adaptive {
 	return &Adaptive{most: float64(most), found: float64(min(autoStart, most)), probing: true}
 }
 
-// limit is how many writes may be in flight, at least 1. It may fall below the number
-// of those under way: then none is begun until enough have ended.
+// limit is how many writes may be in flight, at least 1. It may fall below the number in
+// flight: then none is begun until enough have ended.
 func (a *Adaptive) Limit() int {
 	if a.probing {
 		return max(1, int(a.found/3))
@@ -74,10 +74,10 @@ func (a *Adaptive) Limit() int {
 	return int(a.found)
 }
 
-// ended is told of each write that ended at now after a latency, with inFlight writes
-// under way up to then, itself included. failed says that the sink may have had too
-// much: it was unreachable, refused everything, or took too long; a write that failed
-// for what was in a message has not failed.
+// ended is called for each write that ended at now after a latency, with inFlight writes in
+// flight up to then, itself included. failed says that the sink may have had too much: it
+// was unreachable, refused everything, or took too long; a write that failed for what was
+// in a message has not failed.
 func (a *Adaptive) Ended(now time.Time, latency time.Duration, inFlight int, failed bool) {
 	if a.measured.IsZero() {
 		a.measured = now

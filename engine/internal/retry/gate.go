@@ -18,7 +18,7 @@ type Gate struct {
 	failures int // failed writes in a row
 	probes   int // failed probes in a row
 	Shut     bool
-	Half     bool          // a Probe came through: one message shows the rest
+	Half     bool          // a Probe succeeded: one message shows the rest
 	Reopen   bool          // because a write hangs: a new instance is opened first
 	Err      *engine.Error // of the last write or probe that failed
 	Named    Causes        // by the log, since the gate was open
@@ -29,7 +29,7 @@ type Gate struct {
 // due says whether it is time for a probe.
 func (g *Gate) Due(now time.Time) bool { return !g.Probing && !now.Before(g.Until) }
 
-// worked notes a write that came through and says whether that opens the gate.
+// worked records a write that succeeded and says whether that opens the gate.
 func (g *Gate) Worked() (opens bool) {
 	opens = g.Shut
 	*g = Gate{Plan: g.Plan}
@@ -53,8 +53,8 @@ func (g *Gate) Failed(err *engine.Error, holds, probe bool) (shuts bool, wait ti
 	return true, g.close()
 }
 
-// probed notes a Probe that came through. It proves that the output can be reached;
-// what it makes of a message, the next one shows.
+// probed records a Probe that succeeded. It proves that the output can be reached; the next
+// message shows whether it accepts one.
 func (g *Gate) Probed() { g.Probing, g.Half, g.Until = false, true, time.Time{} }
 
 // reached says that nothing is known against the output any more: it could not be
@@ -63,14 +63,14 @@ func (g *Gate) Reached() bool {
 	return g.Half && g.Err != nil && g.Err.Holds && g.Err.Class != engine.Auth
 }
 
-// blame notes why a write or probe failed. It is a copy: more is written to the error of
-// a message when that goes on.
+// blame notes why a write or probe failed. It is a copy: more is written to the error of a
+// message when that continues.
 func (g *Gate) blame(err *engine.Error) {
 	e := *err
 	g.Err = &e
 }
 
-// hangs shuts the gate because a write does not come back.
+// hangs shuts the gate because a write does not return.
 func (g *Gate) Hangs(err *engine.Error) time.Duration {
 	g.Reopen, g.Probing, g.Half = true, false, false
 	g.blame(err)
@@ -106,9 +106,9 @@ type Causes map[string]bool
 // mostCauses bounds what is named: some errors differ each time.
 const mostCauses = 50
 
-// news says whether the root of an error is new: what is around it says where it was
-// met, in a write or a probe. Numbers make no difference: times and sizes change from
-// try to try.
+// news says whether the root of an error is new: what wraps it says where it occurred, in a
+// write or a probe. Numbers make no difference: times and sizes change from attempt to
+// attempt.
 func (c *Causes) News(err error) bool {
 	for next := err; next != nil; next = errors.Unwrap(err) {
 		err = next

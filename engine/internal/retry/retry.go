@@ -22,10 +22,10 @@ func (p *RetryPlan) Forever() *RetryPlan {
 
 // trial is a message that has failed and is tried again.
 type Trial struct {
-	Attempts int           // tries made where it is
-	unmade   int           // tries of a step that did not reach anyone
+	Attempts int           // attempts made where it is
+	unmade   int           // attempts of a step that reached no server
 	First    time.Time     // when it failed first
-	Due      time.Time     // of the next try
+	Due      time.Time     // of the next attempt
 	Err      *engine.Error // of the last one
 	Cause    any           // the step that is tried again; nil: a write
 	Reason   *engine.Error // why a dead letter is one
@@ -69,10 +69,10 @@ func (t *Trial) Over() *Trial {
 // retryable says whether trying again may help.
 func Retryable(c engine.Class) bool { return c == engine.Transient || c == engine.Timeout }
 
-// again decides whether a message that has just failed with m.err is tried again,
-// and notes when. It counts the attempt, unless it was free: nothing that holds an output
-// is one, and no call of a step that reached nobody, unless on_error says what to do then.
-// With held the output waits as a whole; else messages wait with back-off, each by itself.
+// again decides whether a message that has just failed with m.err is retried, and records
+// when. It counts the attempt, unless it was free: nothing that holds an output is one, and
+// no call of a step that reached nobody, unless on_error says what to do then. With held
+// the output waits as a whole; else messages wait with back-off, each by itself.
 func (p *RetryPlan) Again(m *engine.Message, now time.Time, free, held bool) bool {
 	tr := TrialOf(m)
 	if tr == nil {
@@ -114,7 +114,7 @@ func Tried(m *engine.Message) int {
 	return 0
 }
 
-// wait is the time before the try after n.
+// wait is the time before the attempt after n.
 func (p *RetryPlan) wait(n int) time.Duration {
 	if len(p.Intervals) > 0 {
 		return p.Intervals[min(max(n, 1), len(p.Intervals))-1]

@@ -158,7 +158,7 @@ func (b *batcher) copyOf(m *engine.Message) engine.Message {
 	return b.copies.copy(m)
 }
 
-// copied tells the run of the copies, before any of them can end.
+// copied reports the copies to the run, before any of them can end.
 func (b *batcher) copied() {
 	if n := int(b.copies.made); n > 0 {
 		b.opened(n)
@@ -169,14 +169,15 @@ func (b *batcher) copied() {
 	}
 }
 
-// keeps says how many messages lie in open batches, and whether more are coming in.
+// keeps says how many messages are in open batches, and whether more are arriving.
 func (b *batcher) keeps() (open int, incoming bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.open, b.inbox.Head != nil || b.asked > 0
 }
 
-// leftover deals with what the plugin did not move: it goes on as it is, or ends when the plugin failed it.
+// leftover handles what the plugin did not move: it continues as it is, or ends when the
+// plugin failed it.
 func (b *batcher) leftover(s *engine.Batch) {
 	left := 0
 	for i := range slab(s).Msgs {

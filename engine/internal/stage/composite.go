@@ -126,7 +126,7 @@ func (x *composite) end(all []engine.Message) {
 	})
 }
 
-// passed logs the 1st, 10th, 100th … message that goes on to the next member.
+// passed logs the 1st, 10th, 100th … message that continues to the next member.
 func (x *composite) passed(m *engine.Message, i int) {
 	if n := x.failed.Add(1); guard.PowerOfTen(n) {
 		members := x.plan.Route.Members

@@ -27,7 +27,7 @@ type group struct {
 	armed  bool            // a timer will look at it
 	riders *engine.Batch   // that go behind the open batch, since it has messages of their keys; nil: none
 	ridden map[string]bool // those keys
-	keys   map[string]int  // order keys of messages that are on their way into the open batch, or in it; nil: nobody asks
+	keys   map[string]int  // order keys of messages that are on their way into the open batch, or in it; nil: not needed
 }
 
 func newGroup(r *Run, plan *GroupPlan) *group {
@@ -43,7 +43,7 @@ func newGroup(r *Run, plan *GroupPlan) *group {
 	return g
 }
 
-// Gather takes messages out of a lane: those that have come to a group enter it.
+// Gather takes messages out of a lane: those that have reached a group enter it.
 func (l *lane) Gather(b *engine.Batch, sel []int32, o *steps.Op) {
 	g := l.r.groups[o.Group-1]
 	o.Figures.Called(len(sel), 0)
@@ -63,7 +63,7 @@ func (l *lane) Gather(b *engine.Batch, sel []int32, o *steps.Op) {
 			case comes(m):
 				return order.Asks
 			case msg(m).State == inside.Failed || msg(m).State == inside.Waits || msg(m).State == inside.Parked:
-				return order.Owns // before later ones of its key go on
+				return order.Owns // before later ones of its key continue
 			}
 			return 0
 		})

@@ -18,7 +18,7 @@ type Handover struct {
 	law    [2]engine.Counts
 	failed []ledger.FailureGroup
 	err    error              // of closing: what was promised and is not kept, such as writes to a cache
-	broken []string           // outputs in which a call has not come back
+	broken []string           // outputs in which a call has not returned
 	read   map[reading]uint64 // messages read so far
 }
 
@@ -28,7 +28,7 @@ type reading struct {
 	instance int
 }
 
-// heir is a root that goes on in the next plan.
+// heir is a root that continues in the next plan.
 type unsettled struct {
 	reading
 	ref     uint64
@@ -55,7 +55,7 @@ func (r *Run) HandOver() *Handover {
 // collect is HandOver, behind the fence.
 func (r *Run) collect(h *Handover) {
 	out := outcome{r: r}
-	why := engine.Errorf(engine.Transient, "the pipeline was reloaded, and its input is another now")
+	why := engine.Errorf(engine.Transient, "the pipeline was reloaded, and now has a different input")
 	why.HandedBack()
 	for _, l := range r.Open.List() {
 		for i := range l.Roots {
@@ -77,7 +77,7 @@ func (r *Run) collect(h *Handover) {
 			out.endUnfinished(ledger.Root{Led: l, I: uint32(i)}, why)
 		}
 	}
-	out.pieces = out.roots // as one piece each, like those that go on
+	out.pieces = out.roots // as one piece each, like those that continue
 	more := out.roots[engine.Returned] + out.roots[engine.Dropped] + int64(len(h.roots)) - r.Pieces.InFlight.Load()
 	out.made, out.consumed = out.made+max(more, 0), out.consumed+max(-more, 0) // merges are undone, parts are consumed
 	out.apply()
@@ -103,8 +103,8 @@ func (r *Run) Bequeath(h *Handover, closing error) *Handover {
 	return h
 }
 
-// inherits says whether the next plan goes on with the roots of a ledger: it has the same input, still connected, or
-// one to which nothing could be handed back.
+// inherits says whether the next plan continues with the roots of a ledger: it has the same
+// input, still connected, or one to which nothing could be handed back.
 func (r *Run) inherits(l *ledger.Ledger) bool {
 	for _, in := range r.Next.Inputs {
 		if in.Name == l.InputName {

@@ -32,7 +32,7 @@ type lane struct {
 	arena doc.Arena
 	spare []*doc.Arena // for slabs of parts; the first inUse are lent
 	inUse int
-	was   int     // bytes read with the slab under way
+	was   int     // bytes read with the current slab
 	by    []int32 // messages of a slab that come by a group
 	seen  map[string]bool
 	to    []*batcher // where each message of a slab goes
@@ -65,7 +65,7 @@ func (l *lane) loop(ctx context.Context) {
 	}
 }
 
-// process runs a slab through the steps and carries on what comes of it.
+// process runs a slab through the steps and passes on the results.
 func (l *lane) process(ctx context.Context, b *engine.Batch) {
 	if !l.r.plan.Serial || slab(b).Way.In != nil || !repeats(b, l.seen) {
 		l.through(ctx, b)
@@ -255,7 +255,7 @@ func (l *lane) route(b *engine.Batch) {
 			case inside.Live:
 				return order.Asks
 			case inside.Waits, inside.Parked:
-				return order.Owns // before later ones of its key go on
+				return order.Owns // before later ones of its key continue
 			}
 			return 0
 		})

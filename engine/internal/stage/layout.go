@@ -39,7 +39,7 @@ type Layout struct {
 	Failure     Policy
 	MaxReplay   int
 	Restart     engine.Restart
-	Timeout     time.Duration  // of calls that have none of their own
+	Timeout     time.Duration  // of calls that have none
 	Limit       *limit.Limiter // over all inputs, or nil
 	Middleware  []engine.Middleware
 	Limits      []*limit.Limiter // all of them
@@ -111,7 +111,7 @@ type BatcherPlan struct {
 	Match   *expr.Cond // nil: all
 	GoesOn  bool       // later batchers see the message too
 	Key     *expr.Expr
-	Batcher engine.Batcher // nil: messages pass as they come
+	Batcher engine.Batcher // nil: messages pass as they arrive
 	Steps   *steps.Program
 	Outputs []*OutputPlan
 

@@ -9,7 +9,7 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/retry"
 )
 
-// copy makes one more piece of m's root, with credits of its own.
+// copy makes one more piece of m's root, with its own credits.
 func (out *outcome) copy(m *engine.Message) engine.Message {
 	msg(m).Doc.Detach()
 	c := *m

@@ -42,7 +42,7 @@ func (r *Run) relieve() {
 	}
 }
 
-// relieveGroups closes a group when all else rests: its messages hold the credits.
+// relieveGroups closes a group when everything else rests: its messages hold the credits.
 func (r *Run) relieveGroups() {
 	if !slices.ContainsFunc(r.groups, func(g *group) bool { return !g.stage.rests() }) {
 		for _, g := range r.groups {

@@ -14,7 +14,7 @@ func (r *Run) ends() engine.Trigger {
 func (r *Run) inputsEnd() engine.Trigger {
 	switch {
 	case (r.Draining() || r.Replacing()) && r.reading.Load() == r.following.Load():
-		return engine.ByDrain // what follows may wait for what lies here
+		return engine.ByDrain // what follows may wait for what is here
 	case r.reading.Load() > 0:
 		return ""
 	}
@@ -49,7 +49,7 @@ func (r *Run) Quiesce() {
 	}
 }
 
-// closeGroups closes the first group in which something lies, when nothing more will come to it.
+// closeGroups closes the first group that is not empty, when nothing more will reach it.
 func (r *Run) closeGroups() {
 	why := r.inputsEnd()
 	if why == "" || r.upstream.Load() != r.grouped.Load() {

@@ -51,12 +51,12 @@ func newReader(r *Run, plan *InputPlan, in engine.Input) *reader {
 	return rd
 }
 
-// standing is how long a connection must stand before its input counts as recovered.
+// standing is how long a connection must last before its input counts as recovered.
 const standing = time.Second
 
-// loop reads until the input or ctx ends. An input that fails is started again,
-// after a back-off. It begins anew when a connection has stood, whether or not a message
-// came: a queue may be quiet, and one message proves little.
+// loop reads until the input or ctx ends. An input that fails is restarted, after a
+// back-off. The back-off starts over when a connection has lasted, whether or not a message
+// arrived: a queue may be quiet, and one message proves little.
 func (rd *reader) loop(ctx, work context.Context) error {
 	failed := 0 // times in a row
 	for {
@@ -96,7 +96,7 @@ func (rd *reader) restart(ctx context.Context, cause error, failed int) error {
 		rd.causes = retry.Causes{}
 	}
 	if news := rd.causes.News(cause); news || guard.PowerOfTen(int64(failed)) {
-		rd.r.Log.Error("input failed and is started again", "input", rd.plan.Name, "err", guard.FirstLine(cause), "in", wait.Round(time.Millisecond), "attempt", failed)
+		rd.r.Log.Error("input failed and is restarted", "input", rd.plan.Name, "err", guard.FirstLine(cause), "in", wait.Round(time.Millisecond), "attempt", failed)
 	}
 	p.EmitEvent(engine.Event{Kind: engine.EventLost, Name: rd.plan.Name, Err: cause})
 	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.Timeout)
@@ -174,7 +174,7 @@ func (rd *reader) call(ctx context.Context, b *engine.Batch) (a engine.Acker, er
 	defer engine.Recovered(&err)
 	a, err = rd.in.Read(ctx, b)
 	if a != nil && !reflect.TypeOf(a).Comparable() {
-		return nil, engine.Errorf(engine.Permanent, "Read returned a %T: an Acker is told from others by ==, so it must be a pointer", a)
+		return nil, engine.Errorf(engine.Permanent, "Read returned a %T: Ackers are compared with ==, so it must be a pointer", a)
 	}
 	return a, err
 }
@@ -263,7 +263,7 @@ func (rd *reader) peek(b *engine.Batch) bool {
 	return true
 }
 
-// early tells the source at once that all of led is delivered.
+// early reports to the source at once that all of led is delivered.
 func (rd *reader) early(led *ledger.Ledger) {
 	rs := make([]ledger.Ranked, len(led.Roots))
 	for i := range led.Roots {

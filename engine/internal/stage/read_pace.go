@@ -145,7 +145,7 @@ func (rd *reader) admit(ctx, work context.Context, b *engine.Batch) {
 	}
 }
 
-// handBack ends what had no time to pass, unless the next plan goes on with it.
+// handBack ends what had no time to pass, unless the next plan continues with it.
 func (rd *reader) handBack(b *engine.Batch) {
 	if rd.r.Replacing() || !rd.r.Enter() {
 		return

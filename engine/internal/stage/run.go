@@ -42,8 +42,8 @@ type traffic struct {
 	following atomic.Int64 // readers among them that end with the writers that feed them
 	replaying atomic.Int64 // readers that wait for positions to be settled
 	upstream  atomic.Int64 // messages that lanes and groups have yet to carry
-	grouped   atomic.Int64 // those of them that lie in groups that are open
-	retrying  atomic.Int64 // messages that wait for another try
+	grouped   atomic.Int64 // those of them in open groups
+	retrying  atomic.Int64 // messages that wait for another attempt
 	shut      atomic.Int64 // outputs that are held, of those that take more than dead letters
 }
 
@@ -164,7 +164,7 @@ func (r *Run) StartReaders(readers *sync.WaitGroup, reads context.Context) {
 	}
 }
 
-// staysOpen says that the plan that takes this one's place goes on with a plugin.
+// staysOpen says that the plan that replaces this one continues with a plugin.
 func (r *Run) staysOpen(plugin any) bool {
 	return r.Replacing() && r.Next.Plugins.Has(plugin)
 }

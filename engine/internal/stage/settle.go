@@ -74,7 +74,7 @@ func (out *outcome) end(m *engine.Message, f engine.Fate) {
 	out.endRoots(m, f, msg(m).Err)
 }
 
-// endRoots ends what m stands for: its root's piece, or those of a merge's parts.
+// endRoots ends what m represents: its root's piece, or those of a merge's parts.
 func (out *outcome) endRoots(m *engine.Message, f engine.Fate, err *engine.Error) {
 	for i := range msg(m).Of {
 		out.releaseCredits(&msg(m).Of[i])
@@ -152,7 +152,7 @@ func (out *outcome) report(to *ledger.AckLoop, r ledger.Ranked) {
 func (out *outcome) settleStakes(l *ledger.Ledger, i uint32, f engine.Fate) {
 	l.LetGo(i)
 	s := &l.Roots[i]
-	if s.Stakes == 0 { // only who holds a piece can change that
+	if s.Stakes == 0 { // only the holder of a piece can change that
 		return
 	}
 	l.Mu.Lock()
@@ -170,7 +170,7 @@ func (out *outcome) rollBack(m *engine.Message, at *stage) {
 	}
 	ledger.EachRoot(m, func(r ledger.Root) {
 		l := r.Led
-		if s := &l.Roots[r.I]; s.Pieces.Load() > 1 || s.Stakes == 0 { // who holds the last piece is alone with it
+		if s := &l.Roots[r.I]; s.Pieces.Load() > 1 || s.Stakes == 0 { // the holder of the last piece is alone with it
 			return
 		}
 		l.Mu.Lock()

@@ -12,10 +12,10 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/steps"
 )
 
-// fail sends a failed message where on_failure says, if nothing else takes it. A merge is undone: each of its parts
-// fails by itself, as it was before.
+// fail sends a failed message where on_failure says, if nothing else takes it. A merge is
+// undone: each of its parts fails separately, as it was before.
 func (out *outcome) fail(m *engine.Message, at *stage) {
-	if out.r.PassesOn() { // its root goes on in the next plan
+	if out.r.PassesOn() { // its root continues in the next plan
 		return
 	}
 	msg(m).Err.Mask(out.r.plan.Secrets)
@@ -67,8 +67,8 @@ func (out *outcome) policy(m *engine.Message, at *stage) (p Policy) {
 	return p
 }
 
-// rescue lets a message go on that has failed in a block, but not where the block's own steps run: in a group inside,
-// or as a part of a merge that is undone.
+// rescue lets a message that has failed in a block continue, but not where the block's own
+// steps run: in a group inside, or as a part of a merge that is undone.
 func (out *outcome) rescue(m *engine.Message, at *stage) bool {
 	if steps.BlockOf(m) == nil || out.r.Handing() {
 		return false
@@ -80,7 +80,7 @@ func (out *outcome) rescue(m *engine.Message, at *stage) bool {
 	}
 	switch msg(m).State {
 	case inside.Live:
-		if at != nil && in == out.r.plan.Steps { // it goes through the group, behind its steps
+		if at != nil && in == out.r.plan.Steps { // it passes through the group, after its steps
 			msg(m).Back, msg(m).PC = msg(m).PC, int32(len(at.steps.Ops))
 		}
 		out.holdKeys(m, at)
@@ -103,8 +103,8 @@ func (out *outcome) rescue(m *engine.Message, at *stage) bool {
 	return true
 }
 
-// fallBack sends a message that an output has failed for good to the next member of the fallback by which it came. The
-// payload is as that output found it.
+// fallBack sends a message that an output has failed for good to the next member of its
+// fallback. The payload is as that output received it.
 func (out *outcome) fallBack(m *engine.Message, at *stage) bool {
 	if at == nil || msg(m).Err.Output == "" || branchOf(m) == nil || out.r.Handing() {
 		return false

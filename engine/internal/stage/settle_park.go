@@ -86,7 +86,7 @@ func (p *parked) step() *steps.Op {
 	return o
 }
 
-// slab is an empty slab like that from which the message came.
+// slab is an empty slab like the message's own.
 func (p *parked) slab() *engine.Batch {
 	b := p.batch
 	if b == nil {

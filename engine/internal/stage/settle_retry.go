@@ -114,7 +114,7 @@ func (out *outcome) arm() {
 	out.waiting = out.waiting[:0]
 }
 
-// lineUp has a message wait for the bytes that it lacks, and then go on.
+// lineUp makes a message wait for the bytes that it lacks, and then continue.
 func (r *Run) lineUp(b *engine.Batch) {
 	m := &slab(b).Msgs[0]
 	grown := msg(m).Charge - len(msg(m).Orig)
@@ -127,7 +127,7 @@ func (r *Run) lineUp(b *engine.Batch) {
 	r.credits.LineUp(&flow.InLine{Bytes: retry.TrialOf(m).Lacked, Msgs: flow.Weight(m), Grown: grown, GoOn: goOn})
 }
 
-// retry lets messages go on that have waited for another try.
+// retry releases messages that have waited for another attempt.
 func (r *Run) retry(b *engine.Batch) {
 	r.settle(func(out *outcome) {
 		r.waited(b)

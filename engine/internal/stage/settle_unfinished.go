@@ -117,7 +117,8 @@ func (out *outcome) endUnfinished(r ledger.Root, why *engine.Error) (lost bool) 
 	return f == engine.Dropped
 }
 
-// forget ends a root without an end: its steps' stakes are rolled back, and its source is told by the next plan.
+// forget ends a root without an end: its steps' stakes are rolled back, and the next plan
+// reports to its source.
 func (out *outcome) forget(l *ledger.Ledger, i uint32) {
 	l.Roots[i].Pieces.Store(ledger.GivenUp)
 	if l.Acks != nil {

@@ -23,7 +23,7 @@ type sink struct {
 	auto    *retry.Adaptive // finds most; nil: it is configured
 	gate    retry.Gate
 	budget  retry.Budget
-	paid    time.Time // when the next try may be paid for; zero: nobody waits for that
+	paid    time.Time // when the budget allows the next retry; zero: nothing waits for that
 	at      *instance // that new writes use
 	starved bool      // readers need not read for it
 	figures outFigures
@@ -126,7 +126,8 @@ func (o *sink) leastTried() int {
 	return least
 }
 
-// pays says whether the budget lets another try pass; if not, it is asked again when it will. A probe is free.
+// pays says whether the budget lets another retry pass; if not, it is asked again when it
+// will. A probe is free.
 func (o *sink) pays(probe bool) bool {
 	now := time.Now()
 	if probe || now.Before(o.paid) {
@@ -169,7 +170,7 @@ func (o *sink) crowded(msgs, bytes int) bool {
 	return o.ready.Crowded(msgs*o.most, bytes) && !o.gate.Shut
 }
 
-// wrote takes down what came of a write.
+// wrote records the outcome of a write.
 func (o *sink) wrote(s written) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -207,7 +208,7 @@ func (o *sink) fails(err *engine.Error, said error, holds, probe bool) {
 	was := o.gate.Shut
 	o.figures.fails(said)
 	if shuts, wait := o.gate.Failed(err, holds, probe); shuts {
-		o.shuts(was, wait, "output does not work: nothing is written to it until a probe comes through", said)
+		o.shuts(was, wait, "output does not work: nothing is written to it until a probe succeeds", said)
 	}
 }
 
@@ -275,7 +276,7 @@ func (o *sink) probe(ctx context.Context) {
 }
 
 // errDown fails messages that another output of a fallback can take.
-var errDown = errors.New("nothing is written to it for now")
+var errDown = errors.New("nothing is written to it at present")
 
 // detour takes messages that need not wait for this output to work again: another output of a fallback can take them,
 // or they have waited for as long as they may. o.mu is held.

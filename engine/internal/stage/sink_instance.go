@@ -13,7 +13,7 @@ import (
 // opened.
 type instance struct {
 	out      engine.Output
-	calls    int // under way, those left behind included
+	calls    int // in flight, including abandoned ones
 	replaced bool
 }
 
@@ -74,7 +74,7 @@ func (o *sink) reopen(ctx context.Context) error {
 // mostStuck is how many calls of an output may be left behind. Each costs a goroutine and a slab until it comes back.
 const mostStuck = 4
 
-// stuck says how many calls have been left behind and not come back; o.mu is held.
+// stuck says how many calls have been abandoned and not returned; o.mu is held.
 func (o *sink) stuck() (n int) {
 	for _, w := range o.workers {
 		if w.writer.abandoned() {
@@ -91,7 +91,7 @@ func (o *sink) abandon(w *writer, now time.Time) {
 	if since == 0 || now.Sub(time.Unix(0, since)) < 2*o.plan.Timeout || !w.state.CompareAndSwap(calling, leftAlone) {
 		return
 	}
-	const why = "the write did not come back within %v, twice its timeout, and was abandoned"
+	const why = "the write did not return within %v, twice its timeout, and was abandoned"
 	err := engine.Errorf(engine.Timeout, why, 2*o.plan.Timeout)
 	err.Output = o.plan.Name
 	next := o.worker()
@@ -115,7 +115,7 @@ func (o *sink) abandon(w *writer, now time.Time) {
 	go next.run()
 }
 
-// returned says that an abandoned call has come back after all.
+// returned says that an abandoned call has returned after all.
 func (o *sink) returned(w *worker) {
 	o.mu.Lock()
 	o.workers = slices.DeleteFunc(o.workers, func(x *worker) bool { return x == w })

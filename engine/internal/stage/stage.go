@@ -50,7 +50,7 @@ type exit interface {
 	forward(out *outcome, m *engine.Message)
 	// retry takes a message that has failed there, if it is to be tried again.
 	retry(out *outcome, m *engine.Message) bool
-	// wait is told of messages that wait for another try.
+	// wait is told of messages that wait for another attempt.
 	wait(b *engine.Batch)
 }
 
@@ -92,7 +92,7 @@ func (s *stage) hired() []*worker {
 // Push queues a batch, or messages that belong to none.
 func (s *stage) Push(b *engine.Batch) { s.queue(b, &s.ready) }
 
-// pushAgain queues messages for another try.
+// pushAgain queues messages for another attempt.
 func (s *stage) pushAgain(b *engine.Batch) { s.queue(b, &s.again) }
 
 // enter queues messages that come back, or come on, from elsewhere.

@@ -187,7 +187,7 @@ func (r *Run) stuck(now time.Time) (all []engine.Stuck) {
 	return all
 }
 
-// grace is how much later than its deadline a call may come back that heeds it.
+// grace is how much later than its deadline a call that heeds it may return.
 const grace = time.Second
 
 // held describes the oldest message that waits for another try or a limit; nil: none does. What waits for its key is
@@ -247,7 +247,7 @@ func (f *readFigures) connects() {
 	f.since.Store(&now)
 }
 
-// stands says whether the connection at hand has stood for long enough at a time.
+// stands says whether the current connection has lasted for long enough at a time.
 func (f *readFigures) stands(at time.Time) bool {
 	since := f.since.Load()
 	return since != nil && at.Sub(*since) >= standing

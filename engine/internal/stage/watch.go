@@ -28,7 +28,7 @@ func (r *Run) watch(ctx context.Context) {
 	}
 }
 
-// observe tells hooks how busy the run is.
+// observe reports to hooks how busy the run is.
 func (r *Run) observe(quietAt int64) int64 {
 	if len(r.plan.Hooks) == 0 {
 		return quietAt

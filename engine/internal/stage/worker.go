@@ -209,7 +209,7 @@ func (w *worker) passes(b *engine.Batch, i int) bool {
 		if r.Enter() {
 			w.out.conclude(m, w.stage)
 			msg(m).State = inside.Moved
-			w.out.apply() // what has ended must be told before all is handed back
+			w.out.apply() // what has ended must be reported before everything is handed back
 			r.Leave()
 		}
 	}

@@ -38,7 +38,7 @@ type writer struct {
 const (
 	between   int32 = iota // of calls
 	calling                // the plugin has its messages
-	leftAlone              // the call did not come back: its messages went on without it
+	leftAlone              // the call did not return: its messages continued without it
 )
 
 func (w *writer) abandoned() bool { return w.state.Load() == leftAlone }
@@ -165,7 +165,8 @@ func (w *writer) spared(b *engine.Batch) bool {
 	return true
 }
 
-// write makes one write and notes in each message what came of it. It is false when the write was abandoned.
+// write makes one write and records the outcome in each message. It is false when the write
+// was abandoned.
 func (w *writer) write(ctx context.Context, b *engine.Batch, sel []int32, probe bool) bool {
 	w.in = w.in[:0]
 	w.stage.r.TakeAway(b)
@@ -242,7 +243,8 @@ func indexed(b *engine.Batch) func(yield func(*engine.Message, int32) bool) {
 	}
 }
 
-// call calls the plugin; back is false when it came back so late that its messages went on without it.
+// call calls the plugin; back is false when it returned so late that its messages continued
+// without it.
 func (w *writer) call(ctx context.Context, b *engine.Batch, now time.Time) (err error, back bool) {
 	at := w.sink.acquire()
 	w.batch = b
@@ -334,14 +336,14 @@ func (w *writer) nextSerial() uint32 {
 	return w.serial
 }
 
-// written is what came of one write.
+// written is the outcome of one write.
 type written struct {
 	done, failed int
 	took         time.Duration
 	probe        bool
 	err          *engine.Error // of the first message that failed
 	said         error         // err as it is shown
-	stays        *engine.Error // of a dead letter that is refused for good, and would come again at once
+	stays        *engine.Error // of a dead letter that is refused for good, and would be delivered again at once
 	refused      int           // messages that are not to be tried again
 }
 

@@ -12,7 +12,7 @@ import (
 type frame struct {
 	Of     *Op // where the block begins
 	Kind   frameKind
-	before *Original    // what came to the block
+	before *Original    // what entered the block
 	trial  *retry.Trial // of the block, when it is tried again
 	outer  *frame       // around it; nil: none
 }
@@ -22,7 +22,7 @@ type frameKind uint8
 const (
 	isWhole  frameKind = iota
 	isPart             // of a split in the block: it leaves as it was split off, and the block is not tried again
-	isSpent            // the rest of a split that broke off: its parts go on, so it can only end
+	isSpent            // the rest of a split that broke off: its parts continue, so it can only end
 	IsMerged           // in the block: who ends it undoes the merge first, see package stage
 )
 
@@ -44,7 +44,7 @@ func SetBlock(m *engine.Message, f *frame) {
 // inBlocks puts m, which steps have made inside of blocks, into them as what it is.
 func inBlocks(m *engine.Message, kind frameKind) { SetBlock(m, BlockOf(m).as(kind, m)) }
 
-// endAt lets the instructions from one on, whose end was not known, go on at the end.
+// endAt lets the instructions from one on, whose end was not known, continue at the end.
 func (p *Program) EndAt(from int) {
 	for i := from; i < len(p.Ops); i++ {
 		if p.Ops[i].Next < 0 {
@@ -53,7 +53,7 @@ func (p *Program) EndAt(from int) {
 	}
 }
 
-// enter notes m as it comes to a block.
+// enter records m as it enters a block.
 func Enter(m *engine.Message, o *Op) {
 	f := &frame{Of: o, before: OriginalOf(m), outer: BlockOf(m)}
 	if tr := retry.TrialOf(m); tr != nil && tr.Cause == o {
@@ -63,7 +63,7 @@ func Enter(m *engine.Message, o *Op) {
 	SetBlock(m, f)
 }
 
-// leave is told that m, with the parts of a merge, has come through a block.
+// leave is called when m, with the parts of a merge, has passed through a block.
 func leave(m *engine.Message, o *Op) {
 	if f := BlockOf(m); f != nil && f.Of == o {
 		SetBlock(m, f.outer)
@@ -91,9 +91,8 @@ func (f *frame) rescues() bool {
 	return false
 }
 
-// rescue takes a message that has failed out of the block in which it is, as it came
-// to it, and does what that block's on_error says, as far as the block is in the
-// program that runs the message.
+// rescue takes a message that has failed out of its block, as it entered it, and does what
+// that block's on_error says, as far as the block is in the program that runs the message.
 func Rescue(m *engine.Message, in *Program) {
 	f := BlockOf(m)
 	if f == nil || f.Of.In != in || f.Kind == IsMerged {
@@ -115,7 +114,7 @@ func Rescue(m *engine.Message, in *Program) {
 	o.Failed(m, msg(m).Err)
 }
 
-// onlyEnds is o for a message that can't go on.
+// onlyEnds is o for a message that can't continue.
 func (o *Op) onlyEnds() *Op {
 	end := *o
 	end.Retry = nil

@@ -11,15 +11,15 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/retry"
 )
 
-// Growth is what steps add to messages. It is charged to the credits like what was
-// read: by each step before it makes much (see Message.Grow), by the engine behind each
-// message that a step has made much larger, and the rest of a slab when it moves on.
+// Growth is what steps add to messages. It is charged to the credits like what was read: by
+// each step before it makes much (see Message.Grow), by the engine after each message that
+// a step has made much larger, and the rest of a slab when it moves on.
 //
-// What does not fit waits, and never in a call: the message is put back as the step
-// found it and waits beside the queues, like one that is tried again, until the bytes
-// that it lacked are free. Its lane or writer goes on with the others. So who waits
-// holds no more than it was read with, no lane and no writer, and the circles that could
-// close are those of a retry:
+// What does not fit waits, and never in a call: the message is put back as it was before
+// the step and waits outside the queues, like one that is retried, until the bytes that it
+// lacked are free. Its lane or writer continues with the others. So a waiting message holds
+// no more than it was read with, no lane and no writer, and the circles that could close
+// are those of a retry:
 //
 //   - Bytes that messages beyond the lanes hold come back by themselves, however long
 //     an output takes; those in open batches by `pressure`, for which the line counts as
@@ -44,7 +44,7 @@ type Room struct {
 	Limit   int // bytes that may be under way at once
 
 	mu    sync.Mutex // guards the field below, and messages: a step may use several goroutines
-	inner int        // bytes for what the step at hand makes for steps of its own
+	inner int        // bytes for what the current step makes for its inner steps
 }
 
 func (x *Room) Grow(m *engine.Message, n int) error {
@@ -157,8 +157,8 @@ func (i *inner) Regain(*engine.Message) {}
 
 func (i *inner) Inside(*engine.Message) any { return &inner{x: i.x, of: i.of} }
 
-// take takes n bytes for what holds so many already, and says how many more it holds
-// then. What has waited for some has them.
+// take takes n bytes for a message that already holds some, and returns how many more it
+// then holds. A message that has waited for bytes has them.
 func (x *Room) take(holds, n int, waited *retry.Trial) (more int, err error) {
 	if waited != nil && waited.Room > 0 {
 		has := min(n, waited.Room)
@@ -169,7 +169,7 @@ func (x *Room) take(holds, n int, waited *retry.Trial) (more int, err error) {
 	case n <= inside.Slack:
 		return 0, nil
 	case holds+n > x.Limit:
-		return 0, engine.Errorf(engine.TooLarge, "the message grows beyond %d bytes, all that may be under way at once (raise `engine.max_in_flight.bytes`)", x.Limit)
+		return 0, engine.Errorf(engine.TooLarge, "the message grows beyond %d bytes, all that may be in flight at once (raise `engine.max_in_flight.bytes`)", x.Limit)
 	case !x.Credits.Take(n):
 		return 0, &engine.Error{Class: engine.TooLarge, Err: &inside.NoRoom{Bytes: n}}
 	}
@@ -186,7 +186,7 @@ func (x *Executor) waitsForRoom(m *engine.Message, o *Op, lacks int) {
 		tr = &retry.Trial{Attempts: retry.Tried(m)}
 		retry.SetTrial(m, tr)
 	}
-	need := max(held-msg(m).Charge+lacks, 2*tr.Lacked) // who learns only as it goes should not come often
+	need := max(held-msg(m).Charge+lacks, 2*tr.Lacked) // a caller that learns the size as it goes should not call often
 	tr.Lacked = min(need, max(x.Room.Limit-msg(m).Charge, lacks))
 	stepError(msg(m).Err, o)
 	tr.Cause, tr.Err, tr.Due, tr.Room = o, msg(m).Err, time.Time{}, 0

@@ -26,7 +26,7 @@ type Program struct {
 	Secrets  *schema.Secrets
 }
 
-// op is one instruction. After it a message goes on at next.
+// op is one instruction. After it a message continues at next.
 type Op struct {
 	Run     engine.Processor // nil: a jump
 	Name    string
@@ -65,22 +65,23 @@ const (
 type Executor struct {
 	Prog  *Program
 	Own   Owner
-	Stage inside.Stage // of messages that are to go on in this program
+	Stage inside.Stage // of messages that continue in this program
 	sel   []int32
 	// before holds messages as a step found them, in the order of sel, where a
 	// failure may have to restore them.
 	before []inside.Mark[engine.Meta]
-	Clock  guard.Clock[Op] // of the call that is under way
+	Clock  guard.Clock[Op] // of the current call
 	Room   *Room           // for what steps add; nil: those of another step know
 
 	Wrap    []engine.Middleware // around every run
 	wrapped engine.Processor    // this program in them
-	out     *engine.Batch       // what came of the run at hand
+	out     *engine.Batch       // the results of the current run
 }
 
 // Owner is who keeps account of the messages that an executor runs.
 type Owner interface {
-	// Split replaces what the step at pc has split in b and returns the batch to go on with behind it.
+	// Split replaces what the step at pc has split in b and returns the batch to continue
+	// with after it.
 	Split(ctx context.Context, x *Executor, b *engine.Batch, pc int32) *engine.Batch
 	// Merge is told of a merge; its parts are in m.of.
 	Merge(m *engine.Message)
@@ -119,8 +120,8 @@ func (c core) Process(ctx context.Context, b *engine.Batch) error {
 	return nil
 }
 
-// exec runs b from an instruction to the end and returns what came of it: b, or
-// another batch where steps have split messages.
+// exec runs b from an instruction to the end and returns the result: b, or another batch if
+// steps have split messages.
 func (x *Executor) Exec(ctx context.Context, b *engine.Batch, from int32) *engine.Batch {
 	for pc := from; int(pc) < len(x.Prog.Ops); pc++ {
 		o := &x.Prog.Ops[pc]
@@ -158,8 +159,8 @@ func (x *Executor) Exec(ctx context.Context, b *engine.Batch, from int32) *engin
 	return b
 }
 
-// pick selects the messages whose place is pc and for which the condition
-// holds; those that skip the step go on behind it.
+// pick selects the messages whose place is pc and for which the condition is true; those
+// that skip the step continue after it.
 func (x *Executor) pick(b *engine.Batch, pc int32, o *Op) []int32 {
 	sel := x.sel[:0]
 	for i := range slab(b).Msgs {
@@ -373,8 +374,8 @@ func Pull(b *engine.Batch, cur *engine.Batch, o *Op, room func(cur *engine.Batch
 	return cur
 }
 
-// unsplit fails what is left of m after n parts. What the parts already carry
-// can't go on again as a whole.
+// unsplit fails what is left of m after n parts. What the parts already carry can't
+// continue again as a whole.
 func (o *Op) unsplit(m *engine.Message, n int, err error) {
 	step := o
 	if n > 0 {

@@ -7,7 +7,7 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/inside"
 )
 
-// inPlace owns messages that are nobody's account: parts stay together.
+// inPlace owns messages outside of any ledger: parts stay together.
 type inPlace struct{}
 
 func (inPlace) Merge(*engine.Message) {}
@@ -27,7 +27,7 @@ type Runner struct{ Prog *Program }
 // Run carries out what [engine.Runner] says.
 func (r *Runner) Run(ctx context.Context, b *engine.Batch) error {
 	if slab(b).Sel != nil {
-		panic("engine: Runner.Run needs a batch of its own, made with NewBatch")
+		panic("engine: Runner.Run needs its own batch, made with NewBatch")
 	}
 	x := Executor{Prog: r.Prog, Own: inPlace{}}
 	for i := range slab(b).Msgs {
@@ -45,7 +45,7 @@ func refuseParked(b *engine.Batch, where string) {
 	for i := range slab(b).Msgs {
 		if m := &slab(b).Msgs[i]; msg(m).State == inside.Parked {
 			msg(m).Parking = nil
-			FailAt(m, "", engine.Errorf(engine.Permanent, "a step that lets messages wait can't stand inside %s: write it under the pipeline's `processors`", where))
+			FailAt(m, "", engine.Errorf(engine.Permanent, "a step that makes messages wait is not allowed inside %s: write it under the pipeline's `processors`", where))
 		}
 	}
 }
