@@ -394,3 +394,39 @@ func TestAProbeThatIsDroppedIsNone(t *testing.T) {
 		}
 	})
 }
+
+// unreachable is an output that can't be reached, and says so when it is probed.
+type unreachable struct{ *Sink }
+
+func (unreachable) Probe(context.Context) error { return engine.Errorf(engine.Transient, "away") }
+
+// What comes to an output that does not work, and is never tried, waits no longer than max_age, either.
+func TestMaxAgeEndsWhatWasNeverTried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		src, dst, dead := &Source{Payloads: []string{"1", "2"}, PerRead: 1, Takes: engine.TakesOne}, &Sink{}, &Sink{}
+		dst.FailAll = func([]string) error {
+			return &engine.Error{Class: engine.Transient, Holds: true, Err: errors.New("away")}
+		}
+		slow := Step("slow", func(_ context.Context, m *engine.Message) error {
+			if string(m.Bytes()) == "2" {
+				time.Sleep(500 * time.Millisecond)
+			}
+			return nil
+		})
+		p := pipe(src, dst, slow)
+		out := engine.OutputSpec{
+			Use:     engine.Use(func(engine.Env) (engine.Output, error) { return unreachable{dst}, nil }),
+			Retry:   &engine.Retry{MaxAge: 10 * time.Second},
+			Breaker: &engine.Breaker{Failures: 1, Backoff: time.Second, MaxBackoff: time.Second},
+		}
+		p.Outputs = schema.MapOf(entry("out", out), entry("dead", dead.Output()))
+		p.Engine.OnFailure.DeadLetter = "dead"
+		stuck := time.AfterFunc(time.Hour, func() { panic("it waits for ever") })
+		defer stuck.Stop()
+		began := time.Now()
+		Run(t, p, nil)
+		if got := dead.Bodies(); len(got) != 2 || time.Since(began) > 20*time.Second {
+			t.Errorf("dead letters %q after %v, want both after ten seconds", got, time.Since(began))
+		}
+	})
+}

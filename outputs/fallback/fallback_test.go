@@ -151,9 +151,17 @@ func TestWhatAllHaveFailedGoesWhereOnFailureSays(t *testing.T) {
 		t.Run(then, func(t *testing.T) {
 			src := &enginetest.Source{Payloads: []string{"a", "b"}, Takes: engine.TakesOne}
 			dead, second := &enginetest.Sink{}, failing(engine.Rejected, "b y")
-			p := pipeline(src, out("both", of("first", "second")),
-				out("first", steps(failing(engine.Rejected, "b x").Output(), " x")), out("second", steps(second.Output(), " y")), out("dead", dead.Output()))
-			p.Engine.OnFailure.Then, p.Engine.OnFailure.DeadLetter = then, "dead"
+			outs := []schema.Entry[engine.OutputSpec]{
+				out("both", of("first", "second")),
+				out("first", steps(failing(engine.Rejected, "b x").Output(), " x")), out("second", steps(second.Output(), " y")),
+			}
+			if then == "dead_letter" {
+				outs = append(outs, out("dead", dead.Output()))
+			}
+			p := pipeline(src, outs...)
+			if p.Engine.OnFailure.Then = then; then == "dead_letter" {
+				p.Engine.OnFailure.DeadLetter = "dead"
+			}
 			run(t, p)
 			want := map[string]engine.Fate{"dead_letter": engine.DeadLettered, "drop": engine.Dropped, "return": engine.Returned}[then]
 			if r := src.Results(); r["a"].Fate != engine.Delivered || r["b"].Fate != want {

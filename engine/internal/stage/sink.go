@@ -260,6 +260,7 @@ func (o *sink) probe(ctx context.Context) {
 	case err != nil:
 		failed := engine.ErrorOf(err, engine.Transient)
 		failed.Mask(o.r.plan.Secrets)
+		o.ages(failed)
 		o.fails(failed, failed, failed.HoldsOutput(), true)
 		return
 	case reopen: // whether it works, a write shows
@@ -273,6 +274,25 @@ func (o *sink) probe(ctx context.Context) {
 		}
 	}
 	o.cond.Broadcast()
+}
+
+// ages lets the time of messages begin that wait to be written, and that nobody has tried to write: a probe has failed
+// for them. o.mu is held.
+func (o *sink) ages(failed *engine.Error) {
+	now, at, last := time.Now(), o.ready.At, time.Time{}
+	for b := o.ready.Head; b != nil; b = slab(b).Next {
+		for i := range slab(b).Msgs[at:] {
+			m := &slab(b).Msgs[at+i]
+			if most := o.plan.retryOf(m).MaxAge; most > 0 && retry.TrialOf(m) == nil {
+				retry.SetTrial(m, &retry.Trial{First: now, Err: failed})
+				last = now.Add(most + time.Millisecond)
+			}
+		}
+		at = 0
+	}
+	if !last.IsZero() {
+		o.r.timers.After(last, nil, o.cond.Broadcast)
+	}
 }
 
 // errDown fails messages that another output of a fallback can take.
