@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"slices"
 
+	"time"
+
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/internal/inside"
+	"github.com/flowd-io/flowd/engine/internal/stage"
 	"github.com/flowd-io/flowd/engine/internal/steps"
 )
 
@@ -153,3 +156,35 @@ func (b *builder) inline(p *steps.Program, use engine.Block) {
 		b.using = b.using[:len(b.using)-1]
 	}
 }
+
+// endBlock appends the end of the block that began at an instruction: everything that
+// continues inside reaches it.
+func (b *builder) endBlock(p *steps.Program, at int, s *engine.StepSpec, hasGroup bool) {
+	p.EndAt(at)
+	p.Ops = append(p.Ops, steps.Op{Next: -1, Leaves: true, Block: int32(at)})
+	if s.Retry != nil && p.Ops[at].Group == 0 && hasGroup {
+		b.report(s.Retry.Place, "inner-retry", "steps with a group among them can't be retried as a whole: the group's messages have left", "write `retry` on the steps inside")
+	}
+}
+
+// group resolves a group.
+func (b *builder) group(s *engine.StepSpec, name string, skipped bool, c engine.GroupConfig) *stage.GroupPlan {
+	switch {
+	case !b.lanes || b.batch || b.inner:
+		b.report(s.Use.Place, "group-place", "a group is not allowed here: its messages leave the lanes, and wait for others", "write it under the pipeline's own `processors`; steps of batchers and outputs get whole batches anyway")
+		return nil
+	case len(b.plan.Groups) == mostGroups:
+		b.report(s.Use.Place, "group-place", "a pipeline has at most 100 groups", "use fewer, larger ones")
+		return nil
+	case s.Retry != nil:
+		b.report(s.Retry.Place, "inner-retry", "a group itself can't be retried: its steps are, each for the messages that failed there", "write `retry` on the steps inside")
+	}
+	g := &stage.GroupPlan{Name: name, Index: int8(len(b.plan.Groups)), Skipped: skipped, Size: c.Size, Bytes: int(c.Bytes), Wait: cmp.Or(c.Timeout, time.Second)}
+	b.plan.Groups = append(b.plan.Groups, g)
+	b.lanes = false
+	g.Steps = b.assembleBatch(c.Do)
+	b.lanes = true
+	return g
+}
+
+const mostGroups = 100

@@ -3,6 +3,9 @@ package flow
 import (
 	"sync"
 
+	"slices"
+	"unsafe"
+
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/doc"
 	"github.com/flowd-io/flowd/engine/internal/inside"
@@ -110,4 +113,51 @@ func Compact(b *engine.Batch, was int) {
 	for i := range slab(b).Msgs {
 		text = msg(&slab(b).Msgs[i]).CopyOut(text)
 	}
+}
+
+// weight is how many messages of credit m holds, with the parts of a merge.
+func Weight(m *engine.Message) int {
+	n := int(msg(m).Credits)
+	for i := range msg(m).Of {
+		n += Weight(&msg(m).Of[i])
+	}
+	return n
+}
+
+// bytes is what m keeps in memory: the payload as it was read, and as it is.
+func Bytes(m *engine.Message) int {
+	n, body := len(msg(m).Orig), msg(m).Doc.Payload()
+	w := msg(m).Doc.Weight()
+	if w == len(body) && w == n && (n == 0 || &body[0] == &msg(m).Orig[0]) {
+		return n
+	}
+	return n + w
+}
+
+// keyring is memory for keys, of which one goroutine makes many.
+type Keyring []byte
+
+// keysSize is how many bytes of keys are kept together: few, since one may stay long.
+const keysSize = 1 << 10
+
+// room is where the next key may be appended, to be kept or forgotten.
+func (k Keyring) Room() []byte { return k[len(k):] }
+
+// keep makes a key that was appended to room permanent.
+func (k *Keyring) Keep(key []byte) []byte {
+	if len(key) > cap(*k)-len(*k) { // it is elsewhere
+		if len(key) < keysSize/4 {
+			*k = append(make([]byte, 0, keysSize), key...)
+			return slices.Clip(*k)
+		}
+		return key
+	}
+	*k = (*k)[:len(*k)+len(key)]
+	return slices.Clip(key)
+}
+
+// text is keep for a key that is asked for as text: what is kept never changes.
+func (k *Keyring) Text(key []byte) string {
+	key = k.Keep(key)
+	return unsafe.String(unsafe.SliceData(key), len(key))
 }

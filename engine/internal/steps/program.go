@@ -407,3 +407,31 @@ type Original = inside.Found[engine.Meta]
 
 // OriginalOf is a message as it is.
 func OriginalOf(m *engine.Message) *Original { return &Original{Body: m.Bytes(), Meta: m.Meta} }
+
+// stepError adds to an error what the engine knows of it.
+func stepError(e *engine.Error, o *Op) {
+	if e.Step == "" {
+		e.Step = o.Name
+	}
+	if o.In != nil {
+		e.Mask(o.In.Secrets)
+	}
+	Complete(e, engine.Permanent)
+}
+
+func Complete(e *engine.Error, fallback engine.Class) {
+	if e.Class == "" {
+		e.Class = fallback
+	}
+	if e.Attempt == 0 {
+		e.Attempt = 1
+	}
+	if e.FirstFailed.IsZero() {
+		e.FirstFailed = time.Now()
+	}
+}
+
+func FailAt(m *engine.Message, step string, err error) {
+	m.Fail(err)
+	stepError(msg(m).Err, &Op{Name: step})
+}

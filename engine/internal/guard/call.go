@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/schema"
 )
 
 // guard makes a call that may panic, and abandons it when it does not return after ctx has
@@ -207,3 +208,13 @@ func (d *Deadline) Value(key any) any {
 }
 
 const KillGrace = 250 * time.Millisecond
+
+// Masked is err, whose text then shows none of some secrets; nil stays nil.
+func Masked(s *schema.Secrets, err error) error {
+	if err == nil {
+		return nil
+	}
+	e := engine.ErrorOf(err, "")
+	e.Mask(s)
+	return e
+}
