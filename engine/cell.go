@@ -137,7 +137,7 @@ func (b *Slab) Append(body []byte) *Message {
 	return m
 }
 
-// take is Move without the copy.
+// Take is Move without the copy.
 func (b *Slab) Take(m *Message) {
 	m.in.Doc.Detach()
 	b.Msgs = append(b.Msgs, *m)
@@ -146,14 +146,14 @@ func (b *Slab) Take(m *Message) {
 	m.in.State = inside.Moved
 }
 
-// like makes an empty batch for messages of b.
+// Like makes an empty batch for messages of b.
 func (b *Slab) Like() *Batch {
 	like := new(Batch)
 	like.in = Slab{Arena: b.Arena, Trigger: b.Trigger, From: b.From, Size: b.Size, Window: b.Window, Stage: b.Stage, Way: way{Batcher: b.Way.Batcher, In: b.Way.In}}
 	return like
 }
 
-// reorder does what Order has asked for, of what is still live.
+// Reorder does what Order has asked for, of what is still live.
 func (b *Slab) Reorder() {
 	sorted := make([]Message, 0, len(b.Order))
 	for _, m := range b.Order {
@@ -170,7 +170,7 @@ func (b *Slab) Reorder() {
 	}
 }
 
-// nth is one of the messages that the call is about, whatever its state.
+// Nth is one of the messages that the call is about, whatever its state.
 func (b *Slab) Nth(i int) *Message {
 	if b.Sel != nil {
 		return &b.Msgs[b.Sel[i]]

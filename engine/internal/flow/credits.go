@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// credits bound what is in flight in a pipeline, in messages and bytes. Readers wait for
+// Credits bound what is in flight in a pipeline, in messages and bytes. Readers wait for
 // them in turn; in front of them messages that steps have no bytes for, and lanes that
 // split, which wait only while something beyond the lanes can give credits back. Nothing
 // else waits.
@@ -27,7 +27,7 @@ type Credits struct {
 	readers []*waiter
 }
 
-// inLine is a message that waits until so many bytes are free.
+// InLine is a message that waits until so many bytes are free.
 type InLine struct {
 	Bytes, Msgs int
 	Grown       int             // bytes that earlier steps have added to it
@@ -40,7 +40,7 @@ type waiter struct {
 	ready     chan struct{}
 }
 
-// read takes credits for up to want messages; 0 when ctx ends first. What waits
+// Read takes credits for up to want messages; 0 when ctx ends first. What waits
 // for them says so while it does.
 func (c *Credits) Read(ctx context.Context, want int, waits func(yes bool)) int {
 	c.mu.Lock()
@@ -53,7 +53,7 @@ func (c *Credits) Read(ctx context.Context, want int, waits func(yes bool)) int 
 	return c.wait(ctx, &waiter{want: want, ready: make(chan struct{})}, &c.readers)
 }
 
-// split takes credits for up to want parts, on account when waiting can't help.
+// Split takes credits for up to want parts, on account when waiting can't help.
 func (c *Credits) Split(ctx context.Context, want int, reads bool) int {
 	c.mu.Lock()
 	w := &waiter{want: want, reads: reads, ready: make(chan struct{})}
@@ -74,7 +74,7 @@ func (c *Credits) helpless(w *waiter) bool {
 	return c.beyond == 0 && !(w.reads && c.Upstream())
 }
 
-// recheck checks again which waiters can't be helped by waiting.
+// Recheck checks again which waiters can't be helped by waiting.
 func (c *Credits) Recheck() { c.Put(0, 0, 0) }
 
 // wait queues up in a list; c.mu is held and let go.
@@ -98,7 +98,7 @@ func (c *Credits) free() bool { return c.Msgs > 0 && c.Bytes > 0 }
 // with messages that wait, and while no output works.
 func (c *Credits) open() bool { return c.free() && 2*c.kept < c.Most && !c.shut }
 
-// keep counts messages that begin, or with n < 0 end, to wait outside the queues.
+// Keep counts messages that begin, or with n < 0 end, to wait outside the queues.
 func (c *Credits) Keep(n int) {
 	if n == 0 {
 		return
@@ -111,7 +111,7 @@ func (c *Credits) Keep(n int) {
 	}
 }
 
-// close makes readers pause, or continue.
+// Close makes readers pause, or continue.
 func (c *Credits) Close(shut bool) {
 	c.mu.Lock()
 	c.shut = shut
@@ -125,7 +125,7 @@ func (c *Credits) grant(want int) int {
 	return n
 }
 
-// charge takes bytes, and messages beyond those granted; never waits.
+// Charge takes bytes, and messages beyond those granted; never waits.
 func (c *Credits) Charge(msgs, bytes int) {
 	c.mu.Lock()
 	c.Msgs -= msgs
@@ -133,7 +133,7 @@ func (c *Credits) Charge(msgs, bytes int) {
 	c.mu.Unlock()
 }
 
-// put gives credits back. beyond is by how much the messages beyond the lanes change.
+// Put gives credits back. beyond is by how much the messages beyond the lanes change.
 func (c *Credits) Put(msgs, bytes, beyond int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -167,7 +167,7 @@ func (c *Credits) Put(msgs, bytes, beyond int) {
 	}
 }
 
-// take takes bytes if that many are free.
+// Take takes bytes if that many are free.
 func (c *Credits) Take(bytes int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -178,7 +178,7 @@ func (c *Credits) Take(bytes int) bool {
 	return true
 }
 
-// lineUp has a message, counted beyond the lanes, wait for bytes in front of the readers. Who
+// LineUp has a message, counted beyond the lanes, wait for bytes in front of the readers. Who
 // has most comes first: with it, most comes back, and what went on on account and waits
 // again is not overtaken by another that would.
 func (c *Credits) LineUp(w *InLine) {
@@ -204,7 +204,7 @@ func (c *Credits) first() {
 	w.GoOn(w.Bytes)
 }
 
-// stalls lets the first in the line go on if it is not known why nothing was given back
+// Stalls lets the first in the line go on if it is not known why nothing was given back
 // since the last call. What is on account then ends before it happens again.
 func (c *Credits) Stalls() {
 	c.mu.Lock()
@@ -215,21 +215,21 @@ func (c *Credits) Stalls() {
 	c.given = false
 }
 
-// waits is how many messages wait outside the queues.
+// Waits is how many messages wait outside the queues.
 func (c *Credits) Waits() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.kept
 }
 
-// used is how many bytes of how many are in flight.
+// Used is how many bytes of how many are in flight.
 func (c *Credits) Used(bytes int) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return bytes - c.Bytes
 }
 
-// waiting says how many readers, with messages in the line, and lanes wait.
+// Waiting says how many readers, with messages in the line, and lanes wait.
 func (c *Credits) Waiting() (readers, lanes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/inside"
 )
 
-// laneQueue holds the slabs that wait for lanes. Without order any lane takes the next run;
+// LaneQueue holds the slabs that wait for lanes. Without order any lane takes the next run;
 // with it each lane has its own queue, and messages without a key go to the shortest.
 type LaneQueue struct {
 	mu      sync.Mutex // guards the fields below
@@ -22,7 +22,7 @@ type LaneQueue struct {
 	Popped  func(*engine.Batch)
 }
 
-// slabList is a queue of slabs, of which the first may be partly taken.
+// SlabList is a queue of slabs, of which the first may be partly taken.
 type SlabList struct {
 	Head, tail *engine.Batch
 	At         int // messages taken of head
@@ -32,7 +32,7 @@ type SlabList struct {
 	into *engine.Batch // whose messages the last slab takes, while they are dealt
 }
 
-// push appends a slab, or its messages to the last one: many small slabs would be
+// Push appends a slab, or its messages to the last one: many small slabs would be
 // mostly empty.
 func (l *SlabList) Push(b *engine.Batch) {
 	if t := l.tail; t != nil && admits(t, b, len(slab(b).Msgs)) {
@@ -60,7 +60,7 @@ func (l *SlabList) link(b *engine.Batch) {
 	l.bytes += slab(b).Bytes
 }
 
-// pop takes up to n messages: the first slab itself where it fits, else a part.
+// Pop takes up to n messages: the first slab itself where it fits, else a part.
 func (l *SlabList) Pop(n int) *engine.Batch {
 	b := l.Head
 	if l.At == 0 && len(slab(b).Msgs) <= n {
@@ -88,12 +88,12 @@ func admits(b *engine.Batch, other *engine.Batch, n int) bool {
 		!Whole(b) && !Whole(other) && !slab(b).Way.Detour && !slab(other).Way.Detour && slab(b).Way.Slot == slab(other).Way.Slot && slab(b).Way.Out == slab(other).Way.Out
 }
 
-// likewise says that messages of both batches continue in the same way.
+// Likewise says that messages of both batches continue in the same way.
 func Likewise(b *engine.Batch, other *engine.Batch) bool {
 	return slab(b).Way.Batcher == slab(other).Way.Batcher && slab(b).Stage == slab(other).Stage && slab(b).Way.In == slab(other).Way.In
 }
 
-// follows makes an empty slab one whose messages continue like those of another.
+// Follows makes an empty slab one whose messages continue like those of another.
 func Follows(b *engine.Batch, other *engine.Batch) *engine.Batch {
 	slab(b).From, slab(b).Stage, slab(b).Way.Batcher, slab(b).Way.In = slab(other).From, slab(other).Stage, slab(other).Way.Batcher, slab(other).Way.In
 	return b
@@ -117,7 +117,7 @@ func NewLaneQueue(lanes int, ordered bool, onIdle func()) *LaneQueue {
 	return q
 }
 
-// push hands a slab to the lanes.
+// Push hands a slab to the lanes.
 func (q *LaneQueue) Push(b *engine.Batch) {
 	if q.own == nil {
 		q.mu.Lock()
@@ -188,7 +188,7 @@ func severalKeys(b *engine.Batch) bool {
 
 var KeySeed = maphash.MakeSeed()
 
-// spread parts b by order key: equal keys stay together, in order. What has no
+// Spread parts b by order key: equal keys stay together, in order. What has no
 // key goes round.
 func Spread(b *engine.Batch, n int) []*engine.Batch {
 	if severalKeys(b) {
@@ -214,7 +214,7 @@ func Spread(b *engine.Batch, n int) []*engine.Batch {
 	return parts
 }
 
-// pop waits for up to n messages for a lane; nil when the queue is closed.
+// Pop waits for up to n messages for a lane; nil when the queue is closed.
 func (q *LaneQueue) Pop(lane, n int) *engine.Batch {
 	from := &q.shared
 	if q.own != nil {
@@ -242,7 +242,7 @@ func (q *LaneQueue) Pop(lane, n int) *engine.Batch {
 	return b
 }
 
-// rest and resume bracket a lane's wait for credits.
+// Rest and resume bracket a lane's wait for credits.
 func (q *LaneQueue) Rest()   { q.work(-1) }
 func (q *LaneQueue) Resume() { q.work(1) }
 
@@ -252,7 +252,7 @@ func (q *LaneQueue) work(by int) {
 	q.mu.Unlock()
 }
 
-// stuck says that no lane can move: none works, and what waits is for lanes that wait for
+// Stuck says that no lane can move: none works, and what waits is for lanes that wait for
 // credits.
 func (q *LaneQueue) Stuck(resting int) bool {
 	q.mu.Lock()
@@ -267,14 +267,14 @@ func (q *LaneQueue) Stuck(resting int) bool {
 	return waiting == 0 || resting > 0
 }
 
-// busy is how many lanes have work.
+// Busy is how many lanes have work.
 func (q *LaneQueue) Busy() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.working
 }
 
-// close ends all lanes at their next pop.
+// Close ends all lanes at their next pop.
 func (q *LaneQueue) Close() {
 	q.mu.Lock()
 	q.closed = true
@@ -282,5 +282,5 @@ func (q *LaneQueue) Close() {
 	q.cond.Broadcast()
 }
 
-// whole says that b must be written as it is.
+// Whole says that b must be written as it is.
 func Whole(b *engine.Batch) bool { return slab(b).Trigger != "" || slab(b).Way.Turn != nil }

@@ -18,7 +18,7 @@ const (
 	SlowRun    = 16 // messages that a lane has before it at least
 )
 
-// pace is where readers wait that are too far ahead.
+// Pace is where readers wait that are too far ahead.
 type Pace struct {
 	waiting atomic.Int32
 
@@ -42,7 +42,7 @@ func (q *LaneQueue) Crowded(msgs, bytes int) bool {
 	return true
 }
 
-// wait waits until lanes and outputs have caught up, which look finds out, or ctx ends.
+// Wait waits until lanes and outputs have caught up, which look finds out, or ctx ends.
 func (p *Pace) Wait(ctx context.Context, look func()) {
 	caughtUp := make(chan struct{})
 	p.waiting.Add(1)
@@ -57,7 +57,7 @@ func (p *Pace) Wait(ctx context.Context, look func()) {
 	p.waiting.Add(-1)
 }
 
-// ease lets all go on that wait, unless there is still a crowd.
+// Ease lets all go on that wait, unless there is still a crowd.
 func (p *Pace) Ease(crowded func(part int) bool) {
 	if p.waiting.Load() == 0 || crowded(2) {
 		return

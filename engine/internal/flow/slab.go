@@ -23,14 +23,14 @@ func NewSlab(room int) *engine.Batch {
 	return b
 }
 
-// batchOf is a batch with what a room puts into it.
+// BatchOf is a batch with what a room puts into it.
 func BatchOf(s engine.Slab) *engine.Batch {
 	b := new(engine.Batch)
 	*slab(b) = s
 	return b
 }
 
-// slabFor is an empty slab for n messages that may wait long: a whole one would keep
+// SlabFor is an empty slab for n messages that may wait long: a whole one would keep
 // mostly nothing where they are few.
 func SlabFor(n int) *engine.Batch {
 	if 4*n > inside.SlabSize {
@@ -48,14 +48,14 @@ var fews = sync.Pool{New: func() any {
 	return BatchOf(engine.Slab{Msgs: make([]engine.Message, 0, 1)})
 }}
 
-// newFew is an empty batch that mostly gets few messages.
+// NewFew is an empty batch that mostly gets few messages.
 func NewFew() *engine.Batch {
 	b := fews.Get().(*engine.Batch)
 	unscribble(b)
 	return b
 }
 
-// recycle gives a slab back. One that a batcher made, or that grew, is left to
+// Recycle gives a slab back. One that a batcher made, or that grew, is left to
 // the garbage collector.
 func Recycle(b *engine.Batch) {
 	if cap(slab(b).Msgs) == inside.SlabSize {
@@ -63,7 +63,7 @@ func Recycle(b *engine.Batch) {
 	}
 }
 
-// recycleBatch is recycle for a batch of which no message continues anywhere.
+// RecycleBatch is recycle for a batch of which no message continues anywhere.
 func RecycleBatch(b *engine.Batch) {
 	if cap(slab(b).Msgs) > few {
 		Recycle(b)
@@ -80,7 +80,7 @@ func putInto(b *engine.Batch, pool *sync.Pool) {
 	pool.Put(b)
 }
 
-// adopt makes the documents of b take their memory from an arena of the
+// Adopt makes the documents of b take their memory from an arena of the
 // goroutine that is going to work on it.
 func Adopt(b *engine.Batch, a *doc.Arena) *engine.Batch {
 	slab(b).Arena = a
@@ -90,7 +90,7 @@ func Adopt(b *engine.Batch, a *doc.Arena) *engine.Batch {
 	return b
 }
 
-// release is the end of adopt: the edits are spliced, the arena may be reset.
+// Release is the end of adopt: the edits are spliced, the arena may be reset.
 func Release(b *engine.Batch) {
 	slab(b).Arena = nil
 	for i := range slab(b).Msgs {
@@ -98,7 +98,7 @@ func Release(b *engine.Batch) {
 	}
 }
 
-// compact copies messages out of the blocks in which they were read when most
+// Compact copies messages out of the blocks in which they were read when most
 // of those blocks is dead: was bytes were read with them.
 func Compact(b *engine.Batch, was int) {
 	alive := 0
@@ -115,7 +115,7 @@ func Compact(b *engine.Batch, was int) {
 	}
 }
 
-// weight is how many messages of credit m holds, with the parts of a merge.
+// Weight is how many messages of credit m holds, with the parts of a merge.
 func Weight(m *engine.Message) int {
 	n := int(msg(m).Credits)
 	for i := range msg(m).Of {
@@ -124,7 +124,7 @@ func Weight(m *engine.Message) int {
 	return n
 }
 
-// bytes is what m keeps in memory: the payload as it was read, and as it is.
+// Bytes is what m keeps in memory: the payload as it was read, and as it is.
 func Bytes(m *engine.Message) int {
 	n, body := len(msg(m).Orig), msg(m).Doc.Payload()
 	w := msg(m).Doc.Weight()
@@ -134,16 +134,16 @@ func Bytes(m *engine.Message) int {
 	return n + w
 }
 
-// keyring is memory for keys, of which one goroutine makes many.
+// Keyring is memory for keys, of which one goroutine makes many.
 type Keyring []byte
 
 // keysSize is how many bytes of keys are kept together: few, since one may stay long.
 const keysSize = 1 << 10
 
-// room is where the next key may be appended, to be kept or forgotten.
+// Room is where the next key may be appended, to be kept or forgotten.
 func (k Keyring) Room() []byte { return k[len(k):] }
 
-// keep makes a key that was appended to room permanent.
+// Keep makes a key that was appended to room permanent.
 func (k *Keyring) Keep(key []byte) []byte {
 	if len(key) > cap(*k)-len(*k) { // it is elsewhere
 		if len(key) < keysSize/4 {
@@ -156,7 +156,7 @@ func (k *Keyring) Keep(key []byte) []byte {
 	return slices.Clip(key)
 }
 
-// text is keep for a key that is asked for as text: what is kept never changes.
+// Text is keep for a key that is asked for as text: what is kept never changes.
 func (k *Keyring) Text(key []byte) string {
 	key = k.Keep(key)
 	return unsafe.String(unsafe.SliceData(key), len(key))

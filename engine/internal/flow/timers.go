@@ -9,7 +9,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// timers is what a run does later: slabs that wait for another attempt, messages that wait
+// Timers is what a run does later: slabs that wait for another attempt, messages that wait
 // for a limit, checks of outputs that are held. One loop serves all, so that what waits
 // costs no goroutine and no timer.
 type Timers struct {
@@ -30,19 +30,19 @@ type timer struct {
 
 func NewTimers() *Timers { return &Timers{wake: make(chan struct{}, 1)} }
 
-// after calls fire in the loop at a time, or never when the run ends before. b
+// After calls fire in the loop at a time, or never when the run ends before. b
 // are the messages that wait for it.
 func (t *Timers) After(due time.Time, b *engine.Batch, fire func()) {
 	t.Add(&timer{due: due, fire: fire, b: b})
 }
 
-// waiting is a message that lies beside the queues.
+// Waiting is a message that lies beside the queues.
 type Waiting interface {
 	Message() *engine.Message
 	Awaits() (place, err string)
 }
 
-// aside is after for a message that lies beside the queues.
+// Aside is after for a message that lies beside the queues.
 func (t *Timers) Aside(due time.Time, p Waiting, fire func()) {
 	t.Add(&timer{due: due, fire: fire, p: p})
 }
@@ -66,7 +66,7 @@ func (t *Timers) poke() {
 	}
 }
 
-// each calls f for all that wait: the messages of b, or p. The lock is held.
+// Each calls f for all that wait: the messages of b, or p. The lock is held.
 func (t *Timers) Each(f func(due time.Time, b *engine.Batch, p Waiting)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -77,7 +77,7 @@ func (t *Timers) Each(f func(due time.Time, b *engine.Batch, p Waiting)) {
 	}
 }
 
-// loop runs until ctx ends.
+// Loop runs until ctx ends.
 func (t *Timers) Loop(ctx context.Context) {
 	clock := time.NewTimer(time.Hour)
 	defer clock.Stop()
@@ -115,7 +115,7 @@ func (t *Timers) turn(now time.Time) time.Time {
 	}
 }
 
-// beyond takes out the slabs that would wait until after a time.
+// Beyond takes out the slabs that would wait until after a time.
 func (t *Timers) Beyond(deadline time.Time) (late []*engine.Batch) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// guard makes a call that may panic, and abandons it when it does not return after ctx has
+// Guard makes a call that may panic, and abandons it when it does not return after ctx has
 // ended.
 func Guard(ctx context.Context, call func(context.Context) error) error {
 	done := make(chan error, 1)
@@ -36,7 +36,7 @@ func Guard(ctx context.Context, call func(context.Context) error) error {
 	}
 }
 
-// pause waits for d; false: ctx ended before.
+// Pause waits for d; false: ctx ended before.
 func Pause(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil
@@ -51,7 +51,7 @@ func Pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// late says since when a call is past a deadline, or the zero time.
+// Late says since when a call is past a deadline, or the zero time.
 func Late(since int64, deadline time.Duration, now time.Time) time.Time {
 	if since == 0 {
 		return time.Time{}
@@ -62,7 +62,7 @@ func Late(since int64, deadline time.Duration, now time.Time) time.Time {
 	return time.Time{}
 }
 
-// clock records since when a goroutine has been in a call, for the watcher of deadlines.
+// Clock records since when a goroutine has been in a call, for the watcher of deadlines.
 type Clock[T any] struct {
 	Since atomic.Int64 // unix nanoseconds; 0: in none
 	Of    atomic.Pointer[T]
@@ -84,13 +84,13 @@ func PowerOfTen(n int64) bool {
 	return n == 1
 }
 
-// firstLine is an error without what follows its first line, such as a stack.
+// FirstLine is an error without what follows its first line, such as a stack.
 func FirstLine(err error) string {
 	line, _, _ := strings.Cut(err.Error(), "\n")
 	return line
 }
 
-// histogram counts observations; it is safe for concurrent use.
+// Histogram counts observations; it is safe for concurrent use.
 type Histogram struct {
 	bounds []float64
 	counts []atomic.Uint64
@@ -101,10 +101,10 @@ func NewHistogram(bounds []float64) *Histogram {
 	return &Histogram{bounds: bounds, counts: make([]atomic.Uint64, len(bounds)+1)}
 }
 
-// latencyBounds are in seconds, from a step in memory to a write that hangs.
+// LatencyBounds are in seconds, from a step in memory to a write that hangs.
 var LatencyBounds = []float64{0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60}
 
-// fillBounds are messages in a batch.
+// FillBounds are messages in a batch.
 var FillBounds = []float64{1, 10, 50, 100, 500, 1000, 5000, 10000}
 
 func (h *Histogram) Observe(v float64) {
@@ -130,7 +130,7 @@ func (h *Histogram) Read() engine.Histogram {
 	return r
 }
 
-// until waits for done, a deadline or an interruption.
+// Until waits for done, a deadline or an interruption.
 func Until(done <-chan struct{}, deadline time.Time, interrupted <-chan struct{}) {
 	t := time.NewTimer(time.Until(deadline))
 	defer t.Stop()
@@ -141,7 +141,7 @@ func Until(done <-chan struct{}, deadline time.Time, interrupted <-chan struct{}
 	}
 }
 
-// deadline is the context of one call of a plugin. Most calls never look at theirs,
+// Deadline is the context of one call of a plugin. Most calls never look at theirs,
 // so timer and channel are made when one does: see context.WithDeadline, which it is
 // from then on.
 type Deadline struct {
@@ -154,7 +154,7 @@ type Deadline struct {
 	ended bool
 }
 
-// end releases what the call has made of the context, and ends it for those that kept it.
+// End releases what the call has made of the context, and ends it for those that kept it.
 func (d *Deadline) End() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

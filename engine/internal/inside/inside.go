@@ -7,7 +7,7 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 )
 
-// state is where a message is within the call that shows it.
+// State is where a message is within the call that shows it.
 type State uint8
 
 const (
@@ -24,7 +24,7 @@ const (
 	Waits           // to be tried again: see trialOf(Message)
 )
 
-// stage is where a message that continues resumes.
+// Stage is where a message that continues resumes.
 type Stage uint8
 
 const (
@@ -40,15 +40,15 @@ const (
 	BlockSize = 1 << 18 // bytes that inputs read at once
 )
 
-// readBytes is about how much one Read brings, since credits for bytes are charged when
+// ReadBytes is about how much one Read brings, since credits for bytes are charged when
 // the messages are there: as many messages as the last ones were long, and one beyond it
 // at most where these are longer (see Batch.Room).
 const ReadBytes = 4 << 20
 
-// key opens messages and batches.
+// Key opens messages and batches.
 type Key struct{}
 
-// slot is a pointer as a field of rare: nil stays nil.
+// Slot is a pointer as a field of rare: nil stays nil.
 func Slot[T any](p *T) any {
 	if p == nil {
 		return nil
@@ -56,17 +56,17 @@ func Slot[T any](p *T) any {
 	return p
 }
 
-// errReported says that what went wrong has been reported already.
+// ErrReported says that what went wrong has been reported already.
 var ErrReported = errors.New("inner steps are not valid")
 
-// noRoom is the cause of an error of a message that has to wait for bytes.
+// NoRoom is the cause of an error of a message that has to wait for bytes.
 type NoRoom struct{ Bytes int }
 
 func (e *NoRoom) Error() string {
 	return fmt.Sprintf("there is no room for %d more bytes now (engine.max_in_flight.bytes)", e.Bytes)
 }
 
-// slack is what a step may add to a message without being asked: it is charged when
+// Slack is what a step may add to a message without being asked: it is charged when
 // the slab moves on.
 const Slack = 1 << 10
 

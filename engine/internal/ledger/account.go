@@ -12,7 +12,7 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/guard"
 )
 
-// account is what a run owes: to sources, and to steps that have a stake. It counts all messages, and
+// Account is what a run owes: to sources, and to steps that have a stake. It counts all messages, and
 // those that failed.
 type Account struct {
 	Log           *slog.Logger
@@ -30,17 +30,17 @@ type Account struct {
 	acks   []*AckLoop
 }
 
-// start begins to tell sources and steps how their messages ended, until ctx ends.
+// Start begins to tell sources and steps how their messages ended, until ctx ends.
 func (r *Account) Start(ctx context.Context) { r.ctx, r.Settling = ctx, startSettling(ctx, r.Log) }
 
-// acking are the acks of all connections.
+// Acking are the acks of all connections.
 func (r *Account) Acking() []*AckLoop {
 	r.acksMu.Lock()
 	defer r.acksMu.Unlock()
 	return slices.Clone(r.acks)
 }
 
-// acksOf is the loop of an acker: the one at work, so that no two call it at once,
+// AcksOf is the loop of an acker: the one at work, so that no two call it at once,
 // or a new one.
 func (r *Account) AcksOf(to engine.Acker, input string, n int) *AckLoop {
 	r.acksMu.Lock()
@@ -57,7 +57,7 @@ func (r *Account) AcksOf(to engine.Acker, input string, n int) *AckLoop {
 	return a
 }
 
-// finishAcks waits until sources know everything.
+// FinishAcks waits until sources know everything.
 func (r *Account) FinishAcks(deadline time.Time, cancel func()) {
 	acks := r.Acking()
 	done := make(chan struct{})

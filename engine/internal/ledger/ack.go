@@ -20,7 +20,7 @@ const (
 	ackDoubles = 7                      // times that it doubles
 )
 
-// ackLoop reports to one acker how its messages ended: one call at a time, everything that
+// AckLoop reports to one acker how its messages ended: one call at a time, everything that
 // arrived meanwhile in the next. Results that fail are retried along with newer ones. When
 // another connection has taken over, it ends with its last result.
 type AckLoop struct {
@@ -88,7 +88,7 @@ func (a *AckLoop) widen() {
 	}
 }
 
-// owe says that n more results will follow; false: the loop has ended.
+// Owe says that n more results will follow; false: the loop has ended.
 func (a *AckLoop) Owe(n int) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -100,7 +100,7 @@ func (a *AckLoop) Owe(n int) bool {
 	return true
 }
 
-// forget says that one owed result will not follow.
+// Forget says that one owed result will not follow.
 func (a *AckLoop) Forget() {
 	a.mu.Lock()
 	a.owed--
@@ -108,7 +108,7 @@ func (a *AckLoop) Forget() {
 	a.poke()
 }
 
-// close lets the loop end when it has sent all that is owed.
+// Close lets the loop end when it has sent all that is owed.
 func (a *AckLoop) Close() {
 	a.mu.Lock()
 	a.closing = true
@@ -116,7 +116,7 @@ func (a *AckLoop) Close() {
 	a.poke()
 }
 
-// waiting is how many results have not been reported to the source.
+// Waiting is how many results have not been reported to the source.
 func (a *AckLoop) Waiting() int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -247,7 +247,7 @@ func (a *AckLoop) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// ranked is a result with its place in read order.
+// Ranked is a result with its place in read order.
 type Ranked struct {
 	engine.Result
 	Rank  uint64

@@ -28,7 +28,7 @@ type failureKey struct {
 	late  bool // unfinished
 }
 
-// set takes over the failures of the plan before.
+// Set takes over the failures of the plan before.
 func (f *failures) Set(all []FailureGroup) {
 	f.index = map[failureKey]*FailureGroup{}
 	for _, g := range all {
@@ -37,7 +37,7 @@ func (f *failures) Set(all []FailureGroup) {
 	}
 }
 
-// add takes down a failed message. The 1st, 10th, 100th … of a group is logged.
+// Add takes down a failed message. The 1st, 10th, 100th … of a group is logged.
 func (f *failures) Add(m *engine.Message, fate engine.Fate) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -66,7 +66,7 @@ func (f *failures) Add(m *engine.Message, fate engine.Fate) {
 	}
 }
 
-// count adds the failures by class.
+// Count adds the failures by class.
 func (f *failures) Count(by map[engine.Class]int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 )
 
-// howMany fates there are.
+// HowMany fates there are.
 const HowMany = len(engine.Counts{}.Ended)
 
 // law counts messages, of a run's roots or pieces.
@@ -16,7 +16,7 @@ type law struct {
 	InFlight                 atomic.Int64
 }
 
-// set takes over counts.
+// Set takes over counts.
 func (c *law) Set(n engine.Counts) {
 	c.Received.Store(n.Received)
 	c.made.Store(n.Made)

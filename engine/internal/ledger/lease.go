@@ -104,7 +104,7 @@ func (r *Account) lose(a *AckLoop, refs []uint64) {
 	}
 }
 
-// takeAway ends what is still to be worked on in b and whose lease is lost, or which
+// TakeAway ends what is still to be worked on in b and whose lease is lost, or which
 // was recalled. Pieces that wait elsewhere end when they come here.
 func (r *Account) TakeAway(b *engine.Batch) {
 	if b == nil || r.Lost.Load() == 0 && r.Recalls.Load() == 0 {
@@ -138,7 +138,7 @@ func lost(m *engine.Message) bool {
 	return r.Led != nil && r.Led.Roots[r.I].Lease.Load() == LeaseLost
 }
 
-// recall is called when m goes back to its source. If the source delivers it again before
+// Recall is called when m goes back to its source. If the source delivers it again before
 // what follows it, everything that was read later with its order key goes back, too:
 // otherwise that would be delivered first.
 func (r *Account) Recall(m *engine.Message) {
@@ -175,7 +175,7 @@ func (l *Ledger) recall(key []byte, from uint32) int64 {
 	return 1
 }
 
-// recalls is how many marks there are.
+// Recalls is how many marks there are.
 func (l *Ledger) Recalls() int {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()

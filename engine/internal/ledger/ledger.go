@@ -15,7 +15,7 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/inside"
 )
 
-// ledger holds the roots of one Read until each has ended. It is apart from the
+// Ledger holds the roots of one Read until each has ended. It is apart from the
 // slab, so that one message that stays long keeps neither slab nor block.
 type Ledger struct {
 	InputName string
@@ -43,18 +43,18 @@ type Ledger struct {
 	recalled map[string]uint32 // order keys, and from which root on they are to go back; see recall.go
 }
 
-// root is a message's place in its ledger.
+// Root is a message's place in its ledger.
 type Root struct {
 	Led *Ledger
 	I   uint32
 }
 
-// rootOf is the root that m stands for; none for a merge, or what no input of this process has read.
+// RootOf is the root that m stands for; none for a merge, or what no input of this process has read.
 func RootOf(m *engine.Message) Root {
 	return asRoot(msg(m).Origin)
 }
 
-// firstRoot is the root of m, or of the first part of a merge.
+// FirstRoot is the root of m, or of the first part of a merge.
 func FirstRoot(m *engine.Message) Root {
 	return asRoot(m.First(inside.Key{}))
 }
@@ -71,7 +71,7 @@ func (l *Ledger) Input() string { return l.InputName }
 // At is when l was read.
 func (l *Ledger) At() time.Time { return l.ReadAt }
 
-// asRead is a root's message as it was read, with why it ends.
+// AsRead is a root's message as it was read, with why it ends.
 func (l *Ledger) AsRead(i uint32, why *engine.Error) *engine.Message {
 	m := &engine.Message{Meta: l.MetaOf(int(i))}
 	m.SetOrigin(inside.Key{}, l, i)
@@ -79,7 +79,7 @@ func (l *Ledger) AsRead(i uint32, why *engine.Error) *engine.Message {
 	return m
 }
 
-// rootState counts the pieces of a root that have not ended, and keeps the
+// RootState counts the pieces of a root that have not ended, and keeps the
 // worst end so far. It fills a cache line: its neighbours end on other processors.
 type RootState struct {
 	Ref    uint64
@@ -95,7 +95,7 @@ type RootState struct {
 	Body  []byte
 }
 
-// keep takes down m as it was read.
+// Keep takes down m as it was read.
 func (l *Ledger) Keep(i int, m *engine.Message) {
 	s := &l.Roots[i]
 	meta, index := m.Meta.At(0), m.Meta.Index()
@@ -132,7 +132,7 @@ func (l *Ledger) Keep(i int, m *engine.Message) {
 	}
 }
 
-// letGo lets go of the payload of a root that has ended: others of the ledger may stay long.
+// LetGo lets go of the payload of a root that has ended: others of the ledger may stay long.
 func (l *Ledger) LetGo(i uint32) {
 	l.Roots[i].Body = nil
 	if l.metas != nil {
@@ -145,7 +145,7 @@ func (l *Ledger) LetGo(i uint32) {
 	}
 }
 
-// metaOf is the metadata that a root was read with, until it ends.
+// MetaOf is the metadata that a root was read with, until it ends.
 func (l *Ledger) MetaOf(i int) engine.Meta {
 	if l.metas == nil {
 		return l.meta.At(l.Roots[i].index)
@@ -163,7 +163,7 @@ func (l *Ledger) Attempt(i int) int {
 	return int(l.attempts[i])
 }
 
-// key is the order key that its input gave a root, or nil.
+// Key is the order key that its input gave a root, or nil.
 func (l *Ledger) Key(i int) []byte {
 	if l.keys == nil {
 		return nil
@@ -198,18 +198,18 @@ func (l *Ledger) Moved(i uint32, from, to []byte) {
 	}
 }
 
-// givenUp is how many pieces a root has that has ended without them: what is still working
+// GivenUp is how many pieces a root has that has ended without them: what is still working
 // on some, after the fence, never ends it again.
 const GivenUp = math.MinInt32 / 2
 
-// add counts n more pieces of a root; the caller holds one.
+// Add counts n more pieces of a root; the caller holds one.
 func (r Root) Add(n int) {
 	if r.Led != nil {
 		r.Led.Roots[r.I].Pieces.Add(int32(n))
 	}
 }
 
-// end ends one piece of a root and says whether it was the last.
+// End ends one piece of a root and says whether it was the last.
 func (r Root) End(f engine.Fate, err *engine.Error) (last bool) {
 	s := &r.Led.Roots[r.I]
 	if s.Pieces.Load() == 1 { // only the holder of a piece can add one
@@ -266,7 +266,7 @@ func (s *ledgers) Remove(l *Ledger) {
 	l.next, l.prev = nil, nil
 }
 
-// list is all open ledgers, oldest first.
+// List is all open ledgers, oldest first.
 func (s *ledgers) List() (all []*Ledger) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -285,7 +285,7 @@ func EachRoot(m *engine.Message, f func(Root)) {
 	}
 }
 
-// then is what becomes of a failed message.
+// Then is what becomes of a failed message.
 type Then uint8
 
 var Thens = map[string]Then{"": ThenDefault, "dead_letter": ThenDeadLetter, "return": ThenReturn, "drop": ThenDrop, "stop": ThenStop}
@@ -301,7 +301,7 @@ const (
 // positionNames are the metadata with which sources say where a message is.
 var positionNames = []string{"path", "line", "topic", "partition", "offset", "key", "message_id"}
 
-// position is where a message is, in its source's own terms.
+// Position is where a message is, in its source's own terms.
 func Position(input string, meta engine.Meta, part int32) string {
 	from := []string{"input " + input}
 	for name, v := range meta.All() {
@@ -315,7 +315,7 @@ func Position(input string, meta engine.Meta, part int32) string {
 	return strings.Join(from, ", ")
 }
 
-// oldest is the age and position of the oldest open root; 0: there is none.
+// Oldest is the age and position of the oldest open root; 0: there is none.
 func (s *ledgers) Oldest() (age time.Duration, at string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

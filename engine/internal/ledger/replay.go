@@ -2,7 +2,7 @@ package ledger
 
 import "sync"
 
-// replay bounds how far a reader runs ahead of its oldest unsettled message, for sources
+// Replay bounds how far a reader runs ahead of its oldest unsettled message, for sources
 // that keep a position: what is between them is read again after a crash.
 type Replay struct {
 	Moved chan struct{} // has room for one
@@ -18,7 +18,7 @@ func (p *Replay) Add(l *Ledger) {
 	l.Replay = p
 }
 
-// ended is called when all of a ledger is settled.
+// Ended is called when all of a ledger is settled.
 func (p *Replay) Ended() {
 	p.mu.Lock()
 	n := 0
@@ -36,7 +36,7 @@ func (p *Replay) Ended() {
 	}
 }
 
-// span is how many messages are between the oldest that may be unsettled and the last read.
+// Span is how many messages are between the oldest that may be unsettled and the last read.
 func (p *Replay) Span(read uint64) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

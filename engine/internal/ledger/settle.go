@@ -88,7 +88,7 @@ type Results struct {
 	Rs []Ranked
 }
 
-// reuse makes all empty; the memory of a sole source's results is kept, since its
+// Reuse makes all empty; the memory of a sole source's results is kept, since its
 // next ones are as many.
 func Reuse(all []Results) []Results {
 	if len(all) == 1 && len(all[0].Rs) > 0 && cap(all[0].Rs) <= 2*inside.SlabSize {

@@ -24,7 +24,7 @@ const (
 	replaced             // another plan is to follow
 )
 
-// life is the phase of a run, and the fence behind which it ends.
+// Life is the phase of a run, and the fence behind which it ends.
 type Life struct {
 	phase    atomic.Int32
 	happened atomic.Uint32
@@ -36,7 +36,7 @@ type Life struct {
 
 func (l *Life) At() phase { return phase(l.phase.Load()) }
 
-// advance goes on to a phase, unless the run has come further.
+// Advance goes on to a phase, unless the run has come further.
 func (l *Life) Advance(to phase) {
 	for now := l.phase.Load(); now < int32(to) && !l.phase.CompareAndSwap(now, int32(to)); now = l.phase.Load() {
 	}
@@ -44,13 +44,13 @@ func (l *Life) Advance(to phase) {
 
 func (l *Life) has(what uint32) bool { return l.happened.Load()&what != 0 }
 
-// runs says that everything is open.
+// Runs says that everything is open.
 func (l *Life) Runs() {
 	l.happened.Or(opened)
 	l.Advance(running)
 }
 
-// drain begins a drain that ends at a time; zero: at once.
+// Drain begins a drain that ends at a time; zero: at once.
 func (l *Life) Drain(until time.Time) {
 	l.happened.Or(drained)
 	if !until.IsZero() {
@@ -59,7 +59,7 @@ func (l *Life) Drain(until time.Time) {
 	l.Advance(ending)
 }
 
-// replace lets the run end for another plan.
+// Replace lets the run end for another plan.
 func (l *Life) Replace() {
 	l.happened.Or(replaced)
 	l.Advance(ending)
@@ -69,19 +69,19 @@ func (l *Life) IsOpen() bool    { return l.has(opened) }
 func (l *Life) Draining() bool  { return l.has(drained) }
 func (l *Life) Replacing() bool { return l.has(replaced) }
 
-// handing says that what is unfinished goes back now.
+// Handing says that what is unfinished goes back now.
 func (l *Life) Handing() bool { return l.At() >= Returning }
 
-// passesOn says that what is unfinished is about to go to the next plan.
+// PassesOn says that what is unfinished is about to go to the next plan.
 func (l *Life) PassesOn() bool { return l.Replacing() && l.Handing() }
 
-// tooLate says that a drain will have ended before a time.
+// TooLate says that a drain will have ended before a time.
 func (l *Life) TooLate(at time.Time) bool {
 	d := l.Deadline.Load()
 	return l.Handing() || d > 0 && at.UnixNano() > d
 }
 
-// enter must be called before messages end and leave after; false: all of them
+// Enter must be called before messages end and leave after; false: all of them
 // have been handed back meanwhile.
 func (l *Life) Enter() bool {
 	l.fence.RLock()
@@ -94,7 +94,7 @@ func (l *Life) Enter() bool {
 
 func (l *Life) Leave() { l.fence.RUnlock() }
 
-// close closes the fence, and calls f meanwhile: nobody else ends messages, from now on.
+// Close closes the fence, and calls f meanwhile: nobody else ends messages, from now on.
 func (l *Life) Close(f func()) {
 	l.fence.Lock()
 	defer l.fence.Unlock()

@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// pauses lets readers pause and resume.
+// Pauses lets readers pause and resume.
 type Pauses struct {
 	mu      sync.Mutex // guards the fields below
 	paused  bool
@@ -20,7 +20,7 @@ func NewPauses() *Pauses {
 	return p
 }
 
-// set pauses or resumes, and says whether that changes anything.
+// Set pauses or resumes, and says whether that changes anything.
 func (p *Pauses) Set(paused bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -43,7 +43,7 @@ func (p *Pauses) Is() bool {
 	return p.paused
 }
 
-// wait waits while reading is paused. The context that it returns ends with ctx and
+// Wait waits while reading is paused. The context that it returns ends with ctx and
 // with the next pause. is is told of a pause, and of its end.
 func (p *Pauses) Wait(ctx context.Context, is func(state string)) (context.Context, func()) {
 	for {

@@ -13,7 +13,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// plugins are all parts of a pipeline that may want to be opened or closed, outputs first.
+// Plugins are all parts of a pipeline that may want to be opened or closed, outputs first.
 type Plugins struct {
 	Log     *slog.Logger
 	Secrets *schema.Secrets
@@ -49,7 +49,7 @@ func (p *Plugins) AddOnce(name string, plugin any) {
 	}
 }
 
-// find is the index-th of those with a name that are a T.
+// Find is the index-th of those with a name that are a T.
 func Find[T any](p *Plugins, name string, index int) (plugin T, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -65,7 +65,7 @@ func Find[T any](p *Plugins, name string, index int) (plugin T, ok bool) {
 	return plugin, false
 }
 
-// open opens outputs, steps and inputs, in this order.
+// Open opens outputs, steps and inputs, in this order.
 func (p *Plugins) Open(ctx context.Context) error {
 	for _, x := range p.list {
 		if o, ok := x.plugin.(engine.Opener); ok && !p.Has(x.plugin) {
@@ -78,7 +78,7 @@ func (p *Plugins) Open(ctx context.Context) error {
 	return nil
 }
 
-// close closes what was opened, inputs first, but for what stays, or is busy: then it is left behind.
+// Close closes what was opened, inputs first, but for what stays, or is busy: then it is left behind.
 func (p *Plugins) Close(ctx context.Context, stays, busy func(plugin any) bool) (first error) {
 	for ; p.opened > 0; p.opened-- {
 		x := p.list[p.opened-1]
@@ -97,10 +97,10 @@ func (p *Plugins) Close(ctx context.Context, stays, busy func(plugin any) bool) 
 	return first
 }
 
-// has says that a plugin is of the plan before.
+// Has says that a plugin is of the plan before.
 func (p *Plugins) Has(plugin any) bool { return slices.Contains(p.Adopted, plugin) }
 
-// swap takes note that a plugin has a new instance; close will close it.
+// Swap takes note that a plugin has a new instance; close will close it.
 func (p *Plugins) Swap(old, now any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -111,7 +111,7 @@ func (p *Plugins) Swap(old, now any) {
 	}
 }
 
-// opens notes that an input is opened or closed, and says whether it was not yet.
+// Opens notes that an input is opened or closed, and says whether it was not yet.
 func (p *Plugins) Opens(in any, open bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -127,14 +127,14 @@ func (p *Plugins) Opens(in any, open bool) bool {
 	return true
 }
 
-// isShut says that an input has failed and is closed.
+// IsShut says that an input has failed and is closed.
 func (p *Plugins) IsShut(in any) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Contains(p.shut, in)
 }
 
-// bequeath leaves to others which of their inputs have failed and are closed.
+// Bequeath leaves to others which of their inputs have failed and are closed.
 func (p *Plugins) Bequeath(to *Plugins) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -145,7 +145,7 @@ func (p *Plugins) Bequeath(to *Plugins) {
 	}
 }
 
-// dispose closes an instance that was replaced, in the background: it may hang.
+// Dispose closes an instance that was replaced, in the background: it may hang.
 func (p *Plugins) Dispose(name string, plugin any, within time.Duration) {
 	c, ok := plugin.(engine.Closer)
 	if !ok {
@@ -160,7 +160,7 @@ func (p *Plugins) Dispose(name string, plugin any, within time.Duration) {
 	}()
 }
 
-// troubles are what plugins say of themselves.
+// Troubles are what plugins say of themselves.
 func (p *Plugins) Troubles() (all []engine.Trouble) {
 	p.mu.Lock()
 	parts := slices.Clone(p.list)

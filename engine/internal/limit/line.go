@@ -8,7 +8,7 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/inside"
 )
 
-// waitLine is where one goroutine that has messages at hand stands at the limits that hold
+// WaitLine is where one goroutine that has messages at hand stands at the limits that hold
 // for them. Messages pass all of the limits at one time, so that none counts where it
 // could not yet pass another.
 type WaitLine struct {
@@ -18,14 +18,14 @@ type WaitLine struct {
 	due    int64 // of the limit's clock
 }
 
-// newLine stands at those limits that are not nil and not kept by steps, as keyed ones are.
+// NewLine stands at those limits that are not nil and not kept by steps, as keyed ones are.
 func NewLine(limits ...*Limiter) WaitLine {
 	limits = slices.DeleteFunc(slices.Clone(limits), func(l *Limiter) bool { return l == nil || l.Keyed() })
 	slices.SortFunc(limits, func(a, b *Limiter) int { return cmp.Compare(a.number, b.number) })
 	return WaitLine{Limits: slices.Compact(limits)}
 }
 
-// ask takes up to n that may pass now. When there are none, it stands behind all others
+// Ask takes up to n that may pass now. When there are none, it stands behind all others
 // at the limit in the way: it is to ask again after wait, or when the limit changes.
 func (q *WaitLine) Ask(now time.Time, n int) (got int, wait time.Duration, changed <-chan struct{}) {
 	got = n
@@ -67,7 +67,7 @@ func (q *WaitLine) Ask(now time.Time, n int) (got int, wait time.Duration, chang
 // holds says that the place that was booked at a limit may be taken; the limit's lock is held.
 func (q *WaitLine) holds(l *Limiter) bool { return q.at == l && l.clock.last >= q.due }
 
-// quit gives up the place that was booked.
+// Quit gives up the place that was booked.
 func (q *WaitLine) Quit() {
 	if q.at != nil {
 		q.at.mu.Lock()
@@ -77,7 +77,7 @@ func (q *WaitLine) Quit() {
 	}
 }
 
-// free is how many messages could pass all limits now. When there are none, one that is
+// Free is how many messages could pass all limits now. When there are none, one that is
 // at hand then has to wait that long, or a window's length and then in line, where so many
 // have booked that there is always somebody before it. There are no more than two limits.
 func (q *WaitLine) Free(now time.Time) (n int, wait time.Duration, changed [2]<-chan struct{}) {
@@ -90,7 +90,7 @@ func (q *WaitLine) Free(now time.Time) (n int, wait time.Duration, changed [2]<-
 	return n, wait, changed
 }
 
-// stands waits for d, for a limit's change, or until done is closed, which it says.
+// Stands waits for d, for a limit's change, or until done is closed, which it says.
 func (q *WaitLine) Stands(d time.Duration, changed <-chan struct{}, done <-chan struct{}) (over bool) {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -5,7 +5,7 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/inside"
 )
 
-// role is what a message of a run has to do with the decision on it: see admit.
+// Role is what a message of a run has to do with the decision on it: see admit.
 type Role uint8
 
 const (
@@ -13,7 +13,7 @@ const (
 	Owns                  // it holds its keys from now on
 )
 
-// admit decides which messages of a run may move on from where they are, out of the lanes
+// Admit decides which messages of a run may move on from where they are, out of the lanes
 // or into a write, and makes others hold their keys. What may not is kept, and decided
 // again when it is first. All of that is one decision: a message that leaves a group
 // meanwhile is before all of the run, or none.
@@ -50,7 +50,7 @@ func (h *Holds) stay(earlier []engine.Message, m *engine.Message, out *Place) {
 	EachLeafKey(&x.m, func(leaf *engine.Message) { ClaimOf(leaf).x = x })
 }
 
-// passes is admit for a message that is alone, or is decided on by itself behind others
+// Passes is admit for a message that is alone, or is decided on by itself behind others
 // that are about to be written from the same place.
 func (h *Holds) Passes(earlier []engine.Message, m *engine.Message, out *Place) bool {
 	if h.Any.Load() == 0 || msg(m).Dead {
@@ -65,7 +65,7 @@ func (h *Holds) Passes(earlier []engine.Message, m *engine.Message, out *Place) 
 	return false
 }
 
-// behind keeps back messages after those that have failed or wait in a step, so that no
+// Behind keeps back messages after those that have failed or wait in a step, so that no
 // later step merges them, and makes those before them hold their keys first.
 func (h *Holds) Behind(b *engine.Batch, at inside.Stage, out *Place) {
 	if !h.ordered {
@@ -90,7 +90,7 @@ func (h *Holds) Behind(b *engine.Batch, at inside.Stage, out *Place) {
 	})
 }
 
-// foresee notes the keys of messages that have failed or wait already, and all keys
+// Foresee notes the keys of messages that have failed or wait already, and all keys
 // of messages with one of them. What is before such a message, and about to be
 // written, must hold its keys first.
 func Foresee(b *engine.Batch) (troubled map[string]bool) {
@@ -113,7 +113,7 @@ func Foresee(b *engine.Batch) (troubled map[string]bool) {
 	return troubled
 }
 
-// hasOne says whether one of the keys of a message has been seen.
+// HasOne says whether one of the keys of a message has been seen.
 func HasOne(m *engine.Message, seen map[string]bool) (yes bool) {
 	if len(seen) > 0 {
 		EachLeafKey(m, func(p *engine.Message) { yes = yes || seen[string(p.Key)] })

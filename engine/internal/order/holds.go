@@ -12,7 +12,7 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/inside"
 )
 
-// holds keep order while messages fail. A message that waits (for another attempt, a limit,
+// Holds keep order while messages fail. A message that waits (for another attempt, a limit,
 // the code that parked it) owns its order key where it is: in the lanes, or at an output.
 // Messages that arrive after it there are kept until it has moved on, and what is read
 // later stays before the lanes.
@@ -43,7 +43,7 @@ type line struct {
 	claims []*Claim
 }
 
-// claim is a message's place in a line: of one that is away, to be tried again or
+// Claim is a message's place in a line: of one that is away, to be tried again or
 // parked, or of one that has come back, or came behind it, and waits.
 type Claim struct {
 	of   *hold
@@ -61,7 +61,7 @@ type held struct {
 	gap     bool          // the place of a message that is still in its input's own steps
 }
 
-// claimOf is m's claim, or nil.
+// ClaimOf is m's claim, or nil.
 func ClaimOf(m *engine.Message) *Claim {
 	if msg(m).Rare == nil {
 		return nil
@@ -76,7 +76,7 @@ func SetClaim(m *engine.Message, c *Claim) {
 	}
 }
 
-// place is where messages may hold their keys beside the lanes: an output or a group.
+// Place is where messages may hold their keys beside the lanes: an output or a group.
 type Place struct {
 	Push func(*engine.Batch) // takes what goes on there
 }
@@ -85,7 +85,7 @@ func NewHolds(ordered bool, by *expr.Expr, c *flow.Credits, lanes func(*engine.B
 	return &Holds{ordered: ordered, by: by, credits: c, lanes: lanes, keys: map[string]*hold{}}
 }
 
-// own makes m hold its keys at an output, or, with nil, in the lanes.
+// Own makes m hold its keys at an output, or, with nil, in the lanes.
 func (h *Holds) Own(m *engine.Message, out *Place) {
 	if !h.ordered || msg(m).Dead {
 		return
@@ -156,7 +156,7 @@ func setApart(m *engine.Message, shared *Claim) {
 	})
 }
 
-// share counts that a part of a split has the claims of what was split.
+// Share counts that a part of a split has the claims of what was split.
 func (h *Holds) Share(part *engine.Message) {
 	if h.Any.Load() == 0 {
 		return
@@ -192,7 +192,7 @@ func (h *Holds) hold(key []byte) *hold {
 	return k
 }
 
-// leaveGap keeps the place of a message that waits in its input's own steps, before
+// LeaveGap keeps the place of a message that waits in its input's own steps, before
 // it has an order key: by the key that it would have as it is.
 func (h *Holds) LeaveGap(m *engine.Message) {
 	key := h.by
@@ -223,7 +223,7 @@ func (k *hold) line(out *Place, groups int8) *line {
 	return k.lines[i]
 }
 
-// eachLeafKey calls f for each message with a key that m stands for.
+// EachLeafKey calls f for each message with a key that m stands for.
 func EachLeafKey(m *engine.Message, f func(*engine.Message)) {
 	if len(msg(m).Of) == 0 {
 		if m.Key != nil || ClaimOf(m) != nil {
@@ -236,7 +236,7 @@ func EachLeafKey(m *engine.Message, f func(*engine.Message)) {
 	}
 }
 
-// before keeps m, which is about to go to the lanes behind earlier ones, if its key
+// Before keeps m, which is about to go to the lanes behind earlier ones, if its key
 // is held anywhere. It goes with one of its key: that one has not arrived yet.
 func (h *Holds) Before(earlier []engine.Message, m *engine.Message) bool {
 	if h.Any.Load() == 0 || m.Key == nil {
@@ -264,7 +264,7 @@ func (h *Holds) Before(earlier []engine.Message, m *engine.Message) bool {
 	return true
 }
 
-// comesBy notes that a message has come by a group. What it holds in the lanes it holds
+// ComesBy notes that a message has come by a group. What it holds in the lanes it holds
 // behind those that have left the group.
 func (h *Holds) ComesBy(m *engine.Message, groups int8) (was []*Claim) {
 	msg(m).Groups = groups
@@ -279,7 +279,7 @@ func (h *Holds) ComesBy(m *engine.Message, groups int8) (was []*Claim) {
 	return was
 }
 
-// rejoin has messages that leave a group for the lanes hold their keys there, where
+// Rejoin has messages that leave a group for the lanes hold their keys there, where
 // they no longer go by them, and returns the claims that they had in the group.
 func (h *Holds) Rejoin(b *engine.Batch, groups int8) (was []*Claim) {
 	h.mu.Lock()
@@ -306,7 +306,7 @@ func (*Holds) take(all []*Claim, leaf *engine.Message) []*Claim {
 	return all
 }
 
-// heldAt says whether one of m's keys is held at an output.
+// HeldAt says whether one of m's keys is held at an output.
 func (h *Holds) HeldAt(m *engine.Message, out *Place) (yes bool) {
 	if h.Any.Load() == 0 {
 		return false
@@ -359,7 +359,7 @@ func (h *Holds) keep(m *engine.Message, out *Place) *held {
 	return x
 }
 
-// free ends claims. The next message of a line may move on; where there is none, so
+// Free ends claims. The next message of a line may move on; where there is none, so
 // may what is before the lanes.
 func (h *Holds) Free(claims []*Claim) {
 	h.mu.Lock()

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// adaptive finds how many writes may be in flight at once from how long they take:
+// Adaptive finds how many writes may be in flight at once from how long they take:
 // `concurrency: auto`. It is the gradient controller of Envoy's adaptive concurrency
 // filter, after Netflix's concurrency-limits: with the mean latency of an idle sink as
 // base and that of the last round of writes as now,
@@ -59,13 +59,13 @@ const (
 	autoProbeRounds = 30
 )
 
-// newAdaptive finds a limit from 1 to most.
+// NewAdaptive finds a limit from 1 to most.
 func NewAdaptive(most int) *Adaptive {
 	most = max(1, most)
 	return &Adaptive{most: float64(most), found: float64(min(autoStart, most)), probing: true}
 }
 
-// limit is how many writes may be in flight, at least 1. It may fall below the number in
+// Limit is how many writes may be in flight, at least 1. It may fall below the number in
 // flight: then none is begun until enough have ended.
 func (a *Adaptive) Limit() int {
 	if a.probing {
@@ -74,7 +74,7 @@ func (a *Adaptive) Limit() int {
 	return int(a.found)
 }
 
-// ended is called for each write that ended at now after a latency, with inFlight writes in
+// Ended is called for each write that ended at now after a latency, with inFlight writes in
 // flight up to then, itself included. failed says that the sink may have had too much: it
 // was unreachable, refused everything, or took too long; a write that failed for what was
 // in a message has not failed.

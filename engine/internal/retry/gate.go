@@ -9,7 +9,7 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/guard"
 )
 
-// gate is an output's breaker: it shuts when writes fail again and again, when
+// Gate is an output's breaker: it shuts when writes fail again and again, when
 // credentials are refused, and when a write hangs; then the output is probed with
 // back-off until it works. The output's lock guards it. (Nygard, Release It!,
 // "Circuit Breaker".)
@@ -26,17 +26,17 @@ type Gate struct {
 	Until    time.Time // of the next probe
 }
 
-// due says whether it is time for a probe.
+// Due says whether it is time for a probe.
 func (g *Gate) Due(now time.Time) bool { return !g.Probing && !now.Before(g.Until) }
 
-// worked records a write that succeeded and says whether that opens the gate.
+// Worked records a write that succeeded and says whether that opens the gate.
 func (g *Gate) Worked() (opens bool) {
 	opens = g.Shut
 	*g = Gate{Plan: g.Plan}
 	return opens
 }
 
-// failed notes a write, or a probe, that failed and says whether that shuts the
+// Failed notes a write, or a probe, that failed and says whether that shuts the
 // gate, now or still, and for how long. One failure is enough where the output is to
 // be held.
 func (g *Gate) Failed(err *engine.Error, holds, probe bool) (shuts bool, wait time.Duration) {
@@ -53,11 +53,11 @@ func (g *Gate) Failed(err *engine.Error, holds, probe bool) (shuts bool, wait ti
 	return true, g.close()
 }
 
-// probed records a Probe that succeeded. It proves that the output can be reached; the next
+// Probed records a Probe that succeeded. It proves that the output can be reached; the next
 // message shows whether it accepts one.
 func (g *Gate) Probed() { g.Probing, g.Half, g.Until = false, true, time.Time{} }
 
-// reached says that nothing is known against the output any more: it could not be
+// Reached says that nothing is known against the output any more: it could not be
 // reached, and can be.
 func (g *Gate) Reached() bool {
 	return g.Half && g.Err != nil && g.Err.Holds && g.Err.Class != engine.Auth
@@ -70,7 +70,7 @@ func (g *Gate) blame(err *engine.Error) {
 	g.Err = &e
 }
 
-// hangs shuts the gate because a write does not return.
+// Hangs shuts the gate because a write does not return.
 func (g *Gate) Hangs(err *engine.Error) time.Duration {
 	g.Reopen, g.Probing, g.Half = true, false, false
 	g.blame(err)
@@ -85,7 +85,7 @@ func (g *Gate) close() time.Duration {
 	return wait
 }
 
-// state is the gate as [OutputState] shows it.
+// State is the gate as [OutputState] shows it.
 func (g *Gate) State() string {
 	switch {
 	case g.Reached():
@@ -100,13 +100,13 @@ func (g *Gate) State() string {
 	return "closed"
 }
 
-// causes are why something fails, for a log that names each once.
+// Causes are why something fails, for a log that names each once.
 type Causes map[string]bool
 
 // mostCauses bounds what is named: some errors differ each time.
 const mostCauses = 50
 
-// news says whether the root of an error is new: what wraps it says where it occurred, in a
+// News says whether the root of an error is new: what wraps it says where it occurred, in a
 // write or a probe. Numbers make no difference: times and sizes change from attempt to
 // attempt.
 func (c *Causes) News(err error) bool {

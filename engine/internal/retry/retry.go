@@ -10,17 +10,17 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/ledger"
 )
 
-// retryPlan is a Retry with its defaults filled in.
+// RetryPlan is a Retry with its defaults filled in.
 type RetryPlan engine.Retry
 
-// forever is the plan without a limit of attempts or age, for dead letters.
+// Forever is the plan without a limit of attempts or age, for dead letters.
 func (p *RetryPlan) Forever() *RetryPlan {
 	q := *p
 	q.MaxAttempts, q.MaxAge = 0, 0
 	return &q
 }
 
-// trial is a message that has failed and is tried again.
+// Trial is a message that has failed and is tried again.
 type Trial struct {
 	Attempts int           // attempts made where it is
 	unmade   int           // attempts of a step that reached no server
@@ -33,7 +33,7 @@ type Trial struct {
 	Room     int           // of those, what it has got since and not used
 }
 
-// trialOf is m's trial, or nil.
+// TrialOf is m's trial, or nil.
 func TrialOf(m *engine.Message) *Trial {
 	if msg(m).Rare == nil {
 		return nil
@@ -42,14 +42,14 @@ func TrialOf(m *engine.Message) *Trial {
 	return t
 }
 
-// setTrial gives m a trial; nil takes it away.
+// SetTrial gives m a trial; nil takes it away.
 func SetTrial(m *engine.Message, t *Trial) {
 	if msg(m).Rare != nil || t != nil {
 		msg(m).SetTrial(inside.Slot(t))
 	}
 }
 
-// tries is how many attempts were made.
+// Tries is how many attempts were made.
 func (t *Trial) Tries() int {
 	if t == nil {
 		return 0
@@ -57,7 +57,7 @@ func (t *Trial) Tries() int {
 	return t.Attempts
 }
 
-// over is what is left of a trial when its step, or write, is over: why a dead letter
+// Over is what is left of a trial when its step, or write, is over: why a dead letter
 // is one.
 func (t *Trial) Over() *Trial {
 	if t == nil || t.Reason == nil {
@@ -66,10 +66,10 @@ func (t *Trial) Over() *Trial {
 	return &Trial{Reason: t.Reason}
 }
 
-// retryable says whether trying again may help.
+// Retryable says whether trying again may help.
 func Retryable(c engine.Class) bool { return c == engine.Transient || c == engine.Timeout }
 
-// again decides whether a message that has just failed with m.err is retried, and records
+// Again decides whether a message that has just failed with m.err is retried, and records
 // when. It counts the attempt, unless it was free: nothing that holds an output is one, and
 // no call of a step that reached nobody, unless on_error says what to do then. With held
 // the output waits as a whole; else messages wait with back-off, each by itself.
@@ -105,7 +105,7 @@ func (p *RetryPlan) Again(m *engine.Message, now time.Time, free, held bool) boo
 	return p.MaxAge == 0 || tr.Due.Sub(tr.First) <= p.MaxAge
 }
 
-// tried is how often a message was tried before it was read: its source counts
+// Tried is how often a message was tried before it was read: its source counts
 // where it delays messages itself.
 func Tried(m *engine.Message) int {
 	if led := ledger.FirstRoot(m).Led; led != nil && led.Delays > 0 {
@@ -122,7 +122,7 @@ func (p *RetryPlan) wait(n int) time.Duration {
 	return Jittered(p.Backoff, p.MaxBackoff, n)
 }
 
-// jittered draws the n-th wait of an exponential back-off with full jitter, n from 1.
+// Jittered draws the n-th wait of an exponential back-off with full jitter, n from 1.
 func Jittered(base, most time.Duration, n int) time.Duration {
 	ceiling := most
 	if n = max(n, 1); n < 40 && base<<(n-1) > 0 && base<<(n-1) < most {
@@ -131,7 +131,7 @@ func Jittered(base, most time.Duration, n int) time.Duration {
 	return 1 + rand.N(ceiling)
 }
 
-// budget bounds how much retries add to an output's load: a message delivered
+// Budget bounds how much retries add to an output's load: a message delivered
 // earns a tenth of a write, and one write a second is free. It starts full and
 // only delays (Finagle's RetryBudget).
 type Budget struct {
@@ -150,7 +150,7 @@ func (b *Budget) Earn(messages int) {
 	b.tokens = min(budgetMax, b.tokens+budgetEarn*float64(messages))
 }
 
-// take pays for one write; else it says when there will be enough.
+// Take pays for one write; else it says when there will be enough.
 func (b *Budget) Take(now time.Time) (ok bool, at time.Time) {
 	if !b.at.IsZero() && now.After(b.at) {
 		b.tokens = min(budgetMax, b.tokens+now.Sub(b.at).Seconds())

@@ -26,7 +26,7 @@ const (
 	IsMerged           // in the block: who ends it undoes the merge first, see package stage
 )
 
-// blockOf is the innermost block that m is in, or nil.
+// BlockOf is the innermost block that m is in, or nil.
 func BlockOf(m *engine.Message) *frame {
 	if msg(m).Rare == nil {
 		return nil
@@ -44,7 +44,7 @@ func SetBlock(m *engine.Message, f *frame) {
 // inBlocks puts m, which steps have made inside of blocks, into them as what it is.
 func inBlocks(m *engine.Message, kind frameKind) { SetBlock(m, BlockOf(m).as(kind, m)) }
 
-// endAt lets the instructions from one on, whose end was not known, continue at the end.
+// EndAt lets the instructions from one on, whose end was not known, continue at the end.
 func (p *Program) EndAt(from int) {
 	for i := from; i < len(p.Ops); i++ {
 		if p.Ops[i].Next < 0 {
@@ -53,7 +53,7 @@ func (p *Program) EndAt(from int) {
 	}
 }
 
-// enter records m as it enters a block.
+// Enter records m as it enters a block.
 func Enter(m *engine.Message, o *Op) {
 	f := &frame{Of: o, before: OriginalOf(m), outer: BlockOf(m)}
 	if tr := retry.TrialOf(m); tr != nil && tr.Cause == o {
@@ -91,7 +91,7 @@ func (f *frame) rescues() bool {
 	return false
 }
 
-// rescue takes a message that has failed out of its block, as it entered it, and does what
+// Rescue takes a message that has failed out of its block, as it entered it, and does what
 // that block's on_error says, as far as the block is in the program that runs the message.
 func Rescue(m *engine.Message, in *Program) {
 	f := BlockOf(m)

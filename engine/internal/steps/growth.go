@@ -38,7 +38,7 @@ import (
 //
 // A message that alone would be larger than max_in_flight.bytes fails, with class too_large.
 
-// room is the meter of a lane or writer.
+// Room is the meter of a lane or writer.
 type Room struct {
 	Credits *flow.Credits
 	Limit   int // bytes that may be under way at once
@@ -193,5 +193,5 @@ func (x *Executor) waitsForRoom(m *engine.Message, o *Op, lacks int) {
 	msg(m).State = inside.Waits
 }
 
-// forRoom says that it is bytes that a message waits for.
+// ForRoom says that it is bytes that a message waits for.
 func ForRoom(t *retry.Trial) bool { return t != nil && t.Err != nil && inside.Lacks(t.Err) > 0 }

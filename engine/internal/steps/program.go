@@ -18,7 +18,7 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// program is a list of steps made flat: a message's place in it is one integer,
+// Program is a list of steps made flat: a message's place in it is one integer,
 // which only grows. Conditions, cases, named lists and repairs are jumps.
 type Program struct {
 	Ops      []Op
@@ -26,7 +26,7 @@ type Program struct {
 	Secrets  *schema.Secrets
 }
 
-// op is one instruction. After it a message continues at next.
+// Op is one instruction. After it a message continues at next.
 type Op struct {
 	Run     engine.Processor // nil: a jump
 	Name    string
@@ -61,7 +61,7 @@ const (
 	Repairs
 )
 
-// executor runs a program over batches, one at a time.
+// Executor runs a program over batches, one at a time.
 type Executor struct {
 	Prog  *Program
 	Own   Owner
@@ -91,7 +91,7 @@ type Owner interface {
 	Gather(b *engine.Batch, sel []int32, o *Op)
 }
 
-// run is exec from the beginning, within the pipeline's middleware.
+// Run is exec from the beginning, within the pipeline's middleware.
 func (x *Executor) Run(ctx context.Context, b *engine.Batch) *engine.Batch {
 	if len(x.Wrap) == 0 || len(x.Prog.Ops) == 0 {
 		return x.Exec(ctx, b, 0)
@@ -120,7 +120,7 @@ func (c core) Process(ctx context.Context, b *engine.Batch) error {
 	return nil
 }
 
-// exec runs b from an instruction to the end and returns the result: b, or another batch if
+// Exec runs b from an instruction to the end and returns the result: b, or another batch if
 // steps have split messages.
 func (x *Executor) Exec(ctx context.Context, b *engine.Batch, from int32) *engine.Batch {
 	for pc := from; int(pc) < len(x.Prog.Ops); pc++ {
@@ -296,7 +296,7 @@ func (x *Executor) conclude(b *engine.Batch, sel []int32, o *Op) (troubled bool)
 	return troubled
 }
 
-// failed does what is to be done about a message that the step failed, and that
+// Failed does what is to be done about a message that the step failed, and that
 // is as the step found it: it is tried again, or treated as on_error says.
 func (o *Op) Failed(m *engine.Message, err error) {
 	m.Fail(err)
@@ -322,7 +322,7 @@ func (o *Op) Failed(m *engine.Message, err error) {
 	}
 }
 
-// pull moves the messages of b to batches of the owner's, parts in the place of
+// Pull moves the messages of b to batches of the owner's, parts in the place of
 // what the step o has split, and returns the last of them. room gives the batch
 // for the next part (it may run and carry the present one; nil: the run is over,
 // and what is left is handed back), part is told of each part, and done when all

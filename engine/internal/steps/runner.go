@@ -21,7 +21,7 @@ func (inPlace) Split(_ context.Context, x *Executor, b *engine.Batch, pc int32) 
 	return Pull(b, slab(b).Like(), &x.Prog.Ops[pc], same, func(_, _ *engine.Message) {}, func(*engine.Message, int) {})
 }
 
-// runner runs steps outside of stages: those inside of another step.
+// Runner runs steps outside of stages: those inside of another step.
 type Runner struct{ Prog *Program }
 
 // Run carries out what [engine.Runner] says.
