@@ -35,8 +35,9 @@ func (l *loader) build(set *Set) {
 		l.readsAlso(f.spec)
 	}
 	o := runtime.Options{
-		Reads: engine.ReadFrom(l.reads), Log: l.options.Log, Shared: set.Shared, Hooks: l.options.Hooks, Secrets: l.options.Secrets,
-		Steps: steps, Caches: caches, Prints: prints, Limits: limits, Known: l.problems,
+		Reads: engine.ReadFrom(l.reads), Log: l.options.Log, Shared: set.Shared, Hooks: l.options.Hooks,
+		Secrets: l.options.Secrets,
+		Steps:   steps, Caches: caches, Prints: prints, Limits: limits, Known: l.problems,
 	}
 	for _, f := range l.files {
 		p := loaded(f)

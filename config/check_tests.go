@@ -11,7 +11,8 @@ import (
 // checkTests checks the names that the tests of all files use.
 func (l *loader) checkTests() {
 	for _, f := range l.files {
-		c := testChecker{loader: l, inputs: names(f.spec.Inputs), outputs: names(f.spec.Outputs), composite: map[string]bool{}}
+		c := testChecker{loader: l, inputs: names(f.spec.Inputs), outputs: names(f.spec.Outputs),
+			composite: map[string]bool{}}
 		learn := func(s *engine.StepSpec) {
 			c.steps = append(c.steps, StepName(s))
 			c.composite[StepName(s)] = s.Use.Name == "switch" || s.Use.Name == "steps"
@@ -29,7 +30,8 @@ func (l *loader) checkTests() {
 			c.test(t)
 			if at, twice := first[t.Name]; twice && t.Name != "" {
 				l.complain(t.Place.At("name"), schema.Problem{Code: "duplicate-test",
-					Message: fmt.Sprintf("two tests are called %q, the first at %d:%d", t.Name, at.Line, at.Col), Remedy: "give one of them another name"})
+					Message: fmt.Sprintf("two tests are called %q, the first at %d:%d", t.Name, at.Line, at.Col),
+					Remedy:  "give one of them another name"})
 			} else {
 				first[t.Name] = t.Place.Pos
 			}
@@ -67,7 +69,8 @@ func (c *testChecker) test(t *Test) {
 		switch {
 		case slices.Contains(c.outputs, name) && slices.Contains(c.steps, name):
 			c.complain(at, schema.Problem{Code: "unknown-step",
-				Message: fmt.Sprintf("both an output and a step are called %q", name), Remedy: "give one of them another name"})
+				Message: fmt.Sprintf("both an output and a step are called %q", name),
+				Remedy:  "give one of them another name"})
 		case c.composite[name]:
 			c.complain(at, schema.Problem{Code: "unknown-step",
 				Message: "this step only holds others: it can't fail by itself", Remedy: "name a step inside it"})
@@ -87,8 +90,9 @@ func (c *testChecker) test(t *Test) {
 	if !t.Expects() {
 		at := t.Place.At("name")
 		at.Path = t.Place.Path
-		c.complain(at, schema.Problem{Code: "test-expects-nothing", Warning: true, Message: "the test does not say what becomes of its messages",
-			Remedy: "add `expect: {OUTPUT: [{json: …}]}`; `flowd test --update` writes what comes"})
+		c.complain(at, schema.Problem{Code: "test-expects-nothing", Warning: true,
+			Message: "the test does not say what becomes of its messages",
+			Remedy:  "add `expect: {OUTPUT: [{json: …}]}`; `flowd test --update` writes what comes"})
 	}
 }
 
@@ -107,8 +111,9 @@ func (c *testChecker) input(t *Test, in TestInput) {
 			Message: "there are several inputs, and nothing says which one reads this",
 			Remedy:  "add `input: NAME`: " + schema.AnyOfNames(c.inputs)})
 	case in.Input != "" && !slices.Contains(c.inputs, in.Input):
-		c.complain(in.Place.At("input"), schema.Problem{Code: "unknown-input", Message: fmt.Sprintf("there is no input %q", in.Input),
-			Remedy: schema.Suggest(in.Input, c.inputs, fmt.Sprintf("add %q to `inputs`", in.Input))})
+		c.complain(in.Place.At("input"), schema.Problem{Code: "unknown-input",
+			Message: fmt.Sprintf("there is no input %q", in.Input),
+			Remedy:  schema.Suggest(in.Input, c.inputs, fmt.Sprintf("add %q to `inputs`", in.Input))})
 	}
 	if t.Until > 0 && in.At > t.Until {
 		c.complain(in.Place.At("at"), schema.Problem{Code: schema.BadValue,

@@ -71,7 +71,8 @@ func (s *Service) CheckConfig(report func(path, message, remedy string)) {
 	if tlsconf.Loopback(host) || s.TLS.Cert != "" && s.TokenFile != "" {
 		return
 	}
-	report("listen", fmt.Sprintf("%q is not a loopback address: others could control this process", s.Listen), fmt.Sprintf(`write "127.0.0.1:%s", or also set tls and token_file`, port))
+	report("listen", fmt.Sprintf("%q is not a loopback address: others could control this process", s.Listen),
+		fmt.Sprintf(`write "127.0.0.1:%s", or also set tls and token_file`, port))
 }
 
 // Log is `service.log`.

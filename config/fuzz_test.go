@@ -13,8 +13,10 @@ import (
 // where and what.
 func FuzzLoad(f *testing.F) {
 	for _, seed := range []string{
-		"a: b", "a: [1, {b: c}", "- &x |\n  a\n- *x", "a: \"\\u00e4\\\n b\"", "? a\n: b", "<<: [*a]", "a: >2-\n   b\n\n c",
-		"\ufeffa: 'b''c'", "\t- a", "%YAML 1.2\n---\n", "a: !!binary x # y", "\u2028a: \u0085b", "{a, b: *c}", "outputs: {a: &x {b: *x}}",
+		"a: b", "a: [1, {b: c}", "- &x |\n  a\n- *x", "a: \"\\u00e4\\\n b\"", "? a\n: b", "<<: [*a]",
+		"a: >2-\n   b\n\n c",
+		"\ufeffa: 'b''c'", "\t- a", "%YAML 1.2\n---\n", "a: !!binary x # y", "\u2028a: \u0085b", "{a, b: *c}",
+		"outputs: {a: &x {b: *x}}",
 	} {
 		f.Add([]byte(seed))
 	}

@@ -14,7 +14,8 @@ import (
 // or at YAML: words of other systems, a space that is missing, a comment that
 // swallowed a value.
 func (l *loader) improve() {
-	at := places{keys: map[schema.Pos]*schema.Node{}, values: map[schema.Pos]*schema.Node{}, empty: map[schema.Pos]*schema.Node{}}
+	at := places{keys: map[schema.Pos]*schema.Node{}, values: map[schema.Pos]*schema.Node{},
+		empty: map[schema.Pos]*schema.Node{}}
 	for _, f := range slices.Concat(l.files, l.parts) {
 		at.collect(f.root)
 	}
@@ -79,7 +80,8 @@ func peerWord(p *schema.Problem, word string) (isType bool) {
 		}
 	}
 	section, _, _ := strings.Cut(p.Path, ".")
-	for name, v := range map[string]schema.Variants{"inputs": engine.Inputs, "outputs": engine.Outputs, "batchers": engine.Batchers} {
+	for name, v := range map[string]schema.Variants{"inputs": engine.Inputs, "outputs": engine.Outputs,
+		"batchers": engine.Batchers} {
 		if remedy := v.Remedy(word); section == name && strings.Count(p.Path, ".") == 1 && remedy != "" {
 			p.Remedy = remedy
 			return true
@@ -93,13 +95,15 @@ func wrongKind(p *schema.Problem, n *schema.Node) {
 	if n.Kind == schema.TextNode && n.Style == schema.Plain {
 		if key, value, ok := yamltext.MissingSpace(n.Text); ok {
 			first, _, _ := strings.Cut(value, "\n")
-			p.Message, p.Remedy = "a space is missing after the colon, so this is text", fmt.Sprintf("write `%s: %s`", key, first)
+			p.Message, p.Remedy = "a space is missing after the colon, so this is text",
+				fmt.Sprintf("write `%s: %s`", key, first)
 			return
 		}
 	}
 	switch {
 	case strings.HasSuffix(p.Path, ".on_error") && n.Kind == schema.MapNode:
-		p.Message, p.Remedy = "expected fail, continue, drop or a list of steps, got a mapping", "write a list of steps: [{…}]"
+		p.Message, p.Remedy = "expected fail, continue, drop or a list of steps, got a mapping",
+			"write a list of steps: [{…}]"
 	case p.Path == "processors" && n.Kind == schema.MapNode:
 		p.Remedy = "write each step as an item of a list: `- filter: …`"
 	case (p.Path == "inputs" || p.Path == "outputs" || p.Path == "batchers") && n.Kind == schema.ListNode:

@@ -53,8 +53,10 @@ func TestEditorsGetASchemaThatAgreesWithTheLinter(t *testing.T) {
 		}
 	}
 	for _, name := range []string{
-		"unknown-section", "unknown-field", "unknown-processor", "unknown-input", "unknown-output-type", "two-types", "no-type", "no-inputs", "no-outputs",
-		"outputs-as-list", "processors-as-map", "bad-then", "zero-workers", "unknown-file-field", "peer-top", "list-at-top",
+		"unknown-section", "unknown-field", "unknown-processor", "unknown-input", "unknown-output-type", "two-types",
+		"no-type", "no-inputs", "no-outputs",
+		"outputs-as-list", "processors-as-map", "bad-then", "zero-workers", "unknown-file-field", "peer-top",
+		"list-at-top",
 	} {
 		if err := validate("testdata/" + name + ".yaml"); err == nil {
 			t.Errorf("%s is taken, and should not be", name)

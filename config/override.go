@@ -33,7 +33,9 @@ func (l *loader) override() {
 			l.report(problems...)
 		}
 		if len(files) == 0 && len(l.files) > 0 {
-			l.report(o.src.Problem(0, schema.Problem{Code: "unknown-override", Message: fmt.Sprintf("none of the %d files has %s", len(l.files), pathOf(o.path[:min(2, len(o.path))])), Remedy: "check the path; `flowd lint --show` prints all values"}))
+			l.report(o.src.Problem(0, schema.Problem{Code: "unknown-override",
+				Message: fmt.Sprintf("none of the %d files has %s", len(l.files), pathOf(o.path[:min(2, len(o.path))])),
+				Remedy:  "check the path; `flowd lint --show` prints all values"}))
 		}
 	}
 }
@@ -200,7 +202,8 @@ func (o *override) writeOut(n *schema.Node, s schema.Short) {
 		value.Kind, value.Text = schema.NullNode, ""
 	}
 	key := &schema.Node{Kind: schema.TextNode, Text: s.Field, Pos: n.Pos, Excerpt: n.Excerpt, Origin: n.Origin}
-	*n = schema.Node{Kind: schema.MapNode, Pos: n.Pos, Excerpt: n.Excerpt, Origin: n.Origin, Keys: []*schema.Node{key}, Items: []*schema.Node{&value}}
+	*n = schema.Node{Kind: schema.MapNode, Pos: n.Pos, Excerpt: n.Excerpt, Origin: n.Origin, Keys: []*schema.Node{key},
+		Items: []*schema.Node{&value}}
 }
 
 // key finds the value of a key of n, or adds one. A key with dots in it takes
@@ -229,7 +232,8 @@ func (o *override) index(n *schema.Node, at []step, s step) (*schema.Node, *sche
 	}
 	if n.Kind == schema.TextNode { // one item in place of a list
 		item := *n
-		*n = schema.Node{Kind: schema.ListNode, Pos: n.Pos, Excerpt: n.Excerpt, Origin: n.Origin, Items: []*schema.Node{&item}}
+		*n = schema.Node{Kind: schema.ListNode, Pos: n.Pos, Excerpt: n.Excerpt, Origin: n.Origin,
+			Items: []*schema.Node{&item}}
 	}
 	switch {
 	case n.Kind != schema.ListNode:
@@ -250,7 +254,8 @@ func items(n int) string {
 }
 
 func (o *override) refused(s step, message string) *schema.Problem {
-	p := o.src.Problem(s.off, schema.Problem{Code: "bad-override", Message: message, Remedy: "check the path; `flowd lint --show` prints all values"})
+	p := o.src.Problem(s.off, schema.Problem{Code: "bad-override", Message: message,
+		Remedy: "check the path; `flowd lint --show` prints all values"})
 	return &p
 }
 

@@ -45,12 +45,15 @@ func TestAnOverrideReplacesOrAddsAValue(t *testing.T) {
 	}{
 		{"a value", "processors[0].filter=status < 500", []string{"processors", "[0]", "filter"}, "status < 500"},
 		{"a value in a section that is not there", "engine.workers=2", []string{"engine", "workers"}, "2"},
-		{"a key with a dot", "processors[1].set.customer.name=lower(name)", []string{"processors", "[1]", "set", "customer.name"}, "lower(name)"},
+		{"a key with a dot", "processors[1].set.customer.name=lower(name)",
+			[]string{"processors", "[1]", "set", "customer.name"}, "lower(name)"},
 		{"a key beside one", "processors[1].set.customer=1", []string{"processors", "[1]", "set", "customer"}, "1"},
 		{"a mapping", "outputs.out={file: {path: x}}", []string{"outputs", "out", "file", "path"}, "x"},
-		{"the inside of an empty mapping", "inputs.in.stdin.framing=csv", []string{"inputs", "in", "stdin", "framing"}, "csv"},
+		{"the inside of an empty mapping", "inputs.in.stdin.framing=csv", []string{"inputs", "in", "stdin", "framing"},
+			"csv"},
 		{"an item behind the last", "processors[2]={filter: a}", []string{"processors", "[2]", "filter"}, "a"},
-		{"an equals sign in the value", "processors[0].filter=a == b", []string{"processors", "[0]", "filter"}, "a == b"},
+		{"an equals sign in the value", "processors[0].filter=a == b", []string{"processors", "[0]", "filter"},
+			"a == b"},
 		{"quotes", "name='a: b'", []string{"name"}, "a: b"},
 		{"nothing", "name=", []string{"name"}, ""},
 	}
@@ -162,16 +165,19 @@ func TestAnOverrideAppliesToTheFilesThatHaveItsComponent(t *testing.T) {
 		return l.files[0].root, l.files[1].root, l.problems
 	}
 	a, b, problems := load("outputs.lake.file.path=z")
-	if got := a.Find("outputs", "lake", "file", "path"); got.Text != "z" || b.Find("outputs", "lake") != nil || len(problems) > 0 {
+	if got := a.Find("outputs", "lake", "file", "path"); got.Text != "z" || b.Find("outputs", "lake") != nil ||
+		len(problems) > 0 {
 		t.Errorf("a component of one file: got %v and %v, %v", got, b.Find("outputs", "lake"), problems)
 	}
 	a, b, problems = load("engine.workers=3")
 	if a.Find("engine", "workers") == nil || b.Find("engine", "workers") == nil || len(problems) > 0 {
-		t.Errorf("no component: engine is set in %v and %v, %v, want both", a.Find("engine"), b.Find("engine"), problems)
+		t.Errorf("no component: engine is set in %v and %v, %v, want both", a.Find("engine"), b.Find("engine"),
+			problems)
 	}
 	a, b, problems = load("service.listen=127.0.0.1:1")
 	if a.Find("service", "listen") == nil || b.Find("service") != nil || len(problems) > 0 {
-		t.Errorf("what belongs to the process is set in %v and %v, %v, want the first", a.Find("service"), b.Find("service"), problems)
+		t.Errorf("what belongs to the process is set in %v and %v, %v, want the first", a.Find("service"),
+			b.Find("service"), problems)
 	}
 	_, _, problems = load("outputs.lack.file.path=z")
 	if len(problems) != 1 || problems[0].Code != "unknown-override" {

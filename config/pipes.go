@@ -80,7 +80,9 @@ func (l *loader) pipeCycles(writers []end, readers map[string][]end) {
 				for _, t := range append(slices.Clip(trail[i:]), r.file) {
 					names = append(names, t.spec.Name)
 				}
-				l.complain(w.Place, schema.Problem{Code: "pipe-cycle", Message: "messages would go round in a circle: " + strings.Join(names, " → "), Remedy: "remove one of these pipes"})
+				l.complain(w.Place, schema.Problem{Code: "pipe-cycle",
+					Message: "messages would go round in a circle: " + strings.Join(names, " → "),
+					Remedy:  "remove one of these pipes"})
 			}
 		}
 		done[f] = true

@@ -16,7 +16,8 @@ import (
 // read finds and parses all files.
 func (l *loader) read(paths []string) {
 	if len(paths) == 0 {
-		l.report(schema.Problem{Code: "no-file", Message: "no pipeline file is given", Remedy: "name one: flowd -c pipeline.yaml"})
+		l.report(schema.Problem{Code: "no-file", Message: "no pipeline file is given",
+			Remedy: "name one: flowd -c pipeline.yaml"})
 	}
 	seen := map[string]bool{}
 	for _, given := range paths {
@@ -64,7 +65,8 @@ func (l *loader) expand(path string) []string {
 	info, err := os.Stat(path)
 	switch {
 	case path == "-":
-		l.report(schema.Problem{Pos: schema.Pos{File: path}, Code: "no-file", Message: "a pipeline can't be read from stdin", Remedy: "write it to a file"})
+		l.report(schema.Problem{Pos: schema.Pos{File: path}, Code: "no-file",
+			Message: "a pipeline can't be read from stdin", Remedy: "write it to a file"})
 		return nil
 	case err != nil:
 		l.unreadable(path, err)
@@ -92,7 +94,9 @@ func (l *loader) expand(path string) []string {
 		files = append(files, file)
 	}
 	if len(files) == 0 {
-		l.report(schema.Problem{Pos: schema.Pos{File: path}, Code: "no-file", Message: "the directory contains no pipeline", Remedy: "put files that end in .yaml or .yml into it; subdirectories are not searched"})
+		l.report(schema.Problem{Pos: schema.Pos{File: path}, Code: "no-file",
+			Message: "the directory contains no pipeline",
+			Remedy:  "put files that end in .yaml or .yml into it; subdirectories are not searched"})
 	}
 	return files
 }

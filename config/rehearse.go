@@ -55,7 +55,8 @@ func (s *Set) Rehearse(l Loaded, i int) Rehearsal {
 	own := s.loader.decodeAgain(l.file)
 	r := Rehearsal{
 		Pipeline: &own.spec.Pipeline, Test: own.spec.Tests[i], Secrets: s.loader.options.Secrets,
-		Steps: map[string]engine.Steps{}, Caches: map[string]engine.Plugin[engine.Cache]{}, Limits: map[string]engine.RateLimit{},
+		Steps: map[string]engine.Steps{}, Caches: map[string]engine.Plugin[engine.Cache]{},
+		Limits: map[string]engine.RateLimit{},
 	}
 	shared := own
 	if other := s.loader.resourcesOf(l.file); other != nil && other != l.file {
@@ -119,7 +120,8 @@ func needed(f *file, unresolved []schema.Problem, t Test) (problems []schema.Pro
 
 	for _, p := range unresolved {
 		switch {
-		case p.Pos.File != f.path && p.Pos.Line > 0, schema.Within(p.Path, "service"), schema.Within(p.Path, "tests") && !schema.Within(p.Path, t.Place.Path):
+		case p.Pos.File != f.path && p.Pos.Line > 0, schema.Within(p.Path, "service"), schema.Within(p.Path, "tests") &&
+			!schema.Within(p.Path, t.Place.Path):
 		case slices.ContainsFunc(unused, func(path string) bool { return path != "" && schema.Within(p.Path, path) }):
 		default:
 			p.Remedy += "; or mock the step in the test"

@@ -23,7 +23,8 @@ tests:
 `
 	none := func(string) (string, bool, error) { return "", false, nil }
 	load := func(text string) (*Set, []string) {
-		set, problems := Load([]string{filepath.Join(write(t, map[string]string{"p.yaml": text}), "p.yaml")}, Options{Testing: true, Lookup: none})
+		set, problems := Load([]string{filepath.Join(write(t, map[string]string{"p.yaml": text}), "p.yaml")},
+			Options{Testing: true, Lookup: none})
 		var said []string
 		for _, p := range problems {
 			said = append(said, p.Path+": "+p.Message)
@@ -33,7 +34,9 @@ tests:
 	if _, said := load(file); len(said) > 0 {
 		t.Errorf("problems are %q, want none", said)
 	}
-	_, said := load(file + "  - name: not mocked\n    input: [{json: {}}]\n    expect: {out: []}\n  - name: of its own\n    input: [{text: \"${MINE}\"}]\n    mocks: {look up: {}}\n    expect: {out: []}\n")
+	_,
+		said := load(file +
+		"  - name: not mocked\n    input: [{json: {}}]\n    expect: {out: []}\n  - name: of its own\n    input: [{text: \"${MINE}\"}]\n    mocks: {look up: {}}\n    expect: {out: []}\n")
 	want := []string{"processors[0].set.a: ${TOKEN} is not set", "tests[2].input[0].text: ${MINE} is not set"}
 	if diff := cmp.Diff(want, said); diff != "" {
 		t.Errorf("problems (-want +got):\n%s", diff)
@@ -42,7 +45,8 @@ tests:
 
 func TestFilesAreTestedEachByItself(t *testing.T) {
 	dir := write(t, map[string]string{
-		"a.yaml": quickstart + "name: x\n", "b.yaml": quickstart + "name: x\nresources: {steps: {s: [{filter: a == 1}]}}\nprocessors: [{steps: s}]\n",
+		"a.yaml": quickstart + "name: x\n", "b.yaml": quickstart +
+			"name: x\nresources: {steps: {s: [{filter: a == 1}]}}\nprocessors: [{steps: s}]\n",
 		"c.yaml": "inputs: {in: {pipe: nowhere}}\noutputs: {out: {stdout: {}}}\nprocessors: [{steps: s}]\ntests: [{name: t, input: [{json: {}}], expect: {}, mocks: {filter: {}}}]\n",
 	})
 	set, problems := Load([]string{dir}, Options{Testing: true})

@@ -58,7 +58,8 @@ func (l *loader) instead(f *file, o runtime.Options) runtime.Options {
 
 // beside are the keys of a component that don't concern its connection.
 var beside = map[string]bool{
-	"processors": true, "rate_limit": true, "schema": true, "retry": true, "timeout": true, "breaker": true, "on_failure": true,
+	"processors": true, "rate_limit": true, "schema": true, "retry": true, "timeout": true, "breaker": true,
+	"on_failure": true,
 }
 
 // connection is a text of all that a component's instance is made of, placeholders

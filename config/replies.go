@@ -27,9 +27,13 @@ func (l *loader) checkReplies() {
 			switch {
 			case s.waits:
 			case s.early:
-				l.complain(u.Place, schema.Problem{Code: "no-request", Message: "the http_server answers each request as soon as it is read, so there is none to reply to", Remedy: "remove its `early_ack`, or this output; `reply` of the http_server can set the answer"})
+				l.complain(u.Place, schema.Problem{Code: "no-request",
+					Message: "the http_server answers each request as soon as it is read, so there is none to reply to",
+					Remedy:  "remove its `early_ack`, or this output; `reply` of the http_server can set the answer"})
 			default:
-				l.complain(u.Place, schema.Problem{Code: "no-request", Message: "no message here comes from an http_server, so there is no request to reply to", Remedy: "add an input `http_server`, or remove this output"})
+				l.complain(u.Place, schema.Problem{Code: "no-request",
+					Message: "no message here comes from an http_server, so there is no request to reply to",
+					Remedy:  "add an input `http_server`, or remove this output"})
 			}
 		}
 	}

@@ -29,7 +29,8 @@ var sectionsOfResources = []section{
 	{"caches", "unknown-cache", schema.Problem{Code: "unused-cache", Message: "no step uses this cache",
 		Remedy: "use it in `dedupe: {cache: %[1]s, …}` or `cache: {get: %[1]s, …}`, or remove it"}, cacheUses},
 	{"rate_limits", "unknown-limit", schema.Problem{Code: "unused-limit", Message: "nothing uses this limit",
-		Remedy: "name it with `rate_limit: %[1]s` in an input, an output, a step or `engine`, or remove it"}, limitUses},
+		Remedy: "name it with `rate_limit: %[1]s` in an input, an output, a step or `engine`, or remove it"},
+		limitUses},
 	{"steps", "unknown-steps", schema.Problem{Code: "unused-steps", Message: "no pipeline uses these steps",
 		Remedy: "use them with `- steps: %[1]s`, or remove them"}, stepUses},
 }

@@ -13,7 +13,8 @@ import (
 const rewriteHead = "# Orders.\ninputs: {in: {stdin: {}}}\noutputs: {out: {stdout: {}}, lake: {stderr: {}}}\nbatchers: {all: {output: [out, lake]}}\n\n"
 
 func TestRewriteReplacesWhatATestExpectsAndNothingElse(t *testing.T) {
-	one := map[string][]Batch{"out": {{Messages: []Came{{Body: []byte(`{"b":1.50,"a":"x, y"}`)}, {Body: []byte("text: ${X}")}}}}}
+	one := map[string][]Batch{"out": {{Messages: []Came{{Body: []byte(`{"b":1.50,"a":"x, y"}`)},
+		{Body: []byte("text: ${X}")}}}}}
 	tests := []struct{ name, before, after string }{
 		{
 			"a block keeps its comments and its neighbours",
@@ -78,11 +79,20 @@ func TestRewriteReplacesWhatATestExpectsAndNothingElse(t *testing.T) {
 }
 
 func TestRewriteWritesBatchesFatesAndFailures(t *testing.T) {
-	_, after, err := rewritten(t, rewriteHead+"tests:\n  - name: a\n    input: [{text: x}]\n    expect: {out: {batches: []}, lake: [{}]}\n    failures:\n    - class: auth\n    - class: late\n", Update{
-		Outputs: map[string][]Batch{"out": {{Trigger: "size", Key: `"SG"`, Messages: []Came{{Body: []byte{0xff, 0}}, {Body: []byte("1"), Err: &ExpectedError{Class: "decode", Place: "step a", Message: "not ${JSON}: x"}}}}}, "lake": {}},
-		Fates:   &Fates{Delivered: 2, Returned: 1}, Failures: []ExpectedFailure{{ExpectedError: ExpectedError{Class: "decode", Place: "step set", Message: "no: ${X}"}, Fate: "returned", Count: 2}},
-	})
-	want := rewriteHead + "tests:\n  - name: a\n    input: [{text: x}]\n    expect:\n      out:\n        batches:\n          - trigger: size\n            key: SG\n            messages:\n              - {base64: /wA=}\n              - {text: \"1\", error: {class: decode, place: step a, message: 'not $${JSON}: x'}}\n" +
+	_, after,
+		err := rewritten(t,
+		rewriteHead+
+			"tests:\n  - name: a\n    input: [{text: x}]\n    expect: {out: {batches: []}, lake: [{}]}\n    failures:\n    - class: auth\n    - class: late\n", Update{
+			Outputs: map[string][]Batch{"out": {{Trigger: "size", Key: `"SG"`,
+				Messages: []Came{{Body: []byte{0xff, 0}},
+					{Body: []byte("1"), Err: &ExpectedError{Class: "decode", Place: "step a",
+						Message: "not ${JSON}: x"}}}}}, "lake": {}},
+			Fates: &Fates{Delivered: 2, Returned: 1},
+			Failures: []ExpectedFailure{{ExpectedError: ExpectedError{Class: "decode", Place: "step set",
+				Message: "no: ${X}"}, Fate: "returned", Count: 2}},
+		})
+	want := rewriteHead +
+		"tests:\n  - name: a\n    input: [{text: x}]\n    expect:\n      out:\n        batches:\n          - trigger: size\n            key: SG\n            messages:\n              - {base64: /wA=}\n              - {text: \"1\", error: {class: decode, place: step a, message: 'not $${JSON}: x'}}\n" +
 		"    failures:\n      - {class: decode, place: step set, message: 'no: $${X}', fate: returned, count: 2}\n    fates: {delivered: 2, returned: 1}\n"
 	if diff := cmp.Diff(want, after); err != nil || diff != "" {
 		t.Errorf("err %v, rewritten (-want +got):\n%s", err, diff)
@@ -97,7 +107,8 @@ func TestRewriteRefusesWhatIsShared(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			last := 1
-			_, _, err := rewritten(t, rewriteHead+text, Update{Test: last, Outputs: map[string][]Batch{"out": {{Messages: []Came{{Body: []byte("x")}}}}}})
+			_, _, err := rewritten(t, rewriteHead+text,
+				Update{Test: last, Outputs: map[string][]Batch{"out": {{Messages: []Came{{Body: []byte("x")}}}}}})
 			if err == nil || !strings.Contains(err.Error(), "change it by hand") {
 				t.Errorf("err %v, want a refusal", err)
 			}
@@ -143,7 +154,8 @@ func FuzzRewrite(f *testing.F) {
 			return
 		}
 		const came = `{"a":["x: ${X}",1.50]}`
-		_, after, err := set.Pipelines[0].Rewrite([]Update{{Outputs: map[string][]Batch{"out": {{Messages: []Came{{Body: []byte(came)}}}}}}})
+		_, after,
+			err := set.Pipelines[0].Rewrite([]Update{{Outputs: map[string][]Batch{"out": {{Messages: []Came{{Body: []byte(came)}}}}}}})
 		if err != nil {
 			return
 		}

@@ -44,7 +44,8 @@ func (l *loader) secretsIn(f *file, n *schema.Node, key, path string, code bool)
 	if secretOf(key, n.Text, code) == "" || n.Origin != "" {
 		return
 	}
-	l.report(schema.Problem{Pos: n.Pos, Path: path, Code: "literal-secret", Warning: true, Message: "there is a secret in the file", Remedy: "write ${file:/run/secrets/NAME} or ${NAME} instead"})
+	l.report(schema.Problem{Pos: n.Pos, Path: path, Code: "literal-secret", Warning: true,
+		Message: "there is a secret in the file", Remedy: "write ${file:/run/secrets/NAME} or ${NAME} instead"})
 }
 
 // conceal keeps the secrets in a value out of all that is shown: its own text, and the
@@ -113,7 +114,8 @@ func (p *secretPatterns) isName(name string) bool {
 }
 
 // ofExpressions are keys whose values, or all values below them, are expressions.
-var ofExpressions = []string{"set", "map", "meta", "rename", "aggregate", "fields", "labels", "log", "when", "filter", "match", "body", "key"}
+var ofExpressions = []string{"set", "map", "meta", "rename", "aggregate", "fields", "labels", "log", "when", "filter",
+	"match", "body", "key"}
 
 type secretPatterns struct{ name, notName, header, url, query, scheme, text *regexp.Regexp }
 
@@ -156,7 +158,8 @@ func secretOf(key, text string, code bool) string {
 // password that every new RabbitMQ has.
 func bareText(text string) string {
 	text = strings.TrimSpace(text)
-	if strings.Contains(text, "${") || strings.Contains(text, "$(") || text == "guest" || strings.Trim(text, "*x.…") == "" {
+	if strings.Contains(text, "${") || strings.Contains(text, "$(") || text == "guest" ||
+		strings.Trim(text, "*x.…") == "" {
 		return ""
 	}
 	return text

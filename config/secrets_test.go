@@ -17,7 +17,8 @@ func TestSecretsInTheFileDoNotShow(t *testing.T) {
 			t.Errorf("%q shows in\n%s", secret, all.String())
 		}
 	}
-	if shown := set.Pipelines[0].Show(); !strings.Contains(shown, "routing_key: '\"plain\"'") && !strings.Contains(shown, `plain`) {
+	if shown := set.Pipelines[0].Show(); !strings.Contains(shown, "routing_key: '\"plain\"'") &&
+		!strings.Contains(shown, `plain`) {
 		t.Errorf("what is no secret does not show in\n%s", shown)
 	}
 }

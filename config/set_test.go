@@ -35,7 +35,8 @@ func write(t *testing.T, files map[string]string) (dir string) {
 
 func TestADirectoryIsItsPipelineFilesInOrder(t *testing.T) {
 	dir := write(t, map[string]string{
-		"b.yaml": quickstart, "a.yml": served, ".hidden.yaml": "[", "notes.txt": "[", "c.yaml.bak": "[", "sub/d.yaml": "[", "e.yaml/x.yaml": "[",
+		"b.yaml": quickstart, "a.yml": served, ".hidden.yaml": "[", "notes.txt": "[", "c.yaml.bak": "[",
+		"sub/d.yaml": "[", "e.yaml/x.yaml": "[",
 	})
 	set, problems := Load([]string{dir, filepath.Join(dir, "b.yaml")}, Options{})
 	if len(problems) > 0 {
@@ -62,12 +63,16 @@ func TestAFileThatCannotBeReadIsAProblem(t *testing.T) {
 		t.Fatal(err)
 	}
 	tests := []struct{ name, path, want string }{
-		{"a misspelt name", "order.yaml", `there is no such file (did you mean "` + filepath.Join(dir, "orders.yaml") + `"?)`},
-		{"a name without extension", "orders", `there is no such file (did you mean "` + filepath.Join(dir, "orders.yaml") + `"?)`},
+		{"a misspelt name", "order.yaml", `there is no such file (did you mean "` + filepath.Join(dir, "orders.yaml") +
+			`"?)`},
+		{"a name without extension", "orders", `there is no such file (did you mean "` + filepath.Join(dir,
+			"orders.yaml") + `"?)`},
 		{"a directory that is not there", "some/where.yaml", "there is no such file (check the path)"},
-		{"an empty directory", "empty", "the directory contains no pipeline (put files that end in .yaml or .yml into it"},
+		{"an empty directory", "empty",
+			"the directory contains no pipeline (put files that end in .yaml or .yml into it"},
 		{"a link to nothing", "broken.yaml", "there is no such file"},
-		{"a file without permission", "locked.yaml", "there is no permission to read the file (give this user permission to read it)"},
+		{"a file without permission", "locked.yaml",
+			"there is no permission to read the file (give this user permission to read it)"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -75,20 +80,23 @@ func TestAFileThatCannotBeReadIsAProblem(t *testing.T) {
 				t.Skip("root may read everything")
 			}
 			_, problems := Load([]string{filepath.Join(dir, tt.path)}, Options{})
-			if len(problems) != 1 || !strings.Contains(problems[0].String(), tt.want) || problems[0].Pos.File != filepath.Join(dir, tt.path) {
+			if len(problems) != 1 || !strings.Contains(problems[0].String(), tt.want) ||
+				problems[0].Pos.File != filepath.Join(dir, tt.path) {
 				t.Errorf("got %v, want %s", problems, tt.want)
 			}
 		})
 	}
 	for _, paths := range [][]string{nil, {"-"}} {
-		if _, problems := Load(paths, Options{}); len(problems) != 1 || problems[0].Code != "no-file" || problems[0].Remedy == "" {
+		if _, problems := Load(paths, Options{}); len(problems) != 1 || problems[0].Code != "no-file" ||
+			problems[0].Remedy == "" {
 			t.Errorf("Load(%q) gives %v, want a problem", paths, problems)
 		}
 	}
 }
 
 func TestABrokenFileDoesNotHideTheOthers(t *testing.T) {
-	dir := write(t, map[string]string{"a.yaml": "a: [", "b.yaml": quickstart, "c.yaml": served + "engine: {wrkers: 1}\n"})
+	dir := write(t, map[string]string{"a.yaml": "a: [", "b.yaml": quickstart,
+		"c.yaml": served + "engine: {wrkers: 1}\n"})
 	set, problems := Load([]string{dir}, Options{})
 	if len(problems) != 2 || problems[0].Code != "yaml-syntax" || problems[1].Code != schema.UnknownField {
 		t.Errorf("problems are %v, want those of a and c", problems)
@@ -101,10 +109,13 @@ func TestABrokenFileDoesNotHideTheOthers(t *testing.T) {
 func TestAnOverrideGetsTheSameComplaintsAsAFile(t *testing.T) {
 	dir := write(t, map[string]string{"q.yaml": quickstart})
 	tests := []struct{ set, want string }{
-		{"engine.wrkers=2", `-s engine.wrkers: engine: unknown field "wrkers" (did you mean "workers"?) [unknown-field]`},
-		{"engine.workers=many", `-s engine.workers: engine.workers: "many" is not a whole number (write a number such as 10) [bad-value]`},
+		{"engine.wrkers=2",
+			`-s engine.wrkers: engine: unknown field "wrkers" (did you mean "workers"?) [unknown-field]`},
+		{"engine.workers=many",
+			`-s engine.workers: engine.workers: "many" is not a whole number (write a number such as 10) [bad-value]`},
 		{"processors[0].filter=a ==", "-s processors[0].filter: processors[0].filter: "},
-		{"batchers.all={output: ouy}", `-s batchers.all: batchers.all.output: there is no output "ouy" (did you mean "out"?)`},
+		{"batchers.all={output: ouy}",
+			`-s batchers.all: batchers.all.output: there is no output "ouy" (did you mean "out"?)`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.set, func(t *testing.T) {
@@ -160,7 +171,8 @@ engine:
 	if again := set.Pipelines[0].Show(); strings.ReplaceAll(again, dir+string(filepath.Separator), "") != got {
 		t.Errorf("shown again it is different:\n%s", again)
 	}
-	if set.Pipelines[0].Spec.Processors[0].Timeout.String() != "2s" || set.Pipelines[0].Spec.Outputs.Entries()[0].Value.Timeout != 0 {
+	if set.Pipelines[0].Spec.Processors[0].Timeout.String() != "2s" ||
+		set.Pipelines[0].Spec.Outputs.Entries()[0].Value.Timeout != 0 {
 		t.Error("showing the configuration changed it")
 	}
 }

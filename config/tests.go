@@ -29,9 +29,12 @@ type Test struct {
 // Words are what users of other systems write.
 func (*Test) Words() map[string]string {
 	return map[string]string{
-		"input_batch": "write `input`", "input_batches": "write `input`", "inputs": "write `input`", "given": "write `input`",
-		"output_batches": "write `expect: {OUTPUT: {batches: …}}`", "outputs": "write `expect`", "output": "write `expect`", "then": "write `expect`",
-		"mock": "write `mocks`", "faults": "write `fail`", "inject": "write `fail`", "label": "write `name`", "environment": "set variables where flowd test runs, or give ${NAME:-default}",
+		"input_batch": "write `input`", "input_batches": "write `input`", "inputs": "write `input`",
+		"given":          "write `input`",
+		"output_batches": "write `expect: {OUTPUT: {batches: …}}`", "outputs": "write `expect`",
+		"output": "write `expect`", "then": "write `expect`",
+		"mock": "write `mocks`", "faults": "write `fail`", "inject": "write `fail`", "label": "write `name`",
+		"environment": "set variables where flowd test runs, or give ${NAME:-default}",
 	}
 }
 

@@ -77,7 +77,8 @@ func (w *jsonWriter) scalar(n *schema.Node) {
 		number := jsonNumber(text)
 		if number == "" {
 			w.ok = false
-			w.d.Report(n, schema.Problem{Code: schema.BadValue, Message: fmt.Sprintf("%s is not a JSON number", text), Remedy: "put it into quotes if it is text"})
+			w.d.Report(n, schema.Problem{Code: schema.BadValue, Message: fmt.Sprintf("%s is not a JSON number", text),
+				Remedy: "put it into quotes if it is text"})
 		}
 		w.out = append(w.out, number...)
 	default:
@@ -183,8 +184,9 @@ func readAnswer(d *schema.Decoder, n *schema.Node) (a Answer) {
 		d.Report(n, schema.Problem{Code: schema.WrongKind, Message: "expected a mapping, got " + n.Kind.String(),
 			Remedy: "write the fields that the step sets, {error: TEXT}, {drop: true}, or {} for a step that does nothing"})
 	case len(own) > 0 && len(fields) > 0:
-		d.Report(n, schema.Problem{Code: schema.BadValue, Message: fmt.Sprintf("%q says what the step does, %q is a field of the document", own[0], fields[0]),
-			Remedy: "put all fields of the document into `set: {…}`"})
+		d.Report(n, schema.Problem{Code: schema.BadValue,
+			Message: fmt.Sprintf("%q says what the step does, %q is a field of the document", own[0], fields[0]),
+			Remedy:  "put all fields of the document into `set: {…}`"})
 	case len(fields) > 0:
 		a.Set = new(JSON)
 		d.Decode(n, a.Set)

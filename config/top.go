@@ -11,7 +11,8 @@ import (
 
 // sectionWords are what other systems call a section of the same shape.
 var sectionWords = map[string]string{
-	"input": "inputs", "source": "inputs", "sources": "inputs", "output": "outputs", "sink": "outputs", "sinks": "outputs",
+	"input": "inputs", "source": "inputs", "sources": "inputs", "output": "outputs", "sink": "outputs",
+	"sinks":     "outputs",
 	"processor": "processors", "transforms": "processors", "steps": "processors", "batcher": "batchers",
 }
 
@@ -36,7 +37,8 @@ func (l *loader) top(f *file) {
 		if meant == "" || n.Lookup(meant) != nil {
 			continue // the decoder complains
 		}
-		p := schema.Problem{Code: schema.UnknownField, Message: fmt.Sprintf("unknown field %q", key.Text), Remedy: fmt.Sprintf("did you mean %q?", meant)}
+		p := schema.Problem{Code: schema.UnknownField, Message: fmt.Sprintf("unknown field %q", key.Text),
+			Remedy: fmt.Sprintf("did you mean %q?", meant)}
 		peerWord(&p, key.Text)
 		l.report(key.Problem(p))
 		key.Text = meant

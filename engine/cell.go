@@ -149,7 +149,8 @@ func (b *Slab) Take(m *Message) {
 // Like makes an empty batch for messages of b.
 func (b *Slab) Like() *Batch {
 	like := new(Batch)
-	like.in = Slab{Arena: b.Arena, Trigger: b.Trigger, From: b.From, Size: b.Size, Window: b.Window, Stage: b.Stage, Way: way{Batcher: b.Way.Batcher, In: b.Way.In}}
+	like.in = Slab{Arena: b.Arena, Trigger: b.Trigger, From: b.From, Size: b.Size, Window: b.Window, Stage: b.Stage,
+		Way: way{Batcher: b.Way.Batcher, In: b.Way.In}}
 	return like
 }
 

@@ -15,17 +15,26 @@ func init() {
 		types     []any
 		call      func(m *Message, args []any) (any, error)
 	}{
-		{"raw", "the payload as text", []any{new(func() string)}, func(m *Message, _ []any) (any, error) { return string(m.Bytes()), nil }},
-		{"size", "the payload's length in bytes", []any{new(func() int)}, func(m *Message, _ []any) (any, error) { return m.Size(), nil }},
-		{"meta", "one metadata value, or nil; without a name all of them", []any{new(func() any), new(func(string) any)}, metaOf},
-		{"error", "nil, or {message, class, step, output, attempt, first_failed_at} of a failed message", []any{new(func() any)}, errorOf},
-		{"input", "the input that the message came from", []any{new(func() string)}, func(m *Message, _ []any) (any, error) { return m.Input(), nil }},
+		{"raw", "the payload as text", []any{new(func() string)},
+			func(m *Message, _ []any) (any, error) { return string(m.Bytes()), nil }},
+		{"size", "the payload's length in bytes", []any{new(func() int)},
+			func(m *Message, _ []any) (any, error) { return m.Size(), nil }},
+		{"meta", "one metadata value, or nil; without a name all of them",
+			[]any{new(func() any), new(func(string) any)}, metaOf},
+		{"error", "nil, or {message, class, step, output, attempt, first_failed_at} of a failed message",
+			[]any{new(func() any)}, errorOf},
+		{"input", "the input that the message came from", []any{new(func() string)},
+			func(m *Message, _ []any) (any, error) { return m.Input(), nil }},
 		{"batcher", "the batcher that took the message, or nil", []any{new(func() any)}, batcherName},
-		{"attempt", "the delivery attempt, from 1", []any{new(func() int)}, func(m *Message, _ []any) (any, error) { return max(1, m.Attempt), nil }},
-		{"received_at", "when the message was read", []any{new(func() any)}, func(m *Message, _ []any) (any, error) { return m.ReceivedAt(), nil }},
+		{"attempt", "the delivery attempt, from 1", []any{new(func() int)},
+			func(m *Message, _ []any) (any, error) { return max(1, m.Attempt), nil }},
+		{"received_at", "when the message was read", []any{new(func() any)},
+			func(m *Message, _ []any) (any, error) { return m.ReceivedAt(), nil }},
 		{"batch_key", "the value of the batcher's key, or nil", []any{new(func() any)}, batchKeyOf},
-		{"batch_size", "number of messages in the batch when it left its batcher", []any{new(func() int)}, ofBatch(func(b *Batch) (any, error) { return b.in.Size, nil })},
-		{"batch_trigger", "the trigger of the batch: size, bytes, timeout, flush, end, drain, evicted or pressure", []any{new(func() string)}, ofBatch(func(b *Batch) (any, error) { return string(b.in.Trigger), nil })},
+		{"batch_size", "number of messages in the batch when it left its batcher", []any{new(func() int)},
+			ofBatch(func(b *Batch) (any, error) { return b.in.Size, nil })},
+		{"batch_trigger", "the trigger of the batch: size, bytes, timeout, flush, end, drain, evicted or pressure",
+			[]any{new(func() string)}, ofBatch(func(b *Batch) (any, error) { return string(b.in.Trigger), nil })},
 		{"messages", "the documents of the batch, as a list", []any{new(func() []any)}, ofBatch(documents)},
 		{"window", "{start, end, part} of the batch's window, or nil", []any{new(func() any)}, ofBatch(windowOf)},
 	} {
@@ -33,13 +42,14 @@ func init() {
 		if slices.Contains(ofBatches, f.name) {
 			scope = "batch"
 		}
-		expr.Register(expr.Func{Name: f.name, Doc: f.doc, Types: f.types, Scope: scope, Call: func(src expr.Source, args ...any) (any, error) {
-			m, ok := src.(*Message)
-			if !ok {
-				return nil, fmt.Errorf("%s() needs a message", f.name)
-			}
-			return f.call(m, args)
-		}})
+		expr.Register(expr.Func{Name: f.name, Doc: f.doc, Types: f.types, Scope: scope,
+			Call: func(src expr.Source, args ...any) (any, error) {
+				m, ok := src.(*Message)
+				if !ok {
+					return nil, fmt.Errorf("%s() needs a message", f.name)
+				}
+				return f.call(m, args)
+			}})
 	}
 }
 
@@ -83,7 +93,8 @@ func batchKeyOf(m *Message, _ []any) (any, error) {
 func ofBatch(f func(b *Batch) (any, error)) func(m *Message, _ []any) (any, error) {
 	return func(m *Message, _ []any) (any, error) {
 		if m.in.Batch == nil {
-			return nil, fmt.Errorf("there is no batch here: write this under `processors` of a batcher or an output, or in a group")
+			return nil,
+				fmt.Errorf("there is no batch here: write this under `processors` of a batcher or an output, or in a group")
 		}
 		return f(m.in.Batch)
 	}

@@ -26,7 +26,8 @@ type Likeness struct {
 
 // Provenance says where m is from.
 func (m *Message) Provenance() Provenance {
-	o := Provenance{Input: m.Input(), ReceivedAt: m.ReceivedAt(), Attempt: m.Attempt, BatchKey: m.in.BatchKey, Err: m.in.Err}
+	o := Provenance{Input: m.Input(), ReceivedAt: m.ReceivedAt(), Attempt: m.Attempt, BatchKey: m.in.BatchKey,
+		Err: m.in.Err}
 	if b := m.in.Batch; b != nil {
 		o.Batch = &Likeness{Batcher: b.in.From, Trigger: b.in.Trigger, Size: b.in.Size, Window: b.in.Window}
 	}

@@ -8,8 +8,10 @@ import (
 
 func TestPathsThatMayBeConfiguration(t *testing.T) {
 	t.Chdir(t.TempDir())
-	if err := errors.Join(os.MkdirAll("conf/sub", 0o700), os.Mkdir("real", 0o700), os.Symlink("real", "link"), os.Symlink("conf", "alias"),
-		os.WriteFile("real/linked.yaml", nil, 0o600), os.Symlink("../real/linked.yaml", "conf/linked.yaml")); err != nil {
+	if err := errors.Join(os.MkdirAll("conf/sub", 0o700), os.Mkdir("real", 0o700), os.Symlink("real", "link"),
+		os.Symlink("conf", "alias"),
+		os.WriteFile("real/linked.yaml", nil, 0o600),
+		os.Symlink("../real/linked.yaml", "conf/linked.yaml")); err != nil {
 		t.Fatal(err)
 	}
 	tests := []struct {

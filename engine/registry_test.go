@@ -49,5 +49,6 @@ func TestABadTagFailsWhereAPluginIsRegistered(t *testing.T) {
 	type config = struct {
 		Size int `yaml:"size" check:"minimum=1"`
 	}
-	Register(NewRegistry[Processor]("processor", nil), "a", "Does nothing.", config{}, func(config, Env) (Processor, error) { return nil, nil })
+	Register(NewRegistry[Processor]("processor", nil), "a", "Does nothing.", config{},
+		func(config, Env) (Processor, error) { return nil, nil })
 }

@@ -266,7 +266,8 @@ type OnError struct {
 func (o *OnError) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	if n.Kind == schema.ListNode {
 		if d.Decode(n, &o.Steps) && len(o.Steps) == 0 {
-			d.Report(n, schema.Problem{Code: schema.BadValue, Message: "the list of steps is empty", Remedy: "write fail, continue, drop or steps"})
+			d.Report(n, schema.Problem{Code: schema.BadValue, Message: "the list of steps is empty",
+				Remedy: "write fail, continue, drop or steps"})
 		}
 		return
 	}
@@ -278,7 +279,8 @@ func (o *OnError) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	case "fail", "continue", "drop":
 		o.Then = text
 	default:
-		d.Report(n, schema.Problem{Code: schema.BadValue, Message: fmt.Sprintf("%q is not a way to deal with an error", text), Remedy: "write fail, continue, drop or a list of steps"})
+		d.Report(n, schema.Problem{Code: schema.BadValue, Message: fmt.Sprintf("%q is not a way to deal with an error",
+			text), Remedy: "write fail, continue, drop or a list of steps"})
 	}
 }
 

@@ -187,7 +187,8 @@ func (d *Decoder) keys(n *Node) []*Node {
 		case k.Kind == ListNode || k.Kind == MapNode:
 			d.report(k, WrongKind, "a key is text, not "+k.Kind.String(), "")
 		case hasPlaceholder(k.Text):
-			d.report(k, PlaceholderInKey, fmt.Sprintf("a placeholder in the key %q is not replaced", k.Text), "placeholders belong in values")
+			d.report(k, PlaceholderInKey, fmt.Sprintf("a placeholder in the key %q is not replaced", k.Text),
+				"placeholders belong in values")
 		case twice:
 			message := fmt.Sprintf("key %q is given twice", k.Text)
 			if pos.Line > 0 {

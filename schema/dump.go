@@ -291,7 +291,8 @@ func shown(v reflect.Value, s *shape, origin Origin) string {
 // plainText is a text as YAML takes it: in quotes only where it has to be.
 func plainText(text string) string {
 	odd := text == "" || strings.TrimSpace(text) != text || strings.HasSuffix(text, ":") ||
-		strings.ContainsAny(text[:1], "!&*@%[]{}|>'\"`#,?-") || strings.Contains(text, ": ") || strings.Contains(text, " #") ||
+		strings.ContainsAny(text[:1], "!&*@%[]{}|>'\"`#,?-") || strings.Contains(text, ": ") ||
+		strings.Contains(text, " #") ||
 		strings.ContainsFunc(text, func(r rune) bool { return r < ' ' })
 	if odd {
 		return strconv.Quote(text)

@@ -48,7 +48,8 @@ func FuzzDecode(f *testing.F) {
 }
 
 func FuzzScalars(f *testing.F) {
-	for _, seed := range []string{"2s", "1h30m", "5 min", "64KiB", "1.5GB", "017", "0x1f", "1_000", "1e3", "-1", "yes", "${A:-${B}}", "$${", "", "9e999"} {
+	for _, seed := range []string{"2s", "1h30m", "5 min", "64KiB", "1.5GB", "017", "0x1f", "1_000", "1e3", "-1", "yes",
+		"${A:-${B}}", "$${", "", "9e999"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -121,7 +121,8 @@ func (b *SchemaBuilder) set(name string, make func() map[string]any) {
 }
 
 func ref(name string) map[string]any {
-	escaped := strings.NewReplacer("~", "~0", "/", "~1", "%", "%25", "[", "%5B", "]", "%5D", "*", "%2A", " ", "%20").Replace(name)
+	escaped := strings.NewReplacer("~", "~0", "/", "~1", "%", "%25", "[", "%5B", "]", "%5D", "*", "%2A", " ",
+		"%20").Replace(name)
 	return map[string]any{"$ref": "#/definitions/" + escaped}
 }
 
@@ -231,7 +232,8 @@ func (b *SchemaBuilder) variants(v Variants) map[string]any {
 		if b.definitions[definition] == nil {
 			b.set(definition, func() map[string]any {
 				t := v.Variant(name)
-				if t.lackingWithout(t.value()) || slices.ContainsFunc(t.shape().list, func(f *field) bool { return f.check.required }) {
+				if t.lackingWithout(t.value()) || slices.ContainsFunc(t.shape().list,
+					func(f *field) bool { return f.check.required }) {
 					return b.Type(t)
 				}
 				return orNull(b.Type(t))

@@ -43,7 +43,8 @@ func TestJSONSchemaAgreesWithTheDecoder(t *testing.T) {
 		{"nothing", `{}`, true},
 		{"all kinds", `{"text": 1.5, "flag": true, "small": "200", "ratio": 0.5, "wait": "1h30m", "bytes": "64KiB", "count": null,
 			"list": ["a"], "waits": ["1s"], "env": {"x": 1}, "nested": {"z": {"y": 1}}, "word": true, "raw": [1]}`, true},
-		{"placeholders", `{"small": "${A:-1}", "ratio": "${A}", "count": "${A}", "text": "${A}", "word": "${A}"}`, true},
+		{"placeholders", `{"small": "${A:-1}", "ratio": "${A}", "count": "${A}", "text": "${A}", "word": "${A}"}`,
+			true},
 		{"steps in all their forms", `{"steps": [{"compress": "zstd"}, {"compress": {"level": 2}}, {"set": {"a.b": "x"}}, {"drop": null},
 			{"sleep": "2s", "name": "x"}, {"each": {"do": [{"unset": ["a"]}]}}, {"decode": "json"}, {"decode": {"csv": {"header": true}}}]}`, true},
 		{"a choice as a word", `{"format": "csv"}`, true},
@@ -122,7 +123,8 @@ func TestJSONSchemaTellsDocsAndDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`"default": 100`, `"default": "1MiB"`, `"description": "How many."`, `"title": "limits"`, `draft-07`} {
+	for _, want := range []string{`"default": 100`, `"default": "1MiB"`, `"description": "How many."`,
+		`"title": "limits"`, `draft-07`} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("%s is missing in\n%s", want, text)
 		}

@@ -58,7 +58,8 @@ func (d *Decoder) resolve(n *Node) (pieces []Piece, ok bool) {
 	r := resolver{d: d, n: n, text: n.Text}
 	pieces = r.pieces()
 	if tagged {
-		d.Report(n, Problem{Code: WrongKind, Message: fmt.Sprintf("YAML reads %s as a tag", n.Tag), Remedy: "put the whole value into quotes"})
+		d.Report(n, Problem{Code: WrongKind, Message: fmt.Sprintf("YAML reads %s as a tag", n.Tag),
+			Remedy: "put the whole value into quotes"})
 	}
 	if d.resolved == nil {
 		d.resolved = map[*Node]resolved{}
@@ -106,7 +107,8 @@ func (r *resolver) pieces() []Piece {
 			flush()
 			end := closing(r.text, i)
 			if end < 0 {
-				r.complain(i, BadPlaceholder, "a placeholder is not closed", "write "+closed(r.text[i:])+", or $${ for a literal ${")
+				r.complain(i, BadPlaceholder, "a placeholder is not closed",
+					"write "+closed(r.text[i:])+", or $${ for a literal ${")
 				return pieces
 			}
 			value, secret := r.value(r.text[i+2:end], i, 0)
@@ -132,7 +134,8 @@ func closed(text string) string {
 	for end < len(text) && validName(text[len("${"):end+1]) {
 		end++
 	}
-	if rest := text[end:]; strings.HasPrefix(rest, ":-") || strings.HasPrefix(rest, ":?") || strings.HasPrefix(text, "${file:") {
+	if rest := text[end:]; strings.HasPrefix(rest, ":-") || strings.HasPrefix(rest, ":?") ||
+		strings.HasPrefix(text, "${file:") {
 		if end = strings.IndexAny(text, " \t\n\"',)]"); end < 0 {
 			end = len(text)
 		}
@@ -147,7 +150,8 @@ const nested = 20
 func (r *resolver) value(body string, offset, depth int) (value string, secret bool) {
 	name, op, arg := split(body)
 	if !validName(name) || depth > nested {
-		r.complain(offset, BadPlaceholder, fmt.Sprintf("${%s} names nothing", name), "write ${NAME}, ${file:/path}, or $${ for a literal ${")
+		r.complain(offset, BadPlaceholder, fmt.Sprintf("${%s} names nothing", name),
+			"write ${NAME}, ${file:/path}, or $${ for a literal ${")
 		return "", false
 	}
 	secret = strings.HasPrefix(name, "file:")
@@ -162,9 +166,11 @@ func (r *resolver) value(body string, offset, depth int) (value string, secret b
 	case op == ":?" && arg != "":
 		r.complain(offset, UnresolvedPlaceholder, fmt.Sprintf("${%s} is not set: %s", name, arg), "set "+name)
 	case secret:
-		r.complain(offset, UnresolvedPlaceholder, fmt.Sprintf("${%s} does not exist", name), "create the file, or give a default: ${"+name+":-…}")
+		r.complain(offset, UnresolvedPlaceholder, fmt.Sprintf("${%s} does not exist", name),
+			"create the file, or give a default: ${"+name+":-…}")
 	default:
-		r.complain(offset, UnresolvedPlaceholder, fmt.Sprintf("${%s} is not set", name), "set it, or give a default: ${"+name+":-…}")
+		r.complain(offset, UnresolvedPlaceholder, fmt.Sprintf("${%s} is not set", name),
+			"set it, or give a default: ${"+name+":-…}")
 	}
 	return "", false
 }

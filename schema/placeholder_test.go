@@ -61,17 +61,28 @@ func TestTheFieldDecidesAPlaceholdersType(t *testing.T) {
 
 func TestPlaceholderProblems(t *testing.T) {
 	tests := []struct{ name, in, want string }{
-		{"not set", `{"text": "a ${NONE}"}`, `1:13: text: ${NONE} is not set (set it, or give a default: ${NONE:-…}) [unresolved-placeholder]`},
-		{"not set, and why it has to be", `{"text": "${NONE:?the queue's name}"}`, `1:11: text: ${NONE} is not set: the queue's name (set NONE) [unresolved-placeholder]`},
-		{"empty where it must not be", `{"text": "${EMPTY:?give a name}"}`, `1:11: text: ${EMPTY} is not set: give a name (set EMPTY) [unresolved-placeholder]`},
-		{"no such file", `{"text": "${file:/none}"}`, `1:11: text: ${file:/none} does not exist (create the file, or give a default: ${file:/none:-…}) [unresolved-placeholder]`},
-		{"a file that can't be read", `{"text": "${file:/locked}"}`, `1:11: text: ${file:/locked}: permission denied [unresolved-placeholder]`},
-		{"not closed", `{"text": "a ${NAME"}`, `1:13: text: a placeholder is not closed (write ${NAME}, or $${ for a literal ${) [bad-placeholder]`},
-		{"no name", `{"text": "${1}"}`, `1:11: text: ${1} names nothing (write ${NAME}, ${file:/path}, or $${ for a literal ${) [bad-placeholder]`},
-		{"a value of a wrong type", `{"count": "${NAME}"}`, `1:11: count: "orders" (from ${NAME}) is not a whole number (write a number such as 10) [bad-value]`},
-		{"a file's value of a wrong type", `{"count": "${file:/run/pw}"}`, `1:11: count: the value of ${file:/run/pw} is not a whole number [bad-value]`},
-		{"a file's value where a word belongs", `{"format": "${file:/run/pw}"}`, `1:12: format: the value of ${file:/run/pw} is not one of json, csv, regex [bad-value]`},
-		{"asked for twice, told once", `{"word": "${NONE}"}`, `1:11: word: ${NONE} is not set (set it, or give a default: ${NONE:-…}) [unresolved-placeholder]`},
+		{"not set", `{"text": "a ${NONE}"}`,
+			`1:13: text: ${NONE} is not set (set it, or give a default: ${NONE:-…}) [unresolved-placeholder]`},
+		{"not set, and why it has to be", `{"text": "${NONE:?the queue's name}"}`,
+			`1:11: text: ${NONE} is not set: the queue's name (set NONE) [unresolved-placeholder]`},
+		{"empty where it must not be", `{"text": "${EMPTY:?give a name}"}`,
+			`1:11: text: ${EMPTY} is not set: give a name (set EMPTY) [unresolved-placeholder]`},
+		{"no such file", `{"text": "${file:/none}"}`,
+			`1:11: text: ${file:/none} does not exist (create the file, or give a default: ${file:/none:-…}) [unresolved-placeholder]`},
+		{"a file that can't be read", `{"text": "${file:/locked}"}`,
+			`1:11: text: ${file:/locked}: permission denied [unresolved-placeholder]`},
+		{"not closed", `{"text": "a ${NAME"}`,
+			`1:13: text: a placeholder is not closed (write ${NAME}, or $${ for a literal ${) [bad-placeholder]`},
+		{"no name", `{"text": "${1}"}`,
+			`1:11: text: ${1} names nothing (write ${NAME}, ${file:/path}, or $${ for a literal ${) [bad-placeholder]`},
+		{"a value of a wrong type", `{"count": "${NAME}"}`,
+			`1:11: count: "orders" (from ${NAME}) is not a whole number (write a number such as 10) [bad-value]`},
+		{"a file's value of a wrong type", `{"count": "${file:/run/pw}"}`,
+			`1:11: count: the value of ${file:/run/pw} is not a whole number [bad-value]`},
+		{"a file's value where a word belongs", `{"format": "${file:/run/pw}"}`,
+			`1:12: format: the value of ${file:/run/pw} is not one of json, csv, regex [bad-value]`},
+		{"asked for twice, told once", `{"word": "${NONE}"}`,
+			`1:11: word: ${NONE} is not set (set it, or give a default: ${NONE:-…}) [unresolved-placeholder]`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -147,7 +158,8 @@ func TestSecretsNeverShow(t *testing.T) {
 	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "s", s, "in", inner{s})
 	shown := []string{log.String(), s.String(), errors.New(s.String()).Error()}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d", "%T"} {
-		shown = append(shown, fmt.Sprintf(verb, s), fmt.Sprintf(verb, &s), fmt.Sprintf(verb, inner{s}), fmt.Sprintf(verb, []schema.Secret{s}))
+		shown = append(shown, fmt.Sprintf(verb, s), fmt.Sprintf(verb, &s), fmt.Sprintf(verb, inner{s}),
+			fmt.Sprintf(verb, []schema.Secret{s}))
 	}
 	text, err := json.Marshal(map[schema.Secret]inner{s: {s}})
 	if err != nil {

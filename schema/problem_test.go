@@ -91,7 +91,8 @@ func TestSize(t *testing.T) {
 			t.Errorf("%s prints as %v, which reads as %d, %v", text, got, again, err)
 		}
 	}
-	for _, text := range []string{"", "-1", "1.5", "1e3", "KiB", "1..5KiB", "5.", "9PiBs", "8192PiB", "1 KiB", "64kb", "0x10", strings.Repeat("9", 1e6)} {
+	for _, text := range []string{"", "-1", "1.5", "1e3", "KiB", "1..5KiB", "5.", "9PiBs", "8192PiB", "1 KiB", "64kb",
+		"0x10", strings.Repeat("9", 1e6)} {
 		if got, err := schema.ParseSize(text); err == nil {
 			t.Errorf("%.20s is %d, want an error", text, got)
 		}

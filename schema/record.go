@@ -197,7 +197,8 @@ func (r *recordDecoder) assign(f *field, key, item *Node, path string) {
 	}
 	r.inside(&frame{key: key, node: item, path: path, field: f}, func() {
 		if item.Kind == NullNode && f.group != "" && f.shape.elem.kind != recordKind {
-			r.report(at, WrongKind, fmt.Sprintf("%s needs a value: %s", f.name, f.shape.expected()), fmt.Sprintf("write {%s: …}", f.name))
+			r.report(at, WrongKind, fmt.Sprintf("%s needs a value: %s", f.name, f.shape.expected()),
+				fmt.Sprintf("write {%s: …}", f.name))
 			return
 		}
 		before := r.errors
@@ -233,7 +234,8 @@ func (r *recordDecoder) finish() {
 	}
 	for _, f := range r.s.list {
 		if f.check.required && r.written[f] == nil && !r.meant[f.name] {
-			p := Problem{Pos: r.n.Pos, Path: Join(r.at.path, f.name), Code: Required, Message: "required", Remedy: "add `" + f.name + ": …`"}
+			p := Problem{Pos: r.n.Pos, Path: Join(r.at.path, f.name), Code: Required, Message: "required",
+				Remedy: "add `" + f.name + ": …`"}
 			if f == r.s.main && r.at.key != nil {
 				p.Remedy = "write `" + r.at.key.Text + ": …`"
 			}
@@ -260,9 +262,13 @@ func (r *recordDecoder) group(g *group) {
 	case len(chosen) > 1:
 		slices.SortFunc(chosen, func(a, b *field) int { return r.order(a) - r.order(b) })
 		a, b := chosen[0], chosen[1]
-		r.report(r.written[b], TwoChoices, fmt.Sprintf("%q and %q%s exclude each other", b.name, a.name, lineOf(r.written[a].Pos)), "keep one")
+		r.report(r.written[b], TwoChoices, fmt.Sprintf("%q and %q%s exclude each other", b.name, a.name,
+			lineOf(r.written[a].Pos)), "keep one")
 	case len(chosen) == 1 || g.optional:
-	case slices.ContainsFunc(g.members, func(f *field) bool { return r.meant[f.name] || !r.v.FieldByIndex(f.index).IsNil() }):
+	case slices.ContainsFunc(g.members, func(f *field) bool {
+		return r.meant[f.name] ||
+			!r.v.FieldByIndex(f.index).IsNil()
+	}):
 	default:
 		at := r.n
 		if r.at.key != nil {

@@ -93,7 +93,8 @@ func asVariant(variants Variants, text string) string {
 	switch {
 	case t == nil:
 		return listTypes(variants)
-	case t.lackingWithout(t.value()) || t.shape().main != nil || slices.ContainsFunc(t.shape().list, func(f *field) bool { return f.check.required }):
+	case t.lackingWithout(t.value()) || t.shape().main != nil ||
+		slices.ContainsFunc(t.shape().list, func(f *field) bool { return f.check.required }):
 		return "write {" + name + ": …}"
 	}
 	return "write {" + name + ": {}}"

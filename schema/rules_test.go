@@ -44,7 +44,8 @@ func TestRulesAreCalledOnceWhereverTheyStand(t *testing.T) {
 		{"inlined under a name", `{"b": "wrong"}`, "1:1: named rule [bad-value]"},
 		{"behind a pointer", `{"in": {"a": "wrong"}}`, "1:9: in.a: inner rule [bad-value]"},
 		{"in a list", `{"list": [{"b": "wrong"}]}`, "1:11: list[0]: named rule [bad-value]"},
-		{"not before the fields are right", `{"a": "wrong", "count": "x"}`, `1:25: count: "x" is not a whole number (write a number such as 10) [bad-value]`},
+		{"not before the fields are right", `{"a": "wrong", "count": "x"}`,
+			`1:25: count: "x" is not a whole number (write a number such as 10) [bad-value]`},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -61,10 +62,12 @@ func TestATagIsSeenFromBelow(t *testing.T) {
 		Steps []step `yaml:"steps" scope:"outer"`
 		Plain []step `yaml:"plain"`
 	}
-	if p := lint(t, `{"steps": [{"filter": "x", "when": "y"}, {"set": {"a": "z"}}], "plain": [{"filter": "x"}]}`, &v); p != nil {
+	if p := lint(t, `{"steps": [{"filter": "x", "when": "y"}, {"set": {"a": "z"}}], "plain": [{"filter": "x"}]}`,
+		&v); p != nil {
 		t.Fatal(p)
 	}
-	got := fmt.Sprint(v.Steps[0].When.scope, v.Steps[0].Use.Config.(filter).Keep.scope, v.Plain[0].Use.Config.(filter).Keep.scope)
+	got := fmt.Sprint(v.Steps[0].When.scope, v.Steps[0].Use.Config.(filter).Keep.scope,
+		v.Plain[0].Use.Config.(filter).Keep.scope)
 	if want := "outerouter"; got != want {
 		t.Errorf("scopes are %s, want %s", got, want)
 	}

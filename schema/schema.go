@@ -100,7 +100,8 @@ func (t *Type) New() any {
 func (t *Type) Decode(d *Decoder, n *Node) any {
 	v := t.value()
 	if n.Kind == NullNode && t.lackingWithout(v) {
-		d.Report(n, Problem{Code: Required, Message: "needs a value: " + t.shape().expected(), Remedy: "write it after the colon"})
+		d.Report(n, Problem{Code: Required, Message: "needs a value: " + t.shape().expected(),
+			Remedy: "write it after the colon"})
 		return v.Interface()
 	}
 	d.decode(n, v, t.shape())

@@ -102,7 +102,8 @@ func (s *Secrets) add(text string) {
 // public says whether a text is not a secret, even if configured as one: the password of
 // every new RabbitMQ, words for nothing, and placeholders of a secret.
 func public(text string) bool {
-	return slices.Contains([]string{"guest", "none", "null", "nil", "true", "false"}, text) || strings.Trim(text, "*x.…") == ""
+	return slices.Contains([]string{"guest", "none", "null", "nil", "true", "false"}, text) ||
+		strings.Trim(text, "*x.…") == ""
 }
 
 var schemed = regexp.MustCompile(`^[A-Za-z]+ +(\S+)$`)
@@ -279,7 +280,8 @@ func (n *needle) find(v view, all []span) []span {
 }
 
 func isBase64(c byte) bool {
-	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '+' || c == '/' || c == '-' || c == '_'
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '+' || c == '/' || c == '-' ||
+		c == '_'
 }
 
 // view is a text with escapes resolved; at says where each byte of it was, and where

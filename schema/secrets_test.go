@@ -20,17 +20,24 @@ func TestSecretsAreMasked(t *testing.T) {
 	}{
 		{"as they are", []string{"s3cret"}, "a s3cret, as3cretb", "a ***, a***b"},
 		{"one that begins another", []string{"s3cret", "s3cret-long"}, "s3cret-long s3cret", "*** ***"},
-		{"percent-encoded, whole or in part", []string{"s3/c ret"}, "s3%2fc%20ret s3%2Fc+ret s3/c%20ret s3%2Fc ret", "*** *** *** ***"},
+		{"percent-encoded, whole or in part", []string{"s3/c ret"}, "s3%2fc%20ret s3%2Fc+ret s3/c%20ret s3%2Fc ret",
+			"*** *** *** ***"},
 		{"as in a query", []string{"s3 cret"}, "?x=s3+cret", "?x=***"},
 		{"escaped", []string{`s"3\cret` + "\n1"}, `"s\"3\\cret\n1" "s\u0022\u0033\\cret\n1"`, `"***" "***"`},
-		{"escaped and percent-encoded", []string{`s"3cret`}, `"\u00732233cret" s%223cret \u0073%223cret`, `"\u00732233cret" *** ***`},
+		{"escaped and percent-encoded", []string{`s"3cret`}, `"\u00732233cret" s%223cret \u0073%223cret`,
+			`"\u00732233cret" *** ***`},
 		{"as HTML", []string{`s<3&cret`}, "s&lt;3&amp;cret", "***"},
-		{"in base64", []string{"s3cret"}, b64([]byte("s3cret")) + " " + b64([]byte("xs3cret")) + " " + b64([]byte("xys3cretz")), "*** *** ***"},
-		{"the password of a URL", []string{"amqp://u:p%40ssw@h/"}, "p@ssw p%40ssw " + b64([]byte("u:p@ssw")), "*** *** ***"},
+		{"in base64", []string{"s3cret"}, b64([]byte("s3cret")) + " " + b64([]byte("xs3cret")) + " " +
+			b64([]byte("xys3cretz")), "*** *** ***"},
+		{"the password of a URL", []string{"amqp://u:p%40ssw@h/"}, "p@ssw p%40ssw " + b64([]byte("u:p@ssw")),
+			"*** *** ***"},
 		{"behind a scheme", []string{"Bearer s3cret"}, "got s3cret", "got ***"},
-		{"lines of a longer one", []string{"-----BEGIN KEY-----\nabcdefghij\nklmnopqrst\n-----END KEY-----"}, "bad: klmnopqrst", "bad: ***"},
-		{"a short one, as a value", []string{"a"}, `token=a&x "a" pw: a, a cat said a`, `token=***&x "***" pw: ***, a cat said a`},
-		{"a short one, behind a word for credentials", []string{"a1"}, "wrong password a1 for a1b", "wrong password *** for a1b"},
+		{"lines of a longer one", []string{"-----BEGIN KEY-----\nabcdefghij\nklmnopqrst\n-----END KEY-----"},
+			"bad: klmnopqrst", "bad: ***"},
+		{"a short one, as a value", []string{"a"}, `token=a&x "a" pw: a, a cat said a`,
+			`token=***&x "***" pw: ***, a cat said a`},
+		{"a short one, behind a word for credentials", []string{"a1"}, "wrong password a1 for a1b",
+			"wrong password *** for a1b"},
 		{"short and not a value", []string{"a", "in"}, "line 3: a cat in a hat", "line 3: a cat in a hat"},
 		{"what everybody knows", []string{"guest", "***", ""}, "user guest ***", "user guest ***"},
 		{"none", nil, "text", "text"},
@@ -77,7 +84,8 @@ func FuzzMask(f *testing.F) {
 	f.Add("http://u:p@h", "\\U00110000 \xff%zz")
 	f.Fuzz(func(t *testing.T, secret, text string) {
 		s := (*schema.Secrets)(nil).With(secret)
-		if masked := s.Mask(text); masked == text && len(strings.TrimSpace(secret)) >= 8 && strings.Contains(text, strings.TrimSpace(secret)) && strings.Trim(secret, " *x.…\t\n") == secret && utf8.ValidString(secret) {
+		if masked := s.Mask(text); masked == text && len(strings.TrimSpace(secret)) >= 8 && strings.Contains(text,
+			strings.TrimSpace(secret)) && strings.Trim(secret, " *x.…\t\n") == secret && utf8.ValidString(secret) {
 			t.Errorf("%q shows in %q", secret, masked)
 		}
 	})

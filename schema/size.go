@@ -44,7 +44,8 @@ func ParseSize(text string) (Size, error) {
 	factor, ok := unitBytes(unit)
 	if !ok {
 		if near := nearUnit(unit); near != "" {
-			return 0, remedied{"is not a size: no unit " + strconv.Quote(strings.TrimSpace(unit)), "write " + number + near}
+			return 0, remedied{"is not a size: no unit " + strconv.Quote(strings.TrimSpace(unit)),
+				"write " + number + near}
 		}
 		return 0, remedied{"is not a size such as 64KiB", "units are B, KiB, MiB, GiB, KB, MB, GB"}
 	}

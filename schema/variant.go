@@ -31,7 +31,8 @@ func (r *recordDecoder) variant(keys []*Node, items map[*Node]*Node) (unknown []
 		r.take(types[0], items[types[0]], variants)
 	}
 	for _, second := range types[min(1, len(types)):] {
-		r.report(second, TwoTypes, fmt.Sprintf("two types, %q and %q%s", second.Text, types[0].Text, lineOf(types[0].Pos)),
+		r.report(second, TwoTypes, fmt.Sprintf("two types, %q and %q%s", second.Text, types[0].Text,
+			lineOf(types[0].Pos)),
 			article(variants.Kind())+" has exactly one")
 	}
 	fields, names := r.s.names(), variants.Names()
@@ -47,7 +48,8 @@ func (r *recordDecoder) variant(keys []*Node, items map[*Node]*Node) (unknown []
 		if lost && near == "" && words[key.Text] == "" && r.elsewhere(key.Text) == "" {
 			continue
 		}
-		if words[key.Text] != "" || r.s.by[near] != nil || r.elsewhere(key.Text) != "" || r.typed && near == "" && variants.Remedy(key.Text) == "" {
+		if words[key.Text] != "" || r.s.by[near] != nil || r.elsewhere(key.Text) != "" || r.typed && near == "" &&
+			variants.Remedy(key.Text) == "" {
 			unknown = append(unknown, key)
 			continue
 		}

@@ -38,10 +38,14 @@ func TestExamplesRun(t *testing.T) {
 		stdin   string
 		stdout  []string // lines, in any order
 	}{
-		{"stdin-errors.yaml", `{"status":200}` + "\n" + `{"status":503, "path":"/a"}`, []string{`{"status":503, "path":"/a"}`}},
-		{"dead-letter.yaml", `{"total": 25}` + "\nnot json\n" + `{"total": "x"}`, []string{`{"total": 25,"total_eur":23}`}},
-		{"split-each.yaml", `{"id": 7, "items": [{"sku": "a", "qty": 2}, {"sku": "b", "qty": 1}]}`, []string{`{"sku": "A", "qty": 2}`}},
-		{"batch-archive.yaml", `{"country":"SG","n":1}` + "\n" + `{"country":"DE","n":2}` + "\n" + `{"country":"SG","n":3}`, nil},
+		{"stdin-errors.yaml", `{"status":200}` + "\n" + `{"status":503, "path":"/a"}`,
+			[]string{`{"status":503, "path":"/a"}`}},
+		{"dead-letter.yaml", `{"total": 25}` + "\nnot json\n" + `{"total": "x"}`,
+			[]string{`{"total": 25,"total_eur":23}`}},
+		{"split-each.yaml", `{"id": 7, "items": [{"sku": "a", "qty": 2}, {"sku": "b", "qty": 1}]}`,
+			[]string{`{"sku": "A", "qty": 2}`}},
+		{"batch-archive.yaml", `{"country":"SG","n":1}` + "\n" + `{"country":"DE","n":2}` + "\n" +
+			`{"country":"SG","n":3}`, nil},
 		{"order.yaml", `{"customer":"a","price":2,"qty":3}`, []string{`{"customer":"a","price":2,"qty":3,"total":6}`}},
 		{"dedupe.yaml", `{"id": 1}` + "\n" + `{"id": 2}` + "\n" + `{"id": 1}`, []string{`{"id": 1}`, `{"id": 2}`}},
 		{
@@ -54,30 +58,41 @@ func TestExamplesRun(t *testing.T) {
 		},
 		{
 			"csv.yaml", "sku,qty\na-1,3\nb-2,x\n",
-			[]string{`{"sku":"a-1","qty":3}`, `{"sku":"b-2","qty":null,"problem":"int(): text \"x\" is not a whole number\n  int(qty)\n  ^"}`},
+			[]string{`{"sku":"a-1","qty":3}`,
+				`{"sku":"b-2","qty":null,"problem":"int(): text \"x\" is not a whole number\n  int(qty)\n  ^"}`},
 		},
 		{"encode.yaml", "H4sIAAAAAAAAA6tWykxRslIw11FQKskvScwBso1rAW6uxCgVAAAA", []string{"7,3"}},
 		{"exec.yaml", `{"name": "Ada Lovelace"}`, []string{`{"name": "Countess Lovelace","bytes":29}`}},
-		{"metric.yaml", `{"country": "SG", "total": 12}` + "\n" + `{"country": "DE", "total": 80}`, []string{`{"country": "DE", "total": 80}`, `{"country": "SG", "total": 12}`}},
-		{"parallel.yaml", `{"ip": "192.0.2.7", "user": {"id": 7}}`, []string{`{"ip": "192.0.2.7", "user": {"id": 7,"plan":"free"},"country":"SG"}`}},
-		{"pool.yaml", `{"name": "Ada Lovelace"}` + "\n" + `{"name": "Augusta Ada King, Countess of Lovelace"}`, []string{`{"name": "Ada Lovelace","bytes":24,"long":false}`, `{"name": "Augusta Ada King, Countess of Lovelace","bytes":50,"long":true}`}},
+		{"metric.yaml", `{"country": "SG", "total": 12}` + "\n" + `{"country": "DE", "total": 80}`,
+			[]string{`{"country": "DE", "total": 80}`, `{"country": "SG", "total": 12}`}},
+		{"parallel.yaml", `{"ip": "192.0.2.7", "user": {"id": 7}}`,
+			[]string{`{"ip": "192.0.2.7", "user": {"id": 7,"plan":"free"},"country":"SG"}`}},
+		{"pool.yaml", `{"name": "Ada Lovelace"}` + "\n" + `{"name": "Augusta Ada King, Countess of Lovelace"}`,
+			[]string{`{"name": "Ada Lovelace","bytes":24,"long":false}`,
+				`{"name": "Augusta Ada King, Countess of Lovelace","bytes":50,"long":true}`}},
 		{"poll.yaml", "", []string{
-			`{"id":1,"source":"bulk"}`, `{"id":1,"source":"critical"}`, `{"id":2,"source":"bulk"}`, `{"id":2,"source":"critical"}`,
-			`{"id":3,"source":"critical"}`, `{"id":4,"source":"critical"}`, `{"id":5,"source":"critical"}`, `{"id":6,"source":"critical"}`,
+			`{"id":1,"source":"bulk"}`, `{"id":1,"source":"critical"}`, `{"id":2,"source":"bulk"}`,
+			`{"id":2,"source":"critical"}`,
+			`{"id":3,"source":"critical"}`, `{"id":4,"source":"critical"}`, `{"id":5,"source":"critical"}`,
+			`{"id":6,"source":"critical"}`,
 		}},
 		{"sample.yaml", users(20), []string{`{"user":{"id":4}}`}}, // by a hash of the id
-		{"steps.yaml", `{"kind": "admin", "name": " Kim "}` + "\n" + `{"kind": "test"}`, []string{`{"name": "Kim","role":"owner"}`}},
+		{"steps.yaml", `{"kind": "admin", "name": " Kim "}` + "\n" + `{"kind": "test"}`,
+			[]string{`{"name": "Kim","role":"owner"}`}},
 		{
-			"sort.yaml", `{"country":"SG","total":1}` + "\n" + `{"country":"SG","total":9}` + "\n" + `{"country":"SG","total":5}` + "\n" + `{"country":"SG","total":7}`,
+			"sort.yaml", `{"country":"SG","total":1}` + "\n" + `{"country":"SG","total":9}` + "\n" +
+				`{"country":"SG","total":5}` + "\n" + `{"country":"SG","total":7}`,
 			[]string{`{"country":"SG","total":5}`, `{"country":"SG","total":7}`, `{"country":"SG","total":9}`},
 		},
 		{
 			"switch.yaml", `{"type":"click","page":"/","x":1}` + "\n" + `{"type":"order","sum":1200}`,
 			[]string{`{"type":"click","page":"/"}`, `{"type":"order","total":1200,"vip":true}`},
 		},
-		{"while.yaml", `{"via": "a", "message": {"via": "b", "message": {"id": 7}}}`, []string{`{"id": 7,"envelopes":2}`}},
+		{"while.yaml", `{"via": "a", "message": {"via": "b", "message": {"id": 7}}}`,
+			[]string{`{"id": 7,"envelopes":2}`}},
 		{
-			"window.yaml", order("12:00:07", 3) + order("12:00:59", 4) + order("12:01:00", 5) + order("12:05:00", 6) + order("12:01:30", 7), // the last is late
+			"window.yaml", order("12:00:07", 3) + order("12:00:59", 4) + order("12:01:00", 5) + order("12:05:00", 6) +
+				order("12:01:30", 7), // the last is late
 			[]string{total("12:00", 2, 7), total("12:01", 1, 5), total("12:05", 1, 6)},
 		},
 	}
@@ -106,7 +121,8 @@ func order(at string, total int) string {
 }
 
 func total(minute string, orders, sum int) string {
-	return fmt.Sprintf(`{"customer":"a","minute":"2026-11-20T%s:00Z","part":1,"orders":%d,"total":%d}`, minute, orders, sum)
+	return fmt.Sprintf(`{"customer":"a","minute":"2026-11-20T%s:00Z","part":1,"orders":%d,"total":%d}`, minute, orders,
+		sum)
 }
 
 // TestExamplesInTheRepository runs those that read its files, in a copy of them.
@@ -115,7 +131,8 @@ func TestExamplesInTheRepository(t *testing.T) {
 	for _, name := range []string{"access.log", "order.schema.json"} {
 		write(t, dir, filepath.Join("examples", "data", name), read(t, repo, "examples", "data", name))
 	}
-	got := flowd(t, dir, `{"id": "a", "total": 3}`+"\n"+`{"id": 7}`, "-c", filepath.Join(repo, "examples", "validate.yaml"))
+	got := flowd(t, dir, `{"id": "a", "total": 3}`+"\n"+`{"id": 7}`, "-c",
+		filepath.Join(repo, "examples", "validate.yaml"))
 	got.Want(t, 0, "missing property 'total'", "1 delivered, 1 dead-lettered")
 	if want := `{"id": "a", "total": 3}` + "\n"; got.Stdout != want {
 		t.Errorf("validate: stdout %q, want %q", got.Stdout, want)
@@ -123,14 +140,16 @@ func TestExamplesInTheRepository(t *testing.T) {
 
 	got = flowd(t, dir, "the last line\n", "-c", filepath.Join(repo, "examples", "sequence.yaml"))
 	got.Want(t, 0)
-	if want := read(t, repo, "examples", "data", "access.log") + "the last line\n"; !slices.Equal(lines(got.Stdout), lines(want)) {
+	if want := read(t, repo, "examples", "data", "access.log") + "the last line\n"; !slices.Equal(lines(got.Stdout),
+		lines(want)) {
 		t.Errorf("sequence: stdout\n%s", got.Stdout)
 	}
 }
 
 // TestExamplesSortLargestFirst looks at the order of what sort writes.
 func TestExamplesSortLargestFirst(t *testing.T) {
-	got := flowd(t, t.TempDir(), `{"country":"SG","total":1}`+"\n"+`{"country":"SG","total":9}`+"\n", "-c", filepath.Join(repo, "examples", "sort.yaml"), "-s", "engine.workers=1")
+	got := flowd(t, t.TempDir(), `{"country":"SG","total":1}`+"\n"+`{"country":"SG","total":9}`+"\n", "-c",
+		filepath.Join(repo, "examples", "sort.yaml"), "-s", "engine.workers=1")
 	got.Want(t, 0)
 	if want := `{"country":"SG","total":9}` + "\n" + `{"country":"SG","total":1}` + "\n"; got.Stdout != want {
 		t.Errorf("stdout %q, want %q", got.Stdout, want)
@@ -177,7 +196,8 @@ func TestExamplesShowEveryComponent(t *testing.T) {
 	for _, e := range examples {
 		all += read(t, e)
 	}
-	for _, names := range [][]string{engine.Inputs.Names(), engine.Processors.Names(), engine.Batchers.Names(), engine.Outputs.Names()} {
+	for _, names := range [][]string{engine.Inputs.Names(), engine.Processors.Names(), engine.Batchers.Names(),
+		engine.Outputs.Names()} {
 		for _, name := range names {
 			if name == "pipe" { // takes two files
 				continue
@@ -195,7 +215,8 @@ func TestExamplesOfSeveralOutputs(t *testing.T) {
 		example, stdin string
 		files          map[string]string // by name: how it begins
 	}{
-		{"fallback.yaml", `{"id": 1}` + "\n", map[string]string{"rest.ndjson": `{"payload":{"id": 1},"meta":{"error_class":"transient",`}},
+		{"fallback.yaml", `{"id": 1}` + "\n",
+			map[string]string{"rest.ndjson": `{"payload":{"id": 1},"meta":{"error_class":"transient",`}},
 		{"round_robin.yaml", "1\n2\n3\n4\n", map[string]string{"a.txt": "1\n3\n", "b.txt": "2\n4\n"}},
 	}
 	for _, tt := range tests {
@@ -218,7 +239,8 @@ func TestExamplesOfSeveralOutputs(t *testing.T) {
 		flowd(t, dir, input, "-c", filepath.Join(repo, "examples", "partition.yaml")).Want(t, 0)
 		a, b := read(t, filepath.Join(dir, "a.ndjson")), read(t, filepath.Join(dir, "b.ndjson"))
 		for i := range 20 {
-			first, second := fmt.Sprintf(`{"customer": "c%d", "n": 1}`, i), fmt.Sprintf(`{"customer": "c%d", "n": 2}`, i)
+			first, second := fmt.Sprintf(`{"customer": "c%d", "n": 1}`, i),
+				fmt.Sprintf(`{"customer": "c%d", "n": 2}`, i)
 			shard := a
 			if strings.Contains(b, first) {
 				shard = b

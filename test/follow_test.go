@@ -86,7 +86,8 @@ func TestACheckpointedRunGoesOnBehindWhatWasDelivered(t *testing.T) {
 	input := write(t, dir, "in.ndjson", `{"n":1}`+"\n"+`{"n":"x"}`+"\n"+`{"n":3}`+"\n")
 	for range 2 { // a source that keeps a position stops at what fails, and begins there again
 		got := flowd(t, dir, "", "-c", config)
-		if got.Want(t, 1, "in.ndjson, line 2", " returned"); strings.Contains(got.Stdout, `"n":1`) || strings.Contains(got.Stdout, "x") {
+		if got.Want(t, 1, "in.ndjson, line 2", " returned"); strings.Contains(got.Stdout, `"n":1`) ||
+			strings.Contains(got.Stdout, "x") {
 			t.Errorf("got %q", got.Stdout)
 		}
 	}
@@ -106,10 +107,12 @@ func TestABadCheckpointIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	write(t, dir, "in.ndjson", `{"n":1}`+"\n")
 	one, two := write(t, dir, "one.yaml", counted), write(t, dir, "two.yaml", counted)
-	flowd(t, dir, "", "-c", one, "-c", two).Want(t, 1, "checkpoint cp: is already the checkpoint of input in", "give each input its own")
+	flowd(t, dir, "", "-c", one, "-c", two).Want(t, 1, "checkpoint cp: is already the checkpoint of input in",
+		"give each input its own")
 	write(t, dir, "cp", "{")
 	got := flowd(t, dir, "", "-c", one)
-	if got.Want(t, 1, "checkpoint cp: is damaged or not a checkpoint", "restore it, or remove it: its input then reads everything again"); got.Stdout != "" {
+	if got.Want(t, 1, "checkpoint cp: is damaged or not a checkpoint",
+		"restore it, or remove it: its input then reads everything again"); got.Stdout != "" {
 		t.Errorf("got %q", got.Stdout)
 	}
 }

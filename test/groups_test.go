@@ -47,7 +47,8 @@ outputs: {out: {drop: {}}}
 	p.Says("slow: 2 received: 2 delivered")
 	for _, probe := range []string{"live", "ready"} {
 		got := flowd(t, dir, "", "ctl", probe, "--addr", address, "--token-file", "token")
-		if got.Code != 1 || !strings.Contains(got.Stdout+got.Stderr, "slow") || !strings.Contains(got.Stdout+got.Stderr, "nothing-is-there.ndjson") {
+		if got.Code != 1 || !strings.Contains(got.Stdout+got.Stderr, "slow") ||
+			!strings.Contains(got.Stdout+got.Stderr, "nothing-is-there.ndjson") {
 			t.Errorf("%s: code %d\n%s%s", probe, got.Code, got.Stdout, got.Stderr)
 		}
 	}

@@ -14,7 +14,8 @@ var yamlBlock = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
 
 // TestDocsHaveExamplesThatLint completes each block to a pipeline and lints it.
 func TestDocsHaveExamplesThatLint(t *testing.T) {
-	for name, value := range map[string]string{"PORT": "8080", "COUNTRY": "SG", "ALERTS": "http://127.0.0.1:8080", "FLOWD_TOKEN": "t", "NATS_TOKEN": "t"} {
+	for name, value := range map[string]string{"PORT": "8080", "COUNTRY": "SG", "ALERTS": "http://127.0.0.1:8080",
+		"FLOWD_TOKEN": "t", "NATS_TOKEN": "t"} {
 		t.Setenv(name, value)
 	}
 	for _, path := range guides(t) {
@@ -36,7 +37,8 @@ func TestDocsHaveProgramsThatBuild(t *testing.T) {
 	for _, path := range guides(t) {
 		for _, b := range goBlock.FindAllStringSubmatch(read(t, path), -1) {
 			dir := t.TempDir()
-			within(t, compiling, repo, "", "go", "build", "-o", filepath.Join(dir, "program"), write(t, dir, "main.go", b[1])).Want(t, 0)
+			within(t, compiling, repo, "", "go", "build", "-o", filepath.Join(dir, "program"),
+				write(t, dir, "main.go", b[1])).Want(t, 0)
 			built++
 		}
 	}
@@ -49,7 +51,8 @@ var link = regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`)
 
 // TestDocsLinkToWhatIsThere follows the links between files.
 func TestDocsLinkToWhatIsThere(t *testing.T) {
-	for _, path := range append(guides(t), filepath.Join(repo, "README.md"), filepath.Join(repo, "CONTRIBUTING.md"), filepath.Join(repo, "CHANGELOG.md")) {
+	for _, path := range append(guides(t), filepath.Join(repo, "README.md"), filepath.Join(repo, "CONTRIBUTING.md"),
+		filepath.Join(repo, "CHANGELOG.md")) {
 		for _, m := range link.FindAllStringSubmatch(read(t, path), -1) {
 			if found, err := filepath.Glob(filepath.Join(filepath.Dir(path), m[1])); err != nil || len(found) == 0 {
 				t.Errorf("%s links to %s, which is not there", filepath.Base(path), m[1])

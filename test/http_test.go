@@ -17,7 +17,8 @@ import (
 // in the file.
 func TestHTTPExample(t *testing.T) {
 	dir := t.TempDir()
-	p := start(t, dir, "-c", filepath.Join(repo, "examples", "http-to-file.yaml"), "-s", "inputs.web.http_server.listen=127.0.0.1:0")
+	p := start(t, dir, "-c", filepath.Join(repo, "examples", "http-to-file.yaml"), "-s",
+		"inputs.web.http_server.listen=127.0.0.1:0")
 	url := regexp.MustCompile(`http://[^\s"]+`).FindString(p.Says("listening on"))
 	for _, tt := range []struct {
 		body   string
@@ -51,7 +52,8 @@ func TestHTTPExample(t *testing.T) {
 func TestWebhooksExample(t *testing.T) {
 	t.Setenv("GITHUB_SECRET", "It's a Secret to Everybody")
 	dir := t.TempDir()
-	p := start(t, dir, "-c", filepath.Join(repo, "examples", "webhooks.yaml"), "-s", "inputs.github.http_server.listen=127.0.0.1:0")
+	p := start(t, dir, "-c", filepath.Join(repo, "examples", "webhooks.yaml"), "-s",
+		"inputs.github.http_server.listen=127.0.0.1:0")
 	url := regexp.MustCompile(`http://[^\s"]+`).FindString(p.Says("listening on"))
 	const sum = "757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17" // as GitHub's documentation has it
 	for _, tt := range []struct {

@@ -34,14 +34,24 @@ func TestWhatStepsAddIsBounded(t *testing.T) {
 		{"map, in order", lines(600, `{}`), 600, `engine: {order_by: len(this) % 7}
 processors: [{map: '{"s": ` + long(1<<20) + `}'}]`},
 		{"two steps", lines(400, `{}`), 400, `processors: [{set: {s: '` + long(1<<20) + `'}}, {set: {t: "[s, s]"}}]`},
-		{"split", lines(100, `{"a": `+numbers+`}`), 100, `processors: [{split: a}, {map: '{"s": ` + long(200<<10) + `}'}]`},
-		{"each", lines(40, `{"a": `+numbers+`}`), 40, `processors: [{each: {in: a, do: [{map: '` + long(100<<10) + `'}]}}]`},
-		{"parallel", lines(300, `{}`), 300, `processors: [{parallel: {a: [{set: {s: '` + long(1<<20) + `'}}], b: [{set: {t: '` + long(1<<20) + `'}}]}}]`},
-		{"switch", lines(600, `{"n":1}`), 600, `processors: [{switch: [{when: n == 1, do: [{set: {s: '` + long(1<<20) + `'}}]}, {do: [{set: {t: '` + long(1<<20) + `'}}]}]}]`},
-		{"decode csv", lines(60, `{"y": "`+strings.Repeat("h", 20<<10)+`\n`+strings.Repeat(`1\n`, 1000)+`"}`), 60, `processors: [{decode: {csv: {}, from: y}}]`},
-		{"decode yaml", lines(20, `{"y": "a: &a [`+strings.TrimSuffix(strings.Repeat("x, ", 1000), ", ")+`]\nb: [`+strings.TrimSuffix(strings.Repeat("*a, ", 200), ", ")+`]"}`), 20, `processors: [{decode: {yaml: {}, from: y}}]`},
-		{"encode", lines(300, `{}`), 300, `processors: [{set: {s: '` + long(1<<20) + `'}}, {encode: hex}, {compress: gzip}]`},
-		{"steps of a batch", lines(400, `{}`), 400, `batchers: {b: {batch: {size: 300, timeout: 1h}, output: out, processors: [{set: {s: '` + long(1<<20) + `'}}]}}`},
+		{"split", lines(100, `{"a": `+numbers+`}`), 100,
+			`processors: [{split: a}, {map: '{"s": ` + long(200<<10) + `}'}]`},
+		{"each", lines(40, `{"a": `+numbers+`}`), 40,
+			`processors: [{each: {in: a, do: [{map: '` + long(100<<10) + `'}]}}]`},
+		{"parallel", lines(300, `{}`), 300, `processors: [{parallel: {a: [{set: {s: '` + long(1<<20) +
+			`'}}], b: [{set: {t: '` + long(1<<20) + `'}}]}}]`},
+		{"switch", lines(600, `{"n":1}`), 600, `processors: [{switch: [{when: n == 1, do: [{set: {s: '` + long(1<<20) +
+			`'}}]}, {do: [{set: {t: '` + long(1<<20) + `'}}]}]}]`},
+		{"decode csv", lines(60, `{"y": "`+strings.Repeat("h", 20<<10)+`\n`+strings.Repeat(`1\n`, 1000)+`"}`), 60,
+			`processors: [{decode: {csv: {}, from: y}}]`},
+		{"decode yaml", lines(20, `{"y": "a: &a [`+strings.TrimSuffix(strings.Repeat("x, ", 1000), ", ")+`]\nb: [`+
+			strings.TrimSuffix(strings.Repeat("*a, ", 200), ", ")+`]"}`), 20,
+			`processors: [{decode: {yaml: {}, from: y}}]`},
+		{"encode", lines(300, `{}`), 300, `processors: [{set: {s: '` + long(1<<20) +
+			`'}}, {encode: hex}, {compress: gzip}]`},
+		{"steps of a batch", lines(400, `{}`), 400,
+			`batchers: {b: {batch: {size: 300, timeout: 1h}, output: out, processors: [{set: {s: '` + long(1<<20) +
+				`'}}]}}`},
 		{"archive", lines(2000, `{}`), 2000, `processors: [{set: {s: '` + long(100<<10) + `'}}]
 batchers: {b: {batch: {size: 400, timeout: 1h}, output: out, processors: [{archive: lines}, {compress: gzip}]}}`},
 		{"group", lines(400, `{}`), 400, `processors: [{group: {size: 400, do: [{set: {s: '` + long(1<<20) + `'}}]}}]`},
@@ -83,7 +93,8 @@ func TestManyBombsAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	write(t, dir, "p.yaml", "inputs: {in: {http_server: {listen: 127.0.0.1:0, timeout: 2m}}}\nprocessors: [{decompress: gzip}]\noutputs: {out: {drop: {}}}\nengine: {timeout: 1m}\n")
+	write(t, dir, "p.yaml",
+		"inputs: {in: {http_server: {listen: 127.0.0.1:0, timeout: 2m}}}\nprocessors: [{decompress: gzip}]\noutputs: {out: {drop: {}}}\nengine: {timeout: 1m}\n")
 	p := start(t, dir, "-c", "p.yaml")
 	said := p.Says("listening on ")
 	_, rest, _ := strings.Cut(said, "listening on ")

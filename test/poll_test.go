@@ -45,7 +45,8 @@ processors:
 outputs:
   out: {stdout: {}}
 `))
-	if got, want := firstLines(p, 3), []string{`"a0 of found-a by all"`, `"a1 of found-a by all"`, `"b0 of found-b by all"`}; !slices.Equal(got, want) {
+	if got, want := firstLines(p, 3), []string{`"a0 of found-a by all"`, `"a1 of found-a by all"`,
+		`"b0 of found-b by all"`}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	c := e.queue(t, "found-c", nil)
@@ -132,7 +133,8 @@ outputs:
   out: {stdout: {}}
 `, b.URL, b.Management, base)))
 	says := func(body, queue string) string { return fmt.Sprintf(`"%s of %s by all"`, body, queue) }
-	if got, want := firstLines(p, 3), []string{says("a0", one), says("a1", one), says("b0", two)}; !slices.Equal(got, want) {
+	if got, want := firstLines(p, 3), []string{says("a0", one), says("a1", one), says("b0", two)}; !slices.Equal(got,
+		want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	three := declare(base+"-3", nil)
@@ -168,7 +170,9 @@ func TestPollLeavesDeadLettersToRabbitMQ(t *testing.T) {
 	dead := b.Queue(t, nil)
 	in := b.Queue(t, amqp091.Table{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead})
 	other := b.Queue(t, nil)
-	b.Publish(t, in, amqp091.Publishing{Body: []byte(`{"id":1}`)}, amqp091.Publishing{Body: []byte(`{"id":2,"poison":true}`), MessageId: "m2", Headers: amqp091.Table{"tenant": "t1"}})
+	b.Publish(t, in, amqp091.Publishing{Body: []byte(`{"id":1}`)},
+		amqp091.Publishing{Body: []byte(`{"id":2,"poison":true}`), MessageId: "m2",
+			Headers: amqp091.Table{"tenant": "t1"}})
 	b.Send(t, other, `{"id":3}`)
 	dir := t.TempDir()
 	p := start(t, dir, "-c", write(t, dir, "poll.yaml", fmt.Sprintf(`
@@ -201,7 +205,8 @@ engine:
 	if len(history) != 1 || d.MessageId != "m2" || d.Headers["tenant"] != "t1" {
 		t.Fatalf("the dead letter is %s %+v", d.Body, d.Headers)
 	}
-	if death := history[0].(amqp091.Table); death["queue"] != in || death["reason"] != "rejected" || death["count"] != int64(1) {
+	if death := history[0].(amqp091.Table); death["queue"] != in || death["reason"] != "rejected" ||
+		death["count"] != int64(1) {
 		t.Errorf("its history: %v", death)
 	}
 	for _, q := range []string{in, other} {

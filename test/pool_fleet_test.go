@@ -117,7 +117,8 @@ func (f *fleet) file(p pipeline) string {
 	} else {
 		text += "batchers: {all: {" + p.batch + ", processors: [" + steps + "], output: out}}\n"
 	}
-	text += or(p.rest, "outputs: {out: {stdout: {}}, dead: {file: {path: dead.ndjson, framing: messages}}}\nengine: {on_failure: {dead_letter: dead}}\n")
+	text += or(p.rest,
+		"outputs: {out: {stdout: {}}, dead: {file: {path: dead.ndjson, framing: messages}}}\nengine: {on_failure: {dead_letter: dead}}\n")
 	if !strings.Contains(text, "batchers:") {
 		text += "batchers: {all: {batch: {timeout: 5ms}, output: out}}\n"
 	}

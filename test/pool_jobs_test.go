@@ -22,7 +22,8 @@ func (f *fleet) edits() {
 	for n := 1; n <= 40; n++ {
 		f.hub.Send(fmt.Sprintf("{\"n\":%d}\n", n))
 		if n != 3 {
-			want = append(want, fmt.Sprintf(`{"n":%d,"twice":%d,"from":%[1]d,"src":"in","same":true,"back":%[3]d,"kept":%[1]d,"gone":null,"at":true}`, n, 2*n, 100+n))
+			want = append(want,
+				fmt.Sprintf(`{"n":%d,"twice":%d,"from":%[1]d,"src":"in","same":true,"back":%[3]d,"kept":%[1]d,"gone":null,"at":true}`, n, 2*n, 100+n))
 		}
 	}
 	f.hub.Stdin.Close()
@@ -174,7 +175,8 @@ func (f *fleet) order() {
 
 func (f *fleet) merged() {
 	f.runs(4, pipeline{
-		batch: "batch: {size: 5, timeout: 1h}", do: job + `, {archive: lines}, {meta: {sum: 'sum(map(split(trim(raw()), "\n"), int(#)))'}}`,
+		batch: "batch: {size: 5, timeout: 1h}", do: job +
+			`, {archive: lines}, {meta: {sum: 'sum(map(split(trim(raw()), "\n"), int(#)))'}}`,
 		behind: `{map: {sum: 'meta("sum")', lines: 'split(trim(raw()), "\n")'}}`,
 	})
 	f.hub.Send(numbers(1, 20))
@@ -204,14 +206,17 @@ func (f *fleet) merged() {
 }
 
 func (f *fleet) split() {
-	f.runs(4, pipeline{batch: "batch: {size: 3, timeout: 1h}", do: `{split: this.of}, {set: {k: 'meta("k")'}}`, before: `{meta: {k: k}}`})
-	f.hub.Send(`{"k":1,"of":[{"n":1},{"n":2}]}` + "\n" + `{"k":2,"of":[]}` + "\n" + `{"k":3,"of":[{"n":3},{"n":4},{"n":5}]}` + "\n")
+	f.runs(4, pipeline{batch: "batch: {size: 3, timeout: 1h}", do: `{split: this.of}, {set: {k: 'meta("k")'}}`,
+		before: `{meta: {k: k}}`})
+	f.hub.Send(`{"k":1,"of":[{"n":1},{"n":2}]}` + "\n" + `{"k":2,"of":[]}` + "\n" +
+		`{"k":3,"of":[{"n":3},{"n":4},{"n":5}]}` + "\n")
 	f.hub.Stdin.Close()
 	r := f.hub.Wait()
 	r.Want(f.t, 0, "3 received: 2 delivered, 1 filtered")
 	got := strings.Fields(r.Stdout)
 	slices.SortFunc(got, func(a, b string) int { return number(f.t, a, "n") - number(f.t, b, "n") })
-	if want := []string{`{"n":1,"k":1}`, `{"n":2,"k":1}`, `{"n":3,"k":3}`, `{"n":4,"k":3}`, `{"n":5,"k":3}`}; !slices.Equal(got, want) {
+	if want := []string{`{"n":1,"k":1}`, `{"n":2,"k":1}`, `{"n":3,"k":3}`, `{"n":4,"k":3}`,
+		`{"n":5,"k":3}`}; !slices.Equal(got, want) {
 		f.t.Errorf("stdout has %q, want %q", got, want)
 	}
 }
@@ -243,7 +248,8 @@ func (f *fleet) tooLarge() {
 	f.hub.Stdin.Close()
 	r := f.hub.Wait()
 	r.Want(f.t, 0, "4 received: 2 delivered, 2 dead-lettered")
-	if got := strings.Fields(r.Stdout); len(got) != 2 || !slices.Contains(got, `{"n":2}`) || !slices.Contains(got, `{"n":4}`) {
+	if got := strings.Fields(r.Stdout); len(got) != 2 || !slices.Contains(got, `{"n":2}`) ||
+		!slices.Contains(got, `{"n":4}`) {
 		f.t.Errorf("stdout has %q", got)
 	}
 	f.wantLetter(fmt.Sprintf(`{"n":1,"x":%q}`, long), "rejected", "2097", "raise service.cluster.max_payload")
@@ -288,7 +294,8 @@ func (f *fleet) listed() {
 	})
 	r := f.ls()
 	r.Want(f.t, 0)
-	for _, part := range []string{"2 waiting, 4 in flight", "lease 3s", "SLOTS", "BUSY", "LEASE AGE", "VERSION", f.name(f.workers[0]), f.name(f.workers[1])} {
+	for _, part := range []string{"2 waiting, 4 in flight", "lease 3s", "SLOTS", "BUSY", "LEASE AGE", "VERSION",
+		f.name(f.workers[0]), f.name(f.workers[1])} {
 		if !strings.Contains(r.Stdout, part) {
 			f.t.Errorf("pool ls lacks %q:\n%s", part, r.Stdout)
 		}

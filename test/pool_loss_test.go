@@ -303,7 +303,8 @@ func (f *fleet) allAtWork(from, workers int) {
 	for _, r := range runs {
 		at[r.pid] = true
 	}
-	if got := f.lines(workers); !slices.Equal(got, strings.Fields(numbers(from, from+workers-1))) || len(at) != workers {
+	if got := f.lines(workers); !slices.Equal(got, strings.Fields(numbers(from, from+workers-1))) ||
+		len(at) != workers {
 		f.t.Errorf("stdout has %q by %v", got, runs)
 	}
 }
@@ -377,8 +378,9 @@ func (f *fleet) storm() {
 		n = 4000
 	}
 	f.runs(4, pipeline{
-		input: fmt.Sprintf("{generate: {count: %d, body: '{n: counter()}'}}", n), do: "{sleep: 20ms}, {set: {twice: n * 2}}",
-		pool: "retries: -1, lease: 1s", rest: "outputs: {out: {file: {path: out}}}\n",
+		input: fmt.Sprintf("{generate: {count: %d, body: '{n: counter()}'}}", n),
+		do:    "{sleep: 20ms}, {set: {twice: n * 2}}",
+		pool:  "retries: -1, lease: 1s", rest: "outputs: {out: {file: {path: out}}}\n",
 	}, "--slots", "4")
 	ended := make(chan result, 1)
 	go func() { ended <- f.hub.Wait() }()

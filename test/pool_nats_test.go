@@ -31,7 +31,8 @@ func serveNATS(addr string) {
 	if err != nil {
 		panic(err)
 	}
-	s, err := server.NewServer(&server.Options{Host: host, Port: port, JetStream: true, StoreDir: "nats", NoSigs: true, NoLog: true})
+	s, err := server.NewServer(&server.Options{Host: host, Port: port, JetStream: true, StoreDir: "nats", NoSigs: true,
+		NoLog: true})
 	if err != nil {
 		panic(err)
 	}
@@ -136,7 +137,8 @@ func (f *fleet) natsRestarts(store string, s syscall.Signal) {
 	const n = 3000
 	f.runs(2, pipeline{
 		input: fmt.Sprintf("{generate: {count: %d, body: '{n: counter()}'}}", n), do: "{sleep: 5ms}",
-		pool: "lease: 1s, retries: -1, max_pending: 1000", cluster: "store: " + store, rest: "outputs: {out: {file: {path: out}}}\n",
+		pool: "lease: 1s, retries: -1, max_pending: 1000", cluster: "store: " + store,
+		rest: "outputs: {out: {file: {path: out}}}\n",
 	}, "--slots", "4")
 	for round := range 3 {
 		f.eventually("some are done", func() bool { return len(f.delivered()) > n/4*(round+1) })
@@ -201,7 +203,8 @@ func (f *fleet) natsStalls() {
 		f.t.Errorf("it is not ready at once: %s", text)
 	}
 	f.eventually("it is not ready", func() bool { code, _ := ready(); return code == http.StatusServiceUnavailable })
-	if _, text := ready(); !strings.Contains(text, "pool_stalled") || !strings.Contains(text, "step far") || !strings.Contains(text, "does not give them to the workers") {
+	if _, text := ready(); !strings.Contains(text, "pool_stalled") || !strings.Contains(text, "step far") ||
+		!strings.Contains(text, "does not give them to the workers") {
 		f.t.Errorf("it says %s", text)
 	}
 	f.hub.Says("jobs wait although workers of the pool are free")

@@ -80,7 +80,8 @@ outputs: {out: {stdout: {}}}
 service: {cluster: {listen: "`+listen+`"}}
 `)
 		for _, args := range [][]string{{"lint", path}, {"-c", path}} {
-			if r := flowd(t, dir, "", args...); r.Code == 0 || !strings.Contains(r.Stdout+r.Stderr, "is not a loopback address") || !strings.Contains(r.Stdout+r.Stderr, "set token") {
+			if r := flowd(t, dir, "", args...); r.Code == 0 || !strings.Contains(r.Stdout+r.Stderr,
+				"is not a loopback address") || !strings.Contains(r.Stdout+r.Stderr, "set token") {
 				t.Errorf("%s: %q ends with %d:\n%s%s", listen, args, r.Code, r.Stdout, r.Stderr)
 			}
 		}
@@ -162,15 +163,18 @@ func authority(t *testing.T, dir string) (ca, cert, key string) {
 		}
 		return der, private
 	}
-	root := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	root := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true,
+		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 	rootDER, rootKey := made(root, root, nil)
-	leaf := &x509.Certificate{SerialNumber: big.NewInt(2), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	leaf := &x509.Certificate{SerialNumber: big.NewInt(2), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
 	leafDER, leafKey := made(leaf, root, rootKey)
 	keyDER, err := x509.MarshalPKCS8PrivateKey(leafKey)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return file("ca.pem", "CERTIFICATE", rootDER), file("cert.pem", "CERTIFICATE", leafDER), file("key.pem", "PRIVATE KEY", keyDER)
+	return file("ca.pem", "CERTIFICATE", rootDER), file("cert.pem", "CERTIFICATE", leafDER),
+		file("key.pem", "PRIVATE KEY", keyDER)
 }
 
 func TestPoolTLS(t *testing.T) {
@@ -199,8 +203,10 @@ func TestPoolSurvivesGarbage(t *testing.T) {
 	f := serving(t, pipeline{})
 	f.join(1)
 	for _, garbage := range []string{
-		"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", strings.Repeat("\x00\xff", 1<<20),
-		"CONNECT {\"auth_token\":\"", "CONNECT " + strings.Repeat("{", 1<<20) + "\r\n", "PUB flowd.jobs.embed.x 99999999999999\r\n", "SUB > 1\r\nPING\r\n",
+		"GET / HTTP/1.1\r\nHost: x\r\n\r\n", "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+		strings.Repeat("\x00\xff", 1<<20),
+		"CONNECT {\"auth_token\":\"", "CONNECT " + strings.Repeat("{", 1<<20) + "\r\n",
+		"PUB flowd.jobs.embed.x 99999999999999\r\n", "SUB > 1\r\nPING\r\n",
 	} {
 		c, err := net.Dial("tcp", f.addr)
 		if err != nil {
@@ -224,7 +230,11 @@ func (f *fleet) intruder() (*nats.Conn, <-chan error) {
 	f.t.Helper()
 	told := make(chan error, 64)
 	const id = "0123456789abcdef" // by which a connection has inboxes
-	nc, err := nats.Connect("nats://"+f.addr, nats.Token(poolToken), nats.Name("intruder "+id), nats.CustomInboxPrefix("_INBOX."+id), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { told <- err }))
+	nc, err := nats.Connect("nats://"+f.addr, nats.Token(poolToken), nats.Name("intruder "+id),
+		nats.CustomInboxPrefix("_INBOX."+id), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription,
+			err error) {
+			told <- err
+		}))
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -251,13 +261,16 @@ func TestPoolPermissions(t *testing.T) {
 		}
 	}
 	for _, subject := range []string{
-		"flowd.jobs.embed.any", "flowd.down.embed", "$JS.API.STREAM.DELETE.flowd-embed", "$JS.API.STREAM.PURGE.flowd-embed",
-		"$JS.API.STREAM.MSG.GET.flowd-embed", "$JS.API.DIRECT.GET.flowd-embed", "$JS.API.CONSUMER.DELETE.flowd-embed.workers",
+		"flowd.jobs.embed.any", "flowd.down.embed", "$JS.API.STREAM.DELETE.flowd-embed",
+		"$JS.API.STREAM.PURGE.flowd-embed",
+		"$JS.API.STREAM.MSG.GET.flowd-embed", "$JS.API.DIRECT.GET.flowd-embed",
+		"$JS.API.CONSUMER.DELETE.flowd-embed.workers",
 		"$JS.API.CONSUMER.CREATE.flowd-embed.mine", "$SYS.REQ.SERVER.PING", "_INBOX.any.one",
 	} {
 		refused("publishing to "+subject, nc.Publish(subject, []byte("{}")))
 	}
-	for _, subject := range []string{"flowd.hub.>", "flowd.jobs.>", "flowd.beat.*", "flowd.join.*", ">", "$JS.>", "$JS.ACK.>", "$SYS.>"} {
+	for _, subject := range []string{"flowd.hub.>", "flowd.jobs.>", "flowd.beat.*", "flowd.join.*", ">", "$JS.>",
+		"$JS.ACK.>", "$SYS.>"} {
 		_, err := nc.SubscribeSync(subject)
 		refused("subscribing to "+subject, err)
 	}
@@ -307,11 +320,13 @@ func TestPoolVersions(t *testing.T) {
 	f := serving(t, pipeline{})
 	f.join(1)
 	nc, _ := f.intruder()
-	m, err := nc.Request("flowd.join.embed.0123456789abcdef", []byte(`{"Protocol":2,"Version":"v0.0.1","Worker":"old/1"}`), deadline/4)
+	m, err := nc.Request("flowd.join.embed.0123456789abcdef",
+		[]byte(`{"Protocol":2,"Version":"v0.0.1","Worker":"old/1"}`), deadline/4)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := string(m.Data); !strings.Contains(s, "v0.0.1") || !strings.Contains(s, "install the same version") || strings.Contains(s, "job.sh") {
+	if s := string(m.Data); !strings.Contains(s, "v0.0.1") || !strings.Contains(s, "install the same version") ||
+		strings.Contains(s, "job.sh") {
 		t.Errorf("the hub says %s", s)
 	}
 	f.finish(1, 0, f.workers[0])

@@ -56,7 +56,8 @@ func newSpaces(t *testing.T) *spaces {
 	s.ip("", "netns add "+strings.Join(all, "\nnetns add "))
 	hub := "link set lo up\nlink add br0 type bridge\naddr add 10.0.0.254/24 dev br0\nlink set br0 up\n"
 	for i := range workerSpaces {
-		hub += fmt.Sprintf("link add w%d type veth peer name eth0 netns %s\nlink set w%[1]d master br0 up\n", i, s.worker(i))
+		hub += fmt.Sprintf("link add w%d type veth peer name eth0 netns %s\nlink set w%[1]d master br0 up\n", i,
+			s.worker(i))
 	}
 	s.ip(s.hub(), hub)
 	for i := range workerSpaces {

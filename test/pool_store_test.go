@@ -38,7 +38,8 @@ func TestPoolStoreHasOneOwner(t *testing.T) {
 			before := folders()
 			r := command(t, f.dir, "", "env", "TMPDIR="+temp, binary, "-c", f.file(p))
 			if r.Want(t, 1, "service.cluster: "); strings.Contains(where, "dir") {
-				r.Want(t, 1, "jobs/flowd-jobs belongs to another flowd", fmt.Sprintf("process %d, pipeline p", f.hub.Cmd.Process.Pid))
+				r.Want(t, 1, "jobs/flowd-jobs belongs to another flowd",
+					fmt.Sprintf("process %d, pipeline p", f.hub.Cmd.Process.Pid))
 			} else {
 				r.Want(t, 1, "address already in use")
 			}

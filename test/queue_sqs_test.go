@@ -36,13 +36,16 @@ func (e *emulator) parcels(t *testing.T, url string, n int, exact bool) {
 		in := &sqs.SendMessageBatchInput{QueueUrl: &url}
 		for i := from; i < min(n, from+10); i++ {
 			a := map[string]types.MessageAttributeValue{
-				"n": value("Number", strconv.Itoa(i)), "text": value("String", "é 1"), "raw": {DataType: aws.String("Binary"), BinaryValue: []byte{0, 255}},
+				"n": value("Number", strconv.Itoa(i)), "text": value("String", "é 1"),
+				"raw": {DataType: aws.String("Binary"), BinaryValue: []byte{0, 255}},
 			}
 			if exact {
-				a["long"], a["price"], a["queue"] = value("Number", "1.50"), value("Number.price", "2"), value("String.name", "mine")
+				a["long"], a["price"], a["queue"] = value("Number", "1.50"), value("Number.price", "2"),
+					value("String.name", "mine")
 				a["letters"] = types.MessageAttributeValue{DataType: aws.String("Binary"), BinaryValue: []byte("abc")}
 			}
-			in.Entries = append(in.Entries, types.SendMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(i)), MessageBody: aws.String(fmt.Sprintf("<%d>\n\t é", i)), MessageAttributes: a})
+			in.Entries = append(in.Entries, types.SendMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(i)),
+				MessageBody: aws.String(fmt.Sprintf("<%d>\n\t é", i)), MessageAttributes: a})
 		}
 		if _, err := e.sqs.SendMessageBatch(t.Context(), in); err != nil {
 			t.Fatal(err)
@@ -56,7 +59,8 @@ func (e *emulator) drain(t *testing.T, url string) (all []types.Message) {
 	t.Helper()
 	for wait := int32(0); ; {
 		out, err := e.sqs.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{
-			QueueUrl: &url, MaxNumberOfMessages: 10, WaitTimeSeconds: wait, MessageAttributeNames: []string{"All"}, MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll},
+			QueueUrl: &url, MaxNumberOfMessages: 10, WaitTimeSeconds: wait, MessageAttributeNames: []string{"All"},
+			MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll},
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -73,7 +77,8 @@ func (e *emulator) drain(t *testing.T, url string) (all []types.Message) {
 		in := &sqs.DeleteMessageBatchInput{QueueUrl: &url}
 		for i, m := range out.Messages {
 			all = append(all, m)
-			in.Entries = append(in.Entries, types.DeleteMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(i)), ReceiptHandle: m.ReceiptHandle})
+			in.Entries = append(in.Entries, types.DeleteMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(i)),
+				ReceiptHandle: m.ReceiptHandle})
 		}
 		if _, err := e.sqs.DeleteMessageBatch(t.Context(), in); err != nil {
 			t.Fatal(err)
@@ -129,10 +134,12 @@ func TestQueueOnSQS(t *testing.T) {
 		InFlight int `json:"in_flight"`
 	}
 	r := queue(t, "ls", "q-o*", "--json")
-	if err := json.Unmarshal([]byte(r.Stdout), &all); err != nil || len(all) != 2 || all[0].Name != "q-one" || all[0].Ready != visible || all[0].InFlight != hidden {
+	if err := json.Unmarshal([]byte(r.Stdout), &all); err != nil || len(all) != 2 || all[0].Name != "q-one" ||
+		all[0].Ready != visible || all[0].InFlight != hidden {
 		t.Errorf("%v %+v", err, all)
 	}
-	queue(t, "purge", "q-one").Want(t, 2, fmt.Sprintf("Permanently remove %d messages from q-one? (add --yes)", visible))
+	queue(t, "purge", "q-one").Want(t, 2, fmt.Sprintf("Permanently remove %d messages from q-one? (add --yes)",
+		visible))
 	queue(t, "purge", "q-one", "--yes").Want(t, 0, "q-one: all messages removed")
 	e.wantCounts(t, one, 0, 0)
 }
@@ -147,7 +154,8 @@ func TestQueueKeepsTheOrderOfGroups(t *testing.T) {
 	e.put(t, one, bodies...)
 	queue(t, "mv", "g-one.fifo", "g-two.fifo", "--yes").Want(t, 0, "60 moved")
 	file := filepath.Join(t.TempDir(), "saved.jsonl")
-	queue(t, "dump", "g-two.fifo", file).Want(t, 1, "messages can't be read: a FIFO queue gives the next ones of a group when those before are removed (dump with --delete")
+	queue(t, "dump", "g-two.fifo", file).Want(t, 1,
+		"messages can't be read: a FIFO queue gives the next ones of a group when those before are removed (dump with --delete")
 	queue(t, "dump", "g-two.fifo", file+"2", "--delete", "--yes").Want(t, 0, "60 written")
 	queue(t, "load", "g-one.fifo", file+"2").Want(t, 0, "60 sent")
 	e.wantCounts(t, two, 0, 0)
@@ -175,7 +183,9 @@ func TestQueueRedriveOnSQS(t *testing.T) {
 	e.wantCounts(t, one, 3, 0)
 	e.queue(t, "r-two", policy)
 	e.put(t, dead, "d")
-	queue(t, "redrive", "r-dead").Want(t, 1, "r-dead gets the dead letters of several queues: r-one, r-two (say where to: --to QUEUE)", "0 sent back, 1 failed")
+	queue(t, "redrive", "r-dead").Want(t, 1,
+		"r-dead gets the dead letters of several queues: r-one, r-two (say where to: --to QUEUE)",
+		"0 sent back, 1 failed")
 	queue(t, "redrive", "r-dead", "--to", "r-two").Want(t, 0, "1 sent back")
 }
 
@@ -186,7 +196,8 @@ func TestAMoveOnSQSThatIsStoppedLosesNothing(t *testing.T) {
 		one, two := e.queue(t, "k-one", nil), e.queue(t, "k-two", nil)
 		e.parcels(t, one, n, false)
 		p := start(t, t.TempDir(), "queue", "mv", "k-one", "k-two", "--yes")
-		if _, err := e.sqs.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: &two, WaitTimeSeconds: 15, VisibilityTimeout: 1}); err != nil {
+		if _, err := e.sqs.ReceiveMessage(t.Context(),
+			&sqs.ReceiveMessageInput{QueueUrl: &two, WaitTimeSeconds: 15, VisibilityTimeout: 1}); err != nil {
 			t.Fatal(err)
 		}
 		p.Signal(s)
@@ -200,7 +211,8 @@ func TestAMoveOnSQSThatIsStoppedLosesNothing(t *testing.T) {
 			t.Errorf("%v: %d left, %d hidden, %d moved, %d in both", s, left, hidden, moved, twice)
 		}
 		if s == syscall.SIGINT {
-			r.Want(t, 3, fmt.Sprintf(": %s moved in ", thousands(moved)), "interrupted: the other messages that were taken are handed back")
+			r.Want(t, 3, fmt.Sprintf(": %s moved in ", thousands(moved)),
+				"interrupted: the other messages that were taken are handed back")
 			if hidden != 0 || twice != 0 {
 				t.Errorf("%d are hidden, %d in both", hidden, twice)
 			}

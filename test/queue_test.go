@@ -41,9 +41,12 @@ func letters(n int) (all []amqp091.Publishing) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	for i := range n {
 		all = append(all, amqp091.Publishing{
-			Body: []byte(fmt.Sprintf("%d\x00\xff\n", i)), DeliveryMode: uint8(1 + i%2), MessageId: strconv.Itoa(i), CorrelationId: "c", ReplyTo: "r",
-			ContentType: "text/plain", ContentEncoding: "x", Type: "t", AppId: "a", Priority: uint8(i % 5), Timestamp: at,
-			Headers: amqp091.Table{"n": int64(i), "ok": i%2 == 0, "f": 1.5, "text": "é", "none": nil, "at": at, "list": []any{int64(1), "x"}, "deep": amqp091.Table{"k": "v"}},
+			Body: []byte(fmt.Sprintf("%d\x00\xff\n", i)), DeliveryMode: uint8(1 + i%2), MessageId: strconv.Itoa(i),
+			CorrelationId: "c", ReplyTo: "r",
+			ContentType: "text/plain", ContentEncoding: "x", Type: "t", AppId: "a", Priority: uint8(i % 5),
+			Timestamp: at,
+			Headers: amqp091.Table{"n": int64(i), "ok": i%2 == 0, "f": 1.5, "text": "é", "none": nil, "at": at,
+				"list": []any{int64(1), "x"}, "deep": amqp091.Table{"k": "v"}},
 		})
 	}
 	return all
@@ -53,7 +56,8 @@ func letters(n int) (all []amqp091.Publishing) {
 func exact(all []amqp091.Publishing) []amqp091.Publishing {
 	for i := range all {
 		h := all[i].Headers
-		h["small"], h["single"], h["bytes"], h["money"], h["priority"] = int16(7), float32(0.1), []byte{0xff, 0}, amqp091.Decimal{Scale: 2, Value: 314}, "a header"
+		h["small"], h["single"], h["bytes"], h["money"], h["priority"] = int16(7), float32(0.1), []byte{0xff, 0},
+			amqp091.Decimal{Scale: 2, Value: 314}, "a header"
 	}
 	return all
 }
@@ -64,8 +68,10 @@ func asSent(t *testing.T, got []amqp091.Delivery, want []amqp091.Publishing) {
 	for i, w := range want {
 		d := got[i]
 		p := amqp091.Publishing{
-			Headers: d.Headers, ContentType: d.ContentType, ContentEncoding: d.ContentEncoding, DeliveryMode: d.DeliveryMode, Priority: d.Priority,
-			CorrelationId: d.CorrelationId, ReplyTo: d.ReplyTo, Expiration: d.Expiration, MessageId: d.MessageId, Timestamp: d.Timestamp.UTC(), Type: d.Type, AppId: d.AppId, Body: d.Body,
+			Headers: d.Headers, ContentType: d.ContentType, ContentEncoding: d.ContentEncoding,
+			DeliveryMode: d.DeliveryMode, Priority: d.Priority,
+			CorrelationId: d.CorrelationId, ReplyTo: d.ReplyTo, Expiration: d.Expiration, MessageId: d.MessageId,
+			Timestamp: d.Timestamp.UTC(), Type: d.Type, AppId: d.AppId, Body: d.Body,
 		}
 		for name, v := range p.Headers {
 			if at, is := v.(time.Time); is {
@@ -73,7 +79,8 @@ func asSent(t *testing.T, got []amqp091.Delivery, want []amqp091.Publishing) {
 			}
 		}
 		if delete(p.Headers, "x-delivery-count"); !reflect.DeepEqual(p, w) {
-			t.Fatalf("message %d is that with id %s, redelivered %t\ngot  %#v\nwant %#v", i, p.MessageId, d.Redelivered, p, w)
+			t.Fatalf("message %d is that with id %s, redelivered %t\ngot  %#v\nwant %#v", i, p.MessageId, d.Redelivered,
+				p, w)
 		}
 	}
 }
@@ -155,7 +162,8 @@ func TestQueueRedriveOnRabbitMQ(t *testing.T) {
 	queue(t, "redrive", dead, "-n", "10").Want(t, 0, dead+": 10 sent back in ")
 	queue(t, "redrive", dead).Want(t, 1, "message 290: it has no x-death header", dead+": 289 sent back, 1 failed in ")
 	back := b.Take(t, one, 149)
-	if got := append(brokertest.Bodies(back), brokertest.Bodies(b.Take(t, two, 150))...); len(slices.Compact(got)) != 299 {
+	if got := append(brokertest.Bodies(back),
+		brokertest.Bodies(b.Take(t, two, 150))...); len(slices.Compact(got)) != 299 {
 		t.Errorf("%d came back", len(got))
 	}
 	if back[0].MessageId != "1" || back[148].Headers["n"] != int64(149) || back[0].Headers["x-death"] == nil {
@@ -239,7 +247,8 @@ func TestAMoveThatIsInterruptedGivesBackWhatItTook(t *testing.T) {
 	const n = 10000
 	from, to, r := stopMove(t, b, syscall.SIGINT, n)
 	left, moved, twice := whereabouts(t, b, from, to, n)
-	r.Want(t, 3, fmt.Sprintf(": %s moved in ", thousands(moved)), "interrupted: the other messages that were taken are handed back")
+	r.Want(t, 3, fmt.Sprintf(": %s moved in ", thousands(moved)),
+		"interrupted: the other messages that were taken are handed back")
 	if left == 0 || twice != 0 {
 		t.Errorf("%d left, %d moved, %d in both", left, moved, twice)
 	}
@@ -264,7 +273,8 @@ func TestQueueErrorsOfRabbitMQ(t *testing.T) {
 		args   []string
 		says   string
 	}{
-		{"", []string{"mv", "nope", q, "--yes"}, "flowd: queue nope: look for queue nope: the broker says 404 NOT_FOUND - no queue 'nope' in vhost '/' (create it"},
+		{"", []string{"mv", "nope", q, "--yes"},
+			"flowd: queue nope: look for queue nope: the broker says 404 NOT_FOUND - no queue 'nope' in vhost '/' (create it"},
 		{"", []string{"mv", q, "nope", "--yes"}, "flowd: queue nope: "},
 		{"", []string{"purge", "nope", "--yes"}, "flowd: queue nope: "},
 		{"", []string{"dump", "nope", "-"}, "flowd: queue nope: "},
@@ -273,7 +283,8 @@ func TestQueueErrorsOfRabbitMQ(t *testing.T) {
 		{user, []string{"mv", q, "amq.x", "--yes"}, "404"},
 		{user, []string{"purge", q, "--yes"}, "(give the user the permission: rabbitmqctl set_permissions"},
 		{user, []string{"ls"}, "(rabbitmq-plugins enable rabbitmq_management"},
-		{user + "?management=" + url.QueryEscape(strings.Replace(b.Management, "guest:guest@", "", 1)), []string{"ls"}, "(give it the tag management: rabbitmqctl set_user_tags USER management)"},
+		{user + "?management=" + url.QueryEscape(strings.Replace(b.Management, "guest:guest@", "", 1)), []string{"ls"},
+			"(give it the tag management: rabbitmqctl set_user_tags USER management)"},
 		{wrong, []string{"mv", q, q + "2", "--yes"}, "the broker refuses the login (check user and password"},
 		{"amqp://guest:s3cr%2Fet@127.0.0.1:1/", []string{"ls"}, "connect to amqp://127.0.0.1:1/: "},
 		{"amqp://guest:s3cr%2Fet@:x/", []string{"ls"}, "is not a URL"},
@@ -310,8 +321,10 @@ func TestPurgeAsksOnATerminal(t *testing.T) {
 		{"y\n", "2 messages removed", 0, 0},
 	} {
 		dir := t.TempDir()
-		r := command(t, dir, tt.answer, script, "-q", "-e", "-c", binary+" queue purge "+q, filepath.Join(dir, "typescript"))
-		if r.Code != tt.code || !strings.Contains(r.Stdout, "Remove 2 messages from "+q+" for good? [y/N]") || !strings.Contains(r.Stdout, tt.says) {
+		r := command(t, dir, tt.answer, script, "-q", "-e", "-c", binary+" queue purge "+q,
+			filepath.Join(dir, "typescript"))
+		if r.Code != tt.code || !strings.Contains(r.Stdout, "Remove 2 messages from "+q+" for good? [y/N]") ||
+			!strings.Contains(r.Stdout, tt.says) {
 			t.Errorf("%q: %+v", tt.answer, r)
 		}
 		if left := b.Ready(t, q); left != tt.left {

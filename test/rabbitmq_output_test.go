@@ -57,8 +57,10 @@ func TestRabbitMQOutput(t *testing.T) {
 	b := brokertest.RabbitMQ(t)
 	q := b.Queue(t, nil)
 	payloads := []string{`{"a":1}`, "text", "\x00\xff"}
-	enginetest.Output(t, func(t *testing.T) engine.Output { return rabbitOutput(t, b, `"routing_key": "`+q+`"`) }, payloads...)
-	if got := brokertest.Bodies(b.Take(t, q, 2*len(payloads))); !slices.Equal(got, append(slices.Clone(payloads), payloads...)) {
+	enginetest.Output(t, func(t *testing.T) engine.Output { return rabbitOutput(t, b, `"routing_key": "`+q+`"`) },
+		payloads...)
+	if got := brokertest.Bodies(b.Take(t, q, 2*len(payloads))); !slices.Equal(got,
+		append(slices.Clone(payloads), payloads...)) {
 		t.Errorf("the queue has %q", got)
 	}
 }
@@ -74,12 +76,16 @@ func TestRabbitMQMessagesFailSingly(t *testing.T) {
 	tests := []struct {
 		name, config, bad, want string
 	}{
-		{"no queue takes it", `"routing_key": "$(q)"`, id("nowhere", ""), `rejected: queue "nowhere": there is no such queue (create the queue`},
+		{"no queue takes it", `"routing_key": "$(q)"`, id("nowhere", ""),
+			`rejected: queue "nowhere": there is no such queue (create the queue`},
 		{"unless that does not matter", `"routing_key": "$(q)", "mandatory": false`, id("nowhere", ""), "safe"},
 		{"a queue refuses it", `"routing_key": "$(q)"`, id(full, ""), "transient: the broker does not accept it"},
-		{"it is larger than the broker allows", `"routing_key": "$(q)"`, id(q, strings.Repeat("x", 1<<20)), "rejected: publish: the broker says 406 PRECONDITION_FAILED"},
-		{"its headers fit into no frame", `"routing_key": "$(q)", "headers": {"pad": "$(pad)"}`, id(q, strings.Repeat("x", 200<<10)), "rejected: the headers have"},
-		{"its key is too long", `"routing_key": "$(q)"`, id(strings.Repeat("x", 256), ""), "rejected: the routing key has 256 bytes"},
+		{"it is larger than the broker allows", `"routing_key": "$(q)"`, id(q, strings.Repeat("x", 1<<20)),
+			"rejected: publish: the broker says 406 PRECONDITION_FAILED"},
+		{"its headers fit into no frame", `"routing_key": "$(q)", "headers": {"pad": "$(pad)"}`,
+			id(q, strings.Repeat("x", 200<<10)), "rejected: the headers have"},
+		{"its key is too long", `"routing_key": "$(q)"`, id(strings.Repeat("x", 256), ""),
+			"rejected: the routing key has 256 bytes"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -114,7 +120,8 @@ func TestRabbitMQManyUnroutable(t *testing.T) {
 		payloads[i] = fmt.Sprintf(`{"q":%q,"id":%d}`, []string{q, "nowhere"}[i%2], i)
 	}
 	for i, got := range written(t, o, payloads...) {
-		if want := []string{"safe", `rejected: queue "nowhere": there is no such queue`}[i%2]; !strings.HasPrefix(got, want) {
+		if want := []string{"safe", `rejected: queue "nowhere": there is no such queue`}[i%2]; !strings.HasPrefix(got,
+			want) {
 			t.Fatalf("message %d: got %q, want %q", i, got, want)
 		}
 	}
@@ -124,7 +131,8 @@ func TestRabbitMQManyUnroutable(t *testing.T) {
 func TestRabbitMQExchanges(t *testing.T) {
 	b := brokertest.RabbitMQ(t)
 	x := b.Name()
-	if err := rabbitOutput(t, b, `"exchange": "`+x+`"`).(engine.Opener).Open(t.Context()); err == nil || !strings.Contains(err.Error(), "look for exchange "+x+": the broker says 404 NOT_FOUND") {
+	if err := rabbitOutput(t, b, `"exchange": "`+x+`"`).(engine.Opener).Open(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "look for exchange "+x+": the broker says 404 NOT_FOUND") {
 		t.Errorf("open without the exchange: %v", err)
 	}
 	o := openedOutput(t, b, `"exchange": "`+x+`", "routing_key": "a.b", "declare": {"type": "topic"}`)

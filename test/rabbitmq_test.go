@@ -279,7 +279,8 @@ func TestRabbitMQCutWhileQuiet(t *testing.T) {
 		t.Helper()
 		s.eventually("the input is back", func() bool {
 			restarts := s.families()["flowd_input_restarts_total"]
-			return restarts != nil && restarts.GetMetric()[0].GetCounter().GetValue() == float64(cuts) && s.indicators("/ready") == nil
+			return restarts != nil && restarts.GetMetric()[0].GetCounter().GetValue() == float64(cuts) &&
+				s.indicators("/ready") == nil
 		})
 	}
 	for cuts := range 5 {
@@ -372,7 +373,8 @@ func TestRabbitMQBlockedIsToldAtOnce(t *testing.T) {
 	p.Says(`the broker accepts nothing at present: it continues when it has memory and disk space again" pipeline=relay name=out reason="low on memory"`)
 	svc := &service{process: p, at: "http://" + at}
 	// A write that has not begun finds the broker so, and the output is held.
-	if got := svc.indicators("/ready"); !slices.Equal(got, []string{"output_stalled output out"}) && !slices.Equal(got, []string{"output_breaker_open output out"}) {
+	if got := svc.indicators("/ready"); !slices.Equal(got, []string{"output_stalled output out"}) &&
+		!slices.Equal(got, []string{"output_breaker_open output out"}) {
 		t.Errorf("ready fails with %q", got)
 	}
 	b.Eval(t, `rabbit_alarm:clear_alarm({resource_limit, memory, node()}).`)
@@ -444,7 +446,8 @@ engine:
 `, b.URL, in, out, dead))
 	b.Publish(t, in,
 		amqp091.Publishing{Body: []byte(`{"id":1}`)},
-		amqp091.Publishing{Body: []byte(`{"id":2,"poison":true}`), MessageId: "m2", Headers: amqp091.Table{"tenant": "t1"}},
+		amqp091.Publishing{Body: []byte(`{"id":2,"poison":true}`), MessageId: "m2",
+			Headers: amqp091.Table{"tenant": "t1"}},
 		amqp091.Publishing{Body: []byte(`{"id":3}`)},
 	)
 	p := start(t, dir, "-c", file)
@@ -452,7 +455,9 @@ engine:
 	d := b.Take(t, dead, 1)[0]
 	p.Signal(syscall.SIGTERM)
 	p.Wait().Want(t, 0, "2 delivered, 1 dead-lettered")
-	if string(d.Body) != `{"id":2,"poison":true}` || d.MessageId != "m2" || d.Headers["tenant"] != "t1" || d.Headers["error_step"] != "check" || d.Headers["error_class"] != "permanent" || d.Headers["error_message"] != "no good" {
+	if string(d.Body) != `{"id":2,"poison":true}` || d.MessageId != "m2" || d.Headers["tenant"] != "t1" ||
+		d.Headers["error_step"] != "check" || d.Headers["error_class"] != "permanent" ||
+		d.Headers["error_message"] != "no good" {
 		t.Errorf("the dead letter is %s %+v", d.Body, d.Headers)
 	}
 	if n := b.Ready(t, in); n != 0 {
@@ -474,7 +479,8 @@ func TestRabbitMQExample(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.Send(t, "orders", `{"id":1,"total":5}`, `{"id":2,"total":1500}`)
-	if d := b.Take(t, q, 1)[0]; string(d.Body) != `{"id":2,"total":1500,"grade":"large"}` || d.ContentType != "application/json" {
+	if d := b.Take(t, q, 1)[0]; string(d.Body) != `{"id":2,"total":1500,"grade":"large"}` ||
+		d.ContentType != "application/json" {
 		t.Errorf("got %s %q", d.Body, d.ContentType)
 	}
 	p.Signal(syscall.SIGTERM)
@@ -489,13 +495,15 @@ func TestRabbitMQDrained(t *testing.T) {
 	const n = 4000
 	r.send(0, n)
 	a := r.watch()
-	p := r.start("-s", "engine.rate_limit.messages=100", "-s", "engine.rate_limit.per=50ms", "-s", "outputs.out.concurrency=3")
+	p := r.start("-s", "engine.rate_limit.messages=100", "-s", "engine.rate_limit.per=50ms", "-s",
+		"outputs.out.concurrency=3")
 	a.wait(t, 500)
 	p.Signal(syscall.SIGTERM)
 	got := p.Wait()
 	got.Want(t, 0)
 	var delivered int
-	if _, err := fmt.Sscanf(got.Stderr[strings.LastIndex(got.Stderr, "relay: "):], "relay: %d received: %d delivered", new(int), &delivered); err != nil {
+	if _, err := fmt.Sscanf(got.Stderr[strings.LastIndex(got.Stderr, "relay: "):], "relay: %d received: %d delivered",
+		new(int), &delivered); err != nil {
 		t.Fatalf("%v: %s", err, got.Stderr)
 	}
 	ids := map[int]bool{}

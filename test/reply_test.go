@@ -49,7 +49,8 @@ func post(t *testing.T, url, body string, headers ...string) (string, http.Heade
 		name, value, _ := strings.Cut(h, ": ")
 		req.Header.Set(name, value)
 	}
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	res, err := client.Do(req)
 	if err != nil {
 		t.Fatal(err)
@@ -77,16 +78,20 @@ outputs: {out: {reply: {body: upper(raw())}}}`},
 				{"hello", "", "200 text/plain HELLO"},
 				{"5", "", "200 application/json 5"},
 				{"", "", "200  "},
-				{"a\nb\n7", ndjson, `200 application/json {"messages":[{"status":200,"fate":"delivered","reply":"A"},{"status":200,"fate":"delivered","reply":"B"},{"status":200,"fate":"delivered","reply":7}],"status":200}`},
+				{"a\nb\n7", ndjson,
+					`200 application/json {"messages":[{"status":200,"fate":"delivered","reply":"A"},{"status":200,"fate":"delivered","reply":"B"},{"status":200,"fate":"delivered","reply":7}],"status":200}`},
 			}},
 		{"status, headers and body", []string{web + `
 outputs: {out: {reply: {status: $(code), headers: {Content-Type: text/csv, X-Id: "n$(id)"}, body: 'string(id) + ";x"'}}}`},
 			[]request{
 				{`{"code": 201, "id": 7}`, "", "201 text/csv 7;x"},
 				{`{"code": 302, "id": 7}`, "", "302 text/csv 7;x"},
-				{`{"code": 99, "id": 7}`, "", `422 application/json {"status":422,"fate":"returned","class":"rejected","error":"\"99\" is not a status from 200 to 599"}`},
-				{`{"code": 200, "id": "a\nb"}`, "", `422 application/json {"status":422,"fate":"returned","class":"rejected","error":"header X-Id: the value has control characters"}`},
-				{`{"code": 201, "id": 1}` + "\n" + `{"code": 404, "id": 2}`, ndjson, `404 application/json {"messages":[{"status":201,"fate":"delivered","reply":"1;x"},{"status":404,"fate":"delivered","reply":"2;x"}],"status":404}`},
+				{`{"code": 99, "id": 7}`, "",
+					`422 application/json {"status":422,"fate":"returned","class":"rejected","error":"\"99\" is not a status from 200 to 599"}`},
+				{`{"code": 200, "id": "a\nb"}`, "",
+					`422 application/json {"status":422,"fate":"returned","class":"rejected","error":"header X-Id: the value has control characters"}`},
+				{`{"code": 201, "id": 1}` + "\n" + `{"code": 404, "id": 2}`, ndjson,
+					`404 application/json {"messages":[{"status":201,"fate":"delivered","reply":"1;x"},{"status":404,"fate":"delivered","reply":"2;x"}],"status":404}`},
 			}},
 		{"parts are answered as a list", []string{web + `
 processors: [split: items]
@@ -113,7 +118,8 @@ outputs:
   answer: {reply: {body: '"done"'}}
   file: {drop: {}, processors: [{fail: no, when: bad}]}`},
 			[]request{
-				{`{"bad": true}`, "", `422 application/json {"status":422,"fate":"returned","class":"permanent","error":"no"}`},
+				{`{"bad": true}`, "",
+					`422 application/json {"status":422,"fate":"returned","class":"permanent","error":"no"}`},
 				{`{"bad": false}`, "", "200 text/plain done"},
 			}},
 		{"a dead letter answers failures", []string{web + `
@@ -127,7 +133,8 @@ batchers: {all: {output: [out, plain]}}`},
 			[]request{
 				{`{"n": 1}`, "", `200 application/json {"n": 2}`},
 				{`{"n": "x"}`, "", `422 application/json {"problem":"expression"}`},
-				{`{"n": 1}` + "\n" + `nope`, ndjson, `422 application/json {"messages":[{"status":200,"fate":"delivered","reply":{"n":2}},{"status":422,"fate":"dead_lettered","class":"decode",`},
+				{`{"n": 1}` + "\n" + `nope`, ndjson,
+					`422 application/json {"messages":[{"status":200,"fate":"delivered","reply":{"n":2}},{"status":422,"fate":"dead_lettered","class":"decode",`},
 			}},
 		{"a fallback answers", []string{web + `
 outputs:
@@ -139,7 +146,9 @@ outputs:
 			web + "outputs: {on: {pipe: work}}",
 			"inputs: {work: {pipe: work}}\noutputs: {out: {reply: {status: 202, body: upper(raw())}}}",
 		},
-			[]request{{"hello", "", "202 text/plain HELLO"}, {"a\nb", ndjson, `202 application/json {"messages":[{"status":202,"fate":"delivered","reply":"A"},{"status":202,"fate":"delivered","reply":"B"}],"status":202}`}}},
+			[]request{{"hello", "", "202 text/plain HELLO"},
+				{"a\nb", ndjson,
+					`202 application/json {"messages":[{"status":202,"fate":"delivered","reply":"A"},{"status":202,"fate":"delivered","reply":"B"}],"status":202}`}}},
 		{"split before a pipe", []string{
 			web + "processors: [split: this]\noutputs: {on: {pipe: work}}\nengine: {workers: 1}",
 			"inputs: {work: {pipe: work}}\noutputs: {out: {reply: {}}}\nengine: {workers: 1}",
@@ -154,12 +163,14 @@ outputs: {out: {reply: {}}}`},
 		{"metadata that a client brings is no handle", []string{`
 inputs: {web: {http_server: {listen: "127.0.0.1:0", expose_errors: true, framing: messages}}}
 outputs: {out: {reply: {body: '{"is": raw(), "note": meta("note"), "index": meta("http_record"), "tied": meta("http_request") != "stolen"}'}}}`},
-			[]request{{`{"payload":"a","meta":{"http_request":"stolen","http_record":7,"note":"n"}}` + "\n" + `{"payload":"b"}`, "http_request: stolen",
+			[]request{{`{"payload":"a","meta":{"http_request":"stolen","http_record":7,"note":"n"}}` + "\n" +
+				`{"payload":"b"}`, "http_request: stolen",
 				`200 application/json {"messages":[{"status":200,"fate":"delivered","reply":{"index":0,"is":"a","note":"n","tied":true}},{"status":200,"fate":"delivered","reply":{"index":1,"is":"b","note":null,"tied":true}}],"status":200}`}}},
 		{"a handle that a step has set is none", []string{web + `
 processors: [meta: {http_record: 0}]
 outputs: {out: {reply: {}}}`},
-			[]request{{"x", "", `422 application/json {"status":422,"fate":"returned","class":"permanent","error":"there is no request to answer`}}},
+			[]request{{"x", "",
+				`422 application/json {"status":422,"fate":"returned","class":"permanent","error":"there is no request to answer`}}},
 		{"the input's own reply", []string{`
 inputs: {web: {http_server: {listen: "127.0.0.1:0", expose_errors: true, reply: '{"got": id}'}}}
 processors: [filter: id > 0, set: {id: "id / (id - 5)"}]
@@ -167,7 +178,8 @@ outputs: {out: {drop: {}}}`},
 			[]request{
 				{`{"id": 1}`, "", `200 application/json {"got":1}`},
 				{`{"id": -1}`, "", `200 application/json {"got":-1}`},
-				{"{\"id\": 1}\n{\"id\": 2}", ndjson, `200 application/json {"messages":[{"status":200,"fate":"delivered","reply":{"got":1}},{"status":200,"fate":"delivered","reply":{"got":2}}],"status":200}`},
+				{"{\"id\": 1}\n{\"id\": 2}", ndjson,
+					`200 application/json {"messages":[{"status":200,"fate":"delivered","reply":{"got":1}},{"status":200,"fate":"delivered","reply":{"got":2}}],"status":200}`},
 				{`nope`, "", `400 application/json {"status":400,"fate":"returned","class":"decode"`},
 				{`{"id": 5}`, "", `422 application/json {"status":422,"fate":"returned","class":"expression"`},
 			}},
@@ -175,16 +187,20 @@ outputs: {out: {drop: {}}}`},
 inputs: {web: {http_server: {listen: "127.0.0.1:0", expose_errors: true, reply: '"received"'}}}
 batchers: {a: {match: ask, output: answer}, b: {output: none}}
 outputs: {answer: {reply: {body: '"answered"'}}, none: {drop: {}}}`},
-			[]request{{`{"ask": true}`, "", "200 text/plain answered"}, {`{"ask": false}`, "", "200 text/plain received"}}},
+			[]request{{`{"ask": true}`, "", "200 text/plain answered"},
+				{`{"ask": false}`, "", "200 text/plain received"}}},
 		{"early", []string{`
 inputs: {web: {http_server: {listen: "127.0.0.1:0", expose_errors: true, early_ack: true, reply: '"got " + raw()'}}}
 processors: [fail: '"later"']
 outputs: {out: {drop: {}}}`},
-			[]request{{"x", "", "202 text/plain got x"}, {"a\nb", ndjson, `202 application/json {"messages":[{"status":202,"fate":"accepted","reply":"got a"},{"status":202,"fate":"accepted","reply":"got b"}],"status":202}`}}},
+			[]request{{"x", "", "202 text/plain got x"},
+				{"a\nb", ndjson,
+					`202 application/json {"messages":[{"status":202,"fate":"accepted","reply":"got a"},{"status":202,"fate":"accepted","reply":"got b"}],"status":202}`}}},
 		{"too long a reply", []string{`
 inputs: {web: {http_server: {listen: "127.0.0.1:0", expose_errors: true, max_replies: 1KiB}}}
 outputs: {out: {reply: {body: "repeat(raw(), 600)"}}}`},
-			[]request{{"xx", "", `422 application/json {"status":422,"fate":"returned","class":"rejected","error":"the replies to this request are longer than max_replies`}, {"x", "", "200 text/plain " + strings.Repeat("x", 600)}}},
+			[]request{{"xx", "",
+				`422 application/json {"status":422,"fate":"returned","class":"rejected","error":"the replies to this request are longer than max_replies`}, {"x", "", "200 text/plain " + strings.Repeat("x", 600)}}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -194,7 +210,8 @@ outputs: {out: {reply: {body: "repeat(raw(), 600)"}}}`},
 				if r.header != "" {
 					headers = []string{r.header}
 				}
-				if got, _ := post(t, url, r.body, headers...); got != r.want && !(strings.Contains(r.want, "{") && strings.HasPrefix(got, r.want)) {
+				if got, _ := post(t, url, r.body, headers...); got != r.want &&
+					!(strings.Contains(r.want, "{") && strings.HasPrefix(got, r.want)) {
 					t.Errorf("%s:\ngot  %s\nwant %s", r.body, got, r.want)
 				}
 			}
@@ -205,9 +222,11 @@ outputs: {out: {reply: {body: "repeat(raw(), 600)"}}}`},
 
 // TestTheReplyExample runs it on another port.
 func TestTheReplyExample(t *testing.T) {
-	p := start(t, t.TempDir(), "-c", filepath.Join(repo, "examples", "http_reply.yaml"), "-s", "inputs.web.http_server.listen=127.0.0.1:0")
+	p := start(t, t.TempDir(), "-c", filepath.Join(repo, "examples", "http_reply.yaml"), "-s",
+		"inputs.web.http_server.listen=127.0.0.1:0")
 	url := regexp.MustCompile(`http://[^\s"]+`).FindString(p.Says("listening on"))
-	if got, h := post(t, url, `{"text": "hello"}`); got != `200 application/json {"text": "HELLO"}` || h.Get("X-Content-Type-Options") != "nosniff" {
+	if got, h := post(t, url, `{"text": "hello"}`); got != `200 application/json {"text": "HELLO"}` ||
+		h.Get("X-Content-Type-Options") != "nosniff" {
 		t.Errorf("got %s, %v", got, h)
 	}
 	if got, _ := post(t, url, `{}`); !strings.HasPrefix(got, `422 application/json {"problem":"expression"}`) {

@@ -64,7 +64,8 @@ func editorSchema(t *testing.T) *jsonschema.Schema {
 }
 
 // named are the keys whose mappings have names for keys, which can't be misspelt.
-var named = []string{"inputs", "sources", "outputs", "batchers", "set", "map", "meta", "rename", "aggregate", "headers", "fields", "steps", "rate_limits", "caches", "labels", "parallel", "mocks", "fail", "expect"}
+var named = []string{"inputs", "sources", "outputs", "batchers", "set", "map", "meta", "rename", "aggregate", "headers",
+	"fields", "steps", "rate_limits", "caches", "labels", "parallel", "mocks", "fail", "expect"}
 
 // misspell calls check with one key at a time misspelt, in v and below it. key is the key
 // of v.

@@ -48,7 +48,8 @@ service: {listen: "127.0.0.1:0", token_file: token}
 func operate(t *testing.T, output string) *service {
 	t.Helper()
 	dir := t.TempDir()
-	if err := errors.Join(os.Mkdir(filepath.Join(dir, "pipes"), 0o700), syscall.Mkfifo(filepath.Join(dir, "pipes", "pipe"), 0o600)); err != nil {
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "pipes"), 0o700),
+		syscall.Mkfifo(filepath.Join(dir, "pipes", "pipe"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	p := start(t, dir, "-c", write(t, dir, "p.yaml", fmt.Sprintf(served, output)))
@@ -95,7 +96,8 @@ func (s *service) post(wg *sync.WaitGroup, body string) *int {
 	s.connecting.Add(1)
 	var once sync.Once
 	connected := func() { once.Do(s.connecting.Done) }
-	req = req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected() }}))
+	req = req.WithContext(httptrace.WithClientTrace(req.Context(),
+		&httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected() }}))
 	wg.Go(func() {
 		defer connected()
 		res, err := http.DefaultClient.Do(req)
@@ -146,7 +148,8 @@ func (s *service) indicators(path string) []string {
 		Status string
 		Checks []struct{ Indicator, Component, Impact, Cause, Action string }
 	}
-	if err := json.Unmarshal([]byte(body), &h); err != nil || (status == 200) != (h.Status == "ok") || (status == 200) != (len(h.Checks) == 0) {
+	if err := json.Unmarshal([]byte(body), &h); err != nil || (status == 200) != (h.Status == "ok") ||
+		(status == 200) != (len(h.Checks) == 0) {
 		s.T.Fatalf("%s: %d %s", path, status, body)
 	}
 	red := map[string]bool{}
@@ -185,7 +188,10 @@ func silent(t *testing.T) (url string) {
 // TestAnOutputThatDoesNotWork floods pipelines whose output is of no use, with far
 // more than they may hold, and then stops them.
 func TestAnOutputThatDoesNotWork(t *testing.T) {
-	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))
+	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
 	t.Cleanup(refusing.Close) // when the parallel tests are over
 	tests := []struct {
 		name, output string
@@ -208,14 +214,16 @@ func TestAnOutputThatDoesNotWork(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			s := operate(t, tt.output)
-			s.eventually("live and ready are green while it is idle", func() bool { return s.indicators("/live") == nil && s.indicators("/ready") == nil })
+			s.eventually("live and ready are green while it is idle",
+				func() bool { return s.indicators("/live") == nil && s.indicators("/ready") == nil })
 			var posts sync.WaitGroup
 			var answers []*int
 			body := `{"pipe":"pipe","pad":"` + strings.Repeat("x", 200<<10) + `"}` // so much net/http reads before it refuses a body
 			for range 800 {                                                        // 160 MiB, of which 4 may be in flight
 				answers = append(answers, s.post(&posts, body))
 			}
-			s.eventually("ready is red as it should be", func() bool { return slices.Equal(s.indicators("/ready"), tt.ready) })
+			s.eventually("ready is red as it should be",
+				func() bool { return slices.Equal(s.indicators("/ready"), tt.ready) })
 			s.eventually("live is as it should be", func() bool { return slices.Equal(s.indicators("/live"), tt.live) })
 			// Reading stops when no output works, or the credits are used.
 			if held := s.gauge("flowd_credit_bytes"); held == 0 || held > 8<<20 {
@@ -299,13 +307,16 @@ func TestMetricsOfAPipeline(t *testing.T) {
 	}
 	// Names of the configuration; everything else is from flowd's own lists.
 	named := map[string][]string{
-		"pipeline": {"p"}, "input": {"web"}, "output": {"out"}, "batcher": {"all"}, "step": {"check"}, "place": {"processors"}, "limit": nil, "name": {"web", "out"},
+		"pipeline": {"p"}, "input": {"web"}, "output": {"out"}, "batcher": {"all"}, "step": {"check"},
+		"place": {"processors"}, "limit": nil, "name": {"web", "out"},
 	}
 	for name, f := range all {
 		for _, m := range f.GetMetric() {
 			for _, l := range m.GetLabel() {
-				if names, ok := named[l.GetName()]; ok && !slices.Contains(names, l.GetValue()) || strings.Contains(l.GetValue(), "secretive") {
-					t.Errorf("%s has the label %s=%q, which is no name of the configuration", name, l.GetName(), l.GetValue())
+				if names, ok := named[l.GetName()]; ok && !slices.Contains(names, l.GetValue()) ||
+					strings.Contains(l.GetValue(), "secretive") {
+					t.Errorf("%s has the label %s=%q, which is no name of the configuration", name, l.GetName(),
+						l.GetValue())
 				}
 			}
 		}

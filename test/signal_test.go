@@ -46,7 +46,8 @@ func TestADrainThatTakesTooLongLosesWhatStdinGave(t *testing.T) {
 	p.Send("one\n")
 	p.Says("arrived")
 	p.Signal(syscall.SIGTERM)
-	p.Wait().Want(t, 1, "the pipeline stopped before this message was finished, and its source takes nothing back", "unfinished messages were lost", "1 received: 1 dropped")
+	p.Wait().Want(t, 1, "the pipeline stopped before this message was finished, and its source takes nothing back",
+		"unfinished messages were lost", "1 received: 1 dropped")
 }
 
 func TestASecondSignalStopsHard(t *testing.T) {

@@ -51,7 +51,8 @@ var startEmulator = sync.OnceValues(func() (*emulator, error) {
 	client := &http.Client{Transport: &http.Transport{}}
 	ends := stopEmulator
 	stopEmulator = func() { client.CloseIdleConnections(); ends() }
-	cfg := aws.Config{HTTPClient: client, Region: "us-east-1", BaseEndpoint: &address, Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")}
+	cfg := aws.Config{HTTPClient: client, Region: "us-east-1", BaseEndpoint: &address,
+		Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")}
 	return &emulator{address, sqs.NewFromConfig(cfg), sns.NewFromConfig(cfg)}, nil
 })
 
@@ -63,8 +64,9 @@ func withSQS(t *testing.T) *emulator {
 		t.Skipf("SKIPPED: no SQS to test against: %v (install Node 20 or newer with npm, or set FLOWD_TEST_SQS to the URL of an emulator)", err)
 	}
 	for name, value := range map[string]string{
-		"AWS_ENDPOINT_URL": e.url, "AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test",
-		"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull, "AWS_PROFILE": "",
+		"AWS_ENDPOINT_URL": e.url, "AWS_REGION": "us-east-1", "AWS_ACCESS_KEY_ID": "test",
+		"AWS_SECRET_ACCESS_KEY": "test",
+		"AWS_CONFIG_FILE":       os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull, "AWS_PROFILE": "",
 	} {
 		t.Setenv(name, value)
 	}
@@ -107,7 +109,8 @@ func installed() (dir string, err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	npm := exec.CommandContext(ctx, "npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", dir, "fauxqs@"+version)
+	npm := exec.CommandContext(ctx, "npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", dir,
+		"fauxqs@"+version)
 	npm.Dir = dir
 	if out, err := npm.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("npm install fauxqs@%s: %w: %s", version, err, out)
@@ -197,11 +200,13 @@ func (e *emulator) put(t *testing.T, url string, bodies ...string) {
 // counts is how many messages of a queue are visible, and how many hidden.
 func (e *emulator) counts(t *testing.T, url string) (visible, hidden int) {
 	t.Helper()
-	out, err := e.sqs.GetQueueAttributes(t.Context(), &sqs.GetQueueAttributesInput{QueueUrl: &url, AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameAll}})
+	out, err := e.sqs.GetQueueAttributes(t.Context(), &sqs.GetQueueAttributesInput{QueueUrl: &url,
+		AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameAll}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, n := range map[string]*int{"ApproximateNumberOfMessages": &visible, "ApproximateNumberOfMessagesNotVisible": &hidden} {
+	for name, n := range map[string]*int{"ApproximateNumberOfMessages": &visible,
+		"ApproximateNumberOfMessagesNotVisible": &hidden} {
 		if *n, err = strconv.Atoi(out.Attributes[name]); err != nil {
 			t.Fatal(err)
 		}
@@ -264,7 +269,8 @@ batchers:
 		t.Fatal(err)
 	}
 	n, kind := m.MessageAttributes["number"], m.MessageAttributes["kind"]
-	if *n.DataType != "Number" || *n.StringValue != strconv.Itoa(doc.N) || *kind.DataType != "String" || *kind.StringValue != "x" {
+	if *n.DataType != "Number" || *n.StringValue != strconv.Itoa(doc.N) || *kind.DataType != "String" ||
+		*kind.StringValue != "x" {
 		t.Errorf("attributes of %s: %v", *m.Body, m.MessageAttributes)
 	}
 }
@@ -336,7 +342,8 @@ engine:
 	}
 	p.Signal(syscall.SIGTERM)
 	p.Wait().Want(t, 0, "1 dead-lettered")
-	if got := m[0]; *got.Body != `{"ok":1}` || *got.MessageAttributes["error_class"].StringValue != "expression" || *got.MessageAttributes["error_attempt"].DataType != "Number" {
+	if got := m[0]; *got.Body != `{"ok":1}` || *got.MessageAttributes["error_class"].StringValue != "expression" ||
+		*got.MessageAttributes["error_attempt"].DataType != "Number" {
 		t.Errorf("dead letter %s with %v", *got.Body, got.MessageAttributes)
 	}
 	e.wantCounts(t, q, 0, 0)
@@ -345,7 +352,8 @@ engine:
 func TestSQSRedrivePolicy(t *testing.T) {
 	e := withSQS(t)
 	dead := e.queue(t, "redrive-dead", nil)
-	q := e.queue(t, "redrive", map[string]string{"RedrivePolicy": `{"deadLetterTargetArn":"arn:aws:sqs:us-east-1:000000000000:redrive-dead","maxReceiveCount":"2"}`})
+	q := e.queue(t, "redrive",
+		map[string]string{"RedrivePolicy": `{"deadLetterTargetArn":"arn:aws:sqs:us-east-1:000000000000:redrive-dead","maxReceiveCount":"2"}`})
 	e.put(t, q, "not json")
 	dir := t.TempDir()
 	p := start(t, dir, "-c", write(t, dir, "redrive.yaml", `
@@ -388,12 +396,14 @@ engine: {order_by: 'meta("message_group_id")'}
 	for n := 0; n < len(bodies); {
 		all := e.take(t, to)
 		for _, m := range all {
-			if want := fmt.Sprintf("%s:%d", m.Attributes["MessageGroupId"], next[m.Attributes["MessageGroupId"]]); *m.Body != want {
+			if want := fmt.Sprintf("%s:%d", m.Attributes["MessageGroupId"],
+				next[m.Attributes["MessageGroupId"]]); *m.Body != want {
 				t.Fatalf("got %s, want %s", *m.Body, want)
 			}
 			next[m.Attributes["MessageGroupId"]]++
 			n++
-			if _, err := e.sqs.DeleteMessage(t.Context(), &sqs.DeleteMessageInput{QueueUrl: &to, ReceiptHandle: m.ReceiptHandle}); err != nil {
+			if _, err := e.sqs.DeleteMessage(t.Context(),
+				&sqs.DeleteMessageInput{QueueUrl: &to, ReceiptHandle: m.ReceiptHandle}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -421,17 +431,20 @@ func TestSQSExample(t *testing.T) {
 	example := filepath.Join(repo, "examples", "sqs", "pipeline.yaml")
 	flowd(t, t.TempDir(), "", "lint", example).Want(t, 0, "0 errors, 0 warnings")
 	e := withSQS(t)
-	orders, reviews, refused := e.queue(t, "orders.fifo", nil), e.queue(t, "reviews.fifo", nil), e.queue(t, "orders-refused", nil)
+	orders, reviews, refused := e.queue(t, "orders.fifo", nil), e.queue(t, "reviews.fifo", nil),
+		e.queue(t, "orders-refused", nil)
 	if _, err := e.sns.CreateTopic(t.Context(), &sns.CreateTopicInput{Name: aws.String("events")}); err != nil {
 		t.Fatal(err)
 	}
-	e.put(t, orders, `{"id":1,"total":5,"customer":{"id":7}}`, `{"id":2,"total":5000,"customer":{"id":7}}`, `{"id":3,"total":"x"}`)
+	e.put(t, orders, `{"id":1,"total":5,"customer":{"id":7}}`, `{"id":2,"total":5000,"customer":{"id":7}}`,
+		`{"id":3,"total":"x"}`)
 	p := start(t, t.TempDir(), "-c", example)
 	review := e.take(t, reviews)
 	bad := e.take(t, refused)
 	p.Signal(syscall.SIGTERM)
 	p.Wait().Want(t, 0, "3 received")
-	if len(review) != 1 || !strings.Contains(*review[0].Body, `"id":2`) || review[0].Attributes["MessageGroupId"] != "7" {
+	if len(review) != 1 || !strings.Contains(*review[0].Body, `"id":2`) ||
+		review[0].Attributes["MessageGroupId"] != "7" {
 		t.Errorf("reviews: %v", review)
 	}
 	if len(bad) != 1 || !strings.Contains(*bad[0].Body, `"x"`) {
@@ -448,7 +461,9 @@ func TestSNSToSQS(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := e.sns.Subscribe(t.Context(), &sns.SubscribeInput{
-		TopicArn: topic.TopicArn, Protocol: aws.String("sqs"), Endpoint: aws.String("arn:aws:sqs:us-east-1:000000000000:sns-to"), Attributes: map[string]string{"RawMessageDelivery": "true"},
+		TopicArn: topic.TopicArn, Protocol: aws.String("sqs"),
+		Endpoint:   aws.String("arn:aws:sqs:us-east-1:000000000000:sns-to"),
+		Attributes: map[string]string{"RawMessageDelivery": "true"},
 	}); err != nil {
 		t.Fatal(err)
 	}

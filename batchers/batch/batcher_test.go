@@ -69,7 +69,8 @@ func TestTriggers(t *testing.T) {
 		run  func(b *bench)
 		want []string
 	}{
-		{"a full batch leaves at once", Config{Size: 2}, func(b *bench) { b.add("a", "b", "c") }, []string{"size: a b"}},
+		{"a full batch leaves at once", Config{Size: 2}, func(b *bench) { b.add("a", "b", "c") },
+			[]string{"size: a b"}},
 		{"a lone message waits", Config{Size: 2}, func(b *bench) { b.add("a") }, nil},
 		{"messages of several slabs share a batch", Config{Size: 3}, func(b *bench) {
 			b.add("a")
@@ -78,7 +79,8 @@ func TestTriggers(t *testing.T) {
 		{"a batch leaves before the message that would overflow it", Config{Bytes: 5}, func(b *bench) {
 			b.add("aaa", "bbb", "c")
 		}, []string{"bytes: aaa"}},
-		{"a batch that is just full of bytes leaves at once", Config{Bytes: 4}, func(b *bench) { b.add("aa", "bb", "c") }, []string{"bytes: aa bb"}},
+		{"a batch that is just full of bytes leaves at once", Config{Bytes: 4},
+			func(b *bench) { b.add("aa", "bb", "c") }, []string{"bytes: aa bb"}},
 		{"a larger message goes alone, behind the batch before it", Config{Bytes: 4}, func(b *bench) {
 			b.add("a", "bbbbbb", "c")
 		}, []string{"bytes: a", "bytes: bbbbbb"}},
@@ -113,7 +115,8 @@ func TestTriggers(t *testing.T) {
 			b.add("k:1", "l:1", "m:1", "k:2")
 			b.Flush(b.now, engine.ByEnd, -1, b.emit)
 		}, []string{"end: k:1 k:2", "end: l:1", "end: m:1"}},
-		{"flush of nothing sends nothing", Config{}, func(b *bench) { b.Flush(b.now, engine.ByDrain, -1, b.emit) }, nil},
+		{"flush of nothing sends nothing", Config{}, func(b *bench) { b.Flush(b.now, engine.ByDrain, -1, b.emit) },
+			nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -85,7 +85,8 @@ func (b *bench) emit(out *engine.Batch, why engine.Trigger) {
 	}
 	w := out.Window()
 	at := func(t time.Time) string { return strconv.FormatFloat(float64(t.UnixNano())/1e9, 'g', -1, 64) }
-	b.sent = append(b.sent, fmt.Sprintf("%s [%s,%s) part %d: %s", why, at(w.Start), at(w.End), w.Part, strings.Join(all, " ")))
+	b.sent = append(b.sent, fmt.Sprintf("%s [%s,%s) part %d: %s", why, at(w.Start), at(w.End), w.Part,
+		strings.Join(all, " ")))
 }
 
 func (b *bench) end() { b.Flush(b.now, engine.ByEnd, -1, b.emit) }
@@ -117,84 +118,101 @@ func TestWindows(t *testing.T) {
 			b.now = second(1000)
 			b.Flush(b.now, engine.ByTimeout, 0, b.emit)
 		}, nil, nil},
-		{"keys have windows of their own, which close together, first opened first", Config{Every: 10 * sec, Time: byEvent}, func(b *bench) {
-			b.add("a1", "b2", "a3", "c11")
-		}, []string{"timeout [0,10) part 1: a1 a3", "timeout [0,10) part 1: b2"}, nil},
-		{"lateness keeps windows open for what comes out of order", Config{Every: 10 * sec, Time: byEvent, Lateness: 5 * sec}, func(b *bench) {
-			b.add("a1", "a14.9", "a2", "a15", "a3")
-		}, []string{"timeout [0,10) part 1: a1 a2"}, []string{"late a3"}},
+		{"keys have windows of their own, which close together, first opened first",
+			Config{Every: 10 * sec, Time: byEvent}, func(b *bench) {
+				b.add("a1", "b2", "a3", "c11")
+			}, []string{"timeout [0,10) part 1: a1 a3", "timeout [0,10) part 1: b2"}, nil},
+		{"lateness keeps windows open for what comes out of order",
+			Config{Every: 10 * sec, Time: byEvent, Lateness: 5 * sec}, func(b *bench) {
+				b.add("a1", "a14.9", "a2", "a15", "a3")
+			}, []string{"timeout [0,10) part 1: a1 a2"}, []string{"late a3"}},
 		{"what is late by the time of another key fails too", Config{Every: 10 * sec, Time: byEvent}, func(b *bench) {
 			b.add("a10", "b9")
 		}, nil, []string{"late b9"}},
 		{"windows that slide share messages", Config{Every: 10 * sec, Slide: 5 * sec, Time: byEvent}, func(b *bench) {
 			b.add("a1", "a7", "a12", "a30")
-		}, []string{"timeout [-5,5) part 1: a1", "timeout [0,10) part 1: a1 a7", "timeout [5,15) part 1: a7 a12", "timeout [10,20) part 1: a12"}, nil},
-		{"a slide that does not divide the length", Config{Every: 10 * sec, Slide: 4 * sec, Time: byEvent}, func(b *bench) {
-			b.add("a3", "a4", "a30")
-		}, []string{"timeout [-4,6) part 1: a3 a4", "timeout [0,10) part 1: a3 a4", "timeout [4,14) part 1: a4"}, nil},
-		{"a message joins those of its windows that are open, and is late without any", Config{Every: 10 * sec, Slide: 5 * sec, Time: byEvent}, func(b *bench) {
-			b.add("a12", "a7", "a4")
-			b.end()
-		}, []string{"end [5,15) part 1: a12 a7", "end [10,20) part 1: a12"}, []string{"late a4"}},
+		}, []string{"timeout [-5,5) part 1: a1", "timeout [0,10) part 1: a1 a7", "timeout [5,15) part 1: a7 a12",
+			"timeout [10,20) part 1: a12"}, nil},
+		{"a slide that does not divide the length", Config{Every: 10 * sec, Slide: 4 * sec, Time: byEvent},
+			func(b *bench) {
+				b.add("a3", "a4", "a30")
+			}, []string{"timeout [-4,6) part 1: a3 a4", "timeout [0,10) part 1: a3 a4", "timeout [4,14) part 1: a4"},
+			nil},
+		{"a message joins those of its windows that are open, and is late without any",
+			Config{Every: 10 * sec, Slide: 5 * sec, Time: byEvent}, func(b *bench) {
+				b.add("a12", "a7", "a4")
+				b.end()
+			}, []string{"end [5,15) part 1: a12 a7", "end [10,20) part 1: a12"}, []string{"late a4"}},
 		{"a session lasts while events of its key come", Config{Session: 5 * sec, Time: byEvent}, func(b *bench) {
 			b.add("a1", "a5.9", "b6", "a10", "b11", "c20")
-		}, []string{"timeout [6,11) part 1: b6", "timeout [1,15) part 1: a1 a5.9 a10", "timeout [11,16) part 1: b11"}, nil},
-		{"an event that bridges two sessions makes one of them", Config{Session: 5 * sec, Time: byEvent, Lateness: 20 * sec}, func(b *bench) {
-			b.add("a1", "a9", "a10", "a5")
-			b.end()
-		}, []string{"end [1,15) part 1: a1 a9 a10 a5"}, nil},
-		{"of many sessions that become one, messages leave as they came", Config{Session: 5 * sec, Time: byEvent, Lateness: 50 * sec}, func(b *bench) {
-			b.add("a1", "a9", "b1", "a10", "a17", "a18", "a19", "a13", "a5", "a2")
-			b.end()
-		}, []string{"end [1,6) part 1: b1", "end [1,24) part 1: a1 a9 a10 a17 a18 a19 a13 a5 a2"}, nil},
-		{"an event before a session moves its start", Config{Session: 5 * sec, Time: byEvent, Lateness: 20 * sec}, func(b *bench) {
-			b.add("a10", "a6", "a2", "a50")
-		}, []string{"timeout [2,15) part 1: a10 a6 a2"}, nil},
-		{"an event that is a gap away begins a session", Config{Session: 5 * sec, Time: byEvent, Lateness: 20 * sec}, func(b *bench) {
-			b.add("a10", "a15", "a5")
-			b.end()
-		}, []string{"end [10,15) part 1: a10", "end [15,20) part 1: a15", "end [5,10) part 1: a5"}, nil},
-		{"an event is late when its session would have closed, and not when it makes an open one longer", Config{Session: 5 * sec, Time: byEvent}, func(b *bench) {
-			b.add("a6", "b10", "a4", "c4", "c6")
-			b.end()
-		}, []string{"end [4,11) part 1: a6 a4", "end [10,15) part 1: b10", "end [6,11) part 1: c6"}, []string{"late c4"}},
-		{"under pressure a window leaves in parts, the first opened first", Config{Every: 10 * sec, Time: byEvent}, func(b *bench) {
-			b.add("a1", "b2", "a3")
-			b.Flush(b.now, engine.ByPressure, 1, b.emit)
-			b.add("a4")
-			b.Flush(b.now, engine.ByPressure, 2, b.emit)
-			b.add("a5", "a10", "a11")
-			b.end()
-		}, []string{
-			"pressure [0,10) part 1: a1 a3", "pressure [0,10) part 1: b2", "pressure [0,10) part 2: a4",
-			"timeout [0,10) part 3: a5", "end [10,20) part 1: a10 a11",
-		}, nil},
-		{"a window that has left under pressure closes without another part", Config{Every: 10 * sec, Time: byEvent}, func(b *bench) {
-			b.add("a1")
-			b.Flush(b.now, engine.ByPressure, 1, b.emit)
-			b.add("a10", "a9")
-		}, []string{"pressure [0,10) part 1: a1"}, []string{"late a9"}},
+		}, []string{"timeout [6,11) part 1: b6", "timeout [1,15) part 1: a1 a5.9 a10", "timeout [11,16) part 1: b11"},
+			nil},
+		{"an event that bridges two sessions makes one of them",
+			Config{Session: 5 * sec, Time: byEvent, Lateness: 20 * sec}, func(b *bench) {
+				b.add("a1", "a9", "a10", "a5")
+				b.end()
+			}, []string{"end [1,15) part 1: a1 a9 a10 a5"}, nil},
+		{"of many sessions that become one, messages leave as they came",
+			Config{Session: 5 * sec, Time: byEvent, Lateness: 50 * sec}, func(b *bench) {
+				b.add("a1", "a9", "b1", "a10", "a17", "a18", "a19", "a13", "a5", "a2")
+				b.end()
+			}, []string{"end [1,6) part 1: b1", "end [1,24) part 1: a1 a9 a10 a17 a18 a19 a13 a5 a2"}, nil},
+		{"an event before a session moves its start", Config{Session: 5 * sec, Time: byEvent, Lateness: 20 * sec},
+			func(b *bench) {
+				b.add("a10", "a6", "a2", "a50")
+			}, []string{"timeout [2,15) part 1: a10 a6 a2"}, nil},
+		{"an event that is a gap away begins a session", Config{Session: 5 * sec, Time: byEvent, Lateness: 20 * sec},
+			func(b *bench) {
+				b.add("a10", "a15", "a5")
+				b.end()
+			}, []string{"end [10,15) part 1: a10", "end [15,20) part 1: a15", "end [5,10) part 1: a5"}, nil},
+		{"an event is late when its session would have closed, and not when it makes an open one longer",
+			Config{Session: 5 * sec, Time: byEvent}, func(b *bench) {
+				b.add("a6", "b10", "a4", "c4", "c6")
+				b.end()
+			}, []string{"end [4,11) part 1: a6 a4", "end [10,15) part 1: b10", "end [6,11) part 1: c6"},
+			[]string{"late c4"}},
+		{"under pressure a window leaves in parts, the first opened first", Config{Every: 10 * sec, Time: byEvent},
+			func(b *bench) {
+				b.add("a1", "b2", "a3")
+				b.Flush(b.now, engine.ByPressure, 1, b.emit)
+				b.add("a4")
+				b.Flush(b.now, engine.ByPressure, 2, b.emit)
+				b.add("a5", "a10", "a11")
+				b.end()
+			}, []string{
+				"pressure [0,10) part 1: a1 a3", "pressure [0,10) part 1: b2", "pressure [0,10) part 2: a4",
+				"timeout [0,10) part 3: a5", "end [10,20) part 1: a10 a11",
+			}, nil},
+		{"a window that has left under pressure closes without another part", Config{Every: 10 * sec, Time: byEvent},
+			func(b *bench) {
+				b.add("a1")
+				b.Flush(b.now, engine.ByPressure, 1, b.emit)
+				b.add("a10", "a9")
+			}, []string{"pressure [0,10) part 1: a1"}, []string{"late a9"}},
 		{"what comes after a drain is the next part", Config{Every: 10 * sec, Time: byEvent}, func(b *bench) {
 			b.add("a1")
 			b.Flush(b.now, engine.ByDrain, -1, b.emit)
 			b.add("a2")
 			b.Flush(b.now, engine.ByDrain, -1, b.emit)
 		}, []string{"drain [0,10) part 1: a1", "drain [0,10) part 2: a2"}, nil},
-		{"sessions that left in parts go on counting when they are joined", Config{Session: 5 * sec, Time: byEvent, Lateness: 20 * sec}, func(b *bench) {
-			b.add("a1")
-			b.Flush(b.now, engine.ByPressure, 1, b.emit)
-			b.add("a2")
-			b.Flush(b.now, engine.ByPressure, 1, b.emit)
-			b.add("a9", "a5")
-			b.end()
-		}, []string{"pressure [1,6) part 1: a1", "pressure [1,7) part 2: a2", "end [1,14) part 3: a9 a5"}, nil},
-		{"all windows of the least recently used key make room", Config{Every: 10 * sec, Time: byEvent, Lateness: 20 * sec, MaxKeys: 2}, func(b *bench) {
-			b.add("a1", "a12", "b3", "a4", "c5", "b6", "a7")
-			b.end()
-		}, []string{
-			"evicted [0,10) part 1: b3", "evicted [0,10) part 1: a1 a4", "evicted [10,20) part 1: a12",
-			"evicted [0,10) part 1: c5", "end [0,10) part 2: b6", "end [0,10) part 2: a7",
-		}, nil},
+		{"sessions that left in parts go on counting when they are joined",
+			Config{Session: 5 * sec, Time: byEvent, Lateness: 20 * sec}, func(b *bench) {
+				b.add("a1")
+				b.Flush(b.now, engine.ByPressure, 1, b.emit)
+				b.add("a2")
+				b.Flush(b.now, engine.ByPressure, 1, b.emit)
+				b.add("a9", "a5")
+				b.end()
+			}, []string{"pressure [1,6) part 1: a1", "pressure [1,7) part 2: a2", "end [1,14) part 3: a9 a5"}, nil},
+		{"all windows of the least recently used key make room",
+			Config{Every: 10 * sec, Time: byEvent, Lateness: 20 * sec, MaxKeys: 2}, func(b *bench) {
+				b.add("a1", "a12", "b3", "a4", "c5", "b6", "a7")
+				b.end()
+			}, []string{
+				"evicted [0,10) part 1: b3", "evicted [0,10) part 1: a1 a4", "evicted [10,20) part 1: a12",
+				"evicted [0,10) part 1: c5", "end [0,10) part 2: b6", "end [0,10) part 2: a7",
+			}, nil},
 		{"by the clock a window closes at its end", Config{Every: 10 * sec}, func(b *bench) {
 			b.add("a1", "b9", "a10")
 		}, []string{"timeout [0,10) part 1: a1", "timeout [0,10) part 1: b9"}, nil},
@@ -323,7 +341,8 @@ func TestNothingIsKeptOfWindowsThatHaveClosed(t *testing.T) {
 		}
 		b.add("z100000")
 		if len(b.keys) != 1 || len(b.left) != 0 || len(b.closing) != len(b.keys[`"z"`].windows) {
-			t.Errorf("%+v: %d keys, %d open windows and %d in parts are left, want those of z", c, len(b.keys), len(b.closing), len(b.left))
+			t.Errorf("%+v: %d keys, %d open windows and %d in parts are left, want those of z", c, len(b.keys),
+				len(b.closing), len(b.left))
 		}
 		b.end()
 		if len(b.closing) != 0 || b.opened.front != nil || b.used.front != nil {

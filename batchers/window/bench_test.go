@@ -62,7 +62,8 @@ func BenchmarkClose(b *testing.B) {
 		names[i] = fmt.Sprintf(`"customer-%d"`, i)
 	}
 	next := 0
-	s := newBatcher(Config{Every: time.Hour}, func(*engine.Message) string { next++; return names[next%keys] }, slog.New(slog.DiscardHandler))
+	s := newBatcher(Config{Every: time.Hour}, func(*engine.Message) string { next++; return names[next%keys] },
+		slog.New(slog.DiscardHandler))
 	payloads := make([]string, 256)
 	for i := range payloads {
 		payloads[i] = "x"

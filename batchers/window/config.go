@@ -29,7 +29,8 @@ const maxCopies = 100
 func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	switch {
 	case c.Every == 0 && c.Session == 0:
-		report("", "a window needs every or session", "write `every: 1m`, or `session: 30s` for windows that end when a key falls silent")
+		report("", "a window needs every or session",
+			"write `every: 1m`, or `session: 30s` for windows that end when a key falls silent")
 	case c.Every > 0 && c.Session > 0:
 		report("session", "a window has a fixed length or is a session, not both", "remove every or session")
 	}
@@ -40,20 +41,24 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	case c.Slide > c.Every:
 		report("slide", "messages between two windows would be in neither", fmt.Sprintf("write %v or less", c.Every))
 	case (c.Every-1)/c.Slide >= maxCopies:
-		report("slide", fmt.Sprintf("each message would be in %d windows, more than %d", (c.Every-1)/c.Slide+1, maxCopies), fmt.Sprintf("write %v or more", (c.Every-1)/maxCopies+1))
+		report("slide", fmt.Sprintf("each message would be in %d windows, more than %d", (c.Every-1)/c.Slide+1,
+			maxCopies), fmt.Sprintf("write %v or more", (c.Every-1)/maxCopies+1))
 	}
 	switch {
 	case c.Offset == 0:
 	case c.Every == 0:
 		report("offset", "only windows of a fixed length have an offset", "remove it")
 	case c.Offset.Abs() >= c.step():
-		report("offset", fmt.Sprintf("windows begin every %v, so %v moves them too far", c.step(), c.Offset), fmt.Sprintf("write %v", c.Offset%c.step()))
+		report("offset", fmt.Sprintf("windows begin every %v, so %v moves them too far", c.step(), c.Offset),
+			fmt.Sprintf("write %v", c.Offset%c.step()))
 	}
 	if c.Time.IsZero() && c.Lateness > 0 {
-		report("lateness", "nothing is late by the clock", "remove it, or say where the event's time is: `time: created_at`")
+		report("lateness", "nothing is late by the clock",
+			"remove it, or say where the event's time is: `time: created_at`")
 	}
 	if c.Time.IsZero() && c.MaxAhead > 0 {
-		report("max_ahead", "nothing is ahead by the clock", "remove it, or say where the event's time is: `time: created_at`")
+		report("max_ahead", "nothing is ahead by the clock",
+			"remove it, or say where the event's time is: `time: created_at`")
 	}
 }
 

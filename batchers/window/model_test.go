@@ -74,7 +74,10 @@ func (m *model) groups() []*group {
 	gap := seconds(m.Session)
 	var all []*group
 	events := slices.Clone(m.alive)
-	slices.SortFunc(events, func(x, y *event) int { return cmp.Or(strings.Compare(x.key, y.key), cmp.Compare(x.at, y.at)) })
+	slices.SortFunc(events, func(x, y *event) int {
+		return cmp.Or(strings.Compare(x.key, y.key),
+			cmp.Compare(x.at, y.at))
+	})
 	for _, e := range events {
 		if n := len(all); n > 0 && all[n-1].key == e.key && e.at < all[n-1].end {
 			all[n-1].all = append(all[n-1].all, e)
@@ -241,7 +244,8 @@ func TestWindowsAreThoseOfTheModel(t *testing.T) {
 			var late []int
 			for range rapid.IntRange(0, 4).Draw(t, "messages") {
 				made++
-				e := &event{id: made, key: rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}).Draw(t, "key"), at: clock, left: map[int64]int{}}
+				e := &event{id: made, key: rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}).Draw(t, "key"),
+					at: clock, left: map[int64]int{}}
 				if m.timed {
 					e.at -= int64(rapid.IntRange(0, 25).Draw(t, "behind"))
 				}
@@ -302,7 +306,8 @@ func (m *model) told(out *engine.Batch, why engine.Trigger) string {
 func (m *model) pressed(got []string) (want []string) {
 	for _, text := range got {
 		for _, g := range m.groups() {
-			if ids := g.waiting(); len(ids) > 0 && text == describe(engine.ByPressure, g.key, g.start, g.end, g.part(), ids) {
+			if ids := g.waiting(); len(ids) > 0 &&
+				text == describe(engine.ByPressure, g.key, g.start, g.end, g.part(), ids) {
 				want = append(want, m.leaves(g, engine.ByPressure)...)
 				break
 			}

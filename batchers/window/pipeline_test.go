@@ -66,10 +66,11 @@ func TestAggregateSeesTheWindow(t *testing.T) {
 			`{"total":2,"from":"12:00:25","to":"12:00:35","part":1,"key":"a"}`,
 			`{"total":2,"from":"12:00:30","to":"12:00:40","part":1,"key":"a"}`,
 		}, 0},
-		{"of a session that was bridged", `{"session": "5s", "time": "at", "lateness": "20s"}`, []float64{1, 9, 5, 60}, []string{
-			`{"total":6,"from":"12:00:01","to":"12:00:14","part":1,"key":"a"}`,
-			`{"total":2,"from":"12:01:00","to":"12:01:05","part":1,"key":"a"}`,
-		}, 0},
+		{"of a session that was bridged", `{"session": "5s", "time": "at", "lateness": "20s"}`, []float64{1, 9, 5, 60},
+			[]string{
+				`{"total":6,"from":"12:00:01","to":"12:00:14","part":1,"key":"a"}`,
+				`{"total":2,"from":"12:01:00","to":"12:01:05","part":1,"key":"a"}`,
+			}, 0},
 	}
 	for _, tt := range tests {
 		for _, perRead := range []int{0, 1} {
@@ -126,7 +127,8 @@ func TestByTheClockWindowsCloseOnTheirMinute(t *testing.T) {
 // TestAWindowLargerThanThePipelineLeavesInParts would hang if windows waited for messages
 // that there is no room to read.
 func TestAWindowLargerThanThePipelineLeavesInParts(t *testing.T) {
-	for _, window := range []string{`{"every": "1h", "time": "at"}`, `{"every": "1h", "slide": "20m", "time": "at"}`, `{"session": "1h", "time": "at"}`, `{"every": "1h"}`} {
+	for _, window := range []string{`{"every": "1h", "time": "at"}`, `{"every": "1h", "slide": "20m", "time": "at"}`,
+		`{"session": "1h", "time": "at"}`, `{"every": "1h"}`} {
 		t.Run(window, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var at []float64
@@ -142,7 +144,8 @@ func TestAWindowLargerThanThePipelineLeavesInParts(t *testing.T) {
 					t.Fatal(problems)
 				}
 				rep := plan.Run(t.Context(), t.Context())
-				if c := rep.Stats.Pieces; rep.Err != nil || !c.Balanced() || c.InFlight != 0 || rep.Stats.Roots.Ended[engine.Delivered] != 1000 {
+				if c := rep.Stats.Pieces; rep.Err != nil || !c.Balanced() || c.InFlight != 0 ||
+					rep.Stats.Roots.Ended[engine.Delivered] != 1000 {
 					t.Errorf("err %v, roots %+v, pieces %+v", rep.Err, rep.Stats.Roots, c)
 				}
 				if n := strings.Count(log.String(), "raise engine.max_in_flight"); n != 1 {
@@ -172,7 +175,8 @@ func TestPartsOfASplitGoIntoWindowsWithoutRoom(t *testing.T) {
 		src, dst := &enginetest.Source{Payloads: lists, PerRead: 1, Takes: engine.TakesOne}, &enginetest.Sink{}
 		p := pipeline(t, src, dst, `{"every": "10s", "slide": "5s", "time": "at"}`, "")
 		p.Engine.MaxInFlight.Messages = 1
-		p.Processors = engine.Steps{{Use: enginetest.Processing(enginetest.New(t, engine.Processors, `{"split": "this"}`))}}
+		p.Processors = engine.Steps{{Use: enginetest.Processing(enginetest.New(t, engine.Processors,
+			`{"split": "this"}`))}}
 		rep := enginetest.Run(t, p, nil)
 		if n := len(dst.Bodies()); rep.Err != nil || n != 30 {
 			t.Errorf("err %v, %d messages were written, want 15 in two windows each", rep.Err, n)

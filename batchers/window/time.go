@@ -24,11 +24,14 @@ func (s *batcher) timeOf(m *engine.Message, now time.Time) (int64, error) {
 	at, ok := instant(v)
 	switch {
 	case !ok:
-		return 0, engine.Errorf(engine.Expression, "%s gives %.100v, which is not a time (write text in RFC 3339, such as 2026-11-20T12:00:00Z, or a Unix time; date() reads other forms)", s.Time.String(), told(v))
+		return 0, engine.Errorf(engine.Expression,
+			"%s gives %.100v, which is not a time (write text in RFC 3339, such as 2026-11-20T12:00:00Z, or a Unix time; date() reads other forms)", s.Time.String(), told(v))
 	case at < earliest || at >= latest:
-		return 0, engine.Errorf(engine.Expression, "%s gives %.100v, which is outside the years 1700 to 2199", s.Time.String(), told(v))
+		return 0, engine.Errorf(engine.Expression, "%s gives %.100v, which is outside the years 1700 to 2199",
+			s.Time.String(), told(v))
 	case s.MaxAhead > 0 && at-now.UnixNano() > int64(s.MaxAhead):
-		return 0, engine.Errorf(engine.Rejected, "the event's time %s is more than max_ahead (%v) ahead of the clock", text(at), s.MaxAhead)
+		return 0, engine.Errorf(engine.Rejected, "the event's time %s is more than max_ahead (%v) ahead of the clock",
+			text(at), s.MaxAhead)
 	}
 	return at, nil
 }

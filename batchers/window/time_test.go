@@ -72,7 +72,8 @@ func TestAMessageWithoutAFittingTimeFailsAndClosesNothing(t *testing.T) {
 		{`{"t":"9999-01-01T00:00:00Z"}`, "expression", "outside the years"},
 		{`{"t":"0001-01-01T00:00:00Z"}`, "expression", "outside the years"},
 		{`{"t":"2026-11-20T13:00:00.001Z"}`, "rejected", "more than max_ahead (1h0m0s) ahead of the clock"},
-		{`{"t":"2026-11-20T11:00:00Z"}`, "late", "its window ended at 2026-11-20T11:01:00Z, and an event of 2026-11-20T12:00:00Z has been seen (raise lateness"},
+		{`{"t":"2026-11-20T11:00:00Z"}`, "late",
+			"its window ended at 2026-11-20T11:01:00Z, and an event of 2026-11-20T12:00:00Z has been seen (raise lateness"},
 		{`not json`, "decode", ""},
 	} {
 		in := enginetest.Batch(tt.in)

@@ -20,8 +20,10 @@ const (
 )
 
 var (
-	tooDeep  = schema.Problem{Code: "yaml-too-deep", Message: fmt.Sprintf("nested more than %d levels deep", maxDepth), Remedy: "a pipeline never needs that: is a bracket or an indent wrong above?"}
-	tooLarge = schema.Problem{Code: "yaml-too-large", Message: fmt.Sprintf("more than %d values in one file", maxNodes), Remedy: "split it into several pipelines"}
+	tooDeep = schema.Problem{Code: "yaml-too-deep", Message: fmt.Sprintf("nested more than %d levels deep", maxDepth),
+		Remedy: "a pipeline never needs that: is a bracket or an indent wrong above?"}
+	tooLarge = schema.Problem{Code: "yaml-too-large", Message: fmt.Sprintf("more than %d values in one file", maxNodes),
+		Remedy: "split it into several pipelines"}
 )
 
 // converter turns the parser's tree into schema nodes, aliases and merge keys
@@ -95,9 +97,11 @@ func (c *converter) room(off, depth int) bool {
 		c.path = "" // too long to help
 		c.report(off, tooDeep)
 	case c.nodes > maxNodes && c.aliased:
-		c.report(off, schema.Problem{Code: "yaml-alias-bomb", Message: fmt.Sprintf("aliases expand to more than %d values", maxNodes), Remedy: share})
+		c.report(off, schema.Problem{Code: "yaml-alias-bomb",
+			Message: fmt.Sprintf("aliases expand to more than %d values", maxNodes), Remedy: share})
 	case c.text > maxText:
-		c.report(off, schema.Problem{Code: "yaml-alias-bomb", Message: fmt.Sprintf("aliases expand to more than %d MiB", maxText>>20), Remedy: share})
+		c.report(off, schema.Problem{Code: "yaml-alias-bomb",
+			Message: fmt.Sprintf("aliases expand to more than %d MiB", maxText>>20), Remedy: share})
 	case c.nodes > maxNodes:
 		c.report(off, tooLarge)
 	default:
@@ -112,14 +116,16 @@ func (c *converter) tag(n *yaml.Node, off int) string {
 	if n.Style&yaml.TaggedStyle == 0 || n.Tag == "!!map" || n.Tag == "!!seq" {
 		return ""
 	}
-	c.report(off, schema.Problem{Code: "yaml-tag", Message: fmt.Sprintf("the tag %s has no meaning here", n.Tag), Remedy: "remove it"})
+	c.report(off, schema.Problem{Code: "yaml-tag", Message: fmt.Sprintf("the tag %s has no meaning here", n.Tag),
+		Remedy: "remove it"})
 	return n.Tag
 }
 
 func (c *converter) alias(n *yaml.Node, off, depth int) *schema.Node {
 	c.aliased = true
 	if c.open[n.Alias] {
-		c.report(off, schema.Problem{Code: "yaml-alias-cycle", Message: fmt.Sprintf("*%s is inside the value that it repeats", n.Value), Remedy: "write the value out"})
+		c.report(off, schema.Problem{Code: "yaml-alias-cycle",
+			Message: fmt.Sprintf("*%s is inside the value that it repeats", n.Value), Remedy: "write the value out"})
 		return &schema.Node{Pos: c.src.Pos(off), Excerpt: c.src.Excerpt}
 	}
 	return c.node(n.Alias, depth)

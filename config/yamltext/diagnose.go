@@ -72,7 +72,8 @@ func (s *scan) line() *finding {
 	}
 	indent := line[:len(line)-len(content)]
 	if i := strings.IndexByte(indent, '\t'); i >= 0 {
-		return &finding{s.bol + i, "a tab indents this line; YAML allows only spaces", "replace it with two spaces per level"}
+		return &finding{s.bol + i, "a tab indents this line; YAML allows only spaces",
+			"replace it with two spaces per level"}
 	}
 	return s.entry(s.bol+len(indent), end, false)
 }
@@ -88,7 +89,8 @@ func (s *scan) entry(off, end int, behindDash bool) *finding {
 		if item || colon < 0 {
 			return nil
 		}
-		return &finding{off, fmt.Sprintf("this line is indented below line %d, whose value is complete", top.line), "indent it like the lines around it, or remove the value above"}
+		return &finding{off, fmt.Sprintf("this line is indented below line %d, whose value is complete", top.line),
+			"indent it like the lines around it, or remove the value above"}
 	}
 	switch {
 	case strings.HasPrefix(rest, "? "):
@@ -125,7 +127,8 @@ func (s *scan) bare(off, end, col int) *finding {
 	rest := strings.TrimRight(s.text[off:end], " \t")
 	m := missingSpace().FindStringSubmatch(rest)
 	if m != nil {
-		return &finding{off + len(m[1]), "a space is missing after the colon", fmt.Sprintf("write `%s: %s`", m[1], m[2])}
+		return &finding{off + len(m[1]), "a space is missing after the colon",
+			fmt.Sprintf("write `%s: %s`", m[1], m[2])}
 	}
 	for top := s.top(); top != nil && top.col > col; top = s.top() {
 		s.levels = s.levels[:len(s.levels)-1]
@@ -135,12 +138,15 @@ func (s *scan) bare(off, end, col int) *finding {
 		return s.value(off, end)
 	}
 	if m := equalsSign().FindStringSubmatch(rest); m != nil {
-		return &finding{off, "a key ends with a colon, not with an equals sign", fmt.Sprintf("write `%s: %s`", m[1], m[2])}
+		return &finding{off, "a key ends with a colon, not with an equals sign",
+			fmt.Sprintf("write `%s: %s`", m[1], m[2])}
 	}
 	if m := missingColon().FindStringSubmatch(rest); m != nil {
-		return &finding{off, fmt.Sprintf("a colon is missing after %q", m[1]), "write `" + strings.TrimRight(m[1]+": "+m[2], " ") + "`"}
+		return &finding{off, fmt.Sprintf("a colon is missing after %q", m[1]),
+			"write `" + strings.TrimRight(m[1]+": "+m[2], " ") + "`"}
 	}
-	return &finding{off, "this line is neither `key: value` nor a list item", "write `key: value`, or indent it below the value that it continues"}
+	return &finding{off, "this line is neither `key: value` nor a list item",
+		"write `key: value`, or indent it below the value that it continues"}
 }
 
 // enter finds the level of an item or key at col, or opens one.
@@ -153,7 +159,8 @@ func (s *scan) enter(off, col int, item bool) *finding {
 	top := s.top()
 	switch {
 	case top == nil && closed != nil:
-		return &finding{off, fmt.Sprintf("this line is indented less than line %d, where the file begins", closed.line), fmt.Sprintf("indent it by %d", closed.col)}
+		return &finding{off, fmt.Sprintf("this line is indented less than line %d, where the file begins", closed.line),
+			fmt.Sprintf("indent it by %d", closed.col)}
 	case top == nil, top.open && top.col < col, top.open && top.col == col && item && !top.item:
 		if top != nil {
 			top.open = false
@@ -164,11 +171,16 @@ func (s *scan) enter(off, col int, item bool) *finding {
 		s.levels = s.levels[:len(s.levels)-1] // a list may be as deep as its key
 		top = s.top()
 	case top.col == col && top.item != item:
-		return &finding{off, fmt.Sprintf("a list item and a key can't be at the same level, as on this line and line %d", top.line), "indent what belongs to the line above, or begin it with `- ` as well"}
+		return &finding{off,
+			fmt.Sprintf("a list item and a key can't be at the same level, as on this line and line %d", top.line),
+			"indent what belongs to the line above, or begin it with `- ` as well"}
 	case top.col < col && closed == nil:
-		return &finding{off, fmt.Sprintf("this line is indented below line %d, whose value is complete", top.line), "indent it like the lines around it, or remove the value above"}
+		return &finding{off, fmt.Sprintf("this line is indented below line %d, whose value is complete", top.line),
+			"indent it like the lines around it, or remove the value above"}
 	case top.col < col:
-		return &finding{off, fmt.Sprintf("this line is indented by %d, unlike any line above that it could belong to", col), fmt.Sprintf("indent it by %d like line %d, or by %d like line %d", closed.col, closed.line, top.col, top.line)}
+		return &finding{off, fmt.Sprintf("this line is indented by %d, unlike any line above that it could belong to",
+			col), fmt.Sprintf("indent it by %d like line %d, or by %d like line %d", closed.col, closed.line, top.col,
+			top.line)}
 	}
 	top.line, top.open, top.plain = s.number, true, false
 	return nil

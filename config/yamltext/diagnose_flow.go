@@ -11,7 +11,8 @@ func (s *scan) flow(off, col int) *finding {
 	var open []int // where the brackets began that are not closed
 	unclosed := func() *finding {
 		last := open[len(open)-1]
-		return &finding{last, fmt.Sprintf("this %c is not closed", s.text[last]), fmt.Sprintf("close it with %c", closing(s.text[last]))}
+		return &finding{last, fmt.Sprintf("this %c is not closed", s.text[last]),
+			fmt.Sprintf("close it with %c", closing(s.text[last]))}
 	}
 	fresh, colon := true, false // at the beginning of a value; after the colon of a pair
 	for i := off; i < len(s.text); i++ {
@@ -35,7 +36,8 @@ func (s *scan) flow(off, col int) *finding {
 		case c == ']' || c == '}':
 			last := open[len(open)-1]
 			if want := closing(s.text[last]); c != want {
-				return &finding{i, fmt.Sprintf("%c can't close the %c before it", c, s.text[last]), fmt.Sprintf("write %c first", want)}
+				return &finding{i, fmt.Sprintf("%c can't close the %c before it", c, s.text[last]),
+					fmt.Sprintf("write %c first", want)}
 			}
 			if open = open[:len(open)-1]; len(open) == 0 {
 				return s.behindFlow(off, i+1)
@@ -45,7 +47,8 @@ func (s *scan) flow(off, col int) *finding {
 			fresh, colon = true, false
 		case c == ':' && (endsWord(s.text[i+1:]) || strings.IndexByte(",]}", s.text[i+1]) >= 0):
 			if colon {
-				return &finding{i, "there is a second colon in one pair", "separate pairs with commas; put a value that contains `: ` into quotes"}
+				return &finding{i, "there is a second colon in one pair",
+					"separate pairs with commas; put a value that contains `: ` into quotes"}
 			}
 			fresh, colon = true, true
 		case c == '?' && endsWord(s.text[i+1:]):
@@ -61,7 +64,8 @@ func (s *scan) flow(off, col int) *finding {
 			i += n - 1
 			next := i + 1 + spaceLen(s.text[i+1:])
 			if next < len(s.text) && strings.IndexByte(",:]}#", s.text[next]) < 0 {
-				return &finding{next, "there is text after the closing quote", "put the whole value into quotes, or a comma in between"}
+				return &finding{next, "there is text after the closing quote",
+					"put the whole value into quotes, or a comma in between"}
 			}
 			fresh = false
 		case fresh && strings.IndexByte("@`%", c) >= 0:
@@ -73,7 +77,8 @@ func (s *scan) flow(off, col int) *finding {
 		case fresh && c == '*':
 			name := s.text[i+1 : i+1+strings.IndexAny(s.text[i+1:]+",", ",]} \t\r\n")]
 			if !s.anchors[name] {
-				return &finding{i, fmt.Sprintf("*%s repeats a value that is named &%s, but there is none above", name, name), "put the value into quotes"}
+				return &finding{i, fmt.Sprintf("*%s repeats a value that is named &%s, but there is none above", name,
+					name), "put the value into quotes"}
 			}
 			fresh = false
 		default:
@@ -95,11 +100,13 @@ func (s *scan) behindFlow(off, end int) *finding {
 		return &finding{at, fmt.Sprintf("%c closes nothing", after[0]), "remove it, or open it before"}
 	}
 	whole := s.text[off : end+contentLen(s.text[end:])]
-	return &finding{at, fmt.Sprintf("there is text after the closing %c", s.text[end-1]), "put the whole value into quotes: " + inQuotes(uncommented(whole))}
+	return &finding{at, fmt.Sprintf("there is text after the closing %c", s.text[end-1]),
+		"put the whole value into quotes: " + inQuotes(uncommented(whole))}
 }
 
 func inFlow(text string, off int, c byte) *finding {
-	return &finding{off, fmt.Sprintf("%c is in a value inside brackets or braces", c), "put the whole value into quotes" + flowValue(text, off)}
+	return &finding{off, fmt.Sprintf("%c is in a value inside brackets or braces", c),
+		"put the whole value into quotes" + flowValue(text, off)}
 }
 
 // flowValue shows in quotes the value, or key, that holds the byte at off, in
@@ -115,7 +122,8 @@ func flowValue(text string, off int) string {
 			depth--
 		case c == '"' || c == '\'':
 			return ""
-		case depth == 0 && (c == ',' || c == '{' || c == ':' && endsWord(text[i+1:]) || c == '[' && i > from && endsWord(text[i-1:i])):
+		case depth == 0 && (c == ',' || c == '{' || c == ':' && endsWord(text[i+1:]) || c == '[' && i > from &&
+			endsWord(text[i-1:i])):
 			begin, i = i+1, from
 		}
 	}
@@ -129,7 +137,8 @@ func flowValue(text string, off int) string {
 		case depth > 0 && (c == ')' || c == ']' || c == '}'):
 			depth--
 		case depth == 0 && (c == ',' || c == '}' || c == ']' || c == ':' && text[off] != '?' && endsWord(text[i+1:])):
-			if strings.Count(text[begin:i], "[") != strings.Count(text[begin:i], "]") || strings.Count(text[begin:i], "(") != strings.Count(text[begin:i], ")") {
+			if strings.Count(text[begin:i], "[") != strings.Count(text[begin:i], "]") ||
+				strings.Count(text[begin:i], "(") != strings.Count(text[begin:i], ")") {
 				return ""
 			}
 			return ": " + inQuotes(strings.TrimSpace(text[begin:i]))

@@ -39,7 +39,8 @@ func (s *scan) content(off, end int) *finding {
 	}
 	switch {
 	case strings.HasPrefix(rest, "- ") || rest == "-":
-		return &finding{off, "a list can't begin on the line of its key", "begin the list on the next line, or write [a, b]"}
+		return &finding{off, "a list can't begin on the line of its key",
+			"begin the list on the next line, or write [a, b]"}
 	case strings.HasPrefix(rest, "? "):
 		return &finding{off, "a value can't begin with `? `", quote}
 	}
@@ -55,14 +56,16 @@ func (s *scan) property(off, end int) *finding {
 	rest := s.text[off:end]
 	word := rest[:wordLen(rest)]
 	name := word[1:]
-	quote := "an expression that begins with " + word[:1] + " goes into quotes: " + inQuotes(uncommented(s.text[s.whole:end]))
+	quote := "an expression that begins with " + word[:1] + " goes into quotes: " +
+		inQuotes(uncommented(s.text[s.whole:end]))
 	switch word[0] {
 	case '*':
 		if after := uncommented(rest[len(word):]); after != "" {
 			return &finding{off, "a value that begins with * repeats another one, so nothing may follow", quote}
 		}
 		if !s.anchors[name] {
-			return &finding{off, fmt.Sprintf("*%s repeats a value that is named &%s, but there is none above", name, name), "put the value into quotes: " + inQuotes(word)}
+			return &finding{off, fmt.Sprintf("*%s repeats a value that is named &%s, but there is none above", name,
+				name), "put the value into quotes: " + inQuotes(word)}
 		}
 		return nil
 	case '&':
@@ -71,7 +74,8 @@ func (s *scan) property(off, end int) *finding {
 		}
 		s.anchors[name] = true
 	case '!':
-		tag := &finding{off, "! begins a YAML tag, but this is not a tag", "write `not` for !, or put the value into quotes: " + inQuotes(uncommented(s.text[s.whole:end]))}
+		tag := &finding{off, "! begins a YAML tag, but this is not a tag",
+			"write `not` for !, or put the value into quotes: " + inQuotes(uncommented(s.text[s.whole:end]))}
 		behind := off + len(word) + spaces(s.text[off+len(word):end])
 		if strings.ContainsAny(name, "<>(){}[],&|=") {
 			return tag
@@ -91,7 +95,8 @@ func (s *scan) block(off, end, col int) *finding {
 	header := s.text[off+1 : end]
 	if after := strings.TrimLeft(header, "+-0123456789"); uncommented(after) != "" || after != "" && !endsWord(after) {
 		at := off + 1 + len(header) - len(after)
-		return &finding{at + spaces(after), fmt.Sprintf("text can't be on the line of %c", s.text[off]), "begin it on the next line, indented; a value that begins with " + s.text[off:off+1] + " goes into quotes"}
+		return &finding{at + spaces(after), fmt.Sprintf("text can't be on the line of %c", s.text[off]),
+			"begin it on the next line, indented; a value that begins with " + s.text[off:off+1] + " goes into quotes"}
 	}
 	for s.at < len(s.text) {
 		line := s.text[s.at : s.at+contentLen(s.text[s.at:])]
@@ -118,9 +123,11 @@ func (s *scan) quoted(off, end int) *finding {
 		}
 		at := off + n + spaces(s.text[off+n:])
 		if at == off+n && s.text[off] == '\'' {
-			return &finding{at, "there is text after the closing quote", "write '' for an apostrophe inside single quotes"}
+			return &finding{at, "there is text after the closing quote",
+				"write '' for an apostrophe inside single quotes"}
 		}
-		return &finding{at, "there is text after the closing quote", "put the whole value into quotes: " + inQuotes(uncommented(s.text[off:end]))}
+		return &finding{at, "there is text after the closing quote",
+			"put the whole value into quotes: " + inQuotes(uncommented(s.text[off:end]))}
 	}
 	s.skipTo(off + n)
 	return nil
@@ -154,7 +161,8 @@ func quotedLen(s string) (n, bad int) {
 
 func badEscape(text string, off int) *finding {
 	c := text[off+1 : min(off+2, len(text))]
-	return &finding{off, fmt.Sprintf(`\%s means nothing in double quotes`, c), fmt.Sprintf(`write \\%s, or use single quotes, in which a backslash is an ordinary character`, c)}
+	return &finding{off, fmt.Sprintf(`\%s means nothing in double quotes`, c),
+		fmt.Sprintf(`write \\%s, or use single quotes, in which a backslash is an ordinary character`, c)}
 }
 
 func unclosedQuote(text string, off int) *finding {

@@ -210,7 +210,8 @@ func (e *Editor) alike(a, b *yaml.Node) bool {
 		return false
 	}
 	for i := 0; i+1 < len(a.Content); i += 2 {
-		if !e.alike(a.Content[i], b.Content[i]) || !slices.Contains(e.keys, a.Content[i]) && !e.alike(a.Content[i+1], b.Content[i+1]) {
+		if !e.alike(a.Content[i], b.Content[i]) || !slices.Contains(e.keys, a.Content[i]) &&
+			!e.alike(a.Content[i+1], b.Content[i+1]) {
 			return false
 		}
 	}

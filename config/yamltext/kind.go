@@ -79,7 +79,8 @@ func isFloat(text string) bool {
 	}
 	// Go reads 0x1p-2 and Inf, too, and a second sign nowhere.
 	_, err := strconv.ParseFloat(text, 64)
-	return !errors.Is(err, strconv.ErrSyntax) && strings.TrimLeft(text[:1], "0123456789.") == "" && strings.TrimLeft(text, "0123456789.eE+-") == ""
+	return !errors.Is(err, strconv.ErrSyntax) && strings.TrimLeft(text[:1], "0123456789.") == "" &&
+		strings.TrimLeft(text, "0123456789.eE+-") == ""
 }
 
 func taggedKind(tag string) schema.NodeKind {

@@ -53,7 +53,8 @@ func (c *converter) key(k *yaml.Node) *schema.Node {
 		return bad("yaml-key", fmt.Sprintf("the alias *%s can't be a key", k.Value), "write the key out")
 	}
 	if k.Kind != yaml.ScalarNode {
-		return bad("yaml-key", "a list or mapping can't be a key", "write a name; an expression or text that begins with { or [ goes into quotes")
+		return bad("yaml-key", "a list or mapping can't be a key",
+			"write a name; an expression or text that begins with { or [ goes into quotes")
 	}
 	if !c.room(off, 0) {
 		return nil
@@ -62,7 +63,8 @@ func (c *converter) key(k *yaml.Node) *schema.Node {
 	c.scalar(key, k, newScalar(c.src.Source, k, off))
 	switch {
 	case key.Tag != "" && key.Tag != "!!timestamp" && key.Tag != "!!str":
-		return bad("yaml-key", fmt.Sprintf("a key can't have the tag %s", key.Tag), "remove it, or put the key into quotes")
+		return bad("yaml-key", fmt.Sprintf("a key can't have the tag %s", key.Tag),
+			"remove it, or put the key into quotes")
 	case key.Text == "" && key.Style == schema.Plain:
 		return bad("yaml-key", "a key is missing before the colon", "write a name")
 	}
@@ -73,18 +75,21 @@ func (c *converter) key(k *yaml.Node) *schema.Node {
 func (c *converter) duplicate(key, first *schema.Node, off int) {
 	c.in(key.Text, func() {
 		c.report(off, schema.Problem{Code: schema.DuplicateKey,
-			Message: fmt.Sprintf("key %q is given twice, first at %d:%d", key.Text, first.Pos.Line, first.Pos.Col), Remedy: "remove one"})
+			Message: fmt.Sprintf("key %q is given twice, first at %d:%d", key.Text, first.Pos.Line, first.Pos.Col),
+			Remedy:  "remove one"})
 	})
 }
 
 // swallowed finds a value in { } that YAML split at a comma: {when: f(a, b)} has
 // the keys `when` and `b)`. It complains, and gives the value what was taken.
 func (c *converter) swallowed(out *schema.Node, n, k, v *yaml.Node) bool {
-	if n.Style&yaml.FlowStyle == 0 || v.Kind != yaml.ScalarNode || v.Value != "" || styleOf(v) != schema.Plain || v.Style&yaml.TaggedStyle != 0 {
+	if n.Style&yaml.FlowStyle == 0 || v.Kind != yaml.ScalarNode || v.Value != "" || styleOf(v) != schema.Plain ||
+		v.Style&yaml.TaggedStyle != 0 {
 		return false
 	}
 	off, last := c.src.offset(v.Line, v.Column), len(out.Items)-1
-	if strings.HasSuffix(strings.TrimRight(c.src.text[:off], " \t\r\n"), ":") || last < 0 || out.Items[last].Kind == schema.ListNode || out.Items[last].Kind == schema.MapNode {
+	if strings.HasSuffix(strings.TrimRight(c.src.text[:off], " \t\r\n"), ":") || last < 0 ||
+		out.Items[last].Kind == schema.ListNode || out.Items[last].Kind == schema.MapNode {
 		return false
 	}
 	whole := out.Items[last]
@@ -118,6 +123,8 @@ func (c *converter) merge(out *schema.Node, seen map[string]*schema.Node, v *yam
 			}
 		}
 	default:
-		c.report(c.src.offset(v.Line, v.Column), schema.Problem{Code: "yaml-merge", Message: "<< takes a mapping, or a list of mappings", Remedy: "write `<<: *name`, where &name marks a mapping"})
+		c.report(c.src.offset(v.Line, v.Column), schema.Problem{Code: "yaml-merge",
+			Message: "<< takes a mapping, or a list of mappings",
+			Remedy:  "write `<<: *name`, where &name marks a mapping"})
 	}
 }

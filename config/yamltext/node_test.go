@@ -34,18 +34,25 @@ func TestAScalarKeepsWhatYAMLWouldLose(t *testing.T) {
 		{"nothing", "a:", schema.Node{Kind: schema.NullNode}},
 		{"a tilde", "a: ~", schema.Node{Kind: schema.NullNode, Text: "~"}},
 		{"a date", "a: 2026-01-01", schema.Node{Kind: schema.TextNode, Text: "2026-01-01", Tag: "!!timestamp"}},
-		{"a date in quotes is text", "a: '2026-01-01'", schema.Node{Kind: schema.TextNode, Text: "2026-01-01", Style: schema.SingleQuoted}},
+		{"a date in quotes is text", "a: '2026-01-01'",
+			schema.Node{Kind: schema.TextNode, Text: "2026-01-01", Style: schema.SingleQuoted}},
 		{"a tag that swallows an expression", "a: !paid", schema.Node{Kind: schema.TextNode, Tag: "!paid"}},
 		{"a tag in front of a value", "a: !!str 5", schema.Node{Kind: schema.TextNode, Text: "5", Tag: "!!str"}},
-		{"a number in quotes is text", `a: "5"`, schema.Node{Kind: schema.TextNode, Text: "5", Style: schema.DoubleQuoted}},
-		{"a comment that swallows an expression's end", "a: status # >= 500  ", schema.Node{Kind: schema.TextNode, Text: "status", Tail: "# >= 500"}},
+		{"a number in quotes is text", `a: "5"`, schema.Node{Kind: schema.TextNode, Text: "5",
+			Style: schema.DoubleQuoted}},
+		{"a comment that swallows an expression's end", "a: status # >= 500  ",
+			schema.Node{Kind: schema.TextNode, Text: "status", Tail: "# >= 500"}},
 		{"a comment that swallows an expression", "a: #status", schema.Node{Kind: schema.NullNode, Tail: "#status"}},
-		{"a comment behind quotes", "a: 'b # c'  # d", schema.Node{Kind: schema.TextNode, Text: "b # c", Style: schema.SingleQuoted, Tail: "# d"}},
-		{"a comment behind a value of two lines", "a: b\n  c # d", schema.Node{Kind: schema.TextNode, Text: "b c", Tail: "# d"}},
+		{"a comment behind quotes", "a: 'b # c'  # d",
+			schema.Node{Kind: schema.TextNode, Text: "b # c", Style: schema.SingleQuoted, Tail: "# d"}},
+		{"a comment behind a value of two lines", "a: b\n  c # d",
+			schema.Node{Kind: schema.TextNode, Text: "b c", Tail: "# d"}},
 		{"a comment on the next line is nobody's", "a: b\n# c", schema.Node{Kind: schema.TextNode, Text: "b"}},
 		{"a number sign inside a word", "a: b#c", schema.Node{Kind: schema.TextNode, Text: "b#c"}},
-		{"a folded block", "a: >-\n  b // c\n  d\n", schema.Node{Kind: schema.TextNode, Text: "b // c d", Style: schema.Folded}},
-		{"a literal block with a comment at its head", "a: | # head\n  b\n", schema.Node{Kind: schema.TextNode, Text: "b\n", Style: schema.Literal}},
+		{"a folded block", "a: >-\n  b // c\n  d\n",
+			schema.Node{Kind: schema.TextNode, Text: "b // c d", Style: schema.Folded}},
+		{"a literal block with a comment at its head", "a: | # head\n  b\n",
+			schema.Node{Kind: schema.TextNode, Text: "b\n", Style: schema.Literal}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -86,14 +93,16 @@ func TestEveryByteOfAScalarHasItsPlace(t *testing.T) {
 			each(mustParse(t, tt.text), func(n *schema.Node) {
 				for i, r := range n.Text {
 					at := n.At(i)
-					if !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzäöüß0123456789", r) || strings.Contains(tt.text, `\x41`) && strings.ContainsRune("ä", r) {
+					if !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzäöüß0123456789", r) ||
+						strings.Contains(tt.text, `\x41`) && strings.ContainsRune("ä", r) {
 						continue
 					}
 					if got := []rune(lines[at.Line-1])[at.Col-1]; got != r {
 						t.Errorf("%q: byte %d is %q, but %v has %q", n.Text, i, r, at, got)
 					}
 				}
-				if end, all := n.At(len(n.Text)), fmt.Sprint(n.At(len(n.Text)+1)); fmt.Sprint(end) != all && n.Style == schema.Plain && end.Line == 0 {
+				if end, all := n.At(len(n.Text)), fmt.Sprint(n.At(len(n.Text)+1)); fmt.Sprint(end) != all &&
+					n.Style == schema.Plain && end.Line == 0 {
 					t.Errorf("%q ends at %v", n.Text, end)
 				}
 			})
@@ -134,7 +143,8 @@ same: *base
 func TestWhatIsNoPipelineFileIsRefused(t *testing.T) {
 	bomb := "a: &a [x, x, x, x, x, x, x, x, x, x]\n"
 	for c := 'b'; c < 'h'; c++ {
-		bomb += fmt.Sprintf("%c: &%c [%s]\n", c, c, strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*%c, ", c-1), 10), ", "))
+		bomb += fmt.Sprintf("%c: &%c [%s]\n", c, c,
+			strings.TrimSuffix(strings.Repeat(fmt.Sprintf("*%c, ", c-1), 10), ", "))
 	}
 	tests := []struct {
 		name, text string
@@ -152,7 +162,8 @@ func TestWhatIsNoPipelineFileIsRefused(t *testing.T) {
 		{"a NUL", "a: b\nc: d\x00\n", "f.yaml:2:5: the control character U+0000 is not allowed"},
 		{"an alias bomb", bomb, "aliases expand to more than 100000 values"},
 		{"an alias inside itself", "a: &a [b, *a]\n", "f.yaml:1:11: a[1]: *a is inside the value that it repeats"},
-		{"depth", "a: " + strings.Repeat("[", 300) + strings.Repeat("]", 300), "f.yaml:1:204: nested more than 200 levels deep"},
+		{"depth", "a: " + strings.Repeat("[", 300) + strings.Repeat("]", 300),
+			"f.yaml:1:204: nested more than 200 levels deep"},
 		{"a key twice", "a: 1\nb: 2\na: 3\n", `f.yaml:3:1: a: key "a" is given twice, first at 1:1`},
 		{"a key twice in braces", "x: {a: 1, a: 2}\n", `f.yaml:1:11: x.a: key "a" is given twice, first at 1:5`},
 		{"a list as a key", "x: {[a]: 1}\n", "f.yaml:1:5: x: a list or mapping can't be a key"},
@@ -162,14 +173,20 @@ func TestWhatIsNoPipelineFileIsRefused(t *testing.T) {
 		{"an alias as a key", "a: &x b\n*x : 1\n", "f.yaml:2:1: the alias *x can't be a key"},
 		{"a tag at a mapping", "a: !x {b: 1}\n", "f.yaml:1:4: a: the tag !x has no meaning here"},
 		{"a merge of text", "a:\n  <<: b\n", "f.yaml:2:7: a: << takes a mapping"},
-		{"a comma that ends a value in braces", "a: {when: f(b, c), d: 1}\n", `f.yaml:1:16: a.when: YAML reads "c)" as a separate key`},
-		{"brackets by the ten thousand", "a: " + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000), "f.yaml:1:1: nested more than 200 levels deep"},
-		{"brackets behind a mistake", "a: b c: d\ne: " + strings.Repeat("[", 30_000) + strings.Repeat("]", 30_000), "f.yaml:1:7: "},
-		{"dashes by the ten thousand", "a: 1\nb:\n  " + strings.Repeat("- ", 100_000) + "c", "nested more than 200 levels deep"},
+		{"a comma that ends a value in braces", "a: {when: f(b, c), d: 1}\n",
+			`f.yaml:1:16: a.when: YAML reads "c)" as a separate key`},
+		{"brackets by the ten thousand", "a: " + strings.Repeat("[", 100_000) + strings.Repeat("]", 100_000),
+			"f.yaml:1:1: nested more than 200 levels deep"},
+		{"brackets behind a mistake", "a: b c: d\ne: " + strings.Repeat("[", 30_000) + strings.Repeat("]", 30_000),
+			"f.yaml:1:7: "},
+		{"dashes by the ten thousand", "a: 1\nb:\n  " + strings.Repeat("- ", 100_000) + "c",
+			"nested more than 200 levels deep"},
 		{"a list of millions", "a: [" + strings.Repeat("1,", 2_000_000) + "1]", "more than 100000 values in one file"},
 		{"millions of comments", strings.Repeat("#\n", 2_000_000) + "a: 1", "more than 100000 values in one file"},
-		{"directives that the parser compares with each other", strings.Repeat("%TAG !a! b\n", 1_000) + "---\na: 1", "more than 100000 values in one file"},
-		{"a long text by its alias", "a: &a |\n  " + strings.Repeat("x", 100_000) + "\nb: [" + strings.Repeat("*a,", 200) + "]", "aliases expand to more than 16 MiB"},
+		{"directives that the parser compares with each other", strings.Repeat("%TAG !a! b\n", 1_000) + "---\na: 1",
+			"more than 100000 values in one file"},
+		{"a long text by its alias", "a: &a |\n  " + strings.Repeat("x", 100_000) + "\nb: [" + strings.Repeat("*a,",
+			200) + "]", "aliases expand to more than 16 MiB"},
 		{"too large", strings.Repeat("#", MaxFile+1), "f.yaml:1:1: the file is larger than 16 MiB"},
 	}
 	for _, tt := range tests {

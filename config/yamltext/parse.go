@@ -48,7 +48,8 @@ func Parse(file string, data []byte) (*schema.Node, []schema.Problem) {
 	}
 	at := func(n *yaml.Node) int { return (&cursor{Source: src}).offset(n.Line, n.Column) }
 	if len(data) > MaxFile {
-		return one(0, schema.Problem{Code: "file-too-large", Message: fmt.Sprintf("the file is larger than %d MiB", MaxFile>>20), Remedy: "check that it is a pipeline file"})
+		return one(0, schema.Problem{Code: "file-too-large", Message: fmt.Sprintf("the file is larger than %d MiB",
+			MaxFile>>20), Remedy: "check that it is a pipeline file"})
 	}
 	if off, p, bad := refuse([]byte(text)); bad {
 		return one(off, p)
@@ -61,11 +62,14 @@ func Parse(file string, data []byte) (*schema.Node, []schema.Problem) {
 	case err != nil:
 		return one(syntaxProblem(src, err))
 	case root == nil:
-		return one(0, schema.Problem{Code: "empty-file", Message: "the file contains no pipeline", Remedy: "begin with `inputs:` and `outputs:`"})
+		return one(0, schema.Problem{Code: "empty-file", Message: "the file contains no pipeline",
+			Remedy: "begin with `inputs:` and `outputs:`"})
 	case second != nil:
-		return one(at(second), schema.Problem{Code: "several-documents", Message: "a second document begins here", Remedy: "write each pipeline into its own file; -c takes several files and directories"})
+		return one(at(second), schema.Problem{Code: "several-documents", Message: "a second document begins here",
+			Remedy: "write each pipeline into its own file; -c takes several files and directories"})
 	case root.Kind != yaml.MappingNode:
-		return one(at(root), schema.Problem{Code: "not-a-pipeline", Message: "a pipeline is a mapping, but this is " + kindName(root), Remedy: "begin with `inputs:` and `outputs:`"})
+		return one(at(root), schema.Problem{Code: "not-a-pipeline", Message: "a pipeline is a mapping, but this is " +
+			kindName(root), Remedy: "begin with `inputs:` and `outputs:`"})
 	}
 	return convert(src, root)
 }

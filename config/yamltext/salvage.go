@@ -24,7 +24,8 @@ func Salvage(file string, data []byte, at int) (root *schema.Node, cuts Cuts, mo
 			was := slices.Clone(t.lines)
 			t.cut(region)
 			root, problems = Parse(file, []byte(t.text()))
-			if ok = root != nil || len(problems) == 1 && problems[0].Code == "yaml-syntax" && !region.has(problems[0].Pos.Line); ok {
+			if ok = root != nil || len(problems) == 1 && problems[0].Code == "yaml-syntax" &&
+				!region.has(problems[0].Pos.Line); ok {
 				cuts = append(cuts, region)
 				break
 			}

@@ -159,9 +159,12 @@ func refuse(data []byte) (off int, p schema.Problem, bad bool) {
 		r, n := utf8.DecodeRune(data[off:])
 		switch {
 		case r == utf8.RuneError && n == 1:
-			return off, schema.Problem{Code: "not-utf8", Message: "the text is not UTF-8 here", Remedy: "save the file as UTF-8, if it is a pipeline file at all"}, true
+			return off, schema.Problem{Code: "not-utf8", Message: "the text is not UTF-8 here",
+				Remedy: "save the file as UTF-8, if it is a pipeline file at all"}, true
 		case Forbidden(r):
-			return off, schema.Problem{Code: "control-character", Message: fmt.Sprintf("the control character %U is not allowed", r), Remedy: `remove it; if it is intended, write an escape in double quotes: "\x1b"`}, true
+			return off, schema.Problem{Code: "control-character",
+				Message: fmt.Sprintf("the control character %U is not allowed", r),
+				Remedy:  `remove it; if it is intended, write an escape in double quotes: "\x1b"`}, true
 		}
 		off += n
 	}

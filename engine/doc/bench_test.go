@@ -31,7 +31,8 @@ var sizes = []struct {
 }{
 	{"330B", []byte(event)},
 	{"pretty", pretty()},
-	{"utf8", []byte(`{"title":"` + strings.Repeat("日本語のテキスト", 10) + `","text":"` + strings.Repeat("größer und älter ", 10) + `"}`)},
+	{"utf8", []byte(`{"title":"` + strings.Repeat("日本語のテキスト", 10) + `","text":"` + strings.Repeat("größer und älter ",
+		10) + `"}`)},
 	{"5KB", large(5 << 10)},
 	{"100KB", large(100 << 10)},
 }
@@ -79,8 +80,10 @@ func events(n int) [][]byte {
 		if r.IntN(4) == 0 {
 			user = "null"
 		}
-		list[i] = fmt.Appendf(nil, `{"ts":"2025-03-14T09:26:%02d.%dZ","level":%q,"service":%q,"host":%q,"method":%q,"path":"/%s","status":%d,"bytes":%d,"duration_ms":%.*f,"user":%s,"tags":["edge",%q],"agent":%q,"trace":%q}`,
-			r.IntN(60), r.IntN(1e6), word(4, 5), word(4, 14), word(6, 20), word(3, 6), word(5, 40), 200+r.IntN(400), r.IntN(1e5), r.IntN(4), r.Float64()*100, user, word(2, 8), word(10, 60), word(20, 20))
+		list[i] = fmt.Appendf(nil,
+			`{"ts":"2025-03-14T09:26:%02d.%dZ","level":%q,"service":%q,"host":%q,"method":%q,"path":"/%s","status":%d,"bytes":%d,"duration_ms":%.*f,"user":%s,"tags":["edge",%q],"agent":%q,"trace":%q}`,
+			r.IntN(60), r.IntN(1e6), word(4, 5), word(4, 14), word(6, 20), word(3, 6), word(5, 40), 200+r.IntN(400),
+			r.IntN(1e5), r.IntN(4), r.Float64()*100, user, word(2, 8), word(10, 60), word(20, 20))
 	}
 	return list
 }

@@ -16,7 +16,8 @@ func TestSet(t *testing.T) {
 		{"into an empty object", `{}`, "a", `1`, `{"a":1}`},
 		{"into an empty object with room", ` { } `, "a", `1`, ` {"a":1} `},
 		{"a key keeps its place", `{"a":1,"b":2,"c":3}`, "b", `"x"`, `{"a":1,"b":"x","c":3}`},
-		{"all else keeps its bytes", `{ "a" : 1.50,` + "\n" + ` "b":2 , "c" :[ 1e3 ] }`, "b", `3`, `{ "a" : 1.50,` + "\n" + ` "b":3 , "c" :[ 1e3 ] }`},
+		{"all else keeps its bytes", `{ "a" : 1.50,` + "\n" + ` "b":2 , "c" :[ 1e3 ] }`, "b", `3`,
+			`{ "a" : 1.50,` + "\n" + ` "b":3 , "c" :[ 1e3 ] }`},
 		{"white space before the brace stays", "{\n  \"a\": 1\n}\n", "b", `2`, "{\n  \"a\": 1,\"b\":2\n}\n"},
 		{"null is written", `{"a":1}`, "a", `null`, `{"a":null}`},
 		{"the spelling of raw text stays", `{"a":1}`, "a", ` 1.00 `, `{"a":1.00}`},
@@ -27,7 +28,8 @@ func TestSet(t *testing.T) {
 		{"a nested null parent", `{"a":{"b":null}}`, "a.b.c", `1`, `{"a":{"b":{"c":1}}}`},
 		{"a null document becomes an object", ` null `, "a.b", `1`, `{"a":{"b":1}}`},
 		{"an element", `{"a":[1, 2 ,3]}`, "a[1]", `9`, `{"a":[1, 9 ,3]}`},
-		{"a field of an element", `{"items":[{"qty":1},{"qty":2}]}`, "items[1].qty", `9`, `{"items":[{"qty":1},{"qty":9}]}`},
+		{"a field of an element", `{"items":[{"qty":1},{"qty":2}]}`, "items[1].qty", `9`,
+			`{"items":[{"qty":1},{"qty":9}]}`},
 		{"a null element becomes an object", `{"a":[null]}`, "a[0].b", `1`, `{"a":[{"b":1}]}`},
 		{"an element of the document", `[1,[2]]`, "[1][0]", `3`, `[1,[3]]`},
 		{"the whole document", `{"a":1}`, "", ` [1] `, `[1]`},
@@ -38,7 +40,8 @@ func TestSet(t *testing.T) {
 		{"equal keys at the end", `{"b":2,"a":1 , "a":3}`, "a", `4`, `{"b":2 , "a":4}`},
 		{"three equal keys, one escaped", `{"a":1,"\u0061":2,"x":0,"a":3}`, "a", `4`, `{"x":0,"a":4}`},
 		{"nested equal keys", `{"o":{"a":1,"a":2}}`, "o.a", `4`, `{"o":{"a":4}}`},
-		{"equal parents: the last is edited, the others go", `{"o":{"a":1},"p":0,"o":{"b":2}}`, "o.a", `4`, `{"p":0,"o":{"b":2,"a":4}}`},
+		{"equal parents: the last is edited, the others go", `{"o":{"a":1},"p":0,"o":{"b":2}}`, "o.a", `4`,
+			`{"p":0,"o":{"b":2,"a":4}}`},
 		{"equal keys elsewhere stay", `{"x":{"a":1,"a":2},"y":1}`, "y", `2`, `{"x":{"a":1,"a":2},"y":2}`},
 	}
 	for _, tt := range tests {
@@ -84,8 +87,10 @@ func TestSetThatCannotBeDoneLeavesTheDocumentAlone(t *testing.T) {
 		{"an index in null", `{"a":null}`, "a[0]", 1, "a[0]: a is not an array, so nothing can be set by index"},
 		{"an array document", `[1]`, "a", 1, "a: the document is an array, not an object"},
 		{"a scalar document", `5`, "a", 1, "a: the document is a number, not an object"},
-		{"a null document and an index", `null`, "[0]", 1, "[0]: the document is not an array, so nothing can be set by index"},
-		{"a value without a JSON form", `{"a":1}`, "a", make(chan int), "a: chan int has no JSON form: json: unsupported type: chan int"},
+		{"a null document and an index", `null`, "[0]", 1,
+			"[0]: the document is not an array, so nothing can be set by index"},
+		{"a value without a JSON form", `{"a":1}`, "a", make(chan int),
+			"a: chan int has no JSON form: json: unsupported type: chan int"},
 		{"equal keys stay when nothing is done", `{"a":2,"a":1}`, "a.b", 1, "a.b: a is a number, not an object"},
 		{"deeper than can be read again", `{}`, long, 1, long + ": nested deeper than 512"},
 	}
@@ -103,7 +108,8 @@ func TestSetThatCannotBeDoneLeavesTheDocumentAlone(t *testing.T) {
 		})
 	}
 	d := open(`{"a":[1]}`)
-	if err := d.Set(doc.MakePath("a", -1), 1); err == nil || err.Error() != "a[-1]: a has no element -1: indexes begin at 0" {
+	if err := d.Set(doc.MakePath("a", -1), 1); err == nil ||
+		err.Error() != "a[-1]: a has no element -1: indexes begin at 0" {
 		t.Errorf("a negative index: got %v", err)
 	}
 	if err := d.SetRaw(doc.MustParsePath("a"), []byte(" ")); err == nil {
@@ -126,7 +132,8 @@ func TestUnset(t *testing.T) {
 		{"the last two", `{ "a":1,"b":2,"c":3 }`, []string{"b", "c"}, `{ "a":1 }`},
 		{"first and last", `{ "a":1,"b":2,"c":3 }`, []string{"a", "c"}, `{ "b":2 }`},
 		{"all", `{ "a":1,"b":2,"c":3 }`, []string{"a", "c", "b"}, `{}`},
-		{"lines of a pretty document", "{\n  \"a\": 1,\n  \"b\": 2,\n  \"c\": 3\n}", []string{"b"}, "{\n  \"a\": 1,\n  \"c\": 3\n}"},
+		{"lines of a pretty document", "{\n  \"a\": 1,\n  \"b\": 2,\n  \"c\": 3\n}", []string{"b"},
+			"{\n  \"a\": 1,\n  \"c\": 3\n}"},
 		{"nested", `{"a":{"b":1,"c":2}}`, []string{"a.b"}, `{"a":{"c":2}}`},
 		{"nested, the only one", `{"a":{ "b":1 }}`, []string{"a.b"}, `{"a":{}}`},
 		{"in the middle of an array", `{"a":[1, 2 ,3]}`, []string{"a[1]"}, `{"a":[1 ,3]}`},
@@ -137,7 +144,8 @@ func TestUnset(t *testing.T) {
 		{"a field of an element", `{"a":[{"b":1,"c":2}]}`, []string{"a[0].b"}, `{"a":[{"c":2}]}`},
 		{"equal keys all go", `{"a":1,"b":2,"a":3}`, []string{"a"}, `{"b":2}`},
 		{"only equal keys", `{"a":1,"a":3}`, []string{"a"}, `{}`},
-		{"equal parents: what is missing in the last is missing", `{"o":{"a":1},"o":{"b":2}}`, []string{"o.a"}, `{"o":{"a":1},"o":{"b":2}}`},
+		{"equal parents: what is missing in the last is missing", `{"o":{"a":1},"o":{"b":2}}`, []string{"o.a"},
+			`{"o":{"a":1},"o":{"b":2}}`},
 		{"equal parents become the last", `{"o":{"a":1},"o":{"a":2}}`, []string{"o.a"}, `{"o":{}}`},
 		{"below a scalar", `{"a":1}`, []string{"a.b.c"}, `{"a":1}`},
 		{"in an array document", `[1,{"a":2}]`, []string{"[1].a", "[0]"}, `[{}]`},
@@ -181,7 +189,8 @@ func TestRename(t *testing.T) {
 		{"into itself", `{"a":{"b":1}}`, "a", "a.c", `{"a":{"c":{"b":1}}}`, ""},
 		{"onto its parent", `{"a":{"b":1},"c":2}`, "a.b", "a", `{"a":1,"c":2}`, ""},
 		{"from an element", `{"a":[1,2]}`, "a[0]", "b", `{"a":[2],"b":1}`, ""},
-		{"below a scalar", `{"a":1,"b":2,"a":3}`, "a", "b.c", `{"a":1,"b":2,"a":3}`, "b.c: b is a number, not an object"},
+		{"below a scalar", `{"a":1,"b":2,"a":3}`, "a", "b.c", `{"a":1,"b":2,"a":3}`,
+			"b.c: b is a number, not an object"},
 		{"the whole document", `{"a":1}`, "", "b", `{"a":1}`, "the whole document can't be renamed"},
 	}
 	for _, tt := range tests {

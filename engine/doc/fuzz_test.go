@@ -156,7 +156,8 @@ func FuzzCanonical(f *testing.F) {
 // canonical are texts that are not yet in the form that Append gives them.
 var canonical = []string{
 	`{"b":1,"a":{"d":[1.50,-0.0,-0,1e3,1E-7],"c":null},"a":true}`, `{"long key one":1,"long key 0":2,"":3,"k":4}`,
-	`{"\u0061":1,"a":2,"\"":3,"!":4,"é":5}`, ` { "x" : [ ] , "w" : { } } `, `[0.000001,0.0000001,123456789012.345,1234567890123.4567]`,
+	`{"\u0061":1,"a":2,"\"":3,"!":4,"é":5}`, ` { "x" : [ ] , "w" : { } } `,
+	`[0.000001,0.0000001,123456789012.345,1234567890123.4567]`,
 	`{"a\u0000":1,"a":2}`, `["\ud83d\ude00","\ud800","\/","a\tb"]`, `[12345678901234567890,1e400]`, `{"a":1e400,"a":1}`,
 	`{"z":1,"y":2,"x":3,"w":4,"v":5,"u":6,"t":7,"s":8,"r":9,"q":0}`,
 }
@@ -167,7 +168,8 @@ func TestCanonicalIsWhatAppendMakes(t *testing.T) {
 		got, ok := doc.Canonical(nil, []byte(text))
 		v, err := doc.Decode([]byte(text))
 		want, _ := doc.Append(nil, v)
-		switch odd := err != nil || strings.Contains(text, `\"`) || strings.Contains(text, `\u0000`) || depth([]byte(text)) > 32; {
+		switch odd := err != nil || strings.Contains(text, `\"`) || strings.Contains(text, `\u0000`) ||
+			depth([]byte(text)) > 32; {
 		case ok == odd:
 			t.Errorf("%s: got %v, want %v", text, ok, !odd)
 		case ok && string(got) != string(want):
@@ -280,7 +282,8 @@ func FuzzEdit(f *testing.F) {
 // FuzzSearch searches text that nobody checked, as SetRaw lets in.
 func FuzzSearch(f *testing.F) {
 	seed(f, func(s string) { f.Add([]byte(s)) })
-	paths := []doc.Path{doc.MustParsePath("x.a"), doc.MustParsePath("x[1]"), doc.MustParsePath("x.a[0].b"), doc.MustParsePath("x")}
+	paths := []doc.Path{doc.MustParsePath("x.a"), doc.MustParsePath("x[1]"), doc.MustParsePath("x.a[0].b"),
+		doc.MustParsePath("x")}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		if open(string(raw)).Valid() != nil && depthAtMost(raw) > doc.MaxDepth {
 			return
@@ -304,10 +307,12 @@ func FuzzSearch(f *testing.F) {
 // FuzzPeek looks into text that may be no document: where it is one, the answer holds.
 func FuzzPeek(f *testing.F) {
 	seed(f, func(s string) { f.Add([]byte(s)) })
-	for _, s := range []string{`{"a":1,"b":{"a":2},"a":3}`, `{"c":"\"a\":1","a":{"b":2}}`, `{"c":"a","\u0061":1,"a":[0,1]}`, `{"a"x"a":1}`} {
+	for _, s := range []string{`{"a":1,"b":{"a":2},"a":3}`, `{"c":"\"a\":1","a":{"b":2}}`,
+		`{"c":"a","\u0061":1,"a":[0,1]}`, `{"a"x"a":1}`} {
 		f.Add([]byte(s))
 	}
-	paths := []doc.Path{doc.MustParsePath("a"), doc.MustParsePath("a.b"), doc.MustParsePath("b"), doc.MustParsePath("a[1]"), doc.MustParsePath(`[""]`), doc.MustParsePath(`[":"]`)}
+	paths := []doc.Path{doc.MustParsePath("a"), doc.MustParsePath("a.b"), doc.MustParsePath("b"),
+		doc.MustParsePath("a[1]"), doc.MustParsePath(`[""]`), doc.MustParsePath(`[":"]`)}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		for _, p := range paths {
 			got, ok := open(string(raw)).Peek(p)

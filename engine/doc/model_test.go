@@ -79,7 +79,8 @@ func modelFits(v any, keys []any) bool {
 var (
 	genSpace  = rapid.SampledFrom([]string{"", "", "", " ", "\n  ", "\t"})
 	genKey    = rapid.SampledFrom([]string{`"a"`, `"b"`, `"c"`, `"\u0061"`, `"é"`, `"a b"`, `"x\"y"`, `""`})
-	genScalar = rapid.SampledFrom([]string{`0`, `-1`, `1.50`, `1e3`, `12345678901234567890`, `"s"`, `"}],{["`, `"\n\u00e9"`, `true`, `null`, `"longer than eight"`})
+	genScalar = rapid.SampledFrom([]string{`0`, `-1`, `1.50`, `1e3`, `12345678901234567890`, `"s"`, `"}],{["`,
+		`"\n\u00e9"`, `true`, `null`, `"longer than eight"`})
 )
 
 // genValue draws JSON text: with white space, equal keys, odd spellings.
@@ -305,9 +306,11 @@ func setEntry(list []entry, key, raw string) []entry {
 // TestUntouchedBytesStay sets one field and compares all that lies around it.
 func TestUntouchedBytesStay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		head, tail := genObject(t, 2, rapid.IntRange(0, 4).Draw(t, "n")), genObject(t, 2, rapid.IntRange(0, 4).Draw(t, "m"))
+		head, tail := genObject(t, 2, rapid.IntRange(0, 4).Draw(t, "n")),
+			genObject(t, 2, rapid.IntRange(0, 4).Draw(t, "m"))
 		sp := func() string { return genSpace.Draw(t, "space") }
-		before := sp() + "{" + sp() + `"head"` + sp() + ":" + sp() + head + sp() + "," + sp() + `"k"` + sp() + ":" + sp()
+		before := sp() + "{" + sp() + `"head"` + sp() + ":" + sp() + head + sp() + "," + sp() + `"k"` + sp() + ":" +
+			sp()
 		after := sp() + "," + sp() + `"tail":` + tail + sp() + "}" + sp()
 		var d doc.Doc
 		d.Reset([]byte(before+genValue(t, 2)+after), nil)

@@ -61,7 +61,8 @@ func TestTextThatIsNoPath(t *testing.T) {
 		{`a[-1]`, `path "a[-1]": expected an index from 0 or a quoted key at byte 2`},
 		{`a[x]`, `path "a[x]": expected an index from 0 or a quoted key at byte 2`},
 		{`a[+1]`, `path "a[+1]": expected an index from 0 or a quoted key at byte 2`},
-		{`a[99999999999999999999]`, `path "a[99999999999999999999]": expected an index from 0 or a quoted key at byte 2`},
+		{`a[99999999999999999999]`,
+			`path "a[99999999999999999999]": expected an index from 0 or a quoted key at byte 2`},
 		{`a["x]`, `path "a[\"x]": a quoted key is never closed at byte 2`},
 		{`a["x"`, `path "a[\"x\"": expected ']' after a key at byte 5`},
 		{`a["\q"]`, `path "a[\"\\q\"]": unknown escape in a quoted key at byte 3`},
@@ -144,7 +145,8 @@ func TestAPathMayBeginWithThis(t *testing.T) {
 func TestAnIndexIntoATextIsItsCharacter(t *testing.T) {
 	const text = `{"s": "aé\n\ud83d\ude00\"", "l": ["xy"], "e": "", "n": 12}`
 	for path, want := range map[string]string{
-		`s[0]`: `"a"`, `s[1]`: `"é"`, `s[2]`: `"\n"`, `s[3]`: `"😀"`, `s[4]`: `"\""`, `s[5]`: ``, `s[0][0]`: `"a"`, `s[0][1]`: ``,
+		`s[0]`: `"a"`, `s[1]`: `"é"`, `s[2]`: `"\n"`, `s[3]`: `"😀"`, `s[4]`: `"\""`, `s[5]`: ``, `s[0][0]`: `"a"`,
+		`s[0][1]`: ``,
 		`l[0][1]`: `"y"`, `e[0]`: ``, `n[0]`: ``, `missing[0]`: ``, `s[0].x`: ``,
 	} {
 		var d doc.Doc

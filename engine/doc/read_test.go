@@ -149,7 +149,8 @@ func TestEachYieldsTheElementsOfAnArray(t *testing.T) {
 		want             []string
 		err              string
 	}{
-		{"elements keep their spelling", `{"a":[ 1.0, "x,]" ,{"b":[2]},[ ] ]}`, "a", []string{"1.0", `"x,]"`, `{"b":[2]}`, "[ ]"}, ""},
+		{"elements keep their spelling", `{"a":[ 1.0, "x,]" ,{"b":[2]},[ ] ]}`, "a",
+			[]string{"1.0", `"x,]"`, `{"b":[2]}`, "[ ]"}, ""},
 		{"an empty array has none", `{"a":[]}`, "a", nil, ""},
 		{"a missing array has none", `{}`, "a", nil, ""},
 		{"null has none", `{"a":null}`, "a", nil, ""},

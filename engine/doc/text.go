@@ -110,7 +110,8 @@ func beyond(data []byte, i int) int {
 		if c := data[i]; 0xc2 <= c && c < 0xe0 && i+1 < len(data) && data[i+1]&0xc0 == 0x80 {
 			i += 2
 			continue
-		} else if 0xe0 < c && c < 0xf0 && c != 0xed && i+2 < len(data) && data[i+1]&0xc0 == 0x80 && data[i+2]&0xc0 == 0x80 {
+		} else if 0xe0 < c && c < 0xf0 && c != 0xed && i+2 < len(data) && data[i+1]&0xc0 == 0x80 &&
+			data[i+2]&0xc0 == 0x80 {
 			i += 3
 			continue
 		}

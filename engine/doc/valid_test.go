@@ -167,7 +167,8 @@ func TestOtherTextIsRefusedWithPlaceAndReason(t *testing.T) {
 		if e.Offset != tt.offset || e.Msg != tt.msg {
 			t.Errorf("%.60q: got %q at byte %d, want %q at byte %d", tt.text, e.Msg, e.Offset, tt.msg, tt.offset)
 		}
-		if len(tt.text) < 1000 && utf8.ValidString(tt.text) && json.Valid([]byte(tt.text)) && !strings.Contains(tt.msg, "512") {
+		if len(tt.text) < 1000 && utf8.ValidString(tt.text) && json.Valid([]byte(tt.text)) &&
+			!strings.Contains(tt.msg, "512") {
 			t.Errorf("%.60q: encoding/json accepts it", tt.text)
 		}
 	}
@@ -186,7 +187,8 @@ func TestAnErrorReadsAsASentence(t *testing.T) {
 }
 
 func TestATruncatedDocumentIsRefusedAtItsEnd(t *testing.T) {
-	texts := []string{event, string(pretty()), `{"a":"\u00e9\n","é":[1.5e-3,-0,true,false,null,{"b":[]}],"日本":"12345678"}`, `[[[]]]`}
+	texts := []string{event, string(pretty()),
+		`{"a":"\u00e9\n","é":[1.5e-3,-0,true,false,null,{"b":[]}],"日本":"12345678"}`, `[[[]]]`}
 	for _, text := range texts {
 		for n := 1; n < len(text); n++ {
 			err := open(text[:n]).Valid()

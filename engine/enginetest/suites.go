@@ -85,7 +85,8 @@ func Input(t *testing.T, make func(t *testing.T) engine.Input, want ...string) {
 		in, dst := make(t), &Sink{}
 		constant(t, in)
 		rep := Run(t, &engine.Pipeline{
-			Inputs:  Named("in", engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return in, nil })}),
+			Inputs: Named("in",
+				engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return in, nil })}),
 			Outputs: Named("out", dst.Output()),
 			Engine:  engine.EngineSpec{Workers: 1},
 		}, nil)
@@ -98,7 +99,8 @@ func Input(t *testing.T, make func(t *testing.T) engine.Input, want ...string) {
 // hostile payloads that no processor or output may panic at.
 var hostile = []string{
 	"", "\x00", "{", "[", `{"a":`, "null", "nul", "\xff\xfe", `"\ud800"`, "1e999", "-", "[[[[", `{"":{"":0}}`,
-	strings.Repeat("[", 5000), strings.Repeat("{\"a\":", 5000), strings.Repeat("a=b ", 2000), "\x1f\x8b\x08\x00", "\x28\xb5\x2f\xfd", strings.Repeat(",\"", 999),
+	strings.Repeat("[", 5000), strings.Repeat("{\"a\":", 5000), strings.Repeat("a=b ", 2000), "\x1f\x8b\x08\x00",
+	"\x28\xb5\x2f\xfd", strings.Repeat(",\"", 999),
 }
 
 // Processor is the conformance suite of processors; payloads are good ones.
@@ -235,8 +237,9 @@ func Output(t *testing.T, make func(t *testing.T) engine.Output, payloads ...str
 		o, src := make(t), &Source{Payloads: payloads, Takes: engine.TakesOne}
 		constant(t, o)
 		rep := Run(t, &engine.Pipeline{
-			Inputs:  Named("in", src.Input()),
-			Outputs: schema.MapOf(schema.Entry[engine.OutputSpec]{Key: "out", Value: engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return o, nil })}}),
+			Inputs: Named("in", src.Input()),
+			Outputs: schema.MapOf(schema.Entry[engine.OutputSpec]{Key: "out",
+				Value: engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return o, nil })}}),
 		}, nil)
 		if rep.Err != nil || rep.Stats.Roots.Ended[engine.Delivered] != int64(len(payloads)) {
 			t.Errorf("err %v, stats %+v", rep.Err, rep.Stats.Roots)

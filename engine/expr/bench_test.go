@@ -42,7 +42,8 @@ func BenchmarkTest(b *testing.B) {
 
 func BenchmarkEval(b *testing.B) {
 	m := msg(event)
-	for _, src := range []string{`total * rate`, `upper(user.name)`, `user.name`, `sum(items, .qty)`, `{a: total, b: user.name}`} {
+	for _, src := range []string{`total * rate`, `upper(user.name)`, `user.name`, `sum(items, .qty)`,
+		`{a: total, b: user.name}`} {
 		b.Run(src, func(b *testing.B) {
 			e := MustCompile(src)
 			b.ReportAllocs()

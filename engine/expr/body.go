@@ -21,11 +21,14 @@ func (b *Body) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	*b = Body{}
 	if n.Kind == schema.TextNode {
 		if at := strings.Index(n.Text, "$("); at >= 0 {
-			d.Report(n, schema.Problem{Code: problemCode, Caret: n.At(at), Message: "this is an expression, not a template", Remedy: untemplated(n.Text, scopesOf(d))})
+			d.Report(n, schema.Problem{Code: problemCode, Caret: n.At(at),
+				Message: "this is an expression, not a template", Remedy: untemplated(n.Text, scopesOf(d))})
 			return
 		}
 		if prose(n.Text, scopesOf(d)) {
-			d.Report(n, schema.Problem{Code: problemCode, Caret: n.At(0), Message: "this is an expression, and text in it must be in quotes", Remedy: "write " + inYAML(quoted(n.Text))})
+			d.Report(n, schema.Problem{Code: problemCode, Caret: n.At(0),
+				Message: "this is an expression, and text in it must be in quotes",
+				Remedy:  "write " + inYAML(quoted(n.Text))})
 			return
 		}
 	}

@@ -19,8 +19,10 @@ func TestNoMessageShowsTheParser(t *testing.T) {
 			t.Errorf("%q: %s", src, e.Short())
 		}
 	}
-	for _, src := range []string{"{", "{1", "{-", "{\"a\nb\" \"c\nd\"}", "0x", "0b", "0o9", "1e", "1e999", "a.0x", "1a", "/* a", "a b\nc", "{a b}", "{..}", "if a", "#", "a ?? b + 1",
-		"filter(a, ", "map()", "99999999999999999999", "-99999999999999999999", "0xffffffffffffffffff", "`a", "'\\u12'", "b'\\400'", "let a", "let = 1", "let a = 1 b", "a?.[", "::", "a::b", "not", "in", ";", "a;"} {
+	for _, src := range []string{"{", "{1", "{-", "{\"a\nb\" \"c\nd\"}", "0x", "0b", "0o9", "1e", "1e999", "a.0x", "1a",
+		"/* a", "a b\nc", "{a b}", "{..}", "if a", "#", "a ?? b + 1",
+		"filter(a, ", "map()", "99999999999999999999", "-99999999999999999999", "0xffffffffffffffffff", "`a", "'\\u12'",
+		"b'\\400'", "let a", "let = 1", "let a = 1 b", "a?.[", "::", "a::b", "not", "in", ";", "a;"} {
 		check(src)
 	}
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -47,13 +49,15 @@ func TestNoMessageShowsTheParser(t *testing.T) {
 // use of that.
 func TestHintsForWordsOfOtherLanguages(t *testing.T) {
 	for src, want := range map[string]struct{ hint, use string }{
-		`throw("a")`:                 {"`- fail: why`", ``},
-		`deleted()`:                  {"`unset: [field]`", ``},
-		`content()`:                  {"raw()", ``},
-		`strftime(a)`:                {`format(time, "2006-01-02 15:04:05")`, `format(date("2026-01-02"), "2006-01-02 15:04:05") == "2026-01-02 00:00:00"`},
-		`file("x")`:                  {"${file:/path}", ``},
-		`hostname()`:                 {"${HOSTNAME}", ``},
-		`merge(a, b)`:                {"fromPairs(concat(toPairs(a), toPairs(b)))", `fromPairs(concat(toPairs({a: 1, b: 1}), toPairs({b: 2}))) == {a: 1, b: 2}`},
+		`throw("a")`: {"`- fail: why`", ``},
+		`deleted()`:  {"`unset: [field]`", ``},
+		`content()`:  {"raw()", ``},
+		`strftime(a)`: {`format(time, "2006-01-02 15:04:05")`,
+			`format(date("2026-01-02"), "2006-01-02 15:04:05") == "2026-01-02 00:00:00"`},
+		`file("x")`:  {"${file:/path}", ``},
+		`hostname()`: {"${HOSTNAME}", ``},
+		`merge(a, b)`: {"fromPairs(concat(toPairs(a), toPairs(b)))",
+			`fromPairs(concat(toPairs({a: 1, b: 1}), toPairs({b: 2}))) == {a: 1, b: 2}`},
 		`a =~ "x"`:                   {`text matches "…"`, `"ax" matches "x"`},
 		`range(1, 2)`:                {"1..n", `1..3 == [1, 2, 3]`},
 		`regex_replace(a, "b", "c")`: {`replace(text, "old", "new")`, `replace("ab", "b", "c") == "ac"`},

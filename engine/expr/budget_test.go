@@ -15,9 +15,10 @@ import (
 )
 
 func init() {
-	Register(Func{Name: "payload_", Doc: "the payload as text", Types: []any{new(func() string)}, Call: func(s Source, _ ...any) (any, error) {
-		return string(s.Document().Bytes()), nil
-	}})
+	Register(Func{Name: "payload_", Doc: "the payload as text", Types: []any{new(func() string)},
+		Call: func(s Source, _ ...any) (any, error) {
+			return string(s.Document().Bytes()), nil
+		}})
 }
 
 // spent is what an evaluation took, as the runtime sees it.
@@ -57,7 +58,8 @@ func TestABudgetEndsWhatTakesTooMuch(t *testing.T) {
 	for i := range 18_000 {
 		fmt.Fprintf(&items, `,{"n":%d}`, i)
 	}
-	m := msg(fmt.Sprintf(`{"n": 300000, "long": %q, "same": %q, "items": [%s], "thousand": [%s0], "accents": %q}`, long, long[1:]+"b", items.String()[1:], strings.Repeat("0,", 999), strings.Repeat("é", 1<<16)))
+	m := msg(fmt.Sprintf(`{"n": 300000, "long": %q, "same": %q, "items": [%s], "thousand": [%s0], "accents": %q}`, long,
+		long[1:]+"b", items.String()[1:], strings.Repeat("0,", 999), strings.Repeat("é", 1<<16)))
 	tests := []struct{ src, want, at string }{
 		{`map(items, this)`, memory, `map(`},
 		{`{a: map(items, this)}`, memory, `{a:`},
@@ -107,7 +109,8 @@ func TestABudgetEndsWhatTakesTooMuch(t *testing.T) {
 				if got.err != nil {
 					t.Fatal(got.err)
 				}
-			} else if !errors.As(got.err, &e) || !strings.Contains(e.Short(), tt.want) || !strings.HasPrefix(tt.src[e.Offset:], tt.at) {
+			} else if !errors.As(got.err, &e) || !strings.Contains(e.Short(), tt.want) ||
+				!strings.HasPrefix(tt.src[e.Offset:], tt.at) {
 				t.Fatalf("got %v, want %q at %q", got.err, tt.want, tt.at)
 			}
 			// What is let go of is charged like what is kept, so this is not what is in use.
@@ -195,7 +198,8 @@ func (g growth) value(depth int) string {
 	case "reduce":
 		return "reduce(1..20, [#acc, " + body + "], 0)"
 	case "acc":
-		return `reduce(1..30, ` + g.pick("[#acc, #acc]", "string(#acc) + string(#acc)", "concat([#acc], [#acc])") + ", " + of() + ")"
+		return `reduce(1..30, ` + g.pick("[#acc, #acc]", "string(#acc) + string(#acc)", "concat([#acc], [#acc])") +
+			", " + of() + ")"
 	case "count":
 		return "count(" + list() + ", " + body + " == 1)"
 	case "group":
@@ -228,7 +232,8 @@ func TestATimeoutEndsAnEvaluation(t *testing.T) {
 		e := Expr{p}
 		m := &ending{message: msg(`{}`), looks: 3, err: context.DeadlineExceeded}
 		_, err = e.Eval(m)
-		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(short(err), "the evaluation took longer than the timeout") || m.looks != 0 {
+		if !errors.Is(err, context.DeadlineExceeded) ||
+			!strings.Contains(short(err), "the evaluation took longer than the timeout") || m.looks != 0 {
 			t.Errorf("got error %v after %d looks too many", err, -m.looks)
 		}
 	}
@@ -258,8 +263,10 @@ func TestLimitsAreThoseOfTheConfiguration(t *testing.T) {
 		want   string
 	}{
 		{Limits{}, ""},
-		{Limits{Steps: 1000}, "more than 1000 steps on this message (give it less to process, or raise engine.limits.expression.steps)"},
-		{Limits{Memory: 64 << 10}, "more than 64KiB of memory on this message (make it produce less, or raise engine.limits.expression.memory)"},
+		{Limits{Steps: 1000},
+			"more than 1000 steps on this message (give it less to process, or raise engine.limits.expression.steps)"},
+		{Limits{Memory: 64 << 10},
+			"more than 64KiB of memory on this message (make it produce less, or raise engine.limits.expression.memory)"},
 	} {
 		e.p.limits = &tt.limits
 		if _, err := e.Eval(m); (err == nil) != (tt.want == "") || !strings.Contains(short(err), tt.want) {

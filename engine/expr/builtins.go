@@ -73,12 +73,13 @@ var values = builtins{
 			return len(v.(map[string]any))
 		}
 	}},
-	{"type(any) text", "Name of the value's type: nil, bool, int, float, string, array, map.", func(f *frame, s *site, args []any) any {
-		if kindOf(args[0]) == kBig {
-			return "int"
-		}
-		return builtin.Type(args[0])
-	}},
+	{"type(any) text", "Name of the value's type: nil, bool, int, float, string, array, map.",
+		func(f *frame, s *site, args []any) any {
+			if kindOf(args[0]) == kBig {
+				return "int"
+			}
+			return builtin.Type(args[0])
+		}},
 	{"abs(number) number", "The number without its sign.", func(f *frame, s *site, args []any) any {
 		if args[0] == math.MinInt {
 			s.overflow()
@@ -89,11 +90,13 @@ var values = builtins{
 	{"floor(number) number", "The number rounded down to a whole number.", whole(math.Floor)},
 	{"round(number) number", "The nearest whole number; halves go away from zero.", whole(math.Round)},
 	{"int(number|big|text) int|big", "The number without its fraction, or the integer that a text gives.", toInt},
-	{"float(number|big|text) float", "The number with a fraction, rounded if need be, or the number that a text gives.", toFloat},
-	{"string(value) text", "Text as it is, a time in RFC 3339, anything else as JSON.", func(f *frame, s *site, args []any) any {
-		f.encode(s.offset, args[0])
-		return string(appendText(s, nil, args[0]))
-	}},
+	{"float(number|big|text) float", "The number with a fraction, rounded if need be, or the number that a text gives.",
+		toFloat},
+	{"string(value) text", "Text as it is, a time in RFC 3339, anything else as JSON.",
+		func(f *frame, s *site, args []any) any {
+			f.encode(s.offset, args[0])
+			return string(appendText(s, nil, args[0]))
+		}},
 	{"toJSON(any) text", "The value as JSON, on one line, keys sorted.", func(f *frame, s *site, args []any) any {
 		f.encode(s.offset, args[0])
 		return string(appendJSON(s, nil, args[0]))
@@ -101,12 +104,13 @@ var values = builtins{
 	{"fromJSON(text) any", "The value of a JSON text.", func(f *frame, s *site, args []any) any {
 		return f.decode(s, []byte(args[0].(string)))
 	}},
-	{"hash(value) text", "A stable hash of the value, 16 hexadecimal digits (FNV-1a); equal values have equal hashes.", func(f *frame, s *site, args []any) any {
-		f.encode(s.offset, args[0])
-		h := fnv.New64a()
-		h.Write(appendKey(s, nil, args[0]))
-		return hex.EncodeToString(h.Sum(nil))
-	}},
+	{"hash(value) text", "A stable hash of the value, 16 hexadecimal digits (FNV-1a); equal values have equal hashes.",
+		func(f *frame, s *site, args []any) any {
+			f.encode(s.offset, args[0])
+			h := fnv.New64a()
+			h.Write(appendKey(s, nil, args[0]))
+			return hex.EncodeToString(h.Sum(nil))
+		}},
 }
 
 // decode decodes a text that may not be JSON.

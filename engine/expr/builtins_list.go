@@ -8,8 +8,10 @@ import (
 )
 
 var lists = builtins{
-	{"first(list) any", "The first element, or nil.", func(f *frame, s *site, args []any) any { return member(args[0], 0) }},
-	{"last(list) any", "The last element, or nil.", func(f *frame, s *site, args []any) any { return member(args[0], -1) }},
+	{"first(list) any", "The first element, or nil.",
+		func(f *frame, s *site, args []any) any { return member(args[0], 0) }},
+	{"last(list) any", "The last element, or nil.",
+		func(f *frame, s *site, args []any) any { return member(args[0], -1) }},
 	{"take(list, int) list", "The first elements, this many.", func(f *frame, s *site, args []any) any {
 		list, n := args[0].([]any), args[1].(int)
 		if n < 0 {
@@ -35,9 +37,10 @@ var lists = builtins{
 		}
 		return all
 	}},
-	{"flatten(list) list", "The elements, with inner lists replaced by their elements.", func(f *frame, s *site, args []any) any {
-		return flatten(f, s, nil, args[0].([]any), 0)
-	}},
+	{"flatten(list) list", "The elements, with inner lists replaced by their elements.",
+		func(f *frame, s *site, args []any) any {
+			return flatten(f, s, nil, args[0].([]any), 0)
+		}},
 	{"sort(list, [text]) list", `The elements in order, "asc" or "desc".`, func(f *frame, s *site, args []any) any {
 		list := slices.Clone(args[0].([]any))
 		sortBy(f, s, list, args[1:], func(v any) any { return v })

@@ -9,21 +9,28 @@ import (
 var texts = builtins{
 	{"upper(text) text", "The text in upper case.", upstream("upper")},
 	{"lower(text) text", "The text in lower case.", upstream("lower")},
-	{"trim(text, [text]) text", "The text without white space, or the given characters, at both ends.", upstream("trim")},
+	{"trim(text, [text]) text", "The text without white space, or the given characters, at both ends.",
+		upstream("trim")},
 	{"trimPrefix(text, [text]) text", "The text without a prefix.", upstream("trimPrefix")},
 	{"trimSuffix(text, [text]) text", "The text without a suffix.", upstream("trimSuffix")},
 	{"hasPrefix(text, text) bool", "Whether the first text begins with the second.", upstream("hasPrefix")},
 	{"hasSuffix(text, text) bool", "Whether the first text ends with the second.", upstream("hasSuffix")},
-	{"indexOf(text, text) int", "The position of the first occurrence of the second text in the first, in characters from 0, or -1.", func(f *frame, s *site, args []any) any {
-		return characters(args[0].(string), strings.Index(args[0].(string), args[1].(string)))
-	}},
-	{"lastIndexOf(text, text) int", "The position of the last occurrence of the second text in the first, in characters from 0, or -1.", func(f *frame, s *site, args []any) any {
-		return characters(args[0].(string), strings.LastIndex(args[0].(string), args[1].(string)))
-	}},
+	{"indexOf(text, text) int",
+		"The position of the first occurrence of the second text in the first, in characters from 0, or -1.",
+		func(f *frame, s *site, args []any) any {
+			return characters(args[0].(string), strings.Index(args[0].(string), args[1].(string)))
+		}},
+	{"lastIndexOf(text, text) int",
+		"The position of the last occurrence of the second text in the first, in characters from 0, or -1.",
+		func(f *frame, s *site, args []any) any {
+			return characters(args[0].(string), strings.LastIndex(args[0].(string), args[1].(string)))
+		}},
 	{"split(text, text, [int]) list", "The parts between separators; at most this many.", splitter(strings.SplitN)},
-	{"splitAfter(text, text, [int]) list", "The parts, each with its separator; at most this many.", splitter(strings.SplitAfterN)},
+	{"splitAfter(text, text, [int]) list", "The parts, each with its separator; at most this many.",
+		splitter(strings.SplitAfterN)},
 	{"join(list, [text]) text", "The texts of a list, with a separator between them.", join},
-	{"replace(text, text, text, [int]) text", "The first text with the second replaced by the third; at most this many times.", replace},
+	{"replace(text, text, text, [int]) text",
+		"The first text with the second replaced by the third; at most this many times.", replace},
 	{"repeat(text, int) text", "The text, repeated this many times.", func(f *frame, s *site, args []any) any {
 		text, n := args[0].(string), args[1].(int)
 		if n < 0 {
@@ -83,7 +90,8 @@ func join(f *frame, s *site, args []any) any {
 	for _, v := range list {
 		text, ok := v.(string)
 		if !ok {
-			failFor(s.offset, "map(list, string(#)) turns its elements into texts", "join() needs a list of texts, but one element is %s", s.left(v))
+			failFor(s.offset, "map(list, string(#)) turns its elements into texts",
+				"join() needs a list of texts, but one element is %s", s.left(v))
 		}
 		size += len(text)
 	}

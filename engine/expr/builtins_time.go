@@ -9,7 +9,8 @@ import (
 )
 
 var times = builtins{
-	{"date(text|zone, [text], [text], [text]) time", "The time that a text gives; the second text is its layout (Go's reference time), the third its time zone, UTC by default. An ambiguous abbreviation such as EST needs that zone.", date},
+	{"date(text|zone, [text], [text], [text]) time",
+		"The time that a text gives; the second text is its layout (Go's reference time), the third its time zone, UTC by default. An ambiguous abbreviation such as EST needs that zone.", date},
 	{"duration(text) duration", `The duration that a text gives: "1h30m".`, func(f *frame, s *site, args []any) any {
 		d, err := time.ParseDuration(args[0].(string))
 		if err != nil {
@@ -17,13 +18,19 @@ var times = builtins{
 		}
 		return d
 	}},
-	{"timezone(text) zone", `A time zone by name: "Europe/Zurich".`, func(f *frame, s *site, args []any) any { return zone(s, args[0].(string)) }},
-	{"format(time, text) text", "The time in a layout, written as Go's reference time: 2006-01-02 15:04:05.", func(f *frame, s *site, args []any) any {
-		f.room(s.offset, len(args[1].(string))*4)
-		return args[0].(time.Time).Format(args[1].(string))
+	{"timezone(text) zone", `A time zone by name: "Europe/Zurich".`,
+		func(f *frame, s *site, args []any) any { return zone(s, args[0].(string)) }},
+	{"format(time, text) text", "The time in a layout, written as Go's reference time: 2006-01-02 15:04:05.",
+		func(f *frame, s *site, args []any) any {
+			f.room(s.offset, len(args[1].(string))*4)
+			return args[0].(time.Time).Format(args[1].(string))
+		}},
+	{"unix(time) int", "Seconds since 1970.", func(f *frame, s *site,
+		args []any) any {
+		return int(args[0].(time.Time).Unix())
 	}},
-	{"unix(time) int", "Seconds since 1970.", func(f *frame, s *site, args []any) any { return int(args[0].(time.Time).Unix()) }},
-	{"seconds(duration) float", "The duration in seconds.", func(f *frame, s *site, args []any) any { return args[0].(time.Duration).Seconds() }},
+	{"seconds(duration) float", "The duration in seconds.",
+		func(f *frame, s *site, args []any) any { return args[0].(time.Duration).Seconds() }},
 }
 
 var clocks = builtins{

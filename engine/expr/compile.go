@@ -188,7 +188,8 @@ func (c *compiler) path(n ast.Node) (keys []any, root ast.Node, ok bool) {
 func (c *compiler) field(n, root ast.Node, keys []any) node {
 	name := root.(*ast.IdentifierNode).Value
 	if bare, ok := strings.CutPrefix(name, "$"); ok {
-		failFor(c.offset(root), fmt.Sprintf("write %s for a field, or this[%q] where the $ is part of its name", cmp.Or(bare, "name"), name),
+		failFor(c.offset(root), fmt.Sprintf("write %s for a field, or this[%q] where the $ is part of its name",
+			cmp.Or(bare, "name"), name),
 			"there are no variables, so %s means nothing", name)
 	}
 	if len(c.loops) > 0 && name != "this" {

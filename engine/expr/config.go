@@ -84,10 +84,12 @@ func (t *Template) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 		d.Report(n, schema.Problem{Code: problemCode, Message: "expected text, got a list", Remedy: "put it in quotes"})
 		return
 	case schema.MapNode:
-		d.Report(n, schema.Problem{Code: problemCode, Message: "expected text, got a mapping", Remedy: "write the text itself, without { }, or in quotes"})
+		d.Report(n, schema.Problem{Code: problemCode, Message: "expected text, got a mapping",
+			Remedy: "write the text itself, without { }, or in quotes"})
 		return
 	case schema.NullNode:
-		d.Report(n, schema.Problem{Code: problemCode, Message: "there is no text here", Remedy: `write "" for an empty one`})
+		d.Report(n, schema.Problem{Code: problemCode, Message: "there is no text here",
+			Remedy: `write "" for an empty one`})
 		return
 	}
 	if _, resolved := d.Text(n); !resolved {
@@ -129,7 +131,8 @@ func report(d *schema.Decoder, n *schema.Node, err error, warning bool) {
 		e = &Error{Msg: err.Error()}
 	}
 	at := n.At(e.Offset)
-	d.Report(n, schema.Problem{Pos: at, Code: problemCode, Message: e.Msg, Remedy: e.Remedy, Warning: warning, Caret: at})
+	d.Report(n, schema.Problem{Pos: at, Code: problemCode, Message: e.Msg, Remedy: e.Remedy, Warning: warning,
+		Caret: at})
 }
 
 // DescribeConfig is how docs and JSON Schema see the field: any scalar, since

@@ -18,8 +18,10 @@ type field struct {
 
 var environment = map[string]string{
 	"TEXT": "prod", "NUMBER": "5", "NEGATIVE": "-1.5", "LARGE": "18446744073709551616", "TRUE": "true", "NULL": "null",
-	"CODE": `" or true or "`, "TICK": "a` or `b", "QUOTE": `it's "it" \ ` + "\n", "EMPTY": "", "PART": "$(secret)", "CALL": "upper(name)",
-	"ZEROS": "007", "SECRET": "hunter2", "PAREN": `") + upper(name) + ("`, "BACKSLASH": `\`, "MIN": "-9223372036854775808",
+	"CODE": `" or true or "`, "TICK": "a` or `b", "QUOTE": `it's "it" \ ` + "\n", "EMPTY": "", "PART": "$(secret)",
+	"CALL":  "upper(name)",
+	"ZEROS": "007", "SECRET": "hunter2", "PAREN": `") + upper(name) + ("`, "BACKSLASH": `\`,
+	"MIN": "-9223372036854775808",
 }
 
 // scalar is a node as a reader of files makes it, in line 7, column 11.
@@ -121,7 +123,8 @@ func TestProblems(t *testing.T) {
 	tail := func(tail string) func(*schema.Node) { return func(n *schema.Node) { n.Tail = tail } }
 	list := func(n *schema.Node) {
 		n.Kind = schema.ListNode
-		n.Items = []*schema.Node{{Kind: schema.TextNode, Text: "a"}, {Kind: schema.TextNode, Text: "b", Style: schema.DoubleQuoted}}
+		n.Items = []*schema.Node{{Kind: schema.TextNode, Text: "a"},
+			{Kind: schema.TextNode, Text: "b", Style: schema.DoubleQuoted}}
 	}
 	mapping := func(n *schema.Node) {
 		n.Kind = schema.MapNode
@@ -147,43 +150,75 @@ func TestProblems(t *testing.T) {
 		node *schema.Node
 		want string // "" is no problem
 	}{
-		{"an error has its place", scalarNode("expr", `status = 500`), `p.yaml:7:18: expr: unexpected = (write == to compare) [expression]`},
-		{"also in another line", scalarNode("expr", "status > 1 and a = 1", lines(15)), `p.yaml:8:7: expr: unexpected = (write == to compare) [expression]`},
-		{"behind a placeholder", scalarNode("expr", `${LARGE} == 1 = 2`), `p.yaml:7:25: expr: unexpected = (write == to compare) [expression]`},
-		{"a type error", scalarNode("expr", `upper(5)`), `p.yaml:7:11: expr: upper() needs text, not number 5 [expression]`},
-		{"a placeholder of a wrong type", scalarNode("expr", `upper(${NUMBER})`), `p.yaml:7:11: expr: upper() needs text, not number [expression]`},
-		{"its value does not show", scalarNode("expr", `"${SECRET}" > 1`), `p.yaml:7:23: expr: cannot compare text with number 1 using > [expression]`},
-		{"nor behind an operator", scalarNode("expr", `("a" + ${SECRET}) > 1`), `p.yaml:7:29: expr: cannot compare text with number 1 using > [expression]`},
-		{"next to a digit it is not a number", scalarNode("expr", `1${NUMBER}`), `p.yaml:7:12: expr: unexpected 5 (an operator is missing before it) [expression]`},
-		{"a negative one is no subtraction", scalarNode("expr", `status ${NEGATIVE}`), `p.yaml:7:18: expr: unexpected float (an operator is missing before it) [expression]`},
-		{"nor a call", scalarNode("expr", `upper ${NUMBER}`), `p.yaml:7:17: expr: unexpected 5 (an operator is missing before it) [expression]`},
-		{"it is no member", scalarNode("expr", `user.${TEXT}`), `p.yaml:7:16: expr: the name of a field belongs here (write any other key in brackets: this["odd name"]) [expression]`},
-		{"an unresolved one is told once", scalarNode("expr", `upper(${NOWHERE}, 1)`), `p.yaml:7:17: expr: ${NOWHERE} is not set (set it, or give a default: ${NOWHERE:-…}) [unresolved-placeholder]`},
-		{"a condition that is a number", scalarNode("cond", `1 + 1`), `p.yaml:7:13: cond: a condition must be true or false, but this is number [expression]`},
-		{"a condition that is a text", scalarNode("cond", `upper(x)`), `p.yaml:7:11: cond: a condition must be true or false, but this is text [expression]`},
-		{"a scoped function elsewhere", scalarNode("expr", `test_batch()`), `p.yaml:7:11: expr: test_batch() cannot be called here, only where there is a batch [expression]`},
+		{"an error has its place", scalarNode("expr", `status = 500`),
+			`p.yaml:7:18: expr: unexpected = (write == to compare) [expression]`},
+		{"also in another line", scalarNode("expr", "status > 1 and a = 1", lines(15)),
+			`p.yaml:8:7: expr: unexpected = (write == to compare) [expression]`},
+		{"behind a placeholder", scalarNode("expr", `${LARGE} == 1 = 2`),
+			`p.yaml:7:25: expr: unexpected = (write == to compare) [expression]`},
+		{"a type error", scalarNode("expr", `upper(5)`),
+			`p.yaml:7:11: expr: upper() needs text, not number 5 [expression]`},
+		{"a placeholder of a wrong type", scalarNode("expr", `upper(${NUMBER})`),
+			`p.yaml:7:11: expr: upper() needs text, not number [expression]`},
+		{"its value does not show", scalarNode("expr", `"${SECRET}" > 1`),
+			`p.yaml:7:23: expr: cannot compare text with number 1 using > [expression]`},
+		{"nor behind an operator", scalarNode("expr", `("a" + ${SECRET}) > 1`),
+			`p.yaml:7:29: expr: cannot compare text with number 1 using > [expression]`},
+		{"next to a digit it is not a number", scalarNode("expr", `1${NUMBER}`),
+			`p.yaml:7:12: expr: unexpected 5 (an operator is missing before it) [expression]`},
+		{"a negative one is no subtraction", scalarNode("expr", `status ${NEGATIVE}`),
+			`p.yaml:7:18: expr: unexpected float (an operator is missing before it) [expression]`},
+		{"nor a call", scalarNode("expr", `upper ${NUMBER}`),
+			`p.yaml:7:17: expr: unexpected 5 (an operator is missing before it) [expression]`},
+		{"it is no member", scalarNode("expr", `user.${TEXT}`),
+			`p.yaml:7:16: expr: the name of a field belongs here (write any other key in brackets: this["odd name"]) [expression]`},
+		{"an unresolved one is told once", scalarNode("expr", `upper(${NOWHERE}, 1)`),
+			`p.yaml:7:17: expr: ${NOWHERE} is not set (set it, or give a default: ${NOWHERE:-…}) [unresolved-placeholder]`},
+		{"a condition that is a number", scalarNode("cond", `1 + 1`),
+			`p.yaml:7:13: cond: a condition must be true or false, but this is number [expression]`},
+		{"a condition that is a text", scalarNode("cond", `upper(x)`),
+			`p.yaml:7:11: cond: a condition must be true or false, but this is text [expression]`},
+		{"a scoped function elsewhere", scalarNode("expr", `test_batch()`),
+			`p.yaml:7:11: expr: test_batch() cannot be called here, only where there is a batch [expression]`},
 		{"a scoped function in its place", scalarNode("scoped", `test_batch()`), ``},
-		{"a warning", scalarNode("expr", `any(items, qty > 1)`), `p.yaml:7:22: expr: warning: qty in a predicate is the document's field (write .qty for the element's field, this.qty for the document's) [expression]`},
-		{"an error in a template", scalarNode("template", `a/$(name = 1)`), `p.yaml:7:20: template: unexpected = (write == to compare) [expression]`},
-		{"an open part of a template", scalarNode("template", `a/$(name`), `p.yaml:7:13: template: this $( has no ) [expression]`},
-		{"a warning in a template", scalarNode("template", `a/$(any(items, qty > 1))`), `p.yaml:7:26: template: warning: qty in a predicate is the document's field (write .qty for the element's field, this.qty for the document's) [expression]`},
+		{"a warning", scalarNode("expr", `any(items, qty > 1)`),
+			`p.yaml:7:22: expr: warning: qty in a predicate is the document's field (write .qty for the element's field, this.qty for the document's) [expression]`},
+		{"an error in a template", scalarNode("template", `a/$(name = 1)`),
+			`p.yaml:7:20: template: unexpected = (write == to compare) [expression]`},
+		{"an open part of a template", scalarNode("template", `a/$(name`),
+			`p.yaml:7:13: template: this $( has no ) [expression]`},
+		{"a warning in a template", scalarNode("template", `a/$(any(items, qty > 1))`),
+			`p.yaml:7:26: template: warning: qty in a predicate is the document's field (write .qty for the element's field, this.qty for the document's) [expression]`},
 
-		{"a tag", scalarNode("cond", ``, tag("!paid")), `p.yaml:7:11: cond: YAML reads !paid as a tag (write not paid) [expression]`},
-		{"a tag before more", scalarNode("cond", `and shipped`, tag("!paid")), `p.yaml:7:11: cond: YAML reads !paid as a tag (write not paid and shipped) [expression]`},
-		{"a date", scalarNode("expr", `2026-01-02`, tag("!!timestamp")), `p.yaml:7:11: expr: YAML reads 2026-01-02 as a date (write 'date("2026-01-02")' for a time, '"2026-01-02"' for text) [expression]`},
-		{"a list", scalarNode("expr", ``, list), `p.yaml:7:11: expr: expected an expression, got a list (quote it: '[a, "b"]') [expression]`},
-		{"a mapping", scalarNode("expr", ``, mapping), `p.yaml:7:11: expr: expected an expression, got a mapping (quote it: '{a: 1}') [expression]`},
-		{"a list in a template", scalarNode("template", ``, list), `p.yaml:7:11: template: expected text, got a list (put it in quotes) [expression]`},
+		{"a tag", scalarNode("cond", ``, tag("!paid")),
+			`p.yaml:7:11: cond: YAML reads !paid as a tag (write not paid) [expression]`},
+		{"a tag before more", scalarNode("cond", `and shipped`, tag("!paid")),
+			`p.yaml:7:11: cond: YAML reads !paid as a tag (write not paid and shipped) [expression]`},
+		{"a date", scalarNode("expr", `2026-01-02`, tag("!!timestamp")),
+			`p.yaml:7:11: expr: YAML reads 2026-01-02 as a date (write 'date("2026-01-02")' for a time, '"2026-01-02"' for text) [expression]`},
+		{"a list", scalarNode("expr", ``, list),
+			`p.yaml:7:11: expr: expected an expression, got a list (quote it: '[a, "b"]') [expression]`},
+		{"a mapping", scalarNode("expr", ``, mapping),
+			`p.yaml:7:11: expr: expected an expression, got a mapping (quote it: '{a: 1}') [expression]`},
+		{"a list in a template", scalarNode("template", ``, list),
+			`p.yaml:7:11: template: expected text, got a list (put it in quotes) [expression]`},
 		{"a comment behind an expression", scalarNode("expr", `customer.id`, tail("# messages keep their order")), ``},
-		{"an expression cut off at a #", scalarNode("expr", `any(items,`, tail("# > 3)")), `p.yaml:7:21: expr: the expression ends too early; YAML takes what follows a blank and # for a comment (quote it: 'any(items, # > 3)') [expression]`},
-		{"a template cut off at a #", scalarNode("template", `a/$(map(items,`, tail("# + 1))")), `p.yaml:7:13: template: this $( has no ); YAML takes what follows a blank and # for a comment (quote it: 'a/$(map(items, # + 1))') [expression]`},
-		{"a comment in a folded text", scalarNode("cond", `a > 1 // first and b > 1`, style(schema.Folded)), `p.yaml:7:17: cond: YAML joins these lines, so this comment swallows the code after it (write the text with | in place of >) [expression]`},
-		{"a comment in a plain text of two lines", scalarNode("cond", `a > 1 // first and b > 1`, lines(15)), `p.yaml:7:17: cond: YAML joins these lines, so this comment swallows the code after it (write the text with | in place of >) [expression]`},
+		{"an expression cut off at a #", scalarNode("expr", `any(items,`, tail("# > 3)")),
+			`p.yaml:7:21: expr: the expression ends too early; YAML takes what follows a blank and # for a comment (quote it: 'any(items, # > 3)') [expression]`},
+		{"a template cut off at a #", scalarNode("template", `a/$(map(items,`, tail("# + 1))")),
+			`p.yaml:7:13: template: this $( has no ); YAML takes what follows a blank and # for a comment (quote it: 'a/$(map(items, # + 1))') [expression]`},
+		{"a comment in a folded text", scalarNode("cond", `a > 1 // first and b > 1`, style(schema.Folded)),
+			`p.yaml:7:17: cond: YAML joins these lines, so this comment swallows the code after it (write the text with | in place of >) [expression]`},
+		{"a comment in a plain text of two lines", scalarNode("cond", `a > 1 // first and b > 1`, lines(15)),
+			`p.yaml:7:17: cond: YAML joins these lines, so this comment swallows the code after it (write the text with | in place of >) [expression]`},
 		{"a comment at the end of a line", scalarNode("cond", `a > 1 // first`), ``},
-		{"a comment in a text with lines", scalarNode("cond", "a > 1 // first\nand b > 1\n", style(schema.Literal)), ``},
+		{"a comment in a text with lines", scalarNode("cond", "a > 1 // first\nand b > 1\n", style(schema.Literal)),
+			``},
 		{"slashes in a text", scalarNode("expr", `"http://" + host`, style(schema.Folded)), ``},
-		{"a quoted word", scalarNode("expr", `prod`, style(schema.DoubleQuoted)), `p.yaml:7:11: expr: quoted for YAML, this still reads the field prod (write prod without quotes for the field, '"prod"' for text) [expression]`},
-		{"a quoted variable", scalarNode("expr", `$prod`, style(schema.DoubleQuoted)), `p.yaml:7:11: expr: there are no variables, so $prod means nothing (write prod for a field, or this["$prod"] where the $ is part of its name) [expression]`},
+		{"a quoted word", scalarNode("expr", `prod`, style(schema.DoubleQuoted)),
+			`p.yaml:7:11: expr: quoted for YAML, this still reads the field prod (write prod without quotes for the field, '"prod"' for text) [expression]`},
+		{"a quoted variable", scalarNode("expr", `$prod`, style(schema.DoubleQuoted)),
+			`p.yaml:7:11: expr: there are no variables, so $prod means nothing (write prod for a field, or this["$prod"] where the $ is part of its name) [expression]`},
 		{"a quoted true", scalarNode("cond", `true`, style(schema.SingleQuoted)), ``},
 		{"a quoted expression", scalarNode("expr", `a.b`, style(schema.SingleQuoted)), ``},
 		{"a quoted text", scalarNode("expr", `"prod"`, style(schema.SingleQuoted)), ``},
@@ -224,7 +259,8 @@ func TestRunTimeErrorsKnowTheirPlaceAndHideValues(t *testing.T) {
 }
 
 func TestDescribeConfig(t *testing.T) {
-	for want, d := range map[string]schema.Describer{"expression": Expr{}, "condition": Cond{}, "template": Template{}} {
+	for want, d := range map[string]schema.Describer{"expression": Expr{}, "condition": Cond{},
+		"template": Template{}} {
 		if got := d.DescribeConfig().Text(); got != want {
 			t.Errorf("docs call a %T %q, want %q", d, got, want)
 		}

@@ -125,7 +125,8 @@ func (f *frame) goOn(offset int) {
 		if err := src.Interrupted(); err != nil {
 			f := &failure{err: err, offset: offset, msg: "the evaluation was interrupted: " + err.Error()}
 			if errors.Is(err, context.DeadlineExceeded) {
-				f.msg, f.remedy = "the evaluation took longer than the timeout", "give it less to process, or raise `timeout`"
+				f.msg, f.remedy = "the evaluation took longer than the timeout",
+					"give it less to process, or raise `timeout`"
 			}
 			panic(f)
 		}

@@ -44,7 +44,8 @@ func init() {
 		}
 		return args[1:], nil
 	}})
-	Register(Func{Name: "test_typed", Types: []any{new(func(int, float64, ...string) bool), new(func(time.Time) string)},
+	Register(Func{Name: "test_typed", Types: []any{new(func(int, float64, ...string) bool),
+		new(func(time.Time) string)},
 		Call: func(_ Source, args ...any) (any, error) { return len(args) > 2, nil }})
 }
 

@@ -16,22 +16,27 @@ import (
 
 // seeds are expressions that between them use all of the language.
 var seeds = []string{
-	`status >= 500`, `status == "503" or ok and not none`, `name startsWith "A" && name contains "n"`, `text in ["503", nil]`,
-	`user.tags[0] ?? missing`, `-status * 2.5 ** 2 % 3`, `items[-1].qty / 0`, `filter(items, .qty > i)`, `sum(map(list, # * #index))`,
+	`status >= 500`, `status == "503" or ok and not none`, `name startsWith "A" && name contains "n"`,
+	`text in ["503", nil]`,
+	`user.tags[0] ?? missing`, `-status * 2.5 ** 2 % 3`, `items[-1].qty / 0`, `filter(items, .qty > i)`,
+	`sum(map(list, # * #index))`,
 	`reduce(list, #acc + #, 10)`, `sortBy(items, .sku, "desc")`, `groupBy(items, .qty)`, `let a = user; a.name + "x"`,
 	`{a: [1, name], (key): 2}.a[0]`, `name[1:] + word[:2]`, `get(this, "items[0].sku")`, `toJSON(fromJSON("[1, 2.0]"))`,
 	`1..3 == [1, 2, 3]`, `name matches pattern ? 1 : 2`, `if ok { 1 } else { "a" }`, `big > max and ratio < 1`,
 	`any(items, any(list, # > 1))`, `name | upper() | len()`, `max + 1`, `date("2026-01-02") + duration("1h")`,
 	`split(replace(name, "n", "m"), "")`, `1 < i < 3`, `this?.user?.["odd name"]`, "`raw` + 'it''s' + \"\\u00e9\"",
-	`{c: this, a: [user, 1.50], b: none ?? items, d: ok ? "x" : name}`, `len(name) * 2 - -i / ratio % 3`, `one(items, .qty > 2) ? find(items, .qty > 2).sku : findIndex(list, # == 2)`,
-	`whole == 2 and whole in [2]`, `user == {name: "ann"}`, `user[key] != list[whole]`, `hash([1, 1.0, nil])`, `uniq(mixed)`,
+	`{c: this, a: [user, 1.50], b: none ?? items, d: ok ? "x" : name}`, `len(name) * 2 - -i / ratio % 3`,
+	`one(items, .qty > 2) ? find(items, .qty > 2).sku : findIndex(list, # == 2)`,
+	`whole == 2 and whole in [2]`, `user == {name: "ann"}`, `user[key] != list[whole]`, `hash([1, 1.0, nil])`,
+	`uniq(mixed)`,
 }
 
 func FuzzCompile(f *testing.F) {
 	for _, s := range seeds {
 		f.Add(s)
 	}
-	for _, s := range []string{"(", "a.", "#", "$(", "\"\\", "/*", "a ? b :", "let", "[:]", "::", "..", "{a", "\xff", "not in", "1e999", "0x", "a?.[", "if {", "|", "b\""} {
+	for _, s := range []string{"(", "a.", "#", "$(", "\"\\", "/*", "a ? b :", "let", "[:]", "::", "..", "{a", "\xff",
+		"not in", "1e999", "0x", "a?.[", "if {", "|", "b\""} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, src string) {
@@ -43,7 +48,8 @@ func FuzzCompile(f *testing.F) {
 		}
 		if e != nil {
 			lines := strings.Count(e.Error(), "\n") + 1
-			if e.Msg == "" || e.Offset < 0 || e.Offset > len(src) || lines > 3 || strings.Contains(e.Msg, "runtime error") {
+			if e.Msg == "" || e.Offset < 0 || e.Offset > len(src) || lines > 3 ||
+				strings.Contains(e.Msg, "runtime error") {
 				t.Errorf("got an odd error at %d:\n%s", e.Offset, e)
 			}
 		}
@@ -77,7 +83,8 @@ func outcome(t rapid.TB, p *program, m *message) string {
 	case errors.As(err, &syntax):
 		return err.Error()
 	case errors.As(err, &exprErr):
-		if strings.Contains(exprErr.Msg, "interface conversion") || strings.Contains(exprErr.Msg, "runtime error") || strings.Contains(exprErr.Msg, "cannot evaluate") {
+		if strings.Contains(exprErr.Msg, "interface conversion") || strings.Contains(exprErr.Msg, "runtime error") ||
+			strings.Contains(exprErr.Msg, "cannot evaluate") {
 			t.Errorf("got Go's own error: %v", err)
 		}
 		if strings.Contains(exprErr.Msg, "takes too long") || strings.Contains(exprErr.Msg, "MiB") {
@@ -98,7 +105,8 @@ func outcome(t rapid.TB, p *program, m *message) string {
 }
 
 func FuzzTemplate(f *testing.F) {
-	for _, s := range []string{"", "a", "$(name)", "$$(", "$(", "a$(len(\")\"))b$(1)", "$(`)`)", "$(a /* ) */)", "$($(a))"} {
+	for _, s := range []string{"", "a", "$(name)", "$$(", "$(", "a$(len(\")\"))b$(1)", "$(`)`)", "$(a /* ) */)",
+		"$($(a))"} {
 		f.Add(s, "value")
 	}
 	f.Fuzz(func(t *testing.T, src, value string) {
@@ -112,7 +120,8 @@ func FuzzTemplate(f *testing.F) {
 			}
 		}
 		// A placeholder's value is never code, wherever it stands.
-		pieces := []schema.Piece{{Text: "a/"}, {Text: value, Offset: 2, Placeholder: true}, {Text: "/$(name)", Offset: 4}}
+		pieces := []schema.Piece{{Text: "a/"}, {Text: value, Offset: 2, Placeholder: true},
+			{Text: "/$(name)", Offset: 4}}
 		compiled, errs := parseTemplate(pieces, &origin{text: "a/${X}/$(name)"}, nil)
 		if len(errs) > 0 {
 			if len(value) < maxSource-100 {
@@ -129,7 +138,8 @@ func FuzzTemplate(f *testing.F) {
 
 // FuzzPlaceholder puts a value into code: it must come out as that value.
 func FuzzPlaceholder(f *testing.F) {
-	for _, s := range []string{"", "a", `"`, `'`, "`", `\`, "\n", `") + x("`, "1", "-5", "1e5", "true", "null", "$(a)", "//", "/*", "#", "é", "\x00", "\r\n"} {
+	for _, s := range []string{"", "a", `"`, `'`, "`", `\`, "\n", `") + x("`, "1", "-5", "1e5", "true", "null", "$(a)",
+		"//", "/*", "#", "é", "\x00", "\r\n"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, value string) {

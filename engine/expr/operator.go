@@ -90,7 +90,8 @@ func (c *compiler) operator(n *ast.BinaryNode) node {
 	s := &site{offset: c.offset(n), name: n.Operator, secret: [2]bool{l.secret, r.secret}}
 	out := result(op.types, l.kinds, r.kinds)
 	if out == 0 && negated(n.Left) {
-		failFor(s.offset, "put brackets around what is negated: not (a > b)", "%s", s.sentence(s.known(0, l), s.known(1, r)))
+		failFor(s.offset, "put brackets around what is negated: not (a > b)", "%s",
+			s.sentence(s.known(0, l), s.known(1, r)))
 	}
 	if out == 0 {
 		s.clash(l.kinds, r.kinds, s.known(0, l), s.known(1, r))
@@ -198,13 +199,15 @@ func (c *compiler) prefix(n *ast.UnaryNode) node {
 		}
 		return not
 	case "-":
-		v := c.unary(n, x.kinds&(kInt|kFloat|kDuration), c.calculable(s, x), func(_ *frame, v any) any { return negate(s, v) })
+		v := c.unary(n, x.kinds&(kInt|kFloat|kDuration), c.calculable(s, x),
+			func(_ *frame, v any) any { return negate(s, v) })
 		if !v.konst {
 			v.scalar = negatedScalar(x.scalar)
 		}
 		return v
 	}
-	return c.unary(n, x.kinds&(kInt|kFloat|kDuration), c.calculable(s, x), func(_ *frame, v any) any { return plus(s, v) })
+	return c.unary(n, x.kinds&(kInt|kFloat|kDuration), c.calculable(s, x),
+		func(_ *frame, v any) any { return plus(s, v) })
 }
 
 func (c *compiler) calculable(s *site, x node) node {

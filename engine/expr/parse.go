@@ -120,7 +120,8 @@ func (c *compiler) reject(err error) {
 			code = strings.TrimRight(code, " \t\r\n")
 			msg, offset, remedy = "the expression ends too early", len(code), tooEarly(code, c.scopes)
 		case strings.HasPrefix(m[1], "a map key"):
-			msg, remedy = fmt.Sprintf("this must be a key, not %s", token), `a key is a name, a text in quotes, or an expression in brackets: {name: 1, "odd name": 2, (field): 3}`
+			msg, remedy = fmt.Sprintf("this must be a key, not %s", token),
+				`a key is a name, a text in quotes, or an expression in brackets: {name: 1, "odd name": 2, (field): 3}`
 		case kind == "String":
 			msg = "unexpected text " + fmt.Sprintf("%q", token)
 		}
@@ -143,7 +144,8 @@ func (c *compiler) reject(err error) {
 	case strings.HasPrefix(msg, "wrap predicate"):
 		msg, remedy = "a predicate is not in brackets", "put brackets around it: filter(items, (# > 1))"
 	case strings.HasPrefix(msg, "invalid char escape"), strings.HasPrefix(msg, "unable to unescape"):
-		msg, remedy = "a backslash in a text begins an escape that does not exist", `write \\ for a backslash, or the text between backticks`
+		msg, remedy = "a backslash in a text begins an escape that does not exist",
+			`write \\ for a backslash, or the text between backticks`
 	case strings.HasPrefix(msg, "unrecognized character"):
 		msg = strings.Replace(msg, "unrecognized character:", "cannot read the character", 1)
 		if strings.HasSuffix(msg, "'~'") && strings.HasSuffix(code[:offset], "=") {

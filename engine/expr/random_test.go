@@ -18,9 +18,12 @@ type grammar struct {
 }
 
 var leaves = []string{
-	"status", "ratio", "whole", "big", "max", "ok", "none", "missing", "text", "name", "empty", "list", "texts", "mixed", "items",
-	"user", "user.name", "items[1].qty", "this.user.tags", "0", "1", "-1", "2.5", "503", `"503"`, `"A"`, "true", "false", "nil", "[]", "{}",
-	"9223372036854775807", `int("18446744073709551616")`, `["a", "b"]`, "[503, 1]", `duration("1h")`, `date("2026-01-02")`,
+	"status", "ratio", "whole", "big", "max", "ok", "none", "missing", "text", "name", "empty", "list", "texts",
+	"mixed", "items",
+	"user", "user.name", "items[1].qty", "this.user.tags", "0", "1", "-1", "2.5", "503", `"503"`, `"A"`, "true",
+	"false", "nil", "[]", "{}",
+	"9223372036854775807", `int("18446744073709551616")`, `["a", "b"]`, "[503, 1]", `duration("1h")`,
+	`date("2026-01-02")`,
 }
 
 func (g *grammar) pick(from ...string) string { return rapid.SampledFrom(from).Draw(g.t, "pick") }
@@ -35,7 +38,8 @@ func (g *grammar) expr(depth int) string {
 	a, b := func() string { return g.expr(depth - 1) }, func() string { return "(" + g.expr(depth-1) + ")" }
 	switch rapid.IntRange(0, 9).Draw(g.t, "form") {
 	case 0, 1, 2, 3:
-		op := g.pick("==", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "**", "in", "not in", "contains", "startsWith", "endsWith", "matches")
+		op := g.pick("==", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "**", "in", "not in", "contains",
+			"startsWith", "endsWith", "matches")
 		return b() + " " + op + " " + b()
 	case 4, 5:
 		return b() + " " + g.pick("and", "or", "??") + " " + b()
@@ -53,11 +57,13 @@ func (g *grammar) expr(depth int) string {
 func (g *grammar) compound(depth int) string {
 	switch rapid.IntRange(0, 4).Draw(g.t, "compound") {
 	case 0:
-		return fmt.Sprintf("(let v%d = %s; %s)", depth, g.expr(depth-1), strings.ReplaceAll(g.expr(depth-1), "status", fmt.Sprintf("v%d", depth)))
+		return fmt.Sprintf("(let v%d = %s; %s)", depth, g.expr(depth-1),
+			strings.ReplaceAll(g.expr(depth-1), "status", fmt.Sprintf("v%d", depth)))
 	case 1:
 		return "[" + g.expr(depth-1) + ", " + g.expr(depth-1) + "][" + g.expr(depth-1) + "]"
 	case 2:
-		return g.pick("{a: "+g.expr(depth-1)+"}.a", "{c: "+g.expr(depth-1)+", a: this, b: ["+g.expr(depth-1)+", items]}")
+		return g.pick("{a: "+g.expr(depth-1)+"}.a",
+			"{c: "+g.expr(depth-1)+", a: this, b: ["+g.expr(depth-1)+", items]}")
 	case 3:
 		return "(" + g.expr(depth-1) + ")[1:]"
 	}
@@ -67,7 +73,8 @@ func (g *grammar) compound(depth int) string {
 	of := g.expr(depth - 1)
 	g.loops++
 	defer func() { g.loops-- }()
-	name := g.pick("filter", "map", "any", "all", "none", "one", "count", "sum", "find", "findLast", "findIndex", "sortBy", "groupBy")
+	name := g.pick("filter", "map", "any", "all", "none", "one", "count", "sum", "find", "findLast", "findIndex",
+		"sortBy", "groupBy")
 	return name + "(" + of + ", " + g.expr(depth-1) + ")"
 }
 
@@ -84,7 +91,8 @@ func agree(t rapid.TB, src string, m *message) (compiled bool) {
 	if got, want := outcome(t, direct, m), outcome(t, onVM, m); got != want {
 		t.Fatalf("%s\nclosures: %s\nVM:       %s", src, got, want)
 	}
-	for form, write := range map[string]func(*program, *message) string{"encoded": encoded, "in a template": inTemplate, "as a body": asBody} {
+	for form, write := range map[string]func(*program, *message) string{"encoded": encoded, "in a template": inTemplate,
+		"as a body": asBody} {
 		if got, want := write(direct, m), write(onVM, m); got != want {
 			t.Fatalf("%s, %s\nclosures: %s\nVM:       %s", src, form, got, want)
 		}
@@ -135,9 +143,11 @@ func TestClosuresAndVMAgreeOnAllPairs(t *testing.T) {
 	m := msg(`{"zero": 0, "one": 1, "minus": -0, "float": 1.0, "half": 5e-1, "big": 18446744073709551616, "max": 9223372036854775807,
 		"round": 9223372036854775808.0, "yes": true, "no": false, "none": null, "a": "a", "esc": "\u0061", "b": "b", "empty": "",
 		"list": [1, "a"], "object": {"a": 1}}`)
-	operands := []string{"zero", "one", "minus", "float", "half", "big", "max", "round", "yes", "none", "a", "esc", "empty",
+	operands := []string{"zero", "one", "minus", "float", "half", "big", "max", "round", "yes", "none", "a", "esc",
+		"empty",
 		"list", "object", "missing", "1", "0.5", `"a"`, "nil", "true", `["a", "b"]`, "[0, 1]", `(none ?? "a")`}
-	for _, op := range []string{"==", "!=", "<", "<=", ">", ">=", "in", "not in", "contains", "startsWith", "endsWith", "matches", "+", "-", "*", "and", "??"} {
+	for _, op := range []string{"==", "!=", "<", "<=", ">", ">=", "in", "not in", "contains", "startsWith", "endsWith",
+		"matches", "+", "-", "*", "and", "??"} {
 		for _, l := range operands {
 			for _, r := range operands {
 				agree(t, l+" "+op+" "+r, m)

@@ -34,7 +34,8 @@ func trapOf(n *schema.Node) *trap {
 		}
 	case n.Style != schema.SingleQuoted && n.Style != schema.DoubleQuoted:
 		return nil
-	case n.Text == "true" || n.Text == "false" || n.Text == "nil" || lastWord(n.Text) != n.Text || n.Text == "" || n.Text[0] == '$': // the last is not a field
+	case n.Text == "true" || n.Text == "false" || n.Text == "nil" || lastWord(n.Text) != n.Text || n.Text == "" ||
+		n.Text[0] == '$': // the last is not a field
 		return nil
 	}
 	return &trap{

@@ -24,7 +24,8 @@ func TestTimesAreUTC(t *testing.T) {
 		{`string(date("2026-01-02 03:04", "2006-01-02 15:04"))`, "2026-01-02T03:04:00Z"},
 		{`format(clocktime(), "-0700 MST")`, "+0000 UTC"},
 	}
-	functions["clocktime"] = &function{Func: Func{Name: "clocktime", Call: func(Source, ...any) (any, error) { return time.Now(), nil }}}
+	functions["clocktime"] = &function{Func: Func{Name: "clocktime",
+		Call: func(Source, ...any) (any, error) { return time.Now(), nil }}}
 	t.Cleanup(func() { delete(functions, "clocktime") })
 	for _, tt := range tests {
 		if got, err := runBoth(t, tt.src, msg("{}")); got != tt.want || err != nil {

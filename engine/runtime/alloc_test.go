@@ -38,8 +38,10 @@ func TestTheLoopsAllocateNothingPerMessage(t *testing.T) {
 	mallocs := func(n int) float64 {
 		b := &block{n}
 		p := &engine.Pipeline{
-			Inputs:     Named("in", engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return b, nil })}),
-			Outputs:    Named("out", engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return b, nil })}),
+			Inputs: Named("in",
+				engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return b, nil })}),
+			Outputs: Named("out",
+				engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return b, nil })}),
 			Processors: engine.Steps{Step("touch", func(_ context.Context, m *engine.Message) error { return nil })},
 			Engine:     engine.EngineSpec{Workers: 2},
 		}
@@ -68,9 +70,14 @@ func TestTheLoopsAllocateNothingPerMessage(t *testing.T) {
 func BenchmarkEngineTax(b *testing.B) {
 	in := &block{b.N}
 	plan, _ := runtime.Build(&engine.Pipeline{
-		Inputs:     Named("in", engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return in, nil })}),
-		Outputs:    Named("out", engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return in, nil })}),
-		Processors: engine.Steps{{Use: Processing(processorFunc(func(context.Context, *engine.Batch) error { return nil }))}},
+		Inputs: Named("in",
+			engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return in, nil })}),
+		Outputs: Named("out",
+			engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return in, nil })}),
+		Processors: engine.Steps{{Use: Processing(processorFunc(func(context.Context,
+			*engine.Batch) error {
+			return nil
+		}))}},
 	}, runtime.Options{})
 	b.ReportAllocs()
 	b.ResetTimer()

@@ -24,8 +24,10 @@ func (b *builder) patient(s *engine.StepSpec, o *steps.Op) {
 	case s.Timeout == 0:
 		o.Timeout = noTimeout
 	case !b.batch && !b.inner: // its messages park
-		b.problems = append(b.problems, schema.Problem{Pos: s.Place.Pos, Path: s.Place.Path, Code: "own-timeout", Warning: true,
-			Message: fmt.Sprintf("`timeout` beside %s has no effect: %[1]s has its own, for each attempt", s.Use.Name), Remedy: fmt.Sprintf("write it inside `%s`", s.Use.Name)})
+		b.problems = append(b.problems, schema.Problem{Pos: s.Place.Pos, Path: s.Place.Path, Code: "own-timeout",
+			Warning: true,
+			Message: fmt.Sprintf("`timeout` beside %s has no effect: %[1]s has its own, for each attempt", s.Use.Name),
+			Remedy:  fmt.Sprintf("write it inside `%s`", s.Use.Name)})
 	}
 }
 
@@ -38,7 +40,8 @@ type Apart struct {
 // Apart builds steps that run outside of a pipeline: over whole batches, or over messages
 // individually. timeout is that of steps that have none.
 func BuildApart(s engine.Steps, env engine.Env, whole bool, timeout time.Duration) (*Apart, []schema.Problem) {
-	b := &builder{spec: &engine.Pipeline{Engine: engine.EngineSpec{Timeout: timeout}}, plan: newPlan(&stage.Layout{Plugins: life.Plugins{Log: env.Log}}), inner: true, batch: whole}
+	b := &builder{spec: &engine.Pipeline{Engine: engine.EngineSpec{Timeout: timeout}},
+		plan: newPlan(&stage.Layout{Plugins: life.Plugins{Log: env.Log}}), inner: true, batch: whole}
 	env.Log = cmp.Or(env.Log, slog.New(slog.DiscardHandler))
 	env = env.In(inside.Key{}, host{b})
 	b.env, b.options = env, Options{Log: env.Log, Shared: env.Shared, Secrets: env.Secrets}

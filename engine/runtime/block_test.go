@@ -85,27 +85,50 @@ func TestABlockThatFailsLeavesItsMessageAsItWas(t *testing.T) {
 		want  []string // delivered, by text
 		fates map[engine.Fate]int64
 	}{
-		{"continue", []engine.StepSpec{together(goesOn, add("1"), breaks("bad"))}, []string{"ok", "bad"}, []string{"bad!", "ok1!"}, nil},
-		{"drop", []engine.StepSpec{together(engine.OnError{Then: "drop"}, add("1"), breaks("bad"))}, []string{"ok", "bad"}, []string{"ok1!"}, map[engine.Fate]int64{engine.Delivered: 1, engine.Dropped: 1}},
-		{"steps that repair it see the error", []engine.StepSpec{together(repairs, add("1"), breaks("bad"))}, []string{"ok", "bad"}, []string{"bad?breaks!", "ok1!"}, nil},
-		{"what is filtered inside stays so", []engine.StepSpec{together(goesOn, drops)}, []string{"bad"}, nil, map[engine.Fate]int64{engine.Filtered: 1}},
-		{"what fails behind it has left it", []engine.StepSpec{together(goesOn, add("1")), breaks("bad")}, []string{"bad"}, nil, map[engine.Fate]int64{engine.Returned: 1}},
-		{"the inner of two", []engine.StepSpec{together(engine.OnError{Then: "drop"}, add("1"), together(goesOn, add("2"), breaks("bad")), add("3"))}, []string{"bad"}, []string{"bad13!"}, nil},
-		{"the outer of two", []engine.StepSpec{together(goesOn, add("1"), together(engine.OnError{}, add("2"), breaks("bad")), add("3"))}, []string{"bad"}, []string{"bad!"}, nil},
-		{"the outer one, when the inner one's repair fails", []engine.StepSpec{together(goesOn, add("1"), together(engine.OnError{Steps: engine.Steps{breaks("1")}}, breaks("bad")), add("3"))}, []string{"bad"}, []string{"bad!"}, nil},
-		{"a part alone, as it was split off", []engine.StepSpec{together(goesOn, split, add("1"), breaks("bad"))}, []string{"a,bad,c"}, []string{"a1!", "bad!", "c1!"}, nil},
-		{"what was split off before it", []engine.StepSpec{split, together(goesOn, add("1"), breaks("bad"))}, []string{"a,bad,c"}, []string{"a1!", "bad!", "c1!"}, nil},
-		{"the rest of a split that breaks off can't go on", []engine.StepSpec{together(goesOn, split, add("1"))}, []string{"a,broken"}, []string{"a1!"}, map[engine.Fate]int64{engine.Returned: 1}},
-		{"a split that breaks off at once goes on whole", []engine.StepSpec{together(goesOn, split, add("1"))}, []string{"broken"}, []string{"broken!"}, nil},
-		{"what was parked inside", []engine.StepSpec{together(goesOn, add("1"), later, add("2"))}, []string{"ok", "bad"}, []string{"bad!", "ok1p2!"}, nil},
-		{"a group", []engine.StepSpec{grouped(goesOn, add("1"), breaks("bad"))}, []string{"ok", "bad"}, []string{"bad!", "ok1!"}, nil},
-		{"a group with a repair", []engine.StepSpec{grouped(repairs, add("1"), breaks("bad"))}, []string{"ok", "bad"}, []string{"bad?breaks!", "ok1!"}, nil},
-		{"a group whose merge fails", []engine.StepSpec{grouped(goesOn, add("1"), joined, breaks("bad"))}, []string{"ok", "bad"}, []string{"bad!", "ok!"}, nil},
-		{"a merge that fails behind its group", []engine.StepSpec{together(goesOn, add("1"), grouped(engine.OnError{}, joined), breaks("bad"))}, []string{"ok", "bad"}, []string{"bad!", "ok!"}, nil},
-		{"a group in a block", []engine.StepSpec{together(goesOn, add("1"), grouped(engine.OnError{}, add("2"), breaks("bad")), add("3"))}, []string{"ok", "bad"}, []string{"bad!", "ok123!"}, nil},
-		{"a block in a group", []engine.StepSpec{grouped(engine.OnError{Then: "drop"}, add("1"), together(goesOn, add("2"), breaks("bad")))}, []string{"ok", "bad"}, []string{"bad1!", "ok12!"}, nil},
-		{"a block in which two of a group are merged", []engine.StepSpec{grouped(engine.OnError{}, add("1"), together(goesOn, add("2"), joined, breaks("bad")))}, []string{"ok", "bad"}, []string{"bad1!", "ok1!"}, nil},
-		{"a merge that comes to a block", []engine.StepSpec{grouped(engine.OnError{}, joined, together(goesOn, add("2"), breaks("bad")))}, []string{"ok", "bad"}, []string{"ok+bad!"}, nil},
+		{"continue", []engine.StepSpec{together(goesOn, add("1"), breaks("bad"))}, []string{"ok", "bad"},
+			[]string{"bad!", "ok1!"}, nil},
+		{"drop", []engine.StepSpec{together(engine.OnError{Then: "drop"}, add("1"), breaks("bad"))},
+			[]string{"ok", "bad"}, []string{"ok1!"}, map[engine.Fate]int64{engine.Delivered: 1, engine.Dropped: 1}},
+		{"steps that repair it see the error", []engine.StepSpec{together(repairs, add("1"), breaks("bad"))},
+			[]string{"ok", "bad"}, []string{"bad?breaks!", "ok1!"}, nil},
+		{"what is filtered inside stays so", []engine.StepSpec{together(goesOn, drops)}, []string{"bad"}, nil,
+			map[engine.Fate]int64{engine.Filtered: 1}},
+		{"what fails behind it has left it", []engine.StepSpec{together(goesOn, add("1")), breaks("bad")},
+			[]string{"bad"}, nil, map[engine.Fate]int64{engine.Returned: 1}},
+		{"the inner of two", []engine.StepSpec{together(engine.OnError{Then: "drop"}, add("1"),
+			together(goesOn, add("2"), breaks("bad")), add("3"))}, []string{"bad"}, []string{"bad13!"}, nil},
+		{"the outer of two", []engine.StepSpec{together(goesOn, add("1"),
+			together(engine.OnError{}, add("2"), breaks("bad")), add("3"))}, []string{"bad"}, []string{"bad!"}, nil},
+		{"the outer one, when the inner one's repair fails",
+			[]engine.StepSpec{together(goesOn, add("1"), together(engine.OnError{Steps: engine.Steps{breaks("1")}},
+				breaks("bad")), add("3"))}, []string{"bad"}, []string{"bad!"}, nil},
+		{"a part alone, as it was split off", []engine.StepSpec{together(goesOn, split, add("1"), breaks("bad"))},
+			[]string{"a,bad,c"}, []string{"a1!", "bad!", "c1!"}, nil},
+		{"what was split off before it", []engine.StepSpec{split, together(goesOn, add("1"), breaks("bad"))},
+			[]string{"a,bad,c"}, []string{"a1!", "bad!", "c1!"}, nil},
+		{"the rest of a split that breaks off can't go on", []engine.StepSpec{together(goesOn, split, add("1"))},
+			[]string{"a,broken"}, []string{"a1!"}, map[engine.Fate]int64{engine.Returned: 1}},
+		{"a split that breaks off at once goes on whole", []engine.StepSpec{together(goesOn, split, add("1"))},
+			[]string{"broken"}, []string{"broken!"}, nil},
+		{"what was parked inside", []engine.StepSpec{together(goesOn, add("1"), later, add("2"))},
+			[]string{"ok", "bad"}, []string{"bad!", "ok1p2!"}, nil},
+		{"a group", []engine.StepSpec{grouped(goesOn, add("1"), breaks("bad"))}, []string{"ok", "bad"},
+			[]string{"bad!", "ok1!"}, nil},
+		{"a group with a repair", []engine.StepSpec{grouped(repairs, add("1"), breaks("bad"))}, []string{"ok", "bad"},
+			[]string{"bad?breaks!", "ok1!"}, nil},
+		{"a group whose merge fails", []engine.StepSpec{grouped(goesOn, add("1"), joined, breaks("bad"))},
+			[]string{"ok", "bad"}, []string{"bad!", "ok!"}, nil},
+		{"a merge that fails behind its group", []engine.StepSpec{together(goesOn, add("1"),
+			grouped(engine.OnError{}, joined), breaks("bad"))}, []string{"ok", "bad"}, []string{"bad!", "ok!"}, nil},
+		{"a group in a block", []engine.StepSpec{together(goesOn, add("1"), grouped(engine.OnError{}, add("2"),
+			breaks("bad")), add("3"))}, []string{"ok", "bad"}, []string{"bad!", "ok123!"}, nil},
+		{"a block in a group", []engine.StepSpec{grouped(engine.OnError{Then: "drop"}, add("1"),
+			together(goesOn, add("2"), breaks("bad")))}, []string{"ok", "bad"}, []string{"bad1!", "ok12!"}, nil},
+		{"a block in which two of a group are merged",
+			[]engine.StepSpec{grouped(engine.OnError{}, add("1"), together(goesOn, add("2"), joined, breaks("bad")))},
+			[]string{"ok", "bad"}, []string{"bad1!", "ok1!"}, nil},
+		{"a merge that comes to a block", []engine.StepSpec{grouped(engine.OnError{}, joined,
+			together(goesOn, add("2"), breaks("bad")))}, []string{"ok", "bad"}, []string{"ok+bad!"}, nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -193,7 +216,8 @@ func TestBlocksKeepTheOrderOfAKey(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var in []string
 			for i := range 300 {
-				in = append(in, fmt.Sprintf(`{"k":%d,"n":%d,"bad":%v,"slow":%v}`, i*7%5, i, (i*(seed+3))%7 == 0, (i*(seed+5))%11 == 0))
+				in = append(in, fmt.Sprintf(`{"k":%d,"n":%d,"bad":%v,"slow":%v}`, i*7%5, i, (i*(seed+3))%7 == 0,
+					(i*(seed+5))%11 == 0))
 			}
 			src, dst := &Source{Payloads: in, Takes: engine.TakesOne, PerRead: 1 + seed*3}, &Sink{}
 			var tried sync.Map

@@ -31,13 +31,15 @@ func TestBroadway(t *testing.T) {
 			p := pipe(src, dst)
 			p.Batchers = Named("b", batched(t, `{"size": 2}`, "out"))
 			Run(t, p, nil)
-			if got := shapes(dst.Writes()); !slices.Equal(got, []string{"2 size"}) || len(src.Calls()) != 1 || len(src.Calls()[0]) != 2 {
+			if got := shapes(dst.Writes()); !slices.Equal(got, []string{"2 size"}) || len(src.Calls()) != 1 ||
+				len(src.Calls()[0]) != 2 {
 				t.Errorf("batches %q, acks %v", got, src.Calls())
 			}
 		}},
 		{"27: a failed message that no batcher takes keeps its reason", func(t *testing.T) {
 			src, dst := &Source{Payloads: numbers(1), Takes: engine.TakesOne}, &Sink{}
-			p := pipe(src, dst, Step("boom", func(context.Context, *engine.Message) error { return errors.New("my reason") }))
+			p := pipe(src, dst,
+				Step("boom", func(context.Context, *engine.Message) error { return errors.New("my reason") }))
 			p.Batchers = Named("odd", engine.BatcherSpec{Match: isOdd, Output: engine.Names{"out"}})
 			Run(t, p, nil)
 			if r := src.Results()[`{"n":0}`]; r.Err == nil || r.Err.Error() != "my reason" {
@@ -53,7 +55,8 @@ func TestBroadway(t *testing.T) {
 				return nil
 			})), nil)
 			r := src.Results()[`{"n":1}`]
-			if r.Err == nil || !strings.Contains(r.Err.Error(), "raised") || !strings.Contains(r.Err.Error(), "broadway_test.go") {
+			if r.Err == nil || !strings.Contains(r.Err.Error(), "raised") ||
+				!strings.Contains(r.Err.Error(), "broadway_test.go") {
 				t.Errorf("got %v, want the panic with its stack", r.Err)
 			}
 			wantSame(t, dst.Bodies(), []string{`{"n":0}`, `{"n":2}`})
@@ -73,7 +76,8 @@ func TestBroadway(t *testing.T) {
 			p := pipe(src, dst)
 			p.Batchers = Named("odd", engine.BatcherSpec{Match: isOdd, Output: engine.Names{"out"}})
 			Run(t, p, nil)
-			if r := src.Results()[`{"n":0}`]; r.Err == nil || r.Err.Class != engine.Unrouted || !strings.Contains(r.Err.Error(), "odd") {
+			if r := src.Results()[`{"n":0}`]; r.Err == nil || r.Err.Class != engine.Unrouted ||
+				!strings.Contains(r.Err.Error(), "odd") {
 				t.Errorf("got %v", r.Err)
 			}
 			wantSame(t, dst.Bodies(), []string{`{"n":1}`})
@@ -90,12 +94,14 @@ func TestBroadway(t *testing.T) {
 			})}
 			p.Batchers = Named("b", b)
 			Run(t, p, nil)
-			if a, b := src.Results()[`{"n":0}`].Fate, src.Results()[`{"n":1}`].Fate; a != engine.Filtered || b != engine.Delivered {
+			if a, b := src.Results()[`{"n":0}`].Fate, src.Results()[`{"n":1}`].Fate; a != engine.Filtered ||
+				b != engine.Delivered {
 				t.Errorf("got %v and %v", a, b)
 			}
 		}},
 		{"44: two connections, mixed ends: one ack each, every result its own", func(t *testing.T) {
-			a, b := &Source{Payloads: numbers(2), Takes: engine.TakesOne}, &Source{Payloads: numbers(2), Takes: engine.TakesOne}
+			a, b := &Source{Payloads: numbers(2), Takes: engine.TakesOne},
+				&Source{Payloads: numbers(2), Takes: engine.TakesOne}
 			dst := &Sink{Fail: func(body string) error {
 				if body == `{"n":0}` {
 					return errors.New("no")
@@ -107,7 +113,8 @@ func TestBroadway(t *testing.T) {
 			p.Batchers = Named("b", batched(t, `{"size": 4}`, "out"))
 			Run(t, p, nil)
 			for _, s := range []*Source{a, b} {
-				if len(s.Calls()) != 1 || s.Results()[`{"n":0}`].Fate != engine.Returned || s.Results()[`{"n":1}`].Fate != engine.Delivered {
+				if len(s.Calls()) != 1 || s.Results()[`{"n":0}`].Fate != engine.Returned ||
+					s.Results()[`{"n":1}`].Fate != engine.Delivered {
 					t.Errorf("acks %+v", s.Calls())
 				}
 			}
@@ -116,7 +123,11 @@ func TestBroadway(t *testing.T) {
 			src, dst := &Source{Payloads: numbers(2), Takes: engine.TakesOne}, &Sink{}
 			p := pipe(src, dst)
 			b := batched(t, `{"size": 2}`, "out")
-			b.Processors = engine.Steps{{Name: "junk", Use: Processing(processorFunc(func(context.Context, *engine.Batch) error { return errors.New("junk") }))}}
+			b.Processors = engine.Steps{{Name: "junk",
+				Use: Processing(processorFunc(func(context.Context,
+					*engine.Batch) error {
+					return errors.New("junk")
+				}))}}
 			p.Batchers = Named("b", b)
 			rep := Run(t, p, nil)
 			if ended(rep, engine.Returned) != 2 || rep.Failures[0].First.Place != "step junk" {
@@ -124,9 +135,11 @@ func TestBroadway(t *testing.T) {
 			}
 		}},
 		{"47: an ack that panics is logged and sent again; the next batch acks", func(t *testing.T) {
-			src := &badAcker{Source: Source{Payloads: numbers(4), Takes: engine.TakesOne, PerRead: 2, Every: time.Second}}
+			src := &badAcker{Source: Source{Payloads: numbers(4), Takes: engine.TakesOne, PerRead: 2,
+				Every: time.Second}}
 			p := pipe(&src.Source, &Sink{})
-			p.Inputs = Named("in", engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return src, nil })})
+			p.Inputs = Named("in",
+				engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return src, nil })})
 			p.Batchers = Named("b", batched(t, `{"size": 2}`, "out"))
 			Run(t, p, nil)
 			if len(src.Results()) != 4 {
@@ -137,14 +150,17 @@ func TestBroadway(t *testing.T) {
 			src := &Source{Payloads: numbers(3), Takes: engine.TakesOne}
 			p := pipe(src, &Sink{})
 			out := outputFunc{true, func(context.Context, *engine.Batch) error { panic("exit") }}
-			p.Outputs = Named("out", engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return out, nil })})
+			p.Outputs = Named("out",
+				engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return out, nil })})
 			rep := Run(t, p, nil)
-			if ended(rep, engine.Returned) != 3 || rep.Failures[0].First.Class != engine.Panicked || rep.Failures[0].First.Place != "output out" {
+			if ended(rep, engine.Returned) != 3 || rep.Failures[0].First.Class != engine.Panicked ||
+				rep.Failures[0].First.Place != "output out" {
 				t.Errorf("report %+v", rep)
 			}
 		}},
 		{"60: batches of one batcher leave in order", func(t *testing.T) {
-			src, dst := &Source{Payloads: numbers(12), Takes: engine.TakesOne, PerRead: 2}, &Sink{Delay: time.Millisecond}
+			src, dst := &Source{Payloads: numbers(12), Takes: engine.TakesOne, PerRead: 2},
+				&Sink{Delay: time.Millisecond}
 			p := pipe(src, dst)
 			p.Engine.Workers = 1
 			p.Batchers = Named("b", batched(t, `{"size": 2}`, "out"))
@@ -180,7 +196,8 @@ func TestBroadway(t *testing.T) {
 			p.Batchers = Named("b", batched(t, `{"size": 2, "timeout": "1h"}`, "out"))
 			time.AfterFunc(time.Second, cancel)
 			Run(t, p, stop)
-			if got := shapes(dst.Writes()); !slices.Equal(got, []string{"1 drain"}) || src.Results()[`{"n":0}`].Fate != engine.Delivered {
+			if got := shapes(dst.Writes()); !slices.Equal(got, []string{"1 drain"}) ||
+				src.Results()[`{"n":0}`].Fate != engine.Delivered {
 				t.Errorf("batches %q, results %v", got, src.Results())
 			}
 		}},
@@ -189,7 +206,8 @@ func TestBroadway(t *testing.T) {
 			src := &lastWord{}
 			dst := &Sink{}
 			p := pipe(&Source{}, dst)
-			p.Inputs = Named("in", engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return src, nil })})
+			p.Inputs = Named("in",
+				engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return src, nil })})
 			time.AfterFunc(time.Second, cancel)
 			Run(t, p, stop)
 			if got := dst.Bodies(); !slices.Equal(got, []string{"last"}) || src.reads != 1 {

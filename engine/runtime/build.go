@@ -60,7 +60,8 @@ func Build(p *engine.Pipeline, o Options) (*Plan, []schema.Problem) {
 	given := &rules.Given{Steps: o.Steps, Caches: o.Caches, Limits: o.Limits}
 	b := &builder{spec: p, options: o, problems: rules.All(p, given)}
 	b.wrong = rules.Wrong(p, given, slices.Concat(o.Known, b.problems))
-	b.env = engine.Env{Log: o.Log.With("pipeline", p.Name), Shared: o.Shared, Secrets: o.Secrets, Pipeline: p.Name, Reads: o.Reads}.In(inside.Key{}, host{b})
+	b.env = engine.Env{Log: o.Log.With("pipeline", p.Name), Shared: o.Shared, Secrets: o.Secrets, Pipeline: p.Name,
+		Reads: o.Reads}.In(inside.Key{}, host{b})
 	plan := b.build()
 	fails := func(k schema.Problem) bool { return rules.Fails(p, k) }
 	wrong := func(p schema.Problem) bool { return !p.Warning }
@@ -92,7 +93,8 @@ type builder struct {
 }
 
 func (b *builder) report(at schema.Place, code, message, remedy string) {
-	b.problems = append(b.problems, schema.Problem{Pos: at.Pos, Path: at.Path, Code: code, Message: message, Remedy: remedy})
+	b.problems = append(b.problems, schema.Problem{Pos: at.Pos, Path: at.Path, Code: code, Message: message,
+		Remedy: remedy})
 }
 
 func (b *builder) build() *Plan {
@@ -196,7 +198,8 @@ func (b *builder) outputs() {
 				b.plan.Plugins.Add("output "+e.Key, out)
 			}
 		}
-		b.limited(o.Limit, "output "+e.Key, func(keyed engine.Steps) { o.Steps = b.assembleBatch(append(keyed, s.Processors...)) })
+		b.limited(o.Limit, "output "+e.Key,
+			func(keyed engine.Steps) { o.Steps = b.assembleBatch(append(keyed, s.Processors...)) })
 		b.plan.Outputs = append(b.plan.Outputs, o)
 	}
 }
@@ -230,9 +233,13 @@ func (b *builder) returns() {
 			}
 			switch in.Takes {
 			case engine.TakesNothing:
-				b.report(f.Place, "cannot-return", fmt.Sprintf("input %s takes nothing back, so failed messages can't return to it", in.Name), "write `then: drop`, `stop`, or name a `dead_letter`")
+				b.report(f.Place, "cannot-return",
+					fmt.Sprintf("input %s takes nothing back, so failed messages can't return to it", in.Name),
+					"write `then: drop`, `stop`, or name a `dead_letter`")
 			case engine.TakesPosition:
-				b.report(f.Place, "cannot-return", fmt.Sprintf("input %s keeps a position, so single messages can't return to it", in.Name), "write `then: stop`, or name a `dead_letter`")
+				b.report(f.Place, "cannot-return",
+					fmt.Sprintf("input %s keeps a position, so single messages can't return to it", in.Name),
+					"write `then: stop`, or name a `dead_letter`")
 			}
 		}
 	}
@@ -247,7 +254,8 @@ func (b *builder) batchers() {
 	})
 	for _, e := range specs {
 		s := e.Value
-		p := &stage.BatcherPlan{Name: e.Key, GoesOn: s.Continue, Concurrency: s.Concurrency, Steps: b.assembleBatch(s.Processors)}
+		p := &stage.BatcherPlan{Name: e.Key, GoesOn: s.Continue, Concurrency: s.Concurrency,
+			Steps: b.assembleBatch(s.Processors)}
 		if !s.Match.IsZero() {
 			p.Match = &s.Match
 		}
@@ -289,7 +297,8 @@ func (b *builder) onlyOutput() []*stage.OutputPlan {
 		}
 	}
 	members := rules.MembersOf(b.spec.Outputs)
-	normal := slices.DeleteFunc(slices.Clone(b.plan.Outputs), func(o *stage.OutputPlan) bool { return dead[o.Name] || members[o.Name] })
+	normal := slices.DeleteFunc(slices.Clone(b.plan.Outputs),
+		func(o *stage.OutputPlan) bool { return dead[o.Name] || members[o.Name] })
 	return normal
 }
 
@@ -297,7 +306,8 @@ func (b *builder) inputs() {
 	for _, e := range b.spec.Inputs.Entries() {
 		s := e.Value
 		p := &stage.InputPlan{Name: e.Key, Type: s.Use.Name, Limit: b.limit(s.RateLimit, "input "+e.Key)}
-		b.limited(p.Limit, "input "+e.Key, func(keyed engine.Steps) { p.Steps = b.assemble(append(keyed, s.Processors...)) })
+		b.limited(p.Limit, "input "+e.Key,
+			func(keyed engine.Steps) { p.Steps = b.assemble(append(keyed, s.Processors...)) })
 		env := b.named(e.Key)
 		env.Instances, env.Hands = max(1, s.Concurrency), b.hands()
 		b.counted(&s, env)
@@ -312,7 +322,8 @@ func (b *builder) inputs() {
 				}
 			}
 			if _, lists := in.(engine.Lister); lists {
-				b.report(s.Use.Place, "bad-config", "a pattern matches any number of queues, but an input reads one", "name one queue, or make it a source of an input `poll`")
+				b.report(s.Use.Place, "bad-config", "a pattern matches any number of queues, but an input reads one",
+					"name one queue, or make it a source of an input `poll`")
 				break
 			}
 			p.Inputs = append(p.Inputs, in)

@@ -36,7 +36,8 @@ func (b *builder) limited(l *limit.Limiter, name string, with func(engine.Steps)
 		with(nil)
 		return
 	}
-	with(engine.Steps{{Name: "rate_limit of " + name, Use: engine.Use(func(engine.Env) (engine.Processor, error) { return limit.Step(l), nil })}})
+	with(engine.Steps{{Name: "rate_limit of " + name,
+		Use: engine.Use(func(engine.Env) (engine.Processor, error) { return limit.Step(l), nil })}})
 }
 
 // limitKey is what makes a shared limit another one.
@@ -85,7 +86,8 @@ func (b *builder) limiter(spec engine.RateLimit, place string) (*limit.Limiter, 
 		return nil, fmt.Errorf("there is no rate limit %q (define it under `resources.rate_limits`)", spec.Name)
 	}
 	if shared.Name != "" {
-		return nil, fmt.Errorf("rate limit %q is only another name (give it `messages` and `per` under `resources.rate_limits`)", spec.Name)
+		return nil,
+			fmt.Errorf("rate limit %q is only another name (give it `messages` and `per` under `resources.rate_limits`)", spec.Name)
 	}
 	if err := valid(&shared); err != nil {
 		return nil, fmt.Errorf("rate limit %q: %w", spec.Name, err)

@@ -46,9 +46,11 @@ func (b *builder) counted(s *engine.InputSpec, env engine.Env) {
 	if n := env.Hands * limit; limit == 0 || most*env.Instances <= n {
 		return
 	}
-	b.problems = append(b.problems, schema.Problem{Pos: s.Place.Pos, Path: s.Place.Path, Code: "delivery-limit", Warning: true,
+	b.problems = append(b.problems, schema.Problem{Pos: s.Place.Pos, Path: s.Place.Path, Code: "delivery-limit",
+		Warning: true,
 		Message: fmt.Sprintf("the queue dead-letters messages that were delivered more than %d times, and counts up to %d messages that a stop hands back unread", limit, most),
-		Remedy:  fmt.Sprintf("leave `prefetch` out, or write `prefetch: %d` or less", max(1, env.Hands*limit/env.Instances))})
+		Remedy: fmt.Sprintf("leave `prefetch` out, or write `prefetch: %d` or less",
+			max(1, env.Hands*limit/env.Instances))})
 }
 
 // intervals refuses waits that no source of this pipeline that delays messages
@@ -61,7 +63,9 @@ func (b *builder) intervals() {
 		for _, r := range b.retries {
 			for _, d := range r.Intervals {
 				if d > in.Delays {
-					b.report(r.Place, "long-interval", fmt.Sprintf("input %s can't hold a message for %v: at most for %v", in.Name, d, in.Delays), "shorten the interval, or send messages that would wait that long to a dead_letter")
+					b.report(r.Place, "long-interval",
+						fmt.Sprintf("input %s can't hold a message for %v: at most for %v", in.Name, d, in.Delays),
+						"shorten the interval, or send messages that would wait that long to a dead_letter")
 				}
 			}
 		}
@@ -72,7 +76,8 @@ func (b *builder) intervals() {
 // learn notes what a source can do. All instances of an input can do the same.
 func learn(p *stage.InputPlan, t engine.Traits) {
 	p.Takes, p.Delays, p.Early, p.Follows = t.TakesBack, t.Delays, t.AcksEarly, t.Follows != ""
-	p.Then = map[engine.TakesBack]ledger.Then{engine.TakesNothing: ledger.ThenDrop, engine.TakesOne: ledger.ThenReturn, engine.TakesPosition: ledger.ThenStop}[p.Takes]
+	p.Then = map[engine.TakesBack]ledger.Then{engine.TakesNothing: ledger.ThenDrop, engine.TakesOne: ledger.ThenReturn,
+		engine.TakesPosition: ledger.ThenStop}[p.Takes]
 }
 
 // stateful is a step of a pipeline that keeps state.
@@ -112,18 +117,22 @@ func (b *builder) serial() {
 		case !shared:
 		case !b.plan.Ordered && !warned[s.Name]:
 			warned[s.Name] = true
-			b.unordered(s.place, fmt.Sprintf("steps read and write cache %s, and nothing orders messages with equal keys: one may read before an earlier one has written", s.Name),
+			b.unordered(s.place,
+				fmt.Sprintf("steps read and write cache %s, and nothing orders messages with equal keys: one may read before an earlier one has written", s.Name),
 				fmt.Sprintf("write `engine: {order_by: '%s'}` if that matters", s.Key.String()))
 		case b.plan.Ordered && !s.lane:
-			b.unordered(s.place, fmt.Sprintf("several messages go through each step together here: one may read cache %s before an earlier one has written", s.Name),
+			b.unordered(s.place,
+				fmt.Sprintf("several messages go through each step together here: one may read cache %s before an earlier one has written", s.Name),
 				"write the steps that read and write it under the pipeline's own `processors`, outside a `group`, if that matters")
 		case order != nil && order.String() != s.Key.String():
-			b.unordered(s.Key.Place(), fmt.Sprintf("messages with equal keys here may differ in `order_by` (%s): one may read cache %s before an earlier one has written", order.String(), s.Name),
+			b.unordered(s.Key.Place(),
+				fmt.Sprintf("messages with equal keys here may differ in `order_by` (%s): one may read cache %s before an earlier one has written", order.String(), s.Name),
 				"use the same expression for both if that matters")
 		}
 	}
 }
 
 func (b *builder) unordered(at schema.Place, message, remedy string) {
-	b.problems = append(b.problems, schema.Problem{Pos: at.Pos, Path: at.Path, Code: "cache-order", Warning: true, Message: message, Remedy: remedy})
+	b.problems = append(b.problems, schema.Problem{Pos: at.Pos, Path: at.Path, Code: "cache-order", Warning: true,
+		Message: message, Remedy: remedy})
 }

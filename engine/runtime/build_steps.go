@@ -70,7 +70,8 @@ func (b *builder) step(p *steps.Program, s *engine.StepSpec) {
 			o.Retry = b.retry(s.Retry)
 		}
 	} else if s.Retry != nil {
-		b.report(s.Retry.Place, "inner-retry", "a step inside another can't be retried alone", "write `retry` on the step around it, which is retried as a whole")
+		b.report(s.Retry.Place, "inner-retry", "a step inside another can't be retried alone",
+			"write `retry` on the step around it, which is retried as a whole")
 	}
 	if !s.When.IsZero() {
 		o.When = &s.When
@@ -80,9 +81,11 @@ func (b *builder) step(p *steps.Program, s *engine.StepSpec) {
 		defer func() { b.conditions-- }()
 	}
 	if traits.WholeBatches && !b.batch {
-		b.report(s.Use.Place, "batch-only", s.Use.Name+" works on whole batches", "write it under `processors` of a batcher or an output, or in a group")
+		b.report(s.Use.Place, "batch-only", s.Use.Name+" works on whole batches",
+			"write it under `processors` of a batcher or an output, or in a group")
 	}
-	o.Enters = block && (o.Retry != nil || s.OnError.Steps != nil || s.OnError.Then == "continue" || s.OnError.Then == "drop")
+	o.Enters = block && (o.Retry != nil || s.OnError.Steps != nil || s.OnError.Then == "continue" ||
+		s.OnError.Then == "drop")
 	groups := len(b.plan.Groups)
 	p.Ops = append(p.Ops, o)
 	switch {
@@ -143,11 +146,13 @@ func (b *builder) inline(p *steps.Program, use engine.Block) {
 	steps, ok := b.options.Steps[use.Use]
 	switch {
 	case !ok:
-		b.report(use.Place, "unknown-steps", fmt.Sprintf("there are no steps named %q", use.Use), "define them under `resources.steps`")
+		b.report(use.Place, "unknown-steps", fmt.Sprintf("there are no steps named %q", use.Use),
+			"define them under `resources.steps`")
 	case b.full:
 	case len(b.built) > maxBuilt:
 		b.full = true
-		b.report(use.Place, "steps-expand", fmt.Sprintf("these steps, with named lists expanded, are more than %d", maxBuilt), "lists that use lists multiply: use fewer lists inside others")
+		b.report(use.Place, "steps-expand", fmt.Sprintf("these steps, with named lists expanded, are more than %d",
+			maxBuilt), "lists that use lists multiply: use fewer lists inside others")
 	case slices.Contains(b.using, use.Use):
 		b.report(use.Place, "steps-cycle", fmt.Sprintf("steps %q contain themselves", use.Use), "break the cycle")
 	default:
@@ -163,7 +168,9 @@ func (b *builder) endBlock(p *steps.Program, at int, s *engine.StepSpec, hasGrou
 	p.EndAt(at)
 	p.Ops = append(p.Ops, steps.Op{Next: -1, Leaves: true, Block: int32(at)})
 	if s.Retry != nil && p.Ops[at].Group == 0 && hasGroup {
-		b.report(s.Retry.Place, "inner-retry", "steps with a group among them can't be retried as a whole: the group's messages have left", "write `retry` on the steps inside")
+		b.report(s.Retry.Place, "inner-retry",
+			"steps with a group among them can't be retried as a whole: the group's messages have left",
+			"write `retry` on the steps inside")
 	}
 }
 
@@ -171,15 +178,20 @@ func (b *builder) endBlock(p *steps.Program, at int, s *engine.StepSpec, hasGrou
 func (b *builder) group(s *engine.StepSpec, name string, skipped bool, c engine.GroupConfig) *stage.GroupPlan {
 	switch {
 	case !b.lanes || b.batch || b.inner:
-		b.report(s.Use.Place, "group-place", "a group is not allowed here: its messages leave the lanes, and wait for others", "write it under the pipeline's own `processors`; steps of batchers and outputs get whole batches anyway")
+		b.report(s.Use.Place, "group-place",
+			"a group is not allowed here: its messages leave the lanes, and wait for others",
+			"write it under the pipeline's own `processors`; steps of batchers and outputs get whole batches anyway")
 		return nil
 	case len(b.plan.Groups) == mostGroups:
 		b.report(s.Use.Place, "group-place", "a pipeline has at most 100 groups", "use fewer, larger ones")
 		return nil
 	case s.Retry != nil:
-		b.report(s.Retry.Place, "inner-retry", "a group itself can't be retried: its steps are, each for the messages that failed there", "write `retry` on the steps inside")
+		b.report(s.Retry.Place, "inner-retry",
+			"a group itself can't be retried: its steps are, each for the messages that failed there",
+			"write `retry` on the steps inside")
 	}
-	g := &stage.GroupPlan{Name: name, Index: int8(len(b.plan.Groups)), Skipped: skipped, Size: c.Size, Bytes: int(c.Bytes), Wait: cmp.Or(c.Timeout, time.Second)}
+	g := &stage.GroupPlan{Name: name, Index: int8(len(b.plan.Groups)), Skipped: skipped, Size: c.Size,
+		Bytes: int(c.Bytes), Wait: cmp.Or(c.Timeout, time.Second)}
 	b.plan.Groups = append(b.plan.Groups, g)
 	b.lanes = false
 	g.Steps = b.assembleBatch(c.Do)

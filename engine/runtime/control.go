@@ -55,5 +55,6 @@ func (p *Plan) Snapshot() engine.Snapshot {
 	if r := p.current.Load(); r != nil {
 		return r.Snapshot()
 	}
-	return engine.Snapshot{Pipeline: p.Name, State: engine.Starting, MaxMessages: p.MaxMessages, MaxBytes: p.MaxBytes, Lanes: p.Workers, Failed: map[engine.Class]int64{}}
+	return engine.Snapshot{Pipeline: p.Name, State: engine.Starting, MaxMessages: p.MaxMessages, MaxBytes: p.MaxBytes,
+		Lanes: p.Workers, Failed: map[engine.Class]int64{}}
 }

@@ -22,7 +22,8 @@ import (
 func TestAcksHaveTriesOfTheirOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tried, ok := map[uint64]int{}, map[uint64]bool{}
-		s := &ackedBy{Source{Payloads: numbers(200), PerRead: 1, Takes: engine.TakesOne, Every: 100 * time.Millisecond}, nil}
+		s := &ackedBy{Source{Payloads: numbers(200), PerRead: 1, Takes: engine.TakesOne, Every: 100 * time.Millisecond},
+			nil}
 		var late time.Duration
 		var at [200]atomic.Int64
 		s.Prepare = func(i int, _ *engine.Message) { at[i].Store(time.Now().UnixNano()) }
@@ -64,7 +65,8 @@ func TestAPartsErrorKeepsItsClassAndIsAskedOnError(t *testing.T) {
 		class engine.Class
 	}{
 		{"panic", func(yield func([]byte, error) bool) { panic("oh") }, engine.Panicked},
-		{"class", func(yield func([]byte, error) bool) { yield(nil, engine.Errorf(engine.Rejected, "no")) }, engine.Rejected},
+		{"class", func(yield func([]byte, error) bool) { yield(nil, engine.Errorf(engine.Rejected, "no")) },
+			engine.Rejected},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -95,12 +97,14 @@ func TestAParkedFailureIsTheStepsFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		step := Step("lookup", func(_ context.Context, m *engine.Message) error {
 			resume := m.Park()
-			time.AfterFunc(time.Second, func() { resume(func(*engine.Message) error { return errors.New("no answer") }) })
+			time.AfterFunc(time.Second,
+				func() { resume(func(*engine.Message) error { return errors.New("no answer") }) })
 			return nil
 		})
 		src := &Source{Payloads: []string{"a"}, Takes: engine.TakesOne}
 		Run(t, pipe(src, &Sink{}, step), nil)
-		if r := src.Results()["a"]; r.Err == nil || r.Err.Step != "lookup" || r.Err.Class != engine.Permanent || r.Err.Attempt != 1 || r.Err.FirstFailed.IsZero() {
+		if r := src.Results()["a"]; r.Err == nil || r.Err.Step != "lookup" || r.Err.Class != engine.Permanent ||
+			r.Err.Attempt != 1 || r.Err.FirstFailed.IsZero() {
 			t.Errorf("got %+v", r.Err)
 		}
 		src, dst := &Source{Payloads: []string{"a"}, Takes: engine.TakesOne}, &Sink{}
@@ -114,7 +118,8 @@ func TestAParkedFailureIsTheStepsFailure(t *testing.T) {
 
 func TestADeadLetterHandedOnIsDeadLettered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src, dst := &Source{Payloads: []string{"a"}, Takes: engine.TakesOne}, &Sink{Fail: func(string) error { return errors.New("no") }}
+		src, dst := &Source{Payloads: []string{"a"}, Takes: engine.TakesOne},
+			&Sink{Fail: func(string) error { return errors.New("no") }}
 		p := pipe(src, dst)
 		link := outputFunc{false, func(_ context.Context, b *engine.Batch) error {
 			for m := range b.All() {
@@ -122,7 +127,9 @@ func TestADeadLetterHandedOnIsDeadLettered(t *testing.T) {
 			}
 			return nil
 		}}
-		p.Outputs = schema.MapOf(entry("out", dst.Output()), entry("dlq", engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return link, nil })}))
+		p.Outputs = schema.MapOf(entry("out", dst.Output()),
+			entry("dlq",
+				engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return link, nil })}))
 		p.Engine.OnFailure.DeadLetter = "dlq"
 		Run(t, p, nil)
 		if got := src.Results()["a"].Fate; got != engine.DeadLettered {
@@ -141,7 +148,8 @@ func (f *follower) Traits() engine.Traits {
 
 func TestStopStopsFollowersToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &follower{Source{Payloads: numbers(1000), PerRead: 1, Takes: engine.TakesOne, Every: 100 * time.Millisecond, Endless: true}}
+		s := &follower{Source{Payloads: numbers(1000), PerRead: 1, Takes: engine.TakesOne,
+			Every: 100 * time.Millisecond, Endless: true}}
 		dst := &Sink{Fail: func(b string) error {
 			if b == `{"n":3}` {
 				return errors.New("poison")
@@ -149,7 +157,8 @@ func TestStopStopsFollowersToo(t *testing.T) {
 			return nil
 		}}
 		p := pipe(&s.Source, dst)
-		p.Inputs = Named("in", engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return s, nil })})
+		p.Inputs = Named("in",
+			engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return s, nil })})
 		p.Engine.OnFailure.Then = "stop"
 		began := time.Now()
 		Run(t, p, nil)
@@ -198,7 +207,8 @@ func TestAFewKeptMessagesDoNotPinTheirBlocks(t *testing.T) {
 				p.Engine.Workers = 1
 				p.Engine.MaxInFlight.Messages = 100_000
 				p.Engine.Timeout = time.Hour
-				p.Inputs = Named("in", engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return src, nil })})
+				p.Inputs = Named("in",
+					engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return src, nil })})
 				done := make(chan runtime.Report, 1)
 				plan := Build(t, p)
 				go func() { done <- plan.Run(t.Context(), context.Background()) }()
@@ -306,9 +316,11 @@ func TestLinkedDrain(t *testing.T) {
 		dst := &Sink{}
 		srcA := &Source{Payloads: numbers(3), Takes: engine.TakesOne, Endless: true}
 		pa := pipe(srcA, &Sink{})
-		pa.Outputs = Named("out", engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return up, nil })})
+		pa.Outputs = Named("out",
+			engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return up, nil })})
 		pb := pipe(&Source{}, dst)
-		pb.Inputs = Named("in", engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return down, nil })})
+		pb.Inputs = Named("in",
+			engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return down, nil })})
 		pb.Batchers = Named("b", batched(t, `{"size": 100, "timeout": "1h"}`, "out"))
 		stop, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
@@ -365,7 +377,8 @@ func (l *linked) Ack(_ context.Context, rs []engine.Result) ([]engine.Result, er
 
 func TestAckersPerReadDoNotPileUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &ackedBy{Source: Source{Payloads: numbers(2000), PerRead: 1, Takes: engine.TakesOne, Every: time.Millisecond}}
+		s := &ackedBy{Source: Source{Payloads: numbers(2000), PerRead: 1, Takes: engine.TakesOne,
+			Every: time.Millisecond}}
 		s.Prepare = func(i int, _ *engine.Message) {
 			s.ack = &ackPtr{func([]engine.Result) ([]engine.Result, error) { return nil, nil }}
 		}
@@ -398,8 +411,10 @@ func TestALateReadIsNotCounted(t *testing.T) {
 			return nil
 		}}
 		p := pipe(&Source{}, &Sink{})
-		p.Inputs = Named("in", engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return l, nil })})
-		p.Outputs = Named("out", engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return out, nil })})
+		p.Inputs = Named("in",
+			engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return l, nil })})
+		p.Outputs = Named("out",
+			engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return out, nil })})
 		p.Engine.Drain.Timeout = 10 * time.Second
 		stop, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
@@ -414,8 +429,13 @@ func TestWriteThatMergesLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &Source{Payloads: []string{"a", "b", "c"}, Takes: engine.TakesOne}
 		p := pipe(src, &Sink{})
-		out := outputFunc{false, func(_ context.Context, b *engine.Batch) error { b.Merge([]byte("x"), b.All()); return nil }}
-		p.Outputs = Named("out", engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return out, nil })})
+		out := outputFunc{false, func(_ context.Context,
+			b *engine.Batch) error {
+			b.Merge([]byte("x"), b.All())
+			return nil
+		}}
+		p.Outputs = Named("out",
+			engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return out, nil })})
 		kill, hard := context.WithCancel(t.Context())
 		time.AfterFunc(time.Hour, hard)
 		began := time.Now()
@@ -445,7 +465,8 @@ func TestARepairIsNotSkippedBehindALargeSplit(t *testing.T) {
 			}
 			return nil
 		})
-		step.OnError.Steps = engine.Steps{Step("repair", func(_ context.Context, m *engine.Message) error { m.SetBytes([]byte("repaired")); return nil })}
+		step.OnError.Steps = engine.Steps{Step("repair",
+			func(_ context.Context, m *engine.Message) error { m.SetBytes([]byte("repaired")); return nil })}
 		all := Step("mark", func(_ context.Context, m *engine.Message) error {
 			m.SetBytes([]byte("!" + string(m.Bytes())))
 			return nil
@@ -463,7 +484,8 @@ func TestARepairIsNotSkippedBehindALargeSplit(t *testing.T) {
 
 func TestAResultCarriesTheDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src, dst := &Source{Payloads: []string{"a"}, Takes: engine.TakesOne}, &Sink{Fail: func(string) error { return &engine.Error{Delay: time.Minute, Err: errors.New("later")} }}
+		src, dst := &Source{Payloads: []string{"a"}, Takes: engine.TakesOne},
+			&Sink{Fail: func(string) error { return &engine.Error{Delay: time.Minute, Err: errors.New("later")} }}
 		Run(t, pipe(src, dst), nil)
 		if d := src.Results()["a"].Delay; d != time.Minute {
 			t.Errorf("delay %v", d)
@@ -481,7 +503,8 @@ func TestADeadLetterThatFailsIsReportedOnce(t *testing.T) {
 		rep := Run(t, p, nil)
 		for _, f := range rep.Failures {
 			if f.Fate == engine.DeadLettered {
-				t.Errorf("reported as dead-lettered %d times, counted %d", f.Count, rep.Stats.Pieces.Ended[engine.DeadLettered])
+				t.Errorf("reported as dead-lettered %d times, counted %d", f.Count,
+					rep.Stats.Pieces.Ended[engine.DeadLettered])
 			}
 		}
 	})

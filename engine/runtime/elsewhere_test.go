@@ -28,7 +28,8 @@ func TestAMessageFromElsewhereIsAsItWasThere(t *testing.T) {
 	} {
 		b := engine.NewBatch(1)
 		m := b.AddFrom([]byte("x"), want)
-		if diff := cmp.Diff(want, m.Provenance(), cmp.Comparer(func(a, b *engine.Error) bool { return a == b })); diff != "" {
+		if diff := cmp.Diff(want, m.Provenance(),
+			cmp.Comparer(func(a, b *engine.Error) bool { return a == b })); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		if string(m.Bytes()) != "x" || m.Input() != want.Input || m.BatchKey() != want.BatchKey {
@@ -93,7 +94,8 @@ func TestStepsRunApartFromAPipeline(t *testing.T) {
 
 func TestStepsApartThatDontOpenAreClosed(t *testing.T) {
 	first, last := &apart{}, &apart{fail: errors.New("no")}
-	a, problems := runtime.BuildApart(engine.Steps{{Use: Processing(first)}, {Use: Processing(last)}}, engine.Env{}, true, time.Second)
+	a, problems := runtime.BuildApart(engine.Steps{{Use: Processing(first)}, {Use: Processing(last)}}, engine.Env{},
+		true, time.Second)
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
@@ -200,7 +202,8 @@ func TestPartsAreThoseOfTheRun(t *testing.T) {
 		{"merged twice", []engine.Processor{whole(merge), whole(merge)}, "[1 2 3]"},
 		{"split and merged", []engine.Processor{whole(split), whole(merge)}, "[1 1 2 2 3 3]"},
 		{"merged and split", []engine.Processor{whole(merge), whole(split)}, "[1 2 3] [1 2 3]"},
-		{"all of it", []engine.Processor{whole(split), whole(merge), whole(split), whole(merge), whole(split)}, "[1 1 2 2 3 3 1 1 2 2 3 3] [1 1 2 2 3 3 1 1 2 2 3 3]"},
+		{"all of it", []engine.Processor{whole(split), whole(merge), whole(split), whole(merge), whole(split)},
+			"[1 1 2 2 3 3 1 1 2 2 3 3] [1 1 2 2 3 3 1 1 2 2 3 3]"},
 	} {
 		b := Batch("x", "y", "z")
 		ref := uint64(0)

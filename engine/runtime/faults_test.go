@@ -29,7 +29,11 @@ func proc(name string, f procFunc) engine.StepSpec {
 func TestOneReadFeedsAllLanes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src, dst := &Source{Payloads: numbers(200), Every: time.Millisecond}, &Sink{}
-		p := pipe(src, dst, Step("slow", func(context.Context, *engine.Message) error { time.Sleep(10 * time.Millisecond); return nil }))
+		p := pipe(src, dst, Step("slow", func(context.Context,
+			*engine.Message) error {
+			time.Sleep(10 * time.Millisecond)
+			return nil
+		}))
 		p.Engine.Workers = 4
 		began := time.Now()
 		Run(t, p, nil)
@@ -47,7 +51,8 @@ func TestBatcherStepsRunBeforeEveryConcurrentWrite(t *testing.T) {
 		o.Concurrency = 4
 		p.Outputs = Named("out", o)
 		p.Batchers = Named("b", engine.BatcherSpec{Output: engine.Names{"out"}, Processors: engine.Steps{
-			Step("mark", func(_ context.Context, m *engine.Message) error { m.SetBytes([]byte("marked")); return nil })}})
+			Step("mark",
+				func(_ context.Context, m *engine.Message) error { m.SetBytes([]byte("marked")); return nil })}})
 		Run(t, p, nil)
 		n := 0
 		for _, b := range dst.Bodies() {
@@ -224,7 +229,8 @@ func TestASplitEndsWithTheRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var pulled atomic.Int64
 		var over atomic.Bool
-		src, dst := &Source{Payloads: []string{"x"}, Takes: engine.TakesOne, Endless: true}, &Sink{Block: make(chan struct{})}
+		src, dst := &Source{Payloads: []string{"x"}, Takes: engine.TakesOne, Endless: true},
+			&Sink{Block: make(chan struct{})}
 		p := pipe(src, dst, proc("split", func(_ context.Context, b *engine.Batch) error {
 			for m := range b.All() {
 				b.Split(m, func(yield func([]byte, error) bool) {
@@ -257,7 +263,8 @@ func TestAStepThatComesBackTooLateEndsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src, dst := &Source{Payloads: []string{"x"}, Takes: engine.TakesOne, Endless: true}, &Sink{}
 		p := pipe(src, dst)
-		p.Inputs = Named("in", engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return &slowlyTold{src}, nil })})
+		p.Inputs = Named("in",
+			engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return &slowlyTold{src}, nil })})
 		p.Batchers = Named("b", engine.BatcherSpec{Output: engine.Names{"out"}, Processors: engine.Steps{
 			proc("late", func(_ context.Context, b *engine.Batch) error {
 				time.Sleep(2900 * time.Millisecond) // when the source is being told, from 2.8 s on
@@ -322,7 +329,8 @@ func TestASettlerMayResumeWhatWaited(t *testing.T) {
 		s.mu.Unlock()
 		return nil
 	}))
-	p.Outputs = Named("out", engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return out, nil })})
+	p.Outputs = Named("out",
+		engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return out, nil })})
 	p.Engine.Drain.Timeout = 500 * time.Millisecond
 	stop, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(100*time.Millisecond, cancel)
@@ -387,7 +395,8 @@ func TestCloseHasADeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &closing{close: untilDone}
 		p := pipe(&Source{Payloads: numbers(1)}, &Sink{})
-		p.Outputs = Named("out", engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return out, nil })})
+		p.Outputs = Named("out",
+			engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return out, nil })})
 		kill, hard := context.WithCancel(t.Context())
 		time.AfterFunc(time.Hour, hard)
 		began := time.Now()
@@ -402,7 +411,8 @@ func TestAStopEndsOpening(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := &closing{open: untilDone}
 		p := pipe(&Source{Payloads: numbers(1)}, &Sink{})
-		p.Outputs = Named("out", engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return out, nil })})
+		p.Outputs = Named("out",
+			engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return out, nil })})
 		stop, cancel := context.WithCancel(t.Context())
 		kill, hard := context.WithCancel(t.Context())
 		time.AfterFunc(time.Second, cancel)
@@ -434,7 +444,8 @@ func (f settleFunc) Settle(_ context.Context, c, r []uint64) { f(c, r) }
 
 func TestSettlerOfFunctions(t *testing.T) {
 	f := settleFunc(func(_, _ []uint64) {})
-	p := pipe(&Source{Payloads: numbers(3)}, &Sink{}, Step("stake", func(_ context.Context, m *engine.Message) error { m.Stake(f, m.Ref); return nil }))
+	p := pipe(&Source{Payloads: numbers(3)}, &Sink{},
+		Step("stake", func(_ context.Context, m *engine.Message) error { m.Stake(f, m.Ref); return nil }))
 	Run(t, p, nil)
 }
 
@@ -457,7 +468,8 @@ func (s *ackedBy) spec() engine.InputSpec {
 }
 
 func TestAckerOfFunctions(t *testing.T) {
-	s := &ackedBy{Source{Payloads: numbers(3), PerRead: 1, Takes: engine.TakesOne}, ackFunc(func([]engine.Result) ([]engine.Result, error) { return nil, nil })}
+	s := &ackedBy{Source{Payloads: numbers(3), PerRead: 1, Takes: engine.TakesOne},
+		ackFunc(func([]engine.Result) ([]engine.Result, error) { return nil, nil })}
 	p := pipe(&s.Source, &Sink{})
 	p.Inputs = Named("in", s.spec())
 	Run(t, p, nil)

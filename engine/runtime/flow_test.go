@@ -24,7 +24,10 @@ func entry[V any](key string, v V) schema.Entry[V] { return schema.Entry[V]{Key:
 // batched is a batcher of the built-in type.
 func batched(t *testing.T, config string, out ...string) engine.BatcherSpec {
 	return engine.BatcherSpec{
-		Use:    engine.Use(func(engine.Env) (engine.Batcher, error) { return New(t, engine.Batchers, `{"batch": `+config+`}`), nil }),
+		Use: engine.Use(func(engine.Env) (engine.Batcher,
+			error) {
+			return New(t, engine.Batchers, `{"batch": `+config+`}`), nil
+		}),
 		Output: out,
 	}
 }
@@ -46,7 +49,8 @@ func TestBatchTriggersInAPipeline(t *testing.T) {
 	}{
 		{"size, and end for the rest", `{"size": 2, "timeout": "1h"}`, 5, 0, []string{"2 size", "2 size", "1 end"}},
 		{"the end sends at once, not after the timeout", `{"size": 100, "timeout": "2s"}`, 3, 0, []string{"3 end"}},
-		{"the timeout runs from the first message", `{"size": 100, "timeout": "1s"}`, 4, 400 * time.Millisecond, []string{"3 timeout", "1 end"}},
+		{"the timeout runs from the first message", `{"size": 100, "timeout": "1s"}`, 4, 400 * time.Millisecond,
+			[]string{"3 timeout", "1 end"}},
 		{"bytes", `{"size": 0, "bytes": 20, "timeout": "1h"}`, 4, 0, []string{"2 bytes", "2 end"}},
 	}
 	for _, tt := range tests {
@@ -229,7 +233,8 @@ func TestEqualKeysKeepTheirOrder(t *testing.T) {
 				}}
 				src := &Source{Payloads: payloads, Takes: engine.TakesOne, PerRead: 50}
 				p := pipe(src, &Sink{}, shuffleWork)
-				p.Outputs = Named("out", engine.OutputSpec{Concurrency: 4, Use: engine.Use(func(engine.Env) (engine.Output, error) { return check, nil })})
+				p.Outputs = Named("out", engine.OutputSpec{Concurrency: 4,
+					Use: engine.Use(func(engine.Env) (engine.Output, error) { return check, nil })})
 				p.Engine.Workers = 4
 				p.Engine.OrderBy = expr.MustCompile("k")
 				if tt.batcher != nil {
@@ -282,7 +287,8 @@ func TestBatchesOfOneKeyNeverOverlap(t *testing.T) {
 		b := batched(t, `{"size": 2, "timeout": "1h"}`, "out")
 		b.Key = expr.MustCompile("n % 2")
 		p.Batchers = Named("b", b)
-		p.Outputs = Named("out", engine.OutputSpec{Concurrency: 8, Use: engine.Use(func(engine.Env) (engine.Output, error) { return out, nil })})
+		p.Outputs = Named("out", engine.OutputSpec{Concurrency: 8,
+			Use: engine.Use(func(engine.Env) (engine.Output, error) { return out, nil })})
 		Run(t, p, nil)
 		if most != 2 {
 			t.Errorf("at most %d keys were written at once, want both", most)
@@ -306,7 +312,8 @@ func TestRoutes(t *testing.T) {
 		if got := sorted(b.Bodies()); !slices.Equal(got, []string{`{"v":1}`, `{"v":2}`}) {
 			t.Errorf("b got %q", got)
 		}
-		if r := src.Results()[`{"v":3}`]; r.Fate != engine.Returned || r.Err.Class != engine.Unrouted || !strings.Contains(r.Err.Error(), "one, small") {
+		if r := src.Results()[`{"v":3}`]; r.Fate != engine.Returned || r.Err.Class != engine.Unrouted ||
+			!strings.Contains(r.Err.Error(), "one, small") {
 			t.Errorf("3 ended %+v %v, want unrouted, naming the batchers", r, r.Err)
 		}
 		if r := src.Results()[`{"v":"x"}`]; r.Fate != engine.Returned || r.Err.Class != engine.Expression {
@@ -360,8 +367,10 @@ func TestMerge(t *testing.T) {
 		dead      []string
 		pieces    engine.Counts
 	}{
-		{"delivered: all its parts are", false, []string{"a+b+c"}, nil, engine.Counts{Received: 3, Made: 1, Consumed: 3}},
-		{"failed: undone, each part fails by itself", true, nil, []string{"a", "b", "c"}, engine.Counts{Received: 3, Made: 4, Consumed: 4}},
+		{"delivered: all its parts are", false, []string{"a+b+c"}, nil,
+			engine.Counts{Received: 3, Made: 1, Consumed: 3}},
+		{"failed: undone, each part fails by itself", true, nil, []string{"a", "b", "c"},
+			engine.Counts{Received: 3, Made: 4, Consumed: 4}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -529,7 +538,8 @@ func TestAFailedAckIsTriedAgainAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &flaky{Source: Source{Payloads: numbers(6), Takes: engine.TakesOne}, tried: map[uint64]int{}}
 		p := pipe(&src.Source, &Sink{})
-		p.Inputs = Named("in", engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return src, nil })})
+		p.Inputs = Named("in",
+			engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return src, nil })})
 		Run(t, p, nil)
 		for ref, n := range src.tried {
 			if want := 2 - int(ref%2); n != want {
@@ -564,7 +574,8 @@ func TestInputsStepsRunInReadingOrder(t *testing.T) {
 
 func TestSeveralInputsEndWhenAllHave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, b, dst := &Source{Payloads: numbers(10)}, &Source{Payloads: numbers(10), Every: time.Second, PerRead: 1}, &Sink{}
+		a, b, dst := &Source{Payloads: numbers(10)}, &Source{Payloads: numbers(10), Every: time.Second, PerRead: 1},
+			&Sink{}
 		p := pipe(a, dst)
 		p.Inputs = schema.MapOf(entry("a", a.Input()), entry("b", b.Input()))
 		rep := Run(t, p, nil)

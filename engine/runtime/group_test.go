@@ -20,7 +20,10 @@ import (
 )
 
 func group(c engine.GroupConfig) engine.StepSpec {
-	return engine.StepSpec{Name: "group", Use: engine.Use(func(engine.Env) (engine.Processor, error) { return engine.Block{Group: &c}, nil })}
+	return engine.StepSpec{Name: "group", Use: engine.Use(func(engine.Env) (engine.Processor,
+		error) {
+		return engine.Block{Group: &c}, nil
+	})}
 }
 
 // joined makes one message of all.
@@ -42,10 +45,14 @@ func TestGroupsCloseWhenTheyAreFullOrOld(t *testing.T) {
 		want  []string // each as SIZE TRIGGER
 		by    time.Duration
 	}{
-		{"by size, the rest at the end", engine.GroupConfig{Size: 4, Timeout: time.Hour}, 10, 0, []string{"4 size", "4 size", "2 end"}, 0},
-		{"by time since the first", engine.GroupConfig{Size: 100, Timeout: 25 * time.Millisecond}, 6, 10 * time.Millisecond, []string{"3 timeout", "3 timeout"}, 70 * time.Millisecond},
-		{"a second by default", engine.GroupConfig{Size: 100}, 4, 400 * time.Millisecond, []string{"3 timeout", "1 end"}, 2 * time.Second},
-		{"before the message that would overflow", engine.GroupConfig{Bytes: 20, Timeout: time.Hour}, 5, 0, []string{"2 bytes", "2 bytes", "1 end"}, 0},
+		{"by size, the rest at the end", engine.GroupConfig{Size: 4, Timeout: time.Hour}, 10, 0,
+			[]string{"4 size", "4 size", "2 end"}, 0},
+		{"by time since the first", engine.GroupConfig{Size: 100, Timeout: 25 * time.Millisecond}, 6,
+			10 * time.Millisecond, []string{"3 timeout", "3 timeout"}, 70 * time.Millisecond},
+		{"a second by default", engine.GroupConfig{Size: 100}, 4, 400 * time.Millisecond,
+			[]string{"3 timeout", "1 end"}, 2 * time.Second},
+		{"before the message that would overflow", engine.GroupConfig{Bytes: 20, Timeout: time.Hour}, 5, 0,
+			[]string{"2 bytes", "2 bytes", "1 end"}, 0},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -90,7 +97,8 @@ func TestWhatComesOfAGroupGoesOn(t *testing.T) {
 	})
 	refuse := Step("refuse", func(context.Context, *engine.Message) error { return errors.New("refused") })
 	repaired := fails(engine.Permanent, 9, "b")
-	repaired.OnError.Steps = engine.Steps{Step("mend", func(_ context.Context, m *engine.Message) error { m.SetBytes([]byte("B")); return nil })}
+	repaired.OnError.Steps = engine.Steps{Step("mend",
+		func(_ context.Context, m *engine.Message) error { m.SetBytes([]byte("B")); return nil })}
 	second := group(engine.GroupConfig{Size: 10, Timeout: time.Hour, Do: engine.Steps{joined}})
 	tests := []struct {
 		name   string
@@ -101,22 +109,32 @@ func TestWhatComesOfAGroupGoesOn(t *testing.T) {
 	}{
 		{"edited", engine.Steps{mark}, nil, []string{"<a>", "<b>", "<c>"}, ""},
 		{"merged, and later steps see one message", engine.Steps{joined}, engine.Steps{mark}, []string{"<a+b+c>"}, ""},
-		{"merged and split", engine.Steps{joined, proc("split", splitAt("+"))}, engine.Steps{mark}, []string{"<a>", "<b>", "<c>"}, ""},
-		{"merged here and split in a lane", engine.Steps{joined}, engine.Steps{proc("split", splitAt("+")), mark}, []string{"<a>", "<b>", "<c>"}, ""},
-		{"merged again in a second group", engine.Steps{proc("pairs", pairs)}, engine.Steps{mark, second}, []string{"<a+b>+<c>"}, ""},
+		{"merged and split", engine.Steps{joined, proc("split", splitAt("+"))}, engine.Steps{mark},
+			[]string{"<a>", "<b>", "<c>"}, ""},
+		{"merged here and split in a lane", engine.Steps{joined}, engine.Steps{proc("split", splitAt("+")), mark},
+			[]string{"<a>", "<b>", "<c>"}, ""},
+		{"merged again in a second group", engine.Steps{proc("pairs", pairs)}, engine.Steps{mark, second},
+			[]string{"<a+b>+<c>"}, ""},
 		{"tried again", engine.Steps{fails(engine.Transient, 2, "b"), mark}, nil, []string{"<a>", "<c>", "<b>"}, ""},
 		{"failed alone", engine.Steps{fails(engine.Permanent, 9, "b"), joined}, nil, []string{"a+c"}, "b"},
 		{"repaired", engine.Steps{repaired, joined}, nil, []string{"a+B+c"}, ""},
-		{"a panic fails what the step held", engine.Steps{fails(engine.Permanent, 9, "b"), Step("panics", func(context.Context, *engine.Message) error { panic("oh") })}, nil, nil, "abc"},
+		{"a panic fails what the step held", engine.Steps{fails(engine.Permanent, 9, "b"),
+			Step("panics", func(context.Context, *engine.Message) error { panic("oh") })}, nil, nil, "abc"},
 		{"a merge that fails later fails each of its parts", engine.Steps{joined}, engine.Steps{refuse}, nil, "abc"},
-		{"parked in it", engine.Steps{Step("park", func(_ context.Context, m *engine.Message) error { m.Delay(time.Second); return nil }), mark}, nil, []string{"<a>", "<b>", "<c>"}, ""},
+		{"parked in it",
+			engine.Steps{Step("park", func(_ context.Context,
+				m *engine.Message) error {
+				m.Delay(time.Second)
+				return nil
+			}), mark}, nil, []string{"<a>", "<b>", "<c>"}, ""},
 	}
 	for _, tt := range tests {
 		for _, ordered := range []bool{false, true} {
 			t.Run(fmt.Sprint(tt.name, " ", ordered), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					src, dst := &Source{Payloads: []string{"a", "b", "c"}, Takes: engine.TakesOne}, &Sink{}
-					steps := append(engine.Steps{group(engine.GroupConfig{Size: 3, Timeout: time.Hour, Do: tt.do})}, tt.after...)
+					steps := append(engine.Steps{group(engine.GroupConfig{Size: 3, Timeout: time.Hour, Do: tt.do})},
+						tt.after...)
 					p := pipe(src, dst, steps...)
 					p.Engine.Workers = 1
 					p.Engine.OnFailure.Retry = nil
@@ -128,7 +146,8 @@ func TestWhatComesOfAGroupGoesOn(t *testing.T) {
 						t.Errorf("delivered %q, want %q", got, tt.want)
 					}
 					for body, r := range src.Results() {
-						if want := strings.Contains(tt.failed, body); want != (r.Fate == engine.Returned) || !want && r.Fate != engine.Delivered {
+						if want := strings.Contains(tt.failed, body); want != (r.Fate == engine.Returned) || !want &&
+							r.Fate != engine.Delivered {
 							t.Errorf("%s ended %v", body, r.Fate)
 						}
 					}
@@ -184,7 +203,11 @@ func TestAGroupLetsAFullPipelineGoOn(t *testing.T) {
 func TestMessagesOfOneKeyFillAGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var sizes []int
-		count := proc("count", func(_ context.Context, b *engine.Batch) error { sizes = append(sizes, b.Len()); return nil })
+		count := proc("count", func(_ context.Context,
+			b *engine.Batch) error {
+			sizes = append(sizes, b.Len())
+			return nil
+		})
 		src, dst := &Source{Payloads: numbers(1000), Every: time.Millisecond, PerRead: 1}, &Sink{}
 		p := pipe(src, dst, group(engine.GroupConfig{Size: 100, Timeout: time.Hour, Do: engine.Steps{count}}))
 		p.Engine.OrderBy = expr.MustCompile("1")
@@ -227,7 +250,8 @@ func TestAGroupKeepsTheOrderOfEveryKey(t *testing.T) {
 
 func TestNothingOvertakesAMessageInAGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := group(engine.GroupConfig{Size: 10, Timeout: time.Second, Do: engine.Steps{proc("nothing", func(context.Context, *engine.Batch) error { return nil })}})
+		g := group(engine.GroupConfig{Size: 10, Timeout: time.Second,
+			Do: engine.Steps{proc("nothing", func(context.Context, *engine.Batch) error { return nil })}})
 		g.When = expr.MustCond("n % 2 == 0")
 		src, dst := &Source{Payloads: numbers(25), Every: 100 * time.Millisecond, PerRead: 1}, &Sink{}
 		p := pipe(src, dst, g)
@@ -291,7 +315,8 @@ func TestAGroupStandsOnlyAmongThePipelinesSteps(t *testing.T) {
 			p := pipe(&Source{}, &Sink{})
 			tt.put(p)
 			plan, problems := runtime.Build(p, runtime.Options{})
-			if tt.bad != (plan == nil) || tt.bad && (len(problems) == 0 || !strings.Contains(problems[0].String(), "group is not allowed here")) {
+			if tt.bad != (plan == nil) || tt.bad &&
+				(len(problems) == 0 || !strings.Contains(problems[0].String(), "group is not allowed here")) {
 				t.Errorf("problems %v", problems)
 			}
 		})

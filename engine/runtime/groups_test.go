@@ -44,7 +44,8 @@ func processingGroup(name string, lanes int, src *Source, dst *Sink, steps ...en
 
 // process runs pipelines as one process does: with shared options, until all have
 // ended.
-func process(t *testing.T, o runtime.Options, stop, kill context.Context, pipelines ...*engine.Pipeline) (reports []runtime.Report) {
+func process(t *testing.T, o runtime.Options, stop, kill context.Context,
+	pipelines ...*engine.Pipeline) (reports []runtime.Report) {
 	t.Helper()
 	o.Shared = &engine.Shared{}
 	plans := make([]*runtime.Plan, len(pipelines))
@@ -67,7 +68,8 @@ func process(t *testing.T, o runtime.Options, stop, kill context.Context, pipeli
 func TestLanesOverlapAndAreNeverMoreThanConfigured(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var work busy
-		rep := Run(t, processingGroup("g", 3, &Source{Payloads: numbers(10), Takes: engine.TakesOne, PerRead: 1}, &Sink{}, work.step()), nil)
+		rep := Run(t, processingGroup("g", 3, &Source{Payloads: numbers(10), Takes: engine.TakesOne, PerRead: 1},
+			&Sink{}, work.step()), nil)
 		if ended(rep, engine.Delivered) != 10 || work.most.Load() < 2 || work.most.Load() > 3 {
 			t.Errorf("%d delivered, %d at once", ended(rep, engine.Delivered), work.most.Load())
 		}
@@ -78,8 +80,10 @@ func TestGroupsHaveLanesOfTheirOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var wide, narrow busy
 		reports := process(t, runtime.Options{}, t.Context(), t.Context(),
-			processingGroup("wide", 3, &Source{Payloads: numbers(5), Takes: engine.TakesOne, PerRead: 1}, &Sink{}, wide.step()),
-			processingGroup("narrow", 1, &Source{Payloads: numbers(5), Takes: engine.TakesOne, PerRead: 1}, &Sink{}, narrow.step()))
+			processingGroup("wide", 3, &Source{Payloads: numbers(5), Takes: engine.TakesOne, PerRead: 1}, &Sink{},
+				wide.step()),
+			processingGroup("narrow", 1, &Source{Payloads: numbers(5), Takes: engine.TakesOne, PerRead: 1}, &Sink{},
+				narrow.step()))
 		for _, rep := range reports {
 			if rep.Err != nil || ended(rep, engine.Delivered) != 5 {
 				t.Errorf("%+v", rep)
@@ -93,10 +97,12 @@ func TestGroupsHaveLanesOfTheirOwn(t *testing.T) {
 
 func TestAGroupThatFailsLeavesTheOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		bad, good := &Sink{Fail: func(string) error { return engine.Errorf(engine.Permanent, "%w", engine.ErrGone) }}, &Sink{}
+		bad, good := &Sink{Fail: func(string) error { return engine.Errorf(engine.Permanent, "%w", engine.ErrGone) }},
+			&Sink{}
 		reports := process(t, runtime.Options{}, t.Context(), t.Context(),
 			processingGroup("bad", 2, &Source{Payloads: numbers(50), Takes: engine.TakesOne, Endless: true}, bad),
-			processingGroup("good", 2, &Source{Payloads: numbers(50), Takes: engine.TakesOne, PerRead: 5, Every: time.Second}, good))
+			processingGroup("good", 2, &Source{Payloads: numbers(50), Takes: engine.TakesOne, PerRead: 5,
+				Every: time.Second}, good))
 		if reports[0].Err == nil || reports[1].Err != nil || len(good.Bodies()) != 50 {
 			t.Errorf("bad %v, good %v with %d delivered", reports[0].Err, reports[1].Err, len(good.Bodies()))
 		}
@@ -105,7 +111,8 @@ func TestAGroupThatFailsLeavesTheOthers(t *testing.T) {
 
 func TestAFailedGroupSaysSoInItsSnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for fail, want := range map[error]string{nil: "", engine.Errorf(engine.Permanent, "access denied"): "input in: access denied"} {
+		for fail, want := range map[error]string{nil: "",
+			engine.Errorf(engine.Permanent, "access denied"): "input in: access denied"} {
 			plan := Build(t, pipe(&Source{Payloads: numbers(3), Takes: engine.TakesOne, Fail: fail}, &Sink{}))
 			plan.Run(t.Context(), t.Context())
 			if s := plan.Snapshot(); s.State != engine.Stopped || s.Err != want {
@@ -164,7 +171,8 @@ func (r *record) kinds(pipeline string) (all []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, e := range r.events {
-		if e.Pipeline == pipeline && e.Kind != engine.EventDispatch && e.Kind != engine.EventUtilization && e.Kind != engine.EventBatch && e.Kind != engine.EventQuiet {
+		if e.Pipeline == pipeline && e.Kind != engine.EventDispatch && e.Kind != engine.EventUtilization &&
+			e.Kind != engine.EventBatch && e.Kind != engine.EventQuiet {
 			all = append(all, string(e.Kind))
 		}
 	}
@@ -186,7 +194,8 @@ func TestEventsTellWhatEachGroupDoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var rec record
 		var work busy
-		a := processingGroup("a", 2, &Source{Payloads: numbers(60), Takes: engine.TakesOne, PerRead: 1}, &Sink{}, work.step())
+		a := processingGroup("a", 2, &Source{Payloads: numbers(60), Takes: engine.TakesOne, PerRead: 1}, &Sink{},
+			work.step())
 		b := processingGroup("b", 2, &Source{Payloads: numbers(1), Takes: engine.TakesOne, Endless: true}, &Sink{})
 		stop, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -251,7 +260,8 @@ func (r *receiving) Ack(_ context.Context, rs []engine.Result) ([]engine.Result,
 	return nil, nil
 }
 
-func stopping(t *testing.T, in engine.Input, o runtime.Options, soft bool, steps ...engine.StepSpec) (runtime.Report, *Sink) {
+func stopping(t *testing.T, in engine.Input, o runtime.Options, soft bool, steps ...engine.StepSpec) (runtime.Report,
+	*Sink) {
 	t.Helper()
 	dst := &Sink{}
 	p := pipe(&Source{}, dst, steps...)
@@ -323,12 +333,14 @@ func TestHooksRunInOrderAndAPanicStopsNoOther(t *testing.T) {
 		}
 		hooks := []engine.Hook{named("first", false), named("broken", true), named("last", false)}
 		for range 2 {
-			rep := process(t, runtime.Options{Hooks: hooks}, t.Context(), t.Context(), processingGroup("g", 1, &Source{Payloads: numbers(1)}, &Sink{}))
+			rep := process(t, runtime.Options{Hooks: hooks}, t.Context(), t.Context(),
+				processingGroup("g", 1, &Source{Payloads: numbers(1)}, &Sink{}))
 			if rep[0].Err != nil {
 				t.Error(rep[0].Err)
 			}
 		}
-		once := []string{"first startup", "broken startup", "last startup", "first stopped", "broken stopped", "last stopped"}
+		once := []string{"first startup", "broken startup", "last startup", "first stopped", "broken stopped",
+			"last stopped"}
 		if want := append(slices.Clone(once), once...); !slices.Equal(order, want) {
 			t.Errorf("got %q, want %q", order, want)
 		}
@@ -338,8 +350,10 @@ func TestHooksRunInOrderAndAPanicStopsNoOther(t *testing.T) {
 func TestTheEndOfAGroupThatFailedSaysWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var rec record
-		src := &Source{Payloads: numbers(3), Takes: engine.TakesOne, Fail: engine.Errorf(engine.Permanent, "no such queue")}
-		process(t, runtime.Options{Hooks: []engine.Hook{rec.hook}}, t.Context(), t.Context(), processingGroup("g", 1, src, &Sink{}))
+		src := &Source{Payloads: numbers(3), Takes: engine.TakesOne,
+			Fail: engine.Errorf(engine.Permanent, "no such queue")}
+		process(t, runtime.Options{Hooks: []engine.Hook{rec.hook}}, t.Context(), t.Context(),
+			processingGroup("g", 1, src, &Sink{}))
 		got := rec.of("g", engine.EventStopped)
 		if len(got) != 1 || got[0].Err == nil || !strings.Contains(got[0].Err.Error(), "no such queue") {
 			t.Errorf("got %v", got)
@@ -348,7 +362,8 @@ func TestTheEndOfAGroupThatFailedSaysWhy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var rec record
 		p := pipe(&Source{}, &Sink{})
-		p.Inputs = Named("in", engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return shut{}, nil })})
+		p.Inputs = Named("in",
+			engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return shut{}, nil })})
 		process(t, runtime.Options{Hooks: []engine.Hook{rec.hook}}, t.Context(), t.Context(), p)
 		if got := rec.of("test", engine.EventStopped); len(got) != 1 || !errors.Is(got[0].Err, errShut) {
 			t.Errorf("one that does not open: %v", got)

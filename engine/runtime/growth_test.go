@@ -34,14 +34,16 @@ func TestWhatGrowsWaitsForRoom(t *testing.T) {
 		m.SetBytes(append(slices.Clone(m.Bytes()), pad...))
 		return nil
 	})
-	twice := engine.Steps{asks, Step("nap", func(context.Context, *engine.Message) error { time.Sleep(time.Millisecond); return nil }), edits}
+	twice := engine.Steps{asks,
+		Step("nap", func(context.Context, *engine.Message) error { time.Sleep(time.Millisecond); return nil }), edits}
 	tests := []struct {
 		name  string
 		build func(p *engine.Pipeline)
 	}{
 		{"in a step that asks first", func(p *engine.Pipeline) { p.Processors = engine.Steps{asks} }},
 		{"in a step that does not ask", func(p *engine.Pipeline) { p.Processors = engine.Steps{edits} }},
-		{"in two steps, of which the first leaves no room for the second", func(p *engine.Pipeline) { p.Processors = twice }},
+		{"in two steps, of which the first leaves no room for the second",
+			func(p *engine.Pipeline) { p.Processors = twice }},
 		{"in order", func(p *engine.Pipeline) {
 			p.Processors, p.Engine.OrderBy = twice, expr.MustCompile("len(raw()[0:8]) % 3")
 		}},
@@ -68,7 +70,8 @@ func TestWhatGrowsWaitsForRoom(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				src, dst := &Source{Payloads: numbers(100), Takes: engine.TakesOne, PerRead: 40}, &Sink{Delay: time.Millisecond}
+				src, dst := &Source{Payloads: numbers(100), Takes: engine.TakesOne, PerRead: 40},
+					&Sink{Delay: time.Millisecond}
 				var plan *runtime.Plan
 				var most atomic.Int64
 				failed := false

@@ -19,9 +19,10 @@ import (
 // replaced builds a plan that takes the place of another one.
 func replaced(t *testing.T, p *engine.Pipeline, old *runtime.Plan, same ...string) *runtime.Plan {
 	t.Helper()
-	plan, problems := runtime.Build(p, runtime.Options{Log: slog.New(slog.DiscardHandler), Instead: old, Same: func(kind, name string) bool {
-		return slices.Contains(same, kind+" "+name)
-	}})
+	plan, problems := runtime.Build(p, runtime.Options{Log: slog.New(slog.DiscardHandler), Instead: old,
+		Same: func(kind, name string) bool {
+			return slices.Contains(same, kind+" "+name)
+		}})
 	if plan == nil {
 		t.Fatal(problems)
 	}
@@ -47,7 +48,8 @@ func (o *opened) spec() engine.InputSpec {
 
 func TestAReloadKeepsWhatIsUnchangedConnected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src := &opened{Source: &Source{Payloads: numbers(500), Takes: engine.TakesOne, PerRead: 5, Every: time.Millisecond}}
+		src := &opened{Source: &Source{Payloads: numbers(500), Takes: engine.TakesOne, PerRead: 5,
+			Every: time.Millisecond}}
 		dst := &Sink{}
 		make := func(step string) *engine.Pipeline {
 			p := pipe(src.Source, dst, Step("mark", func(_ context.Context, m *engine.Message) error {
@@ -103,11 +105,13 @@ func TestAReloadAfterTheEndOpensAgain(t *testing.T) {
 			t.Error("the plan that had ended says that it was replaced")
 		}
 		rep := next.Run(context.Background(), context.Background())
-		if got := first.Stats.Roots.Ended[engine.Delivered] + rep.Stats.Roots.Ended[engine.Delivered]; got != 20 || len(rep.Failures) > 0 {
+		if got := first.Stats.Roots.Ended[engine.Delivered] + rep.Stats.Roots.Ended[engine.Delivered]; got != 20 ||
+			len(rep.Failures) > 0 {
 			t.Errorf("%d delivered, %+v", got, rep.Failures)
 		}
 		if src.opens != 2 || src.closes != 2 || len(built) != 2 {
-			t.Errorf("the input was opened %d times and closed %d, the output built %d times", src.opens, src.closes, len(built))
+			t.Errorf("the input was opened %d times and closed %d, the output built %d times", src.opens, src.closes,
+				len(built))
 		}
 	})
 }
@@ -171,7 +175,8 @@ func TestAReloadCarriesOverWhatIsUnsettled(t *testing.T) {
 				if got := dst.Bodies(); !slices.Equal(got, want) {
 					t.Errorf("got %d: %q", len(got), got)
 				}
-				if c := rep.Stats.Roots; !c.Balanced() || c.InFlight != 0 || c.Received != 60 || c.Ended[engine.Delivered] != 60 {
+				if c := rep.Stats.Roots; !c.Balanced() || c.InFlight != 0 || c.Received != 60 ||
+					c.Ended[engine.Delivered] != 60 {
 					t.Errorf("roots %+v", c)
 				}
 				if c := rep.Stats.Pieces; !c.Balanced() || c.InFlight != 0 {
@@ -199,7 +204,8 @@ func TestAStopDuringAReloadEndsWhatIsUnsettled(t *testing.T) {
 		old := Build(t, p)
 		done := make2(old)
 		time.Sleep(3500 * time.Millisecond)
-		q := pipe(src.Source, dst, engine.StepSpec{Use: engine.Use(func(engine.Env) (engine.Processor, error) { return connects{}, nil })})
+		q := pipe(src.Source, dst,
+			engine.StepSpec{Use: engine.Use(func(engine.Env) (engine.Processor, error) { return connects{}, nil })})
 		q.Inputs = Named("in", src.spec())
 		next := replaced(t, q, old, "input in")
 		old.Replace(next)
@@ -290,7 +296,8 @@ func TestAReloadForgetsNoFailure(t *testing.T) {
 				for _, f := range rep.Failures {
 					failed += f.Count
 				}
-				if rep.Code() != 1 || failed != tt.fails || rep.Stats.Roots.Ended[engine.Dropped] != tt.fails || !errors.Is(rep.Err, tt.close) {
+				if rep.Code() != 1 || failed != tt.fails || rep.Stats.Roots.Ended[engine.Dropped] != tt.fails ||
+					!errors.Is(rep.Err, tt.close) {
 					t.Errorf("code %d, %d failures, roots %+v, error %v", rep.Code(), failed, rep.Stats.Roots, rep.Err)
 				}
 			})

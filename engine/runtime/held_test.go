@@ -45,32 +45,40 @@ func TestWhatIsHeldIsSeen(t *testing.T) {
 	}{
 		{name: "nothing", payloads: []string{`{"k":"a"}`}, edit: func(*engine.Pipeline, *Sink) {}, at: 5 * second},
 		{
-			name: "a retry of an output, and what waits for its key", payloads: []string{`{"k":"z"}`, `{"k":"bad"}`, `{"k":"bad"}`, `{"k":"b"}`}, at: 10 * second,
+			name:     "a retry of an output, and what waits for its key",
+			payloads: []string{`{"k":"z"}`, `{"k":"bad"}`, `{"k":"bad"}`, `{"k":"b"}`}, at: 10 * second,
 			edit: func(p *engine.Pipeline, dst *Sink) {
 				dst.Fail = down
 				p.Engine.OrderBy, p.Engine.OnFailure = expr.MustCompile("k"), every(time.Minute)
 			},
-			want:   &engine.Held{At: "input in, path a.log, line 2", For: "a retry of output out", Err: "down", Age: 8 * second, Due: 52 * second},
+			want: &engine.Held{At: "input in, path a.log, line 2", For: "a retry of output out", Err: "down",
+				Age: 8 * second, Due: 52 * second},
 			oldest: "input in, path a.log, line 2", age: 8 * second, waiting: 2,
 		},
 		{
 			name: "a retry of a step", payloads: []string{`{"k":"a"}`}, at: 4 * second,
 			edit: func(p *engine.Pipeline, _ *Sink) {
-				s := Step("check", func(context.Context, *engine.Message) error { return engine.Errorf(engine.Transient, "busy") })
+				s := Step("check", func(context.Context,
+					*engine.Message) error {
+					return engine.Errorf(engine.Transient, "busy")
+				})
 				s.Retry = &engine.Retry{Intervals: []time.Duration{time.Minute}}
 				p.Processors = engine.Steps{s}
 			},
-			want:   &engine.Held{At: "input in, path a.log, line 1", For: "a retry of step check", Err: "busy", Age: 3 * second, Due: 57 * second},
+			want: &engine.Held{At: "input in, path a.log, line 1", For: "a retry of step check", Err: "busy",
+				Age: 3 * second, Due: 57 * second},
 			oldest: "input in, path a.log, line 1", age: 3 * second, waiting: 1,
 		},
 		{
 			name: "a limit", payloads: []string{`{"k":"a"}`, `{"k":"b"}`}, at: 4 * second,
 			edit: func(p *engine.Pipeline, _ *Sink) {
-				p.Processors = engine.Steps{{Name: "slow", Use: engine.Use(func(env engine.Env) (engine.Processor, error) {
-					return env.RateLimit(engine.RateLimit{Messages: 1, Per: time.Hour})
-				})}}
+				p.Processors = engine.Steps{{Name: "slow",
+					Use: engine.Use(func(env engine.Env) (engine.Processor, error) {
+						return env.RateLimit(engine.RateLimit{Messages: 1, Per: time.Hour})
+					})}}
 			},
-			want:   &engine.Held{At: "input in, path a.log, line 2", For: "the limit of step slow", Age: 2 * second, Due: time.Hour - 3*second},
+			want: &engine.Held{At: "input in, path a.log, line 2", For: "the limit of step slow", Age: 2 * second,
+				Due: time.Hour - 3*second},
 			oldest: "input in, path a.log, line 2", age: 2 * second, waiting: 1,
 		},
 	}
@@ -92,7 +100,8 @@ func TestWhatIsHeldIsSeen(t *testing.T) {
 					t.Errorf("held (-want +got):\n%s", diff)
 				}
 				if s.OldestAt != tt.oldest || s.OldestUnsettled != tt.age || s.Waiting != tt.waiting {
-					t.Errorf("oldest %q, %v old, %d waiting; want %q, %v, %d", s.OldestAt, s.OldestUnsettled, s.Waiting, tt.oldest, tt.age, tt.waiting)
+					t.Errorf("oldest %q, %v old, %d waiting; want %q, %v, %d", s.OldestAt, s.OldestUnsettled, s.Waiting,
+						tt.oldest, tt.age, tt.waiting)
 				}
 				cancel()
 				wg.Wait()

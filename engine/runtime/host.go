@@ -40,7 +40,8 @@ func (h host) Cache(name string) (engine.Cache, error) { return h.b.cache(name) 
 // RateLimit makes a limit, or finds that of its name.
 func (h host) RateLimit(spec engine.RateLimit, env engine.Env) (engine.Processor, error) {
 	if h.b != nil && h.b.inner {
-		return nil, errors.New("messages can't wait inside another step (write this under the pipeline's `processors`, or use the `rate_limit` of an input or output)")
+		return nil,
+			errors.New("messages can't wait inside another step (write this under the pipeline's `processors`, or use the `rate_limit` of an input or output)")
 	}
 	l, err := h.b.limiter(spec, "step "+env.Name)
 	if err != nil {
@@ -87,7 +88,8 @@ func (h host) Check(s engine.Steps, env engine.Env) ([]string, error) {
 func NewRunner(all ...engine.Processor) engine.Runner {
 	p := &steps.Program{}
 	for i, s := range all {
-		p.Ops = append(p.Ops, steps.Op{Run: s, Next: int32(i + 1), Timeout: time.Minute, Figures: steps.NewStepFigures("", "")})
+		p.Ops = append(p.Ops, steps.Op{Run: s, Next: int32(i + 1), Timeout: time.Minute,
+			Figures: steps.NewStepFigures("", "")})
 	}
 	return &steps.Runner{Prog: p}
 }

@@ -113,8 +113,11 @@ func keepFlat(t *testing.T, n, same int, edit func(*engine.Pipeline)) {
 	before := liveHeap()
 	g := &gauge{every: int64(n) / 8}
 	p := &engine.Pipeline{
-		Name:   "keys",
-		Inputs: Named("in", engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return &keyed{most: n, same: same}, nil })}),
+		Name: "keys",
+		Inputs: Named("in", engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input,
+			error) {
+			return &keyed{most: n, same: same}, nil
+		})}),
 		Outputs: Named("out", engine.OutputSpec{
 			Concurrency: 2, Use: engine.Use(func(engine.Env) (engine.Output, error) { return g, nil }),
 		}),

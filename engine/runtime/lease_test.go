@@ -201,7 +201,8 @@ func TestALeaseLostAfterTheEndChangesNothing(t *testing.T) {
 func TestAnIntervalBeyondWhatTheSourceCanWaitIsRefused(t *testing.T) {
 	src, dst := &delaying{Source: Source{Takes: engine.TakesOne}, most: time.Hour}, &Sink{}
 	p := pipe(&src.Source, dst)
-	p.Inputs = Named("in", engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return src, nil })})
+	p.Inputs = Named("in",
+		engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return src, nil })})
 	p.Engine.OnFailure.Retry = &engine.Retry{Intervals: []time.Duration{time.Minute, 2 * time.Hour}}
 	plan, problems := runtime.Build(p, runtime.Options{})
 	if plan != nil || len(problems) != 1 || problems[0].Code != "long-interval" {
@@ -218,12 +219,14 @@ func TestAnOrderThatIsLostIsWarnedOf(t *testing.T) {
 	for _, ordered := range []bool{false, true} {
 		src := &orderly{}
 		p := pipe(&src.Source, &Sink{})
-		p.Inputs = Named("in", engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return src, nil })})
+		p.Inputs = Named("in",
+			engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return src, nil })})
 		if ordered {
 			p.Engine.OrderBy = expr.MustCompile(`meta("group")`)
 		}
 		plan, problems := runtime.Build(p, runtime.Options{})
-		if warned := len(problems) == 1 && problems[0].Warning && problems[0].Code == "order-lost"; plan == nil || warned == ordered {
+		if warned := len(problems) == 1 && problems[0].Warning && problems[0].Code == "order-lost"; plan == nil ||
+			warned == ordered {
 			t.Errorf("ordered %v: %v", ordered, problems)
 		}
 	}

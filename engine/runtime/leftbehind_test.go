@@ -52,10 +52,11 @@ func TestADrainLeavesAWriteThatHangsBehind(t *testing.T) {
 				src := &Source{Payloads: numbers(10), Takes: engine.TakesOne, Endless: true}
 				p := pipe(src, &Sink{})
 				p.Engine.OnFailure.Retry = &engine.Retry{Intervals: []time.Duration{time.Hour}}
-				p.Outputs = Named("out", engine.OutputSpec{Timeout: time.Second, Use: engine.Use(func(engine.Env) (engine.Output, error) {
-					all.made.Add(1)
-					return &wedged{make(chan struct{}, 1), all}, nil
-				})})
+				p.Outputs = Named("out", engine.OutputSpec{Timeout: time.Second,
+					Use: engine.Use(func(engine.Env) (engine.Output, error) {
+						all.made.Add(1)
+						return &wedged{make(chan struct{}, 1), all}, nil
+					})})
 				plan := Build(t, p)
 				stop, cancel := context.WithTimeout(t.Context(), tt.after)
 				defer cancel()
@@ -63,13 +64,16 @@ func TestADrainLeavesAWriteThatHangsBehind(t *testing.T) {
 				var wg sync.WaitGroup
 				wg.Go(func() { rep = plan.Run(stop, context.Background()) })
 				wg.Wait()
-				if rep.Code() != 3 || rep.Err != nil || rep.HandedBack == 0 || rep.Stats.Roots.Ended[engine.Returned] != 10 {
-					t.Errorf("code %d, err %v, %d handed back, ends %v", rep.Code(), rep.Err, rep.HandedBack, rep.Stats.Roots.Ended)
+				if rep.Code() != 3 || rep.Err != nil || rep.HandedBack == 0 ||
+					rep.Stats.Roots.Ended[engine.Returned] != 10 {
+					t.Errorf("code %d, err %v, %d handed back, ends %v", rep.Code(), rep.Err, rep.HandedBack,
+						rep.Stats.Roots.Ended)
 				}
 				close(all.let)
 				time.Sleep(time.Second)
 				if all.closed.Load() != all.made.Load() {
-					t.Errorf("%d of %d instances were closed when their writes had come back", all.closed.Load(), all.made.Load())
+					t.Errorf("%d of %d instances were closed when their writes had come back", all.closed.Load(),
+						all.made.Load())
 				}
 			})
 		})
@@ -101,13 +105,14 @@ func TestWhatADrainLeavesIsReturnedOrLost(t *testing.T) {
 				src := &Source{Payloads: numbers(4), Takes: tt.takes, Endless: true}
 				p := pipe(src, &Sink{})
 				p.Engine.OnFailure.Retry = &engine.Retry{Intervals: []time.Duration{max(tt.retry, 1)}}
-				p.Processors = engine.Steps{{Name: "wait", Use: Processing(engine.ProcessorFunc(func(ctx context.Context, _ *engine.Message) error {
-					if tt.retry > 0 {
-						return engine.Errorf(engine.Transient, "not now")
-					}
-					<-ctx.Done()
-					return ctx.Err()
-				}))}}
+				p.Processors = engine.Steps{{Name: "wait",
+					Use: Processing(engine.ProcessorFunc(func(ctx context.Context, _ *engine.Message) error {
+						if tt.retry > 0 {
+							return engine.Errorf(engine.Transient, "not now")
+						}
+						<-ctx.Done()
+						return ctx.Err()
+					}))}}
 				stop, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
 				kill := context.Background()
@@ -118,12 +123,14 @@ func TestWhatADrainLeavesIsReturnedOrLost(t *testing.T) {
 				reported := int64(0)
 				for _, f := range rep.Failures {
 					reported += f.Count
-					if f.Fate != tt.fate || !f.First.Unfinished || !strings.Contains(f.First.Message, "its source takes nothing back") || f.First.From == "" {
+					if f.Fate != tt.fate || !f.First.Unfinished ||
+						!strings.Contains(f.First.Message, "its source takes nothing back") || f.First.From == "" {
 						t.Errorf("failure %+v", f)
 					}
 				}
 				roots, pieces := rep.Stats.Roots, rep.Stats.Pieces
-				if rep.Code() != tt.code || roots.Ended[tt.fate] != 4 || pieces.Ended[tt.fate] != 4 || reported != tt.reported || !roots.Balanced() || !pieces.Balanced() {
+				if rep.Code() != tt.code || roots.Ended[tt.fate] != 4 || pieces.Ended[tt.fate] != 4 ||
+					reported != tt.reported || !roots.Balanced() || !pieces.Balanced() {
 					t.Errorf("code %d, roots %v, pieces %v, %d reported", rep.Code(), roots, pieces, reported)
 				}
 			})

@@ -87,7 +87,8 @@ func (o *origin) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if most := o.w.p.Engine.MaxReplay; o.Takes == engine.TakesPosition && most > 0 && !o.flaky && o.Taken()-int(o.oldest) > most {
+	if most := o.w.p.Engine.MaxReplay; o.Takes == engine.TakesPosition && most > 0 && !o.flaky &&
+		o.Taken()-int(o.oldest) > most {
 		o.w.t.Errorf("read %d, %d is not settled: more than %d between", o.Taken(), o.oldest, most)
 	}
 	if o.Takes == engine.TakesNothing {
@@ -360,7 +361,8 @@ func (i *instanceOf) Write(ctx context.Context, b *engine.Batch) error {
 	j := i.judge
 	j.mu.Lock()
 	if i.opened != 1 || i.closed > 0 {
-		j.w.t.Errorf("output %s: a write to an instance that is not open: opened %d times, closed %d times", j.name, i.opened, i.closed)
+		j.w.t.Errorf("output %s: a write to an instance that is not open: opened %d times, closed %d times", j.name,
+			i.opened, i.closed)
 	}
 	wr := j.look(b)
 	if n := len(wr.all); n > 1 && !j.heldAt.IsZero() && time.Now().After(j.heldAt) {

@@ -83,7 +83,8 @@ func (p *passages) used(t *testing.T, end time.Duration) {
 			}
 		}
 		if want := p.limit.Messages * (1 + int(at/p.limit.Per)); passed < want {
-			t.Errorf("the limit of %s, %d in %v (%s): %d have passed after %v, want %d", p.name, p.limit.Messages, p.limit.Per, p.limit.Kind, passed, at, want)
+			t.Errorf("the limit of %s, %d in %v (%s): %d have passed after %v, want %d", p.name, p.limit.Messages,
+				p.limit.Per, p.limit.Kind, passed, at, want)
 			return
 		}
 	}
@@ -117,7 +118,8 @@ func (o *origin) cut(ctx context.Context) (err error) {
 func (o *origin) reopens() {
 	first := o.w.p.Engine.Restart.Backoff
 	if down := time.Since(o.cutAt); !o.cutAt.IsZero() && down > first && !o.w.reloads {
-		o.w.t.Errorf("a connection that had stood for %v was opened again after %v, want at most %v", o.standing, down, first)
+		o.w.t.Errorf("a connection that had stood for %v was opened again after %v, want at most %v", o.standing, down,
+			first)
 	}
 	o.cutAt, o.connected = time.Time{}, time.Now()
 }
@@ -145,7 +147,8 @@ func TestNoLimitIsBrokenOrWasted(t *testing.T) {
 }
 
 func (w *world) hurried() {
-	limit := engine.RateLimit{Messages: w.one(1, 2, 7, 50, 100), Per: w.ms(20, 2000), Kind: []string{"window", "bucket"}[w.r.IntN(2)]}
+	limit := engine.RateLimit{Messages: w.one(1, 2, 7, 50, 100), Per: w.ms(20, 2000),
+		Kind: []string{"window", "bucket"}[w.r.IntN(2)]}
 	end := 20 * limit.Per
 	p := &engine.Pipeline{Name: "hurried", Engine: engine.EngineSpec{Workers: 1 + w.r.IntN(4), OnFailure: once}}
 	if w.maybe(3) {
@@ -169,12 +172,14 @@ func (w *world) hurried() {
 		out.Concurrency = engine.Concurrency(1 + w.r.IntN(4))
 		out.Use = engine.Use(func(engine.Env) (engine.Output, error) { return counting{passes}, nil })
 		if w.maybe(2) {
-			p.Batchers = Named("all", batched(w.t, fmt.Sprintf(`{"size": %d, "timeout": "1ms"}`, 1+w.r.IntN(200)), "out"))
+			p.Batchers = Named("all", batched(w.t, fmt.Sprintf(`{"size": %d, "timeout": "1ms"}`, 1+w.r.IntN(200)),
+				"out"))
 		}
 	}
 	sources := []*Source{{Payloads: numbers(30 * (1 + limit.Messages)), PerRead: w.one(0, 1, 10), Endless: true}}
 	for range w.r.IntN(4) {
-		sources = append(sources, &Source{Payloads: numbers(2000), PerRead: w.one(0, 1, 10), Every: w.ms(1, w.one(50, 500, 100_000)), Endless: true})
+		sources = append(sources, &Source{Payloads: numbers(2000), PerRead: w.one(0, 1, 10),
+			Every: w.ms(1, w.one(50, 500, 100_000)), Endless: true})
 	}
 	if where == 1 { // one input, of several instances
 		next := 0

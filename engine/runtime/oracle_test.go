@@ -79,7 +79,8 @@ func (w *world) obligations() {
 	stuck := time.AfterFunc(4*time.Hour, func() { panic(fmt.Sprintf("stuck: %+v", plan.Snapshot())) })
 	reload := func() {}
 	if w.reloads {
-		at := time.AfterFunc(time.Duration(w.r.IntN(w.one(20, 100, 1000)))*time.Millisecond, func() { plan.Replace(w.next(plan)) })
+		at := time.AfterFunc(time.Duration(w.r.IntN(w.one(20, 100, 1000)))*time.Millisecond,
+			func() { plan.Replace(w.next(plan)) })
 		reload = func() { at.Stop() }
 	}
 	rep := plan.Run(stop, kill)
@@ -136,9 +137,10 @@ func (w *world) obligations() {
 // next builds the plan that takes the place of another one: the same pipeline, with
 // its inputs and some of its outputs still connected.
 func (w *world) next(old *runtime.Plan) *runtime.Plan {
-	plan, problems := runtime.Build(w.p, runtime.Options{Log: slog.New(slog.DiscardHandler), Instead: old, Same: func(kind, name string) bool {
-		return kind == "input" || len(name)%2 == 0
-	}})
+	plan, problems := runtime.Build(w.p, runtime.Options{Log: slog.New(slog.DiscardHandler), Instead: old,
+		Same: func(kind, name string) bool {
+			return kind == "input" || len(name)%2 == 0
+		}})
 	if plan == nil {
 		panic(fmt.Sprint(problems))
 	}
@@ -173,20 +175,24 @@ func (w *world) replayed(roots int64) {
 // describe prints what the pipeline of a single seed is.
 func (w *world) describe() {
 	for _, s := range w.sources {
-		w.t.Logf("input: takes %v, %d messages, %d a read, every %v, flaky acks %v, faults %v", s.Takes, len(s.Payloads), s.PerRead, s.Every, s.flaky, s.faults)
+		w.t.Logf("input: takes %v, %d messages, %d a read, every %v, flaky acks %v, faults %v", s.Takes,
+			len(s.Payloads), s.PerRead, s.Every, s.flaky, s.faults)
 	}
 	for n, o := range w.p.Outputs.All() {
-		w.t.Logf("output %s: concurrency %d, timeout %v, on_failure %+v, retry %+v, breaker %+v, limit %+v, %d steps", n, o.Concurrency, o.Timeout, o.OnFailure, o.Retry, o.Breaker, o.RateLimit, len(o.Processors))
+		w.t.Logf("output %s: concurrency %d, timeout %v, on_failure %+v, retry %+v, breaker %+v, limit %+v, %d steps",
+			n, o.Concurrency, o.Timeout, o.OnFailure, o.Retry, o.Breaker, o.RateLimit, len(o.Processors))
 	}
 	for n, b := range w.p.Batchers.All() {
-		w.t.Logf("batcher %s: to %v, key %v, concurrency %d, %d steps", n, b.Output, b.Key, b.Concurrency, len(b.Processors))
+		w.t.Logf("batcher %s: to %v, key %v, concurrency %d, %d steps", n, b.Output, b.Key, b.Concurrency,
+			len(b.Processors))
 	}
 	for _, x := range w.p.Processors {
 		w.t.Logf("step %s", x.Name)
 	}
 	w.t.Logf("engine: %+v, on_error %q", w.p.Engine, w.onError)
 	for _, j := range w.outs {
-		w.t.Logf("judge %s: sequential %v, delay %d ms, %d attempts, faults %+v", j.name, j.sequential, j.delay, j.most, j.faults)
+		w.t.Logf("judge %s: sequential %v, delay %d ms, %d attempts, faults %+v", j.name, j.sequential, j.delay, j.most,
+			j.faults)
 	}
 }
 
@@ -232,7 +238,8 @@ func deed(body string) (do string, n int) {
 // fates are those that a root may come to.
 func (w *world) fates(body string) (all []engine.Fate) {
 	do, n := deed(body)
-	failed := map[string]engine.Fate{"": w.then, "continue": engine.Delivered, "drop": engine.Dropped, "repair": engine.Delivered, "repair in vain": w.then}[w.onError]
+	failed := map[string]engine.Fate{"": w.then, "continue": engine.Delivered, "drop": engine.Dropped,
+		"repair": engine.Delivered, "repair in vain": w.then}[w.onError]
 	switch {
 	case do == "drop", do == "split" && n == 0:
 		all = append(all, engine.Filtered)
@@ -298,7 +305,8 @@ func (w *world) confirmed(ended [5]int64) {
 		dead += int64(len(d.Bodies()))
 	}
 	if ended[engine.Delivered] != took || ended[engine.DeadLettered] != dead {
-		w.t.Errorf("pieces delivered %d, written %d; dead-lettered %d, written %d", ended[engine.Delivered], took, ended[engine.DeadLettered], dead)
+		w.t.Errorf("pieces delivered %d, written %d; dead-lettered %d, written %d", ended[engine.Delivered], took,
+			ended[engine.DeadLettered], dead)
 	}
 }
 
@@ -314,7 +322,8 @@ func (w *world) lives(stopped bool) {
 	for _, j := range w.outs {
 		j.mu.Lock()
 		for n, i := range j.instances {
-			if i.opened != i.closed && (i.opened < 2 || stopped) && i.closed > 1 || i.opened > 1 || i.closed < i.opened {
+			if i.opened != i.closed && (i.opened < 2 || stopped) && i.closed > 1 || i.opened > 1 ||
+				i.closed < i.opened {
 				w.t.Errorf("output %s, instance %d: opened %d times, closed %d times", j.name, n, i.opened, i.closed)
 			}
 		}

@@ -21,15 +21,17 @@ import (
 )
 
 func init() {
-	engine.Register(engine.Middlewares, "around", "For tests: calls what it wraps.", struct{}{}, func(struct{}, engine.Env) (engine.Middleware, error) {
-		return func(next engine.Processor) engine.Processor { return procFunc(next.Process) }, nil
-	})
+	engine.Register(engine.Middlewares, "around", "For tests: calls what it wraps.", struct{}{},
+		func(struct{}, engine.Env) (engine.Middleware, error) {
+			return func(next engine.Processor) engine.Processor { return procFunc(next.Process) }, nil
+		})
 }
 
 // A message is {"in":0,"id":1,"k":2,"do":"split3"}; do says what the scripted
 // step, or the output, does to it.
 var deeds = []string{
-	"pass", "pass", "pass", "pass", "drop", "fail", "split0", "split3", "split400", "cut2", "slow", "park", "parkfail", "delay", "panic",
+	"pass", "pass", "pass", "pass", "drop", "fail", "split0", "split3", "split400", "cut2", "slow", "park", "parkfail",
+	"delay", "panic",
 	"flaky1", "flaky2", "flaky4", "refuse", "reject", "shaky1", "shaky3", "outpark0", "outpark1",
 }
 
@@ -63,7 +65,8 @@ type world struct {
 }
 
 func newWorld(t *testing.T, seed uint64) *world {
-	w := &world{t: t, r: rand.New(rand.NewPCG(seed, 7)), began: time.Now(), stakes: &ledgerOfStakes{put: map[uint64]int{}, ends: map[uint64][]bool{}}}
+	w := &world{t: t, r: rand.New(rand.NewPCG(seed, 7)), began: time.Now(),
+		stakes: &ledgerOfStakes{put: map[uint64]int{}, ends: map[uint64][]bool{}}}
 	w.ordered = w.r.IntN(2) == 0
 	w.p = &engine.Pipeline{Name: "seed", Engine: engine.EngineSpec{
 		Workers: 1 + w.r.IntN(4),
@@ -112,9 +115,11 @@ func (w *world) crowd() {
 		src.Payloads = append(src.Payloads, fmt.Sprintf(`{"in":0,"id":%d,"k":%d,"do":"pass"}`, id, w.r.IntN(keys)))
 	}
 	src.acker, w.sources = src, []*origin{src}
-	w.p.Inputs = Named("in0", engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return src, nil })})
+	w.p.Inputs = Named("in0",
+		engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return src, nil })})
 	for range 1 + w.r.IntN(2) {
-		g := group(engine.GroupConfig{Size: w.one(1, 9, 256), Timeout: time.Hour, Do: engine.Steps{Step("nothing", func(context.Context, *engine.Message) error { return nil })}})
+		g := group(engine.GroupConfig{Size: w.one(1, 9, 256), Timeout: time.Hour,
+			Do: engine.Steps{Step("nothing", func(context.Context, *engine.Message) error { return nil })}})
 		if w.maybe(3) {
 			g.When = expr.MustCond("id % 3 != 0")
 		}
@@ -122,7 +127,8 @@ func (w *world) crowd() {
 	}
 	out := w.judge("out0")
 	out.sequential, out.delay = true, 0
-	w.p.Outputs = Named("out0", engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return out.instance(), nil })})
+	w.p.Outputs = Named("out0",
+		engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return out.instance(), nil })})
 	w.refused = [][]engine.Fate{{engine.Returned}}
 }
 
@@ -140,7 +146,8 @@ func (w *world) ms(least, most int) time.Duration {
 }
 
 func (w *world) limit() *engine.RateLimit {
-	l := &engine.RateLimit{Messages: w.one(1, 7, 50, 300), Per: w.ms(1, 50), Kind: []string{"window", "bucket"}[w.r.IntN(2)]}
+	l := &engine.RateLimit{Messages: w.one(1, 7, 50, 300), Per: w.ms(1, 50),
+		Kind: []string{"window", "bucket"}[w.r.IntN(2)]}
 	if w.maybe(2) {
 		l.Key = expr.MustCompile([]string{`meta("k")`, `meta("id") % 3`}[w.r.IntN(2)])
 	}
@@ -177,7 +184,8 @@ func (w *world) inputs() {
 			keys = append(keys, w.r.IntN(5))
 			payloads = append(payloads, fmt.Sprintf(`{"in":%d,"id":%d,"k":%d,"do":%q}`, in, id, keys[id], do))
 		}
-		src := &origin{w: w, Source: Source{Payloads: payloads, Takes: engine.TakesOne, PerRead: w.r.IntN(60)}, flaky: w.maybe(3), tried: map[uint64]int{}, faults: map[int]int{}}
+		src := &origin{w: w, Source: Source{Payloads: payloads, Takes: engine.TakesOne, PerRead: w.r.IntN(60)},
+			flaky: w.maybe(3), tried: map[uint64]int{}, faults: map[int]int{}}
 		src.Prepare = func(i int, m *engine.Message) { // what a merge has, too: that of its first part
 			m.Meta = m.Meta.With("root", in<<20|i).With("id", i).With("k", keys[i])
 		}
@@ -248,7 +256,8 @@ func (w *world) steps() {
 	case "repair":
 		step.OnError.Steps = engine.Steps{Step("repair", func(context.Context, *engine.Message) error { return nil })}
 	case "repair in vain":
-		step.OnError.Steps = engine.Steps{Step("repair", func(context.Context, *engine.Message) error { return errors.New("in vain") })}
+		step.OnError.Steps = engine.Steps{Step("repair",
+			func(context.Context, *engine.Message) error { return errors.New("in vain") })}
 	default:
 		step.OnError.Then = w.onError
 	}
@@ -314,10 +323,12 @@ func (w *world) groups() {
 			merges = false
 		}
 		if w.maybe(2) {
-			do = append(do, Step("nap", func(context.Context, *engine.Message) error { time.Sleep(time.Millisecond); return nil }))
+			do = append(do,
+				Step("nap", func(context.Context, *engine.Message) error { time.Sleep(time.Millisecond); return nil }))
 		}
 		do = w.swell(do)
-		g := group(engine.GroupConfig{Size: 1 + w.r.IntN(30), Timeout: []time.Duration{1000 * time.Hour, 10 * time.Millisecond}[w.r.IntN(2)], Do: do})
+		g := group(engine.GroupConfig{Size: 1 + w.r.IntN(30),
+			Timeout: []time.Duration{1000 * time.Hour, 10 * time.Millisecond}[w.r.IntN(2)], Do: do})
 		if w.maybe(2) {
 			g.When = expr.MustCond(fmt.Sprintf(`meta("id") %% %d != 0`, 2+w.r.IntN(3)))
 		}
@@ -357,7 +368,8 @@ func (w *world) outputs() {
 			fates = fates[len(fates)-1:]
 		}
 		use := engine.Use(func(engine.Env) (engine.Output, error) {
-			return []engine.Output{engine.Route{Fallback: true}, engine.Route{RoundRobin: true}, partition(`meta("k")`)}[kind], nil
+			return []engine.Output{engine.Route{Fallback: true}, engine.Route{RoundRobin: true},
+				partition(`meta("k")`)}[kind], nil
 		})
 		use.Config = members
 		w.refused = append(w.refused, fates)
@@ -434,8 +446,10 @@ func (w *world) output(name string, all *[]schema.Entry[engine.OutputSpec]) (eng
 
 func (w *world) judge(name string) *judge {
 	j := &judge{
-		w: w, name: name, sequential: w.maybe(2), delay: w.r.IntN(4), most: w.tries, timeout: w.ms(20, 200), r: rand.New(rand.NewPCG(w.r.Uint64(), 1)),
-		last: map[string]place{}, under: map[string]int{}, keys: map[string]int{}, failed: map[string]int{}, shaken: map[string]int{}, parked: map[string]int{}, dead: map[string]int{},
+		w: w, name: name, sequential: w.maybe(2), delay: w.r.IntN(4), most: w.tries, timeout: w.ms(20, 200),
+		r:    rand.New(rand.NewPCG(w.r.Uint64(), 1)),
+		last: map[string]place{}, under: map[string]int{}, keys: map[string]int{}, failed: map[string]int{},
+		shaken: map[string]int{}, parked: map[string]int{}, dead: map[string]int{},
 	}
 	w.outs = append(w.outs, j)
 	return j
@@ -486,7 +500,8 @@ func (w *world) batchers() {
 
 func (w *world) batcher(to engine.Names) (b engine.BatcherSpec) {
 	if b = (engine.BatcherSpec{Output: to}); !w.maybe(3) {
-		b = batched(w.t, fmt.Sprintf(`{"size": %d, "timeout": "%s", "max_keys": %d}`, w.r.IntN(50), []string{"1000h", "10ms"}[w.r.IntN(2)], w.r.IntN(4)), to...)
+		b = batched(w.t, fmt.Sprintf(`{"size": %d, "timeout": "%s", "max_keys": %d}`, w.r.IntN(50),
+			[]string{"1000h", "10ms"}[w.r.IntN(2)], w.r.IntN(4)), to...)
 		if w.maybe(2) {
 			b.Key = expr.MustCompile([]string{`meta("k")`, `meta("k") % 2`, `meta("id") % 7`}[w.r.IntN(3)])
 		}

@@ -48,7 +48,10 @@ func TestOrder(t *testing.T) {
 		}, []string{"b", "a", "c", "d", "e"}},
 		{"parts of a split lie where the whole did", func(b *engine.Batch, all []*engine.Message) error {
 			b.Order(slices.Values([]*engine.Message{all[4], all[0]}))
-			b.Split(all[1], func(yield func([]byte, error) bool) { _ = yield([]byte("b1"), nil) && yield([]byte("b2"), nil) })
+			b.Split(all[1], func(yield func([]byte, error) bool) {
+				_ = yield([]byte("b1"), nil) &&
+					yield([]byte("b2"), nil)
+			})
 			return nil
 		}, []string{"e", "b1", "b2", "c", "d", "a"}},
 		{"an order of nothing", func(b *engine.Batch, _ []*engine.Message) error {
@@ -142,7 +145,8 @@ func TestLaterStepsSeeAKeyInOrder(t *testing.T) {
 // A key that can be seen makes no document of what is none.
 func TestAnOrderKeyInWhatIsNoDocument(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src := &Source{Takes: engine.TakesOne, Payloads: []string{`{"k":"a"}`, `{"k":"a",}`, `{"k":"b"} {}`, `{"k":tru}`, "{\"k\":\"\xff\"}", `{"k":"b"}`}}
+		src := &Source{Takes: engine.TakesOne, Payloads: []string{`{"k":"a"}`, `{"k":"a",}`, `{"k":"b"} {}`,
+			`{"k":tru}`, "{\"k\":\"\xff\"}", `{"k":"b"}`}}
 		out := &Sink{}
 		p := &engine.Pipeline{Inputs: Named("in", src.Input()), Outputs: Named("out", out.Output())}
 		p.Engine.Workers, p.Engine.OrderBy = 3, expr.MustCompile("k")

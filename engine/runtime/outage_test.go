@@ -57,11 +57,14 @@ func TestAnOutageLosesNothing(t *testing.T) {
 	for _, tt := range []struct {
 		name                string
 		ordered, sequential bool
-	}{{"in no order", false, false}, {"in the order of keys", true, false}, {"by an output that keeps order", true, true}} {
+	}{{"in no order", false, false}, {"in the order of keys", true, false},
+		{"by an output that keeps order", true, true}} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				src, dst := &Source{Payloads: numbers(500), Takes: engine.TakesNothing, PerRead: 7, Every: 50 * time.Millisecond}, newOutage(time.Minute, 2*time.Minute, tt.sequential)
-				p := &engine.Pipeline{Inputs: Named("in", src.Input()), Outputs: Named("out", dst.Output()), Batchers: Named("all", batched(t, `{"size": 100, "timeout": "1s"}`, "out"))}
+				src, dst := &Source{Payloads: numbers(500), Takes: engine.TakesNothing, PerRead: 7,
+					Every: 50 * time.Millisecond}, newOutage(time.Minute, 2*time.Minute, tt.sequential)
+				p := &engine.Pipeline{Inputs: Named("in", src.Input()), Outputs: Named("out", dst.Output()),
+					Batchers: Named("all", batched(t, `{"size": 100, "timeout": "1s"}`, "out"))}
 				p.Engine.OnFailure.Retry = &engine.Retry{MaxAttempts: 3}
 				if tt.ordered {
 					p.Engine.OrderBy = expr.MustCompile("n % 50")
@@ -82,8 +85,10 @@ func TestAnOutageLosesNothing(t *testing.T) {
 func TestAHeldMessageMayGrowTooOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		src, dst, dead := &Source{Payloads: numbers(100), Takes: engine.TakesOne}, newOutage(time.Hour, 0, false), &Sink{}
-		p := &engine.Pipeline{Inputs: Named("in", src.Input()), Outputs: schema.MapOf(entry("out", dst.Output()), entry("dead", dead.Output())), Batchers: Named("all", batched(t, `{"size": 100}`, "out"))}
+		src, dst, dead := &Source{Payloads: numbers(100), Takes: engine.TakesOne}, newOutage(time.Hour, 0, false),
+			&Sink{}
+		p := &engine.Pipeline{Inputs: Named("in", src.Input()), Outputs: schema.MapOf(entry("out", dst.Output()),
+			entry("dead", dead.Output())), Batchers: Named("all", batched(t, `{"size": 100}`, "out"))}
 		p.Engine.OnFailure.DeadLetter, p.Engine.OnFailure.Retry = "dead", &engine.Retry{MaxAge: 3 * time.Minute}
 		rep := Run(t, p, nil)
 		if got := rep.Stats.Roots.Ended[engine.DeadLettered]; got != 100 {
@@ -104,12 +109,14 @@ func TestAHeldMessageMayGrowTooOld(t *testing.T) {
 func TestAFallbackPassesAHeldOutput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		src, first, second := &Source{Payloads: numbers(500), Takes: engine.TakesOne, PerRead: 100}, newOutage(time.Hour, 0, false), &Sink{}
+		src, first, second := &Source{Payloads: numbers(500), Takes: engine.TakesOne, PerRead: 100},
+			newOutage(time.Hour, 0, false), &Sink{}
 		both := engine.Use(func(engine.Env) (engine.Output, error) { return engine.Route{Fallback: true}, nil })
 		both.Config = members{"first", "second"}
 		p := &engine.Pipeline{
-			Inputs:   Named("in", src.Input()),
-			Outputs:  schema.MapOf(entry("both", engine.OutputSpec{Use: both}), entry("first", first.Output()), entry("second", second.Output())),
+			Inputs: Named("in", src.Input()),
+			Outputs: schema.MapOf(entry("both", engine.OutputSpec{Use: both}), entry("first", first.Output()),
+				entry("second", second.Output())),
 			Batchers: Named("all", batched(t, `{"size": 100}`, "both")),
 		}
 		Run(t, p, nil)
@@ -145,7 +152,8 @@ func TestACallThatReachedNobodyIsNoAttempt(t *testing.T) {
 				step.Retry, step.OnError.Then = &engine.Retry{MaxAttempts: 2}, tt.then
 				src := &Source{Payloads: numbers(10), Takes: engine.TakesOne}
 				rep := Run(t, &engine.Pipeline{
-					Inputs: Named("in", src.Input()), Outputs: Named("out", (&Sink{}).Output()), Processors: engine.Steps{step}, Engine: engine.EngineSpec{Workers: 1},
+					Inputs: Named("in", src.Input()), Outputs: Named("out", (&Sink{}).Output()),
+					Processors: engine.Steps{step}, Engine: engine.EngineSpec{Workers: 1},
 				}, nil)
 				if got := rep.Stats.Roots.Ended[engine.Delivered]; got != tt.delivered || calls > tt.calls {
 					t.Errorf("%d delivered after %d calls", got, calls)
@@ -163,9 +171,11 @@ func (knocks) Probe(context.Context) error { return nil }
 // TestAProbeOpensForOneMessage has a Probe that can't know what becomes of a message.
 func TestAProbeOpensForOneMessage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src, dst := &Source{Payloads: numbers(300), Takes: engine.TakesOne}, newOutage(time.Minute, 10*time.Minute, false)
+		src, dst := &Source{Payloads: numbers(300), Takes: engine.TakesOne},
+			newOutage(time.Minute, 10*time.Minute, false)
 		spec := engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return knocks{dst}, nil })}
-		p := &engine.Pipeline{Inputs: Named("in", src.Input()), Outputs: Named("out", spec), Batchers: Named("all", batched(t, `{"size": 100}`, "out"))}
+		p := &engine.Pipeline{Inputs: Named("in", src.Input()), Outputs: Named("out", spec),
+			Batchers: Named("all", batched(t, `{"size": 100}`, "out"))}
 		p.Engine.OnFailure.Retry = &engine.Retry{MaxAttempts: 5}
 		rep := Run(t, p, nil)
 		if got := rep.Stats.Roots.Ended[engine.Delivered]; got != 300 {
@@ -217,11 +227,19 @@ func TestADeadLetterThatIsRefusedDoesNotGoInCircles(t *testing.T) {
 					src.back <- uint64(i)
 				}
 				refused := 0
-				dead := &Sink{Fail: func(string) error { refused++; return engine.Errorf(engine.Rejected, "no queue takes it") }}
+				dead := &Sink{Fail: func(string) error {
+					refused++
+					return engine.Errorf(engine.Rejected,
+						"no queue takes it")
+				}}
 				p := &engine.Pipeline{
-					Inputs:     Named("in", engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return src, nil })}),
-					Outputs:    schema.MapOf(entry("out", (&Sink{}).Output()), entry("dead", dead.Output())),
-					Processors: engine.Steps{Step("check", func(context.Context, *engine.Message) error { return engine.Errorf(engine.Permanent, "no id") })},
+					Inputs: Named("in",
+						engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return src, nil })}),
+					Outputs: schema.MapOf(entry("out", (&Sink{}).Output()), entry("dead", dead.Output())),
+					Processors: engine.Steps{Step("check", func(context.Context,
+						*engine.Message) error {
+						return engine.Errorf(engine.Permanent, "no id")
+					})},
 				}
 				p.Engine.OnFailure.DeadLetter = "dead"
 				stop, cancel := context.WithTimeout(t.Context(), 7*time.Second)
@@ -244,9 +262,10 @@ func TestAHeldDeadLetterShowsBothReasons(t *testing.T) {
 		dead := newOutage(time.Minute, 0, false)
 		var log bytes.Buffer
 		p := &engine.Pipeline{
-			Inputs:     Named("in", (&Source{Payloads: numbers(3), Takes: engine.TakesOne}).Input()),
-			Outputs:    schema.MapOf(entry("out", (&Sink{}).Output()), entry("dead", dead.Output())),
-			Processors: engine.Steps{Step("check", func(context.Context, *engine.Message) error { return engine.Errorf(engine.Permanent, "no id") })},
+			Inputs:  Named("in", (&Source{Payloads: numbers(3), Takes: engine.TakesOne}).Input()),
+			Outputs: schema.MapOf(entry("out", (&Sink{}).Output()), entry("dead", dead.Output())),
+			Processors: engine.Steps{Step("check",
+				func(context.Context, *engine.Message) error { return engine.Errorf(engine.Permanent, "no id") })},
 		}
 		p.Engine.OnFailure.DeadLetter = "dead"
 		plan, problems := runtime.Build(p, runtime.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
@@ -285,7 +304,9 @@ func TestALogNamesEachCauseOnce(t *testing.T) {
 					src.cause, dst.FailAll = func() error { return nil }, func([]string) error { return cause() }
 				}
 				var log bytes.Buffer
-				p := &engine.Pipeline{Inputs: Named("in", engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return src, nil })}), Outputs: Named("out", dst.Output())}
+				p := &engine.Pipeline{Inputs: Named("in",
+					engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return src, nil })}),
+					Outputs: Named("out", dst.Output())}
 				plan, problems := runtime.Build(p, runtime.Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
 				if plan == nil {
 					t.Fatal(problems)
@@ -340,7 +361,8 @@ func TestAStateSaysWhatAnOutputRefuses(t *testing.T) {
 			return nil
 		}
 		src := &Source{Payloads: numbers(21), Takes: engine.TakesOne, PerRead: 1, Every: time.Second, Endless: true}
-		plan := Build(t, &engine.Pipeline{Inputs: Named("in", src.Input()), Outputs: Named("out", engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return dst, nil })})})
+		plan := Build(t, &engine.Pipeline{Inputs: Named("in", src.Input()), Outputs: Named("out",
+			engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return dst, nil })})})
 		stop, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		wg.Go(func() { plan.Run(stop, t.Context()) })

@@ -49,18 +49,23 @@ func TestPeersBatches(t *testing.T) {
 		{"B33: without batchers both are written", counted(2), func(*testing.T) schema.Map[engine.BatcherSpec] {
 			return schema.Map[engine.BatcherSpec]{}
 		}, []string{"1,2"}, 0},
-		{"B35: what the end finds open leaves by batcher: 3 odd, 2 even", counted(5), func(t *testing.T) schema.Map[engine.BatcherSpec] {
-			return schema.MapOf(entry("odd", batch(t, `{"size": 9}`, odd, expr.Expr{})), entry("even", batch(t, `{"size": 9}`, even, expr.Expr{})))
-		}, []string{"1,3,5 end", "2,4 end"}, 0},
+		{"B35: what the end finds open leaves by batcher: 3 odd, 2 even", counted(5),
+			func(t *testing.T) schema.Map[engine.BatcherSpec] {
+				return schema.MapOf(entry("odd", batch(t, `{"size": 9}`, odd, expr.Expr{})),
+					entry("even", batch(t, `{"size": 9}`, even, expr.Expr{})))
+			}, []string{"1,3,5 end", "2,4 end"}, 0},
 		{"B37: two keys are two batches", counted(2), func(t *testing.T) schema.Map[engine.BatcherSpec] {
 			return Named("b", batch(t, `{"size": 9}`, expr.Cond{}, parity))
 		}, []string{"1 end", "2 end"}, 0},
-		{"B38: a budget of bytes by key: one that would overflow waits for the next", []string{`{"n":40}`, `{"n":1}`, `{"n":1300000}`, `{"n":3}`}, func(t *testing.T) schema.Map[engine.BatcherSpec] {
+		{"B38: a budget of bytes by key: one that would overflow waits for the next", []string{`{"n":40}`, `{"n":1}`,
+			`{"n":1300000}`, `{"n":3}`}, func(t *testing.T) schema.Map[engine.BatcherSpec] {
 			return Named("b", batch(t, `{"bytes": 19}`, expr.Cond{}, parity))
 		}, []string{"1,3 end", "1300000 end", "40 bytes"}, 0},
-		{"B39: sizes of their own, the rest by timeout", counted(10), func(t *testing.T) schema.Map[engine.BatcherSpec] {
-			return schema.MapOf(entry("odd", batch(t, `{"size": 4, "timeout": "1s"}`, odd, expr.Expr{})), entry("even", batch(t, `{"size": 3, "timeout": "1s"}`, even, expr.Expr{})))
-		}, []string{"1,3,5,7 size", "2,4,6 size", "8,10 end", "9 end"}, 0},
+		{"B39: sizes of their own, the rest by timeout", counted(10),
+			func(t *testing.T) schema.Map[engine.BatcherSpec] {
+				return schema.MapOf(entry("odd", batch(t, `{"size": 4, "timeout": "1s"}`, odd, expr.Expr{})),
+					entry("even", batch(t, `{"size": 3, "timeout": "1s"}`, even, expr.Expr{})))
+			}, []string{"1,3,5,7 size", "2,4,6 size", "8,10 end", "9 end"}, 0},
 		{"R1: groups by key in first-seen order", counted(6), func(t *testing.T) schema.Map[engine.BatcherSpec] {
 			return Named("b", batch(t, `{"size": 2}`, expr.Cond{}, third))
 		}, []string{"1,4 size", "2,5 size", "3,6 size"}, 0},
@@ -129,17 +134,21 @@ func TestPeersFailures(t *testing.T) {
 		dead  []string     // what the dead-letter output got
 		code  int
 	}{
-		{name: "B52: a dead letter may be edited", n: 2, takes: engine.TakesOne, out: refuse(1), dlq: engine.Steps{edit},
+		{name: "B52: a dead letter may be edited", n: 2, takes: engine.TakesOne, out: refuse(1),
+			dlq:  engine.Steps{edit},
 			want: "dead_lettered delivered", dead: []string{`{"n":1} edited`}},
 		{name: "B53: so may one that a step has failed", n: 2, takes: engine.TakesOne, dlq: engine.Steps{edit},
 			edit: func(p *engine.Pipeline) { p.Processors = engine.Steps{fails(2)} },
 			want: "delivered dead_lettered", dead: []string{`{"n":2} edited`}},
-		{name: "B54: what deals with failures fails: the message still ends", n: 2, takes: engine.TakesOne, out: refuse(1), dlq: engine.Steps{raise},
+		{name: "B54: what deals with failures fails: the message still ends", n: 2, takes: engine.TakesOne,
+			out: refuse(1), dlq: engine.Steps{raise},
 			want: "returned delivered", code: 1},
-		{name: "B56: a batch that panics as a whole is put aside as a whole", n: 3, takes: engine.TakesOne, out: func(string) error { panic("raised") }, dlq: engine.Steps{},
+		{name: "B56: a batch that panics as a whole is put aside as a whole", n: 3, takes: engine.TakesOne,
+			out: func(string) error { panic("raised") }, dlq: engine.Steps{},
 			edit: func(p *engine.Pipeline) { p.Engine.Workers = 1 }, // else nothing orders the three
 			want: "dead_lettered dead_lettered dead_lettered", dead: []string{`{"n":1}`, `{"n":2}`, `{"n":3}`}},
-		{name: "B70: an input's own step that panics fails what it held; later reads go on", n: 3, one: true, takes: engine.TakesOne,
+		{name: "B70: an input's own step that panics fails what it held; later reads go on", n: 3, one: true,
+			takes: engine.TakesOne,
 			edit: func(p *engine.Pipeline) {
 				in := p.Inputs.Entries()[0].Value
 				in.Processors = engine.Steps{Step("raise", func(_ context.Context, m *engine.Message) error {
@@ -168,12 +177,15 @@ func TestPeersFailures(t *testing.T) {
 				})}
 			},
 			want: "delivered filtered delivered filtered"},
-		{name: "R29: what a step failed is not written, but put aside with its reason", n: 3, takes: engine.TakesOne, dlq: engine.Steps{},
+		{name: "R29: what a step failed is not written, but put aside with its reason", n: 3, takes: engine.TakesOne,
+			dlq:  engine.Steps{},
 			edit: func(p *engine.Pipeline) { p.Processors = engine.Steps{fails(2)} },
 			want: "delivered dead_lettered delivered", dead: []string{`{"n":2}`}},
-		{name: "R42, V5: what fails at the end of a source that takes it back goes back", n: 3, takes: engine.TakesOne, out: refuse(3),
+		{name: "R42, V5: what fails at the end of a source that takes it back goes back", n: 3, takes: engine.TakesOne,
+			out:  refuse(3),
 			want: "delivered delivered returned", code: 1},
-		{name: "V5: one that takes nothing back: it is reported, and the run has failed", n: 3, out: refuse(3), want: "", code: 1},
+		{name: "V5: one that takes nothing back: it is reported, and the run has failed", n: 3, out: refuse(3),
+			want: "", code: 1},
 		{name: "a run in which all fail has failed", n: 3, out: all, want: "", code: 1},
 	}
 	for _, tt := range tests {
@@ -274,25 +286,30 @@ func TestPeersParts(t *testing.T) {
 			}
 		}},
 		{"B74: a batcher that panics loses nothing: what it held goes back, and the run says why", func(t *testing.T) {
-			src, dst := &Source{Payloads: counted(7), Takes: engine.TakesOne, PerRead: 1, Every: time.Millisecond}, &Sink{}
+			src, dst := &Source{Payloads: counted(7), Takes: engine.TakesOne, PerRead: 1, Every: time.Millisecond},
+				&Sink{}
 			p := pipe(src, dst)
-			p.Batchers = Named("b", engine.BatcherSpec{Output: engine.Names{"out"}, Use: engine.Use(func(engine.Env) (engine.Batcher, error) {
-				return &killable{Batcher: New(t, engine.Batchers, `{"batch": {"size": 2}}`)}, nil
-			})})
+			p.Batchers = Named("b", engine.BatcherSpec{Output: engine.Names{"out"},
+				Use: engine.Use(func(engine.Env) (engine.Batcher, error) {
+					return &killable{Batcher: New(t, engine.Batchers, `{"batch": {"size": 2}}`)}, nil
+				})})
 			rep := Run(t, p, nil)
 			ends := map[engine.Fate]int{}
 			for _, r := range src.Results() {
 				ends[r.Fate]++
 			}
-			if ends[engine.Delivered] != len(dst.Bodies()) || ends[engine.Delivered]+ends[engine.Returned] != src.Taken() || rep.Code() != 1 || rep.Err == nil {
-				t.Errorf("ends %v of %d read, %d written, code %d, err %v", ends, src.Taken(), len(dst.Bodies()), rep.Code(), rep.Err)
+			if ends[engine.Delivered] != len(dst.Bodies()) ||
+				ends[engine.Delivered]+ends[engine.Returned] != src.Taken() || rep.Code() != 1 || rep.Err == nil {
+				t.Errorf("ends %v of %d read, %d written, code %d, err %v", ends, src.Taken(), len(dst.Bodies()),
+					rep.Code(), rep.Err)
 			}
 		}},
 		{"R21: three outputs each get a copy; the source is told once", func(t *testing.T) {
 			src := &Source{Payloads: counted(1), Takes: engine.TakesOne}
 			sinks := []*Sink{{}, {}, {}}
 			p := pipe(src, sinks[0])
-			p.Outputs = schema.MapOf(entry("a", sinks[0].Output()), entry("b", sinks[1].Output()), entry("c", sinks[2].Output()))
+			p.Outputs = schema.MapOf(entry("a", sinks[0].Output()), entry("b", sinks[1].Output()),
+				entry("c", sinks[2].Output()))
 			p.Batchers = Named("all", batched(t, `{"size": 1}`, "a", "b", "c"))
 			Run(t, p, nil)
 			for i, s := range sinks {
@@ -313,19 +330,22 @@ func TestPeersParts(t *testing.T) {
 			p.Batchers = schema.MapOf(entry("a", a), entry("b", b))
 			rep := Run(t, p, nil)
 			wantSame(t, dst.Bodies(), []string{`{"n":1}`, `{"n":1}`, `{"n":2}`})
-			if r := src.Results()[`{"n":3}`]; r.Fate != engine.Returned || r.Err.Class != engine.Unrouted || rep.Code() != 1 {
+			if r := src.Results()[`{"n":3}`]; r.Fate != engine.Returned || r.Err.Class != engine.Unrouted ||
+				rep.Code() != 1 {
 				t.Errorf("the third: %+v, code %d", r, rep.Code())
 			}
 		}},
 		{"R37: three attempts are three writes, then the next output takes over", func(t *testing.T) {
 			src := &Source{Payloads: counted(1), Takes: engine.TakesOne}
 			tried := 0
-			dst, dlq := &Sink{Fail: func(string) error { tried++; return engine.Errorf(engine.Transient, "down") }}, &Sink{}
+			dst, dlq := &Sink{Fail: func(string) error { tried++; return engine.Errorf(engine.Transient, "down") }},
+				&Sink{}
 			p := pipe(src, dst)
 			p.Outputs = schema.MapOf(entry("out", dst.Output()), entry("dlq", dlq.Output()))
 			p.Engine.OnFailure = engine.EngineFailure{
 				OnFailure: engine.OnFailure{DeadLetter: "dlq"},
-				Retry:     &engine.Retry{MaxAttempts: 3, Intervals: []time.Duration{200 * time.Millisecond, 2 * time.Second}},
+				Retry: &engine.Retry{MaxAttempts: 3,
+					Intervals: []time.Duration{200 * time.Millisecond, 2 * time.Second}},
 			}
 			began := time.Now()
 			Run(t, p, nil)

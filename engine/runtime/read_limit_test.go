@@ -84,11 +84,15 @@ func TestLimitsOfAReader(t *testing.T) {
 		{name: "a window", src: &Source{Payloads: numbers(25)},
 			input: &engine.RateLimit{Messages: 10, Per: s}, want: map[time.Duration]int{0: 10, s: 10, 2 * s: 5}},
 		{name: "a slow bucket", src: &Source{Payloads: numbers(4)},
-			input: &engine.RateLimit{Messages: 1, Per: s, Kind: "bucket", Burst: 2}, want: map[time.Duration]int{0: 2, s: 1, 2 * s: 1}},
+			input: &engine.RateLimit{Messages: 1, Per: s, Kind: "bucket", Burst: 2},
+			want:  map[time.Duration]int{0: 2, s: 1, 2 * s: 1}},
 		{name: "two limits: the slower holds", src: &Source{Payloads: numbers(6)},
-			input: &engine.RateLimit{Messages: 3, Per: s}, engine: &engine.RateLimit{Messages: 2, Per: 2 * s}, want: map[time.Duration]int{0: 2, 2 * s: 2, 4 * s: 2}},
-		{name: "what was waited for counts when it is there", src: &Source{Payloads: numbers(20), Every: 2500 * time.Millisecond},
-			input: &engine.RateLimit{Messages: 10, Per: 5 * s}, want: map[time.Duration]int{2500 * time.Millisecond: 10, 10 * s: 10}},
+			input: &engine.RateLimit{Messages: 3, Per: s}, engine: &engine.RateLimit{Messages: 2, Per: 2 * s},
+			want: map[time.Duration]int{0: 2, 2 * s: 2, 4 * s: 2}},
+		{name: "what was waited for counts when it is there",
+			src:   &Source{Payloads: numbers(20), Every: 2500 * time.Millisecond},
+			input: &engine.RateLimit{Messages: 10, Per: 5 * s},
+			want:  map[time.Duration]int{2500 * time.Millisecond: 10, 10 * s: 10}},
 		{name: "a limit that is raised at once lets the reader go on", src: &Source{Payloads: numbers(30)},
 			input: &engine.RateLimit{Messages: 10, Per: time.Hour},
 			during: func(p *runtime.Plan) {
@@ -148,7 +152,8 @@ func TestAnInputIsToldThatItIsLimited(t *testing.T) {
 		}))
 		began := time.Now()
 		Run(t, p, nil)
-		if want := []time.Time{began.Add(time.Minute), {}, began.Add(2 * time.Minute), {}}; !cmp.Equal(src.until, want) {
+		if want := []time.Time{began.Add(time.Minute), {}, began.Add(2 * time.Minute), {}}; !cmp.Equal(src.until,
+			want) {
 			t.Errorf("limited until %v, want %v", src.until, want)
 		}
 	})
@@ -171,7 +176,8 @@ func TestASlowReaderLeavesItsLimitToOthers(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				slow, fast, dst := &Source{Payloads: numbers(1000), PerRead: 1, Every: tt.slow}, &Source{Payloads: numbers(10_000)}, &Sink{}
+				slow, fast, dst := &Source{Payloads: numbers(1000), PerRead: 1, Every: tt.slow},
+					&Source{Payloads: numbers(10_000)}, &Sink{}
 				p := pipe(slow, dst)
 				p.Inputs = schema.MapOf(entry("slow", slow.Input()), entry("fast", fast.Input()))
 				p.Engine.RateLimit = &tt.limit

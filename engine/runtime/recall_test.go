@@ -158,12 +158,22 @@ func TestWhatIsBehindAReturnedMessageGoesBackToASourceThatWithholds(t *testing.T
 			p.Processors = []engine.StepSpec{step(fail)}
 		}},
 		{"the output fails it", func(_ *engine.Pipeline, dst *Sink, fail func(string) error) { dst.Fail = fail }},
-		{"the output fails it in a batch", func(p *engine.Pipeline, dst *Sink, fail func(string) error) { dst.Fail = fail; inBatches(p) }},
-		{"an output that stops at it", func(p *engine.Pipeline, dst *Sink, fail func(string) error) {
-			p.Outputs = Named("out", engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return stopsAtIt{dst, fail}, nil })})
+		{"the output fails it in a batch", func(p *engine.Pipeline, dst *Sink,
+			fail func(string) error) {
+			dst.Fail = fail
 			inBatches(p)
 		}},
-		{"a step of a batch fails it", func(p *engine.Pipeline, _ *Sink, fail func(string) error) { inBatches(p, step(fail)) }},
+		{"an output that stops at it", func(p *engine.Pipeline, dst *Sink, fail func(string) error) {
+			p.Outputs = Named("out", engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output,
+				error) {
+				return stopsAtIt{dst, fail}, nil
+			})})
+			inBatches(p)
+		}},
+		{"a step of a batch fails it", func(p *engine.Pipeline, _ *Sink,
+			fail func(string) error) {
+			inBatches(p, step(fail))
+		}},
 		{"it is tried again before", func(p *engine.Pipeline, dst *Sink, fail func(string) error) {
 			p.Engine.OnFailure.Retry = &engine.Retry{MaxAttempts: 2, Backoff: 20 * time.Millisecond}
 			dst.Fail = func(body string) error {
@@ -180,8 +190,10 @@ func TestWhatIsBehindAReturnedMessageGoesBackToASourceThatWithholds(t *testing.T
 				src, dst := newGroups(30, "a", "b", "c"), &Sink{}
 				p := &engine.Pipeline{
 					Name: "test", Outputs: Named("out", dst.Output()),
-					Inputs: Named("in", engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return src, nil })}),
-					Engine: engine.EngineSpec{Workers: 4, OrderBy: expr.MustCompile(`split(raw(), ":")[0]`), OnFailure: once},
+					Inputs: Named("in",
+						engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return src, nil })}),
+					Engine: engine.EngineSpec{Workers: 4, OrderBy: expr.MustCompile(`split(raw(), ":")[0]`),
+						OnFailure: once},
 				}
 				p.Engine.OnFailure.Then = "return"
 				tt.edit(p, dst, failsAtFirst(4, 3))
@@ -193,7 +205,8 @@ func TestWhatIsBehindAReturnedMessageGoesBackToASourceThatWithholds(t *testing.T
 					}
 					next[groupOf(body)]++
 				}
-				if c := rep.Stats.Roots; len(dst.Bodies()) != 90 || !c.Balanced() || c.Ended[engine.Returned] == 0 || len(src.why) == 0 {
+				if c := rep.Stats.Roots; len(dst.Bodies()) != 90 || !c.Balanced() || c.Ended[engine.Returned] == 0 ||
+					len(src.why) == 0 {
 					t.Errorf("delivered %d, %+v, %d behind others", len(dst.Bodies()), c, len(src.why))
 				}
 			})
@@ -212,7 +225,8 @@ func TestOtherKeysGoOnBesideAMessageThatIsReturned(t *testing.T) {
 			return nil
 		}
 		p := pipe(&Source{}, dst)
-		p.Inputs = Named("in", engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return src, nil })})
+		p.Inputs = Named("in",
+			engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return src, nil })})
 		p.Engine.OrderBy, p.Engine.OnFailure.Then = expr.MustCompile(`split(raw(), ":")[0]`), "return"
 		rep := Run(t, p, context.Background())
 		if c := rep.Stats.Roots; c.Ended[engine.Returned] != 1 || len(dst.Bodies()) != 10 {

@@ -35,7 +35,8 @@ func (b *brittle) Read(context.Context, *engine.Batch) (engine.Acker, error) {
 }
 
 func TestAnInputIsClosedOncePerOpen(t *testing.T) {
-	for name, refuse := range map[string]bool{"stopped while it waits to be started again": false, "given up because it does not open": true} {
+	for name, refuse := range map[string]bool{"stopped while it waits to be started again": false,
+		"given up because it does not open": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				in := &brittle{refuse: refuse}
@@ -46,7 +47,8 @@ func TestAnInputIsClosedOncePerOpen(t *testing.T) {
 					restart.MaxAttempts = 3
 				}
 				enginetest.Run(t, &engine.Pipeline{
-					Inputs:  enginetest.Named("in", engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return in, nil })}),
+					Inputs: enginetest.Named("in",
+						engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return in, nil })}),
 					Outputs: enginetest.Named("out", (&enginetest.Sink{}).Output()),
 					Engine:  engine.EngineSpec{Restart: restart},
 				}, stop)

@@ -75,7 +75,8 @@ func TestAnInputHasRecoveredWhenItsConnectionStands(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := pipe(&Source{}, &Sink{})
-				p.Inputs = Named("in", engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return &tt.in, nil })})
+				p.Inputs = Named("in",
+					engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return &tt.in, nil })})
 				p.Engine.Restart = engine.Restart{MaxAttempts: 4}
 				stop, cancel := context.WithTimeout(t.Context(), 3*time.Hour)
 				defer cancel()
@@ -98,7 +99,8 @@ func TestAQuietInputIsHealthyAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := &flapping{cuts: 1, stands: time.Minute}
 		p := pipe(&Source{}, &Sink{})
-		p.Inputs = Named("in", engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return in, nil })})
+		p.Inputs = Named("in",
+			engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return in, nil })})
 		p.Engine.Restart = engine.Restart{Backoff: time.Millisecond}
 		plan := Build(t, p)
 		stop, cancel := context.WithTimeout(t.Context(), time.Hour)

@@ -81,7 +81,8 @@ func (o *tries) bodies() []string {
 }
 
 func (o *tries) output() engine.OutputSpec {
-	return engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return o, nil }), Breaker: &engine.Breaker{}}
+	return engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return o, nil }),
+		Breaker: &engine.Breaker{}}
 }
 
 // trying makes a pipeline with that output and a retry policy, without a breaker.
@@ -138,8 +139,10 @@ func hooked(t *testing.T, p *engine.Pipeline) (*runtime.Plan, *events) {
 
 func TestTheBackoffIsJitteredWithinItsBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src, out := &Source{Payloads: numbers(40), PerRead: 1, Every: 20 * time.Second, Takes: engine.TakesOne}, &tries{fail: always}
-		Run(t, trying(src, out, engine.Retry{MaxAttempts: 6, Backoff: 100 * time.Millisecond, MaxBackoff: 500 * time.Millisecond}), nil)
+		src, out := &Source{Payloads: numbers(40), PerRead: 1, Every: 20 * time.Second, Takes: engine.TakesOne},
+			&tries{fail: always}
+		Run(t, trying(src, out, engine.Retry{MaxAttempts: 6, Backoff: 100 * time.Millisecond,
+			MaxBackoff: 500 * time.Millisecond}), nil)
 		most := []time.Duration{100, 200, 400, 500, 500}
 		sums := make([]time.Duration, len(most))
 		for _, body := range src.Payloads {
@@ -172,25 +175,33 @@ func TestWhenAMessageIsTriedAgain(t *testing.T) {
 		waits []time.Duration
 	}{
 		{"one attempt is the first", engine.Retry{MaxAttempts: 1}, errAgain, nil},
-		{"attempts count the first", engine.Retry{MaxAttempts: 3, Intervals: []time.Duration{s}}, errAgain, []time.Duration{s, s}},
-		{"intervals, of which the last repeats", engine.Retry{MaxAttempts: 5, Intervals: []time.Duration{s, 5 * s}}, errAgain, []time.Duration{s, 5 * s, 5 * s, 5 * s}},
-		{"max_age ends what has no limit", engine.Retry{MaxAge: 10 * s, Intervals: []time.Duration{4 * s}}, errAgain, []time.Duration{4 * s, 4 * s}},
-		{"a server's hint prolongs a wait", engine.Retry{MaxAttempts: 2, Intervals: []time.Duration{s}}, &engine.Error{Delay: 30 * s, Err: errAgain}, []time.Duration{30 * s}},
-		{"a server's hint never shortens one", engine.Retry{MaxAttempts: 2, Intervals: []time.Duration{s}}, &engine.Error{Delay: s / 10, Err: errAgain}, []time.Duration{s}},
-		{"a timeout is tried again", engine.Retry{MaxAttempts: 2, Intervals: []time.Duration{s}}, context.DeadlineExceeded, []time.Duration{s}},
+		{"attempts count the first", engine.Retry{MaxAttempts: 3, Intervals: []time.Duration{s}}, errAgain,
+			[]time.Duration{s, s}},
+		{"intervals, of which the last repeats", engine.Retry{MaxAttempts: 5, Intervals: []time.Duration{s, 5 * s}},
+			errAgain, []time.Duration{s, 5 * s, 5 * s, 5 * s}},
+		{"max_age ends what has no limit", engine.Retry{MaxAge: 10 * s, Intervals: []time.Duration{4 * s}}, errAgain,
+			[]time.Duration{4 * s, 4 * s}},
+		{"a server's hint prolongs a wait", engine.Retry{MaxAttempts: 2, Intervals: []time.Duration{s}},
+			&engine.Error{Delay: 30 * s, Err: errAgain}, []time.Duration{30 * s}},
+		{"a server's hint never shortens one", engine.Retry{MaxAttempts: 2, Intervals: []time.Duration{s}},
+			&engine.Error{Delay: s / 10, Err: errAgain}, []time.Duration{s}},
+		{"a timeout is tried again", engine.Retry{MaxAttempts: 2, Intervals: []time.Duration{s}},
+			context.DeadlineExceeded, []time.Duration{s}},
 		{"what was rejected is not", engine.Retry{MaxAttempts: 5}, engine.Errorf(engine.Rejected, "no"), nil},
 		{"what is permanent is not", engine.Retry{MaxAttempts: 5}, engine.Errorf(engine.Permanent, "no"), nil},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				src, out := &Source{Payloads: []string{"a"}, Takes: engine.TakesOne}, &tries{fail: func(string, int) error { return tt.err }}
+				src, out := &Source{Payloads: []string{"a"}, Takes: engine.TakesOne},
+					&tries{fail: func(string, int) error { return tt.err }}
 				Run(t, trying(src, out, tt.retry), nil)
 				if got := gaps(out.of("a")); !slices.Equal(got, tt.waits) {
 					t.Errorf("waited %v, want %v", got, tt.waits)
 				}
 				if r := src.Results()["a"]; r.Fate != engine.Returned || r.Err.Attempt != len(tt.waits)+1 {
-					t.Errorf("ended %v after attempt %d, want returned after %d", r.Fate, r.Err.Attempt, len(tt.waits)+1)
+					t.Errorf("ended %v after attempt %d, want returned after %d", r.Fate, r.Err.Attempt,
+						len(tt.waits)+1)
 				}
 			})
 		})
@@ -270,7 +281,8 @@ func TestABreakerOpensAndProbes(t *testing.T) {
 					return nil
 				}
 				asked := 0
-				src := &Source{Payloads: numbers(100), PerRead: 1, Every: 100 * time.Millisecond, Takes: engine.TakesOne}
+				src := &Source{Payloads: numbers(100), PerRead: 1, Every: 100 * time.Millisecond,
+					Takes: engine.TakesOne}
 				out := &tries{write: func(context.Context, int) error { return down() }}
 				p := trying(src, out, engine.Retry{Backoff: 10 * time.Millisecond, MaxBackoff: 20 * time.Millisecond})
 				o := out.output()
@@ -290,7 +302,8 @@ func TestABreakerOpensAndProbes(t *testing.T) {
 				plan, seen := hooked(t, p)
 				plan.Run(t.Context(), context.Background())
 				wantSame(t, out.bodies(), src.Payloads)
-				if lost, back := seen.of(engine.EventLost), seen.of(engine.EventConnected); len(lost) != 1 || len(back) != 1 || lost[0].Name != "out" {
+				if lost, back := seen.of(engine.EventLost), seen.of(engine.EventConnected); len(lost) != 1 ||
+					len(back) != 1 || lost[0].Name != "out" {
 					t.Errorf("events: lost %v, connected %v; want one each", lost, back)
 				}
 				if readBefore > 20 {
@@ -309,7 +322,8 @@ func TestABreakerOpensAndProbes(t *testing.T) {
 
 func TestReadingGoesOnWhileAnotherOutputWorks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src, good := &Source{Payloads: numbers(100), PerRead: 1, Every: 100 * time.Millisecond, Takes: engine.TakesOne}, &Sink{}
+		src, good := &Source{Payloads: numbers(100), PerRead: 1, Every: 100 * time.Millisecond, Takes: engine.TakesOne},
+			&Sink{}
 		bad := &tries{fail: always}
 		p := trying(src, bad, engine.Retry{MaxAttempts: 0, MaxAge: time.Minute, Backoff: 10 * time.Millisecond})
 		o := bad.output()
@@ -367,7 +381,8 @@ func TestADeadLetterIsTriedWithoutLimitUntilItIsRefusedForGood(t *testing.T) {
 					return nil
 				}}
 				src := &Source{Payloads: []string{"a"}, Takes: engine.TakesOne}
-				p := trying(src, &tries{fail: func(string, int) error { return engine.Errorf(engine.Rejected, "no") }}, engine.Retry{MaxAttempts: 2, Backoff: time.Second})
+				p := trying(src, &tries{fail: func(string, int) error { return engine.Errorf(engine.Rejected, "no") }},
+					engine.Retry{MaxAttempts: 2, Backoff: time.Second})
 				p.Outputs = schema.MapOf(append(p.Outputs.Entries(), entry("dlq", dlq.output()))...)
 				p.Engine.OnFailure.DeadLetter = "dlq"
 				Run(t, p, nil)
@@ -528,16 +543,19 @@ func TestAnInputThatFailsIsStartedAgain(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				in, dst := &failing{Source: Source{Payloads: numbers(10), Takes: engine.TakesOne}, fails: tt.fails, how: tt.how}, &Sink{}
+				in, dst := &failing{Source: Source{Payloads: numbers(10), Takes: engine.TakesOne}, fails: tt.fails,
+					how: tt.how}, &Sink{}
 				p := pipe(&in.Source, dst)
-				p.Inputs = Named("in", engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return in, nil })})
+				p.Inputs = Named("in",
+					engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return in, nil })})
 				p.Engine.Restart.MaxAttempts = tt.most
 				plan, seen := hooked(t, p)
 				rep := plan.Run(t.Context(), context.Background())
 				if len(dst.Bodies()) != tt.read || rep.Code() != tt.code {
 					t.Errorf("delivered %d, code %d; want %d and %d", len(dst.Bodies()), rep.Code(), tt.read, tt.code)
 				}
-				if lost, back := len(seen.of(engine.EventLost)), len(seen.of(engine.EventConnected)); lost != tt.lost || back != tt.lost {
+				if lost, back := len(seen.of(engine.EventLost)), len(seen.of(engine.EventConnected)); lost != tt.lost ||
+					back != tt.lost {
 					t.Errorf("%d lost events, %d connected; want %d of each", lost, back, tt.lost)
 				}
 				if in.opened != tt.lost+1 || in.closed != in.opened {
@@ -636,7 +654,8 @@ func TestADrainHandsBackWhatIsDueTooLate(t *testing.T) {
 				if took := time.Since(began); took > 9*time.Second {
 					t.Errorf("took %v: it waited for a try that could not be", took)
 				}
-				if late, soon := src.Results()["late"], src.Results()["soon"]; late.Fate != engine.Returned || soon.Fate != engine.Delivered {
+				if late, soon := src.Results()["late"], src.Results()["soon"]; late.Fate != engine.Returned ||
+					soon.Fate != engine.Delivered {
 					t.Errorf("late ended %v, soon %v; want returned and delivered", late.Fate, soon.Fate)
 				}
 				if rep.Code() != 3 || rep.HandedBack != 1 {
@@ -659,7 +678,8 @@ func TestAFallbackGetsTheMessageAsTheFirstOutputFoundIt(t *testing.T) {
 		use := engine.Use(func(engine.Env) (engine.Output, error) { return engine.Route{Fallback: true}, nil })
 		use.Config = members{"first", "second"}
 		p := pipe(src, second)
-		p.Outputs = schema.MapOf(entry("out", engine.OutputSpec{Use: use}), entry("first", first), entry("second", second.Output()))
+		p.Outputs = schema.MapOf(entry("out", engine.OutputSpec{Use: use}), entry("first", first),
+			entry("second", second.Output()))
 		Run(t, p, nil)
 		wantSame(t, second.Bodies(), src.Payloads)
 		for _, w := range second.Writes() {

@@ -17,7 +17,8 @@ func TestBuildJudgesPipelines(t *testing.T) {
 	pipeline := func(edit func(*engine.Pipeline)) *engine.Pipeline {
 		p := &engine.Pipeline{
 			Name: "test", Inputs: enginetest.Named("in", (&enginetest.Source{}).Input()),
-			Outputs: schema.MapOf(schema.Entry[engine.OutputSpec]{Key: "a", Value: sink()}, schema.Entry[engine.OutputSpec]{Key: "b", Value: sink()}),
+			Outputs: schema.MapOf(schema.Entry[engine.OutputSpec]{Key: "a", Value: sink()},
+				schema.Entry[engine.OutputSpec]{Key: "b", Value: sink()}),
 		}
 		p.Batchers = enginetest.Named("all", engine.BatcherSpec{Output: engine.Names{"a", "b"}})
 		edit(p)
@@ -38,9 +39,12 @@ func TestBuildJudgesPipelines(t *testing.T) {
 		{"nothing says which output takes a message", func(p *engine.Pipeline) {
 			p.Batchers = schema.Map[engine.BatcherSpec]{}
 		}, []string{"no-batchers"}},
-		{"a dead letter is not there", func(p *engine.Pipeline) { p.Engine.OnFailure.DeadLetter = "c" }, []string{"unknown-output"}},
-		{"a dead letter is not named", func(p *engine.Pipeline) { p.Engine.OnFailure.Then = "dead_letter" }, []string{"no-dead-letter"}},
-		{"a wrapper is not there", func(p *engine.Pipeline) { p.Engine.Middleware = []string{"none"} }, []string{"unknown-middleware"}},
+		{"a dead letter is not there", func(p *engine.Pipeline) { p.Engine.OnFailure.DeadLetter = "c" },
+			[]string{"unknown-output"}},
+		{"a dead letter is not named", func(p *engine.Pipeline) { p.Engine.OnFailure.Then = "dead_letter" },
+			[]string{"no-dead-letter"}},
+		{"a wrapper is not there", func(p *engine.Pipeline) { p.Engine.Middleware = []string{"none"} },
+			[]string{"unknown-middleware"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -69,11 +73,14 @@ func TestBuildLeavesOutWhatIsWrong(t *testing.T) {
 		return engine.StepSpec{Use: use}
 	}
 	p := &engine.Pipeline{
-		Name: "test", Inputs: enginetest.Named("in", (&enginetest.Source{}).Input()), Outputs: enginetest.Named("out", (&enginetest.Sink{}).Output()),
+		Name: "test", Inputs: enginetest.Named("in", (&enginetest.Source{}).Input()),
+		Outputs:    enginetest.Named("out", (&enginetest.Sink{}).Output()),
 		Processors: engine.Steps{step("processors[0].map"), step("processors[1].map"), step("processors[2].map")},
 	}
-	known := schema.Problem{Pos: schema.Pos{File: "f", Line: 2, Col: 1}, Path: "processors[1].map.filed", Code: "unknown-field"}
-	elsewhere := schema.Problem{Pos: schema.Pos{File: "g", Line: 2, Col: 1}, Path: "processors[2].map", Code: "unknown-field"}
+	known := schema.Problem{Pos: schema.Pos{File: "f", Line: 2, Col: 1}, Path: "processors[1].map.filed",
+		Code: "unknown-field"}
+	elsewhere := schema.Problem{Pos: schema.Pos{File: "g", Line: 2, Col: 1}, Path: "processors[2].map",
+		Code: "unknown-field"}
 	_, problems := runtime.Build(p, runtime.Options{Known: []schema.Problem{known, elsewhere}})
 	if len(problems) > 0 || !built["processors[0].map"] || built["processors[1].map"] || !built["processors[2].map"] {
 		t.Errorf("problems %v, built %v, want all but the step with a mistake", problems, built)

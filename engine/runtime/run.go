@@ -186,8 +186,10 @@ func (p *Plan) beginDrain(r *stage.Run, stopReading func()) <-chan time.Time {
 
 func (p *Plan) report(r *stage.Run) Report {
 	s := r.Stats()
-	if left := s.Pieces.InFlight + s.Roots.InFlight; !s.Roots.Balanced() || !s.Pieces.Balanced() || left != 0 && !r.Replacing() {
+	if left := s.Pieces.InFlight + s.Roots.InFlight; !s.Roots.Balanced() || !s.Pieces.Balanced() || left != 0 &&
+		!r.Replacing() {
 		r.Log.Error("messages do not add up: please report this bug", "roots", s.Roots, "pieces", s.Pieces)
 	}
-	return Report{Pipeline: p.Name, Stats: s, Failures: r.Failures.All(), Drained: r.Draining(), HandedBack: r.Handed.Load(), Err: r.Failed()}
+	return Report{Pipeline: p.Name, Stats: s, Failures: r.Failures.All(), Drained: r.Draining(),
+		HandedBack: r.Handed.Load(), Err: r.Failed()}
 }

@@ -100,7 +100,9 @@ func TestAStepThatFailsFailsOnlyItsMessage(t *testing.T) {
 					t.Errorf("code %d, want %d", rep.Code(), tt.code)
 				}
 				f := rep.Failures
-				if len(f) != 1 || f[0].Count != 1 || f[0].First.Place != "step boom" || f[0].First.Message != "no good" || f[0].First.Sample != `{"n":1}` || f[0].First.Class != engine.Permanent {
+				if len(f) != 1 || f[0].Count != 1 || f[0].First.Place != "step boom" ||
+					f[0].First.Message != "no good" || f[0].First.Sample != `{"n":1}` ||
+					f[0].First.Class != engine.Permanent {
 					t.Errorf("failures: %+v", f)
 				}
 			})
@@ -141,14 +143,16 @@ func TestDeadLettersCarryPayloadMetadataAndError(t *testing.T) {
 				}
 				return nil
 			}))
-		p.Outputs = schema.MapOf(schema.Entry[engine.OutputSpec]{Key: "out", Value: dst.Output()}, schema.Entry[engine.OutputSpec]{Key: "dlq", Value: dlq.Output()})
+		p.Outputs = schema.MapOf(schema.Entry[engine.OutputSpec]{Key: "out", Value: dst.Output()},
+			schema.Entry[engine.OutputSpec]{Key: "dlq", Value: dlq.Output()})
 		p.Engine.OnFailure.DeadLetter = "dlq"
 		rep := Run(t, p, nil)
 		if got := dlq.Bodies(); !slices.Equal(got, []string{`{"n":1}`}) {
 			t.Fatalf("dead letters: %q, want the payload as received", got)
 		}
 		meta := dlq.Writes()[0].Metas[0]
-		for k, want := range map[string]any{"line": 2, "error_class": "rejected", "error_step": "boom", "error_message": "not this one", "error_attempt": 1} {
+		for k, want := range map[string]any{"line": 2, "error_class": "rejected", "error_step": "boom",
+			"error_message": "not this one", "error_attempt": 1} {
 			if meta[k] != want {
 				t.Errorf("metadata %s: got %v, want %v", k, meta[k], want)
 			}
@@ -207,7 +211,8 @@ func TestOnErrorOfASteps(t *testing.T) {
 	}{
 		{"continue: the message goes on as it was", engine.OnError{Then: "continue"}, []string{"a!"}, engine.Delivered},
 		{"drop: the message is dropped", engine.OnError{Then: "drop"}, nil, engine.Dropped},
-		{"steps repair it and see the error", engine.OnError{Steps: engine.Steps{repair}}, []string{"repaired a edit and fail!"}, engine.Delivered},
+		{"steps repair it and see the error", engine.OnError{Steps: engine.Steps{repair}},
+			[]string{"repaired a edit and fail!"}, engine.Delivered},
 		{"steps that fail give up", engine.OnError{Steps: engine.Steps{fails}}, nil, engine.Returned},
 	}
 	for _, tt := range tests {
@@ -261,10 +266,13 @@ func TestSplit(t *testing.T) {
 		fate   engine.Fate
 		pieces engine.Counts
 	}{
-		{"into three", "a,b,c", []string{"a", "b", "c"}, engine.Delivered, engine.Counts{Received: 1, Made: 3, Consumed: 1}},
+		{"into three", "a,b,c", []string{"a", "b", "c"}, engine.Delivered,
+			engine.Counts{Received: 1, Made: 3, Consumed: 1}},
 		{"into nothing is filtered", "", nil, engine.Filtered, engine.Counts{Received: 1}},
-		{"an error after two parts fails the rest", "a,b,broken", []string{"a", "b"}, engine.Returned, engine.Counts{Received: 1, Made: 2}},
-		{"into a thousand, in order", strings.Join(numbers(1000), "|"), nil, engine.Delivered, engine.Counts{Received: 1, Made: 1, Consumed: 1}},
+		{"an error after two parts fails the rest", "a,b,broken", []string{"a", "b"}, engine.Returned,
+			engine.Counts{Received: 1, Made: 2}},
+		{"into a thousand, in order", strings.Join(numbers(1000), "|"), nil, engine.Delivered,
+			engine.Counts{Received: 1, Made: 1, Consumed: 1}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -277,7 +285,8 @@ func TestSplit(t *testing.T) {
 				if got := src.Results()[tt.in].Fate; got != tt.fate {
 					t.Errorf("the root ended %v, want %v", got, tt.fate)
 				}
-				if c := rep.Stats.Pieces; c.Received != tt.pieces.Received || c.Made != tt.pieces.Made || c.Consumed != tt.pieces.Consumed {
+				if c := rep.Stats.Pieces; c.Received != tt.pieces.Received || c.Made != tt.pieces.Made ||
+					c.Consumed != tt.pieces.Consumed {
 					t.Errorf("pieces %+v, want %+v", c, tt.pieces)
 				}
 			})
@@ -390,7 +399,8 @@ func TestAWriteThatNeverReturnsDoesNotHoldTheDrain(t *testing.T) {
 		src := &Source{Payloads: numbers(5), Takes: engine.TakesOne, Endless: true}
 		out := stubborn{make(chan struct{})}
 		p := pipe(src, &Sink{})
-		p.Outputs = Named("out", engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return out, nil })})
+		p.Outputs = Named("out",
+			engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return out, nil })})
 		done := make(chan runtime.Report, 1)
 		plan := Build(t, p)
 		go func() { done <- plan.Run(stop, context.Background()) }()

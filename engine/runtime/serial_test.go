@@ -46,7 +46,8 @@ func TestAMessageKeepsItsSerialAtEveryAttempt(t *testing.T) {
 		defer close(out.hanging)
 		src := &Source{Payloads: []string{"a", "bad", "late", "b"}, Takes: engine.TakesOne}
 		p := pipe(src, &Sink{})
-		spec := engine.OutputSpec{Timeout: time.Second, Concurrency: 2, Use: engine.Use(func(engine.Env) (engine.Output, error) { return out, nil })}
+		spec := engine.OutputSpec{Timeout: time.Second, Concurrency: 2,
+			Use: engine.Use(func(engine.Env) (engine.Output, error) { return out, nil })}
 		p.Outputs = schema.MapOf(entry("out", spec), entry("out2", spec))
 		p.Engine.OnFailure.Retry = &engine.Retry{MaxAttempts: 3, Backoff: time.Second}
 		p.Batchers = Named("all", engine.BatcherSpec{Output: engine.Names{"out", "out2"}})

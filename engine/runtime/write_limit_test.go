@@ -59,36 +59,43 @@ func TestAnOutputWritesWhatItsLimitGives(t *testing.T) {
 	}{
 		{name: "a window", n: 60, limit: window, want: sixty},
 		{name: "a bucket", n: 60, limit: bucket, want: evenly},
-		{name: "several writers", n: 60, limit: window, want: sixty, edit: func(_ *testing.T, p *engine.Pipeline, _ *Sink) {
-			at(p, func(o *engine.OutputSpec) { o.Concurrency = 4 })
-		}},
-		{name: "writes that take long", n: 30, limit: window, want: map[time.Duration]int{700 * ms: 10, 1700 * ms: 10, 2700 * ms: 10}, edit: func(t *testing.T, p *engine.Pipeline, dst *Sink) {
+		{name: "several writers", n: 60, limit: window, want: sixty,
+			edit: func(_ *testing.T, p *engine.Pipeline, _ *Sink) {
+				at(p, func(o *engine.OutputSpec) { o.Concurrency = 4 })
+			}},
+		{name: "writes that take long", n: 30, limit: window, want: map[time.Duration]int{700 * ms: 10, 1700 * ms: 10,
+			2700 * ms: 10}, edit: func(t *testing.T, p *engine.Pipeline, dst *Sink) {
 			dst.Delay = 700 * ms
 			p.Batchers = Named("all", batched(t, `{"size": 30, "timeout": "1h"}`, "out"))
 		}},
-		{name: "what comes in the middle of a window waits for what has passed before", n: 20, limit: window, want: map[time.Duration]int{0: 4, 900 * ms: 6, s: 4, 1900 * ms: 6}, edit: func(_ *testing.T, p *engine.Pipeline, _ *Sink) {
-			p.Processors = engine.Steps{Step("late", func(_ context.Context, m *engine.Message) error {
-				if m.Ref >= 4 && m.Ref < 10 {
-					m.Delay(900 * ms)
-				} else if m.Ref >= 10 {
-					m.Delay(910 * ms)
-				}
-				return nil
-			})}
-		}},
+		{name: "what comes in the middle of a window waits for what has passed before", n: 20, limit: window,
+			want: map[time.Duration]int{0: 4, 900 * ms: 6, s: 4, 1900 * ms: 6},
+			edit: func(_ *testing.T, p *engine.Pipeline, _ *Sink) {
+				p.Processors = engine.Steps{Step("late", func(_ context.Context, m *engine.Message) error {
+					if m.Ref >= 4 && m.Ref < 10 {
+						m.Delay(900 * ms)
+					} else if m.Ref >= 10 {
+						m.Delay(910 * ms)
+					}
+					return nil
+				})}
+			}},
 		{name: "in order", n: 60, limit: window, want: sixty, edit: func(_ *testing.T, p *engine.Pipeline, dst *Sink) {
 			p.Engine.OrderBy, dst.Ordered = expr.MustCompile("n % 3"), true
 			at(p, func(o *engine.OutputSpec) { o.Concurrency = 2 })
 		}},
-		{name: "a batch that is not merged counts its messages", n: 60, limit: window, want: sixty, edit: func(t *testing.T, p *engine.Pipeline, _ *Sink) {
-			p.Batchers = Named("all", batched(t, `{"size": 30, "timeout": "1h"}`, "out"))
-		}},
-		{name: "a batch that is merged counts once", n: 60, limit: engine.RateLimit{Messages: 2, Per: s}, want: map[time.Duration]int{0: 2, s: 1}, edit: func(t *testing.T, p *engine.Pipeline, _ *Sink) {
-			b := batched(t, `{"size": 20, "timeout": "1h"}`, "out")
-			b.Processors = engine.Steps{proc("merge", mergeAll)}
-			p.Batchers = Named("all", b)
-		}},
-		{name: "other limits do not add up to more", n: 40, limit: window, want: map[time.Duration]int{0: 10, s: 10, 2 * s: 10, 3 * s: 10}, edit: func(_ *testing.T, p *engine.Pipeline, _ *Sink) {
+		{name: "a batch that is not merged counts its messages", n: 60, limit: window, want: sixty,
+			edit: func(t *testing.T, p *engine.Pipeline, _ *Sink) {
+				p.Batchers = Named("all", batched(t, `{"size": 30, "timeout": "1h"}`, "out"))
+			}},
+		{name: "a batch that is merged counts once", n: 60, limit: engine.RateLimit{Messages: 2, Per: s},
+			want: map[time.Duration]int{0: 2, s: 1}, edit: func(t *testing.T, p *engine.Pipeline, _ *Sink) {
+				b := batched(t, `{"size": 20, "timeout": "1h"}`, "out")
+				b.Processors = engine.Steps{proc("merge", mergeAll)}
+				p.Batchers = Named("all", b)
+			}},
+		{name: "other limits do not add up to more", n: 40, limit: window, want: map[time.Duration]int{0: 10, s: 10,
+			2 * s: 10, 3 * s: 10}, edit: func(_ *testing.T, p *engine.Pipeline, _ *Sink) {
 			p.Engine.RateLimit = &engine.RateLimit{Messages: 20, Per: 2 * s}
 		}},
 	}
@@ -176,9 +183,11 @@ func TestAMessageThatFailsHoldsItsKeyInTheNextWrite(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				dst := &stumbling{sequential: sequential}
 				p := pipe(&Source{Payloads: numbers(30), Takes: engine.TakesOne}, &Sink{})
-				p.Outputs = Named("out", engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return dst, nil })})
+				p.Outputs = Named("out",
+					engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return dst, nil })})
 				p.Engine.OrderBy = expr.MustCompile("n % 3")
-				p.Engine.OnFailure.Retry = &engine.Retry{MaxAttempts: 3, Intervals: []time.Duration{1500 * time.Millisecond}}
+				p.Engine.OnFailure.Retry = &engine.Retry{MaxAttempts: 3,
+					Intervals: []time.Duration{1500 * time.Millisecond}}
 				limit := engine.RateLimit{Messages: 5, Per: time.Second}
 				at(p, func(o *engine.OutputSpec) { o.RateLimit = &limit })
 				Run(t, p, nil)
@@ -228,7 +237,8 @@ func TestADrainWritesWhatTheLimitGives(t *testing.T) {
 					told[r.Fate]++
 				}
 				if told[engine.Delivered] != tt.want || told[engine.Delivered]+told[engine.Returned] != src.Taken() {
-					t.Errorf("the source was told %v of %d, want %d delivered and the rest returned", told, src.Taken(), tt.want)
+					t.Errorf("the source was told %v of %d, want %d delivered and the rest returned", told, src.Taken(),
+						tt.want)
 				}
 			})
 		})

@@ -82,14 +82,16 @@ func (b *book) open() error {
 	b.opening.Lock()
 	defer b.opening.Unlock()
 	if b.users == 0 {
-		k, saved, err := checkpoint.Open(checkpoint.Config[pages]{Path: b.path, Kind: "file", Owner: b.owner, Log: b.log, State: b.state})
+		k, saved, err := checkpoint.Open(checkpoint.Config[pages]{Path: b.path, Kind: "file", Owner: b.owner,
+			Log: b.log, State: b.state})
 		if err != nil {
 			return engine.WithClass(engine.Permanent, err)
 		}
 		b.keeper = k
 		if !b.loaded {
 			if err := b.load(saved); err != nil {
-				return engine.WithClass(engine.Permanent, fmt.Errorf("checkpoint %s: %w", b.path, cmp.Or(k.Close(), err)))
+				return engine.WithClass(engine.Permanent,
+					fmt.Errorf("checkpoint %s: %w", b.path, cmp.Or(k.Close(), err)))
 			}
 		}
 	}
@@ -156,7 +158,10 @@ func (b *book) state() pages {
 		copied := *e
 		p.Files = append(p.Files, &copied)
 	}
-	slices.SortFunc(p.Files, func(x, y *entry) int { return cmp.Or(natural(x.Path, y.Path), cmp.Compare(x.Inode, y.Inode)) })
+	slices.SortFunc(p.Files, func(x, y *entry) int {
+		return cmp.Or(natural(x.Path, y.Path),
+			cmp.Compare(x.Inode, y.Inode))
+	})
 	return p
 }
 

@@ -54,11 +54,14 @@ func TestARunGoesOnWhereTheLastOneStopped(t *testing.T) {
 	packed, err := compression.Compress(compression.Gzip, []byte("1\n2\n3\n4\n"), 0)
 	must(t, err)
 	tree(t, map[string]string{
-		"a.log": "1\n2\n3\n4\n", "b.log.gz": string(packed), "c.csv": "x\n1\n2\n3\n4\n", "d.log": "1\n2\n3\n4", "e.json": `[1,2,3,4]`, "f": "all of it",
+		"a.log": "1\n2\n3\n4\n", "b.log.gz": string(packed), "c.csv": "x\n1\n2\n3\n4\n", "d.log": "1\n2\n3\n4",
+		"e.json": `[1,2,3,4]`, "f": "all of it",
 	})
-	for path, framing := range map[string]string{"a.log": "lines", "b.log.gz": "lines", "c.csv": "csv", "d.log": "lines", "e.json": "json"} {
+	for path, framing := range map[string]string{"a.log": "lines", "b.log.gz": "lines", "c.csv": "csv",
+		"d.log": "lines", "e.json": "json"} {
 		t.Run(path, func(t *testing.T) {
-			component := fmt.Sprintf(`{"file": {"path": %q, "framing": %q, "checkpoint": "cp-%s"}}`, path, framing, path)
+			component := fmt.Sprintf(`{"file": {"path": %q, "framing": %q, "checkpoint": "cp-%s"}}`, path, framing,
+				path)
 			all := run(t, component, 0)
 			if len(all) != 4 {
 				t.Fatalf("read %q", all)
@@ -75,7 +78,8 @@ func TestARunGoesOnWhereTheLastOneStopped(t *testing.T) {
 		})
 	}
 	const whole = `{"file": {"path": "f", "framing": "whole", "checkpoint": "cp-f"}}`
-	for _, step := range []struct{ text, want string }{{"all of it", "all of it"}, {"all of it", ""}, {"all of it and more", "all of it and more"}, {"all new", "all new"}} {
+	for _, step := range []struct{ text, want string }{{"all of it", "all of it"}, {"all of it", ""},
+		{"all of it and more", "all of it and more"}, {"all new", "all new"}} {
 		rewrite(t, "f", step.text)
 		if got := strings.Join(run(t, whole, -1), ""); got != strings.TrimSuffix("f:1 "+step.want, "f:1 ") {
 			t.Errorf("%s: got %q", step.text, got)
@@ -232,7 +236,8 @@ func TestWhatIsGoneIsForgotten(t *testing.T) {
 		}
 	}
 	remembers("b.log")
-	must(t, s.in.Close(t.Context()), os.Rename("b.log", "b"), os.Mkdir("elsewhere", 0o700), os.Rename("b", "elsewhere/b")) // not seen: after some days
+	must(t, s.in.Close(t.Context()), os.Rename("b.log", "b"), os.Mkdir("elsewhere", 0o700),
+		os.Rename("b", "elsewhere/b")) // not seen: after some days
 	s.again()
 	s.tick()
 	remembers("b.log")
@@ -243,7 +248,8 @@ func TestWhatIsGoneIsForgotten(t *testing.T) {
 }
 
 func TestBadCheckpoints(t *testing.T) {
-	tree(t, map[string]string{"a.log": "1\n", "bad": "{", "negative": `{"checkpoint_of":"file","version":1,"state":{"files":[{"offset":-1}]}}`})
+	tree(t, map[string]string{"a.log": "1\n", "bad": "{",
+		"negative": `{"checkpoint_of":"file","version":1,"state":{"files":[{"offset":-1}]}}`})
 	for component, want := range map[string]string{
 		`{"file": {"path": "a.log", "checkpoint": "bad"}}`:                      "checkpoint bad: is damaged or not a checkpoint",
 		`{"file": {"path": "a.log", "checkpoint": "negative"}}`:                 "checkpoint negative: is damaged at file 1 (restore it",
@@ -254,7 +260,8 @@ func TestBadCheckpoints(t *testing.T) {
 		for range 2 { // opened again, it is no better
 			err := enginetest.New(t, engine.Inputs, component).(engine.Opener).Open(t.Context())
 			var classed *engine.Error
-			if err == nil || !strings.Contains(err.Error(), want) || !errors.As(err, &classed) || classed.Class != engine.Permanent {
+			if err == nil || !strings.Contains(err.Error(), want) || !errors.As(err, &classed) ||
+				classed.Class != engine.Permanent {
 				t.Errorf("%s: got %v, want %s", component, err, want)
 			}
 		}
@@ -329,7 +336,8 @@ func TestTwoInputsOnOneCheckpointAreRefused(t *testing.T) {
 	first := make1(t, `{"file": {"path": "a.log", "checkpoint": "cp"}}`)
 	must(t, first.Open(t.Context()))
 	second := make1(t, `{"file": {"path": "a.log", "checkpoint": "./cp"}}`)
-	if err := second.Open(t.Context()); err == nil || !strings.Contains(err.Error(), "is already the checkpoint of input test (give each input its own)") {
+	if err := second.Open(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "is already the checkpoint of input test (give each input its own)") {
 		t.Errorf("got %v", err)
 	}
 	must(t, second.Close(t.Context()), first.Close(t.Context()), second.Open(t.Context()), second.Close(t.Context()))
@@ -379,7 +387,8 @@ func TestNothingIsLost(t *testing.T) {
 }
 
 func make2(t *testing.T, dir string) Config {
-	return enginetest.New(t, engine.Inputs, fmt.Sprintf(`{"file": {"path": "%s/*.log", "follow": true, "checkpoint": "%s/cp"}}`, dir, dir)).(*follower).cfg
+	return enginetest.New(t, engine.Inputs,
+		fmt.Sprintf(`{"file": {"path": "%s/*.log", "follow": true, "checkpoint": "%s/cp"}}`, dir, dir)).(*follower).cfg
 }
 
 // world is what happens to a file and its follower.

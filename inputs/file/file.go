@@ -44,15 +44,18 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	}
 	switch {
 	case c.Framing.Whole != nil:
-		report("framing", "a file that is followed has no end, so it can't be one whole record", "leave follow out, or choose another framing")
+		report("framing", "a file that is followed has no end, so it can't be one whole record",
+			"leave follow out, or choose another framing")
 	case c.Framing.Tar != nil:
 		report("framing", "an archive can't be followed", "leave follow out")
 	case !c.Auto() && c.Format("") != compression.None:
-		report("compression", "a compressed file can't be followed", "leave follow out, or follow the file before it is compressed")
+		report("compression", "a compressed file can't be followed",
+			"leave follow out, or follow the file before it is compressed")
 	}
 	for _, p := range c.Path {
 		if c.Auto() && c.Format(p) != compression.None {
-			report("path", p+": a compressed file can't be followed", "leave follow out, or follow the file before it is compressed")
+			report("path", p+": a compressed file can't be followed",
+				"leave follow out, or follow the file before it is compressed")
 		}
 	}
 }
@@ -70,7 +73,8 @@ With concurrency, several files are read at once. Metadata: path, line.
 `
 
 func init() {
-	defaults := Config{Config: framing.Defaults, Compression: framing.Compression{Compression: "auto"}, Start: "beginning"}
+	defaults := Config{Config: framing.Defaults, Compression: framing.Compression{Compression: "auto"},
+		Start: "beginning"}
 	engine.Register(engine.Inputs, "file", about, defaults, newInput)
 }
 

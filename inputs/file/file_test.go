@@ -88,15 +88,18 @@ func TestRead(t *testing.T) {
 	}
 	files := map[string]string{
 		"a10.log": "ten\n", "a2.log": "two\nzwei", "deep/er/b.log": "b\n", "deep/c.txt": "c\n", "empty": "",
-		"z.log.gz": string(packed), "[x].log": "brackets\n", "long": strings.Repeat("l", 50) + "\nok\n", "doc.json": `[{"a":1},{"a":`,
+		"z.log.gz": string(packed), "[x].log": "brackets\n", "long": strings.Repeat("l", 50) + "\nok\n",
+		"doc.json": `[{"a":1},{"a":`,
 	}
 	tests := []struct {
 		name, component string
 		want            []string
 	}{
 		{"one file, one message a line", `{"file": "a2.log"}`, []string{"a2.log:1 two", "a2.log:2 zwei"}},
-		{"a pattern is sorted as people do", `{"file": {"path": "a*.log"}}`, []string{"a2.log:1 two", "a2.log:2 zwei", "a10.log:1 ten"}},
-		{"a list keeps its order and each file is read once", `{"file": {"path": ["a10.log", "a*.log"]}}`, []string{"a10.log:1 ten", "a2.log:1 two", "a2.log:2 zwei"}},
+		{"a pattern is sorted as people do", `{"file": {"path": "a*.log"}}`,
+			[]string{"a2.log:1 two", "a2.log:2 zwei", "a10.log:1 ten"}},
+		{"a list keeps its order and each file is read once", `{"file": {"path": ["a10.log", "a*.log"]}}`,
+			[]string{"a10.log:1 ten", "a2.log:1 two", "a2.log:2 zwei"}},
 		{"two stars go into folders", `{"file": "**/[bc].*"}`, []string{"deep/c.txt:1 c", "deep/er/b.log:1 b"}},
 		{"two stars may stand behind a folder", `{"file": "deep/**/b.log"}`, []string{"deep/er/b.log:1 b"}},
 		{"an empty file has no messages", `{"file": "empty"}`, nil},
@@ -126,10 +129,13 @@ func TestRead(t *testing.T) {
 
 func TestOpenSaysWhatCanNotBeRead(t *testing.T) {
 	tests := []struct{ name, component, want string }{
-		{"a missing file", `{"file": "nope.log"}`, "nope.log: no such file (a relative path starts in the working directory)"},
-		{"a pattern without a match", `{"file": "*.nope"}`, "*.nope: no file matches (a relative path starts in the working directory)"},
+		{"a missing file", `{"file": "nope.log"}`,
+			"nope.log: no such file (a relative path starts in the working directory)"},
+		{"a pattern without a match", `{"file": "*.nope"}`,
+			"*.nope: no file matches (a relative path starts in the working directory)"},
 		{"a directory", `{"file": "dir"}`, "dir: is a directory (write dir/* for the files in it)"},
-		{"all problems at once", `{"file": {"path": ["nope", "dir"]}}`, "nope: no such file (a relative path starts in the working directory)\ndir: is a directory (write dir/* for the files in it)"},
+		{"all problems at once", `{"file": {"path": ["nope", "dir"]}}`,
+			"nope: no such file (a relative path starts in the working directory)\ndir: is a directory (write dir/* for the files in it)"},
 		{"a bad pattern", `{"file": "[a"}`, "[a: syntax error in pattern"},
 		{"a path through a file", `{"file": "plain/x"}`, "plain/x: not a directory"},
 	}

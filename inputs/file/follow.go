@@ -128,7 +128,8 @@ func (f *follower) check() error {
 		switch info, err := os.Stat(pattern); {
 		case err != nil:
 		case info.IsDir():
-			errs = append(errs, fmt.Errorf("%s: is a directory (write %s for the files in it)", pattern, filepath.Join(pattern, "*")))
+			errs = append(errs, fmt.Errorf("%s: is a directory (write %s for the files in it)", pattern,
+				filepath.Join(pattern, "*")))
 		case !info.Mode().IsRegular():
 			errs = append(errs, fmt.Errorf("%s: is not a regular file (leave follow out)", pattern))
 		}

@@ -231,7 +231,8 @@ func TestRotation(t *testing.T) {
 		s.wants("a.log:1 1", "a.log:2 2")
 		rewrite(t, "a.log", "3\n4\n5\n")
 		s.wants("a.log:1 3", "a.log:2 4", "a.log:3 5")
-		must(t, os.WriteFile("a.log", []byte("6\n7\n8\n"), 0o600), os.Chtimes("a.log", time.Time{}, time.Now().Add(time.Second)))
+		must(t, os.WriteFile("a.log", []byte("6\n7\n8\n"), 0o600),
+			os.Chtimes("a.log", time.Time{}, time.Now().Add(time.Second)))
 		s.wants("a.log:1 6", "a.log:2 7", "a.log:3 8")
 	})
 	t.Run("by deletion: what is open is read to its end", func(t *testing.T) {
@@ -294,10 +295,12 @@ func TestFramingsAreFollowed(t *testing.T) {
 		late    string      // after patience
 	}{
 		{`"json"`, [][2]string{{`[{"a":1}, {"a"`, `{"a":1}`}, {`:2}`, `{"a":2}`}, {` , 3]`, `3`}}, ""},
-		{`"csv"`, [][2]string{{"a,b\n", ""}, {"1,", ""}, {"2\n", `{"a":"1","b":"2"}`}, {"\"3\n", ""}, {"4\",5\n", `{"a":"3\n4","b":"5"}`}}, ""},
+		{`"csv"`, [][2]string{{"a,b\n", ""}, {"1,", ""}, {"2\n", `{"a":"1","b":"2"}`}, {"\"3\n", ""},
+			{"4\",5\n", `{"a":"3\n4","b":"5"}`}}, ""},
 		{`{"delimiter": "--"}`, [][2]string{{"a-", ""}, {"-b", "a"}, {"--", "b"}}, ""},
 		{`{"length": 2}`, [][2]string{{"\x00", ""}, {"\x03a", ""}, {"bc\x00\x01", "abc"}, {"d", "d"}}, ""},
-		{`{"start": "^\\d"}`, [][2]string{{"1 a\n at b\n", ""}, {" at c\n2 d\n", "1 a\n at b\n at c"}, {" at e\n", ""}}, "2 d\n at e"},
+		{`{"start": "^\\d"}`, [][2]string{{"1 a\n at b\n", ""}, {" at c\n2 d\n", "1 a\n at b\n at c"}, {" at e\n", ""}},
+			"2 d\n at e"},
 		{`"messages"`, [][2]string{{`{"payload":"x"}`, ""}, {"\n", "x"}}, ""},
 	}
 	for _, keep := range []bool{true, false} {

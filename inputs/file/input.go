@@ -122,7 +122,10 @@ func (in *input) start(ctx context.Context) error {
 	in.meta = engine.Meta{}.With("path", in.path).Own().WithIndex("line")
 	format := in.cfg.Format(in.path)
 	if !info.Mode().IsRegular() {
-		in.pump = framing.NewPump(in.file, func(r io.Reader) (framing.Reader, error) { return in.cfg.Decompressed(format, r) })
+		in.pump = framing.NewPump(in.file, func(r io.Reader) (framing.Reader,
+			error) {
+			return in.cfg.Decompressed(format, r)
+		})
 		return nil
 	}
 	f, err := in.file.open()
@@ -170,7 +173,8 @@ func (in *input) recall(f *os.File, info os.FileInfo, format compression.Format)
 		in.log.Warn("file is shorter than what was read of it: it is read from its beginning", "path", in.path)
 		found = nil
 	case other:
-		in.log.Info("file is not the one that was read under its inode number: it is read from its beginning", "path", in.path)
+		in.log.Info("file is not the one that was read under its inode number: it is read from its beginning", "path",
+			in.path)
 	}
 	if in.of, in.from = found, at; found == nil {
 		in.of, in.from = newEntry(in.path, key, h), framing.Place{}

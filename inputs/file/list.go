@@ -28,7 +28,8 @@ func (p *paths) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 		*p = paths{text}
 	}
 	if len(*p) == 0 || slices.Contains(*p, "") {
-		d.Report(n, schema.Problem{Code: "bad-value", Message: "a path is empty", Remedy: "name a file or a pattern such as logs/*.log"})
+		d.Report(n, schema.Problem{Code: "bad-value", Message: "a path is empty",
+			Remedy: "name a file or a pattern such as logs/*.log"})
 	}
 }
 

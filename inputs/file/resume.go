@@ -20,7 +20,8 @@ const skipped = 1 << 20
 
 // resume cuts a file into records from a position on. Compressed files, and framings that
 // need what comes before, are read from the beginning.
-func resume(ctx context.Context, cfg *Config, src io.ReadSeeker, format compression.Format, at framing.Place) (framing.Reader, error) {
+func resume(ctx context.Context, cfg *Config, src io.ReadSeeker, format compression.Format,
+	at framing.Place) (framing.Reader, error) {
 	switch {
 	case at.Offset == 0:
 		return cfg.Decompressed(format, src)
@@ -59,7 +60,8 @@ func skip(ctx context.Context, r io.Reader, n int64) error {
 }
 
 // reread reads the records before a position once more.
-func reread(ctx context.Context, cfg *Config, src io.Reader, format compression.Format, at framing.Place) (framing.Reader, error) {
+func reread(ctx context.Context, cfg *Config, src io.Reader, format compression.Format,
+	at framing.Place) (framing.Reader, error) {
 	rows, err := cfg.Decompressed(format, src)
 	if err != nil {
 		return nil, err

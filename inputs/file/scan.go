@@ -155,7 +155,8 @@ func (f *follower) place(ctx context.Context, t *tail, key id, file *os.File) er
 	case e != nil:
 		f.log.Info("file is shorter than what was read of it: it is read from its beginning", "path", t.path)
 	case other:
-		f.log.Info("file is not the one that was read under its inode number: it is read from its beginning", "path", t.path)
+		f.log.Info("file is not the one that was read under its inode number: it is read from its beginning", "path",
+			t.path)
 	}
 	t.of = newEntry(t.path, key, h)
 	if f.cfg.Start == "end" && f.scanned.IsZero() && f.book.isFresh() {
@@ -205,7 +206,8 @@ func (f *follower) recall(ctx context.Context) (fresh []*tail) {
 		path, info := search(filepath.Dir(e.Path), e)
 		if path == "" {
 			if e.Size > e.Offset {
-				f.log.Warn("file is gone: the part that was not read is lost", "path", e.Path, "read", e.Offset, "size", e.Size)
+				f.log.Warn("file is gone: the part that was not read is lost", "path", e.Path, "read", e.Offset, "size",
+					e.Size)
 			}
 			continue
 		}
@@ -221,7 +223,8 @@ func search(dir string, of *entry) (path string, info fs.FileInfo) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
 		path := filepath.Join(dir, e.Name())
-		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && idOf(path, info) == of.id() && of.fits(path) {
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && idOf(path, info) == of.id() &&
+			of.fits(path) {
 			return path, info
 		}
 	}
@@ -264,7 +267,8 @@ func (f *follower) lost(t *tail) {
 	t.gone = true
 	f.lookAgain(t)
 	if t.file == nil && t.size > t.known {
-		f.log.Warn("file is gone: the part that was not read is lost", "path", t.path, "read", t.place.Offset, "size", t.size)
+		f.log.Warn("file is gone: the part that was not read is lost", "path", t.path, "read", t.place.Offset, "size",
+			t.size)
 	}
 }
 

@@ -31,7 +31,8 @@ func randomInt(s expr.Source, args ...any) (any, error) {
 	low, ok := args[0].(int)
 	high, too := args[1].(int)
 	if !ok || !too || high < low {
-		return nil, fmt.Errorf("random_int(%v, %v): the arguments must be two whole numbers, the smaller first", args[0], args[1])
+		return nil, fmt.Errorf("random_int(%v, %v): the arguments must be two whole numbers, the smaller first",
+			args[0], args[1])
 	}
 	span := uint64(high-low) + 1
 	if span == 0 { // all of int

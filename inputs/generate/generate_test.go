@@ -55,7 +55,8 @@ func quote(s string) string { return `"` + strings.ReplaceAll(s, `"`, `\"`) + `"
 
 func TestASeedRepeats(t *testing.T) {
 	make := func(seed string) engine.Input {
-		return enginetest.New(t, engine.Inputs, `{"generate": {"seed": `+seed+`, "body": "[random(), random_int(1, 6)]"}}`)
+		return enginetest.New(t, engine.Inputs, `{"generate": {"seed": `+seed+
+			`, "body": "[random(), random_int(1, 6)]"}}`)
 	}
 	first, again, other := read(t, make("5"), 20), read(t, make("5"), 20), read(t, make("6"), 20)
 	if !slices.Equal(first, again) {
@@ -100,7 +101,8 @@ func TestInterval(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				in := enginetest.New(t, engine.Inputs, `{"generate": {"interval": "`+tt.interval+`", "body": "counter()"}}`)
+				in := enginetest.New(t, engine.Inputs,
+					`{"generate": {"interval": "`+tt.interval+`", "body": "counter()"}}`)
 				start := time.Now()
 				read(t, in, 4)
 				if got := time.Since(start); got != tt.want {
@@ -164,7 +166,8 @@ func TestConfiguration(t *testing.T) {
 		"*/0 * * * *": "is not a valid step",
 		"0 0 31 2 *":  "names a date that does not exist",
 	} {
-		got := strings.Join(enginetest.Problems(t, engine.Inputs, `{"generate": {"body": "1", "interval": "`+interval+`"}}`), "\n")
+		got := strings.Join(enginetest.Problems(t, engine.Inputs,
+			`{"generate": {"body": "1", "interval": "`+interval+`"}}`), "\n")
 		if !strings.Contains(got, want) {
 			t.Errorf("%s: got %q, want %q in it", interval, got, want)
 		}

@@ -193,8 +193,9 @@ var (
 	overfull = &refusal{status: http.StatusServiceUnavailable, why: "too many bytes wait for the pipeline"}
 	tooSlow  = &refusal{status: http.StatusGatewayTimeout, why: "the messages were not settled in time"}
 
-	tooLarge   = &refusal{status: http.StatusRequestEntityTooLarge, why: "the body is longer than max_body"}
-	endless    = &refusal{status: http.StatusRequestEntityTooLarge, why: "the body is longer than max_body", close: true}
+	tooLarge = &refusal{status: http.StatusRequestEntityTooLarge, why: "the body is longer than max_body"}
+	endless  = &refusal{status: http.StatusRequestEntityTooLarge, why: "the body is longer than max_body",
+		close: true}
 	tooLong    = &refusal{status: http.StatusRequestTimeout, why: "the body arrived too slowly", close: true}
 	unreadable = &refusal{status: http.StatusBadRequest, why: "the body could not be read completely"}
 	unknown    = &refusal{status: http.StatusUnsupportedMediaType, why: "the content encoding must be gzip or zstd"}
@@ -203,7 +204,8 @@ var (
 
 // tooMany refuses a request for the number of its messages.
 func (in *input) tooMany() *refusal {
-	return &refusal{status: http.StatusRequestEntityTooLarge, why: fmt.Sprintf("the body has more than %d messages (max_messages)", in.cfg.MaxMessages)}
+	return &refusal{status: http.StatusRequestEntityTooLarge,
+		why: fmt.Sprintf("the body has more than %d messages (max_messages)", in.cfg.MaxMessages)}
 }
 
 // limited refuses a request that a rate limit keeps from being read.

@@ -32,7 +32,8 @@ func TestARequestBringsSoManyMessagesAtMost(t *testing.T) {
 		t.Errorf("three: got %d %s", res.StatusCode, answer)
 	}
 	res, answer := do(t, "POST", r.url, "a\nb\nc\nd\n", isLines)
-	if want := `{"error":"the body has more than 3 messages (max_messages)","status":413}`; res.StatusCode != 413 || answer != want {
+	if want := `{"error":"the body has more than 3 messages (max_messages)","status":413}`; res.StatusCode != 413 ||
+		answer != want {
 		t.Errorf("four: got %d %s", res.StatusCode, answer)
 	}
 	if got := r.payloads(); len(got) != 3 {
@@ -117,14 +118,16 @@ func TestManyResultsAreSummedUp(t *testing.T) {
 	if err := json.Unmarshal([]byte(answer), &got); err != nil {
 		t.Fatalf("%v: %s", err, answer)
 	}
-	if res.StatusCode != 503 || got.Status != 503 || got.Count != 521 || res.Header.Get("Retry-After") == "" || !ref.MatchString(answer) {
+	if res.StatusCode != 503 || got.Status != 503 || got.Count != 521 || res.Header.Get("Retry-After") == "" ||
+		!ref.MatchString(answer) {
 		t.Errorf("got %d %s", res.StatusCode, answer)
 	}
 	var sums []string
 	for _, s := range got.Summary {
 		sums = append(sums, fmt.Sprint(s.Fate, " ", s.Class, " ", s.Count, " ", len(s.At)))
 	}
-	want := []string{"returned  1 1", "dead_lettered rejected 60 60", "delivered  200 0", "filtered  200 0", "dropped  60 0"}
+	want := []string{"returned  1 1", "dead_lettered rejected 60 60", "delivered  200 0", "filtered  200 0",
+		"dropped  60 0"}
 	if !slices.Equal(sums, want) || got.Summary[0].At[0] != 400 || got.Summary[1].At[59] != 520 {
 		t.Errorf("got  %q\nwant %q\n%s", sums, want, answer)
 	}
@@ -184,8 +187,10 @@ func TestABodyHasTimeForWhatItBrings(t *testing.T) {
 		write  bool            // the answer has a new one
 	}{
 		{"a small body takes no deadline", []time.Duration{0}, nil, false},
-		{"each second's worth adds a second", []time.Duration{0, 0, 0, 0}, []time.Duration{bodyTimeout + time.Second, bodyTimeout + 2*time.Second}, false},
-		{"a long one leaves time for the answer", []time.Duration{9 * time.Second, 12 * time.Second}, []time.Duration{bodyTimeout + time.Second}, true},
+		{"each second's worth adds a second", []time.Duration{0, 0, 0, 0},
+			[]time.Duration{bodyTimeout + time.Second, bodyTimeout + 2*time.Second}, false},
+		{"a long one leaves time for the answer", []time.Duration{9 * time.Second, 12 * time.Second},
+			[]time.Duration{bodyTimeout + time.Second}, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -241,8 +246,10 @@ func TestWhatClientsAreTold(t *testing.T) {
 		{"of a command", inner, ""},
 		{"the same again", inner, ""},
 		{"what a reply's length is", engine.Errorf(engine.Rejected, "the replies are too long"), ""},
-		{"bad JSON", &engine.Error{Class: engine.Decode, Err: fmt.Errorf("status >= 500: %w", bad)}, "not a JSON document: unexpected end of document at byte 5"},
-		{"what is wrong with the message", engine.Errorf(engine.Rejected, "does not fit /srv/order.json: %w", engine.Fault("/total: is missing")), "/total: is missing"},
+		{"bad JSON", &engine.Error{Class: engine.Decode, Err: fmt.Errorf("status >= 500: %w", bad)},
+			"not a JSON document: unexpected end of document at byte 5"},
+		{"what is wrong with the message", engine.Errorf(engine.Rejected, "does not fit /srv/order.json: %w",
+			engine.Fault("/total: is missing")), "/total: is missing"},
 	}
 	refs := map[string]bool{}
 	for _, tt := range tests {
@@ -252,11 +259,13 @@ func TestWhatClientsAreTold(t *testing.T) {
 		}
 		if v.Ref != "" {
 			refs[v.Ref] = true
-			if !regexp.MustCompile("ref=" + v.Ref + ".*" + regexp.QuoteMeta(tt.err.Error())).MatchString(said.String()) {
+			if !regexp.MustCompile("ref=" + v.Ref + ".*" +
+				regexp.QuoteMeta(tt.err.Error())).MatchString(said.String()) {
 				t.Errorf("%s: %s is not in the log: %s", tt.name, v.Ref, said.String())
 			}
 		}
-		if v := whole.verdict(engine.Result{Fate: engine.Returned, Err: tt.err}); v.Error != tt.err.Error() || v.Ref != "" {
+		if v := whole.verdict(engine.Result{Fate: engine.Returned, Err: tt.err}); v.Error != tt.err.Error() ||
+			v.Ref != "" {
 			t.Errorf("%s, exposed: got %+v", tt.name, v)
 		}
 	}

@@ -56,7 +56,8 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 		report("path", fmt.Sprintf("%q does not begin with a slash", c.Path), `write "/`+c.Path+`"`)
 	}
 	if c.MaxWaiting < c.MaxBody {
-		report("max_waiting", "is less than max_body: the largest bodies would never be accepted", "raise max_waiting, or lower max_body")
+		report("max_waiting", "is less than max_body: the largest bodies would never be accepted",
+			"raise max_waiting, or lower max_body")
 	}
 	for _, m := range c.Methods {
 		if m != strings.ToUpper(m) {
@@ -81,7 +82,9 @@ func (c Config) Traits() engine.Traits {
 
 // Words are what users of other systems write.
 func (*Config) Words() map[string]string {
-	return map[string]string{"address": "write `listen`", "port": "write `listen`", "allowed_verbs": "write `methods`", "method": "write `methods`", "sync_response": "write `reply`, or an output `reply`", "response": "write `reply`"}
+	return map[string]string{"address": "write `listen`", "port": "write `listen`", "allowed_verbs": "write `methods`",
+		"method": "write `methods`", "sync_response": "write `reply`, or an output `reply`",
+		"response": "write `reply`"}
 }
 
 const about = `
@@ -126,7 +129,8 @@ configured, also http_request and http_record, which it uses.
 func init() {
 	engine.Register(engine.Inputs, "http_server", about, Config{
 		Path: "/", Methods: []string{"POST", "PUT"}, Config: framing.Defaults,
-		MaxBody: 10 << 20, MaxMessages: 10_000, MinRate: 16 << 10, MaxRequests: 1000, MaxWaiting: 128 << 20, MaxReplies: 64 << 20, Timeout: 30 * time.Second,
+		MaxBody: 10 << 20, MaxMessages: 10_000, MinRate: 16 << 10, MaxRequests: 1000, MaxWaiting: 128 << 20,
+		MaxReplies: 64 << 20, Timeout: 30 * time.Second,
 	}, newInput)
 }
 

@@ -90,7 +90,8 @@ func resultOf(ref uint64, body string) engine.Result {
 	case "returned":
 		return engine.Result{Ref: ref, Fate: engine.Returned}
 	case "decode", "rejected", "expression", "transient", "auth", "timeout", "panic", "unrouted":
-		return engine.Result{Ref: ref, Fate: engine.Returned, Err: engine.Errorf(engine.Class(body), "because"), Delay: 2500 * time.Millisecond}
+		return engine.Result{Ref: ref, Fate: engine.Returned, Err: engine.Errorf(engine.Class(body), "because"),
+			Delay: 2500 * time.Millisecond}
 	}
 	return engine.Result{Ref: ref, Fate: engine.Delivered}
 }
@@ -178,7 +179,8 @@ func TestTheStatusIsTheFate(t *testing.T) {
 
 func TestSeveralMessagesGetTheWorstStatusAndAList(t *testing.T) {
 	r := serve(t, `{"listen": "127.0.0.1:0", "expose_errors": true}`)
-	res, answer := do(t, "POST", r.url, "a\ndead-lettered\ndecode\nfiltered\nb\n", "Content-Type: application/x-ndjson; charset=utf-8")
+	res, answer := do(t, "POST", r.url, "a\ndead-lettered\ndecode\nfiltered\nb\n",
+		"Content-Type: application/x-ndjson; charset=utf-8")
 	want := `{"messages":[{"status":200,"fate":"delivered"},{"status":202,"fate":"dead_lettered","class":"rejected","error":"no"},` +
 		`{"status":400,"fate":"returned","class":"decode","error":"because"},{"status":200,"fate":"filtered"},{"status":200,"fate":"delivered"}],"status":400}`
 	if res.StatusCode != 400 || answer != want {
@@ -244,7 +246,8 @@ func TestRefusals(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := serve(t, `{"listen": "127.0.0.1:0", "path": "/in", "methods": ["POST"], "max_body": 1000, "auth": {"bearer": "tok"}}`)
+	r := serve(t,
+		`{"listen": "127.0.0.1:0", "path": "/in", "methods": ["POST"], "max_body": 1000, "auth": {"bearer": "tok"}}`)
 	base := strings.TrimSuffix(r.url, "/in")
 	auth := "Authorization: Bearer tok"
 	tests := []struct {
@@ -256,7 +259,8 @@ func TestRefusals(t *testing.T) {
 		{"another path", "POST", "/inn", "x", []string{auth}, 404, ""},
 		{"another method", "GET", "/in", "", []string{auth}, 405, "Allow: POST"},
 		{"no credentials", "POST", "/in", "x", nil, 401, "Www-Authenticate: Bearer"},
-		{"wrong credentials", "POST", "/in", "x", []string{"Authorization: Bearer tok2"}, 401, "Www-Authenticate: Bearer"},
+		{"wrong credentials", "POST", "/in", "x", []string{"Authorization: Bearer tok2"}, 401,
+			"Www-Authenticate: Bearer"},
 		{"another scheme", "POST", "/in", "x", []string{"Authorization: Basic tok"}, 401, "Www-Authenticate: Bearer"},
 		{"too long a body", "POST", "/in", strings.Repeat("x", 1001), []string{auth}, 413, ""},
 		{"a bomb", "POST", "/in", string(zeros[:900]), []string{auth, "Content-Encoding: gzip"}, 413, ""},
@@ -283,7 +287,8 @@ func TestRefusals(t *testing.T) {
 
 func TestABodyWithoutALengthHasALimit(t *testing.T) {
 	r := serve(t, `{"listen": "127.0.0.1:0", "max_body": 1000}`)
-	req, _ := http.NewRequestWithContext(t.Context(), "POST", r.url, io.MultiReader(strings.NewReader(strings.Repeat("x", 5000))))
+	req, _ := http.NewRequestWithContext(t.Context(), "POST", r.url,
+		io.MultiReader(strings.NewReader(strings.Repeat("x", 5000))))
 	res, err := http.DefaultTransport.RoundTrip(req)
 	if err != nil {
 		t.Fatal(err)
@@ -313,8 +318,10 @@ func TestGzipAndZstdBodies(t *testing.T) {
 
 func TestMetadata(t *testing.T) {
 	r := serve(t, `{"listen": "127.0.0.1:0", "path": "/a/"}`)
-	do(t, "PUT", r.url+"b?x=1", "body", "X-Two: 1", "X-Two: 2", "Authorization: secret", "Cookie: secret", "http_method: EVIL", "X-Bad: \xff")
-	want := map[string]any{"http_method": "PUT", "http_path": "/a/b", "http_query": "x=1", "x-two": "1, 2", "x-bad": "\ufffd"}
+	do(t, "PUT", r.url+"b?x=1", "body", "X-Two: 1", "X-Two: 2", "Authorization: secret", "Cookie: secret",
+		"http_method: EVIL", "X-Bad: \xff")
+	want := map[string]any{"http_method": "PUT", "http_path": "/a/b", "http_query": "x=1", "x-two": "1, 2",
+		"x-bad": "\ufffd"}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if remote, _ := r.meta["http_remote"].(string); !strings.HasPrefix(remote, "127.0.0.1:") {
@@ -332,7 +339,8 @@ func TestAPipelineThatDoesNotReadIsFull(t *testing.T) {
 	r := start(t, `"127.0.0.1:0"`)
 	defer r.Close(t.Context())
 	res, answer := do(t, "POST", r.url, "x")
-	if res.StatusCode != 503 || answer != `{"error":"the pipeline is full","status":503}` || res.Header.Get("Retry-After") != "1" {
+	if res.StatusCode != 503 || answer != `{"error":"the pipeline is full","status":503}` ||
+		res.Header.Get("Retry-After") != "1" {
 		t.Errorf("got %d %s", res.StatusCode, answer)
 	}
 }
@@ -578,7 +586,8 @@ func TestASlowClientIsCutOff(t *testing.T) {
 	r := start(t, `"127.0.0.1:0"`)
 	defer r.Close(t.Context())
 	s := r.door.server
-	if s.ReadHeaderTimeout == 0 || s.ReadTimeout == 0 || s.WriteTimeout == 0 || s.IdleTimeout == 0 || s.MaxHeaderBytes == 0 {
+	if s.ReadHeaderTimeout == 0 || s.ReadTimeout == 0 || s.WriteTimeout == 0 || s.IdleTimeout == 0 ||
+		s.MaxHeaderBytes == 0 {
 		t.Errorf("a limit is missing: %+v", s)
 	}
 }
@@ -591,7 +600,8 @@ func TestOpenSaysWhyItCanNotListen(t *testing.T) {
 	defer l.Close()
 	in := enginetest.New(t, engine.Inputs, `{"http_server": "`+l.Addr().String()+`"}`)
 	err = in.(engine.Opener).Open(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "address already in use") || !strings.HasPrefix(err.Error(), "listen on "+l.Addr().String()) {
+	if err == nil || !strings.Contains(err.Error(), "address already in use") ||
+		!strings.HasPrefix(err.Error(), "listen on "+l.Addr().String()) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -620,7 +630,8 @@ func TestInAPipeline(t *testing.T) {
 	in.log = slog.New(slog.NewTextHandler(&said, nil))
 	dst := &enginetest.Sink{}
 	plan, problems := runtime.Build(&engine.Pipeline{
-		Inputs:  enginetest.Named("in", engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return in, nil })}),
+		Inputs: enginetest.Named("in",
+			engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return in, nil })}),
 		Outputs: enginetest.Named("out", dst.Output()),
 		Engine:  engine.EngineSpec{Workers: 2},
 	}, runtime.Options{Log: slog.New(slog.DiscardHandler)})
@@ -700,7 +711,8 @@ func TestOpenedAgainItListens(t *testing.T) {
 	if err := r.door.listener.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Read(t.Context(), engine.NewBatch(1)); err == nil || !strings.Contains(err.Error(), "no longer listening on 127.0.0.1:") {
+	if _, err := r.Read(t.Context(), engine.NewBatch(1)); err == nil ||
+		!strings.Contains(err.Error(), "no longer listening on 127.0.0.1:") {
 		t.Fatalf("got %v", err)
 	}
 	if err := errors.Join(r.Close(t.Context()), r.Open(t.Context())); err != nil {

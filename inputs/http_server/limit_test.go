@@ -14,7 +14,8 @@ import (
 )
 
 func TestWhatIsNotReadSoonIsRefused(t *testing.T) {
-	const over, full = `{"error":"the rate limit is used up","status":429}`, `{"error":"the pipeline is full","status":503}`
+	const over, full = `{"error":"the rate limit is used up","status":429}`,
+		`{"error":"the pipeline is full","status":503}`
 	tests := []struct {
 		name   string
 		limits []time.Duration // from now on, one after another; 0: no limit any more
@@ -59,7 +60,8 @@ func TestWhatIsNotReadSoonIsRefused(t *testing.T) {
 			wg.Wait()
 			after, _ := strconv.Atoi(res.Header.Get("Retry-After"))
 			if res.StatusCode != tt.status || answer != tt.answer || after < tt.after {
-				t.Errorf("got %d %s after %d s, want %d %s after at least %d s", res.StatusCode, answer, after, tt.status, tt.answer, tt.after)
+				t.Errorf("got %d %s after %d s, want %d %s after at least %d s", res.StatusCode, answer, after,
+					tt.status, tt.answer, tt.after)
 			}
 		})
 	}

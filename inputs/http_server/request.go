@@ -284,7 +284,8 @@ func framingOf(contentType string, body []byte) (f framing.Framing, several bool
 	case "application/json":
 		f.JSON = &framing.Plain{}
 		return f, bytes.HasPrefix(bytes.TrimLeft(body, " \t\r\n"), []byte("["))
-	case "application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines", "application/json-lines":
+	case "application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines",
+		"application/json-lines":
 		return f, true
 	}
 	return f, false

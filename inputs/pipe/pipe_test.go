@@ -30,7 +30,8 @@ func TestInput(t *testing.T) {
 
 func TestAPipeWithoutWritersDoesNotOpen(t *testing.T) {
 	in := enginetest.New(t, engine.Inputs, `{"pipe": "x"}`)
-	if err := in.(engine.Opener).Open(t.Context()); err == nil || !strings.Contains(err.Error(), `nothing writes to pipe "x"`) {
+	if err := in.(engine.Opener).Open(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), `nothing writes to pipe "x"`) {
 		t.Errorf("got %v", err)
 	}
 }

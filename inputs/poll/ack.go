@@ -84,9 +84,11 @@ func (s *source) giveBack(h *held) {
 			return err
 		})
 		if err != nil {
-			in.log.Warn("messages that were read could not be handed back: their source will deliver them again", "source", s.polled.Name, "messages", len(results), "err", err)
+			in.log.Warn("messages that were read could not be handed back: their source will deliver them again",
+				"source", s.polled.Name, "messages", len(results), "err", err)
 		}
 	case in.traits.TakesBack == engine.TakesNothing:
-		in.log.Warn("messages were read that the pipeline no longer takes, and their source takes nothing back", "source", s.polled.Name, "messages", len(results))
+		in.log.Warn("messages were read that the pipeline no longer takes, and their source takes nothing back",
+			"source", s.polled.Name, "messages", len(results))
 	}
 }

@@ -140,7 +140,8 @@ func (in *input) answered(s *source, r result) {
 	case r.n > 0:
 		s.learn(r.n, now.Sub(s.since))
 		in.strategy.Found(s.polled, r.n)
-		s.held = &held{batch: r.batch, acker: s.ackerOf(r.acker), of: r.n, taken: make(chan struct{}), cut: make(chan struct{})}
+		s.held = &held{batch: r.batch, acker: s.ackerOf(r.acker), of: r.n, taken: make(chan struct{}),
+			cut: make(chan struct{})}
 		in.ready = append(in.ready, s)
 	case r.err == nil && !r.interrupted:
 		if !s.waits {

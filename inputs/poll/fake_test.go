@@ -43,7 +43,8 @@ type queue struct {
 }
 
 func newQueue(name string, msgs ...string) *queue {
-	return &queue{name: name, msgs: msgs, back: engine.TakesOne, arrived: make(chan struct{}), results: map[string]engine.Fate{}}
+	return &queue{name: name, msgs: msgs, back: engine.TakesOne, arrived: make(chan struct{}),
+		results: map[string]engine.Fate{}}
 }
 
 func numbered(name string, n int) *queue {
@@ -251,11 +252,13 @@ func running(t *testing.T, in *input) *input {
 }
 
 // carry runs a pipeline from a poll to a sink until stop ends.
-func carry(t *testing.T, in engine.Input, sink *enginetest.Sink, spec engine.EngineSpec, stop context.Context, steps ...engine.StepSpec) runtime.Report {
+func carry(t *testing.T, in engine.Input, sink *enginetest.Sink, spec engine.EngineSpec, stop context.Context,
+	steps ...engine.StepSpec) runtime.Report {
 	t.Helper()
 	return enginetest.Run(t, &engine.Pipeline{
-		Name:    "p",
-		Inputs:  enginetest.Named("work", engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return in, nil })}),
+		Name: "p",
+		Inputs: enginetest.Named("work",
+			engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return in, nil })}),
 		Outputs: enginetest.Named("out", sink.Output()),
 
 		Processors: steps,

@@ -65,7 +65,8 @@ var (
 )
 
 func newPoll(s polling.Strategy, env engine.Env) *input {
-	return &input{strategy: s, env: env, log: env.Log, known: map[*polling.Source]*source{}, wake: make(chan struct{}, 1)}
+	return &input{strategy: s, env: env, log: env.Log, known: map[*polling.Source]*source{},
+		wake: make(chan struct{}, 1)}
 }
 
 // insert puts a source in at a place; in.mu is held, or nothing runs yet.

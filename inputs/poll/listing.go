@@ -60,7 +60,8 @@ func (in *input) list(ctx context.Context, l *listing) error {
 	slices.Sort(names)
 	names = slices.Compact(names)
 	if len(names) > mostListed {
-		in.log.Warn("a pattern matches too many queues: the last ones are not read (write a narrower pattern)", "source", l.name, "queues", len(names), "read", mostListed)
+		in.log.Warn("a pattern matches too many queues: the last ones are not read (write a narrower pattern)",
+			"source", l.name, "queues", len(names), "read", mostListed)
 		names = names[:mostListed]
 	}
 	in.mu.Lock()
@@ -94,7 +95,8 @@ func (in *input) found(l *listing, queue string) error {
 	}
 	s := in.newSource(name, l.name, l.weight, part)
 	s.listed = true
-	at, _ := slices.BinarySearchFunc(l.found, name, func(s *source, name string) int { return strings.Compare(s.polled.Name, name) })
+	at, _ := slices.BinarySearchFunc(l.found, name,
+		func(s *source, name string) int { return strings.Compare(s.polled.Name, name) })
 	l.found = slices.Insert(l.found, at, s)
 	in.insert(in.placeOf(l)+at, s)
 	return nil

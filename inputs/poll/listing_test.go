@@ -150,7 +150,8 @@ func TestQueuesByPattern(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBroker("orders-b", "orders-a")
 		in := running(t, listing1(t, b))
-		if got, want := in.names(), []string{"first", "orders/orders-a", "orders/orders-b", "last"}; !slices.Equal(got, want) {
+		if got, want := in.names(), []string{"first", "orders/orders-a", "orders/orders-b", "last"}; !slices.Equal(got,
+			want) {
 			t.Errorf("sources %q, want %q", got, want)
 		}
 		got := reading(t, in)
@@ -161,7 +162,8 @@ func TestQueuesByPattern(t *testing.T) {
 		if got, want := got(), []string{"orders b0", "orders aa0"}; !slices.Equal(got, want) {
 			t.Errorf("read %q, want %q", got, want)
 		}
-		if got, want := in.names(), []string{"first", "orders/orders-a", "orders/orders-aa", "orders/orders-b", "last"}; !slices.Equal(got, want) {
+		if got, want := in.names(), []string{"first", "orders/orders-a", "orders/orders-aa", "orders/orders-b",
+			"last"}; !slices.Equal(got, want) {
 			t.Errorf("sources %q, want %q", got, want)
 		}
 		in.mu.Lock()
@@ -323,17 +325,20 @@ func TestAPatternWithoutQueuesWaitsForThem(t *testing.T) {
 }
 
 func init() {
-	engine.Register(engine.Inputs, "test_pattern", "For tests.", struct{}{}, func(struct{}, engine.Env) (engine.Input, error) {
-		return newBroker(), nil
-	})
-	engine.Register(engine.Inputs, "test_failing", "For tests.", struct{}{}, func(struct{}, engine.Env) (engine.Input, error) {
-		q := newQueue("q", "x")
-		q.fails, q.end = []error{errors.New("lost")}, io.EOF
-		return q, nil
-	})
-	engine.Register(polling.Strategies, "test_last", "The last one first. For tests.", struct{}{}, func(struct{}, engine.Env) (polling.Strategy, error) {
-		return lastFirst{}, nil
-	})
+	engine.Register(engine.Inputs, "test_pattern", "For tests.", struct{}{},
+		func(struct{}, engine.Env) (engine.Input, error) {
+			return newBroker(), nil
+		})
+	engine.Register(engine.Inputs, "test_failing", "For tests.", struct{}{},
+		func(struct{}, engine.Env) (engine.Input, error) {
+			q := newQueue("q", "x")
+			q.fails, q.end = []error{errors.New("lost")}, io.EOF
+			return q, nil
+		})
+	engine.Register(polling.Strategies, "test_last", "The last one first. For tests.", struct{}{},
+		func(struct{}, engine.Env) (polling.Strategy, error) {
+			return lastFirst{}, nil
+		})
 }
 
 // lastFirst is a strategy of a custom build: it has no more to say than Next.
@@ -412,8 +417,9 @@ func TestEventsNameTheSource(t *testing.T) {
 		c := Config{Strategy: weighted}
 		c.Sources = enginetest.Named("bulk", sourceSpec{Use: engine.Plugin[engine.Input]{Name: "test_failing"}})
 		plan, problems := runtime.Build(&engine.Pipeline{
-			Name:    "p",
-			Inputs:  enginetest.Named("work", engine.InputSpec{Use: engine.Plugin[engine.Input]{Name: "poll", Config: c}}),
+			Name: "p",
+			Inputs: enginetest.Named("work", engine.InputSpec{Use: engine.Plugin[engine.Input]{Name: "poll",
+				Config: c}}),
 			Outputs: enginetest.Named("out", (&enginetest.Sink{}).Output()),
 		}, runtime.Options{Log: slog.New(slog.DiscardHandler), Hooks: []engine.Hook{hook}})
 		if plan == nil {
@@ -429,7 +435,8 @@ func TestEventsNameTheSource(t *testing.T) {
 }
 
 func TestDifferentPollsPauseAsEachSays(t *testing.T) {
-	in := enginetest.New(t, engine.Inputs, `{"poll": {"empty_pause": "3s", "sources": {"a": {"generate": {"body": "1"}}}}}`).(*input)
+	in := enginetest.New(t, engine.Inputs,
+		`{"poll": {"empty_pause": "3s", "sources": {"a": {"generate": {"body": "1"}}}}}`).(*input)
 	other := enginetest.New(t, engine.Inputs, `{"poll": {"sources": {"a": {"generate": {"body": "1"}}}}}`).(*input)
 	if in.pause != 3*time.Second || other.pause != 0 || other.refresh != time.Minute {
 		t.Errorf("got %v, %v, %v", in.pause, other.pause, other.refresh)

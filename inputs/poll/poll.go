@@ -31,7 +31,8 @@ type sourceSpec struct {
 
 // Words are what users of other systems write.
 func (*Config) Words() map[string]string {
-	return map[string]string{"queues": "write `sources`", "polling_strategy": "write `strategy`", "delay": "write `empty_pause`", "inputs": "write `sources`"}
+	return map[string]string{"queues": "write `sources`", "polling_strategy": "write `strategy`",
+		"delay": "write `empty_pause`", "inputs": "write `sources`"}
 }
 
 // Traits says how many messages all sources give together.
@@ -147,7 +148,8 @@ func (in *input) add(name string, weight int, part engine.Input) error {
 	return nil
 }
 
-var taking = map[engine.TakesBack]string{engine.TakesNothing: "nothing", engine.TakesOne: "single messages", engine.TakesPosition: "a position"}
+var taking = map[engine.TakesBack]string{engine.TakesNothing: "nothing", engine.TakesOne: "single messages",
+	engine.TakesPosition: "a position"}
 
 // Traits is what each of the sources takes back and when it is told, the longest delay
 // that all of them can give one message, and the order of the first that keeps one.

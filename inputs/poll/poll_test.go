@@ -589,11 +589,13 @@ func TestWhatTheEngineAsksBeforeItOpens(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	b.back = engine.TakesPosition
-	if err := pollOf(t, weighted, 0, weights{{a, 1}}).add("b", 1, b); err == nil || !strings.Contains(err.Error(), "takes back a position, the first one single messages") {
+	if err := pollOf(t, weighted, 0, weights{{a, 1}}).add("b", 1, b); err == nil ||
+		!strings.Contains(err.Error(), "takes back a position, the first one single messages") {
 		t.Errorf("got %v", err)
 	}
 	b.back, b.early = engine.TakesOne, false
-	if err := pollOf(t, weighted, 0, weights{{a, 1}}).add("b", 1, b); err == nil || !strings.Contains(err.Error(), "early_ack") {
+	if err := pollOf(t, weighted, 0, weights{{a, 1}}).add("b", 1, b); err == nil ||
+		!strings.Contains(err.Error(), "early_ack") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -609,7 +611,8 @@ func TestNothingIsLostOrMixedUp(t *testing.T) {
 				q := numbered(string(rune('a'+i)), rng.IntN(400))
 				all = append(all, q.msgs...)
 				q.again, q.fifo = true, rng.IntN(2) == 0
-				q.wait, q.takes = time.Duration(rng.IntN(3))*7*time.Second, time.Duration(rng.IntN(300))*time.Millisecond
+				q.wait, q.takes = time.Duration(rng.IntN(3))*7*time.Second,
+					time.Duration(rng.IntN(300))*time.Millisecond
 				for range rng.IntN(4) {
 					q.fails = append(q.fails, errors.New("lost"))
 				}
@@ -625,8 +628,9 @@ func TestNothingIsLostOrMixedUp(t *testing.T) {
 			spec.MaxInFlight.Messages = 1 + rng.IntN(60)
 			sink := &enginetest.Sink{Delay: time.Duration(rng.IntN(50)) * time.Millisecond}
 			plan := enginetest.Build(t, &engine.Pipeline{
-				Name:    "p",
-				Inputs:  enginetest.Named("work", engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return in, nil })}),
+				Name: "p",
+				Inputs: enginetest.Named("work",
+					engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return in, nil })}),
 				Outputs: enginetest.Named("out", sink.Output()), Engine: spec,
 			})
 			stop, cancel := context.WithCancel(t.Context())
@@ -683,7 +687,8 @@ func TestConfiguration(t *testing.T) {
 			t.Errorf("%s: got %q, want %q in it", config, got, want)
 		}
 	}
-	if got := enginetest.Problems(t, engine.Inputs, `{"poll": {"sources": {"a": {"generate": {"body": "1"}}}}}`); len(got) > 0 {
+	if got := enginetest.Problems(t, engine.Inputs,
+		`{"poll": {"sources": {"a": {"generate": {"body": "1"}}}}}`); len(got) > 0 {
 		t.Errorf("the shortest: %q", got)
 	}
 }

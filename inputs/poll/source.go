@@ -185,7 +185,8 @@ func (s *source) read(g grant) (r result) {
 		r.err = nil // it was told to return
 	}
 	if r.acker != nil && !reflect.TypeOf(r.acker).Comparable() {
-		r.acker, r.err = nil, engine.Errorf(engine.Permanent, "Read returned a %T: Ackers are compared with ==, so it must be a pointer", r.acker)
+		r.acker, r.err = nil, engine.Errorf(engine.Permanent,
+			"Read returned a %T: Ackers are compared with ==, so it must be a pointer", r.acker)
 	}
 	return r
 }

@@ -13,7 +13,8 @@ const weighted = "weighted_round_robin"
 func init() {
 	engine.Register(polling.Strategies, weighted, "Slots in turn, smoothly and in proportion to weight.", struct{}{},
 		func(struct{}, engine.Env) (polling.Strategy, error) { return roundRobin{}, nil })
-	engine.Register(polling.Strategies, "strict_priority", "All slots to the source of the highest weight that has messages.", struct{}{},
+	engine.Register(polling.Strategies, "strict_priority",
+		"All slots to the source of the highest weight that has messages.", struct{}{},
 		func(struct{}, engine.Env) (polling.Strategy, error) { return &priority{}, nil })
 }
 

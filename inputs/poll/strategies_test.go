@@ -138,9 +138,11 @@ func TestStrictPriority(t *testing.T) {
 		after   string // the outcome of each read: found or empty
 		want    string
 	}{
-		{"never a hit: from the top down and round", []*polling.Source{of("a", 3), of("b", 2), of("c", 1)}, "empty", "a b c a b c"},
+		{"never a hit: from the top down and round", []*polling.Source{of("a", 3), of("b", 2), of("c", 1)}, "empty",
+			"a b c a b c"},
 		{"the order written is no matter", []*polling.Source{of("c", 1), of("a", 3), of("b", 2)}, "empty", "a b c a"},
-		{"hits each time: always the highest", []*polling.Source{of("a", 3), of("b", 2), of("c", 1)}, "found", "a a a a"},
+		{"hits each time: always the highest", []*polling.Source{of("a", 3), of("b", 2), of("c", 1)}, "found",
+			"a a a a"},
 		{"equal weights: the order written", []*polling.Source{of("z", 1), of("m", 1), of("a", 1)}, "empty", "z m a z"},
 	}
 	for _, tt := range tests {

@@ -26,7 +26,8 @@ import (
 // opened is an input with more configuration, opened; it is closed with the test.
 func opened(t *testing.T, b *brokertest.Broker, queue, more string) *input {
 	t.Helper()
-	in := enginetest.New(t, engine.Inputs, fmt.Sprintf(`{"rabbitmq": {"url": %q, "queue": %q%s}}`, b.URL, queue, more)).(*input)
+	in := enginetest.New(t, engine.Inputs, fmt.Sprintf(`{"rabbitmq": {"url": %q, "queue": %q%s}}`, b.URL, queue,
+		more)).(*input)
 	if err := in.Open(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +120,8 @@ func TestWhatIsNotAcknowledgedComesAgain(t *testing.T) {
 	}
 	end(t, engine.Delivered, nil, first[0], first[2]) // on a connection that is gone: tags mean nothing on another
 	again := read(t, in, 2)
-	if !slices.Equal(bodies(again), []string{"a", "c"}) || again[0].attempt != 2 || again[0].meta["redelivered"] != true {
+	if !slices.Equal(bodies(again), []string{"a", "c"}) || again[0].attempt != 2 ||
+		again[0].meta["redelivered"] != true {
 		t.Errorf("read %+v again", again)
 	}
 	end(t, engine.Delivered, nil, again...)
@@ -137,11 +139,14 @@ func TestReturns(t *testing.T) {
 		attempts  []int
 		dead      bool
 	}{
-		{"a message is requeued, again and again", "requeue", []*engine.Error{broken, broken, broken}, []int{1, 2, 2}, false},
+		{"a message is requeued, again and again", "requeue", []*engine.Error{broken, broken, broken}, []int{1, 2, 2},
+			false},
 		{"once", "requeue_once", []*engine.Error{broken, broken}, []int{1, 2}, true},
 		{"never", "reject", []*engine.Error{broken}, []int{1}, true},
-		{"what a stop hands back is requeued in any case", "reject", []*engine.Error{unfinished, unfinished, broken}, []int{1, 2, 2}, true},
-		{"also where it is requeued once", "requeue_once", []*engine.Error{unfinished, unfinished, broken}, []int{1, 2, 2}, true},
+		{"what a stop hands back is requeued in any case", "reject", []*engine.Error{unfinished, unfinished, broken},
+			[]int{1, 2, 2}, true},
+		{"also where it is requeued once", "requeue_once", []*engine.Error{unfinished, unfinished, broken},
+			[]int{1, 2, 2}, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -240,7 +245,8 @@ func TestPrefetchBoundsWhatIsOut(t *testing.T) {
 func TestQuorumQueuesCountAttemptsAndGiveUp(t *testing.T) {
 	b := brokertest.RabbitMQ(t)
 	dead := b.Queue(t, nil)
-	q := b.Queue(t, amqp091.Table{"x-queue-type": "quorum", "x-delivery-limit": int64(2), "x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead})
+	q := b.Queue(t, amqp091.Table{"x-queue-type": "quorum", "x-delivery-limit": int64(2), "x-dead-letter-exchange": "",
+		"x-dead-letter-routing-key": dead})
 	b.Send(t, q, "poison")
 	in := opened(t, b, q, `, "return_delay": "1ms"`)
 	for attempt := 1; attempt <= 3; attempt++ {
@@ -288,7 +294,8 @@ func TestAStreamBeginsWhereItIsAskedTo(t *testing.T) {
 	b.Send(t, q, "a", "b", "c")
 	yesterday := time.Now().Add(-24 * time.Hour)
 	for _, from := range []string{
-		strconv.Quote(yesterday.Format(time.RFC3339)), strconv.Quote(yesterday.Format(time.RFC3339Nano)), strconv.Quote(yesterday.Format(time.DateOnly)), `"2h"`, "0", `"first"`,
+		strconv.Quote(yesterday.Format(time.RFC3339)), strconv.Quote(yesterday.Format(time.RFC3339Nano)),
+		strconv.Quote(yesterday.Format(time.DateOnly)), `"2h"`, "0", `"first"`,
 	} {
 		in := opened(t, b, q, `, "consume": {"arguments": {"x-stream-offset": `+from+`}}`)
 		if got := bodies(read(t, in, 3)); !slices.Equal(got, []string{"a", "b", "c"}) {
@@ -324,7 +331,9 @@ func TestRestartsDeadLetterNothingOfAQueueWithADeliveryLimit(t *testing.T) {
 			maps.Copy(args, tt.args)
 			q := b.Queue(t, args)
 			if tt.policy {
-				b.API(t, "PUT", "policies/%2F/"+q, fmt.Sprintf(`{"pattern": "^%s$", "definition": {"delivery-limit": 2}, "apply-to": "queues"}`, regexp.QuoteMeta(q)), nil)
+				b.API(t, "PUT", "policies/%2F/"+q,
+					fmt.Sprintf(`{"pattern": "^%s$", "definition": {"delivery-limit": 2}, "apply-to": "queues"}`,
+						regexp.QuoteMeta(q)), nil)
 				b.Knows(t, q, "delivery-limit")
 			}
 			more := tt.more
@@ -337,7 +346,8 @@ func TestRestartsDeadLetterNothingOfAQueueWithADeliveryLimit(t *testing.T) {
 			}
 			b.Send(t, q, slices.Repeat([]string{"x"}, 200)...)
 			for range 6 {
-				in := enginetest.New(t, engine.Inputs, fmt.Sprintf(`{"rabbitmq": {"url": %q, "queue": %q%s}}`, b.URL, q, more)).(*input)
+				in := enginetest.New(t, engine.Inputs,
+					fmt.Sprintf(`{"rabbitmq": {"url": %q, "queue": %q%s}}`, b.URL, q, more)).(*input)
 				in.hands = 5
 				if err := in.Open(t.Context()); err != nil {
 					t.Fatal(err)
@@ -363,20 +373,26 @@ func TestPropertiesAndHeadersGoThrough(t *testing.T) {
 	from, to := b.Queue(t, amqp091.Table{"x-max-priority": int64(9)}), b.Queue(t, nil)
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	sent := amqp091.Publishing{
-		Body: []byte(`{"n":1}`), ContentType: "application/json", ContentEncoding: "utf-8", CorrelationId: "c", ReplyTo: "r", MessageId: "m", Type: "t", AppId: "a",
+		Body: []byte(`{"n":1}`), ContentType: "application/json", ContentEncoding: "utf-8", CorrelationId: "c",
+		ReplyTo: "r", MessageId: "m", Type: "t", AppId: "a",
 		Timestamp: at, Priority: 5, Expiration: "600000", DeliveryMode: 1, UserId: "guest",
-		Headers: amqp091.Table{"s": "x", "i": int32(-5), "f": 1.5, "b": true, "t": at, "l": []any{int64(1), "y"}, "m": amqp091.Table{"k": int64(2)}, "CC": []any{"elsewhere"}},
+		Headers: amqp091.Table{"s": "x", "i": int32(-5), "f": 1.5, "b": true, "t": at, "l": []any{int64(1), "y"},
+			"m": amqp091.Table{"k": int64(2)}, "CC": []any{"elsewhere"}},
 	}
 	b.Publish(t, from, sent)
-	out := enginetest.New(t, engine.Outputs, fmt.Sprintf(`{"rabbitmq": {"url": %q, "routing_key": %q, "headers": {"from": "$(meta(\"routing_key\"))"}, "expiration": "meta(\"expiration\")"}}`, b.URL, to))
+	out := enginetest.New(t, engine.Outputs,
+		fmt.Sprintf(`{"rabbitmq": {"url": %q, "routing_key": %q, "headers": {"from": "$(meta(\"routing_key\"))"}, "expiration": "meta(\"expiration\")"}}`, b.URL, to))
 	in := opened(t, b, from, "")
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan runtime.Report, 1)
 	go func() {
 		done <- enginetest.Run(t, &engine.Pipeline{
-			Inputs:     enginetest.Named("in", engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return &started{in}, nil })}),
-			Processors: engine.Steps{enginetest.Step("tag", func(_ context.Context, m *engine.Message) error { m.Meta = m.Meta.With("tenant", "t1"); return nil })},
-			Outputs:    enginetest.Named("out", engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return out, nil })}),
+			Inputs: enginetest.Named("in",
+				engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return &started{in}, nil })}),
+			Processors: engine.Steps{enginetest.Step("tag",
+				func(_ context.Context, m *engine.Message) error { m.Meta = m.Meta.With("tenant", "t1"); return nil })},
+			Outputs: enginetest.Named("out",
+				engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return out, nil })}),
 		}, ctx)
 	}()
 	d := b.Take(t, to, 1)[0]
@@ -385,12 +401,15 @@ func TestPropertiesAndHeadersGoThrough(t *testing.T) {
 		t.Errorf("the run: %+v", rep)
 	}
 	got := amqp091.Publishing{
-		Body: d.Body, ContentType: d.ContentType, ContentEncoding: d.ContentEncoding, CorrelationId: d.CorrelationId, ReplyTo: d.ReplyTo, MessageId: d.MessageId, Type: d.Type, AppId: d.AppId,
-		Timestamp: d.Timestamp.UTC(), Priority: d.Priority, Expiration: d.Expiration, DeliveryMode: d.DeliveryMode, UserId: d.UserId, Headers: d.Headers,
+		Body: d.Body, ContentType: d.ContentType, ContentEncoding: d.ContentEncoding, CorrelationId: d.CorrelationId,
+		ReplyTo: d.ReplyTo, MessageId: d.MessageId, Type: d.Type, AppId: d.AppId,
+		Timestamp: d.Timestamp.UTC(), Priority: d.Priority, Expiration: d.Expiration, DeliveryMode: d.DeliveryMode,
+		UserId: d.UserId, Headers: d.Headers,
 	}
 	want := sent
 	want.DeliveryMode, want.UserId = 2, "" // the output's own
-	want.Headers = amqp091.Table{"s": "x", "i": int64(-5), "f": 1.5, "b": true, "t": at, "l": []any{int64(1), "y"}, "m": amqp091.Table{"k": int64(2)}, "tenant": "t1", "from": from}
+	want.Headers = amqp091.Table{"s": "x", "i": int64(-5), "f": 1.5, "b": true, "t": at, "l": []any{int64(1), "y"},
+		"m": amqp091.Table{"k": int64(2)}, "tenant": "t1", "from": from}
 	if diff := cmp.Diff(want, got, cmp.Transformer("UTC", func(t time.Time) int64 { return t.Unix() })); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -414,7 +433,8 @@ func TestEarlyAck(t *testing.T) {
 		return broken
 	}}
 	enginetest.Run(t, &engine.Pipeline{
-		Inputs:  enginetest.Named("in", engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return &started{src}, nil })}),
+		Inputs: enginetest.Named("in",
+			engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return &started{src}, nil })}),
 		Outputs: enginetest.Named("out", dst.Output()),
 	}, ctx)
 	if n := b.Ready(t, q); n != 0 {
@@ -438,7 +458,8 @@ func TestDeclare(t *testing.T) {
 		t.Errorf("read %q", all)
 	}
 	opened(t, b, q, declare) // again, as it is
-	nameless := opened(t, b, "", `, "declare": {"queue": {"exclusive": true}, "bindings": [{"exchange": "amq.fanout"}]}`)
+	nameless := opened(t, b, "",
+		`, "declare": {"queue": {"exclusive": true}, "bindings": [{"exchange": "amq.fanout"}]}`)
 	if err := ch.Publish("amq.fanout", "", false, false, amqp091.Publishing{Body: []byte("c")}); err != nil {
 		t.Fatal(err)
 	}
@@ -456,20 +477,26 @@ func TestOpenSaysWhatIsWrong(t *testing.T) {
 		class             engine.Class
 		want              string
 	}{
-		{"no such queue", b.URL, `"queue": "nope"`, engine.Transient, "no queue 'nope' in vhost '/' (create it, or write `declare`)"},
-		{"a wrong password", strings.Replace(b.URL, "guest:guest", "guest:s3cret", 1), `"queue": "q"`, engine.Auth, "the broker refuses the login (check user and password"},
+		{"no such queue", b.URL, `"queue": "nope"`, engine.Transient,
+			"no queue 'nope' in vhost '/' (create it, or write `declare`)"},
+		{"a wrong password", strings.Replace(b.URL, "guest:guest", "guest:s3cret", 1), `"queue": "q"`, engine.Auth,
+			"the broker refuses the login (check user and password"},
 		{"no such vhost", b.URL, `"queue": "q", "vhost": "nope"`, engine.Auth, "(check"},
-		{"no permission", nobody, fmt.Sprintf(`"queue": %q`, q), engine.Auth, "give the user the permission: rabbitmqctl set_permissions"},
-		{"another queue of that name", b.URL, fmt.Sprintf(`"queue": %q, "declare": {"arguments": {"x-max-length": 5}}`, q), engine.Transient, "change `declare` to match the broker"},
+		{"no permission", nobody, fmt.Sprintf(`"queue": %q`, q), engine.Auth,
+			"give the user the permission: rabbitmqctl set_permissions"},
+		{"another queue of that name", b.URL, fmt.Sprintf(`"queue": %q, "declare": {"arguments": {"x-max-length": 5}}`,
+			q), engine.Transient, "change `declare` to match the broker"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			in := enginetest.New(t, engine.Inputs, fmt.Sprintf(`{"rabbitmq": {"url": %q, %s}}`, tt.url, tt.config)).(*input)
+			in := enginetest.New(t, engine.Inputs,
+				fmt.Sprintf(`{"rabbitmq": {"url": %q, %s}}`, tt.url, tt.config)).(*input)
 			err := in.Open(t.Context())
 			if err == nil {
 				t.Fatal("it opened")
 			}
-			if amqp.ClassOf(err) != tt.class || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "s3cret") {
+			if amqp.ClassOf(err) != tt.class || !strings.Contains(err.Error(), tt.want) ||
+				strings.Contains(err.Error(), "s3cret") {
 				t.Errorf("got %s: %v\nwant %s: %s", amqp.ClassOf(err), err, tt.class, tt.want)
 			}
 		})
@@ -480,7 +507,8 @@ func TestTheNextURLIsTried(t *testing.T) {
 	b := brokertest.RabbitMQ(t)
 	q := b.Queue(t, nil)
 	b.Send(t, q, "a")
-	in := enginetest.New(t, engine.Inputs, fmt.Sprintf(`{"rabbitmq": {"url": ["amqp://127.0.0.1:1", %q], "queue": %q}}`, b.URL, q)).(*input)
+	in := enginetest.New(t, engine.Inputs, fmt.Sprintf(`{"rabbitmq": {"url": ["amqp://127.0.0.1:1", %q], "queue": %q}}`,
+		b.URL, q)).(*input)
 	if err := in.Open(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -489,12 +517,14 @@ func TestTheNextURLIsTried(t *testing.T) {
 }
 
 func TestABrokerThatIsDownAtTheStartIsWaitedFor(t *testing.T) {
-	in := enginetest.New(t, engine.Inputs, `{"rabbitmq": {"url": "amqp://u:s3cret@127.0.0.1:1", "queue": "q"}}`).(*input)
+	in := enginetest.New(t, engine.Inputs,
+		`{"rabbitmq": {"url": "amqp://u:s3cret@127.0.0.1:1", "queue": "q"}}`).(*input)
 	if err := in.Open(t.Context()); err != nil {
 		t.Fatalf("open: %v", err)
 	}
 	_, err := in.Read(t.Context(), engine.NewBatch(1))
-	if err == nil || !strings.Contains(err.Error(), "connect to amqp://127.0.0.1:1/: dial tcp 127.0.0.1:1") || strings.Contains(err.Error(), "s3cret") {
+	if err == nil || !strings.Contains(err.Error(), "connect to amqp://127.0.0.1:1/: dial tcp 127.0.0.1:1") ||
+		strings.Contains(err.Error(), "s3cret") {
 		t.Errorf("read: %v", err)
 	}
 	if err := in.Close(t.Context()); err != nil {

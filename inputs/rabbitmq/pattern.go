@@ -28,10 +28,12 @@ func (c *Config) checkPattern(report func(path, message, remedy string)) {
 		return
 	}
 	if _, err := path.Match(c.Queue, ""); err != nil {
-		report("queue", "is not a valid pattern of names", `close the [, or write \ before it if it is part of the name`)
+		report("queue", "is not a valid pattern of names",
+			`close the [, or write \ before it if it is part of the name`)
 	}
 	if c.Declare != nil {
-		report("declare", "a pattern matches existing queues: there is none to create", `remove it, or name one queue, with \ before * ? and [`)
+		report("declare", "a pattern matches existing queues: there is none to create",
+			`remove it, or name one queue, with \ before * ? and [`)
 	}
 }
 
@@ -40,7 +42,8 @@ func (p *pattern) Traits() engine.Traits { return p.cfg.Traits() }
 
 // Read is not for use: the queues are read.
 func (p *pattern) Read(context.Context, *engine.Batch) (engine.Acker, error) {
-	return nil, engine.Errorf(engine.Permanent, "%q is a pattern, not a queue (make it a source of an input `poll`)", p.cfg.Queue)
+	return nil, engine.Errorf(engine.Permanent, "%q is a pattern, not a queue (make it a source of an input `poll`)",
+		p.cfg.Queue)
 }
 
 // List gives the names of the queues that match.

@@ -16,7 +16,8 @@ import (
 
 func matching(t *testing.T, url, queue, more string) *pattern {
 	t.Helper()
-	p, ok := enginetest.New(t, engine.Inputs, fmt.Sprintf(`{"rabbitmq": {"url": %q, "queue": %q%s}}`, url, queue, more)).(*pattern)
+	p, ok := enginetest.New(t, engine.Inputs, fmt.Sprintf(`{"rabbitmq": {"url": %q, "queue": %q%s}}`, url, queue,
+		more)).(*pattern)
 	if !ok {
 		t.Fatalf("%s is no pattern", queue)
 	}
@@ -49,7 +50,8 @@ func TestQueuesByPattern(t *testing.T) {
 	if slices.Sort(got); err != nil || !slices.Equal(got, []string{literal, a, quorum}) {
 		t.Errorf("got %q, %v; want no stream, and nothing exclusive", got, err)
 	}
-	got, err = matching(t, b.URL, base+"-*", at+`, "consume": {"arguments": {"x-stream-offset": "first"}}`).List(t.Context())
+	got, err = matching(t, b.URL, base+"-*",
+		at+`, "consume": {"arguments": {"x-stream-offset": "first"}}`).List(t.Context())
 	if err != nil || !slices.Equal(got, []string{stream}) {
 		t.Errorf("streams: got %q, %v", got, err)
 	}
@@ -88,9 +90,11 @@ func TestAListThatIsRefusedSaysWhatToDo(t *testing.T) {
 		want                  string
 	}{
 		{"a user without the tag", plain, manage, engine.Auth, "rabbitmqctl set_user_tags USER management"},
-		{"a wrong password", b.URL, strings.Replace(b.Management, "guest:guest", "guest:s3cret", 1), engine.Auth, "refuses the user"},
+		{"a wrong password", b.URL, strings.Replace(b.Management, "guest:guest", "guest:s3cret", 1), engine.Auth,
+			"refuses the user"},
 		{"no such virtual host", b.URL + "/nowhere", b.Management, engine.Auth, "has no virtual host nowhere"},
-		{"nobody there", b.URL, "http://u:s3cret@127.0.0.1:1", engine.Transient, "rabbitmq-plugins enable rabbitmq_management"},
+		{"nobody there", b.URL, "http://u:s3cret@127.0.0.1:1", engine.Transient,
+			"rabbitmq-plugins enable rabbitmq_management"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -47,7 +47,8 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	case c.Queue == "" && c.Declare == nil:
 		report("queue", "required", "name the queue")
 	case c.Queue == "" && !c.Declare.Queue.Exclusive:
-		report("queue", "a queue that the broker names would be a different one after each connection", "name it, or write declare: {queue: {exclusive: true}}")
+		report("queue", "a queue that the broker names would be a different one after each connection",
+			"name it, or write declare: {queue: {exclusive: true}}")
 	case len(c.Queue) > 255:
 		report("queue", "is longer than 255 bytes", "shorten it")
 	}
@@ -57,11 +58,13 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	}
 	if v, ok := c.Consume.Arguments[offsetArgument]; ok {
 		if _, err := offset(v); err != nil {
-			report("consume.arguments", offsetArgument+": "+err.Error(), "write first, last, next, a number from 0 on, a time such as 2026-01-31T12:00:00Z, or an interval such as 2h, with Y, M, D, h, m or s")
+			report("consume.arguments", offsetArgument+": "+err.Error(),
+				"write first, last, next, a number from 0 on, a time such as 2026-01-31T12:00:00Z, or an interval such as 2h, with Y, M, D, h, m or s")
 		}
 	}
 	if c.stream() && c.Consume.Exclusive {
-		report("consume.exclusive", "a stream can't have exclusive consumers", "remove it, or use a quorum queue with x-single-active-consumer")
+		report("consume.exclusive", "a stream can't have exclusive consumers",
+			"remove it, or use a quorum queue with x-single-active-consumer")
 	}
 }
 
@@ -94,9 +97,12 @@ func (c *Config) stream() bool {
 func (c *Config) Words() map[string]string {
 	words := c.Connect.Words()
 	for word, remedy := range map[string]string{
-		"prefetch_count": "write `prefetch`", "qos": "write `prefetch`", "queue_declare": "write `declare`", "bindings": "write `declare: {bindings: […]}`",
-		"bindings_declare": "write `declare: {bindings: […]}`", "consumer_tag": "write `consume: {tag: …}`", "auto_ack": "write `early_ack`", "no_ack": "write `early_ack`",
-		"on_failure": "write `on_return`", "metadata": "remove it: all of them are available", "nack_reject_patterns": "write `on_return: reject`",
+		"prefetch_count": "write `prefetch`", "qos": "write `prefetch`", "queue_declare": "write `declare`",
+		"bindings":         "write `declare: {bindings: […]}`",
+		"bindings_declare": "write `declare: {bindings: […]}`", "consumer_tag": "write `consume: {tag: …}`",
+		"auto_ack": "write `early_ack`", "no_ack": "write `early_ack`",
+		"on_failure": "write `on_return`", "metadata": "remove it: all of them are available",
+		"nack_reject_patterns": "write `on_return: reject`",
 	} {
 		words[word] = remedy
 	}

@@ -68,7 +68,8 @@ func (s *session) begin(ctx context.Context) error {
 		return err
 	}
 	return s.conn.Within(ctx, "consume queue "+s.describe.Queue, func() (err error) {
-		s.deliver, err = s.ch.Consume(s.describe.Queue, s.in.tag, false, c.Consume.Exclusive, false, false, s.arguments())
+		s.deliver, err = s.ch.Consume(s.describe.Queue, s.in.tag, false, c.Consume.Exclusive, false, false,
+			s.arguments())
 		return err
 	})
 }
@@ -163,7 +164,8 @@ func (s *session) lost() error {
 	select {
 	case _, yes := <-s.cancelled: // it is closed when the channel is
 		if yes {
-			return engine.Errorf(engine.Transient, "%s: the broker has cancelled the consumer: the queue was deleted, or its node is down", queue)
+			return engine.Errorf(engine.Transient,
+				"%s: the broker has cancelled the consumer: the queue was deleted, or its node is down", queue)
 		}
 	default:
 	}
@@ -181,7 +183,8 @@ func (s *session) Ack(_ context.Context, results []engine.Result) ([]engine.Resu
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.over || s.ch.IsClosed() {
-		s.in.log.Debug("acknowledgements of a lost connection are dropped: the broker delivers these messages again", "messages", len(results))
+		s.in.log.Debug("acknowledgements of a lost connection are dropped: the broker delivers these messages again",
+			"messages", len(results))
 		return nil, nil
 	}
 	s.tags = s.tags[:0]
@@ -268,7 +271,8 @@ func (s *session) tell() {
 	}
 	err = errors.Join(err, s.conn.Release())
 	if err != nil {
-		s.in.log.Debug("acknowledgements are lost with their connection: the broker delivers these messages again", "err", err)
+		s.in.log.Debug("acknowledgements are lost with their connection: the broker delivers these messages again",
+			"err", err)
 	}
 }
 

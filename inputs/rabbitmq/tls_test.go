@@ -30,7 +30,8 @@ func secured(t *testing.T, to string) (address, ca string) {
 	if err := os.WriteFile(ca, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: srv.TLS.Certificates, MinVersion: tls.VersionTLS12})
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: srv.TLS.Certificates,
+		MinVersion: tls.VersionTLS12})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,8 +76,10 @@ func TestTLS(t *testing.T) {
 	}{
 		{"a certificate that is trusted", addr, fmt.Sprintf(`{"ca": %q}`, ca), "", ""},
 		{"one that is not", addr, `{}`, engine.Auth, "set tls.ca to the certificate of the authority"},
-		{"one of another name", "localhost:" + port, fmt.Sprintf(`{"ca": %q}`, ca), engine.Auth, "set tls.server_name to a name that the certificate has"},
-		{"that name is given", "localhost:" + port, fmt.Sprintf(`{"ca": %q, "server_name": "example.com"}`, ca), "", ""},
+		{"one of another name", "localhost:" + port, fmt.Sprintf(`{"ca": %q}`, ca), engine.Auth,
+			"set tls.server_name to a name that the certificate has"},
+		{"that name is given", "localhost:" + port, fmt.Sprintf(`{"ca": %q, "server_name": "example.com"}`, ca), "",
+			""},
 		{"whatever it is", addr, `{"skip_verify": true}`, "", ""},
 		{"no TLS there", plain, `{}`, engine.Transient, "the server does not speak TLS there (write amqp://"},
 	}
@@ -84,7 +87,8 @@ func TestTLS(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			at := *u
 			at.Scheme, at.Host = "amqps", tt.host
-			in := enginetest.New(t, engine.Inputs, fmt.Sprintf(`{"rabbitmq": {"url": %q, "queue": %q, "tls": %s}}`, at.String(), q, tt.tls)).(*input)
+			in := enginetest.New(t, engine.Inputs,
+				fmt.Sprintf(`{"rabbitmq": {"url": %q, "queue": %q, "tls": %s}}`, at.String(), q, tt.tls)).(*input)
 			defer in.Close(t.Context())
 			err := in.Open(t.Context())
 			if tt.want == "" {

@@ -107,7 +107,8 @@ func TestOpenedAgainItGoesOnWhereItWas(t *testing.T) {
 	if err := errors.Join(in.Close(t.Context()), in.Close(t.Context())); err != nil {
 		t.Error(err)
 	}
-	want := []string{"a open", "a read", "b open", "b read", "a close", "b close", "a open", "b open", "b read", "a close", "b close"}
+	want := []string{"a open", "a read", "b open", "b read", "a close", "b close", "a open", "b open", "b read",
+		"a close", "b close"}
 	if !slices.Equal(*log, want) {
 		t.Errorf("got %q, want %q", *log, want)
 	}
@@ -151,13 +152,15 @@ func (*lister) List(context.Context) ([]string, error) { return nil, nil }
 func (*lister) Only(string) (engine.Input, error)      { return &fake{}, nil }
 
 func init() {
-	engine.Register(engine.Inputs, "test_pattern", "For tests.", struct{}{}, func(struct{}, engine.Env) (engine.Input, error) { return &lister{}, nil })
+	engine.Register(engine.Inputs, "test_pattern", "For tests.", struct{}{},
+		func(struct{}, engine.Env) (engine.Input, error) { return &lister{}, nil })
 }
 
 func TestAPatternOfQueuesIsNoPart(t *testing.T) {
 	c := Config{Inputs: []part{{engine.Plugin[engine.Input]{Name: "test_pattern"}}}}
 	_, err := newInput(c, enginetest.Env())
-	if err == nil || !strings.Contains(err.Error(), "test_pattern, number 1: a pattern matches any number of queues") || !strings.Contains(err.Error(), "input `poll`") {
+	if err == nil || !strings.Contains(err.Error(), "test_pattern, number 1: a pattern matches any number of queues") ||
+		!strings.Contains(err.Error(), "input `poll`") {
 		t.Errorf("got %v", err)
 	}
 }

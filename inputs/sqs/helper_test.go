@@ -25,7 +25,8 @@ type bench struct {
 func virtual(t *testing.T, queue fakesqs.Queue, edit func(*Config), f func(t *testing.T, b *bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		cfg := Config{Queue: "orders", Wait: 20 * time.Second, Max: 10, Delete: true, Lease: Lease{Renew: true, Max: longest}}
+		cfg := Config{Queue: "orders", Wait: 20 * time.Second, Max: 10, Delete: true,
+			Lease: Lease{Renew: true, Max: longest}}
 		if edit != nil {
 			edit(&cfg)
 		}
@@ -46,7 +47,8 @@ func virtual(t *testing.T, queue fakesqs.Queue, edit func(*Config), f func(t *te
 func (b *bench) pipeline(dst *enginetest.Sink, steps ...engine.StepSpec) *engine.Pipeline {
 	return &engine.Pipeline{
 		Name: "test", Processors: steps, Outputs: enginetest.Named("out", dst.Output()),
-		Inputs: enginetest.Named("in", engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return b.in, nil })}),
+		Inputs: enginetest.Named("in",
+			engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return b.in, nil })}),
 		Engine: engine.EngineSpec{Workers: 4},
 	}
 }
@@ -98,5 +100,6 @@ func bodies(all []*engine.Message) (texts []string) {
 }
 
 func outputs(name string, dst *enginetest.Sink, other string, dlq *enginetest.Sink) schema.Map[engine.OutputSpec] {
-	return schema.MapOf(schema.Entry[engine.OutputSpec]{Key: name, Value: dst.Output()}, schema.Entry[engine.OutputSpec]{Key: other, Value: dlq.Output()})
+	return schema.MapOf(schema.Entry[engine.OutputSpec]{Key: name, Value: dst.Output()},
+		schema.Entry[engine.OutputSpec]{Key: other, Value: dlq.Output()})
 }

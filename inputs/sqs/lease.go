@@ -267,11 +267,13 @@ func (in *input) hide(ctx context.Context, c *conn, all []change) []error {
 	return calls.Do(ctx, make([]aws.Entry, len(all)), func(ctx context.Context, which []int) ([]error, error) {
 		entries := make([]types.ChangeMessageVisibilityBatchRequestEntry, len(which))
 		for n, i := range which {
-			entries[n] = types.ChangeMessageVisibilityBatchRequestEntry{Id: id(n), ReceiptHandle: &all[i].l.handle, VisibilityTimeout: all[i].seconds}
+			entries[n] = types.ChangeMessageVisibilityBatchRequestEntry{Id: id(n), ReceiptHandle: &all[i].l.handle,
+				VisibilityTimeout: all[i].seconds}
 		}
 		ctx, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
-		out, err := c.client.ChangeMessageVisibilityBatch(ctx, &awssqs.ChangeMessageVisibilityBatchInput{QueueUrl: &c.url, Entries: entries})
+		out, err := c.client.ChangeMessageVisibilityBatch(ctx,
+			&awssqs.ChangeMessageVisibilityBatchInput{QueueUrl: &c.url, Entries: entries})
 		if err != nil {
 			return nil, aws.Classify(err, in.queue.String())
 		}
@@ -288,7 +290,8 @@ func (in *input) remove(ctx context.Context, c *conn, all []change) []error {
 		}
 		ctx, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
-		out, err := c.client.DeleteMessageBatch(ctx, &awssqs.DeleteMessageBatchInput{QueueUrl: &c.url, Entries: entries})
+		out, err := c.client.DeleteMessageBatch(ctx,
+			&awssqs.DeleteMessageBatchInput{QueueUrl: &c.url, Entries: entries})
 		if err != nil {
 			return nil, aws.Classify(err, in.queue.String())
 		}

@@ -51,20 +51,22 @@ func TestWhatHasItsFateIsDeletedInTens(t *testing.T) {
 }
 
 func TestWithoutDeleteMessagesComeAgain(t *testing.T) {
-	virtual(t, fakesqs.Queue{Visibility: 10 * time.Second}, func(c *Config) { c.Delete = false }, func(t *testing.T, b *bench) {
-		b.Put("orders", "a")
-		dst := &enginetest.Sink{}
-		b.run(t, b.pipeline(dst), 25*time.Second)
-		if got := dst.Bodies(); len(got) != 3 || len(b.Calls("DeleteMessageBatch")) != 0 {
-			t.Errorf("delivered %d times in 25s, want at 0, 10 and 20s", len(got))
-		}
-	})
+	virtual(t, fakesqs.Queue{Visibility: 10 * time.Second}, func(c *Config) { c.Delete = false },
+		func(t *testing.T, b *bench) {
+			b.Put("orders", "a")
+			dst := &enginetest.Sink{}
+			b.run(t, b.pipeline(dst), 25*time.Second)
+			if got := dst.Bodies(); len(got) != 3 || len(b.Calls("DeleteMessageBatch")) != 0 {
+				t.Errorf("delivered %d times in 25s, want at 0, 10 and 20s", len(got))
+			}
+		})
 }
 
 func TestOnlyTheEntriesThatFailedAreDeletedAgain(t *testing.T) {
 	virtual(t, fakesqs.Queue{}, nil, func(t *testing.T, b *bench) {
 		b.Put("orders", numbers(10)...)
-		b.Fault("DeleteMessageBatch", fakesqs.Fault{Code: "InternalError", Entry: func(body string) bool { return body == "m3" || body == "m7" }})
+		b.Fault("DeleteMessageBatch", fakesqs.Fault{Code: "InternalError",
+			Entry: func(body string) bool { return body == "m3" || body == "m7" }})
 		p := b.pipeline(&enginetest.Sink{})
 		p.Batchers = enginetest.Named("all", tens(t)) // else as many calls delete them as chance has it
 		b.run(t, p, time.Minute)
@@ -73,7 +75,8 @@ func TestOnlyTheEntriesThatFailedAreDeletedAgain(t *testing.T) {
 		}
 		calls := b.Calls("DeleteMessageBatch")
 		if n := calls[len(calls)-1].Entries; n != 2 || len(calls) != 2 {
-			t.Errorf("the last of %d calls deletes %d, want two calls, and in the last the two that had failed", len(calls), n)
+			t.Errorf("the last of %d calls deletes %d, want two calls, and in the last the two that had failed",
+				len(calls), n)
 		}
 	})
 }
@@ -95,7 +98,8 @@ func TestWhatCanNotBeDeletedYetIsKeptFromOthers(t *testing.T) {
 	}{
 		{"throttled for minutes", fakesqs.Fault{Code: "RequestThrottled", Times: -1}},
 		{"it does not answer", fakesqs.Fault{Delay: time.Hour, Times: -1}},
-		{"one entry fails", fakesqs.Fault{Code: "InternalError", Times: -1, Entry: func(body string) bool { return body == "m3" }}},
+		{"one entry fails", fakesqs.Fault{Code: "InternalError", Times: -1,
+			Entry: func(body string) bool { return body == "m3" }}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -129,17 +133,18 @@ func TestADeleteThatIsGivenUpIsNotRenewed(t *testing.T) {
 }
 
 func TestAHandleThatHasExpiredIsNotTriedAgain(t *testing.T) {
-	virtual(t, fakesqs.Queue{Visibility: 10 * time.Second}, func(c *Config) { c.Lease.Renew = false; c.Wait = time.Second }, func(t *testing.T, b *bench) {
-		b.Put("orders", "a")
-		p := b.pipeline(&enginetest.Sink{Delay: 12 * time.Second})
-		b.run(t, p, 11*time.Second) // it is received again at 10s
-		if n := len(b.Calls("DeleteMessageBatch")); n > 2 {
-			t.Errorf("%d calls", n)
-		}
-		if !strings.Contains(b.log.String(), "acknowledged too late") {
-			t.Errorf("log: %s", b.log.String())
-		}
-	})
+	virtual(t, fakesqs.Queue{Visibility: 10 * time.Second},
+		func(c *Config) { c.Lease.Renew = false; c.Wait = time.Second }, func(t *testing.T, b *bench) {
+			b.Put("orders", "a")
+			p := b.pipeline(&enginetest.Sink{Delay: 12 * time.Second})
+			b.run(t, p, 11*time.Second) // it is received again at 10s
+			if n := len(b.Calls("DeleteMessageBatch")); n > 2 {
+				t.Errorf("%d calls", n)
+			}
+			if !strings.Contains(b.log.String(), "acknowledged too late") {
+				t.Errorf("log: %s", b.log.String())
+			}
+		})
 }
 
 func TestLeasesAreRenewedWhileWorkRuns(t *testing.T) {
@@ -186,7 +191,8 @@ func TestALeaseEndsAtItsLongest(t *testing.T) {
 		if len(starts) != 2 || starts[1] < 119*time.Second || starts[1] > 130*time.Second {
 			t.Errorf("worked on at %v, want again when the lease has ended after 2m", starts)
 		}
-		if len(dst.Bodies()) != 1 || rep.Stats.Roots.Ended[engine.Returned] != 1 || rep.Stats.Roots.Ended[engine.Delivered] != 1 {
+		if len(dst.Bodies()) != 1 || rep.Stats.Roots.Ended[engine.Returned] != 1 ||
+			rep.Stats.Roots.Ended[engine.Delivered] != 1 {
 			t.Errorf("delivered %q, %+v", dst.Bodies(), rep.Stats.Roots)
 		}
 	})
@@ -238,7 +244,8 @@ func TestARenewalThatFailsIsTriedAgain(t *testing.T) {
 		lost  bool
 	}{
 		{"throttled for a while", fakesqs.Fault{Code: "RequestThrottled", Times: 4}, false},
-		{"one entry fails once", fakesqs.Fault{Code: "InternalError", Entry: func(body string) bool { return body == "m3" }}, false},
+		{"one entry fails once", fakesqs.Fault{Code: "InternalError",
+			Entry: func(body string) bool { return body == "m3" }}, false},
 		{"never allowed", fakesqs.Fault{Code: "AccessDenied", Status: 403, Times: -1}, true},
 	}
 	for _, tt := range tests {
@@ -272,9 +279,11 @@ func TestRetriesAreLeftToTheQueue(t *testing.T) {
 			return engine.WithClass(engine.Transient, errBad)
 		}))
 		withDeadLetters(p, dst, dlq)
-		p.Engine.OnFailure.Retry = &engine.Retry{Intervals: []time.Duration{30 * time.Second, 10 * time.Minute, 2 * time.Hour}, MaxAttempts: 4}
+		p.Engine.OnFailure.Retry = &engine.Retry{Intervals: []time.Duration{30 * time.Second, 10 * time.Minute,
+			2 * time.Hour}, MaxAttempts: 4}
 		b.run(t, p, 4*time.Hour)
-		want := []time.Duration{0, 30 * time.Second, 10*time.Minute + 30*time.Second, 2*time.Hour + 10*time.Minute + 30*time.Second}
+		want := []time.Duration{0, 30 * time.Second, 10*time.Minute + 30*time.Second,
+			2*time.Hour + 10*time.Minute + 30*time.Second}
 		if !slices.Equal(at, want) {
 			t.Errorf("tried at %v, want %v", at, want)
 		}
@@ -391,7 +400,8 @@ func TestAFIFOQueueIsReadInOrderAndInParallel(t *testing.T) {
 		}
 		b.Put("orders.fifo", all...)
 		dst := &enginetest.Sink{}
-		p := b.pipeline(dst, enginetest.Step("slow", func(ctx context.Context, _ *engine.Message) error { _ = timing.Sleep(ctx, time.Second); return nil }))
+		p := b.pipeline(dst, enginetest.Step("slow",
+			func(ctx context.Context, _ *engine.Message) error { _ = timing.Sleep(ctx, time.Second); return nil }))
 		p.Engine.OrderBy = expr.MustCompile(`meta("message_group_id")`)
 		began := time.Now()
 		p.Engine.Workers = 64 // groups that share a lane, which chance decides, wait for each other
@@ -406,7 +416,8 @@ func TestAFIFOQueueIsReadInOrderAndInParallel(t *testing.T) {
 			last[group]++
 		}
 		if writes := dst.Writes(); len(dst.Bodies()) != 40 || writes[len(writes)-1].At.Sub(began) > 35*time.Second {
-			t.Errorf("%d delivered in %v: 40 steps of a second, four groups at once", len(dst.Bodies()), writes[len(writes)-1].At.Sub(began))
+			t.Errorf("%d delivered in %v: 40 steps of a second, four groups at once", len(dst.Bodies()),
+				writes[len(writes)-1].At.Sub(began))
 		}
 	})
 }
@@ -449,24 +460,27 @@ func TestAGroupKeepsItsOrderWhenAMessageIsReturned(t *testing.T) {
 }
 
 func TestAServiceThatDoesNotLockGroupsIsGivenBackWhatIsBehindAReturnedMessage(t *testing.T) {
-	virtual(t, fakesqs.Queue{Unlocked: true}, func(c *Config) { c.Queue = "orders.fifo"; c.Wait = 10 * time.Second }, func(t *testing.T, b *bench) {
-		b.Put("orders.fifo", "a:0", "a:1", "a:2", "b:0")
-		b.open(t)
-		first := b.read(t, 2)
-		results := []engine.Result{
-			{Ref: first[0].Ref, Fate: engine.Returned, Err: engine.Errorf(engine.Permanent, "no"), Delay: 5 * time.Second},
-			{Ref: first[1].Ref, Fate: engine.Returned, Err: engine.Errorf(engine.Transient, "%w", engine.ErrBehind)},
-		}
-		if again, err := b.in.Ack(t.Context(), results); err != nil || len(again) > 0 {
-			t.Fatal(again, err)
-		}
-		if got := bodies(b.read(t, 10)); !slices.Equal(got, []string{"b:0"}) {
-			t.Errorf("read %q beside the hidden group", got)
-		}
-		if got := bodies(b.read(t, 10)); len(got) == 0 || got[0] != "a:0" {
-			t.Errorf("read %q when the group is visible again", got)
-		}
-	})
+	virtual(t, fakesqs.Queue{Unlocked: true}, func(c *Config) { c.Queue = "orders.fifo"; c.Wait = 10 * time.Second },
+		func(t *testing.T, b *bench) {
+			b.Put("orders.fifo", "a:0", "a:1", "a:2", "b:0")
+			b.open(t)
+			first := b.read(t, 2)
+			results := []engine.Result{
+				{Ref: first[0].Ref, Fate: engine.Returned, Err: engine.Errorf(engine.Permanent, "no"),
+					Delay: 5 * time.Second},
+				{Ref: first[1].Ref, Fate: engine.Returned,
+					Err: engine.Errorf(engine.Transient, "%w", engine.ErrBehind)},
+			}
+			if again, err := b.in.Ack(t.Context(), results); err != nil || len(again) > 0 {
+				t.Fatal(again, err)
+			}
+			if got := bodies(b.read(t, 10)); !slices.Equal(got, []string{"b:0"}) {
+				t.Errorf("read %q beside the hidden group", got)
+			}
+			if got := bodies(b.read(t, 10)); len(got) == 0 || got[0] != "a:0" {
+				t.Errorf("read %q when the group is visible again", got)
+			}
+		})
 }
 
 // withDeadLetters adds an output for them.

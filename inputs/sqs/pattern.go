@@ -26,7 +26,8 @@ func (p *pattern) Traits() engine.Traits { return traitsOf(p.cfg.Queue) }
 
 // Read is not for use: the queues are read.
 func (p *pattern) Read(context.Context, *engine.Batch) (engine.Acker, error) {
-	return nil, engine.Errorf(engine.Permanent, "%q is a pattern, not a queue (make it a source of an input `poll`)", p.cfg.Queue)
+	return nil, engine.Errorf(engine.Permanent, "%q is a pattern, not a queue (make it a source of an input `poll`)",
+		p.cfg.Queue)
 }
 
 // List gives the names of the queues that match.

@@ -50,7 +50,8 @@ func TestQueuesThatMatchAreListed(t *testing.T) {
 			if err != nil || !slices.Equal(got, tt.want) {
 				t.Errorf("got %q, %v; want %q", got, err, tt.want)
 			}
-			if asked := s.Calls("ListQueues")[0].Request; strings.Contains(asked, "QueueNamePrefix") != (tt.prefix != "") || !strings.Contains(asked, tt.prefix) {
+			if asked := s.Calls("ListQueues")[0].Request; strings.Contains(asked,
+				"QueueNamePrefix") != (tt.prefix != "") || !strings.Contains(asked, tt.prefix) {
 				t.Errorf("asked %s, want %s", asked, tt.prefix)
 			}
 		})
@@ -76,7 +77,8 @@ func TestAListThatIsRefusedSaysWhatIsMissing(t *testing.T) {
 	s.Fault("ListQueues", fakesqs.Fault{Code: "AccessDenied", Message: "not authorized", Status: 403})
 	_, err := p.List(t.Context())
 	var e *engine.Error
-	if !errors.As(err, &e) || e.Class != engine.Auth || !strings.Contains(err.Error(), "(allow these credentials sqs:ListQueues)") {
+	if !errors.As(err, &e) || e.Class != engine.Auth ||
+		!strings.Contains(err.Error(), "(allow these credentials sqs:ListQueues)") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -107,7 +109,8 @@ func TestEachQueueOfAPatternIsReadByItself(t *testing.T) {
 	if fifo, _ := matching(t, "*.fifo"); fifo.Traits().OrderBy != `meta("message_group_id")` {
 		t.Errorf("order of FIFO queues: %q", fifo.Traits().OrderBy)
 	}
-	if _, err := p.Read(t.Context(), engine.NewBatch(1)); err == nil || !strings.Contains(err.Error(), "make it a source of an input `poll`") {
+	if _, err := p.Read(t.Context(), engine.NewBatch(1)); err == nil ||
+		!strings.Contains(err.Error(), "make it a source of an input `poll`") {
 		t.Errorf("read by itself: %v", err)
 	}
 }

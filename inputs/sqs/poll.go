@@ -68,8 +68,10 @@ func (in *input) receive(ctx context.Context, c *conn, p *poll, n int32) {
 		GotFirstResponseByte: func() { p.begun.Store(true) },
 	})
 	out, err := c.client.ReceiveMessage(traced, &awssqs.ReceiveMessageInput{
-		QueueUrl: &c.url, MaxNumberOfMessages: n, WaitTimeSeconds: aws.Seconds(in.cfg.Wait), VisibilityTimeout: aws.Seconds(c.visibility),
-		MessageAttributeNames: []string{"All"}, MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll},
+		QueueUrl: &c.url, MaxNumberOfMessages: n, WaitTimeSeconds: aws.Seconds(in.cfg.Wait),
+		VisibilityTimeout:           aws.Seconds(c.visibility),
+		MessageAttributeNames:       []string{"All"},
+		MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll},
 		//lint:ignore SA1019 it is all that older services of this protocol know
 		AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameAll},
 	})
@@ -83,7 +85,8 @@ func (in *input) receive(ctx context.Context, c *conn, p *poll, n int32) {
 	in.mu.Unlock()
 	if !wanted {
 		if err := in.release(context.WithoutCancel(ctx), c, p.got); err != nil {
-			in.log.Warn("messages that arrived while reading was stopped stay hidden", "queue", in.queue.Name, "messages", len(p.got), "err", err)
+			in.log.Warn("messages that arrived while reading was stopped stay hidden", "queue", in.queue.Name,
+				"messages", len(p.got), "err", err)
 		}
 	}
 }

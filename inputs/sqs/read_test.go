@@ -56,22 +56,28 @@ func TestLint(t *testing.T) {
 	}{
 		{"a name", `{"sqs": "orders"}`, ""},
 		{"a pattern", `{"sqs": "orders-[a-c]?-*.fifo"}`, ""},
-		{"a pattern that is not closed", `{"sqs": "orders-["}`, `"orders-[" is not a valid pattern of queue names (write letters`},
+		{"a pattern that is not closed", `{"sqs": "orders-["}`,
+			`"orders-[" is not a valid pattern of queue names (write letters`},
 		{"a pattern with a space", `{"sqs": "orders *"}`, "is not a valid pattern of queue names"},
-		{"a pattern in an ARN", `{"sqs": "arn:aws:sqs:eu-central-1:123456789012:orders-*"}`, `"orders-*" is a pattern in an ARN or URL (write only the pattern of the names, and`},
-		{"a pattern in a URL", `{"sqs": "https://sqs.eu-central-1.amazonaws.com/123456789012/orders-?"}`, "is not a queue URL"},
+		{"a pattern in an ARN", `{"sqs": "arn:aws:sqs:eu-central-1:123456789012:orders-*"}`,
+			`"orders-*" is a pattern in an ARN or URL (write only the pattern of the names, and`},
+		{"a pattern in a URL", `{"sqs": "https://sqs.eu-central-1.amazonaws.com/123456789012/orders-?"}`,
+			"is not a queue URL"},
 		{"a URL", `{"sqs": {"queue": "https://sqs.eu-central-1.amazonaws.com/123456789012/orders"}}`, ""},
 		{"an ARN", `{"sqs": {"queue": "arn:aws:sqs:eu-central-1:123456789012:orders.fifo"}}`, ""},
-		{"no ARN of a queue", `{"sqs": {"queue": "arn:aws:sns:eu-central-1:123456789012:orders"}}`, "is not a queue ARN (write arn:aws:sqs:REGION:ACCOUNT:NAME)"},
+		{"no ARN of a queue", `{"sqs": {"queue": "arn:aws:sns:eu-central-1:123456789012:orders"}}`,
+			"is not a queue ARN (write arn:aws:sqs:REGION:ACCOUNT:NAME)"},
 		{"an ARN without account", `{"sqs": {"queue": "arn:aws:sqs:eu-central-1::orders"}}`, "is not a queue ARN"},
 		{"a URL with a password", `{"sqs": {"queue": "https://me:secret@host/1/orders"}}`, "is not a queue URL"},
 		{"no name", `{"sqs": {"queue": "or ders"}}`, "is not a valid queue name"},
-		{"two regions", `{"sqs": {"queue": "arn:aws:sqs:eu-central-1:123456789012:orders", "region": "us-east-1"}}`, "is us-east-1, but the queue is in eu-central-1"},
+		{"two regions", `{"sqs": {"queue": "arn:aws:sqs:eu-central-1:123456789012:orders", "region": "us-east-1"}}`,
+			"is us-east-1, but the queue is in eu-central-1"},
 		{"a wait that SQS does not have", `{"sqs": {"queue": "orders", "wait": "21s"}}`, "20s"},
 		{"half a second", `{"sqs": {"queue": "orders", "wait": "500ms"}}`, "has a fraction of a second"},
 		{"eleven messages", `{"sqs": {"queue": "orders", "max": 11}}`, "10"},
 		{"a lease over 12 hours", `{"sqs": {"queue": "orders", "lease": {"max": "13h"}}}`, "12h"},
-		{"a lease that is never renewed", `{"sqs": {"queue": "orders", "visibility": "1h", "lease": {"max": "30m"}}}`, "is less than visibility"},
+		{"a lease that is never renewed", `{"sqs": {"queue": "orders", "visibility": "1h", "lease": {"max": "30m"}}}`,
+			"is less than visibility"},
 		{"no endpoint", `{"sqs": {"queue": "orders", "endpoint": "localhost:4566"}}`, "is not a service URL"},
 		{"keys in part", `{"sqs": {"queue": "orders", "credentials": {"access_key_id": "x"}}}`, "secret_access_key"},
 		{"another's word", `{"sqs": {"queue_url": "orders"}}`, "write `queue`"},
@@ -92,17 +98,21 @@ func TestLint(t *testing.T) {
 func TestMetadataSaysWhereAMessageComesFrom(t *testing.T) {
 	virtual(t, fakesqs.Queue{}, func(c *Config) { c.Queue = "orders.fifo" }, func(t *testing.T, b *bench) {
 		b.PutWith("orders.fifo", "g:1", map[string]fakesqs.Attribute{
-			"kind": {DataType: "String", StringValue: "x"}, "n": {DataType: "Number.int", StringValue: "7"}, "price": {DataType: "Number", StringValue: "1.5"},
-			"huge": {DataType: "Number", StringValue: "123456789012345678901234567890"}, "raw": {DataType: "Binary", BinaryValue: []byte{0, 255}},
+			"kind": {DataType: "String", StringValue: "x"}, "n": {DataType: "Number.int", StringValue: "7"},
+			"price":            {DataType: "Number", StringValue: "1.5"},
+			"huge":             {DataType: "Number", StringValue: "123456789012345678901234567890"},
+			"raw":              {DataType: "Binary", BinaryValue: []byte{0, 255}},
 			"message_group_id": {DataType: "String", StringValue: "forged"},
 		})
 		b.open(t)
 		m := b.read(t, 10)[0]
 		now := time.Now().UTC().Truncate(time.Millisecond)
 		want := map[string]any{
-			"queue": "orders.fifo", "message_id": "orders.fifo-1", "receive_count": 1, "sent_at": now, "first_received_at": now, "sender_id": "AIDAEXAMPLE",
+			"queue": "orders.fifo", "message_id": "orders.fifo-1", "receive_count": 1, "sent_at": now,
+			"first_received_at": now, "sender_id": "AIDAEXAMPLE",
 			"message_group_id": "g", "dedupe_id": "0", "sequence_number": "1",
-			"kind": "x", "n": 7, "price": 1.5, "huge": "123456789012345678901234567890", "raw": "\x00\xff", "attribute_message_group_id": "forged",
+			"kind": "x", "n": 7, "price": 1.5, "huge": "123456789012345678901234567890", "raw": "\x00\xff",
+			"attribute_message_group_id": "forged",
 		}
 		if diff := cmp.Diff(want, m.Meta.Map()); diff != "" {
 			t.Error(diff)
@@ -127,7 +137,8 @@ func TestAReceiveAsksForNoMoreThanThereIsRoomFor(t *testing.T) {
 		if n := len(b.read(t, 256)); n != 10 {
 			t.Errorf("got %d messages, want 10", n)
 		}
-		if r := b.Calls("ReceiveMessage")[1].Request; !strings.Contains(r, `"WaitTimeSeconds":5`) || !strings.Contains(r, `"VisibilityTimeout":30`) {
+		if r := b.Calls("ReceiveMessage")[1].Request; !strings.Contains(r, `"WaitTimeSeconds":5`) ||
+			!strings.Contains(r, `"VisibilityTimeout":30`) {
 			t.Errorf("asked %s", r)
 		}
 	})
@@ -189,7 +200,8 @@ func TestWhatAClosingInputTakesInIsVisibleAtOnce(t *testing.T) {
 		p.Engine.Drain.Timeout = 10 * time.Second
 		b.run(t, p, 5*time.Second)
 		if m := b.Messages("orders")[0]; m.Receives != 2 || m.Visible.After(time.Now()) {
-			t.Errorf("received %d times, hidden for %v: the open poll gets it again, and gives it back", m.Receives, time.Until(m.Visible))
+			t.Errorf("received %d times, hidden for %v: the open poll gets it again, and gives it back", m.Receives,
+				time.Until(m.Visible))
 		}
 	})
 }
@@ -240,12 +252,19 @@ func TestItDoesNotOpen(t *testing.T) {
 		class engine.Class
 		want  string
 	}{
-		{"without the queue", nil, "other", fakesqs.Fault{}, engine.Transient, "there is no queue other in us-east-1 (create it"},
-		{"without the queue, by URL", nil, "http://sqs.test/1/other", fakesqs.Fault{}, engine.Transient, "queue other does not exist"},
-		{"without the right", nil, "orders", fakesqs.Fault{Code: "AccessDenied", Message: "User x is not authorized", Status: 403, Times: -1}, engine.Auth, "allow these credentials sqs:GetQueueUrl"},
-		{"with wrong credentials", nil, "orders", fakesqs.Fault{Code: "InvalidClientTokenId", Message: "The security token included in the request is invalid.", Status: 403, Times: -1}, engine.Auth, "the credentials are refused: InvalidClientTokenId"},
-		{"without credentials", map[string]string{"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}, "orders", fakesqs.Fault{}, engine.Auth, "no AWS credentials: "},
-		{"without a region", map[string]string{"AWS_REGION": ""}, "orders", fakesqs.Fault{}, engine.Permanent, "no region is known (set `region`"},
+		{"without the queue", nil, "other", fakesqs.Fault{}, engine.Transient,
+			"there is no queue other in us-east-1 (create it"},
+		{"without the queue, by URL", nil, "http://sqs.test/1/other", fakesqs.Fault{}, engine.Transient,
+			"queue other does not exist"},
+		{"without the right", nil, "orders", fakesqs.Fault{Code: "AccessDenied", Message: "User x is not authorized",
+			Status: 403, Times: -1}, engine.Auth, "allow these credentials sqs:GetQueueUrl"},
+		{"with wrong credentials", nil, "orders", fakesqs.Fault{Code: "InvalidClientTokenId",
+			Message: "The security token included in the request is invalid.", Status: 403, Times: -1}, engine.Auth,
+			"the credentials are refused: InvalidClientTokenId"},
+		{"without credentials", map[string]string{"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": ""}, "orders",
+			fakesqs.Fault{}, engine.Auth, "no AWS credentials: "},
+		{"without a region", map[string]string{"AWS_REGION": ""}, "orders", fakesqs.Fault{}, engine.Permanent,
+			"no region is known (set `region`"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -269,7 +288,8 @@ func TestItDoesNotOpen(t *testing.T) {
 }
 
 func TestTheQueueIsFoundByNameURLAndARN(t *testing.T) {
-	for _, queue := range []string{"orders", "http://sqs.test/000000000000/orders", "arn:aws:sqs:us-east-1:000000000000:orders"} {
+	for _, queue := range []string{"orders", "http://sqs.test/000000000000/orders",
+		"arn:aws:sqs:us-east-1:000000000000:orders"} {
 		virtual(t, fakesqs.Queue{}, nil, func(t *testing.T, b *bench) {
 			in, err := newInput(Config{Queue: queue, Max: 10, Wait: time.Second}, engine.Env{Log: b.in.log})
 			if err != nil {
@@ -294,7 +314,8 @@ func TestFailingReceivesAreTriedForEver(t *testing.T) {
 	}{
 		{"one bad answer", fakesqs.Fault{Code: "InternalError", Status: 500}, 40},
 		{"an outage of half an hour", fakesqs.Fault{Code: "InternalError", Status: 500, Times: 60}, 150},
-		{"throttled, told when to come again", fakesqs.Fault{Code: "RequestThrottled", Times: 9, Header: map[string]string{"Retry-After": "30"}}, 40},
+		{"throttled, told when to come again", fakesqs.Fault{Code: "RequestThrottled", Times: 9,
+			Header: map[string]string{"Retry-After": "30"}}, 40},
 		{"answers that are cut off", fakesqs.Fault{Cut: true, Times: 5}, 40},
 	}
 	for _, tt := range tests {

@@ -112,7 +112,8 @@ func (in *input) paused(ctx context.Context, since time.Time, err error) error {
 func (in *input) add(b *engine.Batch, c *conn, w *types.Message, now time.Time) {
 	m := b.Add([]byte(awssdk.ToString(w.Body)))
 	m.Attempt = aws.Receives(w)
-	l := &lease{id: awssdk.ToString(w.MessageId), group: group(w), handle: awssdk.ToString(w.ReceiptHandle), received: now, until: now.Add(c.visibility), receives: max(1, m.Attempt)}
+	l := &lease{id: awssdk.ToString(w.MessageId), group: group(w), handle: awssdk.ToString(w.ReceiptHandle),
+		received: now, until: now.Add(c.visibility), receives: max(1, m.Attempt)}
 	in.mu.Lock()
 	in.next++
 	m.Ref = in.next

@@ -48,11 +48,13 @@ func TestAttemptsGoOnFromThePipelineToTheQueueToTheDeadLetters(t *testing.T) {
 		at    int // the attempt in the dead letter's history
 	}{
 		{
-			"a short wait in the pipeline, a long one in the queue", engine.Retry{Intervals: []time.Duration{5 * time.Second, time.Minute, 10 * time.Minute}, MaxAttempts: 3},
+			"a short wait in the pipeline, a long one in the queue",
+			engine.Retry{Intervals: []time.Duration{5 * time.Second, time.Minute, 10 * time.Minute}, MaxAttempts: 3},
 			[]tried{{0, 1, 1}, {5 * time.Second, 1, 1}, {65 * time.Second, 3, 2}}, 3,
 		},
 		{
-			"long ones, then a short one", engine.Retry{Intervals: []time.Duration{time.Minute, 5 * time.Second, 10 * time.Minute}, MaxAttempts: 4},
+			"long ones, then a short one", engine.Retry{Intervals: []time.Duration{time.Minute, 5 * time.Second,
+				10 * time.Minute}, MaxAttempts: 4},
 			[]tried{{0, 1, 1}, {time.Minute, 2, 2}, {65 * time.Second, 2, 2}, {665 * time.Second, 4, 3}}, 4,
 		},
 		{
@@ -68,12 +70,14 @@ func TestAttemptsGoOnFromThePipelineToTheQueueToTheDeadLetters(t *testing.T) {
 				if !slices.Equal(all, tt.want) {
 					t.Errorf("tried %+v, want %+v", all, tt.want)
 				}
-				if got := dlq.Bodies(); !slices.Equal(got, []string{"bad"}) || len(b.Messages("orders")) != 0 || b.in.more.Len() != 0 {
+				if got := dlq.Bodies(); !slices.Equal(got, []string{"bad"}) || len(b.Messages("orders")) != 0 ||
+					b.in.more.Len() != 0 {
 					t.Fatalf("dead letters %q, left %q, %d counted", got, b.Bodies("orders"), b.in.more.Len())
 				}
 				m := dlq.Writes()[0].Metas[0]
 				last := tt.want[len(tt.want)-1]
-				if m["error_attempt"] != tt.at || m["receive_count"] != last.receives || m["error_step"] != "check" || m["error_message"] != "no good" || m["queue"] != "orders" || m["message_id"] != "orders-1" {
+				if m["error_attempt"] != tt.at || m["receive_count"] != last.receives || m["error_step"] != "check" ||
+					m["error_message"] != "no good" || m["queue"] != "orders" || m["message_id"] != "orders-1" {
 					t.Errorf("its history: %v", m)
 				}
 			})
@@ -96,7 +100,8 @@ func TestAWaitingMessageIsHiddenInTheQueueAndNotHeldInThePipeline(t *testing.T) 
 				t.Errorf("%d messages are held while they wait", n)
 			}
 		})
-		retry := engine.Retry{Intervals: []time.Duration{5 * time.Second, time.Minute, 10 * time.Minute}, MaxAttempts: 4}
+		retry := engine.Retry{Intervals: []time.Duration{5 * time.Second, time.Minute, 10 * time.Minute},
+			MaxAttempts: 4}
 		all, dlq := tries(t, b, retry, time.Hour)
 		if n := len(all); n != 4 || len(dlq.Bodies()) != 1 {
 			t.Errorf("tried %+v, dead letters %q", all, dlq.Bodies())

@@ -50,7 +50,8 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 		}
 	}
 	if c.Lease.Renew && c.Visibility > c.Lease.Max {
-		report("lease.max", "is less than visibility: nothing would be renewed", "raise it, or write `lease: {renew: false}`")
+		report("lease.max", "is less than visibility: nothing would be renewed",
+			"raise it, or write `lease: {renew: false}`")
 	}
 	c.Config.CheckConfig(report)
 }
@@ -153,7 +154,8 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &input{cfg: c, queue: q, log: env.Log, more: more, held: map[uint64]*lease{}, hidden: map[string]time.Time{}, changing: make(chan struct{}, 1), owner: engine.Meta{}.With("queue", q.Name)}, nil
+	return &input{cfg: c, queue: q, log: env.Log, more: more, held: map[uint64]*lease{}, hidden: map[string]time.Time{},
+		changing: make(chan struct{}, 1), owner: engine.Meta{}.With("queue", q.Name)}, nil
 }
 
 // Traits are those of the queue.

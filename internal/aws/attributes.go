@@ -48,7 +48,9 @@ func Attributes(m *engine.Message) (all []Attribute, size int, err error) {
 		all = withoutErrors(all)
 	}
 	if len(all) > mostAttributes {
-		return nil, 0, engine.Errorf(engine.Rejected, "%d metadata values would be sent, but a message may have %d (remove some: `meta: {NAME: nil}`)", len(all), mostAttributes)
+		return nil, 0, engine.Errorf(engine.Rejected,
+			"%d metadata values would be sent, but a message may have %d (remove some: `meta: {NAME: nil}`)", len(all),
+			mostAttributes)
 	}
 	for i := range all {
 		size += all[i].Size()
@@ -93,12 +95,14 @@ func (f FIFO) Exactly(w *types.Message) (o Outgoing) {
 	o.Size = len(o.Body)
 	for _, name := range slices.Sorted(maps.Keys(w.MessageAttributes)) {
 		v := w.MessageAttributes[name]
-		a := Attribute{Name: name, Type: aws.ToString(v.DataType), Text: aws.ToString(v.StringValue), Binary: v.BinaryValue}
+		a := Attribute{Name: name, Type: aws.ToString(v.DataType), Text: aws.ToString(v.StringValue),
+			Binary: v.BinaryValue}
 		o.Attributes = append(o.Attributes, a)
 		o.Size += a.Size()
 	}
 	system := func(name types.MessageSystemAttributeName) string { return w.Attributes[string(name)] }
-	f.tell(&o, system(types.MessageSystemAttributeNameMessageGroupId), aws.ToString(w.MessageId), system(types.MessageSystemAttributeNameMessageDeduplicationId))
+	f.tell(&o, system(types.MessageSystemAttributeNameMessageGroupId), aws.ToString(w.MessageId),
+		system(types.MessageSystemAttributeNameMessageDeduplicationId))
 	return o
 }
 
@@ -133,7 +137,8 @@ func (f FIFO) Again(payload []byte, meta map[string]any) (o Outgoing) {
 // its own deduplication id the queue could drop it if it was there a moment ago.
 func (f FIFO) tell(o *Outgoing, group, id, dedupe string) {
 	if n := len(o.Attributes); n > mostAttributes && o.Err == nil {
-		o.Err = engine.Errorf(engine.Rejected, "%d metadata values would be sent, but a message may have %d", n, mostAttributes)
+		o.Err = engine.Errorf(engine.Rejected, "%d metadata values would be sent, but a message may have %d", n,
+			mostAttributes)
 	}
 	o.Err = cmp.Or(o.Err, Fits(o.Size, MaxMessage))
 	if o.Group = group; !f.On {
@@ -181,9 +186,11 @@ func Body(m *engine.Message) (string, error) {
 	body := string(m.Bytes())
 	switch {
 	case body == "":
-		return "", engine.Errorf(engine.Rejected, "the payload is empty, and a message needs a body (filter it, or set something)")
+		return "", engine.Errorf(engine.Rejected,
+			"the payload is empty, and a message needs a body (filter it, or set something)")
 	case !Printable(body):
-		return "", engine.Errorf(engine.Rejected, "the payload has bytes that a message can't have (write `encode: base64` before it)")
+		return "", engine.Errorf(engine.Rejected,
+			"the payload has bytes that a message can't have (write `encode: base64` before it)")
 	}
 	return body, nil
 }
@@ -191,7 +198,8 @@ func Body(m *engine.Message) (string, error) {
 // Fits says why a message of this many bytes is too large.
 func Fits(size, most int) error {
 	if size > most {
-		return engine.Errorf(engine.Rejected, "the message has %d bytes with its attributes, more than the %d that are allowed (write `compress: gzip` and `encode: base64` before it, or store it elsewhere and send a reference)", size, most)
+		return engine.Errorf(engine.Rejected,
+			"the message has %d bytes with its attributes, more than the %d that are allowed (write `compress: gzip` and `encode: base64` before it, or store it elsewhere and send a reference)", size, most)
 	}
 	return nil
 }
@@ -208,7 +216,8 @@ func Value(kind, text string, binary []byte) any {
 		if n, err := strconv.Atoi(text); err == nil {
 			return n
 		}
-		if f, err := strconv.ParseFloat(text, 64); err == nil && !math.IsInf(f, 0) && !math.IsNaN(f) && (significant(text) <= 15 || number(f) == text) {
+		if f, err := strconv.ParseFloat(text, 64); err == nil && !math.IsInf(f, 0) && !math.IsNaN(f) &&
+			(significant(text) <= 15 || number(f) == text) {
 			return f
 		}
 	}
@@ -252,13 +261,15 @@ func Delay(v any, now time.Time, most time.Duration) (time.Duration, error) {
 	case string:
 		var err error
 		if d, err = time.ParseDuration(v); err != nil {
-			return 0, fmt.Errorf("delay: %q is not a duration such as 90s (write one, a number of seconds, or a time)", v)
+			return 0, fmt.Errorf("delay: %q is not a duration such as 90s (write one, a number of seconds, or a time)",
+				v)
 		}
 	default:
 		return 0, fmt.Errorf("delay: %T is not a duration (write one such as 90s, a number of seconds, or a time)", v)
 	}
 	if d > most {
-		return 0, fmt.Errorf("delay: %v is more than the %v that a queue can delay (let a retry or a scheduled job wait instead)", d.Round(time.Second), most)
+		return 0,
+			fmt.Errorf("delay: %v is more than the %v that a queue can delay (let a retry or a scheduled job wait instead)", d.Round(time.Second), most)
 	}
 	return max(0, d), nil
 }

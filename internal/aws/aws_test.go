@@ -27,7 +27,8 @@ import (
 func TestRequestsKeepTheirPromises(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(0, 60).Draw(t, "entries")
-		r := Requests{Bytes: rapid.SampledFrom([]int{0, 20, 50}).Draw(t, "bytes"), Parallel: rapid.IntRange(1, 4).Draw(t, "parallel")}
+		r := Requests{Bytes: rapid.SampledFrom([]int{0, 20, 50}).Draw(t, "bytes"),
+			Parallel: rapid.IntRange(1, 4).Draw(t, "parallel")}
 		entries := make([]Entry, n)
 		for i := range entries {
 			entries[i].Size = rapid.IntRange(1, 25).Draw(t, "size")
@@ -124,18 +125,25 @@ func TestParseQueue(t *testing.T) {
 	}{
 		{"orders", Queue{Name: "orders"}, false},
 		{"orders.fifo", Queue{Name: "orders.fifo"}, true},
-		{"arn:aws:sqs:eu-central-1:123456789012:orders", Queue{Name: "orders", Account: "123456789012", Region: "eu-central-1"}, false},
-		{"arn:aws-cn:sqs:cn-north-1:123456789012:orders.fifo", Queue{Name: "orders.fifo", Account: "123456789012", Region: "cn-north-1"}, true},
-		{"https://sqs.eu-central-1.amazonaws.com/123456789012/orders", Queue{Name: "orders", Region: "eu-central-1", URL: "https://sqs.eu-central-1.amazonaws.com/123456789012/orders"}, false},
-		{"https://eu-west-1.queue.amazonaws.com/123456789012/orders", Queue{Name: "orders", Region: "eu-west-1", URL: "https://eu-west-1.queue.amazonaws.com/123456789012/orders"}, false},
-		{"http://localhost:4566/000000000000/orders", Queue{Name: "orders", URL: "http://localhost:4566/000000000000/orders"}, false},
+		{"arn:aws:sqs:eu-central-1:123456789012:orders",
+			Queue{Name: "orders", Account: "123456789012", Region: "eu-central-1"}, false},
+		{"arn:aws-cn:sqs:cn-north-1:123456789012:orders.fifo",
+			Queue{Name: "orders.fifo", Account: "123456789012", Region: "cn-north-1"}, true},
+		{"https://sqs.eu-central-1.amazonaws.com/123456789012/orders", Queue{Name: "orders", Region: "eu-central-1",
+			URL: "https://sqs.eu-central-1.amazonaws.com/123456789012/orders"}, false},
+		{"https://eu-west-1.queue.amazonaws.com/123456789012/orders", Queue{Name: "orders", Region: "eu-west-1",
+			URL: "https://eu-west-1.queue.amazonaws.com/123456789012/orders"}, false},
+		{"http://localhost:4566/000000000000/orders",
+			Queue{Name: "orders", URL: "http://localhost:4566/000000000000/orders"}, false},
 	}
 	for _, tt := range tests {
 		if got, err := ParseQueue(tt.in); err != nil || got != tt.want || got.FIFO() != tt.fifo {
 			t.Errorf("%s: got %+v, %v", tt.in, got, err)
 		}
 	}
-	for _, bad := range []string{"", ".fifo", "a b", "orders.fifo.fifo", strings.Repeat("x", 81), "arn:", "arn:aws:s3:::bucket", "arn:aws:sqs:eu:1:q", "ftp://host/q", "http:///q", "https://u:p@host/q", "http://host/"} {
+	for _, bad := range []string{"", ".fifo", "a b", "orders.fifo.fifo", strings.Repeat("x", 81), "arn:",
+		"arn:aws:s3:::bucket", "arn:aws:sqs:eu:1:q", "ftp://host/q", "http:///q", "https://u:p@host/q",
+		"http://host/"} {
 		if got, err := ParseQueue(bad); err == nil {
 			t.Errorf("%q passes as %+v", bad, got)
 		} else if strings.Contains(err.Error(), "u:p") {
@@ -215,9 +223,12 @@ func TestDelayIsWhatTheExpressionSays(t *testing.T) {
 		want time.Duration
 		bad  bool
 	}{
-		{nil, 0, false}, {60, time.Minute, false}, {0.5, 500 * time.Millisecond, false}, {"90s", 90 * time.Second, false}, {90 * time.Second, 90 * time.Second, false},
-		{now.Add(time.Minute), time.Minute, false}, {now.Add(-time.Minute), 0, false}, {-3, 0, false}, {900, 900 * time.Second, false},
-		{901, 0, true}, {1 << 62, 0, true}, {1e300, 0, true}, {"15m1s", 0, true}, {"soon", 0, true}, {true, 0, true}, {[]any{}, 0, true},
+		{nil, 0, false}, {60, time.Minute, false}, {0.5, 500 * time.Millisecond, false},
+		{"90s", 90 * time.Second, false}, {90 * time.Second, 90 * time.Second, false},
+		{now.Add(time.Minute), time.Minute, false}, {now.Add(-time.Minute), 0, false}, {-3, 0, false},
+		{900, 900 * time.Second, false},
+		{901, 0, true}, {1 << 62, 0, true}, {1e300, 0, true}, {"15m1s", 0, true}, {"soon", 0, true}, {true, 0, true},
+		{[]any{}, 0, true},
 	}
 	for _, tt := range tests {
 		if got, err := Delay(tt.in, now, LongestDelay); got != tt.want || err != nil != tt.bad {
@@ -234,15 +245,18 @@ func (refusing) RoundTrip(*http.Request) (*http.Response, error) {
 }
 
 func TestACallThatReachedNobodyHolds(t *testing.T) {
-	c := Config{Region: "eu-central-1", Endpoint: "http://sqs.example", Credentials: &Credentials{AccessKeyID: "id", SecretAccessKey: schema.NewSecret("key")}}
+	c := Config{Region: "eu-central-1", Endpoint: "http://sqs.example",
+		Credentials: &Credentials{AccessKeyID: "id", SecretAccessKey: schema.NewSecret("key")}}
 	s, err := c.Open(t.Context(), "", &http.Client{Transport: refusing{}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	out := []Outgoing{{Body: "a"}, {Body: "b"}}
-	for i, err := range (Requests{Bytes: MaxMessage, Parallel: 1}).Send(t.Context(), s.SQS(), "http://sqs.example/1/orders", "queue orders", out) {
+	for i, err := range (Requests{Bytes: MaxMessage, Parallel: 1}).Send(t.Context(), s.SQS(),
+		"http://sqs.example/1/orders", "queue orders", out) {
 		var e *engine.Error
-		if !errors.As(err, &e) || !e.Holds || e.Class != engine.Transient || !strings.HasPrefix(err.Error(), "queue orders: can't be reached: dial") {
+		if !errors.As(err, &e) || !e.Holds || e.Class != engine.Transient ||
+			!strings.HasPrefix(err.Error(), "queue orders: can't be reached: dial") {
 			t.Errorf("message %d: %v, want an error that holds", i, err)
 		}
 	}
@@ -250,7 +264,9 @@ func TestACallThatReachedNobodyHolds(t *testing.T) {
 
 func TestHintsAreBounded(t *testing.T) {
 	for header, want := range map[string]time.Duration{
-		"X-Amz-Retry-After: 1500": 1500 * time.Millisecond, "Retry-After: 7": 7 * time.Second, "Retry-After: 99999": longestHint, "Retry-After: -1": 0, "Retry-After: soon": 0, "Retry-After: 99999999999999999999": 0,
+		"X-Amz-Retry-After: 1500": 1500 * time.Millisecond, "Retry-After: 7": 7 * time.Second,
+		"Retry-After: 99999": longestHint, "Retry-After: -1": 0, "Retry-After: soon": 0,
+		"Retry-After: 99999999999999999999":          0,
 		"Retry-After: Mon, 02 Jan 2006 15:04:05 GMT": 0,
 	} {
 		name, value, _ := strings.Cut(header, ": ")
@@ -270,10 +286,12 @@ func TestCredentialsComeTheUsualWaysAndNeverShow(t *testing.T) {
 		region string
 	}{
 		{"environment", map[string]string{"AWS_ACCESS_KEY_ID": "env"}, Config{}, "env", "us-east-1"},
-		{"configuration", nil, Config{Region: "eu-west-1", Credentials: &Credentials{AccessKeyID: "own", SecretAccessKey: schema.NewSecret("hush")}}, "own", "eu-west-1"},
+		{"configuration", nil, Config{Region: "eu-west-1", Credentials: &Credentials{AccessKeyID: "own",
+			SecretAccessKey: schema.NewSecret("hush")}}, "own", "eu-west-1"},
 		{"profile", map[string]string{
 			"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "", "AWS_REGION": "",
-			"AWS_CONFIG_FILE": file(t, "[profile work]\nregion = eu-north-1\naws_access_key_id = prof\naws_secret_access_key = hush\n"),
+			"AWS_CONFIG_FILE": file(t,
+				"[profile work]\nregion = eu-north-1\naws_access_key_id = prof\naws_secret_access_key = hush\n"),
 		}, Config{Profile: "work"}, "prof", "eu-north-1"},
 	}
 	for _, tt := range tests {

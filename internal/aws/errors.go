@@ -19,13 +19,19 @@ import (
 // The codes that are distinguished, without the prefixes of older protocols.
 var (
 	refused = []string{ // who calls
-		"InvalidClientTokenId", "UnrecognizedClientException", "SignatureDoesNotMatch", "InvalidSignatureException", "MissingAuthenticationToken", "MissingAuthenticationTokenException",
-		"ExpiredToken", "ExpiredTokenException", "InvalidAccessKeyId", "IncompleteSignature", "InvalidSecurity", "RequestExpired", "OptInRequired",
+		"InvalidClientTokenId", "UnrecognizedClientException", "SignatureDoesNotMatch", "InvalidSignatureException",
+		"MissingAuthenticationToken", "MissingAuthenticationTokenException",
+		"ExpiredToken", "ExpiredTokenException", "InvalidAccessKeyId", "IncompleteSignature", "InvalidSecurity",
+		"RequestExpired", "OptInRequired",
 	}
-	denied  = []string{"AccessDenied", "AccessDeniedException", "AuthorizationError", "AuthorizationErrorException", "NotAuthorized", "KmsAccessDenied", "KMSAccessDenied", "KmsOptInRequired", "KMSOptInRequired"}
+	denied = []string{"AccessDenied", "AccessDeniedException", "AuthorizationError", "AuthorizationErrorException",
+		"NotAuthorized", "KmsAccessDenied", "KMSAccessDenied", "KmsOptInRequired", "KMSOptInRequired"}
 	missing = []string{"QueueDoesNotExist", "NonExistentQueue", "NotFound", "NotFoundException", "QueueDeletedRecently"}
-	slower  = []string{"RequestThrottled", "Throttled", "ThrottledException", "KmsThrottled", "KMSThrottling", "KMSThrottlingException", "OverLimit"}
-	later   = []string{"InternalError", "InternalFailure", "InternalErrorException", "ServiceUnavailable", "ServiceUnavailableException", "ServiceFault", "KmsInvalidState", "KMSInvalidState", "KmsDisabled", "KMSDisabled", "KmsNotFound", "KMSNotFound"}
+	slower  = []string{"RequestThrottled", "Throttled", "ThrottledException", "KmsThrottled", "KMSThrottling",
+		"KMSThrottlingException", "OverLimit"}
+	later = []string{"InternalError", "InternalFailure", "InternalErrorException", "ServiceUnavailable",
+		"ServiceUnavailableException", "ServiceFault", "KmsInvalidState", "KMSInvalidState", "KmsDisabled",
+		"KMSDisabled", "KmsNotFound", "KMSNotFound"}
 )
 
 // Classify gives an error of a call its class and a remedy. What is the thing that
@@ -93,11 +99,13 @@ func Answer(code, message, what, operation string, sender bool) *engine.Error {
 	_, throttled := retry.DefaultThrottleErrorCodes[code]
 	switch {
 	case slices.Contains(refused, code):
-		return engine.Errorf(engine.Auth, "%s: the credentials are refused: %s (check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, `profile`, `role` or `credentials`)", what, text)
+		return engine.Errorf(engine.Auth,
+			"%s: the credentials are refused: %s (check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, `profile`, `role` or `credentials`)", what, text)
 	case slices.Contains(denied, code):
 		return engine.Errorf(engine.Auth, "%s: %s (allow these credentials %s)", what, text, orThis(operation))
 	case slices.Contains(missing, code):
-		return engine.Errorf(engine.Transient, "%s does not exist: %s (create it, or correct its name, `region` or `endpoint`)", what, text)
+		return engine.Errorf(engine.Transient,
+			"%s does not exist: %s (create it, or correct its name, `region` or `endpoint`)", what, text)
 	case throttled || slices.Contains(slower, code) || slices.Contains(later, code) || !sender:
 		return engine.Errorf(engine.Transient, "%s: %s", what, text)
 	}
@@ -118,7 +126,9 @@ func credentialsError(cause error) error {
 	if len(text) > 300 {
 		text = text[:300] + "…"
 	}
-	return engine.Errorf(engine.Auth, "no AWS credentials: %s (set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, `profile`, `role` or `credentials`)", text)
+	return engine.Errorf(engine.Auth,
+		"no AWS credentials: %s (set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, `profile`, `role` or `credentials`)",
+		text)
 }
 
 // Missing says whether an error is about a queue that does not exist.

@@ -25,7 +25,8 @@ func IsPattern(text string) bool {
 // CheckPattern says what is wrong with a pattern.
 func CheckPattern(pattern string) (message, remedy string) {
 	if _, err := path.Match(pattern, ""); err != nil || !only(pattern, inPatterns, 200) {
-		return fmt.Sprintf("%q is not a valid pattern of queue names", pattern), "write letters, digits, - and _, with * for any text, ? for one character and [a-z] for one of these"
+		return fmt.Sprintf("%q is not a valid pattern of queue names", pattern),
+			"write letters, digits, - and _, with * for any text, ? for one character and [a-z] for one of these"
 	}
 	return "", ""
 }

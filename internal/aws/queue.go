@@ -41,14 +41,17 @@ func ParseQueue(text string) (q Queue, err error) {
 	switch {
 	case strings.HasPrefix(text, "arn:"):
 		a, err := arn.Parse(text)
-		if err != nil || a.Service != "sqs" || a.Region == "" || len(a.AccountID) != 12 || !only(a.AccountID, "0123456789", 12) {
+		if err != nil || a.Service != "sqs" || a.Region == "" || len(a.AccountID) != 12 ||
+			!only(a.AccountID, "0123456789", 12) {
 			return q, fmt.Errorf("%q is not a queue ARN (write arn:aws:sqs:REGION:ACCOUNT:NAME)", text)
 		}
 		q = Queue{Name: a.Resource, Account: a.AccountID, Region: a.Region}
 	case strings.Contains(text, "://"):
 		u, err := url.Parse(text)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.ForceQuery {
-			return q, fmt.Errorf("%q is not a queue URL (write https://sqs.REGION.amazonaws.com/ACCOUNT/NAME)", redact(text))
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil ||
+			u.RawQuery != "" || u.ForceQuery {
+			return q, fmt.Errorf("%q is not a queue URL (write https://sqs.REGION.amazonaws.com/ACCOUNT/NAME)",
+				redact(text))
 		}
 		q = Queue{Name: path.Base(u.Path), URL: text}
 		if m := inHost().FindStringSubmatch(u.Hostname()); m != nil {
@@ -58,10 +61,12 @@ func ParseQueue(text string) (q Queue, err error) {
 		q = Queue{Name: text}
 	}
 	if strings.ContainsAny(q.Name, special) && q.Name != text {
-		return q, fmt.Errorf("%q is a pattern in an ARN or URL (write only the pattern of the names, and `region`)", q.Name)
+		return q, fmt.Errorf("%q is a pattern in an ARN or URL (write only the pattern of the names, and `region`)",
+			q.Name)
 	}
 	if len(q.Name) > 80 || !only(strings.TrimSuffix(q.Name, ".fifo"), inNames, 80) {
-		return q, fmt.Errorf("%q is not a valid queue name (write up to 80 letters, digits, - and _; the name of a FIFO queue ends in .fifo)", q.Name)
+		return q,
+			fmt.Errorf("%q is not a valid queue name (write up to 80 letters, digits, - and _; the name of a FIFO queue ends in .fifo)", q.Name)
 	}
 	return q, nil
 }
@@ -92,7 +97,8 @@ func Check(queue string, c *Config, report func(path, message, remedy string)) (
 		return q, false
 	}
 	if c.Region != "" && q.Region != "" && c.Region != q.Region {
-		report("region", fmt.Sprintf("is %s, but the queue is in %s", c.Region, q.Region), "remove `region`, or correct `queue`")
+		report("region", fmt.Sprintf("is %s, but the queue is in %s", c.Region, q.Region),
+			"remove `region`, or correct `queue`")
 	}
 	return q, true
 }
@@ -109,7 +115,8 @@ func (q Queue) Find(ctx context.Context, client *sqs.Client, region string) (add
 	out, err := client.GetQueueUrl(ctx, in)
 	switch {
 	case Missing(err):
-		return "", engine.Errorf(engine.Transient, "there is no %s in %s (create it, or correct `queue`, `region` or `endpoint`)", q, region)
+		return "", engine.Errorf(engine.Transient,
+			"there is no %s in %s (create it, or correct `queue`, `region` or `endpoint`)", q, region)
 	case err != nil:
 		return "", Classify(err, q.String())
 	}

@@ -43,7 +43,8 @@ type Requests struct {
 //
 // Two entries of one lane are never in one call: the service may fail the first
 // and take the second.
-func (r Requests) Do(ctx context.Context, entries []Entry, call func(ctx context.Context, which []int) ([]error, error)) []error {
+func (r Requests) Do(ctx context.Context, entries []Entry,
+	call func(ctx context.Context, which []int) ([]error, error)) []error {
 	d := &dispatch{Requests: r, entries: entries, call: call, errs: make([]error, len(entries))}
 	shut := map[string]bool{} // lanes with a failed entry
 	for _, round := range d.rounds() {

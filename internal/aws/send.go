@@ -93,11 +93,14 @@ func ident(name string, e *expr.Expr, m *engine.Message) (string, error) {
 		return "", err
 	}
 	if len(text) == 0 || len(text) > 128 {
-		return "", engine.Errorf(engine.Rejected, "%s has %d characters, but may have only 1 to 128 (write hash(…) around it)", name, len(text))
+		return "", engine.Errorf(engine.Rejected,
+			"%s has %d characters, but may have only 1 to 128 (write hash(…) around it)", name, len(text))
 	}
 	for _, c := range text {
 		if c <= ' ' || c > '~' {
-			return "", engine.Errorf(engine.Rejected, "%s has the character %q, but may have only letters, digits and punctuation (write hash(…) around it)", name, c)
+			return "", engine.Errorf(engine.Rejected,
+				"%s has the character %q, but may have only letters, digits and punctuation (write hash(…) around it)",
+				name, c)
 		}
 	}
 	return string(text), nil
@@ -113,7 +116,8 @@ func (r Requests) Send(ctx context.Context, client *sqs.Client, url, what string
 		entries[i] = all[i].Entry
 	}
 	return r.Do(ctx, entries, func(ctx context.Context, which []int) ([]error, error) {
-		in := &sqs.SendMessageBatchInput{QueueUrl: &url, Entries: make([]types.SendMessageBatchRequestEntry, len(which))}
+		in := &sqs.SendMessageBatchInput{QueueUrl: &url,
+			Entries: make([]types.SendMessageBatchRequestEntry, len(which))}
 		for n, i := range which {
 			in.Entries[n] = all[i].entry(n)
 		}
@@ -137,7 +141,8 @@ func (o *Outgoing) entry(n int) types.SendMessageBatchRequestEntry {
 	}
 	for i := range o.Attributes {
 		a := &o.Attributes[i]
-		e.MessageAttributes[a.Name] = types.MessageAttributeValue{DataType: &a.Type, BinaryValue: a.Binary, StringValue: Optional(a.Text)}
+		e.MessageAttributes[a.Name] = types.MessageAttributeValue{DataType: &a.Type, BinaryValue: a.Binary,
+			StringValue: Optional(a.Text)}
 	}
 	return e
 }
@@ -190,8 +195,10 @@ func Failures(n, succeeded int, failed []Failure, what string) []error {
 func CheckFIFO(fifo bool, kind string, group, dedupe *expr.Expr, report func(path, message, remedy string)) {
 	switch {
 	case fifo && group.IsZero():
-		report("group_id", fmt.Sprintf("required: each message of a FIFO %s belongs to a group", kind), `write group_id: meta("message_group_id"), a field, or '"all"' for one group`)
+		report("group_id", fmt.Sprintf("required: each message of a FIFO %s belongs to a group", kind),
+			`write group_id: meta("message_group_id"), a field, or '"all"' for one group`)
 	case !fifo && !dedupe.IsZero():
-		report("dedupe_id", fmt.Sprintf("only a FIFO %s removes duplicates", kind), "remove it, or use one whose name ends in .fifo")
+		report("dedupe_id", fmt.Sprintf("only a FIFO %s removes duplicates", kind),
+			"remove it, or use one whose name ends in .fifo")
 	}
 }

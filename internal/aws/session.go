@@ -68,13 +68,20 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 // Words are what users of other systems write.
 func Words() map[string]string {
 	return map[string]string{
-		"access_key_id": "write `credentials: {access_key_id, secret_access_key}`", "secret_access_key": "write `credentials: {access_key_id, secret_access_key}`",
-		"aws_access_key_id": "write `credentials: {access_key_id, secret_access_key}`", "endpoint_url": "write `endpoint`", "aws_region": "write `region`",
-		"role_arn": "write `role`", "assume_role": "write `role`", "queue_url": "write `queue`", "queue_name": "write `queue`", "queue_arn": "write `queue`", "url": "write `queue`",
-		"wait_time": "write `wait`", "wait_time_seconds": "write `wait`", "visibility_timeout": "write `visibility`", "max_number_of_messages": "write `max`", "max_messages": "write `max`",
-		"auto_visibility_timeout": "leases are renewed unless `lease: {renew: false}`", "delete_message": "write `delete`", "auto_delete": "write `delete`",
-		"message_group_id": "write `group_id`", "message_deduplication_id": "write `dedupe_id`", "delay_seconds": "write `delay`", "topic_arn": "write `topic`",
-		"max_in_flight": "write `concurrency` beside the component", "retry_intervals": "write `engine.on_failure.retry.intervals`",
+		"access_key_id":     "write `credentials: {access_key_id, secret_access_key}`",
+		"secret_access_key": "write `credentials: {access_key_id, secret_access_key}`",
+		"aws_access_key_id": "write `credentials: {access_key_id, secret_access_key}`",
+		"endpoint_url":      "write `endpoint`", "aws_region": "write `region`",
+		"role_arn": "write `role`", "assume_role": "write `role`", "queue_url": "write `queue`",
+		"queue_name": "write `queue`", "queue_arn": "write `queue`", "url": "write `queue`",
+		"wait_time": "write `wait`", "wait_time_seconds": "write `wait`", "visibility_timeout": "write `visibility`",
+		"max_number_of_messages": "write `max`", "max_messages": "write `max`",
+		"auto_visibility_timeout": "leases are renewed unless `lease: {renew: false}`",
+		"delete_message":          "write `delete`", "auto_delete": "write `delete`",
+		"message_group_id": "write `group_id`", "message_deduplication_id": "write `dedupe_id`",
+		"delay_seconds": "write `delay`", "topic_arn": "write `topic`",
+		"max_in_flight":   "write `concurrency` beside the component",
+		"retry_intervals": "write `engine.on_failure.retry.intervals`",
 	}
 }
 
@@ -110,7 +117,8 @@ func (c *Config) Open(ctx context.Context, region string, over *http.Client) (*S
 		options = append(options, config.WithSharedConfigProfile(c.Profile))
 	}
 	if k := c.Credentials; k != nil {
-		options = append(options, config.WithCredentialsProvider(credentials.NewStaticCredentialsProvider(k.AccessKeyID, k.SecretAccessKey.Reveal(), k.SessionToken.Reveal())))
+		options = append(options, config.WithCredentialsProvider(credentials.NewStaticCredentialsProvider(k.AccessKeyID,
+			k.SecretAccessKey.Reveal(), k.SessionToken.Reveal())))
 	}
 	if s.cfg, err = config.LoadDefaultConfig(ctx, options...); err != nil {
 		return nil, fmt.Errorf("AWS configuration: %w", err)
@@ -122,17 +130,19 @@ func (c *Config) Open(ctx context.Context, region string, over *http.Client) (*S
 	s.cfg.HTTPClient = s.http
 	if s.cfg.Region == "" {
 		if c.Endpoint == "" {
-			return nil, engine.Errorf(engine.Permanent, "no region is known (set `region`, AWS_REGION, or a profile that has one)")
+			return nil, engine.Errorf(engine.Permanent,
+				"no region is known (set `region`, AWS_REGION, or a profile that has one)")
 		}
 		s.cfg.Region = "us-east-1" // what emulators expect
 	}
 	if r := c.Role; r != nil {
-		s.cfg.Credentials = aws.NewCredentialsCache(stscreds.NewAssumeRoleProvider(sts.NewFromConfig(s.cfg), r.ARN, func(o *stscreds.AssumeRoleOptions) {
-			o.RoleSessionName = "flowd"
-			if !r.ExternalID.IsZero() {
-				o.ExternalID = aws.String(r.ExternalID.Reveal())
-			}
-		}))
+		s.cfg.Credentials = aws.NewCredentialsCache(stscreds.NewAssumeRoleProvider(sts.NewFromConfig(s.cfg), r.ARN,
+			func(o *stscreds.AssumeRoleOptions) {
+				o.RoleSessionName = "flowd"
+				if !r.ExternalID.IsZero() {
+					o.ExternalID = aws.String(r.ExternalID.Reveal())
+				}
+			}))
 	}
 	if _, err := s.cfg.Credentials.Retrieve(ctx); err != nil {
 		return nil, credentialsError(err)

@@ -136,7 +136,8 @@ func TestValue(t *testing.T) {
 		{"text", "a \"b\"\n", true, `"a \"b\""`},
 		{"nothing", " \n", true, "null"},
 		{"half a document", `{"a":`, true, `"{\"a\":"`},
-		{"nested too deep", strings.Repeat("[", 600) + strings.Repeat("]", 600), true, `"` + strings.Repeat("[", 600) + strings.Repeat("]", 600) + `"`},
+		{"nested too deep", strings.Repeat("[", 600) + strings.Repeat("]", 600), true,
+			`"` + strings.Repeat("[", 600) + strings.Repeat("]", 600) + `"`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -152,7 +153,8 @@ func TestValue(t *testing.T) {
 }
 
 func TestOneLine(t *testing.T) {
-	for in, want := range map[string]string{"": "", "a b": "a b", "{\n\"a\" :\r\n 1}": `{"a":1}`, "\"a\\n\"\n": `"a\n"`} {
+	for in, want := range map[string]string{"": "", "a b": "a b", "{\n\"a\" :\r\n 1}": `{"a":1}`,
+		"\"a\\n\"\n": `"a\n"`} {
 		if got, err := OneLine([]byte(in)); err != nil || string(got) != want {
 			t.Errorf("%q: got %q, %v, want %q", in, got, err, want)
 		}
@@ -175,7 +177,8 @@ func TestExcerpts(t *testing.T) {
 		{"long text", "one two three", 7, nil, "one two…", "…o three"},
 		{"a character is not cut", "äöü", 3, nil, "ä…", "…ü"},
 		{"no UTF-8", "a\xffb", 9, nil, "ab", "ab"},
-		{"secrets", "key s3cret, again s3cret", 99, []string{"s3cret", "", "a"}, "key ***, again ***", "key ***, again ***"},
+		{"secrets", "key s3cret, again s3cret", 99, []string{"s3cret", "", "a"}, "key ***, again ***",
+			"key ***, again ***"},
 		{"a secret where the cut would be", "s3cret-s3cret x", 5, []string{"s3cret-s3cret"}, "*** x", "*** x"},
 	}
 	for _, tt := range tests {

@@ -8,7 +8,8 @@ import (
 
 // What an answer becomes in a field is JSON, and says what the answer said.
 func FuzzValue(f *testing.F) {
-	for _, s := range []string{"", " ", "text", "12", "{}", `{"a":1`, "[1,2]\n", "\xff", "\x1b[2J", `"`, "null", "1e400"} {
+	for _, s := range []string{"", " ", "text", "12", "{}", `{"a":1`, "[1,2]\n", "\xff", "\x1b[2J", `"`, "null",
+		"1e400"} {
 		f.Add([]byte(s), true)
 		f.Add([]byte(s), false)
 	}
@@ -22,7 +23,8 @@ func FuzzValue(f *testing.F) {
 		}
 		trimmed := bytes.TrimSpace(answer)
 		var s string
-		if json.Unmarshal(v, &s) == nil && len(trimmed) > 0 && trimmed[0] != '"' && string(v) != "null" && s != string(trimmed) {
+		if json.Unmarshal(v, &s) == nil && len(trimmed) > 0 && trimmed[0] != '"' && string(v) != "null" &&
+			s != string(trimmed) {
 			t.Fatalf("%q became %q", trimmed, s)
 		}
 	})

@@ -22,7 +22,8 @@ func Value(body []byte, scalars bool) ([]byte, error) {
 	}
 	text, err := codec.AppendText(make([]byte, 0, len(body)+2), body)
 	if err != nil {
-		return nil, engine.Errorf(engine.Decode, "the answer is neither JSON nor text (without `into` it becomes the payload as it is)")
+		return nil, engine.Errorf(engine.Decode,
+			"the answer is neither JSON nor text (without `into` it becomes the payload as it is)")
 	}
 	return text, nil
 }
@@ -41,7 +42,8 @@ func OneLine(payload []byte) ([]byte, error) {
 		return payload, nil
 	}
 	if err := Valid(payload); err != nil {
-		return nil, engine.Errorf(engine.Rejected, "a payload of several lines that is not JSON can't be sent as one line (write `encode: base64` before it): %w", err)
+		return nil, engine.Errorf(engine.Rejected,
+			"a payload of several lines that is not JSON can't be sent as one line (write `encode: base64` before it): %w", err)
 	}
 	var out bytes.Buffer
 	out.Grow(len(payload))

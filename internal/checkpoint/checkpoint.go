@@ -61,7 +61,8 @@ func Open[T any](cfg Config[T]) (k *Keeper[T], saved *T, err error) {
 	}
 	k = &Keeper[T]{
 		cfg: cfg, claim: claim, file: f,
-		wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
+		wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), stop: make(chan struct{}),
+		done: make(chan struct{}),
 	}
 	go k.loop()
 	return k, saved, nil

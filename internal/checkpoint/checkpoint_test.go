@@ -35,7 +35,8 @@ func kept(t *testing.T, path string, at *atomic.Int64) (*Keeper[cursor], *cursor
 }
 
 func config(path string, at *atomic.Int64) Config[cursor] {
-	return Config[cursor]{Path: path, Kind: "test", Owner: "input a", Log: slog.New(slog.DiscardHandler), State: func() cursor { return cursor{at.Load()} }}
+	return Config[cursor]{Path: path, Kind: "test", Owner: "input a", Log: slog.New(slog.DiscardHandler),
+		State: func() cursor { return cursor{at.Load()} }}
 }
 
 func closed(t *testing.T, k *Keeper[cursor]) {
@@ -136,7 +137,8 @@ func TestASaveThatFailsIsMadeGood(t *testing.T) {
 		}
 		time.Sleep(2 * pause)
 		synctest.Wait()
-		if text, _ := os.ReadFile(path); !bytes.Contains(text, []byte(`"at":3}`)) || !strings.Contains(log.String(), "saved again") {
+		if text, _ := os.ReadFile(path); !bytes.Contains(text, []byte(`"at":3}`)) ||
+			!strings.Contains(log.String(), "saved again") {
 			t.Errorf("got %s, log %s", text, &log)
 		}
 		closed(t, k)
@@ -231,7 +233,8 @@ func TestCheckpointsWithoutASumAreRead(t *testing.T) {
 	if err != nil || (*saved)["at"] != 3 {
 		t.Errorf("got %v, %v, want 3", saved, err)
 	}
-	if saved, err := parse[map[string]int]([]byte(`{"checkpoint_of":"test","version":0,"state":{}}`), "test"); saved != nil || err != nil {
+	if saved, err := parse[map[string]int]([]byte(`{"checkpoint_of":"test","version":0,"state":{}}`),
+		"test"); saved != nil || err != nil {
 		t.Errorf("one that was never saved: got %v, %v", saved, err)
 	}
 }
@@ -245,7 +248,8 @@ func TestOneCheckpointHasOneOwner(t *testing.T) {
 	}
 	t.Chdir(dir)
 	for _, path := range []string{"a", "./x/../a", "link"} {
-		if _, _, err := Open(config(path, &at)); err == nil || !strings.Contains(err.Error(), "is already the checkpoint of input a") {
+		if _, _, err := Open(config(path, &at)); err == nil ||
+			!strings.Contains(err.Error(), "is already the checkpoint of input a") {
 			t.Errorf("%s: got %v", path, err)
 		}
 	}
@@ -265,7 +269,8 @@ func TestOneCheckpointHasOneOwner(t *testing.T) {
 func TestALinkInPlaceOfTheTemporaryFileIsNotFollowed(t *testing.T) {
 	dir := t.TempDir()
 	victim := filepath.Join(dir, "victim")
-	if err := errors.Join(os.WriteFile(victim, []byte("mine"), 0o600), os.Symlink(victim, Temporary(filepath.Join(dir, "a")))); err != nil {
+	if err := errors.Join(os.WriteFile(victim, []byte("mine"), 0o600),
+		os.Symlink(victim, Temporary(filepath.Join(dir, "a")))); err != nil {
 		t.Fatal(err)
 	}
 	var at atomic.Int64

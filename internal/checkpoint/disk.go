@@ -142,7 +142,8 @@ func parse[T any](text []byte, kind string) (*T, error) {
 	case head.Kind != kind:
 		return nil, fmt.Errorf("is a checkpoint of %s, not of %s (name another file)", head.Kind, kind)
 	case head.Version < 0 || head.Version > version && whole(text):
-		return nil, fmt.Errorf("has version %d, but this flowd supports version %d (use the flowd that wrote it, or remove it to begin without one)", head.Version, version)
+		return nil,
+			fmt.Errorf("has version %d, but this flowd supports version %d (use the flowd that wrote it, or remove it to begin without one)", head.Version, version)
 	case head.Version == 0 && string(text) == fmt.Sprintf(`{"checkpoint_of":%q,"version":0,"state":{}}`, kind): // never saved, without a sum
 		return nil, nil
 	case head.Version != unsummed && !whole(text):

@@ -18,7 +18,8 @@ func FuzzOpen(f *testing.F) {
 	open := func(t testing.TB) (*Keeper[state], *state, error) {
 		t.Helper()
 		var kept state
-		k, saved, err := Open(Config[state]{Path: path, Kind: "file", Owner: "test", State: func() state { return kept }})
+		k, saved, err := Open(Config[state]{Path: path, Kind: "file", Owner: "test",
+			State: func() state { return kept }})
 		if saved != nil {
 			kept = *saved
 		}

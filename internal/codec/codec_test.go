@@ -21,7 +21,8 @@ func regex(t testing.TB, pattern string) *codec.Regex {
 }
 
 func TestDecode(t *testing.T) {
-	accessLog := regex(t, `^(?P<ip>\S+) \S+ (?P<user>\S+) \[(?P<time>[^\]]+)\] "(?P<method>\S+) (?P<path>\S+) [^"]*" (?P<status>\d{3}) (?P<bytes>\d+|-)`)
+	accessLog := regex(t,
+		`^(?P<ip>\S+) \S+ (?P<user>\S+) \[(?P<time>[^\]]+)\] "(?P<method>\S+) (?P<path>\S+) [^"]*" (?P<status>\d{3}) (?P<bytes>\d+|-)`)
 	accessLog.Numbers = true
 	tests := []struct {
 		name  string
@@ -31,23 +32,31 @@ func TestDecode(t *testing.T) {
 	}{
 		{"json is checked and kept as it is", &codec.JSON{}, " {\"b\": 1.10, \"a\":2}\n", `{"b": 1.10, "a":2}`},
 
-		{"csv takes the names from the header line", &codec.CSV{}, "id,name\n1,Ann\n2,Bob\n", `[{"id":"1","name":"Ann"},{"id":"2","name":"Bob"}]`},
-		{"csv with columns is one record", &codec.CSV{Columns: []string{"id", "name"}}, "1,Ann", `{"id":"1","name":"Ann"}`},
-		{"csv keeps quoted delimiters, quotes and line ends", &codec.CSV{Columns: []string{"a", "b"}}, "\"x,y\",\"say \"\"hi\"\"\nthere\"", `{"a":"x,y","b":"say \"hi\"\nthere"}`},
+		{"csv takes the names from the header line", &codec.CSV{}, "id,name\n1,Ann\n2,Bob\n",
+			`[{"id":"1","name":"Ann"},{"id":"2","name":"Bob"}]`},
+		{"csv with columns is one record", &codec.CSV{Columns: []string{"id", "name"}}, "1,Ann",
+			`{"id":"1","name":"Ann"}`},
+		{"csv keeps quoted delimiters, quotes and line ends", &codec.CSV{Columns: []string{"a", "b"}},
+			"\"x,y\",\"say \"\"hi\"\"\nthere\"", `{"a":"x,y","b":"say \"hi\"\nthere"}`},
 		{"csv of a header alone is an empty list", &codec.CSV{}, "id,name\n", `[]`},
-		{"csv makes numbers only of JSON numbers", &codec.CSV{Columns: []string{"a", "b", "c", "d"}, Numbers: true}, "12,007,-1.5e3,1e", `{"a":12,"b":"007","c":-1.5e3,"d":"1e"}`},
-		{"csv with another delimiter", &codec.CSV{Columns: []string{"a", "b"}, Delimiter: ';'}, "1;2", `{"a":"1","b":"2"}`},
+		{"csv makes numbers only of JSON numbers", &codec.CSV{Columns: []string{"a", "b", "c", "d"}, Numbers: true},
+			"12,007,-1.5e3,1e", `{"a":12,"b":"007","c":-1.5e3,"d":"1e"}`},
+		{"csv with another delimiter", &codec.CSV{Columns: []string{"a", "b"}, Delimiter: ';'}, "1;2",
+			`{"a":"1","b":"2"}`},
 		{"csv passes over a byte order mark", &codec.CSV{}, "\ufeffid\n7\n", `[{"id":"7"}]`},
 
 		{"kv reads plain and quoted values", &codec.KV{}, `a=b c="d e" f=`, `{"a":"b","c":"d e","f":""}`},
 		{"kv keeps the last of equal keys in the first one's place", &codec.KV{}, `a=1 b=2 a=3`, `{"a":"3","b":"2"}`},
-		{"kv with separators of its own", &codec.KV{PairSeparator: ";", KeySeparator: ":"}, `name: Ann Lee; age: 41;`, `{"name":"Ann Lee","age":"41"}`},
+		{"kv with separators of its own", &codec.KV{PairSeparator: ";", KeySeparator: ":"}, `name: Ann Lee; age: 41;`,
+			`{"name":"Ann Lee","age":"41"}`},
 		{"kv keeps = in a value", &codec.KV{}, `url=http://x/?a=b`, `{"url":"http://x/?a=b"}`},
 		{"kv makes no number of quoted text", &codec.KV{Numbers: true}, `a=1 b="1"`, `{"a":1,"b":"1"}`},
-		{"kv unescapes quoted text and leaves other backslashes", &codec.KV{}, `a="x\"y\n" b=C:\dir c="C:\dir"`, `{"a":"x\"y\n","b":"C:\\dir","c":"C:\\dir"}`},
+		{"kv unescapes quoted text and leaves other backslashes", &codec.KV{}, `a="x\"y\n" b=C:\dir c="C:\dir"`,
+			`{"a":"x\"y\n","b":"C:\\dir","c":"C:\\dir"}`},
 		{"kv of nothing is an empty object", &codec.KV{}, "  ", `{}`},
 
-		{"logfmt reads a bare key as true", &codec.Logfmt{}, `level=info msg="slow query" retry`, `{"level":"info","msg":"slow query","retry":true}`},
+		{"logfmt reads a bare key as true", &codec.Logfmt{}, `level=info msg="slow query" retry`,
+			`{"level":"info","msg":"slow query","retry":true}`},
 
 		{
 			"regex reads an access log", accessLog,
@@ -60,11 +69,15 @@ func TestDecode(t *testing.T) {
 		{"base64 for URLs without padding", &codec.Base64{URL: true, Raw: true}, "_-8", "\xff\xef"},
 		{"hex gives bytes", &codec.Hex{}, "6869", "hi"},
 
-		{"yaml keeps key order and number spelling", &codec.YAML{}, "b: 1.50\na: [1, x, null, true]\n", `{"b":1.50,"a":[1,"x",null,true]}`},
+		{"yaml keeps key order and number spelling", &codec.YAML{}, "b: 1.50\na: [1, x, null, true]\n",
+			`{"b":1.50,"a":[1,"x",null,true]}`},
 		{"yaml writes aliases out", &codec.YAML{}, "a: &x {k: 1}\nb: *x\n", `{"a":{"k":1},"b":{"k":1}}`},
-		{"yaml keeps dates as text and reads hexadecimal", &codec.YAML{}, "d: 2026-01-02\nh: 0x10\n", `{"d":"2026-01-02","h":16}`},
+		{"yaml keeps dates as text and reads hexadecimal", &codec.YAML{}, "d: 2026-01-02\nh: 0x10\n",
+			`{"d":"2026-01-02","h":16}`},
 
-		{"xml has attributes, text and lists", &codec.XML{}, `<order id="7"><item>a</item><item n="2">b</item><note/></order>`, `{"order":{"-id":"7","item":["a",{"-n":"2","#text":"b"}],"note":""}}`},
+		{"xml has attributes, text and lists", &codec.XML{},
+			`<order id="7"><item>a</item><item n="2">b</item><note/></order>`,
+			`{"order":{"-id":"7","item":["a",{"-n":"2","#text":"b"}],"note":""}}`},
 		{"xml makes numbers where asked", &codec.XML{Numbers: true}, `<a x="1"><b>2</b></a>`, `{"a":{"-x":1,"b":2}}`},
 	}
 	for _, tt := range tests {
@@ -83,7 +96,8 @@ func TestDecode(t *testing.T) {
 func TestWhatIsNotOfTheFormatSaysWhy(t *testing.T) {
 	alias := "a: &a [x, x, x, x, x, x, x, x, x, x]\n"
 	for c := 'b'; c <= 'j'; c++ {
-		alias += string(c) + ": &" + string(c) + " [" + strings.TrimSuffix(strings.Repeat("*"+string(c-1)+", ", 10), ", ") + "]\n"
+		alias += string(c) + ": &" + string(c) + " [" + strings.TrimSuffix(strings.Repeat("*"+string(c-1)+", ", 10),
+			", ") + "]\n"
 	}
 	wide := strings.Repeat("c", 4096)
 	tests := []struct {
@@ -97,12 +111,14 @@ func TestWhatIsNotOfTheFormatSaysWhy(t *testing.T) {
 
 		{"empty csv", &codec.CSV{}, "", "csv: the payload is empty"},
 		{"a short csv record", &codec.CSV{}, "a,b\n1\n", "csv: line 2, column 1: wrong number of fields"},
-		{"csv values that do not fit the columns", &codec.CSV{Columns: []string{"a"}}, "1,2", "csv: 2 values for 1 columns"},
+		{"csv values that do not fit the columns", &codec.CSV{Columns: []string{"a"}}, "1,2",
+			"csv: 2 values for 1 columns"},
 		{"two csv records where one is meant", &codec.CSV{Columns: []string{"a"}}, "1\n2\n", "split the lines first"},
 		{"an open csv quote", &codec.CSV{}, "a\n\"x", "csv: line 2"},
 		{"a csv column twice", &codec.CSV{}, "a,a\n1,2\n", `column "a" appears twice`},
 		{"csv that is no UTF-8", &codec.CSV{}, "a\n\xff\n", "UTF-8"},
-		{"a wide csv header over many short records", &codec.CSV{}, wide + "," + wide + "x\n" + strings.Repeat(",\n", 20_000), "more than 64 MiB"},
+		{"a wide csv header over many short records", &codec.CSV{},
+			wide + "," + wide + "x\n" + strings.Repeat(",\n", 20_000), "more than 64 MiB"},
 
 		{"a kv word without value", &codec.KV{}, "a=1 b", `"b" has no "="`},
 		{"a kv value without key", &codec.KV{}, "=1", "no key"},
@@ -126,7 +142,8 @@ func TestWhatIsNotOfTheFormatSaysWhy(t *testing.T) {
 		{"empty xml", &codec.XML{}, "", "xml: there is no element"},
 		{"broken xml", &codec.XML{}, "<a><b></a>", "xml: line 1"},
 		{"two xml roots", &codec.XML{}, "<a/><b/>", "more than one root"},
-		{"an xml entity of the document's own", &codec.XML{}, `<!DOCTYPE a [<!ENTITY x "y">]><a>&x;</a>`, "invalid character entity"},
+		{"an xml entity of the document's own", &codec.XML{}, `<!DOCTYPE a [<!ENTITY x "y">]><a>&x;</a>`,
+			"invalid character entity"},
 		{"deep xml", &codec.XML{}, strings.Repeat("<a>", 5000), "nested deeper"},
 	}
 	for _, tt := range tests {
@@ -151,15 +168,21 @@ func TestEncode(t *testing.T) {
 	}{
 		{"json as it is", &codec.JSON{}, `{"a": 1}`, `{"a": 1}`},
 		{"json indented", &codec.JSON{Indent: 2}, `{"a":1}`, "{\n  \"a\": 1\n}"},
-		{"csv of one object has the named columns", &codec.CSV{Columns: []string{"b", "a"}}, `{"a":1,"b":"x,y"}`, "\"x,y\",1\n"},
-		{"csv of a list has a header line", &codec.CSV{}, `[{"a":1,"b":null},{"b":"\"","a":""}]`, "a,b\n1,\n,\"\"\"\"\n"},
+		{"csv of one object has the named columns", &codec.CSV{Columns: []string{"b", "a"}}, `{"a":1,"b":"x,y"}`,
+			"\"x,y\",1\n"},
+		{"csv of a list has a header line", &codec.CSV{}, `[{"a":1,"b":null},{"b":"\"","a":""}]`,
+			"a,b\n1,\n,\"\"\"\"\n"},
 		{"csv writes lists and objects as JSON", &codec.CSV{Columns: []string{"a"}}, `{"a":[1,2]}`, "\"[1,2]\"\n"},
-		{"kv quotes what needs it", &codec.KV{}, `{"a":"b","c":"d e","f":"","n":1,"s":"x\"y"}`, `a=b c="d e" f= n=1 s="x\"y"`},
+		{"kv quotes what needs it", &codec.KV{}, `{"a":"b","c":"d e","f":"","n":1,"s":"x\"y"}`,
+			`a=b c="d e" f= n=1 s="x\"y"`},
 		{"logfmt writes true", &codec.Logfmt{}, `{"ok":true,"msg":"a b"}`, `ok=true msg="a b"`},
 		{"base64 of bytes", &codec.Base64{}, "\xff\xef", "/+8="},
 		{"hex of bytes", &codec.Hex{}, "hi", "6869"},
-		{"yaml keeps order and quotes what would change", &codec.YAML{}, `{"b":"true","a":[1,"x"],"d":"2026-01-02","e":""}`, "b: \"true\"\na:\n  - 1\n  - x\nd: \"2026-01-02\"\ne: \"\"\n"},
-		{"xml of attributes, text and lists", &codec.XML{}, `{"order":{"-id":7,"item":["a",{"-n":"2","#text":"<b>"}]}}`, `<order id="7"><item>a</item><item n="2">&lt;b&gt;</item></order>`},
+		{"yaml keeps order and quotes what would change", &codec.YAML{},
+			`{"b":"true","a":[1,"x"],"d":"2026-01-02","e":""}`,
+			"b: \"true\"\na:\n  - 1\n  - x\nd: \"2026-01-02\"\ne: \"\"\n"},
+		{"xml of attributes, text and lists", &codec.XML{}, `{"order":{"-id":7,"item":["a",{"-n":"2","#text":"<b>"}]}}`,
+			`<order id="7"><item>a</item><item n="2">&lt;b&gt;</item></order>`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -184,7 +207,8 @@ func TestWhatAFormatCantSayIsAnError(t *testing.T) {
 		{"csv of a number", &codec.CSV{}, `1`, "csv: a number is neither"},
 		{"csv of one object without columns", &codec.CSV{}, `{"a":1}`, "`columns`"},
 		{"csv of an empty list", &codec.CSV{}, `[]`, "no columns"},
-		{"csv of a field without column", &codec.CSV{Columns: []string{"a"}}, `{"a":1,"b":2}`, `field "b" has no column`},
+		{"csv of a field without column", &codec.CSV{Columns: []string{"a"}}, `{"a":1,"b":2}`,
+			`field "b" has no column`},
 		{"csv of a list of numbers", &codec.CSV{}, `[1]`, "a number is not an object"},
 		{"kv of a list", &codec.KV{}, `[1]`, "a list is not an object"},
 		{"a kv key with a space", &codec.KV{}, `{"a b":1}`, "ambiguity"},
@@ -277,16 +301,20 @@ func FuzzKV(f *testing.F) {
 }
 
 func FuzzYAML(f *testing.F) {
-	for _, s := range []string{"a: 1", "- x\n- &y [*y]", "a: &b {c: 1}\nd: *b", "? [x]\n: y", "!!binary x", "\"\\xff\"", "0o17", "1_000", "~",
-		"a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\nd: [*c, *c]", strings.Repeat("[", 600), strings.Repeat("- ", 600), "&a {a: *a}", "{" + strings.Repeat("a,", 600) + "}"} {
+	for _, s := range []string{"a: 1", "- x\n- &y [*y]", "a: &b {c: 1}\nd: *b", "? [x]\n: y", "!!binary x", "\"\\xff\"",
+		"0o17", "1_000", "~",
+		"a: &a [x, x]\nb: &b [*a, *a]\nc: &c [*b, *b]\nd: [*c, *c]", strings.Repeat("[", 600),
+		strings.Repeat("- ", 600), "&a {a: *a}", "{" + strings.Repeat("a,", 600) + "}"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, payload []byte) { decodedIsJSON(t, &codec.YAML{}, payload) })
 }
 
 func FuzzXML(f *testing.F) {
-	for _, s := range []string{"<a/>", `<a b="c">d<e/>f</a>`, "<a><a><a/></a></a>", "<?xml version='1.0'?><!-- x --><a>&lt;</a>", "<a:b xmlns:a='x'/>",
-		"<!DOCTYPE a [<!ENTITY b 'bb'><!ENTITY c '&b;&b;'>]><a>&c;</a>", strings.Repeat("<a>", 600), "<a " + strings.Repeat("b='' ", 600) + "/>"} {
+	for _, s := range []string{"<a/>", `<a b="c">d<e/>f</a>`, "<a><a><a/></a></a>",
+		"<?xml version='1.0'?><!-- x --><a>&lt;</a>", "<a:b xmlns:a='x'/>",
+		"<!DOCTYPE a [<!ENTITY b 'bb'><!ENTITY c '&b;&b;'>]><a>&c;</a>", strings.Repeat("<a>", 600),
+		"<a " + strings.Repeat("b='' ", 600) + "/>"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, payload []byte) { decodedIsJSON(t, &codec.XML{Numbers: true}, payload) })

@@ -55,7 +55,8 @@ func (c *CSV) record(dst []byte, r *csv.Reader) ([]byte, error) {
 		return dst, err
 	}
 	if _, err := r.Read(); !errors.Is(err, io.EOF) {
-		return dst, errors.New("csv: more than one record (split the lines first, or leave out `columns` and give a header line)")
+		return dst,
+			errors.New("csv: more than one record (split the lines first, or leave out `columns` and give a header line)")
 	}
 	return dst, nil
 }
@@ -64,7 +65,8 @@ func (c *CSV) record(dst []byte, r *csv.Reader) ([]byte, error) {
 func (c *CSV) table(dst []byte, r *csv.Reader, limit int) ([]byte, error) {
 	header, err := r.Read()
 	if errors.Is(err, io.EOF) {
-		return dst, errors.New("csv: the payload is empty, without even a header line (name the `columns` if it has none)")
+		return dst,
+			errors.New("csv: the payload is empty, without even a header line (name the `columns` if it has none)")
 	}
 	if err != nil {
 		return dst, csvError(err)
@@ -133,7 +135,8 @@ func (c *CSV) Encode(dst, json []byte) ([]byte, error) {
 	case json[0] == '{' && len(c.Columns) > 0:
 		return t.Append(dst, json)
 	case json[0] == '{':
-		return dst, errors.New("csv: one object needs `columns`, so that every message has the same (or encode a list of objects)")
+		return dst,
+			errors.New("csv: one object needs `columns`, so that every message has the same (or encode a list of objects)")
 	case json[0] != '[':
 		return dst, fmt.Errorf("csv: %s is neither an object nor a list of objects", kind(json))
 	}
@@ -217,7 +220,8 @@ func appendRecord(dst []byte, comma rune, values []string) []byte {
 		if i > 0 {
 			dst = utf8.AppendRune(dst, comma)
 		}
-		if v != "" && !strings.ContainsRune(v, comma) && !strings.ContainsAny(v, "\"\r\n") && v[0] != ' ' || v == "" && len(values) > 1 {
+		if v != "" && !strings.ContainsRune(v, comma) && !strings.ContainsAny(v, "\"\r\n") && v[0] != ' ' || v == "" &&
+			len(values) > 1 {
 			dst = append(dst, v...)
 			continue
 		}
@@ -246,7 +250,8 @@ func (d *Delimiter) UnmarshalConfig(dec *schema.Decoder, n *schema.Node) {
 	}
 	r, size := utf8.DecodeRuneInString(text)
 	if size == 0 || size != len(text) || r == utf8.RuneError || strings.ContainsRune("\"\r\n", r) {
-		dec.Report(n, schema.Problem{Code: schema.BadValue, Message: fmt.Sprintf("%q is not a valid delimiter", text), Remedy: `give one character, such as ";" or "\t"`})
+		dec.Report(n, schema.Problem{Code: schema.BadValue, Message: fmt.Sprintf("%q is not a valid delimiter", text),
+			Remedy: `give one character, such as ";" or "\t"`})
 		return
 	}
 	*d = Delimiter(r)

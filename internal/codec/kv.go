@@ -209,7 +209,8 @@ func (g *grammar) encode(dst, json []byte) ([]byte, error) {
 	start := len(dst)
 	for key, value := range Members(json) {
 		if key == "" || g.needsQuotes(key) {
-			return dst, fmt.Errorf("%s: key %q can't be written without ambiguity (give it another name with `rename`)", g.name, key)
+			return dst, fmt.Errorf("%s: key %q can't be written without ambiguity (give it another name with `rename`)",
+				g.name, key)
 		}
 		if len(dst) > start {
 			dst = append(dst, between...)
@@ -230,5 +231,6 @@ func (g *grammar) encode(dst, json []byte) ([]byte, error) {
 var quoteEscapes = strings.NewReplacer(`"`, `\"`, `\`, `\\`, "\n", `\n`, "\t", `\t`, "\r", `\r`)
 
 func (g *grammar) needsQuotes(s string) bool {
-	return strings.ContainsAny(s, " \t\r\n\"\\") || strings.Contains(s, g.equals) || g.between != "" && strings.Contains(s, g.between)
+	return strings.ContainsAny(s, " \t\r\n\"\\") || strings.Contains(s, g.equals) || g.between != "" &&
+		strings.Contains(s, g.between)
 }

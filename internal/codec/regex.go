@@ -58,10 +58,12 @@ func (r *Regexp) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	}
 	var err error
 	if *r, err = ParseRegexp(text); err != nil {
-		p := schema.Problem{Code: schema.BadValue, Message: err.Error(), Remedy: `write a group such as (?P<status>\d+) for each field`}
+		p := schema.Problem{Code: schema.BadValue, Message: err.Error(),
+			Remedy: `write a group such as (?P<status>\d+) for each field`}
 		var bad *syntax.Error
 		if errors.As(err, &bad) {
-			p.Message, p.Remedy = fmt.Sprintf("%q is not a valid regular expression: %s", text, bad.Code), "use RE2 syntax"
+			p.Message, p.Remedy = fmt.Sprintf("%q is not a valid regular expression: %s", text, bad.Code),
+				"use RE2 syntax"
 		}
 		d.Report(n, p)
 	}

@@ -93,7 +93,8 @@ func TestSeveralMembersAreOneStream(t *testing.T) {
 
 func TestTheExtensionNamesTheFormat(t *testing.T) {
 	for path, want := range map[string]Format{
-		"a.gz": Gzip, "a.GZ": Gzip, "a.tgz": Gzip, "a.zst": Zstd, "a.bz2": Bzip2, "a.log": None, "gz": None, "d.gz/a": None,
+		"a.gz": Gzip, "a.GZ": Gzip, "a.tgz": Gzip, "a.zst": Zstd, "a.bz2": Bzip2, "a.log": None, "gz": None,
+		"d.gz/a": None,
 	} {
 		if got := FromPath(path); got != want {
 			t.Errorf("FromPath(%q) = %s, want %s", path, got, want)

@@ -54,7 +54,8 @@ func newReader(f Format, r io.Reader, window uint64) (io.ReadCloser, error) {
 		in := bufio.NewReader(nil)
 		return &reader{format: f, open: func() (io.Reader, error) { in.Reset(r); return &g, g.Reset(in) }}, nil
 	case Zstd:
-		d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(window))
+		d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+			zstd.WithDecoderMaxWindow(window))
 		if err != nil {
 			return nil, fmt.Errorf("zstd: %w", err)
 		}

@@ -99,7 +99,8 @@ func FuzzFrames(f *testing.F) {
 	f.Add([]byte("\x50\x2a\x4d\x18\xff\xff\xff\xff"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		const most = 1 << 20
-		d, err := zstd.NewReader(bytes.NewReader(data), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+		d, err := zstd.NewReader(bytes.NewReader(data), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
+			zstd.WithDecoderMaxWindow(maxWindow))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -47,7 +47,8 @@ type Paths []doc.Path
 // UnmarshalConfig reads a path or a list of paths.
 func (p *Paths) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	if n.Kind == schema.MapNode {
-		d.Report(n, schema.Problem{Code: schema.WrongKind, Message: "expected a path or list of paths, got a mapping", Remedy: "write [user.name, items]"})
+		d.Report(n, schema.Problem{Code: schema.WrongKind, Message: "expected a path or list of paths, got a mapping",
+			Remedy: "write [user.name, items]"})
 		return
 	}
 	items := []*schema.Node{n}
@@ -55,7 +56,8 @@ func (p *Paths) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 		items = n.Items
 	}
 	if len(items) == 0 {
-		d.Report(n, schema.Problem{Code: schema.Required, Message: "needs at least one path", Remedy: "write [user.name, items]"})
+		d.Report(n, schema.Problem{Code: schema.Required, Message: "needs at least one path",
+			Remedy: "write [user.name, items]"})
 	}
 	*p = make(Paths, 0, len(items))
 	for _, item := range items {
@@ -74,7 +76,9 @@ func (p *Paths) DescribeConfig() *schema.Type {
 func inside(d *schema.Decoder, n *schema.Node, text string) doc.Path {
 	p := parse(d, n, text)
 	if p.IsZero() && p.String() != "" {
-		d.Report(n, schema.Problem{Code: schema.BadValue, Message: fmt.Sprintf("%s is the whole document, but only a part of it is allowed here", text), Remedy: "write a path such as user.name or items[0]; for a field of this name, this.this"})
+		d.Report(n, schema.Problem{Code: schema.BadValue,
+			Message: fmt.Sprintf("%s is the whole document, but only a part of it is allowed here", text),
+			Remedy:  "write a path such as user.name or items[0]; for a field of this name, this.this"})
 	}
 	return p
 }
@@ -84,9 +88,11 @@ func parse(d *schema.Decoder, n *schema.Node, text string) doc.Path {
 	p, err := doc.ParsePath(text)
 	switch {
 	case text == "":
-		d.Report(n, schema.Problem{Code: schema.BadValue, Message: "the path is empty", Remedy: "write a path such as user.name or items[0]"})
+		d.Report(n, schema.Problem{Code: schema.BadValue, Message: "the path is empty",
+			Remedy: "write a path such as user.name or items[0]"})
 	case err != nil:
-		d.Report(n, schema.Problem{Code: schema.BadValue, Message: fmt.Sprintf("%q is not a valid path", text), Remedy: meant(text)})
+		d.Report(n, schema.Problem{Code: schema.BadValue, Message: fmt.Sprintf("%q is not a valid path", text),
+			Remedy: meant(text)})
 	}
 	return p
 }

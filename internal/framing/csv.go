@@ -142,7 +142,8 @@ func (t *table) parse(row []byte) *engine.Error {
 				row = row[1:]
 			}
 			if len(row) > 0 && row[0] != t.comma {
-				return engine.Errorf(engine.Decode, "not CSV: text after the closing quote of field %d", len(t.fields)+1)
+				return engine.Errorf(engine.Decode, "not CSV: text after the closing quote of field %d",
+					len(t.fields)+1)
 			}
 			rest = row
 		} else {

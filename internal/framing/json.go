@@ -163,7 +163,8 @@ func (j *documents) value(data []byte, from int) int {
 // where this scan began.
 func (j *documents) fail(ahead int, format string, args ...any) {
 	args = append(args, j.offset+int64(ahead))
-	j.broken = engine.Errorf(engine.Decode, "not JSON: "+format+", at byte %d of the stream; what follows can't be read", args...)
+	j.broken = engine.Errorf(engine.Decode, "not JSON: "+format+
+		", at byte %d of the stream; what follows can't be read", args...)
 }
 
 // atEnd is what is wrong when the stream ends here, once.

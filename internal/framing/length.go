@@ -37,7 +37,8 @@ func (l *length) scanPrefix(data []byte, eof bool) (end, next int, err *engine.E
 		case eof && len(data) == 0:
 			return 0, 0, nil
 		case eof:
-			return len(data), len(data), engine.Errorf(engine.Decode, "length of a record is cut off: it has %d of %d bytes", len(data), l.prefix)
+			return len(data), len(data), engine.Errorf(engine.Decode,
+				"length of a record is cut off: it has %d of %d bytes", len(data), l.prefix)
 		}
 		return -1, 0, nil
 	}

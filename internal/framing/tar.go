@@ -60,7 +60,8 @@ func (a *archive) Next() (Record, error) {
 		}
 		a.n++
 		rec := Record{Line: a.n, Meta: func(m engine.Meta) engine.Meta {
-			return m.With("name", h.Name).With("mode", fmt.Sprintf("%04o", h.Mode&0o7777)).With("modified", h.ModTime).Own()
+			return m.With("name", h.Name).With("mode", fmt.Sprintf("%04o", h.Mode&0o7777)).With("modified",
+				h.ModTime).Own()
 		}}
 		var body bytes.Buffer
 		body.Grow(int(min(h.Size, int64(a.max), blockSize)))

@@ -34,16 +34,21 @@ func tarOf(files ...tarFile) []byte {
 }
 
 func TestTar(t *testing.T) {
-	data := tarOf(tarFile{"dir/", ""}, tarFile{"dir/a", "text"}, tarFile{"big", strings.Repeat("x", 600)}, tarFile{"empty", ""})
+	data := tarOf(tarFile{"dir/", ""}, tarFile{"dir/a", "text"}, tarFile{"big", strings.Repeat("x", 600)},
+		tarFile{"empty", ""})
 	tests := []struct {
 		name string
 		in   []byte
 		want []string
 	}{
-		{"each regular file is a record", data, []string{"text", "!record of 600 bytes is longer than max_record (10 bytes): xxxxxxxxxx", ""}},
-		{"a file may be cut off", data[:512*2+2], []string{"!not a whole tar archive: file number 1 is cut off; what follows can't be read: te"}},
-		{"a header may be cut off", data[:512*3+10], []string{"text", "!not a whole tar archive: file number 2 is cut off; what follows can't be read: "}},
-		{"garbage is no archive", bytes.Repeat([]byte("garbage!"), 200), []string{"!not a whole tar archive: archive/tar: invalid tar header; what follows can't be read: "}},
+		{"each regular file is a record", data, []string{"text",
+			"!record of 600 bytes is longer than max_record (10 bytes): xxxxxxxxxx", ""}},
+		{"a file may be cut off", data[:512*2+2],
+			[]string{"!not a whole tar archive: file number 1 is cut off; what follows can't be read: te"}},
+		{"a header may be cut off", data[:512*3+10],
+			[]string{"text", "!not a whole tar archive: file number 2 is cut off; what follows can't be read: "}},
+		{"garbage is no archive", bytes.Repeat([]byte("garbage!"), 200),
+			[]string{"!not a whole tar archive: archive/tar: invalid tar header; what follows can't be read: "}},
 		{"an empty stream has no files", nil, nil},
 	}
 	for _, tt := range tests {

@@ -58,7 +58,10 @@ func (w *Writer) Append(dst []byte, m *engine.Message) ([]byte, error) { return 
 func (c *OutConfig) Writer() *Writer {
 	switch f := &c.Framing; {
 	case f.Whole != nil:
-		return &Writer{Sure: true, add: func(dst []byte, m *engine.Message) ([]byte, error) { return append(dst, m.Bytes()...), nil }}
+		return &Writer{Sure: true, add: func(dst []byte, m *engine.Message) ([]byte,
+			error) {
+			return append(dst, m.Bytes()...), nil
+		}}
 	case f.CSV != nil:
 		return newRows(f.CSV)
 	case f.Delimiter != nil:
@@ -68,9 +71,15 @@ func (c *OutConfig) Writer() *Writer {
 		}}
 	case f.Length != nil:
 		prefix := *f.Length
-		return &Writer{add: func(dst []byte, m *engine.Message) ([]byte, error) { return appendLength(dst, m.Bytes(), prefix) }}
+		return &Writer{add: func(dst []byte, m *engine.Message) ([]byte,
+			error) {
+			return appendLength(dst, m.Bytes(), prefix)
+		}}
 	case f.Messages != nil:
-		return &Writer{Sure: true, add: func(dst []byte, m *engine.Message) ([]byte, error) { return appendMessage(dst, m), nil }}
+		return &Writer{Sure: true, add: func(dst []byte, m *engine.Message) ([]byte,
+			error) {
+			return appendMessage(dst, m), nil
+		}}
 	}
 	return &Writer{Sure: true, add: func(dst []byte, m *engine.Message) ([]byte, error) {
 		return appendLine(dst, m.Bytes()), nil
@@ -89,7 +98,8 @@ func appendLine(dst, body []byte) []byte {
 func appendLength(dst, body []byte, prefix int) ([]byte, error) {
 	n := uint64(len(body))
 	if prefix < 8 && n >= 1<<(8*prefix) {
-		return dst, engine.Errorf(engine.Rejected, "payload of %d bytes is too long for a length of %d bytes (write a larger length)", n, prefix)
+		return dst, engine.Errorf(engine.Rejected,
+			"payload of %d bytes is too long for a length of %d bytes (write a larger length)", n, prefix)
 	}
 	for i := prefix - 1; i >= 0; i-- {
 		dst = append(dst, byte(n>>(8*i)))

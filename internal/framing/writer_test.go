@@ -32,9 +32,12 @@ func TestWriter(t *testing.T) {
 		{"delimiter", OutFraming{Delimiter: ptr("--")}, []string{"a", "b"}, "a--b--"},
 		{"length", OutFraming{Length: ptr(2)}, []string{"a", ""}, "\x00\x01a\x00\x00"},
 		{"csv", OutFraming{CSV: &OutCSV{Columns: []string{"a", "b c"}, Delimiter: ";"}},
-			[]string{`{"b c":"x;\"y\"","a":1.50,"other":1}`, `{"a":{"k":[1]}}`, `{"a":"l\n"}`}, "1.5;\"x;\"\"y\"\"\"\n\"{\"\"k\"\":[1]}\";\n\"l\n\";\n"},
-		{"csv of one column has no empty lines", OutFraming{CSV: &OutCSV{Columns: []string{"a"}, Delimiter: ","}}, []string{`{}`}, "\"\"\n"},
-		{"messages keep documents as they are", OutFraming{Messages: &Plain{}}, []string{`{"a": 1.0}`, `[1]`, `"x"`, "two\nlines", "\xff", `{"a":`, ""},
+			[]string{`{"b c":"x;\"y\"","a":1.50,"other":1}`, `{"a":{"k":[1]}}`, `{"a":"l\n"}`},
+			"1.5;\"x;\"\"y\"\"\"\n\"{\"\"k\"\":[1]}\";\n\"l\n\";\n"},
+		{"csv of one column has no empty lines", OutFraming{CSV: &OutCSV{Columns: []string{"a"}, Delimiter: ","}},
+			[]string{`{}`}, "\"\"\n"},
+		{"messages keep documents as they are", OutFraming{Messages: &Plain{}},
+			[]string{`{"a": 1.0}`, `[1]`, `"x"`, "two\nlines", "\xff", `{"a":`, ""},
 			"{\"payload\":{\"a\": 1.0}}\n{\"payload\":[1]}\n{\"payload\":\"\\\"x\\\"\"}\n{\"payload\":\"two\\nlines\"}\n{\"payload_base64\":\"/w==\"}\n{\"payload\":\"{\\\"a\\\":\"}\n{\"payload\":\"\"}\n"},
 	}
 	for _, tt := range tests {
@@ -104,7 +107,8 @@ func TestMessagesAreReadBackAsWritten(t *testing.T) {
 		With("map", map[string]any{"$time": "not a time", "k": 1.5}).
 		With("like ours", map[string]any{"$time": map[string]any{"$map": 1}}).
 		WithIndex("line").At(7)
-	for _, body := range []string{"", "text", "a\nb", `{"a": 1.0, "b":"\u00e9"}`, ` {"a":1}`, `{"a":1}` + "\r", "\xff\x00", `"x"`, "12", "[1,\t2]", "{bad}", strings.Repeat("\x01", 1000)} {
+	for _, body := range []string{"", "text", "a\nb", `{"a": 1.0, "b":"\u00e9"}`, ` {"a":1}`, `{"a":1}` + "\r",
+		"\xff\x00", `"x"`, "12", "[1,\t2]", "{bad}", strings.Repeat("\x01", 1000)} {
 		w := (&OutConfig{OutFraming{Messages: &Plain{}}}).Writer()
 		text, err := w.Append(nil, message(body, meta))
 		if err != nil {

@@ -109,7 +109,8 @@ func (c *Caller) Open(follow bool) error {
 	if err != nil {
 		return err
 	}
-	dialer, err := c.cfg.Refuse.dialer(&net.Dialer{Timeout: 10 * time.Second}, http.ProxyFromEnvironment, c.guard.prefix)
+	dialer, err := c.cfg.Refuse.dialer(&net.Dialer{Timeout: 10 * time.Second}, http.ProxyFromEnvironment,
+		c.guard.prefix)
 	if err != nil {
 		return err
 	}
@@ -127,7 +128,8 @@ func (c *Caller) Open(follow bool) error {
 		Transport: Transport{c.network},
 		CheckRedirect: func(req *http.Request, via []*http.Request) error {
 			first := via[0]
-			if follow && len(via) <= maxRedirects && req.Method == first.Method && !c.expects(req.Response.StatusCode) &&
+			if follow && len(via) <= maxRedirects && req.Method == first.Method &&
+				!c.expects(req.Response.StatusCode) &&
 				req.URL.Scheme == first.URL.Scheme && req.URL.Host == first.URL.Host {
 				return nil
 			}
@@ -162,7 +164,8 @@ func ContentType(body []byte) string {
 // The caller closes the answer's body. An error has a class: transient, timeout
 // when ctx has passed its deadline, or what the status says; it holds where nothing
 // was sent.
-func (c *Caller) Do(ctx context.Context, method, target string, header http.Header, body []byte) (*http.Response, error) {
+func (c *Caller) Do(ctx context.Context, method, target string, header http.Header, body []byte) (*http.Response,
+	error) {
 	req, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
 	if err != nil {
 		return nil, engine.Errorf(engine.Rejected, "url %s: %w", c.guard.shown(), cause(err))

@@ -44,10 +44,12 @@ type Timestamp struct {
 // CheckConfig reports what can't work.
 func (t *Timestamp) CheckConfig(report func(path, message, remedy string)) {
 	if (t.Header == "") == (t.Field == "") {
-		report("header", "a timestamp is in a header, or in a field of the signature's header", "set either header or field")
+		report("header", "a timestamp is in a header, or in a field of the signature's header",
+			"set either header or field")
 	}
 	if strings.Count(t.Signed, timeMark) != 1 || strings.Count(t.Signed, bodyMark) != 1 {
-		report("signed", "must contain {timestamp} and {body}, each once: what is not signed can be forged", `write "{timestamp}.{body}"`)
+		report("signed", "must contain {timestamp} and {body}, each once: what is not signed can be forged",
+			`write "{timestamp}.{body}"`)
 	}
 }
 

@@ -20,9 +20,11 @@ func TestSignaturesThatOthersHavePublished(t *testing.T) {
 		hmac           HMAC
 		at, body, want string
 	}{
-		{"GitHub", HMAC{Secret: schema.NewSecret("It's a Secret to Everybody"), Algorithm: "sha256"}, "", "Hello, World!",
+		{"GitHub", HMAC{Secret: schema.NewSecret("It's a Secret to Everybody"), Algorithm: "sha256"}, "",
+			"Hello, World!",
 			"757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"},
-		{"Slack", HMAC{Secret: schema.NewSecret("8f742231b10e8888abcd99yyyzzz85a5"), Algorithm: "sha256", Timestamp: &Timestamp{Signed: "v0:{timestamp}:{body}"}}, "1531420618",
+		{"Slack", HMAC{Secret: schema.NewSecret("8f742231b10e8888abcd99yyyzzz85a5"), Algorithm: "sha256",
+			Timestamp: &Timestamp{Signed: "v0:{timestamp}:{body}"}}, "1531420618",
 			"token=xyzz0WbapA4vBCDEFasx0q6G&team_id=T1DC2JH3J&team_domain=testteamnow&channel_id=G8PSS9T3V&channel_name=foobar&user_id=U2CERLKJA&user_name=roadrunner&command=%2Fwebhook-collect&text=&response_url=https%3A%2F%2Fhooks.slack.com%2Fcommands%2FT1DC2JH3J%2F397700885554%2F96rGlfmibIGlgcZRskXaIFfN&trigger_id=398738663015.47445629121.803a0bc887a14d10d2c447fce8b6703c",
 			"a2114d57b48eac39b9ad189dd8316235a7b4a8d21a10bd27519666489c69b503"},
 	}
@@ -37,7 +39,8 @@ func TestHMAC(t *testing.T) {
 	github := HMAC{Header: "X-Hub-Signature-256", Prefix: "sha256=", Algorithm: "sha256", Encoding: "hex"}
 	shopify := HMAC{Header: "X-Shopify-Hmac-Sha256", Algorithm: "sha256", Encoding: "base64"}
 	slack := HMAC{Header: "X-Slack-Signature", Prefix: "v0=", Algorithm: "sha256", Encoding: "hex",
-		Timestamp: &Timestamp{Header: "X-Slack-Request-Timestamp", Signed: "v0:{timestamp}:{body}", Window: 5 * time.Minute}}
+		Timestamp: &Timestamp{Header: "X-Slack-Request-Timestamp", Signed: "v0:{timestamp}:{body}",
+			Window: 5 * time.Minute}}
 	stripe := HMAC{Header: "Stripe-Signature", Prefix: "v1=", Algorithm: "sha256", Encoding: "hex",
 		Timestamp: &Timestamp{Field: "t", Signed: "{timestamp}.{body}", Window: 5 * time.Minute}}
 	const body, now = "the body", 946684800 // when synctest's clock begins
@@ -62,12 +65,15 @@ func TestHMAC(t *testing.T) {
 		{"base64", shopify, "X-Shopify-Hmac-Sha256: SUM", 0, true},
 		{"hexadecimal where base64 is asked for", shopify, "X-Shopify-Hmac-Sha256: " + plain, 0, false},
 		{"Slack", slack, "X-Slack-Signature: v0=SUM\nX-Slack-Request-Timestamp: 946684800", 0, true},
-		{"at the end of the window", slack, "X-Slack-Signature: v0=SUM\nX-Slack-Request-Timestamp: 946684800", 5 * time.Minute, true},
-		{"behind it", slack, "X-Slack-Signature: v0=SUM\nX-Slack-Request-Timestamp: 946684800", 5*time.Minute + time.Second, false},
+		{"at the end of the window", slack, "X-Slack-Signature: v0=SUM\nX-Slack-Request-Timestamp: 946684800",
+			5 * time.Minute, true},
+		{"behind it", slack, "X-Slack-Signature: v0=SUM\nX-Slack-Request-Timestamp: 946684800",
+			5*time.Minute + time.Second, false},
 		{"another time", slack, "X-Slack-Signature: v0=SUM\nX-Slack-Request-Timestamp: 946684801", 0, false},
 		{"no time", slack, "X-Slack-Signature: v0=SUM", 0, false},
 		{"a time that is none", slack, "X-Slack-Signature: v0=SUM\nX-Slack-Request-Timestamp: now", 0, false},
-		{"a time beyond all", slack, "X-Slack-Signature: v0=SUM\nX-Slack-Request-Timestamp: 9223372036854775807", 0, false},
+		{"a time beyond all", slack, "X-Slack-Signature: v0=SUM\nX-Slack-Request-Timestamp: 9223372036854775807", 0,
+			false},
 		{"Stripe", stripe, "Stripe-Signature: t=946684800,v1=SUM,v0=6ffb", 0, true},
 		{"a second key", stripe, "Stripe-Signature: t=946684800, v1=6ffb, v1=SUM", 0, true},
 		{"an older scheme", stripe, "Stripe-Signature: t=946684800,v0=SUM", 0, false},
@@ -83,7 +89,8 @@ func TestHMAC(t *testing.T) {
 					text = base64.StdEncoding.EncodeToString(sum)
 				}
 				r := httptest.NewRequest("POST", "/", nil)
-				headers := strings.NewReplacer("SUMUP", strings.ToUpper(text), "SUMCUT", text[1:], "SUM", text).Replace(tt.headers)
+				headers := strings.NewReplacer("SUMUP", strings.ToUpper(text), "SUMCUT", text[1:], "SUM",
+					text).Replace(tt.headers)
 				for line := range strings.SplitSeq(headers, "\n") {
 					name, value, _ := strings.Cut(line, ": ")
 					r.Header.Set(name, value)

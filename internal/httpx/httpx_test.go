@@ -62,7 +62,8 @@ func TestMetaLeavesCredentialsOut(t *testing.T) {
 	r.Header["Http_path"] = []string{"posing"}
 	r.Header.Set("X-Trace", "1")
 	got := new(Metas).Of(r).Map()
-	want := map[string]any{"http_method": "POST", "http_path": "/a", "http_query": "b", "http_remote": "192.0.2.1:1234", "x-trace": "1"}
+	want := map[string]any{"http_method": "POST", "http_path": "/a", "http_query": "b", "http_remote": "192.0.2.1:1234",
+		"x-trace": "1"}
 	if len(got) != len(want) {
 		t.Errorf("got %v", got)
 	}
@@ -82,7 +83,11 @@ func TestRequestsOfAConnectionShareMetadata(t *testing.T) {
 		shared bool
 	}{
 		{"the same", nil, nil, true},
-		{"what is no metadata changes", nil, func(r *http.Request) { r.Header.Set("Content-Length", "7"); r.Header.Set("Cookie", "c") }, true},
+		{"what is no metadata changes", nil, func(r *http.Request) {
+			r.Header.Set("Content-Length",
+				"7")
+			r.Header.Set("Cookie", "c")
+		}, true},
 		{"another method", nil, func(r *http.Request) { r.Method = "PUT" }, false},
 		{"another path", nil, func(r *http.Request) { r.URL.Path = "/b" }, false},
 		{"another query", nil, func(r *http.Request) { r.URL.RawQuery = "c" }, false},
@@ -92,7 +97,8 @@ func TestRequestsOfAConnectionShareMetadata(t *testing.T) {
 		{"one header more", nil, func(r *http.Request) { r.Header.Set("X-More", "1") }, false},
 		{"one header less", nil, func(r *http.Request) { r.Header.Del("X-Trace") }, false},
 		{"another header", nil, func(r *http.Request) { r.Header.Del("X-Trace"); r.Header.Set("X-More", "1") }, false},
-		{"much", func(r *http.Request) { r.Header.Set("X-Trace", long) }, func(r *http.Request) { r.Header.Set("X-Trace", long) }, false},
+		{"much", func(r *http.Request) { r.Header.Set("X-Trace", long) },
+			func(r *http.Request) { r.Header.Set("X-Trace", long) }, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -30,7 +30,8 @@ var (
 	carrier  = netip.MustParsePrefix("100.64.0.0/10")
 	metadata = []netip.Addr{ // of AWS, GCP, Azure and others; of AWS by IPv6; of AWS containers; of Alibaba; of Oracle
 		netip.MustParseAddr("169.254.169.254"), netip.MustParseAddr("fd00:ec2::254"),
-		netip.MustParseAddr("169.254.170.2"), netip.MustParseAddr("169.254.170.23"), netip.MustParseAddr("fd00:ec2::23"),
+		netip.MustParseAddr("169.254.170.2"), netip.MustParseAddr("169.254.170.23"),
+		netip.MustParseAddr("fd00:ec2::23"),
 		netip.MustParseAddr("100.100.100.200"), netip.MustParseAddr("192.0.0.192"),
 	}
 	// embedding are networks whose addresses have an IPv4 address in them, from this byte on.
@@ -52,7 +53,9 @@ func (r *Refused) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 			continue
 		}
 		if _, err := prefixOf(text); err != nil {
-			d.Report(n, schema.Problem{Code: schema.BadValue, Message: fmt.Sprintf("%q is neither a group of addresses nor an address", text), Remedy: "write link_local, loopback, metadata, private, an address, or a network such as 10.0.0.0/8"})
+			d.Report(n, schema.Problem{Code: schema.BadValue,
+				Message: fmt.Sprintf("%q is neither a group of addresses nor an address", text),
+				Remedy:  "write link_local, loopback, metadata, private, an address, or a network such as 10.0.0.0/8"})
 		}
 	}
 }

@@ -46,7 +46,8 @@ func TestAddressesAreRefusedInAnyForm(t *testing.T) {
 		{"2001:db8::/32", "2001:db8::1", true},
 	}
 	for _, tt := range tests {
-		err := Refused{tt.refused}.control(t.Context(), "tcp", netip.AddrPortFrom(netip.MustParseAddr(tt.address), 80).String(), nil)
+		err := Refused{tt.refused}.control(t.Context(), "tcp",
+			netip.AddrPortFrom(netip.MustParseAddr(tt.address), 80).String(), nil)
 		if errors.Is(err, errRefused) != tt.want {
 			t.Errorf("%s by %s: %v", tt.address, tt.refused, err)
 		}

@@ -71,8 +71,11 @@ func TestWhatWasNotSentHolds(t *testing.T) {
 		holds     bool
 	}{
 		{"refused", "http://" + closedPort(t), nil, engine.Transient, true},
-		{"a name that is not known", "http://nowhere.example", dial(func(context.Context) error { return &net.DNSError{Err: "no such host", IsNotFound: true} }), engine.Transient, true},
-		{"too late to connect", "http://far.example", dial(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }), engine.Timeout, true},
+		{"a name that is not known", "http://nowhere.example",
+			dial(func(context.Context) error { return &net.DNSError{Err: "no such host", IsNotFound: true} }),
+			engine.Transient, true},
+		{"too late to connect", "http://far.example",
+			dial(func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }), engine.Timeout, true},
 		{"a certificate that nobody trusts", secure.URL, nil, engine.Transient, true},
 		{"no TLS there", "https" + server.URL[len("http"):], nil, engine.Transient, true},
 		{"an answer", server.URL + "/500", nil, engine.Transient, false},

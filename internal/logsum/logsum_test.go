@@ -16,12 +16,13 @@ import (
 
 // logTo makes a logger whose lines have no time.
 func logTo(out *enginetest.Transcript) (*slog.Logger, *Handler) {
-	h := New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelInfo, ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
-		if a.Key == slog.TimeKey {
-			return slog.Attr{}
-		}
-		return a
-	}}))
+	h := New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: slog.LevelInfo,
+		ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+			if a.Key == slog.TimeKey {
+				return slog.Attr{}
+			}
+			return a
+		}}))
 	return slog.New(h), h
 }
 
@@ -64,7 +65,8 @@ func TestWhatRepeatsIsSummedUp(t *testing.T) {
 			say("a")
 			time.Sleep(time.Second)
 		}
-		want("while it goes on", line("a")+" repeated=10 over=9.5s", line("a")+" repeated=10 over=9.5s", line("a")+" repeated=10 over=9.5s", line("a")+" repeated=10 over=9.5s", line("a")+" repeated=10 over=9.5s")
+		want("while it goes on", line("a")+" repeated=10 over=9.5s", line("a")+" repeated=10 over=9.5s",
+			line("a")+" repeated=10 over=9.5s", line("a")+" repeated=10 over=9.5s", line("a")+" repeated=10 over=9.5s")
 		time.Sleep(time.Minute)
 		say("a")
 		say("b")
@@ -152,7 +154,8 @@ func TestAMillionCausesTakeNoMemory(t *testing.T) {
 }
 
 func BenchmarkOneLine(b *testing.B) {
-	for name, h := range map[string]slog.Handler{"without": slog.NewTextHandler(io.Discard, nil), "sums": New(slog.NewTextHandler(io.Discard, nil))} {
+	for name, h := range map[string]slog.Handler{"without": slog.NewTextHandler(io.Discard, nil),
+		"sums": New(slog.NewTextHandler(io.Discard, nil))} {
 		b.Run(name, func(b *testing.B) {
 			log := slog.New(h)
 			b.ReportAllocs()

@@ -49,11 +49,13 @@ func named(name, letters string) bool {
 // CheckName is nil for a name that a metric can have.
 func CheckName(name string) error {
 	if !named(name, letters+":") {
-		return fmt.Errorf("%q is not a valid metric name (use letters, digits and _, as in orders_total)", clipped(name))
+		return fmt.Errorf("%q is not a valid metric name (use letters, digits and _, as in orders_total)",
+			clipped(name))
 	}
 	for _, prefix := range reserved {
 		if strings.HasPrefix(name, prefix) {
-			return fmt.Errorf("metrics that begin with %s are flowd's own (put your service's name before it: shop_%s)", prefix, name)
+			return fmt.Errorf("metrics that begin with %s are flowd's own (put your service's name before it: shop_%s)",
+				prefix, name)
 		}
 	}
 	return nil
@@ -156,11 +158,13 @@ func (m *Metric) collector() prometheus.Collector {
 // agrees says what is different in another description of the metric.
 func (s *Spec) agrees(o Spec) error {
 	differ := func(what string, here, there any) error {
-		return fmt.Errorf("metric %s has %s %v here and %v in another step (make them agree, or rename one)", s.Name, what, here, there)
+		return fmt.Errorf("metric %s has %s %v here and %v in another step (make them agree, or rename one)", s.Name,
+			what, here, there)
 	}
 	switch {
 	case s.Kind != o.Kind:
-		return fmt.Errorf("metric %s is a %s here and a %s in another step (rename one of them)", s.Name, o.Kind, s.Kind)
+		return fmt.Errorf("metric %s is a %s here and a %s in another step (rename one of them)", s.Name, o.Kind,
+			s.Kind)
 	case !slices.Equal(s.Labels, o.Labels):
 		return differ("labels", o.Labels, s.Labels)
 	case s.MaxSeries != o.MaxSeries:
@@ -175,7 +179,8 @@ func (s *Spec) agrees(o Spec) error {
 // as a whole.
 func (a *set) clash(s Spec) error {
 	for _, part := range parts {
-		if base, ok := strings.CutSuffix(s.Name, part); ok && a.byName[base] != nil && a.byName[base].spec.Kind == Histogram {
+		if base, ok := strings.CutSuffix(s.Name, part); ok && a.byName[base] != nil &&
+			a.byName[base].spec.Kind == Histogram {
 			return fmt.Errorf("metric %s has a name that belongs to the histogram %s (use another name)", s.Name, base)
 		}
 		if s.Kind == Histogram && a.byName[s.Name+part] != nil {

@@ -93,7 +93,8 @@ func (m *Metric) add(key string, log *slog.Logger) (Record, error) {
 		return nil, err
 	case full:
 		m.rest = r
-		log.Warn("a metric has reached its limit of series: other label values count as \"other\"", "metric", m.spec.Name, "max_series", m.spec.MaxSeries)
+		log.Warn("a metric has reached its limit of series: other label values count as \"other\"", "metric",
+			m.spec.Name, "max_series", m.spec.MaxSeries)
 	default:
 		m.series[key] = r
 	}

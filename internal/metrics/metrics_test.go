@@ -73,13 +73,17 @@ func TestStepsThatNameOneMetricShareIt(t *testing.T) {
 }
 
 func TestAMetricHasOneDescription(t *testing.T) {
-	first := metrics.Spec{Name: "m", Kind: metrics.Histogram, Labels: []string{"a"}, MaxSeries: 5, Buckets: []float64{1}}
+	first := metrics.Spec{Name: "m", Kind: metrics.Histogram, Labels: []string{"a"}, MaxSeries: 5,
+		Buckets: []float64{1}}
 	for want, other := range map[string]metrics.Spec{
 		"m is a gauge here and a histogram": {Name: "m", Kind: metrics.Gauge, Labels: []string{"a"}, MaxSeries: 5},
-		"labels [b] here and [a]":           {Name: "m", Kind: metrics.Histogram, Labels: []string{"b"}, MaxSeries: 5, Buckets: []float64{1}},
-		"max_series 6 here and 5":           {Name: "m", Kind: metrics.Histogram, Labels: []string{"a"}, MaxSeries: 6, Buckets: []float64{1}},
-		"buckets [2] here and [1]":          {Name: "m", Kind: metrics.Histogram, Labels: []string{"a"}, MaxSeries: 5, Buckets: []float64{2}},
-		"belongs to the histogram m":        {Name: "m_count", Kind: metrics.Counter, MaxSeries: 5},
+		"labels [b] here and [a]": {Name: "m", Kind: metrics.Histogram, Labels: []string{"b"}, MaxSeries: 5,
+			Buckets: []float64{1}},
+		"max_series 6 here and 5": {Name: "m", Kind: metrics.Histogram, Labels: []string{"a"}, MaxSeries: 6,
+			Buckets: []float64{1}},
+		"buckets [2] here and [1]": {Name: "m", Kind: metrics.Histogram, Labels: []string{"a"}, MaxSeries: 5,
+			Buckets: []float64{2}},
+		"belongs to the histogram m": {Name: "m_count", Kind: metrics.Counter, MaxSeries: 5},
 	} {
 		shared := &engine.Shared{}
 		declare(t, shared, first)
@@ -146,12 +150,14 @@ func TestManyLanesRecordAtOnce(t *testing.T) {
 func TestNames(t *testing.T) {
 	for name, want := range map[string]string{
 		"orders_total": "", "shop:rate": "", "_x": "",
-		"": "not a valid metric name", "1x": "not a valid metric name", "a-b": "not a valid metric name", "a b": "not a valid metric name", "zä": "not a valid metric name", "a\n": "not a valid metric name",
+		"": "not a valid metric name", "1x": "not a valid metric name", "a-b": "not a valid metric name",
+		"a b": "not a valid metric name", "zä": "not a valid metric name", "a\n": "not a valid metric name",
 		"flowd_x": "flowd's own", "go_x": "flowd's own", "process_x": "flowd's own",
 	} {
 		check(t, name, metrics.CheckName(name), want)
 	}
-	for name, want := range map[string]string{"country": "", "le": "bound of a histogram", "__name__": "Prometheus' own", "a:b": "not a valid label name", "": "not a valid label name"} {
+	for name, want := range map[string]string{"country": "", "le": "bound of a histogram",
+		"__name__": "Prometheus' own", "a:b": "not a valid label name", "": "not a valid label name"} {
 		check(t, name, metrics.CheckLabel(name, metrics.Histogram), want)
 	}
 	check(t, "le of a counter", metrics.CheckLabel("le", metrics.Counter), "")

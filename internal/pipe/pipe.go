@@ -85,7 +85,8 @@ func (l *Link) CheckWriters() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.writers == 0 {
-		return fmt.Errorf("nothing writes to pipe %q (a pipeline of the same process needs an output pipe: %s)", l.name, l.name)
+		return fmt.Errorf("nothing writes to pipe %q (a pipeline of the same process needs an output pipe: %s)", l.name,
+			l.name)
 	}
 	return nil
 }
@@ -95,7 +96,8 @@ func (l *Link) CheckReaders() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.readers == 0 {
-		return fmt.Errorf("nothing reads from pipe %q (a pipeline of the same process needs an input pipe: %s)", l.name, l.name)
+		return fmt.Errorf("nothing reads from pipe %q (a pipeline of the same process needs an input pipe: %s)", l.name,
+			l.name)
 	}
 	return nil
 }

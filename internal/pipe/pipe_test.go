@@ -57,11 +57,12 @@ func linked(t *testing.T, payloads []string, dst *enginetest.Sink) (upstream, do
 		{
 			Name:   "up",
 			Inputs: enginetest.Named("in", src.Input()),
-			Outputs: enginetest.Named("out", engine.OutputSpec{Use: engine.Use(func(env engine.Env) (engine.Output, error) {
-				l := Of(env.Shared, "x")
-				l.AddWriter()
-				return writer{l}, nil
-			})}),
+			Outputs: enginetest.Named("out",
+				engine.OutputSpec{Use: engine.Use(func(env engine.Env) (engine.Output, error) {
+					l := Of(env.Shared, "x")
+					l.AddWriter()
+					return writer{l}, nil
+				})}),
 		},
 		{
 			Name: "down",
@@ -114,8 +115,9 @@ func parked(ctx context.Context, t *testing.T, l *Link, payloads ...string) <-ch
 	src := &enginetest.Source{Payloads: payloads, Takes: engine.TakesOne}
 	reports := make(chan runtime.Report, 1)
 	plan, problems := runtime.Build(&engine.Pipeline{
-		Inputs:  enginetest.Named("in", src.Input()),
-		Outputs: enginetest.Named("out", engine.OutputSpec{Timeout: 50 * time.Millisecond, Use: engine.Use(func(engine.Env) (engine.Output, error) { return writer{l}, nil })}),
+		Inputs: enginetest.Named("in", src.Input()),
+		Outputs: enginetest.Named("out", engine.OutputSpec{Timeout: 50 * time.Millisecond,
+			Use: engine.Use(func(engine.Env) (engine.Output, error) { return writer{l}, nil })}),
 	}, runtime.Options{Log: slog.New(slog.DiscardHandler)})
 	for _, p := range problems {
 		if !p.Warning {
@@ -135,10 +137,13 @@ func TestTheFateThereIsTheFateHere(t *testing.T) {
 	}{
 		{"delivered", engine.Result{Fate: engine.Delivered}, engine.Delivered, ""},
 		{"filtered", engine.Result{Fate: engine.Filtered}, engine.Filtered, ""},
-		{"dead-lettered", engine.Result{Fate: engine.DeadLettered, Err: engine.Errorf(engine.Decode, "no")}, engine.DeadLettered, ""},
+		{"dead-lettered", engine.Result{Fate: engine.DeadLettered, Err: engine.Errorf(engine.Decode, "no")},
+			engine.DeadLettered, ""},
 		{"dropped on purpose", engine.Result{Fate: engine.Dropped}, engine.Dropped, ""},
-		{"returned", engine.Result{Fate: engine.Returned, Err: &engine.Error{Class: engine.Rejected, Step: "check", Err: errors.New("no")}}, engine.Returned, "pipe x: step check: no"},
-		{"dropped as failed", engine.Result{Fate: engine.Dropped, Err: engine.Errorf(engine.Decode, "no")}, engine.Returned, "pipe x: no"},
+		{"returned", engine.Result{Fate: engine.Returned, Err: &engine.Error{Class: engine.Rejected, Step: "check",
+			Err: errors.New("no")}}, engine.Returned, "pipe x: step check: no"},
+		{"dropped as failed", engine.Result{Fate: engine.Dropped, Err: engine.Errorf(engine.Decode, "no")},
+			engine.Returned, "pipe x: no"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -162,7 +167,8 @@ func TestTheFateThereIsTheFateHere(t *testing.T) {
 			if report.Stats.Roots.Ended[tt.want] != 1 {
 				t.Errorf("got %+v, want %v", report.Stats.Roots, tt.want)
 			}
-			if tt.text != "" && (len(report.Failures) != 1 || report.Failures[0].First.Message != tt.text || tt.res.Err.Class != report.Failures[0].First.Class) {
+			if tt.text != "" && (len(report.Failures) != 1 || report.Failures[0].First.Message != tt.text ||
+				tt.res.Err.Class != report.Failures[0].First.Class) {
 				t.Errorf("got %+v, want %q", report.Failures, tt.text)
 			}
 			if err := r.Read(t.Context(), b); !errors.Is(err, io.EOF) {
@@ -190,7 +196,8 @@ func TestWhatIsNotTakenFails(t *testing.T) {
 	if report.Stats.Roots.Ended[engine.Delivered] != 1 || report.Stats.Roots.Ended[engine.Returned] != 1 {
 		t.Errorf("got %+v", report.Stats.Roots)
 	}
-	if len(report.Failures) != 1 || report.Failures[0].First.Class != engine.Timeout || !strings.Contains(report.Failures[0].First.Message, "pipe x: not taken in time") {
+	if len(report.Failures) != 1 || report.Failures[0].First.Class != engine.Timeout ||
+		!strings.Contains(report.Failures[0].First.Message, "pipe x: not taken in time") {
 		t.Errorf("got %+v", report.Failures)
 	}
 }
@@ -202,14 +209,16 @@ func TestAReaderThatHasEndedFailsWritesAtOnce(t *testing.T) {
 	l.AddReader()
 	l.EndReader()
 	report := <-parked(t.Context(), t, l, "a")
-	if len(report.Failures) != 1 || report.Failures[0].First.Message != "pipe x: the pipeline that reads from it has ended" {
+	if len(report.Failures) != 1 ||
+		report.Failures[0].First.Message != "pipe x: the pipeline that reads from it has ended" {
 		t.Errorf("got %+v", report.Failures)
 	}
 }
 
 func TestKeyAndMetadataComeOver(t *testing.T) {
 	l := Of(nil, "x")
-	o := &offer{taken: make(chan struct{}), items: []item{{body: []byte("b"), key: []byte("k"), meta: engine.Meta{}.With("n", 1)}}}
+	o := &offer{taken: make(chan struct{}), items: []item{{body: []byte("b"), key: []byte("k"),
+		meta: engine.Meta{}.With("n", 1)}}}
 	go func() { l.offers <- o }()
 	b := engine.NewBatch(1)
 	if err := l.NewReader().Read(t.Context(), b); err != nil {

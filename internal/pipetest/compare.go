@@ -37,7 +37,8 @@ func (s *stage) compare(res *Result, err error) (all []Difference) {
 		}
 		for name := range s.Test.Expect.All() {
 			if s.sinks[name] == nil {
-				all = append(all, Difference{At: "output " + name, Got: "it only passes messages on to other outputs: expect them there"})
+				all = append(all, Difference{At: "output " + name,
+					Got: "it only passes messages on to other outputs: expect them there"})
 			}
 		}
 		slices.SortStableFunc(all, func(a, b Difference) int { return strings.Compare(outputOf(a.At), outputOf(b.At)) })
@@ -84,10 +85,12 @@ func (s *stage) fates(res *Result) (all []Difference) {
 	if s.Test.Fates == nil {
 		return nil
 	}
-	for _, fate := range []engine.Fate{engine.Delivered, engine.Filtered, engine.DeadLettered, engine.Dropped, engine.Returned} {
+	for _, fate := range []engine.Fate{engine.Delivered, engine.Filtered, engine.DeadLettered, engine.Dropped,
+		engine.Returned} {
 		want, got := s.Test.Fates.Of(fate), res.Fates.Of(fate)
 		if want != got {
-			all = append(all, Difference{At: "fates", Path: fate.String(), Want: strconv.FormatInt(want, 10), Got: strconv.FormatInt(got, 10) + s.endedAs(fate)})
+			all = append(all, Difference{At: "fates", Path: fate.String(), Want: strconv.FormatInt(want, 10),
+				Got: strconv.FormatInt(got, 10) + s.endedAs(fate)})
 		}
 	}
 	return all

@@ -41,13 +41,15 @@ func batches(at string, want []config.ExpectedBatch, writes []Write, anyOrder bo
 			for i := range want[p.Want].Messages {
 				texts = append(texts, expected(&want[p.Want].Messages[i]))
 			}
-			all = append(all, Difference{At: at, Path: fmt.Sprintf("batch %d is missing", p.Want+1), Want: "[" + strings.Join(texts, ", ") + "]"})
+			all = append(all, Difference{At: at, Path: fmt.Sprintf("batch %d is missing", p.Want+1),
+				Want: "[" + strings.Join(texts, ", ") + "]"})
 		case p.Want < 0:
 			var texts []string
 			for _, m := range writes[p.Got].Messages {
 				texts = append(texts, payload(m.Body))
 			}
-			all = append(all, Difference{At: at, Path: fmt.Sprintf("batch %d is not expected", p.Got+1), Got: "[" + strings.Join(texts, ", ") + "]"})
+			all = append(all, Difference{At: at, Path: fmt.Sprintf("batch %d is not expected", p.Got+1),
+				Got: "[" + strings.Join(texts, ", ") + "]"})
 		default:
 			all = append(all, batch(fmt.Sprintf("%s, batch %d", at, p.Want+1), want[p.Want], writes[p.Got])...)
 		}
@@ -83,9 +85,11 @@ func list(at string, want []config.ExpectedMessage, got []Message, anyOrder bool
 	for _, p := range paired(anyOrder)(len(want), len(got), same) {
 		switch {
 		case p.Got < 0:
-			all = append(all, Difference{At: at, Path: fmt.Sprintf("message %d is missing", p.Want+1), Want: expected(&want[p.Want])})
+			all = append(all, Difference{At: at, Path: fmt.Sprintf("message %d is missing", p.Want+1),
+				Want: expected(&want[p.Want])})
 		case p.Want < 0:
-			all = append(all, Difference{At: at, Path: fmt.Sprintf("message %d is not expected", p.Got+1), Got: payload(got[p.Got].Body)})
+			all = append(all, Difference{At: at, Path: fmt.Sprintf("message %d is not expected", p.Got+1),
+				Got: payload(got[p.Got].Body)})
 		default:
 			all = append(all, message(fmt.Sprintf("%s, message %d", at, p.Want+1), &want[p.Want], got[p.Got])...)
 		}

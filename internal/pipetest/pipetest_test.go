@@ -115,16 +115,21 @@ func TestWhatArrivesIsCompared(t *testing.T) {
 `, map[string][]string{
 		"all as expected": nil,
 		"fields": {
-			`output out, message 1 gone + 1`, `output out, message 1 list[1] - 3 + 2`, `output out, message 1 list[2] - 4`,
-			`output out, message 1 more - {"a":1}`, `output out, message 1 seen - null + "2000-01-01T00:00:00Z"`, `output out, message 1 total - 2 + 1`,
+			`output out, message 1 gone + 1`, `output out, message 1 list[1] - 3 + 2`,
+			`output out, message 1 list[2] - 4`,
+			`output out, message 1 more - {"a":1}`, `output out, message 1 seen - null + "2000-01-01T00:00:00Z"`,
+			`output out, message 1 total - 2 + 1`,
 		},
 		"lists": {
 			`output dead message 1 is missing - a message`,
-			`output out message 1 is not expected + {"total":1}`, `output out message 3 is missing - matches: total == 4`,
+			`output out message 1 is not expected + {"total":1}`,
+			`output out message 3 is missing - matches: total == 4`,
 		},
 		"the rest of a message": {
-			`output out, message 1 - {"total": 1} + {"total":1}`, `output out, message 1 meta topic - "b" + "a"`, `output out, message 1 meta other - 1 + null`,
-			`output out, message 1 error - class: decode + it has not failed`, `output out, message 1 - matches: total == 2 + {"total":1}`,
+			`output out, message 1 - {"total": 1} + {"total":1}`, `output out, message 1 meta topic - "b" + "a"`,
+			`output out, message 1 meta other - 1 + null`,
+			`output out, message 1 error - class: decode + it has not failed`,
+			`output out, message 1 - matches: total == 2 + {"total":1}`,
 		},
 		"what is not listed": {`output out message 1 is not expected + {"total":1}`},
 		"nothing expected":   {"test + nothing is expected (--update writes what arrived)"},
@@ -232,7 +237,8 @@ tests:
 		"nobody speaks of it": {"failures + 1 returned: permanent in output out: failed by the test (first from input in)"},
 		"other failures": {
 			"fates delivered - 1 + 0", "fates returned - 0 + 1 (input 1)",
-			"failures, 1 class - auth + permanent", "failures, 1 place - output lake + output out", "failures, 1 message - … else … + failed by the test",
+			"failures, 1 class - auth + permanent", "failures, 1 place - output lake + output out",
+			"failures, 1 message - … else … + failed by the test",
 			"failures, 1 fate - dropped + returned", "failures, 1 count - 2 + 1", "failures - class: late, count: 1",
 		},
 	})
@@ -275,10 +281,12 @@ tests:
 	if d := res["batches"].Differences; len(d) > 0 || res["batches"].Took != 12*time.Hour {
 		t.Errorf("took %v, differences %v", res["batches"].Took, d)
 	}
-	if diff := cmp.Diff([]Difference{{At: "time", Want: "at most 5m0s", Got: "10m0s"}}, res["too slow"].Differences); diff != "" {
+	if diff := cmp.Diff([]Difference{{At: "time", Want: "at most 5m0s", Got: "10m0s"}},
+		res["too slow"].Differences); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]Difference{{At: "output out", Path: "batch 2 is missing", Want: "[a message]"}}, res["the end sends what is there"].Differences); diff != "" {
+	if diff := cmp.Diff([]Difference{{At: "output out", Path: "batch 2 is missing", Want: "[a message]"}},
+		res["the end sends what is there"].Differences); diff != "" {
 		t.Error(diff)
 	}
 	if real := time.Since(began); real > time.Minute {
@@ -310,7 +318,8 @@ processors: [{archive: lines}]
 outputs: {out: {stdout: {}}}
 tests: [{name: a batch step, input: [{json: {}}], expect: {}}]
 `)["a batch step"]
-	if len(got) != 1 || !strings.Contains(got[0], "p.yaml:3:15: processors[0].archive: archive works on whole batches") {
+	if len(got) != 1 ||
+		!strings.Contains(got[0], "p.yaml:3:15: processors[0].archive: archive works on whole batches") {
 		t.Errorf("got %q", got)
 	}
 }
@@ -343,7 +352,8 @@ tests:
 `, map[string][]string{"equal": nil, "different": {
 		"output out, message 1 [0] - 1.5 + 1", "output out, message 1 [1] - 9007199254740992 + 9007199254740993",
 		"output out, message 1 [2] - 123456789012345678901234567891 + 123456789012345678901234567890",
-		`output out, message 1 [3] - 1 + "1"`, "output out, message 1 [4] - false + null", `output out, message 1 [5] - "true" + true`,
+		`output out, message 1 [3] - 1 + "1"`, "output out, message 1 [4] - false + null",
+		`output out, message 1 [5] - "true" + true`,
 	}})
 }
 
@@ -351,7 +361,8 @@ func TestABubbleEndsWhateverHappensInIt(t *testing.T) {
 	flags := 0
 	flag.VisitAll(func(*flag.Flag) { flags++ })
 	var began time.Time
-	if err := bubble(func() { began = time.Now(); time.Sleep(time.Hour) }); err != nil || !began.Equal(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)) {
+	if err := bubble(func() { began = time.Now(); time.Sleep(time.Hour) }); err != nil ||
+		!began.Equal(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)) {
 		t.Errorf("err %v, it began at %v", err, began)
 	}
 	if err := bubble(func() { <-make(chan int) }); err != errHangs {

@@ -88,7 +88,8 @@ func run(r config.Rehearsal) Result {
 	s := &stage{Rehearsal: r, start: time.Now(), sources: map[string]*source{}, sinks: map[string]*sink{}}
 	s.set()
 	plan, problems := runtime.Build(s.Pipeline, runtime.Options{
-		Log: slog.New(slog.NewTextHandler(&s.log, &slog.HandlerOptions{ReplaceAttr: s.attr})), Shared: shared(), Steps: s.Steps, Caches: s.Caches, Limits: s.Limits, Secrets: s.Secrets,
+		Log: slog.New(slog.NewTextHandler(&s.log, &slog.HandlerOptions{ReplaceAttr: s.attr})), Shared: shared(),
+		Steps: s.Steps, Caches: s.Caches, Limits: s.Limits, Secrets: s.Secrets,
 	})
 	if plan == nil {
 		return Result{Problems: problems}
@@ -110,7 +111,9 @@ func run(r config.Rehearsal) Result {
 
 	res := s.result(report)
 	if kill.Err() != nil {
-		res.Differences = append([]Difference{{At: "run", Got: fmt.Sprintf("not over after %v of virtual time: something is retried without end, or never returns", limit)}}, res.Differences...)
+		res.Differences = append([]Difference{{At: "run",
+			Got: fmt.Sprintf("not over after %v of virtual time: something is retried without end, or never returns",
+				limit)}}, res.Differences...)
 	}
 	return res
 }
@@ -203,7 +206,8 @@ func (s *stage) result(report runtime.Report) Result {
 	}
 	for _, g := range report.Failures {
 		res.Failures = append(res.Failures, CameFailure{
-			Failure: Failure{g.First.Class, g.First.Place, g.First.Message}, Fate: g.Fate.String(), Count: g.Count, From: g.First.From,
+			Failure: Failure{g.First.Class, g.First.Place, g.First.Message}, Fate: g.Fate.String(), Count: g.Count,
+			From: g.First.From,
 		})
 	}
 	res.Differences = s.compare(&res, report.Err)

@@ -16,7 +16,8 @@ import (
 )
 
 // takesBack are the words of a test for what its inputs take back.
-var takesBack = map[string]engine.TakesBack{"one": engine.TakesOne, "position": engine.TakesPosition, "nothing": engine.TakesNothing}
+var takesBack = map[string]engine.TakesBack{"one": engine.TakesOne, "position": engine.TakesPosition,
+	"nothing": engine.TakesNothing}
 
 // source replaces one input: it reads what the feeder puts into it.
 type source struct {

@@ -18,7 +18,10 @@ import (
 func local(t *testing.T, p Policy, slots int, step func(ctx context.Context, m *engine.Message) error) *world {
 	w := newWorld(t, p, slots)
 	p = w.Policy
-	w.Pool = New(p, slots, func(p *Pool) Transport { return NewLocal(p, runtime.NewRunner(engine.ProcessorFunc(step)), slots) })
+	w.Pool = New(p, slots, func(p *Pool) Transport {
+		return NewLocal(p, runtime.NewRunner(engine.ProcessorFunc(step)),
+			slots)
+	})
 	return w
 }
 

@@ -254,7 +254,9 @@ func (p *Pool) expired(c *Call, clock int) {
 	if !p.again(c, TimedOut) {
 		err := engine.Errorf(engine.Timeout, "pool %s: no answer within %v%s", p.Name, p.Timeout, tries(c))
 		if !taken {
-			err = engine.Errorf(engine.Timeout, "pool %s: there was no worker within %v%s (flowd worker --pool %s starts one)", p.Name, p.Timeout, tries(c), p.Name)
+			err = engine.Errorf(engine.Timeout,
+				"pool %s: there was no worker within %v%s (flowd worker --pool %s starts one)", p.Name, p.Timeout,
+				tries(c), p.Name)
 		}
 		p.mu.Unlock()
 		p.end(c, 0, nil, err)

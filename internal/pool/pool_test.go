@@ -416,7 +416,8 @@ func TestCancelAndCloseEndCallsOnce(t *testing.T) {
 		w.Vanished(pauses.ID, 2, true)
 		w.Members(0)
 		time.Sleep(time.Hour)
-		w.wantEnds(map[uint64]string{1: "enough", 2: "the pool is closed", 3: "the pool is closed", 4: "the pool is closed"})
+		w.wantEnds(map[uint64]string{1: "enough", 2: "the pool is closed", 3: "the pool is closed",
+			4: "the pool is closed"})
 		slices.Sort(w.via.told)
 		w.wantTold("launch 1.1", "launch 2.1", "launch 3.1", "revoke 1.1", "revoke 2.2", "revoke 3.1")
 		w.wantEmpty()

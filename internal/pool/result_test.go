@@ -112,7 +112,8 @@ func shown(b *engine.Batch) string {
 }
 
 func TestAWholeBatchComesBack(t *testing.T) {
-	const both, apart, meta = "have both split and merged", "have separated the parts", "have given the parts of this message different metadata"
+	const both, apart, meta = "have both split and merged", "have separated the parts",
+		"have given the parts of this message different metadata"
 	for _, r := range []struct {
 		name, in string
 		steps    []engine.Processor
@@ -121,19 +122,30 @@ func TestAWholeBatchComesBack(t *testing.T) {
 		{"edits", "a b- c~", []engine.Processor{do(edit)}, "(a) | b- | c~map[more:c~]"},
 		{"ends", "a b! c? d", []engine.Processor{do(edit)}, "(a) | (d) | failed b!: no b! | filtered c?"},
 		{"a split", "a,b c", []engine.Processor{splitAt(","), do(edit)}, "(a) | (b) | (c)"},
-		{"a split in one", "a, c", []engine.Processor{splitAt(","), do(func(b *engine.Batch) error { return dropEmpty(b) })}, "a | c"},
-		{"a split whose parts are filtered in part", "1?,2,3? 4", []engine.Processor{splitAt(","), do(edit)}, "(2) | (4)"},
-		{"a split whose parts are all filtered", "1?,3? 4", []engine.Processor{splitAt(","), do(edit)}, "(4) | filtered 1?,3?"},
-		{"a split of which a part fails", "1,2!,3? 4", []engine.Processor{splitAt(","), do(edit)}, "(4) | failed 1,2!,3?: no 2!"},
+		{"a split in one", "a, c", []engine.Processor{splitAt(","),
+			do(func(b *engine.Batch) error { return dropEmpty(b) })}, "a | c"},
+		{"a split whose parts are filtered in part", "1?,2,3? 4", []engine.Processor{splitAt(","), do(edit)},
+			"(2) | (4)"},
+		{"a split whose parts are all filtered", "1?,3? 4", []engine.Processor{splitAt(","), do(edit)},
+			"(4) | filtered 1?,3?"},
+		{"a split of which a part fails", "1,2!,3? 4", []engine.Processor{splitAt(","), do(edit)},
+			"(4) | failed 1,2!,3?: no 2!"},
 		{"a merge", "a1 b a2 a3", []engine.Processor{mergeAll("a")}, "b | a1+a2+a3"},
 		{"a merge of edited ones", "a1 b- a2", []engine.Processor{do(edit), mergeAll("(")}, "b- | (a1)+(a2)"},
-		{"a merge that fails", "a1 b a2!", []engine.Processor{mergeAll("a"), do(edit)}, "(b) | failed a1: no a1+a2! | failed a2!: no a1+a2!"},
-		{"a merge that is filtered", "a1 b a2?", []engine.Processor{mergeAll("a"), do(edit)}, "(b) | filtered a1 | filtered a2?"},
-		{"a merge that is split", "a1 b a2", []engine.Processor{mergeAll("a"), splitAt("+")}, "b | failed a1: …" + both},
-		{"a split that is merged with another", "a1,x a2 b", []engine.Processor{splitAt(","), mergeAll("a")}, "b | failed a1,x: …" + both},
-		{"a split that failed in part, merged with another", "a!,a- a2-", []engine.Processor{splitAt(","), do(edit), mergeAll("a")}, "failed a!,a-: no a! | failed a2-: …" + both},
-		{"parts that are moved apart", "a,b c", []engine.Processor{splitAt(","), do(moveFirstBack)}, "c | failed a,b: …" + apart},
-		{"parts with metadata of their own", "a~,b- c", []engine.Processor{splitAt(","), do(edit)}, "(c) | failed a~,b-: …" + meta},
+		{"a merge that fails", "a1 b a2!", []engine.Processor{mergeAll("a"), do(edit)},
+			"(b) | failed a1: no a1+a2! | failed a2!: no a1+a2!"},
+		{"a merge that is filtered", "a1 b a2?", []engine.Processor{mergeAll("a"), do(edit)},
+			"(b) | filtered a1 | filtered a2?"},
+		{"a merge that is split", "a1 b a2", []engine.Processor{mergeAll("a"), splitAt("+")},
+			"b | failed a1: …" + both},
+		{"a split that is merged with another", "a1,x a2 b", []engine.Processor{splitAt(","), mergeAll("a")},
+			"b | failed a1,x: …" + both},
+		{"a split that failed in part, merged with another", "a!,a- a2-",
+			[]engine.Processor{splitAt(","), do(edit), mergeAll("a")}, "failed a!,a-: no a! | failed a2-: …" + both},
+		{"parts that are moved apart", "a,b c", []engine.Processor{splitAt(","), do(moveFirstBack)},
+			"c | failed a,b: …" + apart},
+		{"parts with metadata of their own", "a~,b- c", []engine.Processor{splitAt(","), do(edit)},
+			"(c) | failed a~,b-: …" + meta},
 	} {
 		b := jobsOf(strings.Fields(r.in)...)
 		got := through(t, b, r.steps...)
@@ -222,7 +234,11 @@ func TestAPartWithTheWholeBodyIsCarried(t *testing.T) {
 	}
 	r.Made[0].Body = nil // as it travels
 	b := jobsOf("all")
-	if err := runtime.NewRunner(do(func(b *engine.Batch) error { r.All(b, slices.Collect(b.All())); return nil })).Run(t.Context(), b); err != nil {
+	if err := runtime.NewRunner(do(func(b *engine.Batch) error {
+		r.All(b,
+			slices.Collect(b.All()))
+		return nil
+	})).Run(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
 	if got := shown(b); got != "all | more" {
@@ -238,7 +254,8 @@ func TestOneMessageComesBack(t *testing.T) {
 		{"failed", "a!", "failed a!: no a!"},
 		{"filtered", "a?", "filtered a?"},
 		{"one part is left", "1?,2", "(2)"},
-		{"two parts", "1,2", "failed 1,2: the steps of the pool have turned one message into 2, which can't come back as one (split after the pool)"},
+		{"two parts", "1,2",
+			"failed 1,2: the steps of the pool have turned one message into 2, which can't come back as one (split after the pool)"},
 		{"a part fails", "1,2!", "failed 1,2!: no 2!"},
 	} {
 		b := jobsOf(r.in)

@@ -109,13 +109,15 @@ func Dial(ctx context.Context, address string) (Server, error) {
 	u, err := url.Parse(address)
 	if err != nil {
 		// The message of url.Parse repeats the address, password included.
-		return nil, fmt.Errorf("the broker's address is not a URL (write SCHEME://HOST, where SCHEME is one of: %s)", strings.Join(Schemes(), ", "))
+		return nil, fmt.Errorf("the broker's address is not a URL (write SCHEME://HOST, where SCHEME is one of: %s)",
+			strings.Join(Schemes(), ", "))
 	}
 	mu.Lock()
 	open, ok := schemes[u.Scheme]
 	mu.Unlock()
 	if !ok {
-		return nil, fmt.Errorf("no broker is known for %q (write one of: %s)", u.Scheme+"://", strings.Join(Schemes(), ", "))
+		return nil, fmt.Errorf("no broker is known for %q (write one of: %s)", u.Scheme+"://",
+			strings.Join(Schemes(), ", "))
 	}
 	return open(ctx, u)
 }

@@ -69,7 +69,8 @@ func TestTheFakeHidesWhatIsRead(t *testing.T) {
 	if err := second.Done(ctx, []uint64{ms[0].Ref}); err == nil {
 		t.Error("one reader removes what another has")
 	}
-	if err := errors.Join(first.Done(ctx, []uint64{ms[1].Ref}), first.Return(ctx, []uint64{ms[2].Ref}), first.Close(), second.Close(), s.Close()); err != nil {
+	if err := errors.Join(first.Done(ctx, []uint64{ms[1].Ref}), first.Return(ctx, []uint64{ms[2].Ref}), first.Close(),
+		second.Close(), s.Close()); err != nil {
 		t.Error(err)
 	}
 	got := b.Payloads("a")

@@ -110,7 +110,8 @@ func (d *Desk) put(m *engine.Message, r Reply) (s *Slip, ref uint64, err error) 
 	defer d.mu.Unlock()
 	s, i := d.slipOf(m)
 	if s == nil {
-		return nil, 0, engine.Errorf(engine.Permanent, "there is no request to answer: the message did not come from an http_server that waits for a reply")
+		return nil, 0, engine.Errorf(engine.Permanent,
+			"there is no request to answer: the message did not come from an http_server that waits for a reply")
 	}
 	if s.gone {
 		return nil, 0, nil
@@ -164,9 +165,11 @@ func (s *Slip) Receipt(i int, body []byte) error {
 func (s *Slip) hold(n int) error {
 	switch {
 	case s.held+n > s.room.Max:
-		return engine.Errorf(engine.Rejected, "the replies to this request are longer than max_replies of its http_server")
+		return engine.Errorf(engine.Rejected,
+			"the replies to this request are longer than max_replies of its http_server")
 	case s.room.used+n > s.room.Max:
-		return engine.Errorf(engine.Transient, "too many bytes of replies wait for their requests to end (see max_replies of the http_server)")
+		return engine.Errorf(engine.Transient,
+			"too many bytes of replies wait for their requests to end (see max_replies of the http_server)")
 	}
 	s.release(-n)
 	return nil

@@ -45,17 +45,20 @@ func TestJoin(t *testing.T) {
 		{"none", nil, false, "", 0, ""},
 		{"one as it is", []Reply{text("hello")}, false, "hello", 0, ""},
 		{"one part is a list", []Reply{number(1, "hello")}, false, `["hello"]`, 0, ""},
-		{"parts in their order", []Reply{number(3, "3"), number(1, `{"a": 1}`), number(2, "two")}, false, `[{"a": 1},"two",3]`, 0, ""},
+		{"parts in their order", []Reply{number(3, "3"), number(1, `{"a": 1}`), number(2, "two")}, false,
+			`[{"a": 1},"two",3]`, 0, ""},
 		{"several outputs", []Reply{text("a"), text("b")}, false, `["a","b"]`, 0, ""},
 		{"bytes are text", []Reply{number(1, "\xff"), number(2, "")}, false, `["\ufffd",""]`, 0, ""},
-		{"the worst status, the first header", []Reply{with(number(2, "2"), 500, "second"), with(number(1, "1"), 201, "first")}, false, "[1,2]", 500, "first"},
+		{"the worst status, the first header", []Reply{with(number(2, "2"), 500, "second"),
+			with(number(1, "1"), 201, "first")}, false, "[1,2]", 500, "first"},
 		{"of a dead letter's only those", []Reply{text("ok"), dead(text("sorry"))}, true, "sorry", 0, ""},
 		{"a dead letter without", []Reply{text("ok")}, true, "", 0, ""},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got, ok := join(tt.replies, tt.dead)
-			if string(got.Body) != tt.want || ok != (tt.want != "") || got.Status != tt.status || got.Header.Get("X") != tt.header {
+			if string(got.Body) != tt.want || ok != (tt.want != "") || got.Status != tt.status ||
+				got.Header.Get("X") != tt.header {
 				t.Errorf("got %s %+v %v", got.Body, got, ok)
 			}
 			if len(tt.replies) > 1 && got.Header.Get("Content-Type") != "" && !tt.dead {
@@ -67,8 +70,10 @@ func TestJoin(t *testing.T) {
 
 func TestTypes(t *testing.T) {
 	for body, want := range map[string]string{
-		`{"a": 1}`: "application/json", "5": "application/json", "hello": "text/plain; charset=utf-8", "": "text/plain; charset=utf-8",
-		"\xff": "application/octet-stream", "\"\xff\"": "application/octet-stream", "<script>": "text/plain; charset=utf-8",
+		`{"a": 1}`: "application/json", "5": "application/json", "hello": "text/plain; charset=utf-8",
+		"":     "text/plain; charset=utf-8",
+		"\xff": "application/octet-stream", "\"\xff\"": "application/octet-stream",
+		"<script>": "text/plain; charset=utf-8",
 	} {
 		if got := Type([]byte(body)); got != want {
 			t.Errorf("%q: got %s, want %s", body, got, want)

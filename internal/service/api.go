@@ -48,7 +48,8 @@ type done struct {
 // action answers a request that changes something, and logs it.
 func (a *api) action(name string, do func(*http.Request) ([]string, error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
+		if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil ||
+			media != "application/json" {
 			refuse(w, http.StatusUnsupportedMediaType, "the body must be JSON (send Content-Type: application/json)")
 			return
 		}
@@ -137,7 +138,8 @@ func (a *api) limit(r *http.Request) ([]string, error) {
 	per, err := time.ParseDuration(string(q.Per))
 	switch {
 	case err != nil || per < time.Millisecond:
-		return nil, problemf(http.StatusBadRequest, `per: %q is not a duration of at least 1ms (write "1s")`, shorten(string(q.Per)))
+		return nil, problemf(http.StatusBadRequest, `per: %q is not a duration of at least 1ms (write "1s")`,
+			shorten(string(q.Per)))
 	case q.Messages < 1:
 		return nil, problemf(http.StatusBadRequest, "messages: must be at least 1 (pause stops reading altogether)")
 	case q.Burst < 0:
@@ -188,7 +190,8 @@ func whose(all []engine.Snapshot, pipeline, limit string) (string, error) {
 	case len(have) == 0:
 		return "", problemf(http.StatusNotFound, "there is no limit %q (%s)", shorten(limit), thereAre(known))
 	case len(have) > 1 && own(limit):
-		return "", problemf(http.StatusConflict, "several pipelines have a limit %q (name one of them: %s)", limit, strings.Join(have, ", "))
+		return "", problemf(http.StatusConflict, "several pipelines have a limit %q (name one of them: %s)", limit,
+			strings.Join(have, ", "))
 	case len(have) > 1:
 		return "", nil
 	}
@@ -259,7 +262,8 @@ func read(body io.Reader, into any) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {
-		return problemf(http.StatusBadRequest, "the body is not valid: %s", shorten(strings.TrimPrefix(err.Error(), "json: ")))
+		return problemf(http.StatusBadRequest, "the body is not valid: %s",
+			shorten(strings.TrimPrefix(err.Error(), "json: ")))
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return problemf(http.StatusBadRequest, "something follows the JSON object (send only one object)")

@@ -55,7 +55,8 @@ func NewClient(t Target) (*Client, error) {
 // server to which an answer redirects.
 func httpClient(conf *tls.Config) *http.Client {
 	return &http.Client{
-		Transport:     &http.Transport{TLSClientConfig: conf, DisableKeepAlives: true, MaxResponseHeaderBytes: maxHeader},
+		Transport: &http.Transport{TLSClientConfig: conf, DisableKeepAlives: true,
+			MaxResponseHeaderBytes: maxHeader},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Timeout:       answerTimeout + 5*time.Second,
 	}
@@ -68,13 +69,16 @@ func parseAddr(addr string) (url.URL, error) {
 	}
 	host, port, err := net.SplitHostPort(strings.TrimSuffix(hostport, "/"))
 	if err != nil || port == "" || strings.ContainsAny(host, "/?#@") || scheme != "http" && scheme != "https" {
-		return url.URL{}, fmt.Errorf("%q is not a valid address of a flowd (write 127.0.0.1:9600 or https://flowd.example:9600)", addr)
+		return url.URL{},
+			fmt.Errorf("%q is not a valid address of a flowd (write 127.0.0.1:9600 or https://flowd.example:9600)",
+				addr)
 	}
 	if host == "" {
 		host = "127.0.0.1"
 	}
 	if scheme == "http" && !tlsconf.Loopback(host) {
-		return url.URL{}, fmt.Errorf("the token would be sent to %s in clear text (write https://%s)", host, net.JoinHostPort(host, port))
+		return url.URL{}, fmt.Errorf("the token would be sent to %s in clear text (write https://%s)", host,
+			net.JoinHostPort(host, port))
 	}
 	return url.URL{Scheme: scheme, Host: net.JoinHostPort(host, port)}, nil
 }
@@ -129,7 +133,8 @@ func (c *Client) Reload(ctx context.Context) ([]string, error) {
 
 // SetLimit asks to change a limit; pipeline may be "" where name says enough.
 func (c *Client) SetLimit(ctx context.Context, pipeline, name string, l Limit) ([]string, error) {
-	return c.change(ctx, "limit", limitRequest{text(pipeline), text(name), l.Messages, text(l.Per.String()), l.Burst, l.AtOnce})
+	return c.change(ctx, "limit", limitRequest{text(pipeline), text(name), l.Messages, text(l.Per.String()), l.Burst,
+		l.AtOnce})
 }
 
 func (c *Client) change(ctx context.Context, name string, body any) ([]string, error) {
@@ -187,9 +192,11 @@ func (c *Client) understand(res *http.Response, answer []byte, into any) error {
 		first, _, _ := strings.Cut(shorten(string(answer)), "\n")
 		return fmt.Errorf("what listens at %s does not answer like flowd: %s %s (give the address of service.listen, with https:// if it has TLS)", c.url.Host, res.Status, first)
 	case res.StatusCode == http.StatusUnauthorized && c.lack != nil:
-		return fmt.Errorf("%w (run this as the user that flowd runs as, or give the file of service.token_file)", c.lack)
+		return fmt.Errorf("%w (run this as the user that flowd runs as, or give the file of service.token_file)",
+			c.lack)
 	case res.StatusCode == http.StatusUnauthorized:
-		return fmt.Errorf("%s does not accept the token in %s (flowd's log names the right file at the start)", c.url.Host, c.token.file)
+		return fmt.Errorf("%s does not accept the token in %s (flowd's log names the right file at the start)",
+			c.url.Host, c.token.file)
 	}
 	return errors.New(no.Error)
 }
@@ -206,7 +213,8 @@ func (c *Client) unreached(err error) error {
 	var cert *tls.CertificateVerificationError
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("nothing listens at %s (set service.listen in a pipeline file, or give another address)", c.url.Host)
+		return fmt.Errorf("nothing listens at %s (set service.listen in a pipeline file, or give another address)",
+			c.url.Host)
 	case errors.As(err, &cert):
 		return fmt.Errorf("%s: %w (give the certificates to trust)", c.url.Host, err)
 	}

@@ -52,14 +52,16 @@ func TestAClientSteersAProcess(t *testing.T) {
 			t.Errorf("got %q, %v", on, err)
 		}
 	}
-	want := []string{`pause ""`, `resume "orders"`, `drain "audit"`, `reload`, `limit "orders" "engine" 500/1s burst 9 now true`}
+	want := []string{`pause ""`, `resume "orders"`, `drain "audit"`, `reload`,
+		`limit "orders" "engine" 500/1s burst 9 now true`}
 	if diff := cmp.Diff(want, p.took()); diff != "" {
 		t.Errorf("calls:\n%s", diff)
 	}
 	if st, err := c.State(ctx); err != nil || len(st.Pipelines) != 2 || st.Ready.Status != "ok" {
 		t.Errorf("state: got %+v, %v", st, err)
 	}
-	if _, err := c.Drain(ctx, "order"); err == nil || err.Error() != `there is no pipeline "order" (there are orders, audit)` {
+	if _, err := c.Drain(ctx, "order"); err == nil ||
+		err.Error() != `there is no pipeline "order" (there are orders, audit)` {
 		t.Errorf("an unknown pipeline: got %v", err)
 	}
 }
@@ -98,13 +100,17 @@ func TestWhatAClientSaysWhenItCanNot(t *testing.T) {
 		to   Target
 		err  string
 	}{
-		{"nothing there", Target{Addr: closed.Listener.Addr().String(), TokenFile: other}, "nothing listens at 127.0.0.1:"},
+		{"nothing there", Target{Addr: closed.Listener.Addr().String(), TokenFile: other},
+			"nothing listens at 127.0.0.1:"},
 		{"nothing there, nor a token", Target{Addr: closed.Listener.Addr().String()}, "nothing listens at 127.0.0.1:"},
 		{"another's token", Target{Addr: s.Addr(), TokenFile: other}, "does not accept the token in " + other},
-		{"no token", Target{Addr: s.Addr()}, filepath.Join(dir, ".config", "flowd", "token-"+port(s.Addr())) + " (run this as the user that flowd runs as"},
+		{"no token", Target{Addr: s.Addr()}, filepath.Join(dir, ".config", "flowd", "token-"+port(s.Addr())) +
+			" (run this as the user that flowd runs as"},
 		{"no such token file", Target{Addr: s.Addr(), TokenFile: "/nope"}, "open /nope: no such file or directory"},
-		{"another server, which points elsewhere", Target{Addr: web.Listener.Addr().String(), TokenFile: other}, "does not answer like flowd: 302 Found"},
-		{"TLS where there is none", Target{Addr: "https://" + s.Addr(), TokenFile: other}, "server gave HTTP response to HTTPS client"},
+		{"another server, which points elsewhere", Target{Addr: web.Listener.Addr().String(), TokenFile: other},
+			"does not answer like flowd: 302 Found"},
+		{"TLS where there is none", Target{Addr: "https://" + s.Addr(), TokenFile: other},
+			"server gave HTTP response to HTTPS client"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -166,7 +172,8 @@ func certificate(t *testing.T) (cert, key string) {
 	}
 	dir := t.TempDir()
 	cert, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	for path, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: keyDER}} {
+	for path, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der},
+		key: {Type: "PRIVATE KEY", Bytes: keyDER}} {
 		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -183,11 +190,16 @@ func TestAnotherAddressThanLoopbackNeedsTLSAndAToken(t *testing.T) {
 		cfg  Config
 		err  string
 	}{
-		{"neither", Config{Listen: "0.0.0.0:0"}, "is not a loopback address (listen on 127.0.0.1, or set service.tls and service.token_file)"},
-		{"a token alone", Config{Listen: ":0", TokenFile: tokenFile(t)}, "is not a loopback address (listen on 127.0.0.1, or set service.tls and service.token_file)"},
-		{"TLS alone", Config{Listen: "[::]:0", TLS: withTLS}, "is not a loopback address (listen on 127.0.0.1, or set service.token_file, too)"},
-		{"no such certificate", Config{Listen: "127.0.0.1:0", TLS: tlsconf.Server{Cert: "/nope", Key: schema.NewSecret(key)}}, "service.tls.cert: open /nope"},
-		{"no address", Config{Listen: "localhost"}, `service.listen "localhost": listen tcp: address localhost: missing port in address`},
+		{"neither", Config{Listen: "0.0.0.0:0"},
+			"is not a loopback address (listen on 127.0.0.1, or set service.tls and service.token_file)"},
+		{"a token alone", Config{Listen: ":0", TokenFile: tokenFile(t)},
+			"is not a loopback address (listen on 127.0.0.1, or set service.tls and service.token_file)"},
+		{"TLS alone", Config{Listen: "[::]:0", TLS: withTLS},
+			"is not a loopback address (listen on 127.0.0.1, or set service.token_file, too)"},
+		{"no such certificate", Config{Listen: "127.0.0.1:0",
+			TLS: tlsconf.Server{Cert: "/nope", Key: schema.NewSecret(key)}}, "service.tls.cert: open /nope"},
+		{"no address", Config{Listen: "localhost"},
+			`service.listen "localhost": listen tcp: address localhost: missing port in address`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -206,17 +218,20 @@ func TestOtherMachinesGetNothingButAWordWithoutTheToken(t *testing.T) {
 	cert, key := certificate(t)
 	file := tokenFile(t)
 	p := &fake{snapshots: []engine.Snapshot{{Pipeline: "orders", State: engine.Draining}}}
-	s := serve(t, Config{Listen: "0.0.0.0:0", TokenFile: file, TLS: tlsconf.Server{Cert: cert, Key: schema.NewSecret(key)}}, p)
+	s := serve(t, Config{Listen: "0.0.0.0:0", TokenFile: file,
+		TLS: tlsconf.Server{Cert: cert, Key: schema.NewSecret(key)}}, p)
 	addr := "127.0.0.1:" + port(s.Addr())
 
 	c := newTestClient(t, Target{Addr: "https://" + addr, TokenFile: file, CA: cert})
 	if st, err := c.State(t.Context()); err != nil || len(st.Pipelines) != 1 {
 		t.Errorf("with all: got %+v, %v", st, err)
 	}
-	if _, err := newTestClient(t, Target{Addr: "https://" + addr, TokenFile: file}).State(t.Context()); err == nil || !strings.Contains(err.Error(), "(give the certificates to trust)") {
+	if _, err := newTestClient(t, Target{Addr: "https://" + addr, TokenFile: file}).State(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "(give the certificates to trust)") {
 		t.Errorf("an unknown certificate: got %v", err)
 	}
-	if _, err := newTestClient(t, Target{Addr: addr, TokenFile: file}).State(t.Context()); err == nil || !strings.Contains(err.Error(), "HTTP request to an HTTPS server") {
+	if _, err := newTestClient(t, Target{Addr: addr, TokenFile: file}).State(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), "HTTP request to an HTTPS server") {
 		t.Errorf("without TLS: got %v", err)
 	}
 

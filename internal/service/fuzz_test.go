@@ -14,7 +14,9 @@ func FuzzRead(f *testing.F) {
 		Messages int
 		Per      text
 	}
-	for _, s := range []string{`{}`, `{"pipeline": "a", "messages": 3, "per": "1s"}`, `[]`, `{"messages": "3"}`, `{"messages": 1e99}`, `{} {}`, `{"x": 1}`, `null`, "{\"pipeline\": \"\\u001b[2J\"}", strings.Repeat("{\"pipeline\":", 20_000)} {
+	for _, s := range []string{`{}`, `{"pipeline": "a", "messages": 3, "per": "1s"}`, `[]`, `{"messages": "3"}`,
+		`{"messages": 1e99}`, `{} {}`, `{"x": 1}`, `null`, "{\"pipeline\": \"\\u001b[2J\"}",
+		strings.Repeat("{\"pipeline\":", 20_000)} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

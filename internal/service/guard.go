@@ -32,7 +32,8 @@ func (g *guard) around(next http.Handler) http.Handler {
 		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 		switch {
 		case !g.trusted(r.Host):
-			refuse(w, http.StatusMisdirectedRequest, "the Host header names a host that flowd does not answer for (use localhost, 127.0.0.1 or the host of service.listen)")
+			refuse(w, http.StatusMisdirectedRequest,
+				"the Host header names a host that flowd does not answer for (use localhost, 127.0.0.1 or the host of service.listen)")
 		case g.foreign(r):
 			refuse(w, http.StatusForbidden, "the request comes from another site (send it without Origin)")
 		default:
@@ -46,8 +47,10 @@ func survive(next http.Handler, log *slog.Logger) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
 			if p := recover(); p != nil {
-				log.Error("an operator's request made flowd panic: report this as a bug", "path", shorten(r.URL.Path), "panic", p, "stack", string(debug.Stack()))
-				refuse(w, http.StatusInternalServerError, "internal error (flowd's log has the details; report it as a bug)")
+				log.Error("an operator's request made flowd panic: report this as a bug", "path", shorten(r.URL.Path),
+					"panic", p, "stack", string(debug.Stack()))
+				refuse(w, http.StatusInternalServerError,
+					"internal error (flowd's log has the details; report it as a bug)")
 			}
 		}()
 		next.ServeHTTP(w, r)
@@ -82,7 +85,8 @@ func (g *guard) tokenOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !g.token.shown(r) {
 			w.Header().Set("WWW-Authenticate", "Bearer")
-			refuse(w, http.StatusUnauthorized, "the token is missing or wrong (send Authorization: Bearer TOKEN; the log names its file at the start)")
+			refuse(w, http.StatusUnauthorized,
+				"the token is missing or wrong (send Authorization: Bearer TOKEN; the log names its file at the start)")
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -93,7 +97,8 @@ func (g *guard) tokenOnly(next http.Handler) http.Handler {
 func trustedNames(listen string, conf *tls.Config) func(string) bool {
 	configured := hostOf(listen)
 	return func(host string) bool {
-		return configured != "" && strings.EqualFold(host, configured) || conf != nil && tlsconf.Shown(conf).VerifyHostname(host) == nil
+		return configured != "" && strings.EqualFold(host, configured) || conf != nil &&
+			tlsconf.Shown(conf).VerifyHostname(host) == nil
 	}
 }
 

@@ -87,7 +87,8 @@ func Ready(all []engine.Snapshot) Health {
 		}
 		checks = append(checks, held(s)...)
 		for _, t := range s.Troubles {
-			checks = append(checks, Check{Indicator: t.Indicator, Pipeline: s.Pipeline, Component: t.Place, Impact: t.Impact, Cause: t.Cause, Action: t.Action, Since: t.Since})
+			checks = append(checks, Check{Indicator: t.Indicator, Pipeline: s.Pipeline, Component: t.Place,
+				Impact: t.Impact, Cause: t.Cause, Action: t.Action, Since: t.Since})
 		}
 	}
 	return NewHealth(checks)
@@ -106,9 +107,11 @@ func stuck(pipeline string, x engine.Stuck) Check {
 	const restart = "Restart flowd if this does not pass: sources deliver unsettled messages again."
 	switch x.What {
 	case "write":
-		c.Impact = "Messages for " + x.Place + " are not written; they are kept, and reading stops when the memory for them is used up."
+		c.Impact = "Messages for " + x.Place +
+			" are not written; they are kept, and reading stops when the memory for them is used up."
 		c.Cause = "A write has not returned although its deadline has passed: the system behind the output neither answers nor refuses."
-		c.Action = "Check that this system and the network to it work. " + restart + " If such writes do succeed in the end, raise the output's `timeout`."
+		c.Action = "Check that this system and the network to it work. " + restart +
+			" If such writes do succeed in the end, raise the output's `timeout`."
 	case "step":
 		c.Impact = "The messages in this call make no progress, and it occupies one worker."
 		c.Cause = "A run of this step has not returned although its deadline has passed."
@@ -214,7 +217,8 @@ func held(s engine.Snapshot) []Check {
 			s.Waiting, s.MaxMessages, s.Retries, s.Waiting-s.Retries, s.OldestUnsettled.Round(time.Second)),
 	}
 	if h := s.Held; h != nil {
-		c.Cause += fmt.Sprintf(" The oldest of those that wait is %s old, waits for %s and continues in %s.", h.Age.Round(time.Second), h.For, h.Due.Round(time.Second))
+		c.Cause += fmt.Sprintf(" The oldest of those that wait is %s old, waits for %s and continues in %s.",
+			h.Age.Round(time.Second), h.For, h.Due.Round(time.Second))
 		c.Position, c.Error = h.At, h.Err
 	}
 	var places []string

@@ -22,8 +22,9 @@ func TestHealth(t *testing.T) {
 	running := func(edit func(*engine.Snapshot)) []engine.Snapshot {
 		s := engine.Snapshot{
 			Pipeline: "orders", State: engine.Running, MaxMessages: 100,
-			Inputs:  []engine.InputState{{Name: "web", State: "reading"}},
-			Outputs: []engine.OutputState{{Name: "lake", Breaker: "closed"}, {Name: "dead", DeadLetter: true, Breaker: "closed"}},
+			Inputs: []engine.InputState{{Name: "web", State: "reading"}},
+			Outputs: []engine.OutputState{{Name: "lake", Breaker: "closed"},
+				{Name: "dead", DeadLetter: true, Breaker: "closed"}},
 		}
 		edit(&s)
 		return []engine.Snapshot{s}
@@ -34,31 +35,62 @@ func TestHealth(t *testing.T) {
 		live, ready string // what fails
 	}{
 		{"an idle pipeline is both", running(func(*engine.Snapshot) {}), "", ""},
-		{"a busy pipeline is both", running(func(s *engine.Snapshot) { s.Messages, s.Waiting, s.Inputs[0].State = 100, 49, "waiting" }), "", ""},
-		{"a paused pipeline is both", running(func(s *engine.Snapshot) { s.State, s.Inputs[0].State = engine.Paused, "paused" }), "", ""},
-		{"a pipeline that has ended is both", running(func(s *engine.Snapshot) { s.State, s.Inputs[0].State = engine.Stopped, "ended" }), "", ""},
-		{"a pipeline that has failed is neither", running(func(s *engine.Snapshot) { s.State, s.Err = engine.Stopped, "input orders: access denied" }), "pipeline_failed", "pipeline_failed"},
-		{"a breaker that says nothing is both", running(func(s *engine.Snapshot) { s.Outputs[0].Breaker = "" }), "", ""},
+		{"a busy pipeline is both", running(func(s *engine.Snapshot) {
+			s.Messages, s.Waiting, s.Inputs[0].State = 100,
+				49, "waiting"
+		}), "", ""},
+		{"a paused pipeline is both", running(func(s *engine.Snapshot) {
+			s.State, s.Inputs[0].State = engine.Paused,
+				"paused"
+		}), "", ""},
+		{"a pipeline that has ended is both", running(func(s *engine.Snapshot) {
+			s.State,
+				s.Inputs[0].State = engine.Stopped, "ended"
+		}), "", ""},
+		{"a pipeline that has failed is neither", running(func(s *engine.Snapshot) {
+			s.State, s.Err = engine.Stopped,
+				"input orders: access denied"
+		}), "pipeline_failed", "pipeline_failed"},
+		{"a breaker that says nothing is both", running(func(s *engine.Snapshot) { s.Outputs[0].Breaker = "" }), "",
+			""},
 		{"past failures are both", running(func(s *engine.Snapshot) {
 			s.Outputs[0].Failed, s.Outputs[0].Abandoned = 9, 1
 			s.Inputs[0].Restarts, s.Inputs[0].Err = 3, "gone"
 		}), "", ""},
-		{"a failing output is not ready", running(func(s *engine.Snapshot) { s.Outputs[0].Err = "503" }), "", "output_failing output lake"},
-		{"a failing dead letter is not ready", running(func(s *engine.Snapshot) { s.Outputs[1].Err = "503" }), "", "output_failing output dead"},
-		{"an open breaker is not ready", running(func(s *engine.Snapshot) { s.Outputs[0].Breaker, s.Outputs[0].Err = "open", "503" }), "", "output_breaker_open output lake"},
-		{"a probing breaker is not ready", running(func(s *engine.Snapshot) { s.Outputs[0].Breaker = "probing" }), "", "output_breaker_open output lake"},
-		{"refused credentials are not ready", running(func(s *engine.Snapshot) { s.Outputs[0].Breaker, s.Outputs[0].Err = "auth", "401" }), "", "output_credentials_refused output lake"},
-		{"a stalled output is not ready", running(func(s *engine.Snapshot) { s.Outputs[0].Stalled = "low on memory" }), "", "output_stalled output lake"},
+		{"a failing output is not ready", running(func(s *engine.Snapshot) { s.Outputs[0].Err = "503" }), "",
+			"output_failing output lake"},
+		{"a failing dead letter is not ready", running(func(s *engine.Snapshot) { s.Outputs[1].Err = "503" }), "",
+			"output_failing output dead"},
+		{"an open breaker is not ready", running(func(s *engine.Snapshot) {
+			s.Outputs[0].Breaker,
+				s.Outputs[0].Err = "open", "503"
+		}), "", "output_breaker_open output lake"},
+		{"a probing breaker is not ready", running(func(s *engine.Snapshot) { s.Outputs[0].Breaker = "probing" }), "",
+			"output_breaker_open output lake"},
+		{"refused credentials are not ready", running(func(s *engine.Snapshot) {
+			s.Outputs[0].Breaker,
+				s.Outputs[0].Err = "auth", "401"
+		}), "", "output_credentials_refused output lake"},
+		{"a stalled output is not ready", running(func(s *engine.Snapshot) { s.Outputs[0].Stalled = "low on memory" }),
+			"", "output_stalled output lake"},
 		{"some refused messages are both", running(func(s *engine.Snapshot) { s.Outputs[0].Refused = 9 }), "", ""},
-		{"an output that refuses all is not ready", running(func(s *engine.Snapshot) { s.Outputs[0].Refused = 10 }), "", "output_refusing output lake"},
-		{"a lost input is not ready", running(func(s *engine.Snapshot) { s.Inputs[0].State = "restarting" }), "", "input_restarting input web"},
-		{"a wedged output is neither", running(func(s *engine.Snapshot) { s.Stuck = []engine.Stuck{{Place: "output lake", What: "write"}} }), "call_stuck output lake", "call_stuck output lake"},
-		{"half the credits waiting is not ready", running(func(s *engine.Snapshot) { s.Waiting = 50 }), "", "messages_held"},
+		{"an output that refuses all is not ready", running(func(s *engine.Snapshot) { s.Outputs[0].Refused = 10 }), "",
+			"output_refusing output lake"},
+		{"a lost input is not ready", running(func(s *engine.Snapshot) { s.Inputs[0].State = "restarting" }), "",
+			"input_restarting input web"},
+		{"a wedged output is neither",
+			running(func(s *engine.Snapshot) { s.Stuck = []engine.Stuck{{Place: "output lake", What: "write"}} }),
+			"call_stuck output lake", "call_stuck output lake"},
+		{"half the credits waiting is not ready", running(func(s *engine.Snapshot) { s.Waiting = 50 }), "",
+			"messages_held"},
 		{"an unknown allowance holds nothing", running(func(s *engine.Snapshot) { s.MaxMessages = 0 }), "", ""},
-		{"a starting pipeline is not ready", running(func(s *engine.Snapshot) { s.State = engine.Starting }), "", "pipeline_starting"},
-		{"a draining pipeline is not ready", running(func(s *engine.Snapshot) { s.State = engine.Draining }), "", "pipeline_draining"},
+		{"a starting pipeline is not ready", running(func(s *engine.Snapshot) { s.State = engine.Starting }), "",
+			"pipeline_starting"},
+		{"a draining pipeline is not ready", running(func(s *engine.Snapshot) { s.State = engine.Draining }), "",
+			"pipeline_draining"},
 		{"a plugin in trouble is not ready", running(func(s *engine.Snapshot) {
-			s.Troubles = []engine.Trouble{{Place: "step score", Indicator: "pool_stalled", Impact: "i", Cause: "c", Action: "a"}}
+			s.Troubles = []engine.Trouble{{Place: "step score", Indicator: "pool_stalled", Impact: "i", Cause: "c",
+				Action: "a"}}
 		}), "", "pool_stalled step score"},
 		{"no pipeline is not ready", nil, "", "no_pipeline"},
 		{"one of two", append(running(func(*engine.Snapshot) {}), running(func(s *engine.Snapshot) {
@@ -103,7 +135,8 @@ func TestAStuckCallSaysWhatCanBeDone(t *testing.T) {
 }
 
 func TestHeldMessagesSayWhatTheyWaitFor(t *testing.T) {
-	s := engine.Snapshot{Pipeline: "orders", State: engine.Running, MaxMessages: 10, Waiting: 6, Retries: 6, OldestUnsettled: 90*time.Second + time.Millisecond}
+	s := engine.Snapshot{Pipeline: "orders", State: engine.Running, MaxMessages: 10, Waiting: 6, Retries: 6,
+		OldestUnsettled: 90*time.Second + time.Millisecond}
 	c := held(s)[0]
 	if want := "6 of at most 10 messages wait: 6 for a retry, 0 for a limit or for an earlier message with the same key. The oldest message in flight is 1m30s old."; c.Cause != want {
 		t.Errorf("cause %q, want %q", c.Cause, want)
@@ -111,7 +144,8 @@ func TestHeldMessagesSayWhatTheyWaitFor(t *testing.T) {
 	if !strings.Contains(c.Action, "max_attempts") {
 		t.Errorf("of retries: %s", c.Action)
 	}
-	s.Held = &engine.Held{At: "input log, path a.log, line 17", For: "a retry of output lake", Err: "refused", Age: 80 * time.Second, Due: 5 * time.Second}
+	s.Held = &engine.Held{At: "input log, path a.log, line 17", For: "a retry of output lake", Err: "refused",
+		Age: 80 * time.Second, Due: 5 * time.Second}
 	c = held(s)[0]
 	if want := " The oldest of those that wait is 1m20s old, waits for a retry of output lake and continues in 5s."; !strings.HasSuffix(c.Cause, want) || c.Position != s.Held.At || c.Error != "refused" {
 		t.Errorf("%+v, want %q", c, want)
@@ -124,7 +158,8 @@ func TestHeldMessagesSayWhatTheyWaitFor(t *testing.T) {
 	if c = held(s)[0]; !strings.Contains(c.Action, "flowd ctl limit") {
 		t.Errorf("of limits: %s", c.Action)
 	}
-	s.Outputs = []engine.OutputState{{Name: "fine", Breaker: "closed"}, {Name: "lake", Breaker: "open"}, {Name: "log", Err: "x"}}
+	s.Outputs = []engine.OutputState{{Name: "fine", Breaker: "closed"}, {Name: "lake", Breaker: "open"},
+		{Name: "log", Err: "x"}}
 	if c = held(s)[0]; !strings.HasSuffix(c.Action, ": output lake, output log.") {
 		t.Errorf("of outputs: %s", c.Action)
 	}
@@ -137,7 +172,8 @@ func TestProbesShowPositionsOnlyWithTheToken(t *testing.T) {
 		Held: &engine.Held{At: secret, For: "a retry of output lake", Err: secret},
 	}}}
 	s := serve(t, Config{}, p)
-	if _, body, _ := send(t, s, "GET", "/ready", ""); strings.Contains(body, "someone") || !strings.Contains(body, "a retry of output lake") {
+	if _, body, _ := send(t, s, "GET", "/ready", ""); strings.Contains(body, "someone") ||
+		!strings.Contains(body, "a retry of output lake") {
 		t.Errorf("shown to everyone: %s", body)
 	}
 	if _, body, _ := send(t, s, "GET", "/ready", "", withToken...); !strings.Contains(body, `"position":"`+secret) {
@@ -150,11 +186,13 @@ func TestProbesShowPositionsOnlyWithTheToken(t *testing.T) {
 
 func TestProbesShowErrorsOnlyWithTheToken(t *testing.T) {
 	const secret = "duplicate key (email)=(someone)"
-	p := &fake{snapshots: []engine.Snapshot{{Pipeline: "orders", State: engine.Running, Outputs: []engine.OutputState{{Name: "lake", Err: secret}}}}}
+	p := &fake{snapshots: []engine.Snapshot{{Pipeline: "orders", State: engine.Running,
+		Outputs: []engine.OutputState{{Name: "lake", Err: secret}}}}}
 	s := serve(t, Config{}, p)
 	status, body, _ := send(t, s, "GET", "/ready", "")
 	var h Health
-	if err := json.Unmarshal([]byte(body), &h); err != nil || status != 503 || worded(h) != "output_failing output lake" {
+	if err := json.Unmarshal([]byte(body), &h); err != nil || status != 503 ||
+		worded(h) != "output_failing output lake" {
 		t.Errorf("got %d %s", status, body)
 	}
 	if strings.Contains(body, secret) {

@@ -55,7 +55,8 @@ func TestWhoDribblesIsCutOff(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ln := newPipes()
 				p := &fake{snapshots: twoPipelines()}
-				s, err := newServer(Config{Listen: "127.0.0.1:9600", TokenFile: file}, nil, ln, p, nil, slog.New(slog.DiscardHandler))
+				s, err := newServer(Config{Listen: "127.0.0.1:9600", TokenFile: file}, nil, ln, p, nil,
+					slog.New(slog.DiscardHandler))
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -33,19 +33,22 @@ func full() engine.Snapshot {
 			Pieces: engine.Counts{Received: 100, Made: 20, Consumed: 10, Ended: [5]int64{10, 90, 3, 1, 1}, InFlight: 5},
 		},
 		Inputs: []engine.InputState{{
-			Name: "web", Type: "http_server", State: "waiting", Received: 100, Bytes: 4096, Restarts: 2, Unacked: 5, Err: "reset",
+			Name: "web", Type: "http_server", State: "waiting", Received: 100, Bytes: 4096, Restarts: 2, Unacked: 5,
+			Err:   "reset",
 			Limit: &engine.LimitState{Name: "api", Messages: 50, Per: time.Minute, Limited: 9},
 			Steps: []engine.StepState{step("decode", "decode")},
 		}},
 		Steps: []engine.StepState{step("filter", "filter"), step("filter", "filter"), step("check", "http")},
 		Batchers: []engine.BatcherState{{
-			Name: "archive", Open: 7, Batches: map[engine.Trigger]int64{engine.BySize: 3, engine.ByTimeout: 1, "of data": 2},
+			Name: "archive", Open: 7, Batches: map[engine.Trigger]int64{engine.BySize: 3, engine.ByTimeout: 1,
+				"of data": 2},
 			Fill:  engine.Histogram{Bounds: []float64{1, 10, 100}, Counts: []uint64{1, 2, 3, 0}, Sum: 210, Count: 6},
 			Steps: []engine.StepState{step("compress", "compress")},
 		}},
 		Outputs: []engine.OutputState{
 			{
-				Name: "lake", Type: "s3", Queued: 12, QueuedBytes: 960, Writing: 3, Concurrency: 4, Written: 80, Failed: 6, Retries: 5, Abandoned: 1,
+				Name: "lake", Type: "s3", Queued: 12, QueuedBytes: 960, Writing: 3, Concurrency: 4, Written: 80,
+				Failed: 6, Retries: 5, Abandoned: 1,
 				Latency: latency, Breaker: "open", Err: "503 \x1b[31m", FailingSince: time.Unix(1_750_000_100, 0).UTC(),
 				Limit: &engine.LimitState{Name: "output lake", Messages: 5, Per: time.Second, Limited: 2},
 				Steps: []engine.StepState{step("map", "map")},
@@ -53,10 +56,13 @@ func full() engine.Snapshot {
 			{Name: "dead", Type: "file", DeadLetter: true, Concurrency: 1, Written: 3, Breaker: "closed"},
 		},
 		// The second user of a shared limit has seen fewer waits.
-		Limits: []engine.LimitState{{Name: "engine", Messages: 500, Per: time.Second, Keys: 3, Limited: 1}, {Name: "api", Messages: 50, Per: time.Minute, Limited: 4}},
-		Lanes:  4, LanesBusy: 1, Messages: 5, MaxMessages: 10000, Bytes: 2048, MaxBytes: 64 << 20,
-		Waiting: 4, Retries: 3, OldestUnsettled: 1500 * time.Millisecond, DeadLettered: 3, OldestAt: "input web, secret-path",
-		Held:   &engine.Held{At: "input web, secret-path", For: "a retry of output lake", Err: "secret", Age: time.Second, Due: 3 * time.Second},
+		Limits: []engine.LimitState{{Name: "engine", Messages: 500, Per: time.Second, Keys: 3, Limited: 1},
+			{Name: "api", Messages: 50, Per: time.Minute, Limited: 4}},
+		Lanes: 4, LanesBusy: 1, Messages: 5, MaxMessages: 10000, Bytes: 2048, MaxBytes: 64 << 20,
+		Waiting: 4, Retries: 3, OldestUnsettled: 1500 * time.Millisecond, DeadLettered: 3,
+		OldestAt: "input web, secret-path",
+		Held: &engine.Held{At: "input web, secret-path", For: "a retry of output lake", Err: "secret",
+			Age: time.Second, Due: 3 * time.Second},
 		Failed: map[engine.Class]int64{engine.Transient: 6, engine.Decode: 4, "secret-of-a-message": 2, "another": 1},
 		Stuck:  []engine.Stuck{{Place: "step check", What: "step", Since: time.Unix(1_750_000_200, 0).UTC()}},
 	}
@@ -66,13 +72,15 @@ func full() engine.Snapshot {
 func scrape(t *testing.T, p Process, user prometheus.Gatherer) string {
 	t.Helper()
 	w := httptest.NewRecorder()
-	metricsHandler(Config{Version: "v1.2.3", Revision: "abc"}, p, user, slog.New(slog.DiscardHandler)).ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	metricsHandler(Config{Version: "v1.2.3", Revision: "abc"}, p, user, slog.New(slog.DiscardHandler)).ServeHTTP(w,
+		httptest.NewRequest("GET", "/metrics", nil))
 	if w.Code != 200 {
 		t.Fatalf("got %d %s", w.Code, w.Body)
 	}
 	var b strings.Builder
 	for line := range strings.Lines(w.Body.String()) {
-		if _, rest, _ := strings.Cut(strings.TrimPrefix(line, "# "), " "); strings.HasPrefix(line, "flowd_") || strings.HasPrefix(rest, "flowd_") {
+		if _, rest, _ := strings.Cut(strings.TrimPrefix(line, "# "), " "); strings.HasPrefix(line, "flowd_") ||
+			strings.HasPrefix(rest, "flowd_") {
 			b.WriteString(line)
 		}
 	}
@@ -107,7 +115,8 @@ func buildLine(scraped string) string {
 
 func TestMetricsKeepToTheConventions(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(collector{snapshots: (&fake{snapshots: []engine.Snapshot{full(), {Pipeline: "empty"}}}).Snapshots})
+	registry.MustRegister(collector{snapshots: (&fake{snapshots: []engine.Snapshot{full(),
+		{Pipeline: "empty"}}}).Snapshots})
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
@@ -190,7 +199,8 @@ func TestAUsersMetricsStandBesideAndBreakNothing(t *testing.T) {
 	for range 3 {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
-		for _, want := range []string{"flowd_user_sold_total 7\n", `flowd_lanes{pipeline="p"} 3` + "\n", "go_goroutines ", "process_"} {
+		for _, want := range []string{"flowd_user_sold_total 7\n", `flowd_lanes{pipeline="p"} 3` + "\n",
+			"go_goroutines ", "process_"} {
 			if w.Code != 200 || !strings.Contains(w.Body.String(), want) {
 				t.Errorf("%s is missing: %d %s", want, w.Code, w.Body)
 			}
@@ -211,7 +221,8 @@ func TestEveryMetricAndIndicatorIsDocumented(t *testing.T) {
 			t.Errorf("docs/operations.md does not have %s", m.name)
 		}
 	}
-	for _, name := range []string{callStuck, outputFailing, breakerOpen, credentialsRefused, inputRestarting, messagesHeld, pipelineStarting, pipelineDraining, noPipeline} {
+	for _, name := range []string{callStuck, outputFailing, breakerOpen, credentialsRefused, inputRestarting,
+		messagesHeld, pipelineStarting, pipelineDraining, noPipeline} {
 		if !strings.Contains(string(text), "`"+name+"`") {
 			t.Errorf("docs/operations.md does not have %s", name)
 		}

@@ -32,15 +32,17 @@ func gauge(name, help string, labels ...string) metric {
 // histogram makes a family whose kind only its metrics show.
 func histogram(name, help string, labels ...string) metric { return gauge(name, help, labels...) }
 
-var buildInfo = family(prometheus.GaugeValue, "build_info", "The build that runs; always 1.", []string{"version", "revision", "goversion"})
+var buildInfo = family(prometheus.GaugeValue, "build_info", "The build that runs; always 1.",
+	[]string{"version", "revision", "goversion"})
 
 // Metrics of pipelines.
 var (
 	pipelineState = gauge("pipeline_state", "1 for the state that the pipeline is in.", "state")
 	startTime     = gauge("pipeline_start_time_seconds", "When the pipeline started, in seconds since 1970.")
 
-	received       = counter("messages_received_total", "Messages read.")
-	ended          = counter("messages_total", "Messages that have ended, by fate: the worst among their pieces.", "fate")
+	received = counter("messages_received_total", "Messages read.")
+	ended    = counter("messages_total", "Messages that have ended, by fate: the worst among their pieces.",
+		"fate")
 	inFlight       = gauge("messages_in_flight", "Messages read that have not ended.")
 	piecesReceived = counter("pieces_received_total", "Pieces that were read: each message is one.")
 	piecesMade     = counter("pieces_made_total", "Pieces made by splits, merges and copies.")
@@ -48,7 +50,8 @@ var (
 	piecesEnded    = counter("pieces_total", "Pieces that have ended, by fate.", "fate")
 	piecesInFlight = gauge("pieces_in_flight", "Pieces that have not ended.")
 	deadLetters    = counter("dead_letters_total", "Messages written to a dead-letter output.")
-	failures       = counter("failures_total", "Failures of messages by class, including those repaired or retried.", "class")
+	failures       = counter("failures_total", "Failures of messages by class, including those repaired or retried.",
+		"class")
 
 	creditMessages    = gauge("credit_messages", "Messages in flight, charged to the allowance.")
 	creditMessagesMax = gauge("credit_messages_max", "Messages that may be in flight: engine.max_in_flight.messages.")
@@ -59,8 +62,9 @@ var (
 	waiting           = gauge("waiting_messages", "Messages that wait for a retry, a key or a limit.")
 	retrying          = gauge("retrying_messages", "Messages that wait for a retry.")
 	oldest            = gauge("oldest_unsettled_seconds", "Age of the oldest message in flight; 0 when there is none.")
-	oldestWaiting     = gauge("oldest_waiting_seconds", "Age of the oldest message that waits for a retry or a limit; 0 when there is none.")
-	stuckCalls        = gauge("stuck_calls", "Loops, steps and writes that are past their own deadline.")
+	oldestWaiting     = gauge("oldest_waiting_seconds",
+		"Age of the oldest message that waits for a retry or a limit; 0 when there is none.")
+	stuckCalls = gauge("stuck_calls", "Loops, steps and writes that are past their own deadline.")
 
 	component = gauge("component_info", "The type of an input or output; always 1.", "kind", "name", "type")
 )
@@ -72,7 +76,8 @@ var (
 	inputMessages = counter("input_messages_total", "Messages read.", "input")
 	inputBytes    = counter("input_bytes_total", "Bytes read.", "input")
 	inputRestarts = counter("input_restarts_total", "Times that the input was opened again.", "input")
-	inputUnacked  = gauge("input_unacked_messages", "Messages whose result has not been reported to the source.", "input")
+	inputUnacked  = gauge("input_unacked_messages", "Messages whose result has not been reported to the source.",
+		"input")
 )
 
 // Metrics of steps.
@@ -80,7 +85,8 @@ var (
 	stepMessages = counter("step_messages_total", "Messages that reached the step.", "place", "step")
 	stepFailed   = counter("step_failures_total", "Messages that the step failed.", "place", "step")
 	stepRetries  = counter("step_retries_total", "Messages that the step retried.", "place", "step")
-	stepDuration = histogram("step_duration_seconds", "Duration of calls of the step; one call has several messages.", "place", "step")
+	stepDuration = histogram("step_duration_seconds", "Duration of calls of the step; one call has several messages.",
+		"place", "step")
 )
 
 // Metrics of batchers.
@@ -92,17 +98,19 @@ var (
 
 // Metrics of outputs.
 var (
-	outputFailingNow  = gauge("output_failing", "1 when the output's last write or probe failed.", "output")
-	breaker           = gauge("output_breaker_state", "1 for the state that the output's breaker is in.", "output", "state")
+	outputFailingNow = gauge("output_failing", "1 when the output's last write or probe failed.", "output")
+	breaker          = gauge("output_breaker_state", "1 for the state that the output's breaker is in.", "output",
+		"state")
 	outputQueued      = gauge("output_queued_messages", "Messages that wait to be written.", "output")
 	outputQueuedBytes = gauge("output_queued_bytes", "Bytes that wait to be written.", "output")
 	outputWriting     = gauge("output_writes_in_flight", "Writes in flight.", "output")
 	outputConcurrency = gauge("output_concurrency", "Writes that may be in flight.", "output")
 	outputWritten     = counter("output_messages_total", "Messages written.", "output")
-	outputFailed      = counter("output_failures_total", "Messages that a write failed, including those retried.", "output")
-	outputRetries     = counter("output_retries_total", "Messages that were written again.", "output")
-	outputAbandoned   = counter("output_abandoned_writes_total", "Writes that did not return.", "output")
-	outputDuration    = histogram("output_write_duration_seconds", "Duration of writes.", "output")
+	outputFailed      = counter("output_failures_total", "Messages that a write failed, including those retried.",
+		"output")
+	outputRetries   = counter("output_retries_total", "Messages that were written again.", "output")
+	outputAbandoned = counter("output_abandoned_writes_total", "Writes that did not return.", "output")
+	outputDuration  = histogram("output_write_duration_seconds", "Duration of writes.", "output")
 )
 
 // Metrics of limits.
@@ -115,9 +123,10 @@ var (
 
 // The words that labels may have.
 var (
-	pipelineStates = []string{string(engine.Starting), string(engine.Running), string(engine.Paused), string(engine.Draining), string(engine.Stopped)}
-	inputStates    = []string{"reading", "waiting", "limited", "paused", "restarting", "ended"}
-	breakerStates  = []string{"closed", "open", "probing", "auth"}
+	pipelineStates = []string{string(engine.Starting), string(engine.Running), string(engine.Paused),
+		string(engine.Draining), string(engine.Stopped)}
+	inputStates   = []string{"reading", "waiting", "limited", "paused", "restarting", "ended"}
+	breakerStates = []string{"closed", "open", "probing", "auth"}
 
 	classes = []engine.Class{
 		engine.Transient, engine.Permanent, engine.Auth, engine.Rejected, engine.Expression,

@@ -107,13 +107,16 @@ func Start(ctx context.Context, cfg Config, p Process, user prometheus.Gatherer,
 	return s, nil
 }
 
-func newServer(cfg Config, conf *tls.Config, ln net.Listener, p Process, user prometheus.Gatherer, log *slog.Logger) (*Server, error) {
+func newServer(cfg Config, conf *tls.Config, ln net.Listener, p Process, user prometheus.Gatherer,
+	log *slog.Logger) (*Server, error) {
 	local := loopback(ln.Addr())
 	switch {
 	case !local && conf == nil:
-		return nil, fmt.Errorf("service.listen %q is not a loopback address (listen on 127.0.0.1, or set service.tls and service.token_file)", cfg.Listen)
+		return nil,
+			fmt.Errorf("service.listen %q is not a loopback address (listen on 127.0.0.1, or set service.tls and service.token_file)", cfg.Listen)
 	case !local && cfg.TokenFile == "":
-		return nil, fmt.Errorf("service.listen %q is not a loopback address (listen on 127.0.0.1, or set service.token_file, too)", cfg.Listen)
+		return nil,
+			fmt.Errorf("service.listen %q is not a loopback address (listen on 127.0.0.1, or set service.token_file, too)", cfg.Listen)
 	}
 	tok, err := serverToken(cfg.TokenFile, ln.Addr())
 	if err != nil {

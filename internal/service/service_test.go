@@ -67,7 +67,8 @@ func twoPipelines() []engine.Snapshot {
 	api := engine.LimitState{Name: "api", Messages: 5, Per: time.Minute}
 	return []engine.Snapshot{
 		{Pipeline: "orders", State: engine.Running, Limits: []engine.LimitState{engineLimit, api},
-			Inputs: []engine.InputState{{Name: "web", Limit: &engine.LimitState{Name: "input web", Messages: 1, Per: time.Second}}}},
+			Inputs: []engine.InputState{{Name: "web",
+				Limit: &engine.LimitState{Name: "input web", Messages: 1, Per: time.Second}}}},
 		{Pipeline: "audit", State: engine.Running, Limits: []engine.LimitState{engineLimit},
 			Outputs: []engine.OutputState{{Name: "lake", Breaker: "closed", Limit: &api}}},
 	}
@@ -147,8 +148,10 @@ func TestActionsReachTheProcess(t *testing.T) {
 		{"resume", ` {"pipeline": ""}`, `resume ""`, "orders audit"},
 		{"drain", `{"pipeline": "orders"}`, `drain "orders"`, "orders"},
 		{"reload", `{}`, `reload`, "orders audit"},
-		{"limit", `{"name": "input web", "messages": 500, "per": "1s"}`, `limit "orders" "input web" 500/1s burst 0 now false`, "orders input web"},
-		{"limit", `{"name": "engine", "pipeline": "audit", "messages": 5, "per": "1m", "burst": 7, "now": true}`, `limit "audit" "engine" 5/1m0s burst 7 now true`, "audit engine"},
+		{"limit", `{"name": "input web", "messages": 500, "per": "1s"}`,
+			`limit "orders" "input web" 500/1s burst 0 now false`, "orders input web"},
+		{"limit", `{"name": "engine", "pipeline": "audit", "messages": 5, "per": "1m", "burst": 7, "now": true}`,
+			`limit "audit" "engine" 5/1m0s burst 7 now true`, "audit engine"},
 		{"limit", `{"name": "api", "messages": 5, "per": "1ms"}`, `limit "" "api" 5/1ms burst 0 now false`, "api"},
 	}
 	p := &fake{snapshots: twoPipelines()}
@@ -157,7 +160,8 @@ func TestActionsReachTheProcess(t *testing.T) {
 		t.Run(tt.path+" "+tt.body, func(t *testing.T) {
 			status, body, _ := send(t, s, "POST", "/api/v1/"+tt.path, tt.body, withToken...)
 			var got done
-			if err := json.Unmarshal([]byte(body), &got); err != nil || status != 200 || strings.Join(got.Done, " ") != tt.on {
+			if err := json.Unmarshal([]byte(body), &got); err != nil || status != 200 ||
+				strings.Join(got.Done, " ") != tt.on {
 				t.Errorf("got %d %s, want 200 for %s", status, body, tt.on)
 			}
 			if calls := p.took(); len(calls) != 1 || calls[0] != tt.call {
@@ -174,23 +178,36 @@ func TestRequestsThatAreRefusedChangeNothing(t *testing.T) {
 		status                   int
 		why                      string
 	}{
-		{"no token", "POST", "/api/v1/pause", `{}`, []string{"Content-Type", "application/json"}, 401, "the token is missing or wrong"},
+		{"no token", "POST", "/api/v1/pause", `{}`, []string{"Content-Type", "application/json"}, 401,
+			"the token is missing or wrong"},
 		{"no token for the state", "GET", "/api/v1/state", "", nil, 401, "the token is missing or wrong"},
-		{"a wrong token", "POST", "/api/v1/pause", `{}`, with("Authorization", "Bearer 1"+tokenText[1:]), 401, "the token is missing or wrong"},
-		{"a part of the token", "POST", "/api/v1/pause", `{}`, with("Authorization", "Bearer "+tokenText[:31]), 401, "the token is missing or wrong"},
-		{"an empty token", "POST", "/api/v1/pause", `{}`, with("Authorization", "Bearer "), 401, "the token is missing or wrong"},
-		{"the token as a password", "POST", "/api/v1/pause", `{}`, with("Authorization", "Basic "+tokenText), 401, "the token is missing or wrong"},
-		{"the token in the query", "POST", "/api/v1/pause?token=" + tokenText, `{}`, []string{"Content-Type", "application/json"}, 401, "the token is missing or wrong"},
+		{"a wrong token", "POST", "/api/v1/pause", `{}`, with("Authorization", "Bearer 1"+tokenText[1:]), 401,
+			"the token is missing or wrong"},
+		{"a part of the token", "POST", "/api/v1/pause", `{}`, with("Authorization", "Bearer "+tokenText[:31]), 401,
+			"the token is missing or wrong"},
+		{"an empty token", "POST", "/api/v1/pause", `{}`, with("Authorization", "Bearer "), 401,
+			"the token is missing or wrong"},
+		{"the token as a password", "POST", "/api/v1/pause", `{}`, with("Authorization", "Basic "+tokenText), 401,
+			"the token is missing or wrong"},
+		{"the token in the query", "POST", "/api/v1/pause?token=" + tokenText, `{}`,
+			[]string{"Content-Type", "application/json"}, 401, "the token is missing or wrong"},
 
-		{"a rebound name", "POST", "/api/v1/pause", `{}`, with("Host", "evil.example"), 421, "the Host header names a host"},
-		{"a rebound name for metrics", "GET", "/metrics", "", []string{"Host", "evil.example:9600"}, 421, "the Host header names a host"},
-		{"a name that begins with localhost", "GET", "/live", "", []string{"Host", "localhost.evil.example"}, 421, "the Host header names a host"},
-		{"an address of the network", "GET", "/live", "", []string{"Host", "192.0.2.1"}, 421, "the Host header names a host"},
+		{"a rebound name", "POST", "/api/v1/pause", `{}`, with("Host", "evil.example"), 421,
+			"the Host header names a host"},
+		{"a rebound name for metrics", "GET", "/metrics", "", []string{"Host", "evil.example:9600"}, 421,
+			"the Host header names a host"},
+		{"a name that begins with localhost", "GET", "/live", "", []string{"Host", "localhost.evil.example"}, 421,
+			"the Host header names a host"},
+		{"an address of the network", "GET", "/live", "", []string{"Host", "192.0.2.1"}, 421,
+			"the Host header names a host"},
 		{"another site", "POST", "/api/v1/pause", `{}`, with("Origin", "https://evil.example"), 403, "another site"},
 		{"no site's page", "POST", "/api/v1/pause", `{}`, with("Origin", "null"), 403, "another site"},
-		{"a page of another port", "POST", "/api/v1/pause", `{}`, with("Origin", "http://127.0.0.1:1"), 403, "another site"},
-		{"another site, by its metadata", "POST", "/api/v1/pause", `{}`, with("Sec-Fetch-Site", "cross-site"), 403, "another site"},
-		{"another site that asks for health", "GET", "/ready", "", []string{"Origin", "https://evil.example"}, 403, "another site"},
+		{"a page of another port", "POST", "/api/v1/pause", `{}`, with("Origin", "http://127.0.0.1:1"), 403,
+			"another site"},
+		{"another site, by its metadata", "POST", "/api/v1/pause", `{}`, with("Sec-Fetch-Site", "cross-site"), 403,
+			"another site"},
+		{"another site that asks for health", "GET", "/ready", "", []string{"Origin", "https://evil.example"}, 403,
+			"another site"},
 		{"a form", "POST", "/api/v1/pause", `{}`, with("Content-Type", "text/plain"), 415, "the body must be JSON"},
 		{"no content type", "POST", "/api/v1/pause", `{}`, with("Content-Type", ""), 415, "the body must be JSON"},
 		{"a preflight", "OPTIONS", "/api/v1/pause", "", []string{"Access-Control-Request-Method", "POST"}, 405, ""},
@@ -202,27 +219,44 @@ func TestRequestsThatAreRefusedChangeNothing(t *testing.T) {
 		{"null", "POST", "/api/v1/pause", "null", withToken, 400, "not a JSON object"},
 		{"a list", "POST", "/api/v1/pause", `["orders"]`, withToken, 400, "not a JSON object"},
 		{"half an object", "POST", "/api/v1/pause", `{"pipeline"`, withToken, 400, "unexpected EOF"},
-		{"null does not mean all", "POST", "/api/v1/pause", `{"pipeline": null}`, withToken, 400, "must be a text, not null"},
+		{"null does not mean all", "POST", "/api/v1/pause", `{"pipeline": null}`, withToken, 400,
+			"must be a text, not null"},
 		{"a number for a name", "POST", "/api/v1/pause", `{"pipeline": 1}`, withToken, 400, "must be a text, not 1"},
-		{"an object for a name", "POST", "/api/v1/limit", `{"name": {"a": 1}}`, withToken, 400, `must be a text, not {\"a\": 1}`},
-		{"an unknown field", "POST", "/api/v1/pause", `{"pipelines": "orders"}`, withToken, 400, `unknown field \"pipelines\"`},
+		{"an object for a name", "POST", "/api/v1/limit", `{"name": {"a": 1}}`, withToken, 400,
+			`must be a text, not {\"a\": 1}`},
+		{"an unknown field", "POST", "/api/v1/pause", `{"pipelines": "orders"}`, withToken, 400,
+			`unknown field \"pipelines\"`},
 		{"a field for reload", "POST", "/api/v1/reload", `{"force": true}`, withToken, 400, `unknown field \"force\"`},
 		{"two objects", "POST", "/api/v1/pause", `{}{}`, withToken, 400, "something follows the JSON object"},
-		{"a huge body", "POST", "/api/v1/pause", `{"pipeline": "` + strings.Repeat("x", maxBody) + `"}`, withToken, 413, "larger than 65536 bytes"},
-		{"depth", "POST", "/api/v1/pause", `{"pipeline": ` + strings.Repeat("[", 60_000), withToken, 400, "the body is not valid"},
+		{"a huge body", "POST", "/api/v1/pause", `{"pipeline": "` + strings.Repeat("x", maxBody) + `"}`, withToken, 413,
+			"larger than 65536 bytes"},
+		{"depth", "POST", "/api/v1/pause", `{"pipeline": ` + strings.Repeat("[", 60_000), withToken, 400,
+			"the body is not valid"},
 
-		{"an unknown pipeline", "POST", "/api/v1/drain", `{"pipeline": "order"}`, withToken, 404, `there is no pipeline \"order\" (there are orders, audit)`},
-		{"an unknown limit", "POST", "/api/v1/limit", `{"name": "x", "messages": 1, "per": "1s"}`, withToken, 404, `there is no limit \"x\" (there are engine, api, input web)`},
-		{"a limit of another pipeline", "POST", "/api/v1/limit", `{"name": "input web", "pipeline": "audit", "messages": 1, "per": "1s"}`, withToken, 404, `(there are engine, api)`},
-		{"a limit that several have", "POST", "/api/v1/limit", `{"name": "engine", "messages": 1, "per": "1s"}`, withToken, 409, "several pipelines have a limit"},
-		{"no messages", "POST", "/api/v1/limit", `{"name": "api", "per": "1s"}`, withToken, 400, "messages: must be at least 1"},
-		{"messages as text", "POST", "/api/v1/limit", `{"name": "api", "messages": "1", "per": "1s"}`, withToken, 400, "cannot unmarshal string"},
-		{"half a message", "POST", "/api/v1/limit", `{"name": "api", "messages": 0.5, "per": "1s"}`, withToken, 400, "cannot unmarshal number 0.5"},
-		{"too many messages", "POST", "/api/v1/limit", `{"name": "api", "messages": 1e30, "per": "1s"}`, withToken, 400, "cannot unmarshal number"},
+		{"an unknown pipeline", "POST", "/api/v1/drain", `{"pipeline": "order"}`, withToken, 404,
+			`there is no pipeline \"order\" (there are orders, audit)`},
+		{"an unknown limit", "POST", "/api/v1/limit", `{"name": "x", "messages": 1, "per": "1s"}`, withToken, 404,
+			`there is no limit \"x\" (there are engine, api, input web)`},
+		{"a limit of another pipeline", "POST", "/api/v1/limit",
+			`{"name": "input web", "pipeline": "audit", "messages": 1, "per": "1s"}`, withToken, 404,
+			`(there are engine, api)`},
+		{"a limit that several have", "POST", "/api/v1/limit", `{"name": "engine", "messages": 1, "per": "1s"}`,
+			withToken, 409, "several pipelines have a limit"},
+		{"no messages", "POST", "/api/v1/limit", `{"name": "api", "per": "1s"}`, withToken, 400,
+			"messages: must be at least 1"},
+		{"messages as text", "POST", "/api/v1/limit", `{"name": "api", "messages": "1", "per": "1s"}`, withToken, 400,
+			"cannot unmarshal string"},
+		{"half a message", "POST", "/api/v1/limit", `{"name": "api", "messages": 0.5, "per": "1s"}`, withToken, 400,
+			"cannot unmarshal number 0.5"},
+		{"too many messages", "POST", "/api/v1/limit", `{"name": "api", "messages": 1e30, "per": "1s"}`, withToken, 400,
+			"cannot unmarshal number"},
 		{"no time", "POST", "/api/v1/limit", `{"name": "api", "messages": 1}`, withToken, 400, "per: "},
-		{"a time without unit", "POST", "/api/v1/limit", `{"name": "api", "messages": 1, "per": "10"}`, withToken, 400, `per: \"10\" is not a duration`},
-		{"a time that runs backwards", "POST", "/api/v1/limit", `{"name": "api", "messages": 1, "per": "-1s"}`, withToken, 400, "per: "},
-		{"a negative burst", "POST", "/api/v1/limit", `{"name": "api", "messages": 1, "per": "1s", "burst": -1}`, withToken, 400, "burst: "},
+		{"a time without unit", "POST", "/api/v1/limit", `{"name": "api", "messages": 1, "per": "10"}`, withToken, 400,
+			`per: \"10\" is not a duration`},
+		{"a time that runs backwards", "POST", "/api/v1/limit", `{"name": "api", "messages": 1, "per": "-1s"}`,
+			withToken, 400, "per: "},
+		{"a negative burst", "POST", "/api/v1/limit", `{"name": "api", "messages": 1, "per": "1s", "burst": -1}`,
+			withToken, 400, "burst: "},
 	}
 	p := &fake{snapshots: twoPipelines()}
 	s := serve(t, Config{}, p)
@@ -254,7 +288,8 @@ func TestRequestsOfThisMachineAreTaken(t *testing.T) {
 	s := serve(t, Config{}, &fake{snapshots: twoPipelines()})
 	for _, headers := range [][]string{
 		nil,
-		{"Host", "localhost:9600"}, {"Host", "LOCALHOST"}, {"Host", "127.0.0.1"}, {"Host", "[::1]:9600"}, {"Host", "127.8.0.1:1"},
+		{"Host", "localhost:9600"}, {"Host", "LOCALHOST"}, {"Host", "127.0.0.1"}, {"Host", "[::1]:9600"},
+		{"Host", "127.8.0.1:1"},
 		{"Origin", "http://" + s.Addr()},
 		{"Host", "localhost:8000", "Origin", "http://localhost:8000", "Sec-Fetch-Site", "same-origin"},
 		{"Sec-Fetch-Site", "none"},
@@ -281,7 +316,8 @@ func (*panicking) Reload() error { panic("oops") }
 func TestAPanicIsAnsweredAndNothingStaysLocked(t *testing.T) {
 	p := &panicking{fake{snapshots: twoPipelines()}}
 	s := serve(t, Config{}, p)
-	if status, body, _ := send(t, s, "POST", "/api/v1/reload", `{}`, withToken...); status != 500 || !strings.Contains(body, "internal error") || strings.Contains(body, "oops") {
+	if status, body, _ := send(t, s, "POST", "/api/v1/reload", `{}`, withToken...); status != 500 ||
+		!strings.Contains(body, "internal error") || strings.Contains(body, "oops") {
 		t.Errorf("got %d %s", status, body)
 	}
 	if status, body, _ := send(t, s, "POST", "/api/v1/pause", `{}`, withToken...); status != 200 {
@@ -304,7 +340,8 @@ func TestChangesAreLogged(t *testing.T) {
 		r.Header.Set("Content-Type", "application/json")
 		r.RemoteAddr = "here"
 		a.action("pause", a.pause).ServeHTTP(&discard{http.Header{}}, r)
-		if strings.Count(log.String(), "\n") != 1 || !strings.Contains(strings.ReplaceAll(log.String(), `\\\`, `\`), want) {
+		if strings.Count(log.String(), "\n") != 1 ||
+			!strings.Contains(strings.ReplaceAll(log.String(), `\\\`, `\`), want) {
 			t.Errorf("%s: logged %s, want one line with %s", body, &log, want)
 		}
 	}
@@ -327,14 +364,16 @@ func TestTheStateIsCompleteAndHasNoNulls(t *testing.T) {
 		t.Errorf("what was sent differs from what arrived:\n%s", diff)
 	}
 	p := got.Pipelines[1]
-	if diff := cmp.Diff(Counts{Received: 100, Delivered: 80, Filtered: 10, DeadLettered: 3, Dropped: 1, Returned: 1, InFlight: 5}, p.Messages); diff != "" {
+	if diff := cmp.Diff(Counts{Received: 100, Delivered: 80, Filtered: 10, DeadLettered: 3, Dropped: 1, Returned: 1,
+		InFlight: 5}, p.Messages); diff != "" {
 		t.Errorf("messages:\n%s", diff)
 	}
 	places := []string{}
 	for _, step := range p.Steps {
 		places = append(places, step.Place+"/"+step.Name)
 	}
-	want := []string{"input web/decode", "processors/filter", "processors/filter", "processors/check", "batcher archive/compress", "output lake/map"}
+	want := []string{"input web/decode", "processors/filter", "processors/filter", "processors/check",
+		"batcher archive/compress", "output lake/map"}
 	if diff := cmp.Diff(want, places); diff != "" {
 		t.Errorf("steps:\n%s", diff)
 	}
@@ -347,7 +386,8 @@ func TestAClosedListenerFreesItsAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg.Listen = s.Addr()
-	if _, err = Start(t.Context(), cfg, &fake{}, nil, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "address already in use (give a free address") {
+	if _, err = Start(t.Context(), cfg, &fake{}, nil, slog.New(slog.DiscardHandler)); err == nil ||
+		!strings.Contains(err.Error(), "address already in use (give a free address") {
 		t.Errorf("a second listener: got %v", err)
 	}
 	if err := s.Close(t.Context()); err != nil {

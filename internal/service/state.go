@@ -151,7 +151,8 @@ func pipelineOf(s engine.Snapshot) Pipeline {
 		Waiting: s.Waiting, Retrying: s.Retries,
 		OldestUnsettled: s.OldestUnsettled.Seconds(), OldestPosition: s.OldestAt, DeadLetters: s.DeadLettered,
 		// Lists are never null: scripts go through them without a look.
-		Inputs: []Input{}, Steps: []Step{}, Batchers: []Batcher{}, Outputs: []Output{}, Limits: []Rate{}, Stuck: []Stuck{},
+		Inputs: []Input{}, Steps: []Step{}, Batchers: []Batcher{}, Outputs: []Output{}, Limits: []Rate{},
+		Stuck: []Stuck{},
 	}
 	if h := s.Held; h != nil {
 		p.Held = &Held{h.At, h.For, h.Err, h.Age.Seconds(), h.Due.Seconds()}
@@ -192,7 +193,8 @@ func countsOf(c engine.Counts) Counts {
 	return Counts{
 		Received: c.Received, Made: c.Made, Consumed: c.Consumed, InFlight: c.InFlight,
 		Delivered: c.Ended[engine.Delivered], Filtered: c.Ended[engine.Filtered],
-		DeadLettered: c.Ended[engine.DeadLettered], Dropped: c.Ended[engine.Dropped], Returned: c.Ended[engine.Returned],
+		DeadLettered: c.Ended[engine.DeadLettered], Dropped: c.Ended[engine.Dropped],
+		Returned: c.Ended[engine.Returned],
 	}
 }
 

@@ -39,11 +39,13 @@ func serverToken(file string, at net.Addr) (token, error) {
 	if file == "" {
 		places := tokenPlaces(port(at.String()))
 		if len(places) == 0 {
-			return token{}, errors.New("there is no directory for the token: neither XDG_RUNTIME_DIR nor HOME is set (set service.token_file)")
+			return token{},
+				errors.New("there is no directory for the token: neither XDG_RUNTIME_DIR nor HOME is set (set service.token_file)")
 		}
 		file = places[0]
 		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			return token{}, fmt.Errorf("service.token_file: %w (set it to a file in a directory that can be written)", err)
+			return token{}, fmt.Errorf("service.token_file: %w (set it to a file in a directory that can be written)",
+				err)
 		}
 	}
 	err := createToken(file)
@@ -100,7 +102,8 @@ func readToken(file string) (token, error) {
 	case err != nil:
 		return token{}, err
 	case runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0:
-		return token{}, fmt.Errorf("others can read or write %s, its mode is %04o (chmod 600 %[1]s)", file, info.Mode().Perm())
+		return token{}, fmt.Errorf("others can read or write %s, its mode is %04o (chmod 600 %[1]s)", file,
+			info.Mode().Perm())
 	case !ownedByUs(info):
 		return token{}, fmt.Errorf("%s belongs to another user (change its owner, or name another file)", file)
 	}
@@ -110,7 +113,8 @@ func readToken(file string) (token, error) {
 	}
 	t := token{strings.TrimSpace(string(text)), file}
 	if len(t.text) < minToken || strings.ContainsFunc(t.text, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return token{}, fmt.Errorf("%s has no token: at least %d printable ASCII characters (delete the file, and flowd creates one)", file, minToken)
+		return token{},
+			fmt.Errorf("%s has no token: at least %d printable ASCII characters (delete the file, and flowd creates one)", file, minToken)
 	}
 	return t, nil
 }

@@ -111,12 +111,14 @@ func (s *Server) Config(log *slog.Logger) (*tls.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	conf := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-		shown, _ := pair.now() // what can't be used has been logged
-		return shown, nil
-	}}
+	conf := &tls.Config{MinVersion: tls.VersionTLS12,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			shown, _ := pair.now() // what can't be used has been logged
+			return shown, nil
+		}}
 	if s.ClientCA != "" {
-		trusted, err := watch("the authorities of clients", log, func() (*x509.CertPool, error) { return pool("tls.client_ca", s.ClientCA) }, s.ClientCA)
+		trusted, err := watch("the authorities of clients", log,
+			func() (*x509.CertPool, error) { return pool("tls.client_ca", s.ClientCA) }, s.ClientCA)
 		if err != nil {
 			return nil, err
 		}

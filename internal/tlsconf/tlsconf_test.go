@@ -71,7 +71,8 @@ func (a *authority) text() string { return encoded("CERTIFICATE", a.cert.Raw) }
 func (a *authority) pair(name string, valid time.Duration) (cert, key string) {
 	a.t.Helper()
 	der, private := a.issue(&x509.Certificate{
-		Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}, NotBefore: time.Now().Add(min(0, 2*valid)), NotAfter: time.Now().Add(valid),
+		Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}, NotBefore: time.Now().Add(min(0, 2*valid)),
+		NotAfter:    time.Now().Add(valid),
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	})
 	text, err := x509.MarshalPKCS8PrivateKey(private)
@@ -133,7 +134,8 @@ func meet(client, server *tls.Config) (shown string, err error) {
 		shown = c.ConnectionState().PeerCertificates[0].Subject.CommonName
 		c.Close()
 	}
-	if refused := <-served; refused != nil && !errors.Is(refused, io.EOF) && !strings.Contains(refused.Error(), "remote error") {
+	if refused := <-served; refused != nil && !errors.Is(refused, io.EOF) &&
+		!strings.Contains(refused.Error(), "remote error") {
 		err = refused // which says more than the alert
 	}
 	return shown, err
@@ -184,10 +186,12 @@ func TestClient(t *testing.T) {
 	certText, keyText := a.pair("me", time.Hour)
 	cert, key := f.putPair("me", certText, keyText)
 	conf, err := (&Client{CA: cert, Cert: cert, Key: schema.NewSecret(key), ServerName: "n"}).Config()
-	if err != nil || conf.RootCAs == nil || conf.GetClientCertificate == nil || conf.ServerName != "n" || conf.InsecureSkipVerify {
+	if err != nil || conf.RootCAs == nil || conf.GetClientCertificate == nil || conf.ServerName != "n" ||
+		conf.InsecureSkipVerify {
 		t.Errorf("got %+v, %v", conf, err)
 	}
-	if _, err = (&Client{CA: key}).Config(); err == nil || !strings.Contains(err.Error(), "contains no PEM certificate") {
+	if _, err = (&Client{CA: key}).Config(); err == nil ||
+		!strings.Contains(err.Error(), "contains no PEM certificate") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -279,7 +283,8 @@ func TestClientsMeetTheRightServerAlone(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := meet(conf, tt.server); (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
+			if _, err := meet(conf, tt.server); (err == nil) != (tt.err == "") || err != nil &&
+				!strings.Contains(err.Error(), tt.err) {
 				t.Errorf("got %v, want %q", err, tt.err)
 			}
 		})
@@ -292,7 +297,8 @@ func TestClientsShowACertificate(t *testing.T) {
 		certText, keyText := a.pair("here", 24*time.Hour)
 		cert, key := f.putPair("here", certText, keyText)
 		var log bytes.Buffer
-		server, err := (&Server{Cert: cert, Key: schema.NewSecret(key), ClientCA: f.put("clients.pem", a.text())}).Config(slog.New(slog.NewTextHandler(&log, nil)))
+		server, err := (&Server{Cert: cert, Key: schema.NewSecret(key),
+			ClientCA: f.put("clients.pem", a.text())}).Config(slog.New(slog.NewTextHandler(&log, nil)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -336,7 +342,8 @@ func TestClientsShowACertificate(t *testing.T) {
 		f.put("clients.pem", "nonsense")
 		time.Sleep(pause)
 		welcome(stranger)
-		if !strings.Contains(log.String(), "level=ERROR") || !strings.Contains(log.String(), "contains no PEM certificate") {
+		if !strings.Contains(log.String(), "level=ERROR") ||
+			!strings.Contains(log.String(), "contains no PEM certificate") {
 			t.Errorf("log: %s", &log)
 		}
 

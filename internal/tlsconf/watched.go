@@ -105,7 +105,8 @@ func verified(peer []*x509.Certificate, pool *x509.CertPool) error {
 	for _, c := range peer[1:] {
 		between.AddCert(c)
 	}
-	_, err := peer[0].Verify(x509.VerifyOptions{Roots: pool, Intermediates: between, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	_, err := peer[0].Verify(x509.VerifyOptions{Roots: pool, Intermediates: between,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 	if err != nil {
 		return &tls.CertificateVerificationError{UnverifiedCertificates: peer, Err: err}
 	}

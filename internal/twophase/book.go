@@ -99,7 +99,8 @@ func Join(env engine.Env, name string, cache Store) *Use {
 		return &Use{o: o}
 	}
 	o := &overlay{
-		book: b, cache: cache, name: cmp.Or(name, env.Name), quick: name == "", log: cmp.Or(env.Log, slog.New(slog.DiscardHandler)),
+		book: b, cache: cache, name: cmp.Or(name, env.Name), quick: name == "",
+		log:    cmp.Or(env.Log, slog.New(slog.DiscardHandler)),
 		chains: map[string]*chain{}, round: make(chan struct{}),
 	}
 	if name != "" {
@@ -158,7 +159,8 @@ func (u *Use) room(ctx context.Context) error {
 		select {
 		case <-round:
 		case <-ctx.Done():
-			return engine.Errorf(engine.Timeout, "cache %s is too slow: %d writes wait for it: %w", u.o.name, backlog, ctx.Err())
+			return engine.Errorf(engine.Timeout, "cache %s is too slow: %d writes wait for it: %w", u.o.name, backlog,
+				ctx.Err())
 		}
 	}
 }

@@ -95,7 +95,8 @@ type world struct {
 }
 
 func newWorld(t *testing.T, scripts []script) *world {
-	w := &world{t: t, store: &store{values: map[string]string{}}, resume: map[int]func(func(*engine.Message) error){}, at: map[int]int{}, saw: map[string]string{}, done: make(chan runtime.Report, 1)}
+	w := &world{t: t, store: &store{values: map[string]string{}}, resume: map[int]func(func(*engine.Message) error){},
+		at: map[int]int{}, saw: map[string]string{}, done: make(chan runtime.Report, 1)}
 	w.use = twophase.Join(enginetest.Env(), "c", w.store)
 	src := &enginetest.Source{Takes: engine.TakesOne, Endless: true}
 	for i, s := range scripts {
@@ -108,7 +109,8 @@ func newWorld(t *testing.T, scripts []script) *world {
 	}
 	var steps engine.Steps
 	for i := range 3 {
-		steps = append(steps, enginetest.Step(fmt.Sprint("gate", i), func(_ context.Context, m *engine.Message) error { return w.gate(i, m) }))
+		steps = append(steps, enginetest.Step(fmt.Sprint("gate", i),
+			func(_ context.Context, m *engine.Message) error { return w.gate(i, m) }))
 		if i < 2 {
 			steps = append(steps, engine.StepSpec{Name: fmt.Sprint("step", i), Use: enginetest.Processing(actor{w, i})})
 		}

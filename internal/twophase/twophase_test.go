@@ -61,10 +61,12 @@ func TestNobodyWaitsInACircle(t *testing.T) {
 				w.want(map[string]string{"0.0": "true", "1.0": "true", "1.1": "false"}, map[string]string{})
 				if well {
 					w.open(1, nil)
-					w.want(map[string]string{"0.0": "true", "1.0": "true", "1.1": "false", "0.1": "false"}, map[string]string{"b": "1.0"})
+					w.want(map[string]string{"0.0": "true", "1.0": "true", "1.1": "false", "0.1": "false"},
+						map[string]string{"b": "1.0"})
 				} else {
 					w.open(1, errScripted)
-					w.want(map[string]string{"0.0": "true", "1.0": "true", "1.1": "false", "0.1": "true"}, map[string]string{})
+					w.want(map[string]string{"0.0": "true", "1.0": "true", "1.1": "false", "0.1": "true"},
+						map[string]string{})
 				}
 				w.open(0, nil)
 			})
@@ -87,7 +89,8 @@ func TestAKeyPassesToTheNextWhoWaits(t *testing.T) {
 		w.open(0, errScripted) // a passes to 1, and 2 waits for that
 		w.want(map[string]string{"0.0": "true", "1.0": "true", "1.1": "true"}, map[string]string{})
 		w.open(1, nil)
-		w.want(map[string]string{"0.0": "true", "1.0": "true", "1.1": "true", "2.1": "false"}, map[string]string{"a": "1.1", "b": "1.0"})
+		w.want(map[string]string{"0.0": "true", "1.0": "true", "1.1": "true", "2.1": "false"},
+			map[string]string{"a": "1.1", "b": "1.0"})
 	})
 }
 
@@ -98,7 +101,8 @@ func TestAWriteThatFailsIsTriedAgainAndThenGivenUp(t *testing.T) {
 		tries int
 	}{{"a transient error", errScripted, 4}, {"a permanent one", engine.Errorf(engine.Permanent, "never"), 1}} {
 		t.Run(tt.name, func(t *testing.T) {
-			in(t, []script{{Orders: [2]order{{"set", "a"}, {"none", ""}}}, {Orders: [2]order{{"get", "a"}, {"add", "a"}}}}, func(t *testing.T, w *world) {
+			in(t, []script{{Orders: [2]order{{"set", "a"}, {"none", ""}}},
+				{Orders: [2]order{{"get", "a"}, {"add", "a"}}}}, func(t *testing.T, w *world) {
 				w.store.fail = tt.err
 				w.open(0, nil)
 				w.open(0, nil)
@@ -117,39 +121,41 @@ func TestAWriteThatFailsIsTriedAgainAndThenGivenUp(t *testing.T) {
 }
 
 func TestACommittedWriteCountsBeforeItIsMade(t *testing.T) {
-	in(t, []script{{Orders: [2]order{{"set", "a"}, {"none", ""}}}, {Orders: [2]order{{"get", "a"}, {"add", "a"}}}}, func(_ *testing.T, w *world) {
-		w.store.pause = time.Hour
-		w.open(0, nil)
-		w.open(0, nil)
-		w.open(0, nil)
-		w.open(1, nil)
-		w.open(1, nil)
-		w.want(map[string]string{"1.0": "0.0", "1.1": "false"}, map[string]string{})
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		w.want(map[string]string{"1.0": "0.0", "1.1": "false"}, map[string]string{"a": "0.0"})
-	})
+	in(t, []script{{Orders: [2]order{{"set", "a"}, {"none", ""}}}, {Orders: [2]order{{"get", "a"}, {"add", "a"}}}},
+		func(_ *testing.T, w *world) {
+			w.store.pause = time.Hour
+			w.open(0, nil)
+			w.open(0, nil)
+			w.open(0, nil)
+			w.open(1, nil)
+			w.open(1, nil)
+			w.want(map[string]string{"1.0": "0.0", "1.1": "false"}, map[string]string{})
+			time.Sleep(time.Hour)
+			synctest.Wait()
+			w.want(map[string]string{"1.0": "0.0", "1.1": "false"}, map[string]string{"a": "0.0"})
+		})
 }
 
 func TestCloseWaitsForWhatIsCommittedAndForgetsTheRest(t *testing.T) {
-	in(t, []script{{Orders: [2]order{{"set", "a"}, {"none", ""}}}, {Orders: [2]order{{"set", "b"}, {"none", ""}}}}, func(t *testing.T, w *world) {
-		w.store.pause = time.Hour
-		for range 3 {
-			w.open(0, nil)
-		}
-		w.open(1, nil)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if err := w.use.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a Close that is not given the time: %v", err)
-		}
-		if err := w.use.Close(t.Context()); fmt.Sprint(err) != cmp.Or(w.closing, "<nil>") {
-			t.Errorf("Close gave %v, want %q", err, w.closing)
-		}
-		w.open(1, nil)
-		w.open(1, nil) // its root ends well, but nobody listens any more
-		w.want(map[string]string{}, map[string]string{"a": "0.0"})
-	})
+	in(t, []script{{Orders: [2]order{{"set", "a"}, {"none", ""}}}, {Orders: [2]order{{"set", "b"}, {"none", ""}}}},
+		func(t *testing.T, w *world) {
+			w.store.pause = time.Hour
+			for range 3 {
+				w.open(0, nil)
+			}
+			w.open(1, nil)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if err := w.use.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("a Close that is not given the time: %v", err)
+			}
+			if err := w.use.Close(t.Context()); fmt.Sprint(err) != cmp.Or(w.closing, "<nil>") {
+				t.Errorf("Close gave %v, want %q", err, w.closing)
+			}
+			w.open(1, nil)
+			w.open(1, nil) // its root ends well, but nobody listens any more
+			w.want(map[string]string{}, map[string]string{"a": "0.0"})
+		})
 }
 
 func TestAClosedStepTakesNothing(t *testing.T) {

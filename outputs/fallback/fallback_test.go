@@ -64,11 +64,13 @@ func pipeline(src *enginetest.Source, outs ...schema.Entry[engine.OutputSpec]) *
 }
 
 func TestTheSecondGetsWhatTheFirstFoundAndWhyItFailed(t *testing.T) {
-	src := &enginetest.Source{Payloads: []string{"1", "2", "3"}, Takes: engine.TakesOne, Prepare: func(i int, m *engine.Message) {
-		m.Meta = engine.Meta{}.With("n", i)
-	}}
+	src := &enginetest.Source{Payloads: []string{"1", "2", "3"}, Takes: engine.TakesOne,
+		Prepare: func(i int, m *engine.Message) {
+			m.Meta = engine.Meta{}.With("n", i)
+		}}
 	first, second := failing(engine.Rejected, "2 x"), &enginetest.Sink{}
-	run(t, pipeline(src, out("both", of("first", "second")), out("first", steps(first.Output(), " x")), out("second", second.Output())))
+	run(t, pipeline(src, out("both", of("first", "second")), out("first", steps(first.Output(), " x")),
+		out("second", second.Output())))
 
 	if got := first.Bodies(); !slices.Equal(got, []string{"1 x", "3 x"}) {
 		t.Errorf("first got %q", got)
@@ -78,7 +80,8 @@ func TestTheSecondGetsWhatTheFirstFoundAndWhyItFailed(t *testing.T) {
 	}
 	meta := second.Writes()[0].Metas[0]
 	delete(meta, "error_first_failed")
-	want := map[string]any{"n": 1, "error_class": "rejected", "error_message": "no 2 x", "error_output": "first", "error_step": "", "error_attempt": 1}
+	want := map[string]any{"n": 1, "error_class": "rejected", "error_message": "no 2 x", "error_output": "first",
+		"error_step": "", "error_attempt": 1}
 	if diff := cmp.Diff(want, meta); diff != "" {
 		t.Error(diff)
 	}
@@ -96,7 +99,8 @@ func TestTheRetriesOfTheFirstAreUsedUpBefore(t *testing.T) {
 	second := &enginetest.Sink{}
 	spec := first.Output()
 	spec.Retry = &engine.Retry{MaxAttempts: 3, Intervals: []time.Duration{time.Second, 2 * time.Second}}
-	took, _ := run(t, pipeline(src, out("both", of("first", "second")), out("first", spec), out("second", second.Output())))
+	took, _ := run(t, pipeline(src, out("both", of("first", "second")), out("first", spec),
+		out("second", second.Output())))
 	if tries != 3 || took != 3*time.Second || !slices.Equal(second.Bodies(), []string{"a"}) {
 		t.Errorf("%d tries in %s, then %q", tries, took, second.Bodies())
 	}
@@ -116,7 +120,8 @@ func TestTheSecondHasItsOwnRetries(t *testing.T) {
 	}}
 	spec := second.Output()
 	spec.Retry = &engine.Retry{MaxAttempts: 3, Intervals: []time.Duration{time.Second}}
-	run(t, pipeline(src, out("both", of("first", "second")), out("first", failing(engine.Rejected).Output()), out("second", spec)))
+	run(t, pipeline(src, out("both", of("first", "second")), out("first", failing(engine.Rejected).Output()),
+		out("second", spec)))
 	if tries != 3 || !slices.Equal(second.Bodies(), []string{"a"}) {
 		t.Errorf("%d tries, then %q", tries, second.Bodies())
 	}
@@ -131,7 +136,8 @@ func TestOneInAnother(t *testing.T) {
 		"4": failing(engine.Rejected, "e"),
 	}
 	p := pipeline(src, out("all", of("front", "back")), out("front", of("1", "2")), out("back", of("3", "4")),
-		out("1", sinks["1"].Output()), out("2", sinks["2"].Output()), out("3", sinks["3"].Output()), out("4", sinks["4"].Output()))
+		out("1", sinks["1"].Output()), out("2", sinks["2"].Output()), out("3", sinks["3"].Output()),
+		out("4", sinks["4"].Output()))
 	_, rep := run(t, p)
 	got := map[string]string{}
 	for name, s := range sinks {
@@ -153,7 +159,8 @@ func TestWhatAllHaveFailedGoesWhereOnFailureSays(t *testing.T) {
 			dead, second := &enginetest.Sink{}, failing(engine.Rejected, "b y")
 			outs := []schema.Entry[engine.OutputSpec]{
 				out("both", of("first", "second")),
-				out("first", steps(failing(engine.Rejected, "b x").Output(), " x")), out("second", steps(second.Output(), " y")),
+				out("first", steps(failing(engine.Rejected, "b x").Output(), " x")),
+				out("second", steps(second.Output(), " y")),
 			}
 			if then == "dead_letter" {
 				outs = append(outs, out("dead", dead.Output()))
@@ -163,7 +170,8 @@ func TestWhatAllHaveFailedGoesWhereOnFailureSays(t *testing.T) {
 				p.Engine.OnFailure.DeadLetter = "dead"
 			}
 			run(t, p)
-			want := map[string]engine.Fate{"dead_letter": engine.DeadLettered, "drop": engine.Dropped, "return": engine.Returned}[then]
+			want := map[string]engine.Fate{"dead_letter": engine.DeadLettered, "drop": engine.Dropped,
+				"return": engine.Returned}[then]
 			if r := src.Results(); r["a"].Fate != engine.Delivered || r["b"].Fate != want {
 				t.Errorf("a is %s, b is %s", r["a"].Fate, r["b"].Fate)
 			}
@@ -198,7 +206,8 @@ func TestADeadLetterMayBeAFallback(t *testing.T) {
 	spool := &enginetest.Sink{}
 	spec := queue.Output()
 	spec.Retry = &engine.Retry{MaxAttempts: 2, Intervals: []time.Duration{time.Second}}
-	p := pipeline(src, out("out", failing(engine.Rejected).Output()), out("dead", of("queue", "spool")), out("queue", spec), out("spool", spool.Output()))
+	p := pipeline(src, out("out", failing(engine.Rejected).Output()), out("dead", of("queue", "spool")),
+		out("queue", spec), out("spool", spool.Output()))
 	p.Engine.OnFailure.DeadLetter = "dead"
 	run(t, p)
 	for body, r := range src.Results() {
@@ -230,7 +239,8 @@ func TestTheLastOfADeadLettersFallbackIsTriedForever(t *testing.T) {
 		}
 		return nil
 	}}
-	p := pipeline(src, out("out", failing(engine.Rejected).Output()), out("dead", of("queue", "spool")), out("queue", failing(engine.Rejected).Output()), out("spool", spool.Output()))
+	p := pipeline(src, out("out", failing(engine.Rejected).Output()), out("dead", of("queue", "spool")),
+		out("queue", failing(engine.Rejected).Output()), out("spool", spool.Output()))
 	p.Engine.OnFailure.DeadLetter = "dead"
 	run(t, p)
 	if r := src.Results(); r["a"].Fate != engine.DeadLettered || r["b"].Fate != engine.Returned || tries != 20 {
@@ -270,7 +280,8 @@ func threes(t *testing.T) engine.Plugin[engine.Batcher] {
 func TestAMergeGoesOnAsOne(t *testing.T) {
 	src := &enginetest.Source{Payloads: []string{"1", "2", "3"}, Takes: engine.TakesOne}
 	second := &enginetest.Sink{}
-	p := pipeline(src, out("both", of("first", "second")), out("first", failing(engine.Rejected).Output()), out("second", second.Output()))
+	p := pipeline(src, out("both", of("first", "second")), out("first", failing(engine.Rejected).Output()),
+		out("second", second.Output()))
 	p.Batchers = enginetest.Named("all", engine.BatcherSpec{
 		Use:        threes(t),
 		Processors: engine.Steps{{Name: "join", Use: enginetest.Processing(joiner{})}},
@@ -319,7 +330,8 @@ func TestThousandsThroughAFallbackUnderOrder(t *testing.T) {
 	for i := range 3000 {
 		all = append(all, fmt.Sprint(i))
 	}
-	src := &enginetest.Source{Payloads: all, Takes: engine.TakesOne, Prepare: func(i int, m *engine.Message) { m.Key = fmt.Append(nil, i%7) }}
+	src := &enginetest.Source{Payloads: all, Takes: engine.TakesOne,
+		Prepare: func(i int, m *engine.Message) { m.Key = fmt.Append(nil, i%7) }}
 	flaky := &enginetest.Sink{Fail: func(body string) error {
 		if body[len(body)-1] == '3' {
 			return engine.Errorf(engine.Rejected, "no")
@@ -345,7 +357,8 @@ func TestWhileTheFirstIsDownTheSecondTakesAll(t *testing.T) {
 	for _, batched := range []bool{false, true} {
 		for _, ordered := range []bool{false, true} {
 			t.Run(fmt.Sprintf("batched %t, ordered %t", batched, ordered), func(t *testing.T) {
-				src := &enginetest.Source{Payloads: all, Takes: engine.TakesOne, PerRead: 10, Every: 100 * time.Millisecond}
+				src := &enginetest.Source{Payloads: all, Takes: engine.TakesOne, PerRead: 10,
+					Every: 100 * time.Millisecond}
 				if ordered {
 					src.Prepare = func(i int, m *engine.Message) { m.Key = fmt.Append(nil, i%7) }
 				}
@@ -359,15 +372,17 @@ func TestWhileTheFirstIsDownTheSecondTakesAll(t *testing.T) {
 				}}
 				second, spec := &enginetest.Sink{}, steps(first.Output(), " x")
 				spec.Breaker = &engine.Breaker{Failures: 10, MaxBackoff: 2 * time.Second} // how soon it is seen to work again
-				p := pipeline(src, out("both", of("first", "second")), out("first", spec), out("second", second.Output()))
+				p := pipeline(src, out("both", of("first", "second")), out("first", spec),
+					out("second", second.Output()))
 				if batched {
 					p.Batchers = enginetest.Named("all", engine.BatcherSpec{
 						Use:    threes(t),
 						Output: engine.Names{"both"},
-						Processors: engine.Steps{enginetest.Step("mark", func(_ context.Context, m *engine.Message) error {
-							m.SetBytes(append(slices.Clone(m.Bytes()), " b"...))
-							return nil
-						})},
+						Processors: engine.Steps{enginetest.Step("mark",
+							func(_ context.Context, m *engine.Message) error {
+								m.SetBytes(append(slices.Clone(m.Bytes()), " b"...))
+								return nil
+							})},
 					})
 				}
 				if ordered {

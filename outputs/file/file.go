@@ -33,7 +33,8 @@ type Config struct {
 // CheckConfig reports what can't be written.
 func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	if _, constant := c.Path.Const(); !constant && !strings.Contains(c.Path.Prefix(), "/") {
-		report("path", "data must not choose the folder", "write one in front of the first $( ), as in out/$(country).ndjson")
+		report("path", "data must not choose the folder",
+			"write one in front of the first $( ), as in out/$(country).ndjson")
 	}
 }
 

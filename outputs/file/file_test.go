@@ -101,15 +101,23 @@ func TestWrite(t *testing.T) {
 		in              []string
 		want            map[string]string
 	}{
-		{"one message a line, behind what is there", `{"file": "out"}`, map[string]string{"out": "old\n"}, []string{"a", "b"}, map[string]string{"out": "old\na\nb\n"}},
-		{"append: false begins anew", `{"file": {"path": "out", "append": false}}`, map[string]string{"out": "old\n"}, []string{"a", "b"}, map[string]string{"out": "a\nb\n"}},
+		{"one message a line, behind what is there", `{"file": "out"}`, map[string]string{"out": "old\n"},
+			[]string{"a", "b"}, map[string]string{"out": "old\na\nb\n"}},
+		{"append: false begins anew", `{"file": {"path": "out", "append": false}}`, map[string]string{"out": "old\n"},
+			[]string{"a", "b"}, map[string]string{"out": "a\nb\n"}},
 		{"folders are made", `{"file": "x/y/out"}`, nil, []string{"a"}, map[string]string{"x/y/out": "a\n"}},
-		{"a file for each path, in order", `{"file": "d/$(k).log"}`, nil, []string{`{"k":"x","n":1}`, `{"k":"y/z","n":2}`, `{"k":"x","n":3}`},
-			map[string]string{"d/x.log": "{\"k\":\"x\",\"n\":1}\n{\"k\":\"x\",\"n\":3}\n", "d/y/z.log": "{\"k\":\"y/z\",\"n\":2}\n"}},
-		{"an atomic file appears at the end", `{"file": {"path": "out", "atomic": true}}`, map[string]string{"out": "old\n"}, []string{"a"}, map[string]string{"out": "a\n"}},
-		{"an atomic file goes on after a crash", `{"file": {"path": "out", "atomic": true}}`, map[string]string{"out.part": "left\n"}, []string{"a"}, map[string]string{"out": "left\na\n"}},
-		{"csv has one head", `{"file": {"path": "out", "framing": {"csv": {"columns": ["k"]}}}}`, nil, []string{`{"k":1}`, `{"k":2}`}, map[string]string{"out": "k\n1\n2\n"}},
-		{"csv adds no head to what is there", `{"file": {"path": "out", "framing": {"csv": {"columns": ["k"]}}}}`, map[string]string{"out": "k\n0\n"}, []string{`{"k":1}`}, map[string]string{"out": "k\n0\n1\n"}},
+		{"a file for each path, in order", `{"file": "d/$(k).log"}`, nil,
+			[]string{`{"k":"x","n":1}`, `{"k":"y/z","n":2}`, `{"k":"x","n":3}`},
+			map[string]string{"d/x.log": "{\"k\":\"x\",\"n\":1}\n{\"k\":\"x\",\"n\":3}\n",
+				"d/y/z.log": "{\"k\":\"y/z\",\"n\":2}\n"}},
+		{"an atomic file appears at the end", `{"file": {"path": "out", "atomic": true}}`,
+			map[string]string{"out": "old\n"}, []string{"a"}, map[string]string{"out": "a\n"}},
+		{"an atomic file goes on after a crash", `{"file": {"path": "out", "atomic": true}}`,
+			map[string]string{"out.part": "left\n"}, []string{"a"}, map[string]string{"out": "left\na\n"}},
+		{"csv has one head", `{"file": {"path": "out", "framing": {"csv": {"columns": ["k"]}}}}`, nil,
+			[]string{`{"k":1}`, `{"k":2}`}, map[string]string{"out": "k\n1\n2\n"}},
+		{"csv adds no head to what is there", `{"file": {"path": "out", "framing": {"csv": {"columns": ["k"]}}}}`,
+			map[string]string{"out": "k\n0\n"}, []string{`{"k":1}`}, map[string]string{"out": "k\n0\n1\n"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -155,15 +163,19 @@ func TestDataKeepsToItsFolder(t *testing.T) {
 		{"up and out", "d/$(k)", "../x", `rejected: path "d/../x" leads out of its folder`},
 		{"up from the middle", "d/$(k).log", "a/../../x", `rejected: path "d/a/../../x.log" leads out of its folder`},
 		{"half of two dots is literal", "d/.$(k)", "./x", `rejected: path "d/../x" leads out of its folder`},
-		{"folders by the thousand", "d/$(k)", strings.Repeat("a/", 2000) + "x", `rejected: path "d/` + strings.Repeat("a/", 32) + `"… has 2000 folders below "d/", and data may name at most 32`},
-		{"an absolute tail", "d/$(k)", "/etc/x", `rejected: path "d//etc/x" is absolute because of its data, which is not allowed (write the folder literally in front)`},
+		{"folders by the thousand", "d/$(k)", strings.Repeat("a/", 2000) + "x", `rejected: path "d/` +
+			strings.Repeat("a/", 32) + `"… has 2000 folders below "d/", and data may name at most 32`},
+		{"an absolute tail", "d/$(k)", "/etc/x",
+			`rejected: path "d//etc/x" is absolute because of its data, which is not allowed (write the folder literally in front)`},
 		{"a NUL", "d/$(k)", "a\\u0000b", `rejected: path "d/a\x00b" contains a NUL byte`},
 		{"nothing", "d/$(k)", "", `rejected: path "d/" has no file name`},
 		{"a folder", "d/$(k)", "sub/", `rejected: path "d/sub/" has no file name`},
-		{"a folder that is there", "d/$(k)", "dir", `rejected: d/dir: is a directory (name a file in it): is a directory`},
+		{"a folder that is there", "d/$(k)", "dir",
+			`rejected: d/dir: is a directory (name a file in it): is a directory`},
 		{"a link out of it", "d/$(k)", "link/x", `rejected: d/link/x: path escapes from parent`},
 		{"a link to a file outside", "d/$(k)", "passwd", `rejected: d/passwd: path escapes from parent`},
-		{"too long a name", "d/$(k)", strings.Repeat("x", 300), "rejected: d/" + strings.Repeat("x", 300) + ": file name too long"},
+		{"too long a name", "d/$(k)", strings.Repeat("x", 300),
+			"rejected: d/" + strings.Repeat("x", 300) + ": file name too long"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -175,7 +187,8 @@ func TestDataKeepsToItsFolder(t *testing.T) {
 				}
 			}
 			t.Chdir(work)
-			if err := errors.Join(os.Symlink("../../outside", "d/link"), os.Symlink(filepath.Join(base, "outside", "f"), "d/passwd")); err != nil {
+			if err := errors.Join(os.Symlink("../../outside", "d/link"),
+				os.Symlink(filepath.Join(base, "outside", "f"), "d/passwd")); err != nil {
 				t.Fatal(err)
 			}
 			o := make1(t, `{"file": "`+tt.path+`"}`)
@@ -193,7 +206,8 @@ func TestDataKeepsToItsFolder(t *testing.T) {
 }
 
 func TestMorePathsThanOpenFiles(t *testing.T) {
-	for _, component := range []string{`{"file": "d/$(k)"}`, `{"file": {"path": "d/$(k)", "append": false}}`, `{"file": {"path": "d/$(k)", "atomic": true}}`} {
+	for _, component := range []string{`{"file": "d/$(k)"}`, `{"file": {"path": "d/$(k)", "append": false}}`,
+		`{"file": {"path": "d/$(k)", "atomic": true}}`} {
 		t.Run(component, func(t *testing.T) {
 			t.Chdir(t.TempDir())
 			const most = 8
@@ -275,7 +289,8 @@ func TestRotation(t *testing.T) {
 			write(t, o, "longer than that")
 			done(t, o)
 			wantFiles(t, map[string]string{
-				"app-20000101T000000.000.log": "a\nb\n", "app-20000101T000000.000-1.log": "c\n", "app.log": "longer than that\n",
+				"app-20000101T000000.000.log": "a\nb\n", "app-20000101T000000.000-1.log": "c\n",
+				"app.log": "longer than that\n",
 			})
 		})
 	})

@@ -40,7 +40,9 @@ func newPlace(path *expr.Template, reads *engine.Reads) *place {
 // messages would say what it does.
 func (p *place) meets() error {
 	if name, ok := p.reads.Meet(p.literal, !p.data); ok {
-		return engine.Errorf(engine.Permanent, "path: messages could change %s, from which flowd reads its configuration (write to a separate folder)", name)
+		return engine.Errorf(engine.Permanent,
+			"path: messages could change %s, from which flowd reads its configuration (write to a separate folder)",
+			name)
 	}
 	return nil
 }
@@ -72,7 +74,8 @@ func (p *place) allows(path string) error {
 	rest := path[len(p.dir):]
 	switch {
 	case strings.Count(rest, "/") > maxFolders:
-		return fmt.Errorf("path %q… has %d folders below %q, and data may name at most %d", path[:len(p.dir)+min(len(rest), 64)], strings.Count(rest, "/"), p.dir, maxFolders)
+		return fmt.Errorf("path %q… has %d folders below %q, and data may name at most %d",
+			path[:len(p.dir)+min(len(rest), 64)], strings.Count(rest, "/"), p.dir, maxFolders)
 	case strings.IndexByte(path, 0) >= 0:
 		return fmt.Errorf("path %q contains a NUL byte", path)
 	case rest == "" || strings.HasSuffix(rest, "/"):

@@ -211,14 +211,17 @@ func explain(path string, err error) error {
 	}
 	switch {
 	case openfiles.IsExhausted(err): // nothing was written
-		return &engine.Error{Class: engine.Transient, Holds: true, Err: fmt.Errorf("%s: %w (raise the limit, ulimit -n)", path, cause)}
+		return &engine.Error{Class: engine.Transient, Holds: true,
+			Err: fmt.Errorf("%s: %w (raise the limit, ulimit -n)", path, cause)}
 	case errors.Is(err, fs.ErrPermission):
-		return engine.Errorf(engine.Permanent, "%s: permission denied (give the user that runs flowd permission to write it): %w", path, cause)
+		return engine.Errorf(engine.Permanent,
+			"%s: permission denied (give the user that runs flowd permission to write it): %w", path, cause)
 	case errors.Is(err, syscall.EISDIR):
 		return engine.Errorf(engine.Rejected, "%s: is a directory (name a file in it): %w", path, cause)
 	case errors.Is(err, syscall.EEXIST): // found a file where a folder has to be
 		return engine.Errorf(engine.Rejected, "%s: %w", path, syscall.ENOTDIR)
-	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ENAMETOOLONG), errors.Is(err, syscall.EINVAL), !errors.As(err, new(syscall.Errno)):
+	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ENAMETOOLONG), errors.Is(err, syscall.EINVAL),
+		!errors.As(err, new(syscall.Errno)):
 		// What is not an error of the system is os.Root's: a link leads out of the folder.
 		return engine.Errorf(engine.Rejected, "%s: %w", path, cause)
 	}

@@ -27,7 +27,8 @@ type Config struct {
 
 // Words are what users of other systems write.
 func (*Config) Words() map[string]string {
-	return map[string]string{"verb": "write `method`", "uri": "write `url`", "successful_on": "write `expect`", "max_parallel": "write `parallel`"}
+	return map[string]string{"verb": "write `method`", "uri": "write `url`", "successful_on": "write `expect`",
+		"max_parallel": "write `parallel`"}
 }
 
 const about = `

@@ -62,17 +62,23 @@ func TestRequests(t *testing.T) {
 	}{
 		{"each message is a request", `{"http": "URL/x"}`, []string{`{"a":1}`, "text"},
 			[]string{"POST /x application/json: {\"a\":1}", "POST /x application/octet-stream: text"}},
-		{"an array is one request", `{"http": {"url": "URL", "batch": "array"}}`, []string{`{"a":1}`, "2"}, []string{`POST / application/json: [{"a":1},2]`}},
+		{"an array is one request", `{"http": {"url": "URL", "batch": "array"}}`, []string{`{"a":1}`, "2"},
+			[]string{`POST / application/json: [{"a":1},2]`}},
 		{"lines are one request", `{"http": {"url": "URL", "batch": "lines"}}`, []string{`{"a":1}`, "{\n\"b\": 2}"},
 			[]string{"POST / application/x-ndjson: {\"a\":1}\n{\"b\":2}\n"}},
-		{"one request for each URL", `{"http": {"url": "URL/$(k)", "batch": "array", "method": "PUT"}}`, []string{`{"k":1}`, `{"k":2}`, `{"k":1}`},
+		{"one request for each URL", `{"http": {"url": "URL/$(k)", "batch": "array", "method": "PUT"}}`,
+			[]string{`{"k":1}`, `{"k":2}`, `{"k":1}`},
 			[]string{`PUT /1 application/json: [{"k":1},{"k":1}]`, `PUT /2 application/json: [{"k":2}]`}},
-		{"a body and headers of data", `{"http": {"url": "URL/?q=$(k)", "body": "'<' + string(k) + '>'", "headers": {"Content-Type": "text/$(t)"}}}`, []string{`{"k":1,"t":"xml"}`},
+		{"a body and headers of data",
+			`{"http": {"url": "URL/?q=$(k)", "body": "'<' + string(k) + '>'", "headers": {"Content-Type": "text/$(t)"}}}`, []string{`{"k":1,"t":"xml"}`},
 			[]string{`POST /?q=1 text/xml: <1>`}},
-		{"a body of fields is JSON", `{"http": {"url": "URL", "body": "{k: k, of: [raw()]}"}}`, []string{`{"k":1,"t":2}`},
+		{"a body of fields is JSON", `{"http": {"url": "URL", "body": "{k: k, of: [raw()]}"}}`,
+			[]string{`{"k":1,"t":2}`},
 			[]string{`POST / application/json: {"k":1,"of":["{\"k\":1,\"t\":2}"]}`}},
-		{"a body of bytes", `{"http": {"url": "URL", "body": "raw()"}}`, []string{"\xff\x00"}, []string{"POST / application/octet-stream: \xff\x00"}},
-		{"bodies in an array", `{"http": {"url": "URL", "batch": "array", "body": "{k: k}"}}`, []string{`{"k":1,"t":2}`, `{"k":"x"}`}, []string{`POST / application/json: [{"k":1},{"k":"x"}]`}},
+		{"a body of bytes", `{"http": {"url": "URL", "body": "raw()"}}`, []string{"\xff\x00"},
+			[]string{"POST / application/octet-stream: \xff\x00"}},
+		{"bodies in an array", `{"http": {"url": "URL", "batch": "array", "body": "{k: k}"}}`,
+			[]string{`{"k":1,"t":2}`, `{"k":"x"}`}, []string{`POST / application/json: [{"k":1},{"k":"x"}]`}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -106,7 +112,8 @@ func TestAnswers(t *testing.T) {
 		{"an absurd Retry-After", "", 503, "99999999999", engine.Transient, time.Hour, "503"},
 		{"a Retry-After in the past", "", 503, "Mon, 02 Jan 2006 15:04:05 GMT", engine.Transient, 0, "503"},
 		{"broken", "", 500, "", engine.Transient, 0, "500"},
-		{"a redirect", "", 307, "", engine.Permanent, 0, `307 Temporary Redirect to "http://elsewhere/", which is not followed (write that URL if it is the right one)`},
+		{"a redirect", "", 307, "", engine.Permanent, 0,
+			`307 Temporary Redirect to "http://elsewhere/", which is not followed (write that URL if it is the right one)`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -147,7 +154,8 @@ func TestMessagesFailSingly(t *testing.T) {
 	})
 	b := enginetest.Batch(`{"k":"good"}`, `{"k":"bad"}`, `{}`, `{"k":"fine"}`)
 	err := make1(t, s, `{"http": "URL/$(k)"}`).Write(t.Context(), b)
-	if got, want := enginetest.WriteFates(b, err), []string{"safe", "failed", "failed", "safe"}; err != nil || !slices.Equal(got, want) {
+	if got, want := enginetest.WriteFates(b, err), []string{"safe", "failed", "failed", "safe"}; err != nil ||
+		!slices.Equal(got, want) {
 		t.Errorf("got %v, %v, want %v", got, err, want)
 	}
 }
@@ -224,7 +232,8 @@ func TestMetadataThatStepsSetBecomesHeaders(t *testing.T) {
 	if err := o.Write(t.Context(), b); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]string{"Tenant": "t1", "N": "7", "Note": "two lines", "X-Set": "mine", "Path": "", "Authorization": "", "Content-Length": "2"} {
+	for name, want := range map[string]string{"Tenant": "t1", "N": "7", "Note": "two lines", "X-Set": "mine",
+		"Path": "", "Authorization": "", "Content-Length": "2"} {
 		if got.Get(name) != want {
 			t.Errorf("header %s: got %q, want %q", name, got.Get(name), want)
 		}
@@ -234,7 +243,8 @@ func TestMetadataThatStepsSetBecomesHeaders(t *testing.T) {
 func TestAHeaderHasNoLineEnds(t *testing.T) {
 	s := webtest.Serve(t, nil)
 	failed := write(t, make1(t, s, `{"http": {"url": "URL", "headers": {"X-K": "$(k)"}}}`), `{"k":"a\r\nX-Admin: 1"}`)
-	if len(failed) != 1 || failed[0].Class != engine.Rejected || failed[0].Error() != "header X-K: the value has control characters" {
+	if len(failed) != 1 || failed[0].Class != engine.Rejected ||
+		failed[0].Error() != "header X-K: the value has control characters" {
 		t.Errorf("got %v", failed)
 	}
 }
@@ -332,7 +342,8 @@ func TestTLS(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			failed := write(t, make1(t, &webtest.Server{Server: s}, `{"http": {"url": "URL", "tls": `+tt.tls+`}}`), "a")
-			if tt.want == "" && failed != nil || tt.want != "" && (len(failed) != 1 || !strings.Contains(failed[0].Error(), tt.want)) {
+			if tt.want == "" && failed != nil || tt.want != "" &&
+				(len(failed) != 1 || !strings.Contains(failed[0].Error(), tt.want)) {
 				t.Errorf("got %v, want %q", failed, tt.want)
 			}
 		})

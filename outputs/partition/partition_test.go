@@ -57,7 +57,8 @@ func TestEqualKeysStayTogetherAndInOrder(t *testing.T) {
 			n++
 			var key string
 			var number int
-			if _, err := fmt.Sscanf(strings.NewReplacer(`{"k":"key `, "", `","n":`, " ", "}", "").Replace(body), "%s %d", &key, &number); err != nil {
+			if _, err := fmt.Sscanf(strings.NewReplacer(`{"k":"key `, "", `","n":`, " ", "}", "").Replace(body),
+				"%s %d", &key, &number); err != nil {
 				t.Fatal(body, err)
 			}
 			if at, seen := where[key]; seen && at != i {

@@ -44,7 +44,8 @@ func read(t *testing.T, link *pipe.Link) {
 
 func TestAPipeWithoutReadersDoesNotOpen(t *testing.T) {
 	o := enginetest.New(t, engine.Outputs, `{"pipe": "x"}`)
-	if err := o.(engine.Opener).Open(t.Context()); err == nil || !strings.Contains(err.Error(), `nothing reads from pipe "x"`) {
+	if err := o.(engine.Opener).Open(t.Context()); err == nil ||
+		!strings.Contains(err.Error(), `nothing reads from pipe "x"`) {
 		t.Errorf("got %v", err)
 	}
 }

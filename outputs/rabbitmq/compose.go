@@ -95,7 +95,8 @@ func expiration(v any) (string, error) {
 	}
 	const most = 1<<32 - 1 // that the broker takes
 	if ms < 0 || ms > most {
-		return "", engine.Errorf(engine.Rejected, "expiration is %v, which is neither a duration from 0s to 49 days nor a number of milliseconds", v)
+		return "", engine.Errorf(engine.Rejected,
+			"expiration is %v, which is neither a duration from 0s to 49 days nor a number of milliseconds", v)
 	}
 	return strconv.FormatInt(ms, 10), nil
 }

@@ -60,9 +60,12 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 func (c *Config) Words() map[string]string {
 	words := c.Connect.Words()
 	for word, remedy := range map[string]string{
-		"key": "write `routing_key`", "queue": "write `routing_key: QUEUE`", "ttl": "write `expiration`", "delivery_mode": "write `persistent`",
-		"exchange_declare": "write `declare`", "max_in_flight": "write `concurrency` beside the type", "immediate": "remove it: RabbitMQ no longer has it",
-		"confirm": "remove it: publishes are always confirmed", "content_type": "write a step `meta: {content_type: …}`", "message_id": "write a step `meta: {message_id: …}`",
+		"key": "write `routing_key`", "queue": "write `routing_key: QUEUE`", "ttl": "write `expiration`",
+		"delivery_mode":    "write `persistent`",
+		"exchange_declare": "write `declare`", "max_in_flight": "write `concurrency` beside the type",
+		"immediate":    "remove it: RabbitMQ no longer has it",
+		"confirm":      "remove it: publishes are always confirmed",
+		"content_type": "write a step `meta: {content_type: …}`", "message_id": "write a step `meta: {message_id: …}`",
 	} {
 		words[word] = remedy
 	}
@@ -87,7 +90,8 @@ steps have set, or that the producer sent with the message, becomes headers.
 `
 
 func init() {
-	engine.Register(engine.Outputs, "rabbitmq", about, Config{Connect: amqp.Defaults, Persistent: true, Mandatory: true}, newOutput)
+	engine.Register(engine.Outputs, "rabbitmq", about,
+		Config{Connect: amqp.Defaults, Persistent: true, Mandatory: true}, newOutput)
 }
 
 type output struct {
@@ -201,7 +205,8 @@ func (o *output) Stalled() string {
 // blocked logs whether the broker accepts what is published.
 func (o *output) blocked(reason string, blocked bool) {
 	if blocked {
-		o.log.Warn("the broker accepts nothing at present: it continues when it has memory and disk space again", "reason", reason)
+		o.log.Warn("the broker accepts nothing at present: it continues when it has memory and disk space again",
+			"reason", reason)
 	} else {
 		o.log.Info("the broker accepts messages again")
 	}
@@ -261,7 +266,8 @@ func (o *output) channel(ctx context.Context) (*amqp.Publisher, error) {
 		if ch != nil {
 			o.release(ch)
 		}
-		return nil, engine.Errorf(engine.Transient, "the broker accepts nothing at present: %s (it continues when it has memory and disk space again)", reason)
+		return nil, engine.Errorf(engine.Transient,
+			"the broker accepts nothing at present: %s (it continues when it has memory and disk space again)", reason)
 	}
 	if ch != nil {
 		return ch, nil

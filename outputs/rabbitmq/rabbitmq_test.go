@@ -15,11 +15,14 @@ func TestConfig(t *testing.T) {
 	tests := []struct{ name, config, want string }{
 		{"to a queue", `{"url": "amqp://h", "routing_key": "q"}`, ""},
 		{"to a fanout exchange", `{"url": "amqp://h", "exchange": "x", "declare": {"type": "fanout"}}`, ""},
-		{"where data says", `{"url": "amqp://h", "routing_key": "$(queue)", "headers": {"a": "$(b)"}, "expiration": "ttl", "priority": "5"}`, ""},
-		{"nowhere", `{"url": "amqp://h"}`, "there is nowhere to publish to (write `routing_key: QUEUE`, or name an `exchange`)"},
+		{"where data says",
+			`{"url": "amqp://h", "routing_key": "$(queue)", "headers": {"a": "$(b)"}, "expiration": "ttl", "priority": "5"}`, ""},
+		{"nowhere", `{"url": "amqp://h"}`,
+			"there is nowhere to publish to (write `routing_key: QUEUE`, or name an `exchange`)"},
 		{"too long a key", `{"url": "amqp://h", "routing_key": "` + long + `"}`, "longer than 255 bytes"},
 		{"the default exchange is not made", `{"url": "amqp://h", "routing_key": "q", "declare": {}}`, "always exists"},
-		{"an internal exchange takes nothing", `{"url": "amqp://h", "exchange": "x", "declare": {"internal": true}}`, "internal"},
+		{"an internal exchange takes nothing", `{"url": "amqp://h", "exchange": "x", "declare": {"internal": true}}`,
+			"internal"},
 		{"a bad URL", `{"url": "localhost:5672", "routing_key": "q"}`, "does not begin with amqp://"},
 		{"words of others", `{"url": "amqp://h", "routing_key": "q", "delivery_mode": 2}`, "write `persistent`"},
 	}
@@ -38,7 +41,8 @@ func TestCompose(t *testing.T) {
 	tests := []struct{ name, config, payload, want string }{
 		{"persistent by default", `"routing_key": "q"`, `{}`, "q 2 0 "},
 		{"not persistent", `"routing_key": "q", "persistent": false`, `{}`, "q 1 0 "},
-		{"from data", `"routing_key": "q.$(a)", "priority": "p", "expiration": "e"`, `{"a": "b", "p": 7, "e": "1m"}`, "q.b 2 7 60000"},
+		{"from data", `"routing_key": "q.$(a)", "priority": "p", "expiration": "e"`, `{"a": "b", "p": 7, "e": "1m"}`,
+			"q.b 2 7 60000"},
 		{"nothing from data", `"routing_key": "q", "priority": "p", "expiration": "e"`, `{}`, "q 2 0 "},
 		{"a nil key", `"routing_key": "$(a)"`, `{}`, "expression"},
 		{"a key that is too long", `"routing_key": "$(a)"`, `{"a": "` + strings.Repeat("x", 256) + `"}`, "rejected"},

@@ -43,7 +43,8 @@ type requests struct {
 func waiting(payloads ...string) *requests {
 	r := &requests{shared: &engine.Shared{}}
 	r.slip = reply.Of(r.shared).Open(engine.Meta{}.With("x", 1), len(payloads), &reply.Room{Max: 1 << 20})
-	r.Source = &enginetest.Source{Payloads: payloads, Takes: engine.TakesOne, Prepare: func(i int, m *engine.Message) { r.slip.Mark(m, i, false) }}
+	r.Source = &enginetest.Source{Payloads: payloads, Takes: engine.TakesOne,
+		Prepare: func(i int, m *engine.Message) { r.slip.Mark(m, i, false) }}
 	return r
 }
 
@@ -83,8 +84,9 @@ func body(t *testing.T, s *reply.Slip, i int) string {
 func TestEachMessageHasItsReply(t *testing.T) {
 	r := waiting("a", "b")
 	r.run(t, &engine.Pipeline{
-		Inputs:  enginetest.Named("in", r.Input()),
-		Outputs: enginetest.Named("out", spec(t, `{"reply": {"status": "201", "headers": {"x-n": "$(raw())"}, "body": "raw() + raw()"}}`)),
+		Inputs: enginetest.Named("in", r.Input()),
+		Outputs: enginetest.Named("out",
+			spec(t, `{"reply": {"status": "201", "headers": {"x-n": "$(raw())"}, "body": "raw() + raw()"}}`)),
 	})
 	for i, want := range []string{"aa", "bb"} {
 		got, _ := r.slip.Take(i, false)
@@ -140,9 +142,11 @@ func TestWhatHasNoRequestFails(t *testing.T) {
 			r.slip.Mark(m, 1, false)
 		}
 	}
-	r.run(t, &engine.Pipeline{Inputs: enginetest.Named("in", src.Input()), Outputs: enginetest.Named("out", spec(t, `{"reply": {}}`))})
+	r.run(t, &engine.Pipeline{Inputs: enginetest.Named("in", src.Input()),
+		Outputs: enginetest.Named("out", spec(t, `{"reply": {}}`))})
 	for body, res := range src.Results() {
-		if res.Err == nil || res.Err.Class != engine.Permanent || !strings.Contains(res.Err.Error(), "there is no request to answer") {
+		if res.Err == nil || res.Err.Class != engine.Permanent ||
+			!strings.Contains(res.Err.Error(), "there is no request to answer") {
 			t.Errorf("%s: %s, %v", body, res.Fate, res.Err)
 		}
 	}

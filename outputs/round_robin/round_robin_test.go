@@ -37,8 +37,9 @@ func TestMessagesGoInTurn(t *testing.T) {
 		a, b := &enginetest.Sink{}, &enginetest.Sink{}
 		src := &enginetest.Source{Payloads: []string{"1", "2", "3", "4"}, Takes: engine.TakesOne, PerRead: perRead}
 		run(t, &engine.Pipeline{
-			Inputs: enginetest.Named("in", src.Input()), Outputs: schema.MapOf(out("both", of("a", "b")), named("a", a), named("b", b)),
-			Engine: engine.EngineSpec{Workers: 1},
+			Inputs:  enginetest.Named("in", src.Input()),
+			Outputs: schema.MapOf(out("both", of("a", "b")), named("a", a), named("b", b)),
+			Engine:  engine.EngineSpec{Workers: 1},
 		})
 		if !slices.Equal(a.Bodies(), []string{"1", "3"}) || !slices.Equal(b.Bodies(), []string{"2", "4"}) {
 			t.Errorf("%d a read: a got %q, b got %q", perRead, a.Bodies(), b.Bodies())
@@ -47,11 +48,13 @@ func TestMessagesGoInTurn(t *testing.T) {
 }
 
 func TestAFailureStaysWhereItIs(t *testing.T) {
-	a, b := &enginetest.Sink{Fail: func(string) error { return engine.Errorf(engine.Rejected, "no") }}, &enginetest.Sink{}
+	a, b := &enginetest.Sink{Fail: func(string) error { return engine.Errorf(engine.Rejected, "no") }},
+		&enginetest.Sink{}
 	src := &enginetest.Source{Payloads: []string{"1", "2", "3", "4"}, Takes: engine.TakesOne}
 	run(t, &engine.Pipeline{
-		Inputs: enginetest.Named("in", src.Input()), Outputs: schema.MapOf(out("both", of("a", "b")), named("a", a), named("b", b)),
-		Engine: engine.EngineSpec{Workers: 1},
+		Inputs:  enginetest.Named("in", src.Input()),
+		Outputs: schema.MapOf(out("both", of("a", "b")), named("a", a), named("b", b)),
+		Engine:  engine.EngineSpec{Workers: 1},
 	})
 	got := ""
 	for _, body := range src.Payloads {
@@ -66,8 +69,9 @@ func TestBatchesStayWhole(t *testing.T) {
 	a, b := &enginetest.Sink{}, &enginetest.Sink{}
 	src := &enginetest.Source{Payloads: []string{"1", "2", "3", "4", "5", "6", "7"}, Takes: engine.TakesOne}
 	run(t, &engine.Pipeline{
-		Inputs: enginetest.Named("in", src.Input()), Outputs: schema.MapOf(out("both", of("a", "b")), named("a", a), named("b", b)),
-		Engine: engine.EngineSpec{Workers: 1},
+		Inputs:  enginetest.Named("in", src.Input()),
+		Outputs: schema.MapOf(out("both", of("a", "b")), named("a", a), named("b", b)),
+		Engine:  engine.EngineSpec{Workers: 1},
 		Batchers: enginetest.Named("all", engine.BatcherSpec{
 			Use:    twos(t),
 			Output: engine.Names{"both"},
@@ -99,11 +103,13 @@ func TestADrainLosesNothing(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		a, b := &enginetest.Sink{Delay: time.Second}, &enginetest.Sink{}
-		src := &enginetest.Source{Payloads: all, Takes: engine.TakesOne, Endless: true, PerRead: 100, Every: 10 * time.Millisecond}
+		src := &enginetest.Source{Payloads: all, Takes: engine.TakesOne, Endless: true, PerRead: 100,
+			Every: 10 * time.Millisecond}
 		stop, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		defer cancel()
 		enginetest.Run(t, &engine.Pipeline{
-			Inputs: enginetest.Named("in", src.Input()), Outputs: schema.MapOf(out("both", of("a", "b")), named("a", a), named("b", b)),
+			Inputs:  enginetest.Named("in", src.Input()),
+			Outputs: schema.MapOf(out("both", of("a", "b")), named("a", a), named("b", b)),
 		}, stop)
 		if n := len(a.Bodies()) + len(b.Bodies()); n != src.Taken() || len(src.Results()) != n {
 			t.Errorf("%d written, %d acknowledged of %d", n, len(src.Results()), src.Taken())

@@ -85,7 +85,8 @@ func newOutput(c Config, _ engine.Env) (engine.Output, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &output{cfg: c, arn: a, fifo: aws.FIFO{On: strings.HasSuffix(a.Resource, ".fifo")}, calls: aws.Requests{Bytes: aws.MaxNotification, Parallel: c.Parallel}}, nil
+	return &output{cfg: c, arn: a, fifo: aws.FIFO{On: strings.HasSuffix(a.Resource, ".fifo")},
+		calls: aws.Requests{Bytes: aws.MaxNotification, Parallel: c.Parallel}}, nil
 }
 
 // Traits says that what is behind a failed message is not published, and that a FIFO topic
@@ -135,7 +136,8 @@ func (o *output) Write(ctx context.Context, b *engine.Batch) error {
 		if x.Err == nil {
 			x.Err = err
 		}
-		msgs, out, entries, subjects = append(msgs, m), append(out, x), append(entries, x.Entry), append(subjects, subject)
+		msgs, out, entries, subjects = append(msgs, m), append(out, x), append(entries, x.Entry),
+			append(subjects, subject)
 	}
 	errs := o.calls.Do(ctx, entries, func(ctx context.Context, which []int) ([]error, error) {
 		in := &awssns.PublishBatchInput{TopicArn: &o.cfg.Topic}
@@ -180,7 +182,8 @@ func (o *output) subject(m *engine.Message) (string, error) {
 		return "", err
 	}
 	if text == "" || len(text) >= 100 || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' }) {
-		return "", engine.Errorf(engine.Rejected, "subject %.120q is not valid: it may have up to 99 ASCII characters in one line", text)
+		return "", engine.Errorf(engine.Rejected,
+			"subject %.120q is not valid: it may have up to 99 ASCII characters in one line", text)
 	}
 	return text, nil
 }
@@ -195,7 +198,8 @@ func entry(n int, x *aws.Outgoing, subject string) types.PublishBatchRequestEntr
 	}
 	for i := range x.Attributes {
 		a := &x.Attributes[i]
-		e.MessageAttributes[a.Name] = types.MessageAttributeValue{DataType: &a.Type, BinaryValue: a.Binary, StringValue: aws.Optional(a.Text)}
+		e.MessageAttributes[a.Name] = types.MessageAttributeValue{DataType: &a.Type, BinaryValue: a.Binary,
+			StringValue: aws.Optional(a.Text)}
 	}
 	return e
 }

@@ -35,11 +35,14 @@ func (s *topic) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/xml")
 	if s.refuse != "" && r.Form.Get("Action") == "PublishBatch" {
 		w.WriteHeader(http.StatusForbidden)
-		fmt.Fprintf(w, `<ErrorResponse><Error><Type>Sender</Type><Code>%s</Code><Message>no</Message></Error></ErrorResponse>`, s.refuse)
+		fmt.Fprintf(w,
+			`<ErrorResponse><Error><Type>Sender</Type><Code>%s</Code><Message>no</Message></Error></ErrorResponse>`,
+			s.refuse)
 		return
 	}
 	if r.Form.Get("Action") == "GetTopicAttributes" {
-		fmt.Fprint(w, `<GetTopicAttributesResponse><GetTopicAttributesResult><Attributes/></GetTopicAttributesResult></GetTopicAttributesResponse>`)
+		fmt.Fprint(w,
+			`<GetTopicAttributesResponse><GetTopicAttributesResult><Attributes/></GetTopicAttributesResult></GetTopicAttributesResponse>`)
 		return
 	}
 	var done, failed string
@@ -65,7 +68,8 @@ func (s *topic) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		done += fmt.Sprintf(`<member><Id>%s</Id><MessageId>%d</MessageId></member>`, id, len(s.messages))
 	}
 	s.requests = append(s.requests, n)
-	fmt.Fprintf(w, `<PublishBatchResponse><PublishBatchResult><Successful>%s</Successful><Failed>%s</Failed></PublishBatchResult></PublishBatchResponse>`, done, failed)
+	fmt.Fprintf(w,
+		`<PublishBatchResponse><PublishBatchResult><Successful>%s</Successful><Failed>%s</Failed></PublishBatchResult></PublishBatchResponse>`, done, failed)
 }
 
 func start(t *testing.T, config string) (*topic, *output) {
@@ -83,7 +87,8 @@ func start(t *testing.T, config string) (*topic, *output) {
 	return s, o
 }
 
-const plain, fifo = `{"topic": "arn:aws:sns:us-east-1:000000000000:events", "parallel": 1}`, `{"topic": "arn:aws:sns:us-east-1:000000000000:events.fifo", "group_id": "g"}`
+const plain, fifo = `{"topic": "arn:aws:sns:us-east-1:000000000000:events", "parallel": 1}`,
+	`{"topic": "arn:aws:sns:us-east-1:000000000000:events.fifo", "group_id": "g"}`
 
 func write(t *testing.T, o *output, b *engine.Batch) (errs []error) {
 	t.Helper()
@@ -108,10 +113,13 @@ func TestLint(t *testing.T) {
 		name, config, want string
 	}{
 		{"a topic", `{"sns": "arn:aws:sns:us-east-1:000000000000:events"}`, ""},
-		{"a queue", `{"sns": "arn:aws:sqs:us-east-1:000000000000:events"}`, "is not a topic ARN (write arn:aws:sns:REGION:ACCOUNT:NAME)"},
+		{"a queue", `{"sns": "arn:aws:sqs:us-east-1:000000000000:events"}`,
+			"is not a topic ARN (write arn:aws:sns:REGION:ACCOUNT:NAME)"},
 		{"a subscription", `{"sns": "arn:aws:sns:us-east-1:000000000000:events:x"}`, "is not a topic ARN"},
-		{"two regions", `{"sns": {"topic": "arn:aws:sns:us-east-1:000000000000:events", "region": "eu-west-1"}}`, "is eu-west-1, but the topic is in us-east-1"},
-		{"no group", `{"sns": "arn:aws:sns:us-east-1:000000000000:events.fifo"}`, "each message of a FIFO topic belongs to a group"},
+		{"two regions", `{"sns": {"topic": "arn:aws:sns:us-east-1:000000000000:events", "region": "eu-west-1"}}`,
+			"is eu-west-1, but the topic is in us-east-1"},
+		{"no group", `{"sns": "arn:aws:sns:us-east-1:000000000000:events.fifo"}`,
+			"each message of a FIFO topic belongs to a group"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -156,7 +164,8 @@ func TestARefusedCallIsOfClassAuth(t *testing.T) {
 	s.refuse = "AuthorizationError"
 	errs := write(t, o, enginetest.Batch("a"))
 	var e *engine.Error
-	if !errors.As(errs[0], &e) || e.Class != engine.Auth || !strings.Contains(e.Error(), "allow these credentials sns:PublishBatch") {
+	if !errors.As(errs[0], &e) || e.Class != engine.Auth ||
+		!strings.Contains(e.Error(), "allow these credentials sns:PublishBatch") {
 		t.Errorf("got %v", errs)
 	}
 }
@@ -168,7 +177,8 @@ func TestSubjectAndMetadataGoAlong(t *testing.T) {
 		m.Meta = m.Meta.With("n", 1)
 	}
 	errs := write(t, o, b)
-	for _, want := range []string{"Subject=order 7", "MessageAttributes.entry.1.Name=n", "MessageAttributes.entry.1.Value.DataType=Number", "MessageAttributes.entry.1.Value.StringValue=1"} {
+	for _, want := range []string{"Subject=order 7", "MessageAttributes.entry.1.Name=n",
+		"MessageAttributes.entry.1.Value.DataType=Number", "MessageAttributes.entry.1.Value.StringValue=1"} {
 		if !slices.Contains(s.fields, want) {
 			t.Errorf("no %s in %v", want, s.fields)
 		}
@@ -181,7 +191,8 @@ func TestSubjectAndMetadataGoAlong(t *testing.T) {
 func TestInAFIFOTopicGroupsKeepTheirOrder(t *testing.T) {
 	s, o := start(t, fifo)
 	s.fail = "bad"
-	errs := write(t, o, enginetest.Batch(`{"g":"a","n":1}`, `{"g":"b","n":1}`, `{"g":"a","bad":1}`, `{"g":"a","n":3}`, `{"g":"b","n":2}`))
+	errs := write(t, o, enginetest.Batch(`{"g":"a","n":1}`, `{"g":"b","n":1}`, `{"g":"a","bad":1}`, `{"g":"a","n":3}`,
+		`{"g":"b","n":2}`))
 	if errs[0] != nil || errs[1] != nil || errs[4] != nil || errs[2] == nil || !errors.Is(errs[3], engine.ErrBehind) {
 		t.Errorf("got %v", errs)
 	}

@@ -36,7 +36,8 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 		return
 	}
 	if q.FIFO() {
-		report("delay", "a FIFO queue can't delay single messages", "remove it, set the queue's own delay, or use a standard queue")
+		report("delay", "a FIFO queue can't delay single messages",
+			"remove it, set the queue's own delay, or use a standard queue")
 	}
 	if v, ok := constant(&c.Delay); ok {
 		if _, err := aws.Delay(v, time.Now(), aws.LongestDelay); err != nil {
@@ -121,7 +122,8 @@ func (o *output) Open(ctx context.Context) (err error) {
 	if o.url, err = o.queue.Find(ctx, o.client, o.session.Region()); err != nil {
 		return err
 	}
-	out, err := o.client.GetQueueAttributes(ctx, &awssqs.GetQueueAttributesInput{QueueUrl: &o.url, AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameAll}})
+	out, err := o.client.GetQueueAttributes(ctx, &awssqs.GetQueueAttributesInput{QueueUrl: &o.url,
+		AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameAll}})
 	switch {
 	case aws.Denied(err): // it may still be written to
 		return nil
@@ -144,7 +146,8 @@ func (o *output) Write(ctx context.Context, b *engine.Batch) error {
 	for m := range b.All() {
 		msgs, out = append(msgs, m), append(out, o.prepare(m))
 	}
-	for i, err := range (aws.Requests{Bytes: aws.MaxMessage, Parallel: o.cfg.Parallel}).Send(ctx, o.client, o.url, o.queue.String(), out) {
+	for i, err := range (aws.Requests{Bytes: aws.MaxMessage, Parallel: o.cfg.Parallel}).Send(ctx, o.client, o.url,
+		o.queue.String(), out) {
 		if err != nil {
 			msgs[i].Fail(err)
 		}

@@ -102,10 +102,13 @@ func TestLint(t *testing.T) {
 		{"a FIFO queue", `{"sqs": {"queue": "orders.fifo", "group_id": "customer", "dedupe_id": "id"}}`, ""},
 		{"a group without FIFO: a fair queue", `{"sqs": {"queue": "orders", "group_id": "customer"}}`, ""},
 		{"no group", `{"sqs": {"queue": "orders.fifo"}}`, "each message of a FIFO queue belongs to a group"},
-		{"delay in a FIFO queue", `{"sqs": {"queue": "orders.fifo", "group_id": "g", "delay": "\"5s\""}}`, "a FIFO queue can't delay single messages"},
-		{"901 seconds", `{"sqs": {"queue": "orders", "delay": "901"}}`, "is more than the 15m0s that a queue can delay"},
+		{"delay in a FIFO queue", `{"sqs": {"queue": "orders.fifo", "group_id": "g", "delay": "\"5s\""}}`,
+			"a FIFO queue can't delay single messages"},
+		{"901 seconds", `{"sqs": {"queue": "orders", "delay": "901"}}`,
+			"is more than the 15m0s that a queue can delay"},
 		{"no duration", `{"sqs": {"queue": "orders", "delay": "\"soon\""}}`, "is not a duration such as 90s"},
-		{"duplicates without FIFO", `{"sqs": {"queue": "orders", "dedupe_id": "id"}}`, "only a FIFO queue removes duplicates"},
+		{"duplicates without FIFO", `{"sqs": {"queue": "orders", "dedupe_id": "id"}}`,
+			"only a FIFO queue removes duplicates"},
 		{"no ARN", `{"sqs": {"queue": "arn:orders"}}`, "is not a queue ARN"},
 	}
 	for _, tt := range tests {
@@ -149,7 +152,8 @@ func TestRequestsAreBoundedBySizeWithAttributes(t *testing.T) {
 			t.Errorf("requests of %v entries", entries)
 		}
 		errs = write(t, o, enginetest.Batch("ok", strings.Repeat("x", 1<<20+1)))
-		if !slices.Equal(fails(errs), []int{1}) || !strings.Contains(errs[1].Error(), "more than the 1048576 that are allowed") {
+		if !slices.Equal(fails(errs), []int{1}) ||
+			!strings.Contains(errs[1].Error(), "more than the 1048576 that are allowed") {
 			t.Errorf("got %v", errs)
 		}
 	})
@@ -157,8 +161,10 @@ func TestRequestsAreBoundedBySizeWithAttributes(t *testing.T) {
 
 func TestOnlyTheEntriesThatTheQueueFailsFail(t *testing.T) {
 	virtual(t, fakesqs.Queue{}, `"orders"`, func(t *testing.T, s *fakesqs.Server, o *output) {
-		s.Fault("SendMessageBatch", fakesqs.Fault{Code: "InternalError", Entry: func(body string) bool { return strings.Contains(body, `"n":3`) }})
-		s.Fault("SendMessageBatch", fakesqs.Fault{Code: "InvalidMessageContents", Sender: true, Entry: func(body string) bool { return strings.Contains(body, `"n":4`) }})
+		s.Fault("SendMessageBatch", fakesqs.Fault{Code: "InternalError",
+			Entry: func(body string) bool { return strings.Contains(body, `"n":3`) }})
+		s.Fault("SendMessageBatch", fakesqs.Fault{Code: "InvalidMessageContents", Sender: true,
+			Entry: func(body string) bool { return strings.Contains(body, `"n":4`) }})
 		first := write(t, o, enginetest.Batch(numbers(10)...))
 		second := write(t, o, enginetest.Batch(numbers(10)...))
 		for _, tt := range []struct {
@@ -195,27 +201,36 @@ func TestFailuresOfARequestHaveTheirClass(t *testing.T) {
 		calls int // for 50 messages
 		want  string
 	}{
-		{"denied: nothing more is tried", fakesqs.Fault{Code: "AccessDenied", Message: "not authorized", Status: 403, Times: -1}, engine.Auth, 0, 1, "allow these credentials sqs:SendMessageBatch"},
-		{"an expired token", fakesqs.Fault{Code: "ExpiredToken", Status: 403, Times: -1}, engine.Auth, 0, 1, "check AWS_ACCESS_KEY_ID"},
-		{"throttled with a hint", fakesqs.Fault{Code: "RequestThrottled", Times: -1, Header: map[string]string{"Retry-After": "7"}}, engine.Transient, 7 * time.Second, 1, "RequestThrottled"},
-		{"throttled", fakesqs.Fault{Code: "ThrottlingException", Times: -1}, engine.Transient, 0, 5, "ThrottlingException"},
-		{"a bad day", fakesqs.Fault{Code: "InternalFailure", Status: 500, Times: -1}, engine.Transient, 0, 5, "InternalFailure"},
-		{"no queue", fakesqs.Fault{Code: "QueueDoesNotExist", Times: -1}, engine.Transient, 0, 5, "queue orders does not exist"},
+		{"denied: nothing more is tried", fakesqs.Fault{Code: "AccessDenied", Message: "not authorized", Status: 403,
+			Times: -1}, engine.Auth, 0, 1, "allow these credentials sqs:SendMessageBatch"},
+		{"an expired token", fakesqs.Fault{Code: "ExpiredToken", Status: 403, Times: -1}, engine.Auth, 0, 1,
+			"check AWS_ACCESS_KEY_ID"},
+		{"throttled with a hint", fakesqs.Fault{Code: "RequestThrottled", Times: -1,
+			Header: map[string]string{"Retry-After": "7"}}, engine.Transient, 7 * time.Second, 1, "RequestThrottled"},
+		{"throttled", fakesqs.Fault{Code: "ThrottlingException", Times: -1}, engine.Transient, 0, 5,
+			"ThrottlingException"},
+		{"a bad day", fakesqs.Fault{Code: "InternalFailure", Status: 500, Times: -1}, engine.Transient, 0, 5,
+			"InternalFailure"},
+		{"no queue", fakesqs.Fault{Code: "QueueDoesNotExist", Times: -1}, engine.Transient, 0, 5,
+			"queue orders does not exist"},
 		{"answers that are cut off", fakesqs.Fault{Cut: true, Times: -1}, engine.Transient, 0, 5, "queue orders: "},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			virtual(t, fakesqs.Queue{}, `{"queue": "orders", "parallel": 1}`, func(t *testing.T, s *fakesqs.Server, o *output) {
-				s.Fault("SendMessageBatch", tt.fault)
-				errs := write(t, o, enginetest.Batch(numbers(50)...))
-				var e *engine.Error
-				if len(fails(errs)) != 50 || !errors.As(errs[49], &e) || e.Class != tt.class || e.Delay != tt.delay || !strings.Contains(e.Error(), tt.want) {
-					t.Errorf("got %+v", errs[49])
-				}
-				if n := len(s.Calls("SendMessageBatch")); n != tt.calls {
-					t.Errorf("%d requests, want %d", n, tt.calls)
-				}
-			})
+			virtual(t, fakesqs.Queue{}, `{"queue": "orders", "parallel": 1}`,
+				func(t *testing.T, s *fakesqs.Server, o *output) {
+					s.Fault("SendMessageBatch", tt.fault)
+					errs := write(t, o, enginetest.Batch(numbers(50)...))
+					var e *engine.Error
+					if len(fails(errs)) != 50 || !errors.As(errs[49], &e) || e.Class != tt.class ||
+						e.Delay != tt.delay ||
+						!strings.Contains(e.Error(), tt.want) {
+						t.Errorf("got %+v", errs[49])
+					}
+					if n := len(s.Calls("SendMessageBatch")); n != tt.calls {
+						t.Errorf("%d requests, want %d", n, tt.calls)
+					}
+				})
 		})
 	}
 }
@@ -224,15 +239,18 @@ func TestMetadataGoesAlongTyped(t *testing.T) {
 	virtual(t, fakesqs.Queue{}, `"orders"`, func(t *testing.T, s *fakesqs.Server, o *output) {
 		b := enginetest.Batch("x")
 		for m := range b.All() {
-			m.Meta = m.Meta.With("path", "own").Own().With("text", "é").With("n", 7).With("f", 0.5).With("yes", true).With("list", []any{"a", 1}).
-				With("raw", "\x00\xff").With("empty", "").With("none", nil).With("bad name", "x").With("aws.x", "x").With("at", time.Unix(0, 0).UTC())
+			m.Meta = m.Meta.With("path", "own").Own().With("text", "é").With("n", 7).With("f", 0.5).With("yes",
+				true).With("list", []any{"a", 1}).
+				With("raw", "\x00\xff").With("empty", "").With("none", nil).With("bad name", "x").With("aws.x",
+				"x").With("at", time.Unix(0, 0).UTC())
 		}
 		write(t, o, b)
 		text := func(kind, value string) fakesqs.Attribute {
 			return fakesqs.Attribute{DataType: kind, StringValue: value}
 		}
 		want := map[string]fakesqs.Attribute{
-			"text": text("String", "é"), "n": text("Number", "7"), "f": text("Number", "0.5"), "yes": text("String", "true"), "list": text("String", `["a",1]`),
+			"text": text("String", "é"), "n": text("Number", "7"), "f": text("Number", "0.5"),
+			"yes": text("String", "true"), "list": text("String", `["a",1]`),
 			"raw": {DataType: "Binary", BinaryValue: []byte{0, 255}}, "at": text("String", "1970-01-01T00:00:00Z"),
 		}
 		if diff := cmp.Diff(want, s.Messages("orders")[0].Attributes); diff != "" {
@@ -255,7 +273,8 @@ func TestAMessageTakesTenAttributes(t *testing.T) {
 			i++
 		}
 		errs := write(t, o, b)
-		if !slices.Equal(fails(errs), []int{1, 2}) || !strings.Contains(errs[1].Error(), "11 metadata values would be sent, but a message may have 10") {
+		if !slices.Equal(fails(errs), []int{1, 2}) ||
+			!strings.Contains(errs[1].Error(), "11 metadata values would be sent, but a message may have 10") {
 			t.Errorf("got %v", errs)
 		}
 	})
@@ -263,15 +282,17 @@ func TestAMessageTakesTenAttributes(t *testing.T) {
 
 func TestADeadLetterWithTooMuchMetadataIsStillTaken(t *testing.T) {
 	virtual(t, fakesqs.Queue{}, `"orders"`, func(t *testing.T, s *fakesqs.Server, o *output) {
-		src := &enginetest.Source{Payloads: []string{"x"}, Takes: engine.TakesOne, Prepare: func(_ int, m *engine.Message) {
-			for n := range 8 {
-				m.Meta = m.Meta.With(fmt.Sprintf("m%d", n), n)
-			}
-		}}
+		src := &enginetest.Source{Payloads: []string{"x"}, Takes: engine.TakesOne,
+			Prepare: func(_ int, m *engine.Message) {
+				for n := range 8 {
+					m.Meta = m.Meta.With(fmt.Sprintf("m%d", n), n)
+				}
+			}}
 		p := &engine.Pipeline{
-			Inputs:     enginetest.Named("in", src.Input()),
-			Processors: engine.Steps{enginetest.Step("boom", func(context.Context, *engine.Message) error { return errors.New("no") })},
-			Outputs:    two(o),
+			Inputs: enginetest.Named("in", src.Input()),
+			Processors: engine.Steps{enginetest.Step("boom",
+				func(context.Context, *engine.Message) error { return errors.New("no") })},
+			Outputs: two(o),
 		}
 		p.Engine.OnFailure.DeadLetter = "dead"
 		rep := enginetest.Run(t, p, nil)
@@ -299,7 +320,8 @@ func TestBodiesThatAreNoTextAreRejected(t *testing.T) {
 
 func TestDelays(t *testing.T) {
 	virtual(t, fakesqs.Queue{}, `{"queue": "orders", "delay": "d"}`, func(t *testing.T, s *fakesqs.Server, o *output) {
-		errs := write(t, o, enginetest.Batch(`{"d":60}`, `{"d":"2m"}`, `{"d":1.5}`, `{"d":null}`, `{"d":-5}`, `{"d":901}`, `{"d":"soon"}`, `{"d":true}`))
+		errs := write(t, o, enginetest.Batch(`{"d":60}`, `{"d":"2m"}`, `{"d":1.5}`, `{"d":null}`, `{"d":-5}`,
+			`{"d":901}`, `{"d":"soon"}`, `{"d":true}`))
 		if !slices.Equal(fails(errs), []int{5, 6, 7}) {
 			t.Errorf("got %v", errs)
 		}
@@ -311,12 +333,13 @@ func TestDelays(t *testing.T) {
 			t.Errorf("delays %v, want %v", got, want)
 		}
 	})
-	virtual(t, fakesqs.Queue{}, `{"queue": "orders", "delay": "now() + duration(\"90s\")"}`, func(t *testing.T, s *fakesqs.Server, o *output) {
-		errs := write(t, o, enginetest.Batch("{}"))
-		if m := s.Messages("orders"); len(m) != 1 || m[0].Delay != 90*time.Second {
-			t.Errorf("got %v, %v", m, errs)
-		}
-	})
+	virtual(t, fakesqs.Queue{}, `{"queue": "orders", "delay": "now() + duration(\"90s\")"}`,
+		func(t *testing.T, s *fakesqs.Server, o *output) {
+			errs := write(t, o, enginetest.Batch("{}"))
+			if m := s.Messages("orders"); len(m) != 1 || m[0].Delay != 90*time.Second {
+				t.Errorf("got %v, %v", m, errs)
+			}
+		})
 }
 
 func groups(n int, names ...string) (all []string) {
@@ -369,10 +392,12 @@ func wantOrder(t *testing.T, got []fakesqs.Message, n int) {
 func TestWhatIsBehindAFailedMessageOfItsGroupFails(t *testing.T) {
 	virtual(t, fakesqs.Queue{}, fifo, func(t *testing.T, s *fakesqs.Server, o *output) {
 		s.Fault("SendMessageBatch", fakesqs.Fault{})
-		s.Fault("SendMessageBatch", fakesqs.Fault{Code: "InternalError", Entry: func(body string) bool { return strings.Contains(body, `"a"`) }})
+		s.Fault("SendMessageBatch", fakesqs.Fault{Code: "InternalError",
+			Entry: func(body string) bool { return strings.Contains(body, `"a"`) }})
 		b := enginetest.Batch(append(groups(3, "a", "b"), `{"n":0}`, strings.Repeat("x", 5))...)
 		errs := write(t, o, b)
-		if !slices.Equal(fails(errs), []int{2, 4, 6, 7}) || errors.Is(errs[2], engine.ErrBehind) || !errors.Is(errs[4], engine.ErrBehind) {
+		if !slices.Equal(fails(errs), []int{2, 4, 6, 7}) || errors.Is(errs[2], engine.ErrBehind) ||
+			!errors.Is(errs[4], engine.ErrBehind) {
 			t.Errorf("got %v", errs)
 		}
 	})
@@ -382,7 +407,8 @@ func TestWhatIsBehindAFailedMessageOfItsGroupFails(t *testing.T) {
 			if !slices.Equal(fails(errs), []int{1}) { // a control character is not JSON: it has no group
 				t.Errorf("got %v", errs)
 			}
-			errs = write(t, o, enginetest.Batch(`{"g":"a"}`, `{"g":"a","x":"`+strings.Repeat("x", 1<<20)+`"}`, `{"g":"a"}`, `{"g":"b"}`))
+			errs = write(t, o, enginetest.Batch(`{"g":"a"}`, `{"g":"a","x":"`+strings.Repeat("x", 1<<20)+`"}`,
+				`{"g":"a"}`, `{"g":"b"}`))
 			if !slices.Equal(fails(errs), []int{1, 2}) || !errors.Is(errs[2], engine.ErrBehind) {
 				t.Errorf("got %v", errs)
 			}
@@ -394,15 +420,20 @@ func TestAPipelineKeepsTheOrderOfGroupsThroughFailures(t *testing.T) {
 	virtual(t, fakesqs.Queue{}, fifo, func(t *testing.T, s *fakesqs.Server, o *output) {
 		for range 6 {
 			s.Fault("SendMessageBatch", fakesqs.Fault{})
-			s.Fault("SendMessageBatch", fakesqs.Fault{Code: "InternalError", Entry: func(body string) bool { return strings.Contains(body, "a") || strings.Contains(body, "c") }})
-			s.Fault("SendMessageBatch", fakesqs.Fault{Code: "RequestThrottled", Header: map[string]string{"Retry-After": "2"}})
+			s.Fault("SendMessageBatch", fakesqs.Fault{Code: "InternalError",
+				Entry: func(body string) bool { return strings.Contains(body, "a") || strings.Contains(body, "c") }})
+			s.Fault("SendMessageBatch", fakesqs.Fault{Code: "RequestThrottled",
+				Header: map[string]string{"Retry-After": "2"}})
 			s.Fault("SendMessageBatch", fakesqs.Fault{Code: "InternalFailure", Status: 500, Delay: time.Second})
 		}
 		src := &enginetest.Source{Payloads: groups(30, "a", "b", "c", "d"), Takes: engine.TakesOne, PerRead: 25}
 		p := &engine.Pipeline{
-			Inputs:  enginetest.Named("in", src.Input()),
-			Outputs: enginetest.Named("out", engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return o, nil }), Concurrency: 4}),
-			Engine:  engine.EngineSpec{Workers: 4, OrderBy: expr.MustCompile("g")},
+			Inputs: enginetest.Named("in", src.Input()),
+			Outputs: enginetest.Named("out", engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output,
+				error) {
+				return o, nil
+			}), Concurrency: 4}),
+			Engine: engine.EngineSpec{Workers: 4, OrderBy: expr.MustCompile("g")},
 		}
 		p.Engine.OnFailure.Retry = &engine.Retry{MaxAttempts: 100}
 		rep := enginetest.Run(t, p, nil)
@@ -441,8 +472,9 @@ func TestWhatIsSentAgainAfterATimeoutIsTakenOnce(t *testing.T) {
 		sent := slices.Repeat([]string{`{"g":"a"}`, `{"g":"b"}`, `{"g":"c"}`}, 10)
 		src := &enginetest.Source{Payloads: sent, Takes: engine.TakesOne}
 		p := &engine.Pipeline{
-			Inputs:   enginetest.Named("in", src.Input()),
-			Outputs:  enginetest.Named("out", engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return o, nil })}),
+			Inputs: enginetest.Named("in", src.Input()),
+			Outputs: enginetest.Named("out",
+				engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return o, nil })}),
 			Batchers: enginetest.Named("all", batches(t)),
 			Engine:   engine.EngineSpec{Workers: 4, OrderBy: expr.MustCompile("g")},
 		}
@@ -452,7 +484,8 @@ func TestWhatIsSentAgainAfterATimeoutIsTakenOnce(t *testing.T) {
 		for _, m := range s.Messages("orders.fifo") {
 			ids[m.Dedupe] = true
 		}
-		if n := len(s.Messages("orders.fifo")); n != 30 || len(ids) != 30 || rep.Stats.Roots.Ended[engine.Delivered] != 30 {
+		if n := len(s.Messages("orders.fifo")); n != 30 || len(ids) != 30 ||
+			rep.Stats.Roots.Ended[engine.Delivered] != 30 {
 			t.Errorf("%d messages with %d ids, want 30: %+v", n, len(ids), rep.Stats.Roots)
 		}
 	})
@@ -462,8 +495,9 @@ func TestABatchGoesInOneRequestForEachTenGroups(t *testing.T) {
 	virtual(t, fakesqs.Queue{}, fifo, func(t *testing.T, s *fakesqs.Server, o *output) {
 		src := &enginetest.Source{Payloads: groups(3, strings.Split("abcdefghij", "")...), Takes: engine.TakesOne}
 		p := &engine.Pipeline{
-			Inputs:   enginetest.Named("in", src.Input()),
-			Outputs:  enginetest.Named("out", engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return o, nil })}),
+			Inputs: enginetest.Named("in", src.Input()),
+			Outputs: enginetest.Named("out",
+				engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return o, nil })}),
 			Batchers: enginetest.Named("all", batches(t)),
 			Engine:   engine.EngineSpec{Workers: 4, OrderBy: expr.MustCompile("g")},
 		}
@@ -487,7 +521,8 @@ func batches(t *testing.T) engine.BatcherSpec {
 
 func TestGroupsThatTheQueueWouldRefuseAreRejected(t *testing.T) {
 	virtual(t, fakesqs.Queue{}, fifo, func(t *testing.T, s *fakesqs.Server, o *output) {
-		errs := write(t, o, enginetest.Batch(`{"g":"a b"}`, `{"g":"é"}`, `{"g":"`+strings.Repeat("x", 129)+`"}`, `{"g":""}`, `{}`, `{"g":7}`))
+		errs := write(t, o, enginetest.Batch(`{"g":"a b"}`, `{"g":"é"}`, `{"g":"`+strings.Repeat("x", 129)+`"}`,
+			`{"g":""}`, `{}`, `{"g":7}`))
 		if !slices.Equal(fails(errs), []int{0, 1, 2, 3, 4}) || s.Messages("orders.fifo")[0].Group != "7" {
 			t.Errorf("got %v", errs)
 		}
@@ -498,5 +533,6 @@ func TestGroupsThatTheQueueWouldRefuseAreRejected(t *testing.T) {
 func two(o *output) schema.Map[engine.OutputSpec] {
 	return schema.MapOf(
 		schema.Entry[engine.OutputSpec]{Key: "out", Value: (&enginetest.Sink{}).Output()},
-		schema.Entry[engine.OutputSpec]{Key: "dead", Value: engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return o, nil })}})
+		schema.Entry[engine.OutputSpec]{Key: "dead",
+			Value: engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return o, nil })}})
 }

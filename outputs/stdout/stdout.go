@@ -38,12 +38,14 @@ Writes to standard error, one message per line.
 `
 
 func init() {
-	engine.Register(engine.Outputs, "stdout", aboutStdout, Config{}, func(c Config, _ engine.Env) (engine.Output, error) {
-		return newOutput(c, os.Stdout, "standard output"), nil
-	})
-	engine.Register(engine.Outputs, "stderr", aboutStderr, Config{}, func(c Config, _ engine.Env) (engine.Output, error) {
-		return newOutput(c, os.Stderr, "standard error"), nil
-	})
+	engine.Register(engine.Outputs, "stdout", aboutStdout, Config{},
+		func(c Config, _ engine.Env) (engine.Output, error) {
+			return newOutput(c, os.Stdout, "standard output"), nil
+		})
+	engine.Register(engine.Outputs, "stderr", aboutStderr, Config{},
+		func(c Config, _ engine.Env) (engine.Output, error) {
+			return newOutput(c, os.Stderr, "standard error"), nil
+		})
 }
 
 type output struct {
@@ -72,7 +74,8 @@ func newOutput(c Config, f *os.File, name string) *output {
 // the Go runtime ends the process where a write should return an error.
 func (o *output) Open(context.Context) error {
 	if wasClosed(o.file) {
-		return engine.Errorf(engine.Permanent, "%s is closed, or it is %s opened for reading and writing, which looks the same: what is written would be lost (redirect it, or use the output `drop`)", o.name, os.DevNull)
+		return engine.Errorf(engine.Permanent,
+			"%s is closed, or it is %s opened for reading and writing, which looks the same: what is written would be lost (redirect it, or use the output `drop`)", o.name, os.DevNull)
 	}
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	return nil

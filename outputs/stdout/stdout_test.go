@@ -43,7 +43,8 @@ func TestOutput(t *testing.T) {
 }
 
 func TestWrite(t *testing.T) {
-	comma := framing.OutConfig{Framing: framing.OutFraming{CSV: &framing.OutCSV{Columns: []string{"a"}, Delimiter: ",", Header: true}}}
+	comma := framing.OutConfig{Framing: framing.OutFraming{CSV: &framing.OutCSV{Columns: []string{"a"}, Delimiter: ",",
+		Header: true}}}
 	tests := []struct {
 		name   string
 		c      Config

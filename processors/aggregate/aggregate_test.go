@@ -36,7 +36,8 @@ func TestAnExpressionThatFailsFailsTheWholeBatch(t *testing.T) {
 }
 
 func TestAggregateRefuses(t *testing.T) {
-	steptest.RunRefused(t, []steptest.Refused{{Name: "no line", Step: `{"aggregate": {}}`, Want: "needs at least one line"}})
+	steptest.RunRefused(t, []steptest.Refused{{Name: "no line", Step: `{"aggregate": {}}`,
+		Want: "needs at least one line"}})
 	_, failures := steptest.Pipeline{Steps: `[{"aggregate": {"n": "1"}}]`, In: []string{`{}`}}.Run(t)
 	if len(failures) == 0 {
 		t.Error("aggregate is accepted outside of a batch")

@@ -17,15 +17,25 @@ import (
 
 func TestArchive(t *testing.T) {
 	steptest.Run(t, []steptest.Case{
-		{Name: "lines", Step: `{"archive": "lines"}`, In: []string{`{"a": 1}`, "b\n", ""}, Want: []string{"{\"a\": 1}\nb\n\n"}},
-		{Name: "a payload of several lines is no line", Step: `{"archive": "lines"}`, In: []string{"a\nb", "c"}, Want: []string{"c\n", "failed permanent: the payload has several lines"}},
-		{Name: "one array", Step: `{"archive": "json_array"}`, In: []string{` {"a": 1.0}`, "2"}, Want: []string{`[{"a": 1.0},2]`}},
-		{Name: "what is no document is in no array", Step: `{"archive": "json_array"}`, In: []string{"nope", "2"}, Want: []string{"[2]", "failed decode: "}},
-		{Name: "a table with a header line", Step: `{"archive": "csv"}`, In: []string{`{"id":1,"n":"x,y"}`, `{"n":null,"id":2}`}, Want: []string{"id,n\n1,\"x,y\"\n2,\n"}},
-		{Name: "a table of named columns", Step: `{"archive": {"csv": {"columns": ["n", "id"], "delimiter": ";"}}}`, In: []string{`{"id":1,"n":"x"}`, `{"id":2}`}, Want: []string{"x;1\n;2\n"}},
-		{Name: "a field without column fails alone", Step: `{"archive": "csv"}`, In: []string{`{"id":1}`, `{"id":2,"x":3}`, `{"id":4}`}, Want: []string{"id\n1\n4\n", `failed permanent: csv: field "x" has no column`}},
-		{Name: "bytes behind each other", Step: `{"archive": {"concat": {"separator": "--"}}}`, In: []string{"a", "", "b"}, Want: []string{"a----b"}},
-		{Name: "nothing that fits makes no archive", Step: `{"archive": "json_array"}`, In: []string{"nope"}, Want: []string{"failed decode: "}},
+		{Name: "lines", Step: `{"archive": "lines"}`, In: []string{`{"a": 1}`, "b\n", ""},
+			Want: []string{"{\"a\": 1}\nb\n\n"}},
+		{Name: "a payload of several lines is no line", Step: `{"archive": "lines"}`, In: []string{"a\nb", "c"},
+			Want: []string{"c\n", "failed permanent: the payload has several lines"}},
+		{Name: "one array", Step: `{"archive": "json_array"}`, In: []string{` {"a": 1.0}`, "2"},
+			Want: []string{`[{"a": 1.0},2]`}},
+		{Name: "what is no document is in no array", Step: `{"archive": "json_array"}`, In: []string{"nope", "2"},
+			Want: []string{"[2]", "failed decode: "}},
+		{Name: "a table with a header line", Step: `{"archive": "csv"}`,
+			In: []string{`{"id":1,"n":"x,y"}`, `{"n":null,"id":2}`}, Want: []string{"id,n\n1,\"x,y\"\n2,\n"}},
+		{Name: "a table of named columns", Step: `{"archive": {"csv": {"columns": ["n", "id"], "delimiter": ";"}}}`,
+			In: []string{`{"id":1,"n":"x"}`, `{"id":2}`}, Want: []string{"x;1\n;2\n"}},
+		{Name: "a field without column fails alone", Step: `{"archive": "csv"}`,
+			In:   []string{`{"id":1}`, `{"id":2,"x":3}`, `{"id":4}`},
+			Want: []string{"id\n1\n4\n", `failed permanent: csv: field "x" has no column`}},
+		{Name: "bytes behind each other", Step: `{"archive": {"concat": {"separator": "--"}}}`,
+			In: []string{"a", "", "b"}, Want: []string{"a----b"}},
+		{Name: "nothing that fits makes no archive", Step: `{"archive": "json_array"}`, In: []string{"nope"},
+			Want: []string{"failed decode: "}},
 	})
 }
 
@@ -35,7 +45,8 @@ func TestTarHasAFileForEachPayload(t *testing.T) {
 		want       []string
 	}{
 		{"numbered", `{"archive": "tar"}`, []string{`000001={"id":"a"}`, `000002={"id":"b/c"}`}},
-		{"named", `{"archive": {"tar": {"name": "x/$(id).json"}}}`, []string{`x/a.json={"id":"a"}`, `x/b/c.json={"id":"b/c"}`}},
+		{"named", `{"archive": {"tar": {"name": "x/$(id).json"}}}`,
+			[]string{`x/a.json={"id":"a"}`, `x/b/c.json={"id":"b/c"}`}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -20,7 +20,8 @@ type lines struct{}
 func (lines) append(dst []byte, m *engine.Message) ([]byte, error) {
 	body := bytes.TrimSuffix(m.Bytes(), []byte("\n"))
 	if bytes.IndexByte(body, '\n') >= 0 {
-		return dst, errors.New("the payload has several lines (archive it as json_array or tar, or as concat if lines may mix)")
+		return dst,
+			errors.New("the payload has several lines (archive it as json_array or tar, or as concat if lines may mix)")
 	}
 	return append(append(dst, body...), '\n'), nil
 }
@@ -96,7 +97,8 @@ func (t *tarball) append(dst []byte, m *engine.Message) ([]byte, error) {
 		return dst, err
 	}
 	body := m.Bytes()
-	header := &tar.Header{Name: name, Mode: 0o600, Size: int64(len(body)), ModTime: m.ReceivedAt(), Format: tar.FormatPAX}
+	header := &tar.Header{Name: name, Mode: 0o600, Size: int64(len(body)), ModTime: m.ReceivedAt(),
+		Format: tar.FormatPAX}
 	if err := t.w.WriteHeader(header); err != nil {
 		return dst, fmt.Errorf("tar entry %q: %w", name, err)
 	}

@@ -73,8 +73,10 @@ func (c *Config) verbs() (found []string) {
 // Words are those that users of other systems type.
 func (*Config) Words() map[string]string {
 	return map[string]string{
-		"resource": "write its name after the operation: `get: CACHE`", "operator": "write it as a key: `get: CACHE`", "cache": "write it after the operation: `get: CACHE`",
-		"result_map": "write `into`", "target": "write `into`", "default": "write a step `set` after this one: `{x: x ?? DEFAULT}`",
+		"resource": "write its name after the operation: `get: CACHE`", "operator": "write it as a key: `get: CACHE`",
+		"cache":      "write it after the operation: `get: CACHE`",
+		"result_map": "write `into`", "target": "write `into`",
+		"default": "write a step `set` after this one: `{x: x ?? DEFAULT}`",
 	}
 }
 
@@ -159,10 +161,12 @@ func (s *step) key(m *engine.Message) (string, error) {
 	}
 	switch v := v.(type) {
 	case nil:
-		return "", engine.Errorf(engine.Expression, "the key %s is nil (if that is intended, guard the step with `when`)", s.Key.String())
+		return "", engine.Errorf(engine.Expression,
+			"the key %s is nil (if that is intended, guard the step with `when`)", s.Key.String())
 	case string:
 		if v == "" {
-			return "", engine.Errorf(engine.Expression, "the key %s is empty (if that is intended, guard the step with `when`)", s.Key.String())
+			return "", engine.Errorf(engine.Expression,
+				"the key %s is empty (if that is intended, guard the step with `when`)", s.Key.String())
 		}
 		return v, nil
 	}

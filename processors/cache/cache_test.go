@@ -54,9 +54,10 @@ func (r rig) run(t *testing.T) (o outcome) {
 			Outputs: schema.MapOf(schema.Entry[engine.OutputSpec]{Key: "out", Value: sink.Output()}),
 		}
 		steptest.Decode(t, r.steps, &spec.Processors)
-		plan, problems := runtime.Build(spec, runtime.Options{Log: slog.New(slog.DiscardHandler), Caches: map[string]engine.Plugin[engine.Cache]{
-			"c": memory(t), "broken": engine.Use(func(engine.Env) (engine.Cache, error) { return broken{}, nil }),
-		}})
+		plan, problems := runtime.Build(spec, runtime.Options{Log: slog.New(slog.DiscardHandler),
+			Caches: map[string]engine.Plugin[engine.Cache]{
+				"c": memory(t), "broken": engine.Use(func(engine.Env) (engine.Cache, error) { return broken{}, nil }),
+			}})
 		if plan == nil {
 			t.Fatal(problems)
 		}
@@ -120,7 +121,8 @@ func TestCache(t *testing.T) {
 		},
 		{
 			"of two adds of one key the second is told, and goes on",
-			rig{steps: `[{"cache": {"add": "c", "key": "id", "into": "new"}}]`, in: []string{`{"id":"a","n":1}`, `{"id":"a","n":2}`}},
+			rig{steps: `[{"cache": {"add": "c", "key": "id", "into": "new"}}]`,
+				in: []string{`{"id":"a","n":1}`, `{"id":"a","n":2}`}},
 			[]string{`{"id":"a","n":1,"new":true}`, `{"id":"a","n":2,"new":false}`},
 		},
 		{
@@ -140,12 +142,14 @@ func TestCache(t *testing.T) {
 		},
 		{
 			"a key is text, or JSON",
-			rig{steps: `[{"cache": {"add": "c", "key": "id", "into": "new"}}]`, in: []string{`{"id":"[1]"}`, `{"id":[1]}`, `{"id":[2]}`}},
+			rig{steps: `[{"cache": {"add": "c", "key": "id", "into": "new"}}]`,
+				in: []string{`{"id":"[1]"}`, `{"id":[1]}`, `{"id":[2]}`}},
 			[]string{`{"id":[2],"new":true}`, `{"id":"[1]","new":true}`, `{"id":[1],"new":false}`},
 		},
 		{
 			"parts of one message see each other's keys",
-			rig{steps: `[{"split": "list"}, {"cache": {"add": "c", "key": "id", "into": "new"}}]`, in: []string{`{"list":[{"id":1},{"id":1}]}`}},
+			rig{steps: `[{"split": "list"}, {"cache": {"add": "c", "key": "id", "into": "new"}}]`,
+				in: []string{`{"list":[{"id":1},{"id":1}]}`}},
 			[]string{`{"id":1,"new":true}`, `{"id":1,"new":false}`},
 		},
 		{
@@ -155,7 +159,8 @@ func TestCache(t *testing.T) {
 		},
 		{
 			"a value has a time",
-			rig{steps: `[{"cache": {"add": "c", "key": "id", "ttl": "90s", "into": "new"}}]`, in: []string{`{"id":1,"n":1}`, `{"id":1,"n":2}`, `{"id":1,"n":3}`}, every: time.Minute},
+			rig{steps: `[{"cache": {"add": "c", "key": "id", "ttl": "90s", "into": "new"}}]`,
+				in: []string{`{"id":1,"n":1}`, `{"id":1,"n":2}`, `{"id":1,"n":3}`}, every: time.Minute},
 			[]string{`{"id":1,"n":1,"new":true}`, `{"id":1,"n":2,"new":false}`, `{"id":1,"n":3,"new":true}`},
 		},
 	}
@@ -172,13 +177,15 @@ func TestCache(t *testing.T) {
 }
 
 func TestWritesOfMessagesThatFailAreForgotten(t *testing.T) {
-	for _, step := range []string{`{"set": "c", "key": "id", "value": "n"}`, `{"add": "c", "key": "id", "value": "n"}`} {
+	for _, step := range []string{`{"set": "c", "key": "id", "value": "n"}`,
+		`{"add": "c", "key": "id", "value": "n"}`} {
 		o := rig{
 			steps: `[{"cache": {"get": "c", "key": "id", "into": "before"}}, {"cache": ` + step + `}]`,
 			in:    []string{`{"id":"a","n":1}`, `{"id":"a","n":2}`, `{"id":"a","n":3}`},
 			every: time.Minute, fail: failAll(`"n":1`),
 		}.run(t)
-		if diff := cmp.Diff([]string{`{"id":"a","n":2,"before":null}`, `{"id":"a","n":3,"before":2}`}, o.bodies); diff != "" {
+		if diff := cmp.Diff([]string{`{"id":"a","n":2,"before":null}`, `{"id":"a","n":3,"before":2}`},
+			o.bodies); diff != "" {
 			t.Errorf("%s: delivered (-want +got):\n%s", step, diff)
 		}
 	}
@@ -187,20 +194,23 @@ func TestWritesOfMessagesThatFailAreForgotten(t *testing.T) {
 func TestACacheThatIsOutOfOrderFailsMessagesAsTransient(t *testing.T) {
 	for _, step := range []string{`{"get": "broken", "key": "id", "into": "x"}`, `{"add": "broken", "key": "id"}`} {
 		o := rig{steps: `[{"cache": ` + step + `}]`, in: []string{`{"id":1}`}}.run(t)
-		if len(o.report.Failures) != 1 || o.report.Failures[0].First.Class != engine.Transient || !strings.Contains(o.report.Failures[0].First.Message, "no connection") {
+		if len(o.report.Failures) != 1 || o.report.Failures[0].First.Class != engine.Transient ||
+			!strings.Contains(o.report.Failures[0].First.Message, "no connection") {
 			t.Errorf("%s: %+v", step, o.report.Failures)
 		}
 	}
 }
 
 func TestWhatIsNoKeyFailsItsMessage(t *testing.T) {
-	for in, want := range map[string]string{`{}`: "the key id is nil", `{"id":""}`: "the key id is empty", `nope`: "", `{"id":1}`: "value v"} {
+	for in, want := range map[string]string{`{}`: "the key id is nil", `{"id":""}`: "the key id is empty", `nope`: "",
+		`{"id":1}`: "value v"} {
 		step := `{"set": "c", "key": "id", "value": "v + 1"}`
 		o := rig{steps: `[{"cache": ` + step + `}]`, in: []string{in}}.run(t)
 		if o.fates[0] != "returned" {
 			t.Errorf("%s: %s", in, o.fates[0])
 		}
-		if len(o.report.Failures) != 1 || !strings.Contains(o.report.Failures[0].First.Message, strings.TrimPrefix(want, "value ")) {
+		if len(o.report.Failures) != 1 || !strings.Contains(o.report.Failures[0].First.Message,
+			strings.TrimPrefix(want, "value ")) {
 			t.Errorf("%s: %+v, want %q", in, o.report.Failures, want)
 		}
 	}
@@ -209,14 +219,20 @@ func TestWhatIsNoKeyFailsItsMessage(t *testing.T) {
 func TestMistakesInACacheStepAreRefused(t *testing.T) {
 	steptest.RunRefused(t, []steptest.Refused{
 		{Name: "no cache", Step: `{"cache": {"key": "id"}}`, Want: "write one of `get: CACHE`"},
-		{Name: "two caches", Step: `{"cache": {"get": "a", "add": "b", "key": "id", "into": "x"}}`, Want: "is one operation too many"},
+		{Name: "two caches", Step: `{"cache": {"get": "a", "add": "b", "key": "id", "into": "x"}}`,
+			Want: "is one operation too many"},
 		{Name: "no key", Step: `{"cache": {"get": "a", "into": "x"}}`, Want: "key: required"},
-		{Name: "a get that puts its value nowhere", Step: `{"cache": {"get": "a", "key": "id"}}`, Want: "into: required"},
+		{Name: "a get that puts its value nowhere", Step: `{"cache": {"get": "a", "key": "id"}}`,
+			Want: "into: required"},
 		{Name: "a set of nothing", Step: `{"cache": {"set": "a", "key": "id"}}`, Want: "value: required"},
-		{Name: "a get with a value", Step: `{"cache": {"get": "a", "key": "id", "into": "x", "value": "1"}}`, Want: "get writes no value"},
+		{Name: "a get with a value", Step: `{"cache": {"get": "a", "key": "id", "into": "x", "value": "1"}}`,
+			Want: "get writes no value"},
 		{Name: "a delete with a time", Step: `{"cache": {"delete": "a", "key": "id", "ttl": "1m"}}`, Want: "ttl"},
-		{Name: "a set with a result", Step: `{"cache": {"set": "a", "key": "id", "value": "1", "into": "x"}}`, Want: "set has no result"},
-		{Name: "words of a peer", Step: `{"cache": {"resource": "a", "operator": "get", "key": "id"}}`, Want: "write it as a key: `get: CACHE`"},
-		{Name: "a cache outside of pipelines", Step: `{"cache": {"get": "a", "key": "id", "into": "x"}}`, Want: `there is no cache "a"`},
+		{Name: "a set with a result", Step: `{"cache": {"set": "a", "key": "id", "value": "1", "into": "x"}}`,
+			Want: "set has no result"},
+		{Name: "words of a peer", Step: `{"cache": {"resource": "a", "operator": "get", "key": "id"}}`,
+			Want: "write it as a key: `get: CACHE`"},
+		{Name: "a cache outside of pipelines", Step: `{"cache": {"get": "a", "key": "id", "into": "x"}}`,
+			Want: `there is no cache "a"`},
 	})
 }

@@ -24,7 +24,8 @@ import (
 const counting = `[{"cache": {"get": "c", "key": "k", "into": "n"}}, {"set": {"n": "(n ?? 0) + 1"}}, {"cache": {"set": "c", "key": "k", "value": "n"}}]`
 
 // ordered runs a pipeline of several keys and returns what is delivered of each.
-func ordered(t *testing.T, in []string, perRead, workers int, then string, steps ...engine.StepSpec) map[string][]string {
+func ordered(t *testing.T, in []string, perRead, workers int, then string,
+	steps ...engine.StepSpec) map[string][]string {
 	t.Helper()
 	src := &enginetest.Source{Payloads: in, Takes: engine.TakesOne, PerRead: perRead}
 	out, dead := &enginetest.Sink{}, &enginetest.Sink{Delay: time.Second}
@@ -37,9 +38,11 @@ func ordered(t *testing.T, in []string, perRead, workers int, then string, steps
 	spec.Engine.OnFailure.Retry = &engine.Retry{MaxAttempts: 2, Backoff: time.Second}
 	if spec.Engine.OnFailure.Then = then; then == "dead_letter" {
 		spec.Engine.OnFailure.DeadLetter = "dead"
-		spec.Outputs = schema.MapOf(append(spec.Outputs.Entries(), schema.Entry[engine.OutputSpec]{Key: "dead", Value: dead.Output()})...)
+		spec.Outputs = schema.MapOf(append(spec.Outputs.Entries(),
+			schema.Entry[engine.OutputSpec]{Key: "dead", Value: dead.Output()})...)
 	}
-	plan, problems := runtime.Build(spec, runtime.Options{Log: slog.New(slog.DiscardHandler), Caches: map[string]engine.Plugin[engine.Cache]{"c": memory(t)}})
+	plan, problems := runtime.Build(spec, runtime.Options{Log: slog.New(slog.DiscardHandler),
+		Caches: map[string]engine.Plugin[engine.Cache]{"c": memory(t)}})
 	if plan == nil {
 		t.Fatal(problems)
 	}
@@ -67,7 +70,8 @@ func TestStepsSeeWhatEarlierMessagesOfTheirKeyHaveWritten(t *testing.T) {
 			var seen [4]bool // once for each key, which has one lane
 			return enginetest.Step("third", func(_ context.Context, m *engine.Message) error {
 				var i, k int
-				if _, err := fmt.Sscanf(string(m.Bytes()), `{"i":%d,"k":%d`, &i, &k); err != nil || i != 3 || k == 2 || seen[k] {
+				if _, err := fmt.Sscanf(string(m.Bytes()), `{"i":%d,"k":%d`, &i, &k); err != nil || i != 3 || k == 2 ||
+					seen[k] {
 					return err
 				}
 				seen[k] = true
@@ -83,7 +87,8 @@ func TestStepsSeeWhatEarlierMessagesOfTheirKeyHaveWritten(t *testing.T) {
 		want  string // of keys 1 and 3; in key 2 nothing happens
 	}{
 		{"all go through", third(func(*engine.Message) error { return nil }), "", all},
-		{"one is tried again", third(func(*engine.Message) error { return engine.Errorf(engine.Transient, "once") }), "", all},
+		{"one is tried again", third(func(*engine.Message) error { return engine.Errorf(engine.Transient, "once") }),
+			"", all},
 		{"one waits", third(func(m *engine.Message) error { m.Delay(time.Second); return nil }), "", all},
 		{"one is parked, and goes on", third(func(m *engine.Message) error {
 			resume := m.Park()
@@ -141,9 +146,11 @@ func TestPartsOfAMessageSeeWhatThoseBeforeThemHaveWritten(t *testing.T) {
 					}
 					return nil
 				})
-				in := []string{`{"k":1,"parts":[{"i":1,"k":1},{"i":2,"k":1},{"i":3,"k":1},{"i":4,"k":1}]}`, `{"k":1,"parts":[{"i":5,"k":1}]}`}
+				in := []string{`{"k":1,"parts":[{"i":1,"k":1},{"i":2,"k":1},{"i":3,"k":1},{"i":4,"k":1}]}`,
+					`{"k":1,"parts":[{"i":5,"k":1}]}`}
 				steps := append(stepsOf(t, `[{"split": "parts"}]`), stepsOf(t, counting)...)
-				if got := ordered(t, in, 0, 2, "", append(steps, third)...); fmt.Sprint(got["1"]) != "[1:1 2:2 3:3 4:4 5:5]" {
+				if got := ordered(t, in, 0, 2, "",
+					append(steps, third)...); fmt.Sprint(got["1"]) != "[1:1 2:2 3:3 4:4 5:5]" {
 					t.Errorf("got %v", got["1"])
 				}
 			})
@@ -155,7 +162,8 @@ func TestPartsOfAMessageSeeWhatThoseBeforeThemHaveWritten(t *testing.T) {
 func TestADedupeSeesWhatAnotherStepHasWritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dedupe := `[{"dedupe": {"cache": "c", "key": "k"}, "when": "ask"}, {"cache": {"set": "c", "key": "k", "value": "1"}, "when": "not ask"}]`
-		in := []string{`{"i":1,"k":1,"n":0,"ask":false}`, `{"i":2,"k":1,"n":0,"ask":true}`, `{"i":3,"k":2,"n":0,"ask":true}`}
+		in := []string{`{"i":1,"k":1,"n":0,"ask":false}`, `{"i":2,"k":1,"n":0,"ask":true}`,
+			`{"i":3,"k":2,"n":0,"ask":true}`}
 		got := ordered(t, in, 0, 1, "", stepsOf(t, dedupe)...)
 		if fmt.Sprint(got) != "map[1:[1:0] 2:[3:0]]" {
 			t.Errorf("delivered %v", got)

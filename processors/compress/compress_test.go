@@ -11,7 +11,8 @@ import (
 )
 
 func TestCompressedPayloadsReadBack(t *testing.T) {
-	for _, format := range []compression.Format{compression.Gzip, compression.Zstd, compression.Snappy, compression.LZ4} {
+	for _, format := range []compression.Format{compression.Gzip, compression.Zstd, compression.Snappy,
+		compression.LZ4} {
 		t.Run(string(format), func(t *testing.T) {
 			p := enginetest.New(t, engine.Processors, `{"compress": "`+string(format)+`"}`)
 			for _, o := range enginetest.Apply(t, p, "hello") {
@@ -32,7 +33,8 @@ func TestCompressedPayloadsReadBack(t *testing.T) {
 
 func TestCompressRefuses(t *testing.T) {
 	steptest.RunRefused(t, []steptest.Refused{
-		{Name: "a format that can only be read", Step: `{"compress": "bzip2"}`, Want: "must be one of gzip, zstd, snappy, lz4"},
+		{Name: "a format that can only be read", Step: `{"compress": "bzip2"}`,
+			Want: "must be one of gzip, zstd, snappy, lz4"},
 		{Name: "no format", Step: `{"compress": null}`, Want: "format"},
 	})
 }

@@ -34,10 +34,12 @@ func (s *numbers) run(t testing.TB, step string) *runtime.Plan {
 	var spec engine.StepSpec
 	steptest.Decode(t, step, &spec)
 	plan := enginetest.Build(t, &engine.Pipeline{
-		Name:       "numbers",
-		Inputs:     enginetest.Named("in", engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return s, nil })}),
+		Name: "numbers",
+		Inputs: enginetest.Named("in",
+			engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return s, nil })}),
 		Processors: engine.Steps{spec},
-		Outputs:    enginetest.Named("out", engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return s, nil })}),
+		Outputs: enginetest.Named("out",
+			engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return s, nil })}),
 	})
 	rep := plan.Run(t.Context(), t.Context())
 	if got := rep.Stats.Roots.Ended[engine.Delivered]; got != int64(s.n) {

@@ -32,7 +32,8 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 
 // Words are those that users of other systems type.
 func (*Config) Words() map[string]string {
-	return map[string]string{"ttl": "write `window`", "fields": "write `key`, or [a, b] for several", "id": "write `key`", "drop_on_err": "write `on_error: continue` beside `dedupe`"}
+	return map[string]string{"ttl": "write `window`", "fields": "write `key`, or [a, b] for several",
+		"id": "write `key`", "drop_on_err": "write `on_error: continue` beside `dedupe`"}
 }
 
 const maxKeys = 1_000_000

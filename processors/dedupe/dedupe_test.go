@@ -31,19 +31,28 @@ import (
 
 func TestEqualKeysAreDropped(t *testing.T) {
 	steptest.Run(t, []steptest.Case{
-		{Name: "one of each is left", Step: `{"dedupe": "id"}`, In: []string{`{"id":1}`, `{"id":0}`, `{"id":1}`, `{"id":0}`, `{"id":1}`}, Want: []string{`{"id":1}`, `{"id":0}`, "dropped", "dropped", "dropped"}},
-		{Name: "text is not a number", Step: `{"dedupe": "id"}`, In: []string{`{"id":1}`, `{"id":"1"}`}, Want: []string{`{"id":1}`, `{"id":"1"}`}},
-		{Name: "a key has many forms", Step: `{"dedupe": "id"}`, In: []string{`{"id":[1,{"a":1,"b":2}]}`, `{"id":[1.0, {"b":2, "a":1}]}`}, Want: []string{`{"id":[1,{"a":1,"b":2}]}`, "dropped"}},
-		{Name: "several fields", Step: `{"dedupe": "[a, b]"}`, In: []string{`{"a":1,"b":2}`, `{"a":2,"b":1}`, `{"a":1,"b":2}`}, Want: []string{`{"a":1,"b":2}`, `{"a":2,"b":1}`, "dropped"}},
-		{Name: "long keys differ at the end", Step: `{"dedupe": "raw()"}`, In: []string{strings.Repeat("x", 1000) + "a", strings.Repeat("x", 1000) + "b", strings.Repeat("x", 1000) + "a"}, Want: []string{strings.Repeat("x", 1000) + "a", strings.Repeat("x", 1000) + "b", "dropped"}},
-		{Name: "nil is no key", Step: `{"dedupe": "id"}`, In: []string{`{}`, `{"id":null}`, `{}`}, Want: []string{`{}`, `{"id":null}`, `{}`}},
-		{Name: "a key that fails", Step: `{"dedupe": "id + 1"}`, In: []string{`{"id":"x"}`, `{"id":1}`}, Want: []string{`{"id":1}`, `failed expression: `}},
+		{Name: "one of each is left", Step: `{"dedupe": "id"}`, In: []string{`{"id":1}`, `{"id":0}`, `{"id":1}`,
+			`{"id":0}`, `{"id":1}`}, Want: []string{`{"id":1}`, `{"id":0}`, "dropped", "dropped", "dropped"}},
+		{Name: "text is not a number", Step: `{"dedupe": "id"}`, In: []string{`{"id":1}`, `{"id":"1"}`},
+			Want: []string{`{"id":1}`, `{"id":"1"}`}},
+		{Name: "a key has many forms", Step: `{"dedupe": "id"}`, In: []string{`{"id":[1,{"a":1,"b":2}]}`,
+			`{"id":[1.0, {"b":2, "a":1}]}`}, Want: []string{`{"id":[1,{"a":1,"b":2}]}`, "dropped"}},
+		{Name: "several fields", Step: `{"dedupe": "[a, b]"}`, In: []string{`{"a":1,"b":2}`, `{"a":2,"b":1}`,
+			`{"a":1,"b":2}`}, Want: []string{`{"a":1,"b":2}`, `{"a":2,"b":1}`, "dropped"}},
+		{Name: "long keys differ at the end", Step: `{"dedupe": "raw()"}`,
+			In: []string{strings.Repeat("x", 1000) + "a", strings.Repeat("x", 1000) + "b", strings.Repeat("x", 1000) +
+				"a"}, Want: []string{strings.Repeat("x", 1000) + "a", strings.Repeat("x", 1000) + "b", "dropped"}},
+		{Name: "nil is no key", Step: `{"dedupe": "id"}`, In: []string{`{}`, `{"id":null}`, `{}`},
+			Want: []string{`{}`, `{"id":null}`, `{}`}},
+		{Name: "a key that fails", Step: `{"dedupe": "id + 1"}`, In: []string{`{"id":"x"}`, `{"id":1}`},
+			Want: []string{`{"id":1}`, `failed expression: `}},
 		{Name: "no document", Step: `{"dedupe": "id"}`, In: []string{`nope`}, Want: []string{`failed decode: `}},
 	})
 	steptest.RunRefused(t, []steptest.Refused{
 		{Name: "no key", Step: `{"dedupe": {"window": "1m"}}`, Want: "required"},
 		{Name: "no window", Step: `{"dedupe": {"key": "id", "window": "0s"}}`, Want: "window"},
-		{Name: "two limits", Step: `{"dedupe": {"key": "id", "cache": "c", "max_keys": 5}}`, Want: "set it in the cache"},
+		{Name: "two limits", Step: `{"dedupe": {"key": "id", "cache": "c", "max_keys": 5}}`,
+			Want: "set it in the cache"},
 		{Name: "a word of a peer", Step: `{"dedupe": {"key": "id", "ttl": "1m"}}`, Want: "write `window`"},
 	})
 }
@@ -66,8 +75,9 @@ type pipeline struct {
 func (p *pipeline) run(t testing.TB, stop context.Context) runtime.Report {
 	t.Helper()
 	spec := &engine.Pipeline{
-		Name:   "test",
-		Inputs: enginetest.Named("in", engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return p.src, nil })}),
+		Name: "test",
+		Inputs: enginetest.Named("in",
+			engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return p.src, nil })}),
 		Engine: engine.EngineSpec{Workers: max(1, p.workers)},
 	}
 	spec.Engine.OnFailure.Retry = &engine.Retry{MaxAttempts: max(1, p.attempts)}
@@ -209,12 +219,14 @@ func TestWhatComesOfAKeyIsDecidedByItsMessage(t *testing.T) {
 			"the next one takes the place of one that failed",
 			pipeline{steps: `[{"dedupe": "id"}]`, sink: &enginetest.Sink{Delay: time.Second, Fail: failFirst(2)}},
 			[]string{`{"id":1,"n":1}`, `{"id":1,"n":2}`, `{"id":1,"n":3}`},
-			[]string{`{"id":1,"n":1} returned`, `{"id":1,"n":2} returned`, `{"id":1,"n":3} delivered`, `{"id":1,"n":1} filtered`, `{"id":1,"n":2} filtered`},
+			[]string{`{"id":1,"n":1} returned`, `{"id":1,"n":2} returned`, `{"id":1,"n":3} delivered`,
+				`{"id":1,"n":1} filtered`, `{"id":1,"n":2} filtered`},
 			[]string{`{"id":1,"n":3}`},
 		},
 		{
 			"a dead letter has failed: what waits goes on, and it may come again",
-			pipeline{steps: `[{"dedupe": "id"}]`, sink: &enginetest.Sink{Delay: time.Second, Fail: failFirst(1)}, dead: &enginetest.Sink{}},
+			pipeline{steps: `[{"dedupe": "id"}]`, sink: &enginetest.Sink{Delay: time.Second, Fail: failFirst(1)},
+				dead: &enginetest.Sink{}},
 			[]string{`{"id":1,"n":1}`, `{"id":1,"n":2}`, `{"id":1,"n":3}`},
 			[]string{`{"id":1,"n":1} dead_lettered`, `{"id":1,"n":2} delivered`, `{"id":1,"n":3} filtered`},
 			[]string{`{"id":1,"n":2}`},
@@ -235,21 +247,24 @@ func TestWhatComesOfAKeyIsDecidedByItsMessage(t *testing.T) {
 		},
 		{
 			"elements have the fate of the whole",
-			pipeline{steps: `[{"each": {"in": "list", "do": [{"dedupe": "this"}]}}]`, sink: &enginetest.Sink{Fail: failFirst(1)}},
+			pipeline{steps: `[{"each": {"in": "list", "do": [{"dedupe": "this"}]}}]`,
+				sink: &enginetest.Sink{Fail: failFirst(1)}},
 			[]string{`{"list":[1,2,1]}`},
 			[]string{`{"list":[1,2,1]} returned`, `{"list":[1,2,1]} delivered`},
 			[]string{`{"list":[1,2]}`},
 		},
 		{
 			"a cache takes the place of the step's memory",
-			pipeline{steps: `[{"dedupe": {"key": "id", "cache": "seen"}}]`, sink: &enginetest.Sink{Delay: time.Second, Fail: failFirst(1)}, caches: map[string]string{"seen": `{"memory": {}}`}},
+			pipeline{steps: `[{"dedupe": {"key": "id", "cache": "seen"}}]`, sink: &enginetest.Sink{Delay: time.Second,
+				Fail: failFirst(1)}, caches: map[string]string{"seen": `{"memory": {}}`}},
 			[]string{`{"id":1,"n":1}`, `{"id":1,"n":2}`},
 			[]string{`{"id":1,"n":1} returned`, `{"id":1,"n":2} delivered`, `{"id":1,"n":1} filtered`},
 			[]string{`{"id":1,"n":2}`},
 		},
 		{
 			"a key waits for a batch, which its timeout sends",
-			pipeline{steps: `[{"dedupe": "id"}]`, sink: &enginetest.Sink{}, batcher: `{"batch": {"size": 100, "timeout": "5s"}, "output": "out"}`},
+			pipeline{steps: `[{"dedupe": "id"}]`, sink: &enginetest.Sink{},
+				batcher: `{"batch": {"size": 100, "timeout": "5s"}, "output": "out"}`},
 			[]string{`{"id":1,"n":1}`, `{"id":1,"n":2}`},
 			[]string{`{"id":1,"n":1} delivered`, `{"id":1,"n":2} filtered`},
 			[]string{`{"id":1,"n":1}`},
@@ -276,7 +291,8 @@ func TestWhatComesOfAKeyIsDecidedByItsMessage(t *testing.T) {
 
 func TestAKeyIsForgottenAfterItsWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src := &enginetest.Source{Payloads: slices.Repeat([]string{`{"id":1}`}, 13), PerRead: 1, Every: 10 * time.Second}
+		src := &enginetest.Source{Payloads: slices.Repeat([]string{`{"id":1}`}, 13), PerRead: 1,
+			Every: 10 * time.Second}
 		p := pipeline{steps: `[{"dedupe": {"key": "id", "window": "1m"}}]`, src: src, sink: &enginetest.Sink{}}
 		p.run(t, t.Context())
 		if got := len(p.sink.Bodies()); got != 3 { // after 10, 70 and 130 seconds
@@ -318,7 +334,8 @@ func TestMessagesWaitInTheStepsOfABatcherToo(t *testing.T) {
 			batcher: `{"batch": {"size": 3}, "output": "out", "processors": [{"dedupe": "id"}]}`}
 		p.run(t, t.Context())
 		slices.Sort(src.fates)
-		if diff := cmp.Diff([]string{`{"id":1,"n":1} delivered`, `{"id":1,"n":2} filtered`, `{"id":2,"n":3} delivered`}, src.fates); diff != "" {
+		if diff := cmp.Diff([]string{`{"id":1,"n":1} delivered`, `{"id":1,"n":2} filtered`, `{"id":2,"n":3} delivered`},
+			src.fates); diff != "" {
 			t.Errorf("fates (-want +got):\n%s", diff)
 		}
 	})
@@ -328,13 +345,16 @@ func TestWhereNothingCanWaitTheEngineSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := newBroker(`{"id":1,"n":1}`, `{"id":1,"n":2}`, `{"id":2,"n":3}`)
 		src.again = false
-		p := pipeline{src: src, sink: &enginetest.Sink{Delay: time.Second}, steps: `[{"parallel": {"do": [{"dedupe": "id"}]}}]`}
+		p := pipeline{src: src, sink: &enginetest.Sink{Delay: time.Second},
+			steps: `[{"parallel": {"do": [{"dedupe": "id"}]}}]`}
 		rep := p.run(t, t.Context())
-		if len(rep.Failures) != 1 || !strings.Contains(rep.Failures[0].First.Message, "a step that makes messages wait is not allowed inside another step") {
+		if len(rep.Failures) != 1 || !strings.Contains(rep.Failures[0].First.Message,
+			"a step that makes messages wait is not allowed inside another step") {
 			t.Errorf("%+v", rep.Failures)
 		}
 		slices.Sort(src.fates)
-		if diff := cmp.Diff([]string{`{"id":1,"n":1} delivered`, `{"id":1,"n":2} returned`, `{"id":2,"n":3} delivered`}, src.fates); diff != "" {
+		if diff := cmp.Diff([]string{`{"id":1,"n":1} delivered`, `{"id":1,"n":2} returned`, `{"id":2,"n":3} delivered`},
+			src.fates); diff != "" {
 			t.Errorf("fates (-want +got):\n%s", diff)
 		}
 	})
@@ -373,7 +393,8 @@ func TestOneOfEachIsDelivered(t *testing.T) {
 			// Here messages wait for each other in circles: one for an even number, the other for an odd one.
 			`[{"split": "list"}, {"dedupe": {"key": "this", "cache": "seen"}, "when": "this % 2 == 0"}, {"dedupe": {"key": "this", "cache": "seen"}, "when": "this % 2 == 1"}]`,
 		}[seed%3]
-		p := pipeline{workers: 4, steps: steps, src: src, sink: sink, caches: map[string]string{"seen": `{"memory": {}}`}}
+		p := pipeline{workers: 4, steps: steps, src: src, sink: sink,
+			caches: map[string]string{"seen": `{"memory": {}}`}}
 		stop, cancel := context.WithTimeout(t.Context(), time.Minute)
 		p.run(t, stop)
 		cancel()

@@ -47,7 +47,8 @@ func build(c Config, env engine.Env) (engine.Processor, error) {
 	e.from, e.bare = c.In.Path()
 	switch {
 	case c.Into.IsZero() && !e.bare:
-		return nil, fmt.Errorf("in is not a path, so there is no field for the results of %q (give a path as `into`)", c.In.String())
+		return nil, fmt.Errorf("in is not a path, so there is no field for the results of %q (give a path as `into`)",
+			c.In.String())
 	case c.Into.IsZero():
 		e.into = e.from
 	}
@@ -135,7 +136,8 @@ func (e *each) array(m *engine.Message) ([]byte, error) {
 }
 
 func (e *each) noArray(found doc.ValueKind) error {
-	return engine.Errorf(engine.Expression, "%s is %s, not an array (if that is intended, guard the step with `when`)", e.in.String(), found)
+	return engine.Errorf(engine.Expression, "%s is %s, not an array (if that is intended, guard the step with `when`)",
+		e.in.String(), found)
 }
 
 // collect appends the elements that are left. One that failed fails all.

@@ -9,18 +9,28 @@ import (
 
 func TestEncode(t *testing.T) {
 	steptest.Run(t, []steptest.Case{
-		{Name: "the document", Step: `{"encode": {"csv": {"columns": ["a", "b"]}}}`, In: []string{` {"b":2,"a":1} `}, Want: []string{"1,2\n"}},
+		{Name: "the document", Step: `{"encode": {"csv": {"columns": ["a", "b"]}}}`, In: []string{` {"b":2,"a":1} `},
+			Want: []string{"1,2\n"}},
 		{Name: "the payload's bytes", Step: `{"encode": "base64"}`, In: []string{"hi"}, Want: []string{"aGk="}},
-		{Name: "a field", Step: `{"encode": {"json": {}, "from": "p"}}`, In: []string{`{"p":{"a":1.0},"q":1}`}, Want: []string{`{"p":"{\"a\":1.0}","q":1}`}},
-		{Name: "a field's text", Step: `{"encode": {"hex": {}, "from": "p", "into": "q"}}`, In: []string{`{"p":"hi"}`}, Want: []string{`{"p":"hi","q":"6869"}`}},
-		{Name: "paths may begin with this", Step: `{"encode": {"hex": {}, "from": "this.p", "into": "this.q"}}`, In: []string{`{"p":"hi"}`}, Want: []string{`{"p":"hi","q":"6869"}`}},
-		{Name: "a field's text becomes the payload", Step: `{"encode": {"hex": {}, "from": "p", "into": "this"}}`, In: []string{`{"p":"hi"}`}, Want: []string{`6869`}},
-		{Name: "the document into one of its fields", Step: `{"encode": {"logfmt": {}, "into": "line"}}`, In: []string{`{"a":1}`}, Want: []string{`{"a":1,"line":"a=1"}`}},
-		{Name: "bytes into a new document", Step: `{"encode": {"base64": {}, "into": "data"}}`, In: []string{"hi"}, Want: []string{`{"data":"aGk="}`}},
+		{Name: "a field", Step: `{"encode": {"json": {}, "from": "p"}}`, In: []string{`{"p":{"a":1.0},"q":1}`},
+			Want: []string{`{"p":"{\"a\":1.0}","q":1}`}},
+		{Name: "a field's text", Step: `{"encode": {"hex": {}, "from": "p", "into": "q"}}`, In: []string{`{"p":"hi"}`},
+			Want: []string{`{"p":"hi","q":"6869"}`}},
+		{Name: "paths may begin with this", Step: `{"encode": {"hex": {}, "from": "this.p", "into": "this.q"}}`,
+			In: []string{`{"p":"hi"}`}, Want: []string{`{"p":"hi","q":"6869"}`}},
+		{Name: "a field's text becomes the payload", Step: `{"encode": {"hex": {}, "from": "p", "into": "this"}}`,
+			In: []string{`{"p":"hi"}`}, Want: []string{`6869`}},
+		{Name: "the document into one of its fields", Step: `{"encode": {"logfmt": {}, "into": "line"}}`,
+			In: []string{`{"a":1}`}, Want: []string{`{"a":1,"line":"a=1"}`}},
+		{Name: "bytes into a new document", Step: `{"encode": {"base64": {}, "into": "data"}}`, In: []string{"hi"},
+			Want: []string{`{"data":"aGk="}`}},
 
-		{Name: "what the format can't say fails alone", Step: `{"encode": "logfmt"}`, In: []string{`[1]`, `{"a":1}`}, Want: []string{"a=1", "failed permanent: logfmt: a list is not an object"}},
-		{Name: "a field that is missing", Step: `{"encode": {"json": {}, "from": "p"}}`, In: []string{`{}`}, Want: []string{"failed permanent: field p is missing"}},
-		{Name: "a payload that is no document", Step: `{"encode": "yaml"}`, In: []string{`{"a":`}, Want: []string{"failed decode: "}},
+		{Name: "what the format can't say fails alone", Step: `{"encode": "logfmt"}`, In: []string{`[1]`, `{"a":1}`},
+			Want: []string{"a=1", "failed permanent: logfmt: a list is not an object"}},
+		{Name: "a field that is missing", Step: `{"encode": {"json": {}, "from": "p"}}`, In: []string{`{}`},
+			Want: []string{"failed permanent: field p is missing"}},
+		{Name: "a payload that is no document", Step: `{"encode": "yaml"}`, In: []string{`{"a":`},
+			Want: []string{"failed decode: "}},
 	})
 }
 

@@ -29,7 +29,8 @@ func (c *command) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	case schema.ListNode:
 		d.Decode(n, (*[]string)(c))
 	case schema.MapNode:
-		d.Report(n, schema.Problem{Code: schema.WrongKind, Message: "expected a command, got " + n.Kind.String(), Remedy: "write [program, argument, …]"})
+		d.Report(n, schema.Problem{Code: schema.WrongKind, Message: "expected a command, got " + n.Kind.String(),
+			Remedy: "write [program, argument, …]"})
 		return
 	default:
 		text, ok := d.Text(n)
@@ -38,12 +39,14 @@ func (c *command) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 		}
 		var message string
 		if *c, message = split(text); message != "" {
-			d.Report(n, schema.Problem{Code: schema.BadValue, Message: message, Remedy: "write [program, argument, …], or [sh, -c, '…'] for a shell"})
+			d.Report(n, schema.Problem{Code: schema.BadValue, Message: message,
+				Remedy: "write [program, argument, …], or [sh, -c, '…'] for a shell"})
 			return
 		}
 	}
 	if len(*c) == 0 {
-		d.Report(n, schema.Problem{Code: schema.BadValue, Message: "must not be empty", Remedy: "write [program, argument, …]"})
+		d.Report(n, schema.Problem{Code: schema.BadValue, Message: "must not be empty",
+			Remedy: "write [program, argument, …]"})
 	}
 }
 

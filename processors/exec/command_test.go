@@ -29,7 +29,8 @@ func TestACommandIsAListOrWords(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			got, message := split(tt.text)
-			if diff := cmp.Diff(tt.want, got); diff != "" || !strings.Contains(message, tt.message) || (tt.message == "") != (message == "") {
+			if diff := cmp.Diff(tt.want, got); diff != "" || !strings.Contains(message, tt.message) ||
+				(tt.message == "") != (message == "") {
 				t.Errorf("%q (-want +got):\n%s", message, diff)
 			}
 		})
@@ -37,14 +38,16 @@ func TestACommandIsAListOrWords(t *testing.T) {
 }
 
 func TestACommandMayBeText(t *testing.T) {
-	for _, step := range []string{`"tr a-z A-Z"`, `["tr", "a-z", "A-Z"]`, `{"command": "tr a-z A-Z"}`, `{"command": "tr 'a-z' A-Z", "mode": "per_message"}`} {
+	for _, step := range []string{`"tr a-z A-Z"`, `["tr", "a-z", "A-Z"]`, `{"command": "tr a-z A-Z"}`,
+		`{"command": "tr 'a-z' A-Z", "mode": "per_message"}`} {
 		p := opened(t, `{"exec": `+step+`}`)
 		match(t, outcomes(t, t.Context(), p, "x"), "X")
 	}
 }
 
 func TestACommandThatIsNone(t *testing.T) {
-	for command, want := range map[string]string{`[]`: "must not be empty", `""`: "must not be empty", `" "`: "must not be empty", `{"a": 1}`: "expected a command, got a mapping", `"a > b"`: "no shell"} {
+	for command, want := range map[string]string{`[]`: "must not be empty", `""`: "must not be empty",
+		`" "`: "must not be empty", `{"a": 1}`: "expected a command, got a mapping", `"a > b"`: "no shell"} {
 		text, err := json.Marshal(enginetest.Problems(t, engine.Processors, `{"exec": {"command": `+command+`}}`))
 		if err != nil || !strings.Contains(string(text), want) {
 			t.Errorf("%s: %s, %v, want %q", command, text, err, want)

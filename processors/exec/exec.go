@@ -52,8 +52,9 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 // Words are what users of other systems write.
 func (*Config) Words() map[string]string {
 	return map[string]string{
-		"name": "write `command: [name, argument, …]`", "args": "write `command: [program, argument, …]`", "args_mapping": "arguments are fixed: send data in the payload",
-		"cmd": "write `command`", "max_buffer": "write `max_output`", "environment": "write `env`",
+		"name": "write `command: [name, argument, …]`", "args": "write `command: [program, argument, …]`",
+		"args_mapping": "arguments are fixed: send data in the payload",
+		"cmd":          "write `command`", "max_buffer": "write `max_output`", "environment": "write `env`",
 		"timeout": "write `timeout` on the step, beside `exec`", "retries": "write `retry` on the step, beside `exec`",
 	}
 }
@@ -215,5 +216,6 @@ func (p *program) described(err error, said *tail) string {
 }
 
 func (p *program) tooLong() error {
-	return engine.Errorf(engine.Permanent, "the answer is longer than max_output, %s (raise it, if answers may be that long)", p.cfg.MaxOutput)
+	return engine.Errorf(engine.Permanent,
+		"the answer is longer than max_output, %s (raise it, if answers may be that long)", p.cfg.MaxOutput)
 }

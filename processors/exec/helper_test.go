@@ -255,7 +255,8 @@ func match(t *testing.T, got []string, want ...string) {
 	}
 	for i := range want {
 		before, after, open := strings.Cut(want[i], "…")
-		if got[i] != want[i] && !(open && strings.HasPrefix(got[i], before) && strings.Contains(got[i][len(before):], after)) {
+		if got[i] != want[i] && !(open && strings.HasPrefix(got[i], before) &&
+			strings.Contains(got[i][len(before):], after)) {
 			t.Errorf("message %d:\ngot  %q\nwant %q", i, got[i], want[i])
 		}
 	}

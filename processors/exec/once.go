@@ -79,7 +79,8 @@ func (o *once) Call(ctx context.Context, t *task) error {
 		return late(ctx, "the program took longer than the step's timeout, and was killed")
 	case errors.Is(err, exec.ErrWaitDelay):
 		_ = killGroup(cmd.Process)
-		return engine.Errorf(engine.Permanent, "the program has ended, but others that it started kept its output open, and were killed (redirect their output)")
+		return engine.Errorf(engine.Permanent,
+			"the program has ended, but others that it started kept its output open, and were killed (redirect their output)")
 	case !errors.As(err, &exit):
 		return engine.Errorf(engine.Transient, "program %q: %w", o.cfg.Command[0], cause(err))
 	case exit.ExitCode() == exTempFail || stoppedFromOutside(exit.ProcessState):

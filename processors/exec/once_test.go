@@ -30,17 +30,21 @@ func TestEachMessageIsARun(t *testing.T) {
 		{"the last line end of text is taken off", "once", "", []string{"a\n\n", "a\r\n"}, []string{"A\n", "A"}},
 		{"its own environment, and flowd's", "once", `env:"A_B": "x y";`, []string{"env A_B"}, []string{"x y true"}},
 		{"a directory", "once", `, "dir": "` + dir + `"`, []string{"dir"}, []string{dir}},
-		{"a document goes into a field", "once", `, "into": "a.b"`, []string{`{"json":1}`}, []string{`{"json":1,"a":{"b":{"JSON":1}}}`}},
+		{"a document goes into a field", "once", `, "into": "a.b"`, []string{`{"json":1}`},
+			[]string{`{"json":1,"a":{"b":{"JSON":1}}}`}},
 		{"a document becomes the document", "once", `, "into": "this"`, []string{`{"json":1}`}, []string{`{"JSON":1}`}},
 		{"a field needs a document", "once", `, "into": "a"`, []string{`text`}, []string{"decode: …"}},
 		{"input that it does not read", "idle", "", []string{strings.Repeat("x", 1<<20)}, []string{""}},
 		{"nothing is null", "idle", `, "into": "a"`, []string{"{}"}, []string{`{"a":null}`}},
 		{
 			"some fail, others go on", "once", "", []string{"a", "exit 3", "b", "exit 75", "killed", "c"},
-			[]string{"A", "permanent: exit status 3: first line has  [31mred and hunter2-hunter2", "B", "transient: exit status 75: …", "transient: signal: killed", "C"},
+			[]string{"A", "permanent: exit status 3: first line has  [31mred and hunter2-hunter2", "B",
+				"transient: exit status 75: …", "transient: signal: killed", "C"},
 		},
-		{"a secret does not show", "once", `env:"PW": "hunter2-hunter2";`, []string{"exit 1"}, []string{"permanent: exit status 1: first line has  [31mred and ***"}},
-		{"too much output", "once", `, "max_output": "64KiB"`, []string{"flood", "a"}, []string{"permanent: the answer is longer than max_output, 64KiB…", "A"}},
+		{"a secret does not show", "once", `env:"PW": "hunter2-hunter2";`, []string{"exit 1"},
+			[]string{"permanent: exit status 1: first line has  [31mred and ***"}},
+		{"too much output", "once", `, "max_output": "64KiB"`, []string{"flood", "a"},
+			[]string{"permanent: the answer is longer than max_output, 64KiB…", "A"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -93,7 +97,8 @@ func TestProgramsThatAreNotThere(t *testing.T) {
 		t.Fatal(err)
 	}
 	tests := []struct{ name, config, want string }{
-		{"not in PATH", `["no-such-program"]`, `program "no-such-program" is not in PATH (install it, or write its path)`},
+		{"not in PATH", `["no-such-program"]`,
+			`program "no-such-program" is not in PATH (install it, or write its path)`},
 		{"not where it should be", `["/no/such/program"]`, `program "/no/such/program": no such file or directory`},
 		{"not to be run", `["` + dir + `/plain"]`, "permission denied"},
 		{"no directory", `{"command": ["./x"], "dir": "` + dir + `/none"}`, "dir: stat"},
@@ -126,9 +131,12 @@ func TestConfiguration(t *testing.T) {
 		{Name: "an empty command", Step: `{"exec": []}`, Want: "must not be empty"},
 		{Name: "a command without a name", Step: `{"exec": [""]}`, Want: "the program has no name"},
 		{Name: "a shell's line", Step: `{"exec": "sort | uniq"}`, Want: "no shell"},
-		{Name: "another mode", Step: `{"exec": {"command": ["a"], "mode": "lines"}}`, Want: "must be one of per_message, stream"},
-		{Name: "no variable", Step: `{"exec": {"command": ["a"], "env": {"A=B": "c"}}}`, Want: "is not a valid environment variable"},
-		{Name: "a template for arguments", Step: `{"exec": {"command": ["a"], "args_mapping": "x"}}`, Want: "arguments are fixed"},
+		{Name: "another mode", Step: `{"exec": {"command": ["a"], "mode": "lines"}}`,
+			Want: "must be one of per_message, stream"},
+		{Name: "no variable", Step: `{"exec": {"command": ["a"], "env": {"A=B": "c"}}}`,
+			Want: "is not a valid environment variable"},
+		{Name: "a template for arguments", Step: `{"exec": {"command": ["a"], "args_mapping": "x"}}`,
+			Want: "arguments are fixed"},
 	})
 }
 

@@ -103,7 +103,8 @@ func (s *process) take(line []byte, cut bool) error {
 	var err error
 	switch {
 	case s.owed == len(s.answers):
-		err = engine.Errorf(engine.Transient, "the program wrote a line that belongs to no message (it must write exactly one for each line that it reads)")
+		err = engine.Errorf(engine.Transient,
+			"the program wrote a line that belongs to no message (it must write exactly one for each line that it reads)")
 	case cut:
 		err = s.prog.tooLong()
 		s.served = true

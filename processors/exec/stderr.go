@@ -27,7 +27,8 @@ type stderrLog struct {
 }
 
 func newStderrLog(p *program) *stderrLog {
-	return &stderrLog{log: p.log.With("program", p.cfg.Command[0]), secrets: p.secrets, limit: rate.NewLimiter(perSecond, 5*perSecond)}
+	return &stderrLog{log: p.log.With("program", p.cfg.Command[0]), secrets: p.secrets,
+		limit: rate.NewLimiter(perSecond, 5*perSecond)}
 }
 
 // writer takes what one program writes.

@@ -100,7 +100,8 @@ func (s *pool) ask(ctx context.Context, lines [][]byte) (answers [][]byte, works
 	select {
 	case at = <-s.slots:
 	case <-ctx.Done():
-		return nil, false, late(ctx, fmt.Sprintf("all %d programs were busy for the whole of the step's time", s.cfg.Concurrency))
+		return nil, false, late(ctx, fmt.Sprintf("all %d programs were busy for the whole of the step's time",
+			s.cfg.Concurrency))
 	}
 	defer func() { s.slots <- at }()
 	if err := s.start(ctx, at); err != nil {
@@ -178,7 +179,8 @@ func (at *slot) pause(ctx context.Context) error {
 	if wait <= 0 || timing.Sleep(ctx, wait) == nil {
 		return nil
 	}
-	e := engine.Errorf(engine.Transient, "the program has failed %d times in a row, the last time: %w", at.fails, at.last)
+	e := engine.Errorf(engine.Transient, "the program has failed %d times in a row, the last time: %w", at.fails,
+		at.last)
 	e.Delay = time.Until(at.resume)
 	return e
 }

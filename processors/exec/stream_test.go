@@ -29,8 +29,11 @@ func TestLinesAreExchangedInOrder(t *testing.T) {
 	}{
 		{"a line for a line", "", []string{"a", "", "b"}, []string{"A", "", "B"}},
 		{"a document of several lines is one", "", []string{"{\n\"a\": [1,\r\n2]}"}, []string{`{"A":[1,2]}`}},
-		{"other text of several lines fails alone", "", []string{"a", "b\nc", "d\re", "f"}, []string{"A", "rejected: a payload of several lines that is not JSON can't be sent as one line…", "rejected: …", "F"}},
-		{"into a field", `, "into": "x"`, []string{`{"a":1}`, `no`, `"y"`}, []string{`{"a":1,"x":{"A":1}}`, "decode: …", ": x: the document is a string, not an object"}},
+		{"other text of several lines fails alone", "", []string{"a", "b\nc", "d\re", "f"},
+			[]string{"A", "rejected: a payload of several lines that is not JSON can't be sent as one line…",
+				"rejected: …", "F"}},
+		{"into a field", `, "into": "x"`, []string{`{"a":1}`, `no`, `"y"`},
+			[]string{`{"a":1,"x":{"A":1}}`, "decode: …", ": x: the document is a string, not an object"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -69,7 +72,8 @@ func TestSeveralProgramsServeLanes(t *testing.T) {
 	gone := w.sees()
 	match(t, outcomes(t, t.Context(), p, "a"), "A") // by the other one
 	close(ctx.passed)
-	match(t, <-hung, "timeout: the program did not answer in the step's time, and was killed; it has never answered, so it may hold lines back (make it flush each line)…")
+	match(t, <-hung,
+		"timeout: the program did not answer in the step's time, and was killed; it has never answered, so it may hold lines back (make it flush each line)…")
 	gone()
 }
 
@@ -84,7 +88,8 @@ func TestALateProgramIsKilledAndStartedAgain(t *testing.T) {
 	gone := w.sees()
 	go func() { waits <- outcomes(t, ctx, p, "d") }() // for the program that hangs
 	close(ctx.passed)
-	match(t, <-done, "B", "timeout: the program did not answer in the step's time, and was killed (raise its `timeout`)…", "timeout: …")
+	match(t, <-done, "B",
+		"timeout: the program did not answer in the step's time, and was killed (raise its `timeout`)…", "timeout: …")
 	match(t, <-waits, "timeout: …")
 	gone()
 	match(t, outcomes(t, t.Context(), p, "a"), "A")
@@ -96,12 +101,18 @@ func TestAProgramThatEndsIsStartedAgain(t *testing.T) {
 		in, want   []string
 		ends       bool // after its answers
 	}{
-		{"a crash fails what it was at", "", []string{"a", "crash", "b", "crash", "c"}, []string{"A", "transient: the program ended: exit status 2: can't go on", "B", "transient: …", "C"}, false},
-		{"a crash before any answer fails all", "", []string{"crash", "a"}, []string{"transient: the program ended: exit status 2: can't go on", "transient: the program ended: …"}, false},
+		{"a crash fails what it was at", "", []string{"a", "crash", "b", "crash", "c"},
+			[]string{"A", "transient: the program ended: exit status 2: can't go on", "B", "transient: …", "C"}, false},
+		{"a crash before any answer fails all", "", []string{"crash", "a"},
+			[]string{"transient: the program ended: exit status 2: can't go on", "transient: the program ended: …"},
+			false},
 		{"an end behind its answer is none", "", []string{"last"}, []string{"bye"}, true},
-		{"an end before an answer", "", []string{"last", "a", "b"}, []string{"bye", "transient: the program ended: exit status 0", "B"}, false},
-		{"an answer that is too long", `, "max_output": "1KiB"`, []string{"long", "b"}, []string{"permanent: the answer is longer than max_output, 1KiB…", "B"}, false},
-		{"a line too many, which shows only behind the last", "", []string{"two", "a", "b"}, []string{"1", "2", "A"}, true},
+		{"an end before an answer", "", []string{"last", "a", "b"},
+			[]string{"bye", "transient: the program ended: exit status 0", "B"}, false},
+		{"an answer that is too long", `, "max_output": "1KiB"`, []string{"long", "b"},
+			[]string{"permanent: the answer is longer than max_output, 1KiB…", "B"}, false},
+		{"a line too many, which shows only behind the last", "", []string{"two", "a", "b"}, []string{"1", "2", "A"},
+			true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -9,8 +9,11 @@ import (
 
 func TestFail(t *testing.T) {
 	steptest.Run(t, []steptest.Case{
-		{Name: "every message fails with the reason", Step: `{"fail": "unknown plan $(plan)"}`, In: []string{`{"plan":"x"}`, `{"plan":2}`}, Want: []string{"failed permanent: unknown plan x", "failed permanent: unknown plan 2"}},
-		{Name: "a reason with a part that is nil fails too", Step: `{"fail": "plan $(plan)"}`, In: []string{`{}`}, Want: []string{"failed expression: plan"}},
+		{Name: "every message fails with the reason", Step: `{"fail": "unknown plan $(plan)"}`,
+			In:   []string{`{"plan":"x"}`, `{"plan":2}`},
+			Want: []string{"failed permanent: unknown plan x", "failed permanent: unknown plan 2"}},
+		{Name: "a reason with a part that is nil fails too", Step: `{"fail": "plan $(plan)"}`, In: []string{`{}`},
+			Want: []string{"failed expression: plan"}},
 	})
 }
 

@@ -37,7 +37,8 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	c.Calls.CheckConfig(report)
 	for _, name := range c.Forward {
 		if !c.Free(name) {
-			report("forward", fmt.Sprintf("%q can't be sent: it is not a valid header name, or is already set", name), "set it under headers: X-Name: $(meta(\""+name+"\"))")
+			report("forward", fmt.Sprintf("%q can't be sent: it is not a valid header name, or is already set", name),
+				"set it under headers: X-Name: $(meta(\""+name+"\"))")
 		}
 	}
 	if c.Method == http.MethodHead && !c.Body.IsZero() {
@@ -49,8 +50,10 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 func (*Config) Words() map[string]string {
 	return map[string]string{
 		"verb": "write `method`", "uri": "write `url`", "successful_on": "write `expect`", "result_map": "write `into`",
-		"max_parallel": "write `parallel`", "extract_headers": "write `metadata`", "copy_response_headers": "write `metadata`",
-		"timeout": "write `timeout` on the step, beside `http`", "retries": "write `retry` on the step, beside `http`",
+		"max_parallel": "write `parallel`", "extract_headers": "write `metadata`",
+		"copy_response_headers": "write `metadata`",
+		"timeout":               "write `timeout` on the step, beside `http`",
+		"retries":               "write `retry` on the step, beside `http`",
 	}
 }
 
@@ -198,7 +201,8 @@ func (s *step) Call(ctx context.Context, c *request) error {
 }
 
 func (s *step) tooLarge() error {
-	return engine.Errorf(engine.Permanent, "the answer is longer than max_response, %s (raise it, if answers may be that long)", s.cfg.MaxResponse)
+	return engine.Errorf(engine.Permanent,
+		"the answer is longer than max_response, %s (raise it, if answers may be that long)", s.cfg.MaxResponse)
 }
 
 // Finish puts the answer where it belongs.

@@ -71,9 +71,11 @@ func TestRequests(t *testing.T) {
 		{"a POST with one", `{"url": "URL/x", "body": "{id: k}"}`, `{"k":1}`, `POST /x application/json: {"id":1}`},
 		{"text as it is", `{"url": "URL/x", "body": "upper(k)"}`, `{"k":"a"}`, `POST /x application/octet-stream: A`},
 		{"another method", `{"url": "URL/x", "method": "PUT", "body": "raw()"}`, `[1]`, `PUT /x application/json: [1]`},
-		{"a type by name", `{"url": "URL/x", "body": "k", "headers": {"Content-Type": "text/$(t)"}}`, `{"k":"<a>","t":"xml"}`, `POST /x text/xml: <a>`},
+		{"a type by name", `{"url": "URL/x", "body": "k", "headers": {"Content-Type": "text/$(t)"}}`,
+			`{"k":"<a>","t":"xml"}`, `POST /x text/xml: <a>`},
 		{"data in the URL", `{"url": "URL/$(k)?q=$(q)"}`, `{"k":1,"q":"ä b"}`, `GET /1?q=%C3%A4%20b : `},
-		{"data of any kind in the URL", `{"url": "URL/$(url_encode(k))?q=$(url_encode(k))"}`, `{"k":"a&b/c?d#e%"}`, `GET /a%26b%2Fc%3Fd%23e%25?q=a%26b%2Fc%3Fd%23e%25 : `},
+		{"data of any kind in the URL", `{"url": "URL/$(url_encode(k))?q=$(url_encode(k))"}`, `{"k":"a&b/c?d#e%"}`,
+			`GET /a%26b%2Fc%3Fd%23e%25?q=a%26b%2Fc%3Fd%23e%25 : `},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -95,7 +97,8 @@ func TestAnswersBecomeValues(t *testing.T) {
 		{"the payload", "", "application/json", ` {"x": 1} `, ` {"x": 1} `},
 		{"the payload, whatever it is", "", "", "\xff\x00", "\xff\x00"},
 		{"a document", `, "into": "geo"`, "application/json", ` {"x": 1.0} `, `{"k":1,"geo":{"x": 1.0}}`},
-		{"a scalar by its type", `, "into": "geo"`, "application/problem+json; charset=utf-8", `12`, `{"k":1,"geo":12}`},
+		{"a scalar by its type", `, "into": "geo"`, "application/problem+json; charset=utf-8", `12`,
+			`{"k":1,"geo":12}`},
 		{"the document", `, "into": "this"`, "application/json", ` {"x": 1.0} `, `{"x": 1.0}`},
 		{"text as the document", `, "into": "this"`, "text/plain", "12\n", `"12"`},
 		{"a document by its look", `, "into": "geo"`, "text/plain", `[1]`, `{"k":1,"geo":[1]}`},
@@ -103,8 +106,10 @@ func TestAnswersBecomeValues(t *testing.T) {
 		{"what only looks like a document", `, "into": "geo"`, "", `{"x": "y`, `{"k":1,"geo":"{\"x\": \"y"}`},
 		{"nothing", `, "into": "geo"`, "application/json", ``, `{"k":1,"geo":null}`},
 		{"a deep field", `, "into": "a.b"`, "", `x`, `{"k":1,"a":{"b":"x"}}`},
-		{"a broken document", `, "into": "geo"`, "application/json", `{"x": `, "decode: the answer's content type is JSON, but it is not valid: not a JSON document: unexpected end of document at byte 5"},
-		{"bytes", `, "into": "geo"`, "image/png", "\x89PNG\xff", "decode: the answer is neither JSON nor text (without `into` it becomes the payload as it is)"},
+		{"a broken document", `, "into": "geo"`, "application/json", `{"x": `,
+			"decode: the answer's content type is JSON, but it is not valid: not a JSON document: unexpected end of document at byte 5"},
+		{"bytes", `, "into": "geo"`, "image/png", "\x89PNG\xff",
+			"decode: the answer is neither JSON nor text (without `into` it becomes the payload as it is)"},
 		{"no place for it", `, "into": "k.x"`, "", `1`, ": k.x: k is a number, not an object"},
 	}
 	for _, tt := range tests {
@@ -140,7 +145,8 @@ func TestMetadata(t *testing.T) {
 		w.Header().Add("Link", "<b>")
 		w.WriteHeader(http.StatusCreated)
 	})
-	p := opened(t, s, `{"url": "URL", "metadata": ["LINK", "ETag"], "forward": ["traceparent", "n", "none"], "headers": {"X-Id": "$(id)"}}`)
+	p := opened(t, s,
+		`{"url": "URL", "metadata": ["LINK", "ETag"], "forward": ["traceparent", "n", "none"], "headers": {"X-Id": "$(id)"}}`)
 	b := enginetest.Batch(`{"id":7}`)
 	for m := range b.All() {
 		m.Meta = engine.Meta{}.With("traceparent", "00-1\r\nX: y").With("n", 5).With("secret", "x")
@@ -154,7 +160,8 @@ func TestMetadata(t *testing.T) {
 			t.Errorf("metadata %v", meta)
 		}
 	}
-	for name, want := range map[string]string{"Traceparent": "00-1  X: y", "N": "5", "None": "", "Secret": "", "X-Id": "7"} {
+	for name, want := range map[string]string{"Traceparent": "00-1  X: y", "N": "5", "None": "", "Secret": "",
+		"X-Id": "7"} {
 		if got.Get(name) != want {
 			t.Errorf("header %s: got %q, want %q", name, got.Get(name), want)
 		}
@@ -194,7 +201,8 @@ func TestStatuses(t *testing.T) {
 				w.WriteHeader(tt.status)
 				fmt.Fprint(w, "because\x1b[31m of tok-tok-tok and key-key-key, pw-in-url")
 			})
-			p := opened(t, s, `{"url": "URL/p?pw=pw-in-url", "headers": {"X-Key": "Key key-key-key"}, "auth": {"bearer": "tok-tok-tok"}`+tt.more+`}`)
+			p := opened(t, s,
+				`{"url": "URL/p?pw=pw-in-url", "headers": {"X-Key": "Key key-key-key"}, "auth": {"bearer": "tok-tok-tok"}`+tt.more+`}`)
 			m := run(t, t.Context(), p, `{}`)[0]
 			if tt.class == "" {
 				if v, _ := m.Meta.Get("http_status"); m.Err() != nil || v != tt.status {
@@ -202,7 +210,8 @@ func TestStatuses(t *testing.T) {
 				}
 				return
 			}
-			want := fmt.Sprintf("%s/p: %d %s: because [31m of *** and ***, ***", s.URL, tt.status, http.StatusText(tt.status))
+			want := fmt.Sprintf("%s/p: %d %s: because [31m of *** and ***, ***", s.URL, tt.status,
+				http.StatusText(tt.status))
 			if e := m.Err(); e == nil || e.Class != tt.class || e.Delay != tt.delay || e.Error() != want {
 				t.Errorf("got  %v, %+v\nwant %s %s %v", e, e, tt.class, want, tt.delay)
 			}
@@ -271,7 +280,8 @@ func TestCallsRunBesideEachOtherUpToABound(t *testing.T) {
 
 func TestConnectionsAreUsedAgain(t *testing.T) {
 	var conns atomic.Int32
-	s := &webtest.Server{Server: httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := &webtest.Server{Server: httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter,
+		r *http.Request) {
 		if r.URL.Path == "/bad" {
 			w.WriteHeader(500)
 		}
@@ -300,7 +310,8 @@ func TestLongAnswers(t *testing.T) {
 		want   string
 	}{
 		{"as long as may be", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 1<<10)) }, ""},
-		{"one byte more", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 1<<10+1)) }, "permanent: the answer is longer than max_response, 1KiB (raise it, if answers may be that long)"},
+		{"one byte more", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 1<<10+1)) },
+			"permanent: the answer is longer than max_response, 1KiB (raise it, if answers may be that long)"},
 		{"without an end", func(w http.ResponseWriter, _ *http.Request) {
 			for {
 				if _, err := w.Write(make([]byte, 1<<16)); err != nil {
@@ -343,7 +354,8 @@ func TestRedirects(t *testing.T) {
 		want           string // part of the error; "" is success
 	}{
 		{"within the server", "", "/end", 302, ""},
-		{"to another server", "", elsewhere.URL + "/x?token=t", 302, `permanent: URL/: 302 Found to "` + elsewhere.URL + `/x", which is not followed (write that URL if it is the right one)`},
+		{"to another server", "", elsewhere.URL + "/x?token=t", 302, `permanent: URL/: 302 Found to "` + elsewhere.URL +
+			`/x", which is not followed (write that URL if it is the right one)`},
 		{"in a circle", "", "/", 302, "permanent: URL/: 302 Found to"},
 		{"with another method", `, "body": "1"`, "/end", 302, "permanent: URL/: 302 Found to"},
 		{"with the same method", `, "body": "1"`, "/end", 308, ""},
@@ -444,20 +456,23 @@ func TestAServerThatIsNotThere(t *testing.T) {
 func TestDataDoesNotChangeWhatIsAskedFor(t *testing.T) {
 	tests := []struct{ name, config, k, want string }{
 		{"a query of its own", `{"url": "URL/$(k)"}`, "x?admin=1", "puts a \"?\" into it"},
-		{"another parameter", `{"url": "URL/?key=secret&q=$(k)"}`, "x&admin=1", "puts a \"&\" into it, which would change the request (write $(url_encode(…)))"},
+		{"another parameter", `{"url": "URL/?key=secret&q=$(k)"}`, "x&admin=1",
+			"puts a \"&\" into it, which would change the request (write $(url_encode(…)))"},
 		{"a fragment that hides the rest", `{"url": "URL/$(k)/end"}`, "x#", "puts a \"#\""},
 		{"out of the folder", `{"url": "URL/a/$(k)"}`, "../admin", "out of its folder"},
 		{"out of the folder, encoded", `{"url": "URL/a/$(k)"}`, "%2e%2e/admin", "out of its folder"},
 		{"a backslash", `{"url": "URL/a/$(k)"}`, `..\\admin`, "a backslash"},
 		{"a line end", `{"url": "URL/$(k)"}`, `x\r\nHost: evil`, "invalid control character in URL"},
 		{"an escape that is none", `{"url": "URL/$(k)"}`, `100%`, "invalid URL escape"},
-		{"a header of its own", `{"url": "URL", "headers": {"X-K": "$(k)"}}`, `a\r\nX-Admin: 1`, "header X-K: the value has control characters"},
+		{"a header of its own", `{"url": "URL", "headers": {"X-K": "$(k)"}}`, `a\r\nX-Admin: 1`,
+			"header X-K: the value has control characters"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s := webtest.Serve(t, nil)
 			e := run(t, t.Context(), opened(t, s, tt.config), `{"k":"`+tt.k+`"}`)[0].Err()
-			if e == nil || e.Class != engine.Rejected || !strings.Contains(e.Error(), tt.want) || strings.Contains(e.Error(), "secret") {
+			if e == nil || e.Class != engine.Rejected || !strings.Contains(e.Error(), tt.want) ||
+				strings.Contains(e.Error(), "secret") {
 				t.Errorf("got %v, want %q", e, tt.want)
 			}
 			if got := s.Requests(); got != nil {

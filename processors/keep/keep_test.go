@@ -9,18 +9,24 @@ import (
 
 func TestKeep(t *testing.T) {
 	steptest.Run(t, []steptest.Case{
-		{Name: "what is not named goes", Step: `{"keep": ["b.d", "a"]}`, In: []string{`{"a":1.0,"b":{"c":1,"d":2},"e":3}`}, Want: []string{`{"a":1.0,"b":{"d":2}}`}},
-		{Name: "this is the document", Step: `{"keep": ["this.id", "this[\"b c\"]"]}`, In: []string{`{"id":1,"this":{"id":2},"b c":3}`}, Want: []string{`{"id":1,"b c":3}`}},
-		{Name: "a field called this", Step: `{"keep": ["this.this.id"]}`, In: []string{`{"id":1,"this":{"id":2}}`}, Want: []string{`{"this":{"id":2}}`}},
-		{Name: "nothing to keep leaves an empty object", Step: `{"keep": ["x"]}`, In: []string{`{"a":1}`}, Want: []string{`{}`}},
-		{Name: "a payload that is no document fails", Step: `{"keep": ["x"]}`, In: []string{`nope`}, Want: []string{"failed decode: "}},
+		{Name: "what is not named goes", Step: `{"keep": ["b.d", "a"]}`,
+			In: []string{`{"a":1.0,"b":{"c":1,"d":2},"e":3}`}, Want: []string{`{"a":1.0,"b":{"d":2}}`}},
+		{Name: "this is the document", Step: `{"keep": ["this.id", "this[\"b c\"]"]}`,
+			In: []string{`{"id":1,"this":{"id":2},"b c":3}`}, Want: []string{`{"id":1,"b c":3}`}},
+		{Name: "a field called this", Step: `{"keep": ["this.this.id"]}`, In: []string{`{"id":1,"this":{"id":2}}`},
+			Want: []string{`{"this":{"id":2}}`}},
+		{Name: "nothing to keep leaves an empty object", Step: `{"keep": ["x"]}`, In: []string{`{"a":1}`},
+			Want: []string{`{}`}},
+		{Name: "a payload that is no document fails", Step: `{"keep": ["x"]}`, In: []string{`nope`},
+			Want: []string{"failed decode: "}},
 	})
 }
 
 func TestKeepRefuses(t *testing.T) {
 	steptest.RunRefused(t, []steptest.Refused{
 		{Name: "no path", Step: `{"keep": []}`, Want: "needs at least one path"},
-		{Name: "the whole document", Step: `{"keep": "this"}`, Want: "this is the whole document, but only a part of it is allowed here"},
+		{Name: "the whole document", Step: `{"keep": "this"}`,
+			Want: "this is the whole document, but only a part of it is allowed here"},
 	})
 }
 

@@ -13,10 +13,14 @@ import (
 
 func TestLimit(t *testing.T) {
 	steptest.Run(t, []steptest.Case{
-		{Name: "the first stay", Step: `{"limit": 2}`, In: []string{"a", "b", "c", "d"}, Want: []string{"a", "b", "dropped", "dropped"}},
-		{Name: "the last stay", Step: `{"limit": {"count": 3, "from": "last"}}`, In: []string{"a", "b", "c", "d"}, Want: []string{"b", "c", "d", "dropped"}},
-		{Name: "a batch as large as the count stays", Step: `{"limit": 2}`, In: []string{"a", "b"}, Want: []string{"a", "b"}},
-		{Name: "a smaller batch stays", Step: `{"limit": {"count": 9, "from": "last"}}`, In: []string{"a", "b"}, Want: []string{"a", "b"}},
+		{Name: "the first stay", Step: `{"limit": 2}`, In: []string{"a", "b", "c", "d"},
+			Want: []string{"a", "b", "dropped", "dropped"}},
+		{Name: "the last stay", Step: `{"limit": {"count": 3, "from": "last"}}`, In: []string{"a", "b", "c", "d"},
+			Want: []string{"b", "c", "d", "dropped"}},
+		{Name: "a batch as large as the count stays", Step: `{"limit": 2}`, In: []string{"a", "b"},
+			Want: []string{"a", "b"}},
+		{Name: "a smaller batch stays", Step: `{"limit": {"count": 9, "from": "last"}}`, In: []string{"a", "b"},
+			Want: []string{"a", "b"}},
 		{Name: "no message, nothing to do", Step: `{"limit": 1}`},
 	})
 }

@@ -55,7 +55,8 @@ func TestLog(t *testing.T) {
 		want string
 	}{
 		{"a line for a message", `"order $(id) is late"`, `{"id":7}`, `level=INFO msg="order 7 is late"` + "\n"},
-		{"level and values", `{"message": "late", "level": "warn", "fields": {"id": "this.id", "tags": "this.tags"}}`, `{"id":7,"tags":["a"]}`, `level=WARN msg=late id=7 tags="[\"a\"]"` + "\n"},
+		{"level and values", `{"message": "late", "level": "warn", "fields": {"id": "this.id", "tags": "this.tags"}}`,
+			`{"id":7,"tags":["a"]}`, `level=WARN msg=late id=7 tags="[\"a\"]"` + "\n"},
 		{"nothing below the level of the log", `{"message": "late", "level": "debug"}`, `{}`, ""},
 	}
 	for _, tt := range tests {
@@ -68,7 +69,8 @@ func TestLog(t *testing.T) {
 }
 
 func TestAMessageCantForgeALogLineOrDriveATerminal(t *testing.T) {
-	got := logged(t, `{"message": "user $(user)", "fields": {"u": "this.user"}}`, `{"user":"ann\nlevel=ERROR msg=\"all is lost\"\u001b[31m\r"}`)
+	got := logged(t, `{"message": "user $(user)", "fields": {"u": "this.user"}}`,
+		`{"user":"ann\nlevel=ERROR msg=\"all is lost\"\u001b[31m\r"}`)
 	if strings.Count(got, "\n") != 1 || strings.ContainsAny(got, "\x1b\r") {
 		t.Errorf("the log has %q, want one line without control characters", got)
 	}
@@ -76,11 +78,13 @@ func TestAMessageCantForgeALogLineOrDriveATerminal(t *testing.T) {
 
 func TestLogPassesAndRefuses(t *testing.T) {
 	steptest.Run(t, []steptest.Case{
-		{Name: "a line that nobody reads is not made", Step: `{"log": {"message": "order $(id)", "level": "error"}}`, In: []string{`{}`}, Want: []string{`{}`}},
+		{Name: "a line that nobody reads is not made", Step: `{"log": {"message": "order $(id)", "level": "error"}}`,
+			In: []string{`{}`}, Want: []string{`{}`}},
 	})
 	steptest.RunRefused(t, []steptest.Refused{
 		{Name: "no text", Step: `{"log": {"level": "info"}}`, Want: "message"},
-		{Name: "an unknown level", Step: `{"log": {"message": "x", "level": "loud"}}`, Want: "must be one of debug, info, warn, error"},
+		{Name: "an unknown level", Step: `{"log": {"message": "x", "level": "loud"}}`,
+			Want: "must be one of debug, info, warn, error"},
 	})
 }
 

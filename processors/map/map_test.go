@@ -9,14 +9,23 @@ import (
 
 func TestMap(t *testing.T) {
 	steptest.Run(t, []steptest.Case{
-		{Name: "an expression is the new document", Step: `{"map": "{id: a + 1}"}`, In: []string{`{"a":1}`}, Want: []string{`{"id":2}`}},
-		{Name: "a bare path keeps its text", Step: `{"map": "this.a"}`, In: []string{`{"a":{ "n": 1.50 }}`}, Want: []string{`{ "n": 1.50 }`}},
-		{Name: "a bare path that is missing is null", Step: `{"map": "this.x"}`, In: []string{`{"a":1}`}, Want: []string{`null`}},
-		{Name: "lines make an object, in their order, of the old document", Step: `{"map": {"b": "this.a", "c.d": "a + 1", "a": "this.c"}}`, In: []string{`{"a":1.0,"c":"old"}`}, Want: []string{`{"b":1.0,"c":{"d":2},"a":"old"}`}},
-		{Name: "this in a line is the new document", Step: `{"map": {"this.b": "this.a", "this.c": "this.b"}}`, In: []string{`{"a":1}`}, Want: []string{`{"b":1,"c":null}`}},
-		{Name: "an error fails the message", Step: `{"map": {"b": "a + 1"}}`, In: []string{`{"a":"x"}`}, Want: []string{"failed expression: a + 1"}},
-		{Name: "a payload that is no document fails", Step: `{"map": "this.a"}`, In: []string{`nope`}, Want: []string{"failed decode: "}},
-		{Name: "the payload as text needs no document", Step: `{"map": {"line": "raw()"}}`, In: []string{`plain "text"`}, Want: []string{`{"line":"plain \"text\""}`}},
+		{Name: "an expression is the new document", Step: `{"map": "{id: a + 1}"}`, In: []string{`{"a":1}`},
+			Want: []string{`{"id":2}`}},
+		{Name: "a bare path keeps its text", Step: `{"map": "this.a"}`, In: []string{`{"a":{ "n": 1.50 }}`},
+			Want: []string{`{ "n": 1.50 }`}},
+		{Name: "a bare path that is missing is null", Step: `{"map": "this.x"}`, In: []string{`{"a":1}`},
+			Want: []string{`null`}},
+		{Name: "lines make an object, in their order, of the old document",
+			Step: `{"map": {"b": "this.a", "c.d": "a + 1", "a": "this.c"}}`, In: []string{`{"a":1.0,"c":"old"}`},
+			Want: []string{`{"b":1.0,"c":{"d":2},"a":"old"}`}},
+		{Name: "this in a line is the new document", Step: `{"map": {"this.b": "this.a", "this.c": "this.b"}}`,
+			In: []string{`{"a":1}`}, Want: []string{`{"b":1,"c":null}`}},
+		{Name: "an error fails the message", Step: `{"map": {"b": "a + 1"}}`, In: []string{`{"a":"x"}`},
+			Want: []string{"failed expression: a + 1"}},
+		{Name: "a payload that is no document fails", Step: `{"map": "this.a"}`, In: []string{`nope`},
+			Want: []string{"failed decode: "}},
+		{Name: "the payload as text needs no document", Step: `{"map": {"line": "raw()"}}`,
+			In: []string{`plain "text"`}, Want: []string{`{"line":"plain \"text\""}`}},
 	})
 }
 

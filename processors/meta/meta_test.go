@@ -12,7 +12,8 @@ import (
 )
 
 func TestMetadataIsSetInOrder(t *testing.T) {
-	p := enginetest.New(t, engine.Processors, `{"meta": {"tenant": "customer.id", "copy": "meta(\"tenant\") + 1", "gone": "1"}}`)
+	p := enginetest.New(t, engine.Processors,
+		`{"meta": {"tenant": "customer.id", "copy": "meta(\"tenant\") + 1", "gone": "1"}}`)
 	drop := enginetest.New(t, engine.Processors, `{"meta": {"gone": "nil", "never there": "nil"}}`)
 	b := enginetest.Batch(`{"customer":{"id":7}}`)
 	if err := runtime.NewRunner(p, drop).Run(t.Context(), b); err != nil {
@@ -28,8 +29,10 @@ func TestMetadataIsSetInOrder(t *testing.T) {
 
 func TestMetaFailsSinglyAndKeepsThePayload(t *testing.T) {
 	steptest.Run(t, []steptest.Case{
-		{Name: "a wrong type", Step: `{"meta": {"x": "a + 1"}}`, In: []string{`{"a":"x"}`, `{"a": 1}`}, Want: []string{`{"a": 1}`, "failed expression: a + 1"}},
-		{Name: "no document", Step: `{"meta": {"x": "this.a"}}`, In: []string{`nope`}, Want: []string{"failed decode: "}},
+		{Name: "a wrong type", Step: `{"meta": {"x": "a + 1"}}`, In: []string{`{"a":"x"}`, `{"a": 1}`},
+			Want: []string{`{"a": 1}`, "failed expression: a + 1"}},
+		{Name: "no document", Step: `{"meta": {"x": "this.a"}}`, In: []string{`nope`},
+			Want: []string{"failed decode: "}},
 	})
 }
 

@@ -173,9 +173,13 @@ func (p *step) number(m *engine.Message) (float64, error) {
 	}
 	switch {
 	case err != nil || math.IsNaN(f) || math.IsInf(f, 0):
-		return 0, engine.Errorf(engine.Expression, "value of metric %s: %s is %s, not a number (if that is intended, guard the step with `when`)", p.spec.Name, p.value.String(), describe(v))
+		return 0, engine.Errorf(engine.Expression,
+			"value of metric %s: %s is %s, not a number (if that is intended, guard the step with `when`)", p.spec.Name,
+			p.value.String(), describe(v))
 	case f < 0 && p.spec.Kind == metrics.Counter:
-		return 0, engine.Errorf(engine.Expression, "value of counter %s is %v: a counter only grows (use a gauge, or guard the step with `when`)", p.spec.Name, f)
+		return 0, engine.Errorf(engine.Expression,
+			"value of counter %s is %v: a counter only grows (use a gauge, or guard the step with `when`)", p.spec.Name,
+			f)
 	}
 	return f, nil
 }

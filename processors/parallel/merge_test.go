@@ -44,7 +44,8 @@ func value(t *rapid.T, levels int) string {
 	if levels > 0 && rapid.Bool().Draw(t, "nested") {
 		return objects(t, levels-1)
 	}
-	return rapid.SampledFrom([]string{"null", "1", "1.0", "1.10", "2", `"t"`, `[1, {"a": 2}]`, "[]", "true", "123456789012345678901234567890"}).Draw(t, "scalar")
+	return rapid.SampledFrom([]string{"null", "1", "1.0", "1.10", "2", `"t"`, `[1, {"a": 2}]`, "[]", "true",
+		"123456789012345678901234567890"}).Draw(t, "scalar")
 }
 
 // meaning is a text that equal documents share.
@@ -81,7 +82,8 @@ func disjoint(t *rapid.T) (edits []put) {
 		}
 		clash := false
 		for other := range taken {
-			clash = clash || strings.HasPrefix(at.String()+".", other+".") || strings.HasPrefix(other+".", at.String()+".")
+			clash = clash || strings.HasPrefix(at.String()+".", other+".") ||
+				strings.HasPrefix(other+".", at.String()+".")
 		}
 		if clash {
 			continue

@@ -28,37 +28,73 @@ import (
 
 func TestParallel(t *testing.T) {
 	steptest.Run(t, []steptest.Case{
-		{Name: "the changes of all branches are merged", Step: `{"parallel": {"a": [{"set": {"x": "n + 1"}}], "b": [{"set": {"y": "n + 2"}}, {"unset": ["old"]}]}}`, In: []string{`{"n": 1, "old":2,"z": 1.10}`}, Want: []string{`{"n": 1,"z": 1.10,"x":2,"y":3}`}},
-		{Name: "no branch sees another", Step: `{"parallel": {"a": [{"set": {"n": "n + 1"}}], "b": [{"set": {"m": "n"}}]}}`, In: []string{`{"n":1}`}, Want: []string{`{"n":2,"m":1}`}},
-		{Name: "the later branch wins", Step: `{"parallel": {"a": [{"set": {"n": "1"}}], "b": [{"set": {"n": "2"}}]}}`, In: []string{`{"n":0}`}, Want: []string{`{"n":2}`}},
-		{Name: "objects are merged field by field", Step: `{"parallel": {"a": [{"set": {"o.a": "1"}}], "b": [{"set": {"o.b": "2"}}, {"unset": ["o.c"]}]}}`, In: []string{`{"o": {"c":0, "d": [1]}}`}, Want: []string{`{"o": {"d": [1],"a":1,"b":2}}`}},
-		{Name: "so are those that branches make", Step: `{"parallel": {"a": [{"set": {"o.p.a": "1"}}], "b": [{"set": {"o.p.b": "2"}}]}}`, In: []string{`{}`, `{"o":null}`}, Want: []string{`{"o":{"p":{"a":1,"b":2}}}`, `{"o":{"p":{"a":1,"b":2}}}`}},
-		{Name: "a change inside an object that an earlier branch removed is made", Step: `{"parallel": {"a": [{"unset": ["o"]}], "b": [{"set": {"o.b": "2"}}]}}`, In: []string{`{"o":{"a":1,"b":1}}`}, Want: []string{`{"o":{"b":2}}`}},
-		{Name: "inside one that it replaced by a scalar the later object wins", Step: `{"parallel": {"a": [{"set": {"o": "5"}}], "b": [{"set": {"o.b": "2"}}]}}`, In: []string{`{"o":{"a":1}}`}, Want: []string{`{"o":{"a":1,"b":2}}`}},
-		{Name: "arrays are replaced whole", Step: `{"parallel": {"a": [{"set": {"l[0]": "9"}}], "b": [{"set": {"l[1]": "9"}}]}}`, In: []string{`{"l":[1,2]}`}, Want: []string{`{"l":[1,9]}`}},
-		{Name: "another spelling is no change", Step: `{"parallel": {"a": [{"set": {"p": "5", "o.x": "1"}}], "b": [{"map": "this"}]}}`, In: []string{`{"p": 1.10, "o" : {"b": 1, "a": 2}}`}, Want: []string{`{"p": 5, "o" : {"b": 1, "a": 2,"x":1}}`}},
-		{Name: "of duplicate keys the last counts", Step: `{"parallel": {"a": [{"set": {"x": "a"}}], "b": [{"map": "{a: a}"}]}}`, In: []string{`{"a":1,"a":2}`}, Want: []string{`{"a":1,"a":2,"x":2}`}},
-		{Name: "odd keys are kept", Step: `{"parallel": {"a": [{"set": {"[\"x.y\"]": "1"}}], "b": [{"set": {"[\"\"]": "2"}}]}}`, In: []string{`{"\u0041":0}`}, Want: []string{`{"\u0041":0,"x.y":1,"":2}`}},
-		{Name: "a branch that drops adds nothing", Step: `{"parallel": {"a": [{"set": {"x": "1"}}, {"filter": "n > 1"}], "b": [{"set": {"y": "1"}}, {"fail": "no", "on_error": "drop"}], "c": [{"set": {"z": "1"}}]}}`, In: []string{`{"n":1}`, `{"n":2}`}, Want: []string{`{"n":1,"z":1}`, `{"n":2,"x":1,"z":1}`}},
-		{Name: "a payload that is no object is replaced by the last that changed it", Step: `{"parallel": {"a": [{"map": "[1]"}], "b": [{"map": "[2]"}], "c": [{"set": {"x": "1"}, "when": "false"}]}}`, In: []string{`[0]`, `{"n":1}`}, Want: []string{`[2]`, `[2]`}},
-		{Name: "text can be decoded in a branch", Step: `{"parallel": {"a": [{"decode": "kv"}], "b": [{"meta": {"n": "size()"}}]}}`, In: []string{`a=b`}, Want: []string{`{"a":"b"}`}},
-		{Name: "branches in branches", Step: `{"parallel": {"a": [{"parallel": {"c": [{"set": {"c": "1"}}], "d": [{"set": {"d": "1"}}]}}], "b": [{"set": {"b": "1"}}]}}`, In: []string{`{}`}, Want: []string{`{"c":1,"d":1,"b":1}`}},
+		{Name: "the changes of all branches are merged",
+			Step: `{"parallel": {"a": [{"set": {"x": "n + 1"}}], "b": [{"set": {"y": "n + 2"}}, {"unset": ["old"]}]}}`,
+			In:   []string{`{"n": 1, "old":2,"z": 1.10}`}, Want: []string{`{"n": 1,"z": 1.10,"x":2,"y":3}`}},
+		{Name: "no branch sees another",
+			Step: `{"parallel": {"a": [{"set": {"n": "n + 1"}}], "b": [{"set": {"m": "n"}}]}}`, In: []string{`{"n":1}`},
+			Want: []string{`{"n":2,"m":1}`}},
+		{Name: "the later branch wins", Step: `{"parallel": {"a": [{"set": {"n": "1"}}], "b": [{"set": {"n": "2"}}]}}`,
+			In: []string{`{"n":0}`}, Want: []string{`{"n":2}`}},
+		{Name: "objects are merged field by field",
+			Step: `{"parallel": {"a": [{"set": {"o.a": "1"}}], "b": [{"set": {"o.b": "2"}}, {"unset": ["o.c"]}]}}`,
+			In:   []string{`{"o": {"c":0, "d": [1]}}`}, Want: []string{`{"o": {"d": [1],"a":1,"b":2}}`}},
+		{Name: "so are those that branches make",
+			Step: `{"parallel": {"a": [{"set": {"o.p.a": "1"}}], "b": [{"set": {"o.p.b": "2"}}]}}`,
+			In:   []string{`{}`, `{"o":null}`}, Want: []string{`{"o":{"p":{"a":1,"b":2}}}`,
+				`{"o":{"p":{"a":1,"b":2}}}`}},
+		{Name: "a change inside an object that an earlier branch removed is made",
+			Step: `{"parallel": {"a": [{"unset": ["o"]}], "b": [{"set": {"o.b": "2"}}]}}`,
+			In:   []string{`{"o":{"a":1,"b":1}}`}, Want: []string{`{"o":{"b":2}}`}},
+		{Name: "inside one that it replaced by a scalar the later object wins",
+			Step: `{"parallel": {"a": [{"set": {"o": "5"}}], "b": [{"set": {"o.b": "2"}}]}}`,
+			In:   []string{`{"o":{"a":1}}`}, Want: []string{`{"o":{"a":1,"b":2}}`}},
+		{Name: "arrays are replaced whole",
+			Step: `{"parallel": {"a": [{"set": {"l[0]": "9"}}], "b": [{"set": {"l[1]": "9"}}]}}`,
+			In:   []string{`{"l":[1,2]}`}, Want: []string{`{"l":[1,9]}`}},
+		{Name: "another spelling is no change",
+			Step: `{"parallel": {"a": [{"set": {"p": "5", "o.x": "1"}}], "b": [{"map": "this"}]}}`,
+			In:   []string{`{"p": 1.10, "o" : {"b": 1, "a": 2}}`},
+			Want: []string{`{"p": 5, "o" : {"b": 1, "a": 2,"x":1}}`}},
+		{Name: "of duplicate keys the last counts",
+			Step: `{"parallel": {"a": [{"set": {"x": "a"}}], "b": [{"map": "{a: a}"}]}}`, In: []string{`{"a":1,"a":2}`},
+			Want: []string{`{"a":1,"a":2,"x":2}`}},
+		{Name: "odd keys are kept",
+			Step: `{"parallel": {"a": [{"set": {"[\"x.y\"]": "1"}}], "b": [{"set": {"[\"\"]": "2"}}]}}`,
+			In:   []string{`{"\u0041":0}`}, Want: []string{`{"\u0041":0,"x.y":1,"":2}`}},
+		{Name: "a branch that drops adds nothing",
+			Step: `{"parallel": {"a": [{"set": {"x": "1"}}, {"filter": "n > 1"}], "b": [{"set": {"y": "1"}}, {"fail": "no", "on_error": "drop"}], "c": [{"set": {"z": "1"}}]}}`, In: []string{`{"n":1}`, `{"n":2}`}, Want: []string{`{"n":1,"z":1}`, `{"n":2,"x":1,"z":1}`}},
+		{Name: "a payload that is no object is replaced by the last that changed it",
+			Step: `{"parallel": {"a": [{"map": "[1]"}], "b": [{"map": "[2]"}], "c": [{"set": {"x": "1"}, "when": "false"}]}}`, In: []string{`[0]`, `{"n":1}`}, Want: []string{`[2]`, `[2]`}},
+		{Name: "text can be decoded in a branch",
+			Step: `{"parallel": {"a": [{"decode": "kv"}], "b": [{"meta": {"n": "size()"}}]}}`, In: []string{`a=b`},
+			Want: []string{`{"a":"b"}`}},
+		{Name: "branches in branches",
+			Step: `{"parallel": {"a": [{"parallel": {"c": [{"set": {"c": "1"}}], "d": [{"set": {"d": "1"}}]}}], "b": [{"set": {"b": "1"}}]}}`, In: []string{`{}`}, Want: []string{`{"c":1,"d":1,"b":1}`}},
 
-		{Name: "a branch that fails fails the message, which stays as it was", Step: `{"parallel": {"a": [{"set": {"x": "1"}}], "b": [{"set": {"y": "n + 1"}}]}}`, In: []string{`{"n":"x"}`, `{"n":1}`}, Want: []string{`{"n":1,"x":1,"y":2}`, "failed expression: branch b: "}},
-		{Name: "several messages can't be merged into one", Step: `{"parallel": {"a": [{"split": "l"}]}}`, In: []string{`{"l":[1,2]}`, `{"l":[{"n":1}]}`}, Want: []string{`{"n":1}`, "failed permanent: branch a: a step inside parallel has turned one message into 2"}},
+		{Name: "a branch that fails fails the message, which stays as it was",
+			Step: `{"parallel": {"a": [{"set": {"x": "1"}}], "b": [{"set": {"y": "n + 1"}}]}}`,
+			In:   []string{`{"n":"x"}`, `{"n":1}`},
+			Want: []string{`{"n":1,"x":1,"y":2}`, "failed expression: branch b: "}},
+		{Name: "several messages can't be merged into one", Step: `{"parallel": {"a": [{"split": "l"}]}}`,
+			In: []string{`{"l":[1,2]}`, `{"l":[{"n":1}]}`}, Want: []string{`{"n":1}`,
+				"failed permanent: branch a: a step inside parallel has turned one message into 2"}},
 	})
 }
 
 func TestTheErrorIsThatOfTheStepInside(t *testing.T) {
-	p := enginetest.New(t, engine.Processors, `{"parallel": {"a": [{"set": {"x": "1"}}], "b": [{"name": "check", "fail": "no"}], "c": [{"fail": "later"}]}}`)
+	p := enginetest.New(t, engine.Processors,
+		`{"parallel": {"a": [{"set": {"x": "1"}}], "b": [{"name": "check", "fail": "no"}], "c": [{"fail": "later"}]}}`)
 	got := enginetest.Apply(t, p, `{"n":0}`)[0]
-	if got.Fate != "failed" || got.Err.Step != "check" || got.Err.Class != engine.Permanent || got.Err.Error() != "branch b: no" || got.Body != `{"n":0}` {
+	if got.Fate != "failed" || got.Err.Step != "check" || got.Err.Class != engine.Permanent ||
+		got.Err.Error() != "branch b: no" || got.Body != `{"n":0}` {
 		t.Errorf("got %+v", got)
 	}
 }
 
 func TestMetadataIsMerged(t *testing.T) {
-	p := enginetest.New(t, engine.Processors, `{"parallel": {"a": [{"meta": {"x": "1", "old": "nil", "topic": "meta(\"topic\")"}}], "b": [{"meta": {"y": "2", "list": "[1]"}}], "c": [{"meta": {"x": "3"}}, {"filter": "false"}]}}`)
+	p := enginetest.New(t, engine.Processors,
+		`{"parallel": {"a": [{"meta": {"x": "1", "old": "nil", "topic": "meta(\"topic\")"}}], "b": [{"meta": {"y": "2", "list": "[1]"}}], "c": [{"meta": {"x": "3"}}, {"filter": "false"}]}}`)
 	b := enginetest.Batch(`{}`)
 	for m := range b.All() {
 		m.Meta = m.Meta.With("topic", "t").With("part", 1).Own().With("old", true).With("list", []any{1})
@@ -81,7 +117,8 @@ func TestMetadataIsMerged(t *testing.T) {
 }
 
 func TestBranchesRunAtTheSameTime(t *testing.T) {
-	p := enginetest.New(t, engine.Processors, `{"parallel": {"a": [{"sleep": "1s"}], "b": [{"sleep": "2s"}], "c": [{"sleep": "3s"}]}}`)
+	p := enginetest.New(t, engine.Processors,
+		`{"parallel": {"a": [{"sleep": "1s"}], "b": [{"sleep": "2s"}], "c": [{"sleep": "3s"}]}}`)
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		enginetest.Apply(t, p, `{}`)
@@ -147,7 +184,8 @@ func TestBranchesOfABatchStepReadTheBatchAtTheSameTime(t *testing.T) {
 			"c": [{"set": {"m": "max(map(messages(), .n))"}}]}}]}}]`,
 		In: []string{`{"n":1}`, `{"n":2}`, `{"n":3}`},
 	}.Run(t)
-	if fmt.Sprint(bodies) != `[{"n":1,"s":6,"l":3,"m":3} {"n":2,"s":6,"l":3,"m":3} {"n":3,"s":6,"l":3,"m":3}]` || failures != nil {
+	if fmt.Sprint(bodies) != `[{"n":1,"s":6,"l":3,"m":3} {"n":2,"s":6,"l":3,"m":3} {"n":3,"s":6,"l":3,"m":3}]` ||
+		failures != nil {
 		t.Errorf("got %v, failures %v", bodies, failures)
 	}
 }
@@ -167,16 +205,19 @@ func TestRefused(t *testing.T) {
 		{Name: "no branch", Step: `{"parallel": {}}`, Want: "at least one branch"},
 		{Name: "an empty branch", Step: `{"parallel": {"a": []}}`, Want: `branch "a" has no steps`},
 		{Name: "a list", Step: `{"parallel": [{"set": {"a": "1"}}]}`, Want: "expected"},
-		{Name: "a mistake inside", Step: `{"parallel": {"a": [{"sleep": "soon"}], "b": [{"set": {"a": "1"}}]}}`, Want: "not a valid duration to sleep"},
+		{Name: "a mistake inside", Step: `{"parallel": {"a": [{"sleep": "soon"}], "b": [{"set": {"a": "1"}}]}}`,
+			Want: "not a valid duration to sleep"},
 	})
 }
 
 func TestProcessor(t *testing.T) {
-	steptest.Conforms(t, `{"parallel": {"a": [{"set": {"a": "1"}}], "b": [{"set": {"b": "1"}}]}}`, `{"n":0}`, `{"n":7}`, `{}`)
+	steptest.Conforms(t, `{"parallel": {"a": [{"set": {"a": "1"}}], "b": [{"set": {"b": "1"}}]}}`, `{"n":0}`, `{"n":7}`,
+		`{}`)
 }
 
 func BenchmarkMerge(b *testing.B) {
-	p := enginetest.New(b, engine.Processors, `{"parallel": {"a": [{"set": {"a": "1"}}], "b": [{"set": {"user.b": "1"}}]}}`)
+	p := enginetest.New(b, engine.Processors,
+		`{"parallel": {"a": [{"set": {"a": "1"}}], "b": [{"set": {"user.b": "1"}}]}}`)
 	for b.Loop() {
 		batch := engine.NewBatch(256)
 		for range 256 {

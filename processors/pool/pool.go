@@ -45,7 +45,9 @@ func (w *workers) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 			*w = remote
 			return
 		case strings.Trim(text, "0123456789") != "":
-			d.Report(n, schema.Problem{Code: schema.BadValue, Message: fmt.Sprintf("%q is not a valid number of workers", text), Remedy: "write a number, for slots in this process, or remote"})
+			d.Report(n, schema.Problem{Code: schema.BadValue,
+				Message: fmt.Sprintf("%q is not a valid number of workers", text),
+				Remedy:  "write a number, for slots in this process, or remote"})
 			return
 		}
 	}
@@ -81,7 +83,10 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 
 // Words are what users of other systems write.
 func (*Config) Words() map[string]string {
-	return map[string]string{"size": "write `workers`", "slots": "write `workers`", "concurrency": "write `workers`", "steps": "write `do`", "processors": "write `do`", "max_attempts": "write `retries`, which does not count the first attempt", "retry": "write `retries` and `retry_on`; or `retry` on the step, beside `pool`"}
+	return map[string]string{"size": "write `workers`", "slots": "write `workers`", "concurrency": "write `workers`",
+		"steps": "write `do`", "processors": "write `do`",
+		"max_attempts": "write `retries`, which does not count the first attempt",
+		"retry":        "write `retries` and `retry_on`; or `retry` on the step, beside `pool`"}
 }
 
 const help = `
@@ -130,7 +135,8 @@ var notRemote = map[string]string{
 
 func build(c Config, env engine.Env) (engine.Processor, error) {
 	s := &step{whole: env.Whole, waits: env.Whole || env.Inside}
-	policy := pool.Policy{Name: c.Name, Timeout: c.Timeout, Retries: c.Retries, RetryOn: c.RetryOn, MaxPending: c.MaxPending}
+	policy := pool.Policy{Name: c.Name, Timeout: c.Timeout, Retries: c.Retries, RetryOn: c.RetryOn,
+		MaxPending: c.MaxPending}
 	if policy.Timeout == 0 {
 		policy.Timeout = max(env.Timeout, time.Millisecond)
 	}
@@ -146,7 +152,9 @@ func build(c Config, env engine.Env) (engine.Processor, error) {
 			}
 		}
 		if process.Config == nil {
-			return nil, errors.New("there is no address for workers to join (write `service: {cluster: {listen: 127.0.0.1:" + wire.Port + "}}`)")
+			return nil,
+				errors.New("there is no address for workers to join (write `service: {cluster: {listen: 127.0.0.1:" +
+					wire.Port + "}}`)")
 		}
 		stage, err := c.Do.Stage(env.Whole, env.Timeout)
 		if err != nil {
@@ -169,7 +177,8 @@ func build(c Config, env engine.Env) (engine.Processor, error) {
 		return nil, err
 	}
 	if c.Retries != 0 && slices.Contains(used, "dedupe") {
-		return nil, errors.New("dedupe would take the second attempt of a message for a duplicate (write it before the pool, or `retries: 0`)")
+		return nil,
+			errors.New("dedupe would take the second attempt of a message for a duplicate (write it before the pool, or `retries: 0`)")
 	}
 	s.start = func(context.Context) error {
 		s.pool = pool.New(policy, slots, func(p *pool.Pool) pool.Transport { return pool.NewLocal(p, steps, slots) })

@@ -47,10 +47,11 @@ type nap struct {
 }
 
 func init() {
-	engine.Register(engine.Processors, "test_nap", "Waits.", nap{}, func(c nap, _ engine.Env) (engine.Processor, error) {
-		c.calls = new(atomic.Int32)
-		return engine.ProcessorFunc(c.wait), nil
-	})
+	engine.Register(engine.Processors, "test_nap", "Waits.", nap{},
+		func(c nap, _ engine.Env) (engine.Processor, error) {
+			c.calls = new(atomic.Int32)
+			return engine.ProcessorFunc(c.wait), nil
+		})
 }
 
 func (c nap) wait(ctx context.Context, m *engine.Message) error {
@@ -148,12 +149,13 @@ func TestAPoolIsInAnyPlace(t *testing.T) {
 	}
 	const each = `[{"each": {"in": "l", "do": [{"pool": {"name": "p", "workers": 4, "do": [{"set": {"y": "1"}}]}}]}}]`
 	for name, l := range map[string]line{
-		"a step of all":                {steps: "[" + do + "]"},
-		"its input's":                  {inSteps: "[" + do + "]"},
-		"its output's":                 {outSteps: "[" + do + "]"},
-		"a batch's":                    {batch: "[" + do + "]"},
-		"in a group":                   {steps: `[{"group": {"size": 4, "timeout": "1s", "do": [` + do + `]}}]`},
-		"behind a pool":                {steps: `[{"pool": {"name": "q", "workers": 1, "do": [{"test_nap": {}}]}}, ` + do + `]`},
+		"a step of all": {steps: "[" + do + "]"},
+		"its input's":   {inSteps: "[" + do + "]"},
+		"its output's":  {outSteps: "[" + do + "]"},
+		"a batch's":     {batch: "[" + do + "]"},
+		"in a group":    {steps: `[{"group": {"size": 4, "timeout": "1s", "do": [` + do + `]}}]`},
+		"behind a pool": {steps: `[{"pool": {"name": "q", "workers": 1, "do": [{"test_nap": {}}]}}, ` +
+			do + `]`},
 		"in a pool":                    {steps: `[{"pool": {"name": "q", "workers": 2, "do": [` + do + `]}}]`},
 		"in a case, in reading order":  {steps: `[{"pool": {"name": "q", "workers": 2, "do": [{"set": {"n": "n"}}]}}, ` + do + `]`, settings: `{"order_by": "1"}`},
 		"where nothing may run at one": {steps: "[" + do + "]", settings: `{"max_in_flight": {"messages": 1}}`},
@@ -168,7 +170,8 @@ func TestAPoolIsInAnyPlace(t *testing.T) {
 		})
 	}
 	synctest.Test(t, func(t *testing.T) {
-		l := line{steps: each, src: &enginetest.Source{Payloads: []string{`{"l":[{"a":1},{"a":2}]}`}, Takes: engine.TakesOne}}
+		l := line{steps: each, src: &enginetest.Source{Payloads: []string{`{"l":[{"a":1},{"a":2}]}`},
+			Takes: engine.TakesOne}}
 		bodies, failures := l.run(t)
 		want(t, "delivered", bodies, `{"l":[{"a":1,"y":1},{"a":2,"y":1}]}`)
 		want(t, "failed", failures)
@@ -179,8 +182,9 @@ func TestWorkIsSharedAmongTheSlots(t *testing.T) {
 	for slots, took := range map[int]time.Duration{1: 40 * time.Second, 4: 10 * time.Second, 8: 5 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			l := line{
-				steps: fmt.Sprintf(`[{"pool": {"name": "p", "workers": %d, "do": [{"test_nap": {}}]}}]`, slots), settings: `{"workers": 1}`,
-				src: &enginetest.Source{Payloads: numbered(40, `{"ms":1000,"n":"N"}`), Takes: engine.TakesOne},
+				steps:    fmt.Sprintf(`[{"pool": {"name": "p", "workers": %d, "do": [{"test_nap": {}}]}}]`, slots),
+				settings: `{"workers": 1}`,
+				src:      &enginetest.Source{Payloads: numbered(40, `{"ms":1000,"n":"N"}`), Takes: engine.TakesOne},
 			}
 			began := time.Now()
 			bodies, failures := l.run(t)
@@ -231,15 +235,20 @@ func TestBatchesAreSplitAndMergedInAPool(t *testing.T) {
 	}{
 		{"merged", pool(`[{"archive": "lines"}]`), []string{"1", "2"}, []string{"1\n2\n"}, nil},
 		{"split", pool(`[{"split": "l"}]`), []string{`{"l":[1,2]}`, `{"l":[3]}`}, []string{"1", "2", "3"}, nil},
-		{"split and filtered in part", pool(`[{"split": "l"}, {"filter": "this > 1"}]`), []string{`{"l":[1,2,3]}`, `{"l":[1]}`}, []string{"2", "3"}, nil},
-		{"merged before", `[{"archive": "lines"}, ` + pool(`[{"meta": {"a": "1"}}]`)[1:], []string{"1", "2"}, []string{"1\n2\n"}, nil},
-		{"split behind", `[` + strings.Trim(pool(`[{"set": {"l": "[1, 2]"}}]`), "[]") + `, {"split": "l"}]`, []string{`{}`}, []string{"1", "2"}, nil},
-		{"failed in part", pool(`[{"fail": "no", "when": "n == 2"}]`), []string{`{"n":1}`, `{"n":2}`}, []string{`{"n":1}`}, []string{"1 returned permanent: no"}},
+		{"split and filtered in part", pool(`[{"split": "l"}, {"filter": "this > 1"}]`),
+			[]string{`{"l":[1,2,3]}`, `{"l":[1]}`}, []string{"2", "3"}, nil},
+		{"merged before", `[{"archive": "lines"}, ` + pool(`[{"meta": {"a": "1"}}]`)[1:], []string{"1", "2"},
+			[]string{"1\n2\n"}, nil},
+		{"split behind", `[` + strings.Trim(pool(`[{"set": {"l": "[1, 2]"}}]`), "[]") + `, {"split": "l"}]`,
+			[]string{`{}`}, []string{"1", "2"}, nil},
+		{"failed in part", pool(`[{"fail": "no", "when": "n == 2"}]`), []string{`{"n":1}`, `{"n":2}`},
+			[]string{`{"n":1}`}, []string{"1 returned permanent: no"}},
 	} {
 		t.Run(r.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				// One lane: two may pass each other on the way to the batcher.
-				l := line{batch: r.batch, settings: `{"workers": 1}`, src: &enginetest.Source{Payloads: r.in, Takes: engine.TakesOne}}
+				l := line{batch: r.batch, settings: `{"workers": 1}`,
+					src: &enginetest.Source{Payloads: r.in, Takes: engine.TakesOne}}
 				bodies, failures := l.run(t)
 				want(t, "delivered", bodies, r.want...)
 				want(t, "failed", failures, r.failed...)
@@ -260,8 +269,9 @@ func TestATryHasATimeout(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			l := line{
-				steps: `[{"pool": {"name": "p", "workers": 1, "timeout": "1s", ` + r.more + `, "do": [{"test_nap": {}}]}}]`,
-				src:   &enginetest.Source{Payloads: []string{`{"ms":5000}`}, Takes: engine.TakesOne},
+				steps: `[{"pool": {"name": "p", "workers": 1, "timeout": "1s", ` + r.more +
+					`, "do": [{"test_nap": {}}]}}]`,
+				src: &enginetest.Source{Payloads: []string{`{"ms":5000}`}, Takes: engine.TakesOne},
 			}
 			began := time.Now()
 			_, failures := l.run(t)
@@ -305,7 +315,8 @@ func TestTheEnginesTimeoutIsNotThePools(t *testing.T) {
 // TestDedupeInAPoolNeedsASingleTry is about a step that takes the second try of a
 // message for a duplicate of the first.
 func TestDedupeInAPoolNeedsASingleTry(t *testing.T) {
-	l := line{steps: `[{"pool": {"name": "p", "workers": 1, "do": [{"each": {"in": "l", "do": [{"dedupe": "n"}]}}]}}]`, src: &enginetest.Source{}}
+	l := line{steps: `[{"pool": {"name": "p", "workers": 1, "do": [{"each": {"in": "l", "do": [{"dedupe": "n"}]}}]}}]`,
+		src: &enginetest.Source{}}
 	plan, problems := runtime.Build(l.spec(t), runtime.Options{Log: slog.New(slog.DiscardHandler)})
 	if plan != nil || !strings.Contains(fmt.Sprint(problems), "dedupe") {
 		t.Errorf("got %v", problems)
@@ -317,7 +328,8 @@ func TestDedupeInAPool(t *testing.T) {
 		l := line{
 			steps:    `[{"pool": {"name": "p", "workers": 1, "retries": 0, "do": [{"dedupe": "n"}, {"test_nap": {}}]}}]`,
 			settings: `{"order_by": "1"}`,
-			src:      &enginetest.Source{Payloads: []string{`{"n":1}`, `{"n":2}`, `{"n":1}`}, Takes: engine.TakesOne, PerRead: 1, Every: time.Minute},
+			src: &enginetest.Source{Payloads: []string{`{"n":1}`, `{"n":2}`, `{"n":1}`}, Takes: engine.TakesOne,
+				PerRead: 1, Every: time.Minute},
 		}
 		bodies, failures := l.run(t)
 		want(t, "delivered", bodies, `{"n":1}`, `{"n":2}`)
@@ -336,14 +348,16 @@ func TestADrainWaitsForJobs(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			l := line{
 				steps: `[{"pool": {"name": "p", "workers": 2, "max_pending": 3, "timeout": "10m", "do": [{"test_nap": {}}]}}]`,
-				src:   &enginetest.Source{Payloads: numbered(4, fmt.Sprintf(`{"n":"N","ms":%d}`, r.ms)), Takes: engine.TakesOne, Endless: true},
+				src: &enginetest.Source{Payloads: numbered(4, fmt.Sprintf(`{"n":"N","ms":%d}`, r.ms)),
+					Takes: engine.TakesOne, Endless: true},
 			}
 			stopped.Store(0)
 			stop, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			rep := enginetest.Run(t, l.spec(t), stop)
 			c := rep.Stats.Roots
-			if int(c.Ended[engine.Delivered]) != r.delivered || int(c.Ended[engine.Returned]) != r.returned || rep.Code() != r.code {
+			if int(c.Ended[engine.Delivered]) != r.delivered || int(c.Ended[engine.Returned]) != r.returned ||
+				rep.Code() != r.code {
 				t.Errorf("%d ms: %+v, exit %d", r.ms, c, rep.Code())
 			}
 			for body, x := range l.src.Results() {
@@ -366,14 +380,16 @@ func TestAReloadGoesOnWithJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := line{
 			steps: `[{"pool": {"name": "p", "workers": 1, "timeout": "10m", "do": [{"test_nap": {}}]}}]`,
-			src:   &enginetest.Source{Payloads: numbered(6, `{"n":"N","ms":3000}`), Takes: engine.TakesOne, Endless: true},
+			src: &enginetest.Source{Payloads: numbered(6, `{"n":"N","ms":3000}`), Takes: engine.TakesOne,
+				Endless: true},
 		}
 		spec := l.spec(t)
 		old := enginetest.Build(t, spec)
 		ended := make(chan runtime.Report, 1)
 		go func() { ended <- old.Run(context.Background(), context.Background()) }()
 		time.Sleep(time.Second)
-		next, problems := runtime.Build(spec, runtime.Options{Log: slog.New(slog.DiscardHandler), Instead: old, Same: func(string, string) bool { return true }})
+		next, problems := runtime.Build(spec, runtime.Options{Log: slog.New(slog.DiscardHandler), Instead: old,
+			Same: func(string, string) bool { return true }})
 		if next == nil {
 			t.Fatal(problems)
 		}
@@ -403,7 +419,8 @@ func TestWhatARemotePoolCantHave(t *testing.T) {
 		`{"archive": "lines"}`: "whole batches",
 		`{"set": {"a": "1"}}`:  "there is no address for workers to join",
 	} {
-		l := line{steps: `[{"pool": {"name": "p", "workers": "remote", "do": [` + do + `]}}]`, src: &enginetest.Source{}}
+		l := line{steps: `[{"pool": {"name": "p", "workers": "remote", "do": [` + do + `]}}]`,
+			src: &enginetest.Source{}}
 		plan, problems := runtime.Build(l.spec(t), runtime.Options{Log: slog.New(slog.DiscardHandler)})
 		if plan != nil || !strings.Contains(fmt.Sprint(problems), hint) {
 			t.Errorf("%s: got %v, want %s", do, problems, hint)
@@ -415,7 +432,8 @@ func TestARehearsalIsLocal(t *testing.T) {
 	shared := &engine.Shared{}
 	wire.Of(shared).Rehearsal = true
 	synctest.Test(t, func(t *testing.T) {
-		l := line{steps: `[{"pool": {"name": "p", "workers": "remote", "do": [{"set": {"a": "1"}}]}}]`, src: &enginetest.Source{Payloads: []string{"{}"}}}
+		l := line{steps: `[{"pool": {"name": "p", "workers": "remote", "do": [{"set": {"a": "1"}}]}}]`,
+			src: &enginetest.Source{Payloads: []string{"{}"}}}
 		plan, problems := runtime.Build(l.spec(t), runtime.Options{Log: slog.New(slog.DiscardHandler), Shared: shared})
 		if plan == nil {
 			t.Fatal(problems)
@@ -437,7 +455,8 @@ func TestBadSettingsAreProblems(t *testing.T) {
 		`{"name": "p", "workers": 1}`:                                                   "required",
 		`{"workers": 1, "do": [{"set": {"a": "1"}}]}`:                                   "",
 	} {
-		if p := enginetest.Problems(t, engine.Processors, `{"pool": `+text+`}`); len(p) == 0 || !strings.Contains(fmt.Sprint(p), hint) {
+		if p := enginetest.Problems(t, engine.Processors, `{"pool": `+text+`}`); len(p) == 0 ||
+			!strings.Contains(fmt.Sprint(p), hint) {
 			t.Errorf("%s: got %q, want %s", text, p, hint)
 		}
 	}

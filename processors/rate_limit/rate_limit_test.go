@@ -110,10 +110,15 @@ func TestMessagesPassAtTheRate(t *testing.T) {
 		n    int
 		want map[time.Duration]int
 	}{
-		{"a window", `[{"rate_limit": {"messages": 100, "per": "1s"}}]`, 250, map[time.Duration]int{0: 100, time.Second: 100, 2 * time.Second: 50}},
-		{"a bucket", `[{"rate_limit": {"messages": 1, "per": "1s", "kind": "bucket", "burst": 3}}]`, 5, map[time.Duration]int{0: 3, time.Second: 1, 2 * time.Second: 1}},
-		{"two limits, one after the other", `[{"rate_limit": {"messages": 4, "per": "1s"}}, {"rate_limit": {"messages": 6, "per": "2s"}}]`, 12, map[time.Duration]int{0: 4, time.Second: 2, 2 * time.Second: 4, 3 * time.Second: 2}},
-		{"a step that a condition skips", `[{"rate_limit": {"messages": 1, "per": "1s"}, "when": "n >= 3"}]`, 5, map[time.Duration]int{0: 4, time.Second: 1}},
+		{"a window", `[{"rate_limit": {"messages": 100, "per": "1s"}}]`, 250,
+			map[time.Duration]int{0: 100, time.Second: 100, 2 * time.Second: 50}},
+		{"a bucket", `[{"rate_limit": {"messages": 1, "per": "1s", "kind": "bucket", "burst": 3}}]`, 5,
+			map[time.Duration]int{0: 3, time.Second: 1, 2 * time.Second: 1}},
+		{"two limits, one after the other",
+			`[{"rate_limit": {"messages": 4, "per": "1s"}}, {"rate_limit": {"messages": 6, "per": "2s"}}]`, 12,
+			map[time.Duration]int{0: 4, time.Second: 2, 2 * time.Second: 4, 3 * time.Second: 2}},
+		{"a step that a condition skips", `[{"rate_limit": {"messages": 1, "per": "1s"}, "when": "n >= 3"}]`, 5,
+			map[time.Duration]int{0: 4, time.Second: 1}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -130,7 +135,8 @@ func TestMessagesPassAtTheRate(t *testing.T) {
 func TestKeysDoNotHinderEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFlow(`[{"rate_limit": {"messages": 1, "per": "1s", "key": "id"}}]`,
-			`{"id":"a","n":1}`, `{"id":"a","n":2}`, `{"id":"a","n":3}`, `{"id":"b","n":1}`, `{"n":1}`, `{"id":null,"n":2}`, `{"id":"b","n":2}`)
+			`{"id":"a","n":1}`, `{"id":"a","n":2}`, `{"id":"a","n":3}`, `{"id":"b","n":1}`, `{"n":1}`,
+			`{"id":null,"n":2}`, `{"id":"b","n":2}`)
 		want := []arrival{
 			{`{"id":"a","n":1}`, 0},
 			{`{"id":"b","n":1}`, 0},
@@ -153,7 +159,8 @@ func TestKeysDoNotHinderEachOther(t *testing.T) {
 func TestMessagesOfAKeyKeepTheirOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := numbered(`{"id":"a","n":%d}`, 50)
-		f := newFlow(`[{"rate_limit": {"messages": 10, "per": "1s", "kind": "bucket", "burst": 1, "key": "id"}}]`, in...)
+		f := newFlow(`[{"rate_limit": {"messages": 10, "per": "1s", "kind": "bucket", "burst": 1, "key": "id"}}]`,
+			in...)
 		f.run(t, runtime.Options{})
 		if diff := cmp.Diff(in, f.sink.Bodies()); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
@@ -167,8 +174,10 @@ func TestALimitWithANameIsShared(t *testing.T) {
 		limit engine.RateLimit
 		want  map[time.Duration]int // of both pipelines
 	}{
-		{"unkeyed", engine.RateLimit{Messages: 3, Per: time.Second}, map[time.Duration]int{0: 3, time.Second: 3, 2 * time.Second: 2}},
-		{"with a key of its own", engine.RateLimit{Messages: 2, Per: time.Second, Key: expr.MustCompile("n % 2")}, map[time.Duration]int{0: 4, time.Second: 4}},
+		{"unkeyed", engine.RateLimit{Messages: 3, Per: time.Second},
+			map[time.Duration]int{0: 3, time.Second: 3, 2 * time.Second: 2}},
+		{"with a key of its own", engine.RateLimit{Messages: 2, Per: time.Second, Key: expr.MustCompile("n % 2")},
+			map[time.Duration]int{0: 4, time.Second: 4}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -222,9 +231,13 @@ func TestADrainHandsBackWhatWaitsTooLong(t *testing.T) {
 
 func TestAKeyThatFailsFailsItsMessage(t *testing.T) {
 	steptest.Run(t, []steptest.Case{
-		{Name: "an expression that meets a wrong type", Step: `{"rate_limit": {"messages": 9, "per": "1s", "key": "upper(id)"}}`, In: []string{`{"id":1}`, `{"id":"a"}`}, Want: []string{`{"id":"a"}`, "failed expression: "}},
-		{Name: "a payload that is no document", Step: `{"rate_limit": {"messages": 9, "per": "1s", "key": "id"}}`, In: []string{`{`}, Want: []string{"failed decode: "}},
-		{Name: "no key needs no document", Step: `{"rate_limit": {"messages": 9, "per": "1s"}}`, In: []string{`{`}, Want: []string{"{"}},
+		{Name: "an expression that meets a wrong type",
+			Step: `{"rate_limit": {"messages": 9, "per": "1s", "key": "upper(id)"}}`,
+			In:   []string{`{"id":1}`, `{"id":"a"}`}, Want: []string{`{"id":"a"}`, "failed expression: "}},
+		{Name: "a payload that is no document", Step: `{"rate_limit": {"messages": 9, "per": "1s", "key": "id"}}`,
+			In: []string{`{`}, Want: []string{"failed decode: "}},
+		{Name: "no key needs no document", Step: `{"rate_limit": {"messages": 9, "per": "1s"}}`, In: []string{`{`},
+			Want: []string{"{"}},
 	})
 }
 
@@ -235,11 +248,15 @@ func TestRateLimitRefuses(t *testing.T) {
 		{Name: "no number", Step: `{"rate_limit": {"per": "1s"}}`, Want: "a rate limit needs `messages` and `per`"},
 		{Name: "zero messages", Step: `{"rate_limit": {"messages": 0, "per": "1s"}}`, Want: "messages"},
 		{Name: "less than no time", Step: `{"rate_limit": {"messages": 1, "per": "-1s"}}`, Want: "per"},
-		{Name: "the burst of a window", Step: `{"rate_limit": {"messages": 1, "per": "1s", "burst": 2}}`, Want: "add `kind: bucket`, or remove it"},
+		{Name: "the burst of a window", Step: `{"rate_limit": {"messages": 1, "per": "1s", "burst": 2}}`,
+			Want: "add `kind: bucket`, or remove it"},
 		{Name: "another kind", Step: `{"rate_limit": {"messages": 1, "per": "1s", "kind": "leaky"}}`, Want: "window"},
-		{Name: "no room for keys", Step: `{"rate_limit": {"messages": 1, "per": "1s", "key": "id", "max_keys": 0}}`, Want: "max_keys"},
-		{Name: "a name and a rate", Step: `{"rate_limit": {"name": "api", "messages": 1}}`, Want: "give only `name`, or leave it out"},
-		{Name: "a name and a key", Step: `{"rate_limit": {"name": "api", "key": "id"}}`, Want: "give only `name`, or leave it out"},
+		{Name: "no room for keys", Step: `{"rate_limit": {"messages": 1, "per": "1s", "key": "id", "max_keys": 0}}`,
+			Want: "max_keys"},
+		{Name: "a name and a rate", Step: `{"rate_limit": {"name": "api", "messages": 1}}`,
+			Want: "give only `name`, or leave it out"},
+		{Name: "a name and a key", Step: `{"rate_limit": {"name": "api", "key": "id"}}`,
+			Want: "give only `name`, or leave it out"},
 		{Name: "a name outside of a pipeline", Step: `{"rate_limit": "api"}`, Want: "only exist in pipelines"},
 	})
 }
@@ -279,18 +296,28 @@ func TestMessagesMustBeAbleToWait(t *testing.T) {
 		put  func(*engine.Pipeline, *engine.InputSpec, *engine.OutputSpec)
 		ok   bool
 	}{
-		{"in a pipeline", func(p *engine.Pipeline, _ *engine.InputSpec, _ *engine.OutputSpec) { p.Processors = steps(t, limit) }, true},
-		{"in an input", func(_ *engine.Pipeline, in *engine.InputSpec, _ *engine.OutputSpec) { in.Processors = steps(t, limit) }, true},
+		{"in a pipeline", func(p *engine.Pipeline, _ *engine.InputSpec,
+			_ *engine.OutputSpec) {
+			p.Processors = steps(t, limit)
+		}, true},
+		{"in an input", func(_ *engine.Pipeline, in *engine.InputSpec,
+			_ *engine.OutputSpec) {
+			in.Processors = steps(t, limit)
+		}, true},
 		{"in a case and a named list", func(p *engine.Pipeline, _ *engine.InputSpec, _ *engine.OutputSpec) {
 			p.Processors = steps(t, `[{"switch": [{"when": "a", "do": `+limit+`}]}, {"steps": "gently"}]`)
 		}, true},
-		{"behind a step that has steps of its own", func(p *engine.Pipeline, _ *engine.InputSpec, _ *engine.OutputSpec) {
-			p.Processors = steps(t, `[{"each": {"in": "items", "do": [{"filter": "true"}]}}, {"steps": "gently"}]`)
-		}, true},
+		{"behind a step that has steps of its own",
+			func(p *engine.Pipeline, _ *engine.InputSpec, _ *engine.OutputSpec) {
+				p.Processors = steps(t, `[{"each": {"in": "items", "do": [{"filter": "true"}]}}, {"steps": "gently"}]`)
+			}, true},
 		{"in an output", func(_ *engine.Pipeline, _ *engine.InputSpec, out *engine.OutputSpec) {
 			out.Processors = steps(t, limit)
 		}, true},
-		{"in another step", func(p *engine.Pipeline, _ *engine.InputSpec, _ *engine.OutputSpec) { p.Processors = steps(t, each) }, false},
+		{"in another step", func(p *engine.Pipeline, _ *engine.InputSpec,
+			_ *engine.OutputSpec) {
+			p.Processors = steps(t, each)
+		}, false},
 		{"in a named list in another step", func(p *engine.Pipeline, _ *engine.InputSpec, _ *engine.OutputSpec) {
 			p.Processors = steps(t, strings.Replace(each, limit, `[{"steps": "gently"}]`, 1))
 		}, false},

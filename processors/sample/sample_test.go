@@ -37,7 +37,8 @@ func TestAFractionIsKept(t *testing.T) {
 	const n = 20_000
 	in := users(n)
 	for _, fraction := range []float64{0.001, 0.1, 0.5, 0.9} {
-		for _, options := range []string{`"seed": 1`, `"seed": 18446744073709551615`, `"key": "id"`, `"key": "name"`, `"key": "id", "seed": 7`, `"key": "nil", "seed": 3`} {
+		for _, options := range []string{`"seed": 1`, `"seed": 18446744073709551615`, `"key": "id"`, `"key": "name"`,
+			`"key": "id", "seed": 7`, `"key": "nil", "seed": 3`} {
 			step := fmt.Sprintf(`{"sample": {"fraction": %v, %s}}`, fraction, options)
 			got, want := float64(len(kept(t, step, in))), n*fraction
 			if sigma := math.Sqrt(want * (1 - fraction)); math.Abs(got-want) > 4*sigma {
@@ -51,15 +52,20 @@ func TestSample(t *testing.T) {
 	steptest.Run(t, []steptest.Case{
 		{Name: "all", Step: `{"sample": 1}`, In: []string{"a", "b"}, Want: []string{"a", "b"}},
 		{Name: "none", Step: `{"sample": 0}`, In: []string{"a", "b"}, Want: []string{"dropped", "dropped"}},
-		{Name: "all keys", Step: `{"sample": {"fraction": 1, "key": "k"}}`, In: []string{`{"k":1}`, `{}`}, Want: []string{`{"k":1}`, `{}`}},
-		{Name: "no key", Step: `{"sample": {"fraction": 0.0, "key": "k"}}`, In: []string{`{"k":1}`, `{}`}, Want: []string{"dropped", "dropped"}},
-		{Name: "a key that can't be told fails its message", Step: `{"sample": {"fraction": 1, "key": "k + 1"}}`, In: []string{`{"k":"x"}`, `{"k":1}`}, Want: []string{`{"k":1}`, "failed expression: "}},
+		{Name: "all keys", Step: `{"sample": {"fraction": 1, "key": "k"}}`, In: []string{`{"k":1}`, `{}`},
+			Want: []string{`{"k":1}`, `{}`}},
+		{Name: "no key", Step: `{"sample": {"fraction": 0.0, "key": "k"}}`, In: []string{`{"k":1}`, `{}`},
+			Want: []string{"dropped", "dropped"}},
+		{Name: "a key that can't be told fails its message", Step: `{"sample": {"fraction": 1, "key": "k + 1"}}`,
+			In: []string{`{"k":"x"}`, `{"k":1}`}, Want: []string{`{"k":1}`, "failed expression: "}},
 		// These verdicts hold for every release: a change would break users that sample in
 		// two places.
 		{
 			Name: "verdicts of keys never change", Step: `{"sample": {"fraction": 0.5, "key": "k"}}`,
-			In:   []string{`{"k":"a"}`, `{"k":"b"}`, `{"k":"c"}`, `{"k":"d"}`, `{"k":1}`, `{"k":2}`, `{"k":true}`, `{"k":[1]}`},
-			Want: []string{`{"k":"d"}`, `{"k":1}`, `{"k":2}`, `{"k":true}`, `{"k":[1]}`, "dropped", "dropped", "dropped"},
+			In: []string{`{"k":"a"}`, `{"k":"b"}`, `{"k":"c"}`, `{"k":"d"}`, `{"k":1}`, `{"k":2}`, `{"k":true}`,
+				`{"k":[1]}`},
+			Want: []string{`{"k":"d"}`, `{"k":1}`, `{"k":2}`, `{"k":true}`, `{"k":[1]}`, "dropped", "dropped",
+				"dropped"},
 		},
 	})
 }

@@ -46,7 +46,8 @@ func TestSleepEndsWithItsContext(t *testing.T) {
 			if got := m.Err().Class; got != engine.Timeout {
 				t.Errorf("class %s, want %s", got, engine.Timeout)
 			}
-			if got, want := m.Err().Error(), "a sleep of 1h0m0s exceeds the step's timeout"; !strings.Contains(got, want) {
+			if got, want := m.Err().Error(), "a sleep of 1h0m0s exceeds the step's timeout"; !strings.Contains(got,
+				want) {
 				t.Errorf("message %q, want it to contain %q", got, want)
 			}
 		}
@@ -55,8 +56,10 @@ func TestSleepEndsWithItsContext(t *testing.T) {
 
 func TestSleepFailsWhatIsNoTime(t *testing.T) {
 	steptest.Run(t, []steptest.Case{
-		{Name: "text that is no duration", Step: `{"sleep": "$(t)"}`, In: []string{`{"t":"soon"}`}, Want: []string{`failed permanent: "soon" is not a valid duration to sleep`}},
-		{Name: "a negative duration", Step: `{"sleep": "$(t)"}`, In: []string{`{"t":"-1s"}`}, Want: []string{`failed permanent: "-1s" is not a valid duration to sleep`}},
+		{Name: "text that is no duration", Step: `{"sleep": "$(t)"}`, In: []string{`{"t":"soon"}`},
+			Want: []string{`failed permanent: "soon" is not a valid duration to sleep`}},
+		{Name: "a negative duration", Step: `{"sleep": "$(t)"}`, In: []string{`{"t":"-1s"}`},
+			Want: []string{`failed permanent: "-1s" is not a valid duration to sleep`}},
 	})
 	steptest.RunRefused(t, []steptest.Refused{
 		{Name: "a bare number", Step: `{"sleep": "10"}`, Want: `"10" is not a valid duration to sleep`},

@@ -60,7 +60,8 @@ func (s *sorter) Process(_ context.Context, b *engine.Batch) error {
 		}
 		r := rankOf(v)
 		if r == none {
-			m.Fail(engine.Errorf(engine.Expression, "%s gives %s, which has no order (sort by one of its values)", s.By.String(), kind(v)))
+			m.Fail(engine.Errorf(engine.Expression, "%s gives %s, which has no order (sort by one of its values)",
+				s.By.String(), kind(v)))
 			continue
 		}
 		all = append(all, keyed{m, r, v})

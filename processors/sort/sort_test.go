@@ -41,12 +41,14 @@ func TestSort(t *testing.T) {
 		{
 			Name: "kinds have an order", Step: `{"sort": "kind == \"t\" ? date(n) : kind == \"d\" ? duration(n) : n"}`,
 			In: []string{
-				`{"kind":"d","n":"1h"}`, `{"kind":"t","n":"2026-11-20"}`, `{"n":"0"}`, `{"n":7}`, `{"n":true}`, `{"n":false}`, `{"n":null}`, `{}`,
+				`{"kind":"d","n":"1h"}`, `{"kind":"t","n":"2026-11-20"}`, `{"n":"0"}`, `{"n":7}`, `{"n":true}`,
+				`{"n":false}`, `{"n":null}`, `{}`,
 				`{"kind":"d","n":"59m"}`, `{"kind":"t","n":"2026-11-19"}`,
 			},
 			Want: []string{
 				`{"n":null}`, `{}`, `{"n":false}`, `{"n":true}`, `{"n":7}`, `{"n":"0"}`,
-				`{"kind":"t","n":"2026-11-19"}`, `{"kind":"t","n":"2026-11-20"}`, `{"kind":"d","n":"59m"}`, `{"kind":"d","n":"1h"}`,
+				`{"kind":"t","n":"2026-11-19"}`, `{"kind":"t","n":"2026-11-20"}`, `{"kind":"d","n":"59m"}`,
+				`{"kind":"d","n":"1h"}`,
 			},
 		},
 		{
@@ -56,7 +58,8 @@ func TestSort(t *testing.T) {
 		},
 		{
 			Name: "what has no order fails alone", Step: `{"sort": "n + 0 > 0 ? l : n"}`,
-			In: []string{`{"n":-1}`, `{"n":1,"l":[1]}`, `not json`, `{"n":-2}`, `{"n":2,"l":{"a":1}}`, `{"n":"x"}`, `{"n":-3}`},
+			In: []string{`{"n":-1}`, `{"n":1,"l":[1]}`, `not json`, `{"n":-2}`, `{"n":2,"l":{"a":1}}`, `{"n":"x"}`,
+				`{"n":-3}`},
 			Want: []string{
 				`{"n":-3}`, `{"n":-2}`, `{"n":-1}`,
 				"failed expression: gives a list, which has no order (sort by one of its values)", "failed decode: ",
@@ -91,17 +94,21 @@ func numbers(n ...int) (payloads []string) {
 func TestStepsBeforeAndBehindSort(t *testing.T) {
 	tests := []struct{ name, steps, want string }{
 		{"a top list", `[{"sort": {"by": "n", "desc": true}}, {"limit": 2}]`, `{"n":9} {"n":7}`},
-		{"edits move along", `[{"set": {"m": "n * 2"}}, {"sort": "m"}, {"set": {"m": "m + 1"}}, {"limit": 2}]`, `{"n":1,"m":3} {"n":3,"m":7}`},
+		{"edits move along", `[{"set": {"m": "n * 2"}}, {"sort": "m"}, {"set": {"m": "m + 1"}}, {"limit": 2}]`,
+			`{"n":1,"m":3} {"n":3,"m":7}`},
 		{"the last sort counts most", `[{"sort": "n"}, {"sort": "n % 2"}]`, `{"n":4} {"n":1} {"n":3} {"n":7} {"n":9}`},
-		{"only those for which when holds change places", `[{"sort": "n", "when": "n > 3"}]`, `{"n":3} {"n":4} {"n":1} {"n":7} {"n":9}`},
-		{"messages() sees the new order", `[{"sort": "n"}, {"set": {"all": "map(messages(), .n)"}}, {"limit": 1}]`, `{"n":1,"all":[1,3,4,7,9]}`},
+		{"only those for which when holds change places", `[{"sort": "n", "when": "n > 3"}]`,
+			`{"n":3} {"n":4} {"n":1} {"n":7} {"n":9}`},
+		{"messages() sees the new order", `[{"sort": "n"}, {"set": {"all": "map(messages(), .n)"}}, {"limit": 1}]`,
+			`{"n":1,"all":[1,3,4,7,9]}`},
 		{
 			"what on_error brings back is as it was, where it was",
 			`[{"sort": "n == 4 ? [n] : n", "on_error": "continue"}]`, `{"n":1} {"n":3} {"n":7} {"n":9} {"n":4}`,
 		},
 		{
 			"what on_error repairs is repaired",
-			`[{"sort": "n == 4 ? [n] : n", "on_error": [{"set": {"bad": "true"}}]}]`, `{"n":1} {"n":3} {"n":7} {"n":9} {"n":4,"bad":true}`,
+			`[{"sort": "n == 4 ? [n] : n", "on_error": [{"set": {"bad": "true"}}]}]`,
+			`{"n":1} {"n":3} {"n":7} {"n":9} {"n":4,"bad":true}`,
 		},
 	}
 	for _, tt := range tests {
@@ -116,7 +123,8 @@ func TestStepsBeforeAndBehindSort(t *testing.T) {
 
 // TestSortAgreesWithAStableSort sorts values of all kinds that documents have.
 func TestSortAgreesWithAStableSort(t *testing.T) {
-	values := []string{`null`, `false`, `true`, `-1`, `0`, `0.5`, `1`, `1.0`, `2`, `1e2`, `99999999999999999999`, `""`, `"10"`, `"a"`, `"b"`}
+	values := []string{`null`, `false`, `true`, `-1`, `0`, `0.5`, `1`, `1.0`, `2`, `1e2`, `99999999999999999999`, `""`,
+		`"10"`, `"a"`, `"b"`}
 	order := map[string]int{}
 	for i, v := range values {
 		order[v] = i

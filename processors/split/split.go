@@ -115,7 +115,8 @@ func (s *splitter) noList(found string) error {
 	if name == "" {
 		name = "the document"
 	}
-	return engine.Errorf(engine.Expression, "%s is %s, not a list (if that is intended, guard the step with `when`)", name, found)
+	return engine.Errorf(engine.Expression, "%s is %s, not a list (if that is intended, guard the step with `when`)",
+		name, found)
 }
 
 func describe(v any) string {

@@ -31,7 +31,8 @@ func build(cases []engine.Case, _ engine.Env) (engine.Processor, error) {
 	}
 	for i := range cases[:len(cases)-1] {
 		if cases[i].When.IsZero() {
-			return nil, fmt.Errorf("case %d has no `when`, so the cases after it are never reached (give it a condition, or put it last)", i+1)
+			return nil,
+				fmt.Errorf("case %d has no `when`, so the cases after it are never reached (give it a condition, or put it last)", i+1)
 		}
 	}
 	return engine.Block{Cases: cases}, nil

@@ -45,7 +45,9 @@ func TestAMessageThatNoCaseTakesGoesOn(t *testing.T) {
 func TestSwitchRefuses(t *testing.T) {
 	steptest.RunRefused(t, []steptest.Refused{
 		{Name: "no case", Step: `{"switch": []}`, Want: "needs at least one case"},
-		{Name: "a case that hides the others", Step: `{"switch": [{"do": [{"filter": "true"}]}, {"when": "a > 1", "do": [{"filter": "true"}]}]}`, Want: "case 1 has no `when`"},
+		{Name: "a case that hides the others",
+			Step: `{"switch": [{"do": [{"filter": "true"}]}, {"when": "a > 1", "do": [{"filter": "true"}]}]}`,
+			Want: "case 1 has no `when`"},
 		{Name: "a case without steps", Step: `{"switch": [{"when": "true"}]}`, Want: "do"},
 	})
 }

@@ -77,9 +77,13 @@ func (f folder) Load(address string) (any, error) {
 	case err != nil:
 		return nil, err
 	case u.Scheme != "file" && u.Scheme != "config" || u.Host != "":
-		return nil, fmt.Errorf("%s is not fetched (put it beside the schema and refer to the file, or put it into $defs)", address)
+		return nil,
+			fmt.Errorf("%s is not fetched (put it beside the schema and refer to the file, or put it into $defs)",
+				address)
 	case f == "":
-		return nil, fmt.Errorf("a schema in the configuration can't refer to the file %s (put it into $defs, or use `file`)", strings.TrimPrefix(u.Path, "/"))
+		return nil,
+			fmt.Errorf("a schema in the configuration can't refer to the file %s (put it into $defs, or use `file`)",
+				strings.TrimPrefix(u.Path, "/"))
 	}
 	name, err := filepath.Rel(string(f), filepath.FromSlash(u.Path))
 	if err != nil || !filepath.IsLocal(name) {
@@ -123,7 +127,8 @@ func load(stat func(string) (fs.FileInfo, error), open func(string) (fs.File, er
 	}
 	if ext := filepath.Ext(name); ext == ".yaml" || ext == ".yml" {
 		if at := codec.Crowded(string(text), mostMarks); at >= 0 {
-			return nil, fmt.Errorf("%s has more than %d values (split it, and refer to the parts by $ref)", name, mostMarks)
+			return nil, fmt.Errorf("%s has more than %d values (split it, and refer to the parts by $ref)", name,
+				mostMarks)
 		}
 		if text, err = (&codec.YAML{}).Decode(nil, text); err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)

@@ -30,10 +30,12 @@ func (i *Inline) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 		i.value = value(d, n)
 	case schema.TextNode:
 		if i.file, _ = d.Text(n); i.file == "" {
-			d.Report(n, schema.Problem{Code: schema.BadValue, Message: "the file's name is empty", Remedy: "write `validate: orders.schema.json`, or the schema itself: {type: object, …}"})
+			d.Report(n, schema.Problem{Code: schema.BadValue, Message: "the file's name is empty",
+				Remedy: "write `validate: orders.schema.json`, or the schema itself: {type: object, …}"})
 		}
 	default:
-		d.Report(n, schema.Problem{Code: schema.WrongKind, Message: "expected a JSON Schema, got " + n.Kind.String(), Remedy: "write {type: object, …}, or a file's name"})
+		d.Report(n, schema.Problem{Code: schema.WrongKind, Message: "expected a JSON Schema, got " + n.Kind.String(),
+			Remedy: "write {type: object, …}, or a file's name"})
 	}
 }
 
@@ -52,12 +54,15 @@ func checkWords(d *schema.Decoder, n *schema.Node) {
 	for _, key := range n.Keys {
 		known = known || slices.Contains(words, key.Text)
 		if key.Text == "file" || key.Text == "schema" || key.Text == "draft" {
-			d.Report(key, schema.Problem{Code: schema.UnknownField, Message: strconv.Quote(key.Text) + " is beside a key that the step does not have", Remedy: "the step has file, schema, draft, format; put the schema itself under `schema`"})
+			d.Report(key, schema.Problem{Code: schema.UnknownField,
+				Message: strconv.Quote(key.Text) + " is beside a key that the step does not have",
+				Remedy:  "the step has file, schema, draft, format; put the schema itself under `schema`"})
 			return
 		}
 	}
 	if !known {
-		d.Report(n.Keys[0], schema.Problem{Code: schema.UnknownField, Message: strconv.Quote(n.Keys[0].Text) + " is not a keyword of JSON Schema", Remedy: "write {type: object, required: [id]}, or a file's name"})
+		d.Report(n.Keys[0], schema.Problem{Code: schema.UnknownField, Message: strconv.Quote(n.Keys[0].Text) +
+			" is not a keyword of JSON Schema", Remedy: "write {type: object, required: [id]}, or a file's name"})
 	}
 }
 
@@ -73,7 +78,8 @@ func value(d *schema.Decoder, n *schema.Node) any {
 		m := make(map[string]any, len(n.Keys))
 		for k, key := range n.Keys {
 			if _, twice := m[key.Text]; twice {
-				d.Report(key, schema.Problem{Code: schema.DuplicateKey, Message: fmt.Sprintf("key %q is given twice", key.Text), Remedy: "remove one"})
+				d.Report(key, schema.Problem{Code: schema.DuplicateKey,
+					Message: fmt.Sprintf("key %q is given twice", key.Text), Remedy: "remove one"})
 			}
 			m[key.Text] = value(d, n.Items[k])
 		}
@@ -114,7 +120,8 @@ func number(d *schema.Decoder, n *schema.Node, text string) any {
 	}
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil || math.IsInf(f, 0) || math.IsNaN(f) {
-		d.Report(n, schema.Problem{Code: schema.BadValue, Message: strconv.Quote(text) + " is not a JSON number", Remedy: "write it in digits, or in quotes for text"})
+		d.Report(n, schema.Problem{Code: schema.BadValue, Message: strconv.Quote(text) + " is not a JSON number",
+			Remedy: "write it in digits, or in quotes for text"})
 	}
 	return json.Number(strconv.FormatFloat(f, 'g', -1, 64))
 }

@@ -90,7 +90,8 @@ func (v *validator) process(_ context.Context, m *engine.Message) error {
 		return engine.Errorf(engine.Rejected, "does not match %s: %w", v.name, engine.Fault(err.Error()))
 	}
 	if err := v.schema.Validate(value); err != nil {
-		return engine.Errorf(engine.Rejected, "does not match %s: %w", v.name, engine.Fault(explain(err, withoutValues)))
+		return engine.Errorf(engine.Rejected, "does not match %s: %w", v.name,
+			engine.Fault(explain(err, withoutValues)))
 	}
 	return nil
 }

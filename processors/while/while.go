@@ -137,7 +137,9 @@ func (l *loop) again(m, copied *engine.Message, err error) bool {
 	case err != nil:
 		m.Fail(l.failed(err))
 	case l.round == l.Max:
-		m.Fail(engine.Errorf(engine.Permanent, "%s is still true after %d rounds (raise `max`, or make sure that the steps make it false)", l.When.String(), l.Max))
+		m.Fail(engine.Errorf(engine.Permanent,
+			"%s is still true after %d rounds (raise `max`, or make sure that the steps make it false)",
+			l.When.String(), l.Max))
 	default:
 		return true
 	}

@@ -28,34 +28,61 @@ import (
 func TestWhile(t *testing.T) {
 	const count = `{"while": {"when": "n < 3", "do": [{"set": {"n": "n + 1"}}]}}`
 	steptest.Run(t, []steptest.Case{
-		{Name: "the steps run until the condition is false", Step: count, In: []string{`{"n":0}`, `{"n":2}`, `{"n": 1}`}, Want: []string{`{"n":3}`, `{"n":3}`, `{"n": 3}`}},
-		{Name: "a message for which it never holds is left alone", Step: count, In: []string{`{"n": 3 }`}, Want: []string{`{"n": 3 }`}},
-		{Name: "messages of long and short loops keep their order", Step: count, In: []string{`{"n":-90,"i":0}`, `{"n":2,"i":1}`, `{"n":3,"i":2}`, `{"n":-9,"i":3}`}, Want: []string{`{"n":3,"i":0}`, `{"n":3,"i":1}`, `{"n":3,"i":2}`, `{"n":3,"i":3}`}},
-		{Name: "an envelope is opened", Step: `{"while": {"when": "envelope != nil", "do": [{"map": "envelope"}]}}`, In: []string{`{"envelope":{"envelope":{"id": 7}}}`}, Want: []string{`{"id": 7}`}},
-		{Name: "a step that drops a message drops it", Step: `{"while": {"when": "n < 3", "do": [{"set": {"n": "n + 1"}}, {"filter": "n != 2"}]}}`, In: []string{`{"n":0}`, `{"n":2}`}, Want: []string{`{"n":3}`, "dropped"}},
-		{Name: "cases and repairs work inside", Step: `{"while": {"when": "n < 3", "do": [{"switch": [{"when": "n == 1", "do": [{"fail": "one", "on_error": [{"set": {"n": "2", "why": "error().message"}}]}]}, {"do": [{"set": {"n": "n + 1"}}]}]}]}}`, In: []string{`{"n":0}`}, Want: []string{`{"n":3,"why":"one"}`}},
-		{Name: "a loop in a loop", Step: `{"while": {"when": "n < 3", "do": [{"set": {"n": "n + 1", "m": "0"}}, {"while": {"when": "m < n", "do": [{"set": {"m": "m + 1"}}]}}]}}`, In: []string{`{"n":0}`}, Want: []string{`{"n":3,"m":3}`}},
+		{Name: "the steps run until the condition is false", Step: count,
+			In: []string{`{"n":0}`, `{"n":2}`, `{"n": 1}`}, Want: []string{`{"n":3}`, `{"n":3}`, `{"n": 3}`}},
+		{Name: "a message for which it never holds is left alone", Step: count, In: []string{`{"n": 3 }`},
+			Want: []string{`{"n": 3 }`}},
+		{Name: "messages of long and short loops keep their order", Step: count,
+			In:   []string{`{"n":-90,"i":0}`, `{"n":2,"i":1}`, `{"n":3,"i":2}`, `{"n":-9,"i":3}`},
+			Want: []string{`{"n":3,"i":0}`, `{"n":3,"i":1}`, `{"n":3,"i":2}`, `{"n":3,"i":3}`}},
+		{Name: "an envelope is opened", Step: `{"while": {"when": "envelope != nil", "do": [{"map": "envelope"}]}}`,
+			In: []string{`{"envelope":{"envelope":{"id": 7}}}`}, Want: []string{`{"id": 7}`}},
+		{Name: "a step that drops a message drops it",
+			Step: `{"while": {"when": "n < 3", "do": [{"set": {"n": "n + 1"}}, {"filter": "n != 2"}]}}`,
+			In:   []string{`{"n":0}`, `{"n":2}`}, Want: []string{`{"n":3}`, "dropped"}},
+		{Name: "cases and repairs work inside",
+			Step: `{"while": {"when": "n < 3", "do": [{"switch": [{"when": "n == 1", "do": [{"fail": "one", "on_error": [{"set": {"n": "2", "why": "error().message"}}]}]}, {"do": [{"set": {"n": "n + 1"}}]}]}]}}`, In: []string{`{"n":0}`}, Want: []string{`{"n":3,"why":"one"}`}},
+		{Name: "a loop in a loop",
+			Step: `{"while": {"when": "n < 3", "do": [{"set": {"n": "n + 1", "m": "0"}}, {"while": {"when": "m < n", "do": [{"set": {"m": "m + 1"}}]}}]}}`, In: []string{`{"n":0}`}, Want: []string{`{"n":3,"m":3}`}},
 
-		{Name: "a failure names the round and leaves the message as it was", Step: `{"while": {"when": "m < 3", "do": [{"set": {"m": "m + 1", "n": "n + 1"}}]}}`, In: []string{`{"m":2,"n":2}`, `{"m":2,"n":"x"}`}, Want: []string{`{"m":3,"n":3}`, "failed expression: round 1: "}},
-		{Name: "one that never ends fails", Step: `{"while": {"when": "n >= 0", "max": 70, "do": [{"set": {"n": "n + 1"}}]}}`, In: []string{`{"n":1}`, `{"n":-1}`}, Want: []string{`{"n":-1}`, "failed permanent: n >= 0 is still true after 70 rounds (raise `max`"}},
-		{Name: "max rounds are allowed", Step: `{"while": {"when": "n < 130", "max": 130, "do": [{"set": {"n": "n + 1"}}]}}`, In: []string{`{"n":0}`}, Want: []string{`{"n":130}`}},
-		{Name: "a condition that can't be told fails the message", Step: count, In: []string{`{}`}, Want: []string{"failed expression: "}},
-		{Name: "one that can't be told later does, too", Step: `{"while": {"when": "n < 3", "do": [{"set": {"n": "nil"}}]}}`, In: []string{`{"n":1}`}, Want: []string{"failed expression: round 1: "}},
-		{Name: "a payload that is no document fails", Step: count, In: []string{`nope`}, Want: []string{"failed decode: "}},
-		{Name: "several messages can't go on as one", Step: `{"while": {"when": "n < 3", "do": [{"split": "parts"}]}}`, In: []string{`{"n":0,"parts":[{"n":5},{"n":6}]}`, `{"n":4}`, `{"n":1,"parts":[{"n":5}]}`, `{"n":0,"parts":[]}`}, Want: []string{`{"n":4}`, `{"n":5}`, "failed permanent: round 1: a step inside while has turned one message into 2", "dropped"}},
+		{Name: "a failure names the round and leaves the message as it was",
+			Step: `{"while": {"when": "m < 3", "do": [{"set": {"m": "m + 1", "n": "n + 1"}}]}}`,
+			In:   []string{`{"m":2,"n":2}`, `{"m":2,"n":"x"}`},
+			Want: []string{`{"m":3,"n":3}`, "failed expression: round 1: "}},
+		{Name: "one that never ends fails",
+			Step: `{"while": {"when": "n >= 0", "max": 70, "do": [{"set": {"n": "n + 1"}}]}}`,
+			In:   []string{`{"n":1}`, `{"n":-1}`},
+			Want: []string{`{"n":-1}`, "failed permanent: n >= 0 is still true after 70 rounds (raise `max`"}},
+		{Name: "max rounds are allowed",
+			Step: `{"while": {"when": "n < 130", "max": 130, "do": [{"set": {"n": "n + 1"}}]}}`,
+			In:   []string{`{"n":0}`}, Want: []string{`{"n":130}`}},
+		{Name: "a condition that can't be told fails the message", Step: count, In: []string{`{}`},
+			Want: []string{"failed expression: "}},
+		{Name: "one that can't be told later does, too",
+			Step: `{"while": {"when": "n < 3", "do": [{"set": {"n": "nil"}}]}}`, In: []string{`{"n":1}`},
+			Want: []string{"failed expression: round 1: "}},
+		{Name: "a payload that is no document fails", Step: count, In: []string{`nope`},
+			Want: []string{"failed decode: "}},
+		{Name: "several messages can't go on as one", Step: `{"while": {"when": "n < 3", "do": [{"split": "parts"}]}}`,
+			In: []string{`{"n":0,"parts":[{"n":5},{"n":6}]}`, `{"n":4}`, `{"n":1,"parts":[{"n":5}]}`,
+				`{"n":0,"parts":[]}`}, Want: []string{`{"n":4}`, `{"n":5}`,
+				"failed permanent: round 1: a step inside while has turned one message into 2", "dropped"}},
 	})
 }
 
 func TestTheErrorIsThatOfTheStepInside(t *testing.T) {
-	p := enginetest.New(t, engine.Processors, `{"while": {"when": "n < 3", "do": [{"name": "grow", "set": {"n": "n + 1"}}, {"name": "check", "when": "n == 2", "fail": "two"}]}}`)
+	p := enginetest.New(t, engine.Processors,
+		`{"while": {"when": "n < 3", "do": [{"name": "grow", "set": {"n": "n + 1"}}, {"name": "check", "when": "n == 2", "fail": "two"}]}}`)
 	got := enginetest.Apply(t, p, `{"n":0}`)[0]
-	if got.Fate != "failed" || got.Err.Step != "check" || got.Err.Class != engine.Permanent || got.Err.Error() != "round 2: two" || got.Body != `{"n":0}` {
+	if got.Fate != "failed" || got.Err.Step != "check" || got.Err.Class != engine.Permanent ||
+		got.Err.Error() != "round 2: two" || got.Body != `{"n":0}` {
 		t.Errorf("got %+v, step %q", got, got.Err.Step)
 	}
 }
 
 func TestMetadataIsKept(t *testing.T) {
-	p := enginetest.New(t, engine.Processors, `{"while": {"when": "(meta(\"n\") ?? 0) < 3", "do": [{"meta": {"n": "(meta(\"n\") ?? 0) + 1"}}]}}`)
+	p := enginetest.New(t, engine.Processors,
+		`{"while": {"when": "(meta(\"n\") ?? 0) < 3", "do": [{"meta": {"n": "(meta(\"n\") ?? 0) + 1"}}]}}`)
 	got := enginetest.Apply(t, p, `not json`)[0]
 	if got.Body != "not json" || got.Meta["n"] != 3 {
 		t.Errorf("got %+v", got)
@@ -87,7 +114,8 @@ func TestMergedMessagesCantGoOnByThemselves(t *testing.T) {
 		Batch: `[{"while": {"when": "n < 3", "do": [{"archive": "lines"}]}}]`,
 		In:    []string{`{"n":0}`, `{"n":4}`, `{"n":1}`},
 	}.Run(t)
-	if fmt.Sprint(bodies) != `[{"n":4}]` || len(failures) != 1 || !strings.HasPrefix(failures[0], "permanent: round 1: a step inside while has merged messages") {
+	if fmt.Sprint(bodies) != `[{"n":4}]` || len(failures) != 1 ||
+		!strings.HasPrefix(failures[0], "permanent: round 1: a step inside while has merged messages") {
 		t.Errorf("got %v, failures %v", bodies, failures)
 	}
 }
@@ -106,20 +134,25 @@ func TestRefused(t *testing.T) {
 	steptest.RunRefused(t, []steptest.Refused{
 		{Name: "no condition", Step: `{"while": {"do": [{"set": {"a": "1"}}]}}`, Want: "when: required"},
 		{Name: "no steps", Step: `{"while": {"when": "true", "do": []}}`, Want: "must not be empty"},
-		{Name: "no round", Step: `{"while": {"when": "true", "max": 0, "do": [{"set": {"a": "1"}}]}}`, Want: "at least 1"},
-		{Name: "no condition at all", Step: `{"while": {"when": "1", "do": [{"set": {"a": "1"}}]}}`, Want: "must be true or false"},
-		{Name: "a mistake inside", Step: `{"while": {"when": "true", "do": [{"switch": []}]}}`, Want: "switch needs at least one case"},
+		{Name: "no round", Step: `{"while": {"when": "true", "max": 0, "do": [{"set": {"a": "1"}}]}}`,
+			Want: "at least 1"},
+		{Name: "no condition at all", Step: `{"while": {"when": "1", "do": [{"set": {"a": "1"}}]}}`,
+			Want: "must be true or false"},
+		{Name: "a mistake inside", Step: `{"while": {"when": "true", "do": [{"switch": []}]}}`,
+			Want: "switch needs at least one case"},
 	})
 }
 
 func TestProcessor(t *testing.T) {
-	steptest.Conforms(t, `{"while": {"when": "(n ?? 9) < 3", "do": [{"set": {"n": "n + 1"}}]}}`, `{"n":0}`, `{"n":7}`, `{"n":2}`)
+	steptest.Conforms(t, `{"while": {"when": "(n ?? 9) < 3", "do": [{"set": {"n": "n + 1"}}]}}`, `{"n":0}`, `{"n":7}`,
+		`{"n":2}`)
 }
 
 // loopOf is a while of one step.
 func loopOf(tb testing.TB, when string, limit int, p engine.Processor) engine.Processor {
 	tb.Helper()
-	w, err := build(Config{When: expr.MustCond(when), Do: engine.Steps{{Name: "step", Use: enginetest.Processing(p)}}, Max: limit}, enginetest.Env())
+	w, err := build(Config{When: expr.MustCond(when), Do: engine.Steps{{Name: "step", Use: enginetest.Processing(p)}},
+		Max: limit}, enginetest.Env())
 	if err != nil {
 		tb.Fatal(err)
 	}

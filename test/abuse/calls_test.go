@@ -22,7 +22,8 @@ var callingOut = []attack{
 	{"a refused address, under any name", refusedAddresses},
 	{"a refused address behind a proxy", refusedBehindAProxy},
 	{"a redirect to another origin", redirectElsewhere},
-	{"a grandchild in a session of its own, of a program that is killed", func(t *testing.T) { grandchild(t, "; sleep 600") }},
+	{"a grandchild in a session of its own, of a program that is killed",
+		func(t *testing.T) { grandchild(t, "; sleep 600") }},
 	{"a grandchild in a session of its own, of a program that ends", func(t *testing.T) { grandchild(t, "; cat") }},
 }
 
@@ -77,7 +78,8 @@ func refusedAddresses(t *testing.T) {
 	if n := reached.Load(); n > 0 {
 		t.Errorf("%d requests came through", n)
 	}
-	if r, dead := calls(t, "http://localhost:"+port+"/$(a)", `, refuse_addresses: [169.254.0.0/16]`); r.Code != 0 || reached.Load() != 1 {
+	if r, dead := calls(t, "http://localhost:"+port+"/$(a)", `, refuse_addresses: [169.254.0.0/16]`); r.Code != 0 ||
+		reached.Load() != 1 {
 		t.Errorf("what is not refused does not come through: %s%s", r.Stderr, dead)
 	}
 	dir := t.TempDir()
@@ -85,7 +87,8 @@ func refusedAddresses(t *testing.T) {
 inputs: {in: {stdin: {}}}
 outputs: {out: {http: {url: "http://a/", refuse_addresses: [metadata, nonsense, 10.0.0.0/99]}}}
 `)
-	if r := flowdtest.Run(t, dir, "", "lint", file); r.Code != 2 || strings.Count(r.Stdout+r.Stderr, "neither a group of addresses nor an address") != 2 {
+	if r := flowdtest.Run(t, dir, "", "lint", file); r.Code != 2 ||
+		strings.Count(r.Stdout+r.Stderr, "neither a group of addresses nor an address") != 2 {
 		t.Errorf("lint says %d\n%s%s", r.Code, r.Stdout, r.Stderr)
 	}
 }
@@ -97,7 +100,8 @@ func refusedBehindAProxy(t *testing.T) {
 	if r.Code == 0 || !strings.Contains(r.Stderr, "refuse_addresses") || reached.Load() != 0 {
 		t.Errorf("%d requests: %s", reached.Load(), r.Stderr)
 	}
-	if r, dead := calls(t, "http://name.invalid/$(a)", `, refuse_addresses: [metadata, loopback]`, proxy); r.Code != 0 || reached.Load() != 1 {
+	if r, dead := calls(t, "http://name.invalid/$(a)", `, refuse_addresses: [metadata, loopback]`,
+		proxy); r.Code != 0 || reached.Load() != 1 {
 		t.Errorf("the proxy itself is refused: %s%s", r.Stderr, dead)
 	}
 }
@@ -108,7 +112,8 @@ func redirectElsewhere(t *testing.T) {
 		home, _, shown := listener(t, func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://localhost:"+elsewhere+"/", status)
 		})
-		r, dead := calls(t, "http://127.0.0.1:"+home+"/", `, auth: {bearer: of-the-server}, headers: {X-Key: of-the-server}`)
+		r, dead := calls(t, "http://127.0.0.1:"+home+"/",
+			`, auth: {bearer: of-the-server}, headers: {X-Key: of-the-server}`)
 		if !strings.Contains(r.Stderr, "1 dead-lettered") || !strings.Contains(dead, "not followed") {
 			t.Errorf("%d: %s%s", status, r.Stderr, dead)
 		}
@@ -155,7 +160,8 @@ outputs: {out: {stdout: {}}}
 		if mode == "stream" {
 			p.Stdin.Close() // which a program sees that has not been killed
 		}
-		for deadline := time.Now().Add(flowdtest.Deadline / 2); syscall.Kill(pid, 0) == nil; time.Sleep(10 * time.Millisecond) {
+		for deadline := time.Now().Add(flowdtest.Deadline / 2); syscall.Kill(pid,
+			0) == nil; time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				_ = syscall.Kill(pid, syscall.SIGKILL)
 				t.Fatalf("%s: process %d lives on", mode, pid)

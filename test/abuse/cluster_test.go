@@ -52,12 +52,14 @@ func newPool(t *testing.T) *jobs {
 	t.Helper()
 	p := &jobs{t: t, dir: t.TempDir(), id: "0123456789abcdef", refused: make(chan error, 1000)}
 	flowdtest.Write(t, p.dir, "token", clusterToken)
-	file := flowdtest.Write(t, p.dir, "p.yaml", poolFile(`listen: "127.0.0.1:0", token: `+clusterToken, `{exec: {command: [sh, -c, "while [ -e hold ]; do sleep 0.05; done; cat"]}}`))
+	file := flowdtest.Write(t, p.dir, "p.yaml", poolFile(`listen: "127.0.0.1:0", token: `+clusterToken,
+		`{exec: {command: [sh, -c, "while [ -e hold ]; do sleep 0.05; done; cat"]}}`))
 	p.hub = flowdtest.Start(t, p.dir, "-c", file)
 	_, addr, _ := strings.Cut(p.hub.Says("workers may join"), "addr=")
 	p.addr, _, _ = strings.Cut(addr, " ")
 	var err error
-	p.nc, err = nats.Connect("nats://"+p.addr, nats.Token(clusterToken), nats.Name("intruder "+p.id), nats.CustomInboxPrefix("_INBOX."+p.id),
+	p.nc, err = nats.Connect("nats://"+p.addr, nats.Token(clusterToken), nats.Name("intruder "+p.id),
+		nats.CustomInboxPrefix("_INBOX."+p.id),
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			select {
 			case p.refused <- err:
@@ -111,7 +113,8 @@ func (p *jobs) eventually(part string) string {
 
 func (p *jobs) worker() *flowdtest.Process {
 	p.t.Helper()
-	return flowdtest.Start(p.t, p.dir, "worker", "--join", p.addr, "--pool", "embed", "--slots", "1", "--token-file", "token")
+	return flowdtest.Start(p.t, p.dir, "worker", "--join", p.addr, "--pool", "embed", "--slots", "1", "--token-file",
+		"token")
 }
 
 // done makes a worker do the jobs that wait, and expects each of them to be delivered once.
@@ -146,7 +149,8 @@ func (p *jobs) asksWithReply(reply string, subjects ...string) {
 	p.t.Helper()
 	for _, subject := range subjects {
 		for _, from := range []string{"." + p.id, ""} {
-			if err := p.nc.PublishRequest(subject+from, reply, []byte(`{"Protocol":2,"Version":"x","Worker":"x"}`)); err != nil {
+			if err := p.nc.PublishRequest(subject+from, reply,
+				[]byte(`{"Protocol":2,"Version":"x","Worker":"x"}`)); err != nil {
 				p.t.Fatal(err)
 			}
 		}
@@ -157,8 +161,10 @@ func (p *jobs) repliesElsewhere() {
 	p.hub.Send("1\n2\n3\n")
 	p.eventually("3 waiting")
 	w := p.welcome()
-	for _, request := range []string{"STREAM.DELETE.flowd-embed", "STREAM.PURGE.flowd-embed", "CONSUMER.DELETE.flowd-embed." + w.Consumer, "STREAM.CREATE.flowd-other"} {
-		p.asksWithReply("$JS.API."+request, "flowd.ls", "flowd.join.embed", "flowd.join.none", "flowd.hub."+w.Hub+".stage", "flowd.hub."+w.Hub+".taken", "flowd.hub."+w.Hub+".answer")
+	for _, request := range []string{"STREAM.DELETE.flowd-embed", "STREAM.PURGE.flowd-embed",
+		"CONSUMER.DELETE.flowd-embed." + w.Consumer, "STREAM.CREATE.flowd-other"} {
+		p.asksWithReply("$JS.API."+request, "flowd.ls", "flowd.join.embed", "flowd.join.none",
+			"flowd.hub."+w.Hub+".stage", "flowd.hub."+w.Hub+".taken", "flowd.hub."+w.Hub+".answer")
 		p.asksWithReply("$JS.API."+request, "$JS.API.CONSUMER.MSG.NEXT.flowd-embed."+w.Consumer)
 	}
 	p.behind()
@@ -172,9 +178,11 @@ func (p *jobs) pullsElsewhere() {
 	p.hub.Send("1\n2\n3\n")
 	p.eventually("3 waiting")
 	w := p.welcome()
-	for _, to := range []string{"flowd.jobs.embed." + w.Hub + ".0.99.1", "flowd.jobs.embed.x.0.1.1", "flowd.down.embed", "flowd.hub." + w.Hub + ".answer.0123", "flowd.beat.embed.0123"} {
+	for _, to := range []string{"flowd.jobs.embed." + w.Hub + ".0.99.1", "flowd.jobs.embed.x.0.1.1", "flowd.down.embed",
+		"flowd.hub." + w.Hub + ".answer.0123", "flowd.beat.embed.0123"} {
 		for _, body := range []string{`{"batch":5}`, `{"batch":-1}`, `{"no_wait":true,"batch":7}`, `{"batch":1}`} { // of all but the last the server only complains
-			if err := p.nc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT.flowd-embed."+w.Consumer, to, []byte(body)); err != nil {
+			if err := p.nc.PublishRequest("$JS.API.CONSUMER.MSG.NEXT.flowd-embed."+w.Consumer, to,
+				[]byte(body)); err != nil {
 				p.t.Fatal(err)
 			}
 		}
@@ -190,7 +198,8 @@ func (p *jobs) forgesAnswers() {
 	hub := p.welcome().Hub
 	for id := range 10 {
 		for _, key := range []string{"", strings.Repeat("A", 20)} {
-			answer := fmt.Sprintf("\x02\x00%c\x01%c%s\x00\x01\x00\x01\x01\x00\x02\x06forged", rune(id), rune(len(key)), key)
+			answer := fmt.Sprintf("\x02\x00%c\x01%c%s\x00\x01\x00\x01\x01\x00\x02\x06forged", rune(id), rune(len(key)),
+				key)
 			told := fmt.Sprintf(`{"Pool":0,"ID":%d,"Try":1,"Key":%q}`, id, key)
 			for what, text := range map[string]string{"answer": answer, "taken": told, "returned": told} {
 				for _, from := range []string{"." + p.id, ""} {
@@ -218,7 +227,8 @@ func (p *jobs) forgesBeats() {
 	}
 	victim := ls.Pools[0].Members[0].Worker
 	for _, subject := range []string{"flowd.beat.embed", "flowd.beat.embed." + p.id, "flowd.beat.embed." + victim} {
-		if err := p.nc.Publish(subject, fmt.Appendf(nil, `{"Worker":%q,"Name":"victim","Slots":0}`, victim)); err != nil {
+		if err := p.nc.Publish(subject, fmt.Appendf(nil, `{"Worker":%q,"Name":"victim","Slots":0}`,
+			victim)); err != nil {
 			p.t.Fatal(err)
 		}
 	}
@@ -232,7 +242,8 @@ func (p *jobs) forgesBeats() {
 	}
 	reason := strings.Repeat("x", 2000)
 	for i := range 50_000 {
-		text := fmt.Appendf(nil, `{"Worker":"w%d","Name":"false/%d","Slots":%d,"Refused":"%d %s"}`, i, i, 1+i%2, i, reason)
+		text := fmt.Appendf(nil, `{"Worker":"w%d","Name":"false/%d","Slots":%d,"Refused":"%d %s"}`, i, i, 1+i%2, i,
+			reason)
 		if err := p.nc.Publish("flowd.beat.embed."+p.id, text); err != nil {
 			p.t.Fatal(err)
 		}
@@ -243,7 +254,8 @@ func (p *jobs) forgesBeats() {
 		}
 	}
 	p.behind()
-	if text := p.eventually("embed of"); strings.Count(text, "\n") > 6 || !strings.Contains(text, fmt.Sprintf("/%d ", w.Cmd.Process.Pid)) {
+	if text := p.eventually("embed of"); strings.Count(text, "\n") > 6 ||
+		!strings.Contains(text, fmt.Sprintf("/%d ", w.Cmd.Process.Pid)) {
 		p.t.Errorf("the pool has\n%s", text)
 	}
 	p.hub.Send("1\n")
@@ -265,7 +277,8 @@ func (p *jobs) forgesBeats() {
 
 // jobsThatCannotBeRead writes to the queue in a NATS server that others use.
 func jobsThatCannotBeRead(t *testing.T) {
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true})
+	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true,
+		StoreDir: t.TempDir(), NoSigs: true, NoLog: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -286,7 +299,8 @@ func jobsThatCannotBeRead(t *testing.T) {
 	t.Cleanup(nc.Close)
 	const odd = 20
 	for i := range odd {
-		for subject, text := range map[string]string{"flowd.jobs.embed.nobody.0.%d.1": "\x63", "flowd.jobs.embed.%d": "", "flowd.jobs.embed.nobody.0.x.%d": "\x02\x00"} {
+		for subject, text := range map[string]string{"flowd.jobs.embed.nobody.0.%d.1": "\x63",
+			"flowd.jobs.embed.%d": "", "flowd.jobs.embed.nobody.0.x.%d": "\x02\x00"} {
 			if _, err := nc.Request(fmt.Sprintf(subject, i), []byte(text), flowdtest.Deadline/4); err != nil {
 				t.Fatal(err)
 			}

@@ -15,27 +15,34 @@ import (
 const ends = "inputs: {in: {stdin: {}}}\noutputs: {out: {stdout: {}}}\n"
 
 var configurations = []attack{
-	{"closed brackets nest 100,000 deep", refused(ends+"x-a: "+strings.Repeat("[", 100_000)+strings.Repeat("]", 100_000), "yaml-too-deep")},
+	{"closed brackets nest 100,000 deep", refused(ends+"x-a: "+strings.Repeat("[", 100_000)+strings.Repeat("]",
+		100_000), "yaml-too-deep")},
 	{"open brackets nest 200,000 deep", refused(ends+"x-a: "+strings.Repeat("[", 200_000), "p.yaml:3:")},
 	{"dashes nest 100,000 deep", refused(ends+"x-a:\n  "+strings.Repeat("- ", 100_000)+"x", "yaml-too-deep")},
-	{"brackets nest deep behind a mistake", refused(ends+"x-b: a b: c\nx-a: "+strings.Repeat("[", 30_000)+strings.Repeat("]", 30_000), "p.yaml:3:9", "yaml-syntax")},
+	{"brackets nest deep behind a mistake", refused(ends+"x-b: a b: c\nx-a: "+strings.Repeat("[", 30_000)+
+		strings.Repeat("]", 30_000), "p.yaml:3:9", "yaml-syntax")},
 	{"a list of 14 MB", refused(ends+"x-a: ["+strings.Repeat("1,", 7_000_000)+"1]", "p.yaml:3:", "yaml-too-large")},
 	{"14 MB of comments", refused(ends+strings.Repeat("#\n", 7_000_000), "yaml-too-large")},
 	{"directives that are compared with each other", refused(manyDirectives(150_000)+"---\n"+ends, "yaml-too-large")},
 	{"aliases of aliases", refused(ends+aliasBomb(), "yaml-alias-bomb")},
 	{"merge keys of merge keys", refused(ends+mergeBomb(), "yaml-alias-bomb")},
 	{"an alias inside itself", refused(ends+"x-a: &a [b, *a]\n", "p.yaml:3:13", "yaml-alias-cycle")},
-	{"a long text by its alias", refused(ends+"x-a: &a '"+strings.Repeat("x", 200_000)+"'\nx-b: ["+strings.Repeat("*a,", 1000)+"]\n", "yaml-alias-bomb")},
-	{"named steps that use named steps come to a billion", refused(ends+stepBomb(), "resources.steps.s1", "steps-expand")},
-	{"named steps that use themselves", refused(ends+"processors: [{steps: a}]\nresources: {steps: {a: [{steps: b}], b: [{steps: a}]}}\n", "steps-cycle")},
+	{"a long text by its alias", refused(ends+"x-a: &a '"+strings.Repeat("x", 200_000)+"'\nx-b: ["+strings.Repeat("*a,",
+		1000)+"]\n", "yaml-alias-bomb")},
+	{"named steps that use named steps come to a billion",
+		refused(ends+stepBomb(), "resources.steps.s1", "steps-expand")},
+	{"named steps that use themselves", refused(ends+
+		"processors: [{steps: a}]\nresources: {steps: {a: [{steps: b}], b: [{steps: a}]}}\n", "steps-cycle")},
 	{"a key twice", refused(ends+"name: a\nname: b\n", "p.yaml:4:1", "is given twice")},
-	{"a tag that asks for an object", refused(ends+"name: !!python/object/apply:os.system [reboot]\n", "p.yaml:3:7", "yaml-tag")},
+	{"a tag that asks for an object", refused(ends+"name: !!python/object/apply:os.system [reboot]\n", "p.yaml:3:7",
+		"yaml-tag")},
 	{"a placeholder as a key", refused("inputs: {in: {stdin: {}}}\noutputs: {out: {\"${NAME}\": {}}}\n", "p.yaml:2:")},
 	{"a placeholder that nothing fills", refused(ends+"name: ${ABUSE_UNSET}\n", "ABUSE_UNSET")},
 	{"an override that nests deep", func(t *testing.T) {
 		dir := t.TempDir()
 		flowdtest.Write(t, dir, "p.yaml", ends)
-		lints(t, dir, 2, []string{"-s", "name=" + strings.Repeat("[", 50_000) + strings.Repeat("]", 50_000), "p.yaml"}, "-s name", "yaml-too-deep")
+		lints(t, dir, 2, []string{"-s", "name=" + strings.Repeat("[", 50_000) + strings.Repeat("]", 50_000), "p.yaml"},
+			"-s name", "yaml-too-deep")
 	}},
 	{"a schema in YAML with a list of 4 MB", func(t *testing.T) {
 		dir := t.TempDir()
@@ -57,7 +64,8 @@ var configurations = []attack{
 	}},
 	{"a secret of which a complaint would quote the line", func(t *testing.T) {
 		dir := t.TempDir()
-		flowdtest.Write(t, dir, "p.yaml", "inputs: {in: {rabbitmq: {url: 'amqp://u:hunter2secret@localhost/', queue: q, no: 1}}}\noutputs: {out: {stdout: {}}}\n")
+		flowdtest.Write(t, dir, "p.yaml",
+			"inputs: {in: {rabbitmq: {url: 'amqp://u:hunter2secret@localhost/', queue: q, no: 1}}}\noutputs: {out: {stdout: {}}}\n")
 		r := lints(t, dir, 2, []string{"p.yaml"}, "literal-secret", `unknown field "no"`)
 		if strings.Contains(r.Stdout+r.Stderr, "hunter2secret") {
 			t.Errorf("the secret shows:\n%s%s", r.Stdout, r.Stderr)
@@ -133,7 +141,8 @@ func aliasBomb() string {
 func mergeBomb() string {
 	text := "x-0: &m0 {a: 1}\n"
 	for i := range 9 {
-		text += fmt.Sprintf("x-%d: &m%d {<<: [%s], k%d: 1}\n", i+1, i+1, strings.Repeat(fmt.Sprintf("*m%d, ", i), 10), i)
+		text += fmt.Sprintf("x-%d: &m%d {<<: [%s], k%d: 1}\n", i+1, i+1, strings.Repeat(fmt.Sprintf("*m%d, ", i), 10),
+			i)
 	}
 	return text
 }

@@ -106,14 +106,18 @@ tests: [{name: t, input: [{json: {id: 1}}], expect: {out: [{json: {id: 1}}]}}]
 }
 
 var admin = []attack{
-	{"a page of another site posts", request(403, "POST", "/api/v1/pause", "Origin: http://evil.example", "Sec-Fetch-Site: cross-site", "+token")},
-	{"a page of another site posts without saying so", request(403, "POST", "/api/v1/drain", "Sec-Fetch-Site: cross-site", "+token")},
+	{"a page of another site posts", request(403, "POST", "/api/v1/pause", "Origin: http://evil.example",
+		"Sec-Fetch-Site: cross-site", "+token")},
+	{"a page of another site posts without saying so",
+		request(403, "POST", "/api/v1/drain", "Sec-Fetch-Site: cross-site", "+token")},
 	{"a name that was pointed at this machine", request(421, "GET", "/api/v1/state", "Host: evil.example", "+token")},
 	{"a request without the token", request(401, "POST", "/api/v1/drain")},
 	{"a request for data without the token", request(401, "GET", "/api/v1/state")},
-	{"JSON of wrong types", request(400, "POST", "/api/v1/limit", "+token", `{"name": ["x"], "messages": {}, "per": true}`)},
+	{"JSON of wrong types", request(400, "POST", "/api/v1/limit", "+token",
+		`{"name": ["x"], "messages": {}, "per": true}`)},
 	{"JSON nested a million deep", request(400, "POST", "/api/v1/limit", "+token", strings.Repeat("[", 1<<15))},
-	{"a form in place of JSON", request(415, "POST", "/api/v1/pause", "+token", "Content-Type: text/plain", `{"pipeline": ""}`)},
+	{"a form in place of JSON", request(415, "POST", "/api/v1/pause", "+token", "Content-Type: text/plain",
+		`{"pipeline": ""}`)},
 	{"all slots taken by idle connections", func(t *testing.T) {
 		crowded(t, 128, func(c net.Conn) {
 			fmt.Fprint(c, "GET /live HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -132,9 +136,11 @@ var admin = []attack{
 		})
 	}},
 	{"a listener for all without TLS and token", func(t *testing.T) {
-		for _, service := range []string{`{listen: "0.0.0.0:0"}`, `{listen: "0.0.0.0:0", token_file: t}`, `{listen: ":0", tls: {cert: c, key: k}}`} {
+		for _, service := range []string{`{listen: "0.0.0.0:0"}`, `{listen: "0.0.0.0:0", token_file: t}`,
+			`{listen: ":0", tls: {cert: c, key: k}}`} {
 			dir := t.TempDir()
-			file := flowdtest.Write(t, dir, "p.yaml", "inputs: {in: {generate: {count: 1}}}\noutputs: {out: {drop: {}}}\nservice: "+service+"\n")
+			file := flowdtest.Write(t, dir, "p.yaml",
+				"inputs: {in: {generate: {count: 1}}}\noutputs: {out: {drop: {}}}\nservice: "+service+"\n")
 			for _, args := range [][]string{{"lint", file}, {"-c", file}} {
 				r := flowdtest.Run(t, dir, "", args...)
 				r.Stderr += r.Stdout // problems are what lint has to say
@@ -153,7 +159,8 @@ service: {listen: "0.0.0.0:0", token_file: token, tls: {cert: here.pem, key: her
 `))
 		_, port, _ := net.SplitHostPort(address(p))
 		web := regexp.MustCompile(`http://[^\s"]+`).FindString(p.Says("listening on "))
-		if res, err := http.Post(web, "application/json", strings.NewReader(`{"user":"somebody"}`)); err != nil || res.StatusCode != 200 {
+		if res, err := http.Post(web, "application/json", strings.NewReader(`{"user":"somebody"}`)); err != nil ||
+			res.StatusCode != 200 {
 			t.Fatal(res, err)
 		} else {
 			res.Body.Close()
@@ -269,8 +276,10 @@ func certificate(t *testing.T, dir string, until time.Time) {
 		t.Fatal(err)
 	}
 	c := &x509.Certificate{
-		SerialNumber: big.NewInt(until.UnixNano()), NotBefore: until.Add(-2 * time.Hour), NotAfter: until, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		IsCA: true, BasicConstraintsValid: true, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		SerialNumber: big.NewInt(until.UnixNano()), NotBefore: until.Add(-2 * time.Hour), NotAfter: until,
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		IsCA:        true, BasicConstraintsValid: true, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth,
+			x509.ExtKeyUsageClientAuth},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
 	if err != nil {
@@ -280,7 +289,8 @@ func certificate(t *testing.T, dir string, until time.Time) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, block := range map[string]*pem.Block{"here.pem": {Type: "CERTIFICATE", Bytes: der}, "here.key": {Type: "PRIVATE KEY", Bytes: private}} {
+	for name, block := range map[string]*pem.Block{"here.pem": {Type: "CERTIFICATE", Bytes: der},
+		"here.key": {Type: "PRIVATE KEY", Bytes: private}} {
 		flowdtest.Write(t, dir, name+".new", string(pem.EncodeToMemory(block)))
 		if err := os.Rename(filepath.Join(dir, name+".new"), filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
@@ -389,9 +399,14 @@ service: {listen: "127.0.0.1:0", token_file: token, tls: {cert: here.pem, key: h
 		if err != nil {
 			t.Fatal(err)
 		}
-		flowdtest.Write(t, dir, "ca.pem", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}))+flowdtest.Read(t, dir, "here.pem"))
+		flowdtest.Write(t, dir, "ca.pem",
+			string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}))+flowdtest.Read(t,
+				dir, "here.pem"))
 		var leaked atomic.Bool
-		thief := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { leaked.Store(r.Header.Get("Authorization") != "") }))
+		thief := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter,
+			r *http.Request) {
+			leaked.Store(r.Header.Get("Authorization") != "")
+		}))
 		defer thief.Close()
 		for _, tt := range []struct {
 			host string
@@ -400,7 +415,8 @@ service: {listen: "127.0.0.1:0", token_file: token, tls: {cert: here.pem, key: h
 		}{
 			{"localhost", &tls.Config{Certificates: []tls.Certificate{pair}}, "certificate is not valid for any names"},
 			{"127.0.0.1", &tls.Config{Certificates: []tls.Certificate{old}}, "certificate has expired"},
-			{"127.0.0.1", &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11}, "protocol version"},
+			{"127.0.0.1", &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS10,
+				MaxVersion: tls.VersionTLS11}, "protocol version"},
 			{"127.0.0.1", &tls.Config{Certificates: []tls.Certificate{pair}}, "which is not followed"},
 		} {
 			s := httptest.NewUnstartedServer(http.RedirectHandler(thief.URL, http.StatusTemporaryRedirect))
@@ -535,7 +551,8 @@ func hides(t *testing.T, text, secret string) {
 			t.Errorf("line %d shows what basic authentication sends:\n%s", at+1, line)
 		}
 		for _, form := range []string{
-			secret, url.QueryEscape(secret), url.PathEscape(secret), strings.ToLower(url.PathEscape(secret)), html.EscapeString(secret),
+			secret, url.QueryEscape(secret), url.PathEscape(secret), strings.ToLower(url.PathEscape(secret)),
+			html.EscapeString(secret),
 			strings.Trim(strconv.Quote(secret), `"`),
 		} {
 			if len(form) >= 4 && strings.Contains(line, form) || len(form) < 4 && strings.Contains(line, "="+form) {
@@ -543,7 +560,8 @@ func hides(t *testing.T, text, secret string) {
 			}
 		}
 		for word := range strings.FieldsFuncSeq(line, func(r rune) bool {
-			return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("+/-_", r))
+			return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+				strings.ContainsRune("+/-_", r))
 		}) {
 			for from := range min(4, len(word)) { // wherever what was encoded begins
 				for _, e := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {

@@ -192,7 +192,8 @@ func manyWithinLimits(t *testing.T) {
 			switch a.status {
 			case http.StatusBadRequest: // one line of three is not JSON
 				taken.Add(1)
-				if !strings.Contains(a.body, `"count":9999`) || !strings.Contains(a.body, `"fate":"filtered"`) || len(a.body) > 4<<10 {
+				if !strings.Contains(a.body, `"count":9999`) || !strings.Contains(a.body, `"fate":"filtered"`) ||
+					len(a.body) > 4<<10 {
 					t.Errorf("the answer has %d bytes: %.300s", len(a.body), a.body)
 				}
 			case http.StatusServiceUnavailable:
@@ -367,7 +368,8 @@ func endlessChunks(t *testing.T) {
 
 // smuggling sends what one server may take for one request and another for two.
 func smuggling(t *testing.T) {
-	w := serveHTTP(t, "path: /in", "processors: [{set: {path: meta(\"http_path\"), evil: 'meta(\"evil\") ?? meta(\"http_remote_user\")'}}]\noutputs: {out: {file: {path: out.ndjson}}}\n")
+	w := serveHTTP(t, "path: /in",
+		"processors: [{set: {path: meta(\"http_path\"), evil: 'meta(\"evil\") ?? meta(\"http_remote_user\")'}}]\noutputs: {out: {file: {path: out.ndjson}}}\n")
 	w.address, _, _ = strings.Cut(w.address, "/")
 	second := "POST /in HTTP/1.1\r\nHost: h\r\nContent-Length: 9\r\n\r\n{\"bad\":1}"
 	tests := []struct {
@@ -383,7 +385,8 @@ func smuggling(t *testing.T) {
 		{"a return in a header", "X-A: a\rEvil: b\r\nContent-Length: 2\r\n", "{}", true},
 		{"a zero byte in a header", "X-A: a\x00\r\nContent-Length: 2\r\n", "{}", true},
 		{"a header on two lines", "X-A: a\r\n Evil: b\r\nContent-Length: 2\r\n", "{}", false},
-		{"a header that poses as ours", "http_path: /evil\r\nhttp_remote_user: evil\r\nContent-Length: 2\r\n", "{}", false},
+		{"a header that poses as ours", "http_path: /evil\r\nhttp_remote_user: evil\r\nContent-Length: 2\r\n", "{}",
+			false},
 	}
 	good := 0
 	for _, tt := range tests {
@@ -463,7 +466,8 @@ outputs: {out: {http: {url: "` + other.URL + `/internal"}}}
 			} else if !strings.Contains(a.body, `"error"`) {
 				t.Errorf("%s: neither an error nor a reference: %s", tt.body, a.body)
 			}
-			if a := shows.post([]byte(body), headers...); ref.MatchString(a.body) || !strings.Contains(a.body, `"error"`) {
+			if a := shows.post([]byte(body), headers...); ref.MatchString(a.body) ||
+				!strings.Contains(a.body, `"error"`) {
 				t.Errorf("%s with expose_errors: got %s", tt.body, a.body)
 			}
 		}
@@ -488,7 +492,9 @@ func manyErrors(t *testing.T) {
 
 // forgedWebhooks signs as Stripe does.
 func forgedWebhooks(t *testing.T) {
-	w := serveHTTP(t, `auth: {hmac: {header: Stripe-Signature, secret: "${SECRET:-whsec}", prefix: "v1=", timestamp: {field: t}}}`, "outputs: {out: {file: {path: out.ndjson}}}\n")
+	w := serveHTTP(t,
+		`auth: {hmac: {header: Stripe-Signature, secret: "${SECRET:-whsec}", prefix: "v1=", timestamp: {field: t}}}`,
+		"outputs: {out: {file: {path: out.ndjson}}}\n")
 	now, sign := time.Now().Unix(), func(at int64, body, secret string) string {
 		mac := hmac.New(sha256.New, []byte(secret))
 		fmt.Fprintf(mac, "%d.%s", at, body)
@@ -515,7 +521,8 @@ func forgedWebhooks(t *testing.T) {
 		{"from the future", whole(now+3600, sign(now+3600, body, "whsec")), 401},
 		{"two times", fmt.Sprintf("Stripe-Signature: t=%d,t=%d,v1=%s", now-3600, now, sign(now, body, "whsec")), 401},
 		{"right", whole(now, sign(now, body, "whsec")), 200},
-		{"right beside another", fmt.Sprintf("Stripe-Signature: t=%d,v1=%s,v0=1,v1=%s", now, sign(now, body, "old"), sign(now, body, "whsec")), 200},
+		{"right beside another", fmt.Sprintf("Stripe-Signature: t=%d,v1=%s,v0=1,v1=%s", now, sign(now, body, "old"),
+			sign(now, body, "whsec")), 200},
 	}
 	for _, tt := range tests {
 		if a := w.post([]byte(body), tt.header); a.status != tt.status {

@@ -17,12 +17,14 @@ import (
 var machine = []attack{
 	{"two outputs write to more files than there are descriptors", func(t *testing.T) {
 		dir := t.TempDir()
-		flowdtest.Write(t, dir, "p.yaml", "inputs: {in: {stdin: {}}}\nbatchers: {a: {match: 'k % 2 == 0', output: a}, b: {output: b}}\noutputs: {a: {file: 'a/$(k)'}, b: {file: 'b/$(k)'}}\n")
+		flowdtest.Write(t, dir, "p.yaml",
+			"inputs: {in: {stdin: {}}}\nbatchers: {a: {match: 'k % 2 == 0', output: a}, b: {output: b}}\noutputs: {a: {file: 'a/$(k)'}, b: {file: 'b/$(k)'}}\n")
 		var lines strings.Builder
 		for i := range 2000 {
 			fmt.Fprintf(&lines, "{\"k\":%d}\n", i%200)
 		}
-		flowdtest.Command(t, dir, lines.String(), "sh", "-c", "ulimit -n 64; exec "+flowdtest.Binary+" -c p.yaml").Want(t, 0, "2,000 delivered")
+		flowdtest.Command(t, dir, lines.String(), "sh", "-c",
+			"ulimit -n 64; exec "+flowdtest.Binary+" -c p.yaml").Want(t, 0, "2,000 delivered")
 		files, _ := filepath.Glob(filepath.Join(dir, "[ab]", "*"))
 		written := 0
 		for _, f := range files {
@@ -34,7 +36,8 @@ var machine = []attack{
 	}},
 	{"connections take all descriptors", func(t *testing.T) {
 		dir := t.TempDir()
-		flowdtest.Write(t, dir, "p.yaml", "inputs: {in: {http_server: {listen: '127.0.0.1:0'}}}\noutputs: {out: {file: 'out/$(k)'}}\n")
+		flowdtest.Write(t, dir, "p.yaml",
+			"inputs: {in: {http_server: {listen: '127.0.0.1:0'}}}\noutputs: {out: {file: 'out/$(k)'}}\n")
 		p := flowdtest.StartAs(t, dir, "sh", "-c", "ulimit -n 48; exec "+flowdtest.Binary+" -c p.yaml")
 		url := regexp.MustCompile(`http://[^\s"]+`).FindString(p.Says("listening on"))
 		host := strings.TrimPrefix(url, "http://")
@@ -65,7 +68,8 @@ var machine = []attack{
 	}},
 	{"a full disk", func(t *testing.T) {
 		dir := t.TempDir()
-		flowdtest.Write(t, dir, "p.yaml", "inputs: {in: {stdin: {}}}\noutputs: {out: {file: /dev/full, retry: {max_attempts: 1}}}\n")
+		flowdtest.Write(t, dir, "p.yaml",
+			"inputs: {in: {stdin: {}}}\noutputs: {out: {file: /dev/full, retry: {max_attempts: 1}}}\n")
 		flowdtest.Run(t, dir, "a\n", "-c", "p.yaml").Want(t, 1, "/dev/full: no space left on device")
 	}},
 	{"a place that can't be written", func(t *testing.T) {
@@ -78,12 +82,14 @@ var machine = []attack{
 		text[at] ^= 1
 		return text
 	})},
-	{"a checkpoint that ends too early", damaged("checkpoint", "is damaged", func(text []byte) []byte { return text[:len(text)-1] })},
+	{"a checkpoint that ends too early", damaged("checkpoint", "is damaged",
+		func(text []byte) []byte { return text[:len(text)-1] })},
 	{"a cache with a flipped bit", damaged("cache", "is damaged", func(text []byte) []byte {
 		text[bytes.LastIndex(text, []byte("abuse-key"))] ^= 1
 		return text
 	})},
-	{"a cache that ends too early", damaged("cache", "is damaged", func(text []byte) []byte { return text[:len(text)/2] })},
+	{"a cache that ends too early", damaged("cache", "is damaged",
+		func(text []byte) []byte { return text[:len(text)/2] })},
 }
 
 // damaged runs a pipeline with a checkpoint and a cache twice, and damages one of them
@@ -92,7 +98,8 @@ func damaged(name, why string, damage func([]byte) []byte) func(*testing.T) {
 	return func(t *testing.T) {
 		dir := t.TempDir()
 		flowdtest.Write(t, dir, "in.log", "{\"id\":\"abuse-key\"}\n")
-		flowdtest.Write(t, dir, "p.yaml", "inputs: {in: {file: {path: in.log, checkpoint: state/checkpoint}}}\nprocessors: [{dedupe: {key: id, window: 24h, cache: seen}}]\noutputs: {out: {stdout: {}}}\nresources: {caches: {seen: {file: {path: state/cache}}}}\n")
+		flowdtest.Write(t, dir, "p.yaml",
+			"inputs: {in: {file: {path: in.log, checkpoint: state/checkpoint}}}\nprocessors: [{dedupe: {key: id, window: 24h, cache: seen}}]\noutputs: {out: {stdout: {}}}\nresources: {caches: {seen: {file: {path: state/cache}}}}\n")
 		flowdtest.Run(t, dir, "", "-c", "p.yaml").Want(t, 0, "1 delivered")
 		file := filepath.Join(dir, "state", name)
 		text := damage([]byte(flowdtest.Read(t, file)))

@@ -37,7 +37,8 @@ var names = []attack{
 	{"a templated path from the root", unwritable("/$(k)", "p.yaml")},
 	{"a message that becomes a pipeline", func(t *testing.T) {
 		dir := t.TempDir()
-		flowdtest.Write(t, dir, "conf/p.yaml", "inputs: {in: {stdin: {}}}\noutputs: {out: {file: {path: 'conf/$(k)'}}}\n")
+		flowdtest.Write(t, dir, "conf/p.yaml",
+			"inputs: {in: {stdin: {}}}\noutputs: {out: {file: {path: 'conf/$(k)'}}}\n")
 		r := flowdtest.Run(t, dir, `{"k":"q.yaml"}`+"\n", "-c", "conf", "--watch")
 		r.Want(t, 2, "conf/", "reads its configuration")
 		if _, err := os.Stat(filepath.Join(dir, "conf", "q.yaml")); !errors.Is(err, fs.ErrNotExist) {
@@ -45,9 +46,11 @@ var names = []attack{
 		}
 	}},
 	{"a URL with another host, path or query", func(t *testing.T) {
-		asked := requests(t, `{http: {url: "URL/in/$(k)"}}`, "fine", "../admin", "x?admin=1", "x#y", "x&admin=1", `x\\y`, "@evil/", "//evil/", "%2e%2e/admin")
+		asked := requests(t, `{http: {url: "URL/in/$(k)"}}`, "fine", "../admin", "x?admin=1", "x#y", "x&admin=1",
+			`x\\y`, "@evil/", "//evil/", "%2e%2e/admin")
 		for _, r := range asked {
-			if !strings.HasPrefix(r.URL.Path, "/in/") || r.URL.RawQuery != "" || strings.Contains(r.URL.Path, "..") || strings.HasPrefix(r.Host, "evil") {
+			if !strings.HasPrefix(r.URL.Path, "/in/") || r.URL.RawQuery != "" || strings.Contains(r.URL.Path, "..") ||
+				strings.HasPrefix(r.Host, "evil") {
 				t.Errorf("data made the request %s%s", r.Host, r.URL)
 			}
 		}
@@ -56,7 +59,8 @@ var names = []attack{
 		}
 	}},
 	{"a header with a line break", func(t *testing.T) {
-		for _, r := range requests(t, `{http: {url: "URL/", headers: {X-K: "$(k)"}}}`, "fine", `a\r\nX-Admin: 1`, `a\nX-Admin: 1`, `a\u0000`) {
+		for _, r := range requests(t, `{http: {url: "URL/", headers: {X-K: "$(k)"}}}`, "fine", `a\r\nX-Admin: 1`,
+			`a\nX-Admin: 1`, `a\u0000`) {
 			if r.Header.Get("X-Admin") != "" || r.Header.Get("X-K") != "fine" {
 				t.Errorf("data made the headers %v", r.Header)
 			}
@@ -72,10 +76,13 @@ func escape(k, why string) func(*testing.T) {
 		work := filepath.Join(dir, "work")
 		flowdtest.Write(t, dir, "outside/f", "")
 		flowdtest.Write(t, work, "p.yaml", "inputs: {in: {stdin: {}}}\noutputs: {out: {file: 'data/$(k)'}}\n")
-		if err := errors.Join(os.Mkdir(filepath.Join(work, "data"), 0o700), os.Symlink("../../outside", filepath.Join(work, "data", "link")), os.Symlink("../../outside/f", filepath.Join(work, "data", "passwd"))); err != nil {
+		if err := errors.Join(os.Mkdir(filepath.Join(work, "data"), 0o700),
+			os.Symlink("../../outside", filepath.Join(work, "data", "link")),
+			os.Symlink("../../outside/f", filepath.Join(work, "data", "passwd"))); err != nil {
 			t.Fatal(err)
 		}
-		flowdtest.Run(t, work, fmt.Sprintf("{\"k\":\"fine\"}\n{\"k\":\"%s\"}\n", k), "-c", "p.yaml").Want(t, 1, "rejected", why)
+		flowdtest.Run(t, work, fmt.Sprintf("{\"k\":\"fine\"}\n{\"k\":\"%s\"}\n", k), "-c", "p.yaml").Want(t, 1,
+			"rejected", why)
 		var found []string
 		err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 			if rel, _ := filepath.Rel(dir, path); !d.IsDir() || strings.HasPrefix(rel, "work/data/") {
@@ -83,7 +90,8 @@ func escape(k, why string) func(*testing.T) {
 			}
 			return err
 		})
-		if want := []string{"outside/f", "work/data/fine", "work/data/link", "work/data/passwd", "work/p.yaml"}; err != nil || !slices.Equal(found, want) {
+		if want := []string{"outside/f", "work/data/fine", "work/data/link", "work/data/passwd",
+			"work/p.yaml"}; err != nil || !slices.Equal(found, want) {
 			t.Errorf("there are %q (%v), want %q", found, err, want)
 		}
 		if got := flowdtest.Read(t, dir, "outside", "f"); got != "" {
@@ -102,7 +110,8 @@ func unwritable(path, part string) func(*testing.T) {
 		if err := os.Symlink(".", filepath.Join(dir, "alias")); err != nil {
 			t.Fatal(err)
 		}
-		flowdtest.Write(t, dir, "p.yaml", "inputs: {in: {http_server: {listen: '127.0.0.1:0', tls: {cert: tls/cert, key: tls/key, client_ca: trust/clients.pem}}}}\nprocessors: [{validate: {file: schemas/s.json}}, {set: {a: '\"${file:secrets/token}\"'}}, {exec: {command: ./bin/run}}]\noutputs: {out: {file: {path: \""+path+"\"}}}\n")
+		flowdtest.Write(t, dir, "p.yaml",
+			"inputs: {in: {http_server: {listen: '127.0.0.1:0', tls: {cert: tls/cert, key: tls/key, client_ca: trust/clients.pem}}}}\nprocessors: [{validate: {file: schemas/s.json}}, {set: {a: '\"${file:secrets/token}\"'}}, {exec: {command: ./bin/run}}]\noutputs: {out: {file: {path: \""+path+"\"}}}\n")
 		lints(t, dir, 2, []string{"p.yaml"}, "p.yaml:3:", part)
 	}
 }
@@ -120,7 +129,8 @@ func requests(t *testing.T, output string, ks ...string) []*http.Request {
 	}))
 	defer server.Close()
 	dir := t.TempDir()
-	flowdtest.Write(t, dir, "p.yaml", "inputs: {in: {stdin: {}}}\noutputs: {out: "+strings.ReplaceAll(output, "URL", server.URL)+"}\n")
+	flowdtest.Write(t, dir, "p.yaml", "inputs: {in: {stdin: {}}}\noutputs: {out: "+strings.ReplaceAll(output, "URL",
+		server.URL)+"}\n")
 	var lines strings.Builder
 	for _, k := range ks {
 		fmt.Fprintf(&lines, "{\"k\":\"%s\"}\n", k)

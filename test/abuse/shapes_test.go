@@ -29,7 +29,8 @@ var shapes = []attack{
 	{"a snappy bomb", bomb(compression.Snappy)},
 	{"an lz4 bomb", bomb(compression.LZ4)},
 	{"many small messages that decompress to what is just allowed", func(t *testing.T) {
-		for _, f := range []compression.Format{compression.Gzip, compression.Zstd, compression.Snappy, compression.LZ4} {
+		for _, f := range []compression.Format{compression.Gzip, compression.Zstd, compression.Snappy,
+			compression.LZ4} {
 			packed := pack(t, f, make([]byte, 8<<20))
 			r := swallow(t, `
 inputs: {in: {stdin: {framing: {length: 4}}}}
@@ -73,15 +74,17 @@ outputs: {out: {drop: {}}}`, nil)
 	}},
 	{"lengths far above what follows", func(t *testing.T) {
 		claims := map[string][]byte{
-			"length":  binary.BigEndian.AppendUint64(nil, 1<<62),
-			"snappy":  append([]byte("\xff\x06\x00\x00sNaPpY\x00\x09\x00\x00\x00\x00\x00\x00"), "\xff\xff\xff\xff\x0f"...),
+			"length": binary.BigEndian.AppendUint64(nil, 1<<62),
+			"snappy": append([]byte("\xff\x06\x00\x00sNaPpY\x00\x09\x00\x00\x00\x00\x00\x00"),
+				"\xff\xff\xff\xff\x0f"...),
 			"zstd":    binary.LittleEndian.AppendUint64([]byte("\x28\xb5\x2f\xfd\xe0"), 1<<33),
 			"lz4":     []byte("\x04\x22\x4d\x18\x68\x70\xff\xff\xff\xff\xff\xff\xff\x7f\x00\xff\xff\xff\x7f"),
 			"tar":     tarClaim(),
 			"message": binary.BigEndian.AppendUint32(nil, 1<<31),
 		}
 		inputs := map[string]string{
-			"length": "framing: {length: 8}", "snappy": "compression: snappy", "zstd": "compression: zstd", "lz4": "compression: lz4",
+			"length": "framing: {length: 8}", "snappy": "compression: snappy", "zstd": "compression: zstd",
+			"lz4": "compression: lz4",
 			"tar": "framing: tar", "message": "framing: {length: 4}",
 		}
 		for name, claim := range claims {
@@ -95,8 +98,9 @@ outputs: {out: {drop: {}}}`, io.MultiReader(bytes.NewReader(claim), strings.NewR
 	}},
 	{"frames without an end", func(t *testing.T) {
 		for framing, begin := range map[string]string{
-			"lines": "", "json": `["`, "{csv: {}}": "a,b\n\"", `{delimiter: "--"}`: "", "{start: '^begin'}": "", "messages": `{"payload": "`,
-			"whole": "", "{length: 8}": "\x7f\xff\xff\xff\xff\xff\xff\xff",
+			"lines": "", "json": `["`, "{csv: {}}": "a,b\n\"", `{delimiter: "--"}`: "", "{start: '^begin'}": "",
+			"messages": `{"payload": "`,
+			"whole":    "", "{length: 8}": "\x7f\xff\xff\xff\xff\xff\xff\xff",
 		} {
 			r := swallowWithin(t, 100, `
 inputs: {in: {stdin: {framing: `+framing+`}}}
@@ -244,7 +248,8 @@ engine: {workers: 1}`, repeated([]byte(doc), 10))
 		}
 		dir := t.TempDir()
 		for _, pattern := range []string{`((a{1,30}){1,30}){1,30}`, strings.Repeat("(a|b)*", 5000)} {
-			flowdtest.Write(t, dir, "p.yaml", "inputs: {in: {stdin: {}}}\nprocessors: [{filter: 't matches \""+pattern+"\"'}]\noutputs: {out: {drop: {}}}")
+			flowdtest.Write(t, dir, "p.yaml", "inputs: {in: {stdin: {}}}\nprocessors: [{filter: 't matches \""+pattern+
+				"\"'}]\noutputs: {out: {drop: {}}}")
 			flowdtest.Run(t, dir, "", "lint", "p.yaml").Want(t, 2)
 		}
 	}},
@@ -282,7 +287,8 @@ func bomb(f compression.Format) func(t *testing.T) {
 	return func(t *testing.T) {
 		var packed []byte
 		if f == compression.Bzip2 { // which Go can only read: 32 lines
-			packed, _ = base64.StdEncoding.DecodeString("QlpoMTFBWSZTWQTbr2EAICpBAIAYIAAACCAAUGaaBSgw0OgQDrKkqWaCgqPMUFZJlNZXJzA2gAFmsEAgBggAAAIIABQZpoFKDJpOqUSHYCoYaVIKjzFBWSZTWSIkQ5AACylBAIAYIAAACCAAUGaaBSgyaTqlEh2AqGGlSCo8xQVkmU1nnm7SCABC3wQCAGCAAAAggAFBmmgUoMmk6pRIdgKhhpUgqPMUFZJlNZagMNvwAWRkEAgBggAAAIIABQZpoFKDJpOqUSHYCoYaVIKjzFBWSZTWV+qzPEAG9TBAIAYIAAACCAAUGaaBSgyaTqlEh2AqGGlSCo8xQVkmU1kXhW7DABQIQQCAGCAAAAggAFQzTQKUGWl0AE7CVJjSSpKcXckU4UJC7Np/DA==")
+			packed,
+				_ = base64.StdEncoding.DecodeString("QlpoMTFBWSZTWQTbr2EAICpBAIAYIAAACCAAUGaaBSgw0OgQDrKkqWaCgqPMUFZJlNZXJzA2gAFmsEAgBggAAAIIABQZpoFKDJpOqUSHYCoYaVIKjzFBWSZTWSIkQ5AACylBAIAYIAAACCAAUGaaBSgyaTqlEh2AqGGlSCo8xQVkmU1nnm7SCABC3wQCAGCAAAAggAFBmmgUoMmk6pRIdgKhhpUgqPMUFZJlNZagMNvwAWRkEAgBggAAAIIABQZpoFKDJpOqUSHYCoYaVIKjzFBWSZTWV+qzPEAG9TBAIAYIAAACCAAUGaaBSgyaTqlEh2AqGGlSCo8xQVkmU1kXhW7DABQIQQCAGCAAAAggAFQzTQKUGWl0AE7CVJjSSpKcXckU4UJC7Np/DA==")
 			packed = bytes.Repeat(packed, 4)
 		} else {
 			packed = pack(t, f, bytes.Repeat(append(bytes.Repeat([]byte("a"), 1<<20-1), '\n'), 128))

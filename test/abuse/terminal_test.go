@@ -71,8 +71,11 @@ engine: {on_failure: {then: drop}}
 	{"a pipeline file, and names in it", func(t *testing.T) {
 		dir := t.TempDir()
 		quoted := yamlOf(hostile)
-		file := flowdtest.Write(t, dir, strings.ReplaceAll(hostile, "/", "")+".yaml", "name: "+quoted+"\ninputs: {"+quoted+`: {generate: {count: 1, bodi: 1}}, in: {`+quoted+": {}}}\noutputs: {out: {drop: {}}}\nprocessors: [{filter: "+quoted+"}]\n")
-		for _, args := range [][]string{{"lint", file}, {"lint", "--json", file}, {"-c", file}, {"test", file}, {"simulate", file}} {
+		file := flowdtest.Write(t, dir, strings.ReplaceAll(hostile, "/", "")+".yaml",
+			"name: "+quoted+"\ninputs: {"+quoted+`: {generate: {count: 1, bodi: 1}}, in: {`+quoted+
+				": {}}}\noutputs: {out: {drop: {}}}\nprocessors: [{filter: "+quoted+"}]\n")
+		for _, args := range [][]string{{"lint", file}, {"lint", "--json", file}, {"-c", file}, {"test", file},
+			{"simulate", file}} {
 			onTerminal(t, dir, 2, args...)
 		}
 	}},
@@ -91,9 +94,12 @@ tests: [{name: `+quoted+`, input: [{json: {a: `+quoted+`}}], expect: {out: [{jso
 	{"arguments of commands", func(t *testing.T) {
 		dir := t.TempDir()
 		for _, args := range [][]string{
-			{hostile}, {"-c", hostile}, {"lint", hostile}, {"--" + hostile}, {"help", hostile}, {"docs", hostile}, {"list", hostile}, {"test", hostile},
-			{"queue", hostile}, {"queue", "ls", hostile}, {"ctl", hostile}, {"ctl", "limit", "x", hostile}, {"ctl", "state", "--addr", hostile},
-			{"lint", "-s", hostile, "/dev/null"}, {"simulate", hostile}, {"worker", "--pool", hostile}, {"pool", hostile},
+			{hostile}, {"-c", hostile}, {"lint", hostile}, {"--" + hostile}, {"help", hostile}, {"docs", hostile},
+			{"list", hostile}, {"test", hostile},
+			{"queue", hostile}, {"queue", "ls", hostile}, {"ctl", hostile}, {"ctl", "limit", "x", hostile},
+			{"ctl", "state", "--addr", hostile},
+			{"lint", "-s", hostile, "/dev/null"}, {"simulate", hostile}, {"worker", "--pool", hostile},
+			{"pool", hostile},
 		} {
 			onTerminal(t, dir, 2, args...)
 		}
@@ -165,7 +171,8 @@ func onTerminal(t *testing.T, dir string, code int, args ...string) {
 		}
 	}
 	text = strings.ReplaceAll(text, "\r\n", "\n") // by the terminal itself
-	for _, own := range []string{"\r\x1b[K", "\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[22m", "\x1b[32m", "\x1b[91m", "\x1b[92m", "\x1b[93m", "\x1b[33m"} {
+	for _, own := range []string{"\r\x1b[K", "\x1b[0m", "\x1b[1m", "\x1b[2m", "\x1b[22m", "\x1b[32m", "\x1b[91m",
+		"\x1b[92m", "\x1b[93m", "\x1b[33m"} {
 		text = strings.ReplaceAll(text, own, "")
 	}
 	// Red is what flowd paints errors with, and what the data asks for: it is followed
@@ -182,7 +189,8 @@ func onTerminal(t *testing.T, dir string, code int, args ...string) {
 func tame(t *testing.T, args []string, where, text string) {
 	t.Helper()
 	for i, r := range text {
-		bad := r < ' ' && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0 || r == 0x2028 || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069
+		bad := r < ' ' && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0 || r == 0x2028 || r >= 0x202a &&
+			r <= 0x202e || r >= 0x2066 && r <= 0x2069
 		if bad || r == utf8.RuneError && !strings.HasPrefix(text[i:], "\uFFFD") {
 			t.Errorf("%q %s: %q at %q", args, where, r, text[max(0, i-60):min(len(text), i+40)])
 			return

@@ -67,7 +67,8 @@ func publish(deliveries <-chan amqp091.Delivery, sink *amqp091.Channel, out stri
 		if err != nil {
 			return err
 		}
-		confirm, err := sink.PublishWithDeferredConfirm("", out, true, false, amqp091.Publishing{DeliveryMode: amqp091.Persistent, Body: body})
+		confirm, err := sink.PublishWithDeferredConfirm("", out, true, false,
+			amqp091.Publishing{DeliveryMode: amqp091.Persistent, Body: body})
 		if err != nil {
 			return err
 		}

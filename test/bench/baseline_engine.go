@@ -52,8 +52,10 @@ func identity(args []string) error {
 	defer headroom.Leave()() // as the flowd command does
 	s := &shared{n}
 	plan, problems := runtime.Build(&engine.Pipeline{
-		Inputs:  schema.MapOf(schema.Entry[engine.InputSpec]{Key: "in", Value: engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return s, nil })}}),
-		Outputs: schema.MapOf(schema.Entry[engine.OutputSpec]{Key: "out", Value: engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return s, nil })}}),
+		Inputs: schema.MapOf(schema.Entry[engine.InputSpec]{Key: "in",
+			Value: engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return s, nil })}}),
+		Outputs: schema.MapOf(schema.Entry[engine.OutputSpec]{Key: "out",
+			Value: engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return s, nil })}}),
 		Processors: engine.Steps{{Name: "identity", Use: engine.Use(func(engine.Env) (engine.Processor, error) {
 			return engine.ProcessorFunc(func(context.Context, *engine.Message) error { return nil }), nil
 		})}},

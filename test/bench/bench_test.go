@@ -25,7 +25,8 @@ func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "flowd-bench-test")
 	if err == nil {
 		built = dir
-		out, failed := exec.Command("go", "build", "-o", dir+string(filepath.Separator), "github.com/flowd-io/flowd/cmd/flowd", ".").CombinedOutput()
+		out, failed := exec.Command("go", "build", "-o", dir+string(filepath.Separator),
+			"github.com/flowd-io/flowd/cmd/flowd", ".").CombinedOutput()
 		if failed != nil {
 			err = fmt.Errorf("%w\n%s", failed, out)
 		}
@@ -121,7 +122,8 @@ func TestAWrongAnswerHasNoSpeed(t *testing.T) {
 	t.Parallel()
 	w := testWorld(t)
 	r := row{
-		name: "filter", does: "what copies all does not filter", metric: rate, run: files, data: events, check: becomes(graded, failed),
+		name: "filter", does: "what copies all does not filter", metric: rate, run: files, data: events,
+		check: becomes(graded, failed),
 		contestants: []contestant{
 			{name: "flowd", command: "$flowd -c $conf/filter.flowd.yaml"},
 			{name: "line copy", command: "$self baseline copy $in $out", limit: true},
@@ -170,8 +172,10 @@ func TestChecks(t *testing.T) {
 		{"one is missing", becomes(graded, failed), edited(2) + edited(8), false},
 		{"one came twice", becomes(graded, failed), edited(2) + edited(2) + edited(5) + edited(8), false},
 		{"one that does not pass", becomes(graded, failed), edited(2) + edited(4) + edited(5) + edited(8), false},
-		{"a changed value", becomes(graded, failed), edited(2) + edited(5) + strings.Replace(edited(8), "critical", "harmless", 1), false},
-		{"a field of one is missing", becomes(graded, failed), edited(2) + edited(5) + string(event(nil, 8)) + "\n", false},
+		{"a changed value", becomes(graded, failed),
+			edited(2) + edited(5) + strings.Replace(edited(8), "critical", "harmless", 1), false},
+		{"a field of one is missing", becomes(graded, failed), edited(2) + edited(5) + string(event(nil, 8)) + "\n",
+			false},
 		{"what is no JSON", becomes(graded, failed), edited(2) + edited(5) + "{\"id\":8\n", false},
 		{"what has no id", becomes(graded, failed), edited(2) + edited(5) + "\n", false},
 		{"order kept", inOrder(becomes(graded, failed)), edited(2) + edited(5) + edited(8), true},
@@ -183,7 +187,8 @@ func TestChecks(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()
 			o := output{data: events, n: n, all: true, in: filepath.Join(dir, "in"), out: filepath.Join(dir, "out")}
-			if err := errors.Join(os.WriteFile(o.in, []byte(all()), 0o600), os.WriteFile(o.out, []byte(test.out), 0o600)); err != nil {
+			if err := errors.Join(os.WriteFile(o.in, []byte(all()), 0o600),
+				os.WriteFile(o.out, []byte(test.out), 0o600)); err != nil {
 				t.Fatal(err)
 			}
 			if err := test.check(o); (err == nil) != test.right {
@@ -229,12 +234,16 @@ func TestOrderIsCheckedByKey(t *testing.T) {
 
 // sampleReport is a run of two rows and a curve, with names that need escapes.
 func sampleReport() report {
-	fast, slow := sample{Messages: 1e6, Bytes: 330e6, Wall: time.Second, CPU: time.Second, Peak: 40 << 20}, sample{Messages: 1e5, Wall: time.Second, CPU: 2 * time.Second, Peak: 30 << 20}
+	fast, slow := sample{Messages: 1e6, Bytes: 330e6, Wall: time.Second, CPU: time.Second, Peak: 40 << 20},
+		sample{Messages: 1e5, Wall: time.Second, CPU: 2 * time.Second, Peak: 30 << 20}
 	a := result{Name: "a & b", Does: "in → <out>", Metric: rate.name, Unit: rate.unit, metric: rate}
 	r := row{metric: rate, goals: []goal{{atLeast: 900}, {than: "slow", atLeast: 20}, {than: "absent", atLeast: 2}}}
-	a.judge(&r, []score{{Name: "flowd", Rounds: []sample{fast, fast}}, {Name: "slow", Limit: true, Rounds: []sample{slow, slow}}, {Name: "absent", Skipped: "not on PATH"}, {Name: again, Rounds: []sample{fast, fast}}})
+	a.judge(&r, []score{{Name: "flowd", Rounds: []sample{fast, fast}},
+		{Name: "slow", Limit: true, Rounds: []sample{slow, slow}}, {Name: "absent", Skipped: "not on PATH"},
+		{Name: again, Rounds: []sample{fast, fast}}})
 	b := result{Name: "no broker", Does: "nothing", Skipped: "there is none", metric: rate}
-	c := curve{Name: "c", Does: "d", Of: "steps", Want: linear, Points: []point{{1, 2, 3}, {10, 20, 3}, {100, 200, 3}}, Is: "linear", Met: true}
+	c := curve{Name: "c", Does: "d", Of: "steps", Want: linear, Points: []point{{1, 2, 3}, {10, 20, 3}, {100, 200, 3}},
+		Is: "linear", Met: true}
 	return report{Rounds: 2, Rows: []result{a, b}, Curves: []curve{c}}
 }
 
@@ -249,14 +258,17 @@ func TestTheReportPrints(t *testing.T) {
 		c.print(&b)
 	}
 	rep.foot(&b)
-	for _, want := range []string{"a & b: in → <out>", "1000", "slow (limit)", "10.0×", "20.0×", "goal rate ≥ 900 k/s: met, 1000", "goal ≥ 20.0 × slow: MISSED, 10.0",
-		"absent                 SKIPPED: not on PATH", "not judged", "SKIPPED: there is none", "A/A:", "1 of 2 goals met", "20.0 µs/message"} {
+	for _, want := range []string{"a & b: in → <out>", "1000", "slow (limit)", "10.0×", "20.0×",
+		"goal rate ≥ 900 k/s: met, 1000", "goal ≥ 20.0 × slow: MISSED, 10.0",
+		"absent                 SKIPPED: not on PATH", "not judged", "SKIPPED: there is none", "A/A:",
+		"1 of 2 goals met", "20.0 µs/message"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the table lacks %q:\n%s", want, b.String())
 		}
 	}
 	text := string(markdown(rep))
-	for _, want := range []string{figuresBegin, figuresEnd, "| a & b | 1000 k/s | slow: 100 | 10.0× |", "| no broker | skipped: there is none |", "1: 2, 10: 20.0, 100: 200"} {
+	for _, want := range []string{figuresBegin, figuresEnd, "| a & b | 1000 k/s | slow: 100 | 10.0× |",
+		"| no broker | skipped: there is none |", "1: 2, 10: 20.0, 100: 200"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the block lacks %q:\n%s", want, text)
 		}
@@ -265,7 +277,8 @@ func TestTheReportPrints(t *testing.T) {
 
 func TestPicturesAreWellFormed(t *testing.T) {
 	rep := sampleReport()
-	for name, text := range map[string][]byte{"bars": bars(rep), "curves": drawCurves(rep.Curves), "no row": bars(report{}), "no curve": drawCurves(nil)} {
+	for name, text := range map[string][]byte{"bars": bars(rep), "curves": drawCurves(rep.Curves),
+		"no row": bars(report{}), "no curve": drawCurves(nil)} {
 		if bytes.Contains(text, []byte("NaN")) || bytes.Contains(text, []byte("Inf")) {
 			t.Errorf("%s has no number somewhere:\n%s", name, text)
 		}
@@ -286,7 +299,8 @@ func TestTheCommandWritesWhatItIsAskedFor(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file, picture := filepath.Join(dir, "f.json"), filepath.Join(dir, "f.svg")
-	cmd := exec.CommandContext(t.Context(), filepath.Join(built, "bench"), "--flowd", filepath.Join(built, "flowd"), "--rows", "^(drop|workers)$",
+	cmd := exec.CommandContext(t.Context(), filepath.Join(built, "bench"), "--flowd", filepath.Join(built, "flowd"),
+		"--rows", "^(drop|workers)$",
 		"--rounds", "1", "--messages", "100", "--curves", "--json", file, "--svg", picture, "--markdown")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -302,7 +316,8 @@ func TestTheCommandWritesWhatItIsAskedFor(t *testing.T) {
 	if err := json.Unmarshal(text, &rep); err != nil {
 		t.Fatal(err)
 	}
-	if len(rep.Rows) != 1 || rep.Rows[0].Name != "drop" || len(rep.Curves) != 1 || rep.Rows[0].Scores[0].Rounds[0].Messages == 0 {
+	if len(rep.Rows) != 1 || rep.Rows[0].Name != "drop" || len(rep.Curves) != 1 ||
+		rep.Rows[0].Scores[0].Rounds[0].Messages == 0 {
 		t.Errorf("got %+v", rep)
 	}
 	if !strings.HasPrefix(string(block), figuresBegin) {

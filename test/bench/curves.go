@@ -45,7 +45,8 @@ func always(d data) func(int) data { return func(int) data { return d } }
 
 var curves = []curve{
 	{
-		Name: "steps", Does: "file → so many set → drop", Of: "steps", Want: linear, xs: []int{1, 2, 5, 10, 20}, data: always(events),
+		Name: "steps", Does: "file → so many set → drop", Of: "steps", Want: linear, xs: []int{1, 2, 5, 10, 20},
+		data: always(events),
 		pipeline: func(x int) string {
 			var steps strings.Builder
 			for i := range x {
@@ -55,35 +56,43 @@ var curves = []curve{
 		},
 	},
 	{
-		Name: "keys", Does: "file → set → drop, the order of so many keys is kept", Of: "keys", Want: flat, xs: []int{1, 100, 10_000, 1_000_000}, data: keyed,
+		Name: "keys", Does: "file → set → drop, the order of so many keys is kept", Of: "keys", Want: flat,
+		xs: []int{1, 100, 10_000, 1_000_000}, data: keyed,
 		pipeline: func(int) string { return oneSet + drops + "engine: {order_by: key}\n" },
 	},
 	{
-		Name: "batch-keys", Does: "file → a batch of 100 for each of so many keys → drop", Of: "keys", Want: flat, xs: []int{100, 1000, 10_000, 100_000, 1_000_000}, data: keyed,
+		Name: "batch-keys", Does: "file → a batch of 100 for each of so many keys → drop", Of: "keys", Want: flat,
+		xs: []int{100, 1000, 10_000, 100_000, 1_000_000}, data: keyed,
 		pipeline: func(int) string {
 			return "batchers: {b: {key: key, batch: {size: 100, timeout: 1m}, output: out}}\n" + drops
 		},
 	},
 	{
-		Name: "pipelines", Does: "so many pipelines in one process, file → set → drop", Of: "pipelines", Want: flat, xs: []int{1, 10, 30, 100}, data: always(events),
+		Name: "pipelines", Does: "so many pipelines in one process, file → set → drop", Of: "pipelines", Want: flat,
+		xs: []int{1, 10, 30, 100}, data: always(events),
 		files: func(x int) int { return x }, pipeline: func(int) string { return oneSet + drops },
 	},
 	{
-		Name: "size", Does: "file → set → drop, messages of so many bytes", Of: "bytes", Want: linear, xs: []int{330, 1000, 10_000, 100_000, 1_000_000}, data: sized,
+		Name: "size", Does: "file → set → drop, messages of so many bytes", Of: "bytes", Want: linear,
+		xs: []int{330, 1000, 10_000, 100_000, 1_000_000}, data: sized,
 		pipeline: func(int) string { return oneSet + drops },
 	},
 	{
-		Name: "workers", Does: "file → set → drop, so many lanes", Of: "workers", Want: flat, xs: []int{1, 2, 4, 8}, data: always(events),
+		Name: "workers", Does: "file → set → drop, so many lanes", Of: "workers", Want: flat, xs: []int{1, 2, 4, 8},
+		data:     always(events),
 		pipeline: func(x int) string { return oneSet + drops + fmt.Sprintf("engine: {workers: %d}\n", x) },
 	},
 	{
-		Name: "outputs", Does: "file → set → a copy to each of so many outputs", Of: "outputs", Want: linear, xs: []int{1, 2, 4, 8, 16}, data: always(events),
+		Name: "outputs", Does: "file → set → a copy to each of so many outputs", Of: "outputs", Want: linear,
+		xs: []int{1, 2, 4, 8, 16}, data: always(events),
 		pipeline: func(x int) string {
 			var names, outputs []string
 			for i := range x {
-				names, outputs = append(names, fmt.Sprintf("o%d", i)), append(outputs, fmt.Sprintf("o%d: {drop: {}}", i))
+				names, outputs = append(names, fmt.Sprintf("o%d", i)),
+					append(outputs, fmt.Sprintf("o%d: {drop: {}}", i))
 			}
-			return fmt.Sprintf("%sbatchers: {all: {batch: {size: 500, timeout: 1m}, output: [%s]}}\noutputs: {%s}\n", oneSet, strings.Join(names, ", "), strings.Join(outputs, ", "))
+			return fmt.Sprintf("%sbatchers: {all: {batch: {size: 500, timeout: 1m}, output: [%s]}}\noutputs: {%s}\n",
+				oneSet, strings.Join(names, ", "), strings.Join(outputs, ", "))
 		},
 	},
 }

@@ -34,8 +34,9 @@ func event(to []byte, i int) []byte {
 	to = strconv.AppendInt(to, int64(i%997), 10)
 	to = append(to, `,"name":"Customer `...)
 	to = strconv.AppendInt(to, int64(i%997), 10)
-	to = append(to, `","plan":"enterprise"},"agent":"Mozilla/5.0 (X11; Linux x86_64; rv:115.0) Gecko/20100101 Firefox/115.0",`+
-		`"tags":["checkout","web","eu-west"],"duration_ms":`...)
+	to = append(to,
+		`","plan":"enterprise"},"agent":"Mozilla/5.0 (X11; Linux x86_64; rv:115.0) Gecko/20100101 Firefox/115.0",`+
+			`"tags":["checkout","web","eu-west"],"duration_ms":`...)
 	to = strconv.AppendInt(to, int64(i%350), 10)
 	return append(to, `,"trace":"4bf92f3577b34da6a3ce929d0e0e4736"}`...)
 }
@@ -96,7 +97,8 @@ func (w *world) links(d data, n int) (pattern string, size int64, err error) {
 	}
 	files := n / w.messages
 	for i := range files {
-		if err := os.Link(whole, filepath.Join(dir, fmt.Sprintf("%d.ndjson", i))); err != nil && !errors.Is(err, os.ErrExist) {
+		if err := os.Link(whole, filepath.Join(dir, fmt.Sprintf("%d.ndjson", i))); err != nil &&
+			!errors.Is(err, os.ErrExist) {
 			return "", 0, err
 		}
 	}

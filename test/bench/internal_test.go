@@ -145,7 +145,8 @@ func TestBaselinesAgree(t *testing.T) {
 		in.Write(append(event(nil, i), '\n'))
 	}
 	results := map[string][]document{}
-	for name, f := range map[string]func(*bufio.Reader, *bufio.Writer) error{"splice": splice, "json": decodeAndEncode} {
+	for name, f := range map[string]func(*bufio.Reader, *bufio.Writer) error{"splice": splice,
+		"json": decodeAndEncode} {
 		var out bytes.Buffer
 		w := bufio.NewWriter(&out)
 		if err := f(bufio.NewReader(bytes.NewReader(in.Bytes())), w); err != nil {

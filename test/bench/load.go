@@ -77,7 +77,8 @@ func dial(address string) (*client, error) {
 
 // post sends body and returns what was answered, valid until the next one.
 func (c *client) post(body []byte) ([]byte, error) {
-	c.request = append(c.request[:0], "POST /events HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: "...)
+	c.request = append(c.request[:0],
+		"POST /events HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: "...)
 	c.request = strconv.AppendInt(c.request, int64(len(body)), 10)
 	c.request = append(c.request, "\r\n\r\n"...)
 	c.request = append(c.request, body...)

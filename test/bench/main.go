@@ -105,7 +105,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	}
 	rep := w.all(only, o.curves, table)
 	if len(rep.Rows)+len(rep.Curves) == 0 && ctx.Err() == nil {
-		return fmt.Errorf("--rows %s: nothing has such a name (see test/bench/rows*.go and, with --curves, curves.go)", o.rows)
+		return fmt.Errorf("--rows %s: nothing has such a name (see test/bench/rows*.go and, with --curves, curves.go)",
+			o.rows)
 	}
 	if ctx.Err() != nil {
 		return ctx.Err()

@@ -37,10 +37,13 @@ func markdown(rep report) []byte {
 		}
 		value := figure(r.metric.mid(flowd.Rounds)) + " " + r.metric.unit
 		if r.metric.name == p99.name {
-			value = fmt.Sprintf("p50 %s, p99 %s, p99.9 %s ms at %s msg/s", figure(p50.mid(flowd.Rounds)), figure(p99.mid(flowd.Rounds)), figure(p999.mid(flowd.Rounds)), figure(flowd.Rounds[0].Load))
+			value = fmt.Sprintf("p50 %s, p99 %s, p99.9 %s ms at %s msg/s", figure(p50.mid(flowd.Rounds)),
+				figure(p99.mid(flowd.Rounds)), figure(p999.mid(flowd.Rounds)), figure(flowd.Rounds[0].Load))
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", r.Name, value, limit, ratio, strings.Join(peers, ", "),
-			figure(cpu.mid(flowd.Rounds)), figure(peak.mid(flowd.Rounds)), figure(flowd.Allocs), strings.Join(goals, "; "), r.noise())
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s | %s | %s | %s |\n", r.Name, value, limit, ratio,
+			strings.Join(peers, ", "),
+			figure(cpu.mid(flowd.Rounds)), figure(peak.mid(flowd.Rounds)), figure(flowd.Allocs),
+			strings.Join(goals, "; "), r.noise())
 	}
 	if len(rep.Curves) > 0 {
 		b.WriteString("\n| curve | CPU µs a message | to be | is |\n|---|---|---|---|\n")

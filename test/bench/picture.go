@@ -21,12 +21,14 @@ text { fill: #e6edf3 } .soft { fill: #9198a1 }
 `
 
 func open(b *bytes.Buffer, width, height int, title string) {
-	fmt.Fprintf(b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img"><title>%s</title>`+"\n%s",
+	fmt.Fprintf(b,
+		`<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img"><title>%s</title>`+"\n%s",
 		width, height, width, height, html.EscapeString(title), style)
 }
 
 func write(b *bytes.Buffer, x, y int, class, anchor, text string) {
-	fmt.Fprintf(b, `<text x="%d" y="%d" class="%s" text-anchor="%s">%s</text>`+"\n", x, y, class, anchor, html.EscapeString(text))
+	fmt.Fprintf(b, `<text x="%d" y="%d" class="%s" text-anchor="%s">%s</text>`+"\n", x, y, class, anchor,
+		html.EscapeString(text))
 }
 
 // bars draws the result of each contestant of each row, next to the best or largest one.
@@ -69,7 +71,8 @@ func bars(rep report) []byte {
 				long = value / largest * (width - left - right)
 			}
 			write(&b, left-8, y+13, "", "end", s.Name)
-			fmt.Fprintf(&b, `<rect x="%d" y="%d" width="%.1f" height="%d" rx="2" class="%s"/>`+"\n", left, y+2, max(long, 1), step-5, class)
+			fmt.Fprintf(&b, `<rect x="%d" y="%d" width="%.1f" height="%d" rx="2" class="%s"/>`+"\n", left, y+2,
+				max(long, 1), step-5, class)
 			label := figure(value)
 			if s.Flowd > 0 && i > 0 {
 				label += "   flowd is " + times(s.Flowd)
@@ -126,7 +129,8 @@ func drawCurves(all []curve) []byte {
 		for _, p := range c.Points {
 			x, y := at(p)
 			fmt.Fprintf(&path, "%.1f,%.1f ", x, y)
-			fmt.Fprintf(&dots, `<circle cx="%.1f" cy="%.1f" r="3" class="flowd"><title>%d: %s µs</title></circle>`+"\n", x, y, p.X, figure(p.Cost))
+			fmt.Fprintf(&dots, `<circle cx="%.1f" cy="%.1f" r="3" class="flowd"><title>%d: %s µs</title></circle>`+"\n",
+				x, y, p.X, figure(p.Cost))
 		}
 		fmt.Fprintf(&b, `<polyline points="%s" class="line"/>`+"\n%s", bytes.TrimSpace(path.Bytes()), dots.Bytes())
 		write(&b, x0-6, y0+4, "soft", "end", figure(highest))

@@ -24,7 +24,8 @@ type machine struct {
 }
 
 func (w *world) machine() machine {
-	m := machine{OS: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(), CPU: processor(), Go: runtime.Version(), Peers: map[string]string{}}
+	m := machine{OS: runtime.GOOS + "/" + runtime.GOARCH, CPUs: runtime.NumCPU(), CPU: processor(),
+		Go: runtime.Version(), Peers: map[string]string{}}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		for _, s := range info.Settings {
 			if s.Key == "vcs.revision" {
@@ -107,7 +108,8 @@ var columns = []column{
 const nameWidth = 24
 
 func (rep report) head(to io.Writer) {
-	fmt.Fprintf(to, "%s; medians of up to %d rounds\n\n%-*s %11s", rep.Machine, rep.Rounds, nameWidth, "", "compared by")
+	fmt.Fprintf(to, "%s; medians of up to %d rounds\n\n%-*s %11s", rep.Machine, rep.Rounds, nameWidth, "",
+		"compared by")
 	for _, c := range columns {
 		fmt.Fprintf(to, " %8s", c.head)
 	}
@@ -184,7 +186,9 @@ func (rep report) foot(to io.Writer) {
 			}
 		}
 	}
-	fmt.Fprintf(to, "\nA/A: flowd against itself, in turn with all others: median ±%.1f %% of a row, what is less is noise\n", median(noise))
+	fmt.Fprintf(to,
+		"\nA/A: flowd against itself, in turn with all others: median ±%.1f %% of a row, what is less is noise\n",
+		median(noise))
 	fmt.Fprintf(to, "%d of %d goals met; %.0f s\n", met, judged, rep.Took.Seconds())
 	for _, text := range rep.Wrong {
 		fmt.Fprintf(to, "WRONG: %s\n", text)

@@ -33,16 +33,20 @@ var fileRows = []row{
 		goals: []goal{{atLeast: 2000}, {than: "line copy", atLeast: 0.5}, {than: "benthos", atLeast: 18}},
 	},
 	{
-		name: "filter", does: "file → filter, 2 set → file; a third passes", check: becomes(graded, failed), data: events,
+		name: "filter", does: "file → filter, 2 set → file; a third passes", check: becomes(graded, failed),
+		data: events,
 		contestants: []contestant{
 			{name: "flowd", command: "$flowd -c $conf/filter.flowd.yaml"},
 			{name: "scan and splice", command: "$self baseline splice $in $out", limit: true},
 			{name: "encoding/json", command: "$self baseline json $in $out"},
-			{name: "benthos", command: "$benthos -c $conf/filter.benthos.yaml", vars: map[string]string{"threads": "-1"}},
-			{name: "benthos, 1 thread", command: "$benthos -c $conf/filter.benthos.yaml", vars: map[string]string{"threads": "1"}},
+			{name: "benthos", command: "$benthos -c $conf/filter.benthos.yaml",
+				vars: map[string]string{"threads": "-1"}},
+			{name: "benthos, 1 thread", command: "$benthos -c $conf/filter.benthos.yaml",
+				vars: map[string]string{"threads": "1"}},
 			{name: "jq", command: "$jq -c -f $conf/filter.jq $in > $out"},
 		},
-		goals: []goal{{atLeast: 1000}, {than: "scan and splice", atLeast: 0.77}, {than: "benthos", atLeast: 20}, {than: "jq", atLeast: 12}, {metric: peak, atMost: 60}},
+		goals: []goal{{atLeast: 1000}, {than: "scan and splice", atLeast: 0.77}, {than: "benthos", atLeast: 20},
+			{than: "jq", atLeast: 12}, {metric: peak, atMost: 60}},
 	},
 	{
 		name: "stdin", does: "stdin → filter, 2 set → stdout", check: becomes(graded, failed), data: events,
@@ -52,7 +56,8 @@ var fileRows = []row{
 			{name: "benthos", command: "$benthos -c $conf/stdin.benthos.yaml < $in > $out"},
 			{name: "jq", command: "$jq -c -f $conf/filter.jq < $in > $out"},
 		},
-		goals: []goal{{atLeast: 1000}, {than: "scan and splice", atLeast: 0.77}, {than: "benthos", atLeast: 20}, {than: "jq", atLeast: 7}},
+		goals: []goal{{atLeast: 1000}, {than: "scan and splice", atLeast: 0.77}, {than: "benthos", atLeast: 20},
+			{than: "jq", atLeast: 7}},
 	},
 	{
 		name: "map", does: "file → decode and encode all of it → file", check: becomes(wrapped, every), data: events,
@@ -74,7 +79,8 @@ var fileRows = []row{
 		goals: []goal{{atLeast: 3000}, {than: "benthos", atLeast: 13.7}},
 	},
 	{
-		name: "keyed", does: "file → one open batch for each of a million keys → drop", check: counted, data: keyed(1_000_000),
+		name: "keyed", does: "file → one open batch for each of a million keys → drop", check: counted,
+		data: keyed(1_000_000),
 		contestants: []contestant{
 			{name: "flowd", command: "$flowd -c $conf/keyed.flowd.yaml"},
 			{name: "split lines", command: "$self baseline split $in", limit: true},

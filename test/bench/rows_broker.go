@@ -19,7 +19,8 @@ var brokerRows = []row{
 	rabbit("classic"),
 	rabbit("quorum"),
 	{
-		name: "sqs", does: "SQS that answers after 1 ms, one request at a time: ten messages a request against one", data: small, run: toSQS, fixed: 500,
+		name: "sqs", does: "SQS that answers after 1 ms, one request at a time: ten messages a request against one",
+		data: small, run: toSQS, fixed: 500,
 		contestants: []contestant{
 			{name: "flowd", command: "$flowd -c $conf/sqs.flowd.yaml"},
 			{name: "one by one", command: "$flowd -c $conf/sqs-single.flowd.yaml", limit: true},
@@ -28,7 +29,10 @@ var brokerRows = []row{
 	},
 }
 
-var small = data{"small", func(to []byte, i int) []byte { return fmt.Appendf(to, `{"id":%d,"name":"Customer %d"}`, i, i) }}
+var small = data{"small", func(to []byte, i int) []byte {
+	return fmt.Appendf(to, `{"id":%d,"name":"Customer %d"}`, i,
+		i)
+}}
 
 // padded are messages of about 500 bytes.
 var padded = data{"padded", func(to []byte, i int) []byte {
@@ -37,7 +41,8 @@ var padded = data{"padded", func(to []byte, i int) []byte {
 
 func rabbit(kind string) row {
 	return row{
-		name: "rabbitmq-" + kind, does: kind + " queue → set → " + kind + " queue, persistent, confirmed", data: padded, needs: rabbitmq, cap: 16_000,
+		name: "rabbitmq-" + kind, does: kind + " queue → set → " + kind + " queue, persistent, confirmed", data: padded,
+		needs: rabbitmq, cap: 16_000,
 		run: func(w *world, r *row, c *contestant, n int, all bool) (sample, error) { return relay(w, r, c, n, kind) },
 		contestants: []contestant{
 			{name: "flowd", command: "$flowd -c $conf/rabbitmq.flowd.yaml"},
@@ -131,7 +136,8 @@ func fill(ch *amqp091.Channel, queue string, d data, n int) error {
 	var last *amqp091.DeferredConfirmation
 	for i := range n {
 		var err error
-		last, err = ch.PublishWithDeferredConfirm("", queue, true, false, amqp091.Publishing{DeliveryMode: amqp091.Persistent, Body: d.line(nil, i)})
+		last, err = ch.PublishWithDeferredConfirm("", queue, true, false,
+			amqp091.Publishing{DeliveryMode: amqp091.Persistent, Body: d.line(nil, i)})
 		if err != nil {
 			return err
 		}
@@ -236,8 +242,9 @@ func toSQS(w *world, r *row, c *contestant, n int, _ bool) (s sample, err error)
 		service.Fault(op, fakesqs.Fault{Times: -1, Delay: time.Millisecond})
 	}
 	for name, value := range map[string]string{
-		"aws_endpoint_url": service.Listen(), "aws_region": "us-east-1", "aws_access_key_id": "bench", "aws_secret_access_key": "bench",
-		"aws_config_file": os.DevNull, "aws_shared_credentials_file": os.DevNull, "aws_profile": "",
+		"aws_endpoint_url": service.Listen(), "aws_region": "us-east-1", "aws_access_key_id": "bench",
+		"aws_secret_access_key": "bench",
+		"aws_config_file":       os.DevNull, "aws_shared_credentials_file": os.DevNull, "aws_profile": "",
 	} {
 		vars[name] = value
 	}

@@ -18,16 +18,19 @@ import (
 
 var httpRows = []row{
 	{
-		name: "http", does: "HTTP POST, one message a request, 32 connections, as fast as they are answered", data: events, run: posts(32, sink),
+		name: "http", does: "HTTP POST, one message a request, 32 connections, as fast as they are answered",
+		data: events, run: posts(32, sink),
 		contestants: []contestant{
 			{name: "flowd", command: "$flowd -c $conf/http.flowd.yaml"},
 			{name: "net/http echo", command: "$self baseline http-echo $listen", limit: true},
 			{name: "benthos", command: "$benthos -c $conf/http.benthos.yaml"},
 		},
-		goals: []goal{{atLeast: 40}, {than: "net/http echo", atLeast: 0.77}, {than: "benthos", atLeast: 2}, {metric: p99, atMost: 5}},
+		goals: []goal{{atLeast: 40}, {than: "net/http echo", atLeast: 0.77}, {than: "benthos", atLeast: 2},
+			{metric: p99, atMost: 5}},
 	},
 	{
-		name: "latency-reply", does: "HTTP and back with the payload as reply, open loop at 20 % load", data: events, metric: p99, run: posts(64, reply), open: true,
+		name: "latency-reply", does: "HTTP and back with the payload as reply, open loop at 20 % load", data: events,
+		metric: p99, run: posts(64, reply), open: true,
 		contestants: []contestant{
 			{name: "flowd", command: "$flowd -c $conf/reply.flowd.yaml"},
 			{name: "net/http echo", command: "$self baseline http-echo $listen", limit: true},
@@ -36,7 +39,8 @@ var httpRows = []row{
 		goals: []goal{{atMost: 5}},
 	},
 	{
-		name: "latency-http", does: "HTTP → HTTP, answered when the other has answered, open loop at 20 % load", data: events, metric: p99, run: posts(64, relayed), open: true,
+		name: "latency-http", does: "HTTP → HTTP, answered when the other has answered, open loop at 20 % load",
+		data: events, metric: p99, run: posts(64, relayed), open: true,
 		contestants: []contestant{
 			{name: "flowd", command: "$flowd -c $conf/relay.flowd.yaml"},
 			{name: "net/http relay", command: "$self baseline http-relay $listen $target", limit: true},
@@ -92,7 +96,8 @@ func posts(conns int, to end) runner {
 		if err != nil {
 			return s, err
 		}
-		s = sample{Messages: n, Bytes: int64(n * len(r.data.line(nil, 0))), Wall: took, CPU: used.cpu, Peak: used.peak, Load: c.load}
+		s = sample{Messages: n, Bytes: int64(n * len(r.data.line(nil, 0))), Wall: took, CPU: used.cpu, Peak: used.peak,
+			Load: c.load}
 		s.quantiles(all)
 		if got := int(other.got.Load()); to == relayed && got != n {
 			return s, fmt.Errorf("%d messages arrived of %d", got, n)
@@ -144,13 +149,14 @@ func newBackend() (*backend, error) {
 		return nil, err
 	}
 	t := &backend{address: l.Addr().String(), served: make(chan error, 1)}
-	t.server = &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		if body, err := io.ReadAll(r.Body); err == nil {
-			if _, err := idOf(body); err == nil {
-				t.got.Add(1)
+	t.server = &http.Server{ReadHeaderTimeout: time.Minute,
+		Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			if body, err := io.ReadAll(r.Body); err == nil {
+				if _, err := idOf(body); err == nil {
+					t.got.Add(1)
+				}
 			}
-		}
-	})}
+		})}
 	go func() { t.served <- t.server.Serve(l) }()
 	return t, nil
 }
@@ -190,15 +196,16 @@ func httpRelay(args []string) error {
 func serve(address string, handle func(w http.ResponseWriter, body []byte) error) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	s := &http.Server{Addr: address, ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, err := io.ReadAll(r.Body)
-		if err == nil {
-			err = handle(w, body)
-		}
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadGateway)
-		}
-	})}
+	s := &http.Server{Addr: address, ReadHeaderTimeout: time.Minute,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(r.Body)
+			if err == nil {
+				err = handle(w, body)
+			}
+			if err != nil {
+				http.Error(w, err.Error(), http.StatusBadGateway)
+			}
+		})}
 	failed := make(chan error, 1)
 	go func() { failed <- s.ListenAndServe() }()
 	select {

@@ -17,7 +17,8 @@ import (
 // first message. Limits of the design are absolute here.
 var memoryRows = []row{
 	{
-		name: "memory-file", does: "the most memory for a file of any size: against one of an eighth", metric: peak, check: counted, data: events, times: 8,
+		name: "memory-file", does: "the most memory for a file of any size: against one of an eighth", metric: peak,
+		check: counted, data: events, times: 8,
 		contestants: []contestant{
 			{name: "flowd", command: "$flowd -c $conf/edit.flowd.yaml"},
 			{name: "an eighth of it", command: "$flowd -c $conf/edit.flowd.yaml", part: 8, limit: true},
@@ -26,12 +27,14 @@ var memoryRows = []row{
 		goals: []goal{{atMost: 60}, {than: "an eighth of it", atLeast: 0.8}},
 	},
 	{
-		name: "memory-keys", does: "the most memory for a million batch keys of one message each", metric: peak, check: counted, data: keyed(1_000_000), fixed: 1_000_000,
+		name: "memory-keys", does: "the most memory for a million batch keys of one message each", metric: peak,
+		check: counted, data: keyed(1_000_000), fixed: 1_000_000,
 		contestants: []contestant{{name: "flowd", command: "$flowd -c $conf/keyed.flowd.yaml"}},
 		goals:       []goal{{atMost: 150}},
 	},
 	{
-		name: "memory-stalled", does: "the most memory behind an output that takes nothing, messages of 64 KiB", metric: peak, data: sized(64 << 10), fixed: 4000, run: stalled, needs: procfs,
+		name: "memory-stalled", does: "the most memory behind an output that takes nothing, messages of 64 KiB",
+		metric: peak, data: sized(64 << 10), fixed: 4000, run: stalled, needs: procfs,
 		contestants: []contestant{
 			{name: "flowd", command: "$flowd -c $conf/stalled.flowd.yaml"},
 			{name: "benthos", command: "$benthos -c $conf/stalled.benthos.yaml"},
@@ -39,7 +42,8 @@ var memoryRows = []row{
 		goals: []goal{{atMost: 150}},
 	},
 	{
-		name: "memory-pipelines", does: "1,000 idle pipelines in one process", metric: peak, fixed: 1000, run: idlePipelines, needs: procfs,
+		name: "memory-pipelines", does: "1,000 idle pipelines in one process", metric: peak, fixed: 1000,
+		run: idlePipelines, needs: procfs,
 		contestants: []contestant{{name: "flowd", command: "$flowd -c $pipelines"}},
 		goals:       []goal{{atMost: 200}},
 	},
@@ -49,7 +53,8 @@ var memoryRows = []row{
 		goals:       []goal{{atMost: 25}},
 	},
 	{
-		name: "start", does: "from the start of the process to the first message on stdout", metric: wall, fixed: 9, run: firstMessage, data: events,
+		name: "start", does: "from the start of the process to the first message on stdout", metric: wall, fixed: 9,
+		run: firstMessage, data: events,
 		contestants: starters,
 		goals:       []goal{{atMost: 15}},
 	},

@@ -10,10 +10,12 @@ import (
 
 var poisonRows = []row{
 	{
-		name: "poison", does: "one message in 20,000 fails whenever it is tried: until all others are out", data: events, run: others,
+		name: "poison", does: "one message in 20,000 fails whenever it is tried: until all others are out",
+		data: events, run: others,
 		contestants: []contestant{
 			{name: "flowd", command: "$flowd -c $conf/poison.flowd.yaml", vars: map[string]string{"bad": "777"}},
-			{name: "clean", command: "$flowd -c $conf/poison.flowd.yaml", vars: map[string]string{"bad": "-1"}, limit: true},
+			{name: "clean", command: "$flowd -c $conf/poison.flowd.yaml", vars: map[string]string{"bad": "-1"},
+				limit: true},
 		},
 		goals: []goal{{than: "clean", atLeast: 0.95}},
 	},

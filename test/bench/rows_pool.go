@@ -17,14 +17,17 @@ import (
 // messages on, when all workers are there.
 var poolRows = []row{
 	scale("pool-slots", "slots in this process", "$flowd -c $conf/pool-slots.flowd.yaml", "slots"),
-	scale("pool-workers", "workers of one slot, processes on loopback", "$flowd -c $conf/pool-workers.flowd.yaml", "workers"),
+	scale("pool-workers", "workers of one slot, processes on loopback", "$flowd -c $conf/pool-workers.flowd.yaml",
+		"workers"),
 	{
-		name: "pool-hop", does: "stdin → one set on a worker with 32 slots → stdout, as fast as it goes", data: events, run: pooled,
+		name: "pool-hop", does: "stdin → one set on a worker with 32 slots → stdout, as fast as it goes", data: events,
+		run:         pooled,
 		contestants: hops,
 		goals:       []goal{{atLeast: 4}},
 	},
 	{
-		name: "latency-pool", does: "the same, open loop at 20 % load", data: events, metric: p99, run: pooled, open: true,
+		name: "latency-pool", does: "the same, open loop at 20 % load", data: events, metric: p99, run: pooled,
+		open:        true,
 		contestants: hops,
 		goals:       []goal{{atMost: 20}},
 	},
@@ -42,12 +45,14 @@ func scale(name, of, command, each string) row {
 		name: name, does: "a step of 20 ms on 8 " + of + ", against fewer", data: events, run: pooled, cap: 160,
 		contestants: []contestant{
 			{name: "flowd", command: command, vars: map[string]string{each: "8", "wave": "8"}},
-			{name: "8 sleepers", command: "$self baseline sleepers 8", vars: map[string]string{"wave": "8"}, limit: true},
+			{name: "8 sleepers", command: "$self baseline sleepers 8", vars: map[string]string{"wave": "8"},
+				limit: true},
 		},
 		goals: []goal{{than: "8 sleepers", atLeast: 0.9}},
 	}
 	for _, n := range []int{1, 2, 4} {
-		fewer := contestant{name: fmt.Sprintf("flowd, %d of them", n), command: command, part: 8 / n, vars: map[string]string{each: strconv.Itoa(n), "wave": strconv.Itoa(n)}}
+		fewer := contestant{name: fmt.Sprintf("flowd, %d of them", n), command: command, part: 8 / n,
+			vars: map[string]string{each: strconv.Itoa(n), "wave": strconv.Itoa(n)}}
 		r.contestants = append(r.contestants, fewer)
 		r.goals = append(r.goals, goal{than: fewer.name, atLeast: 0.9 * float64(8/n)})
 	}

@@ -10,7 +10,8 @@ import (
 
 var stdinRows = []row{
 	{
-		name: "latency-stdin", does: "stdin → stdout, open loop at 20 % load", data: events, metric: p99, run: pipes, open: true,
+		name: "latency-stdin", does: "stdin → stdout, open loop at 20 % load", data: events, metric: p99, run: pipes,
+		open: true,
 		contestants: []contestant{
 			{name: "flowd", command: "$flowd -c $conf/pipe.flowd.yaml"},
 			{name: "line copy", command: "$self baseline copy", limit: true},
@@ -108,7 +109,8 @@ func (w *world) flow(r *row, c *contestant, n int, through stream) (s sample, er
 	if err != nil {
 		return s, err
 	}
-	s = sample{Messages: counted, Bytes: int64(counted * len(r.data.line(nil, 0))), Wall: took, CPU: used.cpu, Peak: used.peak, Load: c.load}
+	s = sample{Messages: counted, Bytes: int64(counted * len(r.data.line(nil, 0))), Wall: took, CPU: used.cpu,
+		Peak: used.peak, Load: c.load}
 	if c.load > 0 {
 		s.quantiles(all)
 	}

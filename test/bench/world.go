@@ -47,7 +47,8 @@ func newWorld(ctx context.Context, flowd string) (w *world, err error) {
 	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
 		root = "/dev/shm" // else disks would be measured
 	}
-	w = &world{ctx: ctx, log: io.Discard, vars: map[string]string{}, rounds: 5, messages: 1_000_000, turn: turn, budget: budget, checked: 2000}
+	w = &world{ctx: ctx, log: io.Discard, vars: map[string]string{}, rounds: 5, messages: 1_000_000, turn: turn,
+		budget: budget, checked: 2000}
 	if w.dir, err = os.MkdirTemp(root, "flowd-bench"); err != nil {
 		return nil, err
 	}
@@ -65,7 +66,8 @@ func newWorld(ctx context.Context, flowd string) (w *world, err error) {
 	}
 	if flowd == "" {
 		flowd = filepath.Join(w.dir, "flowd")
-		if out, err := exec.CommandContext(ctx, "go", "build", "-o", flowd, "github.com/flowd-io/flowd/cmd/flowd").CombinedOutput(); err != nil {
+		if out, err := exec.CommandContext(ctx, "go", "build", "-o", flowd,
+			"github.com/flowd-io/flowd/cmd/flowd").CombinedOutput(); err != nil {
 			return nil, fmt.Errorf("build flowd: %w\n%s", err, out)
 		}
 	}

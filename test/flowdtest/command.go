@@ -93,7 +93,8 @@ func startLimited(cmd *exec.Cmd) error {
 	if err := cmd.Start(); err != nil || cmd.Path != Binary {
 		return err
 	}
-	if err := limitMemory(cmd.Process); err != nil && !errors.Is(err, os.ErrProcessDone) && !errors.Is(err, syscall.ESRCH) {
+	if err := limitMemory(cmd.Process); err != nil && !errors.Is(err, os.ErrProcessDone) &&
+		!errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("limit the memory of flowd: %w", err)
 	}
 	return nil

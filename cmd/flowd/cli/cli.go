@@ -92,7 +92,8 @@ Exit codes: 0 clean; 1 the run failed; 2 invalid configuration or usage;
 	run := newRun("run [-c] FILE...")
 	run.Short = "Run pipelines: the same as flowd -c FILE..."
 	run.Example = "  flowd run orders.yaml"
-	root.AddCommand(run, newLint(), newList(), newTest(), newSimulate(), newQueue(), newDocs(), newSchema(), newCtl(), newWorker(), newPool(), newVersion())
+	root.AddCommand(run, newLint(), newList(), newTest(), newSimulate(), newQueue(), newDocs(), newSchema(), newCtl(),
+		newWorker(), newPool(), newVersion())
 	root.SetHelpCommand(newHelp())
 	complete(root)
 	return root
@@ -103,7 +104,8 @@ func newHelp() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",
 		Short: "Show what a command does and its arguments",
-		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) (names []string,
+			_ cobra.ShellCompDirective) {
 			if of, rest, _ := cmd.Root().Find(args); len(rest) == 0 {
 				for _, c := range of.Commands() {
 					if c.IsAvailableCommand() {

@@ -108,7 +108,8 @@ func TestUsageErrorsSayWhereHelpIs(t *testing.T) {
 	for _, tt := range tests {
 		stdout, stderr, code := flowd(t.Context(), tt.args...)
 		if code != invalid || stdout != "" || !strings.Contains(stderr, tt.want) {
-			t.Errorf("flowd %q: code %d, stdout %q, stderr %q; want code %d and %q", tt.args, code, stdout, stderr, invalid, tt.want)
+			t.Errorf("flowd %q: code %d, stdout %q, stderr %q; want code %d and %q", tt.args, code, stdout, stderr,
+				invalid, tt.want)
 		}
 	}
 }
@@ -206,7 +207,8 @@ func TestShellsCompleteWhatFits(t *testing.T) {
 	}
 	for _, tt := range tests {
 		stdout, _, code := flowd(t.Context(), append([]string{"__complete"}, tt.args...)...)
-		if code != clean || !strings.Contains(stdout, tt.want) || tt.not != "" && strings.Contains(stdout, tt.not) || !strings.HasSuffix(strings.TrimSpace(stdout), tt.directive) {
+		if code != clean || !strings.Contains(stdout, tt.want) || tt.not != "" && strings.Contains(stdout, tt.not) ||
+			!strings.HasSuffix(strings.TrimSpace(stdout), tt.directive) {
 			t.Errorf("%q completes to %q, want %q and %s", tt.args, stdout, tt.want, tt.directive)
 		}
 	}

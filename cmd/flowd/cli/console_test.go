@@ -52,7 +52,8 @@ func TestProgressSaysTheRateAnewEachSecond(t *testing.T) {
 func TestProgressLine(t *testing.T) {
 	c := counts(12345, map[engine.Fate]int64{engine.Delivered: 12000, engine.Filtered: 300})
 	c.InFlight = 45
-	if got, want := progressLine(c, 4100), "12,345 received (4.1 k/s): 12,000 delivered, 300 filtered, 45 in flight"; got != want {
+	if got, want := progressLine(c, 4100),
+		"12,345 received (4.1 k/s): 12,000 delivered, 300 filtered, 45 in flight"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	if got, want := fit("12,345 received", 10), "12,345 re"; got != want {

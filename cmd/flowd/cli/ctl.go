@@ -48,7 +48,8 @@ only its user can read. For that user, ctl finds it by the port.`,
 }
 
 // newCtlChange is a command on one pipeline or all.
-func newCtlChange(to *service.Target, name, short, done string, do func(*service.Client, context.Context, string) ([]string, error)) *cobra.Command {
+func newCtlChange(to *service.Target, name, short, done string,
+	do func(*service.Client, context.Context, string) ([]string, error)) *cobra.Command {
 	return &cobra.Command{
 		Use:     name + " [PIPELINE]",
 		Short:   short,
@@ -118,7 +119,8 @@ its kind, such as "input web".`,
 		},
 	}
 	cmd.Flags().StringVar(&pipeline, "pipeline", "", "the `PIPELINE`, if several have such a limit")
-	cmd.Flags().IntVar(&l.Burst, "burst", 0, "`MESSAGES` that a bucket lets pass at once; by default as many as in the period")
+	cmd.Flags().IntVar(&l.Burst, "burst", 0,
+		"`MESSAGES` that a bucket lets pass at once; by default as many as in the period")
 	cmd.Flags().BoolVar(&l.AtOnce, "now", false, "at once instead of from the next window")
 	return cmd
 }

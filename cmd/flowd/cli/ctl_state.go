@@ -70,7 +70,8 @@ func pipelineLines(p service.Pipeline) string {
 	m := p.Messages
 	roots := engine.Counts{InFlight: m.InFlight}
 	roots.Ended[engine.Delivered], roots.Ended[engine.Filtered] = m.Delivered, m.Filtered
-	roots.Ended[engine.DeadLettered], roots.Ended[engine.Dropped], roots.Ended[engine.Returned] = m.DeadLettered, m.Dropped, m.Returned
+	roots.Ended[engine.DeadLettered], roots.Ended[engine.Dropped], roots.Ended[engine.Returned] = m.DeadLettered,
+		m.Dropped, m.Returned
 	var b strings.Builder
 	fmt.Fprintf(&b, "  %s received", amount(m.Received))
 	if ends := fates(roots); ends != "" {
@@ -90,7 +91,8 @@ func pipelineLines(p service.Pipeline) string {
 	}
 	b.WriteByte('\n')
 	if h := p.Held; h != nil {
-		fmt.Fprintf(&b, "  waits longest: %s, %s, for %s, continues in %s\n", oneLine(h.Position), span(h.Age), oneLine(h.For), span(h.Due))
+		fmt.Fprintf(&b, "  waits longest: %s, %s, for %s, continues in %s\n", oneLine(h.Position), span(h.Age),
+			oneLine(h.For), span(h.Due))
 	}
 	if n := counted(p.Failures); n != "" {
 		b.WriteString("  failures: " + oneLine(n) + "\n")
@@ -110,7 +112,8 @@ func componentRows(p service.Pipeline, row func(...string)) {
 		if s.Place != "processors" {
 			name += " of " + s.Place
 		}
-		row("step", name, s.Type, facts(amount(s.Received)+" received", some(s.Failed, "failed"), some(s.Retries, "retried"), took(s.Mean, "a call")))
+		row("step", name, s.Type, facts(amount(s.Received)+" received", some(s.Failed, "failed"),
+			some(s.Retries, "retried"), took(s.Mean, "a call")))
 	}
 	for _, x := range p.Batchers {
 		mean := ""
@@ -125,7 +128,8 @@ func componentRows(p service.Pipeline, row func(...string)) {
 			state = "breaker " + x.Breaker
 		}
 		row("output", x.Name, x.Type, facts(state, amount(x.Written)+" written", queued(x),
-			fmt.Sprintf("%d of %d writes", x.Writes.Used, x.Writes.Max), some(x.Failed, "failed"), some(x.Retries, "retried"),
+			fmt.Sprintf("%d of %d writes", x.Writes.Used, x.Writes.Max), some(x.Failed, "failed"),
+			some(x.Retries, "retried"),
 			some(x.Abandoned, "abandoned"), took(x.Mean, "a write")))
 	}
 	for _, x := range p.Limits {
@@ -158,9 +162,11 @@ func writeHealth(w io.Writer, h service.Health) error {
 			b.WriteString(" since " + c.Since.Local().Format(time.DateTime))
 		}
 		b.WriteByte('\n')
-		for _, line := range [][2]string{{"impact", c.Impact}, {"cause", c.Cause}, {"error", c.Error}, {"where", c.Position}, {"action", c.Action}} {
+		for _, line := range [][2]string{{"impact", c.Impact}, {"cause", c.Cause}, {"error", c.Error},
+			{"where", c.Position}, {"action", c.Action}} {
 			if line[1] != "" {
-				fmt.Fprintf(&b, "  %-7s %s\n", line[0]+":", strings.ReplaceAll(printable(line[1]), "\n", "\n          "))
+				fmt.Fprintf(&b, "  %-7s %s\n", line[0]+":",
+					strings.ReplaceAll(printable(line[1]), "\n", "\n          "))
 			}
 		}
 	}

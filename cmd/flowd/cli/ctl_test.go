@@ -60,7 +60,8 @@ func (p *shownProcess) Reload() error {
 func ctlTo(t *testing.T, p service.Process) func(args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "token")
-	s, err := service.Start(t.Context(), service.Config{Listen: "127.0.0.1:0", TokenFile: file}, p, nil, slog.New(slog.DiscardHandler))
+	s, err := service.Start(t.Context(), service.Config{Listen: "127.0.0.1:0", TokenFile: file}, p, nil,
+		slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,13 +92,16 @@ func TestCtlSteersAProcess(t *testing.T) {
 		{"resume audit", `resume "audit"`, "resumed audit\n"},
 		{"drain", `drain ""`, "draining orders, audit\n"},
 		{"reload", "reload", "reloaded orders, audit\n"},
-		{"limit engine 500/1s --pipeline orders", `limit "orders" "engine" {Messages:500 Per:1s Burst:0 AtOnce:false}`, "500/1s for orders engine\n"},
-		{"limit engine 30/m --now --burst 7 --pipeline audit", `limit "audit" "engine" {Messages:30 Per:1m0s Burst:7 AtOnce:true}`, "30/1m0s for audit engine\n"},
+		{"limit engine 500/1s --pipeline orders", `limit "orders" "engine" {Messages:500 Per:1s Burst:0 AtOnce:false}`,
+			"500/1s for orders engine\n"},
+		{"limit engine 30/m --now --burst 7 --pipeline audit",
+			`limit "audit" "engine" {Messages:30 Per:1m0s Burst:7 AtOnce:true}`, "30/1m0s for audit engine\n"},
 	}
 	for _, tt := range tests {
 		stdout, stderr, code := ctl(strings.Fields(tt.args)...)
 		if call := p.took(); code != clean || stdout != "" || stderr != tt.says || call != tt.call {
-			t.Errorf("flowd ctl %s: code %d, stdout %q, stderr %q, called %s; want %q and %s", tt.args, code, stdout, stderr, call, tt.says, tt.call)
+			t.Errorf("flowd ctl %s: code %d, stdout %q, stderr %q, called %s; want %q and %s", tt.args, code, stdout,
+				stderr, call, tt.says, tt.call)
 		}
 	}
 }
@@ -122,7 +126,8 @@ func TestCtlMistakes(t *testing.T) {
 		{[]string{"limit", "engine", "1/1"}, invalid, "is not a rate"},
 		{[]string{"limit", "engine", "1/-1s"}, invalid, "is not a rate"},
 		{[]string{"limit", "engine", "1/s", "--burst", "0"}, invalid, "--burst must be at least 1"},
-		{[]string{"limit", "engine", "1/s"}, failed, "several pipelines have a limit \"engine\" (name one of them: orders, audit)"},
+		{[]string{"limit", "engine", "1/s"}, failed,
+			"several pipelines have a limit \"engine\" (name one of them: orders, audit)"},
 		{[]string{"limit", "lake", "1/s"}, failed, `there is no limit "lake" (there is engine)`},
 		{[]string{"drain", "order"}, failed, `there is no pipeline "order" (there are orders, audit)`},
 		{[]string{"state", "order"}, failed, `there is no pipeline "order" (there are orders, audit)`},
@@ -135,7 +140,8 @@ func TestCtlMistakes(t *testing.T) {
 	for _, tt := range tests {
 		stdout, stderr, code := ctl(tt.args...)
 		if code != tt.code || stdout != "" || !strings.Contains(stderr, tt.says) {
-			t.Errorf("flowd ctl %q: code %d, stdout %q, stderr %q; want code %d and %q", tt.args, code, stdout, stderr, tt.code, tt.says)
+			t.Errorf("flowd ctl %q: code %d, stdout %q, stderr %q; want code %d and %q", tt.args, code, stdout, stderr,
+				tt.code, tt.says)
 		}
 	}
 	if calls := p.took(); calls != "reload" {
@@ -150,7 +156,8 @@ func TestCtlSaysThatNothingListens(t *testing.T) {
 	}
 	_ = ln.Close()
 	_, stderr, code := flowd(t.Context(), "ctl", "--addr", ln.Addr().String(), "state")
-	if code != failed || !strings.Contains(stderr, "nothing listens at "+ln.Addr().String()+" (set service.listen in a pipeline file") {
+	if code != failed || !strings.Contains(stderr,
+		"nothing listens at "+ln.Addr().String()+" (set service.listen in a pipeline file") {
 		t.Errorf("code %d: %s", code, stderr)
 	}
 }
@@ -223,19 +230,22 @@ func TestCtlStateOfOnePipeline(t *testing.T) {
 	if code != clean || strings.Contains(stdout, "orders") || !strings.HasSuffix(stdout, "\nok\n") {
 		t.Errorf("audit: code %d\n%s", code, stdout)
 	}
-	if stdout, _, _ = ctl("state"); !strings.Contains(stdout, "orders  draining\n") || !strings.Contains(stdout, "pipeline_draining in orders\n") {
+	if stdout, _, _ = ctl("state"); !strings.Contains(stdout, "orders  draining\n") ||
+		!strings.Contains(stdout, "pipeline_draining in orders\n") {
 		t.Errorf("all:\n%s", stdout)
 	}
 	stdout, _, code = ctl("state", "orders", "--json")
 	var st service.State
-	if err := json.Unmarshal([]byte(stdout), &st); err != nil || code != clean || len(st.Pipelines) != 1 || st.Pipelines[0].State != "draining" || st.Ready.Status != "fail" {
+	if err := json.Unmarshal([]byte(stdout), &st); err != nil || code != clean || len(st.Pipelines) != 1 ||
+		st.Pipelines[0].State != "draining" || st.Ready.Status != "fail" {
 		t.Errorf("--json: code %d, %v\n%s", code, err, stdout)
 	}
 }
 
 func TestVolumes(t *testing.T) {
 	for n, want := range map[int64]string{
-		0: "0B", 999: "999B", 1000: "0.977KiB", 1024: "1KiB", 1234567: "1.18MiB", 64 << 20: "64MiB", 999 << 20: "999MiB", 5 << 40: "5TiB", 4096 << 40: "4PiB", 1<<63 - 1: "8EiB", 999*1024 + 700: "0.976MiB",
+		0: "0B", 999: "999B", 1000: "0.977KiB", 1024: "1KiB", 1234567: "1.18MiB", 64 << 20: "64MiB",
+		999 << 20: "999MiB", 5 << 40: "5TiB", 4096 << 40: "4PiB", 1<<63 - 1: "8EiB", 999*1024 + 700: "0.976MiB",
 	} {
 		if got := volume(n); got != want {
 			t.Errorf("%d: got %s, want %s", n, got, want)

@@ -118,7 +118,8 @@ func describeFields(b *strings.Builder, title string, fields []field, otherwise 
 	}
 	longest = min(longest, 24)
 	for _, f := range fields {
-		fmt.Fprintf(b, "  %-*s  %s\n", longest, f.Path, paint(color, dim, strings.Join(append([]string{f.Type}, f.facts()...), "; ")))
+		fmt.Fprintf(b, "  %-*s  %s\n", longest, f.Path,
+			paint(color, dim, strings.Join(append([]string{f.Type}, f.facts()...), "; ")))
 		if f.Doc != "" {
 			b.WriteString(indent(wrap(f.Doc, width-longest-4), strings.Repeat(" ", longest+4)))
 		}

@@ -66,7 +66,8 @@ func showAll(w io.Writer, set *config.Set) error {
 		if i > 0 {
 			separator = "---\n"
 		}
-		if _, err := fmt.Fprintf(w, "%s# %s\n%s", separator, p.File, strings.TrimRight(p.Show(), "\n")+"\n"); err != nil {
+		if _, err := fmt.Fprintf(w, "%s# %s\n%s", separator, p.File,
+			strings.TrimRight(p.Show(), "\n")+"\n"); err != nil {
 			return err
 		}
 	}

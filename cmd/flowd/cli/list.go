@@ -61,7 +61,8 @@ type component struct {
 
 // components are all plugins and functions of this build, by kind and name.
 func components() []component {
-	return slices.Concat(plugins(engine.Inputs), plugins(engine.Processors), plugins(engine.Batchers), plugins(engine.Outputs), plugins(engine.Caches), functions())
+	return slices.Concat(plugins(engine.Inputs), plugins(engine.Processors), plugins(engine.Batchers),
+		plugins(engine.Outputs), plugins(engine.Caches), functions())
 }
 
 func functions() []component {
@@ -71,7 +72,8 @@ func functions() []component {
 		if f.Scope != "" {
 			note = " (in " + f.Scope + " only)"
 		}
-		all = append(all, component{functionKind, f.Name, f.Usage + ": " + summarize(f.Doc) + note, f.Usage + "\n\n" + f.Doc + note, nil})
+		all = append(all, component{functionKind, f.Name, f.Usage + ": " + summarize(f.Doc) + note,
+			f.Usage + "\n\n" + f.Doc + note, nil})
 	}
 	return all
 }

@@ -28,9 +28,11 @@ type logging struct {
 // newLogging makes a log that shows no secret.
 func newLogging(con *console, secrets *schema.Secrets) *logging {
 	l := &logging{}
-	h := eitherHandler{json: &l.json, asJSON: editor{slog.NewJSONHandler(con, &slog.HandlerOptions{Level: &l.level}), secrets.Mask}}
+	h := eitherHandler{json: &l.json, asJSON: editor{slog.NewJSONHandler(con, &slog.HandlerOptions{Level: &l.level}),
+		secrets.Mask}}
 	if con.terminal {
-		h.asText = editor{tint.NewTextHandler(painter{con}, &tint.Options{Level: &l.level, TimeFormat: time.TimeOnly, NoColor: !con.color}),
+		h.asText = editor{tint.NewTextHandler(painter{con},
+			&tint.Options{Level: &l.level, TimeFormat: time.TimeOnly, NoColor: !con.color}),
 			func(text string) string { return plain(secrets.Mask(text)) }}
 	} else {
 		h.asText = editor{slog.NewTextHandler(con, &slog.HandlerOptions{Level: &l.level}), secrets.Mask}

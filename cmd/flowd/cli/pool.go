@@ -72,7 +72,8 @@ func writePools(to io.Writer, all []wire.Pools) error {
 			}
 			found = true
 			fmt.Fprintf(w, "%s of %s at %s: %s waiting, %s in flight (flowd %s, configuration %s, lease %v)\n",
-				printable(p.Name), printable(p.Pipeline), printable(h.Host), amount(int64(p.Waiting)), amount(int64(p.InFlight)), printable(h.Version), printable(p.Hash), p.Lease)
+				printable(p.Name), printable(p.Pipeline), printable(h.Host), amount(int64(p.Waiting)),
+				amount(int64(p.InFlight)), printable(h.Version), printable(p.Hash), p.Lease)
 			if len(p.Members) == 0 {
 				fmt.Fprintln(w, "  no workers")
 				continue
@@ -83,7 +84,8 @@ func writePools(to io.Writer, all []wire.Pools) error {
 				if m.Busy > 0 {
 					age = m.LeaseAge.Round(100 * time.Millisecond).String()
 				}
-				fmt.Fprintf(w, "  %s\t%d\t%d\t%s\t%v ago\t%s\n", printable(m.Name), m.Slots, m.Busy, age, m.Heard.Round(100*time.Millisecond), printable(m.Version))
+				fmt.Fprintf(w, "  %s\t%d\t%d\t%s\t%v ago\t%s\n", printable(m.Name), m.Slots, m.Busy, age,
+					m.Heard.Round(100*time.Millisecond), printable(m.Version))
 				if m.Refused != "" {
 					fmt.Fprintf(w, "    takes no jobs: %s\n", printable(m.Refused))
 				}

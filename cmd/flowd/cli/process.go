@@ -213,7 +213,8 @@ func (p *process) Reload() error {
 		return fmt.Errorf("the files have %d errors, so the running pipelines stay as they are (flowd lint shows the errors)", n)
 	}
 	p.log.Info("reloading", "pipelines", len(set.Pipelines))
-	if is, was := set.Service, p.service; is.Listen != was.Listen || is.TokenFile != was.TokenFile || is.TLS != was.TLS || !reflect.DeepEqual(is.Cluster, was.Cluster) {
+	if is, was := set.Service, p.service; is.Listen != was.Listen || is.TokenFile != was.TokenFile ||
+		is.TLS != was.TLS || !reflect.DeepEqual(is.Cluster, was.Cluster) {
 		p.log.Warn("the section service has changed, but stays as it was at the start (restart flowd to apply it)")
 	}
 	p.mu.Lock()

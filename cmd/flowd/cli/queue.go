@@ -54,13 +54,15 @@ type queueCall struct {
 
 // onQueues runs do with the arguments after the broker's URL, of which there must be
 // between least and most; names says what they are.
-func onQueues(cmd *cobra.Command, args []string, names string, least, most int, do func(*queueCall, []string) error) (err error) {
+func onQueues(cmd *cobra.Command, args []string, names string, least, most int,
+	do func(*queueCall, []string) error) (err error) {
 	address, args, err := brokerOf(args)
 	if err != nil {
 		return err
 	}
 	if len(args) < least || len(args) > most {
-		return usage(fmt.Sprintf("%s takes %s after the broker's URL, not %s", cmd.Name(), names, plural(len(args), "argument")))
+		return usage(fmt.Sprintf("%s takes %s after the broker's URL, not %s", cmd.Name(), names,
+			plural(len(args), "argument")))
 	}
 	if slices.Contains(args, "") { // an unset variable of a script
 		return usage("an argument is empty (" + names + ")")

@@ -49,7 +49,8 @@ The messages stay in the queue, hidden from others until dump has ended; with
 				}
 				ready := c.info(name).Ready
 				if remove {
-					if err := c.confirm(yes, fmt.Sprintf("Remove messages from %s (%s) once they are in %s?", name, about(ready), path)); err != nil {
+					if err := c.confirm(yes, fmt.Sprintf("Remove messages from %s (%s) once they are in %s?", name,
+						about(ready), path)); err != nil {
 						return err
 					}
 				}
@@ -58,7 +59,8 @@ The messages stay in the queue, hidden from others until dump has ended; with
 					return err
 				}
 				d.sync = remove
-				t := &transfer{queueCall: c, label: name + " → " + path, verb: "written", limit: n, total: ready, remove: remove}
+				t := &transfer{queueCall: c, label: name + " → " + path, verb: "written", limit: n, total: ready,
+					remove: remove}
 				err = t.run(name, d.put)
 				return joined(err, d.close())
 			})
@@ -102,7 +104,8 @@ func newDump(stdout io.Writer, path string) (*dump, error) {
 	}
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return nil, usage(fmt.Sprintf("%s already exists, and is not overwritten (name another file, or move it away)", path))
+		return nil, usage(fmt.Sprintf("%s already exists, and is not overwritten (name another file, or move it away)",
+			path))
 	}
 	if err != nil {
 		return nil, err

@@ -45,7 +45,8 @@ others are sent. When load is interrupted, it says which --skip continues from t
 					return err
 				}
 				t := &transfer{queueCall: c, label: path + " → " + name, verb: "sent", limit: n, total: -1}
-				return t.load(c.until(in, path), skip, func(ms []queue.Message) []error { return writers.write(c.kill, name, ms) })
+				return t.load(c.until(in, path), skip,
+					func(ms []queue.Message) []error { return writers.write(c.kill, name, ms) })
 			})
 		},
 	}

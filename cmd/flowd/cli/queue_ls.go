@@ -76,7 +76,8 @@ func writeQueues(c *queueCall, all []queue.Info) error {
 	w := tabwriter.NewWriter(c.cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
 	fmt.Fprintln(w, "NAME\tKIND\tREADY\tIN FLIGHT\tDELAYED\tDEAD LETTERS")
 	for _, i := range all {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", oneLine(i.Name), oneLine(i.Kind), count(i.Ready), count(i.InFlight), count(i.Delayed), oneLine(i.DeadLetters))
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", oneLine(i.Name), oneLine(i.Kind), count(i.Ready), count(i.InFlight),
+			count(i.Delayed), oneLine(i.DeadLetters))
 	}
 	return w.Flush()
 }
@@ -90,7 +91,8 @@ func newQueuePurge() *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return onQueues(cmd, args, "QUEUE", 1, 1, func(c *queueCall, args []string) error {
 				name := args[0]
-				if err := c.confirm(yes, fmt.Sprintf("Permanently remove %s from %s?", about(c.info(name).Ready), name)); err != nil {
+				if err := c.confirm(yes, fmt.Sprintf("Permanently remove %s from %s?", about(c.info(name).Ready),
+					name)); err != nil {
 					return err
 				}
 				n, err := c.server.Purge(c.stop, name)

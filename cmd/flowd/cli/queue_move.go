@@ -39,8 +39,12 @@ func newQueueMv() *cobra.Command {
 				if _, err := writers.of(to); err != nil {
 					return err
 				}
-				t := &transfer{queueCall: c, label: from + " → " + to, verb: "moved", limit: n, total: ready, remove: true}
-				return t.run(from, func(ctx context.Context, ms []queue.Message) ([]error, error) { return writers.write(ctx, to, ms), nil })
+				t := &transfer{queueCall: c, label: from + " → " + to, verb: "moved", limit: n, total: ready,
+					remove: true}
+				return t.run(from, func(ctx context.Context, ms []queue.Message) ([]error,
+					error) {
+					return writers.write(ctx, to, ms), nil
+				})
 			})
 		},
 	}
@@ -81,7 +85,8 @@ many as there were when it began, if the broker reports that number.`,
 						return err
 					}
 				}
-				t := &transfer{queueCall: c, label: dlq, verb: "sent back", limit: n, total: c.info(dlq).Ready, remove: true}
+				t := &transfer{queueCall: c, label: dlq, verb: "sent back", limit: n, total: c.info(dlq).Ready,
+					remove: true}
 				if t.total > 0 {
 					t.limit = t.expected()
 				}

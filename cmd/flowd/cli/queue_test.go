@@ -92,7 +92,8 @@ orders-dead  memory  0      0          0
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	var all []queueJSON
-	if err := json.Unmarshal([]byte(queues(t, clean, "", "ls", "--json")), &all); err != nil || len(all) != 3 || all[1].Name != "orders" || *all[1].Ready != 1234 || all[1].DeadLetters != "orders-dead" {
+	if err := json.Unmarshal([]byte(queues(t, clean, "", "ls", "--json")), &all); err != nil || len(all) != 3 ||
+		all[1].Name != "orders" || *all[1].Ready != 1234 || all[1].DeadLetters != "orders-dead" {
 		t.Errorf("%v, %+v", err, all)
 	}
 	queues(t, clean, "[]", "ls", "--json", "nothing*")
@@ -190,7 +191,8 @@ func TestWhatMayBeInBothPlacesIsSaid(t *testing.T) {
 		}
 		return nil
 	}
-	queues(t, failed, "40 messages were moved, but may still be in the queue, too: connection lost", "mv", "a", "b", "--yes")
+	queues(t, failed, "40 messages were moved, but may still be in the queue, too: connection lost", "mv", "a", "b",
+		"--yes")
 	same(t, "a", b.Payloads("a"), numbers(150)[10:])
 	same(t, "b", b.Payloads("b"), numbers(150)[:50])
 }
@@ -206,7 +208,8 @@ func TestAReadThatFailsEndsTheTransfer(t *testing.T) {
 		return nil
 	}
 	_, stderr, code := flowd(t.Context(), "queue", "mv", "a", "b", "--yes")
-	if code != failed || !strings.Contains(stderr, "a → b: 10 moved") || !strings.Contains(stderr, "flowd: queue a: connection lost") {
+	if code != failed || !strings.Contains(stderr, "a → b: 10 moved") ||
+		!strings.Contains(stderr, "flowd: queue a: connection lost") {
 		t.Errorf("code %d\n%s", code, stderr)
 	}
 }
@@ -223,7 +226,8 @@ func TestASignalGivesBackWhatWasTaken(t *testing.T) {
 		}
 	}
 	_, stderr, code := flowd(ctx, "queue", "mv", "a", "b", "--yes")
-	if code != handedBack || !strings.Contains(stderr, "a → b: 210 moved in ") || !strings.Contains(stderr, "interrupted: the other messages that were taken are handed back") {
+	if code != handedBack || !strings.Contains(stderr, "a → b: 210 moved in ") ||
+		!strings.Contains(stderr, "interrupted: the other messages that were taken are handed back") {
 		t.Errorf("code %d\n%s", code, stderr)
 	}
 	same(t, "a", b.Payloads("a"), numbers(1000)[210:])
@@ -241,7 +245,8 @@ func TestASignalLetsTheWriteUnderWayFinish(t *testing.T) {
 		}
 		return nil
 	}
-	if _, stderr, code := flowd(ctx, "queue", "mv", "a", "b", "--yes"); code != handedBack || !strings.Contains(stderr, "50 moved") {
+	if _, stderr, code := flowd(ctx, "queue", "mv", "a", "b", "--yes"); code != handedBack ||
+		!strings.Contains(stderr, "50 moved") {
 		t.Errorf("code %d\n%s", code, stderr)
 	}
 	same(t, "a", b.Payloads("a"), numbers(250)[50:])
@@ -335,7 +340,8 @@ func TestDumpAndLoadKeepEveryMessage(t *testing.T) {
 		{Payload: []byte("{\"a\": 1}")},
 		{Payload: []byte("two\nlines"), Meta: map[string]any{
 			"n": 7, "f": 1.0, "t": time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC), "b": "\xff", "l": []any{true, nil},
-			"headers": map[string]any{"x-death": []any{map[string]any{"queue": "a", "count": 2}}}, "$": map[string]any{"$time": "no"},
+			"headers": map[string]any{"x-death": []any{map[string]any{"queue": "a", "count": 2}}},
+			"$":       map[string]any{"$time": "no"},
 		}},
 	}
 	for _, m := range odd {
@@ -359,7 +365,8 @@ func TestDumpAndLoadKeepEveryMessage(t *testing.T) {
 		t.Fatalf("%d messages", len(got))
 	}
 	for i, want := range odd {
-		if m := got[250+i]; string(m.Payload) != string(want.Payload) || fmt.Sprint(m.Meta) != fmt.Sprint(want.Meta) && len(m.Meta)+len(want.Meta) > 0 {
+		if m := got[250+i]; string(m.Payload) != string(want.Payload) || fmt.Sprint(m.Meta) != fmt.Sprint(want.Meta) &&
+			len(m.Meta)+len(want.Meta) > 0 {
 			t.Errorf("%q %v, want %q %v", m.Payload, m.Meta, want.Payload, want.Meta)
 		}
 	}
@@ -401,7 +408,8 @@ func TestADumpThatCannotBeWrittenRemovesNothing(t *testing.T) {
 	}
 	defer full.Close()
 	var stderr bytes.Buffer
-	if code := execute(t.Context(), []string{"queue", "dump", "a", "-"}, full, &stderr); code != failed || !strings.Contains(stderr.String(), "no space left") {
+	if code := execute(t.Context(), []string{"queue", "dump", "a", "-"}, full, &stderr); code != failed ||
+		!strings.Contains(stderr.String(), "no space left") {
 		t.Errorf("code %d\n%s", code, &stderr)
 	}
 	same(t, "a", b.Payloads("a"), numbers(250))
@@ -409,7 +417,8 @@ func TestADumpThatCannotBeWrittenRemovesNothing(t *testing.T) {
 
 func TestTheFileOfADumpIsNamedAfterItsQueue(t *testing.T) {
 	for name, want := range map[string]string{
-		"orders": "orders", "a/b c": "a_b c", "../../etc/passwd": "_.._etc_passwd", "https://sqs.eu-1.amazonaws.com/123/orders.fifo": "orders.fifo", "a\x00b\n": "a_b_", "-x": "x",
+		"orders": "orders", "a/b c": "a_b c", "../../etc/passwd": "_.._etc_passwd",
+		"https://sqs.eu-1.amazonaws.com/123/orders.fifo": "orders.fifo", "a\x00b\n": "a_b_", "-x": "x",
 	} {
 		if got := fileName(name); got != want {
 			t.Errorf("%q: got %q, want %q", name, got, want)
@@ -443,7 +452,9 @@ not json
 		t.Fatal(err)
 	}
 	_, stderr, code := flowd(t.Context(), "queue", "load", "a", file)
-	if code != failed || !strings.Contains(stderr, "line 2: not a message in the form that framing messages writes") || !strings.Contains(stderr, `line 4 (message_id "7"): too large`) || !strings.Contains(stderr, "2 sent, 2 failed") {
+	if code != failed || !strings.Contains(stderr, "line 2: not a message in the form that framing messages writes") ||
+		!strings.Contains(stderr, `line 4 (message_id "7"): too large`) ||
+		!strings.Contains(stderr, "2 sent, 2 failed") {
 		t.Errorf("code %d\n%s", code, stderr)
 	}
 	same(t, "a", b.Payloads("a"), []string{"one", "two"})
@@ -469,7 +480,8 @@ func TestAnInterruptedLoadSaysHowItGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, stderr, code := flowd(ctx, "queue", "load", "a", file)
-	if code != handedBack || !strings.Contains(stderr, "2,000 sent") || !strings.Contains(stderr, "continue with --skip 3999\n") {
+	if code != handedBack || !strings.Contains(stderr, "2,000 sent") ||
+		!strings.Contains(stderr, "continue with --skip 3999\n") {
 		t.Errorf("code %d\n%s", code, stderr)
 	}
 	queues(t, clean, "3,000 sent", "load", "a", file, "--skip", "3999")
@@ -496,7 +508,8 @@ func TestASignalEndsALoadThatWaitsForStdin(t *testing.T) {
 		t.Fatal(err)
 	}
 	cancel()
-	if err := <-done; !errors.Is(err, exit(handedBack)) || !strings.Contains(stderr.String(), "continue with --skip 0") || strings.Contains(stderr.String(), "closed pipe") {
+	if err := <-done; !errors.Is(err, exit(handedBack)) || !strings.Contains(stderr.String(),
+		"continue with --skip 0") || strings.Contains(stderr.String(), "closed pipe") {
 		t.Errorf("%v\n%s", err, &stderr)
 	}
 	same(t, "a", b.Payloads("a"), []string{})
@@ -516,9 +529,10 @@ func TestWhereNobodyCanBeAskedNothingIsDone(t *testing.T) {
 	b := fakeBroker(t, "a", "b")
 	b.Put("a", numbers(7)...)
 	for want, args := range map[string][]string{
-		"Move 7 messages from a to b? (add --yes)":              {"mv", "a", "b"},
-		"Move at most 3 messages from a to b? (add --yes)":      {"mv", "a", "b", "-n", "3"},
-		"Remove messages from a (7 messages) once they are in ": {"dump", "a", filepath.Join(t.TempDir(), "x"), "--delete"},
+		"Move 7 messages from a to b? (add --yes)":         {"mv", "a", "b"},
+		"Move at most 3 messages from a to b? (add --yes)": {"mv", "a", "b", "-n", "3"},
+		"Remove messages from a (7 messages) once they are in ": {"dump", "a", filepath.Join(t.TempDir(), "x"),
+			"--delete"},
 	} {
 		queues(t, invalid, want, args...)
 	}
@@ -526,7 +540,8 @@ func TestWhereNobodyCanBeAskedNothingIsDone(t *testing.T) {
 }
 
 func TestTheAnswerCounts(t *testing.T) {
-	for answer, want := range map[string]int{"y\n": clean, "YES\n": clean, "n\n": failed, "\n": failed, "": failed, "yep\n": failed} {
+	for answer, want := range map[string]int{"y\n": clean, "YES\n": clean, "n\n": failed, "\n": failed, "": failed,
+		"yep\n": failed} {
 		var out bytes.Buffer
 		c := &queueCall{con: &console{out: newScreen(&out)}, stop: t.Context()}
 		err := c.ask(strings.NewReader(answer), "Sure?")
@@ -534,7 +549,8 @@ func TestTheAnswerCounts(t *testing.T) {
 		if errors.As(err, &code); int(code) != want {
 			t.Errorf("%q: %v, want code %d", answer, err, want)
 		}
-		if said := strings.Contains(out.String(), "nothing was done"); said != (want != clean) || !strings.HasPrefix(out.String(), "Sure? [y/N] ") {
+		if said := strings.Contains(out.String(), "nothing was done"); said != (want != clean) ||
+			!strings.HasPrefix(out.String(), "Sure? [y/N] ") {
 			t.Errorf("%q: %q", answer, &out)
 		}
 	}

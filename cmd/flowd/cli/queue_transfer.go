@@ -114,7 +114,8 @@ func (t *transfer) batch(r queue.Reader, ms []queue.Message, put put) error {
 	if t.remove && len(safe) > 0 {
 		if err := r.Done(t.kill, safe); err != nil {
 			t.done += int64(len(safe))
-			return fmt.Errorf("%s were %s, but may still be in the queue, too: %w", plural(len(safe), "message"), t.verb, err)
+			return fmt.Errorf("%s were %s, but may still be in the queue, too: %w", plural(len(safe), "message"),
+				t.verb, err)
 		}
 	}
 	t.done += int64(len(safe))

@@ -83,7 +83,8 @@ func summary(r runtime.Report, took time.Duration) string {
 // fates lists the counts that are not zero, the good ends first.
 func fates(c engine.Counts) string {
 	var ends []string
-	for _, f := range []engine.Fate{engine.Delivered, engine.Filtered, engine.DeadLettered, engine.Dropped, engine.Returned} {
+	for _, f := range []engine.Fate{engine.Delivered, engine.Filtered, engine.DeadLettered, engine.Dropped,
+		engine.Returned} {
 		if n := c.Ended[f]; n > 0 {
 			ends = append(ends, amount(n)+" "+fateName(f))
 		}

@@ -29,7 +29,8 @@ func TestSummary(t *testing.T) {
 	}{
 		{
 			"all fates that occurred, the good ones first",
-			counts(20000, map[engine.Fate]int64{engine.Delivered: 19990, engine.DeadLettered: 10}), 1204 * time.Millisecond,
+			counts(20000, map[engine.Fate]int64{engine.Delivered: 19990, engine.DeadLettered: 10}),
+			1204 * time.Millisecond,
 			"orders: 20,000 received: 19,990 delivered, 10 dead-lettered in 1.2s (16.6 k/s)\n",
 		},
 		{"nothing was read", engine.Counts{}, 12 * time.Millisecond, "orders: 0 received in 12ms\n"},
@@ -55,8 +56,10 @@ func TestReportSaysWhatFailedWhyAndWhere(t *testing.T) {
 		Pipeline: "orders",
 		Stats:    engine.Stats{Roots: counts(3, map[engine.Fate]int64{engine.Dropped: 3})},
 		Failures: []runtime.FailureGroup{
-			{Count: 1, Fate: engine.Dropped, First: runtime.Failure{Class: engine.Decode, Place: "step parse", Message: "offset 3: unexpected end", From: "input log, line 17", Sample: "{\"a\x1b[2J"}},
-			{Count: 2, Fate: engine.Dropped, First: runtime.Failure{Class: engine.Expression, Message: "cannot compare\n  a > 1\n  ^"}},
+			{Count: 1, Fate: engine.Dropped, First: runtime.Failure{Class: engine.Decode, Place: "step parse",
+				Message: "offset 3: unexpected end", From: "input log, line 17", Sample: "{\"a\x1b[2J"}},
+			{Count: 2, Fate: engine.Dropped, First: runtime.Failure{Class: engine.Expression,
+				Message: "cannot compare\n  a > 1\n  ^"}},
 		},
 		Err: errors.New("input log: access.log: no such file or directory"),
 	}, time.Second)
@@ -80,8 +83,10 @@ func TestReportDoesNotAskForADeadLetterThatIsThere(t *testing.T) {
 	newConsole(&out).report(runtime.Report{
 		Pipeline: "orders",
 		Failures: []runtime.FailureGroup{
-			{Count: 1, Fate: engine.DeadLettered, First: runtime.Failure{Class: engine.Decode, Message: "unexpected end"}},
-			{Count: 1, Fate: engine.Dropped, First: runtime.Failure{Class: engine.Transient, Place: "output dlq", Message: "no space left"}},
+			{Count: 1, Fate: engine.DeadLettered, First: runtime.Failure{Class: engine.Decode,
+				Message: "unexpected end"}},
+			{Count: 1, Fate: engine.Dropped, First: runtime.Failure{Class: engine.Transient, Place: "output dlq",
+				Message: "no space left"}},
 		},
 	}, time.Second)
 	want := "orders: failed messages were dropped (the dead-letter output could not take them, or `then: drop` applies where they failed)\n"
@@ -101,7 +106,8 @@ func TestReportListsTheMostFrequentFailuresOnly(t *testing.T) {
 	if got := strings.Count(out.String(), " returned: "); got != shownGroups {
 		t.Errorf("%d groups shown, want %d:\n%s", got, shownGroups, out.String())
 	}
-	if !strings.HasPrefix(out.String(), "p: 5 returned") || !strings.Contains(out.String(), "and 3 more kinds of failure") {
+	if !strings.HasPrefix(out.String(), "p: 5 returned") ||
+		!strings.Contains(out.String(), "and 3 more kinds of failure") {
 		t.Error(out.String())
 	}
 }

@@ -91,7 +91,8 @@ func run(cmd *cobra.Command, files, set []string, watch bool) error {
 	logs.configure(loaded.Service.Log)
 	stop, kill, release := signals(cmd.Context(), con)
 	defer release()
-	p := &process{con: con, log: logs.log, files: files, options: o, stop: stop, kill: kill, set: loaded, service: loaded.Service, wake: make(chan struct{}, 1)}
+	p := &process{con: con, log: logs.log, files: files, options: o, stop: stop, kill: kill, set: loaded,
+		service: loaded.Service, wake: make(chan struct{}, 1)}
 	code, err := p.serve(watch)
 	if err != nil {
 		return err
@@ -106,7 +107,8 @@ func run(cmd *cobra.Command, files, set []string, watch bool) error {
 func (p *process) serve(watch bool) (code int, err error) {
 	if c := p.set.Service; c.Listen != "" {
 		info := version()
-		s, err := service.Start(context.WithoutCancel(p.stop), service.Config{Listen: c.Listen, TokenFile: c.TokenFile, TLS: c.TLS, Version: info.Version, Revision: info.Revision},
+		s, err := service.Start(context.WithoutCancel(p.stop), service.Config{Listen: c.Listen, TokenFile: c.TokenFile,
+			TLS: c.TLS, Version: info.Version, Revision: info.Revision},
 			p, metrics.Registry(p.set.Shared), p.log)
 		if err != nil {
 			return failed, err

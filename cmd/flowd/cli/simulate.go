@@ -225,7 +225,8 @@ func writeChoices(w io.Writer, p polled, choices []choice, more bool, secrets *s
 		if c.Found > 0 {
 			found = "found " + amount(int64(c.Found))
 		}
-		fmt.Fprintf(&b, "%4d  %6s  %-*s  %s\n", c.Step, time.Duration(c.At*float64(time.Second)).Round(time.Millisecond), width, c.Source, found)
+		fmt.Fprintf(&b, "%4d  %6s  %-*s  %s\n", c.Step,
+			time.Duration(c.At*float64(time.Second)).Round(time.Millisecond), width, c.Source, found)
 	}
 	for _, src := range p.Sources {
 		fmt.Fprintf(&b, "%-*s  weight %d: %d of %d\n", width, src.Name, src.Weight, times[src.Name], len(choices))

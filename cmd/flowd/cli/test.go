@@ -111,7 +111,8 @@ func test(cmd *cobra.Command, o testOptions) error {
 	}
 	switch {
 	case tests == 0 && !o.allowEmpty:
-		fmt.Fprintf(con, "there is no test to run (write the section `tests`: flowd docs testing; or give --allow-empty)\n")
+		fmt.Fprintf(con,
+			"there is no test to run (write the section `tests`: flowd docs testing; or give --allow-empty)\n")
 		return exit(invalid)
 	case tests > 0 && len(runs) == 0:
 		return usage(fmt.Sprintf("--run: none of the %s matches", plural(tests, "test")))
@@ -127,7 +128,8 @@ func test(cmd *cobra.Command, o testOptions) error {
 			return err
 		}
 	}
-	fmt.Fprintf(con, "%s: %d passed, %d failed in %s\n", plural(len(runs), "test"), len(runs)-r.failed, r.failed, seconds(time.Since(began)))
+	fmt.Fprintf(con, "%s: %d passed, %d failed in %s\n", plural(len(runs), "test"), len(runs)-r.failed, r.failed,
+		seconds(time.Since(began)))
 	return errors.Join(r.finish(o), conclude(con, r, o))
 }
 

@@ -177,12 +177,14 @@ func (r *testReport) junit(path string) error {
 			doc.Suites = append(doc.Suites, &junitSuite{Name: t.pipeline.Spec.Name, File: t.pipeline.File})
 		}
 		s := doc.Suites[len(doc.Suites)-1]
-		c := junitCase{Name: t.test.Name, Class: s.Name, File: s.File, Line: t.test.Place.Pos.Line, Time: inSeconds(t.took)}
+		c := junitCase{Name: t.test.Name, Class: s.Name, File: s.File, Line: t.test.Place.Pos.Line,
+			Time: inSeconds(t.took)}
 		if t.failed() {
 			var b strings.Builder
 			(&testReport{}).differences(&b, t.result.Differences)
 			first := t.result.Differences[0]
-			c.Failure = &junitFailure{strings.Join(strings.Fields(first.At+" "+first.Path+": "+cmp.Or(first.Got, "missing")), " "), "\n" + strings.ToValidUTF8(b.String(), "\uFFFD")}
+			c.Failure = &junitFailure{strings.Join(strings.Fields(first.At+" "+first.Path+": "+cmp.Or(first.Got,
+				"missing")), " "), "\n" + strings.ToValidUTF8(b.String(), "\uFFFD")}
 			s.Failures++
 		}
 		s.Tests++

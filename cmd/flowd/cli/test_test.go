@@ -89,10 +89,12 @@ tests:
 
 func TestAFileWithoutTestsIsNotAPassedOne(t *testing.T) {
 	file := pipeline(t, "inputs: {in: {test_lines: {}}}\noutputs: {out: {test_drop: {}}}\n")
-	if _, stderr, code := flowd(t.Context(), "test", file); code != invalid || !strings.Contains(stderr, file+": no tests") || !strings.Contains(stderr, "--allow-empty") {
+	if _, stderr, code := flowd(t.Context(), "test", file); code != invalid ||
+		!strings.Contains(stderr, file+": no tests") || !strings.Contains(stderr, "--allow-empty") {
 		t.Errorf("exit code %d\n%s", code, stderr)
 	}
-	if _, stderr, code := flowd(t.Context(), "test", file, "--allow-empty"); code != clean || !strings.Contains(stderr, "no tests") {
+	if _, stderr, code := flowd(t.Context(), "test", file, "--allow-empty"); code != clean ||
+		!strings.Contains(stderr, "no tests") {
 		t.Errorf("with --allow-empty: exit code %d\n%s", code, stderr)
 	}
 }
@@ -129,13 +131,15 @@ tests: [{name: blocks, input: [{json: {}}], expect: {}}]
 `)
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if stdout, _, code := flowd(ctx, "test", file); code != failed || !strings.Contains(stdout, "interrupted") && !strings.Contains(stdout, "real time") {
+	if stdout, _, code := flowd(ctx, "test", file); code != failed || !strings.Contains(stdout, "interrupted") &&
+		!strings.Contains(stdout, "real time") {
 		t.Errorf("exit code %d\n%s", code, stdout)
 	}
 }
 
 func TestJUnitIsXMLWhateverTheTestsSay(t *testing.T) {
-	odd := &testRun{result: pipetest.Result{Differences: []pipetest.Difference{{At: "output <&>", Got: "\x00\x1b[31m \xff ]]>"}}}}
+	odd := &testRun{result: pipetest.Result{Differences: []pipetest.Difference{{At: "output <&>",
+		Got: "\x00\x1b[31m \xff ]]>"}}}}
 	odd.test.Name = "\"<odd>\" \x01"
 	path := filepath.Join(t.TempDir(), "report.xml")
 	odd.pipeline.Spec = &engine.Pipeline{Name: "p"}

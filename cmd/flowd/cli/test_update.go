@@ -21,7 +21,8 @@ func updateTests(con *console, runs []*testRun) (updated int, err error) {
 			if u, ok := updateOf(runs[n]); ok {
 				updates = append(updates, u)
 			} else if runs[n].failed() {
-				fmt.Fprintf(con, "%s: %q can't be updated: what failed is not one of its expectations\n", runs[n].place(), runs[n].test.Name)
+				fmt.Fprintf(con, "%s: %q can't be updated: what failed is not one of its expectations\n",
+					runs[n].place(), runs[n].test.Name)
 			}
 		}
 		if len(updates) > 0 {
@@ -134,7 +135,8 @@ func lineDiff(before, after string, color bool) string {
 	old, now := strings.Split(before, "\n"), strings.Split(after, "\n")
 	var b strings.Builder
 	show := func(mark, color_ string, line int, text string) {
-		fmt.Fprintf(&b, "%s\n", paint(color, color_, fmt.Sprintf("%5d %s %s", line, mark, printable(strings.TrimSuffix(text, "\r")))))
+		fmt.Fprintf(&b, "%s\n", paint(color, color_,
+			fmt.Sprintf("%5d %s %s", line, mark, printable(strings.TrimSuffix(text, "\r")))))
 	}
 	for _, p := range pipetest.Align(len(old), len(now), func(i, j int) bool { return old[i] == now[j] }) {
 		if p.Want >= 0 && p.Got >= 0 && old[p.Want] == now[p.Got] {

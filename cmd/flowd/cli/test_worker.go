@@ -52,7 +52,8 @@ func runWorker(ctx context.Context, t *testRun, o testOptions) pipetest.Result {
 }
 
 func broken(format string, args ...any) pipetest.Result {
-	return pipetest.Result{Differences: []pipetest.Difference{{At: "run", Got: strings.TrimSpace(fmt.Sprintf(format, args...))}}}
+	return pipetest.Result{Differences: []pipetest.Difference{{At: "run",
+		Got: strings.TrimSpace(fmt.Sprintf(format, args...))}}}
 }
 
 // crash is what a crashed process said, from its complaint on.
@@ -87,7 +88,8 @@ func testWorker(cmd *cobra.Command, o testOptions) error {
 	runtime.GOMAXPROCS(1) // goroutines take turns in the same order each time
 
 	loaded, problems := config.Load(o.files, config.Options{Set: o.set, Testing: true})
-	if n, _ := count(problems); n > 0 || pipeline >= len(loaded.Pipelines) || number >= len(loaded.Pipelines[pipeline].Tests()) {
+	if n, _ := count(problems); n > 0 || pipeline >= len(loaded.Pipelines) ||
+		number >= len(loaded.Pipelines[pipeline].Tests()) {
 		return errors.New("the files have changed meanwhile")
 	}
 	res, err := pipetest.Run(loaded.Rehearse(loaded.Pipelines[pipeline], number))

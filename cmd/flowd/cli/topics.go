@@ -22,11 +22,14 @@ type topic struct {
 func topics() []topic {
 	all := []topic{
 		{"expressions", "The language of conditions and values, and its functions", expressions},
-		{"engine", "The section engine: parallelism, order, memory, failures, draining", fieldsText("The section engine", engine.EngineSpec{})},
-		{"resources", "The section resources: what pipelines share", fieldsText("The section resources", config.Resources{})},
+		{"engine", "The section engine: parallelism, order, memory, failures, draining",
+			fieldsText("The section engine", engine.EngineSpec{})},
+		{"resources", "The section resources: what pipelines share",
+			fieldsText("The section resources", config.Resources{})},
 		{"service", "The section service: the process itself", fieldsText("The section service", config.Service{})},
 		{"tests", "The section tests: messages, and what must become of them", fieldsText("A test", config.Test{})},
-		{"codes", "The codes of problems that flowd lint finds", func(_ int, color bool) string { return codeTable(color) }},
+		{"codes", "The codes of problems that flowd lint finds",
+			func(_ int, color bool) string { return codeTable(color) }},
 	}
 	entries, _ := docs.Guides.ReadDir(".") // of what is built in
 	for _, e := range entries {

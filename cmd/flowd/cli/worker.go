@@ -28,7 +28,8 @@ type joining struct {
 
 func (j *joining) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringArrayVar(&j.join, "join", []string{"127.0.0.1:" + wire.Port}, "`ADDRESS` of a hub (service.cluster.listen) or a NATS server (nats://…, tls://…); may repeat")
+	f.StringArrayVar(&j.join, "join", []string{"127.0.0.1:" + wire.Port},
+		"`ADDRESS` of a hub (service.cluster.listen) or a NATS server (nats://…, tls://…); may repeat")
 	f.StringVar(&j.tokenFile, "token-file", "", "`FILE` with the token, instead of the variable FLOWD_TOKEN")
 	f.StringVar(&j.credentials, "credentials", "", "`FILE` with NATS credentials")
 	f.StringVar(&j.ca, "ca", "", "PEM `FILE` of the certificates to trust instead of the system's; requires TLS")
@@ -103,7 +104,8 @@ is left after --grace, or at a second signal.`,
 				return usage("no pool to join is given (add --pool NAME)")
 			}
 			if len(allow) > 0 {
-				if err := engine.Processors.Only(allow, "this worker was started with --allow and without this type"); err != nil {
+				if err := engine.Processors.Only(allow,
+					"this worker was started with --allow and without this type"); err != nil {
 					return usage("--allow: " + err.Error())
 				}
 			}

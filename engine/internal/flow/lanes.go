@@ -85,17 +85,20 @@ func (l *SlabList) Pop(n int) *engine.Batch {
 // admits says that n messages of another slab may continue in b, which has room.
 func admits(b *engine.Batch, other *engine.Batch, n int) bool {
 	return cap(slab(b).Msgs) == inside.SlabSize && len(slab(b).Msgs)+n <= inside.SlabSize && Likewise(b, other) &&
-		!Whole(b) && !Whole(other) && !slab(b).Way.Detour && !slab(other).Way.Detour && slab(b).Way.Slot == slab(other).Way.Slot && slab(b).Way.Out == slab(other).Way.Out
+		!Whole(b) && !Whole(other) && !slab(b).Way.Detour && !slab(other).Way.Detour &&
+		slab(b).Way.Slot == slab(other).Way.Slot && slab(b).Way.Out == slab(other).Way.Out
 }
 
 // Likewise says that messages of both batches continue in the same way.
 func Likewise(b *engine.Batch, other *engine.Batch) bool {
-	return slab(b).Way.Batcher == slab(other).Way.Batcher && slab(b).Stage == slab(other).Stage && slab(b).Way.In == slab(other).Way.In
+	return slab(b).Way.Batcher == slab(other).Way.Batcher && slab(b).Stage == slab(other).Stage &&
+		slab(b).Way.In == slab(other).Way.In
 }
 
 // Follows makes an empty slab one whose messages continue like those of another.
 func Follows(b *engine.Batch, other *engine.Batch) *engine.Batch {
-	slab(b).From, slab(b).Stage, slab(b).Way.Batcher, slab(b).Way.In = slab(other).From, slab(other).Stage, slab(other).Way.Batcher, slab(other).Way.In
+	slab(b).From, slab(b).Stage, slab(b).Way.Batcher, slab(b).Way.In = slab(other).From, slab(other).Stage,
+		slab(other).Way.Batcher, slab(other).Way.In
 	return b
 }
 

@@ -43,8 +43,10 @@ func unscribble(b *engine.Batch) {
 
 func untouched(m *engine.Message) bool {
 	return msg(m).State == released && msg(m).Stage == msg(&nonsense).Stage && msg(m).Fate == msg(&nonsense).Fate &&
-		m.Ref == nonsense.Ref && m.Attempt == -1 && msg(m).PC == -1 && msg(m).Back == -1 && msg(m).Part == -1 && msg(m).Charge == -1 && msg(m).Credits == 0 &&
-		string(m.Key) == string(nonsense.Key) && string(msg(m).Doc.Payload()) == string(nonsense.Key) && msg(m).Orig == nil && msg(m).BatchKey == "" && msg(m).Of == nil &&
+		m.Ref == nonsense.Ref && m.Attempt == -1 && msg(m).PC == -1 && msg(m).Back == -1 && msg(m).Part == -1 &&
+		msg(m).Charge == -1 && msg(m).Credits == 0 &&
+		string(m.Key) == string(nonsense.Key) && string(msg(m).Doc.Payload()) == string(nonsense.Key) &&
+		msg(m).Orig == nil && msg(m).BatchKey == "" && msg(m).Of == nil &&
 		m.Meta == engine.Meta{} && msg(m).Origin == engine.Origin{} &&
 		msg(m).Err == nil && msg(m).Rare == nil && msg(m).Parking == nil && msg(m).Batch == nil
 }

@@ -122,7 +122,8 @@ func (h *Histogram) Observe(v float64) {
 }
 
 func (h *Histogram) Read() engine.Histogram {
-	r := engine.Histogram{Bounds: h.bounds, Counts: make([]uint64, len(h.counts)), Sum: math.Float64frombits(h.sum.Load())}
+	r := engine.Histogram{Bounds: h.bounds, Counts: make([]uint64, len(h.counts)),
+		Sum: math.Float64frombits(h.sum.Load())}
 	for i := range h.counts {
 		r.Counts[i] = h.counts[i].Load()
 		r.Count += r.Counts[i]

@@ -189,7 +189,8 @@ func (a *AckLoop) lasting(ctx context.Context, failed []Ranked) (again []Ranked)
 		}
 	}
 	if lost := len(failed) - len(again); lost > 0 {
-		a.log.Error("acknowledgement given up: the source will deliver these messages again", "input", a.Input, "messages", lost)
+		a.log.Error("acknowledgement given up: the source will deliver these messages again", "input", a.Input,
+			"messages", lost)
 	}
 	return again
 }

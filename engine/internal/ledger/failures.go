@@ -62,7 +62,8 @@ func (f *failures) Add(m *engine.Message, fate engine.Fate) {
 		if d.Unfinished {
 			what = "message lost: "
 		}
-		log.Warn(what+line, "class", d.Class, "from", d.From, "fate", fate.String(), "so_far", g.Count, "sample", d.Sample)
+		log.Warn(what+line, "class", d.Class, "from", d.From, "fate", fate.String(), "so_far", g.Count, "sample",
+			d.Sample)
 	}
 }
 

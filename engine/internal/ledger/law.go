@@ -52,7 +52,8 @@ func (c *law) Count(ended *[HowMany]int64, made, consumed int64) {
 }
 
 func (c *law) Read() engine.Counts {
-	n := engine.Counts{Received: c.Received.Load(), Made: c.made.Load(), Consumed: c.consumed.Load(), InFlight: c.InFlight.Load()}
+	n := engine.Counts{Received: c.Received.Load(), Made: c.made.Load(), Consumed: c.consumed.Load(),
+		InFlight: c.InFlight.Load()}
 	for f := range c.ended {
 		n.Ended[f] = c.ended[f].Load()
 	}

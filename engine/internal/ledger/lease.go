@@ -93,7 +93,8 @@ func (r *Account) lose(a *AckLoop, refs []uint64) {
 		for i := range l.Roots {
 			// What has ended meanwhile is reported as it ended: whoever settles it swaps
 			// first.
-			if x := &l.Roots[i]; l.Acks == a && lost[x.Ref] && x.Pieces.Load() > 0 && x.Lease.CompareAndSwap(LeaseOpen, LeaseLost) {
+			if x := &l.Roots[i]; l.Acks == a && lost[x.Ref] && x.Pieces.Load() > 0 &&
+				x.Lease.CompareAndSwap(LeaseOpen, LeaseLost) {
 				n++
 			}
 		}
@@ -115,7 +116,8 @@ func (r *Account) TakeAway(b *engine.Batch) {
 		case msg(m).State != inside.Live:
 		case lost(m):
 			m.EndAs(engine.Returned)
-			msg(m).Err = engine.Errorf(engine.Transient, "the lease of this message was lost (give the source a longer visibility, or speed up what is slow)")
+			msg(m).Err = engine.Errorf(engine.Transient,
+				"the lease of this message was lost (give the source a longer visibility, or speed up what is slow)")
 		case r.Recalls.Load() > 0 && !msg(m).Dead && recalled(m):
 			m.EndAs(engine.Returned)
 			msg(m).Err = &engine.Error{Class: engine.Transient, Err: engine.ErrBehind}

@@ -17,17 +17,23 @@ func TestAPhaseIsNeverLeftForAnEarlierOne(t *testing.T) {
 		{"it runs", func(l *Life) { l.Runs() }, running, true, false, false, false},
 		{"a stop before it runs", func(l *Life) { l.Drain(time.Time{}) }, ending, false, true, false, false},
 		{"a drain", func(l *Life) { l.Runs(); l.Drain(later) }, ending, true, true, false, false},
-		{"a drain whose time is up", func(l *Life) { l.Runs(); l.Drain(later); l.Advance(Returning) }, Returning, true, true, false, true},
-		{"another plan follows", func(l *Life) { l.Runs(); l.Replace(); l.Advance(Returning) }, Returning, true, false, true, true},
-		{"another plan follows after a drain", func(l *Life) { l.Runs(); l.Drain(later); l.Replace() }, ending, true, true, false, false},
-		{"a drain when nothing is left", func(l *Life) { l.Runs(); l.Advance(Over); l.Drain(later) }, Over, true, true, false, true},
+		{"a drain whose time is up", func(l *Life) { l.Runs(); l.Drain(later); l.Advance(Returning) }, Returning, true,
+			true, false, true},
+		{"another plan follows", func(l *Life) { l.Runs(); l.Replace(); l.Advance(Returning) }, Returning, true, false,
+			true, true},
+		{"another plan follows after a drain", func(l *Life) { l.Runs(); l.Drain(later); l.Replace() }, ending, true,
+			true, false, false},
+		{"a drain when nothing is left", func(l *Life) { l.Runs(); l.Advance(Over); l.Drain(later) }, Over, true, true,
+			false, true},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var l Life
 			tt.events(&l)
-			if l.At() != tt.at || l.IsOpen() != tt.open || l.Draining() != tt.drains || l.PassesOn() != tt.passes || l.Handing() != tt.atOnce {
-				t.Errorf("at %d, open %t, draining %t, passes on %t, hands back %t", l.At(), l.IsOpen(), l.Draining(), l.PassesOn(), l.Handing())
+			if l.At() != tt.at || l.IsOpen() != tt.open || l.Draining() != tt.drains || l.PassesOn() != tt.passes ||
+				l.Handing() != tt.atOnce {
+				t.Errorf("at %d, open %t, draining %t, passes on %t, hands back %t", l.At(), l.IsOpen(), l.Draining(),
+					l.PassesOn(), l.Handing())
 			}
 		})
 	}

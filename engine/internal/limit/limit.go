@@ -178,7 +178,8 @@ func (l *Limiter) Changed() <-chan struct{} {
 func (l *Limiter) State() engine.LimitState {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := engine.LimitState{Name: l.name, Messages: int(l.rate.messages), Per: time.Duration(l.rate.per), Limited: l.limited}
+	s := engine.LimitState{Name: l.name, Messages: int(l.rate.messages), Per: time.Duration(l.rate.per),
+		Limited: l.limited}
 	if l.keys != nil {
 		s.Keys = l.keys.len()
 	}

@@ -380,8 +380,10 @@ func (w *watched) draw(t *rapid.T, kind string) *watched {
 }
 
 func checkLimit(t *rapid.T, kind string) {
-	own, shared := new(watched).draw(t, kind), new(watched).draw(t, rapid.SampledFrom([]string{"window", "bucket"}).Draw(t, "other kind"))
-	one, both, other := NewLine(shared.Limiter), NewLine(own.Limiter, shared.Limiter), NewLine(shared.Limiter, own.Limiter)
+	own, shared := new(watched).draw(t, kind), new(watched).draw(t,
+		rapid.SampledFrom([]string{"window", "bucket"}).Draw(t, "other kind"))
+	one, both, other := NewLine(shared.Limiter), NewLine(own.Limiter, shared.Limiter),
+		NewLine(shared.Limiter, own.Limiter)
 	lines, due := []*WaitLine{&one, &both, &other}, map[*WaitLine]time.Time{}
 	now, latest := noon, noon
 	for range rapid.IntRange(1, 60).Draw(t, "calls") {
@@ -506,7 +508,8 @@ func TestKeysThatDoNotFit(t *testing.T) {
 
 func TestKeysThatAreIdleMakeRoom(t *testing.T) {
 	for _, kind := range []string{"window", "bucket"} {
-		l := NewLimiter("", engine.RateLimit{Messages: 5, Per: time.Second, Kind: kind, Key: expr.MustCompile("id"), MaxKeys: 3})
+		l := NewLimiter("", engine.RateLimit{Messages: 5, Per: time.Second, Kind: kind, Key: expr.MustCompile("id"),
+			MaxKeys: 3})
 		for i := range 100 {
 			now := noon.Add(time.Duration(i) * time.Second)
 			for range 5 {

@@ -95,7 +95,8 @@ func (h *Holds) Behind(b *engine.Batch, at inside.Stage, out *Place) {
 // written, must hold its keys first.
 func Foresee(b *engine.Batch) (troubled map[string]bool) {
 	for i := range slab(b).Msgs {
-		if m := &slab(b).Msgs[i]; msg(m).State == inside.Failed || msg(m).State == inside.Waits || msg(m).State == inside.Parked {
+		if m := &slab(b).Msgs[i]; msg(m).State == inside.Failed || msg(m).State == inside.Waits ||
+			msg(m).State == inside.Parked {
 			if troubled == nil {
 				troubled = map[string]bool{}
 			}

@@ -249,7 +249,10 @@ func (h *Holds) Before(earlier []engine.Message, m *engine.Message) bool {
 		return false
 	}
 	if !slices.ContainsFunc(k.before, func(x *held) bool { return x.gap }) &&
-		slices.ContainsFunc(earlier, func(e engine.Message) bool { return msg(&e).State == inside.Live && bytes.Equal(e.Key, m.Key) }) {
+		slices.ContainsFunc(earlier, func(e engine.Message) bool {
+			return msg(&e).State == inside.Live &&
+				bytes.Equal(e.Key, m.Key)
+		}) {
 		return false
 	}
 	at := len(k.before)

@@ -23,7 +23,8 @@ func (r *rules) composites() {
 			at := r.member(name, o, i)
 			switch {
 			case slices.Contains(members[:i], m):
-				r.complain(at, schema.Problem{Code: "repeated-output", Message: fmt.Sprintf("the output %q is given twice", m), Remedy: "name it once"})
+				r.complain(at, schema.Problem{Code: "repeated-output",
+					Message: fmt.Sprintf("the output %q is given twice", m), Remedy: "name it once"})
 			case !slices.Contains(r.outputs, m):
 				r.complain(at, r.unknownOutput(m))
 			}
@@ -68,8 +69,9 @@ func (r *rules) circles() {
 				continue
 			}
 			r.complain(r.member(name, o, i), schema.Problem{Code: "output-cycle",
-				Message: "the output leads back to itself: " + strings.Join(append(slices.Clip(trail[from:]), m), " → "),
-				Remedy:  "remove one of the names"})
+				Message: "the output leads back to itself: " + strings.Join(append(slices.Clip(trail[from:]), m),
+					" → "),
+				Remedy: "remove one of the names"})
 		}
 		done[name] = true
 	}

@@ -62,7 +62,8 @@ func (r *rules) onFailure(at schema.Place, f engine.OnFailure, inherited string)
 		r.complain(at.At("dead_letter"), r.unknownOutput(f.DeadLetter))
 	case f.DeadLetter != "" && f.Then != "" && f.Then != "dead_letter":
 		r.complain(at.At("dead_letter"), schema.Problem{Code: "unused-dead-letter",
-			Message: fmt.Sprintf("nothing goes to this dead letter, since `then` is %s", f.Then), Remedy: "write `then: dead_letter`, or remove one of the two"})
+			Message: fmt.Sprintf("nothing goes to this dead letter, since `then` is %s", f.Then),
+			Remedy:  "write `then: dead_letter`, or remove one of the two"})
 	case f.Then == "dead_letter" && f.DeadLetter == "" && inherited == "":
 		r.complain(at.At("then"), schema.Problem{Code: "no-dead-letter",
 			Message: "no dead letter is named", Remedy: "add `dead_letter: NAME`, the name of an output"})

@@ -35,7 +35,9 @@ func (r *rules) fill() {
 		}
 	}
 	if n := r.spec.Engine.MaxInFlight.Messages; n > 0 && n < most.size {
-		r.complain(r.at("engine", "max_in_flight", "messages"), r.neverFills(most, fmt.Sprintf("only %s may be in flight at once", count(n)), fmt.Sprintf("write %d", most.size)))
+		r.complain(r.at("engine", "max_in_flight", "messages"),
+			r.neverFills(most, fmt.Sprintf("only %s may be in flight at once", count(n)),
+				fmt.Sprintf("write %d", most.size)))
 		return
 	}
 	unsettled := 0
@@ -79,7 +81,8 @@ func (r *rules) neverFills(w wanted, why, remedy string) schema.Problem {
 			path = schema.Join(path, key)
 		}
 	}
-	return schema.Problem{Code: "never-full", Warning: true, Message: fmt.Sprintf("a %s of %d (%s) never fills: %s", w.what, w.size, path, why), Remedy: remedy + " or more, or a smaller `size`"}
+	return schema.Problem{Code: "never-full", Warning: true, Message: fmt.Sprintf("a %s of %d (%s) never fills: %s",
+		w.what, w.size, path, why), Remedy: remedy + " or more, or a smaller `size`"}
 }
 
 func count(n int) string {

@@ -41,14 +41,16 @@ func (r *rules) limit(l engine.RateLimit) {
 	}
 	switch messages, per := n.Lookup("messages") != nil, n.Lookup("per") != nil; {
 	case !messages && !per:
-		r.wrongLimit(l, "", "a rate limit is a number of messages per period", "write `{messages: 100, per: 1s}`, or the name of one of `resources.rate_limits`")
+		r.wrongLimit(l, "", "a rate limit is a number of messages per period",
+			"write `{messages: 100, per: 1s}`, or the name of one of `resources.rate_limits`")
 	case !messages:
 		r.wrongLimit(l, "", "the number of messages is missing", "add `messages: 100`")
 	case !per:
 		r.wrongLimit(l, "", "the period is missing", "add `per: 1s`")
 	}
 	if n.Lookup("burst") != nil && cmp.Or(l.Kind, "window") == "window" {
-		r.wrongLimit(l, "burst", "a burst is for a bucket: a window lets all of its messages pass at once", "add `kind: bucket`, or remove it")
+		r.wrongLimit(l, "burst", "a burst is for a bucket: a window lets all of its messages pass at once",
+			"add `kind: bucket`, or remove it")
 	}
 	if n.Lookup("max_keys") != nil && n.Lookup("key") == nil {
 		r.wrongLimit(l, "max_keys", "there is no key that could have too many values", "add `key`, or remove it")

@@ -42,7 +42,8 @@ func (r *rules) retry(t engine.Retry) {
 	if t.MaxAttempts == 1 { // max_age bounds the wait for an output that can't be reached, too
 		for _, key := range []string{"backoff", "max_backoff", "intervals"} {
 			if n.Lookup(key) != nil {
-				wrong(key, "there is no second attempt to wait for: `max_attempts` is 1, and counts the first", "allow more attempts, or remove this")
+				wrong(key, "there is no second attempt to wait for: `max_attempts` is 1, and counts the first",
+					"allow more attempts, or remove this")
 				return
 			}
 		}
@@ -53,9 +54,11 @@ func (r *rules) retry(t engine.Retry) {
 	}
 	switch {
 	case t.Backoff > t.MaxBackoff && n.Lookup("max_backoff") != nil:
-		wrong("max_backoff", fmt.Sprintf("the longest wait, %s, is shorter than the first, %s", short(t.MaxBackoff), short(t.Backoff)), fmt.Sprintf("write `backoff: %s` or less, or a longer max_backoff", short(t.MaxBackoff)))
+		wrong("max_backoff", fmt.Sprintf("the longest wait, %s, is shorter than the first, %s", short(t.MaxBackoff),
+			short(t.Backoff)), fmt.Sprintf("write `backoff: %s` or less, or a longer max_backoff", short(t.MaxBackoff)))
 	case t.MaxAge > 0 && t.MaxAge < t.Backoff && t.MaxAttempts != 1:
-		wrong("max_age", fmt.Sprintf("%s is shorter than the first wait, which may take %s: whether there is a second attempt is left to chance", short(t.MaxAge), short(t.Backoff)), fmt.Sprintf("write `backoff: %s` or less, or a longer max_age", short(t.MaxAge)))
+		wrong("max_age",
+			fmt.Sprintf("%s is shorter than the first wait, which may take %s: whether there is a second attempt is left to chance", short(t.MaxAge), short(t.Backoff)), fmt.Sprintf("write `backoff: %s` or less, or a longer max_age", short(t.MaxAge)))
 	}
 }
 
@@ -85,11 +88,13 @@ func (r *rules) intervals(t engine.Retry, wrong func(key, message, remedy string
 	}
 	switch waits := t.MaxAttempts - 1; {
 	case t.MaxAge > 0 && t.MaxAge < t.Intervals[0]:
-		wrong("max_age", fmt.Sprintf("%s is over before the first wait, %s: there is never a second attempt", short(t.MaxAge), short(t.Intervals[0])), "write a longer max_age, or remove it")
+		wrong("max_age", fmt.Sprintf("%s is over before the first wait, %s: there is never a second attempt",
+			short(t.MaxAge), short(t.Intervals[0])), "write a longer max_age, or remove it")
 	case t.MaxAttempts > 1 && len(t.Intervals) > waits:
 		r.complain(t.Place.At("intervals"), schema.Problem{Code: "unused-interval", Warning: true,
-			Message: fmt.Sprintf("only the first %d of these %d waits are used, since there are %d attempts in all", waits, len(t.Intervals), t.MaxAttempts),
-			Remedy:  fmt.Sprintf("also write `max_attempts: %d`, or 0 for no limit", len(t.Intervals)+1)})
+			Message: fmt.Sprintf("only the first %d of these %d waits are used, since there are %d attempts in all",
+				waits, len(t.Intervals), t.MaxAttempts),
+			Remedy: fmt.Sprintf("also write `max_attempts: %d`, or 0 for no limit", len(t.Intervals)+1)})
 	}
 }
 
@@ -97,7 +102,8 @@ func (r *rules) intervals(t engine.Retry, wrong func(key, message, remedy string
 func (r *rules) backoff(at schema.Place, first, longest time.Duration) {
 	if at.Node.Find("max_backoff") != nil && first > longest && longest > 0 {
 		r.complain(at.At("max_backoff"), schema.Problem{Code: "retry-contradiction",
-			Message: fmt.Sprintf("the longest wait, %s, is shorter than the first, %s", short(longest), short(first)), Remedy: fmt.Sprintf("write `backoff: %s` or less, or a longer max_backoff", short(longest))})
+			Message: fmt.Sprintf("the longest wait, %s, is shorter than the first, %s", short(longest), short(first)),
+			Remedy:  fmt.Sprintf("write `backoff: %s` or less, or a longer max_backoff", short(longest))})
 	}
 }
 

@@ -15,10 +15,12 @@ func (r *rules) routes() {
 		return // the decoder has complained
 	}
 	if n := r.find("inputs"); n != nil && n.Kind == schema.MapNode && len(n.Keys) == 0 {
-		r.complain(r.key("inputs"), schema.Problem{Code: "no-input", Message: "there is no input", Remedy: "write one, such as `inputs: {in: {stdin: {}}}`"})
+		r.complain(r.key("inputs"), schema.Problem{Code: "no-input", Message: "there is no input",
+			Remedy: "write one, such as `inputs: {in: {stdin: {}}}`"})
 	}
 	if len(r.outputs) == 0 {
-		r.complain(r.key("outputs"), schema.Problem{Code: "no-output", Message: "there is no output", Remedy: "write one, such as `outputs: {out: {stdout: {}}}`"})
+		r.complain(r.key("outputs"), schema.Problem{Code: "no-output", Message: "there is no output",
+			Remedy: "write one, such as `outputs: {out: {stdout: {}}}`"})
 		return
 	}
 	r.composites()
@@ -34,7 +36,9 @@ func (r *rules) routes() {
 	}
 	for _, o := range r.outputs {
 		if all && !used[o] && !dead[o] && !members[o] {
-			r.complain(r.key("outputs", o), schema.Problem{Code: "unused-output", Message: "nothing is ever sent to this output", Remedy: fmt.Sprintf("name it in a batcher (`output: %s`), or remove it", o)})
+			r.complain(r.key("outputs", o), schema.Problem{Code: "unused-output",
+				Message: "nothing is ever sent to this output",
+				Remedy:  fmt.Sprintf("name it in a batcher (`output: %s`), or remove it", o)})
 		}
 	}
 	r.order()
@@ -48,7 +52,9 @@ func (r *rules) withoutBatchers(dead, members map[string]bool) {
 		if !slices.ContainsFunc(r.outputs, func(o string) bool { return dead[o] }) {
 			return // they are members of each other, which has been said
 		}
-		r.complain(r.key("outputs"), schema.Problem{Code: "no-route", Message: "every output is a dead letter, so messages have nowhere to go", Remedy: "add an output, or batchers that name one"})
+		r.complain(r.key("outputs"), schema.Problem{Code: "no-route",
+			Message: "every output is a dead letter, so messages have nowhere to go",
+			Remedy:  "add an output, or batchers that name one"})
 	case 1:
 	default:
 		var b strings.Builder
@@ -61,7 +67,8 @@ func (r *rules) withoutBatchers(dead, members map[string]bool) {
 		}
 		r.complain(r.key("outputs", normal[1]), schema.Problem{Code: "no-batchers",
 			Message: fmt.Sprintf("there are %d outputs, but no batchers to say which message goes where", len(normal)),
-			Remedy:  "write `batchers: {" + b.String()[2:] + "}`, or `batchers: {all: {output: [" + strings.Join(normal, ", ") + "]}}` to send every message to each"})
+			Remedy: "write `batchers: {" + b.String()[2:] + "}`, or `batchers: {all: {output: [" + strings.Join(normal,
+				", ") + "]}}` to send every message to each"})
 	}
 }
 
@@ -75,19 +82,22 @@ func (r *rules) batcher(name string, b engine.BatcherSpec, used map[string]bool)
 		}
 		switch {
 		case slices.Contains(b.Output[:i], o):
-			r.complain(at, schema.Problem{Code: "repeated-output", Message: fmt.Sprintf("the output %q is given twice", o), Remedy: "name it once"})
+			r.complain(at, schema.Problem{Code: "repeated-output",
+				Message: fmt.Sprintf("the output %q is given twice", o), Remedy: "name it once"})
 		case !slices.Contains(r.outputs, o):
 			r.complain(at, r.unknownOutput(o))
 		}
 		used[schema.Meant(o, r.outputs)] = true
 	}
 	if list != nil && list.Kind == schema.ListNode && len(list.Items) == 0 {
-		r.complain(r.at("batchers", name, "output"), schema.Problem{Code: "no-output", Message: "the batcher names no output", Remedy: schema.Suggest("", r.outputs, "one of `outputs`")})
+		r.complain(r.at("batchers", name, "output"), schema.Problem{Code: "no-output",
+			Message: "the batcher names no output", Remedy: schema.Suggest("", r.outputs, "one of `outputs`")})
 	}
 }
 
 func (r *rules) unknownOutput(name string) schema.Problem {
-	return schema.Problem{Code: "unknown-output", Message: fmt.Sprintf("there is no output %q", name), Remedy: schema.Suggest(name, r.outputs, fmt.Sprintf("add %q to `outputs`", name))}
+	return schema.Problem{Code: "unknown-output", Message: fmt.Sprintf("there is no output %q", name),
+		Remedy: schema.Suggest(name, r.outputs, fmt.Sprintf("add %q to `outputs`", name))}
 }
 
 // order checks which batchers can ever see a message: they are tried in the
@@ -108,13 +118,18 @@ func (r *rules) order() {
 		all := !r.hasMatch(e.Key) || match == "true"
 		switch {
 		case match == "false":
-			r.complain(r.at("batchers", e.Key, "match"), schema.Problem{Code: "never-matches", Message: "this condition is never true, so the batcher takes nothing", Remedy: "remove the batcher, or correct the condition"})
+			r.complain(r.at("batchers", e.Key, "match"),
+				schema.Problem{Code: "never-matches",
+					Message: "this condition is never true, so the batcher takes nothing",
+					Remedy:  "remove the batcher, or correct the condition"})
 		case taker != "":
 			remedy := fmt.Sprintf("put it before %q, or give %q a `match`, or `continue: true`", taker, taker)
 			if !r.hasMatch(e.Key) {
 				remedy = fmt.Sprintf("give one of the two a `match`, or %q `continue: true`", taker)
 			}
-			r.complain(r.key("batchers", e.Key), schema.Problem{Code: "unreachable-batcher", Message: fmt.Sprintf("no message ever arrives here: %q takes all of them first", taker), Remedy: remedy})
+			r.complain(r.key("batchers", e.Key), schema.Problem{Code: "unreachable-batcher",
+				Message: fmt.Sprintf("no message ever arrives here: %q takes all of them first", taker),
+				Remedy:  remedy})
 		}
 		catchAll = catchAll || all
 		if all && !e.Value.Continue && taker == "" {
@@ -123,7 +138,9 @@ func (r *rules) order() {
 		r.keys(e.Key, e.Value)
 	}
 	if !catchAll {
-		r.complain(r.key("batchers"), schema.Problem{Code: "no-catch-all", Warning: true, Message: "a message that no batcher matches fails with class unrouted", Remedy: "add a batcher without `match`; to discard such messages, give it an output `drop: {}`"})
+		r.complain(r.key("batchers"), schema.Problem{Code: "no-catch-all", Warning: true,
+			Message: "a message that no batcher matches fails with class unrouted",
+			Remedy:  "add a batcher without `match`; to discard such messages, give it an output `drop: {}`"})
 	}
 }
 

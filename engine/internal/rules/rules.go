@@ -141,7 +141,8 @@ func uses(p *engine.Pipeline, lists map[string]engine.Steps) []string {
 	follow = func(v any) {
 		for _, c := range Components(v) {
 			name := c.Refers()
-			if c.Kind != engine.Processors.Kind() || c.Type != "steps" || lists[name] == nil || slices.Contains(names, name) {
+			if c.Kind != engine.Processors.Kind() || c.Type != "steps" || lists[name] == nil ||
+				slices.Contains(names, name) {
 				continue
 			}
 			names = append(names, name)

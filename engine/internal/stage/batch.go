@@ -226,7 +226,8 @@ func (b *batcher) emit(s *engine.Batch, why engine.Trigger) {
 	b.sent[why]++
 	b.mu.Unlock()
 	b.fill.Observe(float64(len(slab(s).Msgs)))
-	b.r.plan.EmitEvent(engine.Event{Kind: engine.EventBatch, Name: b.plan.Name, N: len(slab(s).Msgs), Reason: string(why)})
+	b.r.plan.EmitEvent(engine.Event{Kind: engine.EventBatch, Name: b.plan.Name, N: len(slab(s).Msgs),
+		Reason: string(why)})
 	b.sendWhenFree(s)
 }
 

@@ -52,7 +52,8 @@ func newLane(r *Run, index int) *lane {
 func (l *lane) loop(ctx context.Context) {
 	cost := runTime // of one message: while it is not known, others may have to share what waits
 	for {
-		b := l.r.laneQueue.Pop(l.index, max(1, l.r.plan.Steps.Together, int(min(runTime/max(cost, 1), inside.SlabSize))))
+		b := l.r.laneQueue.Pop(l.index, max(1, l.r.plan.Steps.Together,
+			int(min(runTime/max(cost, 1), inside.SlabSize))))
 		if b == nil {
 			return
 		}
@@ -140,7 +141,8 @@ func (l *lane) admit(b *engine.Batch) {
 // Merge is not for lanes: steps that merge need a batch, which Build checks.
 func (l *lane) Merge(m *engine.Message) {
 	l.out.countMerge(m)
-	steps.FailAt(m, "", engine.Errorf(engine.Permanent, "a step that merges needs whole batches: write it under `processors` of a batcher or an output"))
+	steps.FailAt(m, "", engine.Errorf(engine.Permanent,
+		"a step that merges needs whole batches: write it under `processors` of a batcher or an output"))
 }
 
 // Hold has nothing to do in an input's own steps, where gaps keep order.
@@ -156,25 +158,26 @@ func (l *lane) Split(ctx context.Context, x *steps.Executor, b *engine.Batch, pc
 	arena := l.partArena()
 	lent := l.inUse
 	alone := l.r.plan.Serial && l.out.in == nil
-	last := steps.Pull(b, flow.Adopt(flow.NewSlab(0), arena), &x.Prog.Ops[pc], func(cur *engine.Batch, part bool) *engine.Batch {
-		if l.parts > partBytes { // others may need what is left
-			l.r.credits.Put(l.allow, 0, 0)
-			l.allow, l.parts = 0, 0
-		}
-		if n := len(slab(cur).Msgs); n == inside.SlabSize || part && n > 0 && (alone || l.allow == 0) {
-			if alone {
-				l.admit(cur)
+	last := steps.Pull(b, flow.Adopt(flow.NewSlab(0), arena), &x.Prog.Ops[pc],
+		func(cur *engine.Batch, part bool) *engine.Batch {
+			if l.parts > partBytes { // others may need what is left
+				l.r.credits.Put(l.allow, 0, 0)
+				l.allow, l.parts = 0, 0
 			}
-			l.carry(x.Exec(ctx, cur, pc+1))
-			l.takeBack(lent)
-			arena.Reset()
-			cur = flow.Adopt(flow.NewSlab(0), arena)
-		}
-		if part && !l.credit(ctx) {
-			return nil
-		}
-		return cur
-	}, l.part, l.parted)
+			if n := len(slab(cur).Msgs); n == inside.SlabSize || part && n > 0 && (alone || l.allow == 0) {
+				if alone {
+					l.admit(cur)
+				}
+				l.carry(x.Exec(ctx, cur, pc+1))
+				l.takeBack(lent)
+				arena.Reset()
+				cur = flow.Adopt(flow.NewSlab(0), arena)
+			}
+			if part && !l.credit(ctx) {
+				return nil
+			}
+			return cur
+		}, l.part, l.parted)
 	flow.Recycle(b)
 	if alone {
 		l.admit(last)

@@ -82,7 +82,8 @@ func (rd *reader) loop(ctx, work context.Context) error {
 // gone says whether an error can't be cured by starting the input again.
 func (rd *reader) gone(err error, failed int) bool {
 	most := rd.r.plan.Restart.MaxAttempts
-	return errors.Is(err, engine.ErrGone) || engine.ErrorOf(err, engine.Transient).Class == engine.Permanent || most > 0 && failed >= most
+	return errors.Is(err, engine.ErrGone) || engine.ErrorOf(err, engine.Transient).Class == engine.Permanent ||
+		most > 0 && failed >= most
 }
 
 // restart closes the input and opens it again after a back-off.
@@ -96,7 +97,8 @@ func (rd *reader) restart(ctx context.Context, cause error, failed int) error {
 		rd.causes = retry.Causes{}
 	}
 	if news := rd.causes.News(cause); news || guard.PowerOfTen(int64(failed)) {
-		rd.r.Log.Error("input failed and is restarted", "input", rd.plan.Name, "err", guard.FirstLine(cause), "in", wait.Round(time.Millisecond), "attempt", failed)
+		rd.r.Log.Error("input failed and is restarted", "input", rd.plan.Name, "err", guard.FirstLine(cause), "in",
+			wait.Round(time.Millisecond), "attempt", failed)
 	}
 	p.EmitEvent(engine.Event{Kind: engine.EventLost, Name: rd.plan.Name, Err: cause})
 	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), p.Timeout)
@@ -174,7 +176,8 @@ func (rd *reader) call(ctx context.Context, b *engine.Batch) (a engine.Acker, er
 	defer engine.Recovered(&err)
 	a, err = rd.in.Read(ctx, b)
 	if a != nil && !reflect.TypeOf(a).Comparable() {
-		return nil, engine.Errorf(engine.Permanent, "Read returned a %T: Ackers are compared with ==, so it must be a pointer", a)
+		return nil, engine.Errorf(engine.Permanent,
+			"Read returned a %T: Ackers are compared with ==, so it must be a pointer", a)
 	}
 	return a, err
 }
@@ -201,7 +204,9 @@ func (rd *reader) take(b *engine.Batch, acker engine.Acker, at time.Time) {
 	}
 	defer rd.r.Leave()
 	n := len(slab(b).Msgs)
-	led := &ledger.Ledger{InputName: rd.plan.Name, Instance: rd.index, Takes: rd.plan.Takes, ReadAt: at, Acks: rd.acksOf(acker, n), Then: rd.plan.Then, Delays: rd.plan.Delays, First: rd.read.Load(), Roots: make([]ledger.RootState, n)}
+	led := &ledger.Ledger{InputName: rd.plan.Name, Instance: rd.index, Takes: rd.plan.Takes, ReadAt: at,
+		Acks: rd.acksOf(acker, n), Then: rd.plan.Then, Delays: rd.plan.Delays, First: rd.read.Load(),
+		Roots: make([]ledger.RootState, n)}
 	led.Open.Store(int32(n))
 	rd.read.Add(uint64(n))
 	for i := range slab(b).Msgs {
@@ -267,7 +272,8 @@ func (rd *reader) peek(b *engine.Batch) bool {
 func (rd *reader) early(led *ledger.Ledger) {
 	rs := make([]ledger.Ranked, len(led.Roots))
 	for i := range led.Roots {
-		rs[i] = ledger.Ranked{Result: engine.Result{Ref: led.Roots[i].Ref, Fate: engine.Delivered}, Rank: led.First + uint64(i)}
+		rs[i] = ledger.Ranked{Result: engine.Result{Ref: led.Roots[i].Ref, Fate: engine.Delivered},
+			Rank: led.First + uint64(i)}
 	}
 	led.Acks.Put(rs)
 	led.Acks = nil

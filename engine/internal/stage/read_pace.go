@@ -155,7 +155,8 @@ func (rd *reader) handBack(b *engine.Batch) {
 	for i := range slab(b).Msgs {
 		m := &slab(b).Msgs[i]
 		if msg(m).Err == nil {
-			msg(m).Err = engine.Errorf(engine.Transient, "the pipeline stopped before a rate limit let this message pass")
+			msg(m).Err = engine.Errorf(engine.Transient,
+				"the pipeline stopped before a rate limit let this message pass")
 		}
 		out.handBack(m)
 	}

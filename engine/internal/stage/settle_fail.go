@@ -33,7 +33,8 @@ func (out *outcome) fail(m *engine.Message, at *stage) {
 	switch p := out.policy(m, at); p.Then {
 	case ledger.ThenDeadLetter:
 		makeDeadLetter(m)
-		out.r.plan.EmitEvent(engine.Event{Kind: engine.EventDeadLetter, Name: placeOf(msg(m).Err), N: 1, Err: msg(m).Err})
+		out.r.plan.EmitEvent(engine.Event{Kind: engine.EventDeadLetter, Name: placeOf(msg(m).Err), N: 1,
+			Err: msg(m).Err})
 		out.send(out.r.target(p.DeadLetter), m)
 	case ledger.ThenReturn:
 		out.giveBack(m, !out.r.Handing())

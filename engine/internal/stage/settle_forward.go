@@ -26,7 +26,8 @@ func (out *outcome) send(to destination, m *engine.Message) {
 // put is send without the counting.
 func (out *outcome) put(to destination, m *engine.Message) {
 	for i := range out.onward {
-		if s := &out.onward[i]; s.to == to && slab(s.b).Stage == inside.Fresh && len(slab(s.b).Msgs) < cap(slab(s.b).Msgs) {
+		if s := &out.onward[i]; s.to == to && slab(s.b).Stage == inside.Fresh &&
+			len(slab(s.b).Msgs) < cap(slab(s.b).Msgs) {
 			slab(s.b).Take(m)
 			return
 		}

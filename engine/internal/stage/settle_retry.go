@@ -105,7 +105,8 @@ func (out *outcome) arm() {
 			r.lineUp(b)
 			continue
 		}
-		r.plan.EmitEvent(engine.Event{Kind: engine.EventRetry, Name: placeOf(tr.Err), N: len(slab(b).Msgs), Err: tr.Err})
+		r.plan.EmitEvent(engine.Event{Kind: engine.EventRetry, Name: placeOf(tr.Err), N: len(slab(b).Msgs),
+			Err: tr.Err})
 		if at := stageOf(b); at != nil {
 			at.exit.wait(b)
 		}

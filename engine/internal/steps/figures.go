@@ -29,5 +29,6 @@ func (f *stepFigures) Called(n int, took time.Duration) {
 func (f *stepFigures) failed() { f.bad.Add(1) }
 
 func (f *stepFigures) Read() engine.StepState {
-	return engine.StepState{Name: f.name, Type: f.typ, In: f.in.Load(), Failed: f.bad.Load(), Retries: f.retries.Load(), Latency: f.took.Read()}
+	return engine.StepState{Name: f.name, Type: f.typ, In: f.in.Load(), Failed: f.bad.Load(), Retries: f.retries.Load(),
+		Latency: f.took.Read()}
 }

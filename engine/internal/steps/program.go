@@ -289,7 +289,8 @@ func (x *Executor) conclude(b *engine.Batch, sel []int32, o *Op) (troubled bool)
 				o.Failed(m, msg(m).Err)
 			}
 		}
-		troubled = troubled || msg(m).State == inside.Failed || msg(m).State == inside.Waits || msg(m).State == inside.Parked
+		troubled = troubled || msg(m).State == inside.Failed || msg(m).State == inside.Waits ||
+			msg(m).State == inside.Parked
 	}
 	clear(x.before)
 	x.before = x.before[:0]
@@ -305,7 +306,8 @@ func (o *Op) Failed(m *engine.Message, err error) {
 		return
 	}
 	o.Figures.failed()
-	if o.Retry != nil && o.Retry.Again(m, time.Now(), msg(m).Err.Holds && o.OnError == fails && !BlockOf(m).rescues(), false) {
+	if o.Retry != nil && o.Retry.Again(m, time.Now(), msg(m).Err.Holds && o.OnError == fails && !BlockOf(m).rescues(),
+		false) {
 		msg(m).State, msg(m).PC, retry.TrialOf(m).Cause = inside.Waits, o.At, o
 		return
 	}
@@ -327,7 +329,8 @@ func (o *Op) Failed(m *engine.Message, err error) {
 // for the next part (it may run and carry the present one; nil: the run is over,
 // and what is left is handed back), part is told of each part, and done when all
 // parts of m are made.
-func Pull(b *engine.Batch, cur *engine.Batch, o *Op, room func(cur *engine.Batch, part bool) *engine.Batch, part func(of, p *engine.Message), done func(m *engine.Message, parts int)) *engine.Batch {
+func Pull(b *engine.Batch, cur *engine.Batch, o *Op, room func(cur *engine.Batch, part bool) *engine.Batch,
+	part func(of, p *engine.Message), done func(m *engine.Message, parts int)) *engine.Batch {
 	splits := slab(b).SortedSplits()
 	for i := range slab(b).Msgs {
 		m := &slab(b).Msgs[i]

@@ -45,7 +45,9 @@ func refuseParked(b *engine.Batch, where string) {
 	for i := range slab(b).Msgs {
 		if m := &slab(b).Msgs[i]; msg(m).State == inside.Parked {
 			msg(m).Parking = nil
-			FailAt(m, "", engine.Errorf(engine.Permanent, "a step that makes messages wait is not allowed inside %s: write it under the pipeline's `processors`", where))
+			FailAt(m, "", engine.Errorf(engine.Permanent,
+				"a step that makes messages wait is not allowed inside %s: write it under the pipeline's `processors`",
+				where))
 		}
 	}
 }

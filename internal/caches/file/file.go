@@ -99,7 +99,8 @@ func (f *file) Open(context.Context) error {
 		return err
 	}
 	if lost && f.log != nil {
-		f.log.Warn("the cache's file was damaged: its last writes may be lost, and their keys are new again", "path", f.Path)
+		f.log.Warn("the cache's file was damaged: its last writes may be lost, and their keys are new again", "path",
+			f.Path)
 	}
 	f.db, f.hand, f.closed = db, nil, false
 	f.next = &group{done: make(chan struct{})}
@@ -158,7 +159,9 @@ func (f *file) write(ctx context.Context, o *op) error {
 	case o.key == "":
 		return engine.Errorf(engine.Permanent, "a key of the cache is empty")
 	case len(o.key) > maxKey:
-		return engine.Errorf(engine.Permanent, "a key of %d bytes is too long for a cache of type file, which allows %d (use its hash: `hash(…)`)", len(o.key), maxKey)
+		return engine.Errorf(engine.Permanent,
+			"a key of %d bytes is too long for a cache of type file, which allows %d (use its hash: `hash(…)`)",
+			len(o.key), maxKey)
 	}
 	f.mu.Lock()
 	if f.closed || f.db == nil {

@@ -318,13 +318,15 @@ func TestAFileWithoutSumsKeepsItsValues(t *testing.T) {
 		keys, errs := tx.CreateBucket([]byte("flowd.cache.keys"))
 		order, err := tx.CreateBucket([]byte("flowd.cache.order"))
 		info, err2 := tx.CreateBucket([]byte("flowd.cache.info"))
-		if err := errors.Join(errs, err, err2, info.Put([]byte("count"), binary.BigEndian.AppendUint64(nil, n))); err != nil {
+		if err := errors.Join(errs, err, err2, info.Put([]byte("count"),
+			binary.BigEndian.AppendUint64(nil, n))); err != nil {
 			return err
 		}
 		for i := range n {
 			seq, _ := order.NextSequence()
 			at, due, key := binary.BigEndian.AppendUint64(nil, seq), make([]byte, 8), fmt.Appendf(nil, "k%06d", i)
-			if err := errors.Join(keys.Put(key, append(append(at[:8:8], due...), "x"...)), order.Put(at, append(due, key...))); err != nil {
+			if err := errors.Join(keys.Put(key, append(append(at[:8:8], due...), "x"...)),
+				order.Put(at, append(due, key...))); err != nil {
 				return err
 			}
 		}
@@ -448,7 +450,8 @@ func BenchmarkSet(b *testing.B) {
 			b.SetParallelism(128)
 			b.RunParallel(func(pb *testing.PB) {
 				for i := 0; pb.Next(); i++ {
-					if err := c.Set(b.Context(), strconv.Itoa(i)+fmt.Sprintf("%p", pb), []byte("true"), time.Hour); err != nil {
+					if err := c.Set(b.Context(), strconv.Itoa(i)+fmt.Sprintf("%p", pb), []byte("true"),
+						time.Hour); err != nil {
 						b.Fatal(err)
 					}
 				}

@@ -147,7 +147,8 @@ func migrate(db *bbolt.DB) error {
 				if len(r) < 16 {
 					return errSum
 				}
-				if err := records.Put(key, newRecord(key, binary.BigEndian.Uint64(r), int64(binary.BigEndian.Uint64(r[8:])), now, r[16:])); err != nil {
+				if err := records.Put(key, newRecord(key, binary.BigEndian.Uint64(r),
+					int64(binary.BigEndian.Uint64(r[8:])), now, r[16:])); err != nil {
 					return err
 				}
 				done = append(done, bytes.Clone(key))
@@ -155,7 +156,8 @@ func migrate(db *bbolt.DB) error {
 			if n < step { // all of it
 				count := uint64(0)
 				_ = records.ForEach(func(_, _ []byte) error { count++; return nil })
-				return errors.Join(tx.Bucket(infoBucket).Put(countKey, binary.BigEndian.AppendUint64(nil, count)), tx.DeleteBucket(unsummedBucket))
+				return errors.Join(tx.Bucket(infoBucket).Put(countKey, binary.BigEndian.AppendUint64(nil, count)),
+					tx.DeleteBucket(unsummedBucket))
 			}
 			for _, key := range done {
 				if err := old.Delete(key); err != nil {

@@ -98,8 +98,11 @@ func explain(path string, err error) error {
 	var panicked *fault
 	switch {
 	case errors.Is(err, bolt.ErrTimeout):
-		return fmt.Errorf("%s is in use by another process, or another cache of this one (give each its own `path`)", path)
-	case errors.As(err, &panicked), errors.Is(err, bolt.ErrInvalid), errors.Is(err, bolt.ErrChecksum), errors.Is(err, bolt.ErrVersionMismatch), errors.Is(err, bolt.ErrInvalidMapping), errors.Is(err, errTruncated), errors.Is(err, errParts), errors.Is(err, errSum), errors.Is(err, errCount):
+		return fmt.Errorf("%s is in use by another process, or another cache of this one (give each its own `path`)",
+			path)
+	case errors.As(err, &panicked), errors.Is(err, bolt.ErrInvalid), errors.Is(err, bolt.ErrChecksum),
+		errors.Is(err, bolt.ErrVersionMismatch), errors.Is(err, bolt.ErrInvalidMapping), errors.Is(err, errTruncated),
+		errors.Is(err, errParts), errors.Is(err, errSum), errors.Is(err, errCount):
 		return fmt.Errorf("%s is damaged, or not a cache file: %w (remove it, which loses its values: what dedupe has seen is new again; or write another `path`)", path, err)
 	case errors.Is(err, errForeign):
 		return fmt.Errorf("%s is not a cache file: %w (write another `path`)", path, err)

@@ -99,7 +99,8 @@ func (m *memory) Add(_ context.Context, key string, value []byte, ttl time.Durat
 
 func (m *memory) set(key string, value []byte, ttl time.Duration, now time.Time) error {
 	if n := size(key, value); n > m.max {
-		return engine.Errorf(engine.Permanent, "a value of %d bytes is larger than the cache (raise its `max_bytes`)", n)
+		return engine.Errorf(engine.Permanent, "a value of %d bytes is larger than the cache (raise its `max_bytes`)",
+			n)
 	}
 	if ttl == 0 {
 		ttl = m.ttl

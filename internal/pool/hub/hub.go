@@ -75,7 +75,8 @@ func (h *Hub) Hold(ctx context.Context, owner string, log *slog.Logger) (release
 }
 
 func (h *Hub) start(ctx context.Context, owner string) (err error) {
-	options := []nats.Option{h.complaints(), nats.DisconnectErrHandler(h.disconnected), nats.ReconnectHandler(h.reconnected), nats.ReconnectBufSize(64 << 20)}
+	options := []nats.Option{h.complaints(), nats.DisconnectErrHandler(h.disconnected),
+		nats.ReconnectHandler(h.reconnected), nats.ReconnectBufSize(64 << 20)}
 	to := wire.Target{URL: "nats://127.0.0.1"}
 	if h.conf.URL.IsZero() {
 		if h.srv, err = startServer(h.conf, owner, h.log); err != nil {
@@ -104,12 +105,14 @@ func (h *Hub) start(ctx context.Context, owner string) (err error) {
 		}
 		h.voice = voice.Conn
 	}
-	if h.js, err = jetstream.New(h.nc.Conn, jetstream.WithPublishAsyncMaxPending(1<<20), jetstream.WithPublishAsyncTimeout(10*time.Second),
+	if h.js, err = jetstream.New(h.nc.Conn, jetstream.WithPublishAsyncMaxPending(1<<20),
+		jetstream.WithPublishAsyncTimeout(10*time.Second),
 		jetstream.WithPublishAsyncAckHandler(h.stored), jetstream.WithPublishAsyncErrHandler(h.notStored)); err != nil {
 		return err
 	}
 	for subject, do := range map[string]nats.MsgHandler{
-		wire.ToHub(h.id, "*", "*"): h.told, wire.JoinOf("*", "*"): h.join, wire.BeatOf("*", "*"): h.beat, wire.ListOf("*"): h.list,
+		wire.ToHub(h.id, "*", "*"): h.told, wire.JoinOf("*", "*"): h.join, wire.BeatOf("*", "*"): h.beat,
+		wire.ListOf("*"): h.list,
 	} {
 		sub, err := h.nc.Subscribe(subject, do)
 		if err != nil {
@@ -210,12 +213,15 @@ func (h *Hub) Open(ctx context.Context, policy pool.Policy, stage *wire.Stage, e
 		return nil, err
 	}
 	h.mu.Lock()
-	r := &remote{hub: h, nc: h.nc, js: h.js, name: policy.Name, secret: h.secret(), pipeline: env.Pipeline, lease: stage.Lease, log: env.Log, release: release, suspect: make(chan struct{}, 1), sent: map[uint64]*parcel{}, refused: map[string]*refusal{}, members: map[string]*member{}, absent: map[string]time.Time{}}
+	r := &remote{hub: h, nc: h.nc, js: h.js, name: policy.Name, secret: h.secret(), pipeline: env.Pipeline,
+		lease: stage.Lease, log: env.Log, release: release, suspect: make(chan struct{}, 1), sent: map[uint64]*parcel{},
+		refused: map[string]*refusal{}, members: map[string]*member{}, absent: map[string]time.Time{}}
 	h.mu.Unlock()
 	r.text, r.hash = stage.Sealed()
 	if most := int(r.nc.MaxPayload()); len(r.text) > most/2 {
 		release()
-		return nil, fmt.Errorf("the steps of pool %s have %d bytes, too many for jobs of %d (raise service.cluster.max_payload)", r.name, len(r.text), most)
+		return nil,
+			fmt.Errorf("the steps of pool %s have %d bytes, too many for jobs of %d (raise service.cluster.max_payload)", r.name, len(r.text), most)
 	}
 	if err = r.makeQueue(ctx); err != nil {
 		release()

@@ -32,21 +32,22 @@ var gates sync.Map // of chan struct{}
 var entered = make(chan string, 1000)
 
 func init() {
-	engine.Register(engine.Processors, "test_gate", "Waits.", struct{}{}, func(struct{}, engine.Env) (engine.Processor, error) {
-		return engine.ProcessorFunc(func(ctx context.Context, m *engine.Message) error {
-			body := string(m.Bytes())
-			entered <- body
-			if gate, ok := gates.Load(body); ok {
-				select {
-				case <-gate.(chan struct{}):
-				case <-ctx.Done():
-					return context.Cause(ctx)
+	engine.Register(engine.Processors, "test_gate", "Waits.", struct{}{},
+		func(struct{}, engine.Env) (engine.Processor, error) {
+			return engine.ProcessorFunc(func(ctx context.Context, m *engine.Message) error {
+				body := string(m.Bytes())
+				entered <- body
+				if gate, ok := gates.Load(body); ok {
+					select {
+					case <-gate.(chan struct{}):
+					case <-ctx.Done():
+						return context.Cause(ctx)
+					}
 				}
-			}
-			m.SetBytes([]byte(strings.ToUpper(body)))
-			return nil
-		}), nil
-	})
+				m.SetBytes([]byte(strings.ToUpper(body)))
+				return nil
+			}), nil
+		})
 }
 
 // holdUp holds up a payload until open is called.
@@ -92,7 +93,8 @@ func (s *site) open(policy pool.Policy) *pool.Pool {
 		s.t.Fatal(err)
 	}
 	stage.Lease, stage.Timeout = time.Second, policy.Timeout
-	p, err := s.hub.Open(context.Background(), policy, stage, engine.Env{Log: slog.New(slog.DiscardHandler), Pipeline: "test"})
+	p, err := s.hub.Open(context.Background(), policy, stage,
+		engine.Env{Log: slog.New(slog.DiscardHandler), Pipeline: "test"})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -112,7 +114,8 @@ func (s *site) work(addr string, slots int) (stop, kill func()) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		c := worker.Config{Join: []wire.Target{{URL: addr, Token: s.conf.Token.Reveal()}}, Pools: []string{"p"}, Slots: slots, Grace: time.Hour, Log: slog.New(slog.DiscardHandler)}
+		c := worker.Config{Join: []wire.Target{{URL: addr, Token: s.conf.Token.Reveal()}}, Pools: []string{"p"},
+			Slots: slots, Grace: time.Hour, Log: slog.New(slog.DiscardHandler)}
 		if err := worker.Run(stopping, killing, c); err != nil {
 			s.t.Error(err)
 		}
@@ -216,8 +219,11 @@ func TestWorkersAnswer(t *testing.T) {
 func TestAWrongTokenIsRefused(t *testing.T) {
 	s := newSite(t, wire.Config{Token: schema.NewSecret("hush")}, pool.Policy{})
 	for _, token := range []string{"", "other-secret"} {
-		err := worker.Run(t.Context(), t.Context(), worker.Config{Join: []wire.Target{{URL: s.hub.srv.Addr().String(), Token: token}}, Pools: []string{"p"}, Slots: 1, Log: slog.New(slog.DiscardHandler)})
-		if err == nil || !strings.Contains(err.Error(), "refuses this worker") || strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "hush") {
+		err := worker.Run(t.Context(), t.Context(),
+			worker.Config{Join: []wire.Target{{URL: s.hub.srv.Addr().String(), Token: token}}, Pools: []string{"p"},
+				Slots: 1, Log: slog.New(slog.DiscardHandler)})
+		if err == nil || !strings.Contains(err.Error(), "refuses this worker") ||
+			strings.Contains(err.Error(), "secret") || strings.Contains(err.Error(), "hush") {
 			t.Errorf("got %v", err)
 		}
 	}
@@ -569,8 +575,12 @@ func TestGarbageIsDropped(t *testing.T) {
 	}
 	defer nc.Close()
 	id := s.hub.id
-	for _, text := range []string{"", "{}", "null", "[]", `{"Pool":-1}`, `{"Pool":99999999,"ID":1,"Try":-5}`, `{"Pool":0,"ID":99,"Try":1}`, `{"Slots":-3,"Name":"w"}`, `{"Slots":1,"Name":"` + strings.Repeat("w", 1<<14) + `"}`, "\x01", "\x01\x00\x63\x01\x00\x00\x00", "\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"} {
-		for _, subject := range []string{wire.ToHub(id, "taken", "none"), wire.ToHub(id, "returned", "none"), wire.ToHub(id, "answer", "none"), wire.ToHub(id, "stage", "none"), wire.ToHub(id, "other", "none"), wire.JoinOf("p", "none"), wire.JoinOf("q", "none"), wire.BeatOf("p", "none"), wire.ListOf("none")} {
+	for _, text := range []string{"", "{}", "null", "[]", `{"Pool":-1}`, `{"Pool":99999999,"ID":1,"Try":-5}`,
+		`{"Pool":0,"ID":99,"Try":1}`, `{"Slots":-3,"Name":"w"}`, `{"Slots":1,"Name":"` + strings.Repeat("w", 1<<14) +
+			`"}`, "\x01", "\x01\x00\x63\x01\x00\x00\x00", "\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"} {
+		for _, subject := range []string{wire.ToHub(id, "taken", "none"), wire.ToHub(id, "returned", "none"),
+			wire.ToHub(id, "answer", "none"), wire.ToHub(id, "stage", "none"), wire.ToHub(id, "other", "none"),
+			wire.JoinOf("p", "none"), wire.JoinOf("q", "none"), wire.BeatOf("p", "none"), wire.ListOf("none")} {
 			if err := nc.Publish(subject, []byte(text)); err != nil {
 				t.Fatal(err)
 			}
@@ -585,7 +595,8 @@ func TestGarbageIsDropped(t *testing.T) {
 	// What workers may not do.
 	errs := make(chan error, 10)
 	nc.SetErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { errs <- err })
-	for _, subject := range []string{wire.JobOf("p", id, wire.Try{ID: 1, Try: 1}), wire.DownOf("p"), "$JS.API.STREAM.DELETE." + wire.StreamOf("p")} {
+	for _, subject := range []string{wire.JobOf("p", id, wire.Try{ID: 1, Try: 1}), wire.DownOf("p"),
+		"$JS.API.STREAM.DELETE." + wire.StreamOf("p")} {
 		if err := nc.Publish(subject, nil); err != nil {
 			t.Fatal(err)
 		}

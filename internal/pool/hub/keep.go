@@ -111,7 +111,8 @@ func (r *remote) audit(ctx context.Context) error {
 	r.deaf = r.deaf && !deaf
 	r.mu.Unlock()
 	if missing > 0 {
-		r.log.Warn("jobs have vanished from the queue of their pool; they are put into it again", "pool", r.name, "jobs", missing)
+		r.log.Warn("jobs have vanished from the queue of their pool; they are put into it again", "pool", r.name,
+			"jobs", missing)
 	}
 	return nil
 }
@@ -169,7 +170,8 @@ func (r *remote) makeQueue(ctx context.Context) error {
 	}
 	if r.secret != "" { // what a client makes the server send to a job's own subject is not one
 		config.Subjects = []string{wire.AllPutsOf(r.secret, r.name)}
-		config.SubjectTransform = &jetstream.SubjectTransformConfig{Source: config.Subjects[0], Destination: wire.AllJobsOf(r.name)}
+		config.SubjectTransform = &jetstream.SubjectTransformConfig{Source: config.Subjects[0],
+			Destination: wire.AllJobsOf(r.name)}
 	}
 	stream, err := r.js.CreateOrUpdateStream(ctx, config)
 	if err != nil {
@@ -178,7 +180,8 @@ func (r *remote) makeQueue(ctx context.Context) error {
 	made := stream.CachedInfo().Created
 	_, err = stream.CreateOrUpdateConsumer(ctx, jetstream.ConsumerConfig{
 		Durable: wire.ConsumerOf(made), AckPolicy: jetstream.AckExplicitPolicy, AckWait: r.lease,
-		MaxDeliver: -1, MaxAckPending: -1, MaxWaiting: 1 << 16, MaxRequestBatch: 1, MemoryStorage: storage == jetstream.MemoryStorage,
+		MaxDeliver: -1, MaxAckPending: -1, MaxWaiting: 1 << 16, MaxRequestBatch: 1,
+		MemoryStorage: storage == jetstream.MemoryStorage,
 	})
 	if err != nil {
 		return fmt.Errorf("its queue can't be created: %w", err)
@@ -250,7 +253,8 @@ func (r *remote) trouble() *engine.Trouble {
 	}
 	return &engine.Trouble{
 		Indicator: "pool_stalled", Since: r.stall.since,
-		Impact: "Jobs of pool " + r.name + " wait although workers are free; reading stops when the memory for them is used up.",
+		Impact: "Jobs of pool " + r.name +
+			" wait although workers are free; reading stops when the memory for them is used up.",
 		Cause:  r.cause(),
 		Action: "Check the NATS server and its JetStream, and that `flowd pool ls` shows the workers. flowd retries by itself; no restart is needed.",
 	}
@@ -264,7 +268,8 @@ func (r *remote) cause() string {
 	case r.problem != "":
 		return "They can't be put into the queue: " + r.problem + "."
 	}
-	return "They are in the queue " + wire.StreamOf(r.name) + " of JetStream, which does not give them to the workers that ask for them."
+	return "They are in the queue " + wire.StreamOf(r.name) +
+		" of JetStream, which does not give them to the workers that ask for them."
 }
 
 // purgeDead removes the jobs of hubs that are gone: those that do not answer, and not after

@@ -176,7 +176,8 @@ func (h *Hub) answer(msg *nats.Msg) {
 func (h *Hub) beat(msg *nats.Msg) {
 	var b wire.Beat
 	name := wire.PoolOf(msg.Subject)
-	if json.Unmarshal(msg.Data, &b) != nil || b.Slots < 0 || b.Slots > mostSlots || b.Busy < 0 || b.Busy > b.Slots || b.Lease < 0 {
+	if json.Unmarshal(msg.Data, &b) != nil || b.Slots < 0 || b.Slots > mostSlots || b.Busy < 0 || b.Busy > b.Slots ||
+		b.Lease < 0 {
 		return
 	}
 	b.Name, b.Version, b.Refused = brief(b.Name), brief(b.Version), cut(b.Refused, longestReason)
@@ -260,7 +261,8 @@ func (r *remote) expire() {
 		r.log.Warn("a worker of the pool is no longer heard from", "pool", r.name, "worker", name)
 	}
 	if alone && !told {
-		r.log.Warn("jobs wait, but the pool has no workers", "pool", r.name, "jobs", waiting, "remedy", "flowd worker --join HOST:PORT --pool "+r.name)
+		r.log.Warn("jobs wait, but the pool has no workers", "pool", r.name, "jobs", waiting, "remedy",
+			"flowd worker --join HOST:PORT --pool "+r.name)
 	}
 	if tell {
 		r.log.Warn("jobs wait although workers of the pool are free", "pool", r.name, "jobs", stuck, "cause", cause)

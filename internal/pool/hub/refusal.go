@@ -37,6 +37,7 @@ func (r *remote) refuse(j *wire.Join, now time.Time) {
 	}
 	r.mu.Unlock()
 	if tell {
-		r.log.Warn("a worker of another version was refused", "pool", r.name, "worker", j.Worker, "its", j.Version, "ours", wire.Version(), "times", times)
+		r.log.Warn("a worker of another version was refused", "pool", r.name, "worker", j.Worker, "its", j.Version,
+			"ours", wire.Version(), "times", times)
 	}
 }

@@ -86,10 +86,13 @@ func (r *remote) Launch(c *pool.Call, try int) {
 	job := wire.Job{Hash: r.hash, Try: wire.Try{Pool: r.index, ID: c.ID, Try: try}}
 	data := job.Encode(packed)
 	if most := r.nc.MaxPayload(); int64(len(data)) > most-wire.HeaderRoom {
-		r.pool.Cancel(c, engine.Errorf(engine.Rejected, "pool %s: the job has %d bytes with its metadata, but the cluster allows %d (raise %s)", r.name, len(data), most-wire.HeaderRoom, r.raise()))
+		r.pool.Cancel(c, engine.Errorf(engine.Rejected,
+			"pool %s: the job has %d bytes with its metadata, but the cluster allows %d (raise %s)", r.name, len(data),
+			most-wire.HeaderRoom, r.raise()))
 		return
 	}
-	msg := &nats.Msg{Subject: r.put(job.Try), Data: data, Header: nats.Header{once: {"0"}, wire.KeyHeader: {r.hub.keys.of(job.Try)}}}
+	msg := &nats.Msg{Subject: r.put(job.Try), Data: data,
+		Header: nats.Header{once: {"0"}, wire.KeyHeader: {r.hub.keys.of(job.Try)}}}
 	if _, err := r.js.PublishMsgAsync(msg); err != nil {
 		r.notStored(job.Try, err)
 	}
@@ -146,7 +149,8 @@ func (h *Hub) stored(_ jetstream.JetStream, msg *nats.Msg, _ *jetstream.PubAck) 
 // notStored is called when an attempt could not be put into the queue, or is already in it.
 func (h *Hub) notStored(js jetstream.JetStream, msg *nats.Msg, err error) {
 	var api *jetstream.APIError
-	if errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence || api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant) {
+	if errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
+		api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant) {
 		h.stored(js, msg, nil)
 		return
 	}

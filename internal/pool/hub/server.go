@@ -39,7 +39,8 @@ func startServer(c *wire.Config, owner string, log *slog.Logger) (*embedded, err
 	}
 	o := &server.Options{
 		ServerName: "flowd-" + wire.NewID(), Host: host, Port: port, NoLog: true, NoSigs: true,
-		MaxPayload: int32(c.MaxPayload), PingInterval: time.Second, MaxPingsOut: 2, AuthTimeout: 3, TLSTimeout: 3, MaxConn: mostConnections,
+		MaxPayload: int32(c.MaxPayload), PingInterval: time.Second, MaxPingsOut: 2, AuthTimeout: 3, TLSTimeout: 3,
+		MaxConn:   mostConnections,
 		JetStream: true, JetStreamMaxMemory: 1 << 40, JetStreamMaxStore: 1 << 40, // what is in flight is limited by each pipeline
 		CustomClientAuthentication: &gate{token: c.Token.Reveal()},
 	}

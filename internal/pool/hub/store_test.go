@@ -48,7 +48,8 @@ func TestAStoreHasOneOwner(t *testing.T) {
 	}
 	put(t, left)
 	_, err = openStore(c, "pipeline other")
-	if want := fmt.Sprintf("%s belongs to another flowd: process %d, pipeline orders", first.dir, os.Getpid()); err == nil || !strings.Contains(err.Error(), want) {
+	if want := fmt.Sprintf("%s belongs to another flowd: process %d, pipeline orders", first.dir,
+		os.Getpid()); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %s", err, want)
 	}
 	if got := found(t, c.Dir); len(got) != 1 {
@@ -84,7 +85,8 @@ func TestTemporaryStoresOfTheDeadAreRemoved(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for dir, want := range map[string]bool{living.dir: true, dead.dir: false, next.dir: true, filepath.Join(temp, temporary+"unlocked"): true} {
+		for dir, want := range map[string]bool{living.dir: true, dead.dir: false, next.dir: true,
+			filepath.Join(temp, temporary+"unlocked"): true} {
 			if _, err := os.Stat(dir); (err == nil) != want {
 				t.Errorf("%s: %v", dir, err)
 			}

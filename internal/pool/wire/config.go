@@ -33,14 +33,17 @@ func (c Config) ConfigFiles() []string { return []string{c.Credentials} }
 
 // Words are what users of other systems write.
 func (*Config) Words() map[string]string {
-	return map[string]string{"port": "write `listen: 127.0.0.1:PORT`", "addr": "write `listen`", "urls": "write `url`, with commas between servers", "servers": "write `url`, with commas between servers", "password": "write `token`", "storage": "write `store`"}
+	return map[string]string{"port": "write `listen: 127.0.0.1:PORT`", "addr": "write `listen`",
+		"urls": "write `url`, with commas between servers", "servers": "write `url`, with commas between servers",
+		"password": "write `token`", "storage": "write `store`"}
 }
 
 // CheckConfig reports what can't work.
 func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	switch {
 	case c.Listen == "" && c.URL.IsZero():
-		report("", "there is no address for workers to join", "write `listen: 127.0.0.1:"+Port+"`, or the `url` of a NATS server")
+		report("", "there is no address for workers to join",
+			"write `listen: 127.0.0.1:"+Port+"`, or the `url` of a NATS server")
 		return
 	case c.Listen != "" && !c.URL.IsZero():
 		report("url", "a process either listens itself or uses another server", "remove `listen` or `url`")
@@ -62,7 +65,8 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 		return
 	}
 	if !tlsconf.Loopback(host) && c.Token.IsZero() {
-		report("listen", fmt.Sprintf("%q is not a loopback address: anyone could take jobs", c.Listen), fmt.Sprintf(`set token, too (and tls, if others can listen in), or write "127.0.0.1:%s"`, port))
+		report("listen", fmt.Sprintf("%q is not a loopback address: anyone could take jobs", c.Listen),
+			fmt.Sprintf(`set token, too (and tls, if others can listen in), or write "127.0.0.1:%s"`, port))
 	}
 }
 

@@ -30,10 +30,12 @@ func TestWhatCantWorkIsReported(t *testing.T) {
 		{"no port", Config{Listen: "127.0.0.1"}, []string{"listen"}},
 		{"an empty port", Config{Listen: "127.0.0.1:"}, []string{"listen"}},
 		{"credentials without url", Config{Listen: "127.0.0.1:1", Credentials: "f"}, []string{"credentials"}},
-		{"a CA without a certificate", Config{Listen: "127.0.0.1:1", TLS: tlsconf.Client{CA: "ca"}}, []string{"tls.ca"}},
+		{"a CA without a certificate", Config{Listen: "127.0.0.1:1", TLS: tlsconf.Client{CA: "ca"}},
+			[]string{"tls.ca"}},
 		{"a server", Config{URL: secret("nats://a:1, tls://b:2")}, nil},
 		{"a server with a token", Config{URL: secret("ws://a:1"), Token: secret("t")}, nil},
-		{"token and credentials", Config{URL: secret("nats://a:1"), Token: secret("t"), Credentials: "f"}, []string{"credentials"}},
+		{"token and credentials", Config{URL: secret("nats://a:1"), Token: secret("t"), Credentials: "f"},
+			[]string{"credentials"}},
 		{"a url without a scheme", Config{URL: secret("a:1")}, []string{"url"}},
 		{"a url of another kind", Config{URL: secret("nats://a:1,http://u:hush@b")}, []string{"url"}},
 		{"a url without a host", Config{URL: secret("nats://")}, []string{"url"}},
@@ -54,7 +56,8 @@ func TestWhatCantWorkIsReported(t *testing.T) {
 func TestAGoodNameIsPartOfASubject(t *testing.T) {
 	for name, want := range map[string]bool{
 		"embed": true, "A-z_0": true, strings.Repeat("a", 100): true,
-		"": false, strings.Repeat("a", 101): false, "a.b": false, "*": false, ">": false, "a b": false, "ä": false, "a\n": false, "a\xff": false,
+		"": false, strings.Repeat("a", 101): false, "a.b": false, "*": false, ">": false, "a b": false, "ä": false,
+		"a\n": false, "a\xff": false,
 	} {
 		if got := GoodName(name); got != want {
 			t.Errorf("%q: got %v", name, got)
@@ -76,7 +79,8 @@ func TestSubjectsTellTriesApart(t *testing.T) {
 	if JobsOf("p", id, 1) == JobsOf("p", id, 2) {
 		t.Error("two pools of a hub have the same subjects")
 	}
-	for _, odd := range []string{"", "x", "......", "flowd.jobs.p.h.x.1.1", "flowd.jobs.p.h.1.-1.1", "flowd.jobs.p.h.1.1", "flowd.jobs.p.h.1.1.1.1"} {
+	for _, odd := range []string{"", "x", "......", "flowd.jobs.p.h.x.1.1", "flowd.jobs.p.h.1.-1.1",
+		"flowd.jobs.p.h.1.1", "flowd.jobs.p.h.1.1.1.1"} {
 		if _, _, ok := TryOf(odd); ok {
 			t.Errorf("%q is taken for the subject of a job", odd)
 		}
@@ -86,7 +90,8 @@ func TestSubjectsTellTriesApart(t *testing.T) {
 func TestAnswersGoToWhoAsksAlone(t *testing.T) {
 	for reply, want := range map[string]bool{
 		"_INBOX.me.x": true, "_INBOX.me.x.1": true,
-		"": false, "_INBOX.me": false, "_INBOX.you.x": false, "_INBOX.mean.x": false, "$JS.API.STREAM.DELETE.flowd-p": false, "flowd.jobs.p.h.0.1.1": false,
+		"": false, "_INBOX.me": false, "_INBOX.you.x": false, "_INBOX.mean.x": false,
+		"$JS.API.STREAM.DELETE.flowd-p": false, "flowd.jobs.p.h.0.1.1": false,
 	} {
 		from, answer := Asker(ListOf("me"), reply)
 		if from != "me" || (answer == reply && reply != "") != want {

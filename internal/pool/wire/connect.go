@@ -59,7 +59,8 @@ type Conn struct {
 func (t *Target) Connect(name string, more ...nats.Option) (*Conn, error) {
 	id := NewID()
 	options := append([]nats.Option{
-		nats.Name(name + " " + id), nats.CustomInboxPrefix(Inbox(id)), nats.MaxReconnects(-1), nats.RetryOnFailedConnect(true),
+		nats.Name(name + " " + id), nats.CustomInboxPrefix(Inbox(id)), nats.MaxReconnects(-1),
+		nats.RetryOnFailedConnect(true),
 		nats.ReconnectWait(200 * time.Millisecond), nats.ReconnectJitter(300*time.Millisecond, 500*time.Millisecond),
 		nats.PingInterval(2 * time.Second), nats.MaxPingsOutstanding(5), // over a slow link a large job is before the answer
 		nats.Timeout(3 * time.Second),

@@ -22,8 +22,10 @@ func TestAnAddressIsShownWithoutItsPassword(t *testing.T) {
 }
 
 func TestErrorsDoNotShowPasswords(t *testing.T) {
-	for _, url := range []string{"nats://user:hush@127.0.0.1:1", "nats://user:hush/more@127.0.0.1:1", "nats://user:hush@%zz:1"} {
-		_, err := (&Target{URL: url, Token: "hush"}).Connect("test", nats.RetryOnFailedConnect(false), nats.NoReconnect())
+	for _, url := range []string{"nats://user:hush@127.0.0.1:1", "nats://user:hush/more@127.0.0.1:1",
+		"nats://user:hush@%zz:1"} {
+		_, err := (&Target{URL: url, Token: "hush"}).Connect("test", nats.RetryOnFailedConnect(false),
+			nats.NoReconnect())
 		if err == nil || strings.Contains(err.Error(), "hush") {
 			t.Errorf("%s: got %v", url, err)
 		}

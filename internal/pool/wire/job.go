@@ -102,7 +102,8 @@ func (j *Job) Encode(packed []byte) []byte {
 func DecodeJob(b []byte) (*Job, error) {
 	r := &reader{b: b}
 	if v := r.flags(); v != Protocol {
-		return nil, fmt.Errorf("the job has version %d of the protocol, but this flowd supports version %d", v, Protocol)
+		return nil, fmt.Errorf("the job has version %d of the protocol, but this flowd supports version %d", v,
+			Protocol)
 	}
 	j := &Job{Hash: r.text()}
 	j.of = r.b
@@ -216,7 +217,8 @@ func (w *writer) made(d *pool.Made, metas *metaTable) {
 func DecodeAnswer(b []byte, worker string) (t Try, result *pool.Result, failure error, err error) {
 	r := &reader{b: b}
 	if v := r.flags(); v != Protocol {
-		return t, nil, nil, fmt.Errorf("the answer has version %d of the protocol, but this flowd supports version %d", v, Protocol)
+		return t, nil, nil, fmt.Errorf("the answer has version %d of the protocol, but this flowd supports version %d",
+			v, Protocol)
 	}
 	t = Try{Pool: r.small(), ID: r.id(), Try: r.small(), Key: r.text()}
 	if r.flags() == 1 {

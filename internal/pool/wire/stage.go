@@ -82,7 +82,8 @@ func (s *Steps) Stage(whole bool, timeout time.Duration) (*Stage, error) {
 // decode reads the steps as in their own place: expressions of batches are known where
 // there are batches.
 func (s *Stage) decode(d *schema.Decoder, n *schema.Node) engine.Steps {
-	at := &schema.Node{Kind: schema.MapNode, Pos: n.Pos, Keys: []*schema.Node{{Kind: schema.TextNode, Text: "do", Pos: n.Pos}}, Items: []*schema.Node{n}}
+	at := &schema.Node{Kind: schema.MapNode, Pos: n.Pos,
+		Keys: []*schema.Node{{Kind: schema.TextNode, Text: "do", Pos: n.Pos}}, Items: []*schema.Node{n}}
 	if s.Whole {
 		var of struct {
 			Do engine.Steps `yaml:"do" scope:"batch"`

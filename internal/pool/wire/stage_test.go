@@ -86,8 +86,10 @@ func TestAStageHasItsPlaceholdersValues(t *testing.T) {
 	t.Setenv("SET", "there")
 	t.Setenv("UNSET", "there")
 	here := map[string]string{"SET": "here", "file:/etc/hostname": "a file of the hub", "UNUSED": "secret"}
-	stage := stageOf(t, steps(t, `[{"set": {"a": "'${SET}'", "b": "'${UNSET:-default}'", "c": "'${file:/etc/hostname}'"}}]`, here))
-	if len(stage.Values) != 2 || string(stage.Values["SET"]) != "here" || string(stage.Values["file:/etc/hostname"]) != "a file of the hub" {
+	stage := stageOf(t,
+		steps(t, `[{"set": {"a": "'${SET}'", "b": "'${UNSET:-default}'", "c": "'${file:/etc/hostname}'"}}]`, here))
+	if len(stage.Values) != 2 || string(stage.Values["SET"]) != "here" ||
+		string(stage.Values["file:/etc/hostname"]) != "a file of the hub" {
 		t.Errorf("%q travels", stage.Values)
 	}
 	if got, want := run(t, there(t, stage), "{}"), `{"a":"here","b":"default","c":"a file of the hub"}`; got != want {
@@ -97,13 +99,15 @@ func TestAStageHasItsPlaceholdersValues(t *testing.T) {
 
 func TestAWorkerLooksUpNothing(t *testing.T) {
 	t.Setenv("UNSET", "there")
-	stage := stageOf(t, steps(t, `[{"set": {"a": "'${UNSET}'", "b": "'${file:/etc/hostname}'"}}]`, map[string]string{"UNSET": "x", "file:/etc/hostname": "y"}))
+	stage := stageOf(t, steps(t, `[{"set": {"a": "'${UNSET}'", "b": "'${file:/etc/hostname}'"}}]`,
+		map[string]string{"UNSET": "x", "file:/etc/hostname": "y"}))
 	clear(stage.Values)
 	sealed, err := wire.Unseal(stage.Sealed())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := sealed.Build("p", slog.New(slog.DiscardHandler), nil); err == nil || !strings.Contains(err.Error(), "UNSET") {
+	if _, err := sealed.Build("p", slog.New(slog.DiscardHandler), nil); err == nil ||
+		!strings.Contains(err.Error(), "UNSET") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -182,7 +186,8 @@ func TestAnEmptyListOfStepsIsAProblem(t *testing.T) {
 }
 
 func FuzzUnseal(f *testing.F) {
-	for _, text := range []string{`[{"set": {"a": "1"}}]`, `[{"switch": [{"when": "a > 1", "do": [{"map": "this"}]}, {"do": [{"fail": "small"}]}], "on_error": "drop"}]`} {
+	for _, text := range []string{`[{"set": {"a": "1"}}]`,
+		`[{"switch": [{"when": "a > 1", "do": [{"map": "this"}]}, {"do": [{"fail": "small"}]}], "on_error": "drop"}]`} {
 		sealed, _ := stageOf(f, steps(f, text, nil)).Sealed()
 		f.Add(string(sealed))
 	}

@@ -259,11 +259,13 @@ func (r *reader) meta() engine.Meta {
 
 // classes are those that a step's error may have.
 var classes = []engine.Class{
-	engine.Transient, engine.Permanent, engine.Auth, engine.Rejected, engine.Expression, engine.Decode, engine.Timeout, engine.Late, engine.Panicked,
+	engine.Transient, engine.Permanent, engine.Auth, engine.Rejected, engine.Expression, engine.Decode, engine.Timeout,
+	engine.Late, engine.Panicked,
 }
 
 func (r *reader) failure() *engine.Error {
-	e := &engine.Error{Class: engine.Class(r.text()), Step: r.text(), Output: r.text(), Attempt: int(r.int()), Delay: time.Duration(r.int()), FirstFailed: r.time()}
+	e := &engine.Error{Class: engine.Class(r.text()), Step: r.text(), Output: r.text(), Attempt: int(r.int()),
+		Delay: time.Duration(r.int()), FirstFailed: r.time()}
 	e.Err = errors.New(r.text())
 	if !slices.Contains(classes, e.Class) {
 		e.Class = engine.Permanent

@@ -34,10 +34,12 @@ func sent(t testing.TB, of []*engine.Message) (*Job, *engine.Batch) {
 
 func TestAJobIsTheSameOnTheOtherSide(t *testing.T) {
 	at := time.Date(2024, 2, 29, 1, 2, 3, 4, time.FixedZone("", 5400))
-	batch := &engine.Likeness{Batcher: "b", Trigger: engine.BySize, Size: 12, Window: &engine.Window{Start: at, End: at.Add(time.Hour), Part: 2}}
+	batch := &engine.Likeness{Batcher: "b", Trigger: engine.BySize, Size: 12,
+		Window: &engine.Window{Start: at, End: at.Add(time.Hour), Part: 2}}
 	from := []engine.Provenance{
 		{Input: "in", ReceivedAt: at, Attempt: 4, BatchKey: `"k"`, Batch: batch},
-		{Err: &engine.Error{Class: engine.Auth, Step: "s", Output: "o", Attempt: 2, Delay: time.Second, FirstFailed: at, Err: errors.New("why")}, Batch: batch},
+		{Err: &engine.Error{Class: engine.Auth, Step: "s", Output: "o", Attempt: 2, Delay: time.Second, FirstFailed: at,
+			Err: errors.New("why")}, Batch: batch},
 		{Batch: batch},
 	}
 	b := engine.NewBatch(3)
@@ -57,13 +59,17 @@ func TestAJobIsTheSameOnTheOtherSide(t *testing.T) {
 			t.Errorf("message %d is %q", i, m.Bytes())
 		}
 		a, b := m.Provenance(), here[i].Provenance()
-		if !a.ReceivedAt.Equal(b.ReceivedAt) || !a.Batch.Window.Start.Equal(at) || !a.Batch.Window.End.Equal(at.Add(time.Hour)) || a.Batch.Window.Part != 2 {
+		if !a.ReceivedAt.Equal(b.ReceivedAt) || !a.Batch.Window.Start.Equal(at) ||
+			!a.Batch.Window.End.Equal(at.Add(time.Hour)) || a.Batch.Window.Part != 2 {
 			t.Errorf("message %d: the times are %+v", i, a)
 		}
-		if e, f := a.Err, b.Err; (e == nil) != (f == nil) || e != nil && (e.Class != f.Class || e.Step != f.Step || e.Output != f.Output || e.Attempt != f.Attempt || e.Delay != f.Delay || !e.FirstFailed.Equal(at) || e.Error() != "why") {
+		if e, f := a.Err, b.Err; (e == nil) != (f == nil) || e != nil &&
+			(e.Class != f.Class || e.Step != f.Step || e.Output != f.Output || e.Attempt != f.Attempt ||
+				e.Delay != f.Delay || !e.FirstFailed.Equal(at) || e.Error() != "why") {
 			t.Errorf("message %d: the error is %+v", i, e)
 		}
-		if a.Input != b.Input || a.Attempt != b.Attempt || a.BatchKey != b.BatchKey || a.Batch.Batcher != "b" || a.Batch.Trigger != engine.BySize || a.Batch.Size != 12 {
+		if a.Input != b.Input || a.Attempt != b.Attempt || a.BatchKey != b.BatchKey || a.Batch.Batcher != "b" ||
+			a.Batch.Trigger != engine.BySize || a.Batch.Size != 12 {
 			t.Errorf("message %d is from %+v, want %+v", i, a, b)
 		}
 	}
@@ -158,9 +164,11 @@ func TestAnAnswerIsTheSameOnTheOtherSide(t *testing.T) {
 }
 
 func TestAnErrorSaysWhereItIsFrom(t *testing.T) {
-	_, r, failure, err := DecodeAnswer(EncodeAnswer(Try{}, nil, &engine.Error{Class: engine.Rejected, Step: "model", Err: errors.New("no")}), "host/1")
+	_, r, failure, err := DecodeAnswer(EncodeAnswer(Try{}, nil,
+		&engine.Error{Class: engine.Rejected, Step: "model", Err: errors.New("no")}), "host/1")
 	var e *engine.Error
-	if r != nil || err != nil || !errors.As(failure, &e) || e.Class != engine.Rejected || e.Step != "" || failure.Error() != "step model on worker host/1: no" {
+	if r != nil || err != nil || !errors.As(failure, &e) || e.Class != engine.Rejected || e.Step != "" ||
+		failure.Error() != "step model on worker host/1: no" {
 		t.Errorf("got %v, %v, %v", r, failure, err)
 	}
 	_, _, failure, _ = DecodeAnswer(EncodeAnswer(Try{}, nil, errors.New("plain")), "host/1")
@@ -173,7 +181,8 @@ func TestAnotherProtocolIsRefused(t *testing.T) {
 	if _, err := DecodeJob([]byte{Protocol + 1}); err == nil || !strings.Contains(err.Error(), "version 3") {
 		t.Error(err)
 	}
-	if _, _, _, err := DecodeAnswer([]byte{Protocol + 1}, "w"); err == nil || !strings.Contains(err.Error(), "version 3") {
+	if _, _, _, err := DecodeAnswer([]byte{Protocol + 1}, "w"); err == nil ||
+		!strings.Contains(err.Error(), "version 3") {
 		t.Error(err)
 	}
 }
@@ -290,7 +299,9 @@ func TestDeepValuesAreRefused(t *testing.T) {
 func jobSeeds() (all [][]byte) {
 	at := time.Date(2024, 2, 29, 1, 2, 3, 4, time.UTC)
 	b := engine.NewBatch(2)
-	b.AddFrom([]byte(`{"a":1}`), engine.Provenance{Input: "in", ReceivedAt: at, BatchKey: "1", Batch: &engine.Likeness{Batcher: "b", Window: &engine.Window{Start: at}}}).Meta = engine.Meta{}.With("a", []any{1, 0.5, "x", map[string]any{"t": at}}).Own().With("b", []byte("x"))
+	b.AddFrom([]byte(`{"a":1}`), engine.Provenance{Input: "in", ReceivedAt: at, BatchKey: "1",
+		Batch: &engine.Likeness{Batcher: "b", Window: &engine.Window{Start: at}}}).Meta = engine.Meta{}.With("a",
+		[]any{1, 0.5, "x", map[string]any{"t": at}}).Own().With("b", []byte("x"))
 	b.AddFrom(nil, engine.Provenance{Err: engine.Errorf(engine.Late, "late"), Batch: &engine.Likeness{}})
 	for _, of := range [][]*engine.Message{nil, slices.Collect(b.All())} {
 		all = append(all, (&Job{Hash: "h"}).Encode(Pack(of)))
@@ -302,7 +313,8 @@ func answerSeeds() [][]byte {
 	m := engine.Meta{}.With("a", 1).Own().With("b", nil)
 	return [][]byte{
 		EncodeAnswer(Try{Pool: 1, ID: 2, Try: 3}, nil, engine.Errorf(engine.Timeout, "slow")),
-		EncodeAnswer(Try{}, &pool.Result{Ends: []pool.End{{}, {Dropped: true}, {Gone: true}, {Err: errors.New("x")}}, Made: []pool.Made{{Of: []int{0}, Body: []byte("x"), Meta: m}, {Of: []int{0, 1}, Meta: m}}}, nil),
+		EncodeAnswer(Try{}, &pool.Result{Ends: []pool.End{{}, {Dropped: true}, {Gone: true}, {Err: errors.New("x")}},
+			Made: []pool.Made{{Of: []int{0}, Body: []byte("x"), Meta: m}, {Of: []int{0, 1}, Meta: m}}}, nil),
 	}
 }
 
@@ -336,7 +348,8 @@ func FuzzDecodeAnswer(f *testing.F) {
 		if err != nil || failure != nil {
 			return
 		}
-		if _, again, _, err := DecodeAnswer(EncodeAnswer(try, r, nil), "w"); err != nil || len(again.Made) != len(r.Made) {
+		if _, again, _, err := DecodeAnswer(EncodeAnswer(try, r, nil), "w"); err != nil ||
+			len(again.Made) != len(r.Made) {
 			t.Fatalf("%+v, %v", again, err)
 		}
 	})

@@ -69,7 +69,8 @@ const mostStages = 8
 func newMember(l *link, pool string, c Config) *member {
 	return &member{
 		link: l, pool: pool, slots: c.Slots, grace: c.Grace, log: c.Log.With("pool", pool), known: c.Secrets,
-		stages: map[string]*stage{}, running: map[key]*job{}, hubs: map[string]*presence{}, lease: 3 * time.Second, hello: make(chan struct{}, 1), unconfirmed: make(chan struct{}, 2*c.Slots),
+		stages: map[string]*stage{}, running: map[key]*job{}, hubs: map[string]*presence{}, lease: 3 * time.Second,
+		hello: make(chan struct{}, 1), unconfirmed: make(chan struct{}, 2*c.Slots),
 	}
 }
 
@@ -132,7 +133,8 @@ func (m *member) join(stop context.Context) error {
 				return fmt.Errorf("pool %s at %s: %w", m.pool, &m.link.to, s.err)
 			}
 			if m.changed(w.Hash, w.Consumer) {
-				m.log.Info("joined the pool", "hub", m.link.to.String(), "slots", m.slots, "config", w.Hash[:min(12, len(w.Hash))])
+				m.log.Info("joined the pool", "hub", m.link.to.String(), "slots", m.slots, "config",
+					w.Hash[:min(12, len(w.Hash))])
 			}
 			return nil
 		case !told && m.link.nc.IsConnected() && (err == nil || errors.Is(err, nats.ErrNoResponders)):
@@ -272,7 +274,8 @@ func (m *member) stageOf(ctx context.Context, hub, hash string) (*stage, error) 
 	}
 	m.mu.Unlock()
 	if s == nil {
-		msg, err := m.asks(ctx, 5*time.Second, hub, &nats.Msg{Subject: wire.ToHub(hub, wire.GetStage, m.link.nc.ID), Data: []byte(hash)})
+		msg, err := m.asks(ctx, 5*time.Second, hub,
+			&nats.Msg{Subject: wire.ToHub(hub, wire.GetStage, m.link.nc.ID), Data: []byte(hash)})
 		if err != nil || len(msg.Data) == 0 {
 			return nil, fmt.Errorf("the hub does not send the pool's configuration: %w", cmp.Or(err, errGone))
 		}

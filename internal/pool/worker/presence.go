@@ -121,7 +121,8 @@ func (m *member) asks(ctx context.Context, within time.Duration, hub string, msg
 // isAwaited has the hub say whether to begin with the job. Where it does not answer,
 // the job is set aside.
 func (j *job) isAwaited(ctx context.Context, known bool) bool {
-	answer, err := j.m.asks(ctx, confirmWithin, j.hub, &nats.Msg{Subject: wire.ToHub(j.hub, wire.Taken, j.m.link.nc.ID), Data: j.named()})
+	answer, err := j.m.asks(ctx, confirmWithin, j.hub,
+		&nats.Msg{Subject: wire.ToHub(j.hub, wire.Taken, j.m.link.nc.ID), Data: j.named()})
 	if err == nil && string(answer.Data) == wire.Awaited {
 		return true
 	}

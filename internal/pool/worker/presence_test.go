@@ -55,7 +55,8 @@ func TestAHubIsSilentWhenNothingIsHeardOfIt(t *testing.T) {
 		m.misses("third")
 		want("long ago", "other", -1, false)
 		want("not long ago", "third", 0, true)
-		if text := told.String(); strings.Count(text, "its jobs are set aside") != 5 || strings.Count(text, "is back") != 3 || !strings.Contains(text, "hub=host/1 id=h") {
+		if text := told.String(); strings.Count(text, "its jobs are set aside") != 5 ||
+			strings.Count(text, "is back") != 3 || !strings.Contains(text, "hub=host/1 id=h") {
 			t.Errorf("it tells\n%s", text)
 		}
 	})

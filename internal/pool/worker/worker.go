@@ -129,7 +129,8 @@ func (l *link) closed(err error) {
 
 // refusal is why a hub can't be used, with a remedy where there is one.
 func refusal(to *wire.Target, err error) error {
-	if errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) || errors.Is(err, nats.ErrAuthRevoked) {
+	if errors.Is(err, nats.ErrAuthorization) || errors.Is(err, nats.ErrAuthExpired) ||
+		errors.Is(err, nats.ErrAuthRevoked) {
 		return fmt.Errorf("%s refuses this worker: %w (give its token in FLOWD_TOKEN or --token-file)", to, err)
 	}
 	if errors.Is(err, nats.ErrNoServers) {

@@ -30,30 +30,39 @@ func TestDescribe(t *testing.T) {
 		attempt    int
 	}{
 		{"a bare delivery", amqp091.Delivery{}, basics, map[string]any{}, 1},
-		{"one that comes again", amqp091.Delivery{Redelivered: true}, with(map[string]any{"redelivered": true}), map[string]any{}, 2},
+		{"one that comes again", amqp091.Delivery{Redelivered: true}, with(map[string]any{"redelivered": true}),
+			map[string]any{}, 2},
 		{
-			"properties keep their types", amqp091.Delivery{ContentType: "a/b", MessageId: "7", Priority: 3, DeliveryMode: 2, Timestamp: at, Expiration: "60"},
-			with(map[string]any{"content_type": "a/b", "message_id": "7", "priority": 3, "persistent": true, "timestamp": at, "expiration": "60"}), map[string]any{}, 1,
+			"properties keep their types", amqp091.Delivery{ContentType: "a/b", MessageId: "7", Priority: 3,
+				DeliveryMode: 2, Timestamp: at, Expiration: "60"},
+			with(map[string]any{"content_type": "a/b", "message_id": "7", "priority": 3, "persistent": true,
+				"timestamp": at, "expiration": "60"}), map[string]any{}, 1,
 		},
 		{
 			"headers keep their types, and are passed on",
 			amqp091.Delivery{Headers: amqp091.Table{
-				"i": int64(1), "b": byte(2), "f": float32(1.5), "t": at, "s": "x", "raw": []byte("\xff"), "n": nil, "ok": true,
-				"d": amqp091.Decimal{Scale: 2, Value: 150}, "l": []any{int32(1), amqp091.Table{"k": "v"}},
+				"i": int64(1), "b": byte(2), "f": float32(1.5), "t": at, "s": "x", "raw": []byte("\xff"), "n": nil,
+				"ok": true,
+				"d":  amqp091.Decimal{Scale: 2, Value: 150}, "l": []any{int32(1), amqp091.Table{"k": "v"}},
 			}},
-			with(map[string]any{"i": 1, "b": 2, "f": 1.5, "t": at, "s": "x", "raw": "\uFFFD", "n": nil, "ok": true, "d": 1.5, "l": []any{1, map[string]any{"k": "v"}}}),
-			map[string]any{"i": 1, "b": 2, "f": 1.5, "t": at, "s": "x", "raw": "\uFFFD", "n": nil, "ok": true, "d": 1.5, "l": []any{1, map[string]any{"k": "v"}}}, 1,
+			with(map[string]any{"i": 1, "b": 2, "f": 1.5, "t": at, "s": "x", "raw": "\uFFFD", "n": nil, "ok": true,
+				"d": 1.5, "l": []any{1, map[string]any{"k": "v"}}}),
+			map[string]any{"i": 1, "b": 2, "f": 1.5, "t": at, "s": "x", "raw": "\uFFFD", "n": nil, "ok": true, "d": 1.5,
+				"l": []any{1, map[string]any{"k": "v"}}}, 1,
 		},
 		{
-			"a header can't pose as what the broker says", amqp091.Delivery{Headers: amqp091.Table{"routing_key": "forged", "deaths": int64(9), "type": "forged"}},
+			"a header can't pose as what the broker says",
+			amqp091.Delivery{Headers: amqp091.Table{"routing_key": "forged", "deaths": int64(9), "type": "forged"}},
 			basics, map[string]any{}, 1,
 		},
 		{
-			"a quorum queue counts", amqp091.Delivery{Redelivered: true, Headers: amqp091.Table{"x-delivery-count": int64(4)}},
+			"a quorum queue counts", amqp091.Delivery{Redelivered: true,
+				Headers: amqp091.Table{"x-delivery-count": int64(4)}},
 			with(map[string]any{"redelivered": true, "x-delivery-count": 4}), map[string]any{}, 5,
 		},
 		{
-			"deaths here are attempts, those elsewhere are not", amqp091.Delivery{Headers: amqp091.Table{"x-death": []any{
+			"deaths here are attempts, those elsewhere are not",
+			amqp091.Delivery{Headers: amqp091.Table{"x-death": []any{
 				amqp091.Table{"queue": "retry", "reason": "expired", "count": int64(2)},
 				amqp091.Table{"queue": "q", "reason": "rejected", "count": int64(2)},
 				amqp091.Table{"queue": "q", "reason": "expired", "count": int64(7)},
@@ -64,7 +73,9 @@ func TestDescribe(t *testing.T) {
 				map[string]any{"queue": "q", "reason": "expired", "count": 7},
 			}}), map[string]any{}, 3,
 		},
-		{"junk in the broker's headers is no count", amqp091.Delivery{Headers: amqp091.Table{"x-death": "x", "x-delivery-count": int64(-1)}}, with(map[string]any{"x-death": "x", "x-delivery-count": -1}), map[string]any{}, 1},
+		{"junk in the broker's headers is no count",
+			amqp091.Delivery{Headers: amqp091.Table{"x-death": "x", "x-delivery-count": int64(-1)}},
+			with(map[string]any{"x-death": "x", "x-delivery-count": -1}), map[string]any{}, 1},
 	}
 	s := &Describer{Queue: "q"} // one for all: it must not mix them up
 	for range 2 {
@@ -89,7 +100,8 @@ func TestDescribe(t *testing.T) {
 }
 
 func TestDescribeAllocatesNothingForWhatIsAlike(t *testing.T) {
-	s, d := &Describer{Queue: "q"}, &amqp091.Delivery{Exchange: "x", RoutingKey: "k", ContentType: "a/b", DeliveryMode: 2}
+	s, d := &Describer{Queue: "q"}, &amqp091.Delivery{Exchange: "x", RoutingKey: "k", ContentType: "a/b",
+		DeliveryMode: 2}
 	if n := testing.AllocsPerRun(100, func() { s.Describe(d) }); n > 0 {
 		t.Errorf("%v allocations a message, want 0", n)
 	}
@@ -97,8 +109,10 @@ func TestDescribeAllocatesNothingForWhatIsAlike(t *testing.T) {
 
 func TestFill(t *testing.T) {
 	received := (&Describer{Queue: "q"}).Describe(&amqp091.Delivery{
-		RoutingKey: "k", ContentType: "a/b", MessageId: "7", Priority: 3, Timestamp: at, Expiration: "60", UserId: "u", CorrelationId: "c",
-		Headers: amqp091.Table{"tenant": "t1", "n": int64(1), "x-death": []any{}, "CC": []any{"elsewhere"}, "BCC": []any{"elsewhere"}},
+		RoutingKey: "k", ContentType: "a/b", MessageId: "7", Priority: 3, Timestamp: at, Expiration: "60", UserId: "u",
+		CorrelationId: "c",
+		Headers: amqp091.Table{"tenant": "t1", "n": int64(1), "x-death": []any{}, "CC": []any{"elsewhere"},
+			"BCC": []any{"elsewhere"}},
 	})
 	long := strings.Repeat("x", 256)
 	tests := []struct {
@@ -109,18 +123,27 @@ func TestFill(t *testing.T) {
 	}{
 		{
 			"what was received goes on, but for what the broker set and what would route it", received,
-			amqp091.Publishing{ContentType: "a/b", MessageId: "7", Priority: 3, Timestamp: at, CorrelationId: "c", Headers: amqp091.Table{"tenant": "t1", "n": int64(1)}}, "",
+			amqp091.Publishing{ContentType: "a/b", MessageId: "7", Priority: 3, Timestamp: at, CorrelationId: "c",
+				Headers: amqp091.Table{"tenant": "t1", "n": int64(1)}}, "",
 		},
 		{
-			"what steps set", engine.Meta{}.With("type", "order").With("priority", 9).With("deep", map[string]any{"l": []any{1, 1.5, nil, at}}),
-			amqp091.Publishing{Type: "order", Priority: 9, Headers: amqp091.Table{"deep": amqp091.Table{"l": []any{int64(1), 1.5, nil, at}}}}, "",
+			"what steps set", engine.Meta{}.With("type", "order").With("priority", 9).With("deep",
+				map[string]any{"l": []any{1, 1.5, nil, at}}),
+			amqp091.Publishing{Type: "order", Priority: 9,
+				Headers: amqp091.Table{"deep": amqp091.Table{"l": []any{int64(1), 1.5, nil, at}}}}, "",
 		},
-		{"a time as text", engine.Meta{}.With("timestamp", "2026-01-02T03:04:05Z"), amqp091.Publishing{Timestamp: at}, ""},
-		{"a property of the wrong type", engine.Meta{}.With("content_type", []any{}), amqp091.Publishing{}, "metadata content_type is []interface {}, but the property must be text"},
-		{"a priority that there is not", engine.Meta{}.With("priority", 256), amqp091.Publishing{}, "a number from 0 to 255"},
-		{"a property that is too long", engine.Meta{}.With("message_id", long), amqp091.Publishing{}, "message_id has 256 bytes"},
-		{"the name of a header that is too long", engine.Meta{}.With(long, 1), amqp091.Publishing{}, "has 256 bytes, more than the allowed 255"},
-		{"headers that fit into no frame", engine.Meta{}.With("h", strings.Repeat("x", 100<<10)), amqp091.Publishing{}, "the headers have"},
+		{"a time as text", engine.Meta{}.With("timestamp", "2026-01-02T03:04:05Z"), amqp091.Publishing{Timestamp: at},
+			""},
+		{"a property of the wrong type", engine.Meta{}.With("content_type", []any{}), amqp091.Publishing{},
+			"metadata content_type is []interface {}, but the property must be text"},
+		{"a priority that there is not", engine.Meta{}.With("priority", 256), amqp091.Publishing{},
+			"a number from 0 to 255"},
+		{"a property that is too long", engine.Meta{}.With("message_id", long), amqp091.Publishing{},
+			"message_id has 256 bytes"},
+		{"the name of a header that is too long", engine.Meta{}.With(long, 1), amqp091.Publishing{},
+			"has 256 bytes, more than the allowed 255"},
+		{"headers that fit into no frame", engine.Meta{}.With("h", strings.Repeat("x", 100<<10)), amqp091.Publishing{},
+			"the headers have"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -168,12 +191,21 @@ func TestExplain(t *testing.T) {
 		class engine.Class
 		want  string
 	}{
-		{"a wrong password", amqp091.ErrCredentials, engine.Auth, "doing: the broker refuses the login (check user and password, and that this user may log in from here)"},
-		{"a missing queue", &amqp091.Error{Code: 404, Reason: "NOT_FOUND - no queue 'q' in vhost '/'", Server: true}, engine.Transient, "doing: the broker says 404 NOT_FOUND - no queue 'q' in vhost '/' (create it, or write `declare`)"},
-		{"no permission", &amqp091.Error{Code: 403, Reason: "ACCESS_REFUSED - access to queue 'q' refused", Server: true}, engine.Auth, "set_permissions"},
-		{"no permission for a topic", &amqp091.Error{Code: 403, Reason: "ACCESS_REFUSED - access to topic 'k' in exchange 'x' refused", Server: true}, engine.Rejected, "set_topic_permissions"},
-		{"another queue of that name", &amqp091.Error{Code: 406, Reason: "PRECONDITION_FAILED - inequivalent arg 'durable'", Server: true}, engine.Transient, "change `declare` to match the broker"},
-		{"a lost connection", &amqp091.Error{Code: 501, Reason: "EOF"}, engine.Transient, "doing: the connection was lost: EOF"},
+		{"a wrong password", amqp091.ErrCredentials, engine.Auth,
+			"doing: the broker refuses the login (check user and password, and that this user may log in from here)"},
+		{"a missing queue", &amqp091.Error{Code: 404, Reason: "NOT_FOUND - no queue 'q' in vhost '/'", Server: true},
+			engine.Transient,
+			"doing: the broker says 404 NOT_FOUND - no queue 'q' in vhost '/' (create it, or write `declare`)"},
+		{"no permission", &amqp091.Error{Code: 403, Reason: "ACCESS_REFUSED - access to queue 'q' refused",
+			Server: true}, engine.Auth, "set_permissions"},
+		{"no permission for a topic", &amqp091.Error{Code: 403,
+			Reason: "ACCESS_REFUSED - access to topic 'k' in exchange 'x' refused", Server: true}, engine.Rejected,
+			"set_topic_permissions"},
+		{"another queue of that name", &amqp091.Error{Code: 406,
+			Reason: "PRECONDITION_FAILED - inequivalent arg 'durable'", Server: true}, engine.Transient,
+			"change `declare` to match the broker"},
+		{"a lost connection", &amqp091.Error{Code: 501, Reason: "EOF"}, engine.Transient,
+			"doing: the connection was lost: EOF"},
 		{"a known error stays", engine.Errorf(engine.Timeout, "late"), engine.Timeout, "late"},
 	}
 	for _, tt := range tests {
@@ -243,7 +275,8 @@ func TestWire(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, seed := range []string{"amqp://", "amqp://u:p@h:5672/v?heartbeat=3", "amqps://[::1]:1/%2F", "amqp://h?heartbeat=70000", "amqp://@:@/", "amqp://h/?", "amqp://u:s%zz@h"} {
+	for _, seed := range []string{"amqp://", "amqp://u:p@h:5672/v?heartbeat=3", "amqps://[::1]:1/%2F",
+		"amqp://h?heartbeat=70000", "amqp://@:@/", "amqp://h/?", "amqp://u:s%zz@h"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, url string) {

@@ -19,7 +19,8 @@ func (a *Arguments) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	*a = Arguments{}
 	for _, e := range all.Entries() {
 		if len(e.Key) > maxShort {
-			d.Report(n, schema.Problem{Code: schema.BadValue, Message: "has a name longer than 255 bytes", Remedy: "shorten it"})
+			d.Report(n, schema.Problem{Code: schema.BadValue, Message: "has a name longer than 255 bytes",
+				Remedy: "shorten it"})
 			continue
 		}
 		(*a)[e.Key] = e.Value.value

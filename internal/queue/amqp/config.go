@@ -33,7 +33,8 @@ var Defaults = Connect{Heartbeat: 10 * time.Second}
 // Words are what users of other systems write.
 func (*Connect) Words() map[string]string {
 	return map[string]string{
-		"urls": "write `url`", "uri": "write `url`", "host": "write `url`", "hosts": "write `url`", "address": "write `url`", "connection": "write `url`",
+		"urls": "write `url`", "uri": "write `url`", "host": "write `url`", "hosts": "write `url`",
+		"address": "write `url`", "connection": "write `url`",
 		"username": "write `user`", "virtual_host": "write `vhost`", "connection_name": "write `name`",
 	}
 }
@@ -109,7 +110,9 @@ func parse(text string) (uri amqp091.URI, err error) {
 		return uri, invalid{"does not begin with amqp:// or amqps://", "write amqp://user:password@host:5672/vhost"}
 	}
 	if uri, err = amqp091.ParseURI(text); err != nil {
-		return uri, invalid{"is not an AMQP URL", "write amqp://user:password@host:5672/vhost; in user, password and vhost write / : @ ? # % as %2F %3A %40 %3F %23 %25"}
+		return uri,
+			invalid{"is not an AMQP URL",
+				"write amqp://user:password@host:5672/vhost; in user, password and vhost write / : @ ? # % as %2F %3A %40 %3F %23 %25"}
 	}
 	authority, query, _ := strings.Cut(rest, "?")
 	authority, _, _ = strings.Cut(authority, "/")
@@ -126,7 +129,8 @@ func parse(text string) (uri amqp091.URI, err error) {
 		case uri.CertFile != "" || uri.KeyFile != "" || uri.CACertFile != "" || uri.ServerName != "":
 			return uri, invalid{"has TLS parameters", "write the section `tls`"}
 		default:
-			return uri, invalid{"has an unknown parameter", "write heartbeat, connection_timeout, channel_max or auth_mechanism"}
+			return uri, invalid{"has an unknown parameter",
+				"write heartbeat, connection_timeout, channel_max or auth_mechanism"}
 		}
 	}
 	for _, m := range uri.AuthMechanism {

@@ -51,7 +51,8 @@ func (d *Declare) CheckConfig(report func(path, message, remedy string)) {
 			report("bindings", "a binding names no exchange", "write `exchange` in it, or declare one")
 		}
 	}
-	if kind, _ := d.Arguments["x-queue-type"].(string); (kind == "quorum" || kind == "stream") && (!d.Queue.Durable || d.Queue.Exclusive || d.Queue.AutoDelete) {
+	if kind, _ := d.Arguments["x-queue-type"].(string); (kind == "quorum" || kind == "stream") &&
+		(!d.Queue.Durable || d.Queue.Exclusive || d.Queue.AutoDelete) {
 		report("queue", "a "+kind+" queue is always durable, and neither exclusive nor auto_delete", "remove these")
 	}
 }
@@ -78,7 +79,8 @@ func (d *Declare) Do(ctx context.Context, c *Conn, ch *amqp091.Channel, queue st
 		}
 	}
 	err = c.Within(ctx, "declare queue "+strconv.Quote(queue), func() error {
-		q, err := ch.QueueDeclare(queue, d.Queue.Durable, d.Queue.AutoDelete, d.Queue.Exclusive, false, d.Arguments.Table())
+		q, err := ch.QueueDeclare(queue, d.Queue.Durable, d.Queue.AutoDelete, d.Queue.Exclusive, false,
+			d.Arguments.Table())
 		name = q.Name
 		return err
 	})

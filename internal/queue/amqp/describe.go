@@ -93,8 +93,9 @@ func (s *Describer) properties(d *amqp091.Delivery) {
 // reserved are the names that no header can have as metadata.
 var reserved = map[string]bool{
 	"queue": true, "exchange": true, "routing_key": true, "redelivered": true, "deaths": true,
-	"content_type": true, "content_encoding": true, "correlation_id": true, "reply_to": true, "expiration": true, "message_id": true,
-	"type": true, "user_id": true, "app_id": true, "priority": true, "persistent": true, "timestamp": true,
+	"content_type": true, "content_encoding": true, "correlation_id": true, "reply_to": true, "expiration": true,
+	"message_id": true,
+	"type":       true, "user_id": true, "app_id": true, "priority": true, "persistent": true, "timestamp": true,
 }
 
 // headers adds the broker's headers and then the others, sorted, and says how many

@@ -47,7 +47,8 @@ func judge(err error) (class engine.Class, text, remedy string) {
 	case errors.As(err, &cert):
 		return engine.Auth, err.Error(), trust(err)
 	case errors.As(err, &record):
-		return engine.Transient, "the server does not speak TLS there", "write amqp://, or the port of the TLS listener, usually 5671"
+		return engine.Transient, "the server does not speak TLS there",
+			"write amqp://, or the port of the TLS listener, usually 5671"
 	}
 	return engine.Transient, err.Error(), ""
 }
@@ -70,18 +71,22 @@ func reply(e *amqp091.Error) (class engine.Class, text, remedy string) {
 	case amqp091.AccessRefused:
 		switch {
 		case errors.Is(e, amqp091.ErrCredentials), strings.Contains(e.Reason, "Login was refused"):
-			return engine.Auth, "the broker refuses the login", "check user and password, and that this user may log in from here"
+			return engine.Auth, "the broker refuses the login",
+				"check user and password, and that this user may log in from here"
 		case errors.Is(e, amqp091.ErrVhost), strings.Contains(e.Reason, "access to vhost"):
-			return engine.Auth, "the broker refuses the virtual host", "check that it exists, and that the user has permissions in it: rabbitmqctl set_permissions -p VHOST USER …"
+			return engine.Auth, "the broker refuses the virtual host",
+				"check that it exists, and that the user has permissions in it: rabbitmqctl set_permissions -p VHOST USER …"
 		case strings.Contains(e.Reason, "in exclusive use"):
 			return engine.Transient, text, "another consumer has exclusive use of it; stop that one"
 		case strings.Contains(e.Reason, "access to topic"):
 			return engine.Rejected, text, "rabbitmqctl set_topic_permissions"
 		}
-		return engine.Auth, text, "give the user the permission: rabbitmqctl set_permissions -p VHOST USER CONFIGURE WRITE READ"
+		return engine.Auth, text,
+			"give the user the permission: rabbitmqctl set_permissions -p VHOST USER CONFIGURE WRITE READ"
 	case amqp091.NotAllowed:
 		if strings.Contains(e.Reason, "vhost") {
-			return engine.Auth, text, "check the URL's path and `vhost`; the virtual host / is written /%2F, or left out"
+			return engine.Auth, text,
+				"check the URL's path and `vhost`; the virtual host / is written /%2F, or left out"
 		}
 	case amqp091.NotFound:
 		return engine.Transient, text, "create it, or write `declare`"
@@ -94,7 +99,8 @@ func reply(e *amqp091.Error) (class engine.Class, text, remedy string) {
 		case strings.Contains(e.Reason, "inequivalent arg"):
 			return engine.Transient, text, "change `declare` to match the broker, or delete what the broker has"
 		case strings.Contains(e.Reason, "timed out"):
-			return engine.Transient, text, "messages were in flight for longer than the broker's consumer_timeout; raise it, or make the pipeline faster"
+			return engine.Transient, text,
+				"messages were in flight for longer than the broker's consumer_timeout; raise it, or make the pipeline faster"
 		}
 	case amqp091.FrameError:
 		if !e.Server {

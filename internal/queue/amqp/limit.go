@@ -21,7 +21,8 @@ const asking = 2 * time.Second
 // DeliveryLimit is how often a queue delivers a message before it dead-letters it, if it
 // also counts messages that go back unread; 0: no limit is known. AMQP does not report it:
 // it is what was declared, or what the management interface says, if it answers.
-func (d *Dialer) DeliveryLimit(ctx context.Context, c *Conn, management schema.Secret, declared *Declare, queue string) (int, error) {
+func (d *Dialer) DeliveryLimit(ctx context.Context, c *Conn, management schema.Secret, declared *Declare,
+	queue string) (int, error) {
 	version, _ := c.Properties["version"].(string)
 	counts, always := counting(version)
 	if !counts {
@@ -105,5 +106,8 @@ func (d *directory) client() *http.Client {
 	if d.tls != nil {
 		transport.TLSClientConfig = d.tls.Clone()
 	}
-	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request,
+		[]*http.Request) error {
+		return http.ErrUseLastResponse
+	}}
 }

@@ -69,7 +69,8 @@ func CheckManagement(text string) error {
 func parseManagement(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, engine.Errorf(engine.Permanent, "management is not a URL (write http://HOST:15672, or https://HOST:15671)")
+		return nil, engine.Errorf(engine.Permanent,
+			"management is not a URL (write http://HOST:15672, or https://HOST:15671)")
 	}
 	return u, nil
 }
@@ -77,7 +78,8 @@ func parseManagement(text string) (*url.URL, error) {
 // Queues gives the names that match a pattern of the queues that anyone may consume:
 // those that are exclusive to a connection are not among them. They are streams, or
 // they are not. Of several URLs the first counts whose host answers.
-func (c *Connect) Queues(ctx context.Context, management schema.Secret, pattern string, streams bool) (names []string, err error) {
+func (c *Connect) Queues(ctx context.Context, management schema.Secret, pattern string, streams bool) (names []string,
+	err error) {
 	conf, err := c.TLS.Config()
 	if err != nil {
 		return nil, engine.WithClass(engine.Permanent, err)
@@ -166,14 +168,18 @@ func (d *directory) get(ctx context.Context, client *http.Client, base *url.URL,
 	req.SetBasicAuth(user, password)
 	res, err := client.Do(req)
 	if err != nil {
-		return engine.Errorf(engine.Transient, "the management interface at %s does not answer (rabbitmq-plugins enable rabbitmq_management, or set its URL: `management`): %w", where, cause(err))
+		return engine.Errorf(engine.Transient,
+			"the management interface at %s does not answer (rabbitmq-plugins enable rabbitmq_management, or set its URL: `management`): %w", where, cause(err))
 	}
 	defer res.Body.Close()
 	switch {
 	case res.StatusCode == http.StatusUnauthorized || res.StatusCode == http.StatusForbidden:
-		return engine.Errorf(engine.Auth, "the management interface at %s refuses the user (give it the tag management: rabbitmqctl set_user_tags USER management)", where)
+		return engine.Errorf(engine.Auth,
+			"the management interface at %s refuses the user (give it the tag management: rabbitmqctl set_user_tags USER management)", where)
 	case res.StatusCode == http.StatusNotFound:
-		return engine.Errorf(engine.Auth, "the management interface at %s has no virtual host %s (check the URL's path)", where, cmp.Or(d.uri.Vhost, "/"))
+		return engine.Errorf(engine.Auth,
+			"the management interface at %s has no virtual host %s (check the URL's path)", where,
+			cmp.Or(d.uri.Vhost, "/"))
 	case res.StatusCode != http.StatusOK:
 		return engine.Errorf(engine.Transient, "the management interface at %s answers %s", where, res.Status)
 	}

@@ -79,7 +79,8 @@ func TestQueuesComeInPagesWithUserAndPassword(t *testing.T) {
 	if want := []string{"u:p /api/queues/a%2Fb 1", "u:p /api/queues/a%2Fb 2"}; !slices.Equal(asked, want) {
 		t.Errorf("asked %q, want %q", asked, want)
 	}
-	if got, err := c.Queues(t.Context(), schema.NewSecret(strings.Replace(s.URL, "//", "//m:n@", 1)), "a-*", true); err != nil || !slices.Equal(got, []string{"a-s"}) || !strings.HasPrefix(asked[2], "m:n ") {
+	if got, err := c.Queues(t.Context(), schema.NewSecret(strings.Replace(s.URL, "//", "//m:n@", 1)), "a-*",
+		true); err != nil || !slices.Equal(got, []string{"a-s"}) || !strings.HasPrefix(asked[2], "m:n ") {
 		t.Errorf("got %q, %v, asked %q", got, err, asked)
 	}
 }

@@ -53,7 +53,8 @@ func NewPublisher(ctx context.Context, conn *Conn) (*Publisher, error) {
 
 // Publish publishes up to Window messages and waits for their confirms. Each is then
 // finished, except those that are left: err says why.
-func (c *Publisher) Publish(ctx context.Context, exchange string, mandatory bool, all []*Outgoing) (left []*Outgoing, err error) {
+func (c *Publisher) Publish(ctx context.Context, exchange string, mandatory bool, all []*Outgoing) (left []*Outgoing,
+	err error) {
 	c.Conn.Hold()
 	for _, o := range all {
 		o.confirm = nil
@@ -77,7 +78,8 @@ func (c *Publisher) Publish(ctx context.Context, exchange string, mandatory bool
 		case c.IsClosed(): // the client says so of all that it has not heard of
 			left = append(left, o)
 		default:
-			o.Over, o.Err = true, engine.Errorf(engine.Transient, "the broker does not accept it: a queue is full, or has failed")
+			o.Over, o.Err = true, engine.Errorf(engine.Transient,
+				"the broker does not accept it: a queue is full, or has failed")
 		}
 	}
 	if len(left) == 0 {
@@ -92,9 +94,12 @@ var ErrNoQueue = errors.New("there is no such queue")
 // unroutable is the error of a message that no queue takes.
 func unroutable(exchange, key string) error {
 	if exchange == "" {
-		return engine.Errorf(engine.Rejected, "queue %q: %w (create the queue, or correct routing_key)", key, ErrNoQueue)
+		return engine.Errorf(engine.Rejected, "queue %q: %w (create the queue, or correct routing_key)", key,
+			ErrNoQueue)
 	}
-	return engine.Errorf(engine.Rejected, "no queue takes it: exchange %q has none for routing key %q (bind one, or write mandatory: false)", exchange, key)
+	return engine.Errorf(engine.Rejected,
+		"no queue takes it: exchange %q has none for routing key %q (bind one, or write mandatory: false)", exchange,
+		key)
 }
 
 // wait waits for all confirms, or until ctx ends. A channel that is lost ends them.
@@ -171,7 +176,8 @@ type returns []amqp091.Return
 // has finds a message among what came back, and takes it out.
 func (rs *returns) has(o *Outgoing) bool {
 	for i := range *rs {
-		if r := &(*rs)[i]; r.RoutingKey == o.Key && r.MessageId == o.Pub.MessageId && bytes.Equal(r.Body, o.Pub.Body) && sameHeaders(r.Headers, o.Pub.Headers) {
+		if r := &(*rs)[i]; r.RoutingKey == o.Key && r.MessageId == o.Pub.MessageId && bytes.Equal(r.Body, o.Pub.Body) &&
+			sameHeaders(r.Headers, o.Pub.Headers) {
 			(*rs)[i] = (*rs)[len(*rs)-1]
 			*rs = (*rs)[:len(*rs)-1]
 			return true

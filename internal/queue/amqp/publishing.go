@@ -109,7 +109,8 @@ func wrong(name string, v any, want string) error {
 // Check refuses what can't be sent: the client would give up the connection.
 func Check(p *amqp091.Publishing) error {
 	for _, f := range [...]struct{ name, value string }{
-		{"content_type", p.ContentType}, {"content_encoding", p.ContentEncoding}, {"correlation_id", p.CorrelationId}, {"reply_to", p.ReplyTo},
+		{"content_type", p.ContentType}, {"content_encoding", p.ContentEncoding}, {"correlation_id", p.CorrelationId},
+		{"reply_to", p.ReplyTo},
 		{"expiration", p.Expiration}, {"message_id", p.MessageId}, {"type", p.Type}, {"app_id", p.AppId},
 	} {
 		if err := CheckShort(f.name, f.value); err != nil {
@@ -124,7 +125,8 @@ func Check(p *amqp091.Publishing) error {
 		size += len(name) + sizeOf(v)
 	}
 	if size > mostHeaders {
-		return engine.Errorf(engine.Rejected, "the headers have %d bytes, more than the %d that fit into a frame", size, mostHeaders)
+		return engine.Errorf(engine.Rejected, "the headers have %d bytes, more than the %d that fit into a frame", size,
+			mostHeaders)
 	}
 	return nil
 }

@@ -67,7 +67,8 @@ func (s *server) one(ctx context.Context, name string) ([]queue.Info, error) {
 }
 
 func (l *listed) info() queue.Info {
-	return queue.Info{Name: l.Name, Kind: l.Type, Ready: known(l.Ready), InFlight: known(l.Unacked), DeadLetters: l.deadLetters()}
+	return queue.Info{Name: l.Name, Kind: l.Type, Ready: known(l.Ready), InFlight: known(l.Unacked),
+		DeadLetters: l.deadLetters()}
 }
 
 func known(n *int64) int64 {

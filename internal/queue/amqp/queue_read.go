@@ -141,7 +141,8 @@ func (r *reader) get(ctx context.Context) (d amqp091.Delivery, ok bool, err erro
 		return err
 	})
 	if Code(err) == amqp091.NotImplemented {
-		return d, false, fmt.Errorf("queue %s is a stream, which keeps its messages (read it with the input rabbitmq)", r.queue)
+		return d, false, fmt.Errorf("queue %s is a stream, which keeps its messages (read it with the input rabbitmq)",
+			r.queue)
 	}
 	return d, ok, err
 }

@@ -70,7 +70,8 @@ func TestQueueReaderTakesAndGivesBack(t *testing.T) {
 	if got := strings.Join(payloads(all), ""); got != "abcde" {
 		t.Errorf("read %q", got)
 	}
-	if err := errors.Join(r.Done(t.Context(), []uint64{all[0].Ref, all[3].Ref}), r.Return(t.Context(), []uint64{all[4].Ref})); err != nil {
+	if err := errors.Join(r.Done(t.Context(), []uint64{all[0].Ref, all[3].Ref}),
+		r.Return(t.Context(), []uint64{all[4].Ref})); err != nil {
 		t.Fatal(err)
 	}
 	if n := b.Ready(t, q); n != 1 {
@@ -95,14 +96,16 @@ func TestQueueWriterSendsAgainAsItWas(t *testing.T) {
 	b := brokertest.RabbitMQ(t)
 	dead, back := b.Queue(t, nil), b.Queue(t, nil)
 	q := b.Queue(t, amqp091.Table{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead})
-	b.Publish(t, q, amqp091.Publishing{Body: []byte("x"), MessageId: "m", Priority: 3, DeliveryMode: 1, UserId: "guest", Headers: amqp091.Table{"n": int64(1), "CC": []any{}}})
+	b.Publish(t, q, amqp091.Publishing{Body: []byte("x"), MessageId: "m", Priority: 3, DeliveryMode: 1, UserId: "guest",
+		Headers: amqp091.Table{"n": int64(1), "CC": []any{}}})
 	in := b.Channel(t)
 	d, ok, err := in.Get(q, false)
 	if err != nil || !ok || d.Reject(false) != nil {
 		t.Fatalf("get: %v %v", ok, err)
 	}
 	d = b.Take(t, dead, 1)[0] // and dead letters wait to be redriven
-	b.Publish(t, dead, amqp091.Publishing{Body: d.Body, MessageId: d.MessageId, Priority: d.Priority, DeliveryMode: d.DeliveryMode, Headers: d.Headers, Expiration: "900000"})
+	b.Publish(t, dead, amqp091.Publishing{Body: d.Body, MessageId: d.MessageId, Priority: d.Priority,
+		DeliveryMode: d.DeliveryMode, Headers: d.Headers, Expiration: "900000"})
 
 	s := openedServer(t, b.URL)
 	r := readerOf(t, s, dead)
@@ -130,7 +133,8 @@ func TestQueueWriterSendsAgainAsItWas(t *testing.T) {
 		t.Error(err)
 	}
 	got := b.Take(t, back, 2)[0]
-	if string(got.Body) != "x" || got.MessageId != "m" || got.Priority != 3 || got.DeliveryMode != 1 || got.Expiration != "900000" || brokertest.DiedIn(got.Headers) != q || got.Headers["n"] != int64(1) {
+	if string(got.Body) != "x" || got.MessageId != "m" || got.Priority != 3 || got.DeliveryMode != 1 ||
+		got.Expiration != "900000" || brokertest.DiedIn(got.Headers) != q || got.Headers["n"] != int64(1) {
 		t.Errorf("got %+v", got)
 	}
 	if _, err := s.(queue.Origin).Origin(t.Context(), back, queue.Message{}); err == nil {
@@ -141,7 +145,8 @@ func TestQueueWriterSendsAgainAsItWas(t *testing.T) {
 func TestQueueList(t *testing.T) {
 	b := brokertest.Own(t)
 	dead := b.Queue(t, nil)
-	q := b.Queue(t, amqp091.Table{"x-queue-type": "quorum", "x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead})
+	q := b.Queue(t, amqp091.Table{"x-queue-type": "quorum", "x-dead-letter-exchange": "",
+		"x-dead-letter-routing-key": dead})
 	s := openedServer(t, b.URL+"?management="+url.QueryEscape(b.Management))
 	all, err := s.List(t.Context(), q)
 	if err != nil {
@@ -170,7 +175,8 @@ func TestQueueListWithoutManagement(t *testing.T) {
 		t.Errorf("one by its name: %+v %v", all, err)
 	}
 	_, err := s.List(t.Context(), "")
-	if err == nil || !strings.Contains(err.Error(), "rabbitmq-plugins enable rabbitmq_management") || strings.Contains(err.Error(), "s3cret") {
+	if err == nil || !strings.Contains(err.Error(), "rabbitmq-plugins enable rabbitmq_management") ||
+		strings.Contains(err.Error(), "s3cret") {
 		t.Errorf("all: %v", err)
 	}
 }
@@ -191,7 +197,8 @@ func TestQueueErrors(t *testing.T) {
 	if _, err := r.Read(t.Context(), 1); err == nil {
 		t.Error("a stream was read")
 	}
-	if _, err := openServer(t.Context(), &url.URL{Scheme: "amqp", Host: ":5672"}); err == nil || !strings.Contains(err.Error(), "has no host") {
+	if _, err := openServer(t.Context(), &url.URL{Scheme: "amqp", Host: ":5672"}); err == nil ||
+		!strings.Contains(err.Error(), "has no host") {
 		t.Errorf("no host: %v", err)
 	}
 	bad, err := url.Parse(strings.Replace(b.URL, "guest:guest", "guest:s3cret", 1))

@@ -95,7 +95,8 @@ func (w *writer) again(p *amqp091.Publishing, m *queue.Message) error {
 // exactly is again for a message that has just come from a broker.
 func (w *writer) exactly(p *amqp091.Publishing, d *amqp091.Delivery) {
 	*p = amqp091.Publishing{
-		ContentType: d.ContentType, ContentEncoding: d.ContentEncoding, DeliveryMode: d.DeliveryMode, Priority: d.Priority,
+		ContentType: d.ContentType, ContentEncoding: d.ContentEncoding, DeliveryMode: d.DeliveryMode,
+		Priority:      d.Priority,
 		CorrelationId: d.CorrelationId, ReplyTo: d.ReplyTo, Expiration: d.Expiration, MessageId: d.MessageId,
 		Timestamp: d.Timestamp, Type: d.Type, AppId: d.AppId, Body: d.Body,
 		Headers: maps.Clone(d.Headers),

@@ -76,7 +76,8 @@ func (r *reader) Read(ctx context.Context, most int) ([]queue.Message, error) {
 		r.next++
 		r.held[r.next] = &hold{awssdk.ToString(w.ReceiptHandle), until}
 		w.ReceiptHandle = nil
-		all[i] = queue.Message{Payload: []byte(awssdk.ToString(w.Body)), Meta: aws.Meta(owner, w).Map(), Ref: r.next, Raw: w}
+		all[i] = queue.Message{Payload: []byte(awssdk.ToString(w.Body)), Meta: aws.Meta(owner, w).Map(), Ref: r.next,
+			Raw: w}
 	}
 	return all, nil
 }
@@ -96,8 +97,10 @@ func (r *reader) receive(ctx context.Context, most int, wait time.Duration) ([]t
 		}
 	})()
 	out, err := r.client.ReceiveMessage(call, &sqs.ReceiveMessageInput{
-		QueueUrl: &r.url, MaxNumberOfMessages: int32(min(most, mostReceived)), WaitTimeSeconds: aws.Seconds(wait), VisibilityTimeout: aws.Seconds(hidden),
-		MessageAttributeNames: []string{"All"}, MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll},
+		QueueUrl: &r.url, MaxNumberOfMessages: int32(min(most, mostReceived)), WaitTimeSeconds: aws.Seconds(wait),
+		VisibilityTimeout:           aws.Seconds(hidden),
+		MessageAttributeNames:       []string{"All"},
+		MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll},
 	})
 	if err != nil {
 		return nil, aws.Classify(err, r.String())
@@ -133,7 +136,8 @@ func (r *reader) end(ctx context.Context) error {
 	}
 	call, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	out, err := r.client.GetQueueAttributes(call, &sqs.GetQueueAttributesInput{QueueUrl: &r.url, AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameApproximateNumberOfMessages}})
+	out, err := r.client.GetQueueAttributes(call, &sqs.GetQueueAttributesInput{QueueUrl: &r.url,
+		AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameApproximateNumberOfMessages}})
 	if err != nil {
 		return aws.Classify(err, r.String())
 	}
@@ -171,7 +175,8 @@ func (r *reader) Done(ctx context.Context, refs []uint64) error {
 	errs := calls.Do(ctx, make([]aws.Entry, len(refs)), func(ctx context.Context, which []int) ([]error, error) {
 		entries := make([]types.DeleteMessageBatchRequestEntry, len(which))
 		for n, i := range which {
-			entries[n] = types.DeleteMessageBatchRequestEntry{Id: awssdk.String(strconv.Itoa(n)), ReceiptHandle: &handles[i]}
+			entries[n] = types.DeleteMessageBatchRequestEntry{Id: awssdk.String(strconv.Itoa(n)),
+				ReceiptHandle: &handles[i]}
 		}
 		ctx, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
@@ -204,11 +209,13 @@ func (r *reader) hide(ctx context.Context, refs []uint64, d time.Duration) []err
 	return calls.Do(ctx, make([]aws.Entry, len(refs)), func(ctx context.Context, which []int) ([]error, error) {
 		entries := make([]types.ChangeMessageVisibilityBatchRequestEntry, len(which))
 		for n, i := range which {
-			entries[n] = types.ChangeMessageVisibilityBatchRequestEntry{Id: awssdk.String(strconv.Itoa(n)), ReceiptHandle: &handles[i], VisibilityTimeout: aws.Seconds(d)}
+			entries[n] = types.ChangeMessageVisibilityBatchRequestEntry{Id: awssdk.String(strconv.Itoa(n)),
+				ReceiptHandle: &handles[i], VisibilityTimeout: aws.Seconds(d)}
 		}
 		ctx, cancel := context.WithTimeout(ctx, callTimeout)
 		defer cancel()
-		out, err := r.client.ChangeMessageVisibilityBatch(ctx, &sqs.ChangeMessageVisibilityBatchInput{QueueUrl: &r.url, Entries: entries})
+		out, err := r.client.ChangeMessageVisibilityBatch(ctx,
+			&sqs.ChangeMessageVisibilityBatchInput{QueueUrl: &r.url, Entries: entries})
 		if err != nil {
 			return nil, aws.Classify(err, r.String())
 		}

@@ -42,7 +42,8 @@ var _ queue.Origin = (*server)(nil)
 // open reads the address. over, when not nil, carries the requests: it is for tests.
 func open(ctx context.Context, u *url.URL, over *http.Client) (queue.Server, error) {
 	if u.User != nil {
-		return nil, errors.New("the address contains credentials (set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a profile)")
+		return nil,
+			errors.New("the address contains credentials (set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a profile)")
 	}
 	if p := strings.Trim(u.Path, "/"); p != "" {
 		return nil, fmt.Errorf("the address has the path %q, but queues are named separately (write sqs://REGION/)", p)
@@ -50,7 +51,8 @@ func open(ctx context.Context, u *url.URL, over *http.Client) (queue.Server, err
 	q := u.Query()
 	for name := range q {
 		if !slices.Contains([]string{"region", "endpoint", "profile"}, name) {
-			return nil, fmt.Errorf("the address has the unknown parameter %q (there are region, endpoint and profile)", name)
+			return nil, fmt.Errorf("the address has the unknown parameter %q (there are region, endpoint and profile)",
+				name)
 		}
 	}
 	c := aws.Config{Region: cmp.Or(u.Host, q.Get("region")), Endpoint: q.Get("endpoint"), Profile: q.Get("profile")}
@@ -93,7 +95,8 @@ func (s *server) List(ctx context.Context, pattern string) (all []queue.Info, er
 func (s *server) info(ctx context.Context, name, address string) (queue.Info, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	out, err := s.client.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: &address, AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameAll}})
+	out, err := s.client.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: &address,
+		AttributeNames: []types.QueueAttributeName{types.QueueAttributeNameAll}})
 	if err != nil {
 		return queue.Info{}, err
 	}
@@ -168,7 +171,8 @@ func (s *server) Origin(ctx context.Context, dlq string, m queue.Message) (strin
 	case 1:
 		return names[0], nil
 	}
-	return "", fmt.Errorf("%s gets the dead letters of several queues: %s (say where to: --to QUEUE)", dlq, strings.Join(names, ", "))
+	return "", fmt.Errorf("%s gets the dead letters of several queues: %s (say where to: --to QUEUE)", dlq,
+		strings.Join(names, ", "))
 }
 
 // sourcesOf asks once for the queues whose dead letters go to dlq.

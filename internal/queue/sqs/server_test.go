@@ -57,7 +57,8 @@ func TestListSaysWhatIsKnown(t *testing.T) {
 		s.Create("other.fifo", fakesqs.Queue{})
 		s.Put("orders", "a", "b")
 		all, err := q.List(t.Context(), "")
-		want := []queue.Info{{Name: "orders", Kind: "standard", Ready: 2, DeadLetters: "orders-dead"}, {Name: "orders-dead", Kind: "standard"}, {Name: "other.fifo", Kind: "fifo"}}
+		want := []queue.Info{{Name: "orders", Kind: "standard", Ready: 2, DeadLetters: "orders-dead"},
+			{Name: "orders-dead", Kind: "standard"}, {Name: "other.fifo", Kind: "fifo"}}
 		if diff := cmp.Diff(want, all); diff != "" || err != nil {
 			t.Error(diff, err)
 		}
@@ -110,7 +111,8 @@ func TestAReaderHoldsWhatItReads(t *testing.T) {
 		if !slices.Equal(got, bodies) {
 			t.Errorf("read %q", got)
 		}
-		if err := errors.Join(reader.Done(t.Context(), refs[:10]), reader.Return(t.Context(), refs[10:12])); err != nil {
+		if err := errors.Join(reader.Done(t.Context(), refs[:10]),
+			reader.Return(t.Context(), refs[10:12])); err != nil {
 			t.Error(err)
 		}
 		visible := func() (n int) {
@@ -142,8 +144,10 @@ func TestAReaderSaysWhatIsNotDone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.Fault("DeleteMessageBatch", fakesqs.Fault{Code: "InternalError", Entry: func(body string) bool { return body == "b" }})
-		if err := reader.Done(t.Context(), []uint64{all[0].Ref, all[1].Ref}); err == nil || !strings.Contains(err.Error(), "InternalError") {
+		s.Fault("DeleteMessageBatch", fakesqs.Fault{Code: "InternalError",
+			Entry: func(body string) bool { return body == "b" }})
+		if err := reader.Done(t.Context(), []uint64{all[0].Ref, all[1].Ref}); err == nil ||
+			!strings.Contains(err.Error(), "InternalError") {
 			t.Errorf("got %v", err)
 		}
 		if err := reader.Close(); err != nil {
@@ -160,7 +164,8 @@ func TestMessagesMoveAsTheyWere(t *testing.T) {
 		s.Create("from", fakesqs.Queue{})
 		s.Create("to", fakesqs.Queue{})
 		want := map[string]fakesqs.Attribute{
-			"n": {DataType: "Number", StringValue: "7"}, "text": {DataType: "String", StringValue: "é"}, "raw": {DataType: "Binary", BinaryValue: []byte{0, 255}},
+			"n": {DataType: "Number", StringValue: "7"}, "text": {DataType: "String", StringValue: "é"},
+			"raw":       {DataType: "Binary", BinaryValue: []byte{0, 255}},
 			"sender_id": {DataType: "String", StringValue: "mine"},
 		}
 		s.PutWith("from", "body", want)
@@ -237,7 +242,8 @@ func TestWhatTheQueueRefusesStays(t *testing.T) {
 		s.Create("from", fakesqs.Queue{})
 		s.Create("to", fakesqs.Queue{})
 		s.Put("from", "a", "bad", "c")
-		s.Fault("SendMessageBatch", fakesqs.Fault{Code: "InvalidMessageContents", Sender: true, Entry: func(body string) bool { return body == "bad" }})
+		s.Fault("SendMessageBatch", fakesqs.Fault{Code: "InvalidMessageContents", Sender: true,
+			Entry: func(body string) bool { return body == "bad" }})
 		move(t, q, "from", "to", []bool{false, true, false})
 		if !slices.Equal(s.Bodies("to"), []string{"a", "c"}) || !slices.Equal(s.Bodies("from"), []string{"bad"}) {
 			t.Errorf("to %q, from %q", s.Bodies("to"), s.Bodies("from"))
@@ -257,7 +263,8 @@ func TestDeadLettersKnowTheirOrigin(t *testing.T) {
 		if got, err := origin.Origin(t.Context(), "dead", queue.Message{}); got != "one" || err != nil {
 			t.Errorf("got %q, %v", got, err)
 		}
-		if _, err := origin.Origin(t.Context(), "one", queue.Message{}); err == nil || !strings.Contains(err.Error(), "--to") {
+		if _, err := origin.Origin(t.Context(), "one", queue.Message{}); err == nil ||
+			!strings.Contains(err.Error(), "--to") {
 			t.Errorf("got %v", err)
 		}
 		s.Create("two", fakesqs.Queue{DeadLetters: "dead", MaxReceives: 1})
@@ -269,7 +276,8 @@ func TestDeadLettersKnowTheirOrigin(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer later.Close()
-		if _, err := later.(queue.Origin).Origin(t.Context(), "dead", queue.Message{}); err == nil || !strings.Contains(err.Error(), "one, two (say where to") {
+		if _, err := later.(queue.Origin).Origin(t.Context(), "dead", queue.Message{}); err == nil ||
+			!strings.Contains(err.Error(), "one, two (say where to") {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -282,7 +290,8 @@ func TestPurge(t *testing.T) {
 		if n, err := q.Purge(t.Context(), "orders"); n != -1 || err != nil || len(s.Messages("orders")) != 0 {
 			t.Errorf("got %d, %v", n, err)
 		}
-		if _, err := q.Purge(t.Context(), "nowhere"); err == nil || !strings.Contains(err.Error(), "there is no queue nowhere") {
+		if _, err := q.Purge(t.Context(), "nowhere"); err == nil ||
+			!strings.Contains(err.Error(), "there is no queue nowhere") {
 			t.Errorf("got %v", err)
 		}
 	})

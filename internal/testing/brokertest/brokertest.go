@@ -121,7 +121,8 @@ func start(script string) (*Broker, error) {
 	)
 	files := map[string]string{
 		"enabled_plugins": "[rabbitmq_management].\n",
-		"rabbitmq.conf":   "max_message_size = 1048576\nmanagement.tcp.ip = 127.0.0.1\nmanagement.tcp.port = " + management + "\n",
+		"rabbitmq.conf": "max_message_size = 1048576\nmanagement.tcp.ip = 127.0.0.1\nmanagement.tcp.port = " +
+			management + "\n",
 	}
 	for name, text := range files {
 		if err := os.WriteFile(filepath.Join(home, name), []byte(text), 0o600); err != nil {
@@ -136,7 +137,8 @@ func start(script string) (*Broker, error) {
 	if err := n.listens(address, output); err != nil {
 		return nil, err
 	}
-	return &Broker{URL: "amqp://guest:guest@" + address, Management: "http://guest:guest@127.0.0.1:" + management, node: n}, nil
+	return &Broker{URL: "amqp://guest:guest@" + address, Management: "http://guest:guest@127.0.0.1:" + management,
+		node: n}, nil
 }
 
 // keeper runs the node in its own process group until its stdin ends, which happens when

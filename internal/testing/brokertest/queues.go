@@ -221,9 +221,10 @@ func (b *Broker) Permit(t testing.TB, name, configure, write, read string) {
 func (b *Broker) CloseConnections(t testing.TB, prefix string) (n int) {
 	t.Helper()
 	// The management interface learns of connections late; the node itself knows.
-	out := b.Eval(t, fmt.Sprintf(`lists:sum([begin rabbit_networking:close_connection(P, "closed by a test"), 1 end || `+
-		`[{pid, P}, {client_properties, C}] <- rabbit_networking:connection_info_all([pid, client_properties]), `+
-		`{<<"connection_name">>, _, N} <- C, string:prefix(N, <<%q>>) =/= nomatch]).`, prefix))
+	out := b.Eval(t,
+		fmt.Sprintf(`lists:sum([begin rabbit_networking:close_connection(P, "closed by a test"), 1 end || `+
+			`[{pid, P}, {client_properties, C}] <- rabbit_networking:connection_info_all([pid, client_properties]), `+
+			`{<<"connection_name">>, _, N} <- C, string:prefix(N, <<%q>>) =/= nomatch]).`, prefix))
 	if _, err := fmt.Sscan(strings.TrimSpace(out), &n); err != nil {
 		t.Fatalf("closing connections: %v: %s", err, out)
 	}

@@ -235,8 +235,10 @@ func (discard) Write(p []byte) (int, error) { return len(p), nil }
 // Start makes a service for a test, in an environment without AWS settings.
 func Start(t testing.TB) *Server {
 	for name, value := range map[string]string{
-		"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull, "AWS_PROFILE": "", "AWS_REGION": "us-east-1",
-		"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_ENDPOINT_URL": "http://sqs.test", "AWS_EC2_METADATA_DISABLED": "true",
+		"AWS_CONFIG_FILE": os.DevNull, "AWS_SHARED_CREDENTIALS_FILE": os.DevNull, "AWS_PROFILE": "",
+		"AWS_REGION":        "us-east-1",
+		"AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test", "AWS_ENDPOINT_URL": "http://sqs.test",
+		"AWS_EC2_METADATA_DISABLED": "true",
 	} {
 		t.Setenv(name, value)
 	}

@@ -13,7 +13,8 @@ func TestLargeAnswersArriveWhole(t *testing.T) {
 		s := Start(t)
 		s.Create("orders", Queue{})
 		s.Put("orders", strings.Repeat("x", 1<<20))
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://sqs.test/", strings.NewReader(`{"QueueUrl":"http://sqs.test/0/orders"}`))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://sqs.test/",
+			strings.NewReader(`{"QueueUrl":"http://sqs.test/0/orders"}`))
 		if err != nil {
 			t.Fatal(err)
 		}

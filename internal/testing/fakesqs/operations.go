@@ -89,7 +89,9 @@ func (s *Server) carryOut(ctx context.Context, op string, r *request, f Fault) (
 			size += r.Entries[i].size()
 		}
 		if size > 1<<20 {
-			return nil, failure{code: "BatchRequestTooLong", message: fmt.Sprintf("Batch requests cannot be longer than 1048576 bytes. You have sent %d bytes.", size)}
+			return nil, failure{code: "BatchRequestTooLong",
+				message: fmt.Sprintf("Batch requests cannot be longer than 1048576 bytes. You have sent %d bytes.",
+					size)}
 		}
 		return batch(q, r, f, func(e *request) (object, error) { return q.send(e, now) })
 	case "DeleteMessageBatch":

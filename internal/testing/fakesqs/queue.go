@@ -126,25 +126,31 @@ func (s *Server) Expire(name string) {
 func (q *queue) send(r *request, now time.Time) (object, error) {
 	switch {
 	case r.MessageBody == "" || strings.ContainsAny(r.MessageBody, "\x00\x01\x02"):
-		return nil, failure{code: "InvalidMessageContents", message: "The message contains characters outside the allowed set."}
+		return nil, failure{code: "InvalidMessageContents",
+			message: "The message contains characters outside the allowed set."}
 	case r.size() > 1<<20:
-		return nil, failure{code: "InvalidParameterValue", message: "One or more parameters are invalid. Reason: Message must be shorter than 1048576 bytes."}
+		return nil, failure{code: "InvalidParameterValue",
+			message: "One or more parameters are invalid. Reason: Message must be shorter than 1048576 bytes."}
 	case len(r.MessageAttributes) > 10:
-		return nil, failure{code: "InvalidParameterValue", message: "Number of message attributes exceeds the allowed maximum [10]."}
+		return nil, failure{code: "InvalidParameterValue",
+			message: "Number of message attributes exceeds the allowed maximum [10]."}
 	case r.DelaySeconds != nil && (*r.DelaySeconds < 0 || *r.DelaySeconds > 900 || q.fifo):
-		return nil, failure{code: "InvalidParameterValue", message: fmt.Sprintf("Value %d for parameter DelaySeconds is invalid.", *r.DelaySeconds)}
+		return nil, failure{code: "InvalidParameterValue",
+			message: fmt.Sprintf("Value %d for parameter DelaySeconds is invalid.", *r.DelaySeconds)}
 	case q.fifo && r.MessageGroupID == "":
 		return nil, failure{code: "MissingParameter", message: "The request must contain the parameter MessageGroupId."}
 	}
 	if q.fifo && r.MessageDeduplicationID == "" {
 		if !q.ContentDedupe {
-			return nil, failure{code: "InvalidParameterValue", message: "The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided explicitly"}
+			return nil, failure{code: "InvalidParameterValue",
+				message: "The queue should either have ContentBasedDeduplication enabled or MessageDeduplicationId provided explicitly"}
 		}
 		r.MessageDeduplicationID = sum(r.MessageBody)
 	}
 	q.sent++
 	m := &Message{
-		ID: fmt.Sprintf("%s-%d", q.name, q.sent), Body: r.MessageBody, Group: r.MessageGroupID, Dedupe: r.MessageDeduplicationID,
+		ID: fmt.Sprintf("%s-%d", q.name, q.sent), Body: r.MessageBody, Group: r.MessageGroupID,
+		Dedupe:     r.MessageDeduplicationID,
 		Attributes: r.MessageAttributes, Sent: now, Visible: now, number: q.sent,
 	}
 	if r.DelaySeconds != nil {
@@ -200,12 +206,14 @@ func (m *Message) wire() object {
 		"ApproximateFirstReceiveTimestamp": millis(m.first), "SenderId": "AIDAEXAMPLE",
 	}
 	if m.Group != "" {
-		system["MessageGroupId"], system["MessageDeduplicationId"], system["SequenceNumber"] = m.Group, m.Dedupe, strconv.Itoa(m.number)
+		system["MessageGroupId"], system["MessageDeduplicationId"], system["SequenceNumber"] = m.Group, m.Dedupe,
+			strconv.Itoa(m.number)
 	}
 	if m.source != "" {
 		system["DeadLetterQueueSourceArn"] = m.source
 	}
-	return object{"MessageId": m.ID, "Body": m.Body, "MD5OfBody": sum(m.Body), "ReceiptHandle": m.handle, "Attributes": system, "MessageAttributes": m.Attributes}
+	return object{"MessageId": m.ID, "Body": m.Body, "MD5OfBody": sum(m.Body), "ReceiptHandle": m.handle,
+		"Attributes": system, "MessageAttributes": m.Attributes}
 }
 
 // next is when a hidden message becomes visible; zero: none will.
@@ -246,8 +254,10 @@ func (q *queue) hide(handle string, seconds *int, now time.Time) error {
 	switch {
 	case m == nil || m.handle != handle || !now.Before(m.Visible):
 		return failure{code: "MessageNotInflight", message: "The message referred to isn't in flight."}
-	case seconds == nil || *seconds < 0 || *seconds > 43200 || now.Add(time.Duration(*seconds)*time.Second).Sub(m.received) > 12*time.Hour:
-		return failure{code: "InvalidParameterValue", message: "Total VisibilityTimeout for the message is beyond the limit [43200 seconds]"}
+	case seconds == nil || *seconds < 0 || *seconds > 43200 ||
+		now.Add(time.Duration(*seconds)*time.Second).Sub(m.received) > 12*time.Hour:
+		return failure{code: "InvalidParameterValue",
+			message: "Total VisibilityTimeout for the message is beyond the limit [43200 seconds]"}
 	}
 	m.Visible = now.Add(time.Duration(*seconds) * time.Second)
 	return nil
@@ -266,8 +276,11 @@ func (q *queue) attributes(now time.Time) map[string]string {
 		}
 	}
 	all := map[string]string{
-		"VisibilityTimeout": strconv.Itoa(int(max(0, q.Visibility) / time.Second)), "QueueArn": "arn:aws:sqs:us-east-1:000000000000:" + q.name,
-		"ApproximateNumberOfMessages": strconv.Itoa(ready), "ApproximateNumberOfMessagesNotVisible": strconv.Itoa(flying), "ApproximateNumberOfMessagesDelayed": strconv.Itoa(delayed),
+		"VisibilityTimeout":                     strconv.Itoa(int(max(0, q.Visibility) / time.Second)),
+		"QueueArn":                              "arn:aws:sqs:us-east-1:000000000000:" + q.name,
+		"ApproximateNumberOfMessages":           strconv.Itoa(ready),
+		"ApproximateNumberOfMessagesNotVisible": strconv.Itoa(flying),
+		"ApproximateNumberOfMessagesDelayed":    strconv.Itoa(delayed),
 	}
 	if q.fifo {
 		all["FifoQueue"], all["ContentBasedDeduplication"] = "true", strconv.FormatBool(q.ContentDedupe)
