@@ -16,7 +16,7 @@ import (
 var fuzzed = map[string][]string{
 	"batchers/window":      {"FuzzInstantsAreInBoundsOrRefused"},
 	"config":               {"FuzzLoad", "FuzzRewrite"},
-	"engine/doc":           {"FuzzCanonical", "FuzzDecode", "FuzzEdit", "FuzzParsePath", "FuzzSearch", "FuzzString"},
+	"engine/doc":           {"FuzzCanonical", "FuzzDecode", "FuzzEdit", "FuzzParsePath", "FuzzPeek", "FuzzSearch", "FuzzString"},
 	"engine/expr":          {"FuzzCompile", "FuzzEval", "FuzzPlaceholder", "FuzzTemplate"},
 	"inputs/generate":      {"FuzzSchedule"},
 	"internal/aws":         {"FuzzParseQueue"},
