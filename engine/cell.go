@@ -11,27 +11,32 @@ import (
 
 // Cell is the engine's own part of a message.
 type Cell struct {
-	Doc      doc.Doc
-	Orig     []byte // payload as received or split
-	BatchKey string // canonical text of the batcher's key; "": none
+	lineage
+	Doc     doc.Doc
+	Orig    []byte // payload as received or split
+	Err     *Error
+	Of      []Message // a merge's parts, as they were before it
+	Rare    *rare     // nil: nothing
+	Parking *Parking
+	PC      int32 // the next instruction of the program
+	Part    int32 // its number among the parts of a split, from 1; 0: not a part
+	State   inside.State
+	Peeked  bool // its order key was found before its payload was checked
+	Credits int8 // messages of credit it holds
+	Fate    Fate // of one that EndAs ended
+	Serial  uint32
+	Charge  int // bytes of credit it holds
+}
+
+// lineage is what the parts of a message, and a merge of several, have from it: see [Message.Inherit].
+type lineage struct {
 	Origin   Origin
-	Err      *Error
-	Of       []Message // a merge's parts, as they were before it
-	Rare     *rare     // nil: nothing
-	Parking  *Parking
-	Batch    *Batch // of a batch that a batcher made
-	PC       int32  // the next instruction of the program
-	Back     int32  // in a group: where it continues in the lane
-	Part     int32  // its number among the parts of a split, from 1; 0: not a part
-	State    inside.State
+	Batch    *Batch       // of a batch that a batcher made
+	BatchKey string       // canonical text of the batcher's key; "": none
+	Back     int32        // in a group: where it continues in the lane
+	Groups   int8         // that it has left, or gone by
 	Stage    inside.Stage // where PC counts
 	Dead     bool         // a dead letter
-	Peeked   bool         // its order key was found before its payload was checked
-	Credits  int8         // messages of credit it holds
-	Groups   int8         // that it has left, or gone by
-	Fate     Fate         // of one that EndAs ended
-	Serial   uint32
-	Charge   int // bytes of credit it holds
 }
 
 // Inside is what the engine's rooms keep in a message: only they have a key.

@@ -133,13 +133,12 @@ func (m *Message) ReceivedAt() time.Time {
 
 // Inherit makes m, new in a batch, the successor of another message in all but its payload.
 func (m *Message) Inherit(_ inside.Key, from *Message) {
-	m.Meta, m.in.Origin, m.in.Batch, m.in.BatchKey = from.Meta, from.in.Origin, from.in.Batch, from.in.BatchKey
-	m.in.Back, m.in.Groups, m.in.Stage = from.in.Back, from.in.Groups, from.in.Stage
-	if from.in.Dead {
-		m.in.Dead, m.in.Err = true, from.in.Err
+	m.Meta, m.in.lineage = from.Meta, from.in.lineage
+	if m.in.Dead {
+		m.in.Err = from.in.Err
 	}
-	if from.in.Rare != nil {
-		m.in.setRare(func(r *rare) { r.Block, r.Via = from.in.Rare.Block, from.in.Rare.Via })
+	if r := from.in.Rare; r != nil {
+		m.in.setRare(func(x *rare) { x.Block, x.Via = r.Block, r.Via })
 	}
 }
 

@@ -120,7 +120,7 @@ func valid(s *engine.RateLimit) error {
 }
 
 // retry resolves what is configured for a step or an output.
-func (b *builder) retry(own *engine.Retry) *retry.RetryPlan {
+func (b *builder) retry(own *engine.Retry) *retry.Plan {
 	r := cmp.Or(own, b.spec.Engine.OnFailure.Retry, &defaultRetry)
 	if !slices.Contains(b.retries, r) {
 		b.retries = append(b.retries, r)
@@ -129,7 +129,7 @@ func (b *builder) retry(own *engine.Retry) *retry.RetryPlan {
 		full := own.Over(*all)
 		r = &full
 	}
-	p := retry.RetryPlan(*r)
+	p := retry.Plan(*r)
 	p.Backoff = cmp.Or(p.Backoff, defaultRetry.Backoff)
 	p.MaxBackoff = max(p.Backoff, cmp.Or(p.MaxBackoff, defaultRetry.MaxBackoff))
 	return &p

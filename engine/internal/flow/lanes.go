@@ -111,6 +111,7 @@ func (l *SlabList) shift() {
 	}
 }
 
+// NewLaneQueue makes a queue for so many lanes. onIdle is called, without the lock, when one begins to wait.
 func NewLaneQueue(lanes int, ordered bool, onIdle func()) *LaneQueue {
 	q := &LaneQueue{Lanes: lanes, onIdle: onIdle}
 	q.cond.L = &q.mu

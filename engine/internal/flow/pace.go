@@ -26,8 +26,10 @@ type Pace struct {
 	line []chan struct{}
 }
 
+// Crowded says whether more is queued than so many messages or bytes.
 func (l *SlabList) Crowded(msgs, bytes int) bool { return l.Msgs > msgs || l.bytes > bytes }
 
+// Crowded says whether every lane has more queued than so many messages, or its part of the bytes.
 func (q *LaneQueue) Crowded(msgs, bytes int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()

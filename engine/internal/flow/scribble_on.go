@@ -15,7 +15,8 @@ const released inside.State = 0xEE
 
 var nonsense = func() (m engine.Message) {
 	m.Key, m.Ref, m.Attempt = []byte("of a slab that was returned"), 0xDEADDEADDEADDEAD, -1
-	*msg(&m) = engine.Cell{PC: -1, Back: -1, Part: -1, Charge: -1, State: released, Stage: 0xEE, Fate: 0xEE}
+	c := msg(&m)
+	c.PC, c.Back, c.Part, c.Charge, c.State, c.Stage, c.Fate = -1, -1, -1, -1, released, 0xEE, 0xEE
 	return m
 }()
 

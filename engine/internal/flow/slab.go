@@ -16,6 +16,7 @@ var slabs = sync.Pool{New: func() any {
 	return BatchOf(engine.Slab{Msgs: make([]engine.Message, 0, inside.SlabSize)})
 }}
 
+// NewSlab is an empty slab to which room messages may be added.
 func NewSlab(room int) *engine.Batch {
 	b := slabs.Get().(*engine.Batch)
 	unscribble(b)

@@ -28,6 +28,7 @@ type timer struct {
 	p    Waiting       // does
 }
 
+// NewTimers makes timers that fire once Loop runs.
 func NewTimers() *Timers { return &Timers{wake: make(chan struct{}, 1)} }
 
 // After calls fire in the loop at a time, or never when the run ends before. b
@@ -47,6 +48,7 @@ func (t *Timers) Aside(due time.Time, p Waiting, fire func()) {
 	t.Add(&timer{due: due, fire: fire, p: p})
 }
 
+// Add sets a timer.
 func (t *Timers) Add(x *timer) {
 	t.mu.Lock()
 	t.seq++

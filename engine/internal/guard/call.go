@@ -68,6 +68,7 @@ type Clock[T any] struct {
 	Of    atomic.Pointer[T]
 }
 
+// Start says that a call of o begins.
 func (c *Clock[T]) Start(o *T) time.Time {
 	now := time.Now()
 	c.Of.Store(o)
@@ -75,8 +76,10 @@ func (c *Clock[T]) Start(o *T) time.Time {
 	return now
 }
 
+// Stop says that it has ended.
 func (c *Clock[T]) Stop() { c.Since.Store(0) }
 
+// PowerOfTen says whether n is 1, 10, 100 and so on: how often something is logged that happens often.
 func PowerOfTen(n int64) bool {
 	for n%10 == 0 {
 		n /= 10
@@ -97,6 +100,7 @@ type Histogram struct {
 	sum    atomic.Uint64 // bits of a float64
 }
 
+// NewHistogram makes a histogram with these upper bounds.
 func NewHistogram(bounds []float64) *Histogram {
 	return &Histogram{bounds: bounds, counts: make([]atomic.Uint64, len(bounds)+1)}
 }
@@ -107,6 +111,7 @@ var LatencyBounds = []float64{0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5
 // FillBounds are messages in a batch.
 var FillBounds = []float64{1, 10, 50, 100, 500, 1000, 5000, 10000}
 
+// Observe counts a value.
 func (h *Histogram) Observe(v float64) {
 	i := 0
 	for i < len(h.bounds) && v > h.bounds[i] {
@@ -121,6 +126,7 @@ func (h *Histogram) Observe(v float64) {
 	}
 }
 
+// Read is the histogram at present.
 func (h *Histogram) Read() engine.Histogram {
 	r := engine.Histogram{Bounds: h.bounds, Counts: make([]uint64, len(h.counts)),
 		Sum: math.Float64frombits(h.sum.Load())}

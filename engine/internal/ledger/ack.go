@@ -62,6 +62,7 @@ func startAcks(ctx context.Context, to engine.Acker, input string, timeout time.
 	return a
 }
 
+// Put hands results over.
 func (a *AckLoop) Put(rs []Ranked) {
 	a.mu.Lock()
 	if len(a.inbox)+len(rs) > cap(a.inbox) {

@@ -171,6 +171,7 @@ func (l *Ledger) Key(i int) []byte {
 	return l.keys[i]
 }
 
+// Stake is the wish of a step to learn how a root ends.
 type Stake struct {
 	By    engine.Settler
 	Ref   uint64
@@ -223,6 +224,7 @@ func (r Root) End(f engine.Fate, err *engine.Error) (last bool) {
 	return s.Pieces.Add(-1) == 0
 }
 
+// Worsen takes down the end of a piece; the worst counts.
 func (s *RootState) Worsen(f engine.Fate, err *engine.Error) {
 	if f >= s.Worst {
 		s.Worst = f
@@ -276,6 +278,7 @@ func (s *ledgers) List() (all []*Ledger) {
 	return all
 }
 
+// EachRoot calls f for each root that m represents.
 func EachRoot(m *engine.Message, f func(Root)) {
 	for i := range msg(m).Of {
 		EachRoot(&msg(m).Of[i], f)

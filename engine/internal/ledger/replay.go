@@ -11,6 +11,7 @@ type Replay struct {
 	open []*Ledger  // oldest first; those that have ended leave from the front
 }
 
+// Add adds the ledger that was read last.
 func (p *Replay) Add(l *Ledger) {
 	p.mu.Lock()
 	p.open = append(p.open, l)

@@ -77,12 +77,14 @@ func (l *settleLoop) settle(ctx context.Context, s Settlement) {
 	s.By.Settle(ctx, s.Committed, s.RolledBack)
 }
 
+// Settlement is what a step is told of its stakes at once.
 type Settlement struct {
 	Then                  func() // is called instead, after those before it; nil: not
 	By                    engine.Settler
 	Committed, RolledBack []uint64
 }
 
+// Results are those of one connection.
 type Results struct {
 	To *AckLoop
 	Rs []Ranked

@@ -34,6 +34,7 @@ type Life struct {
 	closed bool         // guarded by fence: everything has been handed back
 }
 
+// At is the phase at present.
 func (l *Life) At() phase { return phase(l.phase.Load()) }
 
 // Advance goes on to a phase, unless the run has come further.
@@ -65,6 +66,8 @@ func (l *Life) Replace() {
 	l.Advance(ending)
 }
 
+// IsOpen says that everything has been opened; Draining, that a drain was asked for; Replacing, that another plan
+// is to follow.
 func (l *Life) IsOpen() bool    { return l.has(opened) }
 func (l *Life) Draining() bool  { return l.has(drained) }
 func (l *Life) Replacing() bool { return l.has(replaced) }
@@ -92,6 +95,7 @@ func (l *Life) Enter() bool {
 	return true
 }
 
+// Leave ends what Enter began.
 func (l *Life) Leave() { l.fence.RUnlock() }
 
 // Close closes the fence, and calls f meanwhile: nobody else ends messages, from now on.

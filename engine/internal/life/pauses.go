@@ -14,6 +14,7 @@ type Pauses struct {
 	resumed chan struct{} // closed by the next resume
 }
 
+// NewPauses makes pauses of inputs that read.
 func NewPauses() *Pauses {
 	p := &Pauses{resumed: make(chan struct{})}
 	p.active, p.cancel = context.WithCancel(context.Background())
@@ -37,6 +38,7 @@ func (p *Pauses) Set(paused bool) bool {
 	return true
 }
 
+// Is says whether reading is paused.
 func (p *Pauses) Is() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

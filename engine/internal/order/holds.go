@@ -70,6 +70,7 @@ func ClaimOf(m *engine.Message) *Claim {
 	return c
 }
 
+// SetClaim gives m a claim; nil takes it away.
 func SetClaim(m *engine.Message, c *Claim) {
 	if msg(m).Rare != nil || c != nil {
 		msg(m).SetClaim(inside.Slot(c))
@@ -81,6 +82,8 @@ type Place struct {
 	Push func(*engine.Batch) // takes what goes on there
 }
 
+// NewHolds makes the holds of a run. by gives messages their order keys, nil: their inputs do; lanes takes what
+// continues there.
 func NewHolds(ordered bool, by *expr.Expr, c *flow.Credits, lanes func(*engine.Batch)) *Holds {
 	return &Holds{ordered: ordered, by: by, credits: c, lanes: lanes, keys: map[string]*hold{}}
 }

@@ -10,11 +10,11 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/ledger"
 )
 
-// RetryPlan is a Retry with its defaults filled in.
-type RetryPlan engine.Retry
+// Plan is a Retry with its defaults filled in.
+type Plan engine.Retry
 
 // Forever is the plan without a limit of attempts or age, for dead letters.
-func (p *RetryPlan) Forever() *RetryPlan {
+func (p *Plan) Forever() *Plan {
 	q := *p
 	q.MaxAttempts, q.MaxAge = 0, 0
 	return &q
@@ -73,7 +73,7 @@ func Retryable(c engine.Class) bool { return c == engine.Transient || c == engin
 // when. It counts the attempt, unless it was free: nothing that holds an output is one, and
 // no call of a step that reached nobody, unless on_error says what to do then. With held
 // the output waits as a whole; else messages wait with back-off, each by itself.
-func (p *RetryPlan) Again(m *engine.Message, now time.Time, free, held bool) bool {
+func (p *Plan) Again(m *engine.Message, now time.Time, free, held bool) bool {
 	tr := TrialOf(m)
 	if tr == nil {
 		tr = &Trial{Attempts: Tried(m)}
@@ -115,7 +115,7 @@ func Tried(m *engine.Message) int {
 }
 
 // wait is the time before the attempt after n.
-func (p *RetryPlan) wait(n int) time.Duration {
+func (p *Plan) wait(n int) time.Duration {
 	if len(p.Intervals) > 0 {
 		return p.Intervals[min(max(n, 1), len(p.Intervals))-1]
 	}
@@ -144,8 +144,10 @@ const (
 	budgetEarn = 0.1 // of a write, per message delivered
 )
 
+// NewBudget is a full budget.
 func NewBudget() Budget { return Budget{tokens: budgetMax} }
 
+// Earn adds what so many delivered messages earn.
 func (b *Budget) Earn(messages int) {
 	b.tokens = min(budgetMax, b.tokens+budgetEarn*float64(messages))
 }

@@ -138,7 +138,7 @@ type OutputPlan struct {
 	Route       *RoutePlan // nil: not a composite
 	Feeds       bool       // takes more than dead letters
 	Auto        bool       // concurrency is the most
-	Retry       *retry.RetryPlan
+	Retry       *retry.Plan
 	Breaker     engine.Breaker
 	Limit       *limit.Limiter
 	Rebuild     func() (engine.Output, error)
@@ -176,7 +176,7 @@ func (o *OutputPlan) Leaves() []*OutputPlan {
 
 // retryOf is how a message that this output failed is tried again: a dead letter without limit, unless another output
 // of a fallback can take it.
-func (o *OutputPlan) retryOf(m *engine.Message) *retry.RetryPlan {
+func (o *OutputPlan) retryOf(m *engine.Message) *retry.Plan {
 	if msg(m).Dead && branchOf(m).next() == nil {
 		return o.Retry.Forever()
 	}

@@ -133,6 +133,7 @@ func (r *Run) Begin(works, batches, expired context.Context) {
 	r.Loops.Go(func() { r.watch(batches) })
 }
 
+// StartReaders starts a reader for each instance of each input; they read until reads ends.
 func (r *Run) StartReaders(readers *sync.WaitGroup, reads context.Context) {
 	for _, in := range r.plan.Inputs {
 		r.reading.Add(int64(len(in.Inputs)))

@@ -35,6 +35,7 @@ func BlockOf(m *engine.Message) *frame {
 	return f
 }
 
+// SetBlock puts m into a block; nil takes it out of all.
 func SetBlock(m *engine.Message, f *frame) {
 	if msg(m).Rare != nil || f != nil {
 		msg(m).SetBlock(inside.Slot(f))

@@ -47,6 +47,7 @@ type Room struct {
 	inner int        // bytes for what the current step makes for its inner steps
 }
 
+// Grow takes credits for n bytes that a step is about to add to m.
 func (x *Room) Grow(m *engine.Message, n int) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -55,8 +56,10 @@ func (x *Room) Grow(m *engine.Message, n int) error {
 	return err
 }
 
+// Most is how many bytes m can grow by at all.
 func (x *Room) Most(m *engine.Message) int { return max(0, x.Limit-msg(m).Charge) }
 
+// Settle makes m hold credits for what it keeps.
 func (x *Room) Settle(m *engine.Message, _ int) error {
 	x.leaveInside()
 	now := flow.Bytes(m)
@@ -73,6 +76,7 @@ func (x *Room) Settle(m *engine.Message, _ int) error {
 	return nil
 }
 
+// Regain gives back what m no longer needs, unless it has just been given room.
 func (x *Room) Regain(m *engine.Message) {
 	if retry.TrialOf(m) != nil && retry.TrialOf(m).Room > 0 {
 		return // it is to be used now
@@ -95,6 +99,7 @@ func (x *Room) account(b *engine.Batch) {
 // Free does nothing: what lanes and writers hold, messages hold.
 func (x *Room) Free() {}
 
+// Inside is the meter for messages that a step makes of another for steps of its own.
 func (x *Room) Inside(of *engine.Message) any { return &inner{x: x, of: retry.TrialOf(of)} }
 
 // leaveInside gives back what inner steps took: the step has made of it what it made.

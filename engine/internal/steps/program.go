@@ -35,18 +35,19 @@ type Op struct {
 	Next    int32
 	Timeout time.Duration
 	OnError onError
-	Repair  int32            // with repairs: where the repairing steps begin
-	Forget  bool             // the end of a repair: the error is dealt with
-	Enters  bool             // a block begins whose failures are dealt with as a whole; see frame
-	Leaves  bool             // such a block ends, the one that begins at block
-	Block   int32            // see leaves
-	At      int32            // its own index
-	In      *Program         // that it is an instruction of
-	Retry   *retry.RetryPlan // nil: nothing is tried again here
+	Repair  int32       // with repairs: where the repairing steps begin
+	Forget  bool        // the end of a repair: the error is dealt with
+	Enters  bool        // a block begins whose failures are dealt with as a whole; see frame
+	Leaves  bool        // such a block ends, the one that begins at block
+	Block   int32       // see leaves
+	At      int32       // its own index
+	In      *Program    // that it is an instruction of
+	Retry   *retry.Plan // nil: nothing is tried again here
 	Figures *stepFigures
 	Group   int8 // that takes the messages: its index, from 1; 0: none
 }
 
+// Branch is a case of a switch.
 type Branch struct {
 	When *expr.Cond // nil: always
 	To   int32
@@ -422,6 +423,7 @@ func stepError(e *engine.Error, o *Op) {
 	Complete(e, engine.Permanent)
 }
 
+// Complete fills in what an error does not say: its class, attempt and time.
 func Complete(e *engine.Error, fallback engine.Class) {
 	if e.Class == "" {
 		e.Class = fallback
@@ -434,6 +436,7 @@ func Complete(e *engine.Error, fallback engine.Class) {
 	}
 }
 
+// FailAt fails m at a place that is not a step of a program.
 func FailAt(m *engine.Message, step string, err error) {
 	m.Fail(err)
 	stepError(msg(m).Err, &Op{Name: step})
