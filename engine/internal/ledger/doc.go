@@ -1,5 +1,5 @@
 // Package ledger owns what a run owes: the roots of every Read until each has ended ([Ledger]), the conservation
-// law of roots and pieces ([Law]), the loops that tell sources ([AckLoop]) and steps ([SettleLoop]) how their
+// law of roots and pieces, the loops that tell sources ([AckLoop]) and steps how their
 // messages ended, leases, recalls, the span that may be read again, and the failures that are reported. [Account]
 // holds all of it for a run; settlement in package stage is what calls it.
 //
