@@ -34,8 +34,7 @@ tests:
 	if _, said := load(file); len(said) > 0 {
 		t.Errorf("problems are %q, want none", said)
 	}
-	_,
-		said := load(file +
+	_, said := load(file +
 		"  - name: not mocked\n    input: [{json: {}}]\n    expect: {out: []}\n  - name: of its own\n    input: [{text: \"${MINE}\"}]\n    mocks: {look up: {}}\n    expect: {out: []}\n")
 	want := []string{"processors[0].set.a: ${TOKEN} is not set", "tests[2].input[0].text: ${MINE} is not set"}
 	if diff := cmp.Diff(want, said); diff != "" {

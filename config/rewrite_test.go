@@ -79,14 +79,12 @@ func TestRewriteReplacesWhatATestExpectsAndNothingElse(t *testing.T) {
 }
 
 func TestRewriteWritesBatchesFatesAndFailures(t *testing.T) {
-	_, after,
-		err := rewritten(t,
+	_, after, err := rewritten(t,
 		rewriteHead+
 			"tests:\n  - name: a\n    input: [{text: x}]\n    expect: {out: {batches: []}, lake: [{}]}\n    failures:\n    - class: auth\n    - class: late\n", Update{
-			Outputs: map[string][]Batch{"out": {{Trigger: "size", Key: `"SG"`,
-				Messages: []Came{{Body: []byte{0xff, 0}},
-					{Body: []byte("1"), Err: &ExpectedError{Class: "decode", Place: "step a",
-						Message: "not ${JSON}: x"}}}}}, "lake": {}},
+			Outputs: map[string][]Batch{"out": {{Trigger: "size", Key: `"SG"`, Messages: []Came{{Body: []byte{0xff, 0}},
+				{Body: []byte("1"), Err: &ExpectedError{Class: "decode", Place: "step a",
+					Message: "not ${JSON}: x"}}}}}, "lake": {}},
 			Fates: &Fates{Delivered: 2, Returned: 1},
 			Failures: []ExpectedFailure{{ExpectedError: ExpectedError{Class: "decode", Place: "step set",
 				Message: "no: ${X}"}, Fate: "returned", Count: 2}},

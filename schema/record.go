@@ -266,8 +266,7 @@ func (r *recordDecoder) group(g *group) {
 			lineOf(r.written[a].Pos)), "keep one")
 	case len(chosen) == 1 || g.optional:
 	case slices.ContainsFunc(g.members, func(f *field) bool {
-		return r.meant[f.name] ||
-			!r.v.FieldByIndex(f.index).IsNil()
+		return r.meant[f.name] || !r.v.FieldByIndex(f.index).IsNil()
 	}):
 	default:
 		at := r.n

@@ -89,8 +89,7 @@ func (d *Decoder) Show(p Problem, line string) Problem {
 // masked is a source line without secrets, as wide as it was: carets stay right.
 func (d *Decoder) masked(line string) string {
 	return d.secrets.replace(line, func(secret string) string {
-		return strings.Repeat("*",
-			utf8.RuneCountInString(secret))
+		return strings.Repeat("*", utf8.RuneCountInString(secret))
 	})
 }
 

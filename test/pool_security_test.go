@@ -231,8 +231,7 @@ func (f *fleet) intruder() (*nats.Conn, <-chan error) {
 	told := make(chan error, 64)
 	const id = "0123456789abcdef" // by which a connection has inboxes
 	nc, err := nats.Connect("nats://"+f.addr, nats.Token(poolToken), nats.Name("intruder "+id),
-		nats.CustomInboxPrefix("_INBOX."+id), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription,
-			err error) {
+		nats.CustomInboxPrefix("_INBOX."+id), nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			told <- err
 		}))
 	if err != nil {

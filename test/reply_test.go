@@ -146,9 +146,8 @@ outputs:
 			web + "outputs: {on: {pipe: work}}",
 			"inputs: {work: {pipe: work}}\noutputs: {out: {reply: {status: 202, body: upper(raw())}}}",
 		},
-			[]request{{"hello", "", "202 text/plain HELLO"},
-				{"a\nb", ndjson,
-					`202 application/json {"messages":[{"status":202,"fate":"delivered","reply":"A"},{"status":202,"fate":"delivered","reply":"B"}],"status":202}`}}},
+			[]request{{"hello", "", "202 text/plain HELLO"}, {"a\nb", ndjson,
+				`202 application/json {"messages":[{"status":202,"fate":"delivered","reply":"A"},{"status":202,"fate":"delivered","reply":"B"}],"status":202}`}}},
 		{"split before a pipe", []string{
 			web + "processors: [split: this]\noutputs: {on: {pipe: work}}\nengine: {workers: 1}",
 			"inputs: {work: {pipe: work}}\noutputs: {out: {reply: {}}}\nengine: {workers: 1}",
@@ -193,9 +192,8 @@ outputs: {answer: {reply: {body: '"answered"'}}, none: {drop: {}}}`},
 inputs: {web: {http_server: {listen: "127.0.0.1:0", expose_errors: true, early_ack: true, reply: '"got " + raw()'}}}
 processors: [fail: '"later"']
 outputs: {out: {drop: {}}}`},
-			[]request{{"x", "", "202 text/plain got x"},
-				{"a\nb", ndjson,
-					`202 application/json {"messages":[{"status":202,"fate":"accepted","reply":"got a"},{"status":202,"fate":"accepted","reply":"got b"}],"status":202}`}}},
+			[]request{{"x", "", "202 text/plain got x"}, {"a\nb", ndjson,
+				`202 application/json {"messages":[{"status":202,"fate":"accepted","reply":"got a"},{"status":202,"fate":"accepted","reply":"got b"}],"status":202}`}}},
 		{"too long a reply", []string{`
 inputs: {web: {http_server: {listen: "127.0.0.1:0", expose_errors: true, max_replies: 1KiB}}}
 outputs: {out: {reply: {body: "repeat(raw(), 600)"}}}`},

@@ -188,8 +188,7 @@ func silent(t *testing.T) (url string) {
 // TestAnOutputThatDoesNotWork floods pipelines whose output is of no use, with far
 // more than they may hold, and then stops them.
 func TestAnOutputThatDoesNotWork(t *testing.T) {
-	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
-		_ *http.Request) {
+	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}))
 	t.Cleanup(refusing.Close) // when the parallel tests are over

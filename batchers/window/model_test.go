@@ -75,8 +75,7 @@ func (m *model) groups() []*group {
 	var all []*group
 	events := slices.Clone(m.alive)
 	slices.SortFunc(events, func(x, y *event) int {
-		return cmp.Or(strings.Compare(x.key, y.key),
-			cmp.Compare(x.at, y.at))
+		return cmp.Or(strings.Compare(x.key, y.key), cmp.Compare(x.at, y.at))
 	})
 	for _, e := range events {
 		if n := len(all); n > 0 && all[n-1].key == e.key && e.at < all[n-1].end {

@@ -25,8 +25,7 @@ var times = builtins{
 			f.room(s.offset, len(args[1].(string))*4)
 			return args[0].(time.Time).Format(args[1].(string))
 		}},
-	{"unix(time) int", "Seconds since 1970.", func(f *frame, s *site,
-		args []any) any {
+	{"unix(time) int", "Seconds since 1970.", func(f *frame, s *site, args []any) any {
 		return int(args[0].(time.Time).Unix())
 	}},
 	{"seconds(duration) float", "The duration in seconds.",

@@ -12,14 +12,12 @@ type predicate struct {
 }
 
 var predicates = map[string]predicate{
-	"all":  {"all(list, predicate) bool", "Whether the predicate is true for all elements.", true, kBool},
-	"none": {"none(list, predicate) bool", "Whether the predicate is true for no element.", true, kBool},
-	"any":  {"any(list, predicate) bool", "Whether the predicate is true for any element.", true, kBool},
-	"one": {"one(list, predicate) bool", "Whether the predicate is true for exactly one element.", true,
-		kBool},
+	"all":    {"all(list, predicate) bool", "Whether the predicate is true for all elements.", true, kBool},
+	"none":   {"none(list, predicate) bool", "Whether the predicate is true for no element.", true, kBool},
+	"any":    {"any(list, predicate) bool", "Whether the predicate is true for any element.", true, kBool},
+	"one":    {"one(list, predicate) bool", "Whether the predicate is true for exactly one element.", true, kBool},
 	"filter": {"filter(list, predicate) list", "The elements for which the predicate is true.", true, kList},
-	"find": {"find(list, predicate) any", "The first element for which the predicate is true, or nil.", true,
-		kAny},
+	"find":   {"find(list, predicate) any", "The first element for which the predicate is true, or nil.", true, kAny},
 	"findIndex": {"findIndex(list, predicate) int",
 		"The index of the first element for which the predicate is true, or nil.", true, kInt | kNil},
 	"findLast": {"findLast(list, predicate) any", "The last element for which the predicate is true, or nil.",

@@ -74,8 +74,7 @@ func BenchmarkEngineTax(b *testing.B) {
 			engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return in, nil })}),
 		Outputs: Named("out",
 			engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return in, nil })}),
-		Processors: engine.Steps{{Use: Processing(processorFunc(func(context.Context,
-			*engine.Batch) error {
+		Processors: engine.Steps{{Use: Processing(processorFunc(func(context.Context, *engine.Batch) error {
 			return nil
 		}))}},
 	}, runtime.Options{})

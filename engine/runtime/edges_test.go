@@ -127,9 +127,8 @@ func TestADeadLetterHandedOnIsDeadLettered(t *testing.T) {
 			}
 			return nil
 		}}
-		p.Outputs = schema.MapOf(entry("out", dst.Output()),
-			entry("dlq",
-				engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return link, nil })}))
+		p.Outputs = schema.MapOf(entry("out", dst.Output()), entry("dlq",
+			engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return link, nil })}))
 		p.Engine.OnFailure.DeadLetter = "dlq"
 		Run(t, p, nil)
 		if got := src.Results()["a"].Fate; got != engine.DeadLettered {
@@ -429,8 +428,7 @@ func TestWriteThatMergesLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src := &Source{Payloads: []string{"a", "b", "c"}, Takes: engine.TakesOne}
 		p := pipe(src, &Sink{})
-		out := outputFunc{false, func(_ context.Context,
-			b *engine.Batch) error {
+		out := outputFunc{false, func(_ context.Context, b *engine.Batch) error {
 			b.Merge([]byte("x"), b.All())
 			return nil
 		}}

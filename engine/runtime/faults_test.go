@@ -29,8 +29,7 @@ func proc(name string, f procFunc) engine.StepSpec {
 func TestOneReadFeedsAllLanes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src, dst := &Source{Payloads: numbers(200), Every: time.Millisecond}, &Sink{}
-		p := pipe(src, dst, Step("slow", func(context.Context,
-			*engine.Message) error {
+		p := pipe(src, dst, Step("slow", func(context.Context, *engine.Message) error {
 			time.Sleep(10 * time.Millisecond)
 			return nil
 		}))

@@ -24,8 +24,7 @@ func entry[V any](key string, v V) schema.Entry[V] { return schema.Entry[V]{Key:
 // batched is a batcher of the built-in type.
 func batched(t *testing.T, config string, out ...string) engine.BatcherSpec {
 	return engine.BatcherSpec{
-		Use: engine.Use(func(engine.Env) (engine.Batcher,
-			error) {
+		Use: engine.Use(func(engine.Env) (engine.Batcher, error) {
 			return New(t, engine.Batchers, `{"batch": `+config+`}`), nil
 		}),
 		Output: out,

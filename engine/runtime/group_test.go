@@ -20,8 +20,7 @@ import (
 )
 
 func group(c engine.GroupConfig) engine.StepSpec {
-	return engine.StepSpec{Name: "group", Use: engine.Use(func(engine.Env) (engine.Processor,
-		error) {
+	return engine.StepSpec{Name: "group", Use: engine.Use(func(engine.Env) (engine.Processor, error) {
 		return engine.Block{Group: &c}, nil
 	})}
 }
@@ -121,12 +120,11 @@ func TestWhatComesOfAGroupGoesOn(t *testing.T) {
 		{"a panic fails what the step held", engine.Steps{fails(engine.Permanent, 9, "b"),
 			Step("panics", func(context.Context, *engine.Message) error { panic("oh") })}, nil, nil, "abc"},
 		{"a merge that fails later fails each of its parts", engine.Steps{joined}, engine.Steps{refuse}, nil, "abc"},
-		{"parked in it",
-			engine.Steps{Step("park", func(_ context.Context,
-				m *engine.Message) error {
-				m.Delay(time.Second)
-				return nil
-			}), mark}, nil, []string{"<a>", "<b>", "<c>"}, ""},
+		{"parked in it", engine.Steps{Step("park", func(_ context.Context,
+			m *engine.Message) error {
+			m.Delay(time.Second)
+			return nil
+		}), mark}, nil, []string{"<a>", "<b>", "<c>"}, ""},
 	}
 	for _, tt := range tests {
 		for _, ordered := range []bool{false, true} {
@@ -203,8 +201,7 @@ func TestAGroupLetsAFullPipelineGoOn(t *testing.T) {
 func TestMessagesOfOneKeyFillAGroup(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var sizes []int
-		count := proc("count", func(_ context.Context,
-			b *engine.Batch) error {
+		count := proc("count", func(_ context.Context, b *engine.Batch) error {
 			sizes = append(sizes, b.Len())
 			return nil
 		})

@@ -58,8 +58,7 @@ func TestWhatIsHeldIsSeen(t *testing.T) {
 		{
 			name: "a retry of a step", payloads: []string{`{"k":"a"}`}, at: 4 * second,
 			edit: func(p *engine.Pipeline, _ *Sink) {
-				s := Step("check", func(context.Context,
-					*engine.Message) error {
+				s := Step("check", func(context.Context, *engine.Message) error {
 					return engine.Errorf(engine.Transient, "busy")
 				})
 				s.Retry = &engine.Retry{Intervals: []time.Duration{time.Minute}}

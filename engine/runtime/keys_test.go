@@ -114,8 +114,7 @@ func keepFlat(t *testing.T, n, same int, edit func(*engine.Pipeline)) {
 	g := &gauge{every: int64(n) / 8}
 	p := &engine.Pipeline{
 		Name: "keys",
-		Inputs: Named("in", engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input,
-			error) {
+		Inputs: Named("in", engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) {
 			return &keyed{most: n, same: same}, nil
 		})}),
 		Outputs: Named("out", engine.OutputSpec{

@@ -49,8 +49,7 @@ func TestOrder(t *testing.T) {
 		{"parts of a split lie where the whole did", func(b *engine.Batch, all []*engine.Message) error {
 			b.Order(slices.Values([]*engine.Message{all[4], all[0]}))
 			b.Split(all[1], func(yield func([]byte, error) bool) {
-				_ = yield([]byte("b1"), nil) &&
-					yield([]byte("b2"), nil)
+				_ = yield([]byte("b1"), nil) && yield([]byte("b2"), nil)
 			})
 			return nil
 		}, []string{"e", "b1", "b2", "c", "d", "a"}},

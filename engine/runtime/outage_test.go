@@ -229,15 +229,13 @@ func TestADeadLetterThatIsRefusedDoesNotGoInCircles(t *testing.T) {
 				refused := 0
 				dead := &Sink{Fail: func(string) error {
 					refused++
-					return engine.Errorf(engine.Rejected,
-						"no queue takes it")
+					return engine.Errorf(engine.Rejected, "no queue takes it")
 				}}
 				p := &engine.Pipeline{
 					Inputs: Named("in",
 						engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return src, nil })}),
 					Outputs: schema.MapOf(entry("out", (&Sink{}).Output()), entry("dead", dead.Output())),
-					Processors: engine.Steps{Step("check", func(context.Context,
-						*engine.Message) error {
+					Processors: engine.Steps{Step("check", func(context.Context, *engine.Message) error {
 						return engine.Errorf(engine.Permanent, "no id")
 					})},
 				}

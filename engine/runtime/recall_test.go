@@ -158,20 +158,17 @@ func TestWhatIsBehindAReturnedMessageGoesBackToASourceThatWithholds(t *testing.T
 			p.Processors = []engine.StepSpec{step(fail)}
 		}},
 		{"the output fails it", func(_ *engine.Pipeline, dst *Sink, fail func(string) error) { dst.Fail = fail }},
-		{"the output fails it in a batch", func(p *engine.Pipeline, dst *Sink,
-			fail func(string) error) {
+		{"the output fails it in a batch", func(p *engine.Pipeline, dst *Sink, fail func(string) error) {
 			dst.Fail = fail
 			inBatches(p)
 		}},
 		{"an output that stops at it", func(p *engine.Pipeline, dst *Sink, fail func(string) error) {
-			p.Outputs = Named("out", engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output,
-				error) {
+			p.Outputs = Named("out", engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) {
 				return stopsAtIt{dst, fail}, nil
 			})})
 			inBatches(p)
 		}},
-		{"a step of a batch fails it", func(p *engine.Pipeline, _ *Sink,
-			fail func(string) error) {
+		{"a step of a batch fails it", func(p *engine.Pipeline, _ *Sink, fail func(string) error) {
 			inBatches(p, step(fail))
 		}},
 		{"it is tried again before", func(p *engine.Pipeline, dst *Sink, fail func(string) error) {

@@ -159,8 +159,7 @@ func (b *book) state() pages {
 		p.Files = append(p.Files, &copied)
 	}
 	slices.SortFunc(p.Files, func(x, y *entry) int {
-		return cmp.Or(natural(x.Path, y.Path),
-			cmp.Compare(x.Inode, y.Inode))
+		return cmp.Or(natural(x.Path, y.Path), cmp.Compare(x.Inode, y.Inode))
 	})
 	return p
 }

@@ -122,8 +122,7 @@ func (in *input) start(ctx context.Context) error {
 	in.meta = engine.Meta{}.With("path", in.path).Own().WithIndex("line")
 	format := in.cfg.Format(in.path)
 	if !info.Mode().IsRegular() {
-		in.pump = framing.NewPump(in.file, func(r io.Reader) (framing.Reader,
-			error) {
+		in.pump = framing.NewPump(in.file, func(r io.Reader) (framing.Reader, error) {
 			return in.cfg.Decompressed(format, r)
 		})
 		return nil

@@ -193,9 +193,8 @@ var (
 	overfull = &refusal{status: http.StatusServiceUnavailable, why: "too many bytes wait for the pipeline"}
 	tooSlow  = &refusal{status: http.StatusGatewayTimeout, why: "the messages were not settled in time"}
 
-	tooLarge = &refusal{status: http.StatusRequestEntityTooLarge, why: "the body is longer than max_body"}
-	endless  = &refusal{status: http.StatusRequestEntityTooLarge, why: "the body is longer than max_body",
-		close: true}
+	tooLarge   = &refusal{status: http.StatusRequestEntityTooLarge, why: "the body is longer than max_body"}
+	endless    = &refusal{status: http.StatusRequestEntityTooLarge, why: "the body is longer than max_body", close: true}
 	tooLong    = &refusal{status: http.StatusRequestTimeout, why: "the body arrived too slowly", close: true}
 	unreadable = &refusal{status: http.StatusBadRequest, why: "the body could not be read completely"}
 	unknown    = &refusal{status: http.StatusUnsupportedMediaType, why: "the content encoding must be gzip or zstd"}

@@ -58,8 +58,7 @@ func (w *Writer) Append(dst []byte, m *engine.Message) ([]byte, error) { return 
 func (c *OutConfig) Writer() *Writer {
 	switch f := &c.Framing; {
 	case f.Whole != nil:
-		return &Writer{Sure: true, add: func(dst []byte, m *engine.Message) ([]byte,
-			error) {
+		return &Writer{Sure: true, add: func(dst []byte, m *engine.Message) ([]byte, error) {
 			return append(dst, m.Bytes()...), nil
 		}}
 	case f.CSV != nil:
@@ -71,13 +70,11 @@ func (c *OutConfig) Writer() *Writer {
 		}}
 	case f.Length != nil:
 		prefix := *f.Length
-		return &Writer{add: func(dst []byte, m *engine.Message) ([]byte,
-			error) {
+		return &Writer{add: func(dst []byte, m *engine.Message) ([]byte, error) {
 			return appendLength(dst, m.Bytes(), prefix)
 		}}
 	case f.Messages != nil:
-		return &Writer{Sure: true, add: func(dst []byte, m *engine.Message) ([]byte,
-			error) {
+		return &Writer{Sure: true, add: func(dst []byte, m *engine.Message) ([]byte, error) {
 			return appendMessage(dst, m), nil
 		}}
 	}

@@ -84,8 +84,7 @@ func TestRequestsOfAConnectionShareMetadata(t *testing.T) {
 	}{
 		{"the same", nil, nil, true},
 		{"what is no metadata changes", nil, func(r *http.Request) {
-			r.Header.Set("Content-Length",
-				"7")
+			r.Header.Set("Content-Length", "7")
 			r.Header.Set("Cookie", "c")
 		}, true},
 		{"another method", nil, func(r *http.Request) { r.Method = "PUT" }, false},

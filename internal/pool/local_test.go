@@ -19,8 +19,7 @@ func local(t *testing.T, p Policy, slots int, step func(ctx context.Context, m *
 	w := newWorld(t, p, slots)
 	p = w.Policy
 	w.Pool = New(p, slots, func(p *Pool) Transport {
-		return NewLocal(p, runtime.NewRunner(engine.ProcessorFunc(step)),
-			slots)
+		return NewLocal(p, runtime.NewRunner(engine.ProcessorFunc(step)), slots)
 	})
 	return w
 }

@@ -235,8 +235,7 @@ func TestAPartWithTheWholeBodyIsCarried(t *testing.T) {
 	r.Made[0].Body = nil // as it travels
 	b := jobsOf("all")
 	if err := runtime.NewRunner(do(func(b *engine.Batch) error {
-		r.All(b,
-			slices.Collect(b.All()))
+		r.All(b, slices.Collect(b.All()))
 		return nil
 	})).Run(t.Context(), b); err != nil {
 		t.Fatal(err)

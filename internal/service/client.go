@@ -55,8 +55,7 @@ func NewClient(t Target) (*Client, error) {
 // server to which an answer redirects.
 func httpClient(conf *tls.Config) *http.Client {
 	return &http.Client{
-		Transport: &http.Transport{TLSClientConfig: conf, DisableKeepAlives: true,
-			MaxResponseHeaderBytes: maxHeader},
+		Transport:     &http.Transport{TLSClientConfig: conf, DisableKeepAlives: true, MaxResponseHeaderBytes: maxHeader},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Timeout:       answerTimeout + 5*time.Second,
 	}

@@ -36,20 +36,16 @@ func TestHealth(t *testing.T) {
 	}{
 		{"an idle pipeline is both", running(func(*engine.Snapshot) {}), "", ""},
 		{"a busy pipeline is both", running(func(s *engine.Snapshot) {
-			s.Messages, s.Waiting, s.Inputs[0].State = 100,
-				49, "waiting"
+			s.Messages, s.Waiting, s.Inputs[0].State = 100, 49, "waiting"
 		}), "", ""},
 		{"a paused pipeline is both", running(func(s *engine.Snapshot) {
-			s.State, s.Inputs[0].State = engine.Paused,
-				"paused"
+			s.State, s.Inputs[0].State = engine.Paused, "paused"
 		}), "", ""},
 		{"a pipeline that has ended is both", running(func(s *engine.Snapshot) {
-			s.State,
-				s.Inputs[0].State = engine.Stopped, "ended"
+			s.State, s.Inputs[0].State = engine.Stopped, "ended"
 		}), "", ""},
 		{"a pipeline that has failed is neither", running(func(s *engine.Snapshot) {
-			s.State, s.Err = engine.Stopped,
-				"input orders: access denied"
+			s.State, s.Err = engine.Stopped, "input orders: access denied"
 		}), "pipeline_failed", "pipeline_failed"},
 		{"a breaker that says nothing is both", running(func(s *engine.Snapshot) { s.Outputs[0].Breaker = "" }), "",
 			""},
@@ -62,14 +58,12 @@ func TestHealth(t *testing.T) {
 		{"a failing dead letter is not ready", running(func(s *engine.Snapshot) { s.Outputs[1].Err = "503" }), "",
 			"output_failing output dead"},
 		{"an open breaker is not ready", running(func(s *engine.Snapshot) {
-			s.Outputs[0].Breaker,
-				s.Outputs[0].Err = "open", "503"
+			s.Outputs[0].Breaker, s.Outputs[0].Err = "open", "503"
 		}), "", "output_breaker_open output lake"},
 		{"a probing breaker is not ready", running(func(s *engine.Snapshot) { s.Outputs[0].Breaker = "probing" }), "",
 			"output_breaker_open output lake"},
 		{"refused credentials are not ready", running(func(s *engine.Snapshot) {
-			s.Outputs[0].Breaker,
-				s.Outputs[0].Err = "auth", "401"
+			s.Outputs[0].Breaker, s.Outputs[0].Err = "auth", "401"
 		}), "", "output_credentials_refused output lake"},
 		{"a stalled output is not ready", running(func(s *engine.Snapshot) { s.Outputs[0].Stalled = "low on memory" }),
 			"", "output_stalled output lake"},

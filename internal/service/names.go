@@ -40,9 +40,8 @@ var (
 	pipelineState = gauge("pipeline_state", "1 for the state that the pipeline is in.", "state")
 	startTime     = gauge("pipeline_start_time_seconds", "When the pipeline started, in seconds since 1970.")
 
-	received = counter("messages_received_total", "Messages read.")
-	ended    = counter("messages_total", "Messages that have ended, by fate: the worst among their pieces.",
-		"fate")
+	received       = counter("messages_received_total", "Messages read.")
+	ended          = counter("messages_total", "Messages that have ended, by fate: the worst among their pieces.", "fate")
 	inFlight       = gauge("messages_in_flight", "Messages read that have not ended.")
 	piecesReceived = counter("pieces_received_total", "Pieces that were read: each message is one.")
 	piecesMade     = counter("pieces_made_total", "Pieces made by splits, merges and copies.")

@@ -105,9 +105,8 @@ func TestTokenFilesThatAreRefused(t *testing.T) {
 func TestATokenFileThatCanNotBe(t *testing.T) {
 	dir := t.TempDir()
 	for file, want := range map[string]string{
-		dir: "is not a file",
-		filepath.Join(dir, "no",
-			"token"): "no such file or directory (set it to a file that exists or can be created)",
+		dir:                                     "is not a file",
+		filepath.Join(dir, "no", "token"):       "no such file or directory (set it to a file that exists or can be created)",
 		"/dev/null":                             "is not a file",
 		filepath.Join(dir, "a\x00b"):            "invalid argument",
 		filepath.Join(dir, "token") + "/beyond": "no such file or directory",

@@ -429,8 +429,7 @@ func TestAPipelineKeepsTheOrderOfGroupsThroughFailures(t *testing.T) {
 		src := &enginetest.Source{Payloads: groups(30, "a", "b", "c", "d"), Takes: engine.TakesOne, PerRead: 25}
 		p := &engine.Pipeline{
 			Inputs: enginetest.Named("in", src.Input()),
-			Outputs: enginetest.Named("out", engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output,
-				error) {
+			Outputs: enginetest.Named("out", engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) {
 				return o, nil
 			}), Concurrency: 4}),
 			Engine: engine.EngineSpec{Workers: 4, OrderBy: expr.MustCompile("g")},

@@ -149,13 +149,12 @@ func TestAPoolIsInAnyPlace(t *testing.T) {
 	}
 	const each = `[{"each": {"in": "l", "do": [{"pool": {"name": "p", "workers": 4, "do": [{"set": {"y": "1"}}]}}]}}]`
 	for name, l := range map[string]line{
-		"a step of all": {steps: "[" + do + "]"},
-		"its input's":   {inSteps: "[" + do + "]"},
-		"its output's":  {outSteps: "[" + do + "]"},
-		"a batch's":     {batch: "[" + do + "]"},
-		"in a group":    {steps: `[{"group": {"size": 4, "timeout": "1s", "do": [` + do + `]}}]`},
-		"behind a pool": {steps: `[{"pool": {"name": "q", "workers": 1, "do": [{"test_nap": {}}]}}, ` +
-			do + `]`},
+		"a step of all":                {steps: "[" + do + "]"},
+		"its input's":                  {inSteps: "[" + do + "]"},
+		"its output's":                 {outSteps: "[" + do + "]"},
+		"a batch's":                    {batch: "[" + do + "]"},
+		"in a group":                   {steps: `[{"group": {"size": 4, "timeout": "1s", "do": [` + do + `]}}]`},
+		"behind a pool":                {steps: `[{"pool": {"name": "q", "workers": 1, "do": [{"test_nap": {}}]}}, ` + do + `]`},
 		"in a pool":                    {steps: `[{"pool": {"name": "q", "workers": 2, "do": [` + do + `]}}]`},
 		"in a case, in reading order":  {steps: `[{"pool": {"name": "q", "workers": 2, "do": [{"set": {"n": "n"}}]}}, ` + do + `]`, settings: `{"order_by": "1"}`},
 		"where nothing may run at one": {steps: "[" + do + "]", settings: `{"max_in_flight": {"messages": 1}}`},

@@ -296,12 +296,10 @@ func TestMessagesMustBeAbleToWait(t *testing.T) {
 		put  func(*engine.Pipeline, *engine.InputSpec, *engine.OutputSpec)
 		ok   bool
 	}{
-		{"in a pipeline", func(p *engine.Pipeline, _ *engine.InputSpec,
-			_ *engine.OutputSpec) {
+		{"in a pipeline", func(p *engine.Pipeline, _ *engine.InputSpec, _ *engine.OutputSpec) {
 			p.Processors = steps(t, limit)
 		}, true},
-		{"in an input", func(_ *engine.Pipeline, in *engine.InputSpec,
-			_ *engine.OutputSpec) {
+		{"in an input", func(_ *engine.Pipeline, in *engine.InputSpec, _ *engine.OutputSpec) {
 			in.Processors = steps(t, limit)
 		}, true},
 		{"in a case and a named list", func(p *engine.Pipeline, _ *engine.InputSpec, _ *engine.OutputSpec) {
@@ -314,8 +312,7 @@ func TestMessagesMustBeAbleToWait(t *testing.T) {
 		{"in an output", func(_ *engine.Pipeline, _ *engine.InputSpec, out *engine.OutputSpec) {
 			out.Processors = steps(t, limit)
 		}, true},
-		{"in another step", func(p *engine.Pipeline, _ *engine.InputSpec,
-			_ *engine.OutputSpec) {
+		{"in another step", func(p *engine.Pipeline, _ *engine.InputSpec, _ *engine.OutputSpec) {
 			p.Processors = steps(t, each)
 		}, false},
 		{"in a named list in another step", func(p *engine.Pipeline, _ *engine.InputSpec, _ *engine.OutputSpec) {

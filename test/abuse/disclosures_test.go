@@ -403,8 +403,7 @@ service: {listen: "127.0.0.1:0", token_file: token, tls: {cert: here.pem, key: h
 			string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pair.Certificate[0]}))+flowdtest.Read(t,
 				dir, "here.pem"))
 		var leaked atomic.Bool
-		thief := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter,
-			r *http.Request) {
+		thief := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			leaked.Store(r.Header.Get("Authorization") != "")
 		}))
 		defer thief.Close()

@@ -15,12 +15,10 @@ import (
 var logs = []attack{
 	{"a flood of messages that fail", func(t *testing.T) { failsAll(t, "fail: 'no $(n)'", 50_000) }},
 	{"a flood of messages that can't be decoded", func(t *testing.T) {
-		failsAll(t, "decode: {json: {}, from: t}",
-			50_000)
+		failsAll(t, "decode: {json: {}, from: t}", 50_000)
 	}},
 	{"a flood of programs that fail", func(t *testing.T) {
-		failsAll(t, "exec: {command: [sh, -c, 'cat >&2; exit 1']}",
-			300)
+		failsAll(t, "exec: {command: [sh, -c, 'cat >&2; exit 1']}", 300)
 	}},
 	{"a flood of requests that are refused, and of none", refusedRequests},
 }

@@ -30,8 +30,7 @@ var brokerRows = []row{
 }
 
 var small = data{"small", func(to []byte, i int) []byte {
-	return fmt.Appendf(to, `{"id":%d,"name":"Customer %d"}`, i,
-		i)
+	return fmt.Appendf(to, `{"id":%d,"name":"Customer %d"}`, i, i)
 }}
 
 // padded are messages of about 500 bytes.

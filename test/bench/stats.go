@@ -29,22 +29,18 @@ type metric struct {
 
 var (
 	rate = metric{"rate", "k/s", false, func(s sample) float64 {
-		return per(float64(s.Messages),
-			s.Wall.Seconds()) / 1e3
+		return per(float64(s.Messages), s.Wall.Seconds()) / 1e3
 	}}
 	speed = metric{"speed", "MB/s", false, func(s sample) float64 {
-		return per(float64(s.Bytes),
-			s.Wall.Seconds()) / 1e6
+		return per(float64(s.Bytes), s.Wall.Seconds()) / 1e6
 	}}
 	cpu = metric{"CPU", "s/M", true, func(s sample) float64 {
-		return per(s.CPU.Seconds(),
-			float64(s.Messages)) * 1e6
+		return per(s.CPU.Seconds(), float64(s.Messages)) * 1e6
 	}}
 	peak = metric{"peak", "MiB", true, func(s sample) float64 { return float64(s.Peak) / (1 << 20) }}
 	wall = metric{"time", "ms", true, func(s sample) float64 { return ms(s.Wall) }}
 	tax  = metric{"tax", "ns", true, func(s sample) float64 {
-		return per(float64(s.CPU.Nanoseconds()),
-			float64(s.Messages))
+		return per(float64(s.CPU.Nanoseconds()), float64(s.Messages))
 	}}
 	p50   = metric{"p50", "ms", true, func(s sample) float64 { return ms(s.P50) }}
 	p99   = metric{"p99", "ms", true, func(s sample) float64 { return ms(s.P99) }}

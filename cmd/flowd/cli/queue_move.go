@@ -41,8 +41,7 @@ func newQueueMv() *cobra.Command {
 				}
 				t := &transfer{queueCall: c, label: from + " → " + to, verb: "moved", limit: n, total: ready,
 					remove: true}
-				return t.run(from, func(ctx context.Context, ms []queue.Message) ([]error,
-					error) {
+				return t.run(from, func(ctx context.Context, ms []queue.Message) ([]error, error) {
 					return writers.write(ctx, to, ms), nil
 				})
 			})

@@ -253,8 +253,7 @@ func (h *Holds) Before(earlier []engine.Message, m *engine.Message) bool {
 	}
 	if !slices.ContainsFunc(k.before, func(x *held) bool { return x.gap }) &&
 		slices.ContainsFunc(earlier, func(e engine.Message) bool {
-			return msg(&e).State == inside.Live &&
-				bytes.Equal(e.Key, m.Key)
+			return msg(&e).State == inside.Live && bytes.Equal(e.Key, m.Key)
 		}) {
 		return false
 	}

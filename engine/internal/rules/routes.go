@@ -118,10 +118,9 @@ func (r *rules) order() {
 		all := !r.hasMatch(e.Key) || match == "true"
 		switch {
 		case match == "false":
-			r.complain(r.at("batchers", e.Key, "match"),
-				schema.Problem{Code: "never-matches",
-					Message: "this condition is never true, so the batcher takes nothing",
-					Remedy:  "remove the batcher, or correct the condition"})
+			r.complain(r.at("batchers", e.Key, "match"), schema.Problem{Code: "never-matches",
+				Message: "this condition is never true, so the batcher takes nothing",
+				Remedy:  "remove the batcher, or correct the condition"})
 		case taker != "":
 			remedy := fmt.Sprintf("put it before %q, or give %q a `match`, or `continue: true`", taker, taker)
 			if !r.hasMatch(e.Key) {

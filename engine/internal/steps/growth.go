@@ -174,9 +174,8 @@ func (x *Room) take(holds, n int, waited *retry.Trial) (more int, err error) {
 	case n <= inside.Slack:
 		return 0, nil
 	case holds+n > x.Limit:
-		return 0,
-			engine.Errorf(engine.TooLarge,
-				"the message grows beyond %d bytes, all that may be in flight at once (raise `engine.max_in_flight.bytes`)", x.Limit)
+		return 0, engine.Errorf(engine.TooLarge,
+			"the message grows beyond %d bytes, all that may be in flight at once (raise `engine.max_in_flight.bytes`)", x.Limit)
 	case !x.Credits.Take(n):
 		return 0, &engine.Error{Class: engine.TooLarge, Err: &inside.NoRoom{Bytes: n}}
 	}

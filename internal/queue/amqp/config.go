@@ -110,9 +110,8 @@ func parse(text string) (uri amqp091.URI, err error) {
 		return uri, invalid{"does not begin with amqp:// or amqps://", "write amqp://user:password@host:5672/vhost"}
 	}
 	if uri, err = amqp091.ParseURI(text); err != nil {
-		return uri,
-			invalid{"is not an AMQP URL",
-				"write amqp://user:password@host:5672/vhost; in user, password and vhost write / : @ ? # % as %2F %3A %40 %3F %23 %25"}
+		return uri, invalid{"is not an AMQP URL",
+			"write amqp://user:password@host:5672/vhost; in user, password and vhost write / : @ ? # % as %2F %3A %40 %3F %23 %25"}
 	}
 	authority, query, _ := strings.Cut(rest, "?")
 	authority, _, _ = strings.Cut(authority, "/")

@@ -106,8 +106,7 @@ func (d *directory) client() *http.Client {
 	if d.tls != nil {
 		transport.TLSClientConfig = d.tls.Clone()
 	}
-	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request,
-		[]*http.Request) error {
+	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse
 	}}
 }
