@@ -123,10 +123,10 @@ func TestBroadway(t *testing.T) {
 			src, dst := &Source{Payloads: numbers(2), Takes: engine.TakesOne}, &Sink{}
 			p := pipe(src, dst)
 			b := batched(t, `{"size": 2}`, "out")
-			b.Processors = engine.Steps{{Name: "junk", Use: Processing(processorFunc(func(context.Context,
-				*engine.Batch) error {
-				return errors.New("junk")
-			}))}}
+			b.Processors = engine.Steps{{Name: "junk", Use: Processing(processorFunc(
+				func(context.Context, *engine.Batch) error {
+					return errors.New("junk")
+				}))}}
 			p.Batchers = Named("b", b)
 			rep := Run(t, p, nil)
 			if ended(rep, engine.Returned) != 2 || rep.Failures[0].First.Place != "step junk" {

