@@ -109,6 +109,16 @@ func NewRun(p *Layout, inherited *Handover) *Run {
 	if len(r.batchers) == 1 && p.Batchers[0].Match == nil && p.Batchers[0].Key == nil && !p.Batchers[0].GoesOn {
 		r.sole = r.batchers[0]
 	}
+	for i := range p.Workers {
+		r.lanes = append(r.lanes, newLane(r, i))
+	}
+	for _, in := range p.Inputs {
+		for i, instance := range in.Inputs {
+			rd := newReader(r, in, instance)
+			rd.index = i
+			r.readers = append(r.readers, rd)
+		}
+	}
 	r.inherit(inherited)
 	return r
 }
@@ -124,9 +134,7 @@ func (r *Run) Begin(works, batches, expired context.Context) {
 			r.Loops.Go(func() { b.loop(batches) })
 		}
 	}
-	for i := range r.plan.Workers {
-		l := newLane(r, i)
-		r.lanes = append(r.lanes, l)
+	for _, l := range r.lanes {
 		r.Loops.Go(func() { l.loop(r.works) })
 	}
 	r.Loops.Go(func() { r.timers.Loop(batches) })
@@ -141,27 +149,22 @@ func (r *Run) StartReaders(readers *sync.WaitGroup, reads context.Context) {
 			r.following.Add(int64(len(in.Inputs)))
 		}
 	}
-	for _, in := range r.plan.Inputs {
-		for i, instance := range in.Inputs {
-			rd := newReader(r, in, instance)
-			rd.index = i
-			r.readers = append(r.readers, rd)
-			readers.Go(func() {
-				rd.reenter(r.works)
-				ctx := reads
-				if in.Follows { // its writers' end stops it
-					ctx = r.expired
-				}
-				err := rd.loop(ctx, r.works)
-				if s, ok := instance.(engine.Stopper); ok && ctx.Err() != nil && !r.staysOpen(instance) {
-					err = errors.Join(err, guard.Guard(r.works, s.Stop))
-				}
-				if in.Follows {
-					r.following.Add(-1)
-				}
-				r.readerEnded(err)
-			})
-		}
+	for _, rd := range r.readers {
+		readers.Go(func() {
+			rd.reenter(r.works)
+			ctx := reads
+			if rd.plan.Follows { // its writers' end stops it
+				ctx = r.expired
+			}
+			err := rd.loop(ctx, r.works)
+			if s, ok := rd.in.(engine.Stopper); ok && ctx.Err() != nil && !r.staysOpen(rd.in) {
+				err = errors.Join(err, guard.Guard(r.works, s.Stop))
+			}
+			if rd.plan.Follows {
+				r.following.Add(-1)
+			}
+			r.readerEnded(err)
+		})
 	}
 }
 
