@@ -323,7 +323,7 @@ func TestPurgeAsksOnATerminal(t *testing.T) {
 		dir := t.TempDir()
 		r := command(t, dir, tt.answer, script, "-q", "-e", "-c", binary+" queue purge "+q,
 			filepath.Join(dir, "typescript"))
-		if r.Code != tt.code || !strings.Contains(r.Stdout, "Remove 2 messages from "+q+" for good? [y/N]") ||
+		if r.Code != tt.code || !strings.Contains(r.Stdout, "Permanently remove 2 messages from "+q+"? [y/N]") ||
 			!strings.Contains(r.Stdout, tt.says) {
 			t.Errorf("%q: %+v", tt.answer, r)
 		}

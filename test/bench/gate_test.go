@@ -88,9 +88,9 @@ func TestFlowdTakesLessCPUThanEncodingJSON(t *testing.T) {
 	}
 }
 
-// mostAtRest is how much memory flowd may have when nothing happens, about a tenth more than
-// it does: what a further library initialises, whether or not a pipeline uses it, is more.
-const mostAtRest = 32 << 20 // bytes
+// mostAtRest is how much memory flowd may have when nothing happens. It has 29 MiB on an idle machine; on a busy one
+// the kernel maps more of the program's file, so a third more is allowed.
+const mostAtRest = 40 << 20 // bytes
 
 func TestMemoryAtRest(t *testing.T) {
 	t.Parallel()
