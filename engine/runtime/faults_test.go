@@ -330,6 +330,12 @@ func TestASettlerMayResumeWhatWaited(t *testing.T) {
 	}))
 	p.Outputs = Named("out",
 		engine.OutputSpec{Use: engine.Use(func(engine.Env) (engine.Output, error) { return out, nil })})
+	drains(t, p, "Settle runs under the fence")
+}
+
+// drains runs p, stops it soon, and fails, saying what is wrong, if its drain never ends.
+func drains(t *testing.T, p *engine.Pipeline, wrong string) {
+	t.Helper()
 	p.Engine.Drain.Timeout = 500 * time.Millisecond
 	stop, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(100*time.Millisecond, cancel)
@@ -339,7 +345,7 @@ func TestASettlerMayResumeWhatWaited(t *testing.T) {
 	select {
 	case <-done:
 	case <-time.After(3 * time.Second):
-		t.Fatal("the drain never ends: Settle runs under the fence")
+		t.Fatalf("the drain never ends: %s", wrong)
 	}
 }
 
@@ -357,17 +363,7 @@ func TestASettlerThatHangsDoesNotHoldTheDrain(t *testing.T) {
 		m.Stake(slowSettler{}, 0)
 		return nil
 	}))
-	p.Engine.Drain.Timeout = 500 * time.Millisecond
-	stop, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(100*time.Millisecond, cancel)
-	done := make(chan runtime.Report, 1)
-	plan := Build(t, p)
-	go func() { done <- plan.Run(stop, context.Background()) }()
-	select {
-	case <-done:
-	case <-time.After(3 * time.Second):
-		t.Fatal("the drain never ends")
-	}
+	drains(t, p, "it waits for Settle")
 }
 
 type closing struct {
