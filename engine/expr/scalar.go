@@ -204,7 +204,7 @@ func calculationOf(op string, l, r node) scalarFunc {
 	}
 }
 
-// negated is -x.
+// negatedScalar is -x.
 func negatedScalar(x scalarFunc) scalarFunc {
 	if x == nil {
 		return nil

@@ -28,7 +28,7 @@ type reading struct {
 	instance int
 }
 
-// heir is a root that continues in the next plan.
+// unsettled is a root that continues in the next plan.
 type unsettled struct {
 	reading
 	ref     uint64

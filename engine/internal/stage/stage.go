@@ -61,7 +61,7 @@ func newStage(r *Run, name string, p *steps.Program, width int, exit exit) *stag
 	return s
 }
 
-// spot is where messages of s hold their keys; nil, the lanes, without s.
+// keyPlace is where messages of s hold their keys; nil, the lanes, without s.
 func (s *stage) keyPlace() *order.Place {
 	if s == nil {
 		return nil
@@ -95,7 +95,7 @@ func (s *stage) Push(b *engine.Batch) { s.queue(b, &s.ready) }
 // pushAgain queues messages for another attempt.
 func (s *stage) pushAgain(b *engine.Batch) { s.queue(b, &s.again) }
 
-// enter queues messages that come back, or come on, from elsewhere.
+// arrive queues messages that come back, or come on, from elsewhere.
 func (s *stage) arrive(b *engine.Batch) {
 	s.exit.come(len(slab(b).Msgs))
 	s.Push(b)
@@ -178,7 +178,7 @@ func (s *stage) pass(t *entry) {
 	}
 }
 
-// has says that a message with an order key is queued or being worked on.
+// hasKey says that a message with an order key is queued or being worked on.
 func (s *stage) hasKey(key []byte) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
