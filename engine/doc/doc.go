@@ -66,14 +66,18 @@ func (d *Doc) Bytes() []byte {
 // Detach splices the edits in and lets go of the arena and all memory that its
 // Reset takes back. A payload that was found to be no document stays so.
 func (d *Doc) Detach() {
+	if d.index != nil || d.arena != nil {
+		d.detach()
+	}
+}
+
+func (d *Doc) detach() {
 	if x := d.index; x != nil {
 		d.data = x.bytes(d.arena)
 		d.index = nil
 		x.forget()
 	}
-	if d.arena != nil {
-		d.arena = nil
-	}
+	d.arena = nil
 }
 
 // Fork is a copy of d that shares nothing with it but its payload. d stays as it is.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -84,7 +85,7 @@ func (s *Source) Ack(_ context.Context, rs []engine.Result) ([]engine.Result, er
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.results = append(s.results, rs...)
-	s.calls = append(s.calls, rs)
+	s.calls = append(s.calls, slices.Clone(rs))
 	return nil, nil
 }
 

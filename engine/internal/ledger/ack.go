@@ -38,11 +38,14 @@ type AckLoop struct {
 
 	wake chan struct{} // has room for one
 
-	spare  []Ranked // what was sent last, emptied; of the loop
-	failed int64    // calls in a row; of the loop
+	// Of the loop.
+	spare   []span          // an inbox that was sent, emptied
+	results []engine.Result // of the call
+	failed  int64           // calls in a row
 
 	mu      sync.Mutex // guards the fields below
-	inbox   []Ranked
+	inbox   []span
+	waiting int  // roots in it
 	owed    int  // results that are still to come
 	closing bool // nothing is added to owed any more
 	closed  bool // the loop ends
@@ -60,33 +63,6 @@ func startAcks(ctx context.Context, to engine.Acker, input string, timeout time.
 		a.run(ctx)
 	}()
 	return a
-}
-
-// Put hands results over.
-func (a *AckLoop) Put(rs []Ranked) {
-	a.mu.Lock()
-	if len(a.inbox)+len(rs) > cap(a.inbox) {
-		a.widen()
-	}
-	a.inbox = append(a.inbox, rs...)
-	a.mu.Unlock()
-	a.poke()
-}
-
-// wide are large inboxes that are empty.
-var wide sync.Pool
-
-// widen gives a an inbox from those, where there are any and it has none, or a full one;
-// a.mu is held.
-func (a *AckLoop) widen() {
-	if n := cap(a.inbox); n > 0 && n < 8*inside.SlabSize {
-		return
-	}
-	if w, _ := wide.Get().(*[]Ranked); w != nil && cap(*w) > cap(a.inbox) {
-		had := a.inbox
-		a.inbox = append((*w)[:0], had...)
-		clear(had)
-	}
 }
 
 // Owe says that n more results will follow; false: the loop has ended.
@@ -121,7 +97,7 @@ func (a *AckLoop) Close() {
 func (a *AckLoop) Waiting() int64 {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return int64(len(a.inbox))
+	return int64(a.waiting)
 }
 
 func (a *AckLoop) ended() bool {
@@ -141,36 +117,33 @@ func (a *AckLoop) poke() {
 }
 
 // take is what has arrived; closed: nothing has, nothing waits and nothing will.
-func (a *AckLoop) take(waits bool) (rs []Ranked, closed bool) {
+func (a *AckLoop) take(waits bool) (spans []span, closed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	rs, a.inbox = a.inbox, a.spare
-	a.spare = nil
-	a.owed -= len(rs)
-	a.closed = a.closing && a.owed == 0 && len(rs) == 0 && !waits
-	return rs, a.closed
+	spans, a.inbox = a.inbox, a.spare
+	a.owed -= a.waiting
+	a.spare, a.waiting = nil, 0
+	a.closed = a.closing && a.owed == 0 && len(spans) == 0 && !waits
+	return spans, a.closed
 }
 
 func (a *AckLoop) run(ctx context.Context) {
 	defer close(a.done)
-	var again []Ranked // what waits for another attempt
+	var again []span // what waits for another attempt
 	var due time.Time
 	for {
-		rs, closed := a.take(len(again) > 0)
+		spans, closed := a.take(len(again) > 0)
 		if len(again) > 0 && (ctx.Err() != nil || !time.Now().Before(due)) {
-			rs, again = append(again, rs...), nil
+			spans, again = append(spans, again...), nil
 		}
 		switch {
-		case len(rs) > 0:
-			failed := a.lasting(ctx, a.send(ctx, rs))
+		case len(spans) > 0:
+			failed := a.lasting(ctx, a.send(ctx, spans))
 			if again = append(again, failed...); len(failed) > 0 {
 				due = time.Now().Add(ackBackoff << min(failed[0].tries-1, ackDoubles))
 			}
-			clear(rs)
-			if cap(rs) <= 16*inside.SlabSize {
-				a.spare = rs[:0]
-			} else { // more than a quiet source should keep
-				wide.Put(&rs)
+			if clear(spans); cap(spans) <= atRest {
+				a.spare = spans[:0]
 			}
 		case len(again) > 0:
 			a.pause(ctx, time.Until(due))
@@ -183,10 +156,10 @@ func (a *AckLoop) run(ctx context.Context) {
 }
 
 // lasting counts an attempt of what failed, and gives up what has used up its attempts.
-func (a *AckLoop) lasting(ctx context.Context, failed []Ranked) (again []Ranked) {
-	for _, r := range failed {
-		if r.tries++; r.tries < ackTries && ctx.Err() == nil {
-			again = append(again, r)
+func (a *AckLoop) lasting(ctx context.Context, failed []span) (again []span) {
+	for _, x := range failed {
+		if x.tries++; x.tries < ackTries && ctx.Err() == nil {
+			again = append(again, x)
 		}
 	}
 	if lost := len(failed) - len(again); lost > 0 {
@@ -196,34 +169,51 @@ func (a *AckLoop) lasting(ctx context.Context, failed []Ranked) (again []Ranked)
 	return again
 }
 
-func (a *AckLoop) send(ctx context.Context, rs []Ranked) (again []Ranked) {
-	if inOrder := func(x, y Ranked) int { return cmp.Compare(x.Rank, y.Rank) }; !slices.IsSortedFunc(rs, inOrder) {
-		slices.SortFunc(rs, inOrder)
+// send reports spans, in read order, and returns what failed, each root by itself.
+func (a *AckLoop) send(ctx context.Context, spans []span) (again []span) {
+	if inOrder := func(x, y span) int { return cmp.Compare(x.rank(), y.rank()) }; !slices.IsSortedFunc(spans, inOrder) {
+		slices.SortFunc(spans, inOrder)
 	}
-	out := make([]engine.Result, len(rs))
-	for i := range rs {
-		out[i] = rs[i].Result
+	for _, x := range spans {
+		for i := x.from; i < x.to; i++ {
+			a.results = append(a.results, x.result(i))
+		}
 	}
-	failed, err := a.call(ctx, out)
+	failed, err := a.call(ctx, a.results)
 	if err == nil {
 		a.failed = 0
 	} else if a.failed++; guard.PowerOfTen(a.failed) {
 		a.log.Warn("acknowledgement", "input", a.Input, "err", err, "times", a.failed)
 	}
-	if len(failed) == 0 {
-		return nil
+	if len(failed) > 0 {
+		again = those(failed, spans)
 	}
-	at := make(map[uint64]int, len(rs))
-	for i := range rs {
-		at[rs[i].Ref] = i
-	}
-	for _, f := range failed {
-		if i, ok := at[f.Ref]; ok {
-			again = append(again, rs[i])
-		}
+	a.told(spans, again)
+	if clear(a.results); cap(a.results) <= atRest {
+		a.results = a.results[:0]
+	} else {
+		a.results = nil
 	}
 	return again
 }
+
+// told recycles a ledger when its source knows how all its roots have ended. One that leases is still asked about them.
+func (a *AckLoop) told(spans, again []span) {
+	for _, x := range spans {
+		x.led.told += int(x.to - x.from)
+	}
+	for _, x := range again {
+		x.led.told--
+	}
+	for _, x := range spans {
+		if x.led.told == len(x.led.Roots) && !a.Leases() {
+			x.led.Recycle()
+		}
+	}
+}
+
+// atRest is how many results, and spans, a loop has room for between calls: one call has a few slabs' as a rule.
+const atRest = 16 * inside.SlabSize
 
 // call calls the acker, within a deadline. Everything that a panic has interrupted is sent
 // again.
@@ -249,9 +239,108 @@ func (a *AckLoop) pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// Ranked is a result with its place in read order.
-type Ranked struct {
-	engine.Result
-	Rank  uint64
-	tries int
+// span are roots of a ledger that follow each other.
+type span struct {
+	led      *Ledger
+	from, to uint32
+	tries    int  // to report them
+	early    bool // they are reported as delivered, whatever becomes of them
+}
+
+// rank is the place of the first in read order.
+func (x span) rank() uint64 { return x.led.First + uint64(x.from) }
+
+// result is how a root of x ended.
+func (x span) result(i uint32) engine.Result {
+	s := &x.led.Roots[i]
+	if x.early {
+		return engine.Result{Ref: s.Ref, Fate: engine.Delivered}
+	}
+	r := engine.Result{Ref: s.Ref, Fate: s.Worst, Err: s.Err}
+	if r.Fate == engine.Returned && r.Err != nil {
+		r.Delay = r.Err.Delay
+	}
+	return r
+}
+
+// those are the roots of spans that results are about, each by itself.
+func those(results []engine.Result, spans []span) (all []span) {
+	refs := make(map[uint64]bool, len(results))
+	for _, r := range results {
+		refs[r.Ref] = true
+	}
+	for _, x := range spans {
+		for i := x.from; i < x.to; i++ {
+			if refs[x.led.Roots[i].Ref] {
+				all = append(all, span{x.led, i, i + 1, x.tries, x.early})
+			}
+		}
+	}
+	return all
+}
+
+// Reports are roots that have ended, for their ackers.
+type Reports []report
+
+// report is for one connection.
+type report struct {
+	to    *AckLoop
+	n     int // roots
+	spans []span
+}
+
+// Add adds a root, whose source is to be told.
+func (all *Reports) Add(r Root) {
+	at := (*all).of(r.Led.Acks)
+	if at == nil {
+		*all = append(*all, report{to: r.Led.Acks})
+		at = &(*all)[len(*all)-1]
+	}
+	at.n++
+	if last := len(at.spans) - 1; last >= 0 && at.spans[last].led == r.Led && at.spans[last].to == r.I {
+		at.spans[last].to++
+		return
+	}
+	at.spans = append(at.spans, span{led: r.Led, from: r.I, to: r.I + 1})
+}
+
+func (all Reports) of(a *AckLoop) *report {
+	for i := range all {
+		if all[i].to == a {
+			return &all[i]
+		}
+	}
+	return nil
+}
+
+// Send hands all over to the loops, and empties it. The memory of a sole source's is kept: its next ones are as many.
+func (all *Reports) Send() {
+	for i := range *all {
+		r := &(*all)[i]
+		if r.n > 0 {
+			r.to.put(r.n, r.spans...)
+		}
+		clear(r.spans)
+		r.n, r.spans = 0, r.spans[:0]
+	}
+	if len(*all) != 1 || cap((*all)[0].spans) > inside.SlabSize {
+		clear(*all)
+		*all = (*all)[:0]
+	}
+}
+
+// Early reports all of l as delivered. Nothing more is reported of it.
+func (l *Ledger) Early() {
+	l.Pin()
+	l.Acks.put(len(l.Roots), span{led: l, to: uint32(len(l.Roots)), early: true})
+	l.Acks = nil
+}
+
+// put hands n roots over.
+func (a *AckLoop) put(n int, spans ...span) {
+	a.mu.Lock()
+	a.inbox = append(a.inbox, spans...)
+	a.waiting += n
+	a.mu.Unlock()
+	a.poke()
 }

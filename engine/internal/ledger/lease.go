@@ -36,6 +36,9 @@ func (r *Account) lend(a *AckLoop) {
 	}()
 }
 
+// Leases says that the source leases messages, and may take one away.
+func (a *AckLoop) Leases() bool { return a.lent != nil }
+
 func (r *Account) renewAll(a *AckLoop, l engine.Leaser) {
 	failed := 0
 	for a.over.Err() == nil {
@@ -70,7 +73,7 @@ func (a *AckLoop) renew(l engine.Leaser, refs []uint64) (lost []uint64, next tim
 func (s *ledgers) refs(a *AckLoop) (all []uint64) {
 	for _, l := range s.List() {
 		for i := range l.Roots {
-			if x := &l.Roots[i]; l.Acks == a && x.Pieces.Load() > 0 && x.Lease.Load() == LeaseOpen {
+			if x := &l.Roots[i]; l.Acks == a && x.Pieces() > 0 && x.Lease.Load() == LeaseOpen {
 				all = append(all, x.Ref)
 			}
 		}
@@ -93,7 +96,7 @@ func (r *Account) lose(a *AckLoop, refs []uint64) {
 		for i := range l.Roots {
 			// What has ended meanwhile is reported as it ended: whoever settles it swaps
 			// first.
-			if x := &l.Roots[i]; l.Acks == a && lost[x.Ref] && x.Pieces.Load() > 0 &&
+			if x := &l.Roots[i]; l.Acks == a && lost[x.Ref] && x.Pieces() > 0 &&
 				x.Lease.CompareAndSwap(LeaseOpen, LeaseLost) {
 				n++
 			}

@@ -28,6 +28,8 @@ type Ledger struct {
 	Delays    time.Duration // how long the source can delay one message
 	Open      atomic.Int32
 	Roots     []RootState
+	pinned    atomic.Bool   // see Pin
+	told      int           // roots of which the source knows; of the ack loop
 	meta      engine.Meta   // of all roots but for its index, where metas is nil
 	metas     []engine.Meta // by root; mu guards those of published ledgers, see oldest
 	keys      [][]byte      // by root, that their input gave them; nil: none
@@ -83,7 +85,7 @@ func (l *Ledger) AsRead(i uint32, why *engine.Error) *engine.Message {
 // worst end so far. It fills a cache line: its neighbours end on other processors.
 type RootState struct {
 	Ref    uint64
-	Pieces atomic.Int32
+	others atomic.Int32 // pieces that have not ended, less one: a root is read as one piece
 	Lease  atomic.Int32 // of a source that lends; see lease.go
 	Worst  engine.Fate
 	Stakes int32 // its last one in the ledger's, from 1; 0: none
@@ -194,34 +196,39 @@ func (l *Ledger) Stake(i uint32, s engine.Settler, ref uint64, worst engine.Fate
 func (l *Ledger) Moved(i uint32, from, to []byte) {
 	l.Mu.Lock()
 	defer l.Mu.Unlock()
-	if s := &l.Roots[i]; s.Pieces.Load() == 1 && len(s.Body) > 0 && &s.Body[0] == &from[0] {
+	if s := &l.Roots[i]; s.Pieces() == 1 && len(s.Body) > 0 && &s.Body[0] == &from[0] {
 		s.Body = to
 	}
 }
 
-// GivenUp is how many pieces a root has that has ended without them: what is still working
-// on some, after the fence, never ends it again.
-const GivenUp = math.MinInt32 / 2
+// Pieces is how many have not ended; none or less: the root has ended.
+func (s *RootState) Pieces() int32 { return s.others.Load() + 1 }
+
+// GiveUp ends the root without its pieces: what is still working on some, after the fence, never ends it again.
+func (r Root) GiveUp() {
+	r.Led.Pin()
+	r.Led.Roots[r.I].others.Store(math.MinInt32 / 2)
+}
 
 // Add counts n more pieces of a root; the caller holds one.
 func (r Root) Add(n int) {
 	if r.Led != nil {
-		r.Led.Roots[r.I].Pieces.Add(int32(n))
+		r.Led.Roots[r.I].others.Add(int32(n))
 	}
 }
 
 // End ends one piece of a root and says whether it was the last.
 func (r Root) End(f engine.Fate, err *engine.Error) (last bool) {
 	s := &r.Led.Roots[r.I]
-	if s.Pieces.Load() == 1 { // only the holder of a piece can add one
+	if s.Pieces() == 1 { // only the holder of a piece can add one
 		s.Worsen(f, err)
-		s.Pieces.Store(0)
+		s.others.Store(-1)
 		return true
 	}
 	r.Led.Mu.Lock()
 	s.Worsen(f, err)
 	r.Led.Mu.Unlock()
-	return s.Pieces.Add(-1) == 0
+	return s.others.Add(-1) < 0
 }
 
 // Worsen takes down the end of a piece; the worst counts.
@@ -334,7 +341,7 @@ func (s *ledgers) Oldest() (age time.Duration, at string) {
 // oldest is the metadata of the first root that is open.
 func (l *Ledger) oldest() (meta engine.Meta, ok bool) {
 	for i := range l.Roots {
-		if meta = l.MetaOf(i); l.Roots[i].Pieces.Load() > 0 { // it is let go after the last
+		if meta = l.MetaOf(i); l.Roots[i].Pieces() > 0 { // it is let go after the last
 			return meta, true
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"sync"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/engine/internal/inside"
 )
 
 // settleLoop reports to steps how the roots in which they had a stake ended. It runs apart
@@ -82,22 +81,4 @@ type Settlement struct {
 	Then                  func() // is called instead, after those before it; nil: not
 	By                    engine.Settler
 	Committed, RolledBack []uint64
-}
-
-// Results are those of one connection.
-type Results struct {
-	To *AckLoop
-	Rs []Ranked
-}
-
-// Reuse makes all empty; the memory of a sole source's results is kept, since its
-// next ones are as many.
-func Reuse(all []Results) []Results {
-	if len(all) == 1 && len(all[0].Rs) > 0 && cap(all[0].Rs) <= 2*inside.SlabSize {
-		clear(all[0].Rs)
-		all[0].Rs = all[0].Rs[:0]
-		return all
-	}
-	clear(all)
-	return all[:0]
 }

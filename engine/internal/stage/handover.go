@@ -60,7 +60,7 @@ func (r *Run) collect(h *Handover) {
 	for _, l := range r.Open.List() {
 		for i := range l.Roots {
 			s := &l.Roots[i]
-			if s.Pieces.Load() <= 0 {
+			if s.Pieces() <= 0 {
 				continue
 			}
 			if r.inherits(l) && s.Lease.Load() != ledger.LeaseLost {

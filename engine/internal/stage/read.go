@@ -205,18 +205,16 @@ func (rd *reader) take(b *engine.Batch, acker engine.Acker, at time.Time) {
 	defer rd.r.Leave()
 	n := len(slab(b).Msgs)
 	led := &ledger.Ledger{InputName: rd.plan.Name, Instance: rd.index, Takes: rd.plan.Takes, ReadAt: at,
-		Acks: rd.acksOf(acker, n), Then: rd.plan.Then, Delays: rd.plan.Delays, First: rd.read.Load(),
-		Roots: make([]ledger.RootState, n)}
-	led.Open.Store(int32(n))
+		Acks: rd.acksOf(acker, n), Then: rd.plan.Then, Delays: rd.plan.Delays, First: rd.read.Load()}
+	led.Begin(n)
 	rd.read.Add(uint64(n))
 	for i := range slab(b).Msgs {
-		m, s := &slab(b).Msgs[i], &led.Roots[i]
+		m := &slab(b).Msgs[i]
 		m.SetOrigin(inside.Key{}, led, uint32(i))
 		msg(m).Orig = m.Bytes()
 		msg(m).Credits, msg(m).Charge = 1, len(msg(m).Orig)
 		slab(b).Bytes += msg(m).Charge
 		led.Keep(i, m)
-		s.Pieces.Store(1)
 		if msg(m).State == inside.Failed { // a record that the framing refuses
 			steps.Complete(msg(m).Err, engine.Decode)
 		}
@@ -224,7 +222,7 @@ func (rd *reader) take(b *engine.Batch, acker engine.Acker, at time.Time) {
 	rd.figures.bytes.Add(int64(slab(b).Bytes))
 	rd.mean = max(slab(b).Bytes/n, 1)
 	if rd.plan.Early && led.Acks != nil {
-		rd.early(led)
+		led.Early()
 	}
 	rd.replay.Add(led)
 	rd.r.Open.Add(led)
@@ -266,17 +264,6 @@ func (rd *reader) peek(b *engine.Batch) bool {
 		m.Key, msg(m).Peeked = keys.Keep(key), true
 	}
 	return true
-}
-
-// early reports to the source at once that all of led is delivered.
-func (rd *reader) early(led *ledger.Ledger) {
-	rs := make([]ledger.Ranked, len(led.Roots))
-	for i := range led.Roots {
-		rs[i] = ledger.Ranked{Result: engine.Result{Ref: led.Roots[i].Ref, Fate: engine.Delivered},
-			Rank: led.First + uint64(i)}
-	}
-	led.Acks.Put(rs)
-	led.Acks = nil
 }
 
 // acksOf is the loop for an acker that is going to get n results. A new

@@ -21,7 +21,7 @@ type outcome struct {
 	made, consumed int64
 	msgs, bytes    int                 // of credit that are given back
 	beyond         int                 // by how much the messages beyond the lanes change
-	results        []ledger.Results    // for sources
+	reports        ledger.Reports      // for sources
 	led            *ledger.Ledger      // of the roots that have ended last
 	left           int32               // of those, how many its count still has
 	settled        []ledger.Settlement // for steps
@@ -106,15 +106,11 @@ func (out *outcome) endRoot(r ledger.Root) {
 	}
 	switch {
 	case l.Acks == nil:
-	case !s.Lease.CompareAndSwap(ledger.LeaseOpen, ledger.LeaseEnded):
+	case l.Acks.Leases() && !s.Lease.CompareAndSwap(ledger.LeaseOpen, ledger.LeaseEnded):
 		l.Acks.Forget()
 		out.r.Lost.Add(-1)
 	default:
-		res := engine.Result{Ref: s.Ref, Fate: s.Worst, Err: s.Err}
-		if s.Worst == engine.Returned && s.Err != nil {
-			res.Delay = s.Err.Delay
-		}
-		out.report(l.Acks, ledger.Ranked{Result: res, Rank: l.First + uint64(r.I)})
+		out.reports.Add(r)
 	}
 	out.settleStakes(l, r.I, s.Worst)
 	if out.led != l {
@@ -134,18 +130,10 @@ func (out *outcome) countEnds() {
 		if l.Replay != nil {
 			l.Replay.Ended()
 		}
-	}
-}
-
-// report notes a result for an acker.
-func (out *outcome) report(to *ledger.AckLoop, r ledger.Ranked) {
-	for i := range out.results {
-		if out.results[i].To == to {
-			out.results[i].Rs = append(out.results[i].Rs, r)
-			return
+		if l.Acks == nil { // else when its source has been told
+			l.Recycle()
 		}
 	}
-	out.results = append(out.results, ledger.Results{To: to, Rs: []ledger.Ranked{r}})
 }
 
 // settleStakes tells those that had a stake in a root how it ended.
@@ -170,7 +158,7 @@ func (out *outcome) rollBack(m *engine.Message, at *stage) {
 	}
 	ledger.EachRoot(m, func(r ledger.Root) {
 		l := r.Led
-		if s := &l.Roots[r.I]; s.Pieces.Load() > 1 || s.Stakes == 0 { // the holder of the last piece is alone with it
+		if s := &l.Roots[r.I]; s.Pieces() > 1 || s.Stakes == 0 { // the holder of the last piece is alone with it
 			return
 		}
 		l.Mu.Lock()
@@ -254,10 +242,7 @@ func (out *outcome) apply() {
 	out.countEnds()
 	r.Pieces.Count(&out.pieces, out.made, out.consumed)
 	r.Roots.Count(&out.roots, 0, 0)
-	for i := range out.results {
-		out.results[i].To.Put(out.results[i].Rs)
-	}
-	out.results = ledger.Reuse(out.results)
+	out.reports.Send()
 	if len(out.settled) > 0 {
 		if len(out.freed) > 0 && r.plan.Serial { // who is let go sees what is settled
 			freed := out.freed

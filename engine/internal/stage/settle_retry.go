@@ -71,7 +71,7 @@ const leftToSource = 10 * time.Second
 // sourceDelays is how long m's source can delay it; 0 where m is not all that was read, or its source can't.
 func sourceDelays(m *engine.Message) time.Duration {
 	r := ledger.RootOf(m)
-	if r.Led == nil || msg(m).Part > 0 || len(msg(m).Of) > 0 || r.Led.Roots[r.I].Pieces.Load() != 1 {
+	if r.Led == nil || msg(m).Part > 0 || len(msg(m).Of) > 0 || r.Led.Roots[r.I].Pieces() != 1 {
 		return 0
 	}
 	return r.Led.Delays

@@ -94,7 +94,7 @@ func handedBack(cause *engine.Error, err error) *engine.Error {
 func (out *outcome) endAllUnfinished(why *engine.Error) (lost int64) {
 	for _, l := range out.r.Open.List() {
 		for i := range l.Roots {
-			if n := l.Roots[i].Pieces.Load(); n > 0 && out.endUnfinished(ledger.Root{Led: l, I: uint32(i)}, why) {
+			if n := l.Roots[i].Pieces(); n > 0 && out.endUnfinished(ledger.Root{Led: l, I: uint32(i)}, why) {
 				lost += int64(n)
 			}
 		}
@@ -111,7 +111,7 @@ func (out *outcome) endUnfinished(r ledger.Root, why *engine.Error) (lost bool) 
 		f, why = engine.Dropped, lostWith(nil)
 		out.r.Failures.Add(l.AsRead(r.I, why), f)
 	}
-	s.Pieces.Store(ledger.GivenUp)
+	r.GiveUp()
 	s.Worsen(f, why)
 	out.endRoot(r)
 	return f == engine.Dropped
@@ -120,7 +120,7 @@ func (out *outcome) endUnfinished(r ledger.Root, why *engine.Error) (lost bool) 
 // forget ends a root without an end: its steps' stakes are rolled back, and the next plan
 // reports to its source.
 func (out *outcome) forget(l *ledger.Ledger, i uint32) {
-	l.Roots[i].Pieces.Store(ledger.GivenUp)
+	ledger.Root{Led: l, I: i}.GiveUp()
 	if l.Acks != nil {
 		l.Acks.Forget()
 	}

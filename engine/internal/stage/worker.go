@@ -77,12 +77,16 @@ func (w *worker) end() {
 func (w *worker) steps(ctx context.Context, b *engine.Batch) *engine.Batch {
 	w.stage.r.TakeAway(b)
 	at := slab(b).Stage
+	came := at == inside.Fresh && slab(b).Way.Batcher == nil && len(w.stage.steps.Ops) == 0 // as lanes have sent it
 	b = w.batchSteps(ctx, b)
 	if at <= inside.InOutput {
 		if len(w.stage.steps.Ops) > 0 {
 			keepOriginal(b, at)
 		}
 		b = w.execute(ctx, b, w.stage.steps, inside.InOutput, at == inside.InOutput)
+	}
+	if came && !w.stage.r.plan.Ordered {
+		return b
 	}
 	for i := range slab(b).Msgs {
 		if m := &slab(b).Msgs[i]; msg(m).State == inside.Live {

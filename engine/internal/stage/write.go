@@ -99,9 +99,7 @@ func (w *writer) admit(ctx context.Context, b *engine.Batch, sel []int32, probe 
 		return w.write(ctx, b, sel, probe)
 	}
 	slab(b).Sel, w.let = sel, w.let[:0]
-	for _, i := range indexed(b) {
-		w.let = append(w.let, i)
-	}
+	w.let = live(b, w.let)
 	slab(b).Sel = nil
 	for rest := w.let; len(rest) > 0; {
 		n, wait, changed := w.line.Ask(time.Now(), len(rest))
@@ -143,8 +141,10 @@ func (w *writer) goOn(b *engine.Batch, rest []int32) []int32 {
 
 // first selects the first message that is to be written.
 func first(b *engine.Batch) []int32 {
-	for _, i := range indexed(b) {
-		return []int32{i}
+	for i := range slab(b).Msgs {
+		if msg(&slab(b).Msgs[i]).State == inside.Live {
+			return []int32{int32(i)}
+		}
 	}
 	return nil
 }
@@ -168,14 +168,14 @@ func (w *writer) spared(b *engine.Batch) bool {
 // write makes one write and records the outcome in each message. It is false when the write
 // was abandoned.
 func (w *writer) write(ctx context.Context, b *engine.Batch, sel []int32, probe bool) bool {
-	w.in = w.in[:0]
 	w.stage.r.TakeAway(b)
 	slab(b).Sel = sel
 	defer func() { slab(b).Sel = nil }()
 	of := batcherOf(b)
 	edited := len(w.sink.plan.Steps.Ops) > 0 || of != nil && len(of.Steps.Ops) > 0
-	for m, i := range indexed(b) {
-		w.in = append(w.in, i)
+	w.in = live(b, w.in[:0])
+	for _, i := range w.in {
+		m := &slab(b).Msgs[i]
 		if msg(m).Serial == 0 {
 			msg(m).Serial = w.nextSerial()
 		}
@@ -224,23 +224,22 @@ func (w *writer) write(ctx context.Context, b *engine.Batch, sel []int32, probe 
 	return true
 }
 
-// indexed yields what All yields, with its index.
-func indexed(b *engine.Batch) func(yield func(*engine.Message, int32) bool) {
-	return func(yield func(*engine.Message, int32) bool) {
-		if slab(b).Sel == nil {
-			for i := range slab(b).Msgs {
-				if m := &slab(b).Msgs[i]; msg(m).State == inside.Live && !yield(m, int32(i)) {
-					return
-				}
+// live appends to sel which messages All yields, by index.
+func live(b *engine.Batch, sel []int32) []int32 {
+	if slab(b).Sel == nil {
+		for i := range slab(b).Msgs {
+			if msg(&slab(b).Msgs[i]).State == inside.Live {
+				sel = append(sel, int32(i))
 			}
-			return
 		}
-		for _, i := range slab(b).Sel {
-			if m := &slab(b).Msgs[i]; msg(m).State == inside.Live && !yield(m, i) {
-				return
-			}
+		return sel
+	}
+	for _, i := range slab(b).Sel {
+		if msg(&slab(b).Msgs[i]).State == inside.Live {
+			sel = append(sel, i)
 		}
 	}
+	return sel
 }
 
 // call calls the plugin; back is false when it returned so late that its messages continued
@@ -291,6 +290,7 @@ func (w *writer) salvage(err *engine.Error) (failing, rest *engine.Batch) {
 	for i := range slab(b).Msgs {
 		m := &slab(b).Msgs[i]
 		if _, written := slices.BinarySearch(w.in, int32(i)); written {
+			ledger.EachRoot(m, func(r ledger.Root) { r.Led.Pin() }) // the plugin may still ask where it is from
 			c := m.Heir(inside.Key{})
 			c.Attempt, c.Meta = m.Attempt, m.Meta
 			from, to := msg(m), msg(&c)
