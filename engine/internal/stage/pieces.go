@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/internal/flow"
 	"github.com/flowd-io/flowd/engine/internal/ledger"
 	"github.com/flowd-io/flowd/engine/internal/order"
 	"github.com/flowd-io/flowd/engine/internal/retry"
@@ -13,7 +14,7 @@ import (
 func (out *outcome) copy(m *engine.Message) engine.Message {
 	msg(m).Doc.Detach()
 	c := *m
-	msg(&c).Credits, msg(&c).Charge, msg(&c).Of, msg(&c).Serial = 1, len(msg(m).Orig), copies(msg(m).Of), 0
+	msg(&c).Credits, msg(&c).Charge, msg(&c).Of, msg(&c).Serial = 1, flow.Bytes(m), copies(msg(m).Of), 0
 	retry.SetTrial(&c, nil)
 	order.SetClaim(&c, nil)
 	out.r.credits.Charge(1, msg(&c).Charge)

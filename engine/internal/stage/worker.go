@@ -77,7 +77,7 @@ func (w *worker) end() {
 func (w *worker) steps(ctx context.Context, b *engine.Batch) *engine.Batch {
 	w.stage.r.TakeAway(b)
 	at := slab(b).Stage
-	came := at == inside.Fresh && slab(b).Way.Batcher == nil && len(w.stage.steps.Ops) == 0 // as lanes have sent it
+	untouched := at == inside.Fresh && len(w.stage.steps.Ops) == 0 && batcherOf(b).passesOn()
 	b = w.batchSteps(ctx, b)
 	if at <= inside.InOutput {
 		if len(w.stage.steps.Ops) > 0 {
@@ -85,7 +85,7 @@ func (w *worker) steps(ctx context.Context, b *engine.Batch) *engine.Batch {
 		}
 		b = w.execute(ctx, b, w.stage.steps, inside.InOutput, at == inside.InOutput)
 	}
-	if came && !w.stage.r.plan.Ordered {
+	if untouched && !w.stage.r.plan.Ordered { // it is charged
 		return b
 	}
 	for i := range slab(b).Msgs {
