@@ -46,7 +46,7 @@ func TestEveryMessageIsAnObligation(t *testing.T) {
 						synctest.Test(t, func(t *testing.T) { newWorld(t, s).obligations() })
 					})
 					if !ok {
-						t.Fatalf("again: go test ./engine -run TestEveryMessageIsAnObligation -seed %d", s)
+						t.Fatalf("again: go test ./engine/runtime -run TestEveryMessageIsAnObligation -seed %d", s)
 					}
 				}
 			})
