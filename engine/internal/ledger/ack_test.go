@@ -1,0 +1,104 @@
+package ledger
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/internal/inside"
+)
+
+// moody is an acker that refuses some results now and then, and panics or is late at times.
+type moody struct {
+	t    *testing.T
+	rnd  *rand.Rand
+	told map[uint64]engine.Result
+	call int
+}
+
+func (a *moody) Ack(_ context.Context, results []engine.Result) (again []engine.Result, err error) {
+	a.call++
+	if !slices.IsSortedFunc(results, func(x, y engine.Result) int { return int(x.Ref) - int(y.Ref) }) {
+		a.t.Errorf("call %d, of %d results, is not in read order", a.call, len(results))
+	}
+	switch a.rnd.IntN(6) {
+	case 0:
+		panic("a mistake of the plugin")
+	case 1:
+		time.Sleep(time.Duration(a.rnd.IntN(1000)) * time.Millisecond)
+	}
+	for _, r := range results {
+		if a.rnd.IntN(8) == 0 {
+			again = append(again, r)
+			continue
+		}
+		if _, twice := a.told[r.Ref]; twice {
+			a.t.Errorf("root %d is reported twice", r.Ref)
+		}
+		a.told[r.Ref] = r
+	}
+	return again, nil
+}
+
+// Roots end in any order, on several goroutines' accounts, while their source refuses results: each is reported once,
+// as it ended, and those of one call are in read order.
+func TestEveryRootIsReportedOnceAsItEnded(t *testing.T) {
+	for seed := range uint64(20) {
+		synctest.Test(t, func(t *testing.T) {
+			rnd := rand.New(rand.NewPCG(seed, 0))
+			source := &moody{t, rand.New(rand.NewPCG(seed, 1)), map[uint64]engine.Result{}, 0}
+			ctx, cancel := context.WithCancel(t.Context())
+			account := &Account{Log: slog.New(slog.DiscardHandler), Timeout: time.Minute}
+			account.Start(ctx)
+			ends := []engine.Fate{engine.Delivered, engine.Filtered, engine.Dropped, engine.Returned}
+			var reports [3]Reports
+			var open []Root
+			want, read := map[uint64]engine.Fate{}, uint64(0)
+			for range 60 {
+				n := 1 + rnd.IntN(inside.SlabSize)
+				led := &Ledger{Acks: account.AcksOf(source, "in", n), First: read}
+				led.Begin(n)
+				for i := range n {
+					led.Keep(i, &engine.Message{Ref: read})
+					open = append(open, Root{led, uint32(i)})
+					read++
+				}
+				rnd.Shuffle(len(open), func(i, j int) { open[i], open[j] = open[j], open[i] })
+				for _, r := range open[:rnd.IntN(len(open)+1)] {
+					end(t, r, ends[rnd.IntN(len(ends))], &reports[rnd.IntN(len(reports))], want)
+					open = open[1:]
+				}
+				for i := range reports {
+					reports[i].Send()
+				}
+				time.Sleep(time.Duration(rnd.IntN(3)) * time.Second)
+			}
+			for _, r := range open {
+				end(t, r, engine.Delivered, &reports[0], want)
+			}
+			reports[0].Send()
+			account.FinishAcks(time.Now().Add(time.Hour), cancel)
+			for ref, f := range want {
+				if got, told := source.told[ref]; !told || got.Fate != f {
+					t.Errorf("seed %d: root %d ended as %v, its source was told %v", seed, ref, f, got)
+				}
+			}
+			if len(source.told) != int(read) {
+				t.Errorf("seed %d: %d roots of %d were reported", seed, len(source.told), read)
+			}
+		})
+	}
+}
+
+func end(t *testing.T, r Root, f engine.Fate, to *Reports, want map[uint64]engine.Fate) {
+	if !r.End(f, nil) {
+		t.Error("a root of one piece has not ended with it")
+	}
+	want[r.Led.Roots[r.I].Ref] = f
+	to.Add(r)
+}
