@@ -1,6 +1,7 @@
 package amqp
 
 import (
+	"maps"
 	"math"
 	"strconv"
 
@@ -14,8 +15,7 @@ type Arguments map[string]any
 
 // UnmarshalConfig reads a mapping.
 func (a *Arguments) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
-	var all schema.Map[argument]
-	d.Decode(n, &all)
+	all := decoded[schema.Map[argument]](d, n)
 	*a = Arguments{}
 	for _, e := range all.Entries() {
 		if len(e.Key) > maxShort {
@@ -37,20 +37,13 @@ type argument struct{ value any }
 func (a *argument) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	switch n.Kind {
 	case schema.BoolNode:
-		var v bool
-		d.Decode(n, &v)
-		a.value = v
+		a.value = decoded[bool](d, n)
 	case schema.IntNode:
-		var v int64
-		d.Decode(n, &v)
-		a.value = v
+		a.value = decoded[int64](d, n)
 	case schema.FloatNode:
-		var v float64
-		d.Decode(n, &v)
-		a.value = v
+		a.value = decoded[float64](d, n)
 	case schema.ListNode:
-		var v []argument
-		d.Decode(n, &v)
+		v := decoded[[]argument](d, n)
 		list := make([]any, len(v))
 		for i := range v {
 			list[i] = v[i].value
@@ -59,6 +52,12 @@ func (a *argument) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	default:
 		a.text(d, n)
 	}
+}
+
+// decoded is what a node says, as a T.
+func decoded[T any](d *schema.Decoder, n *schema.Node) (v T) {
+	d.Decode(n, &v)
+	return v
 }
 
 // text reads a text. One that a placeholder has replaced by a number is a number.
@@ -81,15 +80,6 @@ func (a *argument) DescribeConfig() *schema.Type {
 }
 
 // Table is a as the client takes it.
-func (a Arguments) Table() amqp091.Table {
-	if len(a) == 0 {
-		return nil
-	}
-	t := make(amqp091.Table, len(a))
-	for name, v := range a {
-		t[name] = v
-	}
-	return t
-}
+func (a Arguments) Table() amqp091.Table { return amqp091.Table(maps.Clone(a)) }
 
 const maxShort = math.MaxUint8 // bytes of a routing key, a property, the name of a header

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/tlsconf"
 	"github.com/flowd-io/flowd/schema"
 	amqp091 "github.com/rabbitmq/amqp091-go"
@@ -78,9 +79,7 @@ func (u *URLs) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 		d.Decode(n, (*[]schema.Secret)(u))
 		return
 	}
-	var one schema.Secret
-	d.Decode(n, &one)
-	*u = URLs{one}
+	*u = URLs{decoded[schema.Secret](d, n)}
 }
 
 // DescribeConfig is a text or a list of them.
@@ -95,8 +94,7 @@ type invalid struct{ message, remedy string }
 func (e invalid) Error() string { return e.message }
 
 func remedyOf(err error) string {
-	var e invalid
-	errors.As(err, &e)
+	e, _ := errors.AsType[invalid](err)
 	return e.remedy
 }
 
@@ -140,15 +138,19 @@ func parse(text string) (uri amqp091.URI, err error) {
 	return uri, nil
 }
 
-// with is uri with the configuration's other settings.
-func (c *Connect) with(uri amqp091.URI) amqp091.URI {
+// uri is the URL at i with the configuration's other settings.
+func (c *Connect) uri(i int) (amqp091.URI, error) {
+	uri, err := parse(c.URL[i].Reveal())
+	if err != nil {
+		return uri, engine.Errorf(engine.Permanent, "url: %w (%s)", err, remedyOf(err))
+	}
 	if c.VHost != "" {
 		uri.Vhost = c.VHost
 	}
 	if c.User != "" {
 		uri.Username, uri.Password = c.User, c.Password.Reveal()
 	}
-	return uri
+	return uri, nil
 }
 
 func hostPort(uri amqp091.URI) string { return net.JoinHostPort(uri.Host, strconv.Itoa(uri.Port)) }

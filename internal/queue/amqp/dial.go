@@ -50,13 +50,11 @@ func (d *Dialer) Dial(ctx context.Context) (*Conn, error) {
 	var errs []error
 	for i := range n {
 		at := (d.at + i) % n
-		text := d.cfg.URL[at].Reveal()
-		uri, err := parse(text)
+		uri, err := d.cfg.uri(at)
 		if err != nil {
-			return nil, engine.Errorf(engine.Permanent, "url: %w (%s)", err, remedyOf(err))
+			return nil, err
 		}
-		uri = d.cfg.with(uri)
-		c, err := d.dial(ctx, uri, heartbeatOf(text, d.cfg.Heartbeat))
+		c, err := d.dial(ctx, uri, heartbeatOf(d.cfg.URL[at].Reveal(), d.cfg.Heartbeat))
 		if err == nil {
 			d.at = at
 			return c, nil
@@ -79,22 +77,12 @@ func allFailed(errs []error) error {
 		}
 		texts[i] = err.Error()
 	}
-	return &engine.Error{Class: class, Err: joined{strings.Join(texts, "; "), errs}}
+	return &engine.Error{Class: class, Err: explained{strings.Join(texts, "; "), errors.Join(errs...)}}
 }
-
-// joined are several errors in one line.
-type joined struct {
-	text string
-	errs []error
-}
-
-func (j joined) Error() string   { return j.text }
-func (j joined) Unwrap() []error { return j.errs }
 
 // ClassOf is the class of an error of this package.
 func ClassOf(err error) engine.Class {
-	var e *engine.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*engine.Error](err); ok {
 		return e.Class
 	}
 	return engine.Transient

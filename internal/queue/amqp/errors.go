@@ -15,8 +15,7 @@ import (
 // Explain gives an error of the client its class, says what was being done, and
 // what to do about it.
 func Explain(err error, doing string) error {
-	var known *engine.Error
-	if errors.As(err, &known) {
+	if _, known := errors.AsType[*engine.Error](err); known {
 		return err
 	}
 	class, text, remedy := judge(err)
@@ -38,27 +37,19 @@ func (e explained) Unwrap() error { return e.cause }
 
 // judge is what an error means.
 func judge(err error) (class engine.Class, text, remedy string) {
-	var e *amqp091.Error
-	var cert *tls.CertificateVerificationError
-	var record tls.RecordHeaderError
-	switch {
-	case errors.As(err, &e):
+	if e, ok := errors.AsType[*amqp091.Error](err); ok {
 		return reply(e)
-	case errors.As(err, &cert):
-		return engine.Auth, err.Error(), trust(err)
-	case errors.As(err, &record):
+	}
+	switch {
+	case errors.As(err, new(x509.HostnameError)):
+		return engine.Auth, err.Error(), "set tls.server_name to a name that the certificate has"
+	case errors.As(err, new(*tls.CertificateVerificationError)):
+		return engine.Auth, err.Error(), "set tls.ca to the certificate of the authority that signed it"
+	case errors.As(err, new(tls.RecordHeaderError)):
 		return engine.Transient, "the server does not speak TLS there",
 			"write amqp://, or the port of the TLS listener, usually 5671"
 	}
 	return engine.Transient, err.Error(), ""
-}
-
-func trust(err error) string {
-	var name x509.HostnameError
-	if errors.As(err, &name) {
-		return "set tls.server_name to a name that the certificate has"
-	}
-	return "set tls.ca to the certificate of the authority that signed it"
 }
 
 // reply is what a reply code of the broker, or of the client in its place, means.
@@ -121,12 +112,11 @@ func Lost(e *amqp091.Error, what string) error {
 // Unreachable says that an error is about reaching the broker at all, which time may
 // heal.
 func Unreachable(err error) bool {
-	var reply *amqp091.Error
-	if errors.As(err, &reply) && reply.Server {
+	reply, ok := errors.AsType[*amqp091.Error](err)
+	if ok && reply.Server {
 		return reply.Code == amqp091.ConnectionForced
 	}
-	var network *net.OpError
-	return ClassOf(err) == engine.Transient && (errors.As(err, &network) || reply != nil || isTimeout(err))
+	return ClassOf(err) == engine.Transient && (ok || errors.As(err, new(*net.OpError)) || isTimeout(err))
 }
 
 func isTimeout(err error) bool {
@@ -136,8 +126,7 @@ func isTimeout(err error) bool {
 
 // Code is the reply code in an error, or 0.
 func Code(err error) int {
-	var e *amqp091.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*amqp091.Error](err); ok {
 		return e.Code
 	}
 	return 0
@@ -146,8 +135,7 @@ func Code(err error) int {
 // Singly says that one message may be why the broker has closed a channel: it is too
 // large, has a property that it may not have, or a topic that the user may not use.
 func Singly(err error) bool {
-	var e *engine.Error
-	if errors.As(err, &e) && e.Holds {
+	if e, ok := errors.AsType[*engine.Error](err); ok && e.Holds {
 		return false
 	}
 	switch Code(err) {

@@ -29,14 +29,17 @@ func (d *Dialer) DeliveryLimit(ctx context.Context, c *Conn, management schema.S
 		return 0, nil
 	}
 	limit := declared.DeliveryLimit()
-	at, err := d.directory(management)
+	uri, err := d.cfg.uri(d.at)
 	if err != nil {
 		return limit, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, asking)
 	defer cancel()
+	at := directory{uri, management.Reveal(), d.tls}
+	client := at.client()
+	defer client.CloseIdleConnections()
 	var answer listed
-	if err := at.queue(ctx, queue, &answer); err != nil {
+	if err := at.get(ctx, client, nil, &answer, url.PathEscape(queue)); err != nil {
 		return limit, err
 	}
 	return answer.limit(always), nil
@@ -75,29 +78,6 @@ func (l *listed) limit(always bool) int {
 		return 0
 	}
 	return max(1, least)
-}
-
-// directory is the management interface for the URL that worked last.
-func (d *Dialer) directory(management schema.Secret) (*directory, error) {
-	uri, err := parse(d.cfg.URL[d.at].Reveal())
-	if err != nil {
-		return nil, err
-	}
-	return &directory{d.cfg.with(uri), management.Reveal(), d.tls}, nil
-}
-
-// queue asks about one queue.
-func (d *directory) queue(ctx context.Context, name string, v *listed) error {
-	base, err := d.base()
-	if err != nil {
-		return err
-	}
-	client := d.client()
-	defer client.CloseIdleConnections()
-	u := *base
-	u.User = nil
-	u = *u.JoinPath("api", "queues", url.PathEscape(d.uri.Vhost), url.PathEscape(name))
-	return d.get(ctx, client, base, u.String(), v)
 }
 
 // client is one for a few questions.

@@ -84,17 +84,17 @@ func (c *Connect) Queues(ctx context.Context, management schema.Secret, pattern 
 	if err != nil {
 		return nil, engine.WithClass(engine.Permanent, err)
 	}
-	at := c.URL
+	urls := len(c.URL)
 	if !management.IsZero() {
-		at = at[:min(1, len(at))] // the same would be asked again
+		urls = min(1, urls) // the same would be asked again
 	}
 	var errs []error
-	for _, u := range at {
-		uri, err := parse(u.Reveal())
+	for i := range urls {
+		uri, err := c.uri(i)
 		if err != nil {
-			return nil, engine.Errorf(engine.Permanent, "url: %w (%s)", err, remedyOf(err))
+			return nil, err
 		}
-		d := directory{c.with(uri), management.Reveal(), conf}
+		d := directory{uri, management.Reveal(), conf}
 		all, err := d.ask(ctx, url.Values{"columns": {"name,type,exclusive"}})
 		if err != nil {
 			errs = append(errs, err)
@@ -112,29 +112,18 @@ func (c *Connect) Queues(ctx context.Context, management schema.Secret, pattern 
 
 // ask gets all queues.
 func (d *directory) ask(ctx context.Context, query url.Values) (all []listed, err error) {
-	base, err := d.base()
-	if err != nil {
-		return nil, err
-	}
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	client := d.client()
 	defer client.CloseIdleConnections()
-	if query == nil {
-		query = url.Values{}
-	}
 	query.Set("page_size", strconv.Itoa(pageSize))
 	for page, pages := 1, 1; page <= pages; page++ {
 		query.Set("page", strconv.Itoa(page))
-		u := *base
-		u.User = nil
-		u = *u.JoinPath("api", "queues", url.PathEscape(d.uri.Vhost))
-		u.RawQuery = query.Encode()
 		var answer struct {
 			Pages int `json:"page_count"`
 			Items []listed
 		}
-		if err := d.get(ctx, client, base, u.String(), &answer); err != nil {
+		if err := d.get(ctx, client, query, &answer); err != nil {
 			return nil, err
 		}
 		all, pages = append(all, answer.Items...), answer.Pages
@@ -154,9 +143,17 @@ func (d *directory) base() (*url.URL, error) {
 	return &url.URL{Scheme: "http", Host: net.JoinHostPort(d.uri.Host, "15672")}, nil
 }
 
-func (d *directory) get(ctx context.Context, client *http.Client, base *url.URL, address string, v any) error {
+// get asks about the queues of the virtual host, or about what is below.
+func (d *directory) get(ctx context.Context, client *http.Client, query url.Values, v any, below ...string) error {
+	base, err := d.base()
+	if err != nil {
+		return err
+	}
 	where := base.Scheme + "://" + base.Host
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	u := base.JoinPath("api", "queues", url.PathEscape(d.uri.Vhost)).JoinPath(below...)
+	u.User = nil
+	u.RawQuery = cmp.Or(query.Encode(), u.RawQuery)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
 		return engine.Errorf(engine.Permanent, "the management interface at %s: not a URL", where)
 	}

@@ -105,13 +105,8 @@ func unroutable(exchange, key string) error {
 // wait waits for all confirms, or until ctx ends. A channel that is lost ends them.
 func (c *Publisher) wait(ctx context.Context, all []*Outgoing) {
 	for _, o := range all {
-		if o.confirm == nil {
+		if o.confirm == nil || confirmed(o.confirm) {
 			continue
-		}
-		select {
-		case <-o.confirm.Done():
-			continue
-		default:
 		}
 		select {
 		case <-o.confirm.Done():

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -26,11 +27,15 @@ func (s *server) List(ctx context.Context, pattern string) ([]queue.Info, error)
 	asked, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	d := directory{uri: s.uri, management: s.management}
-	all, err := d.ask(asked, nil)
-	if err != nil {
-		if literal {
-			return s.one(ctx, pattern)
+	all, err := d.ask(asked, url.Values{})
+	switch {
+	case err != nil && literal:
+		q, err := s.inspect(ctx, pattern)
+		if err != nil {
+			return nil, err
 		}
+		return []queue.Info{{Name: pattern, Ready: int64(q.Messages), InFlight: -1}}, nil
+	case err != nil:
 		return nil, fmt.Errorf("list queues: %w", err)
 	}
 	var infos []queue.Info
@@ -56,14 +61,6 @@ func (s *server) recount(ctx context.Context, infos []queue.Info) {
 		}
 		infos[i].Ready = int64(q.Messages)
 	}
-}
-
-func (s *server) one(ctx context.Context, name string) ([]queue.Info, error) {
-	q, err := s.inspect(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	return []queue.Info{{Name: name, Ready: int64(q.Messages), InFlight: -1}}, nil
 }
 
 func (l *listed) info() queue.Info {

@@ -2,6 +2,7 @@ package amqp
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"strings"
 
@@ -31,26 +32,23 @@ type writer struct {
 // Write publishes and waits for the confirms.
 func (w *writer) Write(ctx context.Context, ms []queue.Message) []error {
 	errs := make([]error, len(ms))
-	failed := false
 	for from := 0; from < len(ms); from += Window {
-		part := ms[from:min(len(ms), from+Window)]
-		if w.write(ctx, part, errs[from:]) {
-			failed = true
-		}
+		w.write(ctx, ms[from:min(len(ms), from+Window)], errs[from:])
 	}
-	if !failed {
+	if errors.Join(errs...) == nil {
 		return nil
 	}
 	return errs
 }
 
-func (w *writer) write(ctx context.Context, ms []queue.Message, errs []error) (failed bool) {
+// write sends up to Window messages, and sets their errors.
+func (w *writer) write(ctx context.Context, ms []queue.Message, errs []error) {
 	all := make([]*Outgoing, 0, len(ms))
 	at := make([]int, 0, len(ms))
 	for i := range ms {
 		o := &Outgoing{Key: w.queue}
 		if err := w.again(&o.Pub, &ms[i]); err != nil {
-			errs[i], failed = err, true
+			errs[i] = err
 			continue
 		}
 		all, at = append(all, o), append(at, i)
@@ -60,9 +58,7 @@ func (w *writer) write(ctx context.Context, ms []queue.Message, errs []error) (f
 		if errs[at[k]] = o.Err; !o.Over {
 			errs[at[k]] = err
 		}
-		failed = failed || errs[at[k]] != nil
 	}
-	return failed
 }
 
 // again makes of a message what was published once. The history of dead letters goes
