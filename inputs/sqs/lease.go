@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"strconv"
 	"time"
 
-	awssqs "github.com/aws/aws-sdk-go-v2/service/sqs"
-	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/aws"
 )
@@ -264,44 +261,16 @@ func gone(err error) bool {
 
 // hide changes when messages become visible.
 func (in *input) hide(ctx context.Context, c *conn, all []change) []error {
-	return calls.Do(ctx, make([]aws.Entry, len(all)), func(ctx context.Context, which []int) ([]error, error) {
-		entries := make([]types.ChangeMessageVisibilityBatchRequestEntry, len(which))
-		for n, i := range which {
-			entries[n] = types.ChangeMessageVisibilityBatchRequestEntry{Id: id(n), ReceiptHandle: &all[i].l.handle,
-				VisibilityTimeout: all[i].seconds}
-		}
-		ctx, cancel := context.WithTimeout(ctx, callTimeout)
-		defer cancel()
-		out, err := c.client.ChangeMessageVisibilityBatch(ctx,
-			&awssqs.ChangeMessageVisibilityBatchInput{QueueUrl: &c.url, Entries: entries})
-		if err != nil {
-			return nil, aws.Classify(err, in.queue.String())
-		}
-		return aws.Failed(len(which), len(out.Successful), out.Failed, in.queue.String()), nil
+	return calls.Hide(ctx, c.client, c.url, in.queue.String(), len(all), func(i int) (*string, int32) {
+		return &all[i].l.handle, all[i].seconds
 	})
 }
 
 // remove deletes messages.
 func (in *input) remove(ctx context.Context, c *conn, all []change) []error {
-	return calls.Do(ctx, make([]aws.Entry, len(all)), func(ctx context.Context, which []int) ([]error, error) {
-		entries := make([]types.DeleteMessageBatchRequestEntry, len(which))
-		for n, i := range which {
-			entries[n] = types.DeleteMessageBatchRequestEntry{Id: id(n), ReceiptHandle: &all[i].l.handle}
-		}
-		ctx, cancel := context.WithTimeout(ctx, callTimeout)
-		defer cancel()
-		out, err := c.client.DeleteMessageBatch(ctx,
-			&awssqs.DeleteMessageBatchInput{QueueUrl: &c.url, Entries: entries})
-		if err != nil {
-			return nil, aws.Classify(err, in.queue.String())
-		}
-		return aws.Failed(len(which), len(out.Successful), out.Failed, in.queue.String()), nil
+	return calls.Delete(ctx, c.client, c.url, in.queue.String(), len(all), func(i int) *string {
+		return &all[i].l.handle
 	})
 }
 
-var calls = aws.Requests{Parallel: parallelCalls}
-
-func id(n int) *string {
-	text := strconv.Itoa(n)
-	return &text
-}
+var calls = aws.Requests{Parallel: parallelCalls, Timeout: callTimeout}

@@ -1,6 +1,7 @@
 package aws
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -40,8 +41,7 @@ func Classify(err error, what string) error {
 	if err == nil {
 		return nil
 	}
-	var known *engine.Error
-	if errors.As(err, &known) {
+	if _, known := errors.AsType[*engine.Error](err); known {
 		return err
 	}
 	if httpx.IsUnsent(err) {
@@ -51,14 +51,12 @@ func Classify(err error, what string) error {
 		return err
 	}
 	operation := ""
-	if op := (*smithy.OperationError)(nil); errors.As(err, &op) {
+	if op, ok := errors.AsType[*smithy.OperationError](err); ok {
 		operation = strings.ToLower(op.Service()) + ":" + op.Operation()
 	}
-	var api smithy.APIError
-	if errors.As(err, &api) {
+	if api, ok := errors.AsType[smithy.APIError](err); ok {
 		e := Answer(api.ErrorCode(), api.ErrorMessage(), what, operation, api.ErrorFault() == smithy.FaultClient)
-		var res *smithyhttp.ResponseError
-		if errors.As(err, &res) && res.Response != nil {
+		if res, ok := errors.AsType[*smithyhttp.ResponseError](err); ok && res.Response != nil {
 			if e.Class == engine.Rejected && res.HTTPStatusCode() >= 500 {
 				e.Class = engine.Transient
 			}
@@ -69,8 +67,7 @@ func Classify(err error, what string) error {
 	if strings.Contains(err.Error(), "get identity:") || strings.Contains(err.Error(), "get credentials:") {
 		return credentialsError(err)
 	}
-	var send *smithyhttp.RequestSendError
-	if errors.As(err, &send) {
+	if send, ok := errors.AsType[*smithyhttp.RequestSendError](err); ok {
 		return engine.Errorf(engine.Transient, "%s: %w", what, send.Err)
 	}
 	return engine.Errorf(engine.Transient, "%s: %w", what, err)
@@ -82,8 +79,7 @@ func unsent(err error, what string) *engine.Error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		class = engine.Timeout
 	}
-	var cause *httpx.Unsent
-	errors.As(err, &cause)
+	cause, _ := errors.AsType[*httpx.Unsent](err)
 	e := engine.Errorf(class, "%s: can't be reached: %w (check `endpoint` and `region`, and the network)", what, cause)
 	e.Holds = true
 	return e
@@ -91,7 +87,7 @@ func unsent(err error, what string) *engine.Error {
 
 // Answer is the error that a code of a service means, of a call or of one of its entries.
 func Answer(code, message, what, operation string, sender bool) *engine.Error {
-	code = code[strings.LastIndexAny(code, ".#")+1:]
+	code = bare(code)
 	text := code
 	if message = strings.TrimSpace(message); message != "" && message != "UnknownError" {
 		text += ": " + message
@@ -102,7 +98,8 @@ func Answer(code, message, what, operation string, sender bool) *engine.Error {
 		return engine.Errorf(engine.Auth,
 			"%s: the credentials are refused: %s (check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, `profile`, `role` or `credentials`)", what, text)
 	case slices.Contains(denied, code):
-		return engine.Errorf(engine.Auth, "%s: %s (allow these credentials %s)", what, text, orThis(operation))
+		return engine.Errorf(engine.Auth, "%s: %s (allow these credentials %s)", what, text,
+			cmp.Or(operation, "to do this"))
 	case slices.Contains(missing, code):
 		return engine.Errorf(engine.Transient,
 			"%s does not exist: %s (create it, or correct its name, `region` or `endpoint`)", what, text)
@@ -110,13 +107,6 @@ func Answer(code, message, what, operation string, sender bool) *engine.Error {
 		return engine.Errorf(engine.Transient, "%s: %s", what, text)
 	}
 	return engine.Errorf(engine.Rejected, "%s: %s", what, text)
-}
-
-func orThis(operation string) string {
-	if operation == "" {
-		return "to do this"
-	}
-	return operation
 }
 
 // credentialsError says that there are no credentials to call with. The cause lists all
@@ -138,13 +128,12 @@ func Missing(err error) bool { return hasCode(err, missing) }
 func Denied(err error) bool { return hasCode(err, denied) }
 
 func hasCode(err error, codes []string) bool {
-	var api smithy.APIError
-	if !errors.As(err, &api) {
-		return false
-	}
-	code := api.ErrorCode()
-	return slices.Contains(codes, code[strings.LastIndexAny(code, ".#")+1:])
+	api, ok := errors.AsType[smithy.APIError](err)
+	return ok && slices.Contains(codes, bare(api.ErrorCode()))
 }
+
+// bare is a code without its prefix.
+func bare(code string) string { return code[strings.LastIndexAny(code, ".#")+1:] }
 
 // longestHint bounds what a server may ask for.
 const longestHint = 5 * time.Minute

@@ -35,9 +35,11 @@ func CheckPattern(pattern string) (message, remedy string) {
 // is the last of them.
 func Queues(ctx context.Context, client *sqs.Client, pattern string) iter.Seq2[string, error] {
 	in := &sqs.ListQueuesInput{MaxResults: awssdk.Int32(1000)} // which also asks for pages
-	if prefix := pattern[:firstSpecial(pattern)]; prefix != "" {
-		in.QueueNamePrefix = &prefix
+	prefix := pattern
+	if i := strings.IndexAny(pattern, special); i >= 0 {
+		prefix = pattern[:i]
 	}
+	in.QueueNamePrefix = Optional(prefix)
 	return func(yield func(string, error) bool) {
 		for pages := sqs.NewListQueuesPaginator(client, in); pages.HasMorePages(); {
 			page, err := pages.NextPage(ctx)
@@ -52,11 +54,4 @@ func Queues(ctx context.Context, client *sqs.Client, pattern string) iter.Seq2[s
 			}
 		}
 	}
-}
-
-func firstSpecial(pattern string) int {
-	if i := strings.IndexAny(pattern, special); i >= 0 {
-		return i
-	}
-	return len(pattern)
 }

@@ -108,11 +108,8 @@ func (q Queue) Find(ctx context.Context, client *sqs.Client, region string) (add
 	if q.URL != "" {
 		return q.URL, nil
 	}
-	in := &sqs.GetQueueUrlInput{QueueName: &q.Name}
-	if q.Account != "" {
-		in.QueueOwnerAWSAccountId = &q.Account
-	}
-	out, err := client.GetQueueUrl(ctx, in)
+	out, err := client.GetQueueUrl(ctx,
+		&sqs.GetQueueUrlInput{QueueName: &q.Name, QueueOwnerAWSAccountId: Optional(q.Account)})
 	switch {
 	case Missing(err):
 		return "", engine.Errorf(engine.Transient,

@@ -1,9 +1,9 @@
 package aws
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
@@ -32,9 +32,12 @@ type Entry struct {
 
 // Requests says how entries are packed into batch calls.
 type Requests struct {
-	Bytes    int // of a request; 0: no limit
-	Parallel int // calls at once; at least 1
+	Bytes    int           // of a request; 0: no limit
+	Parallel int           // calls at once; at least 1
+	Timeout  time.Duration // of one call; 0: callTimeout
 }
+
+const callTimeout = 20 * time.Second
 
 // Do makes calls of up to ten entries. call gets the indexes of its entries and
 // returns their errors (nil: all are safe), or one for the call as a whole. A call
@@ -50,8 +53,8 @@ func (r Requests) Do(ctx context.Context, entries []Entry,
 	for _, round := range d.rounds() {
 		var open []int
 		for _, i := range round {
-			switch {
-			case d.behind(i, shut):
+			switch lanes := entries[i].Lanes; {
+			case shut[lanes[0]] || shut[lanes[1]]:
 				d.errs[i] = engine.ErrBehind
 			case entries[i].Err != nil:
 				d.errs[i] = entries[i].Err
@@ -104,10 +107,6 @@ func (d *dispatch) rounds() (all [][]int) {
 	return all
 }
 
-func (d *dispatch) behind(i int, shut map[string]bool) bool {
-	return slices.ContainsFunc(d.entries[i].Lanes[:], func(l string) bool { return l != "" && shut[l] })
-}
-
 // round sends entries of which none waits for another.
 func (d *dispatch) round(ctx context.Context, which []int) {
 	requests := d.pack(which)
@@ -134,10 +133,12 @@ func (d *dispatch) send(ctx context.Context, which []int) {
 	err := d.stopped(ctx)
 	var errs []error
 	if err == nil {
-		errs, err = d.call(ctx, which)
+		limited, cancel := context.WithTimeout(ctx, cmp.Or(d.Timeout, callTimeout))
+		errs, err = d.call(limited, which)
+		cancel()
 	}
-	var e *engine.Error
-	if errors.As(err, &e) && e.Class == engine.Rejected && len(which) > 1 {
+	e, ok := errors.AsType[*engine.Error](err)
+	if ok && e.Class == engine.Rejected && len(which) > 1 {
 		half := len(which) / 2
 		d.send(ctx, which[:half])
 		d.send(ctx, which[half:])
@@ -151,7 +152,7 @@ func (d *dispatch) send(ctx context.Context, which []int) {
 			d.errs[i] = errs[n]
 		}
 	}
-	if e != nil && (e.Class == engine.Auth || e.Delay > 0 || e.Holds) {
+	if ok && (e.Class == engine.Auth || e.Delay > 0 || e.Holds) {
 		d.mu.Lock()
 		d.stop = err
 		d.mu.Unlock()

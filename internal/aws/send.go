@@ -19,9 +19,6 @@ import (
 // LongestDelay is how long a queue can hold back a message that is sent.
 const LongestDelay = 15 * time.Minute
 
-// SendTimeout is the deadline of one call.
-const SendTimeout = 20 * time.Second
-
 // Outgoing is a message on its way to a queue or topic.
 type Outgoing struct {
 	Body          string
@@ -121,8 +118,6 @@ func (r Requests) Send(ctx context.Context, client *sqs.Client, url, what string
 		for n, i := range which {
 			in.Entries[n] = all[i].entry(n)
 		}
-		ctx, cancel := context.WithTimeout(ctx, SendTimeout)
-		defer cancel()
 		out, err := client.SendMessageBatch(ctx, in, Once)
 		if err != nil {
 			return nil, Classify(err, what)
@@ -155,26 +150,52 @@ func Optional(s string) *string {
 	return &s
 }
 
+// Hide has messages that were received from a queue stay hidden from now on, and returns
+// their errors. of gives the handle of each of the n, and for how many seconds.
+func (r Requests) Hide(ctx context.Context, client *sqs.Client, url, what string, n int,
+	of func(i int) (handle *string, seconds int32)) []error {
+	return r.Do(ctx, make([]Entry, n), func(ctx context.Context, which []int) ([]error, error) {
+		in := &sqs.ChangeMessageVisibilityBatchInput{QueueUrl: &url,
+			Entries: make([]types.ChangeMessageVisibilityBatchRequestEntry, len(which))}
+		for n, i := range which {
+			e := &in.Entries[n]
+			e.Id = aws.String(strconv.Itoa(n))
+			e.ReceiptHandle, e.VisibilityTimeout = of(i)
+		}
+		out, err := client.ChangeMessageVisibilityBatch(ctx, in)
+		if err != nil {
+			return nil, Classify(err, what)
+		}
+		return Failed(len(which), len(out.Successful), out.Failed, what), nil
+	})
+}
+
+// Delete removes messages that were received from a queue, and returns their errors. of
+// gives the handle of each of the n.
+func (r Requests) Delete(ctx context.Context, client *sqs.Client, url, what string, n int,
+	of func(i int) (handle *string)) []error {
+	return r.Do(ctx, make([]Entry, n), func(ctx context.Context, which []int) ([]error, error) {
+		in := &sqs.DeleteMessageBatchInput{QueueUrl: &url,
+			Entries: make([]types.DeleteMessageBatchRequestEntry, len(which))}
+		for n, i := range which {
+			in.Entries[n] = types.DeleteMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(n)), ReceiptHandle: of(i)}
+		}
+		out, err := client.DeleteMessageBatch(ctx, in)
+		if err != nil {
+			return nil, Classify(err, what)
+		}
+		return Failed(len(which), len(out.Successful), out.Failed, what), nil
+	})
+}
+
+// Failure is an entry that failed. Those of other services have the same fields.
+type Failure = types.BatchResultErrorEntry
+
 // Failed are the errors of the n entries of a call whose ids count from 0.
-func Failed(n, succeeded int, failed []types.BatchResultErrorEntry, what string) []error {
+func Failed(n, succeeded int, failed []Failure, what string) []error {
 	if len(failed) == 0 && succeeded == n {
 		return nil
 	}
-	f := make([]Failure, len(failed))
-	for i, e := range failed {
-		f[i] = Failure{e.Id, e.Code, e.Message, e.SenderFault}
-	}
-	return Failures(n, succeeded, f, what)
-}
-
-// Failure is an entry that failed, of any service.
-type Failure struct {
-	ID, Code, Message *string
-	Sender            bool
-}
-
-// Failures is [Failed].
-func Failures(n, succeeded int, failed []Failure, what string) []error {
 	errs := make([]error, n)
 	if succeeded+len(failed) != n {
 		for i := range errs {
@@ -182,11 +203,11 @@ func Failures(n, succeeded int, failed []Failure, what string) []error {
 		}
 	}
 	for _, f := range failed {
-		i, err := strconv.Atoi(aws.ToString(f.ID))
+		i, err := strconv.Atoi(aws.ToString(f.Id))
 		if err != nil || i < 0 || i >= n {
 			continue
 		}
-		errs[i] = Answer(aws.ToString(f.Code), aws.ToString(f.Message), what, "", f.Sender)
+		errs[i] = Answer(aws.ToString(f.Code), aws.ToString(f.Message), what, "", f.SenderFault)
 	}
 	return errs
 }

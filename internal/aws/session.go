@@ -90,13 +90,13 @@ type Session struct {
 	cfg      aws.Config
 	http     *http.Client
 	own      bool // closes http
-	endpoint string
+	endpoint *string
 }
 
 // Open finds region and credentials; region is used if the configuration names none. Over,
 // when not nil, carries the requests: it is for tests.
 func (c *Config) Open(ctx context.Context, region string, over *http.Client) (*Session, error) {
-	s := &Session{http: over, endpoint: c.Endpoint}
+	s := &Session{http: over, endpoint: Optional(c.Endpoint)}
 	conf, err := c.TLS.Config()
 	if err != nil {
 		return nil, err
@@ -175,20 +175,12 @@ func (s *Session) Region() string { return s.cfg.Region }
 
 // SQS is a client for queues.
 func (s *Session) SQS() *sqs.Client {
-	return sqs.NewFromConfig(s.cfg, func(o *sqs.Options) {
-		if s.endpoint != "" {
-			o.BaseEndpoint = &s.endpoint
-		}
-	})
+	return sqs.NewFromConfig(s.cfg, func(o *sqs.Options) { o.BaseEndpoint = cmp.Or(s.endpoint, o.BaseEndpoint) })
 }
 
 // SNS is a client for topics.
 func (s *Session) SNS() *sns.Client {
-	return sns.NewFromConfig(s.cfg, func(o *sns.Options) {
-		if s.endpoint != "" {
-			o.BaseEndpoint = &s.endpoint
-		}
-	})
+	return sns.NewFromConfig(s.cfg, func(o *sns.Options) { o.BaseEndpoint = cmp.Or(s.endpoint, o.BaseEndpoint) })
 }
 
 // Close drops idle connections; calls that are late still work. A nil Session has none.

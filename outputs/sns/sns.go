@@ -155,20 +155,15 @@ func (o *output) Write(ctx context.Context, b *engine.Batch) error {
 }
 
 func (o *output) publish(ctx context.Context, in *awssns.PublishBatchInput) ([]error, error) {
-	ctx, cancel := context.WithTimeout(ctx, aws.SendTimeout)
-	defer cancel()
 	res, err := o.client.PublishBatch(ctx, in, func(o *awssns.Options) { o.Retryer = awssdk.NopRetryer{} })
 	if err != nil {
 		return nil, aws.Classify(err, o.what())
 	}
-	if len(res.Failed) == 0 && len(res.Successful) == len(in.PublishBatchRequestEntries) {
-		return nil, nil
-	}
 	failed := make([]aws.Failure, len(res.Failed))
 	for i, f := range res.Failed {
-		failed[i] = aws.Failure{ID: f.Id, Code: f.Code, Message: f.Message, Sender: f.SenderFault}
+		failed[i] = aws.Failure{Id: f.Id, Code: f.Code, Message: f.Message, SenderFault: f.SenderFault}
 	}
-	return aws.Failures(len(in.PublishBatchRequestEntries), len(res.Successful), failed, o.what()), nil
+	return aws.Failed(len(in.PublishBatchRequestEntries), len(res.Successful), failed, o.what()), nil
 }
 
 // subject is what a mail is headed with: the service takes up to 100 characters in

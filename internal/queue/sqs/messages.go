@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -171,22 +171,9 @@ func (r *reader) prolong(ctx context.Context) error {
 
 // Done deletes messages.
 func (r *reader) Done(ctx context.Context, refs []uint64) error {
-	handles := r.handles(refs)
-	errs := calls.Do(ctx, make([]aws.Entry, len(refs)), func(ctx context.Context, which []int) ([]error, error) {
-		entries := make([]types.DeleteMessageBatchRequestEntry, len(which))
-		for n, i := range which {
-			entries[n] = types.DeleteMessageBatchRequestEntry{Id: awssdk.String(strconv.Itoa(n)),
-				ReceiptHandle: &handles[i]}
-		}
-		ctx, cancel := context.WithTimeout(ctx, callTimeout)
-		defer cancel()
-		out, err := r.client.DeleteMessageBatch(ctx, &sqs.DeleteMessageBatchInput{QueueUrl: &r.url, Entries: entries})
-		if err != nil {
-			return nil, aws.Classify(err, r.String())
-		}
-		return aws.Failed(len(which), len(out.Successful), out.Failed, r.String()), nil
-	})
-	return r.settled(refs, errs)
+	return r.settled(refs, calls.Delete(ctx, r.client, r.url, r.String(), len(refs), func(i int) *string {
+		return r.handle(refs[i])
+	}))
 }
 
 // Return makes messages visible again at once.
@@ -205,32 +192,16 @@ func (r *reader) settled(refs []uint64, errs []error) error {
 }
 
 func (r *reader) hide(ctx context.Context, refs []uint64, d time.Duration) []error {
-	handles := r.handles(refs)
-	return calls.Do(ctx, make([]aws.Entry, len(refs)), func(ctx context.Context, which []int) ([]error, error) {
-		entries := make([]types.ChangeMessageVisibilityBatchRequestEntry, len(which))
-		for n, i := range which {
-			entries[n] = types.ChangeMessageVisibilityBatchRequestEntry{Id: awssdk.String(strconv.Itoa(n)),
-				ReceiptHandle: &handles[i], VisibilityTimeout: aws.Seconds(d)}
-		}
-		ctx, cancel := context.WithTimeout(ctx, callTimeout)
-		defer cancel()
-		out, err := r.client.ChangeMessageVisibilityBatch(ctx,
-			&sqs.ChangeMessageVisibilityBatchInput{QueueUrl: &r.url, Entries: entries})
-		if err != nil {
-			return nil, aws.Classify(err, r.String())
-		}
-		return aws.Failed(len(which), len(out.Successful), out.Failed, r.String()), nil
+	return calls.Hide(ctx, r.client, r.url, r.String(), len(refs), func(i int) (*string, int32) {
+		return r.handle(refs[i]), aws.Seconds(d)
 	})
 }
 
-func (r *reader) handles(refs []uint64) []string {
-	all := make([]string, len(refs))
-	for i, ref := range refs {
-		if h := r.held[ref]; h != nil {
-			all[i] = h.handle
-		}
+func (r *reader) handle(ref uint64) *string {
+	if h := r.held[ref]; h != nil {
+		return &h.handle
 	}
-	return all
+	return new(string)
 }
 
 var calls = aws.Requests{Bytes: aws.MaxMessage, Parallel: 4}
@@ -240,11 +211,7 @@ func (r *reader) Close() error {
 	perMessage := 10 * time.Millisecond // a call has ten
 	ctx, cancel := context.WithTimeout(context.Background(), callTimeout+time.Duration(len(r.held))*perMessage)
 	defer cancel()
-	var refs []uint64
-	for ref := range r.held {
-		refs = append(refs, ref)
-	}
-	return r.Return(ctx, refs)
+	return r.Return(ctx, slices.Collect(maps.Keys(r.held)))
 }
 
 // writer sends messages as they were.
