@@ -69,8 +69,8 @@ var inside = map[string]string{
 		"internal/aws internal/httpx internal/queue/sqs internal/twophase outputs/http processors/exec processors/http",
 	"internal/checkpoint": "inputs/file",
 	"internal/codec": "" +
-		"config/yamltext internal/call processors/archive processors/decode processors/each processors/encode " +
-		"processors/parallel processors/split processors/validate",
+		"config/yamltext internal/call processors/archive processors/decode processors/encode processors/split " +
+		"processors/validate",
 	"internal/compression": "" +
 		"inputs/file inputs/http_server inputs/stdin internal/framing outputs/file processors/compress " +
 		"processors/decompress",

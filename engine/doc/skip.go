@@ -167,6 +167,35 @@ func elems(raw []byte) iter.Seq[span] {
 	}
 }
 
+// Elements yields the source text of each element of an array that has been checked, as
+// from [Doc.Raw].
+func Elements(array []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for elem := range elems(array) {
+			if !yield(array[elem.start:elem.end:elem.end]) {
+				return
+			}
+		}
+	}
+}
+
+// Members yields the name and the source text of each field of an object that has been
+// checked, in its order.
+func Members(object []byte) iter.Seq2[string, []byte] {
+	return func(yield func(string, []byte) bool) {
+		for i := space(object, 1); i < len(object) && object[i] == '"'; {
+			end := skip(object, i)
+			name := Unquote(object[i:end])
+			i = space(object, space(object, end)+1) // the colon
+			end = skip(object, i)
+			if !yield(name, object[i:end:end]) {
+				return
+			}
+			i = next(object, end)
+		}
+	}
+}
+
 // next is where the next field or element begins, from after one, or the end of the
 // container.
 func next(data []byte, i int) int {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/flowd-io/flowd/engine/doc"
 	"github.com/flowd-io/flowd/internal/codec"
 )
 
@@ -232,10 +233,10 @@ func TestWhatAFormatCantSayIsAnError(t *testing.T) {
 
 func TestElementsAndMembersKeepTheirText(t *testing.T) {
 	var got []string
-	for e := range codec.Elements([]byte(`[ 1.0 ,"a]\"," , {"x":[1, {}]}, [] , null]`)) {
+	for e := range doc.Elements([]byte(`[ 1.0 ,"a]\"," , {"x":[1, {}]}, [] , null]`)) {
 		got = append(got, string(e))
 	}
-	for k, v := range codec.Members([]byte(`{ "a" : 1 , "b\n":{"c":"}"} ,"":true}`)) {
+	for k, v := range doc.Members([]byte(`{ "a" : 1 , "b\n":{"c":"}"} ,"":true}`)) {
 		got = append(got, k+"="+string(v))
 	}
 	want := []string{"1.0", `"a]\","`, `{"x":[1, {}]}`, "[]", "null", "a=1", "b\n={\"c\":\"}\"}", "=true"}

@@ -2,6 +2,7 @@ package codec
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/csv"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/flowd-io/flowd/engine/doc"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -31,12 +33,14 @@ func (c *CSV) Working([]byte) int { return 0 }
 // DecodeWithin is Decode. Every record repeats all names: a wide header makes much of little.
 func (c *CSV) DecodeWithin(dst, payload []byte, limit int) ([]byte, error) {
 	r := csv.NewReader(bytes.NewReader(bytes.TrimPrefix(payload, []byte("\ufeff"))))
-	r.Comma, r.ReuseRecord = c.Delimiter.or(','), true
+	r.Comma, r.ReuseRecord = c.comma(), true
 	if len(c.Columns) > 0 {
 		return c.record(dst, r)
 	}
 	return c.table(dst, r, limit)
 }
+
+func (c *CSV) comma() rune { return rune(cmp.Or(c.Delimiter, ',')) }
 
 // record decodes a payload that is one record.
 func (c *CSV) record(dst []byte, r *csv.Reader) ([]byte, error) {
@@ -109,8 +113,7 @@ func (c *CSV) object(dst []byte, names, values []string) ([]byte, error) {
 
 // csvError drops the package's own prefix and keeps the line.
 func csvError(err error) error {
-	var p *csv.ParseError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*csv.ParseError](err); ok {
 		return fmt.Errorf("csv: line %d, column %d: %w", p.Line, p.Column, p.Err)
 	}
 	return fmt.Errorf("csv: %w", err)
@@ -141,7 +144,7 @@ func (c *CSV) Encode(dst, json []byte) ([]byte, error) {
 		return dst, fmt.Errorf("csv: %s is neither an object nor a list of objects", kind(json))
 	}
 	var err error
-	for element := range Elements(json) {
+	for element := range doc.Elements(json) {
 		if dst, err = t.Append(dst, element); err != nil {
 			return dst, err
 		}
@@ -173,18 +176,18 @@ func (t *Table) Append(dst, object []byte) ([]byte, error) {
 			return dst, errors.New("csv: an object without fields has no columns (name them with `columns`)")
 		}
 		if len(t.Columns) == 0 {
-			dst = appendRecord(dst, t.Delimiter.or(','), t.names)
+			dst = appendRecord(dst, t.comma(), t.names)
 		}
 	}
 	values := make([]string, len(t.names))
-	for key, value := range Members(object) {
+	for key, value := range doc.Members(object) {
 		i, ok := t.at[key]
 		if !ok {
 			return before, fmt.Errorf("csv: field %q has no column (name all `columns`, or drop it with `keep`)", key)
 		}
 		values[i] = cell(value)
 	}
-	return appendRecord(dst, t.Delimiter.or(','), values), nil
+	return appendRecord(dst, t.comma(), values), nil
 }
 
 // columns settles which columns there are.
@@ -202,7 +205,7 @@ func (t *Table) columns(first []byte) {
 		}
 		return
 	}
-	for name := range Members(first) {
+	for name := range doc.Members(first) {
 		add(name)
 	}
 }
@@ -234,13 +237,6 @@ func appendRecord(dst []byte, comma rune, values []string) []byte {
 
 // Delimiter is a config field that holds one character.
 type Delimiter rune
-
-func (d Delimiter) or(fallback rune) rune {
-	if d == 0 {
-		return fallback
-	}
-	return rune(d)
-}
 
 // UnmarshalConfig reads one character.
 func (d *Delimiter) UnmarshalConfig(dec *schema.Decoder, n *schema.Node) {

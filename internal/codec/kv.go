@@ -1,9 +1,12 @@
 package codec
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/flowd-io/flowd/engine/doc"
 )
 
 // KV reads and writes pairs such as `a=b c="d e"`.
@@ -25,11 +28,8 @@ func (c *KV) Encode(dst, json []byte) ([]byte, error) {
 }
 
 func (c *KV) grammar(name string, flags bool) *grammar {
-	g := &grammar{name: name, between: c.PairSeparator, equals: c.KeySeparator, numbers: c.Numbers, flags: flags}
-	if g.equals == "" {
-		g.equals = "="
-	}
-	return g
+	return &grammar{name: name, between: c.PairSeparator, equals: cmp.Or(c.KeySeparator, "="), numbers: c.Numbers,
+		flags: flags}
 }
 
 // Logfmt reads and writes lines as many Go services log them: KV, in which a
@@ -202,18 +202,14 @@ func (g *grammar) encode(dst, json []byte) ([]byte, error) {
 	if json[0] != '{' {
 		return dst, fmt.Errorf("%s: %s is not an object", g.name, kind(json))
 	}
-	between := g.between
-	if between == "" {
-		between = " "
-	}
 	start := len(dst)
-	for key, value := range Members(json) {
+	for key, value := range doc.Members(json) {
 		if key == "" || g.needsQuotes(key) {
 			return dst, fmt.Errorf("%s: key %q can't be written without ambiguity (give it another name with `rename`)",
 				g.name, key)
 		}
 		if len(dst) > start {
-			dst = append(dst, between...)
+			dst = append(dst, cmp.Or(g.between, " ")...)
 		}
 		dst = append(dst, key...)
 		dst = append(dst, g.equals...)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"regexp/syntax"
+	"slices"
 
 	"github.com/flowd-io/flowd/schema"
 )
@@ -60,8 +61,7 @@ func (r *Regexp) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	if *r, err = ParseRegexp(text); err != nil {
 		p := schema.Problem{Code: schema.BadValue, Message: err.Error(),
 			Remedy: `write a group such as (?P<status>\d+) for each field`}
-		var bad *syntax.Error
-		if errors.As(err, &bad) {
+		if bad, ok := errors.AsType[*syntax.Error](err); ok {
 			p.Message, p.Remedy = fmt.Sprintf("%q is not a valid regular expression: %s", text, bad.Code),
 				"use RE2 syntax"
 		}
@@ -81,10 +81,8 @@ func ParseRegexp(text string) (Regexp, error) {
 	if err != nil {
 		return Regexp{}, err
 	}
-	for _, name := range re.SubexpNames() {
-		if name != "" {
-			return Regexp{re}, nil
-		}
+	if !slices.ContainsFunc(re.SubexpNames(), func(name string) bool { return name != "" }) {
+		return Regexp{}, errors.New("the pattern has no named group")
 	}
-	return Regexp{}, errors.New("the pattern has no named group")
+	return Regexp{re}, nil
 }

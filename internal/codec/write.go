@@ -2,6 +2,7 @@ package codec
 
 import (
 	"fmt"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/flowd-io/flowd/engine/doc"
@@ -79,42 +80,33 @@ func AppendText(dst, s []byte) ([]byte, error) { return appendText(dst, string(s
 
 // isNumber says whether s is a number as JSON spells it.
 func isNumber(s string) bool {
-	i := 0
-	if i < len(s) && s[i] == '-' {
-		i++
-	}
-	n := digits(s, i)
-	if n == 0 || n > 1 && s[i] == '0' {
+	s = strings.TrimPrefix(s, "-")
+	rest, ok := digits(s)
+	if !ok || s[0] == '0' && len(s)-len(rest) > 1 {
 		return false
 	}
-	i += n
-	if i < len(s) && s[i] == '.' {
-		n := digits(s, i+1)
-		if n == 0 {
+	if fraction, found := strings.CutPrefix(rest, "."); found {
+		if rest, ok = digits(fraction); !ok {
 			return false
 		}
-		i += 1 + n
 	}
-	if i < len(s) && (s[i] == 'e' || s[i] == 'E') {
-		i++
-		if i < len(s) && (s[i] == '+' || s[i] == '-') {
-			i++
+	if rest != "" && (rest[0] == 'e' || rest[0] == 'E') {
+		rest = rest[1:]
+		if rest != "" && (rest[0] == '+' || rest[0] == '-') {
+			rest = rest[1:]
 		}
-		n := digits(s, i)
-		if n == 0 {
-			return false
-		}
-		i += n
+		rest, ok = digits(rest)
 	}
-	return i == len(s)
+	return ok && rest == ""
 }
 
-func digits(s string, from int) int {
-	i := from
-	for i < len(s) && s[i] >= '0' && s[i] <= '9' {
-		i++
+// digits is what follows the digits that s begins with; ok is false if there are none.
+func digits(s string) (rest string, ok bool) {
+	n := 0
+	for n < len(s) && s[n] >= '0' && s[n] <= '9' {
+		n++
 	}
-	return i - from
+	return s[n:], n > 0
 }
 
 // kind is what a JSON value is called in a complaint.

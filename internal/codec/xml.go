@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+
+	"github.com/flowd-io/flowd/engine/doc"
 )
 
 // XML reads and writes one XML element: {"order": {"-id": "7", "#text": "…"}}. An attribute
@@ -52,11 +54,10 @@ func (c *XML) Working(payload []byte) int {
 func (c *XML) DecodeWithin(dst, payload []byte, _ int) ([]byte, error) { return c.Decode(dst, payload) }
 
 func xmlError(err error) error {
-	var s *xml.SyntaxError
-	switch {
-	case errors.As(err, &s):
+	if s, ok := errors.AsType[*xml.SyntaxError](err); ok {
 		return fmt.Errorf("xml: line %d: %s", s.Line, s.Msg)
-	case errors.Is(err, io.EOF):
+	}
+	if errors.Is(err, io.EOF) {
 		return errors.New("xml: there is no element")
 	}
 	return fmt.Errorf("xml: %w", err)
@@ -158,7 +159,7 @@ func (c *XML) Encode(dst, json []byte) ([]byte, error) {
 	b := bytes.NewBuffer(dst)
 	w := xml.NewEncoder(b)
 	roots := 0
-	for name, value := range Members(json) {
+	for name, value := range doc.Members(json) {
 		roots++
 		if roots > 1 || value[0] == '[' {
 			return dst, errors.New("xml: an element needs one root (put the fields under one with `map`)")
@@ -182,7 +183,7 @@ func encodeXML(w *xml.Encoder, name string, value []byte) error {
 		return fmt.Errorf("%.80q is not a valid element name", name)
 	}
 	if value[0] == '[' {
-		for item := range Elements(value) {
+		for item := range doc.Elements(value) {
 			if item[0] == '[' {
 				return fmt.Errorf("%q is a list of lists, which elements can't express", name)
 			}
@@ -196,7 +197,7 @@ func encodeXML(w *xml.Encoder, name string, value []byte) error {
 	if value[0] != '{' {
 		return errors.Join(w.EncodeToken(start), w.EncodeToken(xml.CharData(cell(value))), w.EncodeToken(start.End()))
 	}
-	for key, v := range Members(value) {
+	for key, v := range doc.Members(value) {
 		if local, ok := strings.CutPrefix(key, "-"); ok {
 			if !isXMLName(local) {
 				return fmt.Errorf("%.80q is not a valid attribute name", local)
@@ -207,7 +208,7 @@ func encodeXML(w *xml.Encoder, name string, value []byte) error {
 	if err := w.EncodeToken(start); err != nil {
 		return err
 	}
-	for key, v := range Members(value) {
+	for key, v := range doc.Members(value) {
 		var err error
 		switch {
 		case strings.HasPrefix(key, "-"):

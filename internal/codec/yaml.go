@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"strings"
 	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
@@ -58,7 +59,7 @@ func (c *YAML) DecodeWithin(dst, payload []byte, limit int) ([]byte, error) {
 
 // yamlError gives an error of either side the same form.
 func yamlError(err error) error {
-	return fmt.Errorf("yaml: %w", errors.New(string(bytes.TrimPrefix([]byte(err.Error()), []byte("yaml: ")))))
+	return errors.New("yaml: " + strings.TrimPrefix(err.Error(), "yaml: "))
 }
 
 // Crowded is the place of the mark in YAML text with which there are more than most,
@@ -214,7 +215,7 @@ func yamlNode(json []byte) *yaml.Node {
 	case '{':
 		n := &yaml.Node{Kind: yaml.MappingNode}
 		at := map[string]int{}
-		for key, value := range Members(json) {
+		for key, value := range doc.Members(json) {
 			if i, twice := at[key]; twice { // of duplicates the last counts
 				n.Content[i] = yamlNode(value)
 				continue
@@ -225,7 +226,7 @@ func yamlNode(json []byte) *yaml.Node {
 		return n
 	case '[':
 		n := &yaml.Node{Kind: yaml.SequenceNode}
-		for element := range Elements(json) {
+		for element := range doc.Elements(json) {
 			n.Content = append(n.Content, yamlNode(element))
 		}
 		return n

@@ -11,7 +11,6 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/doc"
 	"github.com/flowd-io/flowd/engine/expr"
-	"github.com/flowd-io/flowd/internal/codec"
 	"github.com/flowd-io/flowd/internal/fields"
 )
 
@@ -72,7 +71,7 @@ func (e *each) process(ctx context.Context, m *engine.Message) error {
 	if err != nil {
 		return err
 	}
-	next, stop := iter.Pull(codec.Elements(array))
+	next, stop := iter.Pull(doc.Elements(array))
 	defer stop()
 	out := append(make([]byte, 0, len(array)+len(array)/4), '[')
 	room := atMost(run, array)
@@ -107,7 +106,7 @@ func (e *each) process(ctx context.Context, m *engine.Message) error {
 
 // atMost is the number of elements, up to n.
 func atMost(n int, array []byte) (count int) {
-	for range codec.Elements(array) {
+	for range doc.Elements(array) {
 		if count++; count == n {
 			break
 		}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/doc"
-	"github.com/flowd-io/flowd/internal/codec"
 	"github.com/flowd-io/flowd/internal/inner"
 )
 
@@ -171,7 +170,7 @@ const many = 16
 
 func fieldsOf(object []byte) *fields {
 	f := &fields{list: make([]field, 0, many)}
-	for key, raw := range codec.Members(object) {
+	for key, raw := range doc.Members(object) {
 		f.put(key, raw) // of duplicate keys the last counts
 	}
 	return f

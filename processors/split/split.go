@@ -129,7 +129,7 @@ func describe(v any) string {
 
 func texts(array []byte) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		for element := range codec.Elements(array) {
+		for element := range doc.Elements(array) {
 			if !yield(codec.Text(element), nil) {
 				return
 			}
