@@ -3,6 +3,7 @@ package framing
 import (
 	"io"
 	"regexp"
+	"slices"
 
 	"github.com/flowd-io/flowd/internal/compression"
 	"github.com/flowd-io/flowd/schema"
@@ -47,10 +48,8 @@ func (c *CSV) CheckConfig(report func(path, message, remedy string)) {
 		report("delimiter", "must be one ASCII character, not a quote or line end", `write ";" or "\t"`)
 	}
 	for i, name := range c.Columns {
-		for _, other := range c.Columns[:i] {
-			if name == other {
-				report("columns", "two columns are named "+name, "name each once")
-			}
+		if slices.Contains(c.Columns[:i], name) {
+			report("columns", "two columns are named "+name, "name each once")
 		}
 	}
 }

@@ -272,25 +272,25 @@ func plain(v any) (_ any, err error) {
 				}
 			}
 		}
-		for k := range v {
-			if v[k], err = plain(v[k]); err != nil {
-				return nil, err
-			}
-		}
+		return plainFields(v)
 	}
 	return v, nil
+}
+
+// plainFields makes metadata of the values of m, in place.
+func plainFields(m map[string]any) (_ any, err error) {
+	for k := range m {
+		if m[k], err = plain(m[k]); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
 }
 
 // special reads an object that represents something else.
 func special(key string, v any) (any, error) {
 	if m, ok := v.(map[string]any); ok && key == "$map" {
-		for k := range m {
-			var err error
-			if m[k], err = plain(m[k]); err != nil {
-				return nil, err
-			}
-		}
-		return m, nil
+		return plainFields(m)
 	}
 	text, ok := v.(string)
 	if !ok {

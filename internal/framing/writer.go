@@ -47,38 +47,36 @@ type Writer struct {
 	Head []byte // begins a new file; nil is nothing
 	Sure bool   // every payload can be written: Append returns no error
 
-	add func(dst []byte, m *engine.Message) ([]byte, error)
+	// Append appends a message as a record. On an error, which concerns only this message,
+	// dst is returned unchanged.
+	Append func(dst []byte, m *engine.Message) ([]byte, error)
 }
-
-// Append appends a message as a record. On an error, which concerns only this message, dst
-// is returned unchanged.
-func (w *Writer) Append(dst []byte, m *engine.Message) ([]byte, error) { return w.add(dst, m) }
 
 // Writer makes the writer.
 func (c *OutConfig) Writer() *Writer {
 	switch f := &c.Framing; {
 	case f.Whole != nil:
-		return &Writer{Sure: true, add: func(dst []byte, m *engine.Message) ([]byte, error) {
+		return &Writer{Sure: true, Append: func(dst []byte, m *engine.Message) ([]byte, error) {
 			return append(dst, m.Bytes()...), nil
 		}}
 	case f.CSV != nil:
 		return newRows(f.CSV)
 	case f.Delimiter != nil:
 		d := *f.Delimiter
-		return &Writer{Sure: true, add: func(dst []byte, m *engine.Message) ([]byte, error) {
+		return &Writer{Sure: true, Append: func(dst []byte, m *engine.Message) ([]byte, error) {
 			return append(append(dst, m.Bytes()...), d...), nil
 		}}
 	case f.Length != nil:
 		prefix := *f.Length
-		return &Writer{add: func(dst []byte, m *engine.Message) ([]byte, error) {
+		return &Writer{Append: func(dst []byte, m *engine.Message) ([]byte, error) {
 			return appendLength(dst, m.Bytes(), prefix)
 		}}
 	case f.Messages != nil:
-		return &Writer{Sure: true, add: func(dst []byte, m *engine.Message) ([]byte, error) {
+		return &Writer{Sure: true, Append: func(dst []byte, m *engine.Message) ([]byte, error) {
 			return appendMessage(dst, m), nil
 		}}
 	}
-	return &Writer{Sure: true, add: func(dst []byte, m *engine.Message) ([]byte, error) {
+	return &Writer{Sure: true, Append: func(dst []byte, m *engine.Message) ([]byte, error) {
 		return appendLine(dst, m.Bytes()), nil
 	}}
 }
@@ -115,7 +113,7 @@ func newRows(c *OutCSV) *Writer {
 			w.Head = appendCell(w.Head, name, comma, i, len(c.Columns))
 		}
 	}
-	w.add = func(dst []byte, m *engine.Message) ([]byte, error) {
+	w.Append = func(dst []byte, m *engine.Message) ([]byte, error) {
 		from := len(dst)
 		for i, p := range paths {
 			v, err := m.Get(p)
