@@ -3,6 +3,7 @@
 package file
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -181,10 +182,7 @@ func (f *file) write(ctx context.Context, o *op) error {
 }
 
 func (f *file) due(ttl time.Duration) int64 {
-	if ttl == 0 {
-		ttl = f.TTL
-	}
-	if ttl == 0 {
+	if ttl = cmp.Or(ttl, f.TTL); ttl == 0 {
 		return 0
 	}
 	return time.Now().Add(ttl).UnixNano()

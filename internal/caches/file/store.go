@@ -35,9 +35,8 @@ func open(path string, sync bool) (db *bbolt.DB, lost bool, err error) {
 	o := &bbolt.Options{Timeout: lockWait, NoSync: !sync, NoGrowSync: !sync, FreelistType: bbolt.FreelistMapType}
 	err = faultless(func() error {
 		if db, err = bbolt.Open(path, 0o600, o); err != nil {
-			var system *fs.PathError
-			var number syscall.Errno
-			if errors.Is(err, bolt.ErrTimeout) || errors.As(err, &system) || errors.As(err, &number) {
+			if errors.Is(err, bolt.ErrTimeout) || errors.As(err, new(*fs.PathError)) ||
+				errors.As(err, new(syscall.Errno)) {
 				return err
 			}
 			return &fault{err} // some of its errors have no name
@@ -62,11 +61,11 @@ func open(path string, sync bool) (db *bbolt.DB, lost bool, err error) {
 }
 
 var (
-	errTruncated = errors.New("it is shorter than it was")
 	errForeign   = errors.New("it belongs to another program")
-	errParts     = errors.New("parts of it are missing")
-	errSum       = errors.New("a value does not match its checksum")
-	errCount     = errors.New("it does not have the values that it lists")
+	errTruncated = &fault{"it is shorter than it was"}
+	errParts     = &fault{"parts of it are missing"}
+	errSum       = &fault{"a value does not match its checksum"}
+	errCount     = &fault{"it does not have the values that it lists"}
 )
 
 // prepare checks the file and makes what a new one lacks.
@@ -95,14 +94,12 @@ func prepare(tx *bbolt.Tx) error {
 
 // explain says what is wrong with the file and what to do about it.
 func explain(path string, err error) error {
-	var panicked *fault
 	switch {
 	case errors.Is(err, bolt.ErrTimeout):
 		return fmt.Errorf("%s is in use by another process, or another cache of this one (give each its own `path`)",
 			path)
-	case errors.As(err, &panicked), errors.Is(err, bolt.ErrInvalid), errors.Is(err, bolt.ErrChecksum),
-		errors.Is(err, bolt.ErrVersionMismatch), errors.Is(err, bolt.ErrInvalidMapping), errors.Is(err, errTruncated),
-		errors.Is(err, errParts), errors.Is(err, errSum), errors.Is(err, errCount):
+	case errors.As(err, new(*fault)), errors.Is(err, bolt.ErrInvalid), errors.Is(err, bolt.ErrChecksum),
+		errors.Is(err, bolt.ErrVersionMismatch), errors.Is(err, bolt.ErrInvalidMapping):
 		return fmt.Errorf("%s is damaged, or not a cache file: %w (remove it, which loses its values: what dedupe has seen is new again; or write another `path`)", path, err)
 	case errors.Is(err, errForeign):
 		return fmt.Errorf("%s is not a cache file: %w (write another `path`)", path, err)
@@ -112,7 +109,7 @@ func explain(path string, err error) error {
 	return err
 }
 
-// fault is a panic within the database, or an error, with which it answers damage.
+// fault is damage: what is wrong, or a panic or an error with which the database answers it.
 type fault struct{ cause any }
 
 func (f *fault) Error() string { return fmt.Sprint(f.cause) }

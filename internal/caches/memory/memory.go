@@ -3,6 +3,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -102,11 +103,8 @@ func (m *memory) set(key string, value []byte, ttl time.Duration, now time.Time)
 		return engine.Errorf(engine.Permanent, "a value of %d bytes is larger than the cache (raise its `max_bytes`)",
 			n)
 	}
-	if ttl == 0 {
-		ttl = m.ttl
-	}
 	e := entry{value: value}
-	if ttl > 0 {
+	if ttl = cmp.Or(ttl, m.ttl); ttl > 0 {
 		e.due = now.Add(ttl)
 	}
 	m.lru.Remove(key) // Add would replace the value and not say so
