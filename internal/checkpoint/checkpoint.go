@@ -104,9 +104,7 @@ func (k *Keeper[T]) loop() {
 func (k *Keeper[T]) wait(signal <-chan struct{}, d time.Duration) bool {
 	var up <-chan time.Time
 	if d > 0 {
-		t := time.NewTimer(d)
-		defer t.Stop()
-		up = t.C
+		up = time.After(d)
 	}
 	select {
 	case <-signal:

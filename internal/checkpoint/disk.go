@@ -125,11 +125,7 @@ func (f *file) open() (text []byte, err error) {
 
 // parse reads a state; one that was never saved is nil.
 func parse[T any](text []byte, kind string) (*T, error) {
-	var head struct {
-		Kind    string          `json:"checkpoint_of"`
-		Version int             `json:"version"`
-		State   json.RawMessage `json:"state"`
-	}
+	var head envelope[json.RawMessage]
 	const remedy = "restore it, or remove it: its input then reads everything again, as at its first start"
 	err := json.Unmarshal(text, &head)
 	switch {
@@ -231,12 +227,10 @@ func (f *file) explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	var p *fs.PathError
-	var l *os.LinkError
 	cause := err
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		cause = p.Err
-	} else if errors.As(err, &l) {
+	} else if l, ok := errors.AsType[*os.LinkError](err); ok {
 		cause = l.Err
 	}
 	switch {
