@@ -90,8 +90,8 @@ func (o *overlay) make(batch []*write, last bool) (again []*write) {
 }
 
 func hopeless(err error) bool {
-	var e *engine.Error
-	return errors.As(err, &e) && e.Class == engine.Permanent
+	e, ok := errors.AsType[*engine.Error](err)
+	return ok && e.Class == engine.Permanent
 }
 
 func (o *overlay) one(ctx context.Context, w *write) (err error) {

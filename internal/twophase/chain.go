@@ -142,12 +142,7 @@ func (w *write) certain(mine []engine.Origin) bool {
 }
 
 func shares(a, b []engine.Origin) bool {
-	for i := range a {
-		if slices.Contains(b, a[i]) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(a, func(o engine.Origin) bool { return slices.Contains(b, o) })
 }
 
 // blockers appends the origins on whose fate exists depends.
@@ -171,7 +166,7 @@ func (b *book) circle(c *chain, mine []engine.Origin) bool {
 	if len(b.waiting) == 0 {
 		return false
 	}
-	var seen map[engine.Origin]bool
+	seen := map[engine.Origin]bool{}
 	next := c.blockers(nil, mine)
 	for len(next) > 0 {
 		r := next[len(next)-1]
@@ -182,9 +177,6 @@ func (b *book) circle(c *chain, mine []engine.Origin) bool {
 		waits := b.waiting[r]
 		if len(waits) == 0 || seen[r] {
 			continue
-		}
-		if seen == nil {
-			seen = map[engine.Origin]bool{}
 		}
 		seen[r] = true
 		for _, w := range waits {
