@@ -56,7 +56,7 @@ func Open[T any](cfg Config[T]) (k *Keeper[T], saved *T, err error) {
 	}
 	f, saved, err := openFile[T](claim, cfg.Path, cfg.Kind)
 	if err != nil {
-		release(claim)
+		claims.Delete(claim)
 		return nil, nil, err
 	}
 	k = &Keeper[T]{
@@ -160,18 +160,15 @@ func (k *Keeper[T]) Close() error {
 	<-k.done
 	err := k.Save()
 	k.file.close()
-	release(k.claim)
+	claims.Delete(k.claim)
 	return err
 }
 
-// claims are the checkpoints that this process has open: whose they are.
-var claims = struct {
-	mu    sync.Mutex
-	owner map[string]string
-}{owner: map[string]string{}}
+// claims are the checkpoints that this process has open, by path: whose they are.
+var claims sync.Map
 
 // claimPath is the file that a path means, through links, and is the caller's
-// until it is released.
+// until it is deleted from claims.
 func claimPath(path, owner string) (string, error) {
 	real, err := filepath.Abs(path)
 	if err != nil {
@@ -182,17 +179,8 @@ func claimPath(path, owner string) (string, error) {
 	} else if dir, err := filepath.EvalSymlinks(filepath.Dir(real)); err == nil {
 		real = filepath.Join(dir, filepath.Base(real))
 	}
-	claims.mu.Lock()
-	defer claims.mu.Unlock()
-	if other, taken := claims.owner[real]; taken {
+	if other, taken := claims.LoadOrStore(real, owner); taken {
 		return "", fmt.Errorf("checkpoint %s: is already the checkpoint of %s (give each input its own)", path, other)
 	}
-	claims.owner[real] = owner
 	return real, nil
-}
-
-func release(claim string) {
-	claims.mu.Lock()
-	defer claims.mu.Unlock()
-	delete(claims.owner, claim)
 }

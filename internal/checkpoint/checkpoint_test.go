@@ -194,9 +194,10 @@ func TestOpenRefuses(t *testing.T) {
 			t.Errorf("%s: a refused file was changed", name)
 		}
 	}
-	if len(claims.owner) > 0 {
-		t.Errorf("claims are left: %v", claims.owner)
-	}
+	claims.Range(func(path, owner any) bool {
+		t.Errorf("a claim is left: %v of %v", path, owner)
+		return true
+	})
 }
 
 // No flipped bit and no lost end is taken for a state: not for another one, and not for

@@ -65,11 +65,10 @@ func openFile[T any](path, name, kind string) (*file, *T, error) {
 		return nil, nil, f.explain(err)
 	}
 	text, err := f.open()
-	if err != nil {
-		return nil, nil, f.explain(err)
-	}
 	var saved *T
-	if text == nil {
+	if err != nil {
+		err = f.explain(err)
+	} else if text == nil {
 		text, err = sealed(envelope[*struct{}]{Kind: kind, Version: version})
 	} else if saved, err = parse[T](text, kind); err != nil {
 		err = fmt.Errorf("checkpoint %s: %w", name, err)
@@ -84,7 +83,8 @@ func openFile[T any](path, name, kind string) (*file, *T, error) {
 	return f, saved, nil
 }
 
-// open locks and reads the file; text is nil if there is none.
+// open locks and reads the file; text is nil if there is none. After an error, too, the
+// file is to be closed.
 func (f *file) open() (text []byte, err error) {
 	for {
 		in, err := os.OpenFile(f.path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // to open a pipe does not wait
@@ -106,7 +106,6 @@ func (f *file) open() (text []byte, err error) {
 			_, err = flock.Lock(in)
 		}
 		if err != nil {
-			f.close()
 			return nil, err
 		}
 		// Its holder may have put a new one in its place just before the lock.
@@ -114,12 +113,7 @@ func (f *file) open() (text []byte, err error) {
 			f.close()
 			continue
 		}
-		text, err := io.ReadAll(in)
-		if err != nil {
-			f.close()
-			return nil, err
-		}
-		return append([]byte{}, text...), nil // an empty one is there
+		return io.ReadAll(in) // of an empty one not nil: it is there
 	}
 }
 
