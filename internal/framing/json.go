@@ -2,6 +2,7 @@ package framing
 
 import (
 	"bytes"
+	"strings"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/doc"
@@ -93,23 +94,19 @@ func (j *documents) between(data []byte) (n int, begins bool) {
 		return 1, false
 	case j.want == wantNothing:
 		j.fail(0, "unexpected %q after the array: only one array is read (for one array per line use framing lines)", c)
-		return 0, false
 	case j.want == wantSeparator:
 		j.fail(0, "unexpected %q between elements of the array, want a comma or the array's end", c)
-		return 0, false
+	case strings.IndexByte(`{["-0123456789tfn`, c) < 0:
+		j.fail(0, "unexpected %q where a JSON value begins", c)
+	case j.want == wantFirst || j.want == wantDocument:
+		j.want = wantDocument
+		begins = true
+	default:
+		j.want = wantSeparator
+		begins = true
 	}
-	switch c {
-	case '{', '[', '"', '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 't', 'f', 'n':
-		if j.want == wantFirst || j.want == wantDocument {
-			j.want = wantDocument
-		} else {
-			j.want = wantSeparator
-		}
-		j.scalar = c != '{' && c != '[' && c != '"'
-		return 0, true
-	}
-	j.fail(0, "unexpected %q where a JSON value begins", c)
-	return 0, false
+	j.scalar = c != '{' && c != '[' && c != '"'
+	return 0, begins
 }
 
 // value continues through the current value and returns its end, or -1.
