@@ -88,12 +88,7 @@ type dispatch struct {
 func (d *dispatch) rounds() (all [][]int) {
 	last := map[string]int{} // lane: its next round
 	for i, e := range d.entries {
-		n := 0
-		for _, l := range e.Lanes {
-			if l != "" {
-				n = max(n, last[l])
-			}
-		}
+		n := max(last[e.Lanes[0]], last[e.Lanes[1]])
 		for _, l := range e.Lanes {
 			if l != "" {
 				last[l] = n + 1
