@@ -83,9 +83,7 @@ func (l *listed) limit(always bool) int {
 // client is one for a few questions.
 func (d *directory) client() *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	if d.tls != nil {
-		transport.TLSClientConfig = d.tls.Clone()
-	}
+	transport.TLSClientConfig = d.tls.Clone() // nil is the default
 	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse
 	}}
