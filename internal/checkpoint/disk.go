@@ -123,12 +123,10 @@ func parse[T any](text []byte, kind string) (*T, error) {
 	const remedy = "restore it, or remove it: its input then reads everything again, as at its first start"
 	err := json.Unmarshal(text, &head)
 	switch {
-	case errors.As(err, new(*json.UnmarshalTypeError)):
+	case errors.As(err, new(*json.UnmarshalTypeError)), err == nil && head.Kind == "":
 		return nil, errors.New("is not a checkpoint (name another file)")
 	case err != nil:
 		return nil, fmt.Errorf("is damaged or not a checkpoint: %w (%s)", err, remedy)
-	case head.Kind == "":
-		return nil, errors.New("is not a checkpoint (name another file)")
 	case head.Kind != kind:
 		return nil, fmt.Errorf("is a checkpoint of %s, not of %s (name another file)", head.Kind, kind)
 	case head.Version < 0 || head.Version > version && whole(text):
