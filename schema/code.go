@@ -2,8 +2,8 @@ package schema
 
 import (
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 	"sync"
 )
 
@@ -69,9 +69,8 @@ func Codes() []Code {
 	codes.mu.Lock()
 	defer codes.mu.Unlock()
 	all := make([]Code, 0, len(codes.by))
-	for name, doc := range codes.by {
-		all = append(all, Code{name, doc})
+	for _, name := range slices.Sorted(maps.Keys(codes.by)) {
+		all = append(all, Code{name, codes.by[name]})
 	}
-	slices.SortFunc(all, func(a, b Code) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }

@@ -37,11 +37,7 @@ type jsonParser struct {
 
 // start is the offset of the next token.
 func (p *jsonParser) start() int {
-	i := int(p.dec.InputOffset())
-	for i < len(p.text) && strings.IndexByte(" \t\r\n,:", p.text[i]) >= 0 {
-		i++
-	}
-	return i
+	return len(p.text) - len(strings.TrimLeft(p.text[p.dec.InputOffset():], " \t\r\n,:"))
 }
 
 func (p *jsonParser) value(depth int) (*Node, error) {

@@ -57,8 +57,7 @@ func readFile(path string) (string, error) {
 
 // cause is an error without the path, which the placeholder names already.
 func cause(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err
 	}
 	return err

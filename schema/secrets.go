@@ -336,11 +336,8 @@ func (v view) resolve(lead byte, read func(rest string) (plain string, n int)) v
 }
 
 func percented(rest string) (string, int) {
-	if len(rest) < 3 {
-		return "", 0
-	}
-	c, err := strconv.ParseUint(rest[1:3], 16, 8)
-	if err != nil {
+	c, ok := hex(rest, 1, 2)
+	if !ok {
 		return "", 0
 	}
 	return string([]byte{byte(c)}), 3

@@ -1,10 +1,12 @@
 package schema
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -12,10 +14,12 @@ import (
 // Size is a number of bytes, written as 64KiB, 5MiB or 1GB; a bare number counts bytes.
 type Size int64
 
-var units = []struct {
+type sizeUnit struct {
 	name  string
 	bytes int64
-}{
+}
+
+var units = []sizeUnit{
 	{"PiB", 1 << 50}, {"TiB", 1 << 40}, {"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10},
 	{"PB", 1e15}, {"TB", 1e12}, {"GB", 1e9}, {"MB", 1e6}, {"KB", 1e3},
 	{"B", 1},
@@ -41,8 +45,8 @@ func ParseSize(text string) (Size, error) {
 	if number == "" {
 		return 0, errors.New("is not a size such as 64KiB")
 	}
-	factor, ok := unitBytes(unit)
-	if !ok {
+	i := slices.IndexFunc(units, func(u sizeUnit) bool { return u.name == cmp.Or(unit, "B") })
+	if i < 0 {
 		if near := nearUnit(unit); near != "" {
 			return 0, remedied{"is not a size: no unit " + strconv.Quote(strings.TrimSpace(unit)),
 				"write " + number + near}
@@ -53,7 +57,7 @@ func ParseSize(text string) (Size, error) {
 	if !ok {
 		return 0, errors.New("is not a size such as 64KiB")
 	}
-	n.Mul(n, new(big.Rat).SetInt64(factor))
+	n.Mul(n, new(big.Rat).SetInt64(units[i].bytes))
 	switch {
 	case !n.IsInt():
 		return 0, errors.New("is not a whole number of bytes")
@@ -75,18 +79,6 @@ func splitNumber(text string) (number, rest string) {
 		return "", text
 	}
 	return number, text[end:]
-}
-
-func unitBytes(unit string) (int64, bool) {
-	if unit == "" {
-		return 1, true
-	}
-	for _, u := range units {
-		if u.name == unit {
-			return u.bytes, true
-		}
-	}
-	return 0, false
 }
 
 // nearUnit is the unit that a misspelt one means: kb is KB, m is MiB.

@@ -10,7 +10,7 @@ import (
 func Walk(v any, visit func(reflect.Value)) { walk(reflect.ValueOf(v), 0, visit) }
 
 func walk(v reflect.Value, depth int, visit func(reflect.Value)) {
-	if depth > maxDepth || !v.IsValid() || v.Type() == placeType || v.Type() == nodeType.Elem() {
+	if depth > maxDepth || !v.IsValid() || holdsNothing(v.Type()) {
 		return
 	}
 	switch v.Kind() {
@@ -19,16 +19,10 @@ func walk(v reflect.Value, depth int, visit func(reflect.Value)) {
 			walk(v.Elem(), depth+1, visit)
 		}
 	case reflect.Slice, reflect.Array:
-		if holdsNothing(v.Type().Elem()) {
-			return
-		}
 		for i := range v.Len() {
 			walk(v.Index(i), depth+1, visit)
 		}
 	case reflect.Map:
-		if holdsNothing(v.Type().Elem()) {
-			return
-		}
 		for it := v.MapRange(); it.Next(); {
 			walk(it.Value(), depth+1, visit)
 		}
