@@ -41,7 +41,10 @@ func NewDecoder(lookup Lookup) *Decoder {
 	if lookup == nil {
 		lookup = Environment
 	}
-	return &Decoder{lookup: lookup, secrets: &Secrets{}}
+	return &Decoder{
+		lookup: lookup, secrets: &Secrets{}, resolved: map[*Node]resolved{}, taken: map[string]component{},
+		short: map[shortForm]bool{}, shorts: map[string]Short{}, shared: map[reflect.Type]any{},
+	}
 }
 
 // Shared is what everything that d decodes has in common: one value of each type, zero
@@ -49,9 +52,6 @@ func NewDecoder(lookup Lookup) *Decoder {
 // Decode, and read later.
 func Shared[T any](d *Decoder) *T {
 	t := reflect.TypeFor[T]()
-	if d.shared == nil {
-		d.shared = map[reflect.Type]any{}
-	}
 	v, ok := d.shared[t].(*T)
 	if !ok {
 		v = new(T)

@@ -28,11 +28,7 @@ func (t *Type) Fields() []Field {
 	if t.shape() == nil {
 		return nil
 	}
-	v := t.value()
-	for v.Kind() == reflect.Pointer && !v.IsNil() {
-		v = v.Elem()
-	}
-	return listed(nil, "", t.shape(), v, map[*shape]bool{})
+	return listed(nil, "", t.shape(), t.value(), map[*shape]bool{})
 }
 
 // Keys are the names of the fields of a struct type, in order, without those of the
@@ -42,11 +38,7 @@ func (t *Type) Keys() []string {
 	if s == nil {
 		return nil
 	}
-	names := make([]string, 0, len(s.list))
-	for _, f := range s.list {
-		names = append(names, f.name)
-	}
-	return names
+	return s.names()
 }
 
 // Text is how docs call a value of the type: "duration", "list of text".
@@ -99,26 +91,10 @@ func listed(all []Field, prefix string, s *shape, v reflect.Value, open map[*sha
 // text is how docs call a value of this shape.
 func (s *shape) text() string {
 	switch s.kind {
-	case boolKind:
-		return "bool"
-	case intKind, uintKind:
-		return "whole number"
-	case floatKind:
-		return "number"
-	case durationKind:
-		return "duration"
-	case sizeKind:
-		return "size"
-	case secretKind:
-		return "secret"
-	case rawKind:
-		return "any value"
 	case pointerKind:
 		return s.elem.text()
-	case listKind:
-		return "list of " + s.elem.plural()
-	case mapKind, orderedKind:
-		return "mapping of names to " + s.elem.plural()
+	case listKind, mapKind, orderedKind:
+		return nouns[s.kind].docs + s.elem.plural()
 	case customKind:
 		if t := s.described(); t != nil {
 			return t.Text()
@@ -126,12 +102,12 @@ func (s *shape) text() string {
 	case recordKind:
 		return s.recordText()
 	}
-	return "text"
+	return nouns[s.kind].docs
 }
 
 func (s *shape) recordText() string {
 	if s.variant != nil {
-		return reflect.New(s.rt).Elem().FieldByIndex(s.variant).Addr().Interface().(Variant).Variants().Kind()
+		return s.variants().Kind()
 	}
 	var forms []string
 	for _, g := range s.groups {
@@ -185,7 +161,7 @@ func written(s *shape, v reflect.Value) string {
 	case floatKind:
 		return strconv.FormatFloat(v.Float(), 'g', -1, 64)
 	case durationKind:
-		return durationText(time.Duration(v.Int()))
+		return DurationText(time.Duration(v.Int()))
 	case sizeKind:
 		return Size(v.Int()).String()
 	case secretKind:
@@ -212,9 +188,7 @@ func written(s *shape, v reflect.Value) string {
 
 // printed is a value of a type that defines how it is printed.
 func printed(v reflect.Value) string {
-	p := reflect.New(v.Type())
-	p.Elem().Set(v)
-	if s, ok := p.Interface().(fmt.Stringer); ok {
+	if s, ok := settable(v).Addr().Interface().(fmt.Stringer); ok {
 		return s.String()
 	}
 	switch v.Kind() {
@@ -228,8 +202,8 @@ func printed(v reflect.Value) string {
 	return ""
 }
 
-// durationText is a duration without the zero units that Go prints: 1h, not 1h0m0s.
-func durationText(t time.Duration) string {
+// DurationText is a duration without the zero units that Go prints: 1h, not 1h0m0s.
+func DurationText(t time.Duration) string {
 	text := t.String()
 	if strings.HasSuffix(text, "m0s") {
 		text = strings.TrimSuffix(text, "0s")

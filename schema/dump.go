@@ -56,10 +56,8 @@ func (d *Decoder) Dump(v any) string {
 	if !rv.IsValid() {
 		return ""
 	}
-	copied := reflect.New(rv.Type()).Elem() // to have it addressable
-	copied.Set(rv)
 	w := dumper{d: d}
-	w.value(copied, describe(rv.Type()), "", "", "")
+	w.value(settable(rv), describe(rv.Type()), "", "", "")
 	return w.text()
 }
 
@@ -113,10 +111,7 @@ func (w *dumper) text() string {
 // value writes the value of key: on the key's line if it is one value, otherwise below it.
 // An empty key writes the inside of a mapping.
 func (w *dumper) value(v reflect.Value, s *shape, indent, key, path string) {
-	head := ""
-	if key != "" {
-		head = plainText(key) + ":"
-	}
+	head := headOf(key)
 	switch s.kind {
 	case pointerKind:
 		if v.IsNil() {
@@ -130,9 +125,7 @@ func (w *dumper) value(v reflect.Value, s *shape, indent, key, path string) {
 			keys := v.MapKeys()
 			slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
 			for _, k := range keys {
-				item := reflect.New(s.elem.rt).Elem()
-				item.Set(v.MapIndex(k))
-				w.value(item, s.elem, below, k.String(), Join(path, k.String()))
+				w.value(settable(v.MapIndex(k)), s.elem, below, k.String(), Join(path, k.String()))
 			}
 		})
 	case orderedKind:
@@ -148,27 +141,31 @@ func (w *dumper) value(v reflect.Value, s *shape, indent, key, path string) {
 			w.node(n, indent, key)
 		}
 	case customKind:
-		if n := w.d.origins[path].node; n != nil && (!n.scalar() || printed(v) == "") {
+		switch n := w.d.origins[path].node; {
+		case n != nil && (!n.scalar() || printed(v) == ""):
 			w.node(n, indent, key)
-			return
-		}
-		if v.Kind() == reflect.Slice { // a list that is read in its own way
+		case v.Kind() == reflect.Slice: // a list that is read in its own way
 			w.list(v, &shape{kind: listKind, elem: describe(v.Type().Elem())}, indent, head, path)
-			return
+		default:
+			w.scalar(v, s, indent, head, path)
 		}
-		w.scalar(v, s, indent, head, path)
 	default:
 		w.scalar(v, s, indent, head, path)
 	}
 }
 
+// headOf is a key as its line begins; "" for none.
+func headOf(key string) string {
+	if key == "" {
+		return ""
+	}
+	return plainText(key) + ":"
+}
+
 // node writes a value as it was written, for types that only they can read.
 // Placeholders stay as they are.
 func (w *dumper) node(n *Node, indent, key string) {
-	head := ""
-	if key != "" {
-		head = plainText(key) + ":"
-	}
+	head := headOf(key)
 	switch n.Kind {
 	case MapNode:
 		w.open(indent, head, func(below string) {
@@ -246,9 +243,7 @@ func (w *dumper) variant(indent, path string) {
 	if !ok {
 		return
 	}
-	config := reflect.New(reflect.TypeOf(c.config)).Elem()
-	config.Set(reflect.ValueOf(c.config))
-	before := len(w.lines)
+	config, before := settable(reflect.ValueOf(c.config)), len(w.lines)
 	w.value(config, describe(config.Type()), indent, c.name, Join(path, c.name))
 	if len(w.lines) == before {
 		w.line(indent, c.name+": {}", "")

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"strings"
 )
@@ -167,17 +168,14 @@ func (g *group) names() []string {
 // inlined structs included.
 func (s *shape) words() map[string]string {
 	all := map[string]string{}
+	learn := func(rt reflect.Type) {
+		if w, ok := reflect.New(rt).Interface().(Worder); ok {
+			maps.Copy(all, w.Words())
+		}
+	}
 	for _, in := range s.inlined {
-		if w, ok := reflect.New(s.rt.FieldByIndex(in.index).Type).Interface().(Worder); ok {
-			for word, remedy := range w.Words() {
-				all[word] = remedy
-			}
-		}
+		learn(s.rt.FieldByIndex(in.index).Type)
 	}
-	if w, ok := reflect.New(s.rt).Interface().(Worder); ok {
-		for word, remedy := range w.Words() {
-			all[word] = remedy
-		}
-	}
+	learn(s.rt)
 	return all
 }

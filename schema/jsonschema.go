@@ -13,8 +13,8 @@ import (
 // read it. Equal types give equal bytes. Keys at the top that match one of the
 // ignored patterns may hold anything.
 func JSONSchema(t *Type, title string, ignored ...string) ([]byte, error) {
-	b := &SchemaBuilder{}
-	root := b.Type(t)
+	b := schemaBuilder{definitions: map[string]any{}, names: map[reflect.Type]string{}}
+	root := b.typ(t)
 	if ref := root["$ref"]; ref != nil { // draft-07 ignores what is next to a reference
 		root = map[string]any{"allOf": []any{root}}
 	}
@@ -33,24 +33,19 @@ func JSONSchema(t *Type, title string, ignored ...string) ([]byte, error) {
 	return append(text, '\n'), nil
 }
 
-// SchemaBuilder makes JSON Schema of types and collects the definitions that
+// schemaBuilder makes JSON Schema of types and collects the definitions that
 // they share: components with a type key, their types, and recursive types.
-// The zero SchemaBuilder is ready.
-type SchemaBuilder struct {
+type schemaBuilder struct {
 	definitions map[string]any
 	names       map[reflect.Type]string
 }
 
-// Definitions are those that the schemas made so far refer to as
-// #/definitions/NAME.
-func (b *SchemaBuilder) Definitions() map[string]any { return b.definitions }
-
-// Type is the schema of a type.
-func (b *SchemaBuilder) Type(t *Type) map[string]any {
+// typ is the schema of a type.
+func (b *schemaBuilder) typ(t *Type) map[string]any {
 	if t.shape() == nil {
 		forms := make([]any, len(t.anyOf))
 		for i, a := range t.anyOf {
-			forms[i] = b.Type(a)
+			forms[i] = b.typ(a)
 		}
 		return map[string]any{"anyOf": forms}
 	}
@@ -62,11 +57,11 @@ func (b *SchemaBuilder) Type(t *Type) map[string]any {
 
 // value is the schema of a shape with its defaults; f is the field that holds
 // it, or nil.
-func (b *SchemaBuilder) value(s *shape, v reflect.Value, f *field) map[string]any {
+func (b *schemaBuilder) value(s *shape, v reflect.Value, f *field) map[string]any {
 	switch s.kind {
 	case pointerKind:
 		if v.IsNil() {
-			return b.value(s.elem, reflect.New(s.elem.rt).Elem(), f)
+			return b.element(s, f)
 		}
 		return b.value(s.elem, v.Elem(), f)
 	case listKind:
@@ -77,7 +72,7 @@ func (b *SchemaBuilder) value(s *shape, v reflect.Value, f *field) map[string]an
 		return map[string]any{}
 	case customKind:
 		if t := s.described(); t != nil {
-			return b.define(s, func() map[string]any { return b.Type(t) })
+			return b.define(s, func() map[string]any { return b.typ(t) })
 		}
 		return text()
 	case recordKind:
@@ -90,17 +85,14 @@ func (b *SchemaBuilder) value(s *shape, v reflect.Value, f *field) map[string]an
 	return scalar(s.kind, f)
 }
 
-func (b *SchemaBuilder) element(s *shape, f *field) map[string]any {
+func (b *schemaBuilder) element(s *shape, f *field) map[string]any {
 	return b.value(s.elem, reflect.New(s.elem.rt).Elem(), f)
 }
 
 // define refers to a definition for a type, made when it is first asked for.
-func (b *SchemaBuilder) define(s *shape, make func() map[string]any) map[string]any {
+func (b *schemaBuilder) define(s *shape, make func() map[string]any) map[string]any {
 	name, ok := b.names[s.rt]
 	if !ok {
-		if b.names == nil {
-			b.names = map[reflect.Type]string{}
-		}
 		name = s.rt.String()
 		for n := 2; b.definitions[name] != nil; n++ { // packages of one name
 			name = fmt.Sprintf("%v_%d", s.rt, n)
@@ -112,10 +104,7 @@ func (b *SchemaBuilder) define(s *shape, make func() map[string]any) map[string]
 }
 
 // set makes a definition. Its place is taken first, so that it may refer to itself.
-func (b *SchemaBuilder) set(name string, make func() map[string]any) {
-	if b.definitions == nil {
-		b.definitions = map[string]any{}
-	}
+func (b *schemaBuilder) set(name string, make func() map[string]any) {
 	b.definitions[name] = map[string]any{}
 	b.definitions[name] = make()
 }
@@ -127,7 +116,7 @@ func ref(name string) map[string]any {
 }
 
 // record is the schema of a struct: its mapping, or one of its short forms.
-func (b *SchemaBuilder) record(s *shape, v reflect.Value) map[string]any {
+func (b *schemaBuilder) record(s *shape, v reflect.Value) map[string]any {
 	properties := map[string]any{}
 	var required []string
 	for _, f := range s.list {
@@ -147,7 +136,7 @@ func (b *SchemaBuilder) record(s *shape, v reflect.Value) map[string]any {
 		rules = append(rules, exactlyOne(g.names(), g.optional || set))
 	}
 	if s.variant != nil {
-		variants := reflect.New(s.rt).Elem().FieldByIndex(s.variant).Addr().Interface().(Variant).Variants()
+		variants := s.variants()
 		maps.Copy(properties, b.variants(variants))
 		rules = append(rules, exactlyOne(variants.Names(), s.optional))
 	}
@@ -171,7 +160,7 @@ func (b *SchemaBuilder) record(s *shape, v reflect.Value) map[string]any {
 }
 
 // words are the choices that a single word picks.
-func (b *SchemaBuilder) words(s *shape) []any {
+func (b *schemaBuilder) words(s *shape) []any {
 	var words []any
 	for _, f := range s.list {
 		if f.group != "" && f.shape.elem.kind == recordKind {
@@ -183,10 +172,10 @@ func (b *SchemaBuilder) words(s *shape) []any {
 
 // field is the schema of a field, with its doc and default; null is as if it
 // was left out.
-func (b *SchemaBuilder) field(f *field, v reflect.Value) map[string]any {
+func (b *schemaBuilder) field(f *field, v reflect.Value) map[string]any {
 	bare := b.bare(f, v)
 	m := bare
-	if ref := bare["$ref"]; ref != nil {
+	if bare["$ref"] != nil {
 		m = map[string]any{"anyOf": []any{bare}}
 	}
 	if f.check.required && f.group == "" {
@@ -208,7 +197,7 @@ func (b *SchemaBuilder) field(f *field, v reflect.Value) map[string]any {
 }
 
 // bare is the schema of a field's value alone.
-func (b *SchemaBuilder) bare(f *field, v reflect.Value) map[string]any {
+func (b *schemaBuilder) bare(f *field, v reflect.Value) map[string]any {
 	m := b.value(f.shape, v, f)
 	if f.check.nonempty {
 		m = maps.Clone(m)
@@ -225,7 +214,7 @@ func (b *SchemaBuilder) bare(f *field, v reflect.Value) map[string]any {
 }
 
 // variants are the type keys of a kind of component.
-func (b *SchemaBuilder) variants(v Variants) map[string]any {
+func (b *schemaBuilder) variants(v Variants) map[string]any {
 	types := map[string]any{}
 	for _, name := range v.Names() {
 		definition := v.Kind() + "." + name
@@ -234,9 +223,9 @@ func (b *SchemaBuilder) variants(v Variants) map[string]any {
 				t := v.Variant(name)
 				if t.lackingWithout(t.value()) || slices.ContainsFunc(t.shape().list,
 					func(f *field) bool { return f.check.required }) {
-					return b.Type(t)
+					return b.typ(t)
 				}
-				return orNull(b.Type(t))
+				return orNull(b.typ(t))
 			})
 		}
 		types[name] = ref(definition)
@@ -246,16 +235,16 @@ func (b *SchemaBuilder) variants(v Variants) map[string]any {
 
 // exactlyOne asks for one of some keys, or at most one.
 func exactlyOne(names []string, optional bool) map[string]any {
-	var one, none []any
+	var one []any
 	for _, name := range names {
 		one = append(one, map[string]any{"required": []string{name}})
 	}
-	none = append(none, map[string]any{"not": map[string]any{"anyOf": one}})
 	switch {
 	case len(one) == 0:
 		return map[string]any{}
 	case optional:
-		return map[string]any{"oneOf": append(none, one...)}
+		none := map[string]any{"not": map[string]any{"anyOf": one}}
+		return map[string]any{"oneOf": append([]any{none}, one...)}
 	}
 	return map[string]any{"oneOf": one}
 }

@@ -55,14 +55,11 @@ func (d *Decoder) resolve(n *Node) (pieces []Piece, ok bool) {
 		return known.pieces, known.ok
 	}
 	before := d.errors
-	r := resolver{d: d, n: n, text: n.Text}
+	r := resolver{d: d, n: n}
 	pieces = r.pieces()
 	if tagged {
 		d.Report(n, Problem{Code: WrongKind, Message: fmt.Sprintf("YAML reads %s as a tag", n.Tag),
 			Remedy: "put the whole value into quotes"})
-	}
-	if d.resolved == nil {
-		d.resolved = map[*Node]resolved{}
 	}
 	d.resolved[n] = resolved{pieces, d.errors == before}
 	return pieces, d.errors == before
@@ -79,52 +76,46 @@ type resolved struct {
 
 // resolver reads one scalar's text.
 type resolver struct {
-	d    *Decoder
-	n    *Node
-	text string
+	d *Decoder
+	n *Node
 }
 
 func (r *resolver) pieces() []Piece {
-	pieces := []Piece{}
-	var literal strings.Builder
-	from := 0
-	flush := func() {
-		if literal.Len() > 0 {
-			pieces = append(pieces, Piece{Text: literal.String(), Offset: from})
-			literal.Reset()
+	pieces, text, from := []Piece{}, r.n.Text, 0
+	literal := func(to int) {
+		if from < to {
+			pieces = append(pieces, Piece{Text: text[from:to], Offset: from})
 		}
 	}
-	for i := 0; i < len(r.text); {
-		switch {
-		case strings.HasPrefix(r.text[i:], "$${"):
+	for {
+		n := strings.Index(text[from:], "${")
+		if n < 0 {
+			literal(len(text))
+			return pieces
+		}
+		at := from + n
+		if n > 0 && text[at-1] == '$' {
 			// An escape is a separate piece, so that an offset into any piece is an offset
 			// into the text.
-			flush()
-			pieces = append(pieces, Piece{Text: "${", Offset: i + 1})
-			i += len("$${")
-			from = i
-		case strings.HasPrefix(r.text[i:], "${"):
-			flush()
-			end := closing(r.text, i)
-			if end < 0 {
-				r.complain(i, BadPlaceholder, "a placeholder is not closed",
-					"write "+closed(r.text[i:])+", or $${ for a literal ${")
-				return pieces
-			}
-			value, secret := r.value(r.text[i+2:end], i, 0)
-			if secret {
-				r.d.secrets.Add(value)
-			}
-			pieces = append(pieces, Piece{Text: value, Offset: i, Placeholder: true, Secret: secret})
-			i = end + 1
-			from = i
-		default:
-			literal.WriteByte(r.text[i])
-			i++
+			literal(at - 1)
+			pieces = append(pieces, Piece{Text: "${", Offset: at})
+			from = at + len("${")
+			continue
 		}
+		literal(at)
+		end := closing(text, at)
+		if end < 0 {
+			r.complain(at, BadPlaceholder, "a placeholder is not closed",
+				"write "+closed(text[at:])+", or $${ for a literal ${")
+			return pieces
+		}
+		value, secret := r.value(text[at+2:end], at, 0)
+		if secret {
+			r.d.secrets.Add(value)
+		}
+		pieces = append(pieces, Piece{Text: value, Offset: at, Placeholder: true, Secret: secret})
+		from = end + 1
 	}
-	flush()
-	return pieces
 }
 
 // closed is the placeholder that text begins, with the brace that it lacks: after its name
@@ -258,10 +249,5 @@ func joined(pieces []Piece) string {
 }
 
 func concealed(pieces []Piece) bool {
-	for _, p := range pieces {
-		if p.Secret {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(pieces, func(p Piece) bool { return p.Secret })
 }

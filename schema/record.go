@@ -26,9 +26,6 @@ func (d *Decoder) record(n *Node, v reflect.Value, s *shape) {
 	case r.pick():
 		r.finish()
 	case s.main != nil:
-		if d.short == nil {
-			d.short = map[shortForm]bool{}
-		}
 		d.short[shortForm{d.at.path, s}] = true
 		d.noteShort(Short{Field: s.main.name})
 		r.assign(s.main, d.at.key, n, d.at.path)
@@ -54,9 +51,6 @@ func (d *Decoder) ShortAt(path string) (Short, bool) {
 }
 
 func (d *Decoder) noteShort(s Short) {
-	if d.shorts == nil {
-		d.shorts = map[string]Short{}
-	}
 	if _, outer := d.shorts[d.at.path]; !outer {
 		d.shorts[d.at.path] = s
 	}
@@ -186,10 +180,7 @@ func (r *recordDecoder) refuseWord(pieces []Piece) {
 
 // assign decodes one field.
 func (r *recordDecoder) assign(f *field, key, item *Node, path string) {
-	at := key
-	if at == nil {
-		at = item
-	}
+	at := cmp.Or(key, item)
 	r.written[f] = at
 	v := r.v.FieldByIndex(f.index)
 	if f.group != "" {
@@ -233,20 +224,15 @@ func (r *recordDecoder) finish() {
 		r.group(&r.s.groups[i])
 	}
 	for _, f := range r.s.list {
-		if f.check.required && r.written[f] == nil && !r.meant[f.name] {
-			p := Problem{Pos: r.n.Pos, Path: Join(r.at.path, f.name), Code: Required, Message: "required",
-				Remedy: "add `" + f.name + ": …`"}
-			if f == r.s.main && r.at.key != nil {
-				p.Remedy = "write `" + r.at.key.Text + ": …`"
-			}
-			switch {
-			case r.n.keyOf(f.name) != nil:
-				p.Pos = r.n.keyOf(f.name).Pos
-			case r.at.key != nil:
-				p.Pos = r.at.key.Pos
-			}
-			r.add(p)
+		if !f.check.required || r.written[f] != nil || r.meant[f.name] {
+			continue
 		}
+		remedy := "add `" + f.name + ": …`"
+		if f == r.s.main && r.at.key != nil {
+			remedy = "write `" + r.at.key.Text + ": …`"
+		}
+		at := cmp.Or(r.n.keyOf(f.name), r.at.key, r.n)
+		r.add(Problem{Pos: at.Pos, Path: Join(r.at.path, f.name), Code: Required, Message: "required", Remedy: remedy})
 	}
 }
 
@@ -269,11 +255,8 @@ func (r *recordDecoder) group(g *group) {
 		return r.meant[f.name] || !r.v.FieldByIndex(f.index).IsNil()
 	}):
 	default:
-		at := r.n
-		if r.at.key != nil {
-			at = r.at.key
-		}
-		r.report(at, MissingChoice, "needs one of "+strings.Join(g.names(), ", "), g.example(r.at.key))
+		r.report(cmp.Or(r.at.key, r.n), MissingChoice, "needs one of "+strings.Join(g.names(), ", "),
+			g.example(r.at.key))
 	}
 }
 
@@ -291,10 +274,7 @@ func lineOf(p Pos) string {
 // check runs the rules that the struct and its inlined structs have themselves.
 func (r *recordDecoder) check() {
 	report := func(path, message, remedy string) {
-		at, full, below := r.n, r.at.path, r.n
-		if r.at.key != nil {
-			at = r.at.key
-		}
+		at, full, below := cmp.Or(r.at.key, r.n), r.at.path, r.n
 		for name := range strings.FieldsFuncSeq(path, func(c rune) bool { return c == '.' }) {
 			full = Join(full, name)
 			if key := below.keyOf(name); key != nil {

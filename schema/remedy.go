@@ -15,8 +15,8 @@ func example(f *field, s *shape, v reflect.Value) string {
 	switch {
 	case s.kind == boolKind:
 		return "write true or false"
-	case f != nil && f.shape == s && defaultText(f, v) != "":
-		return "leave it out for " + defaultText(f, v)
+	case f != nil && leftOut(f, s, v) != "":
+		return leftOut(f, s, v)
 	case s.kind == intKind || s.kind == uintKind:
 		text = "10"
 	case s.kind == floatKind:
@@ -30,12 +30,12 @@ func example(f *field, s *shape, v reflect.Value) string {
 	return "write a number such as " + text
 }
 
-// inBounds says what to write for a scalar that is out of bounds.
-func inBounds(f *field, s *shape, v reflect.Value, otherwise string) string {
+// leftOut says what a field is without a value, if it has a default.
+func leftOut(f *field, s *shape, v reflect.Value) string {
 	if text := defaultText(f, v); f.shape == s && text != "" {
 		return "leave it out for " + text
 	}
-	return otherwise
+	return ""
 }
 
 // takes says whether a scalar may be what a field holds: of a type that reads
@@ -74,7 +74,7 @@ func (r *recordDecoder) asMapping() string {
 	case !r.n.scalar():
 		return ""
 	case r.s.variant != nil:
-		return asVariant(r.variants(), text)
+		return asVariant(r.s.variants(), text)
 	case len(r.s.list) == 0:
 		return "it takes no settings"
 	case r.s.list[0].tells(text) && !hasPlaceholder(text):
@@ -104,7 +104,7 @@ func asVariant(variants Variants, text string) string {
 // component's type, or next to the type; "" when it is not known.
 func (r *recordDecoder) elsewhere(key string) string {
 	if of, ok := r.taken[r.at.path]; ok && r.s.variant != nil {
-		if t := r.variants().Variant(of.name); t.shape() != nil && t.shape().by[key] != nil {
+		if t := r.s.variants().Variant(of.name); t.shape() != nil && t.shape().by[key] != nil {
 			return fmt.Sprintf("it belongs to the type: write {%s: {%s: …}}", of.name, key)
 		}
 	}
@@ -142,8 +142,7 @@ func asList(n *Node, s *shape) string {
 	case n.scalar() && len(n.Text) < 40 && (&field{shape: s.elem}).takes(n.Text):
 		return "write [" + n.Text + "]"
 	case n.scalar() && s.elem.kind == recordKind && s.elem.variant != nil:
-		variants := reflect.New(s.elem.rt).Elem().FieldByIndex(s.elem.variant).Addr().Interface().(Variant).Variants()
-		if remedy, ok := strings.CutPrefix(asVariant(variants, n.Text), "write "); ok {
+		if remedy, ok := strings.CutPrefix(asVariant(s.elem.variants(), n.Text), "write "); ok {
 			return "write [" + remedy + "]"
 		}
 	}

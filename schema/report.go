@@ -11,13 +11,9 @@ import (
 // Report adds a problem. Where they are empty, Pos is filled in (the caret's,
 // else n's), Path, and, for a problem with a Caret, Excerpt.
 func (d *Decoder) Report(n *Node, p Problem) {
-	if p.Pos == (Pos{}) {
-		p.Pos = p.Caret
-	}
+	p.Pos = cmp.Or(p.Pos, p.Caret)
 	if n != nil {
-		if p.Pos == (Pos{}) {
-			p.Pos = n.Pos
-		}
+		p.Pos = cmp.Or(p.Pos, n.Pos)
 		if p.Path == "" {
 			p.Path = d.pathOf(n)
 		}

@@ -38,8 +38,7 @@ func (d *Decoder) scalar(n *Node, v reflect.Value, s *shape) {
 // set gives v the value of a text, or says why not; of a secret text without
 // quoting any of it.
 func (d *Decoder) set(v reflect.Value, s *shape, text string, secret bool) (message, remedy string) {
-	f, old := d.at.field, reflect.New(s.rt).Elem()
-	old.Set(v)
+	f, old := d.at.field, settable(v)
 	err := parse(v, s, text)
 	switch r := (remedied{}); {
 	case err != nil && secret:
@@ -53,7 +52,7 @@ func (d *Decoder) set(v reflect.Value, s *shape, text string, secret bool) (mess
 	}
 	message, remedy = f.check.broken(s.kind, text)
 	if message != "" && f.check.oneof == nil {
-		remedy = inBounds(f, s, old, remedy)
+		remedy = cmp.Or(leftOut(f, s, old), remedy)
 	}
 	if secret || s.kind == secretKind {
 		remedy = ""
@@ -70,37 +69,30 @@ func parse(v reflect.Value, s *shape, text string) error {
 	case secretKind:
 		v.Set(reflect.ValueOf(Secret{text}))
 	case boolKind:
-		b, err := parseBool(text)
-		if err != nil {
-			return err
-		}
-		v.SetBool(b)
+		return put(v, text, parseBool)
 	case intKind, uintKind:
 		return parseWhole(v, s, text)
 	case floatKind:
-		f, err := parseFloat(text)
-		if err != nil {
-			return err
-		}
-		v.SetFloat(f)
+		return put(v, text, parseFloat)
 	case durationKind:
-		t, err := parseDuration(text)
-		if err != nil {
-			return err
-		}
-		v.SetInt(int64(t))
+		return put(v, text, parseDuration)
 	case sizeKind:
-		size, err := ParseSize(text)
-		if err != nil {
-			return err
-		}
-		v.SetInt(int64(size))
+		return put(v, text, ParseSize)
 	case textualKind:
 		if err := v.Addr().Interface().(encoding.TextUnmarshaler).UnmarshalText([]byte(text)); err != nil {
 			return fmt.Errorf("can't be read: %w", err)
 		}
 	}
 	return nil
+}
+
+// put gives v what a text means, if it means something.
+func put[T any](v reflect.Value, text string, parse func(string) (T, error)) error {
+	meant, err := parse(text)
+	if err == nil {
+		v.Set(reflect.ValueOf(meant).Convert(v.Type()))
+	}
+	return err
 }
 
 func parseBool(text string) (bool, error) {

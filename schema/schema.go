@@ -110,10 +110,13 @@ func (t *Type) Decode(d *Decoder, n *Node) any {
 
 // value is a new, settable copy of the defaults. The decoder replaces what
 // pointers, lists and mappings hold and never writes through them.
-func (t *Type) value() reflect.Value {
-	v := reflect.New(t.defaults.Type()).Elem()
-	v.Set(t.defaults)
-	return v
+func (t *Type) value() reflect.Value { return settable(t.defaults) }
+
+// settable is a copy of a value that can be set.
+func settable(v reflect.Value) reflect.Value {
+	copied := reflect.New(v.Type()).Elem()
+	copied.Set(v)
+	return copied
 }
 
 // lackingWithout says whether a configuration can't be left out: it is one

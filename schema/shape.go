@@ -170,25 +170,12 @@ func (s *shape) recursive() bool {
 }
 
 func (s *shape) reaches(goal *shape, seen map[*shape]bool) bool {
-	next := []*shape{}
-	if s.elem != nil {
-		next = append(next, s.elem)
+	if seen[s] {
+		return false
 	}
-	for _, f := range s.list {
-		next = append(next, f.shape)
-	}
-	for _, n := range next {
-		if n == goal {
-			return true
-		}
-		if !seen[n] {
-			seen[n] = true
-			if n.reaches(goal, seen) {
-				return true
-			}
-		}
-	}
-	return false
+	seen[s] = true
+	leads := func(to *shape) bool { return to == goal || to.reaches(goal, seen) }
+	return s.elem != nil && leads(s.elem) || slices.ContainsFunc(s.list, func(f *field) bool { return leads(f.shape) })
 }
 
 // takesMap says whether a mapping may be a value of this shape.
@@ -206,12 +193,8 @@ func (s *shape) takesMap() bool {
 }
 
 func (t *Type) takesMap() bool {
-	for _, a := range t.anyOf {
-		if a.takesMap() {
-			return true
-		}
-	}
-	return t.shape() != nil && t.shape().kind != customKind && t.shape().takesMap()
+	s := t.shape()
+	return s != nil && s.kind != customKind && s.takesMap() || slices.ContainsFunc(t.anyOf, (*Type).takesMap)
 }
 
 // described is what a type says of itself, or nil.
@@ -230,26 +213,31 @@ func (s *shape) secretive() bool {
 // expected is how a complaint calls a value of this shape.
 func (s *shape) expected() string {
 	switch s.kind {
-	case boolKind:
-		return "true or false"
-	case intKind, uintKind:
-		return "a whole number"
-	case floatKind:
-		return "a number"
-	case durationKind:
-		return "a duration such as 2s"
-	case sizeKind:
-		return "a size such as 64KiB"
 	case pointerKind:
 		return s.elem.expected()
-	case listKind:
-		return "a list"
-	case mapKind, orderedKind, recordKind:
-		return "a mapping"
 	case customKind:
 		if t := s.described(); t != nil {
 			return t.noun()
 		}
 	}
-	return "text"
+	return nouns[s.kind].complaint
+}
+
+// nouns are what values of a kind are called.
+var nouns = [...]struct{ docs, complaint string }{
+	textKind:     {"text", "text"},
+	boolKind:     {"bool", "true or false"},
+	intKind:      {"whole number", "a whole number"},
+	uintKind:     {"whole number", "a whole number"},
+	floatKind:    {"number", "a number"},
+	durationKind: {"duration", "a duration such as 2s"},
+	sizeKind:     {"size", "a size such as 64KiB"},
+	secretKind:   {"secret", "text"},
+	textualKind:  {"text", "text"},
+	customKind:   {"text", "text"},
+	rawKind:      {"any value", "text"},
+	listKind:     {"list of ", "a list"},
+	mapKind:      {"mapping of names to ", "a mapping"},
+	orderedKind:  {"mapping of names to ", "a mapping"},
+	recordKind:   {"", "a mapping"},
 }

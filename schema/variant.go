@@ -1,7 +1,9 @@
 package schema
 
 import (
+	"cmp"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 )
@@ -9,16 +11,18 @@ import (
 // fewTypes is how many types a message lists.
 const fewTypes = 8
 
-func (r *recordDecoder) variants() Variants { return r.variantField().Variants() }
+// variants are the types of which a struct picks one.
+func (s *shape) variants() Variants { return s.variantOf(reflect.New(s.rt).Elem()).Variants() }
 
-func (r *recordDecoder) variantField() Variant {
-	return r.v.FieldByIndex(r.s.variant).Addr().Interface().(Variant)
+// variantOf is the field of a struct that takes its type.
+func (s *shape) variantOf(v reflect.Value) Variant {
+	return v.FieldByIndex(s.variant).Addr().Interface().(Variant)
 }
 
 // variant decodes the type key among the keys that are not fields, and returns those that
 // look like misspelt fields.
 func (r *recordDecoder) variant(keys []*Node, items map[*Node]*Node) (unknown []*Node) {
-	variants := r.variants()
+	variants := r.s.variants()
 	var types, strange []*Node
 	for _, key := range keys {
 		if variants.Variant(key.Text) != nil {
@@ -44,24 +48,17 @@ func (r *recordDecoder) variant(keys []*Node, items map[*Node]*Node) (unknown []
 	}
 	lost := false // the type is unknown, and with it what belongs to it
 	for _, key := range strange {
-		near := Nearest(key.Text, all)
-		if lost && near == "" && words[key.Text] == "" && r.elsewhere(key.Text) == "" {
-			continue
-		}
-		if words[key.Text] != "" || r.s.by[near] != nil || r.elsewhere(key.Text) != "" || r.typed && near == "" &&
-			variants.Remedy(key.Text) == "" {
+		near, remedy := Nearest(key.Text, all), variants.Remedy(key.Text)
+		known := words[key.Text] != "" || r.elsewhere(key.Text) != ""
+		switch {
+		case lost && near == "" && !known:
+		case known, r.s.by[near] != nil, r.typed && near == "" && remedy == "":
 			unknown = append(unknown, key)
-			continue
+		default:
+			r.report(key, UnknownType, fmt.Sprintf("unknown %s type %q", variants.Kind(), key.Text),
+				cmp.Or(remedy, didYouMean(key.Text, all), listTypes(variants)))
+			r.typed, lost = true, true // it was meant as one
 		}
-		remedy := variants.Remedy(key.Text)
-		if remedy == "" {
-			remedy = didYouMean(key.Text, all)
-		}
-		if remedy == "" {
-			remedy = listTypes(variants)
-		}
-		r.report(key, UnknownType, fmt.Sprintf("unknown %s type %q", variants.Kind(), key.Text), remedy)
-		r.typed, lost = true, true // it was meant as one
 	}
 	return unknown
 }
@@ -88,21 +85,14 @@ func (r *recordDecoder) take(key, item *Node, variants Variants) {
 	r.inside(&frame{key: key, node: item, path: Join(r.at.path, key.Text), component: r.s}, func() {
 		place := r.Place(item)
 		config := variants.Variant(key.Text).Decode(r.Decoder, item)
-		r.variantField().SetVariant(key.Text, config, place)
-		if r.taken == nil {
-			r.taken = map[string]component{}
-		}
+		r.s.variantOf(r.v).SetVariant(key.Text, config, place)
 		r.taken[path] = component{key.Text, config}
 	})
 }
 
 func (r *recordDecoder) missingType() {
-	variants := r.variants()
-	at := r.n
-	if r.at.key != nil {
-		at = r.at.key
-	}
-	r.report(at, MissingType, "no "+variants.Kind()+" type is given", listTypes(variants))
+	variants := r.s.variants()
+	r.report(cmp.Or(r.at.key, r.n), MissingType, "no "+variants.Kind()+" type is given", listTypes(variants))
 }
 
 // listTypes says which types there are, or how to find out.

@@ -119,12 +119,4 @@ func (r *rules) replay() {
 }
 
 // short is a duration without the zeros that Go prints: 1m, not 1m0s.
-func short(d time.Duration) string {
-	text := d.String()
-	for _, zeros := range []string{"m0s", "h0m"} {
-		if strings.HasSuffix(text, zeros) {
-			text = text[:len(text)-2]
-		}
-	}
-	return text
-}
+func short(d time.Duration) string { return schema.DurationText(d) }
