@@ -1,6 +1,8 @@
 package config
 
 import (
+	"maps"
+
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/runtime"
 	"github.com/flowd-io/flowd/internal/pool/wire"
@@ -20,12 +22,8 @@ func (l *loader) build(set *Set) {
 				prints[name] = connection(n, f.decoder)
 			}
 		}
-		for name, r := range f.spec.Resources.RateLimits.All() {
-			limits[name] = r
-		}
-		for name, list := range f.spec.Resources.Steps.All() {
-			steps[name] = list
-		}
+		maps.Insert(limits, f.spec.Resources.RateLimits.All())
+		maps.Insert(steps, f.spec.Resources.Steps.All())
 		if f.root.Lookup("service") != nil {
 			set.Service = f.spec.Service
 		}

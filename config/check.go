@@ -69,18 +69,14 @@ func (l *loader) checkProcess(section string) {
 func (l *loader) checkStdin() {
 	var first *runtime.Component
 	for _, f := range l.files {
-		for _, u := range runtime.Components(f.spec.Pipeline) {
-			switch {
-			case u.Kind != engine.Inputs.Kind() || u.Type != "stdin":
-			case first == nil:
+		for _, u := range f.components(engine.Inputs.Kind(), "stdin") {
+			if first == nil {
 				first = &u
-			default:
-				l.complain(u.Place, schema.Problem{
-					Code:    "shared-stdin",
-					Message: fmt.Sprintf("standard input is already read by %s", first.Place.Pos),
-					Remedy:  "read it once, and pass messages on through batchers or a pipe",
-				})
+				continue
 			}
+			l.complain(u.Place, schema.Problem{Code: "shared-stdin",
+				Message: fmt.Sprintf("standard input is already read by %s", first.Place.Pos),
+				Remedy:  "read it once, and pass messages on through batchers or a pipe"})
 		}
 	}
 }

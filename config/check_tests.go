@@ -18,7 +18,7 @@ func (l *loader) checkTests() {
 			c.composite[StepName(s)] = s.Use.Name == "switch" || s.Use.Name == "steps"
 		}
 		eachStep(f.spec.Pipeline, learn)
-		eachStep(l.sharedSteps(f), learn)
+		eachStep(l.resourcesOf(f).spec.Resources.Steps, learn)
 		slices.Sort(c.steps)
 		c.steps = slices.Compact(c.steps)
 		first := map[string]schema.Pos{}

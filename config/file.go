@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/flowd-io/flowd/config/yamltext"
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/engine/runtime"
 	"github.com/flowd-io/flowd/internal/pool/wire"
 	"github.com/flowd-io/flowd/internal/tlsconf"
 	"github.com/flowd-io/flowd/schema"
@@ -104,6 +106,13 @@ func (f *file) read() {
 	if f.spec.Name == "" {
 		f.spec.Name = baseName(f.path)
 	}
+}
+
+// components are those of a kind and type in the file.
+func (f *file) components(kind, name string) []runtime.Component {
+	return slices.DeleteFunc(runtime.Components(f.spec.Pipeline), func(c runtime.Component) bool {
+		return c.Kind != kind || c.Type != name
+	})
 }
 
 // baseName is a file's name without folder and extension.

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -16,52 +17,44 @@ type end struct {
 	file *file
 }
 
+// pipeEnds are the components of type pipe of a kind, by the pipe's name.
+func (l *loader) pipeEnds(kind string) map[string][]end {
+	ends := map[string][]end{}
+	for _, f := range l.files {
+		for _, u := range f.components(kind, "pipe") {
+			ends[u.Refers()] = append(ends[u.Refers()], end{u, f})
+		}
+	}
+	return ends
+}
+
 // checkPipes checks that every pipe has both ends, and that no message can return to a
 // pipeline that it has left: it would wait for itself.
 func (l *loader) checkPipes() {
-	readers, writers := map[string][]end{}, map[string][]end{}
-	var order []end // of the writers, as written
-	for _, f := range l.files {
-		for _, u := range runtime.Components(f.spec.Pipeline) {
-			e := end{u, f}
-			switch {
-			case u.Type != "pipe" || u.Refers() == "":
-			case u.Kind == engine.Inputs.Kind():
-				readers[u.Refers()] = append(readers[u.Refers()], e)
-			case u.Kind == engine.Outputs.Kind():
-				writers[u.Refers()] = append(writers[u.Refers()], e)
-				order = append(order, e)
-			}
-		}
-	}
-	for name, ends := range readers {
-		if len(writers[name]) == 0 {
-			l.openEnd(ends, "nothing writes to the pipe %q", "an output `pipe: %s`", sortedKeys(writers))
-		}
-	}
-	for name, ends := range writers {
-		if len(readers[name]) == 0 {
-			l.openEnd(ends, "nothing reads from the pipe %q", "an input `pipe: %s`", sortedKeys(readers))
-		}
-	}
-	l.pipeCycles(order, readers)
+	readers, writers := l.pipeEnds(engine.Inputs.Kind()), l.pipeEnds(engine.Outputs.Kind())
+	delete(readers, "") // the decoder has complained
+	delete(writers, "")
+	l.openEnds(readers, writers, "nothing writes to the pipe %q", "an output `pipe: %s`")
+	l.openEnds(writers, readers, "nothing reads from the pipe %q", "an input `pipe: %s`")
+	l.pipeCycles(readers)
 }
 
-// openEnd complains about a pipe that lacks its other end.
-func (l *loader) openEnd(ends []end, message, missing string, others []string) {
-	for _, e := range ends {
-		name := e.Refers()
-		remedy := schema.Suggest(name, others, fmt.Sprintf("load a pipeline that has "+missing, name))
-		l.complain(e.Place, schema.Problem{Code: "open-pipe", Message: fmt.Sprintf(message, name), Remedy: remedy})
+// openEnds complains about the pipes that lack their other end.
+func (l *loader) openEnds(pipes, others map[string][]end, message, missing string) {
+	known := slices.Sorted(maps.Keys(others))
+	for name, ends := range pipes {
+		if len(others[name]) > 0 {
+			continue
+		}
+		remedy := schema.Suggest(name, known, fmt.Sprintf("load a pipeline that has "+missing, name))
+		for _, e := range ends {
+			l.complain(e.Place, schema.Problem{Code: "open-pipe", Message: fmt.Sprintf(message, name), Remedy: remedy})
+		}
 	}
 }
 
 // pipeCycles looks for a way from a pipeline back to it.
-func (l *loader) pipeCycles(writers []end, readers map[string][]end) {
-	next := map[*file][]end{}
-	for _, w := range writers {
-		next[w.file] = append(next[w.file], w)
-	}
+func (l *loader) pipeCycles(readers map[string][]end) {
 	done := map[*file]bool{}
 	var follow func(f *file, trail []*file)
 	follow = func(f *file, trail []*file) {
@@ -69,7 +62,7 @@ func (l *loader) pipeCycles(writers []end, readers map[string][]end) {
 			return
 		}
 		trail = append(slices.Clip(trail), f)
-		for _, w := range next[f] {
+		for _, w := range f.components(engine.Outputs.Kind(), "pipe") {
 			for _, r := range readers[w.Refers()] {
 				i := slices.Index(trail, r.file)
 				if i < 0 {
@@ -90,13 +83,4 @@ func (l *loader) pipeCycles(writers []end, readers map[string][]end) {
 	for _, f := range l.files {
 		follow(f, nil)
 	}
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

@@ -142,8 +142,7 @@ func neighbour(path string) string {
 
 // cause is what a path error says apart from the path.
 func cause(err error) error {
-	var e *fs.PathError
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err
 	}
 	return err

@@ -3,6 +3,7 @@ package config
 import (
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/flowd-io/flowd/schema"
@@ -11,8 +12,6 @@ import (
 // configFiles is a config struct that names files which say what a pipeline does, or
 // hold its secrets: schemas, certificates, programs.
 type configFiles interface{ ConfigFiles() []string }
-
-var configFilesType = reflect.TypeFor[configFiles]()
 
 // notedLookup is the lookup of placeholders; it records the files that they name.
 func (l *loader) notedLookup(lookup schema.Lookup) schema.Lookup {
@@ -30,13 +29,9 @@ func (l *loader) notedLookup(lookup schema.Lookup) schema.Lookup {
 // readsAlso records the files that are named in v.
 func (l *loader) readsAlso(v any) {
 	schema.Walk(v, func(x reflect.Value) {
-		if !x.Type().Implements(configFilesType) {
-			return
-		}
-		for _, path := range x.Interface().(configFiles).ConfigFiles() {
-			if path != "" {
-				l.reads = append(l.reads, path)
-			}
+		if c, ok := reflect.TypeAssert[configFiles](x); ok {
+			files := slices.DeleteFunc(slices.Clone(c.ConfigFiles()), func(path string) bool { return path == "" })
+			l.reads = append(l.reads, files...)
 		}
 	})
 }

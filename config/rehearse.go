@@ -59,7 +59,7 @@ func (s *Set) Rehearse(l Loaded, i int) Rehearsal {
 		Limits: map[string]engine.RateLimit{},
 	}
 	shared := own
-	if other := s.loader.resourcesOf(l.file); other != nil && other != l.file {
+	if other := s.loader.resourcesOf(l.file); other != l.file {
 		shared = s.loader.decodeAgain(other)
 	}
 	maps.Insert(r.Steps, shared.spec.Resources.Steps.All())
@@ -89,7 +89,7 @@ func (l *loader) toTest(set *Set) {
 		}
 		for _, t := range f.spec.Tests {
 			l.report(needed(f, unresolved, t)...)
-			if other := l.resourcesOf(f); other != nil && other != f {
+			if other := l.resourcesOf(f); other != f {
 				l.report(needed(other, unresolved, t)...)
 			}
 		}
@@ -139,24 +139,12 @@ func (l *loader) decodeAgain(f *file) *file {
 	return again
 }
 
-// resourcesOf is the file whose resources a pipeline uses, or nil: its own or,
-// where it has none, that of all files which has some.
+// resourcesOf is the file whose resources a pipeline uses: its own or, where it has none,
+// that of all files which has some.
 func (l *loader) resourcesOf(f *file) *file {
-	if f.root.Lookup("resources") != nil {
-		return f
+	has := func(f *file) bool { return f.root.Lookup("resources") != nil }
+	if i := slices.IndexFunc(l.files, has); i >= 0 && !has(f) {
+		return l.files[i]
 	}
-	for _, other := range l.files {
-		if other.root.Lookup("resources") != nil {
-			return other
-		}
-	}
-	return nil
-}
-
-// sharedSteps are the named lists of steps that a file may use.
-func (l *loader) sharedSteps(f *file) schema.Map[engine.Steps] {
-	if from := l.resourcesOf(f); from != nil {
-		return from.spec.Resources.Steps
-	}
-	return schema.Map[engine.Steps]{}
+	return f
 }

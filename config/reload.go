@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/flowd-io/flowd/engine/runtime"
@@ -20,12 +21,7 @@ func (s *Set) Reload(paths []string, o Options) (*Set, []schema.Problem) {
 }
 
 func failed(problems []schema.Problem) bool {
-	for _, p := range problems {
-		if !p.Warning {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(problems, func(p schema.Problem) bool { return !p.Warning })
 }
 
 // before is the loaded pipeline of a name, or nil.

@@ -2,27 +2,16 @@ package config
 
 import (
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/engine/runtime"
 	"github.com/flowd-io/flowd/schema"
 )
 
 // checkReplies checks that messages that reach an output `reply` can come from an
 // `http_server`, possibly through pipes.
 func (l *loader) checkReplies() {
-	s := sources{writers: map[string][]*file{}}
+	writers := l.pipeEnds(engine.Outputs.Kind())
 	for _, f := range l.files {
-		for _, u := range runtime.Components(f.spec.Pipeline) {
-			if u.Kind == engine.Outputs.Kind() && u.Type == "pipe" {
-				s.writers[u.Refers()] = append(s.writers[u.Refers()], f)
-			}
-		}
-	}
-	for _, f := range l.files {
-		for _, u := range runtime.Components(f.spec.Pipeline) {
-			if u.Kind != engine.Outputs.Kind() || u.Type != "reply" {
-				continue
-			}
-			s.waits, s.early, s.seen = false, false, map[*file]bool{}
+		for _, u := range f.components(engine.Outputs.Kind(), "reply") {
+			s := sources{writers: writers, seen: map[*file]bool{}}
 			s.look(f)
 			switch {
 			case s.waits:
@@ -41,7 +30,7 @@ func (l *loader) checkReplies() {
 
 // sources follows messages back to their inputs.
 type sources struct {
-	writers map[string][]*file // by pipe
+	writers map[string][]end // by pipe
 	seen    map[*file]bool
 
 	waits bool // there is an http_server that waits for what becomes of its messages
@@ -53,21 +42,16 @@ func (s *sources) look(f *file) {
 		return
 	}
 	s.seen[f] = true
-	for _, u := range runtime.Components(f.spec.Pipeline) {
-		if u.Kind != engine.Inputs.Kind() {
-			continue
-		}
-		switch {
-		case u.Type == "http_server" && engine.TraitsOf(u.Config).AcksEarly:
-			s.early = true
-		case u.Type == "http_server":
-			s.waits = true
-		case u.Type == "pipe" && len(s.writers[u.Refers()]) == 0:
-			s.waits = true // the open pipe is what is wrong
-		case u.Type == "pipe":
-			for _, w := range s.writers[u.Refers()] {
-				s.look(w)
-			}
+	for _, u := range f.components(engine.Inputs.Kind(), "http_server") {
+		early := engine.TraitsOf(u.Config).AcksEarly
+		s.early = s.early || early
+		s.waits = s.waits || !early
+	}
+	for _, u := range f.components(engine.Inputs.Kind(), "pipe") {
+		writers := s.writers[u.Refers()]
+		s.waits = s.waits || len(writers) == 0 // the open pipe is what is wrong
+		for _, w := range writers {
+			s.look(w.file)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -47,9 +48,7 @@ func (l *loader) checkResources(s section) {
 				names, keys = append(names, key.Text), append(keys, f.place().Key("resources", s.name, key.Text))
 			}
 		}
-		for name, list := range f.spec.Resources.Steps.All() {
-			lists[name] = list
-		}
+		maps.Insert(lists, f.spec.Resources.Steps.All())
 	}
 	used := map[string]bool{}
 	var use func(v any)
