@@ -57,5 +57,5 @@ func (l *loader) shared(service Service) *engine.Shared {
 }
 
 func loaded(f *file) Loaded {
-	return Loaded{File: f.path, Spec: &f.spec.Pipeline, document: f.spec, decoder: f.decoder, file: f}
+	return Loaded{File: f.path, Spec: &f.spec.Pipeline, file: f}
 }

@@ -55,9 +55,7 @@ type Loaded struct {
 	Spec *engine.Pipeline
 	Plan *runtime.Plan // nil when a problem is an error
 
-	document document
-	decoder  *schema.Decoder // knows where every value is from
-	file     *file
+	file *file
 }
 
 // Load reads and builds everything without I/O beyond the files themselves and

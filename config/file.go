@@ -23,7 +23,7 @@ type file struct {
 	spec document
 	cuts yamltext.Cuts
 
-	decoder *schema.Decoder // of spec
+	decoder *schema.Decoder // of spec; knows where every value is from
 }
 
 // document is the whole of a pipeline file.

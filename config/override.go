@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -16,9 +17,8 @@ const overrideExample = "write, for example, -s engine.workers=2, -s outputs.lak
 // that have it; with a single file it may also make it.
 func (l *loader) override() {
 	for _, text := range l.options.Set {
-		o, problem := parseOverride(text)
-		if problem != nil {
-			l.report(*problem)
+		o := l.parseOverride(text)
+		if o == nil {
 			continue
 		}
 		files := l.files
@@ -26,11 +26,9 @@ func (l *loader) override() {
 			files = o.concerned(files)
 		}
 		for _, f := range files {
-			value, problems := o.node() // each file has its own nodes
-			if p := o.apply(f.root, value, l.shorts(f.root)); p != nil {
-				problems = append(problems, *p)
+			if value := o.node(); value != nil { // each file has its own nodes
+				o.apply(f.root, value, l.shorts(f.root))
 			}
-			l.report(problems...)
 		}
 		if len(files) == 0 && len(l.files) > 0 {
 			l.report(o.src.Problem(0, schema.Problem{Code: "unknown-override",
@@ -49,6 +47,7 @@ func (l *loader) shorts(root *schema.Node) func(path string) (schema.Short, bool
 
 // override is "path=value".
 type override struct {
+	*loader
 	src   *yamltext.Source // the whole text
 	path  []step
 	value int // where the value begins in the text
@@ -61,14 +60,14 @@ type step struct {
 	off   int // where it begins in the override's text
 }
 
-// parseOverride takes an override apart.
-func parseOverride(text string) (*override, *schema.Problem) {
+// parseOverride takes an override apart; it is nil when that can't be done.
+func (l *loader) parseOverride(text string) *override {
 	path, _, ok := strings.Cut(text, "=")
 	// The value may be a secret: it does not become part of every complaint.
-	o := &override{src: yamltext.NewOverride("-s "+path, text), value: len(path) + 1}
-	bad := func(off int, message string) (*override, *schema.Problem) {
-		p := o.src.Problem(off, schema.Problem{Code: "bad-override", Message: message, Remedy: overrideExample})
-		return nil, &p
+	o := &override{loader: l, src: yamltext.NewOverride("-s "+path, text), value: len(path) + 1}
+	bad := func(off int, message string) *override {
+		l.report(o.src.Problem(off, schema.Problem{Code: "bad-override", Message: message, Remedy: overrideExample}))
+		return nil
 	}
 	if !ok {
 		return bad(0, "an override is path=value, but this has no =")
@@ -93,7 +92,7 @@ func parseOverride(text string) (*override, *schema.Problem) {
 			off, rest = off+end+1, rest[end+1:]
 		}
 		if rest == "" {
-			return o, nil
+			return o
 		}
 		if rest[0] != '.' {
 			return bad(off, "a dot is missing in the path")
@@ -102,13 +101,15 @@ func parseOverride(text string) (*override, *schema.Problem) {
 	}
 }
 
-// node reads the value. Its places are columns of the override's text.
-func (o *override) node() (*schema.Node, []schema.Problem) {
+// node reads the value, nil when it can't be read. Its places are columns of the
+// override's text.
+func (o *override) node() *schema.Node {
 	n, problems := o.src.Value(o.value, pathOf(o.path))
+	o.report(problems...)
 	if n != nil {
 		o.mark(n)
 	}
-	return n, problems
+	return n
 }
 
 // mark makes n, and what is below it, show where it is from.
@@ -152,17 +153,13 @@ func (o *override) concerns(root *schema.Node) bool {
 
 // apply puts value at the path, making mappings on the way; what is written in short
 // on the way is written out.
-func (o *override) apply(root, value *schema.Node, shortAt func(path string) (schema.Short, bool)) *schema.Problem {
-	if value == nil {
-		return nil // its problem is reported
-	}
+func (o *override) apply(root, value *schema.Node, shortAt func(path string) (schema.Short, bool)) {
 	n, path := root, ""
 	for i := 0; i < len(o.path); {
 		at, used := o.path[:i], 1
-		var p *schema.Problem
 		switch s := o.path[i]; {
 		case s.index >= 0:
-			n, p = o.index(n, at, s)
+			n = o.index(n, at, s)
 			path += "[" + strconv.Itoa(s.index) + "]"
 		case n.Kind == schema.ListNode && named(n, s.key) >= 0:
 			path += "[" + strconv.Itoa(named(n, s.key)) + "]"
@@ -171,20 +168,17 @@ func (o *override) apply(root, value *schema.Node, shortAt func(path string) (sc
 			if short, ok := shortAt(path); ok && n.Kind != schema.MapNode {
 				o.writeOut(n, short)
 			}
-			n, used, p = o.key(n, at, o.path[i:])
+			n, used = o.key(n, at, o.path[i:])
 			path = schema.Join(path, strings.TrimPrefix(pathOf(o.path[i:i+used]), "."))
 		}
-		if p != nil {
-			return p
+		if n == nil {
+			return
 		}
 		i += used
 	}
 	keep := n.Pos
 	*n = *value
-	if n.Pos == (schema.Pos{}) {
-		n.Pos = keep
-	}
-	return nil
+	n.Pos = cmp.Or(n.Pos, keep)
 }
 
 // named is the item of a list with a name, -1 when there is none.
@@ -207,26 +201,26 @@ func (o *override) writeOut(n *schema.Node, s schema.Short) {
 }
 
 // key finds the value of a key of n, or adds one. A key with dots in it takes
-// several steps.
-func (o *override) key(n *schema.Node, at, rest []step) (item *schema.Node, used int, p *schema.Problem) {
+// several steps. The value is nil when n can't have keys.
+func (o *override) key(n *schema.Node, at, rest []step) (item *schema.Node, used int) {
 	if n.Kind == schema.NullNode && n.Text == "" {
 		n.Kind = schema.MapNode
 	}
 	if n.Kind != schema.MapNode {
-		return nil, 0, o.refused(rest[0], fmt.Sprintf("%s is %v, so it has no %q", pathOf(at), n.Kind, rest[0].key))
+		return o.refuse(rest[0], fmt.Sprintf("%s is %v, so it has no %q", pathOf(at), n.Kind, rest[0].key)), 0
 	}
 	if i, used := longestKey(n, rest); used > 0 {
-		return n.Items[i], used, nil
+		return n.Items[i], used
 	}
 	pos := o.src.Pos(rest[0].off)
 	key := &schema.Node{Kind: schema.TextNode, Text: rest[0].key, Pos: pos, Origin: "override", Excerpt: o.src.Excerpt}
 	item = &schema.Node{Pos: pos, Origin: "override", Excerpt: o.src.Excerpt}
 	n.Keys, n.Items = append(n.Keys, key), append(n.Items, item)
-	return item, 1, nil
+	return item, 1
 }
 
-// index finds an item of n, or adds one after the last.
-func (o *override) index(n *schema.Node, at []step, s step) (*schema.Node, *schema.Problem) {
+// index finds an item of n, or adds one after the last; nil when n can't have it.
+func (o *override) index(n *schema.Node, at []step, s step) *schema.Node {
 	if n.Kind == schema.NullNode && n.Text == "" {
 		n.Kind = schema.ListNode
 	}
@@ -237,13 +231,13 @@ func (o *override) index(n *schema.Node, at []step, s step) (*schema.Node, *sche
 	}
 	switch {
 	case n.Kind != schema.ListNode:
-		return nil, o.refused(s, fmt.Sprintf("%s is %v, not a list", pathOf(at), n.Kind))
+		return o.refuse(s, fmt.Sprintf("%s is %v, not a list", pathOf(at), n.Kind))
 	case s.index > len(n.Items):
-		return nil, o.refused(s, fmt.Sprintf("%s has %s, counted from 0", pathOf(at), items(len(n.Items))))
+		return o.refuse(s, fmt.Sprintf("%s has %s, counted from 0", pathOf(at), items(len(n.Items))))
 	case s.index == len(n.Items):
 		n.Items = append(n.Items, &schema.Node{Pos: o.src.Pos(s.off), Origin: "override", Excerpt: o.src.Excerpt})
 	}
-	return n.Items[s.index], nil
+	return n.Items[s.index]
 }
 
 func items(n int) string {
@@ -253,10 +247,11 @@ func items(n int) string {
 	return fmt.Sprintf("%d items", n)
 }
 
-func (o *override) refused(s step, message string) *schema.Problem {
-	p := o.src.Problem(s.off, schema.Problem{Code: "bad-override", Message: message,
-		Remedy: "check the path; `flowd lint --show` prints all values"})
-	return &p
+// refuse complains of a step of the path, at which there is no value then.
+func (o *override) refuse(s step, message string) *schema.Node {
+	o.report(o.src.Problem(s.off, schema.Problem{Code: "bad-override", Message: message,
+		Remedy: "check the path; `flowd lint --show` prints all values"}))
+	return nil
 }
 
 // longestKey finds the key of n that the most steps spell: customer.name is one

@@ -48,7 +48,7 @@ func StepName(s *engine.StepSpec) string { return cmp.Or(s.Name, s.Use.Name) }
 var Routes = []string{"fallback", "round_robin", "partition"}
 
 // Tests are the tests of the file, in order.
-func (l Loaded) Tests() []Test { return l.document.Tests }
+func (l Loaded) Tests() []Test { return l.file.spec.Tests }
 
 // Rehearse decodes a pipeline again for its i-th test.
 func (s *Set) Rehearse(l Loaded, i int) Rehearsal {

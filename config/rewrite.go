@@ -48,7 +48,7 @@ func (l Loaded) Rewrite(updates []Update) (before, after string, err error) {
 	}
 	for _, u := range updates {
 		if err := u.write(e); err != nil {
-			return "", "", fmt.Errorf("test %q: %w (change it by hand)", l.document.Tests[u.Test].Name, err)
+			return "", "", fmt.Errorf("test %q: %w (change it by hand)", l.file.spec.Tests[u.Test].Name, err)
 		}
 	}
 	after, root, err := e.Apply()

@@ -69,13 +69,12 @@ func conceal(d *schema.Decoder, n *schema.Node, key string, code bool) {
 	for _, url := range p.url.FindAllString(text.String(), -1) {
 		secrets.AddURL(url)
 	}
-	for _, m := range p.query.FindAllStringSubmatch(text.String(), -1) {
-		if secret := bareText(m[1]); secret != "" {
-			secrets.Add(secret)
+	for _, secretIn := range []*regexp.Regexp{p.query, p.scheme} {
+		for _, m := range secretIn.FindAllStringSubmatch(text.String(), -1) {
+			if secret := bareText(m[1]); secret != "" {
+				secrets.Add(secret)
+			}
 		}
-	}
-	if m := p.scheme.FindStringSubmatch(text.String()); m != nil && bareText(m[1]) != "" {
-		secrets.Add(m[1])
 	}
 }
 

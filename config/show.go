@@ -14,9 +14,9 @@ import (
 // with its origin: file and line, override, inherited, or default. Secrets are
 // masked.
 func (l Loaded) Show() string {
-	d := l.document
+	d := l.file.spec
 	d.Tests = nil // they are not in force
-	i := inheritor{origins: l.decoder.Origins(), timeout: d.Engine.Timeout, all: d.Engine.OnFailure.Retry}
+	i := inheritor{origins: l.file.decoder.Origins(), timeout: d.Engine.Timeout, all: d.Engine.OnFailure.Retry}
 	if i.origins["name"] == (schema.Origin{}) {
 		i.note("name", "from the file's name")
 	}
@@ -35,7 +35,7 @@ func (l Loaded) Show() string {
 		}
 		out.Processors = i.steps(out.Processors, at+".processors")
 	})
-	return l.decoder.Dump(d)
+	return l.file.decoder.Dump(d)
 }
 
 // inheritor fills in what components take from the section `engine`.

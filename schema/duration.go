@@ -20,10 +20,12 @@ func parseDuration(text string) (time.Duration, error) {
 		return 0, remedied{"is a duration without a unit", "write " + text + "s or " + text + "ms"}
 	case unit == "d" || unit == "day" || unit == "days":
 		return 0, remedied{"is not a duration: the longest unit is h", "a day is 24h"}
-	case durationUnits[unit] != "" && tooLong(number+durationUnits[unit]):
-		return 0, remedied{"is not a duration: it is too long", "at most 2562047h"}
 	case durationUnits[unit] != "":
-		return 0, remedied{"is not a duration", "write " + number + durationUnits[unit]}
+		meant := number + durationUnits[unit]
+		if _, err := time.ParseDuration(meant); err != nil {
+			return 0, remedied{"is not a duration: it is too long", "at most 2562047h"}
+		}
+		return 0, remedied{"is not a duration", "write " + meant}
 	}
 	if together := strings.ReplaceAll(text, " ", ""); together != text {
 		if _, err := time.ParseDuration(together); err == nil {
@@ -31,12 +33,6 @@ func parseDuration(text string) (time.Duration, error) {
 		}
 	}
 	return 0, errors.New("is not a duration such as 2s, 250ms or 1h30m")
-}
-
-// tooLong says whether a duration is spelled correctly but is too long.
-func tooLong(text string) bool {
-	_, err := time.ParseDuration(text)
-	return err != nil
 }
 
 // durationUnits are the units of a duration by how people spell them.

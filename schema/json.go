@@ -137,16 +137,7 @@ func (p *jsonParser) offsets(at int) func(int) Pos {
 	return func(want int) Pos {
 		i := at + 1
 		for decoded := 0; i < len(p.text) && p.text[i] != '"'; {
-			width, raw := utf8.DecodeRuneInString(p.text[i:])
-			size := raw
-			switch {
-			case p.text[i] == '\\' && strings.HasPrefix(p.text[i:], `\u`):
-				raw, size = escape(p.text[i:])
-			case p.text[i] == '\\':
-				raw, size = 2, 1
-			case width == utf8.RuneError:
-				size = utf8.RuneLen(utf8.RuneError)
-			}
+			raw, size := character(p.text[i:])
 			if decoded += size; decoded > want {
 				break
 			}
@@ -156,14 +147,18 @@ func (p *jsonParser) offsets(at int) func(int) Pos {
 	}
 }
 
-// escape is the length of the \u escape that text begins with, a pair of surrogates taken
-// as one, and of what it means.
-func escape(text string) (raw, size int) {
-	for _, raw := range []int{len(`\ud83d\ude00`), len(`\u0000`)} {
-		var s string
-		if len(text) >= raw && json.Unmarshal([]byte(`"`+text[:raw]+`"`), &s) == nil && utf8.RuneCountInString(s) == 1 {
-			return raw, len(s)
+// character is the length of the character of a string that text begins with, an escaped
+// pair of surrogates taken as one, and of what it means.
+func character(text string) (raw, size int) {
+	if text[0] == '\\' {
+		for _, raw := range []int{len(`\ud83d\ude00`), len(`\u0000`), len(`\n`)} {
+			var s string
+			if len(text) >= raw && json.Unmarshal([]byte(`"`+text[:raw]+`"`), &s) == nil &&
+				utf8.RuneCountInString(s) == 1 {
+				return raw, len(s)
+			}
 		}
 	}
-	return min(len(text), len(`\u0000`)), utf8.RuneLen(utf8.RuneError)
+	r, raw := utf8.DecodeRuneInString(text)
+	return raw, utf8.RuneLen(r)
 }

@@ -19,15 +19,8 @@ func (r *rules) composites() {
 		if len(members) == 0 {
 			continue
 		}
-		for i, m := range members {
-			at := r.member(name, o, i)
-			switch {
-			case slices.Contains(members[:i], m):
-				r.complain(at, schema.Problem{Code: "repeated-output",
-					Message: fmt.Sprintf("the output %q is given twice", m), Remedy: "name it once"})
-			case !slices.Contains(r.outputs, m):
-				r.complain(at, r.unknownOutput(m))
-			}
+		for i := range members {
+			r.listed(r.member(name, o, i), members, i)
 		}
 		for _, key := range ofMembers {
 			if r.find("outputs", name, key) != nil {
@@ -45,14 +38,10 @@ func (r *rules) member(name string, o engine.OutputSpec, i int) schema.Place {
 	if o.Use.Place.Node == nil {
 		return r.key("outputs", name)
 	}
-	at := o.Use.Place
-	if at.Node.Find("outputs") != nil {
-		at = at.At("outputs")
-	}
-	return at.Item(i)
+	return within(o.Use.Place, "outputs").Item(i)
 }
 
-// circles finds outputs that lead back to themselves, and whether there are any.
+// circles finds outputs that lead back to themselves.
 func (r *rules) circles() {
 	done := map[string]bool{}
 	var follow func(name string, trail []string)

@@ -70,9 +70,5 @@ func (r *rules) namedLimit(l engine.RateLimit) {
 // wrongLimit complains of a field of a limit; of the whole where the field is left out or
 // the limit is a bare name.
 func (r *rules) wrongLimit(l engine.RateLimit, key, message, remedy string) {
-	at := l.Place
-	if at.Node.Find(key) != nil {
-		at = at.At(key)
-	}
-	r.complain(at, schema.Problem{Code: "bad-limit", Message: message, Remedy: remedy})
+	r.complain(within(l.Place, key), schema.Problem{Code: "bad-limit", Message: message, Remedy: remedy})
 }

@@ -80,18 +80,23 @@ func (r *rules) batcher(name string, b engine.BatcherSpec, used map[string]bool)
 		if list == nil {
 			at = r.key("batchers", name, "output")
 		}
-		switch {
-		case slices.Contains(b.Output[:i], o):
-			r.complain(at, schema.Problem{Code: "repeated-output",
-				Message: fmt.Sprintf("the output %q is given twice", o), Remedy: "name it once"})
-		case !slices.Contains(r.outputs, o):
-			r.complain(at, r.unknownOutput(o))
-		}
+		r.listed(at, b.Output, i)
 		used[schema.Meant(o, r.outputs)] = true
 	}
 	if list != nil && list.Kind == schema.ListNode && len(list.Items) == 0 {
 		r.complain(r.at("batchers", name, "output"), schema.Problem{Code: "no-output",
 			Message: "the batcher names no output", Remedy: schema.Suggest("", r.outputs, "one of `outputs`")})
+	}
+}
+
+// listed checks the i-th of the outputs that a list names: it is at a place.
+func (r *rules) listed(at schema.Place, names []string, i int) {
+	switch name := names[i]; {
+	case slices.Contains(names[:i], name):
+		r.complain(at, schema.Problem{Code: "repeated-output",
+			Message: fmt.Sprintf("the output %q is given twice", name), Remedy: "name it once"})
+	case !slices.Contains(r.outputs, name):
+		r.complain(at, r.unknownOutput(name))
 	}
 }
 

@@ -121,6 +121,14 @@ func (r *rules) at(keys ...string) schema.Place { return r.root().At(keys...) }
 // key is at, but for a key.
 func (r *rules) key(keys ...string) schema.Place { return r.root().Key(keys...) }
 
+// within is the place of a field or, where that is left out, of what is around it.
+func within(at schema.Place, field string) schema.Place {
+	if at.Node.Find(field) == nil {
+		return at
+	}
+	return at.At(field)
+}
+
 // find is a value that is written in the pipeline, or nil.
 func (r *rules) find(keys ...string) *schema.Node { return r.spec.Place.Node.Find(keys...) }
 
@@ -185,12 +193,8 @@ func (r *rules) exposed() {
 
 // warn warns of a component, at a field of it where that is written.
 func (r *rules) warn(c Component, field string, p schema.Problem) {
-	at := c.Place
-	if at.Node.Find(field) != nil {
-		at = at.At(field)
-	}
 	p.Warning = true
-	r.complain(at, p)
+	r.complain(within(c.Place, field), p)
 }
 
 // Fails says whether a problem is an error of the pipeline; one without a line, as in an
