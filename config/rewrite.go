@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/flowd-io/flowd/config/yamltext"
+	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -210,15 +211,10 @@ func jsonValue(n *schema.Node) yamltext.Value {
 
 func (f *Fates) value() yamltext.Value {
 	v := yamltext.Mapping()
-	for _, e := range []struct {
-		name string
-		n    int64
-	}{
-		{"delivered", f.Delivered}, {"filtered", f.Filtered}, {"dead_lettered", f.DeadLettered},
-		{"dropped", f.Dropped}, {"returned", f.Returned},
-	} {
-		if e.n > 0 {
-			v.Append(yamltext.Text(e.name), yamltext.Plain(strconv.FormatInt(e.n, 10)))
+	for _, fate := range []engine.Fate{engine.Delivered, engine.Filtered, engine.DeadLettered, engine.Dropped,
+		engine.Returned} {
+		if n := f.Of(fate); n > 0 {
+			v.Append(yamltext.Text(fate.String()), yamltext.Plain(strconv.FormatInt(n, 10)))
 		}
 	}
 	return v.OneLine()

@@ -154,9 +154,6 @@ func (a *Answer) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
-// answerKeys distinguish an answer written out from the fields of a document.
-var answerKeys = []string{"match", "set", "json", "text", "meta", "drop", "error", "class"}
-
 // UnmarshalConfig reads one answer or a list of them.
 func (m *Mock) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	*m = nil
@@ -172,6 +169,7 @@ func (m *Mock) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 // readAnswer reads an answer, or in short the fields that it sets.
 func readAnswer(d *schema.Decoder, n *schema.Node) (a Answer) {
 	var own, fields []string
+	answerKeys := schema.Of(Answer{}).Keys() // an answer written out has them, a document others
 	for _, k := range n.Keys {
 		if slices.Contains(answerKeys, k.Text) {
 			own = append(own, k.Text)

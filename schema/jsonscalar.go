@@ -29,12 +29,9 @@ func scalar(k kind, f *field) map[string]any {
 	case floatKind:
 		return either(bounded(map[string]any{"type": "number"}, c), `^[-+]?[0-9.]+([eE][-+]?[0-9]+)?$|`)
 	case durationKind:
-		return map[string]any{"type": "string", "pattern": durationPattern}
+		return patterned(durationPattern)
 	case sizeKind:
-		return map[string]any{"anyOf": []any{
-			map[string]any{"type": "integer", "minimum": 0},
-			map[string]any{"type": "string", "pattern": sizePattern},
-		}}
+		return anyOf(map[string]any{"type": "integer", "minimum": 0}, patterned(sizePattern))
 	}
 	if len(c.oneof) > 0 {
 		return words(k, c.oneof)
@@ -48,16 +45,21 @@ func words(k kind, texts []string) map[string]any {
 	for i, text := range texts {
 		words[i] = native(k, text)
 	}
-	return map[string]any{"anyOf": []any{
-		map[string]any{"enum": words},
-		map[string]any{"type": "string", "pattern": holder},
-	}}
+	return anyOf(map[string]any{"enum": words}, patterned(holder))
 }
 
 // either is a schema, or a text that a pattern allows: the value in quotes, or
 // a placeholder.
 func either(m map[string]any, pattern string) map[string]any {
-	return map[string]any{"anyOf": []any{m, map[string]any{"type": "string", "pattern": pattern + holder}}}
+	return anyOf(m, patterned(pattern+holder))
+}
+
+// anyOf is a schema that takes what one of others takes.
+func anyOf(forms ...any) map[string]any { return map[string]any{"anyOf": forms} }
+
+// patterned is the schema of a text that a pattern allows.
+func patterned(pattern string) map[string]any {
+	return map[string]any{"type": "string", "pattern": pattern}
 }
 
 func bounded(m map[string]any, c check) map[string]any {

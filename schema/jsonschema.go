@@ -47,7 +47,7 @@ func (b *schemaBuilder) typ(t *Type) map[string]any {
 		for i, a := range t.anyOf {
 			forms[i] = b.typ(a)
 		}
-		return map[string]any{"anyOf": forms}
+		return anyOf(forms...)
 	}
 	if len(t.words) > 0 {
 		return words(textKind, t.words)
@@ -156,7 +156,7 @@ func (b *schemaBuilder) record(s *shape, v reflect.Value) map[string]any {
 	if len(forms) == 1 {
 		return long
 	}
-	return map[string]any{"anyOf": forms}
+	return anyOf(forms...)
 }
 
 // words are the choices that a single word picks.
@@ -176,7 +176,7 @@ func (b *schemaBuilder) field(f *field, v reflect.Value) map[string]any {
 	bare := b.bare(f, v)
 	m := bare
 	if bare["$ref"] != nil {
-		m = map[string]any{"anyOf": []any{bare}}
+		m = anyOf(bare)
 	}
 	if f.check.required && f.group == "" {
 		m = maps.Clone(m)
@@ -243,7 +243,7 @@ func exactlyOne(names []string, optional bool) map[string]any {
 	case len(one) == 0:
 		return map[string]any{}
 	case optional:
-		none := map[string]any{"not": map[string]any{"anyOf": one}}
+		none := map[string]any{"not": anyOf(one...)}
 		return map[string]any{"oneOf": append([]any{none}, one...)}
 	}
 	return map[string]any{"oneOf": one}
@@ -259,7 +259,7 @@ func orNull(m map[string]any) map[string]any {
 	if len(m) == 0 { // takes anything
 		return m
 	}
-	return map[string]any{"anyOf": []any{m, map[string]any{"type": "null"}}}
+	return anyOf(m, map[string]any{"type": "null"})
 }
 
 // text is a scalar's text, whatever YAML takes it for.

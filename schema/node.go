@@ -1,6 +1,7 @@
 package schema
 
 import (
+	"cmp"
 	"fmt"
 	"unicode/utf8"
 )
@@ -162,25 +163,20 @@ func (n *Node) Problem(p Problem) Problem {
 // At is the place of a field below at; where that is left out, of what is around it.
 func (at Place) At(keys ...string) Place {
 	for _, key := range keys {
-		at.Path = Join(at.Path, key)
-		if n := at.Node.Find(key); n != nil {
-			at.Node = n
-		}
+		at.Path, at.Node = Join(at.Path, key), cmp.Or(at.Node.Find(key), at.Node)
 	}
 	return at
 }
 
 // Key is At, but for the key of the field instead of its value.
 func (at Place) Key(keys ...string) Place {
-	for n := at.Node; len(keys) > 0; keys = keys[1:] {
-		at.Path = Join(at.Path, keys[0])
-		if n == nil {
-			continue
+	n := at.Node
+	for _, key := range keys {
+		at.Path = Join(at.Path, key)
+		if n != nil {
+			at.Node = cmp.Or(n.keyOf(key), at.Node)
 		}
-		if key := n.keyOf(keys[0]); key != nil {
-			at.Node = key
-		}
-		n = n.Lookup(keys[0])
+		n = n.Find(key)
 	}
 	return at
 }

@@ -89,8 +89,7 @@ func (s *scan) entry(off, end int, behindDash bool) *finding {
 		if item || colon < 0 {
 			return nil
 		}
-		return &finding{off, fmt.Sprintf("this line is indented below line %d, whose value is complete", top.line),
-			"indent it like the lines around it, or remove the value above"}
+		return tooFar(off, top)
 	}
 	switch {
 	case strings.HasPrefix(rest, "? "):
@@ -130,9 +129,7 @@ func (s *scan) bare(off, end, col int) *finding {
 		return &finding{off + len(m[1]), "a space is missing after the colon",
 			fmt.Sprintf("write `%s: %s`", m[1], m[2])}
 	}
-	for top := s.top(); top != nil && top.col > col; top = s.top() {
-		s.levels = s.levels[:len(s.levels)-1]
-	}
+	s.leave(col)
 	more := strings.TrimSpace(s.text[s.at:]) != ""
 	if top := s.top(); top == nil && (col > 0 || !more) || top != nil && top.open && top.col < col {
 		return s.value(off, end)
@@ -151,12 +148,7 @@ func (s *scan) bare(off, end, col int) *finding {
 
 // enter finds the level of an item or key at col, or opens one.
 func (s *scan) enter(off, col int, item bool) *finding {
-	var closed *level
-	for top := s.top(); top != nil && top.col > col; top = s.top() {
-		closed = top
-		s.levels = s.levels[:len(s.levels)-1]
-	}
-	top := s.top()
+	closed, top := s.leave(col), s.top()
 	switch {
 	case top == nil && closed != nil:
 		return &finding{off, fmt.Sprintf("this line is indented less than line %d, where the file begins", closed.line),
@@ -175,8 +167,7 @@ func (s *scan) enter(off, col int, item bool) *finding {
 			fmt.Sprintf("a list item and a key can't be at the same level, as on this line and line %d", top.line),
 			"indent what belongs to the line above, or begin it with `- ` as well"}
 	case top.col < col && closed == nil:
-		return &finding{off, fmt.Sprintf("this line is indented below line %d, whose value is complete", top.line),
-			"indent it like the lines around it, or remove the value above"}
+		return tooFar(off, top)
 	case top.col < col:
 		return &finding{off, fmt.Sprintf("this line is indented by %d, unlike any line above that it could belong to",
 			col), fmt.Sprintf("indent it by %d like line %d, or by %d like line %d", closed.col, closed.line, top.col,
@@ -184,6 +175,21 @@ func (s *scan) enter(off, col int, item bool) *finding {
 	}
 	top.line, top.open, top.plain = s.number, true, false
 	return nil
+}
+
+// tooFar is a line below a level that has its value.
+func tooFar(off int, top *level) *finding {
+	return &finding{off, fmt.Sprintf("this line is indented below line %d, whose value is complete", top.line),
+		"indent it like the lines around it, or remove the value above"}
+}
+
+// leave closes the levels beyond a column, and returns the last of them.
+func (s *scan) leave(col int) (closed *level) {
+	for top := s.top(); top != nil && top.col > col; top = s.top() {
+		closed = top
+		s.levels = s.levels[:len(s.levels)-1]
+	}
+	return closed
 }
 
 func (s *scan) top() *level {

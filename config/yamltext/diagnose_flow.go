@@ -71,14 +71,13 @@ func (s *scan) flow(off, col int) *finding {
 		case fresh && strings.IndexByte("@`%", c) >= 0:
 			return &finding{i, fmt.Sprintf("a value can't begin with %c", c), "put it into quotes"}
 		case fresh && c == '&': // the value is still to come
-			name := s.text[i+1 : i+1+strings.IndexAny(s.text[i+1:]+",", ",]} \t\r\n")]
-			s.anchors[name] = true
-			i += len(name)
+			n := until(s.text[i+1:], ",]} \t\r\n")
+			s.anchors[s.text[i+1:i+1+n]] = true
+			i += n
 		case fresh && c == '*':
-			name := s.text[i+1 : i+1+strings.IndexAny(s.text[i+1:]+",", ",]} \t\r\n")]
+			name := s.text[i+1 : i+1+until(s.text[i+1:], ",]} \t\r\n")]
 			if !s.anchors[name] {
-				return &finding{i, fmt.Sprintf("*%s repeats a value that is named &%s, but there is none above", name,
-					name), "put the value into quotes"}
+				return unnamed(i, name, "put the value into quotes")
 			}
 			fresh = false
 		default:

@@ -24,7 +24,7 @@ func (s *scan) content(off, end int) *finding {
 		return nil
 	}
 	top.open = false
-	quote := "put the whole value into quotes: " + inQuotes(uncommented(s.text[s.whole:end]))
+	quote := "put the whole value into quotes: " + s.wholeInQuotes(end)
 	switch c := rest[0]; c {
 	case '@', '`', '%':
 		return &finding{off, fmt.Sprintf("a value can't begin with %c", c), quote}
@@ -51,21 +51,22 @@ func (s *scan) content(off, end int) *finding {
 	return nil
 }
 
+// wholeInQuotes is the value in hand, which ends at end, in quotes.
+func (s *scan) wholeInQuotes(end int) string { return inQuotes(uncommented(s.text[s.whole:end])) }
+
 // property reads what may stand in front of a value: *alias, &anchor, !tag.
 func (s *scan) property(off, end int) *finding {
 	rest := s.text[off:end]
 	word := rest[:wordLen(rest)]
 	name := word[1:]
-	quote := "an expression that begins with " + word[:1] + " goes into quotes: " +
-		inQuotes(uncommented(s.text[s.whole:end]))
+	quote := "an expression that begins with " + word[:1] + " goes into quotes: " + s.wholeInQuotes(end)
 	switch word[0] {
 	case '*':
 		if after := uncommented(rest[len(word):]); after != "" {
 			return &finding{off, "a value that begins with * repeats another one, so nothing may follow", quote}
 		}
 		if !s.anchors[name] {
-			return &finding{off, fmt.Sprintf("*%s repeats a value that is named &%s, but there is none above", name,
-				name), "put the value into quotes: " + inQuotes(word)}
+			return unnamed(off, name, "put the value into quotes: "+inQuotes(word))
 		}
 		return nil
 	case '&':
@@ -75,7 +76,7 @@ func (s *scan) property(off, end int) *finding {
 		s.anchors[name] = true
 	case '!':
 		tag := &finding{off, "! begins a YAML tag, but this is not a tag",
-			"write `not` for !, or put the value into quotes: " + inQuotes(uncommented(s.text[s.whole:end]))}
+			"write `not` for !, or put the value into quotes: " + s.wholeInQuotes(end)}
 		behind := off + len(word) + spaces(s.text[off+len(word):end])
 		if strings.ContainsAny(name, "<>(){}[],&|=") {
 			return tag
@@ -88,6 +89,11 @@ func (s *scan) property(off, end int) *finding {
 	}
 	off += len(word)
 	return s.content(off+spaces(s.text[off:end]), end)
+}
+
+// unnamed is an alias of a name that nothing has.
+func unnamed(off int, name, remedy string) *finding {
+	return &finding{off, fmt.Sprintf("*%s repeats a value that is named &%[1]s, but there is none above", name), remedy}
 }
 
 // block reads a | or > scalar: its header, and the deeper lines below.
@@ -122,12 +128,11 @@ func (s *scan) quoted(off, end int) *finding {
 			return unclosedQuote(s.text, off)
 		}
 		at := off + n + spaces(s.text[off+n:])
+		remedy := "put the whole value into quotes: " + inQuotes(uncommented(s.text[off:end]))
 		if at == off+n && s.text[off] == '\'' {
-			return &finding{at, "there is text after the closing quote",
-				"write '' for an apostrophe inside single quotes"}
+			remedy = "write '' for an apostrophe inside single quotes"
 		}
-		return &finding{at, "there is text after the closing quote",
-			"put the whole value into quotes: " + inQuotes(uncommented(s.text[off:end]))}
+		return &finding{at, "there is text after the closing quote", remedy}
 	}
 	s.skipTo(off + n)
 	return nil

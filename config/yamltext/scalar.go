@@ -108,22 +108,18 @@ func escapeLen(s string) (from, made int) {
 		n, _ := foldLen(s[1+b:])
 		return 1 + b + n, 0
 	}
-	hex := 0
+	digits := 0
 	switch s[1] {
 	case 'N', '_':
 		return 2, 2
 	case 'L', 'P':
 		return 2, 3
-	case 'x':
-		hex = 2
-	case 'u':
-		hex = 4
-	case 'U':
-		hex = 8
+	case 'x', 'u', 'U':
+		digits = map[byte]int{'x': 2, 'u': 4, 'U': 8}[s[1]]
 	default:
 		return 2, 1
 	}
-	from = min(2+hex, len(s))
+	from = min(2+digits, len(s))
 	var r rune
 	for _, c := range []byte(s[2:from]) {
 		r = r<<4 | rune(strings.IndexByte("0123456789abcdef", c|0x20)&15)
@@ -198,21 +194,19 @@ func spaces(s string) int { return len(s) - len(strings.TrimLeft(s, " \t")) }
 // spaceLen measures white space, line breaks included.
 func spaceLen(s string) int { n, _ := foldLen(s); return n }
 
-// wordLen is the distance to the next white space.
-func wordLen(s string) int {
-	if n := strings.IndexAny(s, " \t\r\n"); n >= 0 {
+// until is the distance to the first of some characters, or to the end of s.
+func until(s, chars string) int {
+	if n := strings.IndexAny(s, chars); n >= 0 {
 		return n
 	}
 	return len(s)
 }
 
+// wordLen is the distance to the next white space.
+func wordLen(s string) int { return until(s, " \t\r\n") }
+
 // contentLen is the length of the first line of s without its end, lineLen with it.
-func contentLen(s string) int {
-	if n := strings.IndexAny(s, "\r\n"); n >= 0 {
-		return n
-	}
-	return len(s)
-}
+func contentLen(s string) int { return until(s, "\r\n") }
 
 func lineLen(s string) int {
 	n := contentLen(s)
