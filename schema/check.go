@@ -101,9 +101,7 @@ func order[T cmp.Ordered](a, b string, parse func(string) (T, error)) (int, erro
 func empty(v reflect.Value, s *shape) bool {
 	switch s.kind {
 	case orderedKind:
-		n := 0
-		v.Addr().Interface().(ordered).each(func(string, reflect.Value) { n++ })
-		return n == 0
+		return v.Addr().Interface().(ordered).Len() == 0
 	case listKind, mapKind, textKind:
 		return v.Len() == 0
 	case customKind: // one that is a list, mapping or text underneath

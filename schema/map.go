@@ -50,6 +50,7 @@ func (m Map[V]) Get(key string) (V, bool) {
 
 // ordered is a *Map of any element, for code that has only its reflect.Type.
 type ordered interface {
+	Len() int
 	elem() reflect.Type
 	reset(room int)
 	add(key string, value reflect.Value, pos Pos)

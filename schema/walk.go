@@ -28,41 +28,36 @@ func walk(v reflect.Value, depth int, visit func(reflect.Value)) {
 		}
 	case reflect.Struct:
 		visit(v)
-		w := wayInto(v.Type())
-		if w.entries >= 0 {
-			walk(v.Method(w.entries).Call(nil)[0], depth+1, visit)
+		if m, ok := reflect.TypeAssert[entered](v); ok {
+			walk(m.list(), depth+1, visit)
 			return
 		}
-		for _, i := range w.fields {
+		for _, i := range waysInto(v.Type()) {
 			walk(v.Field(i), depth+1, visit)
 		}
 	}
 }
 
-// way is how walk continues from a struct.
-type way struct {
-	entries int   // the method Entries of an ordered map, or -1
-	fields  []int // that may hold structs
-}
+// entered is a Map of any element.
+type entered interface{ list() reflect.Value }
+
+func (m Map[V]) list() reflect.Value { return reflect.ValueOf(m.entries) }
 
 // ways are kept by type: every file has the same types, and is walked many times.
 var ways sync.Map
 
-func wayInto(t reflect.Type) way {
-	if w, known := ways.Load(t); known {
-		return w.(way)
-	}
-	w := way{entries: -1}
-	if m, ok := t.MethodByName("Entries"); ok && m.Type.NumIn() == 1 && m.Type.NumOut() == 1 {
-		w.entries = m.Index
+// waysInto are the fields of a struct that may hold structs.
+func waysInto(t reflect.Type) (fields []int) {
+	if known, ok := ways.Load(t); ok {
+		return known.([]int)
 	}
 	for i := range t.NumField() {
 		if f := t.Field(i); f.IsExported() && !holdsNothing(f.Type) {
-			w.fields = append(w.fields, i)
+			fields = append(fields, i)
 		}
 	}
-	ways.Store(t, w)
-	return w
+	ways.Store(t, fields)
+	return fields
 }
 
 // holdsNothing says whether values of a type have no structs inside that walk visits.

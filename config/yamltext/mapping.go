@@ -45,15 +45,15 @@ func (c *converter) mapping(out *schema.Node, n *yaml.Node, depth int) {
 // key converts a key; nil, and a complaint, when it can't be one.
 func (c *converter) key(k *yaml.Node) *schema.Node {
 	off := c.src.offset(k.Line, k.Column)
-	bad := func(code, message, remedy string) *schema.Node {
-		c.report(off, schema.Problem{Code: code, Message: message, Remedy: remedy})
+	bad := func(message, remedy string) *schema.Node {
+		c.report(off, schema.Problem{Code: "yaml-key", Message: message, Remedy: remedy})
 		return nil
 	}
 	if k.Kind == yaml.AliasNode && k.Alias.Kind == yaml.ScalarNode {
-		return bad("yaml-key", fmt.Sprintf("the alias *%s can't be a key", k.Value), "write the key out")
+		return bad(fmt.Sprintf("the alias *%s can't be a key", k.Value), "write the key out")
 	}
 	if k.Kind != yaml.ScalarNode {
-		return bad("yaml-key", "a list or mapping can't be a key",
+		return bad("a list or mapping can't be a key",
 			"write a name; an expression or text that begins with { or [ goes into quotes")
 	}
 	if !c.room(off, 0) {
@@ -63,10 +63,9 @@ func (c *converter) key(k *yaml.Node) *schema.Node {
 	c.scalar(key, k, newScalar(c.src.Source, k, off))
 	switch {
 	case key.Tag != "" && key.Tag != "!!timestamp" && key.Tag != "!!str":
-		return bad("yaml-key", fmt.Sprintf("a key can't have the tag %s", key.Tag),
-			"remove it, or put the key into quotes")
+		return bad(fmt.Sprintf("a key can't have the tag %s", key.Tag), "remove it, or put the key into quotes")
 	case key.Text == "" && key.Style == schema.Plain:
-		return bad("yaml-key", "a key is missing before the colon", "write a name")
+		return bad("a key is missing before the colon", "write a name")
 	}
 	return key
 }
