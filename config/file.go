@@ -104,7 +104,7 @@ func (f *file) read() {
 	f.decoder.Decode(f.root, &f.spec)
 	*schema.Shared[expr.Limits](f.decoder) = f.spec.Engine.Limits.Expression
 	if f.spec.Name == "" {
-		f.spec.Name = baseName(f.path)
+		f.spec.Name = strings.TrimSuffix(filepath.Base(f.path), filepath.Ext(f.path))
 	}
 }
 
@@ -113,10 +113,4 @@ func (f *file) components(kind, name string) []runtime.Component {
 	return slices.DeleteFunc(runtime.Components(f.spec.Pipeline), func(c runtime.Component) bool {
 		return c.Kind != kind || c.Type != name
 	})
-}
-
-// baseName is a file's name without folder and extension.
-func baseName(path string) string {
-	base := filepath.Base(path)
-	return strings.TrimSuffix(base, filepath.Ext(base))
 }

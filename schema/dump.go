@@ -11,10 +11,9 @@ import (
 
 // Origin is where a value is from. The zero Origin is a default.
 type Origin struct {
-	Pos    Pos
-	Text   string // "override" and the like, where it is not a file that tells
-	node   *Node  // the value as written
-	secret bool   // read from a file: it does not show
+	Pos  Pos
+	Text string // "override" and the like, where it is not a file that tells
+	node *Node  // the value as written
 }
 
 // String is file:line, "override", or "default".
@@ -45,8 +44,7 @@ func (d *Decoder) note(n *Node) {
 	if d.origins == nil {
 		d.origins = map[string]Origin{}
 	}
-	secret := strings.Contains(n.Text, "${file:")
-	d.origins[d.at.path] = Origin{Pos: n.Pos, Text: n.Origin, node: n, secret: secret}
+	d.origins[d.at.path] = Origin{Pos: n.Pos, Text: n.Origin, node: n}
 }
 
 // Dump is a decoded value as it is in force, in YAML, with a comment on each
@@ -97,13 +95,11 @@ func (w *dumper) text() string {
 	}
 	var b strings.Builder
 	for _, l := range w.lines {
-		l[0] = w.d.secrets.Mask(l[0])
-		if l[1] == "" {
-			b.WriteString(l[0] + "\n")
-			continue
+		text := w.d.secrets.Mask(l[0])
+		if l[1] != "" {
+			text += strings.Repeat(" ", max(0, width-len([]rune(text)))) + "  # " + l[1]
 		}
-		pad := strings.Repeat(" ", max(0, width-len([]rune(l[0]))))
-		b.WriteString(l[0] + pad + "  # " + l[1] + "\n")
+		b.WriteString(text + "\n")
 	}
 	return b.String()
 }
@@ -260,7 +256,7 @@ func (w *dumper) scalar(v reflect.Value, s *shape, indent, head, path string) {
 
 // shown is the value's text, as far as it may be seen.
 func shown(v reflect.Value, s *shape, origin Origin) string {
-	if origin.secret {
+	if origin.node != nil && strings.Contains(origin.node.Text, "${file:") {
 		return mask
 	}
 	text := written(s, v)

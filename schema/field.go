@@ -45,12 +45,6 @@ type inlined struct {
 	embedded bool // its methods are promoted
 }
 
-func (d *describer) record(rt reflect.Type) fields {
-	fs := fields{by: map[string]*field{}}
-	d.collect(&fs, rt, nil)
-	return fs
-}
-
 // collect adds the fields of a struct that is at index in the outermost one.
 func (d *describer) collect(fs *fields, rt reflect.Type, index []int) {
 	for i := range rt.NumField() {
@@ -139,26 +133,14 @@ func (fs *fields) choose(f *field, tag string) {
 }
 
 // names are the keys of all fields, in order.
-func (fs *fields) names() []string {
-	names := make([]string, len(fs.list))
-	for i, f := range fs.list {
-		names[i] = f.name
-	}
-	return names
-}
-
-// member is the choice of that name, or nil.
-func (fs *fields) member(name string) *field {
-	if f := fs.by[name]; f != nil && f.group != "" {
-		return f
-	}
-	return nil
-}
+func (fs *fields) names() []string { return namesOf(fs.list) }
 
 // names are the keys to choose from.
-func (g *group) names() []string {
-	names := make([]string, len(g.members))
-	for i, f := range g.members {
+func (g *group) names() []string { return namesOf(g.members) }
+
+func namesOf(list []*field) []string {
+	names := make([]string, len(list))
+	for i, f := range list {
 		names[i] = f.name
 	}
 	return names

@@ -140,8 +140,8 @@ func (r *recordDecoder) pick() bool {
 		return false
 	}
 	pieces, _ := r.resolve(r.n)
-	f := r.s.member(joined(pieces))
-	if f == nil {
+	f := r.s.by[joined(pieces)]
+	if f == nil || f.group == "" {
 		return false
 	}
 	r.noteShort(Short{Field: f.name, Word: true})

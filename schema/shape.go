@@ -93,7 +93,8 @@ func (d *describer) describe(rt reflect.Type) *shape {
 	case orderedKind:
 		s.elem = d.describe(reflect.New(rt).Interface().(ordered).elem())
 	case recordKind:
-		s.fields = d.record(rt)
+		s.by = map[string]*field{}
+		d.collect(&s.fields, rt, nil)
 	}
 	return s
 }

@@ -43,14 +43,13 @@ type level struct {
 }
 
 var (
-	missingSpace = onMistake(`^([\w.-]+):([^\s:/].*)$`)
-	equalsSign   = onMistake(`^([\w.-]+)\s*=\s*(\S.*)$`)
-	missingColon = onMistake(`^([\w.-]+)(?:\s+(\S.*))?$`)
+	missingSpace = onFirstUse(`^([\w.-]+):([^\s:/].*)$`)
+	equalsSign   = onFirstUse(`^([\w.-]+)\s*=\s*(\S.*)$`)
+	missingColon = onFirstUse(`^([\w.-]+)(?:\s+(\S.*))?$`)
 )
 
-// onMistake is a regular expression that only files with mistakes need: it is
-// compiled on first use.
-func onMistake(text string) func() *regexp.Regexp {
+// onFirstUse is a regular expression that few files need: it is compiled when one does.
+func onFirstUse(text string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
 }
 

@@ -2,10 +2,8 @@ package yamltext
 
 import (
 	"errors"
-	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 
 	"gopkg.in/yaml.v3"
 
@@ -13,9 +11,7 @@ import (
 )
 
 // dateText is a date that YAML 1.1 knew: people still expect it to be special.
-var dateText = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:[Tt \t].*)?$`)
-})
+var dateText = onFirstUse(`^[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:[Tt \t].*)?$`)
 
 // kindOf is the kind of a scalar, and the tag that says more than the kind:
 // an explicit one, or !!timestamp for a plain date.

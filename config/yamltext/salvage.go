@@ -16,7 +16,8 @@ func Salvage(file string, data []byte, at int) (root *schema.Node, cuts Cuts, mo
 	if len(data) > longest {
 		return nil, nil, nil
 	}
-	t := newCutter(strings.TrimPrefix(string(data), "\ufeff"))
+	all := strings.Split(strings.TrimPrefix(string(data), "\ufeff"), "\n")
+	t := &cutter{whole: all, lines: slices.Clone(all)}
 	for range mistakes {
 		var problems []schema.Problem
 		ok := false
@@ -55,11 +56,6 @@ func (l lines) has(line int) bool { return l.from <= line && line <= l.to }
 type cutter struct {
 	whole []string // as it was
 	lines []string // what is left
-}
-
-func newCutter(text string) *cutter {
-	all := strings.Split(text, "\n")
-	return &cutter{all, slices.Clone(all)}
 }
 
 func (t *cutter) text() string { return strings.Join(t.lines, "\n") }

@@ -74,7 +74,7 @@ func secondOpinion(src *Source) (off int, message string, ok bool) {
 	return src.lines[p.Line-1] + len(line), e.Message, true
 }
 
-var lineNumber = onMistake(`^(?:yaml: )?(?:line (\d+): )?`)
+var lineNumber = onFirstUse(`^(?:yaml: )?(?:line (\d+): )?`)
 
 // parserLine is the line, 1 when there is none, and the message of an error of
 // the first parser.
