@@ -113,7 +113,10 @@ func (l *loader) unreadable(path string, err error) {
 	case errors.Is(err, fs.ErrPermission):
 		p.Message, p.Remedy = "there is no permission to read the file", "give this user permission to read it"
 	default:
-		p.Message, p.Remedy = cause(err).Error(), "give a file or a directory that can be read"
+		if e, ok := errors.AsType[*fs.PathError](err); ok {
+			err = e.Err // the path is that of the problem
+		}
+		p.Message, p.Remedy = err.Error(), "give a file or a directory that can be read"
 	}
 	l.report(p)
 }
@@ -138,14 +141,6 @@ func neighbour(path string) string {
 		return filepath.Join(filepath.Dir(path), near)
 	}
 	return ""
-}
-
-// cause is what a path error says apart from the path.
-func cause(err error) error {
-	if e, ok := errors.AsType[*fs.PathError](err); ok {
-		return e.Err
-	}
-	return err
 }
 
 // readCapped reads at most limit bytes of a file.

@@ -93,11 +93,8 @@ func (w *jsonWriter) text(s string) {
 // jsonNumber spells a number of YAML as JSON does, or is "" for infinity and NaN.
 func jsonNumber(text string) string {
 	text = strings.TrimPrefix(text, "+")
-	digits, negative := strings.CutPrefix(text, "-")
-	sign := ""
-	if negative {
-		sign = "-"
-	}
+	digits := strings.TrimPrefix(text, "-")
+	sign := text[:len(text)-len(digits)]
 	switch {
 	case strings.HasPrefix(digits, "0x"), strings.HasPrefix(digits, "0o"):
 		n, ok := new(big.Int).SetString(digits, 0)

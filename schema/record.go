@@ -153,16 +153,14 @@ func (r *recordDecoder) pick() bool {
 
 // refuse reports a value that is neither a mapping nor a short form of one.
 func (r *recordDecoder) refuse() {
-	if r.n.scalar() && len(r.s.groups) > 0 {
-		if pieces, ok := r.resolve(r.n); ok {
-			r.refuseWord(pieces)
-		}
+	if !r.n.scalar() || len(r.s.groups) == 0 {
+		r.wrong(r.n, r.s, r.asMapping())
 		return
 	}
-	r.wrong(r.n, r.s, r.asMapping())
-}
-
-func (r *recordDecoder) refuseWord(pieces []Piece) {
+	pieces, ok := r.resolve(r.n)
+	if !ok {
+		return
+	}
 	var names []string
 	for _, g := range r.s.groups {
 		names = append(names, g.names()...)

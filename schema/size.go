@@ -87,9 +87,7 @@ func nearUnit(unit string) string {
 	switch unit {
 	case "byte", "bytes":
 		return "B"
-	case "k", "m", "g", "t", "p":
-		return strings.ToUpper(unit) + "iB"
-	case "ki", "mi", "gi", "ti", "pi":
+	case "k", "m", "g", "t", "p", "ki", "mi", "gi", "ti", "pi":
 		return strings.ToUpper(unit[:1]) + "iB"
 	}
 	for _, u := range units {
