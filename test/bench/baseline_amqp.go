@@ -18,24 +18,16 @@ func amqpRelay(args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	url, in, out := args[0], args[1], args[2]
-	from, err := amqp091.Dial(url)
+	from, source, err := channel(url)
 	if err != nil {
 		return err
 	}
 	defer from.Close()
-	to, err := amqp091.Dial(url)
+	to, sink, err := channel(url)
 	if err != nil {
 		return err
 	}
 	defer to.Close()
-	source, err := from.Channel()
-	if err != nil {
-		return err
-	}
-	sink, err := to.Channel()
-	if err != nil {
-		return err
-	}
 	if err := errors.Join(source.Qos(1000, 0, false), sink.Confirm(false)); err != nil {
 		return err
 	}
@@ -49,6 +41,19 @@ func amqpRelay(args []string) error {
 	err = publish(deliveries, sink, out, published)
 	close(published)
 	return errors.Join(err, <-acked)
+}
+
+// channel is a channel of a connection of its own, which the caller closes.
+func channel(url string) (*amqp091.Connection, *amqp091.Channel, error) {
+	conn, err := amqp091.Dial(url)
+	if err != nil {
+		return nil, nil, err
+	}
+	ch, err := conn.Channel()
+	if err != nil {
+		return nil, nil, errors.Join(err, conn.Close())
+	}
+	return conn, ch, nil
 }
 
 type pending struct {

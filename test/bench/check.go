@@ -6,7 +6,9 @@ import (
 	"hash/maphash"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 )
 
 // output is what is checked after a run.
@@ -32,21 +34,20 @@ const sampled = 2000
 // is what want makes of it. All ids are checked; only a sample of the documents is decoded.
 func becomes(want func(document) document, passes func(id int) bool) check {
 	return func(o output) error {
-		seen, came := make([]bool, o.n), 0
+		seen, came := make(ids, o.n), 0
+		for id := range seen {
+			seen[id] = !passes(id)
+		}
 		stride := max(o.n/sampled, 1)
 		if o.all {
 			stride = 1
 		}
 		var reference []byte
 		err := eachLine(o.out, func(line []byte) error {
-			id, err := idOf(line)
+			id, err := seen.add(line)
 			if err != nil {
 				return err
 			}
-			if id >= o.n || seen[id] || !passes(id) {
-				return fmt.Errorf("message %d came out, which is one too many", id)
-			}
-			seen[id] = true
 			if came++; came%stride != 0 {
 				return nil
 			}
@@ -56,13 +57,27 @@ func becomes(want func(document) document, passes func(id int) bool) check {
 		if err != nil {
 			return err
 		}
-		for id, found := range seen {
-			if !found && passes(id) {
-				return fmt.Errorf("message %d did not come out", id)
-			}
+		if id := slices.Index(seen, false); id >= 0 {
+			return fmt.Errorf("message %d did not come out", id)
 		}
 		return nil
 	}
+}
+
+// ids says of each message whether it has come out, or must not.
+type ids []bool
+
+// add takes the message of a line, and says which one it is.
+func (seen ids) add(line []byte) (int, error) {
+	id, err := idOf(line)
+	if err != nil {
+		return 0, err
+	}
+	if id >= len(seen) || seen[id] {
+		return 0, fmt.Errorf("message %d came out, which is one too many", id)
+	}
+	seen[id] = true
+	return id, nil
 }
 
 func decode(text []byte) (d document, err error) {
@@ -145,22 +160,12 @@ func counted(o output) error {
 		if m == nil {
 			return fmt.Errorf("no report that all was delivered: %s", o.stderr)
 		}
-		told = digits(m[2])
+		told = strings.ReplaceAll(m[2], ",", "")
 	}
 	if n, err := strconv.Atoi(told); (o.flowd || told != "") && (err != nil || n != o.n) {
 		return fmt.Errorf("%s messages arrived of %d", told, o.n)
 	}
 	return nil
-}
-
-func digits(s string) string {
-	var d []byte
-	for i := range len(s) {
-		if s[i] != ',' {
-			d = append(d, s[i])
-		}
-	}
-	return string(d)
 }
 
 // inOrder checks that messages with equal customers kept their order, and then the rest.

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -183,7 +184,7 @@ func reported(stderr string, pipelines, n int) error {
 		return fmt.Errorf("no report that all was delivered: %s", stderr)
 	}
 	for _, m := range all {
-		if digits(m[1]) != fmt.Sprint(n) {
+		if strings.ReplaceAll(m[1], ",", "") != strconv.Itoa(n) {
 			return errors.New(m[0] + ": not all was delivered")
 		}
 	}

@@ -11,6 +11,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -19,6 +20,7 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -93,12 +95,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	if o.quick {
 		w.rounds, w.messages, w.turn, w.budget, w.checked = 3, 100_000, quickTurn, quickBudget, 500
 	}
-	if o.rounds > 0 {
-		w.rounds = o.rounds
-	}
-	if o.messages > 0 {
-		w.messages = o.messages
-	}
+	w.rounds, w.messages = cmp.Or(o.rounds, w.rounds), cmp.Or(o.messages, w.messages)
 	table := stdout
 	if o.json == "-" || o.markdown {
 		table = stderr // stdout is for what was asked for
@@ -129,18 +126,10 @@ func (w *world) all(only *regexp.Regexp, curved bool, table io.Writer) report {
 	began := time.Now()
 	rep := report{Machine: w.machine(), Rounds: w.rounds}
 	rep.head(table)
-	var chosen []*row
-	for i := range rows {
-		if only.MatchString(rows[i].name) {
-			chosen = append(chosen, &rows[i])
-		}
-	}
-	var traced []curve
-	for _, c := range curves {
-		if curved && only.MatchString(c.Name) {
-			traced = append(traced, c)
-		}
-	}
+	chosen := slices.DeleteFunc(slices.Clone(rows), func(r row) bool { return !only.MatchString(r.name) })
+	traced := slices.DeleteFunc(slices.Clone(curves), func(c curve) bool {
+		return !curved || !only.MatchString(c.Name)
+	})
 	share := w.budget / time.Duration(max(len(chosen)+len(traced), 1))
 	w.due = began
 	for _, r := range chosen {
@@ -148,7 +137,7 @@ func (w *world) all(only *regexp.Regexp, curved bool, table io.Writer) report {
 			return rep
 		}
 		w.due = w.due.Add(share)
-		res := w.measure(r)
+		res := w.measure(&r)
 		res.print(table)
 		rep.Rows = append(rep.Rows, res)
 		fmt.Fprintf(w.log, "bench: %s took %.1f s\n", r.name, res.Took.Seconds())

@@ -2,12 +2,15 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -24,17 +27,24 @@ type usage struct {
 	stderr    string
 }
 
+// sample is what it has cost to handle n messages in some time.
+func (u usage) sample(d data, n int, took time.Duration) sample {
+	s := sample{Messages: n, Wall: took, CPU: u.cpu, Peak: u.peak}
+	if d.line != nil {
+		s.Bytes = int64(n * len(d.line(nil, 0)))
+	}
+	return s
+}
+
 // process is one that runs; its memory is looked at while it does.
 type process struct {
-	cmd    *exec.Cmd
-	stderr tail
-	began  time.Time
-	cancel context.CancelFunc
-	ended  chan struct{} // closed when there is nothing more to look at
-	looks  sync.WaitGroup
-	peak   int64 // as it was seen; read when looks are over
-	used   usage
-	err    error
+	cmd      *exec.Cmd
+	to, from *os.File // pipes to its stdin and from its stdout, of one that piped has started
+	stderr   tail
+	began    time.Time
+	ended    chan struct{} // closed when there is nothing more to look at
+	used     usage
+	err      error
 }
 
 // command is one of a table: words in which $NAME is replaced, with < FILE and > FILE
@@ -42,26 +52,18 @@ type process struct {
 func (w *world) command(text string, vars map[string]string) (cmd *exec.Cmd, in, out string, ok bool) {
 	var argv []string
 	target := (*string)(nil)
-	for _, word := range strings.Fields(text) {
-		if word == "<" {
+	for word := range strings.FieldsSeq(text) {
+		word = os.Expand(word, func(name string) string { return cmp.Or(vars[name], w.vars[name]) })
+		switch {
+		case word == "<":
 			target = &in
-			continue
-		}
-		if word == ">" {
+		case word == ">":
 			target = &out
-			continue
-		}
-		word = os.Expand(word, func(name string) string {
-			if v, ok := vars[name]; ok {
-				return v
-			}
-			return w.vars[name]
-		})
-		if target != nil {
+		case target != nil:
 			*target, target = word, nil
-			continue
+		default:
+			argv = append(argv, word)
 		}
-		argv = append(argv, word)
 	}
 	if argv[0] == "" {
 		return nil, "", "", false
@@ -74,23 +76,24 @@ func (w *world) command(text string, vars map[string]string) (cmd *exec.Cmd, in,
 	return cmd, in, out, true
 }
 
-// intoPipe prepares a run of a contestant and starts it with a pipe as stdout, of which
-// the caller gets the other end, to close. The process is the caller's to end.
-func (w *world) intoPipe(r *row, c *contestant, n int) (vars map[string]string, p *process, from *os.File, err error) {
-	if vars, err = w.prepare(r, c, n); err != nil {
-		return nil, nil, nil, err
-	}
-	from, to, err := os.Pipe()
+// piped starts a command with a pipe to it and one from it, which kill closes.
+func (w *world) piped(text string, vars map[string]string) (*process, error) {
+	in, to, err := os.Pipe()
 	if err != nil {
-		return nil, nil, nil, err
+		return nil, err
 	}
-	p, err = w.start(c.command, vars, nil, to)
-	to.Close() // the process has its own
+	defer in.Close() // the process has its own
+	from, out, err := os.Pipe()
 	if err != nil {
-		from.Close()
-		return nil, nil, nil, err
+		return nil, errors.Join(err, to.Close())
 	}
-	return vars, p, from, nil
+	defer out.Close()
+	p, err := w.start(text, vars, in, out)
+	if err != nil {
+		return nil, errors.Join(err, to.Close(), from.Close())
+	}
+	p.to, p.from = to, from
+	return p, nil
 }
 
 // start starts a command of the table. stdin and stdout may be nil.
@@ -121,61 +124,73 @@ func (w *world) start(text string, vars map[string]string, stdin io.Reader, stdo
 
 func (w *world) launch(cmd *exec.Cmd) (*process, error) {
 	ctx, cancel := context.WithTimeout(w.ctx, deadline)
-	p := &process{cmd: cmd, cancel: cancel, ended: make(chan struct{})}
-	p.cmd.Stderr = &p.stderr
-	p.cmd.WaitDelay = 5 * time.Second
+	p := &process{cmd: cmd, ended: make(chan struct{})}
+	cmd.Stderr = &p.stderr
+	cmd.WaitDelay = 5 * time.Second
 	own := highWater("self")
 	p.began = time.Now()
-	if err := p.cmd.Start(); err != nil {
+	if err := cmd.Start(); err != nil {
 		cancel()
 		return nil, err
 	}
+	context.AfterFunc(ctx, func() { _ = cmd.Process.Kill() })
 	exited := make(chan struct{})
-	p.looks.Go(func() {
-		p.look(exited)
-	})
 	go func() {
-		select {
-		case <-ctx.Done():
-			_ = p.cmd.Process.Kill()
-		case <-exited:
-		}
+		defer close(exited)
+		p.err = cmd.Wait()
+		p.used.wall = time.Since(p.began)
 	}()
 	go func() {
 		defer close(p.ended)
-		p.err = p.cmd.Wait()
-		p.used.wall = time.Since(p.began)
-		close(exited)
-		p.looks.Wait()
-		p.used.cpu = p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
-		p.used.code = p.cmd.ProcessState.ExitCode()
+		defer cancel()
+		seen := look(p.pid(), exited)
+		p.used.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+		p.used.code = cmd.ProcessState.ExitCode()
 		p.used.stderr = p.stderr.String()
 		// Linux counts what this process had at the fork, too: where that was more,
 		// what was seen from outside is nearer.
-		if p.used.peak = maxRSS(p.cmd.ProcessState); p.peak > 0 && p.used.peak <= own {
-			p.used.peak = p.peak
+		if p.used.peak = maxRSS(cmd.ProcessState); seen > 0 && p.used.peak <= own {
+			p.used.peak = seen
 		}
 		if ctx.Err() != nil && w.ctx.Err() == nil {
 			p.err = fmt.Errorf("it did not end within %v", deadline)
 		}
-		cancel()
 	}()
 	return p, nil
 }
 
-// look reads the most memory that the process had, until it is gone.
-func (p *process) look(exited <-chan struct{}) {
+func (p *process) pid() string { return strconv.Itoa(p.cmd.Process.Pid) }
+
+// look reads the most memory that a process had, until it is gone.
+func look(pid string, exited <-chan struct{}) (peak int64) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	pid := fmt.Sprint(p.cmd.Process.Pid)
 	for {
-		p.peak = max(p.peak, highWater(pid))
+		peak = max(peak, highWater(pid))
 		select {
 		case <-exited:
-			return
+			return peak
 		case <-tick.C:
 		}
 	}
+}
+
+const patience = time.Minute // for what is on its way
+
+// until waits until a process has done something; lacks says what it has not done else.
+func (p *process) until(done func() bool, lacks string) error {
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for late := time.After(patience); !done(); {
+		select {
+		case <-tick.C:
+		case <-p.ended:
+			return fmt.Errorf("%s ended: %s", filepath.Base(p.cmd.Path), p.used.stderr)
+		case <-late:
+			return fmt.Errorf("%s %s: %s", filepath.Base(p.cmd.Path), lacks, p.stderr.String())
+		}
+	}
+	return nil
 }
 
 // wait waits for the end of a process that should end with code 0.
@@ -193,11 +208,29 @@ func (p *process) stop() (usage, error) {
 	return p.wait()
 }
 
-// kill ends a process that has nothing more to say.
+// kill ends a process that has nothing more to say, and closes its pipes.
 func (p *process) kill() usage {
 	_ = p.cmd.Process.Kill()
 	<-p.ended
+	if p.to != nil {
+		_ = errors.Join(p.to.Close(), p.from.Close()) // or finish has
+	}
 	return p.used
+}
+
+// finish ends a process by the end of its input. It must not write anything more.
+func (p *process) finish() (usage, error) {
+	if err := p.to.Close(); err != nil {
+		return usage{}, err
+	}
+	rest, err := io.ReadAll(p.from)
+	if err != nil {
+		return usage{}, err
+	}
+	if len(rest) > 0 {
+		return usage{}, fmt.Errorf("more came out than went in: %.200s", rest)
+	}
+	return p.wait()
 }
 
 // do runs a command of the table to its end.

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -97,13 +99,17 @@ func (w *world) measure(r *row) (res result) {
 			return res
 		}
 	}
-	turns := append([]contestant(nil), r.contestants...)
+	turns := slices.Clone(r.contestants)
 	if twin := turns[0]; r.fixed == 0 { // where speed counts
 		twin.name = again
 		turns = append(turns, twin)
 	}
 	scores, sizes := make([]score, len(turns)), make([]int, len(turns))
 	peaks := make([]float64, len(turns)) // messages a second
+	fail := func(i int, err error) {
+		scores[i].Skipped = err.Error()
+		w.wrong = append(w.wrong, fmt.Sprintf("%s: %s: %v", r.name, turns[i].name, err))
+	}
 	for i := range turns {
 		c := &turns[i]
 		scores[i] = score{Name: c.name, Limit: c.limit}
@@ -120,8 +126,7 @@ func (w *world) measure(r *row) (res result) {
 			n = max(sizes[0]/c.part, 1)
 		}
 		if err != nil {
-			scores[i].Skipped = err.Error()
-			w.wrong = append(w.wrong, fmt.Sprintf("%s: %s: %v", r.name, c.name, err))
+			fail(i, err)
 			continue
 		}
 		sizes[i], peaks[i] = n, 1/each.Seconds()
@@ -140,8 +145,7 @@ func (w *world) measure(r *row) (res result) {
 			}
 			s, err := r.run(w, r, &turns[i], sizes[i], false)
 			if err != nil {
-				scores[i].Skipped = err.Error()
-				w.wrong = append(w.wrong, fmt.Sprintf("%s: %s: %v", r.name, turns[i].name, err))
+				fail(i, err)
 				continue
 			}
 			s.Allocs = scores[i].Allocs
@@ -227,16 +231,9 @@ func (w *world) allocs(r *row, c *contestant) float64 {
 	inside.command = strings.Replace(c.command, flowdRuns, "$self baseline flowd-alloc", 1)
 	few, many := min(w.messages/5, 4000), min(w.messages, 20_000)
 	made := func(n int) float64 {
-		var objects float64
-		vars, err := w.prepare(r, &inside, n)
-		if err != nil {
-			return math.NaN()
-		}
-		used, err := w.do(inside.command, vars)
-		if err != nil {
-			return math.NaN()
-		}
-		if _, err := fmt.Sscan(used.stderr, &objects); err != nil {
+		used, err := w.once(r, &inside, n)
+		objects, unread := strconv.ParseFloat(used.stderr, 64)
+		if err != nil || unread != nil {
 			return math.NaN()
 		}
 		return objects
@@ -279,19 +276,11 @@ func (g goal) judge(r *row, scores []score) target {
 	if m.of == nil {
 		m = r.metric
 	}
-	t := target{}
-	if g.than == "" {
-		t.Got, t.Judged = m.mid(scores[0].Rounds), len(scores[0].Rounds) > 0
-		t.Text = m.name + " "
-	} else {
-		for _, s := range scores {
-			if s.Name == g.than {
-				t.Got, t.Judged = m.times(scores[0].Rounds, s.Rounds), len(s.Rounds) > 0 && len(scores[0].Rounds) > 0
-			}
-		}
-	}
-	unit := m.unit
+	flowd := scores[0].Rounds
+	t, unit := target{Text: m.name + " ", Got: m.mid(flowd), Judged: len(flowd) > 0}, m.unit
 	if g.than != "" {
+		other := scores[slices.IndexFunc(scores, func(s score) bool { return s.Name == g.than })].Rounds
+		t = target{Got: m.times(flowd, other), Judged: len(flowd) > 0 && len(other) > 0}
 		unit = "× " + g.than
 	}
 	if g.atLeast > 0 {

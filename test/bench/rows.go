@@ -107,11 +107,7 @@ var fileRows = []row{
 // alone is the runner of a row in which flowd's engine runs in a process that says what
 // the messages alone have cost: the start of a program would be most of it.
 func alone(w *world, r *row, c *contestant, n int, _ bool) (s sample, err error) {
-	vars, err := w.prepare(r, c, n)
-	if err != nil {
-		return s, err
-	}
-	used, err := w.do(c.command, vars)
+	used, err := w.once(r, c, n)
 	if err != nil {
 		return s, err
 	}

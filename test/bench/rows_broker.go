@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"runtime"
 	"strings"
@@ -91,15 +92,11 @@ func rabbitmq(w *world) error {
 // relay is the runner of rows that move n messages from one queue to another. What is
 // measured is the time from the first one to the last one there.
 func relay(w *world, r *row, c *contestant, n int, kind string) (s sample, err error) {
-	conn, err := amqp091.Dial(w.broker.URL)
+	conn, ch, err := channel(w.broker.URL)
 	if err != nil {
 		return s, err
 	}
 	defer conn.Close()
-	ch, err := conn.Channel()
-	if err != nil {
-		return s, err
-	}
 	if err := ch.Confirm(false); err != nil {
 		return s, err
 	}
@@ -118,16 +115,16 @@ func relay(w *world, r *row, c *contestant, n int, kind string) (s sample, err e
 		return s, err
 	}
 	defer p.kill()
-	took, err := arrive(p, ch, to, n)
+	began, err := holds(ch, to, n, p.ended)
 	if err != nil {
-		return s, err
+		return s, fmt.Errorf("%w: %s", err, p.stderr.String())
 	}
+	took := max(time.Since(began), time.Millisecond)
 	used, err := p.stop()
 	if err != nil {
 		return s, err
 	}
-	s = sample{Messages: n, Bytes: int64(n * len(r.data.line(nil, 0))), Wall: took, CPU: used.cpu, Peak: used.peak}
-	return s, emptied(ch, to, r.data, n)
+	return used.sample(r.data, n, took), emptied(ch, to, r.data, n)
 }
 
 // fill puts n messages into a queue and waits until they are there.
@@ -145,48 +142,34 @@ func fill(ch *amqp091.Channel, queue string, d data, n int) error {
 		}
 	}
 	last.Wait()
-	return holds(ch, queue, n, nil)
+	_, err := holds(ch, queue, n, nil)
+	return err
 }
 
-const patience = time.Minute // for messages that are on their way
-
-// holds waits until a queue has n messages, and calls seen each time it looks.
-func holds(ch *amqp091.Channel, queue string, n int, seen func(now int) error) error {
+// holds waits until a queue has n messages, and says when it saw the first. The end of a
+// process that should put them there ends it, too.
+func holds(ch *amqp091.Channel, queue string, n int, ended <-chan struct{}) (first time.Time, err error) {
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
-	for late := time.Now().Add(patience); ; <-tick.C {
+	for late := time.After(patience); ; {
 		q, err := ch.QueueDeclarePassive(queue, true, false, false, false, nil)
 		if err != nil {
-			return err
+			return first, err
 		}
-		if seen != nil {
-			if err := seen(q.Messages); err != nil {
-				return err
-			}
+		if q.Messages > 0 && first.IsZero() {
+			first = time.Now()
 		}
 		if q.Messages >= n {
-			return nil
-		}
-		if time.Now().After(late) {
-			return fmt.Errorf("%d of %d messages came to %s", q.Messages, n, queue)
-		}
-	}
-}
-
-func arrive(p *process, ch *amqp091.Channel, queue string, n int) (took time.Duration, err error) {
-	var began time.Time
-	err = holds(ch, queue, n, func(now int) error {
-		if now > 0 && began.IsZero() {
-			began = time.Now()
+			return first, nil
 		}
 		select {
-		case <-p.ended:
-			return fmt.Errorf("it ended: %s", p.used.stderr)
-		default:
-			return nil
+		case <-tick.C:
+		case <-ended:
+			return first, errors.New("it ended")
+		case <-late:
+			return first, fmt.Errorf("%d of %d messages came to %s", q.Messages, n, queue)
 		}
-	})
-	return max(time.Since(began), time.Millisecond), err
+	}
 }
 
 // emptied takes what arrived in a queue, which must be n messages with one field more.
@@ -195,21 +178,17 @@ func emptied(ch *amqp091.Channel, queue string, d data, n int) error {
 	if err != nil {
 		return err
 	}
-	seen, late := make([]bool, n), time.After(patience)
+	seen, late := make(ids, n), time.After(patience)
 	for range n {
 		select {
 		case m, ok := <-deliveries:
 			if !ok {
 				return errors.New("the broker closed the channel")
 			}
-			id, err := idOf(m.Body)
+			id, err := seen.add(m.Body)
 			if err != nil {
 				return err
 			}
-			if id >= n || seen[id] {
-				return fmt.Errorf("message %d came out twice", id)
-			}
-			seen[id] = true
 			if err := same(m.Body, d.line(nil, id), critical); err != nil {
 				return err
 			}
@@ -240,31 +219,24 @@ func toSQS(w *world, r *row, c *contestant, n int, _ bool) (s sample, err error)
 	for _, op := range []string{"SendMessage", "SendMessageBatch"} {
 		service.Fault(op, fakesqs.Fault{Times: -1, Delay: time.Millisecond})
 	}
-	for name, value := range map[string]string{
+	maps.Copy(vars, map[string]string{
 		"aws_endpoint_url": service.Listen(), "aws_region": "us-east-1", "aws_access_key_id": "bench",
 		"aws_secret_access_key": "bench",
 		"aws_config_file":       os.DevNull, "aws_shared_credentials_file": os.DevNull, "aws_profile": "",
-	} {
-		vars[name] = value
-	}
+	})
 	used, err := w.do(c.command, vars)
 	if err != nil {
 		return s, err
 	}
-	seen := make([]bool, n)
+	seen := make(ids, n)
 	came := service.Messages("orders")
-	for i := range came {
-		id, err := idOf([]byte(came[i].Body))
-		if err != nil {
+	for _, m := range came {
+		if _, err := seen.add([]byte(m.Body)); err != nil {
 			return s, err
 		}
-		if id >= n || seen[id] {
-			return s, fmt.Errorf("message %d arrived twice", id)
-		}
-		seen[id] = true
 	}
 	if len(came) != n {
 		return s, fmt.Errorf("%d messages arrived of %d", len(came), n)
 	}
-	return sample{Messages: n, Wall: used.wall, CPU: used.cpu, Peak: used.peak}, nil
+	return used.sample(data{}, n, used.wall), nil
 }

@@ -8,9 +8,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -63,16 +63,21 @@ const (
 // many connections.
 func posts(conns int, to end) runner {
 	return func(w *world, r *row, c *contestant, n int, _ bool) (s sample, err error) {
-		other, err := newBackend()
-		if err != nil {
-			return s, err
-		}
-		defer func() { err = errors.Join(err, other.close()) }()
+		var got atomic.Int64 // messages that were sent on
+		other := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			if body, err := io.ReadAll(r.Body); err == nil {
+				if _, err := idOf(body); err == nil {
+					got.Add(1)
+				}
+			}
+		}))
+		defer other.Close()
 		address, err := freeAddress()
 		if err != nil {
 			return s, err
 		}
-		p, err := w.start(c.command, map[string]string{"listen": address, "target": other.address}, nil, nil)
+		vars := map[string]string{"listen": address, "target": other.Listener.Addr().String()}
+		p, err := w.start(c.command, vars, nil, nil)
 		if err != nil {
 			return s, err
 		}
@@ -96,10 +101,10 @@ func posts(conns int, to end) runner {
 		if err != nil {
 			return s, err
 		}
-		s = sample{Messages: n, Bytes: int64(n * len(r.data.line(nil, 0))), Wall: took, CPU: used.cpu, Peak: used.peak,
-			Load: c.load}
+		s = used.sample(r.data, n, took)
+		s.Load = c.load
 		s.quantiles(all)
-		if got := int(other.got.Load()); to == relayed && got != n {
+		if got := int(got.Load()); to == relayed && got != n {
 			return s, fmt.Errorf("%d messages arrived of %d", got, n)
 		}
 		if c.program() == "$flowd" { // it reports what it has delivered, too
@@ -111,20 +116,10 @@ func posts(conns int, to end) runner {
 
 // listens waits until a server takes connections.
 func (p *process) listens(address string) error {
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for late := time.After(20 * time.Second); ; {
-		if c, err := net.Dial("tcp", address); err == nil {
-			return c.Close()
-		}
-		select {
-		case <-tick.C:
-		case <-p.ended:
-			return fmt.Errorf("%s ended: %s", filepath.Base(p.cmd.Path), p.used.stderr)
-		case <-late:
-			return fmt.Errorf("%s does not listen: %s", filepath.Base(p.cmd.Path), p.stderr.String())
-		}
-	}
+	return p.until(func() bool {
+		c, err := net.Dial("tcp", address)
+		return err == nil && c.Close() == nil
+	}, "does not listen")
 }
 
 func freeAddress() (string, error) {
@@ -133,38 +128,6 @@ func freeAddress() (string, error) {
 		return "", err
 	}
 	return l.Addr().String(), l.Close()
-}
-
-// backend is the server that messages are sent on to.
-type backend struct {
-	address string
-	got     atomic.Int64 // messages
-	server  *http.Server
-	served  chan error
-}
-
-func newBackend() (*backend, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	t := &backend{address: l.Addr().String(), served: make(chan error, 1)}
-	t.server = &http.Server{ReadHeaderTimeout: time.Minute,
-		Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			if body, err := io.ReadAll(r.Body); err == nil {
-				if _, err := idOf(body); err == nil {
-					t.got.Add(1)
-				}
-			}
-		})}
-	go func() { t.served <- t.server.Serve(l) }()
-	return t, nil
-}
-
-func (t *backend) close() error {
-	err := t.server.Close()
-	<-t.served
-	return err
 }
 
 // httpEcho listens on args[0] and answers with what it is sent.
@@ -206,14 +169,9 @@ func serve(address string, handle func(w http.ResponseWriter, body []byte) error
 				http.Error(w, err.Error(), http.StatusBadGateway)
 			}
 		})}
-	failed := make(chan error, 1)
-	go func() { failed <- s.ListenAndServe() }()
-	select {
-	case err := <-failed:
-		return err
-	case <-ctx.Done():
-		err := s.Close()
-		<-failed
+	context.AfterFunc(ctx, func() { _ = s.Close() })
+	if err := s.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
+	return nil
 }

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
-	"strconv"
 	"time"
 )
 
@@ -76,45 +75,37 @@ func procfs(*world) error {
 
 // rest waits until a process has used no CPU time for a while.
 func (p *process) rest() error {
-	const still = 300 * time.Millisecond
-	pid := strconv.Itoa(p.cmd.Process.Pid)
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	last, since := cpuOf(pid), time.Now()
-	for time.Since(since) < still {
-		select {
-		case <-p.ended:
-			return fmt.Errorf("%s ended: %s", filepath.Base(p.cmd.Path), p.used.stderr)
-		case <-tick.C:
-		}
-		if now := cpuOf(pid); now != last {
+	last, since := cpuOf(p.pid()), time.Now()
+	return p.until(func() bool {
+		if now := cpuOf(p.pid()); now != last {
 			last, since = now, time.Now()
 		}
-	}
-	return nil
+		return time.Since(since) > 300*time.Millisecond
+	}, "does not come to rest")
 }
 
 // stalled is the runner of a row whose contestants write to a pipe that nobody reads, until
 // they are idle. Then it is read, and everything must be there.
 func stalled(w *world, r *row, c *contestant, n int, all bool) (s sample, err error) {
-	vars, p, from, err := w.intoPipe(r, c, n)
+	vars, err := w.prepare(r, c, n)
 	if err != nil {
 		return s, err
 	}
-	defer from.Close()
+	p, err := w.piped(c.command, vars)
+	if err != nil {
+		return s, err
+	}
 	defer p.kill()
 	if err := p.rest(); err != nil {
 		return s, err
 	}
-	s.Peak = highWater(strconv.Itoa(p.cmd.Process.Pid))
+	s.Peak = highWater(p.pid())
 	out, err := os.Create(vars["out"])
 	if err != nil {
 		return s, err
 	}
-	if _, err := io.Copy(out, from); err != nil {
-		return s, errors.Join(err, out.Close())
-	}
-	if err := out.Close(); err != nil {
+	_, err = io.Copy(out, p.from)
+	if err := errors.Join(err, out.Close()); err != nil {
 		return s, err
 	}
 	used, err := p.wait()
@@ -145,7 +136,7 @@ func idlePipelines(w *world, r *row, c *contestant, n int, _ bool) (s sample, er
 	if err := p.rest(); err != nil {
 		return s, err
 	}
-	s.Peak = resident(strconv.Itoa(p.cmd.Process.Pid))
+	s.Peak = resident(p.pid())
 	used, err := p.stop()
 	s.CPU, s.Messages = used.cpu, n
 	if told := len(delivered.FindAllString(used.stderr, -1)); err == nil && told == 0 {
@@ -159,7 +150,7 @@ func idlePipelines(w *world, r *row, c *contestant, n int, _ bool) (s sample, er
 func idle(w *world, r *row, c *contestant, _ int, _ bool) (s sample, err error) {
 	err = w.first(r, c, func(p *process, _ time.Duration) error {
 		err := p.rest()
-		s.Peak = resident(strconv.Itoa(p.cmd.Process.Pid))
+		s.Peak = resident(p.pid())
 		return err
 	})
 	return s, err
@@ -185,27 +176,18 @@ func firstMessage(w *world, r *row, c *contestant, n int, _ bool) (s sample, err
 
 // first calls then when the first message has been delivered.
 func (w *world) first(r *row, c *contestant, then func(p *process, took time.Duration) error) error {
-	p, to, from, err := w.piped(c.command, nil)
+	p, err := w.piped(c.command, nil)
 	if err != nil {
 		return err
 	}
 	defer p.kill()
-	defer to.Close()
-	defer from.Close()
-	if _, err := to.Write(append(r.data.line(nil, 0), '\n')); err != nil {
-		return err
-	}
-	line, err := bufio.NewReader(from).ReadSlice('\n')
-	took := time.Since(p.began)
+	took, err := p.first(bufio.NewReader(p.from), r.data, unchanged)
 	if err != nil {
-		return fmt.Errorf("nothing comes out: %w: %s", err, p.stderr.String())
-	}
-	if err := same(line, r.data.line(nil, 0), func(d document) document { return d }); err != nil {
 		return err
 	}
 	if err := then(p, took); err != nil {
 		return err
 	}
-	_, err = finish(p, to, from)
+	_, err = p.finish()
 	return err
 }

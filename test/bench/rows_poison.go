@@ -24,35 +24,33 @@ var poisonRows = []row{
 // others measures how long it takes until all messages are out but those that fail.
 // When every message is looked at, the end of the process is, too: it reports failures.
 func others(w *world, r *row, c *contestant, n int, all bool) (s sample, err error) {
-	vars, p, from, err := w.intoPipe(r, c, n)
+	vars, err := w.prepare(r, c, n)
 	if err != nil {
 		return s, err
 	}
-	defer from.Close()
+	p, err := w.piped(c.command, vars)
+	if err != nil {
+		return s, err
+	}
 	defer p.kill()
-	bad := func(id int) bool { return vars["bad"] == "777" && id%20_000 == 777 }
-	want := 0
+	want, seen := n, make(ids, n)
 	for i := range n {
-		if !bad(i) {
-			want++
+		if vars["bad"] == "777" && i%20_000 == 777 {
+			seen[i] = true // once would be too often
+			want--
 		}
 	}
-	lines, seen := bufio.NewReaderSize(from, 1<<18), make([]bool, n)
+	lines := bufio.NewReaderSize(p.from, 1<<18)
 	for range want {
 		line, err := lines.ReadSlice('\n')
 		if err != nil {
 			return s, fmt.Errorf("not all came out: %w: %s", err, p.stderr.String())
 		}
-		id, err := idOf(line)
-		if err != nil {
+		if _, err := seen.add(line); err != nil {
 			return s, err
 		}
-		if id >= n || bad(id) || seen[id] {
-			return s, fmt.Errorf("message %d came out", id)
-		}
-		seen[id] = true
 	}
-	s = sample{Messages: n, Wall: time.Since(p.began), Peak: highWater(fmt.Sprint(p.cmd.Process.Pid))}
+	s = sample{Messages: n, Wall: time.Since(p.began), Peak: highWater(p.pid())}
 	if !all {
 		s.CPU = p.kill().cpu
 		return s, nil

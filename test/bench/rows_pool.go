@@ -4,8 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
-	"io"
-	"maps"
 	"os"
 	"strconv"
 	"strings"
@@ -21,13 +19,13 @@ var poolRows = []row{
 		"workers"),
 	{
 		name: "pool-hop", does: "stdin → one set on a worker with 32 slots → stdout, as fast as it goes", data: events,
-		run:         pooled,
+		run:         pipes(critical),
 		contestants: hops,
 		goals:       []goal{{atLeast: 4}},
 	},
 	{
-		name: "latency-pool", does: "the same, open loop at 20 % load", data: events, metric: p99, run: pooled,
-		open:        true,
+		name: "latency-pool", does: "the same, open loop at 20 % load", data: events, metric: p99,
+		run: pipes(critical), open: true,
 		contestants: hops,
 		goals:       []goal{{atMost: 20}},
 	},
@@ -42,7 +40,7 @@ var hops = []contestant{
 // scale is a row that has 8 slots, against fewer. Each has as many messages for a slot.
 func scale(name, of, command, each string) row {
 	r := row{
-		name: name, does: "a step of 20 ms on 8 " + of + ", against fewer", data: events, run: pooled, cap: 160,
+		name: name, does: "a step of 20 ms on 8 " + of + ", against fewer", data: events, run: pipes(critical), cap: 160,
 		contestants: []contestant{
 			{name: "flowd", command: command, vars: map[string]string{each: "8", "wave": "8"}},
 			{name: "8 sleepers", command: "$self baseline sleepers 8", vars: map[string]string{"wave": "8"},
@@ -59,70 +57,25 @@ func scale(name, of, command, each string) row {
 	return r
 }
 
-// pooled is the runner of rows whose contestants may have workers in other processes: as
-// many as the variable workers says, with this many slots.
-func pooled(w *world, r *row, c *contestant, n int, all bool) (s sample, err error) {
-	address, err := freeAddress()
-	if err != nil {
-		return s, err
+// join starts the workers of a hub, and waits until it has them.
+func (w *world) join(hub *process, vars map[string]string) (workers []*process, err error) {
+	n, _ := strconv.Atoi(vars["workers"]) // none: it has none
+	if n == 0 {
+		return nil, nil
 	}
-	vars := map[string]string{"listen": address, "slots": "1"}
-	maps.Copy(vars, c.vars)
-	wave, _ := strconv.Atoi(vars["wave"])         // none: from the first message on
-	processes, _ := strconv.Atoi(vars["workers"]) // none: it has none
-	var workers []*process
-	defer func() {
-		for _, p := range workers {
-			p.kill() // where it has not ended before
-		}
-	}()
-	var theirs time.Duration // CPU time
-	through := stream{vars: vars, wave: wave, want: critical, all: all}
-	through.ready = func(hub *process) error {
-		if processes == 0 {
-			return nil
-		}
-		if err := hub.listens(address); err != nil {
-			return err
-		}
-		for range processes {
-			p, err := w.start("$flowd worker --join $listen --pool bench --slots $slots", vars, nil, nil)
-			if err != nil {
-				return err
-			}
-			workers = append(workers, p)
-		}
-		return hub.says("a worker has joined the pool", processes)
+	if err := hub.listens(vars["listen"]); err != nil {
+		return nil, err
 	}
-	through.done = func() error {
-		for _, p := range workers {
-			used, err := p.stop()
-			if err != nil {
-				return err
-			}
-			theirs += used.cpu
+	for range n {
+		p, err := w.start("$flowd worker --join $listen --pool bench --slots $slots", vars, nil, nil)
+		if err != nil {
+			return workers, err
 		}
-		return nil
+		workers = append(workers, p)
 	}
-	s, err = w.flow(r, c, n, through)
-	s.CPU += theirs
-	return s, err
-}
-
-// says waits until a process has said something so often.
-func (p *process) says(what string, often int) error {
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for late := time.After(20 * time.Second); strings.Count(p.stderr.String(), what) < often; {
-		select {
-		case <-tick.C:
-		case <-p.ended:
-			return fmt.Errorf("it ended: %s", p.used.stderr)
-		case <-late:
-			return fmt.Errorf("it did not say %d times %q: %s", often, what, p.stderr.String())
-		}
-	}
-	return nil
+	const joined = "a worker has joined the pool"
+	return workers, hub.until(func() bool { return strings.Count(hub.stderr.String(), joined) >= n },
+		fmt.Sprintf("did not say %d times %q", n, joined))
 }
 
 // sleepers is a number of goroutines that take lines, and sleep for 20 ms with each.
@@ -145,20 +98,16 @@ func sleepers(args []string) error {
 			}
 		})
 	}
-	in := bufio.NewReaderSize(os.Stdin, block)
-	for {
-		line, err := in.ReadBytes('\n')
-		if err == io.EOF {
-			break
-		}
-		if err != nil {
-			return err
-		}
+	err = eachOf(bufio.NewReaderSize(os.Stdin, block), bufio.NewWriter(os.Stdout), func(line []byte) error {
 		select {
-		case lines <- line:
+		case lines <- bytes.Clone(line):
+			return nil
 		case err := <-failed:
 			return err
 		}
+	})
+	if err != nil {
+		return err
 	}
 	close(lines)
 	all.Wait()

@@ -97,6 +97,15 @@ func (w *world) prepare(r *row, c *contestant, n int) (map[string]string, error)
 	return vars, nil
 }
 
+// once runs a contestant to its end.
+func (w *world) once(r *row, c *contestant, n int) (usage, error) {
+	vars, err := w.prepare(r, c, n)
+	if err != nil {
+		return usage{}, err
+	}
+	return w.do(c.command, vars)
+}
+
 // files is the runner of rows whose contestants read a file, and end with it.
 func files(w *world, r *row, c *contestant, n int, all bool) (sample, error) {
 	vars, err := w.prepare(r, c, n)
@@ -110,7 +119,7 @@ func files(w *world, r *row, c *contestant, n int, all bool) (sample, error) {
 	if err != nil {
 		return sample{}, err
 	}
-	s := sample{Messages: n, Wall: used.wall, CPU: used.cpu, Peak: used.peak}
+	s := used.sample(data{}, n, used.wall)
 	s.Bytes, _ = strconv.ParseInt(vars["size"], 10, 64) // none where nothing is read
 	right := r.check
 	if c.check != nil {
