@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -194,15 +196,7 @@ func reported(stderr string, pipelines, n int) error {
 // shape says whether points are where they should be: none costs twice another, or half as
 // much again as on a line. Lower costs are welcome.
 func shape(want string, points []point) (is string, met bool) {
-	least, most := points[0], points[0]
-	for _, p := range points {
-		if p.Cost < least.Cost {
-			least = p
-		}
-		if p.Cost > most.Cost {
-			most = p
-		}
-	}
+	least, most := slices.MinFunc(points, byCost), slices.MaxFunc(points, byCost)
 	if grows := most.Cost / least.Cost; grows <= 2 {
 		return flat, true
 	} else if want == flat {
@@ -216,6 +210,8 @@ func shape(want string, points []point) (is string, met bool) {
 	}
 	return fmt.Sprintf("linear: %s + %s a unit", figure(math.Max(a, 0)), figure(b)), true
 }
+
+func byCost(a, b point) int { return cmp.Compare(a.Cost, b.Cost) }
 
 // line is the one with the least relative distance from all points.
 func line(points []point) (a, b float64) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -119,10 +120,7 @@ func (c *client) answer() ([]byte, error) {
 	if n < 0 {
 		return nil, errors.New("answered without a length")
 	}
-	if cap(c.received) < n {
-		c.received = make([]byte, n)
-	}
-	c.received = c.received[:n]
+	c.received = slices.Grow(c.received[:0], n)[:n]
 	_, err = io.ReadFull(c.answers, c.received)
 	return c.received, err
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html"
 	"math"
+	"slices"
 )
 
 // Pictures are SVG with a style for light and one for dark pages.
@@ -108,10 +109,7 @@ func drawCurves(all []curve) []byte {
 			continue
 		}
 		first, last := c.Points[0], c.Points[len(c.Points)-1]
-		highest := 0.0
-		for _, p := range c.Points {
-			highest = max(highest, p.Cost)
-		}
+		highest := slices.MaxFunc(c.Points, byCost).Cost
 		logX := last.X > decades*first.X
 		logY := logX && highest > decades*first.Cost
 		at := func(p point) (x, y float64) {

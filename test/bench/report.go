@@ -134,11 +134,9 @@ func (res result) print(to io.Writer) {
 			fmt.Fprintf(to, " %s\n", s.skipped())
 			continue
 		}
-		by := figure(res.metric.mid(s.Rounds)) + " " + res.metric.unit
-		fmt.Fprintf(to, " %*s%s", max(11-len([]rune(by)), 0), "", by)
+		fmt.Fprintf(to, " %11s", figure(res.metric.mid(s.Rounds))+" "+res.metric.unit)
 		for _, c := range columns {
-			pad := 8 - len([]rune(c.of(s)))
-			fmt.Fprintf(to, " %*s%s", max(pad, 0), "", c.of(s))
+			fmt.Fprintf(to, " %8s", c.of(s))
 		}
 		fmt.Fprintln(to)
 	}

@@ -16,28 +16,19 @@ var rows = complete(fileRows, httpRows, brokerRows, poisonRows, stdinRows, poolR
 var fileRows = []row{
 	{
 		name: "drop", does: "file → drop", check: counted, data: events, times: 4,
-		contestants: []contestant{
-			{name: "flowd", command: "$flowd -c $conf/drop.flowd.yaml"},
-			{name: "split lines", command: "$self baseline split $in", limit: true},
-			{name: "benthos", command: "$benthos -c $conf/drop.benthos.yaml"},
-		},
-		goals: []goal{{atLeast: 5000}, {than: "split lines", atLeast: 0.3}, {than: "benthos", atLeast: 40}},
+		contestants: []contestant{inFlowd("drop"), theLimit("split lines", "split $in"), inBenthos("drop")},
+		goals:       []goal{{atLeast: 5000}, {than: "split lines", atLeast: 0.3}, {than: "benthos", atLeast: 40}},
 	},
 	{
 		name: "copy", does: "file → file", check: copied, data: events,
-		contestants: []contestant{
-			{name: "flowd", command: "$flowd -c $conf/copy.flowd.yaml"},
-			{name: "line copy", command: "$self baseline copy $in $out", limit: true},
-			{name: "benthos", command: "$benthos -c $conf/copy.benthos.yaml"},
-		},
-		goals: []goal{{atLeast: 2000}, {than: "line copy", atLeast: 0.5}, {than: "benthos", atLeast: 18}},
+		contestants: []contestant{inFlowd("copy"), theLimit("line copy", "copy $in $out"), inBenthos("copy")},
+		goals:       []goal{{atLeast: 2000}, {than: "line copy", atLeast: 0.5}, {than: "benthos", atLeast: 18}},
 	},
 	{
 		name: "filter", does: "file → filter, 2 set → file; a third passes", check: becomes(graded, failed),
 		data: events,
 		contestants: []contestant{
-			{name: "flowd", command: "$flowd -c $conf/filter.flowd.yaml"},
-			{name: "scan and splice", command: "$self baseline splice $in $out", limit: true},
+			inFlowd("filter"), theLimit("scan and splice", "splice $in $out"),
 			{name: "encoding/json", command: "$self baseline json $in $out"},
 			{name: "benthos", command: "$benthos -c $conf/filter.benthos.yaml",
 				vars: map[string]string{"threads": "-1"}},
@@ -52,7 +43,7 @@ var fileRows = []row{
 		name: "stdin", does: "stdin → filter, 2 set → stdout", check: becomes(graded, failed), data: events,
 		contestants: []contestant{
 			{name: "flowd", command: "$flowd -c $conf/stdin.flowd.yaml < $in > $out"},
-			{name: "scan and splice", command: "$self baseline splice - < $in > $out", limit: true},
+			theLimit("scan and splice", "splice - < $in > $out"),
 			{name: "benthos", command: "$benthos -c $conf/stdin.benthos.yaml < $in > $out"},
 			{name: "jq", command: "$jq -c -f $conf/filter.jq < $in > $out"},
 		},
@@ -62,9 +53,7 @@ var fileRows = []row{
 	{
 		name: "map", does: "file → decode and encode all of it → file", check: becomes(wrapped, every), data: events,
 		contestants: []contestant{
-			{name: "flowd", command: "$flowd -c $conf/map.flowd.yaml"},
-			{name: "encoding/json", command: "$self baseline json-wrap $in $out", limit: true},
-			{name: "benthos", command: "$benthos -c $conf/map.benthos.yaml"},
+			inFlowd("map"), theLimit("encoding/json", "json-wrap $in $out"), inBenthos("map"),
 			{name: "jq", command: "$jq -c -f $conf/map.jq $in > $out"},
 		},
 		goals: []goal{{atLeast: 300}, {than: "encoding/json", atLeast: 3.6}, {than: "benthos", atLeast: 6}},
@@ -72,20 +61,15 @@ var fileRows = []row{
 	{
 		name: "generate", does: "generate → 2 steps → drop", check: counted, times: 3,
 		contestants: []contestant{
-			{name: "flowd", command: "$flowd -c $conf/generate.flowd.yaml"},
-			{name: "scan and splice", command: "$self baseline generate $n", limit: true},
-			{name: "benthos", command: "$benthos -c $conf/generate.benthos.yaml"},
+			inFlowd("generate"), theLimit("scan and splice", "generate $n"), inBenthos("generate"),
 		},
 		goals: []goal{{atLeast: 3000}, {than: "benthos", atLeast: 13.7}},
 	},
 	{
 		name: "keyed", does: "file → one open batch for each of a million keys → drop", check: counted,
-		data: keyed(1_000_000),
-		contestants: []contestant{
-			{name: "flowd", command: "$flowd -c $conf/keyed.flowd.yaml"},
-			{name: "split lines", command: "$self baseline split $in", limit: true},
-		},
-		goals: []goal{{atLeast: 500}, {metric: peak, atMost: 150}},
+		data:        keyed(1_000_000),
+		contestants: []contestant{inFlowd("keyed"), theLimit("split lines", "split $in")},
+		goals:       []goal{{atLeast: 500}, {metric: peak, atMost: 150}},
 	},
 	{
 		name: "order", does: "8 lanes that keep the order of 997 keys", check: becomes(graded, failed), data: events,
@@ -97,10 +81,8 @@ var fileRows = []row{
 	},
 	{
 		name: "tax", does: "the engine alone: an identity step, acks on", metric: tax, run: alone, times: 5,
-		contestants: []contestant{
-			{name: "flowd", command: "$self baseline identity $n"},
-		},
-		goals: []goal{{atMost: 100}},
+		contestants: []contestant{{name: "flowd", command: "$self baseline identity $n"}},
+		goals:       []goal{{atMost: 100}},
 	},
 }
 
@@ -117,6 +99,21 @@ func alone(w *world, r *row, c *contestant, n int, _ bool) (s sample, err error)
 	}
 	s.Messages, s.Wall, s.Peak = n, used.wall, used.peak
 	return s, nil
+}
+
+// inFlowd is flowd with one of the pipelines beside this file.
+func inFlowd(pipeline string) contestant {
+	return contestant{name: "flowd", command: flowdRuns + " $conf/" + pipeline + ".flowd.yaml"}
+}
+
+// inBenthos is its peer, which does the same.
+func inBenthos(pipeline string) contestant {
+	return contestant{name: "benthos", command: "$benthos -c $conf/" + pipeline + ".benthos.yaml"}
+}
+
+// theLimit is the one of our baselines that ratios are taken to.
+func theLimit(name, baseline string) contestant {
+	return contestant{name: name, command: "$self baseline " + baseline, limit: true}
 }
 
 // complete fills in what most rows have in common.

@@ -23,7 +23,7 @@ var brokerRows = []row{
 		name: "sqs", does: "SQS that answers after 1 ms, one request at a time: ten messages a request against one",
 		data: small, run: toSQS, fixed: 500,
 		contestants: []contestant{
-			{name: "flowd", command: "$flowd -c $conf/sqs.flowd.yaml"},
+			inFlowd("sqs"),
 			{name: "one by one", command: "$flowd -c $conf/sqs-single.flowd.yaml", limit: true},
 		},
 		goals: []goal{{than: "one by one", atLeast: 5}},
@@ -43,12 +43,9 @@ func rabbit(kind string) row {
 	return row{
 		name: "rabbitmq-" + kind, does: kind + " queue → set → " + kind + " queue, persistent, confirmed", data: padded,
 		needs: rabbitmq, cap: 16_000,
-		run: func(w *world, r *row, c *contestant, n int, all bool) (sample, error) { return relay(w, r, c, n, kind) },
-		contestants: []contestant{
-			{name: "flowd", command: "$flowd -c $conf/rabbitmq.flowd.yaml"},
-			{name: "Go relay", command: "$self baseline amqp-relay $url $from $to", limit: true},
-		},
-		goals: []goal{{atLeast: 12}, {than: "Go relay", atLeast: 1.14}},
+		run:         func(w *world, r *row, c *contestant, n int, all bool) (sample, error) { return relay(w, r, c, n, kind) },
+		contestants: []contestant{inFlowd("rabbitmq"), theLimit("Go relay", "amqp-relay $url $from $to")},
+		goals:       []goal{{atLeast: 12}, {than: "Go relay", atLeast: 1.14}},
 	}
 }
 

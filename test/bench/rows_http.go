@@ -21,9 +21,7 @@ var httpRows = []row{
 		name: "http", does: "HTTP POST, one message a request, 32 connections, as fast as they are answered",
 		data: events, run: posts(32, sink),
 		contestants: []contestant{
-			{name: "flowd", command: "$flowd -c $conf/http.flowd.yaml"},
-			{name: "net/http echo", command: "$self baseline http-echo $listen", limit: true},
-			{name: "benthos", command: "$benthos -c $conf/http.benthos.yaml"},
+			inFlowd("http"), theLimit("net/http echo", "http-echo $listen"), inBenthos("http"),
 		},
 		goals: []goal{{atLeast: 40}, {than: "net/http echo", atLeast: 0.77}, {than: "benthos", atLeast: 2},
 			{metric: p99, atMost: 5}},
@@ -32,9 +30,7 @@ var httpRows = []row{
 		name: "latency-reply", does: "HTTP and back with the payload as reply, open loop at 20 % load", data: events,
 		metric: p99, run: posts(64, reply), open: true,
 		contestants: []contestant{
-			{name: "flowd", command: "$flowd -c $conf/reply.flowd.yaml"},
-			{name: "net/http echo", command: "$self baseline http-echo $listen", limit: true},
-			{name: "benthos", command: "$benthos -c $conf/reply.benthos.yaml"},
+			inFlowd("reply"), theLimit("net/http echo", "http-echo $listen"), inBenthos("reply"),
 		},
 		goals: []goal{{atMost: 5}},
 	},
@@ -42,9 +38,7 @@ var httpRows = []row{
 		name: "latency-http", does: "HTTP → HTTP, answered when the other has answered, open loop at 20 % load",
 		data: events, metric: p99, run: posts(64, relayed), open: true,
 		contestants: []contestant{
-			{name: "flowd", command: "$flowd -c $conf/relay.flowd.yaml"},
-			{name: "net/http relay", command: "$self baseline http-relay $listen $target", limit: true},
-			{name: "benthos", command: "$benthos -c $conf/relay.benthos.yaml"},
+			inFlowd("relay"), theLimit("net/http relay", "http-relay $listen $target"), inBenthos("relay"),
 		},
 		goals: []goal{{atMost: 5}},
 	},

@@ -19,26 +19,23 @@ var memoryRows = []row{
 		name: "memory-file", does: "the most memory for a file of any size: against one of an eighth", metric: peak,
 		check: counted, data: events, times: 8,
 		contestants: []contestant{
-			{name: "flowd", command: "$flowd -c $conf/edit.flowd.yaml"},
+			inFlowd("edit"),
 			{name: "an eighth of it", command: "$flowd -c $conf/edit.flowd.yaml", part: 8, limit: true},
-			{name: "benthos", command: "$benthos -c $conf/edit.benthos.yaml"},
+			inBenthos("edit"),
 		},
 		goals: []goal{{atMost: 60}, {than: "an eighth of it", atLeast: 0.8}},
 	},
 	{
 		name: "memory-keys", does: "the most memory for a million batch keys of one message each", metric: peak,
 		check: counted, data: keyed(1_000_000), fixed: 1_000_000,
-		contestants: []contestant{{name: "flowd", command: "$flowd -c $conf/keyed.flowd.yaml"}},
+		contestants: []contestant{inFlowd("keyed")},
 		goals:       []goal{{atMost: 150}},
 	},
 	{
 		name: "memory-stalled", does: "the most memory behind an output that takes nothing, messages of 64 KiB",
 		metric: peak, data: sized(64 << 10), fixed: 4000, run: stalled, needs: procfs,
-		contestants: []contestant{
-			{name: "flowd", command: "$flowd -c $conf/stalled.flowd.yaml"},
-			{name: "benthos", command: "$benthos -c $conf/stalled.benthos.yaml"},
-		},
-		goals: []goal{{atMost: 150}},
+		contestants: []contestant{inFlowd("stalled"), inBenthos("stalled")},
+		goals:       []goal{{atMost: 150}},
 	},
 	{
 		name: "memory-pipelines", does: "1,000 idle pipelines in one process", metric: peak, fixed: 1000,
@@ -60,8 +57,7 @@ var memoryRows = []row{
 }
 
 var starters = []contestant{
-	{name: "flowd", command: "$flowd -c $conf/pipe.flowd.yaml"},
-	{name: "benthos", command: "$benthos -c $conf/pipe.benthos.yaml"},
+	inFlowd("pipe"), inBenthos("pipe"),
 	{name: "jq", command: "$jq -c --unbuffered ."},
 }
 

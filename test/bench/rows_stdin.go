@@ -14,10 +14,9 @@ var stdinRows = []row{
 		name: "latency-stdin", does: "stdin → stdout, open loop at 20 % load", data: events, metric: p99,
 		run: pipes(unchanged), open: true,
 		contestants: []contestant{
-			{name: "flowd", command: "$flowd -c $conf/pipe.flowd.yaml"},
-			{name: "line copy", command: "$self baseline copy", limit: true},
+			inFlowd("pipe"), theLimit("line copy", "copy"),
 			{name: "flowd, 20 % of its own", command: "$flowd -c $conf/pipe.flowd.yaml", own: true},
-			{name: "benthos", command: "$benthos -c $conf/pipe.benthos.yaml"},
+			inBenthos("pipe"),
 			{name: "jq", command: "$jq -c --unbuffered ."},
 		},
 		goals: []goal{{atMost: 5}},
