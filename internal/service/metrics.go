@@ -1,6 +1,7 @@
 package service
 
 import (
+	"fmt"
 	"log/slog"
 	"net/http"
 	"runtime"
@@ -45,16 +46,7 @@ type onceLog struct {
 }
 
 func (l *onceLog) Println(v ...any) {
-	var parts []string
-	for _, x := range v {
-		switch x := x.(type) {
-		case error:
-			parts = append(parts, x.Error())
-		case string:
-			parts = append(parts, x)
-		}
-	}
-	text := strings.Join(parts, " ")
+	text := strings.TrimSuffix(fmt.Sprintln(v...), "\n")
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if text != l.last {
