@@ -28,16 +28,15 @@ type logging struct {
 // newLogging makes a log that shows no secret.
 func newLogging(con *console, secrets *schema.Secrets) *logging {
 	l := &logging{}
-	h := eitherHandler{json: &l.json, asJSON: editor{slog.NewJSONHandler(con, &slog.HandlerOptions{Level: &l.level}),
-		secrets.Mask}}
+	options := &slog.HandlerOptions{Level: &l.level}
+	asJSON := editor{slog.NewJSONHandler(con, options), secrets.Mask, l.json.Load}
+	asText := editor{slog.NewTextHandler(con, options), secrets.Mask, func() bool { return !l.json.Load() }}
 	if con.terminal {
-		h.asText = editor{tint.NewTextHandler(painter{con},
-			&tint.Options{Level: &l.level, TimeFormat: time.TimeOnly, NoColor: !con.color}),
-			func(text string) string { return plain(secrets.Mask(text)) }}
-	} else {
-		h.asText = editor{slog.NewTextHandler(con, &slog.HandlerOptions{Level: &l.level}), secrets.Mask}
+		asText.Handler = tint.NewTextHandler(painter{con},
+			&tint.Options{Level: &l.level, TimeFormat: time.TimeOnly, NoColor: !con.color})
+		asText.edit = func(text string) string { return plain(secrets.Mask(text)) }
 	}
-	l.sums = logsum.New(h)
+	l.sums = logsum.New(slog.NewMultiHandler(asJSON, asText))
 	l.log = slog.New(l.sums)
 	return l
 }
@@ -61,7 +60,13 @@ func plain(text string) string {
 // editor edits all text of a log that comes from elsewhere, before it is quoted.
 type editor struct {
 	slog.Handler
-	edit func(string) string
+	edit   func(string) string
+	chosen func() bool // else another handler has the record
+}
+
+// Enabled says whether the record is for this handler.
+func (h editor) Enabled(ctx context.Context, l slog.Level) bool {
+	return h.chosen() && h.Handler.Enabled(ctx, l)
 }
 
 // Handle hands on what the record became.
@@ -76,11 +81,13 @@ func (h editor) Handle(ctx context.Context, r slog.Record) error {
 
 // WithAttrs edits what all records have.
 func (h editor) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return editor{h.Handler.WithAttrs(h.attrs(attrs)), h.edit}
+	return editor{h.Handler.WithAttrs(h.attrs(attrs)), h.edit, h.chosen}
 }
 
 // WithGroup edits what is in the group, too.
-func (h editor) WithGroup(name string) slog.Handler { return editor{h.Handler.WithGroup(name), h.edit} }
+func (h editor) WithGroup(name string) slog.Handler {
+	return editor{h.Handler.WithGroup(name), h.edit, h.chosen}
+}
 
 func (h editor) attrs(attrs []slog.Attr) []slog.Attr {
 	edited := make([]slog.Attr, len(attrs))
@@ -114,33 +121,4 @@ func (h editor) attr(a slog.Attr) slog.Attr {
 func (l *logging) configure(c config.Log) {
 	l.json.Store(c.Format == "json")
 	_ = l.level.UnmarshalText([]byte(c.Level)) // checked by config; "" leaves info
-}
-
-// eitherHandler is two handlers of which json chooses at each record.
-type eitherHandler struct {
-	json           *atomic.Bool
-	asJSON, asText slog.Handler
-}
-
-func (h eitherHandler) chosen() slog.Handler {
-	if h.json.Load() {
-		return h.asJSON
-	}
-	return h.asText
-}
-
-func (h eitherHandler) Enabled(ctx context.Context, l slog.Level) bool {
-	return h.chosen().Enabled(ctx, l)
-}
-
-func (h eitherHandler) Handle(ctx context.Context, r slog.Record) error {
-	return h.chosen().Handle(ctx, r)
-}
-
-func (h eitherHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return eitherHandler{h.json, h.asJSON.WithAttrs(attrs), h.asText.WithAttrs(attrs)}
-}
-
-func (h eitherHandler) WithGroup(name string) slog.Handler {
-	return eitherHandler{h.json, h.asJSON.WithGroup(name), h.asText.WithGroup(name)}
 }
