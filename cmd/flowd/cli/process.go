@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -112,41 +113,32 @@ func (p *process) wait() int {
 }
 
 // each calls f for a pipeline, or with "" for all.
-func (p *process) each(pipeline string, f func(*runtime.Plan) error) error {
+func (p *process) each(pipeline string, f func(*runtime.Plan)) error {
 	p.mu.Lock()
-	var plans []*runtime.Plan
-	var names []string
-	for name, r := range p.runs {
-		names = append(names, name)
+	runs := maps.Clone(p.runs)
+	p.mu.Unlock()
+	if pipeline != "" && runs[pipeline] == nil {
+		return fmt.Errorf("there is no pipeline %q (there are %s)", pipeline,
+			strings.Join(slices.Sorted(maps.Keys(runs)), ", "))
+	}
+	for name, r := range runs {
 		if pipeline == "" || name == pipeline {
-			plans = append(plans, r.plan)
+			f(r.plan)
 		}
 	}
-	p.mu.Unlock()
-	if len(plans) == 0 && pipeline != "" {
-		slices.Sort(names)
-		return fmt.Errorf("there is no pipeline %q (there are %s)", pipeline, strings.Join(names, ", "))
-	}
-	var errs []error
-	for _, plan := range plans {
-		errs = append(errs, f(plan))
-	}
-	return errors.Join(errs...)
+	return nil
 }
 
 // Snapshots are the pipelines as they are now.
 func (p *process) Snapshots() (all []engine.Snapshot) {
-	_ = p.each("", func(plan *runtime.Plan) error {
-		all = append(all, plan.Snapshot())
-		return nil
-	})
+	_ = p.each("", func(plan *runtime.Plan) { all = append(all, plan.Snapshot()) })
 	slices.SortFunc(all, func(a, b engine.Snapshot) int { return strings.Compare(a.Pipeline, b.Pipeline) })
 	return all
 }
 
 // Pause makes the inputs of a pipeline, or of all, stop reading.
 func (p *process) Pause(pipeline string) error {
-	return p.each(pipeline, func(plan *runtime.Plan) error { plan.Pause(); return nil })
+	return p.each(pipeline, (*runtime.Plan).Pause)
 }
 
 // Resume makes them read again. Where one was drained, a new run takes its place,
@@ -157,7 +149,7 @@ func (p *process) Resume(pipeline string) error {
 			return err
 		}
 	}
-	return p.each(pipeline, func(plan *runtime.Plan) error { plan.Resume(); return nil })
+	return p.each(pipeline, (*runtime.Plan).Resume)
 }
 
 // drained says whether an operator has drained a pipeline, or with "" any.
@@ -180,18 +172,17 @@ func (p *process) Drain(pipeline string) error {
 		r.drained = r.drained || pipeline == "" || name == pipeline
 	}
 	p.mu.Unlock()
-	return p.each(pipeline, func(plan *runtime.Plan) error { plan.Drain(); return nil })
+	return p.each(pipeline, (*runtime.Plan).Drain)
 }
 
 // SetLimit changes a rate limit.
 func (p *process) SetLimit(pipeline, name string, l service.Limit) error {
 	var errs []error
 	found := false
-	err := p.each(pipeline, func(plan *runtime.Plan) error {
+	err := p.each(pipeline, func(plan *runtime.Plan) {
 		err := plan.SetLimit(name, l.Messages, l.Per, l.Burst, l.AtOnce)
 		found = found || err == nil
 		errs = append(errs, err)
-		return nil
 	})
 	if err != nil || found {
 		return err
