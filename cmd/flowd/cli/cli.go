@@ -36,6 +36,9 @@ type exit int
 
 func (e exit) Error() string { return fmt.Sprintf("exit %d", int(e)) }
 
+// runE is what a command does, as cobra calls it.
+type runE = func(cmd *cobra.Command, args []string) error
+
 // usage is a mistake in the command line that cobra can't see.
 type usage string
 
@@ -131,12 +134,8 @@ func complete(cmd *cobra.Command) {
 	if cmd.ValidArgsFunction == nil && !strings.Contains(cmd.Use, "FILE") {
 		cmd.ValidArgsFunction = cobra.NoFileCompletions
 	}
-	if cmd.Flags().Lookup("config") != nil {
-		_ = cmd.MarkFlagFilename("config", "yaml", "yml") // it is there
-	}
-	if cmd.Flags().Lookup("set") != nil {
-		_ = cmd.RegisterFlagCompletionFunc("set", cobra.NoFileCompletions)
-	}
+	_ = cmd.MarkFlagFilename("config", "yaml", "yml") // not all commands have these flags
+	_ = cmd.RegisterFlagCompletionFunc("set", cobra.NoFileCompletions)
 	for _, c := range cmd.Commands() {
 		complete(c)
 	}
@@ -153,8 +152,9 @@ func needsCommand(cmd *cobra.Command, args []string) error {
 	for _, c := range cmd.Commands() {
 		names = append(names, c.Name())
 	}
+	remedy := "there are " + strings.Join(names, ", ")
 	if near := schema.Nearest(args[0], names); near != "" {
-		return usage(fmt.Sprintf("%s has no command %q (did you mean %q?)", cmd.Name(), args[0], near))
+		remedy = fmt.Sprintf("did you mean %q?", near)
 	}
-	return usage(fmt.Sprintf("%s has no command %q (there are %s)", cmd.Name(), args[0], strings.Join(names, ", ")))
+	return usage(fmt.Sprintf("%s has no command %q (%s)", cmd.Name(), args[0], remedy))
 }

@@ -55,20 +55,16 @@ func newCtlChange(to *service.Target, name, short, done string,
 		Short:   short,
 		Example: fmt.Sprintf("  flowd ctl %s               all pipelines\n  flowd ctl %[1]s orders", name),
 		Args:    cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: asking(to, func(cmd *cobra.Command, c *service.Client, args []string) error {
 			pipeline := ""
 			if len(args) > 0 {
 				if pipeline = args[0]; pipeline == "" { // an unset variable of a script does not mean all
 					return usage("the name of the pipeline is empty (leave it out to mean all)")
 				}
 			}
-			c, err := dial(to)
-			if err != nil {
-				return err
-			}
 			on, err := do(c, cmd.Context(), pipeline)
 			return tell(cmd, err, done, on)
-		},
+		}),
 	}
 }
 
@@ -78,14 +74,10 @@ func newCtlReload(to *service.Target) *cobra.Command {
 		Short:   "Read the pipeline files again; nothing changes if they have an error",
 		Example: "  flowd ctl reload",
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := dial(to)
-			if err != nil {
-				return err
-			}
+		RunE: asking(to, func(cmd *cobra.Command, c *service.Client, _ []string) error {
 			on, err := c.Reload(cmd.Context())
 			return tell(cmd, err, "reloaded", on)
-		},
+		}),
 	}
 }
 
@@ -102,7 +94,7 @@ its kind, such as "input web".`,
   flowd ctl limit "output lake" 30000/m --now
   flowd ctl limit engine 10/s --burst 50 --pipeline orders`,
 		Args: cobra.ExactArgs(2),
-		RunE: func(cmd *cobra.Command, args []string) error {
+		RunE: asking(to, func(cmd *cobra.Command, c *service.Client, args []string) error {
 			var err error
 			if l.Messages, l.Per, err = parseRate(args[1]); err != nil {
 				return err
@@ -110,13 +102,9 @@ its kind, such as "input web".`,
 			if cmd.Flags().Changed("burst") && l.Burst < 1 {
 				return usage("--burst must be at least 1")
 			}
-			c, err := dial(to)
-			if err != nil {
-				return err
-			}
 			on, err := c.SetLimit(cmd.Context(), pipeline, args[0], l)
 			return tell(cmd, err, fmt.Sprintf("%d/%s for", l.Messages, l.Per), on)
-		},
+		}),
 	}
 	cmd.Flags().StringVar(&pipeline, "pipeline", "", "the `PIPELINE`, if several have such a limit")
 	cmd.Flags().IntVar(&l.Burst, "burst", 0,
@@ -147,11 +135,7 @@ func newCtlHealth(to *service.Target, name, short string) *cobra.Command {
 		Long:    short + ".\nExit code 0: they do; 1: they do not, or nothing answers.",
 		Example: "  flowd ctl " + name,
 		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := dial(to)
-			if err != nil {
-				return err
-			}
+		RunE: asking(to, func(cmd *cobra.Command, c *service.Client, _ []string) error {
 			h, err := c.Health(cmd.Context(), name)
 			if err != nil {
 				return shownError{err}
@@ -165,7 +149,7 @@ func newCtlHealth(to *service.Target, name, short string) *cobra.Command {
 				return exit(failed)
 			}
 			return err
-		},
+		}),
 	}
 	addJSON(cmd, &asJSON)
 	return cmd
@@ -180,11 +164,7 @@ func newCtlState(to *service.Target) *cobra.Command {
   flowd ctl state orders
   flowd ctl state --json | jq '.pipelines[].messages'`,
 		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := dial(to)
-			if err != nil {
-				return err
-			}
+		RunE: asking(to, func(cmd *cobra.Command, c *service.Client, args []string) error {
 			st, err := c.State(cmd.Context())
 			if err != nil {
 				return shownError{err}
@@ -198,18 +178,21 @@ func newCtlState(to *service.Target) *cobra.Command {
 				return writeJSON(cmd.OutOrStdout(), st)
 			}
 			return writeState(cmd.OutOrStdout(), st, time.Now())
-		},
+		}),
 	}
 	addJSON(cmd, &asJSON)
 	return cmd
 }
 
-func dial(to *service.Target) (*service.Client, error) {
-	c, err := service.NewClient(*to)
-	if err != nil {
-		return nil, usage(err.Error())
+// asking is what a command does that asks a running flowd.
+func asking(to *service.Target, ask func(*cobra.Command, *service.Client, []string) error) runE {
+	return func(cmd *cobra.Command, args []string) error {
+		c, err := service.NewClient(*to)
+		if err != nil {
+			return usage(err.Error())
+		}
+		return ask(cmd, c, args)
 	}
-	return c, nil
 }
 
 // tell says what was done, on stderr: it is not data.

@@ -52,32 +52,33 @@ type queueCall struct {
 	secrets    *schema.Secrets // that no message shows
 }
 
-// onQueues runs do with the arguments after the broker's URL, of which there must be
-// between least and most; names says what they are.
-func onQueues(cmd *cobra.Command, args []string, names string, least, most int,
-	do func(*queueCall, []string) error) (err error) {
-	address, args, err := brokerOf(args)
-	if err != nil {
-		return err
+// onQueues is what a command does that calls do with the arguments after the broker's URL, of
+// which there must be between least and most; names says what they are.
+func onQueues(names string, least, most int, do func(*queueCall, []string) error) runE {
+	return func(cmd *cobra.Command, args []string) (err error) {
+		address, args, err := brokerOf(args)
+		if err != nil {
+			return err
+		}
+		if len(args) < least || len(args) > most {
+			return usage(fmt.Sprintf("%s takes %s after the broker's URL, not %s", cmd.Name(), names,
+				plural(len(args), "argument")))
+		}
+		if slices.Contains(args, "") { // an unset variable of a script
+			return usage("an argument is empty (" + names + ")")
+		}
+		c := &queueCall{cmd: cmd, con: newConsole(cmd.ErrOrStderr()), secrets: &schema.Secrets{}}
+		c.secrets.AddURL(address)
+		var release func()
+		c.stop, c.kill, release = signals(cmd.Context(), c.con)
+		defer release()
+		c.server, err = queue.Dial(c.stop, address)
+		if err != nil {
+			return c.scrub(err)
+		}
+		defer func() { err = c.scrub(joined(err, c.server.Close())) }()
+		return do(c, args)
 	}
-	if len(args) < least || len(args) > most {
-		return usage(fmt.Sprintf("%s takes %s after the broker's URL, not %s", cmd.Name(), names,
-			plural(len(args), "argument")))
-	}
-	if slices.Contains(args, "") { // an unset variable of a script
-		return usage("an argument is empty (" + names + ")")
-	}
-	c := &queueCall{cmd: cmd, con: newConsole(cmd.ErrOrStderr()), secrets: &schema.Secrets{}}
-	c.secrets.AddURL(address)
-	var release func()
-	c.stop, c.kill, release = signals(cmd.Context(), c.con)
-	defer release()
-	c.server, err = queue.Dial(c.stop, address)
-	if err != nil {
-		return c.scrub(err)
-	}
-	defer func() { err = c.scrub(joined(err, c.server.Close())) }()
-	return do(c, args)
 }
 
 // joined is both errors; an exit code stays one.
@@ -187,4 +188,15 @@ func addYes(cmd *cobra.Command, yes *bool) {
 
 func addLimit(cmd *cobra.Command, n *int64) {
 	cmd.Flags().Int64VarP(n, "number", "n", 0, "at most this many messages")
+	cmd.PreRunE = notNegative("-n", n)
+}
+
+// notNegative refuses values of flags that are less than 0.
+func notNegative(names string, flags ...*int64) runE {
+	return func(*cobra.Command, []string) error {
+		if slices.ContainsFunc(flags, func(n *int64) bool { return *n < 0 }) {
+			return usage(names + " must not be negative")
+		}
+		return nil
+	}
 }

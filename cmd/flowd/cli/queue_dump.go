@@ -33,38 +33,33 @@ The messages stay in the queue, hidden from others until dump has ended; with
 		Example: `  flowd queue dump orders
   flowd queue dump orders saved.jsonl --delete
   flowd queue dump orders - -n 10 | jq .payload`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if n < 0 {
-				return usage("-n must not be negative")
+		RunE: onQueues("QUEUE [FILE]", 1, 2, func(c *queueCall, args []string) error {
+			name, path := args[0], ""
+			if len(args) > 1 {
+				path = args[1]
+			} else {
+				path = fileName(name) + "-" + time.Now().Format("20060102-150405") + ".jsonl"
 			}
-			return onQueues(cmd, args, "QUEUE [FILE]", 1, 2, func(c *queueCall, args []string) error {
-				name, path := args[0], ""
-				if len(args) > 1 {
-					path = args[1]
-				} else {
-					path = fileName(name) + "-" + time.Now().Format("20060102-150405") + ".jsonl"
-				}
-				if remove && path == "-" {
-					return usage("--delete needs a file: messages on stdout could be lost")
-				}
-				ready := c.info(name).Ready
-				if remove {
-					if err := c.confirm(yes, fmt.Sprintf("Remove messages from %s (%s) once they are in %s?", name,
-						about(ready), path)); err != nil {
-						return err
-					}
-				}
-				d, err := newDump(messages(cmd.OutOrStdout()), path)
-				if err != nil {
+			if remove && path == "-" {
+				return usage("--delete needs a file: messages on stdout could be lost")
+			}
+			ready := c.info(name).Ready
+			if remove {
+				if err := c.confirm(yes, fmt.Sprintf("Remove messages from %s (%s) once they are in %s?", name,
+					about(ready), path)); err != nil {
 					return err
 				}
-				d.sync = remove
-				t := &transfer{queueCall: c, label: name + " → " + path, verb: "written", limit: n, total: ready,
-					remove: remove}
-				err = t.run(name, d.put)
-				return joined(err, d.close())
-			})
-		},
+			}
+			d, err := newDump(messages(c.cmd.OutOrStdout()), path)
+			if err != nil {
+				return err
+			}
+			d.sync = remove
+			t := &transfer{queueCall: c, label: name + " → " + path, verb: "written", limit: n, total: ready,
+				remove: remove}
+			err = t.run(name, d.put)
+			return joined(err, d.close())
+		}),
 	}
 	addLimit(cmd, &n)
 	cmd.Flags().BoolVar(&remove, "delete", false, "remove messages from the queue once they are in the file")

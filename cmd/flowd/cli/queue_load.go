@@ -24,34 +24,30 @@ messages, has written; - is stdin. A line that is not a message is listed, and t
 others are sent. When load is interrupted, it says which --skip continues from there.`,
 		Example: `  flowd queue load orders saved.jsonl
   flowd queue load orders saved.jsonl --skip 1200     the first 1200 have been sent already`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if n < 0 || skip < 0 {
-				return usage("-n and --skip must not be negative")
-			}
-			return onQueues(cmd, args, "QUEUE and FILE", 2, 2, func(c *queueCall, args []string) error {
-				name, path := args[0], args[1]
-				in := cmd.InOrStdin()
-				if path != "-" {
-					f, err := os.Open(path)
-					if err != nil {
-						return err
-					}
-					defer f.Close()
-					in = f
-				}
-				writers := writers{c: c}
-				defer writers.close()
-				if _, err := writers.of(name); err != nil {
+		RunE: onQueues("QUEUE and FILE", 2, 2, func(c *queueCall, args []string) error {
+			name, path := args[0], args[1]
+			in := c.cmd.InOrStdin()
+			if path != "-" {
+				f, err := os.Open(path)
+				if err != nil {
 					return err
 				}
-				t := &transfer{queueCall: c, label: path + " → " + name, verb: "sent", limit: n, total: -1}
-				return t.load(c.until(in, path), skip,
-					func(ms []queue.Message) []error { return writers.write(c.kill, name, ms) })
-			})
-		},
+				defer f.Close()
+				in = f
+			}
+			writers := writers{c: c}
+			defer writers.close()
+			if _, err := writers.of(name); err != nil {
+				return err
+			}
+			t := &transfer{queueCall: c, label: path + " → " + name, verb: "sent", limit: n, total: -1}
+			return t.load(c.until(in, path), skip,
+				func(ms []queue.Message) []error { return writers.write(c.kill, name, ms) })
+		}),
 	}
 	addLimit(cmd, &n)
 	cmd.Flags().Int64Var(&skip, "skip", 0, "skip this many lines at the beginning")
+	cmd.PreRunE = notNegative("-n and --skip", &n, &skip)
 	return cmd
 }
 

@@ -17,22 +17,20 @@ func newQueueLs() *cobra.Command {
 		Short: "List queues and how many messages they have",
 		Example: `  flowd queue ls amqp://localhost/
   flowd queue ls 'orders-*' --json | jq -r '.[] | select(.ready > 0).name'`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return onQueues(cmd, args, "[PATTERN]", 0, 1, func(c *queueCall, args []string) error {
-				pattern := strings.Join(args, "")
-				if _, err := path.Match(pattern, ""); err != nil {
-					return usage(fmt.Sprintf("%q is not a pattern (a [ is not closed)", pattern))
-				}
-				all, err := c.server.List(c.stop, pattern)
-				if err != nil {
-					return err
-				}
-				if asJSON {
-					return writeJSON(cmd.OutOrStdout(), jsonQueues(all))
-				}
-				return writeQueues(c, all)
-			})
-		},
+		RunE: onQueues("[PATTERN]", 0, 1, func(c *queueCall, args []string) error {
+			pattern := strings.Join(args, "")
+			if _, err := path.Match(pattern, ""); err != nil {
+				return usage(fmt.Sprintf("%q is not a pattern (a [ is not closed)", pattern))
+			}
+			all, err := c.server.List(c.stop, pattern)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return writeJSON(c.cmd.OutOrStdout(), jsonQueues(all))
+			}
+			return writeQueues(c, all)
+		}),
 	}
 	addJSON(cmd, &asJSON)
 	return cmd
@@ -88,25 +86,23 @@ func newQueuePurge() *cobra.Command {
 		Use:     "purge [URL] QUEUE",
 		Short:   "Permanently remove all messages from a queue",
 		Example: "  flowd queue purge orders-dead",
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return onQueues(cmd, args, "QUEUE", 1, 1, func(c *queueCall, args []string) error {
-				name := args[0]
-				if err := c.confirm(yes, fmt.Sprintf("Permanently remove %s from %s?", about(c.info(name).Ready),
-					name)); err != nil {
-					return err
-				}
-				n, err := c.server.Purge(c.stop, name)
-				if err != nil {
-					return fmt.Errorf("queue %s: %w", name, err)
-				}
-				removed := "all messages"
-				if n >= 0 {
-					removed = plural(int(n), "message")
-				}
-				fmt.Fprintf(c.con, "%s: %s removed\n", oneLine(name), removed)
-				return nil
-			})
-		},
+		RunE: onQueues("QUEUE", 1, 1, func(c *queueCall, args []string) error {
+			name := args[0]
+			if err := c.confirm(yes, fmt.Sprintf("Permanently remove %s from %s?", about(c.info(name).Ready),
+				name)); err != nil {
+				return err
+			}
+			n, err := c.server.Purge(c.stop, name)
+			if err != nil {
+				return fmt.Errorf("queue %s: %w", name, err)
+			}
+			removed := "all messages"
+			if n >= 0 {
+				removed = plural(int(n), "message")
+			}
+			fmt.Fprintf(c.con, "%s: %s removed\n", oneLine(name), removed)
+			return nil
+		}),
 	}
 	addYes(cmd, &yes)
 	return cmd

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/flowd-io/flowd/internal/queue"
 	"github.com/spf13/cobra"
@@ -17,35 +18,30 @@ func newQueueMv() *cobra.Command {
 		Short: "Move messages from one queue to another",
 		Example: `  flowd queue mv orders orders-2
   flowd queue mv orders orders-2 -n 100 --yes`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if n < 0 {
-				return usage("-n must not be negative")
+		RunE: onQueues("FROM and TO", 2, 2, func(c *queueCall, args []string) error {
+			from, to := args[0], args[1]
+			if from == to {
+				return usage("FROM and TO are the same queue")
 			}
-			return onQueues(cmd, args, "FROM and TO", 2, 2, func(c *queueCall, args []string) error {
-				from, to := args[0], args[1]
-				if from == to {
-					return usage("FROM and TO are the same queue")
-				}
-				ready := c.info(from).Ready
-				what := about(ready)
-				if n > 0 && (ready < 0 || n < ready) {
-					what = "at most " + about(n)
-				}
-				if err := c.confirm(yes, fmt.Sprintf("Move %s from %s to %s?", what, from, to)); err != nil {
-					return err
-				}
-				writers := writers{c: c}
-				defer writers.close()
-				if _, err := writers.of(to); err != nil {
-					return err
-				}
-				t := &transfer{queueCall: c, label: from + " → " + to, verb: "moved", limit: n, total: ready,
-					remove: true}
-				return t.run(from, func(ctx context.Context, ms []queue.Message) ([]error, error) {
-					return writers.write(ctx, to, ms), nil
-				})
+			ready := c.info(from).Ready
+			what := about(ready)
+			if n > 0 && (ready < 0 || n < ready) {
+				what = "at most " + about(n)
+			}
+			if err := c.confirm(yes, fmt.Sprintf("Move %s from %s to %s?", what, from, to)); err != nil {
+				return err
+			}
+			writers := writers{c: c}
+			defer writers.close()
+			if _, err := writers.of(to); err != nil {
+				return err
+			}
+			t := &transfer{queueCall: c, label: from + " → " + to, verb: "moved", limit: n, total: ready,
+				remove: true}
+			return t.run(from, func(ctx context.Context, ms []queue.Message) ([]error, error) {
+				return writers.write(ctx, to, ms), nil
 			})
-		},
+		}),
 	}
 	addLimit(cmd, &n)
 	addYes(cmd, &yes)
@@ -64,34 +60,29 @@ many as there were when it began, if the broker reports that number.`,
 		Example: `  flowd queue redrive orders-dead
   flowd queue redrive orders-dead -n 1             try it with one
   flowd queue redrive orders-dead --to orders-2`,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if n < 0 {
-				return usage("-n must not be negative")
+		RunE: onQueues("DEAD_LETTERS", 1, 1, func(c *queueCall, args []string) error {
+			dlq := args[0]
+			origin, ok := c.server.(queue.Origin)
+			switch {
+			case to == dlq:
+				return usage("--to is the queue of the dead letters itself")
+			case to == "" && !ok:
+				return usage("this broker does not say where dead letters came from (add --to QUEUE)")
 			}
-			return onQueues(cmd, args, "DEAD_LETTERS", 1, 1, func(c *queueCall, args []string) error {
-				dlq := args[0]
-				origin, ok := c.server.(queue.Origin)
-				switch {
-				case to == dlq:
-					return usage("--to is the queue of the dead letters itself")
-				case to == "" && !ok:
-					return usage("this broker does not say where dead letters came from (add --to QUEUE)")
+			r := &redrive{writers: writers{c: c}, dlq: dlq, to: to, origin: origin}
+			defer r.close()
+			if to != "" {
+				if _, err := r.of(to); err != nil {
+					return err
 				}
-				r := &redrive{writers: writers{c: c}, dlq: dlq, to: to, origin: origin}
-				defer r.close()
-				if to != "" {
-					if _, err := r.of(to); err != nil {
-						return err
-					}
-				}
-				t := &transfer{queueCall: c, label: dlq, verb: "sent back", limit: n, total: c.info(dlq).Ready,
-					remove: true}
-				if t.total > 0 {
-					t.limit = t.expected()
-				}
-				return t.run(dlq, r.put)
-			})
-		},
+			}
+			t := &transfer{queueCall: c, label: dlq, verb: "sent back", limit: n, total: c.info(dlq).Ready,
+				remove: true}
+			if t.total > 0 {
+				t.limit = t.expected()
+			}
+			return t.run(dlq, r.put)
+		}),
 	}
 	addLimit(cmd, &n)
 	cmd.Flags().StringVar(&to, "to", "", "`QUEUE` to send all of them to")
@@ -184,21 +175,14 @@ func (w *writers) of(name string) (queue.Writer, error) {
 func (w *writers) write(ctx context.Context, name string, ms []queue.Message) []error {
 	x, err := w.of(name)
 	if err != nil {
-		return each(len(ms), err)
+		return slices.Repeat([]error{err}, len(ms))
 	}
 	errs := x.Write(ctx, ms)
 	if errs != nil && len(errs) != len(ms) {
-		return each(len(ms), errors.New("the broker's answer does not say which messages it accepted"))
+		err := errors.New("the broker's answer does not say which messages it accepted")
+		return slices.Repeat([]error{err}, len(ms))
 	}
 	return errs
-}
-
-func each(n int, err error) []error {
-	all := make([]error, n)
-	for i := range all {
-		all[i] = err
-	}
-	return all
 }
 
 func (w *writers) close() {
