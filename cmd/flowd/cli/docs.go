@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/flowd-io/flowd/schema"
 	"github.com/spf13/cobra"
 )
 
@@ -25,11 +26,9 @@ func newDocs() *cobra.Command {
 		ValidArgsFunction: completeNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			out := cmd.OutOrStdout()
-			if asMarkdown && len(args) == 0 {
-				return referenceMarkdown(out)
-			}
-			var b strings.Builder
 			switch {
+			case asMarkdown && len(args) == 0:
+				return referenceMarkdown(out)
 			case asMarkdown:
 				return usage("docs takes a name, or --markdown alone")
 			case len(args) == 0:
@@ -40,6 +39,7 @@ func newDocs() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			var b strings.Builder
 			if text, ok := lookupTopic(args[len(args)-1], columns(out), colored(out)); ok && len(args) == 1 {
 				b.WriteString(text)
 				if len(found) > 0 {
@@ -69,8 +69,7 @@ func find(args []string) ([]component, error) {
 		if err != nil {
 			return nil, err
 		}
-		name = args[1]
-		all = slices.DeleteFunc(all, func(c component) bool { return c.Kind != kind })
+		all, name = ofKind(all, kind), args[1]
 	}
 	var found []component
 	var names []string
@@ -103,7 +102,7 @@ func describe(b *strings.Builder, c component, width int, color bool) {
 	describeFields(b, "Beside the type key", commonKeys(c.Kind), "", width, color)
 }
 
-func describeFields(b *strings.Builder, title string, fields []field, otherwise string, width int, color bool) {
+func describeFields(b *strings.Builder, title string, fields []schema.Field, otherwise string, width int, color bool) {
 	if len(fields) == 0 && otherwise == "" {
 		return
 	}
@@ -119,7 +118,7 @@ func describeFields(b *strings.Builder, title string, fields []field, otherwise 
 	longest = min(longest, 24)
 	for _, f := range fields {
 		fmt.Fprintf(b, "  %-*s  %s\n", longest, f.Path,
-			paint(color, dim, strings.Join(append([]string{f.Type}, f.facts()...), "; ")))
+			paint(color, dim, strings.Join(append([]string{f.Type}, properties(f)...), "; ")))
 		if f.Doc != "" {
 			b.WriteString(indent(wrap(f.Doc, width-longest-4), strings.Repeat(" ", longest+4)))
 		}
@@ -170,19 +169,16 @@ func columns(w any) int {
 // completeNames completes names; after a kind, those of that kind.
 func completeNames(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	var names []string
+	var all []component
 	switch len(args) {
 	case 0:
-		names = topicNames()
-		for _, c := range components() {
-			names = append(names, c.Name+"\t"+c.Summary)
-		}
+		names, all = topicNames(), components()
 	case 1:
 		kind, _ := kindOf(args[0]) // "": none of them
-		for _, c := range components() {
-			if c.Kind == kind {
-				names = append(names, c.Name+"\t"+c.Summary)
-			}
-		}
+		all = ofKind(components(), kind)
+	}
+	for _, c := range all {
+		names = append(names, c.Name+"\t"+c.Summary)
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
 }

@@ -31,7 +31,7 @@ func newList() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				all = slices.DeleteFunc(all, func(c component) bool { return c.Kind != kind })
+				all = ofKind(all, kind)
 			}
 			if asJSON {
 				return writeJSON(cmd.OutOrStdout(), all)
@@ -65,6 +65,11 @@ func components() []component {
 		plugins(engine.Outputs), plugins(engine.Caches), functions())
 }
 
+// ofKind are the components of one kind.
+func ofKind(all []component, kind string) []component {
+	return slices.DeleteFunc(all, func(c component) bool { return c.Kind != kind })
+}
+
 func functions() []component {
 	var all []component
 	for _, f := range expr.Functions(expr.Scopes()...) {
@@ -90,10 +95,8 @@ func plugins[T any](r *engine.Registry[T]) []component {
 // summarize is the first sentence of a text, without its full stop.
 func summarize(doc string) string {
 	doc = strings.Join(strings.Fields(doc), " ")
-	if i := strings.Index(doc, ". "); i >= 0 {
-		doc = doc[:i]
-	}
-	return strings.TrimSuffix(doc, ".")
+	first, _, _ := strings.Cut(doc, ". ")
+	return strings.TrimSuffix(first, ".")
 }
 
 // kindOf reads the name of a kind, in the plural too.
@@ -106,13 +109,11 @@ func kindOf(word string) (string, error) {
 
 // unknownName says that there is no such component, and which one was meant.
 func unknownName(name string, names []string) string {
-	text := fmt.Sprintf("there is no %q in this build", name)
+	remedy := "flowd list shows all"
 	if near := schema.Nearest(name, names); near != "" {
-		text += fmt.Sprintf(" (did you mean %q?)", near)
-	} else {
-		text += " (flowd list shows all)"
+		remedy = fmt.Sprintf("did you mean %q?", near)
 	}
-	return text
+	return fmt.Sprintf("there is no %q in this build (%s)", name, remedy)
 }
 
 func completeKinds(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {

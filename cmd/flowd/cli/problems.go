@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/flowd-io/flowd/config"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -33,6 +34,18 @@ func printProblems(w io.Writer, problems []schema.Problem) error {
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// load reads files and shows what is wrong with them; an error ends the command.
+func load(w io.Writer, files []string, o config.Options) (*config.Set, error) {
+	set, problems := config.Load(files, o)
+	if err := printProblems(w, problems); err != nil {
+		return nil, err
+	}
+	if n, _ := count(problems); n > 0 {
+		return nil, exit(invalid)
+	}
+	return set, nil
 }
 
 // count counts errors and warnings.

@@ -9,11 +9,8 @@ import (
 	"github.com/flowd-io/flowd/schema"
 )
 
-// field is one line of a reference.
-type field struct{ schema.Field }
-
-// facts are the properties of a field other than its type and its text.
-func (f field) facts() []string {
+// properties are those of a field other than its type and its text.
+func properties(f schema.Field) []string {
 	var all []string
 	add := func(format, value string) {
 		if value != "" {
@@ -35,8 +32,8 @@ func (f field) facts() []string {
 }
 
 // fieldsOf are the fields of a type that are in force.
-func fieldsOf(t *schema.Type) []field {
-	var all []field
+func fieldsOf(t *schema.Type) []schema.Field {
+	var all []schema.Field
 	pending := "."
 	for _, f := range t.Fields() {
 		if strings.HasPrefix(f.Path, pending) {
@@ -46,24 +43,23 @@ func fieldsOf(t *schema.Type) []field {
 			pending = f.Path + "."
 			continue
 		}
-		all = append(all, field{f})
+		all = append(all, f)
 	}
 	return all
 }
 
 // commonKeys are the keys next to the type key, by kind of component.
-func commonKeys(kind string) []field {
-	switch kind {
-	case engine.Inputs.Kind():
-		return fieldsOf(schema.Of(engine.InputSpec{}))
-	case engine.Processors.Kind():
-		return fieldsOf(schema.Of(engine.StepSpec{}))
-	case engine.Batchers.Kind():
-		return fieldsOf(schema.Of(engine.BatcherSpec{}))
-	case engine.Outputs.Kind():
-		return fieldsOf(schema.Of(engine.OutputSpec{}))
+func commonKeys(kind string) []schema.Field {
+	specs := map[string]any{
+		engine.Inputs.Kind():     engine.InputSpec{},
+		engine.Processors.Kind(): engine.StepSpec{},
+		engine.Batchers.Kind():   engine.BatcherSpec{},
+		engine.Outputs.Kind():    engine.OutputSpec{},
 	}
-	return nil
+	if specs[kind] == nil {
+		return nil
+	}
+	return fieldsOf(schema.Of(specs[kind]))
 }
 
 // referenceMarkdown writes the reference of everything in this build.
@@ -120,11 +116,11 @@ func functionTable(b *strings.Builder, functions []component) {
 	}
 }
 
-func fieldTable(b *strings.Builder, fields []field) {
+func fieldTable(b *strings.Builder, fields []schema.Field) {
 	b.WriteString("| field | type | meaning |\n|---|---|---|\n")
 	for _, f := range fields {
 		meaning := cell(f.Doc)
-		if facts := f.facts(); len(facts) > 0 {
+		if facts := properties(f); len(facts) > 0 {
 			meaning = strings.TrimSpace(meaning + " _(" + cell(strings.Join(facts, "; ")) + ")_")
 		}
 		fmt.Fprintf(b, "| `%s` | %s | %s |\n", f.Path, cell(f.Type), meaning)

@@ -80,12 +80,9 @@ func run(cmd *cobra.Command, files, set []string, watch bool) error {
 	logs := newLogging(con, secrets)
 	defer logs.sums.Flush()
 	o := config.Options{Set: set, Log: logs.log, Secrets: secrets}
-	loaded, problems := config.Load(files, o)
-	if err := printProblems(con, problems); err != nil {
+	loaded, err := load(con, files, o)
+	if err != nil {
 		return err
-	}
-	if n, _ := count(problems); n > 0 {
-		return exit(invalid)
 	}
 
 	logs.configure(loaded.Service.Log)

@@ -85,12 +85,9 @@ func (s *simulation) run(cmd *cobra.Command) error {
 		return usage("--every must not be negative")
 	}
 	secrets := &schema.Secrets{}
-	loaded, problems := config.Load(s.files, config.Options{Set: s.set, Secrets: secrets})
-	if err := printProblems(cmd.ErrOrStderr(), problems); err != nil {
+	loaded, err := load(cmd.ErrOrStderr(), s.files, config.Options{Set: s.set, Secrets: secrets})
+	if err != nil {
 		return err
-	}
-	if n, _ := count(problems); n > 0 {
-		return exit(invalid)
 	}
 	polls := pollsOf(loaded)
 	if len(polls) == 0 {

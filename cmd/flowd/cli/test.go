@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"regexp"
 	"runtime"
+	"sync"
 	"time"
 
 	"github.com/flowd-io/flowd/config"
@@ -89,12 +90,9 @@ func test(cmd *cobra.Command, o testOptions) error {
 		return usage("--timeout must be more than 0")
 	}
 	secrets := &schema.Secrets{}
-	loaded, problems := config.Load(o.files, config.Options{Set: o.set, Testing: true, Secrets: secrets})
-	if err := printProblems(con, problems); err != nil {
+	loaded, err := load(con, o.files, config.Options{Set: o.set, Testing: true, Secrets: secrets})
+	if err != nil {
 		return err
-	}
-	if n, _ := count(problems); n > 0 {
-		return exit(invalid)
 	}
 
 	var runs []*testRun
@@ -153,29 +151,24 @@ func conclude(con *console, r testReport, o testOptions) error {
 // wait waits until all have ended.
 func startTests(ctx context.Context, runs []*testRun, o testOptions, secrets *schema.Secrets) (wait func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	next := make(chan *testRun)
-	over := make(chan struct{}, runtime.NumCPU())
-	for range cap(over) {
-		go func() {
+	next := make(chan *testRun, len(runs))
+	for _, t := range runs {
+		next <- t
+	}
+	close(next)
+	var workers sync.WaitGroup
+	for range runtime.NumCPU() {
+		workers.Go(func() {
 			for t := range next {
 				began := time.Now()
 				t.result = masked(runWorker(ctx, t, o), secrets)
 				t.took = time.Since(began)
 				close(t.done)
 			}
-			over <- struct{}{}
-		}()
+		})
 	}
-	go func() {
-		for _, t := range runs {
-			next <- t
-		}
-		close(next)
-	}()
 	return func() {
 		cancel() // after a failed write nobody waits for the rest
-		for range cap(over) {
-			<-over
-		}
+		workers.Wait()
 	}
 }

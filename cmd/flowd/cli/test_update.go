@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/flowd-io/flowd/config"
@@ -112,10 +113,8 @@ func expectedError(f pipetest.Failure) config.ExpectedError {
 // lost are the failures if one of them was not dead-lettered: without, a test
 // does not have to speak of them.
 func lost(came []pipetest.CameFailure) []config.ExpectedFailure {
-	for _, f := range came {
-		if f.Fate != "dead_lettered" {
-			return failures(came)
-		}
+	if slices.ContainsFunc(came, func(f pipetest.CameFailure) bool { return f.Fate != "dead_lettered" }) {
+		return failures(came)
 	}
 	return nil
 }
@@ -172,12 +171,7 @@ func replaceFile(path, text string) (err error) {
 	}
 	defer os.Remove(f.Name()) // nothing is left after the rename
 	_, err = f.WriteString(text)
-	for _, then := range []func() error{func() error { return f.Chmod(info.Mode().Perm()) }, f.Sync, f.Close} {
-		if e := then(); err == nil {
-			err = e
-		}
-	}
-	if err != nil {
+	if err := errors.Join(err, f.Chmod(info.Mode().Perm()), f.Sync(), f.Close()); err != nil {
 		return err
 	}
 	return os.Rename(f.Name(), path)

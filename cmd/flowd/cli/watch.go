@@ -3,9 +3,7 @@ package cli
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"hash"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -120,11 +118,8 @@ func addTo(h hash.Hash, path string) error {
 }
 
 func addFile(h hash.Hash, path string) error {
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(h, f)
+	text, err := os.ReadFile(path)
+	h.Write(text)
 	h.Write([]byte(path))
-	return errors.Join(err, f.Close())
+	return err
 }
