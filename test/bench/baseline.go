@@ -212,38 +212,34 @@ func value(line []byte, i int) int {
 
 // decodeAndEncode does filter and two fields with encoding/json.
 func decodeAndEncode(r *bufio.Reader, w *bufio.Writer) error {
-	return eachOf(r, w, func(line []byte) error {
-		var event map[string]any
-		if err := json.Unmarshal(line, &event); err != nil {
-			return err
-		}
+	return recode(r, w, func(event document) document {
 		if status, _ := event["status"].(float64); status < 500 {
 			return nil
 		}
-		total, _ := event["total"].(float64)
-		event["severity"], event["total_eur"] = "critical", total*2
-		return encode(w, event)
+		return graded(event)
 	})
 }
 
 // wrap puts a document around each one, with encoding/json.
-func wrap(r *bufio.Reader, w *bufio.Writer) error {
+func wrap(r *bufio.Reader, w *bufio.Writer) error { return recode(r, w, wrapped) }
+
+// recode decodes each document and encodes what edit makes of it, if that is not nil.
+func recode(r *bufio.Reader, w *bufio.Writer, edit func(document) document) error {
 	return eachOf(r, w, func(line []byte) error {
-		var event map[string]any
+		var event document
 		if err := json.Unmarshal(line, &event); err != nil {
 			return err
 		}
-		return encode(w, map[string]any{"event": event})
+		if event = edit(event); event == nil {
+			return nil
+		}
+		body, err := json.Marshal(event)
+		if err != nil {
+			return err
+		}
+		w.Write(body) // an error stays until Flush
+		return w.WriteByte('\n')
 	})
-}
-
-func encode(w *bufio.Writer, v any) error {
-	body, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	w.Write(body) // an error stays until Flush
-	return w.WriteByte('\n')
 }
 
 // generate makes args[0] messages, reads a field of each and splices one in.

@@ -7,7 +7,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -145,17 +144,11 @@ func (w *world) at(c curve, x int) (sample, error) {
 	}
 	n := min(w.messages, curveMessages, max(curveBytes/len(d.line(nil, 0)), 20))
 	n = max(n/pipelines, 2)
-	dir := filepath.Join(w.dir, "curve")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	dir, err := w.pipelines(pipelines, "inputs: {in: {file: \"${IN}\"}}\n"+c.pipeline(x))
+	if err != nil {
 		return sample{}, err
 	}
 	defer os.RemoveAll(dir)
-	for i := range pipelines {
-		text := "inputs: {in: {file: \"${IN}\"}}\n" + c.pipeline(x)
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("p%d.yaml", i)), []byte(text), 0o600); err != nil {
-			return sample{}, err
-		}
-	}
 	run := func(n int) (usage, error) {
 		path, _, err := w.file(d, n)
 		if err != nil {

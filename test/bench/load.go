@@ -14,40 +14,34 @@ import (
 	"time"
 )
 
-// load is n requests, each of which ask makes over a connection of its worker.
-type load struct {
-	n     int
-	conns int
-	rate  float64 // a second; 0 means as fast as answers arrive
-	ask   func(c *client, i int) error
-}
-
-// run makes the requests over HTTP and gives the latency of each. With a rate it is an
-// open loop: a request is due at its instant whether or not others have been answered,
-// and its latency counts from there, so a server that stops for a while can't hide it.
-func (l load) run(address string) (all []time.Duration, took time.Duration, err error) {
-	all = make([]time.Duration, l.n)
-	errs := make([]error, l.conns)
+// request makes n requests over HTTP, each by ask over one of so many connections, and gives
+// the latency of each. With a load it is an open loop: a request is due at its instant
+// whether or not others have been answered, and its latency counts from there, so a server
+// that stops for a while can't hide it.
+func (c *contestant) request(address string, n, conns int, ask func(cl *client, i int) error) (
+	all []time.Duration, took time.Duration, err error) {
+	all = make([]time.Duration, n)
+	errs := make([]error, conns)
 	var next atomic.Int64
 	var workers sync.WaitGroup
 	began := time.Now()
-	for k := range l.conns {
+	for k := range conns {
 		workers.Go(func() {
-			c, err := dial(address)
+			cl, err := dial(address)
 			if err != nil {
 				errs[k] = err
 				return
 			}
-			defer c.conn.Close()
-			for i := int(next.Add(1)) - 1; i < l.n; i = int(next.Add(1)) - 1 {
+			defer cl.conn.Close()
+			for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
 				due := time.Now()
-				if l.rate > 0 {
-					due = began.Add(time.Duration(float64(i) / l.rate * 1e9))
+				if c.load > 0 {
+					due = c.due(began, i)
 					time.Sleep(time.Until(due))
 				}
-				if err := l.ask(c, i); err != nil {
+				if err := ask(cl, i); err != nil {
 					errs[k] = err
-					next.Store(int64(l.n)) // the others need not continue
+					next.Store(int64(n)) // the others need not continue
 					return
 				}
 				all[i] = time.Since(due)

@@ -34,12 +34,8 @@ func (w *world) machine() machine {
 		}
 	}
 	for _, name := range peers {
-		m.Peers[name] = ""
-		if path := w.vars[name]; path != "" {
-			out, _ := exec.CommandContext(w.ctx, path, "--version").Output()
-			line, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
-			m.Peers[name] = line
-		}
+		out, _ := exec.CommandContext(w.ctx, w.vars[name], "--version").Output()
+		m.Peers[name], _, _ = strings.Cut(strings.TrimSpace(string(out)), "\n")
 	}
 	return m
 }

@@ -79,15 +79,14 @@ func posts(conns int, to end) runner {
 		if err := p.listens(address); err != nil {
 			return s, err
 		}
-		l := load{n: n, conns: min(conns, n), rate: c.load, ask: func(cl *client, i int) error {
+		all, took, err := c.request(address, n, min(conns, n), func(cl *client, i int) error {
 			cl.body = r.data.line(cl.body[:0], i)
 			answer, err := cl.post(cl.body)
 			if err == nil && to == reply && !bytes.Equal(answer, cl.body) {
 				err = fmt.Errorf("sent %s, got %s", cl.body, answer)
 			}
 			return err
-		}}
-		all, took, err := l.run(address)
+		})
 		if err != nil {
 			return s, err
 		}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"runtime"
 	"slices"
 	"time"
@@ -114,16 +113,11 @@ func stalled(w *world, r *row, c *contestant, n int, all bool) (s sample, err er
 
 // idlePipelines starts n pipelines in one process and waits until it is at rest.
 func idlePipelines(w *world, r *row, c *contestant, n int, _ bool) (s sample, err error) {
-	dir := filepath.Join(w.dir, fmt.Sprintf("pipelines-%d", n))
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	dir, err := w.pipelines(n, "inputs: {in: {generate: {interval: 1h, body: '{}'}}}\n"+drops)
+	if err != nil {
 		return s, err
 	}
-	for i := range n {
-		const text = "inputs: {in: {generate: {interval: 1h, body: '{}'}}}\noutputs: {out: {drop: {}}}\n"
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("p%d.yaml", i)), []byte(text), 0o600); err != nil {
-			return s, err
-		}
-	}
+	defer os.RemoveAll(dir)
 	p, err := w.start(c.command, map[string]string{"pipelines": dir}, nil, nil)
 	if err != nil {
 		return s, err

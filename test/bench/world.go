@@ -97,6 +97,20 @@ func (w *world) prepare(r *row, c *contestant, n int) (map[string]string, error)
 	return vars, nil
 }
 
+// pipelines makes a folder of n pipeline files with the same text.
+func (w *world) pipelines(n int, text string) (dir string, err error) {
+	dir, err = os.MkdirTemp(w.dir, "pipelines")
+	if err != nil {
+		return "", err
+	}
+	for i := range n {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("p%d.yaml", i)), []byte(text), 0o600); err != nil {
+			return "", err
+		}
+	}
+	return dir, nil
+}
+
 // once runs a contestant to its end.
 func (w *world) once(r *row, c *contestant, n int) (usage, error) {
 	vars, err := w.prepare(r, c, n)
