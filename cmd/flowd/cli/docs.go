@@ -32,7 +32,7 @@ func newDocs() *cobra.Command {
 			case asMarkdown:
 				return usage("docs takes a name, or --markdown alone")
 			case len(args) == 0:
-				_, err := io.WriteString(out, topicTable(colored(out))+"\n"+table(components(), colored(out)))
+				_, err := io.WriteString(out, table(topics(), colored(out))+"\n"+table(components(), colored(out)))
 				return err
 			}
 			found, err := find(args)
@@ -40,17 +40,16 @@ func newDocs() *cobra.Command {
 				return err
 			}
 			var b strings.Builder
-			if text, ok := lookupTopic(args[len(args)-1], columns(out), colored(out)); ok && len(args) == 1 {
-				b.WriteString(text)
-				if len(found) > 0 {
-					b.WriteString("\n")
-				}
-			}
-			for i, c := range found {
-				if i > 0 {
-					b.WriteString("\n\n")
+			between := ""
+			for _, c := range found {
+				b.WriteString(between)
+				if c.text != nil {
+					b.WriteString(c.text(columns(out), colored(out)))
+					between = "\n"
+					continue
 				}
 				describe(&b, c, columns(out), colored(out))
+				between = "\n\n"
 			}
 			_, err = io.WriteString(out, b.String())
 			return err
@@ -60,10 +59,9 @@ func newDocs() *cobra.Command {
 	return cmd
 }
 
-// find are the components of a name, or of a kind and a name: none if a single name is that
-// of a topic or code.
+// find are the components of a name, or of a kind and a name; a topic of the name comes first.
 func find(args []string) ([]component, error) {
-	all, name := components(), args[0]
+	all, name := slices.Concat(components(), topics(), codes()), args[0]
 	if len(args) == 2 {
 		kind, err := kindOf(args[0])
 		if err != nil {
@@ -75,17 +73,14 @@ func find(args []string) ([]component, error) {
 	var names []string
 	for _, c := range all {
 		names = append(names, c.Name)
-		if c.Name == name {
+		switch {
+		case c.Name == name && c.text != nil:
+			found = slices.Insert(found, 0, c)
+		case c.Name == name:
 			found = append(found, c)
 		}
 	}
-	if len(args) == 1 {
-		for _, t := range topicNames() {
-			topic, _, _ := strings.Cut(t, "\t")
-			names = append(names, topic)
-		}
-	}
-	if len(found) == 0 && (len(args) == 2 || !slices.Contains(names, name)) {
+	if len(found) == 0 {
 		return nil, usage(unknownName(name, names))
 	}
 	return found, nil
@@ -172,7 +167,7 @@ func completeNames(_ *cobra.Command, args []string, _ string) ([]string, cobra.S
 	var all []component
 	switch len(args) {
 	case 0:
-		names, all = topicNames(), components()
+		all = slices.Concat(topics(), codes(), components())
 	case 1:
 		kind, _ := kindOf(args[0]) // "": none of them
 		all = ofKind(components(), kind)

@@ -49,14 +49,16 @@ var kinds = []string{"input", "processor", "batcher", "output", "cache", functio
 
 const functionKind = "function"
 
-// component is a plugin of this build, or a function of expressions.
+// component is a plugin of this build, a function of expressions, or a topic of `flowd docs`.
 type component struct {
 	Kind    string `json:"kind"`
 	Name    string `json:"name"`
 	Summary string `json:"summary"`
 
 	doc string
-	typ *schema.Type // of the configuration; nil: a function
+	typ *schema.Type // of the configuration; nil: a function or topic
+
+	text func(width int, color bool) string // of a topic
 }
 
 // components are all plugins and functions of this build, by kind and name.
@@ -77,8 +79,8 @@ func functions() []component {
 		if f.Scope != "" {
 			note = " (in " + f.Scope + " only)"
 		}
-		all = append(all, component{functionKind, f.Name, f.Usage + ": " + summarize(f.Doc) + note,
-			f.Usage + "\n\n" + f.Doc + note, nil})
+		all = append(all, component{Kind: functionKind, Name: f.Name, doc: f.Usage + "\n\n" + f.Doc + note,
+			Summary: f.Usage + ": " + summarize(f.Doc) + note})
 	}
 	return all
 }
@@ -87,7 +89,7 @@ func plugins[T any](r *engine.Registry[T]) []component {
 	var all []component
 	for _, name := range r.Names() {
 		p := r.Lookup(name)
-		all = append(all, component{r.Kind(), name, summarize(p.Doc), p.Doc, p.Type})
+		all = append(all, component{Kind: r.Kind(), Name: name, Summary: summarize(p.Doc), doc: p.Doc, typ: p.Type})
 	}
 	return all
 }
