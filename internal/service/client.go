@@ -202,8 +202,7 @@ func (c *Client) understand(res *http.Response, answer []byte, into any) error {
 
 // unreached says why there was no answer.
 func (c *Client) unreached(err error) error {
-	var broken *url.Error
-	if errors.As(err, &broken) {
+	if broken, ok := errors.AsType[*url.Error](err); ok {
 		if broken.Timeout() {
 			return fmt.Errorf("%s does not answer (see flowd's log)", c.url.Host)
 		}

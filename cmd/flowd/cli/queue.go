@@ -83,8 +83,7 @@ func onQueues(names string, least, most int, do func(*queueCall, []string) error
 
 // joined is both errors; an exit code stays one.
 func joined(err, more error) error {
-	var code exit
-	if more == nil || errors.As(err, &code) {
+	if _, ended := errors.AsType[exit](err); ended || more == nil {
 		return err
 	}
 	return errors.Join(err, more)
@@ -155,17 +154,16 @@ func (c *queueCall) ask(in io.Reader, question string) error {
 	}
 }
 
-// info is what is known of one queue; counts are -1 where nothing is. It is only
-// for people, so that no error stops what they want done.
-func (c *queueCall) info(name string) queue.Info {
-	none := queue.Info{Name: name, Ready: -1, InFlight: -1, Delayed: -1}
+// ready is how many messages a queue has, or -1 if that is not known. It is only for
+// people, so that no error stops what they want done.
+func (c *queueCall) ready(name string) int64 {
 	ctx, cancel := context.WithTimeout(c.stop, 5*time.Second)
 	defer cancel()
 	all, err := c.server.List(ctx, literally.Replace(name))
 	if err != nil || len(all) != 1 {
-		return none
+		return -1
 	}
-	return all[0]
+	return all[0].Ready
 }
 
 // literally makes a path.Match pattern of a name.

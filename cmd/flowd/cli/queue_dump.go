@@ -43,7 +43,7 @@ The messages stay in the queue, hidden from others until dump has ended; with
 			if remove && path == "-" {
 				return usage("--delete needs a file: messages on stdout could be lost")
 			}
-			ready := c.info(name).Ready
+			ready := c.ready(name)
 			if remove {
 				if err := c.confirm(yes, fmt.Sprintf("Remove messages from %s (%s) once they are in %s?", name,
 					about(ready), path)); err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/flowd-io/flowd/internal/queue"
@@ -23,7 +24,7 @@ func newQueueMv() *cobra.Command {
 			if from == to {
 				return usage("FROM and TO are the same queue")
 			}
-			ready := c.info(from).Ready
+			ready := c.ready(from)
 			what := about(ready)
 			if n > 0 && (ready < 0 || n < ready) {
 				what = "at most " + about(n)
@@ -76,7 +77,7 @@ many as there were when it began, if the broker reports that number.`,
 					return err
 				}
 			}
-			t := &transfer{queueCall: c, label: dlq, verb: "sent back", limit: n, total: c.info(dlq).Ready,
+			t := &transfer{queueCall: c, label: dlq, verb: "sent back", limit: n, total: c.ready(dlq),
 				remove: true}
 			if t.total > 0 {
 				t.limit = t.expected()
@@ -99,7 +100,6 @@ type redrive struct {
 // put groups messages by their queue, in which they keep their order.
 func (r *redrive) put(ctx context.Context, ms []queue.Message) ([]error, error) {
 	errs := make([]error, len(ms))
-	var order []string
 	at := map[string][]int{}
 	for i, m := range ms {
 		to, err := r.target(ctx, m)
@@ -107,12 +107,9 @@ func (r *redrive) put(ctx context.Context, ms []queue.Message) ([]error, error) 
 			errs[i] = err
 			continue
 		}
-		if at[to] == nil {
-			order = append(order, to)
-		}
 		at[to] = append(at[to], i)
 	}
-	for _, to := range order {
+	for _, to := range slices.Sorted(maps.Keys(at)) {
 		group := make([]queue.Message, 0, len(at[to]))
 		for _, i := range at[to] {
 			group = append(group, ms[i])
