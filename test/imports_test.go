@@ -64,7 +64,7 @@ var inside = map[string]string{
 	"internal/aws":           "inputs/sqs internal/queue/sqs outputs/sns outputs/sqs",
 	"internal/caches":        "processors",
 	"internal/caches/file":   "internal/caches",
-	"internal/caches/memory": "internal/caches",
+	"internal/caches/memory": "internal/caches internal/pipetest",
 	"internal/call": "" +
 		"internal/aws internal/httpx internal/queue/sqs internal/twophase outputs/http processors/exec processors/http",
 	"internal/checkpoint": "inputs/file",

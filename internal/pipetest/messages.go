@@ -167,14 +167,9 @@ func values(at, path string, want, got any) (all []Difference) {
 		if !ok {
 			break
 		}
-		keys := slices.Sorted(maps.Keys(want))
-		for key := range got {
-			if _, ok := want[key]; !ok {
-				keys = append(keys, key)
-			}
-		}
-		slices.Sort(keys)
-		for _, key := range keys {
+		both := maps.Clone(want)
+		maps.Copy(both, got)
+		for _, key := range slices.Sorted(maps.Keys(both)) {
 			w, wanted := want[key]
 			g, came := got[key]
 			below := field(path, key)

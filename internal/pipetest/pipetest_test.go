@@ -12,6 +12,7 @@ import (
 
 	_ "github.com/flowd-io/flowd/batchers"
 	"github.com/flowd-io/flowd/config"
+	"github.com/flowd-io/flowd/engine"
 	_ "github.com/flowd-io/flowd/inputs"
 	_ "github.com/flowd-io/flowd/outputs"
 	_ "github.com/flowd-io/flowd/processors"
@@ -382,7 +383,12 @@ func TestABubbleEndsWhateverHappensInIt(t *testing.T) {
 
 func TestACacheForgets(t *testing.T) {
 	err := bubble(func() {
-		c, ctx := newCache(), t.Context()
+		use := newCache()
+		c, err := use.Build(engine.Env{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx := t.Context()
 		get := func() string { v, _, _ := c.Get(ctx, "k"); return string(v) }
 		if err := c.Set(ctx, "k", []byte("a"), time.Minute); err != nil || get() != "a" {
 			t.Errorf("err %v, value %q", err, get())

@@ -159,7 +159,7 @@ func (s *stage) set() {
 	p.Outputs = schema.MapOf(outputs...)
 	for name, c := range s.Caches {
 		if c.Name != "memory" { // that one has no other place
-			s.Caches[name] = engine.Use(func(engine.Env) (engine.Cache, error) { return newCache(), nil })
+			s.Caches[name] = newCache()
 		}
 	}
 	faults := map[string]*fault{}
