@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/engine/doc"
 )
 
 // Copy makes a batch of copies, for [engine.Runner.Run]. The Ref of a copy is
@@ -29,13 +28,9 @@ func Copy(of []*engine.Message) *engine.Batch {
 // any more: several goroutines can then read what their copies share.
 func Freeze(b *engine.Batch) {
 	for m := range b.All() {
-		freeze(m.Doc())
+		_ = m.Doc().Valid() // whatever it says is remembered
+		_ = m.Doc().Bytes() // splices the edits
 	}
-}
-
-func freeze(d *doc.Doc) {
-	_ = d.Valid() // whatever it says is remembered
-	_ = d.Bytes() // splices the edits
 }
 
 // Outcome is what steps have made of one copy.

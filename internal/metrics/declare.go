@@ -125,34 +125,27 @@ func (m *Metric) collector() prometheus.Collector {
 	switch s.Kind {
 	case Counter:
 		v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: s.Name, Help: help}, s.Labels)
-		m.child = func(labels []string) (Record, error) {
-			c, err := v.GetMetricWithLabelValues(labels...)
-			if err != nil {
-				return nil, err
-			}
-			return c.Add, nil
-		}
+		m.child = children(v.GetMetricWithLabelValues, func(c prometheus.Counter) Record { return c.Add })
 		return v
 	case Gauge:
 		v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: s.Name, Help: help}, s.Labels)
-		m.child = func(labels []string) (Record, error) {
-			g, err := v.GetMetricWithLabelValues(labels...)
-			if err != nil {
-				return nil, err
-			}
-			return g.Set, nil
-		}
+		m.child = children(v.GetMetricWithLabelValues, func(g prometheus.Gauge) Record { return g.Set })
 		return v
 	}
 	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: s.Name, Help: help, Buckets: s.Buckets}, s.Labels)
-	m.child = func(labels []string) (Record, error) {
-		h, err := v.GetMetricWithLabelValues(labels...)
+	m.child = children(v.GetMetricWithLabelValues, func(h prometheus.Observer) Record { return h.Observe })
+	return v
+}
+
+// children gives the record of each series of a vector.
+func children[T any](series func(labels ...string) (T, error), record func(T) Record) func([]string) (Record, error) {
+	return func(labels []string) (Record, error) {
+		one, err := series(labels...)
 		if err != nil {
 			return nil, err
 		}
-		return h.Observe, nil
+		return record(one), nil
 	}
-	return v
 }
 
 // agrees says what is different in another description of the metric.

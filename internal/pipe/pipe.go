@@ -19,16 +19,21 @@ type Link struct {
 	offers chan *offer
 
 	mu      sync.Mutex // guards the fields below
-	writers int        // that were built and not closed
-	readers int
-	ended   chan struct{} // closed when the last writer is
-	gone    chan struct{} // closed when the last reader is
+	writers side
+	readers side
+}
+
+// side is the writers or the readers of a link.
+type side struct {
+	n    int           // that were built and not closed
+	none chan struct{} // closed when the last one is
 }
 
 // Of is the link of a name in this process.
 func Of(shared *engine.Shared, name string) *Link {
 	return engine.Common(shared, linkName(name), func() *Link {
-		return &Link{name: name, offers: make(chan *offer), ended: make(chan struct{}), gone: make(chan struct{})}
+		return &Link{name: name, offers: make(chan *offer), writers: side{none: make(chan struct{})},
+			readers: side{none: make(chan struct{})}}
 	})
 }
 
@@ -36,70 +41,56 @@ type linkName string
 
 // AddWriter and AddReader announce one, when it is built: all of a process are, before the
 // first is opened. It may also be one that arrives after the last was closed.
-func (l *Link) AddWriter() { l.add(&l.writers, &l.ended) }
+func (l *Link) AddWriter() { l.add(&l.writers) }
 
 // AddReader is likewise.
-func (l *Link) AddReader() { l.add(&l.readers, &l.gone) }
+func (l *Link) AddReader() { l.add(&l.readers) }
 
-func (l *Link) add(n *int, last *chan struct{}) {
+func (l *Link) add(s *side) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	*n++
+	s.n++
 	select {
-	case <-*last:
-		*last = make(chan struct{})
+	case <-s.none:
+		s.none = make(chan struct{})
 	default:
 	}
 }
 
 // EndWriter and EndReader say that one is closed.
-func (l *Link) EndWriter() { l.end(&l.writers, &l.ended) }
+func (l *Link) EndWriter() { l.end(&l.writers) }
 
 // EndReader is likewise.
-func (l *Link) EndReader() { l.end(&l.readers, &l.gone) }
+func (l *Link) EndReader() { l.end(&l.readers) }
 
-func (l *Link) end(n *int, last *chan struct{}) {
+func (l *Link) end(s *side) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if *n--; *n == 0 {
-		close(*last)
+	if s.n--; s.n == 0 {
+		close(s.none)
 	}
 }
 
-// readerless is closed when there is no reader.
-func (l *Link) readerless() <-chan struct{} {
+// none is closed when nobody is on a side.
+func (l *Link) none(s *side) <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.gone
-}
-
-// writerless is closed when there is no writer.
-func (l *Link) writerless() <-chan struct{} {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.ended
+	return s.none
 }
 
 // CheckWriters says that nothing writes to the pipe.
-func (l *Link) CheckWriters() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.writers == 0 {
-		return fmt.Errorf("nothing writes to pipe %q (a pipeline of the same process needs an output pipe: %s)", l.name,
-			l.name)
-	}
-	return nil
-}
+func (l *Link) CheckWriters() error { return l.check(&l.writers, "nothing writes to", "output") }
 
 // CheckReaders says that nothing reads from the pipe.
-func (l *Link) CheckReaders() error {
+func (l *Link) CheckReaders() error { return l.check(&l.readers, "nothing reads from", "input") }
+
+func (l *Link) check(s *side, nothing, kind string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.readers == 0 {
-		return fmt.Errorf("nothing reads from pipe %q (a pipeline of the same process needs an input pipe: %s)", l.name,
-			l.name)
+	if s.n > 0 {
+		return nil
 	}
-	return nil
+	return fmt.Errorf("%s pipe %q (a pipeline of the same process needs an %s pipe: %s)", nothing, l.name, kind, l.name)
 }
 
 // item is a message on its way to the reader. resume reports to its writer how it ended.
@@ -132,7 +123,7 @@ func (l *Link) Write(ctx context.Context, b *engine.Batch) {
 	if len(o.items) == 0 {
 		return
 	}
-	gone := l.readerless()
+	gone := l.none(&l.readers)
 	select {
 	case l.offers <- o:
 	case <-ctx.Done():
@@ -217,19 +208,16 @@ func (r *Reader) next(ctx context.Context, wait bool) bool {
 	if !wait {
 		select {
 		case r.at = <-r.link.offers:
-			return true
 		default:
-			return false
 		}
+		return r.at != nil
 	}
 	select {
 	case r.at = <-r.link.offers:
-		return true
 	case <-ctx.Done():
-		return false
-	case <-r.link.writerless(): // no writer is left
-		return false
+	case <-r.link.none(&r.link.writers):
 	}
+	return r.at != nil
 }
 
 func (r *Reader) number(resume func(func(*engine.Message) error)) uint64 {
