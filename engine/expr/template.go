@@ -81,6 +81,18 @@ func (t *Template) Prefix() string {
 	return t.t.parts[0].text
 }
 
+// Literal is the text outside of the expressions.
+func (t *Template) Literal() string {
+	if t.t == nil {
+		return ""
+	}
+	var b strings.Builder
+	for _, p := range t.t.parts {
+		b.WriteString(p.text)
+	}
+	return b.String()
+}
+
 // Text is the text for a message; a nil part is an error, an *Error.
 func (t *Template) Text(s Source) (string, error) {
 	if text, ok := t.Const(); ok {

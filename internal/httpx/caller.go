@@ -208,8 +208,7 @@ func Lost(ctx context.Context, req *http.Request, err error) error {
 
 // cause is an error without the URL, which has whatever secrets are in its query.
 func cause(err error) error {
-	var e *url.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*url.Error](err); ok {
 		return e.Err
 	}
 	return err

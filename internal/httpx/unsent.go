@@ -58,8 +58,8 @@ func (e *Unsent) Timeout() bool {
 
 // IsUnsent says whether nothing was sent of the request that ended with err.
 func IsUnsent(err error) bool {
-	var e *Unsent
-	return errors.As(err, &e)
+	_, ok := errors.AsType[*Unsent](err)
+	return ok
 }
 
 // Reach connects to where requests go, with TLS where that is spoken, and says

@@ -55,53 +55,11 @@ func newGuard(t *expr.Template) guard {
 	if _, g.constant = t.Const(); g.constant {
 		return g
 	}
-	// Placeholders have their values in the prefix; after it, the source has to do.
-	tail := ""
-	if i := strings.Index(t.String(), "$("); i >= 0 {
-		tail = literal(t.String()[i:])
-	}
+	written := t.Literal()
 	for i := range specials {
-		c := specials[i : i+1]
-		g.special[i] = strings.Count(g.prefix, c) + strings.Count(tail, c)
+		g.special[i] = strings.Count(written, specials[i:i+1])
 	}
 	return g
-}
-
-// literal is a template's source without its expressions.
-func literal(src string) string {
-	var b strings.Builder
-	for {
-		before, after, found := strings.Cut(src, "$(")
-		b.WriteString(before)
-		if !found {
-			return b.String()
-		}
-		src = after[expression(after):]
-	}
-}
-
-// expression is the length of an expression and the parenthesis that ends it.
-func expression(src string) int {
-	depth, quote := 1, byte(0)
-	for i := 0; i < len(src); i++ {
-		switch c := src[i]; {
-		case quote != 0 && c == '\\' && quote != '`':
-			i++
-		case quote != 0:
-			if c == quote {
-				quote = 0
-			}
-		case c == '"' || c == '\'' || c == '`':
-			quote = c
-		case c == '(':
-			depth++
-		case c == ')':
-			if depth--; depth == 0 {
-				return i + 1
-			}
-		}
-	}
-	return len(src)
 }
 
 // url is the URL for a message.
@@ -134,11 +92,7 @@ func (g *guard) check(text string) (*url.URL, error) {
 	}
 	u, err := url.Parse(text)
 	if err != nil {
-		var detail *url.Error
-		if errors.As(err, &detail) {
-			err = detail.Err
-		}
-		return nil, err
+		return nil, cause(err)
 	}
 	for part := range strings.SplitSeq(u.Path, "/") {
 		if part == ".." || part == "." {
