@@ -82,12 +82,7 @@ func (l *Local) Revoke(c *Call, try int) {
 	defer l.mu.Unlock()
 	r := l.running[t]
 	if r == nil {
-		for i := range l.queue {
-			if l.queue[i] == t {
-				l.queue = append(l.queue[:i], l.queue[i+1:]...)
-				return
-			}
-		}
+		l.queue = slices.DeleteFunc(l.queue, func(q task) bool { return q == t })
 		return
 	}
 	r.cancel(ErrRevoked)

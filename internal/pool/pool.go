@@ -205,7 +205,7 @@ func (p *Pool) Answer(id uint64, try int, r *Result, err error) {
 	if c != nil && err == nil && !r.fits(c.Jobs.Len()) {
 		r, err = nil, engine.Errorf(engine.Permanent, "pool %s: the worker's answer does not match its job", p.Name)
 	}
-	failure := cmp.Or(err, r.failure())
+	failure := cmp.Or(err, r.Failure())
 	if c == nil || failure != nil && c.try != try { // late, of an attempt that was given up
 		p.mu.Unlock()
 		return

@@ -72,8 +72,8 @@ func (w *world) ended(id uint64, r *Result, err error) {
 	switch {
 	case err != nil:
 		end += err.Error()
-	case r.failure() != nil:
-		end = "failed: " + r.failure().Error()
+	case r.Failure() != nil:
+		end = "failed: " + r.Failure().Error()
 	default:
 		end = string(r.Made[0].Body)
 	}

@@ -31,8 +31,8 @@ type Made struct {
 	SameMeta bool
 }
 
-// failure is the first error in it.
-func (r *Result) failure() error {
+// Failure is the first error in it.
+func (r *Result) Failure() error {
 	if r == nil {
 		return nil
 	}

@@ -150,14 +150,8 @@ func (h *Hub) complaints() nats.Option {
 func (h *Hub) connected(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	for {
-		if h.nc.IsConnected() {
-			return nil
-		}
-		changed := h.nc.StatusChanged(nats.CONNECTED, nats.CLOSED)
-		if h.nc.IsConnected() {
-			return nil
-		}
+	changed := h.nc.StatusChanged(nats.CONNECTED, nats.CLOSED)
+	for !h.nc.IsConnected() {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("the NATS server can't be reached: %w", errors.Join(h.nc.LastError(), ctx.Err()))
@@ -167,6 +161,7 @@ func (h *Hub) connected(ctx context.Context) error {
 			}
 		}
 	}
+	return nil
 }
 
 func (h *Hub) stop() {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
@@ -288,15 +289,8 @@ func (r *remote) purgeDead(ctx context.Context) {
 			hubs[hub] = r.silent(ctx, hub)
 		}
 	}
-	for hub, silent := range hubs {
-		if !silent {
-			delete(hubs, hub)
-		}
-	}
-	if len(hubs) == 0 {
-		return
-	}
-	if timing.Sleep(ctx, r.lease) != nil {
+	maps.DeleteFunc(hubs, func(_ string, silent bool) bool { return !silent })
+	if len(hubs) == 0 || timing.Sleep(ctx, r.lease) != nil {
 		return
 	}
 	for hub := range hubs {

@@ -148,8 +148,7 @@ func (h *Hub) stored(_ jetstream.JetStream, msg *nats.Msg, _ *jetstream.PubAck) 
 
 // notStored is called when an attempt could not be put into the queue, or is already in it.
 func (h *Hub) notStored(js jetstream.JetStream, msg *nats.Msg, err error) {
-	var api *jetstream.APIError
-	if errors.As(err, &api) && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
+	if api, ok := errors.AsType[*jetstream.APIError](err); ok && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
 		api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant) {
 		h.stored(js, msg, nil)
 		return

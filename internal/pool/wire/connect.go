@@ -75,8 +75,7 @@ func (t *Target) Connect(name string, more ...nats.Option) (*Conn, error) {
 		options = append(options, nats.Secure(t.TLS))
 	}
 	nc, err := nats.Connect(t.urls(), options...)
-	var bad *url.Error
-	if errors.As(err, &bad) { // whose text has the address
+	if _, bad := errors.AsType[*url.Error](err); bad { // whose text has the address
 		err = errors.New("it is not a valid address")
 	}
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -163,27 +164,23 @@ func (s *Stage) Build(pool string, log *slog.Logger, secrets *schema.Secrets) (*
 	d.Hide(secrets)
 	*schema.Shared[expr.Limits](d) = expr.Limits{Memory: schema.Size(s.ExprMemory), Steps: s.ExprSteps}
 	steps := s.decode(d, s.Steps.unpacked())
-	problems := d.Problems()
-	var a *runtime.Apart
-	if !failed(problems) {
-		env := engine.Env{Log: log, Pipeline: pool, Shared: &engine.Shared{}, Secrets: d.Secrets()}
-		var more []schema.Problem
-		a, more = runtime.BuildApart(steps, env, s.Whole, s.StepTimeout)
-		problems = append(problems, more...)
+	if err := first(d.Problems()); err != nil {
+		return nil, err
 	}
-	for _, p := range problems {
-		if !p.Warning {
-			return nil, fmt.Errorf("%s", p.String())
-		}
+	env := engine.Env{Log: log, Pipeline: pool, Shared: &engine.Shared{}, Secrets: d.Secrets()}
+	a, problems := runtime.BuildApart(steps, env, s.Whole, s.StepTimeout)
+	if err := first(problems); err != nil {
+		return nil, err
 	}
 	return a, nil
 }
 
-func failed(problems []schema.Problem) bool {
+// first is the first problem that is not only a warning.
+func first(problems []schema.Problem) error {
 	for _, p := range problems {
 		if !p.Warning {
-			return true
+			return errors.New(p.String())
 		}
 	}
-	return false
+	return nil
 }

@@ -76,14 +76,11 @@ func (w *writer) value(v any) {
 }
 
 func (w *writer) meta(m engine.Meta) {
-	added := map[string]bool{}
-	for name := range m.Added() {
-		added[name] = true
-	}
+	added := maps.Collect(m.Added())
 	w.uint(m.Len())
 	w.uint(m.Len() - len(added))
 	for name, v := range m.All() {
-		if !added[name] {
+		if _, later := added[name]; !later {
 			w.text(name)
 			w.value(v)
 		}
@@ -96,8 +93,8 @@ func (w *writer) meta(m engine.Meta) {
 
 // err is an error with its class, and what a step's error has.
 func (w *writer) err(e error) {
-	var typed *engine.Error
-	if !errors.As(e, &typed) {
+	typed, ok := errors.AsType[*engine.Error](e)
+	if !ok {
 		typed = &engine.Error{Class: engine.Permanent}
 	}
 	w.text(string(typed.Class))

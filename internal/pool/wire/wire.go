@@ -22,23 +22,18 @@ const Protocol = 2
 //	flowd.down.POOL               what hubs tell all workers of a pool
 //	flowd.ls.FROM                 asks all hubs for their pools
 const (
-	joinPrefix = "flowd.join."
-	beatPrefix = "flowd.beat."
-	downPrefix = "flowd.down."
-	jobPrefix  = "flowd.jobs."
-	putPrefix  = "flowd.put-"
-	hubPrefix  = "flowd.hub."
-	listPrefix = "flowd.ls."
+	jobPrefix = "flowd.jobs."
+	putPrefix = "flowd.put-"
 )
 
 // JoinOf is the subject on which a pool is joined; the others are alike. "*" is all.
-func JoinOf(pool, from string) string { return joinPrefix + pool + "." + from }
+func JoinOf(pool, from string) string { return "flowd.join." + pool + "." + from }
 
 // BeatOf is the subject of the beats of a pool's workers.
-func BeatOf(pool, from string) string { return beatPrefix + pool + "." + from }
+func BeatOf(pool, from string) string { return "flowd.beat." + pool + "." + from }
 
 // ListOf is the subject that asks for pools.
-func ListOf(from string) string { return listPrefix + from }
+func ListOf(from string) string { return "flowd.ls." + from }
 
 // PoolOf is the pool of a subject of JoinOf or BeatOf.
 func PoolOf(subject string) string { return strings.Split(subject, ".")[2] }
@@ -55,7 +50,7 @@ func Asker(subject, reply string) (from, answer string) {
 }
 
 // DownOf is the subject of messages to a pool's workers.
-func DownOf(pool string) string { return downPrefix + pool }
+func DownOf(pool string) string { return "flowd.down." + pool }
 
 // JobOf is the subject of an attempt: nothing else identifies its copy in the stream, as
 // sequence numbers start over with each stream.
@@ -124,7 +119,7 @@ const (
 const HeaderRoom = 512
 
 // ToHub is the subject of messages to a hub.
-func ToHub(hub, what, from string) string { return hubPrefix + hub + "." + what + "." + from }
+func ToHub(hub, what, from string) string { return "flowd.hub." + hub + "." + what + "." + from }
 
 // What is the third of these words.
 func What(subject string) string { return strings.Split(subject, ".")[3] }

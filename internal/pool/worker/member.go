@@ -165,10 +165,8 @@ func (m *member) staysJoined(ctx context.Context) {
 		case <-m.hello:
 		case <-later:
 		}
-		if err := m.join(ctx); err != nil {
-			if m.refuses(err) {
-				m.log.Error("this worker takes no more jobs of the pool", "err", err)
-			}
+		if err := m.join(ctx); err != nil && m.refuses(err) {
+			m.log.Error("this worker takes no more jobs of the pool", "err", err)
 		}
 		m.tell()
 	}

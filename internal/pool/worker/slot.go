@@ -136,19 +136,14 @@ func (m *member) end(sub *nats.Subscription, got chan *nats.Msg) {
 	if !m.link.nc.IsConnected() || sub.Drain() != nil {
 		return
 	}
-	for deadline := time.Now().Add(2 * time.Second); sub.IsValid() && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(2 * time.Second); ; {
 		select {
 		case msg := <-got:
 			m.giveBack(msg)
 		case <-time.After(5 * time.Millisecond):
-		}
-	}
-	for {
-		select {
-		case msg := <-got:
-			m.giveBack(msg)
-		default:
-			return
+			if !sub.IsValid() || time.Now().After(deadline) {
+				return
+			}
 		}
 	}
 }
@@ -287,7 +282,7 @@ func (j *job) run(ctx context.Context, s *stage) {
 		j.m.forget(j)
 		return
 	case errHandedBack:
-		if err != nil || ended(result) {
+		if err != nil || result.Failure() != nil { // which may be for the want of time
 			j.tell(wire.Returned)
 			j.ack(handedBack)
 			j.m.forget(j)
@@ -305,16 +300,6 @@ func (j *job) run(ctx context.Context, s *stage) {
 	j.done = true
 	j.m.mu.Unlock()
 	j.m.late.Go(func() { j.answer(answer, sync.OnceFunc(func() { <-j.m.unconfirmed })) })
-}
-
-// ended says whether something has failed, which may be for the want of time.
-func ended(r *pool.Result) bool {
-	for _, e := range r.Ends {
-		if e.Err != nil {
-			return true
-		}
-	}
-	return false
 }
 
 func (j *job) result(ctx context.Context, s *stage) (*pool.Result, error) {
@@ -335,11 +320,13 @@ const (
 // at the end.
 func (j *job) answer(answer []byte, release func()) {
 	defer release()
+	defer j.m.forget(j)
 	ended := j.m.stop.Done()
 	for gone := time.Now().Add(keepAnswers); ; {
-		err := j.send(answer)
+		_, err := j.m.asks(context.Background(), confirmWithin, j.hub, j.answering(answer))
 		if err == nil {
-			break
+			j.ack(acked)
+			return
 		}
 		if since, _ := j.m.silence(j.hub); !since.IsZero() {
 			release()
@@ -355,25 +342,14 @@ func (j *job) answer(answer []byte, release func()) {
 		if errors.Is(err, nats.ErrConnectionClosed) || time.Now().After(gone) {
 			j.m.log.Warn("an answer is dropped: its hub is away", "err", err)
 			j.ack(noMore)
-			break
+			return
 		}
 		select {
 		case <-j.revoked:
-			j.m.forget(j)
 			return
 		case <-time.After(300 * time.Millisecond):
 		}
 	}
-	j.m.forget(j)
-}
-
-// send sends the answer once and, when the hub confirms it, ends the lease.
-func (j *job) send(answer []byte) error {
-	if _, err := j.m.asks(context.Background(), confirmWithin, j.hub, j.answering(answer)); err != nil {
-		return err
-	}
-	j.ack(acked)
-	return nil
 }
 
 // answering is the message that has an answer.

@@ -4,6 +4,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,22 +53,16 @@ func Run(stop, kill context.Context, c Config) error {
 		}
 	}
 	var all sync.WaitGroup
-	refused := make(chan error, len(members))
-	for _, m := range members {
+	refused := make([]error, len(members))
+	for i, m := range members {
 		all.Go(func() {
-			if err := m.run(stop, kill); err != nil {
-				refused <- err
+			if refused[i] = m.run(stop, kill); refused[i] != nil {
 				end()
 			}
 		})
 	}
 	all.Wait()
-	select {
-	case err := <-refused:
-		return err
-	default:
-		return nil
-	}
+	return cmp.Or(refused...)
 }
 
 // link is a connection to a cluster.
