@@ -25,9 +25,7 @@ func ReadAll(m *engine.Message, r io.Reader, limit int64) ([]byte, error) {
 					return nil, err
 				}
 			}
-			larger := make([]byte, len(body), size)
-			copy(larger, body)
-			body = larger
+			body = append(make([]byte, 0, size), body...)
 		}
 		n, err := r.Read(body[len(body):cap(body)])
 		body = body[:len(body)+n]

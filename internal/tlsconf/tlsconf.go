@@ -185,8 +185,7 @@ func load(cert string, key schema.Secret) (tls.Certificate, error) {
 	if !isKey(key.Reveal()) {
 		if keyPEM, err = os.ReadFile(key.Reveal()); err != nil {
 			// The error's text has the name that was tried, which could be a key.
-			var at *os.PathError
-			if errors.As(err, &at) {
+			if at, ok := errors.AsType[*os.PathError](err); ok {
 				err = at.Err
 			}
 			return tls.Certificate{}, fmt.Errorf("tls.key: %w", err)

@@ -161,18 +161,17 @@ func (n *node) spawn(script string) (*lockedBuffer, error) {
 	cmd.Env, cmd.Dir = n.env, n.home
 	cmd.SysProcAttr = ownGroup()
 	output := &lockedBuffer{ended: make(chan struct{})}
-	r, w, err := os.Pipe()
+	r, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
 	}
-	cmd.Stdout, cmd.Stderr = w, w
+	cmd.Stderr = cmd.Stdout
 	if n.life, err = cmd.StdinPipe(); err != nil { // other children do not inherit it
 		return nil, err
 	}
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	w.Close()
 	go output.read(r)
 	return output, nil
 }
@@ -250,20 +249,19 @@ type lockedBuffer struct {
 
 const mostKept = 64 << 10 // bytes of what a node prints
 
-func (b *lockedBuffer) read(r *os.File) {
+func (b *lockedBuffer) read(r io.ReadCloser) {
 	defer close(b.ended)
 	defer r.Close()
-	for buf := make([]byte, 4096); ; {
-		n, err := r.Read(buf)
-		b.mu.Lock()
-		if b.text.Len() < mostKept {
-			b.text.Write(buf[:n])
-		}
-		b.mu.Unlock()
-		if err != nil {
-			return
-		}
+	_, _ = io.Copy(b, r)
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.text.Len() < mostKept {
+		b.text.Write(p)
 	}
+	return len(p), nil
 }
 
 func (b *lockedBuffer) String() string {

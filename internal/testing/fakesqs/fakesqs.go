@@ -66,7 +66,7 @@ func New() *Server {
 		conns: make(chan net.Conn), closed: make(chan struct{}),
 		queues: map[string]*queue{}, faults: map[string][]*Fault{}, wake: make(chan struct{}),
 	}
-	s.http = &http.Server{Handler: s, ReadHeaderTimeout: time.Minute, ErrorLog: log.New(discard{}, "", 0)}
+	s.http = &http.Server{Handler: s, ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0)}
 	s.client = &http.Client{Transport: &http.Transport{DialContext: s.dial, MaxIdleConnsPerHost: 64}}
 	s.serves.Go(func() { _ = s.http.Serve(listener{s}) })
 	return s
@@ -227,10 +227,6 @@ func (s *Server) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 		return nil, ctx.Err()
 	}
 }
-
-type discard struct{}
-
-func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
 // Start makes a service for a test, in an environment without AWS settings.
 func Start(t testing.TB) *Server {
