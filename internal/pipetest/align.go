@@ -1,5 +1,7 @@
 package pipetest
 
+import "slices"
+
 // Pair is an expected item next to an actual one; -1 means none.
 type Pair struct{ Want, Got int }
 
@@ -20,10 +22,9 @@ func Align(n, m int, same func(want, got int) bool) (pairs []Pair) {
 	width := m - from + 1
 	common := make([]int32, (n-from+1)*width) // longest common list from here on
 	at := func(i, j int) *int32 { return &common[(i-from)*width+j-from] }
-	equal := make([]bool, len(common))
 	for i := n - 1; i >= from; i-- {
 		for j := m - 1; j >= from; j-- {
-			if equal[(i-from)*width+j-from] = same(i, j); equal[(i-from)*width+j-from] {
+			if same(i, j) {
 				*at(i, j) = *at(i+1, j+1) + 1
 			} else {
 				*at(i, j) = max(*at(i+1, j), *at(i, j+1))
@@ -34,7 +35,7 @@ func Align(n, m int, same func(want, got int) bool) (pairs []Pair) {
 	wi, gj := i, j // begin of the gap
 	for i < n && j < m {
 		switch {
-		case equal[(i-from)*width+j-from] && *at(i, j) == *at(i+1, j+1)+1:
+		case same(i, j) && *at(i, j) == *at(i+1, j+1)+1:
 			pairs = gap(pairs, wi, i, gj, j)
 			pairs = append(pairs, Pair{i, j})
 			i, j = i+1, j+1
@@ -66,10 +67,7 @@ func gap(pairs []Pair, i, n, j, m int) []Pair {
 // assign finds a separate got for as many wants as possible, in any order; what is left is
 // paired in order.
 func assign(n, m int, same func(want, got int) bool) (pairs []Pair) {
-	owner := make([]int, m) // of gots
-	for j := range owner {
-		owner[j] = -1
-	}
+	owner := slices.Repeat([]int{-1}, m) // of gots
 	var find func(i int, seen []bool) bool
 	find = func(i int, seen []bool) bool {
 		for j := range m {

@@ -96,7 +96,6 @@ func run(r config.Rehearsal) Result {
 	}
 
 	feed, stopFeeding := context.WithCancel(context.Background())
-	f := feeder{input: s.Test.Input, sources: s.sources, until: s.Test.Until}
 	limit := longest + s.Test.Until
 	for _, in := range s.Test.Input {
 		limit = max(limit, longest+in.At)
@@ -104,7 +103,7 @@ func run(r config.Rehearsal) Result {
 	kill, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	var feeding sync.WaitGroup
-	feeding.Go(func() { f.run(feed) })
+	feeding.Go(func() { s.feed(feed) })
 	report := plan.Run(context.Background(), kill)
 	stopFeeding()
 	feeding.Wait()

@@ -19,7 +19,7 @@ import (
 var takesBack = map[string]engine.TakesBack{"one": engine.TakesOne, "position": engine.TakesPosition,
 	"nothing": engine.TakesNothing}
 
-// source replaces one input: it reads what the feeder puts into it.
+// source replaces one input: it reads what feed puts into it.
 type source struct {
 	takes engine.TakesBack
 	wake  chan struct{} // has room for one
@@ -115,50 +115,43 @@ func (s *source) put(queue []int, end bool) {
 	}
 }
 
-// feeder puts the messages of a test into its inputs, each at its time. What is
-// to be read by different inputs at one time is read one after the other, so
-// that every run goes the same way.
-type feeder struct {
-	input   []config.TestInput
-	sources map[string]*source
-	until   time.Duration
-}
-
-// run feeds until all is fed or ctx ends.
-func (f *feeder) run(ctx context.Context) {
-	start := time.Now()
-	order := make([]int, len(f.input))
+// feed puts the messages of the test into its inputs, each at its time, until all is fed
+// or ctx ends. What is to be read by different inputs at one time is read one after the
+// other, so that every run goes the same way.
+func (s *stage) feed(ctx context.Context) {
+	start, input, until := time.Now(), s.Test.Input, s.Test.Until
+	order := make([]int, len(input))
 	for i := range order {
 		order[i] = i
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(f.input[a].At, f.input[b].At) })
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(input[a].At, input[b].At) })
 	for len(order) > 0 {
-		first, n := f.input[order[0]], 1
-		for n < len(order) && f.input[order[n]].At == first.At && f.input[order[n]].Input == first.Input {
+		first, n := input[order[0]], 1
+		for n < len(order) && input[order[n]].At == first.At && input[order[n]].Input == first.Input {
 			n++
 		}
 		if timing.Sleep(ctx, time.Until(start.Add(first.At))) != nil {
 			return
 		}
 		synctest.Wait()
-		f.source(first.Input).put(order[:n], false)
+		s.source(first.Input).put(order[:n], false)
 		order = order[n:]
 	}
-	if f.until > 0 && timing.Sleep(ctx, time.Until(start.Add(f.until))) != nil {
+	if until > 0 && timing.Sleep(ctx, time.Until(start.Add(until))) != nil {
 		return
 	}
-	for _, s := range f.sources {
-		s.put(nil, true)
+	for _, in := range s.sources {
+		in.put(nil, true)
 	}
 }
 
 // source is that of a name, or the only one.
-func (f *feeder) source(name string) *source {
-	if s := f.sources[name]; s != nil {
-		return s
+func (s *stage) source(name string) *source {
+	if in := s.sources[name]; in != nil {
+		return in
 	}
-	for _, s := range f.sources {
-		return s
+	for _, in := range s.sources {
+		return in
 	}
 	return nil
 }
