@@ -69,23 +69,24 @@ const (
 )
 
 // Node is one value of a configuration, with its place. It is what a file
-// reader hands to a [Decoder]; nothing here knows YAML.
+// reader hands to a [Decoder]; nothing here knows YAML. In JSON it has what another process
+// needs to decode it.
 type Node struct {
 	Kind   NodeKind
-	Text   string // a scalar's text, before placeholders are replaced
-	Style  Style
-	Tag    string // an explicit tag such as "!paid", else ""
-	Tail   string // the comment after a scalar on its line, with its "#", otherwise ""
+	Text   string `json:",omitempty"` // a scalar's text, before placeholders are replaced
+	Style  Style  `json:",omitempty"`
+	Tag    string `json:",omitempty"` // an explicit tag such as "!paid", else ""
+	Tail   string `json:"-"`          // the comment after a scalar on its line, with its "#", otherwise ""
 	Pos    Pos
-	Origin string  // where the value is from when Pos does not say: "override"
-	Keys   []*Node // of a MapNode, in order; Keys[i] is the key of Items[i]
-	Items  []*Node // of a ListNode or MapNode
+	Origin string  `json:"-"`          // where the value is from when Pos does not say: "override"
+	Keys   []*Node `json:",omitempty"` // of a MapNode, in order; Keys[i] is the key of Items[i]
+	Items  []*Node `json:",omitempty"` // of a ListNode or MapNode
 
 	// Offset gives the place of byte i of Text in the file; nil means that Text is at Pos
 	// unchanged.
-	Offset func(i int) Pos
+	Offset func(i int) Pos `json:"-"`
 	// Excerpt is the whole source line at Pos, for the excerpt under a complaint.
-	Excerpt func(p Pos) string
+	Excerpt func(p Pos) string `json:"-"`
 }
 
 // At is the place of byte i of a scalar's text.

@@ -41,7 +41,7 @@ func (s *Steps) DescribeConfig() *schema.Type {
 // Stage is what a worker must know about a pool: its steps as they are written, with the
 // values of the placeholders in them. A worker looks up nothing itself.
 type Stage struct {
-	Steps       *node
+	Steps       *schema.Node
 	Values      map[string][]byte `json:",omitempty"` // of placeholders, which need not be UTF-8
 	Whole       bool              // jobs are whole batches
 	StepTimeout time.Duration     // of steps that have none of their own
@@ -51,23 +51,12 @@ type Stage struct {
 	Lease       time.Duration
 }
 
-// node is a schema.Node in JSON.
-type node struct {
-	Kind  schema.NodeKind
-	Text  string       `json:",omitempty"`
-	Style schema.Style `json:",omitempty"`
-	Tag   string       `json:",omitempty"`
-	Pos   schema.Pos
-	Keys  []*node `json:",omitempty"`
-	Items []*node `json:",omitempty"`
-}
-
 // Stage is what a worker needs for the steps.
 func (s *Steps) Stage(whole bool, timeout time.Duration) (*Stage, error) {
 	if s.node == nil {
 		return nil, fmt.Errorf("only steps from a file can be sent to another process")
 	}
-	stage := &Stage{Steps: packed(s.node), Whole: whole, StepTimeout: timeout, Values: map[string][]byte{}}
+	stage := &Stage{Steps: s.node, Whole: whole, StepTimeout: timeout, Values: map[string][]byte{}}
 	stage.ExprMemory, stage.ExprSteps = int64(s.limits.Memory), s.limits.Steps
 	d := schema.NewDecoder(func(name string) (string, bool, error) {
 		value, ok, err := s.lookup(name)
@@ -99,35 +88,13 @@ func (s *Stage) decode(d *schema.Decoder, n *schema.Node) engine.Steps {
 	return of.Do
 }
 
-func packed(n *schema.Node) *node {
-	p := &node{Kind: n.Kind, Text: n.Text, Style: n.Style, Tag: n.Tag, Pos: n.Pos}
-	for _, k := range n.Keys {
-		p.Keys = append(p.Keys, packed(k))
-	}
-	for _, i := range n.Items {
-		p.Items = append(p.Items, packed(i))
-	}
-	return p
-}
-
-// whole says whether it is a node that a hub has packed.
-func (p *node) whole() bool {
-	if p == nil || p.Kind > schema.MapNode || p.Kind == schema.MapNode && len(p.Keys) != len(p.Items) {
+// whole says whether a node is one that a hub has sent.
+func whole(n *schema.Node) bool {
+	if n == nil || n.Kind > schema.MapNode || n.Kind == schema.MapNode && len(n.Keys) != len(n.Items) {
 		return false
 	}
-	part := func(n *node) bool { return !n.whole() }
-	return !slices.ContainsFunc(p.Keys, part) && !slices.ContainsFunc(p.Items, part)
-}
-
-func (p *node) unpacked() *schema.Node {
-	n := &schema.Node{Kind: p.Kind, Text: p.Text, Style: p.Style, Tag: p.Tag, Pos: p.Pos}
-	for _, k := range p.Keys {
-		n.Keys = append(n.Keys, k.unpacked())
-	}
-	for _, i := range p.Items {
-		n.Items = append(n.Items, i.unpacked())
-	}
-	return n
+	part := func(n *schema.Node) bool { return !whole(n) }
+	return !slices.ContainsFunc(n.Keys, part) && !slices.ContainsFunc(n.Items, part)
 }
 
 // Sealed is the stage as it travels, and its hash, by which jobs name it.
@@ -149,7 +116,7 @@ func Unseal(text []byte, hash string) (*Stage, error) {
 	if err := json.Unmarshal(text, s); err != nil {
 		return nil, fmt.Errorf("the configuration of the pool: %w", err)
 	}
-	if !s.Steps.whole() || s.Lease < time.Millisecond || s.Timeout <= 0 {
+	if !whole(s.Steps) || s.Lease < time.Millisecond || s.Timeout <= 0 {
 		return nil, fmt.Errorf("the configuration of the pool is not complete")
 	}
 	return s, nil
@@ -163,7 +130,7 @@ func (s *Stage) Build(pool string, log *slog.Logger, secrets *schema.Secrets) (*
 	})
 	d.Hide(secrets)
 	*schema.Shared[expr.Limits](d) = expr.Limits{Memory: schema.Size(s.ExprMemory), Steps: s.ExprSteps}
-	steps := s.decode(d, s.Steps.unpacked())
+	steps := s.decode(d, s.Steps)
 	if err := first(d.Problems()); err != nil {
 		return nil, err
 	}
