@@ -52,16 +52,21 @@ func HeaderOf(headers schema.Map[expr.Template], m *engine.Message) (http.Header
 
 func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
 
+// textOf is a text as it is, and any other value as JSON.
+func textOf(v any) (string, error) {
+	if text, ok := v.(string); ok {
+		return text, nil
+	}
+	raw, err := doc.Append(nil, v)
+	return string(raw), err
+}
+
 // SetHeader sets a header to a value of metadata: text as it is, all else as
 // JSON. What has no such form is left out.
 func SetHeader(header http.Header, name string, v any) {
-	text, ok := v.(string)
-	if !ok {
-		raw, err := doc.Append(nil, v)
-		if err != nil {
-			return
-		}
-		text = string(raw)
+	text, err := textOf(v)
+	if err != nil {
+		return
 	}
 	header.Set(name, strings.Map(func(r rune) rune {
 		if isControl(r) {

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/engine/doc"
 	"github.com/flowd-io/flowd/engine/expr"
 )
 
@@ -138,13 +137,9 @@ func init() {
 		Doc:   "The text, number or truth value as one part of a URL: a segment of the path, or the value of a parameter.",
 		Types: []any{new(func(string) string), new(func(float64) string), new(func(bool) string)},
 		Call: func(_ expr.Source, args ...any) (any, error) {
-			text, ok := args[0].(string)
-			if !ok {
-				raw, err := doc.Append(nil, args[0])
-				if err != nil {
-					return nil, err
-				}
-				text = string(raw)
+			text, err := textOf(args[0])
+			if err != nil {
+				return nil, err
 			}
 			return strings.ReplaceAll(url.QueryEscape(text), "+", "%20"), nil
 		},
