@@ -4,6 +4,7 @@ package metrics
 
 import (
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 
@@ -77,15 +78,10 @@ func (m *Metric) add(key string, log *slog.Logger) (Record, error) {
 	if m.rest != nil {
 		return m.rest, nil
 	}
-	var labels []string
-	if n := len(m.spec.Labels); n > 0 {
-		labels = strings.SplitN(key, separator, n)
-	}
+	labels := strings.SplitN(key, separator, len(m.spec.Labels)) // nil where there are none
 	full := len(m.series) >= m.spec.MaxSeries
-	for i := range labels {
-		if full {
-			labels[i] = other
-		}
+	if full {
+		labels = slices.Repeat([]string{other}, len(labels))
 	}
 	r, err := m.child(labels)
 	switch {

@@ -11,6 +11,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -373,11 +374,8 @@ func (p *Pool) Counts() (taken, waiting int) {
 func (p *Pool) Close() {
 	p.mu.Lock()
 	p.closed = true
-	all := p.waiting
+	all := slices.AppendSeq(p.waiting, maps.Values(p.pending))
 	p.waiting = nil
-	for _, c := range p.pending {
-		all = append(all, c)
-	}
 	p.mu.Unlock()
 	for _, c := range all {
 		p.end(c, 0, nil, errClosed)

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -351,10 +353,7 @@ func (m *member) renews(ctx context.Context) {
 	for {
 		m.mu.Lock()
 		every := m.lease / 3
-		var all []*job
-		for _, j := range m.running {
-			all = append(all, j)
-		}
+		all := slices.Collect(maps.Values(m.running))
 		m.renewed = time.Now()
 		m.mu.Unlock()
 		for _, j := range all {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
 	"path"
 	"slices"
@@ -275,11 +276,7 @@ func (r *reader) end(ctx context.Context, refs []uint64, back bool) error {
 }
 
 func (r *reader) Close() error {
-	var refs []uint64
-	for ref := range r.has {
-		refs = append(refs, ref)
-	}
-	err := r.end(context.Background(), refs, true)
+	err := r.end(context.Background(), slices.Collect(maps.Keys(r.has)), true)
 	r.b.opened(-1)
 	return err
 }
