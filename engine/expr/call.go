@@ -37,7 +37,7 @@ func (c *compiler) function(n ast.Node, name string, args []ast.Node) node {
 	f.accept(s.offset, known, func(i int) string { return s.known(0, nodes[i]) })
 	v := c.call(n, f.out(), nodes, f.pure, func(fr *frame, args []any) any { return f.invoke(fr, s, args) })
 	if name == "len" && !registered[name] && !v.konst {
-		v.scalar = lengthScalar(nodes[0].scalar)
+		v.scalar = nodes[0].scalar.then(scalar.length)
 	}
 	return v
 }

@@ -249,7 +249,7 @@ func (c *compiler) let(n *ast.VariableDeclaratorNode) node {
 	}
 	body.ast = vmNode(&ast.VariableDeclaratorNode{Name: v.inner, Value: value.ast, Expr: body.ast}, n)
 	if !value.konst {
-		body.eval, body.test, body.scalar, body.write, body.path = nil, nil, nil, nil, nil
+		body.eval, body.scalar, body.write, body.path = nil, nil, nil, nil
 	}
 	return body
 }
@@ -268,7 +268,7 @@ func (c *compiler) sequence(n *ast.SequenceNode) node {
 		all = append(all, last.ast)
 	}
 	last.ast = vmNode(&ast.SequenceNode{Nodes: all}, n)
-	last.eval, last.test, last.scalar, last.write, last.path, last.konst = nil, nil, nil, nil, nil, false
+	last.eval, last.scalar, last.write, last.path, last.konst = nil, nil, nil, nil, false
 	return last
 }
 

@@ -139,9 +139,9 @@ func (c *Cond) Test(s Source) (bool, error) {
 	if c.p == nil {
 		return false, errUnset
 	}
-	if c.p.test != nil {
-		if v := c.p.test(s.Document()); v != unsure {
-			return v == yes, nil
+	if c.p.scalar != nil {
+		if v, ok := c.p.scalar(s.Document()); ok && v.kind == kBool {
+			return v.is(), nil
 		}
 	}
 	v, err := c.p.run(s)

@@ -5,16 +5,13 @@ import "github.com/expr-lang/expr/ast"
 // truth is x as a condition: what is neither true nor false fails.
 func (c *compiler) truth(x node) node {
 	if x.kinds == kBool {
-		if x.test == nil && x.scalar != nil && !x.konst {
-			x.test = truthTest(x.scalar)
-		}
 		return x
 	}
 	if x.kinds&kBool == 0 {
 		fail(x.offset, "a condition must be true or false, but this is %s", x.kinds)
 	}
 	s := &site{offset: x.offset, secret: [2]bool{x.secret}}
-	t := node{offset: x.offset, secret: x.secret, kinds: kBool}
+	t := node{offset: x.offset, secret: x.secret, kinds: kBool, scalar: x.scalar.then(scalar.truth)}
 	check := func(_ *frame, v any) any {
 		if _, ok := v.(bool); !ok {
 			remedy := ""
@@ -28,10 +25,6 @@ func (c *compiler) truth(x node) node {
 	t.ast = vmCall(x.ast, func(f, v any) any { return check(nil, v) }, vmFrame(x.ast), x.ast)
 	if x.eval != nil {
 		t.eval = func(f *frame) any { return check(f, x.eval(f)) }
-	}
-	t.test = x.test
-	if x.scalar != nil {
-		t.test = truthTest(x.scalar)
 	}
 	return t
 }
@@ -53,9 +46,8 @@ func (c *compiler) logic(n *ast.BinaryNode) node {
 	v := node{
 		ast:   vmNode(&ast.BinaryNode{Operator: op, Left: l.ast, Right: r.ast}, n),
 		kinds: kBool, offset: c.offset(n),
-		test: logicTest(or, l.test, r.test),
+		scalar: logicScalar(or, l.scalar, r.scalar),
 	}
-	v.scalar = testScalar(v.test)
 	if l.eval != nil && r.eval != nil {
 		v.eval = func(f *frame) any {
 			if l.eval(f) == or {
@@ -125,7 +117,7 @@ func (c *compiler) conditional(n *ast.ConditionalNode) node {
 			return b.eval(f)
 		}
 	}
-	v.scalar = choiceScalar(cond.test, a.scalar, b.scalar)
-	v.write = choiceWrite(cond.test, a, b)
+	v.scalar = choiceScalar(cond.scalar, a.scalar, b.scalar)
+	v.write = choiceWrite(cond.scalar, a, b)
 	return v
 }

@@ -16,7 +16,6 @@ import (
 type node struct {
 	ast    ast.Node
 	eval   func(*frame) any // nil: only the VM can, there is a predicate or a let inside
-	test   func(*doc.Doc) verdict
 	scalar scalarFunc
 	write  writeFunc
 

@@ -111,11 +111,7 @@ func (c *compiler) operator(n *ast.BinaryNode) node {
 	if v.konst {
 		return v
 	}
-	if v.test = testOf(n.Operator, l, r); v.test != nil {
-		v.scalar = testScalar(v.test)
-	} else {
-		v.scalar = calculationOf(n.Operator, l, r)
-	}
+	v.scalar = operationOf(n.Operator, l, r)
 	return v
 }
 
@@ -194,15 +190,15 @@ func (c *compiler) prefix(n *ast.UnaryNode) node {
 	case "not", "!":
 		x = c.truth(x)
 		not := c.unary(n, kBool, x, func(_ *frame, v any) any { return !v.(bool) })
-		if not.test = notTest(x.test); !not.konst {
-			not.scalar = testScalar(not.test)
+		if !not.konst {
+			not.scalar = x.scalar.then(scalar.not)
 		}
 		return not
 	case "-":
 		v := c.unary(n, x.kinds&(kInt|kFloat|kDuration), c.calculable(s, x),
 			func(_ *frame, v any) any { return negate(s, v) })
 		if !v.konst {
-			v.scalar = negatedScalar(x.scalar)
+			v.scalar = x.scalar.then(scalar.negated)
 		}
 		return v
 	}

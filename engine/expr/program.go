@@ -21,9 +21,8 @@ type program struct {
 	site     *site // of the whole expression
 	konst    bool
 	path     *doc.Path
-	test     func(*doc.Doc) verdict // may decide without a frame; nil: there is none
-	scalar   scalarFunc             // like test, of any value
-	write    writeFunc              // like test, of the encoded value
+	scalar   scalarFunc // may give the value without a frame; nil: there is none
+	write    writeFunc  // like scalar, of the encoded value
 	eval     func(*frame) any
 	vm       *vm.Program // when eval is nil
 	limits   *Limits
@@ -35,14 +34,11 @@ func (c *compiler) program(root node) *program {
 	p := &program{
 		origin: c.origin, code: c.code,
 		kinds: root.kinds, konst: root.konst, path: root.path,
-		test: root.test, eval: root.eval,
+		eval:     root.eval,
 		site:     &site{offset: root.offset, name: "the expression", secret: [2]bool{root.secret, root.secret}},
 		warnings: c.warnings, limits: new(Limits),
 	}
-	if root.scalar != nil && root.test == nil && !root.konst {
-		p.test = truthTest(root.scalar)
-	}
-	if !root.konst && root.path == nil {
+	if !root.konst {
 		p.scalar = root.scalar
 	}
 	if root.write != nil || root.scalar != nil || root.konst {
@@ -51,7 +47,7 @@ func (c *compiler) program(root node) *program {
 	if p.eval != nil && !c.vmOnly {
 		return p
 	}
-	p.eval, p.test, p.scalar, p.write = nil, nil, nil, nil
+	p.eval, p.scalar, p.write = nil, nil, nil
 	tree := &parser.Tree{Node: root.ast, Source: file.NewSource(c.code)}
 	vmProgram, err := vmcompiler.Compile(tree, c.config)
 	if err != nil {

@@ -7,34 +7,6 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 )
 
-// verdict is what a test says about a condition.
-type verdict uint8
-
-// A test that can't decide, because a value is rare or wrong, leaves the answer or the
-// error to the full evaluation.
-const (
-	unsure verdict = iota
-	no
-	yes
-)
-
-func verdictOf(is bool) verdict {
-	if is {
-		return yes
-	}
-	return no
-}
-
-func (v verdict) not() verdict {
-	switch v {
-	case yes:
-		return no
-	case no:
-		return yes
-	}
-	return unsure
-}
-
 // compare is the order of two scalars of one kind.
 func (s scalar) compare(t scalar) (c int, ok bool) {
 	switch {
@@ -52,45 +24,44 @@ func (s scalar) compare(t scalar) (c int, ok bool) {
 	return 0, false
 }
 
-func (s scalar) equal(t scalar) verdict {
+// equal says whether two scalars are equal; ok is false where their kinds can't be compared.
+func (s scalar) equal(t scalar) (is scalar, ok bool) {
 	switch {
 	case s.kind == kText && t.kind == kText:
-		return verdictOf(s.text == t.text)
+		return boolScalar(s.text == t.text), true
 	case s.kind == kNil || t.kind == kNil || s.kind == kBool && t.kind == kBool:
-		return verdictOf(s.kind == t.kind && s.bits == t.bits)
+		return boolScalar(s.kind == t.kind && s.bits == t.bits), true
 	}
 	c, ok := s.compare(t)
-	if !ok {
-		return unsure
-	}
-	return verdictOf(c == 0)
+	return boolScalar(c == 0), ok
 }
 
 // ordered is an operator that holds for some results of compare.
-func ordered(less, same, more bool) func(s, t scalar) verdict {
-	holds := [...]verdict{verdictOf(less), verdictOf(same), verdictOf(more)}
-	return func(s, t scalar) verdict {
+func ordered(less, same, more bool) func(s, t scalar) (scalar, bool) {
+	holds := [...]bool{less, same, more}
+	return func(s, t scalar) (scalar, bool) {
 		c, ok := s.compare(t)
-		if !ok {
-			return unsure
-		}
-		return holds[c+1]
+		return boolScalar(holds[c+1]), ok
 	}
 }
 
-func ofTexts(is func(text, part string) bool) func(s, t scalar) verdict {
-	return func(s, t scalar) verdict {
+func ofTexts(is func(text, part string) bool) func(s, t scalar) (scalar, bool) {
+	return func(s, t scalar) (scalar, bool) {
 		if s.kind != kText || t.kind != kText {
-			return unsure
+			return s, false
 		}
-		return verdictOf(is(s.text, t.text))
+		return boolScalar(is(s.text, t.text)), true
 	}
 }
 
-// decisions are the operators that say yes or no about two scalars.
-var decisions = map[string]func(s, t scalar) verdict{
-	"==":         scalar.equal,
-	"!=":         func(s, t scalar) verdict { return s.equal(t).not() },
+// operations are the operators on two scalars. What is not ok, because a value is rare or
+// wrong, or the result an overflow, is left to the operator itself.
+var operations = map[string]func(a, b scalar) (s scalar, ok bool){
+	"==": scalar.equal,
+	"!=": func(a, b scalar) (scalar, bool) {
+		s, ok := a.equal(b)
+		return boolScalar(!s.is()), ok
+	},
 	"<":          ordered(true, false, false),
 	"<=":         ordered(true, true, false),
 	">":          ordered(false, false, true),
@@ -98,41 +69,79 @@ var decisions = map[string]func(s, t scalar) verdict{
 	"contains":   ofTexts(strings.Contains),
 	"startsWith": ofTexts(strings.HasPrefix),
 	"endsWith":   ofTexts(strings.HasSuffix),
+	"+": func(a, b scalar) (scalar, bool) {
+		if a.kind == kInt && b.kind == kInt {
+			sum := a.int() + b.int()
+			return intScalar(sum), (sum > a.int()) == (b.int() > 0)
+		}
+		return calculated(a, b, func(x, y float64) float64 { return x + y })
+	},
+	"-": func(a, b scalar) (scalar, bool) {
+		if a.kind == kInt && b.kind == kInt {
+			diff := a.int() - b.int()
+			return intScalar(diff), (diff < a.int()) == (b.int() > 0)
+		}
+		return calculated(a, b, func(x, y float64) float64 { return x - y })
+	},
+	"*": func(a, b scalar) (scalar, bool) {
+		if a.kind == kInt && b.kind == kInt {
+			const half = 1 << 31 // products of what is smaller always fit
+			x, y := a.int(), b.int()
+			return intScalar(x * y), -half < x && x < half && -half < y && y < half
+		}
+		return calculated(a, b, func(x, y float64) float64 { return x * y })
+	},
+	"/": func(a, b scalar) (scalar, bool) {
+		return calculated(a, b, func(x, y float64) float64 { return x / y })
+	},
+	"%": func(a, b scalar) (scalar, bool) {
+		if a.kind != kInt || b.kind != kInt || b.int() == 0 {
+			return scalar{}, false
+		}
+		return intScalar(a.int() % b.int()), true
+	},
 }
 
-// testOf is the test of an operator, if both sides are scalars.
-func testOf(op string, l, r node) func(*doc.Doc) verdict {
-	decide := decisions[op]
+func calculated(a, b scalar, op func(x, y float64) float64) (s scalar, ok bool) {
+	x, xok := a.number()
+	y, yok := b.number()
+	f := op(x, y)
+	return floatScalar(f), xok && yok && f-f == 0 // neither infinite nor undefined
+}
+
+// operationOf is the scalar of an operator, if both sides are scalars.
+func operationOf(op string, l, r node) scalarFunc {
+	run := operations[op]
 	switch {
-	case op == "in" && l.scalar != nil && r.konst:
-		return inTest(l.scalar, r.value)
-	case decide == nil || l.scalar == nil || r.scalar == nil:
+	case op == "in" && r.konst:
+		return l.scalar.then(among(r.value))
+	case run == nil || l.scalar == nil || r.scalar == nil:
 		return nil
 	case r.konst:
 		b, _ := r.scalar(nil)
-		return func(d *doc.Doc) verdict {
+		return func(d *doc.Doc) (scalar, bool) {
 			a, ok := l.scalar(d)
 			if !ok {
-				return unsure
+				return a, false
 			}
-			return decide(a, b)
+			return run(a, b)
 		}
 	}
-	return func(d *doc.Doc) verdict {
+	return func(d *doc.Doc) (scalar, bool) {
 		a, ok := l.scalar(d)
 		if !ok {
-			return unsure
+			return a, false
 		}
 		b, ok := r.scalar(d)
 		if !ok {
-			return unsure
+			return b, false
 		}
-		return decide(a, b)
+		return run(a, b)
 	}
 }
 
-// inTest looks for a scalar in a list of texts, or of integers, that is known.
-func inTest(l scalarFunc, list any) func(*doc.Doc) verdict {
+// among looks for a scalar in a list of texts, or of integers, that is known.
+func among(list any) func(scalar) (scalar, bool) {
 	elems, _ := list.([]any)
 	texts, ints := map[string]bool{}, map[int]bool{}
 	for _, e := range elems {
@@ -148,45 +157,25 @@ func inTest(l scalarFunc, list any) func(*doc.Doc) verdict {
 	if len(texts) > 0 && len(ints) > 0 || len(elems) == 0 {
 		return nil
 	}
-	return func(d *doc.Doc) verdict {
-		s, ok := l(d)
+	return func(s scalar) (scalar, bool) {
 		switch {
-		case ok && s.kind == kText && len(texts) > 0:
-			return verdictOf(texts[s.text])
-		case ok && s.kind == kInt && len(ints) > 0:
-			return verdictOf(ints[s.int()])
+		case s.kind == kText && len(texts) > 0:
+			return boolScalar(texts[s.text]), true
+		case s.kind == kInt && len(ints) > 0:
+			return boolScalar(ints[s.int()]), true
 		}
-		return unsure
+		return s, false
 	}
 }
 
-// truthTest decides a condition that is a field.
-func truthTest(s scalarFunc) func(*doc.Doc) verdict {
-	return func(d *doc.Doc) verdict {
-		v, ok := s(d)
-		if !ok || v.kind != kBool {
-			return unsure
-		}
-		return verdictOf(v.is())
-	}
-}
-
-func notTest(x func(*doc.Doc) verdict) func(*doc.Doc) verdict {
-	if x == nil {
-		return nil
-	}
-	return func(d *doc.Doc) verdict { return x(d).not() }
-}
-
-func logicTest(or bool, l, r func(*doc.Doc) verdict) func(*doc.Doc) verdict {
+// logicScalar is and, or: both sides are true or false.
+func logicScalar(or bool, l, r scalarFunc) scalarFunc {
 	if l == nil || r == nil {
 		return nil
 	}
-	decides := verdictOf(or)
-	return func(d *doc.Doc) verdict {
-		v := l(d)
-		if v == unsure || v == decides {
-			return v
+	return func(d *doc.Doc) (scalar, bool) {
+		if s, ok := l(d); !ok || s.is() == or {
+			return s, ok
 		}
 		return r(d)
 	}

@@ -7,8 +7,6 @@ import (
 	"sync"
 
 	"github.com/expr-lang/expr/ast"
-
-	"github.com/flowd-io/flowd/engine/doc"
 )
 
 // pattern is a compiled regular expression. Go's take time linear in the text,
@@ -65,17 +63,11 @@ func (p *pattern) match(f *frame, s *site, text string) bool {
 }
 
 // test decides about a text that is too short to be worth charging for.
-func (p *pattern) test(x scalarFunc) func(*doc.Doc) verdict {
-	if x == nil {
-		return nil
+func (p *pattern) test(s scalar) (is scalar, ok bool) {
+	if s.kind != kText || len(s.text)*p.size > freeMatch {
+		return s, false
 	}
-	return func(d *doc.Doc) verdict {
-		s, ok := x(d)
-		if !ok || s.kind != kText || len(s.text)*p.size > freeMatch {
-			return unsure
-		}
-		return verdictOf(p.re.MatchString(s.text))
-	}
+	return boolScalar(p.re.MatchString(s.text)), true
 }
 
 // freeMatch is what a match may cost, in bytes times instructions, without a charge.
@@ -99,8 +91,7 @@ func (c *compiler) matches(n *ast.BinaryNode) node {
 			return p.match(f, s, text)
 		})
 		if !m.konst {
-			m.test = p.test(l.scalar)
-			m.scalar = testScalar(m.test)
+			m.scalar = l.scalar.then(p.test)
 		}
 		return m
 	}

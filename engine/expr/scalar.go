@@ -115,120 +115,57 @@ func coalesceScalar(l, r scalarFunc) scalarFunc {
 	}
 }
 
-// choiceScalar is cond ? a : b.
-func choiceScalar(cond func(*doc.Doc) verdict, a, b scalarFunc) scalarFunc {
+// choiceScalar is cond ? a : b, where cond is true or false.
+func choiceScalar(cond, a, b scalarFunc) scalarFunc {
 	if cond == nil || a == nil || b == nil {
 		return nil
 	}
 	return func(d *doc.Doc) (scalar, bool) {
-		switch cond(d) {
-		case yes:
+		c, ok := cond(d)
+		switch {
+		case !ok:
+			return c, false
+		case c.is():
 			return a(d)
-		case no:
-			return b(d)
 		}
-		return scalar{}, false
+		return b(d)
 	}
 }
 
-// testScalar is what a test says, as a value.
-func testScalar(test func(*doc.Doc) verdict) scalarFunc {
-	if test == nil {
-		return nil
-	}
-	return func(d *doc.Doc) (scalar, bool) {
-		v := test(d)
-		return boolScalar(v == yes), v != unsure
-	}
-}
-
-// calculations are the operators on two numbers. What is not ok, such as an
-// overflow, is an error of the operator itself.
-var calculations = map[string]func(a, b scalar) (s scalar, ok bool){
-	"+": func(a, b scalar) (scalar, bool) {
-		if a.kind == kInt && b.kind == kInt {
-			sum := a.int() + b.int()
-			return intScalar(sum), (sum > a.int()) == (b.int() > 0)
-		}
-		return calculated(a, b, func(x, y float64) float64 { return x + y })
-	},
-	"-": func(a, b scalar) (scalar, bool) {
-		if a.kind == kInt && b.kind == kInt {
-			diff := a.int() - b.int()
-			return intScalar(diff), (diff < a.int()) == (b.int() > 0)
-		}
-		return calculated(a, b, func(x, y float64) float64 { return x - y })
-	},
-	"*": func(a, b scalar) (scalar, bool) {
-		if a.kind == kInt && b.kind == kInt {
-			const half = 1 << 31 // products of what is smaller always fit
-			x, y := a.int(), b.int()
-			return intScalar(x * y), -half < x && x < half && -half < y && y < half
-		}
-		return calculated(a, b, func(x, y float64) float64 { return x * y })
-	},
-	"/": func(a, b scalar) (scalar, bool) {
-		return calculated(a, b, func(x, y float64) float64 { return x / y })
-	},
-	"%": func(a, b scalar) (scalar, bool) {
-		if a.kind != kInt || b.kind != kInt || b.int() == 0 {
-			return scalar{}, false
-		}
-		return intScalar(a.int() % b.int()), true
-	},
-}
-
-func calculated(a, b scalar, op func(x, y float64) float64) (s scalar, ok bool) {
-	x, xok := a.number()
-	y, yok := b.number()
-	f := op(x, y)
-	return floatScalar(f), xok && yok && f-f == 0 // neither infinite nor undefined
-}
-
-// calculationOf is the scalar of an operator, if both sides are scalars.
-func calculationOf(op string, l, r node) scalarFunc {
-	run := calculations[op]
-	if run == nil || l.scalar == nil || r.scalar == nil {
-		return nil
-	}
-	return func(d *doc.Doc) (scalar, bool) {
-		a, ok := l.scalar(d)
-		if !ok {
-			return a, false
-		}
-		b, ok := r.scalar(d)
-		if !ok {
-			return b, false
-		}
-		return run(a, b)
-	}
-}
-
-// negatedScalar is -x.
-func negatedScalar(x scalarFunc) scalarFunc {
-	if x == nil {
-		return nil
-	}
-	return func(d *doc.Doc) (scalar, bool) {
-		switch s, ok := x(d); {
-		case ok && s.kind == kInt && s.int() != math.MinInt:
-			return intScalar(-s.int()), true
-		case ok && s.kind == kFloat:
-			return floatScalar(-s.float()), true
-		}
-		return scalar{}, false
-	}
-}
-
-// lengthScalar is len(x) of a text.
-func lengthScalar(x scalarFunc) scalarFunc {
-	if x == nil {
+// then is what f makes of what x gives; nil without either.
+func (x scalarFunc) then(f func(s scalar) (scalar, bool)) scalarFunc {
+	if x == nil || f == nil {
 		return nil
 	}
 	return func(d *doc.Doc) (scalar, bool) {
 		s, ok := x(d)
-		return intScalar(utf8.RuneCountInString(s.text)), ok && s.kind == kText
+		if !ok {
+			return s, false
+		}
+		return f(s)
 	}
+}
+
+// truth leaves what is neither true nor false to the evaluation proper.
+func (s scalar) truth() (scalar, bool) { return s, s.kind == kBool }
+
+// not is the opposite of true or false.
+func (s scalar) not() (scalar, bool) { return boolScalar(!s.is()), true }
+
+// negated is -s.
+func (s scalar) negated() (scalar, bool) {
+	switch {
+	case s.kind == kInt && s.int() != math.MinInt:
+		return intScalar(-s.int()), true
+	case s.kind == kFloat:
+		return floatScalar(-s.float()), true
+	}
+	return s, false
+}
+
+// length is len(s) of a text.
+func (s scalar) length() (scalar, bool) {
+	return intScalar(utf8.RuneCountInString(s.text)), s.kind == kText
 }
 
 // append appends the scalar as JSON, as doc.Append does.

@@ -134,8 +134,7 @@ func (p *program) appendPart(dst []byte, s Source, frame **frame) ([]byte, error
 		if text, ok := plain(s, *p.path); ok {
 			return append(dst, text...), nil
 		}
-	}
-	if p.scalar != nil {
+	} else if p.scalar != nil {
 		if v, ok := p.scalar(s.Document()); ok && v.kind != kNil {
 			return v.appendText(dst), nil
 		}

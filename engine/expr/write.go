@@ -78,19 +78,20 @@ func coalesceWrite(l, r node) writeFunc {
 }
 
 // choiceWrite is cond ? a : b.
-func choiceWrite(cond func(*doc.Doc) verdict, a, b node) writeFunc {
+func choiceWrite(cond scalarFunc, a, b node) writeFunc {
 	left, right := a.writer(), b.writer()
 	if cond == nil || left == nil || right == nil {
 		return nil
 	}
 	return func(f *frame, dst []byte) ([]byte, bool) {
-		switch cond(f.src.Document()) {
-		case yes:
+		c, ok := cond(f.src.Document())
+		switch {
+		case !ok:
+			return dst, false
+		case c.is():
 			return left(f, dst)
-		case no:
-			return right(f, dst)
 		}
-		return dst, false
+		return right(f, dst)
 	}
 }
 
