@@ -18,33 +18,33 @@ func init() {
 // UnmarshalConfig compiles the expression of a configuration. The field's tag
 // scope:"a,b" says which scoped functions it may call.
 func (e *Expr) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
-	*e = Expr{}
-	if compiled, ok := decode(d, n, func(p *program) (Expr, error) { return Expr{p}, nil }); ok {
-		*e = compiled
-	}
+	e.p = decode(d, n)
 }
 
 // UnmarshalConfig is that of Expr, for a condition.
 func (c *Cond) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
-	*c = Cond{}
-	if compiled, ok := decode(d, n, func(p *program) (Cond, error) { return condOf(Expr{p}, nil) }); ok {
-		*c = compiled
+	if c.p = decode(d, n); c.p == nil {
+		return
+	}
+	if err := c.p.condition(); err != nil {
+		report(d, n, err, false)
+		c.p = nil
 	}
 }
 
-// decode compiles a node's text. ok is false when the field is left out, or
+// decode compiles a node's text. It gives nil when the field is left out, or
 // wrong, which has been reported then.
-func decode[T any](d *schema.Decoder, n *schema.Node, finish func(*program) (T, error)) (v T, ok bool) {
+func decode(d *schema.Decoder, n *schema.Node) *program {
 	if t := trapOf(n); t != nil {
 		at := n.At(0)
 		if strings.HasPrefix(n.Tag, "!") && n.Tag != "!!timestamp" {
 			at = n.Pos
 		}
 		d.Report(n, schema.Problem{Code: problemCode, Message: t.problem, Remedy: t.remedy, Caret: at})
-		return v, false
+		return nil
 	}
 	if _, resolved := d.Text(n); !resolved {
-		return v, false // reported; its value would only bring more complaints
+		return nil // reported; its value would only bring more complaints
 	}
 	coder := newCoder()
 	for _, p := range d.Pieces(n) {
@@ -62,17 +62,13 @@ func decode[T any](d *schema.Decoder, n *schema.Node, finish func(*program) (T, 
 	}
 	if err != nil {
 		report(d, n, tailed(n, err), false)
-		return v, false
+		return nil
 	}
 	for _, w := range p.warnings {
 		report(d, n, w, true)
 	}
 	warnTail(d, n)
-	v, err = finish(p)
-	if err != nil {
-		report(d, n, err, false)
-	}
-	return v, err == nil
+	return p
 }
 
 // UnmarshalConfig compiles the template of a configuration. The field's tag

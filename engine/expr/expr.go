@@ -34,21 +34,22 @@ func Compile(src string, scopes ...string) (Expr, error) {
 
 // CompileCond is Compile for a condition.
 func CompileCond(src string, scopes ...string) (Cond, error) {
-	return condOf(Compile(src, scopes...))
-}
-
-// condOf refuses an expression that can't be true or false.
-func condOf(e Expr, err error) (Cond, error) {
-	if err == nil && e.p.kinds&kBool == 0 {
-		err = e.p.origin.errorOf(&failure{
-			offset: e.p.site.offset,
-			msg:    "a condition must be true or false, but this is " + e.p.kinds.String(),
-		})
+	e, err := Compile(src, scopes...)
+	if err == nil {
+		err = e.p.condition()
 	}
 	if err != nil {
 		return Cond{}, err
 	}
 	return Cond{e}, nil
+}
+
+// condition refuses an expression that can't be true or false.
+func (p *program) condition() error {
+	if p.kinds&kBool == 0 {
+		return p.error("a condition must be true or false, but this is " + p.kinds.String())
+	}
+	return nil
 }
 
 // MustCompile is Compile for tests and constants.
