@@ -104,6 +104,8 @@ var values = builtins{
 	{"fromJSON(text) any", "The value of a JSON text.", func(f *frame, s *site, args []any) any {
 		return f.decode(s, []byte(args[0].(string)))
 	}},
+	{"get(any, text|int) any", "The value at a path, given as text, or at an index; nil if there is none.",
+		nil}, // compiled by itself
 	{"hash(value) text", "A stable hash of the value, 16 hexadecimal digits (FNV-1a); equal values have equal hashes.",
 		func(f *frame, s *site, args []any) any {
 			f.encode(s.offset, args[0])

@@ -83,13 +83,6 @@ func (f *function) invoke(fr *frame, s *site, args []any) any {
 	return v
 }
 
-func init() {
-	functions["get"] = &function{Func: Func{
-		Name: "get", Usage: "get(any, text|int) any",
-		Doc: "The value at a path, given as text, or at an index; nil if there is none.",
-	}}
-}
-
 // get compiles get(of, path). Of a field, or of this, only that path is read.
 func (c *compiler) get(n ast.Node, s *site, args []ast.Node) node {
 	if len(args) != 2 {

@@ -3,7 +3,6 @@ package expr
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -64,6 +63,7 @@ func Register(f Func) {
 		}
 		fn.sigs = append(fn.sigs, signatureOf(ft))
 	}
+	fn.Usage = cmp.Or(f.Usage, fn.usage())
 	functions[f.Name] = fn
 }
 
@@ -85,7 +85,7 @@ func Functions(scopes ...string) []Func {
 	var all []Func
 	for _, f := range functions {
 		if f.Scope == "" || slices.Contains(scopes, f.Scope) {
-			all = append(all, f.described())
+			all = append(all, f.Func)
 		}
 	}
 	for name, p := range predicates {
@@ -95,14 +95,6 @@ func Functions(scopes ...string) []Func {
 	}
 	slices.SortFunc(all, func(a, b Func) int { return cmp.Compare(a.Name, b.Name) })
 	return all
-}
-
-func (f *function) described() Func {
-	d := f.Func
-	if d.Usage == "" {
-		d.Usage = f.usage()
-	}
-	return d
 }
 
 // usage is a line such as "hash(text) text", for functions that gave Go types.
@@ -155,9 +147,9 @@ func (f *function) accept(offset int, args []kinds, describe func(i int) string)
 		}
 	}
 	if best < 0 {
-		failFor(offset, f.described().Usage, "%s() takes %s, not %d", f.Name, f.sigs[0].count(), len(args))
+		failFor(offset, f.Usage, "%s() takes %s, not %d", f.Name, f.sigs[0].count(), len(args))
 	}
-	want, _ := f.sigs[best].param(bad)
+	want := f.sigs[best].param(bad)
 	remedy := ""
 	if args[bad] == kNil {
 		remedy = ifMissing
@@ -199,7 +191,7 @@ func (s *signature) admit(args []any) bool {
 		return false
 	}
 	for i, a := range args {
-		want, _ := s.param(i)
+		want := s.param(i)
 		if kindOf(a)&want != 0 {
 			continue
 		}
@@ -214,12 +206,9 @@ func (s *signature) admit(args []any) bool {
 
 // names are the names of all functions that a field of these scopes can call.
 func names(scopes []string) []string {
-	all := slices.Collect(maps.Keys(predicates))
-	for n, f := range functions {
-		if f.Scope == "" || slices.Contains(scopes, f.Scope) {
-			all = append(all, n)
-		}
+	var all []string
+	for _, f := range Functions(scopes...) {
+		all = append(all, f.Name)
 	}
-	slices.Sort(all)
 	return all
 }

@@ -108,16 +108,8 @@ func kindsOf(t reflect.Type) kinds {
 	return kAny
 }
 
-// param is what the i-th argument may be; ok is false when there are too many.
-func (s *signature) param(i int) (k kinds, ok bool) {
-	if s.variadic && i >= len(s.in) {
-		i = len(s.in) - 1
-	}
-	if i >= len(s.in) {
-		return 0, false
-	}
-	return s.in[i], true
-}
+// param is what the i-th argument may be, where there are not too many.
+func (s *signature) param(i int) kinds { return s.in[min(i, len(s.in)-1)] }
 
 // takes says whether n arguments are neither too many nor too few.
 func (s *signature) takes(n int) bool {
@@ -144,9 +136,9 @@ func plural(n int) string {
 
 // fits says whether a value of kinds k can be the i-th argument.
 func (s *signature) fits(i int, k kinds) bool {
-	p, ok := s.param(i)
+	p := s.param(i)
 	if p&kInt != 0 {
 		p |= kFloat // a whole float will do; the value is checked on each call
 	}
-	return ok && p&k != 0
+	return p&k != 0
 }
