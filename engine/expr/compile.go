@@ -47,11 +47,7 @@ func compile(code string, o *origin, scopes []string, vmOnly bool) (p *program, 
 	c.frame = new(frame)
 	c.frame.begin(nil, new(Limits))
 	defer func() {
-		if r := recover(); r != nil {
-			f, ok := r.(*failure)
-			if !ok {
-				panic(r)
-			}
+		if f := caught(recover()); f != nil {
 			err = o.errorOf(f)
 		}
 	}()

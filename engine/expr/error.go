@@ -92,6 +92,15 @@ func failFor(offset int, remedy, format string, args ...any) {
 	panic(&failure{offset: offset, msg: fmt.Sprintf(format, args...), remedy: remedy})
 }
 
+// caught is the failure that a deferred function recovered, or nil. Other panics go on.
+func caught(recovered any) *failure {
+	f, ok := recovered.(*failure)
+	if recovered != nil && !ok {
+		panic(recovered)
+	}
+	return f
+}
+
 // errorOf is what a user gets to see of a failure.
 func (o *origin) errorOf(f *failure) error {
 	var syntax *doc.SyntaxError

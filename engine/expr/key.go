@@ -59,11 +59,7 @@ func (e *Expr) AppendBody(dst []byte, s Source) ([]byte, error) {
 // append appends v in a form that it may not have.
 func (p *program) append(dst []byte, v any, form func(*site, []byte, any) []byte) (out []byte, err error) {
 	defer func() {
-		if r := recover(); r != nil {
-			f, ok := r.(*failure)
-			if !ok {
-				panic(r)
-			}
+		if f := caught(recover()); f != nil {
 			out, err = dst, p.origin.errorOf(f)
 		}
 	}()

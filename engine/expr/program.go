@@ -70,11 +70,7 @@ func (p *program) run(src Source) (any, error) {
 // as text, which is what becomes of most values: it may have the same part many times.
 func (p *program) runIn(f *frame) (v any, err error) {
 	defer func() {
-		if r := recover(); r != nil {
-			failed, ok := r.(*failure)
-			if !ok {
-				panic(r)
-			}
+		if failed := caught(recover()); failed != nil {
 			v, err = nil, p.origin.errorOf(failed)
 		}
 	}()

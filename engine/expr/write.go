@@ -178,10 +178,7 @@ func (e *Expr) Encode(s Source, put func(v any) error) error {
 // encode appends the value to dst. A failure is left to Eval, which reports it.
 func (p *program) encode(f *frame, dst []byte) (out []byte, ok bool) {
 	defer func() {
-		if r := recover(); r != nil {
-			if _, failed := r.(*failure); !failed {
-				panic(r)
-			}
+		if caught(recover()) != nil {
 			out, ok = dst, false
 		}
 	}()
