@@ -91,7 +91,10 @@ func (c *compiler) get(n ast.Node, s *site, args []ast.Node) node {
 	of, key := c.node(args[0]), c.node(args[1])
 	s.secret[0] = key.secret
 	if !key.konst {
-		key = c.parsed(n, key)
+		key = c.charged(n, key, func(f *frame, offset, size int) {
+			f.step(offset, size)
+			f.alloc(offset, size*elementSize)
+		})
 	}
 	if key.kinds&(kText|kInt) == 0 {
 		fail(s.offset, "get() needs a path as text, not %s", s.known(0, key))
@@ -109,18 +112,6 @@ func (c *compiler) get(n ast.Node, s *site, args []ast.Node) node {
 	}
 	return c.unary(n, kAny, key, func(f *frame, v any) any {
 		return f.get(s.offset, of.path.Append(pathOf(s, v).Keys()...))
-	})
-}
-
-// parsed charges for reading a path from a text.
-func (c *compiler) parsed(at ast.Node, key node) node {
-	offset := c.offset(at)
-	return c.unary(at, key.kinds, key, func(f *frame, v any) any {
-		if text, ok := v.(string); ok {
-			f.step(offset, len(text))
-			f.alloc(offset, len(text)*elementSize)
-		}
-		return v
 	})
 }
 

@@ -279,7 +279,7 @@ func (c *compiler) member(n *ast.MemberNode) node {
 		fail(s.offset, "a key is text and an index a whole number, not %s", key.kinds)
 	}
 	if of.kinds&kText != 0 && key.kinds&(kInt|kFloat) != 0 {
-		of = c.searched(n, of)
+		of = c.charged(n, of, (*frame).characters)
 	}
 	return c.binary(n, kAny, of, key, func(v, key any) any {
 		switch k := key.(type) {
@@ -292,17 +292,6 @@ func (c *compiler) member(n *ast.MemberNode) node {
 		}
 		fail(s.offset, "a key is text and an index a whole number, not %s", s.left(key))
 		return nil
-	})
-}
-
-// searched charges for a text whose characters are counted.
-func (c *compiler) searched(at ast.Node, n node) node {
-	offset := c.offset(at)
-	return c.unary(at, n.kinds, n, func(f *frame, v any) any {
-		if text, ok := v.(string); ok {
-			f.characters(offset, len(text))
-		}
-		return v
 	})
 }
 

@@ -157,13 +157,18 @@ func (c *compiler) stepped(at ast.Node, n node, steps int) node {
 
 // added charges for a text that another is added to, before they are copied.
 func (c *compiler) added(at ast.Node, n node) node {
-	offset := c.offset(at)
 	if n.konst || n.kinds&kText == 0 {
 		return n
 	}
+	return c.charged(at, n, func(f *frame, offset, size int) { f.bytes(offset, size, 1) })
+}
+
+// charged charges for the size of a value that is a text.
+func (c *compiler) charged(at ast.Node, n node, charge func(f *frame, offset, size int)) node {
+	offset := c.offset(at)
 	return c.unary(at, n.kinds, n, func(f *frame, v any) any {
 		if text, ok := v.(string); ok {
-			f.bytes(offset, len(text), 1)
+			charge(f, offset, len(text))
 		}
 		return v
 	})
