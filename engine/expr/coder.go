@@ -77,7 +77,7 @@ func literal(value string) string {
 	return value
 }
 
-func quoted(text string) string { return `"` + string(appendEscaped(nil, text, '"')) + `"` }
+func quoted(text string) string { return string(appendQuoted(nil, text)) }
 
 // appendEscaped escapes text for a place between quotes.
 func appendEscaped(dst []byte, text string, quote byte) []byte {

@@ -3,7 +3,6 @@ package expr
 import (
 	"encoding/json"
 	"math"
-	"math/big"
 	"reflect"
 	"strconv"
 	"time"
@@ -217,25 +216,12 @@ func appendNumberKey(dst []byte, f float64) []byte {
 	if math.Abs(f) < 1<<63 {
 		return strconv.AppendInt(dst, int64(f), 10)
 	}
-	i, _ := big.NewFloat(f).Int(nil)
-	return i.Append(dst, 10)
+	return append(dst, wholeText(f)...)
 }
 
 // appendQuoted quotes text as JSON does, with as few escapes as possible, so that most text
 // in a document is its own key. Bytes that are not UTF-8 stay, which keeps different texts
 // different.
 func appendQuoted(dst []byte, text string) []byte {
-	const hex = "0123456789abcdef"
-	dst = append(dst, '"')
-	for i := range len(text) {
-		switch c := text[i]; {
-		case c == '"' || c == '\\':
-			dst = append(dst, '\\', c)
-		case c < ' ':
-			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
-		default:
-			dst = append(dst, c)
-		}
-	}
-	return append(dst, '"')
+	return append(appendEscaped(append(dst, '"'), text, '"'), '"')
 }
