@@ -3,8 +3,6 @@ package expr
 import (
 	"maps"
 	"slices"
-
-	"github.com/expr-lang/expr/builtin"
 )
 
 var lists = builtins{
@@ -49,7 +47,13 @@ var lists = builtins{
 	{"min(any...) any", "The smallest number of the arguments and of the lists among them.", extreme(-1)},
 	{"max(any...) any", "The largest number of the arguments and of the lists among them.", extreme(1)},
 	{"mean(any...) float", "The mean of the numbers; 0 if there are none.", func(f *frame, s *site, args []any) any {
-		return ofNumbers(f, s, args, builtin.Builtins[builtin.Index["mean"]].Func)
+		flat := flatten(f, s, nil, args, 0)
+		total := 0.0
+		for _, v := range flat {
+			s.number(v)
+			total += toFloat(f, s, []any{v}).(float64)
+		}
+		return s.finite(total / float64(max(len(flat), 1)))
 	}},
 	{"median(any...) any", "The median of the numbers; 0 if there are none.", median},
 	{"keys(object) list", "The keys, sorted.", func(f *frame, s *site, args []any) any {
@@ -187,19 +191,6 @@ func median(f *frame, s *site, args []any) any {
 	}
 	a, b := toFloat(f, s, flat[middle-1:middle]).(float64), toFloat(f, s, flat[middle:middle+1]).(float64)
 	return a/2 + b/2
-}
-
-func ofNumbers(f *frame, s *site, args []any, calculate func(args ...any) (any, error)) any {
-	flat := flatten(f, s, nil, args, 0)
-	for i, v := range flat {
-		s.number(v)
-		flat[i] = toFloat(f, s, []any{v})
-	}
-	v, err := calculate(flat)
-	if err != nil {
-		fail(s.offset, "%s(): %s", s.name, err)
-	}
-	return s.finite(v.(float64))
 }
 
 var bitwise = builtins{

@@ -81,7 +81,7 @@ func misplaced(code, kind, token string, offset int) string {
 		return fmt.Sprintf("a field of this name is written this.%s", token)
 	case habits[token] != "":
 		return habits[token]
-	case strings.Contains(")]}", token) && openBracket(before) == 0:
+	case strings.Contains(")]}", token) && openAt(before) < 0:
 		return "it closes nothing: remove it, or open it before"
 	case kind == "Identifier" || kind == "Number" || kind == "String":
 		return "an operator is missing before it"
@@ -110,7 +110,7 @@ func piped(code, word string) bool {
 
 // tooEarly is the remedy for code that lacks its end, or "".
 func tooEarly(code string, scopes []string) string {
-	open, word := openBracket(code), lastWord(code)
+	open, word := openAt(code), lastWord(code)
 	switch pipe := piped(code, word); {
 	case pipe && slices.Contains(names(scopes), word):
 		return fmt.Sprintf("write | %s()", word)
@@ -118,20 +118,12 @@ func tooEarly(code string, scopes []string) string {
 		return "write or, or bitor(a, b); | hands a value to a function"
 	case word == code && slices.Contains(reserved, word):
 		return fmt.Sprintf("a field of this name is written this.%s", word)
-	case strings.HasPrefix(code, "let ") && open == 0 && !strings.Contains(code, ";"):
+	case strings.HasPrefix(code, "let ") && open < 0 && !strings.Contains(code, ";"):
 		return "write what to do with it: let x = a; x + 1"
-	case open != 0:
-		return fmt.Sprintf("the %c before it is not closed", open)
+	case open >= 0:
+		return fmt.Sprintf("the %c before it is not closed", code[open])
 	}
 	return ""
-}
-
-// openBracket is the innermost bracket that code leaves open, or 0.
-func openBracket(code string) byte {
-	if i := openAt(code); i >= 0 {
-		return code[i]
-	}
-	return 0
 }
 
 // openAt is where the innermost bracket that code leaves open is, or -1.

@@ -45,20 +45,14 @@ func (c *compiler) predicate(n *ast.BuiltinNode, p predicate) node {
 	if n.Name == "sum" && len(n.Arguments) == 1 {
 		return c.unary(n, p.out, list, func(f *frame, v any) any { return sum(s, v) })
 	}
-	var order, initial *node
+	var third []node // of sortBy or reduce
 	if len(n.Arguments) == 3 {
-		third := c.node(n.Arguments[2])
-		if n.Name == "reduce" {
-			initial = &third
-		} else {
-			order = &third
-		}
+		third = []node{c.node(n.Arguments[2])}
 	}
 	body := c.body(n, s, p.truth)
 	switch n.Name {
 	case "sum":
-		v := c.unary(n, p.out, c.loop(n, "map", list, body), func(f *frame, v any) any { return sum(s, v) })
-		return v
+		return c.unary(n, p.out, c.loop(n, "map", list, body), func(f *frame, v any) any { return sum(s, v) })
 	case "groupBy":
 		keyed := c.loop(n, "map", list, c.keyed(n, body))
 		return c.unary(n, p.out, keyed, func(f *frame, v any) any {
@@ -67,14 +61,11 @@ func (c *compiler) predicate(n *ast.BuiltinNode, p predicate) node {
 			return groups
 		})
 	case "sortBy":
-		args := []node{c.loop(n, "map", list, c.keyed(n, body))}
-		if order != nil {
-			args = append(args, *order)
-		}
+		args := append([]node{c.loop(n, "map", list, c.keyed(n, body))}, third...)
 		return c.call(n, p.out, args, true, func(f *frame, args []any) any { return sortKeyed(f, s, args) })
 	case "reduce":
-		if initial != nil {
-			return c.reduce(n, list, body, *initial)
+		if third != nil {
+			return c.reduce(n, list, body, third[0])
 		}
 	}
 	v := c.loop(n, n.Name, list, body)

@@ -2,6 +2,7 @@ package expr
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 
 	"github.com/flowd-io/flowd/engine/doc"
@@ -61,16 +62,10 @@ func (t *Template) Place() schema.Place {
 
 // Const is the text of a template without expressions.
 func (t *Template) Const() (string, bool) {
-	if t.t == nil {
-		return "", true
+	if t.t != nil && slices.ContainsFunc(t.t.parts, func(p part) bool { return p.expr != nil }) {
+		return "", false
 	}
-	text := t.Prefix()
-	for _, p := range t.t.parts {
-		if p.expr != nil {
-			return "", false
-		}
-	}
-	return text, true
+	return t.Prefix(), true
 }
 
 // Prefix is the literal text in front of the first expression.
@@ -169,7 +164,11 @@ func plain(s Source, p doc.Path) (text []byte, ok bool) {
 // never code: text outside of $( ), a literal inside.
 func parseTemplate(pieces []schema.Piece, o *origin, scopes []string) (*template, []error) {
 	r := &templateReader{origin: o, scopes: scopes}
-	if n := size(pieces); n > maxSource {
+	size := 0
+	for _, p := range pieces {
+		size += len(p.Text)
+	}
+	if size > maxSource {
 		r.fail(0, "the template is longer than 64 KiB")
 		return nil, r.errs
 	}
@@ -188,14 +187,6 @@ func parseTemplate(pieces []schema.Piece, o *origin, scopes []string) (*template
 	}
 	r.flush()
 	return &template{o, r.parts}, r.errs
-}
-
-func size(pieces []schema.Piece) int {
-	n := 0
-	for _, p := range pieces {
-		n += len(p.Text)
-	}
-	return n
 }
 
 // templateReader collects the parts of a template.
@@ -256,6 +247,5 @@ func (r *templateReader) close(at int) {
 }
 
 func (r *templateReader) fail(offset int, msg string) {
-	o := &origin{text: r.origin.text, place: r.origin.place}
-	r.errs = append(r.errs, o.errorOf(&failure{offset: offset, msg: msg}))
+	r.errs = append(r.errs, r.origin.errorOf(&failure{offset: offset, msg: msg}))
 }
