@@ -167,9 +167,7 @@ func (d *Doc) Restore(m Mark) {
 
 // trim is raw without the white space around it.
 func trim(raw []byte) []byte {
-	for len(raw) > 0 && isSpace(raw[0]) {
-		raw = raw[1:]
-	}
+	raw = raw[space(raw, 0):]
 	for len(raw) > 0 && isSpace(raw[len(raw)-1]) {
 		raw = raw[:len(raw)-1]
 	}

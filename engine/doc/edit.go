@@ -194,7 +194,11 @@ func (op *operation) fresh(parts []part) (_ []byte, changed bool, err error) {
 	if op.kind != setting {
 		return nil, false, nil
 	}
-	out := op.arena.spare(op.room(parts))
+	size := len(op.raw)
+	for i := range parts {
+		size += len(parts[i].key) + len(`{"":}`)
+	}
+	out := op.arena.spare(size)
 	for i := range parts {
 		if parts[i].elem {
 			return nil, false, op.fail(parts[i:], " is not an array, so nothing can be set by index")
@@ -206,14 +210,6 @@ func (op *operation) fresh(parts []part) (_ []byte, changed bool, err error) {
 		out = append(out, '}')
 	}
 	return op.arena.keep(out), true, nil
-}
-
-func (op *operation) room(parts []part) int {
-	n := len(op.raw)
-	for i := range parts {
-		n += len(parts[i].key) + len(`{"":}`)
-	}
-	return n
 }
 
 // array edits one element.

@@ -68,22 +68,10 @@ func appendValue(dst []byte, v any, depth int) ([]byte, error) {
 		return appendNumber(dst, string(v))
 	case int64:
 		return strconv.AppendInt(dst, v, 10), nil
-	case int32:
-		return strconv.AppendInt(dst, int64(v), 10), nil
-	case int16:
-		return strconv.AppendInt(dst, int64(v), 10), nil
-	case int8:
-		return strconv.AppendInt(dst, int64(v), 10), nil
-	case uint:
-		return strconv.AppendUint(dst, uint64(v), 10), nil
-	case uint64:
-		return strconv.AppendUint(dst, v, 10), nil
-	case uint32:
-		return strconv.AppendUint(dst, uint64(v), 10), nil
-	case uint16:
-		return strconv.AppendUint(dst, uint64(v), 10), nil
-	case uint8:
-		return strconv.AppendUint(dst, uint64(v), 10), nil
+	case int32, int16, int8:
+		return strconv.AppendInt(dst, reflect.ValueOf(v).Int(), 10), nil
+	case uint, uint64, uint32, uint16, uint8:
+		return strconv.AppendUint(dst, reflect.ValueOf(v).Uint(), 10), nil
 	case float32:
 		return appendFloat(dst, float64(v), 32)
 	}
@@ -102,7 +90,7 @@ func appendList[T any](dst []byte, list []T, depth int) (_ []byte, err error) {
 			dst = append(dst, ',')
 		}
 		if dst, err = appendValue(dst, list[i], depth+1); err != nil {
-			return nil, within(part{index: i, elem: true}, err)
+			return nil, within(i, err)
 		}
 	}
 	return append(dst, ']'), nil
@@ -125,7 +113,7 @@ func appendMap[T any](dst []byte, m map[string]T, depth int) (_ []byte, err erro
 		}
 		dst = append(AppendString(dst, list[i].key), ':')
 		if dst, err = appendValue(dst, list[i].value, depth+1); err != nil {
-			return nil, within(part{key: list[i].key}, err)
+			return nil, within(list[i].key, err)
 		}
 	}
 	return append(dst, '}'), nil
@@ -139,17 +127,12 @@ type member[T any] struct {
 
 var errTooDeep = &ValueError{Msg: "nested deeper than 512"}
 
-// within puts p before the path of err.
-func within(p part, err error) error {
-	e, ok := err.(*ValueError)
-	if !ok || e == errTooDeep { // 512 keys would tell nobody anything
+// within puts a key or index before the path of err.
+func within(key any, err error) error {
+	if err == error(errTooDeep) { // 512 keys would tell nobody anything
 		return err
 	}
-	path := format([]part{p})
-	if e.Path != "" && e.Path[0] != '[' {
-		path += "."
-	}
-	return &ValueError{path + e.Path, e.Msg}
+	return at(MakePath(key), err)
 }
 
 func appendNumber(dst []byte, n string) ([]byte, error) {
@@ -238,20 +221,12 @@ func appendText(dst, s []byte) []byte {
 	return append(append(dst, s[done:]...), '"')
 }
 
+// letters are what stands after a backslash for a character: the inverse of escapes.
+var letters = [256]byte{'"': '"', '\\': '\\', '\b': 'b', '\f': 'f', '\n': 'n', '\r': 'r', '\t': 't'}
+
 func appendEscape(dst []byte, c byte) []byte {
-	switch c {
-	case '"', '\\':
-		return append(dst, '\\', c)
-	case '\b':
-		return append(dst, `\b`...)
-	case '\f':
-		return append(dst, `\f`...)
-	case '\n':
-		return append(dst, `\n`...)
-	case '\r':
-		return append(dst, `\r`...)
-	case '\t':
-		return append(dst, `\t`...)
+	if letter := letters[c]; letter != 0 {
+		return append(dst, '\\', letter)
 	}
 	const hex = "0123456789abcdef"
 	return append(dst, `\u00`+hex[c>>4:c>>4+1]+hex[c&15:c&15+1]...)

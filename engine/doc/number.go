@@ -10,7 +10,10 @@ import (
 // an integer beyond int64, else a float64. Beyond float64 is a *[ValueError].
 func ParseNumber(raw []byte) (any, error) {
 	if n, ok := ParseInt(raw); ok {
-		return boxed(n), nil
+		if uint(n) < uint(len(small)) {
+			return small[n], nil
+		}
+		return n, nil
 	}
 	if bytes.IndexByte(raw, '.') < 0 && bytes.IndexByte(raw, 'e') < 0 && bytes.IndexByte(raw, 'E') < 0 {
 		return Number(alias(raw)), nil
@@ -30,13 +33,6 @@ var small = func() (list [1024]any) {
 	}
 	return list
 }()
-
-func boxed(n int) any {
-	if uint(n) < uint(len(small)) {
-		return small[n]
-	}
-	return n
-}
 
 // ParseInt decodes a number that is spelled as an integer and fits an int.
 func ParseInt(raw []byte) (int, bool) {
