@@ -96,8 +96,8 @@ func (d *Doc) edit(op operation) error {
 		_, err := op.object(x, op.path.parts)
 		return err
 	}
-	raw, changed, err := op.value(x.whole(d.arena), op.path.parts)
-	if changed && err == nil {
+	raw, err := op.value(x.whole(d.arena), op.path.parts)
+	if raw != nil {
 		d.replace(raw)
 	}
 	return err
@@ -147,11 +147,12 @@ func (op *operation) object(x *index, parts []part) (changed bool, err error) {
 		if i >= 0 {
 			child = x.raw(i)
 		}
-		child, changed, err := op.value(child, parts[1:])
-		if changed && err == nil {
-			x.set(i, p.key, child)
+		child, err := op.value(child, parts[1:])
+		if child == nil {
+			return false, err
 		}
-		return changed, err
+		x.set(i, p.key, child)
+		return true, nil
 	}
 	switch {
 	case op.kind == setting:
@@ -166,8 +167,9 @@ func (op *operation) object(x *index, parts []part) (changed bool, err error) {
 	return true, nil
 }
 
-// value edits a value given as text, which may be missing.
-func (op *operation) value(raw []byte, parts []part) (_ []byte, changed bool, err error) {
+// value edits a value given as text, which may be missing. It gives nil where nothing
+// changes, as the methods that it calls do.
+func (op *operation) value(raw []byte, parts []part) ([]byte, error) {
 	switch k := Kind(raw); k {
 	case Missing, Null:
 		return op.fresh(parts)
@@ -175,24 +177,23 @@ func (op *operation) value(raw []byte, parts []part) (_ []byte, changed bool, er
 		x := op.arena.newIndex()
 		defer op.arena.dropIndex()
 		if err := x.scan(raw); err != nil {
-			return nil, false, err
+			return nil, err
 		}
-		changed, err := op.object(x, parts)
-		if !changed || err != nil {
-			return nil, false, err
+		if changed, err := op.object(x, parts); !changed {
+			return nil, err
 		}
-		return x.splice(op.arena), true, nil
+		return x.splice(op.arena), nil
 	case Array:
 		return op.array(raw, parts)
 	default:
-		return nil, false, op.fail(parts, " is %v, not an object", k)
+		return nil, op.fail(parts, " is %v, not an object", k)
 	}
 }
 
 // fresh makes objects for all parts.
-func (op *operation) fresh(parts []part) (_ []byte, changed bool, err error) {
+func (op *operation) fresh(parts []part) ([]byte, error) {
 	if op.kind != setting {
-		return nil, false, nil
+		return nil, nil
 	}
 	size := len(op.raw)
 	for i := range parts {
@@ -201,7 +202,7 @@ func (op *operation) fresh(parts []part) (_ []byte, changed bool, err error) {
 	out := op.arena.spare(size)
 	for i := range parts {
 		if parts[i].elem {
-			return nil, false, op.fail(parts[i:], " is not an array, so nothing can be set by index")
+			return nil, op.fail(parts[i:], " is not an array, so nothing can be set by index")
 		}
 		out = append(AppendString(append(out, '{'), parts[i].key), ':')
 	}
@@ -209,34 +210,34 @@ func (op *operation) fresh(parts []part) (_ []byte, changed bool, err error) {
 	for range parts {
 		out = append(out, '}')
 	}
-	return op.arena.keep(out), true, nil
+	return op.arena.keep(out), nil
 }
 
 // array edits one element.
-func (op *operation) array(raw []byte, parts []part) (_ []byte, changed bool, err error) {
+func (op *operation) array(raw []byte, parts []part) (_ []byte, err error) {
 	p := &parts[0]
 	if !p.elem {
-		return nil, false, op.fail(parts, " is an array, not an object")
+		return nil, op.fail(parts, " is an array, not an object")
 	}
 	start, end, n := findSpan(raw, p.index)
 	if start < 0 {
 		if p.index < 0 {
-			return nil, false, op.fail(parts, " has no element %d: indexes begin at 0", p.index)
+			return nil, op.fail(parts, " has no element %d: indexes begin at 0", p.index)
 		}
-		return nil, false, op.fail(parts, " has no element %d: there are %d", p.index, n)
+		return nil, op.fail(parts, " has no element %d: there are %d", p.index, n)
 	}
 	elem := op.raw
 	switch {
 	case len(parts) > 1:
-		if elem, changed, err = op.value(raw[start:end:end], parts[1:]); !changed || err != nil {
-			return nil, false, err
+		if elem, err = op.value(raw[start:end:end], parts[1:]); elem == nil {
+			return nil, err
 		}
 	case op.kind == unsetting:
-		return op.removeElem(raw, p.index, start, end), true, nil
+		return op.removeElem(raw, p.index, start, end), nil
 	}
 	out := append(op.arena.spare(len(raw)+len(elem)), raw[:start]...)
 	out = append(append(out, elem...), raw[end:]...)
-	return op.arena.keep(out), true, nil
+	return op.arena.keep(out), nil
 }
 
 // removeElem removes element i with the comma before it, or the first with the comma after

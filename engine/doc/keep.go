@@ -100,8 +100,8 @@ func (k *keeper) array(raw []byte, place []part) (_ []byte, any bool) {
 	// A nested array is cut first, because only one text can grow at a time.
 	var remain [][]byte
 	n, size, cut := 0, len("[]"), false
-	for elem := range elems(raw) {
-		old := raw[elem.start:elem.end:elem.end]
+	for start, end := range elems(raw) {
+		old := raw[start:end:end]
 		kept := k.elem(old, place, n)
 		cut = cut || len(kept) < len(old)
 		if n++; kept != nil {

@@ -167,20 +167,17 @@ func (d *Doc) character(of []part, n int) []byte {
 func (d *Doc) Each(p Path) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		raw, _, err := d.Raw(p)
-		if err == nil {
-			if k := Kind(raw); k == Array {
-				for elem := range elems(raw) {
-					if !yield(raw[elem.start:elem.end:elem.end], nil) {
-						return
-					}
-				}
-				return
-			} else if k != Missing && k != Null {
-				err = &ValueError{p.String(), "it is " + k.String() + ", not an array"}
-			}
-		}
-		if err != nil {
+		switch k := Kind(raw); {
+		case err != nil:
 			yield(nil, err)
+		case k == Array:
+			for start, end := range elems(raw) {
+				if !yield(raw[start:end:end], nil) {
+					return
+				}
+			}
+		case k != Missing && k != Null:
+			yield(nil, &ValueError{p.String(), "it is " + k.String() + ", not an array"})
 		}
 	}
 }

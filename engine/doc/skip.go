@@ -142,24 +142,21 @@ func findElem(raw []byte, n int) []byte {
 // findSpan is where the n-th element of an array is. If there is none, start is negative
 // and count the number of elements.
 func findSpan(raw []byte, n int) (start, end, count int) {
-	for elem := range elems(raw) {
+	for start, end := range elems(raw) {
 		if count == n {
-			return elem.start, elem.end, count
+			return start, end, count
 		}
 		count++
 	}
 	return -1, -1, count
 }
 
-// span is where a value is in a text.
-type span struct{ start, end int }
-
-// elems are the elements of an array.
-func elems(raw []byte) iter.Seq[span] {
-	return func(yield func(span) bool) {
+// elems are where the elements of an array begin and end.
+func elems(raw []byte) iter.Seq2[int, int] {
+	return func(yield func(start, end int) bool) {
 		for i := space(raw, 1); i < len(raw) && raw[i] != ']'; {
 			end := skip(raw, i)
-			if end == i || !yield(span{i, end}) {
+			if end == i || !yield(i, end) {
 				return
 			}
 			i = next(raw, end)
@@ -171,8 +168,8 @@ func elems(raw []byte) iter.Seq[span] {
 // from [Doc.Raw].
 func Elements(array []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
-		for elem := range elems(array) {
-			if !yield(array[elem.start:elem.end:elem.end]) {
+		for start, end := range elems(array) {
+			if !yield(array[start:end:end]) {
 				return
 			}
 		}
