@@ -2,10 +2,8 @@ package expr
 
 import (
 	"bytes"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/flowd-io/flowd/schema"
 )
@@ -128,9 +126,7 @@ func compiles(code string, scopes []string) bool {
 	return err == nil
 }
 
-var plainWords = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^(?:<.*>|[\pL\pN][\pL\pN\s.,!?:;'’-]*)$`)
-})
+var plainWords = lazily(`^(?:<.*>|[\pL\pN][\pL\pN\s.,!?:;'’-]*)$`)
 
 // prose says whether text is not an expression but words.
 func prose(text string, scopes []string) bool {

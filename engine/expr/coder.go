@@ -1,9 +1,7 @@
 package expr
 
 import (
-	"regexp"
 	"strings"
-	"sync"
 
 	"github.com/flowd-io/flowd/schema"
 )
@@ -46,9 +44,7 @@ func (c *coder) placeholder(p schema.Piece) {
 	}
 }
 
-var jsonNumber = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
-})
+var jsonNumber = lazily(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
 
 // integer says whether text has only digits, after a minus or not.
 func integer(text string) bool {

@@ -309,16 +309,9 @@ func (c *compiler) method(n *ast.MemberNode) {
 }
 
 func (c *compiler) slice(n *ast.SliceNode) node {
-	none := &ast.NilNode{}
+	var none ast.Node = &ast.NilNode{}
 	none.SetLocation(n.Location())
-	from, to := ast.Node(none), ast.Node(none)
-	if n.From != nil {
-		from = n.From
-	}
-	if n.To != nil {
-		to = n.To
-	}
-	args := []node{c.node(n.Node), c.node(from), c.node(to)}
+	args := []node{c.node(n.Node), c.node(cmp.Or(n.From, none)), c.node(cmp.Or(n.To, none))}
 	s := &site{offset: c.offset(n), name: "[:]"}
 	if args[0].kinds&(kText|kList) == 0 {
 		fail(s.offset, "cannot take a part of %s", args[0].kinds)

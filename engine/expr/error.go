@@ -49,11 +49,8 @@ const shownLine = 100
 func (e *Error) line() (text string, col int) {
 	at := min(max(e.Offset, 0), len(e.Expr))
 	start := strings.LastIndexByte(e.Expr[:at], '\n') + 1
-	end := len(e.Expr)
-	if i := strings.IndexByte(e.Expr[at:], '\n'); i >= 0 {
-		end = at + i
-	}
-	runes := []rune(strings.Map(blank, e.Expr[start:end]))
+	text, _, _ = strings.Cut(e.Expr[start:], "\n")
+	runes := []rune(strings.Map(blank, text))
 	col = utf8.RuneCountInString(e.Expr[start:at])
 	if len(runes) <= shownLine {
 		return string(runes), col

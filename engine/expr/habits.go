@@ -128,7 +128,7 @@ func tooEarly(code string, scopes []string) string {
 
 // openAt is where the innermost bracket that code leaves open is, or -1.
 func openAt(code string) int {
-	var open []int
+	open := []int{-1}
 	var s scanner
 	for i := range len(code) {
 		b := code[i]
@@ -137,12 +137,9 @@ func openAt(code string) int {
 		case !s.plain():
 		case b == '(' || b == '[' || b == '{':
 			open = append(open, i)
-		case (b == ')' || b == ']' || b == '}') && len(open) > 0:
+		case (b == ')' || b == ']' || b == '}') && len(open) > 1:
 			open = open[:len(open)-1]
 		}
-	}
-	if len(open) == 0 {
-		return -1
 	}
 	return open[len(open)-1]
 }

@@ -87,16 +87,15 @@ func parseTree(code string, config *conf.Config) (tree *parser.Tree, err error) 
 // Regular expressions for complaints are compiled with the first one.
 var (
 	// unexpected is how expr's parser complains about most things.
-	unexpected = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`(?s)^(.*)\bunexpected token (\w+)(?:\("(.*)"\))?`)
-	})
-	badLiteral = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^(?:invalid \w+ literal: .*parsing|bad number syntax:) ("[^"]*")`)
-	})
-	badInteger = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^invalid integer literal: .*parsing "(\d+)"`)
-	})
+	unexpected = lazily(`(?s)^(.*)\bunexpected token (\w+)(?:\("(.*)"\))?`)
+	badLiteral = lazily(`^(?:invalid \w+ literal: .*parsing|bad number syntax:) ("[^"]*")`)
+	badInteger = lazily(`^invalid integer literal: .*parsing "(\d+)"`)
 )
+
+// lazily is a regular expression that is compiled when it is first asked for.
+func lazily(text string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
+}
 
 // reject ends the compilation with expr's complaint in plain words.
 func (c *compiler) reject(err error) {

@@ -13,8 +13,10 @@ type trap struct{ problem, remedy string }
 // trapOf finds what YAML made of an expression before it was read.
 func trapOf(n *schema.Node) *trap {
 	switch {
+	case n.Kind == schema.NullNode && n.Text == "": // in a list or mapping; a field left empty is as if it was not there
+		return &trap{"there is no expression here", "write nil to set nothing"}
 	case n.Kind == schema.NullNode:
-		return nothing(n)
+		return &trap{fmt.Sprintf("YAML reads %s as no value", n.Text), "write nil"}
 	case n.Tag == "!!timestamp":
 		return &trap{
 			fmt.Sprintf("YAML reads %s as a date", n.Text),
@@ -42,15 +44,6 @@ func trapOf(n *schema.Node) *trap {
 		fmt.Sprintf("quoted for YAML, this still reads the field %s", n.Text),
 		fmt.Sprintf(`write %s without quotes for the field, '"%s"' for text`, n.Text, n.Text),
 	}
-}
-
-// nothing is a list's or mapping's value that is left empty, or that YAML takes
-// for nothing. (A field left empty is as if it was not there.)
-func nothing(n *schema.Node) *trap {
-	if n.Text == "" {
-		return &trap{"there is no expression here", "write nil to set nothing"}
-	}
-	return &trap{fmt.Sprintf("YAML reads %s as no value", n.Text), "write nil"}
 }
 
 // warnTail warns of a comment that looks like a part of the value: people put a blank after
