@@ -11,8 +11,7 @@ func (c *compiler) truth(x node) node {
 		fail(x.offset, "a condition must be true or false, but this is %s", x.kinds)
 	}
 	s := &site{offset: x.offset, secret: [2]bool{x.secret}}
-	t := node{offset: x.offset, secret: x.secret, kinds: kBool, scalar: x.scalar.then(scalar.truth)}
-	check := func(_ *frame, v any) any {
+	t := c.unary(x.ast, kBool, x, func(_ *frame, v any) any {
 		if _, ok := v.(bool); !ok {
 			remedy := ""
 			if v == nil {
@@ -21,11 +20,8 @@ func (c *compiler) truth(x node) node {
 			failFor(s.offset, remedy, "a condition must be true or false, but this is %s", s.left(v))
 		}
 		return v
-	}
-	t.ast = vmCall(x.ast, func(f, v any) any { return check(nil, v) }, vmFrame(x.ast), x.ast)
-	if x.eval != nil {
-		t.eval = func(f *frame) any { return check(f, x.eval(f)) }
-	}
+	})
+	t.offset, t.scalar = x.offset, x.scalar.then(scalar.truth)
 	return t
 }
 

@@ -49,10 +49,12 @@ func compareIntFloat(i int, f float64) int {
 // time linear in the number's length, which a message chooses.
 func compareBig(a, b any) int {
 	x, y := digitsOf(a), digitsOf(b)
-	if c := x.compare(y); c != 0 {
-		return c
-	}
-	return cmp.Compare(x.rest, y.rest)
+	return cmp.Or(
+		cmp.Compare(x.sign, y.sign),
+		x.sign*cmp.Compare(len(x.whole), len(y.whole)),
+		x.sign*strings.Compare(x.whole, y.whole),
+		cmp.Compare(x.rest, y.rest),
+	)
 }
 
 // digits is a number cut at its point: sign, whole part without leading zeros,
@@ -78,17 +80,6 @@ func digitsOf(v any) digits {
 		return digits{sign: cmp.Compare(v, 0), whole: wholeText(math.Abs(whole)), rest: rest}
 	}
 	return digits{}
-}
-
-func (d digits) compare(e digits) int {
-	if c := cmp.Compare(d.sign, e.sign); c != 0 {
-		return c
-	}
-	c := cmp.Compare(len(d.whole), len(e.whole))
-	if c == 0 {
-		c = strings.Compare(d.whole, e.whole)
-	}
-	return c * d.sign
 }
 
 // wholeText is a whole float's exact decimal text.
