@@ -21,27 +21,17 @@ type pattern struct {
 func compilePattern(s *site, text string, limit int) *pattern {
 	tree, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
-		s.noPattern(text, err)
+		why := ""
+		if bad, ok := errors.AsType[*syntax.Error](err); ok {
+			why = ": " + bad.Code.String() // without the part of the text, which may be secret
+		}
+		fail(s.offset, "matches: %s is not a regular expression%s", s.right(text), why)
 	}
 	n := instructions(tree)
 	if n > limit {
 		fail(s.offset, "matches: the regular expression %s is too large", s.right(text))
 	}
-	re, err := regexp.Compile(text)
-	if err != nil {
-		s.noPattern(text, err)
-	}
-	return &pattern{re, n}
-}
-
-// noPattern ends the evaluation with what is wrong with a regular expression.
-func (s *site) noPattern(text string, err error) {
-	why := ""
-	var bad *syntax.Error
-	if errors.As(err, &bad) {
-		why = ": " + bad.Code.String() // without the part of the text, which may be secret
-	}
-	fail(s.offset, "matches: %s is not a regular expression%s", s.right(text), why)
+	return &pattern{regexp.MustCompile(text), n} // whose only errors are those of Parse
 }
 
 // instructions is about how many instructions a regular expression compiles to:

@@ -4,9 +4,6 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
-	"time"
-
-	"github.com/flowd-io/flowd/engine/doc"
 )
 
 // signature is one way to call a function.
@@ -80,15 +77,9 @@ func signatureOf(t reflect.Type) signature {
 
 // kindsOf is what values of a Go type are in an expression.
 func kindsOf(t reflect.Type) kinds {
-	switch t {
-	case reflect.TypeFor[time.Time]():
-		return kTime
-	case reflect.TypeFor[time.Duration]():
-		return kDuration
-	case reflect.TypeFor[*time.Location]():
-		return kZone
-	case reflect.TypeFor[doc.Number]():
-		return kBig
+	switch k := kindOf(reflect.Zero(t).Interface()); k {
+	case kTime, kDuration, kZone, kBig: // their Go kinds say less
+		return k
 	}
 	switch t.Kind() {
 	case reflect.String:
