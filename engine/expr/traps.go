@@ -10,10 +10,11 @@ import (
 // trap is an expression that YAML read as something else.
 type trap struct{ problem, remedy string }
 
-// trapOf finds what YAML made of an expression before it was read.
+// trapOf finds what YAML made of an expression before it was read. Only in a list or mapping
+// can a value be left empty: a field left empty is as if it was not there.
 func trapOf(n *schema.Node) *trap {
 	switch {
-	case n.Kind == schema.NullNode && n.Text == "": // in a list or mapping; a field left empty is as if it was not there
+	case n.Kind == schema.NullNode && n.Text == "":
 		return &trap{"there is no expression here", "write nil to set nothing"}
 	case n.Kind == schema.NullNode:
 		return &trap{fmt.Sprintf("YAML reads %s as no value", n.Text), "write nil"}
