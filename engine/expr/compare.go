@@ -2,6 +2,7 @@ package expr
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -73,15 +74,7 @@ func deepEqual(a, b any, depth int) bool {
 		return ok && a == b
 	case []any:
 		b, ok := b.([]any)
-		if !ok || len(a) != len(b) {
-			return false
-		}
-		for i := range a {
-			if !deepEqual(a[i], b[i], depth+1) {
-				return false
-			}
-		}
-		return true
+		return ok && slices.EqualFunc(a, b, func(v, w any) bool { return deepEqual(v, w, depth+1) })
 	case map[string]any:
 		b, ok := b.(map[string]any)
 		if !ok || len(a) != len(b) {

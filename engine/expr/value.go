@@ -2,8 +2,10 @@ package expr
 
 import (
 	"encoding/json"
+	"maps"
 	"math"
 	"reflect"
+	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -195,13 +197,12 @@ func appendCanonical(s *site, dst []byte, v any, depth int) []byte {
 		return append(dst, ']')
 	case map[string]any:
 		dst = append(dst, '{')
-		for i, p := range pairs(v, func(k string, v any) any { return []any{k, v} }).([]any) {
+		for i, k := range slices.Sorted(maps.Keys(v)) {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			pair := p.([]any)
-			dst = append(appendQuoted(dst, pair[0].(string)), ':')
-			dst = appendCanonical(s, dst, pair[1], depth+1)
+			dst = append(appendQuoted(dst, k), ':')
+			dst = appendCanonical(s, dst, v[k], depth+1)
 		}
 		return append(dst, '}')
 	}
