@@ -160,7 +160,11 @@ func (f *function) accept(offset int, args []kinds, describe func(i int) string)
 // misfit is the first argument that can't be right, or -1.
 func (s *signature) misfit(args []kinds) int {
 	for i, k := range args {
-		if !s.fits(i, k) {
+		want := s.param(i)
+		if want&kInt != 0 {
+			want |= kFloat // a whole float will do; the value is checked on each call
+		}
+		if want&k == 0 {
 			return i
 		}
 	}

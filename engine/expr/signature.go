@@ -124,12 +124,3 @@ func plural(n int) string {
 	}
 	return fmt.Sprintf("%d arguments", n)
 }
-
-// fits says whether a value of kinds k can be the i-th argument.
-func (s *signature) fits(i int, k kinds) bool {
-	p := s.param(i)
-	if p&kInt != 0 {
-		p |= kFloat // a whole float will do; the value is checked on each call
-	}
-	return p&k != 0
-}
