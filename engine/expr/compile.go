@@ -146,9 +146,6 @@ func (c *compiler) byteOffset(n int) int {
 
 // secret says whether a placeholder's value is within a node's token.
 func (c *compiler) secret(n ast.Node) bool {
-	if len(c.origin.runs) == 0 {
-		return false
-	}
 	return c.origin.hidden(c.offset(n), c.byteOffset(n.Location().To))
 }
 

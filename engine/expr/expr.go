@@ -69,19 +69,17 @@ func must[T any](v T, err error) T {
 func (e *Expr) IsZero() bool { return e.p == nil }
 
 // String is the source as written, with placeholders in place of their values.
-func (e Expr) String() string {
-	if e.p == nil {
-		return ""
-	}
-	return e.p.origin.text
-}
+func (e Expr) String() string { return e.origin().text }
 
 // Place is where the expression is in a configuration; zero when a program compiled it.
-func (e *Expr) Place() schema.Place {
+func (e *Expr) Place() schema.Place { return e.origin().place }
+
+// origin is that of the program; an empty one when the field was left out.
+func (e *Expr) origin() *origin {
 	if e.p == nil {
-		return schema.Place{}
+		return new(origin)
 	}
-	return e.p.origin.place
+	return e.p.origin
 }
 
 // Warnings are remarks about code that is right but may not do what it looks

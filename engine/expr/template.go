@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/flowd-io/flowd/engine/doc"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -45,19 +44,17 @@ func MustTemplate(src string, scopes ...string) Template {
 func (t *Template) IsZero() bool { return t.t == nil }
 
 // String is the source as written, with placeholders in place of their values.
-func (t Template) String() string {
-	if t.t == nil {
-		return ""
-	}
-	return t.t.origin.text
-}
+func (t Template) String() string { return t.origin().text }
 
 // Place is where the template is in a configuration; zero when a program compiled it.
-func (t *Template) Place() schema.Place {
+func (t *Template) Place() schema.Place { return t.origin().place }
+
+// origin is that of the template; an empty one when the field was left out.
+func (t *Template) origin() *origin {
 	if t.t == nil {
-		return schema.Place{}
+		return new(origin)
 	}
-	return t.t.origin.place
+	return t.t.origin
 }
 
 // Const is the text of a template without expressions.
@@ -126,8 +123,11 @@ func (t *Template) Append(dst []byte, s Source) ([]byte, error) {
 // appendPart appends the text of an expression in a template.
 func (p *program) appendPart(dst []byte, s Source, frame **frame) ([]byte, error) {
 	if p.path != nil {
-		if text, ok := plain(s, *p.path); ok {
-			return append(dst, text...), nil
+		if raw, ok := simple(s, *p.path); ok {
+			if raw[0] == '"' {
+				raw = raw[1 : len(raw)-1]
+			}
+			return append(dst, raw...), nil
 		}
 	} else if p.scalar != nil {
 		if v, ok := p.scalar(s.Document()); ok && v.kind != kNil {
@@ -149,15 +149,6 @@ func (p *program) appendPart(dst []byte, s Source, frame **frame) ([]byte, error
 		})
 	}
 	return p.append(dst, v, appendText)
-}
-
-// plain is the text of a field whose source text shows it.
-func plain(s Source, p doc.Path) (text []byte, ok bool) {
-	raw, ok := simple(s, p)
-	if ok && raw[0] == '"' {
-		return raw[1 : len(raw)-1], true
-	}
-	return raw, ok
 }
 
 // parseTemplate parses the pieces of a template. What a placeholder brought is
