@@ -103,7 +103,8 @@ func (c *compiler) operator(n *ast.BinaryNode) node {
 	case op.weigh == 2 && !r.konst:
 		y = c.weighed(n, r)
 	case n.Operator == "in" && !l.konst:
-		x = c.stepped(n, l, sizeOf(r.value))
+		elements, _ := r.value.([]any)
+		x = c.stepped(n, l, len(elements))
 	case n.Operator == "+" && out&kText != 0:
 		x, y = c.added(n, l), c.added(n, r)
 	}
@@ -174,12 +175,6 @@ func (c *compiler) charged(at ast.Node, n node, charge func(f *frame, offset, si
 	})
 }
 
-// sizeOf is how many elements a constant has that is looked through.
-func sizeOf(v any) int {
-	list, _ := v.([]any)
-	return len(list)
-}
-
 // known is what can be said about an operand before there is a message.
 func (s *site) known(i int, n node) string {
 	if n.konst {
@@ -191,31 +186,26 @@ func (s *site) known(i int, n node) string {
 func (c *compiler) prefix(n *ast.UnaryNode) node {
 	x := c.node(n.Node)
 	s := &site{offset: c.offset(n), name: n.Operator, secret: [2]bool{x.secret}}
-	switch n.Operator {
-	case "not", "!":
+	if negated(n) {
 		x = c.truth(x)
 		not := c.unary(n, kBool, x, func(_ *frame, v any) any { return !v.(bool) })
 		if !not.konst {
 			not.scalar = x.scalar.then(scalar.not)
 		}
 		return not
-	case "-":
-		v := c.unary(n, x.kinds&(kInt|kFloat|kDuration), c.calculable(s, x),
-			func(_ *frame, v any) any { return negate(s, v) })
-		if !v.konst {
-			v.scalar = x.scalar.then(scalar.negated)
-		}
-		return v
 	}
-	return c.unary(n, x.kinds&(kInt|kFloat|kDuration), c.calculable(s, x),
-		func(_ *frame, v any) any { return plus(s, v) })
-}
-
-func (c *compiler) calculable(s *site, x node) node {
-	if x.kinds&(kInt|kFloat|kDuration) == 0 {
+	out := x.kinds & (kInt | kFloat | kDuration)
+	if out == 0 {
 		fail(s.offset, "cannot use %s on %s", s.name, s.known(0, x))
 	}
-	return x
+	if n.Operator == "+" {
+		return c.unary(n, out, x, func(_ *frame, v any) any { return plus(s, v) })
+	}
+	v := c.unary(n, out, x, func(_ *frame, v any) any { return negate(s, v) })
+	if !v.konst {
+		v.scalar = x.scalar.then(scalar.negated)
+	}
+	return v
 }
 
 // span is a range of integers.

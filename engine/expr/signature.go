@@ -32,11 +32,8 @@ func parseUsage(usage string) signature {
 		if p == "" {
 			continue
 		}
-		name := strings.Trim(p, "[]")
-		if strings.HasSuffix(name, "...") {
-			s.variadic = true
-			name = strings.TrimSuffix(name, "...")
-		}
+		var name string
+		name, s.variadic = strings.CutSuffix(strings.Trim(p, "[]"), "...") // only the last may
 		if p[0] != '[' {
 			s.required++
 		}
