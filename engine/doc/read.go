@@ -24,8 +24,8 @@ func (d *Doc) Get(p Path) (any, error) {
 
 // at gives a ValueError its path.
 func at(p Path, err error) error {
-	var e *ValueError
-	if !errors.As(err, &e) || p.IsZero() {
+	e, ok := errors.AsType[*ValueError](err)
+	if !ok || p.IsZero() {
 		return err
 	}
 	sep := "."

@@ -122,8 +122,8 @@ func scopesOf(d *schema.Decoder) []string {
 
 // report reports an error with a caret under its spot in the file.
 func report(d *schema.Decoder, n *schema.Node, err error, warning bool) {
-	var e *Error
-	if !errors.As(err, &e) {
+	e, ok := errors.AsType[*Error](err)
+	if !ok {
 		e = &Error{Msg: err.Error()}
 	}
 	at := n.At(e.Offset)

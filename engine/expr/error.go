@@ -100,8 +100,7 @@ func caught(recovered any) *failure {
 
 // errorOf is what a user gets to see of a failure.
 func (o *origin) errorOf(f *failure) error {
-	var syntax *doc.SyntaxError
-	if errors.As(f.err, &syntax) {
+	if _, ok := errors.AsType[*doc.SyntaxError](f.err); ok {
 		return f.err
 	}
 	msg := f.msg

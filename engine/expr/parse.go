@@ -101,8 +101,7 @@ func lazily(text string) func() *regexp.Regexp {
 func (c *compiler) reject(err error) {
 	code := c.code
 	offset, msg, remedy := len(code), err.Error(), ""
-	var e *file.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*file.Error](err); ok {
 		offset, msg = byteOffset(code, e.From), e.Message
 	}
 	if m := badInteger().FindStringSubmatch(msg); m != nil { // the parser is one token further

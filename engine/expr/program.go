@@ -87,12 +87,11 @@ func (p *program) runIn(f *frame) (v any, err error) {
 
 // vmFailure is what expr's VM made of a failure, or its own limit.
 func (p *program) vmFailure(err error) *failure {
-	var failed *failure
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*failure](err); ok {
 		return failed
 	}
-	var e *file.Error
-	if !errors.As(err, &e) {
+	e, ok := errors.AsType[*file.Error](err)
+	if !ok {
 		return &failure{offset: p.site.offset, msg: err.Error()}
 	}
 	f := &failure{offset: byteOffset(p.code, e.From), msg: "cannot evaluate this: " + e.Message}
