@@ -38,15 +38,18 @@ var ErrLarge = errors.New("the value is too large")
 func DecodeWithin(raw []byte, bytes int) (v any, left int, err error) {
 	if k := Kind(raw); k != Array && k != Object {
 		d := decoder{data: raw}
-		v, err = d.result(d.value())
-		return v, bytes, err
+		v = d.value()
+		return v, bytes, d.err
 	}
 	d := decoders.Get().(*decoder)
 	d.data, d.left = raw, bytes
-	v, err = d.result(d.value())
-	left = d.left
+	v = d.value()
+	left, err = d.left, d.err
 	d.release()
-	return v, left, err
+	if err != nil {
+		return nil, left, err
+	}
+	return v, left, nil
 }
 
 // What lists and objects take for each element, and objects for each key and beside
@@ -83,13 +86,6 @@ func (d *decoder) take(bytes int) {
 	if d.left -= bytes; d.left < 0 {
 		d.err, d.pos = ErrLarge, len(d.data)
 	}
-}
-
-func (d *decoder) result(v any) (any, error) {
-	if d.err != nil {
-		return nil, d.err
-	}
-	return v, nil
 }
 
 func (d *decoder) value() any {

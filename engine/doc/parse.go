@@ -59,13 +59,7 @@ func (r *pathReader) part() (p part, problem string) {
 }
 
 func (r *pathReader) name() (p part, problem string) {
-	end := r.pos
-	for i, c := range r.text[r.pos:] {
-		if !inName(c, i == 0) {
-			break
-		}
-		end = r.pos + i + utf8.RuneLen(c)
-	}
+	end := r.pos + nameLen(r.text[r.pos:])
 	if end == r.pos {
 		return p, `expected a name (quote a key that is not a name: ["x-y"])`
 	}
@@ -118,13 +112,14 @@ func (r *pathReader) quoted(rest string) (p part, problem string) {
 	return p, "a quoted key is never closed"
 }
 
-func isName(s string) bool {
+// nameLen is how many bytes at the beginning of s are a name.
+func nameLen(s string) int {
 	for i, c := range s {
 		if !inName(c, i == 0) {
-			return false
+			return i
 		}
 	}
-	return s != ""
+	return len(s)
 }
 
 func inName(c rune, first bool) bool {

@@ -74,7 +74,7 @@ func format(parts []part) string {
 		switch {
 		case p.elem:
 			b.WriteString("[" + strconv.Itoa(p.index) + "]")
-		case !isName(p.key):
+		case p.key == "" || nameLen(p.key) < len(p.key):
 			b.Write(AppendString([]byte{'['}, p.key))
 			b.WriteByte(']')
 		case i > 0:
