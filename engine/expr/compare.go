@@ -67,11 +67,8 @@ func deepEqual(a, b any, depth int) bool {
 		return false
 	}
 	switch a := a.(type) {
-	case nil:
-		return b == nil
-	case bool:
-		b, ok := b.(bool)
-		return ok && a == b
+	case nil, bool:
+		return a == b
 	case []any:
 		b, ok := b.([]any)
 		return ok && slices.EqualFunc(a, b, func(v, w any) bool { return deepEqual(v, w, depth+1) })

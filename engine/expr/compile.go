@@ -350,10 +350,10 @@ func (c *compiler) object(n *ast.MapNode) node {
 		if key.kinds&kText == 0 {
 			fail(key.offset, "a key is text, not %s", key.kinds)
 		}
-		if key.konst && seen[key.value] {
-			fail(key.offset, "the key %q is given twice", key.value)
-		}
 		if key.konst {
+			if seen[key.value] {
+				fail(key.offset, "the key %q is given twice", key.value)
+			}
 			seen[key.value] = true
 		}
 		args = append(args, key, c.node(pair.Value))

@@ -87,11 +87,9 @@ func (c *compiler) coalesce(n *ast.BinaryNode) node {
 
 // conditional is cond ? a : b, and if cond { a } else { b }.
 func (c *compiler) conditional(n *ast.ConditionalNode) node {
-	cond := c.node(n.Cond)
-	elvis := n.Exp1 == n.Cond // a ?: b
-	cond = c.truth(cond)
+	cond := c.truth(c.node(n.Cond))
 	a, b := cond, c.node(n.Exp2)
-	if !elvis {
+	if n.Exp1 != n.Cond { // they are one in a ?: b
 		a = c.node(n.Exp1)
 	}
 	if cond.konst {
