@@ -84,6 +84,7 @@ var inside = map[string]string{
 	"internal/headroom":  "cmd/flowd/cli test/bench",
 	"internal/httpx":     "inputs/http_server internal/aws outputs/http outputs/reply processors/http",
 	"internal/inner":     "internal/pool processors/parallel processors/pool processors/while",
+	"internal/linked":    "batchers/batch batchers/window",
 	"internal/logsum":    "cmd/flowd/cli inputs/http_server processors/exec processors/log",
 	"internal/metrics":   "cmd/flowd/cli processors/metric",
 	"internal/openfiles": "outputs/file",

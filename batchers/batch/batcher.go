@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/linked"
 )
 
 // batcher holds the open batches. They share one timeout, so the order of their
@@ -11,9 +12,9 @@ import (
 type batcher struct {
 	Config
 	keyOf  func(*engine.Message) string
-	open   map[string]*open // by batch key; "" without one: the text of a key is never empty
-	opened list             // first opened in front
-	used   list             // least recently used in front; kept for MaxKeys only
+	open   map[string]*open  // by batch key; "" without one: the text of a key is never empty
+	opened linked.List[open] // first opened in front
+	used   linked.List[open] // least recently used in front; kept for MaxKeys only
 }
 
 func newBatcher(c Config, keyOf func(*engine.Message) string) *batcher {
@@ -21,8 +22,8 @@ func newBatcher(c Config, keyOf func(*engine.Message) string) *batcher {
 		Config: c,
 		keyOf:  keyOf,
 		open:   map[string]*open{},
-		opened: list{link: byOpening},
-		used:   list{link: byUse},
+		opened: linked.List[open]{Place: func(o *open) *linked.Place[open] { return &o.opened }},
+		used:   linked.List[open]{Place: func(o *open) *linked.Place[open] { return &o.used }},
 	}
 }
 
@@ -33,7 +34,8 @@ type open struct {
 	n     int
 	bytes int64
 	due   time.Time
-	links [2]link // in batcher.opened and batcher.used
+
+	opened, used linked.Place[open] // in the batcher's lists of these names
 }
 
 // Add moves each message into the open batch of its key. A message whose flush condition
@@ -54,8 +56,8 @@ func (s *batcher) Add(b *engine.Batch, now time.Time, emit engine.Emit) {
 		if o == nil {
 			o = s.start(b, key, now, emit)
 		} else if s.MaxKeys > 0 {
-			s.used.remove(o)
-			s.used.append(o)
+			s.used.Remove(o)
+			s.used.Append(o)
 		}
 		o.batch.Move(m)
 		o.n++
@@ -73,17 +75,17 @@ func (s *batcher) Add(b *engine.Batch, now time.Time, emit engine.Emit) {
 
 // Due is when the oldest open batch has waited for the timeout.
 func (s *batcher) Due() time.Time {
-	if s.opened.front == nil {
+	if s.opened.Front == nil {
 		return time.Time{}
 	}
-	return s.opened.front.due
+	return s.opened.Front.due
 }
 
 // Flush emits open batches, first opened first, until n messages have left, or
 // all that are due.
 func (s *batcher) Flush(now time.Time, why engine.Trigger, n int, emit engine.Emit) {
-	for left := 0; s.opened.front != nil; {
-		o := s.opened.front
+	for left := 0; s.opened.Front != nil; {
+		o := s.opened.Front
 		switch {
 		case why == engine.ByTimeout && now.Before(o.due):
 			return
@@ -99,22 +101,22 @@ func (s *batcher) Flush(now time.Time, why engine.Trigger, n int, emit engine.Em
 // never more than MaxKeys.
 func (s *batcher) start(b *engine.Batch, key string, now time.Time, emit engine.Emit) *open {
 	if s.MaxKeys > 0 && len(s.open) >= s.MaxKeys {
-		s.emit(s.used.front, engine.ByEvicted, emit)
+		s.emit(s.used.Front, engine.ByEvicted, emit)
 	}
 	o := &open{key: key, batch: b.Open(), due: now.Add(s.Timeout)}
 	s.open[key] = o
-	s.opened.append(o)
+	s.opened.Append(o)
 	if s.MaxKeys > 0 {
-		s.used.append(o)
+		s.used.Append(o)
 	}
 	return o
 }
 
 func (s *batcher) emit(o *open, why engine.Trigger, emit engine.Emit) {
 	delete(s.open, o.key)
-	s.opened.remove(o)
+	s.opened.Remove(o)
 	if s.MaxKeys > 0 {
-		s.used.remove(o)
+		s.used.Remove(o)
 	}
 	emit(o.batch, why)
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/linked"
 )
 
 // batcher holds the windows that have not closed, by key. All times are in
@@ -17,14 +18,14 @@ type batcher struct {
 	keys  map[string]*key // by batch key; "" without one: the text of a key is never empty
 	seen  int64           // the latest event's time, or the clock's
 
-	closing heap         // the open windows
-	left    heap         // those whose messages have all left, in parts
-	opened  list[window] // the open windows, first opened in front
-	used    list[key]    // the keys with open windows, least recently used in front
-	inUse   int          // how many they are
-	serial  uint64       // of the last window opened
-	count   uint64       // messages that came into sessions
-	maxLeft int          // see the constant
+	closing heap                // the open windows
+	left    heap                // those whose messages have all left, in parts
+	opened  linked.List[window] // the open windows, first opened in front
+	used    linked.List[key]    // the keys with open windows, least recently used in front
+	inUse   int                 // how many they are
+	serial  uint64              // of the last window opened
+	count   uint64              // messages that came into sessions
+	maxLeft int                 // see the constant
 
 	// Parts count from floor until all windows have closed that were forgotten
 	// before: a part may lack a number before it, but no two have the same.
@@ -37,23 +38,23 @@ type batcher struct {
 // key is a batch key with its windows.
 type key struct {
 	text    string
-	windows []*window // by start, and by end
-	open    int       // how many of them have messages
-	link    link[key] // in batcher.used
+	windows []*window         // by start, and by end
+	open    int               // how many of them have messages
+	link    linked.Place[key] // in batcher.used
 }
 
 // window has not closed yet.
 type window struct {
 	key        *key
-	start, end int64         // of a session: the end grows, and the start may move back
-	batch      *engine.Batch // nil: what has arrived so far has left
-	n          int           // messages in it
-	arrived    []uint64      // of a session: batcher.count when each arrived, in the order of batch
-	mixed      bool          // they are not in this order
-	part       int           // its number, from 1
-	opened     uint64        // batcher.serial at the time
-	at         int           // in batcher.closing, or without a batch in batcher.left; -1: new
-	link       link[window]  // in batcher.opened
+	start, end int64                // of a session: the end grows, and the start may move back
+	batch      *engine.Batch        // nil: what has arrived so far has left
+	n          int                  // messages in it
+	arrived    []uint64             // of a session: batcher.count when each arrived, in the order of batch
+	mixed      bool                 // they are not in this order
+	part       int                  // its number, from 1
+	opened     uint64               // batcher.serial at the time
+	at         int                  // in batcher.closing, or without a batch in batcher.left; -1: new
+	link       linked.Place[window] // in batcher.opened
 }
 
 // maxLeft bounds the windows that are known for their parts alone.
@@ -67,8 +68,8 @@ func newBatcher(c Config, keyOf func(*engine.Message) string, log *slog.Logger) 
 		keys:    map[string]*key{},
 		seen:    math.MinInt64,
 		maxLeft: maxLeft,
-		opened:  list[window]{link: func(w *window) *link[window] { return &w.link }},
-		used:    list[key]{link: func(k *key) *link[key] { return &k.link }},
+		opened:  linked.List[window]{Place: func(w *window) *linked.Place[window] { return &w.link }},
+		used:    linked.List[key]{Place: func(k *key) *linked.Place[key] { return &k.link }},
 		warning: warning{log: log},
 	}
 }
@@ -116,8 +117,8 @@ func (s *batcher) Flush(now time.Time, why engine.Trigger, n int, emit engine.Em
 		}
 		return
 	}
-	for left := 0; s.opened.front != nil && (n < 0 || left < n); {
-		w := s.opened.front
+	for left := 0; s.opened.Front != nil && (n < 0 || left < n); {
+		w := s.opened.Front
 		left += w.n
 		s.leave(w, why, emit)
 	}

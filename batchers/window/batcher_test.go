@@ -345,7 +345,7 @@ func TestNothingIsKeptOfWindowsThatHaveClosed(t *testing.T) {
 				len(b.closing), len(b.left))
 		}
 		b.end()
-		if len(b.closing) != 0 || b.opened.front != nil || b.used.front != nil {
+		if len(b.closing) != 0 || b.opened.Front != nil || b.used.Front != nil {
 			t.Errorf("%+v: windows are open after the end", c)
 		}
 	}

@@ -21,10 +21,10 @@ func (s *batcher) use(m *engine.Message, emit engine.Emit) *key {
 	switch {
 	case s.MaxKeys == 0:
 	case k.open > 0:
-		s.used.remove(k)
-		s.used.append(k)
+		s.used.Remove(k)
+		s.used.Append(k)
 	case s.inUse == s.MaxKeys:
-		for _, w := range s.used.front.windows {
+		for _, w := range s.used.Front.windows {
 			if w.batch != nil {
 				s.leave(w, engine.ByEvicted, emit)
 			}
@@ -63,11 +63,11 @@ func (s *batcher) ready(b *engine.Batch, w *window) *window {
 	s.serial++
 	w.batch, w.opened = b.Open(), s.serial
 	s.closing.push(w, s.closes(w))
-	s.opened.append(w)
+	s.opened.Append(w)
 	k := w.key
 	if k.open++; k.open == 1 && s.MaxKeys > 0 {
 		s.inUse++
-		s.used.append(k)
+		s.used.Append(k)
 	}
 	return w
 }
@@ -79,11 +79,11 @@ func (s *batcher) shut(w *window) *engine.Batch {
 	w.batch, w.n, w.arrived, w.mixed = nil, 0, nil, false
 	w.part++
 	s.closing.remove(w)
-	s.opened.remove(w)
+	s.opened.Remove(w)
 	k := w.key
 	if k.open--; k.open == 0 && s.MaxKeys > 0 {
 		s.inUse--
-		s.used.remove(k)
+		s.used.Remove(k)
 	}
 	return batch
 }
