@@ -3,6 +3,7 @@ package window
 import (
 	"log/slog"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -128,13 +129,7 @@ func (k *key) drop(w *window) {
 
 // from is the place of the first window that begins at a time or later.
 func (k *key) from(start int64) int {
-	i, _ := slices.BinarySearchFunc(k.windows, start, func(w *window, start int64) int {
-		if w.start < start {
-			return -1
-		}
-		return 1
-	})
-	return i
+	return sort.Search(len(k.windows), func(i int) bool { return k.windows[i].start >= start })
 }
 
 func instantOf(at int64) time.Time { return time.Unix(0, at).UTC() }

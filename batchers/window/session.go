@@ -3,6 +3,7 @@ package window
 import (
 	"cmp"
 	"slices"
+	"sort"
 
 	"github.com/flowd-io/flowd/engine"
 )
@@ -39,12 +40,7 @@ func (s *batcher) addToSession(b *engine.Batch, m *engine.Message, at int64, emi
 
 // around are the windows that overlap a time, and where they begin, or would be.
 func (k *key) around(start, end int64) (i int, all []*window) {
-	i, _ = slices.BinarySearchFunc(k.windows, start, func(w *window, start int64) int {
-		if w.end <= start {
-			return -1
-		}
-		return 1
-	})
+	i = sort.Search(len(k.windows), func(i int) bool { return k.windows[i].end > start })
 	j := i
 	for j < len(k.windows) && k.windows[j].start < end {
 		j++
