@@ -7,7 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
+	"slices"
 	"sync"
 
 	"github.com/flowd-io/flowd/engine"
@@ -66,16 +66,13 @@ type branch struct {
 // result is what a branch has made of the messages.
 type result struct {
 	copies   *engine.Batch
-	err      error // of all that are not known to have failed alone
-	outcomes []inner.Outcome
+	err      error           // of all that are not known to have failed alone
+	outcomes []inner.Outcome // nil after a panic
 }
 
 // Process runs one goroutine per branch, all of which end before it returns.
 func (p *parallel) Process(ctx context.Context, b *engine.Batch) error {
-	var of []*engine.Message
-	for m := range b.All() {
-		of = append(of, m)
-	}
+	of := slices.Collect(b.All())
 	if len(of) == 0 {
 		return nil
 	}
@@ -100,12 +97,7 @@ func (p *parallel) Process(ctx context.Context, b *engine.Batch) error {
 // run runs the steps of a branch. A panic that they let through must not end the
 // process, and nothing above this goroutine would catch it.
 func (r *result) run(ctx context.Context, steps engine.Runner, n int) {
-	defer func() {
-		if p := recover(); p != nil {
-			r.err = engine.Errorf(engine.Panicked, "panic: %v\n%s", p, debug.Stack())
-			r.outcomes = make([]inner.Outcome, n)
-		}
-	}()
+	defer engine.Recovered(&r.err)
 	r.err = steps.Run(ctx, r.copies)
 	r.outcomes = inner.Outcomes(r.copies, n, "parallel")
 }
@@ -114,9 +106,9 @@ func (r *result) run(ctx context.Context, steps engine.Runner, n int) {
 // anything is changed.
 func (p *parallel) take(m *engine.Message, results []result, i int) error {
 	for n := range results {
-		err := results[n].outcomes[i].Err
-		if err == nil {
-			err = results[n].err
+		err := results[n].err
+		if of := results[n].outcomes; of != nil && of[i].Err != nil {
+			err = of[i].Err
 		}
 		if err != nil {
 			return fmt.Errorf("branch %s: %w", p.branches[n].name, err)
