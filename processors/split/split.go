@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"iter"
+	"slices"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/doc"
@@ -166,12 +167,10 @@ func lines(payload []byte) iter.Seq2[[]byte, error] {
 
 func chunks(payload []byte, size int) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
-		for len(payload) > 0 {
-			n := min(size, len(payload))
-			if !yield(payload[:n:n], nil) {
+		for chunk := range slices.Chunk(payload, size) {
+			if !yield(chunk, nil) {
 				return
 			}
-			payload = payload[n:]
 		}
 	}
 }
