@@ -69,15 +69,13 @@ func verdictOf(res engine.Result) verdict {
 		return v
 	case engine.DeadLettered:
 		v.Status = http.StatusAccepted
+		return v
 	case engine.Dropped:
-		if res.Err != nil {
-			v.Status = statusOf(res.Err.Class)
-		}
 	default:
 		v.Status = http.StatusServiceUnavailable
-		if res.Err != nil {
-			v.Status = statusOf(res.Err.Class)
-		}
+	}
+	if res.Err != nil {
+		v.Status = statusOf(res.Err.Class)
 	}
 	return v
 }

@@ -12,7 +12,6 @@ import (
 	"net"
 	"net/http"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -396,5 +395,3 @@ func (in *input) Close(ctx context.Context) error {
 	}
 	return nil
 }
-
-func (in *input) takes(method string) bool { return slices.Contains(in.cfg.Methods, method) }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -197,7 +198,7 @@ func (in *input) welcome(w http.ResponseWriter, hr *http.Request) bool {
 	case !in.cfg.Auth.Allows(hr):
 		w.Header().Set("WWW-Authenticate", in.cfg.Auth.Challenge())
 		refuse(w, http.StatusUnauthorized, "credentials are missing or wrong")
-	case !in.takes(hr.Method):
+	case !slices.Contains(in.cfg.Methods, hr.Method):
 		w.Header().Set("Allow", strings.Join(in.cfg.Methods, ", "))
 		refuse(w, http.StatusMethodNotAllowed, "this method is not accepted")
 	default:
