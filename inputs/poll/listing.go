@@ -31,8 +31,7 @@ type listing struct {
 // configuration: the queues are looked for again.
 func (in *input) first(ctx context.Context, l *listing) error {
 	err := in.list(ctx, l)
-	var e *engine.Error
-	if errors.As(err, &e) && (e.Class == engine.Transient || e.Class == engine.Timeout) {
+	if e, ok := errors.AsType[*engine.Error](err); ok && (e.Class == engine.Transient || e.Class == engine.Timeout) {
 		in.unlisted(l, err)
 		return nil
 	}

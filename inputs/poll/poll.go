@@ -157,19 +157,17 @@ func (in *input) Traits() engine.Traits { return in.traits }
 
 // opened calls Open, where there is one, within a deadline and without a panic.
 func opened(ctx context.Context, part engine.Input) error {
-	o, ok := part.(engine.Opener)
-	if !ok {
-		return nil
+	if o, ok := part.(engine.Opener); ok {
+		return within(ctx, o.Open)
 	}
-	return within(ctx, o.Open)
+	return nil
 }
 
 func closed(ctx context.Context, part engine.Input) error {
-	c, ok := part.(engine.Closer)
-	if !ok {
-		return nil
+	if c, ok := part.(engine.Closer); ok {
+		return within(ctx, c.Close)
 	}
-	return within(ctx, c.Close)
+	return nil
 }
 
 // callTime is the deadline of a call other than Read.
