@@ -155,12 +155,10 @@ func (p *program) find() error {
 
 // cause is the error within those that name the program again.
 func cause(err error) error {
-	var e *exec.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*exec.Error](err); ok {
 		err = e.Err
 	}
-	var at *os.PathError
-	if errors.As(err, &at) {
+	if at, ok := errors.AsType[*os.PathError](err); ok {
 		err = at.Err
 	}
 	return err

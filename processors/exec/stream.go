@@ -68,9 +68,6 @@ func (s *pool) Process(ctx context.Context, b *engine.Batch) error {
 		}
 		msgs, lines = append(msgs, m), append(lines, line)
 	}
-	if len(msgs) == 0 {
-		return nil
-	}
 	for len(lines) > 0 {
 		answers, works, err := s.ask(ctx, lines)
 		for i, answer := range answers {
