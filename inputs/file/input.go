@@ -217,8 +217,7 @@ func (in *input) explain(ctx context.Context, err error) error {
 		return err
 	}
 	// The error of a read already names the path.
-	var fail *os.PathError
-	if errors.As(err, &fail) {
+	if fail, ok := errors.AsType[*os.PathError](err); ok {
 		err = fail.Err
 	}
 	if in.file != nil && in.rows != nil {

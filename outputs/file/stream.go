@@ -205,8 +205,7 @@ func stamped(path string, now time.Time, n int) string {
 // explain gives an error its class and a remedy; the error names the path.
 func explain(path string, err error) error {
 	cause := err
-	var p *fs.PathError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		cause = p.Err
 	}
 	switch {

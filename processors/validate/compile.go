@@ -56,12 +56,10 @@ func compile(c Config) (*jsonschema.Schema, error) {
 
 // reason is why a schema is not valid, in one line.
 func reason(err error) string {
-	var bad *jsonschema.SchemaValidationError
-	if errors.As(err, &bad) {
+	if bad, ok := errors.AsType[*jsonschema.SchemaValidationError](err); ok {
 		return explain(bad.Err, inFull)
 	}
-	var missing *jsonschema.LoadURLError
-	if errors.As(err, &missing) {
+	if missing, ok := errors.AsType[*jsonschema.LoadURLError](err); ok {
 		return missing.Err.Error()
 	}
 	return strings.ReplaceAll(err.Error(), inline, "")
