@@ -253,17 +253,12 @@ func (s *source) failed(err error) {
 		s.lost(err)
 	default:
 		s.state = restarts
-		s.note(err)
+		s.failures++
+		if powerOfTen(s.failures) { // in a row of failures ever less often
+			s.in.log.Error("source failed and is restarted", "source", s.polled.Name, "err", err, "attempt", s.failures)
+		}
+		s.lost(err)
 	}
-}
-
-// note logs a failure, in a row of them ever less often.
-func (s *source) note(err error) {
-	s.failures++
-	if powerOfTen(s.failures) {
-		s.in.log.Error("source failed and is restarted", "source", s.polled.Name, "err", err, "attempt", s.failures)
-	}
-	s.lost(err)
 }
 
 func (s *source) lost(err error) {
