@@ -13,7 +13,7 @@ type Config struct {
 func (c Config) Traits() engine.Traits { return engine.Traits{Members: c.Outputs} }
 
 const about = `
-Writes to its outputs in turn: single messages one by one, batches of a batcher as a\nwhole.
+Writes to its outputs in turn: single messages one by one, batches of a batcher as a whole.
 
     outputs:
       all: {round_robin: [a, b]}
