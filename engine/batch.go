@@ -164,9 +164,11 @@ func (b *Batch) Reset(n int) *Batch {
 
 // Open makes an empty batch that grows, for a Batcher to move messages into.
 func (b *Batch) Open() *Batch {
-	o := new(Batch)
+	var o *Batch
 	if b.in.Open != nil {
 		o = b.in.Open()
+	} else {
+		o = new(Batch)
 	}
 	o.in.From, o.in.Way.Batcher, o.in.Open, o.in.Copy = b.in.From, b.in.Way.Batcher, b.in.Open, b.in.Copy
 	return o
