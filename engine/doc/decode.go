@@ -38,14 +38,15 @@ var ErrLarge = errors.New("the value is too large")
 func DecodeWithin(raw []byte, bytes int) (v any, left int, err error) {
 	if k := Kind(raw); k != Array && k != Object {
 		d := decoder{data: raw}
+		v, left = d.value(), bytes
+		err = d.err
+	} else {
+		d := decoders.Get().(*decoder)
+		d.data, d.left = raw, bytes
 		v = d.value()
-		return v, bytes, d.err
+		left, err = d.left, d.err
+		d.release()
 	}
-	d := decoders.Get().(*decoder)
-	d.data, d.left = raw, bytes
-	v = d.value()
-	left, err = d.left, d.err
-	d.release()
 	if err != nil {
 		return nil, left, err
 	}
