@@ -9,7 +9,11 @@ import (
 // block is memory for the roots of one Read, which are used again once their source knows how they ended.
 type block [inside.SlabSize]RootState
 
-var blocks = sync.Pool{New: func() any { return new(block) }}
+var blocks = sync.Pool{New: func() any {
+	b := new(block)
+	scribble(b)
+	return b
+}}
 
 // Begin gives l n roots of one piece each, none of which has ended.
 func (l *Ledger) Begin(n int) {

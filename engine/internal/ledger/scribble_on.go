@@ -17,8 +17,8 @@ func scribble(b *block) {
 
 func unscribble(b *block) {
 	for i := range b {
-		if s := &b[i]; s.Ref != 0 && (s.Ref != nonsense || s.Worst != 0xEE || s.Stakes != -1 || s.index != -1 ||
-			s.others.Load() != -1 || s.Lease.Load() != 0 || s.Err != nil || s.Body != nil) {
+		if s := &b[i]; s.Ref != nonsense || s.Worst != 0xEE || s.Stakes != -1 || s.index != -1 ||
+			s.others.Load() != -1 || s.Lease.Load() != 0 || s.Err != nil || s.Body != nil {
 			panic("engine: a root was changed after its ledger had ended (please report this bug)")
 		}
 	}

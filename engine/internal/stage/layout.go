@@ -118,8 +118,8 @@ type BatcherPlan struct {
 	Concurrency int // batches in flight at once; 0: as many as there are
 }
 
-// passesOn says that messages leave the batcher as they came.
-func (p *BatcherPlan) passesOn() bool { return p == nil || p.Batcher == nil && len(p.Steps.Ops) == 0 }
+// plain says that messages leave the batcher as they came.
+func (p *BatcherPlan) plain() bool { return p == nil || p.Batcher == nil && len(p.Steps.Ops) == 0 }
 
 // GroupPlan is a group among the pipeline's steps. Its messages leave the lanes, go through its steps in whole batches,
 // and come back to the lanes.

@@ -77,7 +77,7 @@ func (w *worker) end() {
 func (w *worker) steps(ctx context.Context, b *engine.Batch) *engine.Batch {
 	w.stage.r.TakeAway(b)
 	at := slab(b).Stage
-	untouched := at == inside.Fresh && len(w.stage.steps.Ops) == 0 && batcherOf(b).passesOn()
+	untouched := at == inside.Fresh && len(w.stage.steps.Ops) == 0 && batcherOf(b).plain()
 	b = w.batchSteps(ctx, b)
 	if at <= inside.InOutput {
 		if len(w.stage.steps.Ops) > 0 {
