@@ -114,8 +114,12 @@ func escapeLen(s string) (from, made int) {
 		return 2, 2
 	case 'L', 'P':
 		return 2, 3
-	case 'x', 'u', 'U':
-		digits = map[byte]int{'x': 2, 'u': 4, 'U': 8}[s[1]]
+	case 'x':
+		digits = 2
+	case 'u':
+		digits = 4
+	case 'U':
+		digits = 8
 	default:
 		return 2, 1
 	}

@@ -148,7 +148,8 @@ func (h *Hub) stored(_ jetstream.JetStream, msg *nats.Msg, _ *jetstream.PubAck) 
 
 // notStored is called when an attempt could not be put into the queue, or is already in it.
 func (h *Hub) notStored(js jetstream.JetStream, msg *nats.Msg, err error) {
-	if api, ok := errors.AsType[*jetstream.APIError](err); ok && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
+	api, ok := errors.AsType[*jetstream.APIError](err)
+	if ok && (api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence ||
 		api.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequenceConstant) {
 		h.stored(js, msg, nil)
 		return
