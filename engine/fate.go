@@ -46,4 +46,5 @@ const (
 	ByDrain    Trigger = "drain"
 	ByEvicted  Trigger = "evicted"
 	ByPressure Trigger = "pressure"
+	ByRevoke   Trigger = "revoke" // see [Holding]
 )

@@ -33,7 +33,7 @@ func init() {
 		{"batch_key", "the value of the batcher's key, or nil", []any{new(func() any)}, batchKeyOf},
 		{"batch_size", "number of messages in the batch when it left its batcher", []any{new(func() int)},
 			ofBatch(func(b *Batch) (any, error) { return b.in.Size, nil })},
-		{"batch_trigger", "the trigger of the batch: size, bytes, timeout, flush, end, drain, evicted or pressure",
+		{"batch_trigger", "the trigger of the batch: size, bytes, timeout, flush, end, drain, evicted, pressure or revoke",
 			[]any{new(func() string)}, ofBatch(func(b *Batch) (any, error) { return string(b.in.Trigger), nil })},
 		{"messages", "the documents of the batch, as a list", []any{new(func() []any)}, ofBatch(documents)},
 		{"window", "{start, end, part} of the batch's window, or nil", []any{new(func() any)}, ofBatch(windowOf)},

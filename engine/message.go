@@ -211,6 +211,17 @@ func (m *Message) stake(s Settler, ref uint64, worst Fate) {
 	}
 }
 
+// Taken says that the source has taken m away, all of it, since the call began: see [Holding]. An output asks whose
+// writes depend on what a source still lends.
+func (m *Message) Taken() bool {
+	for i := range m.in.Of {
+		if !m.in.Of[i].Taken() {
+			return false
+		}
+	}
+	return len(m.in.Of) > 0 || m.in.Origin.read != nil && m.in.Origin.read.Taken(m.in.Origin.i)
+}
+
 // Origin distinguishes the messages of one root from those of others: all parts of a split
 // have the same.
 type Origin struct {
@@ -230,6 +241,7 @@ type read interface {
 	At() time.Time
 	Moved(i uint32, from, to []byte)                   // the payload of the i-th message, in memory
 	Stake(i uint32, s Settler, ref uint64, worst Fate) // on the i-th message; worst still counts as committed
+	Taken(i uint32) bool                               // its source has taken the i-th message away
 }
 
 // Origins appends the origin of m, or those of a merge's parts, to dst; nothing for a

@@ -16,8 +16,37 @@ type Meta struct {
 type metaFields struct {
 	names  []string
 	values []any
-	own    int    // how many of them, the first, are the input's own
-	index  string // its value differs by message and is in Meta.index
+	own    int        // how many of them, the first, are the input's own
+	index  string     // its value differs by message and is in Meta.index
+	source MetaSource // has all of it, of the message that Meta.index numbers; nil: the fields before do
+}
+
+// MetaSource has the metadata of several messages, which it makes when somebody asks: for inputs with much metadata of
+// which most pipelines use little. It never changes, and is safe for concurrent use.
+type MetaSource interface {
+	// Get is a value of message i, and whether there is one.
+	Get(i int, name string) (any, bool)
+	// Meta is all of message i.
+	Meta(i int) Meta
+}
+
+// MetaFrom is the metadata of a source's first message; [Meta.At] gives that of another.
+func MetaFrom(s MetaSource) Meta { return Meta{shared: &metaFields{source: s}} }
+
+// Source is the source that m is from, and the number of its message there; nil: it has none, or has been changed.
+func (m Meta) Source() (s MetaSource, i int) {
+	if m.shared == nil {
+		return nil, 0
+	}
+	return m.shared.source, m.index
+}
+
+// made is m with its names and values, which a source may have to make.
+func (m Meta) made() Meta {
+	if m.shared != nil && m.shared.source != nil {
+		return m.shared.source.Meta(m.index)
+	}
+	return m
 }
 
 // MetaOf is metadata of many values at once, for inputs whose messages have more
@@ -30,6 +59,7 @@ func MetaOf(names []string, values []any, own int) Meta {
 // With is the metadata with one more value, or another. It copies: an input
 // calls it once per file or connection, not per message.
 func (m Meta) With(name string, value any) Meta {
+	m = m.made()
 	f := m.copy()
 	if f.index == name {
 		f.index = ""
@@ -46,6 +76,7 @@ func (m Meta) With(name string, value any) Meta {
 // Own marks all that is there as the input's own: facts about where the message
 // came from, which outputs do not pass on as headers (see [Meta.Added]).
 func (m Meta) Own() Meta {
+	m = m.made()
 	f := m.copy()
 	f.own = len(f.names)
 	return Meta{f, m.index}
@@ -54,6 +85,7 @@ func (m Meta) Own() Meta {
 // WithOwn is [Meta.With] and [Meta.Own] for one name: what is there already, and
 // not the input's own, stays so.
 func (m Meta) WithOwn(name string, value any) Meta {
+	m = m.made()
 	f := m.copy()
 	if f.index == name {
 		f.index = ""
@@ -68,6 +100,7 @@ func (m Meta) WithOwn(name string, value any) Meta {
 // message.
 func (m Meta) Added() iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
+		m := m.made()
 		if m.shared == nil {
 			return
 		}
@@ -102,6 +135,7 @@ func (m Meta) Without(name string) Meta {
 }
 
 func (m Meta) without(name string) Meta {
+	m = m.made()
 	f := m.copy()
 	if f.index == name {
 		f.index = ""
@@ -127,6 +161,9 @@ func (m Meta) Get(name string) (any, bool) {
 	if f == nil {
 		return nil, false
 	}
+	if f.source != nil {
+		return f.source.Get(m.index, name)
+	}
 	if f.index == name && name != "" {
 		return m.index, true
 	}
@@ -140,6 +177,7 @@ func (m Meta) Get(name string) (any, bool) {
 
 // Len is the number of names.
 func (m Meta) Len() int {
+	m = m.made()
 	if m.shared == nil {
 		return 0
 	}
@@ -153,6 +191,7 @@ func (m Meta) Len() int {
 // All yields names and values in the order in which they were set.
 func (m Meta) All() iter.Seq2[string, any] {
 	return func(yield func(string, any) bool) {
+		m := m.made()
 		if m.shared == nil {
 			return
 		}
@@ -180,5 +219,7 @@ func (m Meta) copy() *metaFields {
 	if m.shared == nil {
 		return &metaFields{}
 	}
-	return &metaFields{slices.Clone(m.shared.names), slices.Clone(m.shared.values), m.shared.own, m.shared.index}
+	f := *m.shared
+	f.names, f.values = slices.Clone(f.names), slices.Clone(f.values)
+	return &f
 }

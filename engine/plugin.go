@@ -49,6 +49,25 @@ type Leaser interface {
 	Renew(ctx context.Context, refs []uint64) (lost []uint64, next time.Duration, err error)
 }
 
+// Revoker is an optional ability of an Acker whose source may want messages back that are
+// under way, as Kafka does when a partition moves. Holds is called before the first of its
+// messages is, and again when another plan takes the pipeline's place.
+type Revoker interface{ Holds(h Holding) }
+
+// Holding is what a pipeline has under way of the messages of one Acker. Its methods are
+// safe for concurrent use, and wait for nothing.
+type Holding interface {
+	// Hurry has open batches, windows and groups leave as soon as messages are in them,
+	// with [ByRevoke], until calm is called.
+	Hurry() (calm func())
+	// Take takes messages away: what has not ended goes into no further step or write, ends
+	// as returned, and is not acked. It says how many messages these are.
+	Take(gone func(ref uint64) bool) int
+	// Waits says whether the input reads less than it could, because messages before are
+	// not settled. Meanwhile open batches may leave early, as when credits are short.
+	Waits(yes bool)
+}
+
 // Settler learns how the roots ended on which a step had put a stake with
 // [Message.Stake]. committed were delivered, filtered or dead-lettered; those of a
 // [Message.StakeOnDelivery] delivered or filtered.

@@ -56,6 +56,7 @@ func (e elsewhere) Input() string                     { return e.input }
 func (e elsewhere) At() time.Time                     { return e.at }
 func (elsewhere) Moved(uint32, []byte, []byte)        {}
 func (elsewhere) Stake(uint32, Settler, uint64, Fate) {} // the other process has told nobody of the end
+func (elsewhere) Taken(uint32) bool                   { return false }
 
 // Parts yields the Refs of the messages of a batch for inner steps that m was made
 // of, or its own: what the steps have merged has Ref 0, what was merged before them

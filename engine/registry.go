@@ -64,6 +64,11 @@ type Env struct {
 	// Hands is how many messages the pipeline of an input has in hand at once: those of
 	// its workers, and of the batches that its outputs write and gather meanwhile.
 	Hands int
+	// MaxReplay is `engine.max_replay`, for an input whose traits say Ahead: from the oldest
+	// message of a position that is not settled to the newest.
+	MaxReplay int
+	// MaxBytes is `engine.max_in_flight.bytes`, for an input that reads ahead.
+	MaxBytes int
 	// Shared holds what the pipelines of one process have in common.
 	Shared *Shared
 	// Secrets is what must not be shown. The engine masks it in errors and in the log; code

@@ -41,6 +41,10 @@ type Traits struct {
 	// Pushed says that others push messages to an input, so that reading less often
 	// only makes them wait: the input `poll` refuses it.
 	Pushed bool
+	// Ahead says that an input, whose source keeps many positions, bounds by itself how far
+	// it reads ahead of what is settled: Env.MaxReplay says how far. The engine bounds
+	// others. The input `poll` refuses it.
+	Ahead bool
 	// Exposed says that anybody on the network may send messages to an input, without
 	// showing who they are. Lint asks the configuration, and warns.
 	Exposed bool

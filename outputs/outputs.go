@@ -6,6 +6,7 @@ import (
 	_ "github.com/flowd-io/flowd/outputs/fallback"
 	_ "github.com/flowd-io/flowd/outputs/file"
 	_ "github.com/flowd-io/flowd/outputs/http"
+	_ "github.com/flowd-io/flowd/outputs/kafka"
 	_ "github.com/flowd-io/flowd/outputs/partition"
 	_ "github.com/flowd-io/flowd/outputs/pipe"
 	_ "github.com/flowd-io/flowd/outputs/rabbitmq"

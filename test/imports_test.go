@@ -61,7 +61,7 @@ const plugins = "inputs/* processors/* batchers/* outputs/*"
 // inside says which packages may import an internal one. Those in internal/testing are for tests, and for programs
 // that are tests.
 var inside = map[string]string{
-	"internal/aws":           "inputs/sqs internal/queue/sqs outputs/sns outputs/sqs",
+	"internal/aws":           "inputs/sqs internal/queue/kafka internal/queue/sqs outputs/sns outputs/sqs",
 	"internal/caches":        "processors",
 	"internal/caches/file":   "internal/caches",
 	"internal/caches/memory": "internal/caches internal/pipetest",
@@ -97,6 +97,7 @@ var inside = map[string]string{
 	"internal/pool/worker":        "cmd/flowd/cli",
 	"internal/queue":              "cmd/flowd/cli internal/queue/amqp internal/queue/sqs internal/testing/queuetest",
 	"internal/queue/amqp":         "inputs/rabbitmq outputs/rabbitmq",
+	"internal/queue/kafka":        "inputs/kafka outputs/kafka",
 	"internal/queue/sqs":          "inputs/sqs",
 	"internal/reply":              "inputs/http_server outputs/reply",
 	"internal/service":            "cmd/flowd/cli",
@@ -107,9 +108,9 @@ var inside = map[string]string{
 		"internal/queue/amqp processors/exec processors/sleep",
 	"internal/tlsconf": "" +
 		"cmd/flowd/cli config inputs/http_server internal/aws internal/httpx internal/pool/hub internal/pool/wire " +
-		"internal/queue/amqp internal/service",
+		"internal/queue/amqp internal/queue/kafka internal/service",
 	"internal/twophase":  "processors/cache processors/dedupe",
-	"internal/watermark": "inputs/file",
+	"internal/watermark": "inputs/file inputs/kafka",
 }
 
 // forTests is what a plugin's tests may import in addition to what the plugin may: fakes and suites, and real components

@@ -139,6 +139,7 @@ type warning struct {
 	log              *slog.Logger
 	last             time.Time
 	pressed, evicted int // windows since then
+	revoked          int
 }
 
 func (w *warning) count(why engine.Trigger) {
@@ -147,11 +148,13 @@ func (w *warning) count(why engine.Trigger) {
 		w.pressed++
 	case engine.ByEvicted:
 		w.evicted++
+	case engine.ByRevoke:
+		w.revoked++
 	}
 }
 
 func (w *warning) tell(now time.Time) {
-	if w.pressed+w.evicted == 0 || !w.last.IsZero() && now.Sub(w.last) < time.Minute {
+	if w.pressed+w.evicted+w.revoked == 0 || !w.last.IsZero() && now.Sub(w.last) < time.Minute {
 		return
 	}
 	if w.pressed > 0 {
@@ -160,5 +163,8 @@ func (w *warning) tell(now time.Time) {
 	if w.evicted > 0 {
 		w.log.Warn("windows leave in parts: there are more keys than max_keys (raise it)", "windows", w.evicted)
 	}
-	w.last, w.pressed, w.evicted = now, 0, 0
+	if w.revoked > 0 {
+		w.log.Warn("windows leave in parts: partitions have moved to other members of the group", "windows", w.revoked)
+	}
+	w.last, w.pressed, w.evicted, w.revoked = now, 0, 0, 0
 }

@@ -310,6 +310,7 @@ func (b *builder) inputs() {
 			func(keyed engine.Steps) { p.Steps = b.assemble(append(keyed, s.Processors...)) })
 		env := b.named(e.Key)
 		env.Instances, env.Hands = max(1, s.Concurrency), b.hands()
+		env.MaxReplay, env.MaxBytes = b.plan.MaxReplay, b.plan.MaxBytes
 		b.counted(&s, env)
 		for env.Index = range env.Instances {
 			in, same := adopt[engine.Input](b, "input", e.Key, env.Index)

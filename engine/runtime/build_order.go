@@ -76,6 +76,7 @@ func (b *builder) intervals() {
 // learn notes what a source can do. All instances of an input can do the same.
 func learn(p *stage.InputPlan, t engine.Traits) {
 	p.Takes, p.Delays, p.Early, p.Follows = t.TakesBack, t.Delays, t.AcksEarly, t.Follows != ""
+	p.Bounded = t.TakesBack == engine.TakesPosition && !t.Ahead
 	p.Then = map[engine.TakesBack]ledger.Then{engine.TakesNothing: ledger.ThenDrop, engine.TakesOne: ledger.ThenReturn,
 		engine.TakesPosition: ledger.ThenStop}[p.Takes]
 }

@@ -125,6 +125,8 @@ func (in *input) add(name string, weight int, part engine.Input) error {
 	switch {
 	case t.Follows != "":
 		return errors.New("it ends with its writers, so it can't be polled (give it its own entry in `inputs`)")
+	case t.Ahead:
+		return errors.New("it reads ahead by itself, so it can't be polled (give it its own entry in `inputs`)")
 	case t.Pushed:
 		return errors.New("messages are pushed to it, so it can't be polled (give it its own entry in `inputs`)")
 	}

@@ -150,6 +150,16 @@ func (c *Config) Open(ctx context.Context, region string, over *http.Client) (*S
 	return s, nil
 }
 
+// Keys are the credentials at present, for what is not a service of Amazon's but takes its keys.
+func (c *Config) Keys(ctx context.Context) (aws.Credentials, error) {
+	s, err := c.Open(ctx, "us-east-1", nil) // the keys are the same in all regions
+	if err != nil {
+		return aws.Credentials{}, err
+	}
+	defer s.Close()
+	return s.cfg.Credentials.Retrieve(ctx)
+}
+
 // direct is a client with the transport that the environment has been applied to
 // (AWS_CA_BUNDLE). A signed request is for one host: it follows no redirect.
 func direct(client aws.HTTPClient) *http.Client {

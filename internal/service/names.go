@@ -133,6 +133,6 @@ var (
 	}
 	triggers = []engine.Trigger{
 		engine.BySize, engine.ByBytes, engine.ByTimeout, engine.ByFlush,
-		engine.ByEnd, engine.ByDrain, engine.ByEvicted, engine.ByPressure,
+		engine.ByEnd, engine.ByDrain, engine.ByEvicted, engine.ByPressure, engine.ByRevoke,
 	}
 )

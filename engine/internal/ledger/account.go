@@ -24,6 +24,7 @@ type Account struct {
 	Lost          atomic.Int64 // roots in flight whose lease is lost
 	Recalls       atomic.Int64 // order keys in open ledgers of which messages are to go back
 	Settling      *settleLoop
+	Holding       func(*AckLoop) engine.Holding
 	ctx           context.Context // of acks
 
 	acksMu sync.Mutex // guards the field below
@@ -52,6 +53,10 @@ func (r *Account) AcksOf(to engine.Acker, input string, n int) *AckLoop {
 	}
 	a := startAcks(r.ctx, to, input, r.Timeout, r.Log)
 	a.Owe(n)
+	if to, ok := to.(engine.Revoker); ok {
+		a.revokes = true
+		to.Holds(r.Holding(a))
+	}
 	r.lend(a)
 	r.acks = append(slices.DeleteFunc(r.acks, (*AckLoop).ended), a)
 	return a

@@ -30,6 +30,8 @@ type AckLoop struct {
 	done  chan struct{}   // closed when the loop has ended
 	over  context.Context // ends with the loop
 	lent  chan struct{}   // closed when no lease is renewed any more; nil: none is
+	// revokes says that the acker may take messages away; see engine.Revoker.
+	revokes bool
 
 	withholds bool // see Traits
 

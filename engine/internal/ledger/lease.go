@@ -36,8 +36,39 @@ func (r *Account) lend(a *AckLoop) {
 	}()
 }
 
-// Leases says that the source leases messages, and may take one away.
+// Leases says that the source leases messages, and is asked about them.
 func (a *AckLoop) Leases() bool { return a.lent != nil }
+
+// MayTake says that the source may take a message away.
+func (a *AckLoop) MayTake() bool { return a.revokes || a.Leases() }
+
+// Taken says that the source has taken a root away.
+func (l *Ledger) Taken(i uint32) bool { return l.Roots[i].Lease.Load() == LeaseLost }
+
+// Take is [engine.Holding.Take] for an acker.
+func (r *Account) Take(a *AckLoop, gone func(ref uint64) bool) int {
+	n := r.Open.take(a, gone)
+	r.Lost.Add(int64(n))
+	return n
+}
+
+// take marks roots as lost. The lock keeps the memory of a ledger from being used again meanwhile.
+func (s *ledgers) take(a *AckLoop, gone func(ref uint64) bool) (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for l := s.head; l != nil; l = l.next {
+		if l.Acks != a {
+			continue
+		}
+		for i := range l.Roots {
+			x := &l.Roots[i]
+			if x.Pieces() > 0 && gone(x.Ref) && x.Lease.CompareAndSwap(LeaseOpen, LeaseLost) {
+				n++
+			}
+		}
+	}
+	return n
+}
 
 func (r *Account) renewAll(a *AckLoop, l engine.Leaser) {
 	failed := 0

@@ -122,7 +122,7 @@ func (b *batcher) work() (err error) {
 	if due := plugin.Due(); !due.IsZero() && !now.Before(due) {
 		plugin.Flush(now, engine.ByTimeout, 0, b.emit)
 	}
-	if why := b.r.ends(); why != "" {
+	if why := b.r.hurry(); why != "" {
 		plugin.Flush(now, why, -1, b.emit)
 	}
 	b.mu.Lock()

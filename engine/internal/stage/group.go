@@ -164,7 +164,10 @@ func (g *group) Push(b *engine.Batch) {
 		}
 	}
 	flow.Recycle(b)
-	if g.open == nil && g.riders != nil {
+	switch {
+	case g.r.hurried.Load() > 0:
+		g.shut(engine.ByRevoke)
+	case g.open == nil && g.riders != nil:
 		g.shut(engine.BySize)
 	}
 }

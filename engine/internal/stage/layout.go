@@ -99,6 +99,7 @@ type InputPlan struct {
 	Takes   engine.TakesBack
 	Then    ledger.Then // what the source can do with a failed message
 	Delays  time.Duration
+	Bounded bool // it keeps a position, and waits at MaxReplay
 	Adopted bool // its instances are those of the plan before
 	Early   bool // acks at once when it reads
 	Follows bool // fed by outputs of this process

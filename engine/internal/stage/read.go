@@ -224,7 +224,9 @@ func (rd *reader) take(b *engine.Batch, acker engine.Acker, at time.Time) {
 	if rd.plan.Early && led.Acks != nil {
 		led.Early()
 	}
-	rd.replay.Add(led)
+	if rd.plan.Bounded {
+		rd.replay.Add(led)
+	}
 	rd.r.Open.Add(led)
 	rd.r.credits.Charge(0, slab(b).Bytes)
 }

@@ -34,7 +34,7 @@ func (rd *reader) waits(yes bool) {
 func (rd *reader) room(ctx context.Context) (n int) {
 	for ctx.Err() == nil {
 		want := min(rd.want(), rd.mayPass(ctx))
-		if want > 0 && rd.plan.Takes == engine.TakesPosition {
+		if want > 0 && rd.plan.Bounded {
 			want = rd.replayRoom(ctx, want)
 		}
 		if want == 0 {

@@ -41,6 +41,7 @@ type traffic struct {
 	reading   atomic.Int64 // readers that have not ended
 	following atomic.Int64 // readers among them that end with the writers that feed them
 	replaying atomic.Int64 // readers that wait for positions to be settled
+	hurried   atomic.Int64 // inputs that want their messages back soon
 	upstream  atomic.Int64 // messages that lanes and groups have yet to carry
 	grouped   atomic.Int64 // those of them in open groups
 	retrying  atomic.Int64 // messages that wait for another attempt
@@ -82,6 +83,7 @@ func NewRun(p *Layout, inherited *Handover) *Run {
 	r := &Run{plan: p, inherited: inherited, started: time.Now()}
 	r.Log, r.Timeout = p.Log, p.Timeout
 	r.Failures.Log, r.Failures.Secrets = p.Log, p.Secrets
+	r.Holding = func(a *ledger.AckLoop) engine.Holding { return &holding{r, a} }
 	r.Empty, r.Failing = make(chan struct{}, 1), make(chan struct{})
 	r.timers = flow.NewTimers()
 	r.credits = flow.Credits{Msgs: p.MaxMessages, Bytes: p.MaxBytes, Most: p.MaxMessages}

@@ -106,7 +106,7 @@ func (out *outcome) endRoot(r ledger.Root) {
 	}
 	switch {
 	case l.Acks == nil:
-	case l.Acks.Leases() && !s.Lease.CompareAndSwap(ledger.LeaseOpen, ledger.LeaseEnded):
+	case l.Acks.MayTake() && !s.Lease.CompareAndSwap(ledger.LeaseOpen, ledger.LeaseEnded):
 		l.Acks.Forget()
 		out.r.Lost.Add(-1)
 	default:

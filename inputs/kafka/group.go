@@ -1,0 +1,334 @@
+package kafka
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/queue/kafka"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Holds gives the input what it can ask of the pipeline.
+func (in *input) Holds(h engine.Holding) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.holding, in.waits = h, false
+}
+
+// assign begins to follow a partition; in.mu is held.
+func (in *input) assign(tp topicPartition) *partition {
+	in.serial++
+	p := &partition{topic: tp.topic, id: tp.id, slot: in.serial, sent: -1}
+	in.assigned[tp], in.slots[p.slot] = p, p
+	return p
+}
+
+func (in *input) onAssigned(_ context.Context, _ *kgo.Client, all map[string][]int32) {
+	in.interrupt()
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	n := 0
+	for tp := range each(all) {
+		if in.assigned[tp] == nil {
+			in.assign(tp)
+			n++
+		}
+	}
+	if n > 0 {
+		in.log.Info("partitions were assigned", "partitions", n, "now", len(in.assigned))
+	}
+}
+
+// adjust has partitions that were not there when this input was opened read from their beginning: what was written
+// before the group has noticed them is new as well.
+func (in *input) adjust(_ context.Context, all map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for topic, partitions := range all {
+		known := in.counts[topic]
+		for id, at := range partitions {
+			if id >= known && at.EpochOffset().Offset < 0 {
+				partitions[id] = kgo.NewOffset().AtStart()
+			}
+		}
+	}
+	return all, nil
+}
+
+// onRevoked gives partitions up, once what is under way of them is settled, or the time for that is over.
+func (in *input) onRevoked(ctx context.Context, _ *kgo.Client, all map[string][]int32) {
+	in.interrupt()
+	leaving := in.leave(all)
+	if len(leaving) == 0 {
+		return
+	}
+	in.finish(ctx, leaving)
+	unfinished := in.takeAway(leaving)
+	if err := in.commit(ctx, leaving); err != nil {
+		in.log.Warn("what was settled of partitions that move could not be committed: it will be read again", "err", err)
+	}
+	in.forget(leaving)
+	in.log.Info("partitions were given up", "partitions", len(leaving), "now", in.count(), "unfinished", unfinished)
+}
+
+// onLost is told when the group goes on without this member: nothing can be committed any more.
+func (in *input) onLost(_ context.Context, _ *kgo.Client, all map[string][]int32) {
+	in.interrupt()
+	leaving := in.leave(all)
+	if len(leaving) == 0 {
+		return
+	}
+	unfinished := in.takeAway(leaving)
+	in.forget(leaving)
+	in.log.Warn("partitions were lost: the group has gone on without this member", "partitions", len(leaving), "now",
+		in.count(), "unfinished", unfinished)
+}
+
+// leave marks partitions: nothing more is read of them.
+func (in *input) leave(all map[string][]int32) (leaving []*partition) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for tp := range each(all) {
+		if p := in.assigned[tp]; p != nil {
+			p.leaves = true
+			leaving = append(leaving, p)
+		}
+	}
+	return leaving
+}
+
+// finish waits until partitions are settled, at most for revoke_timeout.
+func (in *input) finish(ctx context.Context, leaving []*partition) {
+	ctx, cancel := context.WithTimeout(ctx, in.cfg.RevokeTimeout)
+	defer cancel()
+	in.mu.Lock()
+	holding := in.holding
+	in.mu.Unlock()
+	if holding == nil {
+		return
+	}
+	defer holding.Hurry()()
+	for {
+		in.mu.Lock()
+		open := slices.ContainsFunc(leaving, func(p *partition) bool { return p.span() > 0 })
+		if !open || in.closing {
+			in.mu.Unlock()
+			return
+		}
+		if in.news == nil {
+			in.news = make(chan struct{})
+		}
+		news := in.news
+		in.mu.Unlock()
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// wake tells who waits that something is settled; in.mu is held.
+func (in *input) wake() {
+	if in.news != nil {
+		close(in.news)
+		in.news = nil
+	}
+}
+
+// takeAway takes what is under way of partitions, or of all, away from the pipeline.
+func (in *input) takeAway(leaving []*partition) (unfinished int) {
+	in.mu.Lock()
+	holding := in.holding
+	gone := map[uint64]bool{}
+	for _, p := range leaving {
+		gone[p.slot] = p.span() > 0
+	}
+	in.mu.Unlock()
+	if holding == nil {
+		return 0
+	}
+	return holding.Take(func(ref uint64) bool { return leaving == nil || gone[slotOf(ref)] })
+}
+
+// forget ends the following of partitions.
+func (in *input) forget(leaving []*partition) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	resume := map[string][]int32{}
+	for _, p := range leaving {
+		delete(in.slots, p.slot)
+		delete(in.assigned, topicPartition{p.topic, p.id})
+		delete(in.blocked, topicPartition{p.topic, p.id})
+		in.span -= p.span()
+		if p.paused {
+			resume[p.topic] = append(resume[p.topic], p.id)
+			in.paused--
+		}
+	}
+	if len(resume) > 0 && in.client != nil { // it may come back
+		in.client.ResumeFetchPartitions(resume)
+	}
+	in.pace()
+}
+
+func (in *input) count() int {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return len(in.assigned)
+}
+
+// Ack notes what is settled. Of partitions that were given up, others know more.
+func (in *input) Ack(_ context.Context, results []engine.Result) ([]engine.Result, error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	var p *partition
+	for i := range results {
+		r := &results[i]
+		if r.Fate == engine.Returned {
+			continue
+		}
+		if slot := slotOf(r.Ref); p == nil || p.slot != slot {
+			if p = in.slots[slot]; p == nil {
+				continue
+			}
+		}
+		before := p.span()
+		if p.settle(seqOf(r.Ref)) {
+			in.span -= before - p.span()
+		}
+	}
+	in.wake()
+	in.pace()
+	return nil, nil
+}
+
+// pace stops fetching partitions that are too far ahead of what is settled, and goes on with those that are not. All
+// together may be as far ahead as max_replay; while they are not, each may take what it needs. in.mu is held.
+func (in *input) pace() {
+	full := in.span >= in.replay/2
+	if in.client == nil || len(in.assigned) == 0 || !full && in.paused == 0 && !in.waits {
+		return
+	}
+	share := max(1, in.replay/2/len(in.assigned))
+	var stop, resume map[string][]int32
+	for _, p := range in.assigned {
+		switch far := full && p.span() >= share; {
+		case far && !p.paused:
+			stop = with(stop, p)
+			in.paused++
+		case !far && p.paused && (!full || p.span() <= share/2):
+			resume = with(resume, p)
+			in.paused--
+		}
+	}
+	if stop != nil {
+		in.client.PauseFetchPartitions(stop)
+	}
+	if resume != nil {
+		in.client.ResumeFetchPartitions(resume)
+	}
+	if in.holding != nil && in.waits != full {
+		in.waits = full
+		in.holding.Waits(full)
+	}
+}
+
+// with adds a partition, whose state changes.
+func with(all map[string][]int32, p *partition) map[string][]int32 {
+	p.paused = !p.paused
+	if all == nil {
+		all = map[string][]int32{}
+	}
+	all[p.topic] = append(all[p.topic], p.id)
+	return all
+}
+
+// commits commits what is settled, again and again until ctx ends.
+func (in *input) commits(ctx context.Context) {
+	t := time.NewTicker(in.cfg.CommitInterval)
+	defer t.Stop()
+	failed := 0
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		err := in.commit(ctx, nil)
+		if failed++; err == nil || ctx.Err() != nil {
+			failed = 0
+		} else if failed&(failed-1) == 0 {
+			in.log.Warn("commit", "err", err, "times", failed)
+		}
+	}
+}
+
+// commit commits what is settled of partitions, or of all that stay.
+func (in *input) commit(ctx context.Context, only []*partition) error {
+	if in.cfg.Group == "" {
+		return nil
+	}
+	in.mu.Lock()
+	client := in.client
+	due := map[string]map[int32]kgo.EpochOffset{}
+	for _, p := range in.assigned {
+		if only == nil && p.leaves || only != nil && !slices.Contains(only, p) {
+			continue
+		}
+		if at, ok := p.due(); ok {
+			if due[p.topic] == nil {
+				due[p.topic] = map[int32]kgo.EpochOffset{}
+			}
+			due[p.topic][p.id] = at
+		}
+	}
+	in.mu.Unlock()
+	if len(due) == 0 || client == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), in.cfg.Timeout)
+	defer cancel()
+	var failed error
+	client.CommitOffsetsSync(ctx, due,
+		func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, answer *kmsg.OffsetCommitResponse, err error) {
+			if failed = err; err == nil {
+				failed = in.committed(due, answer)
+			}
+		})
+	return kafka.Explain(failed, "commit of group "+in.cfg.Group)
+}
+
+// committed notes what the group remembers now.
+func (in *input) committed(due map[string]map[int32]kgo.EpochOffset, answer *kmsg.OffsetCommitResponse) (failed error) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for _, t := range answer.Topics {
+		for _, a := range t.Partitions {
+			if err := kerr.ErrorForCode(a.ErrorCode); err != nil {
+				failed = err
+			} else if p := in.assigned[topicPartition{t.Topic, a.Partition}]; p != nil {
+				p.sent = due[t.Topic][a.Partition].Offset
+			}
+		}
+	}
+	return failed
+}
+
+// each yields partitions in a form that can be a key.
+func each(all map[string][]int32) func(yield func(topicPartition) bool) {
+	return func(yield func(topicPartition) bool) {
+		for _, topic := range slices.Sorted(maps.Keys(all)) {
+			for _, id := range all[topic] {
+				if !yield(topicPartition{topic, id}) {
+					return
+				}
+			}
+		}
+	}
+}

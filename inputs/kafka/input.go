@@ -1,0 +1,420 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/queue/kafka"
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// input is a client, and the acker of all that it reads.
+type input struct {
+	cfg      Config
+	log      *slog.Logger
+	name     string // of the client, where none is configured
+	member   string // of a static member; "": it is none
+	replay   int    // how far to read ahead of what is settled, in all partitions
+	inFlight int    // bytes
+
+	opened bool               // once at least
+	failed error              // of the first opening, for Read to report
+	stop   context.CancelFunc // ends the loop that commits
+	loop   sync.WaitGroup
+
+	poll sync.Mutex // held by Read: what was fetched and is not noted yet
+
+	mu       sync.Mutex         // guards the fields below
+	client   *kafka.Client      // nil: not connected; only Open and Close change it
+	quit     context.CancelFunc // has the call that fetches return; nil: there is none
+	breaks   int                // who waits for that call to end
+	holding  engine.Holding     // nil: nothing was read
+	waits    bool               // holding knows that partitions wait
+	slots    map[uint64]*partition
+	assigned map[topicPartition]*partition
+	serial   uint64           // of the last assignment
+	counts   map[string]int32 // how many partitions topics had when this input was opened
+	span     int              // of all partitions
+	paused   int              // partitions that are not fetched
+	news     chan struct{}    // closed when something is settled; nil: nobody waits
+	closing  bool
+	blocked  map[topicPartition]error // why partitions can't be read
+}
+
+type topicPartition struct {
+	topic string
+	id    int32
+}
+
+func (tp topicPartition) String() string { return fmt.Sprintf("%s/%d", tp.topic, tp.id) }
+
+var (
+	_ engine.Opener   = (*input)(nil)
+	_ engine.Closer   = (*input)(nil)
+	_ engine.Traited  = (*input)(nil)
+	_ engine.Troubled = (*input)(nil)
+	_ engine.Revoker  = (*input)(nil)
+)
+
+func newInput(c Config, env engine.Env) (engine.Input, error) {
+	in := &input{cfg: c, log: env.Log, name: strings.Trim(env.Pipeline+"."+env.Name, "."), member: c.InstanceID,
+		replay: max(1, env.MaxReplay/max(1, env.Instances)), inFlight: env.MaxBytes / max(1, env.Instances)}
+	if env.Instances > 1 {
+		in.name = fmt.Sprintf("%s.%d", in.name, env.Index)
+		if in.member != "" {
+			in.member = fmt.Sprintf("%s-%d", in.member, env.Index)
+		}
+		if c.Group == "" {
+			return nil, errors.New("without a group each instance would read everything (set `group`, or remove `concurrency`)")
+		}
+	}
+	return in, nil
+}
+
+// Traits are those of the configuration.
+func (in *input) Traits() engine.Traits { return in.cfg.Traits() }
+
+// Open connects, looks for the topics and joins the group. Brokers that can't be reached at the start are not a mistake
+// in the configuration: flowd retries, as when they are lost later.
+func (in *input) Open(ctx context.Context) error {
+	err := in.open(ctx)
+	if err == nil {
+		in.opened, in.failed = true, nil
+		in.log.Info("reading", "topics", strings.Join(in.cfg.Topics, ", "), "group", in.cfg.Group)
+		return nil
+	}
+	in.shut(ctx)
+	if !in.opened && engine.ErrorOf(err, engine.Transient).Class == engine.Transient {
+		in.opened, in.failed = true, err
+		return nil
+	}
+	return err
+}
+
+func (in *input) open(ctx context.Context) error {
+	opts, err := in.options()
+	if err != nil {
+		return err
+	}
+	client, err := in.cfg.Client(in.log, in.name, opts...)
+	if err != nil {
+		return err
+	}
+	in.mu.Lock()
+	in.client, in.closing, in.span, in.paused = client, false, 0, 0
+	in.slots, in.assigned = map[uint64]*partition{}, map[topicPartition]*partition{}
+	in.blocked = map[topicPartition]error{}
+	in.mu.Unlock()
+	if err := in.client.Reach(ctx); err != nil {
+		return err
+	}
+	if err := in.look(ctx); err != nil {
+		return err
+	}
+	loop, stop := context.WithCancel(context.WithoutCancel(ctx))
+	in.stop = stop
+	if in.cfg.Group != "" {
+		in.loop.Go(func() { in.commits(loop) })
+	}
+	return nil
+}
+
+// options are those of the client that consumes.
+func (in *input) options() ([]kgo.Opt, error) {
+	c := &in.cfg
+	start, err := c.offset(time.Now())
+	if err != nil {
+		return nil, err
+	}
+	isolation := kgo.ReadCommitted()
+	if c.Isolation == "read_uncommitted" {
+		isolation = kgo.ReadUncommitted()
+	}
+	opts := []kgo.Opt{
+		kgo.ConsumeStartOffset(start), kgo.ConsumeResetOffset(kgo.NoResetOffset()), kgo.FetchIsolationLevel(isolation),
+		kgo.FetchMaxBytes(c.maxBytes(in.inFlight)),
+		kgo.FetchMaxPartitionBytes(min(int32(c.Fetch.MaxPartitionBytes), c.maxBytes(in.inFlight))),
+		kgo.FetchMinBytes(int32(c.Fetch.MinBytes)), kgo.FetchMaxWait(c.Fetch.MaxWait),
+		kgo.MetadataMaxAge(time.Minute), kgo.Rack(c.Rack),
+	}
+	if len(c.Partitions) > 0 {
+		direct := map[string]map[int32]kgo.Offset{}
+		for _, t := range c.Topics {
+			direct[t] = map[int32]kgo.Offset{}
+			for _, p := range c.Partitions {
+				direct[t][int32(p)] = start
+			}
+		}
+		return append(opts, kgo.ConsumePartitions(direct)), nil
+	}
+	if c.pattern() {
+		topics := make([]string, len(c.Topics))
+		for i, t := range c.Topics {
+			topics[i] = expression(t)
+		}
+		opts = append(opts, kgo.ConsumeRegex(), kgo.ConsumeTopics(topics...))
+	} else {
+		opts = append(opts, kgo.ConsumeTopics(c.Topics...))
+	}
+	if c.Group == "" {
+		return opts, nil
+	}
+	opts = append(opts, kgo.ConsumerGroup(c.Group), kgo.DisableAutoCommit(), kgo.SessionTimeout(c.SessionTimeout),
+		kgo.RebalanceTimeout(c.RebalanceTimeout), kgo.HeartbeatInterval(min(3*time.Second, c.SessionTimeout/4)),
+		kgo.OnPartitionsAssigned(in.onAssigned), kgo.OnPartitionsRevoked(in.onRevoked), kgo.OnPartitionsLost(in.onLost),
+		kgo.AdjustFetchOffsetsFn(in.adjust))
+	if c.Protocol == "consumer" {
+		opts = append(opts, kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer()))
+	} else {
+		opts = append(opts, kgo.Balancers(kgo.CooperativeStickyBalancer()))
+	}
+	if in.member != "" {
+		opts = append(opts, kgo.InstanceID(in.member))
+	}
+	return opts, nil
+}
+
+// look asks for the topics: without it, the client would wait for one that is not there and say nothing.
+func (in *input) look(ctx context.Context) error {
+	names := []string(in.cfg.Topics)
+	if in.cfg.pattern() {
+		names = nil // all
+	}
+	ctx, cancel := context.WithTimeout(ctx, in.cfg.Timeout)
+	defer cancel()
+	found, err := kadm.NewClient(in.client.Client).ListTopics(ctx, names...)
+	if err != nil {
+		return kafka.Explain(err, "look for topics")
+	}
+	in.counts = map[string]int32{}
+	for _, t := range found {
+		if !in.matches(t.Topic) {
+			continue
+		}
+		if t.Err != nil {
+			return kafka.Explain(t.Err, "topic "+t.Topic)
+		}
+		in.counts[t.Topic] = int32(len(t.Partitions))
+		for _, p := range in.cfg.Partitions {
+			if p >= len(t.Partitions) {
+				return engine.Errorf(engine.Permanent, "topic %s has %d partitions, but `partitions` names %d", t.Topic,
+					len(t.Partitions), p)
+			}
+		}
+	}
+	if len(in.counts) == 0 {
+		in.log.Warn("no topic matches yet", "topics", strings.Join(in.cfg.Topics, ", "))
+	}
+	return nil
+}
+
+func (in *input) matches(topic string) bool {
+	for _, t := range in.cfg.Topics {
+		if t == topic {
+			return true
+		}
+		if ok, err := path.Match(t, topic); err == nil && ok && isPattern(t) {
+			return true
+		}
+	}
+	return false
+}
+
+// Read adds records as they come.
+func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
+	if in.client == nil {
+		return nil, in.failed
+	}
+	in.poll.Lock()
+	defer in.poll.Unlock()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	in.mu.Lock()
+	in.quit = cancel
+	if in.breaks > 0 {
+		cancel()
+	}
+	in.mu.Unlock()
+	fetches := in.client.PollRecords(ctx, b.Room())
+	if err := in.faults(ctx, fetches); err != nil {
+		in.note(b, fetches)
+		return in, err
+	}
+	in.note(b, fetches)
+	return in, nil
+}
+
+// interrupt waits until all that was fetched is noted.
+func (in *input) interrupt() {
+	in.mu.Lock()
+	in.breaks++
+	if in.quit != nil {
+		in.quit()
+	}
+	in.mu.Unlock()
+	in.poll.Lock()
+	defer in.poll.Unlock()
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.breaks--
+}
+
+// note adds what was fetched to b, of partitions that this member still has.
+func (in *input) note(b *engine.Batch, fetches kgo.Fetches) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for i := range fetches {
+		for t := range fetches[i].Topics {
+			topic := &fetches[i].Topics[t]
+			for j := range topic.Partitions {
+				if f := &topic.Partitions[j]; len(f.Records) > 0 {
+					in.noteOne(b, topic.Topic, f)
+				}
+			}
+		}
+	}
+	in.pace()
+}
+
+// noteOne adds the records of a partition; in.mu is held.
+func (in *input) noteOne(b *engine.Batch, topic string, f *kgo.FetchPartition) {
+	tp := topicPartition{topic, f.Partition}
+	p := in.assigned[tp]
+	if p == nil {
+		if in.cfg.Group != "" {
+			return // it was given up, and these were not read
+		}
+		p = in.assign(tp)
+	}
+	if p.leaves {
+		return
+	}
+	p.end = max(p.end, f.HighWatermark)
+	delete(in.blocked, tp)
+	records := kafka.RecordsOf(topic, f.Partition, len(f.Records))
+	meta := engine.MetaFrom(records)
+	for _, r := range f.Records {
+		if p.read > 0 && r.Offset < p.next {
+			continue // it was read before
+		}
+		m := b.Add(r.Value)
+		m.Ref, m.Meta = p.add(r), meta.At(len(records.All))
+		records.All = append(records.All, r)
+		in.span++
+	}
+}
+
+// faults are errors of what was fetched. One that ends the input is returned.
+func (in *input) faults(ctx context.Context, fetches kgo.Fetches) (fatal error) {
+	fetches.EachError(func(topic string, id int32, err error) {
+		tp := topicPartition{topic, id}
+		switch {
+		case ctx.Err() != nil && errors.Is(err, ctx.Err()):
+		case errors.Is(err, kerr.OffsetOutOfRange):
+			err = in.outOfRange(ctx, tp)
+		case errors.As(err, new(*kgo.ErrDataLoss)):
+			in.log.Error("the brokers have lost messages: a leader was elected that did not have them", "partition", tp,
+				"err", err)
+			err = nil
+		case topic == "":
+			err = kafka.Explain(err, "group "+in.cfg.Group)
+			if engine.ErrorOf(err, engine.Transient).Class == engine.Transient {
+				in.log.Warn("the group", "err", err)
+				err = nil
+			}
+		default:
+			err = in.partitionFault(tp, kafka.Explain(err, "read "+tp.String()))
+		}
+		if err != nil && !errors.Is(err, ctx.Err()) {
+			fatal = errors.Join(fatal, err)
+		}
+	})
+	return fatal
+}
+
+// partitionFault notes why a partition can't be read. Others go on, unless it is a matter of rights.
+func (in *input) partitionFault(tp topicPartition, err error) error {
+	if engine.ErrorOf(err, engine.Transient).Class == engine.Auth {
+		return err
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if _, known := in.blocked[tp]; !known {
+		in.log.Error("a partition can't be read", "partition", tp, "err", err)
+	}
+	in.blocked[tp] = err
+	return nil
+}
+
+// Close commits what is settled, and leaves the group.
+func (in *input) Close(ctx context.Context) error {
+	in.shut(ctx)
+	return nil
+}
+
+func (in *input) shut(ctx context.Context) {
+	if in.client == nil {
+		return
+	}
+	in.mu.Lock()
+	in.closing = true
+	in.wake()
+	in.mu.Unlock()
+	if in.stop != nil {
+		in.stop()
+		in.loop.Wait()
+		in.stop = nil
+	}
+	in.takeAway(nil)
+	if err := in.commit(ctx, nil); err != nil {
+		in.log.Warn("what was settled last could not be committed: it will be read again", "err", err)
+	}
+	done := make(chan struct{})
+	client := in.client
+	go func() { // leaving asks brokers, which may not answer
+		defer close(done)
+		client.CloseAllowingRebalance()
+	}()
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	in.client = nil
+}
+
+// expression is a pattern as a regular expression, which is how the client takes it.
+func expression(pattern string) string {
+	var b strings.Builder
+	b.WriteByte('^')
+	for i := 0; i < len(pattern); i++ {
+		switch c := pattern[i]; c {
+		case '*':
+			b.WriteString(".*")
+		case '?':
+			b.WriteByte('.')
+		case '[', ']', '-', '^':
+			b.WriteByte(c)
+		case '\\':
+			if i++; i < len(pattern) {
+				b.WriteString(`\` + string(pattern[i]))
+			}
+		case '.':
+			b.WriteString(`\.`)
+		default:
+			b.WriteByte(c)
+		}
+	}
+	b.WriteByte('$')
+	return b.String()
+}

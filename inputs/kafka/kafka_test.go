@@ -1,0 +1,486 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	_ "github.com/flowd-io/flowd/batchers/batch"
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/enginetest"
+	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/engine/runtime"
+	"github.com/flowd-io/flowd/internal/testing/kafkatest"
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// member is a pipeline that reads with the input.
+type member struct {
+	t    *testing.T
+	log  enginetest.Transcript
+	sink *enginetest.Sink
+	stop context.CancelFunc
+	kill context.CancelFunc
+	done chan struct{}
+	rep  runtime.Report
+	plan *runtime.Plan
+	in   *input
+}
+
+// config is a quick one.
+func config(c *kafkatest.Cluster, topics ...string) Config {
+	cfg := defaults
+	cfg.Brokers, cfg.Topics, cfg.Group = strings.Split(c.Brokers, ","), topics, "g"
+	cfg.CommitInterval, cfg.Fetch.MaxWait = 50*time.Millisecond, 100*time.Millisecond
+	return cfg
+}
+
+// start starts a pipeline.
+func start(t *testing.T, cfg Config, edit func(*engine.Pipeline), sink *enginetest.Sink) *member {
+	t.Helper()
+	m := &member{t: t, sink: sink, done: make(chan struct{})}
+	log := slog.New(slog.NewTextHandler(&m.log, nil))
+	p := &engine.Pipeline{Name: "test", Outputs: enginetest.Named("out", sink.Output()),
+		Inputs: enginetest.Named("in", engine.InputSpec{
+			Use: engine.Use(func(env engine.Env) (engine.Input, error) {
+				in, err := newInput(cfg, env)
+				if err == nil {
+					m.in = in.(*input)
+				}
+				return in, err
+			})}),
+		Engine: engine.EngineSpec{Workers: 4}}
+	if edit != nil {
+		edit(p)
+	}
+	plan, problems := runtime.Build(p, runtime.Options{Log: log})
+	if plan == nil {
+		t.Fatal(problems)
+	}
+	stop, cancel := context.WithCancel(context.Background())
+	hard, kill := context.WithCancel(context.Background())
+	m.stop, m.kill, m.plan = cancel, kill, plan
+	go func() {
+		defer close(m.done)
+		m.rep = plan.Run(stop, hard)
+	}()
+	t.Cleanup(func() { m.end() })
+	return m
+}
+
+// end stops the pipeline and waits for it.
+func (m *member) end() runtime.Report {
+	m.stop()
+	<-m.done
+	if c := m.rep.Stats.Roots; !c.Balanced() || c.InFlight != 0 {
+		m.t.Errorf("roots do not add up: %+v", c)
+	}
+	return m.rep
+}
+
+// until waits for what is to happen soon.
+func until(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.After(time.Minute); !f(); {
+		select {
+		case <-tick.C:
+		case <-end:
+			t.Fatalf("after a minute: not yet %s", what)
+		}
+	}
+}
+
+// distinct counts what sinks have got.
+func distinct(sinks ...*enginetest.Sink) (n, twice int) {
+	seen := map[string]bool{}
+	for _, s := range sinks {
+		for _, b := range s.Bodies() {
+			if seen[b] {
+				twice++
+			}
+			seen[b] = true
+		}
+	}
+	return len(seen), twice
+}
+
+func TestReadsAllAndCommits(t *testing.T) {
+	t.Parallel()
+	for _, protocol := range []string{"classic", "consumer"} {
+		t.Run(protocol, func(t *testing.T) {
+			c := kafkatest.Any(t)
+			topic := c.Topic(t, 3)
+			at := time.Date(2026, 1, 2, 3, 4, 5, 6e6, time.UTC)
+			c.Send(t, &kgo.Record{Topic: topic, Partition: 2, Key: []byte("a"), Value: []byte("x"), Timestamp: at,
+				Headers: []kgo.RecordHeader{{Key: "tenant", Value: []byte("t1")}, {Key: "via", Value: []byte("b")},
+					{Key: "via", Value: []byte("a")}, {Key: "topic", Value: []byte("forged")}}},
+				&kgo.Record{Topic: topic, Partition: 2, Value: nil, Timestamp: at})
+			cfg := config(c, topic)
+			cfg.Protocol = protocol
+			m := start(t, cfg, nil, &enginetest.Sink{})
+			until(t, "two messages", func() bool { return len(m.sink.Bodies()) == 2 })
+			metas := map[string]map[string]any{}
+			for _, w := range m.sink.Writes() {
+				for i, b := range w.Bodies {
+					metas[b] = w.Metas[i]
+				}
+			}
+			want := map[string]map[string]any{
+				"x": {"topic": topic, "partition": 2, "offset": 0, "timestamp": at, "key": "a", "tenant": "t1",
+					"via": []any{"b", "a"}, "headers": []any{map[string]any{"name": "tenant", "value": "t1"},
+						map[string]any{"name": "via", "value": "b"}, map[string]any{"name": "via", "value": "a"},
+						map[string]any{"name": "topic", "value": "forged"}}},
+				"": {"topic": topic, "partition": 2, "offset": 1, "timestamp": at, "tombstone": true},
+			}
+			if diff := cmp.Diff(want, metas); diff != "" {
+				t.Errorf("metadata (-want +got):\n%s", diff)
+			}
+			c.Send(t, kafkatest.Numbered(topic, 3, 0, 1000)...)
+			until(t, "all messages", func() bool { return len(m.sink.Bodies()) == 1002 })
+			until(t, "all committed while it runs", func() bool { return c.Committed(t, "g", topic) == 1002 })
+			c.Send(t, kafkatest.Numbered(topic, 3, 1000, 10)...)
+			until(t, "the rest", func() bool { return len(m.sink.Bodies()) == 1012 })
+			m.end()
+			if got := c.Committed(t, "g", topic); got != 1012 {
+				t.Errorf("committed %d at the end, want 1012", got)
+			}
+			c.Send(t, kafkatest.Numbered(topic, 3, 5000, 1)...)
+			again := start(t, cfg, nil, &enginetest.Sink{})
+			until(t, "what is new", func() bool { return len(again.sink.Bodies()) > 0 })
+			again.end()
+			if diff := cmp.Diff([]string{`{"id":5000}`}, again.sink.Bodies()); diff != "" {
+				t.Errorf("after a restart (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestPartitionsMoveWithoutRepetition has members join and leave under load: each message is written once, and those of
+// a key in order, since what is under way is finished before a partition moves.
+func TestPartitionsMoveWithoutRepetition(t *testing.T) {
+	t.Parallel()
+	for _, protocol := range []string{"classic", "consumer"} {
+		t.Run(protocol, func(t *testing.T) {
+			c := kafkatest.Start(t, kfake.BrokerConfigs(map[string]string{"group.consumer.heartbeat.interval.ms": "100"}))
+			const partitions = 6
+			topic := c.Topic(t, partitions)
+			cfg := config(c, topic)
+			cfg.Protocol = protocol
+			join := func() *member {
+				return start(t, cfg, func(p *engine.Pipeline) {
+					p.Engine.OrderBy = expr.MustCompile(`meta("key")`)
+					p.Processors = []engine.StepSpec{enginetest.Step("slow", func(ctx context.Context, m *engine.Message) error {
+						time.Sleep(200 * time.Microsecond)
+						return nil
+					})}
+				}, &enginetest.Sink{Delay: time.Millisecond, Ordered: true})
+			}
+			a := join()
+			total, enough, sent := 0, make(chan struct{}), make(chan struct{})
+			go func() {
+				defer close(sent)
+				tick := time.NewTicker(20 * time.Millisecond)
+				defer tick.Stop()
+				for ; ; total += 60 {
+					c.Send(t, kafkatest.Numbered(topic, partitions, total, 60)...)
+					select {
+					case <-tick.C:
+					case <-enough:
+						total += 60
+						return
+					}
+				}
+			}()
+			until(t, "some", func() bool { return len(a.sink.Bodies()) > 100 })
+			b := join()
+			until(t, "some at the second", func() bool { return len(b.sink.Bodies()) > 50 })
+			a.end()
+			x := join()
+			until(t, "some at the third", func() bool { return len(x.sink.Bodies()) > 50 })
+			b.end()
+			close(enough)
+			<-sent
+			until(t, "all", func() bool { n, _ := distinct(a.sink, b.sink, x.sink); return n == total })
+			if _, twice := distinct(a.sink, b.sink, x.sink); twice > 0 {
+				t.Errorf("%d messages were written twice", twice)
+			}
+			for _, m := range []*member{a, b, x} {
+				inOrder(t, m.sink, 7*partitions)
+			}
+		})
+	}
+}
+
+// inOrder checks that a sink has got the messages of each key of kafkatest.Numbered in the order of their numbers.
+func inOrder(t *testing.T, sink *enginetest.Sink, keys int) {
+	t.Helper()
+	last := map[int]int{}
+	for _, b := range sink.Bodies() {
+		var id int
+		if _, err := fmt.Sscanf(b, `{"id":%d}`, &id); err != nil {
+			t.Fatal(err)
+		}
+		if before, ok := last[id%keys]; ok && before > id {
+			t.Errorf("%d was written after %d", id, before)
+		}
+		last[id%keys] = id
+	}
+}
+
+// TestWhatIsNotFinishedIsTakenAway moves a partition while a write hangs: the other member gets its message, and this
+// one never acks it.
+func TestWhatIsNotFinishedIsTakenAway(t *testing.T) {
+	t.Parallel()
+	c := kafkatest.Start(t)
+	topic := c.Topic(t, 2)
+	cfg := config(c, topic)
+	cfg.RevokeTimeout = 300 * time.Millisecond
+	c.Send(t, kafkatest.Numbered(topic, 2, 0, 2)...)
+	block := make(chan struct{})
+	a := start(t, cfg, nil, &enginetest.Sink{Block: block})
+	until(t, "both under way", func() bool { return a.plan.Snapshot().Messages == 2 })
+	b := start(t, cfg, nil, &enginetest.Sink{})
+	until(t, "the other member's", func() bool { return len(b.sink.Bodies()) == 1 })
+	close(block)
+	until(t, "the hanging write", func() bool { return a.plan.Snapshot().Messages == 0 })
+	a.end()
+	b.end()
+	if !strings.Contains(a.log.String(), "unfinished=1") {
+		t.Errorf("what was not finished is not counted:\n%s", a.log.String())
+	}
+	if n := c.Committed(t, "g", topic); n != 2 {
+		t.Errorf("committed %d, want 2", n)
+	}
+}
+
+// TestOpenBatchesLeaveWhenAPartitionMoves would wait for the batch's timeout of an hour otherwise.
+func TestOpenBatchesLeaveWhenAPartitionMoves(t *testing.T) {
+	t.Parallel()
+	for name, edit := range map[string]func(*testing.T, *engine.Pipeline){"batch": batches, "group": groups} {
+		t.Run(name, func(t *testing.T) {
+			c := kafkatest.Start(t)
+			topic := c.Topic(t, 2)
+			cfg := config(c, topic)
+			c.Send(t, kafkatest.Numbered(topic, 2, 0, 20)...)
+			keeps := func(p *engine.Pipeline) { edit(t, p) }
+			a := start(t, cfg, keeps, &enginetest.Sink{})
+			until(t, "all under way", func() bool { return a.plan.Snapshot().Messages == 20 })
+			b := start(t, cfg, keeps, &enginetest.Sink{})
+			until(t, "the batch", func() bool { return len(a.sink.Bodies()) == 20 })
+			b.end()
+			a.end()
+			if n, twice := distinct(a.sink, b.sink); n != 20 || twice != 0 {
+				t.Errorf("%d messages, %d twice, want 20 once", n, twice)
+			}
+		})
+	}
+}
+
+// TestOnePartitionWaits has one partition's first message fail again and again: it is read ahead by a bounded number,
+// and the other goes on to its end.
+func TestOnePartitionWaits(t *testing.T) {
+	t.Parallel()
+	c := kafkatest.Start(t)
+	topic := c.Topic(t, 2)
+	cfg := config(c, topic)
+	const n = 4000
+	c.Send(t, kafkatest.Numbered(topic, 2, 0, n)...)
+	sink := &enginetest.Sink{Fail: func(body string) error {
+		if body == `{"id":0}` {
+			return engine.Errorf(engine.Transient, "not now")
+		}
+		return nil
+	}}
+	m := start(t, cfg, func(p *engine.Pipeline) {
+		p.Engine.MaxReplay = 400
+		p.Engine.OnFailure.Retry = &engine.Retry{Backoff: time.Hour, MaxBackoff: time.Hour, MaxAttempts: 9}
+		p.Engine.Drain.Timeout = time.Second
+	}, sink)
+	odd := func() (n int) {
+		for _, b := range sink.Bodies() {
+			if strings.ContainsRune("13579", rune(b[len(b)-2])) {
+				n++
+			}
+		}
+		return n
+	}
+	until(t, "all of the other partition", func() bool { return odd() == n/2 })
+	if even := len(sink.Bodies()) - odd(); even > 800 {
+		t.Errorf("%d messages were read behind the one that waits, with a max_replay of 400", even)
+	}
+	m.end()
+	if got := c.Committed(t, "g", topic); got != n/2 {
+		t.Errorf("committed %d, want all %d of one partition and none of the other", got, n/2)
+	}
+}
+
+func TestWhatComesToMatchIsRead(t *testing.T) {
+	t.Parallel()
+	c := kafkatest.Start(t)
+	for _, protocol := range []string{"classic", "consumer"} {
+		t.Run(protocol, func(t *testing.T) {
+			c.Create(t, protocol+".a", 1)
+			c.Create(t, protocol+"xa", 1)
+			cfg := config(c, protocol+".*")
+			cfg.Group, cfg.Start, cfg.Protocol = protocol, latest, protocol
+			m := start(t, cfg, nil, &enginetest.Sink{})
+			until(t, "in the group", func() bool { return strings.Contains(m.log.String(), "partitions were assigned") })
+			until(t, "the first", func() bool {
+				c.Send(t, kafkatest.Numbered(protocol+".a", 1, 1, 1)...)
+				return len(m.sink.Bodies()) > 0
+			})
+			c.Send(t, kafkatest.Numbered(protocol+"xa", 1, 7, 1)...) // the dot is a dot
+			c.Create(t, protocol+".b", 1)
+			c.Send(t, kafkatest.Numbered(protocol+".b", 1, 2, 1)...)
+			refresh(t, m)
+			until(t, "the new topic's", func() bool { n, _ := distinct(m.sink); return n == 2 })
+			if strings.Contains(fmt.Sprint(m.sink.Bodies()), "7") {
+				t.Error("a topic was read that does not match")
+			}
+		})
+	}
+}
+
+// refresh has a member's client look for topics now, which it does once a minute.
+func refresh(t *testing.T, m *member) {
+	t.Helper()
+	m.in.client.ForceMetadataRefresh()
+}
+
+func TestWhatIsGone(t *testing.T) {
+	t.Parallel()
+	for policy, want := range map[string]string{earliest: `[{"id":3} {"id":4} {"id":5}]`, latest: `[{"id":5}]`, "fail": "[]"} {
+		t.Run(policy, func(t *testing.T) {
+			c := kafkatest.Start(t)
+			topic := c.Topic(t, 1)
+			c.Send(t, kafkatest.Numbered(topic, 1, 0, 1)...)
+			cfg := config(c, topic)
+			cfg.OutOfRange = policy
+			first := start(t, cfg, nil, &enginetest.Sink{})
+			until(t, "the first", func() bool { return len(first.sink.Bodies()) == 1 })
+			first.end()
+			c.Send(t, kafkatest.Numbered(topic, 1, 1, 4)...)
+			if err := c.Fake.DeleteRecords(topic, 0, 3); err != nil {
+				t.Fatal(err)
+			}
+			m := start(t, cfg, nil, &enginetest.Sink{})
+			until(t, "the loss in the log", func() bool { return strings.Contains(m.log.String(), "deleted before they were read") })
+			if policy == "fail" {
+				<-m.done
+				if m.rep.Err == nil {
+					t.Error("the pipeline did not fail")
+				}
+			} else {
+				until(t, "the next", func() bool {
+					if policy == latest && len(m.sink.Bodies()) == 0 || len(m.sink.Bodies()) == 2 {
+						c.Send(t, kafkatest.Numbered(topic, 1, 5, 1)...)
+					}
+					return strings.Contains(fmt.Sprint(m.sink.Bodies()), "5")
+				})
+			}
+			if got := fmt.Sprint(m.sink.Bodies()); !strings.HasPrefix(got, strings.TrimSuffix(want, "]")) {
+				t.Errorf("got %s, want %s", got, want)
+			}
+			if !strings.Contains(m.log.String(), "2 (offsets 1 to 2)") {
+				t.Errorf("what is missing is not told:\n%s", m.log.String())
+			}
+		})
+	}
+}
+
+// TestNobodyToAskIsNoMistake: brokers that come later are found, and a topic that is missing is named.
+func TestNobodyToAskIsNoMistake(t *testing.T) {
+	t.Parallel()
+	c := kafkatest.Start(t)
+	cfg := config(c, "missing")
+	m := start(t, cfg, func(p *engine.Pipeline) { p.Engine.Restart.Backoff = 10 * time.Millisecond }, &enginetest.Sink{})
+	until(t, "the remedy", func() bool { return strings.Contains(m.log.String(), "create the topic") })
+	c.Create(t, "missing", 1)
+	c.Send(t, kafkatest.Numbered("missing", 1, 1, 1)...)
+	until(t, "the message", func() bool { return len(m.sink.Bodies()) == 1 })
+}
+
+// TestACommitThatFailsIsTriedAgain also when nothing else is read.
+func TestACommitThatFailsIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	c := kafkatest.Start(t)
+	topic := c.Topic(t, 1)
+	c.Send(t, kafkatest.Numbered(topic, 1, 0, 5)...)
+	refused := 0
+	c.Fake.ControlKey(int16(kmsg.OffsetCommit), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		c.Fake.KeepControl()
+		if refused++; refused > 3 {
+			return nil, nil, false
+		}
+		req := r.(*kmsg.OffsetCommitRequest)
+		resp := req.ResponseKind().(*kmsg.OffsetCommitResponse)
+		for _, rt := range req.Topics {
+			st := kmsg.NewOffsetCommitResponseTopic()
+			st.Topic, st.TopicID = rt.Topic, rt.TopicID
+			for _, rp := range rt.Partitions {
+				sp := kmsg.NewOffsetCommitResponseTopicPartition()
+				sp.Partition, sp.ErrorCode = rp.Partition, 28 // INVALID_COMMIT_OFFSET_SIZE
+				st.Partitions = append(st.Partitions, sp)
+			}
+			resp.Topics = append(resp.Topics, st)
+		}
+		return resp, nil, true
+	})
+	m := start(t, config(c, topic), nil, &enginetest.Sink{})
+	until(t, "committed", func() bool { return c.Committed(t, "g", topic) == 5 })
+	m.end()
+}
+
+// batches and groups keep messages for an hour.
+func batches(t *testing.T, p *engine.Pipeline) {
+	p.Batchers = enginetest.Named("b", engine.BatcherSpec{Output: engine.Names{"out"}, Use: engine.Use(
+		func(engine.Env) (engine.Batcher, error) {
+			return enginetest.New(t, engine.Batchers, `{"batch": {"size": 1000, "timeout": "1h"}}`), nil
+		})})
+}
+
+func groups(_ *testing.T, p *engine.Pipeline) {
+	p.Processors = engine.Steps{engine.StepSpec{Name: "group", Use: engine.Use(func(engine.Env) (engine.Processor, error) {
+		return engine.Block{Group: &engine.GroupConfig{Size: 1000, Timeout: time.Hour}}, nil
+	})}}
+}
+
+// finite is an input that ends.
+type finite struct {
+	*input
+	left int
+}
+
+func (f *finite) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
+	if f.left == 0 {
+		return nil, io.EOF
+	}
+	a, err := f.input.Read(ctx, b)
+	f.left -= b.Len()
+	return a, err
+}
+
+func TestInputConforms(t *testing.T) {
+	c := kafkatest.Start(t, kfake.SeedTopics(1, "conform"))
+	c.Send(t, kafkatest.Numbered("conform", 1, 0, 3)...)
+	group := 0
+	enginetest.Input(t, func(t *testing.T) engine.Input {
+		cfg := config(c, "conform")
+		group++
+		cfg.Group = fmt.Sprintf("c%d", group)
+		in, err := newInput(cfg, engine.Env{Log: slog.New(slog.DiscardHandler), Instances: 1, MaxReplay: 1000, MaxBytes: 1 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &finite{input: in.(*input), left: 3}
+	}, `{"id":0}`, `{"id":1}`, `{"id":2}`)
+}

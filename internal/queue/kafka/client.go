@@ -1,0 +1,148 @@
+package kafka
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Client is a connection to a cluster.
+type Client struct {
+	*kgo.Client
+	Link *Link
+}
+
+// Client makes a client, without any I/O but the reading of files; name is the client id where none is configured.
+func (c *Connect) Client(log *slog.Logger, name string, more ...kgo.Opt) (*Client, error) {
+	link := &Link{log: log}
+	opts := append([]kgo.Opt{
+		kgo.SeedBrokers(c.seeds()...), kgo.ClientID(cmp.Or(c.ClientID, name)), kgo.SoftwareNameAndVersion("flowd", "1"),
+		kgo.DialTimeout(c.Timeout), kgo.RequestTimeoutOverhead(c.Timeout),
+		kgo.WithLogger(logger{log}), kgo.WithHooks(link), kgo.DisableClientMetrics(),
+		kgo.MaxDecompressBatchBytes(MostInBatch),
+	}, more...)
+	if c.TLS != nil {
+		conf, err := c.TLS.Config()
+		if err != nil {
+			return nil, engine.WithClass(engine.Permanent, err)
+		}
+		opts = append(opts, kgo.DialTLSConfig(conf))
+	}
+	if c.SASL != nil {
+		m, err := c.mechanism()
+		if err != nil {
+			return nil, engine.WithClass(engine.Permanent, err)
+		}
+		opts = append(opts, kgo.SASL(m))
+	}
+	client, err := kgo.NewClient(opts...)
+	if err != nil {
+		return nil, engine.WithClass(engine.Permanent, err)
+	}
+	return &Client{Client: client, Link: link}, nil
+}
+
+// MostInBatch is how many bytes a compressed batch of records may become: more is an attack, or a mistake.
+const MostInBatch = 128 << 20
+
+// Reach asks a broker for anything, so that an error says at once what is wrong with addresses or credentials.
+func (c *Client) Reach(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, reaching)
+	defer cancel()
+	err := c.Ping(ctx)
+	if err == nil {
+		return nil
+	}
+	if why := c.Link.Down(); why != nil && errors.Is(err, context.DeadlineExceeded) {
+		err = why // that it takes long says less
+	}
+	return Explain(err, "reach a broker")
+}
+
+// reaching is how long all brokers together may take to answer.
+const reaching = 15 * time.Second
+
+// Link knows whether brokers can be reached.
+type Link struct {
+	log *slog.Logger
+
+	mu    sync.Mutex // guards the fields below
+	open  int        // connections
+	err   error      // of the last attempt to connect, since the last that worked
+	since time.Time  // when the first of those failed
+}
+
+// OnBrokerConnect notes how an attempt to connect went.
+func (l *Link) OnBrokerConnect(at kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err == nil {
+		l.open++
+		if l.err != nil {
+			l.log.Info("a broker is reached again", "broker", address(at))
+		}
+		l.err, l.since = nil, time.Time{}
+		return
+	}
+	if l.err == nil {
+		l.since = time.Now()
+		l.log.Warn("a broker can't be reached", "broker", address(at), "err", err)
+	}
+	l.err = err
+}
+
+// OnBrokerDisconnect notes that a connection has ended.
+func (l *Link) OnBrokerDisconnect(kgo.BrokerMetadata, net.Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open--
+}
+
+// Down is why no broker can be reached at present, or nil.
+func (l *Link) Down() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open > 0 {
+		return nil
+	}
+	return l.err
+}
+
+// Trouble says that no broker can be reached.
+func (l *Link) Trouble(impact string) *engine.Trouble {
+	err := l.Down()
+	if err == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return &engine.Trouble{Indicator: "kafka_unreachable", Impact: impact, Cause: "no broker can be reached: " + err.Error(),
+		Action: "check that the brokers run, their addresses (advertised.listeners), and the credentials",
+		Since:  l.since}
+}
+
+func address(at kgo.BrokerMetadata) string { return net.JoinHostPort(at.Host, port(at.Port)) }
+
+// logger passes on what the client says. It is only told what flowd does not say in better words.
+type logger struct{ log *slog.Logger }
+
+// Level is what is worth making a line for.
+func (l logger) Level() kgo.LogLevel {
+	if l.log.Enabled(context.Background(), slog.LevelDebug) {
+		return kgo.LogLevelDebug
+	}
+	return kgo.LogLevelError
+}
+
+// Log logs everything for those who debug: what matters is reported elsewhere.
+func (l logger) Log(_ kgo.LogLevel, msg string, keyvals ...any) {
+	l.log.Debug("client: "+strings.TrimSuffix(msg, "."), keyvals...)
+}

@@ -1,0 +1,156 @@
+package kafka
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+	"unsafe"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Records are records of one partition, as the source of their metadata: topic, partition, offset, timestamp, key,
+// tombstone and headers are the input's own; each header is metadata by its name, too, which outputs pass on.
+type Records struct {
+	All              []*kgo.Record
+	topic, partition any
+}
+
+var _ engine.MetaSource = (*Records)(nil)
+
+// RecordsOf has room for n records of a partition.
+func RecordsOf(topic string, partition int32, n int) *Records {
+	return &Records{All: make([]*kgo.Record, 0, n), topic: topic, partition: int(partition)}
+}
+
+// reserved are the names that no header can have as metadata, so that no sender can pose as the broker.
+var reserved = []string{"topic", "partition", "offset", "timestamp", "key", "tombstone", "headers"}
+
+// Get is one value of record i.
+func (s *Records) Get(i int, name string) (any, bool) {
+	r := s.All[i]
+	switch name {
+	case "topic":
+		return s.topic, true
+	case "partition":
+		return s.partition, true
+	case "offset":
+		return int(r.Offset), true
+	case "timestamp":
+		return r.Timestamp.UTC(), true
+	case "key":
+		if r.Key == nil {
+			return nil, false
+		}
+		return text(r.Key), true
+	case "tombstone":
+		return true, r.Value == nil
+	case "headers":
+		return list(r.Headers), len(r.Headers) > 0
+	}
+	return header(r.Headers, name)
+}
+
+// Meta is all metadata of record i.
+func (s *Records) Meta(i int) engine.Meta {
+	r := s.All[i]
+	names := make([]string, 0, len(reserved)+len(r.Headers))
+	values := make([]any, 0, cap(names))
+	for _, name := range reserved {
+		if v, ok := s.Get(i, name); ok {
+			names, values = append(names, name), append(values, v)
+		}
+	}
+	own := len(names)
+	for _, h := range r.Headers {
+		if slices.Contains(names, h.Key) || slices.Contains(reserved, h.Key) {
+			continue
+		}
+		v, _ := header(r.Headers, h.Key)
+		names, values = append(names, h.Key), append(values, v)
+	}
+	return engine.MetaOf(names, values, own)
+}
+
+// header is the value of a header, or a list of all that have its name, in their order.
+func header(all []kgo.RecordHeader, name string) (v any, found bool) {
+	for _, h := range all {
+		if h.Key != name {
+			continue
+		}
+		switch before, several := v.([]any); {
+		case !found:
+			v, found = value(h.Value), true
+		case several:
+			v = append(before, value(h.Value))
+		default:
+			v = []any{v, value(h.Value)}
+		}
+	}
+	return v, found
+}
+
+// list is all headers in their order, as they were sent.
+func list(all []kgo.RecordHeader) []any {
+	l := make([]any, len(all))
+	for i, h := range all {
+		l[i] = map[string]any{"name": h.Key, "value": value(h.Value)}
+	}
+	return l
+}
+
+// value is a header's as metadata; there may be none.
+func value(b []byte) any {
+	if b == nil {
+		return nil
+	}
+	return text(b)
+}
+
+// text is bytes of a record, which never change.
+func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+
+// Headers appends to dst what metadata says that is not its input's own: a list makes a header of each value. Records
+// that no step has changed keep their headers as they are.
+func Headers(dst []kgo.RecordHeader, m engine.Meta) []kgo.RecordHeader {
+	if s, i := m.Source(); s != nil {
+		if s, ok := s.(*Records); ok {
+			return append(dst, s.All[i].Headers...)
+		}
+	}
+	for name, v := range m.Added() {
+		if all, several := v.([]any); several {
+			for _, v := range all {
+				dst = append(dst, kgo.RecordHeader{Key: name, Value: Bytes(v)})
+			}
+			continue
+		}
+		dst = append(dst, kgo.RecordHeader{Key: name, Value: Bytes(v)})
+	}
+	return dst
+}
+
+// Bytes is a value as a key or a header has it: text as it is, all else as text or JSON; nil stays nil.
+func Bytes(v any) []byte {
+	switch v := v.(type) {
+	case nil:
+		return nil
+	case string:
+		if v == "" { // not nil, which is another key
+			return []byte{}
+		}
+		return unsafe.Slice(unsafe.StringData(v), len(v)) // a record only reads it
+	case int:
+		return strconv.AppendInt(nil, int64(v), 10)
+	case time.Time:
+		return v.AppendFormat(nil, time.RFC3339Nano)
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Append(nil, v)
+	}
+	return b
+}

@@ -1,0 +1,158 @@
+// Package kafkatest has a Kafka cluster for tests: one in the process, or the one that FLOWD_TEST_KAFKA names.
+package kafkatest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Cluster is a cluster with a client that is not flowd's.
+type Cluster struct {
+	Brokers string
+	Fake    *kfake.Cluster // nil: it is a real one
+	*kgo.Client
+	Admin *kadm.Client
+}
+
+// Start is a cluster of one's own, as options make it; it ends with the test.
+func Start(t testing.TB, opts ...kfake.Opt) *Cluster {
+	t.Helper()
+	fake, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1)}, opts...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(fake.Close)
+	c := connect(t, strings.Join(fake.ListenAddrs(), ","))
+	c.Fake = fake
+	return c
+}
+
+// Any is the cluster that FLOWD_TEST_KAFKA names, or one in the process.
+func Any(t testing.TB) *Cluster {
+	t.Helper()
+	if address := os.Getenv("FLOWD_TEST_KAFKA"); address != "" {
+		return connect(t, address)
+	}
+	return Start(t)
+}
+
+func connect(t testing.TB, brokers string) *Cluster {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(brokers, ",")...), kgo.ManualFlushing(),
+		kgo.MaxBufferedRecords(1<<20), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return &Cluster{Brokers: brokers, Client: client, Admin: kadm.NewClient(client)}
+}
+
+var serial atomic.Int64
+
+// Topic creates a topic with a name of its own.
+func (c *Cluster) Topic(t testing.TB, partitions int) string {
+	t.Helper()
+	name := fmt.Sprintf("t-%d-%d", time.Now().UnixNano(), serial.Add(1))
+	c.Create(t, name, partitions)
+	return name
+}
+
+// Create creates a topic.
+func (c *Cluster) Create(t testing.TB, name string, partitions int) {
+	t.Helper()
+	answer, err := c.Admin.CreateTopic(t.Context(), int32(partitions), 1, nil, name)
+	if err == nil {
+		err = answer.Err
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Send writes records and waits until they are there.
+func (c *Cluster) Send(t testing.TB, records ...*kgo.Record) {
+	t.Helper()
+	for _, r := range records {
+		c.Produce(t.Context(), r, func(_ *kgo.Record, err error) {
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if err := c.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Numbered are n records from a number on, spread over partitions, with keys of which each stays in one partition.
+func Numbered(topic string, partitions, from, n int) []*kgo.Record {
+	all := make([]*kgo.Record, n)
+	for i := range all {
+		id := from + i
+		all[i] = &kgo.Record{Topic: topic, Partition: int32(id % partitions), Key: fmt.Appendf(nil, "k%d", id%(7*partitions)),
+			Value: fmt.Appendf(nil, `{"id":%d}`, id)}
+	}
+	return all
+}
+
+// Read is what is in a topic, of transactions what is committed.
+func (c *Cluster) Read(t testing.TB, topic string) (all []*kgo.Record) {
+	t.Helper()
+	ends, err := c.Admin.ListCommittedOffsets(t.Context(), topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := 0
+	ends.Each(func(o kadm.ListedOffset) { left += int(min(o.Offset, 1)) })
+	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(c.Brokers, ",")...), kgo.ConsumeTopics(topic),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for left > 0 {
+		fetches := client.PollFetches(ctx)
+		if ctx.Err() != nil {
+			t.Fatalf("%d partitions of topic %s were not read to their end", left, topic)
+		}
+		fetches.EachRecord(func(r *kgo.Record) {
+			if !r.Attrs.IsControl() {
+				all = append(all, r)
+			}
+			if end, ok := ends.Lookup(topic, r.Partition); ok && r.Offset == end.Offset-1 {
+				left--
+			}
+		})
+	}
+	return all
+}
+
+// Committed is what a group has committed of a topic: records in all partitions.
+func (c *Cluster) Committed(t testing.TB, group, topic string) (n int64) {
+	t.Helper()
+	all, err := c.Admin.FetchOffsets(t.Context(), group)
+	switch {
+	case errors.Is(err, kerr.GroupIDNotFound): // nobody has committed yet
+	case err != nil:
+		t.Fatal(err)
+	}
+	all.Each(func(o kadm.OffsetResponse) {
+		if o.Topic == topic {
+			n += max(o.At, 0)
+		}
+	})
+	return n
+}

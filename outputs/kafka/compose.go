@@ -1,0 +1,155 @@
+package kafka
+
+import (
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/queue/kafka"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// compose makes the records of a batch; messages of which none can be made fail. msgs are those of the records.
+func (o *output) compose(b *engine.Batch) (records []kgo.Record, msgs []*engine.Message) {
+	records = make([]kgo.Record, 0, b.Len())
+	msgs = make([]*engine.Message, 0, b.Len())
+	failed := map[string]bool{} // order keys of which a message has failed: those behind it wait
+	for m := range b.All() {
+		if m.Key != nil && len(failed) > 0 && failed[string(m.Key)] {
+			m.Fail(engine.ErrBehind)
+			continue
+		}
+		records = records[:len(records)+1]
+		r := &records[len(records)-1]
+		if err := o.fill(r, m); err != nil {
+			records = records[:len(records)-1]
+			m.Fail(err)
+			if m.Key != nil {
+				failed[string(m.Key)] = true
+			}
+			continue
+		}
+		msgs = append(msgs, m)
+	}
+	return records, msgs
+}
+
+func (o *output) fill(r *kgo.Record, m *engine.Message) (err error) {
+	if r.Topic = o.topic; r.Topic == "" {
+		if r.Topic, err = o.cfg.Topic.Text(m); err != nil {
+			return err
+		}
+		if err := checkTopic(r.Topic); err != nil {
+			return engine.WithClass(engine.Rejected, err)
+		}
+	}
+	r.Value = m.Bytes()
+	if len(r.Value) == 0 {
+		if v, _ := m.Meta.Get("tombstone"); v == true {
+			r.Value = nil
+		}
+	}
+	if r.Key, err = o.key(m); err != nil {
+		return err
+	}
+	r.Partition = kafka.AnyPartition
+	if !o.cfg.Partition.IsZero() {
+		if r.Partition, err = o.partition(m); err != nil {
+			return err
+		}
+	}
+	if !o.cfg.Timestamp.IsZero() {
+		if r.Timestamp, err = o.timestamp(m); err != nil {
+			return err
+		}
+	}
+	r.Headers = kafka.Headers(nil, m.Meta)
+	for name, t := range o.cfg.Headers.All() {
+		text, err := t.Text(m)
+		if err != nil {
+			return err
+		}
+		r.Headers = append(r.Headers, kgo.RecordHeader{Key: name, Value: []byte(text)})
+	}
+	if m.Err() != nil {
+		o.origin(r, m)
+	}
+	if size := size(r); size > int(o.cfg.MaxBytes) {
+		return engine.Errorf(engine.Rejected, "the record has %d bytes, more than `max_bytes`, which is %d (raise it, and "+
+			"max.message.bytes of the topic)", size, o.cfg.MaxBytes)
+	}
+	return nil
+}
+
+// overhead is about what a record needs beside its parts, in a batch of its own.
+const overhead = 128
+
+func size(r *kgo.Record) int {
+	n := overhead + len(r.Key) + len(r.Value)
+	for _, h := range r.Headers {
+		n += len(h.Key) + len(h.Value) + 10
+	}
+	return n
+}
+
+// key is what the configuration says, or the key with which the message was read.
+func (o *output) key(m *engine.Message) ([]byte, error) {
+	if o.cfg.Key.IsZero() {
+		if s, i := m.Meta.Source(); s != nil {
+			if s, ok := s.(*kafka.Records); ok {
+				return s.All[i].Key, nil
+			}
+		}
+		v, _ := m.Meta.Get("key")
+		return kafka.Bytes(v), nil
+	}
+	v, err := o.cfg.Key.Eval(m)
+	if err != nil {
+		return nil, err
+	}
+	return kafka.Bytes(v), nil
+}
+
+func (o *output) partition(m *engine.Message) (int32, error) {
+	v, err := o.cfg.Partition.Eval(m)
+	if err != nil {
+		return 0, err
+	}
+	if v == nil {
+		return kafka.AnyPartition, nil
+	}
+	n, ok := v.(int)
+	if !ok || n < 0 || n > 1<<30 {
+		return 0, engine.Errorf(engine.Rejected, "partition is %v, which is not the number of one", v)
+	}
+	return int32(n), nil
+}
+
+func (o *output) timestamp(m *engine.Message) (time.Time, error) {
+	v, err := o.cfg.Timestamp.Eval(m)
+	if err != nil {
+		return time.Time{}, err
+	}
+	switch v := v.(type) {
+	case nil:
+		return time.Time{}, nil // the client takes the present
+	case time.Time:
+		return v, nil
+	case int:
+		return time.UnixMilli(int64(v)), nil
+	case string:
+		if at, err := time.Parse(time.RFC3339, v); err == nil {
+			return at, nil
+		}
+	}
+	return time.Time{}, engine.Errorf(engine.Rejected,
+		"timestamp is %v, which is neither a time nor a number of milliseconds", v)
+}
+
+// origin adds where a dead letter was read, if that was a topic.
+func (o *output) origin(r *kgo.Record, m *engine.Message) {
+	for _, name := range [...]string{"topic", "partition", "offset", "timestamp"} {
+		if v, ok := m.Meta.Get(name); ok {
+			r.Headers = append(r.Headers, kgo.RecordHeader{Key: "original_" + name, Value: kafka.Bytes(v)})
+		}
+	}
+}

@@ -1,0 +1,121 @@
+// Package kafka writes messages to topics of Kafka. Start at [output.Write]; what is made of a message is in
+// compose.go.
+package kafka
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/internal/queue/kafka"
+	"github.com/flowd-io/flowd/schema"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Config configures the output.
+type Config struct {
+	kafka.Connect `yaml:",inline"`
+	Topic         expr.Template             `yaml:"topic" check:"required" doc:"Topic to write to."`
+	Key           expr.Expr                 `yaml:"key" doc:"Key of the record: equal keys go to one partition. By default the key that a message read from Kafka had; nil is no key."`
+	Partition     expr.Expr                 `yaml:"partition" doc:"Number of the partition; by default the key decides, as with the Java client, and without a key one partition after the other is filled."`
+	Timestamp     expr.Expr                 `yaml:"timestamp" doc:"Time of the record: a time, or a number of milliseconds since 1970; by default now."`
+	Headers       schema.Map[expr.Template] `yaml:"headers" doc:"Headers by name, in addition to those from metadata."`
+	Acks          string                    `yaml:"acks" check:"oneof=all|leader" doc:"Who must have a record before it is delivered: all replicas in sync, or the leader alone, which loses it when it fails."`
+	Compression   string                    `yaml:"compression" check:"oneof=none|gzip|snappy|lz4|zstd" doc:"How batches are compressed."`
+	MaxBytes      schema.Size               `yaml:"max_bytes" check:"min=1KiB,max=100MiB" doc:"Bytes in a batch of records, and so in one record, before compression; not more than max.message.bytes of the topic."`
+	Linger        time.Duration             `yaml:"linger" check:"min=0s,max=1m" doc:"How long to wait for more records to send with those of a write; of use with many small writes at once."`
+	Declare       *declare                  `yaml:"declare" doc:"Create the topic if it does not exist; without this it must exist, or brokers create it."`
+}
+
+type declare struct {
+	Partitions  int                `yaml:"partitions" check:"min=1,max=100000" default:"0" doc:"Partitions; by default as many as the brokers choose."`
+	Replication int                `yaml:"replication" check:"min=1,max=100" default:"0" doc:"Replicas of each partition; by default as many as the brokers choose."`
+	Config      schema.Map[string] `yaml:"config" doc:"Settings of the topic, such as retention.ms or cleanup.policy."`
+}
+
+var codecs = map[string]kgo.CompressionCodec{"none": kgo.NoCompression(), "gzip": kgo.GzipCompression(),
+	"snappy": kgo.SnappyCompression(), "lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression()}
+
+// CheckConfig reports what can't work.
+func (c *Config) CheckConfig(report func(path, message, remedy string)) {
+	c.Connect.CheckConfig(report)
+	if topic, constant := c.Topic.Const(); constant {
+		if err := checkTopic(topic); err != nil {
+			report("topic", err.Error(), "a topic's name has 1 to 249 letters, digits, dots, underscores and hyphens")
+		}
+	}
+	for name := range c.Headers.All() {
+		if name == "" {
+			report("headers", "a header has no name", "write one")
+		}
+	}
+}
+
+// checkTopic is what is wrong with the name of a topic.
+func checkTopic(topic string) error {
+	for _, r := range topic {
+		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+		if !letter && r != '.' && r != '_' && r != '-' {
+			return fmt.Errorf("%.60q is not the name of a topic", topic)
+		}
+	}
+	if len(topic) == 0 || len(topic) > 249 || topic == "." || topic == ".." {
+		return fmt.Errorf("%.60q is not the name of a topic", topic)
+	}
+	return nil
+}
+
+// Words are what users of other systems write.
+func (c *Config) Words() map[string]string {
+	words := c.Connect.Words()
+	words["topics"], words["topic"] = "write `topic`", ""
+	words["partitioner"] = "remove it: the key decides, as with the Java client, unless `partition` does"
+	words["idempotent_write"] = "remove it: writes are always idempotent"
+	words["max_message_bytes"] = "write `max_bytes`"
+	words["metadata"] = "remove it: metadata leaves as headers; a step `meta` changes it"
+	words["static_headers"] = "write `headers`"
+	words["batching"] = "write a batcher: see `batchers`"
+	delete(words, "topic")
+	return words
+}
+
+const about = `
+Writes records to topics of Kafka, and waits until all replicas in sync have them.
+
+Writes are idempotent: what the client sends again by itself is there once. A write sends
+its whole batch at once; records for a partition stay in order. The partitioner is that
+of the Java client. A record that is too large, or that the topic refuses, fails alone (class
+rejected). While no broker can be reached, rights are missing, or the one topic that is
+written to does not exist, the output is held and nothing is lost.
+
+Headers come from metadata: what steps have set, or what the producer of a message has sent
+with it; a list makes one header of each value. Dead letters have error_* and where the message
+came from: original_topic, original_partition, original_offset, original_timestamp, and its
+key. A payload that is empty and came as a tombstone leaves as one.
+
+    outputs:
+      orders: {kafka: {brokers: "localhost:9092", topic: "orders-$(country)", key: customer.id}}
+`
+
+func init() {
+	engine.Register(engine.Outputs, "kafka", about, Config{Connect: kafka.Defaults, Acks: "all", Compression: "snappy",
+		MaxBytes: 1_000_000}, newOutput)
+}
+
+// options are those of the client that produces.
+func (c *Config) options() []kgo.Opt {
+	acks := kgo.AllISRAcks()
+	opts := []kgo.Opt{kgo.ProducerBatchCompression(codecs[c.Compression], kgo.NoCompression()),
+		kgo.ProducerBatchMaxBytes(int32(c.MaxBytes)), kgo.ProducerLinger(c.Linger), kgo.RecordPartitioner(kafka.Partitioner()),
+		kgo.UnknownTopicRetries(4), kgo.AllowIdempotentProduceCancellation()}
+	if c.Declare == nil {
+		opts = append(opts, kgo.AllowAutoTopicCreation())
+	}
+	if c.Acks == "leader" {
+		acks = kgo.LeaderAck()
+		opts = slices.Concat(opts, []kgo.Opt{kgo.DisableIdempotentWrite()})
+	}
+	return append(opts, kgo.RequiredAcks(acks))
+}
