@@ -67,6 +67,8 @@ type Env struct {
 	// MaxReplay is `engine.max_replay`, for an input whose traits say Ahead: from the oldest
 	// message of a position that is not settled to the newest.
 	MaxReplay int
+	// ExactlyOnce is `engine.exactly_once`.
+	ExactlyOnce bool
 	// MaxBytes is `engine.max_in_flight.bytes`, for an input that reads ahead.
 	MaxBytes int
 	// Shared holds what the pipelines of one process have in common.

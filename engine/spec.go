@@ -80,6 +80,8 @@ type EngineSpec struct {
 
 	Timeout time.Duration `yaml:"timeout" default:"30s" check:"min=1ms" doc:"Time that one write, or one run of a step, may take."`
 
+	ExactlyOnce bool `yaml:"exactly_once" doc:"Write in transactions that also settle what was read: from Kafka to Kafka, on one cluster. What is written more than once is never read by those who read committed messages only."`
+
 	Limits struct {
 		Expression expr.Limits `yaml:"expression" doc:"Limits of one evaluation of an expression or a template; beyond them the message fails."`
 	} `yaml:"limits" doc:"Limits of the work on one message."`

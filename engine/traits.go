@@ -65,7 +65,16 @@ type Traits struct {
 	// order.
 	OrderBy string
 
+	// Transacts names the transactions that an input and the outputs of its pipeline share
+	// with `engine.exactly_once`, such as those of a cluster; "": there are none. Lint asks
+	// the configuration.
+	Transacts string
+
 	// Of a processor:
+
+	// Effects is what a step does that a transaction can't take back. Lint asks the
+	// configuration.
+	Effects Effects
 
 	// Together is for a processor that waits for others rather than works, for several
 	// messages at once: runs of the program get at least so many messages, where there are
@@ -101,6 +110,16 @@ type Traits struct {
 	// itself. Lint and Build ask the configuration.
 	Members Names
 }
+
+// Effects is what a step does beside changing messages.
+type Effects uint8
+
+// The effects of steps.
+const (
+	NoEffects         Effects = iota
+	EffectsElsewhere          // another system is called: it may see a message more than once
+	EffectsOnDelivery         // a state of its own changes with a message's end, which a transaction may undo
+)
 
 // Keeping is how a processor keeps values: it reads or writes those of a cache, by a key.
 type Keeping struct {

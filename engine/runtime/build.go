@@ -61,7 +61,7 @@ func Build(p *engine.Pipeline, o Options) (*Plan, []schema.Problem) {
 	b := &builder{spec: p, options: o, problems: rules.All(p, given)}
 	b.wrong = rules.Wrong(p, given, slices.Concat(o.Known, b.problems))
 	b.env = engine.Env{Log: o.Log.With("pipeline", p.Name), Shared: o.Shared, Secrets: o.Secrets, Pipeline: p.Name,
-		Reads: o.Reads}.In(inside.Key{}, host{b})
+		Reads: o.Reads, ExactlyOnce: p.Engine.ExactlyOnce}.In(inside.Key{}, host{b})
 	plan := b.build()
 	fails := func(k schema.Problem) bool { return rules.Fails(p, k) }
 	wrong := func(p schema.Problem) bool { return !p.Warning }
@@ -115,6 +115,7 @@ func (b *builder) build() *Plan {
 	}
 	b.plan.Hooks, b.plan.Timeout = allHooks(b.options.Hooks), b.timeout()
 	b.plan.MaxReplay = cmp.Or(e.MaxReplay, 10*b.plan.MaxMessages)
+	b.plan.ExactlyOnce = e.ExactlyOnce
 	b.plan.Restart = e.Restart
 	b.plan.Restart.Backoff = cmp.Or(e.Restart.Backoff, time.Second)
 	b.plan.Restart.MaxBackoff = max(b.plan.Restart.Backoff, cmp.Or(e.Restart.MaxBackoff, 30*time.Second))

@@ -63,7 +63,7 @@ func (p *Plan) Replaced() bool {
 // before. Of a plan that has ended, only inputs continue where they were.
 func adopt[T any](b *builder, kind, name string, index int) (plugin T, ok bool) {
 	old := b.options.Instead
-	if old == nil || b.options.Same == nil || !b.options.Same(kind, name) {
+	if old == nil || old.ExactlyOnce != b.spec.Engine.ExactlyOnce || b.options.Same == nil || !b.options.Same(kind, name) {
 		return plugin, false
 	}
 	plugin, ok = life.Find[T](&old.Plugins, kind+" "+name, index)

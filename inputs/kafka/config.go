@@ -33,6 +33,7 @@ type Config struct {
 	RevokeTimeout    time.Duration `yaml:"revoke_timeout" check:"min=0s,max=10m" doc:"Time that messages under way have to finish when their partition moves to another member. What is not finished by then is read again there."`
 	CommitInterval   time.Duration `yaml:"commit_interval" check:"min=10ms,max=10m" doc:"How often what is settled is committed. A process that is killed repeats as much."`
 	Fetch            fetch         `yaml:"fetch" doc:"How much is fetched at once."`
+	Transaction      transaction   `yaml:"transaction" doc:"How much a transaction holds, with engine.exactly_once."`
 }
 
 type fetch struct {
@@ -40,6 +41,13 @@ type fetch struct {
 	MaxPartitionBytes schema.Size   `yaml:"max_partition_bytes" check:"min=1KiB,max=1GiB" doc:"Bytes of one partition at most; a larger batch of records comes alone."`
 	MinBytes          schema.Size   `yaml:"min_bytes" check:"min=1,max=1GiB" doc:"A broker waits until it has as much, or max_wait is over."`
 	MaxWait           time.Duration `yaml:"max_wait" check:"min=1ms,max=1m" doc:"How long a broker waits for min_bytes."`
+}
+
+type transaction struct {
+	Size     int           `yaml:"size" check:"min=1,max=1000000" doc:"Messages that are read in one transaction."`
+	Interval time.Duration `yaml:"interval" check:"min=1ms,max=10m" doc:"Time after which a transaction ends that has fewer: readers of committed messages see them as much later."`
+	Timeout  time.Duration `yaml:"timeout" check:"min=1s,max=15m" doc:"Time after which a transaction is aborted that has not ended, and its messages are read again; brokers allow 15m."`
+	ID       string        `yaml:"id" doc:"Transactional id, which the user needs the right to write; by default instance_id, or a name of this run alone. No two processes may have the same."`
 }
 
 const (
@@ -52,6 +60,7 @@ var defaults = Config{
 	SessionTimeout: 45 * time.Second, RebalanceTimeout: time.Minute, RevokeTimeout: 10 * time.Second,
 	CommitInterval: time.Second,
 	Fetch:          fetch{MaxPartitionBytes: 1 << 20, MinBytes: 1, MaxWait: 5 * time.Second},
+	Transaction:    transaction{Size: 1000, Interval: 100 * time.Millisecond, Timeout: time.Minute},
 }
 
 // CheckConfig reports what can't work.
@@ -78,6 +87,8 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 		report("partitions", "can't be chosen of topics that are not known", "name the topics")
 	case c.InstanceID != "" && c.Group == "":
 		report("instance_id", "means nothing without a group", "set `group`, or remove it")
+	case c.Transaction.Interval >= c.Transaction.Timeout:
+		report("transaction.interval", "is not less than the timeout: every transaction would be aborted", "make it shorter")
 	case c.RevokeTimeout >= c.RebalanceTimeout:
 		report("revoke_timeout", "is not less than rebalance_timeout: the group would go on without this member",
 			"make it shorter, or rebalance_timeout longer")
@@ -132,7 +143,11 @@ func (c *Config) offset(now time.Time) (kgo.Offset, error) {
 
 // Traits says that each partition keeps a position, in the order of its records.
 func (c Config) Traits() engine.Traits {
-	return engine.Traits{TakesBack: engine.TakesPosition, Ahead: true, OrderBy: `meta("key")`}
+	t := engine.Traits{TakesBack: engine.TakesPosition, Ahead: true, OrderBy: `meta("key")`}
+	if c.Group != "" {
+		t.Transacts = c.Cluster()
+	}
+	return t
 }
 
 // Words are what users of other systems write.

@@ -174,7 +174,9 @@ func (in *input) forget(leaving []*partition) {
 	if len(resume) > 0 && in.client != nil { // it may come back
 		in.client.ResumeFetchPartitions(resume)
 	}
-	in.pace()
+	if in.tx == nil {
+		in.pace()
+	}
 }
 
 func (in *input) count() int {
@@ -190,11 +192,17 @@ func (in *input) Ack(_ context.Context, results []engine.Result) ([]engine.Resul
 	var p *partition
 	for i := range results {
 		r := &results[i]
-		if r.Fate == engine.Returned {
+		if r.Fate == engine.Returned && in.round == nil {
 			continue
 		}
 		if slot := slotOf(r.Ref); p == nil || p.slot != slot {
 			if p = in.slots[slot]; p == nil {
+				continue
+			}
+		}
+		if in.round != nil {
+			in.round.ended(r.Fate)
+			if r.Fate == engine.Returned {
 				continue
 			}
 		}
@@ -204,7 +212,9 @@ func (in *input) Ack(_ context.Context, results []engine.Result) ([]engine.Resul
 		}
 	}
 	in.wake()
-	in.pace()
+	if in.tx == nil {
+		in.pace()
+	}
 	return nil, nil
 }
 

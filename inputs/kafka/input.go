@@ -31,6 +31,8 @@ type input struct {
 	stop   context.CancelFunc // ends the loop that commits
 	loop   sync.WaitGroup
 
+	tx *kafka.Session // nil: messages are delivered at least once
+
 	poll sync.Mutex // held by Read: what was fetched and is not noted yet
 
 	mu       sync.Mutex         // guards the fields below
@@ -47,6 +49,9 @@ type input struct {
 	paused   int              // partitions that are not fetched
 	news     chan struct{}    // closed when something is settled; nil: nobody waits
 	closing  bool
+	round    *round                   // the transaction that is open; nil: none is
+	ending   chan struct{}            // closed when it has ended; nil: it does not end yet
+	broken   error                    // why there can be no more transactions
 	blocked  map[topicPartition]error // why partitions can't be read
 }
 
@@ -68,6 +73,9 @@ var (
 func newInput(c Config, env engine.Env) (engine.Input, error) {
 	in := &input{cfg: c, log: env.Log, name: strings.Trim(env.Pipeline+"."+env.Name, "."), member: c.InstanceID,
 		replay: max(1, env.MaxReplay/max(1, env.Instances)), inFlight: env.MaxBytes / max(1, env.Instances)}
+	if env.ExactlyOnce {
+		in.tx = kafka.SessionOf(env.Shared, env.Pipeline)
+	}
 	if env.Instances > 1 {
 		in.name = fmt.Sprintf("%s.%d", in.name, env.Index)
 		if in.member != "" {
@@ -105,27 +113,36 @@ func (in *input) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	client, err := in.cfg.Client(in.log, in.name, opts...)
+	counts, err := in.look(ctx)
 	if err != nil {
 		return err
 	}
-	in.mu.Lock()
-	in.client, in.closing, in.span, in.paused = client, false, 0, 0
+	in.mu.Lock() // the client begins at once
+	in.closing, in.span, in.paused, in.counts = false, 0, 0, counts
+	in.round, in.ending, in.broken = nil, nil, nil
 	in.slots, in.assigned = map[uint64]*partition{}, map[topicPartition]*partition{}
 	in.blocked = map[topicPartition]error{}
+	in.client, err = in.connect(opts)
 	in.mu.Unlock()
-	if err := in.client.Reach(ctx); err != nil {
-		return err
-	}
-	if err := in.look(ctx); err != nil {
+	if err != nil {
 		return err
 	}
 	loop, stop := context.WithCancel(context.WithoutCancel(ctx))
 	in.stop = stop
-	if in.cfg.Group != "" {
+	switch {
+	case in.tx != nil:
+		in.loop.Go(func() { in.rounds(loop) })
+	case in.cfg.Group != "":
 		in.loop.Go(func() { in.commits(loop) })
 	}
 	return nil
+}
+
+func (in *input) connect(opts []kgo.Opt) (*kafka.Client, error) {
+	if in.tx == nil {
+		return in.cfg.Client(in.log, in.name, opts...)
+	}
+	return in.tx.Open(&in.cfg.Connect, in.log, in.name, in.doom, append(opts, in.transactional()...)...)
 }
 
 // options are those of the client that consumes.
@@ -170,8 +187,12 @@ func (in *input) options() ([]kgo.Opt, error) {
 	}
 	opts = append(opts, kgo.ConsumerGroup(c.Group), kgo.DisableAutoCommit(), kgo.SessionTimeout(c.SessionTimeout),
 		kgo.RebalanceTimeout(c.RebalanceTimeout), kgo.HeartbeatInterval(min(3*time.Second, c.SessionTimeout/4)),
-		kgo.OnPartitionsAssigned(in.onAssigned), kgo.OnPartitionsRevoked(in.onRevoked), kgo.OnPartitionsLost(in.onLost),
-		kgo.AdjustFetchOffsetsFn(in.adjust))
+		kgo.OnPartitionsAssigned(in.onAssigned), kgo.AdjustFetchOffsetsFn(in.adjust))
+	if in.tx != nil {
+		opts = append(opts, kgo.OnPartitionsRevoked(in.onMoved), kgo.OnPartitionsLost(in.onMoved))
+	} else {
+		opts = append(opts, kgo.OnPartitionsRevoked(in.onRevoked), kgo.OnPartitionsLost(in.onLost))
+	}
 	if c.Protocol == "consumer" {
 		opts = append(opts, kgo.ServerSideBalancer(), kgo.Balancers(kgo.StickyBalancer()))
 	} else {
@@ -183,38 +204,47 @@ func (in *input) options() ([]kgo.Opt, error) {
 	return opts, nil
 }
 
-// look asks for the topics: without it, the client would wait for one that is not there and say nothing.
-func (in *input) look(ctx context.Context) error {
+// look asks how many partitions topics have, before the client begins: that would wait for a topic that is not there,
+// and say nothing.
+func (in *input) look(ctx context.Context) (counts map[string]int32, err error) {
+	client, err := in.cfg.Client(in.log, in.name)
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	if err := client.Reach(ctx); err != nil {
+		return nil, err
+	}
 	names := []string(in.cfg.Topics)
 	if in.cfg.pattern() {
 		names = nil // all
 	}
 	ctx, cancel := context.WithTimeout(ctx, in.cfg.Timeout)
 	defer cancel()
-	found, err := kadm.NewClient(in.client.Client).ListTopics(ctx, names...)
+	found, err := kadm.NewClient(client.Client).ListTopics(ctx, names...)
 	if err != nil {
-		return kafka.Explain(err, "look for topics")
+		return nil, kafka.Explain(err, "look for topics")
 	}
-	in.counts = map[string]int32{}
+	counts = map[string]int32{}
 	for _, t := range found {
 		if !in.matches(t.Topic) {
 			continue
 		}
 		if t.Err != nil {
-			return kafka.Explain(t.Err, "topic "+t.Topic)
+			return nil, kafka.Explain(t.Err, "topic "+t.Topic)
 		}
-		in.counts[t.Topic] = int32(len(t.Partitions))
+		counts[t.Topic] = int32(len(t.Partitions))
 		for _, p := range in.cfg.Partitions {
 			if p >= len(t.Partitions) {
-				return engine.Errorf(engine.Permanent, "topic %s has %d partitions, but `partitions` names %d", t.Topic,
+				return nil, engine.Errorf(engine.Permanent, "topic %s has %d partitions, but `partitions` names %d", t.Topic,
 					len(t.Partitions), p)
 			}
 		}
 	}
-	if len(in.counts) == 0 {
+	if len(counts) == 0 {
 		in.log.Warn("no topic matches yet", "topics", strings.Join(in.cfg.Topics, ", "))
 	}
-	return nil
+	return counts, nil
 }
 
 func (in *input) matches(topic string) bool {
@@ -234,17 +264,29 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 	if in.client == nil {
 		return nil, in.failed
 	}
+	room := b.Room()
+	if in.tx != nil {
+		var err error
+		if room, err = in.turn(ctx, room); room == 0 || err != nil {
+			return in, err
+		}
+	}
 	in.poll.Lock()
 	defer in.poll.Unlock()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	in.mu.Lock()
 	in.quit = cancel
-	if in.breaks > 0 {
+	if in.breaks > 0 || in.ending != nil {
 		cancel()
 	}
 	in.mu.Unlock()
-	fetches := in.client.PollRecords(ctx, b.Room())
+	fetches := in.client.PollRecords(ctx, room)
+	if in.tx != nil && fetches.NumRecords() > 0 {
+		if err := in.begin(); err != nil {
+			return in, err
+		}
+	}
 	if err := in.faults(ctx, fetches); err != nil {
 		in.note(b, fetches)
 		return in, err
@@ -282,7 +324,11 @@ func (in *input) note(b *engine.Batch, fetches kgo.Fetches) {
 			}
 		}
 	}
-	in.pace()
+	if in.tx == nil {
+		in.pace()
+	} else if in.round != nil && in.round.read >= in.cfg.Transaction.Size {
+		in.round.finish()
+	}
 }
 
 // noteOne adds the records of a partition; in.mu is held.
@@ -310,6 +356,10 @@ func (in *input) noteOne(b *engine.Batch, topic string, f *kgo.FetchPartition) {
 		m.Ref, m.Meta = p.add(r), meta.At(len(records.All))
 		records.All = append(records.All, r)
 		in.span++
+		if in.round != nil {
+			in.round.read++
+			in.round.left++
+		}
 	}
 }
 
@@ -375,7 +425,9 @@ func (in *input) shut(ctx context.Context) {
 		in.stop = nil
 	}
 	in.takeAway(nil)
-	if err := in.commit(ctx, nil); err != nil {
+	if in.tx != nil {
+		in.tx.Close()
+	} else if err := in.commit(ctx, nil); err != nil {
 		in.log.Warn("what was settled last could not be committed: it will be read again", "err", err)
 	}
 	done := make(chan struct{})

@@ -47,20 +47,23 @@ func start(t *testing.T, cfg Config, edit func(*engine.Pipeline), sink *enginete
 	t.Helper()
 	m := &member{t: t, sink: sink, done: make(chan struct{})}
 	log := slog.New(slog.NewTextHandler(&m.log, nil))
-	p := &engine.Pipeline{Name: "test", Outputs: enginetest.Named("out", sink.Output()),
-		Inputs: enginetest.Named("in", engine.InputSpec{
-			Use: engine.Use(func(env engine.Env) (engine.Input, error) {
-				in, err := newInput(cfg, env)
-				if err == nil {
-					m.in = in.(*input)
-				}
-				return in, err
-			})}),
+	use := engine.Use(func(env engine.Env) (engine.Input, error) {
+		in, err := newInput(cfg, env)
+		if err == nil {
+			m.in = in.(*input)
+		}
+		return in, err
+	})
+	use.Config = cfg
+	p := &engine.Pipeline{Name: "test", Inputs: enginetest.Named("in", engine.InputSpec{Use: use}),
 		Engine: engine.EngineSpec{Workers: 4}}
+	if sink != nil {
+		p.Outputs = enginetest.Named("out", sink.Output())
+	}
 	if edit != nil {
 		edit(p)
 	}
-	plan, problems := runtime.Build(p, runtime.Options{Log: log})
+	plan, problems := runtime.Build(p, runtime.Options{Log: log, Shared: &engine.Shared{}})
 	if plan == nil {
 		t.Fatal(problems)
 	}

@@ -67,6 +67,9 @@ func checkTopic(topic string) error {
 	return nil
 }
 
+// Traits names the cluster of the transactions in which the output can write.
+func (c Config) Traits() engine.Traits { return engine.Traits{Transacts: c.Cluster()} }
+
 // Words are what users of other systems write.
 func (c *Config) Words() map[string]string {
 	words := c.Connect.Words()
@@ -107,15 +110,21 @@ func init() {
 // options are those of the client that produces.
 func (c *Config) options() []kgo.Opt {
 	acks := kgo.AllISRAcks()
-	opts := []kgo.Opt{kgo.ProducerBatchCompression(codecs[c.Compression], kgo.NoCompression()),
-		kgo.ProducerBatchMaxBytes(int32(c.MaxBytes)), kgo.ProducerLinger(c.Linger), kgo.RecordPartitioner(kafka.Partitioner()),
-		kgo.UnknownTopicRetries(4), kgo.AllowIdempotentProduceCancellation()}
-	if c.Declare == nil {
-		opts = append(opts, kgo.AllowAutoTopicCreation())
-	}
+	opts := append(c.producing(), kgo.AllowIdempotentProduceCancellation())
 	if c.Acks == "leader" {
 		acks = kgo.LeaderAck()
 		opts = slices.Concat(opts, []kgo.Opt{kgo.DisableIdempotentWrite()})
 	}
 	return append(opts, kgo.RequiredAcks(acks))
+}
+
+// producing are the options of any client that produces, one of transactions included.
+func (c *Config) producing() []kgo.Opt {
+	opts := []kgo.Opt{kgo.ProducerBatchCompression(codecs[c.Compression], kgo.NoCompression()),
+		kgo.ProducerBatchMaxBytes(int32(c.MaxBytes)), kgo.ProducerLinger(c.Linger),
+		kgo.RecordPartitioner(kafka.Partitioner()), kgo.UnknownTopicRetries(4)}
+	if c.Declare == nil {
+		opts = append(opts, kgo.AllowAutoTopicCreation())
+	}
+	return opts
 }

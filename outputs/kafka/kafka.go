@@ -22,6 +22,7 @@ type output struct {
 	topic string // the one to which all messages go; "": there are others
 
 	client *kafka.Client
+	tx     *kafka.Session // writes instead of client; nil: messages are delivered at least once
 
 	mu       sync.Mutex // guards the field below
 	declared map[string]bool
@@ -37,6 +38,9 @@ var (
 func newOutput(c Config, env engine.Env) (engine.Output, error) {
 	o := &output{cfg: c, log: env.Log, name: strings.Trim(env.Pipeline+"."+env.Name, "."), declared: map[string]bool{}}
 	o.topic, _ = c.Topic.Const()
+	if env.ExactlyOnce {
+		o.tx = kafka.SessionOf(env.Shared, env.Pipeline)
+	}
 	return o, nil
 }
 
@@ -46,6 +50,9 @@ func (o *output) Traits() engine.Traits { return engine.Traits{Sequential: true}
 
 // Open connects. Brokers that can't be reached are not a mistake in the configuration: the first write tries again.
 func (o *output) Open(ctx context.Context) (err error) {
+	if o.tx != nil {
+		o.tx.Offer(o.cfg.producing()...)
+	}
 	if o.client, err = o.cfg.Client(o.log, o.name, o.cfg.options()...); err != nil {
 		return err
 	}
@@ -88,6 +95,9 @@ func (o *output) Write(ctx context.Context, b *engine.Batch) error {
 		return nil
 	}
 	w := write{left: len(records), done: make(chan struct{})}
+	if o.tx != nil {
+		return o.transact(ctx, &w, records, msgs)
+	}
 	for i := range records {
 		o.client.Produce(ctx, &records[i], w.confirmed)
 	}

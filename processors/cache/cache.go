@@ -97,6 +97,14 @@ step together: a step does not see values that a later step sets.
     - cache: {delete: gone, key: id}
 `
 
+// Traits says that values are kept once their messages are delivered.
+func (c Config) Traits() (t engine.Traits) {
+	if c.Get == "" {
+		t.Effects = engine.EffectsOnDelivery
+	}
+	return t
+}
+
 func init() {
 	engine.Register(engine.Processors, "cache", help, Config{}, build)
 }

@@ -51,6 +51,9 @@ If messages wait for each other in a circle, such as parts of split messages, on
 not wait: it is dropped, since the other is in flight.
 `
 
+// Traits says that keys are kept once their messages are delivered.
+func (Config) Traits() engine.Traits { return engine.Traits{Effects: engine.EffectsOnDelivery} }
+
 func init() {
 	engine.Register(engine.Processors, "dedupe", help, Config{}, build)
 }

@@ -100,6 +100,9 @@ const (
 	grace     = 2 * time.Second // to end in, at the end
 )
 
+// Traits says that a program runs, which may do anything.
+func (Config) Traits() engine.Traits { return engine.Traits{Effects: engine.EffectsElsewhere} }
+
 func init() {
 	engine.Register(engine.Processors, "exec", help, Config{Mode: perMessage, MaxOutput: 1 << 20}, build)
 }

@@ -82,6 +82,9 @@ for a long one, its message waits, and the call is made again when there is room
     - http: {url: "https://score.example/v1", body: "{id: id, total: total}", into: score}
 `
 
+// Traits says that a server is called.
+func (Config) Traits() engine.Traits { return engine.Traits{Effects: engine.EffectsElsewhere} }
+
 func init() {
 	engine.Register(engine.Processors, "http", help, Config{Parallel: 8, MaxResponse: 10 << 20}, build)
 }

@@ -17,6 +17,7 @@ func init() {
 		"cache-order":            "Steps read and write a cache, and nothing orders the messages for which that matters.",
 		"composite-key":          "An output that consists of others has a key that belongs to its members.",
 		"dead-letter-on-failure": "A dead-letter output has its own on_failure.",
+		"exactly-once":           "engine.exactly_once asks for what a component can't do.",
 		"inner-retry":            "A step inside another has its own retry.",
 		"never-full":             "A batch or group is larger than what may be in flight at once.",
 		"never-matches":          "A batcher's condition is constant and false.",
@@ -66,6 +67,7 @@ func All(p *engine.Pipeline, g *Given) []schema.Problem {
 	r.judge()
 	r.limits()
 	r.exposed()
+	r.exactlyOnce()
 	return r.problems
 }
 

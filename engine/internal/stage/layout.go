@@ -38,6 +38,7 @@ type Layout struct {
 	DrainTime   time.Duration
 	Failure     Policy
 	MaxReplay   int
+	ExactlyOnce bool
 	Restart     engine.Restart
 	Timeout     time.Duration  // of calls that have none
 	Limit       *limit.Limiter // over all inputs, or nil

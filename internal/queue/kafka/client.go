@@ -22,6 +22,19 @@ type Client struct {
 
 // Client makes a client, without any I/O but the reading of files; name is the client id where none is configured.
 func (c *Connect) Client(log *slog.Logger, name string, more ...kgo.Opt) (*Client, error) {
+	opts, link, err := c.options(log, name, more)
+	if err != nil {
+		return nil, err
+	}
+	client, err := kgo.NewClient(opts...)
+	if err != nil {
+		return nil, engine.WithClass(engine.Permanent, err)
+	}
+	return &Client{Client: client, Link: link}, nil
+}
+
+// options are those of every client, and more.
+func (c *Connect) options(log *slog.Logger, name string, more []kgo.Opt) ([]kgo.Opt, *Link, error) {
 	link := &Link{log: log}
 	opts := append([]kgo.Opt{
 		kgo.SeedBrokers(c.seeds()...), kgo.ClientID(cmp.Or(c.ClientID, name)), kgo.SoftwareNameAndVersion("flowd", "1"),
@@ -32,22 +45,18 @@ func (c *Connect) Client(log *slog.Logger, name string, more ...kgo.Opt) (*Clien
 	if c.TLS != nil {
 		conf, err := c.TLS.Config()
 		if err != nil {
-			return nil, engine.WithClass(engine.Permanent, err)
+			return nil, nil, engine.WithClass(engine.Permanent, err)
 		}
 		opts = append(opts, kgo.DialTLSConfig(conf))
 	}
 	if c.SASL != nil {
 		m, err := c.mechanism()
 		if err != nil {
-			return nil, engine.WithClass(engine.Permanent, err)
+			return nil, nil, engine.WithClass(engine.Permanent, err)
 		}
 		opts = append(opts, kgo.SASL(m))
 	}
-	client, err := kgo.NewClient(opts...)
-	if err != nil {
-		return nil, engine.WithClass(engine.Permanent, err)
-	}
-	return &Client{Client: client, Link: link}, nil
+	return opts, link, nil
 }
 
 // MostInBatch is how many bytes a compressed batch of records may become: more is an attack, or a mistake.

@@ -4,6 +4,7 @@ package kafka
 
 import (
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -96,6 +97,11 @@ func withPort(address string) string {
 		return net.JoinHostPort(strings.Trim(address, "[]"), "9092")
 	}
 	return address
+}
+
+// Cluster names the cluster, as far as it can be told from its brokers.
+func (c *Connect) Cluster() string {
+	return "kafka " + strings.Join(slices.Sorted(slices.Values(c.seeds())), ",")
 }
 
 // seeds are the brokers to ask first.
