@@ -5,8 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
+	"reflect"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -23,18 +26,56 @@ type Cluster struct {
 	Fake    *kfake.Cluster // nil: it is a real one
 	*kgo.Client
 	Admin *kadm.Client
+	wires *wires
+}
+
+// wires are the connections that a cluster has accepted.
+type wires struct {
+	mu  sync.Mutex // guards the field below
+	all []net.Conn
+}
+
+// listener notes what it accepts.
+type listener struct {
+	net.Listener
+	wires *wires
+}
+
+func (l listener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err == nil {
+		l.wires.mu.Lock()
+		l.wires.all = append(l.wires.all, c)
+		l.wires.mu.Unlock()
+	}
+	return c, err
+}
+
+// Cut closes all connections, those of the test's own client included.
+func (c *Cluster) Cut() {
+	c.wires.mu.Lock()
+	defer c.wires.mu.Unlock()
+	for _, w := range c.wires.all {
+		_ = w.Close()
+	}
+	c.wires.all = nil
 }
 
 // Start is a cluster of one's own, as options make it; it ends with the test.
 func Start(t testing.TB, opts ...kfake.Opt) *Cluster {
 	t.Helper()
-	fake, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1)}, opts...)...)
+	w := &wires{}
+	fake, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1),
+		kfake.ListenFn(func(network, address string) (net.Listener, error) {
+			l, err := net.Listen(network, address)
+			return listener{l, w}, err
+		})}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(fake.Close)
 	c := connect(t, strings.Join(fake.ListenAddrs(), ","))
-	c.Fake = fake
+	c.Fake, c.wires = fake, w
 	return c
 }
 
@@ -106,13 +147,34 @@ func Numbered(topic string, partitions, from, n int) []*kgo.Record {
 	return all
 }
 
+// ends are the offsets at which a topic ends, once no transaction is open: that of a process that was killed is aborted
+// when it is too old.
+func (c *Cluster) ends(t testing.TB, topic string) kadm.ListedOffsets {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for range 60 * 50 {
+		stable, err := c.Admin.ListCommittedOffsets(t.Context(), topic)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends, err := c.Admin.ListEndOffsets(t.Context(), topic)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if reflect.DeepEqual(stable, ends) {
+			return ends
+		}
+		<-tick.C
+	}
+	t.Fatalf("topic %s still has an open transaction after a minute", topic)
+	return nil
+}
+
 // Read is what is in a topic, of transactions what is committed.
 func (c *Cluster) Read(t testing.TB, topic string) (all []*kgo.Record) {
 	t.Helper()
-	ends, err := c.Admin.ListCommittedOffsets(t.Context(), topic)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ends := c.ends(t, topic)
 	left := 0
 	ends.Each(func(o kadm.ListedOffset) { left += int(min(o.Offset, 1)) })
 	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(c.Brokers, ",")...), kgo.ConsumeTopics(topic),
