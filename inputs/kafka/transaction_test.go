@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -158,4 +159,51 @@ func TestTransactionsWhileMembersComeGoAndDie(t *testing.T) {
 			once(t, c, out, total)
 		})
 	}
+}
+
+// belated is an output whose first write reaches the other only while its second is under way.
+type belated struct {
+	engine.Output
+	calls       atomic.Int32
+	second, met chan struct{}
+}
+
+func (b *belated) Open(ctx context.Context) error  { return b.Output.(engine.Opener).Open(ctx) }
+func (b *belated) Close(ctx context.Context) error { return b.Output.(engine.Closer).Close(ctx) }
+
+func (b *belated) Write(ctx context.Context, batch *engine.Batch) error {
+	switch b.calls.Add(1) {
+	case 1:
+		<-b.second
+		defer close(b.met)
+	case 2:
+		close(b.second)
+		<-b.met
+	}
+	return b.Output.Write(ctx, batch)
+}
+
+// TestALateWriteIsNotInALaterTransaction has a transaction be aborted while its write hangs. When that write goes on,
+// another transaction is open, in which the same message is read again.
+func TestALateWriteIsNotInALaterTransaction(t *testing.T) {
+	t.Parallel()
+	c := kafkatest.Start(t)
+	in, out := c.Topic(t, 1), c.Topic(t, 1)
+	c.Send(t, kafkatest.Numbered(in, 1, 0, 1)...)
+	cfg := config(c, in)
+	cfg.Transaction.Timeout = time.Second
+	late := &belated{second: make(chan struct{}), met: make(chan struct{})}
+	m := start(t, cfg, func(p *engine.Pipeline) {
+		relays(c, out)(p)
+		use := output(c, out)
+		made := engine.Use(func(env engine.Env) (_ engine.Output, err error) {
+			late.Output, err = use.Build(env)
+			return late, err
+		})
+		made.Config = use.Config
+		p.Outputs = enginetest.Named("out", engine.OutputSpec{Concurrency: 2, Use: made})
+	}, nil)
+	until(t, "settled", func() bool { return c.Committed(t, "g", in) == 1 })
+	m.end()
+	once(t, c, out, 1)
 }
