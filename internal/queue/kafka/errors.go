@@ -61,6 +61,9 @@ func Explain(err error, doing string) error {
 		return err
 	}
 	class, text, remedy := judge(err)
+	if errors.Is(err, io.EOF) { // that of a connection is not the end of an input
+		err = errors.New(err.Error())
+	}
 	if remedy != "" {
 		return engine.Errorf(class, "%s: %s%w (%s)", doing, text, err, remedy)
 	}
@@ -87,7 +90,7 @@ func judge(err error) (class engine.Class, text, remedy string) {
 	case errors.As(err, &dial) && dial.Op == "dial":
 		return engine.Transient, "", "check that the broker runs, and its address; brokers name each other by advertised.listeners"
 	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
-		return engine.Transient, "the broker closed the connection: ", "it does so when it expects TLS or another login at this port"
+		return engine.Transient, "the broker closed the connection: ", "it does so when it expects TLS, or refuses the login: check the port, `tls` and `sasl`"
 	case errors.Is(err, context.DeadlineExceeded):
 		return engine.Transient, "the brokers do not answer: ", ""
 	}
