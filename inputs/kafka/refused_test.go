@@ -30,7 +30,7 @@ func TestWhatBrokersRefuseIsExplained(t *testing.T) {
 		sasl kafka.SASL
 		want string
 	}{
-		"no login":         {kafka.SASL{}, "the broker closed the connection"},
+		"no login": {kafka.SASL{}, "the broker closed the connection"},
 		// A real broker says why; this one hangs up.
 		"a wrong password": {kafka.SASL{Mechanism: "PLAIN", User: "topic-only", Password: schema.NewSecret("y")},
 			"check the port, `tls` and `sasl`"},
