@@ -381,6 +381,8 @@ func (in *input) faults(ctx context.Context, fetches kgo.Fetches) (fatal error) 
 				in.log.Warn("the group", "err", err)
 				err = nil
 			}
+		case errors.Is(err, kerr.UnknownTopicID), errors.Is(err, kerr.UnknownTopicOrPartition):
+			err = kafka.Explain(err, "topic "+topic) // it was deleted: Open finds out whether there is a new one
 		default:
 			err = in.partitionFault(tp, kafka.Explain(err, "read "+tp.String()))
 		}
