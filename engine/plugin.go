@@ -149,6 +149,11 @@ type Closer interface {
 // goroutine, once the plugin is open, also during and after Close, and returns at once.
 type Troubled interface{ Trouble() *Trouble }
 
+// Positioned is an optional ability of an Input that reads a source of which it knows the
+// end. Progress is called from any goroutine, once the input is open, also during and after
+// Close, and must not wait for anything. The caller owns the answer.
+type Positioned interface{ Progress() Progress }
+
 // Limited is an optional ability of an Input that is pushed to: the goroutine that calls
 // Read says until when it waits for a rate limit, so that the input can refuse what arrives
 // meanwhile, and the zero time when the wait is over.

@@ -75,8 +75,40 @@ type InputState struct {
 	Restarts   int64
 	Unacked    int64 // results that have not been reported to the source
 	Err        string
+	Progress   *Progress // nil: it does not know where its source ends
 	Limit      *LimitState
 	Steps      []StepState
+}
+
+// Progress is how far an input has come, of a source whose end it knows; see [Positioned].
+type Progress struct {
+	Positions []Position // of the parts that this input reads now, sorted by name
+	Revoked   int64      // parts that have moved to other readers since the start
+	TakenAway int64      // messages that were under way then, and that others read again
+}
+
+// Lag is how much is not settled in all parts.
+func (p *Progress) Lag() (lag int64) {
+	for _, at := range p.Positions {
+		lag += at.Lag()
+	}
+	return lag
+}
+
+// Position is a place in one part of a source, counted in what the source counts: offsets of Kafka.
+type Position struct {
+	Name    string // of the part: "orders/3"; never data of messages
+	Settled int64  // all before is settled; -1: it is not known where reading begins
+	Read    int64  // all before was read
+	End     int64  // there is nothing from here on, as far as was heard
+}
+
+// Lag is how much lies between what is settled and the end; 0 where that is not known.
+func (p Position) Lag() int64 {
+	if p.Settled < 0 {
+		return 0
+	}
+	return max(0, p.End-p.Settled)
 }
 
 // StepState is a step as seen from outside.

@@ -15,7 +15,7 @@ var yamlBlock = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
 // TestDocsHaveExamplesThatLint completes each block to a pipeline and lints it.
 func TestDocsHaveExamplesThatLint(t *testing.T) {
 	for name, value := range map[string]string{"PORT": "8080", "COUNTRY": "SG", "ALERTS": "http://127.0.0.1:8080",
-		"FLOWD_TOKEN": "t", "NATS_TOKEN": "t"} {
+		"FLOWD_TOKEN": "t", "NATS_TOKEN": "t", "KAFKA_PASSWORD": "t"} {
 		t.Setenv(name, value)
 	}
 	for _, path := range guides(t) {

@@ -24,17 +24,22 @@ engine: {order_by: 'meta("key")', exactly_once: %[4]t, rate_limit: {messages: 40
 // quickGroups lets members be missed soon.
 var quickGroups = kfake.GroupMinSessionTimeout(time.Second)
 
-// settledIn waits until a group has settled n messages of a topic.
+// settledIn waits until the group g has settled n messages of a topic.
 func settledIn(t *testing.T, c *kafkatest.Cluster, topic string, n int64) {
+	t.Helper()
+	settledBy(t, c, "g", topic, n)
+}
+
+func settledBy(t *testing.T, c *kafkatest.Cluster, group, topic string, n int64) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	end := time.After(time.Minute)
-	for c.Committed(t, "g", topic) < n {
+	for c.Committed(t, group, topic) < n {
 		select {
 		case <-tick.C:
 		case <-end:
-			t.Fatalf("after a minute %d of %d messages are settled", c.Committed(t, "g", topic), n)
+			t.Fatalf("after a minute %d of %d messages are settled", c.Committed(t, group, topic), n)
 		}
 	}
 }

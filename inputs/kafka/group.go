@@ -23,7 +23,7 @@ func (in *input) Holds(h engine.Holding) {
 // assign begins to follow a partition; in.mu is held.
 func (in *input) assign(tp topicPartition) *partition {
 	in.serial++
-	p := &partition{topic: tp.topic, id: tp.id, slot: in.serial, sent: -1}
+	p := &partition{topic: tp.topic, id: tp.id, slot: in.serial, from: -1, sent: -1}
 	in.assigned[tp], in.slots[p.slot] = p, p
 	return p
 }
@@ -73,6 +73,7 @@ func (in *input) onRevoked(ctx context.Context, _ *kgo.Client, all map[string][]
 		in.log.Warn("what was settled of partitions that move could not be committed: it will be read again", "err", err)
 	}
 	in.forget(leaving)
+	in.moved(len(leaving), unfinished)
 	in.log.Info("partitions were given up", "partitions", len(leaving), "now", in.count(), "unfinished", unfinished)
 }
 
@@ -85,6 +86,7 @@ func (in *input) onLost(_ context.Context, _ *kgo.Client, all map[string][]int32
 	}
 	unfinished := in.takeAway(leaving)
 	in.forget(leaving)
+	in.moved(len(leaving), unfinished)
 	in.log.Warn("partitions were lost: the group has gone on without this member", "partitions", len(leaving), "now",
 		in.count(), "unfinished", unfinished)
 }

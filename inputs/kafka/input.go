@@ -53,6 +53,8 @@ type input struct {
 	ending   chan struct{}            // closed when it has ended; nil: it does not end yet
 	broken   error                    // why there can be no more transactions
 	blocked  map[topicPartition]error // why partitions can't be read
+
+	revoked, takenAway int64 // partitions, and messages under way of them
 }
 
 type topicPartition struct {
@@ -135,6 +137,7 @@ func (in *input) open(ctx context.Context) error {
 	case in.cfg.Group != "":
 		in.loop.Go(func() { in.commits(loop) })
 	}
+	in.loop.Go(func() { in.ends(loop) })
 	return nil
 }
 

@@ -18,6 +18,7 @@ type partition struct {
 	runs   []run  // consecutive offsets, from that of the first message that is not settled
 	read   uint64 // messages
 	next   int64  // the offset behind the last that was read
+	from   int64  // the offset at which the group was when it was assigned; -1: it is not known
 	end    int64  // the offset behind the last that there is, as far as is known
 	sent   int64  // the offset that is committed; -1: none yet
 	paused bool   // it is not fetched, since it is too far ahead of what is settled

@@ -202,7 +202,7 @@ func (in *input) onMoved(_ context.Context, _ *kgo.Client, all map[string][]int3
 		return
 	}
 	in.doom()
-	in.takeAway(nil)
+	in.moved(len(leaving), in.takeAway(nil))
 	in.forget(leaving)
 	in.log.Info("partitions were given up", "partitions", len(leaving), "now", in.count())
 }

@@ -57,7 +57,8 @@ func (l *onceLog) Println(v ...any) {
 
 // collector turns snapshots into metrics at each scrape; what is not in them
 // any more is not in the answer. Labels are names from the configuration or
-// words from fixed lists, so that data can't make series.
+// words from fixed lists, so that data can't make series; those of positions are
+// names that brokers give, of which there is a most.
 type collector struct {
 	snapshots         func() []engine.Snapshot
 	version, revision string
@@ -147,6 +148,25 @@ func (e emitter) input(in engine.InputState) {
 	e.put(inputBytes, float64(in.Bytes), in.Name)
 	e.put(inputRestarts, float64(in.Restarts), in.Name)
 	e.put(inputUnacked, float64(in.Unacked), in.Name)
+	if in.Progress != nil {
+		e.progress(in.Name, in.Progress)
+	}
+}
+
+// progress sends the lag of each position, and of those beyond the first ones together as "other".
+func (e emitter) progress(input string, p *engine.Progress) {
+	e.put(inputPositions, float64(len(p.Positions)), input)
+	e.put(inputRevoked, float64(p.Revoked), input)
+	e.put(inputTakenAway, float64(p.TakenAway), input)
+	most := min(len(p.Positions), mostPositions)
+	for _, at := range p.Positions[:most] {
+		if at.Settled >= 0 {
+			e.put(inputLag, float64(at.Lag()), input, at.Name)
+		}
+	}
+	if rest := (engine.Progress{Positions: p.Positions[most:]}); len(rest.Positions) > 0 {
+		e.put(inputLag, float64(rest.Lag()), input, "other")
+	}
 }
 
 // steps sends the metrics of a list of steps. Those of one name, which is the

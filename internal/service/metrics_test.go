@@ -3,6 +3,7 @@ package service
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"log/slog"
 	"net/http/httptest"
 	"os"
@@ -37,6 +38,10 @@ func full() engine.Snapshot {
 			Err:   "reset",
 			Limit: &engine.LimitState{Name: "api", Messages: 50, Per: time.Minute, Limited: 9},
 			Steps: []engine.StepState{step("decode", "decode")},
+		}, {
+			Name: "orders", Type: "kafka", State: "reading", Progress: &engine.Progress{Revoked: 2, TakenAway: 7,
+				Positions: []engine.Position{{Name: "orders/0", Settled: 40, Read: 45, End: 60},
+					{Name: "orders/1", Settled: -1, End: 9}, {Name: "orders/2", Settled: 60, Read: 60, End: 60}}},
 		}},
 		Steps: []engine.StepState{step("filter", "filter"), step("filter", "filter"), step("check", "http")},
 		Batchers: []engine.BatcherState{{
@@ -166,6 +171,29 @@ func TestDataMakesNoSeries(t *testing.T) {
 	}
 	if !strings.Contains(got, `flowd_failures_total{class="other",pipeline="bad �\nname\"} 1"} 1000`) {
 		t.Errorf("they are not counted:\n%s", got)
+	}
+}
+
+// TestManyPositionsMakeFewSeries has more partitions than have a place of their own.
+func TestManyPositionsMakeFewSeries(t *testing.T) {
+	p := &engine.Progress{}
+	for i := range mostPositions + 5 {
+		p.Positions = append(p.Positions, engine.Position{Name: fmt.Sprintf("t/%05d", i), Settled: 1, Read: 1, End: 3})
+	}
+	s := engine.Snapshot{Pipeline: "p", Inputs: []engine.InputState{{Name: "in", Progress: p}}}
+	got := scrape(t, &fake{snapshots: []engine.Snapshot{s}}, nil)
+	if n := strings.Count(got, "\nflowd_input_lag_messages{"); n != mostPositions+1 {
+		t.Errorf("%d series, want %d", n, mostPositions+1)
+	}
+	for _, want := range []string{`lag_messages{input="in",pipeline="p",position="other"} 10`,
+		`lag_messages{input="in",pipeline="p",position="t/00999"} 2`, `positions{input="in",pipeline="p"} 1005`} {
+		if !strings.Contains(got, "flowd_input_"+want+"\n") {
+			t.Errorf("%s is missing", want)
+		}
+	}
+	shown := stateOf([]engine.Snapshot{s}).Pipelines[0].Inputs[0].Progress
+	if len(shown.Positions) != mostPositions || shown.Count != 1005 || shown.Lag != 2010 {
+		t.Errorf("the state has %d positions of %d and lag %d", len(shown.Positions), shown.Count, shown.Lag)
 	}
 }
 

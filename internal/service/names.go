@@ -79,6 +79,21 @@ var (
 		"input")
 )
 
+// Metrics of inputs that know the end of their source.
+var (
+	inputPositions = gauge("input_positions", "Parts of the source that the input reads now, such as partitions.",
+		"input")
+	inputLag = gauge("input_lag_messages", "What is not settled of a part of the source, by the source's own counting.",
+		"input", "position")
+	inputRevoked = counter("input_revoked_positions_total", "Parts of the source that have moved to other readers.",
+		"input")
+	inputTakenAway = counter("input_taken_away_messages_total",
+		"Messages under way of parts that moved, which other readers read again.", "input")
+)
+
+// mostPositions is how many parts of a source have a place of their own in metrics and the state: others name them.
+const mostPositions = 1000
+
 // Metrics of steps.
 var (
 	stepMessages = counter("step_messages_total", "Messages that reached the step.", "place", "step")

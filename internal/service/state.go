@@ -79,6 +79,26 @@ type Input struct {
 	Restarts int64  `json:"restarts"`
 	Unacked  int64  `json:"unacked"`
 	Error    string `json:"error,omitempty"`
+
+	Progress *Progress `json:"progress,omitempty"` // of a source whose end it knows
+}
+
+// Progress is how far an input has come.
+type Progress struct {
+	Lag       int64      `json:"lag"`       // of all positions
+	Count     int        `json:"count"`     // of the positions
+	Positions []Position `json:"positions"` // by name; only the first 1,000
+	Revoked   int64      `json:"revoked"`   // positions that have moved to other readers
+	TakenAway int64      `json:"taken_away"`
+}
+
+// Position is a place in a part of a source, in what the source counts.
+type Position struct {
+	Name    string `json:"name"`
+	Settled int64  `json:"settled"`
+	Read    int64  `json:"read"`
+	End     int64  `json:"end"`
+	Lag     int64  `json:"lag"`
 }
 
 // Step is a step in a [State].
@@ -163,7 +183,8 @@ func pipelineOf(s engine.Snapshot) Pipeline {
 		}
 	}
 	for _, x := range s.Inputs {
-		p.Inputs = append(p.Inputs, Input{x.Name, x.Type, x.State, x.Received, x.Bytes, x.Restarts, x.Unacked, x.Err})
+		p.Inputs = append(p.Inputs, Input{x.Name, x.Type, x.State, x.Received, x.Bytes, x.Restarts, x.Unacked, x.Err,
+			progressOf(x.Progress)})
 		steps("input "+x.Name, x.Steps)
 	}
 	steps("processors", s.Steps)
@@ -185,6 +206,18 @@ func pipelineOf(s engine.Snapshot) Pipeline {
 	}
 	for _, x := range s.Stuck {
 		p.Stuck = append(p.Stuck, Stuck(x))
+	}
+	return p
+}
+
+func progressOf(x *engine.Progress) *Progress {
+	if x == nil {
+		return nil
+	}
+	p := &Progress{Lag: x.Lag(), Count: len(x.Positions), Positions: []Position{}, Revoked: x.Revoked,
+		TakenAway: x.TakenAway}
+	for _, at := range x.Positions[:min(len(x.Positions), mostPositions)] {
+		p.Positions = append(p.Positions, Position{at.Name, at.Settled, at.Read, at.End, at.Lag()})
 	}
 	return p
 }

@@ -30,8 +30,8 @@ type Config struct {
 }
 
 type declare struct {
-	Partitions  int                `yaml:"partitions" check:"min=1,max=100000" default:"0" doc:"Partitions; by default as many as the brokers choose."`
-	Replication int                `yaml:"replication" check:"min=1,max=100" default:"0" doc:"Replicas of each partition; by default as many as the brokers choose."`
+	Partitions  int                `yaml:"partitions" check:"min=1,max=100000" doc:"Partitions; by default as many as the brokers choose."`
+	Replication int                `yaml:"replication" check:"min=1,max=100" doc:"Replicas of each partition; by default as many as the brokers choose."`
 	Config      schema.Map[string] `yaml:"config" doc:"Settings of the topic, such as retention.ms or cleanup.policy."`
 }
 

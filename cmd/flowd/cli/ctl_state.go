@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -106,6 +107,9 @@ func componentRows(p service.Pipeline, row func(...string)) {
 	for _, in := range p.Inputs {
 		row("input", in.Name, in.Type, facts(in.State, amount(in.Received)+" received", volume(in.Bytes),
 			some(in.Unacked, "unacked"), some(in.Restarts, "restarts")))
+		if in.Progress != nil {
+			progressRows(in.Progress, row)
+		}
 	}
 	for _, s := range p.Steps {
 		name := s.Name
@@ -135,6 +139,24 @@ func componentRows(p service.Pipeline, row func(...string)) {
 	for _, x := range p.Limits {
 		row("limit", x.Name, fmt.Sprintf("%d/%s", x.Messages, time.Duration(x.Per*float64(time.Second))),
 			facts(amount(x.Waited)+" had to wait", some(int64(x.Keys), "keys")))
+	}
+}
+
+// mostPositions is how many parts of a source are shown to people: those that are furthest behind.
+const mostPositions = 10
+
+// progressRows has a row for each part of a source that is behind.
+func progressRows(p *service.Progress, row func(...string)) {
+	row("", "positions", "", facts(amount(int64(p.Count)), "lag "+amount(p.Lag), some(p.Revoked, "revoked"),
+		some(p.TakenAway, "messages taken away")))
+	behind := slices.DeleteFunc(slices.Clone(p.Positions), func(at service.Position) bool { return at.Lag == 0 })
+	slices.SortStableFunc(behind, func(a, b service.Position) int { return cmp.Compare(b.Lag, a.Lag) })
+	for _, at := range behind[:min(len(behind), mostPositions)] {
+		row("", at.Name, "", facts("lag "+amount(at.Lag), fmt.Sprintf("settled %d, read %d, end %d", at.Settled, at.Read,
+			at.End)))
+	}
+	if more := len(behind) - mostPositions; more > 0 {
+		row("", "…", "", amount(int64(more))+" more")
 	}
 }
 

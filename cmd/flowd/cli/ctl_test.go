@@ -209,6 +209,19 @@ func TestCtlStateForPeople(t *testing.T) {
   waits longest: input web, path a b.log, line 17, 1.5s, for a retry of output lake, continues in 3s
   failures: 4 decode, 9 transient
   input    web                    http_server  waiting, 20,000 received, 2MiB, 5 unacked, 1 restarts
+  input    bus                    kafka        reading, 900 received, 4KiB
+           positions                           14, lag 1,210, 2 revoked, 7 messages taken away
+           a/1                                 lag 1,000, settled 10, read 40, end 1010
+           c/0                                 lag 27, settled 0, read 0, end 27
+           b/1                                 lag 22, settled 7, read 8, end 29
+           b/2                                 lag 20, settled 0, read 0, end 20
+           b/3                                 lag 20, settled 0, read 0, end 20
+           b/4                                 lag 20, settled 0, read 0, end 20
+           b/5                                 lag 20, settled 0, read 0, end 20
+           b/6                                 lag 20, settled 0, read 0, end 20
+           b/7                                 lag 20, settled 0, read 0, end 20
+           b/8                                 lag 20, settled 0, read 0, end 20
+           …                                   2 more
   step     check of input web     http         20,000 received, 3 failed, 12ms a call
   step     filter                 filter       20,000 received, 2µs a call
   batcher  archive                             12 in open batches, 38 size, 2 timeout, 500 messages in one

@@ -2,6 +2,8 @@ package stage
 
 import (
 	"maps"
+	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -91,6 +93,9 @@ func (r *Run) input(in *InputPlan) engine.InputState {
 		if err := f.err.Load(); err != nil && !f.stands(time.Now()) {
 			s.Err, s.State = *err, "restarting"
 		}
+		if x, ok := rd.in.(engine.Positioned); ok && r.IsOpen() {
+			s.Progress = sum(s.Progress, x.Progress())
+		}
 	}
 	for _, a := range r.Acking() {
 		if a.Input == in.Name {
@@ -98,6 +103,18 @@ func (r *Run) input(in *InputPlan) engine.InputState {
 		}
 	}
 	return s
+}
+
+// sum adds what another instance of an input says.
+func sum(all *engine.Progress, more engine.Progress) *engine.Progress {
+	if all == nil {
+		return &more
+	}
+	all.Revoked += more.Revoked
+	all.TakenAway += more.TakenAway
+	all.Positions = append(all.Positions, more.Positions...)
+	slices.SortFunc(all.Positions, func(a, b engine.Position) int { return strings.Compare(a.Name, b.Name) })
+	return all
 }
 
 // statesOf are those of a program's steps, and of the groups among them.
