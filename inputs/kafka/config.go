@@ -180,6 +180,7 @@ by its name; of several with one name a list. Outputs pass headers on.
 
     inputs:
       orders: {kafka: {brokers: "localhost:9092", topics: orders, group: billing}}
+    engine: {order_by: 'meta("key")'}
 `
 
 func init() { engine.Register(engine.Inputs, "kafka", about, defaults, newInput) }

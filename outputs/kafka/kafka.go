@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/queue/kafka"
@@ -94,12 +95,14 @@ func (o *output) Write(ctx context.Context, b *engine.Batch) error {
 	if len(records) == 0 {
 		return nil
 	}
-	w := write{left: len(records), done: make(chan struct{})}
+	w := write{done: make(chan struct{})}
+	w.left.Store(int64(len(records)))
 	if o.tx != nil {
 		return o.transact(ctx, &w, records, msgs)
 	}
+	confirmed := w.confirmed // one for all
 	for i := range records {
-		o.client.Produce(ctx, &records[i], w.confirmed)
+		o.client.Produce(ctx, &records[i], confirmed)
 	}
 	<-w.done
 	return o.conclude(&w, records, msgs)
@@ -107,10 +110,11 @@ func (o *output) Write(ctx context.Context, b *engine.Batch) error {
 
 // write counts what is confirmed of one.
 type write struct {
-	mu     sync.Mutex // guards the fields below
-	left   int
+	left atomic.Int64
+	done chan struct{} // closed when nothing is left
+
+	mu     sync.Mutex // guards the field below
 	failed []failure
-	done   chan struct{} // closed when nothing is left
 }
 
 type failure struct {
@@ -119,12 +123,12 @@ type failure struct {
 }
 
 func (w *write) confirmed(r *kgo.Record, err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	if err != nil {
+		w.mu.Lock()
 		w.failed = append(w.failed, failure{r, err})
+		w.mu.Unlock()
 	}
-	if w.left--; w.left == 0 {
+	if w.left.Add(-1) == 0 {
 		close(w.done)
 	}
 }

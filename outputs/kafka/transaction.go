@@ -13,13 +13,14 @@ var errTaken = errors.New("its transaction was aborted, and it is read again")
 // transact writes in the transaction that is open. What belongs to one that was aborted is not written: its messages
 // have been taken away.
 func (o *output) transact(ctx context.Context, w *write, records []kgo.Record, msgs []*engine.Message) error {
+	confirmed := w.confirmed // one for all
 	err := o.tx.Write(func(within context.Context, client *kgo.Client) {
 		for i := range records {
 			if msgs[i].Taken() {
-				w.confirmed(&records[i], errTaken)
+				confirmed(&records[i], errTaken)
 				continue
 			}
-			client.Produce(within, &records[i], w.confirmed)
+			client.Produce(within, &records[i], confirmed)
 		}
 	})
 	if err != nil {

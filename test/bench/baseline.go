@@ -16,18 +16,21 @@ import (
 // nothing else. They run as `bench baseline NAME ARGS`, in a separate process, so that they
 // cost what a process costs.
 var baselines = map[string]func(args []string) error{
-	"split":       func(a []string) error { return withFiles(a, os.DevNull, split) },
-	"copy":        func(a []string) error { return withFiles(a, "-", copyLines) },
-	"splice":      func(a []string) error { return withFiles(a, "-", splice) },
-	"json":        func(a []string) error { return withFiles(a, "-", decodeAndEncode) },
-	"json-wrap":   func(a []string) error { return withFiles(a, "-", wrap) },
-	"generate":    generate,
-	"http-echo":   httpEcho,
-	"http-relay":  httpRelay,
-	"amqp-relay":  amqpRelay,
-	"sleepers":    sleepers,
-	"identity":    identity,
-	"flowd-alloc": allocations,
+	"split":        func(a []string) error { return withFiles(a, os.DevNull, split) },
+	"copy":         func(a []string) error { return withFiles(a, "-", copyLines) },
+	"splice":       func(a []string) error { return withFiles(a, "-", splice) },
+	"json":         func(a []string) error { return withFiles(a, "-", decodeAndEncode) },
+	"json-wrap":    func(a []string) error { return withFiles(a, "-", wrap) },
+	"generate":     generate,
+	"http-echo":    httpEcho,
+	"http-relay":   httpRelay,
+	"amqp-relay":   amqpRelay,
+	"kafka-broker": kafkaBroker,
+	"kafka-drop":   kafkaDrop,
+	"kafka-relay":  kafkaRelay,
+	"sleepers":     sleepers,
+	"identity":     identity,
+	"flowd-alloc":  allocations,
 }
 
 func baseline(args []string) error {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"embed"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -33,8 +34,9 @@ type world struct {
 	checked  int           // messages that are all checked
 	log      io.Writer     // what is being done
 
-	broker *brokertest.Broker // started by the first row that needs it
-	wrong  []string           // answers that were wrong, and programs that failed
+	broker  *brokertest.Broker // started by the first row that needs it
+	cluster *cluster           // the same
+	wrong   []string           // answers that were wrong, and programs that failed
 }
 
 // peers are searched on PATH.
@@ -80,7 +82,13 @@ func newWorld(ctx context.Context, flowd string) (w *world, err error) {
 	return w, nil
 }
 
-func (w *world) close() error { return os.RemoveAll(w.dir) }
+func (w *world) close() error {
+	var ended error
+	if w.cluster != nil {
+		ended = w.cluster.close()
+	}
+	return errors.Join(ended, os.RemoveAll(w.dir))
+}
 
 // prepare makes the input of a run; what is returned is $in in commands, and IN in the
 // environment, where configurations find it.

@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// kafkaBroker is a cluster until stdin ends, so that what it costs is not counted as a contestant's. It says where one
+// of its brokers listens.
+func kafkaBroker([]string) error {
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(3))
+	if err != nil {
+		return err
+	}
+	defer cluster.Close()
+	fmt.Println(cluster.ListenAddrs()[0])
+	_, err = io.Copy(io.Discard, os.Stdin)
+	return err
+}
+
+// polled is as many records as are taken at once.
+const polled = 10_000
+
+// kafkaDrop counts records, and commits what it has counted: args are a broker, a topic and a group.
+func kafkaDrop(args []string) error {
+	return consume(args, func(ctx context.Context, client *kgo.Client) (n int, err error) {
+		for {
+			fetches := client.PollRecords(ctx, polled)
+			if ctx.Err() != nil {
+				return n, nil
+			}
+			if err := fetches.Err(); err != nil {
+				return n, err
+			}
+			n += fetches.NumRecords()
+			client.MarkCommitRecords(fetches.Records()...)
+		}
+	})
+}
+
+// unconfirmed are records that were polled together, and how many of them no broker has confirmed yet.
+type unconfirmed struct {
+	records []*kgo.Record
+	left    sync.WaitGroup
+}
+
+// kafkaRelay sends each record to the topic args[3], and commits what is confirmed: it reads on while it waits.
+func kafkaRelay(args []string) error {
+	return consume(args, func(ctx context.Context, client *kgo.Client) (n int, err error) {
+		sent, failed, marked := make(chan *unconfirmed, 4), make(chan error, 1), make(chan struct{})
+		go func() {
+			defer close(marked)
+			for u := range sent {
+				u.left.Wait()
+				client.MarkCommitRecords(u.records...)
+			}
+		}()
+		defer func() {
+			close(sent)
+			<-marked
+		}()
+		confirmed := func(u *unconfirmed) func(*kgo.Record, error) {
+			return func(_ *kgo.Record, err error) {
+				if err != nil {
+					select {
+					case failed <- err:
+					default:
+					}
+				}
+				u.left.Done()
+			}
+		}
+		for {
+			fetches := client.PollRecords(ctx, polled)
+			if ctx.Err() != nil {
+				return n, nil
+			}
+			if err := fetches.Err(); err != nil {
+				return n, err
+			}
+			u := &unconfirmed{records: fetches.Records()}
+			u.left.Add(len(u.records))
+			done, copies := confirmed(u), make([]kgo.Record, len(u.records))
+			for i, r := range u.records {
+				copies[i] = kgo.Record{Topic: args[3], Key: r.Key, Value: r.Value}
+				client.Produce(context.Background(), &copies[i], done)
+			}
+			n += len(u.records)
+			select {
+			case sent <- u:
+			case err := <-failed:
+				return n, err
+			}
+		}
+	})
+}
+
+// consume runs work as the member of a group whose marked records are committed again and again, until it is told to
+// end, and prints what work has counted.
+func consume(args []string, work func(context.Context, *kgo.Client) (int, error)) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	client, err := kgo.NewClient(kgo.SeedBrokers(args[0]), kgo.ConsumeTopics(args[1]),
+		kgo.ConsumerGroup(args[2]), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.AutoCommitMarks(),
+		kgo.AutoCommitInterval(time.Minute), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxBytes(8<<20),
+		kgo.MaxBufferedRecords(8*polled))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	var commits sync.WaitGroup
+	loop, end := context.WithCancel(context.Background())
+	commits.Go(func() {
+		for tick := time.NewTicker(committing); loop.Err() == nil; {
+			select {
+			case <-tick.C:
+				client.CommitMarkedOffsets(loop)
+			case <-loop.Done():
+			}
+		}
+	})
+	n, err := work(ctx, client)
+	end()
+	commits.Wait()
+	fmt.Fprintln(os.Stderr, n)
+	return err
+}
+
+// committing is how often contestants commit: a row sees by the commits how far they are.
+const committing = 10 * time.Millisecond

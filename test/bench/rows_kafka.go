@@ -1,0 +1,265 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// kafkaRows are about a cluster in a process of its own, which contestants reach over TCP. A run ends when the group has
+// committed everything.
+var kafkaRows = []row{
+	{
+		name: "kafka-drop", does: "topic → drop, committed", data: orders, fixed: 1_000_000, run: drained, needs: kafka,
+		contestants: []contestant{
+			{name: "flowd", command: "$flowd -c $conf/kafka-drop.flowd.yaml", vars: four},
+			{name: "franz-go", command: "$self baseline kafka-drop $broker $from $group", vars: four, limit: true},
+		},
+		goals: []goal{{than: "franz-go", atLeast: 0.85}},
+	},
+	{
+		name: "kafka-relay", does: "topic → topic, all replicas, committed", data: orders, fixed: 1_000_000, run: forwarded,
+		needs: kafka,
+		contestants: []contestant{
+			{name: "flowd", command: "$flowd -c $conf/kafka-relay.flowd.yaml", vars: four},
+			{name: "franz-go", command: "$self baseline kafka-relay $broker $from $group $to", vars: four, limit: true},
+		},
+		goals: []goal{{than: "franz-go", atLeast: 0.85}},
+	},
+	{
+		name: "memory-kafka", does: "the most memory for a topic of 200 partitions: against one of 4", metric: peak,
+		data: orders, fixed: 1_000_000, run: drained, needs: kafka,
+		contestants: []contestant{
+			{name: "flowd", command: "$flowd -c $conf/kafka-drop.flowd.yaml", vars: map[string]string{"partitions": "200"}},
+			{name: "4 partitions", command: "$flowd -c $conf/kafka-drop.flowd.yaml", vars: four, limit: true},
+		},
+		goals: []goal{{than: "4 partitions", atLeast: 0.8}, {atMost: 200}},
+	},
+}
+
+var four = map[string]string{"partitions": "4"}
+
+// orders are of about 250 bytes.
+var orders = data{"orders", func(to []byte, i int) []byte {
+	to = append(to, `{"id":`...)
+	to = strconv.AppendInt(to, int64(i), 10)
+	to = append(to, `,"customer":{"number":`...)
+	to = strconv.AppendInt(to, int64(i%997), 10)
+	to = append(to, `,"name":"Customer `...)
+	to = strconv.AppendInt(to, int64(i%997), 10)
+	to = append(to, `","plan":"enterprise"},"path":"/api/v1/orders/`...)
+	to = strconv.AppendInt(to, int64(i%9973), 10)
+	return append(to, `","tags":["checkout","web","eu-west"],"agent":"Mozilla/5.0 (X11; Linux x86_64; rv:115.0) `+
+		`Gecko/20100101","trace":"4bf92f3577b34da6a3ce929d0e0e4736"}`...)
+}}
+
+// cluster is one in a process of its own.
+type cluster struct {
+	process *exec.Cmd
+	alive   io.Closer // its stdin, with which it ends, as it does with this process
+	broker  string    // one of three
+	client  *kgo.Client
+	admin   *kadm.Client
+	serial  int             // of groups and topics
+	filled  map[string]bool // topics that are read again and again
+}
+
+// kafka starts the cluster with the first row that needs it; it ends with the world.
+func kafka(w *world) error {
+	if w.cluster != nil {
+		return nil
+	}
+	c := &cluster{process: exec.Command(w.vars["self"], "baseline", "kafka-broker"), filled: map[string]bool{}}
+	alive, err := c.process.StdinPipe()
+	if err != nil {
+		return err
+	}
+	c.alive = alive
+	says, err := c.process.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := c.process.Start(); err != nil {
+		return err
+	}
+	w.cluster = c
+	if c.broker, err = bufio.NewReader(says).ReadString('\n'); err != nil {
+		return fmt.Errorf("the cluster does not say where it listens: %w", err)
+	}
+	c.broker = strings.TrimSpace(c.broker)
+	c.client, err = kgo.NewClient(kgo.SeedBrokers(c.broker), kgo.MaxBufferedRecords(1<<16),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		return err
+	}
+	c.admin = kadm.NewClient(c.client)
+	return nil
+}
+
+func (c *cluster) close() error {
+	if c.client != nil {
+		c.client.Close()
+	}
+	return errors.Join(c.alive.Close(), c.process.Wait())
+}
+
+// topic creates one.
+func (c *cluster) topic(ctx context.Context, name string, partitions int) error {
+	answer, err := c.admin.CreateTopic(ctx, int32(partitions), 1, nil, name)
+	return errors.Join(err, answer.Err)
+}
+
+// source is a topic with n messages, which is filled once.
+func (c *cluster) source(ctx context.Context, d data, n, partitions int) (name string, err error) {
+	name = fmt.Sprintf("%s-%d-%d", d.name, n, partitions)
+	if c.filled[name] {
+		return name, nil
+	}
+	if err := c.topic(ctx, name, partitions); err != nil {
+		return name, err
+	}
+	failed := make(chan error, 1)
+	for i := range n {
+		r := &kgo.Record{Topic: name, Partition: int32(i % partitions), Key: strconv.AppendInt(nil, int64(i%997), 10),
+			Value: d.line(nil, i)}
+		c.client.Produce(ctx, r, func(_ *kgo.Record, err error) {
+			if err != nil {
+				select {
+				case failed <- err:
+				default:
+				}
+			}
+		})
+	}
+	err = c.client.Flush(ctx)
+	select {
+	case broken := <-failed:
+		return name, broken
+	default:
+	}
+	c.filled[name] = err == nil
+	return name, err
+}
+
+// drained is the runner of rows that read a topic to its end.
+func drained(w *world, r *row, c *contestant, n int, _ bool) (sample, error) {
+	s, used, err := w.consumed(r, c, n, "")
+	if err != nil {
+		return s, err
+	}
+	return s, counted(output{n: n, stderr: used.stderr, flowd: c.program() == "$flowd"})
+}
+
+// forwarded is the runner of rows that move all of a topic to another one.
+func forwarded(w *world, r *row, c *contestant, n int, all bool) (s sample, err error) {
+	w.cluster.serial++
+	to := fmt.Sprintf("to-%d", w.cluster.serial)
+	if err := w.cluster.topic(w.ctx, to, 4); err != nil {
+		return s, err
+	}
+	defer w.cluster.admin.DeleteTopic(w.ctx, to) //nolint:errcheck // the cluster ends anyway
+	if s, _, err = w.consumed(r, c, n, to); err != nil {
+		return s, err
+	}
+	return s, w.cluster.came(w.ctx, to, r.data, n, all)
+}
+
+// consumed runs a contestant until its group has committed n messages. What is measured is the time from the first
+// commit that is seen to the last.
+func (w *world) consumed(r *row, c *contestant, n int, to string) (s sample, used usage, err error) {
+	partitions, err := strconv.Atoi(c.vars["partitions"])
+	if err != nil {
+		return s, used, err
+	}
+	from, err := w.cluster.source(w.ctx, r.data, n, partitions)
+	if err != nil {
+		return s, used, err
+	}
+	w.cluster.serial++
+	group := fmt.Sprintf("group-%d", w.cluster.serial)
+	p, err := w.start(c.command, map[string]string{"broker": w.cluster.broker, "from": from, "to": to, "group": group,
+		"committing": committing.String()}, nil, nil)
+	if err != nil {
+		return s, used, err
+	}
+	defer p.kill()
+	first, had := p.began, 0
+	err = p.until(func() bool {
+		done := w.cluster.committed(w.ctx, group)
+		if had == 0 && done > 0 && done < n/2 {
+			first, had = time.Now(), done
+		}
+		return done >= n
+	}, "does not commit all that there is")
+	took := max(time.Since(first), time.Millisecond)
+	if err != nil {
+		return s, used, err
+	}
+	if used, err = p.stop(); err != nil {
+		return s, used, err
+	}
+	return used.sample(r.data, n, took*time.Duration(n)/time.Duration(n-had)), used, nil
+}
+
+// committed is how many messages a group has committed; it may not be there yet.
+func (c *cluster) committed(ctx context.Context, group string) (n int) {
+	all, err := c.admin.FetchOffsets(ctx, group)
+	if err != nil {
+		return 0
+	}
+	all.Each(func(o kadm.OffsetResponse) { n += int(max(o.At, 0)) })
+	return n
+}
+
+// came checks that a topic has n messages as they were sent, each once; all says that each is compared.
+func (c *cluster) came(ctx context.Context, topic string, d data, n int, all bool) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	client, err := kgo.NewClient(kgo.SeedBrokers(c.broker), kgo.ConsumeTopics(topic),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	stride := max(n/sampled, 1)
+	if all {
+		stride = 1
+	}
+	ends, err := c.admin.ListEndOffsets(ctx, topic)
+	if err != nil {
+		return err
+	}
+	there := 0
+	ends.Each(func(o kadm.ListedOffset) { there += int(o.Offset) })
+	if there != n {
+		return fmt.Errorf("%d messages are in topic %s, not %d", there, topic, n)
+	}
+	seen := make(ids, n)
+	for count := 0; count < n; {
+		fetches := client.PollFetches(ctx)
+		if err := fetches.Err(); err != nil && !errors.Is(err, kerr.UnknownTopicOrPartition) {
+			return fmt.Errorf("%d of %d messages came to %s: %w", count, n, topic, err)
+		}
+		for _, m := range fetches.Records() {
+			count++
+			id, err := seen.add(m.Value)
+			if err != nil {
+				return err
+			}
+			if count%stride == 0 && (string(m.Value) != string(d.line(nil, id)) || string(m.Key) != strconv.Itoa(id%997)) {
+				return fmt.Errorf("message %d came with key %q as %q", id, m.Key, m.Value)
+			}
+		}
+	}
+	return nil
+}
