@@ -29,6 +29,7 @@ var fuzzed = map[string][]string{
 	"internal/httpx":       {"FuzzRetryAfter", "FuzzURL"},
 	"internal/pool/wire":   {"FuzzDecodeAnswer", "FuzzDecodeJob", "FuzzUnseal"},
 	"internal/queue/amqp":  {"FuzzParse"},
+	"internal/queue/kafka": {"FuzzNoted"},
 	"internal/service":     {"FuzzRead"},
 	"schema":               {"FuzzDecode", "FuzzMask", "FuzzScalars"},
 }

@@ -95,7 +95,7 @@ var inside = map[string]string{
 	"internal/pool/wire": "" +
 		"cmd/flowd/cli config internal/pipetest internal/pool/hub internal/pool/worker processors/pool",
 	"internal/pool/worker":        "cmd/flowd/cli",
-	"internal/queue":              "cmd/flowd/cli internal/queue/amqp internal/queue/sqs internal/testing/queuetest",
+	"internal/queue":              "cmd/flowd/cli internal/queue/amqp internal/queue/kafka internal/queue/sqs internal/testing/queuetest",
 	"internal/queue/amqp":         "inputs/rabbitmq outputs/rabbitmq",
 	"internal/queue/kafka":        "inputs/kafka outputs/kafka",
 	"internal/queue/sqs":          "inputs/sqs",

@@ -21,7 +21,7 @@ type Server interface {
 	Reader(ctx context.Context, queue string) (Reader, error)
 	// Writer sends messages to a queue. The caller closes it.
 	Writer(ctx context.Context, queue string) (Writer, error)
-	// Purge removes what is in a queue and says how many messages that were; -1 is unknown.
+	// Purge removes what is in a queue, what is kept too, and says how many messages that were; -1 is unknown.
 	Purge(ctx context.Context, queue string) (int64, error)
 	// Close ends the connection, after its readers and writers are closed.
 	Close() error
@@ -41,6 +41,7 @@ type Info struct {
 	Ready       int64  // to be read now; -1 is unknown, as in those below
 	InFlight    int64  // taken by a reader and not yet removed
 	Delayed     int64  // readable later
+	Kept        int64  // done with, and still there until they are purged
 	DeadLetters string // the queue to which its dead letters go; "" means none or unknown
 }
 

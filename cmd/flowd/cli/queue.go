@@ -156,14 +156,25 @@ func (c *queueCall) ask(in io.Reader, question string) error {
 
 // ready is how many messages a queue has, or -1 if that is not known. It is only for
 // people, so that no error stops what they want done.
-func (c *queueCall) ready(name string) int64 {
+func (c *queueCall) ready(name string) int64 { return c.info(name).Ready }
+
+// stored is ready with what a purge removes besides.
+func (c *queueCall) stored(name string) int64 {
+	i := c.info(name)
+	if i.Ready < 0 {
+		return -1
+	}
+	return i.Ready + i.Kept
+}
+
+func (c *queueCall) info(name string) queue.Info {
 	ctx, cancel := context.WithTimeout(c.stop, 5*time.Second)
 	defer cancel()
 	all, err := c.server.List(ctx, literally.Replace(name))
 	if err != nil || len(all) != 1 {
-		return -1
+		return queue.Info{Ready: -1}
 	}
-	return all[0].Ready
+	return all[0]
 }
 
 // literally makes a path.Match pattern of a name.

@@ -88,7 +88,7 @@ func newQueuePurge() *cobra.Command {
 		Example: "  flowd queue purge orders-dead",
 		RunE: onQueues("QUEUE", 1, 1, func(c *queueCall, args []string) error {
 			name := args[0]
-			if err := c.confirm(yes, fmt.Sprintf("Permanently remove %s from %s?", about(c.ready(name)),
+			if err := c.confirm(yes, fmt.Sprintf("Permanently remove %s from %s?", about(c.stored(name)),
 				name)); err != nil {
 				return err
 			}
