@@ -14,12 +14,20 @@ import (
 func (l *loader) build(set *Set) {
 	steps := map[string]engine.Steps{}
 	caches := map[string]engine.Plugin[engine.Cache]{}
+	registries := map[string]func(engine.Env) engine.SchemaRegistry{}
 	limits, prints := map[string]engine.RateLimit{}, map[string]string{}
 	for _, f := range l.files {
 		for name, c := range f.spec.Resources.Caches.All() {
 			caches[name] = c.Use
-			if n := f.root.Find("resources", "caches", name); n != nil {
-				prints[name] = connection(n, f.decoder)
+		}
+		for name, r := range f.spec.Resources.Registries.All() {
+			registries[name] = r.New
+		}
+		for _, section := range []string{"caches", "registries"} {
+			if n := f.root.Find("resources", section); n != nil {
+				for i, key := range n.Keys {
+					prints[section+"."+key.Text] = connection(n.Items[i], f.decoder)
+				}
 			}
 		}
 		maps.Insert(limits, f.spec.Resources.RateLimits.All())
@@ -35,7 +43,7 @@ func (l *loader) build(set *Set) {
 	o := runtime.Options{
 		Reads: engine.ReadFrom(l.reads), Log: l.options.Log, Shared: set.Shared, Hooks: l.options.Hooks,
 		Secrets: l.options.Secrets,
-		Steps:   steps, Caches: caches, Prints: prints, Limits: limits, Known: l.problems,
+		Steps:   steps, Caches: caches, Registries: registries, Prints: prints, Limits: limits, Known: l.problems,
 	}
 	for _, f := range l.files {
 		p := loaded(f)

@@ -17,6 +17,8 @@ func init() {
 		"shared-stdin":         "Two inputs of one process read standard input.",
 		"steps-cycle":          "Named steps use themselves.",
 		"test-expects-nothing": "A test does not say what becomes of its messages.",
+		"unknown-registry":     "No registry of this name is in resources.registries.",
+		"unused-registry":      "No step uses a registry.",
 		"unknown-cache":        "No cache of this name is in resources.caches.",
 		"unknown-input":        "No input has this name.",
 		"unknown-limit":        "No rate limit of this name is in resources.rate_limits.",

@@ -12,6 +12,7 @@ import (
 	"github.com/flowd-io/flowd/engine/expr"
 	"github.com/flowd-io/flowd/engine/runtime"
 	"github.com/flowd-io/flowd/internal/pool/wire"
+	"github.com/flowd-io/flowd/internal/registry"
 	"github.com/flowd-io/flowd/internal/tlsconf"
 	"github.com/flowd-io/flowd/schema"
 )
@@ -38,6 +39,7 @@ type document struct {
 type Resources struct {
 	Caches     schema.Map[CacheSpec]        `yaml:"caches" doc:"Caches by name."`
 	RateLimits schema.Map[engine.RateLimit] `yaml:"rate_limits" doc:"Rate limits by name, shared by all that name them."`
+	Registries schema.Map[registry.Config]  `yaml:"registries" doc:"Schema registries by name."`
 	Steps      schema.Map[engine.Steps]     `yaml:"steps" scope:"batch" doc:"Lists of steps by name, used by - steps: NAME."`
 }
 

@@ -18,8 +18,10 @@ type Rehearsal struct {
 	Steps    map[string]engine.Steps
 	Caches   map[string]engine.Plugin[engine.Cache]
 	Limits   map[string]engine.RateLimit
-	Test     Test
-	Secrets  *schema.Secrets // that no error and no log shows
+	// Registries are the names of schema registries.
+	Registries []string
+	Test       Test
+	Secrets    *schema.Secrets // that no error and no log shows
 }
 
 // EachStep calls f for every step, those inside of others included.
@@ -67,6 +69,9 @@ func (s *Set) Rehearse(l Loaded, i int) Rehearsal {
 	for name, c := range shared.spec.Resources.Caches.All() {
 		r.Caches[name] = c.Use
 	}
+	for name := range shared.spec.Resources.Registries.All() {
+		r.Registries = append(r.Registries, name)
+	}
 	return r
 }
 
@@ -110,6 +115,7 @@ func needed(f *file, unresolved []schema.Problem, t Test) (problems []schema.Pro
 	for _, c := range f.spec.Resources.Caches.Entries() {
 		unused = append(unused, c.Value.Use.Place.Path)
 	}
+	unused = append(unused, "resources.registries") // no test asks one
 	mocked := func(s *engine.StepSpec) {
 		if _, ok := t.Mocks.Get(StepName(s)); ok {
 			unused = append(unused, s.Use.Place.Path)

@@ -29,6 +29,8 @@ type section struct {
 var sectionsOfResources = []section{
 	{"caches", "unknown-cache", schema.Problem{Code: "unused-cache", Message: "no step uses this cache",
 		Remedy: "use it in `dedupe: {cache: %[1]s, …}` or `cache: {get: %[1]s, …}`, or remove it"}, cacheUses},
+	{"registries", "unknown-registry", schema.Problem{Code: "unused-registry", Message: "no step uses this registry",
+		Remedy: "use it in `decode: {avro: {registry: %[1]s}}`, or remove it"}, registryUses},
 	{"rate_limits", "unknown-limit", schema.Problem{Code: "unused-limit", Message: "nothing uses this limit",
 		Remedy: "name it with `rate_limit: %[1]s` in an input, an output, a step or `engine`, or remove it"},
 		limitUses},
@@ -118,20 +120,41 @@ func stepUses(v any) (found []reference) {
 	return found
 }
 
-var cacheName = reflect.TypeFor[engine.CacheName]()
+var (
+	cacheName    = reflect.TypeFor[engine.CacheName]()
+	registryName = reflect.TypeFor[engine.RegistryName]()
+)
 
 // cacheUses are the fields in v that name a cache.
 func cacheUses(v any) (found []reference) {
 	for _, c := range runtime.Components(v) {
-		config := reflect.ValueOf(c.Config)
-		if config.Kind() != reflect.Struct {
-			continue
-		}
-		for field, value := range config.Fields() {
-			if field.Type == cacheName && value.String() != "" {
-				key, _, _ := strings.Cut(field.Tag.Get("yaml"), ",")
-				found = append(found, reference{c.Place.At(key), value.String()})
-			}
+		found = append(found, fieldsOf(cacheName, reflect.ValueOf(c.Config), c.Place)...)
+	}
+	return found
+}
+
+// registryUses are the fields in v that name a registry.
+func registryUses(v any) (found []reference) {
+	for _, c := range runtime.Components(v) {
+		found = append(found, fieldsOf(registryName, reflect.ValueOf(c.Config), c.Place)...)
+	}
+	return found
+}
+
+// fieldsOf are the fields of a type in config, and in the structs of which it is made.
+func fieldsOf(of reflect.Type, config reflect.Value, at schema.Place) (found []reference) {
+	if config.Kind() != reflect.Struct {
+		return nil
+	}
+	for field, value := range config.Fields() {
+		key, _, _ := strings.Cut(field.Tag.Get("yaml"), ",")
+		switch {
+		case field.Type == of && value.String() != "":
+			found = append(found, reference{at.At(key), value.String()})
+		case field.Anonymous && field.Type.Kind() == reflect.Struct: // inlined
+			found = append(found, fieldsOf(of, value, at)...)
+		case field.Type.Kind() == reflect.Pointer && field.IsExported() && !value.IsNil():
+			found = append(found, fieldsOf(of, value.Elem(), at.At(key))...)
 		}
 	}
 	return found

@@ -11,6 +11,8 @@ import (
 type host interface {
 	// Cache is a cache of `resources.caches`.
 	Cache(name string) (Cache, error)
+	// SchemaRegistry is a registry of `resources.registries`.
+	SchemaRegistry(name string) (SchemaRegistry, error)
 	// RateLimit makes the step that keeps a rate limit.
 	RateLimit(spec RateLimit, env Env) (Processor, error)
 	// Steps compiles inner steps, and names the types of all of them.
@@ -50,6 +52,15 @@ func (e Env) Cache(name string) (Cache, error) {
 		return nil, fmt.Errorf("there is no cache %q: caches only exist in pipelines", name)
 	}
 	return e.host.Cache(name)
+}
+
+// SchemaRegistry is a registry of `resources.registries`, for a plugin's build function.
+// The engine opens it before any step works and closes it after all pipelines have ended.
+func (e Env) SchemaRegistry(name RegistryName) (SchemaRegistry, error) {
+	if e.host == nil {
+		return nil, fmt.Errorf("there is no registry %q: registries only exist in pipelines", name)
+	}
+	return e.host.SchemaRegistry(string(name))
 }
 
 // RateLimit is the step that keeps a rate limit: one of `resources.rate_limits`, shared

@@ -64,6 +64,8 @@ func indented(text string) (all string) {
 
 var cacheNames = regexp.MustCompile(`(?:get|set|add|delete|cache): (\w+)[,}]`)
 
+var registryName = regexp.MustCompile(`registry: (\w+)`)
+
 var outputNames = regexp.MustCompile(`output: (\w+)`)
 
 // lint completes an example to a whole pipeline and lints it.
@@ -80,6 +82,10 @@ func lint(t *testing.T, text string) {
 			}
 		}
 	}
+	if name := registryName.FindStringSubmatch(text); name != nil && !strings.Contains(text, "resources:") {
+		text += "\nresources: {registries: {" + name[1] + ": http://localhost:8081}}\n"
+	}
+	text = strings.ReplaceAll(text, "order.avsc", filepath.Join(repo, "examples", "data", "order.avsc"))
 	if !strings.Contains(text, "inputs:") {
 		text += "\ninputs: {in: {stdin: {}}}\n"
 	}

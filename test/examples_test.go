@@ -128,7 +128,7 @@ func total(minute string, orders, sum int) string {
 // TestExamplesInTheRepository runs those that read its files, in a copy of them.
 func TestExamplesInTheRepository(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{"access.log", "order.schema.json"} {
+	for _, name := range []string{"access.log", "order.avsc", "order.schema.json"} {
 		write(t, dir, filepath.Join("examples", "data", name), read(t, repo, "examples", "data", name))
 	}
 	got := flowd(t, dir, `{"id": "a", "total": 3}`+"\n"+`{"id": 7}`, "-c",
@@ -136,6 +136,11 @@ func TestExamplesInTheRepository(t *testing.T) {
 	got.Want(t, 0, "missing property 'total'", "1 delivered, 1 dead-lettered")
 	if want := `{"id": "a", "total": 3}` + "\n"; got.Stdout != want {
 		t.Errorf("validate: stdout %q, want %q", got.Stdout, want)
+	}
+	got = flowd(t, dir, "", "-c", filepath.Join(repo, "examples", "avro.yaml"))
+	got.Want(t, 0)
+	if want := `{"id":1,"total":12.50,"placed_at":"2026-01-02T15:04:05.123Z","note":null}`; !strings.HasPrefix(got.Stdout, want) {
+		t.Errorf("avro: stdout %q, want %q", got.Stdout, want)
 	}
 
 	got = flowd(t, dir, "the last line\n", "-c", filepath.Join(repo, "examples", "sequence.yaml"))

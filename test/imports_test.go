@@ -61,15 +61,17 @@ const plugins = "inputs/* processors/* batchers/* outputs/*"
 // inside says which packages may import an internal one. Those in internal/testing are for tests, and for programs
 // that are tests.
 var inside = map[string]string{
+	"internal/avro":          "processors/decode processors/encode",
 	"internal/aws":           "inputs/sqs internal/queue/kafka internal/queue/sqs outputs/sns outputs/sqs",
 	"internal/caches":        "processors",
 	"internal/caches/file":   "internal/caches",
 	"internal/caches/memory": "internal/caches internal/pipetest",
 	"internal/call": "" +
-		"internal/aws internal/httpx internal/queue/sqs internal/twophase outputs/http processors/exec processors/http",
+		"internal/aws internal/httpx internal/queue/sqs internal/registry internal/twophase outputs/http " +
+		"processors/exec processors/http",
 	"internal/checkpoint": "inputs/file",
 	"internal/codec": "" +
-		"config/yamltext internal/call processors/archive processors/decode processors/encode processors/split " +
+		"config/yamltext internal/avro internal/call processors/archive processors/decode processors/encode processors/split " +
 		"processors/validate",
 	"internal/compression": "" +
 		"inputs/file inputs/http_server inputs/stdin internal/framing outputs/file processors/compress " +
@@ -82,7 +84,7 @@ var inside = map[string]string{
 	"internal/framing": "" +
 		"cmd/flowd/cli inputs/file inputs/http_server inputs/stdin outputs/file outputs/stdout",
 	"internal/headroom":  "cmd/flowd/cli test/bench",
-	"internal/httpx":     "inputs/http_server internal/aws outputs/http outputs/reply processors/http",
+	"internal/httpx":     "inputs/http_server internal/aws internal/registry outputs/http outputs/reply processors/http",
 	"internal/inner":     "internal/pool processors/parallel processors/pool processors/while",
 	"internal/linked":    "batchers/batch batchers/window",
 	"internal/logsum":    "cmd/flowd/cli inputs/http_server processors/exec processors/log",
@@ -99,6 +101,7 @@ var inside = map[string]string{
 	"internal/queue/amqp":         "inputs/rabbitmq outputs/rabbitmq",
 	"internal/queue/kafka":        "inputs/kafka outputs/kafka",
 	"internal/queue/sqs":          "inputs/sqs",
+	"internal/registry":           "config internal/avro",
 	"internal/reply":              "inputs/http_server outputs/reply",
 	"internal/service":            "cmd/flowd/cli",
 	"internal/testing/brokertest": "test/bench",
@@ -108,7 +111,7 @@ var inside = map[string]string{
 		"internal/queue/amqp processors/exec processors/sleep",
 	"internal/tlsconf": "" +
 		"cmd/flowd/cli config inputs/http_server internal/aws internal/httpx internal/pool/hub internal/pool/wire " +
-		"internal/queue/amqp internal/queue/kafka internal/service",
+		"internal/queue/amqp internal/queue/kafka internal/registry internal/service",
 	"internal/twophase":  "processors/cache processors/dedupe",
 	"internal/watermark": "inputs/file inputs/kafka",
 }

@@ -25,10 +25,13 @@ type Options struct {
 	Shared *engine.Shared                         // nil: of this pipeline alone
 	Steps  map[string]engine.Steps                // resources.steps
 	Caches map[string]engine.Plugin[engine.Cache] // resources.caches
-	Prints map[string]string                      // of caches: one with another text is another cache
+	Prints map[string]string                      // by "caches.NAME" and so on: one with another text is another resource
 	Limits map[string]engine.RateLimit            // resources.rate_limits
-	Hooks  []engine.Hook                          // take the events of all pipelines
-	Reads  *engine.Reads                          // of the process
+
+	Registries map[string]func(engine.Env) engine.SchemaRegistry // resources.registries; they do no I/O
+
+	Hooks []engine.Hook // take the events of all pipelines
+	Reads *engine.Reads // of the process
 
 	Secrets *schema.Secrets // what no error shows
 

@@ -37,6 +37,9 @@ func (h host) Wrong(at schema.Place) bool { return h.b != nil && h.b.wrong[rules
 // Cache finds or makes the cache of a name.
 func (h host) Cache(name string) (engine.Cache, error) { return h.b.cache(name) }
 
+// SchemaRegistry finds or makes the schema registry of a name.
+func (h host) SchemaRegistry(name string) (engine.SchemaRegistry, error) { return h.b.registry(name) }
+
 // RateLimit makes a limit, or finds that of its name.
 func (h host) RateLimit(spec engine.RateLimit, env engine.Env) (engine.Processor, error) {
 	if h.b != nil && h.b.inner {
@@ -94,41 +97,51 @@ func NewRunner(all ...engine.Processor) engine.Runner {
 	return &steps.Runner{Prog: p}
 }
 
-// cacheKey is the name of a shared cache, and a text of its configuration.
-type cacheKey struct{ name, print string }
+// resourceKey is the section and the name of a resource, and a text of its configuration.
+type resourceKey struct{ section, name, print string }
 
-// sharedCache is a cache that several plans of a process use: the first opens
-// it, the last closes it.
-type sharedCache struct {
-	engine.Cache
-	failed error // the cache can't be built; it is reported to each that names it
+// shared is a resource that several plans of a process use: the first opens it, the last
+// closes it.
+type shared struct {
+	resource any
 
 	mu    sync.Mutex // guards the field below, and opening and closing
 	users int
 }
 
-// Open opens the cache for its first user.
-func (c *sharedCache) Open(ctx context.Context) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if o, ok := c.Cache.(engine.Opener); ok && c.users == 0 {
+// Open opens the resource for its first user.
+func (s *shared) Open(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o, ok := s.resource.(engine.Opener); ok && s.users == 0 {
 		if err := o.Open(ctx); err != nil {
 			return err
 		}
 	}
-	c.users++
+	s.users++
 	return nil
 }
 
-// Close closes the cache after its last user.
-func (c *sharedCache) Close(ctx context.Context) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.users--
-	if o, ok := c.Cache.(engine.Closer); ok && c.users == 0 {
+// Close closes the resource after its last user.
+func (s *shared) Close(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.users--
+	if o, ok := s.resource.(engine.Closer); ok && s.users == 0 {
 		return o.Close(ctx)
 	}
 	return nil
+}
+
+type sharedCache struct {
+	engine.Cache
+	shared
+	failed error // the cache can't be built; it is reported to each that names it
+}
+
+type sharedRegistry struct {
+	engine.SchemaRegistry
+	shared
 }
 
 // cache finds or makes the cache of a name; the plan opens and closes it.
@@ -137,13 +150,31 @@ func (b *builder) cache(name string) (engine.Cache, error) {
 	if !ok {
 		return nil, fmt.Errorf("there is no cache %q (define it under `resources.caches`)", name)
 	}
-	c := engine.Common(b.options.Shared, cacheKey{name, b.options.Prints[name]}, func() *sharedCache {
+	c := engine.Common(b.options.Shared, b.key("caches", name), func() *sharedCache {
 		cache, err := spec.Build(b.named(name))
-		return &sharedCache{Cache: cache, failed: err}
+		return &sharedCache{Cache: cache, shared: shared{resource: cache}, failed: err}
 	})
 	if c.failed != nil {
 		return nil, c.failed
 	}
 	b.plan.Plugins.AddOnce("cache "+name, c)
 	return c, nil
+}
+
+// registry finds or makes the schema registry of a name; the plan opens and closes it.
+func (b *builder) registry(name string) (engine.SchemaRegistry, error) {
+	build, ok := b.options.Registries[name]
+	if !ok {
+		return nil, fmt.Errorf("there is no registry %q (define it under `resources.registries`)", name)
+	}
+	r := engine.Common(b.options.Shared, b.key("registries", name), func() *sharedRegistry {
+		registry := build(b.named(name))
+		return &sharedRegistry{SchemaRegistry: registry, shared: shared{resource: registry}}
+	})
+	b.plan.Plugins.AddOnce("registry "+name, r)
+	return r, nil
+}
+
+func (b *builder) key(section, name string) resourceKey {
+	return resourceKey{section, name, b.options.Prints[section+"."+name]}
 }

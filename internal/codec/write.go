@@ -109,6 +109,9 @@ func digits(s string) (rest string, ok bool) {
 	return s[n:], n > 0
 }
 
+// Kind is what a JSON value is called in a complaint.
+func Kind(json []byte) string { return kind(json) }
+
 // kind is what a JSON value is called in a complaint.
 func kind(json []byte) string {
 	switch json[0] {

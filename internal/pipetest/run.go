@@ -90,6 +90,7 @@ func run(r config.Rehearsal) Result {
 	plan, problems := runtime.Build(s.Pipeline, runtime.Options{
 		Log: slog.New(slog.NewTextHandler(&s.log, &slog.HandlerOptions{ReplaceAttr: s.attr})), Shared: shared(),
 		Steps: s.Steps, Caches: s.Caches, Limits: s.Limits, Secrets: s.Secrets,
+		Registries: unasked(s.Registries),
 	})
 	if plan == nil {
 		return Result{Problems: problems}

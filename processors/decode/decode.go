@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/avro"
 	"github.com/flowd-io/flowd/internal/codec"
 	"github.com/flowd-io/flowd/internal/fields"
 )
@@ -15,6 +16,7 @@ import (
 // Config configures the decode processor.
 type Config struct {
 	codec.Formats `yaml:",inline"`
+	Avro          *avro.Reads  `yaml:"avro" oneof:"format" doc:"Avro's binary form, by a schema of a registry or of a file."`
 	Regex         *codec.Regex `yaml:"regex" oneof:"format" doc:"Text, parsed by the named groups of a regular expression."`
 	From          fields.Path  `yaml:"from" doc:"Field whose text is decoded; the whole payload by default."`
 	Into          fields.Path  `yaml:"into" doc:"Field for the result: by default the field it came from, or the whole document."`
@@ -32,19 +34,28 @@ the message with class decode. Values stay text unless numbers is set.
           numbers: true
 
 The pattern above reads the access logs of Apache and nginx.
+
+avro reads payloads that begin with the id of a schema in a registry (Confluent's wire format), or
+bare ones by a schema of a file:
+
+    - decode: {avro: {registry: main}}    # of resources.registries; meta("schema_id") is the id
+    - decode: {avro: order.avsc}
+
+A field that from names holds such bytes in base64. An id that the registry does not know is class
+decode; a registry that does not answer is class transient, and the step's retry asks again. Long
+integers and decimals are exact numbers, timestamps are text in RFC 3339, bytes are base64, and a
+value of a union stands for itself. The guide is flowd docs schemas.
 `
 
 func init() {
 	engine.Register(engine.Processors, "decode", help, Config{}, build)
 }
 
-func build(c Config, _ engine.Env) (engine.Processor, error) {
-	p := &decoder{codec: c.Codec(), from: c.From, into: c.Into}
-	if c.Regex != nil {
-		p.codec = c.Regex
-	}
-	if p.codec == nil {
-		return nil, errors.New("decode needs a format, such as `decode: json`")
+func build(c Config, env engine.Env) (engine.Processor, error) {
+	p := &decoder{from: c.From, into: c.Into}
+	var err error
+	if p.codec, p.schemas, err = c.format(env); err != nil {
+		return nil, err
 	}
 	_, p.binary = p.codec.(codec.Binary)
 	if p.into.IsZero() {
@@ -53,20 +64,54 @@ func build(c Config, _ engine.Env) (engine.Processor, error) {
 	return engine.ProcessorFunc(p.process), nil
 }
 
+// format is the chosen one: a codec, or schemas that have one for each payload.
+func (c *Config) format(env engine.Env) (codec.Codec, schemas, error) {
+	if chosen := c.Codec(); chosen != nil {
+		return chosen, nil, nil
+	}
+	switch {
+	case c.Regex != nil:
+		return c.Regex, nil, nil
+	case c.Avro != nil:
+		s, err := c.Avro.Decoder(env)
+		return nil, s, err
+	}
+	return nil, nil, errors.New("decode needs a format, such as `decode: json`")
+}
+
+// schemas is a format whose payloads are read by a schema.
+type schemas interface {
+	// Reader is the codec for a payload, what that reads of it, and the id of its schema in
+	// a registry, or nil.
+	Reader(ctx context.Context, payload []byte) (c codec.Codec, body []byte, id any, err error)
+}
+
 type decoder struct {
 	codec      codec.Codec
+	schemas    schemas // instead
+	marks      marks
 	binary     bool
 	from, into fields.Path
 }
 
-func (p *decoder) process(_ context.Context, m *engine.Message) error {
+func (p *decoder) process(ctx context.Context, m *engine.Message) error {
 	text, err := p.source(m)
 	if err != nil {
 		return err
 	}
-	out, err := p.decode(m, text)
+	c := p.codec
+	var id any
+	if p.schemas != nil {
+		if c, text, id, err = p.schemas.Reader(ctx, text); err != nil {
+			return engine.ErrorOf(err, engine.Decode)
+		}
+	}
+	out, err := decode(m, c, text)
 	if err != nil {
 		return err
+	}
+	if id != nil {
+		m.Meta = p.marks.with(m.Meta, id)
 	}
 	if p.into.Path.IsZero() {
 		m.SetBytes(out)
@@ -84,11 +129,11 @@ func (p *decoder) process(_ context.Context, m *engine.Message) error {
 }
 
 // decode asks for the memory before it takes it where little may become much.
-func (p *decoder) decode(m *engine.Message, text []byte) ([]byte, error) {
+func decode(m *engine.Message, by codec.Codec, text []byte) ([]byte, error) {
 	dst := make([]byte, 0, len(text)+len(text)/2)
-	c, expands := p.codec.(codec.Expanding)
+	c, expands := by.(codec.Expanding)
 	if !expands {
-		out, err := p.codec.Decode(dst, text)
+		out, err := by.Decode(dst, text)
 		return out, engine.WithClass(engine.Decode, err)
 	}
 	if err := m.Grow(c.Working(text)); err != nil {
@@ -122,7 +167,14 @@ func (p *decoder) source(m *engine.Message) ([]byte, error) {
 	if !ok || raw[0] != '"' {
 		return nil, engine.Errorf(engine.Decode, "field %s %s", p.from, found(raw))
 	}
-	return codec.Text(raw), nil
+	if p.schemas == nil {
+		return codec.Text(raw), nil
+	}
+	payload, err := new(codec.Base64).Decode(nil, codec.Text(raw))
+	if err != nil {
+		return nil, engine.Errorf(engine.Decode, "field %s is not bytes: %w", p.from, err)
+	}
+	return payload, nil
 }
 
 // found describes what is where text should be.

@@ -9,6 +9,12 @@ import (
 
 const accessLog = `{"decode": {"regex": {"pattern": "^(?P<ip>\\S+) \\S+ (?P<user>\\S+) \\[(?P<time>[^\\]]+)\\] \"(?P<method>\\S+) (?P<path>\\S+) [^\"]*\" (?P<status>\\d{3}) (?P<bytes>\\d+|-)", "numbers": true}}}`
 
+// avroStep reads or writes records of a number and a text.
+func avroStep(verb, rest string) string {
+	return `{"` + verb + `": {"avro": {"schema": {"type": "record", "name": "R", "fields": [
+		{"name": "id", "type": "long"}, {"name": "note", "type": "string"}]}}` + rest + `}}`
+}
+
 func TestDecode(t *testing.T) {
 	steptest.Run(t, []steptest.Case{
 		{Name: "a format by its name", Step: `{"decode": "logfmt"}`, In: []string{`a=1 b="x y"`},
@@ -34,6 +40,14 @@ func TestDecode(t *testing.T) {
 			In: []string{`a=1`}, Want: []string{`{"log":{"a":"1"}}`}},
 		{Name: "base64 gives the payload's bytes", Step: `{"decode": "base64"}`, In: []string{"eyJhIjoxfQ=="},
 			Want: []string{`{"a":1}`}},
+		{Name: "Avro by a schema in the configuration", Step: avroStep("decode", ""), In: []string{"\x0e\x02x"},
+			Want: []string{`{"id":7,"note":"x"}`}},
+		{Name: "Avro in a field is base64", Step: avroStep("decode", `, "from": "p", "into": "q"`), In: []string{`{"p":"DgJ4"}`},
+			Want: []string{`{"p":"DgJ4","q":{"id":7,"note":"x"}}`}},
+		{Name: "Avro in a field that is not base64", Step: avroStep("decode", `, "from": "p"`), In: []string{`{"p":"*"}`},
+			Want: []string{"failed decode: field p is not bytes: "}},
+		{Name: "bytes of another schema fail alone", Step: avroStep("decode", ""), In: []string{"\x0e", "\x0e\x02x"},
+			Want: []string{`{"id":7,"note":"x"}`, "failed decode: avro: note: the payload ends in the middle of it"}},
 
 		{Name: "a payload that is not of the format fails alone", Step: `{"decode": "json"}`,
 			In: []string{`{"a":`, `{"a":1}`}, Want: []string{`{"a":1}`, "failed decode: json: "}},
@@ -64,6 +78,10 @@ func TestDecodeRefuses(t *testing.T) {
 			Want: "no named group"},
 		{Name: "a delimiter of two characters", Step: `{"decode": {"csv": {"delimiter": "ab"}}}`,
 			Want: "one character"},
+		{Name: "a registry outside of a pipeline", Step: `{"decode": {"avro": {"registry": "main"}}}`,
+			Want: `there is no registry "main"`},
+		{Name: "a reader that can't read", Step: `{"decode": {"avro": {"schema": {"type": "int"}, "reader": {"type": "string"}}}}`,
+			Want: "can't be read by that of `reader`"},
 		{Name: "a path that is none", Step: `{"decode": {"json": {}, "from": "a["}}`, Want: "a["},
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/avro"
 	"github.com/flowd-io/flowd/internal/codec"
 	"github.com/flowd-io/flowd/internal/fields"
 )
@@ -16,8 +17,9 @@ import (
 // Config configures the encode processor.
 type Config struct {
 	codec.Formats `yaml:",inline"`
-	From          fields.Path `yaml:"from" doc:"Field that is encoded; the whole payload by default."`
-	Into          fields.Path `yaml:"into" doc:"Field for the text: by default the field it came from, or the whole payload."`
+	Avro          *avro.Writes `yaml:"avro" oneof:"format" doc:"Avro's binary form, by a schema of a registry or of a file."`
+	From          fields.Path  `yaml:"from" doc:"Field that is encoded; the whole payload by default."`
+	Into          fields.Path  `yaml:"into" doc:"Field for the text: by default the field it came from, or the whole payload."`
 }
 
 const help = `
@@ -27,16 +29,34 @@ as it is, or the text of a field.
     - encode: {csv: {columns: [id, total]}}
     - encode: {json: {}, from: event}
     - encode: base64
+
+avro writes by a schema of a file, or the newest of a subject, and with registry puts the schema's
+id first (Confluent's wire format):
+
+    - encode: {avro: order.avsc}
+    - encode: {avro: {registry: main, subject: orders-value}}
+    - encode: {avro: {registry: main, schema: order.avsc, topic: orders}}
+
+By default the schema must be in the registry already; register adds it, if the registry finds it
+compatible. A value that the schema has no place for fails its message with class permanent, and
+the field is named. into writes a field, the bytes in base64. The guide is flowd docs schemas.
 `
 
 func init() {
 	engine.Register(engine.Processors, "encode", help, Config{}, build)
 }
 
-func build(c Config, _ engine.Env) (engine.Processor, error) {
+func build(c Config, env engine.Env) (engine.Processor, error) {
 	p := &encoder{codec: c.Codec(), from: c.From, into: c.Into}
-	if p.codec == nil {
-		return nil, errors.New("encode needs a format, such as `encode: csv`")
+	var err error
+	switch {
+	case c.Avro != nil:
+		p.schemas, err = c.Avro.Encoder(env)
+	case p.codec == nil:
+		err = errors.New("encode needs a format, such as `encode: csv`")
+	}
+	if err != nil {
+		return nil, err
 	}
 	_, p.binary = p.codec.(codec.Binary)
 	if p.into.IsZero() {
@@ -45,24 +65,36 @@ func build(c Config, _ engine.Env) (engine.Processor, error) {
 	return engine.ProcessorFunc(p.process), nil
 }
 
+// schemas is a format whose payloads are written by a schema.
+type schemas interface {
+	// Writer is the codec for a message, and what its payload begins with.
+	Writer(ctx context.Context, m *engine.Message) (c codec.Codec, prefix []byte, err error)
+}
+
 type encoder struct {
 	codec      codec.Codec
+	schemas    schemas // instead
 	binary     bool
 	from, into fields.Path
 }
 
-func (p *encoder) process(_ context.Context, m *engine.Message) error {
+func (p *encoder) process(ctx context.Context, m *engine.Message) error {
 	value, err := p.source(m)
 	if err != nil {
 		return err
 	}
-	out, err := p.codec.Encode(make([]byte, 0, len(value)+len(value)/2), value)
+	out, err := p.encode(ctx, m, value)
 	if err != nil {
 		return err
 	}
 	if p.into.Path.IsZero() {
 		m.SetBytes(out)
 		return nil
+	}
+	if p.schemas != nil { // bytes are no text
+		if out, err = new(codec.Base64).Encode(nil, out); err != nil {
+			return err
+		}
 	}
 	text, err := codec.AppendText(make([]byte, 0, len(out)+len(out)/8+2), out)
 	if err != nil {
@@ -72,6 +104,17 @@ func (p *encoder) process(_ context.Context, m *engine.Message) error {
 		return m.Doc().SetRaw(p.into.Path, text)
 	}
 	return p.into.Wrap(m, text)
+}
+
+func (p *encoder) encode(ctx context.Context, m *engine.Message, value []byte) ([]byte, error) {
+	if p.schemas == nil {
+		return p.codec.Encode(make([]byte, 0, len(value)+len(value)/2), value)
+	}
+	c, prefix, err := p.schemas.Writer(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	return c.Encode(append(make([]byte, 0, len(prefix)+len(value)), prefix...), value)
 }
 
 // source is what is encoded: JSON text, or bytes for a binary codec.

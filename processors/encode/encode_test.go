@@ -7,6 +7,12 @@ import (
 	_ "github.com/flowd-io/flowd/processors/encode"
 )
 
+// avroStep writes records of a number and a text.
+func avroStep(rest string) string {
+	return `{"encode": {"avro": {"schema": {"type": "record", "name": "R", "fields": [
+		{"name": "id", "type": "long"}, {"name": "note", "type": "string"}]}}` + rest + `}}`
+}
+
 func TestEncode(t *testing.T) {
 	steptest.Run(t, []steptest.Case{
 		{Name: "the document", Step: `{"encode": {"csv": {"columns": ["a", "b"]}}}`, In: []string{` {"b":2,"a":1} `},
@@ -24,6 +30,12 @@ func TestEncode(t *testing.T) {
 			In: []string{`{"a":1}`}, Want: []string{`{"a":1,"line":"a=1"}`}},
 		{Name: "bytes into a new document", Step: `{"encode": {"base64": {}, "into": "data"}}`, In: []string{"hi"},
 			Want: []string{`{"data":"aGk="}`}},
+		{Name: "Avro by a schema in the configuration", Step: avroStep(""), In: []string{`{"note":"x","id":7}`},
+			Want: []string{"\x0e\x02x"}},
+		{Name: "Avro in a field is base64", Step: avroStep(`, "from": "p", "into": "q"`), In: []string{`{"p":{"id":7,"note":"x"}}`},
+			Want: []string{`{"p":{"id":7,"note":"x"},"q":"DgJ4"}`}},
+		{Name: "what the schema can't say fails alone", Step: avroStep(""), In: []string{`{"id":1.5,"note":""}`, `{"id":7,"note":"x"}`},
+			Want: []string{"\x0e\x02x", "failed permanent: avro: id: 1.5 is not a whole number"}},
 
 		{Name: "what the format can't say fails alone", Step: `{"encode": "logfmt"}`, In: []string{`[1]`, `{"a":1}`},
 			Want: []string{"a=1", "failed permanent: logfmt: a list is not an object"}},

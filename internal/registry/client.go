@@ -1,0 +1,134 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/sr"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/call"
+	"github.com/flowd-io/flowd/internal/httpx"
+	"github.com/flowd-io/flowd/schema"
+)
+
+const (
+	maxAnswer = 4 << 20 // bytes
+	maxQuoted = 300     // bytes of what a registry says
+)
+
+// client makes requests and says what became of them.
+type client struct {
+	api     *sr.Client
+	http    *http.Client
+	shown   string
+	secrets *schema.Secrets
+}
+
+func newClient(c *Config, secrets *schema.Secrets) (*client, error) {
+	conf, err := c.TLS.Config()
+	if err != nil {
+		return nil, err
+	}
+	secrets = secrets.With()
+	if b := c.Auth.Basic; b != nil {
+		secrets.AddPair(b.User, b.Password.Reveal())
+	}
+	network := &http.Transport{
+		Proxy:                  http.ProxyFromEnvironment,
+		DialContext:            (&net.Dialer{Timeout: 10 * time.Second}).DialContext,
+		TLSClientConfig:        conf,
+		TLSHandshakeTimeout:    10 * time.Second,
+		ForceAttemptHTTP2:      true,
+		IdleConnTimeout:        90 * time.Second,
+		MaxResponseHeaderBytes: 64 << 10,
+	}
+	own := &http.Client{
+		Transport: bounded{httpx.Transport{RoundTripper: network}},
+		Timeout:   c.Timeout,
+		// A redirect would carry the credentials to where no one said.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	api, err := sr.NewClient(sr.URLs(c.URL...), sr.HTTPClient(own), sr.UserAgent("flowd"),
+		sr.PreReq(func(req *http.Request) error {
+			c.Auth.Set(req)
+			return nil
+		}))
+	return &client{api: api, http: own, shown: "registry " + c.URL[0], secrets: secrets}, err
+}
+
+// bounded lets no answer be longer than a schema may be.
+type bounded struct{ httpx.Transport }
+
+func (b bounded) RoundTrip(req *http.Request) (*http.Response, error) {
+	res, err := b.Transport.RoundTrip(req)
+	if err == nil {
+		res.Body = http.MaxBytesReader(nil, res.Body, maxAnswer)
+	}
+	return res, err
+}
+
+// isUnknown says whether a registry knows no such thing. Another server's 404 does not.
+func isUnknown(err error) bool {
+	said, ok := errors.AsType[*sr.ResponseError](err)
+	return ok && sr.IsNotFoundError(said.ErrorCode)
+}
+
+// failure is why a request did not give what was asked for. The class is that of an answer
+// which will be the same next time; one that already has a class keeps it.
+func (c *client) failure(err error, class engine.Class, format string, args ...any) error {
+	if _, ok := errors.AsType[*engine.Error](err); ok {
+		return err
+	}
+	what := fmt.Sprintf(format, args...)
+	if isUnknown(err) {
+		return engine.Errorf(class, "%s: does not know %s", c.shown, what)
+	}
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return engine.Errorf(class, "%s: %s is longer than %d MiB", c.shown, what, maxAnswer>>20)
+	}
+	if said, ok := errors.AsType[*sr.ResponseError](err); ok {
+		text := call.Head([]byte(said.Error()), maxQuoted, c.secrets)
+		return engine.Errorf(classOf(said, class), "%s: %s: %d %s: %s", c.shown, what, said.StatusCode,
+			http.StatusText(said.StatusCode), text)
+	}
+	return c.lost(err, what)
+}
+
+// lost is the error of a request that got no answer, or one that is not a registry's.
+func (c *client) lost(err error, what string) error {
+	failed := engine.Errorf(engine.Transient, "%s: %s: %w", c.shown, what, c.cause(err))
+	var timeout net.Error
+	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout() {
+		failed.Class = engine.Timeout
+	}
+	failed.Holds = httpx.IsUnsent(err)
+	return failed
+}
+
+func (c *client) cause(err error) error {
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		return e.Err
+	}
+	return fmt.Errorf("the answer is not a schema registry's: %s", call.Head([]byte(err.Error()), maxQuoted, c.secrets))
+}
+
+// classOf is what an answer means. One without a code of a registry comes from something
+// in between, or from another server: it says nothing about the schema.
+func classOf(said *sr.ResponseError, class engine.Class) engine.Class {
+	switch said.StatusCode {
+	case http.StatusUnauthorized, http.StatusForbidden, http.StatusProxyAuthRequired:
+		return engine.Auth
+	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
+		return engine.Transient
+	}
+	if said.ErrorCode == 0 || said.StatusCode >= 500 {
+		return engine.Transient
+	}
+	return class
+}

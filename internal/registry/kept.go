@@ -1,0 +1,41 @@
+package registry
+
+import "github.com/hashicorp/golang-lru/v2/simplelru"
+
+// What a cache keeps at most; what was used longest ago goes first.
+const (
+	mostKept      = 10_000
+	mostKeptBytes = 32 << 20 // of the texts of schemas
+)
+
+// kept is a cache that is bounded by number and by bytes. It has no lock.
+type kept[K comparable, V any] struct {
+	lru   *simplelru.LRU[K, sized[V]]
+	bytes int
+}
+
+type sized[V any] struct {
+	value V
+	bytes int
+}
+
+func newKept[K comparable, V any]() *kept[K, V] {
+	k := &kept[K, V]{}
+	k.lru, _ = simplelru.NewLRU(mostKept, func(_ K, old sized[V]) { k.bytes -= old.bytes }) // the size is positive
+	return k
+}
+
+func (k *kept[K, V]) get(key K) (V, bool) {
+	s, ok := k.lru.Get(key)
+	return s.value, ok
+}
+
+// add keeps a value, of about that many bytes.
+func (k *kept[K, V]) add(key K, v V, bytes int) {
+	k.lru.Remove(key)
+	k.bytes += bytes
+	k.lru.Add(key, sized[V]{v, bytes})
+	for k.bytes > mostKeptBytes && k.lru.Len() > 1 {
+		k.lru.RemoveOldest()
+	}
+}

@@ -1,0 +1,121 @@
+package registry
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// Source is a config field that holds a schema in JSON, as text or in YAML's words, or the
+// name of its file. The zero Source is unset.
+type Source struct {
+	File string
+	Text string // instead
+}
+
+// IsZero says whether the field was left out.
+func (s Source) IsZero() bool { return s == Source{} }
+
+// Name is the file, or words for a schema in the configuration.
+func (s Source) Name() string {
+	if s.File != "" {
+		return s.File
+	}
+	return "the schema"
+}
+
+// UnmarshalConfig reads a schema, or the name of its file.
+func (s *Source) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
+	if n.Kind == schema.MapNode || n.Kind == schema.ListNode {
+		s.Text = string(appendNode(nil, d, n))
+		return
+	}
+	text, ok := d.Text(n)
+	switch inner := strings.TrimSpace(text); {
+	case !ok:
+	case inner == "":
+		d.Report(n, schema.Problem{Code: schema.BadValue, Message: "the file's name is empty",
+			Remedy: "write the name of a file, or the schema itself"})
+	case strings.ContainsAny(inner[:1], `{["`):
+		s.Text = inner
+	default:
+		s.File = text
+	}
+}
+
+// DescribeConfig is any mapping or list, or a file's name.
+func (s *Source) DescribeConfig() *schema.Type {
+	return schema.AnyOf("schema or PATH", "", map[string]*schema.Node(nil), []*schema.Node(nil))
+}
+
+// appendNode appends a node as JSON, its keys in their order.
+func appendNode(dst []byte, d *schema.Decoder, n *schema.Node) []byte {
+	switch n.Kind {
+	case schema.MapNode:
+		dst = append(dst, '{')
+		for i, key := range n.Keys {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = append(doc.AppendString(dst, key.Text), ':')
+			dst = appendNode(dst, d, n.Items[i])
+		}
+		return append(dst, '}')
+	case schema.ListNode:
+		dst = append(dst, '[')
+		for i, item := range n.Items {
+			if i > 0 {
+				dst = append(dst, ',')
+			}
+			dst = appendNode(dst, d, item)
+		}
+		return append(dst, ']')
+	case schema.NullNode:
+		return append(dst, "null"...)
+	}
+	text, _ := d.Text(n)
+	if n.Kind == schema.BoolNode || n.Kind == schema.IntNode || n.Kind == schema.FloatNode {
+		var v doc.Doc
+		if v.Reset([]byte(strings.ToLower(text)), nil); v.Valid() == nil {
+			return append(dst, strings.ToLower(text)...)
+		}
+	}
+	return doc.AppendString(dst, text)
+}
+
+// Read is the text of the schema.
+func (s Source) Read() (string, error) {
+	if s.File == "" {
+		return s.Text, nil
+	}
+	text, err := ReadFile(s.File)
+	return string(text), err
+}
+
+// ReadFile reads a file of a schema, which is part of the configuration.
+func ReadFile(name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	if place, ok := errors.AsType[*fs.PathError](err); ok {
+		err = place.Err
+	}
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", name, err)
+	case !info.Mode().IsRegular(): // a pipe would never end
+		return nil, fmt.Errorf("%s is not a file", name)
+	case info.Size() > maxAnswer:
+		return nil, fmt.Errorf("%s is larger than %d MiB", name, maxAnswer>>20)
+	}
+	f, err := os.Open(name) // #nosec G304 -- the configuration names it
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxAnswer))
+}
