@@ -22,7 +22,8 @@ type metaFields struct {
 }
 
 // MetaSource has the metadata of several messages, which it makes when somebody asks: for inputs with much metadata of
-// which most pipelines use little. It never changes, and is safe for concurrent use.
+// which most pipelines use little. It never changes, is safe for concurrent use, and is a
+// pointer: sources are compared with ==.
 type MetaSource interface {
 	// Get is a value of message i, and whether there is one.
 	Get(i int, name string) (any, bool)

@@ -11,19 +11,45 @@ import (
 type marks struct{ last atomic.Pointer[mark] }
 
 type mark struct {
-	from engine.Meta
-	id   any
-	made engine.Meta
+	from   engine.Meta       // that messages share; of those of a source, nothing
+	source engine.MetaSource // nil: the metadata is not from one
+	id     any
+	made   engine.Meta
 }
 
 // with is the metadata with schema_id, as a fact about the message that outputs do not send
 // on.
 func (k *marks) with(m engine.Meta, id any) engine.Meta {
-	from := m.At(0)
+	now := mark{id: id}
+	if now.source, _ = m.Source(); now.source == nil {
+		now.from = m.At(0)
+	}
 	last := k.last.Load()
-	if last == nil || last.from != from || last.id != id {
-		last = &mark{from, id, from.WithOwn("schema_id", id)}
+	if last == nil || last.from != now.from || last.source != now.source || last.id != id {
+		if now.source == nil {
+			now.made = now.from.WithOwn("schema_id", id)
+		} else {
+			now.made = engine.MetaFrom(marked{now.source, id})
+		}
+		last = &now
 		k.last.Store(last)
 	}
 	return last.made.At(m.Index())
 }
+
+// marked is a source of metadata with the id.
+type marked struct {
+	engine.MetaSource
+	id any
+}
+
+// Get is a value of message i.
+func (s marked) Get(i int, name string) (any, bool) {
+	if name == "schema_id" {
+		return s.id, true
+	}
+	return s.MetaSource.Get(i, name)
+}
+
+// Meta is all of message i.
+func (s marked) Meta(i int) engine.Meta { return s.MetaSource.Meta(i).WithOwn("schema_id", s.id) }
