@@ -38,7 +38,7 @@ type Config struct {
 
 type fetch struct {
 	MaxBytes          schema.Size   `yaml:"max_bytes" check:"min=1KiB,max=1GiB" doc:"Bytes that a broker sends at most in one answer, compressed as they may be; by default an eighth of engine.max_in_flight.bytes, at most 8MiB."`
-	MaxPartitionBytes schema.Size   `yaml:"max_partition_bytes" check:"min=1KiB,max=1GiB" doc:"Bytes of one partition at most; a larger batch of records comes alone."`
+	MaxPartitionBytes schema.Size   `yaml:"max_partition_bytes" check:"min=1KiB,max=1GiB" doc:"Bytes of one partition at most, fewer where many are read; a larger batch of records comes alone."`
 	MinBytes          schema.Size   `yaml:"min_bytes" check:"min=1,max=1GiB" doc:"A broker waits until it has as much, or max_wait is over."`
 	MaxWait           time.Duration `yaml:"max_wait" check:"min=1ms,max=1m" doc:"How long a broker waits for min_bytes."`
 }
@@ -184,6 +184,13 @@ by its name; of several with one name a list. Outputs pass headers on.
 `
 
 func init() { engine.Register(engine.Inputs, "kafka", about, defaults, newInput) }
+
+// partitionBytes is how much a broker may send of one partition at once, of as many as are read: what is under way
+// keeps the whole batch of records alive that it came with, of each partition.
+func (c *Config) partitionBytes(inFlight, partitions int) int32 {
+	return int32(min(int(c.Fetch.MaxPartitionBytes), max(inFlight/4/max(1, partitions), 32<<10),
+		int(c.maxBytes(inFlight))))
+}
 
 // maxBytes is how much a broker may send at once.
 func (c *Config) maxBytes(inFlight int) int32 {

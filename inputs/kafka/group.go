@@ -25,7 +25,16 @@ func (in *input) assign(tp topicPartition) *partition {
 	in.serial++
 	p := &partition{topic: tp.topic, id: tp.id, slot: in.serial, from: -1, sent: -1}
 	in.assigned[tp], in.slots[p.slot] = p, p
+	in.share()
 	return p
+}
+
+// share divides what may be fetched among the partitions; in.mu is held.
+func (in *input) share() {
+	if in.client != nil {
+		in.client.UpdateFetchMaxBytes(in.cfg.maxBytes(in.inFlight),
+			in.cfg.partitionBytes(in.inFlight, len(in.assigned)))
+	}
 }
 
 func (in *input) onAssigned(_ context.Context, _ *kgo.Client, all map[string][]int32) {
@@ -173,6 +182,7 @@ func (in *input) forget(leaving []*partition) {
 			in.paused--
 		}
 	}
+	in.share()
 	if len(resume) > 0 && in.client != nil { // it may come back
 		in.client.ResumeFetchPartitions(resume)
 	}

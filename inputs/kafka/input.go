@@ -162,7 +162,7 @@ func (in *input) options() ([]kgo.Opt, error) {
 	opts := []kgo.Opt{
 		kgo.ConsumeStartOffset(start), kgo.ConsumeResetOffset(kgo.NoResetOffset()), kgo.FetchIsolationLevel(isolation),
 		kgo.FetchMaxBytes(c.maxBytes(in.inFlight)),
-		kgo.FetchMaxPartitionBytes(min(int32(c.Fetch.MaxPartitionBytes), c.maxBytes(in.inFlight))),
+		kgo.FetchMaxPartitionBytes(c.partitionBytes(in.inFlight, 1)),
 		kgo.FetchMinBytes(int32(c.Fetch.MinBytes)), kgo.FetchMaxWait(c.Fetch.MaxWait),
 		kgo.MetadataMaxAge(time.Minute), kgo.Rack(c.Rack),
 	}
