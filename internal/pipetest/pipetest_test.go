@@ -180,7 +180,7 @@ tests:
     expect: {out: [{text: hello}]}
   - name: a switch as a whole
     input: [{json: {}}]
-    mocks: {switch: {s: 1}, steps: {}}
+    mocks: {switch: {s: 1}, shared: {}}
     expect: {out: [{json: {from: the real one, s: 1}}]}
 `, map[string][]string{"real": nil, "everywhere": nil, "what a mock set need not be listed": nil,
 		"as long as it is what the mock set": {`output out, message 1 a.x - 2 + 1`, `output out, message 1 inner + 1`},
@@ -429,5 +429,49 @@ func TestListsAreAlignedByWhatIsTheSame(t *testing.T) {
 	const many = 5000 // beyond what is aligned
 	if got := Align(many, many, func(i, j int) bool { return i == j+1 }); len(got) != many {
 		t.Errorf("%d pairs, want %d", len(got), many)
+	}
+}
+
+func TestRandomValuesRepeat(t *testing.T) {
+	const file = `
+inputs: {in: {stdin: {}}}
+processors:
+  - set: {id: ulid(), n: "random_int(1, 1000000)", u: uuid(), c: counter("x")}
+outputs: {out: {stdout: {}}}
+tests:
+  - name: one
+    input: [{expr: '{e: fake("email"), i: counter()}'}, {expr: '{e: fake("email"), i: counter()}'}]
+    expect: {}
+  - name: another
+    seed: 2
+    input: [{expr: '{e: fake("email"), i: counter()}'}]
+    expect: {}
+  - name: broken
+    input: [{expr: 'int(fake("name"))'}]
+    expect: {}
+    failures: [{class: expression, fate: returned}]
+`
+	bodies := func() map[string][]string {
+		all := map[string][]string{}
+		for name, res := range results(t, file) {
+			for _, w := range res.Came["out"] {
+				for _, m := range w.Messages {
+					all[name] = append(all[name], string(m.Body))
+				}
+			}
+			if name == "broken" && len(res.Failures) != 1 {
+				t.Errorf("got failures %v, want that of the expression", res.Failures)
+			}
+		}
+		return all
+	}
+	first := bodies()
+	if diff := cmp.Diff(first, bodies()); diff != "" {
+		t.Errorf("two runs differ:\n%s", diff)
+	}
+	one, other := first["one"], first["another"]
+	if len(one) != 2 || len(other) != 1 || one[0] == other[0] || !strings.Contains(one[1], `"i":2,`) ||
+		!strings.Contains(one[1], `"c":2`) || !strings.Contains(one[0], `"id":"00VHNCZB00`) {
+		t.Errorf("got %v", first)
 	}
 }

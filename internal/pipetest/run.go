@@ -22,6 +22,7 @@ import (
 
 	"github.com/flowd-io/flowd/config"
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/expr"
 	"github.com/flowd-io/flowd/engine/runtime"
 	"github.com/flowd-io/flowd/internal/pool/wire"
 	"github.com/flowd-io/flowd/schema"
@@ -85,12 +86,13 @@ func shared() *engine.Shared {
 }
 
 func run(r config.Rehearsal) Result {
+	defer expr.Seed(uint64(r.Test.Seed))()
 	s := &stage{Rehearsal: r, start: time.Now(), sources: map[string]*source{}, sinks: map[string]*sink{}}
 	s.set()
 	plan, problems := runtime.Build(s.Pipeline, runtime.Options{
 		Log: slog.New(slog.NewTextHandler(&s.log, &slog.HandlerOptions{ReplaceAttr: s.attr})), Shared: shared(),
-		Steps: s.Steps, Caches: s.Caches, Limits: s.Limits, Secrets: s.Secrets,
-		Registries: unasked(s.Registries),
+		Caches: s.Caches, Limits: s.Limits, Secrets: s.Secrets,
+		Registries: unasked(s.Registries), Tables: s.Tables,
 	})
 	if plan == nil {
 		return Result{Problems: problems}
@@ -179,7 +181,9 @@ func (s *stage) set() {
 				return &faulty{p, faults[name]}, err
 			})
 		}
-		step.Name, step.Use.Place = name, use.Place
+		if step.Use.Place = use.Place; step.Use.Name != use.Name {
+			step.Name = name // which was that of its type
+		}
 	})
 }
 

@@ -22,6 +22,7 @@ var takesBack = map[string]engine.TakesBack{"one": engine.TakesOne, "position": 
 // source replaces one input: it reads what feed puts into it.
 type source struct {
 	takes engine.TakesBack
+	made  made
 	wake  chan struct{} // has room for one
 
 	mu      sync.Mutex // guards the fields below
@@ -32,7 +33,10 @@ type source struct {
 }
 
 func newSource(takes engine.TakesBack, input []config.TestInput) *source {
-	return &source{takes: takes, input: input, wake: make(chan struct{}, 1), results: map[int]engine.Result{}}
+	s := &source{takes: takes, input: input, wake: make(chan struct{}, 1), results: map[int]engine.Result{}}
+	s.made.doc.Reset([]byte("{}"), nil)
+	s.made.counters = engine.CountersOf(nil, "")
+	return s
 }
 
 var _ engine.Traited = (*source)(nil)
@@ -57,7 +61,12 @@ func (s *source) take(b *engine.Batch) (n int, err error) {
 	defer s.mu.Unlock()
 	for ; len(s.queue) > 0 && b.Room() > 0; n++ {
 		in := s.input[s.queue[0]]
-		m := b.Add(in.Bytes())
+		s.made.n++
+		body, err := s.made.payload(&in)
+		m := b.Add(body)
+		if err != nil {
+			m.Fail(err)
+		}
 		m.Ref, m.Attempt, m.Meta = uint64(s.queue[0]), in.Attempt, metaOf(in)
 		s.queue = s.queue[1:]
 	}
@@ -65,6 +74,31 @@ func (s *source) take(b *engine.Batch) (n int, err error) {
 		return 0, io.EOF
 	}
 	return n, nil
+}
+
+// made is what the payloads of messages are made of that have an expression.
+type made struct {
+	doc      doc.Doc
+	n        int
+	counters *engine.Counters
+}
+
+var _ engine.Counting = (*made)(nil)
+
+// Document has no fields.
+func (s *made) Document() *doc.Doc { return &s.doc }
+
+// Number is that of the message.
+func (s *made) Number() int { return s.n }
+
+// Count counts by name.
+func (s *made) Count(name string) (int, error) { return s.counters.Next(name) }
+
+func (s *made) payload(in *config.TestInput) ([]byte, error) {
+	if in.Expr.IsZero() {
+		return in.Bytes(), nil
+	}
+	return in.Expr.AppendBody(nil, s)
 }
 
 // metaOf is a message's metadata: the input's own, since none of it was added by a step.

@@ -2,29 +2,23 @@
 package brokertest
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
-	"time"
+
+	"github.com/flowd-io/flowd/internal/testing/daemon"
 )
 
 // Variable names a RabbitMQ to use instead of a private one, as an AMQP URL of a user with
 // all permissions.
 const Variable = "FLOWD_TEST_RABBITMQ"
-
-// starting is how long a node may take to listen, and a command to it to end.
-const starting = 90 * time.Second
 
 // Broker is a RabbitMQ for tests. Tests of one binary share it, so each uses its own names.
 type Broker struct {
@@ -37,7 +31,6 @@ type Broker struct {
 type node struct {
 	name, home string
 	env        []string
-	life       io.Closer // the keeper's stdin: held, as the collector would close it
 }
 
 var (
@@ -92,33 +85,33 @@ func find() (*Broker, error) {
 
 // start starts a node on free ports and waits until it listens.
 func start(script string) (*Broker, error) {
-	home, err := os.MkdirTemp("", "flowd-rabbitmq")
+	home, err := daemon.Home("rabbitmq", false)
 	if err != nil {
 		return nil, err
 	}
-	ports, err := freePorts(4)
+	ports, err := daemon.Ports(4)
 	if err != nil {
 		return nil, err
 	}
 	amqp, management, dist, epmd := ports[0], ports[1], ports[2], ports[3]
 	n := &node{name: "flowd" + amqp + "@localhost", home: home}
-	n.env = append(os.Environ(),
+	n.env = []string{
 		"RUNNING_UNDER_SYSTEMD=true", // the script becomes the node, with no process in between
-		"HOME="+home, "ERL_EPMD_PORT="+epmd, "ERL_EPMD_ADDRESS=127.0.0.1",
-		"RABBITMQ_NODENAME="+n.name,
-		"RABBITMQ_NODE_PORT="+amqp,
+		"HOME=" + home, "ERL_EPMD_PORT=" + epmd, "ERL_EPMD_ADDRESS=127.0.0.1",
+		"RABBITMQ_NODENAME=" + n.name,
+		"RABBITMQ_NODE_PORT=" + amqp,
 		"RABBITMQ_NODE_IP_ADDRESS=127.0.0.1",
-		"RABBITMQ_DIST_PORT="+dist,
-		"RABBITMQ_MNESIA_BASE="+filepath.Join(home, "mnesia"),
-		"RABBITMQ_LOG_BASE="+filepath.Join(home, "log"),
-		"RABBITMQ_PID_FILE="+filepath.Join(home, "pid"),
-		"RABBITMQ_ENABLED_PLUGINS_FILE="+filepath.Join(home, "enabled_plugins"),
-		"RABBITMQ_CONFIG_FILE="+filepath.Join(home, "rabbitmq.conf"),
-		"RABBITMQ_ADVANCED_CONFIG_FILE="+filepath.Join(home, "advanced.config"),
-		"RABBITMQ_CONF_ENV_FILE="+filepath.Join(home, "env.conf"),
+		"RABBITMQ_DIST_PORT=" + dist,
+		"RABBITMQ_MNESIA_BASE=" + filepath.Join(home, "mnesia"),
+		"RABBITMQ_LOG_BASE=" + filepath.Join(home, "log"),
+		"RABBITMQ_PID_FILE=" + filepath.Join(home, "pid"),
+		"RABBITMQ_ENABLED_PLUGINS_FILE=" + filepath.Join(home, "enabled_plugins"),
+		"RABBITMQ_CONFIG_FILE=" + filepath.Join(home, "rabbitmq.conf"),
+		"RABBITMQ_ADVANCED_CONFIG_FILE=" + filepath.Join(home, "advanced.config"),
+		"RABBITMQ_CONF_ENV_FILE=" + filepath.Join(home, "env.conf"),
 		// Two schedulers are enough for tests, and do not spin while they wait.
 		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=+S 2:2 +sbwt none +sbwtdcpu none +sbwtdio none",
-	)
+	}
 	files := map[string]string{
 		"enabled_plugins": "[rabbitmq_management].\n",
 		"rabbitmq.conf": "max_message_size = 1048576\nmanagement.tcp.ip = 127.0.0.1\nmanagement.tcp.port = " +
@@ -129,76 +122,25 @@ func start(script string) (*Broker, error) {
 			return nil, err
 		}
 	}
-	output, err := n.spawn(script)
+	address := net.JoinHostPort("127.0.0.1", amqp)
+	_, err = daemon.Start(daemon.Server{Command: []string{"sh", "-c", withEpmd, "sh", script},
+		Env: n.env, Home: home, Address: address})
 	if err != nil {
 		return nil, err
 	}
-	address := net.JoinHostPort("127.0.0.1", amqp)
-	if err := n.listens(address, output); err != nil {
-		return nil, err
+	// It listens before its management interface does.
+	if out, err := n.run("rabbitmqctl", "await_startup"); err != nil {
+		return nil, fmt.Errorf("await_startup: %w: %s", err, out)
 	}
 	return &Broker{URL: "amqp://guest:guest@" + address, Management: "http://guest:guest@127.0.0.1:" + management,
 		node: n}, nil
 }
 
-// keeper runs the node in its own process group until its stdin ends, which happens when
-// the test binary is gone, however it went; then it kills the group and removes the node's
-// files. epmd is in the group, too, otherwise it would stay.
-const keeper = `
+// withEpmd starts epmd, too, in the group of the node, otherwise it would stay.
+const withEpmd = `
 epmd -port "$ERL_EPMD_PORT" >/dev/null 2>&1 &
-epmd=$!
-"$1" </dev/null &
-node=$!
-cat >/dev/null
-kill -KILL $node $epmd
-rm -rf "$HOME"
-kill -KILL 0
+exec "$1"
 `
-
-// spawn starts the node and gives what it prints.
-func (n *node) spawn(script string) (*lockedBuffer, error) {
-	cmd := exec.Command("sh", "-c", keeper, "sh", script)
-	cmd.Env, cmd.Dir = n.env, n.home
-	cmd.SysProcAttr = ownGroup()
-	output := &lockedBuffer{ended: make(chan struct{})}
-	r, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	cmd.Stderr = cmd.Stdout
-	if n.life, err = cmd.StdinPipe(); err != nil { // other children do not inherit it
-		return nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
-	}
-	go output.read(r)
-	return output, nil
-}
-
-// listens waits until the node takes connections.
-func (n *node) listens(address string, output *lockedBuffer) error {
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for late := time.After(starting); ; {
-		if c, err := net.DialTimeout("tcp", address, time.Second); err == nil {
-			c.Close()
-			break
-		}
-		select {
-		case <-tick.C:
-		case <-output.ended:
-			return fmt.Errorf("the node ended: %s", output)
-		case <-late:
-			return fmt.Errorf("the node does not listen after %v: %s", starting, output)
-		}
-	}
-	// It listens before its management interface does.
-	if out, err := n.run("rabbitmqctl", "await_startup"); err != nil {
-		return fmt.Errorf("await_startup: %w: %s", err, out)
-	}
-	return nil
-}
 
 // Ctl runs rabbitmqctl on the node: only for [Own].
 func (b *Broker) Ctl(t testing.TB, args ...string) string {
@@ -217,58 +159,11 @@ func (b *Broker) Eval(t testing.TB, erlang string) string {
 }
 
 func (n *node) run(command string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), starting)
+	ctx, cancel := context.WithTimeout(context.Background(), daemon.Starting)
 	defer cancel()
 	// The wrappers in sbin would become another user.
 	cmd := exec.CommandContext(ctx, filepath.Join(scripts, command), append([]string{"-n", n.name}, args...)...)
-	cmd.Env, cmd.Dir = n.env, n.home
+	cmd.Env, cmd.Dir = append(os.Environ(), n.env...), n.home
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }
-
-// freePorts are ports that no one listens on now.
-func freePorts(n int) (ports []string, err error) {
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer l.Close()
-		ports = append(ports, strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
-	}
-	return ports, nil
-}
-
-// lockedBuffer keeps what a process prints, for when it fails.
-type lockedBuffer struct {
-	ended chan struct{}
-
-	mu   sync.Mutex // guards the field below
-	text bytes.Buffer
-}
-
-const mostKept = 64 << 10 // bytes of what a node prints
-
-func (b *lockedBuffer) read(r io.ReadCloser) {
-	defer close(b.ended)
-	defer r.Close()
-	_, _ = io.Copy(b, r)
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.text.Len() < mostKept {
-		b.text.Write(p)
-	}
-	return len(p), nil
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
-}
-
-// errNotRoot says that nothing can be installed.
-var errNotRoot = errors.New("rabbitmq-server is not installed, and only root on Debian can install it")

@@ -8,8 +8,9 @@ import (
 	"net"
 	"os"
 	"reflect"
+	"slices"
+	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
 )
 
 // Cluster is a cluster with a client that is not flowd's.
@@ -26,57 +28,52 @@ type Cluster struct {
 	Fake    *kfake.Cluster // nil: it is a real one
 	*kgo.Client
 	Admin *kadm.Client
+	opts  []kgo.Opt // of its clients
 	wires *wires
-}
-
-// wires are the connections that a cluster has accepted.
-type wires struct {
-	mu  sync.Mutex // guards the field below
-	all []net.Conn
-}
-
-// listener notes what it accepts.
-type listener struct {
-	net.Listener
-	wires *wires
-}
-
-func (l listener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err == nil {
-		l.wires.mu.Lock()
-		l.wires.all = append(l.wires.all, c)
-		l.wires.mu.Unlock()
-	}
-	return c, err
-}
-
-// Cut closes all connections, those of the test's own client included.
-func (c *Cluster) Cut() {
-	c.wires.mu.Lock()
-	defer c.wires.mu.Unlock()
-	for _, w := range c.wires.all {
-		_ = w.Close()
-	}
-	c.wires.all = nil
+	made  []kfake.Opt // it starts with them
 }
 
 // Start is a cluster of one's own, as options make it; it ends with the test.
 func Start(t testing.TB, opts ...kfake.Opt) *Cluster {
 	t.Helper()
 	w := &wires{}
-	fake, err := kfake.NewCluster(append([]kfake.Opt{kfake.NumBrokers(1),
-		kfake.ListenFn(func(network, address string) (net.Listener, error) {
-			l, err := net.Listen(network, address)
-			return listener{l, w}, err
-		})}, opts...)...)
+	opts = append([]kfake.Opt{kfake.NumBrokers(1), kfake.ListenFn(w.listen)}, opts...)
+	fake, err := kfake.NewCluster(opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(fake.Close)
 	c := connect(t, strings.Join(fake.ListenAddrs(), ","))
-	c.Fake, c.wires = fake, w
+	c.Fake, c.wires, c.made = fake, w, opts
+	t.Cleanup(func() { c.Fake.Close() })
 	return c
+}
+
+// Restart ends the brokers, and starts them again at the same addresses: options name where they keep what they have.
+func (c *Cluster) Restart(t testing.TB) {
+	t.Helper()
+	var ports []int
+	for _, a := range c.Fake.ListenAddrs() {
+		_, port, _ := net.SplitHostPort(a)
+		n, err := strconv.Atoi(port)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ports = append(ports, n)
+	}
+	c.Fake.Close()
+	fake, err := kfake.NewCluster(append(c.made, kfake.Ports(ports...))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Fake = fake
+}
+
+// As is the cluster with a client that has further options, such as how to log in.
+func (c *Cluster) As(t testing.TB, opts ...kgo.Opt) *Cluster {
+	t.Helper()
+	as := connect(t, c.Brokers, opts...)
+	as.Fake, as.wires = c.Fake, c.wires
+	return as
 }
 
 // Any is the cluster that FLOWD_TEST_KAFKA names, or one in the process.
@@ -88,15 +85,21 @@ func Any(t testing.TB) *Cluster {
 	return Start(t)
 }
 
-func connect(t testing.TB, brokers string) *Cluster {
+// Login is the option to log in with PLAIN.
+func Login(user, password string) kgo.Opt {
+	return kgo.SASL(plain.Auth{User: user, Pass: password}.AsMechanism())
+}
+
+func connect(t testing.TB, brokers string, opts ...kgo.Opt) *Cluster {
 	t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(brokers, ",")...), kgo.ManualFlushing(),
-		kgo.MaxBufferedRecords(1<<20), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	opts = append(opts, kgo.SeedBrokers(strings.Split(brokers, ",")...))
+	client, err := kgo.NewClient(append(slices.Clone(opts), kgo.ManualFlushing(), kgo.MaxBufferedRecords(1<<20),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(client.Close)
-	return &Cluster{Brokers: brokers, Client: client, Admin: kadm.NewClient(client)}
+	return &Cluster{Brokers: brokers, Client: client, Admin: kadm.NewClient(client), opts: opts}
 }
 
 var serial atomic.Int64
@@ -177,8 +180,8 @@ func (c *Cluster) Read(t testing.TB, topic string) (all []*kgo.Record) {
 	ends := c.ends(t, topic)
 	left := 0
 	ends.Each(func(o kadm.ListedOffset) { left += int(min(o.Offset, 1)) })
-	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(c.Brokers, ",")...), kgo.ConsumeTopics(topic),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords())
+	client, err := kgo.NewClient(append(slices.Clone(c.opts), kgo.ConsumeTopics(topic),
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords())...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,6 +209,12 @@ func (c *Cluster) Read(t testing.TB, topic string) (all []*kgo.Record) {
 func (c *Cluster) Committed(t testing.TB, group, topic string) (n int64) {
 	t.Helper()
 	all, err := c.Admin.FetchOffsets(t.Context(), group)
+	for range 3 { // the connection may have been cut
+		if err == nil || errors.Is(err, kerr.GroupIDNotFound) {
+			break
+		}
+		all, err = c.Admin.FetchOffsets(t.Context(), group)
+	}
 	switch {
 	case errors.Is(err, kerr.GroupIDNotFound): // nobody has committed yet
 	case err != nil:

@@ -30,21 +30,19 @@ func (p Pipeline) Run(t *testing.T) (bodies, failures []string) {
 		Outputs: enginetest.Named("out", sink.Output()),
 		Engine:  engine.EngineSpec{Workers: 1},
 	}
+	d := schema.NewDecoder(nil)
+	for name, text := range p.Named {
+		schema.Shared[engine.StepLists](d).Define(name, parse(t, text))
+	}
 	if p.Steps != "" {
-		Decode(t, p.Steps, &spec.Processors)
+		decode(t, d, p.Steps, &spec.Processors)
 	}
 	if p.Batch != "" {
 		var b engine.BatcherSpec
-		Decode(t, `{"batch": {}, "output": "out", "processors": `+p.Batch+`}`, &b)
+		decode(t, d, `{"batch": {}, "output": "out", "processors": `+p.Batch+`}`, &b)
 		spec.Batchers = enginetest.Named("all", b)
 	}
-	named := map[string]engine.Steps{}
-	for name, text := range p.Named {
-		var s engine.Steps
-		Decode(t, text, &s)
-		named[name] = s
-	}
-	plan, problems := runtime.Build(spec, runtime.Options{Log: slog.New(slog.DiscardHandler), Steps: named})
+	plan, problems := runtime.Build(spec, runtime.Options{Log: slog.New(slog.DiscardHandler)})
 	if plan == nil {
 		for _, problem := range problems {
 			failures = append(failures, problem.String())
@@ -64,12 +62,21 @@ func (p Pipeline) Run(t *testing.T) (bodies, failures []string) {
 // Decode reads text, JSON, into what it configures.
 func Decode(t testing.TB, text string, into any) {
 	t.Helper()
+	decode(t, schema.NewDecoder(nil), text, into)
+}
+
+func parse(t testing.TB, text string) *schema.Node {
+	t.Helper()
 	n, err := schema.ParseJSON(text)
 	if err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
-	d := schema.NewDecoder(nil)
-	d.Decode(n, into)
+	return n
+}
+
+func decode(t testing.TB, d *schema.Decoder, text string, into any) {
+	t.Helper()
+	d.Decode(parse(t, text), into)
 	for _, p := range d.Problems() {
 		t.Fatalf("%s: %s", text, p)
 	}
