@@ -52,12 +52,12 @@ func add(s *site, a, b any) any {
 		}
 	case time.Time:
 		if y, ok := b.(time.Duration); ok {
-			return x.Add(y)
+			return s.shifted(x, x.Add(y))
 		}
 	case time.Duration:
 		switch y := b.(type) {
 		case time.Time:
-			return y.Add(x)
+			return s.shifted(y, y.Add(x))
 		case time.Duration:
 			return time.Duration(add(s, int(x), int(y)).(int))
 		}
@@ -85,9 +85,9 @@ func subtract(s *site, a, b any) any {
 	case time.Time:
 		switch y := b.(type) {
 		case time.Time:
-			return x.Sub(y)
+			return s.apart(x, y)
 		case time.Duration:
-			return x.Add(-y)
+			return s.shifted(x, x.Add(^y).Add(1)) // -y may not fit
 		}
 	case time.Duration:
 		if y, ok := b.(time.Duration); ok {
@@ -195,6 +195,9 @@ func negate(s *site, v any) any {
 	case float64:
 		return -v
 	case time.Duration:
+		if v == math.MinInt64 {
+			s.overflow()
+		}
 		return -v
 	}
 	failFor(s.offset, remedyFor(v), "cannot negate %s", s.left(v))

@@ -30,7 +30,7 @@ func (b *Body) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 			return
 		}
 	}
-	b.Expr.UnmarshalConfig(d, n)
+	b.p = decode(d, n)
 }
 
 // untemplated is the remedy for a template: the expression that gives the same.

@@ -4,9 +4,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"hash/fnv"
+	"maps"
 	"math"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/expr-lang/expr/builtin"
@@ -14,37 +16,64 @@ import (
 	"github.com/flowd-io/flowd/engine/doc"
 )
 
-// builtins declares functions of this package: usage, docs, code. Most are expr's own with
+// builtins declares functions of this package: usage, docs, example, code. Most are expr's own with
 // their arguments checked first; the rest are reimplemented where expr's lose digits,
 // panic, or depend on the order of a Go map.
 type builtins []struct {
-	usage string
-	doc   string
-	run   func(f *frame, s *site, args []any) any
+	usage, doc, example string
+	run                 func(f *frame, s *site, args []any) any
 }
 
-func (bs builtins) declare(pure bool) {
+// declare declares functions of one group, by which docs list them.
+func (bs builtins) declare(group string, pure bool) {
 	for _, b := range bs {
-		name, _, _ := strings.Cut(b.usage, "(")
+		name := nameOf(b.usage)
 		functions[name] = &function{
-			Func: Func{Name: name, Doc: b.doc, Usage: b.usage},
-			sigs: []signature{parseUsage(b.usage)},
+			Func: Func{Name: name, Group: group, Doc: b.doc, Usage: b.usage, Example: b.example},
 			pure: pure,
 			run:  b.run,
 		}
 	}
 }
 
-func init() {
-	values.declare(true)
-	texts.declare(true)
-	lists.declare(true)
-	bitwise.declare(true)
-	times.declare(true)
-	clocks.declare(false)
-	for _, name := range []string{"len", "type", "first", "last", "take"} {
-		functions[name].shallow = true
+// families declare the functions of this package.
+var families []func()
+
+// family adds to families.
+func family(declare func()) { families = append(families, declare) }
+
+// declared makes the functions of this package. It runs before the first compilation: commands that compile nothing do
+// without them.
+var declared = sync.OnceFunc(func() {
+	for _, declare := range families {
+		declare()
 	}
+	maps.Copy(functions, plugins)
+	for _, f := range functions {
+		if f.sigs == nil && f.Call == nil {
+			f.sigs = []signature{parseUsage(f.Usage)}
+		}
+	}
+})
+
+func init() {
+	family(func() {
+		values.declare("values", true)
+		texts.declare("text", true)
+		lists.declare("lists and objects", true)
+		bitwise.declare("numbers", true)
+		declareTimes()
+		failures.declare("failures", false)
+		for _, name := range []string{"len", "type", "first", "last", "take"} {
+			functions[name].shallow = true
+		}
+		functions["len"].compiled = func(_ *site, call *node, args []node) {
+			call.scalar = args[0].scalar.then(scalar.length)
+			if p := args[0].path; p != nil {
+				call.scalar = func(d *doc.Doc) (scalar, bool) { return readLength(d, *p) }
+			}
+		}
+	})
 }
 
 // upstream is expr's own implementation of a function.
@@ -63,50 +92,97 @@ func upstream(name string) func(f *frame, s *site, args []any) any {
 }
 
 var values = builtins{
-	{"len(text|list|object) int", "Number of characters, elements or keys.", func(f *frame, s *site, args []any) any {
-		switch v := args[0].(type) {
-		case string:
-			return utf8.RuneCountInString(v)
-		case []any:
-			return len(v)
-		default:
-			return len(v.(map[string]any))
-		}
-	}},
-	{"type(any) text", "Name of the value's type: nil, bool, int, float, string, array, map.",
+	{"len(text|list|object|bytes) int",
+		"Number of characters, elements, keys or bytes.",
+		`len("héllo") → 5`,
 		func(f *frame, s *site, args []any) any {
-			if kindOf(args[0]) == kBig {
+			switch v := args[0].(type) {
+			case string:
+				return utf8.RuneCountInString(v)
+			case []any:
+				return len(v)
+			case []byte:
+				return len(v)
+			default:
+				return len(v.(map[string]any))
+			}
+		}},
+	{"type(any) text",
+		"Name of the value's type: nil, bool, int, float, string, bytes, array, map.",
+		`type([1]) → "array"`,
+		func(f *frame, s *site, args []any) any {
+			switch kindOf(args[0]) {
+			case kBig:
 				return "int"
+			case kBytes:
+				return "bytes"
 			}
 			return builtin.Type(args[0])
 		}},
-	{"abs(number) number", "The number without its sign.", func(f *frame, s *site, args []any) any {
-		if args[0] == math.MinInt {
-			s.overflow()
-		}
-		return builtin.Abs(args[0])
-	}},
-	{"ceil(number) number", "The number rounded up to a whole number.", whole(math.Ceil)},
-	{"floor(number) number", "The number rounded down to a whole number.", whole(math.Floor)},
-	{"round(number) number", "The nearest whole number; halves go away from zero.", whole(math.Round)},
-	{"int(number|big|text) int|big", "The number without its fraction, or the integer that a text gives.", toInt},
-	{"float(number|big|text) float", "The number with a fraction, rounded if need be, or the number that a text gives.",
+	{"abs(number) number",
+		"The number without its sign.",
+		`abs(-2.5) → 2.5`,
+		func(f *frame, s *site, args []any) any {
+			if args[0] == math.MinInt {
+				s.overflow()
+			}
+			return builtin.Abs(args[0])
+		}},
+	{"ceil(number) number",
+		"The number rounded up to a whole number.",
+		`ceil(1.2) → 2`,
+		whole(math.Ceil)},
+	{"floor(number) number",
+		"The number rounded down to a whole number.",
+		`floor(-1.2) → -2`,
+		whole(math.Floor)},
+	{"round(number) number",
+		"The nearest whole number; halves go away from zero.",
+		`round(2.5) → 3`,
+		whole(math.Round)},
+	{"int(number|big|text) int|big",
+		"The number without its fraction, or the integer that a text gives.",
+		`int("42") → 42`,
+		toInt},
+	{"float(number|big|text) float",
+		"The number with a fraction, rounded if need be, or the number that a text gives.",
+		`float("1e3") → 1000`,
 		toFloat},
-	{"string(value) text", "Text as it is, a time in RFC 3339, anything else as JSON.",
+	{"string(value) text",
+		"Text as it is, bytes as the text that they are, a time in RFC 3339, anything else as JSON.",
+		`string([1, "a"]) → "[1,\"a\"]"`,
 		func(f *frame, s *site, args []any) any {
 			f.encode(s.offset, args[0])
 			return string(appendText(s, nil, args[0]))
 		}},
-	{"toJSON(any) text", "The value as JSON, on one line, keys sorted.", func(f *frame, s *site, args []any) any {
-		f.encode(s.offset, args[0])
-		return string(appendJSON(s, nil, args[0]))
-	}},
-	{"fromJSON(text) any", "The value of a JSON text.", func(f *frame, s *site, args []any) any {
-		return f.decode(s, []byte(args[0].(string)))
-	}},
-	{"get(any, text|int) any", "The value at a path, given as text, or at an index; nil if there is none.",
+	{"to_json(any) text",
+		"The value as JSON, on one line, keys sorted.",
+		`to_json({b: 1, a: "x"}) → "{\"a\":\"x\",\"b\":1}"`,
+		func(f *frame, s *site, args []any) any {
+			f.encode(s.offset, args[0])
+			return string(appendJSON(s, nil, args[0]))
+		}},
+	{"from_json(text) any",
+		"The value of a JSON text.",
+		`from_json("[1, 2]") → [1, 2]`,
+		func(f *frame, s *site, args []any) any {
+			return f.decode(s, []byte(args[0].(string)))
+		}},
+	{"get(any, text|int) any",
+		"The value at a path, given as text, or at an index; nil if there is none.",
+		`get({a: [1, 2]}, "a[1]") → 2`,
 		nil}, // compiled by itself
-	{"hash(value) text", "A stable hash of the value, 16 hexadecimal digits (FNV-1a); equal values have equal hashes.",
+	{"try(any, any) any",
+		"The first value or, if it can't be evaluated, the second, which is evaluated only then. A budget that is used up, a timeout and a payload that is no document stay errors.",
+		`try(int("x"), 0) → 0`,
+		nil}, // compiled by itself
+	{"bytes(text|bytes) bytes",
+		"The bytes of a text.",
+		`len(bytes("é")) → 2`,
+		func(_ *frame, _ *site, args []any) any { return []byte(textOf(args[0])) }},
+	{"hash(value) text",
+		"A stable hash of the value, 16 hexadecimal digits (FNV-1a); equal values have equal hashes.",
+		`hash("a") → "d4272417d7c77eea"`,
 		func(f *frame, s *site, args []any) any {
 			f.encode(s.offset, args[0])
 			h := fnv.New64a()
@@ -115,23 +191,58 @@ var values = builtins{
 		}},
 }
 
+var failures = builtins{
+	{"throw(text) any",
+		"Fails the message, for this reason.",
+		`try(throw("no"), "caught") → "caught"`,
+		func(_ *frame, s *site, args []any) any {
+			fail(s.offset, "%s", s.said(args[0]))
+			return nil
+		}},
+	{"assert(bool, text) bool",
+		"True, or fails the message for this reason.",
+		`assert(2 > 1, "odd numbers") → true`,
+		func(_ *frame, s *site, args []any) any {
+			if args[0] == false {
+				fail(s.offset, "%s", s.said(args[1]))
+			}
+			return true
+		}},
+}
+
+// said is a text for an error, unless it is secret.
+func (s *site) said(v any) string {
+	if s.secret[0] {
+		return s.name + "()"
+	}
+	return v.(string)
+}
+
 // decode decodes a text that may not be JSON.
 func (f *frame) decode(s *site, text []byte) any {
-	f.alloc(s.offset, len(text))
+	v, err := f.decoded(s.offset, text)
+	if err != nil {
+		fail(s.offset, "%s(): the text is not JSON: %s", s.name, err)
+	}
+	return v
+}
+
+// decoded is decode for callers who say themselves what is wrong.
+func (f *frame) decoded(offset int, text []byte) (any, error) {
+	f.alloc(offset, len(text))
 	var d doc.Doc
 	d.Reset(text, nil)
 	raw, _, err := d.Raw(doc.Path{})
 	if err == nil {
 		var v any
 		if v, f.memory, err = doc.DecodeWithin(raw, f.memory); err == nil {
-			return v
+			return v, nil
 		}
 	}
 	if errors.Is(err, doc.ErrLarge) {
-		f.tooMuch(s.offset)
+		f.tooMuch(offset)
 	}
-	fail(s.offset, "fromJSON(): the text is not JSON: %s", err)
-	return nil
+	return nil, err
 }
 
 // whole rounds floats; integers are exact as they are.

@@ -1,78 +1,127 @@
 package expr
 
 import (
-	"maps"
 	"slices"
 )
 
 var lists = builtins{
-	{"first(list) any", "The first element, or nil.",
+	{"first(list) any",
+		"The first element, or nil.",
+		`first([3, 1]) → 3`,
 		func(f *frame, s *site, args []any) any { return member(args[0], 0) }},
-	{"last(list) any", "The last element, or nil.",
+	{"last(list) any",
+		"The last element, or nil.",
+		`last([3, 1]) → 1`,
 		func(f *frame, s *site, args []any) any { return member(args[0], -1) }},
-	{"take(list, int) list", "The first elements, this many.", func(f *frame, s *site, args []any) any {
-		list, n := args[0].([]any), args[1].(int)
-		if n < 0 {
-			fail(s.offset, "take() can't take %d elements", n)
-		}
-		return list[:min(n, len(list))]
-	}},
-	{"reverse(list) list", "The elements from last to first.", func(f *frame, s *site, args []any) any {
-		list := slices.Clone(args[0].([]any))
-		slices.Reverse(list)
-		return list
-	}},
-	{"uniq(list) list", "The elements without repetitions.", uniq},
-	{"concat(list...) list", "The elements of all lists.", func(f *frame, s *site, args []any) any {
-		n := 0
-		for _, a := range args {
-			n += len(a.([]any))
-		}
-		f.room(s.offset, n*elementSize)
-		all := make([]any, 0, n)
-		for _, a := range args {
-			all = append(all, a.([]any)...)
-		}
-		return all
-	}},
-	{"flatten(list) list", "The elements, with inner lists replaced by their elements.",
+	{"take(list, int) list",
+		"The first elements, this many.",
+		`take([3, 1, 2], 2) → [3, 1]`,
+		func(f *frame, s *site, args []any) any {
+			list, n := args[0].([]any), args[1].(int)
+			if n < 0 {
+				fail(s.offset, "take() can't take %d elements", n)
+			}
+			return list[:min(n, len(list))]
+		}},
+	{"reverse(list|text) list|text",
+		"The elements or characters from last to first.",
+		`reverse([3, 1]) → [1, 3]
+reverse("héllo") → "olléh"`,
+		func(f *frame, s *site, args []any) any {
+			if text, ok := args[0].(string); ok {
+				f.room(s.offset, 2*len(text))
+				return backwards(text)
+			}
+			list := slices.Clone(args[0].([]any))
+			slices.Reverse(list)
+			return list
+		}},
+	{"uniq(list) list",
+		"The elements without repetitions.",
+		`uniq([1, 2, 1.0]) → [1, 2]`,
+		uniq},
+	{"concat(list...) list",
+		"The elements of all lists.",
+		`concat([1], [2, 3]) → [1, 2, 3]`,
+		func(f *frame, s *site, args []any) any {
+			n := 0
+			for _, a := range args {
+				n += len(a.([]any))
+			}
+			f.room(s.offset, n*elementSize)
+			all := make([]any, 0, n)
+			for _, a := range args {
+				all = append(all, a.([]any)...)
+			}
+			return all
+		}},
+	{"flatten(list) list",
+		"The elements, with inner lists replaced by their elements.",
+		`flatten([1, [2, [3]]]) → [1, 2, 3]`,
 		func(f *frame, s *site, args []any) any {
 			return flatten(f, s, nil, args[0].([]any), 0)
 		}},
-	{"sort(list, [text]) list", `The elements in order, "asc" or "desc".`, func(f *frame, s *site, args []any) any {
-		list := slices.Clone(args[0].([]any))
-		sortBy(f, s, list, args[1:], func(v any) any { return v })
-		return list
-	}},
-	{"min(any...) any", "The smallest number of the arguments and of the lists among them.", extreme(-1)},
-	{"max(any...) any", "The largest number of the arguments and of the lists among them.", extreme(1)},
-	{"mean(any...) float", "The mean of the numbers; 0 if there are none.", func(f *frame, s *site, args []any) any {
-		flat := flatten(f, s, nil, args, 0)
-		total := 0.0
-		for _, v := range flat {
-			s.number(v)
-			total += toFloat(f, s, []any{v}).(float64)
-		}
-		return s.finite(total / float64(max(len(flat), 1)))
-	}},
-	{"median(any...) any", "The median of the numbers; 0 if there are none.", median},
-	{"keys(object) list", "The keys, sorted.", func(f *frame, s *site, args []any) any {
-		return pairs(args[0], func(k string, _ any) any { return k })
-	}},
-	{"values(object) list", "The values, sorted by key.", func(f *frame, s *site, args []any) any {
-		return pairs(args[0], func(_ string, v any) any { return v })
-	}},
-	{"toPairs(object) list", "A list [key, value] for each key, sorted.", func(f *frame, s *site, args []any) any {
-		f.alloc(s.offset, len(args[0].(map[string]any))*2*elementSize)
-		return pairs(args[0], func(k string, v any) any { return []any{k, v} })
-	}},
-	{"fromPairs(list) object", "The object of a list of lists [key, value].", fromPairs},
+	{"sort(list, [text]) list",
+		`The elements in order, "asc" or "desc".`,
+		`sort([3, 1, 2], "desc") → [3, 2, 1]`,
+		func(f *frame, s *site, args []any) any {
+			list := slices.Clone(args[0].([]any))
+			sortBy(f, s, list, args[1:], func(v any) any { return v })
+			return list
+		}},
+	{"min(any...) any",
+		"The smallest number of the arguments and of the lists among them.",
+		`min(3, [1, 2]) → 1`,
+		extreme(-1)},
+	{"max(any...) any",
+		"The largest number of the arguments and of the lists among them.",
+		`max(3, [1, 2]) → 3`,
+		extreme(1)},
+	{"mean(any...) float",
+		"The mean of the numbers; 0 if there are none.",
+		`mean([1, 2]) → 1.5`,
+		func(f *frame, s *site, args []any) any {
+			flat := flatten(f, s, nil, args, 0)
+			total := 0.0
+			for _, v := range flat {
+				s.number(v)
+				total += toFloat(f, s, []any{v}).(float64)
+			}
+			return s.finite(total / float64(max(len(flat), 1)))
+		}},
+	{"median(any...) any",
+		"The median of the numbers; 0 if there are none.",
+		`median([3, 1, 2]) → 2`,
+		median},
+	{"keys(object) list",
+		"The keys, sorted.",
+		`keys({b: 1, a: 2}) → ["a", "b"]`,
+		func(f *frame, s *site, args []any) any {
+			return pairs(args[0], func(k string, _ any) any { return k })
+		}},
+	{"values(object) list",
+		"The values, sorted by key.",
+		`values({b: 1, a: 2}) → [2, 1]`,
+		func(f *frame, s *site, args []any) any {
+			return pairs(args[0], func(_ string, v any) any { return v })
+		}},
+	{"to_pairs(object) list",
+		"A list [key, value] for each key, sorted.",
+		`to_pairs({a: 1}) → [["a", 1]]`,
+		func(f *frame, s *site, args []any) any {
+			f.alloc(s.offset, len(args[0].(map[string]any))*2*elementSize)
+			return pairs(args[0], func(k string, v any) any { return []any{k, v} })
+		}},
+	{"from_pairs(list) object",
+		"The object of a list of lists [key, value].",
+		`from_pairs([["a", 1]]) → {a: 1}`,
+		fromPairs},
 }
 
 func pairs(object any, of func(k string, v any) any) any {
 	m := object.(map[string]any)
 	list := make([]any, 0, len(m))
-	for _, k := range slices.Sorted(maps.Keys(m)) {
+	for _, k := range inOrder(m) {
 		list = append(list, of(k, m[k]))
 	}
 	return list
@@ -84,11 +133,11 @@ func fromPairs(f *frame, s *site, args []any) any {
 	for _, v := range list {
 		pair, ok := v.([]any)
 		if !ok || len(pair) != 2 {
-			fail(s.offset, "fromPairs() needs lists of a key and a value")
+			fail(s.offset, "%s() needs lists of a key and a value", s.name)
 		}
 		key, ok := pair[0].(string)
 		if !ok {
-			fail(s.offset, "fromPairs() needs keys that are text, not %s", s.left(pair[0]))
+			fail(s.offset, "%s() needs keys that are text, not %s", s.name, s.left(pair[0]))
 		}
 		m[key] = pair[1]
 	}
@@ -99,13 +148,18 @@ func uniq(f *frame, s *site, args []any) any {
 	list := args[0].([]any)
 	f.encode(s.offset, list)
 	f.alloc(s.offset, len(list)*2*elementSize)
+	return distinct(s, list, func(_ int, v any) any { return v })
+}
+
+// distinct are the elements of a list without those whose key is one of an element before.
+func distinct(s *site, list []any, key func(i int, v any) any) []any {
 	seen := make(map[string]bool, len(list))
-	var key []byte
+	var text []byte
 	once := make([]any, 0, len(list))
-	for _, v := range list {
-		key = appendKey(s, key[:0], v)
-		if !seen[string(key)] {
-			seen[string(key)] = true
+	for i, v := range list {
+		text = appendKey(s, text[:0], key(i, v))
+		if !seen[string(text)] {
+			seen[string(text)] = true
 			once = append(once, v)
 		}
 	}
@@ -129,7 +183,7 @@ func flatten(f *frame, s *site, into, list []any, depth int) []any {
 }
 
 // sortBy sorts stably by what key gives for each element.
-func sortBy(f *frame, s *site, list []any, direction []any, key func(v any) any) {
+func sortBy[E any](f *frame, s *site, list []E, direction []any, key func(e E) any) {
 	sign := 1
 	if len(direction) > 0 {
 		switch direction[0] {
@@ -140,7 +194,7 @@ func sortBy(f *frame, s *site, list []any, direction []any, key func(v any) any)
 			fail(s.offset, `%s() sorts "asc" or "desc", not %s`, s.name, s.left(direction[0]))
 		}
 	}
-	slices.SortStableFunc(list, func(a, b any) int {
+	slices.SortStableFunc(list, func(a, b E) int {
 		x, y := key(a), key(b)
 		f.step(s.offset, 1)
 		if text, ok := x.(string); ok {
@@ -194,12 +248,36 @@ func median(f *frame, s *site, args []any) any {
 }
 
 var bitwise = builtins{
-	{"bitand(int, int) int", "Bits that are set in both.", upstream("bitand")},
-	{"bitor(int, int) int", "Bits that are set in either.", upstream("bitor")},
-	{"bitxor(int, int) int", "Bits that are set in one of them only.", upstream("bitxor")},
-	{"bitnand(int, int) int", "Bits of the first that are not set in the second.", upstream("bitnand")},
-	{"bitnot(int) int", "All bits inverted.", upstream("bitnot")},
-	{"bitshl(int, int) int", "Bits moved left.", upstream("bitshl")},
-	{"bitshr(int, int) int", "Bits moved right, the sign kept.", upstream("bitshr")},
-	{"bitushr(int, int) int", "Bits moved right, zeros moved in.", upstream("bitushr")},
+	{"bitand(int, int) int",
+		"Bits that are set in both.",
+		`bitand(6, 3) → 2`,
+		upstream("bitand")},
+	{"bitor(int, int) int",
+		"Bits that are set in either.",
+		`bitor(6, 3) → 7`,
+		upstream("bitor")},
+	{"bitxor(int, int) int",
+		"Bits that are set in one of them only.",
+		`bitxor(6, 3) → 5`,
+		upstream("bitxor")},
+	{"bitnand(int, int) int",
+		"Bits of the first that are not set in the second.",
+		`bitnand(6, 3) → 4`,
+		upstream("bitnand")},
+	{"bitnot(int) int",
+		"All bits inverted.",
+		`bitnot(6) → -7`,
+		upstream("bitnot")},
+	{"bitshl(int, int) int",
+		"Bits moved left.",
+		`bitshl(1, 4) → 16`,
+		upstream("bitshl")},
+	{"bitshr(int, int) int",
+		"Bits moved right, the sign kept.",
+		`bitshr(-16, 2) → -4`,
+		upstream("bitshr")},
+	{"bitushr(int, int) int",
+		"Bits moved right, zeros moved in.",
+		`bitushr(16, 2) → 4`,
+		upstream("bitushr")},
 }

@@ -7,54 +7,102 @@ import (
 )
 
 var texts = builtins{
-	{"upper(text) text", "The text in upper case.", upstream("upper")},
-	{"lower(text) text", "The text in lower case.", upstream("lower")},
-	{"trim(text, [text]) text", "The text without white space, or the given characters, at both ends.",
+	{"upper(text) text",
+		"The text in upper case.",
+		`upper("Ann") → "ANN"`,
+		upstream("upper")},
+	{"lower(text) text",
+		"The text in lower case.",
+		`lower("Ann") → "ann"`,
+		upstream("lower")},
+	{"trim(text, [text]) text",
+		"The text without white space, or the given characters, at both ends.",
+		`trim("  a ") → "a"
+trim("--a-", "-") → "a"`,
 		upstream("trim")},
-	{"trimPrefix(text, [text]) text", "The text without a prefix.", upstream("trimPrefix")},
-	{"trimSuffix(text, [text]) text", "The text without a suffix.", upstream("trimSuffix")},
-	{"hasPrefix(text, text) bool", "Whether the first text begins with the second.", upstream("hasPrefix")},
-	{"hasSuffix(text, text) bool", "Whether the first text ends with the second.", upstream("hasSuffix")},
-	{"indexOf(text, text) int",
+	{"trim_prefix(text, [text]) text",
+		"The text without a prefix.",
+		`trim_prefix("v1.2", "v") → "1.2"`,
+		upstream("trimPrefix")},
+	{"trim_suffix(text, [text]) text",
+		"The text without a suffix.",
+		`trim_suffix("a.json", ".json") → "a"`,
+		upstream("trimSuffix")},
+	{"has_prefix(text, text) bool",
+		"Whether the first text begins with the second.",
+		`has_prefix("order-1", "order") → true`,
+		upstream("hasPrefix")},
+	{"has_suffix(text, text) bool",
+		"Whether the first text ends with the second.",
+		`has_suffix("a.json", ".json") → true`,
+		upstream("hasSuffix")},
+	{"index_of(text, text) int",
 		"The position of the first occurrence of the second text in the first, in characters from 0, or -1.",
+		`index_of("a-b-c", "-") → 1`,
 		func(f *frame, s *site, args []any) any {
 			return characters(args[0].(string), strings.Index(args[0].(string), args[1].(string)))
 		}},
-	{"lastIndexOf(text, text) int",
+	{"last_index_of(text, text) int",
 		"The position of the last occurrence of the second text in the first, in characters from 0, or -1.",
+		`last_index_of("a-b-c", "-") → 3`,
 		func(f *frame, s *site, args []any) any {
 			return characters(args[0].(string), strings.LastIndex(args[0].(string), args[1].(string)))
 		}},
-	{"split(text, text, [int]) list", "The parts between separators; at most this many.", splitter(strings.SplitN)},
-	{"splitAfter(text, text, [int]) list", "The parts, each with its separator; at most this many.",
+	{"split(text, text, [int]) list",
+		"The parts between separators; at most this many.",
+		`split("a,b,c", ",") → ["a", "b", "c"]
+split("a,b,c", ",", 2) → ["a", "b,c"]`,
+		splitter(strings.SplitN)},
+	{"split_after(text, text, [int]) list",
+		"The parts, each with its separator; at most this many.",
+		`split_after("a,b", ",") → ["a,", "b"]`,
 		splitter(strings.SplitAfterN)},
-	{"join(list, [text]) text", "The texts of a list, with a separator between them.", join},
+	{"join(list, [text]) text",
+		"The texts of a list, with a separator between them.",
+		`join(["a", "b"], "-") → "a-b"`,
+		join},
 	{"replace(text, text, text, [int]) text",
-		"The first text with the second replaced by the third; at most this many times.", replace},
-	{"repeat(text, int) text", "The text, repeated this many times.", func(f *frame, s *site, args []any) any {
-		text, n := args[0].(string), args[1].(int)
-		if n < 0 {
-			fail(s.offset, "repeat() can't repeat a text %d times", n)
-		}
-		if len(text) > 0 && n > f.memory/len(text) {
-			f.tooMuch(s.offset)
-		}
-		return strings.Repeat(text, n)
-	}},
-	{"toBase64(text) text", "The text in base64.", func(f *frame, s *site, args []any) any {
-		f.room(s.offset, base64.StdEncoding.EncodedLen(len(args[0].(string))))
-		return base64.StdEncoding.EncodeToString([]byte(args[0].(string)))
-	}},
-	{"fromBase64(text) text", "The text that base64 encodes.", func(f *frame, s *site, args []any) any {
-		b, err := base64.StdEncoding.DecodeString(args[0].(string))
-		if err != nil {
-			fail(s.offset, "fromBase64(): %s is not base64", s.left(args[0]))
-		}
-		if !utf8.Valid(b) {
-			fail(s.offset, "fromBase64(): the decoded bytes are not text")
-		}
+		"The first text with the second replaced by the third; at most this many times.",
+		`replace("a-b-c", "-", "+") → "a+b+c"`,
+		replace},
+	{"repeat(text, int) text",
+		"The text, repeated this many times.",
+		`repeat("ab", 2) → "abab"`,
+		func(f *frame, s *site, args []any) any {
+			text, n := args[0].(string), args[1].(int)
+			if n < 0 {
+				fail(s.offset, "repeat() can't repeat a text %d times", n)
+			}
+			if len(text) > 0 && n > f.memory/len(text) {
+				f.tooMuch(s.offset)
+			}
+			return strings.Repeat(text, n)
+		}},
+	{"to_base64(text|bytes) text",
+		"The text or bytes in base64.",
+		`to_base64("flow") → "Zmxvdw=="`,
+		func(f *frame, s *site, args []any) any {
+			f.room(s.offset, base64.StdEncoding.EncodedLen(len(textOf(args[0]))))
+			return base64.StdEncoding.EncodeToString([]byte(textOf(args[0])))
+		}},
+	{"from_base64(text) text|bytes",
+		"What base64 encodes: text, or bytes that are none.",
+		`from_base64("Zmxvdw==") → "flow"`,
+		func(f *frame, s *site, args []any) any {
+			b, err := base64.StdEncoding.DecodeString(args[0].(string))
+			if err != nil {
+				fail(s.offset, "%s(): %s is not base64", s.name, s.left(args[0]))
+			}
+			return textIf(b)
+		}},
+}
+
+// textIf is bytes that were decoded: as text, if they are.
+func textIf(b []byte) any {
+	if utf8.Valid(b) {
 		return string(b)
-	}},
+	}
+	return b
 }
 
 // characters turns an offset in bytes into one in characters.

@@ -1,121 +1,169 @@
 package expr
 
 import (
-	"crypto/rand"
-	"fmt"
-	"strings"
-	"sync"
 	"time"
 )
 
+func declareTimes() {
+	times.declare("time", true)
+	ages.declare("time", false)
+	clocks.declare("sources", false)
+	renamed("format", "format_time")
+	functions["date"].old = true // a parse_time() whose arguments come in several orders
+}
+
 var times = builtins{
-	{"date(text|zone, [text], [text], [text]) time",
-		"The time that a text gives; the second text is its layout (Go's reference time), the third its time zone, UTC by default. An ambiguous abbreviation such as EST needs that zone.", date},
-	{"duration(text) duration", `The duration that a text gives: "1h30m".`, func(f *frame, s *site, args []any) any {
-		d, err := time.ParseDuration(args[0].(string))
-		if err != nil {
-			fail(s.offset, "duration(): %s is not a duration such as 250ms or 1h30m", s.left(args[0]))
-		}
-		return d
-	}},
-	{"timezone(text) zone", `A time zone by name: "Europe/Zurich".`,
-		func(f *frame, s *site, args []any) any { return zone(s, args[0].(string)) }},
-	{"format(time, text) text", "The time in a layout, written as Go's reference time: 2006-01-02 15:04:05.",
+	{"parse_time(text, [layout], [timezone]) time",
+		"The time that a text gives, in RFC 3339 or by a layout: in Go's way (02.01.2006) or, if there is a % in it, in that of" +
+			" strftime (%d.%m.%Y). The zone, such as Europe/Zurich or +02:00, is for texts that tell none; without it" +
+			" they are in UTC. In RFC 3339, seconds, the offset and all of the time may be missing, and there may be a blank" +
+			" in place of the T. A text that is not a time fails the message, and so does a layout without a year.",
+		`parse_time("2026-01-02T15:04:05.5+01:00") → from_unix(1767362645.5)
+parse_time("2.1.2026 15:04", "%d.%m.%Y %H:%M", "Europe/Zurich") → parse_time("2026-01-02T14:04:00Z")
+parse_time("Fri, 02 Jan 2026 15:04:05 GMT", "Mon, 02 Jan 2006 15:04:05 MST") → parse_time("2026-01-02 15:04:05")
+parse_time("2026-02-30") → error: parse_time(): text "2026-02-30" is not a time in RFC 3339: that month has no such day
+parse_time("2.1.2026") → error: parse_time(): text "2.1.2026" is not a time in RFC 3339: it is written otherwise (give its layout: parse_time(text, "%d.%m.%Y"))`,
+		parseTime},
+	{"format_time(time, layout, [timezone]) text",
+		"The time in a layout, in Go's way (02.01.2006) or in that of strftime (%d.%m.%Y), in its own zone or in the one given.",
+		`format_time(parse_time("2026-01-02"), "%d %b %Y") → "02 Jan 2026"
+format_time(parse_time("2026-07-01T22:30:00Z"), "2006-01-02 15:04 MST", "Europe/Zurich") → "2026-07-02 00:30 CEST"`,
 		func(f *frame, s *site, args []any) any {
-			f.room(s.offset, len(args[1].(string))*4)
-			return args[0].(time.Time).Format(args[1].(string))
+			l, t := s.layoutAt(f, args, 1), args[0].(time.Time)
+			if len(args) == 3 {
+				t = t.In(s.zoneAt(f, args, 2))
+			}
+			var short [64]byte
+			return string(l.append(short[:0], t))
 		}},
-	{"unix(time) int", "Seconds since 1970.", func(f *frame, s *site, args []any) any {
-		return int(args[0].(time.Time).Unix())
-	}},
-	{"seconds(duration) float", "The duration in seconds.",
+	{"in_zone(time, timezone) time",
+		"The same time as clocks of a zone show it, such as Europe/Zurich or +02:00.",
+		`string(in_zone(parse_time("2026-07-01T12:00:00Z"), "America/New_York")) → "2026-07-01T08:00:00-04:00"`,
+		func(f *frame, s *site, args []any) any {
+			return s.dated(args[0].(time.Time).In(s.zoneAt(f, args, 1)))
+		}},
+	{"from_unix(number, [unit]) time",
+		`The time that is this long after 1970, in "s", "ms", "us" or "ns"; seconds if no unit is given. Fractions are rounded to microseconds.`,
+		`from_unix(1767312000) → parse_time("2026-01-02")
+from_unix(1767312000123, "ms") → parse_time("2026-01-02T00:00:00.123Z")`,
+		func(_ *frame, s *site, args []any) any { return fromUnix(s, args[0], s.unitAt(args, 1)) }},
+	{"unix(time, [unit]) int",
+		`The time since 1970 as a whole number of "s", "ms", "us" or "ns", rounded down; seconds if no unit is given. Only the years 1678 to 2261 have nanoseconds.`,
+		`unix(parse_time("2026-01-02")) → 1767312000
+unix(parse_time("2026-01-02T00:00:00.1239Z"), "ms") → 1767312000123`,
+		func(_ *frame, s *site, args []any) any {
+			return toUnix(s, args[0].(time.Time), s.unitAt(args, 1))
+		}},
+	{"truncate_time(time, period) time",
+		"The beginning of the second, minute, hour, day, week (on Monday), month, quarter or year that the time is in, in its" +
+			" zone; or the time rounded down to a multiple of a duration since the year 1, in UTC.",
+		`truncate_time(parse_time("2026-01-02T15:04:05Z"), "week") → parse_time("2025-12-29")
+truncate_time(parse_time("2026-01-02T15:04:05Z"), "15m") → parse_time("2026-01-02T15:00:00Z")`,
+		func(_ *frame, s *site, args []any) any {
+			return s.dated(s.periodAt(args, 1).floor(args[0].(time.Time)))
+		}},
+	{"round_time(time, period) time",
+		"The beginning or the end of the second, minute, hour, day, week, month, quarter or year that the time is in, in its" +
+			" zone, whichever is nearer; or the nearest multiple of a duration since the year 1, in UTC. Halves go up.",
+		`round_time(parse_time("2026-01-02T15:04:05Z"), "day") → parse_time("2026-01-03")
+round_time(parse_time("2026-01-02T15:04:05Z"), "15m") → parse_time("2026-01-02T15:00:00Z")`,
+		func(_ *frame, s *site, args []any) any {
+			return s.dated(s.periodAt(args, 1).round(args[0].(time.Time)))
+		}},
+	{"add_date(time, int, [int], [int]) time",
+		"The time moved by years, months and days of the calendar in its zone, at the same time of the day. A month that is too" +
+			" short gives its last day.",
+		`add_date(parse_time("2026-01-31"), 0, 1) → parse_time("2026-02-28")
+add_date(parse_time("2024-02-29T12:00:00Z"), 1, 0, -1) → parse_time("2025-02-27T12:00:00Z")`,
+		func(_ *frame, s *site, args []any) any {
+			var by [3]int
+			for i, n := range args[1:] {
+				by[i] = n.(int)
+			}
+			return s.dated(addDate(s, args[0].(time.Time), by[0], by[1], by[2]))
+		}},
+	{"time_parts(time) object",
+		"The year, quarter, month, day, hour, minute, second, nanosecond, weekday (1 is Monday), yearday, week and iso_year of" +
+			" ISO 8601, zone, and offset in seconds. A time has each of them itself, too, as in now().year.",
+		`time_parts(parse_time("2026-01-02T15:04:05Z")).weekday → 5
+time_parts(in_zone(parse_time("2026-07-01"), "Europe/Zurich")).offset → 7200`,
+		func(_ *frame, _ *site, args []any) any {
+			parts := make(map[string]any, len(timeParts))
+			for _, p := range timeParts {
+				parts[p.name] = p.of(args[0].(time.Time))
+			}
+			return parts
+		}},
+	{"date(text|zone, [text], [text], [text]) time",
+		"The time that a text gives; the second text is its layout (Go's reference time), the third its time zone, UTC by default. An ambiguous abbreviation such as EST needs that zone.",
+		`date("2026-01-02") → date("2026-01-02T00:00:00Z")
+date("02.01.2026 15:04", "02.01.2006 15:04", "Europe/Zurich") → date("2026-01-02T14:04:00Z")`,
+		date},
+	{"duration(text) duration",
+		"The duration that a text gives, such as 250ms or 1h30m, or in ISO 8601, such as PT1H30M. A day has 24 hours there;" +
+			" years and months, which have no fixed length, fail the message: add_date() adds them.",
+		`duration("1h30m") / duration("1m") → 90
+duration("P1DT2H") → duration("26h")`,
+		func(_ *frame, s *site, args []any) any {
+			d, ok := parseDuration(args[0].(string))
+			if !ok {
+				fail(s.offset, "duration(): %s is not a duration such as 250ms, 1h30m or PT1H30M", s.left(args[0]))
+			}
+			return d
+		}},
+	{"format_duration(duration) text",
+		"The duration in ISO 8601. A day has 24 hours.",
+		`format_duration(duration("26h1.5s")) → "P1DT2H1.5S"`,
+		func(_ *frame, _ *site, args []any) any { return formatDuration(args[0].(time.Duration)) }},
+	{"timezone(text) zone",
+		`A time zone by name, such as Europe/Zurich, or by its offset from UTC, such as +02:00.`,
+		`string(now(timezone("UTC")) == now()) != "" → true`,
+		func(f *frame, s *site, args []any) any { return zone(f, s, args[0]) }},
+	{"seconds(duration) float",
+		"The duration in seconds.",
+		`seconds(duration("1m")) → 60`,
 		func(f *frame, s *site, args []any) any { return args[0].(time.Duration).Seconds() }},
 }
 
+var ages = builtins{
+	{"age(time) duration",
+		"How long ago the time was, by the clock of now(); less than 0 for a time to come.",
+		`age(now()) < duration("1m") → true`,
+		func(_ *frame, s *site, args []any) any { return s.apart(now(), args[0].(time.Time)) }},
+}
+
 var clocks = builtins{
-	{"now([zone]) time", "The current time, in UTC unless a zone is given.", func(f *frame, s *site, args []any) any {
-		if len(args) == 1 {
-			return now().In(args[0].(*time.Location))
-		}
-		return now().UTC()
-	}},
-	{"uuid() text", "A random UUID, version 4.", func(f *frame, s *site, args []any) any {
-		var u [16]byte
-		rand.Read(u[:])
-		u[6] = u[6]&0x0f | 0x40
-		u[8] = u[8]&0x3f | 0x80
-		return fmt.Sprintf("%x-%x-%x-%x-%x", u[0:4], u[4:6], u[6:8], u[8:10], u[10:])
-	}},
+	{"now([timezone]) time",
+		"The current time, in UTC unless a zone is given.",
+		`now() > parse_time("2026-01-02") → true`,
+		func(f *frame, s *site, args []any) any { return now().In(s.zoneAt(f, args, 0)) }},
 }
 
-func date(_ *frame, s *site, args []any) any {
-	texts := args
-	if kindOf(args[0]) == kZone {
-		texts = args[1:]
+func parseTime(f *frame, s *site, args []any) any {
+	text, form := args[0].(string), "RFC 3339"
+	var t time.Time
+	var why string
+	if len(args) == 1 {
+		t, why = parseISO(text)
+	} else {
+		l := s.layoutAt(f, args, 1)
+		l.readable(s)
+		t, why = l.parse(text, s.zoneAt(f, args, 2))
+		form = "this layout"
 	}
-	if len(texts) == 0 || len(texts) > 3 {
-		fail(s.offset, "date() needs a text, and optionally its layout and time zone")
+	if why == "" {
+		return s.dated(t)
 	}
-	in := time.UTC
+	if s.secret[0] {
+		why = noTime
+	}
+	remedy := ""
 	switch {
-	case len(texts) < len(args):
-		in = args[0].(*time.Location)
-	case len(texts) == 3:
-		in = zone(s, texts[2].(string))
+	case why == leapSecond:
+		remedy = `replace(text, ":60", ":59") takes the second before it`
+	case why == noTime && len(args) == 1:
+		remedy = `give its layout: parse_time(text, "%d.%m.%Y")`
 	}
-	text, forms := texts[0].(string), dateForms
-	if len(texts) > 1 {
-		forms = []string{texts[1].(string)}
-	}
-	for _, form := range forms {
-		if t, err := time.ParseInLocation(form, text, in); err == nil {
-			return known(s, t, form, in)
-		}
-	}
-	fail(s.offset, "date(): %s is not a date in this layout", s.left(text))
+	failFor(s.offset, remedy, "%s(): %s is not a time in %s: %s", s.name, s.left(text), form, why)
 	return nil
-}
-
-// dateForms are those of a date whose form is not given.
-var dateForms = []string{
-	time.DateOnly, time.TimeOnly, time.DateTime, time.RFC3339, time.RFC822, time.RFC850, time.RFC1123,
-}
-
-// known is t, unless the text names its zone by an abbreviation that the zone in
-// does not have: package time makes one up then, with the clock of UTC.
-func known(s *site, t time.Time, form string, in *time.Location) time.Time {
-	name, offset := t.Zone()
-	made := t.Location() != in && t.Location() != time.UTC && offset == 0 && name != "GMT"
-	if made && strings.Contains(form, "MST") && !strings.Contains(form, "-07") && !strings.Contains(form, "Z07") {
-		failFor(s.offset, `name its zone: date(text, layout, "America/New_York")`,
-			"date(): %s is not an abbreviation of a time zone that %s uses", s.left(name), in)
-	}
-	return t
-}
-
-// maxZones bounds the cache of time zones, whose names may come from messages.
-const maxZones = 1000
-
-var zones = struct {
-	sync.RWMutex
-	byName map[string]*time.Location
-}{byName: map[string]*time.Location{}}
-
-func zone(s *site, name string) *time.Location {
-	zones.RLock()
-	z, ok := zones.byName[name]
-	zones.RUnlock()
-	if ok {
-		return z
-	}
-	z, err := time.LoadLocation(name)
-	if err != nil {
-		fail(s.offset, "%s is not a time zone such as Europe/Zurich", s.left(name))
-	}
-	zones.Lock()
-	defer zones.Unlock()
-	if len(zones.byName) < maxZones {
-		zones.byName[name] = z
-	}
-	return z
 }

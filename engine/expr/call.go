@@ -24,8 +24,8 @@ func (c *compiler) called(n *ast.CallNode) node {
 // function compiles a call by name.
 func (c *compiler) function(n ast.Node, name string, args []ast.Node) node {
 	s := &site{offset: c.offset(n), name: name}
-	if name == "get" && !registered[name] {
-		return c.get(n, s, args)
+	if lazy := lazies[name]; lazy != nil && !registered[name] {
+		return lazy(c, n, s, args)
 	}
 	f := c.find(s, name)
 	nodes, known := make([]node, len(args)), make([]kinds, len(args))
@@ -35,9 +35,18 @@ func (c *compiler) function(n ast.Node, name string, args []ast.Node) node {
 		s.secret[0] = s.secret[0] || nodes[i].secret
 	}
 	f.accept(s.offset, known, func(i int) string { return s.known(0, nodes[i]) })
+	f.prepare(s, nodes)
+	if registered[name] {
+		c.record(n, f, nodes)
+	}
+	if f.Bind != nil {
+		bound := *f
+		bound.Call = f.Bind(c.origin.by)
+		f = &bound
+	}
 	v := c.call(n, f.out(), nodes, f.pure, func(fr *frame, args []any) any { return f.invoke(fr, s, args) })
-	if name == "len" && !registered[name] && !v.konst {
-		v.scalar = nodes[0].scalar.then(scalar.length)
+	if f.compiled != nil && !v.konst {
+		f.compiled(s, &v, nodes)
 	}
 	return v
 }
@@ -46,10 +55,17 @@ func (c *compiler) function(n ast.Node, name string, args []ast.Node) node {
 func (c *compiler) find(s *site, name string) *function {
 	f, ok := functions[name]
 	if !ok {
+		f, ok = functions[camel[name]]
+	}
+	if !ok {
 		failFor(s.offset, meantFunction(name, c.scopes), "there is no function %s()", name)
 	}
 	if f.Scope != "" && !slices.Contains(c.scopes, f.Scope) {
-		fail(s.offset, "%s() cannot be called here, only where there is a %s", name, f.Scope)
+		where := "where there is a " + f.Scope
+		if f.Scope == "generate" {
+			where = "in the body of a generate"
+		}
+		fail(s.offset, "%s() cannot be called here, only %s", name, where)
 	}
 	return f
 }
@@ -72,7 +88,13 @@ func (f *function) invoke(fr *frame, s *site, args []any) any {
 		if err != nil {
 			panic(&failure{err: err, offset: s.offset, msg: fmt.Sprintf("%s(): %s", f.Name, err)})
 		}
-		v = normal(s, v)
+		if b, ok := v.([]byte); ok && f.out() == kBytes {
+			fr.made(s.offset, b)
+			return b
+		}
+		if !f.Values {
+			v = normal(s, v)
+		}
 		fr.walk(s.offset, v, elementSize, 0)
 		return v
 	}
@@ -83,11 +105,63 @@ func (f *function) invoke(fr *frame, s *site, args []any) any {
 	return v
 }
 
+// lazies are the functions that do not simply evaluate their arguments first.
+var lazies = map[string]func(c *compiler, n ast.Node, s *site, args []ast.Node) node{}
+
+func init() {
+	lazies["get"], lazies["try"] = (*compiler).get, (*compiler).try
+}
+
+// given checks how many arguments there are.
+func (s *site) given(args []ast.Node, want int) {
+	if len(args) != want {
+		failFor(s.offset, functions[s.name].Usage, "%s() takes %s, not %d", s.name, plural(want), len(args))
+	}
+}
+
+// try compiles try(x, otherwise). An exhausted budget, a timeout and a broken document are not failures of x: nothing
+// can be evaluated then.
+func (c *compiler) try(n ast.Node, s *site, args []ast.Node) node {
+	s.given(args, 2)
+	was := c.trying
+	c.trying = true
+	x := c.node(args[0])
+	c.trying = was
+	otherwise := c.node(args[1])
+	if x.konst {
+		return x
+	}
+	return node{
+		at: n, kinds: x.kinds | otherwise.kinds, offset: s.offset, secret: x.secret || otherwise.secret,
+		eval: func(f *frame) any {
+			if v, ok := f.attempt(x); ok {
+				return v
+			}
+			return otherwise.eval(f)
+		},
+	}
+}
+
+// attempt is what x gives, unless it fails.
+func (f *frame) attempt(x node) (v any, ok bool) {
+	args := len(f.args)
+	defer func() {
+		failed := caught(recover())
+		if failed == nil {
+			return
+		}
+		if failed.final {
+			panic(failed)
+		}
+		clear(f.args[args:])
+		f.args, v, ok = f.args[:args], nil, false
+	}()
+	return x.eval(f), true
+}
+
 // get compiles get(of, path). Of a field, or of this, only that path is read.
 func (c *compiler) get(n ast.Node, s *site, args []ast.Node) node {
-	if len(args) != 2 {
-		failFor(s.offset, functions["get"].Usage, "get() takes 2 arguments, not %d", len(args))
-	}
+	s.given(args, 2)
 	of, key := c.node(args[0]), c.node(args[1])
 	s.secret[0] = key.secret
 	if !key.konst {
@@ -123,10 +197,10 @@ func pathOf(s *site, v any) doc.Path {
 	case string:
 		p, err := doc.ParsePath(v)
 		if err != nil {
-			fail(s.offset, "get(): %s is not a path such as a.b[0]", s.left(v))
+			fail(s.offset, "%s(): %s is not a path such as a.b[0]", s.name, s.left(v))
 		}
 		return p
 	}
-	fail(s.offset, "get() needs a path as text, not %s", s.left(v))
+	fail(s.offset, "%s() needs a path as text, not %s", s.name, s.left(v))
 	return doc.Path{}
 }

@@ -39,7 +39,11 @@ func (c *coder) placeholder(p schema.Piece) {
 	default:
 		// The blanks keep it apart from what is next to it: 1${X} is not a number.
 		c.buf = append(c.buf, ' ')
-		c.buf = append(c.buf, literal(p.Text)...)
+		if p.Quoted {
+			c.buf = appendQuoted(c.buf, p.Text)
+		} else {
+			c.buf = append(c.buf, literal(p.Text)...)
+		}
 		c.buf = append(c.buf, ' ')
 	}
 }

@@ -10,7 +10,7 @@ import (
 // Kinds that can be equal; other pairs are an error, never silently unequal.
 var equalTypes = []combo{
 	{kNil, kAny, kBool}, {kAny, kNil, kBool},
-	{kNumber, kNumber, kBool}, {kText, kText, kBool}, {kBool, kBool, kBool},
+	{kNumber, kNumber, kBool}, {kText | kBytes, kText | kBytes, kBool}, {kBool, kBool, kBool},
 	{kList, kList, kBool}, {kObject, kObject, kBool},
 	{kTime, kTime, kBool}, {kDuration, kDuration, kBool}, {kZone, kZone, kBool},
 }
@@ -84,6 +84,10 @@ func deepEqual(a, b any, depth int) bool {
 			}
 		}
 		return true
+	case []byte:
+		return kindOf(b)&(kText|kBytes) != 0 && string(a) == textOf(b)
+	case string:
+		return kindOf(b)&(kText|kBytes) != 0 && a == textOf(b)
 	case *time.Location:
 		b, ok := b.(*time.Location)
 		return ok && a.String() == b.String()
@@ -126,4 +130,12 @@ func inList(a any, list []any) (is, ok bool) {
 		ok = ok || comparable
 	}
 	return false, ok
+}
+
+// textOf is a text, or bytes as one that may not be UTF-8.
+func textOf(v any) string {
+	if b, ok := v.([]byte); ok {
+		return string(b)
+	}
+	return v.(string)
 }

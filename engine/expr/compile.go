@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/expr-lang/expr/ast"
@@ -23,27 +24,33 @@ type compiler struct {
 	origin   *origin
 	offsets  []int // in bytes, of the characters of code
 	scopes   []string
-	config   *conf.Config   // of expr's parser and compiler
+	config   *conf.Config   // of expr's parser
+	masked   map[int]string // loops that stand in the code under a name which the parser knows, by their character
 	frame    *frame         // for calls with constants
-	vmOnly   bool           // tests compare both ways to evaluate
+	plain    bool           // without the shorter ways: tests compare
 	vars     []variable     // in scope, the innermost last
-	declared int            // variables of the VM so far
+	declared int            // slots for variables so far
 	nodes    int            // of the syntax tree so far
-	loops    []string       // predicates around the present node, the innermost last
+	loops    []around       // loops around the present node, the innermost last
+	elems    int            // loops so far
+	trying   bool           // within try(): what fails of constants does so on a message
+	shared   bool           // the value may have the same part many times
 	slots    map[string]int // of paths that loops read
 	warnings []*Error       // about code that is right but may not mean what it says
+	noted    Calls          // of registered functions
 }
 
 // variable is a let.
 type variable struct {
 	name  string
-	inner string // unique, so that it can't meet a name that is special to expr
+	slot  int
 	value node
 }
 
 // compile compiles code; the error is an *Error.
-func compile(code string, o *origin, scopes []string, vmOnly bool) (p *program, err error) {
-	c := &compiler{code: code, origin: o, scopes: scopes, vmOnly: vmOnly, config: newConfig(), slots: map[string]int{}}
+func compile(code string, o *origin, scopes []string, plain bool) (p *program, err error) {
+	declared()
+	c := &compiler{code: code, origin: o, scopes: scopes, plain: plain, config: newConfig(), slots: map[string]int{}}
 	c.frame = new(frame)
 	c.frame.begin(nil, new(Limits))
 	defer func() {
@@ -60,7 +67,7 @@ func newConfig() *conf.Config {
 	config := conf.CreateNew()
 	config.Optimize = false
 	for name := range registered {
-		if _, special := predicates[name]; special {
+		if _, special := loops[name]; special {
 			config.Functions[name] = &builtin.Function{Name: name}
 		}
 	}
@@ -89,7 +96,7 @@ func (c *compiler) node(n ast.Node) node {
 	case *ast.IdentifierNode:
 		return c.variable(n)
 	case *ast.PointerNode:
-		return c.pointer(n)
+		return c.pointer(n, c.offset(n))
 	case *ast.ChainNode:
 		return c.node(n.Node)
 	case *ast.MemberNode:
@@ -105,8 +112,8 @@ func (c *compiler) node(n ast.Node) node {
 	case *ast.CallNode:
 		return c.called(n)
 	case *ast.BuiltinNode:
-		if p, ok := predicates[n.Name]; ok {
-			return c.predicate(n, p)
+		if l, name, ok := c.loopOf(n); ok {
+			return c.loop(n, name, l)
 		}
 		return c.function(n, n.Name, n.Arguments)
 	case *ast.ArrayNode:
@@ -224,45 +231,52 @@ func (c *compiler) variable(n *ast.IdentifierNode) node {
 		return c.folded(n, v.value.value, v.value)
 	}
 	return node{
-		ast:    vmNode(&ast.IdentifierNode{Value: v.inner}, n),
-		kinds:  v.value.kinds,
-		secret: v.value.secret,
-		offset: c.offset(n),
+		at: n, kinds: v.value.kinds, secret: v.value.secret, offset: c.offset(n),
+		eval: func(f *frame) any { return f.vars[v.slot] },
 	}
 }
 
 func (c *compiler) let(n *ast.VariableDeclaratorNode) node {
 	value := c.node(n.Value)
-	v := variable{name: n.Name, inner: c.unique(), value: value}
-	c.vars = append(c.vars, v)
+	slot := c.slot()
+	c.vars = append(c.vars, variable{name: n.Name, slot: slot, value: value})
 	body := c.node(n.Expr)
 	c.vars = c.vars[:len(c.vars)-1]
-	if body.konst {
+	if body.konst || value.konst {
 		return body
 	}
-	body.ast = vmNode(&ast.VariableDeclaratorNode{Name: v.inner, Value: value.ast, Expr: body.ast}, n)
-	if !value.konst {
-		body.eval, body.scalar, body.write, body.path = nil, nil, nil, nil
+	of := body.eval
+	c.shared = true
+	return node{
+		at: n, kinds: body.kinds, offset: body.offset, secret: body.secret,
+		eval: func(f *frame) any {
+			f.vars[slot] = value.eval(f)
+			return of(f)
+		},
 	}
-	return body
 }
 
-// unique is a name for a variable of the VM.
-func (c *compiler) unique() string {
+// slot is where a frame keeps the value of a variable, or of what is around the body of a loop.
+func (c *compiler) slot() int {
 	c.declared++
-	return fmt.Sprintf("v%d", c.declared)
+	return c.declared - 1
 }
 
 func (c *compiler) sequence(n *ast.SequenceNode) node {
-	var last node
-	var all []ast.Node
-	for _, s := range n.Nodes {
-		last = c.node(s)
-		all = append(all, last.ast)
+	all := make([]node, len(n.Nodes))
+	for i, s := range n.Nodes {
+		all[i] = c.node(s)
 	}
-	last.ast = vmNode(&ast.SequenceNode{Nodes: all}, n)
-	last.eval, last.scalar, last.write, last.path, last.konst = nil, nil, nil, nil, false
-	return last
+	last := all[len(all)-1]
+	return node{
+		at: n, kinds: last.kinds, offset: last.offset, secret: last.secret,
+		eval: func(f *frame) (v any) {
+			for _, s := range all {
+				v = s.eval(f)
+			}
+			return v
+		},
+	}
 }
 
 // member is a key or index that is known only when the message is there.
@@ -274,6 +288,9 @@ func (c *compiler) member(n *ast.MemberNode) node {
 	s := &site{offset: c.offset(n), name: "[]", secret: [2]bool{key.secret}}
 	if key.kinds&(kText|kInt|kFloat|kNil) == 0 {
 		fail(s.offset, "a key is text and an index a whole number, not %s", key.kinds)
+	}
+	if name, ok := key.value.(string); ok && of.kinds == kTime && timePart(time.Time{}, name) == nil {
+		failFor(s.offset, "flowd docs time_parts lists its parts", "%s is not a part of a time", s.left(name))
 	}
 	if of.kinds&kText != 0 && key.kinds&(kInt|kFloat) != 0 {
 		of = c.charged(n, of, (*frame).characters)
@@ -310,10 +327,10 @@ func (c *compiler) slice(n *ast.SliceNode) node {
 	none.SetLocation(n.Location())
 	args := []node{c.node(n.Node), c.node(cmp.Or(n.From, none)), c.node(cmp.Or(n.To, none))}
 	s := &site{offset: c.offset(n), name: "[:]"}
-	if args[0].kinds&(kText|kList) == 0 {
+	if args[0].kinds&(kText|kList|kBytes) == 0 {
 		fail(s.offset, "cannot take a part of %s", args[0].kinds)
 	}
-	return c.call(n, args[0].kinds&(kText|kList), args, true, func(f *frame, args []any) any {
+	return c.call(n, args[0].kinds&(kText|kList|kBytes), args, true, func(f *frame, args []any) any {
 		if text, ok := args[0].(string); ok {
 			f.characters(s.offset, len(text))
 		}
@@ -329,7 +346,7 @@ func (c *compiler) list(n *ast.ArrayNode) node {
 		elems[i] = c.node(e)
 	}
 	offset := c.offset(n)
-	list := c.call(n, kList, elems, true, func(f *frame, args []any) any {
+	list := c.literal(n, kList, elems, func(f *frame, args []any) any {
 		v := append(make([]any, 0, len(args)), args...)
 		f.made(offset, v)
 		return v
@@ -358,7 +375,7 @@ func (c *compiler) object(n *ast.MapNode) node {
 		}
 		args = append(args, key, c.node(pair.Value))
 	}
-	object := c.call(n, kObject, args, true, func(f *frame, args []any) any {
+	object := c.literal(n, kObject, args, func(f *frame, args []any) any {
 		m := make(map[string]any, len(args)/2)
 		for i := 0; i < len(args); i += 2 {
 			key, ok := args[i].(string)

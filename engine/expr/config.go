@@ -18,8 +18,14 @@ func init() {
 // UnmarshalConfig compiles the expression of a configuration. The field's tag
 // scope:"a,b" says which scoped functions it may call.
 func (e *Expr) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
-	e.p = decode(d, n)
+	if e.p = decode(d, n); e.p != nil && e.p.kinds == kBytes {
+		report(d, n, e.p.origin.errorOf(noBytes(e.p.site.offset)), false)
+		e.p = nil
+	}
 }
+
+// UnmarshalConfig is that of Expr, for what may also be bytes.
+func (v *Value) UnmarshalConfig(d *schema.Decoder, n *schema.Node) { v.p = decode(d, n) }
 
 // UnmarshalConfig is that of Expr, for a condition.
 func (c *Cond) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
@@ -27,7 +33,7 @@ func (c *Cond) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 		return
 	}
 	if err := c.p.condition(); err != nil {
-		report(d, n, err, false)
+		report(d, c.p.origin.place.Node, err, false)
 		c.p = nil
 	}
 }
@@ -43,31 +49,33 @@ func decode(d *schema.Decoder, n *schema.Node) *program {
 		d.Report(n, schema.Problem{Code: problemCode, Message: t.problem, Remedy: t.remedy, Caret: at})
 		return nil
 	}
-	if _, resolved := d.Text(n); !resolved {
+	shown, pieces, resolved := codeOf(d, n, false)
+	if !resolved {
 		return nil // reported; its value would only bring more complaints
 	}
 	coder := newCoder()
-	for _, p := range d.Pieces(n) {
+	for _, p := range pieces {
 		if p.Placeholder {
 			coder.placeholder(p)
 		} else {
 			coder.add(p.Text, p.Offset)
 		}
 	}
-	o := &origin{text: n.Text, place: d.Place(n), runs: coder.runs}
+	o := originOf(d, n, shown, coder.runs)
 	p, err := compile(string(coder.buf), o, scopesOf(d), false)
 	if err == nil {
 		p.limits = schema.Shared[Limits](d)
-		err = swallowed(n, string(coder.buf), o)
+		err = swallowed(shown, string(coder.buf), o)
 	}
 	if err != nil {
-		report(d, n, tailed(n, err), false)
+		report(d, shown, tailed(n, err), false)
 		return nil
 	}
 	for _, w := range p.warnings {
-		report(d, n, w, true)
+		report(d, shown, w, true)
 	}
 	warnTail(d, n)
+	noteCalls(d, p)
 	return p
 }
 
@@ -88,13 +96,14 @@ func (t *Template) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 			Remedy: `write "" for an empty one`})
 		return
 	}
-	if _, resolved := d.Text(n); !resolved {
+	shown, pieces, resolved := codeOf(d, n, true)
+	if !resolved {
 		return
 	}
-	o := &origin{text: n.Text, place: d.Place(n)}
-	compiled, errs := parseTemplate(d.Pieces(n), o, scopesOf(d))
+	o := originOf(d, n, shown, nil)
+	compiled, errs := parseTemplate(pieces, o, scopesOf(d))
 	for _, err := range errs {
-		report(d, n, tailed(n, err), false)
+		report(d, shown, tailed(n, err), false)
 	}
 	if len(errs) > 0 {
 		return
@@ -105,8 +114,9 @@ func (t *Template) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 			continue
 		}
 		p.expr.limits = schema.Shared[Limits](d)
+		noteCalls(d, p.expr)
 		for _, w := range p.expr.warnings {
-			report(d, n, w, true)
+			report(d, shown, w, true)
 		}
 	}
 	t.t = compiled

@@ -21,7 +21,7 @@ var environment = map[string]string{
 	"CODE": `" or true or "`, "TICK": "a` or `b", "QUOTE": `it's "it" \ ` + "\n", "EMPTY": "", "PART": "$(secret)",
 	"CALL":  "upper(name)",
 	"ZEROS": "007", "SECRET": "hunter2", "PAREN": `") + upper(name) + ("`, "BACKSLASH": `\`,
-	"MIN": "-9223372036854775808",
+	"MIN": "-9223372036854775808", "GROUP": "$hunter2", "VERB": "%hunter2", "PATTERN": "(hunter2",
 }
 
 // scalar is a node as a reader of files makes it, in line 7, column 11.
@@ -164,6 +164,15 @@ func TestProblems(t *testing.T) {
 			`p.yaml:7:23: expr: cannot compare text with number 1 using > [expression]`},
 		{"nor behind an operator", scalarNode("expr", `("a" + ${SECRET}) > 1`),
 			`p.yaml:7:29: expr: cannot compare text with number 1 using > [expression]`},
+		{"nor as a pattern", scalarNode("expr", `re_find(a, "${PATTERN}")`),
+			`p.yaml:7:22: expr: re_find(): text is not a regular expression: missing closing ) [expression]`},
+		{"nor a group of it", scalarNode("expr", `re_replace(a, "b", "${GROUP}")`),
+			`p.yaml:7:30: expr: re_replace(): the pattern does not have such a group [expression]`},
+		{"nor as a format", scalarNode("expr", `printf("${VERB}", 1)`),
+			`p.yaml:7:18: expr: printf(): the format has something else behind a %, which is not a verb` +
+				` (write %s %d %x %f %e %g %q %t %c %b %o, or %% for a percent sign) [expression]`},
+		{"nor as a value of one", scalarNode("expr", `printf("%d", "${SECRET}")`),
+			`p.yaml:7:24: expr: printf(): %d needs a whole number, not text [expression]`},
 		{"next to a digit it is not a number", scalarNode("expr", `1${NUMBER}`),
 			`p.yaml:7:12: expr: unexpected 5 (an operator is missing before it) [expression]`},
 		{"a negative one is no subtraction", scalarNode("expr", `status ${NEGATIVE}`),
@@ -195,7 +204,7 @@ func TestProblems(t *testing.T) {
 		{"a tag before more", scalarNode("cond", `and shipped`, tag("!paid")),
 			`p.yaml:7:11: cond: YAML reads !paid as a tag (write not paid and shipped) [expression]`},
 		{"a date", scalarNode("expr", `2026-01-02`, tag("!!timestamp")),
-			`p.yaml:7:11: expr: YAML reads 2026-01-02 as a date (write 'date("2026-01-02")' for a time, '"2026-01-02"' for text) [expression]`},
+			`p.yaml:7:11: expr: YAML reads 2026-01-02 as a date (write 'parse_time("2026-01-02")' for a time, '"2026-01-02"' for text) [expression]`},
 		{"a list", scalarNode("expr", ``, list),
 			`p.yaml:7:11: expr: expected an expression, got a list (quote it: '[a, "b"]') [expression]`},
 		{"a mapping", scalarNode("expr", ``, mapping),

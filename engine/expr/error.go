@@ -67,14 +67,14 @@ func blank(r rune) rune {
 	return r
 }
 
-// failure is how an operation deep inside an evaluation ends it. expr's VM hands panics of
-// functions out as errors, and most of its function types have no error result; run and
-// compile catch failures, so no other code sees one.
+// failure is how an operation deep inside an evaluation ends it: operations give nothing but a value. run and compile
+// catch failures, so no other code sees one.
 type failure struct {
 	err    error // what the document or a function said, or nil
 	offset int   // in the compiled code
 	msg    string
 	remedy string
+	final  bool // the whole evaluation is at its end: try() does not help
 }
 
 func (f *failure) Error() string { return f.msg }
@@ -87,6 +87,11 @@ func fail(offset int, format string, args ...any) {
 // failFor is fail with a remedy.
 func failFor(offset int, remedy, format string, args ...any) {
 	panic(&failure{offset: offset, msg: fmt.Sprintf(format, args...), remedy: remedy})
+}
+
+// end is failFor for the whole evaluation.
+func end(offset int, remedy, format string, args ...any) {
+	panic(&failure{offset: offset, msg: fmt.Sprintf(format, args...), remedy: remedy, final: true})
 }
 
 // caught is the failure that a deferred function recovered, or nil. Other panics go on.

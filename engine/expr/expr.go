@@ -1,8 +1,8 @@
 // Package expr compiles expressions and templates over a message. Start at
 // [Expr], [Cond] and [Template], which are config fields.
 //
-// The language is that of github.com/expr-lang/expr, whose parser and VM do the
-// work, with other names and stricter types. A bare identifier is a field of the
+// The language is that of github.com/expr-lang/expr, whose parser reads it, with
+// other names and stricter types; what it reads becomes closures. A bare identifier is a field of the
 // document, whatever it is called, and only what is called is a function. A
 // missing field is nil; nil and wrong types are errors everywhere but at ==, !=,
 // ?? and in.
@@ -25,6 +25,12 @@ type Expr struct{ p *program }
 
 // Cond is an expression that yields true or false; anything else is an error.
 type Cond struct{ Expr }
+
+// Value is an expression of anything that steps can keep, bytes included, and a config field.
+type Value struct{ Expr }
+
+// Eval is that of Expr; it may also give []byte.
+func (v *Value) Eval(s Source) (any, error) { return v.value(s) }
 
 // Compile compiles an expression; scopes are those of scoped functions. The error is an *Error.
 func Compile(src string, scopes ...string) (Expr, error) {
@@ -98,6 +104,15 @@ var errUnset = &Error{Msg: "there is no expression"}
 // map[string]any, time.Time or time.Duration. The caller does not change it.
 // Errors are *Error, or *doc.SyntaxError when the document is none.
 func (e *Expr) Eval(s Source) (any, error) {
+	v, err := e.value(s)
+	if _, ok := v.([]byte); ok {
+		return nil, e.p.origin.errorOf(noBytes(e.p.site.offset))
+	}
+	return v, err
+}
+
+// value is what Eval gives, or bytes.
+func (e *Expr) value(s Source) (any, error) {
 	if e.p == nil {
 		return nil, errUnset
 	}

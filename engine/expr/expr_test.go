@@ -2,6 +2,7 @@ package expr
 
 import (
 	"math"
+	"reflect"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -340,5 +341,22 @@ func TestEval(t *testing.T) {
 				t.Errorf("%s = %#v, want %#v", test.src, got, test.want)
 			}
 		})
+	}
+}
+
+// TestLengthsAreCounted has lists that are counted without being decoded, and some that must be: both say the same.
+func TestLengthsAreCounted(t *testing.T) {
+	for _, list := range []string{
+		`[]`, `[ ]`, `["a"]`, `[1, -2.5, true, false, null, "x"]`, `["é", "\u00e9", "\ud800"]`, `[[1, 2], {"a": 1}]`,
+		`[123456789012345678901234567890]`, `[1e999]`, `[1E400, 2]`, `"text"`, `"\n\t"`, `{"a": 1, "b": 2}`, `null`, `5`,
+	} {
+		m := msg(`{"x": ` + list + `}`)
+		for _, src := range [][2]string{{`len(x)`, `len(first([x]))`}, {`len(x) > 1`, `len(first([x])) > 1`}} {
+			fast, fastErr := runBoth(t, src[0], m)
+			slow, slowErr := runBoth(t, src[1], m)
+			if !reflect.DeepEqual(fast, slow) || (fastErr == nil) != (slowErr == nil) {
+				t.Errorf("%s of %s: %v, %v, but %v, %v", src[0], list, fast, fastErr, slow, slowErr)
+			}
+		}
 	}
 }

@@ -6,25 +6,24 @@ import (
 	"sync"
 	"time"
 
-	"github.com/expr-lang/expr/vm"
-
 	"github.com/flowd-io/flowd/engine/doc"
 	"github.com/flowd-io/flowd/schema"
 )
 
-// frame is one evaluation in progress. Frames are pooled: an evaluation neither allocates
-// its VM nor its arguments.
+// frame is one evaluation in progress. Frames are pooled: an evaluation allocates neither its arguments nor its
+// variables.
 type frame struct {
 	src    Source
 	limits *Limits
 	steps  int   // left of the present stretch
 	later  int   // left behind it
 	memory int   // left, in bytes
-	loops  int   // begun by the VM
 	args   []any // of the current calls, as a stack
+	vars   []any // values of variables
 	slots  []slotValue
-	vm     vm.VM
 	text   doc.Text // written by an Encode
+
+	elements []element // that loops are at
 }
 
 var frames = sync.Pool{New: func() any { return new(frame) }}
@@ -43,15 +42,26 @@ func (f *frame) begin(src Source, limits *Limits) {
 	f.later -= f.steps
 }
 
-// reset makes the frame ready for another program with what is left of the budget.
-// The VM keeps a scope for each loop that it ever began and the largest stack, so one
-// that grew is dropped.
-func (f *frame) reset() {
-	if f.loops > 64 || cap(f.vm.Stack) > keptStack {
-		f.vm, f.loops = vm.VM{}, 0
+// declare makes room for the variables and the elements of a program.
+func (f *frame) declare(vars, elements int) {
+	for len(f.vars) < vars {
+		f.vars = append(f.vars, nil)
 	}
+	for len(f.elements) < elements {
+		f.elements = append(f.elements, element{})
+	}
+}
+
+// reset makes the frame ready for another program with what is left of the budget.
+func (f *frame) reset() {
 	clear(f.args[:cap(f.args)])
 	f.args = f.args[:0]
+	clear(f.vars)
+	for i := range f.elements {
+		e := &f.elements[i]
+		clear(e.path[:cap(e.path)])
+		*e = element{path: e.path[:0]}
+	}
 	clear(f.slots)
 	f.slots = f.slots[:0]
 }
@@ -84,7 +94,8 @@ func (f *frame) get(offset int, p doc.Path) any {
 		}
 	}
 	_, err = d.Get(p) // whose error names the path
-	panic(&failure{err: err, offset: offset})
+	_, broken := errors.AsType[*doc.SyntaxError](err)
+	panic(&failure{err: err, offset: offset, final: broken})
 }
 
 // once is get for a path that a loop reads: it is decoded once per evaluation.
@@ -116,14 +127,14 @@ func (f *frame) step(offset, n int) {
 // goOn begins another stretch of steps, unless the budget or the call is at its end.
 func (f *frame) goOn(offset int) {
 	if f.later += f.steps; f.later < 0 {
-		failFor(offset, "give it less to process, or raise engine.limits.expression.steps",
+		end(offset, "give it less to process, or raise engine.limits.expression.steps",
 			"the expression takes more than %d steps%s", f.limits.steps(), f.where())
 	}
 	f.steps = min(f.later, stretch)
 	f.later -= f.steps
 	if src, ok := f.src.(Interrupted); ok {
 		if err := src.Interrupted(); err != nil {
-			f := &failure{err: err, offset: offset, msg: "the evaluation was interrupted: " + err.Error()}
+			f := &failure{final: true, err: err, offset: offset, msg: "the evaluation was interrupted: " + err.Error()}
 			if errors.Is(err, context.DeadlineExceeded) {
 				f.msg, f.remedy = "the evaluation took longer than the timeout",
 					"give it less to process, or raise `timeout`"
@@ -149,7 +160,7 @@ func (f *frame) room(offset, n int) {
 }
 
 func (f *frame) tooMuch(offset int) {
-	failFor(offset, "make it produce less, or raise engine.limits.expression.memory",
+	end(offset, "make it produce less, or raise engine.limits.expression.memory",
 		"the expression takes more than %s of memory%s", schema.Size(f.limits.memory()), f.where())
 }
 
@@ -178,6 +189,8 @@ func (f *frame) walk(offset int, v any, size, depth int) {
 	case string:
 		f.bytes(offset, len(v), size)
 	case doc.Number:
+		f.bytes(offset, len(v), size)
+	case []byte:
 		f.bytes(offset, len(v), size)
 	case []any:
 		f.step(offset, 1+len(v))
@@ -213,6 +226,9 @@ func (f *frame) characters(offset, n int) { f.step(offset, n>>5) }
 func (f *frame) made(offset int, v any) {
 	switch v := v.(type) {
 	case string:
+		f.step(offset, len(v)>>10)
+		f.alloc(offset, len(v))
+	case []byte:
 		f.step(offset, len(v)>>10)
 		f.alloc(offset, len(v))
 	case []any:

@@ -7,6 +7,10 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/expr-lang/expr/builtin"
+
+	"github.com/flowd-io/flowd/schema"
 )
 
 // Func is a function that expressions can call.
@@ -17,9 +21,22 @@ type Func struct {
 	Usage string // "upper(text) text"; made from Types when empty
 	Scope string // "" is everywhere, else only in fields tagged scope:"..."
 
+	Group string // under which docs list it; "" is "message"
+
+	// Example is a call and what it gives, such as `upper("a") → "A"`; several are one a line.
+	Example string
+
 	// Call gets the Source that the expression is evaluated on. It may be called
 	// from any goroutine and keeps no args. Its error fails the message.
 	Call func(src Source, args ...any) (any, error)
+
+	// Values says that Call only returns what expressions have given, bytes included.
+	Values bool
+
+	// Bind, where it is set, makes Call for code that a decoder has decoded, of which it takes
+	// what the decoder's code shares; see [schema.Shared]. It is asked at load; d is nil for
+	// code of a program. Such a function means nothing in another process.
+	Bind func(d *schema.Decoder) func(src Source, args ...any) (any, error)
 }
 
 // function is a Func, ready to be checked and called.
@@ -27,16 +44,69 @@ type function struct {
 	Func
 	sigs []signature
 	pure bool // same arguments, same result: calls with constants are done at load
+	old  bool // goes on working under this name, which docs no longer show
 
 	shallow bool // neither goes through a list or object nor makes one
+
+	// settle looks, at load, at arguments whose roles depend on each other; compiled sees each call once it is compiled,
+	// prepares what takes several arguments, and adds shorter ways to the call's value. Most functions have neither.
+	settle   func(s *site, args []node)
+	compiled func(s *site, call *node, args []node)
 
 	// run is a builtin's code; arguments have been checked against sigs. Nil: Call.
 	run func(f *frame, s *site, args []any) any
 }
 
-// functions are all functions but the predicates, by name. Only init functions
+// functions are all functions but the loops, by name. Only init functions
 // write to it.
 var functions = map[string]*function{}
+
+// camel are the functions that expr calls otherwise: such a name goes on working.
+var camel = camelNames()
+
+func camelNames() map[string]string {
+	names := map[string]string{}
+	for _, name := range builtin.Names {
+		if snake := snakeOf(name); snake != name {
+			names[name] = snake
+		}
+	}
+	return names
+}
+
+// snakeOf is indexOf as index_of, and toJSON as to_json.
+func snakeOf(name string) string {
+	var b []byte
+	for i, c := range []byte(name) {
+		if 'A' <= c && c <= 'Z' {
+			if i > 0 && (name[i-1] < 'A' || name[i-1] > 'Z') {
+				b = append(b, '_')
+			}
+			c += 'a' - 'A'
+		}
+		b = append(b, c)
+	}
+	return string(b)
+}
+
+// Canonical is the name under which docs have a function that may be called by an alias, as expr names it.
+func Canonical(name string) string { return cmp.Or(camel[name], name) }
+
+// nameOf is the name in a usage line.
+func nameOf(usage string) string {
+	name, _, _ := strings.Cut(usage, "(")
+	return name
+}
+
+// renamed lets a function go on working under the name that it had.
+func renamed(old, name string) {
+	f := *functions[name]
+	f.Name, f.old = old, true
+	functions[old] = &f
+}
+
+// plugins are the functions that were registered: they take the place of those of this package.
+var plugins = map[string]*function{}
 
 // registered are the names that Register has taken.
 var registered = map[string]bool{}
@@ -45,8 +115,8 @@ var registered = map[string]bool{}
 // init functions only. It panics when the name is taken: that is a mistake of
 // the program's author, seen at start.
 func Register(f Func) {
-	if f.Name == "" || f.Call == nil {
-		panic("expr: a function needs a name and a Call")
+	if f.Name == "" || f.Call == nil && f.Bind == nil {
+		panic("expr: a function needs a name and a Call or Bind")
 	}
 	if registered[f.Name] {
 		panic(fmt.Sprintf("expr: function %s is registered twice", f.Name))
@@ -64,11 +134,12 @@ func Register(f Func) {
 		fn.sigs = append(fn.sigs, signatureOf(ft))
 	}
 	fn.Usage = cmp.Or(f.Usage, fn.usage())
-	functions[f.Name] = fn
+	functions[f.Name], plugins[f.Name] = fn, fn
 }
 
 // Scopes are all scopes that functions have, sorted.
 func Scopes() []string {
+	declared()
 	var all []string
 	for _, f := range functions {
 		if f.Scope != "" && !slices.Contains(all, f.Scope) {
@@ -79,18 +150,19 @@ func Scopes() []string {
 	return all
 }
 
-// Functions lists what expressions in a field of these scopes can call, by
+// Functions lists, without aliases, what expressions in a field of these scopes can call, by
 // name, for docs and completion.
 func Functions(scopes ...string) []Func {
+	declared()
 	var all []Func
 	for _, f := range functions {
-		if f.Scope == "" || slices.Contains(scopes, f.Scope) {
+		if !f.old && (f.Scope == "" || slices.Contains(scopes, f.Scope)) {
 			all = append(all, f.Func)
 		}
 	}
-	for name, p := range predicates {
+	for name, l := range loops {
 		if !registered[name] {
-			all = append(all, Func{Name: name, Usage: p.usage, Doc: p.doc})
+			all = append(all, Func{Name: name, Group: "lists and objects", Usage: l.usage, Doc: l.doc, Example: l.example})
 		}
 	}
 	slices.SortFunc(all, func(a, b Func) int { return cmp.Compare(a.Name, b.Name) })

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/schema"
 )
 
 var errSource = errors.New("no topic")
@@ -44,6 +45,14 @@ func init() {
 		}
 		return args[1:], nil
 	}})
+	Register(Func{Name: "test_bound", Types: []any{new(func() any)},
+		Bind: func(d *schema.Decoder) func(Source, ...any) (any, error) {
+			if d == nil {
+				return func(Source, ...any) (any, error) { return nil, nil }
+			}
+			shared := schema.Shared[shared](d)
+			return func(Source, ...any) (any, error) { return shared.value, nil }
+		}})
 	Register(Func{Name: "test_typed", Types: []any{new(func(int, float64, ...string) bool),
 		new(func(time.Time) string)},
 		Call: func(_ Source, args ...any) (any, error) { return len(args) > 2, nil }})
@@ -86,6 +95,33 @@ func TestRegisteredFunctions(t *testing.T) {
 	_, err := runBoth(t, `test_meta("none")`, m)
 	if !errors.Is(err, errSource) {
 		t.Errorf("got %v, want an error that wraps what the function said", err)
+	}
+}
+
+// shared is what test_bound reads.
+type shared struct{ value any }
+
+func TestBoundFunctionsReadWhatTheirDecoderShares(t *testing.T) {
+	var fields [2]field
+	for i := range fields {
+		d := schema.NewDecoder(nil)
+		if !d.Decode(scalarNode([]string{"expr", "template"}[i], []string{`test_bound() + 1`, `$(test_bound())`}[i]),
+			&fields[i]) {
+			t.Fatal(d.Problems())
+		}
+		schema.Shared[shared](d).value = i + 7 // set later, as sections of a file are
+	}
+	if v, err := fields[0].Expr.Eval(msg(sample)); v != 8 || err != nil {
+		t.Errorf("got %v, %v, want 8", v, err)
+	}
+	if text, err := fields[1].Template.Text(msg(sample)); text != "8" || err != nil {
+		t.Errorf("got %q, %v, want 8", text, err)
+	}
+	if v, err := runBoth(t, `test_bound()`, msg(sample)); v != nil || err != nil {
+		t.Errorf("code of a program: got %v, %v, want nothing", v, err)
+	}
+	if calls := fields[0].Expr.Calls(); len(calls) != 1 || !calls[0].Bound {
+		t.Errorf("got %+v, want one call that is bound", calls)
 	}
 }
 
@@ -210,8 +246,8 @@ func TestUUIDsDiffer(t *testing.T) {
 func TestBrokenDocuments(t *testing.T) {
 	var syntax *doc.SyntaxError
 	for _, src := range []string{`a`, `a > 1`, `not a`, `any([1], # == this.a)`, `upper(a)`, `this`} {
-		for _, vmOnly := range []bool{false, true} {
-			_, err := evalOnce(src, msg(`{"a": `), vmOnly)
+		for _, plain := range []bool{false, true} {
+			_, err := evalOnce(src, msg(`{"a": `), plain)
 			if !errors.As(err, &syntax) {
 				t.Errorf("%s: got %v, want a *doc.SyntaxError", src, err)
 			}

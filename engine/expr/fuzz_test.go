@@ -28,7 +28,20 @@ var seeds = []string{
 	`{c: this, a: [user, 1.50], b: none ?? items, d: ok ? "x" : name}`, `len(name) * 2 - -i / ratio % 3`,
 	`one(items, .qty > 2) ? find(items, .qty > 2).sku : findIndex(list, # == 2)`,
 	`whole == 2 and whole in [2]`, `user == {name: "ann"}`, `user[key] != list[whole]`, `hash([1, 1.0, nil])`,
-	`uniq(mixed)`,
+	`uniq(mixed)`, `walk(this, #key == "name" ? "***" : #)`, `walk(items, {k: #key, i: #index, v: #})`,
+	`walk(user, try(upper(#), # == 1))`, `walk(list, #index > 1 ? #path : #)`, `map_values(user, [#key, #])`,
+	`merge(user, {name: 1}) | without("tags") | pick("name")`,
+	`truncate_time(parse_time(date ?? name, "%Y-%m-%d", "Europe/Zurich"), "month").day + i`,
+	`format_time(add_date(from_unix(status, "ms"), i, i), "02 Jan" + empty) < format_duration(duration("PT1H"))`,
+	`random_int(i, count) >= 1 and len(ulid()) == 26`,
+	`snowflake(count) > 0 ? len(ksuid()) : whole`,
+	`re_find(name, "n+") != nil and re_replace(word, "l(.)", "$1") != re_find(word, pattern)`,
+	`re_groups(name, "(?P<a>A)(.*)").a | pad_left(status, "-") | printf("%5s %d", i)`,
+	`parse_url(name).query ?? strip_html(html_escape(word)) | slug()`,
+	`to_hex(sha256(name)) + to_base64url(hmac("sha256", word, text))`,
+	`crc32(name) % 8 == crc32c(word) % 8`,
+	`from_hex(from_base32("GYYQ====")) ?? decrypt_aes_gcm(from_base64url(text), word)`,
+	`jwt_verify(jwt_sign(user, "key", "HS256"), "key", ["HS256"], {issuer: name, leeway: duration("1m")})`,
 }
 
 func FuzzCompile(f *testing.F) {
@@ -59,7 +72,7 @@ func FuzzCompile(f *testing.F) {
 	})
 }
 
-// FuzzEval compares closures, quick tests and expr's VM on whatever compiles.
+// FuzzEval compares the shortcuts with the evaluation proper on whatever compiles.
 func FuzzEval(f *testing.F) {
 	for _, s := range seeds {
 		f.Add(s, sample)
@@ -101,7 +114,7 @@ func outcome(t rapid.TB, p *program, m *message) string {
 		t.Errorf("got a %T", v)
 	}
 	key, err := e.p.append(nil, v, appendKey)
-	return string(key) + textOf(err)
+	return string(key) + errorText(err)
 }
 
 func FuzzTemplate(f *testing.F) {

@@ -32,23 +32,23 @@ const sample = `{
 	"now": "n", "env": "prod", "$env": "dollar", "hash": "h", "let": "l", "and": 9, "null": "field", "this": "inner", "in": "i"
 }`
 
-// runBoth evaluates src both ways, as closures and on expr's VM, and makes sure
+// runBoth evaluates src both ways, by shortcuts and without them, and makes sure
 // that they agree.
 func runBoth(t testing.TB, src string, m *message) (any, error) {
 	t.Helper()
 	v, err := evalOnce(src, m, false)
-	w, vmErr := evalOnce(src, m, true)
-	if !reflect.DeepEqual(textOf(err), textOf(vmErr)) {
-		t.Errorf("%s\nclosures give the error\n%v\nexpr's VM\n%v", src, err, vmErr)
+	w, plainErr := evalOnce(src, m, true)
+	if !reflect.DeepEqual(errorText(err), errorText(plainErr)) {
+		t.Errorf("%s\nwith shortcuts there is the error\n%v\nwithout\n%v", src, err, plainErr)
 	}
 	if diff := cmp.Diff(v, w); diff != "" && err == nil {
-		t.Errorf("%s: closures and expr's VM differ (-closures +VM):\n%s", src, diff)
+		t.Errorf("%s: with shortcuts and without differ (-with +without):\n%s", src, diff)
 	}
 	return v, err
 }
 
-func evalOnce(src string, m *message, vmOnly bool) (any, error) {
-	p, err := compile(src, &origin{text: src}, nil, vmOnly)
+func evalOnce(src string, m *message, plain bool) (any, error) {
+	p, err := compile(src, &origin{text: src}, []string{"generate"}, plain)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func evalOnce(src string, m *message, vmOnly bool) (any, error) {
 	return e.Eval(m)
 }
 
-func textOf(err error) string {
+func errorText(err error) string {
 	if err == nil {
 		return ""
 	}
@@ -69,5 +69,5 @@ func short(err error) string {
 	if errors.As(err, &e) {
 		return e.Short()
 	}
-	return textOf(err)
+	return errorText(err)
 }

@@ -18,7 +18,7 @@ func (e *Expr) AppendKey(dst []byte, s Source) (key []byte, ok bool, err error) 
 			return append(dst, raw...), true, nil
 		}
 	}
-	v, err := e.Eval(s)
+	v, err := e.value(s)
 	if err != nil || v == nil {
 		return dst, false, err
 	}
@@ -49,11 +49,11 @@ func (e *Expr) AppendBody(dst []byte, s Source) ([]byte, error) {
 			return out, nil
 		}
 	}
-	v, err := e.Eval(s)
+	v, err := e.value(s)
 	if err != nil {
 		return dst, err
 	}
-	return e.p.append(dst, v, appendText)
+	return e.p.append(dst, v, appendBody)
 }
 
 // append appends v in a form that it may not have.

@@ -25,10 +25,11 @@ const (
 	kTime
 	kDuration
 	kZone
+	kBytes
 
 	kNumber = kInt | kFloat | kBig
 	kField  = kNil | kBool | kNumber | kText | kList | kObject // what a document holds
-	kAny    = kNil | kBool | kNumber | kText | kList | kObject | kTime | kDuration | kZone
+	kAny    = kNil | kBool | kNumber | kText | kList | kObject | kTime | kDuration | kZone | kBytes
 )
 
 // kindOf is the kind of one value.
@@ -56,6 +57,8 @@ func kindOf(v any) kinds {
 		return kDuration
 	case *time.Location:
 		return kZone
+	case []byte:
+		return kBytes
 	}
 	return kAny
 }
@@ -74,6 +77,7 @@ var kindNames = []struct {
 	{kTime, "time"},
 	{kDuration, "duration"},
 	{kZone, "time zone"},
+	{kBytes, "bytes"},
 	{kNil, "nothing"},
 }
 
@@ -128,6 +132,8 @@ func describe(v any) string {
 		return "duration " + v.String()
 	case *time.Location:
 		return "a time zone"
+	case []byte:
+		return fmt.Sprintf("%d bytes", len(v))
 	}
 	return fmt.Sprintf("a value of type %T", v)
 }

@@ -38,11 +38,10 @@ const (
 
 // How evaluations are charged, and what frames keep for the next one.
 const (
-	maxKept   = 64 << 10 // bytes of encoded text that a frame keeps room for
-	keptStack = 4 << 10  // values on the VM's stack
+	maxKept = 64 << 10 // bytes of encoded text that a frame keeps room for
 
 	elementSize = doc.ElementSize // bytes of an element of a list
-	loopSize    = 160             // bytes that the VM keeps for each loop that it began
+	loopSize    = 160             // bytes that are charged for each loop, beside what it makes
 	loopSteps   = 16              // steps that a loop costs before its first element
 	stretch     = 8 << 10         // steps between checks whether to continue
 )

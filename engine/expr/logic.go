@@ -11,7 +11,7 @@ func (c *compiler) truth(x node) node {
 		fail(x.offset, "a condition must be true or false, but this is %s", x.kinds)
 	}
 	s := &site{offset: x.offset, secret: [2]bool{x.secret}}
-	t := c.unary(x.ast, kBool, x, func(_ *frame, v any) any {
+	t := c.unary(x.at, kBool, x, func(_ *frame, v any) any {
 		if _, ok := v.(bool); !ok {
 			remedy := ""
 			if v == nil {
@@ -35,24 +35,16 @@ func (c *compiler) logic(n *ast.BinaryNode) node {
 		}
 		return r
 	}
-	op := "and"
-	if or {
-		op = "or"
-	}
-	v := node{
-		ast:   vmNode(&ast.BinaryNode{Operator: op, Left: l.ast, Right: r.ast}, n),
-		kinds: kBool, offset: c.offset(n),
+	return node{
+		at: n, kinds: kBool, offset: c.offset(n),
 		scalar: logicScalar(or, l.scalar, r.scalar),
-	}
-	if l.eval != nil && r.eval != nil {
-		v.eval = func(f *frame) any {
+		eval: func(f *frame) any {
 			if l.eval(f) == or {
 				return or
 			}
 			return r.eval(f)
-		}
+		},
 	}
-	return v
 }
 
 // coalesce is ??: the right side replaces nil.
@@ -65,23 +57,19 @@ func (c *compiler) coalesce(n *ast.BinaryNode) node {
 		return l
 	}
 	v := node{
-		ast:    vmNode(&ast.BinaryNode{Operator: "??", Left: l.ast, Right: r.ast}, n),
-		kinds:  l.kinds&^kNil | r.kinds,
-		offset: l.offset, secret: l.secret || r.secret,
-	}
-	if l.kinds&kNil == 0 {
-		v.kinds = l.kinds
-	}
-	if l.eval != nil && r.eval != nil {
-		v.eval = func(f *frame) any {
+		at: n, kinds: l.kinds&^kNil | r.kinds, offset: l.offset, secret: l.secret || r.secret,
+		scalar: coalesceScalar(l.scalar, r.scalar),
+		write:  coalesceWrite(l, r),
+		eval: func(f *frame) any {
 			if x := l.eval(f); x != nil {
 				return x
 			}
 			return r.eval(f)
-		}
+		},
 	}
-	v.scalar = coalesceScalar(l.scalar, r.scalar)
-	v.write = coalesceWrite(l, r)
+	if l.kinds&kNil == 0 {
+		v.kinds = l.kinds
+	}
 	return v
 }
 
@@ -98,20 +86,15 @@ func (c *compiler) conditional(n *ast.ConditionalNode) node {
 		}
 		return b
 	}
-	v := node{
-		ast:    vmNode(&ast.ConditionalNode{Cond: cond.ast, Exp1: a.ast, Exp2: b.ast}, n),
-		kinds:  a.kinds | b.kinds,
-		offset: cond.offset, secret: a.secret || b.secret,
-	}
-	if cond.eval != nil && a.eval != nil && b.eval != nil {
-		v.eval = func(f *frame) any {
+	return node{
+		at: n, kinds: a.kinds | b.kinds, offset: cond.offset, secret: a.secret || b.secret,
+		scalar: choiceScalar(cond.scalar, a.scalar, b.scalar),
+		write:  choiceWrite(cond, a, b),
+		eval: func(f *frame) any {
 			if cond.eval(f) == true {
 				return a.eval(f)
 			}
 			return b.eval(f)
-		}
+		},
 	}
-	v.scalar = choiceScalar(cond.scalar, a.scalar, b.scalar)
-	v.write = choiceWrite(cond.scalar, a, b)
-	return v
 }

@@ -106,13 +106,25 @@ func (c *compiler) operator(n *ast.BinaryNode) node {
 		elements, _ := r.value.([]any)
 		x = c.stepped(n, l, len(elements))
 	case n.Operator == "+" && out&kText != 0:
-		x, y = c.added(n, l), c.added(n, r)
+		x, y = c.added(n, l, r), c.added(n, r, l)
 	}
-	v := c.binary(n, out, x, y, func(a, b any) any { return op.run(s, a, b) })
-	if v.konst {
-		return v
+	run, short := func(a, b any) any { return op.run(s, a, b) }, operationOf(n.Operator, l, r)
+	if n.Operator == "in" && r.konst {
+		quick := among(r.value)
+		short = l.scalar.then(quick)
+		run = func(a, b any) any {
+			if text, ok := a.(string); ok && quick != nil {
+				if is, ok := quick(textScalar(text)); ok {
+					return is.is()
+				}
+			}
+			return op.run(s, a, b)
+		}
 	}
-	v.scalar = operationOf(n.Operator, l, r)
+	v := c.binary(n, out, x, y, run)
+	if !v.konst {
+		v.scalar = short
+	}
 	return v
 }
 
@@ -156,12 +168,14 @@ func (c *compiler) stepped(at ast.Node, n node, steps int) node {
 	})
 }
 
-// added charges for a text that another is added to, before they are copied.
-func (c *compiler) added(at ast.Node, n node) node {
+// added charges for a text that another is added to, before they are copied. A constant is charged for with the other:
+// one may be as large as the budget at load.
+func (c *compiler) added(at ast.Node, n, other node) node {
 	if n.konst || n.kinds&kText == 0 {
 		return n
 	}
-	return c.charged(at, n, func(f *frame, offset, size int) { f.bytes(offset, size, 1) })
+	constant, _ := other.value.(string)
+	return c.charged(at, n, func(f *frame, offset, size int) { f.bytes(offset, size+len(constant), 1) })
 }
 
 // charged charges for the size of a value that is a text.
@@ -251,6 +265,9 @@ func cut(s *site, v, from, to any) any {
 		v = v[bytesOf(v, a):]
 		return v[:bytesOf(v, b-a)]
 	case []any:
+		a, b := bounds(s, len(v), from, to)
+		return v[a:b:b]
+	case []byte:
 		a, b := bounds(s, len(v), from, to)
 		return v[a:b:b]
 	}

@@ -7,7 +7,8 @@ import "github.com/flowd-io/flowd/schema"
 type origin struct {
 	text  string // as written; errors show this and never a placeholder's value
 	place schema.Place
-	runs  []run // in order of code; none: code and text are equal
+	by    *schema.Decoder // nil: a program compiles it
+	runs  []run           // in order of code; none: code and text are equal
 }
 
 // run is a stretch of code and where it is in the text.

@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -28,8 +29,7 @@ func (c *compiler) parse() ast.Node {
 	if i := invalidUTF8(code); i >= 0 {
 		fail(i, "the expression is not UTF-8 here")
 	}
-	c.bound()
-	tree, err := parseTree(code, c.config)
+	tree, err := parseTree(c.mask(c.bound()), c.config)
 	if err == nil && tree.Node == nil {
 		err = errors.New("there is no expression here")
 	}
@@ -48,8 +48,8 @@ func invalidUTF8(s string) int {
 	return -1
 }
 
-// bound refuses code with too many tokens or brackets within brackets.
-func (c *compiler) bound() {
+// bound refuses code with too many tokens or brackets within brackets. It gives the tokens.
+func (c *compiler) bound() []lexer.Token {
 	code := c.code
 	tokens, err := lexer.Lex(file.NewSource(code))
 	if err != nil {
@@ -72,6 +72,28 @@ func (c *compiler) bound() {
 			depth--
 		}
 	}
+	return tokens
+}
+
+// mask gives the code as expr's parser understands it: it knows the loops of expr only, so another stands under the name
+// of one whose arguments have the same form. No place in the code moves.
+func (c *compiler) mask(tokens []lexer.Token) string {
+	code := []byte(c.code)
+	for i, t := range tokens[:max(len(tokens)-1, 0)] {
+		l := loops[Canonical(t.Value)]
+		if t.Kind != lexer.Identifier || l == nil || l.form == "" || registered[t.Value] ||
+			!tokens[i+1].Is(lexer.Bracket, "(") ||
+			i > 0 && (tokens[i-1].Is(lexer.Operator, ".") || tokens[i-1].Is(lexer.Operator, "?.")) {
+			continue
+		}
+		if c.masked == nil {
+			c.masked = map[int]string{}
+		}
+		c.masked[t.From] = t.Value
+		at := c.byteOffset(t.From)
+		copy(code[at:], l.form+strings.Repeat(" ", len(t.Value)-len(l.form)))
+	}
+	return string(code)
 }
 
 // parseTree is expr's parser; a panic in it is an error of the code.
@@ -101,14 +123,16 @@ func lazily(text string) func() *regexp.Regexp {
 func (c *compiler) reject(err error) {
 	code := c.code
 	offset, msg, remedy := len(code), err.Error(), ""
+	meant := ""
 	if e, ok := errors.AsType[*file.Error](err); ok {
 		offset, msg = byteOffset(code, e.From), e.Message
+		meant = c.masked[e.From]
 	}
 	if m := badInteger().FindStringSubmatch(msg); m != nil { // the parser is one token further
 		offset = max(strings.LastIndex(code[:min(offset+1, len(code))], m[1]), 0)
 	}
 	if m := unexpected().FindStringSubmatch(msg); m != nil {
-		kind, token := m[2], m[3]
+		kind, token := m[2], cmp.Or(meant, m[3])
 		if token == "." || token == "#" {
 			c.calls(code[:offset])
 		}
@@ -174,7 +198,7 @@ func byteOffset(code string, n int) int {
 // does not exist: a predicate is then not a separate mistake.
 func (c *compiler) calls(code string) {
 	name, offset := callBefore(code)
-	if _, known := predicates[name]; name != "" && !known {
+	if loops[Canonical(name)] == nil && name != "" {
 		c.find(&site{offset: offset, name: name}, name)
 	}
 }

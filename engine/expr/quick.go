@@ -113,8 +113,6 @@ func calculated(a, b scalar, op func(x, y float64) float64) (s scalar, ok bool) 
 func operationOf(op string, l, r node) scalarFunc {
 	run := operations[op]
 	switch {
-	case op == "in" && r.konst:
-		return l.scalar.then(among(r.value))
 	case run == nil || l.scalar == nil || r.scalar == nil:
 		return nil
 	case r.konst:

@@ -31,7 +31,7 @@ func (g *grammar) pick(from ...string) string { return rapid.SampledFrom(from).D
 func (g *grammar) expr(depth int) string {
 	if depth == 0 || rapid.IntRange(0, 5).Draw(g.t, "leaf") == 0 {
 		if g.loops > 0 && rapid.Bool().Draw(g.t, "element") {
-			return g.pick("#", ".qty", ".sku", "#index")
+			return g.pick("#", ".qty", ".sku", "#index", "#key")
 		}
 		return g.pick(leaves...)
 	}
@@ -48,7 +48,8 @@ func (g *grammar) expr(depth int) string {
 	case 7:
 		return b() + " ? " + b() + " : " + b()
 	case 8:
-		name := g.pick("len", "upper", "string", "int", "abs", "first", "keys", "sort", "uniq", "hash", "max", "toJSON")
+		name := g.pick("len", "upper", "string", "int", "abs", "first", "keys", "sort", "uniq", "hash", "max", "toJSON",
+			"to_hex", "sha256", "crc32", "from_base64url")
 		return name + "(" + a() + ")"
 	}
 	return g.compound(depth)
@@ -74,37 +75,37 @@ func (g *grammar) compound(depth int) string {
 	g.loops++
 	defer func() { g.loops-- }()
 	name := g.pick("filter", "map", "any", "all", "none", "one", "count", "sum", "find", "findLast", "findIndex",
-		"sortBy", "groupBy")
+		"sortBy", "groupBy", "walk", "map_values", "uniq_by", "filter_values")
 	return name + "(" + of + ", " + g.expr(depth-1) + ")"
 }
 
 // agree compiles src both ways and compares all that can be seen of it.
 func agree(t rapid.TB, src string, m *message) (compiled bool) {
 	direct, err := compile(src, &origin{text: src}, nil, false)
-	onVM, vmErr := compile(src, &origin{text: src}, nil, true)
-	if textOf(err) != textOf(vmErr) {
-		t.Fatalf("%s\ncompiles to closures with %v\nand for the VM with %v", src, err, vmErr)
+	plain, plainErr := compile(src, &origin{text: src}, nil, true)
+	if errorText(err) != errorText(plainErr) {
+		t.Fatalf("%s\ncompiles with %v\nand without shortcuts with %v", src, err, plainErr)
 	}
 	if err != nil {
 		return false
 	}
-	if got, want := outcome(t, direct, m), outcome(t, onVM, m); got != want {
-		t.Fatalf("%s\nclosures: %s\nVM:       %s", src, got, want)
+	if got, want := outcome(t, direct, m), outcome(t, plain, m); got != want {
+		t.Fatalf("%s\nshortcuts: %s\nplain:    %s", src, got, want)
 	}
 	for form, write := range map[string]func(*program, *message) string{"encoded": encoded, "in a template": inTemplate,
 		"as a body": asBody} {
-		if got, want := write(direct, m), write(onVM, m); got != want {
-			t.Fatalf("%s, %s\nclosures: %s\nVM:       %s", src, form, got, want)
+		if got, want := write(direct, m), write(plain, m); got != want {
+			t.Fatalf("%s, %s\nshortcuts: %s\nplain:    %s", src, form, got, want)
 		}
 	}
 	if direct.kinds&kBool == 0 {
 		return true
 	}
-	a, b := Cond{Expr{direct}}, Cond{Expr{onVM}}
+	a, b := Cond{Expr{direct}}, Cond{Expr{plain}}
 	is, err := a.Test(m)
-	was, vmErr := b.Test(m)
-	if is != was || textOf(err) != textOf(vmErr) {
-		t.Fatalf("%s\nTest: %v %v\nVM:   %v %v", src, is, err, was, vmErr)
+	was, plainErr := b.Test(m)
+	if is != was || errorText(err) != errorText(plainErr) {
+		t.Fatalf("%s\nTest: %v %v\nplain:%v %v", src, is, err, was, plainErr)
 	}
 	return true
 }
@@ -132,7 +133,7 @@ func inTemplate(p *program, m *message) string {
 
 // limitless is an error, without where exactly a limit was: that differs by a step.
 func limitless(err error) string {
-	if text := textOf(err); !strings.Contains(text, "engine.limits.expression") {
+	if text := errorText(err); !strings.Contains(text, "engine.limits.expression") {
 		return text
 	}
 	return "limit"

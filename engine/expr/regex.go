@@ -4,6 +4,7 @@ import (
 	"errors"
 	"regexp"
 	"regexp/syntax"
+	"strings"
 	"sync"
 
 	"github.com/expr-lang/expr/ast"
@@ -12,8 +13,14 @@ import (
 // pattern is a compiled regular expression. Go's take time linear in the text,
 // times the pattern's size at worst, which is what a match is charged with.
 type pattern struct {
-	re   *regexp.Regexp
-	size int // instructions
+	re     *regexp.Regexp
+	size   int    // instructions
+	empty  bool   // it may match no characters
+	prefix string // with which all that it matches begins
+
+	// behind is the same from the second character of a text on, as its first group: a search that begins in the middle
+	// of a text has to see the character before, on which ^ and \b depend.
+	behind func() *regexp.Regexp
 }
 
 // compilePattern compiles text; limit bounds its size before anything of that
@@ -21,17 +28,33 @@ type pattern struct {
 func compilePattern(s *site, text string, limit int) *pattern {
 	tree, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
-		why := ""
+		why, remedy := "", ""
 		if bad, ok := errors.AsType[*syntax.Error](err); ok {
 			why = ": " + bad.Code.String() // without the part of the text, which may be secret
+			if bad.Code == syntax.ErrInvalidPerlOp || bad.Code == syntax.ErrInvalidEscape {
+				remedy = `patterns are those of RE2: without (?=…), (?<!…) and \1`
+			}
 		}
-		fail(s.offset, "matches: %s is not a regular expression%s", s.right(text), why)
+		failFor(s.offset, remedy, "%s: %s is not a regular expression%s", s.caller(), s.left(text), why)
 	}
 	n := instructions(tree)
 	if n > limit {
-		fail(s.offset, "matches: the regular expression %s is too large", s.right(text))
+		fail(s.offset, "%s: the regular expression %s is too large", s.caller(), s.left(text))
 	}
-	return &pattern{regexp.MustCompile(text), n} // whose only errors are those of Parse
+	p := &pattern{re: regexp.MustCompile(text), size: n, empty: mayBeEmpty(tree)} // whose only errors are those of Parse
+	p.prefix, _ = p.re.LiteralPrefix()
+	p.behind = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`\A(?s:.)(?s:.*?)(` + tree.String() + `)`) // text may leave a \Q open
+	})
+	return p
+}
+
+// caller is how errors about a pattern name the function or the operator.
+func (s *site) caller() string {
+	if s.name == "matches" {
+		return s.name
+	}
+	return s.name + "()"
 }
 
 // instructions is about how many instructions a regular expression compiles to:
@@ -45,6 +68,33 @@ func instructions(re *syntax.Regexp) int {
 		n *= max(re.Min, re.Max, 1)
 	}
 	return n
+}
+
+// mayBeEmpty says whether a regular expression can match no characters somewhere.
+func mayBeEmpty(re *syntax.Regexp) bool {
+	switch re.Op {
+	case syntax.OpNoMatch, syntax.OpLiteral, syntax.OpCharClass, syntax.OpAnyChar, syntax.OpAnyCharNotNL:
+		return false
+	case syntax.OpConcat:
+		for _, sub := range re.Sub {
+			if !mayBeEmpty(sub) {
+				return false
+			}
+		}
+		return true
+	case syntax.OpAlternate:
+		for _, sub := range re.Sub {
+			if mayBeEmpty(sub) {
+				return true
+			}
+		}
+		return false
+	case syntax.OpCapture, syntax.OpPlus:
+		return mayBeEmpty(re.Sub[0])
+	case syntax.OpRepeat:
+		return re.Min == 0 || mayBeEmpty(re.Sub[0])
+	}
+	return true // what may be left out, and places such as ^
 }
 
 func (p *pattern) match(f *frame, s *site, text string) bool {
@@ -68,11 +118,12 @@ const freeMatch = 1 << 16
 func (c *compiler) matches(n *ast.BinaryNode) node {
 	l, r := c.node(n.Left), c.node(n.Right)
 	s := &site{offset: c.offset(n), name: "matches", secret: [2]bool{l.secret, r.secret}}
+	of := &site{offset: s.offset, name: s.name, secret: [2]bool{r.secret, r.secret}} // complaints about the pattern
 	if result(textTypes, l.kinds, r.kinds) == 0 {
 		s.clash(l.kinds, r.kinds, s.known(0, l), s.known(1, r))
 	}
 	if r.konst {
-		p := compilePattern(s, r.value.(string), maxProgram)
+		p := compilePattern(of, r.value.(string), maxProgram)
 		m := c.unary(n, kBool, l, func(f *frame, v any) any {
 			text, ok := v.(string)
 			if !ok {
@@ -91,39 +142,25 @@ func (c *compiler) matches(n *ast.BinaryNode) node {
 		if !ok || !ok2 {
 			return s.mismatch(args[0], args[1])
 		}
-		if len(source) > maxPattern {
-			fail(s.offset, "matches: a regular expression from a message may have at most %d bytes", maxPattern)
-		}
-		return patterns.get(f, s, source).match(f, s, text)
+		return patternOf(f, of, source).match(f, s, text)
 	})
 }
 
-// patterns keeps those from messages. When it is full it starts over: no message can make
-// it large, and patterns in use return at once.
-var patterns = patternCache{byText: map[string]*pattern{}}
+// patterns are those from messages.
+var patterns = kept[string, *pattern]{most: 256}
 
-const maxPatterns = 256
-
-type patternCache struct {
-	mu     sync.RWMutex
-	byText map[string]*pattern
-}
-
-func (c *patternCache) get(f *frame, s *site, text string) *pattern {
-	c.mu.RLock()
-	p, ok := c.byText[text]
-	c.mu.RUnlock()
-	if ok {
+// patternOf is the pattern of a text that a message brings.
+func patternOf(f *frame, s *site, text string) *pattern {
+	if len(text) > maxPattern {
+		fail(s.offset, "%s: a regular expression from a message may have at most %d bytes", s.caller(), maxPattern)
+	}
+	if p, ok := patterns.get(text); ok {
 		return p
 	}
 	f.step(s.offset, 100+len(text)*4) // compiling takes long
-	p = compilePattern(s, text, maxProgram/5)
+	text = strings.Clone(text)
+	p := compilePattern(s, text, maxProgram/5)
 	f.step(s.offset, p.size*8)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.byText) >= maxPatterns {
-		clear(c.byText)
-	}
-	c.byText[text] = p
+	patterns.put(text, p)
 	return p
 }

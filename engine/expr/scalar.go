@@ -1,6 +1,7 @@
 package expr
 
 import (
+	"bytes"
 	"math"
 	"strconv"
 	"strings"
@@ -70,6 +71,34 @@ func readScalar(d *doc.Doc, p doc.Path) (s scalar, ok bool) {
 		return intScalar(n), true
 	}
 	return readFloat(raw)
+}
+
+// readLength is the length of the text or the list at a path. A list is only counted, where its evaluation could not
+// find fault with an element.
+func readLength(d *doc.Doc, p doc.Path) (s scalar, ok bool) {
+	raw, there, err := d.Raw(p)
+	if err != nil || !there || len(raw) == 0 || raw[0] != '[' {
+		if s, ok = readScalar(d, p); ok {
+			return s.length()
+		}
+		return s, false
+	}
+	n := 0
+	ok = true
+	for e := range doc.Elements(raw) {
+		switch e[0] {
+		case 't', 'f', 'n':
+		case '"':
+			ok = bytes.IndexByte(e, '\\') < 0
+		default:
+			ok = len(e) <= 15 && !bytes.ContainsAny(e, "[{eE")
+		}
+		if !ok {
+			return s, false
+		}
+		n++
+	}
+	return intScalar(n), true
 }
 
 // readFloat reads a number that a float64 holds. An integer beyond int64 is none.

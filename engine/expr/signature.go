@@ -9,8 +9,9 @@ import (
 // signature is one way to call a function.
 type signature struct {
 	in       []kinds
-	required int  // the rest of in may be left out
-	variadic bool // the last of in may repeat
+	roles    []*role // of what is in, each or nil
+	required int     // the rest of in may be left out
+	variadic bool    // the last of in may repeat
 	out      kinds
 }
 
@@ -18,7 +19,45 @@ type signature struct {
 var words = map[string]kinds{
 	"text": kText, "int": kInt, "float": kFloat, "number": kInt | kFloat, "big": kBig, "bool": kBool,
 	"list": kList, "object": kObject, "time": kTime, "duration": kDuration, "zone": kZone,
-	"any": kAny, "value": kAny &^ kNil,
+	"bytes": kBytes, "nil": kNil, "any": kAny, "value": kAny &^ kNil,
+}
+
+// role is what a parameter is for, beside its kind: a pattern, a layout, a key. An argument that is known at load is
+// checked then, and what has to be worked out of it is worked out once.
+type role struct {
+	kinds kinds
+	// prepare is what calls need of the argument; it ends the compilation if that can't be right. Nothing is charged.
+	prepare func(s *site, v any) any
+}
+
+// roles are those that a usage line names in place of a kind.
+var roles = map[string]*role{}
+
+// inRole declares a role. Initialisers of variables call it, which run before usage lines are read.
+func inRole(name string, k kinds, prepare func(s *site, v any) any) *role {
+	if roles[name] != nil {
+		panic("expr: two roles are called " + name)
+	}
+	roles[name] = &role{k, prepare}
+	return roles[name]
+}
+
+// prepare checks the arguments that are known, and keeps what they become.
+func (f *function) prepare(s *site, args []node) {
+	if len(f.sigs) != 1 {
+		return
+	}
+	sig := &f.sigs[0]
+	for i, a := range args {
+		at := min(i, len(sig.roles)-1)
+		if at < 0 || sig.roles[at] == nil || !a.konst || a.value == nil {
+			continue
+		}
+		s.prepare(i, len(args), sig.roles[at].prepare(s.argument(a), a.value))
+	}
+	if f.settle != nil {
+		f.settle(s, args)
+	}
 }
 
 // parseUsage reads a usage line such as "trim(text, [text]) text": what docs
@@ -38,6 +77,7 @@ func parseUsage(usage string) signature {
 			s.required++
 		}
 		s.in = append(s.in, union(name))
+		s.roles = append(s.roles, roles[name])
 	}
 	s.out = union(strings.TrimSpace(out))
 	return s
@@ -45,6 +85,9 @@ func parseUsage(usage string) signature {
 
 func union(names string) kinds {
 	var k kinds
+	if r := roles[names]; r != nil {
+		return r.kinds
+	}
 	for _, n := range strings.Split(names, "|") {
 		w, ok := words[n]
 		if !ok {
@@ -75,7 +118,7 @@ func signatureOf(t reflect.Type) signature {
 // kindsOf is what values of a Go type are in an expression.
 func kindsOf(t reflect.Type) kinds {
 	switch k := kindOf(reflect.Zero(t).Interface()); k {
-	case kTime, kDuration, kZone, kBig: // their Go kinds say less
+	case kTime, kDuration, kZone, kBig, kBytes: // their Go kinds say less
 		return k
 	}
 	switch t.Kind() {
@@ -86,6 +129,9 @@ func kindsOf(t reflect.Type) kinds {
 	case reflect.Float32, reflect.Float64:
 		return kInt | kFloat
 	case reflect.Slice, reflect.Array:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return kBytes
+		}
 		return kList
 	case reflect.Map:
 		return kObject

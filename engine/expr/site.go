@@ -14,6 +14,29 @@ type site struct {
 	offset int
 	name   string
 	secret [2]bool // the left, the right operand holds a placeholder's value
+
+	prepared []any // of a call: what became of the arguments that are known at load; else nil
+}
+
+// ready is what an argument became at load, or nil.
+func (s *site) ready(arg int) any {
+	if arg < len(s.prepared) {
+		return s.prepared[arg]
+	}
+	return nil
+}
+
+// argument is the site of an argument of the call.
+func (s *site) argument(a node) *site {
+	return &site{offset: a.offset, name: s.name, secret: [2]bool{a.secret, a.secret}}
+}
+
+// prepare keeps what calls need of an argument, or of several.
+func (s *site) prepare(arg, args int, v any) {
+	if s.prepared == nil {
+		s.prepared = make([]any, args)
+	}
+	s.prepared[arg] = v
 }
 
 func (s *site) left(v any) string  { return s.show(0, v) }

@@ -224,7 +224,7 @@ func (r *templateReader) flush() {
 func (r *templateReader) close(at int) {
 	code := r.code
 	r.code = nil
-	o := &origin{text: r.origin.text, place: r.origin.place, runs: code.runs}
+	o := &origin{text: r.origin.text, place: r.origin.place, by: r.origin.by, runs: code.runs}
 	if len(bytes.TrimSpace(code.buf)) == 0 {
 		r.fail(r.open, "there is no expression in $( )")
 		return

@@ -86,7 +86,7 @@ a time zone is not a value that a message can contain
 			if err == nil {
 				_, err = tpl.Text(msg(sample))
 			}
-			if got := "\n" + textOf(err); got != test.want {
+			if got := "\n" + errorText(err); got != test.want {
 				t.Errorf("got%s\nwant%s", got, test.want)
 			}
 		})

@@ -21,7 +21,7 @@ func trapOf(n *schema.Node) *trap {
 	case n.Tag == "!!timestamp":
 		return &trap{
 			fmt.Sprintf("YAML reads %s as a date", n.Text),
-			fmt.Sprintf("write '%s' for a time, '%s' for text", `date("`+n.Text+`")`, `"`+n.Text+`"`),
+			fmt.Sprintf("write '%s' for a time, '%s' for text", `parse_time("`+n.Text+`")`, `"`+n.Text+`"`),
 		}
 	case strings.HasPrefix(n.Tag, "!!") && n.Tag != "!!str":
 		return &trap{fmt.Sprintf("the tag %s has no meaning here", n.Tag), "write " + n.Text}

@@ -2,10 +2,8 @@ package expr
 
 import (
 	"encoding/json"
-	"maps"
 	"math"
 	"reflect"
-	"slices"
 	"strconv"
 	"time"
 	"unicode/utf8"
@@ -88,13 +86,16 @@ func reflected(s *site, v reflect.Value) any {
 	return nil
 }
 
-// member is an element, a character or a key's value; nil when there is none,
+// member is an element, a character, a key's value or a part of a time; nil when there is none,
 // whatever v is. A negative index counts from the end.
 func member(v, key any) any {
 	switch key := key.(type) {
 	case string:
-		if m, ok := v.(map[string]any); ok {
-			return m[key]
+		switch v := v.(type) {
+		case map[string]any:
+			return v[key]
+		case time.Time:
+			return timePart(v, key)
 		}
 	case int:
 		if list, ok := v.([]any); ok {
@@ -152,13 +153,40 @@ func appendText(s *site, dst []byte, v any) []byte {
 		return v.AppendFormat(dst, time.RFC3339Nano)
 	case time.Duration:
 		return append(dst, v.String()...)
+	case []byte:
+		return append(dst, s.text(v)...)
 	}
 	return appendJSON(s, dst, v)
 }
 
+// text is bytes as text, which they may not be.
+func (s *site) text(b []byte) string {
+	if !utf8.Valid(b) {
+		failFor(s.offset, "to_base64(x) and to_hex(x) give text of any bytes", "the bytes are not text in UTF-8")
+	}
+	return string(b)
+}
+
+// appendBody is appendText, but bytes are as they are.
+func appendBody(s *site, dst []byte, v any) []byte {
+	if b, ok := v.([]byte); ok {
+		return append(dst, b...)
+	}
+	return appendText(s, dst, v)
+}
+
+// noBytes is the failure of what would put bytes into a document.
+func noBytes(offset int) *failure {
+	return &failure{offset: offset, msg: "bytes are not a value that a document can contain",
+		remedy: "write string(x) where they are text, else to_base64(x) or to_hex(x)"}
+}
+
 func appendJSON(s *site, dst []byte, v any) []byte {
-	if kindOf(v) == kZone {
+	switch kindOf(v) {
+	case kZone:
 		fail(s.offset, "a time zone is not a value that a message can contain")
+	case kBytes:
+		panic(noBytes(s.offset))
 	}
 	out, err := doc.Append(dst, v)
 	if err != nil {
@@ -184,6 +212,8 @@ func appendCanonical(s *site, dst []byte, v any, depth int) []byte {
 		return strconv.AppendInt(dst, int64(v), 10)
 	case float64:
 		return appendNumberKey(dst, v)
+	case []byte:
+		return appendQuoted(dst, string(v)) // as a text that is equal to it
 	case time.Time:
 		return appendQuoted(dst, v.UTC().Format(time.RFC3339Nano))
 	case []any:
@@ -197,7 +227,7 @@ func appendCanonical(s *site, dst []byte, v any, depth int) []byte {
 		return append(dst, ']')
 	case map[string]any:
 		dst = append(dst, '{')
-		for i, k := range slices.Sorted(maps.Keys(v)) {
+		for i, k := range inOrder(v) {
 			if i > 0 {
 				dst = append(dst, ',')
 			}

@@ -12,7 +12,7 @@ import (
 type writeFunc func(f *frame, dst []byte) (out []byte, ok bool)
 
 // writer is how to write a node's value: by the shortest way that it has. Nil if
-// only the VM has its value.
+// it has no text.
 func (n *node) writer() writeFunc {
 	switch {
 	case n.write != nil:
@@ -28,14 +28,12 @@ func (n *node) writer() writeFunc {
 			}
 			return s.append(dst), true
 		}
-	case n.eval != nil:
-		eval := n.eval
-		return func(f *frame, dst []byte) ([]byte, bool) {
-			out, err := doc.Append(dst, eval(f))
-			return out, err == nil
-		}
 	}
-	return nil
+	eval := n.eval
+	return func(f *frame, dst []byte) ([]byte, bool) {
+		out, err := doc.Append(dst, eval(f))
+		return out, err == nil
+	}
 }
 
 func constantWrite(v any) writeFunc {
@@ -78,17 +76,23 @@ func coalesceWrite(l, r node) writeFunc {
 }
 
 // choiceWrite is cond ? a : b.
-func choiceWrite(cond scalarFunc, a, b node) writeFunc {
+func choiceWrite(cond, a, b node) writeFunc {
 	left, right := a.writer(), b.writer()
-	if cond == nil || left == nil || right == nil {
+	if left == nil || right == nil {
 		return nil
 	}
 	return func(f *frame, dst []byte) ([]byte, bool) {
-		c, ok := cond(f.src.Document())
-		switch {
-		case !ok:
-			return dst, false
-		case c.is():
+		is := false
+		if cond.scalar == nil {
+			is = cond.eval(f) == true
+		} else {
+			c, ok := cond.scalar(f.src.Document())
+			if !ok {
+				return dst, false
+			}
+			is = c.is()
+		}
+		if is {
 			return left(f, dst)
 		}
 		return right(f, dst)
@@ -177,6 +181,7 @@ func (e *Expr) Encode(s Source, put func(v any) error) error {
 
 // encode appends the value to dst. A failure is left to Eval, which reports it.
 func (p *program) encode(f *frame, dst []byte) (out []byte, ok bool) {
+	f.declare(p.slots, p.elements)
 	defer func() {
 		if caught(recover()) != nil {
 			out, ok = dst, false

@@ -1,0 +1,128 @@
+package expr
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/sha1"
+	"crypto/subtle"
+	"encoding/hex"
+	"fmt"
+	"strings"
+)
+
+var ciphers = builtins{
+	{"decrypt_aes_gcm(text|bytes, aes_key, [text|bytes]) text|bytes",
+		"What encrypt_aes_gcm has encrypted, with the same key and additional data: text, or bytes that are none. Fails if any of them has been changed.",
+		`decrypt_aes_gcm(encrypt_aes_gcm("flow", "0123456789abcdef"), "0123456789abcdef") → "flow"
+decrypt_aes_gcm("flow", "0123456789abcdef") → error: decrypt_aes_gcm() needs a nonce of 12 bytes and a tag of 16, but this has 4 bytes in all (from_hex(x) and from_base64(x) give the bytes of an encoded text)`,
+		decryptGCM},
+	{"constant_time_equal(text|bytes, text|bytes) bool",
+		"Whether two texts or bytes are equal, in a time that does not tell how much of them is: for signatures and tokens.",
+		`constant_time_equal(to_hex(md5("a")), "0cc175b9c0f1b6a831c399e269772661") → true`,
+		func(f *frame, s *site, args []any) any {
+			return subtle.ConstantTimeCompare(f.data(s, args[0]), f.data(s, args[1])) == 1
+		}},
+	{"uuid_v5(namespace, text|bytes) text",
+		`The UUID of a name, version 5: equal names have equal UUIDs. The namespace is a UUID, or "dns", "url", "oid" or "x500".`,
+		`uuid_v5("dns", "www.example.com") → "2ed6657d-e927-568b-95e1-2665a8aea6a2"`,
+		func(f *frame, s *site, args []any) any {
+			ns, ok := s.ready(0).([]byte)
+			if !ok {
+				ns = namespaceOf(s, args[0])
+			}
+			h := sha1.New()
+			h.Write(ns)
+			h.Write(f.data(s, args[1]))
+			u := h.Sum(nil)[:16]
+			u[6] = u[6]&0x0f | 0x50
+			u[8] = u[8]&0x3f | 0x80
+			return fmt.Sprintf("%x-%x-%x-%x-%x", u[0:4], u[4:6], u[6:8], u[8:10], u[10:])
+		}},
+}
+
+var randomly = builtins{
+	{"encrypt_aes_gcm(text|bytes, aes_key, [text|bytes]) bytes",
+		"The text or bytes encrypted with AES-GCM: a random nonce of 12 bytes, what is encrypted, a tag of 16 bytes. The key has 16, 24 or 32 bytes, and is good for four billion messages. Additional data, the third argument, is not part of the result, and must be the same when that is decrypted.",
+		`len(encrypt_aes_gcm("flow", "0123456789abcdef")) → 32`,
+		encryptGCM},
+}
+
+func init() {
+	family(func() {
+		ciphers.declare("hashes and encryption", true)
+		randomly.declare("hashes and encryption", false)
+	})
+}
+
+// aesKey is the role of a key of AES.
+var _ = inRole("aes_key", kText|kBytes, func(s *site, v any) any { return gcmOf(s, v) })
+
+func gcmOf(s *site, key any) cipher.AEAD {
+	block, err := aes.NewCipher(view(key))
+	if err != nil {
+		failFor(s.offset, "from_hex(x) and from_base64(x) give the bytes of an encoded key",
+			"%s() needs a key of 16, 24 or 32 bytes, not %d", s.name, len(view(key)))
+	}
+	gcm, err := cipher.NewGCMWithRandomNonce(block)
+	if err != nil {
+		fail(s.offset, "%s(): %s", s.name, err)
+	}
+	return gcm
+}
+
+// gcm is the cipher of a call, and its additional data.
+func (f *frame) gcm(s *site, args []any) (gcm cipher.AEAD, additional []byte) {
+	gcm, ok := s.ready(1).(cipher.AEAD)
+	if !ok {
+		f.step(s.offset, 20)
+		gcm = gcmOf(s, args[1])
+	}
+	if len(args) == 3 {
+		additional = f.data(s, args[2])
+	}
+	return gcm, additional
+}
+
+func encryptGCM(f *frame, s *site, args []any) any {
+	gcm, additional := f.gcm(s, args)
+	text := f.data(s, args[0])
+	f.room(s.offset, len(text)+gcm.Overhead())
+	return gcm.Seal(nil, nil, text, additional)
+}
+
+func decryptGCM(f *frame, s *site, args []any) any {
+	gcm, additional := f.gcm(s, args)
+	sealed := f.data(s, args[0])
+	if len(sealed) < gcm.Overhead() {
+		failFor(s.offset, ifEncoded, "%s() needs a nonce of 12 bytes and a tag of 16, but this has %d bytes in all",
+			s.name, len(sealed))
+	}
+	f.room(s.offset, 2*len(sealed))
+	text, err := gcm.Open(nil, nil, sealed, additional)
+	if err != nil {
+		failFor(s.offset, ifEncoded,
+			"%s() can't decrypt this: the key or the additional data differs, or the bytes have been changed", s.name)
+	}
+	return textIf(text)
+}
+
+const ifEncoded = "from_hex(x) and from_base64(x) give the bytes of an encoded text"
+
+// namespace is the role of what a UUID is of.
+var _ = inRole("namespace", kText, func(s *site, v any) any { return namespaceOf(s, v) })
+
+// namespaces are those of RFC 9562; they differ in one digit.
+var namespaces = map[string]string{"dns": "0", "url": "1", "oid": "2", "x500": "4"}
+
+func namespaceOf(s *site, v any) []byte {
+	text := v.(string)
+	if digit := namespaces[text]; digit != "" {
+		text = "6ba7b81" + digit + "-9dad-11d1-80b4-00c04fd430c8"
+	}
+	ns, err := hex.DecodeString(strings.ReplaceAll(text, "-", ""))
+	dashed := len(text) == 36 && text[8] == '-' && text[13] == '-' && text[18] == '-' && text[23] == '-'
+	if err != nil || len(ns) != 16 || !dashed {
+		fail(s.offset, `%s() needs a UUID as namespace, or "dns", "url", "oid" or "x500", not %s`, s.name, s.left(v))
+	}
+	return ns
+}

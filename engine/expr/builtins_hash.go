@@ -1,0 +1,194 @@
+package expr
+
+import (
+	"crypto/hmac"
+	"crypto/md5"
+	"crypto/sha1"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/binary"
+	"hash"
+	"hash/crc32"
+	"sync"
+	"unsafe"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+var hashes = builtins{
+	{"md5(text|bytes) bytes",
+		"The MD5 of a text or bytes, for systems that ask for it: it does not protect against forgery.",
+		`to_hex(md5("flow")) → "cff5497121104c2b8e0cb41ed2083a9b"`,
+		sumOf(digests["md5"].sum)},
+	{"sha1(text|bytes) bytes",
+		"The SHA-1 of a text or bytes, for systems that ask for it: it does not protect against forgery.",
+		`to_hex(sha1("flow")) → "d8f7e9c783be82328ffc2f348b0f257b671c1107"`,
+		sumOf(digests["sha1"].sum)},
+	{"sha256(text|bytes) bytes",
+		"The SHA-256 of a text or bytes; to_hex(sha256(x)) is its usual spelling.",
+		`to_hex(sha256("flow")) → "3b21278178ed3463f3bde3a35f088caf6d99ff1b2f647d9a0c2b8de599ec3dc6"`,
+		sumOf(digests["sha256"].sum)},
+	{"sha384(text|bytes) bytes",
+		"The SHA-384 of a text or bytes.",
+		`to_base64(sha384("flow")) → "lYO1OXVqsUrpu2yZxIBiLTslPmDHxmLaEI566dt86YQc5hYZ7xHGtDx9Tsde0hmK"`,
+		sumOf(digests["sha384"].sum)},
+	{"sha512(text|bytes) bytes",
+		"The SHA-512 of a text or bytes.",
+		`to_base64(sha512("flow")) → "jwrjF6i00Mc4vcBjaAvGZFMlhdEzrZ1cBe211jMvVTY0dYMB7jEIFM9AJlcoQQmQBj0T8CWprVffTgrgLAOw4g=="`,
+		sumOf(digests["sha512"].sum)},
+	{"xxhash64(text|bytes) bytes",
+		"The 64-bit xxHash of a text or bytes, seed 0, as eight bytes, big-endian: fast, and not for secrets.",
+		`to_hex(xxhash64("abc")) → "44bc2cf5ad770999"`,
+		sumOf(appendXXHash)},
+	{"crc32(text|bytes) int",
+		"The CRC-32 of a text or bytes, as gzip and PNG have it.",
+		`crc32("123456789") → 3421780262`,
+		checksum(crc32.IEEETable)},
+	{"crc32c(text|bytes) int",
+		"The CRC-32 with Castagnoli's polynomial, as iSCSI and Kafka have it.",
+		`crc32c("123456789") → 3808858755`,
+		checksum(castagnoli)},
+	{"hmac(algorithm, text|bytes, text|bytes) bytes",
+		"The HMAC with a key, the second argument, of a text or bytes; the algorithm is md5, sha1, sha256, sha384 or sha512. Compare with constant_time_equal.",
+		`to_hex(hmac("sha256", "key", "flow")) → "4fd418d5bb6b198ded1fd573d6c07e2aea732a2e637f6c609a044a8d3f3fd10f"`,
+		func(f *frame, s *site, args []any) any {
+			data := f.data(s, args[2])
+			if p, ok := s.ready(1).(*macPool); ok {
+				return p.sum(nil, data)
+			}
+			d, ok := s.ready(0).(digest)
+			if !ok {
+				d = digestOf(s, args[0])
+			}
+			f.step(s.offset, 10+len(textOf(args[1]))>>5)
+			mac := hmac.New(d.new, view(args[1]))
+			mac.Write(data)
+			return mac.Sum(nil)
+		}},
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// digest is a hash function.
+type digest struct {
+	new func() hash.Hash
+	sum sumFunc
+}
+
+// sumFunc appends the hash of data to dst, without another allocation.
+type sumFunc func(dst, data []byte) []byte
+
+var digests = map[string]digest{
+	"md5":    {md5.New, func(dst, data []byte) []byte { h := md5.Sum(data); return append(dst, h[:]...) }},
+	"sha1":   {sha1.New, func(dst, data []byte) []byte { h := sha1.Sum(data); return append(dst, h[:]...) }},
+	"sha256": {sha256.New, func(dst, data []byte) []byte { h := sha256.Sum256(data); return append(dst, h[:]...) }},
+	"sha384": {sha512.New384, func(dst, data []byte) []byte { h := sha512.Sum384(data); return append(dst, h[:]...) }},
+	"sha512": {sha512.New, func(dst, data []byte) []byte { h := sha512.Sum512(data); return append(dst, h[:]...) }},
+}
+
+func appendXXHash(dst, data []byte) []byte {
+	return binary.BigEndian.AppendUint64(dst, xxhash.Sum64(data))
+}
+
+// algorithm is the role of a hash function's name.
+var _ = inRole("algorithm", kText, func(s *site, v any) any { return digestOf(s, v) })
+
+func digestOf(s *site, name any) digest {
+	d, ok := digests[name.(string)]
+	if !ok {
+		fail(s.offset, "%s() knows md5, sha1, sha256, sha384 and sha512, not %s", s.name, s.left(name))
+	}
+	return d
+}
+
+func init() {
+	family(func() {
+		hashes.declare("hashes and encryption", true)
+		for name, d := range digests {
+			functions[name].compiled = hashCompiled(d.sum)
+		}
+		functions["xxhash64"].compiled = hashCompiled(appendXXHash)
+		functions["crc32"].compiled = checksumCompiled(crc32.IEEETable)
+		functions["crc32c"].compiled = checksumCompiled(castagnoli)
+		functions["hmac"].compiled = hmacCompiled
+	})
+}
+
+// view is the bytes of a text, or bytes; nobody writes to them.
+func view(v any) []byte {
+	if b, ok := v.([]byte); ok {
+		return b
+	}
+	return viewText(v.(string))
+}
+
+func viewText(text string) []byte { return unsafe.Slice(unsafe.StringData(text), len(text)) }
+
+// data is view of what is hashed or encrypted, and charged for that.
+func (f *frame) data(s *site, v any) []byte {
+	data := view(v)
+	f.step(s.offset, len(data)>>5)
+	return data
+}
+
+func sumOf(sum sumFunc) func(*frame, *site, []any) any {
+	return func(f *frame, s *site, args []any) any { return sum(nil, f.data(s, args[0])) }
+}
+
+func checksum(table *crc32.Table) func(*frame, *site, []any) any {
+	return func(f *frame, s *site, args []any) any { return int(crc32.Checksum(f.data(s, args[0]), table)) }
+}
+
+// hashCompiled lets a hash of a field be written without decoding that.
+func hashCompiled(sum sumFunc) func(s *site, call *node, args []node) {
+	return func(s *site, call *node, args []node) { call.raw = rawSum(s, args[0].scalar, sum) }
+}
+
+func rawSum(s *site, of scalarFunc, sum sumFunc) writeFunc {
+	if of == nil {
+		return nil
+	}
+	return func(f *frame, dst []byte) ([]byte, bool) {
+		v, ok := of(f.src.Document())
+		if !ok || v.kind != kText {
+			return dst, false
+		}
+		f.step(s.offset, 1+len(v.text)>>4)
+		return sum(dst, viewText(v.text)), true
+	}
+}
+
+func checksumCompiled(table *crc32.Table) func(s *site, call *node, args []node) {
+	return func(_ *site, call *node, args []node) {
+		call.scalar = args[0].scalar.then(func(s scalar) (scalar, bool) {
+			if s.kind != kText || len(s.text) > freeMatch {
+				return s, false
+			}
+			return intScalar(int(crc32.Checksum(viewText(s.text), table))), true
+		})
+	}
+}
+
+// macPool keeps what a key has been worked into.
+type macPool struct{ pool sync.Pool }
+
+func (p *macPool) sum(dst, data []byte) []byte {
+	mac := p.pool.Get().(hash.Hash)
+	mac.Reset()
+	mac.Write(data)
+	dst = mac.Sum(dst)
+	p.pool.Put(mac)
+	return dst
+}
+
+// hmacCompiled works the key in once, if it is known.
+func hmacCompiled(s *site, call *node, args []node) {
+	d, ok := s.ready(0).(digest)
+	if !ok || !args[1].konst {
+		return
+	}
+	key := view(args[1].value)
+	p := &macPool{sync.Pool{New: func() any { return hmac.New(d.new, key) }}}
+	s.prepare(1, len(args), p)
+	call.raw = rawSum(s, args[2].scalar, p.sum)
+}

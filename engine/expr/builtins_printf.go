@@ -1,0 +1,302 @@
+package expr
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"strconv"
+	"strings"
+
+	"github.com/flowd-io/flowd/engine/doc"
+)
+
+var printing = builtins{
+	{"printf(format, [value...]) text",
+		"The format with its verbs replaced by the values, one each: %s or %v (any value, as string() gives it), %q" +
+			" (the same, as quote() gives it), %d %b %o %c (whole numbers), %x %X (whole numbers, texts, bytes), %f %e" +
+			" %g (numbers), %t (true or false), %% (a percent sign). Before the letter may stand flags (- + 0 # and a" +
+			" space), a width and, behind a dot, a precision, of at most 1000 each; they mean what they do in C.",
+		`printf("%05d %s: %.2f%%", 42, "disk", 99.5) → "00042 disk: 99.50%"
+printf("%-6s|%6s|", "ab", "cd") → "ab    |    cd|"
+printf("%d items", "x") → error: printf(): %d needs a whole number, not text "x"`,
+		printf},
+	{"quote(text) text",
+		"The text between double quotes, with quotes, backslashes and control characters inside escaped as in JSON.",
+		`quote("say \"hi\"\n") → "\"say \\\"hi\\\"\\u000a\""`,
+		func(f *frame, s *site, args []any) any { return quoteText(f, s, args[0].(string)) }},
+	{"unquote(text) text|bytes",
+		`The text that is written between quotes, as in JSON or as in an expression: "…", '…', or between backticks.`,
+		`unquote("\"a\\tb\\u00e9\"") → "a\tbé"
+unquote("'it\\'s'") → "it's"
+unquote("a") → error: unquote(): text "a" is not a text between quotes`,
+		unquote},
+}
+
+var _ = inRole("format", kText, func(s *site, v any) any { return parseFormat(s, v.(string)) })
+
+func init() {
+	family(func() {
+		printing.declare("text", true)
+		functions["printf"].settle = func(s *site, args []node) {
+			l, ok := s.ready(0).(*printFormat)
+			if !ok {
+				return
+			}
+			l.count(s, len(args)-1)
+			for i, v := range l.verbs {
+				if a := args[i+1]; a.kinds&v.takes() == 0 {
+					v.mismatch(&site{offset: a.offset, name: s.name}, s.known(0, a))
+				}
+			}
+		}
+	})
+}
+
+// printFormat is a format that was read.
+type printFormat struct {
+	text  string // for package fmt
+	verbs []verb
+	room  int // of all widths and precisions
+}
+
+// verb is the letter of a verb.
+type verb byte
+
+// maxWidth bounds widths and precisions, which take as many characters of memory.
+const maxWidth = 1000
+
+// takes is what a verb formats.
+func (v verb) takes() kinds {
+	switch v {
+	case 's', 'v', 'q':
+		return kAny &^ kNil
+	case 'x', 'X':
+		return kNumber | kText | kBytes
+	case 't':
+		return kBool
+	case 'c':
+		return kInt | kFloat
+	}
+	return kNumber
+}
+
+// mismatch ends the evaluation or compilation: what is given is none of what the verb takes.
+func (v verb) mismatch(s *site, given string) {
+	needed := "a whole number"
+	switch v {
+	case 't':
+		needed = "true or false"
+	case 'x', 'X':
+		needed = "a whole number, a text or bytes"
+	case 'f', 'F', 'e', 'E', 'g', 'G':
+		needed = "a number"
+	case 's', 'v', 'q':
+		needed = "a value"
+	}
+	fail(s.offset, "%s(): %%%c needs %s, not %s", s.name, v, needed, given)
+}
+
+// count checks that there is a value for each verb.
+func (l *printFormat) count(s *site, values int) {
+	if len(l.verbs) != values {
+		fail(s.offset, "%s(): the format has %s for %s", s.name, several(len(l.verbs), "verb"),
+			several(values, "value"))
+	}
+}
+
+func several(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return strconv.Itoa(n) + " " + what + "s"
+}
+
+// parseFormat reads a format.
+func parseFormat(s *site, text string) *printFormat {
+	l := &printFormat{}
+	var b strings.Builder
+	for {
+		before, rest, ok := strings.Cut(text, "%")
+		b.WriteString(before)
+		if !ok {
+			l.text = b.String()
+			return l
+		}
+		if text, ok = strings.CutPrefix(rest, "%"); ok {
+			b.WriteString("%%")
+			continue
+		}
+		flags := len(rest) - len(strings.TrimLeft(rest, "+-# 0"))
+		width := l.number(s, rest[flags:])
+		end := flags + width
+		if strings.HasPrefix(rest[end:], ".") {
+			end += 1 + l.number(s, rest[end+1:])
+		}
+		b.WriteString("%" + rest[:end])
+		b.WriteByte(l.verb(s, rest[end:]))
+		text = rest[end+1:]
+	}
+}
+
+// number is how many bytes of text are a width or a precision.
+func (l *printFormat) number(s *site, text string) int {
+	digits := len(text) - len(strings.TrimLeft(text, "0123456789"))
+	if digits == 0 {
+		return 0
+	}
+	n, err := strconv.Atoi(text[:digits])
+	if err != nil || n > maxWidth {
+		fail(s.offset, "%s(): a width or precision in the format is above %d", s.name, maxWidth)
+	}
+	l.room += n
+	return digits
+}
+
+// verb adds the verb with which text begins, and is that for package fmt.
+func (l *printFormat) verb(s *site, text string) byte {
+	const remedy = "write %s %d %x %f %e %g %q %t %c %b %o, or %% for a percent sign"
+	if text == "" {
+		failFor(s.offset, remedy, "%s(): the format ends within a verb", s.name)
+	}
+	c := text[0]
+	switch {
+	case c == 'i' || c == 'u':
+		failFor(s.offset, "write %d", "%s(): the format has the verb %%%c", s.name, c)
+	case c == '*' || c == '[':
+		failFor(s.offset, "write widths as numbers, and the values in the order of their verbs",
+			"%s(): the format has a %c behind a %%", s.name, c)
+	case strings.IndexByte("svqdbocxXfFeEgGt", c) < 0:
+		shown := strconv.QuoteRune([]rune(text)[0])
+		if s.secret[0] {
+			shown = "something else"
+		}
+		failFor(s.offset, remedy, "%s(): the format has %s behind a %%, which is not a verb", s.name, shown)
+	}
+	l.verbs = append(l.verbs, verb(c))
+	if c == 'q' || c == 'v' {
+		return 's' // of what has been made text
+	}
+	return c
+}
+
+func printf(f *frame, s *site, args []any) any {
+	l, ok := s.ready(0).(*printFormat)
+	if !ok {
+		l = parseFormat(s, args[0].(string))
+		f.alloc(s.offset, len(l.text)+len(l.verbs))
+	}
+	values := args[1:]
+	l.count(s, len(values))
+	f.step(s.offset, 2*len(values))
+	size := len(l.text) + l.room
+	for i, v := range l.verbs {
+		values[i] = v.value(f, s, values[i])
+		switch v := values[i].(type) {
+		case string:
+			size += 5 * len(v) // `%# x`
+		case []byte:
+			size += 5 * len(v)
+		case *big.Int:
+			size += 8 + v.BitLen()
+		default:
+			size += 330 // the largest float has 309 digits
+		}
+		f.room(s.offset, size)
+	}
+	return fmt.Sprintf(l.text, values...)
+}
+
+// maxDigits bounds integers that are formatted, whose time is not linear in their digits.
+const maxDigits = 2000
+
+// value is what package fmt formats for a verb.
+func (v verb) value(f *frame, s *site, x any) any {
+	if kindOf(x)&v.takes() == 0 {
+		v.mismatch(s, s.left(x))
+	}
+	switch v {
+	case 's', 'v', 'q':
+		text, ok := x.(string)
+		if !ok {
+			f.encode(s.offset, x)
+			text = string(appendText(s, nil, x))
+		}
+		if v == 'q' {
+			return quoteText(f, s, text)
+		}
+		if ok {
+			return x
+		}
+		return text
+	case 'f', 'F', 'e', 'E', 'g', 'G':
+		if _, ok := x.(float64); ok {
+			return x
+		}
+		return toFloat(f, s, []any{x})
+	case 't':
+		return x
+	}
+	switch n := x.(type) {
+	case float64:
+		if n != math.Trunc(n) || math.Abs(n) >= 1<<62 {
+			v.mismatch(s, s.left(x))
+		}
+		return int(n)
+	case doc.Number:
+		if len(n) > maxDigits {
+			fail(s.offset, "%s(): a number has more than %d digits", s.name, maxDigits)
+		}
+		if i, ok := new(big.Int).SetString(string(n), 10); ok {
+			return i
+		}
+		v.mismatch(s, s.left(x))
+	}
+	return x
+}
+
+// quoteText is a text between quotes.
+func quoteText(f *frame, s *site, text string) string {
+	size := len(text) + 2
+	for i := range len(text) {
+		switch c := text[i]; {
+		case c < ' ':
+			size += len(`\u000a`) - 1
+		case c == '"' || c == '\\':
+			size++
+		}
+	}
+	f.room(s.offset, size)
+	return string(appendQuoted(make([]byte, 0, size), text))
+}
+
+func unquote(f *frame, s *site, args []any) any {
+	text := args[0].(string)
+	n := len(text)
+	if n < 2 || text[0] != text[n-1] || strings.IndexByte("\"'`", text[0]) < 0 {
+		fail(s.offset, "%s(): %s is not a text between quotes", s.name, s.left(text))
+	}
+	f.room(s.offset, 2*n)
+	quote, inner := text[0], text[1:n-1]
+	if quote == '`' {
+		return inner
+	}
+	if quote == '"' {
+		if v, err := doc.Decode([]byte(text)); err == nil {
+			return v
+		}
+	}
+	out := make([]byte, 0, n)
+	for inner != "" {
+		c, multibyte, rest, err := strconv.UnquoteChar(inner, quote)
+		if err != nil {
+			fail(s.offset, "%s(): %s has a quote or a backslash inside that means nothing", s.name, s.left(text))
+		}
+		inner = rest
+		if multibyte {
+			out = append(out, string(c)...)
+		} else {
+			out = append(out, byte(c))
+		}
+	}
+	return textIf(out)
+}

@@ -1,0 +1,205 @@
+package expr
+
+import (
+	"iter"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+var wording = builtins{
+	{"pad_left(text, int, [text]) text",
+		"The text, made this many characters long by spaces, or by the last text over and over, before it.",
+		`pad_left("42", 5) → "   42"
+pad_left("42", 5, "0") → "00042"`,
+		func(f *frame, s *site, args []any) any { return padding(f, s, args) + args[0].(string) }},
+	{"pad_right(text, int, [text]) text",
+		"The text, made this many characters long by spaces, or by the last text over and over, behind it.",
+		`pad_right("ab", 4) → "ab  "
+pad_right("ab", 5, ".-") → "ab.-."`,
+		func(f *frame, s *site, args []any) any { return args[0].(string) + padding(f, s, args) }},
+	{"substring(text, int, [int]) text",
+		"The characters from the first position up to the second, which is not among them, or to the end: text[1:4]." +
+			" A position below 0 counts from the end.",
+		`substring("héllo", 1, 4) → "éll"
+substring("héllo", -2) → "lo"`,
+		func(f *frame, s *site, args []any) any {
+			var to any
+			if len(args) == 3 {
+				to = args[2]
+			}
+			return cut(s, args[0], args[1], to)
+		}},
+	{"truncate(text, int, [text]) text",
+		"The text, cut to at most this many characters. If it is cut, it ends with the last text, which counts.",
+		`truncate("a long story", 6) → "a long"
+truncate("a long story", 7, "…") → "a long…"`,
+		truncate},
+	{"capitalize(text) text",
+		"The text with its first character in upper case.",
+		`capitalize("ann lee") → "Ann lee"`,
+		func(f *frame, s *site, args []any) any {
+			text := args[0].(string)
+			first, size := utf8.DecodeRuneInString(text)
+			if upper := unicode.ToTitle(first); size > 0 && upper != first {
+				f.room(s.offset, len(text)+utf8.UTFMax)
+				return string(upper) + text[size:]
+			}
+			return text
+		}},
+	{"title(text) text",
+		"The text with the first character of each word in upper case, the others as they are.",
+		`title("ann's new IP") → "Ann's New IP"
+title(lower("ANN LEE")) → "Ann Lee"`,
+		title},
+	{"unaccent(text) text",
+		"The text without accents: the letters of the Latin, Greek and Cyrillic scripts lose their marks, and æ, ß, ø" +
+			" and their like become ae, ss, o. Marks of other scripts stay.",
+		`unaccent("Ærøskøbing, déjà vu") → "AEroskobing, deja vu"`,
+		func(f *frame, s *site, args []any) any { return unaccent(f, s, args[0].(string)) }},
+	{"slug(text) text",
+		"The text as a part of a URL or a file name: in lower case, without accents and apostrophes, with a hyphen" +
+			" for whatever else is neither a letter nor a digit.",
+		`slug("Crème brûlée & Ann's tea!") → "creme-brulee-anns-tea"`,
+		slug},
+	{"lines(text) list",
+		"The lines of the text, without their ends, which are \\n or \\r\\n.",
+		`lines("a\r\nb\n") → ["a", "b"]`,
+		func(f *frame, s *site, args []any) any {
+			return gather(f, s, strings.Lines(args[0].(string)), func(line string) string {
+				return strings.TrimSuffix(strings.TrimSuffix(line, "\n"), "\r")
+			})
+		}},
+	{"words(text) list",
+		"The parts of the text between white space.",
+		`words(" a  new\tday ") → ["a", "new", "day"]`,
+		func(f *frame, s *site, args []any) any {
+			return gather(f, s, strings.FieldsSeq(args[0].(string)), func(word string) string { return word })
+		}},
+}
+
+func init() { family(func() { wording.declare("text", true) }) }
+
+// padding is what a text lacks to have as many characters as the second argument says.
+func padding(f *frame, s *site, args []any) string {
+	with := " "
+	if len(args) == 3 {
+		with = args[2].(string)
+	}
+	if with == "" {
+		fail(s.offset, "%s() can't pad with a text that is empty", s.name)
+	}
+	text := args[0].(string)
+	missing := args[1].(int) - utf8.RuneCountInString(text)
+	if missing <= 0 {
+		return ""
+	}
+	whole := utf8.RuneCountInString(with)
+	times, rest := missing/whole, bytesOf(with, missing%whole)
+	if times > (f.memory-len(text)-rest)/len(with) {
+		f.tooMuch(s.offset)
+	}
+	f.alloc(s.offset, times*len(with)+rest)
+	return strings.Repeat(with, times) + with[:rest]
+}
+
+func truncate(_ *frame, s *site, args []any) any {
+	text, most, ending := args[0].(string), args[1].(int), ""
+	if len(args) == 3 {
+		ending = args[2].(string)
+	}
+	room := most - utf8.RuneCountInString(ending)
+	if most < 0 || room < 0 {
+		fail(s.offset, "%s() can't make a text of at most %d characters that ends with %d", s.name, most, most-room)
+	}
+	if bytesOf(text, most) == len(text) {
+		return text
+	}
+	return text[:bytesOf(text, room)] + ending
+}
+
+func title(f *frame, s *site, args []any) any {
+	text := args[0].(string)
+	f.room(s.offset, 2*len(text)) // a letter may take a byte more in upper case
+	within := false
+	return strings.Map(func(c rune) rune {
+		first := !within
+		within = unicode.In(c, unicode.L, unicode.M, unicode.N) || within && (c == '\'' || c == '’')
+		if first && within {
+			return unicode.ToTitle(c)
+		}
+		return c
+	}, text)
+}
+
+// plainLetters are those of the Latin script that are not a letter and a mark.
+var plainLetters = map[rune]string{
+	'ß': "ss", 'ẞ': "SS", 'æ': "ae", 'Æ': "AE", 'œ': "oe", 'Œ': "OE", 'ø': "o", 'Ø': "O", 'đ': "d", 'Đ': "D",
+	'ð': "d", 'Ð': "D", 'þ': "th", 'Þ': "TH", 'ł': "l", 'Ł': "L", 'ħ': "h", 'Ħ': "H", 'ŧ': "t", 'Ŧ': "T", 'ı': "i",
+}
+
+func unaccent(f *frame, s *site, text string) string {
+	if !strings.ContainsFunc(text, func(c rune) bool { return c >= utf8.RuneSelf }) {
+		return text
+	}
+	f.step(s.offset, len(text)>>3)
+	f.room(s.offset, 8*len(text)) // taken apart, a character has up to three times as many bytes
+	apart := norm.NFD.String(text)
+	var b strings.Builder
+	b.Grow(len(apart))
+	for _, c := range apart {
+		plain, ok := plainLetters[c]
+		switch {
+		case ok:
+			b.WriteString(plain)
+		case c < '\u0300' || c > '\u036f':
+			b.WriteRune(c)
+		}
+	}
+	return norm.NFC.String(b.String())
+}
+
+func slug(f *frame, s *site, args []any) any {
+	text := args[0].(string)
+	f.room(s.offset, 2*len(text))
+	text = unaccent(f, s, strings.ToLower(text))
+	b := make([]byte, 0, len(text))
+	apart := false // something is between the last letter and the next
+	for _, c := range text {
+		switch {
+		case unicode.In(c, unicode.L, unicode.M, unicode.N):
+			if apart && len(b) > 0 {
+				b = append(b, '-')
+			}
+			b, apart = utf8.AppendRune(b, c), false
+		case c != '\'' && c != '’':
+			apart = true
+		}
+	}
+	return string(b)
+}
+
+// backwards is a text from its last character to its first.
+func backwards(text string) string {
+	b := make([]byte, 0, len(text))
+	for text != "" {
+		_, size := utf8.DecodeLastRuneInString(text)
+		b = append(b, text[len(text)-size:]...)
+		text = text[:len(text)-size]
+	}
+	return string(b)
+}
+
+// gather is a list of what of makes of the parts of a text. It is paid for as it grows.
+func gather(f *frame, s *site, parts iter.Seq[string], of func(part string) string) any {
+	list := []any{}
+	for part := range parts {
+		if len(list) == cap(list) {
+			f.room(s.offset, 3*len(list)*elementSize)
+		}
+		list = append(list, of(part))
+	}
+	return list
+}

@@ -1,0 +1,215 @@
+package expr
+
+import (
+	"math"
+	"strings"
+	"time"
+)
+
+// periods are what times are cut to, in the calendar of their zone.
+var periods = []string{"second", "minute", "hour", "day", "week", "month", "quarter", "year"}
+
+// period is a part of the calendar, or a duration.
+type period struct {
+	unit   string
+	length time.Duration
+}
+
+var _ = inRole("period", kText|kDuration, func(s *site, v any) any { return periodOf(s, v) })
+
+func periodOf(s *site, v any) period {
+	d, ok := v.(time.Duration)
+	if text, isText := v.(string); isText {
+		for _, unit := range periods {
+			if text == unit {
+				return period{unit: unit}
+			}
+		}
+		d, ok = parseDuration(text)
+	}
+	if !ok || d <= 0 {
+		fail(s.offset, "%s(): %s is neither a duration such as 15m nor one of %s",
+			s.name, s.left(v), strings.Join(periods, ", "))
+	}
+	return period{length: d}
+}
+
+// periodAt is the period that argument i gives.
+func (s *site) periodAt(args []any, i int) period {
+	if p, ok := s.ready(i).(period); ok {
+		return p
+	}
+	return periodOf(s, args[i])
+}
+
+// floor is the beginning of the period that t is in. Durations count from the beginning of the year 1, in UTC.
+func (p period) floor(t time.Time) time.Time {
+	wall := wallOf(t)
+	year, month, day := wall.Date()
+	switch p.unit {
+	case "":
+		return t.Truncate(p.length)
+	case "second":
+		return t.Add(-time.Duration(t.Nanosecond()))
+	case "minute":
+		return t.Add(-wall.Sub(wall.Truncate(time.Minute)))
+	case "hour": // which may be one of two with the same number
+		return t.Add(-wall.Sub(wall.Truncate(time.Hour)))
+	case "week":
+		day -= isoWeekday(wall) - 1
+	case "month":
+		day = 1
+	case "quarter":
+		month, day = (month-1)/3*3+1, 1
+	case "year":
+		month, day = 1, 1
+	}
+	return local(time.Date(year, month, day, 0, 0, 0, 0, time.UTC), t.Location())
+}
+
+// ceiling is the beginning of the period after the one that begins at start.
+func (p period) ceiling(start time.Time) time.Time {
+	years, months, days := 0, 0, 0
+	switch p.unit {
+	case "second":
+		return start.Add(time.Second)
+	case "minute":
+		return start.Add(time.Minute)
+	case "hour":
+		return start.Add(time.Hour)
+	case "day":
+		days = 1
+	case "week":
+		days = 7
+	case "month":
+		months = 1
+	case "quarter":
+		months = 3
+	case "year":
+		years = 1
+	}
+	year, month, day := wallOf(start).Date()
+	return local(time.Date(year+years, month+time.Month(months), day+days, 0, 0, 0, 0, time.UTC), start.Location())
+}
+
+// round is the nearer end of the period that t is in; halves go up.
+func (p period) round(t time.Time) time.Time {
+	if p.unit == "" {
+		return t.Round(p.length)
+	}
+	start := p.floor(t)
+	end := p.ceiling(start)
+	if t.Sub(start) < end.Sub(t) {
+		return start
+	}
+	return end
+}
+
+// addDate moves t by the calendar of its zone: years and months first, to the last day of a month that is too short,
+// then days. Clocks show the same time there, if they do at all.
+func addDate(s *site, t time.Time, years, months, days int) time.Time {
+	const most = 20_000 * 366
+	if max(years, months, days) > most || min(years, months, days) < -most {
+		fail(s.offset, "%s(): the result is not within the years 1 to 9999", s.name)
+	}
+	wall := wallOf(t)
+	year, month, day := wall.Date()
+	first := time.Date(year+years, month+time.Month(months), 1, 0, 0, 0, 0, time.UTC)
+	day = min(day, daysIn(first.Year(), int(first.Month())))
+	moved := first.AddDate(0, 0, day-1+days).Add(wall.Sub(time.Date(year, month, wall.Day(), 0, 0, 0, 0, time.UTC)))
+	same := moved.Add(-time.Duration(offsetOf(t)) * time.Second).In(t.Location())
+	if offsetOf(same) == offsetOf(t) { // of two hours with the same number, that of t
+		return same
+	}
+	return local(moved, t.Location())
+}
+
+// timePart is a part of a time by its name, or nil.
+func timePart(t time.Time, name string) any {
+	for _, p := range timeParts {
+		if p.name == name {
+			return p.of(t)
+		}
+	}
+	return nil
+}
+
+// timeParts are what time_parts() gives, and what can be read of a time as t.year.
+var timeParts = []struct {
+	name string
+	of   func(t time.Time) any
+}{
+	{"year", func(t time.Time) any { return t.Year() }},
+	{"quarter", func(t time.Time) any { return (int(t.Month()) + 2) / 3 }},
+	{"month", func(t time.Time) any { return int(t.Month()) }},
+	{"day", func(t time.Time) any { return t.Day() }},
+	{"hour", func(t time.Time) any { return t.Hour() }},
+	{"minute", func(t time.Time) any { return t.Minute() }},
+	{"second", func(t time.Time) any { return t.Second() }},
+	{"nanosecond", func(t time.Time) any { return t.Nanosecond() }},
+	{"weekday", func(t time.Time) any { return isoWeekday(t) }},
+	{"yearday", func(t time.Time) any { return t.YearDay() }},
+	{"week", func(t time.Time) any { _, week := t.ISOWeek(); return week }},
+	{"iso_year", func(t time.Time) any { year, _ := t.ISOWeek(); return year }},
+	{"zone", func(t time.Time) any { return zoneName(t) }},
+	{"offset", func(t time.Time) any { return offsetOf(t) }},
+}
+
+// unixUnits are the units in which times since 1970 are counted.
+var unixUnits = map[string]time.Duration{
+	"s": time.Second, "ms": time.Millisecond, "us": time.Microsecond, "µs": time.Microsecond, "ns": time.Nanosecond,
+}
+
+var _ = inRole("unit", kText, func(s *site, v any) any { return unixUnit(s, v) })
+
+func unixUnit(s *site, v any) time.Duration {
+	unit, ok := unixUnits[v.(string)]
+	if !ok {
+		fail(s.offset, `%s(): a unit is "s", "ms", "us" or "ns", not %s`, s.name, s.left(v))
+	}
+	return unit
+}
+
+// unitAt is the unit that argument i gives; seconds without it.
+func (s *site) unitAt(args []any, i int) time.Duration {
+	if i >= len(args) {
+		return time.Second
+	}
+	if u, ok := s.ready(i).(time.Duration); ok {
+		return u
+	}
+	return unixUnit(s, args[i])
+}
+
+// fromUnix is a time so many units after 1970. Fractions are rounded to microseconds: floats have no more digits.
+func fromUnix(s *site, v any, unit time.Duration) time.Time {
+	n, ok := v.(int)
+	var fraction time.Duration
+	if f, isFloat := v.(float64); isFloat {
+		whole, rest := math.Modf(f)
+		n, ok = int(whole), math.Abs(whole) < 1<<62
+		fraction = time.Duration(math.Round(rest*float64(unit)/1e3)) * time.Microsecond
+	}
+	if !ok {
+		fail(s.offset, "%s(): %s is not within the years 1 to 9999", s.name, s.left(v))
+	}
+	perSecond := int(time.Second / unit)
+	t := time.Unix(int64(n/perSecond), int64(n%perSecond)*int64(unit)).Add(fraction).UTC()
+	if y := t.Year(); y < 1 || y > 9999 {
+		fail(s.offset, "%s(): %s is not within the years 1 to 9999", s.name, s.left(v))
+	}
+	return t
+}
+
+// toUnix is how many units t is after 1970.
+func toUnix(s *site, t time.Time, unit time.Duration) any {
+	if unit > time.Nanosecond {
+		return int(t.Unix()*int64(time.Second/unit) + int64(t.Nanosecond())/int64(unit))
+	}
+	n := t.UnixNano()
+	if !time.Unix(0, n).Equal(t) {
+		failFor(s.offset, `write unix(t, "us")`,
+			"%s(): nanoseconds since 1970 of the year %d do not fit into 64 bits", s.name, t.Year())
+	}
+	return int(n)
+}

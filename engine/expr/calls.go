@@ -1,0 +1,94 @@
+package expr
+
+import (
+	"github.com/expr-lang/expr/ast"
+
+	"github.com/flowd-io/flowd/schema"
+)
+
+// Call is a call of a registered function, as code has it: it lets who loads a configuration
+// look up names that functions are called with.
+type Call struct {
+	Name   string
+	Bound  bool     // the function has a Bind
+	Scopes []string // of the field that it is in
+	Args   []Arg
+	Place  schema.Place // of the expression or template; zero when a program compiled it
+	Offset int          // in its text, in bytes: where the call begins
+}
+
+// Arg is an argument of a Call.
+type Arg struct {
+	Const  bool
+	Value  any  // of a constant
+	Secret bool // a placeholder has a part in Value: it is not shown
+	Offset int  // in the text, in bytes
+}
+
+// Text is the i-th argument, if it is a constant text.
+func (c Call) Text(i int) (text string, ok bool) {
+	if i < len(c.Args) {
+		text, ok = c.Args[i].Value.(string)
+	}
+	return text, ok
+}
+
+// Problem is p at an offset in the text of the expression, with a caret.
+func (c Call) Problem(offset int, p schema.Problem) schema.Problem {
+	n := c.Place.Node
+	p = c.Place.Problem(p)
+	if n == nil {
+		return p
+	}
+	p.Pos = n.At(offset)
+	if p.Caret = p.Pos; n.Excerpt != nil {
+		p.Excerpt = n.Excerpt(p.Pos)
+	}
+	return p
+}
+
+// Calls are calls, those in arguments before the call around them. Those of all expressions and templates that a
+// decoder has decoded are its shared value of this type: see [schema.Shared].
+type Calls []Call
+
+// Calls are the calls in the expression, which the caller does not change.
+func (e *Expr) Calls() Calls {
+	if e.p == nil {
+		return nil
+	}
+	return e.p.calls
+}
+
+// Calls are the calls in the template.
+func (t *Template) Calls() (all Calls) {
+	if t.t == nil {
+		return nil
+	}
+	for _, p := range t.t.parts {
+		if p.expr != nil {
+			all = append(all, p.expr.calls...)
+		}
+	}
+	return all
+}
+
+// record notes a call of a registered function.
+func (c *compiler) record(n ast.Node, f *function, args []node) {
+	offset := c.origin.at(c.offset(n))
+	for _, known := range c.noted {
+		if known.Name == f.Name && known.Offset == offset {
+			return // in a < x < b, x is compiled twice
+		}
+	}
+	call := Call{Name: f.Name, Bound: f.Bind != nil, Scopes: c.scopes, Place: c.origin.place, Offset: offset, Args: make([]Arg, len(args))}
+	for i, a := range args {
+		call.Args[i] = Arg{Const: a.konst, Value: a.value, Secret: a.secret, Offset: c.origin.at(a.offset)}
+	}
+	c.noted = append(c.noted, call)
+}
+
+// noteCalls adds a program's calls to those of its decoder.
+func noteCalls(d *schema.Decoder, p *program) {
+	all := schema.Shared[Calls](d)
+	*all = append(*all, p.calls...)
+}

@@ -1,0 +1,32 @@
+package expr
+
+import (
+	"strings"
+	"testing"
+)
+
+// What the docs say that a function gives, it gives. That each has an example is tested where all are.
+func TestExamplesOfFunctions(t *testing.T) {
+	for _, f := range Functions(Scopes()...) {
+		for line := range strings.SplitSeq(f.Example, "\n") {
+			call, want, ok := strings.Cut(line, " → ")
+			if line == "" {
+				continue
+			}
+			if !ok || !strings.Contains(call, f.Name+"(") {
+				t.Errorf("%s: %q is not a call and what it gives", f.Name, line)
+				continue
+			}
+			if why, fails := strings.CutPrefix(want, "error: "); fails {
+				if _, err := runBoth(t, call, msg(sample)); short(err) != why {
+					t.Errorf("%s: got error %q, want %q", call, short(err), why)
+				}
+				continue
+			}
+			if got, err := runBoth(t, "("+call+") == ("+want+")", msg(sample)); got != true {
+				got, _ := runBoth(t, call, msg(sample))
+				t.Errorf("%s: got %v, %v, want %s", call, got, err, want)
+			}
+		}
+	}
+}

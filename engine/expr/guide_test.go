@@ -1,0 +1,39 @@
+package expr
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// What the guide says that an expression gives, it gives.
+func TestExamplesOfTheGuide(t *testing.T) {
+	text, err := os.ReadFile("../../docs/expressions.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, document, _ := strings.Cut(string(text), "```json\n")
+	document, _, _ = strings.Cut(document, "```")
+	evaluated := 0
+	for _, block := range regexp.MustCompile("(?ms)^```expr\n(.*?)^```$").FindAllStringSubmatch(string(text), -1) {
+		for line := range strings.Lines(block[1]) {
+			evaluated++
+			src, want, ok := strings.Cut(strings.TrimSpace(line), " → ")
+			got, err := runBoth(t, src, msg(document))
+			if why, fails := strings.CutPrefix(want, "error: "); fails {
+				if short(err) != why {
+					t.Errorf("%s: got %v, error %q, want %q", src, got, short(err), why)
+				}
+				continue
+			}
+			is, cerr := runBoth(t, "("+src+") == ("+want+")", msg(document))
+			if !ok || is != true {
+				t.Errorf("%s: got %v, %v, want %s (%v)", src, got, err, want, cerr)
+			}
+		}
+	}
+	if evaluated < 50 {
+		t.Errorf("only %d examples", evaluated)
+	}
+}

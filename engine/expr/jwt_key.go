@@ -1,0 +1,179 @@
+package expr
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/rsa"
+	"crypto/sha256"
+	"slices"
+	"strings"
+
+	"github.com/golang-jwt/jwt/v5"
+)
+
+// jwtNames are the algorithms that tokens may have: none is not among them.
+var jwtNames = []string{"HS256", "HS384", "HS512", "RS256", "RS384", "RS512", "PS256", "PS384", "PS512",
+	"ES256", "ES384", "ES512", "EdDSA"}
+
+// The roles of algorithms, and of keys, which site.jwtKey prepares: they have to fit.
+var (
+	_ = inRole("jwt_algorithm", kText, func(s *site, v any) any { return methodsOf(s, v) })
+	_ = inRole("jwt_algorithms", kText|kList, func(s *site, v any) any { return methodsOf(s, v) })
+	_ = inRole("jwt_key", kText|kBytes, func(*site, any) any { return nil })
+)
+
+// methodsOf are algorithms by their names, which take the same kind of key: a public key must not pass for a secret.
+func methodsOf(s *site, v any) (methods []jwt.SigningMethod) {
+	list, ok := v.([]any)
+	if !ok {
+		list = []any{v}
+	}
+	for _, v := range list {
+		name, _ := v.(string)
+		if !slices.Contains(jwtNames, name) {
+			fail(s.offset, "%s() knows the algorithms %s, not %s", s.name, strings.Join(jwtNames, ", "), s.left(v))
+		}
+		methods = append(methods, jwt.GetSigningMethod(name))
+		if first := methods[0]; keyKind(first) != keyKind(methods[len(methods)-1]) {
+			fail(s.offset, "%s(): %s and %s take different kinds of keys, so they can't be accepted together",
+				s.name, first.Alg(), name)
+		}
+	}
+	if len(methods) == 0 {
+		fail(s.offset, "%s() needs an algorithm", s.name)
+	}
+	return methods
+}
+
+// The kinds of keys.
+const (
+	secretKey  = "secret"
+	rsaKey     = "RSA"
+	ecKey      = "EC"
+	ed25519Key = "Ed25519"
+)
+
+func keyKind(m jwt.SigningMethod) string {
+	switch m.(type) {
+	case *jwt.SigningMethodHMAC:
+		return secretKey
+	case *jwt.SigningMethodECDSA:
+		return ecKey
+	case *jwt.SigningMethodEd25519:
+		return ed25519Key
+	}
+	return rsaKey
+}
+
+// jwtKey is a key to sign or verify with.
+type jwtKey struct {
+	key  any
+	kind string
+	bits int
+	cost int // of a signature, in steps
+}
+
+// fits says whether a key of the right kind goes with an algorithm.
+func (k jwtKey) fits(m jwt.SigningMethod) bool {
+	ec, ok := m.(*jwt.SigningMethodECDSA)
+	return !ok || ec.CurveBits == k.bits
+}
+
+// Bounds of keys; less than 2048 bits, JWT does not allow.
+const (
+	maxPEM     = 16 << 10 // bytes
+	minRSABits = 2048
+	maxRSABits = 8192
+)
+
+// jwtKey is a key that load has prepared, or of a message. Those in PEM take long to read, so some are kept.
+func (f *frame) jwtKey(s *site, methods []jwt.SigningMethod, v any, signing bool) jwtKey {
+	if key, ok := s.ready(1).(jwtKey); ok {
+		return key
+	}
+	text := f.data(s, v)
+	kind := keyKind(methods[0])
+	if kind == secretKey || len(text) > maxPEM {
+		return jwtKeyOf(s, methods, text, signing)
+	}
+	id := keyID{sha256.Sum256(text), kind, signing}
+	key, ok := jwtKeys.get(id)
+	if !ok {
+		f.step(s.offset, 10_000+len(text)*8)
+		key = jwtKeyOf(s, methods, text, signing)
+		jwtKeys.put(id, key)
+	}
+	key.mustFit(s, methods)
+	return key
+}
+
+func jwtKeyOf(s *site, methods []jwt.SigningMethod, text []byte, signing bool) jwtKey {
+	alg, kind := methods[0].Alg(), keyKind(methods[0])
+	if kind == secretKey {
+		return secretOf(s, alg, text)
+	}
+	what := "a public key or a certificate"
+	if signing {
+		what = "a private key"
+	}
+	if len(text) > maxPEM {
+		fail(s.offset, "%s() needs %s in PEM of at most 16 KiB", s.name, what)
+	}
+	parsed, why := parsePEM(text, signing)
+	key := classify(parsed)
+	switch {
+	case why != "":
+		failFor(s.offset, "${file:/path} reads a key with its line breaks",
+			"%s() needs %s in PEM for %s: %s", s.name, what, alg, why)
+	case key.kind != kind:
+		fail(s.offset, "%s() needs a key of %s for %s, not of %s", s.name, kind, alg, key.kind)
+	case kind == rsaKey && (key.bits < minRSABits || key.bits > maxRSABits):
+		fail(s.offset, "%s() needs an RSA key of %d to %d bits, not %d", s.name, minRSABits, maxRSABits, key.bits)
+	}
+	key.mustFit(s, methods)
+	return key
+}
+
+func secretOf(s *site, alg string, text []byte) jwtKey {
+	if len(text) == 0 {
+		fail(s.offset, "%s() needs a secret for %s, not an empty text", s.name, alg)
+	}
+	if bytes.Contains(text, []byte("-----BEGIN ")) {
+		fail(s.offset, "%s() needs a secret for %s, not a key in PEM: whoever has that could sign", s.name, alg)
+	}
+	return jwtKey{key: text, kind: secretKey, cost: 20}
+}
+
+// mustFit ends the evaluation unless the key goes with one of the algorithms.
+func (k jwtKey) mustFit(s *site, methods []jwt.SigningMethod) {
+	if !slices.ContainsFunc(methods, k.fits) {
+		fail(s.offset, "%s() needs a key of another curve for %s: this one has %d bits", s.name, methods[0].Alg(), k.bits)
+	}
+}
+
+// classify says what a key is, and what a signature costs.
+func classify(key any) jwtKey {
+	switch k := key.(type) {
+	case *rsa.PublicKey:
+		bits := k.N.BitLen()
+		return jwtKey{k, rsaKey, bits, 100 * (bits >> 10) * (bits >> 10)}
+	case *rsa.PrivateKey:
+		bits := k.N.BitLen()
+		return jwtKey{k, rsaKey, bits, 2000 * (bits >> 10) * (bits >> 10) * (bits >> 10)}
+	case *ecdsa.PublicKey:
+		return ecOf(k, k.Curve.Params().BitSize)
+	case *ecdsa.PrivateKey:
+		return ecOf(k, k.Curve.Params().BitSize)
+	case ed25519.PublicKey, ed25519.PrivateKey:
+		return jwtKey{k, ed25519Key, 256, 1000}
+	}
+	return jwtKey{kind: "another kind"}
+}
+
+func ecOf(key any, bits int) jwtKey {
+	if bits > 256 { // they have no code of their own for this processor
+		return jwtKey{key, ecKey, bits, 40_000}
+	}
+	return jwtKey{key, ecKey, bits, 2000}
+}

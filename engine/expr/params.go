@@ -1,0 +1,205 @@
+package expr
+
+import (
+	"strings"
+
+	"github.com/flowd-io/flowd/schema"
+)
+
+// inForce is a scalar's text and pieces with parameters in their places: those that are code
+// as code, whole and by themselves, the others as they read. Complaints show the text, and
+// point into the file all the same. A text without parameters is as it was.
+func inForce(n *schema.Node, pieces []schema.Piece, template bool) (*schema.Node, []schema.Piece, error) {
+	s := splicer{source: n, template: template, alone: len(pieces) == 1}
+	for _, p := range pieces {
+		if strings.HasPrefix(p.Source, "${param.") {
+			s.params = true
+		}
+	}
+	if !s.params {
+		return n, pieces, nil
+	}
+	for i, p := range pieces {
+		if err := s.add(p, i+1 < len(pieces) && !pieces[i+1].Placeholder && begins(pieces[i+1].Text)); err != nil {
+			return n, nil, err
+		}
+	}
+	shown := *n
+	shown.Text, shown.Offset = string(s.text), s.place
+	return &shown, s.pieces, nil
+}
+
+// splicer puts parameters into their places.
+type splicer struct {
+	source   *schema.Node
+	template bool // code is in $( ) only
+	params   bool // there are some
+	alone    bool // the text is one placeholder and nothing else
+
+	text   []byte
+	pieces []schema.Piece
+	spots  []run // where text is from; code is an offset in it
+	scan   scanner
+	inCode bool // of a template
+}
+
+// place is where a byte of the text is in the file.
+func (s *splicer) place(i int) schema.Pos {
+	o := origin{text: s.source.Text, runs: s.spots}
+	return s.source.At(o.at(i))
+}
+
+// add adds a piece; then says whether what follows would run into it.
+func (s *splicer) add(p schema.Piece, then bool) error {
+	s.spots = append(s.spots, run{code: len(s.text), text: p.Offset, value: p.Placeholder})
+	code := s.inCode || !s.template
+	between := code && !s.scan.plain()
+	switch {
+	case !p.Placeholder:
+		s.put(p, p.Text)
+		s.follow(p.Text)
+	case !strings.HasPrefix(p.Source, "${param."):
+		s.put(p, p.Source)
+	case p.CodeOnly && (!code || between):
+		remedy := "an expression stands outside of quotes: join texts with +"
+		if !code {
+			remedy = "write $(" + p.Source + ")"
+		}
+		return &Error{Expr: s.source.Text, Offset: p.Offset, Remedy: remedy,
+			Msg: p.Source + " is an expression, which would be text here"}
+	case p.Code == nil || !code || between:
+		p.Code = nil
+		s.put(p, s.reads(p, code))
+	default:
+		s.code(p, then, s.alone)
+		s.scan.last = 'a'
+	}
+	return nil
+}
+
+// code adds a parameter that is code: it has been compiled alone, and stands for itself.
+func (s *splicer) code(p schema.Piece, then, alone bool) {
+	if !p.CodeOnly { // a path
+		if ends(s.text) {
+			s.literal(" ")
+		}
+		s.literal(p.Text)
+		if then {
+			s.literal(" ")
+		}
+		return
+	}
+	if !alone {
+		s.literal("(")
+		defer s.literal(")")
+	}
+	for i, part := range p.Code {
+		switch {
+		case len(s.text) > maxSource: // which is refused
+			return
+		case !part.Placeholder:
+			s.literal(part.Text)
+			for k := range len(part.Text) {
+				s.scan.next(part.Text[k])
+			}
+		case part.Code != nil:
+			s.code(part, i+1 < len(p.Code) && begins(p.Code[i+1].Text), false)
+		case strings.HasPrefix(part.Source, "${param.") && !part.Secret:
+			s.put(part, s.reads(part, true))
+		default:
+			s.put(part, part.Source)
+		}
+	}
+	if !alone && strings.Contains(p.Text, "//") { // its comment ends there
+		s.literal("\n")
+		s.scan.next('\n')
+	}
+}
+
+func (s *splicer) literal(code string) { s.put(schema.Piece{Text: code}, code) }
+
+func (s *splicer) put(p schema.Piece, shown string) {
+	p.Offset = len(s.text)
+	s.pieces = append(s.pieces, p)
+	s.text = append(s.text, shown...)
+}
+
+// reads is how a value reads where it is put.
+func (s *splicer) reads(p schema.Piece, code bool) string {
+	switch {
+	case p.Secret:
+		return p.Source
+	case !code:
+		return strings.ReplaceAll(p.Text, "$(", "$$(")
+	case s.scan.quote != 0:
+		return string(appendEscaped(nil, p.Text, s.scan.quote))
+	case p.Quoted:
+		return quoted(p.Text)
+	}
+	return literal(p.Text)
+}
+
+// follow keeps track of quotes, comments and the code of a template in literal text.
+func (s *splicer) follow(text string) {
+	for i := 0; i < len(text); i++ {
+		switch rest := text[i:]; {
+		case !s.template || s.inCode && (rest[0] != ')' || s.scan.depth > 0 || !s.scan.plain()):
+			s.scan.next(rest[0])
+		case s.inCode:
+			s.inCode = false
+		case strings.HasPrefix(rest, "$$("):
+			i += 2
+		case strings.HasPrefix(rest, "$("):
+			s.inCode, s.scan = true, scanner{}
+			i++
+		}
+	}
+}
+
+// ends says whether code ends with a word or a value, into which what follows would run.
+func ends(code []byte) bool {
+	if len(code) == 0 {
+		return false
+	}
+	c := code[len(code)-1]
+	return begins(string(c)) || c == ')' || c == ']' || c == '"' || c == '\'' || c == '`'
+}
+
+// begins says whether code begins with a letter, a digit or a quote.
+func begins(code string) bool {
+	if code == "" {
+		return false
+	}
+	c := code[0]
+	return c == '_' || c == '$' || c >= '0' && c <= '9' || c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z' || c >= 0x80 ||
+		c == '"' || c == '\'' || c == '`'
+}
+
+// codeOf is a field's text as it is in force, with its pieces; ok is false when something in
+// it can't be resolved or has no place there, which is reported.
+func codeOf(d *schema.Decoder, n *schema.Node, template bool) (*schema.Node, []schema.Piece, bool) {
+	if n.Kind == schema.ListNode || n.Kind == schema.MapNode {
+		d.Text(n) // complains
+		return n, nil, false
+	}
+	pieces, ok := d.Code(n)
+	if !ok {
+		return n, nil, false
+	}
+	shown, pieces, err := inForce(n, pieces, template)
+	if err != nil {
+		report(d, n, err, false)
+		return n, nil, false
+	}
+	if shown != n {
+		d.ShowAs(n, shown.Text)
+	}
+	return shown, pieces, true
+}
+
+// originOf is the origin of code that was read from n and is shown as another.
+func originOf(d *schema.Decoder, n, shown *schema.Node, runs []run) *origin {
+	o := &origin{text: shown.Text, place: d.Place(n), by: d, runs: runs}
+	o.place.Node = shown
+	return o
+}
