@@ -19,10 +19,8 @@ type Case struct {
 // fields says what it is.
 type Block struct {
 	Cases []Case       // each message goes through the first case that holds
-	Use   string       // a list under `resources.steps`
+	Do    Steps        // each message goes through these
 	Group *GroupConfig // messages leave the lanes and wait for each other, until the steps run once over all of them
-
-	Place schema.Place // of Use
 }
 
 // Process is never called inside a pipeline.

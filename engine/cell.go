@@ -33,6 +33,7 @@ type lineage struct {
 	Origin   Origin
 	Batch    *Batch       // of a batch that a batcher made
 	BatchKey string       // canonical text of the batcher's key; "": none
+	Index    int32        // in Batch, as it came
 	Back     int32        // in a group: where it continues in the lane
 	Groups   int8         // that it has left, or gone by
 	Stage    inside.Stage // where PC counts
@@ -48,6 +49,9 @@ type rare struct {
 	Block any // of steps that it is in; see steps.Frame
 	Claim any // where it holds its order key; see order.Claim
 	Via   any // how it reached the output, if that is a composite; see package stage
+	Notes Notes
+	Scope *Scope // of the innermost step that it is inside of; nil: none that keeps one
+	Vars  Vars
 }
 
 // setRare changes what m carries.

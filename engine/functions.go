@@ -2,7 +2,9 @@ package engine
 
 import (
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/flowd-io/flowd/engine/doc"
 	"github.com/flowd-io/flowd/engine/expr"
@@ -11,42 +13,54 @@ import (
 // The functions of a message: what expressions read apart from the document.
 func init() {
 	for _, f := range []struct {
-		name, doc string
-		types     []any
-		call      func(m *Message, args []any) (any, error)
+		usage, doc, example string
+		types               []any
+		call                func(m *Message, args []any) (any, error)
 	}{
-		{"raw", "the payload as text", []any{new(func() string)},
+		{"raw() text", "The payload as text.", `raw() → "{\"id\":7,\"item\":\"tea\"}"`, []any{new(func() string)},
 			func(m *Message, _ []any) (any, error) { return string(m.Bytes()), nil }},
-		{"size", "the payload's length in bytes", []any{new(func() int)},
+		{"size() int", "The payload's length in bytes.", "size() → 21", []any{new(func() int)},
 			func(m *Message, _ []any) (any, error) { return m.Size(), nil }},
-		{"meta", "one metadata value, or nil; without a name all of them",
+		{"meta([text]) any", "One metadata value, or nil; without a name all of them.",
+			`meta("line") → 1` + "\n" + `keys(meta()) → ["line", "path"]`,
 			[]any{new(func() any), new(func(string) any)}, metaOf},
-		{"error", "nil, or {message, class, step, output, attempt, first_failed_at} of a failed message",
-			[]any{new(func() any)}, errorOf},
-		{"input", "the input that the message came from", []any{new(func() string)},
+		{"error() object|nil", "{message, class, step, output, attempt, first_failed_at} of a failed message, or nil.",
+			"error()?.class → nil", []any{new(func() any)}, errorOf},
+		{"vars([text]) any", "One value that a step `let` has kept, or nil; without a name all of them.",
+			`vars("price") → 3` + "\n" + `vars() → {price: 3}`, []any{new(func() any), new(func(string) any)}, varsOf},
+		{"input() text", "The input that the message came from.", `input() → "orders"`, []any{new(func() string)},
 			func(m *Message, _ []any) (any, error) { return m.Input(), nil }},
-		{"batcher", "the batcher that took the message, or nil", []any{new(func() any)}, batcherName},
-		{"attempt", "the delivery attempt, from 1", []any{new(func() int)},
+		{"batcher() text|nil", "The batcher that took the message, or nil.", `batcher() → "by_item"`,
+			[]any{new(func() any)}, batcherName},
+		{"attempt() int", "The delivery attempt, from 1.", "attempt() → 1", []any{new(func() int)},
 			func(m *Message, _ []any) (any, error) { return max(1, m.Attempt), nil }},
-		{"received_at", "when the message was read", []any{new(func() any)},
+		{"received_at() time", "When the message was read.", "received_at() <= now() → true", []any{new(func() any)},
 			func(m *Message, _ []any) (any, error) { return m.ReceivedAt(), nil }},
-		{"batch_key", "the value of the batcher's key, or nil", []any{new(func() any)}, batchKeyOf},
-		{"batch_size", "number of messages in the batch when it left its batcher", []any{new(func() int)},
-			ofBatch(func(b *Batch) (any, error) { return b.in.Size, nil })},
-		{"batch_trigger", "the trigger of the batch: size, bytes, timeout, flush, end, drain, evicted, pressure or revoke",
-			[]any{new(func() string)}, ofBatch(func(b *Batch) (any, error) { return string(b.in.Trigger), nil })},
-		{"messages", "the documents of the batch, as a list", []any{new(func() []any)}, ofBatch(documents)},
-		{"window", "{start, end, part} of the batch's window, or nil", []any{new(func() any)}, ofBatch(windowOf)},
+		{"batch_key() any", "The value of the batcher's key, or nil.", `batch_key() → "tea"`, []any{new(func() any)},
+			batchKeyOf},
+		{"batch_size() int", "The number of messages in the batch when it left its batcher.", "batch_size() → 2",
+			[]any{new(func() int)}, ofBatch(func(b *Batch) (any, error) { return b.in.Size, nil })},
+		{"batch_index() int", "The message's place in the batch as it left its batcher, from 0; steps that drop or sort " +
+			"messages do not change it.", "batch_index() → 0", []any{new(func() int)}, batchIndexOf},
+		{"batch_trigger() text", "What closed the batch: size, bytes, timeout, flush, end, drain, evicted, pressure or " +
+			"revoke.", `batch_trigger() → "size"`, []any{new(func() string)},
+			ofBatch(func(b *Batch) (any, error) { return string(b.in.Trigger), nil })},
+		{"messages() list", "The documents of the batch.", "messages()[1].id → 8", []any{new(func() []any)},
+			ofBatch(documents)},
+		{"window() object|nil", "{start, end, part} of the batch's window, or nil.", "window()?.start → nil",
+			[]any{new(func() any)}, ofBatch(windowOf)},
 	} {
+		name, _, _ := strings.Cut(f.usage, "(")
 		scope := ""
-		if slices.Contains(ofBatches, f.name) {
+		if slices.Contains(ofBatches, name) {
 			scope = "batch"
 		}
-		expr.Register(expr.Func{Name: f.name, Doc: f.doc, Types: f.types, Scope: scope,
+		expr.Register(expr.Func{Name: name, Usage: f.usage, Doc: f.doc, Example: f.example, Types: f.types, Scope: scope,
+			Values: name == "vars",
 			Call: func(src expr.Source, args ...any) (any, error) {
 				m, ok := src.(*Message)
 				if !ok {
-					return nil, fmt.Errorf("%s() needs a message", f.name)
+					return nil, fmt.Errorf("%s() needs a message", name)
 				}
 				return f.call(m, args)
 			}})
@@ -55,13 +69,25 @@ func init() {
 
 // ofBatches are the functions that are only known where a batch has been made: in
 // steps of a batcher or an output, and in an output's own fields.
-var ofBatches = []string{"batch_key", "batch_size", "batch_trigger", "messages", "window"}
+var ofBatches = []string{"batch_index", "batch_key", "batch_size", "batch_trigger", "messages", "window"}
 
 func metaOf(m *Message, args []any) (any, error) {
 	if len(args) == 0 {
 		return m.Meta.Map(), nil
 	}
 	v, _ := m.Meta.Get(args[0].(string))
+	return v, nil
+}
+
+func varsOf(m *Message, args []any) (any, error) {
+	if len(args) == 0 {
+		all := maps.Collect(m.Vars().All())
+		if all == nil {
+			all = map[string]any{}
+		}
+		return all, nil
+	}
+	v, _ := m.Vars().Get(args[0].(string))
 	return v, nil
 }
 
@@ -98,6 +124,10 @@ func ofBatch(f func(b *Batch) (any, error)) func(m *Message, _ []any) (any, erro
 		}
 		return f(m.in.Batch)
 	}
+}
+
+func batchIndexOf(m *Message, args []any) (any, error) {
+	return ofBatch(func(*Batch) (any, error) { return int(m.in.Index), nil })(m, args)
 }
 
 func windowOf(b *Batch) (any, error) {

@@ -138,7 +138,9 @@ func (m *Message) Inherit(_ inside.Key, from *Message) {
 		m.in.Err = from.in.Err
 	}
 	if r := from.in.Rare; r != nil {
-		m.in.setRare(func(x *rare) { x.Block, x.Via = r.Block, r.Via })
+		m.in.setRare(func(x *rare) {
+			x.Block, x.Via, x.Notes, x.Scope, x.Vars = r.Block, r.Via, r.Notes, r.Scope, r.Vars
+		})
 	}
 }
 
@@ -200,7 +202,14 @@ func (m *Message) Stake(s Settler, ref uint64) { m.stake(s, ref, DeadLettered) }
 // StakeOnDelivery is Stake that counts a dead-lettered root among those rolled back: it
 // has failed, and may come again. s is told when it fails, not when its dead letter is
 // written, unless it has other pieces.
-func (m *Message) StakeOnDelivery(s Settler, ref uint64) { m.stake(s, ref, Delivered) }
+func (m *Message) StakeOnDelivery(s Settler, ref uint64) {
+	m.stake(s, ref, Delivered)
+	if scope := m.scope(); scope != nil {
+		if by, ok := s.(Undoer); ok {
+			scope.add(scoped{by, ref})
+		}
+	}
+}
 
 func (m *Message) stake(s Settler, ref uint64, worst Fate) {
 	for i := range m.in.Of {
@@ -239,6 +248,7 @@ func (m *Message) SetOrigin(_ inside.Key, r read, i uint32) { m.in.Origin = Orig
 type read interface {
 	Input() string // by name
 	At() time.Time
+	Counts() *Counters                                 // of its pipeline; nil: it is that of another process
 	Moved(i uint32, from, to []byte)                   // the payload of the i-th message, in memory
 	Stake(i uint32, s Settler, ref uint64, worst Fate) // on the i-th message; worst still counts as committed
 	Taken(i uint32) bool                               // its source has taken the i-th message away
@@ -256,9 +266,13 @@ func (m *Message) Origins(dst []Origin) []Origin {
 	return dst
 }
 
-// Within makes m, in a batch for inner steps, a part of outer: it has its metadata, and the
-// result of outer's root is reported to its stakes.
+// Within makes m, in a batch for inner steps, a part of outer: it has its metadata, notes and vars, and
+// the result of outer's root is reported to its stakes.
 func (m *Message) Within(outer *Message) {
+	if r := outer.in.Rare; r != nil && (r.Scope != nil || r.Notes != Notes{}) {
+		m.in.setRare(func(x *rare) { x.Notes, x.Scope = r.Notes, r.Scope })
+	}
+	m.SetVars(outer.Vars())
 	m.Meta, m.in.Origin, m.in.Of = outer.Meta, outer.in.Origin, outer.Heirs(inside.Key{})
 	metered(m.in.Doc.Arena(), outer)
 }

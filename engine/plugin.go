@@ -76,6 +76,13 @@ type Settler interface {
 	Settle(ctx context.Context, committed, rolledBack []uint64)
 }
 
+// Saver is an optional ability of a Settler that saves what is committed: sources are told of messages in which it
+// has a stake when that is safe, or given up. Save is called after a Settle, and calls then once, from any goroutine,
+// when all that was committed before is.
+type Saver interface {
+	Save(then func())
+}
+
 // Processor edits messages.
 //
 // Process edits what b.All yields: the live messages for which `when` is true. One instance
@@ -148,6 +155,10 @@ type Closer interface {
 // does not do it; nil means nothing. The pipeline is then not ready. It is called from any
 // goroutine, once the plugin is open, also during and after Close, and returns at once.
 type Troubled interface{ Trouble() *Trouble }
+
+// Tabled is an ability of what holds a table of `resources.tables`: Table is its state, but for
+// its name. It is called from any goroutine, and must not wait for anything.
+type Tabled interface{ Table() TableState }
 
 // Positioned is an optional ability of an Input that reads a source of which it knows the
 // end. Progress is called from any goroutine, once the input is open, also during and after

@@ -12,7 +12,9 @@ type Provenance struct {
 	ReceivedAt time.Time
 	Attempt    int    // the source's count of deliveries; 0 is unknown
 	BatchKey   string // see Message.BatchKey
+	BatchIndex int    // its place in Batch
 	Err        *Error // of a dead letter; else nil
+	Vars       Vars
 	Batch      *Likeness
 }
 
@@ -26,8 +28,8 @@ type Likeness struct {
 
 // Provenance says where m is from.
 func (m *Message) Provenance() Provenance {
-	o := Provenance{Input: m.Input(), ReceivedAt: m.ReceivedAt(), Attempt: m.Attempt, BatchKey: m.in.BatchKey,
-		Err: m.in.Err}
+	o := Provenance{Input: m.Input(), ReceivedAt: m.ReceivedAt(), Attempt: m.Attempt, BatchKey: m.in.BatchKey, BatchIndex: int(m.in.Index),
+		Err: m.in.Err, Vars: m.Vars()}
 	if b := m.in.Batch; b != nil {
 		o.Batch = &Likeness{Batcher: b.in.From, Trigger: b.in.Trigger, Size: b.in.Size, Window: b.in.Window}
 	}
@@ -37,8 +39,9 @@ func (m *Message) Provenance() Provenance {
 // AddFrom is Add for a message from elsewhere, to a batch for inner steps.
 func (b *Batch) AddFrom(body []byte, o Provenance) *Message {
 	m := b.Add(body)
-	m.Attempt, m.in.BatchKey, m.in.Err = o.Attempt, o.BatchKey, o.Err
+	m.Attempt, m.in.BatchKey, m.in.Index, m.in.Err = o.Attempt, o.BatchKey, int32(o.BatchIndex), o.Err
 	m.in.Origin.read = elsewhere{o.Input, o.ReceivedAt}
+	m.SetVars(o.Vars)
 	if l := o.Batch; l != nil {
 		b.in.From, b.in.Trigger, b.in.Size, b.in.Window = l.Batcher, l.Trigger, l.Size, l.Window
 		m.in.Batch = b
@@ -54,6 +57,7 @@ type elsewhere struct {
 
 func (e elsewhere) Input() string                     { return e.input }
 func (e elsewhere) At() time.Time                     { return e.at }
+func (elsewhere) Counts() *Counters                   { return nil }
 func (elsewhere) Moved(uint32, []byte, []byte)        {}
 func (elsewhere) Stake(uint32, Settler, uint64, Fate) {} // the other process has told nobody of the end
 func (elsewhere) Taken(uint32) bool                   { return false }

@@ -16,6 +16,7 @@ type Snapshot struct {
 	Batchers []BatcherState
 	Outputs  []OutputState
 	Limits   []LimitState // of the pipeline; those of inputs and outputs lie there
+	Tables   []TableState // of the process, as far as pipelines use them
 
 	Lanes, LanesBusy      int
 	Messages, MaxMessages int           // in flight, and allowed
@@ -158,6 +159,17 @@ type LimitState struct {
 	Per      time.Duration
 	Keys     int   // keys that have a bucket, of a keyed one
 	Limited  int64 // messages that had to wait
+}
+
+// TableState is a table of `resources.tables` as seen from outside.
+type TableState struct {
+	Name, Format string
+	Rows         int   // 0 where that is not known
+	Bytes        int64 // of memory, about
+	Read         time.Time
+	Reloads      int64  // versions that were read after the first
+	Failed       int64  // versions that could not be used
+	Err          string // why the newest version is not in use; "": it is
 }
 
 // Stuck is a call or a loop past its own deadline.

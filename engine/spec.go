@@ -71,7 +71,7 @@ type OutputSpec struct {
 // EngineSpec is the section `engine`.
 type EngineSpec struct {
 	Workers int       `yaml:"workers" check:"min=1" doc:"Lanes that run steps at once; the number of CPUs by default."`
-	OrderBy expr.Expr `yaml:"order_by" doc:"Messages with equal keys keep their order, end to end."`
+	OrderBy expr.Expr `yaml:"order_by" doc:"Messages with equal keys keep their order, end to end. nil says that no order matters: lint then warns of none that is lost."`
 
 	MaxInFlight struct {
 		Messages int         `yaml:"messages" check:"min=1" default:"10000" doc:"Messages in flight at once."`
@@ -94,10 +94,14 @@ type EngineSpec struct {
 
 	RateLimit  *RateLimit   `yaml:"rate_limit" doc:"One limit over all inputs."`
 	Restart    Restart      `yaml:"restart" doc:"How an input that failed is restarted."`
+	Env        []string     `yaml:"env" doc:"Environment variables that expressions may read, with env(NAME)."`
 	Middleware []string     `yaml:"middleware" doc:"Go wrappers around every run of steps, by the names under which they are registered; the first is the outermost."`
 	Place      schema.Place `yaml:",place"`
 	MaxReplay  int          `yaml:"max_replay" check:"min=1" doc:"Messages from the oldest unsettled to the newest read of an input that keeps a position; beyond it the reader waits. 10 × max_in_flight.messages by default."`
 }
+
+// Unordered says that order_by is nil, by which the user says that no order matters.
+func (s *EngineSpec) Unordered() bool { return s.OrderBy.String() == "nil" }
 
 // EngineFailure is `engine.on_failure`.
 type EngineFailure struct {

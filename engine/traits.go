@@ -83,8 +83,11 @@ type Traits struct {
 	Together int
 	// Keeps is for a processor that keeps values which other steps see. Messages with
 	// equal order keys go through a pipeline's own steps one by one where one of these
-	// reads what another writes, and Build warns where they do not.
+	// reads what another writes, or which continue what another has left, and Build warns where they do not.
 	Keeps Keeping
+	// Undoes says that what a processor stakes can be taken back: its Settler is an [Undoer], and the steps that it is
+	// inside of take back what it has staked when they fail.
+	Undoes bool
 	// TriesItself says that a processor tries what failed again by itself, with a timeout
 	// for each try: engine.on_failure.retry and engine.timeout are not for it, only a retry
 	// and a timeout that are written on the step. The configuration says so as well, for
@@ -106,6 +109,9 @@ type Traits struct {
 	// write the later ones of the same Key in that write, or simply all later ones, but
 	// fails them with [ErrBehind]. Else no write has two messages of one order key.
 	Sequential bool
+	// Bulk says that a write of an output costs about the same for many messages as for few, as where it waits for
+	// the answer of a server: it gets up to 2,048 that wait, where others get 256.
+	Bulk bool
 	// Members are the other outputs of which an output consists that writes nothing
 	// itself. Lint and Build ask the configuration.
 	Members Names
@@ -126,6 +132,13 @@ type Keeping struct {
 	Name          string // of the cache; "": no other step sees it
 	Key           *expr.Expr
 	Reads, Writes bool
+	// Folds says that a message continues what the one before it with the same key has left, so that their order
+	// counts; the processor itself lets one see the other. Build warns where nothing orders them.
+	Folds bool
+	// Names are what state() reads of it, and Waits says that it is final when a message finds it. Lint asks the
+	// configuration.
+	Names []string
+	Waits bool
 }
 
 // TraitsOf is what a plugin, its configuration or its Acker says about itself.

@@ -16,9 +16,16 @@ const maxCanonical = 32
 // JSON text as from [Doc.Raw]. It works on the text alone, without the maps and
 // boxes of a decoder. ok is false, and dst as it was, for what it leaves to
 // [DecodeRaw] and Append: numbers out of range, odd keys, deep nesting.
-func Canonical(dst, raw []byte) (out []byte, ok bool) {
+func Canonical(dst, raw []byte) (out []byte, ok bool) { return Rewrite(dst, raw, nil) }
+
+// Leaf appends what replaces a value that is neither an object nor a list. field is the name of the field that the value
+// is in, be it in lists, and only holds during the call; index is its place in a list. ok is false to give up.
+type Leaf func(dst []byte, field string, inField bool, index int, raw []byte) (out []byte, ok bool)
+
+// Rewrite is Canonical with each leaf replaced, unless leaf is nil.
+func Rewrite(dst, raw []byte, leaf Leaf) (out []byte, ok bool) {
 	c := canonizers.Get().(*canonizer)
-	c.data, c.out = raw, dst
+	c.data, c.out, c.leaf, c.field, c.index = raw, dst, leaf, nil, 0
 	end, ok := c.value(space(raw, 0), 0)
 	out, ok = c.out, ok && space(raw, end) == len(raw)
 	c.release()
@@ -34,6 +41,10 @@ type canonizer struct {
 	data, out []byte
 	entries   []entry // fields of the current objects, as a stack
 	moved     []byte
+
+	leaf  Leaf
+	field []byte // that the present value is in; nil: none
+	index int
 }
 
 // entry is a field in out: "key":value and a comma.
@@ -45,7 +56,7 @@ type entry struct {
 var canonizers = sync.Pool{New: func() any { return new(canonizer) }}
 
 func (c *canonizer) release() {
-	c.data, c.out, c.entries = nil, nil, c.entries[:0]
+	c.data, c.out, c.entries, c.leaf, c.field = nil, nil, c.entries[:0], nil, nil
 	if cap(c.moved) <= chunkSize && cap(c.entries) <= maxFields {
 		canonizers.Put(c)
 	}
@@ -59,14 +70,20 @@ func (c *canonizer) value(i, depth int) (end int, ok bool) {
 	}
 	switch data[i] {
 	case '"':
-		end, _ = c.text(i)
-		return end, true
+		if c.leaf == nil {
+			end, _ = c.text(i)
+			return end, true
+		}
 	case '{':
 		return c.object(i, depth+1)
 	case '[':
 		return c.array(i, depth+1)
 	}
 	end = skip(data, i)
+	if c.leaf != nil {
+		c.out, ok = c.leaf(c.out, alias(c.field), c.field != nil, c.index, data[i:end])
+		return end, ok
+	}
 	c.out, ok = appendScalar(c.out, data[i:end])
 	return end, ok
 }
@@ -90,7 +107,8 @@ func (c *canonizer) array(i, depth int) (end int, ok bool) {
 		c.out = append(c.out, ']')
 		return i + 1, true
 	}
-	for {
+	for n := 0; ; n++ {
+		c.index = n
 		if i, ok = c.value(i, depth); !ok {
 			return i, false
 		}
@@ -106,7 +124,7 @@ func (c *canonizer) array(i, depth int) (end int, ok bool) {
 func (c *canonizer) object(i, depth int) (end int, ok bool) {
 	data, base, open := c.data, len(c.entries), len(c.out)+1
 	c.out = append(c.out, '{')
-	sorted := true
+	sorted, field := true, c.field
 	for i = space(data, i+1); i < len(data) && data[i] == '"'; i = next(data, i) {
 		start := len(c.out)
 		var plain bool
@@ -115,6 +133,7 @@ func (c *canonizer) object(i, depth int) (end int, ok bool) {
 		}
 		keyEnd := len(c.out) - 1
 		c.out = append(c.out, ':')
+		c.field, c.index = c.out[start+1:keyEnd:keyEnd], 0 // what is appended meanwhile leaves it as it is
 		if i, ok = c.value(space(data, space(data, i)+1), depth); !ok {
 			return i, false
 		}
@@ -131,7 +150,7 @@ func (c *canonizer) object(i, depth int) (end int, ok bool) {
 	if !sorted {
 		c.sort(c.entries[base:], open)
 	}
-	c.entries = c.entries[:base]
+	c.entries, c.field = c.entries[:base], field
 	if n := len(c.out); n > open {
 		c.out[n-1] = '}'
 	} else {

@@ -64,6 +64,16 @@ func plain(data []byte, i int) int {
 		}
 		return i + 8 + first(second8)
 	}
+	if i+8 <= len(data) {
+		if found := special(word(data, i)); found != 0 {
+			return i + first(found)
+		}
+		i += 8
+	}
+	if n := len(data) - i; n > 0 && len(data) >= 8 {
+		// Of the last word what is before i goes; the zeros that come instead are special, and the end.
+		return i + first(special(word(data, len(data)-8)>>(8*(8-n))))
+	}
 	for i < len(data) && isPlain(data[i]) {
 		i++
 	}

@@ -142,14 +142,15 @@ type Sink struct {
 	Delay   time.Duration // of each write
 	Block   chan struct{} // when set, writes wait until it is closed
 	Ordered bool          // it is sequential
+	Bulk    bool          // see engine.Traits
 
 	mu           sync.Mutex // guards the fields below
 	writes       []Write
 	active, most int
 }
 
-// Traits says what s.Ordered says.
-func (s *Sink) Traits() engine.Traits { return engine.Traits{Sequential: s.Ordered} }
+// Traits says what s.Ordered and s.Bulk say.
+func (s *Sink) Traits() engine.Traits { return engine.Traits{Sequential: s.Ordered, Bulk: s.Bulk} }
 
 // Write records the messages.
 func (s *Sink) Write(ctx context.Context, b *engine.Batch) error {

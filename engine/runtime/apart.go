@@ -40,7 +40,7 @@ type Apart struct {
 // Apart builds steps that run outside of a pipeline: over whole batches, or over messages
 // individually. timeout is that of steps that have none.
 func BuildApart(s engine.Steps, env engine.Env, whole bool, timeout time.Duration) (*Apart, []schema.Problem) {
-	b := &builder{spec: &engine.Pipeline{Engine: engine.EngineSpec{Timeout: timeout}},
+	b := &builder{uses: map[string]int{}, spec: &engine.Pipeline{Engine: engine.EngineSpec{Timeout: timeout}},
 		plan: newPlan(&stage.Layout{Plugins: life.Plugins{Log: env.Log}}), inner: true, batch: whole}
 	env.Log = cmp.Or(env.Log, slog.New(slog.DiscardHandler))
 	env = env.In(inside.Key{}, host{b})

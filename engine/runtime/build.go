@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"runtime"
 	"slices"
 	"time"
@@ -23,12 +24,13 @@ import (
 type Options struct {
 	Log    *slog.Logger
 	Shared *engine.Shared                         // nil: of this pipeline alone
-	Steps  map[string]engine.Steps                // resources.steps
 	Caches map[string]engine.Plugin[engine.Cache] // resources.caches
 	Prints map[string]string                      // by "caches.NAME" and so on: one with another text is another resource
 	Limits map[string]engine.RateLimit            // resources.rate_limits
 
 	Registries map[string]func(engine.Env) engine.SchemaRegistry // resources.registries; they do no I/O
+
+	Tables map[string]Resource // resources.tables: opened before all else, closed after it
 
 	Hooks []engine.Hook // take the events of all pipelines
 	Reads *engine.Reads // of the process
@@ -41,13 +43,18 @@ type Options struct {
 	Same    func(kind, name string) bool // whether an "input" or "output" is configured as in that
 }
 
+// Resource is part of a process that pipelines use: the first opens it, the last closes it.
+type Resource interface {
+	engine.Opener
+	engine.Closer
+}
+
 // The codes of what only building can find; see package rules.
 func init() {
 	schema.AddCode("bad-config", "A plugin can't be built with this configuration.")
 	schema.AddCode("batch-only", "A step that works on whole batches is in a place without batches.")
 	schema.AddCode("group-place", "A group is in a place where its messages can't wait for each other.")
 	schema.AddCode("own-timeout", "A timeout is set on a step that has its own.")
-	schema.AddCode("steps-expand", "Named steps that use named steps expand to more steps than a pipeline can have.")
 	schema.AddCode("cannot-return", "Failed messages should be returned to a source that takes nothing back.")
 }
 
@@ -60,8 +67,8 @@ func Build(p *engine.Pipeline, o Options) (*Plan, []schema.Problem) {
 	if o.Shared == nil {
 		o.Shared = &engine.Shared{}
 	}
-	given := &rules.Given{Steps: o.Steps, Caches: o.Caches, Limits: o.Limits}
-	b := &builder{spec: p, options: o, problems: rules.All(p, given)}
+	given := &rules.Given{Caches: o.Caches, Limits: o.Limits}
+	b := &builder{spec: p, options: o, uses: map[string]int{}, problems: rules.All(p, given)}
 	b.wrong = rules.Wrong(p, given, slices.Concat(o.Known, b.problems))
 	b.env = engine.Env{Log: o.Log.With("pipeline", p.Name), Shared: o.Shared, Secrets: o.Secrets, Pipeline: p.Name,
 		Reads: o.Reads, ExactlyOnce: p.Engine.ExactlyOnce}.In(inside.Key{}, host{b})
@@ -82,14 +89,16 @@ type builder struct {
 	plan       *Plan
 	problems   []schema.Problem
 	wrong      map[schema.Place]bool // components that aren't built; see rules.Wrong
-	using      []string              // the named step lists that are being inlined
+	within     string                // what the names of steps begin with: that of the use of a list
+	uses       map[string]int        // of named lists, by name
 	batch      bool                  // the steps at hand get whole batches
 	inner      bool                  // the steps at hand are inside another
+	away       bool                  // the steps at hand are to run in another process
 	lanes      bool                  // the steps at hand are the pipeline's own
 	built      []string              // the types of all steps so far
-	full       bool                  // the uses of named lists exceed the limit
 	conditions int                   // under which the steps at hand run
 	states     []stateful
+	undoes     bool // a step at hand, or one inside it, has stakes that can be taken back
 
 	returning []*engine.OnFailure // those that say `return`
 	retries   []*engine.Retry     // all that are configured
@@ -103,7 +112,7 @@ func (b *builder) report(at schema.Place, code, message, remedy string) {
 func (b *builder) build() *Plan {
 	e := &b.spec.Engine
 	b.plan = newPlan(&stage.Layout{
-		Name: b.spec.Name, Log: b.env.Log, Secrets: b.options.Secrets, Pauses: life.NewPauses(),
+		Name: b.spec.Name, Counters: engine.CountersOf(b.env.Shared, b.spec.Name), Log: b.env.Log, Secrets: b.options.Secrets, Pauses: life.NewPauses(),
 		Plugins:     life.Plugins{Log: b.env.Log, Secrets: b.options.Secrets},
 		Workers:     cmp.Or(e.Workers, runtime.GOMAXPROCS(0)),
 		MaxMessages: cmp.Or(e.MaxInFlight.Messages, 10_000),
@@ -113,7 +122,7 @@ func (b *builder) build() *Plan {
 	if b.options.Instead != nil {
 		b.plan.Pauses = b.options.Instead.Pauses // paused stays paused
 	}
-	if !e.OrderBy.IsZero() {
+	if !e.OrderBy.IsZero() && !e.Unordered() {
 		b.plan.OrderBy, b.plan.Ordered = &e.OrderBy, true
 	}
 	b.plan.Hooks, b.plan.Timeout = allHooks(b.options.Hooks), b.timeout()
@@ -123,6 +132,9 @@ func (b *builder) build() *Plan {
 	b.plan.Restart.Backoff = cmp.Or(e.Restart.Backoff, time.Second)
 	b.plan.Restart.MaxBackoff = max(b.plan.Restart.Backoff, cmp.Or(e.Restart.MaxBackoff, 30*time.Second))
 	b.plan.Limit = b.limit(e.RateLimit, "engine")
+	for _, name := range slices.Sorted(maps.Keys(b.options.Tables)) {
+		b.plan.Plugins.Add("table "+name, b.options.Tables[name])
+	}
 	b.middleware()
 	b.outputs()
 	b.routes()
@@ -195,7 +207,7 @@ func (b *builder) outputs() {
 			o.Out = out
 			t := engine.TraitsOf(out)
 			b.orderly("output", e.Key, s.Place, t.OrderBy)
-			o.Sequential = t.Sequential
+			o.Sequential, o.Bulk = t.Sequential, t.Bulk
 			if c, ok := out.(engine.Route); ok {
 				o.Route = &stage.RoutePlan{Route: c}
 			} else {

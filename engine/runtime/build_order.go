@@ -11,13 +11,13 @@ import (
 
 // orderly warns of an order that is lost on the way.
 func (b *builder) orderly(kind, name string, at schema.Place, orderBy string) {
-	if b.plan.Ordered || orderBy == "" {
+	if !b.spec.Engine.OrderBy.IsZero() || orderBy == "" {
 		return
 	}
 	b.problems = append(b.problems, schema.Problem{
 		Pos: at.Pos, Path: at.Path, Code: "order-lost", Warning: true,
 		Message: fmt.Sprintf("%s %s keeps an order, which is lost in a pipeline without `order_by`", kind, name),
-		Remedy:  fmt.Sprintf("write `engine: {order_by: '%s'}`", orderBy),
+		Remedy:  fmt.Sprintf("write `engine: {order_by: '%s'}`, or `order_by: nil` if no order matters", orderBy),
 	})
 }
 
@@ -90,14 +90,14 @@ type stateful struct {
 
 // keeps takes down that a step keeps state.
 func (b *builder) keeps(at schema.Place, k engine.Keeping) {
-	if k.Name != "" {
+	if k.Name != "" || k.Folds {
 		b.states = append(b.states, stateful{k, at, b.lanes && !b.batch})
 	}
 }
 
 // together says whether what one of two steps writes the other reads.
 func (s *stateful) together(other *stateful) bool {
-	return s != other && s.Name == other.Name && (s.Reads && other.Writes || s.Writes && other.Reads)
+	return s != other && s.Name != "" && s.Name == other.Name && (s.Reads && other.Writes || s.Writes && other.Reads)
 }
 
 // serial finds out whether messages of a key must go through the pipeline's own steps
@@ -113,6 +113,10 @@ func (b *builder) serial() {
 				shared = true
 				b.plan.Serial = b.plan.Serial || b.plan.Ordered && s.lane && other.lane
 			}
+		}
+		if s.Folds {
+			b.folds(s)
+			continue
 		}
 		switch {
 		case !shared:
@@ -131,6 +135,28 @@ func (b *builder) serial() {
 				"use the same expression for both if that matters")
 		}
 	}
+}
+
+// folds warns where messages of a key do not come in their order to a step that continues, for each, what the one
+// before has left.
+func (b *builder) folds(s *stateful) {
+	order := b.plan.OrderBy
+	b.plan.Serial = b.plan.Serial || b.plan.Ordered && s.lane
+	p := schema.Problem{Code: "state-order", Warning: true}
+	at := s.Key.Place()
+	switch {
+	case order == nil:
+		p.Message = "nothing orders messages with equal keys: each finds the state that the last one to come here has left"
+		p.Remedy = fmt.Sprintf("write `engine: {order_by: '%s'}`", s.Key.String())
+	case order.String() != s.Key.String():
+		p.Message = fmt.Sprintf("messages with equal keys here may differ in `order_by` (%s): each finds the state that the last one to come here has left",
+			order.String())
+		p.Remedy = "use the same expression for both"
+	default:
+		return
+	}
+	p.Pos, p.Path = at.Pos, at.Path
+	b.problems = append(b.problems, p)
 }
 
 func (b *builder) unordered(at schema.Place, message, remedy string) {

@@ -3,8 +3,6 @@ package runtime
 import (
 	"cmp"
 	"fmt"
-	"slices"
-
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
@@ -48,18 +46,22 @@ func (b *builder) step(p *steps.Program, s *engine.StepSpec) {
 		return // the decoder has reported it
 	}
 	at := len(p.Ops)
-	o := steps.Op{Name: cmp.Or(s.Name, s.Use.Name), Timeout: cmp.Or(s.Timeout, b.timeout()), Next: -1}
+	o := steps.Op{Name: b.called(s), Timeout: cmp.Or(s.Timeout, b.timeout()), Next: -1}
 	o.Figures = steps.NewStepFigures(o.Name, s.Use.Name)
 	env := b.named(o.Name)
 	env.Whole, env.Inside, env.Timeout = b.batch, b.inner, b.timeout()
 	b.built = append(b.built, s.Use.Name)
+	outer := b.undoes
+	b.undoes = false
 	plugin, err := s.Use.Build(env)
+	o.Scoped, b.undoes = b.undoes, outer || b.undoes
 	b.failed(s.Use.Place, err)
 	var traits engine.Traits
 	if err == nil {
 		traits = engine.TraitsOf(plugin)
 	}
 	b.keeps(s.Use.Place, traits.Keeps)
+	b.undoes = b.undoes || traits.Undoes
 	patient := traits.TriesItself
 	if patient {
 		b.patient(s, &o)
@@ -108,7 +110,7 @@ func (b *builder) step(p *steps.Program, s *engine.StepSpec) {
 		}
 	case block:
 		p.Ops[at].Cases = []steps.Branch{{To: int32(at + 1)}}
-		b.inline(p, parts)
+		b.list(p, s, o.Name, parts.Do)
 	default:
 		p.Ops[at].Run = plugin
 		p.Together = min(max(p.Together, traits.Together), inside.SlabSize)
@@ -138,28 +140,27 @@ func (b *builder) onError(p *steps.Program, at int, s *engine.StepSpec) {
 	}
 }
 
-// maxBuilt bounds the steps of a pipeline in which named lists are written out: lists
-// in lists multiply.
-const maxBuilt = 10_000
-
-func (b *builder) inline(p *steps.Program, use engine.Block) {
-	steps, ok := b.options.Steps[use.Use]
-	switch {
-	case !ok:
-		b.report(use.Place, "unknown-steps", fmt.Sprintf("there are no steps named %q", use.Use),
-			"define them under `resources.steps`")
-	case b.full:
-	case len(b.built) > maxBuilt:
-		b.full = true
-		b.report(use.Place, "steps-expand", fmt.Sprintf("these steps, with named lists expanded, are more than %d",
-			maxBuilt), "lists that use lists multiply: use fewer lists inside others")
-	case slices.Contains(b.using, use.Use):
-		b.report(use.Place, "steps-cycle", fmt.Sprintf("steps %q contain themselves", use.Use), "break the cycle")
-	default:
-		b.using = append(b.using, use.Use)
-		b.steps(p, steps)
-		b.using = b.using[:len(b.using)-1]
+// called is the name of a step: in errors, metrics and tests. Uses of named lists are told
+// apart, and so is what is in them.
+func (b *builder) called(s *engine.StepSpec) string {
+	used, _ := s.Use.Config.(engine.UsedSteps)
+	name := b.within + cmp.Or(s.Name, used.Name, s.Use.Name)
+	if s.Name != "" || used.Name == "" {
+		return name
 	}
+	if b.uses[name]++; b.uses[name] > 1 {
+		return fmt.Sprintf("%s %d", name, b.uses[name])
+	}
+	return name
+}
+
+// list appends the steps of a use that is called name.
+func (b *builder) list(p *steps.Program, s *engine.StepSpec, name string, list engine.Steps) {
+	if used, ok := s.Use.Config.(engine.UsedSteps); ok && used.Name != "" {
+		defer func(was string) { b.within = was }(b.within)
+		b.within = name + "/"
+	}
+	b.steps(p, list)
 }
 
 // endBlock appends the end of the block that began at an instruction: everything that

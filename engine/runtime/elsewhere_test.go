@@ -25,11 +25,13 @@ func TestAMessageFromElsewhereIsAsItWasThere(t *testing.T) {
 		{Input: "in", ReceivedAt: at, Attempt: 3},
 		{BatchKey: `"k"`, Batch: batch},
 		{Err: engine.Errorf(engine.Late, "late"), Batch: &engine.Likeness{}},
+		{Vars: engine.Vars{}.With("x", 1)},
 	} {
 		b := engine.NewBatch(1)
 		m := b.AddFrom([]byte("x"), want)
 		if diff := cmp.Diff(want, m.Provenance(),
-			cmp.Comparer(func(a, b *engine.Error) bool { return a == b })); diff != "" {
+			cmp.Comparer(func(a, b *engine.Error) bool { return a == b }),
+			cmp.Comparer(func(a, b engine.Vars) bool { return a == b })); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		if string(m.Bytes()) != "x" || m.Input() != want.Input || m.BatchKey() != want.BatchKey {

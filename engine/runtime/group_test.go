@@ -167,6 +167,7 @@ func TestCopiesOfAMergeEndEachForItself(t *testing.T) {
 		dead := &Sink{}
 		p := pipe(src, good, group(engine.GroupConfig{Size: 2, Timeout: time.Hour, Do: engine.Steps{joined}}))
 		p.Outputs = schema.MapOf(entry("good", good.Output()), entry("bad", bad.Output()), entry("dlq", dead.Output()))
+		p.Engine.Workers = 1 // the order of the parts
 		p.Batchers = Named("both", engine.BatcherSpec{Output: engine.Names{"bad", "good"}})
 		p.Engine.OnFailure.DeadLetter = "dlq"
 		p.Engine.MaxInFlight.Messages = 4

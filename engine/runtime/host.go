@@ -57,7 +57,7 @@ func (h host) RateLimit(spec engine.RateLimit, env engine.Env) (engine.Processor
 func (h host) Steps(s engine.Steps, env engine.Env) (engine.Runner, []string, error) {
 	b := h.b
 	if b == nil { // outside of a pipeline, in tests
-		b = &builder{spec: &engine.Pipeline{}, plan: newPlan(new(stage.Layout))}
+		b = &builder{spec: &engine.Pipeline{}, uses: map[string]int{}, plan: newPlan(new(stage.Layout))}
 		b.env = env.In(inside.Key{}, host{b})
 		if env.Log == nil {
 			b.env.Log = slog.New(slog.DiscardHandler)
@@ -80,8 +80,8 @@ func (h host) Steps(s engine.Steps, env engine.Env) (engine.Runner, []string, er
 // Check assembles inner steps for a plan that is not kept.
 func (h host) Check(s engine.Steps, env engine.Env) ([]string, error) {
 	if h.b != nil {
-		defer func(p *Plan) { h.b.plan = p }(h.b.plan)
-		h.b.plan = newPlan(new(stage.Layout))
+		defer func(p *Plan, away bool) { h.b.plan, h.b.away = p, away }(h.b.plan, h.b.away)
+		h.b.plan, h.b.away = newPlan(new(stage.Layout)), true
 	}
 	_, types, err := h.Steps(s, env)
 	return types, err
@@ -164,6 +164,9 @@ func (b *builder) cache(name string) (engine.Cache, error) {
 // registry finds or makes the schema registry of a name; the plan opens and closes it.
 func (b *builder) registry(name string) (engine.SchemaRegistry, error) {
 	build, ok := b.options.Registries[name]
+	if ok && b.away {
+		return nil, fmt.Errorf("a step in another process can't use registry %q (write the step before or after the pool)", name)
+	}
 	if !ok {
 		return nil, fmt.Errorf("there is no registry %q (define it under `resources.registries`)", name)
 	}

@@ -347,7 +347,9 @@ func (i *instanceOf) Close(context.Context) error {
 	return nil
 }
 
-func (j *judge) Traits() engine.Traits { return engine.Traits{Sequential: j.sequential} }
+func (j *judge) Traits() engine.Traits {
+	return engine.Traits{Sequential: j.sequential, Bulk: j.delay%2 == 1}
+}
 
 // write is what a judge makes of one Write.
 type write struct {

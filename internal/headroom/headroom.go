@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"sync"
 )
 
@@ -17,6 +18,18 @@ import (
 const (
 	headroom = 12 << 20 // bytes
 	growth   = 25       // percent
+
+	untouched = headroom * 100 / growth // bytes that make the heap grow by headroom
+)
+
+// Where collections take more than their part of the work all the same, as where whole batches of records are unpacked,
+// the heap may grow by up to three times the headroom, whatever its size.
+const (
+	mostTimes = 3
+	most      = 0.12 // of what is done is collection, or the heap grows more
+	least     = 0.03 // of what is done is collection, or the heap grows less
+	middle    = (most + least) / 2
+	recent    = 5 // collections, about, that this is the mean of
 )
 
 // Until the first collection every heap may grow by headroom: packages allocate little
@@ -31,6 +44,10 @@ var heap struct {
 	mu        sync.Mutex // guards the fields below
 	collected bool       // once or more
 	left      int        // calls of Leave that are not released
+	done      work       // until the last collection
+	part      float64    // of what is done that is collection
+	times     int        // the headroom, by which the heap may grow
+	percent   int        // by which the runtime lets it grow, with what is untouched
 	untouched []byte
 }
 
@@ -42,8 +59,17 @@ func init() {
 		return
 	}
 	debug.SetGCPercent(first)
+	heap.times, heap.percent, heap.part = 1, growth, middle
+	watch()
+}
+
+// watch has collected called after the next collection.
+func watch() {
 	unreachable := new([16]byte) // large enough to share its memory with no other object
-	runtime.AddCleanup(unreachable, func(struct{}) { collected() }, struct{}{})
+	runtime.AddCleanup(unreachable, func(struct{}) {
+		collected(measure())
+		watch()
+	}, struct{}{})
 }
 
 // chosen says whether GOGC or GOMEMLIMIT is set: who sets one has decided otherwise.
@@ -66,11 +92,56 @@ func leave(n int) {
 	settle()
 }
 
-func collected() {
+func collected(done work) {
 	heap.mu.Lock()
 	defer heap.mu.Unlock()
-	heap.collected = true
-	settle()
+	if own, collecting := done.own-heap.done.own, done.collecting-heap.done.collecting; heap.collected && own > 0 {
+		heap.times, heap.part = next(heap.times, heap.part, collecting/(own+collecting))
+	}
+	was := heap.percent
+	heap.percent = percent(heap.times, done.live)
+	if heap.done = done; !heap.collected || max(heap.percent-was, was-heap.percent) > 2 {
+		heap.collected = true
+		settle()
+	}
+}
+
+// work is what a process has done, in seconds of a processor, and how large the heap was then.
+type work struct {
+	own, collecting float64
+	live            int // bytes, with those that are untouched
+}
+
+// measure is what was done until the last collection, as the runtime estimates it.
+func measure() work {
+	s := []metrics.Sample{{Name: "/cpu/classes/user:cpu-seconds"}, {Name: "/cpu/classes/gc/mark/assist:cpu-seconds"},
+		{Name: "/cpu/classes/gc/mark/dedicated:cpu-seconds"}, {Name: "/cpu/classes/gc/pause:cpu-seconds"},
+		{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(s)
+	return work{s[0].Value.Float64(), s[1].Value.Float64() + s[2].Value.Float64() + s[3].Value.Float64(),
+		int(s[4].Value.Uint64())}
+}
+
+// next is how many times the headroom the heap may grow by after one more collection, and what part of all that is done
+// they are, given both before, and now.
+func next(times int, part, now float64) (int, float64) {
+	part += (now - part) / recent
+	switch {
+	case part > most:
+		return min(2*times, mostTimes), middle
+	case part < least:
+		return max(times/2, 1), middle
+	}
+	return times, part
+}
+
+// percent is how a heap grows by so many times the headroom, or by one headroom and a part of its own size if that is
+// more. live are its bytes, with those that are untouched.
+func percent(times, live int) int {
+	if own := live - untouched; own > 0 {
+		return 100 * max(times*headroom, headroom+growth*own/100) / live
+	}
+	return times * growth
 }
 
 // settle sets how far the heap may grow. Before the first collection that is set already,
@@ -81,8 +152,10 @@ func settle() {
 	case heap.left == 0:
 		heap.untouched = nil
 		debug.SetGCPercent(usual)
-	case heap.untouched == nil:
-		heap.untouched = make([]byte, headroom*100/growth)
-		debug.SetGCPercent(growth)
+	default:
+		if heap.untouched == nil {
+			heap.untouched = make([]byte, untouched)
+		}
+		debug.SetGCPercent(heap.percent)
 	}
 }

@@ -2,8 +2,6 @@ package twophase
 
 import (
 	"context"
-	"errors"
-	"sync"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
@@ -17,9 +15,6 @@ const (
 	slow = 100 * time.Microsecond
 	// wide is how many calls are made at once to a slow cache.
 	wide = 256
-	// attempts of a write before it is given up; the first wait doubles.
-	tries   = 4
-	backoff = 100 * time.Millisecond
 )
 
 // start makes what is committed, in a goroutine that ends when there is nothing
@@ -33,13 +28,7 @@ func (o *overlay) start() {
 
 func (o *overlay) work() {
 	for batch := o.take(nil); len(batch) > 0; batch = o.take(batch) {
-		left := batch
-		for try := 0; len(left) > 0; try++ {
-			if try > 0 {
-				time.Sleep(backoff << (try - 1))
-			}
-			left = o.make(left, try == tries-1)
-		}
+		call.Insist(batch, wide, o.spread, o.one, func(w *write, err error) { w.lost = err })
 		o.made(batch)
 	}
 }
@@ -67,31 +56,6 @@ func (o *overlay) take(reuse []*write) (batch []*write) {
 		o.busy = false
 	}
 	return batch
-}
-
-// make makes all writes and returns those that are worth another attempt.
-func (o *overlay) make(batch []*write, last bool) (again []*write) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience*time.Duration(1+len(batch)/wide))
-	defer cancel()
-	var mu sync.Mutex // guards again
-	o.spread(len(batch), func(i int) {
-		err := o.one(ctx, batch[i])
-		switch {
-		case err == nil:
-		case last || hopeless(err):
-			batch[i].lost = err
-		default:
-			mu.Lock()
-			defer mu.Unlock()
-			again = append(again, batch[i])
-		}
-	})
-	return again
-}
-
-func hopeless(err error) bool {
-	e, ok := errors.AsType[*engine.Error](err)
-	return ok && e.Class == engine.Permanent
 }
 
 func (o *overlay) one(ctx context.Context, w *write) (err error) {

@@ -2,13 +2,10 @@ package twophase
 
 import (
 	"context"
-	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/call"
 )
-
-// patience is how long one call of a cache may take that no step waits for.
-const patience = 10 * time.Second
 
 var _ engine.Settler = (*Use)(nil)
 
@@ -133,7 +130,7 @@ func (b *book) answer(ctx context.Context, replies []reply) {
 // verify asks the cache once more for a key that becomes free after a long wait: another
 // pipeline may have written it.
 func (r *reply) verify(ctx context.Context) (more []reply) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, call.Patience)
 	defer cancel()
 	_, ok, err := r.o.get(ctx, r.key)
 	if err == nil && !ok {

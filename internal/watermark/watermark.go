@@ -1,6 +1,8 @@
 // Package watermark follows which positions of a source are settled.
 package watermark
 
+import "github.com/flowd-io/flowd/engine"
+
 // Watermark follows which positions of a source are settled up to where: files,
 // cursors, topics, and acknowledgements of many at once go by it. Positions are
 // numbered by the caller, in read order, without gaps. It is not safe for
@@ -37,6 +39,17 @@ func (w *Watermark) Settle(position uint64) (raised bool) {
 		w.head = (w.head + 1) % len(w.settled)
 		w.low++
 		raised = true
+	}
+	return raised
+}
+
+// Ack settles the positions that are Refs of results, but for what was returned, and says whether that raised
+// [Watermark.Low].
+func (w *Watermark) Ack(results []engine.Result) (raised bool) {
+	for i := range results {
+		if results[i].Fate != engine.Returned && w.Settle(results[i].Ref) {
+			raised = true
+		}
 	}
 	return raised
 }

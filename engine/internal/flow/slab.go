@@ -16,11 +16,26 @@ var slabs = sync.Pool{New: func() any {
 	return BatchOf(engine.Slab{Msgs: make([]engine.Message, 0, inside.SlabSize)})
 }}
 
+// bulks are for writes of many messages.
+var bulks = sync.Pool{New: func() any {
+	return BatchOf(engine.Slab{Msgs: make([]engine.Message, 0, inside.BulkSize)})
+}}
+
 // NewSlab is an empty slab to which room messages may be added.
 func NewSlab(room int) *engine.Batch {
 	b := slabs.Get().(*engine.Batch)
 	unscribble(b)
 	slab(b).Room, slab(b).Fits = room, inside.ReadBytes
+	return b
+}
+
+// NewWrite is an empty slab for n messages that are written together.
+func NewWrite(n int) *engine.Batch {
+	if n <= inside.SlabSize {
+		return NewSlab(0)
+	}
+	b := bulks.Get().(*engine.Batch)
+	unscribble(b)
 	return b
 }
 
@@ -59,8 +74,11 @@ func NewFew() *engine.Batch {
 // Recycle gives a slab back. One that a batcher made, or that grew, is left to
 // the garbage collector.
 func Recycle(b *engine.Batch) {
-	if cap(slab(b).Msgs) == inside.SlabSize {
+	switch cap(slab(b).Msgs) {
+	case inside.SlabSize:
 		putInto(b, &slabs)
+	case inside.BulkSize:
+		putInto(b, &bulks)
 	}
 }
 
@@ -125,8 +143,15 @@ func Weight(m *engine.Message) int {
 	return n
 }
 
-// Bytes is what m keeps in memory: the payload as it was read, and as it is.
+// Bytes is what m keeps in memory: the payload as it was read, and as it is, and vars.
 func Bytes(m *engine.Message) int {
+	if msg(m).Rare == nil {
+		return payloads(m)
+	}
+	return payloads(m) + m.Vars().Size()
+}
+
+func payloads(m *engine.Message) int {
 	n, body := len(msg(m).Orig), msg(m).Doc.Payload()
 	w := msg(m).Doc.Weight()
 	if w == len(body) && w == n && (n == 0 || &body[0] == &msg(m).Orig[0]) {

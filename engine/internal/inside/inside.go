@@ -37,6 +37,7 @@ const (
 
 const (
 	SlabSize  = 256     // messages in a slab
+	BulkSize  = 2048    // messages in a write of an output whose trait is Bulk
 	BlockSize = 1 << 18 // bytes that inputs read at once
 )
 

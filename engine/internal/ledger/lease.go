@@ -61,6 +61,7 @@ func (s *ledgers) take(a *AckLoop, gone func(ref uint64) bool) (n int) {
 			continue
 		}
 		for i := range l.Roots {
+			// What has ended meanwhile is reported as it ended: whoever settles it swaps first.
 			x := &l.Roots[i]
 			if x.Pieces() > 0 && gone(x.Ref) && x.Lease.CompareAndSwap(LeaseOpen, LeaseLost) {
 				n++
@@ -122,19 +123,8 @@ func (r *Account) lose(a *AckLoop, refs []uint64) {
 	for _, ref := range refs {
 		lost[ref] = true
 	}
-	n := int64(0)
-	for _, l := range r.Open.List() {
-		for i := range l.Roots {
-			// What has ended meanwhile is reported as it ended: whoever settles it swaps
-			// first.
-			if x := &l.Roots[i]; l.Acks == a && lost[x.Ref] && x.Pieces() > 0 &&
-				x.Lease.CompareAndSwap(LeaseOpen, LeaseLost) {
-				n++
-			}
-		}
-	}
+	n := r.Take(a, func(ref uint64) bool { return lost[ref] })
 	if n > 0 {
-		r.Lost.Add(n)
 		r.Log.Warn("leases were lost: the source delivers these messages again", "input", a.Input, "messages", n)
 	}
 }

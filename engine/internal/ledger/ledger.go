@@ -22,6 +22,7 @@ type Ledger struct {
 	Instance  int // of the input
 	Takes     engine.TakesBack
 	ReadAt    time.Time
+	Counters  *engine.Counters
 	Acks      *AckLoop      // nil: the source takes nothing back
 	Then      Then          // what the source can do with a failed message
 	First     uint64        // read order of the first root, for acks
@@ -72,6 +73,9 @@ func (l *Ledger) Input() string { return l.InputName }
 
 // At is when l was read.
 func (l *Ledger) At() time.Time { return l.ReadAt }
+
+// Counts are the counters of the pipeline.
+func (l *Ledger) Counts() *engine.Counters { return l.Counters }
 
 // AsRead is a root's message as it was read, with why it ends.
 func (l *Ledger) AsRead(i uint32, why *engine.Error) *engine.Message {

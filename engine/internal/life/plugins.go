@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -158,6 +159,21 @@ func (p *Plugins) Dispose(name string, plugin any, within time.Duration) {
 			p.Log.Warn("close of a replaced instance", "of", name, "err", err)
 		}
 	}()
+}
+
+// Tables are the tables of the process.
+func (p *Plugins) Tables() (all []engine.TableState) {
+	p.mu.Lock()
+	parts := slices.Clone(p.list)
+	p.mu.Unlock()
+	for _, x := range parts {
+		if of, ok := x.plugin.(engine.Tabled); ok {
+			t := of.Table()
+			t.Name, t.Err = strings.TrimPrefix(x.name, "table "), p.Secrets.Mask(t.Err)
+			all = append(all, t)
+		}
+	}
+	return all
 }
 
 // Troubles are what plugins say of themselves.

@@ -33,7 +33,7 @@ func (r *rules) exactlyOnce() {
 	if inside == 0 && r.spec.Outputs.Len() > 0 {
 		r.refuse(r.at("engine", "exactly_once"), "no output writes in transactions", "write to the cluster that is read, with an output `kafka`, or remove it")
 	}
-	for _, c := range r.components() {
+	for _, c := range Components(r.spec) {
 		switch engine.TraitsOf(c.Config).Effects {
 		case engine.EffectsElsewhere:
 			r.outside(c.Place, "step "+c.Type+" does something outside of the transaction, for each message at least once")
@@ -62,15 +62,6 @@ func (r *rules) transacts() string {
 		}
 	}
 	return ""
-}
-
-// components are those of the pipeline and of the named steps that it uses.
-func (r *rules) components() []Component {
-	all := Components(r.spec)
-	for _, name := range uses(r.spec, r.given.Steps) {
-		all = append(all, Components(r.given.Steps[name])...)
-	}
-	return all
 }
 
 func (r *rules) refuse(at schema.Place, message, remedy string) {

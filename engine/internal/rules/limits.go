@@ -21,7 +21,7 @@ func (r *rules) limits() {
 			r.limit(l)
 		}
 	}
-	r.walk(func(v reflect.Value) {
+	schema.Walk(r.spec, func(v reflect.Value) {
 		l, ok := reflect.TypeAssert[engine.RateLimit](v)
 		switch {
 		case !ok || l.Place.Node == nil:

@@ -13,7 +13,7 @@ import (
 // retries checks how often and how long things are tried again: no two fields of
 // a retry, a breaker or a restart may contradict each other.
 func (r *rules) retries() {
-	r.walk(func(v reflect.Value) {
+	schema.Walk(r.spec, func(v reflect.Value) {
 		if retry, ok := reflect.TypeAssert[engine.Retry](v); ok {
 			if all := r.spec.Engine.OnFailure.Retry; all != nil {
 				retry = retry.Over(*all)

@@ -176,7 +176,7 @@ func constant(condition string) string {
 // keys warns of a batch key that parts what order_by holds together.
 func (r *rules) keys(name string, b engine.BatcherSpec) {
 	order := r.spec.Engine.OrderBy
-	if order.IsZero() || b.Key.IsZero() || order.String() == b.Key.String() {
+	if order.IsZero() || r.spec.Engine.Unordered() || b.Key.IsZero() || order.String() == b.Key.String() {
 		return
 	}
 	r.complain(r.at("batchers", name, "key"), schema.Problem{Code: "order-parted", Warning: true,

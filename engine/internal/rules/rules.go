@@ -33,6 +33,7 @@ func init() {
 		"repeated-output":        "A batcher, or an output, names an output twice.",
 		"retry-contradiction":    "Two fields of a retry, a breaker or a restart contradict each other.",
 		"small-replay":           "max_replay is smaller than what may be in flight.",
+		"state-order":            "A step keeps state by a key, and nothing orders the messages of a key.",
 		"unknown-middleware":     "No middleware of this name is in this build.",
 		"unreachable-batcher":    "The batchers before it take every message.",
 		"unused-dead-letter":     "A dead letter is named, but failed messages go elsewhere.",
@@ -56,7 +57,6 @@ type rules struct {
 
 // Given is what a process gives to its pipelines, as far as rules go by it.
 type Given struct {
-	Steps  map[string]engine.Steps                // resources.steps
 	Caches map[string]engine.Plugin[engine.Cache] // resources.caches
 	Limits map[string]engine.RateLimit            // resources.rate_limits
 }
@@ -136,33 +136,6 @@ func (r *rules) find(keys ...string) *schema.Node { return r.spec.Place.Node.Fin
 
 func (r *rules) root() schema.Place { return schema.Place{Node: r.spec.Place.Node} }
 
-// walk visits every struct of the pipeline and of the named steps that it uses.
-func (r *rules) walk(visit func(reflect.Value)) {
-	schema.Walk(r.spec, visit)
-	for _, name := range uses(r.spec, r.given.Steps) {
-		schema.Walk(r.given.Steps[name], visit)
-	}
-}
-
-// uses are the named lists of steps that a pipeline uses, be it by way of others.
-func uses(p *engine.Pipeline, lists map[string]engine.Steps) []string {
-	var names []string
-	var follow func(v any)
-	follow = func(v any) {
-		for _, c := range Components(v) {
-			name := c.Refers()
-			if c.Kind != engine.Processors.Kind() || c.Type != "steps" || lists[name] == nil ||
-				slices.Contains(names, name) {
-				continue
-			}
-			names = append(names, name)
-			follow(lists[name])
-		}
-	}
-	follow(p)
-	return names
-}
-
 // middleware refuses names under which nothing is registered.
 func (r *rules) middleware() {
 	known := engine.Middlewares.Names()
@@ -223,7 +196,6 @@ func Wrong(p *engine.Pipeline, o *Given, known []schema.Problem) map[schema.Plac
 		})
 	}
 	learn(p)
-	learn(o.Steps)
 	learn(o.Limits)
 	learn(slices.Collect(maps.Values(o.Caches)))
 	wrong := map[schema.Place]bool{}

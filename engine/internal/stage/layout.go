@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/engine/internal/inside"
 	"github.com/flowd-io/flowd/engine/internal/ledger"
 	"github.com/flowd-io/flowd/engine/internal/life"
 	"github.com/flowd-io/flowd/engine/internal/limit"
@@ -18,7 +19,8 @@ import (
 
 // Layout is what a pipeline consists of, built and checked.
 type Layout struct {
-	Name string
+	Name     string
+	Counters *engine.Counters
 
 	Log         *slog.Logger
 	Secrets     *schema.Secrets // that nothing shows
@@ -152,6 +154,15 @@ type OutputPlan struct {
 	Timeout     time.Duration
 	Failure     *Policy // nil: the pipeline's
 	Sequential  bool
+	Bulk        bool
+}
+
+// writes is how many messages one write takes at most.
+func (o *OutputPlan) writes() int {
+	if o.Bulk {
+		return inside.BulkSize
+	}
+	return inside.SlabSize
 }
 
 // LeadsTo says whether to is among the members of o, or of one of them.

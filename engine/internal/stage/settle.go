@@ -242,6 +242,9 @@ func (out *outcome) apply() {
 	out.countEnds()
 	r.Pieces.Count(&out.pieces, out.made, out.consumed)
 	r.Roots.Count(&out.roots, 0, 0)
+	if len(out.settled) > 0 {
+		out.reportSaved()
+	}
 	out.reports.Send()
 	if len(out.settled) > 0 {
 		if len(out.freed) > 0 && r.plan.Serial { // who is let go sees what is settled
@@ -271,4 +274,29 @@ func (r *Run) freeClaims(claims []*order.Claim) {
 		r.holds.Free(claims)
 		r.Leave()
 	}
+}
+
+// reportSaved lets the sources wait until the steps that save something have done so.
+func (out *outcome) reportSaved() {
+	var by []engine.Saver
+	for _, s := range out.settled {
+		if s, ok := s.By.(engine.Saver); ok {
+			by = append(by, s)
+		}
+	}
+	if len(by) == 0 || len(out.reports) == 0 {
+		return
+	}
+	reports := out.reports
+	out.reports = nil
+	out.settled = append(out.settled, ledger.Settlement{Then: func() { saved(by, &reports) }})
+}
+
+// saved sends reports when all have saved.
+func saved(by []engine.Saver, reports *ledger.Reports) {
+	if len(by) == 0 {
+		reports.Send()
+		return
+	}
+	by[0].Save(func() { saved(by[1:], reports) })
 }

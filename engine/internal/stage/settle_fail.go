@@ -118,8 +118,8 @@ func (out *outcome) fallBack(m *engine.Message, at *stage) bool {
 		return false
 	}
 	if found := branchOf(m).original; found != nil {
-		msg(m).Doc.Reset(found.Body, nil)
-		m.Meta = found.Meta
+		msg(m).Doc.Reset(nil, nil)
+		found.Restore(m)
 	}
 	v.of.passed(m, v.i)
 	var tr *retry.Trial

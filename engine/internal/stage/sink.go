@@ -59,7 +59,7 @@ func (o *sink) forward(*outcome, *engine.Message) {}
 
 // next is a batch to write, or a probe, when the gate lets it through.
 func (o *sink) next() (b *engine.Batch, probe bool) {
-	limit := inside.SlabSize
+	limit := o.plan.writes()
 	if o.gate.Shut {
 		if !o.gate.Due(time.Now()) {
 			return o.detour(), false
@@ -167,7 +167,7 @@ func (o *sink) hungry() bool {
 func (o *sink) crowded(msgs, bytes int) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.ready.Crowded(msgs*o.most, bytes) && !o.gate.Shut
+	return o.ready.Crowded(msgs*o.plan.writes()/inside.SlabSize*o.most, bytes) && !o.gate.Shut
 }
 
 // wrote records the outcome of a write.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/internal/flow"
+	"github.com/flowd-io/flowd/engine/internal/inside"
 	"github.com/flowd-io/flowd/engine/internal/order"
 	"github.com/flowd-io/flowd/engine/internal/steps"
 )
@@ -230,7 +231,7 @@ func (s *stage) take(from *flow.SlabList, limit int) *engine.Batch {
 		return from.Pop(len(slab(head).Msgs))
 	}
 	want := min(limit, (from.Msgs+s.most-1)/s.most)
-	if from == &s.again {
+	if limit > inside.SlabSize || from == &s.again {
 		want = limit // one write is one token
 	}
 	b := from.Pop(want)
@@ -239,7 +240,7 @@ func (s *stage) take(from *flow.SlabList, limit int) *engine.Batch {
 			break
 		}
 		if cap(slab(b).Msgs) < want {
-			b = into(b, flow.NewSlab(0))
+			b = into(b, flow.NewWrite(want))
 		}
 		into(from.Pop(want-len(slab(b).Msgs)), b)
 	}

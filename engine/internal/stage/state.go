@@ -47,6 +47,7 @@ func (r *Run) Snapshot() engine.Snapshot {
 	for _, l := range p.Limits {
 		s.Limits = append(s.Limits, l.State())
 	}
+	s.Tables = p.Plugins.Tables()
 	if r.IsOpen() {
 		s.Troubles = p.Plugins.Troubles()
 	}

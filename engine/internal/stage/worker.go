@@ -109,7 +109,11 @@ func (w *worker) batchSteps(ctx context.Context, b *engine.Batch) *engine.Batch 
 		slab(b).Size = len(slab(b).Msgs)
 	}
 	for i := range slab(b).Msgs {
-		msg(&slab(b).Msgs[i]).Batch = b
+		m := msg(&slab(b).Msgs[i])
+		m.Batch = b
+		if slab(b).Stage == inside.Fresh {
+			m.Index = int32(i)
+		}
 	}
 	if at, of := slab(b).Stage, batcherOf(b); of != nil && !dead(b) && at <= inside.InBatch {
 		b = w.execute(ctx, b, of.Steps, inside.InBatch, at == inside.InBatch)

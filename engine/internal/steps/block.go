@@ -99,8 +99,7 @@ func Rescue(m *engine.Message, in *Program) {
 	if f == nil || f.Of.In != in || f.Kind == IsMerged {
 		return
 	}
-	m.SetBytes(f.before.Body)
-	m.Meta = f.before.Meta
+	f.before.Restore(m)
 	retry.SetTrial(m, f.trial)
 	SetBlock(m, f.outer)
 	o := f.Of

@@ -45,6 +45,7 @@ type Op struct {
 	Retry   *retry.Plan // nil: nothing is tried again here
 	Figures *stepFigures
 	Group   int8 // that takes the messages: its index, from 1; 0: none
+	Scoped  bool // what steps inside it have staked is taken back when it fails
 }
 
 // Branch is a case of a switch.
@@ -232,6 +233,11 @@ func (x *Executor) call(ctx context.Context, b *engine.Batch, o *Op) {
 			}
 		}
 	}
+	if o.Scoped {
+		for _, i := range slab(b).Sel {
+			slab(b).Msgs[i].Enter(inside.Key{})
+		}
+	}
 	spent := slab(b).Arena.Spent()
 	began := x.Clock.Start(o)
 	within := &guard.Deadline{Parent: ctx, At: began.Add(o.Timeout)}
@@ -267,6 +273,9 @@ func process(ctx context.Context, p engine.Processor, b *engine.Batch) (err erro
 func (x *Executor) conclude(b *engine.Batch, sel []int32, o *Op) (troubled bool) {
 	for n, i := range sel {
 		m := &slab(b).Msgs[i]
+		if o.Scoped {
+			m.Leave(inside.Key{}, msg(m).State == inside.Failed)
+		}
 		switch msg(m).State {
 		case inside.Live:
 			if msg(m).PC = o.Next; msg(m).Rare != nil {
@@ -407,10 +416,21 @@ func each(parts iter.Seq2[[]byte, error], f func(body []byte) bool) (err error) 
 func markOf(m *engine.Message) inside.Mark[engine.Meta] { return inside.MarkOf(&msg(m).Doc, m.Meta) }
 
 // Original is a message as something found it.
-type Original = inside.Found[engine.Meta]
+type Original struct {
+	body []byte
+	meta engine.Meta
+	vars engine.Vars
+}
 
 // OriginalOf is a message as it is.
-func OriginalOf(m *engine.Message) *Original { return &Original{Body: m.Bytes(), Meta: m.Meta} }
+func OriginalOf(m *engine.Message) *Original { return &Original{m.Bytes(), m.Meta, m.Vars()} }
+
+// Restore makes m what it was.
+func (o *Original) Restore(m *engine.Message) {
+	m.SetBytes(o.body)
+	m.Meta = o.meta
+	m.SetVars(o.vars)
+}
 
 // stepError adds to an error what the engine knows of it.
 func stepError(e *engine.Error, o *Op) {

@@ -1,0 +1,136 @@
+package engine
+
+import (
+	"github.com/flowd-io/flowd/schema"
+)
+
+// StepList is an entry of `resources.steps`: steps that `- steps: NAME` uses.
+type StepList struct {
+	Parameters schema.Map[Parameter] `yaml:"parameters" doc:"What each use of the list gives, by name; the steps have it as ${param.NAME}."`
+	Do         Steps                 `yaml:"do,main" check:"required" doc:"The steps."`
+	Place      schema.Place          `yaml:",place"`
+}
+
+// Parameter is a parameter of a list of steps.
+type Parameter struct {
+	Type    string       `yaml:"type,main" check:"oneof=value|path|expression" default:"value" doc:"What a use gives: value (text, a number, a duration; never code), path (a field of the document) or expression."`
+	Default *schema.Node `yaml:"default" doc:"What a use that does not name it gives; without it every use must."`
+	Doc     string       `yaml:"doc" doc:"What it is for."`
+}
+
+var paramTypes = map[string]schema.ParamType{"value": schema.AsValue, "path": schema.AsPath,
+	"expression": schema.AsCode}
+
+// ShowConfig is a list with parameters as it is written: it is in force only where it is used.
+func (l StepList) ShowConfig() (instead any, comment string) {
+	if l.Parameters.Len() > 0 && l.Place.Node != nil {
+		return l.Place.Node, ""
+	}
+	return nil, ""
+}
+
+// Words are what users of other systems write.
+func (*StepList) Words() map[string]string {
+	return map[string]string{"params": "write `parameters`", "args": "write `parameters`", "steps": "write `do`",
+		"processors": "write `do`"}
+}
+
+// StepLists are the lists that what is decoded can use: those of `resources.steps`, by way of
+// [schema.Shared], and which of them it uses.
+type StepLists struct {
+	Defined map[string]*StepListNode // by name; several decoders may share it
+	Uses    []StepListUse            // so far, those in lists that are used among them
+
+	open []string // lists whose steps are being decoded, the outermost first
+	size int      // of what was decoded, in nodes
+	told bool     // that there is too much
+}
+
+// StepListNode is a definition as it is written.
+type StepListNode struct {
+	Name, Path string       // Path is that of the steps: "resources.steps.mask.do"
+	Node       *schema.Node // all of it
+	Do         *schema.Node // nil: it has no steps
+	Params     []ParamNode
+
+	nodes int
+}
+
+// ParamNode is a declared parameter as it is written.
+type ParamNode struct {
+	Name    string
+	Key     *schema.Node
+	As      schema.ParamType
+	Default *schema.Node // nil: every use gives it
+}
+
+// StepListUse is a use of a list.
+type StepListUse struct {
+	At   schema.Place // of the use; the steps are below it: "processors[0].steps"
+	List *StepListNode
+	In   string                  // the list in whose definition it is; "": it is in a pipeline, be it by way of lists
+	Args map[string]*schema.Node // as they are given, without defaults
+}
+
+// mostListNodes bounds the keys and values of the steps that uses stand for: lists in lists multiply.
+const mostListNodes = 50_000
+
+// Define adds a definition, and has its steps know its parameters.
+func (l *StepLists) Define(name string, n *schema.Node) {
+	list := &StepListNode{Name: name, Node: n, Path: schema.Join("resources.steps", name), Do: n}
+	if n.Kind == schema.MapNode {
+		list.Path, list.Do = list.Path+".do", n.Lookup("do")
+		list.declare(n.Lookup("parameters"))
+	}
+	if l.Defined == nil {
+		l.Defined = map[string]*StepListNode{}
+	}
+	l.Defined[name] = list
+	if list.Do == nil {
+		return
+	}
+	list.nodes = nodesIn(list.Do)
+	params := &schema.Params{Of: name, By: map[string]schema.Param{}, Defines: true}
+	for _, p := range list.Params {
+		params.By[p.Name] = schema.Param{Value: p.Default, As: p.As, Bare: true}
+	}
+	list.Do.Params = params
+}
+
+// declare reads the parameters, as far as they can be read: what is wrong with them is for
+// who decodes the definition.
+func (l *StepListNode) declare(n *schema.Node) {
+	if n == nil || n.Kind != schema.MapNode {
+		return
+	}
+	for i, key := range n.Keys {
+		p := ParamNode{Name: key.Text, Key: key}
+		item, typ := n.Items[i], n.Items[i]
+		if item.Kind == schema.MapNode {
+			typ = item.Lookup("type")
+			if p.Default = item.Lookup("default"); p.Default != nil && p.Default.Kind == schema.NullNode {
+				p.Default = nil
+			}
+		}
+		if typ != nil {
+			p.As = paramTypes[typ.Text]
+		}
+		l.Params = append(l.Params, p)
+	}
+}
+
+func (l *StepListNode) names() (names []string) {
+	for _, p := range l.Params {
+		names = append(names, p.Name)
+	}
+	return names
+}
+
+// nodesIn is the number of values and keys at and below a node.
+func nodesIn(n *schema.Node) int {
+	all := 1 + len(n.Keys)
+	for _, item := range n.Items {
+		all += nodesIn(item)
+	}
+	return all
+}

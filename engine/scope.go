@@ -1,0 +1,70 @@
+package engine
+
+import (
+	"sync"
+
+	"github.com/flowd-io/flowd/engine/internal/inside"
+)
+
+// Undoer is an optional ability of a Settler: Undo takes back stakes of a [Message.StakeOnDelivery] that was made
+// inside another step, since that step has failed and leaves the message as it was. The end of their roots may still
+// be reported. It is called like Settle.
+type Undoer interface {
+	Undo(refs []uint64)
+}
+
+// Scope is a step with steps inside, on its way with one message: it has the stakes that were made inside. It is safe
+// for concurrent use.
+type Scope struct {
+	outer *Scope // of the step around it; nil: none
+
+	mu     sync.Mutex // guards the field below
+	stakes []scoped
+}
+
+type scoped struct {
+	by  Undoer
+	ref uint64
+}
+
+// Enter gives m a scope of its own, within the one that it has.
+func (m *Message) Enter(inside.Key) {
+	m.in.setRare(func(r *rare) { r.Scope = &Scope{outer: r.Scope} })
+}
+
+// Leave ends the innermost scope of m. Its stakes are taken back, or become those of the scope around it.
+func (m *Message) Leave(_ inside.Key, undo bool) {
+	s := m.scope()
+	if s == nil {
+		return
+	}
+	m.in.setRare(func(r *rare) { r.Scope = s.outer })
+	s.mu.Lock()
+	stakes := s.stakes
+	s.stakes = nil
+	s.mu.Unlock()
+	for _, k := range stakes {
+		if undo {
+			k.by.Undo([]uint64{k.ref})
+		} else {
+			s.outer.add(k)
+		}
+	}
+}
+
+func (m *Message) scope() *Scope {
+	if m.in.Rare == nil {
+		return nil
+	}
+	return m.in.Rare.Scope
+}
+
+// add takes down a stake; the nil Scope has none.
+func (s *Scope) add(k scoped) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stakes = append(s.stakes, k)
+}

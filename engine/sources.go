@@ -1,0 +1,54 @@
+package engine
+
+import (
+	"errors"
+
+	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// Environment is what expressions read with env(), by name: the variables that `engine.env` names and that are set. It
+// is shared by what a decoder has decoded, and set before anything is evaluated; see [schema.Shared].
+type Environment map[string]string
+
+// Counting is a source that numbers what it makes, from 1, and can count by name.
+type Counting interface {
+	expr.Source
+	Number() int
+	Count(name string) (int, error)
+}
+
+// The functions whose values are neither a message's nor the same everywhere: they mean nothing in another process, so
+// they have a Bind.
+func init() {
+	expr.Register(expr.Func{Name: "env", Group: "sources", Types: []any{new(func(string) any)}, Usage: "env(text) text|nil",
+		Example: `env("REGION") → "eu"`,
+		Doc:     "An environment variable as text, or nil if it is not set. engine.env names those that expressions may read; they are read once, when the file is loaded.",
+		Bind: func(d *schema.Decoder) func(expr.Source, ...any) (any, error) {
+			if d == nil {
+				return func(expr.Source, ...any) (any, error) { return nil, nil }
+			}
+			env := schema.Shared[Environment](d)
+			return func(_ expr.Source, args ...any) (any, error) {
+				if v, ok := (*env)[args[0].(string)]; ok {
+					return v, nil
+				}
+				return nil, nil
+			}
+		}})
+	expr.Register(expr.Func{Name: "counter", Group: "sources", Usage: "counter([text]) int",
+		Types: []any{new(func() int), new(func(string) int)}, Example: `counter("rows") → 1`,
+		Doc:  "The next number of a counter of the pipeline, from 1. Counters are kept when the configuration is reloaded, not when the process restarts. In generate, counter() is the number of the message.",
+		Bind: func(*schema.Decoder) func(expr.Source, ...any) (any, error) { return count }})
+}
+
+func count(src expr.Source, args ...any) (any, error) {
+	if len(args) > 0 {
+		if c, ok := src.(interface{ Count(string) (int, error) }); ok {
+			return c.Count(args[0].(string))
+		}
+	} else if c, ok := src.(Counting); ok {
+		return c.Number(), nil
+	}
+	return nil, errors.New(`only a message can be counted, by a name: counter("orders")`)
+}
