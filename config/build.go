@@ -12,7 +12,6 @@ import (
 // build makes the plans. Where there is an error there are none, but all is built that
 // can be, for what its plugins have to say.
 func (l *loader) build(set *Set) {
-	steps := map[string]engine.Steps{}
 	caches := map[string]engine.Plugin[engine.Cache]{}
 	registries := map[string]func(engine.Env) engine.SchemaRegistry{}
 	limits, prints := map[string]engine.RateLimit{}, map[string]string{}
@@ -31,7 +30,6 @@ func (l *loader) build(set *Set) {
 			}
 		}
 		maps.Insert(limits, f.spec.Resources.RateLimits.All())
-		maps.Insert(steps, f.spec.Resources.Steps.All())
 		if f.root.Lookup("service") != nil {
 			set.Service = f.spec.Service
 		}
@@ -40,10 +38,11 @@ func (l *loader) build(set *Set) {
 	for _, f := range l.files {
 		l.readsAlso(f.spec)
 	}
+	used := l.tables(set)
 	o := runtime.Options{
 		Reads: engine.ReadFrom(l.reads), Log: l.options.Log, Shared: set.Shared, Hooks: l.options.Hooks,
 		Secrets: l.options.Secrets,
-		Steps:   steps, Caches: caches, Registries: registries, Prints: prints, Limits: limits, Known: l.problems,
+		Caches:  caches, Registries: registries, Prints: prints, Limits: limits, Tables: used, Known: l.problems,
 	}
 	for _, f := range l.files {
 		p := loaded(f)

@@ -12,7 +12,11 @@ import (
 // one pipeline is the engine's to judge.
 func (l *loader) check() {
 	l.checkTests()
-	if l.options.Testing || len(l.parts) > 0 {
+	l.checkLists()
+	if len(l.parts) == 0 && !l.torn {
+		l.checkCalls()
+	}
+	if l.options.Testing || len(l.parts) > 0 || l.torn {
 		return // each file is tested alone; what a part lacks is not known
 	}
 	l.checkNames()
@@ -21,6 +25,7 @@ func (l *loader) check() {
 	for _, s := range sectionsOfResources {
 		l.checkResources(s)
 	}
+	l.checkStates()
 	l.checkPipes()
 	l.checkReplies()
 	l.checkStdin()
@@ -50,7 +55,7 @@ func (l *loader) checkNames() {
 func (l *loader) checkProcess(section string) {
 	var first *schema.Node
 	for _, f := range l.files {
-		if f.root.Lookup(section) == nil {
+		if f.root.Lookup(section) == nil || section == "resources" && f.resourcesOnlyIncluded {
 			continue
 		}
 		key := f.place().Key(section)

@@ -12,13 +12,12 @@ import (
 func (l *loader) checkTests() {
 	for _, f := range l.files {
 		c := testChecker{loader: l, inputs: names(f.spec.Inputs), outputs: names(f.spec.Outputs),
-			composite: map[string]bool{}}
+			tables: names(l.resourcesOf(f).spec.Resources.Tables), composite: map[string]bool{}}
 		learn := func(s *engine.StepSpec) {
 			c.steps = append(c.steps, StepName(s))
 			c.composite[StepName(s)] = s.Use.Name == "switch" || s.Use.Name == "steps"
 		}
 		eachStep(f.spec.Pipeline, learn)
-		eachStep(l.resourcesOf(f).spec.Resources.Steps, learn)
 		slices.Sort(c.steps)
 		c.steps = slices.Compact(c.steps)
 		first := map[string]schema.Pos{}
@@ -50,8 +49,8 @@ func names[V any](section schema.Map[V]) (names []string) {
 // testChecker checks the tests of one file.
 type testChecker struct {
 	*loader
-	inputs, outputs, steps []string
-	composite              map[string]bool // steps that the engine takes apart
+	inputs, outputs, steps, tables []string
+	composite                      map[string]bool // steps that the engine takes apart
 }
 
 func (c *testChecker) test(t *Test) {
@@ -61,6 +60,11 @@ func (c *testChecker) test(t *Test) {
 	for name := range t.Mocks.All() {
 		if !slices.Contains(c.steps, name) {
 			c.complain(t.Place.Key("mocks", name), unknownStep(name, c.steps, c.steps))
+		}
+	}
+	for name := range t.Tables.All() {
+		if !slices.Contains(c.tables, name) {
+			c.complain(t.Place.Key("tables", name), unknownTable(name, c.tables))
 		}
 	}
 	for name := range t.Fail.All() {

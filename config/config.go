@@ -15,6 +15,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/runtime"
+	"github.com/flowd-io/flowd/internal/tables"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -46,6 +47,10 @@ type Set struct {
 	Service   Service // of the process
 	Shared    *engine.Shared
 
+	// Included are the files that these include, and patterns of such files.
+	Included []string
+
+	tables map[string]*tables.Table
 	loader *loader
 }
 
@@ -65,6 +70,7 @@ func Load(paths []string, o Options) (*Set, []schema.Problem) {
 	l := loader{options: o}
 	l.options.Lookup = l.notedLookup(o.Lookup)
 	l.read(paths)
+	l.include()
 	l.override()
 	return l.finish()
 }
@@ -76,6 +82,11 @@ type loader struct {
 	parts    []*file  // what can be read of those that are not YAML; only looked at
 	reads    []string // files and directories that are configuration
 	problems []schema.Problem
+
+	lists    map[string]*engine.StepListNode // of all files; nil: not collected
+	included []included
+	includes []string // files that are included, and patterns of them
+	torn     bool     // an included file can't be read, so that what is there is not known
 }
 
 // finish goes from nodes to plans.
@@ -87,12 +98,18 @@ func (l *loader) finish() (*Set, []schema.Problem) {
 		l.decode(f)
 	}
 	l.check()
-	set := &Set{loader: l}
-	if l.options.Testing {
+	set := &Set{loader: l, Included: l.includes}
+	switch {
+	case l.options.Testing:
 		l.toTest(set)
-	} else {
+	case l.torn:
+		for _, f := range l.files {
+			set.Pipelines = append(set.Pipelines, loaded(f))
+		}
+	default:
 		l.build(set)
 	}
+	l.placed()
 	l.improve()
 	l.show()
 	for i := range l.problems { // those of callers that know no secrets, too

@@ -13,6 +13,7 @@ import (
 	"github.com/flowd-io/flowd/engine/runtime"
 	"github.com/flowd-io/flowd/internal/pool/wire"
 	"github.com/flowd-io/flowd/internal/registry"
+	"github.com/flowd-io/flowd/internal/tables"
 	"github.com/flowd-io/flowd/internal/tlsconf"
 	"github.com/flowd-io/flowd/schema"
 )
@@ -24,15 +25,19 @@ type file struct {
 	spec document
 	cuts yamltext.Cuts
 
-	decoder *schema.Decoder // of spec; knows where every value is from
+	decoder *schema.Decoder   // of spec; knows where every value is from
+	tables  map[string]string // that were read, by name: what they take
+
+	resourcesOnlyIncluded bool // its resources are those of files that it includes
 }
 
 // document is the whole of a pipeline file.
 type document struct {
 	engine.Pipeline `yaml:",inline"`
-	Resources       Resources `yaml:"resources" doc:"What pipelines share. It belongs to the process: only one file may have it."`
-	Service         Service   `yaml:"service" doc:"The process itself: logs, and the interface for operators. Only one file may have it."`
-	Tests           []Test    `yaml:"tests" doc:"Messages and what must become of them, for flowd test."`
+	Include         engine.Names `yaml:"include" doc:"Files whose resources this one has, too: a path or a list of paths, relative to this file, or patterns such as parts/*.yaml. They hold resources, include and x- keys."`
+	Resources       Resources    `yaml:"resources" doc:"What pipelines share. It belongs to the process: only one file may have it, beside those that are included."`
+	Service         Service      `yaml:"service" doc:"The process itself: logs, and the interface for operators. Only one file may have it."`
+	Tests           []Test       `yaml:"tests" doc:"Messages and what must become of them, for flowd test."`
 }
 
 // Resources is the section `resources`.
@@ -40,7 +45,8 @@ type Resources struct {
 	Caches     schema.Map[CacheSpec]        `yaml:"caches" doc:"Caches by name."`
 	RateLimits schema.Map[engine.RateLimit] `yaml:"rate_limits" doc:"Rate limits by name, shared by all that name them."`
 	Registries schema.Map[registry.Config]  `yaml:"registries" doc:"Schema registries by name."`
-	Steps      schema.Map[engine.Steps]     `yaml:"steps" scope:"batch" doc:"Lists of steps by name, used by - steps: NAME."`
+	Tables     schema.Map[tables.Config]    `yaml:"tables" doc:"Tables by name, which lookup() and geoip look up rows in. They are read before anything else, and again when they change."`
+	Steps      schema.Map[engine.StepList]  `yaml:"steps" scope:"batch" doc:"Lists of steps by name, used by - steps: NAME or, with values for parameters, - steps: {NAME: {PARAMETER: value}}."`
 }
 
 // CacheSpec is one entry of `resources.caches`.
@@ -87,7 +93,7 @@ type Log struct {
 
 // decode turns a file's nodes into its spec.
 func (l *loader) decode(f *file) {
-	f.decoder = l.decoder()
+	f.decoder = l.decoder(f)
 	l.top(f)
 	l.secrets(f)
 	f.read()
@@ -95,9 +101,10 @@ func (l *loader) decode(f *file) {
 }
 
 // decoder makes a decoder for a file: what is secret in one is in all of a process.
-func (l *loader) decoder() *schema.Decoder {
+func (l *loader) decoder(f *file) *schema.Decoder {
 	d := schema.NewDecoder(l.options.Lookup)
 	d.Hide(l.options.Secrets)
+	schema.Shared[engine.StepLists](d).Defined = l.listsFor(f)
 	return d
 }
 
@@ -105,6 +112,7 @@ func (l *loader) decoder() *schema.Decoder {
 func (f *file) read() {
 	f.decoder.Decode(f.root, &f.spec)
 	*schema.Shared[expr.Limits](f.decoder) = f.spec.Engine.Limits.Expression
+	*schema.Shared[engine.Environment](f.decoder) = f.environment()
 	if f.spec.Name == "" {
 		f.spec.Name = strings.TrimSuffix(filepath.Base(f.path), filepath.Ext(f.path))
 	}

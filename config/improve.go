@@ -155,4 +155,11 @@ func (l *loader) show() {
 			}
 		}
 	}
+	for _, in := range l.included {
+		for i, p := range l.problems {
+			if p.Pos.File == in.path && in.root.Excerpt != nil && in.into.decoder != nil {
+				l.problems[i] = in.into.decoder.Show(p, in.root.Excerpt(p.Pos))
+			}
+		}
+	}
 }

@@ -21,6 +21,11 @@ func (l *loader) override() {
 		if o == nil {
 			continue
 		}
+		if o.path[0].key == "include" {
+			l.report(o.src.Problem(0, schema.Problem{Code: "bad-override", Message: "files are included before values are overridden",
+				Remedy: "write `include` in the file"}))
+			continue
+		}
 		files := l.files
 		if len(files) > 1 {
 			files = o.concerned(files)

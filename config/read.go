@@ -102,7 +102,9 @@ func (l *loader) expand(path string) []string {
 }
 
 // unreadable complains about a file that can't be opened or read.
-func (l *loader) unreadable(path string, err error) {
+func (l *loader) unreadable(path string, err error) { l.report(unreadableBecause(path, err)) }
+
+func unreadableBecause(path string, err error) schema.Problem {
 	p := schema.Problem{Pos: schema.Pos{File: path}, Code: "no-file"}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -118,7 +120,7 @@ func (l *loader) unreadable(path string, err error) {
 		}
 		p.Message, p.Remedy = err.Error(), "give a file or a directory that can be read"
 	}
-	l.report(p)
+	return p
 }
 
 // neighbour is a file that a misspelt path most likely means, or "".

@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/runtime"
+	"github.com/flowd-io/flowd/internal/tables"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -15,11 +16,11 @@ import (
 // is the caller's own, to be changed as it likes.
 type Rehearsal struct {
 	Pipeline *engine.Pipeline
-	Steps    map[string]engine.Steps
 	Caches   map[string]engine.Plugin[engine.Cache]
 	Limits   map[string]engine.RateLimit
 	// Registries are the names of schema registries.
 	Registries []string
+	Tables     map[string]runtime.Resource // those that the pipeline or its test uses
 	Test       Test
 	Secrets    *schema.Secrets // that no error and no log shows
 }
@@ -27,7 +28,6 @@ type Rehearsal struct {
 // EachStep calls f for every step, those inside of others included.
 func (r *Rehearsal) EachStep(f func(*engine.StepSpec)) {
 	eachStep(r.Pipeline, f)
-	eachStep(r.Steps, f)
 }
 
 // eachStep calls f for every step in v, including those inside others. Steps are in lists,
@@ -43,7 +43,10 @@ func eachStep(v any, f func(*engine.StepSpec)) {
 var stepType = reflect.TypeFor[engine.StepSpec]()
 
 // StepName is the name of a step in errors, metrics and tests.
-func StepName(s *engine.StepSpec) string { return cmp.Or(s.Name, s.Use.Name) }
+func StepName(s *engine.StepSpec) string {
+	used, _ := s.Use.Config.(engine.UsedSteps)
+	return cmp.Or(s.Name, used.Name, s.Use.Name)
+}
 
 // Routes are the outputs that only hand on to other outputs: a test leaves them
 // as they are.
@@ -57,20 +60,32 @@ func (s *Set) Rehearse(l Loaded, i int) Rehearsal {
 	own := s.loader.decodeAgain(l.file)
 	r := Rehearsal{
 		Pipeline: &own.spec.Pipeline, Test: own.spec.Tests[i], Secrets: s.loader.options.Secrets,
-		Steps: map[string]engine.Steps{}, Caches: map[string]engine.Plugin[engine.Cache]{},
+		Caches: map[string]engine.Plugin[engine.Cache]{},
 		Limits: map[string]engine.RateLimit{},
 	}
 	shared := own
 	if other := s.loader.resourcesOf(l.file); other != l.file {
 		shared = s.loader.decodeAgain(other)
 	}
-	maps.Insert(r.Steps, shared.spec.Resources.Steps.All())
 	maps.Insert(r.Limits, shared.spec.Resources.RateLimits.All())
 	for name, c := range shared.spec.Resources.Caches.All() {
 		r.Caches[name] = c.Use
 	}
 	for name := range shared.spec.Resources.Registries.All() {
 		r.Registries = append(r.Registries, name)
+	}
+	all := map[string]*tables.Table{}
+	for name, c := range shared.spec.Resources.Tables.All() {
+		rows, _ := r.Test.Tables.Get(name)
+		all[name] = tables.ForTest(name, c, rows)
+	}
+	r.Tables = map[string]runtime.Resource{}
+	unjudged := &loader{} // a test meets what is wrong by itself
+	for _, f := range []*file{own, shared} {
+		tables.Fill(f.decoder, all)
+		for name := range unjudged.lookups(f, all) {
+			r.Tables[name] = all[name]
+		}
 	}
 	return r
 }
@@ -93,16 +108,16 @@ func (l *loader) toTest(set *Set) {
 			continue
 		}
 		for _, t := range f.spec.Tests {
-			l.report(needed(f, unresolved, t)...)
+			l.report(l.needed(f, unresolved, t)...)
 			if other := l.resourcesOf(f); other != f {
-				l.report(needed(other, unresolved, t)...)
+				l.report(l.needed(other, unresolved, t)...)
 			}
 		}
 	}
 }
 
 // needed are the placeholders in f that a test can't do without.
-func needed(f *file, unresolved []schema.Problem, t Test) (problems []schema.Problem) {
+func (l *loader) needed(f *file, unresolved []schema.Problem, t Test) (problems []schema.Problem) {
 	var unused []string // paths
 	for _, in := range f.spec.Inputs.Entries() {
 		unused = append(unused, in.Value.Use.Place.Path)
@@ -116,6 +131,11 @@ func needed(f *file, unresolved []schema.Problem, t Test) (problems []schema.Pro
 		unused = append(unused, c.Value.Use.Place.Path)
 	}
 	unused = append(unused, "resources.registries") // no test asks one
+	for name, c := range f.spec.Resources.Tables.All() {
+		if _, given := t.Tables.Get(name); given || c.URL != "" {
+			unused = append(unused, schema.Join("resources.tables", name))
+		}
+	}
 	mocked := func(s *engine.StepSpec) {
 		if _, ok := t.Mocks.Get(StepName(s)); ok {
 			unused = append(unused, s.Use.Place.Path)
@@ -126,7 +146,7 @@ func needed(f *file, unresolved []schema.Problem, t Test) (problems []schema.Pro
 
 	for _, p := range unresolved {
 		switch {
-		case p.Pos.File != f.path && p.Pos.Line > 0, schema.Within(p.Path, "service"), schema.Within(p.Path, "tests") &&
+		case !l.holds(f, p.Pos), schema.Within(p.Path, "service"), schema.Within(p.Path, "tests") &&
 			!schema.Within(p.Path, t.Place.Path):
 		case slices.ContainsFunc(unused, func(path string) bool { return path != "" && schema.Within(p.Path, path) }):
 		default:
@@ -137,10 +157,16 @@ func needed(f *file, unresolved []schema.Problem, t Test) (problems []schema.Pro
 	return problems
 }
 
+// holds says whether a place is in a file or in one that it includes; one without a line is.
+func (l *loader) holds(f *file, at schema.Pos) bool {
+	return at.File == f.path || at.Line == 0 ||
+		slices.ContainsFunc(l.included, func(in included) bool { return in.into == f && in.path == at.File })
+}
+
 // decodeAgain decodes a file that was decoded before.
 func (l *loader) decodeAgain(f *file) *file {
 	again := &file{path: f.path, root: f.root}
-	again.decoder = l.decoder()
+	again.decoder = l.decoder(again)
 	again.read()
 	return again
 }

@@ -5,6 +5,9 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/tables"
 )
 
 func TestATestNeedsOnlyThePlaceholdersOfWhatItRuns(t *testing.T) {
@@ -53,11 +56,52 @@ func TestFilesAreTestedEachByItself(t *testing.T) {
 		t.Fatal(problems)
 	}
 	r := set.Rehearse(set.Pipelines[2], 0)
-	if len(r.Steps["s"]) != 1 {
-		t.Fatalf("the steps of another file are %v", r.Steps)
+	do := func(r Rehearsal) engine.Steps { return r.Pipeline.Processors[0].Use.Config.(engine.UsedSteps).Do }
+	if len(do(r)) != 1 {
+		t.Fatalf("the steps of another file are %v", do(r))
 	}
-	r.Steps["s"][0].Name = "changed"
-	if again := set.Rehearse(set.Pipelines[2], 0); again.Steps["s"][0].Name != "" {
+	do(r)[0].Name = "changed"
+	if again := set.Rehearse(set.Pipelines[2], 0); do(again)[0].Name != "" {
 		t.Error("a rehearsal shows what another one did")
+	}
+}
+
+func TestARehearsalHasTheTablesThatItUses(t *testing.T) {
+	dir := write(t, map[string]string{"items.csv": "id,n\n1,file\n"})
+	text := `
+inputs: {in: {stdin: {}}}
+processors: [{set: {a: 'lookup("read", 1).n'}}, {steps: s}]
+outputs: {out: {stdout: {}}}
+resources:
+  steps: {s: [{set: {b: 'lookup("given", 1).n'}}]}
+  tables:
+    read: {file: "` + filepath.ToSlash(dir) + `/items.csv", key: id}
+    given: {url: "${NOWHERE}", format: csv, key: id}
+    unused: {file: /does/not/exist.csv, key: id}
+tests:
+  - name: t
+    input: [{json: {}}]
+    tables: {given: [{id: 1, n: test}]}
+    expect: {out: [{}]}
+`
+	none := func(string) (string, bool, error) { return "", false, nil }
+	set, problems := Load([]string{filepath.Join(write(t, map[string]string{"p.yaml": text}), "p.yaml")},
+		Options{Testing: true, Lookup: none})
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	r := set.Rehearse(set.Pipelines[0], 0)
+	if len(r.Tables) != 2 {
+		t.Fatalf("got tables %v, want read and given", r.Tables)
+	}
+	for name, want := range map[string]string{"read": "file", "given": "test"} {
+		table := r.Tables[name].(*tables.Table)
+		if err := table.Open(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		v, err := table.Lookup(1)
+		if row, _ := v.(map[string]any); err != nil || row["n"] != want {
+			t.Errorf("%s: got %v, %v, want %s", name, v, err, want)
+		}
 	}
 }

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -43,25 +42,22 @@ var sectionsOfResources = []section{
 func (l *loader) checkResources(s section) {
 	var names []string
 	var keys []schema.Place // of the names
-	lists := map[string]engine.Steps{}
 	for _, f := range l.files {
 		if n := f.root.Find("resources", s.name); n != nil {
 			for _, key := range n.Keys {
-				names, keys = append(names, key.Text), append(keys, f.place().Key("resources", s.name, key.Text))
+				at := f.place().Key("resources", s.name, key.Text)
+				if i := slices.Index(names, key.Text); i < 0 {
+					names, keys = append(names, key.Text), append(keys, at)
+				} else if first := keys[i].Node; first.Pos.File != key.Pos.File {
+					l.report(key.Problem(twice(s.name, key, first)))
+				}
 			}
 		}
-		maps.Insert(lists, f.spec.Resources.Steps.All())
 	}
 	used := map[string]bool{}
-	var use func(v any)
-	use = func(v any) {
+	use := func(v any) {
 		for _, r := range s.uses(v) {
-			name := schema.Meant(r.name, names)
-			again := used[name]
-			used[name] = true
-			if s.name == "steps" && !again {
-				use(lists[name])
-			}
+			used[schema.Meant(r.name, names)] = true
 		}
 	}
 	for _, f := range l.files {
@@ -84,30 +80,6 @@ func (l *loader) checkResources(s section) {
 			l.complain(keys[i], p)
 		}
 	}
-	if s.name == "steps" {
-		done := map[string]bool{} // lists that have been searched
-		for _, name := range names {
-			l.cycles(lists, name, nil, done)
-		}
-	}
-}
-
-// cycles follows the uses of lists of steps from one, by way of those in trail.
-func (l *loader) cycles(lists map[string]engine.Steps, name string, trail []string, done map[string]bool) {
-	if done[name] {
-		return
-	}
-	trail = append(slices.Clip(trail), name)
-	for _, r := range stepUses(lists[name]) {
-		if i := slices.Index(trail, r.name); i >= 0 {
-			l.complain(r.at, schema.Problem{Code: "steps-cycle",
-				Message: "these steps use themselves: " + strings.Join(append(slices.Clip(trail[i:]), r.name), " → "),
-				Remedy:  "remove one of the uses"})
-			continue
-		}
-		l.cycles(lists, r.name, trail, done)
-	}
-	done[name] = true
 }
 
 // stepUses are the places in v that use a named list of steps.

@@ -24,6 +24,14 @@ func (l Loaded) Show() string {
 	d.Inputs = eachEntry(d.Inputs, func(name string, in *engine.InputSpec) {
 		in.Processors = i.steps(in.Processors, schema.Join("inputs", name)+".processors")
 	})
+	for name, table := range l.file.tables {
+		for _, field := range []string{"file", "url"} {
+			at := schema.Join("resources.tables", name) + "." + field
+			if o := i.origins[at]; o != (schema.Origin{}) {
+				i.note(at, o.String()+": "+table)
+			}
+		}
+	}
 	d.Batchers = eachEntry(d.Batchers, func(name string, b *engine.BatcherSpec) {
 		b.Processors = i.steps(b.Processors, schema.Join("batchers", name)+".processors")
 	})

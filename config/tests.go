@@ -15,8 +15,10 @@ type Test struct {
 	Name      string                `yaml:"name" check:"required,nonempty" doc:"What the pipeline promises, as a sentence. It must be unique in the file."`
 	Input     []TestInput           `yaml:"input" check:"required" doc:"The messages that are read, in order."`
 	Until     time.Duration         `yaml:"until" check:"min=0s" doc:"When the inputs end, counted from the start; by default after the last message. With a later time, batches leave at their timeout."`
+	Seed      int64                 `yaml:"seed" default:"1" doc:"Random numbers and IDs are those of this seed, the same on each run."`
 	TakesBack string                `yaml:"takes_back" check:"oneof=one|position|nothing" default:"one" doc:"What the inputs take back when a message fails: one message, a position or nothing. It decides the default of on_failure.then."`
 	Mocks     schema.Map[Mock]      `yaml:"mocks" doc:"Answers by name of a step (or type, if it has no name): the step is not built, and the answer replaces its work."`
+	Tables    schema.Map[JSON]      `yaml:"tables" doc:"Rows of tables by the name of the table, in place of its file or URL: a list of objects with the fields of its key, or an object by key (or IP address)."`
 	Fail      schema.Map[Fault]     `yaml:"fail" doc:"Failures by name of an output or step."`
 	Expect    *schema.Map[Expected] `yaml:"expect" doc:"The messages that arrive, by name of the output. What is not listed must not arrive."`
 	Fates     *Fates                `yaml:"fates" doc:"How the messages that were read ended. A fate that is not given is 0."`
@@ -74,6 +76,7 @@ func (b *Body) Bytes() []byte {
 // TestInput is one message that a test lets an input read.
 type TestInput struct {
 	Body    `yaml:",inline"`
+	Expr    expr.Body        `yaml:"expr" scope:"generate" doc:"Instead: the payload as an expression, as the body of generate; random values and fake(kind) are those of the test's seed."`
 	Meta    schema.Map[JSON] `yaml:"meta" doc:"Metadata, as the input would give it."`
 	Input   string           `yaml:"input" doc:"Name of the input that reads it, if there are several."`
 	At      time.Duration    `yaml:"at" check:"min=0s" doc:"When it can be read, counted from the start."`
@@ -84,8 +87,11 @@ type TestInput struct {
 // CheckConfig asks for a payload.
 func (in *TestInput) CheckConfig(report func(path, message, remedy string)) {
 	in.Body.CheckConfig(report)
-	if !in.Given() {
-		report("", "the message has no payload", "write json, text or base64: {json: {…}}")
+	switch made := !in.Expr.IsZero(); {
+	case made && in.Given():
+		report("expr", "there is another payload beside it", "keep one")
+	case !made && !in.Given():
+		report("", "the message has no payload", "write json, text, base64 or expr: {json: {…}}")
 	}
 }
 

@@ -25,6 +25,8 @@ type Decoder struct {
 	at       *frame           // what is being decoded; nil outside of Decode
 	depth    int
 	shared   map[reflect.Type]any // one of each type
+	params   *Params              // in force
+	shown    map[*Node]string     // texts with parameters, as they are in force
 }
 
 // frame is one value on the way down to what is being decoded.
@@ -42,7 +44,7 @@ func NewDecoder(lookup Lookup) *Decoder {
 		lookup = Environment
 	}
 	return &Decoder{
-		lookup: lookup, secrets: &Secrets{}, resolved: map[*Node]resolved{}, taken: map[string]component{},
+		lookup: lookup, secrets: &Secrets{}, resolved: map[*Node]resolved{}, shown: map[*Node]string{}, taken: map[string]component{},
 		short: map[shortForm]bool{}, shorts: map[string]Short{}, shared: map[reflect.Type]any{},
 	}
 }
@@ -72,6 +74,17 @@ func (d *Decoder) Decode(n *Node, into any) (ok bool) {
 		panic(fmt.Sprintf("schema: Decode into %T: give a pointer", into))
 	}
 	return d.decode(n, v.Elem(), describe(v.Elem().Type()))
+}
+
+// DecodeAt is Decode of something that stands in the place of n: it has n's path.
+func (d *Decoder) DecodeAt(n, instead *Node, into any) (ok bool) {
+	before, v := d.errors, reflect.ValueOf(into).Elem()
+	f := &frame{node: instead, path: d.pathOf(n)}
+	if d.at != nil {
+		f.field = d.at.field
+	}
+	d.inside(f, func() { d.value(instead, v, describe(v.Type())) })
+	return d.errors == before
 }
 
 func (d *Decoder) decode(n *Node, v reflect.Value, s *shape) (ok bool) {
@@ -109,6 +122,11 @@ func (d *Decoder) value(n *Node, v reflect.Value, s *shape) {
 	if d.depth > 5*maxDepth { // a type that decodes itself
 		d.report(n, TooDeep, "is nested too deep", "")
 		return
+	}
+	if n.Params != nil {
+		was := d.params
+		defer func() { d.params = was }()
+		d.params = n.Params
 	}
 	switch s.kind {
 	case rawKind:
@@ -186,6 +204,7 @@ func (d *Decoder) keys(n *Node) []*Node {
 		switch {
 		case k.Kind == ListNode || k.Kind == MapNode:
 			d.report(k, WrongKind, "a key is text, not "+k.Kind.String(), "")
+		case d.openKey(k):
 		case hasPlaceholder(k.Text):
 			d.report(k, PlaceholderInKey, fmt.Sprintf("a placeholder in the key %q is not replaced", k.Text),
 				"placeholders belong in values")

@@ -36,6 +36,12 @@ func (d *Decoder) Lookup() Lookup { return d.lookup }
 // that is missing has its default.
 func (d *Decoder) Origins() map[string]Origin { return d.origins }
 
+// Shower is a config type that Dump shows as something else, with a comment on its first
+// line. A nil value is shown as it is.
+type Shower interface {
+	ShowConfig() (instead any, comment string)
+}
+
 // note records where the current value is from.
 func (d *Decoder) note(n *Node) {
 	if n.Pos == (Pos{}) && n.Origin == "" {
@@ -44,7 +50,7 @@ func (d *Decoder) note(n *Node) {
 	if d.origins == nil {
 		d.origins = map[string]Origin{}
 	}
-	d.origins[d.at.path] = Origin{Pos: n.Pos, Text: n.Origin, node: n}
+	d.origins[d.at.path] = d.originOf(n, d.params)
 }
 
 // Dump is a decoded value as it is in force, in YAML, with a comment on each
@@ -108,6 +114,17 @@ func (w *dumper) text() string {
 // An empty key writes the inside of a mapping.
 func (w *dumper) value(v reflect.Value, s *shape, indent, key, path string) {
 	head := headOf(key)
+	if shower, ok := v.Interface().(Shower); ok {
+		if instead, comment := shower.ShowConfig(); instead != nil {
+			at := len(w.lines)
+			shown := settable(reflect.ValueOf(instead))
+			w.value(shown, describe(shown.Type()), indent, key, path)
+			if len(w.lines) > at && w.lines[at][1] == "" {
+				w.lines[at][1] = comment
+			}
+			return
+		}
+	}
 	switch s.kind {
 	case pointerKind:
 		if v.IsNil() {
@@ -178,7 +195,8 @@ func (w *dumper) node(n *Node, indent, key string) {
 			}
 		})
 	default:
-		w.line(indent, strings.TrimSpace(head+" "+plainText(n.Text)), Origin{Pos: n.Pos, Text: n.Origin}.String())
+		w.line(indent, strings.TrimSpace(head+" "+plainText(w.d.shownAs(n))),
+			w.d.originOf(n, w.d.resolved[n].params).String())
 	}
 }
 

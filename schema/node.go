@@ -81,6 +81,8 @@ type Node struct {
 	Origin string  `json:"-"`          // where the value is from when Pos does not say: "override"
 	Keys   []*Node `json:",omitempty"` // of a MapNode, in order; Keys[i] is the key of Items[i]
 	Items  []*Node `json:",omitempty"` // of a ListNode or MapNode
+	Params *Params `json:",omitempty"` // in force here and below; nil: as above
+	param  bool    // a key into which a parameter was put
 
 	// Offset gives the place of byte i of Text in the file; nil means that Text is at Pos
 	// unchanged.

@@ -11,7 +11,13 @@ type Piece struct {
 	Text        string // literal text, or the placeholder's value
 	Offset      int    // in the node's text
 	Placeholder bool
-	Secret      bool // from a file: must not show in a message
+	Secret      bool   // from a file: must not show in a message
+	Source      string // of a placeholder: as it is written
+
+	// Of a parameter only:
+	Quoted   bool    // its value was written as text in quotes: in an expression it is text, whatever it looks like
+	Code     []Piece // what it is in an expression: code; nil: a literal
+	CodeOnly bool    // it is an expression, and belongs nowhere else
 }
 
 // Text is a scalar's text with placeholders replaced; for a list or mapping it
@@ -33,6 +39,20 @@ func (d *Decoder) Pieces(n *Node) []Piece {
 	return pieces
 }
 
+// resolve is Code for a text in which no expression is allowed.
+func (d *Decoder) resolve(n *Node) (pieces []Piece, ok bool) {
+	pieces, ok = d.Code(n)
+	for _, p := range pieces {
+		if p.CodeOnly {
+			r := resolver{d: d, n: n}
+			r.complain(p.Offset, BadPlaceholder, p.Source+" is an expression, which has no place here",
+				"use it in an expression, or in $( ) of a template; or declare it with `type: value`")
+			return pieces, false
+		}
+	}
+	return pieces, ok
+}
+
 // Glance is Pieces for callers that only look: nothing is reported.
 func (d *Decoder) Glance(n *Node) []Piece {
 	problems, errors := d.problems, d.errors
@@ -44,9 +64,9 @@ func (d *Decoder) Glance(n *Node) []Piece {
 	return pieces
 }
 
-// resolve replaces the placeholders in a scalar's text. It is done once per
-// node, however often a field asks.
-func (d *Decoder) resolve(n *Node) (pieces []Piece, ok bool) {
+// Code is Pieces for a field that takes expressions: parameters may be code. ok is false when
+// something can't be resolved. It is done once per node, however often a field asks.
+func (d *Decoder) Code(n *Node) (pieces []Piece, ok bool) {
 	tagged := strings.HasPrefix(n.Tag, "!") && !slices.Contains(usualTags, n.Tag)
 	if !tagged && !strings.Contains(n.Text, "${") {
 		return []Piece{{Text: n.Text}}, true
@@ -61,7 +81,7 @@ func (d *Decoder) resolve(n *Node) (pieces []Piece, ok bool) {
 		d.Report(n, Problem{Code: WrongKind, Message: fmt.Sprintf("YAML reads %s as a tag", n.Tag),
 			Remedy: "put the whole value into quotes"})
 	}
-	d.resolved[n] = resolved{pieces, d.errors == before}
+	d.resolved[n] = resolved{pieces, d.errors == before, d.params}
 	return pieces, d.errors == before
 }
 
@@ -72,6 +92,7 @@ var usualTags = []string{"!!str", "!!int", "!!float", "!!bool", "!!null", "!!tim
 type resolved struct {
 	pieces []Piece
 	ok     bool
+	params *Params // that were in force
 }
 
 // resolver reads one scalar's text.
@@ -109,12 +130,16 @@ func (r *resolver) pieces() []Piece {
 				"write "+closed(text[at:])+", or $${ for a literal ${")
 			return pieces
 		}
+		from = end + 1
+		if body := text[at+2 : end]; strings.HasPrefix(body, paramPrefix) {
+			pieces = append(pieces, r.param(body, at))
+			continue
+		}
 		value, secret := r.value(text[at+2:end], at, 0)
 		if secret {
 			r.d.secrets.Add(value)
 		}
-		pieces = append(pieces, Piece{Text: value, Offset: at, Placeholder: true, Secret: secret})
-		from = end + 1
+		pieces = append(pieces, Piece{Text: value, Offset: at, Placeholder: true, Secret: secret, Source: text[at:from]})
 	}
 }
 
@@ -139,6 +164,10 @@ const nested = 20
 
 // value is the value of a placeholder, given without its braces, at offset in the text.
 func (r *resolver) value(body string, offset, depth int) (value string, secret bool) {
+	if strings.HasPrefix(body, paramPrefix) { // in a default
+		p := r.param(body, offset)
+		return p.Text, p.Secret
+	}
 	name, op, arg := split(body)
 	if !validName(name) || depth > nested {
 		r.complain(offset, BadPlaceholder, fmt.Sprintf("${%s} names nothing", name),

@@ -99,11 +99,11 @@ func TestPieces(t *testing.T) {
 	got := schema.NewDecoder(lookup).Pieces(n)
 	want := []schema.Piece{
 		{Text: "a ", Offset: 0},
-		{Text: "orders", Offset: 2, Placeholder: true},
+		{Text: "orders", Offset: 2, Placeholder: true, Source: "${NAME}"},
 		{Text: " ", Offset: 9},
 		{Text: "${", Offset: 11},
 		{Text: "b} ", Offset: 13},
-		{Text: "hunter2!", Offset: 16, Placeholder: true, Secret: true},
+		{Text: "hunter2!", Offset: 16, Placeholder: true, Secret: true, Source: "${file:/run/pw}"},
 	}
 	if diff := cmp.Diff(got, want); diff != "" {
 		t.Errorf("got -, want +:\n%s", diff)

@@ -92,6 +92,11 @@ func (r *recordDecoder) keys() {
 	var unknown []*Node
 	types := map[*Node]*Node{}
 	for i, key := range r.Decoder.keys(r.n) {
+		if chosen := r.n.Keys[i]; chosen.param || key == nil && r.params != nil && strings.Contains(chosen.Text, "${"+paramPrefix) {
+			r.report(chosen, PlaceholderInKey, "a parameter can't choose a field", "write the field itself")
+			r.typed = true // it may have been that
+			continue
+		}
 		if key == nil {
 			continue
 		}
