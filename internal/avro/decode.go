@@ -30,7 +30,7 @@ func (p *Program) Decode(dst, payload []byte) ([]byte, error) {
 // Working is nothing: the result is written as the payload is read.
 func (p *Program) Working([]byte) int { return 0 }
 
-// DecodeWithin is Decode. Names of fields, and items that take no bytes, make much of little.
+// DecodeWithin is Decode. Names of fields, and items that take no bytes, make a document larger than its payload.
 func (p *Program) DecodeWithin(dst, payload []byte, limit int) ([]byte, error) {
 	r := reader{src: payload, dst: dst, most: len(dst) + limit}
 	err := r.value(p.root)
@@ -139,7 +139,7 @@ func (r *reader) record(n *node) error {
 		}
 		r.dst = append(r.dst, f.key...)
 		if err := r.value(f.of); err != nil {
-			return under(f.name, err)
+			return codec.Under(f.name, err)
 		}
 		if len(r.dst) > r.most {
 			return codec.ErrLimit
@@ -167,11 +167,11 @@ func (r *reader) items(n *node, open, end byte) error {
 			}
 			if n.kind == mapping {
 				if err := r.key(); err != nil {
-					return under(strconv.Itoa(done), err)
+					return codec.Under(strconv.Itoa(done), err)
 				}
 			}
 			if err := r.value(n.item); err != nil {
-				return under(strconv.Itoa(done), err)
+				return codec.Under(strconv.Itoa(done), err)
 			}
 			if len(r.dst) > r.most {
 				return codec.ErrLimit
@@ -262,47 +262,38 @@ func (r *reader) bytes() ([]byte, error) {
 }
 
 func (r *reader) float(n *node) error {
-	bits, size := 64, 8
-	if n.kind == float {
-		bits, size = 32, 4
-	}
-	b, err := r.take(size)
+	b, err := r.take(n.bits() / 8)
 	if err != nil {
 		return err
 	}
-	var f float64
-	if bits == 32 {
-		f = float64(math.Float32frombits(binary.LittleEndian.Uint32(b)))
-	} else {
-		f = math.Float64frombits(binary.LittleEndian.Uint64(b))
+	if n.kind == float {
+		r.dst = codec.AppendFloat(r.dst, float64(math.Float32frombits(binary.LittleEndian.Uint32(b))), 32)
+		return nil
 	}
-	switch {
-	case math.IsNaN(f):
-		r.dst = append(r.dst, `"NaN"`...)
-	case math.IsInf(f, 1):
-		r.dst = append(r.dst, `"Infinity"`...)
-	case math.IsInf(f, -1):
-		r.dst = append(r.dst, `"-Infinity"`...)
-	case bits == 32:
-		r.dst = strconv.AppendFloat(r.dst, f, 'g', -1, 32)
-	default:
-		r.dst = doc.AppendFloat(r.dst, f)
-	}
+	r.dst = codec.AppendFloat(r.dst, math.Float64frombits(binary.LittleEndian.Uint64(b)), 64)
 	return nil
+}
+
+// bits are those of a float or double.
+func (n *node) bits() int {
+	if n.kind == float {
+		return 32
+	}
+	return 64
 }
 
 // text writes bytes as the text that they are, or stand for.
 func (r *reader) text(n *node, b []byte) error {
 	switch n.kind {
 	case text:
-		if !utf8.Valid(b) {
+		was := len(r.dst)
+		if r.dst = doc.AppendString(r.dst, b); len(r.dst)-was != len(b)+2 && !utf8.Valid(b) {
 			return errors.New("is not valid UTF-8")
 		}
-		r.dst = doc.AppendString(r.dst, b)
 	case uuid:
-		r.dst = appendUUID(r.dst, b)
+		r.dst = codec.AppendUUID(r.dst, b)
 	case duration:
-		r.dst = appendDuration(r.dst, b)
+		r.dst = codec.AppendMonths(r.dst, b)
 	default:
 		r.dst = append(r.dst, '"')
 		r.dst = base64.StdEncoding.AppendEncode(r.dst, b)

@@ -89,7 +89,7 @@ func (w *writer) record(n *node, json []byte) error {
 		if ok {
 			w.values[base+i] = value
 		} else if !w.unknown {
-			return fmt.Errorf("%s has no field %q (remove it from the document, or set `drop_unknown: true`)", n.name, clip(name))
+			return fmt.Errorf("%s has no field %q (remove it from the document, or set `drop_unknown: true`)", n.name, codec.Clip(name))
 		}
 	}
 	for i := range n.fields {
@@ -98,10 +98,10 @@ func (w *writer) record(n *node, json []byte) error {
 		switch {
 		case value != nil:
 			if err := w.value(f.of, value); err != nil {
-				return under(f.name, err)
+				return codec.Under(f.name, err)
 			}
 		case f.fills == nil:
-			return under(f.name, fmt.Errorf("is missing, and %s has no default for it", n.name))
+			return codec.Under(f.name, fmt.Errorf("is missing, and %s has no default for it", n.name))
 		default:
 			if w.dst = append(w.dst, f.fills...); len(w.dst) > codec.MaxSize { // of {} they make much
 				return fmt.Errorf("encodes to more than %d MiB", codec.MaxSize>>20)
@@ -125,7 +125,7 @@ func (w *writer) array(n *node, json []byte) error {
 	i := 0
 	for item := range doc.Elements(json) {
 		if err := w.value(n.item, item); err != nil {
-			return under(strconv.Itoa(i), err)
+			return codec.Under(strconv.Itoa(i), err)
 		}
 		i++
 	}
@@ -145,7 +145,7 @@ func (w *writer) mapping(n *node, json []byte) error {
 	for name, value := range doc.Members(json) {
 		w.dst = append(appendLong(w.dst, int64(len(name))), name...)
 		if err := w.value(n.item, value); err != nil {
-			return under(name, err)
+			return codec.Under(name, err)
 		}
 	}
 	w.dst = append(w.dst, 0) // the empty block that is the end
@@ -175,7 +175,7 @@ func (w *writer) text(n *node, json []byte) error {
 		return w.base64(n, b)
 	case uuid:
 		var ok bool
-		if w.dst, ok = parseUUID(w.dst, str(b)); !ok {
+		if w.dst, ok = codec.UUID(w.dst, str(b)); !ok {
 			return fmt.Errorf("%.40q is not a UUID", b)
 		}
 		return nil
@@ -188,16 +188,13 @@ func (w *writer) text(n *node, json []byte) error {
 	case decimal:
 		return w.decimal(n, str(b))
 	case float, double:
-		if f, ok := notNumbers[string(b)]; ok {
+		if f, ok := codec.NotNumbers[string(b)]; ok {
 			w.float(n, f)
 			return nil
 		}
 	}
 	return unfit(n, json)
 }
-
-// notNumbers are numbers that JSON does not have.
-var notNumbers = map[string]float64{"NaN": math.NaN(), "Infinity": math.Inf(1), "-Infinity": math.Inf(-1)}
 
 func (w *writer) base64(n *node, b []byte) error {
 	size := base64.StdEncoding.DecodedLen(len(b))
@@ -218,13 +215,13 @@ func (w *writer) base64(n *node, b []byte) error {
 func (w *writer) number(n *node, json []byte) error {
 	switch n.kind {
 	case integer, long, date, timeOfDay, timestamp:
-		i, err := exactInt(json)
+		i, err := codec.Int(json)
 		if err != nil {
 			return err
 		}
 		return w.long(n, i)
 	case float, double:
-		f, err := exactFloat(n, str(json))
+		f, err := codec.Float(json, n.bits(), n.name)
 		if err != nil {
 			return err
 		}
@@ -262,18 +259,18 @@ func (w *writer) duration(n *node, json []byte) error {
 	if json[0] != '{' {
 		return unfit(n, json)
 	}
-	var parts [len(durationKeys)]uint64
+	var parts [len(codec.MonthKeys)]uint64
 	for name, value := range doc.Members(json) {
 		i := 0
-		for i < len(parts) && durationKeys[i] != name {
+		for i < len(parts) && codec.MonthKeys[i] != name {
 			i++
 		}
 		if i == len(parts) {
-			return fmt.Errorf("a duration has months, days and milliseconds, not %q", clip(name))
+			return fmt.Errorf("a duration has months, days and milliseconds, not %q", codec.Clip(name))
 		}
 		number, err := strconv.ParseUint(str(value), 10, 32)
 		if err != nil {
-			return under(name, errors.New("is not a whole number of 32 bits"))
+			return codec.Under(name, errors.New("is not a whole number of 32 bits"))
 		}
 		parts[i] = number
 	}

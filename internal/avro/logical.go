@@ -1,14 +1,10 @@
 package avro
 
 import (
-	"bytes"
-	"encoding/binary"
-	"encoding/hex"
 	"fmt"
-	"math/big"
-	"slices"
-	"strconv"
 	"time"
+
+	"github.com/flowd-io/flowd/internal/codec"
 )
 
 // layouts of times; zeros at the end of a fraction are left out.
@@ -88,90 +84,6 @@ func (r *reader) decimal(n *node) error {
 	if err != nil {
 		return err
 	}
-	r.dst, err = appendDecimal(r.dst, b, n)
+	r.dst, err = codec.AppendDecimal(r.dst, b, n.scale)
 	return err
-}
-
-// longestDecimal bounds the bytes of a decimal: its digits take much longer to work out.
-const longestDecimal = 1024
-
-// appendDecimal appends the number that bytes stand for, two's complement with the highest
-// first, as it is spelled with the scale's digits after the point.
-func appendDecimal(dst, b []byte, n *node) ([]byte, error) {
-	for len(b) > 1 && (b[0] == 0 && b[1] < 0x80 || b[0] == 0xff && b[1] >= 0x80) {
-		b = b[1:]
-	}
-	if len(b) > longestDecimal || n.scale > most {
-		return dst, fmt.Errorf("a decimal of %d bytes, and %d digits after the point, is too long", len(b), n.scale)
-	}
-	start := len(dst)
-	if len(b) <= 8 {
-		var i int64
-		if len(b) > 0 && b[0] >= 0x80 {
-			i = -1
-		}
-		for _, x := range b {
-			i = i<<8 | int64(x)
-		}
-		dst = strconv.AppendInt(dst, i, 10)
-	} else {
-		i := new(big.Int).SetBytes(b)
-		if b[0] >= 0x80 {
-			i.Sub(i, new(big.Int).Lsh(big.NewInt(1), uint(8*len(b)))) // #nosec G115 -- it is short
-		}
-		dst = i.Append(dst, 10)
-	}
-	return pointed(dst, start, n.scale), nil
-}
-
-// pointed puts a point before the last digits of the integer that begins at start.
-func pointed(dst []byte, start, scale int) []byte {
-	if scale <= 0 {
-		return dst
-	}
-	if dst[start] == '-' {
-		start++
-	}
-	if lacks := scale + 1 - (len(dst) - start); lacks > 0 { // digits before the point, and after it
-		dst = slices.Insert(dst, start, bytes.Repeat([]byte("0"), lacks)...)
-	}
-	at := len(dst) - scale
-	dst = append(dst, 0)
-	copy(dst[at+1:], dst[at:])
-	dst[at] = '.'
-	return dst
-}
-
-// appendUUID appends 16 bytes as a UUID is written.
-func appendUUID(dst, b []byte) []byte {
-	dst = append(dst, '"')
-	for i, x := range b {
-		if i == 4 || i == 6 || i == 8 || i == 10 {
-			dst = append(dst, '-')
-		}
-		dst = hex.AppendEncode(dst, []byte{x})
-	}
-	return append(dst, '"')
-}
-
-// parseUUID is the bytes of a UUID.
-func parseUUID(dst []byte, s string) ([]byte, bool) {
-	if len(s) != 36 || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
-		return dst, false
-	}
-	digits := s[:8] + s[9:13] + s[14:18] + s[19:23] + s[24:]
-	out, err := hex.AppendDecode(dst, []byte(digits))
-	return out, err == nil
-}
-
-var durationKeys = [3]string{"months", "days", "milliseconds"}
-
-// appendDuration appends the three numbers of a duration, which no unit has in common.
-func appendDuration(dst, b []byte) []byte {
-	for i, key := range durationKeys {
-		dst = append(dst, `{,,`[i])
-		dst = append(append(append(dst, '"'), key...), `":`...)
-		dst = strconv.AppendUint(dst, uint64(binary.LittleEndian.Uint32(b[4*i:])), 10)
-	}
-	return append(dst, '}')
 }

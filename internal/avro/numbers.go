@@ -3,125 +3,24 @@ package avro
 import (
 	"fmt"
 	"math/big"
-	"strconv"
-	"strings"
 
-	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/internal/codec"
 )
-
-// digits are a number's: 10.50 is 1050 with 2 digits after the point. Zeros at the end of a
-// fraction are left out.
-type digits struct {
-	negative bool
-	text     string
-	after    int // of them, after the point; negative: as many zeros follow
-}
-
-// most bounds the digits of a number, and its power of ten.
-const most = 3 * longestDecimal
-
-// parseDigits reads a number as JSON spells it.
-func parseDigits(s string) (digits, error) {
-	var d digits
-	whole, negative := strings.CutPrefix(s, "-")
-	d.negative = negative
-	power := 0
-	if i := strings.IndexAny(whole, "eE"); i >= 0 {
-		n, err := strconv.Atoi(whole[i+1:])
-		if err != nil || n > most || n < -most {
-			return d, fmt.Errorf("%.40q is not a number of up to %d digits", s, most)
-		}
-		whole, power = whole[:i], n
-	}
-	whole, fraction, _ := strings.Cut(whole, ".")
-	fraction = strings.TrimRight(fraction, "0")
-	d.text, d.after = strings.TrimLeft(whole+fraction, "0"), len(fraction)-power
-	if len(d.text) > most || strings.Trim(d.text, "0123456789") != "" || whole == "" {
-		return d, fmt.Errorf("%.40q is not a number of up to %d digits", s, most)
-	}
-	for d.after > 0 && strings.HasSuffix(d.text, "0") { // 1.50e1
-		d.text, d.after = d.text[:len(d.text)-1], d.after-1
-	}
-	if d.text == "" {
-		d = digits{}
-	}
-	return d, nil
-}
-
-// scaled is the number without its point, when that many digits are to follow it; ok is
-// false if there are more.
-func (d digits) scaled(scale int) (i *big.Int, ok bool) {
-	if d.after > scale {
-		return nil, false
-	}
-	i, ok = new(big.Int).SetString(d.text+strings.Repeat("0", scale-d.after), 10)
-	if d.text == "" {
-		return new(big.Int), true
-	}
-	if d.negative {
-		i.Neg(i)
-	}
-	return i, ok
-}
-
-// exactInt is a whole number, however it is spelled.
-func exactInt(json []byte) (int64, error) {
-	if i, ok := doc.ParseInt(json); ok {
-		return int64(i), nil
-	}
-	s := str(json)
-	if i, err := strconv.ParseInt(s, 10, 64); err == nil { // where an int is smaller
-		return i, nil
-	}
-	d, err := parseDigits(s)
-	if err != nil {
-		return 0, err
-	}
-	switch i, whole := d.scaled(0); {
-	case !whole:
-		return 0, fmt.Errorf("%.40s is not a whole number", s)
-	case !i.IsInt64():
-		return 0, fmt.Errorf("%.40s does not fit 64 bits", s)
-	default:
-		return i.Int64(), nil
-	}
-}
-
-// exactFloat is a number of a float or double. One that is written as an integer must be
-// exactly that.
-func exactFloat(n *node, s string) (float64, error) {
-	bits, sure := 64, 15 // digits that such a number always has room for
-	if n.kind == float {
-		bits, sure = 32, 6
-	}
-	f, err := strconv.ParseFloat(s, bits)
-	if err != nil {
-		return 0, fmt.Errorf("%.40s does not fit %s", s, n.name)
-	}
-	if len(s) <= sure || strings.ContainsAny(s, ".eE") {
-		return f, nil
-	}
-	want, _ := new(big.Int).SetString(s, 10)
-	if got, _ := big.NewFloat(f).Int(nil); got.Cmp(want) != 0 {
-		return 0, fmt.Errorf("%.40s does not fit %s exactly", s, n.name)
-	}
-	return f, nil
-}
 
 // decimal writes a decimal number, which must fit without being rounded.
 func (w *writer) decimal(n *node, s string) error {
-	d, err := parseDigits(s)
+	d, err := codec.ParseDigits(s)
 	if err != nil {
 		return err
 	}
-	if n.scale > most {
+	if n.scale > codec.MostDigits {
 		return fmt.Errorf("a decimal of %d digits after the point is too long", n.scale)
 	}
-	i, ok := d.scaled(n.scale)
+	i, ok := d.Scaled(n.scale)
 	switch {
 	case !ok:
 		return fmt.Errorf("%.40s has more than the %d digits after the point that the decimal has", s, n.scale)
-	case i.Sign() != 0 && len(i.Text(10)) > n.precision+len("-")*btoi(d.negative):
+	case i.Sign() != 0 && len(i.Text(10)) > n.precision+len("-")*btoi(d.Negative):
 		return fmt.Errorf("%.40s has more than the %d digits of the decimal", s, n.precision)
 	}
 	b := twosComplement(i)

@@ -53,6 +53,7 @@ const Kind = "AVRO"
 const (
 	bare   = "bare"
 	single = "single_object"
+	files  = "container"
 )
 
 // Reads are the options of decoding.
@@ -60,19 +61,22 @@ type Reads struct {
 	Registry engine.RegistryName `yaml:"registry" doc:"Registry of resources.registries, for payloads that begin with a schema id (Confluent's wire format)."`
 	Schema   `yaml:",inline"`
 	Reader   registry.Source `yaml:"reader" doc:"File of a schema, or the schema itself, whose fields, order and defaults documents get, whatever compatible schema their payloads were written by."`
-	Framing  string          `yaml:"framing" check:"oneof=bare|single_object" default:"bare" doc:"What payloads are without a registry: the value alone, or after the fingerprint of the schema (Avro's single-object encoding)."`
+	Framing  string          `yaml:"framing" check:"oneof=bare|single_object|container" default:"bare" doc:"What payloads are without a registry: the value alone, or after the fingerprint of the schema (Avro's single-object encoding), or a whole container file (.avro), which has its schema and becomes the list of its values."`
 	Raw      bool            `yaml:"raw" doc:"Show dates, times, decimals and UUIDs as the numbers and bytes that they are written as."`
 }
 
 // CheckConfig wants one source of schemas.
 func (r *Reads) CheckConfig(report func(path, message, remedy string)) {
+	isFile := r.Framing == files
 	switch {
-	case r.Registry == "" && r.Schema.Schema.IsZero():
+	case r.Registry == "" && !isFile && r.Schema.Schema.IsZero():
 		report("", "there is no schema to read by", "write `{registry: NAME}` or `{schema: order.avsc}`")
 	case r.Registry != "" && !r.Schema.Schema.IsZero():
 		report("schema", "payloads name their schema in the registry", "remove it; for a schema to read them by, write `reader`")
 	case r.Registry != "" && r.Framing != bare:
 		report("framing", "payloads of a registry begin with its schema id", "remove it, or `registry`")
+	case isFile && (!r.Schema.Schema.IsZero() || !r.Reader.IsZero()):
+		report("framing", "a container file has its own schema", "remove it, or `schema` and `reader`")
 	case len(r.Needs) > 0 && r.Schema.Schema.IsZero():
 		report("needs", "there is no schema that needs them", "remove it")
 	}
@@ -88,6 +92,9 @@ type Decoder struct {
 // Decoder makes what the options say; files are read.
 func (r *Reads) Decoder(env engine.Env) (*Decoder, error) {
 	o := Options{Raw: r.Raw}
+	if r.Framing == files {
+		return &Decoder{own: &container{options: o}}, nil
+	}
 	reader, err := (&Schema{Schema: r.Reader}).readerOf(o)
 	if err != nil {
 		return nil, err
@@ -138,11 +145,7 @@ func (d *Decoder) Reader(ctx context.Context, payload []byte) (c codec.Codec, bo
 		}
 		return d.own, body, nil, nil
 	}
-	number, body, err := registry.Cut(payload)
-	if err != nil {
-		return nil, nil, nil, fmt.Errorf("avro: %w", err)
-	}
-	e, err := d.compiled.Of(ctx, number)
+	e, body, err := d.compiled.Read(ctx, payload)
 	return e.Made, body, e.ID, err
 }
 

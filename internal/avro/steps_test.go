@@ -55,7 +55,7 @@ func TestPayloadsNameTheirSchema(t *testing.T) {
 		{"a schema that needs another", `000000000402ff00`, `["/w=="] of 4`},
 		{"an id that there is not", `00000000090e`, "does not know schema id 9"},
 		{"a schema of another kind", `00000000020e`, "schema id 2 is of type PROTOBUF, not AVRO"},
-		{"a schema that is none", `00000000030e`, `schema id 3: not an Avro schema: `},
+		{"a schema that is not valid", `00000000030e`, `schema id 3: not an Avro schema: `},
 		{"another first byte", `01000000010e`, "begins with byte 0x01, not with 0x00 and a schema id"},
 		{"JSON", hex.EncodeToString([]byte(`{"a":1}`)), "begins with byte 0x7b"},
 		{"nothing", ``, "the payload is empty"},

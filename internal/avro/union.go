@@ -73,7 +73,7 @@ func (w *writer) fitsObject(n *node, json []byte) fit {
 	for name := range doc.Members(json) {
 		i, ok := n.index[name]
 		if n.kind == duration {
-			ok = name == durationKeys[0] || name == durationKeys[1] || name == durationKeys[2]
+			ok = name == codec.MonthKeys[0] || name == codec.MonthKeys[1] || name == codec.MonthKeys[2]
 		}
 		if !ok {
 			return maybe
@@ -82,7 +82,7 @@ func (w *writer) fitsObject(n *node, json []byte) fit {
 			known++
 		}
 	}
-	needed := len(durationKeys)
+	needed := len(codec.MonthKeys)
 	if n.kind == record {
 		needed = n.needed
 	}
@@ -105,7 +105,7 @@ func (w *writer) fitsText(n *node, json []byte) fit {
 	case blob, fixed, decimal:
 		return when(w.tries(n, json) == nil, loose)
 	case float, double:
-		_, ok := notNumbers[string(b)]
+		_, ok := codec.NotNumbers[string(b)]
 		return when(ok, loose)
 	}
 	return not

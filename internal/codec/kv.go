@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/flowd-io/flowd/engine/doc"
@@ -63,46 +64,77 @@ type pair struct {
 	quoted     bool // is text, whatever it looks like
 }
 
+func (o *object) addPair(p pair) error {
+	switch {
+	case p.flag:
+		return o.addRaw(p.key, "true")
+	case p.quoted:
+		return o.addText(p.key, p.value)
+	}
+	return o.add(p.key, p.value)
+}
+
 func (g *grammar) decode(dst []byte, s string) ([]byte, error) {
-	pairs, err := g.parse(s)
+	list, err := g.parse(s)
 	if err != nil {
 		return dst, fmt.Errorf("%s: %w", g.name, err)
 	}
 	o := newObject(dst, g.numbers)
-	for _, p := range pairs {
-		switch {
-		case p.flag:
-			err = o.addRaw(p.key, "true")
-		case p.quoted:
-			err = o.addText(p.key, p.value)
-		default:
-			err = o.add(p.key, p.value)
-		}
-		if err != nil {
+	for _, p := range list {
+		if err := o.addPair(p); err != nil {
 			return dst, fmt.Errorf("%s: %w", g.name, err)
 		}
 	}
 	return o.end(), nil
 }
 
-// parse reads all pairs; of equal keys the last counts, in the place of the first.
+// parse reads all pairs.
 func (g *grammar) parse(s string) ([]pair, error) {
-	var pairs []pair
-	at := map[string]int{}
+	var all pairs
 	for rest := g.skip(s); rest != ""; rest = g.skip(rest) {
 		p, tail, err := g.pair(rest)
 		if err != nil {
 			return nil, fmt.Errorf("byte %d: %w", len(s)-len(rest), err)
 		}
-		if i, ok := at[p.key]; ok {
-			pairs[i] = p
-		} else {
-			at[p.key] = len(pairs)
-			pairs = append(pairs, p)
-		}
+		all.put(p)
 		rest = tail
 	}
-	return pairs, nil
+	return all.list, nil
+}
+
+// pairs are in the order of their keys; of equal keys the last counts, in the place of the first.
+type pairs struct {
+	list []pair
+	at   map[string]int // when there are many
+}
+
+func (all *pairs) put(p pair) {
+	if i := all.find(p.key); i >= 0 {
+		all.list[i] = p
+		return
+	}
+	if all.at != nil {
+		all.at[p.key] = len(all.list)
+	}
+	all.list = append(all.list, p)
+}
+
+// find is where a key is, or -1.
+func (all *pairs) find(key string) int {
+	const many = 16
+	switch {
+	case len(all.list) < many:
+		return slices.IndexFunc(all.list, func(p pair) bool { return p.key == key })
+	case all.at == nil:
+		all.at = make(map[string]int, 2*many)
+		for i, p := range all.list {
+			all.at[p.key] = i
+		}
+	}
+	if i, ok := all.at[key]; ok {
+		return i
+	}
+	return -1
 }
 
 // skip goes to the next pair.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -12,6 +13,14 @@ import (
 // that may be in flight.
 func TestWorkingIsHonest(t *testing.T) {
 	repeat := func(open, s, end string) string { return open + strings.Repeat(s, (256<<10)/len(s)) + end }
+	some := func(n int, separator, end string) string {
+		var b strings.Builder
+		for i := range n {
+			b.WriteString(strconv.FormatInt(int64(i), 36) + end + separator)
+		}
+		return strings.TrimSuffix(b.String(), separator)
+	}
+	names := func(separator, end string) string { return some(50_000, separator, end) }
 	tests := []struct {
 		name    string
 		codec   Expanding
@@ -26,6 +35,24 @@ func TestWorkingIsHonest(t *testing.T) {
 		{"elements", new(XML), repeat("<r>", "<a/>", "</r>")},
 		{"elements with an end", new(XML), repeat("<r>", "<a></a>", "</r>")},
 		{"attributes", new(XML), repeat("<r ", "a='' ", "/>")},
+		{"labels", new(LTSV), repeat("", "a:\t", "")},
+		{"different labels", new(LTSV), names("\t", ":1")},
+		{"fields", new(Form), repeat("", "a&", "")},
+		{"different fields", new(Form), names("&", "")},
+		{"escapes", new(Form), repeat("", "%41", "")},
+		{"keys", new(INI), repeat("", "a\n", "")},
+		{"different keys", new(INI), names("\n", "")},
+		{"different sections", new(INI), "[" + strings.ReplaceAll(names("\n", "]"), "\n", "\n[")},
+		{"sections of a key", new(INI), "[" + strings.ReplaceAll(names("\n", "]"), "\n", "\na\n[")},
+		{"extensions", new(CEF), repeat("CEF:0|||||||", "a= ", "")},
+		{"different extensions", new(CEF), "CEF:0|||||||" + names(" ", "=")},
+		{"toml keys", new(TOML), some(9000, "\n", "=1")},
+		{"toml tables", new(TOML), "[" + strings.ReplaceAll(some(9000, "\n", "]"), "\n", "\n[")},
+		{"toml lists of tables", new(TOML), strings.Repeat("[[a]]\n", 9000)},
+		{"toml lists", new(TOML), repeat("a=[", "[],", "]")},
+		{"toml numbers", new(TOML), repeat("a=[", "1,", "]")},
+		{"toml inline tables", new(TOML), "a=[" + strings.Repeat("{a=1},", 9000) + "]"},
+		{"toml parts of keys", new(TOML), some(1200, "\n", ".a.a.a.a.a.a=1")},
 		{"text", new(XML), repeat("<r>", "text &amp; ", "</r>")},
 	}
 	for _, tt := range tests {
@@ -51,8 +78,11 @@ func FuzzWithin(f *testing.F) {
 		"&a [*a]", "[" + strings.Repeat("[", 600), "<a b='c'>d</a>", "<!DOCTYPE a [<!ENTITY b 'bbbb'>]><a>&b;</a>"} {
 		f.Add(i, []byte(s))
 	}
+	f.Add(3, []byte("\xdc\x00\x20"+strings.Repeat("\xc2", 32)))
+	f.Add(4, []byte("\x98\x20"+strings.Repeat("\xc4\x82\x18\x64\x01", 32)))
 	f.Fuzz(func(t *testing.T, i int, payload []byte) {
-		codec := []Expanding{new(CSV), new(YAML), new(XML)}[uint(i)%3]
+		codec := []Expanding{new(CSV), new(YAML), new(XML), new(MsgPack), new(CBOR), new(LTSV), new(Form), new(INI),
+			new(TOML), new(CEF)}[uint(i)%10]
 		want, wantErr := codec.DecodeWithin(nil, payload, MaxSize)
 		if codec.Working(payload) < 0 {
 			t.Fatal("it takes less than no memory")

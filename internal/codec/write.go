@@ -29,6 +29,19 @@ func (o *object) add(key, value string) error {
 	return o.addText(key, value)
 }
 
+// value appends text, or a number, where a value is due.
+func (o *object) value(s string) (err error) {
+	if o.numbers && isNumber(s) {
+		o.dst = append(o.dst, s...)
+	} else {
+		o.dst, err = appendText(o.dst, s)
+	}
+	if err == nil {
+		err = checkSize(o.dst, o.start, MaxSize)
+	}
+	return err
+}
+
 func (o *object) addText(key, value string) error {
 	if err := o.addRaw(key, ""); err != nil {
 		return err

@@ -126,15 +126,19 @@ func (c *Config) Resume(r io.Reader, from Place) Reader {
 // Decompressed cuts the decompressed data of r into records. In a [Pump] it waits for
 // memory that other streams use; elsewhere Next returns a [compression.BusyError].
 func (c *Config) Decompressed(f compression.Format, r io.Reader) (Reader, error) {
-	var stop <-chan struct{}
-	if h, ok := r.(*handover); ok {
-		stop = h.pump.stop
-	}
-	plain, err := compression.NewReader(f, r, stop)
+	plain, err := decompressed(f, r)
 	if err != nil {
 		return nil, err
 	}
 	return c.Reader(plain), nil
+}
+
+func decompressed(f compression.Format, r io.Reader) (io.ReadCloser, error) {
+	var stop <-chan struct{}
+	if h, ok := r.(*handover); ok {
+		stop = h.pump.stop
+	}
+	return compression.NewReader(f, r, stop)
 }
 
 // Compression is how a stream is compressed. Inputs and outputs have it inline,

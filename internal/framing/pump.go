@@ -19,28 +19,36 @@ const (
 // whoever waits for them can stop waiting. What has been found is handed over before the
 // stream is read again.
 type Pump struct {
-	runs chan []Record
-	free chan []Record
-	stop chan struct{}
-	once sync.Once
-	src  io.Reader
-	err  error // how the stream ended; set before runs is closed
+	runs  chan run
+	free  chan run
+	stop  chan struct{}
+	ended chan struct{} // closed when the stream is not used any more
+	once  sync.Once
+	src   io.Reader
+	err   error // how the stream ended; set before runs is closed
 
 	rest []Record // of a run, what has not been taken; its end is run's
-	run  []Record
+	run  run
+}
+
+// run is what is handed over at once.
+type run struct {
+	records []Record
+	places  []Place // after each of them
 }
 
 // NewPump starts to read. open puts a Reader on the stream; its error is how the
 // stream ends.
 func NewPump(src io.Reader, open func(io.Reader) (Reader, error)) *Pump {
 	p := &Pump{
-		runs: make(chan []Record, 1),
-		free: make(chan []Record, 3),
-		stop: make(chan struct{}),
-		src:  src,
+		runs:  make(chan run, 1),
+		free:  make(chan run, 3),
+		stop:  make(chan struct{}),
+		ended: make(chan struct{}),
+		src:   src,
 	}
 	for range cap(p.free) {
-		p.free <- make([]Record, 0, pumpRun)
+		p.free <- run{records: make([]Record, 0, pumpRun), places: make([]Place, 0, pumpRun)}
 	}
 	go p.read(open)
 	return p
@@ -49,6 +57,12 @@ func NewPump(src io.Reader, open func(io.Reader) (Reader, error)) *Pump {
 // Fill waits for the first record and adds the available ones, until b is full. It returns
 // at once when ctx ends, with ctx's error.
 func (p *Pump) Fill(ctx context.Context, b *engine.Batch, base engine.Meta) error {
+	return p.FillPlaced(ctx, b, base, nil)
+}
+
+// FillPlaced is Fill that tells placed, unless it is nil, of each message and the place after it.
+func (p *Pump) FillPlaced(ctx context.Context, b *engine.Batch, base engine.Meta,
+	placed func(*engine.Message, Place)) error {
 	for first := true; b.Room() > 0; first = false {
 		if len(p.rest) == 0 && !p.next(ctx, first) {
 			break
@@ -56,9 +70,14 @@ func (p *Pump) Fill(ctx context.Context, b *engine.Batch, base engine.Meta) erro
 		if len(p.rest) == 0 {
 			return p.err
 		}
-		n := min(b.Room(), len(p.rest))
-		for i := range p.rest[:n] {
-			p.rest[i].AddTo(b, base)
+		places := p.run.places[len(p.run.places)-len(p.rest):]
+		n := 0
+		for n < len(p.rest) && b.Room() > 0 {
+			m := p.rest[n].AddTo(b, base)
+			if placed != nil {
+				placed(m, places[n])
+			}
+			n++
 		}
 		p.rest = p.rest[n:]
 	}
@@ -68,10 +87,10 @@ func (p *Pump) Fill(ctx context.Context, b *engine.Batch, base engine.Meta) erro
 // next takes the next run; with nothing in it the stream has ended. It is false
 // when there is none, or none yet.
 func (p *Pump) next(ctx context.Context, wait bool) bool {
-	if p.run != nil {
-		clear(p.run) // a run at rest pins no blocks
-		p.free <- p.run[:0]
-		p.run = nil
+	if p.run.records != nil {
+		clear(p.run.records) // a run at rest pins no blocks
+		p.free <- run{p.run.records[:0], p.run.places[:0]}
+		p.run = run{}
 	}
 	if wait {
 		select {
@@ -86,9 +105,12 @@ func (p *Pump) next(ctx context.Context, wait bool) bool {
 			return false
 		}
 	}
-	p.rest = p.run
+	p.rest = p.run.records
 	return true
 }
+
+// Wait waits, after Close, until the stream is not used any more.
+func (p *Pump) Wait() { <-p.ended }
 
 // Close ends the goroutine, as soon as its read returns: one that takes
 // deadlines, as a pipe's, at once; another with the next data or the process.
@@ -100,6 +122,7 @@ func (p *Pump) Close() {
 }
 
 func (p *Pump) read(open func(io.Reader) (Reader, error)) {
+	defer close(p.ended)
 	defer close(p.runs)
 	defer func() {
 		if r := recover(); r != nil {
@@ -120,9 +143,9 @@ func (p *Pump) read(open func(io.Reader) (Reader, error)) {
 			out.flush()
 			return
 		}
-		out.run = append(out.run, rec)
+		out.run.records, out.run.places = append(out.run.records, rec), append(out.run.places, r.Place())
 		out.bytes += len(rec.Body)
-		if (len(out.run) == pumpRun || out.bytes >= pumpBytes) && !out.flush() {
+		if (len(out.run.records) == pumpRun || out.bytes >= pumpBytes) && !out.flush() {
 			return
 		}
 	}
@@ -132,7 +155,7 @@ func (p *Pump) read(open func(io.Reader) (Reader, error)) {
 // hands over first what was found before.
 type handover struct {
 	pump  *Pump
-	run   []Record
+	run   run
 	bytes int // of the run
 }
 
@@ -145,7 +168,7 @@ func (h *handover) Read(p []byte) (int, error) {
 
 // flush is false when the pump was closed.
 func (h *handover) flush() bool {
-	if len(h.run) > 0 {
+	if len(h.run.records) > 0 {
 		select {
 		case h.pump.runs <- h.run:
 		case <-h.pump.stop:

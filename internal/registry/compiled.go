@@ -22,15 +22,15 @@ type Compiled[T any] struct {
 // Entry is a compiled schema.
 type Entry[T any] struct {
 	Made   T
-	ID     any // its id, as a value for metadata
-	Header []byte
+	ID     any    // its id, as a value for metadata
+	Header []byte // what a payload begins with
 	err    error
 }
 
 // NewCompiled makes one for schemas of a kind; compile may be called at once from several
 // goroutines.
 func NewCompiled[T any](r engine.SchemaRegistry, kind string, compile func(*engine.Schema) (T, error)) *Compiled[T] {
-	return &Compiled[T]{registry: r, kind: kind, compile: compile, made: newKept[int, Entry[T]]()}
+	return &Compiled[T]{registry: r, kind: kind, compile: compile, made: newKept[int, Entry[T]](mostMadeBytes)}
 }
 
 // Of is what was made of the schema of an id. What can't be made is class decode.
@@ -43,6 +43,17 @@ func (c *Compiled[T]) Of(ctx context.Context, id int) (Entry[T], error) {
 		return Entry[T]{}, err
 	}
 	return c.Make(s)
+}
+
+// Read is what was made of the schema that a payload begins with the id of, and the rest of
+// the payload. What can't be read is class decode.
+func (c *Compiled[T]) Read(ctx context.Context, payload []byte) (e Entry[T], body []byte, err error) {
+	id, body, err := cut(payload)
+	if err != nil {
+		return e, nil, engine.WithClass(engine.Decode, err)
+	}
+	e, err = c.Of(ctx, id)
+	return e, body, err
 }
 
 // Make is Of for a schema that is at hand.
@@ -58,7 +69,7 @@ func (c *Compiled[T]) Make(s *engine.Schema) (Entry[T], error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.made.add(s.ID, e, size(s))
+	c.made.add(s.ID, e, size(s)*madeOfText)
 	return e, e.err
 }
 

@@ -6,12 +6,14 @@ import "github.com/hashicorp/golang-lru/v2/simplelru"
 const (
 	mostKept      = 10_000
 	mostKeptBytes = 32 << 20 // of the texts of schemas
+	mostMadeBytes = 256 << 20
+	madeOfText    = 40 // bytes that are made of one of a schema's text, at most about
 )
 
 // kept is a cache that is bounded by number and by bytes. It has no lock.
 type kept[K comparable, V any] struct {
-	lru   *simplelru.LRU[K, sized[V]]
-	bytes int
+	lru         *simplelru.LRU[K, sized[V]]
+	bytes, most int
 }
 
 type sized[V any] struct {
@@ -19,8 +21,8 @@ type sized[V any] struct {
 	bytes int
 }
 
-func newKept[K comparable, V any]() *kept[K, V] {
-	k := &kept[K, V]{}
+func newKept[K comparable, V any](mostBytes int) *kept[K, V] {
+	k := &kept[K, V]{most: mostBytes}
 	k.lru, _ = simplelru.NewLRU(mostKept, func(_ K, old sized[V]) { k.bytes -= old.bytes }) // the size is positive
 	return k
 }
@@ -35,7 +37,7 @@ func (k *kept[K, V]) add(key K, v V, bytes int) {
 	k.lru.Remove(key)
 	k.bytes += bytes
 	k.lru.Add(key, sized[V]{v, bytes})
-	for k.bytes > mostKeptBytes && k.lru.Len() > 1 {
+	for k.bytes > k.most && k.lru.Len() > 1 {
 		k.lru.RemoveOldest()
 	}
 }

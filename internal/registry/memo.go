@@ -45,7 +45,9 @@ type turn struct {
 	waiting int
 }
 
-func newMemo() *memo { return &memo{answers: newKept[key, answer](), asking: map[key]*turn{}} }
+func newMemo() *memo {
+	return &memo{answers: newKept[key, answer](mostKeptBytes), asking: map[key]*turn{}}
+}
 
 // get is the answer to a question; ask gives a new one, and for how long it holds.
 func (m *memo) get(ctx context.Context, k key, ask func(context.Context) (*engine.Schema, time.Duration, error)) (

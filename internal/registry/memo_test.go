@@ -102,7 +102,7 @@ func TestOneAsksForAll(t *testing.T) {
 }
 
 func TestCachesAreBounded(t *testing.T) {
-	k := newKept[int, string]()
+	k := newKept[int, string](mostKeptBytes)
 	for i := range mostKept + 10 {
 		k.add(i, "", 1)
 	}
@@ -115,5 +115,17 @@ func TestCachesAreBounded(t *testing.T) {
 	k.add(2, "", 2)
 	if _, ok := k.get(1); ok || k.bytes != 2 {
 		t.Errorf("%d kept, of %d bytes", k.lru.Len(), k.bytes)
+	}
+}
+
+func TestWhatIsMadeOfASchemaWeighsMore(t *testing.T) {
+	c := NewCompiled(nil, "AVRO", func(*engine.Schema) (int, error) { return 1, nil })
+	for id := range 30 {
+		if _, err := c.Make(&engine.Schema{ID: id, Type: "AVRO", Text: strings.Repeat(" ", 1<<20)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := c.made.lru.Len(); n != mostMadeBytes/madeOfText>>20 {
+		t.Errorf("%d of 30 large schemas are kept", n)
 	}
 }

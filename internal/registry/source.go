@@ -100,7 +100,12 @@ func (s Source) Read() (string, error) {
 
 // ReadFile reads a file of a schema, which is part of the configuration.
 func ReadFile(name string) ([]byte, error) {
-	info, err := os.Stat(name)
+	return ReadFrom(os.Stat, func(name string) (fs.File, error) { return os.Open(name) }, name) // #nosec G304 -- the configuration names it
+}
+
+// ReadFrom is ReadFile for what is not just a path, such as a file in an [os.Root].
+func ReadFrom(stat func(string) (fs.FileInfo, error), open func(string) (fs.File, error), name string) ([]byte, error) {
+	info, err := stat(name)
 	if place, ok := errors.AsType[*fs.PathError](err); ok {
 		err = place.Err
 	}
@@ -112,7 +117,7 @@ func ReadFile(name string) ([]byte, error) {
 	case info.Size() > maxAnswer:
 		return nil, fmt.Errorf("%s is larger than %d MiB", name, maxAnswer>>20)
 	}
-	f, err := os.Open(name) // #nosec G304 -- the configuration names it
+	f, err := open(name)
 	if err != nil {
 		return nil, err
 	}

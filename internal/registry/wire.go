@@ -11,8 +11,8 @@ const (
 	header = 5 // bytes: the magic one, and an id
 )
 
-// Cut is the schema id that a payload begins with, and the rest of it.
-func Cut(payload []byte) (id int, rest []byte, err error) {
+// cut is the schema id that a payload begins with, and the rest of it.
+func cut(payload []byte) (id int, rest []byte, err error) {
 	switch {
 	case len(payload) == 0:
 		return 0, nil, errors.New("the payload is empty, but should begin with a schema id")

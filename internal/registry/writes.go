@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
@@ -30,7 +31,10 @@ func (w *Writes) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
-var metaTopic = expr.MustTemplate(`$(meta("topic"))`)
+var metaTopic = sync.OnceValue(func() *expr.Template {
+	t := expr.MustTemplate(`$(meta("topic"))`)
+	return &t
+})
 
 // Writer finds the schema that a message is written by. It is safe for concurrent use.
 type Writer[T any] struct {
@@ -90,7 +94,7 @@ func (w *Writer[T]) subject(m *engine.Message) (string, error) {
 	}
 	from := &w.cfg.Topic
 	if from.IsZero() {
-		from = &metaTopic
+		from = metaTopic()
 	}
 	topic, err := from.Text(m)
 	if err != nil {

@@ -1,10 +1,6 @@
-package avro
+package codec
 
-import (
-	"errors"
-
-	"github.com/flowd-io/flowd/internal/codec"
-)
+import "errors"
 
 // placed is an error at a place in a document.
 type placed struct {
@@ -16,25 +12,26 @@ func (e *placed) Error() string { return e.path + ": " + e.err.Error() }
 
 func (e *placed) Unwrap() error { return e.err }
 
-// longestPath bounds what is shown of a place that is deep inside.
+// longestPath bounds what is shown of a deeply nested place.
 const longestPath = 200
 
-// under is an error of a field or an item with this name.
-func under(name string, err error) error {
-	if errors.Is(err, codec.ErrLimit) {
+// Under is an error of a field or an item with this name.
+func Under(name string, err error) error {
+	if errors.Is(err, ErrLimit) {
 		return err
 	}
 	at, ok := err.(*placed) //nolint:errorlint // it is not wrapped
 	switch {
 	case !ok:
-		return &placed{clip(name), err}
+		return &placed{Clip(name), err}
 	case len(at.path) < longestPath:
-		at.path = clip(name) + "." + at.path
+		at.path = Clip(name) + "." + at.path
 	}
 	return at
 }
 
-func clip(name string) string {
+// Clip shortens the name of a field or of an item for a complaint.
+func Clip(name string) string {
 	if len(name) > longestPath {
 		return name[:longestPath] + "…"
 	}

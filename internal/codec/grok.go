@@ -1,0 +1,278 @@
+package codec
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"regexp"
+	"regexp/syntax"
+	"strings"
+	"sync"
+
+	"github.com/flowd-io/flowd/schema"
+)
+
+// Grok reads text by named patterns. It can't be encoded.
+type Grok struct {
+	Pattern  GrokPattern       `yaml:"pattern,main" check:"required" doc:"Regular expression (RE2) with %{NAME} for a known pattern, %{NAME:field} for a field of what it matches, and %{NAME:field:int} for a field of a type: int, float or bool. The field a.b is b in the object a."`
+	Patterns map[string]string `yaml:"patterns" doc:"Patterns of your own, by name; they come before the known ones."`
+}
+
+// GrokPattern is a pattern as it is written, and as it is compiled with those it names.
+type GrokPattern struct {
+	Source string
+	re     *regexp.Regexp
+	root   *grokField
+}
+
+// UnmarshalConfig takes the text; the patterns that it names are known later.
+func (p *GrokPattern) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
+	if text, ok := d.Text(n); ok {
+		p.Source = text
+	}
+}
+
+// DescribeConfig is text.
+func (p *GrokPattern) DescribeConfig() *schema.Type { return schema.AnyOf("grok pattern", "") }
+
+// CheckConfig compiles the pattern.
+func (c *Grok) CheckConfig(report func(path, message, remedy string)) {
+	if c.Pattern.Source == "" {
+		return
+	}
+	for name := range c.Patterns {
+		if !grokName.MatchString(name) {
+			report("patterns", fmt.Sprintf("%q is not a name of a pattern", name), "use letters, digits and _")
+			return
+		}
+	}
+	err := c.Compile()
+	if err == nil {
+		return
+	}
+	path, remedy := "pattern", "flowd docs formats lists the known patterns; add others to `patterns`"
+	if e, ok := errors.AsType[*grokError](err); ok && e.in != "" && c.Patterns[e.in] != "" {
+		path = "patterns." + e.in
+	}
+	if _, ok := errors.AsType[*syntax.Error](err); ok {
+		remedy = "use RE2 syntax, which does not look around"
+	}
+	report(path, err.Error(), remedy)
+}
+
+// grokError is a mistake in a pattern, or in the one of this name that it leads to.
+type grokError struct {
+	in  string
+	err error
+}
+
+func (e *grokError) Error() string {
+	if e.in == "" {
+		return e.err.Error()
+	}
+	return fmt.Sprintf("in pattern %s: %v", e.in, e.err)
+}
+
+func (e *grokError) Unwrap() error { return e.err }
+
+// grokField is a place in the result: the value of a group, or an object.
+type grokField struct {
+	name   string
+	kind   string // int, float, bool, or "" for text
+	groups []int  // of the expression; the first that took part counts
+	fields []*grokField
+}
+
+var (
+	grokRef   = regexp.MustCompile(`%\{([^{}]*)\}`)
+	grokParts = regexp.MustCompile(`^(\w+)(?::([\w@.\[\]-]+))?(?::(\w+))?$`)
+	grokName  = regexp.MustCompile(`^\w+$`)
+)
+
+//go:embed grok.patterns
+var grokFile string
+
+// knownGrok are the patterns by name.
+var knownGrok = sync.OnceValue(func() map[string]string {
+	known := map[string]string{}
+	for line := range strings.Lines(grokFile) {
+		if name, pattern, ok := strings.Cut(strings.TrimRight(line, "\n"), " "); ok && name != "#" {
+			known[name] = pattern
+		}
+	}
+	return known
+})
+
+// Compile makes the pattern ready.
+func (c *Grok) Compile() error {
+	b := grokBuilder{own: c.Patterns, root: &grokField{}, of: map[int]*grokField{}}
+	text, err := b.expand(c.Pattern.Source, "", 0)
+	if err != nil {
+		return err
+	}
+	re, err := regexp.Compile(text)
+	if err != nil {
+		return &grokError{err: fmt.Errorf("not a valid regular expression: %w", err)}
+	}
+	for i, name := range re.SubexpNames() {
+		switch n := 0; {
+		case name == "":
+		case strings.HasPrefix(name, grokGroup):
+			if _, err := fmt.Sscanf(name[len(grokGroup):], "%d", &n); err != nil || b.of[n] == nil {
+				return &grokError{err: fmt.Errorf("a group can't be named %s", name)}
+			}
+			b.of[n].groups = append(b.of[n].groups, i)
+		default: // a group as in regular expressions
+			f, err := b.field(name, "")
+			if err != nil {
+				return &grokError{err: err}
+			}
+			f.groups = append(f.groups, i)
+		}
+	}
+	if len(b.root.fields) == 0 {
+		return &grokError{err: errors.New("the pattern has no field, such as in %{NUMBER:bytes}")}
+	}
+	c.Pattern.re, c.Pattern.root = re, b.root
+	return nil
+}
+
+const grokGroup = "grok__"
+
+// grokBuilder makes a regular expression of a pattern.
+type grokBuilder struct {
+	own  map[string]string
+	root *grokField
+	of   map[int]*grokField // by the number in the name of their groups
+	size int
+}
+
+// expand replaces the names in a pattern by what they stand for.
+func (b *grokBuilder) expand(pattern, in string, depth int) (string, error) {
+	if b.size += len(pattern); b.size > maxPattern || depth > 32 {
+		return "", &grokError{in, fmt.Errorf("the pattern is longer than %d KiB with those that it names, or names itself",
+			maxPattern>>10)}
+	}
+	var out strings.Builder
+	last := 0
+	for _, at := range grokRef.FindAllStringSubmatchIndex(pattern, -1) {
+		out.WriteString(pattern[last:at[0]])
+		last = at[1]
+		m := grokParts.FindStringSubmatch(pattern[at[2]:at[3]])
+		if m == nil {
+			return "", &grokError{in, fmt.Errorf("%q is not such as %%{NAME:field:int}", pattern[at[0]:at[1]])}
+		}
+		inner, ok := b.own[m[1]]
+		if !ok {
+			inner, ok = knownGrok()[m[1]]
+		}
+		if !ok {
+			return "", &grokError{in, fmt.Errorf("there is no pattern %s", m[1])}
+		}
+		group := "?:"
+		if m[2] != "" {
+			f, err := b.field(m[2], m[3])
+			if err != nil {
+				return "", &grokError{in, err}
+			}
+			group = fmt.Sprintf("?P<%s%d>", grokGroup, len(b.of))
+			b.of[len(b.of)] = f
+		}
+		text, err := b.expand(inner, m[1], depth+1)
+		if err != nil {
+			return "", err
+		}
+		if _, err := syntax.Parse(text, syntax.Perl); err != nil {
+			return "", &grokError{m[1], fmt.Errorf("not a valid regular expression: %w", err)}
+		}
+		out.WriteString("(" + group + text + ")")
+	}
+	out.WriteString(pattern[last:])
+	return out.String(), nil
+}
+
+// field is the place of a.b, or of [a][b].
+func (b *grokBuilder) field(path, kind string) (*grokField, error) {
+	switch kind {
+	case "", "int", "float", "bool":
+	case "string":
+		kind = ""
+	case "long", "integer":
+		kind = "int"
+	case "double":
+		kind = "float"
+	case "boolean":
+		kind = "bool"
+	default:
+		return nil, fmt.Errorf("%s is not a type: int, float, bool or string", kind)
+	}
+	if strings.HasPrefix(path, "[") {
+		path = strings.ReplaceAll(strings.Trim(path, "[]"), "][", ".")
+	}
+	f := b.root
+	for name := range strings.SplitSeq(path, ".") {
+		if name == "" || strings.ContainsAny(name, "[]") || f.kind != "" || f != b.root && len(f.fields) == 0 && b.taken(f) {
+			return nil, fmt.Errorf("field %s is not a name such as a.b, or is within one that is text", path)
+		}
+		f = f.child(name)
+	}
+	if len(f.fields) > 0 {
+		return nil, fmt.Errorf("field %s is an object already", path)
+	}
+	if kind != "" {
+		f.kind = kind
+	}
+	return f, nil
+}
+
+// taken says whether the field is the value of a group.
+func (b *grokBuilder) taken(f *grokField) bool {
+	for _, other := range b.of {
+		if other == f {
+			return true
+		}
+	}
+	return len(f.groups) > 0
+}
+
+func (f *grokField) child(name string) *grokField {
+	for _, c := range f.fields {
+		if c.name == name {
+			return c
+		}
+	}
+	c := &grokField{name: name}
+	f.fields = append(f.fields, c)
+	return c
+}
+
+// Decode gives an object of the fields; one whose pattern took no part is left out.
+func (c *Grok) Decode(dst, payload []byte) ([]byte, error) {
+	return c.DecodeWithin(dst, payload, MaxSize)
+}
+
+// Working is next to nothing beside the result.
+func (c *Grok) Working(payload []byte) int { return len(payload) }
+
+// DecodeWithin is Decode. Fields may be parts of others.
+func (c *Grok) DecodeWithin(dst, payload []byte, limit int) ([]byte, error) {
+	m := c.Pattern.re.FindSubmatchIndex(payload)
+	if m == nil {
+		return dst, errors.New("grok: the payload does not match the pattern")
+	}
+	out, err := c.Pattern.root.append(dst, payload, m, len(dst)+limit)
+	switch {
+	case errors.Is(err, ErrLimit) && limit >= MaxSize:
+		return dst, fmt.Errorf("grok: %w", errTooLarge)
+	case errors.Is(err, ErrLimit):
+		return dst, ErrLimit
+	case err != nil:
+		return dst, fmt.Errorf("grok: %w", err)
+	}
+	return out, nil
+}
+
+// Encode is not possible.
+func (c *Grok) Encode(dst, _ []byte) ([]byte, error) {
+	return dst, errors.New("grok: a pattern can't be encoded")
+}

@@ -1,0 +1,172 @@
+package jsonschema
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	santhosh "github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/internal/codec"
+	"github.com/flowd-io/flowd/internal/registry"
+)
+
+var drafts = map[string]*santhosh.Draft{
+	"2020-12": santhosh.Draft2020, "2019-09": santhosh.Draft2019,
+	"7": santhosh.Draft7, "6": santhosh.Draft6, "4": santhosh.Draft4,
+}
+
+// Options are how schemas are compiled.
+type Options struct {
+	Draft  string // of a schema that does not say it: 2020-12, 2019-09, 7, 6 or 4
+	Format bool   // check the keyword format, too
+}
+
+// inline is the address of a schema that has no file.
+const inline = "config:///schema"
+
+// Compile makes a schema of a value as encoding/json decodes it, with numbers as
+// json.Number. It can't refer to files.
+func Compile(v any, o Options) (*Schema, error) { return compile(v, inline, folder(""), o) }
+
+// CompileFile makes a schema of a file, JSON or YAML, and of the files in its folder to which
+// it refers. They are part of the configuration: lint finds what is wrong in them.
+func CompileFile(name string, o Options) (*Schema, error) {
+	abs, err := filepath.Abs(name)
+	if err != nil {
+		return nil, err
+	}
+	v, err := load(os.Stat, func(name string) (fs.File, error) { return os.Open(name) }, name)
+	if err != nil {
+		return nil, fmt.Errorf("the schema can't be read: %w", err)
+	}
+	at := &url.URL{Scheme: "file", Path: filepath.ToSlash(abs)}
+	return compile(v, at.String(), folder(filepath.Dir(abs)), o)
+}
+
+// CompileText makes a schema of one of a registry, with its references.
+func CompileText(s *engine.Schema, o Options) (*Schema, error) {
+	v, err := parse([]byte(s.Text))
+	if err != nil {
+		return nil, fmt.Errorf("not a valid JSON Schema: %w", err)
+	}
+	return compile(v, inline, references(s.Needs), o)
+}
+
+func compile(v any, at string, from santhosh.URLLoader, o Options) (*Schema, error) {
+	comp := santhosh.NewCompiler()
+	comp.DefaultDraft(drafts[o.Draft])
+	if o.Format {
+		comp.AssertFormat()
+	}
+	comp.UseLoader(from)
+	if err := comp.AddResource(at, v); err != nil {
+		return nil, err
+	}
+	s, err := comp.Compile(at)
+	if err != nil {
+		return nil, fmt.Errorf("not a valid JSON Schema: %s", reason(err))
+	}
+	title := ""
+	if m, ok := v.(map[string]any); ok {
+		title, _ = m["title"].(string)
+	}
+	return &Schema{compiled: s, Title: title}, nil
+}
+
+// references are the schemas to which one in a registry refers.
+type references []engine.NamedSchema
+
+// Load reads the schema that a $ref names, by its full address or the end of it.
+func (r references) Load(address string) (any, error) {
+	for _, known := range r {
+		if address == known.Name || strings.HasSuffix(address, "/"+known.Name) {
+			return parse([]byte(known.Text))
+		}
+	}
+	name := strings.TrimPrefix(address, "config:///")
+	return nil, fmt.Errorf("%s is not one of the schema's references in the registry "+
+		"(add it to them there, or put it into $defs)", name)
+}
+
+// reason is why a schema is not valid, in one line.
+func reason(err error) string {
+	if bad, ok := errors.AsType[*santhosh.SchemaValidationError](err); ok {
+		return explain(bad.Err, inFull)
+	}
+	if missing, ok := errors.AsType[*santhosh.LoadURLError](err); ok {
+		return missing.Err.Error()
+	}
+	return strings.ReplaceAll(err.Error(), inline, "")
+}
+
+// folder contains the files to which a $ref may refer; "" means none.
+type folder string
+
+// Load reads the file that a $ref names.
+func (f folder) Load(address string) (any, error) {
+	u, err := url.Parse(address)
+	switch {
+	case err != nil:
+		return nil, err
+	case u.Scheme != "file" && u.Scheme != "config" || u.Host != "":
+		return nil,
+			fmt.Errorf("%s is not fetched (put it beside the schema and refer to the file, or put it into $defs)",
+				address)
+	case f == "":
+		return nil,
+			fmt.Errorf("a schema in the configuration can't refer to the file %s (put it into $defs, or use `file`)",
+				strings.TrimPrefix(u.Path, "/"))
+	}
+	name, err := filepath.Rel(string(f), filepath.FromSlash(u.Path))
+	if err != nil || !filepath.IsLocal(name) {
+		return nil, fmt.Errorf("%s is outside of %s, the folder of the schema (put it there)", u.Path, f)
+	}
+	root, err := os.OpenRoot(string(f))
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	return load(root.Stat, func(name string) (fs.File, error) { return root.Open(name) }, name)
+}
+
+// mostMarks of a file in YAML, see codec.Crowded.
+const mostMarks = 400_000
+
+// load reads a file of JSON or YAML.
+func load(stat func(string) (fs.FileInfo, error), open func(string) (fs.File, error), name string) (any, error) {
+	text, err := registry.ReadFrom(stat, open, name)
+	if err != nil {
+		return nil, err
+	}
+	if ext := filepath.Ext(name); ext == ".yaml" || ext == ".yml" {
+		if at := codec.Crowded(string(text), mostMarks); at >= 0 {
+			return nil, fmt.Errorf("%s has more than %d values (split it, and refer to the parts by $ref)", name,
+				mostMarks)
+		}
+		if text, err = (&codec.YAML{}).Decode(nil, text); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	v, err := parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return v, nil
+}
+
+// parse checks a text before it reads it.
+func parse(text []byte) (any, error) {
+	var d doc.Doc
+	d.Reset(text, nil)
+	if err := d.Valid(); err != nil {
+		return nil, err
+	}
+	return read(text)
+}

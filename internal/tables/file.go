@@ -1,0 +1,142 @@
+package tables
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"time"
+	"unsafe"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// file is the source of a table that is a file.
+type file struct {
+	cfg    *Config
+	seen   os.FileInfo // as it was read; nil: not yet, or it is gone
+	writes os.FileInfo // another one, which may still be written
+}
+
+// where is what errors call the place of the table.
+func (c *Config) where() string {
+	if c.URL != "" {
+		return shownURL(c.URL)
+	}
+	return c.File
+}
+
+func (f *file) pause() time.Duration {
+	if f.cfg.Interval > 0 {
+		return f.cfg.Interval
+	}
+	return time.Second
+}
+
+func (f *file) read(context.Context) ([]byte, error) {
+	if _, err := f.stat(); err != nil {
+		return nil, err
+	}
+	return f.whole(false)
+}
+
+// changed reads a file that is as it was at the look before: one that is rewritten in its
+// place is whole then, unless its writer pauses.
+func (f *file) changed(context.Context) ([]byte, error) {
+	info, err := f.stat()
+	if err != nil {
+		f.seen = nil
+		return nil, err
+	}
+	if same(info, f.seen) {
+		f.writes = nil
+		return nil, nil
+	}
+	if !same(info, f.writes) {
+		f.writes = info
+		return nil, nil
+	}
+	f.writes = nil
+	return f.whole(true)
+}
+
+// stat is the file as it is. What is not a file, such as a pipe, might never end.
+func (f *file) stat() (os.FileInfo, error) {
+	info, err := os.Stat(f.cfg.File) // through links: Kubernetes exchanges those
+	if place, ok := errors.AsType[*fs.PathError](err); ok {
+		err = place.Err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.cfg.File, err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a file", f.cfg.File)
+	}
+	return info, nil
+}
+
+// whole reads the file. With quiet, nil means that it was written meanwhile, and is still to
+// be read.
+func (f *file) whole(quiet bool) ([]byte, error) {
+	name, most := f.cfg.File, int64(f.cfg.MaxSize)
+	r, err := os.Open(name) // #nosec G304 -- the configuration names it
+	if err != nil {
+		return nil, err
+	}
+	defer r.Close()
+	info, err := r.Stat() // another file may have the name by now
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > most {
+		f.seen = info
+		return nil, f.cfg.tooLarge()
+	}
+	var data bytes.Buffer
+	data.Grow(int(info.Size()) + bytes.MinRead)
+	if _, err := data.ReadFrom(io.LimitReader(r, most+1)); err != nil {
+		return nil, err
+	}
+	if after, err := f.stat(); quiet && (err != nil || !same(after, info)) {
+		return nil, nil
+	}
+	if f.seen = info; int64(data.Len()) > most {
+		return nil, f.cfg.tooLarge()
+	}
+	return data.Bytes(), nil
+}
+
+func (c *Config) tooLarge() error {
+	return engine.Errorf(engine.TooLarge, "%s is larger than %s (raise `max_size`, or leave out what is not looked up)",
+		c.where(), schema.Size(c.MaxSize))
+}
+
+func same(a, b os.FileInfo) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return os.SameFile(a, b) && a.ModTime().Equal(b.ModTime()) && a.Size() == b.Size()
+}
+
+// given is the source of a table that a test gives.
+type given []byte
+
+func (g given) read(context.Context) ([]byte, error)    { return g, nil }
+func (g given) changed(context.Context) ([]byte, error) { return nil, nil }
+func (given) pause() time.Duration                      { return time.Hour }
+
+// refused is the source of a table that a test can't read.
+type refused struct{ err error }
+
+func (r refused) read(context.Context) ([]byte, error)    { return nil, r.err }
+func (r refused) changed(context.Context) ([]byte, error) { return nil, r.err }
+func (refused) pause() time.Duration                      { return time.Hour }
+
+// offset is where a part of a text is in it.
+func offset(text, part []byte) int {
+	return int(uintptr(unsafe.Pointer(unsafe.SliceData(part))) - uintptr(unsafe.Pointer(unsafe.SliceData(text))))
+}

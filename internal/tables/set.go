@@ -1,0 +1,106 @@
+package tables
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// Set are the tables that the code of a configuration can look up. It is the shared value of
+// the decoder that has decoded the code, and filled in before anything runs; see
+// [schema.Shared]. What comes from a program, or runs in another process, has none.
+type Set struct{ tables map[string]*Table }
+
+// Fill gives the code that d has decoded its tables.
+func Fill(d *schema.Decoder, tables map[string]*Table) { schema.Shared[Set](d).tables = tables }
+
+// table is the table of a name.
+func (s *Set) table(name string) (*Table, error) {
+	if t := s.tables[name]; t != nil {
+		return t, nil
+	}
+	if len(s.tables) == 0 {
+		return nil, fmt.Errorf("there is no table %q here (define it under `resources.tables`; remote pools have none)", name)
+	}
+	return nil, fmt.Errorf("there is no table %q (%s)", name, schema.Suggest(name, slices.Sorted(maps.Keys(s.tables)),
+		"define it under `resources.tables`"))
+}
+
+// Function is the name of the function that looks up rows.
+const Function = "lookup"
+
+func init() {
+	expr.Register(expr.Func{
+		Name: Function, Types: []any{new(func(string, any, ...any) any)},
+		Usage:   "lookup(text, text|number|bool...) any",
+		Example: `lookup("items", "tea") → {sku: "tea", price: 3}`,
+		Doc:     "The row of a table of `resources.tables` by its key, nil if there is none; a compound key is several values, in the order of `key`. 5, 5.0 and \"5\" are one key; of mmdb it is an IP address.",
+		Bind: func(d *schema.Decoder) func(expr.Source, ...any) (any, error) {
+			s := &Set{}
+			if d != nil {
+				s = schema.Shared[Set](d)
+			}
+			return func(_ expr.Source, args ...any) (any, error) {
+				t, err := s.table(args[0].(string))
+				if err != nil {
+					return nil, err
+				}
+				return t.Lookup(args[1:]...)
+			}
+		},
+	})
+}
+
+// Key is an expression whose value is looked up, as a config field. It knows the tables of its
+// configuration.
+type Key struct {
+	expr.Expr
+	set *Set
+}
+
+var _ schema.Unmarshaler = (*Key)(nil)
+
+// UnmarshalConfig is that of the expression.
+func (k *Key) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
+	k.Expr.UnmarshalConfig(d, n)
+	k.set = schema.Shared[Set](d)
+}
+
+// Table is the table of a name, "" that of networks, if there is only one. Before the configuration is
+// loaded there is none.
+func (k *Key) Table(name string) (*Table, error) {
+	if k.set == nil {
+		return new(Set).table(name)
+	}
+	if name != "" {
+		return k.set.table(name)
+	}
+	if name = Only(k.set.tables); name == "" {
+		return nil, errors.New("there is not just one database of networks (name it: `table: NAME`)")
+	}
+	return k.set.table(name)
+}
+
+// Only is the name of the only database of networks among tables, or "".
+func Only(tables map[string]*Table) (only string) {
+	for name, t := range tables {
+		switch {
+		case !t.Networks():
+		case only != "":
+			return ""
+		default:
+			only = name
+		}
+	}
+	return only
+}
+
+// User is the configuration of a plugin that looks up rows, other than by expressions.
+type User interface {
+	// LooksUp is the table, "" for the only database of networks, and the path of the field that says so.
+	LooksUp() (table, path string)
+}
