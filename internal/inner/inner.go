@@ -77,10 +77,12 @@ func Outcomes(b *engine.Batch, n int, step string) []Outcome {
 	return all
 }
 
-// Give makes a message what its copy has become: payload and metadata.
+// Give makes a message what its copy has become: payload, metadata, notes and vars.
 func Give(to, from *engine.Message) {
 	GiveBody(to, from.Bytes())
 	to.Meta = from.Meta
+	to.SetNotes(to.Notes().Join(from.Notes()))
+	to.SetVars(from.Vars())
 }
 
 // GiveBody makes body the payload of a message. What is known of the document stays

@@ -9,6 +9,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
 	"github.com/flowd-io/flowd/internal/codec"
+	"github.com/flowd-io/flowd/internal/parquet"
 )
 
 // Config configures the archive step.
@@ -18,6 +19,8 @@ type Config struct {
 	CSV       *CSV    `yaml:"csv" oneof:"format" doc:"A header line and a line for each document."`
 	Tar       *Tar    `yaml:"tar" oneof:"format" doc:"A tar archive with a file for each payload."`
 	Concat    *Concat `yaml:"concat" oneof:"format" doc:"All payloads, one after the other."`
+
+	Parquet *parquet.Writes `yaml:"parquet" oneof:"format" doc:"One Parquet file, with a row for each document."`
 }
 
 // Lines has no options.
@@ -50,6 +53,7 @@ JSON document, raw(), the first message's metadata, and batch_key().
     - archive: lines
     - archive: {tar: {name: "$(id).json"}}
     - archive: {csv: {columns: [id, total]}}
+    - archive: parquet                 # the same as encode: parquet, which says more
 `
 
 func init() {
@@ -69,6 +73,8 @@ func build(c Config, _ engine.Env) (engine.Processor, error) {
 		return archiver(func() format { return newTarball(c.Tar.Name) }), nil
 	case c.Concat != nil:
 		return archiver(func() format { return &concat{separator: c.Concat.Separator} }), nil
+	case c.Parquet != nil:
+		return c.Parquet.Archiver(), nil
 	}
 	return nil, errors.New("archive needs a format, such as `archive: lines`")
 }

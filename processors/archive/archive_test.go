@@ -110,7 +110,7 @@ func TestABatchIsDeliveredAsOneMessage(t *testing.T) {
 }
 
 func TestArchiveConforms(t *testing.T) {
-	for _, format := range []string{"lines", "json_array", "csv", "tar", "concat"} {
+	for _, format := range []string{"lines", "json_array", "csv", "tar", "concat", "parquet"} {
 		t.Run(format, func(t *testing.T) { steptest.Conforms(t, `{"archive": "`+format+`"}`, `{"a":1}`, `{"a":2}`) })
 	}
 }

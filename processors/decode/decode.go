@@ -3,23 +3,32 @@
 package decode
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/avro"
 	"github.com/flowd-io/flowd/internal/codec"
 	"github.com/flowd-io/flowd/internal/fields"
+	"github.com/flowd-io/flowd/internal/jsonschema"
+	"github.com/flowd-io/flowd/internal/parquet"
+	"github.com/flowd-io/flowd/internal/protobuf"
 )
 
 // Config configures the decode processor.
 type Config struct {
 	codec.Formats `yaml:",inline"`
-	Avro          *avro.Reads  `yaml:"avro" oneof:"format" doc:"Avro's binary form, by a schema of a registry or of a file."`
-	Regex         *codec.Regex `yaml:"regex" oneof:"format" doc:"Text, parsed by the named groups of a regular expression."`
-	From          fields.Path  `yaml:"from" doc:"Field whose text is decoded; the whole payload by default."`
-	Into          fields.Path  `yaml:"into" doc:"Field for the result: by default the field it came from, or the whole document."`
+	Avro          *avro.Reads       `yaml:"avro" oneof:"format" doc:"Avro's binary form, by a schema of a registry or of a file."`
+	Protobuf      *protobuf.Reads   `yaml:"protobuf" oneof:"format" doc:"Protobuf's binary form, by a schema of a registry, of .proto files or of a descriptor set."`
+	JSONSchema    *jsonschema.Reads `yaml:"json_schema" oneof:"format" doc:"JSON that matches a schema of a registry."`
+	Regex         *codec.Regex      `yaml:"regex" oneof:"format" doc:"Text, parsed by the named groups of a regular expression."`
+	Grok          *codec.Grok       `yaml:"grok" oneof:"format" doc:"Text, parsed by named patterns such as %{IP:client}."`
+	Parquet       *parquet.Reads    `yaml:"parquet" oneof:"format" doc:"A Parquet file, as the list of its rows."`
+	From          fields.Path       `yaml:"from" doc:"Field whose text is decoded; the whole payload by default."`
+	Into          fields.Path       `yaml:"into" doc:"Field for the result: by default the field it came from, or the whole document."`
 }
 
 const help = `
@@ -27,24 +36,58 @@ Decodes text: the payload or, with from, a field. Text that is not in the format
 the message with class decode. Values stay text unless numbers is set.
 
     - decode: logfmt
+    - decode: {syslog: {zone: Europe/Zurich}}
+    - decode: cef                    # also with a header of syslog before it
+    - decode: {form: {}, from: query}
     - decode: {json: {}, from: payload, into: event}
     - decode:
         regex:
           pattern: '^(?P<ip>\S+) \S+ (?P<user>\S+) \[(?P<time>[^\]]+)\] "(?P<method>\S+) (?P<path>\S+) [^"]*" (?P<status>\d{3}) (?P<bytes>\d+|-)'
           numbers: true
 
-The pattern above reads the access logs of Apache and nginx.
+The pattern above reads the access logs of Apache and nginx, and so does that of grok, by its name:
+
+    - decode: {grok: "%{COMBINEDAPACHELOG}"}
+    - decode: {grok: {pattern: "%{IP:client.ip} %{TOOK}", patterns: {TOOK: "%{NUMBER:ms:float} ?ms"}}}
+
+syslog gives priority, facility, severity, timestamp, hostname, appname, procid, msgid,
+structured_data and message, without those that a message does not have. Each payload is one
+message: the framing of the input separates them, lines in most cases.
+
+msgpack and cbor become documents with exact integers; bytes are text in base64, and timestamps are
+text in RFC 3339. A field that from names holds such a payload in base64:
+
+    - decode: msgpack
+    - decode: {cbor: {}, from: data}
 
 avro reads payloads that begin with the id of a schema in a registry (Confluent's wire format), or
 bare ones by a schema of a file:
 
     - decode: {avro: {registry: main}}    # of resources.registries; meta("schema_id") is the id
     - decode: {avro: order.avsc}
+    - decode: {avro: {framing: container}}    # a whole .avro file, as the list of its values
+    - decode: {protobuf: {registry: main}}
+    - decode: {protobuf: {schema: order.proto, message: shop.Order}}
 
-A field that from names holds such bytes in base64. An id that the registry does not know is class
+protobuf shows messages as Protobuf's own JSON does, but 64-bit integers as numbers, names as the
+schema has them, and fields of zero, which are not written, as zero. Fields that the schema does not
+have are left out. json_schema, only with a registry, is JSON after the schema's id, and checked
+against it: what does not match is class decode, and the place in the document is named.
+
+A field that from names holds such payloads in base64, too. An id that the registry does not know is class
 decode; a registry that does not answer is class transient, and the step's retry asks again. Long
 integers and decimals are exact numbers, timestamps are text in RFC 3339, bytes are base64, and a
 value of a union stands for itself. The guide is flowd docs schemas.
+
+parquet makes the list of its rows of a whole file, which a footer describes: read files as they are,
+and split the list. Integers and decimals are exact numbers, dates and timestamps are text in RFC 3339,
+a map is an object, json columns are part of the document, other bytes are base64:
+
+    inputs:
+      in: {file: {path: "lake/*.parquet", framing: whole, max_record: 64MiB}}
+    processors:
+      - decode: {parquet: {columns: [id, customer.name]}}    # the others are not even decompressed
+      - split: this
 `
 
 func init() {
@@ -58,6 +101,8 @@ func build(c Config, env engine.Env) (engine.Processor, error) {
 		return nil, err
 	}
 	_, p.binary = p.codec.(codec.Binary)
+	_, packed := p.codec.(codec.Packed)
+	p.base64 = packed || p.schemas != nil
 	if p.into.IsZero() {
 		p.into = p.from
 	}
@@ -72,8 +117,18 @@ func (c *Config) format(env engine.Env) (codec.Codec, schemas, error) {
 	switch {
 	case c.Regex != nil:
 		return c.Regex, nil, nil
+	case c.Grok != nil:
+		return c.Grok, nil, c.Grok.Compile()
+	case c.Parquet != nil:
+		return c.Parquet, nil, nil
 	case c.Avro != nil:
 		s, err := c.Avro.Decoder(env)
+		return nil, s, err
+	case c.Protobuf != nil:
+		s, err := c.Protobuf.Decoder(env)
+		return nil, s, err
+	case c.JSONSchema != nil:
+		s, err := c.JSONSchema.Decoder(env)
 		return nil, s, err
 	}
 	return nil, nil, errors.New("decode needs a format, such as `decode: json`")
@@ -91,6 +146,7 @@ type decoder struct {
 	schemas    schemas // instead
 	marks      marks
 	binary     bool
+	base64     bool // what is decoded is bytes: a field has them so
 	from, into fields.Path
 }
 
@@ -128,9 +184,31 @@ func (p *decoder) process(ctx context.Context, m *engine.Message) error {
 	return p.into.Wrap(m, out)
 }
 
-// decode asks for the memory before it takes it where little may become much.
+// scratch is memory to decode into: what comes is copied, so that messages keep no more than they need.
+var scratch = sync.Pool{New: func() any { return new(make([]byte, 0, 4<<10)) }}
+
+// mostScratch is how large what is kept for others may be.
+const mostScratch = 64 << 10
+
 func decode(m *engine.Message, by codec.Codec, text []byte) ([]byte, error) {
-	dst := make([]byte, 0, len(text)+len(text)/2)
+	into := scratch.Get().(*[]byte)
+	defer scratch.Put(into)
+	out, err := decodeInto(m, *into, by, text)
+	switch n := len(out); {
+	case err != nil, n == 0:
+	case sameArray(out, *into):
+		out = bytes.Clone(out)
+	case n > cap(*into) && n <= mostScratch/2:
+		*into = make([]byte, 0, 2*n)
+	}
+	return out, err
+}
+
+// sameArray says whether what has been appended to b, or is a part of that, still is where b is.
+func sameArray(a, b []byte) bool { return &a[:cap(a)][cap(a)-1] == &b[:cap(b)][cap(b)-1] }
+
+// decodeInto asks for the memory before it takes it where little may become much.
+func decodeInto(m *engine.Message, dst []byte, by codec.Codec, text []byte) ([]byte, error) {
 	c, expands := by.(codec.Expanding)
 	if !expands {
 		out, err := by.Decode(dst, text)
@@ -167,7 +245,7 @@ func (p *decoder) source(m *engine.Message) ([]byte, error) {
 	if !ok || raw[0] != '"' {
 		return nil, engine.Errorf(engine.Decode, "field %s %s", p.from, found(raw))
 	}
-	if p.schemas == nil {
+	if !p.base64 {
 		return codec.Text(raw), nil
 	}
 	payload, err := new(codec.Base64).Decode(nil, codec.Text(raw))

@@ -9,6 +9,15 @@ import (
 
 const accessLog = `{"decode": {"regex": {"pattern": "^(?P<ip>\\S+) \\S+ (?P<user>\\S+) \\[(?P<time>[^\\]]+)\\] \"(?P<method>\\S+) (?P<path>\\S+) [^\"]*\" (?P<status>\\d{3}) (?P<bytes>\\d+|-)", "numbers": true}}}`
 
+// parquetFile has the columns a and b, and two rows, in base64.
+const parquetFile = "" +
+	"UEFSMRUGFRQVFBXLrrfEDEwVBBUAFQQVABUEFQASHBgEAgAAABgEAQAAABYAKAQCAAAAGAQBAAAAAAAABAEBAAAAAgAAABUEFQoVChW54Z6mCzwVAhUA" +
+	"AAABAAAAeBUGFQwVDBWB/ZOpD0wVBBUCFQQVEBUIFQASHBgBeBgBeBYCKAF4GAF4AAAAAgECAAACGRIAGRgEAQAAABkYBAIAAAAVABkWACkmAAQAGRIA" +
+	"GRgBeBkYAXgVABkWAikmAgIAGRwWCBWEARYAAAAZHBa8ARVkFgAAABUEGTxIBWZsb3dkFQQAFQIVQBUCGAFhJSJMrBMgEQAAABUMJQIYAWIlAEwcAAAA" +
+	"FgQZHBksJgAcFQIZJQAGGRgBYRUAFgQWhAEWhAEmCDw2ACgEAgAAABgEAQAAAAAZHBUGFQAVAgA8OSYABAAAFoADFRYWoAIVNgAmABwVDBk1AAYQGRgB" +
+	"YhUAFgQWlAEWlAEmvAEmjAEcNgIoAXgYAXgAGSwVBBUAFQIAFQYVEBUCADw5JgICAAAWlgMVFhbWAhUqABaYAhYEGQwWCBaYAhQAABkMGBZmbG93ZCB2" +
+	"ZXJzaW9uIChidWlsZCApGSwcAAAcAAAA9QAAAFBBUjE="
+
 // avroStep reads or writes records of a number and a text.
 func avroStep(verb, rest string) string {
 	return `{"` + verb + `": {"avro": {"schema": {"type": "record", "name": "R", "fields": [
@@ -40,12 +49,42 @@ func TestDecode(t *testing.T) {
 			In: []string{`a=1`}, Want: []string{`{"log":{"a":"1"}}`}},
 		{Name: "base64 gives the payload's bytes", Step: `{"decode": "base64"}`, In: []string{"eyJhIjoxfQ=="},
 			Want: []string{`{"a":1}`}},
+		{Name: "a form in a field", Step: `{"decode": {"form": {}, "from": "q"}}`, In: []string{`{"q":"a=1&b=x+y&a=2"}`},
+			Want: []string{`{"q":{"a":["1","2"],"b":"x y"}}`}},
+		{Name: "LTSV with numbers", Step: `{"decode": {"ltsv": {"numbers": true}}}`, In: []string{"a:1\tb:x", "a"},
+			Want: []string{`{"a":1,"b":"x"}`, `failed decode: ltsv: "a" has no label`}},
+		{Name: "INI", Step: `{"decode": "ini"}`, In: []string{"[a]\nb = c\n"}, Want: []string{`{"a":{"b":"c"}}`}},
+		{Name: "TOML", Step: `{"decode": "toml"}`, In: []string{"a.b = 1", "a"}, Want: []string{`{"a":{"b":1}}`, "failed decode: toml: line 1, column "}},
+		{Name: "CEF", Step: `{"decode": {"cef": {}, "into": "e"}}`, In: []string{"CEF:0|a|b|1|2|c|3|x=y z"},
+			Want: []string{`{"e":{"cefVersion":"0","deviceVendor":"a","deviceProduct":"b","deviceVersion":"1","deviceEventClassId":"2","name":"c","severity":"3","extension":{"x":"y z"}}}`}},
+		{Name: "syslog", Step: `{"decode": {"syslog": {"year": 2026, "names": true, "zone": "Europe/Zurich"}}}`, In: []string{"<30>Oct  9 22:33:20 h a[1]: x", "hello"},
+			Want: []string{`{"priority":30,"facility":"daemon","severity":"info","timestamp":"2026-10-09T22:33:20+02:00","hostname":"h","appname":"a","procid":"1","message":"x"}`,
+				"failed decode: syslog: there is no timestamp"}},
+		{Name: "grok", Step: `{"decode": {"grok": {"pattern": "^%{IP:client.ip} %{TOOK}$", "patterns": {"TOOK": "%{NUMBER:ms:float} ?ms"}}}}`, In: []string{"::1 1.50 ms", "x"},
+			Want: []string{`{"client":{"ip":"::1"},"ms":1.5}`, "failed decode: grok: the payload does not match the pattern"}},
+		{Name: "MessagePack", Step: `{"decode": "msgpack"}`, In: []string{"\x81\xa1a\xcf\x00\x20\x00\x00\x00\x00\x00\x01", "\xc1"},
+			Want: []string{`{"a":9007199254740993}`, "failed decode: msgpack: byte 0xc1 begins no value"}},
+		{Name: "CBOR in a field is base64", Step: `{"decode": {"cbor": {}, "from": "p", "into": "q"}}`, In: []string{`{"p":"oWFhAQ=="}`, `{"p":"*"}`},
+			Want: []string{`{"p":"oWFhAQ==","q":{"a":1}}`, "failed decode: field p is not bytes: "}},
+		{Name: "Parquet, of which a field has base64", Step: `{"decode": {"parquet": {"columns": ["b"]}, "from": "p", "into": "q"}}`,
+			In:   []string{`{"p":"` + parquetFile + `"}`, `{"p":"UEFSMQ=="}`},
+			Want: []string{`{"p":"` + parquetFile + `","q":[{"b":"x"},{"b":null}]}`, "failed decode: parquet: the payload is not a Parquet file"}},
 		{Name: "Avro by a schema in the configuration", Step: avroStep("decode", ""), In: []string{"\x0e\x02x"},
 			Want: []string{`{"id":7,"note":"x"}`}},
 		{Name: "Avro in a field is base64", Step: avroStep("decode", `, "from": "p", "into": "q"`), In: []string{`{"p":"DgJ4"}`},
 			Want: []string{`{"p":"DgJ4","q":{"id":7,"note":"x"}}`}},
 		{Name: "Avro in a field that is not base64", Step: avroStep("decode", `, "from": "p"`), In: []string{`{"p":"*"}`},
 			Want: []string{"failed decode: field p is not bytes: "}},
+		{Name: "a container file of Avro", Step: `{"decode": {"avro": {"framing": "container"}}}`, Want: []string{`[7]`, "failed decode: avro: the payload is not a container file"},
+			In: []string{"Obj\x01\x02\x16avro.schema\x0a\"int\"\x00ssssssssssssssss\x02\x02\x0essssssssssssssss", "[7]"}},
+		{Name: "Protobuf by a schema in the configuration", Step: protobufStep("decode", ""), In: []string{"\x08\x07", ""},
+			Want: []string{`{"id":7,"note":""}`, `{"id":0,"note":""}`}},
+		{Name: "without fields that are zero", Step: protobufStep("decode", `, "defaults": false`), In: []string{"\x08\x07"},
+			Want: []string{`{"id":7}`}},
+		{Name: "names of fields in lowerCamelCase", In: []string{"\x08\x07"}, Want: []string{`{"orderId":7}`},
+			Step: `{"decode": {"protobuf": {"schema": "syntax = \"proto3\"; message M { int64 order_id = 1; }", "names": "json"}}}`},
+		{Name: "bytes that are not Protobuf fail alone", Step: protobufStep("decode", ""), In: []string{"\x08\x07", "\x08"},
+			Want: []string{`{"id":7,"note":""}`, "failed decode: protobuf: id: the payload ends in the middle of it"}},
 		{Name: "bytes of another schema fail alone", Step: avroStep("decode", ""), In: []string{"\x0e", "\x0e\x02x"},
 			Want: []string{`{"id":7,"note":"x"}`, "failed decode: avro: note: the payload ends in the middle of it"}},
 
@@ -66,11 +105,23 @@ func TestDecode(t *testing.T) {
 	})
 }
 
+// protobufStep reads or writes messages of a number and a text.
+func protobufStep(step, rest string) string {
+	return `{"` + step + `": {"protobuf": {"schema": "syntax = \"proto3\"; message M { int64 id = 1; string note = 2; }"` + rest + `}}}`
+}
+
 func TestDecodeRefuses(t *testing.T) {
 	steptest.RunRefused(t, []steptest.Refused{
 		{Name: "no format", Step: `{"decode": {}}`, Want: "csv"},
 		{Name: "an unknown format", Step: `{"decode": "jsn"}`, Want: "json"},
 		{Name: "two formats", Step: `{"decode": {"json": {}, "csv": {}}}`, Want: "csv"},
+		{Name: "a grok pattern that is not known", Step: `{"decode": {"grok": "%{IPP:a}"}}`, Want: "decode.grok.pattern: there is no pattern IPP"},
+		{Name: "one of its own that is not valid", Step: `{"decode": {"grok": {"pattern": "%{A:a}", "patterns": {"A": "("}}}}`,
+			Want: "decode.grok.patterns.A: in pattern A: not a valid regular expression"},
+		{Name: "a grok pattern that looks around", Step: `{"decode": {"grok": "%{WORD:a}(?!x)"}}`, Want: "use RE2 syntax"},
+		{Name: "a time zone that is not known", Step: `{"decode": {"syslog": {"zone": "Europe/Bern"}}}`,
+			Want: `"Europe/Bern" is not a known time zone (write one such as Europe/Zurich, UTC or Local)`},
+		{Name: "an RFC that is not syslog's", Step: `{"decode": {"syslog": {"rfc": "822"}}}`, Want: "3164"},
 		{Name: "a pattern that is none", Step: `{"decode": {"regex": "("}}`,
 			Want: `"(" is not a valid regular expression: missing closing ) (use RE2 syntax)`},
 		{Name: "regex without pattern", Step: `{"decode": "regex"}`, Want: "pattern"},
@@ -80,6 +131,15 @@ func TestDecodeRefuses(t *testing.T) {
 			Want: "one character"},
 		{Name: "a registry outside of a pipeline", Step: `{"decode": {"avro": {"registry": "main"}}}`,
 			Want: `there is no registry "main"`},
+		{Name: "a container file with another schema", Step: `{"decode": {"avro": {"framing": "container", "schema": {"type": "int"}}}}`,
+			Want: "a container file has its own schema"},
+		{Name: "Protobuf without a schema", Step: `{"decode": {"protobuf": {}}}`, Want: "there is no schema"},
+		{Name: "two sources of a schema", Step: `{"decode": {"protobuf": {"registry": "main", "schema": "a.proto"}}}`,
+			Want: "payloads name their schema in the registry"},
+		{Name: "a descriptor set without a message", Step: `{"decode": {"protobuf": {"descriptors": "a.binpb"}}}`,
+			Want: "a descriptor set has many"},
+		{Name: "a JSON Schema without a registry", Step: `{"decode": {"json_schema": {}}}`, Want: "the step `validate` checks them"},
+		{Name: "a .proto file that is not there", Step: `{"decode": {"protobuf": "nowhere.proto"}}`, Want: "nowhere.proto: no such file"},
 		{Name: "a reader that can't read", Step: `{"decode": {"avro": {"schema": {"type": "int"}, "reader": {"type": "string"}}}}`,
 			Want: "can't be read by that of `reader`"},
 		{Name: "a path that is none", Step: `{"decode": {"json": {}, "from": "a["}}`, Want: "a["},

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
@@ -112,68 +111,6 @@ func (p *pipeline) run(t testing.TB, stop context.Context) runtime.Report {
 	return rep
 }
 
-// broker delivers messages again that are returned, as often as they are. Of those not
-// taken yet the first is given, one in a Read.
-type broker struct {
-	again bool // give messages again
-
-	mu    sync.Mutex // guards the fields below
-	queue []string
-	given []string // by ref
-	fates []string // in the order in which they became known
-	out   int      // given and not settled
-	poke  chan struct{}
-}
-
-func newBroker(payloads ...string) *broker {
-	return &broker{again: true, queue: payloads, poke: make(chan struct{}, 1)}
-}
-
-func (b *broker) Traits() engine.Traits { return engine.Traits{TakesBack: engine.TakesOne} }
-
-func (b *broker) Read(ctx context.Context, into *engine.Batch) (engine.Acker, error) {
-	for {
-		b.mu.Lock()
-		switch {
-		case len(b.queue) > 0:
-			m := into.Add([]byte(b.queue[0]))
-			m.Ref = uint64(len(b.given))
-			b.given = append(b.given, b.queue[0])
-			b.queue = b.queue[1:]
-			b.out++
-			b.mu.Unlock()
-			return b, nil
-		case b.out == 0:
-			b.mu.Unlock()
-			return b, io.EOF
-		}
-		b.mu.Unlock()
-		select {
-		case <-b.poke:
-			time.Sleep(time.Nanosecond) // the steps have been informed, too
-		case <-ctx.Done():
-			return b, nil
-		}
-	}
-}
-
-func (b *broker) Ack(_ context.Context, rs []engine.Result) ([]engine.Result, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, r := range rs {
-		b.out--
-		b.fates = append(b.fates, fmt.Sprint(b.given[r.Ref], " ", r.Fate))
-		if r.Fate == engine.Returned && b.again {
-			b.queue = append(b.queue, b.given[r.Ref])
-		}
-	}
-	select {
-	case b.poke <- struct{}{}:
-	default:
-	}
-	return nil, nil
-}
-
 var errScripted = errors.New("scripted")
 
 // failFirst fails the first n writes of a message.
@@ -273,12 +210,12 @@ func TestWhatComesOfAKeyIsDecidedByItsMessage(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				src := newBroker(tt.in...)
+				src := steptest.NewBroker(tt.in...)
 				tt.p.src = src
 				tt.p.run(t, t.Context())
-				slices.Sort(src.fates[max(0, len(src.fates)-2):]) // the last ones end at once, in any order
+				slices.Sort(src.Fates[max(0, len(src.Fates)-2):]) // the last ones end at once, in any order
 				slices.Sort(tt.fates[max(0, len(tt.fates)-2):])
-				if diff := cmp.Diff(tt.fates, src.fates); diff != "" {
+				if diff := cmp.Diff(tt.fates, src.Fates); diff != "" {
 					t.Errorf("fates (-want +got):\n%s", diff)
 				}
 				if diff := cmp.Diff(tt.out, tt.p.sink.Bodies()); diff != "" {
@@ -314,14 +251,14 @@ func TestTheOldestKeysAreForgotten(t *testing.T) {
 
 func TestADrainHandsBackWhatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src := newBroker(`{"id":1,"n":1}`, `{"id":1,"n":2}`)
-		src.again = false
+		src := steptest.NewBroker(`{"id":1,"n":1}`, `{"id":1,"n":2}`)
+		src.Again = false
 		p := pipeline{steps: `[{"dedupe": "id"}]`, src: src, sink: &enginetest.Sink{Block: make(chan struct{})}}
 		stop, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		p.run(t, stop)
-		slices.Sort(src.fates)
-		if diff := cmp.Diff([]string{`{"id":1,"n":1} returned`, `{"id":1,"n":2} returned`}, src.fates); diff != "" {
+		slices.Sort(src.Fates)
+		if diff := cmp.Diff([]string{`{"id":1,"n":1} returned`, `{"id":1,"n":2} returned`}, src.Fates); diff != "" {
 			t.Errorf("fates (-want +got):\n%s", diff)
 		}
 	})
@@ -329,13 +266,13 @@ func TestADrainHandsBackWhatWaits(t *testing.T) {
 
 func TestMessagesWaitInTheStepsOfABatcherToo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src := newBroker(`{"id":1,"n":1}`, `{"id":1,"n":2}`, `{"id":2,"n":3}`)
+		src := steptest.NewBroker(`{"id":1,"n":1}`, `{"id":1,"n":2}`, `{"id":2,"n":3}`)
 		p := pipeline{src: src, sink: &enginetest.Sink{Delay: time.Second}, steps: `[]`,
 			batcher: `{"batch": {"size": 3}, "output": "out", "processors": [{"dedupe": "id"}]}`}
 		p.run(t, t.Context())
-		slices.Sort(src.fates)
+		slices.Sort(src.Fates)
 		if diff := cmp.Diff([]string{`{"id":1,"n":1} delivered`, `{"id":1,"n":2} filtered`, `{"id":2,"n":3} delivered`},
-			src.fates); diff != "" {
+			src.Fates); diff != "" {
 			t.Errorf("fates (-want +got):\n%s", diff)
 		}
 	})
@@ -343,8 +280,8 @@ func TestMessagesWaitInTheStepsOfABatcherToo(t *testing.T) {
 
 func TestWhereNothingCanWaitTheEngineSaysSo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		src := newBroker(`{"id":1,"n":1}`, `{"id":1,"n":2}`, `{"id":2,"n":3}`)
-		src.again = false
+		src := steptest.NewBroker(`{"id":1,"n":1}`, `{"id":1,"n":2}`, `{"id":2,"n":3}`)
+		src.Again = false
 		p := pipeline{src: src, sink: &enginetest.Sink{Delay: time.Second},
 			steps: `[{"parallel": {"do": [{"dedupe": "id"}]}}]`}
 		rep := p.run(t, t.Context())
@@ -352,9 +289,9 @@ func TestWhereNothingCanWaitTheEngineSaysSo(t *testing.T) {
 			"a step that makes messages wait is not allowed inside another step") {
 			t.Errorf("%+v", rep.Failures)
 		}
-		slices.Sort(src.fates)
+		slices.Sort(src.Fates)
 		if diff := cmp.Diff([]string{`{"id":1,"n":1} delivered`, `{"id":1,"n":2} returned`, `{"id":2,"n":3} delivered`},
-			src.fates); diff != "" {
+			src.Fates); diff != "" {
 			t.Errorf("fates (-want +got):\n%s", diff)
 		}
 	})
@@ -377,7 +314,7 @@ func TestOneOfEachIsDelivered(t *testing.T) {
 		}
 		var mu sync.Mutex
 		left := 400
-		src := newBroker(in...)
+		src := steptest.NewBroker(in...)
 		sink := &enginetest.Sink{Fail: func(string) error {
 			mu.Lock()
 			defer mu.Unlock()
@@ -407,8 +344,8 @@ func TestOneOfEachIsDelivered(t *testing.T) {
 				t.Errorf("seed %d: %s was never delivered", seed, key)
 			}
 		}
-		if len(src.queue) > 0 || src.out > 0 {
-			t.Fatalf("seed %d: %d messages wait for ever", seed, src.out)
+		if src.Stuck() > 0 {
+			t.Fatalf("seed %d: %d messages wait for ever", seed, src.Stuck())
 		}
 	}
 }

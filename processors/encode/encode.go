@@ -12,14 +12,20 @@ import (
 	"github.com/flowd-io/flowd/internal/avro"
 	"github.com/flowd-io/flowd/internal/codec"
 	"github.com/flowd-io/flowd/internal/fields"
+	"github.com/flowd-io/flowd/internal/jsonschema"
+	"github.com/flowd-io/flowd/internal/parquet"
+	"github.com/flowd-io/flowd/internal/protobuf"
 )
 
 // Config configures the encode processor.
 type Config struct {
 	codec.Formats `yaml:",inline"`
-	Avro          *avro.Writes `yaml:"avro" oneof:"format" doc:"Avro's binary form, by a schema of a registry or of a file."`
-	From          fields.Path  `yaml:"from" doc:"Field that is encoded; the whole payload by default."`
-	Into          fields.Path  `yaml:"into" doc:"Field for the text: by default the field it came from, or the whole payload."`
+	Avro          *avro.Writes       `yaml:"avro" oneof:"format" doc:"Avro's binary form, by a schema of a registry or of a file."`
+	Protobuf      *protobuf.Writes   `yaml:"protobuf" oneof:"format" doc:"Protobuf's binary form, by a schema of a registry, of .proto files or of a descriptor set."`
+	JSONSchema    *jsonschema.Writes `yaml:"json_schema" oneof:"format" doc:"JSON that matches a schema of a registry."`
+	Parquet       *parquet.Writes    `yaml:"parquet" oneof:"format" doc:"One Parquet file of a whole batch: among the steps of a batcher or an output."`
+	From          fields.Path        `yaml:"from" doc:"Field that is encoded; the whole payload by default."`
+	Into          fields.Path        `yaml:"into" doc:"Field for the text: by default the field it came from, or the whole payload."`
 }
 
 const help = `
@@ -29,29 +35,83 @@ as it is, or the text of a field.
     - encode: {csv: {columns: [id, total]}}
     - encode: {json: {}, from: event}
     - encode: base64
+    - encode: msgpack
+    - encode: {cbor: {}, from: event}    # the field then has the bytes in base64
 
-avro writes by a schema of a file, or the newest of a subject, and with registry puts the schema's
-id first (Confluent's wire format):
+avro, protobuf and json_schema write by a schema of a file, or the newest of a subject, and with
+registry put the schema's id first (Confluent's wire format):
 
     - encode: {avro: order.avsc}
     - encode: {avro: {registry: main, subject: orders-value}}
     - encode: {avro: {registry: main, schema: order.avsc, topic: orders}}
+    - encode: {protobuf: {schema: order.proto, message: shop.Order}}
+    - encode: {protobuf: {registry: main, subject: orders-value, message: shop.Order}}
+    - encode: {json_schema: {registry: main, subject: orders-value}}
 
 By default the schema must be in the registry already; register adds it, if the registry finds it
 compatible. A value that the schema has no place for fails its message with class permanent, and
 the field is named. into writes a field, the bytes in base64. The guide is flowd docs schemas.
+
+parquet makes one file of a whole batch, with a row for each document, or for each object of a list.
+It stands among the processors of a batcher or an output, since a file of one row would be mostly
+overhead:
+
+    batchers:
+      lake:
+        key: tenant
+        batch: {size: 5000, timeout: 1m}
+        processors:
+          - encode:
+              parquet:
+                schema:
+                  id: int64 required
+                  total: decimal(12,2)
+                  at: timestamp(ms)
+                  tags: [text]
+                  labels: {"*": text}             # any keys
+                  customer: {name: text, plan: text}
+                compression: zstd
+        output: out
+
+A document that does not fit the schema fails alone, with class permanent and the place in it; the
+file has all others. Timestamps and dates are text in RFC 3339, bytes are base64, and a decimal may be
+a number or text.
+
+Without a schema, as in encode: parquet, types are inferred from each batch: int64, double (also where
+integers and fractions mix), bool, text, lists and objects. Where values are of different kinds, or are
+integers longer than 64 bits, the column is json, which holds any value as its text. A schema that is
+inferred can differ from batch to batch: give one where files are read together.
 `
+
+// CheckConfig refuses a field for what is made of a batch.
+func (c *Config) CheckConfig(report func(path, message, remedy string)) {
+	if c.Parquet == nil {
+		return
+	}
+	for path, p := range map[string]fields.Path{"from": c.From, "into": c.Into} {
+		if !p.IsZero() {
+			report(path, "a Parquet file is made of whole messages", "remove it, and make the document the row by `keep` or `map`")
+		}
+	}
+}
 
 func init() {
 	engine.Register(engine.Processors, "encode", help, Config{}, build)
 }
 
 func build(c Config, env engine.Env) (engine.Processor, error) {
+	if c.Parquet != nil {
+		return c.Parquet.Archiver(), nil
+	}
 	p := &encoder{codec: c.Codec(), from: c.From, into: c.Into}
 	var err error
 	switch {
 	case c.Avro != nil:
 		p.schemas, err = c.Avro.Encoder(env)
+	case c.Protobuf != nil:
+		p.schemas, err = c.Protobuf.Encoder(env)
+	case c.JSONSchema != nil:
+		p.schemas, err = c.JSONSchema.Encoder(env)
 	case p.codec == nil:
 		err = errors.New("encode needs a format, such as `encode: csv`")
 	}
@@ -59,6 +119,8 @@ func build(c Config, env engine.Env) (engine.Processor, error) {
 		return nil, err
 	}
 	_, p.binary = p.codec.(codec.Binary)
+	_, packed := p.codec.(codec.Packed)
+	p.base64 = packed || p.schemas != nil
 	if p.into.IsZero() {
 		p.into = p.from
 	}
@@ -75,6 +137,7 @@ type encoder struct {
 	codec      codec.Codec
 	schemas    schemas // instead
 	binary     bool
+	base64     bool // what is encoded is bytes: a field has them so
 	from, into fields.Path
 }
 
@@ -91,7 +154,7 @@ func (p *encoder) process(ctx context.Context, m *engine.Message) error {
 		m.SetBytes(out)
 		return nil
 	}
-	if p.schemas != nil { // bytes are no text
+	if p.base64 {
 		if out, err = new(codec.Base64).Encode(nil, out); err != nil {
 			return err
 		}

@@ -260,3 +260,21 @@ func mergeMeta(now, before, after engine.Meta) engine.Meta {
 	}
 	return now
 }
+
+// mergeVars does to vars what made after of before.
+func mergeVars(now, before, after engine.Vars) engine.Vars {
+	if before == after {
+		return now
+	}
+	for name := range before.All() {
+		if _, stays := after.Get(name); !stays {
+			now = now.With(name, nil)
+		}
+	}
+	for name, v := range after.All() {
+		if old, was := before.Get(name); !was || !reflect.DeepEqual(old, v) {
+			now = now.With(name, v)
+		}
+	}
+	return now
+}

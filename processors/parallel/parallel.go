@@ -17,9 +17,9 @@ import (
 
 const help = `
 Runs branches of steps at the same time and merges their changes. Each branch works on
-a copy of the message; the fields that it has set, replaced or removed, and its
-metadata, are applied in the order in which the branches are written. It is for steps
-that wait, such as calls.
+a copy of the message; the fields that it has set, replaced or removed, its metadata
+and its vars are applied in the order in which the branches are written. It is for
+steps that wait, such as calls.
 
     - parallel:
         tax:
@@ -114,7 +114,7 @@ func (p *parallel) take(m *engine.Message, results []result, i int) error {
 			return fmt.Errorf("branch %s: %w", p.branches[n].name, err)
 		}
 	}
-	body, meta := payloadOf(m), m.Meta
+	body, meta, vars := payloadOf(m), m.Meta, m.Vars()
 	now := body
 	for n := range results {
 		live := results[n].outcomes[i].Live
@@ -125,6 +125,8 @@ func (p *parallel) take(m *engine.Message, results []result, i int) error {
 			now = merge(now, body, after)
 		}
 		m.Meta = mergeMeta(m.Meta, meta, live.Meta)
+		m.SetNotes(m.Notes().Join(live.Notes()))
+		m.SetVars(mergeVars(m.Vars(), vars, live.Vars()))
 	}
 	inner.GiveBody(m, now.text)
 	return nil

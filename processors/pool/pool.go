@@ -118,8 +118,9 @@ retry on the step, beside pool, starts over.
 The order of keys is kept: the next message of a key waits for the one before.
 
 Steps that keep something between messages or use resources can't run remotely: cache,
-dedupe, metric, rate_limit, steps. Neither can expressions with functions that only this
-build has; workers must have the same version of flowd.
+dedupe, geoip, metric, rate_limit, state, and decode and encode with a registry. Neither can
+expressions with env(), counter() or lookup(), whose values a let can send along, or with functions
+that only this build has; workers must have the same version of flowd.
 `
 
 var defaults = Config{Lease: 3 * time.Second, Retries: 2, RetryOn: []string{pool.Lost, pool.TimedOut}, MaxPending: 4096}
@@ -128,9 +129,11 @@ func init() { engine.Register(engine.Processors, "pool", help, defaults, build) 
 
 // notRemote says what to do with steps that mean nothing in another process.
 var notRemote = map[string]string{
-	"pool": "write one pool after the other", "steps": "write the steps themselves",
+	"pool":  "write one pool after the other",
 	"cache": "write it beside the pool", "dedupe": "write it before the pool",
 	"metric": "write it after the pool", "rate_limit": "write it before the pool",
+	"state": "write it beside the pool",
+	"geoip": "write it before or after the pool",
 }
 
 func build(c Config, env engine.Env) (engine.Processor, error) {
@@ -150,6 +153,9 @@ func build(c Config, env engine.Env) (engine.Processor, error) {
 			if remedy := notRemote[name]; remedy != "" {
 				return nil, fmt.Errorf("%s can't run in another process (%s)", name, remedy)
 			}
+		}
+		if c.Do.Bound != "" {
+			return nil, fmt.Errorf("%s() can't be called in another process (keep its value in a `let` before the pool: vars go with the message)", c.Do.Bound)
 		}
 		if process.Config == nil {
 			return nil,
@@ -179,6 +185,9 @@ func build(c Config, env engine.Env) (engine.Processor, error) {
 	if c.Retries != 0 && slices.Contains(used, "dedupe") {
 		return nil,
 			errors.New("dedupe would take the second attempt of a message for a duplicate (write it before the pool, or `retries: 0`)")
+	}
+	if slices.Contains(used, "state") {
+		return nil, errors.New("state would not know which attempt of a message counts (write it beside the pool)")
 	}
 	s.start = func(context.Context) error {
 		s.pool = pool.New(policy, slots, func(p *pool.Pool) pool.Transport { return pool.NewLocal(p, steps, slots) })

@@ -289,7 +289,6 @@ func TestNamesAreLookedUp(t *testing.T) {
 
 func TestMessagesMustBeAbleToWait(t *testing.T) {
 	limit := `[{"rate_limit": {"messages": 1, "per": "1s"}}]`
-	named := runtime.Options{Steps: map[string]engine.Steps{"gently": steps(t, limit)}}
 	each := `[{"each": {"in": "items", "do": ` + limit + `}}]`
 	tests := []struct {
 		name string
@@ -302,12 +301,12 @@ func TestMessagesMustBeAbleToWait(t *testing.T) {
 		{"in an input", func(_ *engine.Pipeline, in *engine.InputSpec, _ *engine.OutputSpec) {
 			in.Processors = steps(t, limit)
 		}, true},
-		{"in a case and a named list", func(p *engine.Pipeline, _ *engine.InputSpec, _ *engine.OutputSpec) {
-			p.Processors = steps(t, `[{"switch": [{"when": "a", "do": `+limit+`}]}, {"steps": "gently"}]`)
+		{"in a case and a list", func(p *engine.Pipeline, _ *engine.InputSpec, _ *engine.OutputSpec) {
+			p.Processors = steps(t, `[{"switch": [{"when": "a", "do": `+limit+`}]}, {"steps": `+limit+`}]`)
 		}, true},
 		{"behind a step that has steps of its own",
 			func(p *engine.Pipeline, _ *engine.InputSpec, _ *engine.OutputSpec) {
-				p.Processors = steps(t, `[{"each": {"in": "items", "do": [{"filter": "true"}]}}, {"steps": "gently"}]`)
+				p.Processors = steps(t, `[{"each": {"in": "items", "do": [{"filter": "true"}]}}, {"steps": `+limit+`}]`)
 			}, true},
 		{"in an output", func(_ *engine.Pipeline, _ *engine.InputSpec, out *engine.OutputSpec) {
 			out.Processors = steps(t, limit)
@@ -315,8 +314,8 @@ func TestMessagesMustBeAbleToWait(t *testing.T) {
 		{"in another step", func(p *engine.Pipeline, _ *engine.InputSpec, _ *engine.OutputSpec) {
 			p.Processors = steps(t, each)
 		}, false},
-		{"in a named list in another step", func(p *engine.Pipeline, _ *engine.InputSpec, _ *engine.OutputSpec) {
-			p.Processors = steps(t, strings.Replace(each, limit, `[{"steps": "gently"}]`, 1))
+		{"in a list in another step", func(p *engine.Pipeline, _ *engine.InputSpec, _ *engine.OutputSpec) {
+			p.Processors = steps(t, strings.Replace(each, limit, `[{"steps": `+limit+`}]`, 1))
 		}, false},
 	}
 	for _, tt := range tests {
@@ -325,7 +324,7 @@ func TestMessagesMustBeAbleToWait(t *testing.T) {
 			in, out := f.src.Input(), f.sink.Output()
 			tt.put(p, &in, &out)
 			p.Inputs, p.Outputs = enginetest.Named("in", in), enginetest.Named("out", out)
-			_, problems := runtime.Build(p, named)
+			_, problems := runtime.Build(p, runtime.Options{})
 			if got := fmt.Sprint(problems); strings.Contains(got, "messages can't wait inside") == tt.ok {
 				t.Errorf("accepted %v, want %v: %s", !tt.ok, tt.ok, got)
 			}

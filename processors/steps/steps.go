@@ -1,42 +1,58 @@
-// Package steps is the processor `steps`: it runs a named list of steps. Its
-// config is the name.
+// Package steps is the processor `steps`: it runs a list of steps that stands under
+// resources.steps, or right there. Its config is engine.UsedSteps.
 package steps
 
 import (
+	"fmt"
+
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/schema"
 )
 
-// Config names an entry of resources.steps.
-type Config struct {
-	Name  string
-	Place schema.Place
-}
-
-// UnmarshalConfig reads the name.
-func (c *Config) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
-	c.Name, _ = d.Text(n)
-	c.Place = d.Place(n)
-}
-
-// DescribeConfig is text.
-func (c *Config) DescribeConfig() *schema.Type { return schema.AnyOf("name", "") }
-
 const doc = `
-Runs a list of steps that resources.steps defines under this name.
+Runs a list of steps that resources.steps defines under this name. A list may have
+parameters: ${param.NAME} in its steps is what a use gives for NAME.
 
     resources:
       steps:
         clean:
           - unset: [password]
+        mask:
+          parameters:
+            field: path
+            with: {type: expression, default: '"***"'}
+          do:
+            - set: {"${param.field}": "${param.with}"}
+              when: ${param.field} != nil
     processors:
       - steps: clean
+      - steps: {mask: {field: customer.email}}
+      - steps: {mask: {field: card.number, with: '"****" + this.card.number[-4:]'}}
+
+A parameter is a value (the default), a path, or an expression. A value is never code:
+in an expression it is a literal, in a template and everywhere else text. A path is a
+field of the document in expressions, and a path in keys and in fields that take paths.
+An expression stands only in expressions, and in $( ) of templates; it is one operand
+there, whatever is around it.
+
+In errors and metrics, steps of a list are called after their use: clean/unset. The use
+is called by its name or, without one, by that of the list, with a number from the
+second use on.
+
+Steps can also be written in place, to give several of them one when, retry or on_error:
+
+    - steps:
+        - http: {url: "http://geo/lookup", into: geo}
+        - set: {country: geo.country}
+      on_error: continue
 `
 
 func init() {
-	engine.Register(engine.Processors, "steps", doc, Config{}, build)
+	engine.Register(engine.Processors, "steps", doc, engine.UsedSteps{}, build)
 }
 
-func build(c Config, _ engine.Env) (engine.Processor, error) {
-	return engine.Block{Use: c.Name, Place: c.Place}, nil
+func build(c engine.UsedSteps, _ engine.Env) (engine.Processor, error) {
+	if !c.Found {
+		return nil, fmt.Errorf("there are no steps named %q (define them under `resources.steps`)", c.Name)
+	}
+	return engine.Block{Do: c.Do}, nil
 }

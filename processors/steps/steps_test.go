@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/flowd-io/flowd/internal/testing/steptest"
+	_ "github.com/flowd-io/flowd/processors/fail"
 	_ "github.com/flowd-io/flowd/processors/set"
 	_ "github.com/flowd-io/flowd/processors/steps"
 )
@@ -29,5 +30,24 @@ func TestStepsThatDoNotExistAreRefused(t *testing.T) {
 	}.Run(t)
 	if got := strings.Join(failures, "\n"); !strings.Contains(got, `"inc"`) {
 		t.Errorf("problems %q, want one that names the steps", got)
+	}
+}
+
+func TestStepsAreCalledAfterTheUse(t *testing.T) {
+	const told = `"on_error": [{"set": {"at": "error().step"}}]`
+	bodies, failures := steptest.Pipeline{
+		Steps: `[{"steps": {"check": {"kind": "a"}}}, {"steps": {"check": {"kind": "b"}}},
+			{"name": "last", "steps": {"check": {"kind": "c"}}}, {"steps": "all"},
+			{"steps": [{"when": "kind == \"e\"", "fail": "here", ` + told + `}]}]`,
+		Named: map[string]string{
+			"check": `{"parameters": {"kind": {}}, "do": [{"when": "kind == ${param.kind}", "fail": "x", ` + told + `}]}`,
+			"all":   `[{"steps": {"check": {"kind": "d"}}}]`,
+		},
+		In: []string{`{"kind":"a"}`, `{"kind":"b"}`, `{"kind":"c"}`, `{"kind":"d"}`, `{"kind":"e"}`},
+	}.Run(t)
+	want := []string{`{"kind":"a","at":"check/fail"}`, `{"kind":"b","at":"check 2/fail"}`, `{"kind":"c","at":"last/fail"}`,
+		`{"kind":"d","at":"all/check/fail"}`, `{"kind":"e","at":"fail"}`}
+	if diff := cmp.Diff(want, bodies); diff != "" {
+		t.Errorf("failures %q, delivered (-want +got):\n%s", failures, diff)
 	}
 }

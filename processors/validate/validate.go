@@ -3,17 +3,12 @@
 package validate
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
-	"fmt"
 	"path/filepath"
-	"strconv"
-	"strings"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/flowd-io/flowd/internal/jsonschema"
 )
 
 // Config configures the validate processor.
@@ -68,11 +63,17 @@ func init() {
 }
 
 func build(c Config, _ engine.Env) (engine.Processor, error) {
-	s, err := compile(c)
+	v := &validator{name: cmp.Or(c.file(), "the schema")}
+	o := jsonschema.Options{Draft: c.Draft, Format: c.Format}
+	var err error
+	if name := c.file(); name != "" {
+		v.schema, err = jsonschema.CompileFile(name, o)
+	} else {
+		v.schema, err = jsonschema.Compile(c.Schema.value, o)
+	}
 	if err != nil {
 		return nil, err
 	}
-	v := &validator{s, cmp.Or(c.file(), "the schema")}
 	return engine.ProcessorFunc(v.process), nil
 }
 
@@ -85,52 +86,8 @@ func (v *validator) process(_ context.Context, m *engine.Message) error {
 	if err := m.Doc().Valid(); err != nil {
 		return err
 	}
-	value, err := read(m.Bytes())
-	if err != nil {
+	if err := v.schema.Check(m.Bytes()); err != nil {
 		return engine.Errorf(engine.Rejected, "does not match %s: %w", v.name, engine.Fault(err.Error()))
-	}
-	if err := v.schema.Validate(value); err != nil {
-		return engine.Errorf(engine.Rejected, "does not match %s: %w", v.name,
-			engine.Fault(explain(err, withoutValues)))
-	}
-	return nil
-}
-
-// read decodes a valid document as the validator wants it, numbers as written.
-func read(text []byte) (any, error) {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	var v any
-	if err := d.Decode(&v); err != nil {
-		return nil, err
-	}
-	return v, bounded(v, nil)
-}
-
-// longest bounds a number's digits and its power of ten: the validator calculates
-// with exact fractions, which a short text can make very long.
-const longest = 1000
-
-func bounded(v any, at []string) error {
-	switch v := v.(type) {
-	case json.Number:
-		digits, power, _ := strings.Cut(strings.ToLower(string(v)), "e")
-		n, err := strconv.Atoi(cmp.Or(power, "0"))
-		if err != nil || len(digits) > longest || n > longest || n < -longest {
-			return fmt.Errorf("%s: a number beyond %d digits can't be checked", pointer(at), longest)
-		}
-	case []any:
-		for i := range v {
-			if err := bounded(v[i], append(at, strconv.Itoa(i))); err != nil {
-				return err
-			}
-		}
-	case map[string]any:
-		for key, item := range v {
-			if err := bounded(item, append(at, key)); err != nil {
-				return err
-			}
-		}
 	}
 	return nil
 }

@@ -37,10 +37,12 @@ name the cache share it.
 `
 
 func init() {
-	engine.Register(engine.Caches, "memory", help, Config{}, build)
+	engine.Register(engine.Caches, "memory", help, Config{},
+		func(c Config, _ engine.Env) (engine.Cache, error) { return New(c) })
 }
 
-func build(c Config, _ engine.Env) (engine.Cache, error) {
+// New makes a cache, also for what keeps values of its own.
+func New(c Config) (engine.Cache, error) {
 	m := &memory{max: int(c.MaxBytes), ttl: c.TTL}
 	lru, err := simplelru.NewLRU(c.MaxKeys, func(key string, e entry) { m.bytes -= size(key, e.value) })
 	m.lru = lru

@@ -1,0 +1,72 @@
+// Package let is the processor `let`: it keeps values beside a message, for later
+// steps. Its config is a mapping of names to expressions.
+package let
+
+import (
+	"context"
+	"errors"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/schema"
+)
+
+const doc = `
+Keeps values beside the message, in the order written: later lines, and later steps,
+read them with vars("name"). They are neither payload nor metadata, and no output sends
+them; but its fields and its own steps can read them, and so can those of a dead letter.
+nil removes a name.
+
+    - let:
+        net: sum(items, .price * .qty)
+        tax: vars("net") * rate
+    - set:
+        total: vars("net") + vars("tax")
+
+A value may be anything that an expression gives, times and bytes included. Parts of a
+split, copies for several batchers, the elements of each and jobs of a pool have the
+values of their message, and a merge has those of its first. If a step is tried again or
+repaired, the values are those before it. What steps inside each or branch keep stays
+inside. vars() gives all of them, and vars("name") is nil before a step has set it; a
+name that no let has is a mistake that lint finds.
+`
+
+func init() {
+	engine.Register(engine.Processors, "let", doc, schema.Map[expr.Value]{}, build)
+}
+
+func build(lines schema.Map[expr.Value], _ engine.Env) (engine.Processor, error) {
+	if lines.Len() == 0 {
+		return nil, errors.New("let needs at least one line, such as `let: {total: price * qty}`")
+	}
+	return engine.ProcessorFunc(func(_ context.Context, m *engine.Message) error {
+		was := m.Vars()
+		err := keep(m, lines)
+		if err != nil {
+			m.SetVars(was)
+		}
+		return err
+	}), nil
+}
+
+// keep evaluates line by line. What is kept takes room like a payload.
+func keep(m *engine.Message, lines schema.Map[expr.Value]) error {
+	for name, value := range lines.All() {
+		v, err := value.Eval(m)
+		if err != nil {
+			return err
+		}
+		now := m.Vars().With(name, v)
+		if more := now.Size() - m.Vars().Size(); more > free {
+			if err := m.Grow(more); err != nil {
+				return err
+			}
+		}
+		m.SetVars(now)
+	}
+	return nil
+}
+
+// free is how much a line keeps without asking for room: the engine charges it when the
+// message moves on.
+const free = 1 << 10

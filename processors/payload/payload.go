@@ -1,0 +1,36 @@
+// Package payload is the processor `payload`: it replaces the payload by text or
+// bytes as they are. Its config is an expression.
+package payload
+
+import (
+	"context"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/expr"
+)
+
+const doc = `
+Makes the value of an expression the payload: text and bytes as they are, anything else
+as JSON. Use it for payloads that are not JSON; for documents there is map.
+
+    - payload: from_base64(data)
+    - payload: '"<order id=\"" + string(id) + "\"/>"'
+
+A message whose payload is not a document can be sent, split, or read with raw() and
+decode; steps that read fields fail it.
+`
+
+func init() {
+	engine.Register(engine.Processors, "payload", doc, expr.Body{}, build)
+}
+
+func build(body expr.Body, _ engine.Env) (engine.Processor, error) {
+	return engine.ProcessorFunc(func(_ context.Context, m *engine.Message) error {
+		text, err := body.AppendBody(nil, m)
+		if err != nil {
+			return err
+		}
+		m.SetBytes(text)
+		return nil
+	}), nil
+}

@@ -1,0 +1,42 @@
+package payload_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/enginetest"
+	"github.com/flowd-io/flowd/internal/testing/steptest"
+	_ "github.com/flowd-io/flowd/processors/payload"
+)
+
+func TestPayload(t *testing.T) {
+	steptest.Run(t, []steptest.Case{
+		{Name: "text is as it is", Step: `{"payload": "name"}`, In: []string{`{"name":"\"Ann\"\n"}`},
+			Want: []string{"\"Ann\"\n"}},
+		{Name: "no text at all", Step: `{"payload": "\"\""}`, In: []string{`{}`}, Want: []string{""}},
+		{Name: "bytes are as they are", Step: `{"payload": "from_base64(data)"}`, In: []string{`{"data":"/wD+"}`},
+			Want: []string{"\xff\x00\xfe"}},
+		{Name: "anything else is JSON", Step: `{"payload": "x"}`,
+			In:   []string{`{"x":[1, "a"]}`, `{"x":2.50}`, `{"x":null}`, `{}`},
+			Want: []string{`[1,"a"]`, `2.5`, `null`, `null`}},
+		{Name: "a time is as in a document", Step: `{"payload": "date(\"2026-01-02\")"}`, In: []string{`{}`},
+			Want: []string{"2026-01-02T00:00:00Z"}},
+		{Name: "a payload that is not a document", Step: `{"payload": "upper(raw())"}`, In: []string{"abc"},
+			Want: []string{"ABC"}},
+		{Name: "a failure leaves the message as it was", Step: `{"payload": "from_base64(data)"}`,
+			In: []string{`{"data":"eA=="}`, `{"data": "?"}`}, Want: []string{"x", "failed expression: "}},
+	})
+}
+
+func TestPayloadConforms(t *testing.T) {
+	steptest.Conforms(t, `{"payload": "this.a"}`, `{"a":1}`, `{"c":2}`)
+}
+
+func TestATemplateIsRefusedWithWhatToWrite(t *testing.T) {
+	got := fmt.Sprint(enginetest.Problems(t, engine.Processors, `{"payload": "id $(id)"}`))
+	if !strings.Contains(got, "this is an expression, not a template") || !strings.Contains(got, `"id " + string(id)`) {
+		t.Errorf("got %s", got)
+	}
+}

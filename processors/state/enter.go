@@ -1,0 +1,96 @@
+package state
+
+import (
+	"context"
+
+	"github.com/flowd-io/flowd/engine"
+)
+
+// enter gives m the state of its key, or lets it wait for that.
+func (s *step) enter(ctx context.Context, m *engine.Message, c *chain) error {
+	if c.ready != nil {
+		select {
+		case <-c.ready:
+		case <-ctx.Done():
+			return engine.WithClass(engine.Timeout, ctx.Err())
+		}
+	}
+	if !s.inside {
+		s.again(m)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return engine.WithClass(engine.Transient, c.err)
+	}
+	e := &entry{step: s, chain: c, origins: m.Origins(nil)}
+	waits, err := s.book.admits(e)
+	if err != nil {
+		return err
+	}
+	c.log = append(c.log, e)
+	if waits && c.blocked(e, len(c.log)-1) {
+		s.book.note(e, m)
+		e.resume = m.Park()
+		return nil
+	}
+	if err := s.leave(m, e, c.now()); err != nil {
+		e.state = gone
+		s.book.save(c)
+		return err
+	}
+	s.book.note(e, m)
+	if e.owed == 0 { // no input has read it, so that its end is not reported
+		e.state, c.fresh = committed, true
+		s.book.save(c)
+	}
+	return nil
+}
+
+// leave lets m make something of a state, which it finds in a chain that is locked.
+func (s *step) leave(m *engine.Message, e *entry, now object) error {
+	var copy *engine.Message
+	if e.chain.log[0] != e {
+		copy = m.Frozen()
+	}
+	before := m.Notes()
+	l, err := s.next(m, now)
+	if err != nil {
+		return err
+	}
+	if !s.Into.IsZero() {
+		if err := m.Doc().SetRaw(s.Into.Path, l.now.json()); err != nil {
+			m.SetNotes(before)
+			return err
+		}
+	}
+	l.ref = e.ref
+	e.chain.leaves(e, l.now, copy)
+	return nil
+}
+
+// again forgets what m has left when it came here before: steps around this one are tried again.
+func (s *step) again(m *engine.Message) {
+	for x := range m.Notes().All(noteKey{}) {
+		if l := x.(*left); l.step == s && l.ref != 0 {
+			s.book.Undo([]uint64{l.ref})
+		}
+	}
+}
+
+// goOn continues a message that has waited.
+func (e *entry) goOn() {
+	e.resume(func(m *engine.Message) error {
+		e.chain.mu.Lock()
+		defer e.chain.mu.Unlock()
+		if e.state != admitted {
+			return errClosed
+		}
+		err := e.step.leave(m, e, e.chain.until(e))
+		if err != nil {
+			e.state = gone
+			go e.step.book.settle(e.chain) // who waits can't go on in this call
+		}
+		return err
+	})
+}
