@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -37,7 +38,7 @@ type Config struct {
 }
 
 type fetch struct {
-	MaxBytes          schema.Size   `yaml:"max_bytes" check:"min=1KiB,max=1GiB" doc:"Bytes that a broker sends at most in one answer, compressed as they may be; by default an eighth of engine.max_in_flight.bytes, at most 8MiB."`
+	MaxBytes          schema.Size   `yaml:"max_bytes" check:"min=1KiB,max=1GiB" doc:"Bytes that a broker sends at most in one answer, compressed as they may be; by default as many as become a quarter of engine.max_in_flight.bytes in memory, at most 8MiB."`
 	MaxPartitionBytes schema.Size   `yaml:"max_partition_bytes" check:"min=1KiB,max=1GiB" doc:"Bytes of one partition at most, fewer where many are read; a larger batch of records comes alone."`
 	MinBytes          schema.Size   `yaml:"min_bytes" check:"min=1,max=1GiB" doc:"A broker waits until it has as much, or max_wait is over."`
 	MaxWait           time.Duration `yaml:"max_wait" check:"min=1ms,max=1m" doc:"How long a broker waits for min_bytes."`
@@ -100,12 +101,12 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 
 // checkTopic is what is wrong with the name of a topic, or a pattern; "" is nothing.
 func checkTopic(t string) string {
-	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 	if t == "" {
-		return "is no name"
+		return "is empty"
 	}
 	if isPattern(t) {
-		if _, err := path.Match(t, ""); err != nil {
+		_, err := path.Match(t, "")
+		if _, wrong := regexp.Compile(expression(t)); err != nil || wrong != nil { // such as [z-a]
 			return "is not a pattern"
 		}
 		return ""
@@ -113,7 +114,7 @@ func checkTopic(t string) string {
 	switch {
 	case len(t) > 249:
 		return "is longer than 249 characters"
-	case strings.Trim(t, letters) != "" || t == "." || t == "..":
+	case kafka.CheckTopic(t) != nil:
 		return "is not the name of a topic"
 	}
 	return ""
@@ -185,14 +186,18 @@ by its name; of several with one name a list. Outputs pass headers on.
 
 func init() { engine.Register(engine.Inputs, "kafka", about, defaults, newInput) }
 
-// partitionBytes is how much a broker may send of one partition at once, of as many as are read: what is under way
-// keeps the whole batch of records alive that it came with, of each partition.
-func (c *Config) partitionBytes(inFlight, partitions int) int32 {
-	return int32(min(int(c.Fetch.MaxPartitionBytes), max(inFlight/4/max(1, partitions), 32<<10),
-		int(c.maxBytes(inFlight))))
+// partitionBytes is how much a broker may send of one partition at once, of as many as are read, where each byte takes
+// so many in memory: what is under way keeps the whole batch of records alive that it came with, of each partition.
+func (c *Config) partitionBytes(inFlight int, times float64, partitions int) int32 {
+	share := int(float64(inFlight/4/max(1, partitions)) / times)
+	return int32(min(int(c.Fetch.MaxPartitionBytes), max(share, leastFetch), int(c.maxBytes(inFlight, times))))
 }
 
-// maxBytes is how much a broker may send at once.
-func (c *Config) maxBytes(inFlight int) int32 {
-	return int32(cmp.Or(int(c.Fetch.MaxBytes), min(max(inFlight/8, 64<<10), 8<<20)))
+// maxBytes is how much a broker may send at once, where each byte takes so many in memory.
+func (c *Config) maxBytes(inFlight int, times float64) int32 {
+	share := int(float64(min(inFlight/4, 8<<20)) / times)
+	return int32(cmp.Or(int(c.Fetch.MaxBytes), max(share, leastFetch)))
 }
+
+// leastFetch is how many bytes are worth a request.
+const leastFetch = 32 << 10

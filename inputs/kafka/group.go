@@ -32,8 +32,8 @@ func (in *input) assign(tp topicPartition) *partition {
 // share divides what may be fetched among the partitions; in.mu is held.
 func (in *input) share() {
 	if in.client != nil {
-		in.client.UpdateFetchMaxBytes(in.cfg.maxBytes(in.inFlight),
-			in.cfg.partitionBytes(in.inFlight, len(in.assigned)))
+		in.client.UpdateFetchMaxBytes(in.cfg.maxBytes(in.inFlight, in.times),
+			in.cfg.partitionBytes(in.inFlight, in.times, len(in.assigned)))
 	}
 }
 
@@ -77,25 +77,30 @@ func (in *input) onRevoked(ctx context.Context, _ *kgo.Client, all map[string][]
 		return
 	}
 	in.finish(ctx, leaving)
-	unfinished := in.takeAway(leaving)
+	unfinished := in.giveUp(ctx, leaving)
+	in.log.Info("partitions were given up", "partitions", len(leaving), "now", in.count(), "unfinished", unfinished)
+}
+
+// giveUp ends the reading of partitions that leave, and commits what is settled of them.
+func (in *input) giveUp(ctx context.Context, leaving []*partition) (unfinished int) {
+	unfinished = in.takeAway(leaving)
 	if err := in.commit(ctx, leaving); err != nil {
 		in.log.Warn("what was settled of partitions that move could not be committed: it will be read again", "err", err)
 	}
 	in.forget(leaving)
 	in.moved(len(leaving), unfinished)
-	in.log.Info("partitions were given up", "partitions", len(leaving), "now", in.count(), "unfinished", unfinished)
+	return unfinished
 }
 
-// onLost is told when the group goes on without this member: nothing can be committed any more.
-func (in *input) onLost(_ context.Context, _ *kgo.Client, all map[string][]int32) {
+// onLost is told when the group goes on without this member. Often it is a connection that was lost, and the group does
+// not know yet: then it still takes a commit. If others have the partitions, it refuses.
+func (in *input) onLost(ctx context.Context, _ *kgo.Client, all map[string][]int32) {
 	in.interrupt()
 	leaving := in.leave(all)
 	if len(leaving) == 0 {
 		return
 	}
-	unfinished := in.takeAway(leaving)
-	in.forget(leaving)
-	in.moved(len(leaving), unfinished)
+	unfinished := in.giveUp(ctx, leaving)
 	in.log.Warn("partitions were lost: the group has gone on without this member", "partitions", len(leaving), "now",
 		in.count(), "unfinished", unfinished)
 }
@@ -131,10 +136,7 @@ func (in *input) finish(ctx context.Context, leaving []*partition) {
 			in.mu.Unlock()
 			return
 		}
-		if in.news == nil {
-			in.news = make(chan struct{})
-		}
-		news := in.news
+		news := in.newsOf()
 		in.mu.Unlock()
 		select {
 		case <-news:
@@ -142,6 +144,14 @@ func (in *input) finish(ctx context.Context, leaving []*partition) {
 			return
 		}
 	}
+}
+
+// newsOf is closed when something changes; in.mu is held.
+func (in *input) newsOf() chan struct{} {
+	if in.news == nil {
+		in.news = make(chan struct{})
+	}
+	return in.news
 }
 
 // wake tells who waits that something is settled; in.mu is held.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -22,9 +23,10 @@ type input struct {
 	cfg      Config
 	log      *slog.Logger
 	name     string // of the client, where none is configured
-	member   string // of a static member; "": it is none
+	member   string // of a static member; "": this is not one
 	replay   int    // how far to read ahead of what is settled, in all partitions
 	inFlight int    // bytes
+	swell    swell
 
 	opened bool               // once at least
 	failed error              // of the first opening, for Read to report
@@ -37,24 +39,31 @@ type input struct {
 
 	mu       sync.Mutex         // guards the fields below
 	client   *kafka.Client      // nil: not connected; only Open and Close change it
-	quit     context.CancelFunc // has the call that fetches return; nil: there is none
-	breaks   int                // who waits for that call to end
+	quit     context.CancelFunc // makes the call that fetches return; nil: none is running
+	breaks   int                // how many wait for that call to end
 	holding  engine.Holding     // nil: nothing was read
 	waits    bool               // holding knows that partitions wait
 	slots    map[uint64]*partition
 	assigned map[topicPartition]*partition
 	serial   uint64           // of the last assignment
 	counts   map[string]int32 // how many partitions topics had when this input was opened
+	times    float64          // of swell, when fetches were last made to fit
 	span     int              // of all partitions
 	paused   int              // partitions that are not fetched
-	news     chan struct{}    // closed when something is settled; nil: nobody waits
+	news     chan struct{}    // closed when something is settled; nil: nothing waits for it
 	closing  bool
 	round    *round                   // the transaction that is open; nil: none is
 	ending   chan struct{}            // closed when it has ended; nil: it does not end yet
 	broken   error                    // why there can be no more transactions
-	blocked  map[topicPartition]error // why partitions can't be read
+	blocked  map[topicPartition]block // partitions that can't be read
 
 	revoked, takenAway int64 // partitions, and messages under way of them
+}
+
+// block is why a partition can't be read, and since when.
+type block struct {
+	err   error
+	since time.Time
 }
 
 type topicPartition struct {
@@ -74,7 +83,8 @@ var (
 
 func newInput(c Config, env engine.Env) (engine.Input, error) {
 	in := &input{cfg: c, log: env.Log, name: strings.Trim(env.Pipeline+"."+env.Name, "."), member: c.InstanceID,
-		replay: max(1, env.MaxReplay/max(1, env.Instances)), inFlight: env.MaxBytes / max(1, env.Instances)}
+		replay: max(1, env.MaxReplay/max(1, env.Instances)), inFlight: env.MaxBytes / max(1, env.Instances),
+		times: atFirst}
 	if env.ExactlyOnce {
 		in.tx = kafka.SessionOf(env.Shared, env.Pipeline)
 	}
@@ -123,7 +133,7 @@ func (in *input) open(ctx context.Context) error {
 	in.closing, in.span, in.paused, in.counts = false, 0, 0, counts
 	in.round, in.ending, in.broken = nil, nil, nil
 	in.slots, in.assigned = map[uint64]*partition{}, map[topicPartition]*partition{}
-	in.blocked = map[topicPartition]error{}
+	in.blocked = map[topicPartition]block{}
 	in.client, err = in.connect(opts)
 	in.mu.Unlock()
 	if err != nil {
@@ -161,8 +171,8 @@ func (in *input) options() ([]kgo.Opt, error) {
 	}
 	opts := []kgo.Opt{
 		kgo.ConsumeStartOffset(start), kgo.ConsumeResetOffset(kgo.NoResetOffset()), kgo.FetchIsolationLevel(isolation),
-		kgo.FetchMaxBytes(c.maxBytes(in.inFlight)),
-		kgo.FetchMaxPartitionBytes(c.partitionBytes(in.inFlight, 1)),
+		kgo.FetchMaxBytes(c.maxBytes(in.inFlight, in.times)),
+		kgo.FetchMaxPartitionBytes(c.partitionBytes(in.inFlight, in.times, 1)), kgo.WithHooks(&in.swell),
 		kgo.FetchMinBytes(int32(c.Fetch.MinBytes)), kgo.FetchMaxWait(c.Fetch.MaxWait),
 		kgo.MetadataMaxAge(time.Minute), kgo.Rack(c.Rack),
 	}
@@ -290,12 +300,9 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 			return in, err
 		}
 	}
-	if err := in.faults(ctx, fetches); err != nil {
-		in.note(b, fetches)
-		return in, err
-	}
+	err := in.faults(ctx, fetches)
 	in.note(b, fetches)
-	return in, nil
+	return in, err
 }
 
 // interrupt waits until all that was fetched is noted.
@@ -326,6 +333,10 @@ func (in *input) note(b *engine.Batch, fetches kgo.Fetches) {
 				}
 			}
 		}
+	}
+	if now := in.swell.times(); now > 1.25*in.times || now < in.times/1.25 {
+		in.times = now
+		in.share()
 	}
 	if in.tx == nil {
 		in.pace()
@@ -403,10 +414,12 @@ func (in *input) partitionFault(tp topicPartition, err error) error {
 	}
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if _, known := in.blocked[tp]; !known {
+	since := in.blocked[tp].since
+	if since.IsZero() {
+		since = time.Now()
 		in.log.Error("a partition can't be read", "partition", tp, "err", err)
 	}
-	in.blocked[tp] = err
+	in.blocked[tp] = block{err, since}
 	return nil
 }
 
@@ -454,22 +467,23 @@ func (in *input) shut(ctx context.Context) {
 func expression(pattern string) string {
 	var b strings.Builder
 	b.WriteByte('^')
+	class := false // within [ ]
 	for i := 0; i < len(pattern); i++ {
-		switch c := pattern[i]; c {
-		case '*':
+		switch c := pattern[i]; {
+		case c == '*' && !class:
 			b.WriteString(".*")
-		case '?':
+		case c == '?' && !class:
 			b.WriteByte('.')
-		case '[', ']', '-', '^':
+		case c == '[' && !class, c == ']' && class:
+			class = !class
 			b.WriteByte(c)
-		case '\\':
-			if i++; i < len(pattern) {
-				b.WriteString(`\` + string(pattern[i]))
-			}
-		case '.':
-			b.WriteString(`\.`)
+		case (c == '-' || c == '^') && class:
+			b.WriteByte(c)
+		case c == '\\' && i+1 < len(pattern):
+			i++
+			b.WriteString(regexp.QuoteMeta(pattern[i : i+1]))
 		default:
-			b.WriteByte(c)
+			b.WriteString(regexp.QuoteMeta(pattern[i : i+1]))
 		}
 	}
 	b.WriteByte('$')

@@ -318,7 +318,7 @@ func TestOnePartitionWaits(t *testing.T) {
 	}
 	until(t, "all of the other partition", func() bool { return odd() == n/2 })
 	if even := len(sink.Bodies()) - odd(); even > 800 {
-		t.Errorf("%d messages were read behind the one that waits, with a max_replay of 400", even)
+		t.Errorf("%d messages were read after the one that waits, with a max_replay of 400", even)
 	}
 	m.end()
 	if got := c.Committed(t, "g", topic); got != n/2 {
@@ -361,7 +361,8 @@ func refresh(t *testing.T, m *member) {
 
 func TestWhatIsGone(t *testing.T) {
 	t.Parallel()
-	for policy, want := range map[string]string{earliest: `[{"id":3} {"id":4} {"id":5}]`, latest: `[{"id":5}]`, "fail": "[]"} {
+	for policy, want := range map[string]string{earliest: `[{"id":3} {"id":4} {"id":5}]`, latest: `[{"id":5}]`,
+		"fail": "[]"} {
 		t.Run(policy, func(t *testing.T) {
 			c := kafkatest.Start(t)
 			topic := c.Topic(t, 1)
@@ -376,7 +377,9 @@ func TestWhatIsGone(t *testing.T) {
 				t.Fatal(err)
 			}
 			m := start(t, cfg, nil, &enginetest.Sink{})
-			until(t, "the loss in the log", func() bool { return strings.Contains(m.log.String(), "deleted before they were read") })
+			until(t, "the loss in the log", func() bool {
+				return strings.Contains(m.log.String(), "deleted before they were read")
+			})
 			if policy == "fail" {
 				<-m.done
 				if m.rep.Err == nil {
@@ -394,14 +397,14 @@ func TestWhatIsGone(t *testing.T) {
 				t.Errorf("got %s, want %s", got, want)
 			}
 			if !strings.Contains(m.log.String(), "2 (offsets 1 to 2)") {
-				t.Errorf("what is missing is not told:\n%s", m.log.String())
+				t.Errorf("the log does not say how many are missing:\n%s", m.log.String())
 			}
 		})
 	}
 }
 
-// TestNobodyToAskIsNoMistake: brokers that come later are found, and a topic that is missing is named.
-func TestNobodyToAskIsNoMistake(t *testing.T) {
+// TestAMissingTopicIsWaitedFor: the log names it, and it is read once it is there.
+func TestAMissingTopicIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Start(t)
 	cfg := config(c, "missing")
@@ -480,7 +483,8 @@ func TestInputConforms(t *testing.T) {
 		cfg := config(c, "conform")
 		group++
 		cfg.Group = fmt.Sprintf("c%d", group)
-		in, err := newInput(cfg, engine.Env{Log: slog.New(slog.DiscardHandler), Instances: 1, MaxReplay: 1000, MaxBytes: 1 << 20})
+		in, err := newInput(cfg, engine.Env{Log: slog.New(slog.DiscardHandler), Instances: 1, MaxReplay: 1000,
+			MaxBytes: 1 << 20})
 		if err != nil {
 			t.Fatal(err)
 		}

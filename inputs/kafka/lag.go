@@ -31,7 +31,7 @@ func (in *input) Progress() engine.Progress {
 	return all
 }
 
-// settled is the offset behind all that is settled; -1 means that it is not known.
+// settled is the offset after all that is settled; -1 means that it is not known.
 func (p *partition) settled() int64 {
 	switch {
 	case p.low.Low() > 0:

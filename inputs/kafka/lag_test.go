@@ -35,7 +35,7 @@ func (m *member) shows(want ...engine.Position) {
 	})
 }
 
-// TestLagGrowsWhereNothingIsFetched has one partition wait for its first message: what is sent behind that is seen,
+// TestLagGrowsWhereNothingIsFetched has one partition wait for its first message: what is sent after it is seen,
 // although it is not read.
 func TestLagGrowsWhereNothingIsFetched(t *testing.T) {
 	t.Parallel()
@@ -64,13 +64,14 @@ func TestLagGrowsWhereNothingIsFetched(t *testing.T) {
 		engine.Position{Name: topic + "/1", Settled: 1505, Read: 1505, End: 1505})
 }
 
-// TestAGroupsPlaceIsKnownBeforeItReads restarts where nothing is new, and where nobody has ever been.
+// TestAGroupsPlaceIsKnownBeforeItReads restarts where nothing is new, and where nothing was ever read.
 func TestAGroupsPlaceIsKnownBeforeItReads(t *testing.T) {
 	t.Parallel()
 	c := kafkatest.Any(t)
 	topic := c.Topic(t, 2)
 	cfg := config(c, topic)
-	c.Send(t, &kgo.Record{Topic: topic, Partition: 1, Value: []byte("a")}, &kgo.Record{Topic: topic, Partition: 1, Value: []byte("b")})
+	c.Send(t, &kgo.Record{Topic: topic, Partition: 1, Value: []byte("a")},
+		&kgo.Record{Topic: topic, Partition: 1, Value: []byte("b")})
 	first := start(t, cfg, nil, &enginetest.Sink{})
 	none := engine.Position{Name: topic + "/0", Settled: -1}
 	all := engine.Position{Name: topic + "/1", Settled: 2, Read: 2, End: 2}

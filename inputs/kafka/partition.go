@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/flowd-io/flowd/internal/watermark"
@@ -32,7 +33,7 @@ type run struct {
 	epoch  int32 // of the leader that has written them
 }
 
-// slotBits leave room for 16 million assignments, and a trillion messages of each.
+// seqBits leave room for 16 million assignments, and a trillion messages of each.
 const seqBits = 40
 
 func refOf(slot, seq uint64) uint64 { return slot<<seqBits | seq }
@@ -63,15 +64,7 @@ func (p *partition) due() (at kgo.EpochOffset, ok bool) {
 	if low == 0 {
 		return at, false
 	}
-	i, exact := slices.BinarySearchFunc(p.runs, low-1, func(r run, seq uint64) int {
-		switch {
-		case r.first < seq:
-			return -1
-		case r.first > seq:
-			return 1
-		}
-		return 0
-	})
+	i, exact := slices.BinarySearchFunc(p.runs, low-1, func(r run, seq uint64) int { return cmp.Compare(r.first, seq) })
 	if !exact {
 		i--
 	}

@@ -52,7 +52,8 @@ func TestWhatBrokersRefuseIsExplained(t *testing.T) {
 			}
 			m := start(t, cfg, func(p *engine.Pipeline) { p.Engine.Restart.Backoff = 10 * time.Millisecond }, &enginetest.Sink{})
 			until(t, "explained: "+tt.want, func() bool { return strings.Contains(m.log.String(), tt.want) || ended(m) })
-			if !strings.Contains(m.log.String(), tt.want) && (m.rep.Err == nil || !strings.Contains(m.rep.Err.Error(), tt.want)) {
+			if !strings.Contains(m.log.String(), tt.want) &&
+				(m.rep.Err == nil || !strings.Contains(m.rep.Err.Error(), tt.want)) {
 				t.Errorf("not explained: %+v\n%s", m.rep, m.log.String())
 			}
 		})

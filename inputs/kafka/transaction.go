@@ -123,14 +123,6 @@ func (in *input) rounds(ctx context.Context) {
 	}
 }
 
-// newsOf is closed when something changes; in.mu is held.
-func (in *input) newsOf() chan struct{} {
-	if in.news == nil {
-		in.news = make(chan struct{})
-	}
-	return in.news
-}
-
 // end ends a transaction: committed if all of its messages have ended in time, and no partition has moved.
 func (in *input) end(ctx context.Context, r *round, began time.Time) {
 	in.mu.Lock()
@@ -186,7 +178,7 @@ func (in *input) settled(ctx context.Context, r *round, began time.Time) bool {
 	}
 }
 
-// rewind follows all partitions anew: what was read of them comes again. in.mu is held.
+// rewind follows all partitions from the start again: what was read of them is read again. in.mu is held.
 func (in *input) rewind() {
 	for tp, p := range in.assigned {
 		delete(in.slots, p.slot)

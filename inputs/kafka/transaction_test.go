@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -34,7 +35,7 @@ func output(c *kafkatest.Cluster, to string) engine.Plugin[engine.Output] {
 	return engine.Plugin[engine.Output]{Name: "kafka", Config: cfg}
 }
 
-// ids are how often numbered messages are in a topic, for who reads what is committed.
+// ids are how often numbered messages are in a topic, for a reader of committed records.
 func ids(t *testing.T, c *kafkatest.Cluster, topic string) map[string]int {
 	t.Helper()
 	n := map[string]int{}
@@ -107,7 +108,7 @@ func TestNothingOfAnAbortedTransactionIsSeen(t *testing.T) {
 }
 
 // TestTransactionsWhileMembersComeGoAndDie has three members join, leave and die at random, and brokers move partitions
-// and coordinators: who reads what is committed sees each message once.
+// and coordinators: a reader of committed records sees each message once.
 func TestTransactionsWhileMembersComeGoAndDie(t *testing.T) {
 	t.Parallel()
 	for _, protocol := range []string{"classic", "consumer"} {
@@ -117,11 +118,12 @@ func TestTransactionsWhileMembersComeGoAndDie(t *testing.T) {
 				"group.consumer.min.session.timeout.ms": "1000"}), kfake.GroupMinSessionTimeout(time.Second))
 			const partitions = 6
 			in, out := c.Topic(t, partitions), c.Topic(t, partitions)
-			seed := uint64(time.Now().UnixNano())
-			t.Logf("seed %d", seed)
+			seed := cmp.Or(*seeds, uint64(time.Now().UnixNano()))
+			t.Logf("-seed %d -rounds %d", seed, *rounds)
 			random := rand.New(rand.NewPCG(seed, 1))
 			cfg := config(c, in)
-			cfg.Protocol, cfg.SessionTimeout, cfg.RebalanceTimeout, cfg.RevokeTimeout = protocol, 2*time.Second, 3*time.Second, time.Second
+			cfg.Protocol, cfg.SessionTimeout = protocol, 2*time.Second
+			cfg.RebalanceTimeout, cfg.RevokeTimeout = 3*time.Second, time.Second
 			cfg.Transaction = transaction{Size: 100, Interval: 20 * time.Millisecond, Timeout: 3 * time.Second}
 			slow := enginetest.Step("slow", func(context.Context, *engine.Message) error {
 				time.Sleep(100 * time.Microsecond)
@@ -129,7 +131,7 @@ func TestTransactionsWhileMembersComeGoAndDie(t *testing.T) {
 			})
 			total := 0
 			var members []*member
-			for range 25 {
+			for range 2 * *rounds {
 				c.Send(t, kafkatest.Numbered(in, partitions, total, 120)...)
 				total += 120
 				switch n := random.IntN(6); {

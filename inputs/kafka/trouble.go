@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/queue/kafka"
@@ -35,7 +34,8 @@ func (in *input) outOfRange(ctx context.Context, tp topicPartition) error {
 	case known && at < start.Offset:
 		gone = fmt.Sprintf("%d (offsets %d to %d)", start.Offset-at, at, start.Offset-1)
 	case known && at > end.Offset:
-		gone = fmt.Sprintf("the topic was created anew: the group is at %d, the topic ends at %d", at, end.Offset)
+		gone = fmt.Sprintf("the topic was deleted and created again: the group is at %d, the topic ends at %d", at,
+			end.Offset)
 	}
 	if in.cfg.OutOfRange == "fail" {
 		return engine.Errorf(engine.Permanent, "partition %s: messages were deleted before they were read: %s (set "+
@@ -89,12 +89,15 @@ func (in *input) Trouble() *engine.Trouble {
 		return nil
 	}
 	var names []string
-	var why error
-	for tp, err := range in.blocked {
-		names, why = append(names, tp.String()), err
+	var first block
+	for tp, b := range in.blocked {
+		if names = append(names, tp.String()); first.err == nil || b.since.Before(first.since) {
+			first = b
+		}
 	}
 	slices.Sort(names)
 	return &engine.Trouble{Indicator: "partition_blocked", Impact: "nothing is read of " + strings.Join(names, ", "),
-		Cause: why.Error(), Action: "look at what is at that place, and skip it with kafka-consumer-groups --reset-offsets",
-		Since: time.Now()}
+		Cause:  first.err.Error(),
+		Action: "look at what is at that place, and skip it with kafka-consumer-groups --reset-offsets",
+		Since:  first.since}
 }

@@ -1,6 +1,8 @@
 package kafka
 
 import (
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
@@ -8,29 +10,27 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// compose makes the records of a batch; messages of which none can be made fail. msgs are those of the records.
-func (o *output) compose(b *engine.Batch) (records []kgo.Record, msgs []*engine.Message) {
-	records = make([]kgo.Record, 0, b.Len())
-	msgs = make([]*engine.Message, 0, b.Len())
-	failed := map[string]bool{} // order keys of which a message has failed: those behind it wait
+// compose makes the records of a batch; messages of which none can be made fail.
+func (o *output) compose(b *engine.Batch) *sending {
+	s, now := o.newSending(b.Len()), time.Now()
+	failed := map[string]bool{} // order keys of which a message has failed: later ones wait
 	for m := range b.All() {
 		if m.Key != nil && len(failed) > 0 && failed[string(m.Key)] {
 			m.Fail(engine.ErrBehind)
 			continue
 		}
-		records = records[:len(records)+1]
-		r := &records[len(records)-1]
-		if err := o.fill(r, m); err != nil {
-			records = records[:len(records)-1]
+		s.records = append(s.records, kgo.Record{Timestamp: now})
+		if err := o.fill(&s.records[len(s.records)-1], m); err != nil {
+			s.records = s.records[:len(s.records)-1]
 			m.Fail(err)
 			if m.Key != nil {
 				failed[string(m.Key)] = true
 			}
 			continue
 		}
-		msgs = append(msgs, m)
+		s.msgs = append(s.msgs, m)
 	}
-	return records, msgs
+	return s
 }
 
 func (o *output) fill(r *kgo.Record, m *engine.Message) (err error) {
@@ -38,7 +38,7 @@ func (o *output) fill(r *kgo.Record, m *engine.Message) (err error) {
 		if r.Topic, err = o.cfg.Topic.Text(m); err != nil {
 			return err
 		}
-		if err := checkTopic(r.Topic); err != nil {
+		if err := kafka.CheckTopic(r.Topic); err != nil {
 			return engine.WithClass(engine.Rejected, err)
 		}
 	}
@@ -58,8 +58,10 @@ func (o *output) fill(r *kgo.Record, m *engine.Message) (err error) {
 		}
 	}
 	if !o.cfg.Timestamp.IsZero() {
-		if r.Timestamp, err = o.timestamp(m); err != nil {
+		if at, err := o.timestamp(m); err != nil {
 			return err
+		} else if !at.IsZero() {
+			r.Timestamp = at
 		}
 	}
 	r.Headers = kafka.Headers(nil, m.Meta)
@@ -94,10 +96,8 @@ func size(r *kgo.Record) int {
 // key is what the configuration says, or the key with which the message was read.
 func (o *output) key(m *engine.Message) ([]byte, error) {
 	if o.cfg.Key.IsZero() {
-		if s, i := m.Meta.Source(); s != nil {
-			if s, ok := s.(*kafka.Records); ok {
-				return s.All[i].Key, nil
-			}
+		if r := kafka.RecordOf(m.Meta); r != nil {
+			return r.Key, nil
 		}
 		v, _ := m.Meta.Get("key")
 		return kafka.Bytes(v), nil
@@ -126,28 +126,31 @@ func (o *output) partition(m *engine.Message) (int32, error) {
 
 func (o *output) timestamp(m *engine.Message) (time.Time, error) {
 	v, err := o.cfg.Timestamp.Eval(m)
-	if err != nil {
+	if err != nil || v == nil {
 		return time.Time{}, err
 	}
-	switch v := v.(type) {
-	case nil:
-		return time.Time{}, nil // the client takes the present
-	case time.Time:
-		return v, nil
-	case int:
-		return time.UnixMilli(int64(v)), nil
-	case string:
-		if at, err := time.Parse(time.RFC3339, v); err == nil {
-			return at, nil
-		}
+	at, ok := kafka.Time(v)
+	if !ok {
+		return time.Time{}, engine.Errorf(engine.Rejected,
+			"timestamp is %.60v, which is neither a time nor a number of milliseconds since 1970", v)
 	}
-	return time.Time{}, engine.Errorf(engine.Rejected,
-		"timestamp is %v, which is neither a time nor a number of milliseconds", v)
+	return at, nil
 }
 
-// origin adds where a dead letter was read, if that was a topic.
+// origins are the metadata of a message that say where it was read.
+var origins = [...]string{"topic", "partition", "offset", "timestamp"}
+
+// origin adds where a dead letter was read, if that was a topic. It replaces what one says that was a dead letter
+// before: error_*, too, tells of the last failure, and redriving gives it back to the pipeline that has failed.
 func (o *output) origin(r *kgo.Record, m *engine.Message) {
-	for _, name := range [...]string{"topic", "partition", "offset", "timestamp"} {
+	if _, ok := m.Meta.Get("topic"); !ok {
+		return
+	}
+	r.Headers = slices.DeleteFunc(r.Headers, func(h kgo.RecordHeader) bool {
+		name, ok := strings.CutPrefix(h.Key, "original_")
+		return ok && slices.Contains(origins[:], name)
+	})
+	for _, name := range origins {
 		if v, ok := m.Meta.Get(name); ok {
 			r.Headers = append(r.Headers, kgo.RecordHeader{Key: "original_" + name, Value: kafka.Bytes(v)})
 		}

@@ -1,10 +1,8 @@
 // Package kafka writes messages to topics of Kafka. Start at [output.Write]; what is made of a message is in
-// compose.go.
+// compose.go, how records get to the brokers in sending.go, which of them a broker refuses in apart.go.
 package kafka
 
 import (
-	"fmt"
-	"slices"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
@@ -18,15 +16,14 @@ import (
 type Config struct {
 	kafka.Connect `yaml:",inline"`
 	Topic         expr.Template             `yaml:"topic" check:"required" doc:"Topic to write to."`
-	Key           expr.Expr                 `yaml:"key" doc:"Key of the record: equal keys go to one partition. By default the key that a message read from Kafka had; nil is no key."`
+	Key           expr.Expr                 `yaml:"key" doc:"Key of the record: equal keys go to one partition. By default the key that a message read from Kafka had; null means no key."`
 	Partition     expr.Expr                 `yaml:"partition" doc:"Number of the partition; by default the key decides, as with the Java client, and without a key one partition after the other is filled."`
 	Timestamp     expr.Expr                 `yaml:"timestamp" doc:"Time of the record: a time, or a number of milliseconds since 1970; by default now."`
 	Headers       schema.Map[expr.Template] `yaml:"headers" doc:"Headers by name, in addition to those from metadata."`
 	Acks          string                    `yaml:"acks" check:"oneof=all|leader" doc:"Who must have a record before it is delivered: all replicas in sync, or the leader alone, which loses it when it fails."`
 	Compression   string                    `yaml:"compression" check:"oneof=none|gzip|snappy|lz4|zstd" doc:"How batches are compressed."`
 	MaxBytes      schema.Size               `yaml:"max_bytes" check:"min=1KiB,max=100MiB" doc:"Bytes in a batch of records, and so in one record, before compression; not more than max.message.bytes of the topic."`
-	Linger        time.Duration             `yaml:"linger" check:"min=0s,max=1m" doc:"How long to wait for more records to send with those of a write; of use with many small writes at once."`
-	Declare       *declare                  `yaml:"declare" doc:"Create the topic if it does not exist; without this it must exist, or brokers create it."`
+	Declare       *declare                  `yaml:"declare" doc:"Create the topic if it does not exist; without this it must exist, even where brokers would create it. One that exists stays as it is."`
 }
 
 type declare struct {
@@ -42,7 +39,7 @@ var codecs = map[string]kgo.CompressionCodec{"none": kgo.NoCompression(), "gzip"
 func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	c.Connect.CheckConfig(report)
 	if topic, constant := c.Topic.Const(); constant {
-		if err := checkTopic(topic); err != nil {
+		if err := kafka.CheckTopic(topic); err != nil {
 			report("topic", err.Error(), "a topic's name has 1 to 249 letters, digits, dots, underscores and hyphens")
 		}
 	}
@@ -53,30 +50,17 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
-// checkTopic is what is wrong with the name of a topic.
-func checkTopic(topic string) error {
-	for _, r := range topic {
-		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
-		if !letter && r != '.' && r != '_' && r != '-' {
-			return fmt.Errorf("%.60q is not the name of a topic", topic)
-		}
-	}
-	if len(topic) == 0 || len(topic) > 249 || topic == "." || topic == ".." {
-		return fmt.Errorf("%.60q is not the name of a topic", topic)
-	}
-	return nil
-}
-
 // Traits names the cluster of the transactions in which the output can write.
 func (c Config) Traits() engine.Traits { return engine.Traits{Transacts: c.Cluster()} }
 
 // Words are what users of other systems write.
 func (c *Config) Words() map[string]string {
 	words := c.Connect.Words()
-	words["topics"], words["topic"] = "write `topic`", ""
+	words["topics"] = "write `topic`"
 	words["partitioner"] = "remove it: the key decides, as with the Java client, unless `partition` does"
 	words["idempotent_write"] = "remove it: writes are always idempotent"
 	words["max_message_bytes"] = "write `max_bytes`"
+	words["linger"] = "remove it: a write sends all that waits, and a batcher's `timeout` waits for more"
 	words["metadata"] = "remove it: metadata leaves as headers; a step `meta` changes it"
 	words["static_headers"] = "write `headers`"
 	words["batching"] = "write a batcher: see `batchers`"
@@ -109,22 +93,17 @@ func init() {
 
 // options are those of the client that produces.
 func (c *Config) options() []kgo.Opt {
-	acks := kgo.AllISRAcks()
 	opts := append(c.producing(), kgo.AllowIdempotentProduceCancellation())
 	if c.Acks == "leader" {
-		acks = kgo.LeaderAck()
-		opts = slices.Concat(opts, []kgo.Opt{kgo.DisableIdempotentWrite()})
+		return append(opts, kgo.RequiredAcks(kgo.LeaderAck()), kgo.DisableIdempotentWrite())
 	}
-	return append(opts, kgo.RequiredAcks(acks))
+	return append(opts, kgo.RequiredAcks(kgo.AllISRAcks()))
 }
 
 // producing are the options of any client that produces, one of transactions included.
 func (c *Config) producing() []kgo.Opt {
-	opts := []kgo.Opt{kgo.ProducerBatchCompression(codecs[c.Compression], kgo.NoCompression()),
-		kgo.ProducerBatchMaxBytes(int32(c.MaxBytes)), kgo.ProducerLinger(c.Linger),
-		kgo.RecordPartitioner(kafka.Partitioner()), kgo.UnknownTopicRetries(4)}
-	if c.Declare == nil {
-		opts = append(opts, kgo.AllowAutoTopicCreation())
-	}
-	return opts
+	return []kgo.Opt{kgo.ProducerBatchCompression(codecs[c.Compression], kgo.NoCompression()),
+		kgo.ProducerBatchMaxBytes(int32(c.MaxBytes)), kgo.ProducerLinger(0),
+		kgo.RecordPartitioner(kafka.Partitioner()), kgo.UnknownTopicRetries(4),
+		kgo.MetadataMaxAge(time.Minute), kgo.MetadataMinAge(500 * time.Millisecond)}
 }

@@ -1,8 +1,11 @@
 package kafka
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -18,12 +21,26 @@ import (
 // opened is an output with further fields of its configuration, as JSON.
 func opened(t *testing.T, c *kafkatest.Cluster, fields string) engine.Output {
 	t.Helper()
-	config := fmt.Sprintf(`{"kafka": {"brokers": %q, %s}}`, strings.Split(c.Brokers, ",")[0], fields)
-	o := enginetest.New(t, engine.Outputs, config)
-	if err := o.(engine.Opener).Open(t.Context()); err != nil {
+	return logged(t, c, io.Discard, fields)
+}
+
+// logged is opened, with a log.
+func logged(t *testing.T, c *kafkatest.Cluster, log io.Writer, fields string) *output {
+	t.Helper()
+	o := closed(t, c, fields)
+	o.log = slog.New(slog.NewTextHandler(log, nil))
+	if err := o.Open(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = o.(engine.Closer).Close(t.Context()) })
+	return o
+}
+
+// closed is an output that is not open.
+func closed(t *testing.T, c *kafkatest.Cluster, fields string) *output {
+	t.Helper()
+	config := fmt.Sprintf(`{"kafka": {"brokers": %q, %s}}`, strings.Split(c.Brokers, ",")[0], fields)
+	o := enginetest.New(t, engine.Outputs, config).(*output)
+	t.Cleanup(func() { _ = o.Close(context.WithoutCancel(t.Context())) })
 	return o
 }
 
@@ -100,7 +117,8 @@ func TestWhatIsRefusedFailsAlone(t *testing.T) {
 	topic := c.Topic(t, 1)
 	o := opened(t, c, `"topic": "$(topic)", "max_bytes": 2000`)
 	b := enginetest.Batch(fmt.Sprintf(`{"topic": %q, "n": 1}`, topic), `{"topic": "not a topic"}`,
-		fmt.Sprintf(`{"topic": %q, "pad": %q}`, topic, strings.Repeat("x", 3000)), fmt.Sprintf(`{"topic": %q, "n": 2}`, topic))
+		fmt.Sprintf(`{"topic": %q, "pad": %q}`, topic, strings.Repeat("x", 3000)),
+		fmt.Sprintf(`{"topic": %q, "n": 2}`, topic))
 	i := 0
 	for m := range b.All() {
 		m.Key = []byte{"aabb"[i]}
@@ -116,7 +134,7 @@ func TestWhatIsRefusedFailsAlone(t *testing.T) {
 		}
 	}
 	if !errors.Is(errs[3], engine.ErrBehind) {
-		t.Errorf("behind one of its key that has failed: %v", errs[3])
+		t.Errorf("after one of its key that has failed: %v", errs[3])
 	}
 	if got := c.Read(t, topic); len(got) != 1 {
 		t.Errorf("%d records are written", len(got))

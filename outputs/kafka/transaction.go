@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -10,30 +11,65 @@ import (
 
 var errTaken = errors.New("its transaction was aborted, and it is read again")
 
-// transact writes in the transaction that is open. What belongs to one that was aborted is not written: its messages
-// have been taken away.
-func (o *output) transact(ctx context.Context, w *write, records []kgo.Record, msgs []*engine.Message) error {
-	confirmed := w.confirmed // one for all
-	err := o.tx.Write(func(within context.Context, client *kgo.Client) {
-		for i := range records {
-			if msgs[i].Taken() {
-				confirmed(&records[i], errTaken)
+// transact writes in the transaction that is open, of which all writes share the client. What belongs to one that was
+// aborted is not written: its messages have been taken away.
+func (o *output) transact(ctx context.Context, s *sending) error {
+	var failed error // of all
+	send := func(which []int) {
+		if failed == nil {
+			failed = s.within(ctx, which)
+		}
+	}
+	if s.ordered() {
+		o.tx.Alone.Lock()
+		defer o.tx.Alone.Unlock()
+		send = s.knowing(o.tx.Known(), send)
+		send(s.all())
+	} else {
+		o.tx.Alone.RLock()
+		send(s.all())
+		o.tx.Alone.RUnlock()
+		if len(s.mixed()) > 0 {
+			o.tx.Alone.Lock()
+			defer o.tx.Alone.Unlock()
+		}
+	}
+	s.apart(send, s.mixed())
+	return failed
+}
+
+// within sends records in the transaction that is open, and waits for what becomes of them.
+func (s *sending) within(ctx context.Context, which []int) error {
+	w := newWrite(len(which))
+	confirmed := w.confirmed
+	var client *kgo.Client
+	err := s.tx.Write(func(within context.Context, c *kgo.Client) {
+		client = c
+		for _, i := range which {
+			if s.msgs[i].Taken() {
+				confirmed(&s.records[i], errTaken)
 				continue
 			}
-			client.Produce(within, &records[i], confirmed)
+			c.Produce(within, &s.records[i], confirmed)
 		}
 	})
 	if err != nil {
-		for _, m := range msgs {
-			m.Fail(err) // they are taken away before they are tried again
+		for _, i := range which { // they are taken away before they are tried again
+			confirmed(&s.records[i], err)
 		}
+		s.note(w)
 		return nil
 	}
+	if !slices.Contains(s.clients, client) {
+		s.clients = append(s.clients, client)
+	}
+	flush(ctx, client, w)
 	select {
 	case <-w.done:
-		return o.conclude(w, records, msgs)
-	case <-ctx.Done(): // what is in flight may be written or not, and must not be written again in this transaction
-		o.tx.Doom()
+		s.note(w)
+		return nil
+	default: // what is in flight may be written or not, and must not be written again in this transaction
+		s.tx.Doom()
 		return engine.Errorf(engine.Transient, "the brokers do not confirm in time: %w", ctx.Err())
 	}
 }

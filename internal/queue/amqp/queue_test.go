@@ -13,21 +13,8 @@ import (
 
 	"github.com/flowd-io/flowd/internal/queue"
 	"github.com/flowd-io/flowd/internal/testing/brokertest"
+	"github.com/flowd-io/flowd/internal/testing/queuetest"
 )
-
-func openedServer(t *testing.T, address string) queue.Server {
-	t.Helper()
-	u, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := openServer(t.Context(), u)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
-	return s
-}
 
 func readerOf(t *testing.T, s queue.Server, name string) queue.Reader {
 	t.Helper()
@@ -64,7 +51,7 @@ func TestQueueReaderTakesAndGivesBack(t *testing.T) {
 	b := brokertest.RabbitMQ(t)
 	q := b.Queue(t, nil)
 	b.Send(t, q, "a", "b", "c", "d", "e")
-	s := openedServer(t, b.URL)
+	s := queuetest.Dial(t, b.URL)
 	r := readerOf(t, s, q)
 	all := readAll(t, r)
 	if got := strings.Join(payloads(all), ""); got != "abcde" {
@@ -107,7 +94,7 @@ func TestQueueWriterSendsAgainAsItWas(t *testing.T) {
 	b.Publish(t, dead, amqp091.Publishing{Body: d.Body, MessageId: d.MessageId, Priority: d.Priority,
 		DeliveryMode: d.DeliveryMode, Headers: d.Headers, Expiration: "900000"})
 
-	s := openedServer(t, b.URL)
+	s := queuetest.Dial(t, b.URL)
 	r := readerOf(t, s, dead)
 	defer r.Close()
 	ms := readAll(t, r)
@@ -147,7 +134,7 @@ func TestQueueList(t *testing.T) {
 	dead := b.Queue(t, nil)
 	q := b.Queue(t, amqp091.Table{"x-queue-type": "quorum", "x-dead-letter-exchange": "",
 		"x-dead-letter-routing-key": dead})
-	s := openedServer(t, b.URL+"?management="+url.QueryEscape(b.Management))
+	s := queuetest.Dial(t, b.URL+"?management="+url.QueryEscape(b.Management))
 	all, err := s.List(t.Context(), q)
 	if err != nil {
 		t.Fatal(err)
@@ -170,7 +157,7 @@ func TestQueueListWithoutManagement(t *testing.T) {
 	b := brokertest.RabbitMQ(t)
 	q := b.Queue(t, nil)
 	b.Send(t, q, "a", "b")
-	s := openedServer(t, b.URL+"?management="+url.QueryEscape("http://u:s3cret@127.0.0.1:1"))
+	s := queuetest.Dial(t, b.URL+"?management="+url.QueryEscape("http://u:s3cret@127.0.0.1:1"))
 	if all, err := s.List(t.Context(), q); err != nil || len(all) != 1 || all[0].Ready != 2 || all[0].InFlight != -1 {
 		t.Errorf("one by its name: %+v %v", all, err)
 	}
@@ -183,7 +170,7 @@ func TestQueueListWithoutManagement(t *testing.T) {
 
 func TestQueueErrors(t *testing.T) {
 	b := brokertest.RabbitMQ(t)
-	s := openedServer(t, b.URL)
+	s := queuetest.Dial(t, b.URL)
 	_, readErr := s.Reader(t.Context(), "nope")
 	_, writeErr := s.Writer(t.Context(), "nope")
 	_, purgeErr := s.Purge(t.Context(), "nope")

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -31,6 +33,15 @@ func (c *Connect) Client(log *slog.Logger, name string, more ...kgo.Opt) (*Clien
 		return nil, engine.WithClass(engine.Permanent, err)
 	}
 	return &Client{Client: client, Link: link}, nil
+}
+
+// Another is a client with the options of c, and more. Whether brokers can be reached is a matter of both.
+func (c *Client) Another(more ...kgo.Opt) (*Client, error) {
+	client, err := kgo.NewClient(append(slices.Clone(c.Opts()), more...)...)
+	if err != nil {
+		return nil, err
+	}
+	return &Client{Client: client, Link: c.Link}, nil
 }
 
 // options are those of every client, and more.
@@ -83,43 +94,68 @@ const reaching = 15 * time.Second
 type Link struct {
 	log *slog.Logger
 
-	mu    sync.Mutex // guards the fields below
-	open  int        // connections
-	err   error      // of the last attempt to connect, since the last that worked
-	since time.Time  // when the first of those failed
+	mu       sync.Mutex // guards the fields below
+	live     map[net.Conn]bool
+	err      error     // of the last attempt to connect, since the last that worked
+	since    time.Time // when the first of those failed
+	answered time.Time // when a broker answered last, since then
 }
 
 // OnBrokerConnect notes how an attempt to connect went.
-func (l *Link) OnBrokerConnect(at kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
+func (l *Link) OnBrokerConnect(at kgo.BrokerMetadata, _ time.Duration, conn net.Conn, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err == nil {
-		l.open++
+		if l.live == nil {
+			l.live = map[net.Conn]bool{}
+		}
+		l.live[conn] = true
 		if l.err != nil {
 			l.log.Info("a broker is reached again", "broker", address(at))
 		}
-		l.err, l.since = nil, time.Time{}
+		l.err, l.since, l.answered = nil, time.Time{}, time.Time{}
 		return
 	}
 	if l.err == nil {
-		l.since = time.Now()
+		l.since, l.answered = time.Now(), time.Now()
 		l.log.Warn("a broker can't be reached", "broker", address(at), "err", err)
 	}
 	l.err = err
 }
 
-// OnBrokerDisconnect notes that a connection has ended.
-func (l *Link) OnBrokerDisconnect(kgo.BrokerMetadata, net.Conn) {
+// OnBrokerRead notes that a broker has answered.
+func (l *Link) OnBrokerRead(_ kgo.BrokerMetadata, _ int16, _ int, _, _ time.Duration, err error) {
+	if err != nil {
+		return
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.open--
+	if l.err != nil {
+		l.answered = time.Now()
+	}
 }
 
-// Down is why no broker can be reached at present, or nil.
+// OnBrokerDisconnect notes that a connection has ended. There may be none: one that could not log in.
+func (l *Link) OnBrokerDisconnect(_ kgo.BrokerMetadata, conn net.Conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.live, conn)
+}
+
+// silent is how long brokers whose connections seem to be open may say nothing while others can't be reached. The end
+// of a connection is noticed only when it is used.
+const silent = 10 * time.Second
+
+// Down is why no broker can be reached now, or nil.
 func (l *Link) Down() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.open > 0 {
+	return l.down()
+}
+
+// down is Down; l.mu is held.
+func (l *Link) down() error {
+	if len(l.live) > 0 && time.Since(l.answered) < silent {
 		return nil
 	}
 	return l.err
@@ -127,20 +163,23 @@ func (l *Link) Down() error {
 
 // Trouble says that no broker can be reached.
 func (l *Link) Trouble(impact string) *engine.Trouble {
-	err := l.Down()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	err := l.down()
 	if err == nil {
 		return nil
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return &engine.Trouble{Indicator: "kafka_unreachable", Impact: impact, Cause: "no broker can be reached: " + err.Error(),
+	return &engine.Trouble{Indicator: "kafka_unreachable", Impact: impact,
+		Cause:  "no broker can be reached: " + err.Error(),
 		Action: "check that the brokers run, their addresses (advertised.listeners), and the credentials",
 		Since:  l.since}
 }
 
-func address(at kgo.BrokerMetadata) string { return net.JoinHostPort(at.Host, port(at.Port)) }
+func address(at kgo.BrokerMetadata) string {
+	return net.JoinHostPort(at.Host, strconv.Itoa(int(at.Port)))
+}
 
-// logger passes on what the client says. It is only told what flowd does not say in better words.
+// logger passes on what the client says. It gets only what flowd does not say in better words.
 type logger struct{ log *slog.Logger }
 
 // Level is what is worth making a line for.

@@ -3,6 +3,7 @@
 package kafka
 
 import (
+	"fmt"
 	"net"
 	"slices"
 	"strconv"
@@ -97,6 +98,15 @@ func withPort(address string) string {
 		return net.JoinHostPort(strings.Trim(address, "[]"), "9092")
 	}
 	return address
+}
+
+// CheckTopic is what is wrong with the name of a topic.
+func CheckTopic(topic string) error {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+	if len(topic) == 0 || len(topic) > 249 || topic == "." || topic == ".." || strings.Trim(topic, letters) != "" {
+		return fmt.Errorf("%.60q is not the name of a topic", topic)
+	}
+	return nil
 }
 
 // Cluster names the cluster, as far as it can be told from its brokers.

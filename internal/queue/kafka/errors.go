@@ -7,7 +7,7 @@ import (
 	"errors"
 	"io"
 	"net"
-	"strconv"
+	"slices"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -31,13 +31,13 @@ var rules = []rule{
 	{kerr.TransactionalIDAuthorizationFailed, engine.Auth, "give the user the right: kafka-acls --add --allow-principal User:NAME --operation WRITE --transactional-id ID"},
 	{kerr.ClusterAuthorizationFailed, engine.Auth, "give the user the right IDEMPOTENT_WRITE or ALTER on the cluster, as the operation needs it"},
 	{kerr.UnknownTopicOrPartition, engine.Transient, "create the topic, write `declare`, or correct its name"},
-	{kerr.UnknownTopicID, engine.Transient, "the topic was deleted, or created anew: flowd looks again"},
+	{kerr.UnknownTopicID, engine.Transient, "the topic was deleted, or deleted and created again: flowd looks again"},
 	{kerr.MessageTooLarge, engine.Rejected, "make the message smaller, or raise max.message.bytes of the topic and `max_bytes` of the output"},
 	{kerr.RecordListTooLarge, engine.Rejected, "make the message smaller, or raise segment.bytes of the topic"},
 	{kerr.InvalidTopicException, engine.Rejected, "a topic's name has 1 to 249 letters, digits, dots, underscores and hyphens"},
 	{kerr.InvalidRecord, engine.Rejected, "the topic refuses this record; a compacted topic takes none without a key"},
 	{kerr.InvalidTimestamp, engine.Rejected, "the timestamp is too far from the broker's clock: see message.timestamp.before.max.ms and after.max.ms of the topic"},
-	{kerr.PolicyViolation, engine.Rejected, "the cluster has a policy that forbids this: ask who runs it"},
+	{kerr.PolicyViolation, engine.Rejected, "the cluster has a policy that forbids this: ask its administrators"},
 	{kerr.UnsupportedCompressionType, engine.Permanent, "choose another `compression`"},
 	{kerr.UnsupportedVersion, engine.Permanent, "the brokers are too old for this"},
 	{kerr.UnsupportedForMessageFormat, engine.Permanent, "the topic has a message format older than 0.11: upgrade it"},
@@ -103,4 +103,11 @@ func Final(err error) bool {
 	return ok && !e.Retriable
 }
 
-func port(n int32) string { return strconv.Itoa(int(n)) }
+// Blames says that a broker has refused a record. It refuses a whole batch then, and the client fails all that waits
+// for the partition: any of these may be to blame.
+func Blames(err error) bool {
+	return slices.ContainsFunc(blaming, func(b error) bool { return errors.Is(err, b) })
+}
+
+var blaming = []error{kerr.MessageTooLarge, kerr.RecordListTooLarge, kerr.InvalidRecord, kerr.InvalidTimestamp,
+	kerr.PolicyViolation, kerr.CorruptMessage, kerr.UnknownServerError}

@@ -33,12 +33,21 @@ func (t topicPartitioner) RequiresConsistency(r *kgo.Record) bool {
 	return r.Partition != AnyPartition || t.TopicPartitioner.RequiresConsistency(r)
 }
 
-// Partition is that of the record itself, or the one that its key gives.
+// Partition is that of the record itself, or the one that its key gives. With one that the topic does not have, the
+// record fails: see [Missing].
 func (t topicPartitioner) Partition(r *kgo.Record, n int) int {
-	if r.Partition != AnyPartition {
-		return int(r.Partition)
+	switch {
+	case r.Partition == AnyPartition:
+		return t.TopicPartitioner.Partition(r, n)
+	case int(r.Partition) >= n:
+		r.Partition = AnyPartition - 1 - r.Partition
 	}
-	return t.TopicPartitioner.Partition(r, n)
+	return int(r.Partition)
+}
+
+// Missing is the partition for which a record was meant that has failed since its topic does not have it.
+func Missing(r *kgo.Record) (partition int32, ok bool) {
+	return AnyPartition - 1 - r.Partition, r.Partition < AnyPartition
 }
 
 // PartitionByBackup is Partition by how much waits for each.

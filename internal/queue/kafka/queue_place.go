@@ -15,9 +15,9 @@ type place struct {
 	progress
 	committed kadm.Offset // as the brokers have it; At -1: nothing
 	start     int64       // of the first record
-	stable    int64       // behind the last that is not part of a transaction under way
+	stable    int64       // after the last that is not part of an open transaction
 	end       int64
-	err       error // it can't be known at present
+	err       error // why it is not known
 }
 
 // place is the partitions of a topic, all of them known.
@@ -101,7 +101,7 @@ func (p *place) resume(done kadm.OffsetResponses, topic string, id int32) {
 		p.committed = o.Offset
 		p.progress = noted(o.At, o.Metadata)
 	}
-	if p.last() > p.end { // the topic was deleted, and created anew
+	if p.last() > p.end { // the topic was deleted and created again
 		p.progress = progress{}
 	}
 	p.add(0, p.start)

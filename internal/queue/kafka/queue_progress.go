@@ -8,17 +8,17 @@ import (
 	"strings"
 )
 
-// progress is the offsets of a partition that are done with: all before at, and the spans behind it. Spans are sorted
+// progress is the offsets of a partition that are done with: all before at, and the spans after it. Spans are sorted
 // and do not touch.
 type progress struct {
 	at    int64
 	spans []span
 }
 
-// span is offsets from one up to, and without, another.
+// span is the offsets of a half-open interval.
 type span struct{ from, to int64 }
 
-// add notes that the offsets from one up to another are done with.
+// add notes that the offsets of a half-open interval are done with.
 func (p *progress) add(from, to int64) {
 	if from = max(from, p.at); from >= to {
 		return
@@ -36,7 +36,7 @@ func (p *progress) add(from, to int64) {
 	p.spans = slices.Replace(p.spans, i, j, span{from, to})
 }
 
-// behind is the index of the first span that ends at an offset or behind it.
+// behind is the index of the first span that ends at an offset or after it.
 func (p *progress) behind(offset int64) int {
 	i, _ := slices.BinarySearchFunc(p.spans, offset, func(s span, offset int64) int { return cmp.Compare(s.to, offset) })
 	return i
@@ -92,7 +92,7 @@ func (p *progress) note() (text string, whole bool) {
 	return string(b), true
 }
 
-// noted is the progress that a group has committed. A note of another program is none.
+// noted is the progress that a group has committed. The note of another program is ignored.
 func noted(at int64, text string) progress {
 	p := progress{at: at}
 	words := strings.Fields(text)
@@ -116,7 +116,7 @@ func noted(at int64, text string) progress {
 	return p
 }
 
-// count is a number of offsets behind an offset.
+// count is a number of offsets after an offset.
 func count(text string, behind int64) (int64, error) {
 	n, err := strconv.ParseInt(text, 36, 64)
 	if err == nil && (n < 1 || n > mostOffset-behind) {

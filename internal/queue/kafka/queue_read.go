@@ -152,7 +152,7 @@ func (r *reader) silence(ctx context.Context) error {
 	return nil
 }
 
-// Done moves the position of the group. What is done with behind a record that is not is noted beside it.
+// Done moves the position of the group. What is done with after a record that is not is noted beside the position.
 func (r *reader) Done(ctx context.Context, refs []uint64) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()

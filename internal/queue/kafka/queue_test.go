@@ -13,26 +13,11 @@ import (
 
 	"github.com/flowd-io/flowd/internal/queue"
 	"github.com/flowd-io/flowd/internal/testing/kafkatest"
+	"github.com/flowd-io/flowd/internal/testing/queuetest"
 	"github.com/google/go-cmp/cmp"
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
 )
-
-func serverAt(t *testing.T, address string) queue.Server {
-	t.Helper()
-	u, err := url.Parse(address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := openServer(t.Context(), u)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
-	return s
-}
 
 // readSome reads n messages, or until the end if there are fewer.
 func readSome(t *testing.T, s queue.Server, topic string, n int) (queue.Reader, []queue.Message) {
@@ -94,7 +79,7 @@ func TestWhatIsDoneIsNotReadAgain(t *testing.T) {
 	c := kafkatest.Any(t)
 	topic := c.Topic(t, 2)
 	c.Send(t, letters(topic, 2, "abcdefgh")...)
-	s := serverAt(t, "kafka://"+c.Brokers+"/?group=own-"+topic)
+	s := queuetest.Dial(t, "kafka://"+c.Brokers+"/?group=own-"+topic)
 	if n, kept := ready(t, s, topic); n != 8 || kept != 0 {
 		t.Errorf("%d are ready and %d kept, want 8 and 0", n, kept)
 	}
@@ -114,7 +99,7 @@ func TestWhatIsDoneIsNotReadAgain(t *testing.T) {
 	if _, again := readSome(t, s, topic, 100); sortedPayloads(again) != "befhi" {
 		t.Errorf("read %q again, want what is not done and what is new", sortedPayloads(again))
 	}
-	if _, others := readSome(t, serverAt(t, "kafka://"+c.Brokers), topic, 100); sortedPayloads(others) != "abcdefghi" {
+	if _, others := readSome(t, queuetest.Dial(t, "kafka://"+c.Brokers), topic, 100); sortedPayloads(others) != "abcdefghi" {
 		t.Errorf("another group reads %q, want all", sortedPayloads(others))
 	}
 	if n, err := s.Purge(t.Context(), topic); n != 9 || err != nil {
@@ -132,7 +117,7 @@ func TestAReaderEndsBeforeWhatArrivesMeanwhile(t *testing.T) {
 	c := kafkatest.Any(t)
 	topic := c.Topic(t, 1)
 	c.Send(t, letters(topic, 1, "abc")...)
-	s := serverAt(t, "kafka://"+c.Brokers)
+	s := queuetest.Dial(t, "kafka://"+c.Brokers)
 	r, first := readSome(t, s, topic, 1)
 	c.Send(t, letters(topic, 1, "de")...)
 	rest, err := r.Read(t.Context(), 100)
@@ -140,7 +125,7 @@ func TestAReaderEndsBeforeWhatArrivesMeanwhile(t *testing.T) {
 		t.Errorf("read %q, then %q: %v", sortedPayloads(first), sortedPayloads(rest), err)
 	}
 	if _, err := r.Read(t.Context(), 100); !errors.Is(err, io.EOF) {
-		t.Errorf("behind the end: %v", err)
+		t.Errorf("after the end: %v", err)
 	}
 }
 
@@ -148,7 +133,7 @@ func TestTwoReadersDoNotBothMove(t *testing.T) {
 	c := kafkatest.Any(t)
 	topic := c.Topic(t, 1)
 	c.Send(t, letters(topic, 1, "abc")...)
-	s := serverAt(t, "kafka://"+c.Brokers+"/?group=two-"+topic)
+	s := queuetest.Dial(t, "kafka://"+c.Brokers+"/?group=two-"+topic)
 	one, all := readSome(t, s, topic, 3)
 	two, same := readSome(t, s, topic, 3)
 	if err := one.Done(t.Context(), refsOf(all, "b")); err != nil {
@@ -175,7 +160,7 @@ func TestAGroupWithMembersIsLeftAlone(t *testing.T) {
 	}
 	defer member.Close()
 	member.PollFetches(t.Context())
-	s := serverAt(t, "kafka://"+c.Brokers+"/?group="+group)
+	s := queuetest.Dial(t, "kafka://"+c.Brokers+"/?group="+group)
 	_, err = s.Reader(t.Context(), topic)
 	if err == nil || !strings.Contains(err.Error(), "the group "+group+" is in use") {
 		t.Errorf("got %v", err)
@@ -204,10 +189,11 @@ func TestTransactionsAreReadWhenTheyAreCommitted(t *testing.T) {
 	write("ab", kgo.TryCommit)
 	write("xy", kgo.TryAbort)
 	write("c", kgo.TryCommit)
-	if err := errors.Join(tx.BeginTransaction(), tx.ProduceSync(t.Context(), letters(topic, 1, "zz")...).FirstErr()); err != nil {
+	if err := errors.Join(tx.BeginTransaction(),
+		tx.ProduceSync(t.Context(), letters(topic, 1, "zz")...).FirstErr()); err != nil {
 		t.Fatal(err)
 	}
-	s := serverAt(t, "kafka://"+c.Brokers+"/?group=tx-"+topic)
+	s := queuetest.Dial(t, "kafka://"+c.Brokers+"/?group=tx-"+topic)
 	began := time.Now()
 	r, all := readSome(t, s, topic, 100)
 	if got := sortedPayloads(all); got != "abc" || time.Since(began) > quiet {
@@ -218,7 +204,7 @@ func TestTransactionsAreReadWhenTheyAreCommitted(t *testing.T) {
 	}
 	infos, err := s.List(t.Context(), topic)
 	if err != nil || infos[0].Ready != 0 || infos[0].Delayed != 2 {
-		t.Errorf("%+v: %v; want none ready, for markers are no messages, and two delayed", infos, err)
+		t.Errorf("%+v: %v; want none ready, since markers are not messages, and two delayed", infos, err)
 	}
 }
 
@@ -228,12 +214,13 @@ func TestRecordsMoveAsTheyWere(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 6e6, time.UTC)
 	want := []*kgo.Record{
 		{Topic: from, Partition: 2, Key: nil, Value: []byte("x\x00\xff"), Timestamp: at, Headers: []kgo.RecordHeader{
-			{Key: "a", Value: []byte("1")}, {Key: "b", Value: []byte("\xff")}, {Key: "a", Value: nil}, {Key: "topic", Value: []byte{}}}},
+			{Key: "a", Value: []byte("1")}, {Key: "b", Value: []byte("\xff")}, {Key: "a", Value: nil},
+			{Key: "topic", Value: []byte{}}}},
 		{Topic: from, Partition: 2, Key: nil, Value: nil, Timestamp: at.Add(time.Hour)},
 		{Topic: from, Partition: 2, Key: nil, Value: []byte{}, Timestamp: at},
 	}
 	c.Send(t, want...)
-	s := serverAt(t, "kafka://"+c.Brokers)
+	s := queuetest.Dial(t, "kafka://"+c.Brokers)
 	_, all := readSome(t, s, from, 100)
 	w, err := s.Writer(t.Context(), to)
 	if err != nil {
@@ -243,7 +230,7 @@ func TestRecordsMoveAsTheyWere(t *testing.T) {
 	if errs := w.Write(t.Context(), all); errs != nil {
 		t.Fatal(errs)
 	}
-	for i := range all { // and as a dump has them, which has no bytes that are not text
+	for i := range all { // and as a dump has them, without the record itself
 		all[i].Raw = nil
 	}
 	if errs := w.Write(t.Context(), all); errs != nil {
@@ -272,7 +259,7 @@ func TestADeadLetterGoesHomeAsItWas(t *testing.T) {
 		{Key: "original_topic", Value: []byte(home)}, {Key: "original_partition", Value: []byte("3")},
 		{Key: "original_timestamp", Value: []byte(at.Format(time.RFC3339Nano))}}},
 		&kgo.Record{Topic: dead, Value: []byte("stray")})
-	s := serverAt(t, "kafka://"+c.Brokers)
+	s := queuetest.Dial(t, "kafka://"+c.Brokers)
 	_, all := readSome(t, s, dead, 10)
 	if from, err := s.(queue.Origin).Origin(t.Context(), dead, all[0]); from != home || err != nil {
 		t.Errorf("it came from %q (%v), want %q", from, err, home)
@@ -298,8 +285,8 @@ func TestADeadLetterGoesHomeAsItWas(t *testing.T) {
 
 func TestAddresses(t *testing.T) {
 	c := kafkatest.Start(t, kfake.EnableSASL(), kfake.Superuser("SCRAM-SHA-256", "me", "s3cret"))
-	serverAt(t, "kafka://me:s3cret@"+c.Brokers+","+c.Brokers+"/?mechanism=SCRAM-SHA-256")
-	refuse(c.Fake)
+	queuetest.Dial(t, "kafka://me:s3cret@"+c.Brokers+","+c.Brokers+"/?mechanism=SCRAM-SHA-256")
+	c.RefuseLogins()
 	for address, want := range map[string]string{
 		"kafka://" + c.Brokers + "/x":                                       "the path \"x\"",
 		"kafka://" + c.Brokers + "?mechanisme=PLAIN":                        "unknown parameter \"mechanisme\" (there are mechanism",
@@ -322,19 +309,9 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// refuse answers logins as brokers do: the fake just hangs up.
-func refuse(fake *kfake.Cluster) {
-	fake.ControlKey(int16(kmsg.SASLAuthenticate), func(r kmsg.Request) (kmsg.Response, error, bool) {
-		fake.KeepControl()
-		answer := r.ResponseKind().(*kmsg.SASLAuthenticateResponse)
-		answer.ErrorCode = kerr.SaslAuthenticationFailed.Code
-		return answer, nil, true
-	})
-}
-
 func TestErrorsNameTheTopic(t *testing.T) {
 	c := kafkatest.Start(t)
-	s := serverAt(t, "kafka://"+c.Brokers)
+	s := queuetest.Dial(t, "kafka://"+c.Brokers)
 	ctx := context.Background()
 	_, reading := s.Reader(ctx, "nope")
 	_, writing := s.Writer(ctx, "nope")

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/queue"
@@ -30,7 +29,7 @@ func (s *server) Writer(ctx context.Context, topic string) (queue.Writer, error)
 	return &writer{client, topic, int32(len(partitions))}, nil
 }
 
-// mostBytes is what a batch may have; who may not know gets what is usual.
+// mostBytes is what a batch may have; the usual limit where the topic's may not be read.
 func (s *server) mostBytes(ctx context.Context, topic string) int32 {
 	const usual, most = 1_000_000, 100 << 20
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
@@ -79,7 +78,7 @@ func (w *writer) Write(ctx context.Context, ms []queue.Message) []error {
 
 // again makes of a message the record that it was: with its key, headers and time. A dead letter that goes back to its
 // topic is there what it was before, in its partition. Otherwise the key decides, and without one the record stays in
-// the partition with its number, behind those that were there before it.
+// the partition with its number, after those that were there before.
 func (w *writer) again(m *queue.Message) *kgo.Record {
 	r := &kgo.Record{Topic: w.topic, Partition: AnyPartition}
 	if raw, ok := m.Raw.(*kgo.Record); ok {
@@ -104,7 +103,7 @@ func (w *writer) home(r *kgo.Record, meta map[string]any) {
 		return meta[name]
 	}
 	r.Partition = w.partition(newest("original_partition"))
-	if at, ok := timeOf(newest("original_timestamp")); ok {
+	if at, ok := Time(newest("original_timestamp")); ok {
 		r.Timestamp = at
 	}
 	r.Headers = slices.DeleteFunc(r.Headers, func(h kgo.RecordHeader) bool { return Failure(h.Key) })
@@ -137,7 +136,7 @@ func described(r *kgo.Record, m *queue.Message) {
 		r.Value = nil
 	}
 	r.Key = Bytes(m.Meta["key"])
-	r.Timestamp, _ = timeOf(m.Meta["timestamp"])
+	r.Timestamp, _ = Time(m.Meta["timestamp"])
 	if all, ok := m.Meta["headers"].([]any); ok {
 		if r.Headers, ok = listed(all); ok {
 			return
@@ -164,18 +163,6 @@ func listed(all []any) (headers []kgo.RecordHeader, ok bool) {
 		headers = append(headers, kgo.RecordHeader{Key: name, Value: Bytes(h["value"])})
 	}
 	return headers, true
-}
-
-// timeOf is a time as metadata has it.
-func timeOf(v any) (at time.Time, ok bool) {
-	switch v := v.(type) {
-	case time.Time:
-		return v, true
-	case string:
-		at, err := time.Parse(time.RFC3339Nano, v)
-		return at, err == nil
-	}
-	return time.Time{}, false
 }
 
 // Close ends the connection: all that was taken is confirmed.

@@ -47,9 +47,15 @@ func (s *Records) Get(i int, name string) (any, bool) {
 		}
 		return text(r.Key), true
 	case "tombstone":
-		return true, r.Value == nil
+		if r.Value != nil {
+			return nil, false
+		}
+		return true, true
 	case "headers":
-		return list(r.Headers), len(r.Headers) > 0
+		if len(r.Headers) == 0 {
+			return nil, false
+		}
+		return list(r.Headers), true
 	}
 	return header(r.Headers, name)
 }
@@ -113,13 +119,21 @@ func value(b []byte) any {
 // text is bytes of a record, which never change.
 func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
+// RecordOf is the record whose metadata m is; nil: it is not from one, or a step has changed it.
+func RecordOf(m engine.Meta) *kgo.Record {
+	if s, i := m.Source(); s != nil {
+		if s, ok := s.(*Records); ok {
+			return s.All[i]
+		}
+	}
+	return nil
+}
+
 // Headers appends to dst what metadata says that is not its input's own: a list makes a header of each value. Records
 // that no step has changed keep their headers as they are.
 func Headers(dst []kgo.RecordHeader, m engine.Meta) []kgo.RecordHeader {
-	if s, i := m.Source(); s != nil {
-		if s, ok := s.(*Records); ok {
-			return append(dst, s.All[i].Headers...)
-		}
+	if r := RecordOf(m); r != nil {
+		return append(dst, r.Headers...)
 	}
 	for name, v := range m.Added() {
 		if all, several := v.([]any); several {
@@ -153,4 +167,18 @@ func Bytes(v any) []byte {
 		return fmt.Append(nil, v)
 	}
 	return b
+}
+
+// Time is a value as the time of a record: a time, text as of RFC 3339, or a number of milliseconds since 1970.
+func Time(v any) (at time.Time, ok bool) {
+	switch v := v.(type) {
+	case time.Time:
+		return v, true
+	case int:
+		return time.UnixMilli(int64(v)), true
+	case string:
+		at, err := time.Parse(time.RFC3339, v)
+		return at, err == nil
+	}
+	return time.Time{}, false
 }

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -8,7 +9,6 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/aws"
 	"github.com/twmb/franz-go/pkg/sasl"
-	saslaws "github.com/twmb/franz-go/pkg/sasl/aws"
 	"github.com/twmb/franz-go/pkg/sasl/oauth"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
@@ -29,7 +29,7 @@ func (c *Connect) mechanism() (sasl.Mechanism, error) {
 	case "OAUTHBEARER":
 		return s.bearer(c), nil
 	case "AWS_MSK_IAM":
-		return s.iam(), nil
+		return iam{cmp.Or(s.AWS, &aws.Config{})}, nil
 	}
 	return nil, fmt.Errorf("mechanism %q is unknown", s.Mechanism)
 }
@@ -54,21 +54,5 @@ func (s *SASL) bearer(c *Connect) sasl.Mechanism {
 			return oauth.Auth{}, engine.Errorf(engine.Auth, "sasl.oauth: no token: %w", err)
 		}
 		return oauth.Auth{Token: t.AccessToken, Extensions: extensions}, nil
-	})
-}
-
-// iam logs in with AWS credentials.
-func (s *SASL) iam() sasl.Mechanism {
-	config := s.AWS
-	if config == nil {
-		config = &aws.Config{}
-	}
-	return saslaws.ManagedStreamingIAM(func(ctx context.Context) (saslaws.Auth, error) {
-		keys, err := config.Keys(ctx)
-		if err != nil {
-			return saslaws.Auth{}, engine.Errorf(engine.Auth, "sasl.aws: no credentials: %w", err)
-		}
-		return saslaws.Auth{AccessKey: keys.AccessKeyID, SecretKey: keys.SecretAccessKey,
-			SessionToken: keys.SessionToken}, nil
 	})
 }

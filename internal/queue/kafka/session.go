@@ -14,12 +14,16 @@ import (
 // writes, one transaction after the other (KIP-98, KIP-447). The input begins and ends them; outputs write in the one
 // that is open.
 type Session struct {
+	// Alone is held by a write during which no other may give records to the client, read-held by all others. It is
+	// the outputs' own.
+	Alone sync.RWMutex
+
 	offered sync.Mutex
 	offers  []kgo.Opt // how outputs want records written; the last counts
 
 	mu     sync.RWMutex // read-held while records are given to the client, held while a transaction begins or ends
 	tx     *kgo.GroupTransactSession
-	link   *Link
+	known  map[string]bool // see Known
 	within context.Context // of the transaction that is open; nil: none is
 	cancel context.CancelFunc
 	doomed func() // see Doom
@@ -29,7 +33,7 @@ type sessionKey string
 
 // SessionOf is the session of a pipeline.
 func SessionOf(shared *engine.Shared, pipeline string) *Session {
-	return engine.Common(shared, sessionKey(pipeline), func() *Session { return &Session{} })
+	return engine.Common(shared, sessionKey(pipeline), func() *Session { return &Session{known: map[string]bool{}} })
 }
 
 // Offer says how an output wants records written: before the input opens, as outputs open first.
@@ -54,7 +58,7 @@ func (s *Session) Open(c *Connect, log *slog.Logger, name string, doomed func(),
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.tx, s.link, s.doomed = tx, link, doomed
+	s.tx, s.doomed, s.known = tx, doomed, map[string]bool{}
 	return &Client{Client: tx.Client(), Link: link}, nil
 }
 
@@ -81,7 +85,7 @@ func (s *Session) Begin() error {
 func (s *Session) End(ctx context.Context, commit bool) (committed bool, err error) {
 	s.mu.RLock()
 	if !commit {
-		s.cancel() // who waits for room in the client gives up
+		s.cancel() // writes that wait for room in the client give up
 	}
 	s.mu.RUnlock()
 	s.mu.Lock()
@@ -105,6 +109,13 @@ func (s *Session) Write(give func(ctx context.Context, client *kgo.Client)) erro
 	return nil
 }
 
+// Known are topics of which the client knows the partitions; only the holder of Alone may use it.
+func (s *Session) Known() map[string]bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.known
+}
+
 // Doom has the transaction that is open aborted: it is not known what is in it.
 func (s *Session) Doom() {
 	s.mu.RLock()
@@ -113,14 +124,4 @@ func (s *Session) Doom() {
 	if doomed != nil {
 		doomed()
 	}
-}
-
-// Down is why no broker can be reached at present, or nil.
-func (s *Session) Down() error {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if s.link == nil {
-		return nil
-	}
-	return s.link.Down()
 }

@@ -1,0 +1,84 @@
+package kafka
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/enginetest"
+	"github.com/flowd-io/flowd/internal/testing/kafkatest"
+	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// soon has inputs that have failed be opened again soon.
+func soon(p *engine.Pipeline) { p.Engine.Restart.Backoff = 10 * time.Millisecond }
+
+// TestBrokersThatComeLaterAreFound and those that go away for a time are found again: nothing is lost.
+func TestBrokersThatComeLaterAreFound(t *testing.T) {
+	t.Parallel()
+	c := kafkatest.Start(t)
+	topic := c.Topic(t, 2)
+	c.Send(t, kafkatest.Numbered(topic, 2, 0, 100)...)
+	c.Down()
+	m := start(t, config(c, topic), soon, &enginetest.Sink{})
+	until(t, "the remedy", func() bool { return strings.Contains(m.log.String(), "check that the broker runs") })
+	c.Up(t)
+	until(t, "the first", func() bool { return c.Committed(t, "g", topic) == 100 })
+	c.Down()
+	until(t, "the outage", func() bool { return m.in.Trouble() != nil })
+	c.Up(t)
+	c.Send(t, kafkatest.Numbered(topic, 2, 100, 100)...)
+	until(t, "the rest", func() bool { n, _ := distinct(m.sink); return n == 200 })
+	until(t, "committed", func() bool { return c.Committed(t, "g", topic) == 200 })
+	if _, twice := distinct(m.sink); twice > 0 {
+		t.Errorf("%d messages were read twice", twice)
+	}
+}
+
+// TestATopicThatIsDeletedWhileItRuns is named in the log, and read from its beginning when it is there again.
+func TestATopicThatIsDeletedWhileItRuns(t *testing.T) {
+	t.Parallel()
+	for _, protocol := range []string{"classic", "consumer"} {
+		t.Run(protocol, func(t *testing.T) {
+			t.Parallel()
+			c := kafkatest.Start(t)
+			c.Create(t, "orders", 1)
+			c.Send(t, kafkatest.Numbered("orders", 1, 0, 3)...)
+			cfg := config(c, "orders")
+			cfg.Protocol = protocol
+			m := start(t, cfg, soon, &enginetest.Sink{})
+			until(t, "committed", func() bool { return c.Committed(t, "g", "orders") == 3 })
+			if err := c.Fake.DeleteTopic("orders"); err != nil {
+				t.Fatal(err)
+			}
+			until(t, "the deletion in the log", func() bool { // with protocol consumer, brokers take its partitions away
+				return strings.Contains(m.log.String(), "topic orders") || strings.Contains(m.log.String(), "were given up")
+			})
+			c.Create(t, "orders", 1)
+			c.PurgeTopicsFromProducing("orders")
+			c.Send(t, kafkatest.Numbered("orders", 1, 10, 2)...)
+			until(t, "what is new", func() bool { n, _ := distinct(m.sink); return n == 5 })
+		})
+	}
+}
+
+// TestAStartByTimeWhereClocksHaveJumped begins with the first message that is not older, whatever comes after it.
+func TestAStartByTimeWhereClocksHaveJumped(t *testing.T) {
+	t.Parallel()
+	c := kafkatest.Start(t)
+	topic := c.Topic(t, 1)
+	for i, age := range []time.Duration{3 * time.Hour, 30 * time.Minute, 2 * time.Hour, -24 * time.Hour, 0} {
+		c.Send(t, &kgo.Record{Topic: topic, Value: fmt.Append(nil, i), Timestamp: time.Now().Add(-age)})
+	}
+	cfg := config(c, topic)
+	cfg.Start = "1h"
+	m := start(t, cfg, nil, &enginetest.Sink{})
+	until(t, "the last", func() bool { return strings.Contains(fmt.Sprint(m.sink.Bodies()), "4") })
+	m.end()
+	if diff := cmp.Diff([]string{"1", "2", "3", "4"}, m.sink.Bodies()); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}

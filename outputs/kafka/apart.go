@@ -1,0 +1,59 @@
+package kafka
+
+import (
+	"slices"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/queue/kafka"
+)
+
+// apart finds out which records a broker refuses of those that have failed together, by sending ever fewer of them at
+// once: those that it takes are delivered, in their order, and each that it refuses keeps its error. What is after a
+// record that it refuses, and has its order key, is not sent. send notes what has become of records.
+func (s *sending) apart(send func(which []int), failed []int) {
+	half := (len(failed) + 1) / 2
+	for _, part := range [...][]int{failed[:half], failed[half:]} {
+		for _, i := range part {
+			delete(s.errs, i)
+		}
+		if part = s.open(part); len(part) > 0 {
+			send(part)
+		}
+		if len(part) > 1 {
+			s.apart(send, slices.DeleteFunc(part, func(i int) bool { return !kafka.Blames(s.errs[i]) }))
+		}
+	}
+}
+
+// open are the records of some that may be sent, as no earlier one with their order key has failed. The others fail.
+func (s *sending) open(which []int) (open []int) {
+	if len(s.errs) == 0 {
+		return which
+	}
+	shut := map[string]bool{}
+	next := 0
+	for i, m := range s.msgs[:lastOf(which)+1] {
+		asked := which[next] == i
+		if asked {
+			next++
+		}
+		switch {
+		case m.Key != nil && shut[string(m.Key)]:
+			if asked {
+				s.errs[i] = engine.ErrBehind
+			}
+		case asked:
+			open = append(open, i)
+		case m.Key != nil && s.errs[i] != nil:
+			shut[string(m.Key)] = true
+		}
+	}
+	return open
+}
+
+func lastOf(which []int) int {
+	if len(which) == 0 {
+		return -1
+	}
+	return which[len(which)-1]
+}

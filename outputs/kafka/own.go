@@ -1,0 +1,65 @@
+package kafka
+
+import (
+	"context"
+	"slices"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/queue/kafka"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// own is a client that one write has to itself. When a broker refuses a batch of records, the client fails all records
+// that wait for the same partition. In a client of one's own these are only those of the same write, and since none
+// leaves before all are given (see [gated]), none that is given later overtakes them.
+type own struct {
+	*kafka.Client
+	known map[string]bool // topics of which the client knows the partitions
+}
+
+// gated are the options of a client that sends only while it is flushed. A write is bounded by what may be in flight in
+// the pipeline.
+var gated = []kgo.Opt{kgo.ManualFlushing(), kgo.MaxBufferedRecords(1 << 30)}
+
+// borrow is a client that no other write uses.
+func (o *output) borrow() (*own, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if n := len(o.idle); n > 0 {
+		c := o.idle[n-1]
+		o.idle = o.idle[:n-1]
+		return c, nil
+	}
+	client, err := o.client.Another(gated...)
+	if err != nil {
+		return nil, engine.WithClass(engine.Permanent, err)
+	}
+	c := &own{client, map[string]bool{}}
+	o.own = append(o.own, c)
+	return c, nil
+}
+
+// giveBack lets another write have a client, unless the output was closed meanwhile.
+func (o *output) giveBack(c *own) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if slices.Contains(o.own, c) {
+		o.idle = append(o.idle, c)
+	}
+}
+
+// flush lets a client send until w is done, or ctx ends.
+func flush(ctx context.Context, client *kgo.Client, w *write) {
+	flushing, stop := context.WithCancel(context.WithoutCancel(ctx))
+	flushed := make(chan struct{})
+	go func() {
+		defer close(flushed)
+		_ = client.Flush(flushing)
+	}()
+	select {
+	case <-w.done:
+	case <-ctx.Done():
+	}
+	stop()
+	<-flushed
+}

@@ -1,0 +1,216 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/queue/kafka"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// sending is the records of a write, and what has become of them.
+type sending struct {
+	*output
+	records []kgo.Record
+	msgs    []*engine.Message // those of the records
+	indexes []int             // see all
+	errs    map[int]error     // of the records that have failed; nil: none
+
+	clients   []*kgo.Client   // that sent
+	known     map[string]bool // see knowing
+	forgotten []string        // topics that are gone
+}
+
+// sendings are those of which no client has a part any more.
+var sendings = sync.Pool{New: func() any { return new(sending) }}
+
+// newSending has room for n records.
+func (o *output) newSending(n int) *sending {
+	s := sendings.Get().(*sending)
+	s.output, s.records, s.msgs = o, slices.Grow(s.records, n), slices.Grow(s.msgs, n)
+	return s
+}
+
+// recycle is for one of which all records are confirmed.
+func (s *sending) recycle() {
+	clear(s.records)
+	clear(s.msgs)
+	clear(s.clients)
+	*s = sending{records: s.records[:0], msgs: s.msgs[:0], indexes: s.indexes, clients: s.clients[:0]}
+	sendings.Put(s)
+}
+
+// ordered says that some messages have an order to keep.
+func (s *sending) ordered() bool {
+	return slices.ContainsFunc(s.msgs, func(m *engine.Message) bool { return m.Key != nil })
+}
+
+// send sends by a client of its own.
+func (s *sending) send(ctx context.Context) error {
+	c, err := s.borrow()
+	if err != nil {
+		return err
+	}
+	defer s.giveBack(c)
+	s.clients = append(s.clients, c.Client.Client)
+	send := func(which []int) {
+		w := newWrite(len(which))
+		confirmed := w.confirmed // one for all
+		for _, i := range which {
+			c.Produce(ctx, &s.records[i], confirmed)
+		}
+		flush(context.WithoutCancel(ctx), c.Client.Client, w) // the records know when ctx ends
+		s.note(w)
+	}
+	if s.ordered() {
+		send = s.knowing(c.known, send)
+	}
+	send(s.all())
+	s.apart(send, s.mixed())
+	return nil
+}
+
+// all are the indexes of all records.
+func (s *sending) all() []int {
+	for i := len(s.indexes); i < len(s.records); i++ {
+		s.indexes = append(s.indexes, i)
+	}
+	return s.indexes[:len(s.records)]
+}
+
+// knowing has send begin with the first record of each topic that is not known, alone: only once a client knows the
+// partitions it gives records to them, one after the other, and would send some before it has given all.
+func (s *sending) knowing(known map[string]bool, send func(which []int)) func(which []int) {
+	s.known = known
+	return func(which []int) {
+		rest := make([]int, 0, len(which))
+		for _, i := range which {
+			topic := s.records[i].Topic
+			if known[topic] {
+				rest = append(rest, i)
+				continue
+			}
+			if len(known) >= mostDeclared {
+				clear(known)
+			}
+			send([]int{i})
+			known[topic] = true
+		}
+		if rest = s.open(rest); len(rest) > 0 {
+			send(rest)
+		}
+	}
+}
+
+// note keeps what has become of records.
+func (s *sending) note(w *write) {
+	if len(w.failed) == 0 {
+		return
+	}
+	index := make(map[*kgo.Record]int, len(s.records))
+	for i := range s.records {
+		index[&s.records[i]] = i
+	}
+	if s.errs == nil {
+		s.errs = map[int]error{}
+	}
+	for _, f := range w.failed {
+		s.errs[index[f.record]] = f.err
+	}
+}
+
+// mixed are the records that failed with others of their batch, or after it, of which one may be to blame.
+func (s *sending) mixed() (which []int) {
+	if len(s.errs) == 0 {
+		return nil
+	}
+	for i := range s.records {
+		if kafka.Blames(s.errs[i]) {
+			which = append(which, i)
+		}
+	}
+	return which
+}
+
+// conclude gives each message that has failed its error. The error of the output is returned.
+func (s *sending) conclude() error {
+	if len(s.errs) == 0 {
+		s.recycle()
+		return nil
+	}
+	var all error
+	for i, m := range s.msgs {
+		err := s.errs[i]
+		switch {
+		case err == nil:
+			m.Done()
+			continue
+		case !errors.Is(err, engine.ErrBehind):
+			err = s.judge(err, &s.records[i])
+		}
+		if gone(err) {
+			s.forget(s.records[i].Topic)
+		}
+		if engine.ErrorOf(err, engine.Transient).HoldsOutput() {
+			all = err
+			continue
+		}
+		m.Fail(err)
+	}
+	return all
+}
+
+// gone says that a topic does not exist, or not any more.
+func gone(err error) bool {
+	return errors.Is(err, kerr.UnknownTopicOrPartition) || errors.Is(err, kerr.UnknownTopicID)
+}
+
+// forget has clients forget a topic: they never notice that one was deleted and created again. It is declared again,
+// too.
+func (s *sending) forget(topic string) {
+	if slices.Contains(s.forgotten, topic) {
+		return
+	}
+	s.forgotten = append(s.forgotten, topic)
+	s.undeclare(topic)
+	delete(s.known, topic)
+	for _, c := range s.clients {
+		c.PurgeTopicsFromProducing(topic)
+	}
+}
+
+// write counts what is confirmed of some records.
+type write struct {
+	left atomic.Int64
+	done chan struct{} // closed when nothing is left
+
+	mu     sync.Mutex // guards the field below
+	failed []failure
+}
+
+type failure struct {
+	record *kgo.Record
+	err    error
+}
+
+func newWrite(n int) *write {
+	w := &write{done: make(chan struct{})}
+	w.left.Store(int64(n))
+	return w
+}
+
+func (w *write) confirmed(r *kgo.Record, err error) {
+	if err != nil {
+		w.mu.Lock()
+		w.failed = append(w.failed, failure{r, err})
+		w.mu.Unlock()
+	}
+	if w.left.Add(-1) == 0 {
+		close(w.done)
+	}
+}
