@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/framing"
 	"github.com/fsnotify/fsnotify"
 )
 
@@ -247,7 +248,7 @@ func (f *follower) event(e fsnotify.Event) {
 	if t.file != nil {
 		info, err = t.file.Stat()
 	} else if info, err = os.Stat(t.path); err == nil && idOf(t.path, info) != t.of.id() {
-		err = errOther
+		err = framing.ErrOther
 	}
 	if err != nil {
 		f.stale = true

@@ -140,8 +140,8 @@ func (in *input) start(ctx context.Context) error {
 			return io.EOF
 		}
 	}
-	in.rows, err = resume(ctx, &in.cfg, in.file, format, in.from)
-	if !errors.Is(err, errOther) {
+	in.rows, err = in.cfg.Continue(ctx, format, in.file, seekIn(in.file), in.from)
+	if !errors.Is(err, framing.ErrOther) {
 		return err
 	}
 	in.log.Warn("file has changed since it was read: it is read from its beginning", "path", in.path)

@@ -15,11 +15,8 @@ type positions struct {
 	book *book
 	next uint64 // the position of the next message; for Read alone
 
-	mu    sync.Mutex // guards the fields below
-	low   watermark.Watermark
-	marks []mark // of the positions from first on
-	first uint64
-	over  int // how many marks, the first, have been handed on
+	mu    sync.Mutex // guards the field below
+	marks watermark.Marks[mark]
 }
 
 // acker is nil where nothing is remembered.
@@ -38,46 +35,13 @@ func (p *positions) read(marks []mark) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	first := p.low.Read(len(marks))
-	p.next = first + uint64(len(marks))
-	p.marks = append(p.marks, marks...)
-	raised := false
-	for i := range marks {
-		if marks[i].end && p.low.Settle(first+uint64(i)) {
-			raised = true
-		}
-	}
-	if raised {
-		p.advance()
-	}
+	p.next = p.marks.Read(marks, func(m mark) bool { return m.end }, p.book.settled) + uint64(len(marks))
 }
 
 // Ack settles all but what was returned.
 func (p *positions) Ack(_ context.Context, results []engine.Result) (again []engine.Result, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	raised := false
-	for i := range results {
-		if results[i].Fate != engine.Returned && p.low.Settle(results[i].Ref) {
-			raised = true
-		}
-	}
-	if raised {
-		p.advance()
-	}
+	p.marks.Ack(results, p.book.settled)
 	return nil, nil
-}
-
-// advance hands on the marks below the low position.
-func (p *positions) advance() {
-	to := int(p.low.Low() - p.first)
-	p.book.settled(p.marks[p.over:to])
-	p.over = to
-	if 2*to < len(p.marks) {
-		return
-	}
-	rest := copy(p.marks, p.marks[to:])
-	clear(p.marks[rest:])
-	p.marks, p.over = p.marks[:rest], 0
-	p.first += uint64(to)
 }

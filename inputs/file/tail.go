@@ -62,7 +62,7 @@ func (f *follower) look(t *tail, info fs.FileInfo) {
 	}
 	f.saw(t, info)
 	err := f.open(t)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errOther) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, framing.ErrOther) {
 		t.size, f.stale = -1, true // the name is another file's since
 		return
 	}
@@ -129,7 +129,7 @@ func (f *follower) fill(ctx context.Context, t *tail, b *engine.Batch) {
 		return
 	}
 	if t.rows == nil {
-		if err := f.begin(ctx, t); errors.Is(err, errOther) {
+		if err := f.begin(ctx, t); errors.Is(err, framing.ErrOther) {
 			f.rest(t)
 			h, _ := headOf(t.file, headSize)
 			f.restart(t, h)
@@ -168,7 +168,7 @@ func (f *follower) fill(ctx context.Context, t *tail, b *engine.Batch) {
 // begin reads on where the file was read to.
 func (f *follower) begin(ctx context.Context, t *tail) (err error) {
 	t.src = &growing{file: t.file}
-	t.rows, err = resume(ctx, &f.cfg, t.src, compression.None, t.place)
+	t.rows, err = f.cfg.Continue(ctx, compression.None, t.src, seekIn(t.src), t.place)
 	return err
 }
 
@@ -214,7 +214,7 @@ func (f *follower) open(t *tail) error {
 	}
 	info, err := file.Stat()
 	if err == nil && idOf(t.path, info) != t.of.id() {
-		err = errOther
+		err = framing.ErrOther
 	}
 	if err != nil {
 		return errors.Join(err, file.Close())

@@ -17,10 +17,10 @@ import (
 
 // Config configures the input.
 type Config struct {
-	Body     expr.Body `yaml:"body,main" check:"required" scope:"generate" doc:"The payload of each message; counter(), random() and random_int(min, max) are available in it."`
+	Body     expr.Body `yaml:"body,main" check:"required" scope:"generate" doc:"The payload of each message; counter() and fake(kind) are available in it."`
 	Count    int64     `yaml:"count" check:"min=0" doc:"Messages to generate, by each instance; 0 means no end."`
 	Interval schedule  `yaml:"interval" doc:"Time between messages: a duration, or a cron expression of five fields that says when they are due (UTC). Without it they are generated as fast as they are consumed."`
-	Seed     int64     `yaml:"seed" doc:"Makes random() return the same numbers on each run."`
+	Seed     int64     `yaml:"seed" doc:"Makes random numbers, IDs and fake() the same on each run."`
 }
 
 // Words are what users of other systems write.
@@ -62,6 +62,7 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 		constant: !strings.Contains(c.Body.String(), "("),
 	}
 	in.src.doc.Reset([]byte("{}"), nil)
+	in.src.counters = engine.CountersOf(env.Shared, env.Pipeline)
 	if c.Seed != 0 {
 		in.src.rng = rand.New(rand.NewPCG(uint64(c.Seed), uint64(env.Index)))
 	} else {
@@ -147,10 +148,25 @@ func (in *input) add(b *engine.Batch) {
 
 // source is what bodies are made of.
 type source struct {
-	doc doc.Doc
-	n   int64
-	rng *rand.Rand
+	doc      doc.Doc
+	n        int64
+	rng      *rand.Rand
+	counters *engine.Counters
 }
+
+var (
+	_ engine.Counting = (*source)(nil)
+	_ expr.Seeded     = (*source)(nil)
+)
 
 // Document has no fields.
 func (s *source) Document() *doc.Doc { return &s.doc }
+
+// Rand is random numbers, those of the seed if there is one.
+func (s *source) Rand() *rand.Rand { return s.rng }
+
+// Number is that of the message.
+func (s *source) Number() int { return int(s.n) }
+
+// Count counts with the pipeline's messages.
+func (s *source) Count(name string) (int, error) { return s.counters.Next(name) }

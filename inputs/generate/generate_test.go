@@ -40,6 +40,8 @@ func TestBodies(t *testing.T) {
 		{"a constant object is JSON", "{a: 1}", `{"a":1} {"a":1}`},
 		{"the counter counts", "counter() * 10", "10 20"},
 		{"no field has a value", "missing ?? 7", "7 7"},
+		{"counters have names, too", "[counter(), counter('test a'), counter('test a')]", "[1,1,2] [2,3,4]"},
+		{"made-up data is called data", "len(fake('iban'))", "22 22"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -56,7 +58,7 @@ func quote(s string) string { return `"` + strings.ReplaceAll(s, `"`, `\"`) + `"
 func TestASeedRepeats(t *testing.T) {
 	make := func(seed string) engine.Input {
 		return enginetest.New(t, engine.Inputs, `{"generate": {"seed": `+seed+
-			`, "body": "[random(), random_int(1, 6)]"}}`)
+			`, "body": "[random(), random_int(1, 6), fake('email'), ulid()[10:]]"}}`)
 	}
 	first, again, other := read(t, make("5"), 20), read(t, make("5"), 20), read(t, make("6"), 20)
 	if !slices.Equal(first, again) {

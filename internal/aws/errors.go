@@ -116,6 +116,10 @@ func credentialsError(cause error) error {
 	if len(text) > 300 {
 		text = text[:300] + "…"
 	}
+	if strings.Contains(text, "SSO token") || strings.Contains(text, "SSO session") {
+		return engine.Errorf(engine.Auth,
+			"no AWS credentials: %s (sign in: aws sso login, with --profile for another than the default)", text)
+	}
 	return engine.Errorf(engine.Auth,
 		"no AWS credentials: %s (set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, `profile`, `role` or `credentials`)",
 		text)

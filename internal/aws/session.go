@@ -17,6 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/credentials/stscreds"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/sns"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sts"
@@ -150,14 +151,16 @@ func (c *Config) Open(ctx context.Context, region string, over *http.Client) (*S
 	return s, nil
 }
 
-// Keys are the credentials at present, for what is not a service of Amazon's but takes its keys.
-func (c *Config) Keys(ctx context.Context) (aws.Credentials, error) {
-	s, err := c.Open(ctx, "us-east-1", nil) // the keys are the same in all regions
+// Keys are the credentials at present, and the region, for what is not a service of Amazon's but takes its keys. region
+// is used if the configuration names none.
+func (c *Config) Keys(ctx context.Context, region string) (keys aws.Credentials, in string, err error) {
+	s, err := c.Open(ctx, region, nil)
 	if err != nil {
-		return aws.Credentials{}, err
+		return keys, "", err
 	}
 	defer s.Close()
-	return s.cfg.Credentials.Retrieve(ctx)
+	keys, err = s.cfg.Credentials.Retrieve(ctx)
+	return keys, s.cfg.Region, err
 }
 
 // direct is a client with the transport that the environment has been applied to
@@ -188,9 +191,27 @@ func (s *Session) SQS() *sqs.Client {
 	return sqs.NewFromConfig(s.cfg, func(o *sqs.Options) { o.BaseEndpoint = cmp.Or(s.endpoint, o.BaseEndpoint) })
 }
 
+// Queues is a client for queues that have a region, "" is the session's, or an endpoint of
+// their own.
+func (s *Session) Queues(region, endpoint string) *sqs.Client {
+	return sqs.NewFromConfig(s.cfg, func(o *sqs.Options) {
+		o.BaseEndpoint, o.Region = cmp.Or(Optional(endpoint), o.BaseEndpoint), cmp.Or(region, o.Region)
+	})
+}
+
 // SNS is a client for topics.
 func (s *Session) SNS() *sns.Client {
 	return sns.NewFromConfig(s.cfg, func(o *sns.Options) { o.BaseEndpoint = cmp.Or(s.endpoint, o.BaseEndpoint) })
+}
+
+// S3 is a client for buckets. Path style puts the bucket into the path of URLs, not into the
+// host. Checksums of requests are the caller's.
+func (s *Session) S3(pathStyle bool) *s3.Client {
+	return s3.NewFromConfig(s.cfg, func(o *s3.Options) {
+		o.BaseEndpoint, o.UsePathStyle = cmp.Or(s.endpoint, o.BaseEndpoint), pathStyle
+		o.RequestChecksumCalculation = aws.RequestChecksumCalculationWhenRequired
+		o.DisableLogOutputChecksumValidationSkipped = true
+	})
 }
 
 // Close drops idle connections; calls that are late still work. A nil Session has none.

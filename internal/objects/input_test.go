@@ -1,0 +1,304 @@
+package objects
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// fake is a store of one object, whose content is made as it is read.
+type fake struct {
+	Store   // what is not here is not called
+	objects []Object
+	content func(o Object, ctx context.Context, offset int64) io.Reader
+	gets    atomic.Int64
+}
+
+func (f *fake) List(context.Context, string, string, string) (Page, error) {
+	return Page{Objects: f.objects}, nil
+}
+
+func (f *fake) Get(ctx context.Context, key, etag string, offset int64) (Object, io.ReadCloser, error) {
+	f.gets.Add(1)
+	for _, o := range f.objects {
+		if o.Key == key && (etag == "" || etag == o.ETag) {
+			return o, io.NopCloser(f.content(o, ctx, offset)), nil
+		}
+	}
+	return Object{}, nil, ErrMissing
+}
+
+func (f *fake) Close() {}
+
+// on is an input on a store, open until the test ends.
+func on(t *testing.T, s Store, edit func(*Source)) *Input {
+	t.Helper()
+	src := Defaults
+	if edit != nil {
+		edit(&src)
+	}
+	in := NewInput(&src, Opening{Kind: "fake", Bucket: "b", Open: func(context.Context) (Store, Notices, error) {
+		return s, nil, nil
+	}}, engine.Env{Log: slog.New(slog.DiscardHandler)})
+	if err := in.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := in.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	return in
+}
+
+var filling = strings.Repeat("x", 64<<10)
+
+// endless is "x" without a line end, and then a line.
+type endless struct{ left int64 }
+
+func (e *endless) Read(p []byte) (int, error) {
+	const last = "\nlast\n"
+	if e.left <= int64(len(last)) {
+		n := copy(p, last[int64(len(last))-e.left:])
+		if e.left -= int64(n); n == 0 {
+			return 0, io.EOF
+		}
+		return n, nil
+	}
+	n := copy(p[:min(int64(len(p)), e.left-int64(len(last)))], filling)
+	e.left -= int64(n)
+	return n, nil
+}
+
+// TestMemoryIsBoundedWhateverAnObjectHas reads an object whose only long line does not fit into memory many times over.
+func TestMemoryIsBoundedWhateverAnObjectHas(t *testing.T) {
+	const size = 400 << 20
+	s := &fake{objects: []Object{{Key: "a", ETag: "1", Size: size}},
+		content: func(Object, context.Context, int64) io.Reader { return &endless{size} }}
+	in := on(t, s, nil)
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	var bodies []string
+	var failed []*engine.Error
+	for {
+		b := engine.NewBatch(10)
+		_, err := in.Read(t.Context(), b)
+		for m := range b.All() {
+			bodies = append(bodies, string(m.Bytes()))
+		}
+		for m := range b.Ended() {
+			failed = append(failed, m.Err())
+			if v, _ := m.Meta.Get("original_size"); v != size-6 {
+				t.Errorf("original_size is %v, want %d", v, size-6)
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	runtime.ReadMemStats(&after)
+	if len(failed) != 1 || failed[0].Class != engine.Decode || len(bodies) != 1 || bodies[0] != "last" {
+		t.Errorf("failed %v, bodies %q", failed, bodies)
+	}
+	if grown := int64(after.Sys) - int64(before.Sys); grown > 48<<20 {
+		t.Errorf("reading took %d MiB", grown>>20)
+	}
+}
+
+// stuck gives some bytes, and no more until its call ends.
+type stuck struct {
+	ctx context.Context
+	r   io.Reader
+}
+
+func (s *stuck) Read(p []byte) (int, error) {
+	if n, err := s.r.Read(p); err == nil {
+		return n, nil
+	}
+	<-s.ctx.Done()
+	return 0, s.ctx.Err()
+}
+
+func TestWhatHasArrivedIsHandedOverWhileTheRestIsSlow(t *testing.T) {
+	text := "1\n2\n3\n"
+	s := &fake{
+		objects: []Object{{Key: "a", ETag: "1", Size: 100}},
+		content: func(_ Object, ctx context.Context, _ int64) io.Reader {
+			return &stuck{ctx, strings.NewReader(text)}
+		},
+	}
+	in := on(t, s, nil)
+	b := engine.NewBatch(10)
+	if _, err := in.Read(t.Context(), b); err != nil || b.Len() != 3 {
+		t.Fatalf("%d messages, %v", b.Len(), err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(time.Millisecond, cancel)
+	if _, err := in.Read(ctx, engine.NewBatch(10)); err != nil {
+		t.Errorf("a read that is stopped: %v", err)
+	}
+}
+
+// hanging ends its reads when it is closed, as a connection does.
+type hanging struct {
+	r      io.Reader
+	ends   bool
+	closed chan struct{}
+}
+
+func (h *hanging) Read(p []byte) (int, error) {
+	if n, err := h.r.Read(p); err == nil {
+		return n, nil
+	}
+	if h.ends {
+		return 0, io.EOF
+	}
+	<-h.closed
+	return 0, errors.New("use of closed connection")
+}
+
+func (h *hanging) Close() error {
+	select {
+	case <-h.closed:
+	default:
+		close(h.closed)
+	}
+	return nil
+}
+
+type hangs struct{ fake }
+
+func (h *hangs) Get(ctx context.Context, key, etag string, offset int64) (Object, io.ReadCloser, error) {
+	o, _, err := h.fake.Get(ctx, key, etag, offset)
+	text := "one\ntwo\nthree\n"
+	r := strings.NewReader(text[offset:])
+	first := h.gets.Load() == 1
+	if first {
+		r = strings.NewReader(text[:6])
+	}
+	return o, &hanging{r, !first, make(chan struct{})}, err
+}
+
+func TestConnectionsWithoutABytePerMinuteAreLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &hangs{fake{objects: []Object{{Key: "a", ETag: "1", Size: 14}},
+			content: func(Object, context.Context, int64) io.Reader { return strings.NewReader("") }}}
+		in := on(t, s, nil)
+		began := time.Now()
+		var got []string
+		for {
+			b := engine.NewBatch(10)
+			_, err := in.Read(t.Context(), b)
+			for m := range b.All() {
+				got = append(got, string(m.Bytes()))
+			}
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if strings.Join(got, " ") != "one two three" {
+			t.Errorf("read %q", got)
+		}
+		if took := time.Since(began); took < idle || took > 2*idle {
+			t.Errorf("it took %s, want a little more than %s", took, idle)
+		}
+	})
+}
+
+// changing is a store in which the first object is replaced after the first listing.
+type changing struct {
+	fake
+	lists int
+}
+
+func (c *changing) List(ctx context.Context, prefix, after, token string) (Page, error) {
+	if c.lists++; c.lists == 2 {
+		c.objects[0].ETag = "2"
+	}
+	return c.fake.List(ctx, prefix, after, token)
+}
+
+func TestListingsAreRepeatedForWhatIsNew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &changing{fake: fake{objects: []Object{{Key: "a", ETag: "1", Size: 2}, {Key: "b", ETag: "1", Size: 2}},
+			content: func(o Object, _ context.Context, offset int64) io.Reader {
+				return strings.NewReader((o.Key + "\n")[offset:])
+			}}}
+		in := on(t, s, func(src *Source) { src.Interval = time.Minute })
+		ctx, cancel := context.WithTimeout(t.Context(), 570*time.Second)
+		defer cancel()
+		began := time.Now()
+		got, at := "", []time.Duration(nil)
+		for ctx.Err() == nil {
+			b := engine.NewBatch(1)
+			if _, err := in.Read(ctx, b); err != nil {
+				t.Fatal(err)
+			}
+			for m := range b.All() {
+				got += string(m.Bytes())
+				at = append(at, time.Since(began))
+			}
+		}
+		if got != "aba" || at[1] != 0 || at[2] != time.Minute {
+			t.Errorf("read %q at %s, want a and b at once, and a again after a minute", got, at)
+		}
+		if s.lists != 10 {
+			t.Errorf("%d listings in nine and a half minutes, want 10", s.lists)
+		}
+	})
+}
+
+func TestCheckpointsThatAreDamagedAreRefused(t *testing.T) {
+	for name, saved := range map[string]pages{
+		"half a pair":         {Done: make([]byte, 15)},
+		"an entry of nothing": {Open: []*entry{nil}},
+		"no key":              {Open: []*entry{{ETag: "1"}}},
+		"an offset below 0":   {Open: []*entry{{Key: "k", Offset: -1}}},
+	} {
+		b := &book{entries: map[string]*entry{}, done: map[uint64]uint64{}}
+		if err := b.load(&saved); err == nil || !strings.Contains(err.Error(), "damaged") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestWhatIsDoneIsForgottenWhenItIsGone(t *testing.T) {
+	b := &book{
+		bucket:  "b",
+		again:   true,
+		stays:   true,
+		entries: map[string]*entry{},
+		done:    map[uint64]uint64{},
+		seen:    map[uint64]bool{},
+	}
+	read := func(key string) { b.finish([]*entry{b.begin(key, "1", nil)}) }
+	read("a")
+	read("b")
+	b.listed() // both were finished since the listing began
+	if !b.knows("a", "1") || b.knows("a", "2") || b.knows("c", "1") {
+		t.Error("it does not know what was read")
+	}
+	b.listed()
+	if !b.knows("a", "1") || b.knows("b", "1") {
+		t.Error("it knows what is gone, or not what is there")
+	}
+}

@@ -1,0 +1,69 @@
+// Package azureblob writes messages as blobs of Azure Storage. How objects are written is in
+// internal/objects, and how the service is called in internal/objects/azure.
+package azureblob
+
+import (
+	"context"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/objects"
+	"github.com/flowd-io/flowd/internal/objects/azure"
+)
+
+// Config configures the output.
+type Config struct {
+	azure.Config    `yaml:",inline"`
+	objects.Target  `yaml:",inline"`
+	AccessTier      string `yaml:"access_tier" check:"oneof=Hot|Cool|Cold|Archive" doc:"Access tier; the account's default otherwise."`
+	EncryptionScope string `yaml:"encryption_scope" doc:"Encryption scope, which says with which key; the container's default otherwise."`
+	Checksum        string `yaml:"checksum" check:"oneof=md5|crc64|none" doc:"Checksum that the service verifies of each request. That of md5 is also kept with the blob."`
+}
+
+// CheckConfig reports what can't work.
+func (c *Config) CheckConfig(report func(path, message, remedy string)) {
+	c.Config.CheckConfig(report)
+	c.Check(report)
+}
+
+// Words are what users of other systems write.
+func (*Config) Words() map[string]string { return azure.Words() }
+
+const about = `
+Writes each message as a block blob of Azure Storage.
+
+To write many messages as one blob, make one of a batch with archive. A blob appears whole or
+not at all: large ones are sent in blocks, several at once, and then committed; the service
+removes blocks of one that failed after a week. Messages of a write with the same key are
+written in order, so that the last one counts.
+
+The payload is sent as it is. Metadata other than the input's own becomes metadata of the
+blob, if its name is allowed for it, up to 1KiB. Names there are identifiers: - becomes _.
+
+If the service can't be reached, or the container is missing, the output is held and probed.
+A blob on which another client has a lease is tried again. The credentials are as for the
+input; an identity needs a role such as Storage Blob Data Contributor.
+
+    batchers:
+      day:
+        key: tenant
+        batch: {size: 10000, bytes: 32MiB, timeout: 1m}
+        processors: [archive: lines, compress: gzip]
+        output: lake
+    outputs:
+      lake: {azure_blob: {account: example, container: lake, key: "orders/$(batch_key())/$(uuid()).ndjson.gz"}}
+`
+
+func init() {
+	engine.Register(engine.Outputs, "azure_blob", about, Config{Target: objects.TargetDefaults, Checksum: "md5"}, newOutput)
+}
+
+func newOutput(c Config, _ engine.Env) (engine.Output, error) {
+	w := azure.Writing{Tier: c.AccessTier, Scope: c.EncryptionScope, Checksum: c.Checksum}
+	return objects.NewOutput(&c.Target, func(ctx context.Context) (objects.Store, error) {
+		s, err := c.Open(ctx, w)
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
+	}), nil
+}

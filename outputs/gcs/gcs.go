@@ -1,0 +1,70 @@
+// Package gcs writes messages as objects of Google Cloud Storage. How objects are written is
+// in internal/objects, and how the service is called in internal/objects/gcs.
+package gcs
+
+import (
+	"context"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/objects"
+	"github.com/flowd-io/flowd/internal/objects/gcs"
+)
+
+// Config configures the output.
+type Config struct {
+	gcs.Config     `yaml:",inline"`
+	objects.Target `yaml:",inline"`
+	StorageClass   string `yaml:"storage_class" doc:"Storage class, such as NEARLINE, COLDLINE or ARCHIVE; the bucket's default otherwise."`
+	KMSKey         string `yaml:"kms_key" doc:"Key of Cloud KMS to encrypt with, as projects/P/locations/L/keyRings/R/cryptoKeys/K; the bucket's default otherwise."`
+	Checksum       string `yaml:"checksum" check:"oneof=crc32c|none" doc:"Checksum that the service verifies."`
+	ACL            string `yaml:"acl" check:"oneof=authenticatedRead|bucketOwnerFullControl|bucketOwnerRead|private|projectPrivate|publicRead" doc:"Predefined access control list, where the bucket allows one."`
+}
+
+// CheckConfig reports what can't work.
+func (c *Config) CheckConfig(report func(path, message, remedy string)) {
+	c.Config.CheckConfig(report)
+	c.Check(report)
+}
+
+// Words are what users of other systems write.
+func (*Config) Words() map[string]string { return gcs.Words() }
+
+const about = `
+Writes each message as an object of Google Cloud Storage.
+
+To write many messages as one object, make one of a batch with archive. An object appears
+whole or not at all: large ones are sent in parts by a resumable upload, which continues
+after a fault, and is cancelled if it fails. Messages of a write with the same key are
+written in order, so that the last one counts.
+
+The payload is sent as it is. Metadata other than the input's own becomes metadata of the
+object, if its name is allowed for it, up to 1KiB; so do tags, which objects don't have here.
+
+If the service can't be reached, or the bucket is missing, the output is held and probed. The
+credentials are Google's default ones, as for the input, and need storage.objects.create, and
+storage.objects.delete to replace objects.
+
+    batchers:
+      day:
+        key: tenant
+        batch: {size: 10000, bytes: 32MiB, timeout: 1m}
+        processors: [archive: lines, compress: gzip]
+        output: lake
+    outputs:
+      lake: {gcs: {bucket: lake, key: "orders/$(batch_key())/$(uuid()).ndjson.gz"}}
+`
+
+func init() {
+	engine.Register(engine.Outputs, "gcs", about, Config{Target: objects.TargetDefaults, Checksum: "crc32c"}, newOutput)
+}
+
+func newOutput(c Config, _ engine.Env) (engine.Output, error) {
+	w := gcs.Writing{StorageClass: c.StorageClass, KMSKey: c.KMSKey, ACL: c.ACL, Checksum: c.Checksum}
+	return objects.NewOutput(&c.Target, func(ctx context.Context) (objects.Store, error) {
+		s, err := c.Open(ctx, w)
+		if err != nil {
+			return nil, err
+		}
+		return s, nil
+	}), nil
+}
