@@ -1,0 +1,120 @@
+// Package postgrescdc reads the changes of tables of PostgreSQL. Start at [input]; the rows that were there before are
+// read in snapshot.go, changes in stream.go, and what is settled of them is followed in progress.go.
+package postgrescdc
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/tlsconf"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// Config configures the input.
+type Config struct {
+	DSN          schema.Secret   `yaml:"dsn" check:"required,nonempty" doc:"Where the database is: postgres://USER:PASSWORD@HOST:5432/DATABASE, or host=HOST dbname=DATABASE …, with the parameters of libpq."`
+	TLS          *tlsconf.Client `yaml:"tls" doc:"Encrypt connections; {} trusts what the system trusts. By default the dsn's sslmode says."`
+	Slot         string          `yaml:"slot" check:"required" doc:"Replication slot: the server remembers by it what is settled, and keeps the changes since then. Each pipeline needs its own."`
+	Tables       engine.Names    `yaml:"tables" doc:"Tables to read, as SCHEMA.TABLE, in the letters that the catalog has; by default all of the publication, and of the database where flowd makes it."`
+	Publication  string          `yaml:"publication" doc:"Publication that has the tables; by default it is named as the slot."`
+	Create       bool            `yaml:"create" doc:"Make the slot and the publication where they are missing. With false that is an error: what was written since a slot was dropped would never be read."`
+	Snapshot     string          `yaml:"snapshot" check:"oneof=initial|never" doc:"What to read before the changes, when the slot is made: initial, all rows that the tables have then; or never."`
+	Transactions bool            `yaml:"transactions" doc:"Also give messages when a transaction begins and when it ends, with op begin and commit."`
+	AckInterval  time.Duration   `yaml:"ack_interval" check:"min=10ms,max=10m" doc:"How often the server is told what is settled. A process that is killed repeats as much."`
+	MaxReplay    int             `yaml:"max_replay" check:"min=1" doc:"Settled changes after which the server is told at once: a process that is killed repeats no more of them, but for the transaction that is under way."`
+	MaxSlotLag   schema.Size     `yaml:"max_slot_lag" doc:"Bytes of log that the server may keep for the slot before flowd warns; 0 never does."`
+	MaxRow       schema.Size     `yaml:"max_row" check:"min=64KiB,max=1GiB" doc:"Bytes of one change, or one row, at most. A larger one ends the pipeline, since nothing after it can be settled."`
+	Timeout      time.Duration   `yaml:"timeout" check:"min=1s,max=10m" doc:"How long to wait for a connection, and for the answer to a question. A server that is silent for six times as long is given up."`
+}
+
+const initial = "initial"
+
+var defaults = Config{
+	Create: true, Snapshot: initial, AckInterval: time.Second, MaxReplay: 1000,
+	MaxSlotLag: 1 << 30, MaxRow: 64 << 20, Timeout: 10 * time.Second,
+}
+
+// longestSlot leaves room for the name of the slot that a snapshot has: PostgreSQL allows 63.
+const longestSlot = 63 - len(snapshotSuffix)
+
+// CheckConfig reports what can't work.
+func (c *Config) CheckConfig(report func(path, message, remedy string)) {
+	dsn := c.DSN.Reveal()
+	if !strings.HasPrefix(dsn, "postgres://") && !strings.HasPrefix(dsn, "postgresql://") && !strings.Contains(dsn, "=") {
+		report("dsn", "is neither a URL nor a list of settings", "write postgres://USER:PASSWORD@HOST:5432/DATABASE")
+	}
+	switch {
+	case len(c.Slot) > longestSlot:
+		report("slot", fmt.Sprintf("is longer than %d characters", longestSlot), "choose a shorter name")
+	case c.Slot == "" || strings.Trim(c.Slot, "abcdefghijklmnopqrstuvwxyz0123456789_") != "":
+		report("slot", fmt.Sprintf("%q is not the name of a slot", c.Slot), "use lower-case letters, digits and underscores")
+	}
+	if len(c.Publication) > 63 {
+		report("publication", "is longer than 63 characters", "choose a shorter name")
+	}
+	for _, t := range c.Tables {
+		if schema, name, ok := strings.Cut(t, "."); !ok || schema == "" || name == "" {
+			report("tables", fmt.Sprintf("%q is not SCHEMA.TABLE", t), "write the schema, too, such as public."+cmp.Or(t, "orders"))
+		}
+	}
+}
+
+// Words are what users of other systems write.
+func (*Config) Words() map[string]string {
+	return map[string]string{
+		"url": "write `dsn`", "connection_string": "write `dsn`", "slot_name": "write `slot`", "table": "write `tables`",
+		"stream_snapshot": "write `snapshot: initial` or `snapshot: never`", "snapshot_mode": "write `snapshot`",
+		"publication_name": "write `publication`", "include_transaction_markers": "write `transactions: true`",
+		"schema": "name it in `tables`: SCHEMA.TABLE", "checkpoint_limit": "write `engine.max_replay`",
+		"table_include_list": "write `tables`", "temporary_slot": "remove it: what is settled would be forgotten",
+	}
+}
+
+// publication is its name.
+func (c *Config) publication() string { return cmp.Or(c.Publication, c.Slot) }
+
+// Traits says that the slot keeps one position, and that changes of a row are in order.
+func (c Config) Traits() engine.Traits {
+	return engine.Traits{TakesBack: engine.TakesPosition, OrderBy: `meta("key")`}
+}
+
+const about = `
+Reads the changes of tables of PostgreSQL, from version 13 on, as they are committed.
+
+The server decodes its log for a replication slot (plugin pgoutput), and keeps what is not
+settled. It is told of a transaction when all of its changes, and those of all before, are.
+When the slot is made, the rows that the tables have then are read first; the slot begins to
+exist when all of these are delivered, so a start that was interrupted begins again. See the
+guide postgres for what the server needs, for what is guaranteed, and for how large a slot
+can grow.
+
+Each change is a document, as the example below shows. Its op is insert, update, delete,
+truncate, or read for a row of the snapshot. before is what REPLICA IDENTITY gives: the key of
+what was deleted, or the whole row with FULL. A column that is stored out of line and that an
+update does not touch is not sent: it is absent in after, and named in the list unchanged. An
+update that changes the key becomes a delete and an insert. lsn is the place of the
+transaction's commit; with position it names a change, and grows. Numbers are exact, json and
+arrays are documents, bytea is base64, timestamps are those of RFC 3339; NaN and infinity are
+text, and so is all else.
+
+Metadata: op, schema, table, lsn, position, xid, commit_time (a time), last (whether it is the
+last change of its transaction), and key, the key columns as the text of a document. To keep
+the order of the changes of each row, write order_by: meta("key"). Tables without a key have
+the key {}: all of their changes stay in order.
+
+    inputs:
+      changes:
+        postgres_cdc:
+          dsn: "postgres://flowd:${DB_PASSWORD:-}@localhost/shop"
+          slot: flowd_orders
+          tables: [public.orders, public.customers]
+    # {"op": "update", "schema": "public", "table": "orders", "before": null,
+    #  "after": {"id": 7, "total": 12.50}, "lsn": "0/16B3748", "position": 1, "xid": 745,
+    #  "commit_time": "2026-01-31T12:00:00.5Z"}
+    engine: {order_by: 'meta("key")'}
+`
+
+func init() { engine.Register(engine.Inputs, "postgres_cdc", about, defaults, newInput) }

@@ -1,0 +1,140 @@
+package postgrescdc
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgproto3"
+)
+
+// settings are those on which the texts of values depend, and those by which a server ends what takes long.
+var settings = map[string]string{
+	"client_encoding": "UTF8", "DateStyle": "ISO", "TimeZone": "UTC", "IntervalStyle": "iso_8601",
+	"extra_float_digits": "3", "bytea_output": "hex", "standard_conforming_strings": "on", "statement_timeout": "0",
+	"lock_timeout": "0", "idle_in_transaction_session_timeout": "0",
+}
+
+// link is a connection, and what has arrived at it.
+type link struct {
+	*pgconn.PgConn
+	arrived *bufio.Reader
+}
+
+// bufferSize is how much of the stream is read from the network at once.
+const bufferSize = 64 << 10
+
+// connect makes a connection; one for replication takes its commands, and simple queries.
+func (in *input) connect(ctx context.Context, replication bool) (*link, error) {
+	conf, err := pgconn.ParseConfig(in.cfg.DSN.Reveal())
+	if err != nil {
+		return nil, engine.Errorf(engine.Permanent, "dsn: %w", err)
+	}
+	if err := in.secure(conf); err != nil {
+		return nil, err
+	}
+	for name, value := range settings {
+		conf.RuntimeParams[name] = value
+	}
+	conf.RuntimeParams["application_name"] = cmp.Or(conf.RuntimeParams["application_name"], "flowd "+in.name)
+	if replication {
+		conf.RuntimeParams["replication"] = "database"
+		if conf.ValidateConnect != nil { // of target_session_attrs: it asks in a way that replication does not know
+			conf.ValidateConnect = primary
+		}
+	}
+	l := &link{}
+	conf.MaxProtocolMessageBodyLen = int(in.cfg.MaxRow)
+	conf.BuildFrontend = func(r io.Reader, w io.Writer) *pgproto3.Frontend {
+		l.arrived = bufio.NewReaderSize(r, bufferSize)
+		return pgproto3.NewFrontend(l.arrived, w)
+	}
+	ctx, cancel := context.WithTimeout(ctx, in.cfg.Timeout)
+	defer cancel()
+	if l.PgConn, err = pgconn.ConnectConfig(ctx, conf); err != nil {
+		return nil, explain(err, "connect")
+	}
+	return l, nil
+}
+
+// primary refuses a server that follows another.
+func primary(ctx context.Context, conn *pgconn.PgConn) error {
+	results, err := conn.Exec(ctx, "SELECT pg_is_in_recovery()").ReadAll()
+	if err == nil && string(results[0].Rows[0][0]) == "t" {
+		err = errors.New("the server is a standby")
+	}
+	return err
+}
+
+// secure has all connections use TLS as `tls` says, where it says anything.
+func (in *input) secure(conf *pgconn.Config) error {
+	if in.cfg.TLS == nil {
+		return nil
+	}
+	tls, err := in.cfg.TLS.Config()
+	if err != nil {
+		return engine.WithClass(engine.Permanent, err)
+	}
+	named := tls.ServerName
+	secured := *tls.Clone()
+	secured.ServerName = cmp.Or(named, conf.Host)
+	conf.TLSConfig = &secured
+	var others []*pgconn.FallbackConfig
+	seen := map[string]bool{conf.Host + "/" + itoa(int(conf.Port)): true}
+	for _, f := range conf.Fallbacks { // several hosts, and each without encryption
+		if at := f.Host + "/" + itoa(int(f.Port)); !seen[at] {
+			seen[at] = true
+			other := tls.Clone()
+			other.ServerName = cmp.Or(named, f.Host)
+			others = append(others, &pgconn.FallbackConfig{Host: f.Host, Port: f.Port, TLSConfig: other})
+		}
+	}
+	conf.Fallbacks = others
+	return nil
+}
+
+// rows are those of an answer; a NULL is "".
+func (in *input) rows(ctx context.Context, l *link, doing, sql string) ([][]string, error) {
+	ctx, cancel := context.WithTimeout(ctx, in.cfg.Timeout)
+	defer cancel()
+	results, err := l.Exec(ctx, sql).ReadAll()
+	if err != nil {
+		return nil, explain(err, doing)
+	}
+	var all [][]string
+	for _, r := range results {
+		for _, row := range r.Rows {
+			texts := make([]string, len(row))
+			for i, v := range row {
+				texts[i] = string(v)
+			}
+			all = append(all, texts)
+		}
+	}
+	return all, nil
+}
+
+// ask is rows from the connection for questions, which is made again when it is lost.
+func (in *input) ask(ctx context.Context, doing, sql string) ([][]string, error) {
+	in.asking.Lock()
+	defer in.asking.Unlock()
+	if in.catalog == nil || in.catalog.IsClosed() {
+		var err error
+		if in.catalog, err = in.connect(ctx, false); err != nil {
+			in.catalog = nil
+			return nil, err
+		}
+	}
+	return in.rows(ctx, in.catalog, doing, sql)
+}
+
+// ident is a name as an identifier of SQL.
+func ident(name string) string { return `"` + strings.ReplaceAll(name, `"`, `""`) + `"` }
+
+// literal is a text as a literal of SQL.
+func literal(text string) string { return `'` + strings.ReplaceAll(text, `'`, `''`) + `'` }

@@ -1,0 +1,160 @@
+package postgrescdc
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/pgoutput"
+)
+
+// server is what the server says of itself.
+type server struct {
+	version int           // 150004 is 15.4
+	silence time.Duration // after which it ends a connection of replication; 0: never
+}
+
+// oldest is the first version that publishes partitioned tables by their own names.
+const oldest = 130000
+
+// slotState is a slot that exists.
+type slotState struct{ confirmed pgoutput.LSN }
+
+// prepare checks the server, and what is read from it; slot is nil where it is to be made.
+func (in *input) prepare(ctx context.Context) (slot *slotState, err error) {
+	if err := in.look(ctx); err != nil {
+		return nil, err
+	}
+	if slot, err = in.findSlot(ctx); err != nil {
+		return nil, err
+	}
+	if slot == nil && in.began {
+		return nil, in.gone()
+	}
+	if slot == nil && !in.cfg.Create {
+		return nil, engine.Errorf(engine.Permanent, "slot %s does not exist (write `create: true`, or make it with SELECT "+
+			"pg_create_logical_replication_slot('%s', 'pgoutput'))", in.cfg.Slot, in.cfg.Slot)
+	}
+	if err := in.publish(ctx, slot != nil); err != nil {
+		return nil, err
+	}
+	return slot, in.loadTypes(ctx)
+}
+
+// gone says that the slot was there.
+func (in *input) gone() error {
+	return engine.Errorf(engine.Permanent, "slot %s is gone: somebody has dropped it, and what was written since is not kept "+
+		"(start again: flowd makes a new one, and `snapshot: initial` reads all rows again)", in.cfg.Slot)
+}
+
+// look asks what the server is.
+func (in *input) look(ctx context.Context) error {
+	rows, err := in.ask(ctx, "look at the server", `SELECT current_setting('server_version_num'), `+
+		`current_setting('wal_level'), (SELECT setting FROM pg_settings WHERE name = 'wal_sender_timeout')`)
+	if err != nil {
+		return err
+	}
+	version, err := strconv.Atoi(rows[0][0])
+	if err != nil || version < oldest {
+		return engine.Errorf(engine.Permanent, "the server has version %s (13 or later is needed)", rows[0][0])
+	}
+	if rows[0][1] != "logical" {
+		return engine.Errorf(engine.Permanent, "the server has wal_level = %s (set wal_level = logical, and restart it)", rows[0][1])
+	}
+	millis, _ := strconv.Atoi(rows[0][2])
+	in.server = server{version, time.Duration(millis) * time.Millisecond}
+	return nil
+}
+
+// findSlot is the slot, or nil.
+func (in *input) findSlot(ctx context.Context) (*slotState, error) {
+	name := in.cfg.Slot
+	rows, err := in.ask(ctx, "look for slot "+name, `SELECT slot_type, coalesce(plugin, ''), database = current_database(), `+
+		`coalesce(wal_status, ''), confirmed_flush_lsn, coalesce(database, '') FROM pg_replication_slots WHERE slot_name = `+
+		literal(name))
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	r := rows[0]
+	switch {
+	case r[0] != "logical" || r[1] != "pgoutput":
+		return nil, engine.Errorf(engine.Permanent, "slot %s is %s, of plugin %q (it is someone else's: choose another `slot`)",
+			name, r[0], r[1])
+	case r[2] != "t":
+		return nil, engine.Errorf(engine.Permanent, "slot %s belongs to database %s (choose another `slot`)", name, r[5])
+	case r[3] == "lost":
+		return nil, engine.Errorf(engine.Permanent, "slot %s is lost: it needs log that the server has removed, since it kept "+
+			"more than max_slot_wal_keep_size (SELECT pg_drop_replication_slot('%s'), raise that setting, and start again: "+
+			"`snapshot: initial` reads all rows again)", name, name)
+	}
+	at, err := pgoutput.ParseLSN(r[4])
+	if err != nil {
+		return nil, engine.Errorf(engine.Transient, "slot %s: %w", name, err)
+	}
+	return &slotState{at}, nil
+}
+
+// publish sees to it that there is a publication of all tables.
+func (in *input) publish(ctx context.Context, late bool) error {
+	for _, t := range in.cfg.Tables {
+		rows, err := in.ask(ctx, "look for table "+t, `SELECT to_regclass(`+literal(quoted(t))+`) IS NULL`)
+		if err != nil {
+			return err
+		}
+		if rows[0][0] == "t" {
+			return engine.Errorf(engine.Permanent, "table %s does not exist (create it, or correct its name in `tables`, in the "+
+				"letters that the catalog has)", t)
+		}
+	}
+	name := in.cfg.publication()
+	rows, err := in.ask(ctx, "look for publication "+name, `SELECT p.pubname, t.schemaname || '.' || t.tablename `+
+		`FROM pg_publication p LEFT JOIN pg_publication_tables t USING (pubname) WHERE pubname = `+literal(name))
+	if err != nil {
+		return err
+	}
+	if len(rows) == 0 {
+		return in.makePublication(ctx, late)
+	}
+	for _, t := range in.cfg.Tables {
+		if !slices.ContainsFunc(rows, func(r []string) bool { return r[1] == t }) {
+			return engine.Errorf(engine.Permanent, "publication %s does not have table %s, or has it under the name of its "+
+				"partitions (ALTER PUBLICATION %s ADD TABLE %s)", name, t, ident(name), quoted(t))
+		}
+	}
+	return nil
+}
+
+func (in *input) makePublication(ctx context.Context, late bool) error {
+	name := in.cfg.publication()
+	what := "ALL TABLES"
+	if len(in.cfg.Tables) > 0 {
+		all := make([]string, len(in.cfg.Tables))
+		for i, t := range in.cfg.Tables {
+			all[i] = quoted(t)
+		}
+		what = "TABLE " + strings.Join(all, ", ")
+	}
+	create := "CREATE PUBLICATION " + ident(name) + " FOR " + what + " WITH (publish_via_partition_root = true)"
+	switch {
+	case late:
+		return engine.Errorf(engine.Permanent, "publication %s does not exist, and slot %s can't read with one that is newer "+
+			"than itself (correct the name in `publication`, or SELECT pg_drop_replication_slot('%s') and start again)", name,
+			in.cfg.Slot, in.cfg.Slot)
+	case !in.cfg.Create:
+		return engine.Errorf(engine.Permanent, "publication %s does not exist (%s)", name, create)
+	}
+	_, err := in.ask(ctx, "make publication "+name+" by "+create, create)
+	if err == nil {
+		in.log.Info("made a publication", "publication", name, "of", what)
+	}
+	return err
+}
+
+// quoted is SCHEMA.TABLE as SQL has it.
+func quoted(table string) string {
+	schema, name, _ := strings.Cut(table, ".")
+	return ident(schema) + "." + ident(name)
+}

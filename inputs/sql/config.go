@@ -1,0 +1,117 @@
+// Package sql reads rows of a database by a query. Start at [input.Read]; the query runs in fetch.go, and how far its rows
+// are settled is in places.go.
+package sql
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/internal/sqldb"
+)
+
+// Config configures the input.
+type Config struct {
+	sqldb.Config `yaml:",inline"`
+	Query        string        `yaml:"query" check:"required,nonempty" doc:"Query whose rows are read. Parameters are $1, $2 in PostgreSQL and ? elsewhere."`
+	Args         []expr.Value  `yaml:"args" scope:"cursor" doc:"Values of the parameters, in order; cursor() is available in them."`
+	Cursor       expr.Value    `yaml:"cursor" doc:"How far a row is, such as id, or [changed, id]: of its fields. The query begins after it and orders by it; no two pages of a query may share one."`
+	Checkpoint   string        `yaml:"checkpoint" doc:"File that records the cursor of the last row before which all are settled. A restart continues after it."`
+	Interval     time.Duration `yaml:"interval" check:"min=1ms" doc:"How long to wait until the query is run again; without it, and without listen, the input ends when there are no more rows."`
+	Listen       string        `yaml:"listen" doc:"Channel of PostgreSQL (NOTIFY): an event on it ends the wait for the next query."`
+	QueryTimeout time.Duration `yaml:"query_timeout" check:"min=10ms" doc:"How long to wait for the first row of a query, and for each next one."`
+}
+
+// CheckConfig reports what can't work.
+func (c *Config) CheckConfig(report func(path, message, remedy string)) {
+	c.Config.CheckConfig(report)
+	if c.Cursor.IsZero() {
+		if c.Checkpoint != "" {
+			report("checkpoint", "there is no cursor to record", "add cursor, or remove it")
+		}
+	} else if !strings.Contains(strings.Join(strings.Fields(strings.ToLower(c.Query)), " "), "order by") {
+		report("query", "has no ORDER BY: the cursor of its last row would not be the furthest", "order by the cursor")
+	}
+	if c.Listen != "" && !c.Postgres() {
+		report("listen", "only PostgreSQL notifies", "remove it, and write interval")
+	} else if why := c.CheckName(c.Listen); c.Listen != "" && why != "" {
+		report("listen", why, "write the name of a channel")
+	}
+}
+
+// Words are what users of other systems write.
+func (c *Config) Words() map[string]string {
+	words := c.Config.Words()
+	for word, remedy := range map[string]string{
+		"schedule": "write `interval`", "statement": "write `query`", "tracking_column": "write `cursor`",
+		"table": "write `query: SELECT … FROM …`", "last_run_metadata_path": "write `checkpoint`",
+		"incrementing_column_name": "write `cursor`", "poll_interval": "write `interval`",
+	} {
+		words[word] = remedy
+	}
+	return words
+}
+
+const about = `
+Reads the rows of a query on PostgreSQL, MySQL, MariaDB or SQLite, as documents.
+
+Values are exact: numbers keep their digits, json is a document, an array a list, bytes are
+base64, a moment is RFC 3339 (UTC), a time without zone has none, and anything else is the
+database's own text. MariaDB's JSON is text: write from_json(field).
+
+With cursor the query is repeated until it finds nothing, so that LIMIT makes pages. Then
+the input ends, or waits for interval or for an event on the channel listen. cursor() is
+that of the last row, nil at first; after a restart it is that of the checkpoint: rows
+that were not settled are read again. What is not ordered by the cursor, or committed by
+others behind it, is not seen.
+
+    inputs:
+      orders:
+        sql:
+          driver: postgres
+          dsn: "postgres://flowd:${PGPASSWORD:-secret}@db.example/shop"
+          query: "SELECT * FROM orders WHERE id > $1 ORDER BY id LIMIT 1000"
+          args: ["cursor() ?? 0"]
+          cursor: id
+          checkpoint: orders.checkpoint
+          interval: 10s
+          listen: orders
+`
+
+func init() {
+	expr.Register(expr.Func{Name: "cursor", Group: "sources", Scope: "cursor", Usage: "cursor() any",
+		Types: []any{new(func() any)}, Example: "cursor() → nil",
+		Doc: "How far an input has read: what its cursor was of the last row, or nil.",
+		Call: func(src expr.Source, _ ...any) (any, error) {
+			s, ok := src.(*since)
+			if !ok {
+				return nil, errors.New("cursor() is only known where an input asks for more")
+			}
+			return s.value, nil
+		}})
+	engine.Register(engine.Inputs, "sql", about, Config{Config: sqldb.Defaults, QueryTimeout: 5 * time.Minute}, newInput)
+}
+
+// since is what args are made of.
+type since struct {
+	doc   doc.Doc
+	value any
+}
+
+// sinceCursor is a source for a cursor, as JSON; nil: there is none.
+func sinceCursor(text []byte) (*since, error) {
+	s := &since{}
+	s.doc.Reset([]byte("{}"), nil)
+	if text == nil {
+		return s, nil
+	}
+	var err error
+	s.value, err = doc.DecodeRaw(text)
+	return s, err
+}
+
+// Document has no fields.
+func (s *since) Document() *doc.Doc { return &s.doc }

@@ -1,0 +1,273 @@
+package sql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/checkpoint"
+	"github.com/flowd-io/flowd/internal/sqldb"
+	"github.com/flowd-io/flowd/internal/timing"
+)
+
+type input struct {
+	cfg    Config
+	log    *slog.Logger
+	owner  string
+	places places
+
+	// From Open to Close.
+	db    sqldb.DB
+	ctx   context.Context //nolint:containedctx // of what runs beside Read
+	end   func()
+	wake  chan struct{} // has room for one: an event
+	tasks sync.WaitGroup
+
+	// Of Read.
+	query *fetch // that is under way; nil: none
+	rows  int    // of it, so far
+	due   time.Time
+	idle  bool // the next query waits until due, or an event
+	over  bool
+}
+
+var (
+	_ engine.Opener  = (*input)(nil)
+	_ engine.Closer  = (*input)(nil)
+	_ engine.Traited = (*input)(nil)
+)
+
+func newInput(c Config, env engine.Env) (engine.Input, error) {
+	if env.Instances > 1 {
+		return nil, errors.New("several instances would all read the same rows (remove `concurrency`)")
+	}
+	if c.Listen != "" {
+		c.Connections++
+	}
+	in := &input{cfg: c, log: env.Log, owner: "input " + env.Name, places: places{saves: c.Checkpoint != ""}}
+	if env.Pipeline != "" {
+		in.owner += " of pipeline " + env.Pipeline
+	}
+	return in, nil
+}
+
+// Traits is that the source takes back a position where there is a checkpoint.
+func (in *input) Traits() engine.Traits {
+	if in.cfg.Checkpoint == "" {
+		return engine.Traits{TakesBack: engine.TakesNothing}
+	}
+	return engine.Traits{TakesBack: engine.TakesPosition}
+}
+
+// Open connects, and reads the checkpoint.
+func (in *input) Open(ctx context.Context) error {
+	db, err := in.cfg.Open()
+	if err != nil {
+		return engine.WithClass(engine.Permanent, err)
+	}
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return errors.Join(err, db.Close())
+	}
+	conn.Release()
+	if in.cfg.Checkpoint != "" {
+		k, saved, err := checkpoint.Open(checkpoint.Config[state]{Path: in.cfg.Checkpoint, Kind: "sql", Owner: in.owner,
+			Log: in.log, State: in.places.state})
+		if err != nil {
+			return engine.WithClass(engine.Permanent, errors.Join(err, db.Close()))
+		}
+		in.places.keep(k, saved)
+	}
+	in.db, in.wake = db, make(chan struct{}, 1)
+	in.ctx, in.end = context.WithCancel(context.WithoutCancel(ctx))
+	if in.cfg.Listen != "" {
+		in.tasks.Go(func() { in.listen(in.ctx) })
+	}
+	return nil
+}
+
+// Close ends the query and saves the cursor; opened again, the input continues after what it has read.
+func (in *input) Close(context.Context) error {
+	if in.db == nil {
+		return nil
+	}
+	in.end()
+	in.tasks.Wait()
+	if in.query != nil {
+		in.query = nil
+		in.places.broken()
+	}
+	in.idle = false
+	err := errors.Join(in.db.Close(), in.places.leave())
+	in.db = nil
+	return err
+}
+
+// Read adds the rows that have arrived, and waits for the first.
+func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
+	for {
+		if err := in.begin(ctx); err != nil {
+			return in.acker(), err
+		}
+		rows, err := in.query.get(ctx, b.Room())
+		if ctx.Err() != nil && rows == nil {
+			return in.acker(), ctx.Err()
+		}
+		if addErr := in.add(b, rows); addErr != nil {
+			err = addErr
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			in.ended()
+			err = nil
+		case err != nil:
+			in.query = nil
+			in.places.broken()
+		}
+		if len(rows) > 0 || err != nil {
+			return in.acker(), err
+		}
+	}
+}
+
+func (in *input) acker() engine.Acker {
+	if in.cfg.Checkpoint == "" {
+		return nil
+	}
+	return &in.places
+}
+
+// begin sees to it that a query is under way; io.EOF: there is none any more.
+func (in *input) begin(ctx context.Context) error {
+	switch {
+	case in.query != nil:
+		return nil
+	case in.over:
+		return io.EOF
+	}
+	if in.idle {
+		if err := in.wait(ctx); err != nil {
+			return err
+		}
+	}
+	src, err := sinceCursor(in.places.after())
+	if err != nil {
+		return engine.WithClass(engine.Permanent, fmt.Errorf("cursor: %w", err))
+	}
+	args := make([]sqldb.Value, len(in.cfg.Args))
+	for i := range in.cfg.Args {
+		if args[i], err = sqldb.Of(&in.cfg.Args[i], src); err != nil {
+			return engine.WithClass(engine.Permanent, fmt.Errorf("args[%d]: %w", i, err))
+		}
+	}
+	in.idle, in.rows, in.due = false, 0, time.Now().Add(in.cfg.Interval)
+	f := newFetch()
+	in.query = f
+	run := in.ctx
+	in.tasks.Go(func() { f.run(run, in.db, in.cfg.Query, args, in.cfg.QueryTimeout) })
+	return nil
+}
+
+// wait waits until the next query is due, or for an event.
+func (in *input) wait(ctx context.Context) error {
+	var due <-chan time.Time
+	if in.cfg.Interval > 0 {
+		t := time.NewTimer(time.Until(in.due))
+		defer t.Stop()
+		due = t.C
+	}
+	select {
+	case <-due:
+	case <-in.wake:
+	case <-ctx.Done():
+	}
+	return ctx.Err()
+}
+
+// add makes messages of rows.
+func (in *input) add(b *engine.Batch, rows [][]byte) error {
+	in.rows += len(rows)
+	for _, row := range rows {
+		m := b.Add(row)
+		if in.cfg.Cursor.IsZero() {
+			continue
+		}
+		v, err := sqldb.Of(&in.cfg.Cursor, m)
+		if err == nil && v.Kind == sqldb.Null {
+			err = errors.New("is null in a row (name a field that all rows have)")
+		}
+		if err != nil {
+			m.Fail(engine.WithClass(engine.Permanent, fmt.Errorf("cursor: %w", err)))
+			m.Ref = in.places.read(nil)
+			return engine.WithClass(engine.Permanent, fmt.Errorf("cursor: %w", err))
+		}
+		m.Ref = in.places.read(v.JSON())
+	}
+	return nil
+}
+
+// ended decides what follows when a query has given all its rows.
+func (in *input) ended() {
+	in.query = nil
+	in.places.end()
+	if in.rows > 0 && !in.cfg.Cursor.IsZero() {
+		return // the next page
+	}
+	in.idle = true
+	in.over = in.cfg.Interval == 0 && in.cfg.Listen == ""
+	in.due = time.Now().Add(in.cfg.Interval)
+}
+
+const (
+	heartbeat = time.Minute // between two looks at a connection on which nothing happens
+	answer    = 10 * time.Second
+	reconnect = 2 * time.Second // on the average
+)
+
+// listen passes events on until ctx ends. After an interruption there may have been some.
+func (in *input) listen(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := in.heed(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		in.log.Warn("the channel is not listened to at present", "channel", in.cfg.Listen, "err", err)
+		_ = timing.Sleep(ctx, reconnect/2+rand.N(reconnect)) // #nosec G404 -- jitter
+	}
+}
+
+// heed listens on one connection.
+func (in *input) heed(ctx context.Context) error {
+	conn, err := in.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	l := conn.(sqldb.Listener)
+	for err = in.within(ctx, func(ctx context.Context) error { return l.Listen(ctx, in.cfg.Listen) }); err == nil; {
+		poke(in.wake)
+		quiet, cancel := context.WithTimeout(ctx, heartbeat)
+		err = l.Notified(quiet)
+		cancel()
+		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+			err = in.within(ctx, func(ctx context.Context) error {
+				_, err := conn.Exec(ctx, "SELECT 1", nil)
+				return err
+			})
+		}
+	}
+	return err
+}
+
+// within calls do with the deadline of an answer.
+func (*input) within(ctx context.Context, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, answer)
+	defer cancel()
+	return do(ctx)
+}

@@ -1,0 +1,166 @@
+package sqldb
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/go-sql-driver/mysql"
+	"github.com/jackc/pgx/v5/pgconn"
+	lite "modernc.org/sqlite"
+	lib "modernc.org/sqlite/lib"
+)
+
+// Blames says whether an error is about the values of a statement: others may work.
+func Blames(err error) bool {
+	var e *engine.Error
+	return errors.As(err, &e) && e.Class == engine.Rejected
+}
+
+// Missing says whether an error is about a table or column that there is not: somebody may still create it.
+func Missing(err error) bool {
+	var e *missing
+	return errors.As(err, &e)
+}
+
+type missing struct{ error }
+
+func (m *missing) Unwrap() error { return m.error }
+
+func held(err error) error { return &engine.Error{Class: engine.Transient, Holds: true, Err: err} }
+
+// remedied adds to the words of a database what to do.
+func remedied(err error, remedy string) error { return fmt.Errorf("%w (%s)", err, remedy) }
+
+const (
+	checkLogin  = "check the user and password of the dsn"
+	grant       = "give the user of the dsn the privilege"
+	createTable = "create it: until then, all messages wait"
+)
+
+// classify gives an error of a driver its class. connecting: nothing was sent yet.
+func classify(err error, connecting bool) error {
+	var e *engine.Error
+	var pg *pgconn.PgError
+	var my *mysql.MySQLError
+	var file *lite.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &e):
+		return err
+	case errors.As(err, &pg):
+		return ofPostgres(pg)
+	case errors.As(err, &my):
+		return ofMySQL(my)
+	case errors.As(err, &file):
+		return ofSQLite(file)
+	case errors.Is(err, driver.ErrBadConn): // nothing was sent
+		return held(errors.New("the connection is lost"))
+	case errors.Is(err, context.DeadlineExceeded) && !connecting:
+		return engine.WithClass(engine.Timeout, err)
+	case errors.Is(err, context.Canceled):
+		return err
+	case connecting:
+		var c *pgconn.ConnectError
+		if errors.As(err, &c) {
+			err = errors.New(strings.Join(strings.Fields(c.Error()), " ")) // several lines: one for each attempt
+		}
+		return held(err)
+	}
+	var network net.Error
+	if pgconn.SafeToRetry(err) && errors.As(err, &network) {
+		return held(err)
+	}
+	return engine.WithClass(engine.Transient, err) // it may have been carried out
+}
+
+// ofPostgres goes by the SQLSTATE.
+func ofPostgres(e *pgconn.PgError) error {
+	text := e.Message
+	if e.Detail != "" {
+		text += ": " + e.Detail
+	}
+	if e.ColumnName != "" && !strings.Contains(text, e.ColumnName) {
+		text += ": column " + e.ColumnName
+	}
+	err := fmt.Errorf("%s (SQLSTATE %s)", strings.ToValidUTF8(text, "\uFFFD"), e.Code)
+	class := ""
+	if len(e.Code) == 5 {
+		class = e.Code[:2]
+	}
+	switch {
+	case e.Code == "42501":
+		return engine.WithClass(engine.Auth, remedied(err, grant))
+	case class == "28":
+		return engine.WithClass(engine.Auth, remedied(err, checkLogin))
+	case e.Code == "42P01", e.Code == "42703", e.Code == "3D000", e.Code == "3F000":
+		return held(&missing{remedied(err, createTable)})
+	case e.Code == "21000", e.Code == "54000", e.Code == "P0001", class == "22", class == "23", class == "44":
+		return engine.WithClass(engine.Rejected, err)
+	case e.Code == "57014", e.Code == "55P03", e.Code == "0A000" && strings.Contains(e.Message, "cached plan"):
+		return engine.WithClass(engine.Transient, err)
+	case class == "53", class == "57", class == "58", class == "08", e.Code == "25006":
+		return held(err)
+	case class == "42", class == "0A", class == "26", class == "34":
+		return engine.WithClass(engine.Permanent, err)
+	}
+	return engine.WithClass(engine.Transient, err) // 40001, 40P01 and what nobody has thought of
+}
+
+// ofMySQL goes by the number of the error.
+func ofMySQL(e *mysql.MySQLError) error {
+	err := fmt.Errorf("%s (error %d, SQLSTATE %s)", strings.ToValidUTF8(e.Message, "\uFFFD"), e.Number, e.SQLState[:])
+	switch e.Number {
+	case 1045, 1698, 1251, 1820, 3118, 4151:
+		return engine.WithClass(engine.Auth, remedied(err, checkLogin))
+	case 1044, 1142, 1143, 1227, 1370:
+		return engine.WithClass(engine.Auth, remedied(err, grant))
+	case 1049, 1054, 1146:
+		return held(&missing{remedied(err, createTable)})
+	case 1021, 1030, 1037, 1040, 1041, 1053, 1114, 1129, 1203, 1226, 1290, 1836, 1927, 3032:
+		return held(err)
+	case 1205, 1213, 1317, 1969, 3024:
+		return engine.WithClass(engine.Transient, err)
+	case 1048, 1062, 1136, 1153, 1216, 1217, 1261, 1262, 1264, 1265, 1292, 1300, 1364, 1365, 1366, 1367, 1406, 1416,
+		1425, 1441, 1451, 1452, 1525, 1526, 1557, 1586, 1644, 1690, 1694, 1748, 3140, 3141, 3819, 4025, 4038:
+		return engine.WithClass(engine.Rejected, err)
+	case 1064, 1149, 1210, 1235, 1305, 1318:
+		return engine.WithClass(engine.Permanent, err)
+	}
+	switch string(e.SQLState[:2]) {
+	case "22", "23", "44", "45":
+		return engine.WithClass(engine.Rejected, err)
+	case "42":
+		return engine.WithClass(engine.Permanent, err)
+	case "08":
+		return held(err)
+	}
+	return engine.WithClass(engine.Transient, err)
+}
+
+// ofSQLite goes by the result code.
+func ofSQLite(e *lite.Error) error {
+	err := errors.New(strings.ToValidUTF8(e.Error(), "\uFFFD"))
+	switch e.Code() & 0xff {
+	case lib.SQLITE_CONSTRAINT, lib.SQLITE_MISMATCH, lib.SQLITE_TOOBIG, lib.SQLITE_RANGE:
+		return engine.WithClass(engine.Rejected, err)
+	case lib.SQLITE_FULL, lib.SQLITE_IOERR, lib.SQLITE_CANTOPEN, lib.SQLITE_READONLY, lib.SQLITE_NOMEM:
+		return held(err)
+	case lib.SQLITE_AUTH, lib.SQLITE_PERM:
+		return engine.WithClass(engine.Auth, err)
+	case lib.SQLITE_CORRUPT, lib.SQLITE_NOTADB:
+		return held(remedied(err, "restore the file"))
+	case lib.SQLITE_ERROR:
+		if text := e.Error(); strings.Contains(text, "no such table") || strings.Contains(text, "no such column") ||
+			strings.Contains(text, "has no column named") {
+			return held(&missing{remedied(err, createTable)})
+		}
+		return engine.WithClass(engine.Permanent, err)
+	}
+	return engine.WithClass(engine.Transient, err) // busy, locked, interrupted
+}

@@ -1,0 +1,131 @@
+package sqldb
+
+import (
+	"database/sql"
+	"fmt"
+	"io"
+	"log"
+	"strings"
+	"time"
+
+	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/go-sql-driver/mysql"
+)
+
+// strict has the server refuse values that do not fit instead of cutting them off.
+const strict = "CONCAT(@@sql_mode, ',STRICT_ALL_TABLES')"
+
+func openMySQL(c *Config) (DB, error) {
+	cfg, err := mysql.ParseDSN(c.DSN.Reveal())
+	if err != nil {
+		return nil, fmt.Errorf("%w (write USER:PASSWORD@tcp(HOST:3306)/DATABASE)", err)
+	}
+	cfg.Timeout = c.ConnectTimeout
+	cfg.InterpolateParams, cfg.ParseTime, cfg.MultiStatements = true, false, false
+	cfg.MaxAllowedPacket = 0 // the server's
+	cfg.Logger = log.New(io.Discard, "", 0)
+	if cfg.Params == nil {
+		cfg.Params = map[string]string{}
+	}
+	cfg.Params["time_zone"] = "'+00:00'"
+	if cfg.Params["sql_mode"] == "" {
+		cfg.Params["sql_mode"] = strict
+	}
+	if c.TLS != nil {
+		if cfg.TLS, err = c.TLS.Config(); err != nil {
+			return nil, err
+		}
+		if cfg.TLS.ServerName == "" {
+			cfg.TLS.ServerName = host(cfg.Addr)
+		}
+		cfg.AllowFallbackToPlaintext = false
+	}
+	conn, err := mysql.NewConnector(cfg)
+	if err != nil {
+		return nil, err
+	}
+	s := c.standard(conn)
+	s.bind, s.append, s.typeOf = bindMySQL, appendMySQL, typeOfMySQL
+	return s, nil
+}
+
+func host(address string) string {
+	if at := strings.LastIndexByte(address, ':'); at > 0 {
+		address = address[:at]
+	}
+	return strings.Trim(address, "[]")
+}
+
+// mysqlTime is how the server writes times.
+const mysqlTime = "2006-01-02 15:04:05.999999"
+
+// bindMySQL gives text as text, since the server converts what fits a column; numbers keep their digits.
+func bindMySQL(v Value) any {
+	switch v.Kind {
+	case Null:
+		return nil
+	case Bool:
+		return v.Text[0] == 't'
+	case Bytes:
+		return v.Text
+	case Time:
+		if at, err := time.Parse(time.RFC3339Nano, string(v.Text)); err == nil {
+			return at.UTC().Format(mysqlTime)
+		}
+	}
+	return string(v.Text)
+}
+
+func typeOfMySQL(t *sql.ColumnType) Type {
+	switch t.DatabaseTypeName() {
+	case "JSON":
+		return JSONType
+	case "DATETIME", "TIMESTAMP":
+		return DateTimeType
+	}
+	return AnyType
+}
+
+func appendMySQL(dst []byte, v any, of *sql.ColumnType) ([]byte, error) {
+	dst, ok := appendCommon(dst, v)
+	if ok {
+		return dst, nil
+	}
+	text, isBytes := v.([]byte)
+	if s, isText := v.(string); isText {
+		text, isBytes = []byte(s), true
+	}
+	if !isBytes {
+		return dst, fmt.Errorf("column %s: %w: %T", of.Name(), errValue, v)
+	}
+	switch of.DatabaseTypeName() {
+	case "DECIMAL":
+		return appendNumber(dst, text), nil
+	case "JSON":
+		return appendJSON(dst, text), nil
+	case "BIT":
+		var n uint64
+		for _, b := range text {
+			n = n<<8 | uint64(b)
+		}
+		return fmt.Append(dst, n), nil
+	case "TIMESTAMP":
+		return appendMoment(dst, text, "Z"), nil
+	case "DATETIME":
+		return appendMoment(dst, text, ""), nil
+	case "BLOB", "TINYBLOB", "MEDIUMBLOB", "LONGBLOB", "BINARY", "VARBINARY", "GEOMETRY", "VECTOR":
+		return appendBase64(dst, text), nil
+	}
+	return doc.AppendString(dst, text), nil
+}
+
+// appendMoment appends a date and a time as RFC 3339 writes them.
+func appendMoment(dst, text []byte, zone string) []byte {
+	if len(text) < 19 || text[10] != ' ' {
+		return doc.AppendString(dst, text)
+	}
+	at := len(dst) + 1 + 10
+	dst = append(append(append(append(dst, '"'), text...), zone...), '"')
+	dst[at] = 'T'
+	return dst
+}

@@ -1,0 +1,87 @@
+package sqldb
+
+import (
+	"context"
+	"encoding/hex"
+	"hash/fnv"
+	"strconv"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+func placeholder(n int) string { return "$" + strconv.Itoa(n) }
+
+// statementName is short, and the same for the same text.
+func statementName(query string) string {
+	h := fnv.New128a()
+	h.Write([]byte(query))
+	return "flowd_" + strconv.FormatUint(uint64(len(query)), 36) + "_" + hex.EncodeToString(h.Sum(nil))
+}
+
+func (c *pgConn) Query(ctx context.Context, query string, args []Value) (Rows, error) {
+	s, err := c.prepare(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	params, err := c.pool.encode(args, s.ParamOIDs)
+	if err != nil {
+		return nil, err
+	}
+	r := &pgRows{conn: c}
+	for _, f := range s.Fields {
+		r.names = append(r.names, f.Name)
+		r.types = append(r.types, c.pool.typeOf(f.DataTypeOID))
+	}
+	if err := distinct(r.names); err != nil {
+		return nil, engine.WithClass(engine.Permanent, err)
+	}
+	r.res = c.pg.ExecPrepared(ctx, s.Name, params, nil, nil)
+	return r, nil
+}
+
+type pgRows struct {
+	conn  *pgConn
+	res   *pgconn.ResultReader
+	names []string
+	types []pgType
+	err   error
+	ended bool
+}
+
+func (r *pgRows) Columns() []string { return r.names }
+
+func (r *pgRows) Next() bool {
+	if r.ended {
+		return false
+	}
+	if r.res.NextRow() {
+		return true
+	}
+	r.Close()
+	return false
+}
+
+func (r *pgRows) Err() error { return r.err }
+
+func (r *pgRows) Close() {
+	if r.ended {
+		return
+	}
+	r.ended = true
+	_, err := r.res.Close()
+	r.err = r.conn.result(err)
+}
+
+func (r *pgRows) Append(dst []byte) ([]byte, error) {
+	dst = append(dst, '{')
+	for i, v := range r.res.Values() {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(doc.AppendString(dst, r.names[i]), ':')
+		dst = r.types[i].append(dst, v)
+	}
+	return append(dst, '}'), nil
+}

@@ -1,0 +1,252 @@
+package sqldb
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgconn/ctxwatch"
+)
+
+// pgPool is a PostgreSQL database. Values travel as text in both directions, which loses nothing.
+type pgPool struct {
+	cfg   *pgconn.Config
+	db    *Config
+	slots chan struct{} // one for each connection that is lent
+
+	mu     sync.Mutex // guards the fields below
+	idle   []*pgConn
+	closed bool
+	types  map[uint32]pgType // those that are not built in
+}
+
+func openPostgres(c *Config) (DB, error) {
+	cfg, err := pgconn.ParseConfig(c.DSN.Reveal())
+	if err != nil {
+		return nil, errors.New(strings.Join(strings.Fields(err.Error()), " "))
+	}
+	cfg.ConnectTimeout, cfg.MaxProtocolMessageBodyLen = c.ConnectTimeout, mostMessage
+	cfg.BuildContextWatcherHandler = func(pg *pgconn.PgConn) ctxwatch.Handler {
+		return &pgconn.CancelRequestContextWatcherHandler{Conn: pg, DeadlineDelay: canceling}
+	}
+	if cfg.RuntimeParams["application_name"] == "" {
+		cfg.RuntimeParams["application_name"] = "flowd"
+	}
+	if c.TLS != nil {
+		if err := secure(cfg, c); err != nil {
+			return nil, err
+		}
+	}
+	cfg.AfterConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
+		_, err := conn.Exec(ctx, session).ReadAll()
+		return err
+	}
+	return &pgPool{cfg: cfg, db: c, slots: make(chan struct{}, c.Connections), types: map[uint32]pgType{}}, nil
+}
+
+const (
+	fresh       = time.Second            // an idle connection is tried before it is used if it is older
+	mostMessage = 256 << 20              // bytes of one row
+	canceling   = 500 * time.Millisecond // for the server to end a statement; then the connection is closed
+)
+
+// session has the server write values the way they are read here; a zone that the dsn or the user's role has set does
+// not change which moment is meant.
+const session = "SET DateStyle = 'ISO, YMD'; SET IntervalStyle = iso_8601; SET bytea_output = hex; " +
+	"SET extra_float_digits = 3; SET TimeZone = 'UTC'; SET client_encoding = 'UTF8'"
+
+// secure has all hosts of the dsn be reached by TLS alone.
+func secure(cfg *pgconn.Config, c *Config) error {
+	conf, err := c.TLS.Config()
+	if err != nil {
+		return err
+	}
+	if conf.ServerName == "" {
+		conf.ServerName = cfg.Host
+	}
+	cfg.TLSConfig = conf
+	seen, others := []string{cfg.Host}, []*pgconn.FallbackConfig(nil)
+	for _, f := range cfg.Fallbacks { // the same host again means without TLS
+		if slices.Contains(seen, f.Host) {
+			continue
+		}
+		seen = append(seen, f.Host)
+		own := conf.Clone()
+		if c.TLS.ServerName == "" {
+			own.ServerName = f.Host
+		}
+		f.TLSConfig = own
+		others = append(others, f)
+	}
+	cfg.Fallbacks = others
+	return nil
+}
+
+func (p *pgPool) Conn(ctx context.Context) (Conn, error) {
+	select {
+	case p.slots <- struct{}{}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	for {
+		p.mu.Lock()
+		n := len(p.idle)
+		if n == 0 {
+			p.mu.Unlock()
+			break
+		}
+		c := p.idle[n-1]
+		p.idle = p.idle[:n-1]
+		p.mu.Unlock()
+		if age := time.Since(c.used); age < fresh || age < idle && c.pg.Ping(ctx) == nil {
+			return c, nil
+		}
+		c.discard()
+	}
+	pg, err := pgconn.ConnectConfig(ctx, p.cfg)
+	if err != nil {
+		<-p.slots
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, classify(err, true)
+	}
+	return &pgConn{pool: p, pg: pg, statements: map[string]*pgconn.StatementDescription{}}, nil
+}
+
+func (p *pgPool) Close() error {
+	p.mu.Lock()
+	all := p.idle
+	p.idle, p.closed = nil, true
+	p.mu.Unlock()
+	for _, c := range all {
+		c.discard()
+	}
+	return nil
+}
+
+// pgConn is a connection; the statements that it has prepared are known by their text.
+type pgConn struct {
+	pool       *pgPool
+	pg         *pgconn.PgConn
+	statements map[string]*pgconn.StatementDescription
+	used       time.Time
+	stale      bool
+}
+
+// goodbye is how long closing a connection may take.
+const goodbye = time.Second
+
+func (c *pgConn) discard() {
+	ctx, cancel := context.WithTimeout(context.Background(), goodbye)
+	defer cancel()
+	_ = c.pg.Close(ctx)
+}
+
+func (c *pgConn) Release() {
+	defer func() { <-c.pool.slots }()
+	c.used = time.Now()
+	c.pool.mu.Lock()
+	keep := !c.pool.closed && !c.stale && !c.pg.IsClosed() && !c.pg.IsBusy() && c.pg.TxStatus() == 'I'
+	if keep {
+		c.pool.idle = append(c.pool.idle, c)
+	}
+	c.pool.mu.Unlock()
+	if !keep {
+		c.discard()
+	}
+}
+
+// mostPrepared bounds the statements that a connection keeps prepared.
+const mostPrepared = 100
+
+// prepare asks for the types of a statement's parameters and columns, once.
+func (c *pgConn) prepare(ctx context.Context, query string) (*pgconn.StatementDescription, error) {
+	if s := c.statements[query]; s != nil {
+		return s, nil
+	}
+	if len(c.statements) >= mostPrepared {
+		if _, err := c.pg.Exec(ctx, "DEALLOCATE ALL").ReadAll(); err != nil {
+			return nil, classify(err, false)
+		}
+		clear(c.statements)
+	}
+	s, err := c.pg.Prepare(ctx, statementName(query), query, nil)
+	if err != nil {
+		return nil, classify(err, false)
+	}
+	if err := c.pool.learn(ctx, c.pg, s); err != nil {
+		return nil, err
+	}
+	c.statements[query] = s
+	return s, nil
+}
+
+// result ends a statement. A connection whose prepared statements do not fit any more, since a table has changed, is not
+// used again.
+func (c *pgConn) result(err error) error {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok && (e.Code == "0A000" || e.Code == "26000") {
+		c.stale = true
+	}
+	return classify(err, false)
+}
+
+func (c *pgConn) Exec(ctx context.Context, query string, args []Value) (int64, error) {
+	if len(args) == 0 {
+		res, err := c.pg.Exec(ctx, query).ReadAll()
+		if err != nil || len(res) == 0 {
+			return 0, classify(err, false)
+		}
+		return res[len(res)-1].CommandTag.RowsAffected(), nil
+	}
+	s, err := c.prepare(ctx, query)
+	if err != nil {
+		return 0, err
+	}
+	params, err := c.pool.encode(args, s.ParamOIDs)
+	if err != nil {
+		return 0, err
+	}
+	tag, err := c.pg.ExecPrepared(ctx, s.Name, params, nil, nil).Close()
+	return tag.RowsAffected(), c.result(err)
+}
+
+// Insert prepares only the form with one row: there would be a statement for each number of rows.
+func (c *pgConn) Insert(ctx context.Context, like, query string, args []Value) error {
+	s, err := c.prepare(ctx, like)
+	if err != nil {
+		return err
+	}
+	oids := make([]uint32, len(args))
+	for i := range oids {
+		oids[i] = s.ParamOIDs[i%len(s.ParamOIDs)]
+	}
+	params, err := c.pool.encode(args, oids)
+	if err != nil {
+		return err
+	}
+	_, err = c.pg.ExecParams(ctx, query, params, oids, nil, nil).Close()
+	return c.result(err)
+}
+
+// Types says that values are fitted by the types that the server gives for parameters.
+func (*pgConn) Types(context.Context, string, []string) (Types, error) { return nil, nil }
+
+// Listen begins to listen to a channel.
+func (c *pgConn) Listen(ctx context.Context, channel string) error {
+	_, err := c.Exec(ctx, "LISTEN "+c.pool.db.Quote(channel), nil)
+	return err
+}
+
+// Notified waits for an event on a channel that the connection listens to.
+func (c *pgConn) Notified(ctx context.Context) error {
+	err := c.pg.WaitForNotification(ctx)
+	if err != nil && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return classify(err, false)
+}

@@ -1,0 +1,220 @@
+package sqldb
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"encoding/base64"
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/doc"
+)
+
+// standard is a database behind database/sql.
+type standard struct {
+	cfg     *Config
+	db      *sql.DB
+	bind    func(Value) any                                             // as an argument of the driver
+	append  func(dst []byte, v any, of *sql.ColumnType) ([]byte, error) // as JSON
+	typeOf  func(*sql.ColumnType) Type
+	connect time.Duration
+
+	mu    sync.Mutex // guards the field below
+	types map[string]Types
+}
+
+// idle is how long an idle connection is kept.
+const idle = 5 * time.Minute
+
+func (c *Config) standard(conn driver.Connector) *standard {
+	db := sql.OpenDB(conn)
+	db.SetMaxOpenConns(c.Connections)
+	db.SetMaxIdleConns(c.Connections)
+	db.SetConnMaxIdleTime(idle)
+	return &standard{cfg: c, db: db, connect: c.ConnectTimeout, types: map[string]Types{}}
+}
+
+func (s *standard) Conn(ctx context.Context) (Conn, error) {
+	dialing, cancel := context.WithTimeout(ctx, s.connect)
+	defer cancel()
+	c, err := s.db.Conn(dialing)
+	if err != nil {
+		return nil, classify(err, ctx.Err() == nil)
+	}
+	return &standardConn{s, c}, nil
+}
+
+func (s *standard) Close() error { return s.db.Close() }
+
+type standardConn struct {
+	*standard
+	conn *sql.Conn
+}
+
+func (c *standardConn) Release() { _ = c.conn.Close() }
+
+func (c *standardConn) args(args []Value) []any {
+	all := make([]any, len(args))
+	for i, v := range args {
+		all[i] = c.bind(v)
+	}
+	return all
+}
+
+func (c *standardConn) Exec(ctx context.Context, query string, args []Value) (int64, error) {
+	res, err := c.conn.ExecContext(ctx, query, c.args(args)...)
+	if err != nil {
+		return 0, classify(err, false)
+	}
+	n, err := res.RowsAffected()
+	return n, classify(err, false)
+}
+
+func (c *standardConn) Query(ctx context.Context, query string, args []Value) (Rows, error) {
+	rows, err := c.conn.QueryContext(ctx, query, c.args(args)...)
+	if err != nil {
+		return nil, classify(err, false)
+	}
+	r := &standardRows{Rows: rows, append: c.append}
+	if r.names, err = rows.Columns(); err == nil {
+		if err = distinct(r.names); err != nil {
+			err = engine.WithClass(engine.Permanent, err)
+		}
+	}
+	if err == nil {
+		r.types, err = rows.ColumnTypes()
+	}
+	if err != nil {
+		rows.Close()
+		return nil, classify(err, false)
+	}
+	r.values, r.into = make([]any, len(r.names)), make([]any, len(r.names))
+	for i := range r.values {
+		r.into[i] = &r.values[i]
+	}
+	return r, nil
+}
+
+// Types asks for an empty answer with these columns.
+func (c *standardConn) Types(ctx context.Context, table string, columns []string) (Types, error) {
+	quoted := make([]string, len(columns))
+	for i, name := range columns {
+		quoted[i] = c.cfg.Quote(name)
+	}
+	query := "SELECT " + strings.Join(quoted, ", ") + " FROM " + c.cfg.Table(table) + " WHERE 1 = 0"
+	c.mu.Lock()
+	t, known := c.types[query]
+	c.mu.Unlock()
+	if known {
+		return t, nil
+	}
+	rows, err := c.conn.QueryContext(ctx, query)
+	if err != nil {
+		return nil, classify(err, false)
+	}
+	defer rows.Close()
+	all, err := rows.ColumnTypes()
+	if err != nil {
+		return nil, classify(err, false)
+	}
+	for _, column := range all {
+		t = append(t, c.typeOf(column))
+	}
+	if err := rows.Close(); err != nil {
+		return nil, classify(err, false)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.types[query] = t
+	return t, nil
+}
+
+type standardRows struct {
+	*sql.Rows
+	append func(dst []byte, v any, of *sql.ColumnType) ([]byte, error)
+	names  []string
+	types  []*sql.ColumnType
+	values []any
+	into   []any
+}
+
+func (r *standardRows) Columns() []string { return r.names }
+
+func (r *standardRows) Err() error { return classify(r.Rows.Err(), false) }
+
+func (r *standardRows) Close() { _ = r.Rows.Close() }
+
+func (r *standardRows) Append(dst []byte) ([]byte, error) {
+	if err := r.Scan(r.into...); err != nil {
+		return dst, classify(err, false)
+	}
+	dst = append(dst, '{')
+	for i, v := range r.values {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = append(doc.AppendString(dst, r.names[i]), ':')
+		var err error
+		if dst, err = r.append(dst, v, r.types[i]); err != nil {
+			return dst, err
+		}
+	}
+	return append(dst, '}'), nil
+}
+
+// appendCommon appends what all drivers have alike; ok is false for text, bytes and times.
+func appendCommon(dst []byte, v any) (out []byte, ok bool) {
+	switch v := v.(type) {
+	case nil:
+		return append(dst, "null"...), true
+	case bool:
+		return strconv.AppendBool(dst, v), true
+	case int64:
+		return strconv.AppendInt(dst, v, 10), true
+	case uint64:
+		return strconv.AppendUint(dst, v, 10), true
+	case float32:
+		return appendNumber(dst, strconv.AppendFloat(nil, float64(v), 'g', -1, 32)), true
+	case float64:
+		return appendNumber(dst, strconv.AppendFloat(nil, v, 'g', -1, 64)), true
+	}
+	return dst, false
+}
+
+// appendNumber appends a number as it is spelled; what JSON has no number for is text.
+func appendNumber(dst, text []byte) []byte {
+	if _, err := strconv.ParseInt(string(text), 10, 64); err == nil && text[0] != '+' {
+		return append(dst, text...)
+	}
+	if last := len(text) - 1; last >= 0 && text[last] >= '0' && text[last] <= '9' && valid(text) {
+		return append(dst, text...)
+	}
+	return doc.AppendString(dst, text)
+}
+
+// valid says whether a text is a JSON document.
+func valid(text []byte) bool {
+	var d doc.Doc
+	d.Reset(text, nil)
+	return d.Valid() == nil
+}
+
+func appendBase64(dst, b []byte) []byte {
+	dst = append(dst, '"')
+	return append(base64.StdEncoding.AppendEncode(dst, b), '"')
+}
+
+// appendJSON appends JSON text as a document, any other as text.
+func appendJSON(dst, text []byte) []byte {
+	if len(text) > 0 && valid(text) {
+		return append(dst, text...)
+	}
+	return doc.AppendString(dst, text)
+}
+
+var errValue = errors.New("a value of a kind that is not known")

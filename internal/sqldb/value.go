@@ -1,0 +1,126 @@
+package sqldb
+
+import (
+	"bytes"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/engine/expr"
+)
+
+// Kind is what a [Value] is.
+type Kind uint8
+
+// The kinds of values.
+const (
+	Null   Kind = iota
+	Bool        // Text is true or false
+	Number      // as it is spelled in JSON
+	Text        // UTF-8
+	Bytes       // anything
+	JSON        // a list or an object
+	Time        // RFC 3339
+)
+
+// Value is what goes into a column or in place of a parameter. Numbers keep their digits.
+type Value struct {
+	Kind Kind
+	Text []byte // never changes
+}
+
+// Of is the value of an expression for a message. A bare path keeps the source text.
+func Of(e *expr.Value, src expr.Source) (Value, error) {
+	if p, ok := e.Path(); ok {
+		raw, found, err := src.Document().Raw(p)
+		switch {
+		case err != nil:
+			return Value{}, engine.WithClass(engine.Decode, err)
+		case !found:
+			return Value{}, nil
+		}
+		return OfJSON(raw), nil
+	}
+	v, err := e.Eval(src)
+	if err != nil {
+		return Value{}, err
+	}
+	switch v := v.(type) {
+	case nil:
+		return Value{}, nil
+	case []byte:
+		return Value{Bytes, v}, nil
+	case string:
+		return Value{Text, []byte(v)}, nil
+	case time.Time:
+		return Value{Time, v.AppendFormat(nil, time.RFC3339Nano)}, nil
+	}
+	raw, err := doc.Append(nil, v)
+	if err != nil {
+		return Value{}, engine.WithClass(engine.Permanent, err)
+	}
+	return OfJSON(raw), nil
+}
+
+// OfJSON is the value of JSON text, which has been checked.
+func OfJSON(raw []byte) Value {
+	raw = bytes.TrimSpace(raw)
+	switch raw[0] {
+	case 'n':
+		return Value{}
+	case 't', 'f':
+		return Value{Bool, raw}
+	case '"':
+		return Value{Text, []byte(doc.Unquote(raw))}
+	case '[', '{':
+		return Value{JSON, raw}
+	}
+	return Value{Number, raw}
+}
+
+// JSON is the value as JSON text.
+func (v Value) JSON() []byte {
+	switch v.Kind {
+	case Null:
+		return []byte("null")
+	case Text, Time:
+		return doc.AppendString(nil, v.Text)
+	case Bytes:
+		return appendBase64(nil, v.Text)
+	}
+	return v.Text
+}
+
+// Type is what a column holds, as far as it matters for values.
+type Type uint8
+
+// The types of columns that values are fitted to.
+const (
+	AnyType Type = iota
+	JSONType
+	DateTimeType
+	BoolType
+)
+
+// Types are those of columns; nil: values need not be fitted.
+type Types []Type
+
+// Fit makes of a value what the i-th column takes it for.
+func (t Types) Fit(i int, v Value) Value {
+	if t == nil || v.Kind == Null {
+		return v
+	}
+	switch t[i] {
+	case JSONType:
+		if v.Kind != JSON {
+			return Value{JSON, v.JSON()}
+		}
+	case DateTimeType:
+		if v.Kind == Text {
+			if at, err := time.Parse(time.RFC3339, string(v.Text)); err == nil {
+				return Value{Time, at.AppendFormat(nil, time.RFC3339Nano)}
+			}
+		}
+	}
+	return v
+}

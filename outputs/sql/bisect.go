@@ -1,0 +1,148 @@
+package sql
+
+import (
+	"context"
+	"strings"
+
+	"github.com/flowd-io/flowd/internal/sqldb"
+)
+
+// writing is one Write.
+type writing struct {
+	*output
+	conn sqldb.Conn
+}
+
+// all writes rows, all or none but those that are to blame.
+func (w *writing) all(ctx context.Context, rows []*row) error {
+	parts := w.parts(w.latest(rows))
+	var err error
+	if len(parts) == 1 && w.single(parts[0]) { // a transaction of its own
+		err = w.put(ctx, parts[0])
+	} else {
+		err = w.transact(ctx, func() error {
+			for _, p := range parts {
+				if err := w.put(ctx, p); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if !sqldb.Blames(err) {
+		return err
+	}
+	if len(rows) == 1 {
+		rows[0].m.Fail(w.explain(err))
+		return nil
+	}
+	return w.transact(ctx, func() error {
+		for _, p := range w.parts(rows) {
+			if err := w.halve(ctx, p); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// halve writes rows, without those that are to blame. An error that no row is to blame for ends all. Rows with one key,
+// which PostgreSQL refuses in one statement, part on the way.
+func (w *writing) halve(ctx context.Context, rows []*row) error {
+	if _, err := w.conn.Exec(ctx, "SAVEPOINT flowd", nil); err != nil {
+		return err
+	}
+	err := w.put(ctx, rows)
+	if !sqldb.Blames(err) {
+		if err == nil {
+			_, err = w.conn.Exec(ctx, "RELEASE SAVEPOINT flowd", nil)
+		}
+		return err
+	}
+	if _, err := w.conn.Exec(ctx, "ROLLBACK TO SAVEPOINT flowd", nil); err != nil {
+		return err
+	}
+	if len(rows) == 1 {
+		rows[0].m.Fail(w.explain(err))
+		return nil
+	}
+	if err := w.halve(ctx, rows[:len(rows)/2]); err != nil {
+		return err
+	}
+	return w.halve(ctx, rows[len(rows)/2:])
+}
+
+// transact runs do in a transaction.
+func (w *writing) transact(ctx context.Context, do func() error) error {
+	begin := "BEGIN"
+	if w.cfg.SQLite() {
+		begin = "BEGIN IMMEDIATE" // waits for its turn, where a later lock would fail at once
+	}
+	_, err := w.conn.Exec(ctx, begin, nil)
+	if err == nil {
+		err = do()
+	}
+	if err == nil {
+		_, err = w.conn.Exec(ctx, "COMMIT", nil)
+	}
+	if err != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollback)
+		defer cancel()
+		_, _ = w.conn.Exec(ctx, "ROLLBACK", nil) // a connection that can't is given up
+	}
+	return err
+}
+
+// latest leaves out the rows whose key a later one has.
+func (w *writing) latest(rows []*row) []*row {
+	if len(w.keys) == 0 {
+		return rows
+	}
+	last := make(map[string]*row, len(rows))
+	for _, r := range rows {
+		key := w.keyOf(r)
+		if older := last[key]; key != "" && older != nil {
+			older.newer = r
+		}
+		last[key] = r
+	}
+	kept := make([]*row, 0, len(last))
+	for _, r := range rows {
+		if r.newer == nil {
+			kept = append(kept, r)
+		}
+	}
+	return kept
+}
+
+// keyOf is a text of the key of a row; "" is one with a null, which is equal to no other.
+func (w *writing) keyOf(r *row) string {
+	var key strings.Builder
+	for _, i := range w.keys {
+		v := r.values[i]
+		if v.Kind == sqldb.Null {
+			return ""
+		}
+		key.Write(v.Text)
+		key.WriteByte(0)
+	}
+	return key.String()
+}
+
+// parts cuts rows into those that one statement takes.
+func (w *writing) parts(rows []*row) (parts [][]*row) {
+	most := w.mostRows()
+	from, bytes := 0, 0
+	for i, r := range rows {
+		size := 0
+		for _, v := range r.values {
+			size += len(v.Text)
+		}
+		if i > from && (i-from >= most || bytes+size > mostBytes) {
+			parts = append(parts, rows[from:i])
+			from, bytes = i, 0
+		}
+		bytes += size
+	}
+	return append(parts, rows[from:])
+}

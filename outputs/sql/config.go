@@ -1,0 +1,116 @@
+// Package sql writes messages to a table of a database. Start at [output.Write]; how one bad row among many is found is
+// in bisect.go, and the statements are made in statement.go.
+package sql
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/internal/sqldb"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// Config configures the output.
+type Config struct {
+	sqldb.Config `yaml:",inline"`
+	Table        string                 `yaml:"table" doc:"Table to insert into; SCHEMA.TABLE names one elsewhere."`
+	Columns      schema.Map[expr.Value] `yaml:"columns" doc:"Values by column. Other columns get what the database has for them by default."`
+	Upsert       []string               `yaml:"upsert" doc:"Key columns, on which the table has a primary key or a unique index: a row that has the key of another replaces the other's columns."`
+	Copy         bool                   `yaml:"copy" doc:"Insert by COPY, which is faster; only PostgreSQL has it."`
+	Query        string                 `yaml:"query" doc:"Statement to run for each message, instead of table and columns. Parameters are $1, $2 in PostgreSQL and ? elsewhere."`
+	Args         []expr.Value           `yaml:"args" doc:"Values of the parameters of query, in order."`
+}
+
+// CheckConfig reports what can't work.
+func (c *Config) CheckConfig(report func(path, message, remedy string)) {
+	c.Config.CheckConfig(report)
+	if c.Query != "" {
+		if c.Table != "" || c.Columns.Len() > 0 || len(c.Upsert) > 0 || c.Copy {
+			report("query", "is instead of table, columns, upsert and copy", "remove it, or them")
+		}
+		return
+	}
+	switch {
+	case c.Table == "":
+		report("table", "required", "name the table to insert into, or write a query")
+	case c.Columns.Len() == 0:
+		report("columns", "required", "write columns: {NAME: EXPRESSION}")
+	}
+	if len(c.Args) > 0 {
+		report("args", "are the parameters of a query", "write query, or columns instead")
+	}
+	var names []string
+	for name := range c.Columns.All() {
+		names = append(names, name)
+		if why := c.CheckName(name); why != "" {
+			report("columns", fmt.Sprintf("%q %s", name, why), "write the name of a column")
+		}
+	}
+	for _, key := range c.Upsert {
+		if !slices.Contains(names, key) {
+			report("upsert", fmt.Sprintf("%q is not one of columns", key), "add it to columns, or remove it here")
+		}
+	}
+	if c.Copy && !c.Postgres() {
+		report("copy", "only PostgreSQL has COPY", "remove it")
+	}
+	if c.Copy && len(c.Upsert) > 0 {
+		report("copy", "COPY can't replace rows", "remove copy, or upsert")
+	}
+}
+
+// Words are what users of other systems write.
+func (c *Config) Words() map[string]string {
+	words := c.Config.Words()
+	for word, remedy := range map[string]string{
+		"args_mapping": "write `columns: {NAME: EXPRESSION}`, or `args` with `query`", "suffix": "write `upsert`, or `query`",
+		"on_conflict": "write `upsert: [KEY COLUMNS]`", "primary_key": "write `upsert: [KEY COLUMNS]`",
+		"unsafe_dynamic_query": "remove it: a statement is never made of data",
+		"batching":             "write `batchers`", "max_in_flight": "write `concurrency` beside the type",
+	} {
+		words[word] = remedy
+	}
+	return words
+}
+
+const about = `
+Writes messages to a table of PostgreSQL, MySQL, MariaDB or SQLite, one row each.
+
+A write is one transaction, with many rows in a statement. If the database refuses a
+row, it is found by halving: it fails alone (class rejected, with the database's code),
+and the others are written once. Outages, a full disk, refused logins and a table that
+is not there hold the output until they are over; deadlocks and timeouts are tried again.
+
+Values keep what they are: a column of numbers gets all digits that the message has,
+lists become arrays or JSON, objects become JSON, times in RFC 3339 become moments. Text
+goes into a column of bytes as it is; write from_base64(field) for what is base64. In
+PostgreSQL anything can go into a json column; MySQL and MariaDB run in strict mode, so
+that nothing is cut off. Names of tables and columns are quoted, and never come from data.
+
+A message may be written again after a crash, or when a connection breaks while a
+transaction ends: with upsert that changes nothing. Of messages with one key in a
+write, the last counts. MySQL and MariaDB replace by any unique key of the table.
+
+    outputs:
+      orders:
+        sql:
+          driver: postgres
+          dsn: "postgres://flowd:${PGPASSWORD:-secret}@db.example/shop"
+          table: orders
+          columns: {id: id, customer: customer.name, total: total, lines: lines}
+          upsert: [id]
+      seen:
+        sql:
+          driver: sqlite
+          dsn: shop.db
+          query: "UPDATE orders SET seen = ? WHERE id = ?"
+          args: [now(), id]
+    batchers:
+      all: {batch: {size: 500, timeout: 1s}, output: [orders, seen]}
+`
+
+func init() {
+	engine.Register(engine.Outputs, "sql", about, Config{Config: sqldb.Defaults}, newOutput)
+}

@@ -1,0 +1,138 @@
+package sql
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/enginetest"
+	"github.com/flowd-io/flowd/internal/testing/pgtest"
+)
+
+// class is what an error says.
+func class(err error) (c engine.Class, holds bool) {
+	var e *engine.Error
+	if errors.As(err, &e) {
+		c, holds = e.Class, e.Holds
+	}
+	return c, holds
+}
+
+func TestARestartHoldsTheOutput(t *testing.T) {
+	t.Parallel()
+	p := pgtest.Own(t)
+	conn := connected(t, "postgres", p.URL(""))
+	exec(t, conn, "CREATE TABLE t (id int PRIMARY KEY, n int)")
+	o := opened(t, "postgres", p.URL(""), plain)
+	write(t, o, numbered(3)...)
+	p.Stop(t)
+	for i := range 2 { // an idle connection may break, then there is none
+		c, holds := class(o.Write(t.Context(), enginetest.Batch(`{"id":4,"n":1}`)))
+		if c != engine.Transient || i > 0 && !holds {
+			t.Errorf("write %d without a server: class %s, holds %t", i, c, holds)
+		}
+	}
+	if err := o.Probe(t.Context()); err == nil {
+		t.Error("the probe succeeds without a server")
+	}
+	p.Start(t)
+	if err := o.Probe(t.Context()); err != nil {
+		t.Errorf("the probe fails: %v", err)
+	}
+	if failed, errs := write(t, o, `{"id":4,"n":1}`); failed != nil {
+		t.Errorf("failed: %v", errs)
+	}
+}
+
+func TestAMissingTableHoldsUntilItIsThere(t *testing.T) {
+	for _, driver := range drivers {
+		t.Run(driver, func(t *testing.T) {
+			t.Parallel()
+			dsn := fresh(t, driver)
+			o := opened(t, driver, dsn, plain)
+			if _, holds := class(o.Write(t.Context(), enginetest.Batch(`{"id":4,"n":1}`))); !holds {
+				t.Error("the output is not held without a table")
+			}
+			err := o.Probe(t.Context())
+			if err == nil || !strings.Contains(err.Error(), "table t: ") || !strings.Contains(err.Error(), "create it") {
+				t.Errorf("the probe says %v", err)
+			}
+			exec(t, connected(t, driver, dsn), "CREATE TABLE t (id int PRIMARY KEY, n int)")
+			if err := o.Probe(t.Context()); err != nil {
+				t.Errorf("the probe fails: %v", err)
+			}
+			if failed, errs := write(t, o, `{"id":4,"n":1}`); failed != nil {
+				t.Errorf("failed: %v", errs)
+			}
+		})
+	}
+}
+
+// Nobody is to blame for a lock: the whole write is tried again, and nothing of it is there before.
+func TestALockEndsWithTheDeadline(t *testing.T) {
+	for _, driver := range drivers {
+		t.Run(driver, func(t *testing.T) {
+			t.Parallel()
+			dsn := fresh(t, driver)
+			conn := connected(t, driver, dsn)
+			exec(t, conn, "CREATE TABLE t (id int PRIMARY KEY, n int)", "INSERT INTO t VALUES (2, 0)")
+			o := opened(t, driver, dsn, plain+`, "upsert": ["id"]`)
+			exec(t, conn, "BEGIN", "UPDATE t SET n = 7")
+			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer cancel()
+			b := enginetest.Batch(`{"id":1,"n":1}`, `{"id":2,"n":1}`)
+			err := o.Write(ctx, b)
+			if c, holds := class(err); err == nil || c == engine.Rejected || c == engine.Permanent || holds {
+				t.Errorf("got %v, want a passing error", err)
+			}
+			for m := range b.All() {
+				if m.Err() != nil {
+					t.Errorf("a message is to blame: %v", m.Err())
+				}
+			}
+			exec(t, conn, "COMMIT")
+			if got := rows(t, conn, "SELECT n FROM t"); len(got) != 1 {
+				t.Errorf("%d rows, want 1", len(got))
+			}
+			if failed, errs := write(t, o, `{"id":1,"n":1}`, `{"id":2,"n":1}`); failed != nil {
+				t.Errorf("failed: %v", errs)
+			}
+		})
+	}
+}
+
+// A connection that is cut while a transaction runs may have left something: the write is tried again, as an attempt.
+func TestACutConnectionIsAnAttempt(t *testing.T) {
+	t.Parallel()
+	dsn := fresh(t, "postgres")
+	conn := connected(t, "postgres", dsn)
+	exec(t, conn, "CREATE TABLE t (id int PRIMARY KEY, n int)",
+		"CREATE FUNCTION cut() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF NEW.n = 13 THEN PERFORM pg_terminate_backend(pg_backend_pid()); END IF; RETURN NEW; END $$",
+		"CREATE TRIGGER cut BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION cut()")
+	o := opened(t, "postgres", dsn, plain)
+	err := o.Write(t.Context(), enginetest.Batch(`{"id":1,"n":1}`, `{"id":2,"n":13}`))
+	if c, _ := class(err); c != engine.Transient {
+		t.Errorf("got %v of class %s", err, c)
+	}
+	exec(t, conn, "DROP TRIGGER cut ON t")
+	if failed, errs := write(t, o, `{"id":1,"n":1}`, `{"id":2,"n":13}`); failed != nil {
+		t.Errorf("failed: %v", errs)
+	}
+	if got := len(rows(t, conn, "SELECT id FROM t")); got != 2 {
+		t.Errorf("%d rows, want 2", got)
+	}
+}
+
+func TestAnExpressionThatFailsIsOfItsMessage(t *testing.T) {
+	t.Parallel()
+	dsn := fresh(t, "sqlite")
+	exec(t, connected(t, "sqlite", dsn), "CREATE TABLE t (id int, n int)")
+	o := opened(t, "sqlite", dsn, `"table": "t", "columns": {"id": "id", "n": "n + 1"}`)
+	failed, errs := write(t, o, `{"id":1,"n":1}`, `{"id":2}`, `text`)
+	if len(failed) != 2 || failed[0] != 1 || !strings.Contains(errs[0].Error(), "column n: ") {
+		t.Errorf("failed: %v: %v", failed, errs)
+	}
+}
