@@ -63,6 +63,9 @@ func TestExamplesRun(t *testing.T) {
 		},
 		{"encode.yaml", "H4sIAAAAAAAAA6tWykxRslIw11FQKskvScwBso1rAW6uxCgVAAAA", []string{"7,3"}},
 		{"exec.yaml", `{"name": "Ada Lovelace"}`, []string{`{"name": "Countess Lovelace","bytes":29}`}},
+		{"formats.yaml", `{"format": "form", "data": "id=7&tag=a&tag=b"}`,
+			[]string{`{"data": {"id":7,"tag":["a","b"]},"msgpack":"gqJpZAejdGFnkqFhoWI=","cbor":"omJpZAdjdGFngmFhYWI=","form":"id=7&tag=a&tag=b",` +
+				`"ltsv":"id:7\ttag:[\"a\",\"b\"]","toml":"id = 7\ntag = ['a', 'b']\n"}`}},
 		{"metric.yaml", `{"country": "SG", "total": 12}` + "\n" + `{"country": "DE", "total": 80}`,
 			[]string{`{"country": "DE", "total": 80}`, `{"country": "SG", "total": 12}`}},
 		{"parallel.yaml", `{"ip": "192.0.2.7", "user": {"id": 7}}`,
@@ -76,6 +79,8 @@ func TestExamplesRun(t *testing.T) {
 			`{"id":3,"source":"critical"}`, `{"id":4,"source":"critical"}`, `{"id":5,"source":"critical"}`,
 			`{"id":6,"source":"critical"}`,
 		}},
+		{"redact.yaml", `{"buyer": {"email": "ada@x.org", "phone": "555123"}, "note": "ring twice"}`,
+			[]string{`{"buyer": {"email": "***", "phone": "…23"}, "note": null}`}},
 		{"sample.yaml", users(20), []string{`{"user":{"id":4}}`}}, // by a hash of the id
 		{"steps.yaml", `{"kind": "admin", "name": " Kim "}` + "\n" + `{"kind": "test"}`,
 			[]string{`{"name": "Kim","role":"owner"}`}},
@@ -128,7 +133,7 @@ func total(minute string, orders, sum int) string {
 // TestExamplesInTheRepository runs those that read its files, in a copy of them.
 func TestExamplesInTheRepository(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{"access.log", "order.avsc", "order.schema.json"} {
+	for _, name := range []string{"access.log", "items.csv", "order.avsc", "order.proto", "order.schema.json"} {
 		write(t, dir, filepath.Join("examples", "data", name), read(t, repo, "examples", "data", name))
 	}
 	got := flowd(t, dir, `{"id": "a", "total": 3}`+"\n"+`{"id": 7}`, "-c",
@@ -139,8 +144,22 @@ func TestExamplesInTheRepository(t *testing.T) {
 	}
 	got = flowd(t, dir, "", "-c", filepath.Join(repo, "examples", "avro.yaml"))
 	got.Want(t, 0)
-	if want := `{"id":1,"total":12.50,"placed_at":"2026-01-02T15:04:05.123Z","note":null}`; !strings.HasPrefix(got.Stdout, want) {
+	want := `{"id":1,"total":12.50,"placed_at":"2026-01-02T15:04:05.123Z","note":null}` + "\n"
+	if !strings.Contains(got.Stdout, want) {
 		t.Errorf("avro: stdout %q, want %q", got.Stdout, want)
+	}
+	got = flowd(t, dir, "", "-c", filepath.Join(repo, "examples", "protobuf.yaml"))
+	got.Want(t, 0)
+	if want := `{"id":1,"total":12.5,"placed_at":"2026-01-02T15:04:05.123Z","status":"PAID","tags":[]}`; !strings.Contains(got.Stdout, want+"\n") {
+		t.Errorf("protobuf: stdout %q, want %q", got.Stdout, want)
+	}
+
+	got = flowd(t, dir, `{"sku": "a-1", "qty": 2}`+"\n"+`{"sku": "c-3", "qty": 1}`, "-c",
+		filepath.Join(repo, "examples", "lookup.yaml"))
+	got.Want(t, 0)
+	if want := `{"sku": "a-1", "qty": 2,"item":{"name":"Hammer","price":12.5,"sku":"a-1"},"total":25}` + "\n" +
+		`{"sku": "c-3", "qty": 1,"item":null}` + "\n"; got.Stdout != want {
+		t.Errorf("lookup: stdout %q, want %q", got.Stdout, want)
 	}
 
 	got = flowd(t, dir, "the last line\n", "-c", filepath.Join(repo, "examples", "sequence.yaml"))

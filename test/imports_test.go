@@ -45,9 +45,10 @@ var house = []row{
 	{"batchers", "batchers/*"},
 	{"outputs", "outputs/*"},
 
-	{"internal/pipetest", "config engine engine/doc engine/runtime schema"}, // of flowd test, not of plugins
+	{"internal/pipetest", "config engine engine/doc engine/expr engine/runtime schema"}, // of flowd test, not of plugins
 	{"internal/testing/*", "engine engine/enginetest engine/runtime schema"},
-	{"internal/pool/wire internal/pool/worker", "engine engine/expr engine/runtime schema"},
+	{"internal/pool/wire", "engine engine/doc engine/expr engine/runtime schema"},
+	{"internal/pool/worker", "engine engine/runtime schema"},
 	{plugins + " internal/* internal/*/*", "engine engine/doc engine/expr engine/polling schema"},
 
 	{"cmd/flowd", "cmd/flowd/cli inputs processors batchers outputs"},
@@ -61,64 +62,90 @@ const plugins = "inputs/* processors/* batchers/* outputs/*"
 // inside says which packages may import an internal one. Those in internal/testing are for tests, and for programs
 // that are tests.
 var inside = map[string]string{
-	"internal/avro":          "processors/decode processors/encode",
-	"internal/aws":           "inputs/sqs internal/queue/kafka internal/queue/sqs outputs/sns outputs/sqs",
+	"internal/avro": "processors/decode processors/encode",
+	"internal/aws": "" +
+		"inputs/sqs internal/objects/s3 internal/queue/kafka internal/queue/sqs outputs/sns outputs/sqs",
+	"internal/azure":         "internal/objects/azure",
 	"internal/caches":        "processors",
 	"internal/caches/file":   "internal/caches",
-	"internal/caches/memory": "internal/caches internal/pipetest",
+	"internal/caches/memory": "internal/caches internal/pipetest processors/state",
 	"internal/call": "" +
-		"internal/aws internal/httpx internal/queue/sqs internal/registry internal/twophase outputs/http " +
-		"processors/exec processors/http",
-	"internal/checkpoint": "inputs/file",
+		"internal/aws internal/httpx internal/objects internal/objects/azure internal/objects/s3 " +
+		"internal/queue/sqs internal/registry internal/twophase outputs/http processors/exec processors/http " +
+		"processors/sql processors/state",
+	"internal/checkpoint": "inputs/file inputs/sql internal/objects",
 	"internal/codec": "" +
-		"config/yamltext internal/avro internal/call processors/archive processors/decode processors/encode processors/split " +
-		"processors/validate",
+		"config/yamltext internal/avro internal/call internal/jsonschema internal/parquet internal/protobuf " +
+		"internal/tables processors/archive processors/decode processors/encode processors/split",
 	"internal/compression": "" +
-		"inputs/file inputs/http_server inputs/stdin internal/framing outputs/file processors/compress " +
-		"processors/decompress",
+		"inputs/file inputs/http_server inputs/stdin internal/avro internal/framing internal/parquet outputs/file " +
+		"processors/compress processors/decompress",
+	"internal/fake": "engine/expr",
 	"internal/fields": "" +
-		"processors/aggregate processors/cache processors/decode processors/each processors/encode " +
-		"processors/exec processors/http processors/keep processors/map processors/rename processors/set " +
-		"processors/unset",
+		"processors/aggregate processors/branch processors/cache processors/decode processors/each " +
+		"processors/encode processors/exec processors/geoip processors/http processors/keep processors/map " +
+		"processors/rename processors/set processors/sql processors/state processors/unset",
 	"internal/flock": "internal/checkpoint internal/pool/hub",
 	"internal/framing": "" +
-		"cmd/flowd/cli inputs/file inputs/http_server inputs/stdin outputs/file outputs/stdout",
-	"internal/headroom":  "cmd/flowd/cli test/bench",
-	"internal/httpx":     "inputs/http_server internal/aws internal/registry outputs/http outputs/reply processors/http",
-	"internal/inner":     "internal/pool processors/parallel processors/pool processors/while",
-	"internal/linked":    "batchers/batch batchers/window",
-	"internal/logsum":    "cmd/flowd/cli inputs/http_server processors/exec processors/log",
-	"internal/metrics":   "cmd/flowd/cli processors/metric",
-	"internal/openfiles": "outputs/file",
-	"internal/pipe":      "inputs/pipe outputs/pipe",
-	"internal/pipetest":  "cmd/flowd/cli",
-	"internal/pool":      "internal/pool/hub internal/pool/wire internal/pool/worker processors/pool",
-	"internal/pool/hub":  "cmd/flowd/cli processors/pool",
+		"cmd/flowd/cli inputs/file inputs/http_server inputs/stdin internal/objects outputs/file outputs/stdout",
+	"internal/google":   "internal/objects/gcs",
+	"internal/headroom": "cmd/flowd/cli test/bench",
+	"internal/httpx": "" +
+		"inputs/http_server internal/aws internal/azure internal/google internal/objects/azure " +
+		"internal/objects/gcs internal/registry internal/tables outputs/http outputs/reply processors/http",
+	"internal/inner":      "internal/pool processors/branch processors/parallel processors/pool processors/while",
+	"internal/jsonschema": "processors/decode processors/encode processors/validate",
+	"internal/linked":     "batchers/batch batchers/window",
+	"internal/logsum":     "cmd/flowd/cli inputs/http_server processors/exec processors/log",
+	"internal/metrics":    "cmd/flowd/cli processors/metric",
+	"internal/objects": "" +
+		"inputs/azure_blob inputs/gcs inputs/s3 internal/objects/azure internal/objects/gcs internal/objects/s3 " +
+		"outputs/azure_blob outputs/gcs outputs/s3",
+	"internal/objects/azure": "inputs/azure_blob outputs/azure_blob",
+	"internal/objects/gcs":   "inputs/gcs outputs/gcs",
+	"internal/objects/s3":    "inputs/s3 outputs/s3",
+	"internal/openfiles":     "outputs/file",
+	"internal/parquet":       "processors/archive processors/decode processors/encode",
+	"internal/pgoutput":      "inputs/postgres_cdc",
+	"internal/pipe":          "inputs/pipe outputs/pipe",
+	"internal/pipetest":      "cmd/flowd/cli",
+	"internal/pool":          "internal/pool/hub internal/pool/wire internal/pool/worker processors/pool",
+	"internal/pool/hub":      "cmd/flowd/cli processors/pool",
 	"internal/pool/wire": "" +
 		"cmd/flowd/cli config internal/pipetest internal/pool/hub internal/pool/worker processors/pool",
-	"internal/pool/worker":        "cmd/flowd/cli",
-	"internal/queue":              "cmd/flowd/cli internal/queue/amqp internal/queue/kafka internal/queue/sqs internal/testing/queuetest",
+	"internal/pool/worker": "cmd/flowd/cli",
+	"internal/protobuf":    "processors/decode processors/encode",
+	"internal/queue": "" +
+		"cmd/flowd/cli internal/queue/amqp internal/queue/kafka internal/queue/sqs internal/testing/queuetest",
 	"internal/queue/amqp":         "inputs/rabbitmq outputs/rabbitmq",
 	"internal/queue/kafka":        "inputs/kafka outputs/kafka",
 	"internal/queue/sqs":          "inputs/sqs",
-	"internal/registry":           "config internal/avro",
+	"internal/registry":           "config internal/avro internal/jsonschema internal/protobuf",
 	"internal/reply":              "inputs/http_server outputs/reply",
 	"internal/service":            "cmd/flowd/cli",
+	"internal/sqldb":              "inputs/sql outputs/sql processors/sql",
+	"internal/tables":             "config processors/geoip",
 	"internal/testing/brokertest": "test/bench",
+	"internal/testing/daemon":     "internal/testing/brokertest internal/testing/mariadbtest internal/testing/pgtest",
+	"internal/testing/debian":     "internal/testing/brokertest internal/testing/mariadbtest internal/testing/pgtest",
+	"internal/testing/fakes3":     "test/bench",
 	"internal/testing/fakesqs":    "test/bench",
+	"internal/testing/faults":     "internal/testing/fakeazure internal/testing/fakegcs",
 	"internal/timing": "" +
-		"inputs/generate inputs/poll inputs/sqs internal/pipetest internal/pool/hub internal/pool/worker " +
-		"internal/queue/amqp processors/exec processors/sleep",
+		"inputs/generate inputs/poll inputs/sql inputs/sqs internal/objects internal/objects/azure " +
+		"internal/objects/gcs internal/pipetest internal/pool/hub internal/pool/worker internal/queue/amqp " +
+		"processors/exec processors/sleep",
 	"internal/tlsconf": "" +
-		"cmd/flowd/cli config inputs/http_server internal/aws internal/httpx internal/pool/hub internal/pool/wire " +
-		"internal/queue/amqp internal/queue/kafka internal/registry internal/service",
+		"cmd/flowd/cli config inputs/http_server inputs/postgres_cdc internal/aws internal/azure internal/google " +
+		"internal/httpx internal/objects/azure internal/pool/hub internal/pool/wire internal/queue/amqp " +
+		"internal/queue/kafka internal/registry internal/service internal/sqldb internal/tables",
 	"internal/twophase":  "processors/cache processors/dedupe",
-	"internal/watermark": "inputs/file inputs/kafka",
+	"internal/watermark": "inputs/file inputs/kafka inputs/postgres_cdc inputs/sql internal/objects",
 }
 
 // forTests is what a plugin's tests may import in addition to what the plugin may: fakes and suites, and real components
 // to work with.
-const forTests = plugins + " engine/enginetest engine/runtime internal/caches internal/testing/*"
+const forTests = plugins + " engine/enginetest engine/runtime internal/aws internal/caches internal/testing/*"
 
 // yamlReaders are the only packages that import a YAML library.
 const yamlReaders = "config/yamltext internal/codec"

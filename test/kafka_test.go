@@ -24,12 +24,7 @@ engine: {order_by: 'meta("key")', exactly_once: %[4]t, rate_limit: {messages: 40
 // quickGroups lets members be missed soon.
 var quickGroups = kfake.GroupMinSessionTimeout(time.Second)
 
-// settledIn waits until the group g has settled n messages of a topic.
-func settledIn(t *testing.T, c *kafkatest.Cluster, topic string, n int64) {
-	t.Helper()
-	settledBy(t, c, "g", topic, n)
-}
-
+// settledBy waits until a group has settled n messages of a topic.
 func settledBy(t *testing.T, c *kafkatest.Cluster, group, topic string, n int64) {
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -57,90 +52,89 @@ func arrived(t *testing.T, c *kafkatest.Cluster, topic string) (distinct, repeat
 	return len(seen), repeated
 }
 
-// TestKafkaKilled kills flowd in mid-stream, again and again: each message arrives, and in transactions once.
-func TestKafkaKilled(t *testing.T) {
+// relayed has flowd relay n messages from a topic to another, with and without transactions. disturb does something
+// meanwhile. Each message arrives, and in transactions once.
+func relayed(t *testing.T, n int, disturb func(r *kafkaRelaying)) {
 	for _, once := range []bool{false, true} {
 		t.Run(fmt.Sprintf("exactly once %t", once), func(t *testing.T) {
 			t.Parallel()
-			c := kafkatest.Start(t, quickGroups)
+			c := kafkatest.Start(t, quickGroups, kfake.DataDir(t.TempDir()))
 			in, out := c.Topic(t, 4), c.Topic(t, 4)
-			n := 1500 * (*kills + 1)
 			c.Send(t, kafkatest.Numbered(in, 4, 0, n)...)
-			dir := t.TempDir()
-			file := write(t, dir, "relay.yaml", fmt.Sprintf(kafkaRelay, c.Brokers, in, out, once))
-			for i := range *kills {
-				p := start(t, dir, "-c", file)
-				settledIn(t, c, in, int64(1000*(i+1)))
-				p.Signal(syscall.SIGKILL)
-				_ = p.Cmd.Wait()
-			}
-			p := start(t, dir, "-c", file)
-			settledIn(t, c, in, int64(n))
-			p.Signal(syscall.SIGTERM)
-			p.Wait().Want(t, 0)
+			r := &kafkaRelaying{T: t, c: c, in: in, dir: t.TempDir(), text: fmt.Sprintf(kafkaRelay, c.Brokers, in, out, once)}
+			r.start()
+			disturb(r)
+			r.settled(n)
+			r.Signal(syscall.SIGTERM)
+			r.Wait().Want(t, 0)
 			distinct, repeated := arrived(t, c, out)
-			if distinct != n || once && repeated > 0 {
+			if distinct != n || (once || r.never) && repeated > 0 {
 				t.Errorf("%d of %d messages arrived, %d of them more than once", distinct, n, repeated)
 			}
-			t.Logf("%d messages, %d kills, %d came twice", n, *kills, repeated)
+			t.Logf("%d messages, %d came twice", n, repeated)
 		})
 	}
+}
+
+// kafkaRelaying is a flowd that relays.
+type kafkaRelaying struct {
+	*testing.T
+	*process
+	c             *kafkatest.Cluster
+	in, dir, text string
+	never         bool // not even without transactions is a message repeated
+}
+
+func (r *kafkaRelaying) start() {
+	r.process = start(r.T, r.dir, "-c", write(r.T, r.dir, "relay.yaml", r.text))
+}
+
+// settled waits until n messages are.
+func (r *kafkaRelaying) settled(n int) { settledBy(r.T, r.c, "g", r.in, int64(n)) }
+
+// TestKafkaKilled kills flowd in mid-stream, again and again.
+func TestKafkaKilled(t *testing.T) {
+	relayed(t, 1500*(*kills+1), func(r *kafkaRelaying) {
+		for i := range *kills {
+			r.settled(1000 * (i + 1))
+			r.Signal(syscall.SIGKILL)
+			_ = r.Cmd.Wait()
+			r.start()
+		}
+	})
 }
 
 // TestKafkaNetwork cuts all connections while messages flow.
 func TestKafkaNetwork(t *testing.T) {
-	for _, once := range []bool{false, true} {
-		t.Run(fmt.Sprintf("exactly once %t", once), func(t *testing.T) {
-			t.Parallel()
-			c := kafkatest.Start(t, quickGroups)
-			in, out := c.Topic(t, 4), c.Topic(t, 4)
-			const n = 6000
-			c.Send(t, kafkatest.Numbered(in, 4, 0, n)...)
-			dir := t.TempDir()
-			file := write(t, dir, "relay.yaml", fmt.Sprintf(kafkaRelay, c.Brokers, in, out, once))
-			p := start(t, dir, "-c", file)
-			for i := range 5 {
-				settledIn(t, c, in, int64(800*(i+1)))
-				c.Cut()
-			}
-			settledIn(t, c, in, n)
-			p.Signal(syscall.SIGTERM)
-			p.Wait().Want(t, 0)
-			distinct, repeated := arrived(t, c, out)
-			if distinct != n || once && repeated > 0 {
-				t.Errorf("%d of %d messages arrived, %d of them more than once", distinct, n, repeated)
-			}
-		})
-	}
+	relayed(t, 6000, func(r *kafkaRelaying) {
+		for i := range 5 {
+			r.settled(800 * (i + 1))
+			r.c.Cut()
+		}
+	})
+}
+
+// TestKafkaRestarted ends the brokers while messages flow, and starts them with what they have on disk.
+func TestKafkaRestarted(t *testing.T) {
+	relayed(t, 6000, func(r *kafkaRelaying) {
+		for i := range 3 {
+			r.settled(1200 * (i + 1))
+			r.c.Restart(r.T)
+		}
+	})
 }
 
 // TestKafkaReloaded replaces the plan in mid-stream: the connection stays, and so does the transaction.
 func TestKafkaReloaded(t *testing.T) {
-	for _, once := range []bool{false, true} {
-		t.Run(fmt.Sprintf("exactly once %t", once), func(t *testing.T) {
-			t.Parallel()
-			c := kafkatest.Start(t, quickGroups)
-			in, out := c.Topic(t, 4), c.Topic(t, 4)
-			const n = 6000
-			c.Send(t, kafkatest.Numbered(in, 4, 0, n)...)
-			dir := t.TempDir()
-			text := fmt.Sprintf(kafkaRelay, c.Brokers, in, out, once)
-			file := write(t, dir, "relay.yaml", text)
-			p := start(t, dir, "-c", file)
-			for i := range 3 {
-				settledIn(t, c, in, int64(1000*(i+1)))
-				write(t, dir, "relay.yaml", strings.Replace(text, "engine: {", fmt.Sprintf("engine: {timeout: %ds, ", 20+i), 1))
-				p.Signal(syscall.SIGHUP)
-			}
-			settledIn(t, c, in, n)
-			p.Signal(syscall.SIGTERM)
-			p.Wait().Want(t, 0)
-			distinct, repeated := arrived(t, c, out)
-			if distinct != n || repeated > 0 {
-				t.Errorf("%d of %d messages arrived, %d of them more than once", distinct, n, repeated)
-			}
-		})
-	}
+	relayed(t, 6000, func(r *kafkaRelaying) {
+		r.never = true
+		for i := range 3 {
+			r.settled(1000 * (i + 1))
+			write(r.T, r.dir, "relay.yaml",
+				strings.Replace(r.text, "engine: {", fmt.Sprintf("engine: {timeout: %ds, ", 20+i), 1))
+			r.Signal(syscall.SIGHUP)
+		}
+	})
 }
 
 // TestKafkaGone says what is wrong when there is no broker, and when it is the wrong one.

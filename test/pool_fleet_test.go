@@ -469,16 +469,20 @@ func (f *fleet) ls(args ...string) result {
 	return command(f.t, f.dir, "", line[0], line[1:]...)
 }
 
-// state is that of the hub.
+// state is that of the hub, once it has the pool.
 func (f *fleet) state() (s hubState) {
 	f.t.Helper()
-	r := f.ls("--json")
-	r.Want(f.t, 0)
-	var all []hubState
-	if err := json.Unmarshal([]byte(r.Stdout), &all); err != nil || len(all) != 1 || len(all[0].Pools) != 1 {
-		f.t.Fatalf("flowd pool ls --json says %s%s: %v", r.Stdout, r.Stderr, err)
-	}
-	return all[0]
+	f.eventually("the pool", func() bool {
+		r := f.ls("--json")
+		r.Want(f.t, 0)
+		var all []hubState
+		if err := json.Unmarshal([]byte(r.Stdout), &all); err != nil || len(all) != 1 || len(all[0].Pools) > 1 {
+			f.t.Fatalf("flowd pool ls --json says %s%s: %v", r.Stdout, r.Stderr, err)
+		}
+		s = all[0]
+		return len(s.Pools) == 1
+	})
+	return s
 }
 
 // shows waits until this many jobs wait and are with workers, where that can be asked.

@@ -3,10 +3,13 @@ package test
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
@@ -37,6 +40,11 @@ func TestQueueOnKafka(t *testing.T) {
 	}
 	queue(t, "mv", one, two, "--yes").Want(t, 0, ": 0 moved in ")
 
+	peeked := queue(t, "peek", two, "-n", "3")
+	peeked.Want(t, 0, ": 3 shown in ")
+	if n := strings.Count(peeked.Stdout, "\n"); n != 3 {
+		t.Errorf("peek shows %d lines", n)
+	}
 	file := filepath.Join(t.TempDir(), "saved.jsonl")
 	queue(t, "dump", two, file, "-n", "10").Want(t, 0, ": 10 written in ")
 	queue(t, "dump", two, file+"2", "--delete", "--yes").Want(t, 0, ": 5,000 written in ")
@@ -98,5 +106,86 @@ func TestQueueErrorsOfKafka(t *testing.T) {
 		if strings.Contains(r.Stderr, "s3cret") {
 			t.Errorf("%q says\n%s", tt.args, r.Stderr)
 		}
+	}
+}
+
+// TestKafkaDeadLettersGoHome has a pipeline fail a message, and another pipeline fail its dead letter: each says once
+// what has failed and where it was read, and redriving brings each back to where it was, with its key, headers and
+// time, in its partition.
+func TestKafkaDeadLettersGoHome(t *testing.T) {
+	t.Parallel()
+	c := kafkatest.Start(t)
+	orders, dead, hopeless := c.Topic(t, 3), c.Topic(t, 1), c.Topic(t, 1)
+	at := time.Now().Add(-time.Hour).Truncate(time.Millisecond).UTC()
+	c.Send(t, &kgo.Record{Topic: orders, Partition: 0, Value: []byte("good")},
+		&kgo.Record{Topic: orders, Partition: 2, Key: []byte("k"), Value: []byte("bad"), Timestamp: at,
+			Headers: []kgo.RecordHeader{{Key: "tenant", Value: []byte("t")}, {Key: "via", Value: []byte("a")},
+				{Key: "via", Value: []byte("b")}}})
+	dir := t.TempDir()
+	relay := func(name, from, to string) {
+		write(t, dir, name+".yaml", fmt.Sprintf(`
+inputs:
+  in: {kafka: {brokers: %[1]q, topics: %[2]s, group: %[4]s, commit_interval: 50ms}}
+processors:
+  - fail: refused by %[4]s
+    when: raw() == "bad"
+outputs:
+  out: {drop: {}}
+  dead: {kafka: {brokers: %[1]q, topic: %[3]s}}
+engine: {on_failure: {dead_letter: dead}}
+`, c.Brokers, from, to, name))
+	}
+	run := func(name, topic string, n int64) {
+		p := start(t, dir, "-c", name+".yaml")
+		settledBy(t, c, name, topic, n)
+		p.Signal(syscall.SIGTERM)
+		p.Wait().Want(t, 0)
+	}
+	// last is the last of n records that are bad, and its headers by name, which are there once each but via.
+	last := func(topic string, n int) (*kgo.Record, map[string]string) {
+		t.Helper()
+		all := slices.DeleteFunc(c.Read(t, topic), func(r *kgo.Record) bool { return string(r.Value) != "bad" })
+		if len(all) != n {
+			t.Fatalf("topic %s has %d records, want %d", topic, len(all), n)
+		}
+		headers := map[string]string{}
+		for _, h := range all[n-1].Headers {
+			if before, twice := headers[h.Key]; twice && h.Key != "via" {
+				t.Errorf("header %s is there twice: %s and %s", h.Key, before, h.Value)
+			}
+			headers[h.Key] += string(h.Value)
+		}
+		return all[n-1], headers
+	}
+	relay("first", orders, dead)
+	relay("second", dead, hopeless)
+	run("first", orders, 2)
+	r, headers := last(dead, 1)
+	for name, want := range map[string]string{"tenant": "t", "via": "ab", "error_message": "refused by first",
+		"original_topic": orders, "original_partition": "2", "original_offset": "0",
+		"original_timestamp": at.Format(time.RFC3339Nano)} {
+		if headers[name] != want {
+			t.Errorf("header %s is %q, want %q", name, headers[name], want)
+		}
+	}
+	if string(r.Key) != "k" || headers["error_class"] == "" {
+		t.Errorf("the dead letter: %s %v", r.Key, headers)
+	}
+	run("second", dead, 1)
+	_, headers = last(hopeless, 1)
+	if headers["original_topic"] != dead || headers["error_message"] != "refused by second" {
+		t.Errorf("the dead letter of a dead letter: %v", headers)
+	}
+
+	address := "kafka://" + c.Brokers
+	queue(t, "redrive", address, dead).Want(t, 0, ": 1 sent back in ")
+	r, headers = last(orders, 2)
+	original := map[string]string{"tenant": "t", "via": "ab"}
+	if !maps.Equal(headers, original) || string(r.Key) != "k" || r.Partition != 2 || !r.Timestamp.Equal(at) {
+		t.Errorf("back home: %s in partition %d at %v: %v", r.Key, r.Partition, r.Timestamp, headers)
+	}
+	queue(t, "redrive", address, hopeless).Want(t, 0, ": 1 sent back in ")
+	if _, headers = last(dead, 2); !maps.Equal(headers, original) {
+		t.Errorf("back where it was read: %v", headers)
 	}
 }

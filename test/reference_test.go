@@ -1,6 +1,13 @@
 package test
 
-import "testing"
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/flowd-io/flowd/engine/expr"
+)
 
 // TestTheReferenceIsFresh compares docs/reference.md with what the components
 // say of themselves.
@@ -9,5 +16,46 @@ func TestTheReferenceIsFresh(t *testing.T) {
 	got.Want(t, 0)
 	if got.Stdout != read(t, repo, "docs", "reference.md") {
 		t.Error("docs/reference.md is stale: run make reference")
+	}
+}
+
+// TestWhatTheReferenceSaysOfFunctions evaluates the examples of functions that need a message in the pipeline that the
+// reference shows for them. The others have a test beside them, which needs none.
+func TestWhatTheReferenceSaysOfFunctions(t *testing.T) {
+	_, reference, ok := strings.Cut(read(t, repo, "docs", "reference.md"), "\n## Functions\n")
+	all := blocks(reference)
+	if !ok || len(all) < 2 || all[0].language != "sh" || all[1].language != "yaml" {
+		t.Fatal("docs/reference.md does not begin its functions with the files and the pipeline of their examples")
+	}
+	dir := t.TempDir()
+	command(t, dir, "", "sh", "-c", all[0].text).Want(t, 0)
+
+	var examples, calls []string
+	for _, f := range expr.Functions("", "batch") {
+		for example := range strings.SplitSeq(f.Example, "\n") {
+			call, want, ok := strings.Cut(example, " → ")
+			if !ok {
+				t.Errorf("%s: %q is not a call and what it gives", f.Name, f.Example)
+			} else if !strings.HasPrefix(want, "error: ") {
+				examples = append(examples, example)
+				calls = append(calls, fmt.Sprintf("[(%s) == (%s), %[1]s]", call, want))
+			}
+		}
+	}
+	evaluate, _ := json.Marshal("[" + strings.Join(calls, ", ") + "]")
+	write(t, dir, "p.yaml", strings.Replace(all[1].text, "out: {stdout: {}}\n", "out:\n    stdout: {}\n    processors: [set: {all: "+
+		strings.ReplaceAll(string(evaluate), "${", "$${")+"}]\n", 1))
+	t.Setenv("REGION", "eu")
+	got := flowd(t, dir, "", "-c", "p.yaml")
+	got.Want(t, 0)
+	first, _, _ := strings.Cut(got.Stdout, "\n")
+	var values struct{ All [][]any }
+	if err := json.Unmarshal([]byte(first), &values); err != nil || len(values.All) != len(examples) {
+		t.Fatalf("%v: %s", err, first)
+	}
+	for i, example := range examples {
+		if values.All[i][0] != true {
+			t.Errorf("%s: got %v", example, values.All[i][1])
+		}
 	}
 }

@@ -182,3 +182,40 @@ func TestSIGTSTPPausesAndSIGCONTResumes(t *testing.T) {
 	p.Signal(syscall.SIGTERM)
 	p.Wait().Want(t, 0, "copy: 2 received: 2 delivered")
 }
+
+// Steps that a file includes are part of it: --watch and SIGHUP see their changes.
+func TestAReloadSeesIncludedFiles(t *testing.T) {
+	for _, how := range []string{"--watch", "SIGHUP"} {
+		t.Run(how, func(t *testing.T) {
+			dir := t.TempDir()
+			marks := func(name string) {
+				t.Helper()
+				write(t, dir, "parts/marks.yaml", "resources: {steps: {mark: [{set: {by: '\""+name+"\"'}}]}}\n")
+			}
+			if err := os.Mkdir(filepath.Join(dir, "parts"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			marks("first")
+			args := []string{"-c", write(t, dir, "mark.yaml", "include: parts/*.yaml\n"+
+				strings.Replace(mark, `set: {by: '"first"'}`, "steps: mark", 1))}
+			if how == "--watch" {
+				args = append(args, how)
+			}
+			p := start(t, dir, args...)
+			p.Send("{}\n")
+			if got := p.Line(); got != `{"by":"first"}` {
+				t.Errorf("stdout %s", got)
+			}
+			if marks("second"); how == "SIGHUP" {
+				p.Signal(syscall.SIGHUP)
+			}
+			p.Says("reloaded")
+			p.Send("{}\n")
+			if got := p.Line(); got != `{"by":"second"}` {
+				t.Errorf("stdout %s", got)
+			}
+			p.Signal(syscall.SIGTERM)
+			p.Wait().Want(t, 0, "mark: 2 received: 2 delivered")
+		})
+	}
+}

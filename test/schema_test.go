@@ -64,8 +64,9 @@ func editorSchema(t *testing.T) *jsonschema.Schema {
 }
 
 // named are the keys whose mappings have names for keys, which can't be misspelt.
-var named = []string{"inputs", "sources", "outputs", "batchers", "set", "map", "meta", "rename", "aggregate", "headers",
-	"fields", "steps", "rate_limits", "caches", "labels", "parallel", "mocks", "fail", "expect"}
+var named = []string{"inputs", "sources", "outputs", "batchers", "set", "let", "map", "meta", "rename", "aggregate", "headers",
+	"columns", "fields", "steps", "rate_limits", "caches", "labels", "parallel", "patterns", "mocks", "fail", "expect", "tables",
+	"parameters"}
 
 // misspell calls check with one key at a time misspelt, in v and below it. key is the key
 // of v.
@@ -76,12 +77,17 @@ func misspell(v any, key string, check func(key string)) {
 			misspell(item, "", check)
 		}
 	case map[string]any:
-		if key == "json" { // a test's document
+		if key == "json" || key == "schema" { // a test's document; names of columns
 			return
 		}
 		for _, k := range slices.Collect(maps.Keys(v)) {
 			item := v[k]
-			misspell(item, k, check)
+			if use, ok := item.(map[string]any); ok && key == "steps" && use["do"] == nil {
+				continue // of a list's parameters
+			}
+			if k != "tables" || v["input"] == nil { // a test's rows are data
+				misspell(item, k, check)
+			}
 			if slices.Contains(named, key) {
 				continue
 			}

@@ -23,6 +23,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sns"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"github.com/flowd-io/flowd/internal/testing/npm"
 )
 
 // emulator is a service that speaks the real protocol, shared by the tests of this
@@ -75,47 +77,17 @@ func withSQS(t *testing.T) *emulator {
 
 // installed is a directory with fauxqs in the version that this Node runs.
 func installed() (dir string, err error) {
-	out, err := exec.Command("node", "--version").Output()
-	if err != nil {
-		return "", fmt.Errorf("node: %w", err)
-	}
-	major, _ := strconv.Atoi(strings.TrimPrefix(strings.SplitN(string(out), ".", 2)[0], "v"))
+	major, err := npm.Node()
 	version := "2.4.1"
 	switch {
+	case err != nil:
+		return "", err
 	case major < 20:
-		return "", fmt.Errorf("node is %s", strings.TrimSpace(string(out)))
+		return "", fmt.Errorf("node is of version %d", major)
 	case major < 23:
 		version = "1.9.2"
 	}
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return "", err
-	}
-	dir = filepath.Join(cache, "flowd-test", "fauxqs-"+version)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", err
-	}
-	lock, err := os.Create(dir + ".lock")
-	if err != nil {
-		return "", err
-	}
-	defer lock.Close() // which also unlocks
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
-		return "", err
-	}
-	done := filepath.Join(dir, "installed")
-	if _, err := os.Stat(done); err == nil {
-		return dir, nil
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
-	npm := exec.CommandContext(ctx, "npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--prefix", dir,
-		"fauxqs@"+version)
-	npm.Dir = dir
-	if out, err := npm.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("npm install fauxqs@%s: %w: %s", version, err, out)
-	}
-	return dir, os.WriteFile(done, nil, 0o600)
+	return npm.Install("fauxqs@" + version)
 }
 
 // program serves until its standard input ends, which it does with the test binary.

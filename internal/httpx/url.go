@@ -130,18 +130,3 @@ func shown(u *url.URL) string {
 	v.User, v.RawQuery, v.Fragment = nil, "", ""
 	return v.String()
 }
-
-func init() {
-	expr.Register(expr.Func{
-		Name:  "url_encode",
-		Doc:   "The text, number or truth value as one part of a URL: a segment of the path, or the value of a parameter.",
-		Types: []any{new(func(string) string), new(func(float64) string), new(func(bool) string)},
-		Call: func(_ expr.Source, args ...any) (any, error) {
-			text, err := textOf(args[0])
-			if err != nil {
-				return nil, err
-			}
-			return strings.ReplaceAll(url.QueryEscape(text), "+", "%20"), nil
-		},
-	})
-}

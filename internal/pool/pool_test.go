@@ -483,6 +483,7 @@ func TestAnAnswerThatDoesNotFitIsAnError(t *testing.T) {
 		"made of another":            {Ends: make([]End, 1), Made: []Made{{Of: []int{1}}}},
 		"made of a negative":         {Ends: make([]End, 1), Made: []Made{{Of: []int{-1}}}},
 		"the same body of several":   {Ends: make([]End, 1), Made: []Made{{Of: []int{0, 0}, SameBody: true}}},
+		"the same vars of several":   {Ends: make([]End, 1), Made: []Made{{Of: []int{0, 0}, SameVars: true}}},
 		"the same meta of several":   {Ends: make([]End, 1), Made: []Made{{Of: []int{0, 0}, SameMeta: true}}},
 		"one of nothing beside ends": {Ends: []End{{Dropped: true}}, Made: []Made{{}}},
 	} {

@@ -29,6 +29,8 @@ type Made struct {
 	SameBody bool // as that of the one message it was made of; Body is nil then
 	Meta     engine.Meta
 	SameMeta bool
+	Vars     engine.Vars
+	SameVars bool
 }
 
 // Failure is the first error in it.
@@ -59,7 +61,7 @@ func Gather(b *engine.Batch, of []*engine.Message) *Result {
 	}
 	goes := make([]bool, len(of))
 	for m := range b.All() {
-		made := Made{Of: parts(m), Body: m.Bytes(), Meta: m.Meta}
+		made := Made{Of: parts(m), Body: m.Bytes(), Meta: m.Meta, Vars: m.Vars()}
 		if len(made.Of) == 0 {
 			continue // a merge of nothing
 		}
@@ -69,6 +71,7 @@ func Gather(b *engine.Batch, of []*engine.Message) *Result {
 		if from := of[made.Of[0]]; len(made.Of) == 1 {
 			made.SameBody = inner.Same(from.Bytes(), made.Body)
 			made.SameMeta = from.Meta == made.Meta
+			made.SameVars = from.Vars() == made.Vars
 		}
 		r.Made = append(r.Made, made)
 	}
@@ -100,7 +103,7 @@ func (r *Result) fits(n int) bool {
 	known := make([]bool, n)
 	for i := range r.Made {
 		d := &r.Made[i]
-		if len(d.Of) == 0 || len(d.Of) > 1 && (d.SameBody || d.SameMeta) {
+		if len(d.Of) == 0 || len(d.Of) > 1 && (d.SameBody || d.SameMeta || d.SameVars) {
 			return false
 		}
 		for _, of := range d.Of {
@@ -152,6 +155,9 @@ func (d *Made) give(m *engine.Message) {
 	}
 	if !d.SameMeta {
 		m.Meta = d.Meta
+	}
+	if !d.SameVars {
+		m.SetVars(d.Vars)
 	}
 }
 
@@ -228,6 +234,7 @@ func (r *Result) merge(b *engine.Batch, d *Made, of []*engine.Message, count []i
 		}
 	})
 	m.Meta = d.Meta
+	m.SetVars(d.Vars)
 }
 
 // split makes several messages of one.
@@ -241,9 +248,16 @@ func split(b *engine.Batch, m *engine.Message, parts []Made, n int) {
 			m.Fail(errors.New("the steps of the pool have given the parts of this message different metadata, which can't be applied here (set it after the pool)"))
 			return
 		}
+		if parts[i].SameVars != parts[0].SameVars || parts[i].Vars != parts[0].Vars {
+			m.Fail(errors.New("the steps of the pool have given the parts of this message different vars, which can't be applied here (write `let` after the pool)"))
+			return
+		}
 	}
 	if !parts[0].SameMeta {
 		m.Meta = parts[0].Meta
+	}
+	if !parts[0].SameVars {
+		m.SetVars(parts[0].Vars)
 	}
 	whole := m.Bytes()
 	b.Split(m, func(yield func([]byte, error) bool) {

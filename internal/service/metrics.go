@@ -94,6 +94,15 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 			e.put(limitKeys, float64(l.Keys), l.Name)
 			e.put(limitWaits, float64(l.Limited), l.Name)
 		}
+		for _, t := range s.Tables {
+			e.put(tableRows, float64(t.Rows), t.Name)
+			e.put(tableBytes, float64(t.Bytes), t.Name)
+			if !t.Read.IsZero() {
+				e.put(tableRead, float64(t.Read.UnixMilli())/1e3, t.Name)
+			}
+			e.put(tableReloads, float64(t.Reloads), t.Name)
+			e.put(tableFailures, float64(t.Failed), t.Name)
+		}
 	}
 }
 

@@ -63,6 +63,8 @@ func full() engine.Snapshot {
 		// The second user of a shared limit has seen fewer waits.
 		Limits: []engine.LimitState{{Name: "engine", Messages: 500, Per: time.Second, Keys: 3, Limited: 1},
 			{Name: "api", Messages: 50, Per: time.Minute, Limited: 4}},
+		Tables: []engine.TableState{{Name: "items", Format: "csv", Rows: 3, Bytes: 308,
+			Read: time.UnixMilli(1_750_000_300_500).UTC(), Reloads: 2, Failed: 1, Err: "line 3: secret"}},
 		Lanes: 4, LanesBusy: 1, Messages: 5, MaxMessages: 10000, Bytes: 2048, MaxBytes: 64 << 20,
 		Waiting: 4, Retries: 3, OldestUnsettled: 1500 * time.Millisecond, DeadLettered: 3,
 		OldestAt: "input web, secret-path",

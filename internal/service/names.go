@@ -135,6 +135,15 @@ var (
 	limitWaits    = counter("limit_waits_total", "Messages that had to wait for the limit.", "limit")
 )
 
+// Metrics of tables.
+var (
+	tableRows     = gauge("table_rows", "Rows of the table; 0 where that is not known.", "table")
+	tableBytes    = gauge("table_bytes", "Memory that the table takes, about.", "table")
+	tableRead     = gauge("table_read_time_seconds", "When the version in use was read, in seconds since 1970.", "table")
+	tableReloads  = counter("table_reloads_total", "Versions of the table that were read after the first.", "table")
+	tableFailures = counter("table_reload_failures_total", "Versions of the table that could not be used.", "table")
+)
+
 // The words that labels may have.
 var (
 	pipelineStates = []string{string(engine.Starting), string(engine.Running), string(engine.Paused),

@@ -38,6 +38,7 @@ type Pipeline struct {
 	Batchers []Batcher `json:"batchers"`
 	Outputs  []Output  `json:"outputs"`
 	Limits   []Rate    `json:"limits"`
+	Tables   []Table   `json:"tables"`
 	Stuck    []Stuck   `json:"stuck"`
 }
 
@@ -147,6 +148,18 @@ type Rate struct {
 	Waited   int64   `json:"waited"` // messages that had to
 }
 
+// Table is a table of the process in a [State].
+type Table struct {
+	Name     string    `json:"name"`
+	Format   string    `json:"format"`
+	Rows     int       `json:"rows"` // 0 where that is not known
+	Bytes    int64     `json:"bytes"`
+	Read     time.Time `json:"read,omitzero"`
+	Reloads  int64     `json:"reloads"`
+	Failures int64     `json:"reload_failures"`
+	Error    string    `json:"error,omitempty"` // why the newest version is not in use
+}
+
 // Stuck is a call past its own deadline.
 type Stuck struct {
 	Place string    `json:"place"`
@@ -172,7 +185,7 @@ func pipelineOf(s engine.Snapshot) Pipeline {
 		OldestUnsettled: s.OldestUnsettled.Seconds(), OldestPosition: s.OldestAt, DeadLetters: s.DeadLettered,
 		// Lists are never null: scripts go through them without a look.
 		Inputs: []Input{}, Steps: []Step{}, Batchers: []Batcher{}, Outputs: []Output{}, Limits: []Rate{},
-		Stuck: []Stuck{},
+		Tables: []Table{}, Stuck: []Stuck{},
 	}
 	if h := s.Held; h != nil {
 		p.Held = &Held{h.At, h.For, h.Err, h.Age.Seconds(), h.Due.Seconds()}
@@ -203,6 +216,9 @@ func pipelineOf(s engine.Snapshot) Pipeline {
 	}
 	for _, x := range limitsOf(s) {
 		p.Limits = append(p.Limits, Rate{x.Name, x.Messages, x.Per.Seconds(), x.Keys, x.Limited})
+	}
+	for _, x := range s.Tables {
+		p.Tables = append(p.Tables, Table{x.Name, x.Format, x.Rows, x.Bytes, x.Read, x.Reloads, x.Failed, x.Err})
 	}
 	for _, x := range s.Stuck {
 		p.Stuck = append(p.Stuck, Stuck(x))

@@ -90,7 +90,7 @@ func (p *jobs) welcome() (w struct{ Hub, Consumer, Hash string }) {
 	if err := json.Unmarshal(p.ask("flowd.ls", "").Data, &ls); err != nil {
 		p.t.Fatal(err)
 	}
-	text := fmt.Sprintf(`{"Protocol":2,"Version":%q,"Worker":"intruder/1"}`, ls.Version)
+	text := fmt.Sprintf(`{"Protocol":3,"Version":%q,"Worker":"intruder/1"}`, ls.Version)
 	if err := json.Unmarshal(p.ask("flowd.join.embed", text).Data, &w); err != nil || w.Hub == "" {
 		p.t.Fatalf("it does not join: %v", err)
 	}
@@ -150,7 +150,7 @@ func (p *jobs) asksWithReply(reply string, subjects ...string) {
 	for _, subject := range subjects {
 		for _, from := range []string{"." + p.id, ""} {
 			if err := p.nc.PublishRequest(subject+from, reply,
-				[]byte(`{"Protocol":2,"Version":"x","Worker":"x"}`)); err != nil {
+				[]byte(`{"Protocol":3,"Version":"x","Worker":"x"}`)); err != nil {
 				p.t.Fatal(err)
 			}
 		}

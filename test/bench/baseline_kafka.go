@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/twmb/avro"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
@@ -53,8 +55,57 @@ type unconfirmed struct {
 	left    sync.WaitGroup
 }
 
-// kafkaRelay sends each record to the topic args[3], and commits what is confirmed: it reads on while it waits.
+// kafkaRelay sends each record to the topic args[3].
 func kafkaRelay(args []string) error {
+	return forward(args, func(r, to *kgo.Record) (bool, error) {
+		to.Value = r.Value
+		return true, nil
+	})
+}
+
+// bought is a message of the rows that read Avro.
+type bought struct {
+	ID       int64    `avro:"id" json:"id"`
+	Customer customer `avro:"customer" json:"customer"`
+	Path     string   `avro:"path" json:"path"`
+	Tags     []string `avro:"tags" json:"tags"`
+	Agent    string   `avro:"agent" json:"agent"`
+	Trace    string   `avro:"trace" json:"trace"`
+	Units    int      `avro:"-" json:"units"`
+}
+
+type customer struct {
+	Number int    `avro:"number" json:"number"`
+	Name   string `avro:"name" json:"name"`
+	Plan   string `avro:"plan" json:"plan"`
+}
+
+// kafkaAvro keeps some of the records, which are written by the schema in the file args[4], and sends them as JSON to
+// the topic args[3].
+func kafkaAvro(args []string) error {
+	text, err := os.ReadFile(args[4])
+	if err != nil {
+		return err
+	}
+	schema, err := avro.Parse(string(text))
+	if err != nil {
+		return err
+	}
+	var o bought
+	return forward(args, func(r, to *kgo.Record) (bool, error) {
+		if _, err := schema.Decode(r.Value, &o); err != nil || o.Customer.Number%10 == 0 {
+			return false, err
+		}
+		o.Units = len(o.Tags)
+		var err error
+		to.Value, err = json.Marshal(&o)
+		return true, err
+	})
+}
+
+// forward sends what edit keeps of the records to the topic args[3], and commits what is confirmed: it reads on while it
+// waits.
+func forward(args []string, edit func(r, to *kgo.Record) (keep bool, err error)) error {
 	return consume(args, func(ctx context.Context, client *kgo.Client) (n int, err error) {
 		sent, failed, marked := make(chan *unconfirmed, 4), make(chan error, 1), make(chan struct{})
 		go func() {
@@ -91,7 +142,13 @@ func kafkaRelay(args []string) error {
 			u.left.Add(len(u.records))
 			done, copies := confirmed(u), make([]kgo.Record, len(u.records))
 			for i, r := range u.records {
-				copies[i] = kgo.Record{Topic: args[3], Key: r.Key, Value: r.Value}
+				copies[i] = kgo.Record{Topic: args[3], Key: r.Key}
+				if keep, err := edit(r, &copies[i]); err != nil {
+					return n, err
+				} else if !keep {
+					u.left.Done()
+					continue
+				}
 				client.Produce(context.Background(), &copies[i], done)
 			}
 			n += len(u.records)
@@ -104,15 +161,58 @@ func kafkaRelay(args []string) error {
 	})
 }
 
+// kafkaTransactions sends each record to the topic args[3], in transactions of 1,000 that also settle what was read.
+func kafkaTransactions(args []string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	session, err := kgo.NewGroupTransactSession(append(consuming(args), kgo.TransactionalID(args[2]))...)
+	if err != nil {
+		return err
+	}
+	defer session.Close()
+	n := 0
+	for ctx.Err() == nil {
+		if err := session.Begin(); err != nil {
+			return err
+		}
+		failed, had := kgo.AbortingFirstErrPromise(session.Client()), 0
+		until, stop := context.WithTimeout(ctx, 100*time.Millisecond)
+		for had < 1000 && until.Err() == nil {
+			records := session.PollRecords(until, 1000-had).Records()
+			copies := make([]kgo.Record, len(records))
+			for i, r := range records {
+				copies[i] = kgo.Record{Topic: args[3], Key: r.Key, Value: r.Value}
+				session.Produce(ctx, &copies[i], failed.Promise())
+			}
+			had += len(records)
+		}
+		stop()
+		committed, err := session.End(context.Background(), failed.Err() == nil)
+		if err != nil {
+			return err
+		}
+		if committed {
+			n += had
+		}
+	}
+	fmt.Fprintln(os.Stderr, n)
+	return nil
+}
+
+// consuming are the options of a member of the group args[2] that reads the topic args[1].
+func consuming(args []string) []kgo.Opt {
+	return []kgo.Opt{kgo.SeedBrokers(args[0]), kgo.ConsumeTopics(args[1]), kgo.ConsumerGroup(args[2]),
+		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+		kgo.FetchMaxBytes(8 << 20), kgo.ProducerLinger(0)}
+}
+
 // consume runs work as the member of a group whose marked records are committed again and again, until it is told to
 // end, and prints what work has counted.
 func consume(args []string, work func(context.Context, *kgo.Client) (int, error)) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	client, err := kgo.NewClient(kgo.SeedBrokers(args[0]), kgo.ConsumeTopics(args[1]),
-		kgo.ConsumerGroup(args[2]), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.AutoCommitMarks(),
-		kgo.AutoCommitInterval(time.Minute), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.FetchMaxBytes(8<<20),
-		kgo.MaxBufferedRecords(8*polled))
+	client, err := kgo.NewClient(append(consuming(args), kgo.AutoCommitMarks(), kgo.AutoCommitInterval(time.Minute),
+		kgo.MaxBufferedRecords(8*polled))...)
 	if err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -37,6 +38,25 @@ var kafkaRows = []row{
 		goals: []goal{{than: "franz-go", atLeast: 0.85}},
 	},
 	{
+		name: "kafka-transactions", does: "topic → topic, in transactions of 1,000", data: orders, fixed: 200_000,
+		run: forwarded, needs: kafka,
+		contestants: []contestant{
+			{name: "flowd", command: "$flowd -c $conf/kafka-transactions.flowd.yaml", vars: four},
+			{name: "franz-go", command: "$self baseline kafka-transactions $broker $from $group $to", vars: four, limit: true},
+		},
+		goals: []goal{{than: "franz-go", atLeast: 0.85}},
+	},
+	{
+		name: "kafka-avro", does: "topic of Avro → filter, set → topic of JSON", data: avroOrders, fixed: 1_000_000,
+		run: forwarded, needs: kafka,
+		contestants: []contestant{
+			{name: "flowd", command: "$flowd -c $conf/kafka-avro.flowd.yaml", vars: four},
+			{name: "franz-go", command: "$self baseline kafka-avro $broker $from $group $to $conf/order.avsc", vars: four,
+				limit: true},
+		},
+		goals: []goal{{than: "franz-go", atLeast: 0.85}},
+	},
+	{
 		name: "memory-kafka", does: "the most memory for a topic of 200 partitions: against one of 4", metric: peak,
 		data: orders, fixed: 1_000_000, run: drained, needs: kafka,
 		contestants: []contestant{
@@ -62,6 +82,36 @@ var orders = data{"orders", func(to []byte, i int) []byte {
 	return append(to, `","tags":["checkout","web","eu-west"],"agent":"Mozilla/5.0 (X11; Linux x86_64; rv:115.0) `+
 		`Gecko/20100101","trace":"4bf92f3577b34da6a3ce929d0e0e4736"}`...)
 }}
+
+// avroOrders are the same in Avro's binary form.
+var avroOrders = data{"avro-orders", func(to []byte, i int) []byte {
+	text := func(s string) {
+		to = binary.AppendVarint(to, int64(len(s)))
+		to = append(to, s...)
+	}
+	to = binary.AppendVarint(to, int64(i))
+	to = binary.AppendVarint(to, int64(i%997))
+	text("Customer " + strconv.Itoa(i%997))
+	text("enterprise")
+	text("/api/v1/orders/" + strconv.Itoa(i%9973))
+	to = binary.AppendVarint(to, 3)
+	text("checkout")
+	text("web")
+	text("eu-west")
+	to = binary.AppendVarint(to, 0)
+	text("Mozilla/5.0 (X11; Linux x86_64; rv:115.0) Gecko/20100101")
+	text("4bf92f3577b34da6a3ce929d0e0e4736")
+	return to
+}}
+
+// arrives is what becomes of message i, and whether it is kept.
+func arrives(r *row, i int) (line []byte, kept bool) {
+	if r.data.name != avroOrders.name {
+		return r.data.line(nil, i), true
+	}
+	line = orders.line(nil, i)
+	return append(line[:len(line)-1], `,"units":3}`...), i%997%10 != 0
+}
 
 // cluster is one in a process of its own.
 type cluster struct {
@@ -171,7 +221,7 @@ func forwarded(w *world, r *row, c *contestant, n int, all bool) (s sample, err 
 	if s, _, err = w.consumed(r, c, n, to); err != nil {
 		return s, err
 	}
-	return s, w.cluster.came(w.ctx, to, r.data, n, all)
+	return s, w.cluster.came(w.ctx, to, r, n, all)
 }
 
 // consumed runs a contestant until its group has committed n messages. What is measured is the time from the first
@@ -188,7 +238,7 @@ func (w *world) consumed(r *row, c *contestant, n int, to string) (s sample, use
 	w.cluster.serial++
 	group := fmt.Sprintf("group-%d", w.cluster.serial)
 	p, err := w.start(c.command, map[string]string{"broker": w.cluster.broker, "from": from, "to": to, "group": group,
-		"committing": committing.String()}, nil, nil)
+		"committing": committing.String(), "conf": w.vars["conf"]}, nil, nil)
 	if err != nil {
 		return s, used, err
 	}
@@ -221,11 +271,11 @@ func (c *cluster) committed(ctx context.Context, group string) (n int) {
 	return n
 }
 
-// came checks that a topic has n messages as they were sent, each once; all says that each is compared.
-func (c *cluster) came(ctx context.Context, topic string, d data, n int, all bool) error {
+// came checks that a topic has what becomes of n messages, each once; all says that each is compared.
+func (c *cluster) came(ctx context.Context, topic string, r *row, n int, all bool) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	client, err := kgo.NewClient(kgo.SeedBrokers(c.broker), kgo.ConsumeTopics(topic),
+	client, err := kgo.NewClient(kgo.SeedBrokers(c.broker), kgo.ConsumeTopics(topic), kgo.KeepControlRecords(),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()))
 	if err != nil {
 		return err
@@ -239,27 +289,36 @@ func (c *cluster) came(ctx context.Context, topic string, d data, n int, all boo
 	if err != nil {
 		return err
 	}
-	there := 0
-	ends.Each(func(o kadm.ListedOffset) { there += int(o.Offset) })
-	if there != n {
-		return fmt.Errorf("%d messages are in topic %s, not %d", there, topic, n)
+	left := 0 // records, and the markers of transactions
+	ends.Each(func(o kadm.ListedOffset) { left += int(o.Offset) })
+	seen, count, want := make(ids, n), 0, 0
+	for i := range n {
+		if _, kept := arrives(r, i); kept {
+			want++
+		}
 	}
-	seen := make(ids, n)
-	for count := 0; count < n; {
+	for left > 0 {
 		fetches := client.PollFetches(ctx)
 		if err := fetches.Err(); err != nil && !errors.Is(err, kerr.UnknownTopicOrPartition) {
-			return fmt.Errorf("%d of %d messages came to %s: %w", count, n, topic, err)
+			return fmt.Errorf("%d messages came to %s, %d are still there: %w", count, topic, left, err)
 		}
 		for _, m := range fetches.Records() {
+			if left--; m.Attrs.IsControl() {
+				continue
+			}
 			count++
 			id, err := seen.add(m.Value)
 			if err != nil {
 				return err
 			}
-			if count%stride == 0 && (string(m.Value) != string(d.line(nil, id)) || string(m.Key) != strconv.Itoa(id%997)) {
+			if line, kept := arrives(r, id); !kept ||
+				count%stride == 0 && (string(m.Value) != string(line) || string(m.Key) != strconv.Itoa(id%997)) {
 				return fmt.Errorf("message %d came with key %q as %q", id, m.Key, m.Value)
 			}
 		}
+	}
+	if count != want {
+		return fmt.Errorf("%d messages are in topic %s, not %d", count, topic, want)
 	}
 	return nil
 }

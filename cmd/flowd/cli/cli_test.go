@@ -142,7 +142,7 @@ func TestListAsJSONNamesKindAndSummary(t *testing.T) {
 func TestDocsKnowsSectionsGuidesAndCodes(t *testing.T) {
 	for name, want := range map[string][]string{
 		"":              {"expressions", "engine", "tests", "failures", "test_drop", "uniq"},
-		"expressions":   {"An identifier is a field of the message's document", "uniq(list) list"},
+		"expressions":   {"a name is a field of the document", "uniq(list) list"},
 		"engine":        {"order_by", "on_failure.dead_letter"},
 		"tests":         {"expect", "until"},
 		"testing":       {"# Testing pipelines"},

@@ -140,6 +140,10 @@ func componentRows(p service.Pipeline, row func(...string)) {
 		row("limit", x.Name, fmt.Sprintf("%d/%s", x.Messages, time.Duration(x.Per*float64(time.Second))),
 			facts(amount(x.Waited)+" had to wait", some(int64(x.Keys), "keys")))
 	}
+	for _, x := range p.Tables {
+		row("table", x.Name, x.Format, facts(some(int64(x.Rows), "rows"), volume(x.Bytes), some(x.Reloads, "reloads"),
+			some(x.Failures, "versions that can't be used"), x.Error))
+	}
 }
 
 // mostPositions is how many parts of a source are shown to people: those that are furthest behind.

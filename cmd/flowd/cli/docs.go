@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/flowd-io/flowd/engine/expr"
 	"github.com/flowd-io/flowd/schema"
 	"github.com/spf13/cobra"
 )
@@ -79,6 +80,9 @@ func find(args []string) ([]component, error) {
 		case c.Name == name:
 			found = append(found, c)
 		}
+	}
+	if canonical := expr.Canonical(name); len(found) == 0 && canonical != name {
+		return find([]string{functionKind, canonical})
 	}
 	if len(found) == 0 {
 		return nil, usage(unknownName(name, names))

@@ -55,8 +55,9 @@ type component struct {
 	Name    string `json:"name"`
 	Summary string `json:"summary"`
 
-	doc string
-	typ *schema.Type // of the configuration; nil: a function or topic
+	doc   string
+	group string       // of a function
+	typ   *schema.Type // of the configuration; nil: a function or topic
 
 	text func(width int, color bool) string // of a topic
 }
@@ -79,7 +80,11 @@ func functions() []component {
 		if f.Scope != "" {
 			note = " (in " + f.Scope + " only)"
 		}
-		all = append(all, component{Kind: functionKind, Name: f.Name, doc: f.Usage + "\n\n" + f.Doc + note,
+		text := f.Usage + "\n\n" + f.Doc + note
+		if f.Example != "" {
+			text += "\n\n    " + strings.ReplaceAll(f.Example, "\n", "\n    ")
+		}
+		all = append(all, component{Kind: functionKind, Name: f.Name, group: cmp.Or(f.Group, "message"), doc: text,
 			Summary: f.Usage + ": " + summarize(f.Doc) + note})
 	}
 	return all

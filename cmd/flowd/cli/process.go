@@ -34,6 +34,7 @@ type process struct {
 
 	mu     sync.Mutex // guards the fields below
 	set    *config.Set
+	parts  []string                // files that the last ones read include, be they in force or not, and patterns of them
 	runs   map[string]*pipelineRun // by name
 	active int                     // runs and reloads that have not ended
 	worst  int
@@ -199,6 +200,9 @@ func (p *process) Reload() error {
 		return errors.New("the process is draining (it is too late to reload)")
 	}
 	set, problems := p.set.Reload(p.files, p.options)
+	p.mu.Lock()
+	p.parts = set.Included
+	p.mu.Unlock()
 	if n, _ := count(problems); n > 0 {
 		_ = printProblems(p.con, problems)
 		return fmt.Errorf("the files have %d errors, so the running pipelines stay as they are (flowd lint shows the errors)", n)

@@ -39,7 +39,7 @@ no; 2 usage; 3 interrupted.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: needsCommand,
 	}
-	cmd.AddCommand(newQueueLs(), newQueueMv(), newQueueRedrive(), newQueueDump(), newQueueLoad(), newQueuePurge())
+	cmd.AddCommand(newQueueLs(), newQueueMv(), newQueueRedrive(), newQueuePeek(), newQueueDump(), newQueueLoad(), newQueuePurge())
 	return cmd
 }
 

@@ -67,6 +67,29 @@ The messages stay in the queue, hidden from others until dump has ended; with
 	return cmd
 }
 
+func newQueuePeek() *cobra.Command {
+	var n int64
+	cmd := &cobra.Command{
+		Use:   "peek [URL] QUEUE",
+		Short: "Show the first messages of a queue",
+		Long: `Peek prints the first messages of a queue, as dump writes them. They stay in the
+queue, hidden from others until peek has ended.`,
+		Example: `  flowd queue peek orders
+  flowd queue peek orders -n 1 | jq .meta`,
+		RunE: onQueues("QUEUE", 1, 1, func(c *queueCall, args []string) error {
+			d, err := newDump(messages(c.cmd.OutOrStdout()), "-")
+			if err != nil {
+				return err
+			}
+			t := &transfer{queueCall: c, label: args[0], verb: "shown", limit: n, total: min(n, c.ready(args[0]))}
+			return joined(t.run(args[0], d.put), d.close())
+		}),
+	}
+	cmd.Flags().Int64VarP(&n, "number", "n", 10, "at most this many messages")
+	cmd.PreRunE = notNegative("-n", &n)
+	return cmd
+}
+
 // fileName makes one element of a path of a queue's name or URL.
 func fileName(queue string) string {
 	if _, rest, found := strings.Cut(queue, "://"); found {

@@ -112,7 +112,7 @@ func TestQueueURLs(t *testing.T) {
 	queues(t, failed, "***@nowhere", "ls", "fake://user:"+url.QueryEscape(secret)+"@nowhere/")
 	queues(t, failed, "is not a URL", "ls", "fake://user:s3cr/et@no where:port/")
 	queues(t, invalid, `did you mean "redrive"?`, "redriv")
-	queues(t, invalid, "there are dump, load, ls, mv, purge, redrive", "frobnicate")
+	queues(t, invalid, "there are dump, load, ls, mv, peek, purge, redrive", "frobnicate")
 	t.Setenv(queueURL, "broker.local")
 	queues(t, invalid, "FLOWD_QUEUE_URL is not a URL", "ls")
 	t.Setenv(queueURL, "")

@@ -3,6 +3,8 @@ package cli
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/flowd-io/flowd/engine"
@@ -108,11 +110,52 @@ func section(b *strings.Builder, c component) {
 	fmt.Fprintf(b, "Takes: %s.\n", c.typ.Text())
 }
 
+// functionsIntro comes before all functions. A test evaluates the examples in its pipeline.
+const functionsIntro = `The arguments come first, then what they give; those in brackets may be left out. What is said of
+messages holds for the first of the two that this pipeline reads, in a step of its output, where the environment has REGION=eu:
+
+~~~sh
+echo '{"id":7,"item":"tea"}' > orders.ndjson
+echo '{"id":8,"item":"tea"}' >> orders.ndjson
+echo '{"sku":"tea","price":3}' > items.ndjson
+~~~
+
+~~~yaml
+inputs:
+  orders: {file: {path: orders.ndjson}}
+processors:
+  - state: {key: item, set: {count: '(state("count") ?? 0) + 1'}}
+  - let: {price: 'lookup("items", item).price'}
+batchers:
+  by_item: {key: item, batch: {size: 2}, output: out}
+outputs:
+  out: {stdout: {}}
+resources:
+  tables:
+    items: {file: items.ndjson, key: sku}
+engine: {order_by: item, env: [REGION]}
+~~~
+`
+
+// functionTable lists functions by group.
 func functionTable(b *strings.Builder, functions []component) {
-	b.WriteString("| function | meaning |\n|---|---|\n")
+	groups := map[string][]component{}
 	for _, f := range functions {
-		call, meaning, _ := strings.Cut(f.doc, "\n\n")
-		fmt.Fprintf(b, "| `%s` | %s |\n", strings.ReplaceAll(call, "|", `\|`), cell(meaning))
+		groups[f.group] = append(groups[f.group], f)
+	}
+	b.WriteString(strings.ReplaceAll(functionsIntro, "~~~", "```"))
+	for _, group := range slices.Sorted(maps.Keys(groups)) {
+		fmt.Fprintf(b, "\n### Functions: %s\n\n| function | meaning | example |\n|---|---|---|\n", group)
+		for _, f := range groups[group] {
+			call, meaning, _ := strings.Cut(f.doc, "\n\n")
+			meaning, example, _ := strings.Cut(meaning, "\n\n")
+			var examples []string
+			for line := range strings.Lines(example) {
+				examples = append(examples, "`"+strings.TrimSpace(line)+"`")
+			}
+			fmt.Fprintf(b, "| `%s` | %s | %s |\n", strings.ReplaceAll(call, "|", `\|`), cell(meaning),
+				strings.ReplaceAll(strings.Join(examples, "<br>"), "|", `\|`))
+		}
 	}
 }
 
@@ -129,7 +172,7 @@ func fieldTable(b *strings.Builder, fields []schema.Field) {
 
 // cell is text that can't break out of a table.
 func cell(text string) string {
-	return strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;").Replace(text)
+	return strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;", "&", "&amp;").Replace(text)
 }
 
 func anchor(c component) string { return c.Kind + "-" + c.Name }

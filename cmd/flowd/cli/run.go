@@ -89,7 +89,7 @@ func run(cmd *cobra.Command, files, set []string, watch bool) error {
 	stop, kill, release := signals(cmd.Context(), con)
 	defer release()
 	p := &process{con: con, log: logs.log, files: files, options: o, stop: stop, kill: kill, set: loaded,
-		service: loaded.Service, wake: make(chan struct{}, 1)}
+		parts: loaded.Included, service: loaded.Service, wake: make(chan struct{}, 1)}
 	code, err := p.serve(watch)
 	if err != nil {
 		return err

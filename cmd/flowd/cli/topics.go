@@ -19,7 +19,6 @@ func topics() (all []component) {
 	add := func(name, summary string, text func(width int, color bool) string) {
 		all = append(all, component{Kind: topicKind, Name: name, Summary: summary, text: text})
 	}
-	add("expressions", "The language of conditions and values, and its functions", expressions)
 	add("engine", "The section engine: parallelism, order, memory, failures, draining",
 		fieldsText("The section engine", engine.EngineSpec{}))
 	add("resources", "The section resources: what pipelines share",
@@ -32,7 +31,12 @@ func topics() (all []component) {
 		name := strings.TrimSuffix(e.Name(), ".md")
 		text := guide(name)
 		first, _, _ := strings.Cut(strings.TrimPrefix(text, "# "), "\n")
-		add(name, "Guide: "+first, func(int, bool) string { return text })
+		add(name, "Guide: "+first, func(_ int, color bool) string {
+			if name == "expressions" {
+				return text + "\n" + table(functions(), color)
+			}
+			return text
+		})
 	}
 	return all
 }
@@ -51,13 +55,6 @@ func codes() (all []component) {
 func guide(name string) string {
 	text, _ := docs.Guides.ReadFile(name + ".md")
 	return string(text)
-}
-
-// expressions is what the guide says of them, and the functions.
-func expressions(_ int, color bool) string {
-	_, text, _ := strings.Cut(guide("language"), "\n## Expressions\n")
-	text, _, _ = strings.Cut(text, "\n## ")
-	return paint(color, bold, "Expressions") + "\n" + text + "\n" + table(functions(), color)
 }
 
 func fieldsText(title string, of any) func(width int, color bool) string {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"hash"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -23,20 +24,18 @@ const (
 // place of old ones.
 func (p *process) watch(ctx context.Context) {
 	notices, errs := make(<-chan fsnotify.Event), make(<-chan error)
+	add := func(string) error { return nil }
 	if w, err := fsnotify.NewWatcher(); err != nil {
 		p.log.Warn("files are only checked periodically", "err", err, "every", watchEvery)
 	} else {
 		defer w.Close()
-		for _, dir := range p.directories() {
-			if err := w.Add(dir); err != nil {
-				p.log.Warn("directory can't be watched", "err", err)
-			}
-		}
-		notices, errs = w.Events, w.Errors
+		notices, errs, add = w.Events, w.Errors, w.Add
 	}
+	watched := map[string]bool{}
+	p.notice(watched, add)
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
-	seen := p.fingerprint()
+	seen := p.fingerprints()
 	for {
 		select {
 		case <-ctx.Done():
@@ -47,12 +46,45 @@ func (p *process) watch(ctx context.Context) {
 			settle(ctx, notices)
 		case <-tick.C:
 		}
-		if now := p.fingerprint(); now != seen {
-			seen = now
+		if now := p.fingerprints(); !unchanged(now, seen) {
 			if err := p.Reload(); err != nil {
 				p.log.Error("reload", "err", err)
 			}
+			p.notice(watched, add)
+			seen = p.alsoSeen(now)
 		}
+	}
+}
+
+// alsoSeen are the fingerprints of before a reload, with those of files that were not
+// included then.
+func (p *process) alsoSeen(seen map[string]fingerprint) map[string]fingerprint {
+	all := p.fingerprints()
+	if seen == nil || all == nil {
+		return seen
+	}
+	for path := range all {
+		if before, ok := seen[path]; ok { // it may have changed since it was read
+			all[path] = before
+		}
+	}
+	return all
+}
+
+// unchanged says whether files are as they were; nil is that one can't be read.
+func unchanged(a, b map[string]fingerprint) bool { return (a == nil) == (b == nil) && maps.Equal(a, b) }
+
+// notice has changes in the directories be noticed that are not yet.
+func (p *process) notice(watched map[string]bool, add func(dir string) error) {
+	for _, dir := range p.directories() {
+		if watched[dir] {
+			continue
+		}
+		if err := add(dir); err != nil {
+			p.log.Warn("directory can't be watched", "err", err)
+			continue
+		}
+		watched[dir] = true
 	}
 }
 
@@ -77,9 +109,12 @@ func settle(ctx context.Context, notices <-chan fsnotify.Event) {
 
 // directories are those whose entries decide what is read.
 func (p *process) directories() (all []string) {
-	for _, f := range p.files {
+	p.mu.Lock()
+	files := slices.Concat(p.files, p.parts)
+	p.mu.Unlock()
+	for _, f := range files {
 		dir := f
-		if info, err := os.Stat(f); err == nil && !info.IsDir() {
+		if info, err := os.Stat(f); err != nil || !info.IsDir() {
 			dir = filepath.Dir(f)
 		}
 		if !slices.Contains(all, dir) {
@@ -89,16 +124,38 @@ func (p *process) directories() (all []string) {
 	return all
 }
 
-// fingerprint is a hash of the content of all files; "" while one can't be read,
-// as in the middle of a swap.
-func (p *process) fingerprint() string {
-	h := sha256.New()
-	for _, f := range p.files {
+// fingerprint is a hash of the content of a file, or of the files of a directory.
+type fingerprint [sha256.Size]byte
+
+// fingerprints are those of all that is watched; nil while one can't be read, as in the
+// middle of a swap.
+func (p *process) fingerprints() map[string]fingerprint {
+	all := map[string]fingerprint{}
+	for _, f := range p.watches() {
+		h := sha256.New()
 		if err := addTo(h, f); err != nil {
-			return ""
+			return nil
 		}
+		all[f] = fingerprint(h.Sum(nil))
 	}
-	return string(h.Sum(nil))
+	return all
+}
+
+// watches are the files and directories that were given and the files that these include,
+// with those that patterns mean now.
+func (p *process) watches() []string {
+	p.mu.Lock()
+	parts := p.parts
+	p.mu.Unlock()
+	all := slices.Clone(p.files)
+	for _, part := range parts {
+		found, err := filepath.Glob(part)
+		if err != nil || len(found) == 0 && !strings.ContainsAny(part, "*?[") {
+			found = []string{part} // which is not there
+		}
+		all = append(all, found...)
+	}
+	return all
 }
 
 func addTo(h hash.Hash, path string) error {

@@ -31,7 +31,7 @@ func Pack(of []*engine.Message) []byte {
 			w.uint(l.Window.Part)
 		}
 	}
-	metas := metaTable{w: w, known: map[engine.Meta]int{}}
+	metas, vars := w.tables()
 	for _, m := range of {
 		o := m.Provenance()
 		w.bytes(m.Bytes())
@@ -40,9 +40,11 @@ func Pack(of []*engine.Message) []byte {
 		w.time(o.ReceivedAt)
 		w.uint(o.Attempt)
 		w.text(o.BatchKey)
+		w.uint(o.BatchIndex)
 		if w.flags(map[bool]byte{true: 1}[o.Err != nil]); o.Err != nil {
 			w.err(o.Err)
 		}
+		vars.put(o.Vars)
 	}
 	return w.b
 }
@@ -54,38 +56,43 @@ func likeness(of []*engine.Message) *engine.Likeness {
 	return of[0].Provenance().Batch
 }
 
-// metaTable writes metadata that several messages share once.
-type metaTable struct {
+// table writes what several messages share, such as metadata, once.
+type table[T comparable] struct {
 	w     *writer
-	known map[engine.Meta]int
+	write func(T)
+	known map[T]int
 }
 
-func (t *metaTable) put(m engine.Meta) {
-	i, known := t.known[m]
+func (w *writer) tables() (metas table[engine.Meta], vars table[engine.Vars]) {
+	return table[engine.Meta]{w, w.meta, map[engine.Meta]int{}}, table[engine.Vars]{w, w.putVars, map[engine.Vars]int{}}
+}
+
+func (t *table[T]) put(x T) {
+	i, known := t.known[x]
 	if !known {
 		i = len(t.known)
-		t.known[m] = i
+		t.known[x] = i
 	}
 	t.w.uint(i)
 	if !known {
-		t.w.meta(m)
+		t.write(x)
 	}
 }
 
-// metaList is the other side of a metaTable.
-type metaList []engine.Meta
+// list is the other side of a table.
+type list[T any] []T
 
-func (l *metaList) next(r *reader) engine.Meta {
+func (l *list[T]) next(r *reader, read func(*reader) T) (none T) {
 	switch i := r.small(); {
 	case i < len(*l):
 		return (*l)[i]
 	case i == len(*l):
-		m := r.meta()
-		*l = append(*l, m)
-		return m
+		x := read(r)
+		*l = append(*l, x)
+		return x
 	default:
 		r.fail()
-		return engine.Meta{}
+		return none
 	}
 }
 
@@ -111,7 +118,7 @@ func DecodeJob(b []byte) (*Job, error) {
 }
 
 // leastMessage is the fewest bytes that a message takes in a job.
-const leastMessage = 20
+const leastMessage = 22
 
 // Messages are the messages of the job, as a batch for inner steps.
 func (j *Job) Messages() (*engine.Batch, error) {
@@ -129,14 +136,17 @@ func (j *Job) Messages() (*engine.Batch, error) {
 		}
 	}
 	b := engine.NewBatch(n)
-	var metas metaList
+	var metas list[engine.Meta]
+	var vars list[engine.Vars]
 	for range n {
 		body := r.bytes()
-		meta := metas.next(r)
-		o := engine.Provenance{Input: r.text(), ReceivedAt: r.time(), Attempt: r.small(), BatchKey: r.text(), Batch: l}
+		meta := metas.next(r, (*reader).meta)
+		o := engine.Provenance{Input: r.text(), ReceivedAt: r.time(), Attempt: r.small(), BatchKey: r.text(),
+			BatchIndex: r.small(), Batch: l}
 		if r.flags() == 1 {
 			o.Err = r.failure()
 		}
+		o.Vars = vars.next(r, (*reader).vars)
 		if r.err != nil {
 			return nil, r.err
 		}
@@ -155,6 +165,7 @@ const (
 
 	madeSameBody = 1
 	madeSameMeta = 2
+	madeSameVars = 4
 )
 
 // EncodeAnswer is the encoded outcome of an attempt: a result, or an error for all.
@@ -185,14 +196,20 @@ func EncodeAnswer(t Try, result *pool.Result, err error) []byte {
 		}
 	}
 	w.uint(len(result.Made))
-	metas := metaTable{w: w, known: map[engine.Meta]int{}}
+	metas, vars := w.tables()
 	for _, d := range result.Made {
-		w.made(&d, &metas)
+		w.made(&d)
+		if !d.SameMeta {
+			metas.put(d.Meta)
+		}
+		if !d.SameVars {
+			vars.put(d.Vars)
+		}
 	}
 	return w.b
 }
 
-func (w *writer) made(d *pool.Made, metas *metaTable) {
+func (w *writer) made(d *pool.Made) {
 	w.uint(len(d.Of))
 	for _, i := range d.Of {
 		w.uint(i)
@@ -204,12 +221,12 @@ func (w *writer) made(d *pool.Made, metas *metaTable) {
 	if d.SameMeta {
 		flags |= madeSameMeta
 	}
+	if d.SameVars {
+		flags |= madeSameVars
+	}
 	w.flags(flags)
 	if !d.SameBody {
 		w.bytes(d.Body)
-	}
-	if !d.SameMeta {
-		metas.put(d.Meta)
 	}
 }
 
@@ -238,12 +255,16 @@ func DecodeAnswer(b []byte, worker string) (t Try, result *pool.Result, failure 
 		}
 		result.Ends = append(result.Ends, e)
 	}
-	var metas metaList
+	var metas list[engine.Meta]
+	var vars list[engine.Vars]
 	for n := r.count(); len(result.Made) < n && r.err == nil; {
 		var d pool.Made
 		r.made(&d, len(result.Ends))
 		if !d.SameMeta {
-			d.Meta = metas.next(r)
+			d.Meta = metas.next(r, (*reader).meta)
+		}
+		if !d.SameVars {
+			d.Vars = vars.next(r, (*reader).vars)
 		}
 		result.Made = append(result.Made, d)
 	}
@@ -260,8 +281,8 @@ func (r *reader) made(d *pool.Made, n int) {
 		d.Of = append(d.Of, i)
 	}
 	flags := r.flags()
-	d.SameBody, d.SameMeta = flags&madeSameBody != 0, flags&madeSameMeta != 0
-	if len(d.Of) == 0 || len(d.Of) > 1 && (d.SameBody || d.SameMeta) {
+	d.SameBody, d.SameMeta, d.SameVars = flags&madeSameBody != 0, flags&madeSameMeta != 0, flags&madeSameVars != 0
+	if len(d.Of) == 0 || len(d.Of) > 1 && (d.SameBody || d.SameMeta || d.SameVars) {
 		r.fail()
 	}
 	if !d.SameBody {

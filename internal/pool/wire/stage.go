@@ -19,18 +19,28 @@ import (
 // Steps is a config field: a list of steps that can be sent to another process.
 type Steps struct {
 	Steps engine.Steps
+	Bound string // a function that they call and that means nothing in another process; "": none
 
 	node   *schema.Node
 	lookup schema.Lookup
-	limits *expr.Limits // of its pipeline
+	limits *expr.Limits      // of its pipeline
+	lists  *engine.StepLists // that the steps may use
 }
 
 // UnmarshalConfig reads a list of steps.
 func (s *Steps) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
+	calls := schema.Shared[expr.Calls](d)
+	before := len(*calls)
 	if d.Decode(n, &s.Steps) && len(s.Steps) == 0 {
 		d.Report(n, schema.Problem{Code: schema.BadValue, Message: "the list of steps is empty"})
 	}
-	s.node, s.lookup, s.limits = n, d.Lookup(), schema.Shared[expr.Limits](d)
+	for _, c := range (*calls)[before:] {
+		if c.Bound {
+			s.Bound = c.Name
+		}
+	}
+	s.node, s.lookup, s.limits = d.Bound(n), d.Lookup(), schema.Shared[expr.Limits](d)
+	s.lists = schema.Shared[engine.StepLists](d)
 }
 
 // DescribeConfig is a list of steps.
@@ -39,15 +49,17 @@ func (s *Steps) DescribeConfig() *schema.Type {
 }
 
 // Stage is what a worker must know about a pool: its steps as they are written, with the
-// values of the placeholders in them. A worker looks up nothing itself.
+// lists that they use and the values of the placeholders in them. A worker looks up nothing
+// itself.
 type Stage struct {
 	Steps       *schema.Node
-	Values      map[string][]byte `json:",omitempty"` // of placeholders, which need not be UTF-8
-	Whole       bool              // jobs are whole batches
-	StepTimeout time.Duration     // of steps that have none of their own
-	ExprMemory  int64             `json:",omitempty"` // limits of an evaluation, see expr.Limits
-	ExprSteps   int               `json:",omitempty"`
-	Timeout     time.Duration     // of a try
+	Lists       map[string]*schema.Node `json:",omitempty"` // definitions of resources.steps, by name
+	Values      map[string][]byte       `json:",omitempty"` // of placeholders, which need not be UTF-8
+	Whole       bool                    // jobs are whole batches
+	StepTimeout time.Duration           // of steps that have none of their own
+	ExprMemory  int64                   `json:",omitempty"` // limits of an evaluation, see expr.Limits
+	ExprSteps   int                     `json:",omitempty"`
+	Timeout     time.Duration           // of a try
 	Lease       time.Duration
 }
 
@@ -65,7 +77,13 @@ func (s *Steps) Stage(whole bool, timeout time.Duration) (*Stage, error) {
 		}
 		return value, ok, err
 	})
+	lists := schema.Shared[engine.StepLists](d)
+	lists.Defined = s.lists.Defined
 	stage.decode(d, s.node)
+	stage.Lists = map[string]*schema.Node{}
+	for _, u := range lists.Uses {
+		stage.Lists[u.List.Name] = u.List.Node
+	}
 	return stage, nil
 }
 
@@ -90,11 +108,24 @@ func (s *Stage) decode(d *schema.Decoder, n *schema.Node) engine.Steps {
 
 // whole says whether a node is one that a hub has sent.
 func whole(n *schema.Node) bool {
-	if n == nil || n.Kind > schema.MapNode || n.Kind == schema.MapNode && len(n.Keys) != len(n.Items) {
+	if n == nil || n.Kind > schema.MapNode || n.Kind == schema.MapNode && len(n.Keys) != len(n.Items) ||
+		!wholeParams(n.Params) {
 		return false
 	}
 	part := func(n *schema.Node) bool { return !whole(n) }
 	return !slices.ContainsFunc(n.Keys, part) && !slices.ContainsFunc(n.Items, part)
+}
+
+// wholeParams says the same of the values of parameters.
+func wholeParams(p *schema.Params) bool {
+	for ; p != nil; p = p.Outer {
+		for _, v := range p.By {
+			if v.Value != nil && !whole(v.Value) || v.As > schema.AsCode {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // Sealed is the stage as it travels, and its hash, by which jobs name it.
@@ -116,6 +147,11 @@ func Unseal(text []byte, hash string) (*Stage, error) {
 	if err := json.Unmarshal(text, s); err != nil {
 		return nil, fmt.Errorf("the configuration of the pool: %w", err)
 	}
+	for _, n := range s.Lists {
+		if !whole(n) {
+			return nil, fmt.Errorf("the configuration of the pool has a list of steps that is not complete")
+		}
+	}
 	if !whole(s.Steps) || s.Lease < time.Millisecond || s.Timeout <= 0 {
 		return nil, fmt.Errorf("the configuration of the pool is not complete")
 	}
@@ -130,6 +166,9 @@ func (s *Stage) Build(pool string, log *slog.Logger, secrets *schema.Secrets) (*
 	})
 	d.Hide(secrets)
 	*schema.Shared[expr.Limits](d) = expr.Limits{Memory: schema.Size(s.ExprMemory), Steps: s.ExprSteps}
+	for name, n := range s.Lists {
+		schema.Shared[engine.StepLists](d).Define(name, n)
+	}
 	steps := s.decode(d, s.Steps)
 	if err := first(d.Problems()); err != nil {
 		return nil, err

@@ -18,6 +18,7 @@ import (
 	_ "github.com/flowd-io/flowd/processors/map"
 	_ "github.com/flowd-io/flowd/processors/meta"
 	_ "github.com/flowd-io/flowd/processors/set"
+	_ "github.com/flowd-io/flowd/processors/steps"
 	_ "github.com/flowd-io/flowd/processors/switch"
 	"github.com/flowd-io/flowd/schema"
 )
@@ -33,12 +34,27 @@ func steps(t testing.TB, text string, values map[string]string) *wire.Steps {
 		v, ok := values[name]
 		return v, ok, nil
 	})
+	for name, list := range lists {
+		n, err := schema.ParseJSON(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		schema.Shared[engine.StepLists](d).Define(name, n)
+	}
 	s := &wire.Steps{}
 	d.Decode(n, s)
 	for _, p := range d.Problems() {
 		t.Fatalf("%s: %s", text, p)
 	}
 	return s
+}
+
+// lists are the lists of steps that there are.
+var lists = map[string]string{
+	"plain": `[{"set": {"plain": "1"}}, {"steps": {"put": {"to": "x.y", "what": "a + 1"}}}]`,
+	"put": `{"parameters": {"to": "path", "what": "expression", "label": {"default": "${LABEL:-none}"}},
+		"do": [{"set": {"${param.to}": "${param.what}", "label": "${param.label}"}}]}`,
+	"unused": `[{"set": {"unused": "${NOWHERE}"}}]`,
 }
 
 // stageOf is the stage of steps, as a hub makes it.
@@ -146,12 +162,73 @@ func TestAStageIsKnownByItsHash(t *testing.T) {
 	}
 }
 
+func TestListsOfStepsTravel(t *testing.T) {
+	for _, tt := range []struct{ name, steps, want string }{
+		{"a list", `[{"steps": "plain"}]`, `{"a":1,"plain":1,"x":{"y":2},"label":"here"}`},
+		{"a list with values", `[{"steps": {"put": {"to": "b", "what": "a * 2", "label": "own"}}}]`,
+			`{"a":1,"b":2,"label":"own"}`},
+		{"steps in place", `[{"steps": [{"set": {"b": "a"}}]}]`, `{"a":1,"b":1}`},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			stage := stageOf(t, steps(t, tt.steps, map[string]string{"LABEL": "here"}))
+			if stage.Lists["unused"] != nil {
+				t.Error("a list travels that no step uses")
+			}
+			if got := run(t, there(t, stage), `{"a":1}`); got != tt.want {
+				t.Errorf("got %s, want %s", got, tt.want)
+			}
+		})
+	}
+}
+
+// A pool in a list has the values that the use of the list gives.
+func TestParametersTravel(t *testing.T) {
+	n, err := schema.ParseJSON(`{"do": [{"set": {"${param.to}": "'${param.text}'"}}, {"steps": {"put": {"to": "${param.to}s", "what": "a"}}}]}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := func(s string) *schema.Node { return &schema.Node{Kind: schema.TextNode, Text: s} }
+	d := schema.NewDecoder(nil)
+	for name, list := range lists {
+		n, err := schema.ParseJSON(list)
+		if err != nil {
+			t.Fatal(err)
+		}
+		schema.Shared[engine.StepLists](d).Define(name, n)
+	}
+	var pool struct { // the parameters are in force for all of it, and not told again for what is inside
+		Do wire.Steps `yaml:"do"`
+	}
+	of := binding{to: &pool, params: &schema.Params{Of: "outer", By: map[string]schema.Param{
+		"to": {Value: text("b"), As: schema.AsPath}, "text": {Value: text("it's")}}}}
+	d.Decode(n, &of)
+	for _, p := range d.Problems() {
+		t.Fatal(p)
+	}
+	if got, want := run(t, there(t, stageOf(t, &pool.Do)), `{"a":1}`), `{"a":1,"b":"it's","bs":1,"label":"none"}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
+// binding decodes steps with parameters in force.
+type binding struct {
+	to     any
+	params *schema.Params
+}
+
+func (b *binding) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
+	d.DecodeAt(n, d.Bind(n, b.params), b.to)
+}
+
 func TestAnIncompleteStageIsRefused(t *testing.T) {
 	for _, text := range []string{
 		``, `null`, `{}`, `[]`, `{"Steps":null,"Lease":1000000000,"Timeout":1}`,
 		`{"Steps":{"Kind":5,"Items":[null]},"Lease":1000000000,"Timeout":1}`,
 		`{"Steps":{"Kind":6,"Keys":[{"Kind":4,"Text":"x"}]},"Lease":1000000000,"Timeout":1}`,
 		`{"Steps":{"Kind":77},"Lease":1000000000,"Timeout":1}`,
+		`{"Steps":{"Kind":5},"Lists":{"x":null},"Lease":1000000000,"Timeout":1}`,
+		`{"Steps":{"Kind":5,"Params":{"By":{"x":{"Value":{"Kind":77}}}}},"Lease":1000000000,"Timeout":1}`,
+		`{"Steps":{"Kind":5,"Params":{"Outer":{"By":{"x":{"As":9}}}}},"Lease":1000000000,"Timeout":1}`,
 		`{"Steps":{"Kind":5},"Lease":1,"Timeout":1}`,
 		`{"Steps":{"Kind":5},"Lease":1000000000,"Timeout":-1}`,
 	} {
@@ -187,7 +264,8 @@ func TestAnEmptyListOfStepsIsAProblem(t *testing.T) {
 
 func FuzzUnseal(f *testing.F) {
 	for _, text := range []string{`[{"set": {"a": "1"}}]`,
-		`[{"switch": [{"when": "a > 1", "do": [{"map": "this"}]}, {"do": [{"fail": "small"}]}], "on_error": "drop"}]`} {
+		`[{"switch": [{"when": "a > 1", "do": [{"map": "this"}]}, {"do": [{"fail": "small"}]}], "on_error": "drop"}]`,
+		`[{"steps": "plain"}]`} {
 		sealed, _ := stageOf(f, steps(f, text, nil)).Sealed()
 		f.Add(string(sealed))
 	}

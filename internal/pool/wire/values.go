@@ -10,11 +10,15 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/doc"
 )
 
 // writer and reader are the binary form of jobs and answers: lengths and numbers as
 // varints, values after a letter for their type.
-type writer struct{ b []byte }
+type writer struct {
+	b    []byte
+	vars bool // writes vars, which may have more types than metadata
+}
 
 func (w *writer) uint(n int)     { w.b = binary.AppendUvarint(w.b, uint64(n)) }
 func (w *writer) id(n uint64)    { w.b = binary.AppendUvarint(w.b, n) }
@@ -30,9 +34,12 @@ func (w *writer) time(t time.Time) {
 	w.bytes(text)
 }
 
-// value is one value of metadata, of the types that engine.Meta allows; any other is
-// its text.
+// value is one value of metadata or of vars, of the types that engine.Meta and engine.Vars
+// allow; any other is its text.
 func (w *writer) value(v any) {
+	if w.vars && w.variable(v) {
+		return
+	}
 	switch v := v.(type) {
 	case nil:
 		w.flags('n')
@@ -88,6 +95,32 @@ func (w *writer) meta(m engine.Meta) {
 	for name, v := range m.Added() {
 		w.text(name)
 		w.value(v)
+	}
+}
+
+// variable writes a value of a type that only vars have.
+func (w *writer) variable(v any) bool {
+	switch v := v.(type) {
+	case doc.Number:
+		w.flags('N')
+		w.text(string(v))
+	case time.Duration:
+		w.flags('D')
+		w.int(int64(v))
+	default:
+		return false
+	}
+	return true
+}
+
+func (w *writer) putVars(v engine.Vars) {
+	w.vars = true
+	defer func() { w.vars = false }()
+	all := maps.Collect(v.All())
+	w.uint(len(all))
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		w.text(name)
+		w.value(all[name])
 	}
 }
 
@@ -203,6 +236,10 @@ func (r *reader) value(depth int) any {
 		return f
 	case 's':
 		return r.text()
+	case 'N':
+		return r.number()
+	case 'D':
+		return time.Duration(r.int())
 	case 'T':
 		return r.time()
 	case 'b':
@@ -226,6 +263,33 @@ func (r *reader) value(depth int) any {
 		r.fail()
 	}
 	return nil
+}
+
+// number is an integer of any size: what is none could end up in a document.
+func (r *reader) number() any {
+	n, err := doc.Decode(r.bytes())
+	switch n.(type) {
+	case int, float64, doc.Number:
+		if err == nil {
+			return n
+		}
+	}
+	r.fail()
+	return nil
+}
+
+// mostVars is how many vars a message may have: all of their names are in a configuration.
+const mostVars = 4096
+
+func (r *reader) vars() (v engine.Vars) {
+	for n := r.upTo(mostVars, r.id()); n > 0 && r.err == nil; n-- {
+		name := r.text()
+		if _, again := v.Get(name); again {
+			r.fail()
+		}
+		v = v.With(name, r.value(0))
+	}
+	return v
 }
 
 func (r *reader) meta() engine.Meta {

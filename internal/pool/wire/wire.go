@@ -9,7 +9,7 @@ import (
 )
 
 // Protocol is the version of the protocol between hub and workers.
-const Protocol = 2
+const Protocol = 3
 
 // Subjects of NATS. A hub's own have its id. FROM is the id of the connection that reports
 // or asks: a hub's own server lets each use no other, and a hub answers only to the inboxes

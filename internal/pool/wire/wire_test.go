@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"reflect"
 	"runtime"
@@ -13,7 +14,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/doc"
 	"github.com/flowd-io/flowd/internal/pool"
 )
 
@@ -83,6 +87,40 @@ func TestAJobWithoutABatchHasNone(t *testing.T) {
 		if o := m.Provenance(); o.Batch != nil || o.Err != nil || o.Input != "" || !o.ReceivedAt.IsZero() {
 			t.Errorf("got %+v", o)
 		}
+	}
+}
+
+func TestVarsTravel(t *testing.T) {
+	at := time.Date(2024, 2, 29, 1, 2, 3, 4, time.UTC)
+	values := map[string]any{"int": -1, "big": doc.Number("18446744073709551616"), "float": 0.5, "text": "a",
+		"bytes": []byte{0, 255}, "time": at, "duration": -time.Hour, "list": []any{nil, map[string]any{"a": doc.Number("-9223372036854775809")}}}
+	var vars engine.Vars
+	for name, v := range values {
+		vars = vars.With(name, v)
+	}
+	b := engine.NewBatch(3)
+	for i := range 3 {
+		if m := b.Add([]byte("x")); i > 0 {
+			m.SetVars(vars)
+		}
+	}
+	_, got := sent(t, slices.Collect(b.All()))
+	there := slices.Collect(got.All())
+	if there[0].Vars() != (engine.Vars{}) || there[1].Vars() != there[2].Vars() {
+		t.Errorf("got %v, want none of the first, and those of the others shared", there)
+	}
+	if diff := cmp.Diff(maps.Collect(there[1].Vars().All()), values); diff != "" {
+		t.Errorf("a job (-got +want):\n%s", diff)
+	}
+	answer := EncodeAnswer(Try{}, &pool.Result{Ends: make([]pool.End, 2), Made: []pool.Made{
+		{Of: []int{0}, SameBody: true, SameMeta: true, SameVars: true}, {Of: []int{1}, SameBody: true, SameMeta: true, Vars: vars},
+	}}, nil)
+	_, result, failure, err := DecodeAnswer(answer, "w")
+	if err != nil || failure != nil || !result.Made[0].SameVars || result.Made[1].SameVars {
+		t.Fatalf("got %+v, %v, %v", result, failure, err)
+	}
+	if diff := cmp.Diff(maps.Collect(result.Made[1].Vars.All()), values); diff != "" {
+		t.Errorf("an answer (-got +want):\n%s", diff)
 	}
 }
 
@@ -178,11 +216,11 @@ func TestAnErrorSaysWhereItIsFrom(t *testing.T) {
 }
 
 func TestAnotherProtocolIsRefused(t *testing.T) {
-	if _, err := DecodeJob([]byte{Protocol + 1}); err == nil || !strings.Contains(err.Error(), "version 3") {
+	if _, err := DecodeJob([]byte{Protocol + 1}); err == nil || !strings.Contains(err.Error(), "version 4") {
 		t.Error(err)
 	}
 	if _, _, _, err := DecodeAnswer([]byte{Protocol + 1}, "w"); err == nil ||
-		!strings.Contains(err.Error(), "version 3") {
+		!strings.Contains(err.Error(), "version 4") {
 		t.Error(err)
 	}
 }

@@ -1,0 +1,235 @@
+package test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/flowd-io/flowd/internal/testing/fakes3"
+)
+
+func gzipped(t *testing.T, text string) string {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, err := io.WriteString(w, text)
+	if err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// TestAReaderOfObjectsThatIsKilledLosesNothing kills flowd again and again: together, the
+// lives have written each line, few of them twice, and in the end all objects are done.
+func TestAReaderOfObjectsThatIsKilledLosesNothing(t *testing.T) {
+	t.Parallel()
+	const files, each, lives = 8, 20_000, 5
+	s := fakes3.Start(t)
+	s.Page = 3
+	for i := range files {
+		var text strings.Builder
+		for n := range each {
+			fmt.Fprintf(&text, "object %d line %d %s\n", i, n, strings.Repeat("x", 50))
+		}
+		if i%2 == 0 {
+			s.Put(t, fmt.Sprintf("in/%d.log", i), text.String())
+		} else {
+			s.Put(t, fmt.Sprintf("in/%d.log.gz", i), gzipped(t, text.String()))
+		}
+	}
+	dir := t.TempDir()
+	config := write(t, dir, "p.yaml", `
+inputs:
+  in: {s3: {`+s.Fields()+`, prefix: in/, checkpoint: cp, after: {move: done/}}}
+outputs:
+  out: {stdout: {}}
+`)
+	seen, times := map[string]bool{}, 0
+	take := func(text string) {
+		for line := range strings.Lines(text) {
+			if whole, ok := strings.CutSuffix(line, "\n"); ok { // the last one may be cut off
+				seen[whole] = true
+				times++
+			}
+		}
+	}
+	for range lives {
+		p := start(t, dir, "-c", config)
+		for range files * each / (lives + 2) {
+			take(p.Line() + "\n")
+		}
+		p.Signal(syscall.SIGKILL)
+		take(p.Wait().Stdout)
+	}
+	last := flowd(t, dir, "", "-c", config)
+	last.Want(t, 0)
+	take(last.Stdout)
+	if len(seen) != files*each {
+		t.Errorf("%d lines arrived, want %d", len(seen), files*each)
+	}
+	if times > files*each*2 {
+		t.Errorf("%d lines were written for %d: nothing was resumed", times, files*each)
+	}
+	for _, key := range s.Keys(t) {
+		if !strings.HasPrefix(key, "done/") {
+			t.Errorf("%s was read and not moved", key)
+		}
+	}
+	again := flowd(t, dir, "", "-c", config)
+	if again.Want(t, 0); again.Stdout != "" {
+		t.Errorf("all was read, and %d bytes came again", len(again.Stdout))
+	}
+}
+
+// gateway is versitygw, a server of S3 that shares no code with the fake. Objects are files below the directory that it
+// returns.
+func gateway(t *testing.T) (dir, fields string, client *s3.Client) {
+	t.Helper()
+	program, err := goProgram("github.com/versity/versitygw/cmd/versitygw@v1.8.0")
+	if err != nil {
+		skip(t, "no second S3 to test against", err)
+	}
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := free.Addr().String()
+	free.Close()
+	dir = t.TempDir()
+	server := exec.CommandContext(
+		t.Context(),
+		program,
+		"--access",
+		"test",
+		"--secret",
+		"testtest",
+		"--port",
+		address,
+		"--quiet",
+		"posix",
+		dir,
+	)
+	var out bytes.Buffer
+	server.Stdout, server.Stderr = &out, &out
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	url := "http://" + address
+	client = s3.New(s3.Options{Region: "us-east-1", UsePathStyle: true, BaseEndpoint: &url,
+		Credentials: credentials.NewStaticCredentialsProvider("test", "testtest", "")})
+	t.Cleanup(func() {
+		_ = server.Process.Kill()
+		_ = server.Wait()
+	})
+	up, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for {
+		if _, err = client.CreateBucket(up, &s3.CreateBucketInput{Bucket: aws.String("lake")}); err == nil {
+			break
+		}
+		if up.Err() != nil {
+			t.Fatalf("versitygw does not answer: %v\n%s", err, out.String())
+		}
+	}
+	return dir, fmt.Sprintf(
+		"bucket: lake, endpoint: %q, region: us-east-1, credentials: {access_key_id: test, secret_access_key: testtest}",
+		url,
+	), client
+}
+
+// TestS3AgainstAnotherServer writes and reads with a server that keeps objects as files.
+func TestS3AgainstAnotherServer(t *testing.T) {
+	t.Parallel()
+	dir, fields, client := gateway(t)
+	work := t.TempDir()
+	var in strings.Builder
+	for i := range 3000 {
+		fmt.Fprintf(&in, `{"id": %d, "tenant": "t%d", "pad": %q}`+"\n", i, i%3, strings.Repeat("x", 6000))
+	}
+	write(t, work, "out.yaml", `
+inputs: {in: {stdin: {}}}
+batchers:
+  tenant: {key: tenant, batch: {size: 1000}, processors: [archive: lines], output: lake}
+outputs:
+  lake: {s3: {`+fields+`, key: "in/$(batch_key())/all é+.ndjson", part_size: 5MiB, metadata: {tenant: $(batch_key())}, tags: {kind: test}}}
+`)
+	flowdWith(t, work, in.String(), "-c", "out.yaml")
+	sizes := map[string]int{}
+	for i := range 3 {
+		tenant := fmt.Sprintf("t%d", i)
+		text, err := os.ReadFile(filepath.Join(dir, "lake", "in", tenant, "all é+.ndjson"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sizes[tenant] = bytes.Count(text, []byte("\n"))
+		key := "in/" + tenant + "/all é+.ndjson"
+		head, err := client.HeadObject(t.Context(), &s3.HeadObjectInput{Bucket: aws.String("lake"), Key: &key})
+		if err != nil || head.Metadata["tenant"] != tenant ||
+			aws.ToString(head.ContentType) != "application/x-ndjson" {
+			t.Errorf("%s: %v %+v", key, err, head)
+		}
+		tags, err := client.GetObjectTagging(
+			t.Context(),
+			&s3.GetObjectTaggingInput{Bucket: aws.String("lake"), Key: &key},
+		)
+		if err != nil || len(tags.TagSet) != 1 {
+			t.Errorf("%s: tags %v, %v", key, tags, err)
+		}
+	}
+	for tenant, n := range sizes {
+		if n != 1000 && n != 999 {
+			t.Errorf("%s has %d lines", tenant, n)
+		}
+	}
+
+	for _, after := range []string{"{tag: {state: read}}", "{move: done/}", "delete"} {
+		write(t, work, "in.yaml", `
+inputs: {in: {s3: {`+fields+`, prefix: "`+map[bool]string{true: "done/", false: "in/"}[after == "delete"]+`", after: `+after+`}}}
+processors: [keep: [id]]
+outputs: {out: {stdout: {}}}
+`)
+		got := flowdWith(t, work, "", "-c", "in.yaml")
+		ids := map[string]bool{}
+		for line := range strings.Lines(got) {
+			ids[line] = true
+		}
+		if len(ids) != 3000 {
+			t.Errorf("after %s: %d messages, want 3000", after, len(ids))
+		}
+	}
+	left, err := client.ListObjectsV2(t.Context(), &s3.ListObjectsV2Input{Bucket: aws.String("lake")})
+	if err != nil || len(left.Contents) != 0 {
+		t.Errorf("%d objects are left, %v", len(left.Contents), err)
+	}
+	uploads, err := client.ListMultipartUploads(
+		t.Context(),
+		&s3.ListMultipartUploadsInput{Bucket: aws.String("lake")},
+	)
+	if err != nil || len(uploads.Uploads) != 0 {
+		t.Errorf("%d uploads are left, %v", len(uploads.Uploads), err)
+	}
+}
+
+// flowdWith runs flowd to its end and gives what it has written.
+func flowdWith(t *testing.T, dir, stdin string, args ...string) string {
+	t.Helper()
+	got := flowd(t, dir, stdin, args...)
+	got.Want(t, 0)
+	return got.Stdout
+}

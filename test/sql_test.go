@@ -1,0 +1,89 @@
+package test
+
+import (
+	"database/sql"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	_ "modernc.org/sqlite" // the driver
+)
+
+const synced = `
+inputs:
+  old:
+    sql:
+      driver: sqlite
+      dsn: shop.db
+      query: "SELECT * FROM orders WHERE id > ? ORDER BY id LIMIT 500"
+      args: ["cursor() ?? 0"]
+      cursor: id
+      checkpoint: cp
+      interval: 10ms
+batchers:
+  all: {batch: {size: 100, timeout: 5ms}, output: new}
+outputs:
+  new:
+    sql: {driver: sqlite, dsn: copy.db, table: orders, columns: {id: id, total: total}, upsert: [id]}
+    concurrency: 4
+`
+
+// A copy that is killed again and again has each row in the end, once.
+func TestACopyOfATableThatIsKilledLosesNothing(t *testing.T) {
+	const lives, rows = 4, 20_000
+	dir := t.TempDir()
+	config := write(t, dir, "p.yaml", synced)
+	open := func(name string) *sql.DB {
+		db, err := sql.Open("sqlite", filepath.Join(dir, name)+"?_pragma=busy_timeout(5000)&_pragma=journal_mode(wal)")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { db.Close() })
+		if _, err := db.ExecContext(t.Context(), "CREATE TABLE orders (id INTEGER PRIMARY KEY, total TEXT)"); err != nil {
+			t.Fatal(err)
+		}
+		return db
+	}
+	shop, mirror := open("shop.db"), open("copy.db")
+	var values []string
+	for i := range rows {
+		values = append(values, fmt.Sprintf("(%d, '%d.50')", i+1, i))
+	}
+	if _, err := shop.ExecContext(t.Context(), "INSERT INTO orders VALUES "+strings.Join(values, ", ")); err != nil {
+		t.Fatal(err)
+	}
+	count := func() (n int) {
+		if err := mirror.QueryRowContext(t.Context(), "SELECT count(*) FROM orders").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	reaches := func(n int) {
+		t.Helper()
+		for late := time.Now().Add(time.Minute); count() < n; time.Sleep(time.Millisecond) {
+			if time.Now().After(late) {
+				t.Fatalf("%d rows after a minute, want %d", count(), n)
+			}
+		}
+	}
+	for life := range lives {
+		p := start(t, dir, "-c", config)
+		reaches((life + 1) * rows / (lives + 1))
+		p.Signal(syscall.SIGKILL)
+		p.Wait()
+	}
+	if n := count(); n == rows {
+		t.Fatal("it was never killed in time")
+	}
+	p := start(t, dir, "-c", config)
+	reaches(rows)
+	p.Signal(syscall.SIGTERM)
+	p.Wait().Want(t, 0, "draining")
+	var wrong int
+	if err := mirror.QueryRowContext(t.Context(), "SELECT count(*) FROM orders WHERE total <> (id - 1) || '.50'").Scan(&wrong); err != nil || wrong > 0 {
+		t.Errorf("%d rows are wrong, %v", wrong, err)
+	}
+}

@@ -1,0 +1,116 @@
+package test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+const hydrate = `
+inputs:
+  in: {stdin: {}}
+processors:
+  - set: {item: 'lookup("items", id)?.n'}
+outputs:
+  out: {stdout: {}}
+resources:
+  tables:
+    items: {file: items.csv, key: id, interval: 100ms}
+`
+
+// items are the rows of a table, all with one value.
+func items(rows int, value string) string {
+	var b strings.Builder
+	b.WriteString("id,n\n")
+	for i := range rows {
+		fmt.Fprintf(&b, "%d,%s\n", i, value)
+	}
+	return b.String()
+}
+
+// A table is whole before the first message is read: where it was read by an input before the
+// others, some of the first messages came too early.
+func TestNoMessageIsEarlierThanItsRow(t *testing.T) {
+	const rows, runs = 2000, 60
+	dir := t.TempDir()
+	write(t, dir, "p.yaml", hydrate)
+	write(t, dir, "items.csv", items(rows, "x"))
+	var stdin, want strings.Builder
+	for i := range rows {
+		fmt.Fprintf(&stdin, "{\"id\":%d}\n", rows-1-i)
+		fmt.Fprintf(&want, "{\"id\":%d,\"item\":\"x\"}\n", rows-1-i)
+	}
+	for run := range runs {
+		got := flowd(t, dir, stdin.String(), "-c", "p.yaml", "-s", "engine.workers=1")
+		got.Want(t, 0)
+		if got.Stdout != want.String() {
+			t.Fatalf("run %d: a row was missed", run)
+		}
+	}
+}
+
+func TestATableIsReadAgainWhileMessagesPass(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "p.yaml", hydrate)
+	write(t, dir, "items.csv", items(10, "first"))
+	p := start(t, dir, "-c", "p.yaml")
+	ask := func(want string) {
+		t.Helper()
+		p.Send(`{"id":7}` + "\n")
+		if got := p.Line(); got != `{"id":7,"item":"`+want+`"}` {
+			t.Errorf("stdout %s, want %s", got, want)
+		}
+	}
+	ask("first")
+	write(t, dir, "next.csv", items(11, "second"))
+	if err := os.Rename(filepath.Join(dir, "next.csv"), filepath.Join(dir, "items.csv")); err != nil {
+		t.Fatal(err)
+	}
+	p.Says("the table was read again")
+	ask("second")
+	write(t, dir, "items.csv", items(10, "third")+"7,twice\n")
+	p.Says(`the key \"7\" is in line 9 and again in line 12`)
+	ask("second")
+
+	// A reload of the pipeline goes on with the table, and with another configuration there is another.
+	p.Signal(syscall.SIGHUP)
+	p.Says("the running pipelines stay as they are") // the file is broken still
+	ask("second")
+	write(t, dir, "items.csv", items(12, "fourth"))
+	p.Says("the table was read again")
+	write(t, dir, "other.csv", "id,n\nx,7\n")
+	write(t, dir, "p.yaml", strings.Replace(strings.Replace(hydrate, "key: id", "key: n", 1), "items.csv", "other.csv", 1))
+	p.Signal(syscall.SIGHUP)
+	p.Says("reloaded")
+	ask("7")
+	p.Signal(syscall.SIGTERM)
+	p.Wait().Want(t, 0, "5 received: 5 delivered")
+}
+
+func TestWithoutItsTableAPipelineReadsNothing(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "p.yaml", hydrate)
+	got := flowd(t, dir, `{"id":1}`, "-c", "p.yaml")
+	got.Want(t, 1, "p.yaml:10:19: resources.tables.items.file: warning: items.csv: no such file or directory",
+		"table items: p.yaml:10:5: items.csv: no such file or directory", "0 received")
+	write(t, dir, "items.csv", "id,n\n1,x\n1,y\n")
+	got = flowd(t, dir, `{"id":1}`, "-c", "p.yaml")
+	got.Want(t, 2, `p.yaml:10:19: resources.tables.items.file: items.csv: the key "1" is in line 2 and again in line 3`)
+	if got.Stdout != "" {
+		t.Errorf("stdout %s", got.Stdout)
+	}
+}
+
+func TestTablesAreShown(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "p.yaml", hydrate)
+	write(t, dir, "items.csv", items(10000, "x"))
+	got := flowd(t, dir, "", "lint", "--show", "p.yaml")
+	got.Want(t, 0)
+	if !strings.Contains(got.Stdout, "p.yaml:10: 10000 rows, ") || !strings.Contains(got.Stdout, "KiB of memory") {
+		t.Errorf("the memory of a table is not shown:\n%s", got.Stdout)
+	}
+}
