@@ -69,6 +69,7 @@ var inside = map[string]string{
 	"internal/caches":        "processors",
 	"internal/caches/file":   "internal/caches",
 	"internal/caches/memory": "internal/caches internal/pipetest processors/state",
+	"internal/caches/sql":    "internal/caches",
 	"internal/call": "" +
 		"internal/aws internal/httpx internal/objects internal/objects/azure internal/objects/s3 " +
 		"internal/queue/sqs internal/registry internal/twophase outputs/http processors/exec processors/http " +
@@ -123,7 +124,7 @@ var inside = map[string]string{
 	"internal/registry":           "config internal/avro internal/jsonschema internal/protobuf",
 	"internal/reply":              "inputs/http_server outputs/reply",
 	"internal/service":            "cmd/flowd/cli",
-	"internal/sqldb":              "inputs/sql outputs/sql processors/sql",
+	"internal/sqldb":              "inputs/sql internal/caches/sql internal/tables outputs/sql processors/sql",
 	"internal/tables":             "config processors/geoip",
 	"internal/testing/brokertest": "test/bench",
 	"internal/testing/daemon":     "internal/testing/brokertest internal/testing/mariadbtest internal/testing/pgtest",

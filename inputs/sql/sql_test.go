@@ -13,54 +13,10 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/internal/sqldb"
-	"github.com/flowd-io/flowd/internal/testing/mariadbtest"
 	"github.com/flowd-io/flowd/internal/testing/pgtest"
+	"github.com/flowd-io/flowd/internal/testing/sqltest"
 	"github.com/flowd-io/flowd/schema"
 )
-
-var drivers = []string{"postgres", "mariadb", "sqlite"}
-
-// fresh is the dsn of a fresh database of a kind.
-func fresh(t *testing.T, driver string) string {
-	t.Helper()
-	switch driver {
-	case "postgres":
-		return pgtest.Database(t)
-	case "mariadb":
-		return mariadbtest.Database(t)
-	}
-	return filepath.Join(t.TempDir(), "test.db")
-}
-
-// connected is a connection of the test's own.
-func connected(t *testing.T, driver, dsn string, statements ...string) sqldb.Conn {
-	t.Helper()
-	c := sqldb.Defaults
-	c.Driver, c.DSN = driver, schema.NewSecret(dsn)
-	db, err := c.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := db.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		conn.Release()
-		_ = db.Close()
-	})
-	exec(t, conn, statements...)
-	return conn
-}
-
-func exec(t *testing.T, conn sqldb.Conn, statements ...string) {
-	t.Helper()
-	for _, s := range statements {
-		if _, err := conn.Exec(t.Context(), s, nil); err != nil {
-			t.Fatalf("%s: %v", s, err)
-		}
-	}
-}
 
 func made(t *testing.T, driver, dsn, more string) *input {
 	t.Helper()
@@ -140,7 +96,7 @@ func insert(t *testing.T, conn sqldb.Conn, from, to int) {
 	for i := from; i <= to; i++ {
 		values = append(values, fmt.Sprintf("(%d)", i))
 	}
-	exec(t, conn, "INSERT INTO t (id) VALUES "+strings.Join(values, ", "))
+	sqltest.Exec(t, conn, "INSERT INTO t (id) VALUES "+strings.Join(values, ", "))
 }
 
 // after is a query for what comes after the cursor.
@@ -150,10 +106,10 @@ func after(driver, more string) string {
 }
 
 func TestInput(t *testing.T) {
-	for _, driver := range drivers {
+	for _, driver := range sqltest.Drivers {
 		t.Run(driver, func(t *testing.T) {
-			dsn := fresh(t, driver)
-			connected(t, driver, dsn, "CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1), (2), (3)")
+			dsn := sqltest.Database(t, driver)
+			sqltest.Connect(t, driver, dsn, "CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1), (2), (3)")
 			enginetest.Input(t, func(t *testing.T) engine.Input {
 				return made(t, driver, dsn, `"query": "SELECT id FROM t ORDER BY id"`)
 			},
@@ -166,12 +122,12 @@ func TestInput(t *testing.T) {
 }
 
 func TestPages(t *testing.T) {
-	for _, driver := range drivers {
+	for _, driver := range sqltest.Drivers {
 		for _, limit := range []string{"", "LIMIT 7", "LIMIT 1000"} {
 			t.Run(driver+" "+limit, func(t *testing.T) {
 				t.Parallel()
-				dsn := fresh(t, driver)
-				insert(t, connected(t, driver, dsn, "CREATE TABLE t (id int PRIMARY KEY)"), 1, 3000)
+				dsn := sqltest.Database(t, driver)
+				insert(t, sqltest.Connect(t, driver, dsn, "CREATE TABLE t (id int PRIMARY KEY)"), 1, 3000)
 				equal(t, rest(t, opened(t, driver, dsn, after(driver, limit))), ids(1, 3000))
 			})
 		}
@@ -179,11 +135,11 @@ func TestPages(t *testing.T) {
 }
 
 func TestACheckpointIsOfWhatIsSettled(t *testing.T) {
-	for _, driver := range drivers {
+	for _, driver := range sqltest.Drivers {
 		t.Run(driver, func(t *testing.T) {
 			t.Parallel()
-			dsn := fresh(t, driver)
-			insert(t, connected(t, driver, dsn, "CREATE TABLE t (id int PRIMARY KEY)"), 1, 20)
+			dsn := sqltest.Database(t, driver)
+			insert(t, sqltest.Connect(t, driver, dsn, "CREATE TABLE t (id int PRIMARY KEY)"), 1, 20)
 			config := after(driver, "LIMIT 8") + `, "checkpoint": "` + filepath.Join(t.TempDir(), "c") + `"`
 			in := opened(t, driver, dsn, config)
 			var refs []uint64
@@ -214,8 +170,8 @@ func TestACheckpointIsOfWhatIsSettled(t *testing.T) {
 // A query that begins after a cursor leaves out other rows that have it.
 func TestRowsWithOneCursorCountTogether(t *testing.T) {
 	t.Parallel()
-	dsn := fresh(t, "sqlite")
-	connected(t, "sqlite", dsn, "CREATE TABLE t (id int, at int)", "INSERT INTO t VALUES (1, 1), (2, 5), (3, 5), (4, 5), (5, 6)")
+	dsn := sqltest.Database(t, "sqlite")
+	sqltest.Connect(t, "sqlite", dsn, "CREATE TABLE t (id int, at int)", "INSERT INTO t VALUES (1, 1), (2, 5), (3, 5), (4, 5), (5, 6)")
 	config := `"query": "SELECT id, at FROM t WHERE at > ? ORDER BY at, id", "args": ["cursor() ?? 0"], "cursor": "at", "checkpoint": "` +
 		filepath.Join(t.TempDir(), "c") + `"`
 	tests := []struct {
@@ -241,11 +197,11 @@ func TestRowsWithOneCursorCountTogether(t *testing.T) {
 }
 
 func TestNewRowsAreFound(t *testing.T) {
-	for _, driver := range drivers {
+	for _, driver := range sqltest.Drivers {
 		t.Run(driver, func(t *testing.T) {
 			t.Parallel()
-			dsn := fresh(t, driver)
-			conn := connected(t, driver, dsn, "CREATE TABLE t (id int PRIMARY KEY)")
+			dsn := sqltest.Database(t, driver)
+			conn := sqltest.Connect(t, driver, dsn, "CREATE TABLE t (id int PRIMARY KEY)")
 			insert(t, conn, 1, 2)
 			in := opened(t, driver, dsn, after(driver, "")+`, "interval": "10ms"`)
 			var all []string
@@ -265,13 +221,13 @@ func TestNewRowsAreFound(t *testing.T) {
 
 func TestAnEventEndsTheWait(t *testing.T) {
 	t.Parallel()
-	dsn := fresh(t, "postgres")
-	conn := connected(t, "postgres", dsn, "CREATE TABLE t (id int PRIMARY KEY)")
+	dsn := sqltest.Database(t, "postgres")
+	conn := sqltest.Connect(t, "postgres", dsn, "CREATE TABLE t (id int PRIMARY KEY)")
 	in := opened(t, "postgres", dsn, after("postgres", "")+`, "interval": "1h", "listen": "New Rows", "connections": 1`)
 	for i := range 3 {
 		insert(t, conn, i, i)
 		if i > 0 {
-			exec(t, conn, `NOTIFY "New Rows"`)
+			sqltest.Exec(t, conn, `NOTIFY "New Rows"`)
 		}
 		if i == 0 {
 			continue // found when listening begins
@@ -283,7 +239,7 @@ func TestAnEventEndsTheWait(t *testing.T) {
 		equal(t, docs, ids(i, i))
 	}
 	// A listener whose connection is cut listens again.
-	exec(t, conn, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'`)
+	sqltest.Exec(t, conn, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE 'LISTEN%'`)
 	insert(t, conn, 3, 3)
 	docs, _, err := read(t, in, 10)
 	if err != nil {
@@ -295,7 +251,7 @@ func TestAnEventEndsTheWait(t *testing.T) {
 func TestAFailureLosesNothing(t *testing.T) {
 	t.Parallel()
 	p := pgtest.Own(t)
-	conn := connected(t, "postgres", p.URL(""), "CREATE TABLE t (id int PRIMARY KEY, fill text DEFAULT repeat('x', 10000))")
+	conn := sqltest.Connect(t, "postgres", p.URL(""), "CREATE TABLE t (id int PRIMARY KEY, fill text DEFAULT repeat('x', 10000))")
 	insert(t, conn, 1, 5000)
 	in := opened(t, "postgres", p.URL(""), after("postgres", "")[:len(after("postgres", ""))-len(`, "cursor": "id"`)]+`, "cursor": "id"`)
 	in.cfg.Query = strings.Replace(in.cfg.Query, "SELECT id", "SELECT id, fill", 1)
@@ -347,7 +303,7 @@ func TestFaults(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			in := opened(t, "sqlite", fresh(t, "sqlite"), tt.more)
+			in := opened(t, "sqlite", sqltest.Database(t, "sqlite"), tt.more)
 			if _, _, err := read(t, in, 10); err == nil || !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}

@@ -21,14 +21,15 @@ import (
 type Config struct {
 	File      string          `yaml:"file,main" doc:"The file. It is read before anything else, and again when it has changed; until the new one is whole, the old one stays in use. Write a new file under another name and rename it."`
 	URL       string          `yaml:"url" doc:"Instead of a file: an http or https URL, which is asked every interval whether there is a newer version (by ETag and Last-Modified)."`
+	SQL       *Query          `yaml:"sql" doc:"Instead of a file: the rows of a query, which is asked again every interval."`
 	Format    string          `yaml:"format" check:"oneof=csv|ndjson|json|yaml|mmdb" doc:"Format; by default what the extension of the file or URL says (.csv, .tsv, .ndjson, .jsonl, .json, .yaml, .yml, .mmdb). json and yaml are a list of objects, or an object by key; mmdb is a database of networks, looked up by IP address."`
 	Key       engine.Names    `yaml:"key" doc:"Field or column that is the key of a row, or a list of several. They are names, not paths. Objects by key and databases of networks need none."`
 	Columns   []string        `yaml:"columns" doc:"Names of the columns of CSV without a header line."`
 	Delimiter codec.Delimiter `yaml:"delimiter" doc:"The character between values of CSV; a comma by default, a tab for .tsv."`
 	Numbers   bool            `yaml:"numbers" doc:"Values of CSV that are JSON numbers are numbers; otherwise all are text."`
 	MaxSize   schema.Size     `yaml:"max_size" check:"min=1KiB,max=2GiB" default:"256MiB" doc:"Bytes that the file may have, and about how much memory the table may take. A new version takes as much beside the old one while it is read."`
-	Interval  time.Duration   `yaml:"interval" check:"min=100ms" doc:"How often the file is looked at, 1s by default, or the URL asked, 5m by default."`
-	Timeout   time.Duration   `yaml:"timeout" check:"min=1ms,max=1h" default:"30s" doc:"How long one answer of the URL may take, its body included."`
+	Interval  time.Duration   `yaml:"interval" check:"min=100ms" doc:"How often the file is looked at, 1s by default, or the URL or database asked, 5m by default."`
+	Timeout   time.Duration   `yaml:"timeout" check:"min=1ms,max=1h" default:"30s" doc:"How long one answer of the URL or database may take, to its end."`
 	Auth      httpx.Auth      `yaml:"auth" doc:"Credentials to send to the URL."`
 	TLS       tlsconf.Client  `yaml:"tls" doc:"TLS settings for the URL other than the system's defaults."`
 	Place     schema.Place    `yaml:",place"`
@@ -38,7 +39,7 @@ type Config struct {
 func (*Config) Words() map[string]string {
 	return map[string]string{
 		"path": "write `file`", "source": "write `file` or `url`", "primary_key": "write `key`", "keys": "write `key`",
-		"index": "write `key`", "type": "write `format`", "refresh": "write `interval`",
+		"index": "write `key`", "database": "write `sql`", "type": "write `format`", "refresh": "write `interval`",
 		"refresh_interval": "write `interval`",
 		"header":           "write `columns` if there is no header line", "separator": "write `delimiter`",
 	}
@@ -62,9 +63,15 @@ func (c *Config) extension() string {
 	return strings.ToLower(filepath.Ext(path))
 }
 
+// remote says whether a server has the table.
+func (c *Config) remote() bool { return c.URL != "" || c.SQL != nil }
+
 // format is how the table is written, or "".
 func (c *Config) format() string {
-	if c.Format != "" {
+	switch {
+	case c.SQL != nil:
+		return "json"
+	case c.Format != "":
 		return c.Format
 	}
 	return formats[c.extension()]
@@ -74,10 +81,14 @@ func (c *Config) format() string {
 func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	format := c.format()
 	switch {
-	case c.File == "" && c.URL == "":
-		report("", "has neither a file nor a URL", "write `file: lookup.csv`")
+	case c.File == "" && !c.remote():
+		report("", "has neither a file nor a URL nor sql", "write `file: lookup.csv`")
+	case c.SQL != nil && (c.File != "" || c.URL != ""):
+		report("sql", "a table has a file, a URL or sql", "keep one")
 	case c.File != "" && c.URL != "":
-		report("url", "a table has either a file or a URL", "keep one")
+		report("url", "a table has a file, a URL or sql", "keep one")
+	case c.SQL != nil && c.Format != "":
+		report("format", "the rows of a database have none", "remove it")
 	case format == "":
 		report("", fmt.Sprintf("the extension %q does not tell the format", c.extension()),
 			"write `format: csv`, or ndjson, json, yaml, mmdb")
@@ -106,7 +117,7 @@ func (c *Config) checkKey(format string, report func(path, message, remedy strin
 		}
 	}
 	switch {
-	case len(c.Key) == 0 && (format == "csv" || format == "ndjson"):
+	case len(c.Key) == 0 && (format == "csv" || format == "ndjson" || c.SQL != nil):
 		report("key", "required", "write the name of the column by which rows are looked up, such as `key: id`")
 	case len(c.Key) > 0 && format == "mmdb":
 		report("key", "a database of networks is looked up by IP address", "remove it")

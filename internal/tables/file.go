@@ -24,8 +24,11 @@ type file struct {
 
 // where is what errors call the place of the table.
 func (c *Config) where() string {
-	if c.URL != "" {
+	switch {
+	case c.URL != "":
 		return shownURL(c.URL)
+	case c.SQL != nil:
+		return "the answer of " + c.SQL.Driver
 	}
 	return c.File
 }

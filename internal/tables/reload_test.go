@@ -241,7 +241,7 @@ func TestTablesOfTests(t *testing.T) {
 	}
 	c.File, c.URL = "", "http://host/items.csv"
 	if err := ForTest("items", c, nil).Open(t.Context()); err == nil || !strings.Contains(err.Error(),
-		"tests do not ask the URL") {
+		"tests ask no server") {
 		t.Errorf("a URL: got %v", err)
 	}
 }

@@ -31,9 +31,11 @@ func newRemote(c *Config, secrets *schema.Secrets) *remote {
 	return &remote{cfg: c, secrets: secrets}
 }
 
-// pause spreads those who ask the same server.
-func (r *remote) pause() time.Duration {
-	every := r.cfg.Interval
+func (r *remote) pause() time.Duration { return r.cfg.spread() }
+
+// spread is how long to wait before a server is asked again: not when all others ask.
+func (c *Config) spread() time.Duration {
+	every := c.Interval
 	if every == 0 {
 		every = 5 * time.Minute
 	}
@@ -138,9 +140,13 @@ func (r *remote) lost(ctx context.Context, err error) error {
 		err = e.Err // the URL may have a key in its query
 	}
 	if ctx.Err() != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return engine.Errorf(engine.Timeout, "%s: no whole answer within %v (raise `timeout`)", r.cfg.where(), r.cfg.Timeout)
+		return r.cfg.late()
 	}
 	return engine.WithClass(engine.Transient, fmt.Errorf("%s: %w", r.cfg.where(), err))
+}
+
+func (c *Config) late() error {
+	return engine.Errorf(engine.Timeout, "%s: no whole answer within %v (raise `timeout`)", c.where(), c.Timeout)
 }
 
 // shownURL is a URL without its query, which may have a key in it.
@@ -155,5 +161,6 @@ func shownURL(text string) string {
 var (
 	_ source = (*file)(nil)
 	_ source = (*remote)(nil)
+	_ source = (*database)(nil)
 	_ source = given(nil)
 )

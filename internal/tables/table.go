@@ -64,9 +64,12 @@ type source interface {
 // New makes a table; it does no I/O.
 func New(name string, c Config, log *slog.Logger, secrets *schema.Secrets) *Table {
 	t := &Table{cfg: c, format: c.format(), log: cmp.Or(log, slog.New(slog.DiscardHandler)).With("table", name)}
-	if c.URL != "" {
+	switch {
+	case c.URL != "":
 		t.source = newRemote(&t.cfg, secrets)
-	} else {
+	case c.SQL != nil:
+		t.source = &database{cfg: &t.cfg}
+	default:
 		t.source = &file{cfg: &t.cfg}
 	}
 	if c.extension() == ".tsv" {
@@ -83,8 +86,8 @@ func ForTest(name string, c Config, rows []byte) *Table {
 	switch {
 	case rows != nil:
 		t.format, t.source = "json", given(rows)
-	case c.URL != "":
-		t.source = refused{fmt.Errorf("tests do not ask the URL of table %q (give rows: `tables: {%[1]s: […]}`)", name)}
+	case c.remote():
+		t.source = refused{fmt.Errorf("tests ask no server for table %q (give rows: `tables: {%[1]s: […]}`)", name)}
 	}
 	return t
 }
@@ -104,7 +107,7 @@ func (t *Table) Check() error {
 	t.life.Lock()
 	defer t.life.Unlock()
 	t.forget = false
-	if t.now.Load() != nil || t.cfg.URL != "" {
+	if t.now.Load() != nil || t.cfg.remote() {
 		return nil
 	}
 	return t.load(context.Background(), t.source.read)

@@ -10,6 +10,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/internal/testing/pgtest"
+	"github.com/flowd-io/flowd/internal/testing/sqltest"
 )
 
 // class is what an error says.
@@ -24,8 +25,8 @@ func class(err error) (c engine.Class, holds bool) {
 func TestARestartHoldsTheOutput(t *testing.T) {
 	t.Parallel()
 	p := pgtest.Own(t)
-	conn := connected(t, "postgres", p.URL(""))
-	exec(t, conn, "CREATE TABLE t (id int PRIMARY KEY, n int)")
+	conn := sqltest.Connect(t, "postgres", p.URL(""))
+	sqltest.Exec(t, conn, "CREATE TABLE t (id int PRIMARY KEY, n int)")
 	o := opened(t, "postgres", p.URL(""), plain)
 	write(t, o, numbered(3)...)
 	p.Stop(t)
@@ -48,10 +49,10 @@ func TestARestartHoldsTheOutput(t *testing.T) {
 }
 
 func TestAMissingTableHoldsUntilItIsThere(t *testing.T) {
-	for _, driver := range drivers {
+	for _, driver := range sqltest.Drivers {
 		t.Run(driver, func(t *testing.T) {
 			t.Parallel()
-			dsn := fresh(t, driver)
+			dsn := sqltest.Database(t, driver)
 			o := opened(t, driver, dsn, plain)
 			if _, holds := class(o.Write(t.Context(), enginetest.Batch(`{"id":4,"n":1}`))); !holds {
 				t.Error("the output is not held without a table")
@@ -60,7 +61,7 @@ func TestAMissingTableHoldsUntilItIsThere(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), "table t: ") || !strings.Contains(err.Error(), "create it") {
 				t.Errorf("the probe says %v", err)
 			}
-			exec(t, connected(t, driver, dsn), "CREATE TABLE t (id int PRIMARY KEY, n int)")
+			sqltest.Exec(t, sqltest.Connect(t, driver, dsn), "CREATE TABLE t (id int PRIMARY KEY, n int)")
 			if err := o.Probe(t.Context()); err != nil {
 				t.Errorf("the probe fails: %v", err)
 			}
@@ -73,14 +74,14 @@ func TestAMissingTableHoldsUntilItIsThere(t *testing.T) {
 
 // Nobody is to blame for a lock: the whole write is tried again, and nothing of it is there before.
 func TestALockEndsWithTheDeadline(t *testing.T) {
-	for _, driver := range drivers {
+	for _, driver := range sqltest.Drivers {
 		t.Run(driver, func(t *testing.T) {
 			t.Parallel()
-			dsn := fresh(t, driver)
-			conn := connected(t, driver, dsn)
-			exec(t, conn, "CREATE TABLE t (id int PRIMARY KEY, n int)", "INSERT INTO t VALUES (2, 0)")
+			dsn := sqltest.Database(t, driver)
+			conn := sqltest.Connect(t, driver, dsn)
+			sqltest.Exec(t, conn, "CREATE TABLE t (id int PRIMARY KEY, n int)", "INSERT INTO t VALUES (2, 0)")
 			o := opened(t, driver, dsn, plain+`, "upsert": ["id"]`)
-			exec(t, conn, "BEGIN", "UPDATE t SET n = 7")
+			sqltest.Exec(t, conn, "BEGIN", "UPDATE t SET n = 7")
 			ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 			defer cancel()
 			b := enginetest.Batch(`{"id":1,"n":1}`, `{"id":2,"n":1}`)
@@ -93,8 +94,8 @@ func TestALockEndsWithTheDeadline(t *testing.T) {
 					t.Errorf("a message is to blame: %v", m.Err())
 				}
 			}
-			exec(t, conn, "COMMIT")
-			if got := rows(t, conn, "SELECT n FROM t"); len(got) != 1 {
+			sqltest.Exec(t, conn, "COMMIT")
+			if got := sqltest.Rows(t, conn, "SELECT n FROM t"); len(got) != 1 {
 				t.Errorf("%d rows, want 1", len(got))
 			}
 			if failed, errs := write(t, o, `{"id":1,"n":1}`, `{"id":2,"n":1}`); failed != nil {
@@ -107,9 +108,9 @@ func TestALockEndsWithTheDeadline(t *testing.T) {
 // A connection that is cut while a transaction runs may have left something: the write is tried again, as an attempt.
 func TestACutConnectionIsAnAttempt(t *testing.T) {
 	t.Parallel()
-	dsn := fresh(t, "postgres")
-	conn := connected(t, "postgres", dsn)
-	exec(t, conn, "CREATE TABLE t (id int PRIMARY KEY, n int)",
+	dsn := sqltest.Database(t, "postgres")
+	conn := sqltest.Connect(t, "postgres", dsn)
+	sqltest.Exec(t, conn, "CREATE TABLE t (id int PRIMARY KEY, n int)",
 		"CREATE FUNCTION cut() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN IF NEW.n = 13 THEN PERFORM pg_terminate_backend(pg_backend_pid()); END IF; RETURN NEW; END $$",
 		"CREATE TRIGGER cut BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION cut()")
 	o := opened(t, "postgres", dsn, plain)
@@ -117,7 +118,7 @@ func TestACutConnectionIsAnAttempt(t *testing.T) {
 	if c, _ := class(err); c != engine.Transient {
 		t.Errorf("got %v of class %s", err, c)
 	}
-	exec(t, conn, "DROP TRIGGER cut ON t")
+	sqltest.Exec(t, conn, "DROP TRIGGER cut ON t")
 	if failed, errs := write(t, o, `{"id":1,"n":1}`, `{"id":2,"n":13}`); failed != nil {
 		t.Errorf("failed: %v", errs)
 	}
@@ -128,8 +129,8 @@ func TestACutConnectionIsAnAttempt(t *testing.T) {
 
 func TestAnExpressionThatFailsIsOfItsMessage(t *testing.T) {
 	t.Parallel()
-	dsn := fresh(t, "sqlite")
-	exec(t, connected(t, "sqlite", dsn), "CREATE TABLE t (id int, n int)")
+	dsn := sqltest.Database(t, "sqlite")
+	sqltest.Exec(t, sqltest.Connect(t, "sqlite", dsn), "CREATE TABLE t (id int, n int)")
 	o := opened(t, "sqlite", dsn, `"table": "t", "columns": {"id": "id", "n": "n + 1"}`)
 	failed, errs := write(t, o, `{"id":1,"n":1}`, `{"id":2}`, `text`)
 	if len(failed) != 2 || failed[0] != 1 || !strings.Contains(errs[0].Error(), "column n: ") {

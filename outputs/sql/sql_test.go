@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -12,71 +11,10 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
 	"github.com/flowd-io/flowd/internal/sqldb"
-	"github.com/flowd-io/flowd/internal/testing/mariadbtest"
 	"github.com/flowd-io/flowd/internal/testing/pgtest"
+	"github.com/flowd-io/flowd/internal/testing/sqltest"
 	"github.com/flowd-io/flowd/schema"
 )
-
-var drivers = []string{"postgres", "mariadb", "sqlite"}
-
-// fresh is the dsn of a fresh database of a kind.
-func fresh(t *testing.T, driver string) string {
-	t.Helper()
-	switch driver {
-	case "postgres":
-		return pgtest.Database(t)
-	case "mariadb":
-		return mariadbtest.Database(t)
-	}
-	return filepath.Join(t.TempDir(), "test.db")
-}
-
-// connected is a connection of the test's own.
-func connected(t *testing.T, driver, dsn string) sqldb.Conn {
-	t.Helper()
-	c := sqldb.Defaults
-	c.Driver, c.DSN = driver, schema.NewSecret(dsn)
-	db, err := c.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := db.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		conn.Release()
-		_ = db.Close()
-	})
-	return conn
-}
-
-func exec(t *testing.T, conn sqldb.Conn, statements ...string) {
-	t.Helper()
-	for _, s := range statements {
-		if _, err := conn.Exec(t.Context(), s, nil); err != nil {
-			t.Fatalf("%s: %v", s, err)
-		}
-	}
-}
-
-// rows are the rows of a query, as documents.
-func rows(t *testing.T, conn sqldb.Conn, query string) (all []string) {
-	t.Helper()
-	got, err := conn.Query(t.Context(), query, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer got.Close()
-	for got.Next() {
-		text, err := got.Append(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, string(text))
-	}
-	return all
-}
 
 // opened is an output that is open until the test ends.
 func opened(t *testing.T, driver, dsn, more string) *output {
@@ -119,10 +57,10 @@ func write(t *testing.T, o *output, payloads ...string) (failed []int, errs []er
 }
 
 func TestOutput(t *testing.T) {
-	for _, driver := range drivers {
+	for _, driver := range sqltest.Drivers {
 		t.Run(driver, func(t *testing.T) {
-			dsn := fresh(t, driver)
-			exec(t, connected(t, driver, dsn), "CREATE TABLE t (id int, n int)")
+			dsn := sqltest.Database(t, driver)
+			sqltest.Exec(t, sqltest.Connect(t, driver, dsn), "CREATE TABLE t (id int, n int)")
 			enginetest.Output(t, func(t *testing.T) engine.Output {
 				return enginetest.New(t, engine.Outputs, fmt.Sprintf(`{"sql": {"driver": %q, "dsn": %q, %s}}`, driver, dsn, plain))
 			}, `{"id":1,"n":1}`, `{"id":2}`, `{"id":3,"n":null}`)
@@ -143,19 +81,19 @@ func TestABadRowOf500FailsAlone(t *testing.T) {
 		{"with a query", `"query": "INSERT INTO t VALUES (?, ?)", "args": ["id", "n"]`, map[int]string{300: `{"id":5,"n":1}`, 301: `{"id":6,"n":"x"}`}},
 		{"by COPY", plain + `, "copy": true`, map[int]string{77: `{"id":78,"n":"many"}`, 400: `{"id":1000,"n":1}`}},
 	}
-	for _, driver := range drivers {
+	for _, driver := range sqltest.Drivers {
 		for _, tt := range tests {
 			if strings.Contains(tt.more, "copy") && driver != "postgres" {
 				continue
 			}
 			t.Run(driver+": "+tt.name, func(t *testing.T) {
 				t.Parallel()
-				dsn := fresh(t, driver)
-				conn := connected(t, driver, dsn)
-				exec(t, conn, "CREATE TABLE t (id integer NOT NULL PRIMARY KEY, n integer NOT NULL CHECK (n < 500000))",
+				dsn := sqltest.Database(t, driver)
+				conn := sqltest.Connect(t, driver, dsn)
+				sqltest.Exec(t, conn, "CREATE TABLE t (id integer NOT NULL PRIMARY KEY, n integer NOT NULL CHECK (n < 500000))",
 					"INSERT INTO t VALUES (1000, 7)")
 				if driver == "sqlite" { // which takes any text for an integer
-					exec(t, conn, "DROP TABLE t", "CREATE TABLE t (id integer NOT NULL PRIMARY KEY, n integer NOT NULL) STRICT",
+					sqltest.Exec(t, conn, "DROP TABLE t", "CREATE TABLE t (id integer NOT NULL PRIMARY KEY, n integer NOT NULL) STRICT",
 						"INSERT INTO t VALUES (1000, 7)")
 				}
 				if driver == "postgres" {
@@ -187,13 +125,13 @@ func TestABadRowOf500FailsAlone(t *testing.T) {
 }
 
 func TestTheLastOfAKeyWins(t *testing.T) {
-	for _, driver := range drivers {
+	for _, driver := range sqltest.Drivers {
 		t.Run(driver, func(t *testing.T) {
 			t.Parallel()
-			dsn := fresh(t, driver)
-			conn := connected(t, driver, dsn)
+			dsn := sqltest.Database(t, driver)
+			conn := sqltest.Connect(t, driver, dsn)
 			strict := map[bool]string{true: " STRICT"}[driver == "sqlite"]
-			exec(t, conn, "CREATE TABLE t (id integer NOT NULL PRIMARY KEY, n integer NOT NULL)"+strict, "INSERT INTO t VALUES (1, 0), (2, 0)")
+			sqltest.Exec(t, conn, "CREATE TABLE t (id integer NOT NULL PRIMARY KEY, n integer NOT NULL)"+strict, "INSERT INTO t VALUES (1, 0), (2, 0)")
 			o := opened(t, driver, dsn, plain+`, "upsert": ["id"]`)
 			failed, errs := write(t, o, `{"id":1,"n":1}`, `{"id":2,"n":1}`, `{"id":1,"n":2}`, `{"id":3,"n":3}`, `{"id":2,"n":"x"}`,
 				`{"id":1.0,"n":3}`)
@@ -206,7 +144,7 @@ func TestTheLastOfAKeyWins(t *testing.T) {
 			}
 			only := opened(t, driver, dsn, `"table": "t", "columns": {"id": "id", "n": "n"}, "upsert": ["id", "n"]`)
 			if driver != "mariadb" { // where any unique key counts
-				exec(t, conn, "DROP TABLE t", "CREATE TABLE t (id integer, n integer, UNIQUE (id, n))")
+				sqltest.Exec(t, conn, "DROP TABLE t", "CREATE TABLE t (id integer, n integer, UNIQUE (id, n))")
 			}
 			if failed, errs := write(t, only, `{"id":9,"n":1}`, `{"id":9,"n":1}`); failed != nil {
 				t.Errorf("failed: %v", errs)
@@ -216,14 +154,14 @@ func TestTheLastOfAKeyWins(t *testing.T) {
 }
 
 func TestNamesAreOnlyNames(t *testing.T) {
-	for _, driver := range drivers {
+	for _, driver := range sqltest.Drivers {
 		t.Run(driver, func(t *testing.T) {
 			t.Parallel()
-			dsn := fresh(t, driver)
-			conn := connected(t, driver, dsn)
+			dsn := sqltest.Database(t, driver)
+			conn := sqltest.Connect(t, driver, dsn)
 			mark := map[bool]string{true: "`", false: `"`}[driver == "mariadb"]
 			double := strings.ReplaceAll(`a"b`+"`"+`; DROP TABLE t --`, mark, mark+mark)
-			exec(t, conn, "CREATE TABLE t (id int)", "CREATE TABLE "+mark+"select"+mark+" ("+mark+double+mark+" varchar(99))")
+			sqltest.Exec(t, conn, "CREATE TABLE t (id int)", "CREATE TABLE "+mark+"select"+mark+" ("+mark+double+mark+" varchar(99))")
 			o := opened(t, driver, dsn, `"table": "select", "columns": {"a\"b`+"`"+`; DROP TABLE t --": "v"}`)
 			if failed, errs := write(t, o, `{"v":"'; DROP TABLE t; -- \\' \" $1 ?"}`, `{"v":"\\"}`); failed != nil {
 				t.Errorf("failed: %v", errs)
@@ -236,12 +174,12 @@ func TestNamesAreOnlyNames(t *testing.T) {
 }
 
 func TestLargeWrites(t *testing.T) {
-	for _, driver := range drivers {
+	for _, driver := range sqltest.Drivers {
 		t.Run(driver, func(t *testing.T) {
 			t.Parallel()
-			dsn := fresh(t, driver)
-			conn := connected(t, driver, dsn)
-			exec(t, conn, "CREATE TABLE t (id int PRIMARY KEY, n int)")
+			dsn := sqltest.Database(t, driver)
+			conn := sqltest.Connect(t, driver, dsn)
+			sqltest.Exec(t, conn, "CREATE TABLE t (id int PRIMARY KEY, n int)")
 			o := opened(t, driver, dsn, plain)
 			if failed, errs := write(t, o, numbered(2500)...); failed != nil {
 				t.Errorf("failed: %v", errs[0])
@@ -249,7 +187,7 @@ func TestLargeWrites(t *testing.T) {
 			if got := len(rows(t, conn, "SELECT id FROM t")); got != 2500 {
 				t.Errorf("%d rows, want 2500", got)
 			}
-			exec(t, conn, "CREATE TABLE s (s "+map[string]string{"mariadb": "longtext"}[driver]+map[bool]string{true: "text"}[driver != "mariadb"]+")")
+			sqltest.Exec(t, conn, "CREATE TABLE s (s "+map[string]string{"mariadb": "longtext"}[driver]+map[bool]string{true: "text"}[driver != "mariadb"]+")")
 			s := opened(t, driver, dsn, `"table": "s", "columns": {"s": "repeat(\"x\", 700000)"}`)
 			if failed, errs := write(t, s, "{}", "{}", "{}", "{}"); failed != nil {
 				t.Errorf("failed: %v", errs[0])

@@ -3,54 +3,23 @@ package sql
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
-	"github.com/flowd-io/flowd/internal/sqldb"
-	"github.com/flowd-io/flowd/internal/testing/mariadbtest"
-	"github.com/flowd-io/flowd/internal/testing/pgtest"
+	"github.com/flowd-io/flowd/internal/testing/sqltest"
 	"github.com/flowd-io/flowd/internal/testing/steptest"
-	"github.com/flowd-io/flowd/schema"
 )
 
 // fresh is the dsn of a database with a table of customers.
 func fresh(t *testing.T, driver string) string {
 	t.Helper()
-	dsn := filepath.Join(t.TempDir(), "test.db")
-	switch driver {
-	case "postgres":
-		dsn = pgtest.Database(t)
-	case "mariadb":
-		dsn = mariadbtest.Database(t)
-	}
-	exec(t, driver, dsn, "CREATE TABLE c (id int PRIMARY KEY, name varchar(20), credit decimal(30,2))",
+	dsn := sqltest.Database(t, driver)
+	sqltest.Connect(t, driver, dsn, "CREATE TABLE c (id int PRIMARY KEY, name varchar(20), credit decimal(30,2))",
 		"INSERT INTO c VALUES (1, 'Ada', 12.50), (2, 'Bob', NULL)")
 	return dsn
-}
-
-func exec(t *testing.T, driver, dsn string, statements ...string) {
-	t.Helper()
-	c := sqldb.Defaults
-	c.Driver, c.DSN = driver, schema.NewSecret(dsn)
-	db, err := c.Open()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	conn, err := db.Conn(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer conn.Release()
-	for _, s := range statements {
-		if _, err := conn.Exec(t.Context(), s, nil); err != nil {
-			t.Fatalf("%s: %v", s, err)
-		}
-	}
 }
 
 func configured(driver, dsn, more string) string {

@@ -1,0 +1,234 @@
+// Package sql is the cache `sql`: it keeps values in a table of a database, for all processes that reach it. Start at
+// [Config]; connections and values are the business of internal/sqldb.
+package sql
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/sqldb"
+)
+
+// Config configures the sql cache.
+type Config struct {
+	sqldb.Config `yaml:",inline"`
+	Table        string        `yaml:"table" check:"required,nonempty" doc:"Table with the columns key, value and expires; its name may begin with a schema or database and a dot."`
+	Create       bool          `yaml:"create" doc:"Create the table if it is missing."`
+	TTL          time.Duration `yaml:"ttl" check:"min=1ms" doc:"How long a value is kept when its write gives no time; no limit by default."`
+	Purge        time.Duration `yaml:"purge" check:"min=1s" doc:"How often rows that have expired are deleted."`
+}
+
+// CheckConfig reports what can't work.
+func (c *Config) CheckConfig(report func(path, message, remedy string)) {
+	c.Config.CheckConfig(report)
+	for part := range strings.SplitSeq(c.Table, ".") {
+		if why := c.CheckName(part); c.Table != "" && why != "" {
+			report("table", strconv.Quote(part)+" "+why, "write the name of the table")
+		}
+	}
+}
+
+// Words are what users of other systems write.
+func (c *Config) Words() map[string]string {
+	words := c.Config.Words()
+	words["default_ttl"], words["init_statement"] = "write `ttl`", "write `create: true`"
+	for _, column := range []string{"key_column", "value_column", "set_suffix"} {
+		words[column] = "remove it: the columns are key, value and expires"
+	}
+	return words
+}
+
+const help = `
+Keeps values in a table of PostgreSQL, MySQL, MariaDB or SQLite, over restarts and for all
+processes that reach it; so several can share a dedupe. Whether a value has expired is told
+by the clock of the process that asks.
+
+flowd creates the table, unless create is false:
+
+    CREATE TABLE flowd_cache (key bytea PRIMARY KEY, value bytea NOT NULL, expires bigint)
+
+with varbinary(700) and longblob in MySQL and MariaDB, blob in SQLite; expires is in
+milliseconds since 1970. An index on expires makes purging cheap where many rows expire.
+
+    processors:
+      - dedupe: {key: id, window: 24h, cache: seen}
+    resources:
+      caches:
+        seen:
+          sql:
+            driver: postgres
+            dsn: "postgres://flowd:${PGPASSWORD:-secret}@db.example/shop"
+            table: flowd_cache
+`
+
+func init() {
+	engine.Register(engine.Caches, "sql", help, Config{Config: sqldb.Defaults, Create: true, Purge: time.Minute},
+		func(c Config, _ engine.Env) (engine.Cache, error) { return &cache{Config: c}, nil })
+}
+
+var (
+	_ engine.Opener = (*cache)(nil)
+	_ engine.Closer = (*cache)(nil)
+)
+
+type cache struct {
+	Config
+	db sqldb.DB
+
+	get, put, add, renew, remove, purge string // statements
+
+	mu     sync.Mutex // guards the field below
+	purged time.Time
+}
+
+// types are those of the columns.
+var types = map[string]string{
+	"postgres": "%k bytea PRIMARY KEY, %v bytea NOT NULL, %e bigint",
+	"sqlite":   "%k blob PRIMARY KEY, %v blob NOT NULL, %e bigint",
+	"mysql":    "%k varbinary(700) PRIMARY KEY, %v longblob NOT NULL, %e bigint",
+	"mariadb":  "%k varbinary(700) PRIMARY KEY, %v longblob NOT NULL, %e bigint",
+}
+
+// statement is a text with the names of table and columns, and the parameters, of this kind of database.
+func (c *cache) statement(text string) string {
+	names := []string{"%t", c.Config.Config.Table(c.Table), "%k", c.Quote("key"), "%v", c.Quote("value"),
+		"%e", c.Quote("expires")}
+	if !c.Postgres() {
+		names = append(names, "$1", "?", "$2", "?", "$3", "?", "$4", "?")
+	}
+	return strings.NewReplacer(names...).Replace(text)
+}
+
+// Open makes the table, unless it is there.
+func (c *cache) Open(ctx context.Context) error {
+	// Parameters stand in the order of their numbers, since elsewhere than in PostgreSQL they have none.
+	insert := "INSERT INTO %t (%k, %v, %e) VALUES ($1, $2, $3)"
+	replace, ignore := " ON CONFLICT (%k) DO UPDATE SET %v = EXCLUDED.%v, %e = EXCLUDED.%e", " ON CONFLICT (%k) DO NOTHING"
+	if !c.Postgres() && !c.SQLite() {
+		replace, ignore = " ON DUPLICATE KEY UPDATE %v = VALUES(%v), %e = VALUES(%e)", " ON DUPLICATE KEY UPDATE %k = %k"
+	}
+	c.get = c.statement("SELECT %v AS v FROM %t WHERE %k = $1 AND (%e IS NULL OR %e > $2)")
+	c.put, c.add = c.statement(insert+replace), c.statement(insert+ignore)
+	c.renew = c.statement("UPDATE %t SET %v = $1, %e = $2 WHERE %k = $3 AND %e <= $4")
+	c.remove, c.purge = c.statement("DELETE FROM %t WHERE %k = $1"), c.statement("DELETE FROM %t WHERE %e <= $1")
+	c.purged = time.Now()
+	var err error
+	if c.db, err = c.Config.Config.Open(); err != nil {
+		return engine.WithClass(engine.Permanent, err)
+	}
+	query := c.statement("SELECT %k, %v, %e FROM %t WHERE 1 = 0")
+	if c.Create {
+		query = c.statement("CREATE TABLE IF NOT EXISTS %t (" + types[c.Driver] + ")")
+	}
+	_, err = c.exec(ctx, query)
+	return err
+}
+
+// Close closes the connections.
+func (c *cache) Close(context.Context) error {
+	if c.db == nil {
+		return nil
+	}
+	return c.db.Close()
+}
+
+func (c *cache) exec(ctx context.Context, query string, args ...sqldb.Value) (changed int64, err error) {
+	conn, err := c.db.Conn(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer conn.Release()
+	return conn.Exec(ctx, query, args)
+}
+
+func bytes(text string) sqldb.Value { return sqldb.Value{Kind: sqldb.Bytes, Text: []byte(text)} }
+
+// moment is a time as it stands in the table.
+func moment(at time.Time) sqldb.Value {
+	return sqldb.Value{Kind: sqldb.Number, Text: strconv.AppendInt(nil, at.UnixMilli(), 10)}
+}
+
+// expiry is when a value expires that is written now. What is kept for less than a millisecond expires at once.
+func (c *cache) expiry(ttl time.Duration) sqldb.Value {
+	if ttl = cmp.Or(ttl, c.TTL); ttl == 0 {
+		return sqldb.Value{}
+	}
+	return moment(time.Now().Add(ttl))
+}
+
+// Get reads a value.
+func (c *cache) Get(ctx context.Context, key string) ([]byte, bool, error) {
+	conn, err := c.db.Conn(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	defer conn.Release()
+	rows, err := conn.Query(ctx, c.get, []sqldb.Value{bytes(key), moment(time.Now())})
+	if err != nil {
+		return nil, false, err
+	}
+	defer rows.Close()
+	if !rows.Next() {
+		return nil, false, rows.Err()
+	}
+	text, err := rows.Append(nil)
+	if err != nil {
+		return nil, false, err
+	}
+	var row struct{ V []byte }
+	if err := json.Unmarshal(text, &row); err != nil {
+		return nil, false, engine.Errorf(engine.Permanent, "table %s: the column value is not one of bytes: %w", c.Table, err)
+	}
+	return row.V, true, nil
+}
+
+// Set writes a value.
+func (c *cache) Set(ctx context.Context, key string, value []byte, ttl time.Duration) error {
+	if err := c.tidy(ctx); err != nil {
+		return err
+	}
+	_, err := c.exec(ctx, c.put, bytes(key), sqldb.Value{Kind: sqldb.Bytes, Text: value}, c.expiry(ttl))
+	return err
+}
+
+// Add writes a value unless there is one, or in place of one that has expired.
+func (c *cache) Add(ctx context.Context, key string, value []byte, ttl time.Duration) (bool, error) {
+	if err := c.tidy(ctx); err != nil {
+		return false, err
+	}
+	expires, content := c.expiry(ttl), sqldb.Value{Kind: sqldb.Bytes, Text: value}
+	n, err := c.exec(ctx, c.add, bytes(key), content, expires)
+	if err != nil || n > 0 {
+		return n > 0, err
+	}
+	n, err = c.exec(ctx, c.renew, content, expires, bytes(key), moment(time.Now()))
+	return n > 0, err
+}
+
+// Delete deletes a value.
+func (c *cache) Delete(ctx context.Context, key string) error {
+	_, err := c.exec(ctx, c.remove, bytes(key))
+	return err
+}
+
+// tidy deletes what has expired, if it is time.
+func (c *cache) tidy(ctx context.Context) error {
+	c.mu.Lock()
+	now := time.Now()
+	due := now.Sub(c.purged) >= c.Purge
+	if due {
+		c.purged = now
+	}
+	c.mu.Unlock()
+	if !due {
+		return nil
+	}
+	_, err := c.exec(ctx, c.purge, moment(now))
+	return err
+}

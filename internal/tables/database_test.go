@@ -1,0 +1,84 @@
+package tables
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/sqldb"
+	"github.com/flowd-io/flowd/internal/testing/sqltest"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// asked is a table that is the answer of a database.
+func asked(driver, dsn, query string) *Table {
+	c := Config{Key: engine.Names{"id"}, MaxSize: 4096, Timeout: 5 * time.Second,
+		SQL: &Query{Config: sqldb.Defaults, Query: query}}
+	c.SQL.Driver, c.SQL.DSN = driver, schema.NewSecret(dsn)
+	return New("customers", c, nil, nil)
+}
+
+func TestADatabaseIsAskedForNewVersions(t *testing.T) {
+	for _, driver := range sqltest.Drivers {
+		t.Run(driver, func(t *testing.T) {
+			dsn := sqltest.Database(t, driver)
+			conn := sqltest.Connect(t, driver, dsn, "CREATE TABLE c (id int, name varchar(20))", "INSERT INTO c VALUES (7, 'Ada')")
+			made := asked(driver, dsn, "SELECT id, name FROM c")
+			if err := made.Check(); err != nil || made.now.Load() != nil {
+				t.Fatalf("the check of a configuration asks a server: %v", err)
+			}
+			for i, want := range []string{"Ada", "Ada", "Bea"} {
+				if i == 2 {
+					sqltest.Exec(t, conn, "UPDATE c SET name = 'Bea'")
+				}
+				before := made.now.Load()
+				if err := made.load(t.Context(), made.source.changed); err != nil {
+					t.Fatal(err)
+				}
+				row, err := made.Lookup("7")
+				if err != nil || row.(object)["name"] != want {
+					t.Errorf("look %d: got %v, %v, want %s", i, row, err, want)
+				}
+				if again := i != 1; again != (before != made.now.Load()) {
+					t.Errorf("look %d: read again: %v", i, !again)
+				}
+			}
+		})
+	}
+}
+
+func TestAnswersThatAreNoTable(t *testing.T) {
+	dsn := filepath.Join(t.TempDir(), "test.db")
+	sqltest.Connect(t, "sqlite", dsn, "CREATE TABLE c (id int, name text)",
+		"INSERT INTO c VALUES (1, 'Ada'), (1, 'Bea')")
+	forever := "WITH RECURSIVE n(id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n) SELECT id FROM n"
+	tests := []struct {
+		name, query, want string
+		class             engine.Class
+	}{
+		{"no such table", "SELECT id FROM d", "no such table", ""},
+		{"a key twice", "SELECT * FROM c", `the key "1" is in row 1 and again in row 2`, ""},
+		{"no key", "SELECT name FROM c", `row 1 has no "id", which is its key`, ""},
+		{"too large", forever, "is larger than 4KiB", engine.TooLarge},
+		{"too slow", forever + " WHERE id < 0", "no whole answer within 50ms", engine.Timeout},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			made := asked("sqlite", dsn, tt.query)
+			if tt.class == engine.Timeout {
+				made.cfg.Timeout = 50 * time.Millisecond
+			}
+			err := made.load(t.Context(), made.source.read)
+			if err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "the answer of sqlite") {
+				t.Errorf("got %v, want %s", err, tt.want)
+			}
+			if e, ok := errors.AsType[*engine.Error](err); tt.class != "" && (!ok || e.Class != tt.class) {
+				t.Errorf("%s: the class is not %v", fmt.Sprint(err), tt.class)
+			}
+		})
+	}
+}
