@@ -15,7 +15,6 @@ import (
 	"github.com/flowd-io/flowd/internal/sqldb"
 	"github.com/flowd-io/flowd/internal/testing/pgtest"
 	"github.com/flowd-io/flowd/internal/testing/sqltest"
-	"github.com/flowd-io/flowd/schema"
 )
 
 func made(t *testing.T, driver, dsn, more string) *input {

@@ -33,6 +33,9 @@ func parse(c *Config, format string, data []byte) (content, error) {
 		return openNetworks(c, data)
 	}
 	b := &builder{cfg: c, unit: "line"}
+	if c.SQL != nil {
+		b.unit = "row"
+	}
 	var err error
 	switch format {
 	case "csv":

@@ -161,6 +161,6 @@ func shownURL(text string) string {
 var (
 	_ source = (*file)(nil)
 	_ source = (*remote)(nil)
-	_ source = (*database)(nil)
+	_ source = (*answer)(nil)
 	_ source = given(nil)
 )

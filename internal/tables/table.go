@@ -68,7 +68,7 @@ func New(name string, c Config, log *slog.Logger, secrets *schema.Secrets) *Tabl
 	case c.URL != "":
 		t.source = newRemote(&t.cfg, secrets)
 	case c.SQL != nil:
-		t.source = &database{cfg: &t.cfg}
+		t.source = &answer{cfg: &t.cfg}
 	default:
 		t.source = &file{cfg: &t.cfg}
 	}

@@ -122,7 +122,7 @@ func TestACutConnectionIsAnAttempt(t *testing.T) {
 	if failed, errs := write(t, o, `{"id":1,"n":1}`, `{"id":2,"n":13}`); failed != nil {
 		t.Errorf("failed: %v", errs)
 	}
-	if got := len(rows(t, conn, "SELECT id FROM t")); got != 2 {
+	if got := len(sqltest.Rows(t, conn, "SELECT id FROM t")); got != 2 {
 		t.Errorf("%d rows, want 2", got)
 	}
 }

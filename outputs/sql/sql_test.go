@@ -10,10 +10,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
-	"github.com/flowd-io/flowd/internal/sqldb"
-	"github.com/flowd-io/flowd/internal/testing/pgtest"
 	"github.com/flowd-io/flowd/internal/testing/sqltest"
-	"github.com/flowd-io/flowd/schema"
 )
 
 // opened is an output that is open until the test ends.
@@ -116,7 +113,7 @@ func TestABadRowOf500FailsAlone(t *testing.T) {
 						t.Errorf("got %#v, want class rejected", e)
 					}
 				}
-				if got := len(rows(t, conn, "SELECT id FROM t")); got != 501-len(want) {
+				if got := len(sqltest.Rows(t, conn, "SELECT id FROM t")); got != 501-len(want) {
 					t.Errorf("%d rows in the table, want %d", got, 501-len(want))
 				}
 			})
@@ -138,7 +135,7 @@ func TestTheLastOfAKeyWins(t *testing.T) {
 			if !slices.Equal(failed, []int{4}) {
 				t.Errorf("failed: %v: %v", failed, errs)
 			}
-			got := strings.Join(rows(t, conn, "SELECT id, n FROM t ORDER BY id"), " ")
+			got := strings.Join(sqltest.Rows(t, conn, "SELECT id, n FROM t ORDER BY id"), " ")
 			if got != `{"id":1,"n":3} {"id":2,"n":1} {"id":3,"n":3}` {
 				t.Errorf("got %s", got)
 			}
@@ -166,7 +163,7 @@ func TestNamesAreOnlyNames(t *testing.T) {
 			if failed, errs := write(t, o, `{"v":"'; DROP TABLE t; -- \\' \" $1 ?"}`, `{"v":"\\"}`); failed != nil {
 				t.Errorf("failed: %v", errs)
 			}
-			if got := len(rows(t, conn, "SELECT * FROM t")) + len(rows(t, conn, "SELECT * FROM "+mark+"select"+mark)); got != 2 {
+			if got := len(sqltest.Rows(t, conn, "SELECT * FROM t")) + len(sqltest.Rows(t, conn, "SELECT * FROM "+mark+"select"+mark)); got != 2 {
 				t.Errorf("%d rows, want 2", got)
 			}
 		})
@@ -184,7 +181,7 @@ func TestLargeWrites(t *testing.T) {
 			if failed, errs := write(t, o, numbered(2500)...); failed != nil {
 				t.Errorf("failed: %v", errs[0])
 			}
-			if got := len(rows(t, conn, "SELECT id FROM t")); got != 2500 {
+			if got := len(sqltest.Rows(t, conn, "SELECT id FROM t")); got != 2500 {
 				t.Errorf("%d rows, want 2500", got)
 			}
 			sqltest.Exec(t, conn, "CREATE TABLE s (s "+map[string]string{"mariadb": "longtext"}[driver]+map[bool]string{true: "text"}[driver != "mariadb"]+")")

@@ -17,38 +17,38 @@ type Query struct {
 	Query        string `yaml:"query" check:"required,nonempty" doc:"Query whose rows are those of the table; their values are as those of the input sql."`
 }
 
-// database is the source of a table that is the answer of a database.
-type database struct {
+// answer is the source of a table that is the answer of a database.
+type answer struct {
 	cfg  *Config
 	last []byte // the answer that was read
 }
 
-func (d *database) pause() time.Duration { return d.cfg.spread() }
+func (a *answer) pause() time.Duration { return a.cfg.spread() }
 
-func (d *database) read(ctx context.Context) ([]byte, error) {
-	d.last = nil
-	return d.changed(ctx)
+func (a *answer) read(ctx context.Context) ([]byte, error) {
+	a.last = nil
+	return a.changed(ctx)
 }
 
-func (d *database) changed(ctx context.Context) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, d.cfg.Timeout)
+func (a *answer) changed(ctx context.Context) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, a.cfg.Timeout)
 	defer cancel()
-	data, err := d.ask(ctx)
+	data, err := a.ask(ctx)
 	switch {
 	case err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return nil, d.cfg.late()
+		return nil, a.cfg.late()
 	case err != nil:
-		return nil, fmt.Errorf("%s: %w", d.cfg.where(), err)
-	case bytes.Equal(data, d.last):
+		return nil, fmt.Errorf("%s: %w", a.cfg.where(), err)
+	case bytes.Equal(data, a.last):
 		return nil, nil
 	}
-	d.last = data
+	a.last = data
 	return data, nil
 }
 
 // ask makes the rows a list. The connection does not wait for the next time, which is long after.
-func (d *database) ask(ctx context.Context) ([]byte, error) {
-	db, err := d.cfg.SQL.Open()
+func (a *answer) ask(ctx context.Context) ([]byte, error) {
+	db, err := a.cfg.SQL.Open()
 	if err != nil {
 		return nil, engine.WithClass(engine.Permanent, err)
 	}
@@ -58,7 +58,7 @@ func (d *database) ask(ctx context.Context) ([]byte, error) {
 		return nil, err
 	}
 	defer conn.Release()
-	rows, err := conn.Query(ctx, d.cfg.SQL.Query, nil)
+	rows, err := conn.Query(ctx, a.cfg.SQL.Query, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -71,8 +71,8 @@ func (d *database) ask(ctx context.Context) ([]byte, error) {
 		if data, err = rows.Append(data); err != nil {
 			return nil, err
 		}
-		if len(data) > int(d.cfg.MaxSize) {
-			return nil, d.cfg.tooLarge()
+		if len(data) > int(a.cfg.MaxSize) {
+			return nil, a.cfg.tooLarge()
 		}
 	}
 	return append(data, ']'), rows.Err()
