@@ -47,8 +47,12 @@ func (m *member) dies(c *kfake.Cluster) {
 // and connections are cut: nothing is lost, keys keep their order at each member, and only what members had that died, or
 // that the group took for dead, is written twice.
 func TestChaos(t *testing.T) {
+	t.Parallel()
 	for _, protocol := range []string{"classic", "consumer"} {
-		t.Run(protocol, func(t *testing.T) { chaos(t, protocol) })
+		t.Run(protocol, func(t *testing.T) {
+			t.Parallel()
+			chaos(t, protocol)
+		})
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 // TestFetchesFit has records that compress well, and some that do not: brokers are asked for as many bytes as become
 // about the same in memory.
 func TestFetchesFit(t *testing.T) {
+	t.Parallel()
 	noise := make([]byte, 1_000_000)
 	_, _ = rand.NewChaCha8([32]byte{}).Read(noise)
 	for _, tt := range []struct {

@@ -1,0 +1,15 @@
+package kafka
+
+import (
+	"flag"
+	"os"
+	"testing"
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue { // most wait for the group, and compute nothing
+		_ = f.Value.Set("8")
+	}
+	os.Exit(m.Run())
+}
