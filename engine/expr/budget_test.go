@@ -21,6 +21,17 @@ func init() {
 		}})
 }
 
+// raced says that the race detector is at work.
+var raced bool
+
+// unraced skips a test that computes for long, and on one goroutine, where the race detector makes it ten times as slow.
+func unraced(t *testing.T) {
+	t.Helper()
+	if raced {
+		t.Skip("without the race detector: go test ./engine/expr")
+	}
+}
+
 // spent is what an evaluation took, as the runtime sees it.
 type spent struct {
 	allocated uint64
@@ -51,6 +62,7 @@ func spend(tb testing.TB, src string, limits Limits, m *message) spent {
 // Whatever shares, copies or goes through much fails by its budget, at a place, with
 // what to do, and before it has taken much more than that.
 func TestABudgetEndsWhatTakesTooMuch(t *testing.T) {
+	unraced(t)
 	const memory, steps = "engine.limits.expression.memory", "engine.limits.expression.steps"
 	limits := Limits{Memory: 8 << 20, Steps: 1_250_000} // an eighth of the default
 	long := strings.Repeat("a", 1<<17)

@@ -159,6 +159,7 @@ func (s spent) check(t *testing.T, want string) {
 
 // What a message brings may make patterns slow and results large, up to the budget.
 func TestPatternsStayWithinTheBudget(t *testing.T) {
+	unraced(t)
 	const memory, steps = "engine.limits.expression.memory", "engine.limits.expression.steps"
 	limits := Limits{Memory: 8 << 20, Steps: 1_250_000}
 	long := strings.Repeat("a", 1<<17)

@@ -191,6 +191,7 @@ func TestTextFunctionsFail(t *testing.T) {
 }
 
 func TestTextFunctionsStayWithinTheBudget(t *testing.T) {
+	unraced(t)
 	const memory, steps = "engine.limits.expression.memory", "engine.limits.expression.steps"
 	limits := Limits{Memory: 8 << 20, Steps: 1_250_000}
 	var distinct strings.Builder

@@ -19,7 +19,7 @@ import (
 )
 
 var (
-	seeds  = flag.Int("seeds", 60, "whole pipelines that TestEveryMessageIsAnObligation makes up")
+	seeds  = flag.Int("seeds", 20, "whole pipelines that TestEveryMessageIsAnObligation makes up")
 	from   = flag.Uint64("from", 1, "the first of them")
 	within = flag.Duration("within", time.Hour, "none is begun after this time")
 	seed   = flag.Uint64("seed", 0, "the one pipeline to run, 0: all")
