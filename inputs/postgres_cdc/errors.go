@@ -54,6 +54,12 @@ func explain(err error, doing string) error {
 	return engine.Errorf(class, "%s: %w", doing, err)
 }
 
+// cut says whether a connection ended before its time. A server that has no TLS is tried without it, and err is that of
+// both.
+func cut(err error) bool {
+	return errors.As(err, new(*net.OpError)) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
 func judge(err error) (class engine.Class, remedy string) {
 	if said, ok := errors.AsType[*pgconn.PgError](err); ok {
 		if r, known := rules[said.Code]; known {
@@ -73,7 +79,7 @@ func judge(err error) (class engine.Class, remedy string) {
 		return engine.Auth, "use the name in the certificate, or set `tls: {server_name: …}`"
 	case errors.As(err, &dial) && dial.Op == "dial":
 		return engine.Transient, "check that the server runs, and its address in `dsn`"
-	case strings.Contains(err.Error(), "server refused TLS"): // which has no type
+	case strings.Contains(err.Error(), "server refused TLS") && !cut(err): // which has no type
 		return engine.Permanent, "set ssl = on at the server, or remove `tls` and sslmode"
 	case errors.Is(err, context.DeadlineExceeded):
 		return engine.Transient, "the server does not answer in time"

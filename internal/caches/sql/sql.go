@@ -49,12 +49,10 @@ Keeps values in a table of PostgreSQL, MySQL, MariaDB or SQLite, over restarts a
 processes that reach it; so several can share a dedupe. Whether a value has expired is told
 by the clock of the process that asks.
 
-flowd creates the table, unless create is false:
-
-    CREATE TABLE flowd_cache (key bytea PRIMARY KEY, value bytea NOT NULL, expires bigint)
-
-with varbinary(700) and longblob in MySQL and MariaDB, blob in SQLite; expires is in
-milliseconds since 1970. An index on expires makes purging cheap where many rows expire.
+flowd creates the table, unless create is false: with the columns key (primary key) and value,
+which are bytea in PostgreSQL, varbinary(700) and longblob in MySQL and MariaDB, blob in
+SQLite; and expires (bigint), milliseconds since 1970. An index on expires makes purging cheap
+where many rows expire.
 
     processors:
       - dedupe: {key: id, window: 24h, cache: seen}

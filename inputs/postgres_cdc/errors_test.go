@@ -1,0 +1,28 @@
+package postgrescdc
+
+import (
+	"errors"
+	"io"
+	"net"
+	"syscall"
+	"testing"
+
+	"github.com/flowd-io/flowd/engine"
+)
+
+// A server without TLS that ends the second attempt is restarting; one that refuses the only attempt has no TLS.
+func TestARestartIsNotARefusal(t *testing.T) {
+	refused := errors.New("server refused TLS connection")
+	reset := &net.OpError{Op: "read", Err: syscall.ECONNRESET}
+	for _, tt := range []struct {
+		err  error
+		want engine.Class
+	}{
+		{refused, engine.Permanent}, {errors.Join(refused, reset), engine.Transient},
+		{errors.Join(refused, io.ErrUnexpectedEOF), engine.Transient},
+	} {
+		if got, _ := judge(tt.err); got != tt.want {
+			t.Errorf("%v is %s, want %s", tt.err, got, tt.want)
+		}
+	}
+}
