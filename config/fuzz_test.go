@@ -25,6 +25,9 @@ func FuzzLoad(f *testing.F) {
 		f.Fatal(cases, err)
 	}
 	for _, path := range cases {
+		if path == filepath.Join("testdata", "steps-expand.yaml") {
+			continue // takes long, and is a case of TestEveryMistakeHasAPlaceAndARemedy
+		}
 		text, err := os.ReadFile(path)
 		if err != nil {
 			f.Fatal(err)

@@ -192,7 +192,8 @@ func TestWhatASchemaCantSayIsAnError(t *testing.T) {
 }
 
 func TestWhatIsNotOfTheSchemaSaysWhere(t *testing.T) {
-	nulls := `{"type":"array","items":"null"}`
+	// Items take no bytes, and few of them make 64 MiB: such a name is long.
+	nulls := `{"type":"array","items":{"type":"record","name":"R","fields":[{"name":"` + strings.Repeat("n", 1<<12) + `","type":"null"}]}}`
 	tests := []struct{ name, schema, hex, want string }{
 		{"nothing", `"int"`, ``, "ends in the middle"},
 		{"a number that is cut short", `"long"`, `ff`, "ends in the middle"},
@@ -236,15 +237,15 @@ func TestWhatIsNotOfTheSchemaSaysWhere(t *testing.T) {
 	}
 }
 
-// Records of records that take no bytes double with each level.
+// Records of records that take no bytes double with each level. Their names are long, so that few of them make 64 MiB.
 func TestRecordsWithoutBytesAreBounded(t *testing.T) {
-	schema := `{"type":"record","name":"R0","fields":[]}`
+	schema, long := `{"type":"record","name":"R0","fields":[]}`, strings.Repeat("b", 1<<12)
 	for i := range 40 {
 		name, inner := string(rune('A'+i)), schema
 		if i >= 26 {
 			name = "Z" + string(rune('A'+i-26))
 		}
-		schema = `{"type":"record","name":"` + name + `","fields":[{"name":"a","type":` + inner + `},{"name":"b","type":"` +
+		schema = `{"type":"record","name":"` + name + `","fields":[{"name":"a","type":` + inner + `},{"name":"` + long + `","type":"` +
 			nameOf(inner) + `"}]}`
 	}
 	_, err := program(t, schema).Decode(nil, nil)

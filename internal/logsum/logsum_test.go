@@ -118,8 +118,8 @@ func TestLinesThatAreWantedAllCome(t *testing.T) {
 	}
 }
 
-// TestAMillionCausesTakeNoMemory, nor a log.
-func TestAMillionCausesTakeNoMemory(t *testing.T) {
+// TestManyCausesTakeNoMemory, nor a log.
+func TestManyCausesTakeNoMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out enginetest.Transcript
 		log, h := logTo(&out)
@@ -127,9 +127,9 @@ func TestAMillionCausesTakeNoMemory(t *testing.T) {
 		var before, after runtime.MemStats
 		runtime.GC()
 		runtime.ReadMemStats(&before)
-		for i := range 1_000_000 {
+		for i := range 100_000 {
 			log.Warn("odd", "n", i, "m", i%100)
-			if i%1000 == 0 {
+			if i%100 == 0 {
 				log.With("label", i).Warn("odd logger")
 				log.Warn("long", "text", long)
 				time.Sleep(11 * time.Millisecond)
@@ -137,7 +137,7 @@ func TestAMillionCausesTakeNoMemory(t *testing.T) {
 		}
 		runtime.GC()
 		runtime.ReadMemStats(&after)
-		if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 8<<20 {
+		if grown := int64(after.HeapAlloc) - int64(before.HeapAlloc); grown > 4<<20 {
 			t.Errorf("%d bytes are kept", grown)
 		}
 		if len(out.String()) > 1<<20 {

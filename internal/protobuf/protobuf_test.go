@@ -3,6 +3,7 @@ package protobuf
 import (
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -300,11 +301,14 @@ func TestDocumentsThatDoNotFit(t *testing.T) {
 // TestHostilePayloadsAreBounded: what nests deep, or is much of little, is refused.
 func TestHostilePayloadsAreBounded(t *testing.T) {
 	p := program(t, one(`M v = 1; google.protobuf.Value of = 2; repeated M l = 3; google.protobuf.Any any = 4;
-		int32 a_field_with_a_long_name = 5; repeated Unknown g = 6; } message Unknown {`), "M", Options{Defaults: true})
+		int32 a_field_with_a`+strings.Repeat("_very", 80)+`_long_name = 5; repeated Unknown g = 6; } message Unknown {`), "M", Options{Defaults: true})
 	deep := func(tag byte, depth int) (payload []byte) {
-		for range depth {
-			payload = append(protowire.AppendVarint([]byte{tag}, uint64(len(payload))), payload...)
+		for range depth { // from its end to its beginning
+			head := protowire.AppendVarint([]byte{tag}, uint64(len(payload)))
+			slices.Reverse(head)
+			payload = append(payload, head...)
 		}
+		slices.Reverse(payload)
 		return payload
 	}
 	for _, tag := range []byte{0x0a, 0x1a} {
@@ -323,7 +327,7 @@ func TestHostilePayloadsAreBounded(t *testing.T) {
 	if _, err := p.Decode(nil, groups); err == nil {
 		t.Error("groups that do not end are read")
 	}
-	small := []byte(strings.Repeat("\x1a\x00", 2<<20)) // two bytes each make eighty
+	small := []byte(strings.Repeat("\x1a\x00", 1<<18)) // two bytes each make hundreds
 	if _, err := p.DecodeWithin(nil, small, 1<<20); err != codec.ErrLimit {
 		t.Errorf("%v", err)
 	}

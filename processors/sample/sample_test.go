@@ -34,7 +34,7 @@ func users(n int) (payloads []string) {
 }
 
 func TestAFractionIsKept(t *testing.T) {
-	const n = 20_000
+	const n = 10_000
 	in := users(n)
 	for _, fraction := range []float64{0.001, 0.1, 0.5, 0.9} {
 		for _, options := range []string{`"seed": 1`, `"seed": 18446744073709551615`, `"key": "id"`, `"key": "name"`,

@@ -271,7 +271,7 @@ func TestAFlippedBitIsFound(t *testing.T) {
 	whole, values := written(t, 200)
 	rnd := rand.New(rand.NewPCG(1, 1))
 	found := 0
-	for range 400 {
+	for range 150 {
 		bit := rnd.IntN(8 * len(whole))
 		damaged := bytes.Clone(whole)
 		damaged[bit/8] ^= 1 << (bit % 8)
