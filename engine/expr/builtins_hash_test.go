@@ -191,6 +191,7 @@ func TestHashesOfFieldsAreWrittenAtOnce(t *testing.T) {
 }
 
 func TestHashesAreWithinTheirBudget(t *testing.T) {
+	unraced(t)
 	const memory, steps = "engine.limits.expression.memory", "engine.limits.expression.steps"
 	m := msg(fmt.Sprintf(`{"items": [%s0], "long": "%s", "hex": "%s"}`, strings.Repeat("0,", 9999),
 		strings.Repeat("x", 1<<20), strings.Repeat("ff", 1<<19)))

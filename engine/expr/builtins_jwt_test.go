@@ -212,6 +212,7 @@ func TestClaims(t *testing.T) {
 }
 
 func TestTokensAreWithinTheirBudget(t *testing.T) {
+	unraced(t)
 	const memory, steps = "engine.limits.expression.memory", "engine.limits.expression.steps"
 	private, public, _ := keysFor(t, "PS512")
 	payload, _ := doc.Append(nil, map[string]any{"long": strings.Repeat("x", 1<<20), "public": public, "private": private,

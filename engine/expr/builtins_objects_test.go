@@ -136,6 +136,7 @@ func TestWalkGoesAsDeepAsDocumentsDo(t *testing.T) {
 }
 
 func TestObjectsWithinTheBudget(t *testing.T) {
+	unraced(t)
 	var items strings.Builder
 	for i := range 18_000 {
 		fmt.Fprintf(&items, `,{"n":%d}`, i)

@@ -67,6 +67,7 @@ func FuzzDuration(f *testing.F) {
 
 // Nothing that a message brings takes more than its budget: layouts and zones that are new each time, and long texts.
 func TestTimesStayWithinTheirBudget(t *testing.T) {
+	unraced(t)
 	limits := Limits{Memory: 8 << 20, Steps: 1_250_000}
 	m := msg(`{"n": 100000, "long": "` + strings.Repeat("2026", 1<<16) + `", "directives": "` + strings.Repeat("%c", 500) + `"}`)
 	tests := []struct{ src, want string }{

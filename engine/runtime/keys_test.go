@@ -16,7 +16,7 @@ import (
 	"github.com/flowd-io/flowd/engine/expr"
 )
 
-var manyKeys = flag.Int("keys", 25_000, "keys that TestManyKeys uses")
+var manyKeys = flag.Int("keys", 12_000, "keys that TestManyKeys uses")
 
 // keyed is a source whose messages all have keys of their own.
 type keyed struct {

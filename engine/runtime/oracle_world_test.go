@@ -111,7 +111,7 @@ func (w *world) crowd() {
 	w.p.Engine.MaxInFlight.Messages, w.p.Engine.MaxInFlight.Bytes = 0, 0
 	keys := w.one(3, 20)
 	src := &origin{w: w, Source: Source{Takes: engine.TakesOne}, tried: map[uint64]int{}}
-	for id := range 8000 {
+	for id := range 3000 {
 		src.Payloads = append(src.Payloads, fmt.Sprintf(`{"in":0,"id":%d,"k":%d,"do":"pass"}`, id, w.r.IntN(keys)))
 	}
 	src.acker, w.sources = src, []*origin{src}

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"time"
@@ -179,8 +180,30 @@ func telling(client *http.Client) *http.Client {
 	if c.Transport == nil {
 		c.Transport = http.DefaultTransport
 	}
-	c.Transport = httpx.Transport{RoundTripper: c.Transport}
+	c.Transport = httpx.Transport{RoundTripper: plain{c.Transport}}
 	return &c
+}
+
+// plain sends bodies by Read alone. Amazon's client closes a body as soon as an answer begins, when the transport may
+// have yet to look for its end. The WriteTo of a closed body gives [io.EOF], which the transport takes for a failure: it
+// drops the connection amid the answer, and the client makes a request twice that was carried out.
+type plain struct{ http.RoundTripper }
+
+// RoundTrip makes one request.
+func (p plain) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.Body != nil && req.Body != http.NoBody {
+		r := *req
+		r.Body = struct{ io.ReadCloser }{req.Body}
+		req = &r
+	}
+	return p.RoundTripper.RoundTrip(req)
+}
+
+// CloseIdleConnections closes those of what it wraps.
+func (p plain) CloseIdleConnections() {
+	if c, ok := p.RoundTripper.(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
 }
 
 // Region is where the session's services are.
