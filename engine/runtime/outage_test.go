@@ -425,6 +425,7 @@ func TestMaxAgeEndsWhatWasNeverTried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		src, dst, dead := &Source{Payloads: []string{"1", "2"}, PerRead: 1, Takes: engine.TakesOne}, &Sink{}, &Sink{}
 		dst.FailAll = func([]string) error {
+			time.Sleep(100 * time.Millisecond) // both are read by then: readers of an output that is held pause
 			return &engine.Error{Class: engine.Transient, Holds: true, Err: errors.New("away")}
 		}
 		slow := Step("slow", func(_ context.Context, m *engine.Message) error {
