@@ -30,6 +30,9 @@ func highWater(pid string) int64 { return status(pid, "VmHWM:") }
 // resident is the memory that a process of Linux has; else 0.
 func resident(pid string) int64 { return status(pid, "VmRSS:") }
 
+// private is the part of it that is the process's own, and not of the program's file; else 0.
+func private(pid string) int64 { return status(pid, "RssAnon:") }
+
 func status(pid, field string) int64 {
 	text, err := os.ReadFile("/proc/" + pid + "/status")
 	if err != nil {
