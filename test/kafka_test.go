@@ -29,12 +29,12 @@ func settledBy(t *testing.T, c *kafkatest.Cluster, group, topic string, n int64)
 	t.Helper()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	end := time.After(time.Minute)
+	end := time.After(deadline)
 	for c.Committed(t, group, topic) < n {
 		select {
 		case <-tick.C:
 		case <-end:
-			t.Fatalf("after a minute %d of %d messages are settled", c.Committed(t, group, topic), n)
+			t.Fatalf("after %v %d of %d messages are settled", deadline, c.Committed(t, group, topic), n)
 		}
 	}
 }

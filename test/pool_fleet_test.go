@@ -286,7 +286,7 @@ func (f *fleet) of(pid int) (i int) {
 // eventually waits until something can be seen.
 func (f *fleet) eventually(what string, shows func() bool) {
 	f.t.Helper()
-	for end := time.Now().Add(deadline / 2); !shows(); <-time.After(10 * time.Millisecond) {
+	for end := time.Now().Add(deadline); !shows(); <-time.After(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			f.t.Fatalf("never: %s\nran: %v\n%s", what, f.log(), f.transcripts())
 		}

@@ -70,13 +70,18 @@ func (f *fleet) atOnce() {
 }
 
 func (f *fleet) asLongAsOne() {
-	f.runs(4, pipeline{do: `{sleep: 700ms}`})
-	time1 := f.times(1)
-	if time4 := f.times(4); time4 > 2*time1 {
-		f.t.Errorf("four at once took %v, and one %v", time4, time1)
+	const each = 700 * time.Millisecond
+	f.runs(4, pipeline{do: fmt.Sprintf(`{sleep: %v}`, each)})
+	// On a busy machine all takes longer, but one after another never takes less than the sum.
+	time4 := f.times(4)
+	for tries := 1; time4 >= 4*each && tries < 10; tries++ {
+		time4 = f.times(4)
 	}
-	if time8 := f.times(8); time8 < time1*3/2 {
-		f.t.Errorf("eight on four slots took %v, and one %v", time8, time1)
+	if time4 >= 4*each {
+		f.t.Errorf("four at once took %v, and one takes %v", time4, each)
+	}
+	if time8 := f.times(8); time8 < 2*each {
+		f.t.Errorf("eight on four slots took %v, and one takes %v", time8, each)
 	}
 	f.ends(0, 1, 0)
 }

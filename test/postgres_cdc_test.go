@@ -281,7 +281,7 @@ func TestPostgresSilence(t *testing.T) {
 		select {
 		case <-tick.C:
 		case <-end:
-			t.Fatalf("after %s %d changes", compiling, n)
+			t.Fatalf("after %s %d changes", deadline, n)
 		}
 	}
 	f.Signal(syscall.SIGTERM)

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
@@ -53,26 +52,20 @@ func (e *emulator) parcels(t *testing.T, url string, n int, exact bool) {
 	}
 }
 
-// drain takes everything and removes it, in the order in which it arrives. A request that
-// the client retries leaves messages hidden for half a minute.
+// drain takes everything and removes it, in the order in which it arrives.
 func (e *emulator) drain(t *testing.T, url string) (all []types.Message) {
 	t.Helper()
-	for wait := int32(0); ; {
+	for {
 		out, err := e.sqs.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{
-			QueueUrl: &url, MaxNumberOfMessages: 10, WaitTimeSeconds: wait, MessageAttributeNames: []string{"All"},
+			QueueUrl: &url, MaxNumberOfMessages: 10, MessageAttributeNames: []string{"All"},
 			MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameAll},
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if len(out.Messages) == 0 {
-			visible, hidden := e.counts(t, url)
-			if visible+hidden == 0 {
-				return all
-			}
-			t.Logf("%d messages are visible and %d hidden behind the last of %d", visible, hidden, len(all))
-			wait = 20
-			continue
+			e.wantCounts(t, url, 0, 0)
+			return all
 		}
 		in := &sqs.DeleteMessageBatchInput{QueueUrl: &url}
 		for i, m := range out.Messages {
@@ -101,7 +94,7 @@ func spelled(all []types.Message) (texts []string) {
 	return texts
 }
 
-// TestQueueOnSQS moves, dumps and loads what is in a queue: all of it, each once.
+// TestQueueOnSQS takes what is in a queue to another one, into a file, and back.
 func TestQueueOnSQS(t *testing.T) {
 	e := onSQS(t)
 	one, two, original := e.queue(t, "q-one", nil), e.queue(t, "q-two", nil), e.queue(t, "q-original", nil)
@@ -120,10 +113,7 @@ func TestQueueOnSQS(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "saved.jsonl")
 	e.parcels(t, one, n, false)
 	queue(t, "dump", "q-one", file).Want(t, 0, ": 510 written in ")
-	visible, hidden := e.counts(t, one)
-	if visible < n {
-		t.Errorf("%d messages are visible and %d hidden after a dump, want %d", visible, hidden, n)
-	}
+	e.wantCounts(t, one, n, 0)
 	queue(t, "load", "q-two", file).Want(t, 0, ": 510 sent in ")
 	same(false)
 
@@ -134,11 +124,10 @@ func TestQueueOnSQS(t *testing.T) {
 	}
 	r := queue(t, "ls", "q-o*", "--json")
 	if err := json.Unmarshal([]byte(r.Stdout), &all); err != nil || len(all) != 2 || all[0].Name != "q-one" ||
-		all[0].Ready != visible || all[0].InFlight != hidden {
+		all[0].Ready != n || all[0].InFlight != 0 {
 		t.Errorf("%v %+v", err, all)
 	}
-	queue(t, "purge", "q-one").Want(t, 2, fmt.Sprintf("Permanently remove %d messages from q-one? (add --yes)",
-		visible))
+	queue(t, "purge", "q-one").Want(t, 2, "Permanently remove 510 messages from q-one? (add --yes)")
 	queue(t, "purge", "q-one", "--yes").Want(t, 0, "q-one: all messages removed")
 	e.wantCounts(t, one, 0, 0)
 }
@@ -240,11 +229,10 @@ func TestQueueErrorsOfSQS(t *testing.T) {
 		{[]string{"ls", "sqs://me:s3cret@us-east-1/"}, "the address contains credentials (set AWS_ACCESS_KEY_ID"},
 		{[]string{"ls", "sqs://?region=us-east-1&endpoint=http://127.0.0.1:1"}, "127.0.0.1:1"},
 	} {
-		began := time.Now()
 		r := queue(t, tt.args...)
 		r.Want(t, 1, tt.says)
-		if took := time.Since(began); strings.Contains(r.Stderr, "s3cret") || took > 20*time.Second {
-			t.Errorf("%q takes %v and says\n%s", tt.args, took, r.Stderr)
+		if strings.Contains(r.Stderr, "s3cret") {
+			t.Errorf("%q says\n%s", tt.args, r.Stderr)
 		}
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
@@ -137,7 +136,7 @@ func gateway(t *testing.T) (dir, fields string, client *s3.Client) {
 		_ = server.Process.Kill()
 		_ = server.Wait()
 	})
-	up, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	up, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
 	for {
 		if _, err = client.CreateBucket(up, &s3.CreateBucketInput{Bucket: aws.String("lake")}); err == nil {

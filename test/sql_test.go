@@ -63,9 +63,9 @@ func TestACopyOfATableThatIsKilledLosesNothing(t *testing.T) {
 	}
 	reaches := func(n int) {
 		t.Helper()
-		for late := time.Now().Add(time.Minute); count() < n; time.Sleep(time.Millisecond) {
+		for late := time.Now().Add(deadline); count() < n; time.Sleep(time.Millisecond) {
 			if time.Now().After(late) {
-				t.Fatalf("%d rows after a minute, want %d", count(), n)
+				t.Fatalf("%d rows after %v, want %d", count(), deadline, n)
 			}
 		}
 	}

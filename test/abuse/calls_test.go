@@ -148,7 +148,7 @@ outputs: {out: {stdout: {}}}
 		p := flowdtest.Start(t, dir, "-c", file)
 		p.Send("1\n")
 		var told []byte
-		for deadline := time.Now().Add(flowdtest.Deadline / 2); told == nil; time.Sleep(10 * time.Millisecond) {
+		for deadline := time.Now().Add(flowdtest.Deadline); told == nil; time.Sleep(10 * time.Millisecond) {
 			if told, _ = os.ReadFile(dir + "/pid"); time.Now().After(deadline) {
 				t.Fatalf("%s: no process was started\n%s", mode, p.Stderr.Text())
 			}
@@ -160,7 +160,7 @@ outputs: {out: {stdout: {}}}
 		if mode == "stream" {
 			p.Stdin.Close() // which a program sees that has not been killed
 		}
-		for deadline := time.Now().Add(flowdtest.Deadline / 2); syscall.Kill(pid,
+		for deadline := time.Now().Add(flowdtest.Deadline); syscall.Kill(pid,
 			0) == nil; time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(deadline) {
 				_ = syscall.Kill(pid, syscall.SIGKILL)

@@ -76,7 +76,7 @@ func newPool(t *testing.T) *jobs {
 // ask asks the hub on a subject, followed by the id of the connection.
 func (p *jobs) ask(subject, text string) *nats.Msg {
 	p.t.Helper()
-	m, err := p.nc.Request(subject+"."+p.id, []byte(text), flowdtest.Deadline/4)
+	m, err := p.nc.Request(subject+"."+p.id, []byte(text), flowdtest.Deadline)
 	if err != nil {
 		p.t.Fatalf("%s: %v", subject, err)
 	}
@@ -251,7 +251,7 @@ func (p *jobs) forgesBeats() {
 		if !errors.Is(err, nats.ErrPermissionViolation) {
 			p.t.Error(err)
 		}
-	case <-time.After(flowdtest.Deadline / 4):
+	case <-time.After(flowdtest.Deadline):
 		p.t.Error("a client may send beats of others")
 	}
 	reason := strings.Repeat("x", 2000)
@@ -317,7 +317,7 @@ func jobsThatCannotBeRead(t *testing.T) {
 	for i := range odd {
 		for subject, text := range map[string]string{"flowd.jobs.embed.nobody.0.%d.1": "\x63",
 			"flowd.jobs.embed.%d": "", "flowd.jobs.embed.nobody.0.x.%d": "\x02\x00"} {
-			if _, err := nc.Request(fmt.Sprintf(subject, i), []byte(text), flowdtest.Deadline/4); err != nil {
+			if _, err := nc.Request(fmt.Sprintf(subject, i), []byte(text), flowdtest.Deadline); err != nil {
 				t.Fatal(err)
 			}
 		}

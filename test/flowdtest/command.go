@@ -45,8 +45,13 @@ func Build() (remove func(), err error) {
 	return remove, nil
 }
 
-// Deadline is how long any one command may take before a test fails.
-const Deadline = time.Minute
+// Deadline is how long any one command may take, or what a test waits for, before the test fails: a busy machine needs
+// many times as long as an idle one.
+const Deadline = 2 * time.Minute
+
+// lifetime is how long a process may live that a test talks to. It is longer than anything that the test waits for
+// meanwhile, which so can say what is wrong.
+const lifetime = 5 * time.Minute
 
 // Compiling is likewise for one that may have to build everything.
 const Compiling = 4 * time.Minute

@@ -21,7 +21,7 @@ type Process struct {
 	Stderr *Transcript
 }
 
-// Start runs the binary in dir. It is killed when the test hangs.
+// Start runs the binary in dir. It is killed after its lifetime, when the test hangs.
 func Start(t *testing.T, dir string, args ...string) *Process {
 	t.Helper()
 	return StartAs(t, dir, Binary, args...)
@@ -30,7 +30,7 @@ func Start(t *testing.T, dir string, args ...string) *Process {
 // StartAs is Start for a program that becomes the binary, or is another.
 func StartAs(t *testing.T, dir, name string, args ...string) *Process {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), Deadline)
+	ctx, cancel := context.WithTimeout(context.Background(), lifetime)
 	p := &Process{T: t, Cmd: exec.CommandContext(ctx, name, args...)}
 	p.Cmd.Dir = dir
 	var stderr io.ReadCloser

@@ -16,7 +16,7 @@ import (
 )
 
 // Patience is how long a test waits for what is sure to arrive.
-const Patience = 30 * time.Second
+const Patience = 2 * time.Minute
 
 // Channel is a channel in confirm mode, on its own connection, until the test ends.
 func (b *Broker) Channel(t testing.TB) *amqp091.Channel {
