@@ -15,11 +15,49 @@ import (
 const searched = `{"line": "GET /a?b=1 200 17ms", "mail": "ann@example.com, bob@example.org", "re": "[a-z]+@", "bad": "(",
 	"to": "<$0>", "nil": null, "n": 5, "accents": "é1è2", "esc": "a\u0062c", "dollar": "US$5", "empty": ""}`
 
+// evaluation is what an expression gives.
+type evaluation struct {
+	name, src string
+	want      any
+}
+
+func evaluated(t *testing.T, m *message, tests []evaluation) {
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			got, err := runBoth(t, test.src, m)
+			if diff := cmp.Diff(got, test.want); diff != "" || err != nil {
+				t.Errorf("%s: %v (-got +want):\n%s", test.src, err, diff)
+			}
+		})
+	}
+}
+
+// mistake is how an expression fails, and at which part of it.
+type mistake struct {
+	name, src, want, at string
+	late                bool // only on a message
+}
+
+func mistaken(t *testing.T, m *message, tests []mistake) {
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := Compile(test.src)
+			if (err == nil) != test.late {
+				t.Fatalf("got the error %v at load", err)
+			}
+			if test.late {
+				_, err = runBoth(t, test.src, m)
+			}
+			var e *Error
+			if !errors.As(err, &e) || e.Short() != test.want || !strings.HasPrefix(test.src[e.Offset:], test.at) {
+				t.Errorf("got %v\nwant %s at %s", err, test.want, test.at)
+			}
+		})
+	}
+}
+
 func TestPatternFunctions(t *testing.T) {
-	tests := []struct {
-		name, src string
-		want      any
-	}{
+	evaluated(t, msg(searched), []evaluation{
 		{"the first match", `re_find(line, "[0-9]+")`, "1"},
 		{"leftmost, then first of the choices", `re_find(line, "/a|/a[?]b")`, "/a"},
 		{"no match is nil", `re_find(line, "POST") ?? "none"`, "none"},
@@ -75,23 +113,11 @@ func TestPatternFunctions(t *testing.T) {
 		{"separators at the ends", `re_split("1a1", "1")`, list{"", "a", ""}},
 
 		{"escape", `re_find("a.b axb", re_escape("a.") + "b")`, "a.b"},
-	}
-	m := msg(searched)
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			got, err := runBoth(t, test.src, m)
-			if diff := cmp.Diff(got, test.want); diff != "" || err != nil {
-				t.Errorf("%s: %v (-got +want):\n%s", test.src, err, diff)
-			}
-		})
-	}
+	})
 }
 
 func TestPatternFunctionsFail(t *testing.T) {
-	tests := []struct {
-		name, src, want, at string
-		late                bool // only on a message
-	}{
+	mistaken(t, msg(searched), []mistake{
 		{"a pattern that is none", `re_find(line, "a(")`,
 			`re_find(): text "a(" is not a regular expression: missing closing )`, `"a(`, false},
 		{"also where it can't be reached", `try(re_find(line, "a("), 1)`,
@@ -121,23 +147,7 @@ func TestPatternFunctionsFail(t *testing.T) {
 		{"a number to search", `re_find(n, "5")`, `re_find() needs text, not number 5`, `re_find`, true},
 		{"nothing to search", `re_find(missing, "5")`,
 			`re_find() needs text, not nothing (?? gives a missing field a default)`, `re_find`, true},
-	}
-	m := msg(searched)
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			_, err := Compile(test.src)
-			if (err == nil) != test.late {
-				t.Fatalf("got the error %v at load", err)
-			}
-			if test.late {
-				_, err = runBoth(t, test.src, m)
-			}
-			var e *Error
-			if !errors.As(err, &e) || e.Short() != test.want || !strings.HasPrefix(test.src[e.Offset:], test.at) {
-				t.Errorf("got %v\nwant %s at %s", err, test.want, test.at)
-			}
-		})
-	}
+	})
 }
 
 // mostAllocated is four times the memory that an evaluation may take here: what is let go of counts, too.

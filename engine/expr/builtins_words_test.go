@@ -1,7 +1,6 @@
 package expr
 
 import (
-	"errors"
 	"fmt"
 	"html"
 	"net/url"
@@ -18,10 +17,7 @@ const worded = `{"name": "Ann", "id": 7, "big": 123456789012345678901, "whole": 
 	"fmt": "%5.1f|", "odd": "%y", "n": null, "wide": 4611686018427387904, "huge": "%99999999999999999999d"}`
 
 func TestTextFunctions(t *testing.T) {
-	tests := []struct {
-		name, src string
-		want      any
-	}{
+	evaluated(t, msg(worded), []evaluation{
 		{"what is long enough is not padded", `pad_left("abc", 2)`, "abc"},
 		{"nor by a length below zero", `pad_right("abc", -2)`, "abc"},
 		{"characters count, not bytes", `pad_left("é", 3, "ü")`, "üüé"},
@@ -98,23 +94,11 @@ func TestTextFunctions(t *testing.T) {
 		{"a script that is not closed", `strip_html("a<script>b</p>")`, "a"},
 		{"lists and tables", `strip_html("<ul><li>a</li> <li>b</li></ul><td>c<td>d")`, "a\nb\nc\nd"},
 		{"white space between blocks", `strip_html("<div>\n  <p>a b</p>\n  <p> c</p></div>")`, "a b\n c"},
-	}
-	m := msg(worded)
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			got, err := runBoth(t, test.src, m)
-			if diff := cmp.Diff(got, test.want); diff != "" || err != nil {
-				t.Errorf("%s: %v (-got +want):\n%s", test.src, err, diff)
-			}
-		})
-	}
+	})
 }
 
 func TestTextFunctionsFail(t *testing.T) {
-	tests := []struct {
-		name, src, want, at string
-		late                bool // only on a message
-	}{
+	mistaken(t, msg(worded), []mistake{
 		{"padding with nothing", `pad_left("a", 5, "")`, `pad_left() can't pad with a text that is empty`, `pad_left`, false},
 		{"a length below zero", `truncate("a", -1)`,
 			`truncate() can't make a text of at most -1 characters that ends with 0`, `truncate`, false},
@@ -171,23 +155,7 @@ func TestTextFunctionsFail(t *testing.T) {
 		{"an object in a query", `build_query({a: [{}]})`,
 			`build_query() needs texts, numbers, true/false or lists of them, but "a" is an object` +
 				` (filter_values(x, # != nil) leaves out what is missing)`, `build_query`, false},
-	}
-	m := msg(worded)
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			_, err := Compile(test.src)
-			if (err == nil) != test.late {
-				t.Fatalf("got the error %v at load", err)
-			}
-			if test.late {
-				_, err = runBoth(t, test.src, m)
-			}
-			var e *Error
-			if !errors.As(err, &e) || e.Short() != test.want || !strings.HasPrefix(test.src[e.Offset:], test.at) {
-				t.Errorf("got %v\nwant %s at %s", err, test.want, test.at)
-			}
-		})
-	}
+	})
 }
 
 func TestTextFunctionsStayWithinTheBudget(t *testing.T) {

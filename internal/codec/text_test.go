@@ -159,7 +159,7 @@ func TestTextThatIsNotOfTheFormat(t *testing.T) {
 	}
 	dots := "a = \"" + strings.Repeat(".", 600) + "\"\nb = [\n [" + strings.Repeat("1.5, ", 600) + "1.5]\n]\n"
 	if _, err := new(codec.TOML).Decode(nil, []byte(dots)); err != nil {
-		t.Errorf("dots that are no key: %v", err)
+		t.Errorf("dots outside of keys are refused: %v", err)
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 // Shape is how the values of a type become JSON. The zero Shape makes them text.
 type Shape struct {
 	form   form
-	of     *Shape // of the elements of a list; nil: this is no list
+	of     *Shape // of the elements of a list; nil: not a list
 	delims byte   // between them
 }
 

@@ -85,14 +85,6 @@ type cache struct {
 	purged time.Time
 }
 
-// types are those of the columns.
-var types = map[string]string{
-	"postgres": "%k bytea PRIMARY KEY, %v bytea NOT NULL, %e bigint",
-	"sqlite":   "%k blob PRIMARY KEY, %v blob NOT NULL, %e bigint",
-	"mysql":    "%k varbinary(700) PRIMARY KEY, %v longblob NOT NULL, %e bigint",
-	"mariadb":  "%k varbinary(700) PRIMARY KEY, %v longblob NOT NULL, %e bigint",
-}
-
 // statement is a text with the names of table and columns, and the parameters, of this kind of database.
 func (c *cache) statement(text string) string {
 	names := []string{"%t", c.Config.Config.Table(c.Table), "%k", c.Quote("key"), "%v", c.Quote("value"),
@@ -106,9 +98,13 @@ func (c *cache) statement(text string) string {
 // Open makes the table, unless it is there.
 func (c *cache) Open(ctx context.Context) error {
 	// Parameters stand in the order of their numbers, since elsewhere than in PostgreSQL they have none.
-	insert := "INSERT INTO %t (%k, %v, %e) VALUES ($1, $2, $3)"
+	columns, insert := "%k bytea PRIMARY KEY, %v bytea NOT NULL, %e bigint", "INSERT INTO %t (%k, %v, %e) VALUES ($1, $2, $3)"
 	replace, ignore := " ON CONFLICT (%k) DO UPDATE SET %v = EXCLUDED.%v, %e = EXCLUDED.%e", " ON CONFLICT (%k) DO NOTHING"
-	if !c.Postgres() && !c.SQLite() {
+	switch {
+	case c.SQLite():
+		columns = "%k blob PRIMARY KEY, %v blob NOT NULL, %e bigint"
+	case !c.Postgres():
+		columns = "%k varbinary(700) PRIMARY KEY, %v longblob NOT NULL, %e bigint"
 		replace, ignore = " ON DUPLICATE KEY UPDATE %v = VALUES(%v), %e = VALUES(%e)", " ON DUPLICATE KEY UPDATE %k = %k"
 	}
 	c.get = c.statement("SELECT %v AS v FROM %t WHERE %k = $1 AND (%e IS NULL OR %e > $2)")
@@ -122,7 +118,7 @@ func (c *cache) Open(ctx context.Context) error {
 	}
 	query := c.statement("SELECT %k, %v, %e FROM %t WHERE 1 = 0")
 	if c.Create {
-		query = c.statement("CREATE TABLE IF NOT EXISTS %t (" + types[c.Driver] + ")")
+		query = c.statement("CREATE TABLE IF NOT EXISTS %t (" + columns + ")")
 	}
 	_, err = c.exec(ctx, query)
 	return err
