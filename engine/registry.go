@@ -141,6 +141,17 @@ func (r *Registry[T]) Only(names []string, why string) error {
 	return nil
 }
 
+// LeftOut says what to do about a plugin that this build of flowd does not have. It is called before
+// anything is read, and means nothing for a plugin that is there.
+func (r *Registry[T]) LeftOut(name, remedy string) {
+	if r.Lookup(name) != nil {
+		return
+	}
+	words := map[string]string{name: remedy}
+	maps.Copy(words, r.words)
+	r.words = words
+}
+
 // Kind is "input", "processor", "batcher" or "output".
 func (r *Registry[T]) Kind() string { return r.kind }
 

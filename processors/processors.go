@@ -37,7 +37,6 @@ import (
 	_ "github.com/flowd-io/flowd/processors/sleep"
 	_ "github.com/flowd-io/flowd/processors/sort"
 	_ "github.com/flowd-io/flowd/processors/split"
-	_ "github.com/flowd-io/flowd/processors/sql"
 	_ "github.com/flowd-io/flowd/processors/state"
 	_ "github.com/flowd-io/flowd/processors/steps"
 	_ "github.com/flowd-io/flowd/processors/switch"

@@ -190,7 +190,7 @@ func (r *recordDecoder) assign(f *field, key, item *Node, path string) {
 		r.clear(f)
 	}
 	r.inside(&frame{key: key, node: item, path: path, field: f}, func() {
-		if item.Kind == NullNode && f.group != "" && f.shape.elem.kind != recordKind {
+		if item.Kind == NullNode && f.group != "" && f.shape.elem.kind != recordKind && !f.shape.elem.takesNull() {
 			r.report(at, WrongKind, fmt.Sprintf("%s needs a value: %s", f.name, f.shape.expected()),
 				fmt.Sprintf("write {%s: …}", f.name))
 			return

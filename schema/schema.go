@@ -144,6 +144,12 @@ type Unmarshaler interface {
 	UnmarshalConfig(d *Decoder, n *Node)
 }
 
+// NullTaker is an Unmarshaler that null gets to where it is a choice: `decode: FORMAT`.
+type NullTaker interface {
+	Unmarshaler
+	TakesNull()
+}
+
 // Describer is a field type that describes itself to JSON Schema and docs.
 type Describer interface {
 	DescribeConfig() *Type

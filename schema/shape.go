@@ -206,6 +206,12 @@ func (s *shape) described() *Type {
 	return nil
 }
 
+// takesNull says whether the type is a [NullTaker].
+func (s *shape) takesNull() bool {
+	_, ok := reflect.New(s.rt).Interface().(NullTaker)
+	return ok
+}
+
 // secretive says whether a struct has a field for a secret.
 func (s *shape) secretive() bool {
 	return slices.ContainsFunc(s.list, func(f *field) bool { return f.shape.leaf().kind == secretKind })

@@ -62,10 +62,11 @@ const plugins = "inputs/* processors/* batchers/* outputs/*"
 // inside says which packages may import an internal one. Those in internal/testing are for tests, and for programs
 // that are tests.
 var inside = map[string]string{
-	"internal/avro": "processors/decode processors/encode",
+	"internal/avro": "internal/formats",
 	"internal/aws": "" +
 		"inputs/sqs internal/objects/s3 internal/queue/kafka internal/queue/sqs outputs/sns outputs/sqs",
 	"internal/azure":         "internal/objects/azure",
+	"internal/builds":        "cmd/flowd/cli internal/pool/wire internal/queue",
 	"internal/caches":        "processors",
 	"internal/caches/file":   "internal/caches",
 	"internal/caches/memory": "internal/caches internal/pipetest processors/state",
@@ -86,7 +87,8 @@ var inside = map[string]string{
 		"processors/aggregate processors/branch processors/cache processors/decode processors/each " +
 		"processors/encode processors/exec processors/geoip processors/http processors/keep processors/map " +
 		"processors/rename processors/set processors/sql processors/state processors/unset",
-	"internal/flock": "internal/checkpoint internal/pool/hub",
+	"internal/flock":   "internal/checkpoint internal/pool/hub",
+	"internal/formats": "processors/archive processors/decode processors/encode",
 	"internal/framing": "" +
 		"cmd/flowd/cli inputs/file inputs/http_server inputs/stdin internal/objects outputs/file outputs/stdout",
 	"internal/google":   "internal/objects/gcs",
@@ -106,16 +108,16 @@ var inside = map[string]string{
 	"internal/objects/gcs":   "inputs/gcs outputs/gcs",
 	"internal/objects/s3":    "inputs/s3 outputs/s3",
 	"internal/openfiles":     "outputs/file",
-	"internal/parquet":       "processors/archive processors/decode processors/encode",
+	"internal/parquet":       "internal/formats",
 	"internal/pgoutput":      "inputs/postgres_cdc",
 	"internal/pipe":          "inputs/pipe outputs/pipe",
 	"internal/pipetest":      "cmd/flowd/cli",
 	"internal/pool":          "internal/pool/hub internal/pool/wire internal/pool/worker processors/pool",
-	"internal/pool/hub":      "cmd/flowd/cli processors/pool",
+	"internal/pool/hub":      "processors",
 	"internal/pool/wire": "" +
 		"cmd/flowd/cli config internal/pipetest internal/pool/hub internal/pool/worker processors/pool",
 	"internal/pool/worker": "cmd/flowd/cli",
-	"internal/protobuf":    "processors/decode processors/encode",
+	"internal/protobuf":    "internal/formats",
 	"internal/queue": "" +
 		"cmd/flowd/cli internal/queue/amqp internal/queue/kafka internal/queue/sqs internal/testing/queuetest",
 	"internal/queue/amqp":  "inputs/rabbitmq outputs/rabbitmq",

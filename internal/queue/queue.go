@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"github.com/flowd-io/flowd/internal/builds"
 )
 
 // Server is a connection to a broker. One goroutine uses it.
@@ -116,6 +118,9 @@ func Dial(ctx context.Context, address string) (Server, error) {
 	mu.Lock()
 	open, ok := schemes[u.Scheme]
 	mu.Unlock()
+	if family := builds.Queue(u.Scheme); !ok && family != "" {
+		return nil, builds.Without(u.Scheme+"://", family)
+	}
 	if !ok {
 		return nil, fmt.Errorf("no broker is known for %q (write one of: %s)", u.Scheme+"://",
 			strings.Join(Schemes(), ", "))

@@ -1,3 +1,5 @@
+//go:build !no_sql && (!slim || sql)
+
 package tables
 
 import (

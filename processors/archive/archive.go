@@ -9,7 +9,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
 	"github.com/flowd-io/flowd/internal/codec"
-	"github.com/flowd-io/flowd/internal/parquet"
+	"github.com/flowd-io/flowd/internal/formats"
 )
 
 // Config configures the archive step.
@@ -20,7 +20,7 @@ type Config struct {
 	Tar       *Tar    `yaml:"tar" oneof:"format" doc:"A tar archive with a file for each payload."`
 	Concat    *Concat `yaml:"concat" oneof:"format" doc:"All payloads, one after the other."`
 
-	Parquet *parquet.Writes `yaml:"parquet" oneof:"format" doc:"One Parquet file, with a row for each document."`
+	Parquet *formats.ParquetWrites `yaml:"parquet" oneof:"format" doc:"One Parquet file, with a row for each document."`
 }
 
 // Lines has no options.

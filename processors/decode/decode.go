@@ -10,25 +10,23 @@ import (
 	"sync"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/avro"
 	"github.com/flowd-io/flowd/internal/codec"
 	"github.com/flowd-io/flowd/internal/fields"
+	"github.com/flowd-io/flowd/internal/formats"
 	"github.com/flowd-io/flowd/internal/jsonschema"
-	"github.com/flowd-io/flowd/internal/parquet"
-	"github.com/flowd-io/flowd/internal/protobuf"
 )
 
 // Config configures the decode processor.
 type Config struct {
 	codec.Formats `yaml:",inline"`
-	Avro          *avro.Reads       `yaml:"avro" oneof:"format" doc:"Avro's binary form, by a schema of a registry or of a file."`
-	Protobuf      *protobuf.Reads   `yaml:"protobuf" oneof:"format" doc:"Protobuf's binary form, by a schema of a registry, of .proto files or of a descriptor set."`
-	JSONSchema    *jsonschema.Reads `yaml:"json_schema" oneof:"format" doc:"JSON that matches a schema of a registry."`
-	Regex         *codec.Regex      `yaml:"regex" oneof:"format" doc:"Text, parsed by the named groups of a regular expression."`
-	Grok          *codec.Grok       `yaml:"grok" oneof:"format" doc:"Text, parsed by named patterns such as %{IP:client}."`
-	Parquet       *parquet.Reads    `yaml:"parquet" oneof:"format" doc:"A Parquet file, as the list of its rows."`
-	From          fields.Path       `yaml:"from" doc:"Field whose text is decoded; the whole payload by default."`
-	Into          fields.Path       `yaml:"into" doc:"Field for the result: by default the field it came from, or the whole document."`
+	Avro          *formats.AvroReads     `yaml:"avro" oneof:"format" doc:"Avro's binary form, by a schema of a registry or of a file."`
+	Protobuf      *formats.ProtobufReads `yaml:"protobuf" oneof:"format" doc:"Protobuf's binary form, by a schema of a registry, of .proto files or of a descriptor set."`
+	JSONSchema    *jsonschema.Reads      `yaml:"json_schema" oneof:"format" doc:"JSON that matches a schema of a registry."`
+	Regex         *codec.Regex           `yaml:"regex" oneof:"format" doc:"Text, parsed by the named groups of a regular expression."`
+	Grok          *codec.Grok            `yaml:"grok" oneof:"format" doc:"Text, parsed by named patterns such as %{IP:client}."`
+	Parquet       *formats.ParquetReads  `yaml:"parquet" oneof:"format" doc:"A Parquet file, as the list of its rows."`
+	From          fields.Path            `yaml:"from" doc:"Field whose text is decoded; the whole payload by default."`
+	Into          fields.Path            `yaml:"into" doc:"Field for the result: by default the field it came from, or the whole document."`
 }
 
 const help = `

@@ -9,23 +9,21 @@ import (
 	"fmt"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/avro"
 	"github.com/flowd-io/flowd/internal/codec"
 	"github.com/flowd-io/flowd/internal/fields"
+	"github.com/flowd-io/flowd/internal/formats"
 	"github.com/flowd-io/flowd/internal/jsonschema"
-	"github.com/flowd-io/flowd/internal/parquet"
-	"github.com/flowd-io/flowd/internal/protobuf"
 )
 
 // Config configures the encode processor.
 type Config struct {
 	codec.Formats `yaml:",inline"`
-	Avro          *avro.Writes       `yaml:"avro" oneof:"format" doc:"Avro's binary form, by a schema of a registry or of a file."`
-	Protobuf      *protobuf.Writes   `yaml:"protobuf" oneof:"format" doc:"Protobuf's binary form, by a schema of a registry, of .proto files or of a descriptor set."`
-	JSONSchema    *jsonschema.Writes `yaml:"json_schema" oneof:"format" doc:"JSON that matches a schema of a registry."`
-	Parquet       *parquet.Writes    `yaml:"parquet" oneof:"format" doc:"One Parquet file of a whole batch: among the steps of a batcher or an output."`
-	From          fields.Path        `yaml:"from" doc:"Field that is encoded; the whole payload by default."`
-	Into          fields.Path        `yaml:"into" doc:"Field for the text: by default the field it came from, or the whole payload."`
+	Avro          *formats.AvroWrites     `yaml:"avro" oneof:"format" doc:"Avro's binary form, by a schema of a registry or of a file."`
+	Protobuf      *formats.ProtobufWrites `yaml:"protobuf" oneof:"format" doc:"Protobuf's binary form, by a schema of a registry, of .proto files or of a descriptor set."`
+	JSONSchema    *jsonschema.Writes      `yaml:"json_schema" oneof:"format" doc:"JSON that matches a schema of a registry."`
+	Parquet       *formats.ParquetWrites  `yaml:"parquet" oneof:"format" doc:"One Parquet file of a whole batch: among the steps of a batcher or an output."`
+	From          fields.Path             `yaml:"from" doc:"Field that is encoded; the whole payload by default."`
+	Into          fields.Path             `yaml:"into" doc:"Field for the text: by default the field it came from, or the whole payload."`
 }
 
 const help = `

@@ -15,7 +15,6 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/inner"
 	"github.com/flowd-io/flowd/internal/pool"
-	"github.com/flowd-io/flowd/internal/pool/hub"
 	"github.com/flowd-io/flowd/internal/pool/wire"
 	"github.com/flowd-io/flowd/schema"
 )
@@ -167,7 +166,9 @@ func build(c Config, env engine.Env) (engine.Processor, error) {
 			return nil, err
 		}
 		stage.Lease, stage.Timeout = c.Lease, policy.Timeout
-		s.hub = hub.Of(env.Shared)
+		if s.hub, err = wire.HubOf(env.Shared); err != nil {
+			return nil, err
+		}
 		s.start = func(ctx context.Context) (err error) {
 			s.pool, err = s.hub.Open(ctx, policy, stage, env)
 			return err
@@ -200,7 +201,7 @@ type step struct {
 	whole bool // jobs are whole batches
 	waits bool // Process waits for the answers, where nothing can park
 	start func(context.Context) error
-	hub   *hub.Hub
+	hub   wire.Hub // nil: slots are in this process
 	pool  *pool.Pool
 }
 

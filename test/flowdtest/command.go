@@ -33,8 +33,10 @@ func Build() (remove func(), err error) {
 	}
 	Repo, Binary = strings.TrimSpace(string(root)), filepath.Join(dir, "flowd")
 	// Slabs that are returned are overwritten. The location of sources does not matter: a
-	// build of a copy of the repository, or for a document, uses what this has built.
-	if err := os.Setenv("GOFLAGS", strings.TrimSpace(os.Getenv("GOFLAGS")+" -trimpath -tags=scribble")); err != nil {
+	// build of a copy of the repository, or for a document, uses what this has built. Without symbols a build is
+	// as it is released, and linked in half of the time.
+	flags := strings.TrimSpace(os.Getenv("GOFLAGS") + " -trimpath -tags=scribble '-ldflags=-s -w'")
+	if err := os.Setenv("GOFLAGS", flags); err != nil {
 		return remove, err
 	}
 	build := exec.Command("go", "build", "-o", Binary, "./cmd/flowd")

@@ -19,6 +19,7 @@ import (
 // but some messages were handed back unfinished. It blank-imports no plugin:
 // the caller's imports decide which ones there are.
 func Main() {
+	explainMissing()
 	os.Exit(execute(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/internal/builds"
 	"github.com/flowd-io/flowd/schema"
 	"github.com/spf13/cobra"
 )
@@ -36,7 +37,11 @@ func newList() *cobra.Command {
 			if asJSON {
 				return writeJSON(cmd.OutOrStdout(), all)
 			}
-			_, err := fmt.Fprint(cmd.OutOrStdout(), table(all, colored(cmd.OutOrStdout())))
+			text := table(all, colored(cmd.OutOrStdout()))
+			if len(args) == 0 {
+				text += leftOut(builds.Missing(), colored(cmd.OutOrStdout()))
+			}
+			_, err := fmt.Fprint(cmd.OutOrStdout(), text)
 			return err
 		},
 	}
@@ -97,6 +102,49 @@ func plugins[T any](r *engine.Registry[T]) []component {
 		all = append(all, component{Kind: r.Kind(), Name: name, Summary: summarize(p.Doc), doc: p.Doc, typ: p.Type})
 	}
 	return all
+}
+
+// leftOut shows what this build does not have, and how it is had.
+func leftOut(families []builds.Family, color bool) string {
+	if len(families) == 0 {
+		return ""
+	}
+	width := len(slices.MaxFunc(families, func(a, b builds.Family) int { return cmp.Compare(len(a.Name), len(b.Name)) }).Name)
+	var b strings.Builder
+	b.WriteString("\n" + paint(color, bold, "left out of this build, by tag") + "\n")
+	for _, f := range families {
+		var all []string
+		for _, of := range []struct {
+			what  string
+			names []string
+		}{{"input ", f.Inputs}, {"processor ", f.Processors}, {"output ", f.Outputs}, {"cache ", f.Caches},
+			{"flowd queue ", f.Queues}, {"", f.More}} {
+			for _, name := range of.names {
+				all = append(all, of.what+name)
+			}
+		}
+		fmt.Fprintf(&b, "  %-*s  %s (%s)\n", width, f.Name, strings.Join(all, ", "), builds.Remedy(f.Name))
+	}
+	return b.String()
+}
+
+// explainMissing has those who write a component that this build leaves out told so.
+func explainMissing() {
+	for _, f := range builds.Missing() {
+		remedy := "not part of this build: " + builds.Remedy(f.Name)
+		for _, name := range f.Inputs {
+			engine.Inputs.LeftOut(name, remedy)
+		}
+		for _, name := range f.Processors {
+			engine.Processors.LeftOut(name, remedy)
+		}
+		for _, name := range f.Outputs {
+			engine.Outputs.LeftOut(name, remedy)
+		}
+		for _, name := range f.Caches {
+			engine.Caches.LeftOut(name, remedy)
+		}
+	}
 }
 
 // summarize is the first sentence of a text, without its full stop.

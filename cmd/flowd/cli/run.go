@@ -12,7 +12,7 @@ import (
 	"github.com/flowd-io/flowd/config"
 	"github.com/flowd-io/flowd/internal/headroom"
 	"github.com/flowd-io/flowd/internal/metrics"
-	"github.com/flowd-io/flowd/internal/pool/hub"
+	"github.com/flowd-io/flowd/internal/pool/wire"
 	"github.com/flowd-io/flowd/internal/service"
 	"github.com/flowd-io/flowd/schema"
 	"github.com/spf13/cobra"
@@ -121,7 +121,11 @@ func (p *process) serve(watch bool) (code int, err error) {
 		for _, l := range p.set.Pipelines {
 			names = append(names, l.Plan.Name)
 		}
-		release, err := hub.Of(p.set.Shared).Hold(p.stop, "pipeline "+strings.Join(names, ", "), p.log)
+		hub, err := wire.HubOf(p.set.Shared)
+		if err != nil {
+			return failed, err
+		}
+		release, err := hub.Hold(p.stop, "pipeline "+strings.Join(names, ", "), p.log)
 		if err != nil {
 			return failed, err
 		}

@@ -44,6 +44,8 @@ type Hub struct {
 	pools   []*remote    // by index; nil: closed
 }
 
+func init() { wire.Hubs = func(shared *engine.Shared) wire.Hub { return Of(shared) } }
+
 // Of is the hub of a process that has a `service.cluster`.
 func Of(shared *engine.Shared) *Hub {
 	conf := wire.Of(shared).Config
@@ -52,8 +54,7 @@ func Of(shared *engine.Shared) *Hub {
 
 type hubKey struct{}
 
-// Hold starts the hub if nobody holds it yet; owner names it to other processes that want
-// what it has. release releases it: the last release stops it.
+// Hold is as [wire.Hub] says.
 func (h *Hub) Hold(ctx context.Context, owner string, log *slog.Logger) (release func(), err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -201,7 +202,7 @@ func (h *Hub) reconnected(*nats.Conn) {
 	}
 }
 
-// Open makes a pool whose slots are elsewhere.
+// Open is as [wire.Hub] says.
 func (h *Hub) Open(ctx context.Context, policy pool.Policy, stage *wire.Stage, env engine.Env) (*pool.Pool, error) {
 	release, err := h.Hold(ctx, "pipeline "+env.Pipeline, env.Log)
 	if err != nil {
@@ -241,7 +242,7 @@ func (h *Hub) Open(ctx context.Context, policy pool.Policy, stage *wire.Stage, e
 	return p, nil
 }
 
-// Close ends a pool.
+// Close is as [wire.Hub] says.
 func (h *Hub) Close(ctx context.Context, p *pool.Pool) error {
 	for _, r := range h.all() {
 		if r.pool != p {
@@ -256,7 +257,7 @@ func (h *Hub) Close(ctx context.Context, p *pool.Pool) error {
 	return nil
 }
 
-// Trouble is what keeps jobs of a pool from its workers, or nil.
+// Trouble is as [wire.Hub] says.
 func (h *Hub) Trouble(p *pool.Pool) *engine.Trouble {
 	for _, r := range h.all() {
 		if r.pool == p {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/aws"
 	"github.com/flowd-io/flowd/internal/tlsconf"
 	"github.com/flowd-io/flowd/schema"
 )
@@ -35,7 +34,7 @@ type SASL struct {
 	Password  schema.Secret `yaml:"password" doc:"Password, for PLAIN and SCRAM."`
 	Token     schema.Secret `yaml:"token" doc:"Token for OAUTHBEARER; or oauth, which fetches one."`
 	OAuth     *OAuth        `yaml:"oauth" doc:"Where OAUTHBEARER gets its tokens, by the client credentials grant."`
-	AWS       *aws.Config   `yaml:"aws" doc:"Credentials for AWS_MSK_IAM; by default those of the environment, the profile or the machine."`
+	AWS       *keys         `yaml:"aws" doc:"Credentials for AWS_MSK_IAM; by default those of the environment, the profile or the machine."`
 }
 
 // OAuth is a client of an authorization server.

@@ -1,6 +1,9 @@
+//go:build !no_aws && (!slim || aws)
+
 package kafka
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,6 +23,12 @@ import (
 // mechanism AWS_MSK_IAM, as its Java library has it). It is not franz-go's, which takes the region from the broker's
 // name alone, so that names of one's own can't be used.
 type iam struct{ config *aws.Config }
+
+// keys are the credentials to log in with.
+type keys = aws.Config
+
+// byKeys logs in with AWS credentials.
+func byKeys(k *keys) (sasl.Mechanism, error) { return iam{cmp.Or(k, &aws.Config{})}, nil }
 
 func (iam) Name() string { return "AWS_MSK_IAM" }
 

@@ -1,13 +1,11 @@
 package kafka
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"net/http"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/internal/aws"
 	"github.com/twmb/franz-go/pkg/sasl"
 	"github.com/twmb/franz-go/pkg/sasl/oauth"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
@@ -29,7 +27,7 @@ func (c *Connect) mechanism() (sasl.Mechanism, error) {
 	case "OAUTHBEARER":
 		return s.bearer(c), nil
 	case "AWS_MSK_IAM":
-		return iam{cmp.Or(s.AWS, &aws.Config{})}, nil
+		return byKeys(s.AWS)
 	}
 	return nil, fmt.Errorf("mechanism %q is unknown", s.Mechanism)
 }

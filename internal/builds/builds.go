@@ -1,0 +1,114 @@
+// Package builds knows which components a build of flowd may leave out, and by which tags: see [Families].
+package builds
+
+import (
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/flowd-io/flowd/schema"
+)
+
+// Family is what one build tag leaves out: `-tags no_NAME` is a build without it, `-tags slim,NAME` one without the
+// other families. Files that belong to a family have the constraint `!no_NAME && (!slim || NAME)`.
+type Family struct {
+	Name string
+	// The components by kind, and the schemes of `flowd queue`.
+	Inputs, Processors, Outputs, Caches, Queues []string
+	// What else goes with them, in words for users.
+	More []string
+}
+
+// Families are all of them, by name. What is in none is in every build.
+var Families = []Family{
+	{Name: "avro", More: []string{"format avro"}},
+	{Name: "aws", Inputs: []string{"s3", "sqs"}, Outputs: []string{"s3", "sns", "sqs"}, Queues: []string{"sqs"},
+		More: []string{"mechanism AWS_MSK_IAM of kafka"}},
+	{Name: "azure", Inputs: []string{"azure_blob"}, Outputs: []string{"azure_blob"}},
+	{Name: "google", Inputs: []string{"gcs"}, Outputs: []string{"gcs"}},
+	{Name: "kafka", Inputs: []string{"kafka"}, Outputs: []string{"kafka"}, Queues: []string{"kafka"}},
+	{Name: "nats", More: []string{"service.cluster", "flowd worker", "flowd pool"}},
+	{Name: "parquet", More: []string{"format parquet"}},
+	{Name: "protobuf", More: []string{"format protobuf"}},
+	{Name: "rabbitmq", Inputs: []string{"rabbitmq"}, Outputs: []string{"rabbitmq"},
+		Queues: []string{"amqp", "amqps"}},
+	{Name: "sql", Inputs: []string{"postgres_cdc", "sql"}, Processors: []string{"sql"}, Outputs: []string{"sql"},
+		Caches: []string{"sql"}, More: []string{"tables by sql"}},
+}
+
+// Missing are the families that this build leaves out.
+func Missing() []Family {
+	return slices.DeleteFunc(slices.Clone(Families), func(f Family) bool { return has(tags(), f.Name) })
+}
+
+// Remedy says how to get a build with a family that this one leaves out.
+func Remedy(family string) string { return remedy(tags(), family) }
+
+// Queue is the family of a scheme of `flowd queue` that this build leaves out, or "".
+func Queue(scheme string) string {
+	for _, f := range Missing() {
+		if slices.Contains(f.Queues, scheme) {
+			return f.Name
+		}
+	}
+	return ""
+}
+
+// Without is the error of what needs a family that this build leaves out.
+func Without(what, family string) error { return fmt.Errorf("%s is %s", what, Hint(family)) }
+
+// Hint says that something is left out, and what to do about it.
+func Hint(family string) string { return "not part of this build of flowd (" + Remedy(family) + ")" }
+
+func has(tags []string, family string) bool {
+	return !slices.Contains(tags, "no_"+family) && (!slices.Contains(tags, "slim") || slices.Contains(tags, family))
+}
+
+func remedy(tags []string, family string) string {
+	const left = "use a whole build, or one with "
+	if slices.Contains(tags, "no_"+family) {
+		tags = slices.DeleteFunc(slices.Clone(tags), func(t string) bool { return t == "no_"+family })
+	}
+	if slices.Contains(tags, "slim") && !slices.Contains(tags, family) {
+		tags = append(slices.Clone(tags), family)
+	}
+	if len(tags) == 0 {
+		return left + "no tags"
+	}
+	return left + "-tags " + strings.Join(tags, ",")
+}
+
+// tags are those that this binary was built with.
+var tags = sync.OnceValue(func() []string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return nil
+	}
+	for _, s := range info.Settings {
+		if s.Key == "-tags" {
+			return strings.FieldsFunc(s.Value, func(r rune) bool { return r == ',' || r == ' ' })
+		}
+	}
+	return nil
+})
+
+// Absent is embedded in the type of a configuration that a build leaves out: whatever it holds, it is a mistake.
+type Absent[F Named] struct{}
+
+// Named is the name of a family, as a type.
+type Named interface{ Family() string }
+
+// UnmarshalConfig reports that there is no such thing here.
+func (Absent[F]) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
+	var f F
+	d.Report(n, schema.Problem{Code: schema.BadValue, Message: f.Family() + " is not part of this build of flowd",
+		Remedy: Remedy(f.Family())})
+}
+
+// TakesNull is so that what is only named is reported, too.
+func (Absent[F]) TakesNull() {}
+
+// DescribeConfig says nothing of it.
+func (Absent[F]) DescribeConfig() *schema.Type { return schema.AnyOf("not part of this build") }

@@ -1,0 +1,5 @@
+//go:build !no_sql && (!slim || sql)
+
+package processors
+
+import _ "github.com/flowd-io/flowd/processors/sql"

@@ -1,0 +1,113 @@
+package test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/flowd-io/flowd/internal/builds"
+)
+
+// componentsOf are the components of a flowd, as KIND NAME.
+func componentsOf(t *testing.T, program string) (all []string) {
+	t.Helper()
+	got := command(t, repo, "", program, "list", "--json")
+	got.Want(t, 0)
+	var components []struct{ Kind, Name string }
+	if err := json.Unmarshal([]byte(got.Stdout), &components); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range components {
+		all = append(all, c.Kind+" "+c.Name)
+	}
+	return all
+}
+
+func size(t *testing.T, program string, most int64) {
+	t.Helper()
+	info, err := os.Stat(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info.Size() > most {
+		t.Errorf("a flowd without symbols has %d bytes, want at most %d", info.Size(), most)
+	}
+}
+
+// TestSlimBuild builds what the tag slim leaves, which is what builds.Families says.
+func TestSlimBuild(t *testing.T) {
+	t.Parallel()
+	slim := filepath.Join(t.TempDir(), "slim")
+	within(t, compiling, repo, "", "go", "build", "-tags=scribble,slim", "-o", slim, "./cmd/flowd").Want(t, 0)
+	size(t, binary, 110<<20)
+	size(t, slim, 28<<20)
+
+	whole, rest := componentsOf(t, binary), componentsOf(t, slim)
+	for _, f := range builds.Families {
+		for kind, names := range map[string][]string{"input": f.Inputs, "processor": f.Processors, "output": f.Outputs,
+			"cache": f.Caches} {
+			for _, name := range names {
+				c := kind + " " + name
+				if !slices.Contains(whole, c) {
+					t.Errorf("builds.Families has %s, which no build has", c)
+				}
+				if slices.Contains(rest, c) {
+					t.Errorf("%s is in the family %s, and in a build without it", c, f.Name)
+				}
+				whole = slices.DeleteFunc(whole, func(of string) bool { return of == c })
+			}
+		}
+	}
+	if !slices.Equal(whole, rest) {
+		t.Errorf("beside the families there are\n%q, but a slim build has\n%q", whole, rest)
+	}
+
+	const remedy = "(use a whole build, or one with -tags scribble,slim,"
+	tells := func(got result, code int, wanted ...string) {
+		t.Helper()
+		got.Want(t, code)
+		for _, want := range wanted {
+			if !strings.Contains(got.Stdout, want) {
+				t.Errorf("stdout lacks %q:\n%s", want, got.Stdout)
+			}
+		}
+	}
+	tells(command(t, repo, "", slim, "list"), 0, "left out of this build",
+		"kafka     input kafka, output kafka, flowd queue kafka "+remedy+"kafka)")
+	command(t, repo, "", slim, "-c", "examples/quickstart.yaml").Want(t, 0, "quickstart: 200 received")
+	command(t, repo, "", slim, "queue", "ls", "sqs://").Want(t, 1, "sqs:// is not part of this build of flowd "+remedy+"aws)")
+	command(t, repo, "", slim, "worker", "--join", "localhost").Want(t, 2,
+		"flowd worker is not part of this build of flowd "+remedy+"nats)")
+	file := write(t, t.TempDir(), "p.yaml", `
+inputs: {in: {kafka: {brokers: [a], topics: [x]}}}
+processors:
+  - decode: parquet
+  - encode: {avro: {registry: r}}
+  - decode: {protobuf: {registry: r}}
+  - pool: {name: p, workers: remote, do: [{set: {a: 1}}]}
+resources:
+  tables: {t: {sql: {driver: sqlite, dsn: x, query: y}, key: id}}
+service: {cluster: {listen: 127.0.0.1:7000}}
+outputs: {out: {s3: {bucket: x, key: y}}}
+`)
+	tells(command(t, repo, "", slim, "lint", file), 2,
+		`inputs.in: unknown input type "kafka" (not part of this build: use a whole build, or one with -tags scribble,slim,kafka)`,
+		"parquet is not part of this build of flowd "+remedy+"parquet)",
+		"avro is not part of this build of flowd "+remedy+"avro)",
+		"protobuf is not part of this build of flowd "+remedy+"protobuf)",
+		"service.cluster is not part of this build of flowd "+remedy+"nats)",
+		"sql is not part of this build of flowd "+remedy+"sql)",
+		`unknown output type "s3" (not part of this build: use a whole build, or one with -tags scribble,slim,aws)`)
+}
+
+// TestMixedBuilds compiles builds that leave out some of what others need: slim lacks all of it, and a whole build none.
+func TestMixedBuilds(t *testing.T) {
+	t.Parallel()
+	for _, tags := range []string{"no_avro,no_aws,no_nats,no_sql", "slim,avro,kafka,sql"} {
+		within(t, compiling, repo, "", "go", "build", "-tags=scribble,"+tags, "./inputs", "./outputs", "./processors",
+			"./cmd/flowd/cli").Want(t, 0)
+	}
+}
