@@ -12,6 +12,7 @@ import (
 	_ "github.com/flowd-io/flowd/inputs/poll"
 	_ "github.com/flowd-io/flowd/inputs/postgres_cdc"
 	_ "github.com/flowd-io/flowd/inputs/rabbitmq"
+	_ "github.com/flowd-io/flowd/inputs/redis_stream"
 	_ "github.com/flowd-io/flowd/inputs/s3"
 	_ "github.com/flowd-io/flowd/inputs/sequence"
 	_ "github.com/flowd-io/flowd/inputs/sql"
