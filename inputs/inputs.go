@@ -12,6 +12,8 @@ import (
 	_ "github.com/flowd-io/flowd/inputs/poll"
 	_ "github.com/flowd-io/flowd/inputs/postgres_cdc"
 	_ "github.com/flowd-io/flowd/inputs/rabbitmq"
+	_ "github.com/flowd-io/flowd/inputs/redis_list"
+	_ "github.com/flowd-io/flowd/inputs/redis_pubsub"
 	_ "github.com/flowd-io/flowd/inputs/redis_stream"
 	_ "github.com/flowd-io/flowd/inputs/s3"
 	_ "github.com/flowd-io/flowd/inputs/sequence"

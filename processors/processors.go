@@ -31,6 +31,7 @@ import (
 	_ "github.com/flowd-io/flowd/processors/payload"
 	_ "github.com/flowd-io/flowd/processors/pool"
 	_ "github.com/flowd-io/flowd/processors/rate_limit"
+	_ "github.com/flowd-io/flowd/processors/redis"
 	_ "github.com/flowd-io/flowd/processors/rename"
 	_ "github.com/flowd-io/flowd/processors/sample"
 	_ "github.com/flowd-io/flowd/processors/set"

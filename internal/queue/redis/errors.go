@@ -92,6 +92,7 @@ func judge(err error) (class engine.Class, holds bool, remedy string) {
 	var host x509.HostnameError
 	var record tls.RecordHeaderError
 	var dial *net.OpError
+	var slow net.Error
 	switch {
 	case errors.As(err, &unknown):
 		return engine.Auth, true, "name the authority in `tls: {ca: FILE}`"
@@ -109,6 +110,8 @@ func judge(err error) (class engine.Class, holds bool, remedy string) {
 		return engine.Transient, true, ""
 	case errors.Is(err, context.Canceled):
 		return "", false, ""
+	case errors.Is(err, context.DeadlineExceeded) || errors.As(err, &slow) && slow.Timeout():
+		return engine.Timeout, false, ""
 	}
 	return engine.Transient, false, ""
 }
