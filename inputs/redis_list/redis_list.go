@@ -89,6 +89,7 @@ type later struct {
 // conn is one opening of the input.
 type conn struct {
 	client *redis.Client
+	reader *redis.Client   // waits for elements
 	ctx    context.Context //nolint:containedctx // of the fetch that runs beside Read
 	end    context.CancelFunc
 	poll   *poll // only Read uses it
@@ -124,25 +125,26 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 		name += "-" + strconv.Itoa(env.Index)
 	}
 	meta := engine.Meta{}.With("list", c.Key)
-	return &input{cfg: c, log: env.Log, consumer: name, processing: processing(c.Key, name),
+	return &input{cfg: c, log: env.Log, consumer: name, processing: redis.Processing(c.Key, name),
 		consumers: redis.Beside(c.Key, ":consumers"), sides: strings.ToUpper(c.Side), held: map[uint64]string{},
 		owner: meta.Own(), owned: meta.With("redelivered", true).Own()}, nil
 }
-
-// processing is the list of what a consumer has in flight.
-func processing(key, consumer string) string { return redis.Beside(key, ":processing:"+consumer) }
 
 // Traits says that each element is removed by itself.
 func (in *input) Traits() engine.Traits { return engine.Traits{TakesBack: engine.TakesOne} }
 
 // Open connects, and says that this consumer is alive.
 func (in *input) Open(ctx context.Context) error {
-	client, err := in.cfg.Client(block, 4)
+	client, err := in.cfg.Client(0, 4)
 	if err != nil {
 		return err
 	}
 	c := &conn{client: client, width: 1}
 	if err := in.live(ctx, c); err != nil {
+		client.Close()
+		return err
+	}
+	if c.reader, err = in.cfg.Client(block, 1); err != nil {
 		client.Close()
 		return err
 	}
@@ -219,7 +221,7 @@ func (in *input) fetch(ctx context.Context, c *conn, room int) error {
 		}
 	}
 	if c.width == 1 {
-		text, err := c.client.BLMove(ctx, in.cfg.Key, in.processing, in.sides, "RIGHT", block).Result()
+		text, err := c.reader.BLMove(ctx, in.cfg.Key, in.processing, in.sides, "RIGHT", block).Result()
 		if errors.Is(err, goredis.Nil) {
 			return nil
 		}
@@ -297,23 +299,24 @@ func (in *input) Stop(context.Context) error {
 	return nil
 }
 
-// Close ends the connections. What was fetched and not read is put back, unless the input has failed and goes on.
+// Close ends the connections. What is not settled is put back, unless the input has failed and goes on.
 func (in *input) Close(ctx context.Context) error {
 	c := in.conn.Load()
 	if c == nil {
 		return nil
 	}
-	var err error
-	if in.stopped.Load() {
-		err = in.leave(ctx, c)
-	}
 	c.end()
-	c.client.Close()
+	c.reader.Close()
 	if c.poll != nil {
 		<-c.poll.done
 	}
 	in.mu.Lock()
-	in.rest = nil // what was not put back is in the list of this consumer
+	in.rest = nil // it is in the list of this consumer, too
 	in.mu.Unlock()
-	return err
+	var err error
+	if in.stopped.Load() {
+		_, err = in.inherit(ctx, c, in.processing)
+		err = redis.Explain(err, "put elements back into list "+in.cfg.Key)
+	}
+	return errors.Join(err, c.client.Close())
 }

@@ -110,19 +110,6 @@ func (in *input) putBack(ctx context.Context, c *conn, now time.Time) error {
 	return nil
 }
 
-// leave puts back what is not in flight.
-func (in *input) leave(ctx context.Context, c *conn) error {
-	var rest []string
-	in.mu.Lock()
-	for _, e := range in.rest {
-		rest = append(rest, e.text)
-	}
-	in.mu.Unlock()
-	short, cancel := c.client.Within(ctx)
-	defer cancel()
-	return errors.Join(in.restore(short, c, false, rest), in.putBack(ctx, c, time.Now().Add(pause)))
-}
-
 // Renew gives a sign of life also while no Read follows.
 func (in *input) Renew(ctx context.Context, _ []uint64) (lost []uint64, next time.Duration, err error) {
 	return nil, in.cfg.ClaimAfter / 4, in.sign(ctx, in.conn.Load())
@@ -170,7 +157,7 @@ func (in *input) bury(ctx context.Context, c *conn) error {
 		if name == in.consumer {
 			continue
 		}
-		n, err := in.inherit(ctx, c, processing(in.cfg.Key, name))
+		n, err := in.inherit(ctx, c, redis.Processing(in.cfg.Key, name))
 		if err != nil {
 			return err
 		}

@@ -132,7 +132,7 @@ func (f *fetch) readNew(ctx context.Context, room int) error {
 	for range f.cfg.Key {
 		args = append(args, ">")
 	}
-	answer, err := f.conn.client.Wait(ctx, key, args...)
+	answer, err := f.conn.reader.Wait(ctx, key, args...)
 	if errors.Is(err, goredis.Nil) {
 		return nil
 	}

@@ -2,6 +2,7 @@ package redisstream
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -48,6 +49,7 @@ type entry struct {
 // conn is one opening of the input.
 type conn struct {
 	client *redis.Client
+	reader *redis.Client   // waits for entries
 	ctx    context.Context //nolint:containedctx // of the fetch that runs beside Read
 	end    context.CancelFunc
 	fetch  fetch // used by one goroutine at a time
@@ -73,7 +75,7 @@ func (in *input) Traits() engine.Traits { return engine.Traits{TakesBack: engine
 
 // Open finds the group of each stream, or creates it.
 func (in *input) Open(ctx context.Context) error {
-	client, err := in.cfg.Client(block, 4)
+	client, err := in.cfg.Client(0, 4)
 	if err != nil {
 		return err
 	}
@@ -83,6 +85,10 @@ func (in *input) Open(ctx context.Context) error {
 			client.Close()
 			return err
 		}
+	}
+	if c.reader, err = in.cfg.Client(block, 1); err != nil {
+		client.Close()
+		return err
 	}
 	c.ctx, c.end = context.WithCancel(context.WithoutCancel(ctx))
 	c.fetch = fetch{input: in, conn: c, own: map[string]string{}, cursor: map[string]string{}}
@@ -197,23 +203,18 @@ func (in *input) Close(ctx context.Context) error {
 	if c == nil {
 		return nil
 	}
-	var err error
-	if in.stopped.Load() {
-		in.mu.Lock()
-		back := in.rest
-		in.rest = nil
-		in.mu.Unlock()
-		_, err = in.handBack(ctx, c, back)
-	}
 	c.end()
-	c.client.Close()
+	c.reader.Close()
 	if c.poll != nil {
 		<-c.poll.done
 	}
-	if !in.stopped.Load() {
-		in.mu.Lock()
-		in.rest = nil // they are read again as this consumer's own
-		in.mu.Unlock()
+	in.mu.Lock()
+	back := in.rest
+	in.rest = nil // the next opening reads them as this consumer's own
+	in.mu.Unlock()
+	var err error
+	if in.stopped.Load() {
+		_, err = in.handBack(ctx, c, back)
 	}
-	return err
+	return errors.Join(err, c.client.Close())
 }

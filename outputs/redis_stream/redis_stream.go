@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/engine/doc"
 	"github.com/flowd-io/flowd/engine/expr"
 	"github.com/flowd-io/flowd/internal/queue/redis"
 	"github.com/flowd-io/flowd/schema"
@@ -142,23 +141,11 @@ func members(args []any, m *engine.Message) ([]any, error) {
 	if !ok {
 		return nil, engine.Errorf(engine.Rejected, `the payload is not an object, whose members could be fields (write "field", for all of it)`)
 	}
-	names := make([]string, 0, len(object))
-	for name := range object {
-		names = append(names, name)
+	fields, err := redis.Members(object)
+	for _, f := range fields {
+		args = append(args, f)
 	}
-	slices.Sort(names)
-	for _, name := range names {
-		if text, ok := object[name].(string); ok {
-			args = append(args, name, text)
-			continue
-		}
-		raw, err := doc.Append(nil, object[name])
-		if err != nil {
-			return nil, engine.WithClass(engine.Rejected, err)
-		}
-		args = append(args, name, raw)
-	}
-	return args, nil
+	return args, err
 }
 
 // origins say where a dead letter was read. They replace those of one that was a dead letter before.

@@ -161,13 +161,13 @@ func (s *Source) Get(i int, name string) (any, bool) {
 	case "redelivered":
 		return true, s.counts[i] > 1
 	}
-	if rest, ok := strings.CutPrefix(name, "field_"); ok && own(rest) {
+	if rest, ok := strings.CutPrefix(name, "field_"); ok && reserves(rest) {
 		name = rest
 	}
 	return s.value(i, name)
 }
 
-func own(name string) bool {
+func reserves(name string) bool {
 	for _, r := range reserved {
 		if r == name {
 			return true
@@ -215,7 +215,7 @@ func (s *Source) Meta(i int) engine.Meta {
 		}
 		v, _ := s.value(i, fields[j])
 		name := fields[j]
-		if own(name) {
+		if reserves(name) {
 			name = "field_" + name
 		}
 		names, values = append(names, name), append(values, v)
