@@ -20,6 +20,7 @@ type Config struct {
 	redis.Connect `yaml:",inline"`
 	Channels      engine.Names `yaml:"channels" doc:"Channels to subscribe to."`
 	Patterns      engine.Names `yaml:"patterns" doc:"Patterns of channels to subscribe to: news.* has * for any text, ? for one character, [ab] for one of these. A message that several match comes several times."`
+	AtMostOnce    bool         `yaml:"at_most_once" doc:"Say that messages may be lost; without it lint warns."`
 	Buffer        schema.Size  `yaml:"buffer" check:"min=1KiB,max=1GiB" doc:"Bytes of messages that wait for the pipeline: those that come when there are more are dropped, and counted in the log."`
 }
 
@@ -46,8 +47,8 @@ func (c *Config) Words() map[string]string {
 }
 
 // Traits says that Redis forgets a message as soon as it is sent.
-func (Config) Traits() engine.Traits {
-	return engine.Traits{TakesBack: engine.TakesNothing, AcksEarly: true}
+func (c Config) Traits() engine.Traits {
+	return engine.Traits{TakesBack: engine.TakesNothing, AcksEarly: !c.AtMostOnce}
 }
 
 const about = `
@@ -60,7 +61,8 @@ flight in a crash. For messages that must not be lost there is redis_stream.
 Metadata: channel, and pattern where one has matched.
 
     inputs:
-      news: {redis_pubsub: {url: "redis://localhost:6379", channels: news, patterns: "news.*"}}
+      news:
+        redis_pubsub: {url: "redis://localhost:6379", channels: news, patterns: "news.*", at_most_once: true}
 `
 
 func init() {

@@ -79,8 +79,8 @@ func object(list []any) (to []byte, err error) {
 	return append(to, '}'), nil
 }
 
-// parsed is text that is JSON.
-func parsed(text string) ([]byte, error) {
+// fromJSON is text that is JSON.
+func fromJSON(text string) ([]byte, error) {
 	var d doc.Doc
 	d.Reset([]byte(text), nil)
 	if err := d.Valid(); err != nil {

@@ -201,7 +201,7 @@ func (s *step) text(answer any) (text []byte, err error) {
 	switch a := answer.(type) {
 	case string:
 		if s.cfg.Reply == asIs {
-			return s.fits(parsed(a))
+			return s.fits(fromJSON(a))
 		}
 	case []any:
 		if s.cfg.Reply == pairs {
