@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
@@ -44,7 +45,7 @@ func (w *Writes) Run(ctx context.Context, c *Client, judge func(cmd *goredis.Cmd
 		err = Explain(err, w.Doing)
 		e := engine.ErrorOf(err, engine.Transient)
 		switch {
-		case !w.Constant && Says(err, "NOPERM") && !Says(err, "NOPERM User") && !Says(err, "NOPERM this user"):
+		case !w.Constant && Says(err, "NOPERM ") && !strings.Contains(err.Error(), " to run the "):
 			m.Fail(&engine.Error{Class: engine.Rejected, Err: e.Err}) // another key may be allowed
 		case e.HoldsOutput():
 			held = err
