@@ -160,6 +160,13 @@ func eventually(t testing.TB, o engine.Output, payload string, class engine.Clas
 	})
 }
 
+func do(t testing.TB, c *goredis.Client, args ...any) {
+	t.Helper()
+	if err := c.Do(t.Context(), args...).Err(); err != nil {
+		t.Fatalf("%v: %v", args, err)
+	}
+}
+
 func TestErrorsHaveTheirClass(t *testing.T) {
 	r := redistest.Own(t, "--maxmemory-policy", "noeviction")
 	c := redistest.Client(t, r.URL())
@@ -177,23 +184,23 @@ func TestErrorsHaveTheirClass(t *testing.T) {
 	eventually(t, o, `{"to":"a"}`, engine.Transient, true, "maxmemory")
 	c.ConfigSet(ctx, "maxmemory", "0")
 
-	c.Do(ctx, "acl", "setuser", "app", "on", ">one", "~s-a", "&*", "+@all")
+	do(t, c, "acl", "setuser", "app", "on", ">one", "~s-a", "&*", "+@all")
 	app := opened(t, r.URL(), "s-$(to)", `, "user": "app", "password": "one"`)
 	eventually(t, app, `{"to":"b"}`, engine.Rejected, false, "NOPERM")
 	one := opened(t, r.URL(), "s-b", `, "user": "app", "password": "one"`)
 	eventually(t, one, `{}`, engine.Auth, true, "ACL SETUSER")
-	c.Do(ctx, "acl", "setuser", "app", "resetpass", ">two") // flowd's connections stay, as Redis has it
-	c.Do(ctx, "client", "kill", "user", "app")
+	do(t, c, "acl", "setuser", "app", "resetpass", ">two") // flowd's connections stay, as Redis has it
+	do(t, c, "client", "kill", "user", "app")
 	eventually(t, app, `{"to":"a"}`, engine.Auth, true, "user and password")
-	c.Do(ctx, "acl", "setuser", "app", ">one")
+	do(t, c, "acl", "setuser", "app", ">one")
 	eventually(t, app, `{"to":"a"}`, "", false, "")
-	c.Do(ctx, "acl", "setuser", "app", "-xadd")
+	do(t, c, "acl", "setuser", "app", "-xadd")
 	eventually(t, app, `{"to":"a"}`, engine.Auth, true, "NOPERM")
 
 	_, port, _ := net.SplitHostPort(r.Address)
-	c.Do(ctx, "replicaof", "127.0.0.1", port)
+	do(t, c, "replicaof", "127.0.0.1", port)
 	eventually(t, o, `{"to":"a"}`, engine.Transient, true, "replica")
-	c.Do(ctx, "replicaof", "no", "one")
+	do(t, c, "replicaof", "no", "one")
 	eventually(t, o, `{"to":"a"}`, "", false, "")
 	r.Stop()
 	eventually(t, o, `{"to":"a"}`, engine.Transient, true, "refused")

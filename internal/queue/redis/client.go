@@ -1,7 +1,9 @@
 package redis
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -122,8 +124,17 @@ func (c *Client) Send(ctx context.Context, cmds []*goredis.Cmd) {
 	for _, cmd := range cmds {
 		_ = pipe.Process(ctx, cmd)
 	}
-	_, _ = pipe.Exec(ctx)
+	_, err := pipe.Exec(ctx)
+	for _, cmd := range cmds {
+		// The library does not note on commands that the login of a new connection was refused: they have no answer then,
+		// which an answer of nothing is not.
+		if cmd.Err() == nil && cmd.Val() == nil {
+			cmd.SetErr(cmp.Or(err, errSilent))
+		}
+	}
 }
+
+var errSilent = errors.New("the command has no answer")
 
 // Reach asks the server for anything, so that an error says what is wrong with addresses or credentials.
 func (c *Client) Reach(ctx context.Context) error {
