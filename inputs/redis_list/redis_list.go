@@ -31,6 +31,9 @@ type Config struct {
 // CheckConfig reports what can't work.
 func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	c.Connect.CheckConfig(report)
+	if c.Clustered() && redis.Tag(redis.Beside(c.Key, ":x")) != redis.Tag(c.Key) {
+		report("key", "has a brace, but no {tag}: what is in flight would be on another node", "choose another name")
+	}
 }
 
 const about = `

@@ -26,7 +26,9 @@ func (in *input) Ack(ctx context.Context, rs []engine.Result) (again []engine.Re
 		case r.Fate != engine.Returned:
 			done = append(done, r)
 			cmds = append(cmds, redis.Cmd(ctx, 1, "lrem", in.processing, 1, text))
-		case r.Err == nil || r.Err.Unfinished() || in.stopped.Load():
+		case in.stopped.Load(): // Close puts it back, with all others in their order
+			delete(in.held, r.Ref)
+		case r.Err == nil || r.Err.Unfinished():
 			back, texts = append(back, r), append(texts, text)
 		default:
 			in.back = append(in.back, later{text, time.Now().Add(pause)})
