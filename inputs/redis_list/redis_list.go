@@ -39,8 +39,8 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 const about = `
 Reads a list of Redis (6.2 or newer), several elements at a time.
 
-An element moves to a list of this consumer, {KEY}:processing:CONSUMER, and is removed there
-when it is settled. After a restart what is in that list is read first. {KEY}:consumers has
+An element moves to a list of this consumer, {KEY}:processing:CONSUMER (KEY~:processing:CONSUMER
+where KEY has braces), and is removed there when it is settled. After a restart what is in that list is read first. {KEY}:consumers has
 when each consumer was last alive: what one has in flight that is silent for claim_after goes
 back to the list. What is returned goes back at once, or after some seconds, behind the
 others, where it has failed. Elements that are equal are not told apart.

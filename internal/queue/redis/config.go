@@ -192,10 +192,18 @@ func Tag(key string) string {
 	return key
 }
 
-// Beside is the name of another key in the slot of key.
+// Beside is the name of another key in the slot of key; that of each key differs.
 func Beside(key, suffix string) string {
-	if Tag(key) != key || strings.ContainsAny(key, "{}") {
-		return key + suffix
+	if strings.ContainsAny(key, "{}") {
+		return key + "~" + suffix
 	}
 	return "{" + key + "}" + suffix
+}
+
+// beside is the key for which [Beside] gives a name.
+func beside(name string) string {
+	if key, ok := strings.CutSuffix(name, "~"); ok {
+		return key
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(name, "{"), "}")
 }

@@ -184,18 +184,15 @@ func Processing(key, consumer string) string { return Beside(key, ":processing:"
 
 // processes is the list of which another has what is in flight.
 func processes(name string) (of string, is bool) {
-	for at := len(name); ; {
-		if at = strings.LastIndex(name[:at], ":processing:"); at < 0 {
-			return name, false
-		}
-		of = name[:at]
-		if bare := strings.TrimSuffix(strings.TrimPrefix(of, "{"), "}"); Beside(bare, "") == of {
-			of = bare
-		}
-		if Processing(of, name[at+len(":processing:"):]) == name {
-			return of, true
-		}
+	const mark = ":processing:"
+	at := strings.LastIndex(name, mark)
+	if at < 0 {
+		return name, false
 	}
+	if of = beside(name[:at]); Processing(of, name[at+len(mark):]) != name {
+		return name, false
+	}
+	return of, true
 }
 
 // listInfo adds what one of the lists of a queue has.

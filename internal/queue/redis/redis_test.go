@@ -30,7 +30,7 @@ func TestParse(t *testing.T) {
 }
 
 func TestKeysBesideOthersHaveTheirSlot(t *testing.T) {
-	for key, want := range map[string]string{"a": "{a}:x", "a{b}c": "a{b}c:x", "{a}": "{a}:x"} {
+	for key, want := range map[string]string{"a": "{a}:x", "a{b}c": "a{b}c~:x", "{a}": "{a}~:x"} {
 		if got := Beside(key, ":x"); got != want || Tag(got) != Tag(key) {
 			t.Errorf("%s: got %s, want %s", key, got, want)
 		}
