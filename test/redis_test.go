@@ -38,7 +38,7 @@ outputs:
   out:
     redis_%[1]s: {%[2]s, key: out, timeout: 2s}
     concurrency: 2
-engine: {rate_limit: {messages: 200, per: 50ms}, on_failure: {retry: {max_attempts: 0, backoff: {min: 10ms, max: 200ms}}}}
+engine: {rate_limit: {messages: 200, per: 50ms}, on_failure: {retry: {max_attempts: 0, intervals: [50ms]}}}
 `, kind, server, group)}
 	for from := 0; from < n; from += 1000 {
 		pipe := c.Pipeline()
@@ -187,7 +187,7 @@ func TestRedisNetwork(t *testing.T) {
 		}
 		net.set(true, 0)
 		net.cut()
-		r.Says("check that the server runs")
+		r.Says("the server closed the connection")
 		net.set(false, 0)
 		r.reaches(3500)
 		net.silence()
