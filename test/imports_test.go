@@ -140,6 +140,7 @@ var inside = map[string]string{
 	"internal/testing/fakes3":      "test/bench",
 	"internal/testing/mariadbtest": "internal/testing/sqltest",
 	"internal/testing/pgtest":      "internal/testing/sqltest",
+	"internal/testing/redistest":   "test/bench",
 	"internal/testing/fakesqs":     "test/bench",
 	"internal/testing/faults":      "internal/testing/fakeazure internal/testing/fakegcs",
 	"internal/timing": "" +
