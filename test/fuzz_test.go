@@ -38,6 +38,7 @@ var fuzzed = map[string][]string{
 	"internal/protobuf":    {"FuzzCompile", "FuzzDecode"},
 	"internal/queue/amqp":  {"FuzzParse"},
 	"internal/queue/kafka": {"FuzzNoted"},
+	"internal/queue/redis": {"FuzzEntries", "FuzzParse"},
 	"internal/service":     {"FuzzRead"},
 	"internal/sqldb":       {"FuzzArray", "FuzzArrayText"},
 	"internal/tables":      {"FuzzNetworks", "FuzzParse"},

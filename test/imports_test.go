@@ -70,6 +70,7 @@ var inside = map[string]string{
 	"internal/caches":        "processors",
 	"internal/caches/file":   "internal/caches",
 	"internal/caches/memory": "internal/caches internal/pipetest processors/state",
+	"internal/caches/redis":  "internal/caches",
 	"internal/caches/sql":    "internal/caches",
 	"internal/call": "" +
 		"internal/aws internal/httpx internal/objects internal/objects/azure internal/objects/s3 " +
@@ -86,7 +87,7 @@ var inside = map[string]string{
 	"internal/fields": "" +
 		"processors/aggregate processors/branch processors/cache processors/decode processors/each " +
 		"processors/encode processors/exec processors/geoip processors/http processors/keep processors/map " +
-		"processors/rename processors/set processors/sql processors/state processors/unset",
+		"processors/redis processors/rename processors/set processors/sql processors/state processors/unset",
 	"internal/flock":   "internal/checkpoint internal/pool/hub",
 	"internal/formats": "processors/archive processors/decode processors/encode",
 	"internal/framing": "" +
@@ -119,22 +120,29 @@ var inside = map[string]string{
 	"internal/pool/worker": "cmd/flowd/cli",
 	"internal/protobuf":    "internal/formats",
 	"internal/queue": "" +
-		"cmd/flowd/cli internal/queue/amqp internal/queue/kafka internal/queue/sqs internal/testing/queuetest",
+		"cmd/flowd/cli internal/queue/amqp internal/queue/kafka internal/queue/redis internal/queue/sqs " +
+		"internal/testing/queuetest",
 	"internal/queue/amqp":  "inputs/rabbitmq outputs/rabbitmq",
 	"internal/queue/kafka": "inputs/kafka outputs/kafka",
-	"internal/queue/sqs":   "inputs/sqs",
-	"internal/registry":    "config internal/avro internal/jsonschema internal/protobuf",
-	"internal/reply":       "inputs/http_server outputs/reply",
-	"internal/service":     "cmd/flowd/cli",
+	"internal/queue/redis": "" +
+		"inputs/redis_list inputs/redis_pubsub inputs/redis_stream internal/caches/redis outputs/redis_list " +
+		"outputs/redis_pubsub outputs/redis_stream processors/redis",
+	"internal/queue/sqs": "inputs/sqs",
+	"internal/registry":  "config internal/avro internal/jsonschema internal/protobuf",
+	"internal/reply":     "inputs/http_server outputs/reply",
+	"internal/service":   "cmd/flowd/cli",
 	"internal/sqldb": "" +
 		"inputs/sql internal/caches/sql internal/tables internal/testing/sqltest outputs/sql processors/sql",
-	"internal/tables":              "config processors/geoip",
-	"internal/testing/brokertest":  "test/bench",
-	"internal/testing/daemon":      "internal/testing/brokertest internal/testing/mariadbtest internal/testing/pgtest",
-	"internal/testing/debian":      "internal/testing/brokertest internal/testing/mariadbtest internal/testing/pgtest",
+	"internal/tables":             "config processors/geoip",
+	"internal/testing/brokertest": "test/bench",
+	"internal/testing/daemon": "" +
+		"internal/testing/brokertest internal/testing/mariadbtest internal/testing/pgtest internal/testing/redistest",
+	"internal/testing/debian": "" +
+		"internal/testing/brokertest internal/testing/mariadbtest internal/testing/pgtest internal/testing/redistest",
 	"internal/testing/fakes3":      "test/bench",
 	"internal/testing/mariadbtest": "internal/testing/sqltest",
 	"internal/testing/pgtest":      "internal/testing/sqltest",
+	"internal/testing/redistest":   "test/bench",
 	"internal/testing/fakesqs":     "test/bench",
 	"internal/testing/faults":      "internal/testing/fakeazure internal/testing/fakegcs",
 	"internal/timing": "" +
@@ -144,7 +152,7 @@ var inside = map[string]string{
 	"internal/tlsconf": "" +
 		"cmd/flowd/cli config inputs/http_server inputs/postgres_cdc internal/aws internal/azure internal/google " +
 		"internal/httpx internal/objects/azure internal/pool/hub internal/pool/wire internal/queue/amqp " +
-		"internal/queue/kafka internal/registry internal/service internal/sqldb internal/tables",
+		"internal/queue/kafka internal/queue/redis internal/registry internal/service internal/sqldb internal/tables",
 	"internal/twophase":  "processors/cache processors/dedupe",
 	"internal/watermark": "inputs/file inputs/kafka inputs/postgres_cdc inputs/sql internal/objects",
 }

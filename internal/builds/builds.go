@@ -34,6 +34,9 @@ var Families = []Family{
 	{Name: "protobuf", More: []string{"format protobuf"}},
 	{Name: "rabbitmq", Inputs: []string{"rabbitmq"}, Outputs: []string{"rabbitmq"},
 		Queues: []string{"amqp", "amqps"}},
+	{Name: "redis", Inputs: []string{"redis_list", "redis_pubsub", "redis_stream"}, Processors: []string{"redis"},
+		Outputs: []string{"redis_list", "redis_pubsub", "redis_stream"}, Caches: []string{"redis"},
+		Queues: []string{"redis", "rediss"}},
 	{Name: "sql", Inputs: []string{"postgres_cdc", "sql"}, Processors: []string{"sql"}, Outputs: []string{"sql"},
 		Caches: []string{"sql"}, More: []string{"tables by sql"}},
 }

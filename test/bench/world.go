@@ -36,6 +36,8 @@ type world struct {
 
 	broker  *brokertest.Broker // started by the first row that needs it
 	cluster *cluster           // the same
+	redis   string             // its URL; the same
+	serial  int                // of its streams
 	wrong   []string           // answers that were wrong, and programs that failed
 }
 

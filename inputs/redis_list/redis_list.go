@@ -1,0 +1,325 @@
+// Package redislist reads lists of Redis reliably: what is in flight is in another list. Start at [input.Read]; how
+// elements are settled, and what dead consumers left is taken back, is in settle.go.
+package redislist
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/queue/redis"
+	goredis "github.com/redis/go-redis/v9"
+)
+
+// Config configures the input.
+type Config struct {
+	redis.Connect `yaml:",inline"`
+	Key           string        `yaml:"key,main" check:"required,nonempty" doc:"List to read."`
+	Side          string        `yaml:"side" check:"oneof=left|right" doc:"End of the list to take from: left for senders that push to the right, and the other way round."`
+	Consumer      string        `yaml:"consumer" doc:"Name of this consumer, which keeps what was not settled for its next start; HOST.PIPELINE.INPUT by default. Each process needs its own, and the same at every start. Instances of one input get -0, -1 and so on."`
+	ClaimAfter    time.Duration `yaml:"claim_after" check:"min=1s,max=24h" doc:"How long another consumer may give no sign of life until what it has in flight is put back."`
+}
+
+// CheckConfig reports what can't work.
+func (c *Config) CheckConfig(report func(path, message, remedy string)) {
+	c.Connect.CheckConfig(report)
+	if c.Clustered() && redis.Tag(redis.Beside(c.Key, ":x")) != redis.Tag(c.Key) {
+		report("key", "has a brace, but no {tag}: what is in flight would be on another node", "choose another name")
+	}
+}
+
+const about = `
+Reads a list of Redis (6.2 or newer), several elements at a time.
+
+An element moves to a list of this consumer, {KEY}:processing:CONSUMER (KEY~:processing:CONSUMER
+where KEY has braces), and is removed there when it is settled. After a restart what is in that list is read first. {KEY}:consumers has
+when each consumer was last alive: what one has in flight that is silent for claim_after goes
+back to the list. What is returned goes back at once, or after some seconds, behind the
+others, where it has failed. Elements that are equal are not told apart.
+
+Metadata: list, redelivered.
+
+    inputs:
+      jobs: {redis_list: {url: "redis://localhost:6379", key: jobs}}
+`
+
+func init() {
+	engine.Register(engine.Inputs, "redis_list", about, Config{Connect: redis.Defaults, Side: "left",
+		ClaimAfter: time.Minute}, newInput)
+}
+
+const (
+	block     = time.Second     // how long a read waits, before it looks at what else is to do
+	mostMoved = 256             // elements of one pipeline
+	pause     = 5 * time.Second // until an element that has failed is put back
+)
+
+type input struct {
+	cfg                          Config
+	log                          *slog.Logger
+	consumer                     string
+	processing, consumers, sides string // keys; sides is such as LEFT
+	owner, owned                 engine.Meta
+
+	conn    atomic.Pointer[conn] // acks may arrive after it was replaced, or closed
+	stopped atomic.Bool          // no Read follows
+
+	mu   sync.Mutex // guards the fields below
+	next uint64
+	held map[uint64]string // elements that were read and not settled, by Ref
+	rest []element         // fetched and not yet read
+	back []later           // elements that have failed, until they are put back
+}
+
+type element struct {
+	text  string
+	again bool // it was delivered before
+}
+
+type later struct {
+	text string
+	due  time.Time
+}
+
+// conn is one opening of the input.
+type conn struct {
+	client *redis.Client
+	reader *redis.Client   // waits for elements
+	ctx    context.Context //nolint:containedctx // of the fetch that runs beside Read
+	end    context.CancelFunc
+	poll   *poll // only Read uses it
+
+	// Of the fetch, one at a time.
+	own   bool      // what this consumer has in flight was read
+	width int       // how many elements the next pipeline asks for
+	alive time.Time // when the last sign of life was given
+}
+
+// poll is a fetch in progress, which continues when its Read is stopped.
+type poll struct {
+	done chan struct{} // closed when it has ended
+	err  error         // set before
+}
+
+var (
+	_ engine.Opener  = (*input)(nil)
+	_ engine.Closer  = (*input)(nil)
+	_ engine.Stopper = (*input)(nil)
+	_ engine.Traited = (*input)(nil)
+	_ engine.Acker   = (*input)(nil)
+	_ engine.Leaser  = (*input)(nil)
+)
+
+func newInput(c Config, env engine.Env) (engine.Input, error) {
+	name := c.Consumer
+	if name == "" {
+		host, _ := os.Hostname()
+		name = strings.Trim(cmp.Or(host, "flowd")+"."+env.Pipeline+"."+env.Name, ".")
+	}
+	if env.Instances > 1 {
+		name += "-" + strconv.Itoa(env.Index)
+	}
+	meta := engine.Meta{}.With("list", c.Key)
+	return &input{cfg: c, log: env.Log, consumer: name, processing: redis.Processing(c.Key, name),
+		consumers: redis.Beside(c.Key, ":consumers"), sides: strings.ToUpper(c.Side), held: map[uint64]string{},
+		owner: meta.Own(), owned: meta.With("redelivered", true).Own()}, nil
+}
+
+// Traits says that each element is removed by itself.
+func (in *input) Traits() engine.Traits { return engine.Traits{TakesBack: engine.TakesOne} }
+
+// Open connects, and says that this consumer is alive.
+func (in *input) Open(ctx context.Context) error {
+	client, err := in.cfg.Client(0, 4)
+	if err != nil {
+		return err
+	}
+	c := &conn{client: client, width: 1}
+	if err := in.live(ctx, c); err != nil {
+		client.Close()
+		return err
+	}
+	if c.reader, err = in.cfg.Client(block, 1); err != nil {
+		client.Close()
+		return err
+	}
+	c.ctx, c.end = context.WithCancel(context.WithoutCancel(ctx))
+	in.stopped.Store(false)
+	in.conn.Store(c)
+	return nil
+}
+
+// Read gives what was fetched, and fetches if there is nothing.
+func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
+	c := in.conn.Load()
+	for {
+		if in.give(b) || ctx.Err() != nil {
+			return in, nil
+		}
+		if c.poll == nil {
+			c.poll = &poll{done: make(chan struct{})}
+			go func(p *poll, room int) {
+				defer close(p.done)
+				p.err = in.fetch(c.ctx, c, room)
+			}(c.poll, b.Room())
+		}
+		select {
+		case <-c.poll.done:
+		case <-ctx.Done():
+			return in, nil
+		}
+		err := c.poll.err
+		c.poll = nil
+		if err != nil {
+			in.give(b)
+			return in, redis.Explain(err, "read list "+in.cfg.Key)
+		}
+	}
+}
+
+// give adds what was fetched, as far as there is room; false: there was nothing.
+func (in *input) give(b *engine.Batch) bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	given := false
+	for ; len(in.rest) > 0 && b.Room() > 0; in.rest = in.rest[1:] {
+		e := in.rest[0]
+		m := b.Add([]byte(e.text))
+		in.next++
+		in.held[in.next] = e.text
+		m.Ref, m.Meta = in.next, in.owner
+		if e.again {
+			m.Meta = in.owned
+		}
+		given = true
+	}
+	if len(in.rest) == 0 {
+		in.rest = nil
+	}
+	return given
+}
+
+// fetch puts elements into rest; there may be none after a while.
+func (in *input) fetch(ctx context.Context, c *conn, room int) error {
+	if !c.own {
+		return in.readOwn(ctx, c)
+	}
+	if err := in.putBack(ctx, c, time.Now()); err != nil {
+		return err
+	}
+	if time.Since(c.alive) >= in.cfg.ClaimAfter/4 {
+		if err := in.live(ctx, c); err != nil {
+			return err
+		}
+		if err := in.bury(ctx, c); err != nil {
+			return err
+		}
+	}
+	if c.width == 1 {
+		text, err := c.reader.BLMove(ctx, in.cfg.Key, in.processing, in.sides, "RIGHT", block).Result()
+		if errors.Is(err, goredis.Nil) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		in.keep(false, text)
+	}
+	return in.move(ctx, c, min(room, mostMoved, 2*c.width))
+}
+
+// move moves what is there, in one pipeline, which is longer the next time if it brought all that it asked for.
+func (in *input) move(ctx context.Context, c *conn, n int) error {
+	cmds := make([]*goredis.Cmd, n)
+	for i := range cmds {
+		cmds[i] = redis.Cmd(ctx, 1, "lmove", in.cfg.Key, in.processing, in.sides, "RIGHT")
+	}
+	short, cancel := c.client.Within(ctx)
+	defer cancel()
+	c.client.Send(short, cmds)
+	c.width = n
+	for _, cmd := range cmds {
+		text, err := cmd.Text()
+		switch {
+		case errors.Is(err, goredis.Nil):
+			c.width = 1
+		case err != nil:
+			return err
+		default:
+			in.keep(false, text)
+		}
+	}
+	return nil
+}
+
+func (in *input) keep(again bool, all ...string) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for _, text := range all {
+		in.rest = append(in.rest, element{text, again})
+	}
+}
+
+// readOwn reads what this consumer had in flight, but for what it has still.
+func (in *input) readOwn(ctx context.Context, c *conn) error {
+	short, cancel := c.client.Within(ctx)
+	defer cancel()
+	all, err := c.client.LRange(short, in.processing, 0, -1).Result()
+	if err != nil {
+		return err
+	}
+	in.mu.Lock()
+	here := map[string]int{}
+	for _, text := range in.held {
+		here[text]++
+	}
+	for _, l := range in.back {
+		here[l.text]++
+	}
+	in.mu.Unlock()
+	for _, text := range all {
+		if here[text] > 0 {
+			here[text]--
+			continue
+		}
+		in.keep(true, text)
+	}
+	c.own = true
+	return nil
+}
+
+// Stop says that no Read follows.
+func (in *input) Stop(context.Context) error {
+	in.stopped.Store(true)
+	return nil
+}
+
+// Close ends the connections. What is not settled is put back, unless the input has failed and goes on.
+func (in *input) Close(ctx context.Context) error {
+	c := in.conn.Load()
+	if c == nil {
+		return nil
+	}
+	c.end()
+	c.reader.Close()
+	if c.poll != nil {
+		<-c.poll.done
+	}
+	in.mu.Lock()
+	in.rest = nil // it is in the list of this consumer, too
+	in.mu.Unlock()
+	var err error
+	if in.stopped.Load() {
+		_, err = in.inherit(ctx, c, in.processing)
+		err = redis.Explain(err, "put elements back into list "+in.cfg.Key)
+	}
+	return errors.Join(err, c.client.Close())
+}

@@ -1,0 +1,109 @@
+// Package redisstream reads streams of Redis as a member of a consumer group. Start at [input.Read]; how entries are
+// fetched is in fetch.go, and how they are kept from others and settled in settle.go.
+package redisstream
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/queue/redis"
+)
+
+// Config configures the input.
+type Config struct {
+	redis.Connect `yaml:",inline"`
+	Key           engine.Names  `yaml:"key" check:"required" doc:"Stream to read, or a list of them. In a cluster several need one slot, and so the same {tag} in their names."`
+	Group         string        `yaml:"group" check:"required,nonempty" doc:"Consumer group: its consumers share the entries, and it remembers what is settled."`
+	Consumer      string        `yaml:"consumer" doc:"Name of this consumer, which keeps what was not settled for its next start; HOST.PIPELINE.INPUT by default. Each process needs its own, and the same at every start. Instances of one input get -0, -1 and so on."`
+	Create        bool          `yaml:"create" doc:"Create a group, and its stream, that is missing, also one that somebody drops while it is read. With false the input waits until somebody creates it."`
+	Start         string        `yaml:"start" doc:"Where a group begins that this input creates: earliest, latest (what is added from then on), or the id of an entry, after which it begins."`
+	Field         string        `yaml:"field" doc:"Field with the payload; the others become metadata. \"\" makes all fields the payload, as a JSON object."`
+	ClaimAfter    time.Duration `yaml:"claim_after" check:"min=1s,max=24h" doc:"How long an entry may be idle before another consumer takes it. While one is in flight here, it is renewed well before."`
+	MaxDeliver    int           `yaml:"max_deliver" check:"min=0" doc:"How often an entry is delivered: one that was delivered more often, as when it crashes its readers, fails unread (class rejected) and goes where on_failure says. 0 is without a limit."`
+	Delete        bool          `yaml:"delete" doc:"Delete entries that are settled from the stream. With several groups, those that are slower lose them."`
+}
+
+const (
+	earliest = "earliest"
+	latest   = "latest"
+)
+
+var validID = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^\d{1,20}(-\d{1,20})?$`) })
+
+// CheckConfig reports what can't work.
+func (c *Config) CheckConfig(report func(path, message, remedy string)) {
+	c.Connect.CheckConfig(report)
+	if len(c.Key) == 0 || slices.Contains(c.Key, "") {
+		report("key", "is empty", "name a stream")
+	}
+	for i, k := range c.Key {
+		switch {
+		case slices.Contains(c.Key[:i], k):
+			report("key", strconv.Quote(k)+" is named twice", "remove one")
+		case c.Clustered() && redis.Tag(k) != redis.Tag(c.Key[0]):
+			report("key", fmt.Sprintf("%q and %q may be on different nodes of the cluster", c.Key[0], k),
+				"give both the same {tag}, or make an input of each")
+		}
+	}
+	if c.Start != earliest && c.Start != latest && !validID().MatchString(c.Start) {
+		report("start", fmt.Sprintf("%q is not a place in a stream", c.Start), "write earliest, latest or an id such as 1700000000000-0")
+	}
+}
+
+// from is the place as Redis names it.
+func (c *Config) from() string {
+	switch c.Start {
+	case earliest:
+		return "0"
+	case latest:
+		return "$"
+	}
+	return c.Start
+}
+
+// consumer is the name by which Redis knows this instance.
+func (c *Config) consumer(env engine.Env) string {
+	name := c.Consumer
+	if name == "" {
+		host, _ := os.Hostname()
+		name = strings.Trim(cmp.Or(host, "flowd")+"."+env.Pipeline+"."+env.Name, ".")
+	}
+	if env.Instances > 1 {
+		name += "-" + strconv.Itoa(env.Index)
+	}
+	return name
+}
+
+const about = `
+Reads streams of Redis (6.2 or newer) as a consumer of a group.
+
+An entry is acknowledged (XACK) when it is settled. What a consumer has read and not settled
+stays with it: after a restart it is read first. What has been idle for claim_after is taken
+over by any other consumer of the group (XAUTOCLAIM); entries in flight are renewed, and if
+one is lost nevertheless, it stops before the next step or write. A message that is returned
+because it failed comes again after claim_after; one that a stop hands back, at once.
+
+Entries that were trimmed before they could be read are counted in the log. A group that is
+dropped while it is read is created again (create) before the oldest entry that this input
+has not settled: what other consumers had in flight is not delivered again.
+
+Metadata: stream, id, timestamp, delivery_count, redelivered, and the other fields by their
+names. A field with one of the names above is called field_NAME; several fields of one name
+are a list.
+
+    inputs:
+      orders: {redis_stream: {url: "redis://localhost:6379", key: orders, group: shop}}
+`
+
+func init() {
+	engine.Register(engine.Inputs, "redis_stream", about, Config{Connect: redis.Defaults, Create: true, Start: earliest,
+		Field: "payload", ClaimAfter: time.Minute}, newInput)
+}

@@ -1,0 +1,31 @@
+package redispubsub
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/enginetest"
+	"github.com/flowd-io/flowd/internal/testing/redistest"
+)
+
+func TestOutput(t *testing.T) {
+	key := redistest.Key(t)
+	sub := redistest.Client(t, redistest.URL(t)).Subscribe(t.Context(), key+"1", key+"2")
+	defer sub.Close()
+	for range 2 {
+		if _, err := sub.Receive(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	enginetest.Output(t, func(t *testing.T) engine.Output {
+		return enginetest.New(t, engine.Outputs,
+			fmt.Sprintf(`{"redis_pubsub": {"url": %q, "channel": "%s$(to)"}}`, redistest.URL(t), key))
+	}, `{"to":1}`, `{"to":2}`, `{"to":"nobody"}`)
+	for _, want := range []string{"1", "2"} {
+		m, err := sub.ReceiveMessage(t.Context())
+		if err != nil || m.Channel != key+want {
+			t.Errorf("got %v, %v", m, err)
+		}
+	}
+}

@@ -1,0 +1,219 @@
+// Package redis is the processor `redis`: it carries out a command for each message. Start at [Config]; connections are
+// the business of internal/queue/redis.
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/internal/fields"
+	"github.com/flowd-io/flowd/internal/queue/redis"
+	"github.com/flowd-io/flowd/schema"
+	goredis "github.com/redis/go-redis/v9"
+)
+
+// Config configures the redis processor.
+type Config struct {
+	redis.Connect `yaml:",inline"`
+	Command       string       `yaml:"command" check:"required,nonempty" doc:"Command, such as HGET or INCRBY, with words that never change: XADD audit MAXLEN 1000 *. Words are separated by spaces; data goes into args."`
+	Args          []expr.Value `yaml:"args" doc:"What follows the command, in order: text as it is, all else as JSON; null is an error."`
+	Reply         string       `yaml:"reply" check:"oneof=value|pairs|json|none" doc:"What the answer becomes. value: text, number, list, or null where there is nothing. pairs: a list of names and values, such as that of HGETALL, as an object. json: text that is JSON, as what it says. none leaves the message as it is."`
+	Into          fields.Path  `yaml:"into" doc:"Field for the answer; without it the answer replaces the payload."`
+	MaxAnswer     schema.Size  `yaml:"max_answer" check:"min=1" doc:"Largest answer, as JSON; a larger one fails its message."`
+}
+
+const (
+	value = "value"
+	pairs = "pairs"
+	asIs  = "json"
+	none  = "none"
+)
+
+// refused are commands that would keep the connection, change it for others, or have no answer.
+var refused = strings.Fields("asking auth blmove blmpop blpop brpop brpoplpush bzmpop bzpopmax bzpopmin client debug discard exec " +
+	"hello monitor multi psubscribe psync punsubscribe quit readonly readwrite replicaof reset select shutdown slaveof " +
+	"ssubscribe subscribe sunsubscribe swapdb sync unsubscribe unwatch wait waitaof watch")
+
+// CheckConfig reports what can't work.
+func (c *Config) CheckConfig(report func(path, message, remedy string)) {
+	c.Connect.CheckConfig(report)
+	switch words := strings.Fields(c.Command); {
+	case len(words) == 0:
+		report("command", "is empty", "write a command, such as GET")
+	case slices.Contains(refused, strings.ToLower(words[0])):
+		report("command", strings.ToUpper(words[0])+" would wait, or change the connection, which messages share", "choose another command")
+	}
+	if c.Reply == none && !c.Into.IsZero() {
+		report("into", "with `reply: none` there is no answer", "remove it, or write another `reply`")
+	}
+}
+
+// Words are what users of other systems write.
+func (c *Config) Words() map[string]string {
+	words := c.Connect.Words()
+	for word, remedy := range map[string]string{
+		"operator": "write `command`", "args_mapping": "write `args`", "key": "write it first in `args`",
+		"result_map": "write `into`", "retries": "write `retry` on the step, beside `redis`",
+		"script": "write `command: EVAL`, and the script first in `args`",
+	} {
+		words[word] = remedy
+	}
+	return words
+}
+
+const help = `
+Carries out a command of Redis for each message, and puts its answer into a field. All messages
+of a run go in one pipeline.
+
+The command never comes from data, only its arguments do. A message whose command Redis refuses
+fails alone (class rejected, or permanent where a key holds another type); an outage, a failover
+or a lack of memory is waited for. If the connection is cut before the answer, a command that
+changes something may be carried out twice for one message.
+
+    - redis:
+        url: redis://localhost:6379
+        command: HGETALL
+        args: ['"customer:" + customer_id']
+        reply: pairs
+        into: customer
+`
+
+// Traits says that a server is called.
+func (Config) Traits() engine.Traits { return engine.Traits{Effects: engine.EffectsElsewhere} }
+
+func init() {
+	engine.Register(engine.Processors, "redis", help, Config{Connect: redis.Defaults, Reply: value, MaxAnswer: 10 << 20}, build)
+}
+
+const (
+	connections = 8   // at once; each lane has one pipeline
+	together    = 128 // messages of one pipeline, where there are as many
+)
+
+type step struct {
+	cfg    Config
+	words  []any
+	client *redis.Client
+}
+
+var (
+	_ engine.Opener  = (*step)(nil)
+	_ engine.Closer  = (*step)(nil)
+	_ engine.Traited = (*step)(nil)
+)
+
+func build(c Config, _ engine.Env) (engine.Processor, error) {
+	s := &step{cfg: c}
+	for _, w := range strings.Fields(c.Command) {
+		s.words = append(s.words, w)
+	}
+	return s, nil
+}
+
+// Open prepares the client; connections are made by the first commands.
+func (s *step) Open(context.Context) (err error) {
+	s.client, err = s.cfg.Client(0, connections)
+	return err
+}
+
+// Close closes the connections.
+func (s *step) Close(context.Context) error {
+	if s.client == nil {
+		return nil
+	}
+	return s.client.Close()
+}
+
+// Traits says how many commands go at once.
+func (s *step) Traits() engine.Traits { return engine.Traits{Together: together} }
+
+// Process carries out the commands in one pipeline.
+func (s *step) Process(ctx context.Context, b *engine.Batch) error {
+	msgs, cmds := make([]*engine.Message, 0, b.Len()), make([]*goredis.Cmd, 0, b.Len())
+	for m := range b.All() {
+		cmd, err := s.command(ctx, m)
+		if err != nil {
+			m.Fail(err)
+			continue
+		}
+		msgs, cmds = append(msgs, m), append(cmds, cmd)
+	}
+	s.client.Send(ctx, cmds)
+	for i, m := range msgs {
+		if err := s.finish(m, cmds[i]); err != nil {
+			m.Fail(err)
+		}
+	}
+	return nil
+}
+
+// command is that of a message.
+func (s *step) command(ctx context.Context, m *engine.Message) (*goredis.Cmd, error) {
+	if !s.cfg.Into.Path.IsZero() {
+		if err := m.Doc().Valid(); err != nil {
+			return nil, err // there is no document to put an answer into
+		}
+	}
+	args := append(make([]any, 0, len(s.words)+len(s.cfg.Args)), s.words...)
+	for i := range s.cfg.Args {
+		v, err := s.cfg.Args[i].Eval(m)
+		if err != nil {
+			return nil, fmt.Errorf("args[%d]: %w", i, err)
+		}
+		if v == nil {
+			return nil, engine.Errorf(engine.Rejected, "args[%d] is null (write what to send instead, such as: name ?? \"\")", i)
+		}
+		args = append(args, redis.Text(v))
+	}
+	return goredis.NewCmd(ctx, args...), nil
+}
+
+// finish puts the answer where it belongs.
+func (s *step) finish(m *engine.Message, cmd *goredis.Cmd) error {
+	answer, err := cmd.Result()
+	if err != nil && !errors.Is(err, goredis.Nil) {
+		return redis.Explain(err, strings.ToUpper(s.words[0].(string)))
+	}
+	if s.cfg.Reply == none {
+		return nil
+	}
+	text, err := s.text(answer)
+	if err != nil {
+		return err
+	}
+	if err := m.Grow(len(text)); err != nil {
+		return err
+	}
+	if s.cfg.Into.IsZero() {
+		m.SetBytes(text)
+		return nil
+	}
+	return m.Doc().SetRaw(s.cfg.Into.Path, text)
+}
+
+// text is an answer as JSON.
+func (s *step) text(answer any) (text []byte, err error) {
+	switch a := answer.(type) {
+	case string:
+		if s.cfg.Reply == asIs {
+			return s.fits(fromJSON(a))
+		}
+	case []any:
+		if s.cfg.Reply == pairs {
+			return s.fits(object(a))
+		}
+	}
+	return s.fits(appendValue(nil, answer, 0))
+}
+
+func (s *step) fits(text []byte, err error) ([]byte, error) {
+	if err == nil && len(text) > int(s.cfg.MaxAnswer) {
+		err = engine.Errorf(engine.Permanent, "the answer is longer than max_answer, %s (raise it, or ask for less)", s.cfg.MaxAnswer)
+	}
+	return text, err
+}
