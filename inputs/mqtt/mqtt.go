@@ -120,7 +120,7 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 	if err == nil || ctx.Err() != nil {
 		return in.at, err
 	}
-	if wait := in.rivals.Lost(err, in.cfg.Old(), time.Now()); wait > 0 {
+	if wait := in.rivals.Lost(err, time.Now()); wait > 0 {
 		in.log.Error(mqtt.RivalsText, "client_id", in.clientID, "tries_again_in", wait.Round(time.Second))
 	}
 	return in.at, err

@@ -25,14 +25,15 @@ const (
 func (r *Rivals) Connected(now time.Time) { r.since = now }
 
 // RivalsText says what goes on, and what to do about it.
-const RivalsText = "the server ends the connection again: another client connects with the same client_id " +
+const RivalsText = "the server ends this client's connections: another client may have the same client_id " +
 	"(give each client its own, or stop the other one)"
 
-// Lost is told why a connection was lost, and says how long to wait before the next one: 0 unless a rival took it. The
-// servers of version 3.1.1 do not say that one did, so there a second loss in a short time is taken for it.
-func (r *Rivals) Lost(err error, old bool, now time.Time) time.Duration {
+// Lost is told why a connection was lost, and says how long to wait before the next one: 0 unless a rival took it. Not
+// all servers say that one did (those of version 3.1.1 can't), so a second connection in a short time that the server
+// closes without a reason is taken for it.
+func (r *Rivals) Lost(err error, now time.Time) time.Duration {
 	taken := TakenOver(err)
-	if !taken && !(old && errors.Is(err, io.EOF)) {
+	if !taken && !errors.Is(err, io.EOF) {
 		return 0
 	}
 	if now.Sub(r.since) > peace {

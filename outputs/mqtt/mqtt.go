@@ -348,7 +348,7 @@ func (o *output) forget(conn *mqtt.Publisher, why error) {
 	mine := o.conn == conn
 	if mine {
 		o.conn = nil
-		o.rivals.Lost(why, o.cfg.Old(), time.Now())
+		o.rivals.Lost(why, time.Now())
 	}
 	o.mu.Unlock()
 	if mine {
