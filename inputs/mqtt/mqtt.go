@@ -94,7 +94,8 @@ func (in *input) Traits() engine.Traits { return in.cfg.Traits() }
 // Open connects and subscribes. A server that can't be reached at the start is not a mistake in the configuration: flowd
 // retries, as when it is lost later.
 func (in *input) Open(ctx context.Context) error {
-	if err := timing.Sleep(ctx, in.rivals.Wait(time.Now())); err != nil {
+	wait, _ := in.rivals.Wait(time.Now())
+	if err := timing.Sleep(ctx, wait); err != nil {
 		return err
 	}
 	s, err := in.connect(ctx)
@@ -120,11 +121,14 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 	if err == nil || ctx.Err() != nil {
 		return in.at, err
 	}
-	if wait := in.rivals.Lost(err, time.Now()); wait > 0 {
+	if wait, sure := in.rivals.Lost(err, time.Now()); sure || wait > longWait {
 		in.log.Error(mqtt.RivalsText, "client_id", in.clientID, "tries_again_in", wait.Round(time.Second))
 	}
 	return in.at, err
 }
+
+// longWait is a wait that operators should know the reason of.
+const longWait = time.Second
 
 // Close ends the connection; the server keeps what is not acknowledged.
 func (in *input) Close(ctx context.Context) error {

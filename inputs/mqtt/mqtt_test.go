@@ -298,7 +298,7 @@ func TestAClientIDThatIsTakenOver(t *testing.T) {
 		want  string
 	}{
 		{tells.URL, 1, "another client has connected with the same client_id"},
-		{hangsUp.URL, 2, "closed the connection without a reason"},
+		{hangsUp.URL, 4, "closed the connection without a reason"},
 	} {
 		in := reader(t, tt.url, "a", "c", "")
 		for range tt.times {

@@ -138,6 +138,12 @@ func judge(code byte) (class engine.Class, text, remedy string) {
 	return class, text, remedy
 }
 
+// isAlert says that the server has refused the TLS handshake.
+func isAlert(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "remote error"
+}
+
 // Explain gives an error its class, and says what was being done, and what to do about it.
 func Explain(err error, doing string) error {
 	if e, ok := errors.AsType[*engine.Error](err); ok {
@@ -156,7 +162,7 @@ func Explain(err error, doing string) error {
 		class, remedy = engine.Auth, "set tls.ca to the certificate of the authority that signed it"
 	case errors.As(err, new(tls.RecordHeaderError)):
 		err, remedy = errors.New("the server does not speak TLS there"), "write mqtt://, or the port of the TLS listener, usually 8883"
-	case errors.As(err, new(tls.AlertError)):
+	case isAlert(err):
 		class, remedy = engine.Auth, "the server may want a client's certificate: set tls.cert and tls.key"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		err = fmt.Errorf("the server has closed the connection without a reason: %w", err)

@@ -15,6 +15,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
 	"github.com/flowd-io/flowd/internal/mqtt"
+	"github.com/flowd-io/flowd/internal/timing"
 	"github.com/flowd-io/flowd/schema"
 )
 
@@ -309,14 +310,18 @@ func (o *output) connection(ctx context.Context) (*mqtt.Publisher, error) {
 		return conn, nil
 	}
 	o.mu.Lock()
-	wait, shut := o.rivals.Wait(time.Now()), o.shut
+	wait, sure := o.rivals.Wait(time.Now())
+	shut := o.shut
 	o.mu.Unlock()
 	switch {
 	case shut:
 		return nil, engine.Errorf(engine.Transient, "the output is closed")
-	case wait > 0:
+	case wait > 0 && sure:
 		return nil, engine.Errorf(engine.Transient, "%s (client_id %s; this one tries again in %v)", mqtt.RivalsText,
 			o.clientID, wait.Round(time.Second))
+	}
+	if err := timing.Sleep(ctx, wait); err != nil {
+		return nil, engine.Errorf(engine.Transient, "%s: %w", mqtt.RivalsText, err)
 	}
 	conn, err := o.dialer.Publisher(ctx, o.clientID, o.cfg.Window)
 	if err != nil {
