@@ -31,6 +31,7 @@ var fuzzed = map[string][]string{
 	"internal/framing":     {"FuzzCSV", "FuzzJSON", "FuzzLines", "FuzzMessages", "FuzzPlace", "FuzzReader"},
 	"internal/httpx":       {"FuzzRetryAfter", "FuzzURL"},
 	"internal/jsonschema":  {"FuzzCheck"},
+	"internal/mqtt":        {"FuzzDecode"},
 	"internal/objects/s3":  {"FuzzNotice"},
 	"internal/pgoutput":    {"FuzzDecode", "FuzzValues"},
 	"internal/parquet":     {"FuzzDecode", "FuzzValues"},

@@ -99,6 +99,7 @@ var inside = map[string]string{
 	"internal/linked":     "batchers/batch batchers/window",
 	"internal/logsum":     "cmd/flowd/cli inputs/http_server processors/exec processors/log",
 	"internal/metrics":    "cmd/flowd/cli processors/metric",
+	"internal/mqtt":       "inputs/mqtt outputs/mqtt",
 	"internal/objects": "" +
 		"inputs/azure_blob inputs/gcs inputs/s3 internal/objects/azure internal/objects/gcs internal/objects/s3 " +
 		"outputs/azure_blob outputs/gcs outputs/s3",
@@ -126,25 +127,27 @@ var inside = map[string]string{
 	"internal/service":     "cmd/flowd/cli",
 	"internal/sqldb": "" +
 		"inputs/sql internal/caches/sql internal/tables internal/testing/sqltest outputs/sql processors/sql",
-	"internal/tables":              "config processors/geoip",
-	"internal/testing/brokertest":  "test/bench",
-	"internal/testing/daemon":      "internal/testing/brokertest internal/testing/mariadbtest internal/testing/pgtest",
-	"internal/testing/debian":      "internal/testing/brokertest internal/testing/mariadbtest internal/testing/pgtest",
+	"internal/tables":             "config processors/geoip",
+	"internal/testing/brokertest": "test/bench",
+	"internal/testing/daemon": "" +
+		"internal/testing/brokertest internal/testing/mariadbtest internal/testing/mqtttest internal/testing/pgtest",
+	"internal/testing/debian": "" +
+		"internal/testing/brokertest internal/testing/mariadbtest internal/testing/mqtttest internal/testing/pgtest",
 	"internal/testing/fakes3":      "test/bench",
 	"internal/testing/mariadbtest": "internal/testing/sqltest",
 	"internal/testing/pgtest":      "internal/testing/sqltest",
 	"internal/testing/fakesqs":     "test/bench",
 	"internal/testing/faults":      "internal/testing/fakeazure internal/testing/fakegcs",
 	"internal/timing": "" +
-		"inputs/generate inputs/poll inputs/sql inputs/sqs internal/objects internal/objects/azure " +
+		"inputs/generate inputs/mqtt inputs/poll inputs/sql inputs/sqs internal/objects internal/objects/azure " +
 		"internal/objects/gcs internal/pipetest internal/pool/hub internal/pool/worker internal/queue/amqp " +
-		"processors/exec processors/sleep",
+		"outputs/mqtt processors/exec processors/sleep",
 	"internal/tlsconf": "" +
 		"cmd/flowd/cli config inputs/http_server inputs/postgres_cdc internal/aws internal/azure internal/google " +
-		"internal/httpx internal/objects/azure internal/pool/hub internal/pool/wire internal/queue/amqp " +
+		"internal/httpx internal/mqtt internal/objects/azure internal/pool/hub internal/pool/wire internal/queue/amqp " +
 		"internal/queue/kafka internal/registry internal/service internal/sqldb internal/tables",
 	"internal/twophase":  "processors/cache processors/dedupe",
-	"internal/watermark": "inputs/file inputs/kafka inputs/postgres_cdc inputs/sql internal/objects",
+	"internal/watermark": "inputs/file inputs/kafka inputs/mqtt inputs/postgres_cdc inputs/sql internal/objects",
 }
 
 // forTests is what a plugin's tests may import in addition to what the plugin may: fakes and suites, and real components

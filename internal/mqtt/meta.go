@@ -85,22 +85,25 @@ func (r *Records) Get(i int, name string) (any, bool) {
 }
 
 // userValue is what a sender has set by a name: text, or a list where it has set several.
-func userValue(all []User, name string) (any, bool) {
-	var v any
+func userValue(all []User, name string) (v any, ok bool) {
 	for i := range all {
-		if all[i].Key != name {
-			continue
-		}
-		switch before := v.(type) {
-		case nil:
-			v = all[i].Value
-		case []any:
-			v = append(before, all[i].Value)
+		switch {
+		case all[i].Key != name:
+		case !ok:
+			v, ok = all[i].Value, true
 		default:
-			v = []any{before, all[i].Value}
+			v = andValue(v, all[i].Value)
 		}
 	}
-	return v, v != nil
+	return v, ok && name != ""
+}
+
+// andValue is a value with one more.
+func andValue(before any, text string) any {
+	if list, is := before.([]any); is {
+		return append(list, text)
+	}
+	return []any{before, text}
 }
 
 // Meta is all of message i.
@@ -117,14 +120,7 @@ func (r *Records) Meta(i int) engine.Meta {
 		}
 	}
 	if p := (*r)[i].Properties; p != nil {
-		for at := range p.User {
-			name := p.User[at].Key
-			if name == "" || reserved(name) || contains(p.User[:at], name) {
-				continue
-			}
-			v, _ := userValue(p.User, name)
-			found, values = append(found, name), append(values, v)
-		}
+		found, values = users(p.User, found, values)
 	}
 	return engine.MetaOf(found, values, n)
 }
@@ -139,13 +135,20 @@ func reserved(name string) bool {
 	return false
 }
 
-func contains(all []User, name string) bool {
-	for i := range all {
-		if all[i].Key == name {
-			return true
+// users adds the user properties that can be metadata, each name once.
+func users(all []User, names []string, values []any) ([]string, []any) {
+	at := make(map[string]int, len(all))
+	for _, u := range all {
+		i, seen := at[u.Key]
+		switch {
+		case seen:
+			values[i] = andValue(values[i], u.Value)
+		case u.Key != "" && !reserved(u.Key):
+			at[u.Key] = len(values)
+			names, values = append(names, u.Key), append(values, u.Value)
 		}
 	}
-	return false
+	return names, values
 }
 
 // Passed sets the properties that go along with a message from where it was read, or that steps have set as metadata.
