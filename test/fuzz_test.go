@@ -52,6 +52,7 @@ var notFuzzed = map[string]string{
 	"engine":                    "lists of names, decoded by schema",
 	"engine/polling":            "a name, decoded by schema",
 	"inputs/file":               "paths of the configuration, decoded by schema",
+	"inputs/mqtt":               "filters of the configuration, decoded by schema",
 	"internal/fields":           "paths, parsed by engine/doc",
 	"internal/pipetest":         "what config has decoded",
 	"internal/registry":         "the configuration, decoded by schema",

@@ -112,7 +112,7 @@ func start(files map[string]string, lines []string) (*Server, error) {
 	}
 	all := append([]string{"listener " + ports[0] + " 127.0.0.1"}, lines...)
 	all = append(all, "listener "+ports[1]+" 127.0.0.1", "protocol websockets", "persistence true",
-		"persistence_location "+home+"/", "autosave_interval 1", "autosave_on_changes true")
+		"persistence_location "+home+"/")
 	if err := write(home, "mosquitto.conf", strings.Join(all, "\n")+"\n"); err != nil {
 		return nil, err
 	}
