@@ -2,7 +2,6 @@ package mqtt
 
 import (
 	"errors"
-	"io"
 	"math/rand/v2"
 	"time"
 )
@@ -35,7 +34,7 @@ func (r *Rivals) Connected(now time.Time) { r.since = now }
 // without a reason is waited for, too.
 func (r *Rivals) Lost(err error, now time.Time) (wait time.Duration, sure bool) {
 	r.sure = TakenOver(err)
-	if !r.sure && !errors.Is(err, io.EOF) {
+	if !r.sure && !errors.Is(err, errHungUp) {
 		return 0, false
 	}
 	if now.Sub(r.since) > peace {

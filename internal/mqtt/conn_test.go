@@ -100,12 +100,12 @@ func TestRivalsWaitLongerAndLonger(t *testing.T) {
 		}
 	}
 	for i, most := range []time.Duration{5000, 5000} {
-		if wait, sure := r.Lost(io.EOF, now); wait > most*time.Millisecond || wait == 0 || sure {
+		if wait, sure := r.Lost(Explain(io.EOF, "read"), now); wait > most*time.Millisecond || wait == 0 || sure {
 			t.Errorf("a connection that was closed %d: wait %v", i, wait)
 		}
 	}
 	r.Connected(now)
-	if wait, _ := r.Lost(io.EOF, now.Add(time.Hour)); wait != 0 {
+	if wait, _ := r.Lost(Explain(io.EOF, "read"), now.Add(time.Hour)); wait != 0 {
 		t.Errorf("after an hour: wait %v", wait)
 	}
 	if wait, _ := r.Lost(io.ErrClosedPipe, now); wait != 0 {

@@ -5,9 +5,11 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/coder/websocket"
@@ -96,11 +98,18 @@ func (d *Dialer) dial(ctx context.Context, p place, s Session, got func(*Conn, *
 	}
 	if err != nil {
 		raw.Close()
+		if p.tls() && d.cfg.TLS.Cert == "" && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)) {
+			err = errNoAnswer
+		}
 		return nil, tooSlow(ctx, err, d.cfg.Timeout)
 	}
 	c.run()
 	return c, nil
 }
+
+// errNoAnswer is what a server does, after a handshake of TLS 1.3, that misses a certificate.
+var errNoAnswer = errors.New("the server closes the connection instead of answering: it may want a client's certificate " +
+	"(set tls.cert and tls.key)")
 
 // tooSlow is err, unless time was up.
 func tooSlow(ctx context.Context, err error, limit time.Duration) error {

@@ -138,6 +138,9 @@ func judge(code byte) (class engine.Class, text, remedy string) {
 	return class, text, remedy
 }
 
+// errHungUp is the end of a connection of which the server says nothing.
+var errHungUp = errors.New("the server has closed the connection without a reason")
+
 // isAlert says that the server has refused the TLS handshake.
 func isAlert(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
@@ -165,7 +168,7 @@ func Explain(err error, doing string) error {
 	case isAlert(err):
 		class, remedy = engine.Auth, "the server may want a client's certificate: set tls.cert and tls.key"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		err = fmt.Errorf("the server has closed the connection without a reason: %w", err)
+		err = errHungUp // an input whose Read returns io.EOF has ended
 	case errors.Is(err, net.ErrClosed):
 		err = errors.New("the connection is closed")
 	}

@@ -327,7 +327,7 @@ func TestTLS(t *testing.T) {
 	}
 	for _, tt := range tests {
 		o := writer(t, url, "a", `, "tls": `+strings.ReplaceAll(tt.tls, "HOME", s.Home()))
-		err := o.Open(t.Context())
+		_, err := o.connection(t.Context())
 		if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
 			t.Errorf("%s: %v, want %q", tt.name, err, tt.want)
 		}
