@@ -135,6 +135,7 @@ var inside = map[string]string{
 		"internal/testing/brokertest internal/testing/mariadbtest internal/testing/mqtttest internal/testing/pgtest",
 	"internal/testing/fakes3":      "test/bench",
 	"internal/testing/mariadbtest": "internal/testing/sqltest",
+	"internal/testing/mqtttest":    "test/bench",
 	"internal/testing/pgtest":      "internal/testing/sqltest",
 	"internal/testing/fakesqs":     "test/bench",
 	"internal/testing/faults":      "internal/testing/fakeazure internal/testing/fakegcs",

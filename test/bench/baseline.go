@@ -33,6 +33,7 @@ var baselines = map[string]func(args []string) error{
 	"kafka-drop":         kafkaDrop,
 	"kafka-relay":        kafkaRelay,
 	"kafka-transactions": kafkaTransactions,
+	"mqtt-relay":         mqttRelay,
 	"s3-read":            s3Read,
 	"s3-write":           s3Write,
 	"parquet":            toParquet,

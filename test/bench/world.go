@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/internal/testing/brokertest"
+	"github.com/flowd-io/flowd/internal/testing/mqtttest"
 )
 
 // configs are the pipelines and programs of flowd and its peers, side by side.
@@ -36,6 +37,7 @@ type world struct {
 
 	broker  *brokertest.Broker // started by the first row that needs it
 	cluster *cluster           // the same
+	mqtt    *mqtttest.Server   // the same
 	wrong   []string           // answers that were wrong, and programs that failed
 }
 
