@@ -233,8 +233,8 @@ func TestRetained(t *testing.T) {
 				t.Parallel()
 				topic, c := mqtttest.Name(), s.Client(t)
 				c.Send(t, &paho.Publish{Topic: topic + "/kept", QoS: 1, Retain: true, Payload: []byte("kept")})
-				in := open(t, reader(t, s.URL, topic+"/#", mqtttest.Name(), fmt.Sprintf(`, "version": %q, "retained": %q`, v,
-					tt.retained)))
+				in := open(t, reader(t, s.URL, topic+"/#", mqtttest.Name(), fmt.Sprintf(`, "version": %q, "prefetch": %d, "retained": %q`,
+					v, len(tt.first), tt.retained)))
 				c.Publish(t, topic+"/live", 1, "live")
 				all := read(t, in, len(tt.first))
 				if got := bodies(all); !slices.Equal(got, tt.first) {

@@ -175,7 +175,6 @@ func signal(c chan struct{}) {
 func (s *session) read(ctx context.Context, b *engine.Batch) error {
 	for {
 		if s.take(b) {
-			signal(s.room)
 			return nil
 		}
 		select {
@@ -188,7 +187,7 @@ func (s *session) read(ctx context.Context, b *engine.Batch) error {
 	}
 }
 
-// take adds what is queued.
+// take adds what is queued, and says whether that was anything.
 func (s *session) take(b *engine.Batch) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -220,6 +219,7 @@ func (s *session) take(b *engine.Batch) bool {
 	left := copy(s.queue, s.queue[len(answers):])
 	clear(s.queue[left:])
 	s.queue = s.queue[:left]
+	signal(s.room)
 	return len(records) > 0
 }
 
