@@ -113,6 +113,7 @@ func (c *Conn) begin(h *hello) error {
 		return fmt.Errorf("the server answers with a packet of type %d", p.Kind)
 	}
 	if r := p.Refusal(); r != nil {
+		r.door = true
 		return r
 	}
 	c.Server = Server{Present: p.Present, Receive: longest, MaxPacket: frameLimit, MaxQoS: 2, Expiry: h.session.Expiry}

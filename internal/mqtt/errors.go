@@ -32,10 +32,14 @@ const (
 type Refusal struct {
 	Code byte
 	said string // the server's own words; "": none
+	door bool   // it is about the connection as a whole
 }
 
 func (r *Refusal) Error() string {
 	_, text, remedy := judge(r.Code)
+	if r.door && r.Code == NotAuthorized {
+		text, remedy = "the server does not let this client in", "check `user`, `password` and `client_id`, and the server's access control"
+	}
 	if r.said != "" {
 		text += ": " + r.said
 	}
