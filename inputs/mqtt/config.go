@@ -132,11 +132,14 @@ func (c *Config) shares() bool {
 }
 
 // Traits says that a server takes messages back only all at once, with the connection, and what it does not keep not at
-// all.
+// all; and that it keeps the order of a topic, unless others get some of its messages.
 func (c Config) Traits() engine.Traits {
 	t := engine.Traits{Unsettled: c.Prefetch}
 	if c.acknowledges() {
 		t.TakesBack = engine.TakesPosition
+	}
+	if !c.shares() {
+		t.OrderBy = `meta("topic")`
 	}
 	return t
 }
