@@ -33,6 +33,9 @@ on until the session ends (clean_start). Several clients, and several instances
 (concurrency), share the messages of a filter with share; an instance adds -1, -2 and so
 on to client_id.
 
+The server keeps the order of a topic's messages: so does flowd with order_by, unless
+the subscription is shared.
+
 A lost connection is made again, at the next URL of a list if need be. Messages that were
 not acknowledged come again, also with QoS 2; QoS 2 ends duplicates between server
 and flowd, and flowd's own delivery is at least once. Messages of QoS 0 that are in
@@ -44,6 +47,7 @@ correlation_data, and the user properties by their names, several of one name as
 
     inputs:
       states: {mqtt: {url: "mqtt://localhost", topics: plant/+/state, client_id: flowd-states}}
+    engine: {order_by: 'meta("topic")'}
 `
 
 func init() {
