@@ -16,7 +16,8 @@ const mqttRelay = `
 inputs:
   in: {mqtt: {url: %[1]q, topics: %[2]s/#, client_id: %[2]s, version: %[3]q, qos: %[4]d, keep_alive: 5s}}
 outputs:
-  out: {mqtt: {url: %[1]q, topic: out/%[2]s, version: %[3]q, qos: %[4]d, keep_alive: 5s}, breaker: {backoff: 100ms, max_backoff: 500ms}}
+  out: {mqtt: {url: %[1]q, topic: out/%[2]s, version: %[3]q, qos: %[4]d, keep_alive: 5s},
+        breaker: {backoff: 100ms, max_backoff: 500ms}}
 engine: {restart: {backoff: 50ms, max_backoff: 500ms}, rate_limit: {messages: 200, per: 50ms}}
 `
 
@@ -40,7 +41,8 @@ func mqttRelayed(t *testing.T, n int, disturb func(r *mqttRelaying, p *proxy)) {
 				p, topic := startProxy(t, s.Address()), mqtttest.Name()
 				r := &mqttRelaying{T: t, dir: t.TempDir(), observer: s.Client(t), came: map[string]int{}}
 				r.observer.Subscribe(t, "out/"+topic, 2)
-				r.file = write(t, r.dir, "relay.yaml", fmt.Sprintf(mqttRelay, strings.Replace(s.URL, s.Address(), p.addr, 1), topic, version, qos))
+				url := strings.Replace(s.URL, s.Address(), p.addr, 1)
+				r.file = write(t, r.dir, "relay.yaml", fmt.Sprintf(mqttRelay, url, topic, version, qos))
 				r.start()
 				r.Says("msg=subscribed")
 				c := s.Client(t)

@@ -1,5 +1,5 @@
-// Package mqtt reads messages from a server of MQTT. Start at [input.Read]; a connection, and what is acknowledged on it,
-// is in session.go.
+// Package mqtt reads messages from a server of MQTT. Start at [input.Read]; a connection, and what is acknowledged
+// on it, is in session.go.
 package mqtt
 
 import (
@@ -95,8 +95,8 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 // Traits are those of the configuration.
 func (in *input) Traits() engine.Traits { return in.cfg.Traits() }
 
-// Open connects and subscribes. A server that can't be reached at the start is not a mistake in the configuration: flowd
-// retries, as when it is lost later.
+// Open connects and subscribes. A server that can't be reached at the start is not a mistake in the configuration:
+// flowd retries, as when it is lost later.
 func (in *input) Open(ctx context.Context) error {
 	wait, _ := in.rivals.Wait(time.Now())
 	if err := timing.Sleep(ctx, wait); err != nil {

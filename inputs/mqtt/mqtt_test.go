@@ -25,8 +25,8 @@ var versions = []string{"5", "3.1.1"}
 // reader is an input at a server.
 func reader(t *testing.T, url, topics, id, more string) *input {
 	t.Helper()
-	return enginetest.New(t, engine.Inputs, fmt.Sprintf(`{"mqtt": {"url": %q, "topics": %q, "client_id": %q%s}}`, url, topics,
-		id, more)).(*input)
+	return enginetest.New(t, engine.Inputs, fmt.Sprintf(`{"mqtt": {"url": %q, "topics": %q, "client_id": %q%s}}`,
+		url, topics, id, more)).(*input)
 }
 
 // open opens an input, which is closed with the test.
@@ -89,7 +89,8 @@ func bodies(all []got) (texts []string) {
 func settle(t *testing.T, all ...got) {
 	t.Helper()
 	for _, g := range all {
-		if again, err := g.acker.Ack(t.Context(), []engine.Result{{Ref: g.ref, Fate: engine.Delivered}}); len(again) > 0 || err != nil {
+		again, err := g.acker.Ack(t.Context(), []engine.Result{{Ref: g.ref, Fate: engine.Delivered}})
+		if len(again) > 0 || err != nil {
 			t.Errorf("ack: %v, %v again", err, again)
 		}
 	}
@@ -196,7 +197,8 @@ func TestMetadata(t *testing.T) {
 		return &paho.Publish{Topic: topic + "/x", QoS: 1, Payload: []byte("p"), Properties: &paho.PublishProperties{
 			ContentType: "text/plain", ResponseTopic: "answers", CorrelationData: []byte("c1"), MessageExpiry: &expiry,
 			PayloadFormat: &text,
-			User:          paho.UserProperties{{Key: "k", Value: "v"}, {Key: "l", Value: "1"}, {Key: "l", Value: "2"}, {Key: "qos", Value: "no"}}}}
+			User: paho.UserProperties{{Key: "k", Value: "v"}, {Key: "l", Value: "1"}, {Key: "l", Value: "2"},
+				{Key: "qos", Value: "no"}}}}
 	}
 	for _, v := range versions {
 		t.Run(v, func(t *testing.T) {
@@ -233,8 +235,8 @@ func TestRetained(t *testing.T) {
 				t.Parallel()
 				topic, c := mqtttest.Name(), s.Client(t)
 				c.Send(t, &paho.Publish{Topic: topic + "/kept", QoS: 1, Retain: true, Payload: []byte("kept")})
-				in := open(t, reader(t, s.URL, topic+"/#", mqtttest.Name(), fmt.Sprintf(`, "version": %q, "prefetch": %d, "retained": %q`,
-					v, len(tt.first), tt.retained)))
+				in := open(t, reader(t, s.URL, topic+"/#", mqtttest.Name(),
+					fmt.Sprintf(`, "version": %q, "prefetch": %d, "retained": %q`, v, len(tt.first), tt.retained)))
 				c.Publish(t, topic+"/live", 1, "live")
 				all := read(t, in, len(tt.first))
 				if got := bodies(all); !slices.Equal(got, tt.first) {
@@ -282,7 +284,8 @@ func TestInstancesShareOrAreRefused(t *testing.T) {
 func TestAClientIDThatIsTakenOver(t *testing.T) {
 	tells := mqtttest.StartFake(t, func(_ int, got *packets.ControlPacket) []packets.Packet {
 		if got.Type == packets.SUBSCRIBE {
-			return append(mqtttest.Usual(got), &packets.Disconnect{ReasonCode: 0x8E, Properties: &packets.Properties{}}, mqtttest.Hangup{})
+			return append(mqtttest.Usual(got), &packets.Disconnect{ReasonCode: 0x8E, Properties: &packets.Properties{}},
+				mqtttest.Hangup{})
 		}
 		return mqtttest.Usual(got)
 	})
@@ -320,13 +323,15 @@ func TestAClientIDThatIsTakenOver(t *testing.T) {
 func TestASubscriptionThatIsRefused(t *testing.T) {
 	f := mqtttest.StartFake(t, func(_ int, got *packets.ControlPacket) []packets.Packet {
 		if p, is := got.Content.(*packets.Subscribe); is {
-			return []packets.Packet{&packets.Suback{PacketID: p.PacketID, Reasons: []byte{0x87}, Properties: &packets.Properties{}}}
+			return []packets.Packet{&packets.Suback{PacketID: p.PacketID, Reasons: []byte{0x87},
+				Properties: &packets.Properties{}}}
 		}
 		return mqtttest.Usual(got)
 	})
 	err := reader(t, f.URL, "secret/#", "c", "").Open(t.Context())
 	e := engine.ErrorOf(err, engine.Transient)
-	if e.Class != engine.Auth || !strings.Contains(e.Error(), "subscribe to secret/#") || !strings.Contains(e.Error(), "permit") {
+	if e.Class != engine.Auth || !strings.Contains(e.Error(), "subscribe to secret/#") ||
+		!strings.Contains(e.Error(), "permit") {
 		t.Errorf("got %s %v", e.Class, err)
 	}
 }

@@ -226,8 +226,8 @@ func (s *session) take(b *engine.Batch) bool {
 // comesAgain says that the server delivers a message again.
 func (s *session) comesAgain(d delivery) bool { return d.skip || d.QoS > 0 && s.in.cfg.acknowledges() }
 
-// Ack acknowledges what is settled up to where all before it is. A lost connection can't be reported to: its messages are
-// delivered again.
+// Ack acknowledges what is settled up to where all before it is. A lost connection can't be reported to: its messages
+// are delivered again.
 func (s *session) Ack(_ context.Context, results []engine.Result) ([]engine.Result, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -258,7 +258,8 @@ func (s *session) reply() {
 		return
 	}
 	if err := s.conn.Reply(s.replies...); err != nil {
-		s.in.log.Debug("acknowledgements are lost with their connection: the server delivers these messages again", "err", err)
+		s.in.log.Debug("acknowledgements are lost with their connection: the server delivers these messages again",
+			"err", err)
 	}
 }
 

@@ -141,7 +141,8 @@ func parse(text string) (place, *invalid) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
-		return place{}, &invalid{"is not a URL", example + "; in user and password write / : @ ? # % as %2F %3A %40 %3F %23 %25"}
+		return place{}, &invalid{"is not a URL",
+			example + "; in user and password write / : @ ? # % as %2F %3A %40 %3F %23 %25"}
 	case u.Scheme == "tcp":
 		return place{}, &invalid{"does not begin with mqtt://", "write mqtt:// instead of tcp://"}
 	case slices.Contains([]string{"ssl", "tls", "tcps"}, u.Scheme):

@@ -55,8 +55,8 @@ type Conn struct {
 }
 
 func newConn(raw net.Conn, address string, c *Connect, got func(*Conn, *Packet)) *Conn {
-	conn := &Conn{Address: address, proto: five{}, raw: raw, timeout: c.Timeout, alive: c.KeepAlive, got: got, most: frameLimit,
-		gone: make(chan struct{}), over: make(chan struct{}), asks: map[uint16]chan *Packet{}}
+	conn := &Conn{Address: address, proto: five{}, raw: raw, timeout: c.Timeout, alive: c.KeepAlive,
+		got: got, most: frameLimit, gone: make(chan struct{}), over: make(chan struct{}), asks: map[uint16]chan *Packet{}}
 	if c.Old() {
 		conn.proto = three{}
 	}
@@ -288,7 +288,8 @@ func (c *Conn) Subscribe(ctx context.Context, all []Subscription) ([]byte, error
 	select {
 	case p := <-ask:
 		if len(p.Codes) != len(all) {
-			return nil, engine.Errorf(engine.Transient, "subscribe: the server answers for %d of %d filters", len(p.Codes), len(all))
+			return nil, engine.Errorf(engine.Transient, "subscribe: the server answers for %d of %d filters",
+				len(p.Codes), len(all))
 		}
 		return p.Codes, nil
 	case <-c.gone:

@@ -108,8 +108,8 @@ func (d *Dialer) dial(ctx context.Context, p place, s Session, got func(*Conn, *
 }
 
 // errNoAnswer is what a server does, after a handshake of TLS 1.3, that misses a certificate.
-var errNoAnswer = errors.New("the server closes the connection instead of answering: it may want a client's certificate " +
-	"(set tls.cert and tls.key)")
+var errNoAnswer = errors.New("the server closes the connection instead of answering: " +
+	"it may want a client's certificate (set tls.cert and tls.key)")
 
 // tooSlow is err, unless time was up.
 func tooSlow(ctx context.Context, err error, limit time.Duration) error {

@@ -38,7 +38,8 @@ type Refusal struct {
 func (r *Refusal) Error() string {
 	_, text, remedy := judge(r.Code)
 	if r.door && r.Code == NotAuthorized {
-		text, remedy = "the server does not let this client in", "check `user`, `password` and `client_id`, and the server's access control"
+		text = "the server does not let this client in"
+		remedy = "check `user`, `password` and `client_id`, and the server's access control"
 	}
 	if r.said != "" {
 		text += ": " + r.said
@@ -89,7 +90,8 @@ func judge(code byte) (class engine.Class, text, remedy string) {
 	case badLogin:
 		return engine.Auth, "the server refuses user and password", "check `user` and `password`"
 	case NotAuthorized:
-		return engine.Auth, "the server does not permit it", "give this user or client_id the right, in the server's access control"
+		return engine.Auth, "the server does not permit it",
+			"give this user or client_id the right, in the server's access control"
 	case unavailable:
 		text = "the server is not available"
 	case 0x89:
@@ -101,9 +103,11 @@ func judge(code byte) (class engine.Class, text, remedy string) {
 	case 0x8C:
 		return engine.Auth, "the server wants another way to authenticate", "check `user`, `password` and `tls`"
 	case 0x8D:
-		text, remedy = "the server has heard nothing for too long", "lower keep_alive if a network device cuts idle connections"
+		text = "the server has heard nothing for too long"
+		remedy = "lower keep_alive if a network device cuts idle connections"
 	case takenOver:
-		text, remedy = "another client has connected with the same client_id", "give each client a client_id of its own; stop the other one, if it is an old flowd"
+		text = "another client has connected with the same client_id"
+		remedy = "give each client a client_id of its own; stop the other one, if it is an old flowd"
 	case 0x8F:
 		return engine.Permanent, "the server does not accept the filter", "write another filter in `topics`"
 	case badName:
@@ -168,7 +172,8 @@ func Explain(err error, doing string) error {
 	case errors.As(err, new(*tls.CertificateVerificationError)):
 		class, remedy = engine.Auth, "set tls.ca to the certificate of the authority that signed it"
 	case errors.As(err, new(tls.RecordHeaderError)):
-		err, remedy = errors.New("the server does not speak TLS there"), "write mqtt://, or the port of the TLS listener, usually 8883"
+		err = errors.New("the server does not speak TLS there")
+		remedy = "write mqtt://, or the port of the TLS listener, usually 8883"
 	case isAlert(err):
 		class, remedy = engine.Auth, "the server may want a client's certificate: set tls.cert and tls.key"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):

@@ -61,7 +61,8 @@ func TestFramesAreBounded(t *testing.T) {
 }
 
 func TestRefusalsOfBothVersionsMeanTheSame(t *testing.T) {
-	for code, want := range map[byte]byte{0: 0, 1: badVersion, 2: badClientID, 3: unavailable, 4: badLogin, 5: NotAuthorized, 9: refused} {
+	for code, want := range map[byte]byte{0: 0, 1: badVersion, 2: badClientID, 3: unavailable, 4: badLogin,
+		5: NotAuthorized, 9: refused} {
 		p, err := three{}.decode(packets.CONNACK<<4, []byte{1, code})
 		if err != nil || p.Code != want || !p.Present {
 			t.Errorf("code %d: %+v, %v", code, p, err)

@@ -26,8 +26,8 @@ func (three) connect(w io.Writer, h *hello) error {
 }
 
 func (three) publish(w io.Writer, m *Message) error {
-	p := old.PublishPacket{FixedHeader: old.FixedHeader{MessageType: old.Publish, Qos: m.QoS, Retain: m.Retain, Dup: m.Dup},
-		TopicName: m.Topic, MessageID: m.ID, Payload: m.Payload}
+	head := old.FixedHeader{MessageType: old.Publish, Qos: m.QoS, Retain: m.Retain, Dup: m.Dup}
+	p := old.PublishPacket{FixedHeader: head, TopicName: m.Topic, MessageID: m.ID, Payload: m.Payload}
 	return p.Write(w)
 }
 

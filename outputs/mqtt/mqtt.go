@@ -69,7 +69,8 @@ func (c *Config) Words() map[string]string {
 	for word, remedy := range map[string]string{
 		"retained": "write `retain`", "retained_interpolated": "write `retain`", "message_expiry": "write `expiry`",
 		"topics": "write `topic`", "receive_maximum": "write `window`", "max_inflight": "write `window`",
-		"write_timeout": "write `timeout` beside the type", "clean_start": "remove it: the session of an output ends with its connection",
+		"write_timeout": "write `timeout` beside the type",
+		"clean_start":   "remove it: the session of an output ends with its connection",
 	} {
 		words[word] = remedy
 	}
@@ -255,7 +256,8 @@ func blamed(err error) error {
 	if no, ok := errors.AsType[*mqtt.Refusal](err); ok && no.OfMessage() {
 		class = engine.Rejected
 	}
-	return engine.Errorf(class, "the connection was lost each time when this message was published: %w", errors.Unwrap(err))
+	return engine.Errorf(class, "the connection was lost each time when this message was published: %w",
+		errors.Unwrap(err))
 }
 
 // held is an error that holds the output: nothing was written, and no message is to blame.

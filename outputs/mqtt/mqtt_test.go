@@ -21,8 +21,8 @@ var versions = []string{"5", "3.1.1"}
 
 func TestConfig(t *testing.T) {
 	tests := []struct{ name, config, want string }{
-		{"all there is", `"topic": "a/$(b)", "qos": 2, "retain": "state == 'on'", "content_type": "$(t)", "response_topic": "r",
-			"correlation_data": "id", "expiry": "'30s'", "user_properties": {"k": "$(v)"}`, ""},
+		{"all there is", `"topic": "a/$(b)", "qos": 2, "retain": "state == 'on'", "content_type": "$(t)",
+			"response_topic": "r", "correlation_data": "id", "expiry": "'30s'", "user_properties": {"k": "$(v)"}`, ""},
 		{"version 3.1.1", `"topic": "a", "version": "3.1.1", "retain": true`, ""},
 		{"no topic", `"qos": 1`, "topic: required"},
 		{"a wildcard", `"topic": "a/#"`, "has a wildcard, + or #"},
@@ -45,7 +45,8 @@ func TestConfig(t *testing.T) {
 // writer is an output.
 func writer(t *testing.T, url, topic, more string) *output {
 	t.Helper()
-	return enginetest.New(t, engine.Outputs, fmt.Sprintf(`{"mqtt": {"url": %q, "topic": %q%s}}`, url, topic, more)).(*output)
+	return enginetest.New(t, engine.Outputs, fmt.Sprintf(`{"mqtt": {"url": %q, "topic": %q%s}}`,
+		url, topic, more)).(*output)
 }
 
 // opened is an output that is closed with the test.
@@ -196,8 +197,8 @@ func TestTheServersLimits(t *testing.T) {
 	f := mqtttest.StartFake(t, func(_ int, got *packets.ControlPacket) []packets.Packet {
 		switch p := got.Content.(type) {
 		case *packets.Connect:
-			return []packets.Packet{&packets.Connack{Properties: &packets.Properties{ReceiveMaximum: &maximum, MaximumPacketSize: &size,
-				RetainAvailable: &no}}}
+			return []packets.Packet{&packets.Connack{Properties: &packets.Properties{ReceiveMaximum: &maximum,
+				MaximumPacketSize: &size, RetainAvailable: &no}}}
 		case *packets.Publish: // answered when as many as it takes have come
 			most.Store(max(most.Load(), now.Add(1)))
 			if waiting = append(waiting, p.PacketID); len(waiting) < int(maximum) {

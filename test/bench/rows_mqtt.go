@@ -13,7 +13,8 @@ import (
 
 var mqttRows = []row{
 	{
-		name: "mqtt", does: "topic → set → topic, QoS 1, version 5", data: padded, needs: mosquitto, cap: 20_000, run: overMQTT,
+		name: "mqtt", does: "topic → set → topic, QoS 1, version 5", data: padded, needs: mosquitto, cap: 20_000,
+		run:         overMQTT,
 		contestants: []contestant{inFlowd("mqtt"), theLimit("paho relay", "mqtt-relay $url $from $to $client")},
 		goals:       []goal{{than: "paho relay", atLeast: 1}},
 	},

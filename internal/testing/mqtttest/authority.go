@@ -31,7 +31,8 @@ func Certificates(t testing.TB) map[string]string {
 }
 
 // issue makes a certificate, which is its own parent where by is nil.
-func issue(t testing.TB, files map[string]string, name string, c, parent *x509.Certificate, by *ecdsa.PrivateKey) *ecdsa.PrivateKey {
+func issue(t testing.TB, files map[string]string, name string, c, parent *x509.Certificate,
+	by *ecdsa.PrivateKey) *ecdsa.PrivateKey {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -55,8 +55,8 @@ func Shared(t testing.TB) *Server {
 	return given(t, shared, errNo)
 }
 
-// Own is a private server of this test alone. Lines are those of mosquitto.conf, for its listener and for all of it; its
-// files are relative to [Server.Home].
+// Own is a private server of this test alone. Lines are those of mosquitto.conf, for its listener and for all of it;
+// its files are relative to [Server.Home].
 func Own(t testing.TB, files map[string]string, lines ...string) *Server {
 	t.Helper()
 	s, err := start(files, lines)
@@ -185,7 +185,8 @@ func (s *Server) signal(t testing.TB, name string) {
 
 func (s *Server) until(t testing.TB, listens bool) {
 	t.Helper()
-	for late := time.Now().Add(daemon.Starting); daemon.Listens(s.node.address) != listens; time.Sleep(10 * time.Millisecond) {
+	late := time.Now().Add(daemon.Starting)
+	for ; daemon.Listens(s.node.address) != listens; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(late) {
 			t.Fatalf("the server listens: %t", !listens)
 		}
