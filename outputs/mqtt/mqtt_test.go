@@ -8,11 +8,13 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/eclipse/paho.golang/packets"
 	"github.com/eclipse/paho.golang/paho"
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
+	"github.com/flowd-io/flowd/internal/testing/daemon"
 	"github.com/flowd-io/flowd/internal/testing/mqtttest"
 	"github.com/google/go-cmp/cmp"
 )
@@ -192,29 +194,27 @@ func TestTheServerRefusesSingleMessages(t *testing.T) {
 
 func TestTheServersLimits(t *testing.T) {
 	maximum, size, no := uint16(3), uint32(60), byte(0)
-	var most, now atomic.Int64
+	var most atomic.Int64
 	var waiting []uint16
 	f := mqtttest.StartFake(t, func(_ int, got *packets.ControlPacket) []packets.Packet {
+		all := mqtttest.Usual(got)
 		switch p := got.Content.(type) {
 		case *packets.Connect:
 			return []packets.Packet{&packets.Connack{Properties: &packets.Properties{ReceiveMaximum: &maximum,
 				MaximumPacketSize: &size, RetainAvailable: &no}}}
-		case *packets.Publish: // answered when as many as it takes have come
-			most.Store(max(most.Load(), now.Add(1)))
-			if waiting = append(waiting, p.PacketID); len(waiting) < int(maximum) {
-				return nil
-			}
-			var all []packets.Packet
+		case *packets.Publish:
+			waiting = append(waiting, p.PacketID)
+			return nil
+		case *packets.Pingreq: // by then all has come that the client sends without an answer
+			most.Store(max(most.Load(), int64(len(waiting))))
 			for _, id := range waiting {
 				all = append(all, &packets.Puback{PacketID: id, Properties: &packets.Properties{}})
 			}
 			waiting = nil
-			now.Store(0)
-			return all
 		}
-		return mqtttest.Usual(got)
+		return all
 	})
-	o := opened(t, writer(t, f.URL, "a", `, "retain": "raw() == 'kept'"`))
+	o := opened(t, writer(t, f.URL, "a", `, "keep_alive": "1s", "retain": "raw() == 'kept'"`))
 	got, err := fates(t, o, "1", "2", "kept", "3", strings.Repeat("x", 60), "4", "5", "6")
 	want := []string{"kept rejected", strings.Repeat("x", 60) + " rejected"}
 	if err != nil || !slices.Equal(got, want) {
@@ -361,5 +361,62 @@ func TestOutputConforms(t *testing.T) {
 				return writer(t, s.URL, mqtttest.Name(), fmt.Sprintf(`, "version": %q`, v))
 			}, `{"a":1}`, "", strconv.Itoa(7))
 		})
+	}
+}
+
+func TestAWillIsPublishedUnlessItSaysGoodbye(t *testing.T) {
+	s := mqtttest.Shared(t)
+	for _, v := range versions {
+		topic, c := mqtttest.Name(), s.Client(t)
+		c.Subscribe(t, topic+"/#", 1)
+		will := fmt.Sprintf(`, "version": %q, "will": {"topic": %q, "payload": "gone", "qos": 1}`, v, topic+"/will")
+		o := writer(t, s.URL, topic+"/said", will)
+		if failed, err := fates(t, opened(t, o), "1"); failed != nil || err != nil {
+			t.Fatalf("failed: %q, %v", failed, err)
+		}
+		if err := o.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		o = opened(t, writer(t, s.URL, topic+"/said", will))
+		if failed, err := fates(t, o, "2"); failed != nil || err != nil {
+			t.Fatalf("failed: %q, %v", failed, err)
+		}
+		o.conn.End() // without a word
+		var got []string
+		for range 3 {
+			got = append(got, string(c.Next(t).Payload))
+		}
+		if !slices.Equal(got, []string{"1", "2", "gone"}) {
+			t.Errorf("version %s: %q came", v, got)
+		}
+	}
+}
+
+func TestTheNextServerOfAListIsTried(t *testing.T) {
+	s := mqtttest.Shared(t)
+	dead, err := daemon.Ports(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := enginetest.New(t, engine.Outputs, fmt.Sprintf(`{"mqtt": {"url": ["mqtt://127.0.0.1:%s", %q], "topic": %q}}`, dead[0],
+		s.URL, mqtttest.Name())).(*output)
+	if failed, err := fates(t, opened(t, o), "1"); failed != nil || err != nil {
+		t.Errorf("failed: %q, %v", failed, err)
+	}
+}
+
+func TestAServerThatConfirmsNothing(t *testing.T) {
+	f := mqtttest.StartFake(t, func(_ int, got *packets.ControlPacket) []packets.Packet {
+		if got.Type == packets.PUBLISH {
+			return nil
+		}
+		return mqtttest.Usual(got)
+	})
+	o := opened(t, writer(t, f.URL, "a", ""))
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	err := o.Write(ctx, enginetest.Batch("1", "2"))
+	if e := engine.ErrorOf(err, ""); e.Class != engine.Timeout || !strings.Contains(e.Error(), "did not confirm in time") {
+		t.Errorf("got %s %v", e.Class, err)
 	}
 }
