@@ -13,7 +13,7 @@ import (
 // Config configures the input.
 type Config struct {
 	mqtt.Connect  `yaml:",inline"`
-	Topics        Topics        `yaml:"topics" check:"required" doc:"What to subscribe to: a filter such as plant/+/state or plant/#, a list of them, or a map of filters and their QoS."`
+	Topics        Topics        `yaml:"topics" check:"required,nonempty" doc:"What to subscribe to: a filter such as plant/+/state or plant/#, a list of them, or a map of filters and their QoS."`
 	QoS           int           `yaml:"qos" check:"min=0,max=2" doc:"Quality of service of filters that have none of their own. 1 and 2: messages are acknowledged when they are settled; 0: what is in flight at a crash is lost."`
 	Share         string        `yaml:"share" doc:"Group that shares the subscriptions: each message goes to one of its members. Short for filters $share/GROUP/FILTER; only in version 5."`
 	CleanStart    bool          `yaml:"clean_start" doc:"Begin with a new session when flowd starts. What the server has kept for this client is thrown away, and so are subscriptions of earlier configurations."`
@@ -61,6 +61,20 @@ func (t *Topics) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 // DescribeConfig is a text, a list or a map.
 func (t *Topics) DescribeConfig() *schema.Type {
 	return schema.AnyOf("filter, list of filters, or map of filters and QoS", "", []string(nil), schema.Map[int]{})
+}
+
+// ShowConfig shows the filters with the QoS that they have of their own.
+func (t Topics) ShowConfig() (instead any, comment string) {
+	var filters []string
+	var own []schema.Entry[int]
+	for _, one := range t {
+		filters = append(filters, one.Filter)
+		own = append(own, schema.Entry[int]{Key: one.Filter, Value: one.QoS})
+	}
+	if len(t) == 0 || t[0].QoS == unset {
+		return filters, ""
+	}
+	return schema.MapOf(own...), ""
 }
 
 // CheckConfig reports what can't work.

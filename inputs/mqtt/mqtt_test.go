@@ -254,6 +254,17 @@ func TestRetained(t *testing.T) {
 	}
 }
 
+func TestLargeMessages(t *testing.T) {
+	atEach(t, func(t *testing.T, topic string, qos byte, make func(string) *input) {
+		in := open(t, make(""))
+		want := []string{strings.Repeat("x", 5<<20), "", "small", strings.Repeat("y", 64<<10)}
+		mqtttest.Shared(t).Client(t).Publish(t, topic, qos, want...)
+		if got := bodies(read(t, in, len(want))); !slices.Equal(got, want) {
+			t.Errorf("%d messages differ from what was sent", len(got))
+		}
+	})
+}
+
 func TestSharedSubscriptions(t *testing.T) {
 	s := mqtttest.Shared(t)
 	topic := mqtttest.Name()

@@ -12,7 +12,7 @@ import (
 
 // Connect is what the configuration says of connections. Components have it inline.
 type Connect struct {
-	URL       URLs           `yaml:"url" check:"required" doc:"URL of the server: mqtt://user:password@host:1883, mqtts:// for TLS (port 8883), ws://host:80/mqtt or wss://. In a list, the next is tried when one does not answer."`
+	URL       URLs           `yaml:"url" check:"required,nonempty" doc:"URL of the server: mqtt://user:password@host:1883, mqtts:// for TLS (port 8883), ws://host:80/mqtt or wss://. In a list, the next is tried when one does not answer."`
 	Version   string         `yaml:"version" check:"oneof=5|3.1.1" doc:"Version of the protocol."`
 	ClientID  string         `yaml:"client_id" doc:"How the server knows this client. A second client with the same one ends the connection of the first."`
 	User      string         `yaml:"user" doc:"User, instead of the URL's."`
