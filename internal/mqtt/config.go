@@ -91,6 +91,9 @@ func (c *Connect) CheckConfig(report func(path, message, remedy string)) {
 	if len(c.Will.Payload) > longest {
 		report("will.payload", "is longer than 65535 bytes", "shorten it")
 	}
+	if c.Will.Delay%time.Second != 0 {
+		report("will.delay", "has a fraction of a second", "write whole seconds: MQTT counts in seconds")
+	}
 	if c.Old() && c.Will.Delay > 0 {
 		report("will.delay", "version 3.1.1 can't delay a will", "remove it, or write `version: 5`")
 	}
