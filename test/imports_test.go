@@ -81,8 +81,8 @@ var inside = map[string]string{
 		"config/yamltext internal/avro internal/call internal/jsonschema internal/parquet internal/protobuf " +
 		"internal/tables processors/archive processors/decode processors/encode processors/split",
 	"internal/compression": "" +
-		"inputs/file inputs/http_server inputs/stdin internal/avro internal/framing internal/parquet outputs/file " +
-		"processors/compress processors/decompress",
+		"inputs/file inputs/http_server inputs/stdin internal/avro internal/framing internal/parquet " +
+		"outputs/file processors/compress processors/decompress",
 	"internal/fake": "engine/expr",
 	"internal/fields": "" +
 		"processors/aggregate processors/branch processors/cache processors/decode processors/each " +
@@ -102,6 +102,7 @@ var inside = map[string]string{
 	"internal/linked":     "batchers/batch batchers/window",
 	"internal/logsum":     "cmd/flowd/cli inputs/http_server processors/exec processors/log",
 	"internal/metrics":    "cmd/flowd/cli processors/metric",
+	"internal/mqtt":       "inputs/mqtt outputs/mqtt",
 	"internal/objects": "" +
 		"inputs/azure_blob inputs/gcs inputs/s3 internal/objects/azure internal/objects/gcs internal/objects/s3 " +
 		"outputs/azure_blob outputs/gcs outputs/s3",
@@ -136,25 +137,29 @@ var inside = map[string]string{
 	"internal/tables":             "config processors/geoip",
 	"internal/testing/brokertest": "test/bench",
 	"internal/testing/daemon": "" +
-		"internal/testing/brokertest internal/testing/mariadbtest internal/testing/pgtest internal/testing/redistest",
+		"internal/testing/brokertest internal/testing/mariadbtest internal/testing/mqtttest " +
+		"internal/testing/pgtest internal/testing/redistest",
 	"internal/testing/debian": "" +
-		"internal/testing/brokertest internal/testing/mariadbtest internal/testing/pgtest internal/testing/redistest",
+		"internal/testing/brokertest internal/testing/mariadbtest internal/testing/mqtttest " +
+		"internal/testing/pgtest internal/testing/redistest",
 	"internal/testing/fakes3":      "test/bench",
-	"internal/testing/mariadbtest": "internal/testing/sqltest",
-	"internal/testing/pgtest":      "internal/testing/sqltest",
-	"internal/testing/redistest":   "test/bench",
 	"internal/testing/fakesqs":     "test/bench",
 	"internal/testing/faults":      "internal/testing/fakeazure internal/testing/fakegcs",
+	"internal/testing/mariadbtest": "internal/testing/sqltest",
+	"internal/testing/mqtttest":    "test/bench",
+	"internal/testing/pgtest":      "internal/testing/sqltest",
+	"internal/testing/redistest":   "test/bench",
 	"internal/timing": "" +
-		"inputs/generate inputs/poll inputs/sql inputs/sqs internal/objects internal/objects/azure " +
+		"inputs/generate inputs/mqtt inputs/poll inputs/sql inputs/sqs internal/objects internal/objects/azure " +
 		"internal/objects/gcs internal/pipetest internal/pool/hub internal/pool/worker internal/queue/amqp " +
-		"processors/exec processors/sleep",
+		"outputs/mqtt processors/exec processors/sleep",
 	"internal/tlsconf": "" +
 		"cmd/flowd/cli config inputs/http_server inputs/postgres_cdc internal/aws internal/azure internal/google " +
-		"internal/httpx internal/objects/azure internal/pool/hub internal/pool/wire internal/queue/amqp " +
-		"internal/queue/kafka internal/queue/redis internal/registry internal/service internal/sqldb internal/tables",
+		"internal/httpx internal/mqtt internal/objects/azure internal/pool/hub internal/pool/wire " +
+		"internal/queue/amqp internal/queue/kafka internal/queue/redis internal/registry internal/service " +
+		"internal/sqldb internal/tables",
 	"internal/twophase":  "processors/cache processors/dedupe",
-	"internal/watermark": "inputs/file inputs/kafka inputs/postgres_cdc inputs/sql internal/objects",
+	"internal/watermark": "inputs/file inputs/kafka inputs/mqtt inputs/postgres_cdc inputs/sql internal/objects",
 }
 
 // forTests is what a plugin's tests may import in addition to what the plugin may: fakes and suites, and real components

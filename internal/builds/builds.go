@@ -29,6 +29,7 @@ var Families = []Family{
 	{Name: "azure", Inputs: []string{"azure_blob"}, Outputs: []string{"azure_blob"}},
 	{Name: "google", Inputs: []string{"gcs"}, Outputs: []string{"gcs"}},
 	{Name: "kafka", Inputs: []string{"kafka"}, Outputs: []string{"kafka"}, Queues: []string{"kafka"}},
+	{Name: "mqtt", Inputs: []string{"mqtt"}, Outputs: []string{"mqtt"}},
 	{Name: "nats", More: []string{"service.cluster", "flowd worker", "flowd pool"}},
 	{Name: "parquet", More: []string{"format parquet"}},
 	{Name: "protobuf", More: []string{"format protobuf"}},

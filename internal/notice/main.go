@@ -61,7 +61,7 @@ func notice(repo string) (string, error) {
 }
 
 var (
-	isLicence = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|copyright)([.-].*)?$`)
+	isLicence = regexp.MustCompile(`(?i)^((licen[cs]e|copying|notice|copyright)([.-].*)?|(edl|epl)-v.*)$`)
 	copyright = regexp.MustCompile(`(?im)^[ \t#*/-]*(copyright (\(c\) |©|[0-9]).*[^\s]|.*\bCopyright \(c\) [0-9].*[^\s])[ \t]*$`)
 )
 
@@ -111,6 +111,9 @@ func kindsOf(text []byte) (kinds []string) {
 	}
 	if has("Mozilla Public License Version 2.0") || has("Mozilla Public License, version 2.0") {
 		kinds = append(kinds, "MPL-2.0")
+	}
+	if has("Eclipse Public License - v 2.0") {
+		kinds = append(kinds, "EPL-2.0")
 	}
 	if has("Permission is hereby granted, free of charge, to any person obtaining a copy") {
 		kinds = append(kinds, "MIT")

@@ -34,6 +34,7 @@ var baselines = map[string]func(args []string) error{
 	"kafka-relay":        kafkaRelay,
 	"kafka-transactions": kafkaTransactions,
 	"redis-relay":        redisRelay,
+	"mqtt-relay":         mqttRelay,
 	"s3-read":            s3Read,
 	"s3-write":           s3Write,
 	"parquet":            toParquet,

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/internal/testing/brokertest"
+	"github.com/flowd-io/flowd/internal/testing/mqtttest"
 )
 
 // configs are the pipelines and programs of flowd and its peers, side by side.
@@ -38,6 +39,7 @@ type world struct {
 	cluster *cluster           // the same
 	redis   string             // its URL; the same
 	serial  int                // of its streams
+	mqtt    *mqtttest.Server   // the same
 	wrong   []string           // answers that were wrong, and programs that failed
 }
 

@@ -1,0 +1,203 @@
+package mqtt
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/mqtt"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// Config configures the input.
+type Config struct {
+	mqtt.Connect  `yaml:",inline"`
+	Topics        Topics        `yaml:"topics" check:"required,nonempty" doc:"What to subscribe to: a filter such as plant/+/state or plant/#, a list of them, or a map of filters and their QoS."`
+	QoS           int           `yaml:"qos" check:"min=0,max=2" doc:"Quality of service of filters that have none of their own. 1 and 2: messages are acknowledged when they are settled; 0: what is in flight at a crash is lost."`
+	Share         string        `yaml:"share" doc:"Group that shares the subscriptions: each message goes to one of its members. Short for filters $share/GROUP/FILTER; only in version 5."`
+	CleanStart    bool          `yaml:"clean_start" doc:"Begin with a new session when flowd starts. What the server has kept for this client is thrown away, and so are subscriptions of earlier configurations."`
+	SessionExpiry time.Duration `yaml:"session_expiry" check:"min=0s" doc:"How long the server keeps the session, and with it messages for this client, when it is not connected. 0s: not at all; what was not settled is then lost with the connection. In version 3.1.1 the server decides how long."`
+	Retained      string        `yaml:"retained" check:"oneof=new|always|never" doc:"Whether to read messages that the server retains: when a filter is new to the session; always, also after each start and each lost connection; or never."`
+	Prefetch      int           `yaml:"prefetch" check:"min=1,max=65535" doc:"The most messages that are read and not yet settled (the receive maximum of version 5): this bounds memory, and how large a batch can grow. Servers may have a lower bound, such as max_inflight_messages of Mosquitto, 20 by default."`
+	MaxPacket     schema.Size   `yaml:"max_packet" check:"min=128,max=268435455" doc:"Largest message to take, with its topic and properties; version 5 only. The server throws larger ones away. Without it, 256MiB, the limit of the protocol."`
+}
+
+// Topics are filters, with their own QoS, or -1.
+type Topics []Topic
+
+// Topic is one filter.
+type Topic struct {
+	Filter string
+	QoS    int
+}
+
+// unset is the QoS of a filter that has none of its own.
+const unset = -1
+
+// UnmarshalConfig reads a filter, a list of them, or a map of filters and their QoS.
+func (t *Topics) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
+	*t = nil
+	switch n.Kind {
+	case schema.ListNode:
+		var all []string
+		d.Decode(n, &all)
+		for _, f := range all {
+			*t = append(*t, Topic{f, unset})
+		}
+	case schema.MapNode:
+		var all schema.Map[int]
+		d.Decode(n, &all)
+		for f, qos := range all.All() {
+			*t = append(*t, Topic{f, qos})
+		}
+	default:
+		var one string
+		d.Decode(n, &one)
+		*t = Topics{{one, unset}}
+	}
+}
+
+// DescribeConfig is a text, a list or a map.
+func (t *Topics) DescribeConfig() *schema.Type {
+	return schema.AnyOf("filter, list of filters, or map of filters and QoS", "", []string(nil), schema.Map[int]{})
+}
+
+// ShowConfig shows the filters with the QoS that they have of their own.
+func (t Topics) ShowConfig() (instead any, comment string) {
+	var filters []string
+	var own []schema.Entry[int]
+	for _, one := range t {
+		filters = append(filters, one.Filter)
+		own = append(own, schema.Entry[int]{Key: one.Filter, Value: one.QoS})
+	}
+	if len(t) == 0 || t[0].QoS == unset {
+		return filters, ""
+	}
+	return schema.MapOf(own...), ""
+}
+
+// CheckConfig reports what can't work.
+func (c *Config) CheckConfig(report func(path, message, remedy string)) {
+	c.Connect.CheckConfig(report)
+	seen := map[string]bool{}
+	for _, t := range c.Topics {
+		if problem, remedy := mqtt.BadFilter(t.Filter); problem != "" {
+			report("topics", fmt.Sprintf("%q %s", t.Filter, problem), remedy)
+		} else if c.Share != "" && mqtt.IsShared(t.Filter) {
+			report("topics", fmt.Sprintf("%q names a group, and so does share", t.Filter), "remove one of them")
+		}
+		if t.QoS != unset && (t.QoS < 0 || t.QoS > 2) {
+			report("topics", fmt.Sprintf("%q has QoS %d", t.Filter, t.QoS), "write 0, 1 or 2")
+		}
+		if seen[t.Filter] {
+			report("topics", fmt.Sprintf("%q is there twice", t.Filter), "remove one")
+		}
+		seen[t.Filter] = true
+	}
+	if problem := mqtt.BadGroup(c.Share); problem != "" {
+		report("share", problem, "write another name")
+	}
+	if c.Old() && c.Share != "" {
+		report("share", "version 3.1.1 has no shared subscriptions",
+			"write `version: 5`, or, if this server has them all the same, $share/GROUP/FILTER in `topics`")
+	}
+	if c.Old() && c.MaxPacket > 0 {
+		report("max_packet", "version 3.1.1 can't tell the server", "remove it, or write `version: 5`")
+	}
+	if c.ClientID == "" && c.acknowledges() {
+		report("client_id", "without a client_id the server can't keep messages for this client",
+			"name this client, and no other, or write `qos: 0`, or `session_expiry: 0s`")
+	}
+	if c.SessionExpiry%time.Second != 0 {
+		report("session_expiry", "has a fraction of a second", "write whole seconds: MQTT counts in seconds")
+	}
+}
+
+// qos is that of a filter.
+func (c *Config) qos(t Topic) int {
+	if t.QoS == unset {
+		return c.QoS
+	}
+	return t.QoS
+}
+
+// acknowledges says that the server keeps what is not acknowledged, also without a connection.
+func (c *Config) acknowledges() bool {
+	if c.SessionExpiry == 0 {
+		return false
+	}
+	for _, t := range c.Topics {
+		if c.qos(t) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// shares says that each message goes to one client of several.
+func (c *Config) shares() bool {
+	for _, t := range c.Topics {
+		if c.Share == "" && !mqtt.IsShared(t.Filter) {
+			return false
+		}
+	}
+	return true
+}
+
+// Traits says that a server takes messages back only all at once, with the connection, and what it does not keep not at
+// all; and that it keeps the order of a topic, unless others get some of its messages.
+func (c Config) Traits() engine.Traits {
+	t := engine.Traits{Unsettled: c.Prefetch}
+	if c.acknowledges() {
+		t.TakesBack = engine.TakesPosition
+	}
+	if !c.shares() {
+		t.OrderBy = `meta("topic")`
+	}
+	return t
+}
+
+// Words are what users of other systems write.
+func (c *Config) Words() map[string]string {
+	words := c.Connect.Words()
+	for word, remedy := range map[string]string{
+		"topic": "write `topics`", "filters": "write `topics`", "subscriptions": "write `topics`",
+		"clean_session": "write `clean_start`, or `session_expiry: 0s`", "group": "write `share`",
+		"receive_maximum": "write `prefetch`", "max_inflight": "write `prefetch`", "retain_handling": "write `retained`",
+		"max_in_flight": "write `prefetch`", "auto_replay_nacks": "remove it: messages that fail go where on_failure says",
+		"maximum_packet_size": "write `max_packet`",
+	} {
+		words[word] = remedy
+	}
+	return words
+}
+
+// The words of retained.
+const (
+	whenNew = "new"
+	always  = "always"
+	never   = "never"
+)
+
+// subscriptions are what to ask the server for.
+func (c *Config) subscriptions() []mqtt.Subscription {
+	handling := map[string]byte{always: 0, whenNew: 1, never: 2}[c.Retained]
+	all := make([]mqtt.Subscription, 0, len(c.Topics))
+	for _, t := range c.Topics {
+		s := mqtt.Subscription{Filter: t.Filter, QoS: byte(c.qos(t)), Retains: handling}
+		if c.Share != "" {
+			s.Filter = mqtt.Shared(c.Share, t.Filter)
+		}
+		all = append(all, s)
+	}
+	return all
+}
+
+// expiry is for how long the server keeps a session, in seconds.
+func (c *Config) expiry() uint32 {
+	if !c.acknowledges() {
+		return 0
+	}
+	return uint32(min(c.SessionExpiry/time.Second, math.MaxUint32))
+}

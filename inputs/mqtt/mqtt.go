@@ -1,0 +1,145 @@
+// Package mqtt reads messages from a server of MQTT. Start at [input.Read]; a connection, and what is acknowledged
+// on it, is in session.go.
+package mqtt
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/mqtt"
+	"github.com/flowd-io/flowd/internal/timing"
+)
+
+const about = `
+Reads from a server of MQTT 5 or 3.1.1.
+
+With QoS 1 and 2 a message is acknowledged (PUBACK, PUBREC) when it is settled, in the
+order in which messages came, as MQTT requires: so a slow one holds back the
+acknowledgements of those after it, up to prefetch. MQTT has no way to hand a message
+back. What fails goes to a dead letter, or stops the pipeline; then the server keeps what
+is not acknowledged, for session_expiry, and delivers it again.
+
+Each client needs a client_id of its own. If another client connects with the same one,
+the server ends this connection, and flowd waits longer and longer before it takes it
+back. The server keeps the subscriptions of a session: a filter that is removed here goes
+on until the session ends (clean_start). Several clients, and several instances
+(concurrency), share the messages of a filter with share; an instance adds -1, -2 and so
+on to client_id.
+
+The server keeps the order of a topic's messages: so does flowd with order_by, unless
+the subscription is shared.
+
+A lost connection is made again, at the next URL of a list if need be. Messages that were
+not acknowledged come again, also with QoS 2; QoS 2 ends duplicates between server
+and flowd, and flowd's own delivery is at least once. Messages of QoS 0 that are in
+flight when flowd stops are lost.
+
+Metadata: topic, qos, retained, duplicate, message_id (the packet's number); in version 5
+also expiry (seconds left), payload_format (text or bytes), content_type, response_topic,
+correlation_data, and the user properties by their names, several of one name as a list.
+
+    inputs:
+      states: {mqtt: {url: "mqtt://localhost", topics: plant/+/state, client_id: flowd-states}}
+    engine: {order_by: 'meta("topic")'}
+`
+
+func init() {
+	engine.Register(engine.Inputs, "mqtt", about, Config{
+		Connect: mqtt.Defaults, QoS: 1, SessionExpiry: 24 * time.Hour, Retained: whenNew, Prefetch: 1000,
+	}, newInput)
+}
+
+type input struct {
+	cfg      Config
+	log      *slog.Logger
+	clientID string
+	dialer   *mqtt.Dialer
+	mostSize int // bytes that are prefetched
+
+	opened     bool            // once at least
+	failed     error           // of the first opening, for Read to report
+	cleaned    bool            // clean_start was heeded
+	subscribed bool            // in the session that the server has
+	at         *session        // nil: not connected
+	rivals     mqtt.Rivals     // who else has this client id
+	settled    map[uint16]bool // messages of QoS 2 that are settled, and of which the server may not know that
+}
+
+var (
+	_ engine.Opener  = (*input)(nil)
+	_ engine.Closer  = (*input)(nil)
+	_ engine.Traited = (*input)(nil)
+	_ engine.Acker   = (*session)(nil)
+)
+
+func newInput(c Config, env engine.Env) (engine.Input, error) {
+	if env.Instances > 1 && !c.shares() {
+		return nil, errors.New("each instance would read all messages (write `share: GROUP`, or remove `concurrency`)")
+	}
+	in := &input{cfg: c, log: env.Log, mostSize: max(1<<20, env.MaxBytes/4)}
+	in.clientID = cmp.Or(c.ClientID, "flowd-"+strings.ToLower(rand.Text()[:16]))
+	if env.Index > 0 {
+		in.clientID = fmt.Sprintf("%s-%d", in.clientID, env.Index)
+	}
+	in.dialer = mqtt.NewDialer(&in.cfg.Connect)
+	return in, nil
+}
+
+// Traits are those of the configuration.
+func (in *input) Traits() engine.Traits { return in.cfg.Traits() }
+
+// Open connects and subscribes. A server that can't be reached at the start is not a mistake in the configuration:
+// flowd retries, as when it is lost later.
+func (in *input) Open(ctx context.Context) error {
+	wait, _ := in.rivals.Wait(time.Now())
+	if err := timing.Sleep(ctx, wait); err != nil {
+		return err
+	}
+	s, err := in.connect(ctx)
+	if err != nil {
+		if !in.opened && engine.ErrorOf(err, engine.Transient).Class == engine.Transient {
+			in.opened, in.failed = true, err
+			return nil
+		}
+		return err
+	}
+	in.opened, in.failed, in.at = true, nil, s
+	in.rivals.Connected(time.Now())
+	in.log.Info("subscribed", "to", s.conn.Address, "client_id", in.clientID, "session_present", s.conn.Server.Present)
+	return nil
+}
+
+// Read adds messages.
+func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
+	if in.at == nil {
+		return nil, in.failed
+	}
+	err := in.at.read(ctx, b)
+	if err == nil || ctx.Err() != nil {
+		return in.at, err
+	}
+	if wait, sure := in.rivals.Lost(err, time.Now()); sure || wait > longWait {
+		in.log.Error(mqtt.RivalsText, "client_id", in.clientID, "tries_again_in", wait.Round(time.Second))
+	}
+	return in.at, err
+}
+
+// longWait is a wait that operators should know the reason of.
+const longWait = time.Second
+
+// Close ends the connection; the server keeps what is not acknowledged.
+func (in *input) Close(ctx context.Context) error {
+	if in.at != nil {
+		in.at.conn.Close(ctx)
+		in.settled = in.at.remembered()
+		in.at = nil
+	}
+	return nil
+}

@@ -1,0 +1,377 @@
+// Package mqtt publishes messages to a server of MQTT. Start at [output.Write]; what is published of a message is in
+// compose.go.
+package mqtt
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/internal/mqtt"
+	"github.com/flowd-io/flowd/internal/timing"
+	"github.com/flowd-io/flowd/schema"
+)
+
+// Config configures the output.
+type Config struct {
+	mqtt.Connect    `yaml:",inline"`
+	Topic           expr.Template             `yaml:"topic" check:"required" doc:"Topic."`
+	QoS             int                       `yaml:"qos" check:"min=0,max=2" doc:"Quality of service. 1 and 2: the server confirms each message; 0: nobody does, and what is on its way when the connection is cut is lost."`
+	Retain          expr.Expr                 `yaml:"retain" doc:"Whether the server keeps the message as the topic's newest: true or false. An empty payload removes what it keeps."`
+	ContentType     expr.Template             `yaml:"content_type" doc:"Content type; metadata content_type by default. This, and the fields below, only in version 5."`
+	ResponseTopic   expr.Template             `yaml:"response_topic" doc:"Topic for answers; metadata response_topic by default."`
+	CorrelationData expr.Expr                 `yaml:"correlation_data" doc:"What an answer repeats; metadata correlation_data by default."`
+	Expiry          expr.Expr                 `yaml:"expiry" doc:"How long the server keeps the message for those that are not there: a duration, '\"30s\"', or a number of seconds. nil means without limit."`
+	UserProperties  schema.Map[expr.Template] `yaml:"user_properties" doc:"User properties by name, instead of those that metadata gives."`
+	Window          int                       `yaml:"window" check:"min=1,max=65535" doc:"The most messages that are sent and not yet confirmed, if the server takes as many."`
+}
+
+// CheckConfig reports what can't work.
+func (c *Config) CheckConfig(report func(path, message, remedy string)) {
+	c.Connect.CheckConfig(report)
+	if topic, constant := c.Topic.Const(); constant {
+		if problem := mqtt.BadTopic(topic); problem != "" {
+			report("topic", problem, "write a name, such as plant/$(line)/state")
+		}
+	}
+	if topic, constant := c.ResponseTopic.Const(); constant && topic != "" {
+		if problem := mqtt.BadTopic(topic); problem != "" {
+			report("response_topic", problem, "write a name without + and #")
+		}
+	}
+	if !c.Old() {
+		return
+	}
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{
+		{"content_type", !c.ContentType.IsZero()}, {"response_topic", !c.ResponseTopic.IsZero()},
+		{"correlation_data", !c.CorrelationData.IsZero()}, {"expiry", !c.Expiry.IsZero()},
+		{"user_properties", c.UserProperties.Len() > 0},
+	} {
+		if f.set {
+			report(f.name, "version 3.1.1 has no properties", "remove it, or write `version: 5`")
+		}
+	}
+}
+
+// Words are what users of other systems write.
+func (c *Config) Words() map[string]string {
+	words := c.Connect.Words()
+	for word, remedy := range map[string]string{
+		"retained": "write `retain`", "retained_interpolated": "write `retain`", "message_expiry": "write `expiry`",
+		"topics": "write `topic`", "receive_maximum": "write `window`", "max_inflight": "write `window`",
+		"write_timeout": "write `timeout` beside the type",
+		"clean_start":   "remove it: the session of an output ends with its connection",
+	} {
+		words[word] = remedy
+	}
+	return words
+}
+
+const about = `
+Publishes to a server of MQTT 5 or 3.1.1.
+
+With QoS 1 and 2 a message is delivered when the server has confirmed it; many are in
+flight at once, in order. A message that the server refuses fails alone: with class
+rejected if its topic, its size or its content is not accepted, transient over a quota.
+Servers of 3.1.1 give no reasons: they close the connection, or confirm what they throw
+away, as Mosquitto does where a user may not write a topic. That a message has no
+subscribers is not an error.
+
+When the connection is lost, messages that were sent and not confirmed are published
+again, also with QoS 2: they may then arrive twice. One at which the server closes the
+connection each time is found and fails alone. While the server can't be reached, the
+output is held and nothing is lost; with QoS 0 what is on its way is.
+
+Metadata becomes properties of version 5: content_type, response_topic and
+correlation_data, and as user properties what steps have set or the sender of the
+message has.
+
+    outputs:
+      states: {mqtt: {url: "mqtt://localhost", topic: "plant/$(line)/state", retain: true}}
+`
+
+// defaultWindow is how many messages are sent and not confirmed.
+const defaultWindow = 1000
+
+func init() {
+	d := mqtt.Defaults
+	engine.Register(engine.Outputs, "mqtt", about, Config{Connect: d, QoS: 1, Window: defaultWindow}, newOutput)
+}
+
+type output struct {
+	cfg      Config
+	log      *slog.Logger
+	dialer   *mqtt.Dialer
+	clientID string
+	constant bool // all messages have one topic
+
+	dialing chan struct{} // has room for one: who may connect
+	alone   sync.RWMutex  // held to write by who looks for a message at which the server closes the connection
+
+	mu     sync.Mutex // guards the fields below
+	conn   *mqtt.Publisher
+	rivals mqtt.Rivals
+	shut   bool
+}
+
+var (
+	_ engine.Opener  = (*output)(nil)
+	_ engine.Closer  = (*output)(nil)
+	_ engine.Prober  = (*output)(nil)
+	_ engine.Traited = (*output)(nil)
+)
+
+func newOutput(c Config, env engine.Env) (engine.Output, error) {
+	o := &output{cfg: c, log: env.Log, dialing: make(chan struct{}, 1)}
+	o.clientID = cmp.Or(c.ClientID, "flowd-"+strings.ToLower(rand.Text()[:16]))
+	_, o.constant = c.Topic.Const()
+	o.dialer = mqtt.NewDialer(&o.cfg.Connect)
+	return o, nil
+}
+
+// Traits says that a write waits for answers.
+func (o *output) Traits() engine.Traits { return engine.Traits{Bulk: true} }
+
+// Open connects. A server that can't be reached is not a mistake in the configuration: the first write tries again.
+func (o *output) Open(ctx context.Context) error {
+	o.mu.Lock()
+	o.shut = false
+	o.mu.Unlock()
+	_, err := o.connection(ctx)
+	if err != nil && engine.ErrorOf(err, engine.Transient).Class == engine.Transient {
+		o.log.Warn("the server can't be reached yet", "err", err)
+		return nil
+	}
+	return err
+}
+
+// Probe connects, if need be.
+func (o *output) Probe(ctx context.Context) error {
+	_, err := o.connection(ctx)
+	return err
+}
+
+// Write publishes the batch and waits until all of it is confirmed, or has failed.
+func (o *output) Write(ctx context.Context, b *engine.Batch) error {
+	all := o.compose(b)
+	if len(all) == 0 {
+		return nil
+	}
+	o.alone.RLock()
+	left, err := o.publish(ctx, all)
+	o.alone.RUnlock()
+	if err == nil || !again(err) {
+		return err
+	}
+	o.log.Warn("messages that the server has not confirmed are published again: it may have them already",
+		"messages", len(left), "err", err)
+	o.alone.Lock()
+	defer o.alone.Unlock()
+	return o.bisect(ctx, left)
+}
+
+// lost is the error of messages whose connection was lost while they were published.
+type lost struct {
+	cause error
+	again bool // they can be published again at once
+}
+
+func (l *lost) Error() string { return l.cause.Error() }
+func (l *lost) Unwrap() error { return l.cause }
+
+func again(err error) bool {
+	l, ok := errors.AsType[*lost](err)
+	return ok && l.again
+}
+
+// publish publishes messages, records how they ended, and returns those that have not.
+func (o *output) publish(ctx context.Context, all []*mqtt.Outgoing) (left []*mqtt.Outgoing, err error) {
+	conn, err := o.connection(ctx)
+	if err != nil {
+		return all, held(err)
+	}
+	if o.cfg.QoS > int(conn.Server.MaxQoS) {
+		return all, held(engine.Errorf(engine.Permanent, "the server takes messages up to QoS %d (write `qos: %[1]d`)",
+			conn.Server.MaxQoS))
+	}
+	all = o.fitting(conn, all)
+	err = conn.Publish(ctx, all)
+	for _, out := range all {
+		switch {
+		case out.State != mqtt.Over:
+			left = append(left, out)
+		case out.No != nil:
+			out.M.Fail(o.fault(out.No))
+		default:
+			out.M.Done()
+		}
+	}
+	if err == nil {
+		return left, nil
+	}
+	o.forget(conn, err)
+	if ctx.Err() != nil {
+		return left, engine.Errorf(engine.Timeout, "%w (what was sent may arrive, and again when it is retried)", err)
+	}
+	e := engine.ErrorOf(&lost{err, !mqtt.TakenOver(err)}, engine.Transient)
+	e.Holds = true
+	return left, e
+}
+
+// bisect publishes messages again of which one may be why the server closed the connection. Nothing else is published
+// meanwhile, so that the one is found.
+func (o *output) bisect(ctx context.Context, all []*mqtt.Outgoing) error {
+	for len(all) > 0 {
+		half := all[:(len(all)+1)/2]
+		all = all[len(half):]
+		left, err := o.publish(ctx, half)
+		switch {
+		case err == nil:
+		case !again(err):
+			return err
+		case len(left) > 1:
+			if err := o.bisect(ctx, left); err != nil {
+				return err
+			}
+		case len(left) == 1:
+			left[0].M.Fail(blamed(err))
+		}
+	}
+	return nil
+}
+
+// blamed is the error of a message at which the server closes the connection.
+func blamed(err error) error {
+	class := engine.Transient
+	if no, ok := errors.AsType[*mqtt.Refusal](err); ok && no.OfMessage() {
+		class = engine.Rejected
+	}
+	return engine.Errorf(class, "the connection was lost each time when this message was published: %w",
+		errors.Unwrap(err))
+}
+
+// held is an error that holds the output: nothing was written, and no message is to blame.
+func held(err error) error {
+	e := engine.ErrorOf(err, engine.Transient)
+	e.Holds = true
+	return e
+}
+
+// fitting is what the server can take; the rest fails.
+func (o *output) fitting(conn *mqtt.Publisher, all []*mqtt.Outgoing) (fit []*mqtt.Outgoing) {
+	for _, out := range all {
+		if n, tooLarge := conn.Size(&out.Message); tooLarge {
+			out.M.Fail(engine.Errorf(engine.Rejected, "the message has %d bytes, and the server takes %d at most", n,
+				conn.Server.MaxPacket))
+		} else if out.Retain && conn.Server.NoRetain {
+			out.M.Fail(engine.Errorf(engine.Rejected, "the server does not retain messages (remove `retain`)"))
+		} else {
+			fit = append(fit, out)
+		}
+	}
+	return fit
+}
+
+// fault is a message's error. What concerns all messages holds the output.
+func (o *output) fault(no *mqtt.Refusal) error {
+	class := no.Class()
+	switch {
+	case no.Code == mqtt.NotAuthorized && o.constant:
+	case no.OfMessage():
+		class = engine.Rejected
+	}
+	topic := "the topic"
+	if o.constant {
+		topic = o.cfg.Topic.String()
+	}
+	return engine.Errorf(class, "publish to %s: %w", topic, no)
+}
+
+// connection is the connection, renewed if it is lost.
+func (o *output) connection(ctx context.Context) (*mqtt.Publisher, error) {
+	if conn := o.there(); conn != nil {
+		return conn, nil
+	}
+	select {
+	case o.dialing <- struct{}{}:
+		defer func() { <-o.dialing }()
+	case <-ctx.Done():
+		return nil, engine.Errorf(engine.Transient, "connecting takes too long: %w", ctx.Err())
+	}
+	if conn := o.there(); conn != nil { // another write has made it
+		return conn, nil
+	}
+	o.mu.Lock()
+	wait, sure := o.rivals.Wait(time.Now())
+	shut := o.shut
+	o.mu.Unlock()
+	switch {
+	case shut:
+		return nil, engine.Errorf(engine.Transient, "the output is closed")
+	case wait > 0 && sure:
+		return nil, engine.Errorf(engine.Transient, "%s (client_id %s; this one tries again in %v)", mqtt.RivalsText,
+			o.clientID, wait.Round(time.Second))
+	}
+	if err := timing.Sleep(ctx, wait); err != nil {
+		return nil, engine.Errorf(engine.Transient, "%s: %w", mqtt.RivalsText, err)
+	}
+	conn, err := o.dialer.Publisher(ctx, o.clientID, o.cfg.Window)
+	if err != nil {
+		return nil, err
+	}
+	o.log.Info("publishing", "to", conn.Address)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.conn = conn
+	o.rivals.Connected(time.Now())
+	return conn, nil
+}
+
+// there is the connection, if it works.
+func (o *output) there() *mqtt.Publisher {
+	o.mu.Lock()
+	conn := o.conn
+	o.mu.Unlock()
+	if conn == nil || conn.Alive() {
+		return conn
+	}
+	o.forget(conn, conn.Cause())
+	return nil
+}
+
+// forget gives up a connection that was lost.
+func (o *output) forget(conn *mqtt.Publisher, why error) {
+	o.mu.Lock()
+	mine := o.conn == conn
+	if mine {
+		o.conn = nil
+		o.rivals.Lost(why, time.Now())
+	}
+	o.mu.Unlock()
+	if mine {
+		o.log.Warn("the connection is lost", "err", why)
+		conn.End()
+	}
+}
+
+// Close says goodbye. What is not confirmed by now has failed.
+func (o *output) Close(ctx context.Context) error {
+	o.mu.Lock()
+	conn := o.conn
+	o.conn, o.shut = nil, true
+	o.mu.Unlock()
+	if conn != nil {
+		conn.Close(ctx)
+	}
+	return nil
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/eclipse/paho.golang/paho"
+
+	"github.com/flowd-io/flowd/internal/testing/mqtttest"
+)
+
+var mqttRows = []row{
+	{
+		name: "mqtt", does: "topic → set → topic, QoS 1, version 5", data: padded, needs: mosquitto, cap: 20_000,
+		run:         overMQTT,
+		contestants: []contestant{inFlowd("mqtt"), theLimit("paho relay", "mqtt-relay $url $from $to $client")},
+		goals:       []goal{{than: "paho relay", atLeast: 1}},
+	},
+}
+
+// mosquitto starts the server with the first row that needs it; it ends with this process.
+func mosquitto(w *world) error {
+	if w.mqtt != nil {
+		return nil
+	}
+	var t tb
+	done := make(chan struct{})
+	go func() { // Skip ends it
+		defer close(done)
+		w.mqtt = mqtttest.Shared(&t)
+	}()
+	<-done
+	if w.mqtt == nil {
+		return errors.New(t.why)
+	}
+	return nil
+}
+
+// overMQTT is the runner of rows that move n messages, which wait in a session, from one topic to another. What is
+// measured is the time from the first one to the last one there.
+func overMQTT(w *world, r *row, c *contestant, n int, _ bool) (s sample, err error) {
+	from, to, client := mqtttest.Name(), mqtttest.Name(), mqtttest.Name()
+	if err := waitInSession(w, r.data, from, client, n); err != nil {
+		return s, err
+	}
+	came := make(chan []byte, n)
+	observer, err := mqttClient(w.ctx, w.mqtt.URL, "", func(_ *paho.Client, m *paho.Publish) { came <- m.Payload })
+	if err != nil {
+		return s, err
+	}
+	defer observer.Disconnect(&paho.Disconnect{}) //nolint:errcheck // the server may be gone
+	if err := mqttSubscribe(w.ctx, observer, to); err != nil {
+		return s, err
+	}
+	p, err := w.start(c.command, map[string]string{"url": w.mqtt.URL, "from": from, "to": to, "client": client}, nil, nil)
+	if err != nil {
+		return s, err
+	}
+	defer p.kill()
+	var began time.Time
+	all := make([][]byte, 0, n)
+	for late := time.After(patience); len(all) < n; {
+		select {
+		case body := <-came:
+			if len(all) == 0 {
+				began = time.Now()
+			}
+			all = append(all, body)
+		case <-p.ended:
+			return s, fmt.Errorf("it ended: %s", p.stderr.String())
+		case <-late:
+			return s, fmt.Errorf("%d of %d messages came: %s", len(all), n, p.stderr.String())
+		}
+	}
+	took := max(time.Since(began), time.Millisecond)
+	used, err := p.stop()
+	if err != nil {
+		return s, err
+	}
+	seen := make(ids, n)
+	for _, body := range all {
+		id, err := seen.add(body)
+		if err == nil {
+			err = same(body, r.data.line(nil, id), critical)
+		}
+		if err != nil {
+			return s, err
+		}
+	}
+	return used.sample(r.data, n, took), nil
+}
+
+// waitInSession has n messages of a topic wait for a client.
+func waitInSession(w *world, d data, topic, client string, n int) error {
+	sleeper, err := mqttClient(w.ctx, w.mqtt.URL, client, nil)
+	if err != nil {
+		return err
+	}
+	if err := mqttSubscribe(w.ctx, sleeper, topic); err != nil {
+		return err
+	}
+	if err := sleeper.Disconnect(&paho.Disconnect{}); err != nil {
+		return err
+	}
+	sender, err := mqttClient(w.ctx, w.mqtt.URL, "", nil)
+	if err != nil {
+		return err
+	}
+	defer sender.Disconnect(&paho.Disconnect{}) //nolint:errcheck // the server may be gone
+	const senders = 100
+	errs := make([]error, senders)
+	var sending sync.WaitGroup
+	for k := range senders {
+		sending.Go(func() {
+			for i := k; i < n && errs[k] == nil; i += senders {
+				_, errs[k] = sender.Publish(w.ctx, &paho.Publish{Topic: topic, QoS: 1, Payload: d.line(nil, i)})
+			}
+		})
+	}
+	sending.Wait()
+	return errors.Join(errs...)
+}
