@@ -74,13 +74,14 @@ var inside = map[string]string{
 		"internal/aws internal/httpx internal/objects internal/objects/azure internal/objects/s3 " +
 		"internal/queue/sqs internal/registry internal/twophase outputs/http processors/exec processors/http " +
 		"processors/sql processors/state",
-	"internal/checkpoint": "inputs/file inputs/sql internal/objects",
+	"internal/checkpoint": "inputs/file inputs/http inputs/sql internal/cursor internal/objects",
 	"internal/codec": "" +
 		"config/yamltext internal/avro internal/call internal/jsonschema internal/parquet internal/protobuf " +
 		"internal/tables processors/archive processors/decode processors/encode processors/split",
 	"internal/compression": "" +
 		"inputs/file inputs/http_server inputs/stdin internal/avro internal/framing internal/parquet outputs/file " +
 		"processors/compress processors/decompress",
+	"internal/cursor": "inputs/http inputs/sql",
 	"internal/fake": "engine/expr",
 	"internal/fields": "" +
 		"processors/aggregate processors/branch processors/cache processors/decode processors/each " +
@@ -123,6 +124,7 @@ var inside = map[string]string{
 	"internal/queue/sqs":   "inputs/sqs",
 	"internal/registry":    "config internal/avro internal/jsonschema internal/protobuf",
 	"internal/reply":       "inputs/http_server outputs/reply",
+	"internal/schedule":    "inputs/generate inputs/http",
 	"internal/service":     "cmd/flowd/cli",
 	"internal/sqldb": "" +
 		"inputs/sql internal/caches/sql internal/tables internal/testing/sqltest outputs/sql processors/sql",
@@ -144,7 +146,7 @@ var inside = map[string]string{
 		"internal/httpx internal/objects/azure internal/pool/hub internal/pool/wire internal/queue/amqp " +
 		"internal/queue/kafka internal/registry internal/service internal/sqldb internal/tables",
 	"internal/twophase":  "processors/cache processors/dedupe",
-	"internal/watermark": "inputs/file inputs/kafka inputs/postgres_cdc inputs/sql internal/objects",
+	"internal/watermark": "inputs/file inputs/kafka inputs/postgres_cdc internal/cursor internal/objects",
 }
 
 // forTests is what a plugin's tests may import in addition to what the plugin may: fakes and suites, and real components
