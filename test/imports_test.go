@@ -82,7 +82,7 @@ var inside = map[string]string{
 		"inputs/file inputs/http_server inputs/stdin internal/avro internal/framing internal/parquet outputs/file " +
 		"processors/compress processors/decompress",
 	"internal/cursor": "inputs/http inputs/sql",
-	"internal/fake": "engine/expr",
+	"internal/fake":   "engine/expr",
 	"internal/fields": "" +
 		"processors/aggregate processors/branch processors/cache processors/decode processors/each " +
 		"processors/encode processors/exec processors/geoip processors/http processors/keep processors/map " +

@@ -28,7 +28,7 @@ func (c *Caller) refusal(req *http.Request, res *http.Response) error {
 		_ = Drain(res)
 	}
 	text := shown(req.URL) + ": " + status(res)
-	if said := call.Head(head, maxQuoted, c.secrets); said != "" {
+	if said := call.Head(head, maxQuoted, c.secret()); said != "" {
 		text += ": " + said
 	}
 	e := engine.Errorf(classOf(res.StatusCode), "%s", text)

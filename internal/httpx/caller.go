@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/oauth2"
+
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
 	"github.com/flowd-io/flowd/internal/tlsconf"
@@ -22,7 +24,7 @@ import (
 type Calls struct {
 	URL     expr.Template             `yaml:"url,main" check:"required" doc:"URL to send to. Scheme and host are written literally; data can't change them."`
 	Headers schema.Map[expr.Template] `yaml:"headers" doc:"Headers by name."`
-	Auth    Auth                      `yaml:"auth" doc:"Credentials to send."`
+	Auth    ClientAuth                `yaml:"auth" doc:"Credentials to send."`
 	Expect  []int                     `yaml:"expect" check:"min=200,max=599" doc:"Statuses that mean success; 200 to 299 by default."`
 	TLS     tlsconf.Client            `yaml:"tls" doc:"TLS settings other than the system's defaults."`
 	Refuse  Refused                   `yaml:"refuse_addresses" doc:"Addresses that are not called, whatever name leads to them: link_local, loopback, metadata (of clouds), private, and addresses or networks such as 10.0.0.0/8. With a proxy (HTTP_PROXY) only an address in the URL itself is checked."`
@@ -61,6 +63,7 @@ type Caller struct {
 	secrets *schema.Secrets // what no error shows
 	network *http.Transport
 	client  *http.Client
+	tokens  *tokens // nil: none are needed
 }
 
 // NewCaller makes a caller; c must not change afterwards. No error shows secrets.
@@ -69,6 +72,10 @@ func NewCaller(c *Calls, secrets *schema.Secrets) *Caller {
 	secrets.AddURL(c.URL.Prefix())
 	if b := c.Auth.Basic; b != nil {
 		secrets.AddPair(b.User, b.Password.Reveal())
+	}
+	if o := c.Auth.OAuth2; o != nil {
+		secrets.Add(o.ClientSecret.Reveal())
+		secrets.AddPair(o.ClientID, o.ClientSecret.Reveal())
 	}
 	return &Caller{cfg: c, guard: newGuard(&c.URL), secrets: secrets}
 }
@@ -124,6 +131,9 @@ func (c *Caller) Open(follow bool) error {
 		IdleConnTimeout:        90 * time.Second,
 		MaxResponseHeaderBytes: 64 << 10,
 	}
+	if o := c.cfg.Auth.OAuth2; o != nil {
+		c.tokens = newTokens(o, c.network, c.secrets)
+	}
 	c.client = &http.Client{
 		Transport: Transport{c.network},
 		CheckRedirect: func(req *http.Request, via []*http.Request) error {
@@ -142,13 +152,13 @@ func (c *Caller) Open(follow bool) error {
 // Close drops idle connections.
 func (c *Caller) Close() { c.client.CloseIdleConnections() }
 
-// Target is the URL and the headers for a message.
-func (c *Caller) Target(m *engine.Message) (string, http.Header, error) {
-	url, err := c.guard.url(m)
+// Target is the URL and the headers for a message, or what stands for one.
+func (c *Caller) Target(src expr.Source) (string, http.Header, error) {
+	url, err := c.guard.url(src)
 	if err != nil {
 		return "", nil, err
 	}
-	header, err := HeaderOf(c.cfg.Headers, m)
+	header, err := HeaderOf(c.cfg.Headers, src)
 	return url, header, err
 }
 
@@ -160,27 +170,51 @@ func ContentType(body []byte) string {
 	return "application/octet-stream"
 }
 
-// Do makes a request, once, and returns its answer if that is an expected one.
+// Do makes a request and returns its answer if that is an expected one, or one of also.
 // The caller closes the answer's body. An error has a class: transient, timeout
 // when ctx has passed its deadline, or what the status says; it holds where nothing
-// was sent.
-func (c *Caller) Do(ctx context.Context, method, target string, header http.Header, body []byte) (*http.Response,
-	error) {
-	req, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
-	if err != nil {
-		return nil, engine.Errorf(engine.Rejected, "url %s: %w", c.guard.shown(), cause(err))
+// was sent. A request is only made twice where a token was refused, which may have expired
+// before its time.
+func (c *Caller) Do(ctx context.Context, method, target string, header http.Header, body []byte, also ...int) (
+	*http.Response, error) {
+	for first := true; ; first = false {
+		req, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
+		if err != nil {
+			return nil, engine.Errorf(engine.Rejected, "url %s: %w", c.guard.shown(), cause(err))
+		}
+		req.Header = header
+		token, err := c.authorize(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		res, err := c.client.Do(req)
+		if err != nil {
+			return nil, Lost(ctx, req, err)
+		}
+		if c.expects(res.StatusCode) || slices.Contains(also, res.StatusCode) {
+			return res, nil
+		}
+		err = c.refusal(req, res)
+		res.Body.Close()
+		if token == nil || res.StatusCode != http.StatusUnauthorized {
+			return nil, err
+		}
+		if c.tokens.drop(token); !first {
+			return nil, err
+		}
 	}
-	req.Header = header
-	c.cfg.Auth.Set(req)
-	res, err := c.client.Do(req)
-	if err != nil {
-		return nil, Lost(ctx, req, err)
+}
+
+// authorize puts the credentials into a request; token is that of OAuth 2.0, if there is one.
+func (c *Caller) authorize(ctx context.Context, req *http.Request) (token *oauth2.Token, err error) {
+	if c.tokens == nil {
+		c.cfg.Auth.Set(req)
+		return nil, nil
 	}
-	if c.expects(res.StatusCode) {
-		return res, nil
+	if token, err = c.tokens.get(ctx); err == nil {
+		token.SetAuthHeader(req)
 	}
-	defer res.Body.Close()
-	return nil, c.refusal(req, res)
+	return token, err
 }
 
 func (c *Caller) expects(status int) bool {

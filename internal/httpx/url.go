@@ -62,8 +62,8 @@ func newGuard(t *expr.Template) guard {
 }
 
 // url is the URL for a message.
-func (g *guard) url(m *engine.Message) (string, error) {
-	text, err := g.template.Text(m)
+func (g *guard) url(src expr.Source) (string, error) {
+	text, err := g.template.Text(src)
 	if err != nil {
 		return "", err
 	}
