@@ -6,6 +6,7 @@ import (
 	_ "github.com/flowd-io/flowd/inputs/file"
 	_ "github.com/flowd-io/flowd/inputs/gcs"
 	_ "github.com/flowd-io/flowd/inputs/generate"
+	_ "github.com/flowd-io/flowd/inputs/http"
 	_ "github.com/flowd-io/flowd/inputs/http_server"
 	_ "github.com/flowd-io/flowd/inputs/kafka"
 	_ "github.com/flowd-io/flowd/inputs/pipe"

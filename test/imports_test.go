@@ -71,7 +71,7 @@ var inside = map[string]string{
 	"internal/caches/memory": "internal/caches internal/pipetest processors/state",
 	"internal/caches/sql":    "internal/caches",
 	"internal/call": "" +
-		"internal/aws internal/httpx internal/objects internal/objects/azure internal/objects/s3 " +
+		"inputs/http internal/aws internal/httpx internal/objects internal/objects/azure internal/objects/s3 " +
 		"internal/queue/sqs internal/registry internal/twophase outputs/http processors/exec processors/http " +
 		"processors/sql processors/state",
 	"internal/checkpoint": "inputs/file inputs/http inputs/sql internal/cursor internal/objects",
@@ -79,7 +79,7 @@ var inside = map[string]string{
 		"config/yamltext internal/avro internal/call internal/jsonschema internal/parquet internal/protobuf " +
 		"internal/tables processors/archive processors/decode processors/encode processors/split",
 	"internal/compression": "" +
-		"inputs/file inputs/http_server inputs/stdin internal/avro internal/framing internal/parquet outputs/file " +
+		"inputs/file inputs/http inputs/http_server inputs/stdin internal/avro internal/framing internal/parquet outputs/file " +
 		"processors/compress processors/decompress",
 	"internal/cursor": "inputs/http inputs/sql",
 	"internal/fake":   "engine/expr",
@@ -89,11 +89,12 @@ var inside = map[string]string{
 		"processors/rename processors/set processors/sql processors/state processors/unset",
 	"internal/flock": "internal/checkpoint internal/pool/hub",
 	"internal/framing": "" +
-		"cmd/flowd/cli inputs/file inputs/http_server inputs/stdin internal/objects outputs/file outputs/stdout",
+		"cmd/flowd/cli inputs/file inputs/http inputs/http_server inputs/stdin internal/objects outputs/file " +
+		"outputs/stdout",
 	"internal/google":   "internal/objects/gcs",
 	"internal/headroom": "cmd/flowd/cli test/bench",
 	"internal/httpx": "" +
-		"inputs/http_server internal/aws internal/azure internal/google internal/objects/azure " +
+		"inputs/http inputs/http_server internal/aws internal/azure internal/google internal/objects/azure " +
 		"internal/objects/gcs internal/registry internal/tables outputs/http outputs/reply processors/http",
 	"internal/inner":      "internal/pool processors/branch processors/parallel processors/pool processors/while",
 	"internal/jsonschema": "processors/decode processors/encode processors/validate",

@@ -27,7 +27,7 @@ func (c *Caller) refusal(req *http.Request, res *http.Response) error {
 	if err == nil {
 		_ = Drain(res)
 	}
-	text := shown(req.URL) + ": " + status(res)
+	text := Shown(req.URL) + ": " + status(res)
 	if said := call.Head(head, maxQuoted, c.secret()); said != "" {
 		text += ": " + said
 	}
@@ -73,7 +73,7 @@ func location(res *http.Response) string {
 	if err != nil {
 		return ""
 	}
-	return shown(u)
+	return Shown(u)
 }
 
 // RetryAfter reads a number of seconds or a date: how long a server asks to wait, at most an hour.

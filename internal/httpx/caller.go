@@ -235,7 +235,7 @@ func Lost(ctx context.Context, req *http.Request, err error) error {
 	if refused {
 		class = engine.Rejected
 	}
-	e := engine.Errorf(class, "%s: %w", shown(req.URL), cause(err))
+	e := engine.Errorf(class, "%s: %w", Shown(req.URL), cause(err))
 	e.Holds = IsUnsent(err) && !refused
 	return e
 }

@@ -159,7 +159,7 @@ func (c *Caller) secret() *schema.Secrets {
 func (t *tokens) trouble(ctx context.Context, err error) error {
 	where := "token_url"
 	if u, parseErr := url.Parse(t.cfg.TokenURL); parseErr == nil {
-		where = "token of " + shown(u)
+		where = "token of " + Shown(u)
 	}
 	var answer *oauth2.RetrieveError
 	var lost *url.Error
