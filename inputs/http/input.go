@@ -21,6 +21,7 @@ type input struct {
 	method  string
 	cut     framing.Config // how an answer is divided
 	caller  *httpx.Caller
+	get     func(ctx context.Context, method, url string, h http.Header, body []byte, also ...int) (*http.Response, error)
 	secrets secrets
 	log     *slog.Logger
 	owner   string
@@ -85,6 +86,7 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 		in.cut.Framing.JSON = &framing.Plain{}
 	}
 	in.caller = httpx.NewCaller(&in.cfg.Calls, env.Secrets)
+	in.get = in.caller.Do
 	return in, nil
 }
 

@@ -30,7 +30,8 @@ type page struct {
 
 	items   [][]byte       // records, where there are items
 	records framing.Reader // otherwise; nil: there are none
-	taken   int            // records that were handed out
+	ahead   *framing.Record
+	taken   int // records so far
 
 	cursor []byte // as JSON; nil: it says nothing
 	next   string // URL of the next page, or ""
@@ -239,18 +240,23 @@ func (p *page) fill(in *input, b *engine.Batch) (more bool, err error) {
 		p.taken += b.Len() - before
 		return !errors.Is(err, io.EOF), notEnd(err)
 	}
-	for b.Room() > 0 {
-		rec, err := p.record(in)
-		if err != nil {
-			return !errors.Is(err, io.EOF), notEnd(err)
+	for { // the end is noticed with the last record, and not when more are wanted: the place behind it can be saved then
+		if p.ahead == nil {
+			rec, err := p.record(in)
+			if err != nil {
+				return !errors.Is(err, io.EOF), notEnd(err)
+			}
+			p.ahead = &rec
 		}
-		p.taken++
-		m := rec.AddTo(b, p.meta)
+		if b.Room() == 0 {
+			return true, nil
+		}
+		m := p.ahead.AddTo(b, p.meta)
+		p.ahead = nil
 		if in.cfg.Checkpoint != "" {
 			m.Ref = in.places.Read(1)
 		}
 	}
-	return true, nil
 }
 
 func notEnd(err error) error {
@@ -264,11 +270,16 @@ func notEnd(err error) error {
 func (p *page) record(in *input) (framing.Record, error) {
 	switch {
 	case p.records != nil:
-		return p.records.Next()
+		rec, err := p.records.Next()
+		if err == nil {
+			p.taken++
+		}
+		return rec, err
 	case p.taken == len(p.items):
 		return framing.Record{}, io.EOF
 	}
-	rec := framing.Record{Body: p.items[p.taken], Line: p.taken + 1}
+	p.taken++
+	rec := framing.Record{Body: p.items[p.taken-1], Line: p.taken}
 	if limit := int(in.cfg.MaxRecord); len(rec.Body) > limit {
 		rec.Err = engine.Errorf(engine.Decode, "record of %d bytes is longer than max_record (%s)", len(rec.Body), in.cfg.MaxRecord)
 		rec.Body, rec.Size = rec.Body[:limit:limit], int64(len(rec.Body))

@@ -269,7 +269,7 @@ func (in *input) fetch(ctx context.Context, req *request, number int, since []by
 			header.Set("If-Modified-Since", last.Modified)
 		}
 	}
-	res, err := in.caller.Do(ctx, in.method, req.url, header, req.body, also...)
+	res, err := in.get(ctx, in.method, req.url, header, req.body, also...)
 	if err != nil {
 		return nil, err
 	}
@@ -318,7 +318,7 @@ func (in *input) body(ctx context.Context, res *http.Response) ([]byte, error) {
 		return nil, engine.Errorf(engine.Decode, "%s: content encoding %.20q is not known (set headers: Accept-Encoding: gzip)",
 			httpx.Shown(res.Request.URL), coding)
 	}
-	body, err := in.decompress(ctx, res, format, res.Body)
+	body, err := in.whole(ctx, res, format, res.Body)
 	if err != nil || format != compression.None {
 		return body, err
 	}
@@ -326,10 +326,11 @@ func (in *input) body(ctx context.Context, res *http.Response) ([]byte, error) {
 	if format == compression.None || in.cfg.Auto() && !compression.Is(format, body) {
 		return body, nil
 	}
-	return in.decompress(ctx, res, format, bytes.NewReader(body))
+	return in.whole(ctx, res, format, bytes.NewReader(body))
 }
 
-func (in *input) decompress(ctx context.Context, res *http.Response, format compression.Format, r io.Reader) ([]byte, error) {
+// whole is all that r has, uncompressed.
+func (in *input) whole(ctx context.Context, res *http.Response, format compression.Format, r io.Reader) ([]byte, error) {
 	plain, err := compression.NewReader(format, r, ctx.Done())
 	if err != nil {
 		return nil, err

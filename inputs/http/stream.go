@@ -129,7 +129,7 @@ func (in *input) connect(ctx context.Context, req *request, event string) (*conn
 	ctx, cancel := context.WithCancelCause(ctx)
 	slow := time.AfterFunc(in.cfg.Timeout, func() { cancel(errSlow) })
 	defer slow.Stop()
-	res, err := in.caller.Do(ctx, in.method, req.url, req.header, req.body)
+	res, err := in.get(ctx, in.method, req.url, req.header, req.body)
 	if err != nil {
 		if cause := context.Cause(ctx); errors.Is(cause, errSlow) {
 			err = engine.Errorf(engine.Timeout, "%w", cause)
