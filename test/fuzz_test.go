@@ -18,6 +18,7 @@ var fuzzed = map[string][]string{
 	"config":               {"FuzzLoad", "FuzzRewrite"},
 	"engine/doc":           {"FuzzCanonical", "FuzzDecode", "FuzzEdit", "FuzzParsePath", "FuzzPeek", "FuzzSearch", "FuzzString"},
 	"engine/expr":          {"FuzzCompile", "FuzzDuration", "FuzzEncodings", "FuzzEval", "FuzzJWT", "FuzzPEM", "FuzzParameter", "FuzzParseTime", "FuzzPatterns", "FuzzPlaceholder", "FuzzTemplate", "FuzzTexts"},
+	"inputs/http":          {"FuzzEvents", "FuzzNextLink"},
 	"inputs/kafka":         {"FuzzPatterns"},
 	"internal/avro":        {"FuzzCompile", "FuzzContainer", "FuzzDecode"},
 	"internal/aws":         {"FuzzParseQueue"},
