@@ -272,6 +272,28 @@ func linked(pages int, header bool) http.HandlerFunc {
 	}
 }
 
+func TestTheLastRecord(t *testing.T) {
+	for config, answer := range map[string]string{
+		`"framing": "lines"`: "a\nb 7\n",
+		`"framing": "csv"`:   "id,x\n1,2\n7,3\n",
+		`"framing": "json"`:  `{"id": 1} {"id": 7}`,
+		`"items": "a", "headers": {"X": "$(cursor() ?? 0)"}`: `{"a": [{"id": 1}, {"id": 7}]}`,
+	} {
+		a := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.FormValue("c") == "0" {
+				_, _ = io.WriteString(w, answer)
+			}
+		})
+		config += `, "pages": "cursor", "cursor": "type(last_record()) == \"string\" ? last_record() : string(last_record().id)"`
+		if _, err := rest(t, opened(t, a.url+"/?c=$(url_encode(cursor() ?? '0'))", config)); err != nil {
+			t.Fatal(err)
+		}
+		if got := a.uris(); len(got) != 2 || !strings.Contains(got[1], "7") {
+			t.Errorf("%s: asked for %q", config, got)
+		}
+	}
+}
+
 func TestPagesByURL(t *testing.T) {
 	for _, config := range []string{`"items": "items", "pages": "link"`, `"items": "items", "next": "next"`} {
 		a := serve(t, linked(3, strings.Contains(config, "link")))
