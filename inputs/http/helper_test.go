@@ -95,7 +95,7 @@ func closed(t *testing.T, in *input) {
 // read is one Read with room for n.
 func read(t *testing.T, in *input, n int) (docs []string, refs []uint64, err error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Hour) // maybe virtual ones
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	b := engine.NewBatch(n)
 	_, err = in.Read(ctx, b)

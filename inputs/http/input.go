@@ -104,7 +104,8 @@ func (in *input) Open(ctx context.Context) error {
 		return engine.WithClass(engine.Permanent, err)
 	}
 	if in.cfg.Checkpoint != "" {
-		saved, err := in.places.Keep(checkpoint.Config[state]{Path: in.cfg.Checkpoint, Kind: "http", Owner: in.owner, Log: in.log})
+		saved, err := in.places.Keep(checkpoint.Config[state]{Path: in.cfg.Checkpoint, Kind: "http", Owner: in.owner,
+			Log: in.log})
 		if err != nil {
 			return engine.WithClass(engine.Permanent, err)
 		}
@@ -164,7 +165,8 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 }
 
 // await is the result of the request under way. Without one, begin makes one.
-func (in *input) await(ctx context.Context, begin func(context.Context) (func(context.Context) result, error)) (result, error) {
+func (in *input) await(ctx context.Context, begin func(context.Context) (request func(context.Context) result, err error)) (
+	result, error) {
 	if in.result == nil {
 		do, err := begin(ctx)
 		if err != nil {

@@ -281,7 +281,8 @@ func (p *page) record(in *input) (framing.Record, error) {
 	p.taken++
 	rec := framing.Record{Body: p.items[p.taken-1], Line: p.taken}
 	if limit := int(in.cfg.MaxRecord); len(rec.Body) > limit {
-		rec.Err = engine.Errorf(engine.Decode, "record of %d bytes is longer than max_record (%s)", len(rec.Body), in.cfg.MaxRecord)
+		rec.Err = engine.Errorf(engine.Decode, "record of %d bytes is longer than max_record (%s)", len(rec.Body),
+			in.cfg.MaxRecord)
 		rec.Body, rec.Size = rec.Body[:limit:limit], int64(len(rec.Body))
 	}
 	return rec, nil

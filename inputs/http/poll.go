@@ -194,8 +194,7 @@ func (in *input) ended() error {
 		return nil
 	}
 	err = engine.Errorf(engine.Permanent, "%s: page %d is one that this poll has read already: its pages have no end "+
-		"(check what gives the next page; a server that answers with what is at the cursor, too, needs a request for what is after it)",
-		p.shown, in.poll.page)
+		"(check what gives the next page, and ask for what is after the cursor, without what is at it)", p.shown, in.poll.page)
 	if in.over {
 		return err
 	}
@@ -238,7 +237,8 @@ func sameOrigin(page *url.URL, next string) (string, error) {
 		to.Scheme, to.Host = page.Scheme, page.Host
 	}
 	if to.Scheme != page.Scheme || to.Hostname() != page.Hostname() || port(to) != port(page) {
-		return "", fmt.Errorf("is at %s, which is not followed: only pages of the same scheme, host and port are", httpx.Shown(to))
+		return "", fmt.Errorf("is at %s, which is not followed: only pages of the same scheme, host and port are",
+			httpx.Shown(to))
 	}
 	to.User, to.Fragment = page.User, ""
 	return to.String(), nil
@@ -315,8 +315,8 @@ func (in *input) body(ctx context.Context, res *http.Response) ([]byte, error) {
 	case "zstd":
 		format = compression.Zstd
 	default:
-		return nil, engine.Errorf(engine.Decode, "%s: content encoding %.20q is not known (set headers: Accept-Encoding: gzip)",
-			httpx.Shown(res.Request.URL), coding)
+		return nil, engine.Errorf(engine.Decode, "%s: content encoding %.20q is not known (ask for another by the header "+
+			"Accept-Encoding)", httpx.Shown(res.Request.URL), coding)
 	}
 	body, err := in.whole(ctx, res, format, res.Body)
 	if err != nil || format != compression.None {
@@ -330,7 +330,8 @@ func (in *input) body(ctx context.Context, res *http.Response) ([]byte, error) {
 }
 
 // whole is all that r has, uncompressed.
-func (in *input) whole(ctx context.Context, res *http.Response, format compression.Format, r io.Reader) ([]byte, error) {
+func (in *input) whole(ctx context.Context, res *http.Response, format compression.Format, r io.Reader) ([]byte,
+	error) {
 	plain, err := compression.NewReader(format, r, ctx.Done())
 	if err != nil {
 		return nil, err
@@ -345,8 +346,8 @@ func (in *input) whole(ctx context.Context, res *http.Response, format compressi
 	case err == nil:
 		return buf.Bytes(), nil
 	case errors.Is(err, compression.ErrTooLarge):
-		return nil, engine.Errorf(engine.TooLarge, "%s: the answer is longer than max_body, %s (raise it, ask for smaller pages, or write stream: ndjson)",
-			httpx.Shown(res.Request.URL), in.cfg.MaxBody)
+		return nil, engine.Errorf(engine.TooLarge, "%s: the answer is longer than max_body, %s (raise it, ask for smaller "+
+			"pages, or write stream: ndjson)", httpx.Shown(res.Request.URL), in.cfg.MaxBody)
 	}
 	return nil, httpx.Lost(ctx, res.Request, err)
 }

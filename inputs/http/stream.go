@@ -79,7 +79,8 @@ func (in *input) lost(err error) {
 		in.until = until
 	}
 	if errors.Is(err, io.EOF) {
-		in.log.Debug("the stream has ended and is opened again", "url", httpx.Shown(c.res.Request.URL), "in", wait.Round(time.Millisecond))
+		in.log.Debug("the stream has ended and is opened again", "url", httpx.Shown(c.res.Request.URL),
+			"in", wait.Round(time.Millisecond))
 		return
 	}
 	in.log.Warn("the stream was cut off and is opened again", "url", httpx.Shown(c.res.Request.URL), "err", err,
@@ -109,8 +110,11 @@ func (in *input) nextConn(ctx context.Context) (func(context.Context) result, er
 	if in.event != "" {
 		req.header.Set("Last-Event-ID", in.event)
 	}
-	kind := map[string]string{"sse": "text/event-stream", "ndjson": "application/x-ndjson, application/json;q=0.5"}[in.cfg.Stream]
 	if req.header.Get("Accept") == "" {
+		kind := "text/event-stream"
+		if in.cfg.Stream == "ndjson" {
+			kind = "application/x-ndjson, application/json;q=0.5"
+		}
 		req.header.Set("Accept", kind)
 	}
 	if req.header.Get("Cache-Control") == "" {

@@ -1,5 +1,5 @@
-// Package cursor is what inputs share that ask a source for what follows a cursor: the function cursor(), and how far what
-// was read is settled. Start at [Since] and [Places].
+// Package cursor is what inputs share that ask a source for what follows a cursor: the function cursor(), and how far
+// what was read is settled. Start at [Since] and [Places].
 package cursor
 
 import (
