@@ -3,12 +3,14 @@ package test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -188,5 +190,56 @@ engine: {restart: {backoff: 5ms, max_backoff: 20ms}}
 				t.Errorf("%d tokens: none was renewed", f.tokens.Load())
 			}
 		})
+	}
+}
+
+// A step and an output that need tokens: the server of tokens is down at first, and a token ends before its time.
+func TestTokensOfOAuth(t *testing.T) {
+	f := newFeed(t)
+	var down, calls atomic.Int64
+	var got sync.Map
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+		switch {
+		case r.URL.Path == "/token" && down.Add(1) <= 8:
+			http.Error(w, "later", http.StatusServiceUnavailable)
+		case r.URL.Path == "/token":
+			f.token(w, r)
+		case token == "token-of-the-feed-1" && calls.Add(1) > 5 || !strings.HasPrefix(token, "token-of-the-feed-"):
+			http.Error(w, "not "+token, http.StatusUnauthorized)
+		case r.URL.Path == "/name":
+			fmt.Fprintf(w, `{"name": "n%s"}`, r.FormValue("id"))
+		default:
+			body, _ := io.ReadAll(r.Body)
+			got.Store(string(body), true)
+		}
+	}))
+	defer api.Close()
+	dir := t.TempDir()
+	config := write(t, dir, "p.yaml", strings.ReplaceAll(`
+inputs: {in: {stdin: {}}}
+processors:
+  - http:
+      url: "URL/name?id=$(id)"
+      into: who
+      auth: &auth {oauth2: {token_url: "URL/token", client_id: flowd, client_secret: sesame-sesame, send_as: header}}
+    retry: {intervals: [10ms], max_attempts: 100}
+outputs:
+  out: {http: {url: "URL/out", auth: *auth}, retry: {intervals: [10ms]}}
+`, "URL", api.URL))
+	var in strings.Builder
+	for id := range 20 {
+		fmt.Fprintf(&in, "{\"id\": %d}\n", id)
+	}
+	r := flowd(t, dir, in.String(), "-c", config)
+	r.Want(t, 0, "20 received: 20 delivered")
+	for id := range 20 {
+		want := fmt.Sprintf(`{"id": %d,"who":{"name": "n%d"}}`, id, id)
+		if _, arrived := got.Load(want); !arrived {
+			t.Errorf("%s has not arrived", want)
+		}
+	}
+	if strings.Contains(r.Stderr, "token-of-the-feed") || strings.Contains(r.Stderr, "sesame") {
+		t.Errorf("the log shows a secret:\n%s", r.Stderr)
 	}
 }

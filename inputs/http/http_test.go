@@ -53,6 +53,14 @@ func TestInput(t *testing.T) {
 	enginetest.Input(t, func(t *testing.T) engine.Input {
 		return made(t, a.url+afterCursor, byCursor+`, "checkpoint": "`+filepath.Join(t.TempDir(), "c")+`"`)
 	}, ids(1, 7)...)
+	events := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Last-Event-ID") == "9" {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		ticks(3, ends)(w, r)
+	})
+	enginetest.Input(t, func(t *testing.T) engine.Input { return made(t, events.url, `"stream": "sse"`) }, ids(1, 9)...)
 }
 
 func TestConfiguration(t *testing.T) {
@@ -174,12 +182,12 @@ func TestAnswersThatAreNotWhatWasAskedFor(t *testing.T) {
 			<-r.Context().Done()
 		}, engine.Timeout, []string{"deadline"}},
 		{"redirects without end", "", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, r.URL.Path+"x", http.StatusFound) },
-			engine.Permanent, []string{"302 Found", "is not followed"}},
+			engine.Rejected, []string{"302 Found", "is not followed"}},
 		{"a redirect elsewhere", "", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://elsewhere.example/", http.StatusFound)
-		}, engine.Permanent, []string{`302 Found to "http://elsewhere.example/", which is not followed`}},
+		}, engine.Rejected, []string{`302 Found to "http://elsewhere.example/", which is not followed`}},
 		{"304 that was not asked for", "", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotModified) },
-			engine.Permanent, []string{"304"}},
+			engine.Rejected, []string{"304"}},
 		{"a next page elsewhere", `"next": "next"`, func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, `{"next": "https://elsewhere.example/?secret"}`)
 		}, engine.Rejected, []string{"the next page is at https://elsewhere.example/, which is not followed"}},

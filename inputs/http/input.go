@@ -165,7 +165,7 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 }
 
 // await is the result of the request under way. Without one, begin makes one.
-func (in *input) await(ctx context.Context, begin func(context.Context) (request func(context.Context) result, err error)) (
+func (in *input) await(ctx context.Context, begin func(context.Context) (func(context.Context) result, error)) (
 	result, error) {
 	if in.result == nil {
 		do, err := begin(ctx)
@@ -204,16 +204,20 @@ func explain(err error, began time.Time) error {
 	return e
 }
 
-// failed notes what an error means for what follows. once says that nothing is asked again.
+// failed notes what an error of a request means for what follows. once says that nothing is asked again. Else no answer
+// ends the input: the next one may be better.
 func (in *input) failed(err error, once bool) error {
 	e := engine.ErrorOf(err, engine.Transient)
 	if e.Delay > 0 {
 		in.until = time.Now().Add(e.Delay)
 	}
-	if once && final(e.Class) {
-		return engine.WithClass(engine.Permanent, err)
+	switch {
+	case once && final(e.Class):
+		e.Class = engine.Permanent
+	case !once && e.Class == engine.Permanent:
+		e.Class = engine.Rejected
 	}
-	return err
+	return e
 }
 
 // final says of a class that asking again hardly helps.

@@ -77,7 +77,11 @@ func NewCaller(c *Calls, secrets *schema.Secrets) *Caller {
 		secrets.Add(o.ClientSecret.Reveal())
 		secrets.AddPair(o.ClientID, o.ClientSecret.Reveal())
 	}
-	return &Caller{cfg: c, guard: newGuard(&c.URL), secrets: secrets}
+	caller := &Caller{cfg: c, guard: newGuard(&c.URL), secrets: secrets}
+	if o := c.Auth.OAuth2; o != nil {
+		caller.tokens = newTokens(o, secrets)
+	}
+	return caller
 }
 
 // unquoted is what a server must not be quoted with, beside what is known as secret:
@@ -131,8 +135,8 @@ func (c *Caller) Open(follow bool) error {
 		IdleConnTimeout:        90 * time.Second,
 		MaxResponseHeaderBytes: 64 << 10,
 	}
-	if o := c.cfg.Auth.OAuth2; o != nil {
-		c.tokens = newTokens(o, c.network, c.secrets)
+	if c.tokens != nil {
+		c.tokens.over(c.network)
 	}
 	c.client = &http.Client{
 		Transport: Transport{c.network},

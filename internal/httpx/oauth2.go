@@ -62,7 +62,7 @@ const (
 // tokens gives tokens, and asks for one when there is none that is valid for a while. It is safe for concurrent use.
 type tokens struct {
 	cfg     clientcredentials.Config
-	client  *http.Client
+	client  *http.Client // since Open
 	secrets *schema.Secrets
 	turn    chan struct{} // has room for one: who asks
 
@@ -73,7 +73,7 @@ type tokens struct {
 	hidden  *schema.Secrets // with the last token
 }
 
-func newTokens(o *OAuth2, network http.RoundTripper, secrets *schema.Secrets) *tokens {
+func newTokens(o *OAuth2, secrets *schema.Secrets) *tokens {
 	params := url.Values{}
 	for name, value := range o.Params.All() {
 		params.Set(name, value)
@@ -85,10 +85,14 @@ func newTokens(o *OAuth2, network http.RoundTripper, secrets *schema.Secrets) *t
 	return &tokens{
 		cfg: clientcredentials.Config{ClientID: o.ClientID, ClientSecret: o.ClientSecret.Reveal(), TokenURL: o.TokenURL,
 			Scopes: o.Scopes, EndpointParams: params, AuthStyle: style},
-		client: &http.Client{Transport: network,
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }},
 		secrets: secrets, turn: make(chan struct{}, 1),
 	}
+}
+
+// over has requests made over a network; before, there are none. A token outlives the connections.
+func (t *tokens) over(network http.RoundTripper) {
+	t.client = &http.Client{Transport: network,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
 // get is a token. Others that need one wait for the same request. An error holds: what needed the token was not sent.

@@ -102,6 +102,14 @@ func TestATokenThatIsRefusedIsReplacedOnce(t *testing.T) {
 	if n := g.issued.Load(); n != 3 {
 		t.Errorf("%d tokens, want 3", n)
 	}
+	g.caller.Close()
+	if err := g.caller.Open(false); err != nil { // as after a failure: the token is still there
+		t.Fatal(err)
+	}
+	g.revoked.Store(0)
+	if err := g.call(t.Context()); err != nil || g.issued.Load() != 3 {
+		t.Fatalf("%v, %d tokens", err, g.issued.Load())
+	}
 	g.revoked.Store(1 << 40) // now no token is good enough
 	err := g.call(t.Context())
 	if e := engine.ErrorOf(err, ""); e.Class != engine.Auth || e.Holds || strings.Contains(err.Error(), "secret-token") {
