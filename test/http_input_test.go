@@ -201,7 +201,7 @@ func TestTokensOfOAuth(t *testing.T) {
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 		switch {
-		case r.URL.Path == "/token" && down.Add(1) <= 8:
+		case r.URL.Path == "/token" && down.Add(1) <= 3:
 			http.Error(w, "later", http.StatusServiceUnavailable)
 		case r.URL.Path == "/token":
 			f.token(w, r)

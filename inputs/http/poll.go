@@ -171,10 +171,7 @@ func (in *input) ended() error {
 		return in.failed(err, in.cfg.Interval.IsZero())
 	}
 	if next == nil || in.cfg.Pages == "cursor" {
-		in.at = in.poll.reached
-		if in.known = (known{}); next == nil { // an answer before the last one is needed again if the poll is
-			in.known = p.known
-		}
+		in.at, in.known = in.poll.reached, p.known // with pages by URL, those before the last are needed again if the poll is
 		in.mark()
 	}
 	in.poll.request = next

@@ -108,6 +108,27 @@ func TestAStreamOfLines(t *testing.T) {
 	}
 }
 
+func TestALineThatIsCutOffIsNoMessage(t *testing.T) {
+	for name, end := range map[string]func(http.ResponseWriter, *http.Request){"it ends": ends, "it is cut off": breaks} {
+		t.Run(name, func(t *testing.T) {
+			a := serve(t, lines(1, end))
+			in := opened(t, a.url+"/?after=$(cursor() ?? 0)", `"stream": "ndjson", "cursor": "id"`)
+			b := engine.NewBatch(10)
+			for b.Len() < 2 {
+				if _, err := in.Read(t.Context(), b); err != nil {
+					t.Fatal(err)
+				}
+				in.until = time.Time{} // the pause
+			}
+			var got []string
+			for m := range b.All() {
+				got = append(got, string(m.Bytes()))
+			}
+			equal(t, got, ids(1, 2))
+		})
+	}
+}
+
 func TestLinesThatAreNotJSONFail(t *testing.T) {
 	a := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, "oops\n{\"id\": 1}\n{\"x\": 1}\n")
