@@ -42,6 +42,7 @@ type input struct {
 	until  time.Time // the server wants no request before
 	due    time.Time // of the next poll
 	over   bool
+	again  bool // the poll began again since a page was gone
 	poll   poll
 	page   *page // that is being handed out
 	conn   *conn // a stream

@@ -87,7 +87,9 @@ func (in *input) wantsJSON() bool { return in.cut.Framing.JSON != nil || !in.cfg
 // read finds the records of an answer, and what follows it. An empty one has none.
 func (p *page) read(in *input, body []byte, since []byte) error {
 	if in.cfg.Pages == "link" {
-		p.next = nextLink(p.header.Values("Link"))
+		if err := p.leads(nextLink(p.header.Values("Link"))); err != nil {
+			return err
+		}
 	}
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil
@@ -131,7 +133,18 @@ func (p *page) read(in *input, body []byte, since []byte) error {
 		if err != nil {
 			return p.explain(in, "next", err, body)
 		}
-		p.next = text
+		return p.leads(text)
+	}
+	return nil
+}
+
+// leads notes the next page, unless there is none.
+func (p *page) leads(next string) (err error) {
+	if next == "" {
+		return nil
+	}
+	if p.next, err = sameOrigin(p.url, next); err != nil {
+		return engine.Errorf(engine.Rejected, "%s: the next page %w", p.shown, err)
 	}
 	return nil
 }

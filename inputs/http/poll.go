@@ -91,10 +91,23 @@ func (in *input) readPage(ctx context.Context, b *engine.Batch) error {
 // failedPage decides what is asked next: the same page, unless it is not there any more, such as one whose URL has
 // expired.
 func (in *input) failedPage(err error) error {
+	once := in.cfg.Interval.IsZero()
 	if engine.ErrorOf(err, "").Class == engine.Rejected && in.poll.page > 1 {
 		in.poll.request = nil
+		if in.again && !once {
+			in.schedule() // what precedes that page is not read again and again
+		}
+		in.again = true
 	}
-	return in.failed(err, in.cfg.Interval.IsZero())
+	return in.failed(err, once)
+}
+
+// schedule puts the next poll to when it is due after this one.
+func (in *input) schedule() {
+	now := time.Now()
+	if in.due = in.cfg.Interval.Next(in.due); in.due.Before(now) {
+		in.due = in.cfg.Interval.Skip(in.due, now)
+	}
 }
 
 // nextRequest waits until a request is due. io.EOF: there is none any more.
@@ -171,7 +184,7 @@ func (in *input) ended() error {
 		return in.failed(err, in.cfg.Interval.IsZero())
 	}
 	if next == nil || in.cfg.Pages == "cursor" {
-		in.at, in.known = in.poll.reached, p.known // with pages by URL, those before the last are needed again if the poll is
+		in.at, in.known = in.poll.reached, p.known // of pages by URL, the last only: the poll may need the others again
 		in.mark()
 	}
 	in.poll.request = next
@@ -180,11 +193,9 @@ func (in *input) ended() error {
 		return nil
 	}
 	in.poll.request = nil
+	in.again = false
 	if in.over = in.cfg.Interval.IsZero(); !in.over {
-		now := time.Now()
-		if in.due = in.cfg.Interval.Next(in.due); in.due.Before(now) {
-			in.due = in.cfg.Interval.Skip(in.due, now)
-		}
+		in.schedule()
 	}
 	looped := in.poll.looped
 	if in.poll.looped = next != nil; !in.poll.looped {
@@ -213,12 +224,8 @@ func (in *input) follow(p *page) (*request, error) {
 	case p.next == "":
 		return nil, nil
 	}
-	to, err := sameOrigin(p.url, p.next)
-	if err != nil {
-		return nil, engine.Errorf(engine.Rejected, "%s: the next page %w", p.shown, err)
-	}
 	r := *in.poll.request
-	r.url = to
+	r.url = p.next
 	return &r, nil
 }
 
