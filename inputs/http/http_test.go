@@ -18,6 +18,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/enginetest"
+	"github.com/flowd-io/flowd/internal/compression"
 )
 
 // orders answers with three orders after the one that is asked for, up to the last.
@@ -453,6 +454,26 @@ func TestWhatIsSent(t *testing.T) {
 		if got := m.Meta.Map(); fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("metadata %v, want %v", got, want)
 		}
+	}
+}
+
+func TestContentEncodings(t *testing.T) {
+	for coding, format := range map[string]compression.Format{"gzip": compression.Gzip, "x-gzip": compression.Gzip, "zstd": compression.Zstd} {
+		a := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Encoding", coding)
+			z, err := compression.NewWriter(format, w, 0)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_, _ = io.WriteString(z, "[1, 2]")
+			_ = z.Close()
+		})
+		got, err := rest(t, opened(t, a.url, `"headers": {"Accept-Encoding": "gzip, zstd"}`))
+		if err != nil {
+			t.Errorf("%s: %v", coding, err)
+		}
+		equal(t, got, []string{"1", "2"})
 	}
 }
 

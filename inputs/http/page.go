@@ -241,8 +241,8 @@ func (p *page) explain(in *input, field string, err error, body []byte) error {
 	if _, ok := errors.AsType[*doc.SyntaxError](err); ok {
 		return p.wrong(in, "is not one JSON document, which "+field+" reads", body)
 	}
-	return engine.Errorf(engine.Decode, "%s: %s: %w, in %s", p.shown, field, err,
-		call.Head(body[:min(len(body), 4*excerpt)], excerpt, in.secrets))
+	return engine.Errorf(engine.Decode, "%s: the answer is %s; %s: %w", p.shown,
+		call.Head(body[:min(len(body), 4*excerpt)], excerpt, in.secrets), field, err)
 }
 
 // fill adds records to b; more says that there are others.
