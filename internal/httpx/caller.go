@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"net"
 	"net/http"
@@ -135,8 +136,14 @@ func (c *Caller) Open(follow bool) error {
 		IdleConnTimeout:        90 * time.Second,
 		MaxResponseHeaderBytes: 64 << 10,
 	}
-	if c.tokens != nil {
-		c.tokens.over(c.network)
+	if o := c.cfg.Auth.OAuth2; o != nil {
+		dialer, err := c.cfg.Refuse.dialer(&net.Dialer{Timeout: 10 * time.Second}, http.ProxyFromEnvironment, o.TokenURL)
+		if err != nil {
+			return fmt.Errorf("token_url: %w", err)
+		}
+		network := c.network.Clone() // whose proxy may be another
+		network.DialContext = dialer.DialContext
+		c.tokens.over(network)
 	}
 	c.client = &http.Client{
 		Transport: Transport{c.network},
@@ -154,7 +161,12 @@ func (c *Caller) Open(follow bool) error {
 }
 
 // Close drops idle connections.
-func (c *Caller) Close() { c.client.CloseIdleConnections() }
+func (c *Caller) Close() {
+	c.client.CloseIdleConnections()
+	if c.tokens != nil {
+		c.tokens.client.CloseIdleConnections()
+	}
+}
 
 // Target is the URL and the headers for a message, or what stands for one.
 func (c *Caller) Target(src expr.Source) (string, http.Header, error) {

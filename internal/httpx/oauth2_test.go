@@ -163,6 +163,19 @@ func TestWhyThereIsNoToken(t *testing.T) {
 	}
 }
 
+func TestTokensAreNotAskedForAtRefusedAddresses(t *testing.T) {
+	o := &OAuth2{TokenURL: "http://127.0.0.1:1/", ClientID: "me", ClientSecret: schema.NewSecret("s3cret-of-client")}
+	c := NewCaller(&Calls{URL: expr.MustTemplate("http://example.com"), Auth: ClientAuth{OAuth2: o}, Refuse: Refused{"loopback"}}, nil)
+	if err := c.Open(false); err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_, err := c.Do(t.Context(), "GET", "http://example.com", http.Header{}, nil)
+	if err == nil || !strings.Contains(err.Error(), "127.0.0.1 is not called (loopback)") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestATokenHasADeadline(t *testing.T) {
 	g := newGuarded(t, nil)
 	done := make(chan struct{})
