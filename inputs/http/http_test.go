@@ -283,13 +283,13 @@ func TestAnswersThatHaveNotChanged(t *testing.T) {
 			})
 			config := `"interval": "1ms", "checkpoint": "` + filepath.Join(t.TempDir(), "c") + `"`
 			in := opened(t, a.url, config)
-			got, refs := next(t, in, 1)
+			got, _ := next(t, in, 1)
 			equal(t, got, []string{"1"})
 			waits(t, in, func() bool { return len(a.uris()) > 3 })
 			closed(t, in) // version 1 was not settled
 
 			in = opened(t, a.url, config)
-			got, refs = next(t, in, 1)
+			got, refs := next(t, in, 1)
 			equal(t, got, []string{"1"})
 			settle(t, in, refs...)
 			version.Store(2)
