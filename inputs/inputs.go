@@ -4,6 +4,7 @@ package inputs
 import (
 	_ "github.com/flowd-io/flowd/inputs/file"
 	_ "github.com/flowd-io/flowd/inputs/generate"
+	_ "github.com/flowd-io/flowd/inputs/http"
 	_ "github.com/flowd-io/flowd/inputs/http_server"
 	_ "github.com/flowd-io/flowd/inputs/pipe"
 	_ "github.com/flowd-io/flowd/inputs/poll"

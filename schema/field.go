@@ -45,8 +45,9 @@ type inlined struct {
 	embedded bool // its methods are promoted
 }
 
-// collect adds the fields of a struct that is at index in the outermost one.
-func (d *describer) collect(fs *fields, rt reflect.Type, index []int) {
+// collect adds the fields of a struct that is at index in the outermost one. around are the tags of the inline fields
+// around it, which count where a field lacks one.
+func (d *describer) collect(fs *fields, rt reflect.Type, index []int, around reflect.StructTag) {
 	for i := range rt.NumField() {
 		sf := rt.Field(i)
 		tag, tagged := sf.Tag.Lookup("yaml")
@@ -67,7 +68,7 @@ func (d *describer) collect(fs *fields, rt reflect.Type, index []int) {
 				bad("only structs can be inline")
 			}
 			fs.inlined = append(fs.inlined, inlined{at, sf.Anonymous})
-			d.collect(fs, sf.Type, at)
+			d.collect(fs, sf.Type, at, sf.Tag+" "+around)
 			continue
 		case "place":
 			if sf.Type != placeType {
@@ -89,7 +90,7 @@ func (d *describer) collect(fs *fields, rt reflect.Type, index []int) {
 			bad("needs an exported field and a name of its own")
 		}
 		f := &field{
-			name: name, index: at, shape: d.describe(sf.Type), tag: sf.Tag,
+			name: name, index: at, shape: d.describe(sf.Type), tag: sf.Tag + " " + around,
 			doc: sf.Tag.Get("doc"), def: sf.Tag.Get("default"), pending: sf.Tag.Get("pending"),
 		}
 		var err error

@@ -77,6 +77,23 @@ func TestATagIsSeenFromBelow(t *testing.T) {
 	}
 }
 
+func TestATagOfAnInlineFieldIsSeenFromItsFields(t *testing.T) {
+	type inner struct {
+		Plain word `yaml:"plain"`
+		Own   word `yaml:"own" scope:"own"`
+	}
+	var v struct {
+		inner `yaml:",inline" scope:"around"`
+		Other word `yaml:"other"`
+	}
+	if p := lint(t, `{"plain": "a", "own": "b", "other": "c"}`, &v); p != nil {
+		t.Fatal(p)
+	}
+	if got := fmt.Sprint(v.Plain.scope, "|", v.Own.scope, "|", v.Other.scope); got != "around|own|" {
+		t.Errorf("scopes are %s, want around|own|", got)
+	}
+}
+
 func TestOtherTypesThatReadText(t *testing.T) {
 	var v struct {
 		Match *regexp.Regexp `yaml:"match"`

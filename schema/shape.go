@@ -94,7 +94,7 @@ func (d *describer) describe(rt reflect.Type) *shape {
 		s.elem = d.describe(reflect.New(rt).Interface().(ordered).elem())
 	case recordKind:
 		s.by = map[string]*field{}
-		d.collect(&s.fields, rt, nil)
+		d.collect(&s.fields, rt, nil, "")
 	}
 	return s
 }

@@ -73,17 +73,18 @@ var inside = map[string]string{
 	"internal/caches/redis":  "internal/caches",
 	"internal/caches/sql":    "internal/caches",
 	"internal/call": "" +
-		"internal/aws internal/httpx internal/objects internal/objects/azure internal/objects/s3 " +
+		"inputs/http internal/aws internal/httpx internal/objects internal/objects/azure internal/objects/s3 " +
 		"internal/queue/sqs internal/registry internal/twophase outputs/http processors/exec processors/http " +
 		"processors/sql processors/state",
-	"internal/checkpoint": "inputs/file inputs/sql internal/objects",
+	"internal/checkpoint": "inputs/file inputs/http inputs/sql internal/cursor internal/objects",
 	"internal/codec": "" +
 		"config/yamltext internal/avro internal/call internal/jsonschema internal/parquet internal/protobuf " +
 		"internal/tables processors/archive processors/decode processors/encode processors/split",
 	"internal/compression": "" +
-		"inputs/file inputs/http_server inputs/stdin internal/avro internal/framing internal/parquet " +
+		"inputs/file inputs/http inputs/http_server inputs/stdin internal/avro internal/framing internal/parquet " +
 		"outputs/file processors/compress processors/decompress",
-	"internal/fake": "engine/expr",
+	"internal/cursor": "inputs/http inputs/sql",
+	"internal/fake":   "engine/expr",
 	"internal/fields": "" +
 		"processors/aggregate processors/branch processors/cache processors/decode processors/each " +
 		"processors/encode processors/exec processors/geoip processors/http processors/keep processors/map " +
@@ -91,11 +92,12 @@ var inside = map[string]string{
 	"internal/flock":   "internal/checkpoint internal/pool/hub",
 	"internal/formats": "processors/archive processors/decode processors/encode",
 	"internal/framing": "" +
-		"cmd/flowd/cli inputs/file inputs/http_server inputs/stdin internal/objects outputs/file outputs/stdout",
+		"cmd/flowd/cli inputs/file inputs/http inputs/http_server inputs/stdin internal/objects outputs/file " +
+		"outputs/stdout",
 	"internal/google":   "internal/objects/gcs",
 	"internal/headroom": "cmd/flowd/cli test/bench",
 	"internal/httpx": "" +
-		"inputs/http_server internal/aws internal/azure internal/google internal/objects/azure " +
+		"inputs/http inputs/http_server internal/aws internal/azure internal/google internal/objects/azure " +
 		"internal/objects/gcs internal/registry internal/tables outputs/http outputs/reply processors/http",
 	"internal/inner":      "internal/pool processors/branch processors/parallel processors/pool processors/while",
 	"internal/jsonschema": "processors/decode processors/encode processors/validate",
@@ -131,6 +133,7 @@ var inside = map[string]string{
 	"internal/queue/sqs": "inputs/sqs",
 	"internal/registry":  "config internal/avro internal/jsonschema internal/protobuf",
 	"internal/reply":     "inputs/http_server outputs/reply",
+	"internal/schedule":  "inputs/generate inputs/http",
 	"internal/service":   "cmd/flowd/cli",
 	"internal/sqldb": "" +
 		"inputs/sql internal/caches/sql internal/tables internal/testing/sqltest outputs/sql processors/sql",
@@ -158,8 +161,9 @@ var inside = map[string]string{
 		"internal/httpx internal/mqtt internal/objects/azure internal/pool/hub internal/pool/wire " +
 		"internal/queue/amqp internal/queue/kafka internal/queue/redis internal/registry internal/service " +
 		"internal/sqldb internal/tables",
-	"internal/twophase":  "processors/cache processors/dedupe",
-	"internal/watermark": "inputs/file inputs/kafka inputs/mqtt inputs/postgres_cdc inputs/sql internal/objects",
+	"internal/twophase": "processors/cache processors/dedupe",
+	"internal/watermark": "" +
+		"inputs/file inputs/kafka inputs/mqtt inputs/postgres_cdc internal/cursor internal/objects",
 }
 
 // forTests is what a plugin's tests may import in addition to what the plugin may: fakes and suites, and real components

@@ -12,15 +12,16 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/doc"
 	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/internal/schedule"
 	"github.com/flowd-io/flowd/internal/timing"
 )
 
 // Config configures the input.
 type Config struct {
-	Body     expr.Body `yaml:"body,main" check:"required" scope:"generate" doc:"The payload of each message; counter() and fake(kind) are available in it."`
-	Count    int64     `yaml:"count" check:"min=0" doc:"Messages to generate, by each instance; 0 means no end."`
-	Interval schedule  `yaml:"interval" doc:"Time between messages: a duration, or a cron expression of five fields that says when they are due (UTC). Without it they are generated as fast as they are consumed."`
-	Seed     int64     `yaml:"seed" doc:"Makes random numbers, IDs and fake() the same on each run."`
+	Body     expr.Body         `yaml:"body,main" check:"required" scope:"generate" doc:"The payload of each message; counter() and fake(kind) are available in it."`
+	Count    int64             `yaml:"count" check:"min=0" doc:"Messages to generate, by each instance; 0 means no end."`
+	Interval schedule.Schedule `yaml:"interval" doc:"Time between messages: a duration, or a cron expression of five fields that says when they are due (UTC). Without it they are generated as fast as they are consumed."`
+	Seed     int64             `yaml:"seed" doc:"Makes random numbers, IDs and fake() the same on each run."`
 }
 
 // Words are what users of other systems write.
@@ -96,7 +97,7 @@ func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error
 func (in *input) pace(ctx context.Context, most int) int {
 	now := time.Now()
 	if in.due.IsZero() {
-		in.due = in.cfg.Interval.first(now)
+		in.due = in.cfg.Interval.First(now)
 	}
 	if wait := in.due.Sub(now); wait > 0 {
 		if timing.Sleep(ctx, wait) != nil {
@@ -104,11 +105,11 @@ func (in *input) pace(ctx context.Context, most int) int {
 		}
 		now = time.Now()
 	} else if -wait > time.Second {
-		in.due = in.cfg.Interval.skip(in.due, now.Add(-time.Second))
+		in.due = in.cfg.Interval.Skip(in.due, now.Add(-time.Second))
 	}
 	n := 0
 	for n < most && !in.due.After(now) {
-		in.due = in.cfg.Interval.next(in.due)
+		in.due = in.cfg.Interval.Next(in.due)
 		n++
 	}
 	return n

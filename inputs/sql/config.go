@@ -3,12 +3,10 @@
 package sql
 
 import (
-	"errors"
 	"strings"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
-	"github.com/flowd-io/flowd/engine/doc"
 	"github.com/flowd-io/flowd/engine/expr"
 	"github.com/flowd-io/flowd/internal/sqldb"
 )
@@ -82,36 +80,5 @@ others behind it, is not seen.
 `
 
 func init() {
-	expr.Register(expr.Func{Name: "cursor", Group: "sources", Scope: "cursor", Usage: "cursor() any",
-		Types: []any{new(func() any)}, Example: "cursor() → nil",
-		Doc: "How far an input has read: what its cursor was of the last row, or nil.",
-		Call: func(src expr.Source, _ ...any) (any, error) {
-			s, ok := src.(*since)
-			if !ok {
-				return nil, errors.New("cursor() is only known where an input asks for more")
-			}
-			return s.value, nil
-		}})
 	engine.Register(engine.Inputs, "sql", about, Config{Config: sqldb.Defaults, QueryTimeout: 5 * time.Minute}, newInput)
 }
-
-// since is what args are made of.
-type since struct {
-	doc   doc.Doc
-	value any
-}
-
-// sinceCursor is a source for a cursor, as JSON; nil: there is none.
-func sinceCursor(text []byte) (*since, error) {
-	s := &since{}
-	s.doc.Reset([]byte("{}"), nil)
-	if text == nil {
-		return s, nil
-	}
-	var err error
-	s.value, err = doc.DecodeRaw(text)
-	return s, err
-}
-
-// Document has no fields.
-func (s *since) Document() *doc.Doc { return &s.doc }

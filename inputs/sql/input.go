@@ -12,6 +12,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/internal/checkpoint"
+	"github.com/flowd-io/flowd/internal/cursor"
 	"github.com/flowd-io/flowd/internal/sqldb"
 	"github.com/flowd-io/flowd/internal/timing"
 )
@@ -77,12 +78,13 @@ func (in *input) Open(ctx context.Context) error {
 	}
 	conn.Release()
 	if in.cfg.Checkpoint != "" {
-		k, saved, err := checkpoint.Open(checkpoint.Config[state]{Path: in.cfg.Checkpoint, Kind: "sql", Owner: in.owner,
-			Log: in.log, State: in.places.state})
+		saved, err := in.places.Keep(checkpoint.Config[state]{Path: in.cfg.Checkpoint, Kind: "sql", Owner: in.owner, Log: in.log})
 		if err != nil {
 			return engine.WithClass(engine.Permanent, errors.Join(err, db.Close()))
 		}
-		in.places.keep(k, saved)
+		if saved != nil && len(saved.Cursor) > 0 && string(saved.Cursor) != "null" {
+			in.places.next = saved.Cursor
+		}
 	}
 	in.db, in.wake = db, make(chan struct{}, 1)
 	in.ctx, in.end = context.WithCancel(context.WithoutCancel(ctx))
@@ -104,7 +106,7 @@ func (in *input) Close(context.Context) error {
 		in.places.broken()
 	}
 	in.idle = false
-	err := errors.Join(in.db.Close(), in.places.leave())
+	err := errors.Join(in.db.Close(), in.places.Leave())
 	in.db = nil
 	return err
 }
@@ -156,7 +158,7 @@ func (in *input) begin(ctx context.Context) error {
 			return err
 		}
 	}
-	src, err := sinceCursor(in.places.after())
+	src, err := cursor.After(in.places.next)
 	if err != nil {
 		return engine.WithClass(engine.Permanent, fmt.Errorf("cursor: %w", err))
 	}

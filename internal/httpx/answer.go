@@ -27,8 +27,8 @@ func (c *Caller) refusal(req *http.Request, res *http.Response) error {
 	if err == nil {
 		_ = Drain(res)
 	}
-	text := shown(req.URL) + ": " + status(res)
-	if said := call.Head(head, maxQuoted, c.secrets); said != "" {
+	text := Shown(req.URL) + ": " + status(res)
+	if said := call.Head(head, maxQuoted, c.secret()); said != "" {
 		text += ": " + said
 	}
 	e := engine.Errorf(classOf(res.StatusCode), "%s", text)
@@ -73,7 +73,7 @@ func location(res *http.Response) string {
 	if err != nil {
 		return ""
 	}
-	return shown(u)
+	return Shown(u)
 }
 
 // RetryAfter reads a number of seconds or a date: how long a server asks to wait, at most an hour.

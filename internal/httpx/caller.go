@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"net"
 	"net/http"
@@ -11,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/oauth2"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
@@ -22,7 +25,7 @@ import (
 type Calls struct {
 	URL     expr.Template             `yaml:"url,main" check:"required" doc:"URL to send to. Scheme and host are written literally; data can't change them."`
 	Headers schema.Map[expr.Template] `yaml:"headers" doc:"Headers by name."`
-	Auth    Auth                      `yaml:"auth" doc:"Credentials to send."`
+	Auth    ClientAuth                `yaml:"auth" doc:"Credentials to send."`
 	Expect  []int                     `yaml:"expect" check:"min=200,max=599" doc:"Statuses that mean success; 200 to 299 by default."`
 	TLS     tlsconf.Client            `yaml:"tls" doc:"TLS settings other than the system's defaults."`
 	Refuse  Refused                   `yaml:"refuse_addresses" doc:"Addresses that are not called, whatever name leads to them: link_local, loopback, metadata (of clouds), private, and addresses or networks such as 10.0.0.0/8. With a proxy (HTTP_PROXY) only an address in the URL itself is checked."`
@@ -61,6 +64,7 @@ type Caller struct {
 	secrets *schema.Secrets // what no error shows
 	network *http.Transport
 	client  *http.Client
+	tokens  *tokens // nil: none are needed
 }
 
 // NewCaller makes a caller; c must not change afterwards. No error shows secrets.
@@ -70,7 +74,15 @@ func NewCaller(c *Calls, secrets *schema.Secrets) *Caller {
 	if b := c.Auth.Basic; b != nil {
 		secrets.AddPair(b.User, b.Password.Reveal())
 	}
-	return &Caller{cfg: c, guard: newGuard(&c.URL), secrets: secrets}
+	if o := c.Auth.OAuth2; o != nil {
+		secrets.Add(o.ClientSecret.Reveal())
+		secrets.AddPair(o.ClientID, o.ClientSecret.Reveal())
+	}
+	caller := &Caller{cfg: c, guard: newGuard(&c.URL), secrets: secrets}
+	if o := c.Auth.OAuth2; o != nil {
+		caller.tokens = newTokens(o, secrets)
+	}
+	return caller
 }
 
 // unquoted is what a server must not be quoted with, beside what is known as secret:
@@ -124,6 +136,15 @@ func (c *Caller) Open(follow bool) error {
 		IdleConnTimeout:        90 * time.Second,
 		MaxResponseHeaderBytes: 64 << 10,
 	}
+	if o := c.cfg.Auth.OAuth2; o != nil {
+		dialer, err := c.cfg.Refuse.dialer(&net.Dialer{Timeout: 10 * time.Second}, http.ProxyFromEnvironment, o.TokenURL)
+		if err != nil {
+			return fmt.Errorf("token_url: %w", err)
+		}
+		network := c.network.Clone() // whose proxy may be another
+		network.DialContext = dialer.DialContext
+		c.tokens.over(network)
+	}
 	c.client = &http.Client{
 		Transport: Transport{c.network},
 		CheckRedirect: func(req *http.Request, via []*http.Request) error {
@@ -140,15 +161,20 @@ func (c *Caller) Open(follow bool) error {
 }
 
 // Close drops idle connections.
-func (c *Caller) Close() { c.client.CloseIdleConnections() }
+func (c *Caller) Close() {
+	c.client.CloseIdleConnections()
+	if c.tokens != nil {
+		c.tokens.client.CloseIdleConnections()
+	}
+}
 
-// Target is the URL and the headers for a message.
-func (c *Caller) Target(m *engine.Message) (string, http.Header, error) {
-	url, err := c.guard.url(m)
+// Target is the URL and the headers for a message, or what stands for one.
+func (c *Caller) Target(src expr.Source) (string, http.Header, error) {
+	url, err := c.guard.url(src)
 	if err != nil {
 		return "", nil, err
 	}
-	header, err := HeaderOf(c.cfg.Headers, m)
+	header, err := HeaderOf(c.cfg.Headers, src)
 	return url, header, err
 }
 
@@ -160,27 +186,51 @@ func ContentType(body []byte) string {
 	return "application/octet-stream"
 }
 
-// Do makes a request, once, and returns its answer if that is an expected one.
+// Do makes a request and returns its answer if that is an expected one, or one of also.
 // The caller closes the answer's body. An error has a class: transient, timeout
 // when ctx has passed its deadline, or what the status says; it holds where nothing
-// was sent.
-func (c *Caller) Do(ctx context.Context, method, target string, header http.Header, body []byte) (*http.Response,
-	error) {
-	req, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
-	if err != nil {
-		return nil, engine.Errorf(engine.Rejected, "url %s: %w", c.guard.shown(), cause(err))
+// was sent. A request is only made twice where a token was refused, which may have expired
+// before its time.
+func (c *Caller) Do(ctx context.Context, method, target string, header http.Header, body []byte, also ...int) (
+	*http.Response, error) {
+	for first := true; ; first = false {
+		req, err := http.NewRequestWithContext(ctx, method, target, bytes.NewReader(body))
+		if err != nil {
+			return nil, engine.Errorf(engine.Rejected, "url %s: %w", c.guard.shown(), cause(err))
+		}
+		req.Header = header
+		token, err := c.authorize(ctx, req)
+		if err != nil {
+			return nil, err
+		}
+		res, err := c.client.Do(req)
+		if err != nil {
+			return nil, Lost(ctx, req, err)
+		}
+		if c.expects(res.StatusCode) || slices.Contains(also, res.StatusCode) {
+			return res, nil
+		}
+		err = c.refusal(req, res)
+		res.Body.Close()
+		if token == nil || res.StatusCode != http.StatusUnauthorized {
+			return nil, err
+		}
+		if c.tokens.drop(token); !first {
+			return nil, err
+		}
 	}
-	req.Header = header
-	c.cfg.Auth.Set(req)
-	res, err := c.client.Do(req)
-	if err != nil {
-		return nil, Lost(ctx, req, err)
+}
+
+// authorize puts the credentials into a request; token is that of OAuth 2.0, if there is one.
+func (c *Caller) authorize(ctx context.Context, req *http.Request) (token *oauth2.Token, err error) {
+	if c.tokens == nil {
+		c.cfg.Auth.Set(req)
+		return nil, nil
 	}
-	if c.expects(res.StatusCode) {
-		return res, nil
+	if token, err = c.tokens.get(ctx); err == nil {
+		token.SetAuthHeader(req)
 	}
-	defer res.Body.Close()
-	return nil, c.refusal(req, res)
+	return token, err
 }
 
 func (c *Caller) expects(status int) bool {
@@ -201,7 +251,7 @@ func Lost(ctx context.Context, req *http.Request, err error) error {
 	if refused {
 		class = engine.Rejected
 	}
-	e := engine.Errorf(class, "%s: %w", shown(req.URL), cause(err))
+	e := engine.Errorf(class, "%s: %w", Shown(req.URL), cause(err))
 	e.Holds = IsUnsent(err) && !refused
 	return e
 }

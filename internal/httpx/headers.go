@@ -35,10 +35,10 @@ func isToken(s string) bool {
 }
 
 // HeaderOf is what configured headers are for a message.
-func HeaderOf(headers schema.Map[expr.Template], m *engine.Message) (http.Header, error) {
+func HeaderOf(headers schema.Map[expr.Template], src expr.Source) (http.Header, error) {
 	header := make(http.Header, headers.Len()+2)
 	for name, value := range headers.All() {
-		text, err := value.Text(m)
+		text, err := value.Text(src)
 		if err != nil {
 			return nil, err
 		}

@@ -77,7 +77,7 @@ func (c *Caller) Reach(ctx context.Context) error {
 		return nil
 	}
 	if err := c.reach(ctx, u); err != nil {
-		return &engine.Error{Class: engine.Transient, Holds: true, Err: fmt.Errorf("%s: %w", shown(u), err)}
+		return &engine.Error{Class: engine.Transient, Holds: true, Err: fmt.Errorf("%s: %w", Shown(u), err)}
 	}
 	return nil
 }

@@ -62,8 +62,8 @@ func newGuard(t *expr.Template) guard {
 }
 
 // url is the URL for a message.
-func (g *guard) url(m *engine.Message) (string, error) {
-	text, err := g.template.Text(m)
+func (g *guard) url(src expr.Source) (string, error) {
+	text, err := g.template.Text(src)
 	if err != nil {
 		return "", err
 	}
@@ -105,7 +105,7 @@ func (g *guard) check(text string) (*url.URL, error) {
 func (g *guard) shown() string {
 	text, _, _ := strings.Cut(g.prefix, "?")
 	if u, err := url.Parse(text); err == nil {
-		text = shown(u)
+		text = Shown(u)
 	}
 	return text + "…"
 }
@@ -124,8 +124,8 @@ func sendable(query string) string {
 	return b.String()
 }
 
-// shown is a URL as errors show it: without what may be secret in it.
-func shown(u *url.URL) string {
+// Shown is a URL as errors show it: without what may be secret in it.
+func Shown(u *url.URL) string {
 	v := *u
 	v.User, v.RawQuery, v.Fragment = nil, "", ""
 	return v.String()

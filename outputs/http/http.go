@@ -44,7 +44,7 @@ fails, the output is held: no attempt is counted. From time to time flowd connec
 without a request; when that works, it sends one message, and when that is accepted,
 the rest.
 
-` + httpx.AboutProxies + `
+` + httpx.AboutTokens + "\n" + httpx.AboutProxies + `
     outputs:
       pager: {http: {url: "https://pager.example/notify/$(id)", headers: {X-Team: ops}}}
 `

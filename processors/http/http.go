@@ -73,7 +73,7 @@ characters other than letters and digits.
 An answer counts against engine.max_in_flight.bytes as it arrives. If there is no room
 for a long one, its message waits, and the call is made again when there is room.
 
-` + httpx.AboutProxies + `
+` + httpx.AboutTokens + "\n" + httpx.AboutProxies + `
     - name: check address
       http: {url: "http://geo.example/lookup?q=$(url_encode(city))", into: geo}
       when: country == nil

@@ -22,6 +22,7 @@ var callingOut = []attack{
 	{"a refused address, under any name", refusedAddresses},
 	{"a refused address behind a proxy", refusedBehindAProxy},
 	{"a redirect to another origin", redirectElsewhere},
+	{"an input that is sent to another origin", pollElsewhere},
 	{"a grandchild in a session of its own, of a program that is killed",
 		func(t *testing.T) { grandchild(t, "; sleep 600") }},
 	{"a grandchild in a session of its own, of a program that ends", func(t *testing.T) { grandchild(t, "; cat") }},
@@ -103,6 +104,33 @@ func refusedBehindAProxy(t *testing.T) {
 	if r, dead := calls(t, "http://name.invalid/$(a)", `, refuse_addresses: [metadata, loopback]`,
 		proxy); r.Code != 0 || reached.Load() != 1 {
 		t.Errorf("the proxy itself is refused: %s%s", r.Stderr, dead)
+	}
+}
+
+func pollElsewhere(t *testing.T) {
+	elsewhere, reached, _ := listener(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "[2]") })
+	to := "http://localhost:" + elsewhere + "/"
+	port, _, credentials := listener(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/redirect" {
+			http.Redirect(w, r, to, http.StatusTemporaryRedirect)
+			return
+		}
+		w.Header().Set("Link", "<"+to+">; rel=next")
+		fmt.Fprintf(w, `[{"next": %q}]`, to)
+	})
+	for path, more := range map[string]string{"redirect": "", "link": ", pages: link", "next": ", next: 'this[0].next'"} {
+		dir := t.TempDir()
+		file := flowdtest.Write(t, dir, "p.yaml", `
+inputs: {in: {http: {url: "http://localhost:`+port+`/`+path+`", headers: {X-Key: "${KEY}"}, auth: {bearer: "${KEY}"}`+more+`}}}
+outputs: {out: {stdout: {}}}
+`)
+		r := flowdtest.Command(t, dir, "", "env", "KEY=a-key-of-the-api", flowdtest.Binary, "-c", file)
+		if r.Code != 1 || !strings.Contains(r.Stderr, "is not followed") || strings.Contains(r.Stdout+r.Stderr, "a-key") {
+			t.Errorf("%s: %d\n%s%s", path, r.Code, r.Stdout, r.Stderr)
+		}
+	}
+	if reached.Load() != 0 || credentials.Load() != 3 {
+		t.Errorf("%d requests went elsewhere, and %d with credentials to the API", reached.Load(), credentials.Load())
 	}
 }
 

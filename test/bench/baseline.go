@@ -26,6 +26,7 @@ var baselines = map[string]func(args []string) error{
 	"redact":             func(a []string) error { return withFiles(a, "-", mask) },
 	"generate":           generate,
 	"http-echo":          httpEcho,
+	"http-poll":          httpPoll,
 	"http-relay":         httpRelay,
 	"amqp-relay":         amqpRelay,
 	"kafka-avro":         kafkaAvro,

@@ -1,0 +1,258 @@
+package http
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/checkpoint"
+	"github.com/flowd-io/flowd/internal/cursor"
+	"github.com/flowd-io/flowd/internal/framing"
+	"github.com/flowd-io/flowd/internal/httpx"
+)
+
+type input struct {
+	cfg     Config
+	method  string
+	cut     framing.Config // how an answer is divided
+	caller  *httpx.Caller
+	get     func(ctx context.Context, method, url string, h http.Header, body []byte, also ...int) (*http.Response, error)
+	secrets secrets
+	log     *slog.Logger
+	owner   string
+	places  cursor.Places[state]
+
+	// From Open to Close.
+	open   bool
+	ctx    context.Context //nolint:containedctx // of requests, which Read may leave and take up again
+	end    func()
+	tasks  sync.WaitGroup
+	result chan result // of the request under way; nil: there is none
+
+	// Of Read, over all connections.
+	at     []byte // cursor() of the next poll, or connection, as JSON; nil: there is none
+	event  string // id of the last event
+	known  known  // what identifies the last answer
+	marked state
+	until  time.Time // the server wants no request before
+	due    time.Time // of the next poll
+	over   bool
+	again  bool // the poll began again since a page was gone
+	poll   poll
+	page   *page // that is being handed out
+	conn   *conn // a stream
+}
+
+// state is what a checkpoint has.
+type state struct {
+	Cursor string `json:"cursor,omitempty"` // as JSON
+	Event  string `json:"last_event_id,omitempty"`
+	Known  known  `json:"answer,omitzero"`
+}
+
+// result is what came of a request.
+type result struct {
+	page *page
+	conn *conn
+	err  error
+}
+
+var (
+	_ engine.Opener  = (*input)(nil)
+	_ engine.Closer  = (*input)(nil)
+	_ engine.Traited = (*input)(nil)
+)
+
+func newInput(c Config, env engine.Env) (engine.Input, error) {
+	if env.Instances > 1 {
+		return nil, errors.New("several instances would all read the same answers (remove `concurrency`)")
+	}
+	in := &input{cfg: c, method: c.Method, log: env.Log, owner: "input " + env.Name, secrets: env.Secrets,
+		cut: framing.Config{Framing: c.Framing, MaxRecord: c.MaxRecord}}
+	if env.Pipeline != "" {
+		in.owner += " of pipeline " + env.Pipeline
+	}
+	if in.method == "" {
+		in.method = http.MethodGet
+		if !c.Body.IsZero() {
+			in.method = http.MethodPost
+		}
+	}
+	if in.cut.Framing == (framing.Framing{}) {
+		in.cut.Framing.JSON = &framing.Plain{}
+	}
+	in.caller = httpx.NewCaller(&in.cfg.Calls, env.Secrets)
+	in.get = in.caller.Do
+	return in, nil
+}
+
+// Traits is that the source takes back a position where there is a checkpoint.
+func (in *input) Traits() engine.Traits {
+	if in.cfg.Checkpoint == "" {
+		return engine.Traits{TakesBack: engine.TakesNothing}
+	}
+	return engine.Traits{TakesBack: engine.TakesPosition}
+}
+
+// Open reads certificates and the checkpoint; connections are made by the first request.
+func (in *input) Open(ctx context.Context) error {
+	if err := in.caller.Open(true); err != nil {
+		return engine.WithClass(engine.Permanent, err)
+	}
+	if in.cfg.Checkpoint != "" {
+		saved, err := in.places.Keep(checkpoint.Config[state]{Path: in.cfg.Checkpoint, Kind: "http", Owner: in.owner,
+			Log: in.log})
+		if err != nil {
+			return engine.WithClass(engine.Permanent, err)
+		}
+		if saved != nil {
+			in.marked, in.event, in.known = *saved, saved.Event, saved.Known
+			if saved.Cursor != "" {
+				in.at = []byte(saved.Cursor)
+			}
+		}
+	}
+	in.ctx, in.end = context.WithCancel(context.WithoutCancel(ctx))
+	in.open = true
+	return nil
+}
+
+// Close ends what is under way, and saves; opened again, the input continues after the last answer that it has handed
+// out.
+func (in *input) Close(context.Context) error {
+	if !in.open {
+		return nil
+	}
+	in.open = false
+	in.end()
+	in.tasks.Wait()
+	if in.result != nil {
+		if r := <-in.result; r.conn != nil {
+			r.conn.close()
+		}
+		in.result = nil
+	}
+	if in.conn != nil {
+		in.conn.close()
+		in.conn = nil
+	}
+	in.page = nil
+	in.caller.Close()
+	return in.places.Leave()
+}
+
+// Read adds messages of an answer, or events, and waits for the first.
+func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
+	var acker engine.Acker
+	if in.cfg.Checkpoint != "" {
+		acker = &in.places
+	}
+	for {
+		var err error
+		if in.cfg.Stream != "" {
+			err = in.readStream(ctx, b)
+		} else {
+			err = in.readPage(ctx, b)
+		}
+		if err != nil || b.Room() == 0 || b.Len() > 0 {
+			return acker, err
+		}
+	}
+}
+
+// await is the result of the request under way. Without one, begin makes one.
+func (in *input) await(ctx context.Context, begin func(context.Context) (func(context.Context) result, error)) (
+	result, error) {
+	if in.result == nil {
+		do, err := begin(ctx)
+		if err != nil {
+			return result{}, err
+		}
+		done := make(chan result, 1)
+		in.result = done
+		run := in.ctx
+		in.tasks.Go(func() {
+			began := time.Now()
+			r := do(run)
+			r.err = explain(r.err, began)
+			done <- r
+		})
+	}
+	select {
+	case r := <-in.result:
+		in.result = nil
+		return r, nil
+	case <-ctx.Done():
+		return result{}, ctx.Err()
+	}
+}
+
+// explain gives an error the time at which it began. The end of a connection is not that of an input.
+func explain(err error, began time.Time) error {
+	if err == nil {
+		return nil
+	}
+	e := engine.ErrorOf(err, engine.Transient)
+	if errors.Is(err, io.EOF) {
+		e.Err = errors.New(e.Err.Error())
+	}
+	e.FirstFailed = began
+	return e
+}
+
+// failed notes what an error of a request means for what follows. once says that nothing is asked again. Else no answer
+// ends the input: the next one may be better.
+func (in *input) failed(err error, once bool) error {
+	e := engine.ErrorOf(err, engine.Transient)
+	if e.Delay > 0 {
+		in.until = time.Now().Add(e.Delay)
+	}
+	switch {
+	case once && final(e.Class):
+		e.Class = engine.Permanent
+	case !once && e.Class == engine.Permanent:
+		e.Class = engine.Rejected
+	}
+	return e
+}
+
+// final says of a class that asking again hardly helps.
+func final(c engine.Class) bool {
+	switch c {
+	case engine.Rejected, engine.Auth, engine.Decode, engine.TooLarge, engine.Expression:
+		return true
+	}
+	return false
+}
+
+// rest waits until some time, and until the server wants requests.
+func (in *input) rest(ctx context.Context, due time.Time) error {
+	if due.Before(in.until) {
+		due = in.until
+	}
+	wait := time.Until(due)
+	if wait <= 0 {
+		return ctx.Err()
+	}
+	t := time.NewTimer(wait)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+	return ctx.Err()
+}
+
+// mark has a state saved once all that was read before is settled.
+func (in *input) mark() {
+	now := state{Cursor: string(in.at), Event: in.event, Known: in.known}
+	if in.cfg.Checkpoint != "" && now != in.marked {
+		in.marked = now
+		in.places.Mark(now)
+	}
+}

@@ -1,0 +1,80 @@
+// Package schedule is when inputs act by themselves: see [Schedule].
+package schedule
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/flowd-io/flowd/schema"
+)
+
+// Schedule is a config field: when something is due: every so often, or by a cron expression.
+type Schedule struct {
+	every time.Duration
+	cron  *cron
+}
+
+// UnmarshalConfig reads a duration or a cron expression.
+func (s *Schedule) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
+	text, ok := d.Text(n)
+	if !ok {
+		return
+	}
+	parsed, err := parse(text)
+	if err != nil {
+		d.Report(n, schema.Problem{
+			Code:    "bad-value",
+			Message: err.Error(),
+			Remedy:  `write a duration such as 250ms, or minute, hour, day, month and weekday: "*/5 * * * *"`,
+		})
+		return
+	}
+	*s = parsed
+}
+
+// DescribeConfig is text.
+func (s *Schedule) DescribeConfig() *schema.Type {
+	return schema.AnyOf("duration or cron expression", "")
+}
+
+func parse(text string) (Schedule, error) {
+	if every, err := time.ParseDuration(text); err == nil {
+		if every <= 0 {
+			return Schedule{}, fmt.Errorf("interval %q is not positive", text)
+		}
+		return Schedule{every: every}, nil
+	}
+	c, err := parseCron(text)
+	if err != nil {
+		return Schedule{}, err
+	}
+	return Schedule{cron: c}, nil
+}
+
+// IsZero says whether there is no schedule: what it is for is due at all times.
+func (s *Schedule) IsZero() bool { return s.every == 0 && s.cron == nil }
+
+// First is when the first one is due: at once, or when the cron expression says.
+func (s *Schedule) First(now time.Time) time.Time {
+	if s.cron != nil {
+		return s.cron.next(now.UTC())
+	}
+	return now
+}
+
+// Next is when the one after due is due.
+func (s *Schedule) Next(due time.Time) time.Time {
+	if s.cron != nil {
+		return s.cron.next(due)
+	}
+	return due.Add(s.every)
+}
+
+// Skip is when the first one not before earliest is due.
+func (s *Schedule) Skip(due, earliest time.Time) time.Time {
+	if s.cron != nil {
+		return s.cron.next(earliest.UTC().Add(-time.Nanosecond))
+	}
+	missed := earliest.Sub(due) / s.every
+	return due.Add(missed * s.every)
+}
