@@ -8,6 +8,7 @@ import (
 	_ "github.com/flowd-io/flowd/inputs/generate"
 	_ "github.com/flowd-io/flowd/inputs/http_server"
 	_ "github.com/flowd-io/flowd/inputs/kafka"
+	_ "github.com/flowd-io/flowd/inputs/nats"
 	_ "github.com/flowd-io/flowd/inputs/pipe"
 	_ "github.com/flowd-io/flowd/inputs/poll"
 	_ "github.com/flowd-io/flowd/inputs/postgres_cdc"

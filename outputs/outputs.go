@@ -9,6 +9,7 @@ import (
 	_ "github.com/flowd-io/flowd/outputs/gcs"
 	_ "github.com/flowd-io/flowd/outputs/http"
 	_ "github.com/flowd-io/flowd/outputs/kafka"
+	_ "github.com/flowd-io/flowd/outputs/nats"
 	_ "github.com/flowd-io/flowd/outputs/partition"
 	_ "github.com/flowd-io/flowd/outputs/pipe"
 	_ "github.com/flowd-io/flowd/outputs/rabbitmq"

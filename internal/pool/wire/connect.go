@@ -2,11 +2,9 @@ package wire
 
 import (
 	"crypto/tls"
-	"errors"
-	"net/url"
-	"strings"
 	"time"
 
+	client "github.com/flowd-io/flowd/internal/nats"
 	"github.com/nats-io/nats.go"
 )
 
@@ -18,35 +16,12 @@ type Target struct {
 	TLS         *tls.Config // nil: as the address says
 }
 
-// urls are the addresses with a scheme.
-func (t *Target) urls() string {
-	var all []string
-	for one := range strings.SplitSeq(t.URL, ",") {
-		if one = strings.TrimSpace(one); !strings.Contains(one, "://") {
-			one = "nats://" + one
-		}
-		all = append(all, one)
-	}
-	return strings.Join(all, ",")
+func (t *Target) server() *client.Target {
+	return &client.Target{URL: t.URL, Token: t.Token, Credentials: t.Credentials, TLS: t.TLS}
 }
 
 // String is the address without a password that is in it.
-func (t *Target) String() string {
-	all := strings.Split(t.URL, ",")
-	for i, one := range all {
-		scheme, rest, ok := strings.Cut(one, "://")
-		if !ok {
-			scheme, rest = "", one
-		}
-		if at := strings.LastIndexByte(rest, '@'); at >= 0 {
-			rest = "***" + rest[at:]
-		}
-		if all[i] = rest; ok {
-			all[i] = scheme + "://" + rest
-		}
-	}
-	return strings.Join(all, ",")
-}
+func (t *Target) String() string { return t.server().String() }
 
 // Conn is a connection, with the id by which it is known: see [Asker].
 type Conn struct {
@@ -65,19 +40,7 @@ func (t *Target) Connect(name string, more ...nats.Option) (*Conn, error) {
 		nats.PingInterval(2 * time.Second), nats.MaxPingsOutstanding(5), // over a slow link a large job is before the answer
 		nats.Timeout(3 * time.Second),
 	}, more...)
-	if t.Token != "" {
-		options = append(options, nats.Token(t.Token))
-	}
-	if t.Credentials != "" {
-		options = append(options, nats.UserCredentials(t.Credentials))
-	}
-	if t.TLS != nil {
-		options = append(options, nats.Secure(t.TLS))
-	}
-	nc, err := nats.Connect(t.urls(), options...)
-	if _, bad := errors.AsType[*url.Error](err); bad { // whose text has the address
-		err = errors.New("it is not a valid address")
-	}
+	nc, err := t.server().Connect(options...)
 	if err != nil {
 		return nil, err
 	}
