@@ -4,5 +4,6 @@ package caches
 import (
 	_ "github.com/flowd-io/flowd/internal/caches/file"
 	_ "github.com/flowd-io/flowd/internal/caches/memory"
+	_ "github.com/flowd-io/flowd/internal/caches/nats_kv"
 	_ "github.com/flowd-io/flowd/internal/caches/sql"
 )

@@ -190,3 +190,9 @@ func Full(err error) bool {
 
 // WrongStream says that another stream than the expected one has the subject.
 func WrongStream(err error) bool { return Code(err) == codeWrongStream }
+
+// WrongSequence says that something else has written to a subject since.
+func WrongSequence(err error) bool {
+	code := Code(err)
+	return code == jetstream.JSErrCodeStreamWrongLastSequence || code == jetstream.JSErrCodeStreamWrongLastSequenceConstant
+}

@@ -33,12 +33,12 @@ type Publisher struct {
 
 // waiting is an unconfirmed message and the call that sent it.
 type waiting struct {
-	o    *Outgoing
-	call *call
+	o     *Outgoing
+	round *round
 }
 
-// call is one Publish.
-type call struct {
+// round is one Publish.
+type round struct {
 	left int
 	done chan struct{} // closed when nothing is left
 }
@@ -65,7 +65,7 @@ func (p *Publisher) Publish(ctx context.Context, all []*Outgoing) {
 		}
 		return
 	}
-	c := &call{left: len(all) + 1, done: make(chan struct{})} // and this function
+	c := &round{left: len(all) + 1, done: make(chan struct{})} // and this function
 	p.mu.Lock()
 	for _, o := range all {
 		p.last++
@@ -99,14 +99,14 @@ func (p *Publisher) unsent(err error, subject string) error {
 	return Explain(err, "publish to "+shortened(subject))
 }
 
-func (p *Publisher) finish(c *call) {
+func (p *Publisher) finish(c *round) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.settle(c)
 }
 
 // settle counts one message of a call as heard of; p.mu is held.
-func (p *Publisher) settle(c *call) {
+func (p *Publisher) settle(c *round) {
 	if c.left--; c.left == 0 {
 		close(c.done)
 	}
@@ -122,7 +122,7 @@ func (p *Publisher) end(token uint64, err error) {
 	}
 	delete(p.out, token)
 	w.o.Err = err
-	p.settle(w.call)
+	p.settle(w.round)
 }
 
 // endAll ends all messages that a function chooses.
@@ -133,7 +133,7 @@ func (p *Publisher) endAll(err error, chosen func(o *Outgoing) bool) {
 		if chosen(w.o) {
 			delete(p.out, token)
 			w.o.Err = err
-			p.settle(w.call)
+			p.settle(w.round)
 		}
 	}
 }
