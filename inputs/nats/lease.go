@@ -202,9 +202,15 @@ func (p *pull) Renew(ctx context.Context, refs []uint64) (lost []uint64, next ti
 	return lost, next, err
 }
 
-// stop hands back what was not read.
+// stop hands back what was not read. Before that, it asks about the consumer: the server then forgets requests that nobody
+// listens to. It would put a message that it tries to deliver to one behind others that go back.
 func (p *pull) stop(ctx context.Context) {
-	_ = p.sub.Unsubscribe()
+	p.conn.Unsubscribe(ctx, p.sub)
+	if p.conn.Down() == nil {
+		asked, cancel := context.WithTimeout(ctx, p.conn.Timeout)
+		_, _ = p.conn.JS.Consumer(asked, p.in.cfg.Stream, p.in.cfg.Consumer)
+		cancel()
+	}
 	p.mu.Lock()
 	p.stopped = true
 	var words []word

@@ -132,10 +132,10 @@ func (c *Conn) options(name string) []client.Option {
 	return []client.Option{client.Name(name), client.Timeout(c.Timeout), client.MaxReconnects(-1),
 		client.ReconnectBufSize(-1), client.IgnoreAuthErrorAbort(), client.PingInterval(ping), client.MaxPingsOutstanding(2),
 		client.CustomReconnectDelay(func(attempts int) time.Duration { return jittered(wait(attempts)) }),
-		client.DisconnectErrHandler(func(_ *client.Conn, err error) { c.lost(err) }),
-		client.ReconnectErrHandler(func(_ *client.Conn, err error) { c.lost(err) }),
+		client.DisconnectErrHandler(func(nc *client.Conn, err error) { c.lost(nc, err) }),
+		client.ReconnectErrHandler(func(nc *client.Conn, err error) { c.lost(nc, err) }),
 		client.ReconnectHandler(func(*client.Conn) { c.found() }),
-		client.ErrorHandler(func(_ *client.Conn, _ *client.Subscription, err error) { c.says(err) }),
+		client.ErrorHandler(func(nc *client.Conn, _ *client.Subscription, err error) { c.says(nc, err) }),
 	}
 }
 
@@ -154,8 +154,8 @@ func (c *Conn) leave() {
 }
 
 // lost notes why there is no connection.
-func (c *Conn) lost(err error) {
-	if c.Conn != nil && c.IsClosed() {
+func (c *Conn) lost(nc *client.Conn, err error) {
+	if nc.IsClosed() {
 		return
 	}
 	if err == nil {
@@ -206,7 +206,10 @@ func (c *Conn) Trouble(impact string) *engine.Trouble {
 }
 
 // says takes what the server says of what it was sent.
-func (c *Conn) says(err error) {
+func (c *Conn) says(nc *client.Conn, err error) {
+	if refused(err) { // it closes the connection, or does not let this one in
+		c.lost(nc, err)
+	}
 	c.mu.Lock()
 	c.heard = err
 	subject, denied := deniedSubject(err)
@@ -226,6 +229,17 @@ func (c *Conn) says(err error) {
 	for _, w := range watch {
 		w.denied(subject, err)
 	}
+}
+
+// refused says that a server takes the credentials no more.
+func refused(err error) bool {
+	for _, e := range []error{client.ErrAuthorization, client.ErrAuthExpired, client.ErrAuthRevoked,
+		client.ErrAccountAuthExpired} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
 }
 
 // deniedSubject is the subject to which the server does not let this user publish.
@@ -265,4 +279,22 @@ func (c *Conn) Denied(ctx context.Context, since time.Time) func(subject string)
 // DeniedSubscription says that an error is that this user may not subscribe.
 func DeniedSubscription(err error) bool {
 	return errors.Is(err, client.ErrPermissionViolation) && strings.Contains(err.Error(), "Subscription to")
+}
+
+// Unsubscribe ends a subscription, and waits until its function has had what was on its way.
+func (c *Conn) Unsubscribe(ctx context.Context, sub *client.Subscription) {
+	if c.Down() != nil || sub.Drain() != nil {
+		_ = sub.Unsubscribe()
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	done := make(chan struct{})
+	if c.FlushWithContext(ctx) != nil || c.Barrier(func() { close(done) }) != nil {
+		return
+	}
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
 }

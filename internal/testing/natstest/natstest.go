@@ -35,7 +35,8 @@ func Start(t testing.TB, change func(o *server.Options), login ...nats.Option) *
 	s.run(t)
 	t.Cleanup(func() { s.Stop() })
 	var err error
-	if s.Conn, err = nats.Connect(s.URL, append(login, nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond))...); err != nil {
+	if s.Conn, err = nats.Connect(s.URL, append(login, nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond),
+		nats.IgnoreAuthErrorAbort(), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))...); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Conn.Close)
