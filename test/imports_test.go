@@ -65,14 +65,15 @@ var inside = map[string]string{
 	"internal/avro": "processors/decode processors/encode",
 	"internal/aws": "" +
 		"inputs/sqs internal/objects/s3 internal/queue/kafka internal/queue/sqs outputs/sns outputs/sqs",
-	"internal/azure":         "internal/objects/azure",
-	"internal/caches":        "processors",
-	"internal/caches/file":   "internal/caches",
-	"internal/caches/memory": "internal/caches internal/pipetest processors/state",
-	"internal/caches/sql":    "internal/caches",
+	"internal/azure":          "internal/objects/azure",
+	"internal/caches":         "processors",
+	"internal/caches/file":    "internal/caches",
+	"internal/caches/memory":  "internal/caches internal/pipetest processors/state",
+	"internal/caches/nats_kv": "internal/caches",
+	"internal/caches/sql":     "internal/caches",
 	"internal/call": "" +
 		"internal/aws internal/httpx internal/objects internal/objects/azure internal/objects/s3 " +
-		"internal/queue/sqs internal/registry internal/twophase outputs/http processors/exec processors/http " +
+		"internal/queue/nats internal/queue/sqs internal/registry internal/twophase outputs/http processors/exec processors/http " +
 		"processors/sql processors/state",
 	"internal/checkpoint": "inputs/file inputs/sql internal/objects",
 	"internal/codec": "" +
@@ -86,7 +87,7 @@ var inside = map[string]string{
 		"processors/aggregate processors/branch processors/cache processors/decode processors/each " +
 		"processors/encode processors/exec processors/geoip processors/http processors/keep processors/map " +
 		"processors/rename processors/set processors/sql processors/state processors/unset",
-	"internal/flock": "internal/checkpoint internal/pool/hub",
+	"internal/flock": "internal/checkpoint internal/pool/hub internal/nats/embed",
 	"internal/framing": "" +
 		"cmd/flowd/cli inputs/file inputs/http_server inputs/stdin internal/objects outputs/file outputs/stdout",
 	"internal/google":   "internal/objects/gcs",
@@ -99,6 +100,8 @@ var inside = map[string]string{
 	"internal/linked":     "batchers/batch batchers/window",
 	"internal/logsum":     "cmd/flowd/cli inputs/http_server processors/exec processors/log",
 	"internal/metrics":    "cmd/flowd/cli processors/metric",
+	"internal/nats":       "internal/pool/wire internal/queue/nats",
+	"internal/nats/embed": "internal/pool/hub internal/queue/nats",
 	"internal/objects": "" +
 		"inputs/azure_blob inputs/gcs inputs/s3 internal/objects/azure internal/objects/gcs internal/objects/s3 " +
 		"outputs/azure_blob outputs/gcs outputs/s3",
@@ -117,9 +120,11 @@ var inside = map[string]string{
 	"internal/pool/worker": "cmd/flowd/cli",
 	"internal/protobuf":    "processors/decode processors/encode",
 	"internal/queue": "" +
-		"cmd/flowd/cli internal/queue/amqp internal/queue/kafka internal/queue/sqs internal/testing/queuetest",
+		"cmd/flowd/cli internal/queue/amqp internal/queue/kafka internal/queue/nats internal/queue/sqs " +
+		"internal/testing/queuetest",
 	"internal/queue/amqp":  "inputs/rabbitmq outputs/rabbitmq",
 	"internal/queue/kafka": "inputs/kafka outputs/kafka",
+	"internal/queue/nats":  "inputs/nats internal/caches/nats_kv outputs/nats",
 	"internal/queue/sqs":   "inputs/sqs",
 	"internal/registry":    "config internal/avro internal/jsonschema internal/protobuf",
 	"internal/reply":       "inputs/http_server outputs/reply",
@@ -142,7 +147,7 @@ var inside = map[string]string{
 	"internal/tlsconf": "" +
 		"cmd/flowd/cli config inputs/http_server inputs/postgres_cdc internal/aws internal/azure internal/google " +
 		"internal/httpx internal/objects/azure internal/pool/hub internal/pool/wire internal/queue/amqp " +
-		"internal/queue/kafka internal/registry internal/service internal/sqldb internal/tables",
+		"internal/queue/kafka internal/registry internal/service internal/sqldb internal/tables internal/queue/nats",
 	"internal/twophase":  "processors/cache processors/dedupe",
 	"internal/watermark": "inputs/file inputs/kafka inputs/postgres_cdc inputs/sql internal/objects",
 }
