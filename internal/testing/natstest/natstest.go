@@ -40,7 +40,7 @@ func Start(t testing.TB, change func(o *server.Options), login ...nats.Option) *
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Conn.Close)
-	if s.JS, err = jetstream.New(s.Conn); err != nil {
+	if s.JS, err = jetstream.New(s.Conn, jetstream.WithPublishAsyncMaxPending(1<<16)); err != nil {
 		t.Fatal(err)
 	}
 	return s
