@@ -83,9 +83,9 @@ func natsRelayed(t *testing.T, n int, disturb func(r *natsRelaying)) (twice, lat
 	return twice, late
 }
 
-// TestNATSKilled kills flowd in mid-stream, again and again.
+// TestNATSKilled kills flowd in mid-stream, again and again: what comes again is not overtaken.
 func TestNATSKilled(t *testing.T) {
-	natsRelayed(t, 1500*(*kills+1), func(r *natsRelaying) {
+	_, late := natsRelayed(t, 1500*(*kills+1), func(r *natsRelaying) {
 		for i := range *kills {
 			r.acknowledged(1000 * (i + 1))
 			r.Signal(syscall.SIGKILL)
@@ -93,6 +93,9 @@ func TestNATSKilled(t *testing.T) {
 			r.start()
 		}
 	})
+	if late > 0 {
+		t.Errorf("%d came after later ones of their subject", late)
+	}
 }
 
 // TestNATSStopped stops flowd in mid-stream: nothing comes twice, nothing late.

@@ -194,9 +194,9 @@ or a stop, stays in the stream, and no consumer gets it. What returns to the str
 terminated and logged; retries that wait longer are made without another delivery.
 
 With order_by: meta("subject"), the messages of a subject go through in the order of the stream, as long as one
-instance reads the consumer. Messages that go back (a stop, an ack_wait that passed while the
-server could not be reached, then: return) come again, in their order, but may come after later ones
-that the server has delivered already; max_ack_pending: 1 excludes that.
+instance reads the consumer. After a crash new messages wait until those come again that were out, which takes up
+to ack_wait. What goes back while others are in flight (then: return, or an ack_wait that passed while the server
+could not be reached) may come after later ones; max_ack_pending: 1 excludes that.
 
 Without a stream, messages of subject are delivered at most once: the server keeps none. What
 arrives faster than it is read, beyond buffer, is dropped; drops are counted, logged, and shown by

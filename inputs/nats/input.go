@@ -16,6 +16,7 @@ type input struct {
 	hands int // messages that the pipeline has in hand at once
 	log   *slog.Logger
 	name  string
+	order bool // the pipeline keeps one
 
 	opened bool  // once at least
 	failed error // of the first opening, for Read to report
@@ -50,7 +51,8 @@ var (
 
 func newInput(c Config, env engine.Env) (engine.Input, error) {
 	return &input{cfg: c, hands: max(1, env.Hands/max(1, env.Instances)), log: env.Log,
-		name: strings.Trim(env.Pipeline+"."+env.Name, ".")}, nil
+		order: env.Ordered && env.Instances <= 1,
+		name:  strings.Trim(env.Pipeline+"."+env.Name, ".")}, nil
 }
 
 // Traits are those of the configuration.

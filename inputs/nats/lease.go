@@ -43,8 +43,6 @@ func (p *pull) tell(ctx context.Context, all []word) error {
 	if err := p.conn.Down(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, p.conn.Timeout)
-	defer cancel()
 	began := time.Now()
 	final := all[len(all)-1]
 	for _, w := range all[:len(all)-1] {
@@ -52,8 +50,8 @@ func (p *pull) tell(ctx context.Context, all []word) error {
 			return nats.Explain(err, "acknowledge messages")
 		}
 	}
-	_, err := p.conn.RequestWithContext(ctx, final.a.Reply, final.text)
-	if err != nil && p.conn.Denied(ctx, began)(final.a.Reply) {
+	err := p.conn.Ask(ctx, final.a.Reply, final.text)
+	if err != nil && p.conn.Down() == nil && p.conn.Denied(ctx, began)(final.a.Reply) {
 		return engine.Errorf(engine.Auth, "acknowledge messages: this user may not publish to $JS.ACK.> (give the user the permission)")
 	}
 	return nats.Explain(err, "acknowledge messages")
@@ -162,6 +160,26 @@ func (p *pull) forget(ref uint64) {
 // Renew gives signs of life of messages of which half the time has passed, those that wait to be read included.
 func (p *pull) Renew(ctx context.Context, refs []uint64) (lost []uint64, next time.Duration, err error) {
 	next = p.ackWait / 4
+	if err = p.prolong(ctx); err == nil {
+		p.floor(ctx)
+	} else {
+		next = p.ackWait / 16
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	lost, p.lost = p.lost, nil
+	now := time.Now()
+	for _, ref := range refs {
+		if a := p.held[ref]; a != nil && !now.Before(a.until) {
+			lost = append(lost, ref)
+			p.forget(ref)
+		}
+	}
+	return lost, next, err
+}
+
+// prolong gives the signs of life that are due.
+func (p *pull) prolong(ctx context.Context) error {
 	now := time.Now()
 	p.mu.Lock()
 	var due []word
@@ -172,34 +190,22 @@ func (p *pull) Renew(ctx context.Context, refs []uint64) (lost []uint64, next ti
 			due = append(due, word{ref, a, progressWord})
 		}
 	}
+	p.waiting = slices.DeleteFunc(p.waiting, func(a *arrival) bool { return !now.Before(a.until) })
 	for _, a := range p.waiting {
 		if a.until.Sub(now) < p.ackWait/2 {
 			due = append(due, word{0, a, progressWord})
 		}
 	}
 	p.mu.Unlock()
-	if err = p.tell(ctx, due); err == nil {
-		p.floor(ctx)
+	if err := p.tell(ctx, due); err != nil {
+		return err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err == nil {
-		for _, w := range due {
-			w.a.until = now.Add(p.ackWait)
-		}
-	} else {
-		next = p.ackWait / 16
+	for _, w := range due {
+		w.a.until = now.Add(p.ackWait)
 	}
-	lost, p.lost = p.lost, nil
-	now = time.Now()
-	for _, ref := range refs {
-		if a := p.held[ref]; a != nil && !now.Before(a.until) {
-			lost = append(lost, ref)
-			p.forget(ref)
-		}
-	}
-	p.waiting = slices.DeleteFunc(p.waiting, func(a *arrival) bool { return !now.Before(a.until) })
-	return lost, next, err
+	return nil
 }
 
 // stop hands back what was not read. Before that, it asks about the consumer: the server then forgets requests that nobody

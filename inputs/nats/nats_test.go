@@ -325,6 +325,31 @@ func ackAgain(t testing.TB, a engine.Acker, all []got) {
 	})
 }
 
+// What is new waits until what a reader before had out, which has crashed, comes again.
+func TestAfterACrashNothingOvertakes(t *testing.T) {
+	s := streams(t, nil)
+	s.Fill(t, 20, "s.a")
+	const quick = `"stream": "S", "consumer": "c", "prefetch": 10, "declare": {"consumer": {"ack_wait": "2s"}}`
+	crashed := opened(t, s, quick)
+	all, _ := read(t, crashed, 10)
+	crashed.at.Load().conn.Close()
+	in := build(t, s, quick).(*input)
+	in.order = true
+	if err := in.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = in.Close(context.Background()) })
+	again, _ := read(t, in, 20)
+	for i, g := range again {
+		if want := fmt.Sprintf(`{"id": %d}`, i); g.body != want {
+			t.Fatalf("message %d is %s: %v", i, g.body, bodies(again))
+		}
+	}
+	if len(all) != 10 {
+		t.Errorf("read %d", len(all))
+	}
+}
+
 func TestStart(t *testing.T) {
 	s := streams(t, nil)
 	s.Send(t, "s.a", "0", "1")

@@ -39,6 +39,8 @@ type pull struct {
 	serial   int        // of requests
 	heard    time.Time  // the last sign of life of a request
 	pause    time.Time  // no request before
+	awaited  int        // messages that a reader before has left, and that come again
+	grace    time.Time  // when the server has given up waiting for them at the latest
 	single   bool       // the next message is larger than a request takes: ask for it alone
 	failed   error      // nothing more comes
 	stopped  bool       // no read follows
@@ -69,6 +71,8 @@ const (
 	heartbeat     = 5 * time.Second
 	silence       = 12 * time.Second // after which a request is given up
 	retryPause    = 250 * time.Millisecond
+	graceMargin   = 500 * time.Millisecond
+	graceMore     = 5 * time.Second // after which another reader seems to have them
 )
 
 // pull finds the consumer, and begins to listen.
@@ -88,6 +92,9 @@ func (in *input) pull(ctx context.Context, conn *nats.Conn) (source, error) {
 		inbox: conn.NewInbox() + ".", ackWait: info.Config.AckWait, prefetch: c.Prefetch, bytes: mostAsked,
 		reasons: newer(conn.ConnectedServerVersion(), 2, 10, 4),
 		wake:    make(chan struct{}, 1), held: map[uint64]*arrival{}, refs: map[uint64]uint64{}}
+	if in.order {
+		p.awaited, p.grace = info.NumAckPending, time.Now().Add(p.ackWait+graceMargin)
+	}
 	for _, w := range info.Config.BackOff {
 		p.ackWait = min(p.ackWait, w)
 	}
@@ -271,9 +278,22 @@ func (p *pull) ask(now time.Time) *asking {
 		asked += r.left
 	}
 	n := p.prefetch - len(p.waiting) - asked
-	if n < max(1, p.prefetch/2) || now.Before(p.pause) || p.conn.Down() != nil {
+	switch {
+	case now.Before(p.pause) || p.conn.Down() != nil:
+		return nil
+	case p.awaited > 0 && now.Before(p.grace): // what is new has to wait
+		if asked+len(p.waiting) > 0 {
+			return nil
+		}
+		n = min(p.awaited, p.prefetch)
+	case n < max(1, p.prefetch/2):
 		return nil
 	}
+	return p.request(n, now)
+}
+
+// request is one for n messages. p.mu is held.
+func (p *pull) request(n int, now time.Time) *asking {
 	r := struct {
 		Batch     int           `json:"batch"`
 		Bytes     int           `json:"max_bytes,omitempty"`
@@ -324,6 +344,9 @@ func (p *pull) over(id int) {
 
 // look asks whether the consumer is still there, when a request gets no sign of life.
 func (p *pull) look(ctx context.Context) error {
+	if err := p.prolong(ctx); err != nil { // while nothing is in flight nobody calls Renew
+		p.in.log.Debug("no sign of life of messages that wait to be read", "err", err)
+	}
 	p.mu.Lock()
 	silent := len(p.requests) > 0 && time.Since(p.heard) > silence
 	p.mu.Unlock()
@@ -368,6 +391,24 @@ func (p *pull) arrive(m *client.Msg) {
 		return
 	}
 	p.waiting = append(p.waiting, a)
+	p.await(a)
+}
+
+// await holds a new message back while ones come again that a reader before had out, so as not to overtake them: a
+// server sends those that were handed back at once, but those of a crash only after ack_wait. p.mu is held.
+func (p *pull) await(a *arrival) {
+	switch {
+	case p.awaited <= 0:
+	case a.Deliveries == 1 && p.heard.Before(p.grace.Add(graceMore)):
+		a.due = p.grace.Add(graceMore)
+	case a.Deliveries > 1:
+		if p.awaited--; p.awaited > 0 {
+			return
+		}
+		for _, w := range p.waiting {
+			w.due = time.Time{}
+		}
+	}
 }
 
 // status takes what the server says of a request. p.mu is held.

@@ -27,11 +27,12 @@ type Conn struct {
 	log     *slog.Logger
 	release func() // the server in this process; nil: there is none
 
-	mu      sync.Mutex // guards the fields below
-	changed sync.Cond  // heard has
-	down    error      // nil: it is connected
-	since   time.Time  // when it was lost
-	heard   error      // the last error that the server has sent
+	mu      sync.Mutex    // guards the fields below
+	changed sync.Cond     // heard has
+	down    error         // nil: it is connected
+	since   time.Time     // when it was lost
+	cut     chan struct{} // closed when it is lost
+	heard   error         // the last error that the server has sent
 	denied  map[string]time.Time
 	watch   []watcher
 }
@@ -62,7 +63,7 @@ const (
 func (c *Connect) Dial(ctx context.Context, log *slog.Logger, owner string) (*Conn, error) {
 	to := nats.Target{User: c.User, Password: c.Password.Reveal(), Token: c.Token.Reveal(), NKey: c.NKey,
 		Credentials: c.Credentials}
-	conn := &Conn{log: log, Timeout: c.Timeout, denied: map[string]time.Time{}}
+	conn := &Conn{log: log, Timeout: c.Timeout, denied: map[string]time.Time{}, cut: make(chan struct{})}
 	conn.changed.L = &conn.mu
 	options := conn.options(cmp.Or(c.Name, owner))
 	if e := c.Embedded.Server; e != nil {
@@ -167,6 +168,7 @@ func (c *Conn) lost(nc *client.Conn, err error) {
 	news := first || c.down.Error() != err.Error()
 	if c.down = err; first {
 		c.since = time.Now()
+		close(c.cut)
 	}
 	watch := c.watch
 	c.mu.Unlock()
@@ -182,9 +184,37 @@ func (c *Conn) lost(nc *client.Conn, err error) {
 
 func (c *Conn) found() {
 	c.mu.Lock()
-	c.down, c.since = nil, time.Time{}
+	if c.down != nil {
+		c.down, c.since, c.cut = nil, time.Time{}, make(chan struct{})
+	}
 	c.mu.Unlock()
 	c.log.Info("connected again", "to", c.Address)
+}
+
+// Ask sends a message and waits for an answer, which does not come any more when the connection is lost.
+func (c *Conn) Ask(ctx context.Context, subject string, data []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	c.mu.Lock()
+	cut, down := c.cut, c.down
+	c.mu.Unlock()
+	if down != nil {
+		return down
+	}
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		select {
+		case <-cut:
+			cancel()
+		case <-done:
+		}
+	}()
+	_, err := c.RequestWithContext(ctx, subject, data)
+	if err != nil && c.Down() != nil {
+		return c.Down()
+	}
+	return err
 }
 
 // Down is why there is no connection now, or nil.

@@ -178,8 +178,6 @@ func (r *consumerReader) Return(ctx context.Context, refs []uint64) error {
 func (r *consumerReader) tell(ctx context.Context, refs []uint64, word string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	ctx, cancel := r.within(ctx)
-	defer cancel()
 	for i, ref := range refs {
 		m := r.held[ref]
 		if m == nil {
@@ -189,7 +187,7 @@ func (r *consumerReader) tell(ctx context.Context, refs []uint64, word string) e
 		if i < len(refs)-1 {
 			err = r.conn.Publish(m.Reply(), []byte(word))
 		} else {
-			_, err = r.conn.RequestWithContext(ctx, m.Reply(), []byte(word))
+			err = r.conn.Ask(ctx, m.Reply(), []byte(word))
 		}
 		if err != nil {
 			return Explain(err, "acknowledge messages of consumer "+r.name)
