@@ -33,6 +33,8 @@ var baselines = map[string]func(args []string) error{
 	"kafka-drop":         kafkaDrop,
 	"kafka-relay":        kafkaRelay,
 	"kafka-transactions": kafkaTransactions,
+	"nats-relay":         natsRelay,
+	"nats-server":        natsServer,
 	"s3-read":            s3Read,
 	"s3-write":           s3Write,
 	"parquet":            toParquet,

@@ -36,6 +36,7 @@ type world struct {
 
 	broker  *brokertest.Broker // started by the first row that needs it
 	cluster *cluster           // the same
+	streams *streams           // the same
 	wrong   []string           // answers that were wrong, and programs that failed
 }
 
@@ -86,6 +87,9 @@ func (w *world) close() error {
 	var ended error
 	if w.cluster != nil {
 		ended = w.cluster.close()
+	}
+	if w.streams != nil {
+		ended = errors.Join(ended, w.streams.close())
 	}
 	return errors.Join(ended, os.RemoveAll(w.dir))
 }
