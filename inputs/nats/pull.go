@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -39,7 +40,8 @@ type pull struct {
 	serial   int        // of requests
 	heard    time.Time  // the last sign of life of a request
 	pause    time.Time  // no request before
-	awaited  int        // messages that a reader before has left, and that come again
+	awaited  int        // messages that a reader before has left, and that come again: see await
+	ahead    bool       // new ones have come before them
 	grace    time.Time  // when the server has given up waiting for them at the latest
 	single   bool       // the next message is larger than a request takes: ask for it alone
 	failed   error      // nothing more comes
@@ -247,6 +249,9 @@ func (p *pull) add(b *engine.Batch) (*asking, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now, all := time.Now(), &nats.Arrivals{}
+	if p.awaited > 0 && !now.Before(p.grace.Add(graceMore)) { // another reader seems to have the rest
+		p.release()
+	}
 	var taken []*arrival
 	left := p.waiting[:0]
 	for _, a := range p.waiting {
@@ -281,11 +286,11 @@ func (p *pull) ask(now time.Time) *asking {
 	switch {
 	case now.Before(p.pause) || p.conn.Down() != nil:
 		return nil
-	case p.awaited > 0 && now.Before(p.grace): // what is new has to wait
-		if asked+len(p.waiting) > 0 {
+	case p.awaited > 0 && now.Before(p.grace.Add(graceMore)):
+		if asked > 0 || p.ahead && now.Before(p.grace) {
 			return nil
 		}
-		n = min(p.awaited, p.prefetch)
+		n = p.awaited
 	case n < max(1, p.prefetch/2):
 		return nil
 	}
@@ -394,20 +399,30 @@ func (p *pull) arrive(m *client.Msg) {
 	p.await(a)
 }
 
-// await holds a new message back while ones come again that a reader before had out, so as not to overtake them: a
-// server sends those that were handed back at once, but those of a crash only after ack_wait. p.mu is held.
+// await holds messages back until all have come again that a reader before had out, so that none overtakes another: a
+// server sends those that were handed back at once, but those of a crash only after ack_wait, in the order of their last
+// signs of life. p.mu is held.
 func (p *pull) await(a *arrival) {
-	switch {
-	case p.awaited <= 0:
-	case a.Deliveries == 1 && p.heard.Before(p.grace.Add(graceMore)):
-		a.due = p.grace.Add(graceMore)
-	case a.Deliveries > 1:
-		if p.awaited--; p.awaited > 0 {
-			return
-		}
-		for _, w := range p.waiting {
-			w.due = time.Time{}
-		}
+	if p.awaited <= 0 || !p.heard.Before(p.grace.Add(graceMore)) {
+		return
+	}
+	a.due = p.grace.Add(graceMore)
+	if a.Deliveries == 1 {
+		p.ahead = true
+		return
+	}
+	if p.awaited--; p.awaited > 0 {
+		return
+	}
+	p.release()
+}
+
+// release has all that was held back read, in the order of the stream. p.mu is held.
+func (p *pull) release() {
+	p.awaited = 0
+	slices.SortFunc(p.waiting, func(x, y *arrival) int { return cmp.Compare(x.Sequence, y.Sequence) })
+	for _, w := range p.waiting {
+		w.due = time.Time{}
 	}
 }
 
