@@ -54,6 +54,18 @@ func opened(t testing.TB, s *natstest.Server, conf string) *input {
 	return in
 }
 
+// orderly is opened, in a pipeline with order_by.
+func orderly(t testing.TB, s *natstest.Server, conf string) *input {
+	t.Helper()
+	in := build(t, s, conf).(*input)
+	in.order = true
+	if err := in.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = in.Close(context.Background()) })
+	return in
+}
+
 // got is a message that was read.
 type got struct {
 	body    string
@@ -260,7 +272,7 @@ func TestLastDelivery(t *testing.T) {
 	}
 }
 
-// What a stop finds unread goes to another reader at once.
+// What a stop finds unread goes to another reader at once, in its order.
 func TestAStopHandsBack(t *testing.T) {
 	s := streams(t, nil)
 	s.Fill(t, 100, "s.a")
@@ -280,7 +292,7 @@ func TestAStopHandsBack(t *testing.T) {
 	if err := in.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	rest, _ := read(t, opened(t, s, durable), 99)
+	rest, _ := read(t, orderly(t, s, durable), 99)
 	for i, g := range rest {
 		if want := fmt.Sprintf(`{"id": %d}`, i+1); g.body != want {
 			t.Fatalf("message %d is %s, want %s", i, g.body, want)
@@ -333,13 +345,7 @@ func TestAfterACrashNothingOvertakes(t *testing.T) {
 	crashed := opened(t, s, quick)
 	all, _ := read(t, crashed, 10)
 	crashed.at.Load().conn.Close()
-	in := build(t, s, quick).(*input)
-	in.order = true
-	if err := in.Open(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = in.Close(context.Background()) })
-	again, _ := read(t, in, 20)
+	again, _ := read(t, orderly(t, s, quick), 20)
 	for i, g := range again {
 		if want := fmt.Sprintf(`{"id": %d}`, i); g.body != want {
 			t.Fatalf("message %d is %s: %v", i, g.body, bodies(again))

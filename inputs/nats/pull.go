@@ -41,6 +41,7 @@ type pull struct {
 	heard    time.Time  // the last sign of life of a request
 	pause    time.Time  // no request before
 	awaited  int        // messages that a reader before has left, and that come again: see await
+	back     int        // of them, that have
 	ahead    bool       // new ones have come before them
 	grace    time.Time  // when the server has given up waiting for them at the latest
 	single   bool       // the next message is larger than a request takes: ask for it alone
@@ -213,7 +214,7 @@ func newer(version string, want ...int) bool {
 
 // read waits for a message, and adds all that have arrived.
 func (p *pull) read(ctx context.Context, b *engine.Batch) error {
-	tick := time.NewTicker(time.Second)
+	tick := time.NewTicker(min(time.Second, p.ackWait/4))
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		ask, err := p.add(b)
@@ -226,6 +227,7 @@ func (p *pull) read(ctx context.Context, b *engine.Batch) error {
 		if err != nil || b.Len() > 0 {
 			return err
 		}
+		p.complete(ctx, true)
 		select {
 		case <-p.wake:
 		case <-ctx.Done():
@@ -352,6 +354,7 @@ func (p *pull) look(ctx context.Context) error {
 	if err := p.prolong(ctx); err != nil { // while nothing is in flight nobody calls Renew
 		p.in.log.Debug("no sign of life of messages that wait to be read", "err", err)
 	}
+	p.complete(ctx, false)
 	p.mu.Lock()
 	silent := len(p.requests) > 0 && time.Since(p.heard) > silence
 	p.mu.Unlock()
@@ -391,6 +394,9 @@ func (p *pull) arrive(m *client.Msg) {
 		p.lost = append(p.lost, ref)
 		p.forget(ref)
 	}
+	if a.Deliveries > 1 { // it may wait still
+		p.waiting = slices.DeleteFunc(p.waiting, func(w *arrival) bool { return w.Sequence == a.Sequence })
+	}
 	if p.stopped {
 		_ = p.conn.Publish(m.Reply, []byte("-NAK"))
 		return
@@ -411,15 +417,36 @@ func (p *pull) await(a *arrival) {
 		p.ahead = true
 		return
 	}
-	if p.awaited--; p.awaited > 0 {
+	p.back++
+}
+
+// complete releases what is held back when nothing is out that is not here. Of what was out, as many have come again as
+// there were, or some time has passed.
+func (p *pull) complete(ctx context.Context, hint bool) {
+	p.mu.Lock()
+	due := p.awaited > 0 && (!hint || p.back >= p.awaited)
+	p.mu.Unlock()
+	if !due || p.conn.Down() != nil {
 		return
 	}
-	p.release()
+	ctx, cancel := context.WithTimeout(ctx, p.conn.Timeout)
+	defer cancel()
+	c, err := p.conn.JS.Consumer(ctx, p.in.cfg.Stream, p.in.cfg.Consumer)
+	if err != nil {
+		return // look says why
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.awaited = c.CachedInfo().NumAckPending; p.awaited <= len(p.waiting)+len(p.held) {
+		p.release()
+	}
+	p.back = 0
 }
 
 // release has all that was held back read, in the order of the stream. p.mu is held.
 func (p *pull) release() {
 	p.awaited = 0
+	p.poke()
 	slices.SortFunc(p.waiting, func(x, y *arrival) int { return cmp.Compare(x.Sequence, y.Sequence) })
 	for _, w := range p.waiting {
 		w.due = time.Time{}
