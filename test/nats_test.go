@@ -115,8 +115,8 @@ func TestNATSStopped(t *testing.T) {
 
 // TestNATSNetwork cuts all connections while messages flow.
 func TestNATSNetwork(t *testing.T) {
-	_, late := natsRelayed(t, 6000, func(r *natsRelaying) {
-		for i := range 5 {
+	_, late := natsRelayed(t, 4000, func(r *natsRelaying) {
+		for i := range 4 {
 			r.acknowledged(800 * (i + 1))
 			r.s.Cut(r.T)
 		}
@@ -128,9 +128,9 @@ func TestNATSNetwork(t *testing.T) {
 
 // TestNATSRestarted ends the server while messages flow, and starts it with what it has on disk.
 func TestNATSRestarted(t *testing.T) {
-	natsRelayed(t, 6000, func(r *natsRelaying) {
-		for i := range 3 {
-			r.acknowledged(1200 * (i + 1))
+	natsRelayed(t, 3000, func(r *natsRelaying) {
+		for i := range 2 {
+			r.acknowledged(1000 * (i + 1))
 			r.s.Restart(r.T, nil)
 		}
 	})
@@ -181,6 +181,7 @@ func TestNATSEmbedded(t *testing.T) {
 		_ = p.Cmd.Wait()
 	}
 	p := start(t, dir, "-c", in, out)
+	p.Says("reading consumer c of stream S")
 	natstest.Until(t, "complete", func() bool { return len(seen()) >= n })
 	p.Signal(syscall.SIGTERM)
 	p.Wait().Want(t, 0)

@@ -160,7 +160,7 @@ func (p *pull) forget(ref uint64) {
 // Renew gives signs of life of messages of which half the time has passed, those that wait to be read included.
 func (p *pull) Renew(ctx context.Context, refs []uint64) (lost []uint64, next time.Duration, err error) {
 	next = p.ackWait / 4
-	if err = p.prolong(ctx); err == nil {
+	if err = p.prolong(ctx, p.held); err == nil {
 		p.floor(ctx)
 	} else {
 		next = p.ackWait / 16
@@ -178,12 +178,12 @@ func (p *pull) Renew(ctx context.Context, refs []uint64) (lost []uint64, next ti
 	return lost, next, err
 }
 
-// prolong gives the signs of life that are due.
-func (p *pull) prolong(ctx context.Context) error {
+// prolong gives the signs of life that are due, of what waits to be read, and of what is held.
+func (p *pull) prolong(ctx context.Context, held map[uint64]*arrival) error {
 	now := time.Now()
 	p.mu.Lock()
 	var due []word
-	for ref, a := range p.held {
+	for ref, a := range held {
 		if a.settling && now.Sub(a.asked) > givenUp {
 			p.forget(ref)
 		} else if a.until.Sub(now) < p.ackWait/2 {

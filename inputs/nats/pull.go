@@ -351,7 +351,7 @@ func (p *pull) over(id int) {
 
 // look asks whether the consumer is still there, when a request gets no sign of life.
 func (p *pull) look(ctx context.Context) error {
-	if err := p.prolong(ctx); err != nil { // while nothing is in flight nobody calls Renew
+	if err := p.prolong(ctx, nil); err != nil { // while nothing is in flight nobody calls Renew
 		p.in.log.Debug("no sign of life of messages that wait to be read", "err", err)
 	}
 	p.complete(ctx, false)
