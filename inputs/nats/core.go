@@ -24,7 +24,6 @@ type core struct {
 	dropped int64     // in all
 	told    int64     // of them, in the log
 	last    time.Time // when one was
-	refused error     // the server does not let this user subscribe
 }
 
 // overhead is about what a message needs beside its payload.

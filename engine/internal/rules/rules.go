@@ -13,7 +13,7 @@ import (
 func init() {
 	for name, doc := range map[string]string{
 		"bad-limit":              "A rate limit lacks a field, or has fields that exclude each other.",
-		"at-most-once":           "A source gets acknowledgements before messages are delivered: what fails later is lost.",
+		"at-most-once":           "A source keeps no messages, or gets acknowledgements before they are delivered: what is lost in a crash is gone.",
 		"cache-order":            "Steps read and write a cache, and nothing orders the messages for which that matters.",
 		"composite-key":          "An output that consists of others has a key that belongs to its members.",
 		"dead-letter-on-failure": "A dead-letter output has its own on_failure.",

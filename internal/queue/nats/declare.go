@@ -69,8 +69,7 @@ func (d *Declare) Do(ctx context.Context, c *Conn, name string) error {
 	defer cancel()
 	s, err := c.JS.Stream(ctx, name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		want := d.config(name)
-		if s, err = c.JS.CreateStream(ctx, want); err == nil {
+		if _, err = c.JS.CreateStream(ctx, d.config(name)); err == nil {
 			return nil
 		}
 		if Code(err) != jetstream.JSErrCodeStreamNameInUse { // another has just created it
