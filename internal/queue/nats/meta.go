@@ -29,7 +29,13 @@ func PlaceOf(reply string) (p Place, ok bool) {
 	if !ok {
 		return p, false
 	}
-	t := strings.Split(rest, ".")
+	var all [10]string // no split: this is done for each message
+	t := all[:0]
+	for more := true; more && len(t) < len(all); {
+		var token string
+		token, rest, more = strings.Cut(rest, ".")
+		t = append(t, token)
+	}
 	switch {
 	case len(t) == 7:
 	case len(t) >= 9:
