@@ -52,7 +52,8 @@ func (p *pull) tell(ctx context.Context, all []word) error {
 	}
 	err := p.conn.Ask(ctx, final.a.Reply, final.text)
 	if err != nil && p.conn.Down() == nil && p.conn.Denied(ctx, began)(final.a.Reply) {
-		return engine.Errorf(engine.Auth, "acknowledge messages: this user may not publish to $JS.ACK.> (give the user the permission)")
+		return engine.Errorf(engine.Auth,
+			"acknowledge messages: this user may not publish to $JS.ACK.> (give the user the permission)")
 	}
 	return nats.Explain(err, "acknowledge messages")
 }
@@ -208,8 +209,8 @@ func (p *pull) prolong(ctx context.Context, held map[uint64]*arrival) error {
 	return nil
 }
 
-// stop hands back what was not read. Before that, it asks about the consumer: the server then forgets requests that nobody
-// listens to. It would put a message that it tries to deliver to one behind others that go back.
+// stop hands back what was not read. Before that, it asks about the consumer: the server then forgets requests that
+// nobody listens to. It would put a message that it tries to deliver to one behind others that go back.
 func (p *pull) stop(ctx context.Context) {
 	p.conn.Unsubscribe(ctx, p.sub)
 	if p.conn.Down() == nil {

@@ -148,8 +148,8 @@ func (in *input) consumer(ctx context.Context, conn *nats.Conn) (*jetstream.Cons
 			return nil, engine.WithClass(engine.Permanent, bad)
 		}
 		if from := in.from.Load(); from > 0 && s.CachedInfo().Created.Equal(in.created) { // it was there, and was deleted
-			in.log.Warn("the consumer was deleted: it is made again, and continues after what was settled", "consumer", c.Consumer,
-				"sequence", from)
+			in.log.Warn("the consumer was deleted: it is made again, and continues after what was settled", "consumer",
+				c.Consumer, "sequence", from)
 			want.DeliverPolicy, want.OptStartSeq, want.OptStartTime = jetstream.DeliverByStartSequencePolicy, from, nil
 		}
 		if found, err = s.CreateConsumer(ctx, want); errors.Is(err, jetstream.ErrConsumerExists) { // made meanwhile
@@ -163,15 +163,15 @@ func (in *input) consumer(ctx context.Context, conn *nats.Conn) (*jetstream.Cons
 	in.created = s.CachedInfo().Created
 	in.from.Store(info.AckFloor.Stream + 1)
 	if info.Config.AckPolicy != jetstream.AckExplicitPolicy {
-		return nil, engine.Errorf(engine.Permanent, "%s: its ack policy is %s (name a consumer whose policy is explicit)", what,
-			info.Config.AckPolicy)
+		return nil, engine.Errorf(engine.Permanent, "%s: its ack policy is %s (name a consumer whose policy is explicit)",
+			what, info.Config.AckPolicy)
 	}
 	if c.Declare == nil || c.Declare.Consumer == nil {
 		return info, nil
 	}
 	if other := c.Declare.Consumer.differs(&info.Config); other != "" {
-		return nil, engine.Errorf(engine.Permanent, "%s was made with other settings: %s (change `declare` to match it, or the "+
-			"consumer with `nats consumer edit`)", what, other)
+		return nil, engine.Errorf(engine.Permanent, "%s was made with other settings: %s (change `declare` to match it, or "+
+			"the consumer with `nats consumer edit`)", what, other)
 	}
 	return info, nil
 }
@@ -406,8 +406,8 @@ func (p *pull) arrive(m *client.Msg) {
 }
 
 // await holds messages back until all have come again that a reader before had out, so that none overtakes another: a
-// server sends those that were handed back at once, but those of a crash only after ack_wait, in the order of their last
-// signs of life. p.mu is held.
+// server sends those that were handed back at once, but those of a crash only after ack_wait, in the order of their
+// last signs of life. p.mu is held.
 func (p *pull) await(a *arrival) {
 	if p.awaited <= 0 || !p.heard.Before(p.grace.Add(graceMore)) {
 		return

@@ -15,8 +15,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// natsRows are about a server in a process of its own, which contestants reach over TCP. Streams are in its memory. A run
-// ends when the consumer has acknowledged everything.
+// natsRows are about a server in a process of its own, which contestants reach over TCP. Streams are in its memory. A
+// run ends when the consumer has acknowledged everything.
 var natsRows = []row{{
 	name: "nats", does: "stream → stream, confirmed, acknowledged", data: orders, fixed: 200_000, run: streamed,
 	needs: natsStreams,

@@ -1,5 +1,5 @@
-// Package nats_kv is the cache `nats_kv`: it keeps values in a key-value bucket of JetStream, for all processes that reach
-// it. Start at [Config].
+// Package nats_kv is the cache `nats_kv`: it keeps values in a key-value bucket of JetStream, for all processes that
+// reach it. Start at [Config].
 package nats_kv //nolint:revive // as the component is called
 
 import (
@@ -52,9 +52,9 @@ Keeps values in a key-value bucket of NATS JetStream, over restarts and for all 
 share a dedupe. Whether a value has expired is told by the clock of the process that asks; a server
 from NATS 2.11 on removes it, too.
 
-flowd creates the bucket, unless create is false. A bucket that exists may have a lifetime of its own (its TTL), after which
-its values are gone whatever is asked for. A key that has other bytes than letters, digits and - / _ = . is
-kept as = and its base64url.
+flowd creates the bucket, unless create is false. A bucket that exists may have a lifetime of its own (its TTL),
+after which its values are gone whatever is asked for. A key that has other bytes than letters, digits and
+- / _ = . is kept as = and its base64url.
 
     processors:
       - dedupe: {key: id, window: 24h, cache: seen}
@@ -64,7 +64,8 @@ kept as = and its base64url.
 `
 
 func init() {
-	engine.Register(engine.Caches, "nats_kv", help, Config{Connect: nats.Defaults, Create: true, Replicas: 1, Storage: "file"},
+	engine.Register(engine.Caches, "nats_kv", help,
+		Config{Connect: nats.Defaults, Create: true, Replicas: 1, Storage: "file"},
 		func(c Config, env engine.Env) (engine.Cache, error) {
 			return &cache{Config: c, log: env.Log, name: env.Name}, nil
 		})
@@ -210,8 +211,8 @@ func (c *cache) newest(ctx context.Context, b *bucket, key string) (value []byte
 	if text := m.Header.Get(expiryHeader); text != "" {
 		at, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			return nil, 0, false, engine.Errorf(engine.Permanent, "bucket %s: the header %s of a value is not a number", c.Bucket,
-				expiryHeader)
+			return nil, 0, false, engine.Errorf(engine.Permanent, "bucket %s: the header %s of a value is not a number",
+				c.Bucket, expiryHeader)
 		}
 		if time.Now().UnixMilli() >= at {
 			return nil, m.Sequence, false, nil
@@ -221,7 +222,8 @@ func (c *cache) newest(ctx context.Context, b *bucket, key string) (value []byte
 }
 
 // write publishes what is to be the last value of a key.
-func (c *cache) write(ctx context.Context, b *bucket, key string, value []byte, ttl time.Duration, more ...string) error {
+func (c *cache) write(ctx context.Context, b *bucket, key string, value []byte, ttl time.Duration,
+	more ...string) error {
 	m := &client.Msg{Subject: b.subject(key), Data: value, Header: client.Header{}}
 	if ttl > 0 {
 		m.Header[expiryHeader] = []string{strconv.FormatInt(time.Now().Add(ttl).UnixMilli(), 10)}

@@ -63,7 +63,8 @@ type Arrivals struct{ All []*client.Msg }
 var _ engine.MetaSource = (*Arrivals)(nil)
 
 // own are the names that no header can have as metadata, so that no sender can pose as the server.
-var own = []string{"subject", "reply", "stream", "consumer", "sequence", "delivery", "deliveries", "pending", "timestamp"}
+var own = []string{"subject", "reply", "stream", "consumer", "sequence", "delivery", "deliveries", "pending",
+	"timestamp"}
 
 // Get is one value of message i.
 func (s *Arrivals) Get(i int, name string) (any, bool) {

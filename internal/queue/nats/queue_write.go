@@ -23,7 +23,8 @@ func (s *server) Writer(ctx context.Context, name string) (queue.Writer, error) 
 	}
 	subjects := st.CachedInfo().Config.Subjects
 	if len(subjects) == 0 {
-		return nil, fmt.Errorf("stream %s has no subjects, so nothing can be sent to it (it copies another: send there)", name)
+		return nil, fmt.Errorf("stream %s has no subjects, so nothing can be sent to it (it copies another: send there)",
+			name)
 	}
 	p, err := NewPublisher(s.conn)
 	if err != nil {
@@ -61,8 +62,8 @@ func (w *writer) Write(ctx context.Context, ms []queue.Message) []error {
 }
 
 // again makes of a message what it was: with its subject and headers. A dead letter that goes back to its stream is
-// there what it was before. What the server acts upon is left out: with the id that it had, the stream could take it for a
-// copy of itself, and drop it.
+// there what it was before. What the server acts upon is left out: with the id that it had, the stream could take it
+// for a copy of itself, and drop it.
 func (w *writer) again(m *queue.Message) (*client.Msg, error) {
 	subject, err := w.subject(m)
 	if err != nil {
@@ -103,7 +104,8 @@ func failure(name string) bool {
 	return original && slices.Contains(origins[:], rest) || slices.Contains(failures, name)
 }
 
-var failures = strings.Fields("error_class error_message error_step error_output error_attempt error_first_failed error_part")
+var failures = strings.Fields("error_class error_message error_step error_output error_attempt error_first_failed " +
+	"error_part")
 
 // subject is the one that a message had, if the stream has it, or the only one of the stream.
 func (w *writer) subject(m *queue.Message) (string, error) {
@@ -120,7 +122,8 @@ func (w *writer) subject(m *queue.Message) (string, error) {
 	if len(w.subjects) == 1 && CheckSubject(w.subjects[0], false) == "" {
 		return w.subjects[0], nil
 	}
-	return "", fmt.Errorf("stream %s does not have the subject %q (it has %s)", w.stream, had, strings.Join(w.subjects, ", "))
+	return "", fmt.Errorf("stream %s does not have the subject %q (it has %s)", w.stream, had,
+		strings.Join(w.subjects, ", "))
 }
 
 // Matches says whether a subject is one of a pattern's.

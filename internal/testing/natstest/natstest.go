@@ -73,7 +73,8 @@ func (s *Server) Stop() {
 	}
 }
 
-// Restart starts the server again at its address, with what it has on disk. change, which may be nil, changes its options.
+// Restart starts the server again at its address, with what it has on disk. change, which may be nil, changes its
+// options.
 func (s *Server) Restart(t testing.TB, change func(o *server.Options)) {
 	t.Helper()
 	s.Stop()
