@@ -69,6 +69,8 @@ type Env struct {
 	MaxReplay int
 	// ExactlyOnce is `engine.exactly_once`.
 	ExactlyOnce bool
+	// Ordered says that `engine.order_by` keeps an order.
+	Ordered bool
 	// MaxBytes is `engine.max_in_flight.bytes`, for an input that reads ahead.
 	MaxBytes int
 	// Shared holds what the pipelines of one process have in common.

@@ -48,6 +48,9 @@ type Traits struct {
 	// Exposed says that anybody on the network may send messages to an input, without
 	// showing who they are. Lint asks the configuration, and warns.
 	Exposed bool
+	// Forgets says that the source of an input keeps no message: what arrives while nobody
+	// reads, or is lost in a crash, is gone. Lint asks the configuration, and warns.
+	Forgets bool
 	// Unsettled is how many messages a source gives before the first of them are settled;
 	// 0: there is no such bound. Lint asks the configuration, and warns of batches that
 	// never fill.

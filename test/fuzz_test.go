@@ -14,17 +14,18 @@ import (
 
 // fuzzed are the fuzz targets of what reads data of others, or files, by package.
 var fuzzed = map[string][]string{
-	"batchers/window":      {"FuzzInstantsAreInBoundsOrRefused"},
-	"config":               {"FuzzLoad", "FuzzRewrite"},
-	"engine/doc":           {"FuzzCanonical", "FuzzDecode", "FuzzEdit", "FuzzParsePath", "FuzzPeek", "FuzzSearch", "FuzzString"},
-	"engine/expr":          {"FuzzCompile", "FuzzDuration", "FuzzEncodings", "FuzzEval", "FuzzJWT", "FuzzPEM", "FuzzParameter", "FuzzParseTime", "FuzzPatterns", "FuzzPlaceholder", "FuzzTemplate", "FuzzTexts"},
-	"inputs/http":          {"FuzzEvents", "FuzzNextLink"},
-	"inputs/kafka":         {"FuzzPatterns"},
-	"internal/avro":        {"FuzzCompile", "FuzzContainer", "FuzzDecode"},
-	"internal/aws":         {"FuzzParseQueue"},
-	"internal/caches/file": {"FuzzOpen"},
-	"internal/call":        {"FuzzValue"},
-	"internal/checkpoint":  {"FuzzOpen"},
+	"batchers/window":         {"FuzzInstantsAreInBoundsOrRefused"},
+	"config":                  {"FuzzLoad", "FuzzRewrite"},
+	"engine/doc":              {"FuzzCanonical", "FuzzDecode", "FuzzEdit", "FuzzParsePath", "FuzzPeek", "FuzzSearch", "FuzzString"},
+	"engine/expr":             {"FuzzCompile", "FuzzDuration", "FuzzEncodings", "FuzzEval", "FuzzJWT", "FuzzPEM", "FuzzParameter", "FuzzParseTime", "FuzzPatterns", "FuzzPlaceholder", "FuzzTemplate", "FuzzTexts"},
+	"inputs/http":             {"FuzzEvents", "FuzzNextLink"},
+	"inputs/kafka":            {"FuzzPatterns"},
+	"internal/avro":           {"FuzzCompile", "FuzzContainer", "FuzzDecode"},
+	"internal/aws":            {"FuzzParseQueue"},
+	"internal/caches/file":    {"FuzzOpen"},
+	"internal/caches/nats_kv": {"FuzzSubjectsDiffer"},
+	"internal/call":           {"FuzzValue"},
+	"internal/checkpoint":     {"FuzzOpen"},
 	"internal/codec": {"FuzzBinaryAndPatterns", "FuzzCBOR", "FuzzCEF", "FuzzCSV", "FuzzForm", "FuzzGrok", "FuzzINI", "FuzzKV", "FuzzLTSV", "FuzzMsgPack",
 		"FuzzSyslog", "FuzzTOML", "FuzzWithin", "FuzzXML", "FuzzYAML"},
 	"internal/compression": {"FuzzDecompress", "FuzzFrames"},
@@ -39,6 +40,7 @@ var fuzzed = map[string][]string{
 	"internal/protobuf":    {"FuzzCompile", "FuzzDecode"},
 	"internal/queue/amqp":  {"FuzzParse"},
 	"internal/queue/kafka": {"FuzzNoted"},
+	"internal/queue/nats":  {"FuzzPlaceOf"},
 	"internal/queue/redis": {"FuzzEntries", "FuzzParse"},
 	"internal/schedule":    {"FuzzSchedule"},
 	"internal/service":     {"FuzzRead"},
@@ -49,6 +51,8 @@ var fuzzed = map[string][]string{
 
 // notFuzzed are packages with such functions and no target of their own.
 var notFuzzed = map[string]string{
+	"internal/builds":           "it decodes nothing: whatever it gets is a mistake",
+	"internal/formats":          "the formats that it lacks decode nothing",
 	"config/yamltext":           "FuzzLoad of config reads files by it",
 	"cmd/flowd/cli":             "what its own user types",
 	"engine":                    "lists of names, decoded by schema",

@@ -65,17 +65,18 @@ var inside = map[string]string{
 	"internal/avro": "internal/formats",
 	"internal/aws": "" +
 		"inputs/sqs internal/objects/s3 internal/queue/kafka internal/queue/sqs outputs/sns outputs/sqs",
-	"internal/azure":         "internal/objects/azure",
-	"internal/builds":        "cmd/flowd/cli internal/pool/wire internal/queue",
-	"internal/caches":        "processors",
-	"internal/caches/file":   "internal/caches",
-	"internal/caches/memory": "internal/caches internal/pipetest processors/state",
-	"internal/caches/redis":  "internal/caches",
-	"internal/caches/sql":    "internal/caches",
+	"internal/azure":          "internal/objects/azure",
+	"internal/builds":         "cmd/flowd/cli internal/pool/wire internal/queue",
+	"internal/caches":         "processors",
+	"internal/caches/file":    "internal/caches",
+	"internal/caches/memory":  "internal/caches internal/pipetest processors/state",
+	"internal/caches/nats_kv": "internal/caches",
+	"internal/caches/redis":   "internal/caches",
+	"internal/caches/sql":     "internal/caches",
 	"internal/call": "" +
 		"inputs/http internal/aws internal/httpx internal/objects internal/objects/azure internal/objects/s3 " +
-		"internal/queue/sqs internal/registry internal/twophase outputs/http processors/exec processors/http " +
-		"processors/sql processors/state",
+		"internal/queue/nats internal/queue/sqs internal/registry internal/twophase outputs/http processors/exec " +
+		"processors/http processors/sql processors/state",
 	"internal/checkpoint": "inputs/file inputs/http inputs/sql internal/cursor internal/objects",
 	"internal/codec": "" +
 		"config/yamltext internal/avro internal/call internal/jsonschema internal/parquet internal/protobuf " +
@@ -89,7 +90,7 @@ var inside = map[string]string{
 		"processors/aggregate processors/branch processors/cache processors/decode processors/each " +
 		"processors/encode processors/exec processors/geoip processors/http processors/keep processors/map " +
 		"processors/redis processors/rename processors/set processors/sql processors/state processors/unset",
-	"internal/flock":   "internal/checkpoint internal/pool/hub",
+	"internal/flock":   "internal/checkpoint internal/nats/embed internal/pool/hub",
 	"internal/formats": "processors/archive processors/decode processors/encode",
 	"internal/framing": "" +
 		"cmd/flowd/cli inputs/file inputs/http inputs/http_server inputs/stdin internal/objects outputs/file " +
@@ -105,6 +106,8 @@ var inside = map[string]string{
 	"internal/logsum":     "cmd/flowd/cli inputs/http_server processors/exec processors/log",
 	"internal/metrics":    "cmd/flowd/cli processors/metric",
 	"internal/mqtt":       "inputs/mqtt outputs/mqtt",
+	"internal/nats":       "internal/pool/wire internal/queue/nats",
+	"internal/nats/embed": "internal/pool/hub internal/queue/nats",
 	"internal/objects": "" +
 		"inputs/azure_blob inputs/gcs inputs/s3 internal/objects/azure internal/objects/gcs internal/objects/s3 " +
 		"outputs/azure_blob outputs/gcs outputs/s3",
@@ -123,10 +126,11 @@ var inside = map[string]string{
 	"internal/pool/worker": "cmd/flowd/cli",
 	"internal/protobuf":    "internal/formats",
 	"internal/queue": "" +
-		"cmd/flowd/cli internal/queue/amqp internal/queue/kafka internal/queue/redis internal/queue/sqs " +
-		"internal/testing/queuetest",
+		"cmd/flowd/cli internal/queue/amqp internal/queue/kafka internal/queue/nats internal/queue/redis " +
+		"internal/queue/sqs internal/testing/queuetest",
 	"internal/queue/amqp":  "inputs/rabbitmq outputs/rabbitmq",
 	"internal/queue/kafka": "inputs/kafka outputs/kafka",
+	"internal/queue/nats":  "inputs/nats internal/caches/nats_kv outputs/nats",
 	"internal/queue/redis": "" +
 		"inputs/redis_list inputs/redis_pubsub inputs/redis_stream internal/caches/redis outputs/redis_list " +
 		"outputs/redis_pubsub outputs/redis_stream processors/redis",
@@ -159,8 +163,8 @@ var inside = map[string]string{
 	"internal/tlsconf": "" +
 		"cmd/flowd/cli config inputs/http_server inputs/postgres_cdc internal/aws internal/azure internal/google " +
 		"internal/httpx internal/mqtt internal/objects/azure internal/pool/hub internal/pool/wire " +
-		"internal/queue/amqp internal/queue/kafka internal/queue/redis internal/registry internal/service " +
-		"internal/sqldb internal/tables",
+		"internal/queue/amqp internal/queue/kafka internal/queue/nats internal/queue/redis internal/registry " +
+		"internal/service internal/sqldb internal/tables",
 	"internal/twophase": "processors/cache processors/dedupe",
 	"internal/watermark": "" +
 		"inputs/file inputs/kafka inputs/mqtt inputs/postgres_cdc internal/cursor internal/objects",

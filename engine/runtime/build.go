@@ -71,7 +71,8 @@ func Build(p *engine.Pipeline, o Options) (*Plan, []schema.Problem) {
 	b := &builder{spec: p, options: o, uses: map[string]int{}, problems: rules.All(p, given)}
 	b.wrong = rules.Wrong(p, given, slices.Concat(o.Known, b.problems))
 	b.env = engine.Env{Log: o.Log.With("pipeline", p.Name), Shared: o.Shared, Secrets: o.Secrets, Pipeline: p.Name,
-		Reads: o.Reads, ExactlyOnce: p.Engine.ExactlyOnce}.In(inside.Key{}, host{b})
+		Reads: o.Reads, ExactlyOnce: p.Engine.ExactlyOnce,
+		Ordered: !p.Engine.OrderBy.IsZero() && !p.Engine.Unordered()}.In(inside.Key{}, host{b})
 	plan := b.build()
 	fails := func(k schema.Problem) bool { return rules.Fails(p, k) }
 	wrong := func(p schema.Problem) bool { return !p.Warning }

@@ -36,6 +36,8 @@ var baselines = map[string]func(args []string) error{
 	"kafka-transactions": kafkaTransactions,
 	"redis-relay":        redisRelay,
 	"mqtt-relay":         mqttRelay,
+	"nats-relay":         natsRelay,
+	"nats-server":        natsServer,
 	"s3-read":            s3Read,
 	"s3-write":           s3Write,
 	"parquet":            toParquet,

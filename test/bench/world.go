@@ -40,6 +40,7 @@ type world struct {
 	redis   string             // its URL; the same
 	serial  int                // of its streams
 	mqtt    *mqtttest.Server   // the same
+	nats    *jetStreams        // the same
 	wrong   []string           // answers that were wrong, and programs that failed
 }
 
@@ -90,6 +91,9 @@ func (w *world) close() error {
 	var ended error
 	if w.cluster != nil {
 		ended = w.cluster.close()
+	}
+	if w.nats != nil {
+		ended = errors.Join(ended, w.nats.close())
 	}
 	return errors.Join(ended, os.RemoveAll(w.dir))
 }

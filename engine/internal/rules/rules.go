@@ -13,7 +13,7 @@ import (
 func init() {
 	for name, doc := range map[string]string{
 		"bad-limit":              "A rate limit lacks a field, or has fields that exclude each other.",
-		"at-most-once":           "A source gets acknowledgements before messages are delivered: what fails later is lost.",
+		"at-most-once":           "A source keeps no messages, or gets acknowledgements before they are delivered: what is lost in a crash is gone.",
 		"cache-order":            "Steps read and write a cache, and nothing orders the messages for which that matters.",
 		"composite-key":          "An output that consists of others has a key that belongs to its members.",
 		"dead-letter-on-failure": "A dead-letter output has its own on_failure.",
@@ -148,7 +148,7 @@ func (r *rules) middleware() {
 	}
 }
 
-// exposed warns of inputs that tell their source too early, and of those to which
+// exposed warns of inputs that tell their source too early, of those whose source keeps nothing, and of those to which
 // anybody on the network may send messages.
 func (r *rules) exposed() {
 	for _, c := range Components(r.spec) {
@@ -157,6 +157,11 @@ func (r *rules) exposed() {
 			r.warn(c, "early_ack", schema.Problem{Code: "at-most-once",
 				Message: "messages are acknowledged when they are read: one that fails later, or is lost in a crash, is not delivered again",
 				Remedy:  "remove it if every message counts"})
+		}
+		if t.Forgets {
+			r.warn(c, "subject", schema.Problem{Code: "at-most-once",
+				Message: "messages are delivered at most once: the source keeps none, so that what arrives while nothing reads, or is lost in a crash, is gone",
+				Remedy:  "read a source that keeps messages, such as a stream, if every message counts"})
 		}
 		if t.Exposed {
 			r.warn(c, "listen", schema.Problem{Code: "open-listener",

@@ -2,7 +2,6 @@ package hub
 
 import (
 	"crypto/subtle"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"github.com/flowd-io/flowd/internal/nats/embed"
 	"github.com/flowd-io/flowd/internal/pool/wire"
 	"github.com/flowd-io/flowd/internal/tlsconf"
 )
@@ -56,63 +56,19 @@ func startServer(c *wire.Config, owner string, log *slog.Logger) (*embedded, err
 		return nil, err
 	}
 	o.StoreDir = e.store.dir
-	if err := e.start(o); err != nil {
+	if e.Server, err = embed.Run(o); err != nil {
 		e.stop()
 		return nil, err
 	}
 	return e, nil
 }
 
-func (e *embedded) start(o *server.Options) (err error) {
-	if e.Server, err = server.NewServer(o); err != nil {
-		return err
-	}
-	fatal := make(chan error, 1)
-	e.Server.SetLogger(quiet{fatal}, false, false)
-	go e.Server.Start()
-	ready := make(chan bool, 1)
-	go func() { ready <- e.Server.ReadyForConnections(10 * time.Second) }()
-	select {
-	case err := <-fatal: // it can't listen
-		return err
-	case ok := <-ready:
-		if !ok {
-			return errors.New("the server of the cluster did not start within 10s")
-		}
-		return nil
-	}
-}
-
 func (e *embedded) stop() {
 	if e.Server != nil {
-		e.Server.Shutdown()
-		e.Server.WaitForShutdown()
+		embed.Stop(e.Server)
 	}
 	e.store.close()
 }
-
-// quiet drops what the server logs, except why it can't start: the hub's own log says what
-// matters.
-type quiet struct{ fatal chan<- error }
-
-// Fatalf takes the error alone, which says it all.
-func (q quiet) Fatalf(format string, v ...any) {
-	err := fmt.Errorf(format, v...)
-	for _, a := range v {
-		if cause, ok := a.(error); ok {
-			err = cause
-		}
-	}
-	select {
-	case q.fatal <- err:
-	default:
-	}
-}
-func (quiet) Noticef(string, ...any) {}
-func (quiet) Warnf(string, ...any)   {}
-func (quiet) Errorf(string, ...any)  {}
-func (quiet) Debugf(string, ...any)  {}
-func (quiet) Tracef(string, ...any)  {}
 
 // voiceName begins the name of the connection that answers clients.
 const voiceName = "flowd voice"

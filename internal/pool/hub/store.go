@@ -2,13 +2,11 @@ package hub
 
 import (
 	"errors"
-	"fmt"
-	"io"
 	"os"
 	"path/filepath"
-	"syscall"
 
 	"github.com/flowd-io/flowd/internal/flock"
+	"github.com/flowd-io/flowd/internal/nats/embed"
 	"github.com/flowd-io/flowd/internal/pool/wire"
 )
 
@@ -20,10 +18,7 @@ type store struct {
 	temporary bool
 }
 
-const (
-	lockName  = "lock"
-	temporary = "flowd-cluster-" // and some digits: a folder among the system's temporary ones
-)
+const temporary = "flowd-cluster-" // and some digits: a folder among the system's temporary ones
 
 // openStore takes the folder for jobs and removes everything in it except its lock. owner
 // names this process to others that want it.
@@ -70,7 +65,7 @@ func removeDead() {
 		return
 	}
 	for _, dir := range all {
-		f, err := openLock(filepath.Join(dir, lockName), 0)
+		f, err := embed.OpenLock(dir, 0)
 		if err != nil {
 			continue
 		}
@@ -81,61 +76,17 @@ func removeDead() {
 	}
 }
 
-func openLock(path string, flags int) (*os.File, error) {
-	return os.OpenFile(path, os.O_RDWR|syscall.O_NONBLOCK|flags, 0o600) // to open a pipe does not wait
-}
-
 // take locks the folder.
-func (s *store) take(owner string) error {
-	path := filepath.Join(s.dir, lockName)
-	f, err := openLock(path, os.O_CREATE)
-	if err != nil {
-		return err
-	}
-	_, err = flock.Lock(f)
-	if held := errors.Is(err, flock.ErrHeld); held && !s.temporary {
-		err = fmt.Errorf("%s belongs to %s (stop that one, or give each its own dir)", s.dir, holder(f))
-	} else if err == nil {
-		err = s.own(f, path, owner)
-	}
-	if err != nil {
-		f.Close()
-		return err
-	}
-	s.lock = f
-	return nil
-}
-
-// own writes into a lock whose it is.
-func (s *store) own(f *os.File, path, owner string) error {
-	here, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	if now, err := os.Stat(path); err != nil || !os.SameFile(here, now) { // removed just before it was locked
-		return flock.ErrHeld
-	}
-	if err := f.Truncate(0); err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(f, "process %d, %s", os.Getpid(), owner)
+func (s *store) take(owner string) (err error) {
+	s.lock, err = embed.Lock(s.dir, owner)
 	return err
-}
-
-// holder names the process that has the lock.
-func holder(f *os.File) string {
-	text, err := io.ReadAll(io.LimitReader(f, 1000))
-	if err != nil || len(text) == 0 {
-		return "another flowd"
-	}
-	return "another flowd: " + string(text)
 }
 
 // empty removes everything except the lock.
 func (s *store) empty() error {
 	all, err := os.ReadDir(s.dir)
 	for _, e := range all {
-		if e.Name() != lockName {
+		if e.Name() != embed.LockName {
 			err = errors.Join(err, os.RemoveAll(filepath.Join(s.dir, e.Name())))
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/flowd-io/flowd/internal/nats/embed"
 	"github.com/flowd-io/flowd/internal/pool/wire"
 )
 
@@ -14,7 +15,7 @@ import (
 func found(t *testing.T, dir string) (all []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
-		if err == nil && !e.IsDir() && e.Name() != lockName {
+		if err == nil && !e.IsDir() && e.Name() != embed.LockName {
 			all = append(all, e.Name())
 		}
 		return err

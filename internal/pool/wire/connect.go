@@ -3,12 +3,27 @@
 package wire
 
 import (
-	"errors"
-	"net/url"
+	"crypto/tls"
 	"time"
 
+	client "github.com/flowd-io/flowd/internal/nats"
 	"github.com/nats-io/nats.go"
 )
+
+// Target is how to reach a hub or a NATS server.
+type Target struct {
+	URL         string // HOST:PORT, nats://…, tls://…; several with commas between
+	Token       string
+	Credentials string
+	TLS         *tls.Config // nil: as the address says
+}
+
+func (t *Target) server() *client.Target {
+	return &client.Target{URL: t.URL, Token: t.Token, Credentials: t.Credentials, TLS: t.TLS}
+}
+
+// String is the address without a password that is in it.
+func (t *Target) String() string { return t.server().String() }
 
 // Conn is a connection, with the id by which it is known: see [Asker].
 type Conn struct {
@@ -27,19 +42,7 @@ func (t *Target) Connect(name string, more ...nats.Option) (*Conn, error) {
 		nats.PingInterval(2 * time.Second), nats.MaxPingsOutstanding(5), // over a slow link a large job is before the answer
 		nats.Timeout(3 * time.Second),
 	}, more...)
-	if t.Token != "" {
-		options = append(options, nats.Token(t.Token))
-	}
-	if t.Credentials != "" {
-		options = append(options, nats.UserCredentials(t.Credentials))
-	}
-	if t.TLS != nil {
-		options = append(options, nats.Secure(t.TLS))
-	}
-	nc, err := nats.Connect(t.urls(), options...)
-	if _, bad := errors.AsType[*url.Error](err); bad { // whose text has the address
-		err = errors.New("it is not a valid address")
-	}
+	nc, err := t.server().Connect(options...)
 	if err != nil {
 		return nil, err
 	}

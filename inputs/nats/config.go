@@ -1,0 +1,219 @@
+// Package nats reads subjects of NATS and streams of JetStream. Start at [input]; what streams
+// give is in pull.go, what they are told of it in lease.go, subjects without a stream in core.go.
+package nats
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/queue/nats"
+	"github.com/flowd-io/flowd/schema"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Config configures the input.
+type Config struct {
+	nats.Connect `yaml:",inline"`
+	Subject      engine.Names `yaml:"subject" doc:"Subject to subscribe to, or a list, with * for one part and > for all that follow. Messages are delivered at most once: those that arrive while nobody listens, or are lost in a crash, are gone. stream reads them at least once."`
+	QueueGroup   string       `yaml:"queue_group" doc:"Of all subscribers of a subject that name the same group, one gets each message."`
+	Buffer       schema.Size  `yaml:"buffer" check:"min=64KiB,max=1GiB" doc:"Bytes of messages of subject that may wait to be read. What arrives beyond that is dropped, counted and logged."`
+	Stream       string       `yaml:"stream" doc:"Stream of JetStream to read. Messages are acknowledged when they are settled."`
+	Consumer     string       `yaml:"consumer" doc:"Durable consumer of the stream: it keeps the position. All that name it share the messages."`
+	Declare      *declare     `yaml:"declare" doc:"Create the consumer, and the stream, if they do not exist; without it they must exist. What exists with other settings is an error, and stays as it is."`
+	Prefetch     int          `yaml:"prefetch" check:"min=1,max=50000" doc:"Messages of the stream that may be asked for ahead of being read. By default 1000, or, where the consumer has max_deliver, what workers and batches need: what a stop hands back counts as delivered."`
+}
+
+type declare struct {
+	Stream   *nats.Declare `yaml:"stream" doc:"The stream; it must exist without this."`
+	Consumer *consumer     `yaml:"consumer" doc:"Settings of the consumer; its defaults without this."`
+}
+
+type consumer struct {
+	Start         string        `yaml:"start" doc:"Where a new consumer begins: all; new, what comes after it was made; last, the newest message; last_per_subject; a sequence number; a time such as 2026-01-31T12:00:00Z; or an interval such as 2h before now. By default all."`
+	Filter        engine.Names  `yaml:"filter" doc:"Subjects to read, with * and >; all of the stream by default."`
+	AckWait       time.Duration `yaml:"ack_wait" check:"min=1s,max=24h" doc:"After this time without a sign of life a message is delivered again. The input gives a sign while a message is in flight. By default 30s."`
+	MaxDeliver    int           `yaml:"max_deliver" check:"min=1" doc:"How often a message is delivered at most; no limit by default, which is best: attempts are limited by on_failure, which loses nothing."`
+	MaxAckPending int           `yaml:"max_ack_pending" check:"min=1" doc:"The most messages that are delivered and not acknowledged; by default 1000."`
+	Replicas      int           `yaml:"replicas" check:"min=1,max=5" doc:"Servers of a cluster that keep the position; by default those of the stream."`
+}
+
+const usualPending = 1000 // of a consumer without max_ack_pending
+
+// CheckConfig reports what can't work.
+func (c *Config) CheckConfig(report func(path, message, remedy string)) {
+	c.Connect.CheckConfig(report)
+	if c.Stream == "" {
+		c.checkCore(report)
+		return
+	}
+	switch {
+	case len(c.Subject) > 0:
+		report("subject", "a stream is read by its consumer",
+			"remove `stream`, or write `declare: {consumer: {filter: …}}` instead of `subject`")
+	case c.QueueGroup != "":
+		report("queue_group", "all that name a consumer share its messages", "remove it")
+	case c.Consumer == "":
+		report("consumer", "required", "name a durable consumer; it is created with `declare: {consumer: {}}`")
+	}
+	for _, f := range []struct{ name, value string }{{"stream", c.Stream}, {"consumer", c.Consumer}} {
+		if problem := nats.CheckName(f.value); problem != "" && f.value != "" {
+			report(f.name, fmt.Sprintf("%q %s", f.value, problem), "correct it")
+		}
+	}
+	if d := c.Declare; d != nil {
+		if d.Stream != nil {
+			d.Stream.Check("declare.stream", report)
+		}
+		if d.Consumer != nil {
+			d.Consumer.check(report)
+		}
+	}
+}
+
+func (c *Config) checkCore(report func(path, message, remedy string)) {
+	if len(c.Subject) == 0 {
+		report("subject", "there is nothing to read", "write `subject`, or `stream` and `consumer`")
+	}
+	for _, s := range c.Subject {
+		if problem := nats.CheckSubject(s, true); problem != "" {
+			report("subject", fmt.Sprintf("%q %s", s, problem), "write a subject such as orders.*")
+		}
+	}
+	if problem := nats.CheckSubject(c.QueueGroup, false); problem != "" && c.QueueGroup != "" {
+		report("queue_group", problem, "write a name")
+	}
+	for _, f := range []struct {
+		name string
+		set  bool
+	}{{"consumer", c.Consumer != ""}, {"declare", c.Declare != nil}, {"prefetch", c.Prefetch > 0}} {
+		if f.set {
+			report(f.name, "is for a stream", "write `stream`, or remove it")
+		}
+	}
+}
+
+func (c *consumer) check(report func(path, message, remedy string)) {
+	for _, s := range c.Filter {
+		if problem := nats.CheckSubject(s, true); problem != "" {
+			report("declare.consumer.filter", fmt.Sprintf("%q %s", s, problem), "write a subject such as orders.*")
+		}
+	}
+	if err := c.begin(&jetstream.ConsumerConfig{}, time.Now()); err != nil {
+		report("declare.consumer.start", err.Error(),
+			"write all, new, last, last_per_subject, a number from 1 on, a time such as 2026-01-31T12:00:00Z, or an interval such as 2h")
+	}
+}
+
+// begin says where a new consumer begins.
+func (c *consumer) begin(to *jetstream.ConsumerConfig, now time.Time) error {
+	switch c.Start {
+	case "", "all":
+		return nil
+	case "new":
+		to.DeliverPolicy = jetstream.DeliverNewPolicy
+		return nil
+	case "last":
+		to.DeliverPolicy = jetstream.DeliverLastPolicy
+		return nil
+	case "last_per_subject":
+		to.DeliverPolicy = jetstream.DeliverLastPerSubjectPolicy
+		if len(c.Filter) == 0 {
+			to.FilterSubjects = []string{">"} // the server insists
+		}
+		return nil
+	}
+	if n, err := strconv.ParseUint(c.Start, 10, 63); err == nil && n > 0 {
+		to.DeliverPolicy, to.OptStartSeq = jetstream.DeliverByStartSequencePolicy, n
+		return nil
+	}
+	at, err := time.Parse(time.RFC3339, c.Start)
+	if d, e := time.ParseDuration(c.Start); err != nil && e == nil && d > 0 {
+		at, err = now.Add(-d), nil
+	}
+	if err != nil {
+		return fmt.Errorf("%q is not a place to start", c.Start)
+	}
+	at = at.UTC()
+	to.DeliverPolicy, to.OptStartTime = jetstream.DeliverByStartTimePolicy, &at
+	return nil
+}
+
+// config is that of a new consumer.
+func (c *consumer) config(name string, now time.Time) (to jetstream.ConsumerConfig, err error) {
+	to = jetstream.ConsumerConfig{Durable: name, AckPolicy: jetstream.AckExplicitPolicy, AckWait: c.AckWait,
+		MaxDeliver: cmp.Or(c.MaxDeliver, -1), MaxAckPending: c.MaxAckPending, Replicas: c.Replicas, FilterSubjects: c.Filter}
+	return to, c.begin(&to, now)
+}
+
+// Traits says that a stream takes back each message by itself, and that a subject has no memory.
+func (c Config) Traits() engine.Traits {
+	if c.Stream == "" {
+		return engine.Traits{TakesBack: engine.TakesNothing, Forgets: true}
+	}
+	t := engine.Traits{TakesBack: engine.TakesOne, Delays: longest, OrderBy: `meta("subject")`, HandsBack: c.Prefetch}
+	if c.Declare != nil {
+		own := consumer{}
+		if c.Declare.Consumer != nil {
+			own = *c.Declare.Consumer
+		}
+		t.Unsettled, t.DeliveryLimit = cmp.Or(own.MaxAckPending, usualPending), own.MaxDeliver
+	}
+	return t
+}
+
+// Words are what users of other systems write.
+func (c *Config) Words() map[string]string {
+	words := c.Connect.Words()
+	for word, remedy := range map[string]string{
+		"deliver": "write `declare: {consumer: {start: …}}`", "ack_wait": "write `declare: {consumer: {ack_wait: …}}`",
+		"max_ack_pending": "write `declare: {consumer: {max_ack_pending: …}}`", "prefetch_count": "write `prefetch`",
+		"create_if_not_exists": "write `declare: {consumer: {}}`", "nak_delay": "write `on_failure: {retry: …}`",
+		"start": "write `declare: {consumer: {start: …}}`", "filter": "write `declare: {consumer: {filter: …}}`",
+		"pending_limit": "write `buffer`",
+	} {
+		words[word] = remedy
+	}
+	return words
+}
+
+const about = `
+Reads subjects of NATS, or a stream of JetStream.
+
+With stream and consumer each message is acknowledged when it is settled, and delivered again
+after a crash. The last acknowledgement of a group is confirmed by the server, and
+with it those before; they are sent again until it is. While a message is in flight the server is told
+so, well within the consumer's ack_wait. A dead-lettered message is terminated, of which
+the server tells in an advisory. A message that is returned is delivered again after the interval of a
+retry, otherwise after 1s, 2s, 4s and so on. attempt() counts deliveries.
+
+Leave max_deliver unlimited: at its last delivery a message that is not settled, because of a crash
+or a stop, stays in the stream, and no consumer gets it. What returns to the stream then because it has failed for good is
+terminated and logged; retries that wait longer are made without another delivery.
+
+With order_by: meta("subject"), the messages of a subject go through in the order of the stream, as long as one
+instance reads the consumer. After a crash new messages wait until those come again that were out, which takes up
+to ack_wait. What goes back while others are in flight (then: return, or an ack_wait that passed while the server
+could not be reached) may come after later ones; max_ack_pending: 1 excludes that.
+
+Without a stream, messages of subject are delivered at most once: the server keeps none. What
+arrives faster than it is read, beyond buffer, is dropped; drops are counted, logged, and shown by
+/ready. Requests have reply as metadata: an output nats with subject: $(meta("reply")) answers.
+
+Metadata: subject; reply of a request; stream, consumer, sequence, delivery (the consumer's own number),
+deliveries (how often), pending (messages after it) and timestamp of a stream; and
+headers by their names, a list where one is there several times.
+
+    inputs:
+      orders: {nats: {url: "nats://localhost:4222", stream: ORDERS, consumer: shop}}
+    engine: {order_by: meta("subject")}
+`
+
+// longest is for how long a message may be delayed. It counts as one of max_ack_pending meanwhile.
+const longest = 24 * time.Hour
+
+func init() {
+	engine.Register(engine.Inputs, "nats", about, Config{Connect: nats.Defaults, Buffer: 64 << 20}, newInput)
+}

@@ -1,0 +1,293 @@
+// Package nats_kv is the cache `nats_kv`: it keeps values in a key-value bucket of JetStream, for all processes that
+// reach it. Start at [Config].
+package nats_kv //nolint:revive // as the component is called
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/queue/nats"
+	client "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Config configures the nats_kv cache.
+type Config struct {
+	nats.Connect `yaml:",inline"`
+	Bucket       string        `yaml:"bucket" check:"required,nonempty" doc:"Bucket with the values."`
+	Create       bool          `yaml:"create" doc:"Create the bucket if it is missing. One that exists stays as it is."`
+	TTL          time.Duration `yaml:"ttl" check:"min=1ms" doc:"How long a value is kept when its write gives no time; no limit by default."`
+	Replicas     int           `yaml:"replicas" check:"min=1,max=5" doc:"Servers of a cluster that keep a new bucket."`
+	Storage      string        `yaml:"storage" check:"oneof=file|memory" doc:"Where a new bucket is: file, or memory, which a restart of the server empties."`
+}
+
+// CheckConfig reports what can't work.
+func (c *Config) CheckConfig(report func(path, message, remedy string)) {
+	c.Connect.CheckConfig(report)
+	if c.Bucket != "" && strings.Trim(c.Bucket, letters) != "" {
+		report("bucket", fmt.Sprintf("%q is not the name of a bucket", c.Bucket), "write letters, digits, - and _")
+	}
+}
+
+const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_"
+
+// Words are what users of other systems write.
+func (c *Config) Words() map[string]string {
+	words := c.Connect.Words()
+	words["default_ttl"], words["history"] = "write `ttl`", "remove it: a new bucket keeps the last value of a key"
+	return words
+}
+
+const help = `
+Keeps values in a key-value bucket of NATS JetStream, over restarts and for all processes that reach it; so several can
+share a dedupe. Whether a value has expired is told by the clock of the process that asks; a server
+from NATS 2.11 on removes it, too.
+
+flowd creates the bucket, unless create is false. A bucket that exists may have a lifetime of its own (its TTL),
+after which its values are gone whatever is asked for. A key that has other bytes than letters, digits and
+- / _ = . is kept as = and its base64url.
+
+    processors:
+      - dedupe: {key: id, window: 24h, cache: seen}
+    resources:
+      caches:
+        seen: {nats_kv: {url: "nats://localhost:4222", bucket: seen}}
+`
+
+func init() {
+	engine.Register(engine.Caches, "nats_kv", help,
+		Config{Connect: nats.Defaults, Create: true, Replicas: 1, Storage: "file"},
+		func(c Config, env engine.Env) (engine.Cache, error) {
+			return &cache{Config: c, log: env.Log, name: env.Name}, nil
+		})
+}
+
+var (
+	_ engine.Opener = (*cache)(nil)
+	_ engine.Closer = (*cache)(nil)
+)
+
+type cache struct {
+	Config
+	log  *slog.Logger
+	name string
+
+	mu     sync.Mutex // guards the field below
+	opened *bucket    // nil: it was not reached yet
+}
+
+// bucket is an opened one.
+type bucket struct {
+	conn    *nats.Conn
+	pub     *nats.Publisher
+	stream  jetstream.Stream
+	prefix  string // of subjects
+	expires bool   // the server removes what is too old
+}
+
+// Open finds the bucket, or creates it. A server that can't be reached is waited for.
+func (c *cache) Open(ctx context.Context) error {
+	_, err := c.bucket(ctx)
+	if err != nil && engine.ErrorOf(err, engine.Transient).Class == engine.Transient {
+		c.log.Warn("the bucket can't be used yet", "bucket", c.Bucket, "err", err)
+		return nil
+	}
+	return err
+}
+
+// Close ends the connection.
+func (c *cache) Close(context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if b := c.opened; b != nil {
+		b.pub.Close()
+		b.conn.Close()
+		c.opened = nil
+	}
+	return nil
+}
+
+// bucket is the opened bucket.
+func (c *cache) bucket(ctx context.Context) (*bucket, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.opened != nil {
+		return c.opened, c.opened.conn.Down()
+	}
+	conn, err := c.Dial(ctx, c.log, cmp.Or(c.name, "flowd cache"))
+	if err != nil {
+		return nil, err
+	}
+	b := &bucket{conn: conn, prefix: "$KV." + c.Bucket + "."}
+	if b.stream, err = c.find(ctx, conn); err == nil {
+		b.expires = b.stream.CachedInfo().Config.AllowMsgTTL
+		b.pub, err = nats.NewPublisher(conn)
+	}
+	if err != nil {
+		conn.Close()
+		return nil, err
+	}
+	c.opened = b
+	return b, nil
+}
+
+// find finds the stream of the bucket, or creates it.
+func (c *cache) find(ctx context.Context, conn *nats.Conn) (jetstream.Stream, error) {
+	ctx, cancel := context.WithTimeout(ctx, conn.Timeout)
+	defer cancel()
+	_, err := conn.JS.KeyValue(ctx, c.Bucket)
+	if errors.Is(err, jetstream.ErrBucketNotFound) && c.Create {
+		err = c.create(ctx, conn)
+	}
+	switch {
+	case errors.Is(err, jetstream.ErrBucketNotFound):
+		return nil, engine.Errorf(engine.Permanent, "there is no bucket %s (create it, or remove `create: false`)", c.Bucket)
+	case err != nil:
+		return nil, nats.Explain(err, "find bucket "+c.Bucket)
+	}
+	s, err := conn.JS.Stream(ctx, "KV_"+c.Bucket)
+	return s, nats.Explain(err, "find bucket "+c.Bucket)
+}
+
+// marker is how long a server keeps a note that a value has gone.
+const marker = time.Minute
+
+// create creates the bucket, with lifetimes of its keys where the server has them.
+func (c *cache) create(ctx context.Context, conn *nats.Conn) error {
+	to := jetstream.KeyValueConfig{Bucket: c.Bucket, Replicas: c.Replicas, LimitMarkerTTL: marker}
+	if c.Storage == "memory" {
+		to.Storage = jetstream.MemoryStorage
+	}
+	_, err := conn.JS.CreateKeyValue(ctx, to)
+	if errors.Is(err, jetstream.ErrLimitMarkerTTLNotSupported) {
+		to.LimitMarkerTTL = 0
+		_, err = conn.JS.CreateKeyValue(ctx, to)
+	}
+	if errors.Is(err, jetstream.ErrBucketExists) { // made meanwhile
+		return nil
+	}
+	return err
+}
+
+// expiryHeader is when a value expires, in milliseconds since 1970.
+const expiryHeader = "Flowd-Expires"
+
+// subject is that of a key. Two keys never have the same.
+func (b *bucket) subject(key string) string {
+	if plain(key) {
+		return b.prefix + key
+	}
+	return b.prefix + "=" + base64.RawURLEncoding.EncodeToString([]byte(key))
+}
+
+func plain(key string) bool {
+	return key != "" && key[0] != '=' && strings.Trim(key, letters+"/=.") == "" && key[0] != '.' &&
+		key[len(key)-1] != '.' && !strings.Contains(key, "..")
+}
+
+// newest is the last value of a key, and its revision; ok is false when it is gone or too old.
+func (c *cache) newest(ctx context.Context, b *bucket, key string) (value []byte, revision uint64, ok bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, b.conn.Timeout)
+	defer cancel()
+	m, err := b.stream.GetLastMsgForSubject(ctx, b.subject(key))
+	if errors.Is(err, jetstream.ErrMsgNotFound) {
+		return nil, 0, false, nil
+	}
+	if err != nil {
+		return nil, 0, false, nats.Explain(err, "read bucket "+c.Bucket)
+	}
+	if m.Header.Get("KV-Operation") != "" || m.Header.Get("Nats-Marker-Reason") != "" {
+		return nil, m.Sequence, false, nil
+	}
+	if text := m.Header.Get(expiryHeader); text != "" {
+		at, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return nil, 0, false, engine.Errorf(engine.Permanent, "bucket %s: the header %s of a value is not a number",
+				c.Bucket, expiryHeader)
+		}
+		if time.Now().UnixMilli() >= at {
+			return nil, m.Sequence, false, nil
+		}
+	}
+	return m.Data, m.Sequence, true, nil
+}
+
+// write publishes what is to be the last value of a key.
+func (c *cache) write(ctx context.Context, b *bucket, key string, value []byte, ttl time.Duration,
+	more ...string) error {
+	m := &client.Msg{Subject: b.subject(key), Data: value, Header: client.Header{}}
+	if ttl > 0 {
+		m.Header[expiryHeader] = []string{strconv.FormatInt(time.Now().Add(ttl).UnixMilli(), 10)}
+		if b.expires {
+			m.Header["Nats-TTL"] = []string{strconv.Itoa(int(max(ttl, 0)/time.Second)+1) + "s"} // whole seconds
+		}
+	}
+	for i := 0; i < len(more); i += 2 {
+		m.Header[more[i]] = []string{more[i+1]}
+	}
+	ctx, cancel := context.WithTimeout(ctx, b.conn.Timeout)
+	defer cancel()
+	o := &nats.Outgoing{Msg: m}
+	b.pub.Publish(ctx, []*nats.Outgoing{o})
+	return o.Err
+}
+
+// Get reads a value.
+func (c *cache) Get(ctx context.Context, key string) ([]byte, bool, error) {
+	b, err := c.bucket(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	value, _, ok, err := c.newest(ctx, b, key)
+	return value, ok, err
+}
+
+// Set writes a value.
+func (c *cache) Set(ctx context.Context, key string, value []byte, ttl time.Duration) error {
+	b, err := c.bucket(ctx)
+	if err != nil {
+		return err
+	}
+	return c.write(ctx, b, key, value, cmp.Or(ttl, c.TTL))
+}
+
+// Add writes a value unless there is one, or in place of one that has expired.
+func (c *cache) Add(ctx context.Context, key string, value []byte, ttl time.Duration) (bool, error) {
+	b, err := c.bucket(ctx)
+	if err != nil {
+		return false, err
+	}
+	for revision := uint64(0); ; {
+		err := c.write(ctx, b, key, value, cmp.Or(ttl, c.TTL), "Nats-Expected-Last-Subject-Sequence",
+			strconv.FormatUint(revision, 10))
+		if !nats.WrongSequence(err) {
+			return err == nil, err
+		}
+		var ok bool
+		if _, revision, ok, err = c.newest(ctx, b, key); ok || err != nil {
+			return false, err
+		}
+	}
+}
+
+// Delete deletes a value.
+func (c *cache) Delete(ctx context.Context, key string) error {
+	b, err := c.bucket(ctx)
+	if err != nil {
+		return err
+	}
+	more := []string{"KV-Operation", "PURGE", "Nats-Rollup", "sub"}
+	if b.expires {
+		more = append(more, "Nats-TTL", marker.String())
+	}
+	return c.write(ctx, b, key, nil, 0, more...)
+}

@@ -1,0 +1,114 @@
+package embed
+
+import (
+	"crypto/subtle"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+)
+
+// Config is a server that components of this process share.
+type Config struct {
+	Dir    string // with its streams
+	Listen string // HOST:PORT for other processes; "": only this process connects
+	Token  string // of other processes
+	Sync   bool   // each message is on disk before it is confirmed
+}
+
+// shared is a server and how many use it.
+type shared struct {
+	*server.Server
+	conf Config
+	lock *os.File
+	uses int
+}
+
+var (
+	mu      sync.Mutex             // guards the map, and is held while a server starts or stops
+	running = map[string]*shared{} // by folder
+)
+
+// Use gives the server with a folder, which the first who uses it starts and the last
+// stops. owner names the process to others that want the folder.
+func Use(c Config, owner string) (s *server.Server, release func(), err error) {
+	if c.Dir, err = filepath.Abs(c.Dir); err != nil {
+		return nil, nil, err
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	r := running[c.Dir]
+	switch {
+	case r == nil:
+		if r, err = start(c, owner); err != nil {
+			return nil, nil, err
+		}
+		running[c.Dir] = r
+	case r.conf != c:
+		return nil, nil, fmt.Errorf("the server in %s runs in this process with other settings (write the same `embedded` wherever it is used)", c.Dir)
+	}
+	r.uses++
+	return r.Server, sync.OnceFunc(func() { leave(r) }), nil
+}
+
+func leave(r *shared) {
+	mu.Lock()
+	defer mu.Unlock()
+	if r.uses--; r.uses > 0 {
+		return
+	}
+	delete(running, r.conf.Dir)
+	Stop(r.Server)
+	r.lock.Close()
+}
+
+func start(c Config, owner string) (*shared, error) {
+	o := &server.Options{ServerName: "flowd", NoLog: true, NoSigs: true, DontListen: c.Listen == "",
+		JetStream: true, StoreDir: c.Dir, SyncAlways: c.Sync, SyncInterval: syncing,
+		CustomClientAuthentication: gate(c.Token)}
+	if c.Listen != "" {
+		host, text, err := net.SplitHostPort(c.Listen)
+		if err != nil {
+			return nil, err
+		}
+		o.Host = host
+		if o.Port, err = strconv.Atoi(text); err != nil || o.Port < 0 || o.Port > 65535 {
+			return nil, fmt.Errorf("%q is not a valid port", text)
+		}
+		if o.Port == 0 {
+			o.Port = server.RANDOM_PORT
+		}
+	}
+	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
+		return nil, err
+	}
+	lock, err := Lock(c.Dir, owner)
+	if err != nil {
+		return nil, err
+	}
+	s, err := Run(o)
+	if err != nil {
+		lock.Close()
+		return nil, err
+	}
+	return &shared{Server: s, conf: c, lock: lock}, nil
+}
+
+// syncing is how long a message may be in the memory of the system alone.
+const syncing = time.Second
+
+// gate admits this process, and others that have the token.
+type gate string
+
+// Check says whether a client may connect.
+func (g gate) Check(c server.ClientAuthentication) bool {
+	if a := c.RemoteAddress(); a != nil && a.Network() == "pipe" { // this process
+		return true
+	}
+	return g == "" || subtle.ConstantTimeCompare([]byte(c.GetOpts().Token), []byte(g)) == 1
+}

@@ -1,0 +1,112 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/schema"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+// Declare is a stream to create if it does not exist.
+type Declare struct {
+	Subjects  engine.Names  `yaml:"subjects" doc:"Subjects whose messages the stream keeps, with * for one part and > for all that follow; by default its own name."`
+	Retention string        `yaml:"retention" check:"oneof=limits|interest|work_queue" doc:"What it keeps: limits, everything up to its limits; interest, what a consumer has still to acknowledge; work_queue, what nobody has acknowledged. By default limits."`
+	Storage   string        `yaml:"storage" check:"oneof=file|memory" doc:"Where: file, or memory, which a restart of the server empties. By default file."`
+	Replicas  int           `yaml:"replicas" check:"min=1,max=5" doc:"Servers of a cluster that keep it; by default 1."`
+	MaxMsgs   int64         `yaml:"max_msgs" check:"min=1" doc:"The most messages; no limit by default."`
+	MaxBytes  schema.Size   `yaml:"max_bytes" check:"min=1" doc:"The most bytes; no limit by default."`
+	MaxAge    time.Duration `yaml:"max_age" check:"min=100ms" doc:"The greatest age of a message; no limit by default."`
+	Discard   string        `yaml:"discard" check:"oneof=old|new" doc:"What a full stream does: old, it forgets its oldest messages; new, it refuses more, and outputs wait. By default old."`
+	Dedupe    time.Duration `yaml:"dedupe" check:"min=100ms" doc:"For how long the stream remembers ids of messages; by default 2m."`
+}
+
+var retentions = map[string]jetstream.RetentionPolicy{"limits": jetstream.LimitsPolicy,
+	"interest": jetstream.InterestPolicy, "work_queue": jetstream.WorkQueuePolicy}
+
+// Check reports what can't work. at is the path of the section.
+func (d *Declare) Check(at string, report func(path, message, remedy string)) {
+	for _, s := range d.Subjects {
+		if problem := CheckSubject(s, true); problem != "" {
+			report(at+".subjects", fmt.Sprintf("%q %s", s, problem), "write a subject such as orders.>")
+		}
+	}
+	if d.Retention == "work_queue" && d.Discard == "old" && (d.MaxMsgs > 0 || d.MaxBytes > 0 || d.MaxAge > 0) {
+		report(at+".discard", "a full work queue would forget messages that nobody has read", "write `discard: new`")
+	}
+}
+
+func (d *Declare) config(name string) jetstream.StreamConfig {
+	c := jetstream.StreamConfig{Name: name, Subjects: d.Subjects, Retention: retentions[d.Retention],
+		Replicas: max(d.Replicas, 1), MaxMsgs: d.MaxMsgs, MaxBytes: int64(d.MaxBytes), MaxAge: d.MaxAge, Duplicates: d.Dedupe,
+		AllowDirect: true}
+	if len(c.Subjects) == 0 {
+		c.Subjects = []string{name}
+	}
+	if c.MaxMsgs == 0 {
+		c.MaxMsgs = -1
+	}
+	if c.MaxBytes == 0 {
+		c.MaxBytes = -1
+	}
+	if d.Storage == "memory" {
+		c.Storage = jetstream.MemoryStorage
+	}
+	if d.Discard == "new" || d.Discard == "" && d.Retention == "work_queue" {
+		c.Discard = jetstream.DiscardNew
+	}
+	return c
+}
+
+// Do creates the stream, or compares the one that there is: it is never changed.
+func (d *Declare) Do(ctx context.Context, c *Conn, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
+	defer cancel()
+	s, err := c.JS.Stream(ctx, name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		if _, err = c.JS.CreateStream(ctx, d.config(name)); err == nil {
+			return nil
+		}
+		if Code(err) != jetstream.JSErrCodeStreamNameInUse { // another has just created it
+			return Explain(err, "create stream "+name)
+		}
+		s, err = c.JS.Stream(ctx, name)
+	}
+	if err != nil {
+		return Explain(err, "look for stream "+name)
+	}
+	if other := d.differs(&s.CachedInfo().Config); other != "" {
+		return engine.Errorf(engine.Permanent, "stream %s was made with other settings: %s (change `declare` to match it, "+
+			"or the stream with `nats stream edit`)", name, other)
+	}
+	return nil
+}
+
+// differs says in which of the settings that are written a stream differs.
+func (d *Declare) differs(has *jetstream.StreamConfig) string {
+	want := d.config(has.Name)
+	var all []string
+	compare := func(written bool, name string, has, want any) {
+		if written && has != want {
+			all = append(all, fmt.Sprintf("%s is %v, not %v", name, has, want))
+		}
+	}
+	subjects := func(all []string) string {
+		return strings.Join(slices.Sorted(slices.Values(all)), " ")
+	}
+	compare(len(d.Subjects) > 0, "subjects", subjects(has.Subjects), subjects(want.Subjects))
+	compare(d.Retention != "", "retention", has.Retention, want.Retention)
+	compare(d.Storage != "", "storage", has.Storage, want.Storage)
+	compare(d.Replicas > 0, "replicas", has.Replicas, want.Replicas)
+	compare(d.MaxMsgs > 0, "max_msgs", has.MaxMsgs, want.MaxMsgs)
+	compare(d.MaxBytes > 0, "max_bytes", has.MaxBytes, want.MaxBytes)
+	compare(d.MaxAge > 0, "max_age", has.MaxAge, want.MaxAge)
+	compare(d.Discard != "", "discard", has.Discard, want.Discard)
+	compare(d.Dedupe > 0, "dedupe", has.Duplicates, want.Duplicates)
+	return strings.Join(all, ", ")
+}

@@ -1,0 +1,252 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/queue/nats"
+	client "github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+type output struct {
+	cfg     Config
+	log     *slog.Logger
+	name    string
+	subject string // the one to which all messages go; "": there are others
+
+	mu   sync.Mutex // guards the fields below
+	conn *nats.Conn // nil: it was not reached yet
+	pub  *nats.Publisher
+}
+
+var (
+	_ engine.Opener  = (*output)(nil)
+	_ engine.Closer  = (*output)(nil)
+	_ engine.Prober  = (*output)(nil)
+	_ engine.Traited = (*output)(nil)
+)
+
+func newOutput(c Config, env engine.Env) (engine.Output, error) {
+	o := &output{cfg: c, log: env.Log, name: strings.Trim(env.Pipeline+"."+env.Name, ".")}
+	o.subject, _ = c.Subject.Const()
+	return o, nil
+}
+
+// Traits says that a write waits for the answer of a server, for many messages as for one.
+func (o *output) Traits() engine.Traits { return engine.Traits{Bulk: true} }
+
+// Open connects. A server that can't be reached is not a mistake in the configuration: the first write tries again.
+func (o *output) Open(ctx context.Context) error {
+	_, _, err := o.ready(ctx)
+	if err != nil && engine.ErrorOf(err, engine.Transient).Class == engine.Transient {
+		o.log.Warn("the server can't be used yet", "err", err)
+		return nil
+	}
+	return err
+}
+
+// ready is the connection, which is made if there is none, and what publishes into streams.
+func (o *output) ready(ctx context.Context) (*nats.Conn, *nats.Publisher, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.conn != nil && !o.conn.IsClosed() {
+		return o.conn, o.pub, o.conn.Down()
+	}
+	conn, err := o.cfg.Dial(ctx, o.log, o.name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if o.cfg.Declare != nil {
+		err = o.cfg.Declare.Do(ctx, conn, o.cfg.Stream)
+	}
+	var pub *nats.Publisher
+	if err == nil && o.cfg.stored() {
+		pub, err = nats.NewPublisher(conn)
+	}
+	if err != nil {
+		conn.Close()
+		return nil, nil, err
+	}
+	o.conn, o.pub = conn, pub
+	return conn, pub, nil
+}
+
+// Close ends the connection. What is not confirmed by now has failed.
+func (o *output) Close(context.Context) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.conn == nil {
+		return nil
+	}
+	if o.pub != nil {
+		o.pub.Close()
+	}
+	o.conn.Close()
+	o.conn, o.pub = nil, nil
+	return nil
+}
+
+// Probe asks the server for a sign of life.
+func (o *output) Probe(ctx context.Context) error {
+	conn, _, err := o.ready(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := limited(ctx, conn)
+	defer cancel()
+	return nats.Explain(conn.FlushWithContext(ctx), "reach "+conn.Address)
+}
+
+// limited is ctx with a deadline.
+func limited(ctx context.Context, conn *nats.Conn) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(ctx, conn.Timeout)
+}
+
+// Write publishes the batch, and waits until all of it is confirmed, or has failed.
+func (o *output) Write(ctx context.Context, b *engine.Batch) error {
+	conn, pub, err := o.ready(ctx)
+	if err != nil {
+		return nats.Held(err)
+	}
+	ctx, cancel := limited(ctx, conn)
+	defer cancel()
+	msgs, out := make([]*engine.Message, 0, b.Len()), make([]nats.Outgoing, b.Len())
+	all := make([]*nats.Outgoing, 0, b.Len())
+	for m := range b.All() {
+		made, err := o.compose(m)
+		if err != nil {
+			m.Fail(err)
+			continue
+		}
+		one := &out[len(all)]
+		one.Msg = made
+		msgs, all = append(msgs, m), append(all, one)
+	}
+	switch {
+	case len(all) == 0:
+		return nil
+	case pub != nil:
+		pub.Publish(ctx, all)
+	default:
+		if err := o.publish(ctx, conn, all); err != nil {
+			return err
+		}
+	}
+	return o.conclude(ctx, conn, msgs, all)
+}
+
+// publish publishes messages that no stream confirms: the server has those before a flush that it answers.
+func (o *output) publish(ctx context.Context, conn *nats.Conn, all []*nats.Outgoing) error {
+	began := time.Now()
+	for _, out := range all {
+		out.Err = nats.Explain(conn.PublishMsg(out.Msg), "publish to "+out.Subject)
+	}
+	if err := conn.FlushWithContext(ctx); err != nil {
+		return nats.Explain(err, "publish")
+	}
+	denied := conn.Denied(ctx, began)
+	for _, out := range all {
+		if out.Err == nil && denied(out.Subject) {
+			out.Err = nats.Explain(client.ErrPermissionViolation, "publish to "+out.Subject)
+		}
+	}
+	return nil
+}
+
+// compose makes the message that is published.
+func (o *output) compose(m *engine.Message) (*client.Msg, error) {
+	out := &client.Msg{Subject: o.subject, Data: m.Bytes()}
+	var err error
+	if out.Subject == "" {
+		if out.Subject, err = o.cfg.Subject.Text(m); err != nil {
+			return nil, err
+		}
+		if problem := nats.CheckSubject(out.Subject, false); problem != "" {
+			return nil, engine.Errorf(engine.Rejected, "subject %.100q %s", out.Subject, problem)
+		}
+	}
+	out.Header = nats.Headers(m.Meta)
+	if m.Err() != nil {
+		out.Header = nats.Origin(out.Header, m.Meta)
+	}
+	set := func(name, value string) {
+		if out.Header == nil {
+			out.Header = client.Header{}
+		}
+		out.Header[name] = []string{value}
+	}
+	for name, t := range o.cfg.Headers.All() {
+		text, err := t.Text(m)
+		if err != nil {
+			return nil, err
+		}
+		if strings.ContainsAny(text, "\r\n") {
+			return nil, engine.Errorf(engine.Rejected, "header %s would have a line break in it", name)
+		}
+		set(name, text)
+	}
+	if o.cfg.Stream != "" {
+		set("Nats-Expected-Stream", o.cfg.Stream)
+	}
+	if o.cfg.DedupeID.IsZero() {
+		return out, nil
+	}
+	v, err := o.cfg.DedupeID.Eval(m)
+	if err != nil {
+		return nil, err
+	}
+	if id := nats.Text(v); id != "" {
+		if strings.ContainsAny(id, "\r\n") {
+			return nil, engine.Errorf(engine.Rejected, "dedupe_id would have a line break in it")
+		}
+		set("Nats-Msg-Id", id)
+	}
+	return out, nil
+}
+
+// conclude gives each message that has failed its error. The error of the output is returned.
+func (o *output) conclude(ctx context.Context, conn *nats.Conn, msgs []*engine.Message, all []*nats.Outgoing) error {
+	var held error
+	for i, out := range all {
+		if out.Err == nil {
+			msgs[i].Done()
+			continue
+		}
+		err := o.judge(ctx, conn, out.Err)
+		if engine.ErrorOf(err, engine.Transient).HoldsOutput() {
+			held = err
+			continue
+		}
+		msgs[i].Fail(err)
+	}
+	return held
+}
+
+// judge says whether a message is to blame, or all would fail.
+func (o *output) judge(ctx context.Context, conn *nats.Conn, err error) error {
+	switch noStream := errors.Is(err, nats.ErrNoStream); {
+	case nats.Full(err):
+		return nats.Held(err)
+	case noStream && o.subject == "":
+		if _, e := conn.JS.AccountInfo(ctx); e != nil {
+			return nats.Held(nats.Explain(e, "ask whether there is JetStream"))
+		}
+		return nats.Rejected(err)
+	case noStream, nats.WrongStream(err) && o.subject != "":
+		return nats.Held(err)
+	case errors.Is(err, client.ErrPermissionViolation) && o.subject == "":
+		return nats.Rejected(err)
+	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
+		return nats.Held(err)
+	}
+	return err
+}
