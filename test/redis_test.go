@@ -107,6 +107,7 @@ func (r *redisRelaying) whole() {
 	})
 	r.Signal(syscall.SIGTERM)
 	r.Wait().Want(r.T, 0)
+	redistest.Until(r.T, func() error { return r.c.Exists(r.Context(), r.out).Err() }) // its node may be another by now
 	seen := make([]int, r.n)
 	for _, text := range r.all() {
 		var i int
