@@ -34,12 +34,12 @@ func redisRelay(t *testing.T, kind, server string, c redis.UniversalClient, n in
 	r := &redisRelaying{T: t, c: c, kind: kind, in: "in{a}", out: "out{b}", n: n, dir: t.TempDir()}
 	r.text = fmt.Sprintf(`
 inputs:
-  in: {redis_%s: {%s, key: %s, %s consumer: me, claim_after: 2s, timeout: 2s}}
+  in: {redis_%s: {%s, key: "%s", %s consumer: me, claim_after: 2s, timeout: 2s}}
 batchers:
   all: {batch: {size: 100, timeout: 5ms}, output: out}
 outputs:
   out:
-    redis_%[1]s: {%[2]s, key: %[5]s, timeout: 2s}
+    redis_%[1]s: {%[2]s, key: "%[5]s", timeout: 2s}
     concurrency: 2
 engine: {rate_limit: {messages: 200, per: 50ms}, on_failure: {retry: {max_attempts: 0, intervals: [50ms]}}}
 `, kind, server, r.in, group, r.out)
@@ -280,6 +280,9 @@ func TestRedisCluster(t *testing.T) {
 		return nil
 	})
 	nodes[0].Stop()
+	now := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{nodes[1].Address, nodes[3].Address}, Protocol: 2})
+	defer now.Close()
+	r.c = now // the library is slow to learn that a node is gone
 	r.whole()
 }
 

@@ -25,6 +25,7 @@ func redisRelay(args []string) error {
 	if err := c.XGroupCreate(ctx, in, "bench", "0").Err(); err != nil {
 		return err
 	}
+	work := context.WithoutCancel(ctx) // what was read is finished
 	for ctx.Err() == nil {
 		streams, err := c.XReadGroup(ctx, &redis.XReadGroupArgs{Group: "bench", Consumer: "one", Streams: []string{in, ">"},
 			Count: 1000, Block: 100 * time.Millisecond}).Result()
@@ -45,13 +46,13 @@ func redisRelay(args []string) error {
 			if err != nil {
 				return err
 			}
-			pipe.XAdd(ctx, &redis.XAddArgs{Stream: out, Values: []any{"payload", body}})
+			pipe.XAdd(work, &redis.XAddArgs{Stream: out, Values: []any{"payload", body}})
 			ids = append(ids, e.ID)
 		}
-		if _, err := pipe.Exec(ctx); err != nil {
+		if _, err := pipe.Exec(work); err != nil {
 			return err
 		}
-		if err := c.XAck(ctx, in, "bench", ids...).Err(); err != nil {
+		if err := c.XAck(work, in, "bench", ids...).Err(); err != nil {
 			return err
 		}
 	}

@@ -110,7 +110,17 @@ func (c *Client) Ask(ctx context.Context, key int, args ...any) (any, error) {
 func (c *Client) Wait(ctx context.Context, key int, args ...any) (any, error) {
 	cmd := Cmd(ctx, key, args...)
 	_ = c.Process(ctx, cmd)
+	c.moved(ctx, cmd.Err())
 	return cmd.Result()
+}
+
+// moved has the client ask a cluster again where its slots are when a node can't be reached: a replica may have taken
+// its place, and the library asks by itself only every ten seconds.
+func (c *Client) moved(ctx context.Context, err error) {
+	cluster, ok := c.UniversalClient.(*goredis.ClusterClient)
+	if _, answered := errors.AsType[goredis.Error](err); ok && err != nil && !answered && ctx.Err() == nil {
+		cluster.ReloadState(ctx)
+	}
 }
 
 // Send carries out commands in one pipeline; each has its own error then.
@@ -125,6 +135,7 @@ func (c *Client) Send(ctx context.Context, cmds []*goredis.Cmd) {
 		_ = pipe.Process(ctx, cmd)
 	}
 	_, err := pipe.Exec(ctx)
+	c.moved(ctx, err)
 	for _, cmd := range cmds {
 		// The library does not note on commands that the login of a new connection was refused: they have no answer then,
 		// which an answer of nothing is not.

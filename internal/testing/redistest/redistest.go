@@ -251,8 +251,11 @@ func Cluster(t testing.TB) (n Nodes) {
 	t.Helper()
 	const slots = 16384
 	ctx := t.Context()
-	for range 4 {
-		n = append(n, Own(t, "--cluster-enabled", "yes", "--cluster-node-timeout", "1000", "--cluster-replica-validity-factor", "0"))
+	ports, err := daemon.Ports(4) // by default they are 10000 above the others, which may be too many, or taken
+	given(t, err)
+	for _, port := range ports {
+		n = append(n, Own(t, "--cluster-enabled", "yes", "--cluster-port", port, "--cluster-node-timeout", "1000",
+			"--cluster-replica-validity-factor", "0"))
 	}
 	for i, r := range n {
 		c := Client(t, r.URL())
@@ -263,7 +266,7 @@ func Cluster(t testing.TB) (n Nodes) {
 		}
 		c.Do(ctx, "cluster", "set-config-epoch", i+1)
 		host, port, _ := net.SplitHostPort(n[0].Address)
-		if err := c.ClusterMeet(ctx, host, port).Err(); err != nil && i > 0 {
+		if err := c.Do(ctx, "cluster", "meet", host, port, ports[0]).Err(); err != nil && i > 0 {
 			t.Fatal(err)
 		}
 	}
