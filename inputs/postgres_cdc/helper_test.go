@@ -176,5 +176,5 @@ func shorts(t *testing.T, bodies []string) (all []string) {
 }
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/flowd-io/flowd/internal/testing/daemon.(*output).read"))
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/flowd-io/flowd/internal/testing/daemon.(*Process).wait"))
 }
