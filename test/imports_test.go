@@ -107,7 +107,7 @@ var inside = map[string]string{
 	"internal/objects/s3":    "inputs/s3 outputs/s3",
 	"internal/openfiles":     "outputs/file",
 	"internal/parquet":       "processors/archive processors/decode processors/encode",
-	"internal/pgoutput":      "inputs/postgres_cdc",
+	"internal/pgoutput":      "inputs/postgres_cdc test/bench",
 	"internal/pipe":          "inputs/pipe outputs/pipe",
 	"internal/pipetest":      "cmd/flowd/cli",
 	"internal/pool":          "internal/pool/hub internal/pool/wire internal/pool/worker processors/pool",
@@ -132,7 +132,7 @@ var inside = map[string]string{
 	"internal/testing/debian":      "internal/testing/brokertest internal/testing/mariadbtest internal/testing/pgtest",
 	"internal/testing/fakes3":      "test/bench",
 	"internal/testing/mariadbtest": "internal/testing/sqltest",
-	"internal/testing/pgtest":      "internal/testing/sqltest",
+	"internal/testing/pgtest":      "internal/testing/sqltest test/bench",
 	"internal/testing/fakesqs":     "test/bench",
 	"internal/testing/faults":      "internal/testing/fakeazure internal/testing/fakegcs",
 	"internal/timing": "" +

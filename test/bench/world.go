@@ -34,9 +34,10 @@ type world struct {
 	checked  int           // messages that are all checked
 	log      io.Writer     // what is being done
 
-	broker  *brokertest.Broker // started by the first row that needs it
-	cluster *cluster           // the same
-	wrong   []string           // answers that were wrong, and programs that failed
+	broker   *brokertest.Broker // started by the first row that needs it
+	cluster  *cluster           // the same
+	postgres string             // the same; its URL
+	wrong    []string           // answers that were wrong, and programs that failed
 }
 
 // peers are searched on PATH.
