@@ -150,6 +150,9 @@ func sqlRead(args []string) error {
 	return err
 }
 
+// settling is how often contestants tell the server what is settled.
+const settling = 100 * time.Millisecond
+
 // cdc counts the changes of the slot and publication args[1] at args[0], as documents, until it is told to end.
 func cdc(args []string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
@@ -209,7 +212,7 @@ func cdc(args []string) error {
 			if err := conn.Frontend().Flush(); err != nil {
 				return err
 			}
-			told, next = settled, now.Add(committing)
+			told, next = settled, now.Add(settling)
 		}
 	}
 }

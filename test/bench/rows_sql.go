@@ -199,7 +199,9 @@ func changes(w *world, r *row, c *contestant, n int, _ bool) (s sample, err erro
 	if err := t.QueryRow(w.ctx, "SELECT pg_current_wal_insert_lsn()").Scan(&end); err != nil {
 		return s, err
 	}
-	p, err := w.start(c.command, w.reach(t), nil, nil)
+	vars := w.reach(t)
+	vars["settling"] = settling.String()
+	p, err := w.start(c.command, vars, nil, nil)
 	if err != nil {
 		return s, err
 	}

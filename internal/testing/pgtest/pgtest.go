@@ -55,7 +55,23 @@ func Server(t testing.TB) *Postgres {
 // postgresql.conf, such as "max_slot_wal_keep_size=1MB".
 func Own(t testing.TB, settings ...string) *Postgres {
 	t.Helper()
-	n, err := start(daemon.Keep{}, settings...)
+	return alone(t, nil, settings...)
+}
+
+// Cramped is [Own] whose tablespace small has room for 2 MiB, after which its disk is full. It is mounted for the server
+// alone, which takes root: where that is refused, the test is skipped.
+func Cramped(t testing.TB) *Postgres {
+	t.Helper()
+	const mounted = "mkdir disk && mount -t tmpfs -o size=2m,uid=65534,gid=65534,mode=0700 tmpfs disk && " +
+		`exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"`
+	p := alone(t, []string{"unshare", "--mount", "sh", "-c", mounted, "sh"})
+	p.Exec(t, "", "CREATE TABLESPACE small LOCATION '"+filepath.Join(p.node.Home, "disk")+"'")
+	return p
+}
+
+func alone(t testing.TB, below []string, settings ...string) *Postgres {
+	t.Helper()
+	n, err := start(daemon.Keep{}, below, settings...)
 	p := given(t, n.postgres(), err)
 	t.Cleanup(n.process.End)
 	return p
@@ -75,7 +91,7 @@ func given(t testing.TB, p *Postgres, err error) *Postgres {
 func find() (*Postgres, error) {
 	address := os.Getenv(Variable)
 	if address == "" {
-		n, err := daemon.Share("postgres", func(k daemon.Keep) (*node, error) { return start(k) }, (*node).address)
+		n, err := daemon.Share("postgres", func(k daemon.Keep) (*node, error) { return start(k, nil) }, (*node).address)
 		return n.postgres(), err
 	}
 	u, err := url.Parse(address)
@@ -85,8 +101,9 @@ func find() (*Postgres, error) {
 	return &Postgres{url: u}, nil
 }
 
-// start makes a cluster and starts it on a free port.
-func start(keep daemon.Keep, settings ...string) (*node, error) {
+// start makes a cluster and starts it on a free port, below a command that becomes the server, if there is one: that is
+// run as root.
+func start(keep daemon.Keep, below []string, settings ...string) (*node, error) {
 	if err := installed(); err != nil {
 		return nil, err
 	}
@@ -108,8 +125,8 @@ func start(keep daemon.Keep, settings ...string) (*node, error) {
 		return nil, err
 	}
 	n.process, err = daemon.Start(daemon.Server{
-		Command: append([]string{filepath.Join(programs, "postgres")}, n.arguments(settings)...),
-		Home:    home, Nobody: true, Address: n.address(), Keep: keep,
+		Command: append(append(below, filepath.Join(programs, "postgres")), n.arguments(settings)...),
+		Home:    home, Nobody: below == nil, Address: n.address(), Keep: keep,
 		Quit: `kill -QUIT $(head -n 1 data/postmaster.pid)`,
 	})
 	if err != nil {
