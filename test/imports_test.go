@@ -116,7 +116,7 @@ var inside = map[string]string{
 	"internal/objects/s3":    "inputs/s3 outputs/s3",
 	"internal/openfiles":     "outputs/file",
 	"internal/parquet":       "internal/formats",
-	"internal/pgoutput":      "inputs/postgres_cdc",
+	"internal/pgoutput":      "inputs/postgres_cdc test/bench",
 	"internal/pipe":          "inputs/pipe outputs/pipe",
 	"internal/pipetest":      "cmd/flowd/cli",
 	"internal/pool":          "internal/pool/hub internal/pool/wire internal/pool/worker processors/pool",
@@ -154,7 +154,7 @@ var inside = map[string]string{
 	"internal/testing/faults":      "internal/testing/fakeazure internal/testing/fakegcs",
 	"internal/testing/mariadbtest": "internal/testing/sqltest",
 	"internal/testing/mqtttest":    "test/bench",
-	"internal/testing/pgtest":      "internal/testing/sqltest",
+	"internal/testing/pgtest":      "internal/testing/sqltest test/bench",
 	"internal/testing/redistest":   "test/bench",
 	"internal/timing": "" +
 		"inputs/generate inputs/mqtt inputs/poll inputs/sql inputs/sqs internal/objects internal/objects/azure " +

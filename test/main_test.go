@@ -51,7 +51,7 @@ func buildAndRun(m *testing.M) (int, error) {
 	}
 	return 0, goleak.Find(
 		// RabbitMQ lives as long as the tests.
-		goleak.IgnoreAnyFunction("github.com/flowd-io/flowd/internal/testing/daemon.(*output).read"),
+		goleak.IgnoreAnyFunction("github.com/flowd-io/flowd/internal/testing/daemon.(*Process).wait"),
 	)
 }
 

@@ -105,7 +105,7 @@ engine: {workers: 4, max_in_flight: {messages: 30}, timeout: 2h, drain: {timeout
 
 // TestPollFindsRabbitMQQueues is TestPollFindsSQSQueues for RabbitMQ.
 func TestPollFindsRabbitMQQueues(t *testing.T) {
-	b := brokertest.Own(t)
+	b := brokertest.Managed(t)
 	base, ch := b.Name(), b.Channel(t)
 	declare := func(name string, args amqp091.Table) string {
 		if _, err := ch.QueueDeclare(name, true, false, false, false, args); err != nil {

@@ -117,7 +117,7 @@ func TestQueueOnRabbitMQ(t *testing.T) {
 }
 
 func TestQueueLsOnRabbitMQ(t *testing.T) {
-	b := brokertest.Own(t)
+	b := brokertest.Managed(t)
 	onRabbitMQ(t, b)
 	dead := b.Queue(t, nil)
 	q := b.Queue(t, amqp091.Table{"x-dead-letter-exchange": "", "x-dead-letter-routing-key": dead})
@@ -262,7 +262,7 @@ func thousands(n int) string {
 }
 
 func TestQueueErrorsOfRabbitMQ(t *testing.T) {
-	b := brokertest.Own(t)
+	b := brokertest.Managed(t)
 	onRabbitMQ(t, b)
 	q := b.Queue(t, nil)
 	b.Send(t, q, "a")

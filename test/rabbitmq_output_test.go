@@ -68,7 +68,7 @@ func TestRabbitMQOutput(t *testing.T) {
 // TestRabbitMQMessagesFailSingly has one bad message among good ones, in ways that the
 // broker reports differently.
 func TestRabbitMQMessagesFailSingly(t *testing.T) {
-	b := brokertest.Own(t)
+	b := brokertest.Managed(t)
 	q := b.Queue(t, nil)
 	full := b.Queue(t, amqp091.Table{"x-max-length": int64(1), "x-overflow": "reject-publish"})
 	b.Send(t, full, "it is full")

@@ -317,7 +317,7 @@ func TestRabbitMQQueueDeleted(t *testing.T) {
 
 // TestRabbitMQPermissions starts with a user who may not publish, and then may.
 func TestRabbitMQPermissions(t *testing.T) {
-	b := brokertest.Own(t)
+	b := brokertest.Managed(t)
 	address := b.User(t, "", "", ".*")
 	u, err := url.Parse(address)
 	if err != nil {

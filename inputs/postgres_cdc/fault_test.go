@@ -361,7 +361,9 @@ func TestOneChangeThatWaits(t *testing.T) {
 		}
 		return nil
 	}}
-	r := start(t, d.config(), sink)
+	out := sink.Output()
+	out.Retry = &engine.Retry{Backoff: 10 * time.Millisecond, MaxBackoff: 50 * time.Millisecond} // until it is open
+	r := startTo(t, d.config(), sink, out)
 	r.ready()
 	before := d.exec(t, `SELECT pg_current_wal_lsn()`)
 	d.insert(t, 1, 50)

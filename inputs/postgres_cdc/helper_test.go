@@ -67,12 +67,18 @@ type reader struct {
 // start starts a pipeline that keeps the order of rows.
 func start(t *testing.T, cfg Config, sink *enginetest.Sink) *reader {
 	t.Helper()
+	return startTo(t, cfg, sink, sink.Output())
+}
+
+// startTo is start with more of an output than its sink.
+func startTo(t *testing.T, cfg Config, sink *enginetest.Sink, out engine.OutputSpec) *reader {
+	t.Helper()
 	r := &reader{t: t, sink: sink, done: make(chan struct{})}
 	log := slog.New(slog.NewTextHandler(&r.log, nil))
 	use := engine.Use(func(env engine.Env) (engine.Input, error) { return newInput(cfg, env) })
 	use.Config = cfg
 	p := &engine.Pipeline{Name: "test", Inputs: enginetest.Named("in", engine.InputSpec{Use: use}),
-		Outputs: enginetest.Named("out", sink.Output()), Engine: engine.EngineSpec{Workers: 1,
+		Outputs: enginetest.Named("out", out), Engine: engine.EngineSpec{Workers: 1,
 			Restart: engine.Restart{Backoff: 10 * time.Millisecond, MaxBackoff: 50 * time.Millisecond}}}
 	p.Engine.MaxInFlight.Messages, p.Engine.MaxInFlight.Bytes = 1000, 4<<20
 	plan, problems := runtime.Build(p, runtime.Options{Log: log, Shared: &engine.Shared{}})
@@ -176,5 +182,5 @@ func shorts(t *testing.T, bodies []string) (all []string) {
 }
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/flowd-io/flowd/internal/testing/daemon.(*output).read"))
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("github.com/flowd-io/flowd/internal/testing/daemon.(*Process).wait"))
 }

@@ -308,7 +308,7 @@ func TestAStreamBeginsWhereItIsAskedTo(t *testing.T) {
 }
 
 func TestRestartsDeadLetterNothingOfAQueueWithADeliveryLimit(t *testing.T) {
-	b := brokertest.Own(t)
+	b := brokertest.Managed(t)
 	limit := amqp091.Table{"x-queue-type": "quorum", "x-dead-letter-exchange": "", "x-delivery-limit": int64(2)}
 	plain := amqp091.Table{"x-queue-type": "quorum", "x-dead-letter-exchange": ""}
 	management := fmt.Sprintf(`, "management": %q`, b.Management)
@@ -469,7 +469,7 @@ func TestDeclare(t *testing.T) {
 }
 
 func TestOpenSaysWhatIsWrong(t *testing.T) {
-	b := brokertest.Own(t)
+	b := brokertest.Managed(t)
 	q := b.Queue(t, nil)
 	nobody := b.User(t, "", "", "")
 	tests := []struct {

@@ -25,7 +25,7 @@ func matching(t *testing.T, url, queue, more string) *pattern {
 }
 
 func TestQueuesByPattern(t *testing.T) {
-	b := brokertest.Own(t)
+	b := brokertest.Managed(t)
 	base := b.Name()
 	made := b.Channel(t)
 	declare := func(name string, exclusive bool, args amqp091.Table) string {
@@ -81,7 +81,7 @@ func readsOne(t *testing.T, in *input) {
 }
 
 func TestAListThatIsRefusedSaysWhatToDo(t *testing.T) {
-	b := brokertest.Own(t)
+	b := brokertest.Managed(t)
 	plain := b.User(t, ".*", ".*", ".*")
 	manage := strings.Replace(b.Management, "guest:guest@", "", 1)
 	tests := []struct {

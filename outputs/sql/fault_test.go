@@ -72,6 +72,52 @@ func TestAMissingTableHoldsUntilItIsThere(t *testing.T) {
 	}
 }
 
+// Nobody is to blame for a disk that is full: all wait until there is room.
+func TestAFullDiskHoldsUntilThereIsRoom(t *testing.T) {
+	tests := map[string]struct {
+		dsn             func(t *testing.T) string
+		table, filler   string
+		fill, room, say string
+	}{
+		"postgres": {func(t *testing.T) string { return pgtest.Cramped(t).URL("") },
+			"CREATE TABLE t (id int PRIMARY KEY, n int) TABLESPACE small", "CREATE TABLE filler (pad text) TABLESPACE small",
+			"INSERT INTO filler VALUES (repeat('x', 1000))", "DROP TABLE filler", "No space left on device (SQLSTATE 53100)"},
+		// A table in memory is full as a disk is, and says so with the same number.
+		"mariadb": {func(t *testing.T) string { return sqltest.Database(t, "mariadb") + "&max_heap_table_size=16384" },
+			"CREATE TABLE t (id int PRIMARY KEY, n int) ENGINE=MEMORY", "SELECT 1",
+			"INSERT INTO t (id) SELECT 1000 + count(*) FROM t", "DELETE FROM t", "is full (error 1114"},
+	}
+	for driver, tt := range tests {
+		t.Run(driver, func(t *testing.T) {
+			t.Parallel()
+			dsn := tt.dsn(t)
+			conn := sqltest.Connect(t, driver, dsn, tt.table, tt.filler)
+			for full := false; !full; {
+				_, err := conn.Exec(t.Context(), tt.fill, nil)
+				full = err != nil
+			}
+			o := opened(t, driver, dsn, plain)
+			b := enginetest.Batch(`{"id":1,"n":1}`, `{"id":2,"n":1}`)
+			err := o.Write(t.Context(), b)
+			if c, holds := class(err); c != engine.Transient || !holds || !strings.Contains(err.Error(), tt.say) {
+				t.Errorf("got %v of class %s, holds %t; want %q", err, c, holds, tt.say)
+			}
+			for m := range b.All() {
+				if m.Err() != nil {
+					t.Errorf("a message is to blame: %v", m.Err())
+				}
+			}
+			sqltest.Exec(t, conn, tt.room)
+			if failed, errs := write(t, o, `{"id":1,"n":1}`, `{"id":2,"n":1}`); failed != nil {
+				t.Errorf("failed: %v", errs)
+			}
+			if got := sqltest.Rows(t, conn, "SELECT id FROM t ORDER BY id"); len(got) != 2 {
+				t.Errorf("rows %q, want two", got)
+			}
+		})
+	}
+}
+
 // Nobody is to blame for a lock: the whole write is tried again, and nothing of it is there before.
 func TestALockEndsWithTheDeadline(t *testing.T) {
 	for _, driver := range sqltest.Drivers {

@@ -35,13 +35,14 @@ type world struct {
 	checked  int           // messages that are all checked
 	log      io.Writer     // what is being done
 
-	broker  *brokertest.Broker // started by the first row that needs it
-	cluster *cluster           // the same
-	redis   string             // its URL; the same
-	serial  int                // of its streams
-	mqtt    *mqtttest.Server   // the same
-	nats    *jetStreams        // the same
-	wrong   []string           // answers that were wrong, and programs that failed
+	broker   *brokertest.Broker // started by the first row that needs it
+	cluster  *cluster           // the same
+	redis    string             // its URL; the same
+	serial   int                // of its streams
+	postgres string             // its URL; the same
+	mqtt     *mqtttest.Server   // the same
+	nats     *jetStreams        // the same
+	wrong    []string           // answers that were wrong, and programs that failed
 }
 
 // peers are searched on PATH.

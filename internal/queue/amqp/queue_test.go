@@ -130,7 +130,7 @@ func TestQueueWriterSendsAgainAsItWas(t *testing.T) {
 }
 
 func TestQueueList(t *testing.T) {
-	b := brokertest.Own(t)
+	b := brokertest.Managed(t)
 	dead := b.Queue(t, nil)
 	q := b.Queue(t, amqp091.Table{"x-queue-type": "quorum", "x-dead-letter-exchange": "",
 		"x-dead-letter-routing-key": dead})

@@ -20,46 +20,68 @@ import (
 // all permissions.
 const Variable = "FLOWD_TEST_RABBITMQ"
 
-// Broker is a RabbitMQ for tests. Tests of one binary share it, so each uses its own names.
+// Broker is a RabbitMQ for tests. Tests of all binaries share it, so each uses its own names.
 type Broker struct {
 	URL        string // AMQP, with user and password
 	Management string // URL of the HTTP interface, "" where it is not known
 	node       *node  // nil: not ours
 }
 
-// node is a RabbitMQ that this test binary has started.
+// node is a RabbitMQ that a test binary has started.
 type node struct {
-	name, home string
-	env        []string
+	Name, Home       string
+	Env              []string
+	AMQP, Management string // addresses
 }
 
 var (
-	once   sync.Once
-	broker *Broker
-	errNo  error // why there is none
+	shared = sync.OnceValues(find)
+	own    = sync.OnceValues(func() (*Broker, error) {
+		n, err := start(daemon.Keep{})
+		return n.broker(), err
+	})
 )
 
 // RabbitMQ is a broker for the test, or the test is skipped, which stderr says, too.
 //
-// It is the one that the environment names, else a private node that is started
-// with the first call and dies with the test binary. Where Debian's package is not
-// installed, root installs it.
+// It is the one that the environment names, else a node that is started with the first call and ends with the go
+// command that runs the tests: see [daemon.Share]. Where Debian's package is not installed, root installs it.
 func RabbitMQ(t testing.TB) *Broker {
 	t.Helper()
-	once.Do(func() { broker, errNo = find() })
-	if errNo != nil {
-		why := fmt.Sprintf("no RabbitMQ to test with: %v (set %s=amqp://user:password@host, or install rabbitmq-server)", errNo, Variable)
+	return given(t, shared)
+}
+
+// Managed is the broker of [RabbitMQ] for tests that need its management interface, and no more of that than what has
+// names of their own.
+func Managed(t testing.TB) *Broker {
+	t.Helper()
+	return ours(t, shared)
+}
+
+// Own is a node of this binary alone, for tests that stop it, or disturb what all its clients do.
+func Own(t testing.TB) *Broker {
+	t.Helper()
+	if os.Getenv(Variable) != "" {
+		return ours(t, shared)
+	}
+	return ours(t, own)
+}
+
+func given(t testing.TB, find func() (*Broker, error)) *Broker {
+	t.Helper()
+	b, err := find()
+	if err != nil {
+		why := fmt.Sprintf("no RabbitMQ to test with: %v (set %s=amqp://user:password@host, or install rabbitmq-server)",
+			err, Variable)
 		fmt.Fprintf(os.Stderr, "SKIPPED %s: %s\n", t.Name(), why)
 		t.Skip(why)
 	}
-	return broker
+	return b
 }
 
-// Own is RabbitMQ for tests that stop the node or close connections of others:
-// they need one that no one else uses.
-func Own(t testing.TB) *Broker {
+func ours(t testing.TB, find func() (*Broker, error)) *Broker {
 	t.Helper()
-	b := RabbitMQ(t)
+	b := given(t, find)
 	if b.node == nil {
 		t.Skipf("%s is set: a broker of others is not stopped", Variable)
 	}
@@ -76,15 +98,23 @@ func find() (*Broker, error) {
 		}
 		return &Broker{URL: address}, nil
 	}
+	n, err := daemon.Share("rabbitmq", start, func(n *node) string { return n.AMQP })
+	return n.broker(), err
+}
+
+func (n *node) broker() *Broker {
+	if n == nil {
+		return nil
+	}
+	return &Broker{URL: "amqp://guest:guest@" + n.AMQP, Management: "http://guest:guest@" + n.Management, node: n}
+}
+
+// start starts a node on free ports and waits until it listens.
+func start(keep daemon.Keep) (*node, error) {
 	script, err := installed()
 	if err != nil {
 		return nil, err
 	}
-	return start(script)
-}
-
-// start starts a node on free ports and waits until it listens.
-func start(script string) (*Broker, error) {
 	home, err := daemon.Home("rabbitmq", false)
 	if err != nil {
 		return nil, err
@@ -94,11 +124,13 @@ func start(script string) (*Broker, error) {
 		return nil, err
 	}
 	amqp, management, dist, epmd := ports[0], ports[1], ports[2], ports[3]
-	n := &node{name: "flowd" + amqp + "@localhost", home: home}
-	n.env = []string{
+	const host = "127.0.0.1"
+	n := &node{Name: "flowd" + amqp + "@localhost", Home: home,
+		AMQP: net.JoinHostPort(host, amqp), Management: net.JoinHostPort(host, management)}
+	n.Env = []string{
 		"RUNNING_UNDER_SYSTEMD=true", // the script becomes the node, with no process in between
 		"HOME=" + home, "ERL_EPMD_PORT=" + epmd, "ERL_EPMD_ADDRESS=127.0.0.1",
-		"RABBITMQ_NODENAME=" + n.name,
+		"RABBITMQ_NODENAME=" + n.Name,
 		"RABBITMQ_NODE_PORT=" + amqp,
 		"RABBITMQ_NODE_IP_ADDRESS=127.0.0.1",
 		"RABBITMQ_DIST_PORT=" + dist,
@@ -122,9 +154,8 @@ func start(script string) (*Broker, error) {
 			return nil, err
 		}
 	}
-	address := net.JoinHostPort("127.0.0.1", amqp)
 	_, err = daemon.Start(daemon.Server{Command: []string{"sh", "-c", withEpmd, "sh", script},
-		Env: n.env, Home: home, Address: address})
+		Env: n.Env, Home: home, Address: n.AMQP, Keep: keep})
 	if err != nil {
 		return nil, err
 	}
@@ -132,8 +163,7 @@ func start(script string) (*Broker, error) {
 	if out, err := n.run("rabbitmqctl", "await_startup"); err != nil {
 		return nil, fmt.Errorf("await_startup: %w: %s", err, out)
 	}
-	return &Broker{URL: "amqp://guest:guest@" + address, Management: "http://guest:guest@127.0.0.1:" + management,
-		node: n}, nil
+	return n, nil
 }
 
 // withEpmd starts epmd, too, in the group of the node, otherwise it would stay.
@@ -162,8 +192,8 @@ func (n *node) run(command string, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), daemon.Starting)
 	defer cancel()
 	// The wrappers in sbin would become another user.
-	cmd := exec.CommandContext(ctx, filepath.Join(scripts, command), append([]string{"-n", n.name}, args...)...)
-	cmd.Env, cmd.Dir = append(os.Environ(), n.env...), n.home
+	cmd := exec.CommandContext(ctx, filepath.Join(scripts, command), append([]string{"-n", n.Name}, args...)...)
+	cmd.Env, cmd.Dir = append(os.Environ(), n.Env...), n.Home
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -40,7 +41,7 @@ var names atomic.Int64
 
 // Name is a name that nothing else in the broker has.
 func (b *Broker) Name() string {
-	return fmt.Sprintf("flowd.test.%d.%d", time.Now().UnixNano(), names.Add(1))
+	return fmt.Sprintf("flowd.test.%d.%d.%d", os.Getpid(), time.Now().UnixNano(), names.Add(1))
 }
 
 // Queue makes a durable queue and deletes it when the test ends.
@@ -148,7 +149,7 @@ func (b *Broker) Ready(t testing.TB, queue string) int {
 	return q.Messages
 }
 
-// API calls the management interface, only of [Own], and reads its answer into v
+// API calls the management interface, only of [Managed] and [Own], and reads its answer into v
 // unless that is nil.
 func (b *Broker) API(t testing.TB, method, path string, body string, v any) {
 	t.Helper()

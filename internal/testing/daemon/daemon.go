@@ -2,6 +2,7 @@
 package daemon
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net"
@@ -23,12 +24,14 @@ type Server struct {
 	Address string   // where it listens on TCP when it is ready
 	Quit    string   // shell commands that end it; kill -KILL $server if empty
 	Nobody  bool     // it refuses to run as root, and runs as nobody then: see [Nobody]
+	Keep    Keep     // how long it lives; as long as the test binary if zero
 }
 
-// Process is a server that dies with the test binary.
+// Process is a server that has been started.
 type Process struct {
-	output *output
-	life   io.Closer // the keeper's stdin
+	output *os.File      // what it prints; it has no name, so it is gone with its last user
+	ended  chan struct{} // closed when the server is gone with its files
+	life   io.Closer     // the keeper's stdin
 }
 
 // running are all that have been started: the collector would close the stdin of a keeper that nothing refers to.
@@ -38,13 +41,24 @@ var running struct {
 }
 
 // keeper runs the server in its own process group until its stdin ends, which happens when the test binary is gone,
-// however it went; then it ends the server, removes its files and kills what else is in the group.
+// however it went, or, with a file of [Share], until the go command is gone or the server is; then it ends the server,
+// removes its files and kills what else is in the group.
 const keeper = `
-quit=$1
-shift
+quit=$1 go=$2 since=$3 file=$4
+shift 4
 "$@" </dev/null &
 server=$!
-cat >/dev/null
+lives() {
+	read -r stat <"/proc/$go/stat" || return
+	set -- ${stat##*") "}
+	[ "$1" != Z ] && [ "${20}" = "$since" ]
+}
+if [ -z "$file" ]; then
+	cat >/dev/null
+else
+	while kill -0 $server && lives; do sleep 1; done 2>/dev/null
+	rm -f "$file"
+fi
 exec >/dev/null 2>&1
 eval "$quit"
 wait $server
@@ -58,17 +72,24 @@ func Start(s Server) (*Process, error) {
 	if quit == "" {
 		quit = "kill -KILL $server"
 	}
-	cmd := exec.Command("sh", append([]string{"-c", keeper, "sh", quit}, s.Command...)...)
+	args := []string{"-c", keeper, "sh", quit, strconv.Itoa(s.Keep.pid), s.Keep.since, s.Keep.file}
+	cmd := exec.Command("sh", append(args, s.Command...)...)
 	cmd.Env, cmd.Dir = append(append(os.Environ(), "HOME="+s.Home), s.Env...), s.Home
 	cmd.SysProcAttr = ownGroup(s.Nobody)
-	p := &Process{output: &output{ended: make(chan struct{})}}
-	r, err := cmd.StdoutPipe()
+	// A pipe would kill a server that prints after the test binary has ended.
+	output, err := os.CreateTemp("", "flowd-output")
 	if err != nil {
 		return nil, err
 	}
-	cmd.Stderr = cmd.Stdout
-	if p.life, err = cmd.StdinPipe(); err != nil { // other children do not inherit it
+	if err := os.Remove(output.Name()); err != nil {
 		return nil, err
+	}
+	p := &Process{output: output, ended: make(chan struct{})}
+	cmd.Stdout, cmd.Stderr = output, output
+	if s.Keep.file == "" {
+		if p.life, err = cmd.StdinPipe(); err != nil { // other children do not inherit it
+			return nil, err
+		}
 	}
 	if err := cmd.Start(); err != nil {
 		return nil, err
@@ -76,8 +97,13 @@ func Start(s Server) (*Process, error) {
 	running.Lock()
 	running.all = append(running.all, p)
 	running.Unlock()
-	go p.output.read(r)
+	go p.wait(cmd)
 	return p, p.listens(s.Address)
+}
+
+func (p *Process) wait(cmd *exec.Cmd) {
+	defer close(p.ended)
+	_ = cmd.Wait() // it is killed: by itself
 }
 
 // listens waits until the server takes connections.
@@ -89,12 +115,19 @@ func (p *Process) listens(address string) error {
 		}
 		select {
 		case <-tick.C:
-		case <-p.output.ended:
-			return fmt.Errorf("the server ended: %s", p.output)
+		case <-p.ended:
+			return fmt.Errorf("the server ended: %s", p.said())
 		case <-late:
-			return fmt.Errorf("the server does not listen after %v: %s", Starting, p.output)
+			return fmt.Errorf("the server does not listen after %v: %s", Starting, p.said())
 		}
 	}
+}
+
+// said is the beginning of what the server has printed.
+func (p *Process) said() []byte {
+	text := make([]byte, 64<<10)
+	n, _ := p.output.ReadAt(text, 0)
+	return bytes.TrimSpace(text[:n])
 }
 
 // Listens says whether something takes connections at an address.
@@ -129,8 +162,8 @@ func Ports(n int) (ports []string, err error) {
 	return ports, nil
 }
 
-// End ends the server and waits until it is gone.
+// End ends a server that is not shared, and waits until it is gone.
 func (p *Process) End() {
 	p.life.Close()
-	<-p.output.ended
+	<-p.ended
 }

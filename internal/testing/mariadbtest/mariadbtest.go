@@ -37,8 +37,9 @@ var (
 )
 
 // Database is a fresh database of the shared server, as a DSN; it is dropped at the end of the test. The server is the
-// one that the environment names, else a private one that is started with the first call and dies with the test binary.
-// Where Debian's package is not installed, root installs it; else the test is skipped, which stderr says, too.
+// one that the environment names, else one that is started with the first call and ends with the go command that runs the
+// tests: see [daemon.Share]. Where Debian's package is not installed, root installs it; else the test is skipped, which
+// stderr says, too.
 func Database(t testing.TB) string {
 	t.Helper()
 	once.Do(func() { root, errNo = find() })
@@ -95,23 +96,29 @@ func find() (*mysql.Config, error) {
 	if dsn := os.Getenv(Variable); dsn != "" {
 		return mysql.ParseDSN(dsn)
 	}
-	if err := debian.Install("mariadb-server", program); err != nil {
+	address, err := daemon.Share("mariadb", start, func(address string) string { return address })
+	if err != nil {
 		return nil, err
 	}
-	return start()
+	cfg := mysql.NewConfig()
+	cfg.User, cfg.Net, cfg.Addr, cfg.Timeout = "root", "tcp", address, 10*time.Second
+	return cfg, nil
 }
 
 // start makes a data directory and starts a server on a free port.
-func start() (*mysql.Config, error) {
+func start(keep daemon.Keep) (address string, err error) {
+	if err := debian.Install("mariadb-server", program); err != nil {
+		return "", err
+	}
 	home, err := daemon.Home("mariadb", true)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
 	ports, err := daemon.Ports(1)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	address := net.JoinHostPort("127.0.0.1", ports[0])
+	address = net.JoinHostPort("127.0.0.1", ports[0])
 	settings := []string{"--no-defaults", "--datadir=" + filepath.Join(home, "data")}
 	if os.Geteuid() == 0 {
 		settings = append(settings, "--user=nobody")
@@ -121,18 +128,13 @@ func start() (*mysql.Config, error) {
 	made := exec.CommandContext(ctx, install, append(settings, "--auth-root-authentication-method=normal",
 		"--skip-test-db")...)
 	if said, err := made.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("%s: %w: %s", install, err, said)
+		return "", fmt.Errorf("%s: %w: %s", install, err, said)
 	}
 	_, err = daemon.Start(daemon.Server{
 		Command: append([]string{program}, append(settings, "--bind-address=127.0.0.1", "--port="+ports[0],
 			"--socket="+filepath.Join(home, "socket"), "--pid-file="+filepath.Join(home, "pid"), "--skip-name-resolve",
 			"--innodb-buffer-pool-size=32M", "--innodb-flush-log-at-trx-commit=0", "--character-set-server=utf8mb4")...),
-		Home: home, Address: address,
+		Home: home, Address: address, Keep: keep,
 	})
-	if err != nil {
-		return nil, err
-	}
-	cfg := mysql.NewConfig()
-	cfg.User, cfg.Net, cfg.Addr, cfg.Timeout = "root", "tcp", address, 10*time.Second
-	return cfg, nil
+	return address, err
 }

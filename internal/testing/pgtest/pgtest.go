@@ -22,16 +22,16 @@ import (
 // Variable names a PostgreSQL to use instead of a private one, as a URL of a superuser and of a database that exists.
 const Variable = "FLOWD_TEST_POSTGRES"
 
-// Postgres is a server for tests, with logical replication. Tests of one binary share it, so each has its own database.
+// Postgres is a server for tests, with logical replication. Tests of all binaries share it, so each has its own database.
 type Postgres struct {
 	url  *url.URL
 	node *node // nil: not ours
 }
 
-// node is a PostgreSQL that this test binary has started.
+// node is a PostgreSQL that a test binary has started.
 type node struct {
-	home, port string
-	process    *daemon.Process
+	Home, Port string
+	process    *daemon.Process // nil if it was another one
 }
 
 var (
@@ -43,8 +43,8 @@ var (
 
 // Server is a PostgreSQL for the test, or the test is skipped, which stderr says, too.
 //
-// It is the one that the environment names, else a private one that is started with the first call and dies with the
-// test binary. Where Debian's package is not installed, root installs it.
+// It is the one that the environment names, else one that is started with the first call and ends with the go command
+// that runs the tests: see [daemon.Share]. Where Debian's package is not installed, root installs it.
 func Server(t testing.TB) *Postgres {
 	t.Helper()
 	once.Do(func() { server, errNo = find() })
@@ -55,9 +55,25 @@ func Server(t testing.TB) *Postgres {
 // postgresql.conf, such as "max_slot_wal_keep_size=1MB".
 func Own(t testing.TB, settings ...string) *Postgres {
 	t.Helper()
-	p, err := start(settings)
-	p = given(t, p, err)
-	t.Cleanup(p.node.process.End)
+	return alone(t, nil, settings...)
+}
+
+// Cramped is [Own] whose tablespace small has room for 2 MiB, after which its disk is full. It is mounted for the server
+// alone, which takes root: where that is refused, the test is skipped.
+func Cramped(t testing.TB) *Postgres {
+	t.Helper()
+	const mounted = "mkdir disk && mount -t tmpfs -o size=2m,uid=65534,gid=65534,mode=0700 tmpfs disk && " +
+		`exec setpriv --reuid=65534 --regid=65534 --clear-groups "$@"`
+	p := alone(t, []string{"unshare", "--mount", "sh", "-c", mounted, "sh"})
+	p.Exec(t, "", "CREATE TABLESPACE small LOCATION '"+filepath.Join(p.node.Home, "disk")+"'")
+	return p
+}
+
+func alone(t testing.TB, below []string, settings ...string) *Postgres {
+	t.Helper()
+	n, err := start(daemon.Keep{}, below, settings...)
+	p := given(t, n.postgres(), err)
+	t.Cleanup(n.process.End)
 	return p
 }
 
@@ -75,7 +91,8 @@ func given(t testing.TB, p *Postgres, err error) *Postgres {
 func find() (*Postgres, error) {
 	address := os.Getenv(Variable)
 	if address == "" {
-		return start(nil)
+		n, err := daemon.Share("postgres", func(k daemon.Keep) (*node, error) { return start(k, nil) }, (*node).address)
+		return n.postgres(), err
 	}
 	u, err := url.Parse(address)
 	if err != nil || !strings.HasPrefix(u.Scheme, "postgres") {
@@ -84,8 +101,9 @@ func find() (*Postgres, error) {
 	return &Postgres{url: u}, nil
 }
 
-// start makes a cluster and starts it on a free port.
-func start(settings []string) (*Postgres, error) {
+// start makes a cluster and starts it on a free port, below a command that becomes the server, if there is one: that is
+// run as root.
+func start(keep daemon.Keep, below []string, settings ...string) (*node, error) {
 	if err := installed(); err != nil {
 		return nil, err
 	}
@@ -97,7 +115,7 @@ func start(settings []string) (*Postgres, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &node{home: home, port: ports[0]}
+	n := &node{Home: home, Port: ports[0]}
 	password := filepath.Join(home, "password")
 	if err := os.WriteFile(password, []byte("flowd\n"), 0o644); err != nil { //nolint:gosec // its reader is someone else
 		return nil, err
@@ -107,33 +125,39 @@ func start(settings []string) (*Postgres, error) {
 		return nil, err
 	}
 	n.process, err = daemon.Start(daemon.Server{
-		Command: append([]string{filepath.Join(programs, "postgres")}, n.arguments(settings)...),
-		Home:    home, Nobody: true, Address: n.address(),
+		Command: append(append(below, filepath.Join(programs, "postgres")), n.arguments(settings)...),
+		Home:    home, Nobody: below == nil, Address: n.address(), Keep: keep,
 		Quit: `kill -QUIT $(head -n 1 data/postmaster.pid)`,
 	})
 	if err != nil {
 		return nil, err
 	}
-	p := &Postgres{node: n, url: &url.URL{Scheme: "postgres", User: url.UserPassword("flowd", "flowd"), Host: n.address()}}
-	return p, p.ready()
+	return n, n.ready()
 }
 
-func (n *node) address() string { return net.JoinHostPort("127.0.0.1", n.port) }
+func (n *node) postgres() *Postgres {
+	if n == nil {
+		return nil
+	}
+	return &Postgres{node: n, url: &url.URL{Scheme: "postgres", User: url.UserPassword("flowd", "flowd"), Host: n.address()}}
+}
+
+func (n *node) address() string { return net.JoinHostPort("127.0.0.1", n.Port) }
 
 func (n *node) arguments(settings []string) []string {
-	all := []string{"-D", "data", "-p", n.port, "-h", "127.0.0.1", "-k", ""}
-	for _, s := range append([]string{"fsync=off", "wal_level=logical", "max_replication_slots=20", "max_wal_senders=20",
-		"shared_buffers=16MB", "max_connections=60"}, settings...) {
+	all := []string{"-D", "data", "-p", n.Port, "-h", "127.0.0.1", "-k", ""}
+	for _, s := range append([]string{"fsync=off", "wal_level=logical", "max_replication_slots=100", "max_wal_senders=100",
+		"shared_buffers=16MB", "max_connections=300"}, settings...) {
 		all = append(all, "-c", s)
 	}
 	return all
 }
 
 // ready waits until the server answers: it listens before that.
-func (p *Postgres) ready() error {
+func (n *node) ready() error {
 	var err error
 	for late := time.Now().Add(daemon.Starting); time.Now().Before(late); time.Sleep(20 * time.Millisecond) {
-		if err = p.node.run("pg_isready", "-h", "127.0.0.1", "-p", p.node.port); err == nil {
+		if err = n.run("pg_isready", "-h", "127.0.0.1", "-p", n.Port); err == nil {
 			return nil
 		}
 	}
@@ -145,7 +169,7 @@ func (n *node) run(program string, args ...string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), daemon.Starting)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, filepath.Join(programs, program), args...)
-	cmd.Env, cmd.Dir = append(os.Environ(), "HOME="+n.home), n.home
+	cmd.Env, cmd.Dir = append(os.Environ(), "HOME="+n.Home), n.Home
 	unprivileged(cmd)
 	said, err := os.CreateTemp("", "flowd-postgres") // a pipe would stay open as long as a server that it starts
 	if err != nil {
