@@ -16,6 +16,7 @@ type Config struct {
 	Topics        Topics        `yaml:"topics" check:"required,nonempty" doc:"What to subscribe to: a filter such as plant/+/state or plant/#, a list of them, or a map of filters and their QoS."`
 	QoS           int           `yaml:"qos" check:"min=0,max=2" doc:"Quality of service of filters that have none of their own. 1 and 2: messages are acknowledged when they are settled; 0: what is in flight at a crash is lost."`
 	Share         string        `yaml:"share" doc:"Group that shares the subscriptions: each message goes to one of its members. Short for filters $share/GROUP/FILTER; only in version 5."`
+	AtMostOnce    bool          `yaml:"at_most_once" doc:"That messages may be lost is meant, with qos 0 or session_expiry 0s; without it lint warns."`
 	CleanStart    bool          `yaml:"clean_start" doc:"Begin with a new session when flowd starts. What the server has kept for this client is thrown away, and so are subscriptions of earlier configurations."`
 	SessionExpiry time.Duration `yaml:"session_expiry" check:"min=0s" doc:"How long the server keeps the session, and with it messages for this client, when it is not connected. 0s: not at all; what was not settled is then lost with the connection. In version 3.1.1 the server decides how long."`
 	Retained      string        `yaml:"retained" check:"oneof=new|always|never" doc:"Whether to read messages that the server retains: when a filter is new to the session; always, also after each start and each lost connection; or never."`
@@ -109,6 +110,9 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 		report("client_id", "without a client_id the server can't keep messages for this client",
 			"name this client, and no other, or write `qos: 0`, or `session_expiry: 0s`")
 	}
+	if c.AtMostOnce && c.acknowledges() {
+		report("at_most_once", "messages are acknowledged when they are settled", "remove it, or write `qos: 0`")
+	}
 	if c.SessionExpiry%time.Second != 0 {
 		report("session_expiry", "has a fraction of a second", "write whole seconds: MQTT counts in seconds")
 	}
@@ -152,6 +156,7 @@ func (c Config) Traits() engine.Traits {
 	if c.acknowledges() {
 		t.TakesBack = engine.TakesPosition
 	}
+	t.Forgets = !c.acknowledges() && !c.AtMostOnce
 	if !c.shares() {
 		t.OrderBy = `meta("topic")`
 	}

@@ -19,6 +19,7 @@ type Config struct {
 	nats.Connect `yaml:",inline"`
 	Subject      engine.Names `yaml:"subject" doc:"Subject to subscribe to, or a list, with * for one part and > for all that follow. Messages are delivered at most once: those that arrive while nobody listens, or are lost in a crash, are gone. stream reads them at least once."`
 	QueueGroup   string       `yaml:"queue_group" doc:"Of all subscribers of a subject that name the same group, one gets each message."`
+	AtMostOnce   bool         `yaml:"at_most_once" doc:"That messages of subject may be lost is meant; without it lint warns."`
 	Buffer       schema.Size  `yaml:"buffer" check:"min=64KiB,max=1GiB" doc:"Bytes of messages of subject that may wait to be read. What arrives beyond that is dropped, counted and logged."`
 	Stream       string       `yaml:"stream" doc:"Stream of JetStream to read. Messages are acknowledged when they are settled."`
 	Consumer     string       `yaml:"consumer" doc:"Durable consumer of the stream: it keeps the position. All that name it share the messages."`
@@ -55,6 +56,8 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 			"remove `stream`, or write `declare: {consumer: {filter: …}}` instead of `subject`")
 	case c.QueueGroup != "":
 		report("queue_group", "all that name a consumer share its messages", "remove it")
+	case c.AtMostOnce:
+		report("at_most_once", "a stream keeps its messages", "remove it")
 	case c.Consumer == "":
 		report("consumer", "required", "name a durable consumer; it is created with `declare: {consumer: {}}`")
 	}
@@ -151,7 +154,7 @@ func (c *consumer) config(name string, now time.Time) (to jetstream.ConsumerConf
 // Traits says that a stream takes back each message by itself, and that a subject has no memory.
 func (c Config) Traits() engine.Traits {
 	if c.Stream == "" {
-		return engine.Traits{TakesBack: engine.TakesNothing, Forgets: true}
+		return engine.Traits{TakesBack: engine.TakesNothing, Forgets: !c.AtMostOnce}
 	}
 	t := engine.Traits{TakesBack: engine.TakesOne, Delays: longest, OrderBy: `meta("subject")`, HandsBack: c.Prefetch}
 	if c.Declare != nil {

@@ -20,7 +20,7 @@ type Config struct {
 	redis.Connect `yaml:",inline"`
 	Channels      engine.Names `yaml:"channels" doc:"Channels to subscribe to."`
 	Patterns      engine.Names `yaml:"patterns" doc:"Patterns of channels to subscribe to: news.* has * for any text, ? for one character, [ab] for one of these. A message that several match comes several times."`
-	AtMostOnce    bool         `yaml:"at_most_once" doc:"Say that messages may be lost; without it lint warns."`
+	AtMostOnce    bool         `yaml:"at_most_once" doc:"That messages may be lost is meant; without it lint warns."`
 	Buffer        schema.Size  `yaml:"buffer" check:"min=1KiB,max=1GiB" doc:"Bytes of messages that wait for the pipeline: those that come when there are more are dropped, and counted in the log."`
 }
 
@@ -48,7 +48,7 @@ func (c *Config) Words() map[string]string {
 
 // Traits says that Redis forgets a message as soon as it is sent.
 func (c Config) Traits() engine.Traits {
-	return engine.Traits{TakesBack: engine.TakesNothing, AcksEarly: !c.AtMostOnce}
+	return engine.Traits{TakesBack: engine.TakesNothing, Forgets: !c.AtMostOnce}
 }
 
 const about = `

@@ -159,9 +159,9 @@ func (r *rules) exposed() {
 				Remedy:  "remove it if every message counts"})
 		}
 		if t.Forgets {
-			r.warn(c, "subject", schema.Problem{Code: "at-most-once",
+			r.warn(c, "", schema.Problem{Code: "at-most-once",
 				Message: "messages are delivered at most once: the source keeps none, so that what arrives while nothing reads, or is lost in a crash, is gone",
-				Remedy:  "read a source that keeps messages, such as a stream, if every message counts"})
+				Remedy:  "write `at_most_once: true` if that is meant, or read a source that keeps messages, such as a stream"})
 		}
 		if t.Exposed {
 			r.warn(c, "listen", schema.Problem{Code: "open-listener",
