@@ -17,6 +17,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/flowd-io/flowd/internal/testing/fakeazure"
+	"github.com/flowd-io/flowd/internal/testing/fakegcs"
 	"github.com/flowd-io/flowd/internal/testing/fakes3"
 )
 
@@ -34,65 +36,95 @@ func gzipped(t *testing.T, text string) string {
 	return b.String()
 }
 
+// stores are the object stores, each with the fields of its components.
+var stores = map[string]func(t *testing.T) store{
+	"s3": func(t *testing.T) store {
+		s := fakes3.Start(t)
+		s.Page = 3
+		return store{s.Fields(), func(key, body string) { s.Put(t, key, body) }, func() []string { return s.Keys(t) }}
+	},
+	"gcs": func(t *testing.T) store {
+		s := fakegcs.Start(t)
+		s.Page = 3
+		return store{fmt.Sprintf("bucket: bucket, endpoint: %q, anonymous: true", s.URL), s.Put, s.Keys}
+	},
+	"azure_blob": func(t *testing.T) store {
+		s := fakeazure.Start(t)
+		s.Page = 3
+		return store{fmt.Sprintf("account: account, container: container, endpoint: %q, account_key: %q", s.URL, azuriteKey),
+			s.Put, s.Keys}
+	},
+}
+
+type store struct {
+	fields string
+	put    func(key, body string)
+	keys   func() []string
+}
+
 // TestAReaderOfObjectsThatIsKilledLosesNothing kills flowd again and again: together, the
 // lives have written each line, few of them twice, and in the end all objects are done.
 func TestAReaderOfObjectsThatIsKilledLosesNothing(t *testing.T) {
 	t.Parallel()
-	const files, each, lives = 8, 20_000, 5
-	s := fakes3.Start(t)
-	s.Page = 3
-	for i := range files {
-		var text strings.Builder
-		for n := range each {
-			fmt.Fprintf(&text, "object %d line %d %s\n", i, n, strings.Repeat("x", 50))
-		}
-		if i%2 == 0 {
-			s.Put(t, fmt.Sprintf("in/%d.log", i), text.String())
-		} else {
-			s.Put(t, fmt.Sprintf("in/%d.log.gz", i), gzipped(t, text.String()))
-		}
-	}
-	dir := t.TempDir()
-	config := write(t, dir, "p.yaml", `
+	const files, each, lives = 8, 8_000, 4
+	for kind, open := range stores {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			s := open(t)
+			for i := range files {
+				var text strings.Builder
+				for n := range each {
+					fmt.Fprintf(&text, "object %d line %d %s\n", i, n, strings.Repeat("x", 50))
+				}
+				if i%2 == 0 {
+					s.put(fmt.Sprintf("in/%d.log", i), text.String())
+				} else {
+					s.put(fmt.Sprintf("in/%d.log.gz", i), gzipped(t, text.String()))
+				}
+			}
+			dir := t.TempDir()
+			config := write(t, dir, "p.yaml", `
 inputs:
-  in: {s3: {`+s.Fields()+`, prefix: in/, checkpoint: cp, after: {move: done/}}}
+  in: {`+kind+`: {`+s.fields+`, prefix: in/, checkpoint: cp, after: {move: done/}}}
 outputs:
   out: {stdout: {}}
 `)
-	seen, times := map[string]bool{}, 0
-	take := func(text string) {
-		for line := range strings.Lines(text) {
-			if whole, ok := strings.CutSuffix(line, "\n"); ok { // the last one may be cut off
-				seen[whole] = true
-				times++
+			seen, times := map[string]bool{}, 0
+			take := func(text string) {
+				for line := range strings.Lines(text) {
+					if whole, ok := strings.CutSuffix(line, "\n"); ok { // the last one may be cut off
+						seen[whole] = true
+						times++
+					}
+				}
 			}
-		}
-	}
-	for range lives {
-		p := start(t, dir, "-c", config)
-		for range files * each / (lives + 2) {
-			take(p.Line() + "\n")
-		}
-		p.Signal(syscall.SIGKILL)
-		take(p.Wait().Stdout)
-	}
-	last := flowd(t, dir, "", "-c", config)
-	last.Want(t, 0)
-	take(last.Stdout)
-	if len(seen) != files*each {
-		t.Errorf("%d lines arrived, want %d", len(seen), files*each)
-	}
-	if times > files*each*2 {
-		t.Errorf("%d lines were written for %d: nothing was resumed", times, files*each)
-	}
-	for _, key := range s.Keys(t) {
-		if !strings.HasPrefix(key, "done/") {
-			t.Errorf("%s was read and not moved", key)
-		}
-	}
-	again := flowd(t, dir, "", "-c", config)
-	if again.Want(t, 0); again.Stdout != "" {
-		t.Errorf("all was read, and %d bytes came again", len(again.Stdout))
+			for range lives {
+				p := start(t, dir, "-c", config)
+				for range files * each / (lives + 2) {
+					take(p.Line() + "\n")
+				}
+				p.Signal(syscall.SIGKILL)
+				take(p.Wait().Stdout)
+			}
+			last := flowd(t, dir, "", "-c", config)
+			last.Want(t, 0)
+			take(last.Stdout)
+			if len(seen) != files*each {
+				t.Errorf("%d lines arrived, want %d", len(seen), files*each)
+			}
+			if times > files*each*2 {
+				t.Errorf("%d lines were written for %d: nothing was resumed", times, files*each)
+			}
+			for _, key := range s.keys() {
+				if !strings.HasPrefix(key, "done/") {
+					t.Errorf("%s was read and not moved", key)
+				}
+			}
+			again := flowd(t, dir, "", "-c", config)
+			if again.Want(t, 0); again.Stdout != "" {
+				t.Errorf("all was read, and %d bytes came again", len(again.Stdout))
+			}
+		})
 	}
 }
 
@@ -111,19 +143,8 @@ func gateway(t *testing.T) (dir, fields string, client *s3.Client) {
 	address := free.Addr().String()
 	free.Close()
 	dir = t.TempDir()
-	server := exec.CommandContext(
-		t.Context(),
-		program,
-		"--access",
-		"test",
-		"--secret",
-		"testtest",
-		"--port",
-		address,
-		"--quiet",
-		"posix",
-		dir,
-	)
+	server := exec.CommandContext(t.Context(),
+		program, "--access", "test", "--secret", "testtest", "--port", address, "--quiet", "posix", dir)
 	var out bytes.Buffer
 	server.Stdout, server.Stderr = &out, &out
 	if err := server.Start(); err != nil {
