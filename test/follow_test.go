@@ -19,6 +19,7 @@ outputs:
 // TestAFollowerThatIsKilledLosesNothing kills flowd again and again while lines
 // are appended and files are rotated: together, the lives have written each line.
 func TestAFollowerThatIsKilledLosesNothing(t *testing.T) {
+	t.Parallel()
 	const lives, each = 6, 4000
 	dir := t.TempDir()
 	config := write(t, dir, "p.yaml", followed)

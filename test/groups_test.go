@@ -11,6 +11,7 @@ import (
 // TestGroups runs several pipelines in one process: what is printed on SIGTTIN shows
 // each with its own lanes, and health is red once one of them has failed.
 func TestGroups(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	address := freeAddress(t)
 	write(t, dir, "groups/fast.yaml", `

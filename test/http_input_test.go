@@ -195,6 +195,7 @@ engine: {restart: {backoff: 5ms, max_backoff: 20ms}}
 
 // A step and an output that need tokens: the server of tokens is down at first, and a token ends before its time.
 func TestTokensOfOAuth(t *testing.T) {
+	t.Parallel()
 	f := newFeed(t)
 	var down, calls atomic.Int64
 	var got sync.Map

@@ -94,6 +94,7 @@ func (r *kafkaRelaying) settled(n int) { settledBy(r.T, r.c, "g", r.in, int64(n)
 
 // TestKafkaKilled kills flowd in mid-stream, again and again.
 func TestKafkaKilled(t *testing.T) {
+	t.Parallel()
 	relayed(t, 1500*(*kills+1), func(r *kafkaRelaying) {
 		for i := range *kills {
 			r.settled(1000 * (i + 1))
@@ -106,6 +107,7 @@ func TestKafkaKilled(t *testing.T) {
 
 // TestKafkaNetwork cuts all connections while messages flow.
 func TestKafkaNetwork(t *testing.T) {
+	t.Parallel()
 	relayed(t, 6000, func(r *kafkaRelaying) {
 		for i := range 5 {
 			r.settled(800 * (i + 1))
@@ -116,6 +118,7 @@ func TestKafkaNetwork(t *testing.T) {
 
 // TestKafkaRestarted ends the brokers while messages flow, and starts them with what they have on disk.
 func TestKafkaRestarted(t *testing.T) {
+	t.Parallel()
 	relayed(t, 6000, func(r *kafkaRelaying) {
 		for i := range 3 {
 			r.settled(1200 * (i + 1))
@@ -126,6 +129,7 @@ func TestKafkaRestarted(t *testing.T) {
 
 // TestKafkaReloaded replaces the plan in mid-stream: the connection stays, and so does the transaction.
 func TestKafkaReloaded(t *testing.T) {
+	t.Parallel()
 	relayed(t, 6000, func(r *kafkaRelaying) {
 		r.never = true
 		for i := range 3 {
@@ -139,6 +143,7 @@ func TestKafkaReloaded(t *testing.T) {
 
 // TestKafkaGone says what is wrong when there is no broker, and when it is the wrong one.
 func TestKafkaGone(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file := write(t, dir, "relay.yaml", fmt.Sprintf(kafkaRelay, "127.0.0.1:1", "in", "out", false))
 	p := start(t, dir, "-c", file)

@@ -83,6 +83,7 @@ func (r *mqttRelaying) arrived(n int) {
 
 // TestMQTTKilled kills flowd in mid-stream, again and again: the session is resumed, and no message is lost.
 func TestMQTTKilled(t *testing.T) {
+	t.Parallel()
 	mqttRelayed(t, 600*(*kills+1), func(r *mqttRelaying, _ *proxy) {
 		for i := range *kills {
 			r.arrived(400 * (i + 1))
@@ -95,6 +96,7 @@ func TestMQTTKilled(t *testing.T) {
 
 // TestMQTTNetwork cuts all connections while messages flow.
 func TestMQTTNetwork(t *testing.T) {
+	t.Parallel()
 	mqttRelayed(t, 2400, func(r *mqttRelaying, p *proxy) {
 		for i := range 4 {
 			r.arrived(400 * (i + 1))
@@ -105,6 +107,7 @@ func TestMQTTNetwork(t *testing.T) {
 
 // TestMQTTServerRestarted ends the server while messages flow, and starts it with what it has on disk.
 func TestMQTTServerRestarted(t *testing.T) {
+	t.Parallel()
 	s := mqtttest.Own(t, nil, "allow_anonymous true", "max_queued_messages 0")
 	dir := t.TempDir()
 	out := filepath.Join(dir, "out")
@@ -145,6 +148,7 @@ engine: {restart: {backoff: 50ms, max_backoff: 200ms}, rate_limit: {messages: 10
 // TestMQTTRivals runs two flowds with one client id: they take the session from each other, but not at full speed, and
 // say why.
 func TestMQTTRivals(t *testing.T) {
+	t.Parallel()
 	s := mqtttest.Shared(t)
 	topic := mqtttest.Name()
 	dir := t.TempDir()

@@ -85,6 +85,7 @@ func natsRelayed(t *testing.T, n int, disturb func(r *natsRelaying)) (twice, lat
 
 // TestNATSKilled kills flowd in mid-stream, again and again: what comes again is not overtaken.
 func TestNATSKilled(t *testing.T) {
+	t.Parallel()
 	_, late := natsRelayed(t, 1500*(*kills+1), func(r *natsRelaying) {
 		for i := range *kills {
 			r.acknowledged(1000 * (i + 1))
@@ -100,6 +101,7 @@ func TestNATSKilled(t *testing.T) {
 
 // TestNATSStopped stops flowd in mid-stream: nothing comes twice, nothing late.
 func TestNATSStopped(t *testing.T) {
+	t.Parallel()
 	twice, late := natsRelayed(t, 6000, func(r *natsRelaying) {
 		for i := range 3 {
 			r.acknowledged(1000 * (i + 1))
@@ -115,6 +117,7 @@ func TestNATSStopped(t *testing.T) {
 
 // TestNATSNetwork cuts all connections while messages flow.
 func TestNATSNetwork(t *testing.T) {
+	t.Parallel()
 	_, late := natsRelayed(t, 4000, func(r *natsRelaying) {
 		for i := range 4 {
 			r.acknowledged(800 * (i + 1))
@@ -128,6 +131,7 @@ func TestNATSNetwork(t *testing.T) {
 
 // TestNATSRestarted ends the server while messages flow, and starts it with what it has on disk.
 func TestNATSRestarted(t *testing.T) {
+	t.Parallel()
 	natsRelayed(t, 3000, func(r *natsRelaying) {
 		for i := range 2 {
 			r.acknowledged(1000 * (i + 1))

@@ -71,6 +71,7 @@ const full = `{"id":9223372036854775807,"i":-2147483648,"b":true,"f":0.1,"d":0.1
 	`"o":{"a":7,"s":[{"k":"k1","v":{"p":[1,2],"q":[],"r":null}},{"k":"k2"}]}}`
 
 func TestDuckDBReadsParquet(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name, config string
 		lines        []string
@@ -125,6 +126,7 @@ func TestDuckDBReadsParquet(t *testing.T) {
 }
 
 func TestRowGroupsAndCompressions(t *testing.T) {
+	t.Parallel()
 	var lines []string
 	for i := range 1050 {
 		lines = append(lines, fmt.Sprintf(`{"id":%d,"word":"w%d","tags":["a","b%d"]}`, i, i%7, i%3))
@@ -173,6 +175,7 @@ func TestParquetExample(t *testing.T) {
 
 // TestFlowdReadsWhatDuckDBWrites: all its types, in its encodings, compressions and row groups.
 func TestFlowdReadsWhatDuckDBWrites(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	const rows = 5000
 	table := fmt.Sprintf(`SELECT i AS id, (i%%3=0)::BOOL AS b, CASE WHEN i%%5=0 THEN NULL ELSE i::INT-7 END AS n, 'word ' || (i%%100) AS w,
@@ -239,6 +242,7 @@ func decoded(t *testing.T, file string) string {
 }
 
 func TestFlowdReadsTheParquetThatItWrites(t *testing.T) {
+	t.Parallel()
 	want := strings.NewReplacer(`"mid":"999999999999999999"`, `"mid":999999999999999999`, `2026-01-02T04:04:05.123456+01:00`,
 		`2026-01-02T03:04:05.123456Z`, `\u00e9`, "\u00e9", `{"k":"k2"}`, `{"k":"k2","v":null}`).Replace(full) + "\n"
 	if diff := cmp.Diff(want, decoded(t, encoded(t, allTypes, full))); diff != "" {

@@ -91,6 +91,7 @@ func TestQueueRedriveOnKafka(t *testing.T) {
 }
 
 func TestQueueErrorsOfKafka(t *testing.T) {
+	t.Parallel()
 	c := kafkatest.Any(t)
 	for _, tt := range []struct {
 		args []string

@@ -54,6 +54,7 @@ func written(t *testing.T, o engine.Output, payloads ...string) (fates []string)
 }
 
 func TestRabbitMQOutput(t *testing.T) {
+	t.Parallel()
 	b := brokertest.RabbitMQ(t)
 	q := b.Queue(t, nil)
 	payloads := []string{`{"a":1}`, "text", "\x00\xff"}
@@ -68,6 +69,7 @@ func TestRabbitMQOutput(t *testing.T) {
 // TestRabbitMQMessagesFailSingly has one bad message among good ones, in ways that the
 // broker reports differently.
 func TestRabbitMQMessagesFailSingly(t *testing.T) {
+	t.Parallel()
 	b := brokertest.Managed(t)
 	q := b.Queue(t, nil)
 	full := b.Queue(t, amqp091.Table{"x-max-length": int64(1), "x-overflow": "reject-publish"})
@@ -112,6 +114,7 @@ func TestRabbitMQMessagesFailSingly(t *testing.T) {
 // TestRabbitMQManyUnroutable has more of a write returned than one channel has in flight at
 // once.
 func TestRabbitMQManyUnroutable(t *testing.T) {
+	t.Parallel()
 	b := brokertest.RabbitMQ(t)
 	q := b.Queue(t, nil)
 	o := openedOutput(t, b, `"routing_key": "$(q)"`)
@@ -129,6 +132,7 @@ func TestRabbitMQManyUnroutable(t *testing.T) {
 }
 
 func TestRabbitMQExchanges(t *testing.T) {
+	t.Parallel()
 	b := brokertest.RabbitMQ(t)
 	x := b.Name()
 	if err := rabbitOutput(t, b, `"exchange": "`+x+`"`).(engine.Opener).Open(t.Context()); err == nil ||

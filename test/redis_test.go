@@ -136,10 +136,15 @@ func (r *redisRelaying) all() (texts []string) {
 		return r.c.LRange(r.Context(), r.out, 0, -1).Val()
 	}
 	for from := "-"; ; {
-		some, err := r.c.XRangeN(r.Context(), r.out, from, "+", 1000).Result()
-		if err != nil {
-			r.Fatal(err)
-		}
+		var some []redis.XMessage
+		redistest.Until(r.T, func() (err error) { // a client of a cluster may still ask a node that is gone
+			if some, err = r.c.XRangeN(r.Context(), r.out, from, "+", 1000).Result(); err != nil {
+				if c, ok := r.c.(*redis.ClusterClient); ok {
+					c.ReloadState(r.Context())
+				}
+			}
+			return err
+		})
 		for _, e := range some {
 			text, n := fmt.Sprint(e.Values["payload"]), fmt.Sprint(e.Values["n"])
 			if text != n {
@@ -170,6 +175,7 @@ func relayedByRedis(t *testing.T, n int, settings []string, disturb func(r *redi
 
 // TestRedisKilled kills flowd in mid-stream, again and again.
 func TestRedisKilled(t *testing.T) {
+	t.Parallel()
 	const lives = 4
 	relayedByRedis(t, 1500*(lives+1), nil, func(r *redisRelaying, _ *redistest.Redis, _ *proxy) {
 		for i := range lives {
@@ -183,6 +189,7 @@ func TestRedisKilled(t *testing.T) {
 
 // TestRedisNetwork cuts all connections while messages flow, then refuses new ones, then lets nothing pass.
 func TestRedisNetwork(t *testing.T) {
+	t.Parallel()
 	relayedByRedis(t, 6000, nil, func(r *redisRelaying, _ *redistest.Redis, net *proxy) {
 		for i := range 3 {
 			r.reaches(800 * (i + 1))
@@ -202,6 +209,7 @@ func TestRedisNetwork(t *testing.T) {
 
 // TestRedisRestarted ends the server while messages flow, and starts it with what it has on disk.
 func TestRedisRestarted(t *testing.T) {
+	t.Parallel()
 	relayedByRedis(t, 4000, []string{"--appendonly", "yes", "--appendfsync", "always"},
 		func(r *redisRelaying, server *redistest.Redis, _ *proxy) {
 			for i := range 2 {
@@ -214,6 +222,7 @@ func TestRedisRestarted(t *testing.T) {
 
 // TestRedisWithoutMemory has the server refuse writes for a while, and then the credentials.
 func TestRedisWithoutMemory(t *testing.T) {
+	t.Parallel()
 	relayedByRedis(t, 3000, []string{"--maxmemory-policy", "noeviction"},
 		func(r *redisRelaying, server *redistest.Redis, net *proxy) {
 			r.reaches(500)

@@ -40,6 +40,7 @@ engine:
 }
 
 func TestSchemasOfARegistry(t *testing.T) {
+	t.Parallel()
 	const in = `{"id": 9007199254740993}` + "\n"
 	t.Run("a schema is added on request, with its id in the metadata", func(t *testing.T) {
 		r := srfake.New()
@@ -90,6 +91,7 @@ func TestSchemasOfARegistry(t *testing.T) {
 
 // TestProtobufSchemasOfARegistry writes a message by a schema with references, and reads it.
 func TestProtobufSchemasOfARegistry(t *testing.T) {
+	t.Parallel()
 	const header = `syntax = "proto3"; package shop; `
 	const invoices = header + `import "money.proto"; message Other {} message Invoice { message Line { int64 id = 1; Money price = 2; } }`
 	const plain = header + `message Line { int64 id = 1; }`
@@ -173,6 +175,7 @@ engine:
 }
 
 func TestJSONSchemasOfARegistry(t *testing.T) {
+	t.Parallel()
 	const text = `{"title":"Order","type":"object","properties":{"total":{"type":"number","minimum":0}}}`
 	pipeline := func(t *testing.T, url, framing, steps string) (dir string) {
 		dir = t.TempDir()

@@ -65,6 +65,7 @@ func post(t *testing.T, url, body string, headers ...string) (string, http.Heade
 }
 
 func TestReplies(t *testing.T) {
+	t.Parallel()
 	const web = "inputs: {web: {http_server: {listen: \"127.0.0.1:0\", expose_errors: true}}}\n"
 	type request struct{ body, header, want string }
 	tests := []struct {
@@ -235,6 +236,7 @@ func TestTheReplyExample(t *testing.T) {
 
 // TestManyClientsGetTheirOwnReplies through batches, two pipelines and a fallback.
 func TestManyClientsGetTheirOwnReplies(t *testing.T) {
+	t.Parallel()
 	p, url := serve(t, `
 inputs: {web: {http_server: {listen: "127.0.0.1:0"}}}
 batchers: {all: {batch: {size: 10, timeout: 5ms}, output: on}}

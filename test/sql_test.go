@@ -33,6 +33,7 @@ outputs:
 
 // A copy that is killed again and again has each row in the end, once.
 func TestACopyOfATableThatIsKilledLosesNothing(t *testing.T) {
+	t.Parallel()
 	const lives, rows = 4, 20_000
 	dir := t.TempDir()
 	config := write(t, dir, "p.yaml", synced)

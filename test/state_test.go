@@ -23,6 +23,7 @@ resources: {caches: {c: {file: {path: c.db}}}}
 // TestNoCountIsLostWhenFlowdIsKilled kills flowd again and again while it counts: in the end each key has at least as
 // many messages as there were, and no more than were read.
 func TestNoCountIsLostWhenFlowdIsKilled(t *testing.T) {
+	t.Parallel()
 	const lives, each, keys = 6, 2000, 5
 	dir := t.TempDir()
 	config := write(t, dir, "p.yaml", counting)

@@ -34,6 +34,7 @@ func items(rows int, value string) string {
 // A table is whole before the first message is read: where it was read by an input before the
 // others, some of the first messages came too early.
 func TestNoMessageIsEarlierThanItsRow(t *testing.T) {
+	t.Parallel()
 	const rows, runs = 2000, 60
 	dir := t.TempDir()
 	write(t, dir, "p.yaml", hydrate)
@@ -53,6 +54,7 @@ func TestNoMessageIsEarlierThanItsRow(t *testing.T) {
 }
 
 func TestATableIsReadAgainWhileMessagesPass(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	write(t, dir, "p.yaml", hydrate)
 	write(t, dir, "items.csv", items(10, "first"))
