@@ -53,7 +53,8 @@ processors: [{decompress: zstd}]
 outputs: {out: {drop: {}}}
 engine: {workers: 16}`, repeated(framed(rle(0x88, 40)), 200)) // 128 MiB
 		r.Want(t, 1, "200 received: 200 dropped", "window size")
-		r = swallow(t, `
+		// A busy machine collects late what four decoders at once have used.
+		r = swallowWithin(t, 190, `
 inputs: {in: {stdin: {framing: {length: 4}}}}
 processors: [{decompress: zstd}]
 outputs: {out: {drop: {}}}
