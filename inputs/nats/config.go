@@ -124,7 +124,7 @@ func (c *consumer) begin(to *jetstream.ConsumerConfig, now time.Time) error {
 	case "last_per_subject":
 		to.DeliverPolicy = jetstream.DeliverLastPerSubjectPolicy
 		if len(c.Filter) == 0 {
-			to.FilterSubjects = []string{">"} // the server insists
+			to.FilterSubject = ">" // the server insists
 		}
 		return nil
 	}
@@ -147,7 +147,12 @@ func (c *consumer) begin(to *jetstream.ConsumerConfig, now time.Time) error {
 // config is that of a new consumer.
 func (c *consumer) config(name string, now time.Time) (to jetstream.ConsumerConfig, err error) {
 	to = jetstream.ConsumerConfig{Durable: name, AckPolicy: jetstream.AckExplicitPolicy, AckWait: c.AckWait,
-		MaxDeliver: cmp.Or(c.MaxDeliver, -1), MaxAckPending: c.MaxAckPending, Replicas: c.Replicas, FilterSubjects: c.Filter}
+		MaxDeliver: cmp.Or(c.MaxDeliver, -1), MaxAckPending: c.MaxAckPending, Replicas: c.Replicas}
+	if len(c.Filter) == 1 {
+		to.FilterSubject = c.Filter[0] // which servers before NATS 2.10 understand, too
+	} else {
+		to.FilterSubjects = c.Filter
+	}
 	return to, c.begin(&to, now)
 }
 

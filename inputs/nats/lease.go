@@ -43,7 +43,6 @@ func (p *pull) tell(ctx context.Context, all []word) error {
 	if err := p.conn.Down(); err != nil {
 		return err
 	}
-	began := time.Now()
 	final := all[len(all)-1]
 	for _, w := range all[:len(all)-1] {
 		if err := p.conn.Publish(w.a.Reply, w.text); err != nil {
@@ -51,7 +50,7 @@ func (p *pull) tell(ctx context.Context, all []word) error {
 		}
 	}
 	err := p.conn.Ask(ctx, final.a.Reply, final.text)
-	if err != nil && p.conn.Down() == nil && p.conn.Denied(ctx, began)(final.a.Reply) {
+	if errors.Is(err, client.ErrPermissionViolation) {
 		return engine.Errorf(engine.Auth,
 			"acknowledge messages: this user may not publish to $JS.ACK.> (give the user the permission)")
 	}
@@ -60,6 +59,9 @@ func (p *pull) tell(ctx context.Context, all []word) error {
 
 // Ack reports how messages ended.
 func (p *pull) Ack(ctx context.Context, rs []engine.Result) (again []engine.Result, err error) {
+	if p.ended() {
+		return nil, nil
+	}
 	p.mu.Lock()
 	now := time.Now()
 	var words []word
@@ -97,6 +99,10 @@ func (p *pull) Ack(ctx context.Context, rs []engine.Result) (again []engine.Resu
 	return nil, nil
 }
 
+// ended says that this opening of the input has ended. The server delivers again what it had out, and nothing that is
+// said of it any more counts.
+func (p *pull) ended() bool { return p.conn.IsClosed() }
+
 // judge is what to tell the server about a message; nil: nothing. p.mu is held.
 func (p *pull) judge(r *engine.Result, a *arrival, now time.Time) []byte {
 	switch {
@@ -109,8 +115,7 @@ func (p *pull) judge(r *engine.Result, a *arrival, now time.Time) []byte {
 	if p.last > 0 && a.Deliveries >= p.last {
 		switch {
 		case p.stopped || unfinished:
-			p.in.log.Error("a message was not settled at its last delivery: it stays in the stream, and the consumer gives it to nobody (raise max_deliver)",
-				"stream", a.Stream, "sequence", a.Sequence)
+			p.strand(a)
 			p.forget(r.Ref)
 			return nil
 		case r.Delay == 0:
@@ -132,6 +137,16 @@ func (p *pull) judge(r *engine.Result, a *arrival, now time.Time) []byte {
 		d = min(firstBackoff<<min(max(a.Deliveries-1, 0), 20), mostBackoff)
 	}
 	return fmt.Appendf(nil, `-NAK {"delay": %d}`, min(d, longest))
+}
+
+// strand says that a message is given to nobody any more, if it is, in the log.
+func (p *pull) strand(a *arrival) bool {
+	if p.last == 0 || a.Deliveries < p.last {
+		return false
+	}
+	p.in.log.Error("a message was not settled at its last delivery: it stays in the stream, and the consumer gives it to "+
+		"nobody (raise max_deliver)", "stream", a.Stream, "sequence", a.Sequence)
+	return true
 }
 
 // terminate ends a message, which an advisory of the server reports.
@@ -160,6 +175,9 @@ func (p *pull) forget(ref uint64) {
 
 // Renew gives signs of life of messages of which half the time has passed, those that wait to be read included.
 func (p *pull) Renew(ctx context.Context, refs []uint64) (lost []uint64, next time.Duration, err error) {
+	if p.ended() { // what is in flight comes again
+		return refs, p.ackWait, nil
+	}
 	next = p.ackWait / 4
 	if err = p.prolong(ctx, p.held); err == nil {
 		p.floor(ctx)
@@ -191,7 +209,13 @@ func (p *pull) prolong(ctx context.Context, held map[uint64]*arrival) error {
 			due = append(due, word{ref, a, progressWord})
 		}
 	}
-	p.waiting = slices.DeleteFunc(p.waiting, func(a *arrival) bool { return !now.Before(a.until) })
+	p.waiting = slices.DeleteFunc(p.waiting, func(a *arrival) bool {
+		late := !now.Before(a.until)
+		if late {
+			p.strand(a)
+		}
+		return late
+	})
 	for _, a := range p.waiting {
 		if a.until.Sub(now) < p.ackWait/2 {
 			due = append(due, word{0, a, progressWord})
@@ -213,18 +237,12 @@ func (p *pull) prolong(ctx context.Context, held map[uint64]*arrival) error {
 // nobody listens to. It would put a message that it tries to deliver to one behind others that go back.
 func (p *pull) stop(ctx context.Context) {
 	p.conn.Unsubscribe(ctx, p.sub)
-	if p.conn.Down() == nil {
-		asked, cancel := context.WithTimeout(ctx, p.conn.Timeout)
-		_, _ = p.conn.JS.Consumer(asked, p.in.cfg.Stream, p.in.cfg.Consumer)
-		cancel()
-	}
+	_, _ = p.info(ctx)
 	p.mu.Lock()
 	p.stopped = true
 	var words []word
 	for _, a := range p.waiting {
-		if p.last > 0 && a.Deliveries >= p.last {
-			p.in.log.Error("a message was not settled at its last delivery: it stays in the stream, and the consumer gives it to nobody (raise max_deliver)",
-				"stream", a.Stream, "sequence", a.Sequence)
+		if p.strand(a) {
 			continue
 		}
 		words = append(words, word{0, a, nakWord})
@@ -249,9 +267,7 @@ func (p *pull) floor(ctx context.Context) {
 		return
 	}
 	p.asked = time.Now()
-	ctx, cancel := context.WithTimeout(ctx, p.conn.Timeout)
-	defer cancel()
-	if c, err := p.conn.JS.Consumer(ctx, p.in.cfg.Stream, p.in.cfg.Consumer); err == nil {
-		p.in.from.Store(c.CachedInfo().AckFloor.Stream + 1)
+	if info, err := p.info(ctx); err == nil {
+		p.in.from.Store(info.AckFloor.Stream + 1)
 	}
 }

@@ -130,34 +130,36 @@ func (in *input) pull(ctx context.Context, conn *nats.Conn) (source, error) {
 // consumer finds the consumer, or creates it. One that exists is never changed.
 func (in *input) consumer(ctx context.Context, conn *nats.Conn) (*jetstream.ConsumerInfo, error) {
 	c := &in.cfg
-	ctx, cancel := context.WithTimeout(ctx, conn.Timeout)
-	defer cancel()
 	what := "consumer " + c.Consumer + " of stream " + c.Stream
-	s, err := conn.JS.Stream(ctx, c.Stream)
+	var s jetstream.Stream
+	err := conn.API(ctx, "look for stream "+c.Stream, func(ctx context.Context) (err error) {
+		s, err = conn.JS.Stream(ctx, c.Stream)
+		return err
+	})
 	if err != nil {
-		return nil, nats.Explain(err, "look for stream "+c.Stream)
+		return nil, err
 	}
-	found, err := s.Consumer(ctx, c.Consumer)
+	var found jetstream.Consumer
+	look := func(ctx context.Context) (err error) {
+		found, err = s.Consumer(ctx, c.Consumer)
+		return err
+	}
+	err = conn.API(ctx, what, look)
 	if c.Declare != nil && errors.Is(err, jetstream.ErrConsumerNotFound) {
-		var own consumer
-		if c.Declare.Consumer != nil {
-			own = *c.Declare.Consumer
-		}
-		want, bad := own.config(c.Consumer, time.Now())
+		want, bad := in.wanted(conn, s.CachedInfo())
 		if bad != nil {
-			return nil, engine.WithClass(engine.Permanent, bad)
+			return nil, engine.WithClass(engine.Permanent, fmt.Errorf("%s: %w", what, bad))
 		}
-		if from := in.from.Load(); from > 0 && s.CachedInfo().Created.Equal(in.created) { // it was there, and was deleted
-			in.log.Warn("the consumer was deleted: it is made again, and continues after what was settled", "consumer",
-				c.Consumer, "sequence", from)
-			want.DeliverPolicy, want.OptStartSeq, want.OptStartTime = jetstream.DeliverByStartSequencePolicy, from, nil
-		}
-		if found, err = s.CreateConsumer(ctx, want); errors.Is(err, jetstream.ErrConsumerExists) { // made meanwhile
-			found, err = s.Consumer(ctx, c.Consumer)
+		err = conn.API(ctx, what, func(ctx context.Context) (err error) {
+			found, err = s.CreateConsumer(ctx, want)
+			return err
+		})
+		if errors.Is(err, jetstream.ErrConsumerExists) { // made meanwhile
+			err = conn.API(ctx, what, look)
 		}
 	}
 	if err != nil {
-		return nil, nats.Explain(err, what)
+		return nil, err
 	}
 	info := found.CachedInfo()
 	in.created = s.CachedInfo().Created
@@ -174,6 +176,26 @@ func (in *input) consumer(ctx context.Context, conn *nats.Conn) (*jetstream.Cons
 			"the consumer with `nats consumer edit`)", what, other)
 	}
 	return info, nil
+}
+
+// wanted is the consumer to create: as it is declared, or as it was before somebody deleted it.
+func (in *input) wanted(conn *nats.Conn, s *jetstream.StreamInfo) (want jetstream.ConsumerConfig, err error) {
+	var own consumer
+	if d := in.cfg.Declare.Consumer; d != nil {
+		own = *d
+	}
+	if want, err = own.config(in.cfg.Consumer, time.Now()); err != nil {
+		return want, err
+	}
+	if version := conn.ConnectedServerVersion(); len(want.FilterSubjects) > 0 && !newer(version, 2, 10) {
+		return want, fmt.Errorf("several filters need NATS 2.10, and the server has %s (upgrade it, or write one filter)", version)
+	}
+	if from := in.from.Load(); from > 0 && s.Created.Equal(in.created) {
+		in.log.Warn("the consumer was deleted: it is made again, and continues after what was settled", "consumer",
+			in.cfg.Consumer, "sequence", from)
+		want.DeliverPolicy, want.OptStartSeq, want.OptStartTime = jetstream.DeliverByStartSequencePolicy, from, nil
+	}
+	return want, nil
 }
 
 // differs says in which of the settings that are written a consumer differs; where it began does not matter any more.
@@ -361,16 +383,26 @@ func (p *pull) look(ctx context.Context) error {
 	if !silent || p.conn.Down() != nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, p.conn.Timeout)
-	defer cancel()
-	if _, err := p.conn.JS.Consumer(ctx, p.in.cfg.Stream, p.in.cfg.Consumer); err != nil {
-		if ctx.Err() != nil || p.conn.Down() != nil {
+	if _, err := p.info(ctx); err != nil {
+		if ctx.Err() != nil || p.conn.Down() != nil || errors.Is(err, context.DeadlineExceeded) {
 			return nil
 		}
-		return nats.Explain(err, p.name)
+		return err
 	}
 	p.cut(nil)
 	return nil
+}
+
+// info is what the consumer says of itself.
+func (p *pull) info(ctx context.Context) (info *jetstream.ConsumerInfo, err error) {
+	err = p.conn.API(ctx, p.name, func(ctx context.Context) error {
+		c, err := p.conn.JS.Consumer(ctx, p.in.cfg.Stream, p.in.cfg.Consumer)
+		if err == nil {
+			info = c.CachedInfo()
+		}
+		return err
+	})
+	return info, err
 }
 
 // arrive takes a message, or what the server says of a request.
@@ -429,15 +461,13 @@ func (p *pull) complete(ctx context.Context, hint bool) {
 	if !due || p.conn.Down() != nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, p.conn.Timeout)
-	defer cancel()
-	c, err := p.conn.JS.Consumer(ctx, p.in.cfg.Stream, p.in.cfg.Consumer)
+	info, err := p.info(ctx)
 	if err != nil {
 		return // look says why
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.awaited = c.CachedInfo().NumAckPending; p.awaited <= len(p.waiting)+len(p.held) {
+	if p.awaited = info.NumAckPending; p.awaited <= len(p.waiting)+len(p.held) {
 		p.release()
 	}
 	p.back = 0

@@ -3,12 +3,9 @@
 package redislist
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
-	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -43,7 +40,8 @@ An element moves to a list of this consumer, {KEY}:processing:CONSUMER (KEY~:pro
 where KEY has braces), and is removed there when it is settled. After a restart what is in that list is read first. {KEY}:consumers has
 when each consumer was last alive: what one has in flight that is silent for claim_after goes
 back to the list. What is returned goes back at once, or after some seconds, behind the
-others, where it has failed. Elements that are equal are not told apart.
+others, where it has failed. Elements that are equal are not told apart. A server without memory
+(maxmemory) does not move elements either, so its list is read only once it has room again.
 
 Metadata: list, redelivered.
 
@@ -57,7 +55,6 @@ func init() {
 }
 
 const (
-	block     = time.Second     // how long a read waits, before it looks at what else is to do
 	mostMoved = 256             // elements of one pipeline
 	pause     = 5 * time.Second // until an element that has failed is put back
 )
@@ -69,6 +66,7 @@ type input struct {
 	processing, consumers, sides string // keys; sides is such as LEFT
 	owner, owned                 engine.Meta
 
+	start   redis.Starting
 	conn    atomic.Pointer[conn] // acks may arrive after it was replaced, or closed
 	stopped atomic.Bool          // no Read follows
 
@@ -91,22 +89,12 @@ type later struct {
 
 // conn is one opening of the input.
 type conn struct {
-	client *redis.Client
-	reader *redis.Client   // waits for elements
-	ctx    context.Context //nolint:containedctx // of the fetch that runs beside Read
-	end    context.CancelFunc
-	poll   *poll // only Read uses it
+	*redis.Session
 
 	// Of the fetch, one at a time.
 	own   bool      // what this consumer has in flight was read
 	width int       // how many elements the next pipeline asks for
 	alive time.Time // when the last sign of life was given
-}
-
-// poll is a fetch in progress, which continues when its Read is stopped.
-type poll struct {
-	done chan struct{} // closed when it has ended
-	err  error         // set before
 }
 
 var (
@@ -119,14 +107,7 @@ var (
 )
 
 func newInput(c Config, env engine.Env) (engine.Input, error) {
-	name := c.Consumer
-	if name == "" {
-		host, _ := os.Hostname()
-		name = strings.Trim(cmp.Or(host, "flowd")+"."+env.Pipeline+"."+env.Name, ".")
-	}
-	if env.Instances > 1 {
-		name += "-" + strconv.Itoa(env.Index)
-	}
+	name := redis.Consumer(c.Consumer, env)
 	meta := engine.Meta{}.With("list", c.Key)
 	return &input{cfg: c, log: env.Log, consumer: name, processing: redis.Processing(c.Key, name),
 		consumers: redis.Beside(c.Key, ":consumers"), sides: strings.ToUpper(c.Side), held: map[uint64]string{},
@@ -137,21 +118,19 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 func (in *input) Traits() engine.Traits { return engine.Traits{TakesBack: engine.TakesOne} }
 
 // Open connects, and says that this consumer is alive.
-func (in *input) Open(ctx context.Context) error {
-	client, err := in.cfg.Client(0, 4)
+func (in *input) Open(ctx context.Context) error { return in.start.Opened(in.open(ctx)) }
+
+func (in *input) open(ctx context.Context) error {
+	s, err := in.cfg.Session(ctx)
 	if err != nil {
 		return err
 	}
-	c := &conn{client: client, width: 1}
+	c := &conn{Session: s, width: 1}
 	if err := in.live(ctx, c); err != nil {
-		client.Close()
+		c.Leave()
+		c.Close()
 		return err
 	}
-	if c.reader, err = in.cfg.Client(block, 1); err != nil {
-		client.Close()
-		return err
-	}
-	c.ctx, c.end = context.WithCancel(context.WithoutCancel(ctx))
 	in.stopped.Store(false)
 	in.conn.Store(c)
 	return nil
@@ -159,30 +138,17 @@ func (in *input) Open(ctx context.Context) error {
 
 // Read gives what was fetched, and fetches if there is nothing.
 func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
-	c := in.conn.Load()
-	for {
-		if in.give(b) || ctx.Err() != nil {
-			return in, nil
-		}
-		if c.poll == nil {
-			c.poll = &poll{done: make(chan struct{})}
-			go func(p *poll, room int) {
-				defer close(p.done)
-				p.err = in.fetch(c.ctx, c, room)
-			}(c.poll, b.Room())
-		}
-		select {
-		case <-c.poll.done:
-		case <-ctx.Done():
-			return in, nil
-		}
-		err := c.poll.err
-		c.poll = nil
-		if err != nil {
+	if err := in.start.Failed(); err != nil {
+		return nil, err
+	}
+	c, room := in.conn.Load(), b.Room()
+	for !in.give(b) && ctx.Err() == nil {
+		if err := c.Fetch(ctx, func(ctx context.Context) error { return in.fetch(ctx, c, room) }); err != nil {
 			in.give(b)
 			return in, redis.Explain(err, "read list "+in.cfg.Key)
 		}
 	}
+	return in, nil
 }
 
 // give adds what was fetched, as far as there is room; false: there was nothing.
@@ -224,7 +190,7 @@ func (in *input) fetch(ctx context.Context, c *conn, room int) error {
 		}
 	}
 	if c.width == 1 {
-		text, err := c.reader.BLMove(ctx, in.cfg.Key, in.processing, in.sides, "RIGHT", block).Result()
+		text, err := c.Reader.BLMove(ctx, in.cfg.Key, in.processing, in.sides, "RIGHT", redis.Block).Result()
 		if errors.Is(err, goredis.Nil) {
 			return nil
 		}
@@ -242,9 +208,9 @@ func (in *input) move(ctx context.Context, c *conn, n int) error {
 	for i := range cmds {
 		cmds[i] = redis.Cmd(ctx, 1, "lmove", in.cfg.Key, in.processing, in.sides, "RIGHT")
 	}
-	short, cancel := c.client.Within(ctx)
+	short, cancel := c.Within(ctx)
 	defer cancel()
-	c.client.Send(short, cmds)
+	c.Send(short, cmds)
 	c.width = n
 	for _, cmd := range cmds {
 		text, err := cmd.Text()
@@ -270,9 +236,9 @@ func (in *input) keep(again bool, all ...string) {
 
 // readOwn reads what this consumer had in flight, but for what it has still.
 func (in *input) readOwn(ctx context.Context, c *conn) error {
-	short, cancel := c.client.Within(ctx)
+	short, cancel := c.Within(ctx)
 	defer cancel()
-	all, err := c.client.LRange(short, in.processing, 0, -1).Result()
+	all, err := c.LRange(short, in.processing, 0, -1).Result()
 	if err != nil {
 		return err
 	}
@@ -308,11 +274,7 @@ func (in *input) Close(ctx context.Context) error {
 	if c == nil {
 		return nil
 	}
-	c.end()
-	c.reader.Close()
-	if c.poll != nil {
-		<-c.poll.done
-	}
+	c.Leave()
 	in.mu.Lock()
 	in.rest = nil // it is in the list of this consumer, too
 	in.mu.Unlock()
@@ -321,5 +283,5 @@ func (in *input) Close(ctx context.Context) error {
 		_, err = in.inherit(ctx, c, in.processing)
 		err = redis.Explain(err, "put elements back into list "+in.cfg.Key)
 	}
-	return errors.Join(err, c.client.Close())
+	return errors.Join(err, c.Close())
 }

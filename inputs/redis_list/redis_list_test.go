@@ -106,7 +106,7 @@ func TestElementsInFlightAreKept(t *testing.T) {
 	equal(t, "in flight", list(c, mine), "a b b c")
 	settle(t, first, engine.Delivered, nil, refs[0], refs[1])
 	equal(t, "in flight", list(c, mine), "b c")
-	first.conn.Load().client.Close() // it is killed
+	first.conn.Load().Client.Close() // it is killed
 	c.RPush(t.Context(), key, "d")
 	second := opened(t, redistest.URL(t), key, "")
 	texts, refs = read(t, second, 3)
@@ -183,7 +183,7 @@ func TestWhatADeadConsumerHasGoesBack(t *testing.T) {
 	c.RPush(t.Context(), key, "a", "b")
 	dead := opened(t, redistest.URL(t), key, `, "consumer": "dead"`)
 	read(t, dead, 2)
-	dead.conn.Load().client.Close()
+	dead.conn.Load().Client.Close()
 	in := opened(t, redistest.URL(t), key, `, "claim_after": "1s"`)
 	texts, _ := read(t, in, 2)
 	equal(t, "read", texts, []string{"a", "b"})
@@ -204,6 +204,10 @@ func TestTrouble(t *testing.T) {
 	}
 	if e, ok := errors.AsType[*engine.Error](err); !ok || e.Class != engine.Permanent {
 		t.Errorf("a key of another type: %v", err)
+	}
+	in = opened(t, "redis://127.0.0.1:1", key, "") // nobody listens there
+	if _, err := in.Read(t.Context(), b); engine.ErrorOf(err, "").Class != engine.Transient {
+		t.Errorf("a server that is not there at the start: %v", err)
 	}
 	if said := enginetest.Problems(t, engine.Inputs, `{"redis_list": {"url": "redis://h"}}`); len(said) == 0 {
 		t.Error("a list without a name is taken")

@@ -36,9 +36,9 @@ func (in *input) Ack(ctx context.Context, rs []engine.Result) (again []engine.Re
 		}
 	}
 	in.mu.Unlock()
-	short, cancel := c.client.Within(ctx)
+	short, cancel := c.Within(ctx)
 	defer cancel()
-	c.client.Send(short, cmds)
+	c.Send(short, cmds)
 	for i, r := range done {
 		if e := cmds[i].Err(); e != nil {
 			err, again = redis.Explain(e, "remove elements of "+in.processing), append(again, r)
@@ -74,7 +74,7 @@ func (in *input) restore(ctx context.Context, c *conn, behind bool, texts []stri
 	if (in.cfg.Side == "left") == behind {
 		push = "rpush"
 	}
-	_, err := c.client.TxPipelined(ctx, func(pipe goredis.Pipeliner) error {
+	_, err := c.TxPipelined(ctx, func(pipe goredis.Pipeliner) error {
 		for i := range texts {
 			text := texts[len(texts)-1-i]
 			if behind {
@@ -101,7 +101,7 @@ func (in *input) putBack(ctx context.Context, c *conn, now time.Time) error {
 	if n == 0 {
 		return nil
 	}
-	short, cancel := c.client.Within(ctx)
+	short, cancel := c.Within(ctx)
 	defer cancel()
 	if err := in.restore(short, c, true, texts); err != nil {
 		return err
@@ -127,7 +127,7 @@ func (in *input) live(ctx context.Context, c *conn) error {
 func (in *input) sign(ctx context.Context, c *conn) error {
 	now, err := in.now(ctx, c)
 	if err == nil {
-		_, err = c.client.Ask(ctx, 1, "zadd", in.consumers, now.UnixMilli(), in.consumer)
+		_, err = c.Ask(ctx, 1, "zadd", in.consumers, now.UnixMilli(), in.consumer)
 	}
 	return redis.Explain(err, "note in "+in.consumers+" that this consumer is alive")
 }
@@ -135,9 +135,9 @@ func (in *input) sign(ctx context.Context, c *conn) error {
 // now is the time of the server that has the list.
 func (in *input) now(ctx context.Context, c *conn) (time.Time, error) {
 	if !in.cfg.Clustered() {
-		short, cancel := c.client.Within(ctx)
+		short, cancel := c.Within(ctx)
 		defer cancel()
-		return c.client.Time(short).Result()
+		return c.Time(short).Result()
 	}
 	return time.Now(), nil // the client asks any node
 }
@@ -148,7 +148,7 @@ func (in *input) bury(ctx context.Context, c *conn) error {
 	if err != nil {
 		return err
 	}
-	answer, err := c.client.Ask(ctx, 1, "zrangebyscore", in.consumers, "-inf",
+	answer, err := c.Ask(ctx, 1, "zrangebyscore", in.consumers, "-inf",
 		"("+strconv.FormatInt(now.Add(-in.cfg.ClaimAfter).UnixMilli(), 10))
 	if err != nil {
 		return err
@@ -167,7 +167,7 @@ func (in *input) bury(ctx context.Context, c *conn) error {
 			in.log.Warn("a consumer is silent: what it had in flight is back in the list", "list", in.cfg.Key, "consumer", name,
 				"elements", n)
 		}
-		if _, err := c.client.Ask(ctx, 1, "zrem", in.consumers, name); err != nil {
+		if _, err := c.Ask(ctx, 1, "zrem", in.consumers, name); err != nil {
 			return err
 		}
 	}
@@ -177,7 +177,7 @@ func (in *input) bury(ctx context.Context, c *conn) error {
 // inherit moves the elements of another consumer in front of the list, the newest first.
 func (in *input) inherit(ctx context.Context, c *conn, from string) (n int, err error) {
 	for ; ; n++ {
-		_, err := c.client.Ask(ctx, 1, "lmove", from, in.cfg.Key, "RIGHT", in.sides)
+		_, err := c.Ask(ctx, 1, "lmove", from, in.cfg.Key, "RIGHT", in.sides)
 		if errors.Is(err, goredis.Nil) {
 			return n, nil
 		}

@@ -73,6 +73,7 @@ type input struct {
 	cfg Config
 	log *slog.Logger
 
+	start  redis.Starting
 	client *redis.Client
 	sub    *goredis.PubSub
 	task   sync.WaitGroup
@@ -103,7 +104,9 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 func (in *input) Traits() engine.Traits { return in.cfg.Traits() }
 
 // Open subscribes.
-func (in *input) Open(ctx context.Context) error {
+func (in *input) Open(ctx context.Context) error { return in.start.Opened(in.open(ctx)) }
+
+func (in *input) open(ctx context.Context) error {
 	client, err := in.cfg.Client(quiet, 2)
 	if err != nil {
 		return err
@@ -217,6 +220,9 @@ func (in *input) tell(last bool) {
 
 // Read gives what waits.
 func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
+	if err := in.start.Failed(); err != nil {
+		return nil, err
+	}
 	for {
 		given, err := in.give(b)
 		if given || err != nil {

@@ -108,6 +108,13 @@ func TestAConnectionThatIsLost(t *testing.T) {
 	equal(t, read(t, in, 1), []string{"a <nil> 2"})
 }
 
+func TestAServerThatIsNotThereAtTheStartIsWaitedFor(t *testing.T) {
+	in := opened(t, `"url": "redis://127.0.0.1:1", "channels": "a"`) // nobody listens there
+	if _, err := in.Read(t.Context(), engine.NewBatch(1)); engine.ErrorOf(err, "").Class != engine.Transient {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestConfig(t *testing.T) {
 	for component, want := range map[string]string{
 		`{"url": "redis://h"}`:                                    "nothing is subscribed to",

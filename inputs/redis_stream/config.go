@@ -3,13 +3,10 @@
 package redisstream
 
 import (
-	"cmp"
 	"fmt"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -67,19 +64,6 @@ func (c *Config) from() string {
 		return "$"
 	}
 	return c.Start
-}
-
-// consumer is the name by which Redis knows this instance.
-func (c *Config) consumer(env engine.Env) string {
-	name := c.Consumer
-	if name == "" {
-		host, _ := os.Hostname()
-		name = strings.Trim(cmp.Or(host, "flowd")+"."+env.Pipeline+"."+env.Name, ".")
-	}
-	if env.Instances > 1 {
-		name += "-" + strconv.Itoa(env.Index)
-	}
-	return name
 }
 
 const about = `

@@ -82,7 +82,7 @@ func (f *fetch) recreate(ctx context.Context, key string) error {
 	if err != nil {
 		return err
 	}
-	_, err = f.conn.client.Ask(ctx, 2, "xgroup", "create", key, f.cfg.Group, from, "mkstream")
+	_, err = f.conn.Ask(ctx, 2, "xgroup", "create", key, f.cfg.Group, from, "mkstream")
 	switch {
 	case redis.Says(err, "BUSYGROUP"):
 		return nil
@@ -107,7 +107,7 @@ func (f *fetch) resume(ctx context.Context, key string) (string, error) {
 	if from == "" {
 		return f.cfg.from(), nil
 	}
-	answer, err := f.conn.client.Ask(ctx, 1, "xrevrange", key, "+", "-", "count", 1)
+	answer, err := f.conn.Ask(ctx, 1, "xrevrange", key, "+", "-", "count", 1)
 	if err != nil {
 		return "", redis.Explain(err, "read stream "+key)
 	}
@@ -124,7 +124,7 @@ func (f *fetch) resume(ctx context.Context, key string) (string, error) {
 // readNew waits for new entries.
 func (f *fetch) readNew(ctx context.Context, room int) error {
 	args := []any{"xreadgroup", "group", f.cfg.Group, f.consumer, "count", max(1, room/len(f.cfg.Key)), "block",
-		block.Milliseconds(), "streams"}
+		redis.Block.Milliseconds(), "streams"}
 	key := len(args)
 	for _, k := range f.cfg.Key {
 		args = append(args, k)
@@ -132,7 +132,7 @@ func (f *fetch) readNew(ctx context.Context, room int) error {
 	for range f.cfg.Key {
 		args = append(args, ">")
 	}
-	answer, err := f.conn.reader.Wait(ctx, key, args...)
+	answer, err := f.conn.Reader.Wait(ctx, key, args...)
 	if errors.Is(err, goredis.Nil) {
 		return nil
 	}
@@ -181,7 +181,7 @@ func (f *fetch) streams(answer any, do func(key string, all []redis.Entry) error
 
 // readOwn reads what this consumer has not settled before.
 func (f *fetch) readOwn(ctx context.Context, key string, room int) error {
-	answer, err := f.conn.client.Ask(ctx, 7, "xreadgroup", "group", f.cfg.Group, f.consumer, "count", room, "streams", key,
+	answer, err := f.conn.Ask(ctx, 7, "xreadgroup", "group", f.cfg.Group, f.consumer, "count", room, "streams", key,
 		f.own[key])
 	if err != nil && !errors.Is(err, goredis.Nil) {
 		return err
@@ -206,7 +206,7 @@ func (f *fetch) readOwn(ctx context.Context, key string, room int) error {
 
 // claim takes over what is idle.
 func (f *fetch) claim(ctx context.Context, key string, room int) error {
-	answer, err := f.conn.client.Ask(ctx, 1, "xautoclaim", key, f.cfg.Group, f.consumer, f.cfg.ClaimAfter.Milliseconds(),
+	answer, err := f.conn.Ask(ctx, 1, "xautoclaim", key, f.cfg.Group, f.consumer, f.cfg.ClaimAfter.Milliseconds(),
 		cmp.Or(f.cursor[key], "0-0"), "count", room)
 	if err != nil {
 		return err
@@ -246,7 +246,7 @@ func (f *fetch) redelivered(ctx context.Context, key string, all []redis.Entry) 
 	f.mu.Lock()
 	most := len(all) + len(f.held) + len(f.rest)
 	f.mu.Unlock()
-	answer, err := f.conn.client.Ask(ctx, 1, "xpending", key, f.cfg.Group, all[0].ID, all[len(all)-1].ID, most, f.consumer)
+	answer, err := f.conn.Ask(ctx, 1, "xpending", key, f.cfg.Group, all[0].ID, all[len(all)-1].ID, most, f.consumer)
 	if err != nil {
 		return err
 	}
@@ -265,7 +265,7 @@ func (f *fetch) redelivered(ctx context.Context, key string, all []redis.Entry) 
 	}
 	if len(gone) > 0 {
 		f.trimmed(key, len(gone))
-		if _, err := f.conn.client.Ask(ctx, 1, append([]any{"xack", key, f.cfg.Group}, gone...)...); err != nil {
+		if _, err := f.conn.Ask(ctx, 1, append([]any{"xack", key, f.cfg.Group}, gone...)...); err != nil {
 			return err
 		}
 	}

@@ -12,9 +12,6 @@ import (
 	"github.com/flowd-io/flowd/internal/queue/redis"
 )
 
-// block is how long a read waits for new entries before it looks for idle ones again.
-const block = time.Second
-
 // mostFetched bounds what one read asks for.
 const mostFetched = 1000
 
@@ -23,6 +20,7 @@ type input struct {
 	log      *slog.Logger
 	consumer string
 
+	start   redis.Starting
 	conn    atomic.Pointer[conn] // acks may arrive after it was replaced, or closed
 	stopped atomic.Bool          // no Read follows
 
@@ -48,12 +46,8 @@ type entry struct {
 
 // conn is one opening of the input.
 type conn struct {
-	client *redis.Client
-	reader *redis.Client   // waits for entries
-	ctx    context.Context //nolint:containedctx // of the fetch that runs beside Read
-	end    context.CancelFunc
-	fetch  fetch // used by one goroutine at a time
-	poll   *poll // that is under way, or has what no Read took; only Read uses it
+	*redis.Session
+	fetch fetch // used by one goroutine at a time
 }
 
 var (
@@ -66,7 +60,7 @@ var (
 )
 
 func newInput(c Config, env engine.Env) (engine.Input, error) {
-	return &input{cfg: c, log: env.Log, consumer: c.consumer(env), held: map[uint64]*entry{}, refs: map[spot]uint64{},
+	return &input{cfg: c, log: env.Log, consumer: redis.Consumer(c.Consumer, env), held: map[uint64]*entry{}, refs: map[spot]uint64{},
 		place: map[string]string{}}, nil
 }
 
@@ -74,25 +68,21 @@ func newInput(c Config, env engine.Env) (engine.Input, error) {
 func (in *input) Traits() engine.Traits { return engine.Traits{TakesBack: engine.TakesOne} }
 
 // Open finds the group of each stream, or creates it.
-func (in *input) Open(ctx context.Context) error {
-	client, err := in.cfg.Client(0, 4)
+func (in *input) Open(ctx context.Context) error { return in.start.Opened(in.open(ctx)) }
+
+func (in *input) open(ctx context.Context) error {
+	s, err := in.cfg.Session(ctx)
 	if err != nil {
 		return err
 	}
-	c := &conn{client: client}
-	for _, key := range in.cfg.Key {
-		if err := in.ensure(ctx, client, key, in.cfg.from()); err != nil {
-			client.Close()
-			return err
-		}
-	}
-	if c.reader, err = in.cfg.Client(block, 1); err != nil {
-		client.Close()
-		return err
-	}
-	c.ctx, c.end = context.WithCancel(context.WithoutCancel(ctx))
+	c := &conn{Session: s}
 	c.fetch = fetch{input: in, conn: c, own: map[string]string{}, cursor: map[string]string{}}
 	for _, key := range in.cfg.Key {
+		if err := in.ensure(ctx, c.Client, key, in.cfg.from()); err != nil {
+			c.Leave()
+			c.Close()
+			return err
+		}
 		c.fetch.own[key] = "0"
 	}
 	in.stopped.Store(false)
@@ -112,42 +102,19 @@ func (in *input) ensure(ctx context.Context, client *redis.Client, key, from str
 	return redis.Explain(err, "create group "+in.cfg.Group+" of stream "+key)
 }
 
-// poll is a fetch in progress. Redis can't be asked to give one up: so it continues when its Read is stopped, and the
-// next Read takes what it brought. What nobody takes stays with this consumer.
-type poll struct {
-	done chan struct{} // closed when it has ended
-	err  error         // set before
-}
-
-// Read gives what was fetched, and fetches if there is nothing.
+// Read gives what was fetched, and fetches if there is nothing. What is fetched and not read stays with this consumer.
 func (in *input) Read(ctx context.Context, b *engine.Batch) (engine.Acker, error) {
-	c := in.conn.Load()
-	for {
-		if in.give(b) {
-			return in, nil
-		}
-		if ctx.Err() != nil {
-			return in, nil
-		}
-		if c.poll == nil {
-			c.poll = &poll{done: make(chan struct{})}
-			go func(p *poll, room int) {
-				defer close(p.done)
-				p.err = c.fetch.some(c.ctx, room)
-			}(c.poll, min(b.Room(), mostFetched))
-		}
-		select {
-		case <-c.poll.done:
-		case <-ctx.Done():
-			return in, nil
-		}
-		err := c.poll.err
-		c.poll = nil
-		if err != nil {
+	if err := in.start.Failed(); err != nil {
+		return nil, err
+	}
+	c, room := in.conn.Load(), min(b.Room(), mostFetched)
+	for !in.give(b) && ctx.Err() == nil {
+		if err := c.Fetch(ctx, func(ctx context.Context) error { return c.fetch.some(ctx, room) }); err != nil {
 			in.give(b)
 			return in, err
 		}
 	}
+	return in, nil
 }
 
 // give adds what was fetched, as far as there is room; false: there was nothing.
@@ -203,18 +170,14 @@ func (in *input) Close(ctx context.Context) error {
 	if c == nil {
 		return nil
 	}
-	c.end()
-	c.reader.Close()
-	if c.poll != nil {
-		<-c.poll.done
-	}
+	c.Leave()
 	in.mu.Lock()
 	back := in.rest
 	in.rest = nil // the next opening reads them as this consumer's own
 	in.mu.Unlock()
 	var err error
 	if in.stopped.Load() {
-		_, err = in.handBack(ctx, c, back)
+		_, _, err = in.handBack(ctx, c, back)
 	}
-	return errors.Join(err, c.client.Close())
+	return errors.Join(err, c.Close())
 }

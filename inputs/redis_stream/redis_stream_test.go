@@ -193,7 +193,7 @@ func TestARestartReadsItsOwnEntriesFirst(t *testing.T) {
 	ids := add(t, c, key, "a", "b", "c")
 	first := opened(t, redistest.URL(t), key, "")
 	settle(t, first, engine.Delivered, nil, read(t, first, 3)[0])
-	first.conn.Load().client.Close() // it is killed
+	first.conn.Load().Client.Close() // it is killed
 	c.XDel(t.Context(), key, ids[1])
 	add(t, c, key, "d")
 	second := opened(t, redistest.URL(t), key, "")
@@ -302,9 +302,32 @@ func TestAGroupThatIsMissingIsNotCreatedUnasked(t *testing.T) {
 	add(t, c, key, "a")
 	in := opened(t, redistest.URL(t), key, `, "create": false`)
 	_, err := in.Read(t.Context(), engine.NewBatch(1))
-	if err == nil || !strings.Contains(err.Error(), "XGROUP CREATE") {
+	if engine.ErrorOf(err, "").Class != engine.Transient || !strings.Contains(err.Error(), "XGROUP CREATE") {
 		t.Errorf("got %v", err)
 	}
+	c.XGroupCreate(t.Context(), key, "g", "0")
+	equal(t, "read once somebody has created it", texts(read(t, in, 1)), []string{"a"})
+}
+
+func TestAServerThatIsNotThereAtTheStartIsWaitedFor(t *testing.T) {
+	r := redistest.Own(t)
+	r.Stop()
+	in := opened(t, r.URL(), "s", "")
+	for range 2 {
+		_, err := in.Read(t.Context(), engine.NewBatch(1))
+		if engine.ErrorOf(err, "").Class != engine.Transient || !strings.Contains(err.Error(), "check that the server runs") {
+			t.Errorf("got %v", err)
+		}
+	}
+	if err := in.Open(t.Context()); err == nil {
+		t.Error("a later opening gives no error")
+	}
+	r.Start(t)
+	if err := in.Open(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	add(t, redistest.Client(t, r.URL()), "s", "a")
+	equal(t, "read", texts(read(t, in, 1)), []string{"a"})
 }
 
 func TestAKeyOfAnotherType(t *testing.T) {

@@ -76,9 +76,9 @@ func (in *input) Ack(ctx context.Context, rs []engine.Result) (again []engine.Re
 	in.mu.Unlock()
 	ended := failed
 	acked, cmds := orders(done, func(key string, ids []any) []*goredis.Cmd { return in.acknowledge(ctx, key, ids) })
-	ctx, cancel := c.client.Within(ctx)
+	ctx, cancel := c.Within(ctx)
 	defer cancel()
-	c.client.Send(ctx, cmds)
+	c.Send(ctx, cmds)
 	for _, o := range acked {
 		if e := o.err(); e != nil {
 			err = redis.Explain(e, "acknowledge entries of stream "+o.entries[0].key)
@@ -87,17 +87,12 @@ func (in *input) Ack(ctx context.Context, rs []engine.Result) (again []engine.Re
 		}
 		ended = append(ended, o.entries...)
 	}
-	kept, backErr := in.handBack(ctx, c, back)
+	gone, kept, backErr := in.handBack(ctx, c, back)
 	if backErr != nil {
 		err = backErr
 	}
 	again = append(again, resultsOf(kept, byRef)...)
-	for _, e := range back {
-		if !slices.Contains(kept, e) {
-			ended = append(ended, e)
-		}
-	}
-	in.forget(ended)
+	in.forget(append(ended, gone...))
 	return again, err
 }
 
@@ -117,22 +112,24 @@ func resultsOf(entries []*entry, byRef map[uint64]engine.Result) (rs []engine.Re
 	return rs
 }
 
-// handBack lets any consumer take entries at its next look: they are as idle as that needs. It gives those for which that
-// did not work.
-func (in *input) handBack(ctx context.Context, c *conn, all []*entry) (kept []*entry, err error) {
+// handBack lets any consumer take entries at its next look: they are as idle as that needs. Those for which that did not
+// work are kept.
+func (in *input) handBack(ctx context.Context, c *conn, all []*entry) (gone, kept []*entry, err error) {
 	made, cmds := orders(all, func(key string, ids []any) []*goredis.Cmd {
 		return []*goredis.Cmd{in.xclaim(ctx, key, ids, 0, in.cfg.ClaimAfter)}
 	})
-	ctx, cancel := c.client.Within(ctx)
+	ctx, cancel := c.Within(ctx)
 	defer cancel()
-	c.client.Send(ctx, cmds)
+	c.Send(ctx, cmds)
 	for _, o := range made {
 		if e := o.err(); e != nil && !redis.Says(e, "NOGROUP") {
 			err = redis.Explain(e, "hand back entries of stream "+o.entries[0].key)
 			kept = append(kept, o.entries...)
+			continue
 		}
+		gone = append(gone, o.entries...)
 	}
-	return kept, err
+	return gone, kept, err
 }
 
 // xclaim claims entries that have been idle for long enough, and says since when they are idle then. It is no delivery.
@@ -175,9 +172,9 @@ func (in *input) Renew(ctx context.Context, _ []uint64) (lost []uint64, next tim
 		o := order{[]*entry{e}, []*goredis.Cmd{in.xclaim(ctx, e.key, []any{e.ID}, max(0, least), 0)}}
 		made, cmds = append(made, o), append(cmds, o.cmds...)
 	}
-	ctx, cancel := c.client.Within(ctx)
+	ctx, cancel := c.Within(ctx)
 	defer cancel()
-	c.client.Send(ctx, cmds)
+	c.Send(ctx, cmds)
 	var missing []*entry
 	for _, o := range made {
 		if e := o.err(); e != nil {
@@ -220,7 +217,7 @@ func (in *input) taken(ctx context.Context, c *conn, missing []*entry) (lost []u
 	for i, e := range missing {
 		cmds[i] = redis.Cmd(ctx, 1, "xpending", e.key, in.cfg.Group, e.ID, e.ID, 1)
 	}
-	c.client.Send(ctx, cmds)
+	c.Send(ctx, cmds)
 	var gone []*entry
 	for i, e := range missing {
 		answer, err := cmds[i].Result()

@@ -20,8 +20,8 @@ type output struct {
 	name    string
 	subject string // the one to which all messages go; "": there are others
 
-	mu   sync.Mutex // guards the fields below
-	conn *nats.Conn // nil: it was not reached yet
+	turn chan struct{} // has room for one: who may use the fields below
+	conn *nats.Conn    // nil: it was not reached yet
 	pub  *nats.Publisher
 }
 
@@ -33,7 +33,7 @@ var (
 )
 
 func newOutput(c Config, env engine.Env) (engine.Output, error) {
-	o := &output{cfg: c, log: env.Log, name: strings.Trim(env.Pipeline+"."+env.Name, ".")}
+	o := &output{cfg: c, log: env.Log, turn: make(chan struct{}, 1), name: strings.Trim(env.Pipeline+"."+env.Name, ".")}
 	o.subject, _ = c.Subject.Const()
 	return o, nil
 }
@@ -53,8 +53,12 @@ func (o *output) Open(ctx context.Context) error {
 
 // ready is the connection, which is made if there is none, and what publishes into streams.
 func (o *output) ready(ctx context.Context) (*nats.Conn, *nats.Publisher, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
+	select {
+	case o.turn <- struct{}{}:
+		defer func() { <-o.turn }()
+	case <-ctx.Done():
+		return nil, nil, nats.Explain(ctx.Err(), "connect")
+	}
 	if o.conn != nil && !o.conn.IsClosed() {
 		return o.conn, o.pub, o.conn.Down()
 	}
@@ -79,8 +83,8 @@ func (o *output) ready(ctx context.Context) (*nats.Conn, *nats.Publisher, error)
 
 // Close ends the connection. What is not confirmed by now has failed.
 func (o *output) Close(context.Context) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
+	o.turn <- struct{}{}
+	defer func() { <-o.turn }()
 	if o.conn == nil {
 		return nil
 	}
@@ -92,11 +96,14 @@ func (o *output) Close(context.Context) error {
 	return nil
 }
 
-// Probe asks the server for a sign of life.
+// Probe asks the server for a sign of life, and creates the stream if somebody has deleted it.
 func (o *output) Probe(ctx context.Context) error {
 	conn, _, err := o.ready(ctx)
 	if err != nil {
 		return err
+	}
+	if o.cfg.Declare != nil {
+		return o.cfg.Declare.Do(ctx, conn, o.cfg.Stream)
 	}
 	ctx, cancel := limited(ctx, conn)
 	defer cancel()
@@ -216,12 +223,13 @@ func (o *output) compose(m *engine.Message) (*client.Msg, error) {
 // conclude gives each message that has failed its error. The error of the output is returned.
 func (o *output) conclude(ctx context.Context, conn *nats.Conn, msgs []*engine.Message, all []*nats.Outgoing) error {
 	var held error
+	missing := sync.OnceValue(func() error { return o.missing(ctx, conn) })
 	for i, out := range all {
 		if out.Err == nil {
 			msgs[i].Done()
 			continue
 		}
-		err := o.judge(ctx, conn, out.Err)
+		err := o.judge(missing, out.Err)
 		if engine.ErrorOf(err, engine.Transient).HoldsOutput() {
 			held = err
 			continue
@@ -232,21 +240,39 @@ func (o *output) conclude(ctx context.Context, conn *nats.Conn, msgs []*engine.M
 }
 
 // judge says whether a message is to blame, or all would fail.
-func (o *output) judge(ctx context.Context, conn *nats.Conn, err error) error {
-	switch noStream := errors.Is(err, nats.ErrNoStream); {
-	case nats.Full(err):
+func (o *output) judge(missing func() error, err error) error {
+	switch noStream, other := errors.Is(err, nats.ErrNoStream), nats.WrongStream(err); {
+	case nats.Full(err), (noStream || other) && o.subject != "":
 		return nats.Held(err)
-	case noStream && o.subject == "":
-		if _, e := conn.JS.AccountInfo(ctx); e != nil {
-			return nats.Held(nats.Explain(e, "ask whether there is JetStream"))
+	case noStream || other:
+		if e := missing(); e != nil {
+			return nats.Held(e)
 		}
 		return nats.Rejected(err)
-	case noStream, nats.WrongStream(err) && o.subject != "":
-		return nats.Held(err)
 	case errors.Is(err, client.ErrPermissionViolation) && o.subject == "":
 		return nats.Rejected(err)
 	case errors.Is(err, jetstream.ErrJetStreamNotEnabled), errors.Is(err, jetstream.ErrJetStreamNotEnabledForAccount):
 		return nats.Held(err)
+	}
+	return err
+}
+
+// missing is that the stream that is named, or JetStream, is not there; nil: it is, or this user may not ask for it.
+func (o *output) missing(ctx context.Context, conn *nats.Conn) error {
+	var err error
+	if o.cfg.Stream != "" {
+		err = conn.API(ctx, "look for stream "+o.cfg.Stream, func(ctx context.Context) error {
+			_, err := conn.JS.Stream(ctx, o.cfg.Stream)
+			return err
+		})
+	} else {
+		err = conn.API(ctx, "ask whether there is JetStream", func(ctx context.Context) error {
+			_, err := conn.JS.AccountInfo(ctx)
+			return err
+		})
+	}
+	if errors.Is(err, client.ErrPermissionViolation) {
+		return nil
 	}
 	return err
 }

@@ -166,7 +166,10 @@ func (o *output) judge(ctx context.Context, c *redis.Client, cmd *goredis.Cmd) e
 	args := cmd.Args()
 	switch {
 	case redis.Says(err, "ERR The ID specified in XADD is equal or smaller"):
-		at := slices.IndexFunc(args, func(x any) bool { id, ok := x.(string); return ok && id != "" && strings.Trim(id, "0123456789-") == "" })
+		at := 2 + slices.IndexFunc(args[2:], func(x any) bool { // what precedes it are words and numbers
+			id, ok := x.(string)
+			return ok && id != "" && strings.Trim(id, "0123456789-") == ""
+		})
 		if at < 2 {
 			return err
 		}

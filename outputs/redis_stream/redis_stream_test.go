@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -97,7 +99,8 @@ func TestFields(t *testing.T) {
 
 // A message whose entry is there already, from an attempt of which the answer was lost, is delivered; another is refused.
 func TestIDsMakeWritesAgainHarmless(t *testing.T) {
-	key, c := redistest.Key(t), redistest.Client(t, redistest.URL(t))
+	key, c := strconv.Itoa(os.Getpid()), redistest.Client(t, redistest.URL(t)) // a number, as ids are
+	t.Cleanup(func() { c.Del(context.Background(), key) })
 	o := opened(t, redistest.URL(t), key, `, "id": "$(id)-0"`)
 	for range 2 {
 		fates, err := enginetest.Written(t, o, `{"id":1}`, `{"id":2}`)

@@ -11,7 +11,6 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
@@ -67,7 +66,7 @@ func init() {
 	engine.Register(engine.Caches, "nats_kv", help,
 		Config{Connect: nats.Defaults, Create: true, Replicas: 1, Storage: "file"},
 		func(c Config, env engine.Env) (engine.Cache, error) {
-			return &cache{Config: c, log: env.Log, name: env.Name}, nil
+			return &cache{Config: c, log: env.Log, name: env.Name, turn: make(chan struct{}, 1)}, nil
 		})
 }
 
@@ -81,8 +80,8 @@ type cache struct {
 	log  *slog.Logger
 	name string
 
-	mu     sync.Mutex // guards the field below
-	opened *bucket    // nil: it was not reached yet
+	turn   chan struct{} // has room for one: who may use the field below
+	opened *bucket       // nil: it was not reached yet
 }
 
 // bucket is an opened one.
@@ -106,8 +105,8 @@ func (c *cache) Open(ctx context.Context) error {
 
 // Close ends the connection.
 func (c *cache) Close(context.Context) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	c.turn <- struct{}{}
+	defer func() { <-c.turn }()
 	if b := c.opened; b != nil {
 		b.pub.Close()
 		b.conn.Close()
@@ -118,8 +117,12 @@ func (c *cache) Close(context.Context) error {
 
 // bucket is the opened bucket.
 func (c *cache) bucket(ctx context.Context) (*bucket, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	select {
+	case c.turn <- struct{}{}:
+		defer func() { <-c.turn }()
+	case <-ctx.Done():
+		return nil, nats.Explain(ctx.Err(), "find bucket "+c.Bucket)
+	}
 	if c.opened != nil {
 		return c.opened, c.opened.conn.Down()
 	}
@@ -141,21 +144,21 @@ func (c *cache) bucket(ctx context.Context) (*bucket, error) {
 }
 
 // find finds the stream of the bucket, or creates it.
-func (c *cache) find(ctx context.Context, conn *nats.Conn) (jetstream.Stream, error) {
-	ctx, cancel := context.WithTimeout(ctx, conn.Timeout)
-	defer cancel()
-	_, err := conn.JS.KeyValue(ctx, c.Bucket)
-	if errors.Is(err, jetstream.ErrBucketNotFound) && c.Create {
-		err = c.create(ctx, conn)
-	}
-	switch {
-	case errors.Is(err, jetstream.ErrBucketNotFound):
+func (c *cache) find(ctx context.Context, conn *nats.Conn) (s jetstream.Stream, err error) {
+	err = conn.API(ctx, "find bucket "+c.Bucket, func(ctx context.Context) error {
+		_, err := conn.JS.KeyValue(ctx, c.Bucket)
+		if errors.Is(err, jetstream.ErrBucketNotFound) && c.Create {
+			err = c.create(ctx, conn)
+		}
+		if err == nil {
+			s, err = conn.JS.Stream(ctx, "KV_"+c.Bucket)
+		}
+		return err
+	})
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
 		return nil, engine.Errorf(engine.Permanent, "there is no bucket %s (create it, or remove `create: false`)", c.Bucket)
-	case err != nil:
-		return nil, nats.Explain(err, "find bucket "+c.Bucket)
 	}
-	s, err := conn.JS.Stream(ctx, "KV_"+c.Bucket)
-	return s, nats.Explain(err, "find bucket "+c.Bucket)
+	return s, err
 }
 
 // marker is how long a server keeps a note that a value has gone.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -65,20 +66,24 @@ func (d *Declare) config(name string) jetstream.StreamConfig {
 
 // Do creates the stream, or compares the one that there is: it is never changed.
 func (d *Declare) Do(ctx context.Context, c *Conn, name string) error {
-	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
-	defer cancel()
-	s, err := c.JS.Stream(ctx, name)
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		if _, err = c.JS.CreateStream(ctx, d.config(name)); err == nil {
-			return nil
-		}
-		if Code(err) != jetstream.JSErrCodeStreamNameInUse { // another has just created it
-			return Explain(err, "create stream "+name)
-		}
+	var s jetstream.Stream
+	look := func(ctx context.Context) (err error) {
 		s, err = c.JS.Stream(ctx, name)
+		return err
+	}
+	err := c.API(ctx, "look for stream "+name, look)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		err = c.API(ctx, "create stream "+name, func(ctx context.Context) error {
+			_, err := c.JS.CreateStream(ctx, d.config(name))
+			return err
+		})
+		if Code(err) != jetstream.JSErrCodeStreamNameInUse {
+			return err
+		}
+		err = c.API(ctx, "look for stream "+name, look) // another has just created it
 	}
 	if err != nil {
-		return Explain(err, "look for stream "+name)
+		return err
 	}
 	if other := d.differs(&s.CachedInfo().Config); other != "" {
 		return engine.Errorf(engine.Permanent, "stream %s was made with other settings: %s (change `declare` to match it, "+
@@ -99,14 +104,31 @@ func (d *Declare) differs(has *jetstream.StreamConfig) string {
 	subjects := func(all []string) string {
 		return strings.Join(slices.Sorted(slices.Values(all)), " ")
 	}
+	limit := func(n int64) string {
+		if n <= 0 {
+			return "unlimited"
+		}
+		return strconv.FormatInt(n, 10)
+	}
+	retention := func(p jetstream.RetentionPolicy) string {
+		for name, policy := range retentions {
+			if policy == p {
+				return name
+			}
+		}
+		return p.String()
+	}
+	discard := func(p jetstream.DiscardPolicy) string {
+		return strings.ToLower(strings.TrimPrefix(p.String(), "Discard"))
+	}
 	compare(len(d.Subjects) > 0, "subjects", subjects(has.Subjects), subjects(want.Subjects))
-	compare(d.Retention != "", "retention", has.Retention, want.Retention)
-	compare(d.Storage != "", "storage", has.Storage, want.Storage)
+	compare(d.Retention != "", "retention", retention(has.Retention), d.Retention)
+	compare(d.Storage != "", "storage", strings.ToLower(has.Storage.String()), d.Storage)
 	compare(d.Replicas > 0, "replicas", has.Replicas, want.Replicas)
-	compare(d.MaxMsgs > 0, "max_msgs", has.MaxMsgs, want.MaxMsgs)
-	compare(d.MaxBytes > 0, "max_bytes", has.MaxBytes, want.MaxBytes)
+	compare(d.MaxMsgs > 0, "max_msgs", limit(has.MaxMsgs), limit(want.MaxMsgs))
+	compare(d.MaxBytes > 0, "max_bytes", limit(has.MaxBytes), limit(want.MaxBytes))
 	compare(d.MaxAge > 0, "max_age", has.MaxAge, want.MaxAge)
-	compare(d.Discard != "", "discard", has.Discard, want.Discard)
+	compare(d.Discard != "", "discard", discard(has.Discard), d.Discard)
 	compare(d.Dedupe > 0, "dedupe", has.Duplicates, want.Duplicates)
 	return strings.Join(all, ", ")
 }

@@ -27,14 +27,15 @@ type Conn struct {
 	log     *slog.Logger
 	release func() // the server in this process; nil: there is none
 
-	mu      sync.Mutex    // guards the fields below
-	changed sync.Cond     // heard has
-	down    error         // nil: it is connected
-	since   time.Time     // when it was lost
-	cut     chan struct{} // closed when it is lost
-	heard   error         // the last error that the server has sent
-	denied  map[string]time.Time
-	watch   []watcher
+	mu       sync.Mutex // guards the fields below
+	changed  sync.Cond  // heard has
+	down     error      // nil: it is connected
+	since    time.Time  // when it was lost
+	heard    error      // the last error that the server has sent
+	denied   map[string]time.Time
+	watch    []watcher
+	requests map[int]context.CancelCauseFunc // under way, by number
+	serial   int                             // of requests
 }
 
 // watcher is told of what happens to a connection. Its functions must not wait.
@@ -63,7 +64,8 @@ const (
 func (c *Connect) Dial(ctx context.Context, log *slog.Logger, owner string) (*Conn, error) {
 	to := nats.Target{User: c.User, Password: c.Password.Reveal(), Token: c.Token.Reveal(), NKey: c.NKey,
 		Credentials: c.Credentials}
-	conn := &Conn{log: log, Timeout: c.Timeout, denied: map[string]time.Time{}, cut: make(chan struct{})}
+	conn := &Conn{log: log, Timeout: c.Timeout, denied: map[string]time.Time{},
+		requests: map[int]context.CancelCauseFunc{}}
 	conn.changed.L = &conn.mu
 	options := conn.options(cmp.Or(c.Name, owner))
 	if e := c.Embedded.Server; e != nil {
@@ -168,7 +170,7 @@ func (c *Conn) lost(nc *client.Conn, err error) {
 	news := first || c.down.Error() != err.Error()
 	if c.down = err; first {
 		c.since = time.Now()
-		close(c.cut)
+		c.giveUp(err)
 	}
 	watch := c.watch
 	c.mu.Unlock()
@@ -184,37 +186,55 @@ func (c *Conn) lost(nc *client.Conn, err error) {
 
 func (c *Conn) found() {
 	c.mu.Lock()
-	if c.down != nil {
-		c.down, c.since, c.cut = nil, time.Time{}, make(chan struct{})
-	}
+	c.down, c.since = nil, time.Time{}
 	c.mu.Unlock()
 	c.log.Info("connected again", "to", c.Address)
 }
 
-// Ask sends a message and waits for an answer, which does not come any more when the connection is lost.
+// Ask sends a message and waits for an answer.
 func (c *Conn) Ask(ctx context.Context, subject string, data []byte) error {
+	return c.request(ctx, func(ctx context.Context) error {
+		_, err := c.RequestWithContext(ctx, subject, data)
+		return err
+	})
+}
+
+// API asks something of JetStream.
+func (c *Conn) API(ctx context.Context, doing string, do func(ctx context.Context) error) error {
+	return Explain(c.request(ctx, do), doing)
+}
+
+// request makes a request. It is given up when time is up, when the connection is lost, and when the server refuses
+// something that was sent to JetStream: to that it gives no other answer.
+func (c *Conn) request(ctx context.Context, do func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, c.Timeout)
 	defer cancel()
+	ctx, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
 	c.mu.Lock()
-	cut, down := c.cut, c.down
-	c.mu.Unlock()
-	if down != nil {
-		return down
+	if c.down != nil {
+		defer c.mu.Unlock()
+		return c.down
 	}
-	done := make(chan struct{})
-	defer close(done)
-	go func() {
-		select {
-		case <-cut:
-			cancel()
-		case <-done:
-		}
-	}()
-	_, err := c.RequestWithContext(ctx, subject, data)
-	if err != nil && c.Down() != nil {
-		return c.Down()
+	c.serial++
+	id := c.serial
+	c.requests[id] = giveUp
+	c.mu.Unlock()
+	err := do(ctx)
+	c.mu.Lock()
+	delete(c.requests, id)
+	c.mu.Unlock()
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
 	}
 	return err
+}
+
+// giveUp ends all requests. c.mu is held.
+func (c *Conn) giveUp(why error) {
+	for _, end := range c.requests {
+		end(why)
+	}
 }
 
 // Down is why there is no connection now, or nil.
@@ -247,7 +267,9 @@ func (c *Conn) says(nc *client.Conn, err error) {
 		if len(c.denied) >= mostDenied {
 			clear(c.denied)
 		}
-		c.denied[subject] = time.Now()
+		if c.denied[subject] = time.Now(); strings.HasPrefix(subject, "$JS.") {
+			c.giveUp(err)
+		}
 	}
 	watch := c.watch
 	c.changed.Broadcast()

@@ -44,9 +44,10 @@ var rules = []rule{
 	{"DENIED ", engine.Auth, true, "the server only takes local clients: give it a password"},
 	{"WRONGTYPE ", engine.Permanent, false, "the key holds another type: correct its name, or delete it"},
 	{"CROSSSLOT ", engine.Permanent, false, "all keys of a command need one slot: give them one {tag}"},
-	{"NOGROUP ", engine.Permanent, false, "create the consumer group, by XGROUP CREATE"},
+	{"NOGROUP ", engine.Transient, false, "create the consumer group, by XGROUP CREATE"},
 	{"ERR unknown command", engine.Permanent, false, "the server is too old, or has renamed the command"},
 	{"ERR DB index is out of range", engine.Permanent, false, "choose another database"},
+	{"ERR This instance has cluster support disabled", engine.Permanent, false, "the server is not a node of a cluster: write `url` instead of `cluster`"},
 	{"ERR SELECT is not allowed", engine.Permanent, false, "a cluster has only database 0"},
 }
 
