@@ -151,12 +151,28 @@ func TestLogin(t *testing.T) {
 func TestPermissions(t *testing.T) {
 	s := streams(t, func(o *server.Options) {
 		o.NoAuthUser = "all"
-		o.Users = []*server.User{{Username: "all", Password: "p"}, {Username: "some", Password: "p", Permissions: &server.Permissions{
-			Subscribe: &server.SubjectPermission{Deny: []string{"secret"}}}}}
+		deny := func(subject string) *server.Permissions {
+			return &server.Permissions{Publish: &server.SubjectPermission{Deny: []string{subject}},
+				Subscribe: &server.SubjectPermission{Deny: []string{"secret"}}}
+		}
+		o.Users = []*server.User{{Username: "all", Password: "p"}, {Username: "some", Password: "p", Permissions: deny("x")},
+			{Username: "no-api", Password: "p", Permissions: deny("$JS.API.STREAM.INFO.*")},
+			{Username: "no-ack", Password: "p", Permissions: deny("$JS.ACK.>")}}
 	})
 	in := build(t, s, `"subject": "secret", "user": "some", "password": "p"`).(*input)
 	err := in.Open(t.Context())
 	if engine.ErrorOf(err, "").Class != engine.Auth || !strings.Contains(fmt.Sprint(err), "give the user the permission") {
 		t.Errorf("%v", err)
+	}
+	const patient = durable + `, "timeout": "10m", "password": "p", "user": ` // the server gives no other answer
+	err = build(t, s, patient+`"no-api"`).(*input).Open(t.Context())
+	if engine.ErrorOf(err, "").Class != engine.Auth || !strings.Contains(fmt.Sprint(err), `"$JS.API.STREAM.INFO.S"`) {
+		t.Errorf("%v", err)
+	}
+	s.Send(t, "s.a", "0")
+	all, a := read(t, opened(t, s, patient+`"no-ack"`), 1)
+	again, err := a.Ack(t.Context(), []engine.Result{{Ref: all[0].ref, Fate: engine.Delivered}})
+	if len(again) != 1 || engine.ErrorOf(err, "").Class != engine.Auth || !strings.Contains(fmt.Sprint(err), "$JS.ACK.>") {
+		t.Errorf("again %v: %v", again, err)
 	}
 }

@@ -103,6 +103,8 @@ func TestRefused(t *testing.T) {
 			[]string{"safe", "rejected: publish to secret.1: permissions violation", "safe"}},
 		{"another stream", some + `"subject": "$(to)", "stream": "S"`, []string{`{"to":"full"}`, `{"to":"s.1"}`},
 			[]string{"rejected: the stream refuses it: expected stream does not match", "safe"}},
+		{"no such stream", `"user": "all", "password": "secret", "subject": "$(to)", "stream": "NOPE"`,
+			[]string{`{"to":"none.x"}`, `{"to":"s.1"}`}, []string{"held: transient: look for stream NOPE: stream not found", "held"}},
 		{"wrong sequence", some + `"subject": "s.x", "stream": "S", "headers": {"Nats-Expected-Last-Subject-Sequence": "99"}`,
 			[]string{`{}`}, []string{"rejected: the stream refuses it: wrong last sequence"}},
 		{"no permission at all", some + `"subject": "secret.x", "jetstream": true`, []string{`{}`, `{}`},
@@ -162,6 +164,27 @@ func TestOutages(t *testing.T) {
 		if !works() {
 			t.Error("it does not work after a restart")
 		}
+	}
+}
+
+// A stream that somebody deletes holds the output, and is made again where it is declared.
+func TestDeletedStream(t *testing.T) {
+	s := natstest.Start(t, nil)
+	o := opened(t, s, `"subject": "s.$(to)", "stream": "S", "declare": {"subjects": ["s.>"]}`)
+	if fates := written(t, o, `{"to":"a"}`); fates[0] != "safe" {
+		t.Fatal(fates)
+	}
+	if err := s.JS.DeleteStream(t.Context(), "S"); err != nil {
+		t.Fatal(err)
+	}
+	if err := o.Write(t.Context(), enginetest.Batch(`{"to":"a"}`)); !engine.ErrorOf(err, "").HoldsOutput() {
+		t.Errorf("%v", err)
+	}
+	if err := o.Probe(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if fates := written(t, o, `{"to":"b"}`); fates[0] != "safe" || len(s.All(t, "S")) != 1 {
+		t.Error(fates)
 	}
 }
 

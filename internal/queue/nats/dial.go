@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/url"
 	"strings"
 	"sync"
 	"time"
@@ -21,7 +22,7 @@ import (
 type Conn struct {
 	*client.Conn
 	JS      jetstream.JetStream
-	Address string // without a password
+	Address string // HOST:PORT: logs would mask a whole URL, as it may have a password in it
 	Timeout time.Duration
 
 	log     *slog.Logger
@@ -78,12 +79,14 @@ func (c *Connect) Dial(ctx context.Context, log *slog.Logger, owner string) (*Co
 		conn.Address = "the server of this process"
 		options = append(options, client.InProcessServer(srv))
 	} else {
-		var urls []string
+		var urls, hosts []string
 		for _, u := range c.URL {
 			urls = append(urls, u.Reveal())
+			if at, err := url.Parse(u.Reveal()); err == nil {
+				hosts = append(hosts, at.Host)
+			}
 		}
-		to.URL = strings.Join(urls, ",")
-		conn.Address = to.String()
+		to.URL, conn.Address = strings.Join(urls, ","), strings.Join(hosts, ",")
 	}
 	if c.TLS != nil {
 		var err error
