@@ -71,7 +71,8 @@ func (c *Config) checkStream(report func(path, message, remedy string)) {
 		set  bool
 	}{
 		{"interval", !c.Interval.IsZero()}, {"items", !c.Items.IsZero()}, {"next", !c.Next.IsZero()},
-		{"pages", c.Pages != ""}, {"framing", c.Framing != (framing.Framing{})}, {"compression", c.Compression.Compression != ""},
+		{"pages", c.Pages != ""}, {"framing", c.Framing != (framing.Framing{})},
+		{"compression", c.Compression.Compression != ""},
 	} {
 		if f.set {
 			report(f.name, "a stream has none", "remove it, or stream")

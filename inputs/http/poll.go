@@ -202,7 +202,8 @@ func (in *input) ended() error {
 		return nil
 	}
 	err = engine.Errorf(engine.Permanent, "%s: page %d is one that this poll has read already: its pages have no end "+
-		"(check what gives the next page, and ask for what is after the cursor, without what is at it)", p.shown, in.poll.page)
+		"(check what gives the next page, and ask for what is after the cursor, without what is at it)", p.shown,
+		in.poll.page)
 	if in.over {
 		return err
 	}

@@ -106,7 +106,8 @@ func (c *consumer) check(report func(path, message, remedy string)) {
 	}
 	if err := c.begin(&jetstream.ConsumerConfig{}, time.Now()); err != nil {
 		report("declare.consumer.start", err.Error(),
-			"write all, new, last, last_per_subject, a number from 1 on, a time such as 2026-01-31T12:00:00Z, or an interval such as 2h")
+			"write all, new, last, last_per_subject, a number from 1 on, a time such as 2026-01-31T12:00:00Z, or an "+
+				"interval such as 2h")
 	}
 }
 
@@ -197,9 +198,9 @@ so, well within the consumer's ack_wait. A dead-lettered message is terminated, 
 the server tells in an advisory. A message that is returned is delivered again after the interval of a
 retry, otherwise after 1s, 2s, 4s and so on. attempt() counts deliveries.
 
-Leave max_deliver unlimited: at its last delivery a message that is not settled, because of a crash
-or a stop, stays in the stream, and no consumer gets it. What returns to the stream then because it has failed for good is
-terminated and logged; retries that wait longer are made without another delivery.
+Leave max_deliver unlimited: a message that is not settled at its last delivery, because of a crash
+or a stop, stays in the stream, and no consumer gets it. What has failed for good at its last delivery
+is terminated and logged instead of returned; longer retries are made without another delivery.
 
 With order_by: meta("subject"), the messages of a subject go through in the order of the stream, as long as one
 instance reads the consumer. After a crash new messages wait until those come again that were out, which takes up

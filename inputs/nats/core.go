@@ -113,7 +113,8 @@ func (c *core) take(most int) []*client.Msg {
 		c.bytes -= len(m.Data) + overhead
 	}
 	if c.dropped > c.told {
-		c.in.log.Error("messages were dropped: they arrive faster than they are read (raise `buffer`, make the pipeline faster, or read a stream)",
+		c.in.log.Error("messages were dropped: they arrive faster than they are read (raise `buffer`, make the "+
+			"pipeline faster, or read a stream)",
 			"messages", c.dropped-c.told, "in all", c.dropped)
 		c.told = c.dropped
 	}

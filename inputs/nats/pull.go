@@ -102,7 +102,8 @@ func (in *input) pull(ctx context.Context, conn *nats.Conn) (source, error) {
 		p.ackWait = min(p.ackWait, w)
 	}
 	if p.last = max(info.Config.MaxDeliver, 0); p.last > 0 {
-		in.log.Warn("the consumer gives each message out only so often: one that is not settled at its last delivery is left in the stream (make it unlimited, and let on_failure limit attempts)",
+		in.log.Warn("the consumer gives each message out only so often: one that is not settled at its last delivery "+
+			"is left in the stream (make it unlimited, and let on_failure limit attempts)",
 			"consumer", c.Consumer, "max_deliver", p.last)
 	}
 	if p.prefetch == 0 {
@@ -188,7 +189,8 @@ func (in *input) wanted(conn *nats.Conn, s *jetstream.StreamInfo) (want jetstrea
 		return want, err
 	}
 	if version := conn.ConnectedServerVersion(); len(want.FilterSubjects) > 0 && !newer(version, 2, 10) {
-		return want, fmt.Errorf("several filters need NATS 2.10, and the server has %s (upgrade it, or write one filter)", version)
+		return want, fmt.Errorf("several filters need NATS 2.10, and the server has %s (upgrade it, or write one filter)",
+			version)
 	}
 	if from := in.from.Load(); from > 0 && s.Created.Equal(in.created) {
 		in.log.Warn("the consumer was deleted: it is made again, and continues after what was settled", "consumer",

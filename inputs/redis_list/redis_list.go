@@ -37,11 +37,11 @@ const about = `
 Reads a list of Redis (6.2 or newer), several elements at a time.
 
 An element moves to a list of this consumer, {KEY}:processing:CONSUMER (KEY~:processing:CONSUMER
-where KEY has braces), and is removed there when it is settled. After a restart what is in that list is read first. {KEY}:consumers has
-when each consumer was last alive: what one has in flight that is silent for claim_after goes
-back to the list. What is returned goes back at once, or after some seconds, behind the
-others, where it has failed. Elements that are equal are not told apart. A server without memory
-(maxmemory) does not move elements either, so its list is read only once it has room again.
+where KEY has braces), and is removed from it when it is settled. After a restart, what is in that
+list is read first. {KEY}:consumers says when each consumer was last alive: what a consumer has in
+flight goes back to the list when it has been silent for claim_after. What is returned goes back at
+once; what has failed, after five seconds and behind the others. Equal elements are not told apart.
+A server without memory (maxmemory) moves no elements either: its list is read once it has room again.
 
 Metadata: list, redelivered.
 

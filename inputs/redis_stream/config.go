@@ -51,7 +51,8 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 		}
 	}
 	if c.Start != earliest && c.Start != latest && !validID().MatchString(c.Start) {
-		report("start", fmt.Sprintf("%q is not a place in a stream", c.Start), "write earliest, latest or an id such as 1700000000000-0")
+		report("start", fmt.Sprintf("%q is not a place in a stream", c.Start), "write earliest, latest or an id such "+
+			"as 1700000000000-0")
 	}
 }
 

@@ -87,7 +87,8 @@ func (f *fetch) recreate(ctx context.Context, key string) error {
 	case redis.Says(err, "BUSYGROUP"):
 		return nil
 	case err == nil:
-		f.log.Warn("the group, or its stream, was gone: it is created again, and what other consumers had in flight is not delivered again",
+		f.log.Warn("the group, or its stream, was gone: it is created again, and what other consumers had in flight "+
+			"is not delivered again",
 			"stream", key, "group", f.cfg.Group, "after", from)
 	}
 	return redis.Explain(err, "create group "+f.cfg.Group+" of stream "+key)
@@ -238,7 +239,8 @@ func (f *fetch) claim(ctx context.Context, key string, room int) error {
 }
 
 func (f *fetch) trimmed(key string, n int) {
-	f.log.Warn("entries were trimmed or deleted before they were settled", "stream", key, "group", f.cfg.Group, "entries", n)
+	f.log.Warn("entries were trimmed or deleted before they were settled", "stream", key, "group", f.cfg.Group,
+		"entries", n)
 }
 
 // redelivered keeps entries that were delivered before: how often, Redis says.
@@ -294,7 +296,8 @@ func pending(answer any) map[string]owned {
 	return all
 }
 
-// keep adds entries to those that Read gives, but for what is in flight here. Without counts it is their first delivery.
+// keep adds entries to those that Read gives, but for what is in flight here. Without counts it is their first
+// delivery.
 func (f *fetch) keep(key string, all []redis.Entry, counts map[string]int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

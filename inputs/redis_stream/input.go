@@ -60,7 +60,8 @@ var (
 )
 
 func newInput(c Config, env engine.Env) (engine.Input, error) {
-	return &input{cfg: c, log: env.Log, consumer: redis.Consumer(c.Consumer, env), held: map[uint64]*entry{}, refs: map[spot]uint64{},
+	return &input{cfg: c, log: env.Log, consumer: redis.Consumer(c.Consumer, env), held: map[uint64]*entry{},
+		refs:  map[spot]uint64{},
 		place: map[string]string{}}, nil
 }
 

@@ -96,8 +96,8 @@ func (in *input) Ack(ctx context.Context, rs []engine.Result) (again []engine.Re
 	return again, err
 }
 
-// acknowledge is what ends entries. They are deleted first: what is left of an entry that is only deleted is found again,
-// and one that is only acknowledged would stay.
+// acknowledge is what ends entries. They are deleted first: what is left of an entry that is only deleted is found
+// again, and one that is only acknowledged would stay.
 func (in *input) acknowledge(ctx context.Context, key string, ids []any) (cmds []*goredis.Cmd) {
 	if in.cfg.Delete {
 		cmds = append(cmds, redis.Cmd(ctx, 1, append([]any{"xdel", key}, ids...)...))
@@ -112,8 +112,8 @@ func resultsOf(entries []*entry, byRef map[uint64]engine.Result) (rs []engine.Re
 	return rs
 }
 
-// handBack lets any consumer take entries at its next look: they are as idle as that needs. Those for which that did not
-// work are kept.
+// handBack lets any consumer take entries at its next look: they are as idle as that needs. Those for which that did
+// not work are kept.
 func (in *input) handBack(ctx context.Context, c *conn, all []*entry) (gone, kept []*entry, err error) {
 	made, cmds := orders(all, func(key string, ids []any) []*goredis.Cmd {
 		return []*goredis.Cmd{in.xclaim(ctx, key, ids, 0, in.cfg.ClaimAfter)}
@@ -211,7 +211,8 @@ func (in *input) renewed(o order, now time.Time) (missing []*entry) {
 	return missing
 }
 
-// taken are those that another consumer has. One that nobody has was trimmed, or the group was dropped: it goes on here.
+// taken are those that another consumer has. One that nobody has was trimmed, or the group was dropped: it goes on
+// here.
 func (in *input) taken(ctx context.Context, c *conn, missing []*entry) (lost []uint64, err error) {
 	cmds := make([]*goredis.Cmd, len(missing))
 	for i, e := range missing {

@@ -139,7 +139,8 @@ func members(args []any, m *engine.Message) ([]any, error) {
 	}
 	object, ok := v.(map[string]any)
 	if !ok {
-		return nil, engine.Errorf(engine.Rejected, `the payload is not an object, whose members could be fields (write "field", for all of it)`)
+		return nil, engine.Errorf(engine.Rejected, `the payload is not an object, whose members could be fields `+
+			`(write "field", for all of it)`)
 	}
 	fields, err := redis.Members(object)
 	for _, f := range fields {

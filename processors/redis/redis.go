@@ -35,9 +35,9 @@ const (
 )
 
 // refused are commands that would keep the connection, change it for others, or have no answer.
-var refused = strings.Fields("asking auth blmove blmpop blpop brpop brpoplpush bzmpop bzpopmax bzpopmin client debug discard exec " +
-	"hello monitor multi psubscribe psync punsubscribe quit readonly readwrite replicaof reset select shutdown slaveof " +
-	"ssubscribe subscribe sunsubscribe swapdb sync unsubscribe unwatch wait waitaof watch")
+var refused = strings.Fields(`asking auth blmove blmpop blpop brpop brpoplpush bzmpop bzpopmax bzpopmin client
+	debug discard exec hello monitor multi psubscribe psync punsubscribe quit readonly readwrite replicaof reset select
+	shutdown slaveof ssubscribe subscribe sunsubscribe swapdb sync unsubscribe unwatch wait waitaof watch`)
 
 // CheckConfig reports what can't work.
 func (c *Config) CheckConfig(report func(path, message, remedy string)) {
@@ -46,7 +46,8 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	case len(words) == 0:
 		report("command", "is empty", "write a command, such as GET")
 	case slices.Contains(refused, strings.ToLower(words[0])):
-		report("command", strings.ToUpper(words[0])+" would wait, or change the connection, which messages share", "choose another command")
+		report("command", strings.ToUpper(words[0])+" would wait, or change the connection, which messages share",
+			"choose another command")
 	}
 	if c.Reply == none && !c.Into.IsZero() {
 		report("into", "with `reply: none` there is no answer", "remove it, or write another `reply`")
@@ -87,7 +88,8 @@ changes something may be carried out twice for one message.
 func (Config) Traits() engine.Traits { return engine.Traits{Effects: engine.EffectsElsewhere} }
 
 func init() {
-	engine.Register(engine.Processors, "redis", help, Config{Connect: redis.Defaults, Reply: value, MaxAnswer: 10 << 20}, build)
+	engine.Register(engine.Processors, "redis", help, Config{Connect: redis.Defaults, Reply: value,
+		MaxAnswer: 10 << 20}, build)
 }
 
 const (
@@ -213,7 +215,8 @@ func (s *step) text(answer any) (text []byte, err error) {
 
 func (s *step) fits(text []byte, err error) ([]byte, error) {
 	if err == nil && len(text) > int(s.cfg.MaxAnswer) {
-		err = engine.Errorf(engine.Permanent, "the answer is longer than max_answer, %s (raise it, or ask for less)", s.cfg.MaxAnswer)
+		err = engine.Errorf(engine.Permanent, "the answer is longer than max_answer, %s (raise it, or ask for less)",
+			s.cfg.MaxAnswer)
 	}
 	return text, err
 }

@@ -50,7 +50,8 @@ func Use(c Config, owner string) (s *server.Server, release func(), err error) {
 		}
 		running[c.Dir] = r
 	case r.conf != c:
-		return nil, nil, fmt.Errorf("the server in %s runs in this process with other settings (write the same `embedded` wherever it is used)", c.Dir)
+		return nil, nil, fmt.Errorf("the server in %s runs in this process with other settings (write the same "+
+			"`embedded` wherever it is used)", c.Dir)
 	}
 	r.uses++
 	return r.Server, sync.OnceFunc(func() { leave(r) }), nil

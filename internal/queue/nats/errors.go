@@ -58,20 +58,25 @@ var rules = []rule{
 	{jetstream.ErrNotPullConsumer, engine.Permanent, "name a pull consumer: this one has a deliver subject"},
 }
 
+const noConsumer = "create the consumer, write `declare: {consumer: …}`, or correct its name"
+
 var apiRules = map[jetstream.ErrorCode]rule{
-	jetstream.JSErrCodeStreamNotFound:                  {nil, engine.Transient, "create the stream, write `declare`, or correct its name"},
-	jetstream.JSErrCodeConsumerNotFound:                {nil, engine.Transient, "create the consumer, write `declare: {consumer: …}`, or correct its name"},
-	jetstream.JSErrCodeConsumerDoesNotExist:            {nil, engine.Transient, "create the consumer, write `declare: {consumer: …}`, or correct its name"},
-	jetstream.JSErrCodeStreamMessageExceedsMaximum:     {nil, engine.Rejected, "make the message smaller, or raise max_msg_size of the stream"},
+	jetstream.JSErrCodeStreamNotFound: {nil, engine.Transient, "create the stream, write " +
+		"`declare`, or correct its name"},
+	jetstream.JSErrCodeConsumerNotFound:     {nil, engine.Transient, noConsumer},
+	jetstream.JSErrCodeConsumerDoesNotExist: {nil, engine.Transient, noConsumer},
+	jetstream.JSErrCodeStreamMessageExceedsMaximum: {nil, engine.Rejected, "make the message smaller, or raise " +
+		"max_msg_size of the stream"},
 	jetstream.JSErrCodeStreamWrongLastSequence:         {nil, engine.Rejected, "something else has written there since"},
 	jetstream.JSErrCodeStreamWrongLastSequenceConstant: {nil, engine.Rejected, "something else has written there since"},
-	codeWrongLastID:   {nil, engine.Rejected, "something else has written there since"},
-	codeWrongStream:   {nil, engine.Rejected, "another stream has the subject: correct `subject` or `stream`"},
-	codeOverlap:       {nil, engine.Permanent, "another stream has one of the subjects: correct `declare`"},
-	codeNoResources:   {nil, engine.Transient, "the server has no room for it: give it more memory or disk"},
-	codeMemoryFull:    {nil, engine.Transient, "the server has no memory left for streams: make room, or raise its limit"},
-	codeStorageFull:   {nil, engine.Transient, "the server has no disk left for streams: make room, or raise its limit"},
-	codeStoreFailed:   {nil, engine.Transient, "the stream is full: make room, raise its limits, or let it discard old messages"},
+	codeWrongLastID: {nil, engine.Rejected, "something else has written there since"},
+	codeWrongStream: {nil, engine.Rejected, "another stream has the subject: correct `subject` or `stream`"},
+	codeOverlap:     {nil, engine.Permanent, "another stream has one of the subjects: correct `declare`"},
+	codeNoResources: {nil, engine.Transient, "the server has no room for it: give it more memory or disk"},
+	codeMemoryFull:  {nil, engine.Transient, "the server has no memory left for streams: make room, or raise its limit"},
+	codeStorageFull: {nil, engine.Transient, "the server has no disk left for streams: make room, or raise its limit"},
+	codeStoreFailed: {nil, engine.Transient, "the stream is full: make room, raise its limits, or let it discard " +
+		"old messages"},
 	codeSealed:        {nil, engine.Permanent, "the stream is sealed, and takes no more messages"},
 	codeNotAvailable:  {nil, engine.Transient, "JetStream has no leader at present: start the missing servers"},
 	codeTooManyStream: {nil, engine.Permanent, "the account has as many streams as it may have"},

@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -64,6 +65,9 @@ func (r *streamReader) Read(ctx context.Context, most int) (all []queue.Message,
 		if r.next = raw.Sequence + 1; raw.Sequence > r.last {
 			break
 		}
+		for _, name := range direct {
+			raw.Header.Del(name)
+		}
 		meta := (&Arrivals{All: []*client.Msg{{Subject: raw.Subject, Header: raw.Header}}}).Meta(0).Map()
 		meta["stream"], meta["sequence"], meta["timestamp"] = r.name, int(raw.Sequence), raw.Time.UTC()
 		all = append(all, queue.Message{Payload: raw.Data, Meta: meta, Ref: raw.Sequence, Raw: raw.Header})
@@ -73,6 +77,10 @@ func (r *streamReader) Read(ctx context.Context, most int) (all []queue.Message,
 	}
 	return all, nil
 }
+
+// direct are headers that a server adds to what it gives from a stream.
+var direct = strings.Fields("Nats-Stream Nats-Subject Nats-Sequence Nats-Time-Stamp Nats-Num-Pending " +
+	"Nats-Last-Sequence")
 
 // get gets the next message that there is.
 func (r *streamReader) get(ctx context.Context) (*jetstream.RawStreamMsg, error) {

@@ -29,8 +29,8 @@ const (
 	mostRun = 10 * time.Minute // of a command without a deadline of its own
 )
 
-// Client makes a client without any I/O but the reading of files. block is how long its commands may wait by themselves;
-// conns is how many connections to a server it uses.
+// Client makes a client without any I/O but the reading of files. block is how long its commands may wait by
+// themselves; conns is how many connections to a server it uses.
 func (c *Connect) Client(block time.Duration, conns int) (*Client, error) {
 	quiet()
 	o := goredis.UniversalOptions{
@@ -59,7 +59,8 @@ func (c *Connect) Client(block time.Duration, conns int) (*Client, error) {
 		for _, a := range c.Sentinel.Addresses {
 			o.Addrs = append(o.Addrs, withPort(a, "26379"))
 		}
-		o.MasterName, o.SentinelUsername, o.SentinelPassword = c.Sentinel.Master, c.Sentinel.User, c.Sentinel.Password.Reveal()
+		o.MasterName, o.SentinelUsername, o.SentinelPassword = c.Sentinel.Master, c.Sentinel.User,
+			c.Sentinel.Password.Reveal()
 		return &Client{goredis.NewFailoverClient(o.Failover()), c.Timeout}, nil
 	}
 	return c.single(o)

@@ -45,7 +45,8 @@ func (*Connect) Words() map[string]string {
 		"username": "write `user`", "database": "write `db`", "nodes": "write `cluster`",
 		"client_id": "write `consumer`", "limit": "remove it: as much is read as there is room for",
 		"body_key": "write `field`", "max_in_flight": "write `concurrency` beside the type",
-		"max_length": "write `max_len`", "create_streams": "write `create`", "metadata": "remove it: metadata is fields of the entry",
+		"max_length": "write `max_len`", "create_streams": "write `create`", "metadata": "remove it: metadata is " +
+			"fields of the entry",
 		"streams": "write `key`", "stream": "write `key`", "keys": "write `key`",
 		"start_from_oldest": "write `start: earliest` or `start: latest`",
 	}

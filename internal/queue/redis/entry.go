@@ -74,7 +74,8 @@ func (e *Entry) Payload(field string) ([]byte, error) {
 			return []byte(e.Fields[i+1]), nil
 		}
 	}
-	return nil, engine.Errorf(engine.Decode, `entry %s has no field %s (correct "field", or write field: "" for all fields as an object)`,
+	return nil, engine.Errorf(engine.Decode, `entry %s has no field %s (correct "field", or write field: "" for `+
+		`all fields as an object)`,
 		e.ID, field)
 }
 
@@ -96,7 +97,8 @@ func (e *Entry) document() ([]byte, error) {
 				continue
 			}
 			if !utf8.ValidString(e.Fields[j+1]) || !utf8.ValidString(name) {
-				return nil, engine.Errorf(engine.Decode, "entry %s: field %.40q is not text in UTF-8 (name the field with the payload in `field`)",
+				return nil, engine.Errorf(engine.Decode, "entry %s: field %.40q is not text in UTF-8 (name the field with "+
+					"the payload in `field`)",
 					e.ID, name)
 			}
 			if n++; n > 1 {
@@ -122,8 +124,9 @@ func (e *Entry) before(i int, name string) bool {
 	return false
 }
 
-// Source is entries of one stream as the source of their metadata: stream, id, timestamp, delivery_count and redelivered
-// are the input's own; each field but that with the payload is metadata by its name, too, which outputs pass on.
+// Source is entries of one stream as the source of their metadata: stream, id, timestamp, delivery_count and
+// redelivered are the input's own; each field but that with the payload is metadata by its name, too, which outputs
+// pass on.
 type Source struct {
 	stream any
 	field  string

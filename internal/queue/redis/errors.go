@@ -24,7 +24,8 @@ type rule struct {
 // rules are the errors of servers that need more than their own text; the first that matches counts.
 var rules = []rule{
 	{"OOM ", engine.Transient, true, "the server has reached maxmemory: raise it, or remove data"},
-	{"READONLY ", engine.Transient, true, "this is a replica: a failover is under way, or the address is not that of the master"},
+	{"READONLY ", engine.Transient, true, "this is a replica: a failover is under way, or the address is not that " +
+		"of the master"},
 	{"LOADING ", engine.Transient, true, ""},
 	{"MASTERDOWN ", engine.Transient, true, ""},
 	{"CLUSTERDOWN ", engine.Transient, true, "nodes of the cluster are down, or slots have no node"},
@@ -47,7 +48,8 @@ var rules = []rule{
 	{"NOGROUP ", engine.Transient, false, "create the consumer group, by XGROUP CREATE"},
 	{"ERR unknown command", engine.Permanent, false, "the server is too old, or has renamed the command"},
 	{"ERR DB index is out of range", engine.Permanent, false, "choose another database"},
-	{"ERR This instance has cluster support disabled", engine.Permanent, false, "the server is not a node of a cluster: write `url` instead of `cluster`"},
+	{"ERR This instance has cluster support disabled", engine.Permanent, false, "the server is not a node of a " +
+		"cluster: write `url` instead of `cluster`"},
 	{"ERR SELECT is not allowed", engine.Permanent, false, "a cluster has only database 0"},
 }
 

@@ -66,13 +66,14 @@ func openServer(ctx context.Context, u *url.URL) (queue.Server, error) {
 // parameters are what the query of an address may have.
 var parameters = []string{"group", "field", "type", "sentinel", "cluster", "ca", "cert", "key", "server_name"}
 
-// connectOf reads an address: redis://USER:PASSWORD@HOST:PORT/DB?group=…; rediss:// is with TLS. With sentinel=MASTER or
-// cluster=true there may be several HOST:PORT, separated by commas.
+// connectOf reads an address: redis://USER:PASSWORD@HOST:PORT/DB?group=…; rediss:// is with TLS. With sentinel=MASTER
+// or cluster=true there may be several HOST:PORT, separated by commas.
 func connectOf(u *url.URL) (*server, *Connect, error) {
 	q := u.Query()
 	for name := range q {
 		if !slices.Contains(parameters, name) {
-			return nil, nil, fmt.Errorf("the address has the unknown parameter %q (there are %s)", name, strings.Join(parameters, ", "))
+			return nil, nil, fmt.Errorf("the address has the unknown parameter %q (there are %s)", name,
+				strings.Join(parameters, ", "))
 		}
 	}
 	s := &server{group: q.Get("group"), field: "payload", kind: cmp.Or(q.Get("type"), stream)}
@@ -299,8 +300,8 @@ func (s *server) Origin(_ context.Context, _ string, m queue.Message) (string, e
 	if from := originOf(m.Meta); from != "" {
 		return from, nil
 	}
-	return "", errors.New("it has no field original_stream, so no output redis_stream of flowd has made it a dead letter of a stream " +
-		"(flowd queue mv moves messages to a queue that you name)")
+	return "", errors.New("it has no field original_stream, so no output redis_stream of flowd has made it a dead " +
+		"letter of a stream (flowd queue mv moves messages to a queue that you name)")
 }
 
 // originOf is the stream that a dead letter names, or "".

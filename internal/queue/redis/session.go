@@ -52,8 +52,8 @@ func (c *Connect) Session(ctx context.Context) (*Session, error) {
 	return s, nil
 }
 
-// Fetch waits for the fetch that is under way, or begins one. Redis can't be asked to give up a command that waits: so a
-// fetch goes on when ctx ends, and the next Fetch waits for it. Only Read and Leave use it.
+// Fetch waits for the fetch that is under way, or begins one. Redis can't be asked to give up a command that waits: so
+// a fetch goes on when ctx ends, and the next Fetch waits for it. Only Read and Leave use it.
 func (s *Session) Fetch(ctx context.Context, fetch func(ctx context.Context) error) error {
 	if s.fetched == nil {
 		done := make(chan error, 1)
@@ -84,8 +84,8 @@ func (s *Session) Leave() {
 	}
 }
 
-// Starting has Read report that the first opening of an input has failed. A server that can't be reached at the start is
-// not a mistake in the configuration: flowd retries, as when it is lost later.
+// Starting has Read report that the first opening of an input has failed. A server that can't be reached at the start
+// is not a mistake in the configuration: flowd retries, as when it is lost later.
 type Starting struct {
 	opened bool
 	failed error
