@@ -24,7 +24,7 @@ type Config struct {
 	Stream       string       `yaml:"stream" doc:"Stream of JetStream to read. Messages are acknowledged when they are settled."`
 	Consumer     string       `yaml:"consumer" doc:"Durable consumer of the stream: it keeps the position. All that name it share the messages."`
 	Declare      *declare     `yaml:"declare" doc:"Create the consumer, and the stream, if they do not exist; without it they must exist. What exists with other settings is an error, and stays as it is."`
-	Prefetch     int          `yaml:"prefetch" check:"min=1,max=50000" doc:"Messages of the stream that may be asked for ahead of being read. By default 1000, or, where the consumer has max_deliver, what workers and batches need: what a stop hands back counts as delivered."`
+	Prefetch     int          `yaml:"prefetch" check:"min=1,max=50000" doc:"Messages of the stream that may be asked for ahead of being read. By default 1000, or, where the consumer has max_deliver, what workers and batches need: what a stop hands back counts as delivered. Their bytes are about a quarter of max_in_flight at most."`
 }
 
 type declare struct {

@@ -14,6 +14,7 @@ import (
 type input struct {
 	cfg   Config
 	hands int // messages that the pipeline has in hand at once
+	most  int // about how many bytes are prefetched
 	log   *slog.Logger
 	name  string
 	order bool // the pipeline keeps one
@@ -50,7 +51,8 @@ var (
 )
 
 func newInput(c Config, env engine.Env) (engine.Input, error) {
-	return &input{cfg: c, hands: max(1, env.Hands/max(1, env.Instances)), log: env.Log,
+	n := max(1, env.Instances)
+	return &input{cfg: c, hands: max(1, env.Hands/n), most: max(1<<20, env.MaxBytes/4/n), log: env.Log,
 		order: env.Ordered && env.Instances <= 1,
 		name:  strings.Trim(env.Pipeline+"."+env.Name, ".")}, nil
 }

@@ -356,6 +356,25 @@ func TestAfterACrashNothingOvertakes(t *testing.T) {
 	}
 }
 
+// However large messages are, no more of them are prefetched than there is room for.
+func TestBytesAreBounded(t *testing.T) {
+	s := streams(t, nil)
+	for range 60 {
+		s.Send(t, "s.a", strings.Repeat("x", 100<<10))
+	}
+	in := opened(t, s, durable)
+	for range 20 {
+		b := engine.NewBatch(1)
+		if _, err := in.Read(t.Context(), b); err != nil || b.Len() != 1 {
+			t.Fatalf("read %d: %v", b.Len(), err)
+		}
+		ahead := int(s.Info(t, "S", "c").Delivered.Stream) - int(in.at.Load().from.(*pull).next)
+		if ahead > in.most/(100<<10) {
+			t.Fatalf("%d messages of 100 KiB wait, of which %d bytes may be prefetched", ahead, in.most)
+		}
+	}
+}
+
 func TestStart(t *testing.T) {
 	s := streams(t, nil)
 	s.Send(t, "s.a", "0", "1")

@@ -29,7 +29,7 @@ type pull struct {
 	ackWait  time.Duration
 	last     int // delivery, after which there is none; 0: there always is another
 	prefetch int
-	bytes    int
+	bytes    int           // of what one request asks for
 	reasons  bool          // the server takes a reason with what is terminated
 	wake     chan struct{} // has room for one: there is something to look at
 	asked    time.Time     // when the consumer was asked how far it is; of Renew
@@ -69,7 +69,6 @@ type arrival struct {
 
 const (
 	usualPrefetch = 1000
-	mostAsked     = 16 << 20 // bytes of one request
 	expires       = 30 * time.Second
 	heartbeat     = 5 * time.Second
 	silence       = 12 * time.Second // after which a request is given up
@@ -92,7 +91,7 @@ func (in *input) pull(ctx context.Context, conn *nats.Conn) (source, error) {
 	}
 	p := &pull{in: in, conn: conn, name: "consumer " + c.Consumer + " of stream " + c.Stream,
 		api:   "$JS.API.CONSUMER.MSG.NEXT." + c.Stream + "." + c.Consumer,
-		inbox: conn.NewInbox() + ".", ackWait: info.Config.AckWait, prefetch: c.Prefetch, bytes: mostAsked,
+		inbox: conn.NewInbox() + ".", ackWait: info.Config.AckWait, prefetch: c.Prefetch, bytes: in.most / 2,
 		reasons: newer(conn.ConnectedServerVersion(), 2, 10, 4),
 		wake:    make(chan struct{}, 1), held: map[uint64]*arrival{}, refs: map[uint64]uint64{}}
 	if in.order {
@@ -317,10 +316,18 @@ func (p *pull) ask(now time.Time) *asking {
 			return nil
 		}
 		n = p.awaited
-	case n < max(1, p.prefetch/2):
+	case n < max(1, p.prefetch/2) || p.size() >= p.in.most/2:
 		return nil
 	}
 	return p.request(n, now)
+}
+
+// size is how many bytes wait to be read. p.mu is held.
+func (p *pull) size() (n int) {
+	for _, a := range p.waiting {
+		n += len(a.Data)
+	}
+	return n
 }
 
 // request is one for n messages. p.mu is held.
