@@ -79,6 +79,7 @@ func TestSlimBuild(t *testing.T) {
 		"kafka     input kafka, output kafka, flowd queue kafka "+remedy+"kafka)")
 	command(t, repo, "", slim, "-c", "examples/quickstart.yaml").Want(t, 0, "quickstart: 200 received")
 	command(t, repo, "", slim, "queue", "ls", "sqs://").Want(t, 1, "sqs:// is not part of this build of flowd "+remedy+"aws)")
+	command(t, repo, "", slim, "docs", "redis_list").Want(t, 2, `there is no "redis_list" in this build `+remedy+"redis)")
 	command(t, repo, "", slim, "worker", "--join", "localhost").Want(t, 2,
 		"flowd worker is not part of this build of flowd "+remedy+"nats)")
 	file := write(t, t.TempDir(), "p.yaml", `

@@ -168,6 +168,11 @@ func unknownName(name string, names []string) string {
 	if near := schema.Nearest(name, names); near != "" {
 		remedy = fmt.Sprintf("did you mean %q?", near)
 	}
+	for _, f := range builds.Missing() {
+		if slices.Contains(slices.Concat(f.Inputs, f.Processors, f.Outputs, f.Caches), name) {
+			remedy = builds.Remedy(f.Name)
+		}
+	}
 	return fmt.Sprintf("there is no %q in this build (%s)", name, remedy)
 }
 
