@@ -208,7 +208,7 @@ func (in *input) ended() error {
 		return err
 	}
 	if !looped {
-		in.log.Error("the poll ends before its end", "err", err)
+		in.log.Error("the poll was given up", "err", err)
 	}
 	return nil
 }

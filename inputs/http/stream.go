@@ -180,7 +180,7 @@ func (in *input) notStream(res *http.Response) string {
 	case res.Header.Get("Content-Encoding") != "":
 		return "is compressed in a way that is not known"
 	case in.cfg.Stream == "sse" && kind != "text/event-stream":
-		return "is no stream of events"
+		return "is not a stream of events"
 	case kind == "text/html" || kind == "application/xhtml+xml":
 		return "is a web page"
 	}

@@ -132,7 +132,7 @@ func (c *core) stop(context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.waiting) > 0 {
-		c.in.log.Warn("messages that have arrived are not read: a subject has no memory", "messages", len(c.waiting))
+		c.in.log.Warn("messages that had arrived were not read, and are lost: a subject keeps none", "messages", len(c.waiting))
 	}
 }
 

@@ -119,7 +119,7 @@ func (p *pull) judge(r *engine.Result, a *arrival, now time.Time) []byte {
 			p.forget(r.Ref)
 			return nil
 		case r.Delay == 0:
-			p.in.log.Error("a message has failed at its last delivery, and is given up (name a dead_letter)", "stream", a.Stream,
+			p.in.log.Error("a message failed at its last delivery, and is given up (name a dead_letter)", "stream", a.Stream,
 				"sequence", a.Sequence, "err", r.Err)
 			return p.terminate(r)
 		}

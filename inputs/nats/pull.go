@@ -101,8 +101,8 @@ func (in *input) pull(ctx context.Context, conn *nats.Conn) (source, error) {
 		p.ackWait = min(p.ackWait, w)
 	}
 	if p.last = max(info.Config.MaxDeliver, 0); p.last > 0 {
-		in.log.Warn("the consumer gives each message out only so often: one that is not settled at its last delivery "+
-			"is left in the stream (make it unlimited, and let on_failure limit attempts)",
+		in.log.Warn("the consumer has a max_deliver: a message that is not settled at its last delivery stays in the "+
+			"stream, and no reader gets it (remove that limit, and let on_failure limit attempts)",
 			"consumer", c.Consumer, "max_deliver", p.last)
 	}
 	if p.prefetch == 0 {

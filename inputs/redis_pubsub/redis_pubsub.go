@@ -254,7 +254,7 @@ func (in *input) give(b *engine.Batch) (given bool, err error) {
 	if len(in.waiting) == 0 {
 		in.waiting = nil
 		if !given && in.err != nil {
-			return false, redis.Explain(in.err, "receive (what is published until it is subscribed again is lost)")
+			return false, redis.Explain(in.err, "receive (what is published before flowd has subscribed again is lost)")
 		}
 	}
 	in.tell(false)

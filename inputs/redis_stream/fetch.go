@@ -87,8 +87,8 @@ func (f *fetch) recreate(ctx context.Context, key string) error {
 	case redis.Says(err, "BUSYGROUP"):
 		return nil
 	case err == nil:
-		f.log.Warn("the group, or its stream, was gone: it is created again, and what other consumers had in flight "+
-			"is not delivered again",
+		f.log.Warn("the group or its stream was gone, and was created again: what other consumers had in flight is not "+
+			"delivered again",
 			"stream", key, "group", f.cfg.Group, "after", from)
 	}
 	return redis.Explain(err, "create group "+f.cfg.Group+" of stream "+key)

@@ -103,7 +103,7 @@ func judge(code byte) (class engine.Class, text, remedy string) {
 	case 0x8C:
 		return engine.Auth, "the server wants another way to authenticate", "check `user`, `password` and `tls`"
 	case 0x8D:
-		text = "the server has heard nothing for too long"
+		text = "the server has not heard from this client for too long"
 		remedy = "lower keep_alive if a network device cuts idle connections"
 	case takenOver:
 		text = "another client has connected with the same client_id"
@@ -113,13 +113,13 @@ func judge(code byte) (class engine.Class, text, remedy string) {
 	case badName:
 		return engine.Rejected, "the server does not accept the topic", ""
 	case 0x91:
-		text = "the server takes the packet's number for one in use"
+		text = "the server says that the packet's number is in use"
 	case 0x93:
 		text = "the server says that more messages were in flight than it takes"
 	case tooLarge:
 		return engine.Rejected, "the message is larger than the server takes", "raise the server's limit, or send less"
 	case 0x96:
-		text, remedy = "the server gets messages too fast", "set a rate_limit"
+		text, remedy = "the server receives messages too fast", "set a rate_limit"
 	case QuotaExceeded:
 		text, remedy = "a quota of the server is exceeded", "raise it, or wait until others have read"
 	case 0x98:

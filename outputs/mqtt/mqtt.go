@@ -256,7 +256,7 @@ func blamed(err error) error {
 	if no, ok := errors.AsType[*mqtt.Refusal](err); ok && no.OfMessage() {
 		class = engine.Rejected
 	}
-	return engine.Errorf(class, "the connection was lost each time when this message was published: %w",
+	return engine.Errorf(class, "the connection was lost each time this message was published: %w",
 		errors.Unwrap(err))
 }
 
