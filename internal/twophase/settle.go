@@ -136,7 +136,7 @@ func (r *reply) verify(ctx context.Context) (more []reply) {
 	if err == nil && !ok {
 		return nil
 	}
-	r.added, r.err = false, engine.WithClass(engine.Transient, err)
+	r.added, r.err = false, call.Passing(err)
 	r.o.mu.Lock()
 	defer r.o.mu.Unlock()
 	if c := r.w.chain; r.w.ref == r.ref && r.w.state == pending {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/call"
 )
 
 // Add is a key that a message adds unless it has a value.
@@ -79,7 +80,7 @@ func (u *Use) look(ctx context.Context, adds []Add) {
 		a.epoch = u.o.epoch(a.Key).Load()
 		_, ok, err := u.o.get(ctx, a.Key)
 		if a.base = ok; err != nil {
-			a.verdict, a.err = isFailed, engine.WithClass(engine.Transient, err)
+			a.verdict, a.err = isFailed, call.Passing(err)
 		}
 	})
 }
@@ -217,7 +218,7 @@ func (u *Use) Get(ctx context.Context, key string) (value []byte, ok bool, err e
 	}
 	o.mu.Unlock()
 	value, ok, err = o.get(ctx, key)
-	return value, ok, engine.WithClass(engine.Transient, err)
+	return value, ok, call.Passing(err)
 }
 
 // GetAll calls got with the value of each key, for several at once where the

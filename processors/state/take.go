@@ -51,7 +51,7 @@ func (b *book) read(ctx context.Context, key string) (o object, err error) {
 	defer engine.Recovered(&err)
 	text, ok, err := b.store.Get(ctx, key)
 	if err != nil || !ok {
-		return nil, engine.WithClass(engine.Transient, err)
+		return nil, call.Passing(err)
 	}
 	return parse(text)
 }

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
@@ -91,6 +92,7 @@ type bucket struct {
 	stream  jetstream.Stream
 	prefix  string // of subjects
 	expires bool   // the server removes what is too old
+	gone    atomic.Bool
 }
 
 // Open finds the bucket, or creates it. A server that can't be reached is waited for.
@@ -123,24 +125,54 @@ func (c *cache) bucket(ctx context.Context) (*bucket, error) {
 	case <-ctx.Done():
 		return nil, nats.Explain(ctx.Err(), "find bucket "+c.Bucket)
 	}
-	if c.opened != nil {
-		return c.opened, c.opened.conn.Down()
+	switch b := c.opened; {
+	case b == nil:
+	case b.conn.Down() != nil:
+		return nil, b.conn.Down()
+	case !b.gone.Load():
+		return b, nil
+	default: // somebody may have deleted it
+		again, err := c.open(ctx, b.conn, b.pub)
+		if err == nil {
+			c.opened = again
+		}
+		return again, err
 	}
 	conn, err := c.Dial(ctx, c.log, cmp.Or(c.name, "flowd cache"))
 	if err != nil {
-		return nil, err
+		return nil, nats.Held(err)
 	}
-	b := &bucket{conn: conn, prefix: "$KV." + c.Bucket + "."}
-	if b.stream, err = c.find(ctx, conn); err == nil {
-		b.expires = b.stream.CachedInfo().Config.AllowMsgTTL
-		b.pub, err = nats.NewPublisher(conn)
+	pub, err := nats.NewPublisher(conn)
+	if err == nil {
+		c.opened, err = c.open(ctx, conn, pub)
 	}
 	if err != nil {
 		conn.Close()
 		return nil, err
 	}
-	c.opened = b
-	return b, nil
+	return c.opened, nil
+}
+
+// open finds the bucket, or creates it. One that can't be had is waited for.
+func (c *cache) open(ctx context.Context, conn *nats.Conn, pub *nats.Publisher) (*bucket, error) {
+	s, err := c.find(ctx, conn)
+	if err != nil {
+		return nil, nats.Held(err)
+	}
+	return &bucket{conn: conn, pub: pub, stream: s, prefix: "$KV." + c.Bucket + ".",
+		expires: s.CachedInfo().Config.AllowMsgTTL}, nil
+}
+
+// check says of the error of a call whether it is one of all calls. A bucket that is gone is looked for by the next.
+func (c *cache) check(b *bucket, err error) error {
+	switch {
+	case errors.Is(err, client.ErrNoResponders), errors.Is(err, nats.ErrNoStream):
+		b.gone.Store(true)
+		return nats.Held(engine.Errorf(engine.Transient, "bucket %s, or JetStream, is gone", c.Bucket))
+	case nats.Full(err):
+		return nats.Held(err)
+	}
+	return err
 }
 
 // find finds the stream of the bucket, or creates it.
@@ -199,14 +231,16 @@ func plain(key string) bool {
 
 // newest is the last value of a key, and its revision; ok is false when it is gone or too old.
 func (c *cache) newest(ctx context.Context, b *bucket, key string) (value []byte, revision uint64, ok bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, b.conn.Timeout)
-	defer cancel()
-	m, err := b.stream.GetLastMsgForSubject(ctx, b.subject(key))
+	var m *jetstream.RawStreamMsg
+	err = b.conn.API(ctx, "read bucket "+c.Bucket, func(ctx context.Context) (err error) {
+		m, err = b.stream.GetLastMsgForSubject(ctx, b.subject(key))
+		return err
+	})
 	if errors.Is(err, jetstream.ErrMsgNotFound) {
 		return nil, 0, false, nil
 	}
 	if err != nil {
-		return nil, 0, false, nats.Explain(err, "read bucket "+c.Bucket)
+		return nil, 0, false, c.check(b, err)
 	}
 	if m.Header.Get("KV-Operation") != "" || m.Header.Get("Nats-Marker-Reason") != "" {
 		return nil, m.Sequence, false, nil
@@ -241,7 +275,7 @@ func (c *cache) write(ctx context.Context, b *bucket, key string, value []byte, 
 	defer cancel()
 	o := &nats.Outgoing{Msg: m}
 	b.pub.Publish(ctx, []*nats.Outgoing{o})
-	return o.Err
+	return c.check(b, o.Err)
 }
 
 // Get reads a value.

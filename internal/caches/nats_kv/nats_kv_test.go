@@ -79,11 +79,29 @@ func TestTroubleIsExplained(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	})
+	t.Run("the bucket is deleted", func(t *testing.T) {
+		c := cachetest.New(t, configured(s, "lost", ""))
+		cachetest.Set(t, c, "a", "1", 0)
+		if err := s.JS.DeleteKeyValue(t.Context(), "lost"); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err := c.Get(t.Context(), "a")
+		if e := engine.ErrorOf(err, ""); err == nil || !e.Holds || !strings.Contains(err.Error(), "bucket lost, or JetStream, is gone") {
+			t.Errorf("%v", err)
+		}
+		cachetest.Set(t, c, "b", "2", 0)
+		if got := cachetest.Get(t, c, "b"); got != "2" {
+			t.Errorf("in the new bucket the value is %q", got)
+		}
+	})
 	t.Run("the server restarts", func(t *testing.T) {
 		c := cachetest.New(t, configured(s, "kept", ""))
 		cachetest.Set(t, c, "a", "1", 0)
 		s.Stop()
-		natstest.Until(t, "noticed", func() bool { return c.Set(t.Context(), "a", []byte("2"), 0) != nil })
+		natstest.Until(t, "noticed", func() bool {
+			_, _, err := c.Get(t.Context(), "a")
+			return err != nil && engine.ErrorOf(err, "").Holds
+		})
 		s.Restart(t, nil)
 		natstest.Until(t, "connected", func() bool { return c.Set(t.Context(), "b", []byte("3"), 0) == nil })
 		if got := cachetest.Get(t, c, "b"); got != "3" {

@@ -167,7 +167,7 @@ func (c *Conn) lost(nc *client.Conn, err error) {
 	if err == nil {
 		err = errors.New("the server has closed the connection")
 	}
-	err = Explain(err, "connect to "+c.Address)
+	err = Held(Explain(err, "connect to "+c.Address))
 	c.mu.Lock()
 	first := c.down == nil
 	news := first || c.down.Error() != err.Error()
