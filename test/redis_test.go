@@ -241,6 +241,26 @@ func TestRedisWithoutMemory(t *testing.T) {
 		})
 }
 
+// TestACacheThatIsAway has messages come while the server of a cache can't be reached: they wait, and no attempt counts.
+func TestACacheThatIsAway(t *testing.T) {
+	t.Parallel()
+	server := redistest.Own(t)
+	server.Stop()
+	file := write(t, t.TempDir(), "p.yaml", fmt.Sprintf(`
+inputs: {in: {generate: {count: 50, body: '{"id": counter()}'}}}
+processors:
+  - log: came
+  - {dedupe: {key: id, window: 1h, cache: seen}, retry: {max_attempts: 1}}
+outputs: {out: {drop: {}}}
+resources: {caches: {seen: {redis: {url: %q}}}}
+`, server.URL()))
+	p := start(t, t.TempDir(), "-c", file)
+	p.Says("the server can't be reached yet")
+	p.Says("came")
+	server.Start(t)
+	p.Wait().Want(t, 0, "50 received: 50 delivered")
+}
+
 // TestRedisSentinel ends the master: the sentinels make its replica the master, and flowd goes on there.
 func TestRedisSentinel(t *testing.T) {
 	t.Parallel()

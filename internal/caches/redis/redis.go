@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
@@ -42,7 +43,7 @@ volatile policy and no ttl.
 
 func init() {
 	engine.Register(engine.Caches, "redis", help, Config{Connect: redis.Defaults},
-		func(c Config, _ engine.Env) (engine.Cache, error) { return &cache{Config: c}, nil })
+		func(c Config, env engine.Env) (engine.Cache, error) { return &cache{Config: c, log: env.Log}, nil })
 }
 
 var (
@@ -52,18 +53,17 @@ var (
 
 type cache struct {
 	Config
+	log    *slog.Logger
 	client *redis.Client
 }
 
 // connections is how many calls are carried out at once.
 const connections = 32
 
-// Open connects.
+// Open connects. A server that can't be reached is waited for.
 func (c *cache) Open(ctx context.Context) (err error) {
-	if c.client, err = c.Connect.Client(0, connections); err != nil {
-		return err
-	}
-	return c.client.Reach(ctx)
+	c.client, err = c.Connect.Open(ctx, c.log, connections)
+	return err
 }
 
 // Close closes the connections.

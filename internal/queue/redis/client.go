@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -64,6 +65,20 @@ func (c *Connect) Client(block time.Duration, conns int) (*Client, error) {
 		return &Client{goredis.NewFailoverClient(o.Failover()), c.Timeout}, nil
 	}
 	return c.single(o)
+}
+
+// Open makes a client of conns connections to a server, and asks that for anything. One that can't be reached is waited
+// for, which the log says. There is a client with an error, too, unless the configuration is to blame.
+func (c *Connect) Open(ctx context.Context, log *slog.Logger, conns int) (*Client, error) {
+	client, err := c.Client(0, conns)
+	if err != nil {
+		return nil, err
+	}
+	if err = client.Reach(ctx); err != nil && passes(err) {
+		log.Warn("the server can't be reached yet", "err", err)
+		err = nil
+	}
+	return client, err
 }
 
 // single is a client of one server.

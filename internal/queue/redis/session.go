@@ -95,14 +95,16 @@ type Starting struct {
 func (s *Starting) Opened(err error) error {
 	first := !s.opened
 	s.opened, s.failed = true, nil
-	if err == nil || !first {
-		return err
-	}
-	switch engine.ErrorOf(err, engine.Transient).Class {
-	case engine.Transient, engine.Timeout:
+	if first && err != nil && passes(err) {
 		s.failed, err = err, nil
 	}
 	return err
+}
+
+// passes says that a server may be there later.
+func passes(err error) bool {
+	class := engine.ErrorOf(err, engine.Transient).Class
+	return class == engine.Transient || class == engine.Timeout
 }
 
 // Failed is why there is nothing to read from, or nil.
