@@ -255,7 +255,7 @@ outputs: {out: {drop: {}}}
 resources: {caches: {seen: {redis: {url: %q}}}}
 `, server.URL()))
 	p := start(t, t.TempDir(), "-c", file)
-	p.Says("the server can't be reached yet")
+	p.Says("the server can't be used: messages wait for it")
 	p.Says("came")
 	server.Start(t)
 	p.Wait().Want(t, 0, "50 received: 50 delivered")

@@ -101,16 +101,18 @@ type step struct {
 	cfg    Config
 	words  []any
 	client *redis.Client
+	watch  *redis.Watch
 }
 
 var (
-	_ engine.Opener  = (*step)(nil)
-	_ engine.Closer  = (*step)(nil)
-	_ engine.Traited = (*step)(nil)
+	_ engine.Opener   = (*step)(nil)
+	_ engine.Closer   = (*step)(nil)
+	_ engine.Traited  = (*step)(nil)
+	_ engine.Troubled = (*step)(nil)
 )
 
-func build(c Config, _ engine.Env) (engine.Processor, error) {
-	s := &step{cfg: c}
+func build(c Config, env engine.Env) (engine.Processor, error) {
+	s := &step{cfg: c, watch: redis.NewWatch(env.Log)}
 	for _, w := range strings.Fields(c.Command) {
 		s.words = append(s.words, w)
 	}
@@ -119,9 +121,14 @@ func build(c Config, _ engine.Env) (engine.Processor, error) {
 
 // Open prepares the client; connections are made by the first commands.
 func (s *step) Open(context.Context) (err error) {
-	s.client, err = s.cfg.Client(0, connections)
+	if s.client, err = s.cfg.Client(0, connections); err == nil {
+		s.client.Watch = s.watch
+	}
 	return err
 }
+
+// Trouble says that the server can't be used.
+func (s *step) Trouble() *engine.Trouble { return s.watch.Trouble() }
 
 // Close closes the connections.
 func (s *step) Close(context.Context) error {

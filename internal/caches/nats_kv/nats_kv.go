@@ -72,8 +72,9 @@ func init() {
 }
 
 var (
-	_ engine.Opener = (*cache)(nil)
-	_ engine.Closer = (*cache)(nil)
+	_ engine.Opener   = (*cache)(nil)
+	_ engine.Closer   = (*cache)(nil)
+	_ engine.Troubled = (*cache)(nil)
 )
 
 type cache struct {
@@ -81,8 +82,9 @@ type cache struct {
 	log  *slog.Logger
 	name string
 
-	turn   chan struct{} // has room for one: who may use the field below
-	opened *bucket       // nil: it was not reached yet
+	conn   atomic.Pointer[nats.Conn] // for Trouble
+	turn   chan struct{}             // has room for one: who may use the field below
+	opened *bucket                   // nil: it was not reached yet
 }
 
 // bucket is an opened one.
@@ -113,6 +115,14 @@ func (c *cache) Close(context.Context) error {
 		b.pub.Close()
 		b.conn.Close()
 		c.opened = nil
+	}
+	return nil
+}
+
+// Trouble says that there is no connection.
+func (c *cache) Trouble() *engine.Trouble {
+	if conn := c.conn.Load(); conn != nil {
+		return conn.Trouble("messages wait")
 	}
 	return nil
 }
@@ -150,6 +160,7 @@ func (c *cache) bucket(ctx context.Context) (*bucket, error) {
 		conn.Close()
 		return nil, err
 	}
+	c.conn.Store(conn)
 	return c.opened, nil
 }
 

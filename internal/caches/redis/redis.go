@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"log/slog"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
@@ -43,18 +42,21 @@ volatile policy and no ttl.
 
 func init() {
 	engine.Register(engine.Caches, "redis", help, Config{Connect: redis.Defaults},
-		func(c Config, env engine.Env) (engine.Cache, error) { return &cache{Config: c, log: env.Log}, nil })
+		func(c Config, env engine.Env) (engine.Cache, error) {
+			return &cache{Config: c, watch: redis.NewWatch(env.Log)}, nil
+		})
 }
 
 var (
-	_ engine.Opener = (*cache)(nil)
-	_ engine.Closer = (*cache)(nil)
+	_ engine.Opener   = (*cache)(nil)
+	_ engine.Closer   = (*cache)(nil)
+	_ engine.Troubled = (*cache)(nil)
 )
 
 type cache struct {
 	Config
-	log    *slog.Logger
 	client *redis.Client
+	watch  *redis.Watch
 }
 
 // connections is how many calls are carried out at once.
@@ -62,9 +64,18 @@ const connections = 32
 
 // Open connects. A server that can't be reached is waited for.
 func (c *cache) Open(ctx context.Context) (err error) {
-	c.client, err = c.Connect.Open(ctx, c.log, connections)
+	if c.client, err = c.Connect.Client(0, connections); err != nil {
+		return err
+	}
+	c.client.Watch = c.watch
+	if err = c.client.Reach(ctx); redis.Passes(err) {
+		return nil
+	}
 	return err
 }
+
+// Trouble says that the server can't be used.
+func (c *cache) Trouble() *engine.Trouble { return c.watch.Trouble() }
 
 // Close closes the connections.
 func (c *cache) Close(context.Context) error {

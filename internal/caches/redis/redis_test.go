@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -76,6 +77,10 @@ func TestTroubleIsExplained(t *testing.T) {
 	if class := set(); class != engine.Transient {
 		t.Errorf("without a server the class is %q", class)
 	}
+	trouble := cache.(engine.Troubled).Trouble
+	if said := trouble(); said == nil || !strings.Contains(said.Cause, "check that the server runs") {
+		t.Errorf("without a server the trouble is %v", said)
+	}
 	r.Start(t)
 	redistest.Until(t, func() error {
 		if class := set(); class != "" {
@@ -83,4 +88,7 @@ func TestTroubleIsExplained(t *testing.T) {
 		}
 		return nil
 	})
+	if said := trouble(); said != nil {
+		t.Errorf("with a server again the trouble is %v", said)
+	}
 }

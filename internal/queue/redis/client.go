@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -18,6 +17,8 @@ import (
 // Client is a server, the master that sentinels name, or a cluster. Connections are made when they are needed.
 type Client struct {
 	goredis.UniversalClient
+	Watch *Watch // told how commands end; nil: nobody is
+
 	timeout time.Duration
 }
 
@@ -55,30 +56,16 @@ func (c *Connect) Client(block time.Duration, conns int) (*Client, error) {
 		for _, a := range c.Cluster {
 			o.Addrs = append(o.Addrs, withPort(a, "6379"))
 		}
-		return &Client{goredis.NewClusterClient(o.Cluster()), c.Timeout}, nil
+		return &Client{UniversalClient: goredis.NewClusterClient(o.Cluster()), timeout: c.Timeout}, nil
 	case c.Sentinel != nil:
 		for _, a := range c.Sentinel.Addresses {
 			o.Addrs = append(o.Addrs, withPort(a, "26379"))
 		}
 		o.MasterName, o.SentinelUsername, o.SentinelPassword = c.Sentinel.Master, c.Sentinel.User,
 			c.Sentinel.Password.Reveal()
-		return &Client{goredis.NewFailoverClient(o.Failover()), c.Timeout}, nil
+		return &Client{UniversalClient: goredis.NewFailoverClient(o.Failover()), timeout: c.Timeout}, nil
 	}
 	return c.single(o)
-}
-
-// Open makes a client of conns connections to a server, and asks that for anything. One that can't be reached is waited
-// for, which the log says. There is a client with an error, too, unless the configuration is to blame.
-func (c *Connect) Open(ctx context.Context, log *slog.Logger, conns int) (*Client, error) {
-	client, err := c.Client(0, conns)
-	if err != nil {
-		return nil, err
-	}
-	if err = client.Reach(ctx); err != nil && passes(err) {
-		log.Warn("the server can't be reached yet", "err", err)
-		err = nil
-	}
-	return client, err
 }
 
 // single is a client of one server.
@@ -100,7 +87,7 @@ func (c *Connect) single(o goredis.UniversalOptions) (*Client, error) {
 		}
 		s.TLSConfig = conf
 	}
-	return &Client{goredis.NewClient(s), c.Timeout}, nil
+	return &Client{UniversalClient: goredis.NewClient(s), timeout: c.Timeout}, nil
 }
 
 // Within is ctx with the deadline of one answer.
@@ -127,6 +114,7 @@ func (c *Client) Wait(ctx context.Context, key int, args ...any) (any, error) {
 	cmd := Cmd(ctx, key, args...)
 	_ = c.Process(ctx, cmd)
 	c.moved(ctx, cmd.Err())
+	c.Watch.note(cmd.Err())
 	return cmd.Result()
 }
 
@@ -152,6 +140,7 @@ func (c *Client) Send(ctx context.Context, cmds []*goredis.Cmd) {
 	}
 	_, err := pipe.Exec(ctx)
 	c.moved(ctx, err)
+	c.Watch.note(err)
 	for _, cmd := range cmds {
 		// The library does not note on commands that the login of a new connection was refused: they have no answer then,
 		// which an answer of nothing is not.
@@ -167,5 +156,7 @@ var errSilent = errors.New("the command has no answer")
 func (c *Client) Reach(ctx context.Context) error {
 	ctx, cancel := c.Within(ctx)
 	defer cancel()
-	return Explain(c.Ping(ctx).Err(), "reach the server")
+	err := c.Ping(ctx).Err()
+	c.Watch.note(err)
+	return Explain(err, "reach the server")
 }

@@ -83,6 +83,9 @@ func Explain(err error, doing string) error {
 }
 
 func judge(err error) (class engine.Class, holds bool, remedy string) {
+	if err == nil {
+		return "", false, ""
+	}
 	if e, ok := errors.AsType[goredis.Error](err); ok {
 		for _, r := range rules {
 			if strings.HasPrefix(e.Error(), r.text) {

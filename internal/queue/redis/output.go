@@ -37,7 +37,13 @@ func (*Output) Traits() engine.Traits { return engine.Traits{Bulk: true} }
 
 // Open connects. A server that can't be reached is not a mistake in the configuration: the first write tries again.
 func (o *Output) Open(ctx context.Context) (err error) {
-	o.client, err = o.Connect.Open(ctx, o.Log, connections)
+	if o.client, err = o.Connect.Client(0, connections); err != nil {
+		return err
+	}
+	if err = o.client.Reach(ctx); Passes(err) {
+		o.Log.Warn("the server can't be reached yet", "err", err)
+		return nil
+	}
 	return err
 }
 

@@ -95,14 +95,17 @@ type Starting struct {
 func (s *Starting) Opened(err error) error {
 	first := !s.opened
 	s.opened, s.failed = true, nil
-	if first && err != nil && passes(err) {
+	if first && Passes(err) {
 		s.failed, err = err, nil
 	}
 	return err
 }
 
-// passes says that a server may be there later.
-func passes(err error) bool {
+// Passes says of an error that a server may be there later.
+func Passes(err error) bool {
+	if err == nil {
+		return false
+	}
 	class := engine.ErrorOf(err, engine.Transient).Class
 	return class == engine.Transient || class == engine.Timeout
 }

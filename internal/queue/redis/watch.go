@@ -1,0 +1,58 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/flowd-io/flowd/engine"
+	goredis "github.com/redis/go-redis/v9"
+)
+
+// Watch tells operators that a server can't be used, where messages wait for it without a word: in steps and caches. Its
+// methods may be called from several goroutines.
+type Watch struct {
+	log *slog.Logger
+
+	mu    sync.Mutex // guards the fields below
+	cause string     // "": it can be used
+	since time.Time
+}
+
+// NewWatch makes a watch, for [Client.Watch].
+func NewWatch(log *slog.Logger) *Watch { return &Watch{log: log} }
+
+// note takes how a command ended.
+func (w *Watch) note(err error) {
+	if w == nil {
+		return
+	}
+	_, answered := errors.AsType[goredis.Error](err)
+	_, holds, _ := judge(err)
+	if err != nil && !answered && !holds || errors.Is(err, context.Canceled) { // cut or late: the next command knows more
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case !holds && w.cause != "":
+		w.log.Info("the server can be used again", "after", time.Since(w.since).Round(time.Second))
+		w.cause = ""
+	case holds && w.cause == "":
+		w.cause, w.since = Explain(err, "ask the server").Error(), time.Now()
+		w.log.Warn("the server can't be used: messages wait for it", "err", w.cause)
+	}
+}
+
+// Trouble says that the server can't be used; nil: it can.
+func (w *Watch) Trouble() *engine.Trouble {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.cause == "" {
+		return nil
+	}
+	return &engine.Trouble{Indicator: "redis_unusable", Impact: "messages wait", Cause: w.cause,
+		Action: "check the server, its address, and the credentials", Since: w.since}
+}
