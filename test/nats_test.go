@@ -176,6 +176,7 @@ func TestNATSEmbedded(t *testing.T) {
 	}
 	for i := range *kills {
 		p := start(t, dir, "-c", in, out)
+		p.Says("reading consumer c of stream S") // it has the folder
 		natstest.Until(t, "under way", func() bool { return len(seen()) > 700*(i+1) })
 		other := start(t, dir, "-c", out)
 		other.Says("belongs to another flowd: process")
