@@ -48,6 +48,7 @@ func classify(err error, connecting bool) error {
 	var pg *pgconn.PgError
 	var my *mysql.MySQLError
 	var file *lite.Error
+	var house *chException
 	switch {
 	case err == nil:
 		return nil
@@ -59,6 +60,8 @@ func classify(err error, connecting bool) error {
 		return ofMySQL(my)
 	case errors.As(err, &file):
 		return ofSQLite(file)
+	case errors.As(err, &house):
+		return ofClickHouse(house)
 	case errors.Is(err, driver.ErrBadConn): // nothing was sent
 		return held(errors.New("the connection is lost"))
 	case errors.Is(err, context.DeadlineExceeded) && !connecting:
