@@ -144,7 +144,7 @@ var inside = map[string]string{
 		"inputs/sql internal/caches/sql internal/tables internal/testing/sqltest outputs/sql processors/sql",
 	"internal/tables":                 "config processors/geoip",
 	"internal/testing/brokertest":     "test/bench",
-	"internal/testing/clickhousetest": "internal/testing/sqltest",
+	"internal/testing/clickhousetest": "internal/testing/sqltest test/bench",
 	"internal/testing/daemon": "" +
 		"internal/testing/brokertest internal/testing/clickhousetest internal/testing/mariadbtest " +
 		"internal/testing/mqtttest internal/testing/natstest internal/testing/pgtest internal/testing/redistest",

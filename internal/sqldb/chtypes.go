@@ -157,7 +157,8 @@ func chArgs(text string) (args []string) {
 type chTypes []chType
 
 func (t chTypes) Fit(i int, v Value) (Value, error) {
-	text, err := t[i].append(nil, v)
+	const around = 8 // for what is added to most values
+	text, err := t[i].append(make([]byte, 0, len(v.Text)+around), v)
 	if err != nil {
 		return Value{}, engine.WithClass(engine.Rejected, err)
 	}
@@ -283,18 +284,21 @@ func (t *chType) inOrder(v Value) ([]Value, error) {
 // appendCHString appends JSON text that may have bytes of any kind.
 func appendCHString(dst, text []byte) []byte {
 	dst = append(dst, '"')
-	for _, c := range text {
-		switch {
-		case c == '"' || c == '\\':
-			dst = append(dst, '\\', c)
-		case c < ' ':
+	from := 0
+	for i, c := range text {
+		if c >= ' ' && c != '"' && c != '\\' {
+			continue
+		}
+		dst = append(dst, text[from:i]...)
+		from = i + 1
+		if c < ' ' {
 			const hex = "0123456789abcdef"
 			dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
-		default:
-			dst = append(dst, c)
+		} else {
+			dst = append(dst, '\\', c)
 		}
 	}
-	return append(dst, '"')
+	return append(append(dst, text[from:]...), '"')
 }
 
 func (t *chType) appendFloat(dst []byte, v Value) ([]byte, error) {

@@ -144,7 +144,7 @@ func (p *chPool) settings(ctx context.Context) (map[string]bool, error) {
 	dialing, cancel := context.WithTimeout(ctx, p.db.ConnectTimeout)
 	defer cancel()
 	query := "SELECT name FROM system.settings WHERE name IN ('" + strings.Join(names, "', '") + "') FORMAT TabSeparated"
-	res, err := p.ask(dialing, query, nil, nil)
+	res, err := p.ask(dialing, []byte(query), nil)
 	var text []byte
 	if err == nil {
 		text, err = io.ReadAll(io.LimitReader(res.Body, chError))
@@ -184,17 +184,14 @@ func (p *chPool) with(ctx context.Context, settings map[string]string) (url.Valu
 	return asked, nil
 }
 
-// ask sends a statement, with data behind it, and gives an answer that is no error; its body is to be closed.
-func (p *chPool) ask(ctx context.Context, query string, data []byte, settings url.Values) (*http.Response, error) {
+// ask sends a statement, which may have data behind it, and gives an answer that is no error; its body is to be closed.
+func (p *chPool) ask(ctx context.Context, statement []byte, settings url.Values) (*http.Response, error) {
 	u := p.url
 	asked := url.Values{}
 	maps.Copy(asked, p.base)
 	maps.Copy(asked, settings)
 	u.RawQuery = asked.Encode()
-	body := make([]byte, 0, len(query)+1+len(data))
-	body = append(append(body, query...), '\n')
-	body = append(body, data...)
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, u.String(), bytes.NewReader(statement))
 	if err != nil {
 		return nil, engine.WithClass(engine.Permanent, err)
 	}
@@ -280,7 +277,7 @@ func (c *chConn) statement(ctx context.Context, query string, args []Value, sett
 	if err != nil {
 		return nil, engine.WithClass(engine.Permanent, err)
 	}
-	res, err := c.ask(ctx, query, nil, settings)
+	res, err := c.ask(ctx, []byte(query), settings)
 	return res, classify(err, false)
 }
 
@@ -362,14 +359,15 @@ func (c *chConn) Copy(ctx context.Context, table string, columns []string, rows 
 		}
 		query += c.db.Quote(name)
 	}
-	size := 0
+	query += ") FORMAT JSONEachRow\n"
+	size := len(query)
 	for _, row := range rows {
 		for i, v := range row {
 			size += len(names[i]) + len(v.Text) + 1
 		}
 		size += 3
 	}
-	data := make([]byte, 0, size)
+	data := append(make([]byte, 0, size), query...)
 	for _, row := range rows {
 		data = append(data, '{')
 		for i, v := range row {
@@ -380,7 +378,7 @@ func (c *chConn) Copy(ctx context.Context, table string, columns []string, rows 
 		}
 		data = append(data, "}\n"...)
 	}
-	res, err := c.ask(ctx, query+") FORMAT JSONEachRow", data, settings)
+	res, err := c.ask(ctx, data, settings)
 	if err != nil {
 		return classify(err, false)
 	}

@@ -33,18 +33,24 @@ var (
 	named  atomic.Int64
 )
 
-// Database is a fresh database of the shared server, as a URL; it is dropped at the end of the test. The server is the
-// one that the environment names, else one that is started with the first call and ends with the go command that runs the
-// tests: see [daemon.Share]. Where Debian's package is not installed, root installs it; else the test is skipped, which
-// stderr says, too.
-func Database(t testing.TB) string {
+// Shared is the URL of the server that all tests share: the one that the environment names, else one that is started with
+// the first call and ends with the go command that runs the tests: see [daemon.Share]. Where Debian's package is not
+// installed, root installs it; else the test is skipped, which stderr says, too.
+func Shared(t testing.TB) string {
 	t.Helper()
 	once.Do(func() { server, errNo = find() })
 	given(t, errNo)
+	return server.String()
+}
+
+// Database is a fresh database of the shared server, as a URL; it is dropped at the end of the test.
+func Database(t testing.TB) string {
+	t.Helper()
+	all := Shared(t)
 	own := *server
 	own.Path = fmt.Sprintf("/flowd_%d_%d", os.Getpid(), named.Add(1))
-	Exec(t, server.String(), "CREATE DATABASE "+own.Path[1:])
-	t.Cleanup(func() { Exec(t, server.String(), "DROP DATABASE "+own.Path[1:]) })
+	Exec(t, all, "CREATE DATABASE "+own.Path[1:])
+	t.Cleanup(func() { Exec(t, all, "DROP DATABASE "+own.Path[1:]) })
 	return own.String()
 }
 
