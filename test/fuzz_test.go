@@ -44,7 +44,7 @@ var fuzzed = map[string][]string{
 	"internal/queue/redis": {"FuzzEntries", "FuzzParse"},
 	"internal/schedule":    {"FuzzSchedule"},
 	"internal/service":     {"FuzzRead"},
-	"internal/sqldb":       {"FuzzArray", "FuzzArrayText"},
+	"internal/sqldb":       {"FuzzArray", "FuzzArrayText", "FuzzBind", "FuzzColumn"},
 	"internal/tables":      {"FuzzNetworks", "FuzzParse"},
 	"schema":               {"FuzzDecode", "FuzzMask", "FuzzScalars"},
 }

@@ -99,7 +99,8 @@ var inside = map[string]string{
 	"internal/headroom": "cmd/flowd/cli test/bench",
 	"internal/httpx": "" +
 		"inputs/http inputs/http_server internal/aws internal/azure internal/google internal/objects/azure " +
-		"internal/objects/gcs internal/registry internal/tables outputs/http outputs/reply processors/http",
+		"internal/objects/gcs internal/registry internal/sqldb internal/tables outputs/http outputs/reply " +
+		"processors/http",
 	"internal/inner":      "internal/pool processors/branch processors/parallel processors/pool processors/while",
 	"internal/jsonschema": "processors/decode processors/encode processors/validate",
 	"internal/linked":     "batchers/batch batchers/window",
@@ -141,19 +142,21 @@ var inside = map[string]string{
 	"internal/service":   "cmd/flowd/cli",
 	"internal/sqldb": "" +
 		"inputs/sql internal/caches/sql internal/tables internal/testing/sqltest outputs/sql processors/sql",
-	"internal/tables":             "config processors/geoip",
-	"internal/testing/brokertest": "test/bench",
+	"internal/tables":                 "config processors/geoip",
+	"internal/testing/brokertest":     "test/bench",
+	"internal/testing/clickhousetest": "internal/testing/sqltest test/bench",
 	"internal/testing/daemon": "" +
-		"internal/testing/brokertest internal/testing/mariadbtest internal/testing/mqtttest internal/testing/natstest " +
-		"internal/testing/pgtest internal/testing/redistest",
+		"internal/testing/brokertest internal/testing/clickhousetest internal/testing/mariadbtest " +
+		"internal/testing/mqtttest internal/testing/natstest internal/testing/pgtest internal/testing/redistest",
 	"internal/testing/debian": "" +
-		"internal/testing/brokertest internal/testing/mariadbtest internal/testing/mqtttest " +
-		"internal/testing/pgtest internal/testing/redistest",
+		"internal/testing/brokertest internal/testing/clickhousetest internal/testing/mariadbtest " +
+		"internal/testing/mqtttest internal/testing/pgtest internal/testing/redistest",
 	"internal/testing/fakes3":      "test/bench",
 	"internal/testing/fakesqs":     "test/bench",
 	"internal/testing/faults":      "internal/testing/fakeazure internal/testing/fakegcs",
 	"internal/testing/mariadbtest": "internal/testing/sqltest",
 	"internal/testing/mqtttest":    "test/bench",
+	"internal/testing/npm":         "internal/testing/clickhousetest",
 	"internal/testing/pgtest":      "internal/testing/sqltest test/bench",
 	"internal/testing/redistest":   "test/bench",
 	"internal/timing": "" +

@@ -290,3 +290,26 @@ func TestPostgresSilence(t *testing.T) {
 		t.Errorf("%d messages, want 100", all)
 	}
 }
+
+// The pipeline of the guide tells of a table that has changed.
+func TestPostgresTellsOfColumns(t *testing.T) {
+	t.Parallel()
+	p := pgtest.Server(t)
+	db := p.Database(t)
+	p.Exec(t, db, `CREATE TABLE orders (id int PRIMARY KEY)`, `INSERT INTO orders VALUES (1)`)
+	blocks := yamlBlock.FindAllStringSubmatch(read(t, repo, "docs", "postgres.md"), -1)
+	config := strings.Replace(blocks[1][1], "postgres://db.example.org/shop", db, 1)
+	config = strings.Replace(config, "slot: flowd_columns", "slot: "+"columns_"+strings.ReplaceAll(db[strings.LastIndexByte(db, '/')+1:], "-", "_"), 1)
+	dir := t.TempDir()
+	run := start(t, dir, "-c", write(t, dir, "p.yaml", config))
+	run.Says("read the snapshot")
+	p.Exec(t, db, `INSERT INTO orders VALUES (2)`, `ALTER TABLE orders ADD tags text[]`, `INSERT INTO orders VALUES (3)`, `INSERT INTO orders VALUES (4)`,
+		`ALTER TABLE orders ALTER id TYPE bigint`, `INSERT INTO orders VALUES (5)`)
+	for _, want := range []string{`{"table":"orders","columns":{"id":"integer","tags":"text[]"}}`, `{"table":"orders","columns":{"id":"bigint","tags":"text[]"}}`} {
+		if got := run.Line(); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+	run.Signal(syscall.SIGTERM)
+	run.Wait().Want(t, 0)
+}

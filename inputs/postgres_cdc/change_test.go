@@ -52,7 +52,8 @@ func TestEveryType(t *testing.T) {
 	r := start(t, d.config(), &enginetest.Sink{})
 	r.has(2)
 	r.ready()
-	d.exec(t, "SET statement_timeout = 0; DELETE FROM everything", "SET statement_timeout = 0; SET TimeZone = 'UTC'; "+values)
+	const own = "options=-c%20statement_timeout%3D0%20-c%20TimeZone%3DUTC" // from the connection's beginning
+	d.Exec(t, d.url+map[bool]string{true: "&", false: "?"}[strings.Contains(d.url, "?")]+own, "DELETE FROM everything", values)
 	bodies := r.has(6)
 	for _, i := range []int{0, 4} {
 		if got := after(bodies[i], "after"); !strings.HasPrefix(got, wanted+`,"lsn":"`) {

@@ -101,9 +101,10 @@ arrays are documents, bytea is base64, timestamps are those of RFC 3339; NaN and
 text, and so is all else.
 
 Metadata: op, schema, table, lsn, position, xid, commit_time (a time), last (whether it is the
-last change of its transaction), and key, the key columns as the text of a document. To keep
-the order of the changes of each row, write order_by: meta("key"). Tables without a key have
-the key {}: all of their changes stay in order.
+last change of its transaction), and, as the text of a document, key, the key columns, and
+columns, the types of all columns, which tell when the table has changed. To keep the order
+of the changes of each row, write order_by: meta("key"). Tables without a key have the key {}:
+all of their changes stay in order.
 
     inputs:
       changes:

@@ -19,19 +19,20 @@ type input struct {
 	log  *slog.Logger
 	name string
 
-	opened  bool                      // once at least
-	failed  error                     // of the first opening, for Read to report
-	began   bool                      // the slot was there: it must not be missing any more
-	server  server                    // what the server is
-	types   map[uint32]pgoutput.Shape // of the database's own types
-	tables  map[string]bool           // to read, as SCHEMA.TABLE; nil: all
-	known   map[uint32]*table         // as the server has described them last, on any connection
-	birth   *birth                    // makes the slot, and reads the snapshot
-	stream  *stream                   // reads changes
-	queue   queue                     // what was read and is not in a batch yet
-	at      place                     // of the last change that is in a batch
-	watch   sync.WaitGroup            // the loop that watches the slot
-	unwatch context.CancelFunc        // ends it
+	opened    bool                      // once at least
+	failed    error                     // of the first opening, for Read to report
+	began     bool                      // the slot was there: it must not be missing any more
+	server    server                    // what the server is
+	types     map[uint32]pgoutput.Shape // of the database's own types
+	typeNames map[uint32]string
+	tables    map[string]bool    // to read, as SCHEMA.TABLE; nil: all
+	known     map[uint32]*table  // as the server has described them last, on any connection
+	birth     *birth             // makes the slot, and reads the snapshot
+	stream    *stream            // reads changes
+	queue     queue              // what was read and is not in a batch yet
+	at        place              // of the last change that is in a batch
+	watch     sync.WaitGroup     // the loop that watches the slot
+	unwatch   context.CancelFunc // ends it
 
 	asking  sync.Mutex // held during a question
 	catalog *link      // for questions; nil: it is not connected

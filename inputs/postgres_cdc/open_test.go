@@ -117,6 +117,24 @@ func TestAServerThatIsNotLogical(t *testing.T) {
 	}
 }
 
+// A server says that it is older than it is: a function of its own hides PostgreSQL's.
+func TestAnOlderServer(t *testing.T) {
+	t.Parallel()
+	d := fresh(t, nil, `CREATE SCHEMA old`, `CREATE FUNCTION old.current_setting(name text) RETURNS text LANGUAGE sql AS $$ `+
+		`SELECT CASE name WHEN 'server_version_num' THEN '120017' WHEN 'server_version' THEN '12.17 (Debian 12.17-1)' `+
+		`ELSE pg_catalog.current_setting(name) END $$`)
+	cfg := d.config()
+	cfg.DSN = edited(t, d.url, func(u *url.URL) {
+		q := u.Query()
+		q.Set("search_path", "old,pg_catalog")
+		u.RawQuery = q.Encode()
+	})
+	const want = "the server has version 12.17 (Debian 12.17-1) (upgrade it: 13 or later is needed)"
+	if err := opened(t, cfg); engine.ErrorOf(err, "?").Class != engine.Permanent || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
 func TestNoRoomForASlot(t *testing.T) {
 	t.Parallel()
 	d := fresh(t, pgtest.Own(t, "max_replication_slots=1"))

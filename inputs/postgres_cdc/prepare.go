@@ -52,19 +52,19 @@ func (in *input) gone() error {
 
 // look asks what the server is.
 func (in *input) look(ctx context.Context) error {
-	rows, err := in.ask(ctx, "look at the server", `SELECT current_setting('server_version_num'), `+
+	rows, err := in.ask(ctx, "look at the server", `SELECT current_setting('server_version_num'), current_setting('server_version'), `+
 		`current_setting('wal_level'), (SELECT setting FROM pg_settings WHERE name = 'wal_sender_timeout')`)
 	if err != nil {
 		return err
 	}
 	version, err := strconv.Atoi(rows[0][0])
 	if err != nil || version < oldest {
-		return engine.Errorf(engine.Permanent, "the server has version %s (13 or later is needed)", rows[0][0])
+		return engine.Errorf(engine.Permanent, "the server has version %s (upgrade it: 13 or later is needed)", rows[0][1])
 	}
-	if rows[0][1] != "logical" {
-		return engine.Errorf(engine.Permanent, "the server has wal_level = %s (set wal_level = logical, and restart it)", rows[0][1])
+	if rows[0][2] != "logical" {
+		return engine.Errorf(engine.Permanent, "the server has wal_level = %s (set wal_level = logical, and restart it)", rows[0][2])
 	}
-	millis, _ := strconv.Atoi(rows[0][2])
+	millis, _ := strconv.Atoi(rows[0][3])
 	in.server = server{version, time.Duration(millis) * time.Millisecond}
 	return nil
 }

@@ -77,7 +77,7 @@ type records struct{ all []change }
 
 var _ engine.MetaSource = (*records)(nil)
 
-var names = []string{"op", "schema", "table", "key", "lsn", "position", "xid", "commit_time", "last"}
+var names = []string{"op", "schema", "table", "key", "columns", "lsn", "position", "xid", "commit_time", "last"}
 
 // Get is a value of change i.
 func (r *records) Get(i int, name string) (any, bool) {
@@ -96,6 +96,8 @@ func (r *records) Get(i int, name string) (any, bool) {
 			return c.table.name, true
 		case "key":
 			return c.key, c.key != ""
+		case "columns":
+			return string(c.table.described) + "}", len(c.table.columns) > 0
 		}
 	}
 	if c.tx == nil {

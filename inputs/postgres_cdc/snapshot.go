@@ -169,7 +169,7 @@ func (in *input) snapshotTable(ctx context.Context, columns [][]string) (s snaps
 				s.keys = append(s.keys, len(list))
 			}
 		}
-		s.add(c[4], oid(c[5]), shape)
+		s.add(c[4], oid(c[5]), in.typeNames[oid(c[5])], shape)
 		list = append(list, ident(c[4]))
 	}
 	only := "ONLY "

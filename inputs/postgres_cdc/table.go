@@ -15,7 +15,8 @@ type table struct {
 	schema, name string
 	head         []byte // `"schema":…,"table":…` of each message
 	columns      []column
-	keys         []int // columns
+	keys         []int  // columns
+	described    []byte // the types of columns by name, as a document without its last bracket
 	wanted       bool
 }
 
@@ -33,7 +34,13 @@ func newTable(schema, name string) *table {
 	return t
 }
 
-func (t *table) add(name string, typ uint32, shape pgoutput.Shape) {
+func (t *table) add(name string, typ uint32, typeName string, shape pgoutput.Shape) {
+	open := byte(',')
+	if len(t.columns) == 0 {
+		open = '{'
+	}
+	t.described = append(doc.AppendString(append(t.described, open), name), ':')
+	t.described = doc.AppendString(t.described, typeName)
 	t.columns = append(t.columns, column{name, append(doc.AppendString(nil, name), ':'), typ, shape})
 }
 
@@ -59,7 +66,7 @@ func (in *input) describe(ctx context.Context, m *pgoutput.Message) error {
 		if err != nil {
 			return err
 		}
-		if t.add(c.Name, c.Type, shape); c.Key && m.Identity != 'f' {
+		if t.add(c.Name, c.Type, in.typeNames[c.Type], shape); c.Key && m.Identity != 'f' {
 			t.keys = append(t.keys, i)
 		}
 	}

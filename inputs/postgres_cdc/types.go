@@ -17,23 +17,28 @@ type typeRow struct {
 	delimiter byte
 }
 
-// loadTypes reads which types are lists, and which are domains.
+// loadTypes reads the names of types, which of them are lists, and which are domains.
 func (in *input) loadTypes(ctx context.Context) error {
 	rows, err := in.ask(ctx, "look at types", `SELECT t.oid, CASE WHEN t.typtype = 'd' THEN t.typbasetype ELSE t.typelem END, `+
-		`t.typtype = 'd', e.typdelim FROM pg_type t LEFT JOIN pg_type e ON e.oid = t.typelem `+
-		`WHERE t.typtype = 'd' OR t.typelem <> 0 AND t.typcategory = 'A' AND t.typlen = -1`)
+		`t.typtype = 'd', e.typdelim, format_type(t.oid, NULL), `+
+		`t.typtype = 'd' OR t.typelem <> 0 AND t.typcategory = 'A' AND t.typlen = -1 `+
+		`FROM pg_type t LEFT JOIN pg_type e ON e.oid = t.typelem WHERE t.typtype <> 'c'`)
 	if err != nil {
 		return err
 	}
-	all := make(map[uint32]typeRow, len(rows))
+	all, names := make(map[uint32]typeRow, len(rows)), make(map[uint32]string, len(rows))
 	for _, r := range rows {
+		names[oid(r[0])] = r[4]
+		if r[5] != "t" {
+			continue
+		}
 		t := typeRow{of: oid(r[1]), list: r[2] == "f", delimiter: ','}
 		if r[3] != "" {
 			t.delimiter = r[3][0]
 		}
 		all[oid(r[0])] = t
 	}
-	in.types = make(map[uint32]pgoutput.Shape, len(all))
+	in.typeNames, in.types = names, make(map[uint32]pgoutput.Shape, len(all))
 	for id := range all {
 		in.types[id] = shapeOf(all, id, mostDomains)
 	}

@@ -54,11 +54,12 @@ func (c *Config) Words() map[string]string {
 }
 
 const about = `
-Reads the rows of a query on PostgreSQL, MySQL, MariaDB or SQLite, as documents.
+Reads the rows of a query on PostgreSQL, MySQL, MariaDB, SQLite or ClickHouse, as documents.
 
 Values are exact: numbers keep their digits, json is a document, an array a list, bytes are
 base64, a moment is RFC 3339 (UTC), a time without zone has none, and anything else is the
-database's own text. MariaDB's JSON is text: write from_json(field).
+database's own text. MariaDB's JSON is text: write from_json(field). flowd docs clickhouse has the rest on
+ClickHouse.
 
 With cursor the query is repeated until it finds nothing, so that LIMIT makes pages. Then
 the input ends, or waits for interval or for an event on the channel listen. cursor() is

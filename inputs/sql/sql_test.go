@@ -98,6 +98,17 @@ func insert(t *testing.T, conn sqldb.Conn, from, to int) {
 	sqltest.Exec(t, conn, "INSERT INTO t (id) VALUES "+strings.Join(values, ", "))
 }
 
+// databases are of all kinds.
+var databases = append(sqltest.Drivers[:len(sqltest.Drivers):len(sqltest.Drivers)], "clickhouse")
+
+// create is a statement for a table of ids.
+func create(driver string) string {
+	if driver == "clickhouse" {
+		return "CREATE TABLE t (id Int32) ENGINE = MergeTree ORDER BY id"
+	}
+	return "CREATE TABLE t (id int PRIMARY KEY)"
+}
+
 // after is a query for what comes after the cursor.
 func after(driver, more string) string {
 	mark := map[bool]string{true: "$1", false: "?"}[driver == "postgres"]
@@ -105,10 +116,10 @@ func after(driver, more string) string {
 }
 
 func TestInput(t *testing.T) {
-	for _, driver := range sqltest.Drivers {
+	for _, driver := range databases {
 		t.Run(driver, func(t *testing.T) {
 			dsn := sqltest.Database(t, driver)
-			sqltest.Connect(t, driver, dsn, "CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1), (2), (3)")
+			sqltest.Connect(t, driver, dsn, create(driver), "INSERT INTO t VALUES (1), (2), (3)")
 			enginetest.Input(t, func(t *testing.T) engine.Input {
 				return made(t, driver, dsn, `"query": "SELECT id FROM t ORDER BY id"`)
 			},
@@ -121,12 +132,12 @@ func TestInput(t *testing.T) {
 }
 
 func TestPages(t *testing.T) {
-	for _, driver := range sqltest.Drivers {
+	for _, driver := range databases {
 		for _, limit := range []string{"", "LIMIT 7", "LIMIT 1000"} {
 			t.Run(driver+" "+limit, func(t *testing.T) {
 				t.Parallel()
 				dsn := sqltest.Database(t, driver)
-				insert(t, sqltest.Connect(t, driver, dsn, "CREATE TABLE t (id int PRIMARY KEY)"), 1, 3000)
+				insert(t, sqltest.Connect(t, driver, dsn, create(driver)), 1, 3000)
 				equal(t, rest(t, opened(t, driver, dsn, after(driver, limit))), ids(1, 3000))
 			})
 		}
@@ -134,11 +145,11 @@ func TestPages(t *testing.T) {
 }
 
 func TestACheckpointIsOfWhatIsSettled(t *testing.T) {
-	for _, driver := range sqltest.Drivers {
+	for _, driver := range databases {
 		t.Run(driver, func(t *testing.T) {
 			t.Parallel()
 			dsn := sqltest.Database(t, driver)
-			insert(t, sqltest.Connect(t, driver, dsn, "CREATE TABLE t (id int PRIMARY KEY)"), 1, 20)
+			insert(t, sqltest.Connect(t, driver, dsn, create(driver)), 1, 20)
 			config := after(driver, "LIMIT 8") + `, "checkpoint": "` + filepath.Join(t.TempDir(), "c") + `"`
 			in := opened(t, driver, dsn, config)
 			var refs []uint64
@@ -196,11 +207,11 @@ func TestRowsWithOneCursorCountTogether(t *testing.T) {
 }
 
 func TestNewRowsAreFound(t *testing.T) {
-	for _, driver := range sqltest.Drivers {
+	for _, driver := range databases {
 		t.Run(driver, func(t *testing.T) {
 			t.Parallel()
 			dsn := sqltest.Database(t, driver)
-			conn := sqltest.Connect(t, driver, dsn, "CREATE TABLE t (id int PRIMARY KEY)")
+			conn := sqltest.Connect(t, driver, dsn, create(driver))
 			insert(t, conn, 1, 2)
 			in := opened(t, driver, dsn, after(driver, "")+`, "interval": "10ms"`)
 			var all []string

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,8 +17,8 @@ import (
 
 // Config is what the configuration says of a database. Components have it inline.
 type Config struct {
-	Driver         string          `yaml:"driver" check:"required,oneof=postgres|mysql|mariadb|sqlite" doc:"Kind of database."`
-	DSN            schema.Secret   `yaml:"dsn" check:"required,nonempty" doc:"Where the database is: postgres://USER:PASSWORD@HOST/DATABASE, USER:PASSWORD@tcp(HOST:3306)/DATABASE for MySQL and MariaDB, or the path of a file for SQLite."`
+	Driver         string          `yaml:"driver" check:"required,oneof=postgres|mysql|mariadb|sqlite|clickhouse" doc:"Kind of database."`
+	DSN            schema.Secret   `yaml:"dsn" check:"required,nonempty" doc:"Where the database is: postgres://USER:PASSWORD@HOST/DATABASE, USER:PASSWORD@tcp(HOST:3306)/DATABASE for MySQL and MariaDB, http://USER:PASSWORD@HOST:8123/DATABASE for ClickHouse, or the path of a file for SQLite."`
 	TLS            *tlsconf.Client `yaml:"tls" doc:"Encrypt connections and check the server's certificate; {} trusts what the system trusts. Without it the dsn decides. Not for sqlite."`
 	ConnectTimeout time.Duration   `yaml:"connect_timeout" check:"min=100ms,max=5m" doc:"How long to wait for a connection."`
 	Connections    int             `yaml:"connections" check:"min=1,max=1000" doc:"Most connections at once."`
@@ -27,8 +28,9 @@ type Config struct {
 var Defaults = Config{ConnectTimeout: 10 * time.Second, Connections: 8}
 
 const (
-	postgres = "postgres"
-	sqlite   = "sqlite"
+	postgres   = "postgres"
+	sqlite     = "sqlite"
+	clickhouse = "clickhouse"
 )
 
 // Postgres says whether the database is PostgreSQL.
@@ -36,6 +38,9 @@ func (c *Config) Postgres() bool { return c.Driver == postgres }
 
 // SQLite says whether the database is a file.
 func (c *Config) SQLite() bool { return c.Driver == sqlite }
+
+// ClickHouse says whether the database is ClickHouse, which has neither transactions nor unique keys.
+func (c *Config) ClickHouse() bool { return c.Driver == clickhouse }
 
 // CheckConfig reports what can't work.
 func (c *Config) CheckConfig(report func(path, message, remedy string)) {
@@ -77,6 +82,8 @@ func (c *Config) open() (DB, error) {
 		return openPostgres(c)
 	case sqlite:
 		return openSQLite(c)
+	case clickhouse:
+		return openClickHouse(c)
 	}
 	return openMySQL(c)
 }
@@ -95,7 +102,8 @@ type Conn interface {
 	Exec(ctx context.Context, query string, args []Value) (int64, error)
 	// Query runs a statement that gives rows. They are to be closed before the next call.
 	Query(ctx context.Context, query string, args []Value) (Rows, error)
-	// Types says, for Fit, what the columns of a table are; it asks the database the first time.
+	// Types says what the columns of a table are, or nil if values need not be fitted; it asks the database the first
+	// time.
 	Types(ctx context.Context, table string, columns []string) (Types, error)
 	// Release gives the connection back. One that is broken is closed.
 	Release()
@@ -103,8 +111,6 @@ type Conn interface {
 
 // Rows are the rows of an answer, as they arrive.
 type Rows interface {
-	// Columns are the names of the columns.
-	Columns() []string
 	// Next goes to the next row; false: there is none, or Err says why it can't be read.
 	Next() bool
 	// Append appends the current row as a JSON object.
@@ -115,7 +121,8 @@ type Rows interface {
 	Close()
 }
 
-// Copier is a Conn with a fast way to insert rows into a table.
+// Copier is a Conn with a fast way to insert rows into a table. ClickHouse has no other; its rows are those that
+// [Conn.Types] have fitted.
 type Copier interface {
 	Copy(ctx context.Context, table string, columns []string, rows [][]Value) error
 }
@@ -136,8 +143,11 @@ type Listener interface {
 
 // Quote makes an identifier, such as a column, part of a statement.
 func (c *Config) Quote(name string) string {
-	if c.Postgres() || c.SQLite() {
+	switch {
+	case c.Postgres(), c.SQLite():
 		return quote(name, `"`)
+	case c.ClickHouse():
+		return chQuoted(name, "`")
 	}
 	return quote(name, "`")
 }
@@ -153,6 +163,15 @@ func (c *Config) Table(name string) string {
 	return strings.Join(parts, ".")
 }
 
+// CheckTable reports what is wrong with the name of a table.
+func (c *Config) CheckTable(name string, report func(path, message, remedy string)) {
+	for part := range strings.SplitSeq(name, ".") {
+		if why := c.CheckName(part); name != "" && why != "" {
+			report("table", strconv.Quote(part)+" "+why, "write the name of the table, or SCHEMA.TABLE")
+		}
+	}
+}
+
 // CheckName is what is wrong with an identifier, or "".
 func (c *Config) CheckName(name string) string {
 	most := 64 // MySQL
@@ -164,7 +183,7 @@ func (c *Config) CheckName(name string) string {
 		return "is empty"
 	case strings.ContainsRune(name, 0):
 		return "has a zero byte"
-	case len(name) > most && !c.SQLite():
+	case len(name) > most && !c.SQLite() && !c.ClickHouse():
 		return fmt.Sprintf("is longer than %d bytes", most)
 	}
 	return ""

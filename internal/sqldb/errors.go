@@ -37,9 +37,10 @@ func held(err error) error { return &engine.Error{Class: engine.Transient, Holds
 func remedied(err error, remedy string) error { return fmt.Errorf("%w (%s)", err, remedy) }
 
 const (
-	checkLogin  = "check the user and password of the dsn"
-	grant       = "give the user of the dsn the privilege"
-	createTable = "create it: until then, all messages wait"
+	checkLogin   = "check the user and password of the dsn"
+	grant        = "give the user of the dsn the privilege"
+	largerPacket = "raise it on the server"
+	createTable  = "create it: until then, all messages wait"
 )
 
 // classify gives an error of a driver its class. connecting: nothing was sent yet.
@@ -48,6 +49,7 @@ func classify(err error, connecting bool) error {
 	var pg *pgconn.PgError
 	var my *mysql.MySQLError
 	var file *lite.Error
+	var house *chException
 	switch {
 	case err == nil:
 		return nil
@@ -59,6 +61,10 @@ func classify(err error, connecting bool) error {
 		return ofMySQL(my)
 	case errors.As(err, &file):
 		return ofSQLite(file)
+	case errors.As(err, &house):
+		return ofClickHouse(house)
+	case errors.Is(err, mysql.ErrPktTooLarge):
+		return engine.WithClass(engine.Rejected, remedied(errors.New("the row is larger than max_allowed_packet"), largerPacket))
 	case errors.Is(err, driver.ErrBadConn): // nothing was sent
 		return held(errors.New("the connection is lost"))
 	case errors.Is(err, context.DeadlineExceeded) && !connecting:
@@ -116,6 +122,12 @@ func ofPostgres(e *pgconn.PgError) error {
 func ofMySQL(e *mysql.MySQLError) error {
 	err := fmt.Errorf("%s (error %d, SQLSTATE %s)", strings.ToValidUTF8(e.Message, "\uFFFD"), e.Number, e.SQLState[:])
 	switch e.Number {
+	case 1153:
+		return engine.WithClass(engine.Rejected, remedied(err, largerPacket))
+	case 1105:
+		if strings.Contains(e.Message, "max_allowed_packet") {
+			return engine.WithClass(engine.Rejected, remedied(err, largerPacket))
+		}
 	case 1045, 1698, 1251, 1820, 3118, 4151:
 		return engine.WithClass(engine.Auth, remedied(err, checkLogin))
 	case 1044, 1142, 1143, 1227, 1370:
@@ -126,7 +138,7 @@ func ofMySQL(e *mysql.MySQLError) error {
 		return held(err)
 	case 1205, 1213, 1317, 1969, 3024:
 		return engine.WithClass(engine.Transient, err)
-	case 1048, 1062, 1136, 1153, 1216, 1217, 1261, 1262, 1264, 1265, 1292, 1300, 1364, 1365, 1366, 1367, 1406, 1416,
+	case 1048, 1062, 1136, 1216, 1217, 1261, 1262, 1264, 1265, 1292, 1300, 1364, 1365, 1366, 1367, 1406, 1416,
 		1425, 1441, 1451, 1452, 1525, 1526, 1557, 1586, 1644, 1690, 1694, 1748, 3140, 3141, 3819, 4025, 4038:
 		return engine.WithClass(engine.Rejected, err)
 	case 1064, 1149, 1210, 1235, 1305, 1318:

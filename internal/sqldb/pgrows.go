@@ -50,8 +50,6 @@ type pgRows struct {
 	ended bool
 }
 
-func (r *pgRows) Columns() []string { return r.names }
-
 func (r *pgRows) Next() bool {
 	if r.ended {
 		return false

@@ -139,7 +139,13 @@ func TestValuesAreExactBothWays(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				exec(t, conn, "INSERT INTO "+table+" VALUES ("+mark+")", types.Fit(0, OfJSON([]byte(v.in))))
+				value := OfJSON([]byte(v.in))
+				if types != nil {
+					if value, err = types.Fit(0, value); err != nil {
+						t.Fatal(err)
+					}
+				}
+				exec(t, conn, "INSERT INTO "+table+" VALUES ("+mark+")", value)
 				if v.want == "" {
 					v.want = v.in
 				}

@@ -25,7 +25,7 @@ type standard struct {
 	connect time.Duration
 
 	mu    sync.Mutex // guards the field below
-	types map[string]Types
+	types map[string]types
 }
 
 // idle is how long an idle connection is kept.
@@ -36,7 +36,7 @@ func (c *Config) standard(conn driver.Connector) *standard {
 	db.SetMaxOpenConns(c.Connections)
 	db.SetMaxIdleConns(c.Connections)
 	db.SetConnMaxIdleTime(idle)
-	return &standard{cfg: c, db: db, connect: c.ConnectTimeout, types: map[string]Types{}}
+	return &standard{cfg: c, db: db, connect: c.ConnectTimeout, types: map[string]types{}}
 }
 
 func (s *standard) Conn(ctx context.Context) (Conn, error) {
@@ -142,8 +142,6 @@ type standardRows struct {
 	values []any
 	into   []any
 }
-
-func (r *standardRows) Columns() []string { return r.names }
 
 func (r *standardRows) Err() error { return classify(r.Rows.Err(), false) }
 

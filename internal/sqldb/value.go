@@ -102,25 +102,30 @@ const (
 	BoolType
 )
 
-// Types are those of columns; nil: values need not be fitted.
-type Types []Type
+// Types are those of the columns of a table.
+type Types interface {
+	// Fit makes of a value what the i-th column takes it for. An error says that it has no room for it.
+	Fit(i int, v Value) (Value, error)
+}
 
-// Fit makes of a value what the i-th column takes it for.
-func (t Types) Fit(i int, v Value) Value {
-	if t == nil || v.Kind == Null {
-		return v
+// types are Types of databases that refuse by themselves what does not fit.
+type types []Type
+
+func (t types) Fit(i int, v Value) (Value, error) {
+	if v.Kind == Null {
+		return v, nil
 	}
 	switch t[i] {
 	case JSONType:
 		if v.Kind != JSON {
-			return Value{JSON, v.JSON()}
+			return Value{JSON, v.JSON()}, nil
 		}
 	case DateTimeType:
 		if v.Kind == Text {
 			if at, err := time.Parse(time.RFC3339, string(v.Text)); err == nil {
-				return Value{Time, at.AppendFormat(nil, time.RFC3339Nano)}
+				return Value{Time, at.AppendFormat(nil, time.RFC3339Nano)}, nil
 			}
 		}
 	}
-	return v
+	return v, nil
 }

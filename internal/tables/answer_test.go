@@ -23,17 +23,25 @@ func selected(driver, dsn, query string) *Table {
 }
 
 func TestADatabaseIsAskedForNewVersions(t *testing.T) {
-	for _, driver := range []string{"postgres", "sqlite"} {
+	for _, driver := range []string{"postgres", "sqlite", "clickhouse"} {
 		t.Run(driver, func(t *testing.T) {
 			dsn := sqltest.Database(t, driver)
-			conn := sqltest.Connect(t, driver, dsn, "CREATE TABLE c (id int, name varchar(20))", "INSERT INTO c VALUES (7, 'Ada')")
+			create := "CREATE TABLE c (id int, name varchar(20))"
+			if driver == "clickhouse" {
+				create = "CREATE TABLE c (id Int32, name String) ENGINE = Memory"
+			}
+			conn := sqltest.Connect(t, driver, dsn, create, "INSERT INTO c VALUES (7, 'Ada')")
 			made := selected(driver, dsn, "SELECT id, name FROM c")
 			if err := made.Check(); err != nil || made.now.Load() != nil {
 				t.Fatalf("the check of a configuration asks a server: %v", err)
 			}
 			for i, want := range []string{"Ada", "Ada", "Bea"} {
 				if i == 2 {
-					sqltest.Exec(t, conn, "UPDATE c SET name = 'Bea'")
+					if driver == "clickhouse" { // which updates behind the statement
+						sqltest.Exec(t, conn, "DROP TABLE c", create, "INSERT INTO c VALUES (7, 'Bea')")
+					} else {
+						sqltest.Exec(t, conn, "UPDATE c SET name = 'Bea'")
+					}
 				}
 				before := made.now.Load()
 				if err := made.load(t.Context(), made.source.changed); err != nil {

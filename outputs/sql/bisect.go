@@ -72,6 +72,38 @@ func (w *writing) halve(ctx context.Context, rows []*row) error {
 	return w.halve(ctx, rows[len(rows)/2:])
 }
 
+// blocks writes rows where there are no transactions. A statement that is refused has written nothing; what one has
+// written is safe, and not written again, whatever becomes of the others.
+func (w *writing) blocks(ctx context.Context, rows []*row) error {
+	for _, part := range w.parts(rows) {
+		if err := w.block(ctx, part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// block writes rows by one statement or, without those that are to blame, by several.
+func (w *writing) block(ctx context.Context, rows []*row) error {
+	err := w.put(ctx, rows)
+	switch {
+	case err == nil:
+		for _, r := range rows {
+			r.m.Done()
+		}
+		return nil
+	case !sqldb.Blames(err):
+		return err
+	case len(rows) == 1:
+		rows[0].m.Fail(w.explain(err))
+		return nil
+	}
+	if err := w.block(ctx, rows[:len(rows)/2]); err != nil {
+		return err
+	}
+	return w.block(ctx, rows[len(rows)/2:])
+}
+
 // transact runs do in a transaction.
 func (w *writing) transact(ctx context.Context, do func() error) error {
 	begin := "BEGIN"
@@ -131,7 +163,7 @@ func (w *writing) keyOf(r *row) string {
 
 // parts cuts rows into those that one statement takes.
 func (w *writing) parts(rows []*row) (parts [][]*row) {
-	most := w.mostRows()
+	most, mostBytes := w.mostRows(), w.mostBytes()
 	from, bytes := 0, 0
 	for i, r := range rows {
 		size := 0

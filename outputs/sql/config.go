@@ -41,6 +41,7 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	if len(c.Args) > 0 {
 		report("args", "are the parameters of a query", "write query, or columns instead")
 	}
+	c.CheckTable(c.Table, report)
 	var names []string
 	for name := range c.Columns.All() {
 		names = append(names, name)
@@ -52,6 +53,10 @@ func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 		if !slices.Contains(names, key) {
 			report("upsert", fmt.Sprintf("%q is not one of columns", key), "add it to columns, or remove it here")
 		}
+	}
+	if len(c.Upsert) > 0 && c.ClickHouse() {
+		report("upsert", "ClickHouse has no unique keys",
+			"remove it, and let a table of the engine ReplacingMergeTree replace rows by its ORDER BY")
 	}
 	if c.Copy && !c.Postgres() {
 		report("copy", "only PostgreSQL has COPY", "remove it")
@@ -76,12 +81,13 @@ func (c *Config) Words() map[string]string {
 }
 
 const about = `
-Writes messages to a table of PostgreSQL, MySQL, MariaDB or SQLite, one row each.
+Writes messages to a table of PostgreSQL, MySQL, MariaDB, SQLite or ClickHouse, one row each.
 
-A write is one transaction, with many rows in a statement. If the database refuses a
-row, it is found by halving: it fails alone (class rejected, with the database's code),
-and the others are written once. Outages, a full disk, refused logins and a table that
-is not there hold the output until they are over; deadlocks and timeouts are tried again.
+A write is one transaction, with many rows in a statement; ClickHouse has none, and gets one
+block (flowd docs clickhouse). If the database refuses a row, it is found by halving: it
+fails alone (class rejected, with the database's code), and the others are written once.
+Outages, a full disk, refused logins and a table that is not there hold the output until
+they are over; deadlocks and timeouts are tried again.
 
 Values keep what they are: a column of numbers gets all digits that the message has,
 lists become arrays or JSON, objects become JSON, times in RFC 3339 become moments. Text

@@ -80,6 +80,10 @@ func (o *output) Probe(ctx context.Context) error {
 		return err
 	}
 	defer conn.Release()
+	if o.cfg.ClickHouse() && o.cfg.Query == "" { // a right to insert is none to read
+		_, err := conn.Types(ctx, o.cfg.Table, o.names)
+		return o.explain(err)
+	}
 	rows, err := conn.Query(ctx, o.probe(), nil)
 	if err != nil {
 		return o.explain(err)
@@ -104,7 +108,7 @@ type row struct {
 	newer  *row // that replaces it in the same write
 }
 
-// Write writes the batch in one transaction.
+// Write writes the batch in one transaction, where there are any.
 func (o *output) Write(ctx context.Context, b *engine.Batch) error {
 	conn, err := o.db.Conn(ctx)
 	if err != nil {
@@ -129,7 +133,11 @@ func (o *output) Write(ctx context.Context, b *engine.Batch) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	return o.explain((&writing{output: o, conn: conn}).all(ctx, rows))
+	w := &writing{output: o, conn: conn}
+	if o.cfg.ClickHouse() {
+		return o.explain(w.blocks(ctx, rows))
+	}
+	return o.explain(w.all(ctx, rows))
 }
 
 func (o *output) rowOf(m *engine.Message, types sqldb.Types) (*row, error) {
@@ -142,7 +150,12 @@ func (o *output) rowOf(m *engine.Message, types sqldb.Types) (*row, error) {
 			}
 			return nil, fmt.Errorf("args[%d]: %w", i, err)
 		}
-		r.values[i] = types.Fit(i, v)
+		if types != nil {
+			if v, err = types.Fit(i, v); err != nil {
+				return nil, fmt.Errorf("table %s: column %s: %w", o.cfg.Table, o.names[i], err)
+			}
+		}
+		r.values[i] = v
 	}
 	return r, nil
 }

@@ -14,16 +14,31 @@ const (
 	mostParams = 32_000  // SQLite takes 32,766, PostgreSQL 65,535
 	mostCopied = 10_000  // rows
 	mostAtOnce = 1_000   // rows of a statement
+
+	// Of a block of ClickHouse, which is fast with large ones; its server cuts what has more than a million rows.
+	mostInBlock = 100_000
+	blockBytes  = 16 << 20
 )
 
 func (o *output) mostRows() int {
 	switch {
+	case o.cfg.Query != "" && o.cfg.ClickHouse():
+		return 1
 	case o.cfg.Query != "":
 		return mostAtOnce
+	case o.cfg.ClickHouse():
+		return mostInBlock
 	case o.cfg.Copy:
 		return mostCopied
 	}
 	return max(1, min(mostAtOnce, mostParams/len(o.names)))
+}
+
+func (o *output) mostBytes() int {
+	if o.cfg.ClickHouse() {
+		return blockBytes
+	}
+	return mostBytes
 }
 
 // single says whether rows are written by one statement that is a transaction of its own. MySQL carries out and commits a
@@ -42,7 +57,7 @@ func (w *writing) put(ctx context.Context, rows []*row) error {
 		}
 		return nil
 	}
-	if w.cfg.Copy {
+	if w.cfg.Copy || w.cfg.ClickHouse() {
 		all := make([][]sqldb.Value, len(rows))
 		for i, r := range rows {
 			all[i] = r.values

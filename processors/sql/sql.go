@@ -53,8 +53,8 @@ func (c *Config) Words() map[string]string {
 }
 
 const help = `
-Runs a statement on PostgreSQL, MySQL, MariaDB or SQLite once for each message, and puts its
-rows into a field.
+Runs a statement on PostgreSQL, MySQL, MariaDB, SQLite or ClickHouse once for each message, and
+puts its rows into a field.
 
 Values are exact, as those of the input sql. Several messages are asked for at once, each on
 a connection of its own. A message that the database refuses fails alone (class rejected); an

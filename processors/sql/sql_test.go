@@ -136,3 +136,35 @@ func TestAStatementEndsWithTheDeadline(t *testing.T) {
 		})
 	}
 }
+
+// What is UPDATE elsewhere, and a key, ClickHouse does not have.
+func TestAnswersOfClickHouse(t *testing.T) {
+	t.Parallel()
+	dsn := sqltest.Database(t, "clickhouse")
+	sqltest.Connect(t, "clickhouse", dsn, "CREATE TABLE c (id Int32, name String, credit Nullable(Decimal(18,2))) ENGINE = MergeTree ORDER BY id",
+		"INSERT INTO c VALUES (1, 'Ada', 12.50), (2, 'Bob', NULL)")
+	tests := []struct{ name, more, in, want string }{
+		{"a row", `"query": "SELECT name, credit FROM c WHERE id = ?", "args": ["id"], "into": "c"`, `{"id":1}`, `{"id":1,"c":{"name":"Ada","credit":12.50}}`},
+		{"no row", `"query": "SELECT name FROM c WHERE id = ?", "args": ["id"], "into": "a.b"`, `{"id":7}`, `{"id":7,"a":{"b":null}}`},
+		{"rows", `"query": "SELECT id FROM c WHERE has(?, name) ORDER BY id", "args": ["names"], "rows": "many", "into": "all"`, `{"names":["Ada","Bob"]}`,
+			`{"names":["Ada","Bob"],"all":[{"id":1},{"id":2}]}`},
+		{"several rows", `"query": "SELECT id FROM c", "into": "c"`, `{}`, "rejected: the answer has several rows"},
+		{"a change", `"query": "INSERT INTO c (id, name) VALUES (?, ?)", "args": ["3", "n"], "rows": "none"`, `{"n":"'x"}`, `{"n":"'x"}`},
+		{"a value that does not fit", `"query": "INSERT INTO c (id) VALUES (?)", "args": ["id"], "rows": "none"`, `{"id":"x"}`, "rejected: "},
+		{"no table", `"query": "SELECT 1 AS a FROM d", "into": "c"`, `{}`, "transient: "},
+		{"no SQL", `"query": "SELEC", "into": "c"`, `{}`, "permanent: "},
+		{"no UTF-8", `"query": "SELECT unhex('ff') AS a", "into": "c"`, `{}`, "permanent: column a has text that is not UTF-8 (write hex(a)"},
+		{"a long answer", `"query": "SELECT * FROM c", "rows": "many", "max_answer": 10, "into": "c"`, `{}`, "permanent: the answer is longer than max_answer"},
+	}
+	for _, tt := range tests {
+		got := outcomes(t, t.Context(), configured("clickhouse", dsn, tt.more), tt.in)[0]
+		if got != tt.want && (strings.HasPrefix(tt.want, "{") || !strings.HasPrefix(got, tt.want)) {
+			t.Errorf("%s: got %s, want %s", tt.name, got, tt.want)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if got := outcomes(t, ctx, configured("clickhouse", dsn, `"query": "SELECT sleep(3) AS s"`), `{}`)[0]; !strings.HasPrefix(got, "timeout: ") {
+		t.Errorf("got %s", got)
+	}
+}

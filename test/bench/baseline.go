@@ -43,6 +43,7 @@ var baselines = map[string]func(args []string) error{
 	"sql-insert":         sqlInsert,
 	"sql-copy":           sqlCopy,
 	"sql-read":           sqlRead,
+	"clickhouse-insert":  houseInsert,
 	"postgres-cdc":       cdc,
 	"parquet":            toParquet,
 	"parquet-read":       readParquet,

@@ -12,7 +12,7 @@ func (c *contestant) program() string { return strings.Fields(c.command)[0] }
 // rows are the table of work: those that end with their input are in this file. Goals are ratios to the limit or to a peer where there
 // is one, since times drift with the machine and ratios taken in one run do not.
 var rows = complete(fileRows, languageRows, httpRows, brokerRows, kafkaRows, mqttRows, natsRows, redisRows,
-	objectRows, sqlRows, poisonRows, pollRows, stdinRows, poolRows, parquetRows, memoryRows)
+	objectRows, sqlRows, houseRows, poisonRows, pollRows, stdinRows, poolRows, parquetRows, memoryRows)
 
 var fileRows = []row{
 	{

@@ -40,6 +40,7 @@ type world struct {
 	redis    string             // its URL; the same
 	serial   int                // of its streams
 	postgres string             // its URL; the same
+	house    string             // the URL of a ClickHouse; the same
 	mqtt     *mqtttest.Server   // the same
 	nats     *jetStreams        // the same
 	wrong    []string           // answers that were wrong, and programs that failed

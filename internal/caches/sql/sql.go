@@ -27,10 +27,9 @@ type Config struct {
 // CheckConfig reports what can't work.
 func (c *Config) CheckConfig(report func(path, message, remedy string)) {
 	c.Config.CheckConfig(report)
-	for part := range strings.SplitSeq(c.Table, ".") {
-		if why := c.CheckName(part); c.Table != "" && why != "" {
-			report("table", strconv.Quote(part)+" "+why, "write the name of the table")
-		}
+	c.CheckTable(c.Table, report)
+	if c.ClickHouse() {
+		report("driver", "ClickHouse has no unique keys: two could both be the first to add a value", "use another database")
 	}
 }
 

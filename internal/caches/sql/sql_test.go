@@ -30,6 +30,13 @@ func TestConforms(t *testing.T) {
 	}
 }
 
+func TestClickHouseIsNoCache(t *testing.T) {
+	const at = "http://db.example:8123/web"
+	if got := fmt.Sprint(enginetest.Problems(t, engine.Caches, configured("clickhouse", at, ""))); !strings.Contains(got, "no unique keys") {
+		t.Errorf("got %s", got)
+	}
+}
+
 // Two processes have one cache; what has expired is deleted when it is time.
 func TestATableIsShared(t *testing.T) {
 	for _, driver := range sqltest.Drivers {

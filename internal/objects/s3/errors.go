@@ -3,6 +3,7 @@ package s3
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -21,6 +22,7 @@ var (
 		"AuthorizationHeaderMalformed", "IllegalLocationConstraintException"}
 	refused = []string{"InvalidToken", "TokenRefreshRequired", "Forbidden", "AllAccessDisabled", "AccountProblem",
 		"NotSignedUp", "InvalidPayer", "RequestTimeTooSkewed"}
+	full  = []string{"InsufficientStorage", "QuotaExceeded", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded"}
 	again = []string{"RequestTimeout", "OperationAborted", "ConditionalRequestConflict", "BadDigest", "IncompleteBody",
 		"XAmzContentChecksumMismatch", "XAmzContentSHA256Mismatch", "NoSuchUpload", "RestoreAlreadyInProgress"}
 )
@@ -36,8 +38,13 @@ func (s *Store) classify(err error, key string) error {
 		what = "object " + key + " in " + what
 	}
 	code, status := "", statusOf(err)
+	said := err // in the words of the store, without those of the library
 	if api, ok := errors.AsType[smithy.APIError](err); ok {
 		code = api.ErrorCode()
+		said = api
+		if text := api.ErrorMessage(); text != "" {
+			said = fmt.Errorf("%s: %s", code, text)
+		}
 	}
 	switch {
 	case code == "NoSuchBucket", status == http.StatusNotFound && key == "":
@@ -52,16 +59,18 @@ func (s *Store) classify(err error, key string) error {
 		return held(engine.Errorf(engine.Transient, "bucket %s is not in %s, but in %s (correct `region` or `endpoint`)",
 			s.bucket, s.session.Region(), cmp.Or(regionOf(err), "another region")))
 	case code == "InvalidObjectState":
-		return engine.Errorf(engine.Rejected, "%s: is archived: %w (restore it)", what, err)
+		return engine.Errorf(engine.Rejected, "%s: is archived: %w (restore it)", what, said)
 	case code == "EntityTooLarge", code == "MetadataTooLarge", code == "KeyTooLongError":
-		return engine.Errorf(engine.TooLarge, "%s: %w", what, err)
+		return engine.Errorf(engine.TooLarge, "%s: %w (send less at once, such as by `bytes` of `batch`)", what, said)
+	case slices.Contains(full, code), status == http.StatusInsufficientStorage:
+		return held(engine.Errorf(engine.Transient, "%s: %w (make room in the store: until then, all messages wait)", what, said))
 	case code == "NotImplemented", status == http.StatusNotImplemented:
-		return engine.Errorf(engine.Rejected, "%s: the store can't do this: %w", what, err)
+		return engine.Errorf(engine.Rejected, "%s: the store can't do this: %w", what, said)
 	case slices.Contains(refused, code):
 		return engine.Errorf(engine.Auth, "%s: %w (check the credentials, their permissions, and the machine's clock)",
-			what, err)
+			what, said)
 	case slices.Contains(again, code), strings.HasPrefix(code, "KMS."):
-		return engine.Errorf(engine.Transient, "%s: %w", what, err)
+		return engine.Errorf(engine.Transient, "%s: %w", what, said)
 	}
 	e := aws.Classify(err, what)
 	if was, ok := errors.AsType[*engine.Error](e); ok && was.Class == engine.Transient && mine(status, code) {

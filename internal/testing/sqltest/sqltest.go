@@ -6,12 +6,13 @@ import (
 	"testing"
 
 	"github.com/flowd-io/flowd/internal/sqldb"
+	"github.com/flowd-io/flowd/internal/testing/clickhousetest"
 	"github.com/flowd-io/flowd/internal/testing/mariadbtest"
 	"github.com/flowd-io/flowd/internal/testing/pgtest"
 	"github.com/flowd-io/flowd/schema"
 )
 
-// Drivers are the kinds of databases.
+// Drivers are the kinds of databases that have transactions and keys; clickhouse has neither.
 var Drivers = []string{"postgres", "mariadb", "sqlite"}
 
 // Database is the dsn of an empty database of a kind; it skips the test where no server can be had.
@@ -22,6 +23,8 @@ func Database(t testing.TB, driver string) string {
 		return pgtest.Database(t)
 	case "mariadb":
 		return mariadbtest.Database(t)
+	case "clickhouse":
+		return clickhousetest.Database(t)
 	}
 	return filepath.Join(t.TempDir(), "test.db")
 }
