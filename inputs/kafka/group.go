@@ -211,33 +211,44 @@ func (in *input) count() int {
 func (in *input) Ack(_ context.Context, results []engine.Result) ([]engine.Result, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	var p *partition
-	for i := range results {
-		r := &results[i]
-		if r.Fate == engine.Returned && in.round == nil {
-			continue
-		}
-		if slot := slotOf(r.Ref); p == nil || p.slot != slot {
-			if p = in.slots[slot]; p == nil {
-				continue
-			}
-		}
-		if in.round != nil {
-			in.round.ended(r.Fate)
-			if r.Fate == engine.Returned {
-				continue
-			}
-		}
-		before := p.span()
-		if p.settle(seqOf(r.Ref)) {
-			in.span -= before - p.span()
-		}
+	for len(results) > 0 {
+		n := together(results)
+		in.settle(&results[0], n)
+		results = results[n:]
 	}
 	in.wake()
 	if in.tx == nil {
 		in.pace()
 	}
 	return nil, nil
+}
+
+// together is how many results, the first, are alike and of consecutive messages of a partition.
+func together(results []engine.Result) (n int) {
+	for n = 1; n < len(results); n++ {
+		if results[n].Ref != results[0].Ref+uint64(n) || results[n].Fate != results[0].Fate {
+			break
+		}
+	}
+	return n
+}
+
+// settle notes what has become of n messages, of which r is the first; in.mu is held.
+func (in *input) settle(r *engine.Result, n int) {
+	p := in.slots[slotOf(r.Ref)]
+	if p == nil {
+		return
+	}
+	if in.round != nil {
+		in.round.ended(r.Fate, n)
+	}
+	if r.Fate == engine.Returned {
+		return
+	}
+	before := p.span()
+	if p.settle(seqOf(r.Ref), n) {
+		in.span -= before - p.span()
+	}
 }
 
 // pace stops fetching partitions that are too far ahead of what is settled, and goes on with those that are not. All

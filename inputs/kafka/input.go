@@ -360,20 +360,19 @@ func (in *input) noteOne(b *engine.Batch, topic string, f *kgo.FetchPartition) {
 	}
 	p.end = max(p.end, f.HighWatermark)
 	delete(in.blocked, tp)
-	records := kafka.RecordsOf(topic, f.Partition, len(f.Records))
-	meta := engine.MetaFrom(records)
-	for _, r := range f.Records {
-		if p.read > 0 && r.Offset < p.next {
-			continue // it was read before
-		}
+	records := f.Records
+	for p.read > 0 && len(records) > 0 && records[0].Offset < p.next {
+		records = records[1:] // it was read before
+	}
+	ref, meta := p.add(records), engine.MetaFrom(kafka.RecordsOf(topic, f.Partition, records))
+	for i, r := range records {
 		m := b.Add(r.Value)
-		m.Ref, m.Meta = p.add(r), meta.At(len(records.All))
-		records.All = append(records.All, r)
-		in.span++
-		if in.round != nil {
-			in.round.read++
-			in.round.left++
-		}
+		m.Ref, m.Meta = ref+uint64(i), meta.At(i)
+	}
+	in.span += len(records)
+	if in.round != nil {
+		in.round.read += len(records)
+		in.round.left += len(records)
 	}
 }
 

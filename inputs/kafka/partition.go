@@ -42,18 +42,21 @@ func slotOf(ref uint64) uint64 { return ref >> seqBits }
 
 func seqOf(ref uint64) uint64 { return ref & (1<<seqBits - 1) }
 
-// add notes that a record was read, and returns its handle.
-func (p *partition) add(r *kgo.Record) (ref uint64) {
-	seq := p.low.Read(1)
-	if n := len(p.runs); n == 0 || r.Offset != p.next || r.LeaderEpoch != p.runs[n-1].epoch {
-		p.runs = append(p.runs, run{seq, r.Offset, r.LeaderEpoch})
+// add notes that records were read, and returns the handle of the first; those of the others follow it.
+func (p *partition) add(records []*kgo.Record) (ref uint64) {
+	first := p.low.Read(len(records))
+	for i, r := range records {
+		if n := len(p.runs); n == 0 || r.Offset != p.next || r.LeaderEpoch != p.runs[n-1].epoch {
+			p.runs = append(p.runs, run{first + uint64(i), r.Offset, r.LeaderEpoch})
+		}
+		p.next = r.Offset + 1
 	}
-	p.read, p.next = seq+1, r.Offset+1
-	return refOf(p.slot, seq)
+	p.read = first + uint64(len(records))
+	return refOf(p.slot, first)
 }
 
-// settle notes that a message is settled, and says whether there is more to commit.
-func (p *partition) settle(seq uint64) (raised bool) { return p.low.Settle(seq) }
+// settle notes that n messages are settled, and says whether there is more to commit.
+func (p *partition) settle(first uint64, n int) (raised bool) { return p.low.SettleAll(first, n) }
 
 // span is how many messages lie between the first that is not settled and the last that was read.
 func (p *partition) span() int { return p.low.Span() }

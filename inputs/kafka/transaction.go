@@ -27,9 +27,9 @@ func (r *round) finish() {
 	}
 }
 
-// ended counts a message that has. One that is returned was not worked on.
-func (r *round) ended(f engine.Fate) {
-	r.left--
+// ended counts n messages that have. Those that are returned were not worked on.
+func (r *round) ended(f engine.Fate, n int) {
+	r.left -= n
 	if f == engine.Returned {
 		r.failed = true
 		r.finish()
