@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/headroom"
 	"github.com/flowd-io/flowd/internal/queue/kafka"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -31,6 +32,7 @@ type input struct {
 	opened bool               // once at least
 	failed error              // of the first opening, for Read to report
 	stop   context.CancelFunc // ends the loop that commits
+	room   func()             // releases the room that what is fetched has to grow
 	loop   sync.WaitGroup
 
 	tx *kafka.Session // nil: messages are delivered at least once
@@ -140,7 +142,7 @@ func (in *input) open(ctx context.Context) error {
 		return err
 	}
 	loop, stop := context.WithCancel(context.WithoutCancel(ctx))
-	in.stop = stop
+	in.stop, in.room = stop, headroom.Blocks()
 	switch {
 	case in.tx != nil:
 		in.loop.Go(func() { in.rounds(loop) })
@@ -439,6 +441,7 @@ func (in *input) shut(ctx context.Context) {
 	if in.stop != nil {
 		in.stop()
 		in.loop.Wait()
+		in.room()
 		in.stop = nil
 	}
 	in.takeAway(nil)
