@@ -18,6 +18,9 @@ func (in *input) Holds(h engine.Holding) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.holding, in.waits = h, false
+	// What was given up before h could be asked is taken now.
+	last, live := in.serial, maps.Clone(in.slots)
+	h.Take(func(ref uint64) bool { return slotOf(ref) <= last && live[slotOf(ref)] == nil })
 }
 
 // assign begins to follow a partition; in.mu is held.
@@ -43,7 +46,10 @@ func (in *input) onAssigned(_ context.Context, _ *kgo.Client, all map[string][]i
 	defer in.mu.Unlock()
 	n := 0
 	for tp := range each(all) {
-		if in.assigned[tp] == nil {
+		if old := in.assigned[tp]; old != nil && in.tx != nil { // until a transaction has ended, only the first move is told
+			delete(in.slots, old.slot)
+			in.assign(tp)
+		} else if old == nil {
 			in.assign(tp)
 			n++
 		}
@@ -168,13 +174,18 @@ func (in *input) takeAway(leaving []*partition) (unfinished int) {
 	holding := in.holding
 	gone := map[uint64]bool{}
 	for _, p := range leaving {
-		gone[p.slot] = p.span() > 0
+		gone[p.slot] = true
+	}
+	if leaving == nil {
+		for slot := range in.slots {
+			gone[slot] = true
+		}
 	}
 	in.mu.Unlock()
 	if holding == nil {
 		return 0
 	}
-	return holding.Take(func(ref uint64) bool { return leaving == nil || gone[slotOf(ref)] })
+	return holding.Take(func(ref uint64) bool { return gone[slotOf(ref)] })
 }
 
 // forget ends the following of partitions.
