@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -82,20 +83,52 @@ func (in *input) onRevoked(ctx context.Context, _ *kgo.Client, all map[string][]
 	if len(leaving) == 0 {
 		return
 	}
+	ctx, cancel := context.WithTimeout(ctx, in.cfg.RevokeTimeout)
+	defer cancel()
 	in.finish(ctx, leaving)
-	unfinished := in.giveUp(ctx, leaving)
-	in.log.Info("partitions were given up", "partitions", len(leaving), "now", in.count(), "unfinished", unfinished)
+	unfinished, again := in.giveUp(ctx, leaving)
+	in.log.Info("partitions were given up", "partitions", len(leaving), "now", in.count(), "unfinished", unfinished,
+		"read again", again)
 }
 
-// giveUp ends the reading of partitions that leave, and commits what is settled of them.
-func (in *input) giveUp(ctx context.Context, leaving []*partition) (unfinished int) {
+// giveUp ends the reading of partitions that leave, and commits what is settled of them. It says how many messages were
+// not finished, and how many are read again by others, with those that are settled behind one that is not.
+func (in *input) giveUp(ctx context.Context, leaving []*partition) (unfinished, again int) {
 	unfinished = in.takeAway(leaving)
-	if err := in.commit(ctx, leaving); err != nil {
+	if err := in.commitLast(ctx, leaving); err != nil {
 		in.log.Warn("what was settled of partitions that move could not be committed: it will be read again", "err", err)
 	}
-	in.forget(leaving)
-	in.moved(len(leaving), unfinished)
-	return unfinished
+	again = in.forget(leaving)
+	in.moved(len(leaving), again)
+	return unfinished, again
+}
+
+// commitLast commits what is settled of partitions that leave. What may pass is tried again until ctx ends: a
+// coordinator that moves, or an epoch that the group has raised since the last heartbeat (brokers before 4.3 refuse
+// that).
+func (in *input) commitLast(ctx context.Context, leaving []*partition) error {
+	t := time.NewTicker(commitAgain)
+	defer t.Stop()
+	for {
+		err := in.commit(ctx, leaving)
+		if err == nil || shutOut(err) || engine.ErrorOf(err, engine.Transient).Class != engine.Transient {
+			return err
+		}
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// commitAgain is how long to wait before a commit is tried again that can't wait for the next.
+const commitAgain = 100 * time.Millisecond
+
+// shutOut says that the group takes no more commits of this member, as it is then.
+func shutOut(err error) bool {
+	return slices.ContainsFunc([]error{kerr.UnknownMemberID, kerr.FencedMemberEpoch, kerr.IllegalGeneration,
+		kerr.RebalanceInProgress, kerr.GroupIDNotFound}, func(e error) bool { return errors.Is(err, e) })
 }
 
 // onLost is told when the group goes on without this member. Often it is a connection that was lost, and the group does
@@ -106,9 +139,11 @@ func (in *input) onLost(ctx context.Context, _ *kgo.Client, all map[string][]int
 	if len(leaving) == 0 {
 		return
 	}
-	unfinished := in.giveUp(ctx, leaving)
+	once, cancel := context.WithCancel(ctx)
+	cancel()
+	unfinished, again := in.giveUp(once, leaving)
 	in.log.Warn("partitions were lost: the group has gone on without this member", "partitions", len(leaving), "now",
-		in.count(), "unfinished", unfinished)
+		in.count(), "unfinished", unfinished, "read again", again)
 }
 
 // leave marks partitions: nothing more is read of them.
@@ -124,10 +159,8 @@ func (in *input) leave(all map[string][]int32) (leaving []*partition) {
 	return leaving
 }
 
-// finish waits until partitions are settled, at most for revoke_timeout.
+// finish waits until partitions are settled, or ctx ends.
 func (in *input) finish(ctx context.Context, leaving []*partition) {
-	ctx, cancel := context.WithTimeout(ctx, in.cfg.RevokeTimeout)
-	defer cancel()
 	in.mu.Lock()
 	holding := in.holding
 	in.mu.Unlock()
@@ -188,8 +221,8 @@ func (in *input) takeAway(leaving []*partition) (unfinished int) {
 	return holding.Take(func(ref uint64) bool { return gone[slotOf(ref)] })
 }
 
-// forget ends the following of partitions.
-func (in *input) forget(leaving []*partition) {
+// forget ends the following of partitions, and says how many messages are read again.
+func (in *input) forget(leaving []*partition) (again int) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	resume := map[string][]int32{}
@@ -198,6 +231,7 @@ func (in *input) forget(leaving []*partition) {
 		delete(in.assigned, topicPartition{p.topic, p.id})
 		delete(in.blocked, topicPartition{p.topic, p.id})
 		in.span -= p.span()
+		again += p.again()
 		if p.paused {
 			resume[p.topic] = append(resume[p.topic], p.id)
 			in.paused--
@@ -210,6 +244,7 @@ func (in *input) forget(leaving []*partition) {
 	if in.tx == nil {
 		in.pace()
 	}
+	return again
 }
 
 func (in *input) count() int {
@@ -330,7 +365,7 @@ func (in *input) commit(ctx context.Context, only []*partition) error {
 	}
 	in.mu.Lock()
 	client := in.client
-	due := map[string]map[int32]kgo.EpochOffset{}
+	due, kept := map[string]map[int32]kgo.EpochOffset{}, map[topicPartition]uint64{}
 	for _, p := range in.assigned {
 		if only == nil && p.leaves || only != nil && !slices.Contains(only, p) {
 			continue
@@ -339,7 +374,7 @@ func (in *input) commit(ctx context.Context, only []*partition) error {
 			if due[p.topic] == nil {
 				due[p.topic] = map[int32]kgo.EpochOffset{}
 			}
-			due[p.topic][p.id] = at
+			due[p.topic][p.id], kept[topicPartition{p.topic, p.id}] = at, p.low.Low()
 		}
 	}
 	in.mu.Unlock()
@@ -352,22 +387,23 @@ func (in *input) commit(ctx context.Context, only []*partition) error {
 	client.CommitOffsetsSync(ctx, due,
 		func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, answer *kmsg.OffsetCommitResponse, err error) {
 			if failed = err; err == nil {
-				failed = in.committed(due, answer)
+				failed = in.committed(due, kept, answer)
 			}
 		})
 	return kafka.Explain(failed, "commit of group "+in.cfg.Group)
 }
 
 // committed notes what the group remembers now.
-func (in *input) committed(due map[string]map[int32]kgo.EpochOffset, answer *kmsg.OffsetCommitResponse) (failed error) {
+func (in *input) committed(due map[string]map[int32]kgo.EpochOffset, kept map[topicPartition]uint64,
+	answer *kmsg.OffsetCommitResponse) (failed error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	for _, t := range answer.Topics {
 		for _, a := range t.Partitions {
 			if err := kerr.ErrorForCode(a.ErrorCode); err != nil {
 				failed = err
-			} else if p := in.assigned[topicPartition{t.Topic, a.Partition}]; p != nil {
-				p.sent = due[t.Topic][a.Partition].Offset
+			} else if tp := (topicPartition{t.Topic, a.Partition}); in.assigned[tp] != nil {
+				in.assigned[tp].sent, in.assigned[tp].kept = due[t.Topic][a.Partition].Offset, kept[tp]
 			}
 		}
 	}

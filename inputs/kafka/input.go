@@ -59,7 +59,7 @@ type input struct {
 	broken   error                    // why there can be no more transactions
 	blocked  map[topicPartition]block // partitions that can't be read
 
-	revoked, takenAway int64 // partitions, and messages under way of them
+	revoked, takenAway int64 // partitions, and messages of them that others read again
 }
 
 // block is why a partition can't be read, and since when.
@@ -238,7 +238,7 @@ func (in *input) look(ctx context.Context) (counts map[string]int32, err error) 
 	defer cancel()
 	found, err := kadm.NewClient(client.Client).ListTopics(ctx, names...)
 	if err != nil {
-		return nil, kafka.Explain(err, "look for topics")
+		return nil, kafka.Explain(err, "look for topics "+strings.Join(in.cfg.Topics, ", "))
 	}
 	counts = map[string]int32{}
 	for _, t := range found {
@@ -445,9 +445,11 @@ func (in *input) shut(ctx context.Context) {
 		in.stop = nil
 	}
 	in.takeAway(nil)
+	last, cancel := context.WithTimeout(ctx, in.cfg.RevokeTimeout)
+	defer cancel()
 	if in.tx != nil {
 		in.tx.Close()
-	} else if err := in.commit(ctx, nil); err != nil {
+	} else if err := in.commitLast(last, nil); err != nil {
 		in.log.Warn("what was settled last could not be committed: it will be read again", "err", err)
 	}
 	done := make(chan struct{})

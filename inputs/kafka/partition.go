@@ -22,6 +22,7 @@ type partition struct {
 	from   int64  // the offset at which the group was when it was assigned; -1: it is not known
 	end    int64  // the offset behind the last that there is, as far as is known
 	sent   int64  // the offset that is committed; -1: none yet
+	kept   uint64 // messages before it that were read since the assignment
 	paused bool   // it is not fetched, since it is too far ahead of what is settled
 	leaves bool   // it is being given up
 }
@@ -60,6 +61,9 @@ func (p *partition) settle(first uint64, n int) (raised bool) { return p.low.Set
 
 // span is how many messages lie between the first that is not settled and the last that was read.
 func (p *partition) span() int { return p.low.Span() }
+
+// again is how many messages were read that another member reads again.
+func (p *partition) again() int { return int(p.read - p.kept) }
 
 // due is the offset to commit, behind all that is settled; ok is false where nothing is new.
 func (p *partition) due() (at kgo.EpochOffset, ok bool) {

@@ -69,7 +69,8 @@ func (s *sending) within(ctx context.Context, which []int) error {
 		s.note(w)
 		return nil
 	default: // what is in flight may be written or not, and must not be written again in this transaction
-		s.tx.Doom()
-		return engine.Errorf(engine.Transient, "the brokers do not confirm in time: %w", ctx.Err())
+		late := engine.Errorf(engine.Transient, "the brokers do not confirm in time: %w", ctx.Err())
+		s.tx.Doom(late)
+		return late
 	}
 }
