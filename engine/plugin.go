@@ -61,7 +61,8 @@ type Holding interface {
 	// with [ByRevoke], until calm is called.
 	Hurry() (calm func())
 	// Take takes messages away: what has not ended goes into no further step or write, ends
-	// as returned, and is not acked. It says how many messages these are.
+	// as returned, and is not acked. It says how many messages these are. Those that a Read
+	// under way has added are asked for, and taken, when it has returned: they are not counted.
 	Take(gone func(ref uint64) bool) int
 	// Waits says whether the input reads less than it could, because messages before are
 	// not settled. Meanwhile open batches may leave early, as when credits are short.

@@ -85,7 +85,7 @@ type InputState struct {
 type Progress struct {
 	Positions []Position // of the parts that this input reads now, sorted by name
 	Revoked   int64      // parts that have moved to other readers since the start
-	TakenAway int64      // messages that were under way then, and that others read again
+	TakenAway int64      // messages that were read here, and that others read again
 }
 
 // Lag is how much is not settled in all parts.

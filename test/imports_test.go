@@ -96,7 +96,7 @@ var inside = map[string]string{
 		"cmd/flowd/cli inputs/file inputs/http inputs/http_server inputs/stdin internal/objects outputs/file " +
 		"outputs/stdout",
 	"internal/google":   "internal/objects/gcs",
-	"internal/headroom": "cmd/flowd/cli test/bench",
+	"internal/headroom": "cmd/flowd/cli inputs/kafka test/bench",
 	"internal/httpx": "" +
 		"inputs/http inputs/http_server internal/aws internal/azure internal/google internal/objects/azure " +
 		"internal/objects/gcs internal/registry internal/sqldb internal/tables outputs/http outputs/reply " +

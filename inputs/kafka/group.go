@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -18,6 +19,9 @@ func (in *input) Holds(h engine.Holding) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.holding, in.waits = h, false
+	// What was given up before h could be asked is taken now.
+	last, live := in.serial, maps.Clone(in.slots)
+	h.Take(func(ref uint64) bool { return slotOf(ref) <= last && live[slotOf(ref)] == nil })
 }
 
 // assign begins to follow a partition; in.mu is held.
@@ -43,7 +47,10 @@ func (in *input) onAssigned(_ context.Context, _ *kgo.Client, all map[string][]i
 	defer in.mu.Unlock()
 	n := 0
 	for tp := range each(all) {
-		if in.assigned[tp] == nil {
+		if old := in.assigned[tp]; old != nil && in.tx != nil { // until a transaction has ended, only the first move is told
+			delete(in.slots, old.slot)
+			in.assign(tp)
+		} else if old == nil {
 			in.assign(tp)
 			n++
 		}
@@ -76,20 +83,52 @@ func (in *input) onRevoked(ctx context.Context, _ *kgo.Client, all map[string][]
 	if len(leaving) == 0 {
 		return
 	}
+	ctx, cancel := context.WithTimeout(ctx, in.cfg.RevokeTimeout)
+	defer cancel()
 	in.finish(ctx, leaving)
-	unfinished := in.giveUp(ctx, leaving)
-	in.log.Info("partitions were given up", "partitions", len(leaving), "now", in.count(), "unfinished", unfinished)
+	unfinished, again := in.giveUp(ctx, leaving)
+	in.log.Info("partitions were given up", "partitions", len(leaving), "now", in.count(), "unfinished", unfinished,
+		"read again", again)
 }
 
-// giveUp ends the reading of partitions that leave, and commits what is settled of them.
-func (in *input) giveUp(ctx context.Context, leaving []*partition) (unfinished int) {
+// giveUp ends the reading of partitions that leave, and commits what is settled of them. It says how many messages were
+// not finished, and how many are read again by others, with those that are settled behind one that is not.
+func (in *input) giveUp(ctx context.Context, leaving []*partition) (unfinished, again int) {
 	unfinished = in.takeAway(leaving)
-	if err := in.commit(ctx, leaving); err != nil {
+	if err := in.commitLast(ctx, leaving); err != nil {
 		in.log.Warn("what was settled of partitions that move could not be committed: it will be read again", "err", err)
 	}
-	in.forget(leaving)
-	in.moved(len(leaving), unfinished)
-	return unfinished
+	again = in.forget(leaving)
+	in.moved(len(leaving), again)
+	return unfinished, again
+}
+
+// commitLast commits what is settled of partitions that leave. What may pass is tried again until ctx ends: a
+// coordinator that moves, or an epoch that the group has raised since the last heartbeat (brokers before 4.3 refuse
+// that).
+func (in *input) commitLast(ctx context.Context, leaving []*partition) error {
+	t := time.NewTicker(commitAgain)
+	defer t.Stop()
+	for {
+		err := in.commit(ctx, leaving)
+		if err == nil || shutOut(err) || engine.ErrorOf(err, engine.Transient).Class != engine.Transient {
+			return err
+		}
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+// commitAgain is how long to wait before a commit is tried again that can't wait for the next.
+const commitAgain = 100 * time.Millisecond
+
+// shutOut says that the group takes no more commits of this member, as it is then.
+func shutOut(err error) bool {
+	return slices.ContainsFunc([]error{kerr.UnknownMemberID, kerr.FencedMemberEpoch, kerr.IllegalGeneration,
+		kerr.RebalanceInProgress, kerr.GroupIDNotFound}, func(e error) bool { return errors.Is(err, e) })
 }
 
 // onLost is told when the group goes on without this member. Often it is a connection that was lost, and the group does
@@ -100,9 +139,11 @@ func (in *input) onLost(ctx context.Context, _ *kgo.Client, all map[string][]int
 	if len(leaving) == 0 {
 		return
 	}
-	unfinished := in.giveUp(ctx, leaving)
+	once, cancel := context.WithCancel(ctx)
+	cancel()
+	unfinished, again := in.giveUp(once, leaving)
 	in.log.Warn("partitions were lost: the group has gone on without this member", "partitions", len(leaving), "now",
-		in.count(), "unfinished", unfinished)
+		in.count(), "unfinished", unfinished, "read again", again)
 }
 
 // leave marks partitions: nothing more is read of them.
@@ -118,10 +159,8 @@ func (in *input) leave(all map[string][]int32) (leaving []*partition) {
 	return leaving
 }
 
-// finish waits until partitions are settled, at most for revoke_timeout.
+// finish waits until partitions are settled, or ctx ends.
 func (in *input) finish(ctx context.Context, leaving []*partition) {
-	ctx, cancel := context.WithTimeout(ctx, in.cfg.RevokeTimeout)
-	defer cancel()
 	in.mu.Lock()
 	holding := in.holding
 	in.mu.Unlock()
@@ -168,17 +207,22 @@ func (in *input) takeAway(leaving []*partition) (unfinished int) {
 	holding := in.holding
 	gone := map[uint64]bool{}
 	for _, p := range leaving {
-		gone[p.slot] = p.span() > 0
+		gone[p.slot] = true
+	}
+	if leaving == nil {
+		for slot := range in.slots {
+			gone[slot] = true
+		}
 	}
 	in.mu.Unlock()
 	if holding == nil {
 		return 0
 	}
-	return holding.Take(func(ref uint64) bool { return leaving == nil || gone[slotOf(ref)] })
+	return holding.Take(func(ref uint64) bool { return gone[slotOf(ref)] })
 }
 
-// forget ends the following of partitions.
-func (in *input) forget(leaving []*partition) {
+// forget ends the following of partitions, and says how many messages are read again.
+func (in *input) forget(leaving []*partition) (again int) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	resume := map[string][]int32{}
@@ -187,6 +231,7 @@ func (in *input) forget(leaving []*partition) {
 		delete(in.assigned, topicPartition{p.topic, p.id})
 		delete(in.blocked, topicPartition{p.topic, p.id})
 		in.span -= p.span()
+		again += p.again()
 		if p.paused {
 			resume[p.topic] = append(resume[p.topic], p.id)
 			in.paused--
@@ -199,6 +244,7 @@ func (in *input) forget(leaving []*partition) {
 	if in.tx == nil {
 		in.pace()
 	}
+	return again
 }
 
 func (in *input) count() int {
@@ -211,33 +257,44 @@ func (in *input) count() int {
 func (in *input) Ack(_ context.Context, results []engine.Result) ([]engine.Result, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	var p *partition
-	for i := range results {
-		r := &results[i]
-		if r.Fate == engine.Returned && in.round == nil {
-			continue
-		}
-		if slot := slotOf(r.Ref); p == nil || p.slot != slot {
-			if p = in.slots[slot]; p == nil {
-				continue
-			}
-		}
-		if in.round != nil {
-			in.round.ended(r.Fate)
-			if r.Fate == engine.Returned {
-				continue
-			}
-		}
-		before := p.span()
-		if p.settle(seqOf(r.Ref)) {
-			in.span -= before - p.span()
-		}
+	for len(results) > 0 {
+		n := together(results)
+		in.settle(&results[0], n)
+		results = results[n:]
 	}
 	in.wake()
 	if in.tx == nil {
 		in.pace()
 	}
 	return nil, nil
+}
+
+// together is how many results, the first, are alike and of consecutive messages of a partition.
+func together(results []engine.Result) (n int) {
+	for n = 1; n < len(results); n++ {
+		if results[n].Ref != results[0].Ref+uint64(n) || results[n].Fate != results[0].Fate {
+			break
+		}
+	}
+	return n
+}
+
+// settle notes what has become of n messages, of which r is the first; in.mu is held.
+func (in *input) settle(r *engine.Result, n int) {
+	p := in.slots[slotOf(r.Ref)]
+	if p == nil {
+		return
+	}
+	if in.round != nil {
+		in.round.ended(r.Fate, n)
+	}
+	if r.Fate == engine.Returned {
+		return
+	}
+	before := p.span()
+	if p.settle(seqOf(r.Ref), n) {
+		in.span -= before - p.span()
+	}
 }
 
 // pace stops fetching partitions that are too far ahead of what is settled, and goes on with those that are not. All
@@ -308,7 +365,7 @@ func (in *input) commit(ctx context.Context, only []*partition) error {
 	}
 	in.mu.Lock()
 	client := in.client
-	due := map[string]map[int32]kgo.EpochOffset{}
+	due, kept := map[string]map[int32]kgo.EpochOffset{}, map[topicPartition]uint64{}
 	for _, p := range in.assigned {
 		if only == nil && p.leaves || only != nil && !slices.Contains(only, p) {
 			continue
@@ -317,7 +374,7 @@ func (in *input) commit(ctx context.Context, only []*partition) error {
 			if due[p.topic] == nil {
 				due[p.topic] = map[int32]kgo.EpochOffset{}
 			}
-			due[p.topic][p.id] = at
+			due[p.topic][p.id], kept[topicPartition{p.topic, p.id}] = at, p.low.Low()
 		}
 	}
 	in.mu.Unlock()
@@ -330,22 +387,23 @@ func (in *input) commit(ctx context.Context, only []*partition) error {
 	client.CommitOffsetsSync(ctx, due,
 		func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, answer *kmsg.OffsetCommitResponse, err error) {
 			if failed = err; err == nil {
-				failed = in.committed(due, answer)
+				failed = in.committed(due, kept, answer)
 			}
 		})
 	return kafka.Explain(failed, "commit of group "+in.cfg.Group)
 }
 
 // committed notes what the group remembers now.
-func (in *input) committed(due map[string]map[int32]kgo.EpochOffset, answer *kmsg.OffsetCommitResponse) (failed error) {
+func (in *input) committed(due map[string]map[int32]kgo.EpochOffset, kept map[topicPartition]uint64,
+	answer *kmsg.OffsetCommitResponse) (failed error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	for _, t := range answer.Topics {
 		for _, a := range t.Partitions {
 			if err := kerr.ErrorForCode(a.ErrorCode); err != nil {
 				failed = err
-			} else if p := in.assigned[topicPartition{t.Topic, a.Partition}]; p != nil {
-				p.sent = due[t.Topic][a.Partition].Offset
+			} else if tp := (topicPartition{t.Topic, a.Partition}); in.assigned[tp] != nil {
+				in.assigned[tp].sent, in.assigned[tp].kept = due[t.Topic][a.Partition].Offset, kept[tp]
 			}
 		}
 	}

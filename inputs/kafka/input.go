@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/headroom"
 	"github.com/flowd-io/flowd/internal/queue/kafka"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -31,6 +32,7 @@ type input struct {
 	opened bool               // once at least
 	failed error              // of the first opening, for Read to report
 	stop   context.CancelFunc // ends the loop that commits
+	room   func()             // releases the room that what is fetched has to grow
 	loop   sync.WaitGroup
 
 	tx *kafka.Session // nil: messages are delivered at least once
@@ -57,7 +59,7 @@ type input struct {
 	broken   error                    // why there can be no more transactions
 	blocked  map[topicPartition]block // partitions that can't be read
 
-	revoked, takenAway int64 // partitions, and messages under way of them
+	revoked, takenAway int64 // partitions, and messages of them that others read again
 }
 
 // block is why a partition can't be read, and since when.
@@ -140,7 +142,7 @@ func (in *input) open(ctx context.Context) error {
 		return err
 	}
 	loop, stop := context.WithCancel(context.WithoutCancel(ctx))
-	in.stop = stop
+	in.stop, in.room = stop, headroom.Blocks()
 	switch {
 	case in.tx != nil:
 		in.loop.Go(func() { in.rounds(loop) })
@@ -236,7 +238,7 @@ func (in *input) look(ctx context.Context) (counts map[string]int32, err error) 
 	defer cancel()
 	found, err := kadm.NewClient(client.Client).ListTopics(ctx, names...)
 	if err != nil {
-		return nil, kafka.Explain(err, "look for topics")
+		return nil, kafka.Explain(err, "look for topics "+strings.Join(in.cfg.Topics, ", "))
 	}
 	counts = map[string]int32{}
 	for _, t := range found {
@@ -360,20 +362,19 @@ func (in *input) noteOne(b *engine.Batch, topic string, f *kgo.FetchPartition) {
 	}
 	p.end = max(p.end, f.HighWatermark)
 	delete(in.blocked, tp)
-	records := kafka.RecordsOf(topic, f.Partition, len(f.Records))
-	meta := engine.MetaFrom(records)
-	for _, r := range f.Records {
-		if p.read > 0 && r.Offset < p.next {
-			continue // it was read before
-		}
+	records := f.Records
+	for p.read > 0 && len(records) > 0 && records[0].Offset < p.next {
+		records = records[1:] // it was read before
+	}
+	ref, meta := p.add(records), engine.MetaFrom(kafka.RecordsOf(topic, f.Partition, records))
+	for i, r := range records {
 		m := b.Add(r.Value)
-		m.Ref, m.Meta = p.add(r), meta.At(len(records.All))
-		records.All = append(records.All, r)
-		in.span++
-		if in.round != nil {
-			in.round.read++
-			in.round.left++
-		}
+		m.Ref, m.Meta = ref+uint64(i), meta.At(i)
+	}
+	in.span += len(records)
+	if in.round != nil {
+		in.round.read += len(records)
+		in.round.left += len(records)
 	}
 }
 
@@ -440,12 +441,15 @@ func (in *input) shut(ctx context.Context) {
 	if in.stop != nil {
 		in.stop()
 		in.loop.Wait()
+		in.room()
 		in.stop = nil
 	}
 	in.takeAway(nil)
+	last, cancel := context.WithTimeout(ctx, in.cfg.RevokeTimeout)
+	defer cancel()
 	if in.tx != nil {
 		in.tx.Close()
-	} else if err := in.commit(ctx, nil); err != nil {
+	} else if err := in.commitLast(last, nil); err != nil {
 		in.log.Warn("what was settled last could not be committed: it will be read again", "err", err)
 	}
 	done := make(chan struct{})

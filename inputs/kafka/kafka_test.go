@@ -16,6 +16,7 @@ import (
 	"github.com/flowd-io/flowd/engine/runtime"
 	"github.com/flowd-io/flowd/internal/testing/kafkatest"
 	"github.com/google/go-cmp/cmp"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -217,17 +218,21 @@ func TestPartitionsMoveWithoutRepetition(t *testing.T) {
 				t.Errorf("%d messages were written twice", twice)
 			}
 			for _, m := range []*member{a, b, x} {
-				inOrder(t, m.sink, 7*partitions)
+				inOrder(t, m.sink, 7*partitions, nil)
 			}
 		})
 	}
 }
 
-// inOrder checks that a sink has got the messages of each key of kafkatest.Numbered in the order of their numbers.
-func inOrder(t *testing.T, sink *enginetest.Sink, keys int) {
+// inOrder checks that a sink has got the messages of each key of kafkatest.Numbered in the order of their numbers,
+// but for those that are read again.
+func inOrder(t *testing.T, sink *enginetest.Sink, keys int, again func(body string) bool) {
 	t.Helper()
 	last := map[int]int{}
 	for _, b := range sink.Bodies() {
+		if again != nil && again(b) {
+			continue
+		}
 		var id int
 		if _, err := fmt.Sscanf(b, `{"id":%d}`, &id); err != nil {
 			t.Fatal(err)
@@ -444,6 +449,42 @@ func TestACommitThatFailsIsTriedAgain(t *testing.T) {
 	m := start(t, config(c, topic), nil, &enginetest.Sink{})
 	until(t, "committed", func() bool { return c.Committed(t, "g", topic) == 5 })
 	m.end()
+}
+
+// TestTheLastCommitOfAPartition is tried again where that may help, so that nothing is read twice. Where the group
+// takes none any more, what others read again is counted.
+func TestTheLastCommitOfAPartition(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name   string
+		err    *kerr.Error
+		times  int
+		counts int64 // of the 20 messages in each of two partitions
+	}{
+		{"an epoch that was raised", kerr.StaleMemberEpoch, 3, 0},
+		{"a coordinator that begins", kerr.CoordinatorLoadInProgress, 3, 0},
+		{"a member that is shut out", kerr.UnknownMemberID, -1, 20},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			c := kafkatest.Start(t)
+			topic := c.Topic(t, 2)
+			cfg := config(c, topic)
+			cfg.CommitInterval = time.Minute
+			c.Send(t, kafkatest.Numbered(topic, 2, 0, 40)...)
+			a := start(t, cfg, nil, &enginetest.Sink{})
+			until(t, "all", func() bool { return len(a.sink.Bodies()) == 40 })
+			fault := c.Fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetCommit}, Group: "g", Err: tt.err, Count: tt.times})
+			defer fault.Remove()
+			b := start(t, cfg, nil, &enginetest.Sink{})
+			until(t, "a partition has moved", func() bool { return a.progress().Revoked == 1 })
+			c.Send(t, kafkatest.Numbered(topic, 2, 40, 2)...)
+			until(t, "what is new", func() bool { n, _ := distinct(a.sink, b.sink); return n == 42 })
+			if _, twice := distinct(a.sink, b.sink); int64(twice) != tt.counts || a.progress().TakenAway != tt.counts {
+				t.Errorf("%d messages were written twice, and %d counted, want %d", twice, a.progress().TakenAway, tt.counts)
+			}
+		})
+	}
 }
 
 // batches and groups keep messages for an hour.

@@ -43,15 +43,15 @@ func (p *partition) settled() int64 {
 	return p.from
 }
 
-// moved counts partitions that others read now, and what was under way of them.
-func (in *input) moved(partitions, unfinished int) {
+// moved counts partitions that others read now, and messages that they read again.
+func (in *input) moved(partitions, again int) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.closing { // it leaves the group by itself
 		return
 	}
 	in.revoked += int64(partitions)
-	in.takenAway += int64(unfinished)
+	in.takenAway += int64(again)
 }
 
 // ends asks for the ends of partitions, again and again until ctx ends: those that are not fetched grow as well.

@@ -22,6 +22,7 @@ type partition struct {
 	from   int64  // the offset at which the group was when it was assigned; -1: it is not known
 	end    int64  // the offset behind the last that there is, as far as is known
 	sent   int64  // the offset that is committed; -1: none yet
+	kept   uint64 // messages before it that were read since the assignment
 	paused bool   // it is not fetched, since it is too far ahead of what is settled
 	leaves bool   // it is being given up
 }
@@ -42,21 +43,27 @@ func slotOf(ref uint64) uint64 { return ref >> seqBits }
 
 func seqOf(ref uint64) uint64 { return ref & (1<<seqBits - 1) }
 
-// add notes that a record was read, and returns its handle.
-func (p *partition) add(r *kgo.Record) (ref uint64) {
-	seq := p.low.Read(1)
-	if n := len(p.runs); n == 0 || r.Offset != p.next || r.LeaderEpoch != p.runs[n-1].epoch {
-		p.runs = append(p.runs, run{seq, r.Offset, r.LeaderEpoch})
+// add notes that records were read, and returns the handle of the first; those of the others follow it.
+func (p *partition) add(records []*kgo.Record) (ref uint64) {
+	first := p.low.Read(len(records))
+	for i, r := range records {
+		if n := len(p.runs); n == 0 || r.Offset != p.next || r.LeaderEpoch != p.runs[n-1].epoch {
+			p.runs = append(p.runs, run{first + uint64(i), r.Offset, r.LeaderEpoch})
+		}
+		p.next = r.Offset + 1
 	}
-	p.read, p.next = seq+1, r.Offset+1
-	return refOf(p.slot, seq)
+	p.read = first + uint64(len(records))
+	return refOf(p.slot, first)
 }
 
-// settle notes that a message is settled, and says whether there is more to commit.
-func (p *partition) settle(seq uint64) (raised bool) { return p.low.Settle(seq) }
+// settle notes that n messages are settled, and says whether there is more to commit.
+func (p *partition) settle(first uint64, n int) (raised bool) { return p.low.SettleAll(first, n) }
 
 // span is how many messages lie between the first that is not settled and the last that was read.
 func (p *partition) span() int { return p.low.Span() }
+
+// again is how many messages were read that another member reads again.
+func (p *partition) again() int { return int(p.read - p.kept) }
 
 // due is the offset to commit, behind all that is settled; ok is false where nothing is new.
 func (p *partition) due() (at kgo.EpochOffset, ok bool) {

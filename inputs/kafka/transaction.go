@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
@@ -14,7 +16,7 @@ import (
 // them have ended. So what is written in it comes from what it settles, and from nothing else.
 type round struct {
 	read, left int           // messages, and those that have not ended
-	failed     bool          // it can't be committed
+	failed     error         // why it can't be committed; nil: it can
 	full       chan struct{} // closed when it is to end
 }
 
@@ -27,14 +29,27 @@ func (r *round) finish() {
 	}
 }
 
-// ended counts a message that has. One that is returned was not worked on.
-func (r *round) ended(f engine.Fate) {
-	r.left--
+// ended counts n messages that have. Those that are returned were not worked on.
+func (r *round) ended(f engine.Fate, n int) {
+	r.left -= n
 	if f == engine.Returned {
-		r.failed = true
-		r.finish()
+		r.fail(errReturned)
 	}
 }
+
+// fail has the round aborted; the first cause counts.
+func (r *round) fail(why error) {
+	if r.failed == nil {
+		r.failed = why
+	}
+	r.finish()
+}
+
+var (
+	errReturned = errors.New("a message was given back: it has failed and no dead letter takes it, or the pipeline stops")
+	errMoved    = errors.New("a partition has moved to another member")
+	errStopped  = errors.New("the pipeline stops before all messages have ended")
+)
 
 // transactional are the options of a client that writes, too.
 func (in *input) transactional() []kgo.Opt {
@@ -87,12 +102,11 @@ func (in *input) begin() error {
 }
 
 // doom has the transaction that is open aborted.
-func (in *input) doom() {
+func (in *input) doom(why error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.round != nil {
-		in.round.failed = true
-		in.round.finish()
+		in.round.fail(why)
 		in.wake()
 	}
 }
@@ -130,28 +144,29 @@ func (in *input) end(ctx context.Context, r *round, began time.Time) {
 	in.ending = ending
 	in.mu.Unlock()
 	in.interrupt()
-	commit := in.settled(ctx, r, began)
-	if !commit {
+	why := in.settled(ctx, r, began)
+	if why != nil {
 		in.takeAway(nil)
 	}
 	call, cancel := context.WithTimeout(context.WithoutCancel(ctx), in.cfg.Transaction.Timeout)
 	defer cancel()
-	committed, err := in.tx.End(call, commit)
+	committed, err := in.tx.End(call, why == nil)
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if err != nil {
 		in.broken = err
 	}
 	if !committed {
-		in.log.Warn("a transaction was aborted: its messages are read again", "messages", r.read, "err", err)
+		in.log.Warn("a transaction was aborted: its messages are read again", "messages", r.read,
+			"err", cmp.Or(err, why, errMoved))
 		in.rewind()
 	}
 	in.round, in.ending = nil, nil
 	close(ending)
 }
 
-// settled waits until all messages of a transaction have ended, and says whether it can be committed.
-func (in *input) settled(ctx context.Context, r *round, began time.Time) bool {
+// settled waits until all messages of a transaction have ended, and says why it can't be committed, or nothing.
+func (in *input) settled(ctx context.Context, r *round, began time.Time) error {
 	in.mu.Lock()
 	holding := in.holding
 	in.mu.Unlock()
@@ -165,15 +180,16 @@ func (in *input) settled(ctx context.Context, r *round, began time.Time) bool {
 		in.mu.Lock()
 		left, failed, news := r.left, r.failed, in.newsOf()
 		in.mu.Unlock()
-		if failed || left == 0 {
-			return !failed
+		if failed != nil || left == 0 {
+			return failed
 		}
 		select {
 		case <-news:
 		case <-late.C:
-			return false
+			return fmt.Errorf("%d messages have not ended after four fifths of transaction.timeout, which is %v (raise it, or "+
+				"let fewer attempts be made: each transaction begins with the first)", left, in.cfg.Transaction.Timeout)
 		case <-ctx.Done():
-			return false
+			return errStopped
 		}
 	}
 }
@@ -193,7 +209,7 @@ func (in *input) onMoved(_ context.Context, _ *kgo.Client, all map[string][]int3
 	if len(leaving) == 0 {
 		return
 	}
-	in.doom()
+	in.doom(errMoved)
 	in.moved(len(leaving), in.takeAway(nil))
 	in.forget(leaving)
 	in.log.Info("partitions were given up", "partitions", len(leaving), "now", in.count())

@@ -2,13 +2,17 @@ package kafka
 
 import (
 	"fmt"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
 	"github.com/flowd-io/flowd/internal/testing/kafkatest"
 	"github.com/flowd-io/flowd/schema"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 // TestARefusedRecordDoesNotEndATransaction has brokers refuse the batches with one record: it becomes a dead letter in
@@ -52,6 +56,32 @@ func TestARefusedRecordDoesNotEndATransaction(t *testing.T) {
 			}
 			if all := c.Read(t, dead); len(all) != 1 || string(all[0].Value) != `{"id":300}` {
 				t.Errorf("%d dead letters", len(all))
+			}
+		})
+	}
+}
+
+// TestATransactionThatBrokersHaveEnded is read again, as one is that has taken too long: its messages are not to blame, and
+// are there once.
+func TestATransactionThatBrokersHaveEnded(t *testing.T) {
+	t.Parallel()
+	for _, why := range []*kerr.Error{kerr.InvalidProducerEpoch, kerr.ProducerFenced, kerr.TransactionAbortable} {
+		t.Run(why.Message, func(t *testing.T) {
+			t.Parallel()
+			c := kafkatest.Start(t)
+			in, out := c.Topic(t, 2), c.Topic(t, 2)
+			const n = 3000
+			c.Send(t, kafkatest.Numbered(in, 2, 0, n)...)
+			c.Fake.Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: out, Err: why, Count: 1})
+			m := start(t, config(c, in), func(p *engine.Pipeline) {
+				relays(c, out)(p)
+				p.Engine.Restart.Backoff = 10 * time.Millisecond
+			}, nil)
+			until(t, "all settled", func() bool { return c.Committed(t, "g", in) == n })
+			m.end()
+			once(t, c, out, n)
+			if !strings.Contains(m.log.String(), "transaction was aborted") {
+				t.Errorf("no transaction was aborted:\n%s", m.log.String())
 			}
 		})
 	}

@@ -169,6 +169,39 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
+// FuzzEncode: any document is written or refused, and what is written can be read, and says the same when it is written
+// again.
+func FuzzEncode(f *testing.F) {
+	p, r := program(f, everything), &random{Rand: rand.New(rand.NewPCG(1, 1))}
+	f.Add([]byte(`{"a":null,"b":[],"c":{},"d":12.5,"e":1,"f":"00112233-4455-6677-8899-aabbccddeeff","g":{},"h":0,` +
+		`"i":"00:00:01","j":"2026-01-02","k":[]}`))
+	for range 20 {
+		_, document := r.of(4)
+		f.Add([]byte(document()))
+	}
+	f.Fuzz(func(t *testing.T, document []byte) {
+		var d doc.Doc
+		if d.Reset(document, nil); d.Valid() != nil {
+			return
+		}
+		payload, err := p.Encode(nil, document)
+		if err != nil {
+			return
+		}
+		out, err := p.Decode(nil, payload)
+		if err != nil {
+			t.Fatalf("%s is %x, which can't be read: %v", document, payload, err)
+		}
+		again, err := p.Encode(nil, out)
+		if err != nil {
+			t.Fatalf("%s is %x, which is %s, which can't be written: %v", document, payload, out, err)
+		}
+		if back, err := p.Decode(nil, again); err != nil || !bytes.Equal(stripped(back), stripped(out)) {
+			t.Fatalf("%s is %s, and %s, %v when it is written again", document, out, back, err)
+		}
+	})
+}
+
 // stripped leaves out how the branches of a union differ that JSON does not tell apart.
 func stripped(b []byte) []byte { return bytes.ReplaceAll(b, []byte("-0"), []byte("0")) }
 

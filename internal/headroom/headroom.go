@@ -32,6 +32,11 @@ const (
 	recent    = 5 // collections, about, that this is the mean of
 )
 
+// blocksTimes is how many times the headroom the heap may grow by at least where blocks are unpacked: see [Blocks].
+// Most of what such a source costs beside the unpacking is collection, and the writing of pointers while one runs,
+// which is not counted as such.
+const blocksTimes = 4
+
 // Until the first collection every heap may grow by headroom: packages allocate little
 // when they are initialised, so a start need not wait until that is collected.
 const (
@@ -40,15 +45,26 @@ const (
 	usual    = 100 // percent, as the runtime has it by itself
 )
 
-var heap struct {
+var heap state
+
+type state struct {
 	mu        sync.Mutex // guards the fields below
 	collected bool       // once or more
 	left      int        // calls of Leave that are not released
+	blocks    int        // of Blocks, too
 	done      work       // until the last collection
 	part      float64    // of what is done that is collection
 	times     int        // the headroom, by which the heap may grow
 	percent   int        // by which the runtime lets it grow, with what is untouched
 	untouched []byte
+}
+
+// factor is by how many times the headroom the heap may grow; s.mu is held.
+func (s *state) factor() int {
+	if s.blocks > 0 {
+		return max(s.times, blocksTimes)
+	}
+	return s.times
 }
 
 func init() {
@@ -92,6 +108,24 @@ func leave(n int) {
 	settle()
 }
 
+// Blocks is for a source that gets its messages in blocks, each of which is unpacked at once and is garbage soon after,
+// as a whole: until it is released the heap grows more between collections, if [Leave] was called as well.
+func Blocks() (release func()) {
+	if chosen() {
+		return func() {}
+	}
+	unpacks(1)
+	return sync.OnceFunc(func() { unpacks(-1) })
+}
+
+func unpacks(n int) {
+	heap.mu.Lock()
+	defer heap.mu.Unlock()
+	heap.blocks += n
+	heap.percent = percent(heap.factor(), heap.done.live)
+	settle()
+}
+
 func collected(done work) {
 	heap.mu.Lock()
 	defer heap.mu.Unlock()
@@ -99,7 +133,7 @@ func collected(done work) {
 		heap.times, heap.part = next(heap.times, heap.part, collecting/(own+collecting))
 	}
 	was := heap.percent
-	heap.percent = percent(heap.times, done.live)
+	heap.percent = percent(heap.factor(), done.live)
 	if heap.done = done; !heap.collected || max(heap.percent-was, was-heap.percent) > 2 {
 		heap.collected = true
 		settle()

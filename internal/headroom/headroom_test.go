@@ -39,6 +39,26 @@ func TestTheHeapGrowsByHeadroomBetweenCollections(t *testing.T) {
 	}
 }
 
+// TestTheHeapGrowsMoreWhereBlocksAreUnpacked, and as before when that has ended.
+func TestTheHeapGrowsMoreWhereBlocksAreUnpacked(t *testing.T) {
+	defer Leave()()
+	room := func() int {
+		runtime.GC()
+		collected(measure())
+		return left(t)
+	}
+	release := Blocks()
+	if got := room(); got < blocksTimes*headroom-1<<20 { // the growth is in whole percents
+		t.Errorf("a collection is due after %d bytes, want about %d", got, blocksTimes*headroom)
+	}
+	release()
+	release()
+	if got := room(); got > mostTimes*headroom+(8<<20)/4 {
+		t.Errorf("a collection is due after %d bytes when nothing is unpacked any more, want %d at most", got,
+			mostTimes*headroom)
+	}
+}
+
 // TestTheHeapGrowsMoreWhereCollectionsTakeMuch has some that do, and then some that do not.
 func TestTheHeapGrowsMoreWhereCollectionsTakeMuch(t *testing.T) {
 	times, mean := 1, middle

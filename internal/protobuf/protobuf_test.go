@@ -412,3 +412,35 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// FuzzEncode: any document is written or refused, and what is written can be read, and says the same when it is written
+// again.
+func FuzzEncode(f *testing.F) {
+	p := program(f, everything, "t.All", Options{Defaults: true})
+	for _, document := range []string{`{}`, `{"a_bool":true,"an_int32":1,"inner":{"packed":[1,2]},"by_text":{"a":1,"b":2},
+		"message":{},"at":"2026-01-02T15:04:05Z","any":{"@type":"x/t.All","a_string":"x"},"object":{"a":[1,null,{"b":true}]},
+		"mask":"a.b","took":"1.5s","long":1}`, `{"aBool":null,"an_int32":"7","a_string":""}`} {
+		f.Add([]byte(document))
+	}
+	f.Fuzz(func(t *testing.T, document []byte) {
+		var d doc.Doc
+		if d.Reset(document, nil); d.Valid() != nil {
+			return
+		}
+		payload, err := p.Encode(nil, document)
+		if err != nil {
+			return
+		}
+		out, err := p.Decode(nil, payload)
+		if err != nil {
+			t.Fatalf("%s is %x, which can't be read: %v", document, payload, err)
+		}
+		again, err := p.Encode(nil, out)
+		if err != nil {
+			t.Fatalf("%s is %x, which is %s, which can't be written: %v", document, payload, out, err)
+		}
+		if back, err := p.Decode(nil, again); err != nil || string(back) != string(out) {
+			t.Fatalf("%s is %s, and %s, %v when it is written again", document, out, back, err)
+		}
+	})
+}

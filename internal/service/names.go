@@ -88,7 +88,7 @@ var (
 	inputRevoked = counter("input_revoked_positions_total", "Parts of the source that have moved to other readers.",
 		"input")
 	inputTakenAway = counter("input_taken_away_messages_total",
-		"Messages under way of parts that moved, which other readers read again.", "input")
+		"Messages of parts that moved which other readers read again.", "input")
 )
 
 // mostPositions is how many parts of a source have a place of their own in metrics and the state: others name them.

@@ -21,7 +21,7 @@ func (w *Watermark) Read(n int) (first uint64) {
 	if need := w.Span(); need > len(w.settled) {
 		ring := make([]bool, max(2*len(w.settled), need, 64))
 		for i := range int(first - w.low) {
-			ring[i] = w.settled[(w.head+i)%len(w.settled)]
+			ring[i] = w.settled[w.at(w.low+uint64(i))]
 		}
 		w.settled, w.head = ring, 0
 	}
@@ -29,18 +29,41 @@ func (w *Watermark) Read(n int) (first uint64) {
 }
 
 // Settle says that a position is settled, and whether that raised [Watermark.Low].
-func (w *Watermark) Settle(position uint64) (raised bool) {
-	if position < w.low || position >= w.next {
+func (w *Watermark) Settle(position uint64) (raised bool) { return w.SettleAll(position, 1) }
+
+// SettleAll says that n positions from first on are settled, and whether that raised [Watermark.Low].
+func (w *Watermark) SettleAll(first uint64, n int) (raised bool) {
+	first, end := max(first, w.low), min(first+uint64(n), w.next)
+	if first >= end {
 		return false
 	}
-	w.settled[(w.head+int(position-w.low))%len(w.settled)] = true
+	if first > w.low {
+		w.mark(first, end, true)
+		return false
+	}
+	w.mark(first, end, false) // it has passed them
+	w.low, w.head = end, w.at(end)
 	for w.low < w.next && w.settled[w.head] {
 		w.settled[w.head] = false
-		w.head = (w.head + 1) % len(w.settled)
-		w.low++
-		raised = true
+		w.low, w.head = w.low+1, w.at(w.low+1)
 	}
-	return raised
+	return true
+}
+
+// at is where a position is in the ring.
+func (w *Watermark) at(position uint64) int {
+	i := w.head + int(position-w.low)
+	if i >= len(w.settled) {
+		i -= len(w.settled)
+	}
+	return i
+}
+
+// mark says of the positions from first on, before end, whether they are settled.
+func (w *Watermark) mark(first, end uint64, settled bool) {
+	for ; first < end; first++ {
+		w.settled[w.at(first)] = settled
+	}
 }
 
 // Ack settles the positions that are Refs of results, but for what was returned, and says whether that raised

@@ -145,9 +145,8 @@ func TestWhatNoRecordCanBeMadeOf(t *testing.T) {
 // TestADeadLetterTellsOnceWhereItWasRead, also when it was a dead letter before: then where it was read last.
 func TestADeadLetterTellsOnceWhereItWasRead(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 6e6, time.UTC)
-	source := kafka.RecordsOf("orders-dead", 2, 1)
-	source.All = append(source.All, &kgo.Record{Offset: 7, Timestamp: at, Headers: headers("tenant", "t",
-		"original_topic", "orders", "original_offset", "1", "original_topic", "older", "original_price", "5")})
+	source := kafka.RecordsOf("orders-dead", 2, []*kgo.Record{{Offset: 7, Timestamp: at, Headers: headers("tenant", "t",
+		"original_topic", "orders", "original_offset", "1", "original_topic", "older", "original_price", "5")}})
 	b := enginetest.Batch("x")
 	o := enginetest.New(t, engine.Outputs, `{"kafka": {"brokers": "localhost", "topic": "dead"}}`).(*output)
 	for m := range b.All() {

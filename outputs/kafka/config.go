@@ -16,19 +16,19 @@ import (
 type Config struct {
 	kafka.Connect `yaml:",inline"`
 	Topic         expr.Template             `yaml:"topic" check:"required" doc:"Topic to write to."`
-	Key           expr.Expr                 `yaml:"key" doc:"Key of the record: equal keys go to one partition. By default the key that a message read from Kafka had; null means no key."`
-	Partition     expr.Expr                 `yaml:"partition" doc:"Number of the partition; by default the key decides, as with the Java client, and without a key one partition after the other is filled."`
+	Key           expr.Expr                 `yaml:"key" doc:"Key of the record; equal keys go to one partition. By default the key with which the message was read from Kafka; null means no key."`
+	Partition     expr.Expr                 `yaml:"partition" doc:"Number of the partition. By default, the key decides, as with the Java client; without a key, one partition is filled after another."`
 	Timestamp     expr.Expr                 `yaml:"timestamp" doc:"Time of the record: a time, or a number of milliseconds since 1970; by default now."`
 	Headers       schema.Map[expr.Template] `yaml:"headers" doc:"Headers by name, in addition to those from metadata."`
-	Acks          string                    `yaml:"acks" check:"oneof=all|leader" doc:"Who must have a record before it is delivered: all replicas in sync, or the leader alone, which loses it when it fails."`
+	Acks          string                    `yaml:"acks" check:"oneof=all|leader" doc:"Who must have a record before it counts as delivered: all in-sync replicas, or only the leader, which may lose it when it fails."`
 	Compression   string                    `yaml:"compression" check:"oneof=none|gzip|snappy|lz4|zstd" doc:"How batches are compressed."`
-	MaxBytes      schema.Size               `yaml:"max_bytes" check:"min=1KiB,max=100MiB" doc:"Bytes in a batch of records, and so in one record, before compression; not more than max.message.bytes of the topic."`
-	Declare       *declare                  `yaml:"declare" doc:"Create the topic if it does not exist; without this it must exist, even where brokers would create it. One that exists stays as it is."`
+	MaxBytes      schema.Size               `yaml:"max_bytes" check:"min=1KiB,max=100MiB" doc:"Most bytes in a batch of records, and so in one record, before compression. Not more than max.message.bytes of the topic."`
+	Declare       *declare                  `yaml:"declare" doc:"Create the topic if it does not exist. Without this, it must exist, even if brokers would create it. An existing topic is not changed."`
 }
 
 type declare struct {
-	Partitions  int                `yaml:"partitions" check:"min=1,max=100000" doc:"Partitions; by default as many as the brokers choose."`
-	Replication int                `yaml:"replication" check:"min=1,max=100" doc:"Replicas of each partition; by default as many as the brokers choose."`
+	Partitions  int                `yaml:"partitions" check:"min=1,max=100000" doc:"Number of partitions; the brokers choose by default."`
+	Replication int                `yaml:"replication" check:"min=1,max=100" doc:"Number of replicas of each partition; the brokers choose by default."`
 	Config      schema.Map[string] `yaml:"config" doc:"Settings of the topic, such as retention.ms or cleanup.policy."`
 }
 
@@ -71,16 +71,17 @@ func (c *Config) Words() map[string]string {
 const about = `
 Writes records to topics of Kafka, and waits until all replicas in sync have them.
 
-Writes are idempotent: what the client sends again by itself is there once. A write sends
-its whole batch at once; records for a partition stay in order. The partitioner is that
-of the Java client. A record that is too large, or that the topic refuses, fails alone (class
-rejected). While no broker can be reached, rights are missing, or the one topic that is
-written to does not exist, the output is held and nothing is lost.
+Writes are idempotent: the client's own resends leave no duplicates. A write sends its whole
+batch at once; the records for a partition stay in order. The partitioner is that of the
+Java client. A record that is too large, or that the topic refuses, fails alone (class
+rejected). If no broker can be reached, rights are missing, or the only topic does not
+exist, the output is held and nothing is lost.
 
-Headers come from metadata: what steps have set, or what the producer of a message has sent
-with it; a list makes one header of each value. Dead letters have error_* and where the message
-came from: original_topic, original_partition, original_offset, original_timestamp, and its
-key. A payload that is empty and came as a tombstone leaves as one.
+Headers come from metadata: what steps have set, and the headers that the message arrived
+with; a list makes one header for each value. Dead letters keep their key and have error_*
+and the place that the message came from: original_topic, original_partition,
+original_offset and original_timestamp. A tombstone whose payload is still empty leaves as a
+tombstone.
 
     outputs:
       orders: {kafka: {brokers: "localhost:9092", topic: "orders-$(country)", key: customer.id}}

@@ -97,8 +97,7 @@ func TestARecordOfKafkaPassesThroughAsItWas(t *testing.T) {
 	topic := c.Topic(t, 1)
 	headers := []kgo.RecordHeader{{Key: "a", Value: []byte("1")}, {Key: "b", Value: []byte("2")},
 		{Key: "a", Value: []byte("3")}, {Key: "topic", Value: nil}}
-	source := kafka.RecordsOf("from", 0, 1)
-	source.All = append(source.All, &kgo.Record{Key: []byte{}, Headers: headers})
+	source := kafka.RecordsOf("from", 0, []*kgo.Record{{Key: []byte{}, Headers: headers}})
 	b := enginetest.Batch("")
 	for m := range b.All() {
 		m.Meta = engine.MetaFrom(source)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/queue/kafka"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -67,9 +68,22 @@ func (s *sending) within(ctx context.Context, which []int) error {
 	select {
 	case <-w.done:
 		s.note(w)
-		return nil
+		return s.ended()
 	default: // what is in flight may be written or not, and must not be written again in this transaction
-		s.tx.Doom()
-		return engine.Errorf(engine.Transient, "the brokers do not confirm in time: %w", ctx.Err())
+		late := engine.Errorf(engine.Transient, "the brokers do not confirm in time: %w", ctx.Err())
+		s.tx.Doom(late)
+		return late
 	}
+}
+
+// ended has the transaction aborted where brokers have ended it, as when it took too long: no message is to blame.
+func (s *sending) ended() error {
+	for i, err := range s.errs {
+		if kafka.Fenced(err) {
+			why := kafka.Explain(err, "write to topic "+s.records[i].Topic)
+			s.tx.Doom(why)
+			return why
+		}
+	}
+	return nil
 }

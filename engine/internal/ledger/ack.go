@@ -35,6 +35,10 @@ type AckLoop struct {
 
 	withholds bool // see Traits
 
+	// Of the lock of the open ledgers.
+	reading bool                    // a Read has begun whose messages have no ledger yet
+	gone    []func(ref uint64) bool // what was taken away since, maybe of these
+
 	Timeout time.Duration // of a call
 	Since   atomic.Int64  // of the current call, unix nanoseconds; 0: none
 
@@ -56,7 +60,7 @@ type AckLoop struct {
 func startAcks(ctx context.Context, to engine.Acker, input string, timeout time.Duration, log *slog.Logger) *AckLoop {
 	a := &AckLoop{
 		To: to, Input: input, withholds: engine.TraitsOf(to).Withholds, Timeout: timeout, log: log,
-		done: make(chan struct{}), wake: make(chan struct{}, 1),
+		done: make(chan struct{}), wake: make(chan struct{}, 1), reading: true,
 	}
 	over, end := context.WithCancel(ctx)
 	a.over = over

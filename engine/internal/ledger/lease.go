@@ -52,20 +52,35 @@ func (r *Account) Take(a *AckLoop, gone func(ref uint64) bool) int {
 	return n
 }
 
+// Reads says that a Read begins of which the results go to a. What is taken away from here on is also taken from what
+// it brings, which has no ledger until it has returned.
+func (r *Account) Reads(a *AckLoop) {
+	r.Open.mu.Lock()
+	defer r.Open.mu.Unlock()
+	a.reading, a.gone = true, nil
+}
+
 // take marks roots as lost. The lock keeps the memory of a ledger from being used again meanwhile.
 func (s *ledgers) take(a *AckLoop, gone func(ref uint64) bool) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for l := s.head; l != nil; l = l.next {
-		if l.Acks != a {
-			continue
+		if l.Acks == a {
+			n += l.take(gone)
 		}
-		for i := range l.Roots {
-			// What has ended meanwhile is reported as it ended: whoever settles it swaps first.
-			x := &l.Roots[i]
-			if x.Pieces() > 0 && gone(x.Ref) && x.Lease.CompareAndSwap(LeaseOpen, LeaseLost) {
-				n++
-			}
+	}
+	if a.reading && a.revokes { // handles of leases may be used again
+		a.gone = append(a.gone, gone)
+	}
+	return n
+}
+
+func (l *Ledger) take(gone func(ref uint64) bool) (n int) {
+	for i := range l.Roots {
+		// What has ended meanwhile is reported as it ended: whoever settles it swaps first.
+		x := &l.Roots[i]
+		if x.Pieces() > 0 && gone(x.Ref) && x.Lease.CompareAndSwap(LeaseOpen, LeaseLost) {
+			n++
 		}
 	}
 	return n

@@ -251,9 +251,15 @@ type ledgers struct {
 	head, tail *Ledger
 }
 
-func (s *ledgers) Add(l *Ledger) {
+func (s *ledgers) Add(l *Ledger) (lost int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if a := l.Acks; a != nil {
+		for _, gone := range a.gone {
+			lost += l.take(gone)
+		}
+		a.reading, a.gone = false, nil
+	}
 	l.prev = s.tail
 	if s.tail == nil {
 		s.head = l
@@ -261,6 +267,7 @@ func (s *ledgers) Add(l *Ledger) {
 		s.tail.next = l
 	}
 	s.tail = l
+	return lost
 }
 
 func (s *ledgers) Remove(l *Ledger) {

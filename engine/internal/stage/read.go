@@ -174,6 +174,9 @@ func (rd *reader) call(ctx context.Context, b *engine.Batch) (a engine.Acker, er
 		a = rd.acks.To // of what was added before a panic
 	}
 	defer engine.Recovered(&err)
+	if rd.acks != nil && rd.acks.MayTake() {
+		rd.r.Reads(rd.acks)
+	}
 	a, err = rd.in.Read(ctx, b)
 	if a != nil && !reflect.TypeOf(a).Comparable() {
 		return nil, engine.Errorf(engine.Permanent,
@@ -227,7 +230,7 @@ func (rd *reader) take(b *engine.Batch, acker engine.Acker, at time.Time) {
 	if rd.plan.Bounded {
 		rd.replay.Add(led)
 	}
-	rd.r.Open.Add(led)
+	rd.r.Lost.Add(int64(rd.r.Open.Add(led)))
 	rd.r.credits.Charge(0, slab(b).Bytes)
 }
 

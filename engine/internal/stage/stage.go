@@ -228,7 +228,12 @@ func (s *stage) next() (b *engine.Batch, probe bool) {
 func (s *stage) take(from *flow.SlabList, limit int) *engine.Batch {
 	head := from.Head
 	if flow.Whole(head) {
-		return from.Pop(len(slab(head).Msgs))
+		b := from.Pop(len(slab(head).Msgs))
+		t, _ := slab(b).Way.Turn.(*entry)
+		if t != nil && slab(b).Trigger == "" && limit > inside.SlabSize && from == &s.ready {
+			b = s.gather(b, t, limit)
+		}
+		return b
 	}
 	want := min(limit, (from.Msgs+s.most-1)/s.most)
 	if limit > inside.SlabSize || from == &s.again {
@@ -245,6 +250,70 @@ func (s *stage) take(from *flow.SlabList, limit int) *engine.Batch {
 		into(from.Pop(want-len(slab(b).Msgs)), b)
 	}
 	return b
+}
+
+// gather adds to b, whose place in the chains is t, what waits for nothing else: it is behind b alone, or behind
+// nobody. Else the next write of a key would have what came with it, and be small. s.mu is held.
+func (s *stage) gather(b *engine.Batch, t *entry, limit int) *engine.Batch {
+	fits := func(other *engine.Batch) bool {
+		return slab(other).Trigger == "" && flow.Likewise(other, b) && len(slab(b).Msgs)+len(slab(other).Msgs) <= limit
+	}
+	join := func(other *engine.Batch) {
+		if cap(slab(b).Msgs) < len(slab(b).Msgs)+len(slab(other).Msgs) {
+			b = into(b, flow.NewWrite(limit))
+			slab(b).Way.Turn = t
+		}
+		into(other, b)
+	}
+	at := 0 // the keys before have nothing to add
+	for {
+		for ; at < len(t.keys); at++ {
+			for {
+				chain := s.chains[t.keys[at]]
+				if len(chain) < 2 || !s.alone(t, chain[1]) || !fits(chain[1].b) {
+					break
+				}
+				next := chain[1]
+				s.merge(t, next)
+				join(next.b)
+			}
+		}
+		next := s.ready.Head
+		if next == nil || !fits(next) {
+			return b
+		}
+		of, _ := slab(next).Way.Turn.(*entry)
+		if of == nil || s.ready.At > 0 {
+			return b
+		}
+		s.ready.Pop(len(slab(next).Msgs))
+		s.merge(t, of)
+		join(next)
+	}
+}
+
+// alone says that next waits for t alone; s.mu is held.
+func (s *stage) alone(t, next *entry) bool {
+	behind := 0
+	for _, key := range next.keys {
+		if chain := s.chains[key]; chain[0] == t && chain[1] == next {
+			behind++
+		}
+	}
+	return behind == next.blockers
+}
+
+// merge makes of two entries one, t, where of is behind t or behind nobody; s.mu is held.
+func (s *stage) merge(t, of *entry) {
+	for _, key := range of.keys {
+		chain := s.chains[key]
+		if chain[0] == of {
+			chain[0] = t
+			t.keys = append(t.keys, key)
+			continue
+		}
+		s.chains[key] = slices.Delete(chain, 1, 2)
+	}
 }
 
 // into moves all messages of b to another batch of its batcher.

@@ -45,6 +45,9 @@ var rules = []rule{
 	{kerr.InconsistentGroupProtocol, engine.Permanent, "other members of the group use another `protocol`: all need the same"},
 	{kerr.InvalidSessionTimeout, engine.Permanent, "choose a `session_timeout` between group.min.session.timeout.ms and group.max.session.timeout.ms of the brokers"},
 	{kerr.InvalidTransactionTimeout, engine.Permanent, "choose a `transaction: {timeout: …}` of at most transaction.max.timeout.ms of the brokers"},
+	{kerr.ProducerFenced, engine.Transient, fencedRemedy},
+	{kerr.InvalidProducerEpoch, engine.Transient, fencedRemedy},
+	{kerr.InvalidTxnState, engine.Transient, fencedRemedy},
 	{kerr.NotEnoughReplicas, engine.Transient, "too few replicas are in sync: start the missing brokers"},
 	{kerr.NotEnoughReplicasAfterAppend, engine.Transient, "too few replicas are in sync: start the missing brokers"},
 	{kgo.ErrRecordTimeout, engine.Transient, "no broker has confirmed it in time"},
@@ -96,6 +99,17 @@ func judge(err error) (class engine.Class, text, remedy string) {
 	}
 	return engine.Transient, "", ""
 }
+
+const fencedRemedy = "the transaction took longer than its timeout, or another process has the same transactional ID: " +
+	"each needs its own `transaction: {id: …}` or `instance_id`"
+
+// Fenced says that brokers have ended a transaction, and take no more of it.
+func Fenced(err error) bool {
+	return slices.ContainsFunc(fencing, func(f error) bool { return errors.Is(err, f) })
+}
+
+var fencing = []error{kerr.ProducerFenced, kerr.InvalidProducerEpoch, kerr.InvalidTxnState, kerr.TransactionAbortable,
+	kerr.InvalidProducerIDMapping, kerr.UnknownProducerID, kerr.OutOfOrderSequenceNumber}
 
 // Final says that a broker has refused something and will refuse it again.
 func Final(err error) bool {

@@ -107,7 +107,7 @@ func (r *reader) take(all []queue.Message, id int32, records []*kgo.Record) []qu
 		return all
 	}
 	p := r.places[id]
-	source := RecordsOf(r.topic, id, len(records))
+	source := RecordsOf(r.topic, id, make([]*kgo.Record, 0, len(records)))
 	for _, rec := range records {
 		if rec.Offset >= p.stable {
 			break

@@ -21,9 +21,9 @@ type Records struct {
 
 var _ engine.MetaSource = (*Records)(nil)
 
-// RecordsOf has room for n records of a partition.
-func RecordsOf(topic string, partition int32, n int) *Records {
-	return &Records{All: make([]*kgo.Record, 0, n), topic: topic, partition: int(partition)}
+// RecordsOf are records of a partition; it keeps the slice.
+func RecordsOf(topic string, partition int32, all []*kgo.Record) *Records {
+	return &Records{All: all, topic: topic, partition: int(partition)}
 }
 
 // reserved are the names that no header can have as metadata, so that no sender can pose as the broker.

@@ -26,7 +26,7 @@ type Session struct {
 	known  map[string]bool // see Known
 	within context.Context // of the transaction that is open; nil: none is
 	cancel context.CancelFunc
-	doomed func() // see Doom
+	doomed func(why error) // see Doom
 }
 
 type sessionKey string
@@ -44,7 +44,8 @@ func (s *Session) Offer(opts ...kgo.Opt) {
 }
 
 // Open makes the client. doomed is called when the transaction that is open can't be committed any more.
-func (s *Session) Open(c *Connect, log *slog.Logger, name string, doomed func(), opts ...kgo.Opt) (*Client, error) {
+func (s *Session) Open(c *Connect, log *slog.Logger, name string, doomed func(why error), opts ...kgo.Opt) (*Client,
+	error) {
 	s.offered.Lock()
 	opts = append(opts, s.offers...)
 	s.offered.Unlock()
@@ -117,11 +118,11 @@ func (s *Session) Known() map[string]bool {
 }
 
 // Doom has the transaction that is open aborted: it is not known what is in it.
-func (s *Session) Doom() {
+func (s *Session) Doom(why error) {
 	s.mu.RLock()
 	doomed := s.doomed
 	s.mu.RUnlock()
 	if doomed != nil {
-		doomed()
+		doomed(why)
 	}
 }
