@@ -100,14 +100,15 @@ var inside = map[string]string{
 	"internal/httpx": "" +
 		"inputs/http inputs/http_server internal/aws internal/azure internal/google internal/objects/azure " +
 		"internal/objects/gcs internal/registry internal/tables outputs/http outputs/reply processors/http",
-	"internal/inner":      "internal/pool processors/branch processors/parallel processors/pool processors/while",
-	"internal/jsonschema": "processors/decode processors/encode processors/validate",
-	"internal/linked":     "batchers/batch batchers/window",
-	"internal/logsum":     "cmd/flowd/cli inputs/http_server processors/exec processors/log",
-	"internal/metrics":    "cmd/flowd/cli processors/metric",
-	"internal/mqtt":       "inputs/mqtt outputs/mqtt",
-	"internal/nats":       "internal/pool/wire internal/queue/nats",
-	"internal/nats/embed": "internal/pool/hub internal/queue/nats",
+	"internal/inner":            "internal/pool processors/branch processors/parallel processors/pool processors/while",
+	"internal/jsonschema":       "processors/decode processors/encode processors/validate",
+	"internal/linked":           "batchers/batch batchers/window",
+	"internal/logsum":           "cmd/flowd/cli inputs/http_server processors/exec processors/log",
+	"internal/metrics":          "cmd/flowd/cli processors/metric",
+	"internal/migrate/bloblang": "test/migrate",
+	"internal/mqtt":             "inputs/mqtt outputs/mqtt",
+	"internal/nats":             "internal/pool/wire internal/queue/nats",
+	"internal/nats/embed":       "internal/pool/hub internal/queue/nats",
 	"internal/objects": "" +
 		"inputs/azure_blob inputs/gcs inputs/s3 internal/objects/azure internal/objects/gcs internal/objects/s3 " +
 		"outputs/azure_blob outputs/gcs outputs/s3",
@@ -175,7 +176,7 @@ var inside = map[string]string{
 const forTests = plugins + " engine/enginetest engine/runtime internal/aws internal/caches internal/testing/*"
 
 // yamlReaders are the only packages that import a YAML library: to read it, or to make it.
-const yamlReaders = "config/yamltext internal/codec internal/migrate/bloblang"
+const yamlReaders = "config/yamltext internal/codec internal/migrate/bloblang test/migrate"
 
 func TestImportsFollowTheDiagram(t *testing.T) {
 	used := map[[2]string]bool{} // a row of house and a pattern in it, or an internal package and who imports it
