@@ -20,7 +20,7 @@ func TestQueriesBecomeExpressions(t *testing.T) {
 		{"a sum in a product", `(a + 1) * -b`, `(a + 1) * -b`},
 		{"a difference in a difference", `a - (b - c)`, `a - (b - c)`},
 		{"metadata", `@kind == "a" && meta("b c") != null`, `meta("kind") == "a" and meta("b c") != nil`},
-		{"an error", `errored() || error() == "x"`, `error() != nil or error().message == "x"`},
+		{"the error of a message", `errored() || error() == "x"`, `error() != nil or error().message == "x"`},
 		{"the type", `this.a.type() == "number" || this.b.type() != "object"`,
 			`type(a) in ["int", "float"] or type(b) != "map"`},
 		{"a mapping of several statements", "let x = this.a * 2\nroot.a = $x\nroot.b.c = $x",
@@ -37,6 +37,9 @@ func TestQueriesBecomeExpressions(t *testing.T) {
 		{"parts of an entry in another loop", `this.o.map_each(e -> this.l.map_each(x -> e.key + x))`,
 			`map_values(o, {let key = #key; map(this.l, key + #)})`},
 		{"a named argument", `this.a.replace_all(new: "x", old: "y")`, `replace(a, "y", "x")`},
+		{"an error", `this.a.parse_json().catch(err -> {"why": err, "in": this.a})`,
+			`try(from_json(a), {why: "failed", "in": a})`},
+		{"a field of an error", `this.a.number().catch(this.b)`, `try(float(a), nil)`},
 		{"chains over lines", "this.a.\n  uppercase().\n  trim()", `trim(upper(a))`},
 	}
 	for _, tt := range tests {

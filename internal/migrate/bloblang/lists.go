@@ -458,15 +458,7 @@ func catch(a *asked) expression {
 		return function("try", number, limited.ranged(function("int", number, limited.of())), a.expr(n, inner))
 	}
 	x := a.parsed(a.n.of, a.e)
-	var y expression
-	if f, ok := n.(*field); ok && a.meaningOf(f.of, inner) != nil && a.meaningOf(f.of, inner).what == theError {
-		a.differs(n,
-			"In catch(), `this` is the error, so that its fields are null; what is meant is probably the message's %s.",
-			path([]string{f.name}))
-		y = nilExpression()
-	} else {
-		y = a.expr(n, inner)
-	}
+	y := a.expr(n, inner)
 	if c, ok := a.n.of.(*call); ok && c.name == "index" {
 		return coalesce(x, y)
 	}

@@ -155,7 +155,8 @@ var seeds = []string{
 	"root.x = this.doc.parse_csv().string()", "root = content().compress(\"gzip\").encode(\"base64\")",
 	"root = this[1:][0]",
 	"root = this.sort(x -> x.left < x.right)", "root = range(0, this.a, 2)", "import \"a\"\nfrom \"b\"", "root = root",
-	"root.a = this.x.apply(\"m\")\nmap m {\n root = match {\n this.type() == \"object\" => this.map_each(i -> i.value.apply(\"m\"))\n" +
+	"root.a = this.x.apply(\"m\")\nmap m {\n root = match {\n" +
+		" this.type() == \"object\" => this.map_each(i -> i.value.apply(\"m\"))\n" +
 		" this.type() == \"array\" => this.map_each(e -> e.apply(\"m\"))\n" +
 		" _ => this }\n}",
 }

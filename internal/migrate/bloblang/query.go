@@ -336,8 +336,8 @@ func (t *translator) mean(m *meaning, n node) expression {
 		t.reads.roots = append(t.reads.roots, nil)
 		return expression{text: "this", bind: bindWhole, safe: true, path: true}
 	case theError:
-		return t.untranslated(n,
-			"An error can't be read where it is caught; write try(value, otherwise), or give the step an on_error.")
+		t.differs(n, "An error can't be read where it is caught, so that a fixed text stands for it.")
+		return literalText("failed")
 	case anElement:
 		if m.parts != nil {
 			var fields []string
@@ -480,9 +480,9 @@ func (t *translator) fieldOf(m *meaning, names []string, n node) expression {
 		t.reads.roots = append(t.reads.roots, names)
 		return t.documentField(names)
 	case theError:
-		return t.untranslated(n,
-			"In catch(), `this` is the error, so that its fields are null; what is meant is probably the message's %s.",
+		t.differs(n, "In catch(), `this` is the error, whose fields are null; what is meant is probably the message's %s.",
 			path(names))
+		return nilExpression()
 	case anElement:
 		if m.parts != nil {
 			what, ok := m.parts[names[0]]
