@@ -93,7 +93,8 @@ var equivalences = []struct {
 			"root.c = this.o.map_each_key(k -> k + \"_\")\nroot.d = this.o.without(\"x\")\n" +
 			"root.e = this.o.key_values().sort_by(i -> i.key)", false,
 		[]string{`{"o":{"x":1,"y":2}}`},
-		[]string{`{"a":{"x":2,"y":3},"b":{"y":2},"c":{"x_":1,"y_":2},"d":{"y":2},"e":[{"key":"x","value":1},{"key":"y","value":2}]}`}},
+		[]string{`{"a":{"x":2,"y":3},"b":{"y":2},"c":{"x_":1,"y_":2},"d":{"y":2},` +
+			`"e":[{"key":"x","value":1},{"key":"y","value":2}]}`}},
 	{"members that may be absent",
 		`root = {"a": if this.a { 1 }, "b": deleted(), "c": [1, if this.a { 2 }, deleted(), 3]}`, false,
 		[]string{`{"a":true}`, `{"a":false}`}, []string{`{"a":1,"c":[1,2,3]}`, `{"c":[1,3]}`}},
@@ -101,7 +102,8 @@ var equivalences = []struct {
 		"map m {\n let d = this.a * 2\n root.x = $d\n root.y = $d + 1\n" +
 			"}\nroot.one = this.apply(\"m\")\nroot.all = this.l.map_each(i -> i.apply(\"m\"))", false,
 		[]string{`{"a":1,"l":[{"a":2}]}`}, []string{`{"one":{"x":2,"y":3},"all":[{"x":4,"y":5}]}`}},
-	{"names that are the same in several places", "map inner {\n  let v = this.q + 1\n  root.x = $v * this.q\n  root.y = $v\n}\n" +
+	{"names that are the same in several places", "map inner {\n  let v = this.q + 1\n" +
+		"  root.x = $v * this.q\n  root.y = $v\n}\n" +
 		"map outer {\n  let v = this.a * 2\n  root.one = {\"q\": $v}.apply(\"inner\")\n  root.two = $v\n}\n" +
 		"root.r = this.apply(\"outer\")\n" +
 		"root.s = this.o.map_each(key -> this.o.map_each(k -> this.l.map_each(x -> k.key + key.key + x)))", false,

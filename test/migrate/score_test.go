@@ -9,8 +9,10 @@ import (
 
 // A checkout of a peer, as far as the score reads it.
 var checkout = map[string]string{
-	"docs/methods.md": "# Methods\n\n```coffee\nroot.a = this.a.uppercase()\n\n# In:  {\"a\":\"x\"}\n# Out: {\"a\":\"X\"}\n\n" +
-		"# In:  {\"a\":\"y\"}\n# Out: {\"a\":\"wrong\"}\n```\n\n```coffee\nroot.b = this.a.nonsense()\n\n# In:  {}\n# Out: {}\n```\n\n" +
+	"docs/methods.md": "# Methods\n\n```coffee\nroot.a = this.a.uppercase()\n\n# In:  {\"a\":\"x\"}\n" +
+		"# Out: {\"a\":\"X\"}\n\n" +
+		"# In:  {\"a\":\"y\"}\n# Out: {\"a\":\"wrong\"}\n```\n\n" +
+		"```coffee\nroot.b = this.a.nonsense()\n\n# In:  {}\n# Out: {}\n```\n\n" +
 		"```yaml\na: 1\n```\n\n```coffee\nroot = if this.a == 1 { throw(\"one\") } else { deleted() }\n\n" +
 		"# In:  {\"a\":1}\n# Out: Error(\"failed: one\")\n\n# In:  {\"a\":2}\n# Out: <Message deleted>\n```\n\n" +
 		"```coffee\nroot = content().uppercase()\n\n# In:  a b\n# Out: A B\n```\n",
