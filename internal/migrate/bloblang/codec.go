@@ -57,6 +57,10 @@ func (p *planner) codec(n node, field bool) (codec, bool) {
 		}
 	}
 	if format := encodeSteps[c.name]; format != "" && (format != "msgpack" || !field) {
+		a := &asked{translator: p.translator, n: c, e: p.env, params: []string{"indent", "no_indent"}}
+		if format == "xml" && !a.truth(1, false) {
+			p.differs(c, "The XML is on one line.")
+		}
 		return codec{step: "encode", format: format, inner: c.of}, true
 	}
 	if (c.name == "compress" || c.name == "decompress") && !field && len(c.args) == 1 {

@@ -418,9 +418,7 @@ func slice(a *asked) expression {
 }
 
 func slug(a *asked) expression {
-	if a.has(0) {
-		a.differs(a.n, "slug() knows no languages: & and the like are left out rather than translated.")
-	}
+	a.differs(a.n, "slug() leaves & and the like out, and knows no languages to name them in.")
 	return function("slug", text, a.of())
 }
 
