@@ -3,6 +3,8 @@
 //
 //	go run ./test/migrate bloblang --peer DIR    documented examples of Bloblang that give the same result
 //	go run ./test/migrate differential           mappings that are made up, run by a benthos on PATH and by flowd
+//	go run ./test/migrate configs --peer DIR     configurations that are translated whole
+//	go run ./test/migrate tests --peer DIR       embedded tests that pass after translation
 //
 // It prints how many are the same and lists every other one with its reason. Each score is a file of this package.
 package main
@@ -19,6 +21,8 @@ import (
 var scores = map[string]func(args []string, stdout io.Writer) error{
 	"bloblang":     bloblangScore,
 	"differential": differential,
+	"configs":      ofPeer(configs),
+	"tests":        ofPeer(tests),
 }
 
 func main() {
