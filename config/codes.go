@@ -44,6 +44,7 @@ func init() {
 		"unused-limit":         "Nothing uses a rate limit.",
 		"unused-parameter":     "No step of a list uses one of its parameters.",
 		"unused-steps":         "No pipeline uses a named list of steps.",
+		untranslated:           "flowd migrate found no counterpart of what stands in the comment above.",
 	} {
 		schema.AddCode(name, doc)
 	}

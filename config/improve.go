@@ -14,16 +14,22 @@ import (
 // or at YAML: words of other systems, a space that is missing, a comment that
 // swallowed a value.
 func (l *loader) improve() {
-	at := places{keys: map[schema.Pos]*schema.Node{}, values: map[schema.Pos]*schema.Node{},
-		empty: map[schema.Pos]*schema.Node{}}
+	at := places{of: map[*schema.Node]*schema.Node{}, keys: map[schema.Pos]*schema.Node{},
+		values: map[schema.Pos]*schema.Node{},
+		empty:  map[schema.Pos]*schema.Node{}}
 	for _, f := range slices.Concat(l.files, l.parts) {
 		at.collect(f.root)
 	}
-	typed := map[string]bool{} // places of components whose type is a word of another system
+	left := map[schema.Pos]bool{} // keys in the place of what flowd migrate could not translate
+	typed := map[string]bool{}    // places of components whose type is a word of another system
 	for i := range l.problems {
 		p := &l.problems[i]
 		key, value := at.keys[p.Pos], at.values[p.Pos]
 		switch {
+		case key != nil && key.Text == untranslated && (p.Code == schema.UnknownField || p.Code == schema.UnknownType):
+			p.Code, p.Message, p.Remedy = untranslated, "not translated: "+at.reason(key),
+				"write it in flowd's words, then remove this key"
+			left[p.Pos] = true
 		case key != nil && (p.Code == schema.UnknownField || p.Code == schema.UnknownType):
 			if empty := at.empty[p.Pos]; empty != nil {
 				p.Remedy = fmt.Sprintf("if it belongs to `%s`, which is empty, indent it further", empty.Text)
@@ -31,6 +37,9 @@ func (l *loader) improve() {
 			if peerWord(p, key.Text) {
 				typed[p.Pos.File+p.Path] = true
 			}
+		case strings.Contains(p.Message, "there is no function "+untranslated+"()"):
+			p.Code, p.Message, p.Remedy = untranslated, "not translated: a part of this expression",
+				"the comment above says why; write it in flowd's words"
 		case value != nil && p.Code == schema.WrongKind:
 			wrongKind(p, value)
 		case p.Code == schema.Required:
@@ -44,15 +53,35 @@ func (l *loader) improve() {
 		}
 	}
 	l.problems = slices.DeleteFunc(l.problems, func(p schema.Problem) bool {
-		return p.Code == schema.MissingType && typed[p.Pos.File+p.Path]
+		return p.Code == schema.MissingType && typed[p.Pos.File+p.Path] || left[p.Pos] && p.Code != untranslated
 	})
 }
+
+// untranslated is the key that flowd migrate writes in the place of what it can't translate, and the code of the
+// problem.
+const untranslated = "untranslated"
 
 // places are the nodes by position. A mapping is where its first key is; of values in one
 // place, the outermost counts.
 type places struct {
+	of           map[*schema.Node]*schema.Node // values by key
 	keys, values map[schema.Pos]*schema.Node
 	empty        map[schema.Pos]*schema.Node // by key, the one before it, when that has no value
+}
+
+// reason is what a key `untranslated` says: one text, or several.
+func (at places) reason(key *schema.Node) string {
+	value := at.of[key]
+	if value == nil {
+		return ""
+	}
+	var all []string
+	for _, item := range append([]*schema.Node{value}, value.Items...) {
+		if item.Text != "" {
+			all = append(all, item.Text)
+		}
+	}
+	return strings.Join(all, "; ")
 }
 
 func (at places) collect(n *schema.Node) {
@@ -61,6 +90,9 @@ func (at places) collect(n *schema.Node) {
 	}
 	for i, k := range n.Keys {
 		at.keys[k.Pos] = k
+		if k.Text == untranslated {
+			at.of[k] = n.Items[i]
+		}
 		if i > 0 && n.Items[i-1].Kind == schema.NullNode {
 			at.empty[k.Pos] = n.Keys[i-1]
 		}

@@ -17,6 +17,7 @@ type Test struct {
 	Until     time.Duration         `yaml:"until" check:"min=0s" doc:"When the inputs end, counted from the start; by default after the last message. With a later time, batches leave at their timeout."`
 	Seed      int64                 `yaml:"seed" default:"1" doc:"Random numbers and IDs are those of this seed, the same on each run."`
 	TakesBack string                `yaml:"takes_back" check:"oneof=one|position|nothing" default:"one" doc:"What the inputs take back when a message fails: one message, a position or nothing. It decides the default of on_failure.then."`
+	Env       schema.Map[string]    `yaml:"env" doc:"Environment variables of this test, for placeholders and env(), in addition to those that flowd test has."`
 	Mocks     schema.Map[Mock]      `yaml:"mocks" doc:"Answers by name of a step (or type, if it has no name): the step is not built, and the answer replaces its work."`
 	Tables    schema.Map[JSON]      `yaml:"tables" doc:"Rows of tables by the name of the table, in place of its file or URL: a list of objects with the fields of its key, or an object by key (or IP address)."`
 	Fail      schema.Map[Fault]     `yaml:"fail" doc:"Failures by name of an output or step."`
@@ -36,7 +37,7 @@ func (*Test) Words() map[string]string {
 		"output_batches": "write `expect: {OUTPUT: {batches: …}}`", "outputs": "write `expect`",
 		"output": "write `expect`", "then": "write `expect`",
 		"mock": "write `mocks`", "faults": "write `fail`", "inject": "write `fail`", "label": "write `name`",
-		"environment": "set variables where flowd test runs, or give ${NAME:-default}",
+		"environment": "write `env`",
 	}
 }
 

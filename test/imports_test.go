@@ -101,14 +101,16 @@ var inside = map[string]string{
 		"inputs/http inputs/http_server internal/aws internal/azure internal/google internal/objects/azure " +
 		"internal/objects/gcs internal/registry internal/sqldb internal/tables outputs/http outputs/reply " +
 		"processors/http",
-	"internal/inner":      "internal/pool processors/branch processors/parallel processors/pool processors/while",
-	"internal/jsonschema": "processors/decode processors/encode processors/validate",
-	"internal/linked":     "batchers/batch batchers/window",
-	"internal/logsum":     "cmd/flowd/cli inputs/http_server processors/exec processors/log",
-	"internal/metrics":    "cmd/flowd/cli processors/metric",
-	"internal/mqtt":       "inputs/mqtt outputs/mqtt",
-	"internal/nats":       "internal/pool/wire internal/queue/nats",
-	"internal/nats/embed": "internal/pool/hub internal/queue/nats",
+	"internal/inner":            "internal/pool processors/branch processors/parallel processors/pool processors/while",
+	"internal/jsonschema":       "processors/decode processors/encode processors/validate",
+	"internal/linked":           "batchers/batch batchers/window",
+	"internal/logsum":           "cmd/flowd/cli inputs/http_server processors/exec processors/log",
+	"internal/metrics":          "cmd/flowd/cli processors/metric",
+	"internal/migrate":          "cmd/flowd/cli test/migrate",
+	"internal/migrate/bloblang": "internal/migrate test/migrate",
+	"internal/mqtt":             "inputs/mqtt outputs/mqtt",
+	"internal/nats":             "internal/pool/wire internal/queue/nats",
+	"internal/nats/embed":       "internal/pool/hub internal/queue/nats",
 	"internal/objects": "" +
 		"inputs/azure_blob inputs/gcs inputs/s3 internal/objects/azure internal/objects/gcs internal/objects/s3 " +
 		"outputs/azure_blob outputs/gcs outputs/s3",
@@ -177,8 +179,8 @@ var inside = map[string]string{
 // to work with.
 const forTests = plugins + " engine/enginetest engine/runtime internal/aws internal/caches internal/testing/*"
 
-// yamlReaders are the only packages that import a YAML library.
-const yamlReaders = "config/yamltext internal/codec"
+// yamlReaders are the only packages that import a YAML library. Those of migrate read and write what other systems have.
+const yamlReaders = "config/yamltext internal/codec internal/migrate internal/migrate/bloblang test/migrate"
 
 func TestImportsFollowTheDiagram(t *testing.T) {
 	used := map[[2]string]bool{} // a row of house and a pattern in it, or an internal package and who imports it

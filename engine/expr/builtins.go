@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"maps"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -108,7 +109,7 @@ var values = builtins{
 			}
 		}},
 	{"type(any) text",
-		"Name of the value's type: nil, bool, int, float, string, bytes, array, map.",
+		"Name of the value's type: nil, bool, int, float, string, bytes, array, map, time, duration, zone.",
 		`type([1]) → "array"`,
 		func(f *frame, s *site, args []any) any {
 			switch kindOf(args[0]) {
@@ -116,6 +117,12 @@ var values = builtins{
 				return "int"
 			case kBytes:
 				return "bytes"
+			case kTime:
+				return "time"
+			case kDuration:
+				return "duration"
+			case kZone:
+				return "zone"
 			}
 			return builtin.Type(args[0])
 		}},
@@ -141,8 +148,8 @@ var values = builtins{
 		`round(2.5) → 3`,
 		whole(math.Round)},
 	{"int(number|big|text) int|big",
-		"The number without its fraction, or the integer that a text gives.",
-		`int("42") → 42`,
+		"The number without its fraction, or the integer that a text gives, in decimal or behind 0x, 0o or 0b.",
+		"int(\"42\") → 42\nint(\"0x2a\") → 42",
 		toInt},
 	{"float(number|big|text) float",
 		"The number with a fraction, rounded if need be, or the number that a text gives.",
@@ -255,6 +262,9 @@ func whole(round func(float64) float64) func(f *frame, s *site, args []any) any 
 	}
 }
 
+// based matches an integer that says its base.
+var based = regexp.MustCompile(`^[+-]?0[xXoObB][0-9a-fA-F]+$`)
+
 func toInt(_ *frame, s *site, args []any) any {
 	switch v := args[0].(type) {
 	case float64:
@@ -268,6 +278,11 @@ func toInt(_ *frame, s *site, args []any) any {
 		}
 		if integer(v) {
 			return bigNumber(v)
+		}
+		if based.MatchString(v) {
+			if i, err := strconv.ParseInt(v, 0, 0); err == nil {
+				return int(i)
+			}
 		}
 		fail(s.offset, "int(): %s is not a whole number", s.left(v))
 	}

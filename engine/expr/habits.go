@@ -250,6 +250,7 @@ var foreign = sync.OnceValue(func() map[string]string {
 		"unhex":                "write from_hex(x)",
 		"unidecode":            "write unaccent(text)",
 		"unique":               "write uniq(list)",
+		"untranslated":         "write here what the mapping did; the comment of the step says why it stayed",
 		"upcase":               "write upper(x)",
 		"uppercase":            "write upper(x)",
 		"upperfirst":           "write capitalize(text)",

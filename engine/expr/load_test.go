@@ -40,6 +40,8 @@ func TestCompileFails(t *testing.T) {
 			`unexpected startsWith (startsWith goes between its operands: a startsWith b)`, `startsWith`},
 		{"an operator, nearly, as a function", `startWith(a, "b")`,
 			`there is no function startWith() (did you mean a startsWith b?)`, `startWith`},
+		{"what a migration has left", `untranslated("this.a.b()")`, "there is no function untranslated() " +
+			"(write here what the mapping did; the comment of the step says why it stayed)", `untranslated`},
 		{"a function of another language", `to_lower(a)`, `there is no function to_lower() (write lower(x))`,
 			`to_lower`},
 		{"an unknown function of a predicate", `countBy(list, .qty)`,

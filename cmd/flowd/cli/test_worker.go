@@ -34,6 +34,10 @@ func runWorker(ctx context.Context, t *testRun, o testOptions) pipetest.Result {
 	var out bytes.Buffer
 	var said head
 	cmd.Stdout, cmd.Stderr, cmd.WaitDelay = &out, &said, time.Second
+	cmd.Env = os.Environ()
+	for name, value := range t.test.Env.All() {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
 	err = cmd.Run()
 
 	var res pipetest.Result

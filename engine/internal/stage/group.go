@@ -221,6 +221,9 @@ func (g *group) shut(why engine.Trigger) {
 // queue hands a batch to the workers; g.mu is held.
 func (g *group) queue(b *engine.Batch, why engine.Trigger) {
 	slab(b).Trigger, slab(b).Size = why, len(slab(b).Msgs)
+	for i := range slab(b).Msgs {
+		msg(&slab(b).Msgs[i]).Index = int32(i)
+	}
 	g.r.grouped.Add(int64(-slab(b).Size))
 	var keys []string
 	if g.keys != nil {

@@ -5,6 +5,8 @@ package memory
 import (
 	"cmp"
 	"context"
+	"encoding/json"
+	"fmt"
 	"sync"
 	"time"
 
@@ -18,6 +20,8 @@ type Config struct {
 	MaxKeys  int           `yaml:"max_keys" check:"min=1" default:"100000" doc:"Number of keys that are kept; the least recently used are forgotten first."`
 	MaxBytes schema.Size   `yaml:"max_bytes" check:"min=1" default:"64MiB" doc:"Memory that keys and values may take together; a larger value is refused."`
 	TTL      time.Duration `yaml:"ttl" check:"min=1ms" doc:"How long a value is kept when its write gives no time; no limit by default."`
+
+	Values schema.Map[string] `yaml:"values" doc:"What it holds at the start, by key, as JSON; text that is not JSON is a text. These values are kept for ttl, too."`
 }
 
 // Words are those that users of other systems type.
@@ -34,6 +38,7 @@ name the cache share it.
     resources:
       caches:
         users: {memory: {max_keys: 10000, ttl: 5m}}
+        plans: {memory: {values: {free: '{"limit": 10}', pro: '{"limit": 1000}'}}}
 `
 
 func init() {
@@ -46,7 +51,21 @@ func New(c Config) (engine.Cache, error) {
 	m := &memory{max: int(c.MaxBytes), ttl: c.TTL}
 	lru, err := simplelru.NewLRU(c.MaxKeys, func(key string, e entry) { m.bytes -= size(key, e.value) })
 	m.lru = lru
-	return m, err
+	if err != nil {
+		return nil, err
+	}
+	for key, text := range c.Values.All() {
+		value := []byte(text)
+		if !json.Valid(value) {
+			if value, err = json.Marshal(text); err != nil {
+				return nil, fmt.Errorf("value of %q: %w", key, err)
+			}
+		}
+		if err := m.set(key, value, 0, time.Now()); err != nil {
+			return nil, fmt.Errorf("value of %q: %w", key, err)
+		}
+	}
+	return m, nil
 }
 
 type memory struct {

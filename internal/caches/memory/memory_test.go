@@ -29,6 +29,21 @@ func TestWhatWasNotUsedForLongestIsForgotten(t *testing.T) {
 	}
 }
 
+func TestItBeginsWithItsValues(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := cachetest.New(t, `{"memory": {"ttl": "1m", "values": {"a": "{\"n\": 1}", "b": "no JSON"}}}`)
+		for key, want := range map[string]string{"a": `{"n": 1}`, "b": `"no JSON"`, "c": "none"} {
+			if got := cachetest.Get(t, c, key); got != want {
+				t.Errorf("%s is %s, want %s", key, got, want)
+			}
+		}
+		time.Sleep(time.Minute)
+		if got := cachetest.Get(t, c, "a"); got != "none" {
+			t.Errorf("a is still there after its ttl: %s", got)
+		}
+	})
+}
+
 func TestBytesAreBounded(t *testing.T) {
 	c := cachetest.New(t, `{"memory": {"max_bytes": "100"}}`)
 	for range 3 { // replacing a value does not count it twice

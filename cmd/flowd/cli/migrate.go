@@ -1,0 +1,274 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/flowd-io/flowd/internal/migrate"
+	"github.com/spf13/cobra"
+)
+
+func newMigrate() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "migrate COMMAND",
+		Short: "Translate configurations of other systems into pipeline files",
+		Example: `  flowd migrate benthos orders.yaml > flowd.yaml    Benthos, Bento and Redpanda Connect
+  flowd docs migrate                                what differs, and tables for Vector and Logstash`,
+		Args: cobra.ArbitraryArgs,
+		RunE: needsCommand,
+	}
+	cmd.AddCommand(newMigrateBenthos())
+	return cmd
+}
+
+// migrateOptions are the flags of `flowd migrate benthos`.
+type migrateOptions struct {
+	file, dir string // where to write; "": standard output
+	resources []string
+	force     bool
+	json      bool
+}
+
+func newMigrateBenthos() *cobra.Command {
+	var o migrateOptions
+	cmd := &cobra.Command{
+		Use:   "benthos FILE...",
+		Short: "Translate configurations of Benthos, Bento and Redpanda Connect",
+		Long: `Benthos translates configurations with their mappings and their tests. Comments stay
+where they stood. What has no counterpart stands as a comment above a key untranslated,
+which flowd lint refuses; what behaves otherwise than before has a comment that says how.
+A summary on stderr lists both.
+
+One FILE is written to standard output, or with -o to a file. Several, or a directory
+such as that of streams mode, need --out, and so do tests of something other than the
+whole pipeline: they become pipeline files of their own. No file is replaced without --force.
+
+Exit codes: 0 all was translated; 1 something was not; 2 usage, or a file that can't be
+read.`,
+		Example: `  flowd migrate benthos orders.yaml > flowd.yaml
+  flowd migrate benthos streams/ --out pipelines
+  flowd lint pipelines && flowd test pipelines`,
+		Args:              cobra.MinimumNArgs(1),
+		ValidArgsFunction: completeFiles,
+		RunE:              func(cmd *cobra.Command, args []string) error { return migrateBenthos(cmd, args, o) },
+	}
+	f := cmd.Flags()
+	f.StringVarP(&o.file, "output", "o", "", "write the translation of one file to `FILE`")
+	f.StringVar(&o.dir, "out", "", "write all translations into the directory `DIR`")
+	f.StringArrayVarP(&o.resources, "resources", "r", nil, "read the resources of another `FILE`, too; may repeat")
+	f.BoolVar(&o.force, "force", false, "replace files that exist")
+	addJSON(cmd, &o.json)
+	return cmd
+}
+
+// migrated is one file and what was made of it.
+type migrated struct {
+	*migrate.Result
+	Written   []string `json:"written"`
+	Unwritten []string `json:"unwritten,omitempty"` // they need --out
+}
+
+func migrateBenthos(cmd *cobra.Command, args []string, o migrateOptions) error {
+	files, several, err := configurations(args)
+	switch {
+	case err != nil:
+		return usage(err.Error())
+	case o.file != "" && o.dir != "":
+		return usage("-o and --out exclude each other")
+	case several && o.dir == "":
+		return usage("several files need --out DIR")
+	case o.json && o.file == "" && o.dir == "":
+		return usage("--json needs -o FILE or --out DIR: standard output has room for one of both")
+	}
+	for i, name := range o.resources { // relative to where flowd runs, as arguments are
+		if o.resources[i], err = filepath.Abs(name); err != nil {
+			return usage(err.Error())
+		}
+	}
+	var all []*migrated
+	unread := false
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return usage(err.Error())
+		}
+		result, err := migrate.Benthos(file, data, migrate.Options{Read: beside(file), List: listBeside(file),
+			Resources: o.resources})
+		if err != nil {
+			fmt.Fprintf(cmd.ErrOrStderr(), "%v\n", err) // the others are translated
+			unread = true
+			continue
+		}
+		all = append(all, &migrated{Result: result, Written: []string{}})
+	}
+	if err := o.write(cmd.OutOrStdout(), all); err != nil {
+		return err
+	}
+	if o.json {
+		err = writeJSON(cmd.OutOrStdout(), map[string]any{"files": all})
+	} else {
+		err = tellMigrated(cmd.ErrOrStderr(), all)
+	}
+	if err != nil {
+		return err
+	}
+	switch {
+	case unread:
+		return exit(invalid)
+	case slices.ContainsFunc(all, func(m *migrated) bool { return !m.Whole() }):
+		return exit(failed)
+	}
+	return nil
+}
+
+// configurations are the files that arguments name; of a directory, those that end in .yaml or .yml.
+func configurations(args []string) (files []string, several bool, err error) {
+	for _, arg := range args {
+		info, err := os.Stat(arg)
+		if err != nil {
+			return nil, false, err
+		}
+		if !info.IsDir() {
+			files = append(files, arg)
+			continue
+		}
+		several = true
+		found := len(files)
+		err = filepath.WalkDir(arg, func(path string, e fs.DirEntry, err error) error {
+			if ext := filepath.Ext(path); err == nil && !e.IsDir() && (ext == ".yaml" || ext == ".yml") {
+				files = append(files, path)
+			}
+			return err
+		})
+		if err == nil && len(files) == found {
+			err = fmt.Errorf("%s has no file that ends in .yaml or .yml", arg)
+		}
+		if err != nil {
+			return nil, false, err
+		}
+	}
+	return files, several || len(files) > 1, nil
+}
+
+// beside reads files that a configuration names: relative to it or, as mappings may be, to where flowd runs.
+func beside(file string) func(string) ([]byte, error) {
+	return func(name string) ([]byte, error) {
+		if filepath.IsAbs(name) {
+			return os.ReadFile(name)
+		}
+		data, err := os.ReadFile(filepath.Join(filepath.Dir(file), name))
+		if errors.Is(err, fs.ErrNotExist) {
+			return os.ReadFile(name)
+		}
+		return data, err
+	}
+}
+
+// listBeside lists the files of a folder that a configuration names.
+func listBeside(file string) func(string) ([]string, error) {
+	return func(dir string) ([]string, error) {
+		var names []string
+		entries, err := os.ReadDir(filepath.Join(filepath.Dir(file), dir))
+		if err != nil {
+			entries, err = os.ReadDir(dir)
+		}
+		for _, e := range entries {
+			names = append(names, filepath.Join(dir, e.Name()))
+		}
+		return names, err
+	}
+}
+
+// write writes what was made. Nothing is written where a file would be replaced.
+func (o migrateOptions) write(stdout io.Writer, all []*migrated) error {
+	if o.dir == "" && o.file == "" {
+		for _, m := range all {
+			for i, out := range m.Outputs {
+				if i > 0 {
+					m.Unwritten = append(m.Unwritten, out.Name)
+					continue
+				}
+				m.Written = append(m.Written, "standard output")
+				if _, err := stdout.Write(out.Text); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	from := map[string]string{} // by the file that is written
+	texts := map[string][]byte{}
+	for _, m := range all {
+		for i, out := range m.Outputs {
+			name := filepath.Join(o.dir, out.Name)
+			if o.file != "" {
+				if i > 0 {
+					m.Unwritten = append(m.Unwritten, out.Name)
+					continue
+				}
+				name = o.file
+			}
+			if other := from[name]; other != "" {
+				return usage(fmt.Sprintf("%s and %s would both be written to %s: migrate them into directories of their own",
+					other, m.File, name))
+			}
+			if _, err := os.Lstat(name); err == nil && !o.force {
+				return usage(name + " exists already; --force replaces it")
+			}
+			from[name], texts[name] = m.File, out.Text
+			m.Written = append(m.Written, name)
+		}
+	}
+	for _, m := range all {
+		for _, name := range m.Written {
+			if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil { // #nosec G301 -- configurations are not secret
+				return err
+			}
+			if err := os.WriteFile(name, texts[name], 0o644); err != nil { // #nosec G306 -- nor are files
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// tellMigrated tells how much is done, and lists what is not.
+func tellMigrated(w io.Writer, all []*migrated) error {
+	var b strings.Builder
+	var parts, tests migrate.Done
+	lost, differ := 0, 0
+	for _, m := range all {
+		parts.Whole, parts.Of = parts.Whole+m.Components.Whole, parts.Of+m.Components.Of
+		tests.Whole, tests.Of = tests.Whole+m.Tests.Whole, tests.Of+m.Tests.Of
+		for _, n := range m.Notes {
+			what := "differs"
+			if n.Kind == migrate.Untranslated {
+				what = "not translated"
+				lost++
+			} else {
+				differ++
+			}
+			fmt.Fprintf(&b, "%s:%d:%d: %s: %s\n", n.File, n.Line, n.Col, what, n.Text)
+		}
+		if m.Part != "" {
+			fmt.Fprintf(&b, "%s: its tests are in the translation of %s\n", m.File, m.Part)
+		}
+		for _, name := range m.Unwritten {
+			fmt.Fprintf(&b, "%s: %s was not written: --out DIR writes it, too\n", m.File, name)
+		}
+	}
+	fmt.Fprintf(&b, "%s: %d of %d components", plural(len(all), "file"), parts.Whole, parts.Of)
+	if tests.Of > 0 {
+		fmt.Fprintf(&b, " and %d of %d tests", tests.Whole, tests.Of)
+	}
+	fmt.Fprintf(&b, " translated; %s not translated, %s\n", plural(lost, "place"),
+		plural(differ, "difference"))
+	_, err := io.WriteString(w, printable(b.String()))
+	return err
+}

@@ -1,0 +1,756 @@
+package bloblang
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// translator turns expressions into flowd's.
+type translator struct {
+	o               Options
+	src             *source
+	notes           []Note
+	maps            map[string]*namedMap
+	applying        []string // maps that are being written out, to find those that call themselves
+	depth           int      // predicates around
+	scoped          int      // let around, whose names must not hide fields
+	locals          []string // their names
+	steps           int      // nodes translated, which maps can multiply
+	depthOfBranches int
+
+	vars  map[string]*variableUse
+	reads reads
+	call  *call // the function or method that is being translated
+
+	edits      bool     // it is a mutation, in which metadata is read as it is by then
+	before     bool     // what `this` was before the document changed is under vars("before")
+	beforeRaw  bool     // and the payload is needed under vars("before_raw")
+	beforeMeta bool     // metadata is read under vars("before_meta")
+	document   *meaning // what json() reads, if that is not the message's own document
+}
+
+// reads are what an expression has read.
+type reads struct {
+	paths, roots [][]string
+	meta         []string // names; "" for all
+	newMeta      []string
+	vars         []string
+}
+
+// variableUse says how a variable is read.
+type variableUse struct {
+	inline *inlined
+	local  string // the name that a let of an expression gives it
+}
+
+// inlined is a value that stands where its variable is read.
+type inlined struct {
+	value node
+	env   *env
+}
+
+const maxNodes = 20000
+
+// env says what names mean.
+type env struct {
+	this  *meaning
+	names []binding
+	outer *env // whose `this` a lambda goes back to
+}
+
+type binding struct {
+	name string
+	is   *meaning
+}
+
+// meaning is what `this` or a name stands for.
+type meaning struct {
+	what  meant
+	text  string // of what is an expression
+	kind  kind
+	frame *frame // the predicate that # and the like belong to
+	parts map[string]string
+}
+
+type meant int
+
+const (
+	theDocument meant = iota // as it was before the mapping
+	theRoot                  // the document that is made
+	anElement                // # of a predicate, or parts of it by name
+	anExpression
+	theError // of a catch, which is a text
+)
+
+// frame is a predicate, and what of it inner ones need by a name.
+type frame struct {
+	depth    int
+	hint     string
+	captured []capture
+}
+
+type capture struct{ what, name string }
+
+func (e *env) with(this *meaning) *env { return &env{this: this, names: e.names, outer: e} }
+
+func (e *env) naming(name string, is *meaning) *env {
+	if name == "_" {
+		return e
+	}
+	return &env{this: e.this, names: append(slices.Clip(e.names), binding{name, is}), outer: e.outer}
+}
+
+func (e *env) lookup(name string) *meaning {
+	for _, n := range slices.Backward(e.names) {
+		if n.name == name {
+			return n.is
+		}
+	}
+	return nil
+}
+
+func (t *translator) note(at int, k Kind, format string, args ...any) {
+	line, column := t.src.position(at)
+	n := Note{Line: line, Column: column, Kind: k, Text: fmt.Sprintf(format, args...)}
+	if !slices.Contains(t.notes, n) {
+		t.notes = append(t.notes, n)
+	}
+}
+
+// untranslated stands for what has no counterpart: lint knows no such function.
+func (t *translator) untranslated(n node, format string, args ...any) expression {
+	t.note(n.pos(), Untranslated, format, args...)
+	return whole("untranslated("+quote(t.snippet(n))+")", unknown)
+}
+
+func (t *translator) differs(n node, format string, args ...any) {
+	t.note(n.pos(), Differs, format, args...)
+}
+
+// snippet is what is written at a node, with what it is called on, and up to the end of the line if its end is not
+// known.
+func (t *translator) snippet(n node) string {
+	from, to := n.pos(), len(t.src.text)
+	if c, ok := n.(*call); ok {
+		to = c.end
+	} else if i := strings.IndexByte(t.src.text[from:], '\n'); i >= 0 {
+		to = from + i
+	}
+	for {
+		switch m := n.(type) {
+		case *call:
+			if m.of == nil {
+				return shortened(t.src.text[m.pos():to])
+			}
+			n = m.of
+		case *field:
+			if m.of.pos() >= m.pos() {
+				return shortened(t.src.text[m.pos():to])
+			}
+			n = m.of
+		case *within:
+			n = m.of
+		default:
+			return shortened(t.src.text[min(n.pos(), from):to])
+		}
+	}
+}
+
+// expr translates a node whose value is needed.
+func (t *translator) expr(n node, e *env) expression {
+	if n == nil {
+		return t.untranslated(t.call, "%s() lacks an argument.", t.call.name)
+	}
+	if t.steps++; t.steps > maxNodes {
+		return t.untranslated(n, "The maps of this mapping make too long an expression of it; write it as steps.")
+	}
+	switch n := n.(type) {
+	case *literal:
+		return t.literal(n)
+	case *placeholder:
+		return expression{text: n.text, bind: bindWhole, safe: true}
+	case *list:
+		return t.list(n, e)
+	case *object:
+		return t.object(n, e)
+	case *this:
+		return t.mean(e.this, n)
+	case *root:
+		return t.mean(&meaning{what: theRoot}, n)
+	case *named:
+		if m := e.lookup(n.name); m != nil {
+			return t.mean(m, n)
+		}
+		return t.untranslated(n, "%q is not the name of a value here.", n.name)
+	case *variable:
+		return t.variable(n)
+	case *metaRef:
+		if t.document != nil {
+			return t.untranslated(n, "The metadata of another message can't be read.")
+		}
+		return t.newMeta(n.name, n.all)
+	case *field:
+		return t.field(n, e)
+	case *call:
+		if n.of == nil {
+			return t.function(n, e)
+		}
+		return t.method(n, e)
+	case *within:
+		return t.within(n.of, n.body, e)
+	case *lambda:
+		return t.untranslated(n, "A lambda can stand only where a method calls it.")
+	case *unary:
+		return t.unary(n, e)
+	case *binary:
+		return t.binary(n, e)
+	case *ifElse, *match:
+		if m, ok := n.(*match); ok && len(m.cases) > maxCases {
+			return t.untranslated(n, "A match with so many cases can't be one expression; a table of resources.tables may do.")
+		}
+		if i, ok := n.(*ifElse); ok && len(i.whens) > maxCases {
+			return t.untranslated(n, "An if with so many branches can't be one expression.")
+		}
+		tree := t.tree(n, e)
+		if tree.special() {
+			return t.untranslated(n, "This has no value in every case: nothing() and deleted() can't stand here.")
+		}
+		return tree.expression()
+	}
+	return t.untranslated(n, "This can't be translated.")
+}
+
+func (t *translator) literal(n *literal) expression {
+	switch v := n.value.(type) {
+	case nil:
+		return nilExpression()
+	case bool:
+		return expression{text: strconv.FormatBool(v), bind: bindWhole, kind: boolean, safe: true, lit: v, isLit: true,
+			not: strconv.FormatBool(!v), notAs: bindWhole}
+	case int64:
+		return literalInt(v)
+	case float64:
+		e := expression{text: strconv.FormatFloat(v, 'g', -1, 64), bind: bindWhole, kind: number, safe: true, lit: v,
+			isLit: true}
+		if !strings.ContainsAny(e.text, ".e") {
+			e.text += ".0"
+		}
+		if v < 0 {
+			e.bind = bindUnary
+		}
+		return e
+	case string:
+		return literalText(v)
+	}
+	return t.untranslated(n, "This literal can't be translated.")
+}
+
+func (t *translator) list(n *list, e *env) expression {
+	var parts, items []string // parts are lists
+	safe := true
+	flush := func() {
+		if items != nil {
+			parts = append(parts, "["+strings.Join(items, ", ")+"]")
+			items = nil
+		}
+	}
+	for _, item := range n.items {
+		tree := t.tree(item, e)
+		if tree.gone() {
+			continue
+		}
+		if !tree.special() {
+			x := tree.expression()
+			safe = safe && x.safe
+			items = append(items, x.arg())
+			continue
+		}
+		flush()
+		safe = false
+		there, value := tree.present()
+		parts = append(parts, there.in(bindOr)+" ? ["+value.arg()+"] : []")
+	}
+	flush()
+	switch {
+	case len(parts) == 0:
+		return expression{text: "[]", bind: bindWhole, kind: listKind, safe: true}
+	case len(parts) == 1 && parts[0][0] == '[':
+		return expression{text: parts[0], bind: bindWhole, kind: listKind, safe: safe}
+	case len(parts) == 1:
+		return expression{text: parts[0], bind: bindTernary, kind: listKind}
+	}
+	return whole("concat("+strings.Join(parts, ", ")+")", listKind)
+}
+
+func (t *translator) object(n *object, e *env) expression {
+	var fields, maybe []string
+	safe := true
+	for i, key := range n.keys {
+		name := ""
+		if l, ok := key.(*literal); ok {
+			name = objectKey(l.value.(string))
+		} else {
+			name = "(" + t.expr(key, e).text + ")"
+			safe = false
+		}
+		tree := t.tree(n.values[i], e)
+		if tree.gone() {
+			continue
+		}
+		if !tree.special() {
+			x := tree.expression()
+			safe = safe && x.safe
+			fields = append(fields, name+": "+x.arg())
+			continue
+		}
+		there, value := tree.present()
+		safe = false
+		maybe = append(maybe, there.in(bindOr)+" ? {"+name+": "+value.arg()+"} : {}")
+	}
+	all := "{" + strings.Join(fields, ", ") + "}"
+	for _, m := range maybe {
+		all = "merge(" + all + ", " + m + ")"
+	}
+	return expression{text: all, bind: bindWhole, kind: objectKind, safe: safe}
+}
+
+func objectKey(name string) string {
+	if plainName.MatchString(name) && !slices.Contains(reserved, name) {
+		return name
+	}
+	return doubleQuoted(name)
+}
+
+// mean writes what `this` or a name stands for.
+func (t *translator) mean(m *meaning, n node) expression {
+	switch m.what {
+	case theDocument:
+		t.reads.paths = append(t.reads.paths, nil)
+		if x, ok := t.origin(); ok {
+			return x
+		}
+		return expression{text: "this", bind: bindWhole, safe: true, path: true}
+	case theRoot:
+		t.reads.roots = append(t.reads.roots, nil)
+		return expression{text: "this", bind: bindWhole, safe: true, path: true}
+	case theError:
+		t.differs(n, "An error can't be read where it is caught, so that a fixed text stands for it.")
+		return literalText("failed")
+	case anElement:
+		if m.parts != nil {
+			var fields []string
+			for _, name := range []string{"key", "value", "tally", "left", "right"} {
+				if what := m.parts[name]; what != "" {
+					fields = append(fields, name+": "+t.capture(m.frame, what))
+				}
+			}
+			return whole("({"+strings.Join(fields, ", ")+"})", objectKind)
+		}
+		return expression{text: t.capture(m.frame, m.text), bind: bindWhole, kind: m.kind, safe: true}
+	}
+	return expression{text: m.text, bind: bindWhole, kind: m.kind, safe: true}
+}
+
+// origin is where `this` stands, if that is not the document that steps see.
+func (t *translator) origin() (expression, bool) {
+	x := expression{text: t.o.This, bind: bindWhole, safe: true, path: true}
+	switch {
+	case !t.before:
+		return x, t.o.This != ""
+	case t.o.This == "":
+		x.text = t.kept("")
+	default:
+		rest := strings.TrimPrefix(t.o.This, "this")
+		if rest == t.o.This || rest[0] != '.' && rest[0] != '[' {
+			rest = "." + t.o.This
+		}
+		x.text = t.kept("") + rest
+	}
+	return x, true
+}
+
+// capture writes a predicate's # in it, or by a name in a predicate inside.
+func (t *translator) capture(f *frame, what string) string {
+	if f.depth == t.depth {
+		return what
+	}
+	for _, c := range f.captured {
+		if c.what == what {
+			return c.name
+		}
+	}
+	name := f.hint
+	if what != "#" {
+		name = strings.Trim(what, "#")
+	}
+	name = t.local(name)
+	f.captured = append(f.captured, capture{what, name})
+	return name
+}
+
+// local is a name for a value of an expression, as near to what it should be as possible: it hides no other one.
+// Whoever takes it frees it where its scope ends.
+func (t *translator) local(name string) string {
+	if !plainName.MatchString(name) || slices.Contains(reserved, name) {
+		name = "it"
+	}
+	for slices.Contains(t.locals, name) {
+		name += "_"
+	}
+	t.locals = append(t.locals, name)
+	return name
+}
+
+func (t *translator) free(name string) {
+	t.locals = slices.DeleteFunc(t.locals, func(n string) bool { return n == name })
+}
+
+// keptName names the variable that keeps what the message was before a mapping, or a part of it.
+func (t *translator) keptName(part string) string {
+	name := "before" + part
+	for t.vars[name] != nil {
+		name += "_"
+	}
+	return name
+}
+
+func (t *translator) kept(part string) string { return "vars(" + quote(t.keptName(part)) + ")" }
+
+// field translates a chain of fields.
+func (t *translator) field(n *field, e *env) expression {
+	names := []string{n.name}
+	of := n.of
+	for {
+		f, ok := of.(*field)
+		if !ok {
+			break
+		}
+		names = append(names, f.name)
+		of = f.of
+	}
+	slices.Reverse(names)
+	if slices.Contains(names, "*") {
+		return t.untranslated(n, "A path with * has no counterpart; write map(list, .field).")
+	}
+	if c, ok := of.(*call); ok {
+		if x, ok := t.partOf(c, names, e); ok {
+			return x
+		}
+	}
+	if m := t.meaningOf(of, e); m != nil {
+		return t.fieldOf(m, names, of)
+	}
+	x := t.expr(of, e)
+	return fields(x, names)
+}
+
+// fields reads fields of a value.
+func fields(x expression, names []string) expression {
+	s := x.in(bindWhole)
+	for _, name := range names {
+		s += member(name)
+	}
+	return expression{text: s, bind: bindWhole, safe: x.safe, path: x.path}
+}
+
+// meaningOf is what a node that stands for something stands for.
+func (t *translator) meaningOf(n node, e *env) *meaning {
+	switch n := n.(type) {
+	case *this:
+		return e.this
+	case *root:
+		return &meaning{what: theRoot}
+	case *named:
+		return e.lookup(n.name)
+	}
+	return nil
+}
+
+func (t *translator) fieldOf(m *meaning, names []string, n node) expression {
+	switch m.what {
+	case theDocument:
+		t.reads.paths = append(t.reads.paths, names)
+		if x, ok := t.origin(); ok {
+			return fields(x, names)
+		}
+		return t.documentField(names)
+	case theRoot:
+		t.reads.roots = append(t.reads.roots, names)
+		return t.documentField(names)
+	case theError:
+		t.differs(n, "In catch(), `this` is the error, whose fields are null; what is meant is probably the message's %s.",
+			path(names))
+		return nilExpression()
+	case anElement:
+		if m.parts != nil {
+			what, ok := m.parts[names[0]]
+			if !ok {
+				return nilExpression()
+			}
+			return t.elementField(t.capture(m.frame, what), names[1:])
+		}
+		return t.elementField(t.capture(m.frame, m.text), names)
+	}
+	return fields(expression{text: m.text, bind: bindWhole, safe: true, path: true}, names)
+}
+
+// elementField writes `.name` rather than `#.name`.
+func (t *translator) elementField(what string, names []string) expression {
+	s := what
+	for i, name := range names {
+		m := member(name)
+		if i == 0 && s == "#" && m[0] == '.' {
+			s = ""
+		}
+		s += m
+	}
+	return expression{text: s, bind: bindWhole, safe: true}
+}
+
+func (t *translator) documentField(names []string) expression {
+	s := "this"
+	if t.depth == 0 && t.scoped == 0 && plainName.MatchString(names[0]) && !slices.Contains(reserved, names[0]) {
+		s = names[0]
+	} else {
+		s += member(names[0])
+	}
+	for _, name := range names[1:] {
+		s += member(name)
+	}
+	return expression{text: s, bind: bindWhole, safe: true, path: true}
+}
+
+func (t *translator) variable(n *variable) expression {
+	if u := t.vars[n.name]; u != nil && u.inline != nil {
+		return t.expr(u.inline.value, u.inline.env)
+	}
+	if u := t.vars[n.name]; u != nil && u.local != "" {
+		return expression{text: u.local, bind: bindWhole, safe: true}
+	}
+	if t.vars[n.name] == nil {
+		return t.untranslated(n, "No let gives the variable %q a value.", n.name)
+	}
+	t.reads.vars = append(t.reads.vars, n.name)
+	return expression{text: "vars(" + quote(n.name) + ")", bind: bindWhole, safe: true}
+}
+
+func (t *translator) meta(n node, name string, all bool) expression {
+	if t.edits {
+		return t.newMeta(name, all)
+	}
+	if t.beforeMeta {
+		x := expression{text: t.kept("_meta"), bind: bindWhole, safe: true, path: true}
+		if all {
+			return x
+		}
+		return fields(x, []string{name})
+	}
+	if all {
+		t.reads.meta = append(t.reads.meta, "")
+		return expression{text: "meta()", bind: bindWhole, kind: objectKind, safe: true}
+	}
+	t.reads.meta = append(t.reads.meta, name)
+	return expression{text: "meta(" + quote(name) + ")", bind: bindWhole, safe: true}
+}
+
+// newMeta is @, metadata as statements before have set it.
+func (t *translator) newMeta(name string, all bool) expression {
+	if all {
+		t.reads.newMeta = append(t.reads.newMeta, "")
+		return expression{text: "meta()", bind: bindWhole, kind: objectKind, safe: true}
+	}
+	t.reads.newMeta = append(t.reads.newMeta, name)
+	return expression{text: "meta(" + quote(name) + ")", bind: bindWhole, safe: true}
+}
+
+// within translates a body in which `this` is another value.
+func (t *translator) within(of, body node, e *env) expression {
+	m := t.meaningOf(of, e)
+	if m == nil {
+		x := t.expr(of, e)
+		if !x.path && !x.isLit && t.uses(body, e) > 1 {
+			return t.bound(x, body, e)
+		}
+		m = &meaning{what: anExpression, text: x.in(bindWhole), kind: x.kind}
+	}
+	return t.expr(t.enter(body, m, &e), e)
+}
+
+// enter gives the body of a lambda, or the node itself, and changes the env to that in it.
+func (t *translator) enter(body node, m *meaning, e **env) node {
+	if l, ok := body.(*lambda); ok {
+		*e = (*e).naming(l.param, m)
+		return l.body
+	}
+	*e = (*e).with(m)
+	return body
+}
+
+// bound translates a body with a value that is given a name first.
+func (t *translator) bound(x expression, body node, e *env) expression {
+	name := "it"
+	if l, ok := body.(*lambda); ok && l.param != "_" {
+		name = l.param
+	}
+	name = t.local(name)
+	defer t.free(name)
+	m := &meaning{what: anExpression, text: name, kind: x.kind}
+	t.scoped++
+	b := t.expr(t.enter(body, m, &e), e)
+	t.scoped--
+	return expression{text: "let " + name + " = " + x.in(bindTernary) + "; " + b.text, bind: bindLet, kind: b.kind}
+}
+
+// uses counts how often a body reads the value that it is about.
+func (t *translator) uses(body node, e *env) int {
+	count := 0
+	name := ""
+	if l, ok := body.(*lambda); ok {
+		name, body = l.param, l.body
+	}
+	walk(body, func(n node) bool {
+		switch n := n.(type) {
+		case *this:
+			if name == "" {
+				count++
+			}
+		case *named:
+			if n.name == name {
+				count++
+			}
+		case *match:
+			if n.subject == nil {
+				count += len(n.cases)
+			}
+		case *call: // a loop reads it once per element
+			if n.of != nil && loops[n.name] {
+				count++
+			}
+		}
+		return true
+	})
+	return count
+}
+
+func (t *translator) unary(n *unary, e *env) expression {
+	x := t.expr(n.of, e)
+	if n.op == "!" {
+		return x.negated()
+	}
+	return expression{text: "-" + x.in(bindUnary+1), bind: bindUnary, kind: number}
+}
+
+func (t *translator) binary(n *binary, e *env) expression {
+	if n.op == "|" {
+		return t.otherwise(n.left, n.right, e)
+	}
+	left := t.expr(n.left, e)
+	if n.op == "==" || n.op == "!=" {
+		if x, ok := t.typeTest(n, left, e); ok {
+			return x
+		}
+	}
+	right := t.expr(n.right, e)
+	switch n.op {
+	case "&&":
+		return and(left, right)
+	case "||":
+		return or(left, right)
+	case "+":
+		k := left.kind
+		if k == unknown {
+			k = right.kind
+		}
+		return infix(left, "+", bindAdd, right, k)
+	case "-":
+		return infix(left, "-", bindAdd, right, number)
+	case "*", "/", "%":
+		return infix(left, n.op, bindMultiply, right, number)
+	}
+	return compare(left, n.op, right)
+}
+
+// otherwise is a.or(b) and a | b: what a is, unless it fails or is null.
+func (t *translator) otherwise(a, b node, e *env) expression {
+	right := t.expr(b, e)
+	return coalesce(t.attempt(a, e), right)
+}
+
+// attempt is a value, or nil if it fails.
+func (t *translator) attempt(a node, e *env) expression {
+	x := t.parsed(a, e)
+	if x.safe {
+		return x
+	}
+	y := function("try", x.kind, x, nilExpression())
+	y.safe = true
+	return y
+}
+
+// parsed is a value that may fail because the payload is not a document, which try() does not catch.
+func (t *translator) parsed(n node, e *env) expression {
+	_, isThis := n.(*this)
+	if c, ok := n.(*call); isThis && e.this.what == theDocument || ok && c.of == nil && c.name == "json" &&
+		len(c.args) == 0 {
+		if t.o.This == "" && !t.before && t.document == nil {
+			t.reads.paths = append(t.reads.paths, nil)
+			return whole("from_json(raw())", unknown)
+		}
+	}
+	return t.expr(n, e)
+}
+
+// walk visits the nodes of an expression, parents first, as long as visit agrees to go deeper.
+func walk(n node, visit func(node) bool) {
+	if n == nil || !visit(n) {
+		return
+	}
+	for _, c := range children(n) {
+		walk(c, visit)
+	}
+}
+
+func children(n node) []node {
+	switch n := n.(type) {
+	case *list:
+		return n.items
+	case *object:
+		return append(slices.Clone(n.keys), n.values...)
+	case *field:
+		return []node{n.of}
+	case *call:
+		var all []node
+		if n.of != nil {
+			all = append(all, n.of)
+		}
+		for _, a := range n.args {
+			all = append(all, a.value)
+		}
+		return all
+	case *within:
+		return []node{n.of, n.body}
+	case *lambda:
+		return []node{n.body}
+	case *unary:
+		return []node{n.of}
+	case *binary:
+		return []node{n.left, n.right}
+	case *ifElse:
+		return append(slices.Clone(n.whens), n.values...)
+	case *match:
+		var all []node
+		if n.subject != nil {
+			all = append(all, n.subject)
+		}
+		for _, c := range n.cases {
+			if c.when != nil {
+				all = append(all, c.when)
+			}
+			all = append(all, c.value)
+		}
+		return all
+	}
+	return nil
+}

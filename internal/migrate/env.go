@@ -1,0 +1,89 @@
+package migrate
+
+import (
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/flowd-io/flowd/internal/migrate/bloblang"
+)
+
+// Placeholders of the environment are replaced before YAML is read, so they may stand where YAML allows no text of
+// this form. They are read as runs of private characters, as long as they were, so that all places stay right: the
+// first says that a run begins, the others are the number of the placeholder.
+const (
+	hiddenFirst = '\U00100000'
+	hiddenDigit = '\U00100001'
+	hiddenBase  = 1000
+)
+
+var (
+	placeholder = regexp.MustCompile(`\$\{[0-9A-Za-z_.]+(:((\$\{[^}]+\})|[^}])*)?\}`)
+	escaped     = regexp.MustCompile(`\$\{(\{[0-9A-Za-z_.]+(:((\$\{[^}]+\})|[^}])*)?\})\}`)
+	hiddenRun   = regexp.MustCompile(`\x{100000}[\x{100001}-\x{1003E8}]*`)
+)
+
+// hidden are the placeholders of a file, by number.
+type hidden []string
+
+// hide replaces placeholders by runs of private characters.
+func (h *hidden) hide(text string) string {
+	note := func(shown string, length int) string {
+		*h = append(*h, shown)
+		run := []rune{hiddenFirst}
+		for n := len(*h) - 1; len(run) < length; n /= hiddenBase {
+			run = append(run, hiddenDigit+rune(n%hiddenBase))
+		}
+		return string(run)
+	}
+	text = escaped.ReplaceAllStringFunc(text, func(s string) string {
+		return note("$$"+s[1:2]+s[3:len(s)-1], utf8.RuneCountInString(s))
+	})
+	return placeholder.ReplaceAllStringFunc(text, func(s string) string {
+		name, otherwise, given := strings.Cut(s[2:len(s)-1], ":")
+		shown := "${" + name
+		if given {
+			shown += ":-" + otherwise
+		}
+		return note(shown+"}", utf8.RuneCountInString(s))
+	})
+}
+
+// of is the placeholder that a run stands for.
+func (h hidden) of(run string) string {
+	n, unit := 0, 1
+	for _, r := range []rune(run)[1:] {
+		n += int(r-hiddenDigit) * unit
+		if unit *= hiddenBase; n < 0 || unit > 1<<40 {
+			break
+		}
+	}
+	if n < 0 || n >= len(h) {
+		return run
+	}
+	return h[n]
+}
+
+// show writes the placeholders of a text as flowd does; what only looks like one is escaped.
+func (h hidden) show(text string) string {
+	text = strings.ReplaceAll(text, "${", "$${")
+	return hiddenRun.ReplaceAllStringFunc(strings.ReplaceAll(text, string(bloblang.Dollar), "$"), h.of)
+}
+
+// original is a text as it stood in the file.
+func (h hidden) original(text string) string {
+	return hiddenRun.ReplaceAllStringFunc(text, func(run string) string {
+		shown := h.of(run)
+		if rest, ok := strings.CutPrefix(shown, "$${"); ok {
+			return "${{" + rest + "}"
+		}
+		name, otherwise, given := strings.Cut(shown, ":-")
+		if given {
+			return name + ":" + otherwise
+		}
+		return name
+	})
+}
+
+// has says whether there is a placeholder in a text.
+func (h hidden) has(text string) bool { return strings.ContainsRune(text, hiddenFirst) }

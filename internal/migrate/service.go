@@ -1,0 +1,91 @@
+package migrate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+// topLevel translates the sections for the process.
+func (t *translator) topLevel(root *yaml.Node) {
+	for _, p := range pairsOf(root) {
+		switch p.key.Value {
+		case "http":
+			t.http(p)
+		case "logger":
+			log := mapping()
+			switch level := strings.ToLower(text(p.value, "level")); level {
+			case "", "info", "all":
+			case "debug", "warn", "error":
+				put(log, "level", scalar(level))
+			case "trace":
+				put(log, "level", scalar("debug"))
+			default:
+				put(log, "level", scalar("error"))
+			}
+			if text(p.value, "format") == "json" {
+				put(log, "format", scalar("json"))
+			}
+			if len(log.Content) > 0 {
+				put(t.service, "log", log)
+			}
+			for _, f := range []string{"file", "static_fields"} {
+				if v := lookup(p.value, f); !empty(v) {
+					t.says(v, f+" of logger is left out: the log goes to stderr")
+				}
+			}
+		case "metrics":
+			for _, m := range pairsOf(p.value) {
+				switch m.key.Value {
+				case "none", "prometheus", "json_api", "logger":
+				case "mapping":
+					t.says(m.key, "flowd's metrics have names of their own: the mapping is left out")
+				default:
+					t.says(m.key, fmt.Sprintf("metrics are read from service.listen, not sent to %s", m.key.Value))
+				}
+			}
+		case "tracer":
+			for _, m := range pairsOf(p.value) {
+				if m.key.Value != "none" {
+					t.says(m.key, "traces are not sent")
+				}
+			}
+		case "shutdown_timeout":
+			put(t.engine, "drain", mapping("timeout", code(p.value.Value)))
+		case "shutdown_delay":
+			t.says(p.key, "a stop begins at once")
+		default:
+			if !slices.Contains(sectionsKnown, p.key.Value) && !strings.HasPrefix(p.key.Value, "x-") && !anchorsOnly(p) {
+				t.extra = append(t.extra, p)
+				t.note(Untranslated, p.key, fmt.Sprintf("section %s is not known", p.key.Value))
+			}
+		}
+	}
+}
+
+// anchorsOnly says whether a key of the top level only holds what anchors refer to.
+func anchorsOnly(p pair) bool {
+	return strings.HasPrefix(p.key.Value, ".") || strings.HasPrefix(p.key.Value, "_")
+}
+
+// http translates the server for metrics and health.
+func (t *translator) http(p pair) {
+	if text(p.value, "enabled") == "false" {
+		return
+	}
+	address := text(p.value, "address")
+	if address == "" {
+		return
+	}
+	listen := scalar(address)
+	host, port, ok := strings.Cut(address, ":")
+	if ok && host != "127.0.0.1" && host != "localhost" && !t.src.env.has(address) {
+		listen.Value = "127.0.0.1:" + port
+		put(t.service, "listen", listen)
+		t.differs(listen, p.key, "the operators' interface only listens on loopback, unless it has TLS and a token")
+		return
+	}
+	put(t.service, "listen", listen)
+}
