@@ -1,12 +1,11 @@
 package test
 
 import (
+	"net"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/flowd-io/flowd/internal/testing/daemon"
 )
 
 // TestGroups runs several pipelines in one process: what is printed on SIGTTIN shows
@@ -62,12 +61,13 @@ outputs: {out: {drop: {}}}
 	p.Wait().Want(t, 1)
 }
 
-// freeAddress is one that nothing listens on, and that nothing else is given.
+// freeAddress is one that nothing listens on for now.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	ports, err := daemon.Ports(1)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return "127.0.0.1:" + ports[0]
+	defer l.Close()
+	return l.Addr().String()
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -135,7 +136,12 @@ func gateway(t *testing.T) (dir, fields string, client *s3.Client) {
 	if err != nil {
 		skip(t, "no second S3 to test against", err)
 	}
-	address := freeAddress(t)
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := free.Addr().String()
+	free.Close()
 	dir = t.TempDir()
 	server := exec.CommandContext(t.Context(),
 		program, "--access", "test", "--secret", "testtest", "--port", address, "--quiet", "posix", dir)

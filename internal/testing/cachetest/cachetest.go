@@ -2,7 +2,6 @@
 package cachetest
 
 import (
-	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -31,7 +30,7 @@ func New(t testing.TB, component string) engine.Cache {
 func Close(t testing.TB, c engine.Cache) {
 	t.Helper()
 	if o, ok := c.(engine.Closer); ok {
-		if err := o.Close(context.WithoutCancel(t.Context())); err != nil { // it has ended in a clean-up
+		if err := o.Close(t.Context()); err != nil && t.Context().Err() == nil {
 			t.Error(err)
 		}
 	}
