@@ -1,11 +1,12 @@
 package test
 
 import (
-	"net"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/flowd-io/flowd/internal/testing/daemon"
 )
 
 // TestGroups runs several pipelines in one process: what is printed on SIGTTIN shows
@@ -61,13 +62,12 @@ outputs: {out: {drop: {}}}
 	p.Wait().Want(t, 1)
 }
 
-// freeAddress is one that nothing listens on for now.
+// freeAddress is one that nothing listens on, and that nothing else is given.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	ports, err := daemon.Ports(1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return "127.0.0.1:" + ports[0]
 }

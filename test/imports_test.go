@@ -144,7 +144,7 @@ var inside = map[string]string{
 	"internal/tables":             "config processors/geoip",
 	"internal/testing/brokertest": "test/bench",
 	"internal/testing/daemon": "" +
-		"internal/testing/brokertest internal/testing/mariadbtest internal/testing/mqtttest " +
+		"internal/testing/brokertest internal/testing/mariadbtest internal/testing/mqtttest internal/testing/natstest " +
 		"internal/testing/pgtest internal/testing/redistest",
 	"internal/testing/debian": "" +
 		"internal/testing/brokertest internal/testing/mariadbtest internal/testing/mqtttest " +

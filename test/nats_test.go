@@ -45,7 +45,7 @@ func (r *natsRelaying) acknowledged(n int) {
 // natsRelayed relays n messages of a few subjects. disturb does something meanwhile. Each arrives. It says how many
 // came more than once, and how many of those that came for the first time came after a later one of their subject.
 func natsRelayed(t *testing.T, n int, disturb func(r *natsRelaying)) (twice, late int) {
-	t.Parallel()
+	t.Helper()
 	s := natstest.Start(t, nil)
 	s.Stream(t, jetstream.StreamConfig{Name: "IN", Subjects: []string{"in.*"}})
 	s.Stream(t, jetstream.StreamConfig{Name: "OUT", Subjects: []string{"out.>"}})

@@ -358,7 +358,7 @@ func (f *fleet) slowLinks() {
 // lateAnswer: the first worker can't hear that nobody awaits its answer any more.
 func (f *fleet) lateAnswer() {
 	f.proxied = true
-	first := f.busy(2, "lease: 1h, timeout: 1s, retries: 5")
+	first := f.busy(2, "lease: 1h, timeout: 3s, retries: 5")
 	f.unplug(first)
 	f.ran(2) // by the other, or by the first one's pull that is still open
 	f.release("1")
@@ -366,6 +366,10 @@ func (f *fleet) lateAnswer() {
 		f.t.Errorf("stdout has %q", got)
 	}
 	f.plug(first)
+	f.eventually("the first one has said that it is free", func() bool {
+		members := f.state().Pools[0].Members
+		return len(members) == 2 && members[0].Busy+members[1].Busy == 0
+	})
 	f.allAtWork(2, 2)
 	f.finish(1, 0, f.workers...)
 }

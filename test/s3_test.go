@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -136,12 +135,7 @@ func gateway(t *testing.T) (dir, fields string, client *s3.Client) {
 	if err != nil {
 		skip(t, "no second S3 to test against", err)
 	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := free.Addr().String()
-	free.Close()
+	address := freeAddress(t)
 	dir = t.TempDir()
 	server := exec.CommandContext(t.Context(),
 		program, "--access", "test", "--secret", "testtest", "--port", address, "--quiet", "posix", dir)

@@ -2,11 +2,9 @@ package abuse
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/flowd-io/flowd/test/flowdtest"
 )
@@ -88,38 +86,15 @@ func lints(t *testing.T, dir string, code int, args []string, parts ...string) f
 	t.Helper()
 	p := flowdtest.Start(t, dir, append([]string{"lint"}, args...)...)
 	p.Stdin.Close()
-	peak := peakOf(p)
+	peak := p.Watch()
 	r := p.Wait()
 	r.Stderr += r.Stdout // problems are what lint has to say
 	r.Want(t, code, parts...)
-	const most = 300 << 10
-	if kib := peak(); kib > most {
-		t.Errorf("lint took %d KiB at its peak, want at most %d", kib, most)
+	const most = 260
+	if mib := <-peak; mib > most {
+		t.Errorf("lint took %d MiB at its peak, want at most %d", mib, most)
 	}
 	return r
-}
-
-// peakOf watches how much memory a process has at most until it ends, in KiB. (What wait
-// reports begins with the memory of this process, from which it was forked.)
-func peakOf(p *flowdtest.Process) func() int {
-	most := make(chan int, 1)
-	status := fmt.Sprintf("/proc/%d/status", p.Cmd.Process.Pid)
-	go func() {
-		kib := 0
-		defer func() { most <- kib }()
-		for {
-			text, err := os.ReadFile(status)
-			_, high, found := strings.Cut(string(text), "VmHWM:")
-			if err != nil || !found { // it has ended, or there is no /proc
-				return
-			}
-			if _, err := fmt.Sscanf(high, "%d kB", &kib); err != nil {
-				return
-			}
-			time.Sleep(time.Millisecond)
-		}
-	}()
-	return func() int { return <-most }
 }
 
 func manyDirectives(n int) string {

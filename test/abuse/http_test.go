@@ -16,7 +16,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -119,22 +118,20 @@ func (w *web) works() {
 	}
 }
 
-// took fails the test if the process has had more memory than that, in MiB.
+// took fails the test if the process has had more memory of its own than that, in MiB.
 func (w *web) took(most int) {
 	w.T.Helper()
 	if runtime.GOOS != "linux" {
 		w.T.Log("NOT CHECKED: memory of a running process is read from /proc")
 		return
 	}
-	status := flowdtest.Read(w.T, "/proc", strconv.Itoa(w.Cmd.Process.Pid), "status")
-	_, peak, _ := strings.Cut(status, "VmHWM:")
-	var kib int
-	if _, err := fmt.Sscanf(peak, "%d kB", &kib); err != nil { // it has ended
-		w.T.Fatalf("its memory is not known: %v\n%s", err, w.Stderr.Text())
+	mib, known := w.Peak()
+	if !known { // it has ended
+		w.T.Fatalf("its memory is not known\n%s", w.Stderr.Text())
 	}
-	w.T.Logf("%d MiB", kib>>10)
-	if kib>>10 > most {
-		w.T.Errorf("%d MiB of memory were used, want at most %d", kib>>10, most)
+	w.T.Logf("%d MiB", mib)
+	if mib > most {
+		w.T.Errorf("%d MiB of memory were used, want at most %d", mib, most)
 	}
 }
 
@@ -176,7 +173,7 @@ func millionsOfLines(t *testing.T) {
 	}
 	all.Wait()
 	w.works()
-	w.took(200)
+	w.took(160)
 }
 
 // manyWithinLimits sends more requests at once than may wait or be in flight, each of as
@@ -207,7 +204,7 @@ func manyWithinLimits(t *testing.T) {
 		t.Error("no request was taken")
 	}
 	w.works()
-	w.took(250)
+	w.took(210)
 }
 
 // longRows has rows of commas become objects with all names of a header.
@@ -228,7 +225,7 @@ func longRows(t *testing.T) {
 		})
 	}
 	all.Wait()
-	w.took(250)
+	w.took(210)
 }
 
 // manyNames sends messages with as much metadata as fits, where clients may bring it.
@@ -242,7 +239,7 @@ func manyNames(t *testing.T) {
 	if a := w.post([]byte(strings.Repeat(line, 8))); a.status != 200 {
 		t.Errorf("got %d %.200s", a.status, a.body)
 	}
-	w.took(250)
+	w.took(210)
 }
 
 // gzipBombs sends a body that expands to a thousand times its size, alone and inside
@@ -272,7 +269,7 @@ func gzipBombs(t *testing.T) {
 	})
 	all.Wait()
 	w.works()
-	w.took(400)
+	w.took(360)
 }
 
 const silentHead = "POST / HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\n"
@@ -321,7 +318,7 @@ func declaredLengths(t *testing.T) {
 		w.dial(silentHead + "Content-Length: 10485760\r\n\r\n1")
 	}
 	w.works()
-	w.took(120)
+	w.took(95)
 	if a := w.post(nil); a.status != 200 {
 		t.Errorf("an empty body: got %d %s", a.status, a.body)
 	}
@@ -363,7 +360,7 @@ func endlessChunks(t *testing.T) {
 	c.Close()
 	sender.Wait()
 	w.works()
-	w.took(150)
+	w.took(110)
 }
 
 // smuggling sends what one server may take for one request and another for two.
@@ -558,6 +555,6 @@ func idleConnections(t *testing.T) {
 		w.dial("")
 	}
 	w.works()
-	w.took(120)
+	w.took(95)
 	w.ends()
 }

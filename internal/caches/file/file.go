@@ -54,7 +54,7 @@ var (
 type file struct {
 	Config
 	log  *slog.Logger
-	db   *bbolt.DB
+	db   *store
 	wake chan struct{} // has room for one
 	done chan struct{} // closed when the writing loop has ended
 

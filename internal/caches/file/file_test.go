@@ -382,9 +382,14 @@ func TestDamageFoundLaterIsAnError(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "is damaged") {
 		t.Errorf("reading beyond the end: %v", err)
 	}
-	if err := os.Truncate(path, 1<<20); err != nil { // so that closing finds its pages
+	if err := c.Set(t.Context(), "2", nil, 0); err == nil || !strings.Contains(err.Error(), "is damaged") {
+		t.Errorf("writing after that: %v", err)
+	}
+	cachetest.Close(t, c)
+	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
+	cachetest.New(t, component(path, "")) // as the error says
 }
 
 // TestMain is also the process that TestWhatWasWrittenSurvivesAKill kills.

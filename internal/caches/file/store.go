@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -27,32 +28,66 @@ var (
 
 const lockWait = time.Second
 
+// store is a database that is open. A panic of it, as damage causes, may leave its locks held: from then on nothing of it
+// is called, since that would wait for ever.
+type store struct {
+	*bbolt.DB
+	handle *os.File // its file; whoever closes that gives up the lock on it
+	broken atomic.Pointer[fault]
+}
+
+// do makes a call that uses the database.
+func (s *store) do(call func() error) error {
+	if f := s.broken.Load(); f != nil {
+		return f
+	}
+	panicked, err := faultless(call)
+	if panicked != nil {
+		s.broken.Store(panicked)
+		return panicked
+	}
+	return err
+}
+
+// Close releases the file. What a broken database has mapped into memory stays there.
+func (s *store) Close() error {
+	if s.broken.Load() != nil {
+		return s.handle.Close()
+	}
+	return s.DB.Close()
+}
+
 // open opens or makes the file.
-func open(path string, sync bool) (db *bbolt.DB, lost bool, err error) {
+func open(path string, sync bool) (db *store, lost bool, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, false, fmt.Errorf("directory of %s: %w", path, err)
 	}
+	db = &store{}
 	o := &bbolt.Options{Timeout: lockWait, NoSync: !sync, NoGrowSync: !sync, FreelistType: bbolt.FreelistMapType}
-	err = faultless(func() error {
-		if db, err = bbolt.Open(path, 0o600, o); err != nil {
+	o.OpenFile = func(name string, flag int, perm os.FileMode) (_ *os.File, err error) {
+		db.handle, err = os.OpenFile(name, flag, perm)
+		return db.handle, err
+	}
+	err = db.do(func() error {
+		if db.DB, err = bbolt.Open(path, 0o600, o); err != nil {
 			if errors.Is(err, bolt.ErrTimeout) || errors.As(err, new(*fs.PathError)) ||
 				errors.As(err, new(syscall.Errno)) {
 				return err
 			}
 			return &fault{err} // some of its errors have no name
 		}
-		lost = lastLost(db) // before a write covers it up
+		lost = lastLost(db.DB) // before a write covers it up
 		err = db.Update(prepare)
 		if err == nil {
-			err = migrate(db)
+			err = migrate(db.DB)
 		}
 		if err == nil {
 			err = db.View(verify)
 		}
 		return err
 	})
-	if err != nil && db != nil { // also where damage made it panic: the file is locked
-		err = errors.Join(err, faultless(db.Close))
+	if err != nil && (db.DB != nil || db.broken.Load() != nil) { // the file is open, and locked
+		err = errors.Join(err, db.Close())
 	}
 	if err != nil {
 		return nil, false, explain(path, err)
@@ -114,16 +149,15 @@ type fault struct{ cause any }
 
 func (f *fault) Error() string { return fmt.Sprint(f.cause) }
 
-// faultless makes an error of a panic, also of one that a shortened file causes
-// where it is mapped into memory.
-func faultless(f func() error) (err error) {
+// faultless makes a fault of a panic, also of one that a shortened file causes where it is mapped into memory.
+func faultless(f func() error) (panicked *fault, err error) {
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	defer func() {
 		if r := recover(); r != nil {
-			err = &fault{r}
+			panicked = &fault{r}
 		}
 	}()
-	return f()
+	return nil, f()
 }
 
 // guard makes a call to the open database.
@@ -131,7 +165,7 @@ func (f *file) guard(call func() error) error {
 	if f.db == nil {
 		return errClosed
 	}
-	err := faultless(call)
+	err := f.db.do(call)
 	switch {
 	case errors.Is(err, bolt.ErrDatabaseNotOpen):
 		return errClosed

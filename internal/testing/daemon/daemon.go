@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -149,17 +150,34 @@ func Home(name string, nobody bool) (string, error) {
 	return home, err
 }
 
-// Ports are ports of 127.0.0.1 on which no one listens now.
+// given are the ports that have been given away: a server that is about to listen does not hold its port yet.
+var given = struct {
+	sync.Mutex // guards the field below
+	ports      map[int]bool
+}{ports: map[int]bool{}}
+
+// Ports are n ports of 127.0.0.1 on which no one listens now. They lie below those that systems give to whoever names
+// none, and to connections, so that nothing takes one before a server listens on it; none is given twice.
 func Ports(n int) (ports []string, err error) {
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
+	given.Lock()
+	defer given.Unlock()
+	const first, count = 12000, 20000
+	for range 100 * n {
+		port := first + rand.IntN(count) // two test binaries hardly ever choose the same
+		if given.ports[port] {
+			continue
 		}
-		defer l.Close()
-		ports = append(ports, strconv.Itoa(l.Addr().(*net.TCPAddr).Port))
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err != nil {
+			continue // it is taken
+		}
+		l.Close()
+		given.ports[port] = true
+		if ports = append(ports, strconv.Itoa(port)); len(ports) == n {
+			return ports, nil
+		}
 	}
-	return ports, nil
+	return nil, fmt.Errorf("only %d of %d ports are free", len(ports), n)
 }
 
 // End ends a server that is not shared, and waits until it is gone.

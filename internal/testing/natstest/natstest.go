@@ -4,9 +4,11 @@ package natstest
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
+	"github.com/flowd-io/flowd/internal/testing/daemon"
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -27,14 +29,21 @@ type Server struct {
 // options of clients that may do everything.
 func Start(t testing.TB, change func(o *server.Options), login ...nats.Option) *Server {
 	t.Helper()
-	s := &Server{login: login, opts: server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, NoLog: true, NoSigs: true,
+	ports, err := daemon.Ports(1) // it listens there again after a restart
+	if err != nil {
+		t.Fatal(err)
+	}
+	port, err := strconv.Atoi(ports[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{login: login, opts: server.Options{Host: "127.0.0.1", Port: port, NoLog: true, NoSigs: true,
 		JetStream: true, StoreDir: t.TempDir()}}
 	if change != nil {
 		change(&s.opts)
 	}
 	s.run(t)
 	t.Cleanup(func() { s.Stop() })
-	var err error
 	if s.Conn, err = nats.Connect(s.URL, append(login, nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond),
 		nats.IgnoreAuthErrorAbort(), nats.ErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}))...); err != nil {
 		t.Fatal(err)
@@ -58,10 +67,6 @@ func (s *Server) run(t testing.TB) {
 		t.Fatal("the server does not start")
 	}
 	s.running, s.URL = srv, "nats://"+srv.Addr().String()
-	s.opts.Port = 0
-	if _, err := fmt.Sscanf(srv.Addr().String(), "127.0.0.1:%d", &s.opts.Port); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // Stop stops the server; what it has on disk stays.

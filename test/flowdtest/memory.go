@@ -1,0 +1,46 @@
+package flowdtest
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"time"
+)
+
+// Peak is the most memory of its own that the process has had at once so far, in MiB. Pages of the program's file do
+// not count: how many of them are there is up to the kernel. It is not known once the process has ended, nor where
+// there is no /proc. (What wait reports begins with the memory of the process that it was forked from.)
+func (p *Process) Peak() (mib int, known bool) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Cmd.Process.Pid))
+	if err != nil {
+		return 0, false
+	}
+	most, hasMost := kib(string(status), "VmHWM:")
+	file, hasFile := kib(string(status), "RssFile:")
+	return (most - file) >> 10, hasMost && hasFile
+}
+
+// Watch gives the last [Process.Peak] when the process has ended.
+func (p *Process) Watch() <-chan int {
+	last := make(chan int, 1)
+	go func() {
+		for most := 0; ; time.Sleep(time.Millisecond) { // between two looks; nothing waits for it
+			mib, known := p.Peak()
+			if !known {
+				last <- most
+				return
+			}
+			most = max(most, mib)
+		}
+	}()
+	return last
+}
+
+func kib(status, field string) (n int, found bool) {
+	_, rest, found := strings.Cut(status, field)
+	if !found {
+		return 0, false
+	}
+	_, err := fmt.Sscan(rest, &n)
+	return n, err == nil
+}
