@@ -21,7 +21,7 @@ type Cell struct {
 	PC      int32 // the next instruction of the program
 	Part    int32 // its number among the parts of a split, from 1; 0: not a part
 	State   inside.State
-	Peeked  bool // its order key was found before its payload was checked
+	Early   bool // it is in the lanes before it has its order key, or with one of a payload that is not checked
 	Credits int8 // messages of credit it holds
 	Fate    Fate // of one that EndAs ended
 	Serial  uint32

@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/flowd-io/flowd/engine/expr"
 	"github.com/flowd-io/flowd/engine/internal/inside"
 )
 
@@ -183,6 +184,13 @@ type Lister interface {
 // ProcessorFunc makes a Processor of a function that edits one message; its
 // error, and its panic, fail that message alone.
 type ProcessorFunc func(ctx context.Context, m *Message) error
+
+// Edit is a ProcessorFunc that looks at nothing but its message, changes nothing else, and never waits. Several messages
+// of one order key may go through such steps at once: they leave them in their order.
+type Edit struct {
+	ProcessorFunc
+	Calls expr.Calls // those in its expressions
+}
 
 // Process calls f for each message.
 func (f ProcessorFunc) Process(ctx context.Context, b *Batch) error {

@@ -47,14 +47,14 @@ func (d *Doc) Raw(p Path) ([]byte, bool, error) {
 	}
 	var raw []byte
 	if !x.isObject() {
-		raw = find(x.whole(d.arena), p.parts)
+		raw = find(x.whole(d.arena), p.parts, true)
 	} else if !p.parts[0].elem {
 		i := x.find(p.parts[0].key)
 		if i < 0 {
 			return nil, false, nil
 		}
 		if raw = x.raw(i); len(p.parts) > 1 {
-			raw = find(raw, p.parts[1:])
+			raw = find(raw, p.parts[1:], true)
 		}
 	}
 	if last := len(p.parts) - 1; raw == nil && p.parts[last].elem {
@@ -82,7 +82,7 @@ func (d *Doc) Peek(p Path) (raw []byte, ok bool) {
 		end := skip(raw, 0)
 		return raw[:end:end], end > 0
 	}
-	raw = find(raw, p.parts[1:])
+	raw = find(raw, p.parts[1:], false)
 	return raw, raw != nil
 }
 

@@ -96,14 +96,21 @@ func structure(data []byte, i int) int {
 	return i
 }
 
-// find is the text of the value that parts lead to within raw, or nil.
-func find(raw []byte, parts []part) []byte {
+// find is the text of the value that parts lead to within raw, or nil. ends says that raw ends where its value does.
+func find(raw []byte, parts []part, ends bool) []byte {
 	for i := range parts {
 		if len(raw) == 0 {
 			return nil
 		}
 		switch p := &parts[i]; {
 		case !p.elem && raw[0] == '{':
+			if ends || i > 0 {
+				if val, ok := soleField(raw, p.key); ok {
+					end := skip(val, 0)
+					raw = val[:end:end]
+					continue
+				}
+			}
 			raw = findKey(raw, p.key)
 		case p.elem && raw[0] == '[':
 			raw = findElem(raw, p.index)

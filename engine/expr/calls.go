@@ -1,6 +1,8 @@
 package expr
 
 import (
+	"slices"
+
 	"github.com/expr-lang/expr/ast"
 
 	"github.com/flowd-io/flowd/schema"
@@ -50,6 +52,11 @@ func (c Call) Problem(offset int, p schema.Problem) schema.Problem {
 // Calls are calls, those in arguments before the call around them. Those of all expressions and templates that a
 // decoder has decoded are its shared value of this type: see [schema.Shared].
 type Calls []Call
+
+// Have says whether there is a call of a function.
+func (cs Calls) Have(name string) bool {
+	return slices.ContainsFunc(cs, func(c Call) bool { return c.Name == name })
+}
 
 // Calls are the calls in the expression, which the caller does not change.
 func (e *Expr) Calls() Calls {

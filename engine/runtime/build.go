@@ -96,6 +96,7 @@ type builder struct {
 	inner      bool                  // the steps at hand are inside another
 	away       bool                  // the steps at hand are to run in another process
 	lanes      bool                  // the steps at hand are the pipeline's own
+	apart      bool                  // through one of those the messages of a key go one after the other
 	built      []string              // the types of all steps so far
 	conditions int                   // under which the steps at hand run
 	states     []stateful
@@ -153,6 +154,7 @@ func (b *builder) build() *Plan {
 	b.returns()
 	b.intervals()
 	b.serial()
+	b.plan.Turns = b.plan.Ordered && !b.apart && len(b.plan.Middleware) == 0
 	return b.plan
 }
 

@@ -163,3 +163,7 @@ func (b *builder) unordered(at schema.Place, message, remedy string) {
 	b.problems = append(b.problems, schema.Problem{Pos: at.Pos, Path: at.Path, Code: "cache-order", Warning: true,
 		Message: message, Remedy: remedy})
 }
+
+// sideBySide says whether messages of a key may go through the step at hand at once: one that only edits them, and
+// counts nothing.
+func (b *builder) sideBySide(yes bool) { b.apart = b.apart || b.lanes && !yes }

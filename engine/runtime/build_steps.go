@@ -60,6 +60,14 @@ func (b *builder) step(p *steps.Program, s *engine.StepSpec) {
 	if err == nil {
 		traits = engine.TraitsOf(plugin)
 	}
+	switch edit := plugin.(type) {
+	case engine.Edit:
+		plugin = edit.ProcessorFunc
+		b.sideBySide(!edit.Calls.Have("counter"))
+	case engine.Block:
+	default:
+		b.sideBySide(false)
+	}
 	b.keeps(s.Use.Place, traits.Keeps)
 	b.undoes = b.undoes || traits.Undoes
 	patient := traits.TriesItself
@@ -77,6 +85,7 @@ func (b *builder) step(p *steps.Program, s *engine.StepSpec) {
 	}
 	if !s.When.IsZero() {
 		o.When = &s.When
+		b.sideBySide(!s.When.Calls().Have("counter"))
 	}
 	if o.When != nil {
 		b.conditions++
@@ -97,6 +106,7 @@ func (b *builder) step(p *steps.Program, s *engine.StepSpec) {
 			br := steps.Branch{To: int32(len(p.Ops))}
 			if !c.When.IsZero() {
 				br.When = &c.When
+				b.sideBySide(!c.When.Calls().Have("counter"))
 			}
 			p.Ops[at].Cases = append(p.Ops[at].Cases, br)
 			b.conditions++
@@ -105,6 +115,7 @@ func (b *builder) step(p *steps.Program, s *engine.StepSpec) {
 			p.Ops = append(p.Ops, steps.Op{Next: -1})
 		}
 	case parts.Group != nil:
+		b.sideBySide(false)
 		if g := b.group(s, o.Name, b.conditions > 0, *parts.Group); g != nil {
 			p.Ops[at].Group = g.Index + 1
 		}

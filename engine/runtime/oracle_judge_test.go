@@ -172,48 +172,52 @@ type script struct {
 
 func (s *script) Process(_ context.Context, b *engine.Batch) error {
 	for m := range b.All() {
-		body := string(m.Bytes())
-		if id, ok := m.Meta.Get("root"); ok && m.Ref%2 == 0 {
-			s.stakes.mu.Lock()
-			s.stakes.put[uint64(id.(int))]++
-			s.stakes.mu.Unlock()
-			m.Stake(s.stakes, uint64(id.(int)))
-		}
-		do, n := deed(body)
-		switch do {
-		case "drop":
-			m.Drop()
-		case "fail":
-			m.Meta = m.Meta.With("half", "done")
-			m.Fail(errors.New("scripted"))
-		case "flaky":
-			s.mu.Lock()
-			piece := fmt.Sprint(body, m.Part())
-			if s.tries[piece]++; s.tries[piece] <= n {
-				m.Meta = m.Meta.With("half", "done")
-				m.SetBytes([]byte("half"))
-				m.Fail(engine.Errorf(engine.Transient, "scripted"))
-			}
-			s.mu.Unlock()
-		case "slow":
-			time.Sleep(3 * time.Millisecond)
-		case "delay":
-			m.Delay(4 * time.Millisecond)
-		case "park":
-			resume := m.Park()
-			time.AfterFunc(5*time.Millisecond, func() { resume(nil) })
-		case "parkfail":
-			resume := m.Park()
-			go resume(func(*engine.Message) error { return errors.New("scripted") })
-		case "panic":
-			panic("scripted")
-		case "split":
-			split(b, m, body, n, n)
-		case "cut":
-			split(b, m, body, n+1, n)
-		}
+		s.one(b, m)
 	}
 	return nil
+}
+
+func (s *script) one(b *engine.Batch, m *engine.Message) {
+	body := string(m.Bytes())
+	if id, ok := m.Meta.Get("root"); ok && m.Ref%2 == 0 {
+		s.stakes.mu.Lock()
+		s.stakes.put[uint64(id.(int))]++
+		s.stakes.mu.Unlock()
+		m.Stake(s.stakes, uint64(id.(int)))
+	}
+	do, n := deed(body)
+	switch do {
+	case "drop":
+		m.Drop()
+	case "fail":
+		m.Meta = m.Meta.With("half", "done")
+		m.Fail(errors.New("scripted"))
+	case "flaky":
+		s.mu.Lock()
+		piece := fmt.Sprint(body, m.Part())
+		if s.tries[piece]++; s.tries[piece] <= n {
+			m.Meta = m.Meta.With("half", "done")
+			m.SetBytes([]byte("half"))
+			m.Fail(engine.Errorf(engine.Transient, "scripted"))
+		}
+		s.mu.Unlock()
+	case "slow":
+		time.Sleep(3 * time.Millisecond)
+	case "delay":
+		m.Delay(4 * time.Millisecond)
+	case "park":
+		resume := m.Park()
+		time.AfterFunc(5*time.Millisecond, func() { resume(nil) })
+	case "parkfail":
+		resume := m.Park()
+		go resume(func(*engine.Message) error { return errors.New("scripted") })
+	case "panic":
+		panic("scripted")
+	case "split":
+		split(b, m, body, n, n)
+	case "cut":
+		split(b, m, body, n+1, n)
+	}
 }
 
 // split makes parts, of which so many are good.

@@ -52,6 +52,7 @@ type world struct {
 	tries     int // of an output, where it says nothing
 	repaired  bool
 	ordered   bool
+	edits     bool // steps only edit messages, so that lanes take turns
 	crowded   bool // many messages go through groups at once, and nothing goes wrong
 	merges    bool // a message may share the fate of its neighbours
 	panics    bool // likewise
@@ -68,6 +69,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	w := &world{t: t, r: rand.New(rand.NewPCG(seed, 7)), began: time.Now(),
 		stakes: &ledgerOfStakes{put: map[uint64]int{}, ends: map[uint64][]bool{}}}
 	w.ordered = w.r.IntN(2) == 0
+	w.edits = w.ordered && seed%3 == 0
 	w.p = &engine.Pipeline{Name: "seed", Engine: engine.EngineSpec{
 		Workers: 1 + w.r.IntN(4),
 	}}
@@ -117,7 +119,19 @@ func (w *world) crowd() {
 	src.acker, w.sources = src, []*origin{src}
 	w.p.Inputs = Named("in0",
 		engine.InputSpec{Use: engine.Use(func(engine.Env) (engine.Input, error) { return src, nil })})
+	if w.edits {
+		w.p.Processors = engine.Steps{w.step("uneven", func(_ context.Context, m *engine.Message) error {
+			if h := fnv.New32a(); len(m.Bytes())%2 == 0 {
+				_, _ = h.Write(m.Bytes())
+				time.Sleep(time.Duration(h.Sum32()%50) * time.Microsecond)
+			}
+			return nil
+		})}
+	}
 	for range 1 + w.r.IntN(2) {
+		if w.edits {
+			break
+		}
 		g := group(engine.GroupConfig{Size: w.one(1, 9, 256), Timeout: time.Hour,
 			Do: engine.Steps{Step("nothing", func(context.Context, *engine.Message) error { return nil })}})
 		if w.maybe(3) {
@@ -180,6 +194,9 @@ func (w *world) inputs() {
 			if (do == "split400" || do == "panic") && w.r.IntN(20) > 0 {
 				do = "pass"
 			}
+			if w.edits && (strings.HasPrefix(do, "split") || strings.HasPrefix(do, "cut")) {
+				do = "slow"
+			}
 			w.panics = w.panics || do == "panic"
 			keys = append(keys, w.r.IntN(5))
 			payloads = append(payloads, fmt.Sprintf(`{"in":%d,"id":%d,"k":%d,"do":%q}`, in, id, keys[id], do))
@@ -229,7 +246,7 @@ func (w *world) inputs() {
 func (w *world) stumble(name string) engine.StepSpec {
 	var mu sync.Mutex
 	seen := map[string]bool{}
-	s := Step(name, func(_ context.Context, m *engine.Message) error {
+	s := w.step(name, func(_ context.Context, m *engine.Message) error {
 		mu.Lock()
 		defer mu.Unlock()
 		body := string(m.Bytes())
@@ -248,15 +265,19 @@ func (w *world) stumble(name string) engine.StepSpec {
 }
 
 func (w *world) steps() {
-	step := engine.StepSpec{Name: "script", Use: Processing(&script{stakes: w.stakes, tries: map[string]int{}})}
+	all := &script{stakes: w.stakes, tries: map[string]int{}}
+	step := engine.StepSpec{Name: "script", Use: Processing(all)}
+	if w.edits {
+		step = w.step("script", func(_ context.Context, m *engine.Message) error { all.one(nil, m); return nil })
+	}
 	if w.stepTries = w.tries; w.maybe(2) {
 		step.Retry, w.stepTries = w.retry(0, 1, 2, 3, 5)
 	}
 	switch w.onError = []string{"", "continue", "drop", "repair", "repair in vain"}[w.r.IntN(5)]; w.onError {
 	case "repair":
-		step.OnError.Steps = engine.Steps{Step("repair", func(context.Context, *engine.Message) error { return nil })}
+		step.OnError.Steps = engine.Steps{w.step("repair", func(context.Context, *engine.Message) error { return nil })}
 	case "repair in vain":
-		step.OnError.Steps = engine.Steps{Step("repair",
+		step.OnError.Steps = engine.Steps{w.step("repair",
 			func(context.Context, *engine.Message) error { return errors.New("in vain") })}
 	default:
 		step.OnError.Then = w.onError
@@ -266,16 +287,24 @@ func (w *world) steps() {
 		w.p.Processors = append(w.p.Processors, w.stumble("second"))
 	}
 	if w.maybe(2) { // what a repair may not skip
-		w.p.Processors = append(w.p.Processors, Step("mark", func(_ context.Context, m *engine.Message) error {
+		w.p.Processors = append(w.p.Processors, w.step("mark", func(_ context.Context, m *engine.Message) error {
 			m.Meta = m.Meta.With("marked", true)
 			return nil
 		}))
 		w.repaired = true
 	}
 	w.p.Processors = w.swell(w.p.Processors)
-	if w.maybe(3) {
+	if !w.edits && w.maybe(3) {
 		w.groups()
 	}
+}
+
+// step makes a step of a function that edits one message.
+func (w *world) step(name string, f engine.ProcessorFunc) engine.StepSpec {
+	if w.edits {
+		return engine.StepSpec{Name: name, Use: Processing(engine.Edit{ProcessorFunc: f})}
+	}
+	return Step(name, f)
 }
 
 // swell adds steps between which messages are longer than they were. Some of those that
@@ -285,7 +314,7 @@ func (w *world) swell(steps engine.Steps) engine.Steps {
 		return steps
 	}
 	pad, most := doc.MustParsePath("pad"), 1100+w.r.IntN(3000)
-	grow := Step("swell", func(_ context.Context, m *engine.Message) error {
+	grow := w.step("swell", func(_ context.Context, m *engine.Message) error {
 		if m.Doc().Valid() != nil { // "half", or a merge
 			return nil
 		}
@@ -296,8 +325,8 @@ func (w *world) swell(steps engine.Steps) engine.Steps {
 		}
 		return m.Set(pad, strings.Repeat("x", most))
 	})
-	nap := Step("nap", func(context.Context, *engine.Message) error { time.Sleep(time.Millisecond); return nil })
-	shrink := Step("shrink", func(_ context.Context, m *engine.Message) error {
+	nap := w.step("nap", func(context.Context, *engine.Message) error { time.Sleep(time.Millisecond); return nil })
+	shrink := w.step("shrink", func(_ context.Context, m *engine.Message) error {
 		if m.Doc().Valid() != nil {
 			return nil
 		}

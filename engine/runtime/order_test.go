@@ -143,23 +143,67 @@ func TestLaterStepsSeeAKeyInOrder(t *testing.T) {
 
 // A key that can be seen makes no document of what is none.
 func TestAnOrderKeyInWhatIsNoDocument(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		src := &Source{Takes: engine.TakesOne, Payloads: []string{`{"k":"a"}`, `{"k":"a",}`, `{"k":"b"} {}`,
-			`{"k":tru}`, "{\"k\":\"\xff\"}", `{"k":"b"}`}}
-		out := &Sink{}
-		p := &engine.Pipeline{Inputs: Named("in", src.Input()), Outputs: Named("out", out.Output())}
-		p.Engine.Workers, p.Engine.OrderBy = 3, expr.MustCompile("k")
-		Run(t, p, nil)
-		for body, r := range src.Results() {
-			switch good := body == `{"k":"a"}` || body == `{"k":"b"}`; {
-			case good && r.Fate != engine.Delivered:
-				t.Errorf("%s ended as %v: %v", body, r.Fate, r.Err)
-			case !good && (r.Err == nil || r.Err.Step != "order_by" || r.Err.Class != engine.Decode):
-				t.Errorf("%s ended as %v: %v", body, r.Fate, r.Err)
-			}
+	calls := Step("calls", func(context.Context, *engine.Message) error { return nil })
+	for name, steps := range map[string]engine.Steps{"lanes find the keys": nil, "the reader finds them": {calls}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				src := &Source{Takes: engine.TakesOne, Payloads: []string{`{"k":"a"}`, `{"k":"a",}`, `{"k":"b"} {}`,
+					`{"k":tru}`, "{\"k\":\"\xff\"}", `{"k":"b"}`}}
+				out := &Sink{}
+				p := &engine.Pipeline{Inputs: Named("in", src.Input()), Processors: steps, Outputs: Named("out", out.Output())}
+				p.Engine.Workers, p.Engine.OrderBy = 3, expr.MustCompile("k")
+				Run(t, p, nil)
+				for body, r := range src.Results() {
+					switch good := body == `{"k":"a"}` || body == `{"k":"b"}`; {
+					case good && r.Fate != engine.Delivered:
+						t.Errorf("%s ended as %v: %v", body, r.Fate, r.Err)
+					case !good && (r.Err == nil || r.Err.Step != "order_by" || r.Err.Class != engine.Decode):
+						t.Errorf("%s ended as %v: %v", body, r.Fate, r.Err)
+					}
+				}
+				if n := len(out.Bodies()); n != 2 || len(src.Results()) != 6 {
+					t.Errorf("%d written, %d ended", n, len(src.Results()))
+				}
+			})
+		})
+	}
+}
+
+// Messages of one key go through steps that only edit them side by side, and leave them in their order.
+func TestStepsThatEditKeepOrder(t *testing.T) {
+	n := expr.MustCompile("n")
+	slow := func(_ context.Context, m *engine.Message) error {
+		v, err := n.Eval(m)
+		if err == nil {
+			time.Sleep(time.Duration(10-v.(int)) * time.Second) // the first takes longest
 		}
-		if n := len(out.Bodies()); n != 2 || len(src.Results()) != 6 {
-			t.Errorf("%d written, %d ended", n, len(src.Results()))
-		}
-	})
+		return err
+	}
+	counter := expr.MustCompile(`counter("x")`)
+	tests := []struct {
+		name string
+		step engine.Processor
+		took time.Duration
+	}{
+		{"an edit", engine.Edit{ProcessorFunc: slow}, 10 * time.Second},
+		{"an edit that counts", engine.Edit{ProcessorFunc: slow, Calls: counter.Calls()}, 34 * time.Second},
+		{"any other step", engine.ProcessorFunc(slow), 34 * time.Second},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				src, out := &Source{Payloads: numbers(4), PerRead: 1}, &Sink{}
+				p := pipe(src, out, engine.StepSpec{Name: "slow", Use: Processing(tt.step)})
+				p.Engine.Workers, p.Engine.OrderBy = 4, expr.MustCompile(`"one"`)
+				began := time.Now()
+				Run(t, p, nil)
+				if took := time.Since(began).Round(time.Second); took != tt.took {
+					t.Errorf("took %v, want %v", took, tt.took)
+				}
+				if got := out.Bodies(); !slices.Equal(got, numbers(4)) {
+					t.Errorf("got %v", got)
+				}
+			})
+		})
+	}
 }

@@ -38,6 +38,14 @@ func (l *Line) Apply(src Source, d *doc.Doc) error {
 	return d.SetRaw(l.to, raw)
 }
 
+// Calls are the calls in all expressions.
+func (l Lines) Calls() (all expr.Calls) {
+	for i := range l {
+		all = append(all, l[i].expr.Calls()...)
+	}
+	return all
+}
+
 // UnmarshalConfig reads a mapping of paths to expressions.
 func (l *Lines) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
 	var m schema.Map[expr.Expr]

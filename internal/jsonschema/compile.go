@@ -1,7 +1,6 @@
 package jsonschema
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"net/url"
@@ -9,18 +8,11 @@ import (
 	"path/filepath"
 	"strings"
 
-	santhosh "github.com/santhosh-tekuri/jsonschema/v6"
-
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/doc"
 	"github.com/flowd-io/flowd/internal/codec"
 	"github.com/flowd-io/flowd/internal/registry"
 )
-
-var drafts = map[string]*santhosh.Draft{
-	"2020-12": santhosh.Draft2020, "2019-09": santhosh.Draft2019,
-	"7": santhosh.Draft7, "6": santhosh.Draft6, "4": santhosh.Draft4,
-}
 
 // Options are how schemas are compiled.
 type Options struct {
@@ -59,25 +51,30 @@ func CompileText(s *engine.Schema, o Options) (*Schema, error) {
 	return compile(v, inline, references(s.Needs), o)
 }
 
-func compile(v any, at string, from santhosh.URLLoader, o Options) (*Schema, error) {
-	comp := santhosh.NewCompiler()
-	comp.DefaultDraft(drafts[o.Draft])
-	if o.Format {
-		comp.AssertFormat()
-	}
-	comp.UseLoader(from)
-	if err := comp.AddResource(at, v); err != nil {
-		return nil, err
-	}
-	s, err := comp.Compile(at)
+func compile(v any, at string, from loader, o Options) (*Schema, error) {
+	l := &library{from: from, fallback: draftOf(o.Draft), resources: map[string]*resource{}, format: o.Format}
+	n, err := l.compile(at, v)
 	if err != nil {
-		return nil, fmt.Errorf("not a valid JSON Schema: %s", reason(err))
+		return nil, fmt.Errorf("not a valid JSON Schema: %w", err)
 	}
 	title := ""
 	if m, ok := v.(map[string]any); ok {
 		title, _ = m["title"].(string)
 	}
-	return &Schema{compiled: s, Title: title}, nil
+	return &Schema{library: l, root: n, Title: title}, nil
+}
+
+// compile is the schema of a document, with all to which it refers.
+func (l *library) compile(at string, v any) (*node, error) {
+	p, err := l.add(at, v)
+	if err != nil {
+		return nil, err
+	}
+	n, err := l.node(p)
+	if err != nil {
+		return nil, err
+	}
+	return n, endless(l.made)
 }
 
 // references are the schemas to which one in a registry refers.
@@ -93,17 +90,6 @@ func (r references) Load(address string) (any, error) {
 	name := strings.TrimPrefix(address, "config:///")
 	return nil, fmt.Errorf("%s is not one of the schema's references in the registry "+
 		"(add it to them there, or put it into $defs)", name)
-}
-
-// reason is why a schema is not valid, in one line.
-func reason(err error) string {
-	if bad, ok := errors.AsType[*santhosh.SchemaValidationError](err); ok {
-		return explain(bad.Err, inFull)
-	}
-	if missing, ok := errors.AsType[*santhosh.LoadURLError](err); ok {
-		return missing.Err.Error()
-	}
-	return strings.ReplaceAll(err.Error(), inline, "")
 }
 
 // folder contains the files to which a $ref may refer; "" means none.

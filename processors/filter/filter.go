@@ -20,11 +20,11 @@ func init() {
 }
 
 func build(keep expr.Cond, _ engine.Env) (engine.Processor, error) {
-	return engine.ProcessorFunc(func(_ context.Context, m *engine.Message) error {
+	return engine.Edit{Calls: keep.Calls(), ProcessorFunc: func(_ context.Context, m *engine.Message) error {
 		ok, err := keep.Test(m)
 		if err == nil && !ok {
 			m.Drop()
 		}
 		return err
-	}), nil
+	}}, nil
 }

@@ -21,7 +21,7 @@ func init() {
 }
 
 func build(paths fields.Paths, _ engine.Env) (engine.Processor, error) {
-	return engine.ProcessorFunc(func(_ context.Context, m *engine.Message) error {
+	return engine.Edit{ProcessorFunc: func(_ context.Context, m *engine.Message) error {
 		return m.Doc().Keep(paths)
-	}), nil
+	}}, nil
 }

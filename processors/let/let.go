@@ -39,14 +39,18 @@ func build(lines schema.Map[expr.Value], _ engine.Env) (engine.Processor, error)
 	if lines.Len() == 0 {
 		return nil, errors.New("let needs at least one line, such as `let: {total: price * qty}`")
 	}
-	return engine.ProcessorFunc(func(_ context.Context, m *engine.Message) error {
+	var calls expr.Calls
+	for _, value := range lines.All() {
+		calls = append(calls, value.Calls()...)
+	}
+	return engine.Edit{Calls: calls, ProcessorFunc: func(_ context.Context, m *engine.Message) error {
 		was := m.Vars()
 		err := keep(m, lines)
 		if err != nil {
 			m.SetVars(was)
 		}
 		return err
-	}), nil
+	}}, nil
 }
 
 // keep evaluates line by line. What is kept takes room like a payload.

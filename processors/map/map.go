@@ -50,14 +50,14 @@ func init() {
 func build(c Config, _ engine.Env) (engine.Processor, error) {
 	switch {
 	case len(c.Lines) > 0:
-		return engine.ProcessorFunc(c.object), nil
+		return engine.Edit{ProcessorFunc: c.object, Calls: c.Lines.Calls()}, nil
 	case c.Whole.IsZero():
 		return nil, errors.New("map needs an expression or fields, such as `map: {id: order_id}`")
 	}
 	if p, ok := c.Whole.Path(); ok {
-		return move(p), nil
+		return engine.Edit{ProcessorFunc: move(p)}, nil
 	}
-	return engine.ProcessorFunc(c.value), nil
+	return engine.Edit{ProcessorFunc: c.value, Calls: c.Whole.Calls()}, nil
 }
 
 var emptyObject = []byte("{}") // never changed

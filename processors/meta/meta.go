@@ -28,7 +28,11 @@ func build(lines schema.Map[expr.Expr], _ engine.Env) (engine.Processor, error) 
 	if lines.Len() == 0 {
 		return nil, errors.New("meta needs at least one line, such as `meta: {tenant: customer.id}`")
 	}
-	return engine.ProcessorFunc(func(_ context.Context, m *engine.Message) error {
+	var calls expr.Calls
+	for _, value := range lines.All() {
+		calls = append(calls, value.Calls()...)
+	}
+	return engine.Edit{Calls: calls, ProcessorFunc: func(_ context.Context, m *engine.Message) error {
 		for name, value := range lines.All() {
 			v, err := value.Eval(m)
 			if err != nil {
@@ -41,5 +45,5 @@ func build(lines schema.Map[expr.Expr], _ engine.Env) (engine.Processor, error) 
 			m.Meta = m.Meta.With(name, v)
 		}
 		return nil
-	}), nil
+	}}, nil
 }

@@ -25,12 +25,12 @@ func init() {
 }
 
 func build(body expr.Body, _ engine.Env) (engine.Processor, error) {
-	return engine.ProcessorFunc(func(_ context.Context, m *engine.Message) error {
+	return engine.Edit{Calls: body.Calls(), ProcessorFunc: func(_ context.Context, m *engine.Message) error {
 		text, err := body.AppendBody(nil, m)
 		if err != nil {
 			return err
 		}
 		m.SetBytes(text)
 		return nil
-	}), nil
+	}}, nil
 }

@@ -21,12 +21,12 @@ func init() {
 }
 
 func build(moves fields.Moves, _ engine.Env) (engine.Processor, error) {
-	return engine.ProcessorFunc(func(_ context.Context, m *engine.Message) error {
+	return engine.Edit{ProcessorFunc: func(_ context.Context, m *engine.Message) error {
 		for i := range moves {
 			if err := m.Doc().Rename(moves[i].From, moves[i].To); err != nil {
 				return err
 			}
 		}
 		return nil
-	}), nil
+	}}, nil
 }

@@ -24,12 +24,12 @@ func init() {
 }
 
 func build(lines fields.Lines, _ engine.Env) (engine.Processor, error) {
-	return engine.ProcessorFunc(func(_ context.Context, m *engine.Message) error {
+	return engine.Edit{Calls: lines.Calls(), ProcessorFunc: func(_ context.Context, m *engine.Message) error {
 		for i := range lines {
 			if err := lines[i].Apply(m, m.Doc()); err != nil {
 				return err
 			}
 		}
 		return nil
-	}), nil
+	}}, nil
 }

@@ -20,12 +20,12 @@ func init() {
 }
 
 func build(paths fields.Paths, _ engine.Env) (engine.Processor, error) {
-	return engine.ProcessorFunc(func(_ context.Context, m *engine.Message) error {
+	return engine.Edit{ProcessorFunc: func(_ context.Context, m *engine.Message) error {
 		for _, p := range paths {
 			if err := m.Unset(p); err != nil {
 				return err
 			}
 		}
 		return nil
-	}), nil
+	}}, nil
 }

@@ -88,9 +88,9 @@ func TestFlowdTakesLessCPUThanEncodingJSON(t *testing.T) {
 	}
 }
 
-// mostAtRest is how much memory of its own flowd may have when nothing happens; it has 7 MiB. What the kernel maps of the
+// mostAtRest is how much memory of its own flowd may have when nothing happens; it has 5 MiB. What the kernel maps of the
 // program's file does not count: that is 34 to 50 MiB, as it likes.
-const mostAtRest = 14 << 20 // bytes
+const mostAtRest = 9 << 20 // bytes
 
 func TestMemoryAtRest(t *testing.T) {
 	t.Parallel()

@@ -8,10 +8,12 @@ import (
 	"github.com/flowd-io/flowd/engine/internal/inside"
 )
 
-// LaneQueue holds the slabs that wait for lanes. Without order any lane takes the next run;
-// with it each lane has its own queue, and messages without a key go to the shortest.
+// LaneQueue holds the slabs that wait for lanes. Any lane takes the next run; if order keys choose the lane, each has
+// its own queue, and messages without a key go to the shortest.
 type LaneQueue struct {
+	Turns   Turns      // of what any lane takes
 	mu      sync.Mutex // guards the fields below
+	taken   uint64     // turns
 	cond    sync.Cond
 	shared  SlabList
 	own     []SlabList // by lane; nil without order
@@ -111,11 +113,13 @@ func (l *SlabList) shift() {
 	}
 }
 
-// NewLaneQueue makes a queue for so many lanes. onIdle is called, without the lock, when one begins to wait.
-func NewLaneQueue(lanes int, ordered bool, onIdle func()) *LaneQueue {
+// NewLaneQueue makes a queue for so many lanes, which order keys choose or not. onIdle is called, without the lock,
+// when one begins to wait.
+func NewLaneQueue(lanes int, byKey bool, onIdle func()) *LaneQueue {
 	q := &LaneQueue{Lanes: lanes, onIdle: onIdle}
 	q.cond.L = &q.mu
-	if ordered {
+	q.Turns.begin(lanes)
+	if byKey {
 		q.own = make([]SlabList, lanes)
 	}
 	return q
@@ -218,8 +222,8 @@ func Spread(b *engine.Batch, n int) []*engine.Batch {
 	return parts
 }
 
-// Pop waits for up to n messages for a lane; nil when the queue is closed.
-func (q *LaneQueue) Pop(lane, n int) *engine.Batch {
+// Pop waits for up to n messages for a lane, and says when it is their turn to leave; nil when the queue is closed.
+func (q *LaneQueue) Pop(lane, n int) (b *engine.Batch, turn uint64) {
 	from := &q.shared
 	if q.own != nil {
 		from = &q.own[lane]
@@ -235,15 +239,16 @@ func (q *LaneQueue) Pop(lane, n int) *engine.Batch {
 		}
 	}
 	if q.closed {
-		return nil
+		return nil, 0
 	}
-	b := from.Pop(n)
+	b = from.Pop(n)
 	q.Popped(b)
 	q.working++
+	q.taken++
 	if q.own == nil && from.Head != nil {
 		q.cond.Signal() // a push wakes one lane, which leaves the rest to the next
 	}
-	return b
+	return b, q.taken
 }
 
 // Rest and resume bracket a lane's wait for credits.

@@ -102,3 +102,17 @@ func end(t *testing.T, r Root, f engine.Fate, to *Reports, want map[uint64]engin
 	want[r.Led.Roots[r.I].Ref] = f
 	to.Add(r)
 }
+
+// A step may still split a message when all roots have been handed back: the fence is closed, but for what waits there.
+func TestARootThatWasGivenUpDoesNotEndAgain(t *testing.T) {
+	l := new(Ledger)
+	l.Begin(1)
+	r := Root{Led: l}
+	r.GiveUp()
+	r.Add(2)
+	for range 3 {
+		if r.End(engine.Filtered, nil) {
+			t.Error("it has ended again")
+		}
+	}
+}

@@ -232,7 +232,7 @@ func (r Root) End(f engine.Fate, err *engine.Error) (last bool) {
 	r.Led.Mu.Lock()
 	s.Worsen(f, err)
 	r.Led.Mu.Unlock()
-	return s.others.Add(-1) < 0
+	return s.others.Add(-1) == -1 // one that was given up has far fewer, and has ended
 }
 
 // Worsen takes down the end of a piece; the worst counts.

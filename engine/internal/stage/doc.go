@@ -59,6 +59,11 @@
 // # What it promises
 //
 // Every piece ends once, and is counted once. Messages of a key are in flight at one exit at most once, in the order
-// in which they were read. Only readers and splits wait for credits; nothing else waits for room, so nothing can wait
-// in a circle. A slab is worked on by one goroutine; what is done per message in a lane allocates nothing.
+// in which they were read. Where steps only edit their message ([engine.Edit]), any lane takes the next slab, finds the
+// order keys with the scan that the steps need anyway, and waits for its turn before it passes on what it has; else the
+// reader finds the keys, and they choose the lane.
+//
+// Only readers and splits wait for credits; nothing else waits for room, so nothing can wait in a circle: a lane that
+// waits for its turn waits for lanes that split nothing. A slab is worked on by one goroutine; what is done per message
+// in a lane allocates nothing.
 package stage

@@ -37,6 +37,9 @@ type lane struct {
 	seen  map[string]bool
 	to    []*batcher // where each message of a slab goes
 
+	turn   uint64        // in which it may pass on what it has taken; 0: at any time
+	waited time.Duration // for that
+
 	deliver func(b *engine.Batch) // takes what has gone through the steps
 	reads   bool                  // runs an input's own steps, in its reader
 }
@@ -52,17 +55,43 @@ func newLane(r *Run, index int) *lane {
 func (l *lane) loop(ctx context.Context) {
 	cost := runTime // of one message: while it is not known, others may have to share what waits
 	for {
-		b := l.r.laneQueue.Pop(l.index, max(1, l.r.plan.Steps.Together,
+		b, turn := l.r.laneQueue.Pop(l.index, max(1, l.r.plan.Steps.Together,
 			int(min(runTime/max(cost, 1), inside.SlabSize))))
 		if b == nil {
 			return
 		}
 		l.r.ease()
 		n, began := len(slab(b).Msgs), time.Now()
+		l.waited = 0
+		if l.r.plan.Turns {
+			if l.turn = turn; slab(b).Way.In != nil { // it may wait for credits, which others have who wait for their turn
+				l.endTurn()
+			}
+		}
 		l.process(ctx, b)
-		cost = (cost + time.Since(began)/time.Duration(n)) / 2
+		cost = (cost + (time.Since(began)-l.waited)/time.Duration(n)) / 2
+		l.endTurn()
 		l.r.laneQueue.Rest()
 		l.r.carried(n)
+	}
+}
+
+// await waits until all that was taken before by other lanes has been passed on. What decides on the order of messages
+// comes after it.
+func (l *lane) await() {
+	if t := &l.r.laneQueue.Turns; l.turn > 0 && !t.Due(l.turn) {
+		began := time.Now()
+		t.Wait(l.turn)
+		l.waited += time.Since(began)
+	}
+}
+
+// endTurn lets the next lane pass on what it has.
+func (l *lane) endTurn() {
+	if l.turn > 0 {
+		l.await()
+		l.r.laneQueue.Turns.End(l.turn)
+		l.turn = 0
 	}
 }
 
@@ -84,7 +113,7 @@ func (l *lane) through(ctx context.Context, b *engine.Batch) {
 	l.x.Prog, l.x.Stage, l.out.in, l.deliver = l.r.plan.Steps, inside.Fresh, nil, l.route
 	if l.r.plan.Ordered {
 		flow.Adopt(b, &l.arena)
-		check(b)
+		l.check(b)
 	}
 	l.admit(b)
 	if in := inputOf(b); in != nil {
@@ -102,33 +131,42 @@ func (l *lane) through(ctx context.Context, b *engine.Batch) {
 	}
 }
 
-// check fails what has its order key of a payload that is no document.
-func check(b *engine.Batch) {
+// check gives messages their order keys, or fails what has one of a payload that is no document.
+func (l *lane) check(b *engine.Batch) {
+	keys := &l.out.keys
 	for i := range slab(b).Msgs {
 		m := &slab(b).Msgs[i]
 		c := msg(m)
-		if !c.Peeked {
+		switch {
+		case !c.Early:
 			continue
+		case l.r.plan.Turns:
+			if key, ok, err := l.r.plan.OrderBy.AppendKey(keys.Room(), m); err != nil {
+				steps.FailAt(m, "order_by", err)
+			} else if ok {
+				m.Key = keys.Keep(key)
+			}
+		default:
+			if err := c.Doc.Valid(); err != nil {
+				forgetEarly(m)
+				steps.FailAt(m, "order_by", err)
+			}
 		}
-		if err := c.Doc.Valid(); err != nil {
-			forgetPeeked(m)
-			steps.FailAt(m, "order_by", err)
-		}
-		c.Peeked = false
+		c.Early = false
 	}
 }
 
-// forgetPeeked gives m the key back with which it was read.
-func forgetPeeked(m *engine.Message) {
-	if msg(m).Peeked {
+// forgetEarly gives m the key back with which it was read.
+func forgetEarly(m *engine.Message) {
+	if msg(m).Early {
 		at := ledger.RootOf(m)
-		m.Key, msg(m).Peeked = at.Led.Key(int(at.I)), false
+		m.Key, msg(m).Early = at.Led.Key(int(at.I)), false
 	}
 }
 
-// admit keeps what others of its key are before.
+// admit keeps what others of its key are before. Where lanes take turns, they find that out at the end of theirs.
 func (l *lane) admit(b *engine.Batch) {
-	if slab(b).Way.In == nil && l.r.holds.Any.Load() > 0 {
+	if slab(b).Way.In == nil && !l.r.plan.Turns && l.r.holds.Any.Load() > 0 {
 		l.r.holds.Admit(b, nil, func(_ int, m *engine.Message) order.Role {
 			if msg(m).State == inside.Live {
 				return order.Asks
@@ -148,6 +186,7 @@ func (l *lane) Merge(m *engine.Message) {
 // Hold has nothing to do in an input's own steps, where gaps keep order.
 func (l *lane) Hold(b *engine.Batch, at inside.Stage) {
 	if l.out.in == nil {
+		l.await()
 		l.r.holds.Behind(b, at, nil)
 	}
 }
@@ -236,6 +275,7 @@ func (l *lane) parted(m *engine.Message, _ int) { l.out.consume(m) }
 
 // carry delivers b, unless the run is over and all of it was handed back.
 func (l *lane) carry(b *engine.Batch) {
+	l.await()
 	if !l.r.Enter() {
 		return
 	}

@@ -35,6 +35,7 @@ type Layout struct {
 	OrderBy     *expr.Expr
 	Ordered     bool
 	Serial      bool // messages of a key go through the pipeline's own steps one by one
+	Turns       bool // any lane takes the next messages: they leave the lanes in their order
 	MaxMessages int
 	MaxBytes    int
 	DrainTime   time.Duration

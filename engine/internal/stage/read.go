@@ -252,6 +252,7 @@ func (rd *reader) send(ctx context.Context, b *engine.Batch) {
 
 // peek gives all of b their order keys, if that takes no more than a look at their payloads,
 // and no key is held. Lanes check the payloads: what is no document has failed all the same.
+// Where they take turns, they find the keys.
 func (rd *reader) peek(b *engine.Batch) bool {
 	if rd.r.holds.Any.Load() > 0 || !allLive(b) {
 		return false
@@ -262,11 +263,15 @@ func (rd *reader) peek(b *engine.Batch) bool {
 	}
 	for i := range slab(b).Msgs {
 		m := &slab(b).Msgs[i]
+		if rd.r.plan.Turns {
+			msg(m).Early = true
+			continue
+		}
 		key, ok := by.PeekKey(keys.Room(), m)
 		if !ok {
 			return false
 		}
-		m.Key, msg(m).Peeked = keys.Keep(key), true
+		m.Key, msg(m).Early = keys.Keep(key), true
 	}
 	return true
 }
@@ -294,7 +299,7 @@ func (l *lane) dispatch(b *engine.Batch) {
 	for i := range slab(b).Msgs {
 		m := &slab(b).Msgs[i]
 		if msg(m).State == inside.Live && key != nil {
-			forgetPeeked(m)
+			forgetEarly(m)
 			k, ok, err := key.AppendKey(out.keys.Room(), m)
 			switch {
 			case err != nil:

@@ -89,7 +89,7 @@ func NewRun(p *Layout, inherited *Handover) *Run {
 	r.credits = flow.Credits{Msgs: p.MaxMessages, Bytes: p.MaxBytes, Most: p.MaxMessages}
 	r.credits.Starved, r.credits.Upstream = r.relieve, func() bool { return r.upstream.Load() > 0 }
 	r.holds = order.NewHolds(p.Ordered, p.OrderBy, &r.credits, toLanes{r}.Push)
-	r.laneQueue = flow.NewLaneQueue(p.Workers, p.Ordered, r.relieve)
+	r.laneQueue = flow.NewLaneQueue(p.Workers, p.Ordered && !p.Turns, r.relieve)
 	r.laneQueue.Popped = r.TakeAway
 	r.sinks, r.composites = map[*OutputPlan]*sink{}, map[*OutputPlan]*composite{}
 	for _, o := range p.Outputs {

@@ -1,0 +1,563 @@
+package jsonschema
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// checking is the state of one check of one document.
+type checking struct {
+	findings
+	scope   []*resource // the dynamic scope, outermost first
+	nodes   int         // how many schemas there are
+	endless bool        // they led to each other without end
+}
+
+// marks are what keywords have evaluated of an object or a list: the rest is for unevaluatedProperties and
+// unevaluatedItems.
+type marks struct {
+	everything bool
+	first      int // items
+	keys       map[string]bool
+	items      map[int]bool
+}
+
+func (m *marks) key(key string) {
+	if m == nil || m.everything {
+		return
+	}
+	if m.keys == nil {
+		m.keys = map[string]bool{}
+	}
+	m.keys[key] = true
+}
+
+func (m *marks) item(i int) {
+	if m == nil || m.everything {
+		return
+	}
+	if m.items == nil {
+		m.items = map[int]bool{}
+	}
+	m.items[i] = true
+}
+
+func (m *marks) upTo(i int) {
+	if m != nil {
+		m.first = max(m.first, i)
+	}
+}
+
+func (m *marks) all() {
+	if m != nil {
+		m.everything = true
+	}
+}
+
+func (m *marks) with(o *marks) {
+	if m == nil || o == nil {
+		return
+	}
+	m.everything = m.everything || o.everything
+	m.first = max(m.first, o.first)
+	for key := range o.keys {
+		m.key(key)
+	}
+	for i := range o.items {
+		m.item(i)
+	}
+}
+
+// fresh are marks for a schema whose marks only count if the value matches it.
+func (m *marks) fresh() *marks {
+	if m == nil {
+		return nil
+	}
+	return &marks{}
+}
+
+// check says what is wrong with a value. Most have nothing wrong: then nothing is put into words.
+func (l *library) check(n *node, v any) error {
+	c := checking{nodes: len(l.made)}
+	ok := c.node(n, v, nil, 0)
+	if c.endless {
+		return errors.New("the schema refers to itself without end")
+	}
+	if ok {
+		return nil
+	}
+	c = checking{findings: findings{loud: true}, nodes: len(l.made)}
+	c.node(n, v, nil, 0)
+	return c.err()
+}
+
+// quietly says whether a value matches, and puts nothing into words.
+func (c *checking) quietly(n *node, v any, m *marks, depth int) bool {
+	was := c.loud
+	c.loud = false
+	ok := c.node(n, v, m, depth)
+	c.loud = was
+	return ok
+}
+
+// within checks a value one step further.
+func (c *checking) within(n *node, step string, v any) bool {
+	c.at = append(c.at, step)
+	ok := c.node(n, v, nil, 0)
+	c.at = c.at[:len(c.at)-1]
+	return ok
+}
+
+// node says whether a value matches a schema. depth is how many schemas have led here without a step into the
+// document.
+func (c *checking) node(n *node, v any, m *marks, depth int) bool {
+	if n.every != 0 {
+		return c.schema(v, n.every)
+	}
+	if n.never {
+		c.add("nothing is allowed here")
+		return false
+	}
+	if depth > c.nodes {
+		c.endless = true
+		return false
+	}
+	if len(c.scope) == 0 || c.scope[len(c.scope)-1] != n.in {
+		c.scope = append(c.scope, n.in)
+		defer func() { c.scope = c.scope[:len(c.scope)-1] }()
+	}
+	own := m
+	if n.marks {
+		own = &marks{}
+	}
+	ok := c.general(n, v)
+	if !ok && !c.loud {
+		return false
+	}
+	switch v := v.(type) {
+	case json.Number:
+		ok = c.number(n, v) && ok
+	case string:
+		ok = c.text(n, v) && ok
+	case []any:
+		ok = c.list(n, v, own) && ok
+	case map[string]any:
+		ok = c.object(n, v, own, depth) && ok
+	}
+	if !ok && !c.loud {
+		return false
+	}
+	ok = c.together(n, v, own, depth+1) && ok
+	if n.marks && (ok || c.loud) {
+		ok = c.rest(n, v, own) && ok
+	}
+	if ok && n.marks {
+		m.with(own)
+	}
+	return ok
+}
+
+// schema checks that a value is itself a schema.
+func (c *checking) schema(v any, d draft) bool {
+	before := len(c.all)
+	f := findings{loud: true, at: c.at}
+	f.inspect(v, d)
+	if c.loud {
+		c.all = append(c.all[:before], f.all...)
+	}
+	return len(f.all) == 0
+}
+
+func (c *checking) general(n *node, v any) bool {
+	ok := true
+	if len(n.types) > 0 && !isOf(v, n.types) {
+		if ok = false; c.loud {
+			c.add(wrongType(v, strings.Join(n.types, " or ")))
+		}
+	}
+	for _, only := range [...]*values{n.konst, n.enum} {
+		if only != nil && !only.has(v) {
+			c.add(only.words)
+			ok = false
+		}
+	}
+	return ok
+}
+
+func isOf(v any, types []string) bool {
+	is := typeOf(v)
+	for _, t := range types {
+		if t == is || t == "integer" && isInteger(v) {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *checking) number(n *node, v json.Number) bool {
+	ok := true
+	wrong := func(b *bound, keyword string) {
+		if ok = false; c.loud {
+			c.add(keyword + ": got " + string(v) + ", want " + b.text)
+		}
+	}
+	if n.min != nil && n.min.compare(v) < 0 {
+		wrong(n.min, "minimum")
+	}
+	if n.max != nil && n.max.compare(v) > 0 {
+		wrong(n.max, "maximum")
+	}
+	if n.above != nil && n.above.compare(v) <= 0 {
+		wrong(n.above, "exclusiveMinimum")
+	}
+	if n.below != nil && n.below.compare(v) >= 0 {
+		wrong(n.below, "exclusiveMaximum")
+	}
+	if n.multiple != nil && !n.multiple.divides(v) {
+		wrong(n.multiple, "multipleOf")
+	}
+	return ok
+}
+
+// between checks a size.
+func (c *checking) between(got int, least, most *int, lower, upper string) bool {
+	keyword, want := lower, least
+	switch {
+	case least != nil && got < *least:
+	case most != nil && got > *most:
+		keyword, want = upper, most
+	default:
+		return true
+	}
+	if c.loud {
+		c.add(fmt.Sprintf("%s: got %d, want %d", keyword, got, *want))
+	}
+	return false
+}
+
+func (c *checking) text(n *node, v string) bool {
+	ok := true
+	if n.minLength != nil || n.maxLength != nil {
+		ok = c.between(utf8.RuneCountInString(v), n.minLength, n.maxLength, "minLength", "maxLength")
+	}
+	if n.pattern != nil && !n.pattern.MatchString(v) {
+		c.add("does not match the pattern " + n.pattern.String())
+		ok = false
+	}
+	if n.checked != nil && !n.checked(v) {
+		c.add("is not a valid " + n.format)
+		ok = false
+	}
+	return ok
+}
+
+func (c *checking) list(n *node, v []any, m *marks) bool {
+	ok := c.between(len(v), n.minItems, n.maxItems, "minItems", "maxItems")
+	if n.unique {
+		if i, j, twin := twins(v); twin {
+			c.add(equalItems(i, j))
+			ok = false
+		}
+	}
+	for i, item := range v {
+		var of *node
+		switch {
+		case i < len(n.prefix):
+			of = n.prefix[i]
+		case n.items == nil:
+			m.upTo(min(len(n.prefix), len(v)))
+			return c.contained(n, v, m) && ok
+		case n.items.never && n.itemsOf == "additionalItems":
+			if c.loud {
+				c.add(fmt.Sprintf("last %d additionalItem(s) not allowed", len(v)-i))
+			}
+			return false
+		default:
+			of = n.items
+		}
+		if !c.within(of, strconv.Itoa(i), item) {
+			if ok = false; !c.loud {
+				return false
+			}
+		}
+	}
+	m.upTo(len(v))
+	return c.contained(n, v, m) && ok
+}
+
+func (c *checking) contained(n *node, v []any, m *marks) bool {
+	if n.contains == nil {
+		return true
+	}
+	matched := 0
+	for i, item := range v {
+		if c.quietly(n.contains, item, nil, 0) {
+			matched++
+			if n.in.draft > draft2019 {
+				m.item(i)
+			}
+		}
+	}
+	switch {
+	case matched < n.minContains:
+		c.add(fmt.Sprintf("contains: %d items match, want at least %d", matched, n.minContains))
+		return false
+	case n.maxContains != nil && matched > *n.maxContains:
+		c.add(fmt.Sprintf("contains: %d items match, want at most %d", matched, *n.maxContains))
+		return false
+	}
+	return true
+}
+
+func (c *checking) object(n *node, v map[string]any, m *marks, depth int) bool {
+	ok := c.between(len(v), n.minProps, n.maxProps, "minProperties", "maxProperties")
+	var missing []string
+	for _, key := range n.required {
+		if _, has := v[key]; !has {
+			if ok = false; !c.loud {
+				return false
+			}
+			missing = append(missing, key)
+		}
+	}
+	if len(missing) > 0 {
+		c.add("missing " + properties(missing))
+	}
+	for _, need := range n.needs {
+		if _, has := v[need.key]; !has {
+			continue
+		}
+		missing = missing[:0]
+		for _, key := range need.also {
+			if _, has := v[key]; !has {
+				missing = append(missing, key)
+			}
+		}
+		if len(missing) > 0 {
+			if ok = false; c.loud {
+				c.add("missing " + properties(missing) + ", which '" + need.key + "' needs")
+			}
+		}
+	}
+	if !ok && !c.loud {
+		return false
+	}
+	return c.properties(n, v, m) && ok
+}
+
+func properties(names []string) string {
+	word := "property '"
+	if len(names) > 1 {
+		word = "properties '"
+	}
+	return word + strings.Join(names, "', '") + "'"
+}
+
+func (c *checking) properties(n *node, v map[string]any, m *marks) bool {
+	if n.more == nil && n.names == nil && len(n.patterns) == 0 && len(n.props) < len(v) {
+		ok := true
+		for key, of := range n.props { // they are fewer
+			if item, has := v[key]; has {
+				m.key(key)
+				if !c.within(of, key, item) {
+					if ok = false; !c.loud {
+						return false
+					}
+				}
+			}
+		}
+		return ok
+	}
+	ok := true
+	var extra []string
+	for key, item := range v {
+		known := false
+		if of, has := n.props[key]; has {
+			known = true
+			ok = c.within(of, key, item) && ok
+		}
+		for _, p := range n.patterns {
+			if p.re.MatchString(key) {
+				known = true
+				ok = c.within(p.n, key, item) && ok
+			}
+		}
+		if !known && n.more != nil {
+			known = true
+			if n.more.never {
+				ok = false
+				extra = append(extra, key)
+			} else {
+				ok = c.within(n.more, key, item) && ok
+			}
+		}
+		if known {
+			m.key(key)
+		}
+		if !ok && !c.loud {
+			return false
+		}
+	}
+	if len(extra) > 0 {
+		c.extra(extra, "additional")
+	}
+	if n.names != nil {
+		for _, key := range sorted(v) {
+			if !c.quietly(n.names, key, nil, 0) {
+				ok = false
+				c.add("invalid propertyName '" + key + "'")
+			}
+		}
+	}
+	return ok
+}
+
+// extra says that properties are not allowed.
+func (c *checking) extra(names []string, what string) {
+	if c.loud {
+		slices.Sort(names)
+		c.add(what + " " + properties(names) + " not allowed")
+	}
+}
+
+// together checks what is said about the value as a whole by other schemas.
+func (c *checking) together(n *node, v any, m *marks, depth int) bool {
+	ok := true
+	// applied counts what a schema says, and its marks if the value matches.
+	applied := func(to *node) bool {
+		own := m.fresh()
+		if !c.node(to, v, own, depth) {
+			return false
+		}
+		m.with(own)
+		return true
+	}
+	if n.ref != nil {
+		ok = applied(n.ref)
+	}
+	if n.dyn != nil && (ok || c.loud) {
+		ok = applied(c.dynamic(n)) && ok
+	}
+	for _, to := range n.all {
+		if ok || c.loud {
+			ok = applied(to) && ok
+		}
+	}
+	if o, is := v.(map[string]any); is {
+		for _, w := range n.whenPresent {
+			if _, has := o[w.key]; has && (ok || c.loud) {
+				ok = applied(w.n) && ok
+			}
+		}
+	}
+	if !ok && !c.loud {
+		return false
+	}
+	if len(n.any) > 0 {
+		ok = c.some(n.any, v, m, depth, false) && ok
+	}
+	if len(n.one) > 0 && (ok || c.loud) {
+		ok = c.some(n.one, v, m, depth, true) && ok
+	}
+	if n.not != nil && c.quietly(n.not, v, nil, depth) {
+		c.add("matches what it must not (keyword not)")
+		ok = false
+	}
+	if n.when != nil && (ok || c.loud) {
+		own := m.fresh()
+		next := n.orElse
+		if c.quietly(n.when, v, own, depth) {
+			m.with(own)
+			next = n.then
+		}
+		if next != nil {
+			ok = applied(next) && ok
+		}
+	}
+	return ok
+}
+
+// some checks that a value matches one of several schemas, or exactly one. If it matches none, what is wrong with each
+// is said.
+func (c *checking) some(of []*node, v any, m *marks, depth int, exactly bool) bool {
+	first := -1
+	for i, n := range of {
+		own := m.fresh()
+		if !c.quietly(n, v, own, depth) {
+			continue
+		}
+		if exactly && first >= 0 {
+			if c.loud {
+				c.add(fmt.Sprintf("matches both schema %d and schema %d of oneOf", first, i))
+			}
+			return false
+		}
+		first = i
+		m.with(own)
+		if !exactly && m == nil {
+			return true
+		}
+	}
+	if first >= 0 {
+		return true
+	}
+	if c.loud {
+		for _, n := range of {
+			c.node(n, v, nil, depth)
+		}
+	}
+	return false
+}
+
+// dynamic is the schema that $dynamicRef or $recursiveRef means: in the outermost resource that has it.
+func (c *checking) dynamic(n *node) *node {
+	if n.scoped {
+		for _, in := range c.scope {
+			if p := in.dynamic[n.anchor]; p != nil {
+				return p.made
+			}
+		}
+	}
+	return n.dyn
+}
+
+// rest checks what no other keyword has evaluated.
+func (c *checking) rest(n *node, v any, m *marks) bool {
+	ok := true
+	switch v := v.(type) {
+	case []any:
+		for i := m.first; i < len(v) && n.restItems != nil && !m.everything; i++ {
+			if !m.items[i] {
+				ok = c.within(n.restItems, strconv.Itoa(i), v[i]) && ok
+			}
+		}
+		if n.restItems != nil {
+			m.all()
+		}
+	case map[string]any:
+		if n.restProps == nil || m.everything {
+			break
+		}
+		var extra []string
+		for key, item := range v {
+			switch {
+			case m.keys[key]:
+			case n.restProps.never:
+				ok = false
+				extra = append(extra, key)
+			default:
+				ok = c.within(n.restProps, key, item) && ok
+			}
+		}
+		if len(extra) > 0 {
+			c.extra(extra, "unevaluated")
+		}
+		m.all()
+	}
+	return ok
+}
