@@ -101,10 +101,13 @@ var inside = map[string]string{
 		"inputs/http inputs/http_server internal/aws internal/azure internal/google internal/objects/azure " +
 		"internal/objects/gcs internal/registry internal/sqldb internal/tables outputs/http outputs/reply " +
 		"processors/http",
-	"internal/inner":            "internal/pool processors/branch processors/parallel processors/pool processors/while",
-	"internal/jsonschema":       "processors/decode processors/encode processors/validate",
-	"internal/linked":           "batchers/batch batchers/window",
-	"internal/logsum":           "cmd/flowd/cli inputs/http_server processors/exec processors/log",
+	"internal/inner":      "internal/pool processors/branch processors/parallel processors/pool processors/while",
+	"internal/jsonschema": "processors/decode processors/encode processors/validate",
+	"internal/linked":     "batchers/batch batchers/window",
+	"internal/logsum":     "cmd/flowd/cli inputs/http_server processors/exec processors/log",
+	"internal/metadata": "" +
+		"internal/mqtt internal/queue/nats internal/queue/redis outputs/mqtt outputs/nats outputs/redis_stream " +
+		"processors/redis",
 	"internal/metrics":          "cmd/flowd/cli processors/metric",
 	"internal/migrate":          "cmd/flowd/cli test/migrate",
 	"internal/migrate/bloblang": "internal/migrate test/migrate",

@@ -12,7 +12,7 @@ import (
 
 // Connect is what the configuration says of connections. Components have it inline.
 type Connect struct {
-	URL       URLs           `yaml:"url" check:"required,nonempty" doc:"URL of the server: mqtt://user:password@host:1883, mqtts:// for TLS (port 8883), ws://host:80/mqtt or wss://. In a list, the next is tried when one does not answer."`
+	URL       schema.URLs    `yaml:"url" check:"required,nonempty" doc:"URL of the server: mqtt://user:password@host:1883, mqtts:// for TLS (port 8883), ws://host:80/mqtt or wss://. In a list, the next is tried when one does not answer."`
 	Version   string         `yaml:"version" check:"oneof=5|3.1.1" doc:"Version of the protocol."`
 	ClientID  string         `yaml:"client_id" doc:"How the server knows this client. A second client with the same one ends the connection of the first."`
 	User      string         `yaml:"user" doc:"User, instead of the URL's."`
@@ -99,25 +99,6 @@ func (c *Connect) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
-// URLs is a URL or a list of them. They are secrets, as they may have passwords in them.
-type URLs []schema.Secret
-
-// UnmarshalConfig reads a URL or a list of URLs.
-func (u *URLs) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
-	if n.Kind == schema.ListNode {
-		d.Decode(n, (*[]schema.Secret)(u))
-		return
-	}
-	var one schema.Secret
-	d.Decode(n, &one)
-	*u = URLs{one}
-}
-
-// DescribeConfig is a text or a list of them.
-func (u *URLs) DescribeConfig() *schema.Type {
-	return schema.AnyOf("URL or list of URLs", schema.Secret{}, []schema.Secret(nil))
-}
-
 // place is where a server is, and as whom to connect.
 type place struct {
 	scheme, host, port, path string
@@ -173,7 +154,7 @@ func parse(text string) (place, *invalid) {
 	return p, nil
 }
 
-func nth(all URLs, i int) string {
+func nth(all schema.URLs, i int) string {
 	if len(all) < 2 {
 		return ""
 	}

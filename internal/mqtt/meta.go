@@ -1,14 +1,11 @@
 package mqtt
 
 import (
-	"encoding/json"
-	"fmt"
-	"strconv"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/metadata"
 )
 
 // The names of metadata.
@@ -154,15 +151,15 @@ func users(all []User, names []string, values []any) ([]string, []any) {
 // Passed sets the properties that go along with a message from where it was read, or that steps have set as metadata.
 func Passed(p *Properties, meta engine.Meta) {
 	if v, ok := meta.Get(contentType); ok {
-		p.ContentType = clean(Text(v))
+		p.ContentType = clean(metadata.Text(v))
 	}
 	if v, ok := meta.Get(responseTopic); ok {
-		if topic := Text(v); BadTopic(topic) == "" {
+		if topic := metadata.Text(v); BadTopic(topic) == "" {
 			p.ResponseTopic = topic
 		}
 	}
 	if v, ok := meta.Get(correlationData); ok {
-		p.CorrelationData = []byte(Text(v))
+		p.CorrelationData = []byte(metadata.Text(v))
 	}
 	for name, v := range meta.Added() {
 		if reserved(name) || name == "" || badText(name) != "" {
@@ -170,10 +167,10 @@ func Passed(p *Properties, meta engine.Meta) {
 		}
 		if list, is := v.([]any); is {
 			for _, one := range list {
-				p.User = append(p.User, User{Key: name, Value: clean(Text(one))})
+				p.User = append(p.User, User{Key: name, Value: clean(metadata.Text(one))})
 			}
 		} else if v != nil {
-			p.User = append(p.User, User{Key: name, Value: clean(Text(v))})
+			p.User = append(p.User, User{Key: name, Value: clean(metadata.Text(v))})
 		}
 	}
 }
@@ -184,25 +181,6 @@ func clean(s string) string {
 		return s
 	}
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
-}
-
-// Text is a value of metadata as a property has it.
-func Text(v any) string {
-	switch v := v.(type) {
-	case nil:
-		return ""
-	case string:
-		return v
-	case int:
-		return strconv.Itoa(v)
-	case time.Time:
-		return v.Format(time.RFC3339Nano)
-	}
-	b, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Sprint(v)
-	}
-	return string(b)
 }
 
 // Check is what is wrong with a message's properties, or nil: the library would cut what is too long.

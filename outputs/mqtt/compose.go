@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/metadata"
 	"github.com/flowd-io/flowd/internal/mqtt"
 )
 
@@ -73,7 +74,7 @@ func (o *output) properties(p *mqtt.Properties, m *engine.Message) (err error) {
 		if err != nil {
 			return err
 		}
-		p.CorrelationData = []byte(mqtt.Text(v))
+		p.CorrelationData = []byte(metadata.Text(v))
 	}
 	if !c.Expiry.IsZero() {
 		v, err := c.Expiry.Eval(m)

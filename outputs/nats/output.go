@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/metadata"
 	"github.com/flowd-io/flowd/internal/queue/nats"
 	client "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -211,7 +212,7 @@ func (o *output) compose(m *engine.Message) (*client.Msg, error) {
 	if err != nil {
 		return nil, err
 	}
-	if id := nats.Text(v); id != "" {
+	if id := metadata.Text(v); id != "" {
 		if strings.ContainsAny(id, "\r\n") {
 			return nil, engine.Errorf(engine.Rejected, "dedupe_id would have a line break in it")
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
+	"github.com/flowd-io/flowd/internal/metadata"
 	"github.com/flowd-io/flowd/internal/queue/redis"
 	"github.com/flowd-io/flowd/schema"
 	goredis "github.com/redis/go-redis/v9"
@@ -109,11 +110,11 @@ func (o *output) fields(args []any, m *engine.Message) (_ []any, err error) {
 		}
 		if all, several := v.([]any); several {
 			for _, v := range all {
-				args = append(args, name, redis.Text(v))
+				args = append(args, name, metadata.Text(v))
 			}
 			continue
 		}
-		args = append(args, name, redis.Text(v))
+		args = append(args, name, metadata.Text(v))
 	}
 	for name, t := range o.cfg.Fields.All() {
 		text, err := t.Text(m)
@@ -155,7 +156,7 @@ var origins = [...]string{"original_stream", "original_id"}
 func origin(args []any, m *engine.Message) []any {
 	for _, name := range origins {
 		if v, ok := m.Meta.Get(strings.TrimPrefix(name, "original_")); ok {
-			args = append(args, name, redis.Text(v))
+			args = append(args, name, metadata.Text(v))
 		}
 	}
 	return args
@@ -194,7 +195,7 @@ func same(fields []string, args []any) bool {
 		return false
 	}
 	for i, f := range fields {
-		if redis.Text(args[i]) != f {
+		if metadata.Text(args[i]) != f {
 			return false
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/expr"
 	"github.com/flowd-io/flowd/internal/fields"
+	"github.com/flowd-io/flowd/internal/metadata"
 	"github.com/flowd-io/flowd/internal/queue/redis"
 	"github.com/flowd-io/flowd/schema"
 	goredis "github.com/redis/go-redis/v9"
@@ -177,7 +178,7 @@ func (s *step) command(ctx context.Context, m *engine.Message) (*goredis.Cmd, er
 		if v == nil {
 			return nil, engine.Errorf(engine.Rejected, "args[%d] is null (write what to send instead, such as: name ?? \"\")", i)
 		}
-		args = append(args, redis.Text(v))
+		args = append(args, metadata.Text(v))
 	}
 	return goredis.NewCmd(ctx, args...), nil
 }

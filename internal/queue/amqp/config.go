@@ -19,7 +19,7 @@ import (
 
 // Connect is what the configuration says of connections. Components have it inline.
 type Connect struct {
-	URL       URLs           `yaml:"url" check:"required" doc:"URL of RabbitMQ: amqp://user:password@host:5672/vhost, or amqps:// for TLS. In a list, the next is tried when one does not answer."`
+	URL       schema.URLs    `yaml:"url" check:"required" doc:"URL of RabbitMQ: amqp://user:password@host:5672/vhost, or amqps:// for TLS. In a list, the next is tried when one does not answer."`
 	VHost     string         `yaml:"vhost" doc:"Virtual host, instead of the URL's."`
 	User      string         `yaml:"user" doc:"User, instead of the URL's."`
 	Password  schema.Secret  `yaml:"password" doc:"Password, instead of the URL's."`
@@ -63,28 +63,11 @@ func (c *Connect) CheckConfig(report func(path, message, remedy string)) {
 	}
 }
 
-func nth(all URLs, i int) string {
+func nth(all schema.URLs, i int) string {
 	if len(all) < 2 {
 		return ""
 	}
 	return fmt.Sprintf("number %d of them ", i+1)
-}
-
-// URLs is a URL or a list of them. They are secrets, as they have passwords in them.
-type URLs []schema.Secret
-
-// UnmarshalConfig reads a URL or a list of URLs.
-func (u *URLs) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
-	if n.Kind == schema.ListNode {
-		d.Decode(n, (*[]schema.Secret)(u))
-		return
-	}
-	*u = URLs{decoded[schema.Secret](d, n)}
-}
-
-// DescribeConfig is a text or a list of them.
-func (u *URLs) DescribeConfig() *schema.Type {
-	return schema.AnyOf("URL or list of URLs", schema.Secret{}, []schema.Secret(nil))
 }
 
 // invalid is what is wrong with a URL. It never shows the URL, nor what a parser

@@ -71,7 +71,7 @@ func TestQueuesComeInPagesWithUserAndPassword(t *testing.T) {
 		_, _ = w.Write([]byte(`{"page_count": 2, "items": ` + items + `}`))
 	}))
 	defer s.Close()
-	c := Connect{URL: URLs{schema.NewSecret("amqp://u:p@h/a%2Fb"), schema.NewSecret("amqp://other")}}
+	c := Connect{URL: schema.URLs{schema.NewSecret("amqp://u:p@h/a%2Fb"), schema.NewSecret("amqp://other")}}
 	got, err := c.Queues(t.Context(), schema.NewSecret(s.URL), "a-*", false)
 	if err != nil || !slices.Equal(got, []string{"a-1", "a-2"}) {
 		t.Errorf("got %q, %v", got, err)

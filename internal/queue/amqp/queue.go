@@ -36,7 +36,7 @@ func openServer(ctx context.Context, u *url.URL) (queue.Server, error) {
 	query.Del("management")
 	bare.RawQuery = query.Encode()
 	cfg := Defaults
-	cfg.URL = URLs{schema.NewSecret(bare.String())}
+	cfg.URL = schema.URLs{schema.NewSecret(bare.String())}
 	var err error
 	if s.uri, err = parse(bare.String()); err != nil {
 		return nil, fmt.Errorf("the broker's address %w (%s)", err, remedyOf(err))

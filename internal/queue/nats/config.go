@@ -17,7 +17,7 @@ import (
 
 // Connect is what the configuration says of connections. Components have it inline.
 type Connect struct {
-	URL         URLs            `yaml:"url" doc:"URL of a NATS server, such as nats://localhost:4222, tls:// for TLS, ws:// or wss:// for WebSockets. In a list, the next is tried when one does not answer."`
+	URL         schema.URLs     `yaml:"url" doc:"URL of a NATS server, such as nats://localhost:4222, tls:// for TLS, ws:// or wss:// for WebSockets. In a list, the next is tried when one does not answer."`
 	Embedded    Embedded        `yaml:"embedded" doc:"A server in this process instead of url: true, or its settings. All components with the same store share it."`
 	User        string          `yaml:"user" doc:"User, instead of the URL's."`
 	Password    schema.Secret   `yaml:"password" doc:"Password, instead of the URL's."`
@@ -133,25 +133,6 @@ func checkURL(text string) string {
 		return "has a comma in it: several URLs are a list"
 	}
 	return ""
-}
-
-// URLs is a URL or a list of them. They are secrets, as they may have passwords in them.
-type URLs []schema.Secret
-
-// UnmarshalConfig reads a URL or a list of URLs.
-func (u *URLs) UnmarshalConfig(d *schema.Decoder, n *schema.Node) {
-	if n.Kind == schema.ListNode {
-		d.Decode(n, (*[]schema.Secret)(u))
-		return
-	}
-	var one schema.Secret
-	d.Decode(n, &one)
-	*u = URLs{one}
-}
-
-// DescribeConfig is a text or a list of them.
-func (u *URLs) DescribeConfig() *schema.Type {
-	return schema.AnyOf("URL or list of URLs", schema.Secret{}, []schema.Secret(nil))
 }
 
 // CheckSubject is what is wrong with a subject, or "". wild says that it may have wildcards.

@@ -1,7 +1,6 @@
 package nats
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -9,6 +8,7 @@ import (
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
+	"github.com/flowd-io/flowd/internal/metadata"
 	client "github.com/nats-io/nats.go"
 )
 
@@ -156,11 +156,11 @@ func Headers(m engine.Meta) client.Header {
 		}
 		if all, several := v.([]any); several {
 			for _, v := range all {
-				h[name] = append(h[name], Text(v))
+				h[name] = append(h[name], metadata.Text(v))
 			}
 			continue
 		}
-		h[name] = []string{Text(v)}
+		h[name] = []string{metadata.Text(v)}
 	}
 	return h
 }
@@ -188,25 +188,6 @@ func CheckHeader(name string) string {
 	return fmt.Sprintf("%q is not the name of a header", name)
 }
 
-// Text is a value as a header has it: text as it is, all else as text or JSON.
-func Text(v any) string {
-	switch v := v.(type) {
-	case nil:
-		return ""
-	case string:
-		return v
-	case int:
-		return strconv.Itoa(v)
-	case time.Time:
-		return v.Format(time.RFC3339Nano)
-	}
-	b, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Sprint(v)
-	}
-	return string(b)
-}
-
 // origins are the metadata of a message that say where it was read.
 var origins = [...]string{"subject", "stream", "sequence", "timestamp"}
 
@@ -222,7 +203,7 @@ func Origin(h client.Header, m engine.Meta) client.Header {
 	for _, name := range origins {
 		delete(h, "original_"+name)
 		if v, ok := m.Get(name); ok {
-			h["original_"+name] = []string{Text(v)}
+			h["original_"+name] = []string{metadata.Text(v)}
 		}
 	}
 	return h

@@ -3,6 +3,8 @@ package nats
 import (
 	"strings"
 	"testing"
+
+	"github.com/flowd-io/flowd/internal/metadata"
 )
 
 func TestPlaceOf(t *testing.T) {
@@ -12,8 +14,8 @@ func TestPlaceOf(t *testing.T) {
 		"$JS.ACK.hub.hash.S.c.2.7.9.1700000000000000001.4.r.new": "S c 2 7 9 4",
 	} {
 		p, ok := PlaceOf(reply)
-		got := strings.Join([]string{p.Stream, p.Consumer, Text(p.Deliveries), Text(int(p.Sequence)), Text(int(p.Delivery)),
-			Text(int(p.Pending))}, " ")
+		got := strings.Join([]string{p.Stream, p.Consumer, metadata.Text(p.Deliveries), metadata.Text(int(p.Sequence)), metadata.Text(int(p.Delivery)),
+			metadata.Text(int(p.Pending))}, " ")
 		if !ok || got != want || p.At.UnixNano() != 1700000000000000001 {
 			t.Errorf("%s: %v %s at %v", reply, ok, got, p.At)
 		}

@@ -51,7 +51,7 @@ func openServer(ctx context.Context, u *url.URL) (queue.Server, error) {
 	bare := *u
 	bare.RawQuery, bare.Path = "", ""
 	c := Defaults
-	c.URL = URLs{schema.NewSecret(bare.String())}
+	c.URL = schema.URLs{schema.NewSecret(bare.String())}
 	c.Credentials, c.NKey = q.Get("credentials"), q.Get("nkey")
 	if q.Has("ca") || q.Has("cert") || q.Has("key") || q.Has("server_name") {
 		c.TLS = &tlsconf.Client{CA: q.Get("ca"), Cert: q.Get("cert"), Key: schema.NewSecret(q.Get("key")),

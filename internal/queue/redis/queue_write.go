@@ -8,6 +8,7 @@ import (
 
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/doc"
+	"github.com/flowd-io/flowd/internal/metadata"
 	"github.com/flowd-io/flowd/internal/queue"
 	goredis "github.com/redis/go-redis/v9"
 )
@@ -103,7 +104,7 @@ func (w *writer) fields(m *queue.Message) (fields []string, err error) {
 			bare = rest
 		}
 		for _, v := range values {
-			fields = append(fields, bare, Text(v))
+			fields = append(fields, bare, metadata.Text(v))
 		}
 	}
 	return fields, nil

@@ -2,11 +2,7 @@ package redis
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/flowd-io/flowd/engine"
 	goredis "github.com/redis/go-redis/v9"
@@ -54,25 +50,4 @@ func (w *Writes) Run(ctx context.Context, c *Client, judge func(cmd *goredis.Cmd
 		}
 	}
 	return held
-}
-
-// Text is a value as Redis keeps it: text as it is, all else as text or JSON.
-func Text(v any) string {
-	switch v := v.(type) {
-	case nil:
-		return ""
-	case string:
-		return v
-	case []byte:
-		return string(v)
-	case int:
-		return strconv.Itoa(v)
-	case time.Time:
-		return v.Format(time.RFC3339Nano)
-	}
-	b, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Sprint(v)
-	}
-	return string(b)
 }
