@@ -41,7 +41,7 @@ func (t *translator) ofBatch(n *yaml.Node) bool {
 	case "archive", "select_parts", "insert_part", "parquet_encode":
 		return true
 	case "mapping", "bloblang", "mutation":
-		return ofBatches.MatchString(c.config.Value)
+		return ofBatches().MatchString(c.config.Value)
 	case "resource":
 		def := t.defined["processor"][c.config.Value]
 		if def == nil || !t.enter("processor", c.config.Value) {
@@ -52,12 +52,12 @@ func (t *translator) ofBatch(n *yaml.Node) bool {
 	case "branch", "workflow", "while":
 		return false
 	case "dedupe":
-		return ofBatches.MatchString(text(c.config, "key"))
+		return ofBatches().MatchString(text(c.config, "key"))
 	case "try", "catch", "for_each", "processors":
 		return t.needsBatch(items(c.config))
 	case "switch":
 		for _, one := range items(c.config) {
-			if t.needsBatch(items(lookup(one, "processors"))) || ofBatches.MatchString(text(one, "check")) {
+			if t.needsBatch(items(lookup(one, "processors"))) || ofBatches().MatchString(text(one, "check")) {
 				return true
 			}
 		}

@@ -12,9 +12,9 @@ import (
 )
 
 var (
-	intoField = regexp.MustCompile(`^\s*root\.([A-Za-z_][\w.]*)\s*=\s*(.+?)\s*$`)
-	intoRoot  = regexp.MustCompile(`^\s*root\s*=\s*this\s*$`)
-	emptyText = regexp.MustCompile(`^\s*root\s*=\s*""\s*$`)
+	intoField = pattern(`^\s*root\.([A-Za-z_][\w.]*)\s*=\s*(.+?)\s*$`)
+	intoRoot  = pattern(`^\s*root\s*=\s*this\s*$`)
+	emptyText = pattern(`^\s*root\s*=\s*""\s*$`)
 )
 
 // branch translates steps on a copy.
@@ -61,7 +61,7 @@ func (t *translator) request(body, at *yaml.Node, where ctx) []*yaml.Node {
 		!strings.Contains(at.Value, "throw("); simple {
 		expr, notes := bloblang.Query(at.Value, t.blob(where))
 		if len(notes) == 0 && len(expr) < 200 {
-			if emptyText.MatchString(at.Value) {
+			if emptyText().MatchString(at.Value) {
 				expr = `""`
 			}
 			put(body, "in", code(expr))
@@ -74,10 +74,10 @@ func (t *translator) request(body, at *yaml.Node, where ctx) []*yaml.Node {
 // result translates the mapping that puts what the steps have made into the message. after are steps behind the branch.
 func (t *translator) result(body, at *yaml.Node, do []*yaml.Node, label string, where ctx) (all, after []*yaml.Node) {
 	src := strings.TrimSpace(at.Value)
-	if intoRoot.MatchString(src) {
+	if intoRoot().MatchString(src) {
 		return do, nil
 	}
-	if m := intoField.FindStringSubmatch(src); m != nil && !strings.Contains(m[2], "root") &&
+	if m := intoField().FindStringSubmatch(src); m != nil && !strings.Contains(m[2], "root") &&
 		!strings.Contains(m[2], "\n") && !strings.Contains(m[2], "deleted()") {
 		switch m[2] {
 		case "this":
@@ -172,8 +172,8 @@ func workflow(t *translator, c *component) ([]*yaml.Node, string) {
 }
 
 var (
-	readsPath  = regexp.MustCompile(`\bthis((?:\.\w+)+)`)
-	writesPath = regexp.MustCompile(`(?m)^\s*root((?:\.\w+)+)\s*=`)
+	readsPath  = pattern(`\bthis((?:\.\w+)+)`)
+	writesPath = pattern(`(?m)^\s*root((?:\.\w+)+)\s*=`)
 )
 
 // dependencies puts branches into tiers: one that reads what another writes comes after it.
@@ -186,9 +186,9 @@ func dependencies(names []string, of func(string) *yaml.Node) [][]string {
 	}
 	needs := map[string][]string{}
 	for _, name := range names {
-		reads := paths(readsPath, text(of(name), "request_map"))
+		reads := paths(readsPath(), text(of(name), "request_map"))
 		for _, other := range names {
-			writes := paths(writesPath, text(of(other), "result_map"))
+			writes := paths(writesPath(), text(of(other), "result_map"))
 			if other != name && slices.ContainsFunc(reads, func(r string) bool {
 				return slices.ContainsFunc(writes, func(w string) bool {
 					return strings.HasPrefix(r+".", w+".") || strings.HasPrefix(w+".", r+".")

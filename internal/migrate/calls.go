@@ -52,7 +52,7 @@ func metric(t *translator, c *component) ([]*yaml.Node, string) {
 // finishSteps is what is to be done with some components behind the table.
 var finishSteps map[string]func(t *translator, c *component) ([]*yaml.Node, string)
 
-func init() {
+func fillFinishSteps() {
 	finishSteps = map[string]func(t *translator, c *component) ([]*yaml.Node, string){
 		"http": httpStep, "sql_select": sqlSelect, "sql_insert": sqlInsert, "sql_raw": sqlRaw, "redis": redisStep,
 		"command": command, "subprocess": command, "retry": retry,

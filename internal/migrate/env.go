@@ -1,7 +1,6 @@
 package migrate
 
 import (
-	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -18,9 +17,9 @@ const (
 )
 
 var (
-	placeholder = regexp.MustCompile(`\$\{[0-9A-Za-z_.]+(:((\$\{[^}]+\})|[^}])*)?\}`)
-	escaped     = regexp.MustCompile(`\$\{(\{[0-9A-Za-z_.]+(:((\$\{[^}]+\})|[^}])*)?\})\}`)
-	hiddenRun   = regexp.MustCompile(`\x{100000}[\x{100001}-\x{1003E8}]*`)
+	placeholder = pattern(`\$\{[0-9A-Za-z_.]+(:((\$\{[^}]+\})|[^}])*)?\}`)
+	escaped     = pattern(`\$\{(\{[0-9A-Za-z_.]+(:((\$\{[^}]+\})|[^}])*)?\})\}`)
+	hiddenRun   = pattern(`\x{100000}[\x{100001}-\x{1003E8}]*`)
 )
 
 // hidden are the placeholders of a file, by number.
@@ -36,10 +35,10 @@ func (h *hidden) hide(text string) string {
 		}
 		return string(run)
 	}
-	text = escaped.ReplaceAllStringFunc(text, func(s string) string {
+	text = escaped().ReplaceAllStringFunc(text, func(s string) string {
 		return note("$$"+s[1:2]+s[3:len(s)-1], utf8.RuneCountInString(s))
 	})
-	return placeholder.ReplaceAllStringFunc(text, func(s string) string {
+	return placeholder().ReplaceAllStringFunc(text, func(s string) string {
 		name, otherwise, given := strings.Cut(s[2:len(s)-1], ":")
 		shown := "${" + name
 		if given {
@@ -67,12 +66,12 @@ func (h hidden) of(run string) string {
 // show writes the placeholders of a text as flowd does; what only looks like one is escaped.
 func (h hidden) show(text string) string {
 	text = strings.ReplaceAll(text, "${", "$${")
-	return hiddenRun.ReplaceAllStringFunc(strings.ReplaceAll(text, string(bloblang.Dollar), "$"), h.of)
+	return hiddenRun().ReplaceAllStringFunc(strings.ReplaceAll(text, string(bloblang.Dollar), "$"), h.of)
 }
 
 // original is a text as it stood in the file.
 func (h hidden) original(text string) string {
-	return hiddenRun.ReplaceAllStringFunc(text, func(run string) string {
+	return hiddenRun().ReplaceAllStringFunc(text, func(run string) string {
 		shown := h.of(run)
 		if rest, ok := strings.CutPrefix(shown, "$${"); ok {
 			return "${{" + rest + "}"

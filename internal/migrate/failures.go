@@ -21,7 +21,7 @@ func (t *translator) repair(item *yaml.Node, c ctx) (repair []*yaml.Node, at *ya
 		t.res.Components.Of++
 		return t.processors(opened.config, c), opened.key, true
 	case "mapping", "bloblang", "mutation":
-		if dropsErrors.MatchString(opened.config.Value) {
+		if dropsErrors().MatchString(opened.config.Value) {
 			t.res.Components.Whole++
 			t.res.Components.Of++
 			return []*yaml.Node{short("filter", code("false"))}, opened.key, true

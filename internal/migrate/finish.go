@@ -2,7 +2,6 @@ package migrate
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 
 	"gopkg.in/yaml.v3"
@@ -10,7 +9,7 @@ import (
 	"github.com/flowd-io/flowd/internal/migrate/bloblang"
 )
 
-var metaName = regexp.MustCompile(`\bmeta\("([a-z0-9_]+)"\)`)
+var metaName = pattern(`\bmeta\("([a-z0-9_]+)"\)`)
 
 // finish writes a file of what was translated.
 func (t *translator) finish(name, why string, root *yaml.Node, onlyResources bool) error {
@@ -125,7 +124,7 @@ func (t *translator) comments(root *yaml.Node, body []section) {
 // rename writes the names that flowd gives to the metadata of inputs.
 func (t *translator) rename(n *yaml.Node) {
 	if n.Kind == yaml.ScalarNode {
-		n.Value = metaName.ReplaceAllStringFunc(n.Value, func(call string) string {
+		n.Value = metaName().ReplaceAllStringFunc(n.Value, func(call string) string {
 			if ours := t.metadata[call[6:len(call)-2]]; ours != "" {
 				return `meta("` + ours + `")`
 			}

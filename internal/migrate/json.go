@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,7 +12,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var identifier = pattern(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // reserved are words that are fields only behind `this.`; yes, no, on and off make lint wonder.
 var reserved = []string{"and", "contains", "else", "endsWith", "if", "in", "let", "matches", "not", "or", "startsWith",
@@ -27,7 +26,7 @@ func contains(conditions []string, path string, n *yaml.Node) []string {
 	}
 	for _, p := range pairsOf(n) {
 		at := path + "[" + quote(p.key.Value) + "]"
-		if identifier.MatchString(p.key.Value) {
+		if identifier().MatchString(p.key.Value) {
 			at = path + "." + p.key.Value
 			if path == "this" && !slices.Contains(reserved, p.key.Value) {
 				at = p.key.Value

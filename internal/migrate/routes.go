@@ -149,7 +149,7 @@ func exclusive(routes []route) []route {
 
 // brackets puts an expression into brackets, unless it needs none.
 func brackets(e string) string {
-	if strings.HasPrefix(e, "(") && closing(e[1:]) == len(e)-2 || simplePath.MatchString(e) {
+	if strings.HasPrefix(e, "(") && closing(e[1:]) == len(e)-2 || simplePath().MatchString(e) {
 		return e
 	}
 	return "(" + e + ")"
@@ -179,7 +179,7 @@ func (t *translator) switchOutputs(c *component) []route {
 		head := mapping()
 		condition := ""
 		if check != "" {
-			if ofErrors.MatchString(check) {
+			if ofErrors().MatchString(check) {
 				t.differs(head, lookup(one, "check"),
 					"a message that has failed never gets here: it goes where engine.on_failure says")
 			}

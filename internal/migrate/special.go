@@ -14,7 +14,7 @@ import (
 // special is what translates fields that need more than another name. It returns why it can't.
 var special = map[string]func(t *translator, c *component, p pair) string{}
 
-func init() {
+func fillSpecial() {
 	limits := map[string]string{"timeout": "timeout", "concurrency": "concurrency"}
 	for name, key := range limits {
 		special[name] = func(_ *translator, c *component, p pair) string {
@@ -213,7 +213,7 @@ func init() {
 	}
 	special["path"] = func(_ *translator, c *component, p pair) string {
 		query := strings.TrimPrefix(strings.TrimSpace(p.value.Value), ".")
-		if !simplePath.MatchString(query) {
+		if !simplePath().MatchString(query) {
 			return "write it as an expression: map"
 		}
 		*c.out = *code("this." + query)
@@ -236,7 +236,7 @@ func init() {
 	}
 }
 
-var simplePath = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*|\[\d+\])*$`)
+var simplePath = pattern(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*|\[\d+\])*$`)
 
 // sasl translates how to log in to Kafka.
 func sasl(t *translator, c *component, p pair) string {
@@ -307,11 +307,11 @@ func topics(t *translator, c *component, p pair) string {
 	return ""
 }
 
-var conflict = regexp.MustCompile(`(?i)^\s*ON\s+CONFLICT\s*\(([^)]*)\)\s*DO\s+UPDATE\s+SET\b`)
+var conflict = pattern(`(?i)^\s*ON\s+CONFLICT\s*\(([^)]*)\)\s*DO\s+UPDATE\s+SET\b`)
 
 // upsert translates what is to happen to a row that is there.
 func upsert(_ *translator, c *component, p pair) string {
-	m := conflict.FindStringSubmatch(p.value.Value)
+	m := conflict().FindStringSubmatch(p.value.Value)
 	if m == nil {
 		return "the statement is made by flowd: upsert names the key columns, query is a statement of your own"
 	}

@@ -2,7 +2,6 @@ package migrate
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -14,7 +13,7 @@ import (
 // stepKinds translates processors whose shape changes. They return steps, or nil and why there are none.
 var stepKinds map[string]func(t *translator, c *component) ([]*yaml.Node, string)
 
-func init() {
+func fillStepKinds() {
 	stepKinds = map[string]func(t *translator, c *component) ([]*yaml.Node, string){
 		"mapping": blobl(bloblang.NewDocument), "bloblang": blobl(bloblang.NewDocument), "mutation": blobl(bloblang.InPlace),
 		"resource": resource, "branch": branch, "workflow": workflow, "switch": switchSteps, "while": while,
@@ -43,10 +42,10 @@ var lacking = map[string]string{
 
 // Parts of mappings that mean something only for a batch, or for messages that have failed.
 var (
-	ofBatches = regexp.MustCompile(`\bbatch_(index|size)\(\)|\.from_all\(\)|\.from\(\s*-?\d|\bcontent\(\)\.from`)
-	ofErrors  = regexp.MustCompile(`\b(errored|error|error_source_\w+)\(\)`)
+	ofBatches = pattern(`\bbatch_(index|size)\(\)|\.from_all\(\)|\.from\(\s*-?\d|\bcontent\(\)\.from`)
+	ofErrors  = pattern(`\b(errored|error|error_source_\w+)\(\)`)
 	// A mapping that drops what has failed.
-	dropsErrors = regexp.MustCompile(`^\s*root\s*=\s*if\s+errored\(\)\s*\{\s*deleted\(\)\s*\}\s*$`)
+	dropsErrors = pattern(`^\s*root\s*=\s*if\s+errored\(\)\s*\{\s*deleted\(\)\s*\}\s*$`)
 )
 
 // processors translates a list of processors. `catch` repairs what those before it in the list have failed.
@@ -179,7 +178,7 @@ func (t *translator) blobSteps(src string, at *yaml.Node, where ctx, target blob
 	if steps == nil {
 		steps = []*yaml.Node{}
 	}
-	if !where.catch && ofErrors.MatchString(src) && len(steps) > 0 {
+	if !where.catch && ofErrors().MatchString(src) && len(steps) > 0 {
 		t.differs(steps[0], at, neverFailed)
 	}
 	return steps
@@ -249,7 +248,7 @@ func switchSteps(t *translator, c *component) ([]*yaml.Node, string) {
 	for i, one := range list {
 		made := mapping()
 		if check := text(one, "check"); strings.TrimSpace(check) != "" {
-			if !c.ctx.catch && ofErrors.MatchString(check) {
+			if !c.ctx.catch && ofErrors().MatchString(check) {
 				t.differs(made, lookup(one, "check"), neverFailed)
 			}
 			put(made, "when", code(t.query(made, lookup(one, "check"), check, c.ctx)))

@@ -3,7 +3,6 @@ package migrate
 import (
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -119,7 +118,7 @@ func (t *translator) plainMocks(test *yaml.Node) bool {
 	return true
 }
 
-var assigned = regexp.MustCompile(`(?s)^\s*root\s*=\s*(.*?)\s*$`)
+var assigned = pattern(`(?s)^\s*root\s*=\s*(.*?)\s*$`)
 
 // mock translates an answer that does not depend on the message.
 func (t *translator) mock(p pair) (*yaml.Node, bool) {
@@ -130,7 +129,7 @@ func (t *translator) mock(p pair) (*yaml.Node, bool) {
 	if why != "" || c.key.Value != "mapping" && c.key.Value != "bloblang" {
 		return nil, false
 	}
-	m := assigned.FindStringSubmatch(c.config.Value)
+	m := assigned().FindStringSubmatch(c.config.Value)
 	if m == nil {
 		return nil, false
 	}

@@ -3,7 +3,6 @@ package migrate
 import (
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -279,7 +278,7 @@ func body(n *yaml.Node, content string) {
 	put(n, "text", scalar(content))
 }
 
-var expectsFailure = regexp.MustCompile(`^\s*(errored\(\)|error\(\)\s*(==|\.).*)$`)
+var expectsFailure = pattern(`^\s*(errored\(\)|error\(\)\s*(==|\.).*)$`)
 
 // expectation translates what is expected of a message. fails: that it has failed.
 func (t *translator) expectation(m *yaml.Node) (made *yaml.Node, fails bool, why string) {
@@ -327,7 +326,7 @@ func (t *translator) expectation(m *yaml.Node) (made *yaml.Node, fails bool, why
 			src := strings.TrimSpace(v.Value)
 			switch {
 			case src == "!errored()":
-			case expectsFailure.MatchString(src):
+			case expectsFailure().MatchString(src):
 				fails = true
 			default:
 				conditions = append(conditions, brackets(t.query(n, v, src, ctx{})))

@@ -2,7 +2,6 @@ package migrate
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -51,6 +50,7 @@ type translator struct {
 }
 
 func newTranslator(file string, src *source, o Options) *translator {
+	fillTables()
 	t := &translator{file: file, src: src, o: o, res: &Result{File: file, Notes: []Note{}}}
 	t.reset()
 	return t
@@ -179,11 +179,11 @@ func (t *translator) template(made, at *yaml.Node, src string, c ctx) string {
 	return text
 }
 
-var interpolation = regexp.MustCompile(`(?s)^\$\{!(.*)\}$`)
+var interpolation = pattern(`(?s)^\$\{!(.*)\}$`)
 
 // templateExpr translates an interpolated text into an expression that gives it.
 func (t *translator) templateExpr(made, at *yaml.Node, src string, c ctx) string {
-	if m := interpolation.FindStringSubmatch(src); m != nil && !strings.Contains(m[1], "${!") {
+	if m := interpolation().FindStringSubmatch(src); m != nil && !strings.Contains(m[1], "${!") {
 		return t.query(made, at, m[1], c)
 	}
 	if !strings.Contains(src, "${!") {

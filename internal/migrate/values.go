@@ -124,6 +124,9 @@ func (t *translator) value(c *component, v *yaml.Node, as string) (*yaml.Node, s
 		switch v.Value {
 		case "postgres", "mysql", "sqlite":
 			return scalar(v.Value), ""
+		case "clickhouse":
+			return nil, "flowd speaks HTTP with ClickHouse: write `driver: clickhouse` and a dsn such as " +
+				"http://USER:PASSWORD@HOST:8123/DATABASE"
 		}
 		return nil, fmt.Sprintf("flowd has no driver for %s", v.Value)
 	}

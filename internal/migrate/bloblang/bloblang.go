@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -153,6 +152,7 @@ func interpolation(src string, at int, o Options) (string, []Note, int) {
 		e := syntaxError(err)
 		return o.written("$(untranslated(" + quote(shortened(src[at:end])) + "))"), []Note{e.note()}, end
 	}
+	fillTables()
 	t := &translator{o: o, src: s, vars: map[string]*variableUse{}}
 	x := t.expr(n, &env{this: &meaning{what: theDocument}})
 	return "$(" + o.written(x.text) + ")", t.notes, end + 1
@@ -164,6 +164,7 @@ func prepare(src string, o Options) (*planner, []Statement, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	fillTables()
 	t := &translator{o: o, src: m.src, maps: map[string]*namedMap{}, edits: o.Target == InPlace}
 	p := &planner{translator: t, m: m, env: &env{this: &meaning{what: theDocument}}, taken: map[int]bool{}}
 	list, err := p.imports(m, 0)
@@ -236,7 +237,7 @@ func refused(src string, err error, o Options) ([]*yaml.Node, []Note) {
 // must name.
 func Environment(text string) []string {
 	var names []string
-	for _, m := range envCall.FindAllStringSubmatch(text, -1) {
+	for _, m := range envCall().FindAllStringSubmatch(text, -1) {
 		if !slices.Contains(names, m[1]) {
 			names = append(names, m[1])
 		}
@@ -245,4 +246,4 @@ func Environment(text string) []string {
 	return names
 }
 
-var envCall = regexp.MustCompile(`\benv\(\\?"([^"\\]+)\\?"\)`)
+var envCall = pattern(`\benv\(\\?"([^"\\]+)\\?"\)`)

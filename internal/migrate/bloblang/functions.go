@@ -8,7 +8,7 @@ import (
 // functions are those of Bloblang, without a receiver.
 var functions map[string]method
 
-func init() {
+func fillFunctions() {
 	unix := func(unit string) method {
 		return method{nil, func(a *asked) expression {
 			if unit == "" {

@@ -384,7 +384,7 @@ func explode(a *asked) expression {
 func setMethod(a *asked) expression {
 	p, ok := a.text(0)
 	all := names(p)
-	if !ok || slices.ContainsFunc(all, func(n string) bool { return !plainName.MatchString(n) }) {
+	if !ok || slices.ContainsFunc(all, func(n string) bool { return !plainName().MatchString(n) }) {
 		return a.unknown("set() can be translated only with a path of names that is written here.")
 	}
 	x := a.of()
@@ -410,7 +410,7 @@ func (a *asked) paths() []expression {
 			all = append(all, a.expr(arg.value, a.e))
 			continue
 		}
-		if slices.ContainsFunc(names(s), func(n string) bool { return !plainName.MatchString(n) }) {
+		if slices.ContainsFunc(names(s), func(n string) bool { return !plainName().MatchString(n) }) {
 			s = path(names(s))
 		}
 		all = append(all, literalText(s))

@@ -2,7 +2,6 @@ package bloblang
 
 import (
 	"encoding/hex"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -218,11 +217,11 @@ var reserved = []string{
 	"NULL", "Null", "True", "TRUE", "False", "FALSE", "AND", "OR", "NOT", "IN", "LIKE",
 }
 
-var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+var plainName = pattern(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // segment writes one more name of a path.
 func segment(name string) string {
-	if plainName.MatchString(name) {
+	if plainName().MatchString(name) {
 		return "." + name
 	}
 	return "[" + doubleQuoted(name) + "]"
@@ -246,7 +245,7 @@ func path(names []string) string {
 		switch {
 		case i > 0:
 			b.WriteString(member(name))
-		case plainName.MatchString(name) && !slices.Contains(reserved, name):
+		case plainName().MatchString(name) && !slices.Contains(reserved, name):
 			b.WriteString(name)
 		default:
 			b.WriteString("this" + segment(name))
