@@ -35,6 +35,7 @@ name the cache share it.
 
     processors:
       - cache: {get: users, key: user_id, into: user}
+      - cache: {get: plans, key: user.plan, into: plan}
     resources:
       caches:
         users: {memory: {max_keys: 10000, ttl: 5m}}
