@@ -173,13 +173,18 @@ func protobuf(t *translator, c *component) ([]*yaml.Node, string) {
 				continue
 			}
 			options := mapping("schema", name, "import_paths", list(scalar(dir.Value)), "message", message)
-			if text(c.config, "discard_unknown") == "true" {
+			if step == "encode" && text(c.config, "discard_unknown") == "true" { // what is decoded is left out
 				put(options, "drop_unknown", code("true"))
+			}
+			if step == "decode" {
+				if text(c.config, "use_proto_names") != "true" {
+					put(options, "names", scalar("json"))
+				}
+				put(options, "defaults", code("false"))
 			}
 			made := short(step, mapping("protobuf", options))
 			if step == "decode" {
-				t.differs(made, c.key, "fields have the names of the schema, such as first_name, and those that are not set "+
-					"are there with their defaults")
+				t.differs(made, c.key, "integers of 64 bits are numbers rather than text")
 			}
 			return []*yaml.Node{made}, ""
 		}

@@ -40,7 +40,7 @@ func (c goldenCase) files(folder string) map[string][]byte {
 func (c goldenCase) translate(t *testing.T) *migrate.Result {
 	t.Helper()
 	file := strings.TrimPrefix(c.archive.Files[0].Name, "in/")
-	res, err := migrate.Benthos(file, c.archive.Files[0].Data, migrate.Options{Read: c.read})
+	res, err := migrate.Benthos(file, c.archive.Files[0].Data, migrate.Options{Read: c.read, List: c.list})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,6 +52,16 @@ func (c goldenCase) read(name string) ([]byte, error) {
 		return data, nil
 	}
 	return nil, fs.ErrNotExist
+}
+
+func (c goldenCase) list(dir string) (names []string, err error) {
+	for name := range c.files("in") {
+		if strings.HasPrefix(name, strings.TrimPrefix(dir, "./")+"/") {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
 }
 
 func cases(t testing.TB) (all []goldenCase) {
