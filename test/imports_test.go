@@ -152,7 +152,8 @@ var inside = map[string]string{
 	"internal/testing/clickhousetest": "internal/testing/sqltest test/bench",
 	"internal/testing/daemon": "" +
 		"internal/testing/brokertest internal/testing/clickhousetest internal/testing/mariadbtest " +
-		"internal/testing/mqtttest internal/testing/natstest internal/testing/pgtest internal/testing/redistest",
+		"internal/testing/mqtttest internal/testing/natstest internal/testing/pgtest internal/testing/redistest " +
+		"test/flowdtest",
 	"internal/testing/debian": "" +
 		"internal/testing/brokertest internal/testing/clickhousetest internal/testing/mariadbtest " +
 		"internal/testing/mqtttest internal/testing/pgtest internal/testing/redistest",

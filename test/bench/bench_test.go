@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/flowd-io/flowd/test/flowdtest"
 )
 
 // built has flowd and this command, without the race detector: baselines and counts of
@@ -25,11 +27,7 @@ func TestMain(m *testing.M) {
 	dir, err := os.MkdirTemp("", "flowd-bench-test")
 	if err == nil {
 		built = dir
-		out, failed := exec.Command("go", "build", "-o", dir+string(filepath.Separator),
-			"github.com/flowd-io/flowd/cmd/flowd", ".").CombinedOutput()
-		if failed != nil {
-			err = fmt.Errorf("%w\n%s", failed, out)
-		}
+		err = flowdtest.GoBuild("-o", dir+string(filepath.Separator), "github.com/flowd-io/flowd/cmd/flowd", ".")
 	}
 	code := 1
 	if err != nil {

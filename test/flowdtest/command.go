@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/flowd-io/flowd/internal/testing/daemon"
 )
 
 // Repo is the root of the repository; Binary the flowd that Build made of it.
@@ -39,12 +41,18 @@ func Build() (remove func(), err error) {
 	if err := os.Setenv("GOFLAGS", flags); err != nil {
 		return remove, err
 	}
-	build := exec.Command("go", "build", "-o", Binary, "./cmd/flowd")
-	build.Dir = Repo
-	if out, err := build.CombinedOutput(); err != nil {
-		return remove, fmt.Errorf("build ./cmd/flowd: %w\n%s", err, out)
-	}
-	return remove, nil
+	return remove, GoBuild("-o", Binary, "github.com/flowd-io/flowd/cmd/flowd")
+}
+
+// GoBuild runs go build with arguments. Test binaries do so one after the other: side by side, each would compile all
+// that there is to compile.
+func GoBuild(args ...string) error {
+	return daemon.Alone("flowd-go-build", func() error {
+		if out, err := exec.Command("go", append([]string{"build"}, args...)...).CombinedOutput(); err != nil {
+			return fmt.Errorf("go build: %w\n%s", err, out)
+		}
+		return nil
+	})
 }
 
 // Deadline is how long any one command may take, or what a test waits for, before the test fails: a busy machine needs

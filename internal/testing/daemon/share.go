@@ -2,8 +2,10 @@ package daemon
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 )
 
 // Keep is how long a server lives: as long as the go command that [Share] has found, or, if zero, as long as the test
@@ -41,6 +43,18 @@ func Share[T any](name string, start func(Keep) (T, error), address func(T) stri
 		return none, err
 	}
 	return said, nil
+}
+
+// Alone runs f while no other process of this user that calls it with the same name does, where the system can tell.
+func Alone(name string, f func() error) error {
+	held, err := lock(filepath.Join(os.TempDir(), fmt.Sprint(name, "-", os.Getuid())))
+	if err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		return fmt.Errorf("wait until no one else is at it: %w", err)
+	}
+	if held != nil {
+		defer held.Close() // which unlocks it
+	}
+	return f()
 }
 
 func (Keep) write(f *os.File, v any) error {
