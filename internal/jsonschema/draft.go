@@ -64,7 +64,7 @@ type shape uint8
 
 const (
 	aSchema      shape = iota
-	schemaOrBool       // where draft 4 has booleans, which are no schemas there
+	schemaOrBool       // where draft 4 has booleans, although they are not schemas there
 	schemaList
 	schemaOrList
 	schemaMap

@@ -7,11 +7,11 @@ import (
 
 // Turns lets lanes pass on what they have taken in the order in which they took it. Turns are numbered from 1.
 type Turns struct {
-	over atomic.Uint64 // turns that are over: all up to this one
+	over    atomic.Uint64   // turns that are over: all up to this one
+	waiting []chan struct{} // by turn: no two lanes' have the same place; set by begin
 
-	mu      sync.Mutex      // guards the field below
-	waiting []chan struct{} // by turn: no two lanes' have the same place
-	asleep  []bool          // who waits there
+	mu     sync.Mutex // guards the field below
+	asleep []bool     // who waits there
 }
 
 func (t *Turns) begin(lanes int) {

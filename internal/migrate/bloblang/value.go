@@ -210,7 +210,7 @@ func printable(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return !strconv.IsPrint(r) && r < firstRune })
 }
 
-// reserved are words that are no fields where they stand alone.
+// reserved are words that are not fields where they stand alone.
 var reserved = []string{
 	"and", "contains", "else", "endsWith", "if", "in", "let", "matches", "not", "or", "startsWith", "nil", "true",
 	"false", "this", "null", "None", "undefined", "yes", "no", "on", "off", "is", "like", "then",

@@ -1,10 +1,8 @@
 package nats
 
 import (
-	"strings"
+	"fmt"
 	"testing"
-
-	"github.com/flowd-io/flowd/internal/metadata"
 )
 
 func TestPlaceOf(t *testing.T) {
@@ -14,8 +12,7 @@ func TestPlaceOf(t *testing.T) {
 		"$JS.ACK.hub.hash.S.c.2.7.9.1700000000000000001.4.r.new": "S c 2 7 9 4",
 	} {
 		p, ok := PlaceOf(reply)
-		got := strings.Join([]string{p.Stream, p.Consumer, metadata.Text(p.Deliveries), metadata.Text(int(p.Sequence)), metadata.Text(int(p.Delivery)),
-			metadata.Text(int(p.Pending))}, " ")
+		got := fmt.Sprint(p.Stream, " ", p.Consumer, " ", p.Deliveries, " ", p.Sequence, " ", p.Delivery, " ", p.Pending)
 		if !ok || got != want || p.At.UnixNano() != 1700000000000000001 {
 			t.Errorf("%s: %v %s at %v", reply, ok, got, p.At)
 		}
