@@ -1,6 +1,6 @@
 // Package headroom keeps what the runtime does beside the work of a process small: a heap
 // that has room to grow is collected rarely. A program that imports it starts without a
-// collection; see [Leave] for one that runs pipelines.
+// collection; see [Leave] and [Started] for one that runs pipelines.
 package headroom
 
 import (
@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"sync"
+	"time"
 )
 
 // Between two collections the heap may grow by headroom and a quarter of its own size.
@@ -44,6 +45,9 @@ const (
 	first    = 100 * (smallest + headroom) / smallest
 	usual    = 100 // percent, as the runtime has it by itself
 )
+
+// settling is how long the first message has, which is not to wait for pages; the heap grows to its size later.
+const settling = 10 * time.Millisecond
 
 var heap state
 
@@ -117,6 +121,10 @@ func Blocks() (release func()) {
 	unpacks(1)
 	return sync.OnceFunc(func() { unpacks(-1) })
 }
+
+// Started is for a process that has started what it runs, at first or anew: soon after, it gives back the pages of the
+// program's file that only the start needed. Initialising what is linked touches more of them than running a pipeline.
+func Started() { time.AfterFunc(settling, unmap) }
 
 func unpacks(n int) {
 	heap.mu.Lock()

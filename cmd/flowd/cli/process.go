@@ -15,6 +15,7 @@ import (
 	"github.com/flowd-io/flowd/config"
 	"github.com/flowd-io/flowd/engine"
 	"github.com/flowd-io/flowd/engine/runtime"
+	"github.com/flowd-io/flowd/internal/headroom"
 	"github.com/flowd-io/flowd/internal/service"
 )
 
@@ -240,6 +241,7 @@ func (p *process) Reload() error {
 		gone.plan.Drain()
 	}
 	swaps.Wait()
+	headroom.Started()
 	p.log.Info("reloaded")
 	return nil
 }

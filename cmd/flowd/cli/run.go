@@ -137,6 +137,7 @@ func (p *process) serve(watch bool) (code int, err error) {
 	defer done()
 	caught := catch()
 	p.start()
+	headroom.Started()
 	loops.Go(func() { p.operate(around, caught) })
 	if watch {
 		loops.Go(func() { p.watch(around) })

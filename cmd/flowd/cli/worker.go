@@ -123,6 +123,7 @@ is left after --grace, or at a second signal.`,
 			c.Log = logs.log
 			stop, kill, release := signals(cmd.Context(), con)
 			defer release()
+			headroom.Started()
 			return worker.Run(stop, kill, c)
 		},
 	}
