@@ -43,7 +43,7 @@ func TestSlimBuild(t *testing.T) {
 	slim := filepath.Join(t.TempDir(), "slim")
 	within(t, compiling, repo, "", "go", "build", "-tags=scribble,slim", "-o", slim, "./cmd/flowd").Want(t, 0)
 	size(t, binary, 110<<20)
-	size(t, slim, 28<<20)
+	size(t, slim, 26<<20)
 
 	whole, rest := componentsOf(t, binary), componentsOf(t, slim)
 	for _, f := range builds.Families {
@@ -82,6 +82,8 @@ func TestSlimBuild(t *testing.T) {
 	command(t, repo, "", slim, "docs", "redis_list").Want(t, 2, `there is no "redis_list" in this build `+remedy+"redis)")
 	command(t, repo, "", slim, "worker", "--join", "localhost").Want(t, 2,
 		"flowd worker is not part of this build of flowd "+remedy+"nats)")
+	command(t, repo, "", slim, "migrate", "benthos", "x.yaml").Want(t, 2,
+		"flowd migrate is not part of this build of flowd "+remedy+"migrate)")
 	file := write(t, t.TempDir(), "p.yaml", `
 inputs: {in: {kafka: {brokers: [a], topics: [x]}}}
 processors:

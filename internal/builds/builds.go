@@ -29,6 +29,7 @@ var Families = []Family{
 	{Name: "azure", Inputs: []string{"azure_blob"}, Outputs: []string{"azure_blob"}},
 	{Name: "google", Inputs: []string{"gcs"}, Outputs: []string{"gcs"}},
 	{Name: "kafka", Inputs: []string{"kafka"}, Outputs: []string{"kafka"}, Queues: []string{"kafka"}},
+	{Name: "migrate", More: []string{"flowd migrate"}},
 	{Name: "mqtt", Inputs: []string{"mqtt"}, Outputs: []string{"mqtt"}},
 	{Name: "nats", Inputs: []string{"nats"}, Outputs: []string{"nats"}, Caches: []string{"nats_kv"},
 		Queues: []string{"nats", "tls", "ws", "wss"}, More: []string{"service.cluster", "flowd worker", "flowd pool"}},

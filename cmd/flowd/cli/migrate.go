@@ -1,3 +1,5 @@
+//go:build !no_migrate && (!slim || migrate)
+
 package cli
 
 import (

@@ -2,19 +2,8 @@
 
 package cli
 
-import (
-	"github.com/flowd-io/flowd/internal/builds"
-	"github.com/spf13/cobra"
-)
+import "github.com/spf13/cobra"
 
 func newWorker() *cobra.Command { return absent("worker", "nats") }
 
 func newPool() *cobra.Command { return absent("pool", "nats") }
-
-// absent is a command that this build leaves out.
-func absent(name, family string) *cobra.Command {
-	return &cobra.Command{
-		Use: name, Hidden: true, DisableFlagParsing: true,
-		RunE: func(*cobra.Command, []string) error { return usage("flowd " + name + " is " + builds.Hint(family)) },
-	}
-}

@@ -1,0 +1,14 @@
+package cli
+
+import (
+	"github.com/flowd-io/flowd/internal/builds"
+	"github.com/spf13/cobra"
+)
+
+// absent is a command that this build leaves out.
+func absent(name, family string) *cobra.Command {
+	return &cobra.Command{
+		Use: name, Hidden: true, DisableFlagParsing: true,
+		RunE: func(*cobra.Command, []string) error { return usage("flowd " + name + " is " + builds.Hint(family)) },
+	}
+}
