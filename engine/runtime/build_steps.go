@@ -47,8 +47,8 @@ func (b *builder) step(p *steps.Program, s *engine.StepSpec) {
 	}
 	at := len(p.Ops)
 	o := steps.Op{Name: b.called(s), Timeout: cmp.Or(s.Timeout, b.timeout()), Next: -1}
-	o.Figures = steps.NewStepFigures(o.Name, s.Use.Name)
 	env := b.named(o.Name)
+	o.Figures = steps.NewStepFigures(o.Name, s.Use.Name, env.Log)
 	env.Whole, env.Inside, env.Timeout = b.batch, b.inner, b.timeout()
 	b.built = append(b.built, s.Use.Name)
 	outer := b.undoes

@@ -92,7 +92,7 @@ func NewRunner(all ...engine.Processor) engine.Runner {
 	p := &steps.Program{}
 	for i, s := range all {
 		p.Ops = append(p.Ops, steps.Op{Run: s, Next: int32(i + 1), Timeout: time.Minute,
-			Figures: steps.NewStepFigures("", "")})
+			Figures: steps.NewStepFigures("", "", slog.New(slog.DiscardHandler))})
 	}
 	return &steps.Runner{Prog: p}
 }

@@ -67,6 +67,7 @@ func (p *parked) resume() {
 		msg(m).Batch = p.batch
 		switch {
 		case msg(m).State == inside.Live && step != nil:
+			step.Figures.Reached()
 			retry.SetTrial(m, retry.TrialOf(m).Over())
 			b := p.slab()
 			slab(b).Take(m)

@@ -199,6 +199,7 @@ func (x *Executor) jump(b *engine.Batch, sel []int32, o *Op) {
 			Enter(m, o)
 		case o.Leaves:
 			leave(m, &x.Prog.Ops[o.Block])
+			x.Prog.Ops[o.Block].Figures.Reached()
 		}
 		msg(m).PC = o.Next
 		for _, c := range o.Cases {
@@ -271,6 +272,7 @@ func process(ctx context.Context, p engine.Processor, b *engine.Batch) (err erro
 // conclude moves on what the step has dealt with, and says whether any of it has
 // failed or waits.
 func (x *Executor) conclude(b *engine.Batch, sel []int32, o *Op) (troubled bool) {
+	reached, waits := false, false
 	for n, i := range sel {
 		m := &slab(b).Msgs[i]
 		if o.Scoped {
@@ -278,6 +280,7 @@ func (x *Executor) conclude(b *engine.Batch, sel []int32, o *Op) (troubled bool)
 		}
 		switch msg(m).State {
 		case inside.Live:
+			reached = true
 			if msg(m).PC = o.Next; msg(m).Rare != nil {
 				retry.SetTrial(m, retry.TrialOf(m).Over())
 			}
@@ -287,12 +290,14 @@ func (x *Executor) conclude(b *engine.Batch, sel []int32, o *Op) (troubled bool)
 				msg(m).Parking.Before = x.before[n].Kept(&msg(m).Doc)
 			}
 		case inside.Consumed:
+			reached = true
 			msg(m).Stage = x.Stage
 		case inside.Failed:
 			if len(x.before) > 0 {
 				x.before[n].Restore(&msg(m).Doc, &m.Meta)
 			}
 			msg(m).Stage = x.Stage
+			reached, waits = reached || !msg(m).Err.Holds, waits || msg(m).Err.Holds
 			if n := inside.Lacks(msg(m).Err); n > 0 && x.Room != nil {
 				x.waitsForRoom(m, o, n)
 			} else {
@@ -301,6 +306,9 @@ func (x *Executor) conclude(b *engine.Batch, sel []int32, o *Op) (troubled bool)
 		}
 		troubled = troubled || msg(m).State == inside.Failed || msg(m).State == inside.Waits ||
 			msg(m).State == inside.Parked
+	}
+	if reached && !waits {
+		o.Figures.Reached()
 	}
 	clear(x.before)
 	x.before = x.before[:0]
@@ -316,8 +324,11 @@ func (o *Op) Failed(m *engine.Message, err error) {
 		return
 	}
 	o.Figures.failed()
-	if o.Retry != nil && o.Retry.Again(m, time.Now(), msg(m).Err.Holds && o.OnError == fails && !BlockOf(m).rescues(),
-		false) {
+	free := msg(m).Err.Holds && o.OnError == fails && !BlockOf(m).rescues()
+	if o.Retry != nil && o.Retry.Again(m, time.Now(), free, false) {
+		if free {
+			o.Figures.outage.waits(msg(m).Err)
+		}
 		msg(m).State, msg(m).PC, retry.TrialOf(m).Cause = inside.Waits, o.At, o
 		return
 	}
