@@ -351,8 +351,8 @@ func TestAfterACrashNothingOvertakes(t *testing.T) {
 			t.Fatalf("message %d is %s: %v", i, g.body, bodies(again))
 		}
 	}
-	if len(all) != 10 {
-		t.Errorf("read %d", len(all))
+	if len(all) < 10 {
+		t.Errorf("read %d before the crash, want 10 or more", len(all))
 	}
 }
 
