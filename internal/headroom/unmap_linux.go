@@ -31,7 +31,8 @@ func unmap() {
 type mapping struct {
 	from, to uint64
 	file     string // its device and inode
-	changes  bool   // it can be written, or has pages that differ from the file's
+	written  bool   // it can be
+	same     bool   // as the file, in all its pages
 }
 
 // programOf are the mappings of the file that has the code at an address, but for those with pages that differ from the
@@ -43,9 +44,7 @@ func programOf(smaps io.Reader, code uint64) (of []mapping) {
 	lines := bufio.NewScanner(smaps)
 	for lines.Scan() {
 		if anonymous, ok := bytes.CutPrefix(lines.Bytes(), []byte("Anonymous:")); ok && len(all) > 0 {
-			if string(bytes.TrimSpace(anonymous)) != "0 kB" {
-				all[len(all)-1].changes = true
-			}
+			all[len(all)-1].same = string(bytes.TrimSpace(anonymous)) == "0 kB"
 			continue
 		}
 		if b := lines.Bytes(); len(b) == 0 || b[0] >= 'A' && b[0] <= 'Z' { // another count
@@ -56,7 +55,7 @@ func programOf(smaps io.Reader, code uint64) (of []mapping) {
 			continue
 		}
 		from, to, _ := strings.Cut(fields[0], "-")
-		m := mapping{file: fields[3] + " " + fields[4], changes: strings.Contains(fields[1], "w")}
+		m := mapping{file: fields[3] + " " + fields[4], written: strings.Contains(fields[1], "w")}
 		m.from, _ = strconv.ParseUint(from, 16, 64)
 		m.to, _ = strconv.ParseUint(to, 16, 64)
 		if m.from <= code && code < m.to {
@@ -65,7 +64,7 @@ func programOf(smaps io.Reader, code uint64) (of []mapping) {
 		all = append(all, m)
 	}
 	for _, m := range all {
-		if m.file == program && !m.changes {
+		if m.file == program && m.same && !m.written {
 			of = append(of, m)
 		}
 	}

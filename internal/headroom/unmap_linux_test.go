@@ -33,14 +33,14 @@ Anonymous:             0 kB
 `
 
 func TestOnlyPagesAsInTheFileAreGivenBack(t *testing.T) {
-	want := []mapping{{from: 0x400000, to: 0x2d33000, file: "fe:00 9978971"},
-		{from: 0x2d33000, to: 0x55d9000, file: "fe:00 9978971"}}
+	want := []mapping{{from: 0x400000, to: 0x2d33000, file: "fe:00 9978971", same: true},
+		{from: 0x2d33000, to: 0x55d9000, file: "fe:00 9978971", same: true}}
 	for name, code := range map[string]uint64{"first": 0x400000, "last": 0x2d32fff} {
 		if got := programOf(strings.NewReader(smaps), code); !slices.Equal(got, want) {
 			t.Errorf("with its %s byte at %x the program has %+v, want %+v", name, code, got, want)
 		}
 	}
-	for _, text := range []string{"", "\n", "Anonymous: 0 kB\n", "x\n", "400000 r-xp\n", smaps[:40]} {
+	for _, text := range []string{"", "\n", "Anonymous: 0 kB\n", "x\n", "400000 r-xp\n", smaps[:100]} {
 		if got := programOf(strings.NewReader(text), 0x1000); got != nil {
 			t.Errorf("of %q it has %+v, want nothing", text, got)
 		}
