@@ -45,7 +45,7 @@ func mqttRelay(args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := mqttSubscribe(ctx, from, in); err != nil {
+	if err := mqttSubscribe(ctx, from, in); err != nil && ctx.Err() == nil { // a session may be done before it is answered
 		return err
 	}
 	select {
