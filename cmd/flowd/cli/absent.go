@@ -1,3 +1,5 @@
+//go:build no_migrate || no_nats || slim
+
 package cli
 
 import (
