@@ -48,10 +48,6 @@ func TestOnlyPagesAsInTheFileAreGivenBack(t *testing.T) {
 }
 
 func TestPagesAreGivenBackAndComeBack(t *testing.T) {
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil || !strings.Contains(string(status), "RssFile:") {
-		t.Skip("this system doesn't tell how many pages of files a process has")
-	}
 	before := pages(t)
 	unmap()
 	after := pages(t)
@@ -64,12 +60,12 @@ func TestPagesAreGivenBackAndComeBack(t *testing.T) {
 	}
 }
 
-// pages is how much of files this process has in memory, in KiB.
+// pages is how much of files this process has in memory, in KiB. Where the system doesn't tell, the test is skipped.
 func pages(t *testing.T) int {
 	t.Helper()
 	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || !strings.Contains(string(status), "RssFile:") {
+		t.Skip("this system doesn't tell how many pages of files a process has")
 	}
 	n, err := strconv.Atoi(regexp.MustCompile(`RssFile:\s+(\d+) kB`).FindStringSubmatch(string(status))[1])
 	if err != nil {

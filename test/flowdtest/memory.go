@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Peak is the most memory of its own that the process has had at once so far, in MiB. Pages of the program's file do
-// not count: how many of them are there is up to the kernel. It is not known once the process has ended, nor where
+// Peak is at least the most memory of its own that the process has had at once so far, in MiB. Pages of the program's
+// file that are there now do not count; those that only the start had do, where nothing was larger later. It is not known once the process has ended, nor where
 // there is no /proc. (What wait reports begins with the memory of the process that it was forked from.)
 func (p *Process) Peak() (mib int, known bool) {
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Cmd.Process.Pid))
