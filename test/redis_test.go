@@ -255,8 +255,8 @@ outputs: {out: {drop: {}}}
 resources: {caches: {seen: {redis: {url: %q}}}}
 `, server.URL()))
 	p := start(t, t.TempDir(), "-c", file)
-	p.Says("the server can't be used: messages wait for it")
 	p.Says("came")
+	p.Says("step waits: what it needs can't be reached")
 	server.Start(t)
 	p.Wait().Want(t, 0, "50 received: 50 delivered")
 }

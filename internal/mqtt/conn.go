@@ -285,18 +285,23 @@ func (c *Conn) Subscribe(ctx context.Context, all []Subscription) ([]byte, error
 	if err != nil {
 		return nil, Explain(err, "subscribe")
 	}
+	var answer *Packet
 	select {
-	case p := <-ask:
-		if len(p.Codes) != len(all) {
-			return nil, engine.Errorf(engine.Transient, "subscribe: the server answers for %d of %d filters",
-				len(p.Codes), len(all))
-		}
-		return p.Codes, nil
+	case answer = <-ask:
 	case <-c.gone:
-		return nil, c.Cause()
+		select {
+		case answer = <-ask: // it came before the connection was lost, which its reader then finds
+		default:
+			return nil, c.Cause()
+		}
 	case <-ctx.Done():
 		return nil, engine.Errorf(engine.Transient, "subscribe: the server does not answer within %v", c.timeout)
 	}
+	if len(answer.Codes) != len(all) {
+		return nil, engine.Errorf(engine.Transient, "subscribe: the server answers for %d of %d filters",
+			len(answer.Codes), len(all))
+	}
+	return answer.Codes, nil
 }
 
 // RefusalOf is what a reason code of a subscription means, or nil if it was granted.

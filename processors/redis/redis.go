@@ -102,7 +102,7 @@ type step struct {
 	cfg    Config
 	words  []any
 	client *redis.Client
-	watch  *redis.Watch
+	watch  redis.Watch
 }
 
 var (
@@ -112,8 +112,8 @@ var (
 	_ engine.Troubled = (*step)(nil)
 )
 
-func build(c Config, env engine.Env) (engine.Processor, error) {
-	s := &step{cfg: c, watch: redis.NewWatch(env.Log)}
+func build(c Config, _ engine.Env) (engine.Processor, error) {
+	s := &step{cfg: c}
 	for _, w := range strings.Fields(c.Command) {
 		s.words = append(s.words, w)
 	}
@@ -123,7 +123,7 @@ func build(c Config, env engine.Env) (engine.Processor, error) {
 // Open prepares the client; connections are made by the first commands.
 func (s *step) Open(context.Context) (err error) {
 	if s.client, err = s.cfg.Client(0, connections); err == nil {
-		s.client.Watch = s.watch
+		s.client.Watch = &s.watch
 	}
 	return err
 }

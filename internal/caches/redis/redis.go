@@ -42,9 +42,7 @@ volatile policy and no ttl.
 
 func init() {
 	engine.Register(engine.Caches, "redis", help, Config{Connect: redis.Defaults},
-		func(c Config, env engine.Env) (engine.Cache, error) {
-			return &cache{Config: c, watch: redis.NewWatch(env.Log)}, nil
-		})
+		func(c Config, _ engine.Env) (engine.Cache, error) { return &cache{Config: c}, nil })
 }
 
 var (
@@ -56,7 +54,7 @@ var (
 type cache struct {
 	Config
 	client *redis.Client
-	watch  *redis.Watch
+	watch  redis.Watch
 }
 
 // connections is how many calls are carried out at once.
@@ -67,7 +65,7 @@ func (c *cache) Open(ctx context.Context) (err error) {
 	if c.client, err = c.Connect.Client(0, connections); err != nil {
 		return err
 	}
-	c.client.Watch = c.watch
+	c.client.Watch = &c.watch
 	if err = c.client.Reach(ctx); redis.Passes(err) {
 		return nil
 	}

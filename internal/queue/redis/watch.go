@@ -3,7 +3,6 @@ package redis
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"sync"
 	"time"
 
@@ -11,18 +10,13 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// Watch tells operators that a server can't be used, where messages wait for it without a word: in steps and caches. Its
-// methods may be called from several goroutines.
+// Watch knows whether a server can be used, from how commands end: for the status of a cache or a step whose messages
+// wait. The zero value is ready. Its methods may be called from several goroutines.
 type Watch struct {
-	log *slog.Logger
-
 	mu    sync.Mutex // guards the fields below
 	cause string     // "": it can be used
 	since time.Time
 }
-
-// NewWatch makes a watch, for [Client.Watch].
-func NewWatch(log *slog.Logger) *Watch { return &Watch{log: log} }
 
 // note takes how a command ended.
 func (w *Watch) note(err error) {
@@ -38,11 +32,9 @@ func (w *Watch) note(err error) {
 	defer w.mu.Unlock()
 	switch {
 	case !holds && w.cause != "":
-		w.log.Info("the server can be used again", "after", time.Since(w.since).Round(time.Second))
 		w.cause = ""
 	case holds && w.cause == "":
 		w.cause, w.since = Explain(err, "ask the server").Error(), time.Now()
-		w.log.Warn("the server can't be used: messages wait for it", "err", w.cause)
 	}
 }
 
