@@ -189,7 +189,7 @@ func (p *Pool) giveUpLost(c *Call) {
 	p.end(c, 0, nil, err)
 }
 
-// Returned says that a slot has handed an attempt back: it is not counted.
+// Returned says that a slot has handed an attempt back, or has not got it after all: it is not counted.
 func (p *Pool) Returned(id uint64, try int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -341,15 +341,14 @@ func (p *Pool) Members(n int) {
 
 // Vanished says that the transport has lost its copy of an attempt, and returns whether it
 // is handed over once more, as another attempt, which is not counted. One that a slot has
-// stays there, unless its answer may be lost as well.
-func (p *Pool) Vanished(id uint64, try int, answer bool) bool {
+// stays there: see [Pool.Returned] for a slot that turns out to lack it.
+func (p *Pool) Vanished(id uint64, try int) bool {
 	p.mu.Lock()
 	c := p.current(id, try)
-	if c == nil || c.pauses || c.taken && !answer {
+	if c == nil || c.pauses || c.taken {
 		p.mu.Unlock()
 		return false
 	}
-	c.taken = false
 	c.try++
 	p.arm(c)
 	p.mu.Unlock()

@@ -413,7 +413,7 @@ func TestCancelAndCloseEndCallsOnce(t *testing.T) {
 		late := w.submit()
 		w.Cancel(late, errors.New("enough"))
 		w.Cancel(waits, errors.New("enough"))
-		w.Vanished(pauses.ID, 2, true)
+		w.Vanished(pauses.ID, 2)
 		w.Members(0)
 		time.Sleep(time.Hour)
 		w.wantEnds(map[uint64]string{1: "enough", 2: "the pool is closed", 3: "the pool is closed",
@@ -428,7 +428,7 @@ func TestATryThatVanishedIsHandedOverOnceMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, Policy{Retries: 1, RetryOn: Reasons}, 1)
 		c := w.submit()
-		if !w.Vanished(c.ID, 1, false) || w.Vanished(c.ID, 1, false) || w.Vanished(7, 1, true) {
+		if !w.Vanished(c.ID, 1) || w.Vanished(c.ID, 1) || w.Vanished(7, 1) {
 			t.Error("other than the present try has vanished")
 		}
 		w.wantTold("launch 1.1", "revoke 1.1", "launch 1.2")
@@ -437,16 +437,17 @@ func TestATryThatVanishedIsHandedOverOnceMore(t *testing.T) {
 			t.Error("the try before is still awaited")
 		}
 		w.Taken(c.ID, 2)
-		if w.Vanished(c.ID, 2, false) {
+		if w.Vanished(c.ID, 2) {
 			t.Error("a slot has it, and will answer")
 		}
 		w.wantTold()
-		if !w.Vanished(c.ID, 2, true) {
-			t.Error("its answer is lost")
+		w.Returned(c.ID, 2)
+		if !w.Vanished(c.ID, 2) {
+			t.Error("the slot has not got it after all")
 		}
 		w.Taken(c.ID, 3)
 		w.Lost(c.ID, 3) // the first that counts
-		if !w.Vanished(c.ID, 3, false) {
+		if !w.Vanished(c.ID, 3) {
 			t.Error("the slot that had it is gone")
 		}
 		w.wantTold("revoke 1.2", "launch 1.3", "revoke 1.3", "launch 1.4")
@@ -463,7 +464,7 @@ func TestATryThatIsStillToBeHandedOverHasNotVanished(t *testing.T) {
 		c := w.submit()
 		w.Taken(c.ID, 1)
 		w.Answer(c.ID, 1, failedWith("no"), nil)
-		if w.Vanished(c.ID, 2, true) {
+		if w.Vanished(c.ID, 2) {
 			t.Error("it was never there")
 		}
 		time.Sleep(time.Hour)

@@ -44,12 +44,16 @@ func (l *launched) has(one try) bool {
 	return l.copies[one]
 }
 
-// audit reports which of the current attempts have vanished.
-func (l *launched) audit(p *Pool, answers bool) {
+// audit reports which of the current attempts have vanished, also from slots.
+func (l *launched) audit(p *Pool, slots bool) {
 	for one := range present(p) {
-		if !l.has(one) {
-			p.Vanished(one.id, one.n, answers)
+		if l.has(one) {
+			continue
 		}
+		if slots {
+			p.Returned(one.id, one.n)
+		}
+		p.Vanished(one.id, one.n)
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/flowd-io/flowd/engine"
@@ -37,8 +36,6 @@ type Hub struct {
 	voice *nats.Conn // for answers: with a server of this process, it may do nothing else
 	js    jetstream.JetStream
 	log   *slog.Logger
-
-	lost atomic.Int64 // when the connection was, in Unix nanoseconds
 
 	poolsMu sync.RWMutex // guards the field below
 	pools   []*remote    // by index; nil: closed
@@ -182,21 +179,12 @@ func (h *Hub) disconnected(_ *nats.Conn, err error) {
 	if err != nil {
 		h.log.Warn("the connection to the NATS server is lost", "err", err)
 	}
-	h.lost.Store(time.Now().UnixNano())
 }
 
-// longOutage is after how long workers no longer keep answers for a hub that is not there.
-const longOutage = 10 * time.Second
-
-// reconnected continues. A server that was restarted gets again what it has forgotten;
-// after a long outage answers may be gone for good.
+// reconnected continues. A server that was restarted gets again what it has forgotten.
 func (h *Hub) reconnected(*nats.Conn) {
-	long := time.Since(time.Unix(0, h.lost.Load())) > longOutage
 	h.log.Info("the NATS server is back")
 	for _, r := range h.all() {
-		r.mu.Lock()
-		r.deaf = r.deaf || long
-		r.mu.Unlock()
 		r.hello()
 		r.doubt()
 	}

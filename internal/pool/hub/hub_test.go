@@ -380,7 +380,7 @@ func TestTriesThatCrossAreNotLost(t *testing.T) {
 	s := newSite(t, wire.Config{}, pool.Policy{})
 	r := s.hub.all()[0]
 	c, end := call(s.pool, "x")
-	s.pool.Vanished(c.ID, 1, false)
+	s.pool.Vanished(c.ID, 1)
 	r.Launch(c, 1)
 	r.Revoke(c, 1)
 	r.mu.Lock()
@@ -436,37 +436,40 @@ func TestJobsThatVanishArePutAgain(t *testing.T) {
 	}
 }
 
-// TestAJobThatASlotHasStaysThere: its copy is gone, but not its answer, unless the
-// hub has been cut off.
+// TestAJobThatASlotHasStaysThere: its copy is gone, but not its answer. Another job, which its worker has said it took
+// but has not got, is put again.
 func TestAJobThatASlotHasStaysThere(t *testing.T) {
-	for _, deaf := range []bool{false, true} {
-		s := newSite(t, wire.Config{}, pool.Policy{})
-		opens := holdUp(t, "runs")
-		s.work(s.hub.srv.Addr().String(), 1)
-		_, end := call(s.pool, "runs")
-		comes(t, "runs")
-		r := s.hub.all()[0]
-		s.stored(0)
-		for taken := 0; taken == 0; taken, _ = s.pool.Counts() { // the worker's report of it is in transit
-		}
-		if err := r.stream.Purge(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		r.mu.Lock()
-		r.deaf = deaf
-		r.mu.Unlock()
-		if err := r.audit(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if deaf {
-			comes(t, "runs")
-		} else if len(entered) > 0 {
-			t.Error("the job runs twice")
-		}
-		opens()
-		want(t, end, "RUNS")
-		s.wantNothingLeft()
+	s := newSite(t, wire.Config{}, pool.Policy{})
+	opens := holdUp(t, "runs")
+	s.work(s.hub.srv.Addr().String(), 1)
+	runs, end := call(s.pool, "runs")
+	comes(t, "runs")
+	r := s.hub.all()[0]
+	for taken := 0; taken == 0; taken, _ = s.pool.Counts() { // the worker's report of it is in transit
 	}
+	lacked, other := call(s.pool, "lacked")
+	s.stored(0)
+	if !s.pool.Taken(lacked.ID, 1) {
+		t.Fatal("nobody waits for it")
+	}
+	r.mu.Lock()
+	r.sent[lacked.ID].by = r.sent[runs.ID].by
+	r.mu.Unlock()
+	if err := r.stream.Purge(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.audit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for !s.pool.Awaits(lacked, 2) { // the worker's answer, and another audit, are in transit
+	}
+	if len(entered) > 0 || !s.pool.Awaits(runs, 1) {
+		t.Error("the job that the worker has is put again")
+	}
+	opens()
+	want(t, end, "RUNS")
+	want(t, other, "LACKED")
+	s.wantNothingLeft()
 }
 
 func TestAHubThatStoodStillDoesNotTakeWorkersForGone(t *testing.T) {
@@ -607,4 +610,27 @@ func TestGarbageIsDropped(t *testing.T) {
 	if _, err := worker.List(t.Context(), wire.Target{URL: s.hub.srv.Addr().String()}); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestOnlyWhoHasAJobHandsItBack: where a job is delivered twice, the worker that had it first has no say any more.
+func TestOnlyWhoHasAJobHandsItBack(t *testing.T) {
+	s := newSite(t, wire.Config{}, pool.Policy{Retries: 1, RetryOn: pool.Reasons})
+	c, end := call(s.pool, "x")
+	s.stored(0)
+	r := s.hub.all()[0]
+	try := wire.Try{ID: c.ID, Try: 1}
+	for _, worker := range []string{"first", "second"} {
+		if !s.pool.Taken(c.ID, 1) {
+			t.Fatal("nobody waits for it")
+		}
+		r.takenBy(try, worker)
+	}
+	if r.returnedBy(try, "first") {
+		t.Error("the first one hands it back, too")
+	}
+	if taken, _ := s.pool.Counts(); taken != 1 || !r.returnedBy(try, "second") {
+		t.Error("the second one has not got it")
+	}
+	s.work(s.hub.srv.Addr().String(), 1)
+	want(t, end, "X")
 }

@@ -2,6 +2,7 @@ package hub
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -65,12 +66,12 @@ func (r *remote) keep(ctx context.Context) {
 	}
 }
 
-// lingers says whether attempts wait for so long that their copies may be gone.
+// lingers says whether attempts have waited, or been with workers, for so long that their copies may be gone.
 func (r *remote) lingers() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, p := range r.sent {
-		if p.by == "" && !p.kept.IsZero() && time.Since(p.kept) > auditEvery {
+		if !p.kept.IsZero() && time.Since(p.kept) > auditEvery {
 			return true
 		}
 	}
@@ -82,7 +83,6 @@ func (r *remote) audit(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
 	r.mu.Lock()
-	deaf := r.deaf
 	var kept []*parcel // from before the queue is checked
 	for _, p := range r.sent {
 		if !p.kept.IsZero() {
@@ -101,16 +101,22 @@ func (r *remote) audit(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	missing := 0
+	missing, held := 0, map[string][]wire.Try{} // by the worker that has them
 	for _, p := range kept {
 		t := wire.Try{Pool: r.index, ID: p.call.ID, Try: p.try}
-		if there[wire.JobOf(r.name, r.hub.id, t)] == 0 && r.misses(p, deaf) {
+		if there[wire.JobOf(r.name, r.hub.id, t)] > 0 {
+			continue
+		}
+		if by, again := r.misses(p); again {
 			missing++
+		} else if by != "" {
+			held[by] = append(held[by], t)
 		}
 	}
-	r.mu.Lock()
-	r.deaf = r.deaf && !deaf
-	r.mu.Unlock()
+	for by, all := range held {
+		text, _ := json.Marshal(wire.Held{Hub: r.hub.id, Tries: all})
+		_ = r.hub.voice.Publish(wire.HeldOf(by, r.name), text) // a connection that is gone has nobody to ask
+	}
 	if missing > 0 {
 		r.log.Warn("jobs have vanished from the queue of their pool; they are put into it again", "pool", r.name,
 			"jobs", missing)
@@ -118,19 +124,20 @@ func (r *remote) audit(ctx context.Context) error {
 	return nil
 }
 
-// misses handles an attempt that no longer has a copy, and says whether it gets one.
-func (r *remote) misses(p *parcel, deaf bool) bool {
+// misses handles an attempt that no longer has a copy, and says whether it gets one; if not, by is the worker that has
+// it, or "" where nobody awaits it.
+func (r *remote) misses(p *parcel) (by string, again bool) {
 	r.mu.Lock()
 	was := p.kept
 	p.kept = time.Time{} // there is nothing to remove
 	r.mu.Unlock()
-	if r.pool.Vanished(p.call.ID, p.try, deaf) {
-		return true
+	if r.pool.Vanished(p.call.ID, p.try) {
+		return "", true
 	}
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	p.kept = was
-	r.mu.Unlock()
-	return false
+	return p.by, false
 }
 
 // errNoQueue says that the stream is gone, or another one, or lacks its consumer.

@@ -101,6 +101,8 @@ func (h *Hub) told(msg *nats.Msg) {
 		h.taken(msg)
 	case wire.Returned:
 		h.returned(msg)
+	case wire.Lacks:
+		h.lacks(msg)
 	case wire.Answer:
 		h.answer(msg)
 	case wire.GetStage:
@@ -144,11 +146,36 @@ func (r *remote) takenBy(t wire.Try, worker string) {
 
 func (h *Hub) returned(msg *nats.Msg) {
 	if t, r := h.about(msg); r != nil {
+		from, _ := wire.Asker(msg.Subject, "")
+		r.returnedBy(t, from)
+	}
+}
+
+// returnedBy records that a worker has an attempt no more, if it is the last that took it.
+func (r *remote) returnedBy(t wire.Try, worker string) bool {
+	r.mu.Lock()
+	p := r.sent[t.ID]
+	its := p != nil && p.try == t.Try && p.by == worker
+	if its {
+		p.by = ""
+	}
+	r.mu.Unlock()
+	if its {
 		r.pool.Returned(t.ID, t.Try)
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if p := r.sent[t.ID]; p != nil && p.try == t.Try {
-			p.by = ""
+	}
+	return its
+}
+
+// lacks takes the answer to [wire.Held]. It needs no keys: it is about attempts that this worker has shown them for.
+func (h *Hub) lacks(msg *nats.Msg) {
+	var all []wire.Try
+	if json.Unmarshal(msg.Data, &all) != nil {
+		return
+	}
+	from, _ := wire.Asker(msg.Subject, "")
+	for _, t := range all {
+		if r := h.poolAt(t.Pool); r != nil && r.returnedBy(t, from) {
+			r.doubt() // its copy is gone
 		}
 	}
 }

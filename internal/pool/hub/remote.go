@@ -43,7 +43,6 @@ type remote struct {
 	alone   bool                 // jobs wait, and there is no worker
 	stream  jetstream.Stream
 	made    time.Time // when the stream was
-	deaf    bool      // answers may have been lost
 	problem string    // why jobs can't be put into the queue, or ""
 	takes   int       // attempts that slots have begun
 	stall   stall
@@ -81,7 +80,9 @@ func (r *remote) Launch(c *pool.Call, try int) {
 		c.Data = wire.Pack(slices.Collect(c.Jobs.All()))
 	}
 	packed := c.Data.([]byte)
-	r.sent[c.ID] = &parcel{call: c, try: try}
+	if p := r.sent[c.ID]; p == nil || p.try != try { // else it could not be stored, but a worker may have it
+		r.sent[c.ID] = &parcel{call: c, try: try}
+	}
 	r.mu.Unlock()
 	job := wire.Job{Hash: r.hash, Try: wire.Try{Pool: r.index, ID: c.ID, Try: try}}
 	data := job.Encode(packed)

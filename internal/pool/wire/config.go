@@ -18,12 +18,12 @@ const Port = "5019"
 
 // Config is the section `service.cluster`.
 type Config struct {
-	Listen      string         `yaml:"listen" doc:"Address at which workers join this process, such as 127.0.0.1:5019. An address other than loopback needs token."`
+	Listen      string         `yaml:"listen" doc:"Address at which workers join this process, such as 127.0.0.1:5019. An address other than loopback requires token."`
 	URL         schema.Secret  `yaml:"url" doc:"A NATS server with JetStream, such as nats://10.0.0.5:4222, instead of one in this process."`
 	Token       schema.Secret  `yaml:"token" doc:"The token that workers present to join or, with url, that this process presents to connect."`
 	Credentials string         `yaml:"credentials" doc:"File with NATS credentials (a JWT and its seed), with url."`
 	TLS         tlsconf.Client `yaml:"tls" doc:"TLS. With listen: cert and key of this process, and ca if workers must present certificates. With url: as for any client."`
-	Store       string         `yaml:"store" check:"oneof=memory|file" default:"memory" doc:"Where jobs that wait for a worker are stored: in memory, or in files, for many large ones. Neither outlives this process: its inputs deliver unfinished messages again."`
+	Store       string         `yaml:"store" check:"oneof=memory|file" default:"memory" doc:"Where jobs that wait for a worker are stored: in memory, or in files, for many large ones. Neither outlives this process: its inputs redeliver unfinished messages."`
 	Dir         string         `yaml:"dir" doc:"Directory for store: file, used by this process alone; a temporary one by default."`
 	MaxPayload  schema.Size    `yaml:"max_payload" check:"min=1024,max=67108864" default:"1MiB" doc:"Largest job, and largest answer: payload and metadata of a message or, in batch steps, of a batch. At most 64MiB. With url the server's own limit applies."`
 }

@@ -105,6 +105,7 @@ func TryOf(subject string) (hub string, t Try, ok bool) {
 const (
 	Taken    = "taken"
 	Returned = "returned"
+	Lacks    = "lacks" // the answer to [Held]
 	Answer   = "answer"
 	GetStage = "stage"
 )
@@ -191,6 +192,16 @@ type Down struct {
 	Hello  bool   `json:",omitempty"` // it has begun to serve the pool
 	Cancel *Try   `json:",omitempty"`
 }
+
+// Held is what a hub asks a worker where copies of jobs are gone that the worker has said it took. The answer are those
+// that it has not got: it could not say that it had handed them back, or has dropped their answers.
+type Held struct {
+	Hub   string
+	Tries []Try
+}
+
+// HeldOf is the subject on which a connection is asked that for a pool.
+func HeldOf(id, pool string) string { return Inbox(id) + ".held." + pool }
 
 // Beat is a worker's report of itself, every [BeatEvery], and when it changes.
 type Beat struct {

@@ -81,6 +81,9 @@ func (m *member) run(stop, kill context.Context) error {
 	if _, err := m.link.nc.Subscribe(wire.DownOf(m.pool), m.told); err != nil {
 		return err
 	}
+	if _, err := m.link.nc.Subscribe(wire.HeldOf(m.link.nc.ID, m.pool), m.asked); err != nil {
+		return err
+	}
 	m.stop = stop
 	if err := m.join(stop); err != nil {
 		return err
@@ -307,6 +310,21 @@ func (m *member) told(msg *nats.Msg) {
 		if j != nil {
 			j.revoke()
 		}
+	}
+}
+
+// asked answers which attempts a hub takes this worker to have, although it has not.
+func (m *member) asked(msg *nats.Msg) {
+	var h wire.Held
+	if json.Unmarshal(msg.Data, &h) != nil {
+		return
+	}
+	m.mu.Lock()
+	lacking := slices.DeleteFunc(h.Tries, func(t wire.Try) bool { return m.running[key{h.Hub, t.Named()}] != nil })
+	m.mu.Unlock()
+	if len(lacking) > 0 {
+		text, _ := json.Marshal(lacking)
+		_ = m.link.nc.Publish(wire.ToHub(h.Hub, wire.Lacks, m.link.nc.ID), text) // it asks again
 	}
 }
 

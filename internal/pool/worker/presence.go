@@ -126,6 +126,9 @@ func (j *job) isAwaited(ctx context.Context, known bool) bool {
 	if err == nil && string(answer.Data) == wire.Awaited {
 		return true
 	}
+	if err != nil { // it may have answered that it is: then nobody has taken it after all
+		j.tell(wire.Returned)
+	}
 	since, _ := j.m.silence(j.hub)
 	switch {
 	case err == nil:
