@@ -47,4 +47,5 @@ const (
 	ByEvicted  Trigger = "evicted"
 	ByPressure Trigger = "pressure"
 	ByRevoke   Trigger = "revoke" // see [Holding]
+	ByKey      Trigger = "key"    // nothing is collected: a batcher with a key and no type
 )

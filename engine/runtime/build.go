@@ -281,7 +281,10 @@ func (b *builder) batchers() {
 		if !s.Key.IsZero() {
 			p.Key = &s.Key
 		}
-		if s.Use.Name != "" {
+		switch {
+		case s.Use.Name == "" && p.Key != nil:
+			p.Batcher = stage.Keyed{}
+		case s.Use.Name != "":
 			plugin, err := s.Use.Build(b.named(e.Key))
 			b.failed(s.Use.Place, err)
 			p.Batcher = plugin

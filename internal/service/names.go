@@ -157,6 +157,6 @@ var (
 	}
 	triggers = []engine.Trigger{
 		engine.BySize, engine.ByBytes, engine.ByTimeout, engine.ByFlush,
-		engine.ByEnd, engine.ByDrain, engine.ByEvicted, engine.ByPressure, engine.ByRevoke,
+		engine.ByEnd, engine.ByDrain, engine.ByEvicted, engine.ByPressure, engine.ByRevoke, engine.ByKey,
 	}
 )
